@@ -86,7 +86,8 @@ run_sources = \
 	runtime/run/step_log.h runtime/run/step_log.c runtime/run/stop.h runtime/run/stop.c \
 	runtime/run/watchdog.h runtime/run/watchdog.c runtime/run/rank_error.h runtime/run/rank_error.c \
 	runtime/run/local_ranks.h runtime/run/local_ranks.c \
-	runtime/run/checkpoint_trainer.h runtime/run/checkpoint_trainer.c
+	runtime/run/checkpoint_trainer.h runtime/run/checkpoint_trainer.c \
+	runtime/run/train_weights.h runtime/run/train_weights.c
 
 if HAVE_OPENBLAS
 # The cpu device's operations are compiled once per element type. fp64 is for tests.

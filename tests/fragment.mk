@@ -211,7 +211,7 @@ command_tests = \
 	tests/command/test_simulate.sh \
 	tests/command/test_usage.sh
 if HAVE_OPENBLAS
-command_tests += tests/command/test_train.sh
+command_tests += tests/command/test_train.sh tests/command/test_train_released.sh
 endif
 TESTS += $(command_tests)
 
@@ -389,7 +389,7 @@ long_tests = $(cuda_tests) tests/runtime/device/test_cudnn_graphs tests/runtime/
 distcheck-short:
 	$(MAKE) distcheck AM_MAKEFLAGS='TESTS="$(filter-out $(long_tests),$(TESTS))"'
 
-EXTRA_DIST += tests/command/lib.sh $(command_tests) tests/command/test_train.sh tests/plugin/test_plugin_symbols.sh
+EXTRA_DIST += tests/command/lib.sh $(command_tests) tests/command/test_train.sh tests/command/test_train_released.sh tests/plugin/test_plugin_symbols.sh
 EXTRA_DIST += tests/fuzz/test_replay.sh tests/fuzz/fuzz.sh tests/fuzz/real_files.sh tests/fuzz/corpus
 EXTRA_DIST += tests/gpu/run tests/gpu/pack tests/gpu/pytorch_baseline.py tests/parity
 EXTRA_DIST += tests/setup.sh tests/static.sh tests/install.sh tests/data tests/cluster

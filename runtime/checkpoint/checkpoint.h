@@ -99,9 +99,9 @@ int p4d_checkpoint_resume(const char *dir, const p4d_checkpoint_storage *storage
 /* The individual steps, without waiting for other ranks. path: of one checkpoint. */
 
 /* Highest step below `below` that has a complete checkpoint. false: none. Errors: IO. */
-int p4d_checkpoint__latest(const char *dir, uint64_t below, uint64_t *step, bool *found, p4d_error *err);
+int p4d_checkpoint_latest(const char *dir, uint64_t below, uint64_t *step, bool *found, p4d_error *err);
 /* "DIR/step-00000200". Errors: VALUE when it does not fit. */
-int p4d_checkpoint__path(const char *dir, uint64_t step, char *path, size_t size, p4d_error *err);
+int p4d_checkpoint_path(const char *dir, uint64_t step, char *path, size_t size, p4d_error *err);
 /* Loads this rank's part of one checkpoint; reads what it needs. Errors: CHECKPOINT, NO_MEMORY. */
 int p4d_checkpoint_load(const char *path, const p4d_checkpoint_storage *storage, p4d_checkpoint_info *info,
 			p4d_error *err);

@@ -29,7 +29,7 @@ int p4d_checkpoint__join_path(char path[P4D_PATH], p4d_error *err, const char *f
 	return 0;
 }
 
-int p4d_checkpoint__path(const char *dir, uint64_t step, char *path, size_t size, p4d_error *err)
+int p4d_checkpoint_path(const char *dir, uint64_t step, char *path, size_t size, p4d_error *err)
 {
 	int length = snprintf(path, size, "%s/%s%08" PRIu64, dir, prefix, step);
 
@@ -120,7 +120,7 @@ static int list_steps(const char *dir, const char *before, step_list *list, p4d_
 	return 0;
 }
 
-int p4d_checkpoint__latest(const char *dir, uint64_t below, uint64_t *step, bool *found, p4d_error *err)
+int p4d_checkpoint_latest(const char *dir, uint64_t below, uint64_t *step, bool *found, p4d_error *err)
 {
 	step_list list;
 
@@ -197,7 +197,7 @@ static int set_aside(const char *dir, uint64_t step, p4d_error *err)
 {
 	char from[P4D_PATH], to[P4D_PATH];
 
-	if (p4d_checkpoint__path(dir, step, from, sizeof(from), err) < 0)
+	if (p4d_checkpoint_path(dir, step, from, sizeof(from), err) < 0)
 		return -1;
 	for (unsigned i = 0; i < ASIDE_ATTEMPTS; i++) {
 		char number[16] = "";
@@ -238,8 +238,8 @@ int p4d_checkpoint__publish(const char *dir, uint64_t step, p4d_error *err)
 	char partial[P4D_PATH], path[P4D_PATH];
 
 	if (p4d_checkpoint__partial_path(dir, step, partial, err) < 0 ||
-	    p4d_checkpoint__path(dir, step, path, sizeof(path), err) < 0 ||
-	    sync_directory(partial, err) < 0 || set_later_aside(dir, step, err) < 0)
+	    p4d_checkpoint_path(dir, step, path, sizeof(path), err) < 0 || sync_directory(partial, err) < 0 ||
+	    set_later_aside(dir, step, err) < 0)
 		return -1;
 	if (rename(partial, path) < 0)
 		return p4d_fail(err, P4D_E_IO, "%.255s: cannot rename: %m", partial);
@@ -256,7 +256,7 @@ int p4d_checkpoint__remove_old(const char *dir, uint32_t keep, p4d_error *err)
 		return -1;
 	for (size_t i = 0; rc == 0 && keep && i + keep < list.count; i++) {
 		/* half removed, it must not look complete */
-		if (p4d_checkpoint__path(dir, list.at[i], from, sizeof(from), err) < 0 ||
+		if (p4d_checkpoint_path(dir, list.at[i], from, sizeof(from), err) < 0 ||
 		    p4d_checkpoint__join_path(to, err, "%s/%s%08" PRIu64, dir, old_prefix, list.at[i]) < 0)
 			rc = -1;
 		else if (rename(from, to) == 0)

@@ -175,7 +175,7 @@ static int try_below(const char *dir, uint64_t below, const p4d_checkpoint_stora
 	char path[P4D_PATH];
 	bool found = false;
 
-	if (p4d_checkpoint__latest(dir, below, &mine.step, &found, &why) < 0)
+	if (p4d_checkpoint_latest(dir, below, &mine.step, &found, &why) < 0)
 		set_failed(&mine, &why);
 	mine.found = found;
 	if (exchange(peers, all, &mine, err) < 0)
@@ -187,7 +187,7 @@ static int try_below(const char *dir, uint64_t below, const p4d_checkpoint_stora
 	if (!first.found)
 		return 0;
 	mine = (attempt){.step = first.step, .found = 1};
-	if (p4d_checkpoint__path(dir, first.step, path, sizeof(path), &why) < 0 ||
+	if (p4d_checkpoint_path(dir, first.step, path, sizeof(path), &why) < 0 ||
 	    p4d_checkpoint_load(path, storage, info, &why) < 0)
 		set_failed(&mine, &why);
 	if (exchange(peers, all, &mine, err) < 0)

@@ -86,7 +86,7 @@ static int fetch_tensor(void *context, p4d_state state, const p4d_weight_slice *
 	return 0;
 }
 
-int p4d_huggingface__import(const char *path, const p4d_checkpoint_storage *storage, p4d_error *err)
+int p4d_huggingface_import(const char *path, const p4d_checkpoint_storage *storage, p4d_error *err)
 {
 	p4d_safetensors *files;
 
@@ -287,8 +287,8 @@ static int check_directory(const char *directory, p4d_error *err)
 	return 0;
 }
 
-int p4d_huggingface__export(const char *checkpoint, const char *directory, p4d_safetensors_type type,
-			    uint64_t file_bytes, p4d_error *err)
+int p4d_huggingface_export(const char *checkpoint, const char *directory, p4d_safetensors_type type,
+			   uint64_t file_bytes, p4d_error *err)
 {
 	export out = {.directory = directory, .type = type};
 	p4d_checkpoint_info info;

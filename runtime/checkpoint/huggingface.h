@@ -14,14 +14,14 @@
  * zero. Types: F32, BF16, F16. All tensors of the model must be present, in its shapes; others are ignored. A
  * tied model needs no lm_head. Errors: CHECKPOINT, NO_MEMORY.
  */
-int p4d_huggingface__import(const char *path, const p4d_checkpoint_storage *storage, p4d_error *err);
+int p4d_huggingface_import(const char *path, const p4d_checkpoint_storage *storage, p4d_error *err);
 
 /*
- * Writes the weights of a checkpoint (see p4d_checkpoint__path) to a directory, created if needed:
+ * Writes the weights of a checkpoint (see p4d_checkpoint_path) to a directory, created if needed:
  * model.safetensors or, when they take more than file_bytes (0: no limit), files of at most that size (one
  * tensor at least) and their index; and config.json (see huggingface_config.h). type: BF16 (rounded to
  * nearest even) or F32. One process does it, with memory for a few MiB and the names. Every byte that is read
  * is checked. Errors: CHECKPOINT, IO, VALUE, NO_MEMORY.
  */
-int p4d_huggingface__export(const char *checkpoint, const char *directory, p4d_safetensors_type type,
-			    uint64_t file_bytes, p4d_error *err);
+int p4d_huggingface_export(const char *checkpoint, const char *directory, p4d_safetensors_type type,
+			   uint64_t file_bytes, p4d_error *err);

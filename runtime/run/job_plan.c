@@ -10,6 +10,7 @@
 #include "plan/plan_line.h"
 #include "request/defaults.h"
 #include "request/framework.h"
+#include "run/train_weights.h"
 
 /* Options typed along with a plan must agree with it. */
 static int agree(const p4d_request *typed, const p4d_request *planned, p4d_error *err)
@@ -49,6 +50,8 @@ static int from_options(p4d_job_plan *plan, const p4d_settings *settings, uint64
 	p4d_preset preset = {.global_batch = 0};
 
 	*request = settings->request;
+	if (!p4d_is_set(request, P4D_MODEL) && settings->init_from)
+		p4d_train_init_model(settings->init_from, request);
 	if (!p4d_is_set(request, P4D_MODEL)) {
 		p4d_fail(err, P4D_E_USAGE, "there is no plan (P4D_PLAN is not set) and no model is given");
 		return p4d_fix(err, "--model NAME --local-ranks N, or sbatch --p4d-model=NAME");

@@ -101,8 +101,26 @@ static int set_setting(p4d_settings *settings, const p4d_option_info *info, cons
 	return 0;
 }
 
+static int check_export(p4d_settings *s, p4d_error *err)
+{
+	if (!s->checkpoint) {
+		p4d_fail(err, P4D_E_USAGE, "--export needs --checkpoint, the directory of the run");
+		return p4d_fix(err, "--checkpoint DIR");
+	}
+	if (s->data || s->steps)
+		return p4d_fail(err, P4D_E_USAGE, "--export ends without training: leave out --%s",
+				s->data ? "data" : "steps");
+	if (s->export_type < 0)
+		s->export_type = 0;
+	return 0;
+}
+
 static int complete(p4d_settings *s, p4d_error *err)
 {
+	if (s->export_to)
+		return check_export(s, err);
+	if (s->export_type >= 0)
+		return p4d_fail(err, P4D_E_USAGE, "--export-type has no effect without --export");
 	if (!s->data || !s->steps) {
 		p4d_fail(err, P4D_E_USAGE, "--%s is missing", s->data ? "steps" : "data");
 		return p4d_fix(err, "--%s", s->data ? "steps N" : "data FILE");

@@ -12,6 +12,7 @@
 
 #include "comm/transport/transport_open.h"
 #include "device/device.h"
+#include "run/checkpoint_trainer.h"
 #include "run/loss_watch.h"
 #include "run/memory_report.h"
 #include "run/rank_error.h"
@@ -21,6 +22,7 @@
 #include "run/train_data.h"
 #include "run/train_device.h"
 #include "run/train_save.h"
+#include "run/train_weights.h"
 #include "run/watchdog.h"
 #include "trainer/trainer.h"
 
@@ -96,6 +98,18 @@ static int open_trainer(p4d_run *run, p4d_error *err)
 	return p4d_trainer_open(&run->trainer, &settings, err);
 }
 
+static int initialize(p4d_run *run, p4d_error *err)
+{
+	const char *from = run->settings->init_from;
+	const p4d_checkpoint_storage storage = p4d_checkpoint_storage_of(
+	    run->trainer, &run->plan->layout, (uint64_t)run->plan->request.value[P4D_VOCAB]);
+
+	if (!from)
+		return p4d_trainer_initialize(run->trainer, run->settings->seed, err);
+	return p4d_train_init(from, run->plan, &storage, err) < 0 ? -1
+								  : p4d_trainer_restore(run->trainer, err);
+}
+
 static int start(p4d_run *run, p4d_error *err)
 {
 	char who[160];
@@ -129,7 +143,7 @@ static int start(p4d_run *run, p4d_error *err)
 	if (p4d_train_resume(&run->save, run->settings, run->plan, run->trainer, &run->step, err) < 0)
 		return -1;
 	run->saved = run->step;
-	return run->step ? 0 : p4d_trainer_initialize(run->trainer, run->settings->seed, err);
+	return run->step ? 0 : initialize(run, err);
 }
 
 static void say_start(p4d_run *run)

@@ -87,7 +87,7 @@ static inline uint64_t newest(const char *name)
 	p4d_error err;
 	bool found;
 
-	if (p4d_checkpoint__latest(in_directory(name), UINT64_MAX, &step, &found, &err) < 0)
+	if (p4d_checkpoint_latest(in_directory(name), UINT64_MAX, &step, &found, &err) < 0)
 		fail_msg("%s", err.text);
 	return found ? step : 0;
 }
@@ -109,7 +109,7 @@ static inline void newest_is_whole(const char *name)
 
 	if (!step)
 		return;
-	assert_int_equal(p4d_checkpoint__path(in_directory(name), step, path, sizeof(path), NULL), 0);
+	assert_int_equal(p4d_checkpoint_path(in_directory(name), step, path, sizeof(path), NULL), 0);
 	if (p4d_checkpoint_verify(path, &err) < 0)
 		fail_msg("%s", err.text);
 }

@@ -44,7 +44,7 @@ static void any_layout_to_any_other(void **state)
 		test_job *from = random_job(model);
 		fill_job(from, step);
 		save_job(from, dir, step);
-		assert_int_equal(p4d_checkpoint__path(dir, step, path, sizeof(path), NULL), 0);
+		assert_int_equal(p4d_checkpoint_path(dir, step, path, sizeof(path), NULL), 0);
 		if (step % 10 == 0)
 			assert_int_equal(p4d_checkpoint_verify(path, NULL), 0);
 		for (int i = 0; i < 5; i++) {
@@ -84,7 +84,7 @@ static void same_layout_keeps_every_bit(void **state)
 				}
 		}
 		save_job(job, in_directory("same"), step);
-		assert_int_equal(p4d_checkpoint__path(in_directory("same"), step, path, sizeof(path), NULL),
+		assert_int_equal(p4d_checkpoint_path(in_directory("same"), step, path, sizeof(path), NULL),
 				 0);
 		for (uint32_t i = 0; i < job->world; i++) {
 			test_rank *rank = &job->rank[i];
@@ -147,7 +147,7 @@ static void earlier_ones_are_read(void **state)
 	assert_int_equal(p4d_plan_write(&request, job->plan, sizeof(job->plan), NULL), 0);
 	fill_job(job, 6);
 	save_job(job, dir, 6);
-	assert_int_equal(p4d_checkpoint__path(dir, 6, path, sizeof(path), NULL), 0);
+	assert_int_equal(p4d_checkpoint_path(dir, 6, path, sizeof(path), NULL), 0);
 	cut_from_manifest(path, "\"document_mask\": \"off\",\n");
 	load_all(other, path, 6, 6);
 	close_job(other);
@@ -166,7 +166,7 @@ static void other_models_are_refused(void **state)
 	test_job *other = open_job(SMALL_MODEL "tied=on bias=none qk-norm=off", "device=cpu tp=2", 2);
 	assert_true(job && other);
 	save_job(job, dir, 1);
-	assert_int_equal(p4d_checkpoint__path(dir, 1, path, sizeof(path), NULL), 0);
+	assert_int_equal(p4d_checkpoint_path(dir, 1, path, sizeof(path), NULL), 0);
 	assert_int_equal(p4d_checkpoint_load(path, &other->rank[0].storage, &info, &err), -1);
 	assert_int_equal(err.code, P4D_E_CHECKPOINT);
 	assert_non_null(strstr(err.text, "it belongs to another model: tied is 0, expected 1"));
@@ -257,10 +257,10 @@ static void exported_models_say_what_they_are(void **state)
 		const char *dir = in_directory("models");
 		test_job *job = open_or_fail(models[i], "device=cpu", 1);
 		save_job(job, dir, i + 1);
-		assert_int_equal(p4d_checkpoint__path(dir, i + 1, checkpoint, sizeof(checkpoint), NULL), 0);
+		assert_int_equal(p4d_checkpoint_path(dir, i + 1, checkpoint, sizeof(checkpoint), NULL), 0);
 		assert_int_equal(p4d_checkpoint__join_path(path, NULL, "%s/model-%d", test_directory, (int)i),
 				 0);
-		if (p4d_huggingface__export(checkpoint, path, P4D_ST_BF16, 0, &err) < 0)
+		if (p4d_huggingface_export(checkpoint, path, P4D_ST_BF16, 0, &err) < 0)
 			fail_msg("%s", err.text);
 		check_config(path, job->plan);
 		close_job(job);
@@ -301,7 +301,7 @@ static void import_all(test_job *job, const char *path, uint64_t salt, float (*r
 	p4d_error err;
 
 	for (uint32_t i = 0; i < job->world; i++) {
-		if (p4d_huggingface__import(path, &job->rank[i].storage, &err) < 0)
+		if (p4d_huggingface_import(path, &job->rank[i].storage, &err) < 0)
 			fail_msg("%s", err.text);
 		visit_rank(&job->rank[i], compare_imported, &in);
 	}
@@ -319,24 +319,24 @@ static void hugging_face_there_and_back(void **state)
 		test_job *from = random_job(model), *to = random_job(model);
 		fill_job(from, step);
 		save_job(from, dir, step);
-		assert_int_equal(p4d_checkpoint__path(dir, step, checkpoint, sizeof(checkpoint), NULL), 0);
+		assert_int_equal(p4d_checkpoint_path(dir, step, checkpoint, sizeof(checkpoint), NULL), 0);
 		assert_int_equal(
 		    p4d_checkpoint__join_path(whole, NULL, "%s/f32-%d", test_directory, (int)step), 0);
 		assert_int_equal(
 		    p4d_checkpoint__join_path(cut, NULL, "%s/bf16-%d", test_directory, (int)step), 0);
 		assert_int_equal(
 		    p4d_checkpoint__join_path(index, NULL, "%s/model.safetensors.index.json", cut), 0);
-		if (p4d_huggingface__export(checkpoint, whole, P4D_ST_F32, 0, &err) < 0)
+		if (p4d_huggingface_export(checkpoint, whole, P4D_ST_F32, 0, &err) < 0)
 			fail_msg("%s", err.text);
 		check_exported(whole, from, step);
 		import_all(to, whole, step, as_it_is);
-		if (p4d_huggingface__export(checkpoint, cut, P4D_ST_BF16, 10000, &err) < 0)
+		if (p4d_huggingface_export(checkpoint, cut, P4D_ST_BF16, 10000, &err) < 0)
 			fail_msg("%s", err.text);
 		assert_int_equal(access(index, F_OK), 0);
 		import_all(to, cut, step, rounded);
-		assert_int_equal(p4d_huggingface__export(checkpoint, cut, P4D_ST_BF16, 0, &err), -1);
+		assert_int_equal(p4d_huggingface_export(checkpoint, cut, P4D_ST_BF16, 0, &err), -1);
 		assert_non_null(strstr(err.text, "already exists"));
-		assert_int_equal(p4d_huggingface__export(checkpoint, cut, P4D_ST_F16, 0, &err), -1);
+		assert_int_equal(p4d_huggingface_export(checkpoint, cut, P4D_ST_F16, 0, &err), -1);
 		assert_int_equal(err.code, P4D_E_VALUE);
 		close_job(from);
 		close_job(to);
@@ -387,7 +387,7 @@ static void half_precision_and_wrong_shapes(void **state)
 				    p4d_safetensors__write(writer, &numbers[k % 8].half, 2, NULL), 0);
 		}
 		assert_int_equal(p4d_safetensors__finish(writer, NULL, NULL), 0);
-		int rc = p4d_huggingface__import(path, &rank->storage, &err);
+		int rc = p4d_huggingface_import(path, &rank->storage, &err);
 		assert_int_equal(rc, wrong ? -1 : 0);
 		if (wrong) {
 			static const char *const text[] = {"", "is I16, expected F32, BF16 or F16",

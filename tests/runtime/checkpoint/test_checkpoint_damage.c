@@ -40,7 +40,7 @@ static test_job *save_two(const char *dir, char path[P4D_PATH])
 
 	fill_job(job, 1);
 	save_job(job, dir, 1);
-	assert_int_equal(p4d_checkpoint__path(dir, 1, path, P4D_PATH, NULL), 0);
+	assert_int_equal(p4d_checkpoint_path(dir, 1, path, P4D_PATH, NULL), 0);
 	assert_true(loads(job, path, NULL));
 	assert_int_equal(p4d_checkpoint_verify(path, NULL), 0);
 	return job;
@@ -121,7 +121,7 @@ static void mixed_files_are_noticed(void **state)
 	write_file(file, mine.data, mine.size);
 	fill_job(job, 2);
 	save_job(job, dir, 2);
-	assert_int_equal(p4d_checkpoint__path(dir, 2, later, sizeof(later), NULL), 0);
+	assert_int_equal(p4d_checkpoint_path(dir, 2, later, sizeof(later), NULL), 0);
 	part_path(later, 1, other);
 	write_file(other, mine.data, mine.size);
 	must_not_load(job, later, "another step's", 0);

@@ -141,7 +141,7 @@ static void falls_back_together(void **state)
 
 	(void)state;
 	run_job(job, save_steps, &s);
-	assert_int_equal(p4d_checkpoint__path(s.dir, 3, path, sizeof(path), NULL), 0);
+	assert_int_equal(p4d_checkpoint_path(s.dir, 3, path, sizeof(path), NULL), 0);
 	assert_int_equal(p4d_checkpoint__rank_path(path, 2, file, NULL), 0);
 	whole_file whole = read_whole(file);
 	poke(file, whole.size / 2, whole.data[whole.size / 2] ^ 0x10);
@@ -162,7 +162,7 @@ static void falls_back_together(void **state)
 
 	/* nothing that can be used is an error, not a new start */
 	for (uint64_t step = 1; step <= 3; step++) {
-		assert_int_equal(p4d_checkpoint__path(s.dir, step, path, sizeof(path), NULL), 0);
+		assert_int_equal(p4d_checkpoint_path(s.dir, step, path, sizeof(path), NULL), 0);
 		assert_int_equal(p4d_checkpoint__join_path(file, NULL, "%s/manifest.json", path), 0);
 		assert_int_equal(truncate(file, 100), 0);
 	}

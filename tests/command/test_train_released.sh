@@ -1,0 +1,90 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Weights of released models: a run begins with them and has the loss that transformers computes (tests/parity/make_released.py),
+# and what it exports is them again, bit by bit, whatever the layout.
+. "${0%/*}/lib.sh"
+released=$P4D_TEST_SRCDIR/tests/data/released
+unset P4D_PLAN
+for variable in $(env | sed -n 's/^\(SLURM_[A-Z0-9_]*\)=.*/\1/p'); do
+	unset "$variable"
+done
+export OPENBLAS_NUM_THREADS=1
+
+exits 0 p4d data --tokenizer ids --vocab 40 -o ids "$released/ids.jsonl"
+run="--data ids --device cpu --global-batch 1 --seq-len 32 --steps 1"
+# still OPTION...: a step that changes nothing
+# shellcheck disable=SC2086 # a list of words
+still() { p4d-train $run --lr 0 "$@"; }
+# last_loss LOG, to which runs append
+last_loss() { sed -n 's/.*"event":"step".*"loss":\([^,]*\),.*/\1/p' "$1" | tail -n 1; }
+# tail_of FILE BYTES: the data of its tensors, behind the header
+tail_of() { tail -c "$2" "$1" >"$1.data"; }
+
+# model, bytes of its weights in bf16, another layout
+while read -r model bytes layout; do
+	want=$(sed -n "s/^$model //p" "$released/losses")
+	rm -rf one several one.hf several.hf again again.hf
+	exits 0 still --init-from "$released/$model" --checkpoint one --log one.json
+	# shellcheck disable=SC2086
+	exits 0 still --init-from "$released/$model" $layout --checkpoint several --log several.json
+	for log in one.json several.json; do
+		last_loss $log | awk -v want="$want" '
+			{ off = $1 / want - 1; exit !(off * off < 4e-12) }' || fail "$model has another loss than $want: $(cat $log)"
+	done
+	exits 0 p4d-train --checkpoint one --export one.hf
+	prints "one.hf: weights of one/step-00000001 in bf16"
+	exits 0 p4d-train --checkpoint several/step-00000001 --export several.hf --export-type bf16
+	cmp -s one.hf/model.safetensors several.hf/model.safetensors || fail "$model: layouts export other weights"
+	cp "$released/$model/model.safetensors" .
+	tail_of model.safetensors "$bytes"
+	tail_of one.hf/model.safetensors "$bytes"
+	cmp -s model.safetensors.data one.hf/model.safetensors.data || fail "$model: other weights than it began with"
+	# all 32 bits, too, and the model is the exported one's
+	rm -rf one.hf
+	# shellcheck disable=SC2086
+	exits 0 p4d-train $run --steps 3 --lr 1e-3 --init-from "$released/$model" --checkpoint trained
+	exits 0 p4d-train --checkpoint trained --export one.hf --export-type fp32
+	exits 0 still --init-from one.hf --checkpoint again --save-every 1
+	exits 0 p4d-train --checkpoint again --export again.hf --export-type fp32
+	cmp -s one.hf/model.safetensors again.hf/model.safetensors || fail "$model: weights of 32 bits do not come back"
+	cmp -s one.hf/config.json again.hf/config.json || fail "$model: another configuration"
+	tail_of one.hf/model.safetensors "$bytes"
+	cmp -s one.hf/model.safetensors.data model.safetensors.data && fail "$model: it learnt nothing"
+	rm -rf trained
+done <<END
+llama 10400 --local-ranks 2 --pp 2
+qwen3 9184 --local-ranks 4 --cp 2 --pp 2
+END
+
+# a checkpoint goes before
+exits 0 still --init-from "$released/qwen3" --checkpoint one --log more.json
+grep -q '"resumed_step":1[,}]' more.json || fail "it began again"
+# in the hub's cache
+mkdir -p hub/models--some--model/snapshots/abc hub/models--some--model/refs
+cp "$released"/qwen3/* hub/models--some--model/snapshots/abc
+printf abc >hub/models--some--model/refs/main
+exits 0 env HF_HUB_CACHE="$PWD/hub" p4d-train $run --lr 0 --init-from some/model --log hub.json
+[ "$(last_loss hub.json)" = "$(last_loss one.json)" ] ||
+	fail "the cache has other weights"
+
+# what does not go together
+cp -r "$released/llama" own
+refused P4D041 still --init-from own --model "$released/qwen3"
+says "own has architecture=llama, but this run trains a model with qwen3"
+sed -i 's/10000.0/20000.0/' own/config.json
+refused P4D041 still --init-from own --model "$released/llama"
+says "own has rope-theta=20000, but this run trains a model with 10000"
+exits 0 still --init-from own --rope-theta 10000
+rm own/model.safetensors
+refused P4D052 still --init-from own
+says "holds neither model.safetensors.index.json nor model.safetensors"
+refused P4D003 p4d-train --checkpoint one --export several.hf
+says "several.hf/model.safetensors: already exists; export elsewhere"
+refused P4D001 p4d-train --export other.hf
+says "--export needs --checkpoint"
+refused P4D001 p4d-train --export other.hf --checkpoint one --steps 5
+says "--export ends without training: leave out --steps"
+refused P4D001 still --export-type fp32
+says "--export-type has no effect without --export"
+refused P4D052 p4d-train --checkpoint "$PWD" --export other.hf
+says "no checkpoint found"
