@@ -120,12 +120,12 @@ libp4dcore_la_SOURCES = \
 	estimator/plan/plan_line.h estimator/plan/plan_line.c \
 	estimator/framework/frameworks.c estimator/framework/others.c estimator/framework/p4d.c estimator/framework/torch.h estimator/framework/torch.c estimator/framework/torchtitan.h estimator/framework/torchtitan_layer.c estimator/framework/torchtitan_experts.c estimator/framework/torchtitan_fsdp.c estimator/framework/tape.h estimator/framework/tape.c estimator/framework/transformers.h estimator/framework/transformers_names.h estimator/framework/transformers.c estimator/framework/litgpt.c estimator/framework/transformers_fsdp.c estimator/framework/transformers_layer.c estimator/framework/transformers_modules.c estimator/framework/transformers_experts.c estimator/framework/transformers_sizes.c estimator/framework/trainer.c \
 	estimator/framework/fsdp.c estimator/framework/deepspeed.c estimator/framework/ddp.c \
-	estimator/framework/megatron.c estimator/framework/megatron_memory.h estimator/framework/megatron_memory.c estimator/framework/megatron_experts.c estimator/framework/megatron_passes.c estimator/framework/megatron_fp8.c \
+	estimator/framework/megatron.c estimator/framework/megatron_memory.h estimator/framework/megatron_memory.c estimator/framework/megatron_experts.c estimator/framework/megatron_states.c estimator/framework/megatron_passes.c estimator/framework/megatron_fp8.c \
 	estimator/timeline/timeline.h estimator/timeline/timeline_cost.h estimator/timeline/timeline_cost.c \
 	estimator/timeline/timeline.c estimator/timeline/timeline_graph.h estimator/timeline/timeline_graph.c \
 	estimator/timeline/timeline_period.c estimator/timeline/timeline_gpipe.c estimator/timeline/timeline_steady.c \
 	estimator/cost/cost.h estimator/cost/cost_internal.h estimator/cost/cost.c estimator/cost/cost_step.c \
-	estimator/cost/cost_parts.c estimator/cost/cost_layer.c estimator/cost/cost_head.c estimator/cost/cost_ops.c \
+	estimator/cost/cost_states.c estimator/cost/cost_parts.c estimator/cost/cost_layer.c estimator/cost/cost_head.c estimator/cost/cost_ops.c \
 	estimator/cost/cost_comm.c estimator/cost/cost_experts.c estimator/cost/cost_flops.c estimator/cost/cost_fp8.c \
 	estimator/cost/breakdown.h estimator/cost/breakdown.c \
 	estimator/search/search.h estimator/search/search.c estimator/search/search_internal.h estimator/search/search_enumerate.c \

@@ -41,16 +41,69 @@ static double attention_matrices(const p4d_layout *l)
 	       kv_rank * heads * (d + v) + heads * v * h;
 }
 
+static double dense_matrices(const p4d_layout *l)
+{
+	return up_matrices(l) + (double)l->ffn * (double)l->hidden;
+}
+
+/* The router, and the shared experts. */
+static double beside_experts(const p4d_layout *l)
+{
+	const double shared = (l->glu ? 3.0 : 2.0) * (double)l->shared_ffn;
+
+	return (double)l->hidden * ((double)l->experts + shared);
+}
+
+static p4d_layer_counts all_layers(const p4d_layout *l)
+{
+	return p4d_layers_count(l, 0, l->layers);
+}
+
+/* The mean of a pattern's layers with experts, or of the others. */
+static double mean_matrices(const p4d_layout *l, bool experts)
+{
+	const p4d_layer_counts counts = all_layers(l);
+	double sum = 0, layers = 0;
+
+	for (int m = 0; m < P4D_MIXERS; m++)
+		for (int f = 0; f < P4D_FEEDS; f++) {
+			const double n = (f == P4D_FEED_EXPERTS) == experts ? (double)counts.of[m][f] : 0;
+			sum += n * ((m == P4D_MIX_ATTENTION ? attention_matrices(l)
+				     : m == P4D_MIX_MAMBA2  ? p4d_cost__state_matrices(l)
+							    : 0) +
+				    (f == P4D_FEED_DENSE     ? dense_matrices(l)
+				     : f == P4D_FEED_EXPERTS ? beside_experts(l)
+							     : 0));
+			layers += n;
+		}
+	return layers > 0 ? sum / layers : 0;
+}
+
 double p4d_cost__layer_matrices(const p4d_layout *l)
 {
-	return attention_matrices(l) + up_matrices(l) + (double)l->ffn * (double)l->hidden;
+	return l->pattern_length ? mean_matrices(l, false) : attention_matrices(l) + dense_matrices(l);
 }
 
 double p4d_cost__expert_layer_matrices(const p4d_layout *l)
 {
-	const double shared = (l->glu ? 3.0 : 2.0) * (double)l->shared_ffn;
+	return l->pattern_length ? mean_matrices(l, true) : attention_matrices(l) + beside_experts(l);
+}
 
-	return attention_matrices(l) + (double)l->hidden * ((double)l->experts + shared);
+/* Layers that attend, and those with a state. */
+static double attending(const p4d_layout *l)
+{
+	const p4d_layer_counts counts = l->pattern_length ? all_layers(l) : (p4d_layer_counts){0};
+
+	return l->pattern_length ? (double)p4d_layers_with_mixer(&counts, P4D_MIX_ATTENTION)
+				 : (double)(l->layers + l->mtp_layers);
+}
+
+static double scans(const p4d_layout *l)
+{
+	if (!l->pattern_length)
+		return 0;
+	const p4d_layer_counts counts = all_layers(l);
+	return (double)p4d_layers_with_mixer(&counts, P4D_MIX_MAMBA2) * p4d_cost__scan_flops(l);
 }
 
 double p4d_cost__expert_matrices(const p4d_layout *l)
@@ -100,8 +153,8 @@ static double tokens(const p4d_layout *l)
 
 double p4d_cost_model_flops(const p4d_layout *l)
 {
-	double L = (double)(l->layers + l->mtp_layers), s = (double)l->seq_len;
-	double matrices = passed_by_all(l) + heads(l);
+	double L = attending(l), s = (double)l->seq_len;
+	double matrices = passed_by_all(l) + heads(l) + scans(l) / 2;
 
 	return tokens(l) * (6 * matrices + 6 * L * p4d_cost__query_width(l) * s * p4d_cost__scores_share(l));
 }
@@ -139,10 +192,10 @@ static double recomputed_flops(const p4d_layout *l, bool experts)
 
 double p4d_cost_hardware_flops(const p4d_layout *l)
 {
-	double L = (double)(l->layers + l->mtp_layers), s = (double)l->seq_len;
+	double L = attending(l), s = (double)l->seq_len;
 	/* the gradient pass of vocabulary parallelism recomputes its logits */
 	double head = (l->vocab_parallel ? 8 : 6) * heads(l);
 
-	return tokens(l) * (6 * passed_by_all(l) + 12 * L * p4d_cost__query_width(l) * s +
+	return tokens(l) * (6 * passed_by_all(l) + 4 * scans(l) + 12 * L * p4d_cost__query_width(l) * s +
 			    over_layers(l, recomputed_flops(l, false), recomputed_flops(l, true)) + head);
 }

@@ -6,6 +6,7 @@
 
 #include "cost/cost.h"
 #include "request/framework.h"
+#include "request/layers.h"
 
 /* Shared by the files of the cost model. Numbers are doubles throughout: seconds, bytes, elements, FLOPs. */
 
@@ -155,10 +156,18 @@ typedef struct p4d_cost_vocabulary_passes {
 
 void p4d_cost__vocabulary(const p4d_layout *layout, const p4d_cost_rates *r, p4d_cost_vocabulary_passes *out);
 
-/* Elements of matrices, undivided: of a layer without experts; of one with, all but those; of one expert. */
+/* Elements of matrices, undivided: of a layer without experts; of one with, all but those; of one expert. Of
+ * a pattern the mean of such layers, here and wherever a layer stands for all. */
 double p4d_cost__layer_matrices(const p4d_layout *layout);
 double p4d_cost__expert_layer_matrices(const p4d_layout *layout);
 double p4d_cost__expert_matrices(const p4d_layout *layout);
+
+/* The matrices of a layer's Mamba-2; FLOPs of its scan for each token, forward; and its passes
+ * (cost_states.c), to which the products with those matrices come. */
+double p4d_cost__state_matrices(const p4d_layout *layout);
+double p4d_cost__scan_flops(const p4d_layout *layout);
+void p4d_cost__scan(const p4d_layout *layout, const p4d_cost_rates *r, const p4d_cost_sizes *z,
+		    p4d_cost_part *y);
 
 /* Layers with experts. */
 double p4d_cost__expert_layers(const p4d_layout *layout);

@@ -219,6 +219,18 @@ static void attention_products(const p4d_layout *l, const p4d_cost_rates *r, con
 		add_products(l, r, all, sizeof(all) / sizeof(*all), y);
 }
 
+/* Of Mamba-2: the one before its scan, and that of the output. */
+static void state_products(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z,
+			   p4d_cost_part *y)
+{
+	const double tp = (double)l->tp, values = (double)l->state_heads * (double)l->state_head_dim / tp;
+	const double others =
+	    (2 * (double)l->state_groups * (double)l->state_size + (double)l->state_heads) / tp;
+	const product all[] = {{z->n, z->h, 2 * values + others, QKV}, {z->n, values, z->h, 0}};
+
+	add_products(l, r, all, sizeof(all) / sizeof(*all), y);
+}
+
 static void ffn_products(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z,
 			 p4d_cost_part *y)
 {
@@ -245,9 +257,11 @@ static double rotary_bytes(const p4d_layout *l, const p4d_cost_rates *r, const p
 enum { EAGER_NORM = 34, EAGER_ROTARY = 20 };
 
 /* Norms, residuals, rotary positions or biases, the activation: bytes of every kernel. */
-static void elementwise(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z, bool experts,
-			p4d_cost_part *y)
+static void elementwise(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z,
+			p4d_layer_kind kind, p4d_cost_part *y)
 {
+	const double blocks = (kind.mixer != P4D_MIX_NONE) + (kind.feed != P4D_FEED_NONE);
+	const bool turned = !l->positions && kind.mixer == P4D_MIX_ATTENTION;
 	double e = r->element, mask = l->dropout ? 1 : 0;
 	/* PyTorch's own kernels: a norm goes through fp32 term by term, as do the angles; compiled, they are
 	 * one kernel each, and the activation, too */
@@ -256,18 +270,19 @@ static void elementwise(const p4d_layout *l, const p4d_cost_rates *r, const p4d_
 		   terms = eager && l->model_code != P4D_MODEL_CODE_TORCHTITAN;
 	const double norms = terms ? EAGER_NORM / (2 * e) : 1, angles = eager ? EAGER_ROTARY / (2 * e) : 1;
 	double norm = norms * 2 * e * z->residual, residual = (3 * e + mask) * z->residual;
-	double rotary = l->positions ? 0 : angles * rotary_bytes(l, r, z), f = experts ? 0 : z->f;
+	double rotary = turned ? angles * rotary_bytes(l, r, z) : 0,
+	       f = kind.feed == P4D_FEED_DENSE ? z->f : 0;
 	double activation = (l->glu ? (fused ? 3 : 5) : 2) * e * z->n * f;
 	double activation_back = (l->glu ? (fused ? 5 : 8) : 3) * e * z->n * f;
 	double dropout_back = l->dropout ? (2 * e + 1) * z->residual : 0;
 
 	y->forward.memory_bound +=
-	    2 * p4d_cost__memory_seconds(r, norm) + 2 * p4d_cost__memory_seconds(r, residual) +
+	    blocks * p4d_cost__memory_seconds(r, norm) + blocks * p4d_cost__memory_seconds(r, residual) +
 	    p4d_cost__memory_seconds(r, rotary) + p4d_cost__memory_seconds(r, activation);
 	y->backward_input.memory_bound +=
-	    2 * p4d_cost__memory_seconds(r, norms * 3 * e * z->residual) + /* gradient, input, result */
-	    2 * p4d_cost__memory_seconds(r, 3 * e * z->residual) +         /* the two branches add up */
-	    2 * p4d_cost__memory_seconds(r, dropout_back) + p4d_cost__memory_seconds(r, rotary) +
+	    blocks * p4d_cost__memory_seconds(r, norms * 3 * e * z->residual) + /* gradient, input, result */
+	    blocks * p4d_cost__memory_seconds(r, 3 * e * z->residual) +         /* the two branches add up */
+	    blocks * p4d_cost__memory_seconds(r, dropout_back) + p4d_cost__memory_seconds(r, rotary) +
 	    p4d_cost__memory_seconds(r, activation_back);
 	if (p4d_framework_of(l->framework)->cost.saves_norms_and_products)
 		return;
@@ -290,21 +305,23 @@ static void elementwise(const p4d_layout *l, const p4d_cost_rates *r, const p4d_
  * matrix products (Transformer Engine's userbuffers).
  */
 static void tensor_parallel(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z,
-			    bool experts, p4d_cost_part *y)
+			    p4d_layer_kind kind, p4d_cost_part *y)
 {
 	if (l->tp == 1)
 		return;
 	const double exposed = l->tp_comm_overlap ? OVERLAPPED_EXPOSED : 1;
 	double one = p4d_cost__boundary_seconds(l, r, z) * exposed;
 	/* experts take tokens as they are sharded; shared experts are whole layers */
-	const double ffn = experts && !l->shared_ffn ? 0 : 2;
+	const double ffn =
+	    kind.feed == P4D_FEED_NONE || (kind.feed == P4D_FEED_EXPERTS && !l->shared_ffn) ? 0 : 2;
+	const double mixer = kind.mixer != P4D_MIX_NONE ? 2 : 0;
 
 	/* gathered in FP8, half as much: two of four, and backward four of six; userbuffers send forward
 	 * results in FP8, too */
 	const double fp8 = l->precision == P4D_FP8 && l->sequence_parallel ? p4d_cost__cast_bytes(l) / 2 : 1;
 	const double there = l->tp_comm_overlap ? fp8 : (1 + fp8) / 2, back = (1 + 2 * fp8) / 3;
-	y->forward.tensor_comm += (2 + ffn) * there * one;
-	y->backward_input.tensor_comm += (2 + ffn) * back * one;
+	y->forward.tensor_comm += (mixer + ffn) * there * one;
+	y->backward_input.tensor_comm += (mixer + ffn) * back * one;
 	if (l->sequence_parallel && !p4d_framework_of(l->framework)->cost.overlaps_sequence_parallel) {
 		weight_pass(l, QKV, y)->tensor_comm += one;
 		weight_pass(l, GATE_UP, y)->tensor_comm += one;
@@ -406,34 +423,71 @@ static void launches(const p4d_layout *l, bool experts, p4d_cost_part *y)
 	y->backward_input.host += (host - busy) / 2;
 }
 
-static void layer(const p4d_layout *l, const p4d_cost_rates *r, bool experts, p4d_cost_part *y)
+static void layer(const p4d_layout *l, const p4d_cost_rates *r, p4d_layer_kind kind, p4d_cost_part *y)
 {
+	const bool experts = kind.feed == P4D_FEED_EXPERTS;
 	p4d_cost_sizes z = p4d_cost__sizes_of(l);
 	p4d_cost_share core = {0}, of_experts;
 
 	*y = (p4d_cost_part){0};
 	if (experts)
 		p4d_cost__experts(l, r, &z, y);
-	else
+	else if (kind.feed == P4D_FEED_DENSE)
 		ffn_products(l, r, &z, y);
 	of_experts = y->forward;
-	attention(l, r, &z, &core, &y->backward_input);
-	p4d_cost_share_add(&y->forward, &core, 1);
-	attention_products(l, r, &z, y);
-	elementwise(l, r, &z, experts, y);
+	if (kind.mixer == P4D_MIX_ATTENTION) {
+		attention(l, r, &z, &core, &y->backward_input);
+		p4d_cost_share_add(&y->forward, &core, 1);
+		attention_products(l, r, &z, y);
+	} else if (kind.mixer == P4D_MIX_MAMBA2) {
+		state_products(l, r, &z, y);
+		p4d_cost__scan(l, r, &z, y);
+	}
+	elementwise(l, r, &z, kind, y);
 	if (l->precision == P4D_FP8)
 		p4d_cost__casts(l, r, &z, experts, &y->forward, &y->backward_input);
-	tensor_parallel(l, r, &z, experts, y);
+	tensor_parallel(l, r, &z, kind, y);
 	launches(l, experts, y);
 	recompute(l, r, &z, &core, &of_experts, experts, y);
 }
 
+static void add_part(p4d_cost_part *to, const p4d_cost_part *from, double times)
+{
+	p4d_cost_share_add(&to->forward, &from->forward, times);
+	p4d_cost_share_add(&to->backward_input, &from->backward_input, times);
+	p4d_cost_share_add(&to->backward_weight, &from->backward_weight, times);
+	p4d_cost_share_add(&to->recompute, &from->recompute, times);
+}
+
+/* The mean of a pattern's layers with experts, or of the others. */
+static void mean(const p4d_layout *l, const p4d_cost_rates *r, bool experts, p4d_cost_part *y)
+{
+	const p4d_layer_counts counts = p4d_layers_count(l, 0, l->layers);
+	const double with = p4d_cost__expert_layers(l), layers = experts ? with : (double)l->layers - with;
+
+	*y = (p4d_cost_part){0};
+	for (int m = 0; m < P4D_MIXERS; m++)
+		for (int f = 0; f < P4D_FEEDS; f++) {
+			p4d_cost_part one;
+			if ((f == P4D_FEED_EXPERTS) != experts || !counts.of[m][f])
+				continue;
+			layer(l, r, (p4d_layer_kind){(p4d_mixer)m, (p4d_feed)f}, &one);
+			add_part(y, &one, (double)counts.of[m][f] / layers);
+		}
+}
+
 void p4d_cost__layer(const p4d_layout *l, const p4d_cost_rates *r, p4d_cost_part *y)
 {
-	layer(l, r, false, y);
+	if (l->pattern_length)
+		mean(l, r, false, y);
+	else
+		layer(l, r, (p4d_layer_kind){P4D_MIX_ATTENTION, P4D_FEED_DENSE}, y);
 }
 
 void p4d_cost__expert_layer(const p4d_layout *l, const p4d_cost_rates *r, p4d_cost_part *y)
 {
-	layer(l, r, true, y);
+	if (l->pattern_length)
+		mean(l, r, true, y);
+	else
+		layer(l, r, (p4d_layer_kind){P4D_MIX_ATTENTION, P4D_FEED_EXPERTS}, y);
 }

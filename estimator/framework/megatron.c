@@ -9,6 +9,7 @@
 #include "framework/megatron_memory.h"
 #include "request/architecture.h"
 #include "request/framework.h"
+#include "request/layers.h"
 
 /* ---- how it is given the plan ---- */
 
@@ -29,6 +30,28 @@ static void add_pipeline_layout(p4d_text *a, const p4d_layout *l)
 		add(a, "--pipeline-model-parallel-layout %s", picture);
 }
 
+/* Stages between the first and the last have as many layers each. */
+static bool middle_is_even(const p4d_layout *l)
+{
+	for (uint64_t i = 2; i + 1 < l->pp; i++)
+		if (l->stage_layers[i] != l->stage_layers[1])
+			return false;
+	return true;
+}
+
+/* MambaModel, which has no other layouts; where those do not do, bars in its pattern. */
+static void add_ends(p4d_text *a, const p4d_layout *l)
+{
+	const uint64_t last = l->pp - 1;
+
+	if (l->pp < 2 || !middle_is_even(l))
+		return;
+	if (l->stage_layers[0] != l->layers / l->pp)
+		add(a, "--decoder-first-pipeline-num-layers %" PRIu32, l->stage_layers[0]);
+	if (l->stage_layers[last] != l->layers / l->pp)
+		add(a, "--decoder-last-pipeline-num-layers %" PRIu32, l->stage_layers[last]);
+}
+
 /* Megatron-LM stops unless evaluation's global batch, by default that of training, is a multiple of this. */
 static void add_evaluation_batch(p4d_text *a, const p4d_layout *l)
 {
@@ -46,7 +69,9 @@ static void add_parallelism(p4d_text *a, const p4d_request *r, const p4d_layout 
 	add(a, "--context-parallel-size %" PRIu64, l->cp);
 	if (l->cp_comm != P4D_CP_P2P) /* its default */
 		add(a, "--cp-comm-type %s", l->cp_comm == P4D_CP_A2A ? "a2a" : "all_gather");
-	if (p4d_is_set(r, P4D_PIPELINE_SPLIT) && l->pp > 1)
+	if (l->pattern_length)
+		add_ends(a, l);
+	else if (p4d_is_set(r, P4D_PIPELINE_SPLIT) && l->pp > 1)
 		add_pipeline_layout(a, l);
 	else if (l->vpp > 1 && (l->embedding_counts || l->loss_counts))
 		add(a, "--num-virtual-stages-per-pipeline-rank %" PRIu64, l->vpp);
@@ -114,6 +139,27 @@ static void add_experts(p4d_text *a, const p4d_layout *l)
 		add(a, "--mtp-num-layers %" PRIu64, l->mtp_layers);
 }
 
+/* A letter a layer. */
+static void add_states(p4d_text *a, const p4d_layout *l)
+{
+	char letters[1024];
+	p4d_text pattern = p4d_text_in(letters, sizeof(letters));
+	uint64_t layer = 0;
+
+	for (uint64_t stage = 0; stage < l->pp && !pattern.truncated; stage++) {
+		if (stage && !middle_is_even(l))
+			p4d_text_add(&pattern, "|");
+		for (uint64_t end = layer + l->stage_layers[stage]; layer < end && !pattern.truncated;
+		     layer++)
+			p4d_text_print(&pattern, "%c", l->pattern[layer % l->pattern_length]);
+	}
+	add(a, "--is-hybrid-model --hybrid-override-pattern %s", letters);
+	add(a,
+	    "--mamba-state-dim %" PRIu64 " --mamba-head-dim %" PRIu64 " --mamba-num-groups %" PRIu64
+	    " --mamba-num-heads %" PRIu64,
+	    l->state_size, l->state_head_dim, l->state_groups, l->state_heads);
+}
+
 static void add_model(p4d_text *a, const p4d_request *r, const p4d_layout *l)
 {
 	static const char *const activation[] = {[P4D_SWIGLU_ACTIVATION] = "--swiglu",
@@ -132,7 +178,10 @@ static void add_model(p4d_text *a, const p4d_request *r, const p4d_layout *l)
 	add(a, "--kv-channels %" PRIu64, l->head_dim);
 	add(a, "--seq-length %" PRIu64, l->seq_len);
 	add(a, "--max-position-embeddings %" PRIu64, l->positions ? l->positions : l->seq_len);
-	add(a, "--position-embedding-type %s", l->positions ? "learned_absolute" : "rope");
+	add(a, "--position-embedding-type %s",
+	    l->positions                                  ? "learned_absolute"
+	    : r->value[P4D_POSITIONS] == P4D_NO_POSITIONS ? "none"
+							  : "rope");
 	add(a, "--normalization %s", r->value[P4D_NORM] == P4D_RMSNORM ? "RMSNorm" : "LayerNorm");
 	if (activation[l->activation])
 		add(a, "%s", activation[l->activation]);
@@ -148,6 +197,8 @@ static void add_model(p4d_text *a, const p4d_request *r, const p4d_layout *l)
 		add_latent(a, l);
 	if (l->experts)
 		add_experts(a, l);
+	if (l->pattern_length)
+		add_states(a, l);
 }
 
 static void add_optimizer(p4d_text *a, const p4d_layout *l)
@@ -302,6 +353,9 @@ static int check_experts(const p4d_request *r, p4d_error *err)
 
 	for (size_t i = 0; i < sizeof(with_experts) / sizeof(with_experts[0]); i++) {
 		const p4d_option option = with_experts[i].option;
+		/* hybrids have theirs */
+		if ((option == P4D_ACTIVATION || option == P4D_POSITIONS) && p4d_is_set(r, P4D_LAYER_PATTERN))
+			continue;
 		if (p4d_is_set(r, option) && r->value[option] != with_experts[i].value)
 			return p4d_fail(err, P4D_E_UNMODELLED, "%s=%s: p4d does not model it %s",
 					p4d_request_option_info(option)->name,
@@ -318,6 +372,50 @@ static int check_experts(const p4d_request *r, p4d_error *err)
 		return p4d_fix(err, "--p4d-sequence-parallel=on");
 	}
 	return 0;
+}
+
+/* MambaModel has layers of one block; what p4d has formulas for of it, where the option is set. */
+static int check_states(const p4d_request *r, p4d_error *err)
+{
+	static const char *const hybrid = "in Megatron-LM with layers that have a state";
+	static const struct {
+		p4d_option option;
+		int64_t value;
+	} with_states[] = {{P4D_CP, 1},
+			   {P4D_VPP, 1},
+			   {P4D_NORM, P4D_RMSNORM},
+			   {P4D_BIAS, P4D_BIAS_NONE},
+			   {P4D_QK_NORM, P4D_QK_NORM_OFF},
+			   {P4D_ATTENTION, 1},
+			   {P4D_DROPOUT, 0},
+			   {P4D_RECOMPUTE_METHOD, P4D_RECOMPUTE_UNIFORM},
+			   {P4D_RECOMPUTE_LAYERS, 1}};
+	char value[32];
+
+	if (strspn(r->layer_pattern, "M*-E") < strlen(r->layer_pattern) ||
+	    !p4d_architecture_of(r)->single_blocks)
+		return p4d_fail(err, P4D_E_UNMODELLED,
+				"%.80s has %s, which p4d does not model in Megatron-LM, but for Nemotron-H "
+				"without experts",
+				r->model, p4d_layers_state(r->layer_pattern));
+	for (size_t i = 0; i < sizeof(with_states) / sizeof(with_states[0]); i++) {
+		const p4d_option option = with_states[i].option;
+		if (p4d_is_set(r, option) && r->value[option] != with_states[i].value)
+			return p4d_fail(err, P4D_E_UNMODELLED, "%s=%s: p4d does not model it %s",
+					p4d_request_option_info(option)->name,
+					p4d_request_value_text(r, option, value, sizeof(value)), hybrid);
+	}
+	if (r->value[P4D_PRECISION] == P4D_FP8)
+		return p4d_fail(err, P4D_E_UNMODELLED, "precision=fp8: p4d does not model it %s", hybrid);
+	if (!p4d_is_set(r, P4D_RECOMPUTE) ||
+	    (r->value[P4D_RECOMPUTE] != P4D_RECOMPUTE_FULL && r->value[P4D_RECOMPUTE] != P4D_RECOMPUTE_MLP))
+		return p4d_is_set(r, P4D_EXPERTS) ? check_experts(r, err) : 0;
+	/* ssm/mamba_block.py has no checkpoints, and no check that none are wanted */
+	p4d_fail(err, P4D_E_UNMODELLED,
+		 "recompute=%s has no effect in Megatron-LM's MambaModel (Megatron-Core 0.16.1): "
+		 "its layers save all they would without",
+		 p4d_request_value_text(r, P4D_RECOMPUTE, value, sizeof(value)));
+	return p4d_fix(err, "--p4d-recompute=none");
 }
 
 /* Its recipes; and the shapes that Transformer Engine quantizes. */
@@ -345,6 +443,8 @@ static int check_model(const p4d_request *r, p4d_error *err)
 {
 	const char *difference = p4d_architecture_block_difference(r);
 
+	if (p4d_is_set(r, P4D_LAYER_PATTERN))
+		return check_states(r, err);
 	if (difference)
 		return p4d_fail(err, P4D_E_UNMODELLED,
 				"%.80s has %s, which p4d does not model in Megatron-LM", r->model,

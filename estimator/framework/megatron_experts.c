@@ -93,7 +93,8 @@ static p4d_wide backward_of_experts(const p4d_layout *l, const p4d_megatron_size
 	return widest;
 }
 
-/* Columns of what the activation of an expert, or of the shared ones, saves: its inputs and its result. */
+/* Columns of what the activation of an expert, or of the shared ones, saves: its inputs and its result.
+ * Without a gate an expert's result before it is multiplied with the token's share, too. */
 static uint64_t of_activation(const p4d_layout *l)
 {
 	const uint64_t F = l->expert_ffn / l->etp;
@@ -105,11 +106,12 @@ static uint64_t of_shared(const p4d_layout *l)
 {
 	const uint64_t S = l->shared_ffn / l->tp;
 
-	return again(l, P4D_MODULE_SHARED_EXPERTS) ? 0 : 2 * S + (uint64_t)p4d_megatron__fp8_kept(l, S);
+	return again(l, P4D_MODULE_SHARED_EXPERTS)
+		   ? 0
+		   : (l->glu ? 2 : 1) * S + (uint64_t)p4d_megatron__fp8_kept(l, S);
 }
 
-/* What a layer's feed-forward part saves; the experts of it alone. */
-static p4d_wide saved_by_experts(const p4d_layout *l, const p4d_megatron_sizes *z)
+p4d_wide p4d_megatron__saved_by_experts(const p4d_layout *l, const p4d_megatron_sizes *z)
 {
 	if (again(l, P4D_MODULE_MOE))
 		return 0;
@@ -170,8 +172,9 @@ void p4d_megatron__size_experts(const p4d_rows *rows, p4d_megatron_sizes *z)
 	}
 	if (with)
 		z->ffn = (again(l, P4D_MODULE_LAYERNORM) ? 1 : 2) * (p4d_wide)z->own * z->h +
-			 (dense ? least_of(z->tokens * (p4d_wide)(z->up + z->product), saved_by_experts(l, z))
-				: saved_by_experts(l, z));
+			 (dense ? least_of(z->tokens * (p4d_wide)(z->up + z->product),
+					   p4d_megatron__saved_by_experts(l, z))
+				: p4d_megatron__saved_by_experts(l, z));
 	if (l->kv_rank)
 		z->attention = backward_of_latent(l, z);
 	if (l->kv_rank)
@@ -222,7 +225,7 @@ static alive alive_of(const p4d_rows *rows, const p4d_megatron_again *r, const p
 		    (uint64_t)least(p4d_parameters_expert_layers(l, rows->stage, 0), whole) * rows->slots;
 	else if (l->pp * l->vpp > P4D_MAX_UNEVEN_CHUNKS)
 		a.experts = a.layers;
-	else if (saved_by_experts(l, z) >= dense) /* of the kind that saves more */
+	else if (p4d_megatron__saved_by_experts(l, z) >= dense) /* of the kind that saves more */
 		a.experts = least(a.layers, most_alive(rows, true));
 	else
 		a.experts = a.layers - least(a.layers, most_alive(rows, false));
@@ -368,6 +371,20 @@ static void keep_layers(const stored *p, const p4d_megatron_sizes *z, alive a, b
 	}
 	if (!all || !again(l, P4D_MODULE_MOE))
 		keep_experts(p, z, a.experts);
+}
+
+void p4d_megatron__keep_experts(p4d_rows *rows, const p4d_megatron_sizes *z, uint64_t layers)
+{
+	const p4d_layout *l = rows->layout;
+	const stored slots = {rows, false}, second = {rows, true};
+
+	if (!again(l, P4D_MODULE_MOE)) {
+		keep_experts(&slots, z, layers);
+	} else if (layers) {
+		p4d_megatron_held(rows, P4D_AT_BACKWARD_FFN, "again.output", ALONG, P4D_PART_ACTIVATIONS,
+				  (p4d_wide)z->own * z->h);
+		keep_experts(&second, z, 1);
+	}
 }
 
 /*

@@ -10,6 +10,8 @@
  */
 #include "framework/megatron_memory.h"
 
+#include "request/architecture.h"
+
 p4d_megatron_sizes p4d_framework__megatron_sizes(const p4d_layout *l, uint64_t micro_batch)
 {
 	p4d_megatron_sizes z = {
@@ -150,14 +152,19 @@ static void add_weight_grad_buffers(p4d_rows *rows)
 	const p4d_layout *l = rows->layout;
 	const uint64_t A = l->heads / l->tp * l->head_dim, G = l->kv_heads / l->tp * l->head_dim,
 		       h = l->hidden;
-	const bool dense =
-	    p4d_parameters_expert_layers_of_stage(l, rows->stage) < l->stage_layers[rows->stage];
+	bool dense = p4d_parameters_expert_layers_of_stage(l, rows->stage) < l->stage_layers[rows->stage],
+	     attends = true;
+	if (l->pattern_length) {
+		const p4d_layer_counts layers = p4d_parameters_layers_of_stage(l, rows->stage);
+		dense = p4d_layers_with_feed(&layers, P4D_FEED_DENSE);
+		attends = p4d_layers_with_mixer(&layers, P4D_MIX_ATTENTION);
+	}
 	const struct {
 		const char *name;
 		uint64_t rows, columns;
 	} shape[5] = {
-	    {"dummy.qkv", l->kv_rank ? 0 : A + 2 * G, h},
-	    {"dummy.output", h, l->kv_rank ? l->heads / l->tp * l->v_dim : A},
+	    {"dummy.qkv", l->kv_rank || !attends ? 0 : A + 2 * G, h},
+	    {"dummy.output", attends ? h : 0, l->kv_rank ? l->heads / l->tp * l->v_dim : A},
 	    {"dummy.up", dense ? (l->glu ? 2 : 1) * l->ffn / l->tp : 0, h},
 	    {"dummy.down", h, dense ? l->ffn / l->tp : 0},
 	    {"dummy.head", (l->vocab + l->tp - 1) / l->tp, h},
@@ -191,11 +198,13 @@ static void add_persistent(p4d_rows *rows, const p4d_megatron_sizes *z)
 	if (rows->last || p4d_parameters_expert_layers_of_stage(l, rows->stage)) /* the router has one, too */
 		p4d_row(rows, "workspace.head", "", P4D_PART_LIBRARIES, P4D_DT_BYTES,
 			before_hopper ? (8 << 20) + (1 << 17) : 32 << 20, 0, 0);
-	if (!l->positions)
+	if (!l->positions && l->architecture->positions != P4D_NO_POSITIONS)
 		p4d_row(rows, "rope", "cp", P4D_PART_LIBRARIES, P4D_DT_FP32, l->vpp, l->seq_len / l->cp,
 			l->head_dim);
 	if (l->te_wgrad)
 		add_weight_grad_buffers(rows);
+	if (l->pattern_length)
+		p4d_megatron__state_libraries(rows);
 	if (z->mixed)
 		p4d_megatron__expert_libraries(rows, z);
 	if (rows->last && z->gathers)
@@ -315,9 +324,13 @@ void p4d_framework__megatron_rows(p4d_rows *rows)
 	const p4d_megatron_again r = recomputed(rows);
 
 	p4d_megatron__size_experts(rows, &z);
+	if (rows->layout->pattern_length)
+		p4d_megatron__size_states(rows, &z);
 	add_states(rows);
 	add_persistent(rows, &z);
-	if (z.mixed)
+	if (rows->layout->pattern_length)
+		p4d_megatron__state_layers(rows, &z);
+	else if (z.mixed)
 		p4d_megatron__expert_layers(rows, &r, &z);
 	else
 		add_layer(rows, &r, &z);

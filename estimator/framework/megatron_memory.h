@@ -71,6 +71,15 @@ void p4d_megatron__size_experts(const p4d_rows *rows, p4d_megatron_sizes *sizes)
 void p4d_megatron__expert_layers(p4d_rows *rows, const p4d_megatron_again *again, p4d_megatron_sizes *sizes);
 void p4d_megatron__expert_libraries(p4d_rows *rows, const p4d_megatron_sizes *sizes);
 
+/* Of one such layer: what its experts save, but for the router; the rows of that, of so many layers. */
+p4d_wide p4d_megatron__saved_by_experts(const p4d_layout *layout, const p4d_megatron_sizes *sizes);
+void p4d_megatron__keep_experts(p4d_rows *rows, const p4d_megatron_sizes *sizes, uint64_t layers);
+
+/* The same of hybrid models (megatron_states.c), whose layers are one block each. */
+void p4d_megatron__size_states(const p4d_rows *rows, p4d_megatron_sizes *sizes);
+void p4d_megatron__state_layers(p4d_rows *rows, const p4d_megatron_sizes *sizes);
+void p4d_megatron__state_libraries(p4d_rows *rows);
+
 /* A row of so many elements at one live point; none of 0. */
 static inline void p4d_megatron_held(p4d_rows *rows, p4d_live_point point, const char *name,
 				     const char *shard, p4d_memory_class part, p4d_wide elements)

@@ -7,8 +7,7 @@ static p4d_wide begin_parameters(const p4d_layout *l)
 	return (l->vocab_parallel ? 0 : p4d_size_of_table(l)) + p4d_size_of_begin(l);
 }
 
-/* Layers of the model before a chunk's. */
-static uint64_t layers_before(const p4d_layout *l, uint32_t stage, uint32_t chunk)
+uint64_t p4d_parameters_first_layer(const p4d_layout *l, uint32_t stage, uint32_t chunk)
 {
 	const uint64_t position = chunk * l->pp + stage;
 	uint64_t before = 0;
@@ -23,7 +22,7 @@ static p4d_wide chunk_layers(const p4d_layout *l, uint32_t stage, uint32_t chunk
 {
 	const uint32_t n = p4d_chunk_layers(l, stage, chunk);
 
-	return l->pattern_length ? p4d_size_of_layers(l, layers_before(l, stage, chunk), n)
+	return l->pattern_length ? p4d_size_of_layers(l, p4d_parameters_first_layer(l, stage, chunk), n)
 				 : n * p4d_size_of_layer(l);
 }
 
@@ -73,6 +72,20 @@ uint32_t p4d_parameters_expert_layers_of_stage(const p4d_layout *l, uint32_t sta
 
 	for (uint32_t chunk = 0; l->experts && chunk < l->vpp; chunk++)
 		sum += p4d_parameters_expert_layers(l, stage, chunk);
+	return sum;
+}
+
+p4d_layer_counts p4d_parameters_layers_of_stage(const p4d_layout *l, uint32_t stage)
+{
+	p4d_layer_counts sum = {0};
+
+	for (uint32_t chunk = 0; chunk < l->vpp; chunk++) {
+		const p4d_layer_counts c = p4d_layers_count(l, p4d_parameters_first_layer(l, stage, chunk),
+							    p4d_chunk_layers(l, stage, chunk));
+		for (int m = 0; m < P4D_MIXERS; m++)
+			for (int f = 0; f < P4D_FEEDS; f++)
+				sum.of[m][f] += c.of[m][f];
+	}
 	return sum;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "plan/shared_sizes.h"
+#include "request/layers.h"
 #include "request/model_size.h"
 #include "schedule/schedule.h"
 
@@ -21,6 +22,12 @@ p4d_wide p4d_parameters__of_vocabulary(const p4d_layout *layout);
  */
 uint32_t p4d_parameters_expert_layers(const p4d_layout *layout, uint32_t stage, uint32_t chunk);
 uint32_t p4d_parameters_expert_layers_of_stage(const p4d_layout *layout, uint32_t stage);
+
+/* Layers of a stage, all its chunks, by kind. Time: linear in the layers of a pattern. */
+p4d_layer_counts p4d_parameters_layers_of_stage(const p4d_layout *layout, uint32_t stage);
+
+/* The first layer of a chunk, in the order of the model. Time: linear in the chunks. */
+uint64_t p4d_parameters_first_layer(const p4d_layout *layout, uint32_t stage, uint32_t chunk);
 
 /* Elements of the experts of a stage on one rank; shared experts belong to the stage. */
 p4d_wide p4d_parameters_of_experts(const p4d_layout *layout, uint32_t stage);

@@ -62,6 +62,24 @@ p4d_layer_counts p4d_layers_count(const p4d_layout *l, uint64_t from, uint64_t n
 	return counts;
 }
 
+uint64_t p4d_layers_with_mixer(const p4d_layer_counts *counts, p4d_mixer mixer)
+{
+	uint64_t sum = 0;
+
+	for (int feed = 0; feed < P4D_FEEDS; feed++)
+		sum += counts->of[mixer][feed];
+	return sum;
+}
+
+uint64_t p4d_layers_with_feed(const p4d_layer_counts *counts, p4d_feed feed)
+{
+	uint64_t sum = 0;
+
+	for (int mixer = 0; mixer < P4D_MIXERS; mixer++)
+		sum += counts->of[mixer][feed];
+	return sum;
+}
+
 uint64_t p4d_layers_with_experts(const p4d_layout *l, uint64_t n)
 {
 	uint64_t whole = 0, rest = 0;

@@ -36,6 +36,10 @@ p4d_layer_kind p4d_layer_at(const p4d_layout *layout, uint64_t i);
 /* Of n layers, from layer `from` on. Time: constant without a pattern, else linear in n. */
 p4d_layer_counts p4d_layers_count(const p4d_layout *layout, uint64_t from, uint64_t n);
 
+/* Of them, those with a mixer or a feed-forward part. */
+uint64_t p4d_layers_with_mixer(const p4d_layer_counts *counts, p4d_mixer mixer);
+uint64_t p4d_layers_with_feed(const p4d_layer_counts *counts, p4d_feed feed);
+
 /* "Mamba-2 layers": the mixer beside attention that a pattern has; NULL: none. */
 const char *p4d_layers_state(const char *pattern);
 

@@ -20,6 +20,9 @@
     tests/parity/make_megatron_memory.py --fp8 --seed 21 --count 40        # tests/data/megatron_fp8.csv
     tests/parity/make_megatron_memory.py --fp8 --seed 22 --count 90
     tests/parity/make_megatron_memory.py --experts --fp8 --seed 31 --count 30  # tests/data/megatron_fp8_experts.csv
+    pip download --no-deps --no-binary :all: mamba-ssm==2.3.2.post1    # its Python, beside TE's on PYTHONPATH
+    tests/parity/make_megatron_memory.py --hybrids --seed 41 --count 30    # tests/data/megatron_hybrids.csv
+    tests/parity/make_megatron_memory.py --hybrids --seed 42 --count 60
     tests/parity/make_megatron_memory.py --compare tests/data/megatron_memory.csv
 
 Megatron's model, DDP buffers, distributed optimizer and pipeline schedule, and TransformerEngine's Python, run
@@ -44,6 +47,7 @@ import warnings
 warnings.filterwarnings("ignore")
 import counted_gpu
 import megatron_experts
+import megatron_hybrids
 import te_quantizers
 
 SHAPES = [  # hidden, ffn, heads, kv heads, head size: small ones to the width of 405B
@@ -55,6 +59,7 @@ SHAPES = [  # hidden, ffn, heads, kv heads, head size: small ones to the width o
 ]
 VOCABULARIES = [32000, 50257, 65024, 128256, 131072, 151936, 256000]
 MENDED_WITH = {2: (14, 27), 3: (7, 32), 5: (30,), 6: (1, 36, 42)}  # seed: numbers of configurations
+HYBRIDS_SEEN = {41: range(30), 42: (2, 3, 33, 34, 39)}
 EXPERTS_SEEN = {2: (27,), 12: (9, 39, 86, 87, 99)}  # with experts: of the seeds after the first, those that were looked at before
 RESULTS = ["stage", "phase", "allocated", "parameters", "gradients", "optimizer"]
 OPTIONS = ["layers", "hidden", "ffn", "heads", "kv-heads", "head-dim", "vocab", "tied", "activation", "norm",
@@ -120,6 +125,7 @@ def transformer_config(c):
         recompute = dict(recompute_granularity="selective", recompute_modules=(
             [modules[c["recompute"]]] if named == "none" else named.split("+")))
     experts = megatron_experts.arguments(c) if "experts" in c else {}
+    experts |= megatron_hybrids.arguments(c) if "layer-pattern" in c else {}
     precision = te_quantizers.arguments(c) if "fp8-recipe" in c else {}
     kind = MLATransformerConfig if "multi_latent_attention" in experts else TransformerConfig
     return kind(**{**dict(
@@ -156,15 +162,19 @@ def build(c, ledger):
     chunks = []
     for i in range(c["vpp"]):
         virtual = dict(vp_stage=i) if c["vpp"] > 1 else {}
-        layers = (get_gpt_decoder_block_spec(config, True, normalization=config.normalization, **virtual)
-                  if "experts" in c else get_gpt_layer_with_transformer_engine_spec())
-        further = get_gpt_mtp_block_spec(config, layers, True, **virtual) if config.mtp_num_layers else None
-        model = GPTModel(
-            config, layers, -(-c["vocab"] // unit) * unit, c["seq-len"],
-            pre_process=parallel_state.is_pipeline_first_stage(ignore_virtual=False, **virtual),
-            post_process=parallel_state.is_pipeline_last_stage(ignore_virtual=False, **virtual),
-            parallel_output=True, share_embeddings_and_output_weights=c["tied"] == "on",
-            position_embedding_type="rope", mtp_block_spec=further, **virtual)
+        first = parallel_state.is_pipeline_first_stage(ignore_virtual=False, **virtual)
+        last = parallel_state.is_pipeline_last_stage(ignore_virtual=False, **virtual)
+        padded = -(-c["vocab"] // unit) * unit
+        if "layer-pattern" in c:
+            model = megatron_hybrids.model(c, config, padded, first, last)
+        else:
+            layers = (get_gpt_decoder_block_spec(config, True, normalization=config.normalization, **virtual)
+                      if "experts" in c else get_gpt_layer_with_transformer_engine_spec())
+            further = get_gpt_mtp_block_spec(config, layers, True, **virtual) if config.mtp_num_layers else None
+            model = GPTModel(
+                config, layers, padded, c["seq-len"], pre_process=first, post_process=last, parallel_output=True,
+                share_embeddings_and_output_weights=c["tied"] == "on", position_embedding_type="rope",
+                mtp_block_spec=further, **virtual)
         for parameter in model.parameters():
             tensor_parallel.set_defaults_if_not_set_tensor_model_parallel_attributes(parameter)
         chunks.append(Float16Module(config, model.cuda()))
@@ -327,7 +337,7 @@ def forked(c, stage, seconds=300):
     return json.loads(text) if text else None
 
 
-def prepare():
+def prepare(hybrids):
     """Imports all of it on the counted GPU."""
     global LEDGER
     LEDGER = counted_gpu.install()
@@ -337,6 +347,9 @@ def prepare():
     fused.wgrad_gemm_accum_fp32 = fused.wgrad_gemm_accum_fp16 = lambda *_: None
     sys.modules[fused.__name__] = fused
     te_kernels.install(LEDGER)
+    if hybrids:
+        import state_kernels
+        state_kernels.install()
     import contextlib
     import megatron.core.tensor_parallel.random as randomness
     import megatron.core.models.gpt.gpt_layer_specs  # noqa: F401
@@ -352,11 +365,13 @@ def value_of(text):
     return int(text) if text.isdigit() else float(text) if text.replace(".", "").isdigit() else text
 
 
-def configuration(text, experts):
+def configuration(text, experts, hybrids):
     c = pick(random.Random(0))
     if experts:
         c = megatron_experts.pick(random.Random(0), c)
         c.update(ep=1, etp=1, imbalance=1)
+    if hybrids:
+        c = megatron_hybrids.pick(random.Random(0), c)
     c.update({"cp": 1, "pp": 1, "vpp": 1, "tp": 1, "dp": 1, "cp-comm": "p2p", "sequence-parallel": "off"})
     c.update({k: value_of(v) for k, v in (word.split("=") for word in text.split())})
     return c
@@ -369,7 +384,7 @@ def compare(path, stride):
         for number, row in enumerate(csv.DictReader(file)):
             if number % stride:
                 continue
-            options = OPTIONS + [k for k in megatron_experts.OPTIONS + ["recompute-modules", "shared-overlap"]
+            options = OPTIONS + [k for k in megatron_experts.OPTIONS + megatron_hybrids.OPTIONS + ["recompute-modules", "shared-overlap"]
                                  + megatron_experts.DISPATCH + te_quantizers.OPTIONS if k in row]
             measured = forked({k: value_of(row[k]) for k in options}, int(row["stage"]))
             if not measured or any(str(measured[k]) != row[k] for k in RESULTS):
@@ -385,6 +400,7 @@ def main():
     parser.add_argument("--experts", action="store_true", help="models with experts, and latent attention")
     parser.add_argument("--modules", action="store_true", help="with --experts: modules that are recomputed")
     parser.add_argument("--dispatch", action="store_true", help="with --experts: dispatchers, capacities, layers for further tokens")
+    parser.add_argument("--hybrids", action="store_true", help="Megatron-Core's MambaModel; needs mamba-ssm's Python")
     parser.add_argument("--fp8", action="store_true", help="products in FP8, and precision-aware optimizers")
     parser.add_argument("--few-stages", action="store_true", help="the first, the last and one between, else all")
     parser.add_argument("--show", help="options of one configuration, as in the header line")
@@ -393,13 +409,15 @@ def main():
     parser.add_argument("--stage", type=int, default=0)
     parser.add_argument("--lines", type=int, default=60)
     a = parser.parse_args()
-    prepare()
+    prepare(a.hybrids)
     if a.show is not None:
-        print(measure(configuration(a.show, a.experts), a.stage, show=a.lines))
+        print(measure(configuration(a.show, a.experts, a.hybrids), a.stage, show=a.lines))
         return
     if a.compare:
         sys.exit(compare(a.compare, a.stride))
     options = OPTIONS + megatron_experts.OPTIONS if a.experts else OPTIONS
+    if a.hybrids:
+        options = options + megatron_hybrids.OPTIONS
     if a.modules:
         options = options + ["recompute-modules", "shared-overlap"]
     if a.dispatch:
@@ -413,9 +431,11 @@ def main():
         c = pick(r)
         while a.fp8 and (c["pp"] > 4 or c["layers"] > 12):  # more of either shows nothing more of FP8
             c = pick(r)
-        seen = a.experts and number in EXPERTS_SEEN.get(a.seed, ())
+        seen = number in (HYBRIDS_SEEN if a.hybrids else EXPERTS_SEEN if a.experts else {}).get(a.seed, ())
         if a.experts:
             c = megatron_experts.pick(r, c)
+        if a.hybrids:
+            c = megatron_hybrids.pick(r, c)
         if a.modules:
             c = megatron_experts.pick_modules(r, c)
         if a.dispatch:

@@ -29,6 +29,14 @@ static const char *field(const row *r, const char *name)
 	return NULL;
 }
 
+static bool has_column(const row *r, const char *name)
+{
+	for (int i = 0; i < r->columns; i++)
+		if (!strcmp(r->name[i], name))
+			return true;
+	return false;
+}
+
 static uint64_t number(const row *r, const char *name)
 {
 	return strtoull(field(r, name), NULL, 10);
@@ -75,7 +83,9 @@ static uint64_t expected(const row *r)
 	char batch[32];
 	const uint64_t world = number(r, "tp") * number(r, "cp") * number(r, "pp") * number(r, "dp");
 
-	set_all(&q, "model=custom framework=megatron positions=rope bias=none qk-norm=off dropout=off");
+	set_all(&q, "model=custom framework=megatron bias=none qk-norm=off dropout=off");
+	set_all(&q,
+		has_column(r, "layer-pattern") ? "architecture=nemotron-h positions=none" : "positions=rope");
 	set_all(&q, strcmp(field(r, "activation"), "swiglu") ? "glu=off" : "glu=on");
 	for (int i = 0; strcmp(r->name[i], "stage"); i++) { /* behind it is what was measured */
 		const int option = strcmp(r->name[i], "gpu") ? p4d_request_option_find(r->name[i]) : -1;
@@ -243,11 +253,28 @@ static void experts_in_fp8(void **state)
 	compare("megatron_fp8_experts.csv", 0.01, 0.02, 14, 0);
 }
 
+/* Nemotron-H: MambaModel, with mamba-ssm's own Python over kernels that do nothing. */
+static void hybrids(void **state)
+{
+	(void)state;
+	compare("megatron_hybrids.csv", 0.003, 0.02, 90, 35);
+}
+
+/* Nemotron 3 Nano. */
+static void hybrids_with_experts(void **state)
+{
+	(void)state;
+	compare("megatron_hybrid_experts.csv", 0.005, 0.045, 24, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(megatron_core_itself),
-					   cmocka_unit_test(with_experts), cmocka_unit_test(in_fp8),
-					   cmocka_unit_test(experts_in_fp8)};
+					   cmocka_unit_test(with_experts),
+					   cmocka_unit_test(in_fp8),
+					   cmocka_unit_test(experts_in_fp8),
+					   cmocka_unit_test(hybrids),
+					   cmocka_unit_test(hybrids_with_experts)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,6 +5,7 @@
 #include <inttypes.h>
 
 #include "model/model.h"
+#include "request/defaults.h"
 #include "request/layers.h"
 #include "request/model_size.h"
 
@@ -112,12 +113,52 @@ static void what_is_missing(void **state)
 	assert_string_equal(err.fix, "--p4d-layer-pattern=LETTERS");
 }
 
+/* What p4d has formulas for in Megatron-LM, and where what is asked for has no effect. */
+static void what_megatron_has(void **state)
+{
+	static const struct {
+		const char *options, *says, *fix;
+	} cases[] = {
+	    {"model=nemotron-h-8b cp=2",
+	     "cp=2: p4d does not model it in Megatron-LM with layers that have a state", ""},
+	    {"model=nemotron-h-8b recompute=full", "recompute=full has no effect in Megatron-LM's MambaModel",
+	     "--p4d-recompute=none"},
+	    {"model=jamba-1.5-mini",
+	     "jamba-1.5-mini has Mamba layers, which p4d does not model in Megatron-LM", ""},
+	    {"model=qwen3-next-80b-a3b", "has gated delta nets, which p4d does not model in Megatron-LM", ""},
+	    {"model=nemotron-h-8b framework=ddp", "has layers with a state, which p4d does not model in",
+	     "--p4d-framework=megatron"},
+	    {"model=nemotron-h-8b framework=p4d", "trains Llama-type models", "--p4d-framework=megatron"},
+	    {"model=nemotron-h-8b", NULL, NULL},
+	    {"model=nemotron-3-nano-30b-a3b", NULL, NULL},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		p4d_request r = {0};
+		p4d_error err = {0};
+		p4d_layout l;
+		set_all(&r, cases[i].options);
+		p4d_request_default(&r, P4D_FRAMEWORK, P4D_FRAMEWORK_MEGATRON, P4D_BY_USER);
+		if (p4d_model_resolve(&r, NULL, NULL, &err) < 0)
+			fail_msg("%s", err.text);
+		p4d_request_complete(&r, 0, 8);
+		const int rc = p4d_layout_build(&r, 1, 8, &l, &err);
+		if (rc < 0 && (!cases[i].says || !strstr(err.text, cases[i].says)))
+			fail_msg("%s: %s", cases[i].options, err.text);
+		assert_int_equal(rc, cases[i].says ? -1 : 0);
+		if (cases[i].says)
+			assert_string_equal(err.fix, cases[i].fix);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(counts_are_those_of_layers),
 	    cmocka_unit_test(letters),
 	    cmocka_unit_test(what_is_missing),
+	    cmocka_unit_test(what_megatron_has),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Layers with a state: Mamba-2, in chunks of tokens as mamba-ssm computes it (arXiv 2405.21060, section 6).
+ * Products within a chunk take the rate of large ones, all else moves bytes once for each kernel. No step of
+ * such a model was compared with a measured one.
+ */
+#include "cost/cost_internal.h"
+
+/* Of one rank, for each token: columns of all heads, of B and C of all groups. */
+typedef struct widths {
+	double values, groups, heads;
+} widths;
+
+static widths widths_of(const p4d_layout *l, double tp)
+{
+	return (widths){.values = (double)l->state_heads * (double)l->state_head_dim / tp,
+			.groups = (double)l->state_groups * (double)l->state_size / tp,
+			.heads = (double)l->state_heads / tp};
+}
+
+/* Columns that the first product gives: gates, values, B and C, steps. */
+static double first_product(const widths *w)
+{
+	return 2 * w->values + 2 * w->groups + w->heads;
+}
+
+double p4d_cost__state_matrices(const p4d_layout *l)
+{
+	const widths w = widths_of(l, 1);
+
+	return (double)l->hidden * (first_product(&w) + w.values);
+}
+
+/* Scores of a chunk's tokens, what they weigh, what goes into the states and what comes out of them. */
+double p4d_cost__scan_flops(const p4d_layout *l)
+{
+	const widths w = widths_of(l, 1);
+	const double chunk = (double)l->state_chunk;
+
+	return chunk * w.groups + chunk * w.values + 4 * (double)l->state_size * w.values;
+}
+
+void p4d_cost__scan(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z, p4d_cost_part *y)
+{
+	const widths w = widths_of(l, (double)l->tp);
+	const double e = r->element, n = z->n,
+		     products = n * p4d_cost__scan_flops(l) / (double)l->tp * r->gemm;
+	/* in fp32, written and read by the kernel that passes them on, and by the next */
+	const double states = 4 * w.values * (double)l->state_size / (double)l->state_chunk;
+	/* convolution; values and their result; the gated norm */
+	const double forward =
+	    n * (e * (2 * (w.values + 2 * w.groups) + 3 * w.values + 4 * w.values) + 4 * states);
+
+	y->forward.gemm += products;
+	y->forward.memory_bound += p4d_cost__memory_seconds(r, forward);
+	y->backward_input.gemm += 3 * products; /* two gradients of each, and the scores again */
+	y->backward_input.memory_bound += p4d_cost__memory_seconds(r, 3 * forward);
+}

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Megatron-LM's MambaModel: layers of one block each, by a pattern (ssm/mamba_block.py). What they save, and
+ * the widest moments of their passes. Found in the code of Megatron-Core 0.16.1 and of mamba-ssm 2.3.2
+ * (ops/triton/ssd_combined.py, MambaSplitConv1dScanCombinedFn), and compared with what both allocate
+ * (tests/data/megatron_hybrids.csv).
+ *
+ * Layers differ from one to the next, so that a row has all of a kind: layers and slots are 1.
+ */
+#include "framework/megatron_memory.h"
+
+/* Columns of a Mamba-2 layer on one rank of tensor parallelism, for each token. */
+typedef struct widths {
+	p4d_wide values; /* of all heads; so are gates */
+	p4d_wide mixed;  /* that the convolution mixes: values, B and C */
+	p4d_wide all;    /* that the first product gives: those, gates and steps */
+	p4d_wide states; /* of a chunk's state, shared by its tokens */
+	p4d_wide scores; /* of a chunk's tokens with each other, of each group */
+	p4d_wide heads;
+} widths;
+
+static widths widths_of(const p4d_layout *l)
+{
+	const p4d_wide heads = l->state_heads / l->tp, groups = p4d_div_up(l->state_groups, l->tp);
+	widths w = {.values = heads * l->state_head_dim, .heads = heads, .scores = groups * l->state_chunk};
+
+	w.mixed = w.values + 2 * groups * l->state_size;
+	w.all = w.mixed + w.values + heads;
+	w.states = p4d_div_up(w.values * l->state_size, l->state_chunk);
+	return w;
+}
+
+/* What a layer saves, and the most that its passes hold beside that: elements of 16 bits. */
+typedef struct layer {
+	p4d_wide saved, forward, backward;
+} layer;
+
+/*
+ * Mamba-2. Saved: what the first product gave, the scan's result before and after its gate, and that normed,
+ * which the last product takes. Backward, when gradients of states are passed on from chunk to chunk: the
+ * convolution's result, calculated again, and its gradient, that of the first product's result, that of the
+ * scan before and behind the gate; states and their gradients in fp32 and in 16 bits; scores and steps in
+ * fp32. Both last results are free then.
+ */
+static layer of_mamba2(const p4d_layout *l, const p4d_megatron_sizes *z)
+{
+	const widths w = widths_of(l);
+	const p4d_wide t = z->tokens;
+
+	return (layer){.saved = t * (w.all + 3 * w.values),
+		       .forward = t * (w.mixed + 3 * w.states),
+		       .backward = t * (w.all + 2 * w.mixed + 6 * w.states + 2 * w.scores + 9 * w.heads)};
+}
+
+/* Backward, the gradients of the output, and of queries, keys and values. */
+static layer of_attention(const p4d_layout *l, const p4d_megatron_sizes *z)
+{
+	const p4d_wide t = z->tokens, heads = l->heads / l->tp;
+
+	return (layer){.saved = t * (2 * z->A + 2 * z->G + 2 * heads),
+		       .forward = t * z->h,
+		       .backward = t * (2 * z->A + 2 * z->G)};
+}
+
+/*
+ * Backward, the gathered gradient and that of the activation, or that of the first product, where what the
+ * activation gave is free (megatron_passes.c, widest_ffn).
+ */
+static layer of_feed_forward(const p4d_megatron_sizes *z)
+{
+	const p4d_wide t = z->tokens, down = t * (z->F + (z->gathers ? z->h : 0)), up = t * z->up;
+
+	return (layer){
+	    .saved = t * (z->up + z->product), .forward = t * z->h, .backward = down > up ? down : up};
+}
+
+/* Moments are those of the experts alone. */
+static layer of_experts(const p4d_layout *l, const p4d_megatron_sizes *z)
+{
+	return (layer){p4d_megatron__saved_by_experts(l, z), z->forward, z->backward};
+}
+
+static layer of_kind(const p4d_layout *l, const p4d_megatron_sizes *z, p4d_layer_kind kind)
+{
+	layer y = kind.mixer == P4D_MIX_MAMBA2      ? of_mamba2(l, z)
+		  : kind.mixer == P4D_MIX_ATTENTION ? of_attention(l, z)
+		  : kind.feed == P4D_FEED_EXPERTS   ? of_experts(l, z)
+						    : of_feed_forward(z);
+
+	y.saved += 2 * (p4d_wide)z->own * z->h; /* its input, and that normed */
+	return y;
+}
+
+/*
+ * The widest moments of both passes: of a layer, less what those behind it save. Before it, `sizes` has those
+ * of a layer with experts.
+ */
+void p4d_megatron__size_states(const p4d_rows *rows, p4d_megatron_sizes *z)
+{
+	const p4d_layout *l = rows->layout;
+	const uint64_t from = p4d_parameters_first_layer(l, rows->stage, 0);
+	p4d_wide freed = 0, forward = 0, backward = 0;
+
+	for (uint64_t i = l->stage_layers[rows->stage]; i-- > 0;) {
+		const layer y = of_kind(l, z, p4d_layer_at(l, from + i));
+		if (y.backward > freed && y.backward - freed > backward)
+			backward = y.backward - freed;
+		if (y.forward > freed && y.forward - freed > forward)
+			forward = y.forward - freed;
+		freed += y.saved;
+	}
+	z->mixed = true;
+	z->forward = forward;
+	z->backward = backward;
+	z->ffn = 0;
+}
+
+static void keep(p4d_rows *rows, const char *name, const char *shard, p4d_dtype dtype, uint64_t layers,
+		 p4d_wide elements)
+{
+	const p4d_wide all = elements * layers * rows->slots;
+
+	rows->overflow = rows->overflow || all >> 62;
+	if (!all || rows->overflow)
+		return;
+	p4d_tensor *row = p4d_row_in_slot(rows, name, shard, dtype, (uint64_t)all, 0, 0);
+	row->layers = row->slots = 1;
+}
+
+void p4d_megatron__state_layers(p4d_rows *rows, const p4d_megatron_sizes *z)
+{
+	const p4d_layout *l = rows->layout;
+	const p4d_dtype dtype = p4d_dtype_of(l);
+	const p4d_layer_counts layers = p4d_parameters_layers_of_stage(l, rows->stage);
+	const uint64_t all = l->stage_layers[rows->stage],
+		       states = p4d_layers_with_mixer(&layers, P4D_MIX_MAMBA2),
+		       attention = p4d_layers_with_mixer(&layers, P4D_MIX_ATTENTION),
+		       dense = p4d_layers_with_feed(&layers, P4D_FEED_DENSE);
+	const p4d_wide narrow = (p4d_wide)z->own * z->h, t = z->tokens;
+	const widths w = widths_of(l);
+
+	keep(rows, "layer.input", ALONG, dtype, all, narrow);
+	keep(rows, "layer.norm", ALONG, dtype, all, narrow);
+	keep(rows, "layer.norm_statistics", ALONG, P4D_DT_FP32, all, z->own);
+	keep(rows, "state.product", ACROSS, dtype, states, t * w.all);
+	keep(rows, "state.scan", ACROSS, dtype, states, t * 3 * w.values);
+	keep(rows, "state.norm_statistics", ACROSS, P4D_DT_FP32, states,
+	     t * p4d_div_up(l->state_groups, l->tp));
+	keep(rows, "layer.query_and_output", ACROSS, dtype, attention, t * 2 * z->A);
+	keep(rows, "layer.key_and_value", ACROSS, dtype, attention, t * 2 * z->G);
+	if (l->recompute == P4D_RECOMPUTE_SELECTIVE)
+		keep(rows, "layer.product", ACROSS, dtype, attention, t * (z->A + z->G));
+	else
+		keep(rows, "layer.softmax_statistics", ACROSS, P4D_DT_FP32, attention,
+		     t * (l->heads / l->tp));
+	keep(rows, "layer.ffn", ACROSS, dtype, dense, t * (z->up + z->product));
+	if (l->experts)
+		p4d_megatron__keep_experts(rows, z,
+					   rows->slots * p4d_layers_with_feed(&layers, P4D_FEED_EXPERTS));
+}
+
+/* Dummy weight gradients of the shapes that other layers do not have. */
+void p4d_megatron__state_libraries(p4d_rows *rows)
+{
+	const p4d_layout *l = rows->layout;
+	const p4d_layer_counts layers = p4d_parameters_layers_of_stage(l, rows->stage);
+	const widths w = widths_of(l);
+
+	if (!l->te_wgrad || !p4d_layers_with_mixer(&layers, P4D_MIX_MAMBA2))
+		return;
+	p4d_row(rows, "dummy.state_up", "tp", P4D_PART_WEIGHT_GRAD, p4d_dtype_of(l), (uint64_t)w.all,
+		l->hidden, 0);
+	p4d_row(rows, "dummy.state_down", "tp", P4D_PART_WEIGHT_GRAD, p4d_dtype_of(l), l->hidden,
+		(uint64_t)w.values, 0);
+}

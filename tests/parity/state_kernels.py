@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Layers with a state on the counted GPU: mamba-ssm's own Python, whose Triton kernels do nothing.
+
+What its autograd functions save, and what they allocate for their kernels, is their own; of causal-conv1d's compiled
+functions what they allocate is written down here (causal_conv1d/cpp_functions.py).
+"""
+import importlib
+import importlib.util
+import sys
+import types
+
+import torch
+
+
+def convolved(x, weight, bias, *_):
+    return torch.empty_like(x)
+
+
+def convolved_backward(x, weight, bias, dout, seq_idx, initial, final, dx, *_):
+    dx = torch.empty_like(x) if dx is None else dx
+    dweight = torch.zeros_like(weight, dtype=torch.float32)
+    dbias = None if bias is None else torch.zeros_like(bias, dtype=torch.float32)
+    return dx, dweight.type_as(weight), None if bias is None else dbias.type_as(bias), None
+
+
+def package(name, **members):
+    """A package without what its __init__ would import; of mamba_ssm, with its own folder."""
+    made = types.ModuleType(name)
+    made.__dict__.update(members)
+    made.__spec__ = importlib.machinery.ModuleSpec(name, None, is_package=True)
+    made.__path__ = []
+    sys.modules[name] = made
+    return made
+
+
+def install():
+    import importlib.metadata as metadata
+    import triton
+    triton.runtime.jit.KernelInterface.__getitem__ = lambda kernel, grid: lambda *_, **__: None
+    # that a search would find; sizes of partial sums, a few MiB, depend on it
+    triton.runtime.autotuner.Autotuner.best_config = property(lambda kernel: kernel.configs[0])
+    found = importlib.util.find_spec("mamba_ssm")
+    package("mamba_ssm", __version__="2.3.2").__path__ = list(found.submodule_search_locations)
+    sys.modules["selective_scan_cuda"] = types.ModuleType("selective_scan_cuda")
+    package("causal_conv1d", __version__="1.6.0", causal_conv1d_fn=None, causal_conv1d_update=None)
+    sys.modules["causal_conv1d.cpp_functions"] = types.SimpleNamespace(
+        causal_conv1d_fwd_function=convolved, causal_conv1d_bwd_function=convolved_backward, causal_conv1d_update_function=None)
+    sys.modules["causal_conv1d.causal_conv1d_varlen"] = types.SimpleNamespace(causal_conv1d_varlen_states=None)
+    version = metadata.version
+    metadata.version = lambda name: {"mamba_ssm": "2.3.2", "mamba-ssm": "2.3.2", "causal_conv1d": "1.6.0"}.get(name) or version(name)
