@@ -7,26 +7,26 @@
 #include "cost/cost_internal.h"
 
 /* Of one rank, for each token: columns of all heads, of B and C of all groups. */
-typedef struct widths {
+typedef struct scan_widths {
 	double values, groups, heads;
-} widths;
+} scan_widths;
 
-static widths widths_of(const p4d_layout *l, double tp)
+static scan_widths widths_of(const p4d_layout *l, double tp)
 {
-	return (widths){.values = (double)l->state_heads * (double)l->state_head_dim / tp,
-			.groups = (double)l->state_groups * (double)l->state_size / tp,
-			.heads = (double)l->state_heads / tp};
+	return (scan_widths){.values = (double)l->state_heads * (double)l->state_head_dim / tp,
+			     .groups = (double)l->state_groups * (double)l->state_size / tp,
+			     .heads = (double)l->state_heads / tp};
 }
 
 /* Columns that the first product gives: gates, values, B and C, steps. */
-static double first_product(const widths *w)
+static double first_product(const scan_widths *w)
 {
 	return 2 * w->values + 2 * w->groups + w->heads;
 }
 
 double p4d_cost__state_matrices(const p4d_layout *l)
 {
-	const widths w = widths_of(l, 1);
+	const scan_widths w = widths_of(l, 1);
 
 	return (double)l->hidden * (first_product(&w) + w.values);
 }
@@ -34,7 +34,7 @@ double p4d_cost__state_matrices(const p4d_layout *l)
 /* Scores of a chunk's tokens, what they weigh, what goes into the states and what comes out of them. */
 double p4d_cost__scan_flops(const p4d_layout *l)
 {
-	const widths w = widths_of(l, 1);
+	const scan_widths w = widths_of(l, 1);
 	const double chunk = (double)l->state_chunk;
 
 	return chunk * w.groups + chunk * w.values + 4 * (double)l->state_size * w.values;
@@ -42,7 +42,7 @@ double p4d_cost__scan_flops(const p4d_layout *l)
 
 void p4d_cost__scan(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z, p4d_cost_part *y)
 {
-	const widths w = widths_of(l, (double)l->tp);
+	const scan_widths w = widths_of(l, (double)l->tp);
 	const double e = r->element, n = z->n,
 		     products = n * p4d_cost__scan_flops(l) / (double)l->tp * r->gemm;
 	/* in fp32, written and read by the kernel that passes them on, and by the next */

@@ -10,19 +10,20 @@
 #include "framework/megatron_memory.h"
 
 /* Columns of a Mamba-2 layer on one rank of tensor parallelism, for each token. */
-typedef struct widths {
+typedef struct state_widths {
 	p4d_wide values; /* of all heads; so are gates */
 	p4d_wide mixed;  /* that the convolution mixes: values, B and C */
 	p4d_wide all;    /* that the first product gives: those, gates and steps */
 	p4d_wide states; /* of a chunk's state, shared by its tokens */
 	p4d_wide scores; /* of a chunk's tokens with each other, of each group */
 	p4d_wide heads;
-} widths;
+} state_widths;
 
-static widths widths_of(const p4d_layout *l)
+static state_widths widths_of(const p4d_layout *l)
 {
 	const p4d_wide heads = l->state_heads / l->tp, groups = p4d_div_up(l->state_groups, l->tp);
-	widths w = {.values = heads * l->state_head_dim, .heads = heads, .scores = groups * l->state_chunk};
+	state_widths w = {
+	    .values = heads * l->state_head_dim, .heads = heads, .scores = groups * l->state_chunk};
 
 	w.mixed = w.values + 2 * groups * l->state_size;
 	w.all = w.mixed + w.values + heads;
@@ -31,9 +32,9 @@ static widths widths_of(const p4d_layout *l)
 }
 
 /* What a layer saves, and the most that its passes hold beside that: elements of 16 bits. */
-typedef struct layer {
+typedef struct block_memory {
 	p4d_wide saved, forward, backward;
-} layer;
+} block_memory;
 
 /*
  * Mamba-2. Saved: what the first product gave, the scan's result before and after its gate, and that normed,
@@ -42,50 +43,51 @@ typedef struct layer {
  * scan before and behind the gate; states and their gradients in fp32 and in 16 bits; scores and steps in
  * fp32. Both last results are free then.
  */
-static layer of_mamba2(const p4d_layout *l, const p4d_megatron_sizes *z)
+static block_memory of_mamba2(const p4d_layout *l, const p4d_megatron_sizes *z)
 {
-	const widths w = widths_of(l);
+	const state_widths w = widths_of(l);
 	const p4d_wide t = z->tokens;
 
-	return (layer){.saved = t * (w.all + 3 * w.values),
-		       .forward = t * (w.mixed + 3 * w.states),
-		       .backward = t * (w.all + 2 * w.mixed + 6 * w.states + 2 * w.scores + 9 * w.heads)};
+	return (block_memory){.saved = t * (w.all + 3 * w.values),
+			      .forward = t * (w.mixed + 3 * w.states),
+			      .backward =
+				  t * (w.all + 2 * w.mixed + 6 * w.states + 2 * w.scores + 9 * w.heads)};
 }
 
 /* Backward, the gradients of the output, and of queries, keys and values. */
-static layer of_attention(const p4d_layout *l, const p4d_megatron_sizes *z)
+static block_memory of_attention(const p4d_layout *l, const p4d_megatron_sizes *z)
 {
 	const p4d_wide t = z->tokens, heads = l->heads / l->tp;
 
-	return (layer){.saved = t * (2 * z->A + 2 * z->G + 2 * heads),
-		       .forward = t * z->h,
-		       .backward = t * (2 * z->A + 2 * z->G)};
+	return (block_memory){.saved = t * (2 * z->A + 2 * z->G + 2 * heads),
+			      .forward = t * z->h,
+			      .backward = t * (2 * z->A + 2 * z->G)};
 }
 
 /*
  * Backward, the gathered gradient and that of the activation, or that of the first product, where what the
  * activation gave is free (megatron_passes.c, widest_ffn).
  */
-static layer of_feed_forward(const p4d_megatron_sizes *z)
+static block_memory of_feed_forward(const p4d_megatron_sizes *z)
 {
 	const p4d_wide t = z->tokens, down = t * (z->F + (z->gathers ? z->h : 0)), up = t * z->up;
 
-	return (layer){
+	return (block_memory){
 	    .saved = t * (z->up + z->product), .forward = t * z->h, .backward = down > up ? down : up};
 }
 
 /* Moments are those of the experts alone. */
-static layer of_experts(const p4d_layout *l, const p4d_megatron_sizes *z)
+static block_memory of_experts(const p4d_layout *l, const p4d_megatron_sizes *z)
 {
-	return (layer){p4d_megatron__saved_by_experts(l, z), z->forward, z->backward};
+	return (block_memory){p4d_megatron__saved_by_experts(l, z), z->forward, z->backward};
 }
 
-static layer of_kind(const p4d_layout *l, const p4d_megatron_sizes *z, p4d_layer_kind kind)
+static block_memory of_kind(const p4d_layout *l, const p4d_megatron_sizes *z, p4d_layer_kind kind)
 {
-	layer y = kind.mixer == P4D_MIX_MAMBA2      ? of_mamba2(l, z)
-		  : kind.mixer == P4D_MIX_ATTENTION ? of_attention(l, z)
-		  : kind.feed == P4D_FEED_EXPERTS   ? of_experts(l, z)
-						    : of_feed_forward(z);
+	block_memory y = kind.mixer == P4D_MIX_MAMBA2      ? of_mamba2(l, z)
+			 : kind.mixer == P4D_MIX_ATTENTION ? of_attention(l, z)
+			 : kind.feed == P4D_FEED_EXPERTS   ? of_experts(l, z)
+							   : of_feed_forward(z);
 
 	y.saved += 2 * (p4d_wide)z->own * z->h; /* its input, and that normed */
 	return y;
@@ -102,7 +104,7 @@ void p4d_megatron__size_states(const p4d_rows *rows, p4d_megatron_sizes *z)
 	p4d_wide freed = 0, forward = 0, backward = 0;
 
 	for (uint64_t i = l->stage_layers[rows->stage]; i-- > 0;) {
-		const layer y = of_kind(l, z, p4d_layer_at(l, from + i));
+		const block_memory y = of_kind(l, z, p4d_layer_at(l, from + i));
 		if (y.backward > freed && y.backward - freed > backward)
 			backward = y.backward - freed;
 		if (y.forward > freed && y.forward - freed > forward)
@@ -137,7 +139,7 @@ void p4d_megatron__state_layers(p4d_rows *rows, const p4d_megatron_sizes *z)
 		       attention = p4d_layers_with_mixer(&layers, P4D_MIX_ATTENTION),
 		       dense = p4d_layers_with_feed(&layers, P4D_FEED_DENSE);
 	const p4d_wide narrow = (p4d_wide)z->own * z->h, t = z->tokens;
-	const widths w = widths_of(l);
+	const state_widths w = widths_of(l);
 
 	keep(rows, "layer.input", ALONG, dtype, all, narrow);
 	keep(rows, "layer.norm", ALONG, dtype, all, narrow);
@@ -164,7 +166,7 @@ void p4d_megatron__state_libraries(p4d_rows *rows)
 {
 	const p4d_layout *l = rows->layout;
 	const p4d_layer_counts layers = p4d_parameters_layers_of_stage(l, rows->stage);
-	const widths w = widths_of(l);
+	const state_widths w = widths_of(l);
 
 	if (!l->te_wgrad || !p4d_layers_with_mixer(&layers, P4D_MIX_MAMBA2))
 		return;

@@ -16,7 +16,7 @@ def convolved(x, weight, bias, *_):
     return torch.empty_like(x)
 
 
-def convolved_backward(x, weight, bias, dout, seq_idx, initial, final, dx, *_):
+def convolved_backward(x, weight, bias, gradient, seq_idx, initial, final, dx, *_):
     dx = torch.empty_like(x) if dx is None else dx
     dweight = torch.zeros_like(weight, dtype=torch.float32)
     dbias = None if bias is None else torch.zeros_like(bias, dtype=torch.float32)
