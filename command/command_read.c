@@ -134,7 +134,9 @@ static void print_text(const p4d_reading *r, const char *name)
 		return;
 	print_values(r, false);
 	const char *release = p4d_reading_release(r);
-	printf("\nNot in the script, so as %s does by default:\n\n", release ? release : "the program");
+	printf("\n%s as %s does by default:\n\n",
+	       r->more_arguments ? "If what is not known does not say otherwise," : "Not in the script, so",
+	       release ? release : "the program");
 	print_values(r, true);
 	if (r->unknowns || r->incomplete)
 		puts("\nNot known:\n");

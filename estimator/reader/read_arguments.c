@@ -145,7 +145,7 @@ static void say_skipped(p4d_read_context *c, p4d_value word)
 	const p4d_read_argument *a = p4d_reader__find(c->reading->reader, "");
 	char text[100];
 
-	if (!a || !p4d_reader__is_file(a))
+	if (!a || !p4d_reader__is_file(a) || a->words == p4d_reader__first)
 		return;
 	p4d_value_text(word, text, sizeof(text));
 	const size_t length = strlen(text);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Axolotl's YAML (0.12), also with overrides on the command line. */
+/* Axolotl's YAML (0.18; src/axolotl/utils/schemas), also with overrides on the command line. */
 #include "reader/read_finetune.h"
 
 #define EXTRA(name) P4D_READ_EXTRA(P4D_FINETUNE_##name)
@@ -9,6 +9,12 @@ static const char *const halves[] = {"true", "bf16",  "True", "bf16",  "auto", "
 				     "bf16", "false", "",     "False", "",     NULL};
 static const char *const checkpointing[] = {"true",  "full", "True",  "full", "unsloth", "full",
 					    "false", "none", "False", "none", NULL};
+/* any of its values turns FSDP on, with or without `fsdp:` (0.12 and later) */
+#define FSDP_CONFIG(name) \
+	{"--fsdp_config." name, EXTRA(DISTRIBUTED), "fsdp", NULL}, \
+	{ \
+		"--fsdp_config.fsdp_" name, EXTRA(DISTRIBUTED), "fsdp", NULL \
+	}
 static const char *const chunked[] = {"true", "on", "True", "on", "false", "off", NULL};
 
 static const p4d_read_argument arguments[] = {
@@ -21,6 +27,13 @@ static const p4d_read_argument arguments[] = {
     {"--bf16", P4D_PRECISION, NULL, halves},
     {"--fp16", P4D_PRECISION, "fp16", NULL},
     {"--gradient_checkpointing", P4D_RECOMPUTE, NULL, checkpointing},
+    {"--auto_find_batch_size", P4D_READ_NOT_MODELLED, "on", NULL},
+    {"--fp8", P4D_READ_NOT_MODELLED, "on", NULL},
+    {"--unfrozen_parameters", P4D_READ_NOT_MODELLED, NULL, NULL},
+    {"--lora_modules_to_save", P4D_READ_NOT_MODELLED, NULL, NULL},
+    {"--peft_use_dora", P4D_READ_NOT_MODELLED, "on", NULL},
+    {"--relora", P4D_READ_NOT_MODELLED, "on", NULL},
+    {"--relora_steps", P4D_READ_NOT_MODELLED, NULL, NULL},
     {"--activation_offloading", P4D_READ_NOT_MODELLED, "on", NULL},
     {"--adapter", EXTRA(LORA), NULL, adapters},
     {"--lora_r", EXTRA(RANK), NULL, NULL},
@@ -32,6 +45,8 @@ static const p4d_read_argument arguments[] = {
     {"--sample_packing", EXTRA(PACKING), "on", NULL},
     {"--torch_compile", EXTRA(COMPILE), "on", NULL},
     {"--flash_attention", P4D_ATTENTION, "flash", NULL},
+    {"--flex_attention", P4D_ATTENTION, "flash", NULL},
+    {"--xformers_attention", P4D_ATTENTION, "flash", NULL},
     {"--sdp_attention", P4D_ATTENTION, "flash", NULL},
     {"--eager_attention", P4D_ATTENTION, "unfused", NULL},
     {"--attn_implementation", P4D_ATTENTION, NULL, p4d_finetune__attention},
@@ -40,21 +55,42 @@ static const p4d_read_argument arguments[] = {
     {"--chunked_cross_entropy", EXTRA(CHUNKED_LOSS), NULL, chunked},
     {"--deepspeed", P4D_READ_FILE_IN(P4D_FINETUNE_DEEPSPEED_FILE), "deepspeed.", NULL},
     {"--fsdp", EXTRA(FSDP), NULL, p4d_reader__list},
+    FSDP_CONFIG("version"),
+    FSDP_CONFIG("auto_wrap_policy"),
+    FSDP_CONFIG("transformer_layer_cls_to_wrap"),
+    FSDP_CONFIG("min_num_params"),
+    FSDP_CONFIG("state_dict_type"),
+    FSDP_CONFIG("sync_module_states"),
+    FSDP_CONFIG("use_orig_params"),
+    FSDP_CONFIG("cpu_ram_efficient_loading"),
+    {"--fsdp_config.reshard_after_forward", EXTRA(FSDP_STRATEGY), NULL, p4d_finetune__strategies},
+    {"--fsdp_config.fsdp_reshard_after_forward", EXTRA(FSDP_STRATEGY), NULL, p4d_finetune__strategies},
+    {"--fsdp_config.fsdp_sharding_strategy", EXTRA(FSDP_STRATEGY), NULL, p4d_finetune__strategies},
     {"--fsdp_config.fsdp_offload_params", EXTRA(FSDP_OFFLOAD), "on", NULL},
     {"--fsdp_config.offload_params", EXTRA(FSDP_OFFLOAD), "on", NULL},
     {"--fsdp_config.activation_checkpointing", EXTRA(FSDP_CHECKPOINTING), "full", NULL},
     {"--fsdp_config.fsdp_activation_checkpointing", EXTRA(FSDP_CHECKPOINTING), "full", NULL},
     {"--tensor_parallel_size", P4D_TP, NULL, NULL},
     {"--context_parallel_size", P4D_CP, NULL, NULL},
+    {"--sequence_parallel_degree", P4D_CP, NULL, NULL},
     {"--dp_shard_size", P4D_SHARD_DEGREE, NULL, NULL},
     {"--rl", P4D_READ_NOT_MODELLED, NULL, NULL},
+    {"--reward_model", P4D_READ_NOT_MODELLED, "on", NULL},
     {NULL, 0, NULL, NULL},
 };
 
-static const p4d_read_default defaults[] = {{P4D_MODEL_CODE, "transformers"}, {0, NULL}};
+static const p4d_read_default defaults[] = {
+    {P4D_MODEL_CODE, "transformers"},
+    {P4D_MICRO_BATCH, "1"},
+    {P4D_SEQ_LEN, "512"},
+    {P4D_PRECISION, "bf16"}, /* "auto", of GPUs that have it */
+    {P4D_RECOMPUTE, "none"},
+    {0, NULL},
+};
 
 const p4d_reader p4d_reader__axolotl = {
     .framework = "axolotl",
+    .release = "axolotl 0.18",
     .programs = {"axolotl train", "axolotl.cli.train", "axolotl.train"},
     .arguments = {arguments, p4d_finetune__accelerate, p4d_finetune__deepspeed},
     .defaults = defaults,

@@ -178,6 +178,38 @@ static void walk(p4d_read_context *c, const config_text *from, const p4d_config_
 		}
 }
 
+static bool of_other_file(const p4d_reader *reader, const char *name)
+{
+	for (int i = 0; i < P4D_READ_TABLES && reader->arguments[i]; i++)
+		for (const p4d_read_argument *a = reader->arguments[i]; a->name; a++)
+			if (p4d_reader__is_file(a) && *a->value &&
+			    !strncmp(name + 2, a->value, strlen(a->value)))
+				return true;
+	return false;
+}
+
+/* What a file that is not read may say: all that its names stand for, but for those of other files. */
+static void lose(p4d_reading *r, const char *prefix)
+{
+	const size_t length = strlen(prefix);
+
+	r->more_arguments = true;
+	for (int i = 0; i < P4D_READ_TABLES && r->reader->arguments[i]; i++)
+		for (const p4d_read_argument *a = r->reader->arguments[i]; a->name; a++) {
+			if (a->what < 0 || strncmp(a->name, "--", 2) != 0 ||
+			    strncmp(a->name + 2, prefix, length) != 0)
+				continue;
+			if (!length && of_other_file(r->reader, a->name))
+				continue;
+			*p4d_reader__slot(r, a->what) = (p4d_read_value){.unknown = true};
+			if (a->what < (int)P4D_OPTIONS)
+				r->by_default[a->what] = false;
+			for (const p4d_read_alias *o = r->reader->aliases; o && o->option != P4D_OPTIONS; o++)
+				if (r->by_default[o->option] && a->what == P4D_READ_EXTRA(o->extra))
+					p4d_reader__forget(r, o->option);
+		}
+}
+
 /* Parses a text and takes its values. */
 static void read_text(p4d_read_context *c, const config_text *from, p4d_config_format format,
 		      const char *prefix, const char *shown)
@@ -188,11 +220,14 @@ static void read_text(p4d_read_context *c, const config_text *from, p4d_config_f
 	p4d_config tree = {.until_ns = c->until_ns};
 	char name[CONFIG_NAME];
 
+	const bool known = read && read(&tree, from->text, from->length);
 	if (!read)
 		p4d_reader__unknown(c->reading, "file", "%.80s: this p4d does not read %s", shown,
 				    p4d_config_libraries[format].language);
-	else if (!read(&tree, from->text, from->length))
+	else if (!known)
 		p4d_reader__unknown(c->reading, "file", "%.60s cannot be read: %.80s", shown, tree.why);
+	if (!known)
+		lose(c->reading, prefix);
 	else if (tree.root && tree.root->kind == P4D_CONFIG_MAP)
 		walk(c, from, tree.root, name, (size_t)snprintf(name, sizeof(name), "--%s", prefix));
 	if (!c->values)
@@ -213,12 +248,14 @@ static bool read_file(p4d_read_context *c, p4d_value path, const char *prefix)
 		return false;
 	if (c->files++ >= CONFIG_FILES) {
 		p4d_reader__unknown(c->reading, "file", "%.80s: too many files", shown);
+		lose(c->reading, prefix);
 		return true;
 	}
 	if (inline_json)
 		from.written = path;
 	else if (!p4d_shell_file(c->shell, path, &from.written, &from.text, &from.length)) {
 		p4d_reader__unknown(c->reading, "file", "%.80s cannot be read, nor what it sets", shown);
+		lose(c->reading, prefix);
 		return true;
 	}
 	if (from.written.length && !write_out(&from))
@@ -246,12 +283,15 @@ void p4d_reader__follow(p4d_read_context *c, const p4d_read_argument *a, p4d_val
 	const char *text;
 	size_t length;
 	/* what the script writes is there whatever the job calls it */
-	if (given->unknown && !p4d_shell_file(c->shell, path, &written, &text, &length))
+	if (given->unknown && !p4d_shell_file(c->shell, path, &written, &text, &length)) {
 		p4d_reader__unknown(r, "file", "%s: %s", given->name, given->unknown);
-	else if (!read_file(c, path, a->value) && !(r->reader->shipped && r->reader->shipped(r, a, given)) &&
-		 *given->name)
+		lose(r, a->value);
+	} else if (!read_file(c, path, a->value) &&
+		   !(r->reader->shipped && r->reader->shipped(r, a, given)) && *given->name) {
 		p4d_reader__unknown(r, "file", "%s %.60s is no configuration that p4d knows", given->name,
 				    given->value);
+		lose(r, a->value);
+	}
 }
 
 void p4d_reader__follow_if_there(p4d_read_context *c, const p4d_read_argument *a, const char *path)

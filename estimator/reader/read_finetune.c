@@ -66,10 +66,12 @@ const char *const p4d_finetune__attention[] = {"flash_attention_2",
 static const char *const distributed[] = {"FSDP",  "fsdp", "DEEPSPEED", "deepspeed", "MULTI_GPU", "ddp",
 					  "NO",    "ddp",  "\"NO\"",    "ddp",       "no",        "ddp",
 					  "False", "ddp",  "false",     "ddp",       NULL};
-static const char *const strategies[] = {
+const char *const p4d_finetune__strategies[] = {
     "FULL_SHARD", "full", "1",     "full",         "SHARD_GRAD_OP", "grad", "2",      "grad", "NO_SHARD",
     "none",       "3",    "none",  "HYBRID_SHARD", "hybrid",        "4",    "hybrid", "true", "full",
     "True",       "full", "false", "grad",         "False",         "grad", NULL};
+
+static const char *const backends[] = {"no", "", "NO", "", "inductor", "on", "INDUCTOR", "on", NULL};
 
 const p4d_read_argument p4d_finetune__accelerate[] = {
     {"--accelerate.config_file", P4D_READ_FILE, "accelerate.", NULL},
@@ -92,16 +94,19 @@ const p4d_read_argument p4d_finetune__accelerate[] = {
     {"--accelerate.deepspeed_config.offload_param_device", EXTRA(OFFLOAD_PARAMS), NULL, NULL},
     {"--accelerate.fsdp_offload_params", EXTRA(FSDP_OFFLOAD), "on", NULL},
     {"--accelerate.fsdp_config.fsdp_offload_params", EXTRA(FSDP_OFFLOAD), "on", NULL},
-    {"--accelerate.fsdp_sharding_strategy", EXTRA(FSDP_STRATEGY), NULL, strategies},
-    {"--accelerate.fsdp_config.fsdp_sharding_strategy", EXTRA(FSDP_STRATEGY), NULL, strategies},
-    {"--accelerate.fsdp_reshard_after_forward", EXTRA(FSDP_STRATEGY), NULL, strategies},
-    {"--accelerate.fsdp_config.fsdp_reshard_after_forward", EXTRA(FSDP_STRATEGY), NULL, strategies},
+    {"--accelerate.fsdp_sharding_strategy", EXTRA(FSDP_STRATEGY), NULL, p4d_finetune__strategies},
+    {"--accelerate.fsdp_config.fsdp_sharding_strategy", EXTRA(FSDP_STRATEGY), NULL, p4d_finetune__strategies},
+    {"--accelerate.fsdp_reshard_after_forward", EXTRA(FSDP_STRATEGY), NULL, p4d_finetune__strategies},
+    {"--accelerate.fsdp_config.fsdp_reshard_after_forward", EXTRA(FSDP_STRATEGY), NULL,
+     p4d_finetune__strategies},
     {"--accelerate.fsdp_activation_checkpointing", EXTRA(FSDP_CHECKPOINTING), "full", NULL},
     {"--accelerate.fsdp_config.fsdp_activation_checkpointing", EXTRA(FSDP_CHECKPOINTING), "full", NULL},
-    {"--accelerate.fsdp_config.sharding_strategy", EXTRA(FSDP_STRATEGY), NULL, strategies},
-    {"--accelerate.fsdp_config.reshard_after_forward", EXTRA(FSDP_STRATEGY), NULL, strategies},
+    {"--accelerate.fsdp_config.sharding_strategy", EXTRA(FSDP_STRATEGY), NULL, p4d_finetune__strategies},
+    {"--accelerate.fsdp_config.reshard_after_forward", EXTRA(FSDP_STRATEGY), NULL, p4d_finetune__strategies},
     {"--accelerate.fsdp_config.offload_params", EXTRA(FSDP_OFFLOAD), "on", NULL},
     {"--accelerate.fsdp_config.activation_checkpointing", EXTRA(FSDP_CHECKPOINTING), "full", NULL},
+    {"--accelerate.dynamo_backend", EXTRA(COMPILE), NULL, backends},
+    {"--accelerate.dynamo_config.dynamo_backend", EXTRA(COMPILE), NULL, backends},
     {"--accelerate.parallelism_config_tp_size", P4D_TP, NULL, NULL},
     {"--accelerate.parallelism_config.parallelism_config_tp_size", P4D_TP, NULL, NULL},
     {"--accelerate.parallelism_config_cp_size", P4D_CP, NULL, NULL},
@@ -313,7 +318,7 @@ static void put_if_set(p4d_reading *r, p4d_option option, const p4d_read_value *
 /* Adapters, and the type that the frozen weights are stored in. */
 static void finish_adapter(p4d_reading *r)
 {
-	const p4d_read_value *lora = AT(LORA), *quant = AT(QUANT);
+	const p4d_read_value *lora = AT(LORA), *quant = AT(QUANT), *rank = AT(RANK);
 	const bool adapted = p4d_reader__is(lora, "lora") || p4d_reader__is(lora, "qlora");
 
 	if (lora->unknown) {
@@ -329,6 +334,12 @@ static void finish_adapter(p4d_reading *r)
 			put_if_set(r, P4D_LORA_TARGETS, AT(TARGETS));
 	} else if (p4d_reader__is(lora, "full")) {
 		p4d_reader__put(r, P4D_FINETUNE, lora, "full");
+	} else if (p4d_reader__set(rank) && !r->named) {
+		/* programs of one's own may always train adapters */
+		p4d_reader__forget(r, P4D_FINETUNE);
+		p4d_reader__unknown(r, "finetune",
+				    "%s (%.60s:%u) says a rank, nothing that there are adapters",
+				    rank->argument ? rank->argument : "LoRA", rank->file, rank->line);
 	}
 	put_if_set(r, P4D_QUANT, quant);
 }
@@ -415,6 +426,8 @@ static void finish_optimizer(p4d_reading *r)
 	else if (p4d_reader__set(type) && !is_auto(type))
 		p4d_reader__unknown(r, "optimizer", "%.60s (%.60s:%u) is not modelled", type->text,
 				    type->file, type->line);
+	else if (type->unknown)
+		p4d_reader__forget(r, P4D_OPTIMIZER);
 	else
 		put_if_set(r, P4D_OPTIMIZER, own);
 }

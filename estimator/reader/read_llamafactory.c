@@ -16,7 +16,7 @@ static const char *const off[] = {"off"};
 static const char *const granularities[] = {"full", "full", "selective", "selective", "none", "none", NULL};
 
 static const p4d_read_argument factory_arguments[] = {
-    {"", P4D_READ_FILE, "", NULL},
+    {"", P4D_READ_FILE, "", p4d_reader__first},
     {"--model_name_or_path", P4D_MODEL, NULL, NULL},
     {"--stage", P4D_READ_EXTRA(STAGE), NULL, NULL},
     {"--finetuning_type", EXTRA(LORA), NULL, methods},
@@ -40,6 +40,14 @@ static const p4d_read_argument factory_arguments[] = {
     {"--use_badam", P4D_READ_NOT_MODELLED, "on", NULL},
     {"--use_unsloth", P4D_READ_NOT_MODELLED, "on", NULL},
     {"--use_dora", P4D_READ_NOT_MODELLED, "on", NULL},
+    {"--use_apollo", P4D_READ_NOT_MODELLED, "on", NULL},
+    {"--use_adam_mini", P4D_READ_NOT_MODELLED, "on", NULL},
+    {"--use_muon", P4D_READ_NOT_MODELLED, "on", NULL},
+    {"--use_llama_pro", P4D_READ_NOT_MODELLED, "on", NULL},
+    {"--mixture_of_depths", P4D_READ_NOT_MODELLED, NULL, NULL},
+    {"--additional_target", P4D_READ_NOT_MODELLED, NULL, NULL},
+    {"--auto_find_batch_size", P4D_READ_NOT_MODELLED, "on", NULL},
+    {"--torch_compile", EXTRA(COMPILE), "on", NULL},
     {"--deepspeed", P4D_READ_FILE_IN(P4D_FINETUNE_DEEPSPEED_FILE), "deepspeed.", NULL},
     {"--fsdp", EXTRA(FSDP), NULL, p4d_reader__list},
     {"--fsdp_config", P4D_READ_FILE, "accelerate.fsdp_config.", NULL},
@@ -118,6 +126,9 @@ static const p4d_read_argument swift_arguments[] = {
     {"--optim", EXTRA(OPTIMIZER), NULL, p4d_finetune__optimizers},
     {"--deepspeed", P4D_READ_FILE_IN(P4D_FINETUNE_DEEPSPEED_FILE), "deepspeed.", NULL},
     {"--fsdp", EXTRA(FSDP), NULL, p4d_reader__list},
+    {"--modules_to_save", P4D_READ_NOT_MODELLED, NULL, NULL},
+    {"--sequence_parallel_size", P4D_CP, NULL, NULL},
+    {"--torch_compile", EXTRA(COMPILE), "on", NULL},
     {"--nodes", P4D_NODES, NULL, NULL},
     {"--gpus-per-node", P4D_GPUS_PER_NODE, NULL, NULL},
     {NULL, 0, NULL, NULL},

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "reader/reader_internal.h"
 
 enum {
@@ -29,6 +30,9 @@ enum {
 	FP4_FORMAT = P4D_READ_EXTRA(24),
 	FP4_RECIPE = P4D_READ_EXTRA(25),
 	GRAPHS = P4D_READ_EXTRA(26), /* their pools are not modelled */
+	FIRST_STAGE = P4D_READ_EXTRA(27),
+	LAST_STAGE = P4D_READ_EXTRA(28),
+	IMPLEMENTATION = P4D_READ_EXTRA(29),
 };
 
 static const char *const norms[] = {"RMSNorm", "rmsnorm",   "LayerNorm", "layernorm", "rmsnorm",
@@ -46,6 +50,8 @@ static const char *const optimizers[] = {"adam", "adamw", NULL};
 static const char *const states[] = {"fp32", "fp32", "bf16", "bf16", NULL};
 static const char *const glus[] = {"swiglu", "on", NULL};
 static const char *const stages[] = {"0", "off", "1", "on", NULL}; /* of DeepSpeed, beneath it */
+static const char *const attention_heads[] = {"multiquery", "1", "multihead", "", NULL};
+static const char *const implementations[] = {"transformer_engine", "", NULL};
 static const char *const dropouts[] = {"0", "off", "0.0", "off", "0.00", "off", "0.1", "on", NULL};
 
 static const p4d_read_argument arguments[] = {
@@ -58,6 +64,12 @@ static const p4d_read_argument arguments[] = {
     {"--sequence-parallel", P4D_SEQUENCE_PARALLEL, "on", NULL},
     {"--optimizer", P4D_OPTIMIZER, NULL, optimizers},
     {"--use-distributed-optimizer", P4D_OPTIMIZER_SHARDING, "on", NULL},
+    {"--overlap-grad-reduce", P4D_OVERLAP_DP, "on", NULL},
+    {"--tp-comm-overlap", P4D_TP_COMM_OVERLAP, "on", NULL},
+    {"--no-overlap-p2p-communication", P4D_OVERLAP_P2P, "off", NULL},
+    {"--decoder-first-pipeline-num-layers", FIRST_STAGE, NULL, NULL},
+    {"--decoder-last-pipeline-num-layers", LAST_STAGE, NULL, NULL},
+    {"--pipeline-model-parallel-layout", P4D_READ_NOT_MODELLED, NULL, NULL},
     {"--account-for-embedding-in-pipeline-split", P4D_ACCOUNT_FOR_EMBEDDING, "on", NULL},
     {"--account-for-loss-in-pipeline-split", P4D_ACCOUNT_FOR_LOSS, "on", NULL},
     {"--accumulate-allreduce-grads-in-fp32", P4D_GRAD_DTYPE, "fp32", NULL},
@@ -76,6 +88,10 @@ static const p4d_read_argument arguments[] = {
     {"--num-attention-heads", P4D_HEADS, NULL, NULL},
     {"--group-query-attention", GROUPED, "on", NULL},
     {"--num-query-groups", GROUPS, NULL, NULL},
+    /* of Megatron-DeepSpeed, Megatron-LLM and BigCode's fork */
+    {"--num-key-value-heads", P4D_KV_HEADS, NULL, NULL},
+    {"--num-attention-heads-kv", P4D_KV_HEADS, NULL, NULL},
+    {"--attention-head-type", P4D_KV_HEADS, NULL, attention_heads},
     {"--kv-channels", P4D_HEAD_DIM, NULL, NULL},
     {"--vocab-size", TOKENIZER_VOCAB, NULL, NULL},
     {"--padded-vocab-size", TOKENIZER_VOCAB, NULL, NULL},
@@ -86,6 +102,7 @@ static const p4d_read_argument arguments[] = {
     {"--normalization", P4D_NORM, NULL, norms},
     {"--norm-epsilon", P4D_NORM_EPSILON, NULL, NULL},
     {"--swiglu", P4D_GLU, "on", NULL},
+    {"--t5-swiglu", P4D_GLU, "on", NULL}, /* OpenGPT-X */
     {"--squared-relu", P4D_ACTIVATION, "relu2", NULL},
     {"--untie-embeddings-and-output-weights", P4D_TIED, "off", NULL},
     {"--disable-bias-linear", P4D_BIAS, "none", NULL},
@@ -111,6 +128,9 @@ static const p4d_read_argument arguments[] = {
     {"--recompute-num-layers", P4D_RECOMPUTE_LAYERS, NULL, NULL},
     {"--attention-backend", P4D_ATTENTION, NULL, backends},
     {"--use-flash-attn", P4D_ATTENTION, "flash", NULL},
+    {"--use-flash-attn-v1", P4D_ATTENTION, "flash", NULL},
+    {"--use-flash-attn-v2", P4D_ATTENTION, "flash", NULL},
+    {"--transformer-impl", IMPLEMENTATION, NULL, implementations},
     {"--cross-entropy-loss-fusion", FUSED_LOSS, "on", NULL},
     {"--cross-entropy-fusion-impl", LOSS_KERNEL, NULL, NULL},
     {"--no-bias-swiglu-fusion", P4D_SWIGLU, "unfused", NULL},
@@ -143,6 +163,13 @@ static const p4d_read_argument arguments[] = {
     {"--fp8-recipe", FP8_RECIPE, NULL, fp8_recipes},
     {"--fp8-param-gather", FP8_PARAM_GATHER, "on", NULL},
     {"--fp8-param", FP8_PARAM_GATHER, "on", NULL},
+    {"--use-legacy-models", P4D_READ_NOT_MODELLED, "on", NULL},
+    {"--decoder-seq-length", P4D_READ_NOT_MODELLED, NULL, NULL},
+    {"--distribute-saved-activations", P4D_READ_NOT_MODELLED, "on", NULL},
+    {"--num-distributed-optimizer-instances", P4D_READ_NOT_MODELLED, NULL, NULL},
+    {"--defer-embedding-wgrad-compute", P4D_READ_NOT_MODELLED, "on", NULL},
+    {"--fp16-lm-cross-entropy", P4D_READ_NOT_MODELLED, "on", NULL},
+    {"--retro-add-retriever", P4D_READ_NOT_MODELLED, "on", NULL},
     {"--first-last-layers-bf16", P4D_READ_NOT_MODELLED, "on", NULL},
     {"--fp8-dot-product-attention", P4D_READ_NOT_MODELLED, "on", NULL},
     {"--fp8-multi-head-attention", P4D_READ_NOT_MODELLED, "on", NULL},
@@ -152,8 +179,8 @@ static const p4d_read_argument arguments[] = {
     {"--fp4-param-gather", P4D_READ_NOT_MODELLED, "on", NULL},
     {"--fp4-param", P4D_READ_NOT_MODELLED, "on", NULL},
     {"--cuda-graph-impl", GRAPHS, NULL, graphs},
-    {"--enable-cuda-graph", P4D_READ_NOT_MODELLED, "on", NULL},
     {"--external-cuda-graph", P4D_READ_NOT_MODELLED, "on", NULL},
+    {"--enable-cuda-graph", P4D_READ_NOT_MODELLED, "on", NULL},
     {"--cpu-offloading", P4D_READ_NOT_MODELLED, "on", NULL},
     {"--optimizer-cpu-offload", P4D_READ_NOT_MODELLED, "on", NULL},
     {"--use-torch-fsdp2", P4D_READ_NOT_MODELLED, "on", NULL},
@@ -386,6 +413,40 @@ static void finish_fp8(p4d_reading *r)
 		p4d_reader__put(r, P4D_FP8_PARAM_GATHER, parameters, "on");
 }
 
+/* Layers of the first and last stage, where they differ from the others'. */
+static void finish_split(p4d_reading *r)
+{
+	const p4d_read_value *first = extra(r, FIRST_STAGE), *last = extra(r, LAST_STAGE),
+			     *place = p4d_reader__set(first) ? first : last;
+	const uint64_t layers = p4d_reader__number(&r->value[P4D_LAYERS]),
+		       pp = p4d_reader__number(&r->value[P4D_PP]),
+		       ends = p4d_reader__set(first) + p4d_reader__set(last),
+		       taken = p4d_reader__number(first) + p4d_reader__number(last);
+	char text[sizeof(place->text)];
+	p4d_text split = p4d_text_in(text, sizeof(text));
+
+	if (!p4d_reader__set(place) && !first->unknown && !last->unknown)
+		return;
+	p4d_reader__forget(r, P4D_PIPELINE_SPLIT);
+	if (!layers || !pp || first->unknown || last->unknown)
+		return;
+	const uint64_t others = pp > ends ? pp - ends : 0;
+	if (!others || layers <= taken || (layers - taken) % others ||
+	    p4d_reader__set(extra(r, LAYERS_PER_CHUNK)) || p4d_reader__set(&r->value[P4D_VPP])) {
+		p4d_reader__unknown(r, "pipeline-split", "%s layers over %s stages, %s of them in the %s",
+				    r->value[P4D_LAYERS].text, r->value[P4D_PP].text, place->text,
+				    place == first ? "first" : "last");
+		return;
+	}
+	for (uint64_t i = 0; i < pp && i < UINT16_MAX; i++)
+		p4d_text_entry(&split, ",", "%" PRIu64,
+			       i == 0 && p4d_reader__set(first)       ? p4d_reader__number(first)
+			       : i + 1 == pp && p4d_reader__set(last) ? p4d_reader__number(last)
+								      : (layers - taken) / others);
+	if (!split.truncated)
+		p4d_reader__put(r, P4D_PIPELINE_SPLIT, place, "%s", text);
+}
+
 static void finish(p4d_reading *r)
 {
 	const p4d_read_value *chunk = extra(r, LAYERS_PER_CHUNK), *groups = extra(r, GROUPS);
@@ -415,6 +476,7 @@ static void finish(p4d_reading *r)
 	/* its own fusion, the default, keeps the softmax in fp32 as the unfused loss does */
 	if (p4d_reader__set(extra(r, FUSED_LOSS)) && !strcmp(extra(r, LOSS_KERNEL)->text, "te"))
 		p4d_reader__put(r, P4D_CROSS_ENTROPY, extra(r, LOSS_KERNEL), "fused");
+	finish_split(r);
 	finish_recomputation(r);
 	finish_latent(r);
 	finish_experts(r);

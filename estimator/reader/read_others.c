@@ -26,6 +26,9 @@ static const p4d_read_argument nemo_arguments[] = {
     {"--model.data.seq_length", P4D_SEQ_LEN, NULL, NULL},
     {"--model.seq_length", P4D_SEQ_LEN, NULL, NULL},
     {"--dataset.sequence_length", P4D_SEQ_LEN, NULL, NULL},
+    {"--model.data.train_ds.max_seq_length", P4D_SEQ_LEN, NULL, NULL},
+    {"--model.data.train_ds.micro_batch_size", P4D_MICRO_BATCH, NULL, NULL},
+    {"--model.data.train_ds.global_batch_size", P4D_GLOBAL_BATCH, NULL, NULL},
     {"--model.max_position_embeddings", P4D_MAX_SEQ_LEN, NULL, NULL},
     {"--model.num_layers", P4D_LAYERS, NULL, NULL},
     {"--model.hidden_size", P4D_HIDDEN, NULL, NULL},
@@ -34,6 +37,8 @@ static const p4d_read_argument nemo_arguments[] = {
     {"--model.num_query_groups", P4D_KV_HEADS, NULL, NULL},
     {"--model.activations_checkpoint_granularity", P4D_RECOMPUTE, NULL, recomputations},
     {"--model.recompute_granularity", P4D_RECOMPUTE, NULL, recomputations},
+    {"--model.activations_checkpoint_method", P4D_RECOMPUTE_METHOD, NULL, NULL},
+    {"--model.recompute_method", P4D_RECOMPUTE_METHOD, NULL, NULL},
     {"--model.activations_checkpoint_num_layers", P4D_RECOMPUTE_LAYERS, NULL, NULL},
     {"--model.recompute_num_layers", P4D_RECOMPUTE_LAYERS, NULL, NULL},
     {"--config-name", P4D_READ_EXTRA(CONFIG_NAME), NULL, NULL},
@@ -61,7 +66,7 @@ static void finish_nemo(p4d_reading *r)
 
 const p4d_reader p4d_reader__nemo = {
     .framework = "nemo",
-    .programs = {"megatron_gpt_pretraining.py", "megatron_gpt_finetuning.py"},
+    .programs = {"megatron_gpt_pretraining.py", "megatron_gpt_finetuning.py", "train_gpt_sft.py"},
     .arguments_alone = {"model.tensor_model_parallel_size", "train.global_batch_size"},
     .arguments = {nemo_arguments},
     .assignments = true,
@@ -118,7 +123,7 @@ static const p4d_read_argument nanotron_arguments[] = {
 
 const p4d_reader p4d_reader__nanotron = {
     .framework = "nanotron",
-    .arguments_alone = {"--config-file"},
+    .programs = {"run_train.py"},
     .arguments = {nanotron_arguments},
     .assignments = true,
     .finish = p4d_finetune__unmodelled,

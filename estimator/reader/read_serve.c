@@ -57,7 +57,8 @@ static const p4d_read_default sglang_defaults[] = {
 
 const p4d_reader p4d_reader__vllm = {
     .framework = "vllm",
-    .programs = {"vllm serve", "vllm.entrypoints.openai.api_server", "trl vllm-serve"},
+    .programs = {"vllm serve", "vllm.entrypoints.openai.api_server", "vllm.entrypoints.api_server",
+		 "trl vllm-serve"},
     .arguments = {vllm_arguments},
     .defaults = vllm_defaults,
 };

@@ -43,6 +43,8 @@ static const char *const losses[] = {"torchtune.modules.loss.LinearCrossEntropyL
 				     "off",
 				     NULL};
 static const char *const checkpointing[] = {"none"};
+static const char *const resharding[] = {"true", "", "True", "", NULL}, *const modes[] = {"full", "full",
+											  NULL};
 static const char *const no[] = {"off"}, *const none[] = {"none"};
 
 static const p4d_read_argument tune_arguments[] = {
@@ -52,6 +54,8 @@ static const p4d_read_argument tune_arguments[] = {
     {"--model.lora_attn_modules", P4D_READ_EXTRA(ATTENTION_MODULES), NULL, p4d_reader__list},
     {"--model.apply_lora_to_mlp", P4D_READ_EXTRA(MLP), "on", NULL},
     {"--model.apply_lora_to_output", P4D_READ_NOT_MODELLED, "on", NULL},
+    {"--model.use_dora", P4D_READ_NOT_MODELLED, "on", NULL},
+    {"--model.quantize_base", EXTRA(QUANT), "nf4", NULL},
     {"--tokenizer.max_seq_len", P4D_SEQ_LEN, NULL, NULL},
     {"--batch_size", P4D_MICRO_BATCH, NULL, NULL},
     {"--gradient_accumulation_steps", EXTRA(ACCUMULATION), NULL, NULL},
@@ -65,6 +69,9 @@ static const p4d_read_argument tune_arguments[] = {
     {"--compile", EXTRA(COMPILE), "on", no},
     {"--dataset.packed", EXTRA(PACKING), "on", no},
     {"--fsdp_cpu_offload", EXTRA(FSDP_OFFLOAD), "on", NULL},
+    {"--fsdp_reshard_after_forward", EXTRA(FSDP_STRATEGY), NULL, resharding},
+    {"--data_parallel_shard_dim", P4D_SHARD_DEGREE, NULL, NULL},
+    {"--ac_mode", P4D_RECOMPUTE, NULL, modes},
     {"--tensor_parallel_dim", P4D_TP, NULL, NULL},
     {"--context_parallel_dim", P4D_CP, NULL, NULL},
     {"--optimizer_in_bwd", P4D_READ_NOT_MODELLED, "on", NULL},
@@ -201,6 +208,8 @@ static void finish_tune(p4d_reading *r)
 
 	finish_component(r);
 	finish_targets(r);
+	if (p4d_reader__is(&r->value[P4D_SHARD_DEGREE], "-1")) /* what the other degrees leave */
+		r->value[P4D_SHARD_DEGREE] = (p4d_read_value){.file = NULL};
 	p4d_reader__put_default(r, P4D_FRAMEWORK, single ? "ddp" : "fsdp");
 	if (p4d_reader__set(&r->extra[P4D_FINETUNE_FSDP_OFFLOAD]))
 		p4d_reader__put(r, P4D_OFFLOAD, &r->extra[P4D_FINETUNE_FSDP_OFFLOAD], "params");
@@ -358,33 +367,67 @@ static void finish_lit_precision(p4d_reading *r)
 		p4d_reader__put(r, P4D_PARAM_DTYPE, v, "%s", names[i][2]);
 }
 
+/* Several GPUs share the parameters, and layers are recomputed, but of `pretrain`, which shards within a
+ * node. */
+static void finish_lit_strategy(p4d_reading *r, bool pretrain)
+{
+	const p4d_read_value *gpus = &r->value[P4D_GPUS_PER_NODE], *nodes = &r->value[P4D_NODES];
+	const uint64_t each = p4d_reader__number(gpus),
+		       all = each * (p4d_reader__set(nodes) ? p4d_reader__number(nodes) : 1);
+
+	p4d_reader__put_default(r, P4D_MODEL_CODE, "litgpt");
+	if (gpus->unknown || nodes->unknown || (p4d_reader__set(gpus) && !each)) /* "auto" */
+		return;
+	if (all > 1)
+		p4d_reader__put_default(r, P4D_FRAMEWORK, "fsdp");
+	p4d_reader__put_default(r, P4D_RECOMPUTE, all > 1 && !pretrain ? "full" : "none");
+	if (pretrain && each > 1 && all > each)
+		p4d_reader__put_default(r, P4D_SHARD_DEGREE, "%s", gpus->text);
+}
+
 /* "checkpoints/meta-llama/Llama-3.2-1B" is where litgpt puts the hub's model. */
 static void finish_litgpt(p4d_reading *r)
 {
 	p4d_read_value *model = &r->value[P4D_MODEL], *lora = &r->extra[P4D_FINETUNE_LORA];
 	static const char folder[] = "checkpoints/";
 	const size_t length = sizeof(folder) - 1;
+	const bool pretrain = strstr(r->program, "pretrain");
 
 	if (p4d_reader__set(model) && !strncmp(model->text, folder, length) && model->text[length])
 		memmove(model->text, model->text + length, strlen(model->text + length) + 1);
-	if (strstr(r->program, "lora") && p4d_reader__set(model)) {
-		*lora = *model;
-		lora->file = r->file;
-		lora->line = r->line;
+	if (strstr(r->program, "adapter")) {
+		p4d_reader__forget(r, P4D_FINETUNE);
+		p4d_reader__unknown(r, "finetune", "LLaMA-Adapter is not modelled");
+	} else if (strcmp(r->program, "litgpt finetune") == 0 || strstr(r->program, "lora")) {
+		*lora = (p4d_read_value){.file = r->file, .line = r->line};
 		snprintf(lora->text, sizeof(lora->text), "lora");
 	}
-	if (p4d_reader__number(&r->value[P4D_GPUS_PER_NODE]) > 1)
-		p4d_reader__put_default(r, P4D_FRAMEWORK, "fsdp");
+	if (pretrain && r->by_default[P4D_MICRO_BATCH])
+		p4d_reader__put_default(r, P4D_MICRO_BATCH, "4");
+	finish_lit_strategy(r, pretrain);
 	finish_lit_precision(r);
 	finish_lit_targets(r);
 	p4d_finetune__finish(r);
-	p4d_finetune__adapter(r, "8", "q_proj,v_proj"); /* lora_query and lora_value */
+	if (r->by_default[P4D_GLOBAL_BATCH] || !r->value[P4D_GLOBAL_BATCH].file)
+		p4d_reader__put_default(r, P4D_GLOBAL_BATCH, pretrain ? "512" : "16");
+	if (p4d_reader__is(lora, "lora") && p4d_reader__is(&r->value[P4D_PARAM_DTYPE], "bf16"))
+		p4d_reader__put_default(r, P4D_ADAPTER_DTYPE, "bf16"); /* of the model's type */
+	p4d_finetune__adapter(r, "8", "q_proj,v_proj");                /* lora_query and lora_value */
 }
+
+/* Of its commands, in the precision that GPUs with bf16 have. */
+static const p4d_read_default litgpt_defaults[] = {
+    {P4D_MICRO_BATCH, "1"},
+    {P4D_PRECISION, "bf16"},
+    {P4D_PARAM_DTYPE, "fp32"},
+    {0, NULL},
+};
 
 const p4d_reader p4d_reader__litgpt = {
     .framework = "litgpt",
     .release = "litgpt 0.5",
     .programs = {"litgpt finetune*", "litgpt pretrain"},
     .arguments = {litgpt_arguments},
+    .defaults = litgpt_defaults,
     .finish = finish_litgpt,
 };

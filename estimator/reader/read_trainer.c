@@ -10,11 +10,17 @@
 static const char *const checkpointing[] = {"none"};
 
 static const p4d_read_argument arguments[] = {
-    {"", P4D_READ_FILE, "", NULL},
+    {"", P4D_READ_FILE, "", p4d_reader__first}, /* HfArgumentParser */
     {"--config", P4D_READ_FILE, "", NULL},
     {"--model_name_or_path", P4D_MODEL, NULL, NULL},
+    {"--config_name", P4D_MODEL, NULL, NULL}, /* whose sizes count */
+    {"--config_overrides", P4D_READ_NOT_MODELLED, NULL, NULL},
     {"--model_name", P4D_MODEL, NULL, NULL},
+    {"--model_path", P4D_MODEL, NULL, NULL},
+    {"--base_model", P4D_MODEL, NULL, NULL},
     {"--per_device_train_batch_size", P4D_MICRO_BATCH, NULL, NULL},
+    {"--per_gpu_train_batch_size", P4D_MICRO_BATCH, NULL, NULL},
+    {"--auto_find_batch_size", P4D_READ_NOT_MODELLED, "on", NULL},
     {"--per_device_eval_batch_size", P4D_EVAL_MICRO_BATCH, NULL, NULL},
     {"--gradient_accumulation_steps", EXTRA(ACCUMULATION), NULL, NULL},
     {"--max_seq_length", P4D_SEQ_LEN, NULL, NULL},
@@ -26,6 +32,10 @@ static const p4d_read_argument arguments[] = {
     {"--fp16", P4D_PRECISION, "fp16", NULL},
     {"--dtype", EXTRA(PARAM_DTYPE), NULL, p4d_finetune__dtypes},
     {"--torch_dtype", EXTRA(PARAM_DTYPE), NULL, p4d_finetune__dtypes},
+    {"--model_init_kwargs", P4D_READ_FILE, "model_init_kwargs.", NULL},
+    {"--model_init_kwargs.torch_dtype", EXTRA(PARAM_DTYPE), NULL, p4d_finetune__dtypes},
+    {"--model_init_kwargs.dtype", EXTRA(PARAM_DTYPE), NULL, p4d_finetune__dtypes},
+    {"--model_init_kwargs.attn_implementation", P4D_ATTENTION, NULL, p4d_finetune__attention},
     {"--gradient_checkpointing", P4D_RECOMPUTE, "full", checkpointing},
     {"--activation_checkpointing", P4D_RECOMPUTE, "full", checkpointing},
     {"--activation_offloading", P4D_READ_NOT_MODELLED, "on", NULL},
@@ -40,9 +50,12 @@ static const p4d_read_argument arguments[] = {
     {"--use_peft", EXTRA(LORA), "lora", NULL},
     {"--use_lora", EXTRA(LORA), "lora", NULL},
     {"--use_peft_lora", EXTRA(LORA), "lora", NULL},
+    {"--lora_enable", EXTRA(LORA), "lora", NULL}, /* LLaVA */
     {"--lora_r", EXTRA(RANK), NULL, NULL},
     {"--lora_rank", EXTRA(RANK), NULL, NULL},
     {"--lora_target_modules", EXTRA(TARGETS), NULL, p4d_reader__list},
+    {"--lora_modules_to_save", P4D_READ_NOT_MODELLED, NULL, NULL},
+    {"--modules_to_save", P4D_READ_NOT_MODELLED, NULL, NULL},
     {"--load_in_4bit", EXTRA(QUANT), "nf4", NULL},
     {"--use_4bit_quantization", EXTRA(QUANT), "nf4", NULL},
     {"--load_in_8bit", EXTRA(QUANT), "int8", NULL},
@@ -52,6 +65,7 @@ static const p4d_read_argument arguments[] = {
     {"--fsdp_config", P4D_READ_FILE, "fsdp_config.", NULL},
     {"--fsdp_config.activation_checkpointing", EXTRA(FSDP_CHECKPOINTING), "full", NULL},
     {"--fsdp_config.fsdp_activation_checkpointing", EXTRA(FSDP_CHECKPOINTING), "full", NULL},
+    {"--fsdp_config.reshard_after_forward", EXTRA(FSDP_STRATEGY), NULL, p4d_finetune__strategies},
     {"--fsdp_config.offload_params", EXTRA(FSDP_OFFLOAD), "on", NULL},
     {"--fsdp_config.fsdp_offload_params", EXTRA(FSDP_OFFLOAD), "on", NULL},
     {"--use_dora", P4D_READ_NOT_MODELLED, "on", NULL},

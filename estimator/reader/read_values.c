@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Values of a reading. */
+#include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/number.h"
 #include "reader/reader_internal.h"
 
-const char *const p4d_reader__list[] = {NULL};
+const char *const p4d_reader__list[] = {NULL}, *const p4d_reader__first[] = {NULL};
 
 bool p4d_reader__set(const p4d_read_value *value)
 {
@@ -129,7 +131,7 @@ static const char *name_of(const p4d_read_argument *a)
 static bool is_one_of(const char *text, const char *const *words)
 {
 	for (; *words; words++)
-		if (!strcmp(text, *words))
+		if (!strcasecmp(text, *words))
 			return true;
 	return false;
 }
@@ -216,7 +218,7 @@ static void take_off(p4d_reading *r, const p4d_read_argument *a, p4d_read_value 
 
 void p4d_reader__take(p4d_reading *r, const p4d_read_argument *a, const p4d_read_given *given)
 {
-	static const char *const off[] = {"False", "false", "FALSE", "no", "off", "None", "null", NULL};
+	static const char *const off[] = {"false", "no", "off", "none", "null", "0", "f", "n", NULL};
 	const char *name = name_of(a);
 	p4d_read_value found = {.file = given->file, .line = given->line, .argument = a->name};
 
@@ -249,6 +251,15 @@ void p4d_reader__take(p4d_reading *r, const p4d_read_argument *a, const p4d_read
 	if (!*word)
 		return; /* says nothing */
 	snprintf(found.text, sizeof(found.text), "%s", word);
+	/* Python's int("32_000") */
+	if (strspn(found.text, "0123456789_") == strlen(found.text) &&
+	    isdigit((unsigned char)found.text[0])) {
+		size_t digits = 0;
+		for (const char *c = found.text; *c; c++)
+			if (*c != '_')
+				found.text[digits++] = *c;
+		found.text[digits] = '\0';
+	}
 	*slot = found;
 	if (a->what < (int)P4D_OPTIONS)
 		r->by_default[a->what] = false;

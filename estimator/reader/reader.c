@@ -87,6 +87,8 @@ static bool is_argument(p4d_value word, const char *name)
 	char text[96];
 	uint32_t equals = 0;
 
+	while (word.length && !word.at[0].unknown && word.at[0].c == '+') /* hydra's "++NAME=" */
+		word = (p4d_value){word.at + 1, word.length - 1};
 	while (equals < word.length && (word.at[equals].unknown || word.at[equals].c != '='))
 		equals++;
 	return p4d_reader__same_name(p4d_value_text((p4d_value){word.at, equals}, text, sizeof(text)), name);
@@ -107,6 +109,23 @@ static bool is_none(p4d_value program)
 	return false;
 }
 
+/* Whether one of its words is an argument of the reader's programs. */
+static bool has_argument(const p4d_launch *launch, const p4d_reader *reader)
+{
+	char name[96];
+
+	for (size_t i = 1; i < launch->count; i++) {
+		p4d_value word = launch->words[i];
+		uint32_t equals = 0;
+		while (equals < word.length && (word.at[equals].unknown || word.at[equals].c != '='))
+			equals++;
+		word.length = equals;
+		if (*p4d_value_text(word, name, sizeof(name)) == '-' && p4d_reader__find(reader, name))
+			return true;
+	}
+	return false;
+}
+
 /* *words: of the program's name; 0: not by that, but by an argument that others may have, too. The longest
  * name is the one. */
 static const p4d_reader *find_reader(const p4d_launch *launch, size_t *words)
@@ -121,7 +140,9 @@ static const p4d_reader *find_reader(const p4d_launch *launch, size_t *words)
 		for (int j = 0; j < P4D_READ_PROGRAMS && readers[i]->programs[j]; j++) {
 			const char *name = readers[i]->programs[j];
 			const size_t named = strlen(name) > longest ? is_program(launch, name) : 0;
-			if (!named)
+			/* a part of a name is others', too */
+			if (!named || (readers[i]->arguments_alone[0] && name[strlen(name) - 1] == '*' &&
+				       !readers[i]->assignments && !has_argument(launch, readers[i])))
 				continue;
 			found = readers[i];
 			longest = strlen(name);

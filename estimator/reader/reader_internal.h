@@ -14,7 +14,7 @@ typedef struct p4d_read_argument {
 	const char *value;
 	/* pairs of the program's word and p4d's, where they differ ("": says nothing); a word that is not
 	 * among them is not known. Of a switch: what it means if it is told not to be. Or
-	 * p4d_reader__list. */
+	 * p4d_reader__list, or p4d_reader__first. */
 	const char *const *words;
 } p4d_read_argument;
 
@@ -28,6 +28,8 @@ enum {
 
 /* Of arguments with several values, which are joined by commas. */
 extern const char *const p4d_reader__list[];
+/* Of "": only the first word is one. */
+extern const char *const p4d_reader__first[];
 
 typedef struct p4d_read_default {
 	p4d_option option;

@@ -122,6 +122,18 @@ int p4d_layout__check_adapters(const p4d_request *r, p4d_error *err)
 			 "model-code=torchtitan: p4d models adapters in transformers' modules");
 		return p4d_fix(err, "--p4d-model-code=transformers");
 	}
+	/* FSDP keeps what is trained in --p4d-param-dtype, and casts by itself */
+	if (p4d_is_set(r, P4D_FRAMEWORK) && r->value[P4D_FRAMEWORK] == P4D_FRAMEWORK_FSDP) {
+		static const p4d_option unused[] = {P4D_ADAPTER_DTYPE, P4D_AUTOCAST};
+		for (size_t i = 0; i < sizeof(unused) / sizeof(*unused); i++) {
+			const char *name = p4d_request_option_info(unused[i])->name;
+			if (r->origin[unused[i]] != P4D_BY_USER)
+				continue;
+			p4d_fail(err, P4D_E_VALUE,
+				 "%s has no effect with FSDP, which keeps and casts parameters itself", name);
+			return p4d_fix(err, "leave out --p4d-%s", name);
+		}
+	}
 	targets_of(r->lora_targets, &unknown);
 	if (unknown)
 		return p4d_fail(err, P4D_E_VALUE, "lora-targets: no linear layer is named '%.*s'",

@@ -61,6 +61,7 @@ typedef struct p4d_shell_var {
 	p4d_shell_name name;
 	p4d_shell_words value; /* one, or the elements of an array */
 	p4d_shell_words key;   /* of the elements of a map */
+	p4d_shell_build kept;  /* memory of a value that grows */
 	uint32_t scope;        /* the subshell that set it */
 	uint16_t lost;         /* why nothing is known of its elements; 0: it is */
 	bool array, set, exported, map, integer, reference;
@@ -153,8 +154,11 @@ void p4d_shell__add_word(p4d_shell *sh, p4d_shell_words *words, p4d_value word);
 const char *p4d_shell__separators(p4d_shell *sh, char *buf, size_t size);
 /* Cuts what was read into words at what is unquoted and separates, and adds them. */
 void p4d_shell__split(p4d_shell *sh, const p4d_shell_build *b, p4d_shell_words *words);
-/* The value of an assignment: no word is cut. */
-p4d_value p4d_shell__joined(p4d_shell *sh, const p4d_shell_build *b);
+/* The value of an assignment: no word is cut. It is what was built, which is built no further. */
+p4d_value p4d_shell__joined(p4d_shell *sh, p4d_shell_build *b);
+/* A value that begins with the one before it, A="$A ...", in the memory of that: a list that a script puts
+ * together line by line takes no more than its length. kept: the variable's, where it can grow. */
+p4d_value p4d_shell__extended(p4d_shell *sh, p4d_shell_build *kept, p4d_value before, p4d_value value);
 /* A part of a value, which may be empty and nowhere. */
 static inline p4d_value p4d_shell__part(p4d_value value, uint32_t from, uint32_t length)
 {

@@ -93,6 +93,18 @@ static void add_values(p4d_shell *sh, p4d_shell_build *b, const reference *r, bo
 	}
 }
 
+/* What bash sets by itself. */
+static bool is_own(p4d_shell_name name)
+{
+	static const char *const names[] = {"RANDOM", "SRANDOM", "SECONDS", "EPOCHSECONDS", "BASHPID",
+					    "PPID",   "UID",     "EUID",    "HOSTNAME",     "LINENO"};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (strlen(names[i]) == name.length && !memcmp(names[i], name.text, name.length))
+			return true;
+	return false;
+}
+
 /* Not set here: the job's environment, or a file that p4d has not read, may still set it. */
 static void add_unset(p4d_shell *sh, p4d_shell_build *b, p4d_cell where, p4d_shell_name name, bool quoted)
 {
@@ -115,13 +127,15 @@ void p4d_shell__emit(p4d_shell *sh, p4d_shell_source *s, p4d_shell_build *b, p4d
 			  any ? sh->parameters.count - 1 : 0);
 		return;
 	}
-	if (name.length == 1 && strchr("?$!-", name.text[0])) {
-		where.unknown = p4d_shell__reason(sh, "$%c is known to the job only", name.text[0]);
+	r = look_up(sh, name);
+	if ((name.length == 1 && strchr("?$!-", name.text[0])) ||
+	    (!r.unknown && !r.at && !r.all && is_own(name))) {
+		where.unknown =
+		    p4d_shell__reason(sh, "$%.*s is known to the job only", (int)name.length, name.text);
 		where.c = P4D_CELL_WORD;
 		p4d_shell__add(sh, b, where);
 		return;
 	}
-	r = look_up(sh, name);
 	if (r.unknown)
 		add_unknown(sh, b, where, r.unknown, quoted);
 	else if (!r.at && !r.all)

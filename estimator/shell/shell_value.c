@@ -116,13 +116,15 @@ static bool is_last(const p4d_shell *sh, const void *at, size_t size)
 	return at && (const char *)at + ((size + 7) & ~(size_t)7) == sh->memory + sh->used;
 }
 
-/* Room for one more of `size` bytes; what was there before stays behind, unused, if something was taken
+/* Room for `added` more of `size` bytes; what was there before stays behind, unused, if something was taken
  * since. */
-static bool grow(p4d_shell *sh, void **at, uint32_t count, uint32_t *room, size_t size)
+static bool grow(p4d_shell *sh, void **at, uint32_t count, uint32_t *room, size_t size, uint32_t added)
 {
-	if (count < *room)
+	if (count + added <= *room)
 		return true;
 	uint32_t more = *room ? *room * 2 : 8;
+	if (more < count + added)
+		more = count + added;
 	if (is_last(sh, *at, *room * size)) {
 		if (!p4d_shell__take(sh, (more - *room) * size))
 			return false;
@@ -139,14 +141,20 @@ static bool grow(p4d_shell *sh, void **at, uint32_t count, uint32_t *room, size_
 	return true;
 }
 
-void p4d_shell__add(p4d_shell *sh, p4d_shell_build *b, p4d_cell cell)
+static void put(p4d_shell *sh, p4d_shell_build *b, p4d_cell cell)
 {
 	void *at = b->at;
 
-	if (!p4d_shell__work(sh, 1) || !grow(sh, &at, b->length, &b->room, sizeof(*b->at)))
+	if (!grow(sh, &at, b->length, &b->room, sizeof(*b->at), 1))
 		return;
 	b->at = at;
 	b->at[b->length++] = cell;
+}
+
+void p4d_shell__add(p4d_shell *sh, p4d_shell_build *b, p4d_cell cell)
+{
+	if (p4d_shell__work(sh, 1))
+		put(sh, b, cell);
 }
 
 /* A value that grows no more; the room that it does not need is given back where it can be. */
@@ -159,12 +167,43 @@ static p4d_value finished(p4d_shell *sh, const p4d_shell_build *b)
 
 void p4d_shell__add_value(p4d_shell *sh, p4d_shell_build *b, p4d_value value, bool quoted)
 {
+	/* a character that is copied costs less than one that is read */
+	if (!value.length || !p4d_shell__work(sh, value.length / 4 + 1))
+		return;
+	void *at = b->at;
+	if (!grow(sh, &at, b->length, &b->room, sizeof(*b->at), value.length))
+		return;
+	b->at = at;
+	p4d_cell *to = b->at + b->length;
 	for (uint32_t i = 0; i < value.length; i++) {
-		p4d_cell cell = value.at[i];
-		cell.quoted = quoted;
-		cell.expanded = true;
-		p4d_shell__add(sh, b, cell);
+		to[i] = value.at[i];
+		to[i].quoted = quoted;
+		to[i].expanded = true;
 	}
+	b->length += value.length;
+}
+
+p4d_value p4d_shell__extended(p4d_shell *sh, p4d_shell_build *kept, p4d_value before, p4d_value value)
+{
+	enum { SHORT = 64 };
+
+	if (before.length < SHORT || value.length < before.length ||
+	    !p4d_shell__equal(before, p4d_shell__part(value, 0, before.length)))
+		return value;
+	if (kept->at == before.at && kept->length == before.length && kept->room >= value.length) {
+		memcpy(kept->at + before.length, value.at + before.length,
+		       (value.length - before.length) * sizeof(*value.at));
+		if (is_last(sh, value.at, value.length * sizeof(*value.at)))
+			sh->used = (size_t)((const char *)value.at - sh->memory);
+		kept->length = value.length;
+		return (p4d_value){kept->at, kept->length};
+	}
+	*kept = (p4d_shell_build){0};
+	if (is_last(sh, value.at, value.length * sizeof(*value.at)) &&
+	    p4d_shell__take(sh, value.length * sizeof(*value.at)))
+		*kept = (p4d_shell_build){
+		    .at = (p4d_cell *)value.at, .length = value.length, .room = 2 * value.length};
+	return value;
 }
 
 void p4d_shell__add_text(p4d_shell *sh, p4d_shell_build *b, const char *text, p4d_cell like)
@@ -188,7 +227,7 @@ void p4d_shell__add_word(p4d_shell *sh, p4d_shell_words *words, p4d_value word)
 {
 	void *at = words->at;
 
-	if (!p4d_shell__work(sh, 1) || !grow(sh, &at, words->count, &words->room, sizeof(*words->at)))
+	if (!p4d_shell__work(sh, 1) || !grow(sh, &at, words->count, &words->room, sizeof(*words->at), 1))
 		return;
 	words->at = at;
 	words->at[words->count++] = word;
@@ -261,9 +300,9 @@ uint16_t p4d_shell__any_number(const p4d_value *at, size_t count)
 	return 0;
 }
 
-p4d_value p4d_shell__joined(p4d_shell *sh, const p4d_shell_build *b)
+p4d_value p4d_shell__joined(p4d_shell *sh, p4d_shell_build *b)
 {
-	p4d_shell_build joined = {0};
+	uint32_t length = 0;
 
 	for (uint32_t i = 0; i < b->length; i++) {
 		p4d_cell cell = b->at[i];
@@ -271,9 +310,10 @@ p4d_value p4d_shell__joined(p4d_shell *sh, const p4d_shell_build *b)
 			continue;
 		if (!cell.unknown && cell.c == 0)
 			cell.c = ' ';
-		p4d_shell__add(sh, &joined, cell);
+		b->at[length++] = cell;
 	}
-	return finished(sh, &joined);
+	b->length = length;
+	return finished(sh, b);
 }
 
 uint16_t p4d_value_unknown(p4d_value value)

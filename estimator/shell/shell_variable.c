@@ -46,6 +46,7 @@ p4d_shell_var *p4d_shell__own(p4d_shell *sh, p4d_shell_name name)
 		own->set = own->array = own->map = false;
 	own->value.room = own->value.count; /* what is added goes elsewhere */
 	own->key.room = own->key.count;
+	own->kept = (p4d_shell_build){0};
 	*bucket = own;
 	return own;
 }
@@ -172,7 +173,7 @@ static p4d_value assigned(p4d_shell *sh, const p4d_shell_var *v, p4d_shell_mode 
 		p4d_shell_build b = {0};
 		p4d_shell__add_value(sh, &b, before, false);
 		p4d_shell__add_value(sh, &b, value, false);
-		value = (p4d_value){b.at, b.length};
+		value = p4d_shell__joined(sh, &b);
 	}
 	if (mode == P4D_SHELL_MAYBE && !(is_there && p4d_shell__equal(before, value)))
 		value = perhaps(sh, v->name, before, value, is_plain(before) && is_plain(value), line);
@@ -206,6 +207,8 @@ void p4d_shell__assign(p4d_shell *sh, p4d_shell_mode mode, p4d_shell_name name, 
 			 line);
 	if (v->reference) /* declare -n: what it names is another variable */
 		value = p4d_shell__not_known(sh, p4d_shell__reason(sh, "a reference to another variable"));
+	if (!v->array && v->value.count == 1)
+		value = p4d_shell__extended(sh, &v->kept, v->value.at[0], value);
 	if (!v->array || v->value.count < 2)
 		set_one(sh, v, value);
 	else

@@ -263,6 +263,12 @@ exits 0 p4d estimate --framework fsdp --model gemma2-9b --model-code transformer
 # shellcheck disable=SC2086
 exits 5 p4d estimate --framework ddp --model llama3.1-8b --adapter-dtype bf16 $eight
 says "adapter-dtype has no effect"
+# shellcheck disable=SC2086
+exits 5 p4d estimate --framework fsdp --finetune lora --model llama3.1-8b --adapter-dtype bf16 $eight
+says "adapter-dtype has no effect with FSDP"
+# shellcheck disable=SC2086
+exits 5 p4d estimate --framework fsdp --model llama3.1-8b --autocast off $eight
+says "autocast has no effect with FSDP"
 # gradients have the type that goes with the precision
 for precision in fp16 fp32; do
 	# shellcheck disable=SC2086

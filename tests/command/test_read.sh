@@ -15,7 +15,7 @@ for script in *.read; do
 	silent
 	count=$((count + 1))
 done
-[ $count -ge 25 ] || fail "only $count scripts were read"
+[ $count -ge 33 ] || fail "only $count scripts were read"
 
 # What it prints to paste is accepted, with the numbers of the script.
 exits 0 p4d read arrays.sh
@@ -23,6 +23,15 @@ command=$(printf '%s\n' "$out" | sed -n 's/^  \(p4d estimate .*\)/\1/p')
 # shellcheck disable=SC2086 # a command
 exits 0 $command --gpu h100
 prints "on 8 nodes of 8" "tp 2, cp 2"
+
+# A list that is put together line by line is read, as long as people's are.
+{
+	echo 'DATA="" ROOT=/corpus/v3.0/tokenized_v3.0'
+	seq 200 | sed 's|.*|DATA="${DATA} 14486363187 ${ROOT}/train/code/part_&.jsonl_text_document"|'
+	echo 'torchrun pretrain_gpt.py --data-path $DATA --num-layers 40'
+} >list.sh
+exits 0 p4d read list.sh
+prints "layers               40             list.sh:202"
 
 # The environment and arguments of the script count.
 export MODEL_SIZE=1B

@@ -4,6 +4,7 @@
 set -u
 source=$P4D_TEST_SRCDIR
 failed=0
+readers=0
 . "$source/tests/fuzz/real_files.sh"
 for corpus in "$source"/tests/fuzz/corpus/*; do
 	target=${corpus##*/}
@@ -13,6 +14,13 @@ for corpus in "$source"/tests/fuzz/corpus/*; do
 	echo "$target:"
 	# shellcheck disable=SC2046 # a list of words
 	"$program" "$corpus" $(p4d_fuzz_real_files "$source" "$target") || failed=1
+	# what broke one reader was found with that one alone
+	[ "$target" = arguments ] || continue
+	for reader in $(sed -n 's/^    {"\([a-z0-9-]*\)", ".*/\1/p' "$source/tests/fuzz/fuzz_arguments.c" | sort -u); do
+		P4D_FUZZ_READER=$reader "$program" "$corpus" >/dev/null || { echo "$reader: it broke"; failed=1; }
+		readers=$((readers + 1))
+	done
+	[ $readers -ge 20 ] || { echo "only $readers readers"; failed=1; }
 done
 for program in "$P4D_TEST_BUILDDIR"/tests/fuzz/fuzz_*; do
 	target=${program##*/fuzz_}

@@ -60,19 +60,20 @@ static bool option_of_experts(const char *name)
 /* Columns that are no option of the request as they stand. */
 static bool differs(const row *r, const char *name, const char *value)
 {
-	const bool adapters = strcmp(field(r, "finetune"), "full") != 0;
+	const bool adapters = strcmp(field(r, "finetune"), "full") != 0,
+		   fsdp = !strcmp(field(r, "framework"), "fsdp");
 
 	if (!strcmp(value, "0") && option_of_experts(name))
 		return true;
 	if (!*value || !strcmp(name, "attention") || !strcmp(name, "micro-batches"))
 		return true;
 	if (!strncmp(name, "lora", 4) || !strcmp(name, "adapter-dtype"))
-		return !adapters;
+		return !adapters || (fsdp && name[0] == 'a');
 	if (!strcmp(name, "shard-degree"))
 		return true;
 	if (!strcmp(name, "zero-stage") || !strcmp(name, "offload"))
 		return strcmp(field(r, "framework"), "deepspeed") != 0;
-	return !strcmp(name, "autocast") && !strcmp(field(r, "framework"), "deepspeed");
+	return !strcmp(name, "autocast") && (fsdp || !strcmp(field(r, "framework"), "deepspeed"));
 }
 
 /* What p4d expects this rank to have allocated, at most. */

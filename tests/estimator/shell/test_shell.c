@@ -80,8 +80,24 @@ static void words(void **state)
 	means("X=abcdef; run ${X:2} ${X:1:3} ${X: -2} ${X:0:-1} ${X:9} ${LATER:1}",
 	      "<run><cdef><bcd><ef><abcde><?>;");
 	means("A=(x 'y z'); run ${A[@]+\"${A[@]}\"} ${B[@]+\"${B[@]}\"}", "<run><x><y z>;");
-	means("run $NOTHING x", "<run><?><x>;");
+	means("run $NOTHING x $RANDOM ${HOSTNAME}; RANDOM=3; run $RANDOM", "<run><?><x><?><?>;<run><3>;");
 	means("\r\nrun a\r\nrun b \\\r\n c\r\n", "<run><a>;<run><b><c>;");
+}
+
+#define ZEROS "0000000000000000000000000000000000000000000000000000000000000000" /* 64 */
+
+/* A value that grows takes its own length, and nobody else's memory. */
+static void growth(void **state)
+{
+	(void)state;
+	means("A=" ZEROS "; for i in {1..30}; do for j in {1..30}; do A=\"$A x\"; done; done; run "
+	      "${#A}",
+	      "<run><1864>;");
+	means("A=" ZEROS "; A=\"$A 1\"; A=\"$A 2\"; B=$A; (A=\"$A s\"; run ${A:64}; A=\"$A t\"); "
+	      "A=\"$A 3\"; "
+	      "f() { local A=\"$A l\"; A=\"$A m\"; run ${A:64}; }; f; A=\"$A 4\"; B=\"$B b\"; run ${A:64}; "
+	      "run ${B:64}",
+	      "<run><1><2><s>;<run><1><2><3><l><m>;<run><1><2><3><4>;<run><1><2><b>;");
 }
 
 static void braces(void **state)
@@ -336,10 +352,10 @@ static void bounds(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(braces),     cmocka_unit_test(searches), cmocka_unit_test(words),
-	    cmocka_unit_test(expansions), cmocka_unit_test(control),  cmocka_unit_test(scopes),
-	    cmocka_unit_test(files),      cmocka_unit_test(arrays),   cmocka_unit_test(outputs),
-	    cmocka_unit_test(options),    cmocka_unit_test(bounds),
+	    cmocka_unit_test(braces),  cmocka_unit_test(searches),   cmocka_unit_test(words),
+	    cmocka_unit_test(growth),  cmocka_unit_test(expansions), cmocka_unit_test(control),
+	    cmocka_unit_test(scopes),  cmocka_unit_test(files),      cmocka_unit_test(arrays),
+	    cmocka_unit_test(outputs), cmocka_unit_test(options),    cmocka_unit_test(bounds),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
