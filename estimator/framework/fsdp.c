@@ -108,9 +108,9 @@ static const char *unvalidated(const p4d_layout *l)
 {
 	if (l->model_code != P4D_MODEL_CODE_TORCHTITAN)
 		return p4d_torch__trainer_unvalidated(l);
-	const bool measured = l->recompute == P4D_RECOMPUTE_SELECTIVE && !l->chunked_loss;
 
-	return l->compile && !measured                 ? "compiled modules, counted as they are without"
+	return l->compile && l->pp > 1                 ? "compiled pipelines"
+	       : l->compile && l->experts              ? "compiled experts"
 	       : l->packing                            ? "packed sequences"
 	       : l->offload                            ? "offloading"
 	       : l->optimizer != P4D_ADAMW             ? "an optimizer other than AdamW"

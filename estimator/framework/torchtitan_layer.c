@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What torchtitan's modules hold, eager: found in the code of torchtitan 0.3.0 and PyTorch 2.15, and compared
- * with what that code allocates (tests/parity/make_torch_memory.py, tests/data/torch_memory.csv). Of the
- * moments of a layer's backward pass the widest counts.
+ * What torchtitan's modules hold, eager or compiled: found in the code of torchtitan 0.3.0 and PyTorch 2.15,
+ * and compared with what that code, or what Inductor makes of it, allocates
+ * (tests/parity/make_torch_memory.py, tests/data/torch_memory.csv, torch_compiled.csv). Of the moments of a
+ * layer's backward pass the widest counts.
  */
 #include "framework/torchtitan.h"
 
@@ -42,7 +43,8 @@ static p4d_wide all_of(const p4d_layout *l, const layer *y)
 {
 	const p4d_wide norms = y->gathers ? 2 * y->wide : 2 * y->own;
 
-	return 2 * y->own + norms + 2 * y->q + 2 * y->kv + 4 * y->ffn +
+	/* compiled, the activated gate is computed again with the product */
+	return 2 * y->own + norms + 2 * y->q + 2 * y->kv + (l->compile ? 3 : 4) * y->ffn +
 	       (l->qk_norm ? y->product - y->kv : 0) + (l->cp > 1 ? y->q : 0);
 }
 
@@ -55,19 +57,23 @@ static p4d_wide statistics(const p4d_torch_sizes *z)
 /*
  * What stays of it. Selective: every second product, by torchtitan's list of operations: of queries, keys and
  * values, gate, and down, and what attention gave; where PyTorch's DTensor scatters, which torchtitan uses
- * with cp, what was scattered, too.
+ * with cp, what was scattered, too. torch.compile keeps one result that is scattered in any case, and what
+ * was exchanged: keys and values of all ranks.
  */
 static p4d_wide kept_of(const p4d_layout *l, const p4d_torch_sizes *z, const layer *y)
 {
+	const p4d_wide gathered = l->compile && l->cp > 1 ? 2 * l->cp * y->kv : 0;
+	const unsigned scattered = !y->gathers ? 0 : l->compile ? 1 : l->cp > 1 ? 2 : 0;
+
 	switch (l->recompute) {
 	case P4D_RECOMPUTE_FULL:
-		return y->own;
+		return y->own + gathered;
 	case P4D_RECOMPUTE_SELECTIVE:
 		/* compiled, what down gave is not kept: no backward pass needs it */
 		return y->own + y->product + y->q + y->ffn + (l->compile ? 0 : y->wide) + statistics(z) +
-		       (y->gathers && l->cp > 1 ? 2 * y->own : 0);
+		       scattered * y->own + gathered;
 	default:
-		return all_of(l, y) + statistics(z);
+		return all_of(l, y) + statistics(z) + gathered;
 	}
 }
 
@@ -106,9 +112,11 @@ static p4d_wide backward_of(const p4d_layout *l, const p4d_torch_sizes *z, const
 		end = z->adds ? y->wide + y->own + cut : 0;
 		break;
 	}
-	/* one weight's gradient, or, where they are added to others at once, none at these moments but the
-	 * first; in the end those of all three */
-	const p4d_wide factors = base + 2 * y->ffn + y->own + (z->adds ? 0 : weight);
+	/* compiled, one kernel makes the product again and the gradients of both factors, before any
+	 * weight's. One weight's gradient, or, where they are added to others at once, none at these moments
+	 * but the first; in the end those of all three */
+	const p4d_wide factors =
+	    base + (l->compile ? 3 : 2) * y->ffn + y->own + (z->adds || l->compile ? 0 : weight);
 	const p4d_wide begins = base + first + y->ffn + y->own + weight;
 	const p4d_wide inputs = base + (l->recompute == P4D_RECOMPUTE_SELECTIVE ? 3 : 2) * y->wide + y->own +
 				(z->adds ? 1 : 3) * weight;
@@ -151,8 +159,12 @@ static void write_loss(p4d_rows *rows, const p4d_torch_sizes *z, const layer *y)
 	enum { CHUNKS = 8 };
 	const p4d_layout *l = rows->layout;
 	const p4d_wide logits = (p4d_wide)z->tokens * z->V;
-	/* compiled, in one kernel each way: logits and their gradient in the type of activations */
-	const p4d_wide passes = l->compile && !l->chunked_loss ? 2 * z->element : y->gathers ? 16 : 12;
+	/* compiled, in one kernel each way: logits and their gradient in the type of activations; over shards
+	 * of the vocabulary two in fp32 beside the logits */
+	const p4d_wide both = y->gathers ? 8 + z->element : 2 * z->element;
+	const p4d_wide passes = !l->compile       ? (y->gathers ? 16 : 12)
+				: l->chunked_loss ? both - z->element
+						  : both;
 	p4d_wide hidden = (y->own + y->wide) * z->element;
 
 	if (l->chunked_loss)

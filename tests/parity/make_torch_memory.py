@@ -373,7 +373,8 @@ def main():
         sys.exit(compare(a.compare, a.stride))
     import torch
     versions = dict(torch=torch.__version__.split("+")[0], torchtitan=importlib.metadata.version("torchtitan"))
-    asked, facts = (ASKED + sparse.ASKED, OF_MODEL + sparse.OF_MODEL) if a.experts else (ASKED, OF_MODEL)
+    plain = [k for k in ASKED if k != "compile" or a.compile == "on"]
+    asked, facts = (plain + sparse.ASKED, OF_MODEL + sparse.OF_MODEL) if a.experts else (plain, OF_MODEL)
     out = csv.DictWriter(sys.stdout, ["looked_at", "seed", *versions, *asked, *facts, *RESULTS], lineterminator="\n")
     out.writeheader()
     r = random.Random(a.seed)

@@ -336,7 +336,9 @@ static void unvalidated_is_said(void **state)
 	assert_int_equal(p4d_layout_build(&r, 2, 8, &l, NULL), 0);
 	assert_null(p4d_framework_unvalidated(&l));
 	l.compile = true;
-	assert_string_equal(p4d_framework_unvalidated(&l), "compiled modules, counted as they are without");
+	assert_null(p4d_framework_unvalidated(&l));
+	l.pp = 2;
+	assert_string_equal(p4d_framework_unvalidated(&l), "compiled pipelines");
 	build(MODEL_70B "model-code=transformers", P4D_FRAMEWORK_FSDP, &r);
 	assert_int_equal(p4d_layout_build(&r, 2, 8, &l, NULL), 0);
 	assert_null(p4d_framework_unvalidated(&l));

@@ -189,9 +189,22 @@ static void torchtitan_with_experts(void **state)
 		assert_true(of[i].sum <= 0.005 * of[i].rows && of[i].worst <= 0.02);
 }
 
+/* What Inductor makes of its layers and its loss. */
+static void torchtitan_compiled(void **state)
+{
+	summary of[SUMMARIES] = {{.what = "before, while"}, {.what = "after"}, {.what = "after, pipelines"}};
+	const int rows = compare("torch_compiled.csv", of);
+
+	(void)state;
+	assert_true(of[LOOKED_AT].rows * 10 <= rows && of[AFTER].rows >= 14);
+	for (int i = LOOKED_AT; i <= AFTER; i++)
+		assert_true(of[i].sum <= 0.01 * of[i].rows && of[i].worst <= 0.03);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(torchtitan_itself),
+					   cmocka_unit_test(torchtitan_compiled),
 					   cmocka_unit_test(torchtitan_with_experts)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
