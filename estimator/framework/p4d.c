@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* p4d-train: the buffers it holds, and the table entry. */
+#include <inttypes.h>
 #include <limits.h>
 
 #include "plan/cudnn_workspace.h"
@@ -311,6 +312,18 @@ static void write_rows(p4d_rows *rows)
 
 /* ---- the entry ---- */
 
+/* A length that is not known yet is none. */
+static int check_window(const p4d_request *r, p4d_error *err)
+{
+	if (!p4d_is_set(r, P4D_SLIDING_WINDOW) || r->value[P4D_SLIDING_WINDOW] >= r->value[P4D_SEQ_LEN])
+		return 0;
+	p4d_fail(err, P4D_E_UNMODELLED,
+		 "%.200s has a sliding window of %" PRId64
+		 " tokens; p4d-train lets each token attend to all before it",
+		 r->model, r->value[P4D_SLIDING_WINDOW]);
+	return p4d_fix(err, "--p4d-seq-len=%" PRId64, r->value[P4D_SLIDING_WINDOW]);
+}
+
 static int check_model(const p4d_request *r, p4d_error *err)
 {
 	if (r->value[P4D_PRECISION] == P4D_FP8)
@@ -319,7 +332,7 @@ static int check_model(const p4d_request *r, p4d_error *err)
 	if (!p4d_architecture_difference(r) && !p4d_architecture_of(r)->fused_qkv &&
 	    r->value[P4D_NORM] == P4D_RMSNORM && r->value[P4D_ACTIVATION] == P4D_SWIGLU_ACTIVATION &&
 	    r->value[P4D_POSITIONS] == P4D_ROPE && r->value[P4D_BIAS] != P4D_BIAS_ALL)
-		return 0;
+		return check_window(r, err);
 	return p4d_fail(err, P4D_E_UNMODELLED,
 			"framework p4d trains Llama-type models (RMSNorm, SwiGLU, rotary "
 			"positions, no bias beyond query, key and value), which %s is not",

@@ -97,18 +97,21 @@ void p4d_sampler_close(p4d_sampler *sampler)
 	free(sampler);
 }
 
-uint64_t p4d_sampler_hash(const p4d_sampler *sampler)
+int p4d_sampler_hash(const p4d_sampler *sampler, uint64_t *hash, p4d_error *err)
 {
 	const p4d_sampler_options *o = &sampler->options;
-	uint64_t h = p4d_mix(o->seed ^ p4d_mix(o->seq_len)), weight;
+	uint64_t h = p4d_mix(o->seed ^ p4d_mix(o->seq_len)), weight, tokens;
 
 	memcpy(&weight, &o->validation, sizeof(weight));
 	h = p4d_mix(h ^ weight) + o->validate + 2u * o->boundaries;
 	for (unsigned i = 0; i < sampler->blend.sources; i++) {
 		memcpy(&weight, &sampler->blend.weight[i], sizeof(weight));
-		h = p4d_mix(p4d_mix(h ^ weight) ^ p4d_tokens__hash(sampler->source[i].tokens));
+		if (p4d_tokens__hash(sampler->source[i].tokens, &tokens, err) < 0)
+			return -1;
+		h = p4d_mix(p4d_mix(h ^ weight) ^ tokens);
 	}
-	return h;
+	*hash = h;
+	return 0;
 }
 
 uint64_t p4d_sampler_tokens(const p4d_sampler *sampler)

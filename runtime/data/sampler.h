@@ -47,8 +47,9 @@ int p4d_sampler_open(p4d_sampler **sampler, const char *blend, const p4d_sampler
 void p4d_sampler_close(p4d_sampler *sampler);
 
 /* What tells samplers apart whose samples differ: of the data, of their weights and of the options, but for
- * reset_positions. Reads the index and some of the tokens. */
-uint64_t p4d_sampler_hash(const p4d_sampler *sampler);
+ * reset_positions. Reads the index and some of the tokens. Errors: DATA, a token
+ * outside the vocabulary. */
+int p4d_sampler_hash(const p4d_sampler *sampler, uint64_t *hash, p4d_error *err);
 
 /* Tokens and samples of one pass over all datasets, without the documents that are split off. */
 uint64_t p4d_sampler_tokens(const p4d_sampler *sampler);

@@ -189,22 +189,6 @@ uint64_t p4d_tokens__length(const p4d_tokens *tokens, uint64_t number)
 				: p4d_tokens__document(tokens, number).count;
 }
 
-uint64_t p4d_tokens__hash(const p4d_tokens *tokens)
-{
-	enum { BLOCKS = 64, BLOCK = 1024 };
-	const uint64_t each = tokens->count < BLOCK ? tokens->count : BLOCK, last = tokens->count - each;
-	uint64_t h = p4d_mix(tokens->count);
-
-	for (uint64_t i = 0; i < tokens->documents; i++)
-		h = p4d_mix(h ^ p4d_tokens__length(tokens, i));
-	for (uint64_t i = 0; i < BLOCKS; i++) {
-		const uint64_t first = last / (BLOCKS - 1) * i + last % (BLOCKS - 1) * i / (BLOCKS - 1);
-		for (uint64_t j = 0; j < each; j++)
-			h = p4d_mix(h ^ (uint64_t)p4d_tokens__at(tokens, first + j));
-	}
-	return h;
-}
-
 int p4d_tokens__read(const p4d_tokens *tokens, uint64_t first, uint64_t count, int32_t *out, p4d_error *err)
 {
 	const int64_t vocabulary = (int64_t)tokens->options.vocabulary;
@@ -223,5 +207,25 @@ int p4d_tokens__read(const p4d_tokens *tokens, uint64_t first, uint64_t count, i
 					token, vocabulary - 1);
 		out[i] = (int32_t)token;
 	}
+	return 0;
+}
+
+int p4d_tokens__hash(const p4d_tokens *tokens, uint64_t *hash, p4d_error *err)
+{
+	enum { BLOCKS = 64, BLOCK = 1024 };
+	const uint64_t each = tokens->count < BLOCK ? tokens->count : BLOCK, last = tokens->count - each;
+	uint64_t h = p4d_mix(tokens->count);
+	int32_t block[BLOCK];
+
+	for (uint64_t i = 0; i < tokens->documents; i++)
+		h = p4d_mix(h ^ p4d_tokens__length(tokens, i));
+	for (uint64_t i = 0; i < BLOCKS; i++) {
+		const uint64_t first = last / (BLOCKS - 1) * i + last % (BLOCKS - 1) * i / (BLOCKS - 1);
+		if (p4d_tokens__read(tokens, first, each, block, err) < 0)
+			return -1;
+		for (uint64_t j = 0; j < each; j++)
+			h = p4d_mix(h ^ (uint64_t)block[j]);
+	}
+	*hash = h;
 	return 0;
 }

@@ -61,9 +61,11 @@ p4d_document p4d_tokens__document(const p4d_tokens *tokens, uint64_t number);
 /* Its length only: half the memory traffic where each document is one sequence. */
 uint64_t p4d_tokens__length(const p4d_tokens *tokens, uint64_t number);
 
-/* Of the lengths of all documents and of tokens throughout: that two files have the same is as good as
- * certain where they differ in more than a few places. */
-uint64_t p4d_tokens__hash(const p4d_tokens *tokens);
+/*
+ * Of the lengths of all documents and of tokens throughout, which have to be within the vocabulary: files
+ * that differ in more than a few places have other ones, as good as certainly.
+ */
+int p4d_tokens__hash(const p4d_tokens *tokens, uint64_t *hash, p4d_error *err);
 
 /* Reads tokens first .. first+count-1. Fails on a token outside the vocabulary; out is undefined then. */
 int p4d_tokens__read(const p4d_tokens *tokens, uint64_t first, uint64_t count, int32_t *out, p4d_error *err);

@@ -115,12 +115,33 @@ static int check_export(p4d_settings *s, p4d_error *err)
 	return 0;
 }
 
+/* What is typed is not one of the defaults, which are filled in behind this. */
+static int check_unused(const p4d_settings *s, p4d_error *err)
+{
+	const struct {
+		bool unused;
+		const char *option, *other;
+	} checks[] = {
+	    {s->export_type >= 0, "export-type", "--export"},
+	    {s->save_every != UINT64_MAX && !s->checkpoint, "save-every", "--checkpoint"},
+	    {s->eval_every != UINT64_MAX && !s->valid_data && !(s->valid_fraction > 0), "eval-every",
+	     "--valid-data or --valid-fraction"},
+	    {s->decay != UINT64_MAX && s->curve != P4D_WSD, "decay-steps", "--schedule-lr=wsd"},
+	};
+
+	for (size_t i = 0; i < sizeof(checks) / sizeof(checks[0]); i++)
+		if (checks[i].unused)
+			return p4d_fail(err, P4D_E_USAGE, "--%s has no effect without %s", checks[i].option,
+					checks[i].other);
+	return 0;
+}
+
 static int complete(p4d_settings *s, p4d_error *err)
 {
 	if (s->export_to)
 		return check_export(s, err);
-	if (s->export_type >= 0)
-		return p4d_fail(err, P4D_E_USAGE, "--export-type has no effect without --export");
+	if (check_unused(s, err) < 0)
+		return -1;
 	if (!s->data || !s->steps) {
 		p4d_fail(err, P4D_E_USAGE, "--%s is missing", s->data ? "steps" : "data");
 		return p4d_fix(err, "--%s", s->data ? "steps N" : "data FILE");

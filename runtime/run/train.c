@@ -146,6 +146,19 @@ static int start(p4d_run *run, p4d_error *err)
 	return run->step ? 0 : initialize(run, err);
 }
 
+/* The same command again, after its end. */
+static void say_nothing_left(const p4d_run *run)
+{
+	p4d_error err;
+
+	if (!run->leads || run->step < run->settings->steps)
+		return;
+	p4d_fail(&err, P4D_E_NO_EFFECT,
+		 "--steps=%" PRIu64 ": the checkpoint is of step %" PRIu64 " already, so nothing is trained",
+		 run->settings->steps, run->step);
+	p4d_rank_report(&err, NULL, 0);
+}
+
 static void say_start(p4d_run *run)
 {
 	const p4d_layout *l = &run->plan->layout;
@@ -419,6 +432,7 @@ int p4d_train(const p4d_settings *settings, const p4d_job_plan *plan, const p4d_
 	if (start(&run, &err) < 0)
 		fail(&run, &err);
 	say_start(&run);
+	say_nothing_left(&run);
 	int status = loop(&run, &err);
 	if (status < 0)
 		fail(&run, &err);

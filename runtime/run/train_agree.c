@@ -43,9 +43,7 @@ int p4d_agree_on_options(p4d_group *all, const p4d_world *world, const p4d_setti
 
 int p4d_agree_on_data(p4d_group *all, const p4d_world *world, const p4d_train_data *data, p4d_error *err)
 {
-	const uint64_t valid = data->validation ? p4d_sampler_hash(data->validation) : 0;
-
 	if (agree(all, world, data->samples, "has other training data", P4D_E_DATA, err) < 0)
 		return -1;
-	return agree(all, world, valid, "has other validation data", P4D_E_DATA, err);
+	return agree(all, world, data->valid_samples, "has other validation data", P4D_E_DATA, err);
 }

@@ -31,10 +31,12 @@ int p4d_train_data_open(p4d_train_data *data, const p4d_settings *settings, cons
 	else if (rc == 0 && settings->valid_fraction > 0)
 		rc = open_one(&data->validation, settings, plan, settings->data, settings->valid_fraction,
 			      true, err);
+	if (rc == 0)
+		rc = p4d_sampler_hash(data->training, &data->samples, err);
+	if (rc == 0 && data->validation)
+		rc = p4d_sampler_hash(data->validation, &data->valid_samples, err);
 	if (rc < 0)
 		p4d_train_data_close(data);
-	else
-		data->samples = p4d_sampler_hash(data->training);
 	return rc;
 }
 

@@ -12,7 +12,7 @@ typedef struct p4d_train_data {
 	const p4d_layout *layout;
 	p4d_place place;
 	p4d_sampler *training, *validation; /* validation NULL: none */
-	uint64_t samples;                   /* p4d_sampler_hash of training */
+	uint64_t samples, valid_samples;    /* p4d_sampler_hash of both; 0: none */
 } p4d_train_data;
 
 /* Errors: DATA, VALUE, NO_MEMORY. */

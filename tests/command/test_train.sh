@@ -54,6 +54,13 @@ says "--nosuch" "fix: p4d-train --help"
 exits 5 train --steps 0
 exits 1 train --steps 5 --resume must
 says "--checkpoint"
+# what would have no effect
+for option in "save-every 5:--checkpoint" "eval-every 5:--valid-data or --valid-fraction" "decay-steps 2:--schedule-lr=wsd" \
+	"export-type fp32:--export"; do
+	# shellcheck disable=SC2086 # an option and its value
+	refused P4D001 train --steps 5 --${option%:*}
+	says "--${option%% *} has no effect without ${option#*:}"
+done
 
 # before data are read: a layout that does not work out, another model, too little memory
 exits 27 p4d-train $model --data nosuch --steps 5 --local-ranks 3 --pp 2

@@ -58,6 +58,7 @@ END
 
 # a checkpoint goes before
 exits 0 still --init-from "$released/qwen3" --checkpoint one --log more.json
+says "--steps=1: the checkpoint is of step 1 already, so nothing is trained"
 grep -q '"resumed_step":1[,}]' more.json || fail "it began again"
 # in the hub's cache
 mkdir -p hub/models--some--model/snapshots/abc hub/models--some--model/refs
@@ -75,6 +76,11 @@ sed -i 's/10000.0/20000.0/' own/config.json
 refused P4D041 still --init-from own --model "$released/llama"
 says "own has rope-theta=20000, but this run trains a model with 10000"
 exits 0 still --init-from own --rope-theta 10000
+sed -i 's/"hidden_act"/"sliding_window": 16, "use_sliding_window": true, &/; s/"LlamaFor/"MistralFor/; s/"llama"/"mistral"/' own/config.json
+refused P4D009 still --init-from own
+says "own has a sliding window of 16 tokens; p4d-train lets each token attend to all before it" "fix: --seq-len=16"
+run=$(echo "$run" | sed 's/--seq-len 32/--seq-len 16/')
+exits 0 still --init-from own
 rm own/model.safetensors
 refused P4D052 still --init-from own
 says "holds neither model.safetensors.index.json nor model.safetensors"
