@@ -144,9 +144,11 @@ static void print_text(const p4d_reading *r, const char *name)
 		printf("  %-20s %s\n", r->unknown[i].name, r->unknown[i].why);
 	if (r->incomplete)
 		printf("  %-20s %s\n", "the rest", r->incomplete);
+	unsigned lacks = 0;
+	for (unsigned i = 0; i < r->unknowns; i++)
+		lacks += !r->unknown[i].doubt;
 	if (*estimate_command(r, command, sizeof(command)))
-		printf("\nWhat it would hold%s:\n\n  %s\n", r->unknowns ? ", once the rest is given" : "",
-		       command);
+		printf("\nWhat it would hold%s:\n\n  %s\n", lacks ? ", once the rest is given" : "", command);
 }
 
 static int usage(p4d_error *err, const char *text)

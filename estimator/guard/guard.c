@@ -233,6 +233,14 @@ static bool starts_others(const p4d_guard_work *g, p4d_error *err)
 	return false;
 }
 
+/* Whether what the script gives counts as much as what is typed. */
+static bool judges(const p4d_guard_work *g, const p4d_verdict *v)
+{
+	const p4d_reading *reading = g->job->reading;
+
+	return v->policy.scripts == P4D_SCRIPTS_JUDGE && !(reading && p4d_reading_doubt(reading));
+}
+
 /* What is said of a job whose user typed nothing. Without a plan and p4d's variables it runs as it would
  * without p4d. */
 static void advise(const p4d_guard_work *g, p4d_verdict *v)
@@ -240,8 +248,7 @@ static void advise(const p4d_guard_work *g, p4d_verdict *v)
 	char place[208];
 
 	v->read = true;
-	const bool judges = v->policy.scripts == P4D_SCRIPTS_JUDGE;
-	if (!judges) {
+	if (!judges(g, v)) {
 		v->action = v->action == P4D_REJECT ? P4D_WARN : v->action;
 		v->plan[0] = '\0';
 		v->changed = false;
@@ -251,10 +258,13 @@ static void advise(const p4d_guard_work *g, p4d_verdict *v)
 		v->would_reject = false;
 		v->action = P4D_PASS;
 	}
-	if (v->messages && (v->judged || v->colocated || v->serving.max_model_len))
-		p4d_verdict__say(v, P4D_E_READ, "judged by %s%s",
+	if (v->messages && (v->judged || v->colocated || v->serving.max_model_len)) {
+		const char *doubt = p4d_reading_doubt(g->job->reading);
+		p4d_verdict__say(v, P4D_E_READ, "judged by %s%s%s%s",
 				 p4d_guard__script_place(g->job->reading, place, sizeof(place)),
+				 doubt ? ", though " : "", doubt ? doubt : "",
 				 v->action == P4D_REJECT ? "" : "; the job is submitted as it is");
+	}
 }
 
 static int judge_serving(p4d_guard_work *g, p4d_error *err)
@@ -371,7 +381,7 @@ void p4d_guard__complete(const p4d_site *site, const p4d_job *job, p4d_cluster_s
 		p4d_guard_verify(site, job, source, context, NULL, NULL, verdict);
 		/* a plan that the site requires comes from options, or from the script where this counts as
 		 * much */
-		const bool plans = searches && verdict->policy.scripts == P4D_SCRIPTS_JUDGE;
+		const bool plans = searches && judges(&g, verdict);
 		if (!p4d_is_set(request, P4D_MODEL) || (verdict->would_reject && !plans))
 			return;
 	}

@@ -99,8 +99,8 @@ static void list_reasons(const p4d_reading *r, reasons *all)
 		add_reason(all, "the rest of the script", r->incomplete);
 	if (!r->certain)
 		add_reason(all, "whether it runs", "a test before it decides");
-	for (unsigned i = 0; i < r->unknowns; i++)
-		if (!is_size(p4d_request_option_find(r->unknown[i].name)))
+	for (unsigned i = 0; i < r->unknowns; i++) /* what is only doubtful is advised */
+		if (!r->unknown[i].doubt && !is_size(p4d_request_option_find(r->unknown[i].name)))
 			add_reason(all, r->unknown[i].name, r->unknown[i].why);
 	for (size_t i = 0; !defaults && i < sizeof(required) / sizeof(*required); i++) {
 		const p4d_option_info *info = p4d_request_option_info(required[i]);

@@ -44,7 +44,7 @@ p4d_read_value *p4d_reader__slot(p4d_reading *r, int what)
 	return what >= (int)P4D_OPTIONS ? &r->extra[what - (int)P4D_OPTIONS] : &r->value[what];
 }
 
-void p4d_reader__unknown(p4d_reading *r, const char *name, const char *format, ...)
+p4d_read_unknown *p4d_reader__unknown(p4d_reading *r, const char *name, const char *format, ...)
 {
 	char why[sizeof(r->unknown[0].why)];
 	va_list values;
@@ -54,12 +54,13 @@ void p4d_reader__unknown(p4d_reading *r, const char *name, const char *format, .
 	va_end(values);
 	for (unsigned i = 0; i < r->unknowns; i++)
 		if (!strcmp(r->unknown[i].name, name) && !strcmp(r->unknown[i].why, why))
-			return;
+			return &r->unknown[i];
 	if (r->unknowns == P4D_READ_UNKNOWNS)
-		return;
+		return NULL;
 	p4d_read_unknown *u = &r->unknown[r->unknowns++];
 	snprintf(u->name, sizeof(u->name), "%s", name);
 	memcpy(u->why, why, sizeof(why));
+	return u;
 }
 
 static void put(p4d_read_value *value, const p4d_read_value *place, const char *format, va_list values)
@@ -144,6 +145,14 @@ static const char *word_of(const p4d_read_argument *a, const char *text)
 	for (const char *const *pair = a->words; pair[0]; pair += 2)
 		if (!strcmp(pair[0], text))
 			return pair[1];
+	return NULL;
+}
+
+const char *p4d_reading_doubt(const p4d_reading *r)
+{
+	for (unsigned i = 0; i < r->unknowns; i++)
+		if (r->unknown[i].doubt)
+			return r->unknown[i].why;
 	return NULL;
 }
 

@@ -223,11 +223,37 @@ static bool is_engine(const p4d_reader *reader)
 	return reader == &p4d_reader__vllm || reader == &p4d_reader__sglang;
 }
 
+/* Whether a file, by its name, only lets a shell find programs: nothing that a training is told. */
+static bool finds_programs(const char *path)
+{
+	static const char *const names[] = {"activate", "conda.sh", "mamba.sh", "modules.sh", "setvars.sh"};
+	static const char *const folders[] = {"/etc/profile", "/usr/share/"};
+	const char *slash = strrchr(path, '/');
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (!strcmp(slash ? slash + 1 : path, names[i]))
+			return true;
+	for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++)
+		if (!strncmp(path, folders[i], strlen(folders[i])))
+			return true;
+	return false;
+}
+
+static void say_unread(p4d_reading *r, const char *path, const char *what)
+{
+	p4d_read_unknown *u =
+	    p4d_reader__unknown(r, "file", "%.120s cannot be read, nor what it %s", path, what);
+
+	if (u)
+		u->doubt = true;
+}
+
 static void unread(void *context, const char *path)
 {
 	const reading_state *state = context;
 
-	p4d_reader__unknown(state->reading, "file", "%.120s cannot be read, nor what it sets", path);
+	if (!finds_programs(path))
+		say_unread(state->reading, path, "sets");
 }
 
 /* The arguments of one program; those of another that was read before are forgotten. */
@@ -335,7 +361,7 @@ static void run_command(void *context, p4d_shell *shell, const p4d_value *words,
 	} else if (launch.shell_text) {
 		p4d_shell_text(shell, launch.words, launch.count);
 	} else if (launch.shell_script && !was_read && !reader) {
-		unread(context, p4d_value_text(launch.words[0], path, sizeof(path)));
+		say_unread(r, p4d_value_text(launch.words[0], path, sizeof(path)), "starts");
 	} else if (reader && (r->commands++ == 0 || goes_before(r, reader, named, certain))) {
 		const p4d_read_value place = place_of(shell, words[0]);
 		r->certain = certain;

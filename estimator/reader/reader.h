@@ -28,6 +28,7 @@ typedef struct p4d_read_value {
 typedef struct p4d_read_unknown {
 	char name[64]; /* of the option, or of what the program was given */
 	char why[160];
+	bool doubt; /* nothing that is given: see p4d_reading_doubt */
 } p4d_read_unknown;
 
 struct p4d_reader;
@@ -62,6 +63,13 @@ typedef struct p4d_reader_host {
 void p4d_reader_read(p4d_reading *reading, const p4d_reader_host *host, const p4d_shell_limits *limits,
 		     const char *name, const char *text, size_t length, const char *const *arguments,
 		     const char *directory);
+
+/*
+ * NULL, or that a file of commands could not be read, and is none that only finds programs: "env.sh cannot be
+ * read, nor what it sets". What was read stands in the script, but that file may set it anew, or start
+ * something else.
+ */
+const char *p4d_reading_doubt(const p4d_reading *reading);
 
 /* What the script gives as an argument of the program; NULL: it does not. */
 const p4d_read_value *p4d_reading_argument(const p4d_reading *reading, const char *argument);

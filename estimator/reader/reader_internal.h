@@ -109,7 +109,8 @@ void p4d_reader__forget(p4d_reading *reading, p4d_option option);
 /* What the framework does if nothing is said. */
 void p4d_reader__put_default(p4d_reading *reading, p4d_option option, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-void p4d_reader__unknown(p4d_reading *reading, const char *name, const char *format, ...)
+/* The entry, which may have been there; NULL: there is no room for it. */
+p4d_read_unknown *p4d_reader__unknown(p4d_reading *reading, const char *name, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* The place of an option's value, or of P4D_READ_EXTRA. */
 p4d_read_value *p4d_reader__slot(p4d_reading *reading, int what);

@@ -151,6 +151,41 @@ static void what_is_not_known_refuses_nobody(void **state)
 	expect(by_script(*state, "judging", "#!/usr/bin/python3\n" RUN MODEL BATCH "\n"), P4D_PASS, P4D_OK);
 }
 
+/* What stands in the script is judged, but a file that nobody sees may set it anew: such a job is not
+ * refused. One that only finds programs sets nothing. */
+static void unread_files_refuse_nobody(void **state)
+{
+	static const char *const doubtful[] = {". /nowhere/env.sh\n", "bash /nowhere/prepare.sh\n"},
+				 *const clear[] = {"source /nowhere/venv/bin/activate\n",
+						   ". /nowhere/conda/etc/profile.d/conda.sh\n",
+						   "source /etc/profile.d/nowhere.sh\n"};
+	char script[2048];
+
+	for (int controller = 0; controller < 2; controller++) {
+		for (int i = 0; i < 2; i++) {
+			snprintf(script, sizeof(script), "%s%s", doubtful[i], RUN MODEL BATCH "\n");
+			const trial *t = judged(*state, ON("judging", 1), script, "", controller);
+			expect(t, P4D_WARN, P4D_E_DOES_NOT_FIT);
+			assert_true(t->verdict.would_reject);
+			says(
+			    t,
+			    i ? "(pretrain_gpt.py), though /nowhere/prepare.sh cannot be read, nor what it "
+				"starts"
+			      : "(pretrain_gpt.py), though /nowhere/env.sh cannot be read, nor what it sets");
+			says(t, "the job is submitted as it is");
+		}
+		for (int i = 0; i < 3; i++) {
+			snprintf(script, sizeof(script), "%s%s", clear[i], RUN MODEL BATCH "\n");
+			expect(judged(*state, ON("judging", 1), script, "", controller), P4D_REJECT,
+			       P4D_E_DOES_NOT_FIT);
+		}
+	}
+	/* nor is such a script a plan */
+	expect(by_script(*state, "strict",
+			 ". /nowhere/env.sh\n" RUN MODEL BATCH "--tensor-model-parallel-size 8\n"),
+	       P4D_REJECT, P4D_E_PLAN_REQUIRED);
+}
+
 #define SIZES \
 	"--num-layers 40 --hidden-size 5120 --ffn-hidden-size 13824 --num-attention-heads 40 --seq-length " \
 	"4096 " \
@@ -290,6 +325,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(the_site_decides),
 	    cmocka_unit_test(what_is_not_known_refuses_nobody),
+	    cmocka_unit_test(unread_files_refuse_nobody),
 	    cmocka_unit_test(vocabularies_of_tokenizers),
 	    cmocka_unit_test(a_fix_is_in_the_words_of_the_program),
 	    cmocka_unit_test(contradictions_name_both_places),
