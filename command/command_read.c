@@ -13,6 +13,7 @@
 #include "job/read_job.h"
 #include "job/sbatch.h"
 #include "report/report.h"
+#include "request/framework.h"
 
 const char p4d_read_options[] =
     "\n  --json  as JSON\n\n"
@@ -43,6 +44,22 @@ static struct json_object *json_value(const p4d_option_info *info, const char *t
 	return json_object_new_uint64(strtoull(text, NULL, 10));
 }
 
+/* Whether an option that was read is one of its framework's, as p4d models it. */
+static bool is_typed(const p4d_reading *r, p4d_option option)
+{
+	static const p4d_option kinds[] = {P4D_FRAMEWORK, P4D_MODEL_CODE};
+	p4d_request request = {.model = ""};
+
+	if (!r->value[option].file)
+		return false;
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+		if (r->value[kinds[i]].file)
+			p4d_request_set(&request, kinds[i], r->value[kinds[i]].text, P4D_BY_SCRIPT, NULL);
+	if (option == P4D_EVAL_MICRO_BATCH)
+		return !p4d_framework_of((int)request.value[P4D_FRAMEWORK])->no_eval_micro_batch;
+	return !r->by_default[option] || !p4d_framework_fixed_of(&request, option);
+}
+
 /* The command that estimates what was read; "" for programs that p4d does not model. */
 static const char *estimate_command(const p4d_reading *r, char *buf, size_t size)
 {
@@ -53,7 +70,7 @@ static const char *estimate_command(const p4d_reading *r, char *buf, size_t size
 		return buf;
 	p4d_text_add(&text, "p4d estimate");
 	for (int i = 0; i < (int)P4D_OPTIONS; i++)
-		if (r->value[i].file) {
+		if (is_typed(r, (p4d_option)i)) {
 			if (strspn(r->value[i].text, plain) != strlen(r->value[i].text))
 				return buf[0] = '\0',
 				       buf; /* nothing that a shell would read otherwise is pasted */

@@ -301,6 +301,22 @@ static void say_unused(p4d_verdict *v, const p4d_request *request)
 			 p4d_request_option_info(unused)->name, p4d_serving_workload(unused));
 }
 
+/* Evaluation in more than a micro-batch of training may be what fills the GPUs. */
+static void say_evaluation(p4d_verdict *v, const p4d_reading *reading, const p4d_request *request)
+{
+	const p4d_framework *framework = p4d_framework_of((int)request->value[P4D_FRAMEWORK]);
+	const int64_t size = request->value[P4D_EVAL_MICRO_BATCH];
+	const p4d_read_value *there = &reading->value[P4D_EVAL_MICRO_BATCH];
+
+	if (request->origin[P4D_EVAL_MICRO_BATCH] != P4D_BY_SCRIPT || !framework->no_eval_micro_batch ||
+	    !p4d_is_set(request, P4D_MICRO_BATCH) || size <= request->value[P4D_MICRO_BATCH])
+		return;
+	p4d_verdict__say(v, P4D_E_PARTLY,
+			 "training alone is judged; evaluation in micro-batches of %" PRId64
+			 " (%.100s:%" PRIu32 ") is not modelled",
+			 size, there->file, there->line);
+}
+
 static int complete(p4d_guard_work *g, p4d_cluster_source source, void *context, p4d_error *err)
 {
 	p4d_verdict *v = g->verdict;
@@ -347,6 +363,8 @@ static int complete(p4d_guard_work *g, p4d_cluster_source source, void *context,
 	};
 	say_ambiguous(v);
 	say_unused(v, g->request);
+	if (g->job->reading)
+		say_evaluation(v, g->job->reading, g->request);
 	if (p4d_is_set(g->request, P4D_JUDGED_PART))
 		p4d_verdict__say(v, P4D_E_PARTLY, "%s alone is judged", g->request->judged_part);
 	int rc = complete_and_judge(g, err);

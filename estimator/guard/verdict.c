@@ -76,7 +76,10 @@ void p4d_verdict__leave_unread(p4d_verdict *verdict, const p4d_job *job, const p
 	if (!why->code)
 		return;
 	if (p4d_verdict__is_fault_of_site(why->code) || why->code == P4D_E_NO_GPU) {
-		snprintf(verdict->unread, sizeof(verdict->unread), "%.239s", why->text);
+		snprintf(verdict->unread, sizeof(verdict->unread), "%.160s%s", why->text,
+			 why->code == P4D_E_GPU_OF_PARTITION
+			     ? "; a type that `p4d gpus` lists does: --gpus-per-node=TYPE:N"
+			     : "");
 		return;
 	}
 	const bool itself = why->code == P4D_E_NOT_READ || why->code == P4D_E_UNMODELLED;

@@ -9,8 +9,9 @@
 
 enum { SHORTEST = 1024, PARTITIONS = 4 };
 
-/* Memory for transfers: what is learnt stays. The first that is enough is named. */
-static const p4d_way shared[] = {{P4D_OPTIMIZER_SHARDING, 1, false},
+/* Memory for nothing, or for transfers: what is learnt stays. The first that is enough is named. */
+static const p4d_way shared[] = {{P4D_CHUNKED_LOSS, 1, false},
+				 {P4D_OPTIMIZER_SHARDING, 1, false},
 				 {P4D_ZERO_STAGE, 3, false},
 				 {P4D_OFFLOAD, P4D_OFFLOAD_OPTIMIZER, false},
 				 {P4D_OFFLOAD, P4D_OFFLOAD_OPTIMIZER, true},

@@ -459,4 +459,9 @@ void p4d_finetune__finish(p4d_reading *r)
 	finish_autocast(r);
 	for (const p4d_read_alias *a = alike; a->option != P4D_OPTIONS; a++)
 		put_if_set(r, a->option, &r->extra[a->extra]);
+	/* DeepSpeed holds parameters in the precision that it computes in, whatever they were loaded as */
+	if (p4d_reader__is(&r->value[P4D_FRAMEWORK], "deepspeed") && r->by_default[P4D_PARAM_DTYPE]) {
+		r->value[P4D_PARAM_DTYPE] = (p4d_read_value){.file = NULL};
+		r->by_default[P4D_PARAM_DTYPE] = false;
+	}
 }

@@ -142,7 +142,7 @@ cat >read.sh <<'JOB'
 srun torchrun --nproc_per_node 8 run_clm.py --model_name_or_path meta-llama/Llama-3.1-8B --bf16 --block_size 4096 --per_device_train_batch_size 1
 JOB
 exits 0 p4d check read.sh
-prints 'would pass: not checked: neither p4d.conf nor the cluster says which GPU partition `nowhere` has'
+prints 'would pass: not checked: neither p4d.conf nor the cluster says which GPU partition `nowhere` has; a type that `p4d gpus` lists does: --gpus-per-node=TYPE:N'
 [ -z "$err" ] || fail "the job hears: $err"
 exits 0 p4d check --gpus-per-node=h100:8 read.sh
 sed -i '/^#SBATCH/d' read.sh
@@ -166,3 +166,26 @@ prints "would pass: mistralai/Mistral-7B-v0.1 on 1 node of 1 x h100-80gb, tp=1 c
 sed -i 's/h100:1/h100:2/' one.sh
 exits 0 p4d check one.sh
 says "p4d cannot tell: global-batch"
+
+# logits of a long sequence: the way out that costs nothing, in the words of the program; evaluation in larger micro-batches is said
+cat >zero.sh <<'JOB'
+#!/bin/sh
+#SBATCH -N2 --gpus-per-node=h100:8 --ntasks-per-node=1
+source /nowhere/venv/bin/activate
+. /nowhere/site.sh
+cat >zero.json <<EOF
+{"bf16": {"enabled": true}, "zero_optimization": {"stage": 3}}
+EOF
+srun torchrun --nnodes $SLURM_NNODES --nproc_per_node 8 sft.py --deepspeed zero.json \
+	--model_name_or_path Qwen/Qwen3-32B --dataset_name x --max_length 32768 --bf16 --gradient_checkpointing \
+	--per_device_train_batch_size 2 --per_device_eval_batch_size 8 --gradient_accumulation_steps 4
+JOB
+exits 0 p4d check zero.sh
+says "[P4D013] Qwen/Qwen3-32B needs" "without more GPUs: --p4d-chunked-loss=on, " \
+	"evaluation in micro-batches of 8 (zero.sh:10) is not modelled" \
+	"judged by zero.sh:8 (sft.py), though /nowhere/site.sh cannot be read, nor what it sets; the job is submitted as it is" \
+	"fix: zero.sh:8: add --use_liger_kernel; zero.sh:10: --per_device_train_batch_size 1; zero.sh:10: --gradient_accumulation_steps 8"
+sed -i 's/--per_device_train_batch_size 2/ --use_liger_kernel --per_device_train_batch_size 1/; s/steps 4/steps 8/; s/eval_batch_size 8/eval_batch_size 1/' zero.sh
+exits 0 p4d check zero.sh
+case $err in *P4D013* | *evaluation*) fail "the fix was pasted" ;; esac
+prints "would pass with a warning: Qwen/Qwen3-32B on 2 nodes"
