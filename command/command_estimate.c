@@ -114,6 +114,27 @@ static void print_imbalance(const p4d_subject *subject, const judged *j)
 		puts("Imbalance of experts: does not fit even without");
 }
 
+/* What the lengths of documents do to the step, if there are any. */
+static int print_documents(const p4d_subject *subject, const judged *j, p4d_error *err)
+{
+	const p4d_cost_of_documents of = p4d_cost_documents(&j->layout);
+	p4d_layout slowest = j->layout;
+	p4d_timed timed;
+
+	if (!j->layout.document_len || !j->timed.known)
+		return 0;
+	slowest.document_excess = of.excess;
+	if (p4d_report_time_step(&slowest, subject->capacity.gpu, &timed, err) < 0)
+		return -1;
+	printf(
+	    "Documents of %" PRIu64
+	    " tokens, if they end at random: attention %.0f %% of whole sequences'; the fullest of %" PRIu64
+	    " ranks has %.0f %% more, with which the step is %.1f %% longer\n",
+	    j->layout.document_len, 100 * of.share, j->layout.dp, 100 * of.excess,
+	    100 * (timed.step.seconds / j->timed.step.seconds - 1));
+	return 0;
+}
+
 static int print_json(const p4d_subject *subject, const judged *j, p4d_error *err)
 {
 	struct json_object *object = json_object_new_object(), *stages;
@@ -152,6 +173,8 @@ static int print_text(const p4d_subject *subject, const judged *j, p4d_error *er
 		return -1;
 	p4d_report_step(subject->capacity.gpu, &j->timed);
 	print_imbalance(subject, j);
+	if (print_documents(subject, j, err) < 0)
+		return -1;
 	const char *what = p4d_framework_unvalidated(&j->layout);
 	if (!what && j->code == P4D_E_DOES_NOT_FIT)
 		what = p4d_memory_of_newer(&j->layout, subject->method, &subject->capacity, j->limit);

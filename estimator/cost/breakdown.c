@@ -21,8 +21,8 @@ static double attention_share(const p4d_layout *l)
 {
 	const double tokens = (double)l->global_batch * (double)l->seq_len;
 
-	return 6 * tokens * (double)l->layers * p4d_cost__query_width(l) * (double)l->seq_len /
-	       p4d_cost_model_flops(l);
+	return 6 * tokens * (double)l->layers * p4d_cost__query_width(l) * (double)l->seq_len *
+	       p4d_cost__scores_share(l) / p4d_cost_model_flops(l);
 }
 
 /* Seconds of all stages for one micro-batch. */

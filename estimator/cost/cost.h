@@ -53,6 +53,17 @@ double p4d_cost_peak_flops(const p4d_layout *layout, const p4d_gpu *gpu);
 bool p4d_cost_prefers_gather(const p4d_layout *layout, const p4d_gpu *gpu);
 
 /*
+ * With document-len: the attention of packed sequences, over that of whole ones, and by how much that of the
+ * data-parallel rank that has most to do exceeds the mean in a step (document_excess). The other ranks wait
+ * for it; context-parallel ranks share each document.
+ */
+typedef struct p4d_cost_of_documents {
+	double share, excess;
+} p4d_cost_of_documents;
+
+p4d_cost_of_documents p4d_cost_documents(const p4d_layout *layout);
+
+/*
  * The durations of a layout's instructions. Arrays live in *storage (at least 3 * pp * vpp + 3 * pp doubles),
  * owned by the caller.
  */

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* FLOPs of a step: what the model needs, and what the hardware executes. */
+#include <math.h>
+
 #include "cost/cost_internal.h"
 #include "request/architecture.h"
 
@@ -10,7 +12,8 @@ double p4d_cost__query_width(const p4d_layout *l)
 	return l->kv_rank ? heads * (head + (double)l->rope_dim + (double)l->v_dim) / 2 : heads * head;
 }
 
-double p4d_cost__scores_share(const p4d_layout *l)
+/* Of layers with a window. */
+static double window_share(const p4d_layout *l)
 {
 	const double reach = (double)l->sliding_window / (double)l->seq_len;
 	double every, full;
@@ -21,6 +24,34 @@ double p4d_cost__scores_share(const p4d_layout *l)
 	full = every > 0 ? 1 / every : 0;
 	/* the first queries have fewer keys than the window */
 	return full + (1 - full) * reach * (2 - reach);
+}
+
+/*
+ * Documents end at random, independently of each other: of a mean length m in a sequence s, the sum of their
+ * squares is this share of s^2 on average.
+ */
+static double share_of_documents(const p4d_layout *l)
+{
+	const double x = (double)l->document_len / (double)l->seq_len;
+
+	return l->document_len ? 2 * x - 2 * x * x * (1 - exp(-1 / x)) : 1;
+}
+
+double p4d_cost__scores_share(const p4d_layout *l)
+{
+	return fmin(window_share(l), share_of_documents(l));
+}
+
+/* The deviation of that sum in one sequence is sqrt(2 m / s) of it where documents are many (a renewal
+ * process), and vanishes with their ends; simulated it is within a fifth of this. */
+p4d_cost_of_documents p4d_cost_documents(const p4d_layout *l)
+{
+	const double share = share_of_documents(l), ranks = (double)l->dp;
+	const double sequences = (double)l->micro_batch * (double)l->micro_batches;
+	const double deviation =
+	    sqrt(2 * (double)l->document_len / (double)l->seq_len) * (1 - share) / sqrt(sequences);
+
+	return (p4d_cost_of_documents){share, deviation * sqrt(2 * log(ranks))};
 }
 
 static double up_matrices(const p4d_layout *l)

@@ -12,8 +12,8 @@
 /* ---- attention ---- */
 
 /*
- * Fused attention: half of the scores, or those of a window, and at the end one multiprocessor still working
- * on a row of blocks. Backward 2.5 times the products.
+ * Fused attention: half of the scores, or those of a window or of documents, and at the end one
+ * multiprocessor still working on a row of blocks. Backward 2.5 times the products.
  */
 static double fused(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z, bool backward)
 {
@@ -21,7 +21,9 @@ static double fused(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost
 	double each = backward ? 2.5 * r->attention_backward : r->attention_forward;
 	double last = 4 * (backward ? r->last_backward : r->last_forward) * s * d;
 
-	return P4D_LAUNCH_SECONDS + (2 * z->n * s * z->A * p4d_cost__scores_share(l) + last) * each;
+	const double scores = 2 * z->n * s * z->A * p4d_cost__scores_share(l) * (1 + l->document_excess);
+
+	return P4D_LAUNCH_SECONDS + (scores + last) * each;
 }
 
 /* Unfused: separate kernels for scores and softmax; the products are batched matrix products. */
@@ -58,13 +60,14 @@ static double gradient_element(const p4d_layout *l, const p4d_cost_rates *r)
 static void ring(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z, double attention,
 		 bool backward, p4d_cost_share *out)
 {
-	double steps = (double)l->cp - 1;
-	p4d_cost_ring context = p4d_cost__ring_of(l, l->cp, l->tp);
+	const uint64_t ranks = l->cp / l->cp_heads; /* the others have heads of their own, of all tokens */
+	double steps = (double)ranks - 1;
+	p4d_cost_ring context = p4d_cost__ring_of(l, ranks, l->tp * l->cp_heads);
 	/* backward, the gradients of keys and values go round too */
 	double element = r->element + (backward ? gradient_element(l, r) : 0),
 	       bytes = element * z->n * 2 * z->G;
 	double step = p4d_cost__neighbour_seconds(r, context, bytes);
-	double hidden = attention / (double)l->cp;
+	double hidden = attention / (double)ranks;
 
 	out->context_comm += steps * (step > hidden ? step - hidden : 0) + steps * 2 * P4D_LAUNCH_SECONDS;
 	if (!backward)
@@ -96,11 +99,11 @@ static void all_gather(const p4d_layout *l, const p4d_cost_rates *r, const p4d_c
 
 /* Queries, keys and values are exchanged for heads, and the output back; each is reordered on both sides.
  * Exposed. */
-static void all_to_all(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z,
+static void all_to_all(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z, uint64_t ranks,
 		       p4d_cost_share *out)
 {
 	const double inputs = r->element * z->n * (z->A + 2 * z->G), output = r->element * z->n * z->A;
-	p4d_cost_ring context = p4d_cost__ring_of(l, l->cp, l->tp);
+	p4d_cost_ring context = p4d_cost__ring_of(l, ranks, l->tp);
 
 	/* each rank sends all but its own share, as in a gather of as many bytes */
 	out->context_comm +=
@@ -117,9 +120,11 @@ static void context(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost
 	if (l->cp_comm == P4D_CP_ALL_GATHER)
 		all_gather(l, r, z, backward, out);
 	else if (l->cp_comm == P4D_CP_A2A)
-		all_to_all(l, r, z, out);
+		all_to_all(l, r, z, l->cp, out);
 	else
 		ring(l, r, z, attention, backward, out);
+	if (l->cp_heads > 1)
+		all_to_all(l, r, z, l->cp_heads, out);
 }
 
 bool p4d_cost_prefers_gather(const p4d_layout *l, const p4d_gpu *gpu)

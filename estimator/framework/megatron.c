@@ -67,7 +67,10 @@ static void add_parallelism(p4d_text *a, const p4d_request *r, const p4d_layout 
 	add(a, "--tensor-model-parallel-size %" PRIu64, l->tp);
 	add(a, "--pipeline-model-parallel-size %" PRIu64, l->pp);
 	add(a, "--context-parallel-size %" PRIu64, l->cp);
-	if (l->cp_comm != P4D_CP_P2P) /* its default */
+	if (l->cp_heads > 1)
+		add(a, "--cp-comm-type a2a+p2p --hierarchical-context-parallel-sizes %" PRIu64 " %" PRIu64,
+		    l->cp_heads, l->cp / l->cp_heads);
+	else if (l->cp_comm != P4D_CP_P2P) /* its default */
 		add(a, "--cp-comm-type %s", l->cp_comm == P4D_CP_A2A ? "a2a" : "all_gather");
 	if (l->pattern_length)
 		add_ends(a, l);
@@ -351,6 +354,8 @@ static int check_experts(const p4d_request *r, p4d_error *err)
 	static const char *const sparse = "in Megatron-LM with experts or latent attention";
 	char value[32];
 
+	if (p4d_is_set(r, P4D_CP_HEADS))
+		return p4d_fail(err, P4D_E_UNMODELLED, "cp-heads: p4d does not model it %s", sparse);
 	for (size_t i = 0; i < sizeof(with_experts) / sizeof(with_experts[0]); i++) {
 		const p4d_option option = with_experts[i].option;
 		/* hybrids have theirs */
@@ -463,8 +468,9 @@ static const char *unvalidated(const p4d_layout *l)
 
 	return fp8 && l->fp8_recipe == P4D_FP8_NVFP4                       ? "NVFP4"
 	       : fp8 && l->fp8_recipe == P4D_FP8_DELAYED && !l->fp8_params ? "FP8 with delayed scales"
-	       : l->experts && l->dispatcher == P4D_DEEPEP                 ? "DeepEP"
-									   : NULL;
+	       : l->cp_heads > 1                           ? "hierarchical context parallelism"
+	       : l->experts && l->dispatcher == P4D_DEEPEP ? "DeepEP"
+							   : NULL;
 }
 
 static const p4d_framework_choice defaults[] = {{P4D_FP8_RECIPE, P4D_FP8_DELAYED}, {P4D_OPTIONS, 0}};

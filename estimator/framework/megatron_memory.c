@@ -25,7 +25,9 @@ p4d_megatron_sizes p4d_framework__megatron_sizes(const p4d_layout *l, uint64_t m
 	/* unfused: the activated gate and the other half, each a tensor of its own, beside their product */
 	z.product = (l->glu && !l->fused_swiglu ? 3 : 1) * z.F;
 	z.norm = z.h;
-	z.outputs = l->cp_comm == P4D_CP_P2P || p4d_megatron__fp8_saves_output(l) ? 1 : 2;
+	/* before and after heads are exchanged back, or of both halves and the whole */
+	z.outputs =
+	    (l->cp_comm == P4D_CP_P2P && l->cp_heads == 1) || p4d_megatron__fp8_saves_output(l) ? 1 : 2;
 	if (p4d_megatron__fp8(l)) { /* of the halves, both are kept in 16 bits */
 		z.product += (p4d_megatron__fp8_bytes(l, z.F) + 1) / 2 - z.F;
 		z.norm = (p4d_megatron__fp8_bytes(l, z.h) + 1) / 2;

@@ -102,14 +102,16 @@ static p4d_wide widest_of_layer(const p4d_rows *rows, const p4d_megatron_sizes *
  * What attention with context parallelism holds beside what it saves. All-gather, backward: keys and values
  * of all ranks, their gradients in two steps and reordered. Ring, forward: buffers for the keys and values of
  * all ranks, and the results of all steps, which are whole on the last rank alone: it attends to all keys.
+ * Ranks that exchange heads have as many columns less as they have tokens more, and fewer steps.
  */
 static p4d_wide exchange(const p4d_layout *l, const p4d_megatron_sizes *z)
 {
 	if (l->cp == 1 || l->cp_comm == P4D_CP_A2A)
 		return 0;
-	return (p4d_wide)z->tokens * (l->cp_comm == P4D_CP_ALL_GATHER
-					  ? 4 * z->A + 7 * l->cp * z->G
-					  : 2 * z->A + 4 * z->G + (l->cp - 1) * (z->A + 2 * z->G));
+	return (p4d_wide)z->tokens *
+	       (l->cp_comm == P4D_CP_ALL_GATHER
+		    ? 4 * z->A + 7 * l->cp * z->G
+		    : 2 * z->A + 4 * z->G + (l->cp / l->cp_heads - 1) * (z->A + 2 * z->G));
 }
 
 /* Beside the slots. Forward is a part of backward where layers are recomputed. */

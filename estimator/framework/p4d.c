@@ -366,6 +366,7 @@ static const p4d_framework_fixed fixed[] = {
     {P4D_GRAD_DTYPE, P4D_GRAD_FP32, "p4d-train accumulates gradients in fp32"},
     {P4D_OPTIMIZER_DTYPE, P4D_STATE_FP32, "p4d-train keeps moments in fp32"},
     {P4D_MASTER_DTYPE, P4D_STATE_FP32, "p4d-train keeps master weights in fp32"},
+    {P4D_CP_HEADS, P4D_NO_MEANING, "p4d-train exchanges keys and values"},
     {P4D_ADAM_COPIES, P4D_NO_MEANING, "p4d-train keeps moments in fp32"},
     {P4D_RECOMPUTE_METHOD, P4D_RECOMPUTE_UNIFORM, "p4d-train recomputes all layers"},
     {P4D_RECOMPUTE_LAYERS, 1, "p4d-train recomputes one layer at a time"},

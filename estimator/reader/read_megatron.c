@@ -33,6 +33,7 @@ enum {
 	FIRST_STAGE = P4D_READ_EXTRA(27),
 	LAST_STAGE = P4D_READ_EXTRA(28),
 	IMPLEMENTATION = P4D_READ_EXTRA(29),
+	HIERARCHY = P4D_READ_EXTRA(30), /* sizes of a2a and p2p */
 };
 
 static const char *const norms[] = {"RMSNorm", "rmsnorm",   "LayerNorm", "layernorm", "rmsnorm",
@@ -40,7 +41,8 @@ static const char *const norms[] = {"RMSNorm", "rmsnorm",   "LayerNorm", "layern
 static const char *const positions[] = {"rope", "rope", "learned_absolute", "learned", NULL};
 static const char *const backends[] = {"flash", "flash", "fused", "flash",   "unfused", "unfused",
 				       "auto",  "flash", "local", "unfused", NULL};
-static const char *const cp_comm[] = {"p2p", "p2p", "all_gather", "all-gather", "a2a", "a2a", NULL};
+static const char *const cp_comm[] = {"p2p", "p2p",     "all_gather", "all-gather", "a2a",
+				      "a2a", "a2a+p2p", "p2p",        NULL};
 static const char *const fp8_recipes[] = {"delayed",   "delayed", "tensorwise", "current", "blockwise",
 					  "blockwise", "mxfp8",   "mxfp8",      NULL};
 static const char *const graphs[] = {"none", "none", NULL};
@@ -59,6 +61,7 @@ static const p4d_read_argument arguments[] = {
     {"--pipeline-model-parallel-size", P4D_PP, NULL, NULL},
     {"--context-parallel-size", P4D_CP, NULL, NULL},
     {"--cp-comm-type", P4D_CP_COMM, NULL, cp_comm},
+    {"--hierarchical-context-parallel-sizes", HIERARCHY, NULL, p4d_reader__list},
     {"--num-virtual-stages-per-pipeline-rank", P4D_VPP, NULL, NULL},
     {"--num-layers-per-virtual-pipeline-stage", LAYERS_PER_CHUNK, NULL, NULL},
     {"--sequence-parallel", P4D_SEQUENCE_PARALLEL, "on", NULL},
@@ -447,6 +450,22 @@ static void finish_split(p4d_reading *r)
 		p4d_reader__put(r, P4D_PIPELINE_SPLIT, place, "%s", text);
 }
 
+/* Heads are exchanged by the first size, keys and values by the second; of others there is nothing to say. */
+static void finish_hierarchy(p4d_reading *r)
+{
+	const p4d_read_value *sizes = extra(r, HIERARCHY);
+	uint64_t heads, others;
+	char end;
+
+	if (!p4d_reader__set(sizes))
+		return;
+	if (sscanf(sizes->text, "%" SCNu64 ",%" SCNu64 "%c", &heads, &others, &end) == 2 && heads > 1)
+		p4d_reader__put(r, P4D_CP_HEADS, sizes, "%" PRIu64, heads);
+	else
+		p4d_reader__unknown(r, "cp-heads", "--hierarchical-context-parallel-sizes %s is not modelled",
+				    sizes->text);
+}
+
 static void finish(p4d_reading *r)
 {
 	const p4d_read_value *chunk = extra(r, LAYERS_PER_CHUNK), *groups = extra(r, GROUPS);
@@ -481,6 +500,7 @@ static void finish(p4d_reading *r)
 	finish_latent(r);
 	finish_experts(r);
 	finish_fp8(r);
+	finish_hierarchy(r);
 }
 
 const p4d_reader p4d_reader__megatron = {

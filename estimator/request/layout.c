@@ -145,6 +145,11 @@ static void fill_choices(const p4d_request *r, p4d_layout *l)
 	l->recompute = (int)r->value[P4D_RECOMPUTE];
 	l->recompute_modules = p4d_layout__modules(r, l);
 	l->cp_comm = l->cp > 1 ? (int)p4d_framework_value(r, P4D_CP_COMM) : P4D_CP_P2P;
+	l->cp_heads = l->cp > 1 && l->cp_comm == P4D_CP_P2P && p4d_framework_has(r, P4D_CP_HEADS)
+			  ? optional(r, P4D_CP_HEADS, 1)
+			  : 1;
+	l->document_len = optional(r, P4D_DOCUMENT_LEN, 0);
+	l->document_excess = 0;
 	if (l->cp_comm == P4D_CP_A2A && p4d_framework_of(l->framework)->no_a2a) /* the site's default */
 		l->cp_comm = P4D_CP_P2P;
 	l->sequence_parallel = r->value[P4D_SEQUENCE_PARALLEL] && l->tp > 1;

@@ -46,9 +46,12 @@ typedef struct p4d_layout {
 	uint64_t link_domain; /* GPUs that NVLink connects: of a node, or of several */
 	/* batch */
 	uint64_t seq_len, micro_batch, eval_micro_batch, global_batch, micro_batches;
+	uint64_t document_len;  /* mean of those in a sequence; 0: it is one */
+	double document_excess; /* of attention over its mean, as p4d_cost_documents has it; 0 */
 	/* switches */
 	int framework, precision, device, schedule, vocab_parallel, recompute;
-	int cp_comm; /* P4D_CP_P2P without context parallelism */
+	int cp_comm;       /* P4D_CP_P2P without context parallelism */
+	uint64_t cp_heads; /* of P4D_CP_P2P: ranks that exchange heads; 1: none do */
 	bool sequence_parallel, optimizer_sharding, fused_cross_entropy, fused_swiglu, flash_attention,
 	    dropout, te_wgrad;
 	int zero_stage; /* what is sharded over dp*cp: 0 nothing, 1 optimizer, 2 gradients, 3 parameters, too

@@ -119,6 +119,22 @@ static int check_sequence(const p4d_layout *l, p4d_error *err)
 	return p4d_fix(err, "--p4d-seq-len=%" PRIu64, below ? below : unit);
 }
 
+/* Both degrees of a hierarchy are above one. */
+static int check_hierarchy(const p4d_request *r, const p4d_layout *l, p4d_error *err)
+{
+	const uint64_t asked = p4d_is_stated(r, P4D_CP_HEADS) ? (uint64_t)r->value[P4D_CP_HEADS] : 1;
+
+	if (asked == 1 && l->cp_heads == 1)
+		return 0;
+	if (l->cp_heads > 1 && l->cp > l->cp_heads && l->cp % l->cp_heads == 0 &&
+	    l->kv_heads / l->tp % l->cp_heads == 0)
+		return 0;
+	return p4d_fail(err, P4D_E_VALUE,
+			"cp-heads=%" PRIu64 " needs cp-comm=p2p, cp a multiple above it, not %" PRIu64
+			", and kv-heads of a rank that are one, not %" PRIu64,
+			asked > 1 ? asked : l->cp_heads, l->cp, l->kv_heads / l->tp);
+}
+
 /* Heads are exchanged whole. */
 static int check_heads(const p4d_layout *l, p4d_error *err)
 {
@@ -417,8 +433,8 @@ int p4d_layout__check(const p4d_request *request, p4d_layout *l, p4d_error *err)
 		       check_experts(request, l, err) < 0 || check_sequence(l, err) < 0 ||
 		       check_batch(l, err) < 0 || check_schedule(l, err) < 0 ||
 		       check_types(request, l, err) < 0 || check_overlap(l, err) < 0 ||
-		       check_heads(l, err) < 0 || check_recompute(l, err) < 0 ||
-		       p4d_layout__check_modules(request, l, err) < 0
+		       check_heads(l, err) < 0 || check_hierarchy(request, l, err) < 0 ||
+		       check_recompute(l, err) < 0 || p4d_layout__check_modules(request, l, err) < 0
 		   ? -1
 		   : 0;
 }

@@ -116,6 +116,19 @@ exits 5 p4d estimate --model llama3.2-1b --gpu h100 --fp8-param-gather on
 says "fp8-param-gather needs precision=fp8" "--precision=fp8"
 exits 5 p4d estimate --model llama3.2-1b --gpu h100 --framework megatron --precision fp8 --fp8-recipe rowwise
 says "torchtitan's"
+# documents in a sequence: what they do to the step; heads exchanged in a part of cp
+long()
+{
+	p4d estimate --model llama3.1-8b --gpu h100 --nodes 4 --gpus-per-node 8 --seq-len 64k --framework megatron --tp 2 --cp 8 "$@"
+}
+exits 0 long --document-len 4k
+prints "Documents of 4096 tokens, if they end at random: attention 12 % of whole sequences'; the fullest of 2 ranks has"
+exits 0 long
+case $out in *Documents*) fail "documents that nobody named" ;; esac
+exits 0 long --cp-heads 4
+prints "(unvalidated: hierarchical context parallelism)"
+exits 9 p4d estimate --model deepseek-v2-lite --gpu h100 --nodes 2 --gpus-per-node 8 --seq-len 64k --framework megatron --cp 4 --cp-heads 2
+says "cp-heads: p4d does not model it"
 # copies of moments in bf16, which newer releases of Transformer Engine do not make
 copied()
 {

@@ -2,6 +2,8 @@
 /* The clock: against arithmetic done by hand, and its properties. */
 #include "support/cost_steps.h"
 
+#include "cost/breakdown.h"
+
 static void flops_by_hand(void **state)
 {
 	(void)state;
@@ -194,6 +196,63 @@ static void keys_are_gathered_where_that_is_faster(void **state)
 	assert_true(gathered >= 3 && rings >= 3);
 }
 
+/* Heads are exchanged inside a node, keys and values go round among nodes: a slow network is used less. */
+static void keys_go_round_among_fewer(void **state)
+{
+	static const char options[] = MODEL_13B "framework=megatron seq-len=32768 cp=32 global-batch=8 "
+						"tp=1 pp=1 micro-batch=1";
+	char with[512];
+	p4d_gpu gpu = gpu_named("h100");
+	(void)state;
+
+	gpu.net_bytes_per_s /= 8;
+	snprintf(with, sizeof(with), "%s cp-heads=8", options);
+	p4d_layout ring = layout_of(options, 4, 8), both = layout_of(with, 4, 8);
+	assert_int_equal(both.cp_heads, 8);
+	assert_true(step_of(&both, &gpu).seconds < 0.9 * step_of(&ring, &gpu).seconds);
+	/* on one node there is nothing to gain */
+	gpu = gpu_named("h100");
+	ring = layout_of(MODEL_13B "framework=megatron seq-len=32768 cp=8 global-batch=8 tp=1 pp=1 "
+				   "micro-batch=1",
+			 1, 8);
+	both = layout_of(MODEL_13B "framework=megatron seq-len=32768 cp=8 cp-heads=4 global-batch=8 tp=1 "
+				   "pp=1 micro-batch=1",
+			 1, 8);
+	assert_true(step_of(&both, &gpu).seconds > step_of(&ring, &gpu).seconds);
+}
+
+/* Attention within documents that end at random, of a quarter of the sequence on average. */
+static void documents(void **state)
+{
+	static const char options[] = MODEL_13B "framework=megatron tp=4 global-batch=64 seq-len=32768 "
+						"micro-batch=1";
+	const double share = 0.5 - 0.125 * (1 - exp(-4));
+	char with[512];
+	p4d_gpu gpu = gpu_named("h100");
+	p4d_breakdown losses[2];
+	p4d_error err;
+	(void)state;
+
+	snprintf(with, sizeof(with), "%s document-len=8192", options);
+	p4d_layout whole = layout_of(options, 4, 8), packed = layout_of(with, 4, 8);
+	const p4d_cost_of_documents of = p4d_cost_documents(&packed);
+	assert_true(fabs(of.share - share) < 1e-12);
+	/* 8 sequences of 8 ranks */
+	assert_true(fabs(of.excess - sqrt(0.5 / 8) * (1 - share) * sqrt(2 * log(8))) < 1e-12);
+	assert_true(p4d_cost_documents(&whole).share == 1 && p4d_cost_documents(&whole).excess == 0);
+	const p4d_step slow = step_of(&whole, &gpu), fast = step_of(&packed, &gpu);
+	assert_true(fast.seconds < slow.seconds);
+	packed.document_excess = of.excess;
+	const p4d_step fullest = step_of(&packed, &gpu);
+	assert_true(fullest.seconds > fast.seconds && fullest.seconds < slow.seconds);
+	packed.document_excess = 0;
+	/* matrix products lose as many seconds with documents as without */
+	assert_int_equal(p4d_breakdown_of(&whole, &gpu, &slow, &losses[0], &err), 0);
+	assert_int_equal(p4d_breakdown_of(&packed, &gpu, &fast, &losses[1], &err), 0);
+	const double lost = losses[0].fraction[P4D_LOSS_GEMM] * slow.seconds;
+	assert_true(fabs(losses[1].fraction[P4D_LOSS_GEMM] * fast.seconds / lost - 1) < 0.01);
+}
+
 static void no_guess(void **state)
 {
 	(void)state;
@@ -253,10 +312,16 @@ static void gpus_with_a_clock(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(flops_by_hand),     cmocka_unit_test(hardware_flops_as_published),
-	    cmocka_unit_test(rates_of_a_step),   cmocka_unit_test(passes_add_up),
-	    cmocka_unit_test(weights_that_wait), cmocka_unit_test(keys_are_gathered_where_that_is_faster),
-	    cmocka_unit_test(no_guess),          cmocka_unit_test(gpus_with_a_clock),
+	    cmocka_unit_test(flops_by_hand),
+	    cmocka_unit_test(hardware_flops_as_published),
+	    cmocka_unit_test(rates_of_a_step),
+	    cmocka_unit_test(passes_add_up),
+	    cmocka_unit_test(weights_that_wait),
+	    cmocka_unit_test(keys_are_gathered_where_that_is_faster),
+	    cmocka_unit_test(keys_go_round_among_fewer),
+	    cmocka_unit_test(documents),
+	    cmocka_unit_test(no_guess),
+	    cmocka_unit_test(gpus_with_a_clock),
 	};
 	return cmocka_run_group_tests(tests, load_gpus, NULL);
 }

@@ -187,6 +187,25 @@ static void fp8_of_megatron_by_hand(void **state)
 	}
 }
 
+/* Where heads are exchanged in a part of cp, attention's output is kept before and after. */
+static void hierarchy_by_hand(void **state)
+{
+	uint64_t bytes[2];
+	(void)state;
+
+	for (int with = 0; with < 2; with++) {
+		p4d_request r = {.gpu = ""};
+		p4d_layout l;
+		set_all(&r, SMALL "framework=megatron te-wgrad=off dropout=off cross-entropy=fused "
+				  "global-batch=1 cp=4");
+		if (with)
+			set(&r, "cp-heads", "2");
+		bytes[with] = estimate(&r, 1, 4, P4D_METHOD_PLAN, &l).peak.part[P4D_PART_ACTIVATIONS];
+	}
+	/* of 8 tokens, 64 columns of 2 bytes in each of two layers */
+	assert_int_equal(bytes[1] - bytes[0], 2 * 8 * 64 * 2);
+}
+
 static void evaluation_of_megatron_by_hand(void **state)
 {
 	const uint64_t parameters =
@@ -457,6 +476,7 @@ int main(void)
 	    cmocka_unit_test(megatron_by_hand),
 	    cmocka_unit_test(states_of_megatron_by_hand),
 	    cmocka_unit_test(fp8_of_megatron_by_hand),
+	    cmocka_unit_test(hierarchy_by_hand),
 	    cmocka_unit_test(evaluation_of_megatron_by_hand),
 	    cmocka_unit_test(weight_grad_shapes_count_once),
 	    cmocka_unit_test(gathered_keys_of_megatron),

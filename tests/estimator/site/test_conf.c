@@ -26,7 +26,7 @@ static void unknown_keys(void **state)
 		"p4d.conf:1: unknown section `partitions`; nearest: partition");
 	refused("defaults { seqlen = 4096 }\nversion = 1\n", P4D_E_CONF_SYNTAX,
 		"p4d.conf:1: unknown plan option `seqlen` in `defaults`; nearest: seq_len, "
-		"max_num_seqs, sequence_parallel");
+		"document_len, max_num_seqs");
 	refused("defaults { layers = 40 }\nversion = 1\n", P4D_E_CONF_SYNTAX,
 		"p4d.conf:1: unknown plan option `layers` in `defaults`; nearest: mtp_layers, "
 		"resident_layers, recompute_layers");
