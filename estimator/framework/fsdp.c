@@ -109,7 +109,10 @@ static const char *unvalidated(const p4d_layout *l)
 	if (l->model_code != P4D_MODEL_CODE_TORCHTITAN)
 		return p4d_torch__trainer_unvalidated(l);
 
+	const bool ring = l->cp > 1 && l->recompute == P4D_RECOMPUTE_FULL;
+
 	return l->compile && l->pp > 1                 ? "compiled pipelines"
+	       : l->compile && ring                    ? "compiled context parallelism, recomputed"
 	       : l->compile && l->experts              ? "compiled experts"
 	       : l->packing                            ? "packed sequences"
 	       : l->offload                            ? "offloading"
