@@ -67,7 +67,8 @@ static double attention_matrices(const p4d_layout *l)
 	const double q_rank = (double)l->q_rank, kv_rank = (double)l->kv_rank;
 
 	if (!l->kv_rank)
-		return 2 * h * d * (heads + (double)l->kv_heads);
+		return (l->architecture->gated_attention ? 3 : 2) * h * d * heads +
+		       2 * h * d * (double)l->kv_heads;
 	return (q_rank > 0 ? (h + query) * q_rank : h * query) + h * (kv_rank + (double)l->rope_dim) +
 	       kv_rank * heads * (d + v) + heads * v * h;
 }
@@ -99,12 +100,13 @@ static double mean_matrices(const p4d_layout *l, bool experts)
 	for (int m = 0; m < P4D_MIXERS; m++)
 		for (int f = 0; f < P4D_FEEDS; f++) {
 			const double n = (f == P4D_FEED_EXPERTS) == experts ? (double)counts.of[m][f] : 0;
-			sum += n * ((m == P4D_MIX_ATTENTION ? attention_matrices(l)
-				     : m == P4D_MIX_MAMBA2  ? p4d_cost__state_matrices(l)
-							    : 0) +
-				    (f == P4D_FEED_DENSE     ? dense_matrices(l)
-				     : f == P4D_FEED_EXPERTS ? beside_experts(l)
-							     : 0));
+			sum += n *
+			       ((m == P4D_MIX_ATTENTION                          ? attention_matrices(l)
+				 : m == P4D_MIX_MAMBA2 || m == P4D_MIX_DELTA_NET ? p4d_cost__state_matrices(l)
+										 : 0) +
+				(f == P4D_FEED_DENSE     ? dense_matrices(l)
+				 : f == P4D_FEED_EXPERTS ? beside_experts(l)
+							 : 0));
 			layers += n;
 		}
 	return layers > 0 ? sum / layers : 0;
@@ -134,7 +136,9 @@ static double scans(const p4d_layout *l)
 	if (!l->pattern_length)
 		return 0;
 	const p4d_layer_counts counts = all_layers(l);
-	return (double)p4d_layers_with_mixer(&counts, P4D_MIX_MAMBA2) * p4d_cost__scan_flops(l);
+	return (double)(p4d_layers_with_mixer(&counts, P4D_MIX_MAMBA2) +
+			p4d_layers_with_mixer(&counts, P4D_MIX_DELTA_NET)) *
+	       p4d_cost__scan_flops(l);
 }
 
 double p4d_cost__expert_matrices(const p4d_layout *l)

@@ -444,7 +444,7 @@ static void layer(const p4d_layout *l, const p4d_cost_rates *r, p4d_layer_kind k
 		attention(l, r, &z, &core, &y->backward_input);
 		p4d_cost_share_add(&y->forward, &core, 1);
 		attention_products(l, r, &z, y);
-	} else if (kind.mixer == P4D_MIX_MAMBA2) {
+	} else if (kind.mixer == P4D_MIX_MAMBA2 || kind.mixer == P4D_MIX_DELTA_NET) {
 		state_products(l, r, &z, y);
 		p4d_cost__scan(l, r, &z, y);
 	}

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Layers with a state: Mamba-2, in chunks of tokens as mamba-ssm computes it (arXiv 2405.21060, section 6).
- * Products within a chunk take the rate of large ones, all else moves bytes once for each kernel. No step of
- * such a model was compared with a measured one.
+ * Layers with a state, in chunks of tokens: Mamba-2 as mamba-ssm computes it (arXiv 2405.21060, section 6),
+ * gated delta nets (arXiv 2412.06464). Products within a chunk take the rate of large ones, all else moves
+ * bytes once for each kernel. No step of such a model was compared with a measured one.
  */
 #include "cost/cost_internal.h"
+
+#include <string.h>
 
 /* Of one rank, for each token: columns of all heads, of B and C of all groups. */
 typedef struct scan_widths {
@@ -35,8 +37,12 @@ double p4d_cost__state_matrices(const p4d_layout *l)
 double p4d_cost__scan_flops(const p4d_layout *l)
 {
 	const scan_widths w = widths_of(l, 1);
-	const double chunk = (double)l->state_chunk;
+	const double chunk = (double)l->state_chunk, size = (double)l->state_size;
 
+	/* a delta net: scores of keys and of queries with them, and what weighs keys and values of each head;
+	 * what is known already is taken from what goes into the states */
+	if (memchr(l->pattern, 'G', l->pattern_length))
+		return chunk * (3 * w.heads * size + 2 * w.values) + 6 * size * w.values;
 	return chunk * w.groups + chunk * w.values + 4 * (double)l->state_size * w.values;
 }
 

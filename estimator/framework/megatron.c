@@ -142,6 +142,24 @@ static void add_experts(p4d_text *a, const p4d_layout *l)
 		add(a, "--mtp-num-layers %" PRIu64, l->mtp_layers);
 }
 
+/* GPTModel's, with the gates of Qwen3-Next: 1 for each layer that is one. */
+static void add_delta_nets(p4d_text *a, const p4d_layout *l)
+{
+	char letters[512];
+	p4d_text list = p4d_text_in(letters, sizeof(letters));
+
+	for (unsigned i = 0; i < l->pattern_length; i++)
+		p4d_text_entry(&list, ",", "%d", l->pattern[i] == 'G');
+	add(a, "--experimental-attention-variant gated_delta_net --linear-attention-freq ([%s]*%" PRIu64 ")",
+	    letters, l->layers / l->pattern_length);
+	add(a,
+	    "--linear-key-head-dim %" PRIu64 " --linear-value-head-dim %" PRIu64
+	    " --linear-num-key-heads %" PRIu64 " --linear-num-value-heads %" PRIu64
+	    " --linear-conv-kernel-dim %" PRIu64,
+	    l->state_size, l->state_head_dim, l->state_groups, l->state_heads, l->state_conv);
+	add(a, "--attention-output-gate --moe-shared-expert-gate --rotary-percent 0.25");
+}
+
 /* A letter a layer. */
 static void add_states(p4d_text *a, const p4d_layout *l)
 {
@@ -155,6 +173,10 @@ static void add_states(p4d_text *a, const p4d_layout *l)
 		for (uint64_t end = layer + l->stage_layers[stage]; layer < end && !pattern.truncated;
 		     layer++)
 			p4d_text_print(&pattern, "%c", l->pattern[layer % l->pattern_length]);
+	}
+	if (!l->architecture->single_blocks) {
+		add_delta_nets(a, l);
+		return;
 	}
 	add(a, "--is-hybrid-model --hybrid-override-pattern %s", letters);
 	add(a,
@@ -390,19 +412,21 @@ static int check_states(const p4d_request *r, p4d_error *err)
 			   {P4D_VPP, 1},
 			   {P4D_NORM, P4D_RMSNORM},
 			   {P4D_BIAS, P4D_BIAS_NONE},
-			   {P4D_QK_NORM, P4D_QK_NORM_OFF},
 			   {P4D_ATTENTION, 1},
 			   {P4D_DROPOUT, 0},
 			   {P4D_RECOMPUTE_METHOD, P4D_RECOMPUTE_UNIFORM},
 			   {P4D_RECOMPUTE_LAYERS, 1}};
 	char value[32];
 
-	if (strspn(r->layer_pattern, "M*-E") < strlen(r->layer_pattern) ||
-	    !p4d_architecture_of(r)->single_blocks)
-		return p4d_fail(err, P4D_E_UNMODELLED,
-				"%.80s has %s, which p4d does not model in Megatron-LM, but for Nemotron-H "
-				"without experts",
-				r->model, p4d_layers_state(r->layer_pattern));
+	const p4d_architecture *arch = p4d_architecture_of(r);
+	const bool nets = arch == &p4d_architectures[P4D_ARCHITECTURE_QWEN3_NEXT];
+	if (strspn(r->layer_pattern, nets ? "G*" : "M*-E") < strlen(r->layer_pattern) ||
+	    (!nets && !arch->single_blocks))
+		return p4d_fail(
+		    err, P4D_E_UNMODELLED,
+		    "%.80s has %s, which p4d does not model in Megatron-LM, but for Nemotron-H and "
+		    "Qwen3-Next",
+		    r->model, p4d_layers_state(r->layer_pattern));
 	for (size_t i = 0; i < sizeof(with_states) / sizeof(with_states[0]); i++) {
 		const p4d_option option = with_states[i].option;
 		if (p4d_is_set(r, option) && r->value[option] != with_states[i].value)
@@ -415,6 +439,9 @@ static int check_states(const p4d_request *r, p4d_error *err)
 	if (!p4d_is_set(r, P4D_RECOMPUTE) ||
 	    (r->value[P4D_RECOMPUTE] != P4D_RECOMPUTE_FULL && r->value[P4D_RECOMPUTE] != P4D_RECOMPUTE_MLP))
 		return p4d_is_set(r, P4D_EXPERTS) ? check_experts(r, err) : 0;
+	if (nets || r->value[P4D_QK_NORM] != P4D_QK_NORM_OFF)
+		return p4d_fail(err, P4D_E_UNMODELLED, "recompute=%s: p4d does not model it %s",
+				p4d_request_value_text(r, P4D_RECOMPUTE, value, sizeof(value)), hybrid);
 	/* ssm/mamba_block.py has no checkpoints, and no check that none are wanted */
 	p4d_fail(err, P4D_E_UNMODELLED,
 		 "recompute=%s has no effect in Megatron-LM's MambaModel (Megatron-Core 0.16.1): "

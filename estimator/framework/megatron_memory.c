@@ -165,7 +165,8 @@ static void add_weight_grad_buffers(p4d_rows *rows)
 		const char *name;
 		uint64_t rows, columns;
 	} shape[5] = {
-	    {"dummy.qkv", l->kv_rank || !attends ? 0 : A + 2 * G, h},
+	    {"dummy.qkv", l->kv_rank || !attends ? 0 : (l->architecture->gated_attention ? 2 : 1) * A + 2 * G,
+	     h},
 	    {"dummy.output", attends ? h : 0, l->kv_rank ? l->heads / l->tp * l->v_dim : A},
 	    {"dummy.up", dense ? (l->glu ? 2 : 1) * l->ffn / l->tp : 0, h},
 	    {"dummy.down", h, dense ? l->ffn / l->tp : 0},

@@ -23,6 +23,8 @@
     pip download --no-deps --no-binary :all: mamba-ssm==2.3.2.post1    # its Python, beside TE's on PYTHONPATH
     tests/parity/make_megatron_memory.py --hybrids --seed 41 --count 30    # tests/data/megatron_hybrids.csv
     tests/parity/make_megatron_memory.py --hybrids --seed 42 --count 60
+    tests/parity/make_megatron_memory.py --experts --hybrids --seed 43 --count 24  # tests/data/megatron_hybrid_experts.csv
+    tests/parity/make_megatron_memory.py --experts --hybrids --delta-nets --seed 44 --count 12
     tests/parity/make_megatron_memory.py --compare tests/data/megatron_memory.csv
 
 Megatron's model, DDP buffers, distributed optimizer and pipeline schedule, and TransformerEngine's Python, run
@@ -401,6 +403,7 @@ def main():
     parser.add_argument("--modules", action="store_true", help="with --experts: modules that are recomputed")
     parser.add_argument("--dispatch", action="store_true", help="with --experts: dispatchers, capacities, layers for further tokens")
     parser.add_argument("--hybrids", action="store_true", help="Megatron-Core's MambaModel; needs mamba-ssm's Python")
+    parser.add_argument("--delta-nets", action="store_true", help="with --experts --hybrids: Qwen3-Next")
     parser.add_argument("--fp8", action="store_true", help="products in FP8, and precision-aware optimizers")
     parser.add_argument("--few-stages", action="store_true", help="the first, the last and one between, else all")
     parser.add_argument("--show", help="options of one configuration, as in the header line")
@@ -434,6 +437,8 @@ def main():
         seen = number in (HYBRIDS_SEEN if a.hybrids else EXPERTS_SEEN if a.experts else {}).get(a.seed, ())
         if a.experts:
             c = megatron_experts.pick(r, c)
+        if a.delta_nets:
+            c["delta-nets"] = 1
         if a.hybrids:
             c = megatron_hybrids.pick(r, c)
         if a.modules:

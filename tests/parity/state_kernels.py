@@ -23,6 +23,23 @@ def convolved_backward(x, weight, bias, gradient, seq_idx, initial, final, dx, *
     return dx, dweight.type_as(weight), None if bias is None else dbias.type_as(bias), None
 
 
+class Convolution(torch.autograd.Function):
+    """causal_conv1d_fn (causal_conv1d_interface.py)."""
+
+    @staticmethod
+    def forward(ctx, x, weight, bias):
+        ctx.save_for_backward(x, weight, bias)
+        return convolved(x, weight, bias)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return convolved_backward(*ctx.saved_tensors, gradient, None, None, None, None)[:3]
+
+
+def causal_conv1d(x, weight, bias=None, activation=None):
+    return Convolution.apply(x, weight, bias)
+
+
 def package(name, **members):
     """A package without what its __init__ would import; of mamba_ssm, with its own folder."""
     made = types.ModuleType(name)
@@ -39,10 +56,13 @@ def install():
     triton.runtime.jit.KernelInterface.__getitem__ = lambda kernel, grid: lambda *_, **__: None
     # that a search would find; sizes of partial sums, a few MiB, depend on it
     triton.runtime.autotuner.Autotuner.best_config = property(lambda kernel: kernel.configs[0])
+    begin = triton.runtime.autotuner.Autotuner.__init__  # flash-linear-attention's keys have more than arguments
+    triton.runtime.autotuner.Autotuner.__init__ = lambda self, function, names, configs, key, *rest, **more: begin(
+        self, function, names, configs, [k for k in key if k in names], *rest, **more)
     found = importlib.util.find_spec("mamba_ssm")
     package("mamba_ssm", __version__="2.3.2").__path__ = list(found.submodule_search_locations)
     sys.modules["selective_scan_cuda"] = types.ModuleType("selective_scan_cuda")
-    package("causal_conv1d", __version__="1.6.0", causal_conv1d_fn=None, causal_conv1d_update=None)
+    package("causal_conv1d", __version__="1.6.0", causal_conv1d_fn=causal_conv1d, causal_conv1d_update=None)
     sys.modules["causal_conv1d.cpp_functions"] = types.SimpleNamespace(
         causal_conv1d_fwd_function=convolved, causal_conv1d_bwd_function=convolved_backward, causal_conv1d_update_function=None)
     sys.modules["causal_conv1d.causal_conv1d_varlen"] = types.SimpleNamespace(causal_conv1d_varlen_states=None)
