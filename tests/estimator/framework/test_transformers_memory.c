@@ -91,7 +91,8 @@ static p4d_stage expected(const row *r)
 	for (int i = 0; i < r->columns; i++) {
 		const int option = p4d_request_option_find(r->name[i]);
 		/* lists have no commas in a table */
-		const char *value = strcmp(r->field[i], "optimizer+params") ? r->field[i] : "optimizer,params";
+		const char *value =
+		    strcmp(r->field[i], "optimizer+params") ? r->field[i] : "optimizer,params";
 		if (option >= 0 && !differs(r, r->name[i], value) &&
 		    p4d_request_set(&q, (p4d_option)option, value, P4D_BY_USER, &err) < 0)
 			fail_msg("line %u: %s", r->line, err.text);
