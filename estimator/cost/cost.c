@@ -140,44 +140,74 @@ static double gradient_bytes(const p4d_layout *l)
 	return l->grad_dtype == P4D_GRAD_FP32 ? 4 : 2;
 }
 
+/* What is gathered and reduced as one: elements over so many ranks, which are `apart` from each other. */
+typedef struct gathered {
+	double elements;
+	uint64_t shards, apart;
+} gathered;
+
+static double gather_seconds(const p4d_layout *l, const p4d_cost_rates *r, gathered g)
+{
+	return p4d_cost__gather_seconds(r, p4d_cost__ring_of(l, g.shards, g.apart), r->element * g.elements);
+}
+
 /* Gradients are reduced over those ranks, and what each is left with over the copies of the model. */
-static double reduce_seconds(const p4d_layout *l, const p4d_cost_rates *r, double elements)
+static double reduce_seconds(const p4d_layout *l, const p4d_cost_rates *r, gathered g)
 {
 	const uint64_t shards = p4d_optimizer_shards(l), copies = l->dp * l->cp / shards;
-	const double bytes = gradient_bytes(l) * elements;
-	const p4d_cost_ring group = p4d_cost__ring_of(l, shards, l->tp),
+	const double bytes = gradient_bytes(l) * g.elements;
+	const p4d_cost_ring group = p4d_cost__ring_of(l, g.shards, g.apart),
 			    others = p4d_cost__ring_of(l, copies, l->tp * shards);
 
 	return p4d_cost__gather_seconds(r, group, bytes) +
-	       2 * p4d_cost__gather_seconds(r, others, bytes / (double)shards);
+	       2 * p4d_cost__gather_seconds(r, others, bytes / (double)g.shards);
+}
+
+/* A layer of two groups, of which the second may be none: makes its passes as long as what they do not hide;
+ * returns how much longer. */
+static double hidden_behind(const p4d_layout *l, const p4d_cost_rates *r, p4d_cost_passes *layer,
+			    gathered first, gathered second)
+{
+	double gather = gather_seconds(l, r, first), reduce = reduce_seconds(l, r, first);
+
+	if (second.elements > 0) {
+		gather += gather_seconds(l, r, second);
+		reduce += reduce_seconds(l, r, second);
+	}
+	const double forward = gather - layer->forward,
+		     backward = gather + reduce - layer->input - layer->weight;
+	layer->forward += forward > 0 ? forward : 0;
+	layer->input += backward > 0 ? backward : 0;
+	return (forward > 0 ? forward : 0) + (backward > 0 ? backward : 0);
 }
 
 /*
  * Parameters that are sharded, too: a layer's are gathered while the one before it runs, in both passes, and
- * its gradients are reduced while the next ones are computed; what takes longer is exposed. Nothing hides the
- * embedding's: it comes first, and goes last.
+ * its gradients are reduced while the next ones are computed; what takes longer is exposed. Experts are over
+ * the ranks that have the same ones. Nothing hides the embedding's: it comes first, and goes last.
  */
 static void add_gathers(const p4d_layout *l, p4d_cost_terms *t)
 {
-	const double layer = p4d_cost__layer_matrices(l) / (double)l->tp;
-	const double table = (double)l->vocab * (double)l->hidden / (double)l->tp;
-	const p4d_cost_ring group = p4d_cost__ring_of(l, p4d_optimizer_shards(l), l->tp);
+	const p4d_cost_rates *r = &t->rates;
+	const double tp = (double)l->tp, here = (double)(l->experts / l->ep);
+	const uint64_t shards = p4d_optimizer_shards(l), of_experts = shards > l->ep ? shards / l->ep : 1;
+	const gathered table = {(double)l->vocab * (double)l->hidden / tp, shards, l->tp};
 
-	t->layer_data = t->table_data = 0;
+	t->layer_data = t->expert_layer_data = t->table_data = 0;
 	if (!gathers_for_passes(l))
 		return;
-	const double gather = p4d_cost__gather_seconds(&t->rates, group, t->rates.element * layer);
-	const double forward = gather - t->layer.forward;
-	const double backward =
-	    gather + reduce_seconds(l, &t->rates, layer) - t->layer.input - t->layer.weight;
-	const double first = p4d_cost__gather_seconds(&t->rates, group, t->rates.element * table);
-	const double last = reduce_seconds(l, &t->rates, table);
+	const double first = gather_seconds(l, r, table), last = reduce_seconds(l, r, table);
 
-	t->layer.forward += forward > 0 ? forward : 0;
-	t->layer.input += backward > 0 ? backward : 0;
+	t->layer_data =
+	    hidden_behind(l, r, &t->layer, (gathered){p4d_cost__layer_matrices(l) / tp, shards, l->tp},
+			  (gathered){0, 1, 1});
+	if (l->experts)
+		t->expert_layer_data =
+		    hidden_behind(l, r, &t->expert_layer,
+				  (gathered){p4d_cost__expert_layer_matrices(l) / tp, shards, l->tp},
+				  (gathered){p4d_cost__expert_matrices(l) * here, of_experts, l->tp * l->ep});
 	t->embedding.forward += first;
 	t->embedding.input += last;
-	t->layer_data = (forward > 0 ? forward : 0) + (backward > 0 ? backward : 0);
 	t->table_data = first + last;
 }
 
@@ -373,7 +403,8 @@ void p4d_cost__pass(const p4d_layout *l, const p4d_gpu *gpu, uint32_t stage, uin
 	const uint32_t with = p4d_parameters_expert_layers(l, stage, chunk);
 	add_part(out, &p.layer, p4d_chunk_layers(l, stage, chunk) - with);
 	add_part(out, &p.expert_layer, with);
-	out->data_comm = t.layer_data * p4d_chunk_layers(l, stage, chunk);
+	out->data_comm =
+	    t.layer_data * (p4d_chunk_layers(l, stage, chunk) - with) + t.expert_layer_data * with;
 	if (holds_embedding(stage, chunk)) {
 		add_part(out, &p.embedding, 1);
 		out->data_comm += t.table_data;

@@ -235,11 +235,11 @@ p4d_cost_rates p4d_cost__recall_rates(const p4d_layout *layout, const p4d_gpu *g
 /* A layout's distinct parts, each computed once; everything else is sums of these. */
 typedef struct p4d_cost_terms {
 	p4d_cost_rates rates;
-	p4d_cost_passes layer, embedding, head; /* the last two are 0 with vocabulary parallelism */
-	p4d_cost_passes expert_layer;           /* 0 where no layer has experts */
-	double layer_data, table_data;          /* of these, exposed data-parallel communication */
-	p4d_cost_vocabulary_passes vocabulary;  /* 0 without */
-	double send, recv;                      /* as in p4d_durations */
+	p4d_cost_passes layer, embedding, head;           /* the last two are 0 with vocabulary parallelism */
+	p4d_cost_passes expert_layer;                     /* 0 where no layer has experts */
+	double layer_data, expert_layer_data, table_data; /* of these, exposed data-parallel communication */
+	p4d_cost_vocabulary_passes vocabulary;            /* 0 without */
+	double send, recv;                                /* as in p4d_durations */
 	p4d_cost_once once;
 } p4d_cost_terms;
 

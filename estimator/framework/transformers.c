@@ -236,11 +236,35 @@ static uint64_t larger(uint64_t a, uint64_t b)
 static uint64_t partition_bytes(const p4d_layout *l, uint64_t trained, unsigned element)
 {
 	const uint64_t share = (trained + l->dp - 1) / l->dp, table = l->vocab * l->hidden;
-	const uint64_t most = larger(table, p4d_transformers__experts_up(l));
+	const uint64_t up = p4d_transformers__experts_up(l);
+	/* smaller ones leave with the bucket, while others' gradients do */
+	const uint64_t first = l->experts && l->zero_stage == 1 && table <= ZERO_BUCKET ? 0 : table;
+	const uint64_t most = larger(first, up > ZERO_BUCKET ? up : 0);
 
 	if (l->zero_stage < 1 || l->zero_stage > 2 || l->offload & P4D_OFFLOAD_OPTIMIZER)
 		return 0;
 	return element * (l->finetune == P4D_TUNE_FULL ? larger(share, most) : share);
+}
+
+/*
+ * Parameters that ZeRO-3 has gathered at most, of a model with experts: a layer's are one module, which is
+ * gathered as a whole (partitioned_param_coordinator.py), and their products are no linear layers of which
+ * DeepSpeed keeps autograd from holding the weights. Without recomputation it holds those of all layers;
+ * frozen ones it holds while they are gathered once more. While a module is gathered, one of its parameters
+ * is there twice.
+ */
+static uint64_t live_with_experts(const p4d_layout *l, uint64_t live)
+{
+	const uint64_t up = p4d_transformers__experts_up(l), down = up / (l->glu ? 2 : 1), both = up + down;
+	const uint64_t table = l->vocab * l->hidden;
+
+	if (l->recompute == P4D_RECOMPUTE_NONE)
+		return p4d_expert_layers_before(l, l->layers) * both + up + table;
+	if (both < live)
+		return live + down;
+	const uint64_t attention =
+	    (uint64_t)p4d_size_of_expert_layer(l) - 3 * l->hidden * l->shared_ffn - l->hidden * l->experts;
+	return l->finetune == P4D_TUNE_FULL ? both + larger(down + attention, table) : 2 * both + up;
 }
 
 /* trained: parameters; all: with those that adapters leave as they are; held: bytes of these without sharding
@@ -277,8 +301,9 @@ static sharding of_zero(const p4d_layout *l, uint64_t trained, uint64_t all, uin
 		z.buckets = element * (BUCKET + (on_host ? 0 : share));
 		/* below LIVE the next parameter is gathered, whole: of tables and matrices there may be more
 		 */
-		z.forward = z.loss = z.backward =
-		    element * (all - (l->tied ? 0 : table) < LIVE ? all : larger(LIVE, largest));
+		z.forward = z.loss = z.backward = element * (all - (l->tied ? 0 : table) < LIVE ? all
+							     : l->experts ? live_with_experts(l, LIVE)
+									  : larger(LIVE, largest));
 		/* of a group of parameters, gradients in one tensor, and that in fp32 */
 		z.step = on_host ? 0 : (4 + element) * (share < GROUP ? share : GROUP);
 		break;

@@ -49,7 +49,8 @@ static inline uint64_t p4d_expert_shards(const p4d_layout *layout)
 {
 	if (!layout->optimizer_sharding || layout->ep == 1)
 		return p4d_optimizer_shards(layout);
-	return layout->expert_dp;
+	/* FSDP: of those that share a model */
+	return layout->shard_degree ? layout->shard_degree / layout->ep : layout->expert_dp;
 }
 
 /*

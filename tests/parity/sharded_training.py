@@ -8,8 +8,13 @@ import counted_gpu
 import make_transformers_memory as common
 
 
+def _rank(c):
+    """With experts the ranks in the middle have the largest parameters, of which ZeRO 1 and 2 keep whole gradients."""
+    return c["shard-degree"] // 2 if c.get("experts") and c["zero-stage"] in (1, 2) else 0
+
+
 def _world(c):
-    counted_gpu.world(0, c["shard-degree"])
+    counted_gpu.world(_rank(c), c["shard-degree"])
 
 
 def _quiet_shapes(ledger):
@@ -81,7 +86,7 @@ def train_fsdp(c, ledger):
 
 def _deepspeed(c):
     """The engine reads the environment, and asks other ranks for what a counted GPU does not have."""
-    os.environ.update(LOCAL_RANK="0", RANK="0", WORLD_SIZE=str(c["shard-degree"]), DS_BUILD_OPS="0")
+    os.environ.update(LOCAL_RANK="0", RANK=str(_rank(c)), WORLD_SIZE=str(c["shard-degree"]), DS_BUILD_OPS="0")
     import sys
     import torch
     nothing, zero = (lambda *_, **__: None), (lambda *_, **__: 0)
