@@ -189,3 +189,13 @@ sed -i 's/--per_device_train_batch_size 2/ --use_liger_kernel --per_device_train
 exits 0 p4d check zero.sh
 case $err in *P4D013* | *evaluation*) fail "the fix was pasted" ;; esac
 prints "would pass with a warning: Qwen/Qwen3-32B on 2 nodes"
+
+# models with experts are judged by torchtitan, transformers' modules with FSDP, and DeepSpeed
+cp "$P4D_TEST_SRCDIR"/tests/data/scripts/* .
+for of in "titan_moe qwen3-30b-a3b" "hf_moe_lora Mixtral-8x7B" "ds_moe OLMoE-1B-7B"; do
+	exits 0 $check -p h100 "${of% *}.sh"
+	prints "p4d: would pass: " "${of#* }" " of 79.1 GiB"
+done
+sed 's/mode full/mode none/; s/seq_len 4096/seq_len 16384/' titan_moe.sh >large.sh
+exits 0 $check -p h100 large.sh
+says "p4d: [P4D012] qwen3-30b-a3b needs " "p4d: fix: large.sh:12: --training.local_batch_size=1"

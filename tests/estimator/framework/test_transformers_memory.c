@@ -239,7 +239,7 @@ static void transformers_with_experts(void **state)
 	(void)state;
 	if (getenv("P4D_TEST_ROWS"))
 		return;
-	assert_true(blind(of[BY_LOOK]) >= 80 && (rows - blind(of[BY_LOOK])) * 10 <= rows);
+	assert_true(blind(of[BY_LOOK]) >= 140 && (rows - blind(of[BY_LOOK])) * 10 <= rows);
 	holds(of[BY_METHOD], 0.03, 0.08);
 }
 
