@@ -141,18 +141,18 @@ static double gradient_bytes(const p4d_layout *l)
 }
 
 /* What is gathered and reduced as one: elements over so many ranks, which are `apart` from each other. */
-typedef struct gathered {
+typedef struct sharded_group {
 	double elements;
 	uint64_t shards, apart;
-} gathered;
+} sharded_group;
 
-static double gather_seconds(const p4d_layout *l, const p4d_cost_rates *r, gathered g)
+static double gather_seconds(const p4d_layout *l, const p4d_cost_rates *r, sharded_group g)
 {
 	return p4d_cost__gather_seconds(r, p4d_cost__ring_of(l, g.shards, g.apart), r->element * g.elements);
 }
 
 /* Gradients are reduced over those ranks, and what each is left with over the copies of the model. */
-static double reduce_seconds(const p4d_layout *l, const p4d_cost_rates *r, gathered g)
+static double reduce_seconds(const p4d_layout *l, const p4d_cost_rates *r, sharded_group g)
 {
 	const uint64_t shards = p4d_optimizer_shards(l), copies = l->dp * l->cp / shards;
 	const double bytes = gradient_bytes(l) * g.elements;
@@ -166,7 +166,7 @@ static double reduce_seconds(const p4d_layout *l, const p4d_cost_rates *r, gathe
 /* A layer of two groups, of which the second may be none: makes its passes as long as what they do not hide;
  * returns how much longer. */
 static double hidden_behind(const p4d_layout *l, const p4d_cost_rates *r, p4d_cost_passes *layer,
-			    gathered first, gathered second)
+			    sharded_group first, sharded_group second)
 {
 	double gather = gather_seconds(l, r, first), reduce = reduce_seconds(l, r, first);
 
@@ -191,7 +191,7 @@ static void add_gathers(const p4d_layout *l, p4d_cost_terms *t)
 	const p4d_cost_rates *r = &t->rates;
 	const double tp = (double)l->tp, here = (double)(l->experts / l->ep);
 	const uint64_t shards = p4d_optimizer_shards(l), of_experts = shards > l->ep ? shards / l->ep : 1;
-	const gathered table = {(double)l->vocab * (double)l->hidden / tp, shards, l->tp};
+	const sharded_group table = {(double)l->vocab * (double)l->hidden / tp, shards, l->tp};
 
 	t->layer_data = t->expert_layer_data = t->table_data = 0;
 	if (!gathers_for_passes(l))
@@ -199,13 +199,13 @@ static void add_gathers(const p4d_layout *l, p4d_cost_terms *t)
 	const double first = gather_seconds(l, r, table), last = reduce_seconds(l, r, table);
 
 	t->layer_data =
-	    hidden_behind(l, r, &t->layer, (gathered){p4d_cost__layer_matrices(l) / tp, shards, l->tp},
-			  (gathered){0, 1, 1});
+	    hidden_behind(l, r, &t->layer, (sharded_group){p4d_cost__layer_matrices(l) / tp, shards, l->tp},
+			  (sharded_group){0, 1, 1});
 	if (l->experts)
-		t->expert_layer_data =
-		    hidden_behind(l, r, &t->expert_layer,
-				  (gathered){p4d_cost__expert_layer_matrices(l) / tp, shards, l->tp},
-				  (gathered){p4d_cost__expert_matrices(l) * here, of_experts, l->tp * l->ep});
+		t->expert_layer_data = hidden_behind(
+		    l, r, &t->expert_layer,
+		    (sharded_group){p4d_cost__expert_layer_matrices(l) / tp, shards, l->tp},
+		    (sharded_group){p4d_cost__expert_matrices(l) * here, of_experts, l->tp * l->ep});
 	t->embedding.forward += first;
 	t->embedding.input += last;
 	t->table_data = first + last;
