@@ -258,13 +258,16 @@ static uint64_t live_with_experts(const p4d_layout *l, uint64_t live)
 	const uint64_t up = p4d_transformers__experts_up(l), down = up / (l->glu ? 2 : 1), both = up + down;
 	const uint64_t table = l->vocab * l->hidden;
 
-	if (l->recompute == P4D_RECOMPUTE_NONE)
+	const bool adapted = p4d_transformers__expert_adapters(l) > 0;
+
+	if (l->recompute == P4D_RECOMPUTE_NONE && !adapted)
 		return p4d_expert_layers_before(l, l->layers) * both + up + table;
 	if (both < live)
 		return live + down;
 	const uint64_t attention =
 	    (uint64_t)p4d_size_of_expert_layer(l) - 3 * l->hidden * l->shared_ffn - l->hidden * l->experts;
-	return l->finetune == P4D_TUNE_FULL ? both + larger(down + attention, table) : 2 * both + up;
+	return l->finetune == P4D_TUNE_FULL || adapted ? both + larger(down + attention, table)
+						       : 2 * both + up;
 }
 
 /* trained: parameters; all: with those that adapters leave as they are; held: bytes of these without sharding
@@ -409,11 +412,12 @@ const char *p4d_torch__trainer_unvalidated(const p4d_layout *l)
 	       : !decoder && l->framework == P4D_FRAMEWORK_FSDP ? "encoders with FSDP"
 	       : !decoder && l->finetune != P4D_TUNE_FULL       ? "adapters of encoders"
 	       : !ddp && l->quant                               ? "quantized weights that are sharded"
-	       : l->experts && l->framework == P4D_FRAMEWORK_DEEPSPEED ? "experts with DeepSpeed"
-	       : l->quant > P4D_QUANT_NF4                              ? "weights in 8 bits"
-	       : l->chunked_loss                                       ? "a chunked loss"
-	       : l->compile ? "compiled modules, counted as they are without"
-	       : l->packing ? "packed sequences"
+	       : l->experts && l->finetune != P4D_TUNE_FULL && l->framework == P4D_FRAMEWORK_DEEPSPEED
+		   ? "adapters beside experts with DeepSpeed"
+	       : l->quant > P4D_QUANT_NF4 ? "weights in 8 bits"
+	       : l->chunked_loss          ? "a chunked loss"
+	       : l->compile               ? "compiled modules, counted as they are without"
+	       : l->packing               ? "packed sequences"
 	       : l->offload & ~(unsigned)P4D_OFFLOAD_OPTIMIZER ? "offloading of parameters or activations"
 	       : p4d_optimizer_of(l)->paged                    ? "a paged optimizer"
 							       : NULL;

@@ -7,7 +7,7 @@
     for seed in 1 2 3; do tests/parity/make_transformers_memory.py --seed $seed --framework deepspeed; done
     M=mixtral,qwen3_moe,olmoe,qwen2_moe,deepseek_v2,deepseek_v3                                 # transformers_experts.csv
     for seed in 11 12; do for f in ddp fsdp; do tests/parity/make_transformers_memory.py --experts --models $M \\
-        --seed $seed --count 25 --framework $f; done; done
+        --seed $seed --count 25 --framework $f; done; done   # and 21, 22 with deepspeed, of which all parameters
     tests/parity/make_transformers_memory.py --compare tests/data/transformers_memory.csv
 
 transformers' models, PEFT's adapters, bitsandbytes' 4-bit layers, accelerate's mixed precision, FSDP2 and DeepSpeed's
