@@ -117,6 +117,7 @@ dist_model_DATA = \
 	etc/models/minitron-4b.json \
 	etc/models/minitron-8b.json \
 	etc/models/mistral-7b.json \
+	etc/models/mistral-7b-v0.2.json \
 	etc/models/mistral-7b-v0.3.json \
 	etc/models/mistral-large-123b.json \
 	etc/models/mistral-nemo-12b.json \
