@@ -136,31 +136,38 @@ static void print_values(const p4d_reading *r, bool by_default)
 	}
 }
 
-static void print_text(const p4d_reading *r, const char *name)
+static void print_unknown(const p4d_reading *r)
 {
-	char from[PATH_MAX + 16], command[4096];
-
-	if (!r->reader)
-		printf("%s: no training that p4d knows%s%s\n", name,
-		       r->incomplete ? "; not read to its end: " : "", r->incomplete ? r->incomplete : "");
-	else
-		printf("%s: %s (%s), started at %s%s\n\n", name, r->program, p4d_reading_framework(r),
-		       place(r->file, r->line, from, sizeof(from)),
-		       r->certain ? "" : ", if a test allows that p4d cannot decide");
-	if (!r->reader)
-		return;
-	print_values(r, false);
-	const char *release = p4d_reading_release(r);
-	printf("\n%s as %s does by default:\n\n",
-	       r->more_arguments ? "If what is not known does not say otherwise," : "Not in the script, so",
-	       release ? release : "the program");
-	print_values(r, true);
 	if (r->unknowns || r->incomplete)
 		puts("\nNot known:\n");
 	for (unsigned i = 0; i < r->unknowns; i++)
 		printf("  %-20s %s\n", r->unknown[i].name, r->unknown[i].why);
 	if (r->incomplete)
 		printf("  %-20s %s\n", "the rest", r->incomplete);
+}
+
+static void print_text(const p4d_reading *r, const char *name)
+{
+	char from[PATH_MAX + 16], command[4096];
+
+	if (!r->reader)
+		printf("%s: no training that p4d knows%s\n", name,
+		       r->incomplete ? "; not read to its end" : "");
+	else
+		printf("%s: %s (%s), started at %s%s\n\n", name, r->program, p4d_reading_framework(r),
+		       place(r->file, r->line, from, sizeof(from)),
+		       r->certain ? "" : ", if a test allows that p4d cannot decide");
+	if (!r->reader) {
+		print_unknown(r);
+		return;
+	}
+	print_values(r, false);
+	const char *release = p4d_reading_release(r);
+	printf("\n%s as %s does by default:\n\n",
+	       r->more_arguments ? "If what is not known does not say otherwise," : "Not in the script, so",
+	       release ? release : "the program");
+	print_values(r, true);
+	print_unknown(r);
 	unsigned lacks = 0;
 	for (unsigned i = 0; i < r->unknowns; i++)
 		lacks += !r->unknown[i].doubt;

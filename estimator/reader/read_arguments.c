@@ -94,6 +94,28 @@ static bool is_argument(const p4d_read_context *c, p4d_value word)
 	       (c->reading->reader->assignments && is_assignment(word, &w));
 }
 
+static bool has_operands(const p4d_reader *reader)
+{
+	const p4d_read_argument *a = p4d_reader__find(reader, "");
+
+	return a && a->words != p4d_reader__first;
+}
+
+enum { PATH_CELLS = 256 };
+
+/* The path of a file that is named without its folder. */
+static p4d_value in_folder(const p4d_read_context *c, p4d_value path, p4d_cell cells[PATH_CELLS])
+{
+	const uint32_t folder = c->folder.length;
+
+	if (!folder || !path.length || path.at[0].c == '/' || folder + 1 + path.length > PATH_CELLS)
+		return path;
+	memcpy(cells, c->folder.at, folder * sizeof(*cells));
+	cells[folder] = (p4d_cell){.c = '/'};
+	memcpy(cells + folder + 1, path.at, path.length * sizeof(*cells));
+	return (p4d_value){cells, folder + 1 + path.length};
+}
+
 /* What it is given: the words that belong to it. *used: how many of those behind it. */
 static void take_word(p4d_read_context *c, const p4d_read_argument *a, argument_word *w, p4d_value word,
 		      const p4d_value *behind, size_t count, size_t *used, bool files)
@@ -106,9 +128,12 @@ static void take_word(p4d_read_context *c, const p4d_read_argument *a, argument_
 	while (w->separate && values < count && !is_option(behind[values]) &&
 	       (values == 0 || (!is_unknown_word(behind[values]) && !is_argument(c, behind[values]))))
 		values++;
+	const bool list = a->words == p4d_reader__list;
+	/* of others, words that follow the first belong to no option */
+	if (values > 1 && !list && has_operands(c->reading->reader))
+		values = 1;
 	if (values)
 		value = behind[0];
-	const bool list = a->words == p4d_reader__list;
 	*used = list ? values : !a->value || p4d_reader__is_file(a) ? values > 0 : 0;
 	if (files != p4d_reader__is_file(a))
 		return;
@@ -122,7 +147,8 @@ static void take_word(p4d_read_context *c, const p4d_read_argument *a, argument_
 		given.unknown = long_value;
 	}
 	if (files) {
-		p4d_reader__follow(c, a, value, &given);
+		p4d_cell cells[PATH_CELLS];
+		p4d_reader__follow(c, a, *a->name ? value : in_folder(c, value, cells), &given);
 		return;
 	}
 	for (size_t i = 1; list && i < values; i++)
@@ -267,8 +293,17 @@ static void read_variables(p4d_read_context *c, bool files)
 	}
 }
 
+static void find_folder(p4d_read_context *c, const p4d_launch *launch, size_t first)
+{
+	for (size_t i = first; i + 1 < launch->count; i++)
+		for (int j = 0; j < 2 && c->reading->reader->folders[j]; j++)
+			if (p4d_value_is(launch->words[i], c->reading->reader->folders[j]))
+				c->folder = launch->words[i + 1];
+}
+
 void p4d_reader__arguments(p4d_read_context *c, const p4d_launch *launch, size_t first)
 {
+	find_folder(c, launch, first);
 	for (int pass = 0; pass < 2; pass++) {
 		/* files first: what the command line says replaces what they say */
 		const bool files = pass == 0;

@@ -76,6 +76,8 @@ const p4d_reader p4d_reader__nemo = {
 /* GPT-NeoX: several YAML files, whose names are those of the command line. */
 static const p4d_read_argument neox_arguments[] = {
     {"", P4D_READ_FILE, "", NULL},
+    {"--conf_dir", P4D_READ_EXTRA(CONFIG_NAME), NULL, NULL},
+    {"-d", P4D_READ_EXTRA(CONFIG_NAME), NULL, NULL},
     {"--model-parallel-size", P4D_TP, NULL, NULL},
     {"--pipe-parallel-size", P4D_PP, NULL, NULL},
     {"--sequence-parallel", P4D_SEQUENCE_PARALLEL, "on", NULL},
@@ -97,6 +99,7 @@ static const p4d_read_argument neox_arguments[] = {
 const p4d_reader p4d_reader__neox = {
     .framework = "gpt-neox",
     .programs = {"deepy.py"},
+    .folders = {"--conf_dir", "-d"},
     .arguments = {neox_arguments},
     .finish = p4d_finetune__unmodelled,
 };

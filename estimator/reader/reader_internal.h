@@ -70,6 +70,7 @@ typedef struct p4d_reader {
 	const char *release;                /* that has them, "TRL 1.10"; NULL: none is said */
 	const p4d_read_variable *variables; /* last: name NULL; NULL: none */
 	const p4d_read_alias *aliases;      /* last: P4D_OPTIONS; NULL: none */
+	const char *folders[2];             /* arguments that say where the files lie that it names */
 	bool assignments;                   /* NAME=VALUE is an argument, too */
 	bool every_gpu;                     /* it starts on all GPUs of its node by itself */
 	bool accelerates; /* "NAME SUBCOMMAND" is accelerate launch, whose options it takes, too */
@@ -132,6 +133,7 @@ typedef struct p4d_read_context {
 	unsigned values;   /* of configuration files that may still be looked at */
 	uint64_t until_ns; /* of p4d_config_clock: when they are given up; 0: none was read yet */
 	unsigned files;
+	p4d_value folder; /* of configuration files; length 0: the job's */
 	bool of_script;   /* what is read are variables of a script that cannot be read */
 	bool accelerates; /* options may be those of accelerate launch */
 } p4d_read_context;
