@@ -304,7 +304,9 @@ p4d_value p4d_shell__joined(p4d_shell *sh, p4d_shell_build *b)
 {
 	uint32_t length = 0;
 
-	for (uint32_t i = 0; i < b->length; i++) {
+	while (length < b->length && b->at[length].c) /* most are as they are */
+		length++;
+	for (uint32_t i = length; i < b->length; i++) {
 		p4d_cell cell = b->at[i];
 		if (is_holder(cell))
 			continue;
@@ -361,11 +363,18 @@ const char *p4d_shell__text_of(p4d_shell *sh, p4d_value value)
 
 bool p4d_shell__equal(p4d_value a, p4d_value b)
 {
+	enum { BLOCK = 64 }; /* compared in one go */
+
 	if (a.length != b.length)
 		return false;
-	for (uint32_t i = 0; i < a.length; i++)
-		if (a.at[i].c != b.at[i].c || a.at[i].unknown != b.at[i].unknown)
+	for (uint32_t i = 0; i < a.length;) {
+		unsigned differ = 0;
+		const uint32_t end = a.length - i < BLOCK ? a.length : i + BLOCK;
+		for (; i < end; i++)
+			differ |= (unsigned)(a.at[i].c ^ b.at[i].c) | (a.at[i].unknown ^ b.at[i].unknown);
+		if (differ)
 			return false;
+	}
 	return true;
 }
 
