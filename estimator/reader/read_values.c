@@ -148,14 +148,6 @@ static const char *word_of(const p4d_read_argument *a, const char *text)
 	return NULL;
 }
 
-const char *p4d_reading_doubt(const p4d_reading *r)
-{
-	for (unsigned i = 0; i < r->unknowns; i++)
-		if (r->unknown[i].doubt)
-			return r->unknown[i].why;
-	return NULL;
-}
-
 int p4d_reading_option(const p4d_reading *r, const char *argument)
 {
 	const p4d_read_argument *a = p4d_reader__find(r->reader, argument);

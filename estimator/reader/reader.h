@@ -69,7 +69,13 @@ void p4d_reader_read(p4d_reading *reading, const p4d_reader_host *host, const p4
  * read, nor what it sets". What was read stands in the script, but that file may set it anew, or start
  * something else.
  */
-const char *p4d_reading_doubt(const p4d_reading *reading);
+static inline const char *p4d_reading_doubt(const p4d_reading *reading)
+{
+	for (unsigned i = 0; i < reading->unknowns; i++)
+		if (reading->unknown[i].doubt)
+			return reading->unknown[i].why;
+	return NULL;
+}
 
 /* What the script gives as an argument of the program; NULL: it does not. */
 const p4d_read_value *p4d_reading_argument(const p4d_reading *reading, const char *argument);
