@@ -288,18 +288,43 @@ static void gathers_are_exposed(void **state)
 	assert_true(share[0] < 0.1 && share[1] > 0.3);
 }
 
+#define MIXTRAL \
+	"layers=32 hidden=4096 ffn=14336 heads=32 kv-heads=8 head-dim=128 vocab=32000 experts=8 " \
+	"experts-per-token=2 " \
+	"expert-ffn=14336 positions=rope bias=none norm=rmsnorm glu=on tied=off qk-norm=off framework=fsdp "
+
+/* So do those of experts; one of each rank is gathered by none, and tokens are exchanged.
+ */
+static void experts_are_gathered(void **state)
+{
+	static const char *const flags[] = {
+	    MIXTRAL "ep=1 global-batch=8 seq-len=512",
+	    MIXTRAL "ep=8 global-batch=8 seq-len=512",
+	};
+	const p4d_gpu gpu = gpu_named("h100");
+	p4d_cost_passes_of_chunk p[2];
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		const p4d_layout l = layout_of(flags[i], 1, 8);
+		p4d_cost__pass(&l, &gpu, 0, 0, &p[i]);
+		const double all = p[i].forward + p[i].backward_input + p[i].backward_weight;
+		const double parts = p[i].gemm + p[i].attention + p[i].memory_bound + p[i].tensor_comm +
+				     p[i].context_comm + p[i].host + p[i].recompute + p[i].data_comm;
+		assert_true(fabs(parts - all) < 1e-9 * all);
+	}
+	assert_true(p[0].data_comm > 2 * p[1].data_comm);
+	assert_true(p[0].tensor_comm == 0 && p[1].tensor_comm > 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(gathers_are_exposed),
-	    cmocka_unit_test(faster_parts_are_not_slower),
-	    cmocka_unit_test(more_work_takes_longer),
-	    cmocka_unit_test(overlaps_hide_communication),
-	    cmocka_unit_test(overlaps_that_are_none),
-	    cmocka_unit_test(a_domain_of_several_nodes),
-	    cmocka_unit_test(launches_take_time),
-	    cmocka_unit_test(small_heads_attend_slowly),
-	    cmocka_unit_test(the_slowest_gpu_sets_the_pace),
+	    cmocka_unit_test(gathers_are_exposed),         cmocka_unit_test(experts_are_gathered),
+	    cmocka_unit_test(faster_parts_are_not_slower), cmocka_unit_test(more_work_takes_longer),
+	    cmocka_unit_test(overlaps_hide_communication), cmocka_unit_test(overlaps_that_are_none),
+	    cmocka_unit_test(a_domain_of_several_nodes),   cmocka_unit_test(launches_take_time),
+	    cmocka_unit_test(small_heads_attend_slowly),   cmocka_unit_test(the_slowest_gpu_sets_the_pace),
 	    cmocka_unit_test(vocabulary_parallelism_pays),
 	};
 	return cmocka_run_group_tests(tests, load_gpus, NULL);
