@@ -105,7 +105,9 @@ static unit layer_of(const p4d_layout *l, const p4d_torch_sizes *z, bool sparse)
 	fsdp_group *own = &u.group[0], *of_experts = &u.group[u.groups - 1];
 
 	own->ranks = (int64_t)z->shards;
-	of_experts->ranks = (int64_t)(u.groups > 1 ? z->shards / l->ep : z->shards);
+	of_experts->ranks = (int64_t)(u.groups > 1 && z->shards > l->ep ? z->shards / l->ep
+				      : u.groups > 1                    ? 1
+									: z->shards);
 	add_attention(own, l);
 	add(own, h, 2); /* norms */
 	if (f) {

@@ -50,7 +50,9 @@ static inline uint64_t p4d_expert_shards(const p4d_layout *layout)
 	if (!layout->optimizer_sharding || layout->ep == 1)
 		return p4d_optimizer_shards(layout);
 	/* FSDP: of those that share a model */
-	return layout->shard_degree ? layout->shard_degree / layout->ep : layout->expert_dp;
+	return layout->shard_degree >= layout->ep ? layout->shard_degree / layout->ep
+	       : layout->expert_dp                ? layout->expert_dp
+						  : 1;
 }
 
 /*

@@ -296,7 +296,10 @@ static int check_types(const p4d_request *r, const p4d_layout *l, p4d_error *err
 
 static bool ep_works(const p4d_layout *l, uint64_t ep)
 {
-	return l->experts % ep == 0 && l->dp * l->cp * l->tp % (ep * l->etp) == 0;
+	/* with FSDP among those that share a model */
+	const bool shared = !l->shard_degree || l->shard_degree % ep == 0;
+
+	return shared && l->experts % ep == 0 && l->dp * l->cp * l->tp % (ep * l->etp) == 0;
 }
 
 static bool etp_works(const p4d_layout *l, uint64_t etp)

@@ -66,6 +66,8 @@ static void numbers_that_work(void **state)
 	    {"framework=ddp ep=2", "ep=2: with transformers' modules", "", P4D_E_VALUE},
 	    {"framework=fsdp ep=3", "ep=3 does not divide the 8 experts", "ep can be 1, 2, 4, 8",
 	     P4D_E_EXPERTS},
+	    {"framework=fsdp shard-degree=4 ep=8", "ep=8 does not divide", "ep can be 1, 2, 4",
+	     P4D_E_EXPERTS},
 	    {"framework=fsdp tp=2", "tp=2: with torchtitan p4d models experts", "", P4D_E_VALUE},
 	    {"framework=fsdp etp=2", "etp=2: with FSDP p4d models whole experts", "", P4D_E_VALUE},
 	    {"framework=fsdp expert-capacity=1", "models experts without a capacity", "", P4D_E_UNMODELLED},
