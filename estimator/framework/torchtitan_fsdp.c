@@ -338,6 +338,15 @@ static int64_t angles_of(const p4d_layout *l)
 void p4d_torchtitan__sparse_rows(p4d_rows *rows, p4d_torch_sizes *z)
 {
 	const p4d_layout *l = rows->layout;
+
+	/* sizes of which no product of a few can pass 62 bits */
+	if (p4d_size_of_model(l) >> 46 || l->seq_len > 1u << 27 ||
+	    (p4d_wide)l->micro_batch * l->seq_len *
+		    (l->vocab + l->ffn + l->experts_per_token * (l->hidden + 2 * l->expert_ffn)) >>
+		54) {
+		rows->overflow = true;
+		return;
+	}
 	const unit layer[2] = {layer_of(l, z, false), layer_of(l, z, l->experts > 0)};
 	const int64_t share = share_of_model(rows, z, layer);
 	p4d_tape tape;
