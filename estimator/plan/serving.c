@@ -290,8 +290,8 @@ int p4d_serving_estimate(const p4d_request *r, const p4d_gpu *gpu, uint64_t worl
 	s.profile_bytes = (uint64_t)profile;
 	s.sequence_bytes = (uint64_t)sequence;
 	const uint64_t before = outside ? CONTEXT_BYTES + (l.tp * l.pp > 1 ? NCCL_BYTES : 0) : 0;
-	s.budget_bytes =
-	    (uint64_t)(p4d_request_real(r, P4D_GPU_UTILIZATION) * (double)(s.capacity_bytes - before));
+	const uint64_t room = s.capacity_bytes > before ? s.capacity_bytes - before : 0;
+	s.budget_bytes = (uint64_t)(p4d_request_real(r, P4D_GPU_UTILIZATION) * (double)room);
 	const uint64_t taken = s.weights_bytes + (outside ? 0 : s.profile_bytes);
 	s.available_bytes = taken < s.budget_bytes ? s.budget_bytes - taken : 0;
 	s.sequences = s.available_bytes / s.sequence_bytes;

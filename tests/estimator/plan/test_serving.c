@@ -160,6 +160,9 @@ static void engines(void **state)
 	assert_int_equal(sglang.budget_bytes, (uint64_t)(0.9 * (84932804608.0 - (1 << 29))));
 	assert_int_equal(sglang.available_bytes, sglang.budget_bytes - sglang.weights_bytes);
 	assert_int_equal(vllm.available_bytes, vllm.budget_bytes - vllm.weights_bytes - vllm.profile_bytes);
+	/* which may be more than a slice of a GPU has */
+	const p4d_gpu slice = {.name = "slice", .usable_bytes = 1 << 28, .sm = 90};
+	assert_int_equal(serve("model=qwen3-8b engine=sglang", &slice, 1).budget_bytes, 0);
 	assert_int_equal(p4d_serving_estimate(&encoder, &h100, 1, &s, &err), -1);
 	assert_int_equal(err.code, P4D_E_VALUE);
 }
