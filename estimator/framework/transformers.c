@@ -82,21 +82,33 @@ static void to_bucket(step *s, uint64_t parameters)
 	s->computed += parameters;
 }
 
-/* A layer's matrices, from the last one on: of its feed-forward part, or of attention. */
-static void matrices_to_bucket(step *s, bool sparse, bool of_attention)
+/* Elements of a layer's matrices, from the last one on: of its feed-forward part, or of attention. */
+typedef struct matrices {
+	size_t count;
+	uint64_t elements[P4D_TRANSFORMERS_LINEARS + 3];
+} matrices;
+
+static matrices matrices_of(const p4d_layout *l, bool sparse, bool of_attention)
 {
 	enum { ATTENTION = P4D_TARGET_ATTENTION };
-	const p4d_layout *l = s->writer.layout;
 	p4d_transformers_linear linears[P4D_TRANSFORMERS_LINEARS];
+	matrices m = {.count = 0};
 
 	for (size_t i = p4d_transformers__linears(l, sparse, linears); i-- > 0;)
 		if (!(linears[i].target & ATTENTION) != of_attention)
-			to_bucket(s, linears[i].in * linears[i].out);
+			m.elements[m.count++] = linears[i].in * linears[i].out;
 	if (!sparse || of_attention)
-		return;
-	to_bucket(s, l->experts * l->expert_ffn * l->hidden);
-	to_bucket(s, l->experts * l->expert_ffn * l->hidden * 2);
-	to_bucket(s, l->experts * l->hidden);
+		return m;
+	m.elements[m.count++] = l->experts * l->expert_ffn * l->hidden;
+	m.elements[m.count++] = l->experts * l->expert_ffn * l->hidden * 2;
+	m.elements[m.count++] = l->experts * l->hidden;
+	return m;
+}
+
+static void matrices_to_bucket(step *s, const matrices *m)
+{
+	for (size_t i = 0; s->share && i < m->count; i++)
+		to_bucket(s, m->elements[i]);
 }
 
 p4d_transformers_passes p4d_transformers__passes_of(step *s, bool sparse)
@@ -120,14 +132,18 @@ static void play(step *s)
 	const bool begins = p4d_transformers__sparse(l, 0);
 	p4d_tape_pass first, pass;
 	p4d_transformers_passes of[2] = {0};
+	matrices attention[2], feed_forward[2]; /* by whether the layer has experts */
 
 	w->tape = &tape;
 	s->now.live += (int64_t)inputs(w) + (int64_t)(w->tokens * l->hidden * w->between);
 	if (l->architecture->kind == P4D_ENCODER) /* a norm's input, a mask of dropout and its input */
 		s->now.live += (int64_t)(w->tokens * l->hidden * (w->between + 1));
 	for (int sparse = 0; sparse < 2; sparse++)
-		if (p4d_transformers__has(l, sparse))
+		if (p4d_transformers__has(l, sparse)) {
 			of[sparse] = p4d_transformers__passes_of(s, sparse);
+			attention[sparse] = matrices_of(l, sparse, true);
+			feed_forward[sparse] = matrices_of(l, sparse, false);
+		}
 	w->sparse = begins;
 	p4d_transformers__layer(w, all_need);
 	first = p4d_tape_forward(&tape, !s->again, false, s->again);
@@ -164,9 +180,9 @@ static void play(step *s)
 			p4d_transformers__bring_back(s, i ? of[sparse].forward : first);
 		if (s->again)
 			go(s, &s->backward, of[sparse].again);
-		matrices_to_bucket(s, sparse, false);
+		matrices_to_bucket(s, &feed_forward[sparse]);
 		go(s, &s->backward, of[sparse].back);
-		matrices_to_bucket(s, sparse, true);
+		matrices_to_bucket(s, &attention[sparse]);
 	}
 	if (!w->trains)
 		return;

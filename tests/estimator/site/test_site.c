@@ -396,7 +396,7 @@ static void defaults_of_a_partition(void **state)
 	p4d_site_free(site);
 	refused("partition a { defaults { seqlen = 1 } }\nversion = 1\n", P4D_E_CONF_SYNTAX,
 		"p4d.conf:1: unknown plan option `seqlen` in `defaults`; nearest: seq_len, "
-		"max_num_seqs, sequence_parallel");
+		"document_len, max_num_seqs");
 	refused("partition a {\n defaults {\n tp = 0 } }\nversion = 1\n", P4D_E_CONF_RANGE,
 		"p4d.conf:3: --p4d-tp=0: not a whole number from 1 to 1024");
 	refused("partition a { defaults { tp = 1 }\n defaults { pp = 1 } }\nversion = 1\n",

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "cost/cost.h"
+#include "request/architecture.h"
 #include "run/step_log.h"
 
 static const p4d_flops on_gpu = {.model = 4e14, .full_attention = 5e14, .peak = 1e15};
@@ -109,7 +110,8 @@ static void test_text(void **state)
 
 static void test_flops(void **state)
 {
-	p4d_layout l = {.layers = 2,
+	p4d_layout l = {.architecture = &p4d_architectures[P4D_ARCHITECTURE_LLAMA],
+			.layers = 2,
 			.hidden = 64,
 			.ffn = 128,
 			.heads = 4,
