@@ -3,11 +3,11 @@
 # An architecture p4d has no formula for is named, and passes with a warning by default.
 . "${0%/*}/lib.sh"
 
-printf '{"architectures": ["DbrxForCausalLM"], "hidden_size": 4096, "num_local_experts": 8}' >config.json
+printf '{"architectures": ["RwkvForCausalLM"], "hidden_size": 4096, "num_local_experts": 8}' >config.json
 run sbatch -H $node --p4d-model="$work/config.json" --p4d-tp=8 job.sh
 accepted
 says "p4d: [P4D009]"
-says "Dbrx"
+says "Rwkv"
 
 # so is a program that p4d knows by name only, and one that the user names
 printf '#!/bin/sh\nsrun python MaxText/train.py\n' >maxtext.sh
