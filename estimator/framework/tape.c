@@ -83,11 +83,30 @@ static player started(const p4d_tape *t, bool save)
 	return p;
 }
 
+/* Storages by the operation after which Python has forgotten them; -1: no further one. */
+typedef struct endings {
+	short first[P4D_TAPE_OPERATIONS], next[P4D_TAPE_VALUES];
+} endings;
+
+static void list_endings(const player *p, endings *e)
+{
+	const p4d_tape *t = p->tape;
+
+	memset(e->first, -1, t->operations * sizeof(*e->first));
+	for (unsigned v = 1; v < t->values; v++)
+		if (t->value[v].storage == (short)v && p->until[v] >= 0) {
+			e->next[v] = e->first[p->until[v]];
+			e->first[p->until[v]] = (short)v;
+		}
+}
+
 p4d_tape_pass p4d_tape_forward(const p4d_tape *t, bool save, bool again, bool keep_input)
 {
 	player p = started(t, save);
 	unsigned end = t->operations;
+	endings forgotten;
 
+	list_endings(&p, &forgotten);
 	while (again && end && !saves(&t->operation[end - 1]))
 		end--;
 	for (unsigned i = 0; i < end; i++) {
@@ -100,18 +119,15 @@ p4d_tape_pass p4d_tape_forward(const p4d_tape *t, bool save, bool again, bool ke
 			p.live -= (int64_t)o->copy;
 		if (o->copy && o->cached && !save)
 			p.cached += (int64_t)o->copy;
-		for (unsigned v = 1; v < t->values; v++)
-			if (p.until[v] == (short)i && t->value[v].storage == (short)v && !p.saved[v] &&
-			    (i + 1 < t->operations ||
-			     v != (unsigned)t->value[o->out < 0 ? 0 : o->out].storage))
+		for (short v = forgotten.first[i]; v >= 0; v = forgotten.next[v])
+			if (!p.saved[v] &&
+			    (i + 1 < t->operations || v != t->value[o->out < 0 ? 0 : o->out].storage))
 				p.live -= (int64_t)t->value[v].bytes;
 	}
 	/* what an early end leaves behind */
-	for (unsigned v = 1; end < t->operations && v < t->values; v++) {
-		bool made = false;
-		for (unsigned i = 0; i < end; i++)
-			made = made || t->operation[i].out == (short)v;
-		if (made && p.until[v] >= (short)end && t->value[v].storage == (short)v && !p.saved[v])
+	for (unsigned i = 0; end < t->operations && i < end; i++) {
+		const short v = t->operation[i].out;
+		if (v > 0 && p.until[v] >= (short)end && t->value[v].storage == v && !p.saved[v])
 			p.live -= (int64_t)t->value[v].bytes;
 	}
 	if (!keep_input && !p.saved[0])

@@ -107,7 +107,8 @@ static units units_of(const p4d_tape_writer *w, uint64_t shards)
 	return u;
 }
 
-static void forward(fsdp *f, const units *u, bool all_need)
+/* of: of layers by kind; the first may need less. */
+static void forward(fsdp *f, const units *u, const p4d_transformers_passes of[2], bool all_need)
 {
 	p4d_transformers_step *s = f->s;
 	p4d_tape_writer *w = &s->writer;
@@ -119,17 +120,18 @@ static void forward(fsdp *f, const units *u, bool all_need)
 	s->now.live += (int64_t)(w->tokens * l->hidden * w->stream);
 	peek(f, &s->forward);
 	s->now.live -= l->tied ? 0 : u->table;
-	p4d_tape_pass before = {.cached = 0};
+	w->sparse = p4d_transformers__sparse(l, 0);
+	p4d_transformers__layer(w, all_need);
+	p4d_tape_pass pass = p4d_tape_forward(w->tape, !s->again, false, s->again);
 	for (uint64_t i = 0; i < l->layers; i++) {
-		w->sparse = p4d_transformers__sparse(l, i);
-		unshard(f, &s->forward, u->layer[w->sparse]);
-		p4d_transformers__layer(w, i || all_need);
-		const p4d_tape_pass pass = p4d_tape_forward(w->tape, !s->again, false, s->again);
+		const bool sparse = p4d_transformers__sparse(l, i);
+		const p4d_tape_pass before = pass;
+		unshard(f, &s->forward, u->layer[sparse]);
+		pass = i ? of[sparse].forward : pass;
 		go(s, &s->forward, pass);
 		if (i)
 			p4d_transformers__send_away(s, before);
-		before = pass;
-		s->now.live -= u->layer[w->sparse];
+		s->now.live -= u->layer[sparse];
 		s->now.live += i == 0 && s->again ? (int64_t)w->returned : 0;
 	}
 	s->now.live -= s->again ? (int64_t)w->returned : 0;
@@ -141,7 +143,7 @@ static void forward(fsdp *f, const units *u, bool all_need)
 	forget_gathered(f);
 }
 
-static void backward(fsdp *f, const units *u, bool all_need)
+static void backward(fsdp *f, const units *u, const p4d_transformers_passes of[2], bool all_need)
 {
 	p4d_transformers_step *s = f->s;
 	p4d_tape_writer *w = &s->writer;
@@ -153,10 +155,6 @@ static void backward(fsdp *f, const units *u, bool all_need)
 		reduce(f, u->table, u->of_table, u->of_table);
 	else if (w->trains && s->reduced)
 		s->now.gradients += u->table; /* until the embedding's is there */
-	p4d_transformers_passes of[2] = {0};
-	for (int sparse = 0; sparse < 2; sparse++)
-		if (p4d_transformers__has(l, sparse))
-			of[sparse] = p4d_transformers__passes_of(s, sparse);
 	for (uint64_t i = l->layers; i-- > 0;) {
 		const bool sparse = p4d_transformers__sparse(l, i);
 		const int64_t next = i         ? u->layer[p4d_transformers__sparse(l, i - 1)]
@@ -201,6 +199,10 @@ void p4d_transformers__play_fsdp(p4d_transformers_step *s, uint64_t shards)
 					  (w->layout->tied ? 1 : 2) * u.of_table
 				    : 0;
 	s->now = (p4d_transformers_moment){(int64_t)p4d_transformers__inputs(w), earlier};
-	forward(&f, &u, all_need);
-	backward(&f, &u, all_need);
+	p4d_transformers_passes of[2] = {0};
+	for (int sparse = 0; sparse < 2; sparse++)
+		if (p4d_transformers__has(w->layout, sparse))
+			of[sparse] = p4d_transformers__passes_of(s, sparse);
+	forward(&f, &u, of, all_need);
+	backward(&f, &u, of, all_need);
 }

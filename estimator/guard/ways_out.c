@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "guard/verdict.h"
 #include "request/defaults.h"
+#include "request/framework.h"
 
 enum { SHORTEST = 1024, PARTITIONS = 4 };
 
@@ -47,6 +48,7 @@ const char *p4d_way_text(const p4d_way *way, const char *prefix, char *buf, size
 static bool open_to(const p4d_request *asked, const p4d_way *way)
 {
 	return (!p4d_is_set(asked, way->option) || asked->value[way->option] != way->value) &&
+	       !p4d_framework_fixed_of(asked, way->option) &&
 	       (!way->sharded || asked->value[P4D_FRAMEWORK] == P4D_FRAMEWORK_DEEPSPEED) &&
 	       (way->option != P4D_FRAMEWORK || asked->value[P4D_FRAMEWORK] == P4D_FRAMEWORK_DDP);
 }
