@@ -20,7 +20,7 @@ here=$SOURCE/tests/cluster
 
 CLUSTER=$(mktemp -d "$("$here/cluster.sh" home)/p4d.XXXXXX") || exit 1
 trap 'unset LD_PRELOAD; "$here/cluster.sh" stop "$CLUSTER"' EXIT
-trap 'exit 130' INT TERM HUP
+trap 'exit 130' INT TERM HUP PIPE # PIPE: behind it is head
 "$here/cluster.sh" start --auth="$auth" --plugins="$plugins" --conf="$here/p4d.conf" \
 	--partition=strict --partition=warn --partition=observe --partition=off --partition=fixing \
 	--partition=frozen --partition=lenient "$CLUSTER" || {
