@@ -4,7 +4,7 @@
 
 # The longest is begun first.
 unit_tests = \
-	tests/estimator/search/test_search \
+	tests/estimator/search/test_search tests/estimator/search/test_search_budget \
 	tests/estimator/base/test_choice \
 	tests/estimator/base/test_file \
 	tests/estimator/base/test_json_text \
@@ -231,7 +231,7 @@ check_LTLIBRARIES += libp4dsupport.la
 libp4dsupport_la_SOURCES = \
 	tests/support/support.h tests/support/numbers.h tests/support/shapes.h tests/support/conf_file.h tests/support/durations.h tests/support/guarded_site.h \
 	tests/support/built_layout.h tests/support/site_text.h tests/support/estimates.h tests/support/job_sites.h tests/support/model_files.h tests/support/models.h tests/support/sbatch_words.h \
-	tests/support/cost_steps.h tests/support/comm_failures.h tests/support/plan_layouts.h tests/support/cost_gpus.h tests/support/token_files.h tests/support/checkpoint_ranks.h \
+	tests/support/cost_steps.h tests/support/comm_failures.h tests/support/plan_layouts.h tests/support/cost_gpus.h tests/support/search_space.h tests/support/token_files.h tests/support/checkpoint_ranks.h \
 	tests/support/forked.h tests/support/forked.c
 if HAVE_OPENBLAS
 check_LTLIBRARIES += libp4dtrainsupport.la
@@ -385,6 +385,7 @@ CLEANFILES += $(EXTRA_PROGRAMS)
 # make distcheck without the tests that calculate for long and read no files: it is about files.
 long_tests = $(cuda_tests) tests/runtime/device/test_cudnn_graphs tests/runtime/run/test_killed tests/runtime/comm/test_comm \
 	tests/runtime/comm/test_comm_device tests/runtime/comm/test_comm_failure tests/estimator/search/test_search \
+	tests/estimator/search/test_search_budget \
 	tests/runtime/trainer/test_trainer_layouts tests/runtime/trainer/test_trainer_transports
 distcheck-short:
 	$(MAKE) distcheck AM_MAKEFLAGS='TESTS="$(filter-out $(long_tests),$(TESTS))"'
