@@ -44,20 +44,26 @@ static struct json_object *json_value(const p4d_option_info *info, const char *t
 	return json_object_new_uint64(strtoull(text, NULL, 10));
 }
 
-/* Whether an option that was read is one of its framework's, as p4d models it. */
-static bool is_typed(const p4d_reading *r, p4d_option option)
+/* What decides which options the program's framework has. */
+static p4d_request framework_read(const p4d_reading *r)
 {
 	static const p4d_option kinds[] = {P4D_FRAMEWORK, P4D_MODEL_CODE};
 	p4d_request request = {.model = ""};
 
-	if (!r->value[option].file)
-		return false;
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
 		if (r->value[kinds[i]].file)
 			p4d_request_set(&request, kinds[i], r->value[kinds[i]].text, P4D_BY_SCRIPT, NULL);
+	return request;
+}
+
+/* Whether an option that was read is one of the framework's, as p4d models it. */
+static bool is_typed(const p4d_reading *r, const p4d_request *framework, p4d_option option)
+{
+	if (!r->value[option].file)
+		return false;
 	if (option == P4D_EVAL_MICRO_BATCH)
-		return !p4d_framework_of((int)request.value[P4D_FRAMEWORK])->no_eval_micro_batch;
-	return !r->by_default[option] || !p4d_framework_fixed_of(&request, option);
+		return !p4d_framework_of((int)framework->value[P4D_FRAMEWORK])->no_eval_micro_batch;
+	return !r->by_default[option] || !p4d_framework_fixed_of(framework, option);
 }
 
 /* The command that estimates what was read; "" for programs that p4d does not model. */
@@ -68,9 +74,10 @@ static const char *estimate_command(const p4d_reading *r, char *buf, size_t size
 
 	if (!r->reader || !r->value[P4D_FRAMEWORK].file || r->more_arguments)
 		return buf;
+	const p4d_request framework = framework_read(r);
 	p4d_text_add(&text, "p4d estimate");
 	for (int i = 0; i < (int)P4D_OPTIONS; i++)
-		if (is_typed(r, (p4d_option)i)) {
+		if (is_typed(r, &framework, (p4d_option)i)) {
 			if (strspn(r->value[i].text, plain) != strlen(r->value[i].text))
 				return buf[0] = '\0',
 				       buf; /* nothing that a shell would read otherwise is pasted */
