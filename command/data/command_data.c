@@ -28,7 +28,7 @@ const char p4d_data_options[] =
     "  --jsonl                     each line is a JSON object, its text a document\n"
     "  --field NAME                the member that holds it (text; input_ids with ids)\n"
     "  --vocab N                   with ids: tokens are 0 to N-1\n"
-    "  --end-token N|none          token after each document (the tokenizer's; with ids none)\n"
+    "  --end-token N|NAME|none     token after each document (the tokenizer's; with ids none)\n"
     "  --json                      print JSON, as described in p4d(1)\n"
     "\n"
     "A FILE of - is standard input.";
@@ -144,25 +144,36 @@ static int check_arguments(data *d, p4d_error *err)
 	return 0;
 }
 
+/* --end-token: a number or, where the tokenizer has names, one of them. */
+static int find_end(data *d, p4d_error *err)
+{
+	uint64_t number;
+
+	d->end = strcmp(d->end_text, "none") != 0 ? p4d_tokenizer_token(&d->tokenizer, d->end_text) : -1;
+	if (d->end >= 0 || !strcmp(d->end_text, "none"))
+		return 0;
+	if (!p4d_number_whole(d->end_text, 0, d->tokenizer.vocabulary - 1, &number))
+		return p4d_fail(err, P4D_E_VALUE,
+				"--end-token=%.64s: neither a number up to %" PRIu64
+				" nor the name of a token of %.200s",
+				d->end_text, d->tokenizer.vocabulary - 1, d->tokenizer_name);
+	d->end = (int32_t)number;
+	return 0;
+}
+
 static int open_tokenizer(data *d, p4d_error *err)
 {
-	uint64_t end;
 
 	d->tokenizer = (p4d_tokenizer){.vocabulary = d->vocabulary, .end = -1};
 	if (!d->ids && p4d_tokenizer_open(&d->tokenizer, d->tokenizer_name, err) < 0)
 		return -1;
 	d->end = d->tokenizer.end;
-	if (d->end_text && !strcmp(d->end_text, "none")) {
-		d->end = -1;
-	} else if (d->end_text) {
-		if (read_number("end-token", d->end_text, d->tokenizer.vocabulary - 1, &end, err) < 0)
-			return -1;
-		d->end = (int32_t)end;
-	} else if (d->end < 0 && !d->ids) {
-		p4d_fail(err, P4D_E_VALUE, "%.200s has no end-of-sentence token", d->tokenizer_name);
-		return p4d_fix(err, "--end-token N, or --end-token none");
-	}
-	return 0;
+	if (d->end_text)
+		return find_end(d, err);
+	if (d->end >= 0 || d->ids)
+		return 0;
+	p4d_fail(err, P4D_E_VALUE, "%.200s has no end-of-sentence token", d->tokenizer_name);
+	return p4d_fix(err, "--end-token N, or --end-token none");
 }
 
 /* Bytes of all inputs; 0 when one is unknown. */

@@ -56,10 +56,20 @@ try {
 	return nullptr;
 }
 
+int32_t token(void *opaque, const char *name)
+try {
+	const auto &processor = static_cast<model_and_ids *>(opaque)->processor;
+	const int id = processor.PieceToId(name); /* that of the unknown piece for what is none */
+
+	return processor.IdToPiece(id) == name ? id : -1;
+} catch (const std::exception &) {
+	return -1;
+}
+
 void close_model(void *opaque)
 {
 	delete static_cast<model_and_ids *>(opaque);
 }
 } // namespace
 
-extern "C" const p4d_sentencepiece p4d_sentencepiece__calls = {open_model, encode, close_model};
+extern "C" const p4d_sentencepiece p4d_sentencepiece__calls = {open_model, encode, token, close_model};

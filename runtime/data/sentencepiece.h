@@ -19,6 +19,7 @@ typedef struct p4d_sentencepiece {
 	/* tokens valid until the next call with this model; never NULL on success */
 	const int32_t *(*encode)(void *model, const char *text, size_t length, size_t *count, char *why,
 				 size_t size);
+	int32_t (*token)(void *model, const char *name); /* of a piece; -1: there is none */
 	void (*close)(void *model);
 } p4d_sentencepiece;
 

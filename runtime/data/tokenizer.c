@@ -63,6 +63,11 @@ void p4d_tokenizer_close(p4d_tokenizer *tokenizer)
 	*tokenizer = (p4d_tokenizer){0};
 }
 
+int32_t p4d_tokenizer_token(const p4d_tokenizer *tokenizer, const char *name)
+{
+	return tokenizer->model ? tokenizer->sentencepiece->token(tokenizer->model, name) : -1;
+}
+
 static int encode_bytes(const char *text, size_t length, p4d_token_sink sink, void *context, p4d_error *err)
 {
 	int32_t tokens[CHUNK];

@@ -27,6 +27,9 @@ typedef int (*p4d_token_sink)(void *context, const int32_t *tokens, uint64_t cou
 int p4d_tokenizer_open(p4d_tokenizer *tokenizer, const char *name, p4d_error *err);
 void p4d_tokenizer_close(p4d_tokenizer *tokenizer);
 
+/* The token of that name, "<|im_end|>" for instance; -1: there is none. */
+int32_t p4d_tokenizer_token(const p4d_tokenizer *tokenizer, const char *name);
+
 /* Encodes a whole document, without the token that ends it. Errors: those of the sink, VALUE, NO_MEMORY. */
 int p4d_tokenizer_encode(const p4d_tokenizer *tokenizer, const char *text, size_t length, p4d_token_sink sink,
 			 void *context, p4d_error *err);

@@ -95,7 +95,7 @@ exits 1 p4d data -o out --field x one
 refused P4D001 p4d data -o out --toknizer bytes one
 says "--toknizer"
 exits 5 p4d data -o out --end-token 257 one
-says "--end-token=257: not a whole number up to 256"
+says "--end-token=257: neither a number up to 256 nor the name of a token of bytes"
 exits 5 p4d data -o out --tokenizer tokenizer.json one
 says "Hugging Face tokenizers cannot be read" "--tokenizer ids"
 exits 3 p4d data -o out --tokenizer nowhere.model one
@@ -157,6 +157,10 @@ if [ -f "$P4D_TEST_BUILDDIR/.libs/libp4d-sentencepiece.so" ]; then
 		prints "1 document, " "of a vocabulary of 500 (uint16)"
 		[ "$(numbers new.bin u2)" = " $(spm_encode --model=spm.model --output_format=id <line) 2" ] ||
 			fail "another tokenization than spm_encode's: $(numbers new.bin u2)"
+		exits 0 p4d data --tokenizer spm.model --end-token '<s>' --split-lines -o new line
+		case $(numbers new.bin u2) in *' 1') ;; *) fail "<s> does not end it: $(numbers new.bin u2)" ;; esac
+		exits 5 p4d data --tokenizer spm.model --end-token '<eos>' -o new line
+		says "neither a number up to 499 nor the name of a token of spm.model"
 	fi
 fi
 exit 0
