@@ -178,28 +178,38 @@ static void walk(p4d_read_context *c, const config_text *from, const p4d_config_
 		}
 }
 
-static bool of_other_file(const p4d_reader *reader, const char *name)
+/* What the names in a reader's files begin with; NULL after the last. */
+static void find_prefixes(const p4d_reader *reader, const char *prefix[CONFIG_FILES + 1])
 {
+	size_t count = 0;
+
 	for (int i = 0; i < P4D_READ_TABLES && reader->arguments[i]; i++)
 		for (const p4d_read_argument *a = reader->arguments[i]; a->name; a++)
-			if (p4d_reader__is_file(a) && *a->value &&
-			    !strncmp(name + 2, a->value, strlen(a->value)))
-				return true;
-	return false;
+			if (p4d_reader__is_file(a) && *a->value && count < CONFIG_FILES)
+				prefix[count++] = a->value;
+	prefix[count] = NULL;
+}
+
+static bool begins_with_one(const char *name, const char *const *prefix)
+{
+	while (*prefix && strncmp(name, *prefix, strlen(*prefix)) != 0)
+		prefix++;
+	return *prefix;
 }
 
 /* What a file that is not read may say: all that its names stand for, but for those of other files. */
 static void lose(p4d_reading *r, const char *prefix)
 {
 	const size_t length = strlen(prefix);
+	const char *others[CONFIG_FILES + 1] = {NULL};
 
 	r->more_arguments = true;
+	if (!length)
+		find_prefixes(r->reader, others);
 	for (int i = 0; i < P4D_READ_TABLES && r->reader->arguments[i]; i++)
 		for (const p4d_read_argument *a = r->reader->arguments[i]; a->name; a++) {
 			if (a->what < 0 || strncmp(a->name, "--", 2) != 0 ||
-			    strncmp(a->name + 2, prefix, length) != 0)
-				continue;
-			if (!length && of_other_file(r->reader, a->name))
+			    strncmp(a->name + 2, prefix, length) != 0 || begins_with_one(a->name + 2, others))
 				continue;
 			*p4d_reader__slot(r, a->what) = (p4d_read_value){.unknown = true};
 			if (a->what < (int)P4D_OPTIONS)

@@ -22,6 +22,8 @@ static bool looking_at(const p4d_shell_source *s, const char *word)
 {
 	size_t length = strlen(word);
 
+	if (p4d_shell__peek(s, 0) != *word)
+		return false; /* most are not */
 	return s->at <= s->length && s->length - s->at >= length && !memcmp(s->text + s->at, word, length) &&
 	       (p4d_shell__ends_word(p4d_shell__peek(s, length)) || word[0] == '(' || word[0] == ';');
 }
