@@ -37,6 +37,7 @@ unit_tests = \
 	tests/estimator/schedule/test_schedule_kinds \
 	tests/estimator/schedule/test_schedule_slots \
 	tests/estimator/plan/test_cudnn_workspace \
+	tests/estimator/plan/test_hostile_sizes \
 	tests/estimator/plan/test_optimizer \
 	tests/estimator/plan/test_plan \
 	tests/estimator/plan/test_plan_line \

@@ -52,17 +52,15 @@ static p4d_wide forward_of_experts(const p4d_layout *l, const p4d_megatron_sizes
 	const p4d_wide held = t.permuted + (variable ? t.received : 0) + (fp8 ? t.gathered : 0);
 	const p4d_wide second = /* the second product's input as it is and as copies, and its result */
 	    fp8 ? t.gathered * (z->h + 2 * (p4d_wide)(l->expert_ffn / l->etp)) : 0;
-	const p4d_wide results =
-	    copied ? (p4d_wide)t.gathered * (t.sorted ? 2 : 1) + (l->etp > 1 ? t.received : 0)
-		   : (p4d_wide)t.gathered + t.received;
-	const p4d_wide back = t.received + (p4d_wide)(!t.exchanged ? 0 : copied ? t.permuted : t.own);
+	const p4d_wide results = copied ? t.gathered * (t.sorted ? 2 : 1) + (l->etp > 1 ? t.received : 0)
+					: t.gathered + t.received;
+	const p4d_wide back = t.received + (!t.exchanged ? 0 : copied ? t.permuted : t.own);
 	/* what will be dropped is there until its product is over, or the layer */
 	const p4d_wide activation =
 	    again(l, P4D_MODULE_MOE_ACTIVATION) ? t.gathered * (z->h + l->expert_ffn / l->etp) : 0;
 
 	/* all tokens' scores of all experts */
-	const p4d_wide scores =
-	    l->dispatcher == P4D_ALL_GATHER && t.exchanged ? (p4d_wide)t.received * l->experts : 0;
+	const p4d_wide scores = l->dispatcher == P4D_ALL_GATHER && t.exchanged ? t.received * l->experts : 0;
 
 	return scores +
 	       (held + (l->shared_ffn && !l->shared_overlap ? z->own : 0) +
@@ -87,7 +85,7 @@ static p4d_wide backward_of_experts(const p4d_layout *l, const p4d_megatron_size
 	if (l->dispatcher != P4D_ALL_TO_ALL)
 		widest = most(widest, (g + t.received) * h);
 	else if (t.exchanged)
-		widest = most(widest, ((p4d_wide)t.permuted + t.received) * h);
+		widest = most(widest, (t.permuted + t.received) * h);
 	if (t.sorted)
 		widest = most(widest, 2 * g * h);
 	return widest;
@@ -115,8 +113,7 @@ p4d_wide p4d_megatron__saved_by_experts(const p4d_layout *l, const p4d_megatron_
 {
 	if (again(l, P4D_MODULE_MOE))
 		return 0;
-	return (p4d_wide)p4d_routed_of(l, z->own).gathered *
-		   (p4d_megatron__fp8_kept(l, z->h) + of_activation(l)) +
+	return p4d_routed_of(l, z->own).gathered * (p4d_megatron__fp8_kept(l, z->h) + of_activation(l)) +
 	       (p4d_wide)z->tokens * of_shared(l);
 }
 
@@ -307,21 +304,18 @@ static void keep_attention(const stored *p, const p4d_megatron_sizes *z, uint64_
  */
 static p4d_wide of_router(const p4d_layout *l, const p4d_routed *t)
 {
-	const p4d_wide scores = (p4d_wide)t->own * l->experts,
-		       chosen = (p4d_wide)t->own * l->experts_per_token;
-	const p4d_wide here = (p4d_wide)t->received * (l->experts / l->ep),
-		       dropped = l->capacity > 0 ? 3 * scores : 0;
+	const p4d_wide scores = t->own * l->experts, chosen = t->own * l->experts_per_token;
+	const p4d_wide here = t->received * (l->experts / l->ep), dropped = l->capacity > 0 ? 3 * scores : 0;
 
 	switch (l->dispatcher) {
 	case P4D_ALL_GATHER:
-		return 4 * scores + 4 * here + 12 * chosen + (p4d_wide)t->gathered * 10 + dropped;
+		return 4 * scores + 4 * here + 12 * chosen + t->gathered * 10 + dropped;
 	case P4D_DEEPEP:
-		return 4 * scores + 26 * chosen + 10 * here +
-		       (p4d_wide)t->received * l->experts_per_token * 12 + (p4d_wide)t->gathered * 12 +
-		       dropped;
+		return 4 * scores + 26 * chosen + 10 * here + t->received * l->experts_per_token * 12 +
+		       t->gathered * 12 + dropped;
 	default:
-		return 10 * scores + 12 * chosen + (p4d_wide)t->permuted * (l->padded ? 16 : 8) +
-		       (p4d_wide)t->gathered * 2 + dropped;
+		return 10 * scores + 12 * chosen + t->permuted * (l->padded ? 16 : 8) + t->gathered * 2 +
+		       dropped;
 	}
 }
 
@@ -333,7 +327,7 @@ static void keep_experts(const stored *p, const p4d_megatron_sizes *z, uint64_t 
 
 	keep(p, "layer.router", ALONG, P4D_DT_BYTES, n, of_router(l, &t));
 	keep(p, "layer.expert_input", ALONG, dtype, n, t.gathered * p4d_megatron__fp8_kept(l, z->h));
-	keep(p, "layer.expert_ffn", ALONG, dtype, n, (p4d_wide)t.gathered * of_activation(l));
+	keep(p, "layer.expert_ffn", ALONG, dtype, n, t.gathered * of_activation(l));
 	/* beside the exchange they gather their input before their product, which saves it */
 	keep(p, "layer.shared_input", "cp", dtype, n,
 	     l->shared_overlap && z->gathers ? (p4d_wide)z->tokens * z->h : 0);
@@ -466,7 +460,7 @@ static void add_exchange(p4d_rows *rows, const p4d_megatron_sizes *z)
 		       nodes = ranks / NVLINK_RANKS;
 	const p4d_wide token = 2 * z->h + OF_TOKEN;
 	const p4d_wide head = rows->last && z->gathers ? (p4d_wide)z->tokens * z->h : 0;
-	const p4d_wide gathered = (p4d_wide)t.received * z->h;
+	const p4d_wide gathered = t.received * z->h;
 
 	if (l->dispatcher == P4D_ALL_GATHER && t.exchanged && gathered > head) {
 		rows->overflow = rows->overflow || gathered >> 62;

@@ -29,7 +29,7 @@ p4d_megatron_sizes p4d_framework__megatron_sizes(const p4d_layout *l, uint64_t m
 	z.outputs =
 	    (l->cp_comm == P4D_CP_P2P && l->cp_heads == 1) || p4d_megatron__fp8_saves_output(l) ? 1 : 2;
 	if (p4d_megatron__fp8(l)) { /* of the halves, both are kept in 16 bits */
-		z.product += (p4d_megatron__fp8_bytes(l, z.F) + 1) / 2 - z.F;
+		z.product -= z.F - (p4d_megatron__fp8_bytes(l, z.F) + 1) / 2;
 		z.norm = (p4d_megatron__fp8_bytes(l, z.h) + 1) / 2;
 	}
 	z.ffn = (p4d_wide)z.tokens * (z.up + z.product) + (p4d_wide)z.own * (z.h + z.norm);

@@ -237,14 +237,15 @@ static p4d_tape_tensor routed(p4d_tape_writer *w, p4d_tape_tensor x, p4d_tape_te
 {
 	const p4d_layout *l = w->layout;
 	const p4d_routed t = p4d_routed_of(l, w->tokens);
-	const uint64_t h = l->hidden, F = l->expert_ffn;
-	const p4d_tape_tensor own = rows_of(w, scores, t.permuted, 1);
-	const p4d_tape_tensor copies = rows_of(w, x, t.permuted, h);
+	const uint64_t h = l->hidden, F = l->expert_ffn, permuted = (uint64_t)t.permuted,
+		       received = (uint64_t)t.received;
+	const p4d_tape_tensor own = rows_of(w, scores, permuted, 1);
+	const p4d_tape_tensor copies = rows_of(w, x, permuted, h);
 	p4d_tape_tensor in = copies;
 
 	if (l->ep > 1) {
-		in = exchanged(w, copies, t.received * h);
-		in = rows_of(w, in, t.received, h);
+		in = exchanged(w, copies, received * h);
+		in = rows_of(w, in, received, h);
 	}
 	hold(w, copies);
 	const p4d_tape_tensor gate = map(w, grouped(w, in, h, F), true, false);

@@ -339,11 +339,7 @@ void p4d_torchtitan__sparse_rows(p4d_rows *rows, p4d_torch_sizes *z)
 {
 	const p4d_layout *l = rows->layout;
 
-	/* sizes of which no product of a few can pass 62 bits */
-	if (p4d_size_of_model(l) >> 46 || l->seq_len > 1u << 27 ||
-	    (p4d_wide)l->micro_batch * l->seq_len *
-		    (l->vocab + l->ffn + l->experts_per_token * (l->hidden + 2 * l->expert_ffn)) >>
-		54) {
+	if (!p4d_transformers__countable(l)) {
 		rows->overflow = true;
 		return;
 	}

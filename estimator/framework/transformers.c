@@ -368,11 +368,7 @@ static void write(p4d_rows *rows, const p4d_torch_sizes *z, p4d_torch_layer *lay
 	const unsigned element = full ? z->param : l->adapter_fp32 ? 4 : 2;
 
 	(void)layer;
-	/* sizes of which no product of a few can pass 62 bits */
-	if (p4d_size_of_model(l) >> 48 || l->seq_len > 1u << 27 ||
-	    (p4d_wide)l->micro_batch * l->seq_len *
-		    (l->vocab + l->ffn + l->experts_per_token * (l->hidden + 2 * l->expert_ffn)) >>
-		56) {
+	if (!p4d_transformers__countable(l)) {
 		rows->overflow = true;
 		return;
 	}

@@ -156,8 +156,12 @@ static inline bool p4d_transformers__has(const p4d_layout *l, bool sparse)
 
 uint64_t p4d_transformers__inputs(const p4d_tape_writer *w);
 
+/* transformers_sizes.c. Whether sums of all that layers save, and of parameters with their states, are within
+ * 62 bits: what follows counts in int64_t. */
+bool p4d_transformers__countable(const p4d_layout *l);
+
 /*
- * transformers_sizes.c. Linear layers of a layer of a kind (sparse: it has experts, which are none, but for
+ * Linear layers of a layer of a kind (sparse: it has experts, which are none, but for
  * the shared ones), in the order of the forward pass; returns how many there are.
  */
 enum { P4D_TRANSFORMERS_LINEARS = 8 };

@@ -3,6 +3,24 @@
 #include "framework/transformers.h"
 #include "plan/optimizer.h"
 #include "request/model_size.h"
+#include "request/routing.h"
+
+bool p4d_transformers__countable(const p4d_layout *l)
+{
+	const p4d_wide tokens = (p4d_wide)l->micro_batch * (l->seq_len + 1);
+	const bool eager = !l->flash_attention || l->architecture->attention_cap;
+	const p4d_wide heads = (p4d_wide)l->heads * (l->head_dim + l->rope_dim + l->v_dim) +
+			       2 * (p4d_wide)l->kv_heads * l->head_dim;
+	p4d_wide columns = (p4d_wide)l->vocab + l->hidden + l->ffn + l->shared_ffn + heads + l->lora_rank;
+
+	if (eager || l->micro_batch > 1) /* scores, or the mask */
+		columns += (eager ? l->heads : 1) * (p4d_wide)l->seq_len;
+	p4d_wide all = tokens * columns;
+	if (l->experts)
+		all += tokens * l->experts + p4d_routed_of(l, l->micro_batch * l->seq_len).gathered *
+						 (l->hidden + 2 * (p4d_wide)l->expert_ffn);
+	return !(p4d_size_of_model(l) >> 46) && !(all * l->layers >> 52);
+}
 
 size_t p4d_transformers__linears(const p4d_layout *l, bool sparse,
 				 p4d_transformers_linear linears[P4D_TRANSFORMERS_LINEARS])

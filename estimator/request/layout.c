@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "request/architecture.h"
 #include "request/framework.h"
+#include "request/layers.h"
 #include "request/layout_internal.h"
 
 const p4d_option p4d_layout_options[P4D_LAYOUT_OPTIONS] = {
@@ -227,7 +228,7 @@ int p4d_layout_check_complete(const p4d_request *r, p4d_error *err)
 			    err, info->where & P4D_WHERE_MODEL ? P4D_E_INCOMPLETE_MODEL : P4D_E_PLAN_SYNTAX,
 			    "%s is not set", info->name);
 	}
-	return 0;
+	return p4d_layers_check(r, err); /* of a plan that was written by hand nobody did */
 }
 
 int p4d_layout_derive(const p4d_request *request, p4d_layout *l, p4d_error *err)

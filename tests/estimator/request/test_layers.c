@@ -153,6 +153,23 @@ static void what_megatron_has(void **state)
 	}
 }
 
+/* A plan line is complete, and whoever wrote it by hand resolved no model. */
+static void a_pattern_of_no_model(void **state)
+{
+	p4d_request r = {0};
+	p4d_error err = {0};
+	p4d_layout l;
+
+	(void)state;
+	set_all(&r, "model=nemotron-h-8b framework=megatron");
+	assert_int_equal(p4d_model_resolve(&r, NULL, NULL, &err), 0);
+	p4d_request_complete(&r, 0, 8);
+	assert_int_equal(p4d_layout_build(&r, 1, 8, &l, &err), 0);
+	set_all(&r, "layer-pattern=ME");
+	assert_int_equal(p4d_layout_build(&r, 1, 8, &l, &err), -1);
+	assert_string_equal(err.text, "layer-pattern has experts, the model has none");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -160,6 +177,7 @@ int main(void)
 	    cmocka_unit_test(letters),
 	    cmocka_unit_test(what_is_missing),
 	    cmocka_unit_test(what_megatron_has),
+	    cmocka_unit_test(a_pattern_of_no_model),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
