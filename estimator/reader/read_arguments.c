@@ -159,7 +159,7 @@ static void take_word(p4d_read_context *c, const p4d_read_argument *a, argument_
 		p4d_reader__unknown(c->reading,
 				    a->what < (int)P4D_OPTIONS
 					? p4d_request_option_info((p4d_option)a->what)->name
-					: w->name + 2,
+					: w->name + strspn(w->name, "-"),
 				    "%s with several values is not modelled", w->name);
 	}
 }

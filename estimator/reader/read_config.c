@@ -42,6 +42,7 @@ static bool write_out(config_text *t)
 		*at++ = (char)(0x80 | (code >> 6 & 0x3f));
 		*at++ = (char)(0x80 | (code & 0x3f));
 	}
+	*at = '\0';
 	t->text = t->made;
 	t->length = (size_t)(at - t->made);
 	return true;
@@ -220,6 +221,17 @@ static void lose(p4d_reading *r, const char *prefix)
 		}
 }
 
+/* A text without names: where it is not known, it may be any. */
+static void lose_unknown(p4d_read_context *c, const config_text *from, const char *prefix, const char *shown)
+{
+	const uint16_t unknown = unknown_in(from, from->text);
+
+	if (!unknown)
+		return;
+	p4d_reader__unknown(c->reading, "file", "%.60s: %s", shown, p4d_shell_unknown(c->shell, unknown));
+	lose(c->reading, prefix);
+}
+
 /* Parses a text and takes its values. */
 static void read_text(p4d_read_context *c, const config_text *from, p4d_config_format format,
 		      const char *prefix, const char *shown)
@@ -238,7 +250,9 @@ static void read_text(p4d_read_context *c, const config_text *from, p4d_config_f
 		p4d_reader__unknown(c->reading, "file", "%.60s cannot be read: %.80s", shown, tree.why);
 	if (!known)
 		lose(c->reading, prefix);
-	else if (tree.root && tree.root->kind == P4D_CONFIG_MAP)
+	else if (!tree.root || tree.root->kind != P4D_CONFIG_MAP)
+		lose_unknown(c, from, prefix, shown);
+	else
 		walk(c, from, tree.root, name, (size_t)snprintf(name, sizeof(name), "--%s", prefix));
 	if (!c->values)
 		p4d_reader__unknown(c->reading, "file", "%.80s has too many values to read them all", shown);

@@ -126,7 +126,7 @@ bool p4d_reading_takes(const p4d_reading *r, const char *argument)
 static const char *name_of(const p4d_read_argument *a)
 {
 	return a->what >= 0 && a->what < (int)P4D_OPTIONS ? p4d_request_option_info((p4d_option)a->what)->name
-							  : a->name + (a->name[0] == '-' ? 2 : 0);
+							  : a->name + strspn(a->name, "-");
 }
 
 static bool is_one_of(const char *text, const char *const *words)

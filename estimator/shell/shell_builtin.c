@@ -37,6 +37,13 @@ void p4d_shell__declare(p4d_shell *sh, const p4d_value *words, size_t count, p4d
 	}
 }
 
+/* export $(...): of what is not known any variable may be set. */
+static void say_unknown_names(const p4d_shell_call *w, p4d_value word)
+{
+	if (w->sh->host->unread && word.length && word.at[0].unknown && word.at[0].c == '?')
+		w->sh->host->unread(w->sh->host->context, p4d_shell_unknown(w->sh, word.at[0].unknown));
+}
+
 static p4d_shell_status run_export(const p4d_shell_call *w)
 {
 	for (size_t i = 0; i < w->count; i++) {
@@ -47,6 +54,7 @@ static p4d_shell_status run_export(const p4d_shell_call *w)
 			p4d_shell_name name = p4d_shell__name_of(w->sh, w->at[i]);
 			if (name.length && name.text[0] != '-')
 				p4d_shell__declare(w->sh, w->at - 1, w->count + 1, name);
+			say_unknown_names(w, w->at[i]);
 			continue;
 		}
 		p4d_value value = p4d_shell__part(w->at[i], (uint32_t)s.at, w->at[i].length - (uint32_t)s.at);

@@ -121,6 +121,16 @@ static bool redirect(p4d_shell *sh, p4d_shell_source *s, p4d_shell_redirection *
 	return true;
 }
 
+bool p4d_shell__redirected_input(p4d_shell *sh, p4d_shell_source *s, p4d_value *text)
+{
+	p4d_shell_redirection r = {0};
+
+	do
+		p4d_shell__blanks(sh, s);
+	while (redirect(sh, s, &r, true));
+	return (r.has_input || r.has_input_path) && p4d_shell__input(sh, &r, text);
+}
+
 void p4d_shell__redirections(p4d_shell *sh, p4d_shell_source *s, uint32_t from, p4d_shell_mode mode)
 {
 	p4d_shell_redirection r = {0};

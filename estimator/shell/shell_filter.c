@@ -355,24 +355,52 @@ static p4d_shell_status run_xargs(const p4d_shell_call *w)
 	return P4D_SHELL_TAKEN;
 }
 
-/* sed: what it prints, or makes of a file (-i), is not followed. */
-static p4d_shell_status run_sed(const p4d_shell_call *w)
+/* Whether the words of envsubst's operand name a variable; without one all are meant. */
+static bool is_wanted(p4d_value names, p4d_shell_name name)
 {
-	p4d_shell_redirection r = {.has_output = true};
-	bool in_place = false;
+	char text[512];
 
-	for (size_t i = 0; i < w->count; i++)
-		in_place = in_place || (w->at[i].length > 1 && w->at[i].at[0].c == '-' &&
-					(w->at[i].at[1].c == 'i' || p4d_value_is(w->at[i], "--in-place")));
-	if (!in_place)
-		return p4d_shell__print_unknown(w);
-	for (size_t i = 1; i < w->count; i++) {
-		r.output = w->at[i];
-		if (w->at[i].length && w->at[i].at[0].c != '-')
-			p4d_shell__write(
-			    w->sh, &r,
-			    p4d_shell__not_known(w->sh, p4d_shell__reason(w->sh, "output of sed")));
+	p4d_value_text(names, text, sizeof(text));
+	for (const char *at = text; (at = strchr(at, '$')); at++) {
+		const char *word = at + 1 + (at[1] == '{');
+		if (!strncmp(word, name.text, name.length) && !isalnum((unsigned char)word[name.length]) &&
+		    word[name.length] != '_')
+			return true;
 	}
+	return false;
+}
+
+/* Its input with $NAME and ${NAME} as another process has them. */
+static p4d_shell_status run_envsubst(const p4d_shell_call *w)
+{
+	p4d_shell *sh = w->sh;
+	p4d_shell_scope scope;
+	p4d_shell_build b = {0};
+	p4d_value text;
+
+	if (w->count > 1 ||
+	    (w->count && (w->at[0].length > 500 || p4d_value_unknown(w->at[0]) || w->at[0].at[0].c == '-')) ||
+	    !p4d_shell__input(sh, w->redirection, &text))
+		return p4d_shell__print_unknown(w);
+	p4d_shell__enter(sh, &scope, true);
+	p4d_shell_source s = p4d_shell__source_of(sh, text, NULL);
+	while (s.at < s.length && !sh->stopped) {
+		const bool braces = p4d_shell__peek(&s, 1) == '{';
+		const size_t from = s.at + 1 + braces, length = p4d_shell__name_length(&s, 1 + braces);
+		const p4d_shell_name name = {s.text + from, length};
+		if (s.text[s.at] != '$' || p4d_shell__cell(&s, false).unknown || !length ||
+		    (braces && p4d_shell__peek(&s, 1 + braces + length) != '}') ||
+		    (w->count && !is_wanted(w->at[0], name))) {
+			p4d_shell__add(sh, &b, p4d_shell__cell(&s, false));
+			p4d_shell__advance(sh, &s);
+			continue;
+		}
+		p4d_shell__emit(sh, &s, &b, name, true);
+		for (size_t i = 0; i < 1 + length + 2 * braces; i++)
+			p4d_shell__advance(sh, &s);
+	}
+	p4d_shell__leave(sh, &scope);
+	p4d_shell__print(w, (p4d_value){b.at, b.length});
 	return P4D_SHELL_TAKEN;
 }
 
@@ -397,7 +425,10 @@ static p4d_shell_status run_cp(const p4d_shell_call *w)
 }
 
 const p4d_shell_builtin p4d_shell__filters[] = {
-    {"cat", run_cat, false}, {"cp", run_cp, false},   {"cut", run_cut, false},     {"head", run_head, false},
-    {"mv", run_cp, false},   {"sed", run_sed, false}, {"tail", run_tail, false},   {"tee", run_tee, false},
-    {"tr", run_tr, false},   {"wc", run_wc, false},   {"xargs", run_xargs, false}, {NULL, NULL, false},
+    {"cat", run_cat, false},     {"cp", run_cp, false},
+    {"cut", run_cut, false},     {"envsubst", run_envsubst, false},
+    {"head", run_head, false},   {"mv", run_cp, false},
+    {"tail", run_tail, false},   {"tee", run_tee, false},
+    {"tr", run_tr, false},       {"wc", run_wc, false},
+    {"xargs", run_xargs, false}, {NULL, NULL, false},
 };

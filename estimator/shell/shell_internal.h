@@ -266,6 +266,8 @@ typedef struct p4d_shell_assignment {
 p4d_shell_status p4d_shell__simple(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mode mode);
 /* Of a compound command, whose output began at `from`. */
 void p4d_shell__redirections(p4d_shell *sh, p4d_shell_source *s, uint32_t from, p4d_shell_mode mode);
+/* The input that its redirections name, of which nothing is written; false: none that can be read. */
+bool p4d_shell__redirected_input(p4d_shell *sh, p4d_shell_source *s, p4d_value *text);
 /* Passes the name and the sign of an assignment; false: none stands here. */
 bool p4d_shell__assignment(p4d_shell *sh, p4d_shell_source *s, p4d_shell_assignment *a);
 /* Reads all of a text. */
@@ -317,3 +319,25 @@ void p4d_shell__write(p4d_shell *sh, const p4d_shell_redirection *r, p4d_value t
 const char *p4d_shell__absolute(p4d_shell *sh, p4d_value path); /* "": not known */
 bool p4d_shell__run_file(p4d_shell *sh, const p4d_value *words, size_t count, p4d_shell_mode mode,
 			 bool own_parameters);
+
+/* shell_pattern.c */
+
+/* A pattern: characters, each with how often. What is not among these is not followed. */
+enum { P4D_SHELL_ATOMS = 64 };
+typedef struct p4d_shell_atom {
+	unsigned char set[32]; /* one bit a character */
+	char times;            /* '1', '*', '+', '?' */
+} p4d_shell_atom;
+typedef struct p4d_shell_pattern {
+	p4d_shell_atom at[P4D_SHELL_ATOMS];
+	size_t count;
+	bool start, end; /* ^ $ */
+	bool any_case;
+} p4d_shell_pattern;
+
+/* False: p4d does not follow it. plain: no character means anything else. extended: as in grep -E and awk. */
+bool p4d_shell__read_pattern(p4d_shell_pattern *p, const char *text, bool plain, bool extended);
+/* The first place from *at on where a line has a pattern, and where that ends. */
+bool p4d_shell__find_match(p4d_shell *sh, const p4d_shell_pattern *p, p4d_value line, uint32_t *at,
+			   uint32_t *end);
+bool p4d_shell__has_match(p4d_shell *sh, const p4d_shell_pattern *p, p4d_value line);

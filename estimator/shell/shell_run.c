@@ -251,6 +251,29 @@ static bool function_definition(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mo
 	return true;
 }
 
+/* while, until and { }, whose input is told behind them: `done <FILE`. s: behind the reserved word. */
+static p4d_shell_status fed(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mode mode, const char *word)
+{
+	const p4d_value pipe = sh->pipe;
+	const bool was_piped = sh->piped;
+	p4d_shell_source look = *s;
+	p4d_shell_status status;
+	p4d_value text;
+
+	for (int pass = mode == P4D_SHELL_SKIP; pass < 2; pass++) {
+		p4d_shell_source *at = pass ? s : &look;
+		const p4d_shell_mode now = pass ? mode : P4D_SHELL_SKIP;
+		status = *word == '{' ? group(sh, at, now, '}') : p4d_shell__while(sh, at, now, *word == 'u');
+		if (pass || !p4d_shell__redirected_input(sh, at, &text))
+			continue;
+		sh->pipe = text;
+		sh->piped = true;
+	}
+	sh->pipe = pipe;
+	sh->piped = was_piped;
+	return status;
+}
+
 static p4d_shell_status command(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mode mode)
 {
 	const uint32_t from = sh->out ? sh->out->length : 0;
@@ -261,9 +284,9 @@ static p4d_shell_status command(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mo
 	if (p4d_shell__take_word(sh, s, "if"))
 		status = if_command(sh, s, mode);
 	else if (p4d_shell__take_word(sh, s, "while"))
-		status = p4d_shell__while(sh, s, mode, false);
+		status = fed(sh, s, mode, "while");
 	else if (p4d_shell__take_word(sh, s, "until"))
-		status = p4d_shell__while(sh, s, mode, true);
+		status = fed(sh, s, mode, "until");
 	else if (p4d_shell__take_word(sh, s, "for") || p4d_shell__take_word(sh, s, "select"))
 		status = p4d_shell__for(sh, s, mode);
 	else if (p4d_shell__take_word(sh, s, "case"))
@@ -273,7 +296,7 @@ static p4d_shell_status command(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mo
 	else if (p4d_shell__take_word(sh, s, "(("))
 		status = arithmetic_command(sh, s, mode);
 	else if (p4d_shell__take_word(sh, s, "{"))
-		status = group(sh, s, mode, '}');
+		status = fed(sh, s, mode, "{");
 	else if (p4d_shell__peek(s, 0) == '(')
 		p4d_shell__advance(sh, s), status = group(sh, s, mode, ')');
 	else if (function_definition(sh, s, mode))

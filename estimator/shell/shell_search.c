@@ -1,173 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* grep and awk, as scripts use them to take a value out of a file: known text and plain patterns only. */
+/* grep, awk and sed, as scripts use them to take a value out of a file, or put one in: plain patterns only.
+ */
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "shell/shell_internal.h"
-
-/* A pattern: characters, each with how often. What is not among these is not followed. */
-enum { ATOMS = 64 };
-typedef struct atom {
-	unsigned char set[32]; /* one bit a character */
-	char times;            /* '1', '*', '+', '?' */
-} atom;
-typedef struct pattern {
-	atom at[ATOMS];
-	size_t count;
-	bool start, end; /* ^ $ */
-	bool any_case;
-} pattern;
-
-static void add_to(atom *a, unsigned char c)
-{
-	a->set[c / 8] |= (unsigned char)(1u << c % 8);
-}
-
-static bool has(const atom *a, unsigned char c)
-{
-	return a->set[c / 8] >> c % 8 & 1;
-}
-
-static void add_class(atom *a, bool (*of)(int c), bool other)
-{
-	for (int c = 1; c < 128; c++)
-		if (of(c) != other)
-			add_to(a, (unsigned char)c);
-}
-
-static bool is_blank(int c)
-{
-	return c == ' ' || c == '\t';
-}
-
-static bool is_word(int c)
-{
-	return isalnum(c) || c == '_';
-}
-
-static bool is_digit(int c)
-{
-	return c >= '0' && c <= '9';
-}
-
-/* Behind the bracket that opens a set. NULL: not followed. */
-static const char *read_set(atom *a, const char *at)
-{
-	const bool other = *at == '^';
-	atom in = {.times = '1'};
-
-	at += other;
-	for (bool first = true; *at && (first || *at != ']'); first = false) {
-		if (!strncmp(at, "[:space:]", 9)) {
-			add_class(&in, is_blank, false);
-			at += 9;
-			continue;
-		}
-		if (!strncmp(at, "[:digit:]", 9)) {
-			add_class(&in, is_digit, false);
-			at += 9;
-			continue;
-		}
-		if (*at == '[' || *at == '\\')
-			return NULL;
-		const unsigned char from = (unsigned char)*at;
-		const bool range = at[1] == '-' && at[2] && at[2] != ']';
-		for (unsigned c = from; c <= (range ? (unsigned char)at[2] : from); c++)
-			add_to(&in, (unsigned char)c);
-		at += range ? 3 : 1;
-	}
-	for (size_t i = 0; i < sizeof(in.set); i++)
-		a->set[i] = other ? (unsigned char)~in.set[i] : in.set[i];
-	return *at ? at + 1 : NULL;
-}
-
-/* False: p4d does not follow it. plain: no character means anything else. extended: as in grep -E and awk. */
-static bool read_pattern(pattern *p, const char *text, bool plain, bool extended)
-{
-	static const char *const classes = "sSwWd";
-
-	while (*text) {
-		atom *a = &p->at[p->count];
-		if (p->count == ATOMS)
-			return false;
-		*a = (atom){.times = '1'};
-		if (plain) {
-			add_to(a, (unsigned char)*text++);
-		} else if (*text == '^' && !p->count && !p->start) {
-			p->start = true;
-			text++;
-			continue;
-		} else if (*text == '$' && !text[1]) {
-			p->end = true;
-			break;
-		} else if (*text == '\\' && text[1] && strchr(classes, text[1])) {
-			add_class(a,
-				  strchr("sS", text[1]) ? is_blank
-				  : text[1] == 'd'      ? is_digit
-							: is_word,
-				  isupper((unsigned char)text[1]));
-			text += 2;
-		} else if (*text == '\\' && ispunct((unsigned char)text[1])) {
-			if (!extended && strchr("|(){}+?", text[1]))
-				return false; /* means more than itself */
-			add_to(a, (unsigned char)text[1]);
-			text += 2;
-		} else if (*text == '[') {
-			text = read_set(a, text + 1);
-			if (!text)
-				return false;
-		} else if (*text == '.') {
-			memset(a->set, 0xff, sizeof(a->set));
-			text++;
-		} else if (strchr("\\*^$", *text) || (extended && strchr("|(){}+?", *text))) {
-			return false;
-		} else {
-			add_to(a, (unsigned char)*text++);
-		}
-		if (!plain && *text && strchr(extended ? "*+?" : "*", *text))
-			a->times = *text++;
-		p->count++;
-	}
-	return true;
-}
-
-static bool matches_at(p4d_shell *sh, const pattern *p, size_t i, p4d_value line, uint32_t at)
-{
-	for (; i < p->count && p4d_shell__work(sh, 1); i++) {
-		const atom *a = &p->at[i];
-		uint32_t least = a->times == '1' || a->times == '+', n = 0;
-		while (at + n < line.length && (n < 1 || strchr("*+", a->times)) && p4d_shell__work(sh, 1)) {
-			const unsigned char c = (unsigned char)line.at[at + n].c;
-			if (!has(a, c) && !(p->any_case && (has(a, (unsigned char)tolower(c)) ||
-							    has(a, (unsigned char)toupper(c)))))
-				break;
-			n++;
-		}
-		if (n < least)
-			return false;
-		if (a->times == '1') {
-			at++;
-			continue;
-		}
-		for (; n > least; n--)
-			if (matches_at(sh, p, i + 1, line, at + n))
-				return true;
-		at += n;
-	}
-	return !p->end || at == line.length;
-}
-
-static bool matches(p4d_shell *sh, const pattern *p, p4d_value line)
-{
-	for (uint32_t i = 0; i <= line.length && !sh->stopped; i++) {
-		if (matches_at(sh, p, 0, line, i))
-			return true;
-		if (p->start)
-			return false;
-	}
-	return false;
-}
 
 static p4d_value without_end(p4d_value line)
 {
@@ -181,7 +19,7 @@ static p4d_shell_status run_grep(const p4d_shell_call *w)
 	p4d_shell_options o = {.switches = "EFqvish", .valued = "me"};
 	const size_t first = p4d_shell__filter_options(w, &o);
 	const size_t file = first + !o.is['e'];
-	pattern p = {.any_case = o.is['i']};
+	p4d_shell_pattern p = {.any_case = o.is['i']};
 	char text[128];
 	p4d_value lines;
 	bool any = false;
@@ -192,13 +30,13 @@ static p4d_shell_status run_grep(const p4d_shell_call *w)
 	const p4d_value wanted = o.is['e'] ? o.value['e'] : w->at[first];
 	p4d_value_text(wanted, text, sizeof(text));
 	if (p4d_value_unknown(wanted) || wanted.length >= sizeof(text) ||
-	    !read_pattern(&p, text, o.is['F'], o.is['E']))
+	    !p4d_shell__read_pattern(&p, text, o.is['F'], o.is['E']))
 		return o.is['q'] ? P4D_SHELL_OPEN : p4d_shell__print_unknown(w);
 	if (!p4d_shell__filter_text(w, file < w->count ? &w->at[file] : NULL, &lines))
 		return o.is['q'] ? P4D_SHELL_OPEN : P4D_SHELL_TAKEN;
 	while (lines.length && !w->sh->stopped && !(any && (o.is['q'] || o.is['m']))) {
 		const p4d_value line = p4d_shell__next_line(&lines);
-		if (matches(w->sh, &p, without_end(line)) == o.is['v'])
+		if (p4d_shell__has_match(w->sh, &p, without_end(line)) == o.is['v'])
 			continue;
 		any = true;
 		if (!o.is['q'])
@@ -209,7 +47,7 @@ static p4d_shell_status run_grep(const p4d_shell_call *w)
 
 /* '/pattern/ { print $N }' or 'NR==N { print $N }', of which either part may be missing. */
 typedef struct awk_program {
-	pattern pattern;
+	p4d_shell_pattern pattern;
 	bool by_pattern;
 	unsigned line; /* 0: all */
 	int field;     /* -1: the last */
@@ -230,7 +68,7 @@ static bool read_program(awk_program *a, char *text)
 			return false;
 		*end = '\0';
 		a->by_pattern = true;
-		if (!read_pattern(&a->pattern, at + 1, false, true))
+		if (!p4d_shell__read_pattern(&a->pattern, at + 1, false, true))
 			return false;
 		at = end + 1;
 	} else if (!strncmp(at, "NR", 2)) {
@@ -250,7 +88,7 @@ static bool read_program(awk_program *a, char *text)
 	if (!strncmp(rest, "$NF", 3)) {
 		a->field = -1;
 		rest += 3;
-	} else if (*rest == '$' && rest[1] >= '0' && rest[1] <= '9' && !is_digit(rest[2])) {
+	} else if (*rest == '$' && rest[1] >= '0' && rest[1] <= '9' && !isdigit((unsigned char)rest[2])) {
 		a->field = rest[1] - '0';
 		rest += 2;
 	}
@@ -274,12 +112,12 @@ static p4d_value field_of(p4d_value line, char by, int field)
 	if (!field)
 		return line;
 	for (int n = 1; at <= line.length; n++) {
-		while (!by && at < line.length && is_blank(line.at[at].c))
+		while (!by && at < line.length && isblank((unsigned char)line.at[at].c))
 			at++;
 		if (at == line.length && !by)
 			break;
 		const uint32_t from = at;
-		while (at < line.length && (by ? line.at[at].c != by : !is_blank(line.at[at].c)))
+		while (at < line.length && (by ? line.at[at].c != by : !isblank((unsigned char)line.at[at].c)))
 			at++;
 		found = p4d_shell__part(line, from, at - from);
 		if (n == field)
@@ -313,7 +151,8 @@ static p4d_shell_status run_awk(const p4d_shell_call *w)
 		const p4d_value line = without_end(p4d_shell__next_line(&lines));
 		const p4d_cell end = {.c = '\n'};
 		number++;
-		if ((a.line && number != a.line) || (a.by_pattern && !matches(w->sh, &a.pattern, line)))
+		if ((a.line && number != a.line) ||
+		    (a.by_pattern && !p4d_shell__has_match(w->sh, &a.pattern, line)))
 			continue;
 		p4d_shell__print(w, field_of(line, separator, a.field));
 		p4d_shell__print(w, (p4d_value){&end, 1});
@@ -321,9 +160,183 @@ static p4d_shell_status run_awk(const p4d_shell_call *w)
 	return P4D_SHELL_TAKEN;
 }
 
+/* s/PATTERN/TEXT/g and /PATTERN/d of sed. */
+typedef struct edit {
+	p4d_shell_pattern pattern;
+	p4d_value by;
+	bool drops, all; /* d; g */
+} edit;
+
+/* A part of a command up to `by`, which it passes; NUL and longer ones are not followed. */
+static bool next_part(p4d_value *script, char by, p4d_value *part)
+{
+	uint32_t n = 0;
+
+	while (n < script->length && (script->at[n].unknown || script->at[n].c != by)) {
+		const bool escapes = !script->at[n].unknown && script->at[n].c == '\\';
+		n += escapes && n + 1 < script->length ? 2 : 1;
+	}
+	if (n >= script->length)
+		return false;
+	*part = p4d_shell__part(*script, 0, n);
+	*script = p4d_shell__part(*script, n + 1, script->length - n - 1);
+	return true;
+}
+
+/* The text that goes in: backslashes taken off what they escape. False: it repeats what was found. */
+static bool read_replacement(p4d_shell *sh, p4d_value text, p4d_value *to)
+{
+	p4d_shell_build b = {0};
+
+	for (uint32_t i = 0; i < text.length; i++) {
+		const bool escapes = text.at[i].c == '\\' && !text.at[i].unknown;
+		if (!text.at[i].unknown && text.at[i].c == '&')
+			return false;
+		if (escapes && (i + 1 == text.length || isalnum((unsigned char)text.at[i + 1].c)))
+			return false;
+		p4d_shell__add(sh, &b, text.at[i + escapes]);
+		i += escapes;
+	}
+	*to = (p4d_value){b.at, b.length};
+	return true;
+}
+
+/* The next command of a script, which it passes. False: it is not followed. */
+static bool read_edit(p4d_shell *sh, p4d_value *script, bool extended, edit *e)
+{
+	p4d_value part;
+	char text[128];
+
+	*e = (edit){.drops = script->at[0].c == '/'};
+	const uint32_t head = e->drops ? 0 : 1;
+	if (script->length < 3 || script->at[0].unknown || script->at[head].unknown ||
+	    (!e->drops && script->at[0].c != 's') || isalnum((unsigned char)script->at[head].c))
+		return false;
+	const char by = script->at[head].c;
+	*script = p4d_shell__part(*script, head + 1, script->length - head - 1);
+	if (!next_part(script, by, &part) || p4d_value_unknown(part) || part.length >= sizeof(text) ||
+	    !part.length ||
+	    !p4d_shell__read_pattern(&e->pattern, p4d_value_text(part, text, sizeof(text)), false, extended))
+		return false;
+	if (!e->drops && (!next_part(script, by, &part) || !read_replacement(sh, part, &e->by)))
+		return false;
+	uint32_t n = 0;
+	for (; n < script->length && !strchr("; \n", script->at[n].c); n++) {
+		if (script->at[n].unknown || script->at[n].c != (e->drops ? 'd' : 'g'))
+			return false;
+		e->all = true;
+	}
+	bool empty = !e->pattern.end; /* it may match nothing, at every place */
+	for (size_t i = 0; i < e->pattern.count; i++)
+		empty = empty && strchr("*?", e->pattern.at[i].times);
+	if (e->drops ? !e->all : e->all && empty)
+		return false;
+	while (n < script->length && strchr("; \n", script->at[n].c))
+		n++;
+	*script = p4d_shell__part(*script, n, script->length - n);
+	return true;
+}
+
+/* A text with one command done to each of its lines. */
+static p4d_value edited(p4d_shell *sh, const edit *e, p4d_value text)
+{
+	p4d_shell_build b = {0};
+
+	while (text.length && !sh->stopped) {
+		const p4d_value whole = p4d_shell__next_line(&text), line = without_end(whole);
+		uint32_t at = 0, from = 0, end = 0;
+		if (e->drops && p4d_shell__has_match(sh, &e->pattern, line))
+			continue;
+		while (!e->drops && p4d_shell__find_match(sh, &e->pattern, line, &at, &end)) {
+			p4d_shell__add_value(sh, &b, p4d_shell__part(line, from, at - from), false);
+			p4d_shell__add_value(sh, &b, e->by, false);
+			from = end;
+			if (!e->all || end == at || e->pattern.start)
+				break;
+			at = end;
+		}
+		p4d_shell__add_value(sh, &b, p4d_shell__part(whole, from, whole.length - from), false);
+	}
+	return (p4d_value){b.at, b.length};
+}
+
+/* Words of sed: its commands, and from which word on its files stand. False: they are not followed. */
+enum { SED_SCRIPTS = 16 };
+typedef struct sed_words {
+	p4d_value script[SED_SCRIPTS];
+	size_t scripts, files;
+	bool in_place, extended, followed;
+} sed_words;
+
+static void read_sed(const p4d_shell_call *w, sed_words *to)
+{
+	size_t i = 0;
+
+	*to = (sed_words){.followed = true};
+	for (; i < w->count && w->at[i].length > 1 && w->at[i].at[0].c == '-'; i++) {
+		const p4d_value word = w->at[i];
+		const char c = word.at[1].c;
+		if (c == 'i' || p4d_value_is(word, "--in-place"))
+			to->in_place = true;
+		else if (p4d_value_is(word, "-e") && i + 1 < w->count && to->scripts < SED_SCRIPTS)
+			to->script[to->scripts++] = w->at[++i];
+		else if (p4d_value_is(word, "-E") || p4d_value_is(word, "-r"))
+			to->extended = true;
+		else
+			to->followed = false;
+	}
+	if (!to->scripts && i < w->count)
+		to->script[to->scripts++] = w->at[i++];
+	to->files = i;
+}
+
+/* What sed makes of a text; false: it is not followed. */
+static bool run_scripts(p4d_shell *sh, const sed_words *words, p4d_value *text)
+{
+	edit e;
+
+	for (size_t i = 0; i < words->scripts && !sh->stopped; i++)
+		for (p4d_value script = words->script[i]; script.length;) {
+			if (!read_edit(sh, &script, words->extended, &e))
+				return false;
+			*text = edited(sh, &e, *text);
+		}
+	return words->followed;
+}
+
+/* It prints, or changes files where they are. */
+static p4d_shell_status run_sed(const p4d_shell_call *w)
+{
+	p4d_shell *sh = w->sh;
+	p4d_value text;
+	sed_words words;
+
+	read_sed(w, &words);
+	if (!words.in_place) {
+		p4d_shell_redirection file = *w->redirection;
+		if (w->count > words.files)
+			file =
+			    (p4d_shell_redirection){.has_input_path = true, .input_path = w->at[words.files]};
+		if (w->count > words.files + 1 || !p4d_shell__input(sh, &file, &text) ||
+		    (text.length == 1 && text.at[0].unknown) || !run_scripts(sh, &words, &text))
+			return p4d_shell__print_unknown(w);
+		p4d_shell__print(w, text);
+		return P4D_SHELL_TAKEN;
+	}
+	for (size_t i = words.files; i < w->count; i++) {
+		const p4d_shell_redirection file = {.has_input_path = true, .input_path = w->at[i]},
+					    to = {.has_output = true, .output = w->at[i]};
+		if (!p4d_shell__input(sh, &file, &text) || !run_scripts(sh, &words, &text))
+			text = p4d_shell__not_known(sh, p4d_shell__reason(sh, "output of sed"));
+		if (w->mode != P4D_SHELL_RUN)
+			text =
+			    p4d_shell__not_known(sh, p4d_shell__reason(sh, "a file that depends on a test"));
+		p4d_shell__write(sh, &to, text);
+	}
+	return P4D_SHELL_TAKEN;
+}
+
 const p4d_shell_builtin p4d_shell__searches[] = {
-    {"awk", run_awk, false},
-    {"gawk", run_awk, false},
-    {"grep", run_grep, false},
-    {NULL, NULL, false},
+    {"awk", run_awk, false}, {"gawk", run_awk, false}, {"grep", run_grep, false},
+    {"sed", run_sed, false}, {NULL, NULL, false},
 };

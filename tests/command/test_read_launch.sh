@@ -99,3 +99,32 @@ done
 printf '%s\n' '#!/bin/bash' "bash -c 'accelerate launch --config_file other.yaml run_clm.py'" >job.sh
 out=$(env -i PATH="$PATH" LD_LIBRARY_PATH="${LD_LIBRARY_PATH-}" p4d read job.sh)
 prints "precision            fp16           other.yaml:1"
+# sed is followed as far as its patterns are plain; of the rest nothing is known
+edited() # edited SED EXPECTED: what becomes of "layers=4 #x"
+{
+	printf '%s\n' '#!/bin/bash' 'echo "layers=4 #x" >f.txt' "$1" 'pretrain_gpt.py --seq-length 64 --num-layers $(cut -d= -f2 f.txt)' >job.sh
+	exits 0 p4d read job.sh
+	prints "$2"
+}
+edited "sed -i 's/ #.*\$//' f.txt" "layers               4 "
+edited "sed -i.bak -e 's/4 *#x/8/' -e 's|8|1/6|; s,/,,' f.txt" "layers               16 "
+edited "sed -E -i 's/[0-9]+ #x/12/g' f.txt" "layers               12 "
+edited "sed -i 's/4.*/8/;/none/d' f.txt" "layers               8 "
+edited "N=12; sed \"s/=.*/=\$N/\" f.txt | tee f.txt" "layers               12 "
+edited "sed -i 's/x*/y/g; s/4.*/8/' f.txt" "output of sed"
+edited "sed -i 's/\\(4\\).*/\\1/' f.txt" "output of sed"
+edited "sed -n -i 's/ .*//p' f.txt" "output of sed"
+edited "[ -e nobody ] && sed -i 's/ .*//' f.txt" "depends on a test"
+# another process has what is exported, and no more
+printf '%s\n' '#!/bin/bash' 'export A=8' 'B=4' "echo '--num-layers \$A --log \$(A) --seq-length \$B' | envsubst >f.txt" \
+	'pretrain_gpt.py $(cat f.txt)' >job.sh
+exits 0 p4d read job.sh
+prints "layers               8 " "seq-len              \$B is not set"
+# what is exported without a name that is known may be any variable
+printf '%s\n' '#!/bin/bash' "export \$(grep -v '^#' nowhere.env | xargs)" 'pretrain_gpt.py --num-layers ${LAYERS:-4}' >job.sh
+exits 0 p4d read job.sh
+prints "layers               4 " "output of grep cannot be read, nor what it sets"
+# an option of one letter has a name
+printf '%s\n' '#!/bin/bash' 'python deepy.py train.py c.yml -d' >job.sh
+exits 0 p4d read job.sh
+prints "  d                    -d (job.sh:2) has no value"
