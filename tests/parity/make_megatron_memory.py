@@ -24,7 +24,8 @@
     tests/parity/make_megatron_memory.py --hybrids --seed 41 --count 30    # tests/data/megatron_hybrids.csv
     tests/parity/make_megatron_memory.py --hybrids --seed 42 --count 60
     tests/parity/make_megatron_memory.py --experts --hybrids --seed 43 --count 24  # tests/data/megatron_hybrid_experts.csv
-    tests/parity/make_megatron_memory.py --experts --hybrids --delta-nets --seed 44 --count 12
+    tests/parity/make_megatron_memory.py --experts --hybrids --delta-nets --seed 44 --count 30  # tests/data/megatron_delta_nets.csv; fla of
+                                                                                                # flash-linear-attention, too
     tests/parity/make_megatron_memory.py --compare tests/data/megatron_memory.csv
 
 Megatron's model, DDP buffers, distributed optimizer and pipeline schedule, and TransformerEngine's Python, run

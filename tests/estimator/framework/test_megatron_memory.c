@@ -73,6 +73,15 @@ static int split(char *line, char *field[COLUMNS])
 	return n;
 }
 
+/* A pattern with delta nets is that of Qwen3-Next; the others' layers are blocks of Nemotron-H. */
+static const char *architecture_of(const row *r)
+{
+	if (!has_column(r, "layer-pattern"))
+		return "positions=rope";
+	return strchr(field(r, "layer-pattern"), 'G') ? "architecture=qwen3-next positions=rope"
+						      : "architecture=nemotron-h positions=none";
+}
+
 /* What p4d expects this rank to have allocated in training, at most. */
 static uint64_t expected(const row *r)
 {
@@ -84,8 +93,7 @@ static uint64_t expected(const row *r)
 	const uint64_t world = number(r, "tp") * number(r, "cp") * number(r, "pp") * number(r, "dp");
 
 	set_all(&q, "model=custom framework=megatron bias=none qk-norm=off dropout=off");
-	set_all(&q,
-		has_column(r, "layer-pattern") ? "architecture=nemotron-h positions=none" : "positions=rope");
+	set_all(&q, architecture_of(r));
 	set_all(&q, strcmp(field(r, "activation"), "swiglu") ? "glu=off" : "glu=on");
 	for (int i = 0; strcmp(r->name[i], "stage"); i++) { /* behind it is what was measured */
 		const int option = strcmp(r->name[i], "gpu") ? p4d_request_option_find(r->name[i]) : -1;
@@ -267,6 +275,13 @@ static void hybrids_with_experts(void **state)
 	compare("megatron_hybrid_experts.csv", 0.005, 0.045, 24, 0);
 }
 
+/* Qwen3-Next: gated delta nets, with flash-linear-attention's own Python over kernels that do nothing. */
+static void delta_nets(void **state)
+{
+	(void)state;
+	compare("megatron_delta_nets.csv", 0.005, 0.02, 30, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(megatron_core_itself),
@@ -274,7 +289,8 @@ int main(void)
 					   cmocka_unit_test(in_fp8),
 					   cmocka_unit_test(experts_in_fp8),
 					   cmocka_unit_test(hybrids),
-					   cmocka_unit_test(hybrids_with_experts)};
+					   cmocka_unit_test(hybrids_with_experts),
+					   cmocka_unit_test(delta_nets)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
