@@ -316,6 +316,11 @@ gpu_checks = tests/gpu/check_types tests/gpu/check_llama tests/gpu/check_kernels
 	tests/gpu/check_trainer tests/gpu/speed
 EXTRA_PROGRAMS += $(gpu_checks)
 gpu-checks: $(gpu_checks)
+# What tests/gpu/run needs on a machine that has nothing but a GPU, its driver and PyTorch's wheels.
+gpu-kit:
+	rm -rf p4d-gpu-kit && $(srcdir)/tests/gpu/pack . p4d-gpu-kit
+	tar -czf p4d-gpu-kit.tgz p4d-gpu-kit && rm -rf p4d-gpu-kit && ls -lh p4d-gpu-kit.tgz
+CLEANFILES += p4d-gpu-kit.tgz
 endif
 gpu_CPPFLAGS = $(AM_CPPFLAGS) -isystem $(CUDA_INCLUDES) -DP4D_TEST_GPU
 gpu_LDADD = $(LDADD) -L$(CUDA_LIBDIR) -lcudart_static -lpthread -lrt -ldl -lm
@@ -380,7 +385,7 @@ tests_bench_verdict_latency_LDADD = $(fakehost_LDADD)
 tests_bench_worst_verdict_CPPFLAGS = $(fakehost_CPPFLAGS)
 tests_bench_worst_verdict_LDFLAGS = $(fakehost_exports)
 tests_bench_worst_verdict_LDADD = $(fakehost_LDADD)
-.PHONY: bench tools gpu-checks pictures always
+.PHONY: bench tools gpu-checks gpu-kit pictures always
 CLEANFILES += $(EXTRA_PROGRAMS)
 
 # make distcheck without the tests that calculate for long and read no files: it is about files.
@@ -393,7 +398,8 @@ distcheck-short:
 
 EXTRA_DIST += tests/command/lib.sh $(command_tests) tests/command/test_train.sh tests/command/test_train_released.sh tests/plugin/test_plugin_symbols.sh
 EXTRA_DIST += tests/fuzz/test_replay.sh tests/fuzz/fuzz.sh tests/fuzz/real_files.sh tests/fuzz/corpus
-EXTRA_DIST += tests/gpu/run tests/gpu/pack tests/gpu/pytorch_baseline.py tests/parity
+TESTS += tests/gpu/test_kit.sh
+EXTRA_DIST += tests/gpu/run tests/gpu/pack tests/gpu/test_kit.sh tests/gpu/pytorch_baseline.py tests/parity
 EXTRA_DIST += tests/setup.sh tests/static.sh tests/install.sh tests/data tests/cluster
 EXTRA_DIST += tests/demo_training.sh tests/without_training.sh tests/pkg_config.sh tests/releases.sh
 EXTRA_DIST += tests/bench/sbatch_cost.sh tests/bench/overfit.sh

@@ -83,6 +83,7 @@ struct p4d_device {
 	char identity[64];
 	/* Who computes attention: "cuDNN 9.19.0", or why slower kernels do. "": there is no choice. */
 	char attention_text[256];
+	bool attention_slow; /* p4d's own kernels, though nobody asked for them */
 	/*
 	 * Set by others, called every few milliseconds while the host waits for the device: -1 when what is
 	 * queued will never be done, because it needs a rank that is gone. Then the host stops waiting, and

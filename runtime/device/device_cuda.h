@@ -21,7 +21,7 @@ typedef struct p4d_cuda_request {
 int p4d_device_cuda_open(p4d_device *device, const p4d_cuda_request *request, p4d_error *err);
 
 /*
- * Opens libp4d-cuda.so (see library.h), then the device. Puts CUDA_MODULE_LOADING=EAGER and
+ * Opens libp4d-cuda.so (see library.h), then the device. Puts CUDA_MODULE_LOADING=LAZY and
  * CUDA_DEVICE_MAX_CONNECTIONS=32 into the environment where they are not set. Errors: DEVICE.
  */
 int p4d_device_cuda_load(p4d_device *device, uint32_t local_rank, p4d_error *err);

@@ -159,6 +159,22 @@ static void say_nothing_left(const p4d_run *run)
 	p4d_rank_report(&err, NULL, 0);
 }
 
+/* Attention that falls back to p4d's own kernels can take most of a step, and the start line is long. */
+static void say_slow_attention(const p4d_run *run)
+{
+	p4d_error err;
+
+	if (!run->leads || !run->device.attention_slow || run->plan->layout.precision != P4D_BF16)
+		return;
+	p4d_fail(&err, P4D_E_DEVICE, "attention is computed by %s, many times slower than by cuDNN",
+		 run->device.attention_text);
+	if (!run->settings->document_mask)
+		p4d_fix(&err,
+			"put the folder of libcudnn.so.9 (9.15.1 or later) into LD_LIBRARY_PATH; P4D_CUDNN=0 "
+			"where slow attention is wanted");
+	p4d_rank_report(&err, NULL, 0);
+}
+
 static void say_start(p4d_run *run)
 {
 	const p4d_layout *l = &run->plan->layout;
@@ -432,6 +448,7 @@ int p4d_train(const p4d_settings *settings, const p4d_job_plan *plan, const p4d_
 	if (start(&run, &err) < 0)
 		fail(&run, &err);
 	say_start(&run);
+	say_slow_attention(&run);
 	say_nothing_left(&run);
 	int status = loop(&run, &err);
 	if (status < 0)

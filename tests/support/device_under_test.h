@@ -11,7 +11,11 @@
 
 #if defined(P4D_TEST_CUDA) || defined(P4D_TEST_GPU)
 #include "config.h"
+#ifdef P4D_TEST_GPU
+#include <cuda_runtime_api.h>
+#else
 #include "doubles/cuda/cuda_runtime_api.h"
+#endif
 #include "device/device_cuda.h"
 #endif
 

@@ -74,7 +74,8 @@ typedef enum p4d_attention_pass {
 	P4D_ATTENTION_SET, /* sets dq, dk, dv, which lie as q, k, v */
 	P4D_ATTENTION_ADD  /* adds to them, in fp32 */
 } p4d_attention_pass;
-void p4d_cuda_own_attention(p4d_device *device, const char *why); /* device->attention_text */
+/* Says why fused attention does not compute, in device->attention_text and attention_slow. */
+void p4d_cuda_own_attention(p4d_device *device, const char *why);
 bool p4d_cuda_attention_fused(p4d_device *device, p4d_dtype type, p4d_attention_pass pass,
 			      const p4d_attention_shape *shape, const p4d_sdpa_call *call);
 

@@ -155,6 +155,7 @@ static int open_parts(p4d_cuda *c, p4d_error *err)
 static void open_fused(p4d_device *device)
 {
 	const char *wanted = getenv("P4D_CUDNN");
+	const bool unwanted = wanted && !strcmp(wanted, "0");
 	p4d_cuda *c = p4d_cuda_of(device);
 	p4d_error why = {.code = P4D_OK};
 	int major = 0, minor = 0;
@@ -162,13 +163,14 @@ static void open_fused(p4d_device *device)
 	(void)cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, c->number);
 	(void)cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, c->number);
 	c->sm = 10 * major + minor;
-	if (wanted && !strcmp(wanted, "0"))
+	if (unwanted)
 		p4d_fail(&why, P4D_E_DEVICE, "P4D_CUDNN=0");
 	else if (p4d_sdpa_open(&c->fused, c->sm, c->stream, &why) == 0)
 		snprintf(device->attention_text, sizeof(device->attention_text), "%s",
 			 p4d_sdpa_name(c->fused));
 	if (why.code != P4D_OK)
 		p4d_cuda_own_attention(device, why.text);
+	device->attention_slow = device->attention_slow && !unwanted;
 }
 
 __attribute__((visibility("default"))) int

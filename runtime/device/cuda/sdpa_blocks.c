@@ -204,6 +204,7 @@ void p4d_cuda_own_attention(p4d_device *device, const char *why)
 {
 	char *text = device->attention_text;
 
+	device->attention_slow = true;
 	snprintf(text, sizeof(device->attention_text), "p4d's own kernels (%.200s)", why);
 	for (; *text; text++)
 		if (*text == '"' || *text == '\\' || (unsigned char)*text < ' ')

@@ -268,6 +268,27 @@ static void fused_cases(kernel_run *run)
 	}
 }
 
+/* Heads of a Llama of 1B and of 3B; on a GPU, sequences as they are trained on. */
+static void trained_cases(kernel_run *run)
+{
+	static const struct {
+		uint64_t length, kv, group, d;
+	} shapes[] = {
+#ifdef P4D_TEST_GPU
+	    {1024, 8, 4, 64},
+	    {4096, 8, 4, 64},
+	    {1024, 8, 3, 128},
+	    {4096, 8, 3, 128},
+#else
+	    {128, 2, 4, 64},
+	    {96, 1, 3, 128},
+#endif
+	};
+
+	for (size_t i = 0; i < sizeof(shapes) / sizeof(*shapes); i++)
+		fused(run, WHOLE, 2, shapes[i].length / 2, shapes[i].kv, shapes[i].group, shapes[i].d);
+}
+
 static void attention_kernels(void **state)
 {
 	(void)state;
@@ -307,6 +328,34 @@ static void fused_attention(void **state)
 	cuda.close(&cuda);
 }
 
+/* Fused attention against p4d's own kernels, on one device: at these sizes the cpu would take too long. */
+static void fused_against_own(void **state)
+{
+	kernel_run *by[2];
+	p4d_device device[2];
+
+	(void)state;
+	for (int own = 0; own < 2; own++) {
+		if (own)
+			setenv("P4D_CUDNN", "0", 1);
+		assert_int_equal(open_device_under_test(&device[own], NULL), 0);
+		by[own] = device[own].attention_slow ? NULL
+						     : run_cases(trained_cases, &device[own], P4D_DT_BF16, 0);
+		print_message("attention: %s\n", device[own].attention_text);
+	}
+	unsetenv("P4D_CUDNN");
+	const bool fused = by[0] && !device[0].attention_slow;
+	if (fused)
+		compare_runs(by[0], by[1], 1e-2);
+	for (int own = 0; own < 2; own++) {
+		if (by[own])
+			run_end(by[own]);
+		device[own].close(&device[own]);
+	}
+	if (!fused)
+		fail_msg("attention is not fused");
+}
+
 /* Attention of a shape that fused attention would take but for one thing; which is said. */
 static void expect_own_kernels(p4d_dtype type, p4d_attention_shape s, uint64_t off, const char *why)
 {
@@ -324,6 +373,7 @@ static void expect_own_kernels(p4d_dtype type, p4d_attention_shape s, uint64_t o
 		finish(&cuda);
 		if (!strstr(cuda.attention_text, why))
 			fail_msg("\"%s\", not \"%s\"", cuda.attention_text, why);
+		assert_true(cuda.attention_slow);
 	}
 	run_end(run);
 	cuda.close(&cuda);
@@ -360,6 +410,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(attention_kernels),
 	    cmocka_unit_test(fused_attention),
+	    cmocka_unit_test(fused_against_own),
 	    cmocka_unit_test(what_is_not_fused),
 	};
 

@@ -174,11 +174,13 @@ static void own_attention(void **state)
 	(void)state;
 	assert_int_equal(open_as(0), 0);
 	assert_string_equal(device.attention_text, "plain C");
+	assert_false(device.attention_slow);
 	device.close(&device);
 	setenv("P4D_CUDNN", "0", 1);
 	assert_int_equal(open_as(0), 0);
 	unsetenv("P4D_CUDNN");
 	assert_string_equal(device.attention_text, "p4d's own kernels (P4D_CUDNN=0)");
+	assert_false(device.attention_slow); /* it was asked for */
 	device.close(&device);
 }
 
@@ -306,7 +308,7 @@ static void not_a_library(void **state)
 	assert_int_equal(err.code, P4D_E_DEVICE);
 	assert_says("cannot load CUDA: ");
 	/* what CUDA reads when it is loaded, unless the user has said it */
-	assert_string_equal(getenv("CUDA_MODULE_LOADING"), "EAGER");
+	assert_string_equal(getenv("CUDA_MODULE_LOADING"), "LAZY");
 	assert_string_equal(getenv("CUDA_DEVICE_MAX_CONNECTIONS"), "8");
 }
 
