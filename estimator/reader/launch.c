@@ -61,6 +61,7 @@ static const launcher launchers[] = {
      " module no_python no_local_rank force_multi no_ssh no_ssh_check save_pid enable_each_rank_log "
      "bind_cores_to_rank elastic_training ",
      "", 0, PYTHON, NULL},
+    {"composer", NULL, " verbose module command_mode ", "vm", 0, PYTHON, NULL},
     {"tune", "run", torchrun_switches, "", 0, COMMAND, NULL},
     {"python", NULL, " version help ", "uOBEIsSvq", 0, PYTHON, NULL},
     {"python3", NULL, " version help ", "uOBEIsSvq", 0, PYTHON, NULL},
@@ -170,13 +171,15 @@ static bool is_among(const char *names, const char *name)
 static void note(p4d_launch *launch, const launcher *l, p4d_value word, const char *name, p4d_value value)
 {
 	static const char *const nodes[] = {"nnodes", "num_nodes", "num_machines", "nodes"};
-	static const char *const gpus[] = {"nproc_per_node", "num_gpus", "gpus_per_node"};
+	static const char *const gpus[] = {"nproc_per_node", "num_gpus", "gpus_per_node", "nproc"};
 	char plain[32];
 	size_t i = 0;
 
 	for (; i < sizeof(plain) - 1 && name[i]; i++)
 		plain[i] = name[i] == '-' ? '_' : name[i];
 	plain[i] = '\0';
+	if (!strcmp(l->name, "composer") && !strcmp(plain, "n"))
+		launch->gpus_per_node = value;
 	if (l->prefix && launch->options < P4D_LAUNCH_OPTIONS)
 		launch->option[launch->options++] = (p4d_launch_option){l->prefix, word, value};
 	for (i = 0; i < sizeof(nodes) / sizeof(nodes[0]); i++)

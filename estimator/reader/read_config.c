@@ -19,6 +19,7 @@ typedef struct config_text {
 	char *made;        /* to be freed */
 	p4d_value written; /* by the script; length 0: not */
 	const char *file;  /* its name, where it is one */
+	const p4d_config_node *root;
 } config_text;
 
 static void walk(p4d_read_context *c, const config_text *from, const p4d_config_node *node, char *name,
@@ -108,12 +109,50 @@ static p4d_value value_of(p4d_cell cells[PATH_CELLS], const char *text)
 	return (p4d_value){cells, length};
 }
 
-/* A file that a file names: it is sought as the script would find it. */
-static void follow_text(p4d_read_context *c, const p4d_read_argument *a, const p4d_read_given *given)
+/* A file that a file names: it is sought as the script would find it, or beside that file. */
+static void follow_text(p4d_read_context *c, const config_text *from, const p4d_read_argument *a,
+			const p4d_read_given *given)
 {
+	const char *slash = from->file ? strrchr(from->file, '/') : NULL;
+	const bool beside = a->words == p4d_reader__beside && slash && given->value[0] != '/';
 	p4d_cell cells[PATH_CELLS];
+	char path[PATH_CELLS];
 
-	p4d_reader__follow(c, a, value_of(cells, given->value), given);
+	snprintf(path, sizeof(path), "%.*s%s", beside ? (int)(slash + 1 - from->file) : 0, from->file,
+		 given->value);
+	p4d_reader__follow(c, a, value_of(cells, path), given);
+}
+
+/* The node of a dotted name; NULL: none. */
+static const p4d_config_node *find_node(const p4d_config_node *node, const char *name, size_t length)
+{
+	while (node && length) {
+		const char *dot = memchr(name, '.', length);
+		const size_t part = dot ? (size_t)(dot - name) : length;
+		if (node->kind != P4D_CONFIG_MAP)
+			return NULL;
+		for (node = node->first;
+		     node && (!node->key || strlen(node->key) != part || memcmp(node->key, name, part) != 0);)
+			node = node->next;
+		name += part + (dot != NULL);
+		length -= part + (dot != NULL);
+	}
+	return node;
+}
+
+/* What a value stands for, which may be ${another.value} of its file (OmegaConf); NULL: that is none. */
+static const p4d_config_node *referred(const config_text *from, const p4d_config_node *node)
+{
+	enum { LINKS = 4 };
+
+	for (int i = 0; node && i < LINKS; i++) {
+		if (node->kind != P4D_CONFIG_SCALAR || strncmp(node->text, "${", 2) != 0)
+			return node;
+		const size_t length = strlen(node->text);
+		node =
+		    node->text[length - 1] == '}' ? find_node(from->root, node->text + 2, length - 3) : NULL;
+	}
+	return NULL;
 }
 
 static void take_leaf(p4d_read_context *c, const config_text *from, const p4d_config_node *node,
@@ -123,11 +162,22 @@ static void take_leaf(p4d_read_context *c, const config_text *from, const p4d_co
 	p4d_read_given given = {.name = name + 2, .value = text};
 	const p4d_read_argument *a = p4d_reader__find(c->reading->reader, name);
 	uint16_t unknown = 0;
+	char refers[100];
 
-	if (!a || node->kind == P4D_CONFIG_MAP || node->kind == P4D_CONFIG_NULL ||
-	    (node->kind == P4D_CONFIG_LIST && !node->first))
+	if (!a)
 		return;
 	place_line(c, from, node->line, &given);
+	const p4d_config_node *target = referred(from, node);
+	if (!target) {
+		snprintf(refers, sizeof(refers), "it is worked out: %.70s", node->text);
+		given.unknown = refers;
+		p4d_reader__take(c->reading, a, &given);
+		return;
+	}
+	node = target;
+	if (node->kind == P4D_CONFIG_MAP || node->kind == P4D_CONFIG_NULL ||
+	    (node->kind == P4D_CONFIG_LIST && !node->first))
+		return;
 	if (node->kind == P4D_CONFIG_LIST && !list_text(node, text, sizeof(text)))
 		given.unknown = "it is a list that p4d does not read";
 	if (node->kind == P4D_CONFIG_SCALAR) {
@@ -141,7 +191,7 @@ static void take_leaf(p4d_read_context *c, const config_text *from, const p4d_co
 	if (unknown)
 		given.unknown = p4d_shell_unknown(c->shell, unknown);
 	if (p4d_reader__is_file(a))
-		follow_text(c, a, &given);
+		follow_text(c, from, a, &given);
 	else
 		p4d_reader__take(c->reading, a, &given);
 }
@@ -162,14 +212,25 @@ static void visit(p4d_read_context *c, const config_text *from, const p4d_config
 	name[length] = '\0';
 }
 
-/* Entries of a map; those that YAML's "<<" merges in come first, as others replace them. */
+/* Whether an entry names a file that this one is made of. */
+static bool inherits(const p4d_read_context *c, const p4d_config_node *node, const char *name)
+{
+	const p4d_read_argument *a = !strcmp(name, "--") && node->key && !strcmp(node->key, "defaults")
+					 ? p4d_reader__find(c->reading->reader, "--defaults")
+					 : NULL;
+
+	return a && a->words == p4d_reader__beside;
+}
+
+/* Entries of a map; those of another file, and those that YAML's "<<" merges in, come first, as others
+ * replace them. */
 static void walk(p4d_read_context *c, const config_text *from, const p4d_config_node *node, char *name,
 		 size_t length)
 {
 	for (int merged = 1; merged >= 0; merged--)
 		for (const p4d_config_node *n = node->first; n && c->values; n = n->next) {
 			const bool merges = n->key && !strcmp(n->key, "<<") && n->kind == P4D_CONFIG_MAP;
-			if (merges != (merged != 0))
+			if ((merges || inherits(c, n, name)) != (merged != 0))
 				continue;
 			c->values--;
 			if (merges)
@@ -233,8 +294,8 @@ static void lose_unknown(p4d_read_context *c, const config_text *from, const cha
 }
 
 /* Parses a text and takes its values. */
-static void read_text(p4d_read_context *c, const config_text *from, p4d_config_format format,
-		      const char *prefix, const char *shown)
+static void read_text(p4d_read_context *c, config_text *from, p4d_config_format format, const char *prefix,
+		      const char *shown)
 {
 	p4d_config_read *read = c->host->config ? c->host->config(c->host->shell.context, format) : NULL;
 	if (read && !c->until_ns)
@@ -243,6 +304,7 @@ static void read_text(p4d_read_context *c, const config_text *from, p4d_config_f
 	char name[CONFIG_NAME];
 
 	const bool known = read && read(&tree, from->text, from->length);
+	from->root = tree.root;
 	if (!read)
 		p4d_reader__unknown(c->reading, "file", "%.80s: this p4d does not read %s", shown,
 				    p4d_config_libraries[format].language);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reinforcement learning with verl (0.7), OpenRLHF (0.9 and before it) and NeMo-RL, and what they have for
- * supervised training; what TRL and swift are told of their engine.
+ * Reinforcement learning with verl (0.7) and OpenRLHF (0.9 and before it), and what they have for supervised
+ * training; what TRL and swift are told of their engine.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -219,50 +219,6 @@ const p4d_reader p4d_reader__verl_sft = {
     .arguments = {verl_sft_arguments},
     .assignments = true,
     .finish = finish_verl_sft,
-};
-
-static const p4d_read_argument nemo_rl_arguments[] = {
-    {"--config", P4D_READ_FILE, "", NULL},
-    {"--policy.model_name", P4D_MODEL, NULL, NULL},
-    {"--policy.train_micro_batch_size", P4D_MICRO_BATCH, NULL, NULL},
-    {"--policy.train_global_batch_size", P4D_GLOBAL_BATCH, NULL, NULL},
-    {"--policy.max_total_sequence_length", P4D_SEQ_LEN, NULL, NULL},
-    {"--policy.dtensor_cfg.tensor_parallel_size", P4D_TP, NULL, NULL},
-    {"--policy.dtensor_cfg.context_parallel_size", P4D_CP, NULL, NULL},
-    {"--policy.dtensor_cfg.sequence_parallel", P4D_SEQUENCE_PARALLEL, "on", off},
-    {"--policy.dtensor_cfg.activation_checkpointing", P4D_RECOMPUTE, "full", checkpointing},
-    {"--policy.dtensor_cfg.cpu_offload", P4D_OFFLOAD, "params", NULL},
-    {"--policy.megatron_cfg.tensor_model_parallel_size", P4D_TP, NULL, NULL},
-    {"--policy.megatron_cfg.pipeline_model_parallel_size", P4D_PP, NULL, NULL},
-    {"--policy.megatron_cfg.context_parallel_size", P4D_CP, NULL, NULL},
-    {"--policy.megatron_cfg.expert_model_parallel_size", P4D_EP, NULL, NULL},
-    {"--policy.megatron_cfg.expert_tensor_parallel_size", P4D_ETP, NULL, NULL},
-    {"--policy.megatron_cfg.sequence_parallel", P4D_SEQUENCE_PARALLEL, "on", off},
-    {"--policy.megatron_cfg.activation_checkpointing", P4D_RECOMPUTE, "full", checkpointing},
-    {"--policy.precision", P4D_PRECISION, NULL, precisions},
-    {"--policy.sequence_packing.enabled", P4D_PACKING, "on", off},
-    {"--cluster.gpus_per_node", P4D_GPUS_PER_NODE, NULL, NULL},
-    {"--cluster.num_nodes", P4D_NODES, NULL, NULL},
-    {NULL, 0, NULL, NULL},
-};
-
-const p4d_reader p4d_reader__nemo_rl = {
-    .framework = "nemo-rl",
-    .programs = {"run_grpo_math.py", "run_grpo_sliding_puzzle.py", "run_vlm_grpo.py", "run_grpo_rm.py",
-		 "examples/run_grpo.py", "examples/run_dpo.py"},
-    .arguments_alone = {"policy.model_name", "grpo.num_prompts_per_step", "cluster.gpus_per_node"},
-    .arguments = {nemo_rl_arguments},
-    .assignments = true,
-    .finish = p4d_finetune__reinforcement,
-};
-
-/* One model. */
-const p4d_reader p4d_reader__nemo_rl_sft = {
-    .framework = "nemo-rl",
-    .programs = {"examples/run_sft.py"},
-    .arguments = {nemo_rl_arguments},
-    .assignments = true,
-    .finish = p4d_finetune__unmodelled,
 };
 
 /* OpenRLHF */

@@ -9,7 +9,8 @@
 #include "base/number.h"
 #include "reader/reader_internal.h"
 
-const char *const p4d_reader__list[] = {NULL}, *const p4d_reader__first[] = {NULL};
+const char *const p4d_reader__list[] = {NULL}, *const p4d_reader__first[] = {NULL},
+		  *const p4d_reader__beside[] = {NULL};
 
 bool p4d_reader__set(const p4d_read_value *value)
 {

@@ -46,6 +46,10 @@ static const struct {
     {"nemo-rl", "python examples/run_sft.py --config c.yaml"},
     {"trl", "HF_HOME=/h trl sft"},
     {"axolotl", "HF_HOME=/h axolotl train c.yml"},
+    {"named", "composer -n 8 train/train.py c.yaml"},
+    {"named", "automodel finetune -c c.yaml"},
+    {"named", "colossalai run train.py --use_grad_checkpoint"},
+    {"named", "python unsloth-cli.py"},
 };
 enum { PROGRAMS = sizeof(programs) / sizeof(programs[0]) };
 

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* NeMo-RL (0.6): one of two frameworks is enabled, and both are in its files. */
+#include "reader/read_finetune.h"
+
+static const char *const checkpointing[] = {"none"};
+static const char *const off[] = {"off"};
+static const char *const precisions[] = {"bfloat16", "bf16", "bf16", "bf16", "float16", "fp16", NULL};
+static const char *const engines[] = {"vllm", "vllm", "sglang", "sglang", NULL};
+
+#define EXTRA(name) P4D_READ_EXTRA(name)
+
+enum {
+	USES_DTENSOR,
+	USES_MEGATRON,
+	DTENSOR_TP,
+	DTENSOR_CP,
+	DTENSOR_SP,
+	DTENSOR_CHECKPOINTING,
+	DTENSOR_OFFLOAD,
+	MEGATRON_TP,
+	MEGATRON_PP,
+	MEGATRON_CP,
+	MEGATRON_EP,
+	MEGATRON_ETP,
+	MEGATRON_SP,
+	MEGATRON_CHECKPOINTING,
+	DTENSOR_LORA,
+	DTENSOR_RANK,
+	MEGATRON_LORA,
+	MEGATRON_RANK,
+};
+
+static const p4d_read_argument nemo_rl_arguments[] = {
+    {"--config", P4D_READ_FILE, "", NULL},
+    {"--defaults", P4D_READ_FILE, "", p4d_reader__beside},
+    {"--policy.model_name", P4D_MODEL, NULL, NULL},
+    {"--policy.train_micro_batch_size", P4D_MICRO_BATCH, NULL, NULL},
+    {"--policy.train_global_batch_size", P4D_GLOBAL_BATCH, NULL, NULL},
+    {"--policy.max_total_sequence_length", P4D_SEQ_LEN, NULL, NULL},
+    {"--policy.dtensor_cfg.enabled", EXTRA(USES_DTENSOR), "on", off},
+    {"--policy.dtensor_cfg.tensor_parallel_size", EXTRA(DTENSOR_TP), NULL, NULL},
+    {"--policy.dtensor_cfg.context_parallel_size", EXTRA(DTENSOR_CP), NULL, NULL},
+    {"--policy.dtensor_cfg.sequence_parallel", EXTRA(DTENSOR_SP), "on", off},
+    {"--policy.dtensor_cfg.activation_checkpointing", EXTRA(DTENSOR_CHECKPOINTING), "full", checkpointing},
+    {"--policy.dtensor_cfg.cpu_offload", EXTRA(DTENSOR_OFFLOAD), "params", NULL},
+    {"--policy.dtensor_cfg.lora_cfg.enabled", EXTRA(DTENSOR_LORA), "lora", NULL},
+    {"--policy.dtensor_cfg.lora_cfg.dim", EXTRA(DTENSOR_RANK), NULL, NULL},
+    {"--policy.megatron_cfg.enabled", EXTRA(USES_MEGATRON), "on", off},
+    {"--policy.megatron_cfg.tensor_model_parallel_size", EXTRA(MEGATRON_TP), NULL, NULL},
+    {"--policy.megatron_cfg.pipeline_model_parallel_size", EXTRA(MEGATRON_PP), NULL, NULL},
+    {"--policy.megatron_cfg.context_parallel_size", EXTRA(MEGATRON_CP), NULL, NULL},
+    {"--policy.megatron_cfg.expert_model_parallel_size", EXTRA(MEGATRON_EP), NULL, NULL},
+    {"--policy.megatron_cfg.expert_tensor_parallel_size", EXTRA(MEGATRON_ETP), NULL, NULL},
+    {"--policy.megatron_cfg.sequence_parallel", EXTRA(MEGATRON_SP), "on", off},
+    {"--policy.megatron_cfg.activation_checkpointing", EXTRA(MEGATRON_CHECKPOINTING), "full", checkpointing},
+    {"--policy.megatron_cfg.peft.enabled", EXTRA(MEGATRON_LORA), "lora", NULL},
+    {"--policy.megatron_cfg.peft.dim", EXTRA(MEGATRON_RANK), NULL, NULL},
+    {"--policy.precision", P4D_PRECISION, NULL, precisions},
+    {"--policy.sequence_packing.enabled", P4D_PACKING, "on", off},
+    {"--policy.generation.backend", P4D_ENGINE, NULL, engines},
+    {"--policy.generation.vllm_cfg.tensor_parallel_size", P4D_ENGINE_TP, NULL, NULL},
+    {"--policy.generation.vllm_cfg.gpu_memory_utilization", P4D_GPU_UTILIZATION, NULL, NULL},
+    {"--cluster.gpus_per_node", P4D_GPUS_PER_NODE, NULL, NULL},
+    {"--cluster.num_nodes", P4D_NODES, NULL, NULL},
+    {NULL, 0, NULL, NULL},
+};
+
+/* Of the values that both frameworks have those of the one that is enabled; the other is there if neither is.
+ */
+static void put_enabled(p4d_reading *r)
+{
+	static const struct {
+		p4d_option option;
+		int dtensor, megatron; /* -1: it has none */
+	} rows[] = {{P4D_TP, DTENSOR_TP, MEGATRON_TP},
+		    {P4D_CP, DTENSOR_CP, MEGATRON_CP},
+		    {P4D_PP, -1, MEGATRON_PP},
+		    {P4D_EP, -1, MEGATRON_EP},
+		    {P4D_ETP, -1, MEGATRON_ETP},
+		    {P4D_SEQUENCE_PARALLEL, DTENSOR_SP, MEGATRON_SP},
+		    {P4D_RECOMPUTE, DTENSOR_CHECKPOINTING, MEGATRON_CHECKPOINTING},
+		    {P4D_OFFLOAD, DTENSOR_OFFLOAD, -1},
+		    {P4D_FINETUNE, DTENSOR_LORA, MEGATRON_LORA},
+		    {P4D_LORA_RANK, DTENSOR_RANK, MEGATRON_RANK}};
+	const p4d_read_value *dtensor = &r->extra[USES_DTENSOR], *megatron = &r->extra[USES_MEGATRON];
+	const bool on = p4d_reader__is(dtensor, "on") || p4d_reader__is(megatron, "on"),
+		   open = !on && (dtensor->unknown || megatron->unknown);
+	static const p4d_read_value nothing;
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		const p4d_read_value *a = rows[i].dtensor < 0 ? &nothing : &r->extra[rows[i].dtensor],
+				     *b = rows[i].megatron < 0 ? &nothing : &r->extra[rows[i].megatron];
+		/* without a word of either, what a script gives is the one that it means */
+		const bool second = on ? p4d_reader__is(megatron, "on")
+				       : p4d_reader__is(dtensor, "off") || !p4d_reader__set(a);
+		const p4d_read_value *from = second ? b : a;
+		const bool both = p4d_reader__set(a) && p4d_reader__set(b);
+		if (rows[i].option == P4D_LORA_RANK && !p4d_reader__set(&r->value[P4D_FINETUNE]))
+			continue;
+		if (p4d_reader__set(from) && !(open && both))
+			p4d_reader__put(r, rows[i].option, from, "%s", from->text);
+		else if (from->unknown || (open && (both || a->unknown || b->unknown)))
+			p4d_reader__forget(r, rows[i].option);
+	}
+}
+
+static void finish_nemo_rl(p4d_reading *r)
+{
+	put_enabled(r);
+	p4d_finetune__reinforcement(r);
+}
+
+const p4d_reader p4d_reader__nemo_rl = {
+    .framework = "nemo-rl",
+    .programs = {"run_grpo_math.py", "run_grpo_sliding_puzzle.py", "run_vlm_grpo.py", "run_grpo_rm.py",
+		 "examples/run_grpo.py", "examples/run_dpo.py", "examples/run_ppo.py",
+		 "examples/run_distillation.py"},
+    .arguments_alone = {"policy.model_name", "grpo.num_prompts_per_step", "cluster.gpus_per_node"},
+    .arguments = {nemo_rl_arguments},
+    .assignments = true,
+    .finish = finish_nemo_rl,
+};
+
+static void finish_nemo_rl_sft(p4d_reading *r)
+{
+	put_enabled(r);
+	p4d_finetune__unmodelled(r);
+}
+
+/* One model. */
+const p4d_reader p4d_reader__nemo_rl_sft = {
+    .framework = "nemo-rl",
+    .programs = {"examples/run_sft.py", "examples/run_rm.py"},
+    .arguments = {nemo_rl_arguments},
+    .assignments = true,
+    .finish = finish_nemo_rl_sft,
+};
