@@ -11,6 +11,8 @@ AC_DEFUN([P4D_COMPONENTS], [
 	P4D_COMPONENT([$p4d_openblas], [openblas], [`$PKG_CONFIG --modversion openblas`], [BSD-3-Clause:DYNAMIC_LINK])
 	P4D_COMPONENT([$p4d_sentencepiece], [sentencepiece], [`$PKG_CONFIG --modversion sentencepiece 2>/dev/null || echo NOASSERTION`],
 		[Apache-2.0:DYNAMIC_LINK])
+	P4D_COMPONENT([$p4d_tokenizers], [pcre2-8], [`$PKG_CONFIG --modversion libpcre2-8`], [BSD-3-Clause:DYNAMIC_LINK])
+	P4D_COMPONENT([$p4d_tokenizers], [utf8proc], [`$PKG_CONFIG --modversion libutf8proc`], [MIT:DYNAMIC_LINK])
 	P4D_COMPONENT([$p4d_slurm], [slurm], [$p4d_slurm_version], [GPL-2.0-or-later:PREREQUISITE_FOR])
 	P4D_COMPONENT([$p4d_cuda], [cuda-runtime], [$p4d_cuda_version], [LicenseRef-NVIDIA:STATIC_LINK])
 	P4D_COMPONENT([$p4d_cuda], [cublasLt], [$p4d_cuda_version], [LicenseRef-NVIDIA:DYNAMIC_LINK])

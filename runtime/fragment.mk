@@ -7,7 +7,17 @@ libp4ddata_la_SOURCES = \
 	runtime/data/tokenizer.h runtime/data/tokenizer.c runtime/data/sentencepiece.h \
 	runtime/data/permutation.h runtime/data/permutation.c runtime/data/shuffled.h runtime/data/shuffled.c \
 	runtime/data/blend.h runtime/data/blend.c runtime/data/sampler.h runtime/data/sampler.c
+libp4ddata_la_CPPFLAGS = $(AM_CPPFLAGS) $(JSONC_CFLAGS)
 libp4ddata_la_CFLAGS = $(AM_CFLAGS) $(TRAIN_CFLAGS) -fvisibility=hidden
+if HAVE_TOKENIZERS
+libp4ddata_la_SOURCES += \
+	runtime/data/tokenizer_json.h runtime/data/tokenizer_json.c runtime/data/added_tokens.h runtime/data/added_tokens.c \
+	runtime/data/normalizer.h runtime/data/normalizer.c runtime/data/splitter.h runtime/data/splitter.c \
+	runtime/data/pattern.h runtime/data/pattern.c runtime/data/bpe.h runtime/data/bpe_internal.h runtime/data/bpe.c \
+	runtime/data/bpe_read.c runtime/data/bpe_merge.h runtime/data/bpe_merge.c runtime/data/bpe_tables.h runtime/data/bpe_tables.c
+libp4ddata_la_CPPFLAGS += $(TOKENIZERS_CFLAGS)
+libp4ddata_la_LIBADD = $(TOKENIZERS_LIBS)
+endif
 
 if HAVE_SENTENCEPIECE
 pkglib_LTLIBRARIES += libp4d-sentencepiece.la

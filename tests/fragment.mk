@@ -211,6 +211,9 @@ command_tests = \
 	tests/command/test_plan.sh \
 	tests/command/test_simulate.sh \
 	tests/command/test_usage.sh
+if HAVE_TOKENIZERS
+command_tests += tests/command/test_tokenizers.sh
+endif
 if HAVE_OPENBLAS
 command_tests += tests/command/test_train.sh tests/command/test_train_released.sh
 endif
@@ -278,6 +281,9 @@ if HAVE_XXHASH
 fuzzers += tests/fuzz/fuzz_index tests/fuzz/fuzz_join tests/fuzz/fuzz_manifest tests/fuzz/fuzz_safetensors \
 	tests/fuzz/fuzz_settings tests/fuzz/fuzz_tokens
 endif
+if HAVE_TOKENIZERS
+fuzzers += tests/fuzz/fuzz_tokenizer
+endif
 check_PROGRAMS += $(fuzzers)
 TESTS += tests/fuzz/test_replay.sh
 libp4dreplay_la_SOURCES = tests/fuzz/replay.c
@@ -308,6 +314,7 @@ tests_fuzz_fuzz_reader_LDADD = $(fuzz_LDADD)
 tests_fuzz_fuzz_safetensors_LDADD = $(fuzz_LDADD)
 tests_fuzz_fuzz_sbatch_LDADD = $(fuzz_LDADD)
 tests_fuzz_fuzz_settings_LDADD = $(fuzz_LDADD)
+tests_fuzz_fuzz_tokenizer_LDADD = $(fuzz_LDADD)
 tests_fuzz_fuzz_tokens_LDADD = $(fuzz_LDADD)
 
 # On a GPU: built and run by tests/gpu/run only.
@@ -396,7 +403,7 @@ long_tests = $(cuda_tests) tests/runtime/device/test_cudnn_graphs tests/runtime/
 distcheck-short:
 	$(MAKE) distcheck AM_MAKEFLAGS='TESTS="$(filter-out $(long_tests),$(TESTS))"'
 
-EXTRA_DIST += tests/command/lib.sh $(command_tests) tests/command/test_train.sh tests/command/test_train_released.sh tests/plugin/test_plugin_symbols.sh
+EXTRA_DIST += tests/command/lib.sh $(command_tests) tests/command/test_tokenizers.sh tests/command/test_train.sh tests/command/test_train_released.sh tests/plugin/test_plugin_symbols.sh
 EXTRA_DIST += tests/fuzz/test_replay.sh tests/fuzz/fuzz.sh tests/fuzz/real_files.sh tests/fuzz/corpus
 TESTS += tests/gpu/test_kit.sh
 EXTRA_DIST += tests/gpu/run tests/gpu/pack tests/gpu/test_kit.sh tests/gpu/pytorch_baseline.py tests/parity

@@ -23,18 +23,20 @@ const char p4d_data_options[] =
     "\n"
     "  -o, --output PREFIX         write PREFIX.bin and PREFIX.idx\n"
     "  --tokenizer bytes|ids|FILE  bytes (the default): 257 tokens, the last ends a document;\n"
-    "                              FILE: a SentencePiece model; ids: the input holds tokens\n"
+    "                              FILE: a tokenizer.json or a SentencePiece model, or a folder\n"
+    "                              with one; ids: the input holds tokens\n"
     "  --split-lines               each line is a document\n"
     "  --jsonl                     each line is a JSON object, its text a document\n"
     "  --field NAME                the member that holds it (text; input_ids with ids)\n"
     "  --vocab N                   with ids: tokens are 0 to N-1\n"
-    "  --end-token N|NAME|none     token after each document (the tokenizer's; with ids none)\n"
+    "  --begin-token N|NAME|none   token before each document (the tokenizer's; with ids none)\n"
+    "  --end-token N|NAME|none     token after each document (likewise)\n"
     "  --json                      print JSON, as described in p4d(1)\n"
     "\n"
     "A FILE of - is standard input.";
 
 typedef struct data {
-	const char *output, *tokenizer_name, *field, *end_text;
+	const char *output, *tokenizer_name, *field, *begin_text, *end_text;
 	uint64_t vocabulary;
 	bool split_lines, json_lines, json, help;
 	bool ids;
@@ -42,7 +44,7 @@ typedef struct data {
 	char **file;
 
 	p4d_tokenizer tokenizer;
-	int32_t end;
+	int32_t begin, end; /* around each document; -1: none */
 	p4d_documents documents;
 	p4d_tokens_writer writer;
 	p4d_progress progress;
@@ -81,13 +83,19 @@ static int read_number(const char *name, const char *text, uint64_t max, uint64_
 
 static int parse_arguments(data *d, int argc, char *argv[], p4d_error *err)
 {
-	enum { OUTPUT = 256, TOKENIZER, SPLIT, JSONL, FIELD, VOCAB, END, JSON, HELP };
+	enum { OUTPUT = 256, TOKENIZER, SPLIT, JSONL, FIELD, VOCAB, BEGIN, END, JSON, HELP };
 	static const struct option table[] = {
-	    {"output", required_argument, NULL, OUTPUT}, {"tokenizer", required_argument, NULL, TOKENIZER},
-	    {"split-lines", no_argument, NULL, SPLIT},   {"jsonl", no_argument, NULL, JSONL},
-	    {"field", required_argument, NULL, FIELD},   {"vocab", required_argument, NULL, VOCAB},
-	    {"end-token", required_argument, NULL, END}, {"json", no_argument, NULL, JSON},
-	    {"help", no_argument, NULL, HELP},           {NULL, 0, NULL, 0},
+	    {"output", required_argument, NULL, OUTPUT},
+	    {"tokenizer", required_argument, NULL, TOKENIZER},
+	    {"split-lines", no_argument, NULL, SPLIT},
+	    {"jsonl", no_argument, NULL, JSONL},
+	    {"field", required_argument, NULL, FIELD},
+	    {"vocab", required_argument, NULL, VOCAB},
+	    {"begin-token", required_argument, NULL, BEGIN},
+	    {"end-token", required_argument, NULL, END},
+	    {"json", no_argument, NULL, JSON},
+	    {"help", no_argument, NULL, HELP},
+	    {NULL, 0, NULL, 0},
 	};
 	int which, more, rc = 0;
 
@@ -104,6 +112,8 @@ static int parse_arguments(data *d, int argc, char *argv[], p4d_error *err)
 			rc = set_text(&d->tokenizer_name, "tokenizer", optarg, err);
 		else if (which == FIELD)
 			rc = set_text(&d->field, "field", optarg, err);
+		else if (which == BEGIN)
+			rc = set_text(&d->begin_text, "begin-token", optarg, err);
 		else if (which == END)
 			rc = set_text(&d->end_text, "end-token", optarg, err);
 		else if (which == VOCAB)
@@ -144,33 +154,36 @@ static int check_arguments(data *d, p4d_error *err)
 	return 0;
 }
 
-/* --end-token: a number or, where the tokenizer has names, one of them. */
-static int find_end(data *d, p4d_error *err)
+/* --begin-token, --end-token: a number or, where the tokenizer has names, one of them. */
+static int find_token(const data *d, const char *option, const char *text, int32_t *token, p4d_error *err)
 {
 	uint64_t number;
 
-	d->end = strcmp(d->end_text, "none") != 0 ? p4d_tokenizer_token(&d->tokenizer, d->end_text) : -1;
-	if (d->end >= 0 || !strcmp(d->end_text, "none"))
+	if (!text)
 		return 0;
-	if (!p4d_number_whole(d->end_text, 0, d->tokenizer.vocabulary - 1, &number))
+	*token = strcmp(text, "none") != 0 ? p4d_tokenizer_token(&d->tokenizer, text) : -1;
+	if (*token >= 0 || !strcmp(text, "none"))
+		return 0;
+	if (!p4d_number_whole(text, 0, d->tokenizer.vocabulary - 1, &number))
 		return p4d_fail(err, P4D_E_VALUE,
-				"--end-token=%.64s: neither a number up to %" PRIu64
+				"--%s=%.64s: neither a number up to %" PRIu64
 				" nor the name of a token of %.200s",
-				d->end_text, d->tokenizer.vocabulary - 1, d->tokenizer_name);
-	d->end = (int32_t)number;
+				option, text, d->tokenizer.vocabulary - 1, d->tokenizer_name);
+	*token = (int32_t)number;
 	return 0;
 }
 
 static int open_tokenizer(data *d, p4d_error *err)
 {
-
-	d->tokenizer = (p4d_tokenizer){.vocabulary = d->vocabulary, .end = -1};
+	d->tokenizer = (p4d_tokenizer){.vocabulary = d->vocabulary, .begin = -1, .end = -1};
 	if (!d->ids && p4d_tokenizer_open(&d->tokenizer, d->tokenizer_name, err) < 0)
 		return -1;
+	d->begin = d->tokenizer.begin;
 	d->end = d->tokenizer.end;
-	if (d->end_text)
-		return find_end(d, err);
-	if (d->end >= 0 || d->ids)
+	if (find_token(d, "begin-token", d->begin_text, &d->begin, err) < 0 ||
+	    find_token(d, "end-token", d->end_text, &d->end, err) < 0)
+		return -1;
+	if (d->end >= 0 || d->end_text || d->ids)
 		return 0;
 	p4d_fail(err, P4D_E_VALUE, "%.200s has no end-of-sentence token", d->tokenizer_name);
 	return p4d_fix(err, "--end-token N, or --end-token none");
@@ -196,6 +209,9 @@ static int add(void *context, const int32_t *tokens, uint64_t count, p4d_error *
 
 	if (stopped)
 		return p4d_fail(err, P4D_E_IO, "interrupted");
+	if (count && d->begin >= 0 && !d->writer.open_tokens &&
+	    p4d_tokens_writer_add(&d->writer, &d->begin, 1, err) < 0)
+		return -1;
 	return p4d_tokens_writer_add(&d->writer, tokens, count, err);
 }
 
@@ -275,6 +291,7 @@ static int report(const data *d, uint64_t documents, uint64_t tokens, p4d_error 
 	json_object_object_add(object, "documents", json_object_new_uint64(documents));
 	json_object_object_add(object, "tokens", json_object_new_uint64(tokens));
 	json_object_object_add(object, "vocab", json_object_new_uint64(d->tokenizer.vocabulary));
+	json_object_object_add(object, "begin_token", d->begin >= 0 ? json_object_new_int(d->begin) : NULL);
 	json_object_object_add(object, "end_token", d->end >= 0 ? json_object_new_int(d->end) : NULL);
 	json_object_object_add(object, "type", json_object_new_string(narrow ? "uint16" : "int32"));
 	return p4d_report_json_print(object, err);

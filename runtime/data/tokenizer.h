@@ -7,14 +7,17 @@
 #include "base/error.h"
 
 /*
- * Text to tokens. "bytes": every byte is a token, 256 ends a document; needs nothing. A SentencePiece model
- * file: its pieces and its end-of-sentence piece, when p4d was built with libsentencepiece
- * (libp4d-sentencepiece.so, see library.h).
+ * Text to tokens. "bytes": every byte is a token, 256 ends a document; needs nothing. FILE.json: a
+ * tokenizer.json of Hugging Face's tokenizers with byte-pair encoding, when p4d was built with PCRE2 and
+ * utf8proc; what its template puts around a text begins and ends a document, and without an end that is the
+ * eos_token of the tokenizer_config.json beside it. Another file: a SentencePiece model, its pieces and its
+ * end-of-sentence piece, when p4d was built with libsentencepiece (libp4d-sentencepiece.so, see library.h).
+ * A folder: its tokenizer.json, else its tokenizer.model.
  */
 typedef struct p4d_tokenizer {
 	uint64_t vocabulary;
-	int32_t end;                                   /* token after each document; -1: none */
-	const struct p4d_sentencepiece *sentencepiece; /* of a model file; NULL for bytes */
+	int32_t begin, end; /* tokens before and after each document; -1: none */
+	const struct p4d_tokenizer_kind *kind;
 	void *model;
 } p4d_tokenizer;
 
@@ -22,7 +25,7 @@ typedef struct p4d_tokenizer {
 typedef int (*p4d_token_sink)(void *context, const int32_t *tokens, uint64_t count, p4d_error *err);
 
 /*
- * Errors: VALUE (a Hugging Face tokenizer.json; built without SentencePiece; not a model), IO, NO_MEMORY.
+ * Errors: VALUE (built without what it needs; not a model, or one that is not known), JSON, IO, NO_MEMORY.
  */
 int p4d_tokenizer_open(p4d_tokenizer *tokenizer, const char *name, p4d_error *err);
 void p4d_tokenizer_close(p4d_tokenizer *tokenizer);
@@ -30,6 +33,9 @@ void p4d_tokenizer_close(p4d_tokenizer *tokenizer);
 /* The token of that name, "<|im_end|>" for instance; -1: there is none. */
 int32_t p4d_tokenizer_token(const p4d_tokenizer *tokenizer, const char *name);
 
-/* Encodes a whole document, without the token that ends it. Errors: those of the sink, VALUE, NO_MEMORY. */
+/*
+ * Encodes a whole document, without the tokens around it. The names of special tokens in it become these, but
+ * not of a SentencePiece model. Errors: those of the sink, VALUE (tokenizer.json: not UTF-8), NO_MEMORY.
+ */
 int p4d_tokenizer_encode(const p4d_tokenizer *tokenizer, const char *text, size_t length, p4d_token_sink sink,
 			 void *context, p4d_error *err);

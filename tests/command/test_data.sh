@@ -96,8 +96,11 @@ refused P4D001 p4d data -o out --toknizer bytes one
 says "--toknizer"
 exits 5 p4d data -o out --end-token 257 one
 says "--end-token=257: neither a number up to 256 nor the name of a token of bytes"
-exits 5 p4d data -o out --tokenizer tokenizer.json one
-says "Hugging Face tokenizers cannot be read" "--tokenizer ids"
+exits 0 p4d data -o out --begin-token 7 one
+[ "$(numbers out.bin u2)" = " 7 97 98 256" ] || fail "out.bin: $(numbers out.bin u2)"
+rm out.bin out.idx
+exits 5 p4d data -o out --begin-token x one
+says "--begin-token=x: neither a number up to 256 nor the name of a token of bytes"
 exits 3 p4d data -o out --tokenizer nowhere.model one
 says "tokenizer nowhere.model: No such file"
 nothing_left

@@ -31,7 +31,7 @@ more=
 clang $flags -std=gnu11 -D_GNU_SOURCE -fsanitize=fuzzer -I "$source/estimator" -I "$source/command" -I "$source/runtime" \
 	$more "$source/tests/fuzz/fuzz_$target.c" build-fuzz/.libs/libp4dcommand.a build-fuzz/.libs/libp4dtrain.a build-fuzz/.libs/libp4ddata.a build-fuzz/.libs/libp4dhost.a \
 	build-fuzz/.libs/libp4d.a $([ "$target" != arguments ] || echo build-fuzz/.libs/libp4dyaml.a build-fuzz/.libs/libp4dtoml.a \
-	"$(pkg-config --libs yaml-0.1 tomlplusplus)" -lstdc++) $(pkg-config --libs json-c libxxhash) -lm \
+	"$(pkg-config --libs yaml-0.1 tomlplusplus)" -lstdc++) $(pkg-config --libs json-c libxxhash) $(! pkg-config libpcre2-8 libutf8proc || pkg-config --libs libpcre2-8 libutf8proc) -lm \
 	-o "build-fuzz/fuzz_$target"
 words=
 if [ -n "$P4D_FUZZ_READER" ]; then

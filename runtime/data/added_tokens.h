@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+/* A text that is a token wherever it stands. */
+typedef struct p4d_added_token {
+	int32_t token;
+	bool strips_left, strips_right; /* white space beside it belongs to it */
+} p4d_added_token;
+
+/* A tree of them, byte by byte. Zero: none. */
+typedef struct p4d_added_tokens {
+	struct p4d_added_node *nodes; /* 0: none */
+	size_t count, room;
+	uint32_t first[256]; /* nodes of first bytes */
+} p4d_added_tokens;
+
+/* Of a text that is there already the token changes. Errors: NO_MEMORY. */
+int p4d_added_tokens__add(p4d_added_tokens *tokens, const char *text, size_t length, p4d_added_token token,
+			  p4d_error *err);
+void p4d_added_tokens__close(p4d_added_tokens *tokens);
+
+/*
+ * The first one from `from` on, of several at one place the longest: NULL without; else *begin and *end,
+ * with the white space that belongs to it, but nothing before `from`.
+ */
+const p4d_added_token *p4d_added_tokens__next(const p4d_added_tokens *tokens, const char *text, size_t length,
+					      size_t from, size_t *begin, size_t *end);
+
+/* The one that is all of the text; NULL: none. */
+const p4d_added_token *p4d_added_tokens__find(const p4d_added_tokens *tokens, const char *text,
+					      size_t length);

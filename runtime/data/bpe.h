@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <json-c/json.h>
+
+#include "data/tokenizer.h"
+
+/*
+ * Byte-pair encoding with the "model" of a tokenizer.json: a word becomes symbols, of which the pair that is
+ * first in the list of merges is joined until none is left.
+ */
+typedef struct p4d_bpe p4d_bpe;
+
+/*
+ * byte_level: symbols are bytes, written in the vocabulary as printable characters; else they are characters.
+ * The caller closes it. Errors: VALUE (not such a model, or one with properties that are not known),
+ * NO_MEMORY.
+ */
+int p4d_bpe__open(p4d_bpe **bpe, struct json_object *model, bool byte_level, p4d_error *err);
+void p4d_bpe__close(p4d_bpe *bpe);
+
+int32_t p4d_bpe__vocabulary(const p4d_bpe *bpe);              /* its largest token and one */
+int32_t p4d_bpe__token(const p4d_bpe *bpe, const char *name); /* as it is written there; -1: none */
+
+/* The tokens of a word of valid UTF-8. Errors: those of the sink, NO_MEMORY. */
+int p4d_bpe__word(p4d_bpe *bpe, const char *word, size_t length, p4d_token_sink sink, void *context,
+		  p4d_error *err);

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <string.h>
+
+#include "data/bpe.h"
+#include "data/bpe_merge.h"
+#include "data/bpe_tables.h"
+
+enum {
+	P4D_BPE_CACHED_TEXT = 30,
+	P4D_BPE_CACHED_TOKENS = 8,
+	P4D_BPE_CACHED_WORDS = 1 << 15, /* 2 MiB: words repeat, and a second level cache holds them */
+};
+
+typedef struct p4d_bpe_cached {
+	uint8_t length, count; /* length 0: free */
+	char text[P4D_BPE_CACHED_TEXT];
+	int32_t tokens[P4D_BPE_CACHED_TOKENS];
+} p4d_bpe_cached;
+
+struct p4d_bpe {
+	bool byte_level;
+	bool ignore_merges; /* a word that is a token is that token */
+	bool fuse_unknown;  /* several unknown characters in a row are one */
+	bool blanks_begin;  /* merges never put a blank behind something else: words can be cut there */
+	bool bytes;         /* unknown characters become byte[] */
+	int32_t byte[256];  /* -1: none */
+	int32_t unknown;    /* -1: unknown characters are left out */
+	int32_t vocabulary;
+	p4d_bpe_tables tables;
+	p4d_bpe_symbols symbols;
+	p4d_bpe_cached *cache;
+	char *written; /* scratch: a word in characters of bytes */
+	size_t written_room;
+};
+
+#define P4D_BPE_BLANK "\xe2\x96\x81" /* U+2581, which stands for a blank */
+enum { P4D_BPE_BLANK_BYTES = sizeof(P4D_BPE_BLANK) - 1 };
+
+static inline bool p4d_bpe_is_blank(const char *text, size_t left)
+{
+	return left >= P4D_BPE_BLANK_BYTES && !memcmp(text, P4D_BPE_BLANK, P4D_BPE_BLANK_BYTES);
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stddef.h>
+#include <json-c/json.h>
+
+#include "base/error.h"
+
+/* The "normalizer" of a tokenizer.json: what is done to a text before it is split. Zero: nothing. */
+typedef struct p4d_normalizer_step {
+	enum { P4D_NORMALIZE_FORM, P4D_NORMALIZE_PREPEND, P4D_NORMALIZE_REPLACE } kind;
+	int form; /* options of utf8proc_map */
+	char *from, *to;
+} p4d_normalizer_step;
+
+typedef struct p4d_normalizer {
+	p4d_normalizer_step *steps;
+	size_t count;
+	struct p4d_normalizer_buffer {
+		char *text;
+		size_t length, room;
+	} buffer[2];
+} p4d_normalizer;
+
+/* normalizer: NULL for none. The caller closes it, also after an error. Errors: VALUE (one that is not
+ * known), NO_MEMORY. */
+int p4d_normalizer__open(p4d_normalizer *normalizer, struct json_object *description, p4d_error *err);
+void p4d_normalizer__close(p4d_normalizer *normalizer);
+
+/*
+ * *text and *length become the normalized text's, which lives until the next call. Of valid UTF-8.
+ * Errors: NO_MEMORY.
+ */
+int p4d_normalizer__apply(p4d_normalizer *normalizer, const char **text, size_t *length, p4d_error *err);
