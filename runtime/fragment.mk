@@ -62,6 +62,7 @@ comm_sources = \
 model_sources = \
 	runtime/model/net.h runtime/model/net.c runtime/model/weights.h runtime/model/place.c runtime/model/weights.c \
 	runtime/model/weight_slices.c runtime/model/initialize.c runtime/model/buffers.h runtime/model/buffers.c \
+	runtime/model/adapters.h runtime/model/adapters.c \
 	runtime/model/parallel.h runtime/model/parallel.c runtime/model/layer.h runtime/model/layer_forward.c \
 	runtime/model/layer_backward.c runtime/model/sequence_order.h runtime/model/sequence_order.c \
 	runtime/model/attention.h runtime/model/attention.c runtime/model/attention_ring.c runtime/model/attention_gather.c \
@@ -80,7 +81,8 @@ checkpoint_sources = \
 	runtime/checkpoint/checkpoint.h runtime/checkpoint/checkpoint_internal.h runtime/checkpoint/checkpoint_files.c \
 	runtime/checkpoint/checkpoint_manifest.c runtime/checkpoint/checkpoint_map.c runtime/checkpoint/checkpoint_read.c \
 	runtime/checkpoint/checkpoint_save.c runtime/checkpoint/checkpoint_saver.c runtime/checkpoint/checkpoint_load.c \
-	runtime/checkpoint/huggingface.h runtime/checkpoint/huggingface.c \
+	runtime/checkpoint/huggingface.h runtime/checkpoint/huggingface.c runtime/checkpoint/huggingface_internal.h \
+	runtime/checkpoint/huggingface_export.c runtime/checkpoint/adapter.c \
 	runtime/checkpoint/huggingface_config.h runtime/checkpoint/huggingface_config.c
 
 # The options of p4d-train. The manual is made from them where p4d-train is not built, too.

@@ -79,9 +79,11 @@ static uint64_t narrow(p4d_rows *rows, p4d_wide wide)
 
 static void add_states(p4d_rows *rows, const p4d_rank_sizes *z)
 {
-	uint64_t n = narrow(rows, p4d_parameters_padded(rows->layout, &rows->schedule, rows->stage));
+	const uint64_t n = narrow(rows, p4d_parameters_padded(rows->layout, &rows->schedule, rows->stage));
+	const uint64_t frozen =
+	    narrow(rows, p4d_parameters_frozen(rows->layout, &rows->schedule, rows->stage));
 
-	add(rows, B_PARAMETERS, z->dtype, n, 0, 0);
+	add(rows, B_PARAMETERS, z->dtype, n + frozen, 0, 0);
 	add(rows, B_GRADIENTS, P4D_DT_FP32, n, 0, 0);
 	p4d_rows_of_states(rows, P4D_STATE_MASTER, P4D_MOST_STATES, P4D_DT_FP32,
 			   n / p4d_optimizer_shards(rows->layout));
@@ -235,6 +237,8 @@ static void add_working_set(p4d_rows *rows, const p4d_rank_sizes *z)
 	add(rows, B_FFN_ACT_GRADIENT, z->dtype, z->n, z->f, 0);
 	add(rows, B_ATTENTION_GRADIENT, z->dtype, z->n, z->q, 0);
 	add(rows, B_QKV_GRADIENT, z->dtype, z->n, z->columns, 0);
+	if (l->finetune != P4D_TUNE_FULL)
+		add(rows, B_ADAPTER, z->dtype, z->n, l->lora_rank, 0);
 }
 
 /* Fused attention supports 16-bit types only. */
@@ -363,6 +367,8 @@ static uint64_t groups_bytes(const p4d_layout *l, uint32_t stage)
 
 static const p4d_framework_fixed fixed[] = {
     P4D_FIXED_WITHOUT_PYTORCH("p4d-train"),
+    {P4D_QUANT, P4D_QUANT_NONE, "p4d-train does not quantize weights"},
+    {P4D_ADAPTER_DTYPE, P4D_NO_MEANING, "p4d-train stores adapters in --precision"},
     {P4D_GRAD_DTYPE, P4D_GRAD_FP32, "p4d-train accumulates gradients in fp32"},
     {P4D_OPTIMIZER_DTYPE, P4D_STATE_FP32, "p4d-train keeps moments in fp32"},
     {P4D_MASTER_DTYPE, P4D_STATE_FP32, "p4d-train keeps master weights in fp32"},

@@ -159,10 +159,38 @@ static p4d_wide padded_chunk(const p4d_layout *l, const p4d_schedule *schedule, 
 	return segments > 2 ? n + (segments - 2) * layer : n;
 }
 
+static p4d_wide adapters_of_layer(const p4d_layout *l)
+{
+	p4d_wide n = 0;
+
+	for (unsigned i = 0; i < P4D_ADAPTED_LAYERS; i++) {
+		const p4d_adapted matrix = p4d_adapted_of(l, i);
+		if (p4d_is_adapted(l, i))
+			n += (p4d_wide)l->lora_rank * (matrix.in + matrix.out);
+	}
+	return n;
+}
+
+/* All segments are alike. */
+static p4d_wide adapters_of_segment(const p4d_layout *l, uint32_t stage)
+{
+	const uint64_t layers = l->stage_layers[stage] / l->vpp;
+
+	return padded(l, layers / p4d_chunk_segments(l, stage) * adapters_of_layer(l));
+}
+
+p4d_wide p4d_parameters_frozen(const p4d_layout *l, const p4d_schedule *schedule, uint32_t stage)
+{
+	return l->finetune == P4D_TUNE_FULL ? 0 : p4d_parameters_of_stage(l, schedule, stage);
+}
+
 p4d_wide p4d_parameters_padded(const p4d_layout *l, const p4d_schedule *schedule, uint32_t stage)
 {
 	const p4d_wide layer = padded(l, p4d_size_of_layer(l));
 	const uint32_t last = (uint32_t)l->vpp - 1;
+
+	if (l->finetune != P4D_TUNE_FULL)
+		return l->vpp * p4d_chunk_segments(l, stage) * adapters_of_segment(l, stage);
 	p4d_wide n = padded(l, p4d_parameters__of_vocabulary(l)) + padded_chunk(l, schedule, stage, 0, layer);
 
 	if (last)
@@ -181,6 +209,8 @@ p4d_wide p4d_parameters__largest_segment(const p4d_layout *l, const p4d_schedule
 	const uint64_t last = p4d_chunk_segments(l, stage) - 1;
 	p4d_wide most = p4d_parameters__of_vocabulary(l);
 
+	if (l->finetune != P4D_TUNE_FULL)
+		return adapters_of_segment(l, stage);
 	/* none between the first and the last of a chunk is larger, nor in the chunks between */
 	for (uint32_t i = 0; i < 2; i++) {
 		const uint32_t chunk = i ? (uint32_t)l->vpp - 1 : 0;

@@ -72,8 +72,12 @@ static inline uint64_t p4d_segment_unit(const p4d_layout *layout)
 	return p4d_optimizer_shards(layout) * P4D_SHARD_MULTIPLE;
 }
 
-/* The parameters of a stage as p4d-train stores them: each segment, and the tables, padded. */
+/*
+ * The parameters of a stage that p4d-train trains, as it stores them: each segment, and the tables, padded;
+ * adapters alone where there are any. And the others, behind them.
+ */
 p4d_wide p4d_parameters_padded(const p4d_layout *layout, const p4d_schedule *schedule, uint32_t stage);
+p4d_wide p4d_parameters_frozen(const p4d_layout *layout, const p4d_schedule *schedule, uint32_t stage);
 
 /* The largest of these. */
 p4d_wide p4d_parameters__largest_segment(const p4d_layout *layout, const p4d_schedule *schedule,

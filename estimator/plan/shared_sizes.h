@@ -80,3 +80,30 @@ static inline p4d_rank_sizes p4d_rank_sizes_of(const p4d_layout *l)
 	z.columns = z.q + 2 * z.kv;
 	return z;
 }
+
+/*
+ * The linear layers of a Llama that may have an adapter, by the number of their bit in P4D_TARGET_*. Beside a
+ * weight (out, in) LoRA (arXiv 2106.09685) trains A (rank, in) and B (out, rank). Sizes on this rank: with
+ * tensor parallelism `in` is cut where split_in is set, else `out`.
+ */
+enum { P4D_ADAPTED_LAYERS = 7 };
+typedef struct p4d_adapted {
+	uint64_t in, out;
+	bool split_in;
+} p4d_adapted;
+
+static inline p4d_adapted p4d_adapted_of(const p4d_layout *l, unsigned number)
+{
+	const p4d_rank_sizes z = p4d_rank_sizes_of(l);
+	const p4d_adapted all[P4D_ADAPTED_LAYERS] = {
+	    {z.h, z.q, false}, {z.h, z.kv, false}, {z.h, z.kv, false}, {z.q, z.h, true},
+	    {z.h, z.f, false}, {z.h, z.f, false},  {z.f, z.h, true}};
+
+	return all[number];
+}
+
+/* Whether that layer has one. */
+static inline bool p4d_is_adapted(const p4d_layout *l, unsigned number)
+{
+	return l->finetune != P4D_TUNE_FULL && l->lora_targets & 1u << number;
+}

@@ -74,14 +74,18 @@ typedef struct p4d_framework_fixed {
 	    {P4D_OFFLOAD, 0, "with " program " p4d does not model offloading"}, \
 	    {P4D_MODEL_CODE, P4D_NO_MEANING, program " has its own modules"}, \
 	    {P4D_COMPILE, P4D_NO_MEANING, program " does not compile the model"}, \
-	    {P4D_FINETUNE, P4D_TUNE_FULL, "with " program " p4d does not model adapters"}, \
-	    {P4D_LORA_RANK, P4D_NO_MEANING, "with " program " p4d does not model adapters"}, \
-	    {P4D_ADAPTER_DTYPE, P4D_NO_MEANING, "with " program " p4d does not model adapters"}, \
-	    {P4D_QUANT, P4D_QUANT_NONE, "with " program " p4d does not model quantized weights"}, \
 	    {P4D_AUTOCAST, P4D_NO_MEANING, program " casts in its modules"}, \
 	    {P4D_CHUNKED_LOSS, P4D_NO_MEANING, program " has one loss"}, \
 	{ \
 		P4D_PACKING, P4D_NO_MEANING, program " fills all sequences" \
+	}
+
+#define P4D_FIXED_WITHOUT_ADAPTERS(program) \
+	{P4D_FINETUNE, P4D_TUNE_FULL, "with " program " p4d does not model adapters"}, \
+	    {P4D_LORA_RANK, P4D_NO_MEANING, "with " program " p4d does not model adapters"}, \
+	    {P4D_ADAPTER_DTYPE, P4D_NO_MEANING, "with " program " p4d does not model adapters"}, \
+	{ \
+		P4D_QUANT, P4D_QUANT_NONE, "with " program " p4d does not model quantized weights" \
 	}
 
 /* What p4d takes where nothing else is said, with this framework. */

@@ -6,7 +6,9 @@
 #include "request/framework.h"
 #include "request/layout_internal.h"
 
-/* Names of linear layers, as modeling files have them. */
+enum { NAMES_OF_LLAMA = 10 };
+
+/* Names of linear layers, as modeling files have them; first those of Llama. */
 static const struct {
 	const char *name;
 	unsigned targets;
@@ -18,11 +20,11 @@ static const struct {
     {"k_proj", P4D_TARGET_K},
     {"v_proj", P4D_TARGET_V},
     {"o_proj", P4D_TARGET_O},
-    {"out_proj", P4D_TARGET_O},
-    {"dense", P4D_TARGET_O},
     {"gate_proj", P4D_TARGET_GATE},
     {"up_proj", P4D_TARGET_UP},
     {"down_proj", P4D_TARGET_DOWN},
+    {"out_proj", P4D_TARGET_O},
+    {"dense", P4D_TARGET_O},
     {"qkv_proj", P4D_TARGET_Q},
     {"query_key_value", P4D_TARGET_Q},
     {"c_attn", P4D_TARGET_Q},
@@ -36,15 +38,15 @@ static const struct {
     {"dense_4h_to_h", P4D_TARGET_DOWN},
 };
 
-/* Of a list of names; *unknown (may be NULL) points to the first that is none. */
-static unsigned targets_of(const char *list, const char **unknown)
+/* Of a list of names; *unknown (may be NULL) points to the first that is none of the first `known`. */
+static unsigned targets_of(const char *list, size_t known, const char **unknown)
 {
 	unsigned targets = 0;
 
 	for (const char *at = list; *at;) {
 		const size_t length = strcspn(at, ",");
 		unsigned found = 0;
-		for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+		for (size_t i = 0; i < known; i++)
 			if (strlen(names[i].name) == length && !strncmp(names[i].name, at, length))
 				found = names[i].targets;
 		if (!found && unknown)
@@ -53,6 +55,12 @@ static unsigned targets_of(const char *list, const char **unknown)
 		at += length + (at[length] == ',');
 	}
 	return targets;
+}
+
+/* p4d-train trains Llama's layers, which it knows by their own names. */
+static size_t names_of(const p4d_request *r)
+{
+	return r->value[P4D_FRAMEWORK] == P4D_FRAMEWORK_P4D ? NAMES_OF_LLAMA : sizeof(names) / sizeof(*names);
 }
 
 void p4d_layout__adapters(const p4d_request *r, p4d_layout *l)
@@ -74,7 +82,7 @@ void p4d_layout__adapters(const p4d_request *r, p4d_layout *l)
 		return;
 	l->lora_rank =
 	    p4d_is_set(r, P4D_LORA_RANK) ? (uint64_t)r->value[P4D_LORA_RANK] : 8; /* PEFT's default */
-	l->lora_targets = *r->lora_targets ? targets_of(r->lora_targets, NULL) : P4D_TARGET_ALL;
+	l->lora_targets = *r->lora_targets ? targets_of(r->lora_targets, names_of(r), NULL) : P4D_TARGET_ALL;
 	l->adapter_fp32 = !p4d_is_set(r, P4D_ADAPTER_DTYPE) || r->value[P4D_ADAPTER_DTYPE] == P4D_PARAM_FP32;
 	/* PEFT makes adapters in the type of the layer's own weights, or in fp32 */
 	if (l->finetune == P4D_TUNE_LORA && p4d_framework_value(r, P4D_PARAM_DTYPE) == P4D_PARAM_FP32)
@@ -101,6 +109,10 @@ int p4d_layout__check_adapters(const p4d_request *r, p4d_error *err)
 								 : "adapter-dtype");
 		return p4d_fix(err, "--p4d-finetune=lora");
 	}
+	if (quantized && r->value[P4D_FRAMEWORK] == P4D_FRAMEWORK_P4D) {
+		p4d_fail(err, P4D_E_VALUE, "finetune=qlora: p4d-train does not quantize weights");
+		return p4d_fix(err, "--p4d-finetune=lora");
+	}
 	if (!quantized && p4d_is_set(r, P4D_QUANT) && r->value[P4D_QUANT] != P4D_QUANT_NONE) {
 		p4d_fail(err, P4D_E_VALUE, "quant needs finetune=qlora: quantized weights are not trained");
 		return p4d_fix(err, "--p4d-finetune=qlora");
@@ -117,7 +129,8 @@ int p4d_layout__check_adapters(const p4d_request *r, p4d_error *err)
 			 "finetune=full: the weights of this model are quantized, which are not trained");
 		return p4d_fix(err, "--p4d-finetune=lora");
 	}
-	if (adapters && r->value[P4D_MODEL_CODE] == P4D_MODEL_CODE_TORCHTITAN) {
+	if (adapters && p4d_framework_has(r, P4D_MODEL_CODE) &&
+	    r->value[P4D_MODEL_CODE] == P4D_MODEL_CODE_TORCHTITAN) {
 		p4d_fail(err, P4D_E_VALUE,
 			 "model-code=torchtitan: p4d models adapters in transformers' modules");
 		return p4d_fix(err, "--p4d-model-code=transformers");
@@ -134,7 +147,7 @@ int p4d_layout__check_adapters(const p4d_request *r, p4d_error *err)
 			return p4d_fix(err, "leave out --p4d-%s", name);
 		}
 	}
-	targets_of(r->lora_targets, &unknown);
+	targets_of(r->lora_targets, names_of(r), &unknown);
 	if (unknown)
 		return p4d_fail(err, P4D_E_VALUE, "lora-targets: no linear layer is named '%.*s'",
 				(int)strcspn(unknown, ","), unknown);

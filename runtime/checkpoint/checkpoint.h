@@ -11,10 +11,11 @@
 
 /*
  * Checkpoints. DIR/step-00000200/ holds manifest.json and one file rank-00003.safetensors per rank that owns
- * optimizer shards: one tensor per state of the optimizer (fp32; the rank's shards of all segments, one
- * behind the other) and "checksums" (XXH3 of every P4D_CHECKPOINT_BLOCK bytes of each of these, so that a
- * reader can check the part it needs). The manifest says step, samples consumed, seed, the plan line, and of
- * each file its size and the checksum of its header, which contains the checksums of its tensors.
+ * optimizer shards (of what is trained: adapters alone, where there are any): one tensor per state of the
+ * optimizer (fp32; the rank's shards of all segments, one behind the other) and "checksums" (XXH3 of every
+ * P4D_CHECKPOINT_BLOCK bytes of each of these, so that a reader can check the part it needs). The manifest
+ * says step, samples consumed, seed, the plan line, and of each file its size and the checksum of its header,
+ * which contains the checksums of its tensors.
  *
  * A checkpoint is made under a hidden name; files are synced, the manifest is written last, then the
  * directory gets its name. So what is called step-* is complete, unless the disk changed it later; that is
@@ -30,12 +31,18 @@ typedef struct p4d_checkpoint_info {
 	bool document_mask;
 	char data[P4D_CHECKPOINT_TEXT]; /* the caller's description of its data; not interpreted */
 	uint64_t samples;               /* what its samples are, as a number of the caller's; 0: not known */
+	/* of adapters: LoRA's alpha, and the frozen weights beside which they were trained: where they were,
+	 * and p4d_huggingface_hash of them; else 0 */
+	double alpha;
+	char base[P4D_CHECKPOINT_TEXT];
+	uint64_t base_hash;
 } p4d_checkpoint_info;
 
 /*
  * The storage of one rank, which a trainer, or a test, fills in. read and write move one shard as
  * p4d_weights_shard_of says, all `count` elements of it, padding included. Both may be called from the thread
- * that saves or loads only. A rank that owns nothing is written to, but not read.
+ * that saves or loads only. A rank that owns nothing is written to, but not read. write_frozen: elements from
+ * an offset of the flat buffer on, of weights that are not trained; it may change the numbers.
  */
 typedef struct p4d_checkpoint_storage {
 	const p4d_layout *layout;
@@ -44,6 +51,7 @@ typedef struct p4d_checkpoint_storage {
 	p4d_place place;
 	int (*read)(void *context, uint32_t segment, p4d_state state, float *to, p4d_error *err);
 	int (*write)(void *context, uint32_t segment, p4d_state state, const float *from, p4d_error *err);
+	void (*write_frozen)(void *context, uint64_t offset, float *numbers, uint64_t count);
 	void *context;
 } p4d_checkpoint_storage;
 
@@ -102,6 +110,8 @@ int p4d_checkpoint_resume(const char *dir, const p4d_checkpoint_storage *storage
 int p4d_checkpoint_latest(const char *dir, uint64_t below, uint64_t *step, bool *found, p4d_error *err);
 /* "DIR/step-00000200". Errors: VALUE when it does not fit. */
 int p4d_checkpoint_path(const char *dir, uint64_t step, char *path, size_t size, p4d_error *err);
+/* What its manifest says. Errors: CHECKPOINT, NO_MEMORY. */
+int p4d_checkpoint_read_info(const char *path, p4d_checkpoint_info *info, p4d_error *err);
 /* Loads this rank's part of one checkpoint; reads what it needs. Errors: CHECKPOINT, NO_MEMORY. */
 int p4d_checkpoint_load(const char *path, const p4d_checkpoint_storage *storage, p4d_checkpoint_info *info,
 			p4d_error *err);

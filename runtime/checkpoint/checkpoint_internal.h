@@ -76,14 +76,16 @@ typedef struct p4d_extent {
 	uint64_t first, count;
 } p4d_extent;
 
-/* The layout of a plan line. Errors: CHECKPOINT. */
-int p4d_checkpoint_map__open(p4d_checkpoint_map *map, const char *plan, p4d_error *err);
+/* The layout of a plan line; model: of all weights, as if none were frozen. Errors: CHECKPOINT. */
+int p4d_checkpoint_map__open(p4d_checkpoint_map *map, const char *plan, bool model, p4d_error *err);
 void p4d_checkpoint_map__close(p4d_checkpoint_map *map);
 /* False with P4D_E_CHECKPOINT when the storage is of another model. */
 bool p4d_checkpoint_map__same_model(const p4d_checkpoint_map *map, const p4d_checkpoint_storage *storage,
 				    p4d_error *err);
 /* Both store the same elements at the same places on each rank. */
 bool p4d_checkpoint_map__same_storage(const p4d_checkpoint_map *map, const p4d_layout *layout);
+/* The first slice of a tensor; the others follow it. NULL: there is none. */
+const p4d_checkpoint_map_slice *p4d_checkpoint_map__named(const p4d_checkpoint_map *map, const char *name);
 /*
  * Of elements at, at+1, .. at+count-1 of a slice (row by row), the first ones that lie in one extent. *hint:
  * 0 at first, speeds up the next call. Errors: CHECKPOINT when nothing holds the first.
@@ -117,3 +119,6 @@ typedef int (*p4d_fetch)(void *context, p4d_state state, const p4d_weight_slice 
 			 uint64_t count, float *to, p4d_error *err);
 int p4d_checkpoint__fill_storage(const p4d_checkpoint_storage *storage, p4d_fetch fetch, void *context,
 				 p4d_error *err);
+/* The same of its frozen weights, masters alone, a MiB at a time. */
+int p4d_checkpoint__fill_frozen(const p4d_checkpoint_storage *storage, p4d_fetch fetch, void *context,
+				p4d_error *err);

@@ -82,6 +82,31 @@ int p4d_checkpoint__fill_storage(const p4d_checkpoint_storage *storage, p4d_fetc
 	return rc;
 }
 
+int p4d_checkpoint__fill_frozen(const p4d_checkpoint_storage *storage, p4d_fetch fetch, void *context,
+				p4d_error *err)
+{
+	enum { AT_ONCE = 1 << 18 };
+	p4d_weight_slice slices[P4D_SLICES_OF_WEIGHT];
+	float *numbers = calloc(AT_ONCE, sizeof(*numbers));
+	int rc = numbers ? 0 : p4d_fail(err, P4D_E_NO_MEMORY, "no memory for frozen weights");
+
+	for (uint32_t i = storage->weights->trained; rc == 0 && i < storage->weights->count; i++) {
+		const unsigned n = p4d_weight_slices_of(storage->layout, storage->place, storage->vocab,
+							&storage->weights->weight[i], slices);
+		for (unsigned j = 0; rc == 0 && j < n; j++)
+			for (uint64_t at = 0, all = elements_of(&slices[j]), some; rc == 0 && at < all;
+			     at += some) {
+				some = all - at < AT_ONCE ? all - at : AT_ONCE;
+				rc = fetch(context, P4D_STATE_MASTER, &slices[j], at, some, numbers, err);
+				if (rc == 0)
+					storage->write_frozen(storage->context, slices[j].offset + at,
+							      numbers, some);
+			}
+	}
+	free(numbers);
+	return rc;
+}
+
 static int fetch_stored(void *context, p4d_state state, const p4d_weight_slice *slice, uint64_t at,
 			uint64_t count, float *to, p4d_error *err)
 {

@@ -29,6 +29,11 @@ static void make_text(p4d_text *out, const p4d_checkpoint_info *info, const p4d_
 	p4d_text_print(out, ",\n\"document_mask\": \"%s\",\n\"data\": ", info->document_mask ? "on" : "off");
 	p4d_json_text_quote(out, info->data);
 	p4d_text_print(out, ",\n\"samples\": \"%016" PRIx64 "\"", info->samples);
+	if (info->base[0]) {
+		p4d_text_print(out, ",\n\"alpha\": %.17g,\n\"base\": ", info->alpha);
+		p4d_json_text_quote(out, info->base);
+		p4d_text_print(out, ",\n\"base_hash\": \"%016" PRIx64 "\"", info->base_hash);
+	}
 	p4d_text_add(out, ",\n\"files\": [");
 	for (uint32_t i = 0; i < count; i++)
 		p4d_text_print(out,
@@ -140,6 +145,20 @@ static int read_switch(struct json_object *object, const char *key, bool *on, p4
 		   : p4d_fail(err, P4D_E_CHECKPOINT, "\"%s\" is neither \"on\" nor \"off\"", key);
 }
 
+/* Of adapters only. */
+static int read_base(struct json_object *object, p4d_checkpoint_info *info, p4d_error *err)
+{
+	if (!json_object_object_get(object, "base"))
+		return 0;
+	info->alpha = json_object_get_double(json_object_object_get(object, "alpha"));
+	if (!(info->alpha > 0) || info->alpha > 1e6)
+		return p4d_fail(err, P4D_E_CHECKPOINT, "\"alpha\" is %g, expected a number up to 1e6",
+				info->alpha);
+	if (p4d_json_string(object, "base", info->base, sizeof(info->base), err) < 0)
+		return -1;
+	return read_hex(object, "base_hash", &info->base_hash, err);
+}
+
 static int read_object(struct json_object *object, p4d_checkpoint_info *info,
 		       p4d_checkpoint_rank_file **files, uint32_t *count, p4d_error *err)
 {
@@ -159,6 +178,8 @@ static int read_object(struct json_object *object, p4d_checkpoint_info *info,
 		return -1;
 	/* as do older ones this */
 	if (json_object_object_get(object, "samples") && read_hex(object, "samples", &info->samples, err) < 0)
+		return -1;
+	if (read_base(object, info, err) < 0)
 		return -1;
 	return read_files(object, files, count, err);
 }
@@ -190,6 +211,17 @@ int p4d_checkpoint_manifest__parse(const char *name, const char *text, size_t si
 	free(*files);
 	*files = NULL;
 	return name_error(name, &why, err);
+}
+
+int p4d_checkpoint_read_info(const char *path, p4d_checkpoint_info *info, p4d_error *err)
+{
+	p4d_checkpoint_rank_file *files;
+	uint32_t count;
+
+	if (p4d_checkpoint_manifest__read(path, info, &files, &count, err) < 0)
+		return -1;
+	free(files);
+	return 0;
 }
 
 int p4d_checkpoint_manifest__read(const char *path, p4d_checkpoint_info *info,

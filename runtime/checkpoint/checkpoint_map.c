@@ -64,7 +64,7 @@ static int add_stage(p4d_checkpoint_map *map, uint32_t stage, p4d_error *err)
 	p4d_weight_slice slices[P4D_SLICES_OF_WEIGHT];
 
 	for (uint32_t tp = 0; tp < map->layout.tp; tp++)
-		for (uint32_t i = 0; i < weights->count; i++) {
+		for (uint32_t i = 0; i < weights->trained; i++) {
 			p4d_place place = {.tp = tp, .pp = stage};
 			unsigned n = p4d_weight_slices_of(&map->layout, place, map->vocab,
 							  &weights->weight[i], slices);
@@ -88,12 +88,14 @@ static int lay_out(p4d_checkpoint_map *map, const char *plan, p4d_error *err)
 				(uint64_t)request.value[P4D_GPUS_PER_NODE], &map->layout, err);
 }
 
-static int build(p4d_checkpoint_map *map, const char *plan, p4d_error *err)
+static int build(p4d_checkpoint_map *map, const char *plan, bool model, p4d_error *err)
 {
 	p4d_error why;
 
 	if (lay_out(map, plan, &why) < 0)
 		return p4d_fail(err, P4D_E_CHECKPOINT, "invalid plan line: %.300s", why.text);
+	if (model)
+		map->layout.finetune = P4D_TUNE_FULL;
 	map->stage = calloc(map->layout.pp, sizeof(*map->stage));
 	if (!map->stage)
 		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for the checkpoint map");
@@ -105,10 +107,10 @@ static int build(p4d_checkpoint_map *map, const char *plan, p4d_error *err)
 	return 0;
 }
 
-int p4d_checkpoint_map__open(p4d_checkpoint_map *map, const char *plan, p4d_error *err)
+int p4d_checkpoint_map__open(p4d_checkpoint_map *map, const char *plan, bool model, p4d_error *err)
 {
 	memset(map, 0, sizeof(*map));
-	if (build(map, plan, err) == 0)
+	if (build(map, plan, model, err) == 0)
 		return 0;
 	p4d_checkpoint_map__close(map);
 	return -1;
@@ -143,8 +145,17 @@ bool p4d_checkpoint_map__same_model(const p4d_checkpoint_map *map, const p4d_che
 	    {"tied", a->tied, b->tied},
 	    {"qk-norm", a->qk_norm, b->qk_norm},
 	    {"bias", (uint64_t)a->bias, (uint64_t)b->bias},
+	    {"lora-rank", a->lora_rank, b->lora_rank},
+	    {"lora-targets", a->lora_targets, b->lora_targets},
 	};
 
+	if (a->finetune != b->finetune) {
+		p4d_fail(err, P4D_E_CHECKPOINT,
+			 "it is of a run with --finetune=%s, this one has --finetune=%s",
+			 a->finetune == P4D_TUNE_FULL ? "full" : "lora",
+			 b->finetune == P4D_TUNE_FULL ? "full" : "lora");
+		return false;
+	}
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++)
 		if (numbers[i].stored != numbers[i].wanted) {
 			p4d_fail(err, P4D_E_CHECKPOINT,
@@ -184,7 +195,7 @@ void p4d_checkpoint_map__flat(const p4d_checkpoint_map *map, uint32_t stage, uin
 	out->count = count < shard - inside ? count : shard - inside;
 }
 
-static const p4d_checkpoint_map_slice *first_named(const p4d_checkpoint_map *map, const char *name)
+const p4d_checkpoint_map_slice *p4d_checkpoint_map__named(const p4d_checkpoint_map *map, const char *name)
 {
 	size_t low = 0, high = map->count;
 
@@ -213,7 +224,7 @@ static const p4d_checkpoint_map_slice *find_holder(const p4d_checkpoint_map *map
 
 	if (at && holds(&at->slice, row, column) && !strcmp(at->slice.name, name))
 		return at;
-	at = first_named(map, name);
+	at = p4d_checkpoint_map__named(map, name);
 	for (; at && at < map->slice + map->count && !strcmp(at->slice.name, name); at++)
 		if (holds(&at->slice, row, column)) {
 			*hint = (size_t)(at - map->slice);

@@ -59,7 +59,7 @@ static int open_reader(p4d_checkpoint_reader *reader, const char *path, p4d_chec
 	    p4d_checkpoint_manifest__read(path, info, &reader->file, &reader->files, err) < 0)
 		return -1;
 	qsort(reader->file, reader->files, sizeof(*reader->file), by_rank);
-	if (p4d_checkpoint_map__open(&reader->map, info->plan, &why) < 0)
+	if (p4d_checkpoint_map__open(&reader->map, info->plan, false, &why) < 0)
 		return p4d_fail(err, why.code == P4D_E_NO_MEMORY ? why.code : P4D_E_CHECKPOINT,
 				"%.200s: %.250s", path, why.text);
 	reader->tensors = calloc(reader->files, sizeof(*reader->tensors));

@@ -10,11 +10,17 @@
  */
 
 /*
- * Fills this rank's masters from a file, an index or a directory (see p4d_safetensors__open); moments become
- * zero. Types: F32, BF16, F16. All tensors of the model must be present, in its shapes; others are ignored. A
- * tied model needs no lm_head. Errors: CHECKPOINT, NO_MEMORY.
+ * Fills this rank's masters, or its frozen weights where it has any, from a file, an index or a directory
+ * (see p4d_safetensors__open); moments become zero. Types: F32, BF16, F16. All tensors of the model must be
+ * present, in its shapes; others are ignored. A tied model needs no lm_head. Errors: CHECKPOINT, NO_MEMORY.
  */
 int p4d_huggingface_import(const char *path, const p4d_checkpoint_storage *storage, p4d_error *err);
+
+/*
+ * A hash of the names, types and shapes of such weights, and of where their data begin and end; the same in
+ * any order and split into files. Errors: CHECKPOINT, NO_MEMORY.
+ */
+int p4d_huggingface_hash(const char *path, uint64_t *hash, p4d_error *err);
 
 /*
  * Writes the weights of a checkpoint (see p4d_checkpoint_path) to a directory, created if needed:
@@ -25,3 +31,13 @@ int p4d_huggingface_import(const char *path, const p4d_checkpoint_storage *stora
  */
 int p4d_huggingface_export(const char *checkpoint, const char *directory, p4d_safetensors_type type,
 			   uint64_t file_bytes, p4d_error *err);
+
+/* The same of a checkpoint of adapters: of the weights at `base`, which must be those beside which they were
+ * trained, with the adapters added to them. */
+int p4d_huggingface_export_merged(const char *checkpoint, const char *base, const char *directory,
+				  p4d_safetensors_type type, uint64_t file_bytes, p4d_error *err);
+
+/* The adapters alone, as PEFT reads them: adapter_model.safetensors and adapter_config.json. Errors: the
+ * same. */
+int p4d_huggingface_export_adapters(const char *checkpoint, const char *directory, p4d_safetensors_type type,
+				    p4d_error *err);

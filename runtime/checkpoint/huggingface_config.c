@@ -106,6 +106,18 @@ static struct json_object *config_of(const p4d_request *r, const p4d_rope *rope,
 	return config;
 }
 
+/* Takes the object. */
+static int write_object(const char *path, struct json_object *config, p4d_error *err)
+{
+	const char *text =
+	    json_object_to_json_string_ext(config, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_NOSLASHESCAPE);
+	int rc = text ? p4d_new_file_put(path, text, strlen(text), err)
+		      : p4d_fail(err, P4D_E_NO_MEMORY, "no memory for %.300s", path);
+
+	json_object_put(config);
+	return rc;
+}
+
 int p4d_huggingface__write_config(const char *path, const char *plan, p4d_safetensors_type type,
 				  p4d_error *err)
 {
@@ -119,11 +131,33 @@ int p4d_huggingface__write_config(const char *path, const char *plan, p4d_safete
 		return -1;
 	if (!architecture_of(&request).name)
 		return 0;
-	struct json_object *config = config_of(&request, &rope, type);
-	const char *text =
-	    json_object_to_json_string_ext(config, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_NOSLASHESCAPE);
-	int rc = text ? p4d_new_file_put(path, text, strlen(text), err)
-		      : p4d_fail(err, P4D_E_NO_MEMORY, "no memory for %.300s", path);
-	json_object_put(config);
-	return rc;
+	return write_object(path, config_of(&request, &rope, type), err);
+}
+
+static struct json_object *targets_of(const p4d_layout *l)
+{
+	struct json_object *names = json_object_new_array();
+
+	for (unsigned i = 0; i < P4D_ADAPTED_LAYERS; i++)
+		if (p4d_is_adapted(l, i)) /* without the part of the layer it is in */
+			json_object_array_add(
+			    names, json_object_new_string(strchr(p4d_weights_adapted_name(i), '.') + 1));
+	return names;
+}
+
+int p4d_huggingface__write_adapter_config(const char *path, const p4d_layout *layout,
+					  const p4d_checkpoint_info *info, p4d_error *err)
+{
+	struct json_object *config = json_object_new_object();
+
+	add_text(config, "peft_type", "LORA");
+	add_text(config, "task_type", "CAUSAL_LM");
+	add_text(config, "base_model_name_or_path", info->base);
+	add(config, "inference_mode", json_object_new_boolean(1));
+	add(config, "r", json_object_new_int64((int64_t)layout->lora_rank));
+	add_decimal(config, "lora_alpha", info->alpha);
+	add_decimal(config, "lora_dropout", 0);
+	add_text(config, "bias", "none");
+	add(config, "target_modules", targets_of(layout));
+	return write_object(path, config, err);
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/error.h"
+#include "checkpoint/checkpoint.h"
 #include "checkpoint/safetensors.h"
 
 /*
@@ -11,3 +12,7 @@
  */
 int p4d_huggingface__write_config(const char *path, const char *plan, p4d_safetensors_type type,
 				  p4d_error *err);
+
+/* adapter_config.json of a checkpoint's adapters, as PEFT writes it. Errors: IO, NO_MEMORY. */
+int p4d_huggingface__write_adapter_config(const char *path, const p4d_layout *layout,
+					  const p4d_checkpoint_info *info, p4d_error *err);

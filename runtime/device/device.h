@@ -154,6 +154,18 @@ struct p4d_device {
 	/* dw (out, in), fp32, += dy (n, out)^T * x (n, in) */
 	void (*linear_weight)(p4d_device *, p4d_dtype type, float *dw, const void *dy, const void *x,
 			      uint64_t n, uint64_t out, uint64_t in);
+	/*
+	 * Times scale, where y and dy are columns of a wider matrix: their rows are `stride` elements apart.
+	 * y (n, out) += scale * x (n, in) * w (out, in)^T
+	 */
+	void (*columns)(p4d_device *, p4d_dtype type, void *y, uint64_t stride, const void *x, const void *w,
+			uint64_t n, uint64_t out, uint64_t in, float scale);
+	/* dx (n, in) = scale * dy (n, out) * w (out, in) */
+	void (*columns_input)(p4d_device *, p4d_dtype type, void *dx, const void *dy, uint64_t stride,
+			      const void *w, uint64_t n, uint64_t out, uint64_t in, float scale);
+	/* dw (out, in), fp32, += scale * dy (n, out)^T * x (n, in) */
+	void (*columns_weight)(p4d_device *, p4d_dtype type, float *dw, const void *dy, uint64_t stride,
+			       const void *x, uint64_t n, uint64_t out, uint64_t in, float scale);
 	/* logits (n, V) fp32 = x (n, h) * w (V, h)^T */
 	void (*linear_logits)(p4d_device *, p4d_dtype type, float *logits, const void *x, const void *w,
 			      uint64_t n, uint64_t out, uint64_t in);

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "model/buffers.h"
 
+#include <string.h>
+
+#include "base/vector.h"
+
 void p4d_buffers__find(p4d_net *m)
 {
 	for (unsigned i = 0; i < m->plan.count; i++)
@@ -61,7 +65,17 @@ float *p4d_buffers__gradient(const p4d_net *m, p4d_weight_kind kind, uint32_t la
 {
 	const p4d_weight *w = p4d_weights__find(&m->weights, kind, layer);
 
-	return w ? (float *)p4d_buffers_at(m, B_GRADIENTS) + w->offset : NULL;
+	return w && !w->frozen ? (float *)p4d_buffers_at(m, B_GRADIENTS) + w->offset : NULL;
+}
+
+void p4d_buffers_put_frozen(p4d_net *m, uint64_t offset, float *numbers, uint64_t count)
+{
+	for (uint64_t i = 0; m->type == P4D_DT_BF16 && i < count; i++) {
+		const uint16_t rounded = p4d_to_bf16(numbers[i]);
+		memcpy((char *)numbers + i * sizeof(rounded), &rounded, sizeof(rounded));
+	}
+	m->d->upload(m->d, (char *)p4d_buffers_at(m, B_PARAMETERS) + offset * m->element, numbers,
+		     count * m->element);
 }
 
 static const int32_t *data_of(p4d_net *m, uint32_t micro_batch, p4d_buffer which, uint32_t *holder,

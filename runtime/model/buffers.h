@@ -15,9 +15,11 @@ void *p4d_buffers_at_slot(const p4d_net *m, p4d_buffer which, uint32_t slot, uin
 /* Buffer `number` of the P4D_SEND_BUFFERS in a row. */
 void *p4d_buffers_boundary(const p4d_net *m, p4d_buffer which, uint64_t number);
 p4d_layer p4d_buffers_layer(const p4d_net *m, uint32_t chunk, uint32_t slot, uint32_t layer);
-/* The parameters and gradients of a weight; NULL when the model has none. */
+/* The parameters and gradients of a weight; NULL when the model has none, or it is frozen. */
 void *p4d_buffers__weight(const p4d_net *m, p4d_weight_kind kind, uint32_t layer);
 float *p4d_buffers__gradient(const p4d_net *m, p4d_weight_kind kind, uint32_t layer);
+/* Elements of frozen weights at an offset of the flat buffer; the numbers may be changed. */
+void p4d_buffers_put_frozen(p4d_net *m, uint64_t offset, float *numbers, uint64_t count);
 /* Tokens and labels of a micro-batch; asks the source if missing. NULL: it failed. */
 const int32_t *p4d_buffers__tokens(p4d_net *m, uint32_t micro_batch, p4d_error *err);
 const int32_t *p4d_buffers__labels(p4d_net *m, uint32_t micro_batch, p4d_error *err);

@@ -20,6 +20,9 @@ int p4d_embedding_forward(p4d_net *m, uint32_t micro_batch, void *to, p4d_error 
 int p4d_embedding_backward(p4d_net *m, uint32_t micro_batch, const void *gradient, p4d_error *err)
 {
 	const p4d_weight *table = p4d_weights__find(&m->weights, P4D_W_EMBEDDING, 0);
+
+	if (table->frozen)
+		return 0;
 	const int32_t *tokens = p4d_buffers__tokens(m, micro_batch, err);
 	const void *dy =
 	    tokens ? p4d_parallel__gather_rows(m, gradient, p4d_buffers_at(m, B_GATHERED_GRADIENT), err)

@@ -72,7 +72,7 @@ static int head_chunk(p4d_net *m, const p4d_head_work *work, const table *rows, 
 	}
 	m->d->logits_gradient(m->d, m->type, gradient, logits, maximum, sum, labels, n, rows->rows,
 			      rows->first, scale, m->set.z_loss);
-	if (work->weight)
+	if (work->weight && rows->gradient)
 		m->d->linear_weight(m->d, m->type, rows->gradient, gradient, x, n, rows->rows, m->h);
 	if (work->input)
 		m->d->linear_input(m->d, m->type, dx, gradient, rows->weight, n, rows->rows, m->h, false);

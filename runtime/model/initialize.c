@@ -38,11 +38,17 @@ static float normal(uint64_t key, uint64_t index, double deviation)
 	return (float)(deviation * sqrt(-2 * log(u)) * cos(2 * PI * v));
 }
 
+static float uniform(uint64_t key, uint64_t index, double bound)
+{
+	return (float)(bound * ((double)(mixed(key ^ mixed(index)) >> 11) / 4503599627370496.0 - 1));
+}
+
 /* A thread's share: numbers from..from+count-1 of a slice. */
 typedef struct share {
 	const p4d_weight_slice *slice;
 	uint64_t key, from, count;
 	double deviation; /* 0: all are `constant` */
+	double bound;     /* above 0: all between -bound and bound are as likely instead */
 	float constant;
 	float *to;
 } share;
@@ -56,7 +62,9 @@ static void *draw(void *context)
 
 	for (uint64_t i = 0; i < s->count; i++) {
 		const uint64_t index = (p->first_row + row) * width + p->first_column + column;
-		s->to[i] = s->deviation > 0 ? normal(s->key, index, s->deviation) : s->constant;
+		s->to[i] = s->bound > 0       ? uniform(s->key, index, s->bound)
+			   : s->deviation > 0 ? normal(s->key, index, s->deviation)
+					      : s->constant;
 		if (++column == p->columns) {
 			column = 0;
 			row++;
@@ -100,29 +108,51 @@ static uint64_t draw_some(const share *like, uint64_t left, unsigned threads)
 	return made;
 }
 
-/* Norms start at 1, biases at 0; matrices writing to the residual stream are scaled down with depth. */
+/*
+ * Norms start at 1, biases at 0; matrices writing to the residual stream are scaled down with depth. Adapters
+ * as in PEFT: their sum is 0, A as nn.Linear's weights.
+ */
+static void begin_with(share *all, const p4d_net *m, const p4d_weight *w, const p4d_weight_slice *p)
+{
+	const bool residual = w->kind == P4D_W_OUTPUT || w->kind == P4D_W_DOWN;
+
+	if (p4d_weights_adapts(w->kind)) {
+		const bool is_b = (w->kind - P4D_W_ADAPTER) % 2;
+		all->bound = is_b ? 0 : 1 / sqrt((double)p->tensor_columns);
+		return;
+	}
+	all->constant = w->replicated ? 1 : 0;
+	if (!w->replicated && w->decay)
+		all->deviation =
+		    residual ? INITIAL_DEVIATION / sqrt(2.0 * (double)m->l->layers) : INITIAL_DEVIATION;
+}
+
+/* The gradient buffer holds what is trained in fp32 until it is stored. */
+static void put(p4d_net *m, const p4d_weight *w, uint64_t offset, float *numbers, uint64_t count)
+{
+	if (w->frozen)
+		p4d_buffers_put_frozen(m, offset, numbers, count);
+	else
+		m->d->upload(m->d, (float *)p4d_buffers_at(m, B_GRADIENTS) + offset, numbers,
+			     count * sizeof(*numbers));
+}
+
 static void initialize_slice(p4d_net *m, const p4d_weight *w, const p4d_weight_slice *p, uint64_t seed,
 			     float *numbers, unsigned threads)
 {
-	const bool norm = w->replicated, residual = w->kind == P4D_W_OUTPUT || w->kind == P4D_W_DOWN;
-	const double deviation =
-	    residual ? INITIAL_DEVIATION / sqrt(2.0 * (double)m->l->layers) : INITIAL_DEVIATION;
 	const uint64_t count = p->rows * p->columns;
-	float *gradients = p4d_buffers_at(m, B_GRADIENTS);
-	share all = {.slice = p,
-		     .key = mixed(seed) ^ p4d_hash_bytes(p->name, strlen(p->name)),
-		     .deviation = norm || !w->decay ? 0 : deviation,
-		     .constant = norm ? 1 : 0,
-		     .to = numbers};
+	share all = {
+	    .slice = p, .key = mixed(seed) ^ p4d_hash_bytes(p->name, strlen(p->name)), .to = numbers};
 
+	begin_with(&all, m, w, p);
 	while (all.from < count) {
 		const uint64_t made = draw_some(&all, count - all.from, threads);
-		m->d->upload(m->d, gradients + p->offset + all.from, numbers, made * sizeof(*numbers));
+		put(m, w, p->offset + all.from, numbers, made);
 		all.from += made;
 	}
 }
 
-int p4d_net_initialize(p4d_net *m, uint64_t seed, p4d_error *err)
+int p4d_net_initialize(p4d_net *m, uint64_t seed, bool trained_only, p4d_error *err)
 {
 	p4d_weight_slice slices[P4D_SLICES_OF_WEIGHT];
 	float *gradients = p4d_buffers_at(m, B_GRADIENTS), *master = p4d_buffers_state(m, P4D_STATE_MASTER);
@@ -132,9 +162,8 @@ int p4d_net_initialize(p4d_net *m, uint64_t seed, p4d_error *err)
 
 	if (!numbers)
 		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for new weights");
-	/* the gradient buffer holds the weights in fp32 until they are stored */
 	m->d->zero(m->d, gradients, m->weights.elements * sizeof(float));
-	for (uint32_t i = 0; i < m->weights.count; i++) {
+	for (uint32_t i = 0; i < (trained_only ? m->weights.trained : m->weights.count); i++) {
 		const p4d_weight *w = &m->weights.weight[i];
 		const unsigned count = p4d_weight_slices_of(m->l, m->place, m->set.vocab, w, slices);
 		for (unsigned k = 0; k < count; k++)

@@ -5,6 +5,7 @@
  * in place of outputs. Recomputed buffers are not in the slot, so with them part of the second half, or all,
  * is done in the first.
  */
+#include "model/adapters.h"
 #include "model/attention.h"
 #include "model/buffers.h"
 #include "model/layer.h"
@@ -27,17 +28,39 @@ static bool waits(const p4d_net *m, const projection *p)
 	return p4d_is_split(m->schedule.kind) && p4d_buffers__keeps(m, p->output);
 }
 
-/* dweight += dy (n, out)^T * x (n, in) */
+/* Of the matrix, or of its adapters. */
+static bool is_trained(const p4d_net *m, p4d_weight_kind weight, uint32_t layer)
+{
+	return p4d_buffers__gradient(m, weight, layer) || p4d_adapters__has(m, weight, layer);
+}
+
+/* dweight += dy (n, out)^T * x (n, in), or that of its adapters */
 static void weight_gradient(p4d_net *m, p4d_weight_kind weight, uint32_t layer, const void *dy, const void *x,
 			    uint64_t out, uint64_t in)
 {
-	m->d->linear_weight(m->d, m->type, p4d_buffers__gradient(m, weight, layer), dy, x, m->n, out, in);
+	float *gradient = p4d_buffers__gradient(m, weight, layer);
+
+	if (gradient)
+		m->d->linear_weight(m->d, m->type, gradient, dy, x, m->n, out, in);
+	else
+		p4d_adapters__gradients(m, weight, layer, dy, x);
+}
+
+/* dx (n, in) = dy (n, out) * weight */
+static void input_gradient(p4d_net *m, p4d_weight_kind weight, uint32_t layer, void *dx, const void *dy,
+			   uint64_t out, uint64_t in)
+{
+	m->d->linear_input(m->d, m->type, dx, dy, p4d_buffers__weight(m, weight, layer), m->n, out, in,
+			   false);
+	p4d_adapters__input(m, weight, layer, dx, dy);
 }
 
 /* The gradient of a projection's weight, where dy (n, out) is that of its output. */
 static int projection_weight(p4d_net *m, const p4d_layer *y, const projection *p, const void *dy,
 			     uint64_t out, p4d_error *err)
 {
+	if (!is_trained(m, p->weight, y->number))
+		return 0;
 	const void *x =
 	    p4d_layer__norm_rows(m, y->activation[p->input], y->activation[p->rstd], p->norm, y->number, err);
 
@@ -53,8 +76,7 @@ static int projection_input(p4d_net *m, const p4d_layer *y, const projection *p,
 {
 	void *gradient = p4d_buffers_at(m, B_NORM_OUT_GRADIENT);
 
-	m->d->linear_input(m->d, m->type, p4d_parallel__partial(m, gradient), dy,
-			   p4d_buffers__weight(m, p->weight, y->number), m->n, out, m->h, false);
+	input_gradient(m, p->weight, y->number, p4d_parallel__partial(m, gradient), dy, out, m->h);
 	if (p4d_parallel__reduce_partial(m, gradient, err) < 0)
 		return -1;
 	m->d->norm_backward(m->d, m->type, p4d_buffers_at(m, B_HIDDEN),
@@ -73,10 +95,11 @@ static int ffn_part(p4d_net *m, const p4d_layer *y, p4d_error *err)
 
 	if (!dy)
 		return -1;
-	m->d->swiglu(m->d, m->type, ffn_act, gate_up, m->n, m->f);
-	weight_gradient(m, P4D_W_DOWN, y->number, dy, ffn_act, m->h, m->f);
-	m->d->linear_input(m->d, m->type, ffn_act_gradient, dy, p4d_buffers__weight(m, P4D_W_DOWN, y->number),
-			   m->n, m->h, m->f, false);
+	if (is_trained(m, P4D_W_DOWN, y->number)) {
+		m->d->swiglu(m->d, m->type, ffn_act, gate_up, m->n, m->f);
+		weight_gradient(m, P4D_W_DOWN, y->number, dy, ffn_act, m->h, m->f);
+	}
+	input_gradient(m, P4D_W_DOWN, y->number, ffn_act_gradient, dy, m->h, m->f);
 	m->d->swiglu_backward(m->d, m->type, gate_up, ffn_act_gradient, m->n, m->f);
 	if (!waits(m, p) && projection_weight(m, y, p, gate_up, 2 * m->f, err) < 0)
 		return -1;
@@ -95,8 +118,7 @@ static int attention_part(p4d_net *m, const p4d_layer *y, p4d_error *err)
 	if (!dy)
 		return -1;
 	weight_gradient(m, P4D_W_OUTPUT, y->number, dy, y->activation[ACT_ATTENTION], m->h, m->q);
-	m->d->linear_input(m->d, m->type, attention_gradient, dy,
-			   p4d_buffers__weight(m, P4D_W_OUTPUT, y->number), m->n, m->h, m->q, false);
+	input_gradient(m, P4D_W_OUTPUT, y->number, attention_gradient, dy, m->h, m->q);
 	if (p4d_attention__backward(m, y, err) < 0)
 		return -1;
 	m->d->heads_backward(m->d, m->type, dqkv, y->activation[ACT_QKV], y->activation[ACT_QK_RSTD], &heads,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A layer forward, and its recomputation in the backward pass. */
+#include "model/adapters.h"
 #include "model/attention.h"
 #include "model/buffers.h"
 #include "model/layer.h"
@@ -25,9 +26,12 @@ static int add_product(p4d_net *m, void *to, const void *residual, const void *x
 	if (m->l->tp == 1) {
 		m->d->copy(m->d, to, residual, m->ns * m->h * m->element);
 		m->d->linear(m->d, m->type, to, x, w, m->n, m->h, in, true);
+		p4d_adapters__add(m, weight, layer, to, x);
 		return 0;
 	}
-	m->d->linear(m->d, m->type, p4d_parallel__partial(m, NULL), x, w, m->n, m->h, in, false);
+	void *partial = p4d_parallel__partial(m, NULL);
+	m->d->linear(m->d, m->type, partial, x, w, m->n, m->h, in, false);
+	p4d_adapters__add(m, weight, layer, partial, x);
 	if (p4d_parallel__reduce_partial(m, sum, err) < 0)
 		return -1;
 	m->d->add(m->d, m->type, to, residual, sum, m->ns * m->h);
@@ -44,6 +48,7 @@ static int attention_part(p4d_net *m, const p4d_layer *y, p4d_error *err)
 		return -1;
 	m->d->linear(m->d, m->type, y->activation[ACT_QKV], x, p4d_buffers__weight(m, P4D_W_QKV, y->number),
 		     m->n, m->columns, m->h, false);
+	p4d_adapters__add(m, P4D_W_QKV, y->number, y->activation[ACT_QKV], x);
 	m->d->heads(m->d, m->type, y->activation[ACT_QKV], y->activation[ACT_QK_RSTD], &heads);
 	if (p4d_attention__forward(m, y, err) < 0)
 		return -1;
@@ -61,6 +66,7 @@ static int gate_up(p4d_net *m, const p4d_layer *y, p4d_error *err)
 		return -1;
 	m->d->linear(m->d, m->type, y->activation[ACT_GATE_UP], x,
 		     p4d_buffers__weight(m, P4D_W_GATE_UP, y->number), m->n, 2 * m->f, m->h, false);
+	p4d_adapters__add(m, P4D_W_GATE_UP, y->number, y->activation[ACT_GATE_UP], x);
 	return 0;
 }
 

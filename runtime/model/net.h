@@ -22,8 +22,9 @@ typedef struct p4d_net_settings {
 	p4d_rope rope;
 	float norm_epsilon;
 	float z_loss;
-	uint64_t vocab;     /* real, without padding */
-	bool document_mask; /* tokens see those of their own document only */
+	float adapter_scale; /* of adapters' outputs: LoRA's alpha over the rank */
+	uint64_t vocab;      /* real, without padding */
+	bool document_mask;  /* tokens see those of their own document only */
 } p4d_net_settings;
 
 /* The requested parts of a micro-batch; NULL: not requested. */
@@ -122,8 +123,11 @@ void p4d_net_begin(p4d_net *net, uint64_t number, bool evaluating, p4d_batch_sou
 /* Waits for the device, and reads the scalars of the step. Errors: DEVICE. */
 int p4d_net_read_scalars(p4d_net *net, p4d_scalars *scalars, p4d_error *err);
 
-/* initialize.c: weights of a new model, a function of seed, name and position of the element. */
-int p4d_net_initialize(p4d_net *net, uint64_t seed, p4d_error *err);
+/*
+ * initialize.c: weights of a new model, a function of seed, name and position of the element. trained_only:
+ * not of those that are frozen.
+ */
+int p4d_net_initialize(p4d_net *net, uint64_t seed, bool trained_only, p4d_error *err);
 
 /* warm_up.c. Errors: DEVICE. */
 int p4d_net__warm_up(p4d_net *net, p4d_error *err);

@@ -234,5 +234,6 @@ void p4d_parallel__warm_up(p4d_net *m, const void *weight, float *gradient, uint
 	else
 		m->d->linear(m->d, m->type, any, any, weight, n, out, in, false);
 	m->d->linear_input(m->d, m->type, any, any, weight, n, out, in, false);
-	m->d->linear_weight(m->d, m->type, gradient, any, any, n, out, in);
+	if (gradient)
+		m->d->linear_weight(m->d, m->type, gradient, any, any, n, out, in);
 }

@@ -22,11 +22,19 @@ static int embed_forward(p4d_net *m, const p4d_instruction *in, p4d_error *err)
 	return 0;
 }
 
+/* The same on all ranks, so none waits for what the others leave out. */
+static bool tables_are_frozen(const p4d_net *m)
+{
+	return p4d_weights__find(&m->weights, P4D_W_EMBEDDING, 0)->frozen;
+}
+
 static int embed_backward(p4d_net *m, const p4d_instruction *in, p4d_error *err)
 {
 	const uint64_t bytes = m->ns * m->h * m->element;
 	void *hidden = p4d_buffers_at(m, B_HIDDEN);
 
+	if (tables_are_frozen(m))
+		return 0;
 	if (m->first)
 		m->d->copy(m->d, hidden, p4d_buffers_boundary(m, B_EMBEDDING_GRADIENT, in->micro_batch),
 			   bytes);
@@ -69,6 +77,8 @@ static int head_pass(p4d_net *m, const p4d_instruction *in, p4d_error *err)
 	    .input_gradient = p4d_parallel__partial(m, p4d_buffers_at(m, B_NORM_OUT_GRADIENT)),
 	};
 
+	if (!forward && !input && tables_are_frozen(m))
+		return 0;
 	work.labels = p4d_buffers__labels(m, in->micro_batch, err);
 	if (!work.labels)
 		return -1;

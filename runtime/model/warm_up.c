@@ -3,6 +3,7 @@
  * Every matmul and attention once, before anything is queued that waits for other ranks: on first use of a
  * shape a library chooses an algorithm and loads its code, which may need an idle device.
  */
+#include "model/adapters.h"
 #include "model/attention.h"
 #include "model/buffers.h"
 #include "model/head.h"
@@ -23,10 +24,12 @@ int p4d_net__warm_up(p4d_net *m, p4d_error *err)
 
 	if (!m->d->identity[0]) /* staging memory and its code */
 		return 0;
-	for (int i = 0; i < 4; i++)
+	for (int i = 0; i < 4; i++) {
 		p4d_parallel__warm_up(m, p4d_buffers__weight(m, products[i].kind, layer),
 				      p4d_buffers__gradient(m, products[i].kind, layer), m->n,
 				      products[i].out, products[i].in, false);
+		p4d_adapters__warm_up(m, products[i].kind, layer);
+	}
 	p4d_head__warm_up(m);
 	p4d_attention__warm_up(m);
 	return m->d->sync(m->d, err);

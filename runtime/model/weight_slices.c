@@ -7,7 +7,9 @@
 
 static void name_slice(p4d_weight_slice *p, const p4d_weight *w, const char *name)
 {
-	if (!strncmp(name, "model.", 6) || !strncmp(name, "lm_head", 7))
+	if (p4d_weights_adapts(w->kind))
+		snprintf(p->name, sizeof(p->name), "base_model.model.model.layers.%u.%s", w->layer, name);
+	else if (!strncmp(name, "model.", 6) || !strncmp(name, "lm_head", 7))
 		snprintf(p->name, sizeof(p->name), "%s", name);
 	else
 		snprintf(p->name, sizeof(p->name), "model.layers.%u.%s", w->layer, name);
@@ -52,6 +54,31 @@ static unsigned cut_table(p4d_weight_slice *p, const p4d_weight *w, const char *
 	p->first_column = 0;
 	p->offset = w->offset;
 	return 1;
+}
+
+/* As PEFT names them. */
+static void cut_adapter(p4d_weight_slice *p, const p4d_layout *l, p4d_place place, const p4d_weight *w)
+{
+	const unsigned number = (unsigned)(w->kind - P4D_W_ADAPTER) / 2, is_b = (w->kind - P4D_W_ADAPTER) % 2;
+	char name[64];
+
+	snprintf(name, sizeof(name), "%s.lora_%c.weight", p4d_weights_adapted_name(number), is_b ? 'B' : 'A');
+	if (w->replicated)
+		cut_rows(p, w, name, 0, w->rows, 0, 1);
+	else if (is_b)
+		cut_rows(p, w, name, 0, w->rows, place.tp, l->tp);
+	else
+		cut_columns(p, w, name, place.tp, l->tp);
+	p->tensor_columns = p->tensor_columns ? p->tensor_columns : 1; /* a rank of 1 is no vector */
+}
+
+const char *p4d_weights_adapted_name(unsigned number)
+{
+	static const char *const names[P4D_ADAPTED_LAYERS] = {
+	    "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj",
+	    "mlp.gate_proj",    "mlp.up_proj",      "mlp.down_proj"};
+
+	return names[number];
 }
 
 unsigned p4d_weight_slices_of(const p4d_layout *l, p4d_place place, uint64_t vocab, const p4d_weight *w,
@@ -101,6 +128,8 @@ unsigned p4d_weight_slices_of(const p4d_layout *l, p4d_place place, uint64_t voc
 	case P4D_W_DOWN:
 		cut_columns(slices, w, "mlp.down_proj.weight", place.tp, l->tp);
 		return 1;
+	default:
+		cut_adapter(slices, l, place, w);
+		return 1;
 	}
-	return 0;
 }

@@ -8,13 +8,14 @@
 
 #include "plan/parameters.h"
 
-enum { WEIGHTS_OF_LAYER = 9 };
+enum { WEIGHTS_OF_LAYER = 9 + 2 * P4D_ADAPTED_LAYERS };
 
 /* A table under construction. */
 typedef struct weights_builder {
 	const p4d_layout *layout;
 	p4d_weights *to;
 	uint64_t at;
+	bool frozen; /* what is added now */
 } weights_builder;
 
 static void add(weights_builder *b, p4d_weight_kind kind, uint32_t layer, uint64_t rows, uint64_t columns)
@@ -30,7 +31,10 @@ static void add(weights_builder *b, p4d_weight_kind kind, uint32_t layer, uint64
 	    .offset = b->at,
 	    .decay = columns > 1,
 	    .replicated = norm || query_key,
+	    .frozen = b->frozen,
 	};
+	if (p4d_weights_adapts(kind)) /* of rank 1, too */
+		b->to->weight[b->to->count - 1].decay = true;
 	b->at += rows * columns;
 }
 
@@ -54,6 +58,20 @@ static void add_layer(weights_builder *b, uint32_t layer)
 	add(b, P4D_W_DOWN, layer, h, z.f);
 }
 
+/* On each rank the part of `in` or `out` that its shard of the layer has; the other matrix is whole. */
+static void add_adapters(weights_builder *b, uint32_t layer)
+{
+	for (unsigned i = 0; i < P4D_ADAPTED_LAYERS; i++) {
+		const p4d_adapted of = p4d_adapted_of(b->layout, i);
+		if (!p4d_is_adapted(b->layout, i))
+			continue;
+		add(b, p4d_weights_adapter(i, false), layer, b->layout->lora_rank, of.in);
+		b->to->weight[b->to->count - 1].replicated = !of.split_in;
+		add(b, p4d_weights_adapter(i, true), layer, of.out, b->layout->lora_rank);
+		b->to->weight[b->to->count - 1].replicated = of.split_in;
+	}
+}
+
 /* begins: the stage also has the start of the model */
 static void add_end(weights_builder *b, bool begins)
 {
@@ -64,18 +82,21 @@ static void add_end(weights_builder *b, bool begins)
 		add(b, P4D_W_HEAD, 0, l->vocab / l->tp, l->hidden);
 }
 
-static p4d_segment *begin_segment(weights_builder *b)
+static void begin_segment(weights_builder *b, uint32_t layer)
 {
-	p4d_segment *s = &b->to->segment[b->to->segments];
-
-	*s = (p4d_segment){.offset = b->at, .first_weight = b->to->count};
-	return s;
+	if (!b->frozen)
+		b->to->segment[b->to->segments] =
+		    (p4d_segment){.offset = b->at, .layer = layer, .first_weight = b->to->count};
 }
 
 static void end_segment(weights_builder *b)
 {
-	p4d_segment *s = &b->to->segment[b->to->segments++];
+	p4d_segment *s = &b->to->segment[b->to->segments];
 	const uint64_t unit = p4d_segment_unit(b->layout);
+
+	if (b->frozen) /* never reduced, gathered or optimized */
+		return;
+	b->to->segments++;
 
 	s->weights = b->to->count - s->first_weight;
 	s->elements = b->at - s->offset;
@@ -83,25 +104,51 @@ static void end_segment(weights_builder *b)
 	b->at = s->offset + s->padded;
 }
 
+/* The model itself, and not adapters. */
+static bool adds_model(const weights_builder *b)
+{
+	return b->frozen || b->layout->finetune == P4D_TUNE_FULL;
+}
+
 static void add_chunk(weights_builder *b, const p4d_schedule *schedule, uint32_t stage, uint32_t chunk)
 {
 	const p4d_layout *l = b->layout;
 	const uint32_t position = p4d_schedule_position_of(schedule, stage, chunk);
 	const uint32_t layers = l->stage_layers[stage] / (uint32_t)l->vpp;
+	const bool whole = adds_model(b);
 	uint32_t first = 0;
 
 	for (uint32_t i = 0; i < position; i++)
 		first += l->stage_layers[p4d_schedule_stage_at(schedule, i, NULL)] / (uint32_t)l->vpp;
 	for (uint32_t i = 0; i < b->to->of_chunk; i++) {
-		begin_segment(b)->layer = first + i;
-		if (i == 0 && position == 0 && !l->vocab_parallel)
+		begin_segment(b, first + i);
+		if (whole && i == 0 && position == 0 && !l->vocab_parallel)
 			add(b, P4D_W_EMBEDDING, 0, l->vocab / l->tp, l->hidden);
 		for (uint32_t k = i; k < (b->to->of_chunk == 1 ? layers : i + 1); k++)
-			add_layer(b, first + k);
-		if (i == b->to->of_chunk - 1 && position == p4d_schedule_positions(schedule) - 1)
+			if (whole)
+				add_layer(b, first + k);
+			else
+				add_adapters(b, first + k);
+		if (whole && i == b->to->of_chunk - 1 && position == p4d_schedule_positions(schedule) - 1)
 			add_end(b, stage == 0);
 		end_segment(b);
 	}
+}
+
+static void add_stage(weights_builder *b, const p4d_schedule *schedule, uint32_t stage)
+{
+	const p4d_layout *l = b->layout;
+
+	for (uint32_t chunk = 0; chunk < l->vpp; chunk++)
+		add_chunk(b, schedule, stage, chunk);
+	if (!l->vocab_parallel)
+		return;
+	begin_segment(b, 0);
+	if (adds_model(b))
+		add(b, P4D_W_EMBEDDING, 0, l->vocab / l->tp / l->pp, l->hidden);
+	if (adds_model(b) && !l->tied)
+		add(b, P4D_W_HEAD, 0, l->vocab / l->tp / l->pp, l->hidden);
+	end_segment(b);
 }
 
 int p4d_weights_open(p4d_weights *weights, const p4d_layout *l, uint32_t stage, p4d_error *err)
@@ -118,16 +165,14 @@ int p4d_weights_open(p4d_weights *weights, const p4d_layout *l, uint32_t stage, 
 		p4d_weights_close(&made);
 		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for the table of %" PRIu64 " weights", most);
 	}
-	for (uint32_t chunk = 0; chunk < l->vpp; chunk++)
-		add_chunk(&b, &schedule, stage, chunk);
-	if (l->vocab_parallel) {
-		begin_segment(&b);
-		add(&b, P4D_W_EMBEDDING, 0, l->vocab / l->tp / l->pp, l->hidden);
-		if (!l->tied)
-			add(&b, P4D_W_HEAD, 0, l->vocab / l->tp / l->pp, l->hidden);
-		end_segment(&b);
-	}
+	add_stage(&b, &schedule, stage);
 	made.elements = b.at;
+	made.trained = made.count;
+	if (l->finetune != P4D_TUNE_FULL) {
+		b.frozen = true;
+		add_stage(&b, &schedule, stage);
+	}
+	made.frozen = b.at - made.elements;
 	*weights = made;
 	return 0;
 }

@@ -6,13 +6,16 @@
 
 #include "base/error.h"
 #include "plan/optimizer.h"
+#include "plan/shared_sizes.h"
 #include "schedule/schedule.h"
 
 /*
  * Where every parameter lies. A stage has one flat buffer each of parameters, gradients and (a shard of)
  * optimizer state; it is the chunks one after the other, then the tables of vocabulary parallelism, each
- * padded as p4d_parameters_padded says. Model code finds weights by kind and layer; checkpoints see the same
- * storage as slices of tensors with the names of Hugging Face's Llama.
+ * padded as p4d_parameters_padded says. Where adapters are trained, these buffers hold adapters only; behind
+ * them the buffer of parameters has all weights of the model, which are frozen, in the same order. Model code
+ * finds weights by kind and layer; checkpoints see the same storage as slices of tensors with the names of
+ * Hugging Face's Llama.
  */
 
 /* Coordinates of this rank; see p4d_place_of. */
@@ -38,7 +41,21 @@ typedef enum p4d_weight_kind {
 	P4D_W_DOWN,           /* (h, f/t) */
 	P4D_W_FINAL_NORM,     /* (h) */
 	P4D_W_HEAD,           /* as the embedding */
+	/* of each linear layer of p4d_adapted_of: A (rank, in), and behind it B (out, rank) */
+	P4D_W_ADAPTER,
+	P4D_W_KINDS = P4D_W_ADAPTER + 2 * P4D_ADAPTED_LAYERS
 } p4d_weight_kind;
+
+static inline bool p4d_weights_adapts(p4d_weight_kind kind)
+{
+	return kind >= P4D_W_ADAPTER;
+}
+
+/* The kind of an adapter's A and B, by the number of its layer. */
+static inline p4d_weight_kind p4d_weights_adapter(unsigned number, bool is_b)
+{
+	return (p4d_weight_kind)(P4D_W_ADAPTER + 2 * number + is_b);
+}
 
 typedef struct p4d_weight {
 	p4d_weight_kind kind;
@@ -47,6 +64,7 @@ typedef struct p4d_weight {
 	uint64_t offset;        /* elements from the start of the stage's flat buffer */
 	bool decay;             /* weight decay applies: matrices */
 	bool replicated; /* the same on all tp ranks: gradients are summed over tp, and count once in norms */
+	bool frozen;     /* has no gradient */
 } p4d_weight;
 
 /* What is gathered, reduced and optimized as one: see p4d_chunk_segments. The last: the tables of vocabulary
@@ -62,7 +80,9 @@ typedef struct p4d_weights {
 	uint32_t of_chunk;    /* segments of a chunk */
 	p4d_segment *segment; /* of chunks in order, then the tables */
 	p4d_weight *weight;
+	uint32_t trained;  /* weights that are, the first ones */
 	uint64_t elements; /* of the flat buffer, padding included */
+	uint64_t frozen;   /* elements behind these that are not trained */
 } p4d_weights;
 
 /* The table of one stage. A tied head has no entry where its stage holds the embedding; else both ends hold a
@@ -96,6 +116,9 @@ typedef struct p4d_weight_slice {
 } p4d_weight_slice;
 
 enum { P4D_SLICES_OF_WEIGHT = 3 };
+
+/* "self_attn.q_proj": the module of a linear layer of p4d_adapted_of. */
+const char *p4d_weights_adapted_name(unsigned number);
 
 /* The slices of a weight on the rank at a place; returns how many. vocab: rows of the real vocabulary. */
 unsigned p4d_weight_slices_of(const p4d_layout *layout, p4d_place place, uint64_t vocab,

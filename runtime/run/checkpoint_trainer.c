@@ -11,6 +11,11 @@ static int write_trainer(void *context, uint32_t segment, p4d_state state, const
 	return p4d_trainer_write(context, segment, state, from, err);
 }
 
+static void write_frozen(void *context, uint64_t offset, float *numbers, uint64_t count)
+{
+	p4d_trainer_write_frozen(context, offset, numbers, count);
+}
+
 p4d_checkpoint_storage p4d_checkpoint_storage_of(p4d_trainer *trainer, const p4d_layout *layout,
 						 uint64_t vocab)
 {
@@ -20,6 +25,7 @@ p4d_checkpoint_storage p4d_checkpoint_storage_of(p4d_trainer *trainer, const p4d
 					.place = p4d_trainer_place(trainer),
 					.read = read_trainer,
 					.write = write_trainer,
+					.write_frozen = write_frozen,
 					.context = trainer};
 }
 

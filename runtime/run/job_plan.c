@@ -114,6 +114,23 @@ static int build(p4d_job_plan *plan, uint64_t ranks, p4d_error *err)
 	return p4d_memory_estimate(&plan->layout, P4D_METHOD_PLAN, &capacity, &plan->estimate, err);
 }
 
+/* Of adapters: alone they are nothing. */
+static int check_adapters(const p4d_job_plan *plan, const p4d_settings *settings, p4d_error *err)
+{
+	const bool adapters = plan->layout.finetune != P4D_TUNE_FULL;
+
+	if (adapters && !settings->init_from) {
+		p4d_fail(
+		    err, P4D_E_USAGE,
+		    "finetune=lora trains adapters beside the weights of a model: --init-from is missing");
+		return p4d_fix(err, "--init-from DIR");
+	}
+	if (adapters || settings->lora_alpha < 0)
+		return 0;
+	p4d_fail(err, P4D_E_USAGE, "--lora-alpha has no effect without finetune=lora");
+	return p4d_fix(err, "--finetune=lora");
+}
+
 int p4d_job_plan_open(p4d_job_plan *plan, const char *line, const p4d_settings *settings, uint64_t ranks,
 		      uint64_t nodes, const char *datadir, p4d_error *err)
 {
@@ -122,6 +139,8 @@ int p4d_job_plan_open(p4d_job_plan *plan, const char *line, const p4d_settings *
 
 	if (rc == 0)
 		rc = build(plan, ranks, err);
+	if (rc == 0)
+		rc = check_adapters(plan, settings, err);
 	if (rc == 0)
 		return 0;
 	/* the fix names flags for where they would be typed */

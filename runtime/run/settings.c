@@ -110,6 +110,9 @@ static int check_export(p4d_settings *s, p4d_error *err)
 	if (s->data || s->steps)
 		return p4d_fail(err, P4D_E_USAGE, "--export ends without training: leave out --%s",
 				s->data ? "data" : "steps");
+	if (s->export_form == P4D_EXPORT_ADAPTER && s->init_from)
+		return p4d_fail(err, P4D_E_USAGE,
+				"--init-from has no effect: --export-form=adapter writes adapters alone");
 	if (s->export_type < 0)
 		s->export_type = 0;
 	return 0;
@@ -123,6 +126,7 @@ static int check_unused(const p4d_settings *s, p4d_error *err)
 		const char *option, *other;
 	} checks[] = {
 	    {s->export_type >= 0, "export-type", "--export"},
+	    {s->export_form >= 0, "export-form", "--export"},
 	    {s->save_every != UINT64_MAX && !s->checkpoint, "save-every", "--checkpoint"},
 	    {s->eval_every != UINT64_MAX && !s->valid_data && !(s->valid_fraction > 0), "eval-every",
 	     "--valid-data or --valid-fraction"},

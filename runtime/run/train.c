@@ -41,6 +41,7 @@ typedef struct p4d_run {
 	p4d_step_log log;
 	bool leads; /* rank 0: it prints */
 	char name[64];
+	uint64_t base;  /* p4d_huggingface_hash of --init-from */
 	uint64_t step;  /* the last one started, or resumed */
 	uint64_t saved; /* the last one whose checkpoint was started */
 	double last_loss, valid_loss;
@@ -74,9 +75,22 @@ static int open_group(p4d_run *run, p4d_error *err)
 	return rc;
 }
 
+static bool trains_adapters(const p4d_run *run)
+{
+	return run->plan->layout.finetune != P4D_TUNE_FULL;
+}
+
+/* LoRA's; by default the rank, so that adapters' outputs are added as they are. */
+static double alpha_of(const p4d_run *run)
+{
+	return run->settings->lora_alpha > 0 ? run->settings->lora_alpha
+					     : (double)run->plan->layout.lora_rank;
+}
+
 static int open_trainer(p4d_run *run, p4d_error *err)
 {
 	const p4d_settings *s = run->settings;
+	const double rank = trains_adapters(run) ? (double)run->plan->layout.lora_rank : 1;
 	const p4d_trainer_settings settings = {
 	    .net = {.layout = &run->plan->layout,
 		    .gpu = run->plan->gpu,
@@ -86,6 +100,7 @@ static int open_trainer(p4d_run *run, p4d_error *err)
 		    .rope = run->plan->rope,
 		    .norm_epsilon = (float)p4d_request_real(&run->plan->request, P4D_NORM_EPSILON),
 		    .z_loss = (float)s->z_loss,
+		    .adapter_scale = trains_adapters(run) ? (float)(alpha_of(run) / rank) : 0,
 		    .vocab = (uint64_t)run->plan->request.value[P4D_VOCAB],
 		    .document_mask = s->document_mask},
 	    .optimizer = {.beta1 = (float)s->beta1,
@@ -98,16 +113,35 @@ static int open_trainer(p4d_run *run, p4d_error *err)
 	return p4d_trainer_open(&run->trainer, &settings, err);
 }
 
-static int initialize(p4d_run *run, p4d_error *err)
+/* Of a released model: the shards of this rank, or what is frozen. */
+static int load_released(p4d_run *run, p4d_error *err)
 {
-	const char *from = run->settings->init_from;
 	const p4d_checkpoint_storage storage = p4d_checkpoint_storage_of(
 	    run->trainer, &run->plan->layout, (uint64_t)run->plan->request.value[P4D_VOCAB]);
 
-	if (!from)
+	begin(run, "the weights of --init-from");
+	return p4d_train_init(run->settings->init_from, run->plan, &storage, &run->base, err) < 0
+		   ? -1
+		   : p4d_agree_on_weights(run->all, run->world, run->base, err);
+}
+
+static int initialize(p4d_run *run, p4d_error *err)
+{
+	if (trains_adapters(run))
+		return p4d_trainer_initialize_trained(run->trainer, run->settings->seed, err);
+	if (!run->settings->init_from)
 		return p4d_trainer_initialize(run->trainer, run->settings->seed, err);
-	return p4d_train_init(from, run->plan, &storage, err) < 0 ? -1
-								  : p4d_trainer_restore(run->trainer, err);
+	return load_released(run, err) < 0 ? -1 : p4d_trainer_restore(run->trainer, err);
+}
+
+/* Adapters go on beside the same weights only, which no checkpoint has. */
+static void describe_adapters(p4d_run *run)
+{
+	if (!trains_adapters(run))
+		return;
+	run->save.info.alpha = alpha_of(run);
+	run->save.info.base_hash = run->base;
+	snprintf(run->save.info.base, sizeof(run->save.info.base), "%s", run->settings->init_from);
 }
 
 static int start(p4d_run *run, p4d_error *err)
@@ -137,6 +171,9 @@ static int start(p4d_run *run, p4d_error *err)
 		if (p4d_step_log_open(&run->log, run->settings->log, &flops, err) < 0)
 			return -1;
 	}
+	if (trains_adapters(run) && load_released(run, err) < 0)
+		return -1;
+	describe_adapters(run);
 	if (p4d_train_save_open(&run->save, run->settings, run->plan, run->data.samples, run->trainer,
 				run->all, err) < 0)
 		return -1;

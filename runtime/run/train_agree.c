@@ -41,6 +41,11 @@ int p4d_agree_on_options(p4d_group *all, const p4d_world *world, const p4d_setti
 		     P4D_E_PLAN_CHANGED, err);
 }
 
+int p4d_agree_on_weights(p4d_group *all, const p4d_world *world, uint64_t hash, p4d_error *err)
+{
+	return agree(all, world, hash, "has other weights under --init-from", P4D_E_CHECKPOINT, err);
+}
+
 int p4d_agree_on_data(p4d_group *all, const p4d_world *world, const p4d_train_data *data, p4d_error *err)
 {
 	if (agree(all, world, data->samples, "has other training data", P4D_E_DATA, err) < 0)

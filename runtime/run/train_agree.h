@@ -18,3 +18,7 @@ int p4d_agree_on_options(p4d_group *all, const p4d_world *world, const p4d_setti
 
 /* Training and validation data: lengths of documents, and tokens throughout. Errors: DATA, RANK. */
 int p4d_agree_on_data(p4d_group *all, const p4d_world *world, const p4d_train_data *data, p4d_error *err);
+
+/* After --init-from: all ranks have read the same weights (p4d_huggingface_hash). Errors: CHECKPOINT, RANK,
+ * NO_MEMORY. */
+int p4d_agree_on_weights(p4d_group *all, const p4d_world *world, uint64_t hash, p4d_error *err);

@@ -131,6 +131,23 @@ static int nothing_to_resume(const p4d_settings *settings, p4d_error *err)
 	return p4d_fix(err, "--resume=auto, or the directory of the run to continue");
 }
 
+/* Adapters are worth nothing beside other weights, and another alpha is a jump of the loss. */
+static int compare_adapters(const p4d_checkpoint_info *found, const p4d_train_save *save, p4d_error *err)
+{
+	if (found->base_hash != save->info.base_hash) {
+		p4d_fail(err, P4D_E_CHECKPOINT,
+			 "the checkpoint's adapters were trained beside other weights (%.200s) than those of "
+			 "--init-from %.200s",
+			 found->base, save->info.base);
+		return p4d_fix(err, "--init-from %.200s, or another --checkpoint", found->base);
+	}
+	if (found->alpha == save->info.alpha)
+		return 0;
+	p4d_fail(err, P4D_E_CHECKPOINT, "the checkpoint was trained with --lora-alpha=%g, not %g",
+		 found->alpha, save->info.alpha);
+	return p4d_fix(err, "--lora-alpha=%g", found->alpha);
+}
+
 static const char *on_off(bool on)
 {
 	return on ? "on" : "off";
@@ -164,7 +181,7 @@ int p4d_train_resume(p4d_train_save *save, const p4d_settings *settings, const p
 				"the checkpoint consumed %" PRIu64 " samples in %" PRIu64
 				" steps, which does not match --global-batch %" PRIu64,
 				found.consumed, found.step, plan->layout.global_batch);
-	if (check_model(&found, plan, save->peers.rank, err) < 0 ||
+	if (compare_adapters(&found, save, err) < 0 || check_model(&found, plan, save->peers.rank, err) < 0 ||
 	    compare_samples(&found, save, plan, err) < 0)
 		return -1;
 	*step = found.step;

@@ -79,7 +79,7 @@ static int compare(const char *from, const p4d_request *theirs, const p4d_reques
 }
 
 int p4d_train_init(const char *from, const p4d_job_plan *plan, const p4d_checkpoint_storage *storage,
-		   p4d_error *err)
+		   uint64_t *hash, p4d_error *err)
 {
 	p4d_request theirs = {.model = ""};
 	char folder[4096];
@@ -89,7 +89,31 @@ int p4d_train_init(const char *from, const p4d_job_plan *plan, const p4d_checkpo
 	p4d_rope_default(&theirs);
 	if (compare(from, &theirs, &plan->request, err) < 0)
 		return -1;
-	return p4d_huggingface_import(folder, storage, err);
+	return p4d_huggingface_hash(folder, hash, err) < 0 ? -1
+							   : p4d_huggingface_import(folder, storage, err);
+}
+
+/* Adapters are merged into the weights that they were trained beside, or those are elsewhere now. */
+static int export_weights(const p4d_settings *s, const char *path, p4d_safetensors_type type, p4d_error *err)
+{
+	p4d_request request = {.model = ""};
+	p4d_checkpoint_info info;
+	char folder[4096];
+
+	if (p4d_checkpoint_read_info(path, &info, err) < 0)
+		return -1;
+	if (!info.base[0] && (s->export_form >= 0 || s->init_from)) {
+		p4d_fail(err, P4D_E_USAGE, "--%s has no effect: %.300s holds a whole model, no adapters",
+			 s->init_from ? "init-from" : "export-form", path);
+		return p4d_fix(err, "leave out --%s", s->init_from ? "init-from" : "export-form");
+	}
+	if (!info.base[0])
+		return p4d_huggingface_export(path, s->export_to, type, FILE_BYTES, err);
+	if (s->export_form == P4D_EXPORT_ADAPTER)
+		return p4d_huggingface_export_adapters(path, s->export_to, type, err);
+	if (find(s->init_from ? s->init_from : info.base, &request, folder, sizeof(folder), err) < 0)
+		return -1;
+	return p4d_huggingface_export_merged(path, folder, s->export_to, type, FILE_BYTES, err);
 }
 
 int p4d_train_export(const p4d_settings *settings, p4d_error *err)
@@ -106,11 +130,12 @@ int p4d_train_export(const p4d_settings *settings, p4d_error *err)
 		return -1;
 	if (!found)
 		return p4d_fail(err, P4D_E_CHECKPOINT, "%.300s: no checkpoint found", settings->checkpoint);
-	if (p4d_huggingface_export(path, settings->export_to, type, FILE_BYTES, err) < 0)
+	if (export_weights(settings, path, type, err) < 0)
 		return -1;
-	printf("%s: weights of %s in %s%s\n", settings->export_to, path,
+	const bool alone = settings->export_form == P4D_EXPORT_ADAPTER;
+	printf("%s: %s of %s in %s%s\n", settings->export_to, alone ? "adapters" : "weights", path,
 	       settings->export_type ? "fp32" : "bf16",
-	       is_there(settings->export_to, "config.json")
+	       alone || is_there(settings->export_to, "config.json")
 		   ? ""
 		   : "; without config.json: the transformers library has no such model");
 	return 0;

@@ -40,7 +40,7 @@ int p4d_optimizer__gather_segment(p4d_trainer *t, uint32_t segment, p4d_error *e
 {
 	uint64_t first, count;
 
-	if (t->net.shards == 1)
+	if (t->net.shards == 1 || !t->net.weights.segment[segment].padded)
 		return 0;
 	p4d_trainer_shard(t, segment, &first, &count);
 	return p4d_comm_all_gather(t->net.dp_cp, parameters_at(t, t->net.weights.segment[segment].offset),
@@ -90,11 +90,12 @@ static bool is_tied_copy(const p4d_trainer *t, const p4d_weight *w)
 	return t->net.tied_ends && (w->kind == P4D_W_EMBEDDING || w->kind == P4D_W_HEAD);
 }
 
-/* Each tp rank has seen some of the tokens, or some of the heads. */
+/* Each tp rank has seen some of the tokens, or some of the heads or columns. */
 static bool is_partial_over_tp(const p4d_trainer *t, const p4d_weight *w)
 {
 	return t->net.l->tp > 1 && w->replicated &&
-	       (t->net.l->sequence_parallel || w->kind == P4D_W_QUERY_NORM || w->kind == P4D_W_KEY_NORM);
+	       (t->net.l->sequence_parallel || w->kind == P4D_W_QUERY_NORM || w->kind == P4D_W_KEY_NORM ||
+		p4d_weights_adapts(w->kind));
 }
 
 /*
@@ -121,6 +122,8 @@ int p4d_optimizer__reduce_segment(p4d_trainer *t, uint32_t segment, bool at_end,
 						 P4D_DT_FP32, P4D_SUM, err) < 0)
 			return -1;
 	}
+	if (!s->padded)
+		return 0;
 	if (t->net.shards == 1)
 		return p4d_comm_all_reduce(t->net.dp_cp, gradients_at(t, s->offset), s->padded, P4D_DT_FP32,
 					   P4D_SUM, err);

@@ -54,7 +54,12 @@ static int run(p4d_trainer *t, uint64_t number, bool evaluating, p4d_batch_sourc
 
 int p4d_trainer_initialize(p4d_trainer *t, uint64_t seed, p4d_error *err)
 {
-	return p4d_net_initialize(&t->net, seed, err);
+	return p4d_net_initialize(&t->net, seed, false, err);
+}
+
+int p4d_trainer_initialize_trained(p4d_trainer *t, uint64_t seed, p4d_error *err)
+{
+	return p4d_net_initialize(&t->net, seed, true, err);
 }
 
 int p4d_trainer_step(p4d_trainer *t, uint64_t number, float learning_rate, p4d_batch_source source,

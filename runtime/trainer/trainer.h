@@ -36,6 +36,8 @@ void p4d_trainer_close(p4d_trainer *trainer);
 
 /* Weights of a new model: the same for every layout, a function of seed, name and position of the element. */
 int p4d_trainer_initialize(p4d_trainer *trainer, uint64_t seed, p4d_error *err);
+/* The same of what is trained, where that is not all: adapters. */
+int p4d_trainer_initialize_trained(p4d_trainer *trainer, uint64_t seed, p4d_error *err);
 
 /*
  * One optimizer step. number counts from 1 (Adam's correction). The host waits for the device once, for the
@@ -63,6 +65,8 @@ void p4d_trainer_shard(const p4d_trainer *trainer, uint32_t segment, uint64_t *f
 int p4d_trainer_read(p4d_trainer *trainer, uint32_t segment, p4d_state state, float *to, p4d_error *err);
 int p4d_trainer_write(p4d_trainer *trainer, uint32_t segment, p4d_state state, const float *from,
 		      p4d_error *err);
+/* Elements of frozen weights, from an offset of the flat buffer on; the numbers may be changed. */
+void p4d_trainer_write_frozen(p4d_trainer *trainer, uint64_t offset, float *numbers, uint64_t count);
 /* After all shards were written: parameters follow from the masters, and are gathered. */
 int p4d_trainer_restore(p4d_trainer *trainer, p4d_error *err);
 

@@ -48,6 +48,11 @@ int p4d_trainer_write(p4d_trainer *t, uint32_t segment, p4d_state state, const f
 	return 0;
 }
 
+void p4d_trainer_write_frozen(p4d_trainer *t, uint64_t offset, float *numbers, uint64_t count)
+{
+	p4d_buffers_put_frozen(&t->net, offset, numbers, count);
+}
+
 int p4d_trainer_restore(p4d_trainer *t, p4d_error *err)
 {
 	for (uint32_t i = 0; i < t->net.weights.segments; i++) {

@@ -139,6 +139,9 @@ OPERATION(8, linear, TYPE, OUT(y), IN(x), IN(w), SIZE(n), SIZE(out), SIZE(in), F
 OPERATION(8, linear_input, TYPE, OUT(dx), IN(dy), IN(w), SIZE(n), SIZE(out), SIZE(in), FLAG(accumulate))
 OPERATION(7, linear_weight, TYPE, REALS(dw), IN(dy), IN(x), SIZE(n), SIZE(out), SIZE(in))
 OPERATION(7, linear_logits, TYPE, REALS(logits), IN(x), IN(w), SIZE(n), SIZE(out), SIZE(in))
+OPERATION(9, columns, TYPE, OUT(y), SIZE(stride), IN(x), IN(w), SIZE(n), SIZE(out), SIZE(in), REAL(scale))
+OPERATION(9, columns_input, TYPE, OUT(dx), IN(dy), SIZE(stride), IN(w), SIZE(n), SIZE(out), SIZE(in), REAL(scale))
+OPERATION(9, columns_weight, TYPE, REALS(dw), IN(dy), SIZE(stride), IN(x), SIZE(n), SIZE(out), SIZE(in), REAL(scale))
 OPERATION(8, norm, TYPE, OUT(y), REALS(rstd), IN(x), IN(weight), SIZE(n), SIZE(h), REAL(epsilon))
 OPERATION(9, norm_backward, TYPE, OUT(dx), REALS(dweight), IN(dy), IN(x), IN(weight), READ(rstd), SIZE(n), SIZE(h))
 OPERATION(5, add, TYPE, OUT(y), IN(a), IN(b), SIZE(count))
@@ -281,6 +284,9 @@ int queued_device_open(p4d_device *device, const char *identity, unsigned side_l
 	    .linear_input = q_linear_input,
 	    .linear_weight = noted_linear_weight,
 	    .linear_logits = q_linear_logits,
+	    .columns = q_columns,
+	    .columns_input = q_columns_input,
+	    .columns_weight = q_columns_weight,
 	    .norm = q_norm,
 	    .norm_backward = q_norm_backward,
 	    .add = q_add,

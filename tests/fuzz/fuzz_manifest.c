@@ -41,7 +41,7 @@ static void parse(const char *text, size_t size)
 	check(memchr(info.plan, '\0', sizeof(info.plan)) && memchr(info.data, '\0', sizeof(info.data)));
 	free(files);
 	/* the reader's next step */
-	if (p4d_checkpoint_map__open(&map, info.plan, &err) == 0)
+	if (p4d_checkpoint_map__open(&map, info.plan, false, &err) == 0)
 		p4d_checkpoint_map__close(&map);
 	else
 		check(err.code != P4D_OK && err.text[0]);

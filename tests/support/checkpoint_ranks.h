@@ -222,6 +222,8 @@ static inline test_job *random_job(const char *model)
 	"glu=on " \
 	"positions=rope max-seq-len=64 "
 
+#define ADAPTERS SMALL_MODEL "tied=on bias=none qk-norm=on finetune=lora lora-rank=3"
+
 static inline const char *random_model(void)
 {
 	static const char *const models[] = {

@@ -87,6 +87,17 @@ static void OP(products)(uint64_t n, uint64_t out, uint64_t in)
 		OP(record_elements)("linear_input", x, n * in);
 		x = OP(elements)(n * in, 1);
 	}
+	ELEMENT *wide = OP(elements)(n * (out + 3), 6);
+	PRODUCT(columns, wide + 1, out + 3, x, w, n, out, in, 0.5f);
+	OP(record_elements)("columns", wide, n * (out + 3));
+	FINISH();
+	wide = OP(elements)(n * (out + 3), 6);
+	PRODUCT(columns_weight, dw, wide + 2, out + 3, x, n, out, in, 0.5f);
+	OP(record_reals)("columns_weight", dw, out * in);
+	PRODUCT(columns_input, x, wide + 2, out + 3, w, n, out, in, 0.5f);
+	OP(record_elements)("columns_input", x, n * in);
+	FINISH();
+	x = OP(elements)(n * in, 1);
 	PRODUCT(linear_logits, logits, x, w, n, out, in);
 	OP(record_reals)("linear_logits", logits, n * out);
 }

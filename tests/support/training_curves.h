@@ -69,6 +69,35 @@ static inline int curve_strengthen(p4d_trainer *trainer, p4d_error *err)
 	return p4d_trainer_restore(trainer, err);
 }
 
+/* New adapters add nothing: their B is 0. The same in every layout. */
+static inline int curve_adapt(p4d_trainer *trainer, const p4d_layout *layout, p4d_error *err)
+{
+	const p4d_weights *weights = p4d_trainer_weights(trainer);
+	float *values = calloc(weights->elements, sizeof(*values));
+	p4d_weight_slice slices[P4D_SLICES_OF_WEIGHT];
+
+	CHECK(values);
+	for (uint32_t i = 0; i < weights->trained; i++) {
+		const p4d_weight *w = &weights->weight[i];
+		CHECK(p4d_weight_slices_of(layout, p4d_trainer_place(trainer), VOCAB, w, slices) == 1);
+		const p4d_weight_slice *s = &slices[0];
+		for (uint64_t k = 0; k < s->rows * s->columns; k++) {
+			const uint64_t row = s->first_row + k / s->columns,
+				       column = s->first_column + k % s->columns;
+			const uint32_t bits =
+			    training_mixed(100 * w->layer + w->kind, row * s->tensor_columns + column);
+			values[s->offset + k] = ((float)(bits >> 16) / 32768 - 1) / 10;
+		}
+	}
+	for (uint32_t i = 0; i < weights->segments; i++) {
+		uint64_t first, count;
+		p4d_trainer_shard(trainer, i, &first, &count);
+		TRY(p4d_trainer_write(trainer, i, P4D_STATE_MASTER, values + first, err));
+	}
+	free(values);
+	return p4d_trainer_restore(trainer, err);
+}
+
 /* Trains so many steps from new weights; after_first is called after the first. Rank 0 leaves the curve. */
 static inline int curve_train(p4d_trainer *trainer, const p4d_layout *layout, unsigned steps, uint32_t rank,
 			      void (*after_first)(void), p4d_error *err)
@@ -83,6 +112,8 @@ static inline int curve_train(p4d_trainer *trainer, const p4d_layout *layout, un
 	TRY(p4d_trainer_initialize(trainer, SEED, err));
 	if (curve_documents)
 		TRY(curve_strengthen(trainer, err));
+	if (layout->finetune != P4D_TUNE_FULL)
+		TRY(curve_adapt(trainer, layout, err));
 	for (uint64_t step = 1; step <= steps; step++) {
 		const float rate = curve_last_rate * (float)step / CURVE_STEPS;
 		TRY(p4d_trainer_step(trainer, step, rate, training_source, &text, &result, err));

@@ -12,6 +12,14 @@ typedef struct operand {
 	bool transposed;
 } operand;
 
+/* What becomes of a product times scale; sums: REAL, else ELEMENT */
+typedef struct result {
+	void *at;
+	uint64_t stride;
+	REAL scale;
+	bool sums, accumulate;
+} result;
+
 static CBLAS_TRANSPOSE transposition(bool transposed)
 {
 	return transposed ? CblasTrans : CblasNoTrans;
@@ -60,9 +68,8 @@ P4D_CLONES static void store_block(ELEMENT *to, uint64_t stride, const REAL *fro
 	}
 }
 
-/* to: ELEMENT, rounded once, after the full sum over k; or REAL sums. */
-static void product(void *scratch, void *to, bool sums, operand a, operand b, uint64_t m, uint64_t n,
-		    uint64_t k, bool accumulate)
+/* Rows of `at` are stride elements apart: ELEMENT, rounded once, after the full sum over k; or REAL sums. */
+static void product(void *scratch, result to, operand a, operand b, uint64_t m, uint64_t n, uint64_t k)
 {
 	REAL *const block_a = scratch, *const block_b = block_a + BLOCK * BLOCK,
 		    *const block_c = block_b + BLOCK * BLOCK;
@@ -71,31 +78,31 @@ static void product(void *scratch, void *to, bool sums, operand a, operand b, ui
 		const uint64_t nj = at_most_block(n - j);
 		for (uint64_t i = 0; i < m; i += BLOCK) {
 			const uint64_t ni = at_most_block(m - i);
-			REAL *c = sums ? (REAL *)to + i * n + j : block_c;
-			const uint64_t stride = sums ? n : BLOCK;
+			REAL *c = to.sums ? (REAL *)to.at + i * to.stride + j : block_c;
+			const uint64_t stride = to.sums ? to.stride : BLOCK;
 			for (uint64_t l = 0; l < k; l += BLOCK) {
 				const uint64_t nl = at_most_block(k - l);
-				const bool add = l > 0 || (sums && accumulate);
+				const bool add = l > 0 || (to.sums && to.accumulate);
 				convert(block_a, &a, i, l, ni, nl);
 				if (i == 0 || k > BLOCK)
 					convert(block_b, &b, l, j, nl, nj);
 				cblas_sgemm(CblasRowMajor, transposition(a.transposed),
 					    transposition(b.transposed), (blasint)ni, (blasint)nj,
-					    (blasint)nl, 1, block_a, BLOCK, block_b, BLOCK, add ? 1 : 0, c,
-					    (blasint)stride);
+					    (blasint)nl, to.scale, block_a, BLOCK, block_b, BLOCK,
+					    add ? 1 : 0, c, (blasint)stride);
 			}
-			if (!sums)
-				store_block((ELEMENT *)to + i * n + j, n, c, ni, nj, accumulate);
+			if (!to.sums)
+				store_block((ELEMENT *)to.at + i * to.stride + j, to.stride, c, ni, nj,
+					    to.accumulate);
 		}
 	}
 }
 
 #else
 
-static void product(void *scratch, void *to, bool sums, operand a, operand b, uint64_t m, uint64_t n,
-		    uint64_t k, bool accumulate)
+static void product(void *scratch, result to, operand a, operand b, uint64_t m, uint64_t n, uint64_t k)
 {
-	(void)scratch, (void)sums;
+	(void)scratch;
 	if (m == 0 || n == 0)
 		return;
 #if P4D_CPU_TYPE == 64
@@ -104,8 +111,8 @@ static void product(void *scratch, void *to, bool sums, operand a, operand b, ui
 	cblas_sgemm
 #endif
 	    (CblasRowMajor, transposition(a.transposed), transposition(b.transposed), (blasint)m, (blasint)n,
-	     (blasint)k, 1, a.at, (blasint)a.stride, b.at, (blasint)b.stride, accumulate ? 1 : 0, to,
-	     (blasint)n);
+	     (blasint)k, to.scale, a.at, (blasint)a.stride, b.at, (blasint)b.stride, to.accumulate ? 1 : 0,
+	     to.at, (blasint)to.stride);
 }
 
 #endif
@@ -113,24 +120,53 @@ static void product(void *scratch, void *to, bool sums, operand a, operand b, ui
 void OP(linear)(void *scratch, ELEMENT *y, const ELEMENT *x, const ELEMENT *w, uint64_t n, uint64_t out,
 		uint64_t in, bool accumulate)
 {
-	product(scratch, y, false, (operand){x, in, false}, (operand){w, in, true}, n, out, in, accumulate);
+	const result to = {y, out, 1, false, accumulate};
+
+	product(scratch, to, (operand){x, in, false}, (operand){w, in, true}, n, out, in);
 }
 
 void OP(linear_input)(void *scratch, ELEMENT *dx, const ELEMENT *dy, const ELEMENT *w, uint64_t n,
 		      uint64_t out, uint64_t in, bool accumulate)
 {
-	product(scratch, dx, false, (operand){dy, out, false}, (operand){w, in, false}, n, in, out,
-		accumulate);
+	const result to = {dx, in, 1, false, accumulate};
+
+	product(scratch, to, (operand){dy, out, false}, (operand){w, in, false}, n, in, out);
 }
 
 void OP(linear_weight)(void *scratch, REAL *dw, const ELEMENT *dy, const ELEMENT *x, uint64_t n, uint64_t out,
 		       uint64_t in)
 {
-	product(scratch, dw, true, (operand){dy, out, true}, (operand){x, in, false}, out, in, n, true);
+	OP(columns_weight)(scratch, dw, dy, out, x, n, out, in, 1);
 }
 
 void OP(linear_logits)(void *scratch, REAL *logits, const ELEMENT *x, const ELEMENT *w, uint64_t n,
 		       uint64_t out, uint64_t in)
 {
-	product(scratch, logits, true, (operand){x, in, false}, (operand){w, in, true}, n, out, in, false);
+	const result to = {logits, out, 1, true, false};
+
+	product(scratch, to, (operand){x, in, false}, (operand){w, in, true}, n, out, in);
+}
+
+void OP(columns)(void *scratch, ELEMENT *y, uint64_t stride, const ELEMENT *x, const ELEMENT *w, uint64_t n,
+		 uint64_t out, uint64_t in, float scale)
+{
+	const result to = {y, stride, scale, false, true};
+
+	product(scratch, to, (operand){x, in, false}, (operand){w, in, true}, n, out, in);
+}
+
+void OP(columns_input)(void *scratch, ELEMENT *dx, const ELEMENT *dy, uint64_t stride, const ELEMENT *w,
+		       uint64_t n, uint64_t out, uint64_t in, float scale)
+{
+	const result to = {dx, in, scale, false, false};
+
+	product(scratch, to, (operand){dy, stride, false}, (operand){w, in, false}, n, in, out);
+}
+
+void OP(columns_weight)(void *scratch, REAL *dw, const ELEMENT *dy, uint64_t stride, const ELEMENT *x,
+			uint64_t n, uint64_t out, uint64_t in, float scale)
+{
+	const result to = {dw, in, scale, true, true};
+
+	product(scratch, to, (operand){dy, stride, true}, (operand){x, in, false}, out, in, n);
 }

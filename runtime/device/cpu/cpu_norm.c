@@ -37,9 +37,13 @@ P4D_CLONES void OP(norm_backward)(ELEMENT *dx, REAL *dweight, const ELEMENT *dy,
 #pragma omp simd
 		for (uint64_t j = 0; j < h; j++) {
 			const REAL z = p4d_load(row[j]) * scale, g = p4d_load(gradient[j]);
-			dweight[j] += g * z;
 			to[j] = p4d_store(p4d_load(to[j]) + scale * (g * p4d_load(weight[j]) - z * mean));
 		}
+		if (!dweight)
+			continue;
+#pragma omp simd
+		for (uint64_t j = 0; j < h; j++)
+			dweight[j] += p4d_load(gradient[j]) * (p4d_load(row[j]) * scale);
 	}
 }
 

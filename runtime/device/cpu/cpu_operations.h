@@ -27,6 +27,12 @@ void OP(linear_weight)(void *scratch, REAL *dw, const ELEMENT *dy, const ELEMENT
 		       uint64_t in);
 void OP(linear_logits)(void *scratch, REAL *logits, const ELEMENT *x, const ELEMENT *w, uint64_t n,
 		       uint64_t out, uint64_t in);
+void OP(columns)(void *scratch, ELEMENT *y, uint64_t stride, const ELEMENT *x, const ELEMENT *w, uint64_t n,
+		 uint64_t out, uint64_t in, float scale);
+void OP(columns_input)(void *scratch, ELEMENT *dx, const ELEMENT *dy, uint64_t stride, const ELEMENT *w,
+		       uint64_t n, uint64_t out, uint64_t in, float scale);
+void OP(columns_weight)(void *scratch, REAL *dw, const ELEMENT *dy, uint64_t stride, const ELEMENT *x,
+			uint64_t n, uint64_t out, uint64_t in, float scale);
 
 void OP(attention)(ELEMENT *o, REAL *lse, const ELEMENT *q, const ELEMENT *k, const ELEMENT *v,
 		   const p4d_attention_shape *shape, void *workspace);

@@ -130,8 +130,10 @@ P4D_CLONES static void normalized_back(ELEMENT *gradient, const ELEMENT *left, c
 		const REAL ya = p4d_load(left[i]) * c + p4d_load(left[j]) * s;
 		const REAL yb = p4d_load(left[j]) * c - p4d_load(left[i]) * s;
 		const REAL za = wa == 0 ? 0 : ya / wa, zb = wb == 0 ? 0 : yb / wb;
-		dweight[i] += ga * za;
-		dweight[j] += gb * zb;
+		if (dweight) {
+			dweight[i] += ga * za;
+			dweight[j] += gb * zb;
+		}
 		gradient[i] = p4d_store(rstd * (ga * wa - za * mean));
 		gradient[j] = p4d_store(rstd * (gb * wb - zb * mean));
 	}

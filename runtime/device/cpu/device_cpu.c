@@ -168,6 +168,24 @@ static void cpu_linear_logits(p4d_device *device, p4d_dtype type, float *logits,
 	BY_TYPE(type, linear_logits, device->state, logits, x, w, n, out, in);
 }
 
+static void cpu_columns(p4d_device *device, p4d_dtype type, void *y, uint64_t stride, const void *x,
+			const void *w, uint64_t n, uint64_t out, uint64_t in, float scale)
+{
+	BY_TYPE(type, columns, device->state, y, stride, x, w, n, out, in, scale);
+}
+
+static void cpu_columns_input(p4d_device *device, p4d_dtype type, void *dx, const void *dy, uint64_t stride,
+			      const void *w, uint64_t n, uint64_t out, uint64_t in, float scale)
+{
+	BY_TYPE(type, columns_input, device->state, dx, dy, stride, w, n, out, in, scale);
+}
+
+static void cpu_columns_weight(p4d_device *device, p4d_dtype type, float *dw, const void *dy, uint64_t stride,
+			       const void *x, uint64_t n, uint64_t out, uint64_t in, float scale)
+{
+	BY_TYPE(type, columns_weight, device->state, dw, dy, stride, x, n, out, in, scale);
+}
+
 static void cpu_attention(p4d_device *device, p4d_dtype type, void *o, float *lse, const void *q,
 			  const void *k, const void *v, const p4d_attention_shape *shape, void *workspace)
 {
@@ -286,6 +304,9 @@ int p4d_device_cpu_open(p4d_device *device, p4d_error *err)
 	    .linear_input = cpu_linear_input,
 	    .linear_weight = cpu_linear_weight,
 	    .linear_logits = cpu_linear_logits,
+	    .columns = cpu_columns,
+	    .columns_input = cpu_columns_input,
+	    .columns_weight = cpu_columns_weight,
 	    .attention = cpu_attention,
 	    .attention_backward = cpu_attention_backward,
 	    .attention_gradient = cpu_attention_gradient,

@@ -39,25 +39,47 @@ static void multiply(p4d_device *device, const p4d_gemm_call *product)
 static void linear(p4d_device *device, p4d_dtype type, void *y, const void *x, const void *w, uint64_t n,
 		   uint64_t out, uint64_t in, bool accumulate)
 {
-	multiply(device, &(p4d_gemm_call){P4D_PRODUCT_LINEAR, type, accumulate, n, out, in, y, x, w});
+	multiply(device, &(p4d_gemm_call){P4D_PRODUCT_LINEAR, type, accumulate, n, out, in, y, x, w, out, 1});
 }
 
 static void linear_input(p4d_device *device, p4d_dtype type, void *dx, const void *dy, const void *w,
 			 uint64_t n, uint64_t out, uint64_t in, bool accumulate)
 {
-	multiply(device, &(p4d_gemm_call){P4D_PRODUCT_INPUT, type, accumulate, n, out, in, dx, dy, w});
+	multiply(device,
+		 &(p4d_gemm_call){P4D_PRODUCT_INPUT, type, accumulate, n, out, in, dx, dy, w, out, 1});
 }
 
 static void linear_weight(p4d_device *device, p4d_dtype type, float *dw, const void *dy, const void *x,
 			  uint64_t n, uint64_t out, uint64_t in)
 {
-	multiply(device, &(p4d_gemm_call){P4D_PRODUCT_WEIGHT, type, true, n, out, in, dw, dy, x});
+	multiply(device, &(p4d_gemm_call){P4D_PRODUCT_WEIGHT, type, true, n, out, in, dw, dy, x, out, 1});
 }
 
 static void linear_logits(p4d_device *device, p4d_dtype type, float *logits, const void *x, const void *w,
 			  uint64_t n, uint64_t out, uint64_t in)
 {
-	multiply(device, &(p4d_gemm_call){P4D_PRODUCT_LOGITS, type, false, n, out, in, logits, x, w});
+	multiply(device, &(p4d_gemm_call){P4D_PRODUCT_LOGITS, type, false, n, out, in, logits, x, w, out, 1});
+}
+
+static void columns(p4d_device *device, p4d_dtype type, void *y, uint64_t stride, const void *x,
+		    const void *w, uint64_t n, uint64_t out, uint64_t in, float scale)
+{
+	multiply(device,
+		 &(p4d_gemm_call){P4D_PRODUCT_LINEAR, type, true, n, out, in, y, x, w, stride, scale});
+}
+
+static void columns_input(p4d_device *device, p4d_dtype type, void *dx, const void *dy, uint64_t stride,
+			  const void *w, uint64_t n, uint64_t out, uint64_t in, float scale)
+{
+	multiply(device,
+		 &(p4d_gemm_call){P4D_PRODUCT_INPUT, type, false, n, out, in, dx, dy, w, stride, scale});
+}
+
+static void columns_weight(p4d_device *device, p4d_dtype type, float *dw, const void *dy, uint64_t stride,
+			   const void *x, uint64_t n, uint64_t out, uint64_t in, float scale)
+{
+	multiply(device,
+		 &(p4d_gemm_call){P4D_PRODUCT_WEIGHT, type, true, n, out, in, dw, dy, x, stride, scale});
 }
 
 static void sum_squares(p4d_device *device, double *sum, const float *x, uint64_t count)
@@ -89,6 +111,9 @@ void p4d_cuda_operations_table(p4d_device *device)
 	device->linear_input = linear_input;
 	device->linear_weight = linear_weight;
 	device->linear_logits = linear_logits;
+	device->columns = columns;
+	device->columns_input = columns_input;
+	device->columns_weight = columns_weight;
 	device->sum_squares = sum_squares;
 	device->count_nonfinite = count_nonfinite;
 	device->cast = cast;

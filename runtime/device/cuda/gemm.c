@@ -17,12 +17,12 @@ enum { SHAPES = 512, MOST_ALIGNMENT = 256 };
  * algorithm. Compared as bytes: no padding.
  */
 typedef struct form {
-	uint64_t m, n, k, lda, ldb;
+	uint64_t m, n, k, lda, ldb, ldc;
 	uint32_t a_alignment, b_alignment, to_alignment;
 	int32_t a_transposed, b_transposed;
 	int32_t from, to, none; /* cudaDataType_t; avoids padding */
 } form;
-_Static_assert(sizeof(form) == 5 * sizeof(uint64_t) + 8 * sizeof(int32_t), "no padding");
+_Static_assert(sizeof(form) == 6 * sizeof(uint64_t) + 8 * sizeof(int32_t), "no padding");
 
 /* The algorithm of a form. */
 typedef struct gemm_shape {
@@ -114,17 +114,17 @@ static form form_of(const p4d_gemm_call *p)
 	case P4D_PRODUCT_LOGITS:
 	case P4D_PRODUCT_LINEAR:
 		f.m = p->out, f.n = p->n, f.k = p->in;
-		f.ldb = p->in;
+		f.ldb = p->in, f.ldc = p->stride;
 		f.a_transposed = 1;
 		f.to = p->kind == P4D_PRODUCT_LOGITS ? CUDA_R_32F : type;
 		break;
 	case P4D_PRODUCT_INPUT:
 		f.m = p->in, f.n = p->n, f.k = p->out;
-		f.ldb = p->out;
+		f.ldb = p->stride, f.ldc = p->in;
 		break;
 	case P4D_PRODUCT_WEIGHT:
 		f.m = p->in, f.n = p->out, f.k = p->n;
-		f.ldb = p->out;
+		f.ldb = p->stride, f.ldc = p->in;
 		f.b_transposed = 1;
 		f.to = CUDA_R_32F;
 		break;
@@ -153,7 +153,8 @@ static cublasStatus_t describe(gemm_shape *s)
 		status = cublasLtMatrixLayoutCreate(&s->b, from, f->b_transposed ? f->n : f->k,
 						    f->b_transposed ? f->k : f->n, (int64_t)f->ldb);
 	if (status == CUBLAS_STATUS_SUCCESS)
-		status = cublasLtMatrixLayoutCreate(&s->to, (cudaDataType_t)f->to, f->m, f->n, (int64_t)f->m);
+		status =
+		    cublasLtMatrixLayoutCreate(&s->to, (cudaDataType_t)f->to, f->m, f->n, (int64_t)f->ldc);
 	return status;
 }
 
@@ -224,7 +225,7 @@ static cublasStatus_t find(p4d_gemm *p, const form *f, const gemm_shape **found)
 int p4d_gemm_multiply(p4d_gemm *p, cudaStream_t stream, const p4d_gemm_call *product, p4d_error *err)
 {
 	const form f = form_of(product);
-	const float alpha = 1, beta = product->accumulate ? 1 : 0;
+	const float alpha = product->scale, beta = product->accumulate ? 1 : 0;
 	const gemm_shape *s = NULL;
 
 	if (f.m == 0 || f.n == 0 || f.k == 0)

@@ -22,6 +22,8 @@ typedef struct p4d_gemm_call {
 	uint64_t n, out, in;
 	void *to;
 	const void *x, *w;
+	uint64_t stride; /* elements between rows of what is (n, out) */
+	float scale;     /* of the product */
 } p4d_gemm_call;
 
 /* Errors: DEVICE, NO_MEMORY. */

@@ -159,5 +159,6 @@ void p4d_kernel_norm_backward(cudaStream_t stream, float *sums, p4d_dtype type, 
 					    (unsigned)h);
 		});
 	});
-	p4d_reduce_columns(stream, dweight, sums, blocks, h);
+	if (dweight)
+		p4d_reduce_columns(stream, dweight, sums, blocks, h);
 }

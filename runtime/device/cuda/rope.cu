@@ -252,7 +252,7 @@ static void back(cudaStream_t stream, float *sums, E *dqkv, const E *qkv, const 
 	p4d_launch<turn_back<E, W>>(
 	    stream, {rows, dbias ? all : rotated, P4D_THREADS, 2 * groups * d * sizeof(float)}, dqkv, qkv,
 	    rstd, *h, lanes, weights, biases);
-	if (weights) {
+	if (weights && dquery_weight) {
 		p4d_reduce_columns(stream, dquery_weight, weights, rows * h->heads, d);
 		p4d_reduce_columns(stream, dkey_weight, weights + rows * h->heads * d, rows * h->kv_heads, d);
 	}

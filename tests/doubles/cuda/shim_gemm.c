@@ -44,16 +44,26 @@ int p4d_gemm_multiply(p4d_gemm *p, cudaStream_t stream, const p4d_gemm_call *x, 
 	(void)stream, (void)err;
 	switch (x->kind) {
 	case P4D_PRODUCT_LINEAR:
-		cpu->linear(cpu, x->type, x->to, x->x, x->w, x->n, x->out, x->in, x->accumulate);
+		if (x->stride != x->out || x->scale != 1)
+			cpu->columns(cpu, x->type, x->to, x->stride, x->x, x->w, x->n, x->out, x->in,
+				     x->scale);
+		else
+			cpu->linear(cpu, x->type, x->to, x->x, x->w, x->n, x->out, x->in, x->accumulate);
 		break;
 	case P4D_PRODUCT_LOGITS:
 		cpu->linear_logits(cpu, x->type, x->to, x->x, x->w, x->n, x->out, x->in);
 		break;
 	case P4D_PRODUCT_INPUT:
-		cpu->linear_input(cpu, x->type, x->to, x->x, x->w, x->n, x->out, x->in, x->accumulate);
+		if (x->stride != x->out || x->scale != 1)
+			cpu->columns_input(cpu, x->type, x->to, x->x, x->stride, x->w, x->n, x->out, x->in,
+					   x->scale);
+		else
+			cpu->linear_input(cpu, x->type, x->to, x->x, x->w, x->n, x->out, x->in,
+					  x->accumulate);
 		break;
 	case P4D_PRODUCT_WEIGHT:
-		cpu->linear_weight(cpu, x->type, x->to, x->x, x->w, x->n, x->out, x->in);
+		cpu->columns_weight(cpu, x->type, x->to, x->x, x->stride, x->w, x->n, x->out, x->in,
+				    x->scale);
 		break;
 	}
 	return 0;

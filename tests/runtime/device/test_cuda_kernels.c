@@ -236,6 +236,14 @@ static void products_of(kernel_run *run, uint64_t n, uint64_t out, uint64_t in)
 		record_result(run, "linear_input", run->type, x, n * in);
 		x = run_elements(run, n * in);
 	}
+	void *wide = run_elements(run, n * 2 * out);
+	device->columns_weight(device, run->type, dw, wide, 2 * out, x, n, out, in, 0.5f);
+	record_result(run, "columns_weight", P4D_DT_FP32, dw, out * in);
+	device->columns_input(device, run->type, x, wide, 2 * out, w, n, out, in, 0.5f);
+	record_result(run, "columns_input", run->type, x, n * in);
+	x = run_elements(run, n * in);
+	device->columns(device, run->type, wide, 2 * out, x, w, n, out, in, 0.5f);
+	record_result(run, "columns", run->type, wide, n * 2 * out);
 }
 
 static void product_cases(kernel_run *run)

@@ -95,6 +95,9 @@ static void one_gpu(void **state)
 		return;
 	compare(GROUPED_MODEL "precision=fp32", "tp=1 cp=1 recompute=full", 1, 1e-5);
 	compare(GROUPED_MODEL "precision=bf16", "tp=1 cp=1", 1, 2e-2);
+	/* without gradients of norms */
+	compare(GROUPED_MODEL "precision=fp32 finetune=lora lora-rank=3", "tp=1 cp=1 recompute=full", 1,
+		1e-5);
 }
 
 /* Sequence parallelism, the ring, and keys that are gathered. */
@@ -104,6 +107,7 @@ static void several_ranks(void **state)
 	test_skip_where_few();
 	compare(GROUPED_MODEL "precision=fp32", "tp=2 cp=1 sequence-parallel=on", 2, 1e-5);
 	compare(PLAIN_MODEL "precision=bf16", "tp=1 cp=2 cp-comm=p2p", 2, 2e-2);
+	compare(PLAIN_MODEL "precision=fp32 finetune=lora lora-rank=8", "tp=2 cp=1", 2, 1e-5);
 	compare(GROUPED_MODEL "precision=bf16", "tp=1 cp=4 cp-comm=p2p", 4, 2e-2);
 	compare(GROUPED_MODEL "precision=bf16", "tp=1 cp=4 cp-comm=all-gather", 4, 2e-2);
 	compare(PLAIN_MODEL "precision=fp32", "tp=1 cp=2 cp-comm=all-gather", 2, 1e-5);

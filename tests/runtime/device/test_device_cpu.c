@@ -59,6 +59,53 @@ static void linear_gradients(void **state)
 	linear_case(2, 17, 33);
 }
 
+typedef struct columns_call {
+	uint64_t n, out, in, stride;
+	double *x, *w, *y, *towards;
+} columns_call;
+
+enum { FIRST_COLUMN = 2 };
+static const float columns_scale = 0.75f;
+
+static double columns(void *context)
+{
+	const columns_call *c = context;
+	double *y = calloc(c->n * c->stride, sizeof(*y));
+
+	OP(columns)(NULL, y + FIRST_COLUMN, c->stride, c->x, c->w, c->n, c->out, c->in, columns_scale);
+	const double sum = dot(y, c->towards, c->n * c->stride);
+	free(y);
+	return sum;
+}
+
+/* Some columns of a wider matrix, times a number. */
+static void columns_gradients(void **state)
+{
+	enum { N = 6, OUT = 5, IN = 3, STRIDE = 11 };
+	columns_call c = {
+	    N, OUT, IN, STRIDE, numbers(N * IN, 1), numbers(OUT * IN, 2), NULL, numbers(N * STRIDE, 4)};
+	double *dx = numbers(N * IN, 5), *dw = numbers(OUT * IN, 6), *dw0 = numbers(OUT * IN, 6);
+	double *y = numbers(N * STRIDE, 7), *y0 = numbers(N * STRIDE, 7);
+
+	(void)state;
+	OP(columns_input)(NULL, dx, c.towards + FIRST_COLUMN, STRIDE, c.w, N, OUT, IN, columns_scale);
+	OP(columns_weight)(NULL, dw, c.towards + FIRST_COLUMN, STRIDE, c.x, N, OUT, IN, columns_scale);
+	for (uint64_t i = 0; i < OUT * IN; i++)
+		dw[i] -= dw0[i];
+	check_gradient("columns, x", columns, &c, c.x, dx, N * IN, ALL);
+	check_gradient("columns, w", columns, &c, c.w, dw, OUT * IN, ALL);
+	OP(columns)(NULL, y + FIRST_COLUMN, STRIDE, c.x, c.w, N, OUT, IN, columns_scale);
+	for (int i = 0; i < N * STRIDE; i++) {
+		const int column = i % STRIDE - FIRST_COLUMN;
+		double sum = y0[i];
+		for (int k = 0; column >= 0 && column < OUT && k < IN; k++)
+			sum += 0.75 * c.x[i / STRIDE * IN + k] * c.w[column * IN + k];
+		assert_true(fabs(y[i] - sum) < 1e-12);
+	}
+	free(dx), free(dw), free(dw0), free(y), free(y0);
+	free(c.x), free(c.w), free(c.towards);
+}
+
 /* y = x w^T written out. */
 static void linear_is_the_product(void **state)
 {
@@ -404,15 +451,11 @@ static void adam_by_the_book(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(linear_is_the_product),
-	    cmocka_unit_test(linear_gradients),
-	    cmocka_unit_test(norm_gradients),
-	    cmocka_unit_test(heads_gradients),
-	    cmocka_unit_test(heads_in_order),
-	    cmocka_unit_test(adam_by_the_book),
-	    cmocka_unit_test(rotation_keeps_position_0),
-	    cmocka_unit_test(swiglu_gradients),
-	    cmocka_unit_test(embedding_gradients),
+	    cmocka_unit_test(linear_is_the_product),   cmocka_unit_test(linear_gradients),
+	    cmocka_unit_test(columns_gradients),       cmocka_unit_test(norm_gradients),
+	    cmocka_unit_test(heads_gradients),         cmocka_unit_test(heads_in_order),
+	    cmocka_unit_test(adam_by_the_book),        cmocka_unit_test(rotation_keeps_position_0),
+	    cmocka_unit_test(swiglu_gradients),        cmocka_unit_test(embedding_gradients),
 	    cmocka_unit_test(cross_entropy_gradients),
 	};
 

@@ -10,7 +10,7 @@
 	"model=custom layers=8 hidden=16 ffn=24 heads=4 kv-heads=2 head-dim=4 vocab=37 seq-len=32 " \
 	"global-batch=8 precision=fp32 micro-batch=1 "
 
-enum { VOCAB = 37, TENSORS = 128, ELEMENTS = 37 * 16 };
+enum { VOCAB = 37, TENSORS = 256, ELEMENTS = 37 * 16 };
 
 /* How often each element of a named tensor was seen. */
 typedef struct seen {
@@ -51,11 +51,29 @@ static void see(const p4d_weight_slice *p)
 		}
 }
 
-/* Pieces of a weight lie in it one behind the other; segments follow each other. */
+/* Pieces of a weight lie in it one behind the other; where it ends. */
+static uint64_t look_at_weight(const p4d_layout *l, p4d_place place, const p4d_weights *w,
+			       const p4d_weight *weight, uint64_t at)
+{
+	p4d_weight_slice slices[P4D_SLICES_OF_WEIGHT];
+	const unsigned count = p4d_weight_slices_of(l, place, VOCAB, weight, slices);
+	const uint64_t end = at + weight->rows * weight->columns;
+
+	assert_int_equal(weight->offset, at);
+	assert_ptr_equal(p4d_weights__find(w, weight->kind, weight->layer), weight);
+	for (unsigned p = 0; p < count; p++) {
+		assert_int_equal(slices[p].offset, at);
+		at += slices[p].rows * slices[p].columns;
+		see(&slices[p]);
+	}
+	assert_true(at <= end);
+	return end;
+}
+
+/* Segments follow each other. */
 static void look_at(const p4d_layout *l, p4d_place place)
 {
 	const p4d_schedule schedule = p4d_schedule_of(l);
-	p4d_weight_slice slices[P4D_SLICES_OF_WEIGHT];
 	p4d_weights w;
 	uint64_t at = 0;
 
@@ -67,29 +85,35 @@ static void look_at(const p4d_layout *l, p4d_place place)
 		const p4d_segment *s = &w.segment[i];
 		assert_int_equal(s->offset, at);
 		for (uint32_t k = s->first_weight; k < s->first_weight + s->weights; k++) {
-			const p4d_weight *weight = &w.weight[k];
-			assert_int_equal(weight->offset, at);
-			assert_ptr_equal(p4d_weights__find(&w, weight->kind, weight->layer), weight);
-			const unsigned count = p4d_weight_slices_of(l, place, VOCAB, weight, slices);
-			uint64_t inside = at;
-			for (unsigned p = 0; p < count; p++) {
-				assert_int_equal(slices[p].offset, inside);
-				inside += slices[p].rows * slices[p].columns;
-				see(&slices[p]);
-			}
-			at += weight->rows * weight->columns;
-			assert_true(inside <= at);
+			assert_true(k < w.trained && !w.weight[k].frozen);
+			at = look_at_weight(l, place, &w, &w.weight[k], at);
 		}
 		assert_int_equal(s->elements, at - s->offset);
 		at = s->offset + s->padded;
 	}
 	assert_int_equal(at, w.elements);
+	assert_int_equal(w.frozen, p4d_parameters_frozen(l, &schedule, place.pp));
+	assert_true(w.trained == w.count || l->finetune == P4D_TUNE_LORA);
+	for (uint32_t k = w.trained; k < w.count; k++) { /* what is not trained lies behind that */
+		assert_true(w.weight[k].frozen);
+		at = look_at_weight(l, place, &w, &w.weight[k], at);
+	}
+	assert_int_equal(at, w.elements + w.frozen);
 	p4d_weights_close(&w);
 }
 
 static void every_element_has_its_place(void **state)
 {
-	static const char *const models[] = {"tied=off bias=none qk-norm=off", "tied=on bias=qkv qk-norm=on"};
+	static const struct {
+		const char *options;
+		unsigned of_layer, others; /* tensors */
+	} models[] = {
+	    {"tied=off bias=none qk-norm=off", 9, 3},
+	    {"tied=on bias=qkv qk-norm=on", 9 + 3 + 2, 2},
+	    {"tied=off bias=none qk-norm=off finetune=lora lora-rank=1", 9 + 2 * 7, 3},
+	    {"tied=on bias=none qk-norm=on finetune=lora lora-rank=5 lora-targets=q_proj,v_proj,down_proj",
+	     9 + 2 + 2 * 3, 2}};
+	enum { MODELS = sizeof(models) / sizeof(*models) };
 	static const struct {
 		uint32_t ranks;
 		const char *options;
@@ -107,9 +131,10 @@ static void every_element_has_its_place(void **state)
 	p4d_error err;
 
 	(void)state;
-	for (size_t m = 0; m < 2 * sizeof(layouts) / sizeof(*layouts); m++) {
-		const size_t i = m / 2;
-		snprintf(options, sizeof(options), MODEL "%s %s", models[m % 2], layouts[i].options);
+	for (size_t m = 0; m < MODELS * sizeof(layouts) / sizeof(*layouts); m++) {
+		const size_t i = m / MODELS;
+		snprintf(options, sizeof(options), MODEL "%s %s", models[m % MODELS].options,
+			 layouts[i].options);
 		if (training_layout(options, layouts[i].ranks, &l, &err) < 0)
 			fail_msg("%s: %s", options, err.text);
 		tensor_count = 0;
@@ -119,14 +144,16 @@ static void every_element_has_its_place(void **state)
 			if (!place.cp && !place.dp)
 				look_at(&l, place);
 		}
-		const unsigned in_layer = m % 2 ? 9 + 3 + 2 : 9;
-		assert_int_equal(tensor_count, 8 * in_layer + (m % 2 ? 2 : 3));
+		assert_int_equal(tensor_count, 8 * models[m % MODELS].of_layer + models[m % MODELS].others);
 		for (unsigned t = 0; t < tensor_count; t++) {
-			const bool norm = strstr(tensors[t].name, "norm");
+			const char *name = tensors[t].name;
+			const bool cuts_in = strstr(name, "o_proj") || strstr(name, "down_proj");
+			const bool whole =
+			    strstr(name, "norm") || strstr(name, cuts_in ? "lora_B" : "lora_A");
 			const bool table = strstr(tensors[t].name, "embed_tokens");
 			const bool both_ends =
 			    l.tied && !l.vocab_parallel && l.pp > 1 && !p4d_is_v_shaped(l.schedule);
-			const unsigned times = norm ? (unsigned)l.tp : table && both_ends ? 2 : 1;
+			const unsigned times = whole ? (unsigned)l.tp : table && both_ends ? 2 : 1;
 			for (uint64_t k = 0; k < tensors[t].count; k++)
 				if (tensors[t].times[k] != times)
 					fail_msg("%s: %s[%d] %u times, not %u", options, tensors[t].name,

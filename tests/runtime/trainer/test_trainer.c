@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One rank's loss and gradients, in any schedule that one rank can run, against JAX in float64. */
+/* One rank's loss and gradients, in any schedule that one rank can run, against JAX and PEFT in float64. */
 #include "support/support.h"
 
 #include <math.h>
@@ -35,12 +35,16 @@ static int oracle_text(void *context, uint64_t step, uint32_t micro_batch, const
 	return 0;
 }
 
-static FILE *open_oracle(void)
+/* What tests/parity/make_lora.py has. */
+#define LORA ORACLE "finetune=lora lora-rank=3 "
+enum { ADAPTERS = 500 };
+
+static FILE *open_oracle(const char *name)
 {
 	const char *dir = getenv("P4D_TEST_SRCDIR");
 	char path[4096];
 
-	snprintf(path, sizeof(path), "%s/tests/data/llama_oracle.txt", dir ? dir : ".");
+	snprintf(path, sizeof(path), "%s/tests/data/%s_oracle.txt", dir ? dir : ".", name);
 	FILE *file = fopen(path, "r");
 	if (!file)
 		fail_msg("cannot read %s", path);
@@ -82,35 +86,43 @@ static void close_job(job *j)
 	p4d_world_close(j->world);
 }
 
-/* The oracle's tensors are numbered in the order of the flat buffer. */
-static void write_weights(job *j)
+/* The oracle's tensors are numbered in the order of the flat buffer; adapters apart. */
+static void write_weights(job *j, float matrices)
 {
 	const p4d_weights *w = p4d_trainer_weights(j->trainer);
-	float *values = calloc(w->elements, sizeof(*values));
+	const bool adapters = w->frozen > 0;
+	float *values = calloc(w->elements + w->frozen, sizeof(*values));
 
-	for (uint32_t i = 0; i < w->count; i++)
-		for (uint64_t k = 0; k < w->weight[i].rows * w->weight[i].columns; k++)
-			values[w->weight[i].offset + k] =
-			    llama_weight(i, (uint32_t)k, w->weight[i].columns == 1);
+	for (uint32_t i = 0; i < w->count; i++) {
+		const p4d_weight *one = &w->weight[i];
+		const bool norm = one->columns == 1,
+			   is_b = p4d_weights_adapts(one->kind) && (one->kind - P4D_W_ADAPTER) % 2;
+		const uint32_t number = !adapters ? i : one->frozen ? i - w->trained : ADAPTERS + i;
+		for (uint64_t k = 0; k < one->rows * one->columns; k++)
+			values[one->offset + k] =
+			    llama_weight(number, (uint32_t)k, norm) * (norm ? 1 : matrices) / (is_b ? 8 : 1);
+	}
 	for (uint32_t i = 0; i < w->segments; i++)
 		assert_int_equal(
 		    p4d_trainer_write(j->trainer, i, P4D_STATE_MASTER, values + w->segment[i].offset, NULL),
 		    0);
 	assert_int_equal(p4d_trainer_restore(j->trainer, NULL), 0);
+	p4d_trainer_write_frozen(j->trainer, w->elements, values + w->elements, w->frozen);
 	free(values);
 }
 
-static double compare(const char *options, double limit)
+static double compare(const char *name, const char *options, double limit)
 {
 	p4d_step_result result;
 	p4d_error err;
 	char word[64];
 	double expected, loss, worst = 0;
 	job j;
-	FILE *oracle = open_oracle();
+	FILE *oracle = open_oracle(name);
+	const float matrices = strcmp(name, "lora") == 0 ? 0.5f : 1;
 
 	open_job(&j, options);
-	write_weights(&j);
+	write_weights(&j, matrices);
 	assert_int_equal(fscanf(oracle, "#%*[^\n] loss %lf", &expected), 1);
 	if (p4d_trainer_evaluate(j.trainer, 1, oracle_text, &j.layout, &loss, &err) < 0)
 		fail_msg("%s", err.text);
@@ -123,7 +135,7 @@ static double compare(const char *options, double limit)
 	const p4d_weights *w = p4d_trainer_weights(j.trainer);
 	const double scale = (double)(BATCH * LENGTH) / (double)result.tokens;
 	double squares = 0;
-	for (uint32_t t = 0; t < w->count; t++) {
+	for (uint32_t t = 0; t < w->trained; t++) {
 		unsigned long long count;
 		double difference = 0, length = 0;
 		assert_int_equal(fscanf(oracle, " tensor %63s %llu", word, &count), 2);
@@ -148,31 +160,88 @@ static double compare(const char *options, double limit)
 	return worst;
 }
 
+static const char *const schedules[] = {
+    "micro-batch=2 schedule=1f1b",
+    "micro-batch=1 schedule=1f1b",
+    "micro-batch=1 schedule=gpipe",
+    "micro-batch=1 schedule=zb1p",
+    "micro-batch=1 schedule=1f1b recompute=mlp",
+    "micro-batch=1 schedule=1f1b recompute=full",
+    "micro-batch=1 schedule=gpipe recompute=full",
+    "micro-batch=1 schedule=zb1p recompute=mlp",
+    "micro-batch=1 schedule=zb1p recompute=full",
+    "micro-batch=2 schedule=1f1b optimizer-sharding=off",
+};
+enum { SCHEDULES = sizeof(schedules) / sizeof(*schedules) };
+
 static void agrees_with_the_oracle(void **state)
 {
-	static const char *const kinds[] = {
-	    "micro-batch=2 schedule=1f1b",
-	    "micro-batch=1 schedule=1f1b",
-	    "micro-batch=1 schedule=gpipe",
-	    "micro-batch=1 schedule=zb1p",
-	    "micro-batch=1 schedule=1f1b recompute=mlp",
-	    "micro-batch=1 schedule=1f1b recompute=full",
-	    "micro-batch=1 schedule=gpipe recompute=full",
-	    "micro-batch=1 schedule=zb1p recompute=mlp",
-	    "micro-batch=1 schedule=zb1p recompute=full",
-	    "micro-batch=2 schedule=1f1b optimizer-sharding=off",
-	};
 	char options[512];
 	double worst = 0;
 
 	(void)state;
-	for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
-		snprintf(options, sizeof(options), ORACLE "precision=fp32 %s", kinds[i]);
-		worst = fmax(worst, compare(options, 1e-5));
+	for (size_t i = 0; i < SCHEDULES; i++) {
+		snprintf(options, sizeof(options), ORACLE "precision=fp32 %s", schedules[i]);
+		worst = fmax(worst, compare("llama", options, 1e-5));
 	}
-	print_message("worst tensor in fp32: %.2g\n", worst);
+	print_message("worst tensor in fp32: %.3g\n", worst);
 	/* 8 significant bits, over some tens of roundings in a row */
-	print_message("in bf16: %.2g\n", compare(ORACLE "precision=bf16 micro-batch=2 schedule=1f1b", 5e-2));
+	print_message("in bf16: %.2g\n",
+		      compare("llama", ORACLE "precision=bf16 micro-batch=2 schedule=1f1b", 5e-2));
+}
+
+static void adapters_agree_with_peft(void **state)
+{
+	char options[512];
+	double worst = 0;
+
+	(void)state;
+	for (size_t i = 0; i < SCHEDULES; i++) {
+		snprintf(options, sizeof(options), LORA "precision=fp32 %s", schedules[i]);
+		worst = fmax(worst, compare("lora", options, 2e-6));
+	}
+	print_message("worst tensor in fp32: %.3g\n", worst);
+	print_message("in bf16: %.2g\n",
+		      compare("lora", LORA "precision=bf16 micro-batch=2 schedule=1f1b", 5e-2));
+}
+
+/* Of some layers only; the model itself has no gradient, no state, and stays as it is. */
+static void only_adapters_are_trained(void **state)
+{
+	static const char *const one[] = {"q_proj", "o_proj", "gate_proj,up_proj", "down_proj", "attention"};
+	static const unsigned matrices[] = {1, 1, 2, 1, 4};
+	p4d_step_result result;
+	char options[512];
+	double loss_without;
+	FILE *oracle = open_oracle("llama");
+
+	(void)state;
+	assert_int_equal(fscanf(oracle, "#%*[^\n] loss %lf", &loss_without), 1);
+	fclose(oracle);
+	for (size_t i = 0; i < sizeof(one) / sizeof(*one); i++) {
+		job j;
+		snprintf(options, sizeof(options), LORA "precision=fp32 micro-batch=2 lora-targets=%s",
+			 one[i]);
+		open_job(&j, options);
+		const p4d_weights *w = p4d_trainer_weights(j.trainer);
+		assert_int_equal(w->trained, 2 * 2 * matrices[i]);
+		assert_int_equal(p4d_plan_find(p4d_trainer_plan(j.trainer), B_GRADIENTS)->shape[0],
+				 w->elements);
+		assert_int_equal(p4d_plan_find(p4d_trainer_plan(j.trainer), B_PARAMETERS)->shape[0],
+				 w->elements + w->frozen);
+		write_weights(&j, 1);
+		assert_int_equal(p4d_trainer_initialize_trained(j.trainer, 1, NULL), 0);
+		for (uint64_t step = 1; step < 4; step++) {
+			assert_int_equal(
+			    p4d_trainer_step(j.trainer, step, 0.02f, oracle_text, &j.layout, &result, NULL),
+			    0);
+			assert_true(result.applied && result.gradient_norm > 0);
+			/* B begins with 0: adapters change nothing, then all learn */
+			assert_true(step > 1 || fabs(result.loss - loss_without) < 1e-5);
+		}
+		assert_true(result.loss < loss_without - 0.01);
+		close_job(&j);
+	}
 }
 
 /* Documents of one sequence, side by side or each in a sequence of its own. */
@@ -250,9 +319,9 @@ static void documents_do_not_see_each_other(void **state)
 		      NULL);
 	open_job_with(&open, ORACLE "precision=fp32 micro-batch=1 global-batch=1", false, NULL);
 	open_job_with(&apart, ORACLE "precision=fp32 micro-batch=1 global-batch=4", false, NULL);
-	write_weights(&together);
-	write_weights(&open);
-	write_weights(&apart);
+	write_weights(&together, 1);
+	write_weights(&open, 1);
+	write_weights(&apart, 1);
 	for (int i = 0; i < LENGTH; i++) {
 		const double alone = loss_of(&apart, true, i), masked = loss_of(&together, false, i);
 		assert_true(fabs(masked - alone) <= 1e-5 * alone);
@@ -398,6 +467,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(agrees_with_the_oracle),
+	    cmocka_unit_test(adapters_agree_with_peft),
+	    cmocka_unit_test(only_adapters_are_trained),
 	    cmocka_unit_test(documents_do_not_see_each_other),
 	    cmocka_unit_test(state_moves),
 	    cmocka_unit_test(nonfinite_is_not_applied),

@@ -255,6 +255,20 @@ static void grouped_model(void **state)
 	all_equal(&(trial){MODEL GROUPED "precision=fp32", 1e-5, 1e-3, SOME, 5, NULL, 0});
 }
 
+/* Adapters beside both models, which are frozen. */
+static void adapters(void **state)
+{
+	(void)state;
+	all_equal(
+	    &(trial){MODEL PLAIN "finetune=lora lora-rank=3 precision=fp32", 1e-5, 1e-3, SOME, 2, NULL, 0});
+	all_equal(
+	    &(trial){MODEL GROUPED
+		     "finetune=lora lora-rank=4 lora-targets=q_proj,v_proj,o_proj,down_proj precision=fp32",
+		     1e-5, 1e-3, SOME, 7, NULL, 0});
+	all_equal(
+	    &(trial){MODEL PLAIN "finetune=lora lora-rank=8 precision=bf16", 2e-2, 0.2, FEW, 3, NULL, 0});
+}
+
 /* Documents that end within sequences, chunks of them and the rows of a tile, and do not see each other. */
 static void masked_documents(void **state)
 {
@@ -320,9 +334,13 @@ static int prepare(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(learns),        cmocka_unit_test(plain_model),
-	    cmocka_unit_test(grouped_model), cmocka_unit_test(masked_documents),
-	    cmocka_unit_test(bf16_model),    cmocka_unit_test(nodes_change_nothing),
+	    cmocka_unit_test(learns),
+	    cmocka_unit_test(plain_model),
+	    cmocka_unit_test(grouped_model),
+	    cmocka_unit_test(masked_documents),
+	    cmocka_unit_test(bf16_model),
+	    cmocka_unit_test(adapters),
+	    cmocka_unit_test(nodes_change_nothing),
 	};
 
 	return cmocka_run_group_tests_name("layouts of the trainer", tests, prepare, NULL);

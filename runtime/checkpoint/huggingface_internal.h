@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "checkpoint/checkpoint_internal.h"
+#include "checkpoint/huggingface.h"
+
+/* Released weights, open for reading. */
+typedef struct p4d_huggingface_weights {
+	p4d_safetensors *files;
+	bool *verified; /* (count of tensors) */
+	const p4d_layout *layout;
+	const char *path; /* borrowed */
+} p4d_huggingface_weights;
+
+/* Errors: CHECKPOINT, NO_MEMORY. */
+int p4d_huggingface__open(p4d_huggingface_weights *weights, const char *path, const p4d_layout *layout,
+			  p4d_error *err);
+void p4d_huggingface__close(p4d_huggingface_weights *weights);
+/* A p4d_fetch of p4d_huggingface_weights; of moments nothing is changed. */
+int p4d_huggingface__fetch(void *weights, p4d_state state, const p4d_weight_slice *slice, uint64_t at,
+			   uint64_t count, float *to, p4d_error *err);
+
+/* The adapter of a matrix, as a checkpoint has it. Zero before use. */
+typedef struct p4d_adapter_values {
+	char name[sizeof(((p4d_weight_slice *)0)->name)]; /* of the matrix */
+	float *a, *b;                                     /* (rank, in), (out, rank); NULL: it has none */
+	uint64_t rank, in;
+} p4d_adapter_values;
+
+/*
+ * Adds scale * B A to elements at .. at+count-1 of a matrix (row by row); nothing to a tensor without
+ * adapter. Errors: CHECKPOINT, NO_MEMORY.
+ */
+int p4d_adapter__add(p4d_adapter_values *adapter, p4d_checkpoint_reader *reader, double scale,
+		     const p4d_weight_slice *whole, uint64_t at, uint64_t count, float *values,
+		     p4d_error *err);
+void p4d_adapter__close(p4d_adapter_values *adapter);

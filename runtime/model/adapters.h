@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "model/net.h"
+
+/*
+ * LoRA (arXiv 2106.09685): beside a frozen matrix, y += scale * (x A^T) B^T for each of the linear layers in
+ * it that has an adapter. Where tensor parallelism cuts B, A is on every rank, and what reaches it is a part
+ * of its gradient; where it cuts A, B is. So no communication is added to a pass: sums over tp are those of
+ * the matrix itself. x A^T is computed anew in the backward pass.
+ */
+
+/* Whether any of a matrix's layers has one. */
+bool p4d_adapters__has(const p4d_net *m, p4d_weight_kind matrix, uint32_t layer);
+
+/* y (n, columns of the matrix) += its adapters' part; x (n, in) */
+void p4d_adapters__add(p4d_net *m, p4d_weight_kind matrix, uint32_t layer, void *y, const void *x);
+
+/* Adds to the gradients of A and B; dy (n, columns) */
+void p4d_adapters__gradients(p4d_net *m, p4d_weight_kind matrix, uint32_t layer, const void *dy,
+			     const void *x);
+
+/* dx (n, in) += what passes the adapters */
+void p4d_adapters__input(p4d_net *m, p4d_weight_kind matrix, uint32_t layer, void *dx, const void *dy);
+
+/* Every product once; see warm_up.c. */
+void p4d_adapters__warm_up(p4d_net *m, p4d_weight_kind matrix, uint32_t layer);

@@ -1,0 +1,133 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# LoRA beside the weights of a released model: the same losses in every layout, adapters alone in checkpoints, which go on in
+# any layout, and what is exported, merged or alone, is what was trained.
+. "${0%/*}/lib.sh"
+released=$P4D_TEST_SRCDIR/tests/data/released
+unset P4D_PLAN
+for variable in $(env | sed -n 's/^\(SLURM_[A-Z0-9_]*\)=.*/\1/p'); do
+	unset "$variable"
+done
+export OPENBLAS_NUM_THREADS=1
+
+exits 0 p4d data --tokenizer ids --vocab 40 -o ids "$released/ids.jsonl"
+run="--data ids --device cpu --global-batch 1 --seq-len 32"
+lora="--finetune lora --lora-rank 3 --lora-alpha 6 --lr 0.02 --warmup 0"
+# tune OPTION...: with adapters
+# shellcheck disable=SC2086 # lists of words
+tune() { p4d-train $run $lora "$@"; }
+# losses LOG, of all steps
+losses() { sed -n 's/.*"event":"step".*"loss":\([^,]*\),.*/\1/p' "$1"; }
+# alike LIMIT LOG LOG
+alike() {
+	losses "$2" >left
+	losses "$3" >right
+	paste left right | awk -v limit="$1" '{ off = $1 / $2 - 1; if (off * off > limit * limit) bad = 1; n++ } END { exit bad || !n }' ||
+		fail "other losses: $(paste left right)"
+}
+
+while read -r model layouts; do
+	rm -rf one halves merged adapter one.json halves.json
+	exits 0 tune --init-from "$released/$model" --steps 4 --checkpoint one --log one.json
+	want=$(sed -n "s/^$model //p" "$released/losses")
+	losses one.json | awk -v want="$want" '
+		NR == 1 { first = $1; off = $1 / want - 1 } END { exit !(off * off < 4e-12 && $1 < first - 0.05) }' ||
+		fail "$model does not begin with $want, or learns nothing: $(losses one.json)"
+	echo "$layouts" | tr '/' '\n' >list
+	while read -r layout; do
+		rm -f other.json
+		# shellcheck disable=SC2086
+		exits 0 tune $layout --init-from "$released/$model" --steps 4 --log other.json
+		alike 1e-6 one.json other.json
+	done <list
+	# in two parts, of two layouts
+	exits 0 tune --local-ranks 2 --cp 2 --init-from "$released/$model" --steps 4 \
+		--checkpoint halves --save-every 2 --log halves.json
+	rm -rf halves/step-00000004
+	exits 0 tune --local-ranks 2 --pp 2 --init-from "$released/$model" --steps 4 --checkpoint halves --log halves.json
+	losses halves.json | sed '3,4d' >left
+	losses one.json | paste left - | awk '{ off = $1 / $2 - 1; if (off * off > 1e-12) bad = 1 } END { exit bad || NR != 4 }' ||
+		fail "resumed, the losses are others: $(losses halves.json)"
+	# adapters alone are stored
+	[ "$(stat -c %s one/step-00000004/rank-00000.safetensors)" -lt 60000 ] || fail "more than adapters is stored"
+	# merged: a model with the loss that the adapters had
+	exits 0 p4d-train --checkpoint one --export merged --export-type fp32
+	prints "merged: weights of one/step-00000004 in fp32"
+	rm -f step5.json merged.json
+	exits 0 tune --init-from "$released/$model" --steps 5 --checkpoint one --log step5.json
+	# shellcheck disable=SC2086
+	exits 0 p4d-train $run --init-from merged --steps 1 --lr 0 --log merged.json
+	alike 1e-6 merged.json step5.json
+	# alone, as PEFT names them
+	exits 0 p4d-train --checkpoint one/step-00000004 --export adapter --export-form adapter --export-type fp32
+	prints "adapter: adapters of one/step-00000004 in fp32"
+	for word in '"peft_type":"LORA"' '"r":3' '"lora_alpha":6.0'; do
+		grep -q "$word" adapter/adapter_config.json || fail "no $word: $(cat adapter/adapter_config.json)"
+	done
+	for name in self_attn.q_proj self_attn.o_proj mlp.up_proj mlp.down_proj; do
+		for half in A B; do
+			grep -aq "\"base_model.model.model.layers.1.$name.lora_$half.weight\"" adapter/adapter_model.safetensors ||
+				fail "no $name.lora_$half"
+		done
+	done
+done <<END
+llama --local-ranks 2 --pp 2/--local-ranks 2 --cp 2/--local-ranks 2 --pp 2 --vocab-parallel vocab-1
+qwen3 --local-ranks 4 --cp 2 --pp 2/--local-ranks 2 --pp 2 --schedule zb1p --recompute mlp
+END
+
+# what has no effect, or does not go together
+llama="--init-from $released/llama --steps 1"
+# shellcheck disable=SC2086
+refused P4D001 p4d-train $run $lora --steps 1 --model "$released/llama"
+says "--init-from is missing"
+# shellcheck disable=SC2086
+refused P4D001 p4d-train $run $llama --lora-alpha 4
+says "--lora-alpha has no effect without finetune=lora" "fix: --finetune=lora"
+# shellcheck disable=SC2086
+refused P4D005 p4d-train $run $llama --lora-rank 4
+says "lora-rank has no effect without finetune=lora"
+# shellcheck disable=SC2086
+refused P4D005 tune $llama --lora-targets c_attn
+says "lora-targets: no linear layer is named 'c_attn'"
+# shellcheck disable=SC2086
+refused P4D005 p4d-train $run $llama --finetune qlora
+says "finetune=qlora: p4d-train does not quantize weights" "fix: --finetune=lora"
+# shellcheck disable=SC2086
+refused P4D005 tune $llama --adapter-dtype bf16
+says "p4d-train stores adapters in --precision"
+rm -rf one whole
+# shellcheck disable=SC2086
+exits 0 tune $llama --checkpoint one
+# shellcheck disable=SC2086
+refused P4D052 tune --init-from "$released/llama" --steps 2 --checkpoint one --lora-alpha 7
+says "the checkpoint was trained with --lora-alpha=6, not 7" "fix: --lora-alpha=6"
+# shellcheck disable=SC2086
+refused P4D052 p4d-train $run --finetune lora --lora-rank 4 --init-from "$released/llama" --steps 2 --checkpoint one
+says "it belongs to another model: lora-rank is 3, expected 4"
+# shellcheck disable=SC2086
+refused P4D052 p4d-train $run --init-from "$released/llama" --steps 2 --checkpoint one
+says "it is of a run with --finetune=lora, this one has --finetune=full"
+cp -r "$released/llama" own
+printf '\377' | dd of=own/model.safetensors bs=1 seek=$(($(stat -c %s own/model.safetensors) - 5)) conv=notrunc 2>dd.log
+# shellcheck disable=SC2086
+refused P4D052 tune --init-from own --steps 2 --checkpoint one
+says "adapters were trained beside other weights"
+refused P4D052 p4d-train --checkpoint one --export merged.other --init-from own
+says "own has other weights than those beside which the adapters were trained"
+refused P4D001 p4d-train --checkpoint one --export adapter.other --init-from own --export-form adapter
+says "--init-from has no effect: --export-form=adapter writes adapters alone"
+refused P4D001 p4d-train --checkpoint one --export-form adapter --data ids --steps 1
+says "--export-form has no effect without --export"
+# shellcheck disable=SC2086
+exits 0 p4d-train $run $llama --checkpoint whole
+refused P4D001 p4d-train --checkpoint whole --export other --export-form adapter
+says "--export-form has no effect: whole/step-00000001 holds a whole model, no adapters"
+refused P4D001 p4d-train --checkpoint whole --export other --init-from own
+says "--init-from has no effect: whole/step-00000001 holds a whole model, no adapters"
+
+# the guard plans the bytes that p4d-train allocates, and which are used
+rm -f memory.json
+exits 0 tune --init-from "$released/llama" --steps 2 --local-ranks 2 --pp 2 --log memory.json
+planned=$(p4d estimate --framework p4d --device cpu --model "$released/llama" --finetune lora --lora-rank 3 --gpus-per-node 2 \
+	--pp 2 --global-batch 1 --seq-len 32 --json | sed -n 's/.*"allocated_bytes": *\([0-9]*\).*/\1/p' | head -n 1)
+grep -q "\"allocated_bytes\":${planned}[,}]" memory.json || fail "planned $planned: $(grep memory memory.json)"
