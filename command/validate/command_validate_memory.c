@@ -15,7 +15,7 @@ typedef struct memory_validation {
 	p4d_table table;
 	struct json_object *rows;
 	p4d_validate_deaths deaths;
-	p4d_validate_errors closed, paper, reserved;
+	p4d_validate_errors closed, given, paper, reserved; /* given: closed, of whole recipes */
 	unsigned left_out;
 } memory_validation;
 
@@ -59,6 +59,8 @@ static int add_row(memory_validation *v, const p4d_measured *row, p4d_error *err
 	    estimate(v, row, P4D_METHOD_PAPER, &paper, err) < 0)
 		return -1;
 	double a = p4d_to_gib(closed.peak.allocated_bytes), b = p4d_to_gib(paper.peak.allocated_bytes);
+	if (!row->partly_given)
+		p4d_validate__collect(&v->given, a, row->allocated_gib);
 	double held = p4d_to_gib(closed.peak.allocated_bytes + closed.peak.part[P4D_PART_FRAGMENTATION]);
 
 	p4d_table_cell(&v->table, P4D_PLAIN, "%s", row->id);
@@ -151,6 +153,7 @@ static int print_json(memory_validation *v, p4d_error *err)
 
 	json_object_object_add(object, "rows", json_object_get(v->rows));
 	p4d_validate__add_errors(object, "closed", &v->closed);
+	p4d_validate__add_errors(object, "given", &v->given);
 	p4d_validate__add_errors(object, "paper", &v->paper);
 	p4d_validate__add_errors(object, "reserved", &v->reserved);
 	p4d_validate__add_deaths(object, &v->deaths);
@@ -165,6 +168,8 @@ static int print_text(memory_validation *v, p4d_error *err)
 		return -1;
 	puts("");
 	p4d_validate__print_errors("allocated, method closed", &v->closed);
+	if (v->given.count < v->closed.count)
+		p4d_validate__print_errors("  of recipes that are published whole", &v->given);
 	p4d_validate__print_errors("allocated, method paper", &v->paper);
 	p4d_validate__print_errors("reserved", &v->reserved);
 	if (v->left_out)

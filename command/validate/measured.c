@@ -294,6 +294,7 @@ static int read_shape(const fields *f, p4d_measured *row)
 
 static int read_memory(const fields *f, p4d_measured *row)
 {
+	row->partly_given = *text_or_none(f, "not_given");
 	if (number_of(f, "measured_gib", &row->allocated_gib) < 0 ||
 	    number_of(f, "measured_reserved_gib", &row->reserved_gib) < 0)
 		return -1;

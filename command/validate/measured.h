@@ -42,6 +42,7 @@ typedef struct p4d_measured {
 	uint64_t gpus, gpus_per_node;
 	bool complete;        /* column `validate` is 1: the row is complete, and of a precision p4d has */
 	bool oom;             /* the run ran out of memory; complete is false */
+	bool partly_given;    /* column `not_given` says what of its recipe nobody has published */
 	char unmodelled[64];  /* of a row that is not complete: what p4d has no formula for; "" none */
 	double allocated_gib; /* peak of the allocator; of P4D_MEASURED_RUNS: of `what` */
 	char class[16], what[16], options[768]; /* of P4D_MEASURED_RUNS alone, as their columns */
