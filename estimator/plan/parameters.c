@@ -7,14 +7,20 @@ static p4d_wide begin_parameters(const p4d_layout *l)
 	return (l->vocab_parallel ? 0 : p4d_size_of_table(l)) + p4d_size_of_begin(l);
 }
 
+/* Chunks of a stage are of one size, or there are few of them. */
 uint64_t p4d_parameters_first_layer(const p4d_layout *l, uint32_t stage, uint32_t chunk)
 {
 	const uint64_t position = chunk * l->pp + stage;
 	uint64_t before = 0;
 
-	for (uint64_t i = 0; i < position; i++)
-		before += p4d_chunk_layers(l, (uint32_t)(i % l->pp), (uint32_t)(i / l->pp));
-	return before;
+	if (l->uneven_chunks) {
+		for (uint64_t i = 0; i < position; i++)
+			before += l->chunk_layers[i];
+		return before;
+	}
+	for (uint32_t i = 0; i < stage; i++)
+		before += l->stage_layers[i];
+	return chunk * (l->layers / l->vpp) + before / l->vpp;
 }
 
 /* Without experts; of models that have them, all layers as if they had none, but of those with a pattern. */
@@ -54,23 +60,55 @@ p4d_wide p4d_parameters__of_vocabulary(const p4d_layout *l)
 
 uint32_t p4d_parameters_expert_layers(const p4d_layout *l, uint32_t stage, uint32_t chunk)
 {
-	const uint64_t position = chunk * l->pp + stage, all = p4d_chunk_layers(l, stage, chunk);
-	uint64_t before = 0;
-
 	if (!l->experts)
 		return 0;
-	/* behind those without experts all are alike, unless they alternate */
-	const bool differ = l->expert_every > 1 || l->pattern_length;
-	for (uint64_t i = 0; i < position && (before < l->dense_layers || differ); i++)
-		before += p4d_chunk_layers(l, (uint32_t)(i % l->pp), (uint32_t)(i / l->pp));
-	return (uint32_t)(p4d_expert_layers_before(l, before + all) - p4d_expert_layers_before(l, before));
+	const uint64_t before = p4d_parameters_first_layer(l, stage, chunk);
+	return (uint32_t)(p4d_expert_layers_before(l, before + p4d_chunk_layers(l, stage, chunk)) -
+			  p4d_expert_layers_before(l, before));
+}
+
+/* The sum of (a * i + b) / m, rounded down, over i from 0 to n - 1, in as many steps as Euclid's algorithm.
+ */
+static uint64_t sum_of_quotients(uint64_t n, uint64_t a, uint64_t b, uint64_t m)
+{
+	uint64_t sum = 0;
+
+	while (n) {
+		sum += n * (n - 1) / 2 * (a / m) + n * (b / m);
+		const uint64_t most = a % m * n + b % m, step = m;
+		n = most / m;
+		b = most % m;
+		m = a % m;
+		a = step;
+	}
+	return sum;
+}
+
+/* Of layers before `from`, before `from` and a round of chunks more, and so on, for each chunk of a stage,
+ * those with experts, all added up: p4d_expert_layers_before, in closed form. */
+static uint64_t expert_layers_before_chunks(const p4d_layout *l, uint64_t from)
+{
+	const uint64_t round = l->layers / l->vpp, every = l->expert_every, dense = l->dense_layers;
+	uint64_t none = from < dense ? (dense - from + round - 1) / round : 0;
+
+	none = none < l->vpp ? none : l->vpp;
+	return sum_of_quotients(l->vpp, round, from, every) - sum_of_quotients(none, round, from, every) -
+	       (l->vpp - none) * (dense / every);
 }
 
 uint32_t p4d_parameters_expert_layers_of_stage(const p4d_layout *l, uint32_t stage)
 {
 	uint32_t sum = 0;
 
-	for (uint32_t chunk = 0; l->experts && chunk < l->vpp; chunk++)
+	if (!l->experts)
+		return 0;
+	/* there may be a thousand stages of many chunks each, and more than one asks */
+	if (!l->uneven_chunks && !l->pattern_length) {
+		const uint64_t from = p4d_parameters_first_layer(l, stage, 0);
+		return (uint32_t)(expert_layers_before_chunks(l, from + p4d_chunk_layers(l, stage, 0)) -
+				  expert_layers_before_chunks(l, from));
+	}
+	for (uint32_t chunk = 0; chunk < l->vpp; chunk++)
 		sum += p4d_parameters_expert_layers(l, stage, chunk);
 	return sum;
 }

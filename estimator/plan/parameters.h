@@ -18,15 +18,16 @@ p4d_wide p4d_parameters__of_chunk(const p4d_layout *layout, const p4d_schedule *
 /* Elements of this rank's shard of the tables that vocabulary parallelism shards over tp*pp; 0 without. */
 p4d_wide p4d_parameters__of_vocabulary(const p4d_layout *layout);
 
-/* Layers with experts: of a chunk, and of all of a stage. Time: linear in the chunks before that have none.
- */
+/* Layers with experts: of a chunk, and of all of a stage. Time: as p4d_parameters_first_layer. */
 uint32_t p4d_parameters_expert_layers(const p4d_layout *layout, uint32_t stage, uint32_t chunk);
 uint32_t p4d_parameters_expert_layers_of_stage(const p4d_layout *layout, uint32_t stage);
 
-/* Layers of a stage, all its chunks, by kind. Time: linear in the layers of a pattern. */
+/* Layers of a stage, all its chunks, by kind. Time: linear in these where there is a pattern. */
 p4d_layer_counts p4d_parameters_layers_of_stage(const p4d_layout *layout, uint32_t stage);
 
-/* The first layer of a chunk, in the order of the model. Time: linear in the chunks. */
+/* The first layer of a chunk, in the order of the model. Time: linear in the stages, of uneven chunks in
+ * these.
+ */
 uint64_t p4d_parameters_first_layer(const p4d_layout *layout, uint32_t stage, uint32_t chunk);
 
 /* Elements of the experts of a stage on one rank; shared experts belong to the stage. */

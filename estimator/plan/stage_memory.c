@@ -172,18 +172,21 @@ uint64_t p4d_memory_capacity_bytes(const p4d_layout *layout, int method, const p
  * The stages that may be fullest. Embedding and head add to the ends of the pipeline, and slots grow towards
  * one end, in all schedules (test_plan checks it): between the ends, a stage holds no more than another with
  * as many layers, layers with experts, and slots, or more. There are up to a thousand stages, and few of them
- * hold more layers than all before them.
+ * hold more layers than all before them. Layers of a pattern are of the same kinds where stages begin with
+ * the same letter.
  */
 typedef struct stages {
 	uint32_t count, next;
-	uint32_t layers, experts; /* most of those between the ends so far; with experts */
+	uint32_t layers, experts;        /* most of those between the ends so far; with experts */
+	uint32_t from[P4D_PATTERN_SIZE]; /* most layers of those that begin there in the pattern */
 	bool all, backwards;
 } stages;
 
 static stages stages_of(const p4d_layout *l, int method)
 {
 	const p4d_schedule schedule = p4d_schedule_of(l);
-	stages s = {.count = p4d_memory_stage_count(l, method), .all = l->uneven_chunks};
+	stages s = {.count = p4d_memory_stage_count(l, method),
+		    .all = l->uneven_chunks || (l->pattern_length && l->vpp > 1)};
 
 	s.backwards = s.count > 3 && p4d_schedule_slots(&schedule, 1).activation <
 					 p4d_schedule_slots(&schedule, s.count - 2).activation;
@@ -198,7 +201,13 @@ static bool next_stage(const p4d_layout *l, stages *s, uint32_t *stage)
 		*stage = i == 0 ? 0 : i == 1 ? s->count - 1 : s->backwards ? s->count - i : i - 1;
 		const uint32_t layers = l->stage_layers[*stage],
 			       experts = p4d_parameters_expert_layers_of_stage(l, *stage);
-		const bool more = layers > s->layers || experts > s->experts;
+		bool more = layers > s->layers || experts > s->experts;
+		if (i >= 2 && l->pattern_length) {
+			uint32_t *from =
+			    &s->from[p4d_parameters_first_layer(l, *stage, 0) % l->pattern_length];
+			more = more || layers > *from;
+			*from = layers > *from ? layers : *from;
+		}
 		if (i >= 2) {
 			s->layers = layers > s->layers ? layers : s->layers;
 			s->experts = experts > s->experts ? experts : s->experts;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "request/layers.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 #include "request/architecture.h"
@@ -147,6 +148,10 @@ int p4d_layers_check(const p4d_request *model, p4d_error *err)
 			 p4d_architecture_of(model)->name);
 		return p4d_fix(err, "--p4d-layer-pattern=LETTERS");
 	}
+	if (model->value[P4D_LAYERS] > P4D_MOST_PATTERN_LAYERS)
+		return p4d_fail(err, P4D_E_VALUE,
+				"layers=%" PRId64 ": with a layer-pattern p4d takes %d at most",
+				model->value[P4D_LAYERS], P4D_MOST_PATTERN_LAYERS);
 	for (const char *at = model->layer_pattern; *at; at++)
 		if (check_letter(model, *at, err) < 0)
 			return -1;

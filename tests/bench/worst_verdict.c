@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The worst verdict: climbs from random jobs to those that cost a host that plays slurmctld most, by CPU time
- * of the thread, and prints them. `worst_verdict [SECONDS [SEED]]`. Never fails by the clock; what it finds
- * belongs into test_fakehost_cost.c.
+ * of the thread, and prints them, in turn of a submission and of an update. `worst_verdict [SECONDS [SEED]]`.
+ * Never fails by the clock; what it finds belongs into test_fakehost_cost.c.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,9 +15,13 @@
 #include "request/defaults.h"
 #include "request/layout.h"
 
-enum { OPTIONS = 24, TEXTS = 8, TEXT = 1 << 17, REPEATS = 3 };
+enum { OPTIONS = 41, TEXTS = 8, TEXT = 1 << 17, REPEATS = 3 };
 
-/* Values that a plan may have, of which those at the limits cost most. */
+/* A hybrid's letters, as many as there is room for. */
+#define NINE(letters) letters letters letters letters letters letters letters letters letters
+#define LETTERS(five) NINE(five five five)
+
+/* Values that a plan may have, of which those at the limits cost most; "": unset. */
 static const struct {
 	const char *name, *values[10];
 } options[OPTIONS] = {
@@ -34,7 +38,7 @@ static const struct {
     {"recompute", {"none", "selective", "mlp", "full"}},
     {"sequence-parallel", {"off", "on"}},
     {"pipeline-split", {"", "even", "rising", "mixed"}},
-    {"framework", {"p4d", "megatron"}},
+    {"framework", {"p4d", "megatron", "megatron", "megatron", "fsdp", "deepspeed", "ddp"}},
     {"precision", {"bf16", "fp32"}},
     {"device", {"cuda", "cpu"}},
     {"layers", {"1024", "2048", "4096", "8192", "32768", "65535", "65536"}},
@@ -45,6 +49,23 @@ static const struct {
     {"head-dim", {"64", "128", "65536"}},
     {"tied", {"off", "on"}},
     {"nodes", {"1", "8", "128", "1024"}},
+    {"experts", {"", "", "8", "256", "65536"}},
+    {"experts-per-token", {"", "", "8", "4096", "65536"}},
+    {"expert-every", {"", "", "2", "3"}},
+    {"dense-layers", {"", "", "3", "1000"}},
+    {"ep", {"", "8", "1024", "4096"}},
+    {"token-dispatcher", {"", "all-gather", "deepep"}},
+    {"expert-capacity", {"", "1.5"}},
+    {"architecture", {"", "", "", "nemotron-h", "qwen3-next", "gpt-oss", "gemma2"}},
+    {"layer-pattern", {"", "", "", LETTERS("M*M-M"), LETTERS("MEM*E"), LETTERS("GGG*G")}},
+    {"state-size", {"", "128"}},
+    {"state-heads", {"", "64"}},
+    {"kv-lora-rank", {"", "", "512"}},
+    {"zero-stage", {"", "", "2", "3"}},
+    {"finetune", {"", "", "lora"}},
+    {"model-code", {"", "", "transformers", "litgpt", "torchtitan"}},
+    {"recompute-modules", {"", "", "core_attn,moe_act"}},
+    {"eval-micro-batch", {"", "", "65536"}},
 };
 
 /* Pieces that fill a text; @ counts them. */
@@ -116,7 +137,7 @@ static bool plan_of(const genome *g, char line[P4D_PLAN_MAX])
 	for (int i = 0; i < OPTIONS; i++) {
 		const p4d_option option = (p4d_option)p4d_request_option_find(options[i].name);
 		const char *value = options[i].values[g->option[i]];
-		if (option == P4D_PIPELINE_SPLIT || option == P4D_NODES)
+		if (option == P4D_PIPELINE_SPLIT || option == P4D_NODES || !*value)
 			continue;
 		if (p4d_request_set(&r, option, value, P4D_BY_USER, &err) < 0)
 			return false;
@@ -191,19 +212,36 @@ static double cpu_us(void)
 	return 1e6 * (double)t.tv_sec + 1e-3 * (double)t.tv_nsec;
 }
 
-static double cost(const genome *g, char *said, size_t size)
+/* What is changed of a job in the queue, so that it is judged as it was, too, where it is refused. */
+static job_desc_msg_t *update_of(const job_desc_msg_t *job)
 {
-	job_desc_msg_t *desc = job_of(g);
+	job_desc_msg_t *change = fakehost_desc();
+
+	fakehost_set(&change->features, job->features ? job->features : "h100");
+	fakehost_set(&change->req_nodes, job->req_nodes);
+	fakehost_set(&change->exc_nodes, job->exc_nodes);
+	return change;
+}
+
+static double cost(const genome *g, bool update, char *said, size_t size)
+{
+	job_desc_msg_t *desc = job_of(g), *change = update_of(desc);
 	const char *text = "";
 	double best = 1e9;
 
+	fakehost_forget();
 	for (int i = 0; i < REPEATS; i++) {
 		double start = cpu_us();
-		fakehost_submit(&host, desc, &text);
+		if (update)
+			fakehost_modify(&host, change, desc, &text);
+		else
+			fakehost_submit(&host, desc, &text);
 		double took = cpu_us() - start;
 		best = took < best ? took : best;
 	}
-	snprintf(said, size, "%s", text);
+	const char *logged = strstr(fakehost_log(), "text=");
+	snprintf(said, size, "%s", *text || !logged ? text : logged);
+	fakehost_free(change);
 	fakehost_free(desc);
 	return best;
 }
@@ -222,13 +260,41 @@ static genome random_genome(void)
 	return g;
 }
 
-/* A job that passes, with as many stages as possible. */
+/* Jobs that are judged to the end, with as many stages, layers or kinds of them as possible. */
 static genome passing_genome(void)
 {
-	static const unsigned char plain[OPTIONS] = {[0] = 8, [6] = 3, [9] = 2, [22] = 1, [23] = 2};
+	static const char *const jobs[][12] = {
+	    {"pp=1024", "global-batch=8192", "vocab-parallel=vocab-2", "tied=on", "nodes=128"},
+	    {"framework=megatron", "pp=64", "layers=1024", "nodes=1024", "architecture=nemotron-h",
+	     "layer-pattern=" LETTERS("M*M-M"), "state-size=128", "state-heads=64", "global-batch=65536"},
+	    {"framework=megatron", "pp=64", "layers=1024", "nodes=1024", "architecture=nemotron-h",
+	     "layer-pattern=" LETTERS("MEM*E"), "state-size=128", "state-heads=64", "experts=65536",
+	     "experts-per-token=4096", "global-batch=65536"},
+	    {"framework=megatron", "pp=1024", "vpp=64", "schedule=interleaved", "layers=65536", "nodes=128",
+	     "experts=65536", "experts-per-token=4096", "token-dispatcher=deepep", "global-batch=65536"},
+	    {"framework=megatron", "pp=128", "vpp=8", "schedule=interleaved", "layers=65536", "nodes=1024",
+	     "experts=256", "experts-per-token=8", "expert-every=2", "ep=8", "global-batch=65536"},
+	    {"framework=fsdp", "layers=2048", "experts=256", "experts-per-token=8", "ep=8", "expert-every=2",
+	     "global-batch=65536", "model-code=torchtitan"},
+	    {"framework=fsdp", "layers=2048", "experts=256", "experts-per-token=8", "expert-every=2",
+	     "global-batch=65536", "model-code=transformers"},
+	    {"framework=deepspeed", "layers=2048", "zero-stage=3", "global-batch=65536"},
+	    {"framework=ddp", "layers=2048", "finetune=lora", "global-batch=65536"},
+	};
+	const char *const *job = jobs[draw(sizeof(jobs) / sizeof(jobs[0]))];
 	genome g = {.environment = 0};
 
-	memcpy(g.option, plain, sizeof(plain));
+	for (int i = 0; i < OPTIONS; i++)
+		for (int k = 0; k < 12 && job[k]; k++) {
+			const size_t length = strcspn(job[k], "=");
+			if (strncmp(options[i].name, job[k], length) || options[i].name[length])
+				continue;
+			while (strcmp(options[i].values[g.option[i]], job[k] + length + 1) != 0)
+				if (!options[i].values[++g.option[i]]) {
+					fprintf(stderr, "worst_verdict: no %s\n", job[k]);
+					exit(1);
+				}
+		}
 	return g;
 }
 
@@ -242,11 +308,12 @@ static void mutate(genome *g)
 	}
 }
 
-static void print(const genome *g, double us, const char *said)
+static void print(const genome *g, bool update, double us, const char *said)
 {
-	printf("worst_verdict: %7.1f us:", us);
+	printf("worst_verdict: %7.1f us of %s:", us, update ? "an update" : "a submission");
 	for (int i = 0; i < OPTIONS; i++)
-		printf(" %s=%s", options[i].name, options[i].values[g->option[i]]);
+		if (*options[i].values[g->option[i]])
+			printf(" %s=%s", options[i].name, options[i].values[g->option[i]]);
 	for (int i = 0; i < TEXTS; i++)
 		if (*texts[i].pieces[g->piece[i]])
 			printf(" %s=\"%.*s\"x%zu", texts[i].name,
@@ -279,21 +346,22 @@ int main(int argc, char **argv)
 	snprintf(conf + used, sizeof(conf) - used, "version = 1\n");
 	site_write(conf);
 	fakehost_open(&host, plugin, directory);
-	for (double end = cpu_us() + 1e6 * seconds; cpu_us() < end;) {
+	bool update = false;
+	for (double end = cpu_us() + 1e6 * seconds; cpu_us() < end; update = !update) {
 		genome best = draw(2) ? passing_genome() : random_genome();
-		double most = cost(&best, said, sizeof(said));
+		double most = cost(&best, update, said, sizeof(said));
 		for (int tries = 0; tries < 150 && cpu_us() < end; tries++) {
 			genome next = best;
 			mutate(&next);
-			double took = cost(&next, said, sizeof(said));
+			double took = cost(&next, update, said, sizeof(said));
 			if (took > most) {
 				most = took;
 				best = next;
 				tries = 0;
 			}
 		}
-		most = cost(&best, said, sizeof(said));
-		print(&best, most, said);
+		most = cost(&best, update, said, sizeof(said));
+		print(&best, update, most, said);
 	}
 	fakehost_close(&host);
 	site_remove();

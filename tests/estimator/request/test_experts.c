@@ -47,6 +47,41 @@ static void layout_of_experts(void **state)
 	assert_int_equal(p4d_parameters_expert_layers(&l, 1, 0), l.stage_layers[1]);
 }
 
+/* Of every stage and chunk as many as going through the layers finds; so for each stage as a whole. */
+static void experts_of_stages(void **state)
+{
+	static const uint64_t layers[] = {24, 96, 120, 4096}, every[] = {1, 2, 3, 7}, dense[] = {1, 2, 3, 30};
+	static p4d_layout l;
+
+	(void)state;
+	for (unsigned i = 0; i < 4 * 4 * 4 * 2; i++) {
+		char flags[200];
+		snprintf(flags, sizeof(flags),
+			 "model=deepseek-v3 framework=megatron layers=%" PRIu64 " pp=%u vpp=%u schedule=%s "
+			 "expert-every=%" PRIu64 " dense-layers=%" PRIu64,
+			 layers[i % 4], i % 3 ? 4 : 8, i / 64 ? 3 : 1, i / 64 ? "interleaved" : "1f1b",
+			 every[i / 4 % 4], dense[i / 16 % 4]);
+		const p4d_request r = asked(flags, 64);
+		if (built(&r, 8, &l, NULL) < 0)
+			continue;
+		for (uint32_t stage = 0; stage < l.pp; stage++) {
+			uint64_t sum = 0;
+			for (uint32_t chunk = 0; chunk < l.vpp; chunk++) {
+				uint64_t first = 0, with = 0;
+				for (uint64_t k = 0; k < chunk * l.pp + stage; k++)
+					first +=
+					    p4d_chunk_layers(&l, (uint32_t)(k % l.pp), (uint32_t)(k / l.pp));
+				for (uint64_t k = first; k < first + p4d_chunk_layers(&l, stage, chunk); k++)
+					with += k >= l.dense_layers && (k + 1) % l.expert_every == 0;
+				assert_int_equal(p4d_parameters_first_layer(&l, stage, chunk), first);
+				assert_int_equal(p4d_parameters_expert_layers(&l, stage, chunk), with);
+				sum += with;
+			}
+			assert_int_equal(p4d_parameters_expert_layers_of_stage(&l, stage), sum);
+		}
+	}
+}
+
 /* The message lists what works, and its fix does. */
 static void numbers_that_work(void **state)
 {
@@ -197,6 +232,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(layout_of_experts),
+	    cmocka_unit_test(experts_of_stages),
 	    cmocka_unit_test(numbers_that_work),
 	    cmocka_unit_test(dense_models_have_none),
 	    cmocka_unit_test(imbalance_and_recomputation_count),

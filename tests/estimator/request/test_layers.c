@@ -168,6 +168,19 @@ static void a_pattern_of_no_model(void **state)
 	set_all(&r, "layer-pattern=ME");
 	assert_int_equal(p4d_layout_build(&r, 1, 8, &l, &err), -1);
 	assert_string_equal(err.text, "layer-pattern has experts, the model has none");
+	/* what would have to be gone through one by one in slurmctld */
+	set_all(&r, "layer-pattern=M*- layers=65536");
+	assert_int_equal(p4d_layout_build(&r, 1, 8, &l, &err), -1);
+	assert_string_equal(err.text, "layers=65536: with a layer-pattern p4d takes 1024 at most");
+	set_all(&r, "layers=1024 pp=128");
+	assert_int_equal(p4d_layout_build(&r, 128, 8, &l, &err), -1);
+	assert_string_equal(err.text,
+			    "pp=128: p4d models up to 64 in Megatron-LM with layers that have a state");
+	p4d_request other = {0};
+	set_all(&other, MODEL_13B "layers=65536 framework=fsdp model-code=transformers");
+	p4d_request_complete(&other, 0, 8);
+	assert_int_equal(p4d_layout_build(&other, 1, 8, &l, &err), -1);
+	assert_string_equal(err.text, "layers=65536: p4d models up to 2048 in FSDP");
 }
 
 int main(void)

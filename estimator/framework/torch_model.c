@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which models, and what of them, p4d has formulas for in PyTorch's frameworks. */
+#include <inttypes.h>
+
+#include "framework/torch.h"
+#include "request/architecture.h"
+#include "request/framework.h"
+
+enum { MOST_LAYERS = 2048 };
+
+/* torchtitan's converter to torchao's Float8Linear; the Trainers have none that p4d knows. */
+static int check_fp8(const p4d_request *r, p4d_error *err)
+{
+	const int64_t recipe = r->value[P4D_FP8_RECIPE];
+	char name[16];
+
+	if (r->value[P4D_PRECISION] != P4D_FP8)
+		return 0;
+	if (r->value[P4D_FRAMEWORK] != P4D_FRAMEWORK_FSDP ||
+	    r->value[P4D_MODEL_CODE] != P4D_MODEL_CODE_TORCHTITAN)
+		return p4d_fail(err, P4D_E_UNMODELLED,
+				"precision=fp8: with PyTorch p4d models it in torchtitan only");
+	if (!p4d_is_set(r, P4D_FP8_RECIPE) || recipe == P4D_FP8_CURRENT ||
+	    (recipe == P4D_FP8_ROWWISE && !r->value[P4D_FP8_PARAM_GATHER]))
+		return 0;
+	if (recipe == P4D_FP8_ROWWISE) {
+		p4d_fail(err, P4D_E_VALUE, "fp8-param-gather: torchao gathers tensors with one scale only");
+		return p4d_fix(err, "--p4d-fp8-recipe=current");
+	}
+	p4d_fail(err, P4D_E_UNMODELLED, "fp8-recipe=%s: in torchtitan p4d models current and rowwise",
+		 p4d_request_value_text(r, P4D_FP8_RECIPE, name, sizeof(name)));
+	return p4d_fix(err, "--p4d-fp8-recipe=current");
+}
+
+/* Of experts and latent attention. */
+static int check_sparse(const p4d_request *r, p4d_error *err)
+{
+	const bool titan = r->value[P4D_MODEL_CODE] == P4D_MODEL_CODE_TORCHTITAN;
+	const char *program = p4d_framework_of((int)r->value[P4D_FRAMEWORK])->program;
+	const char *what = NULL;
+
+	if (p4d_is_set(r, P4D_EXPERT_CAPACITY))
+		return p4d_fail(err, P4D_E_UNMODELLED,
+				"expert-capacity: with %s p4d models experts without a capacity", program);
+	if (p4d_is_stated(r, P4D_MTP_LAYERS))
+		return p4d_fail(err, P4D_E_UNMODELLED,
+				"mtp-layers: with %s p4d models no layers for further tokens", program);
+	if (p4d_is_set(r, P4D_EXPERTS) && !r->value[P4D_GLU])
+		what = "experts without a gate";
+	else if (r->value[P4D_MODEL_CODE] == P4D_MODEL_CODE_LITGPT)
+		what = p4d_is_set(r, P4D_EXPERTS) ? "experts" : "latent attention";
+	else if (p4d_architecture_of(r)->attention_sinks || p4d_architecture_of(r)->expert_bias)
+		what = "attention sinks and biases of experts";
+	else if (titan && r->value[P4D_TIED])
+		what = "a table for both ends beside experts or latent attention";
+	else if (titan && r->value[P4D_PRECISION] == P4D_FP8)
+		what = "experts or latent attention in FP8";
+	return what ? p4d_fail(err, P4D_E_UNMODELLED, "%.80s has %s, which p4d does not model in %s",
+			       r->model, what, program)
+		    : 0;
+}
+
+int p4d_torch__check_model(const p4d_request *r, p4d_error *err)
+{
+	const char *difference = p4d_architecture_block_difference(r);
+	const bool hybrid = p4d_is_set(r, P4D_LAYER_PATTERN) || p4d_architecture_of(r)->single_blocks;
+
+	if (check_fp8(r, err) < 0 || (p4d_is_sparse(r) && check_sparse(r, err) < 0))
+		return -1;
+	/* slurmctld does not wait for more than these, which are gone through one by one */
+	if (r->value[P4D_LAYERS] > MOST_LAYERS)
+		return p4d_fail(err, P4D_E_UNMODELLED, "layers=%" PRId64 ": p4d models up to %d in %s",
+				r->value[P4D_LAYERS], MOST_LAYERS,
+				p4d_framework_of((int)r->value[P4D_FRAMEWORK])->program);
+	if (r->value[P4D_MODEL_CODE] != P4D_MODEL_CODE_TORCHTITAN && !hybrid)
+		return 0;
+	if (p4d_is_set(r, P4D_ATTENTION) && !r->value[P4D_ATTENTION])
+		return p4d_fail(err, P4D_E_VALUE,
+				"attention=unfused: torchtitan has PyTorch's fused attention");
+	if (!difference)
+		return 0;
+	p4d_fail(err, P4D_E_UNMODELLED, "%.80s has %s, which p4d does not model in %s", r->model, difference,
+		 p4d_framework_of((int)r->value[P4D_FRAMEWORK])->program);
+	return hybrid ? -1 : p4d_fix(err, "--p4d-model-code=transformers");
+}
