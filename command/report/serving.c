@@ -15,6 +15,7 @@ static int print_json(const p4d_subject *subject, const p4d_serving *s, bool sta
 		uint64_t value;
 	} numbers[] = {{"tp", s->tp},
 		       {"pp", s->pp},
+		       {"data_parallel_size", s->dp},
 		       {"replicas", s->replicas},
 		       {"max_model_len", s->max_model_len},
 		       {"max_num_seqs", s->max_num_seqs},
@@ -22,6 +23,7 @@ static int print_json(const p4d_subject *subject, const p4d_serving *s, bool sta
 		       {"capacity_bytes", s->capacity_bytes},
 		       {"budget_bytes", s->budget_bytes},
 		       {"weights_bytes", s->weights_bytes},
+		       {"adapter_bytes", s->adapter_bytes},
 		       {"host_bytes", s->host_bytes},
 		       {"profile_bytes", s->profile_bytes},
 		       {"cache_bytes", s->available_bytes},
@@ -54,7 +56,11 @@ static void print_text(const p4d_subject *subject, const p4d_serving *s, bool st
 	       p4d_report_gib(s->profile_bytes, b));
 	printf(", keys and values %s; one sequence of %" PRIu64 " tokens %s\n",
 	       p4d_report_gib(s->available_bytes, a), s->max_model_len, p4d_report_gib(s->sequence_bytes, b));
-	if (s->host_bytes)
+	if (s->adapter_bytes)
+		printf("Of the weights room for adapters: %s\n", p4d_report_gib(s->adapter_bytes, a));
+	if (s->host_bytes && s->resident_layers == s->stage_layers)
+		printf("Weights on the host: %s for each GPU\n", p4d_report_gib(s->host_bytes, a));
+	else if (s->host_bytes)
 		printf("Weights on the host: %s for each GPU, streamed through %" PRIu64 " resident layers\n",
 		       p4d_report_gib(s->host_bytes, a), s->resident_layers);
 	printf("GPU KV cache size: %" PRIu64 " tokens; maximum concurrency for %" PRIu64

@@ -14,6 +14,8 @@ enum {
 	SAMPLED = 4 + 4 + 8,
 	LARGE_GPU_GIB = 70, /* vLLM takes larger batches there */
 	RESIDENT = 2,       /* layers: one runs while the next one comes */
+	LORA_RANK = 16,
+	EXPERT_TOKENS = 1 << 16, /* that go through the experts at a time (VLLM_FUSED_MOE_CHUNK_SIZE) */
 };
 #define UTILIZATION 0.9
 #define GIB ((uint64_t)1 << 30)
@@ -60,6 +62,8 @@ void p4d_serving_complete(p4d_request *r, const p4d_gpu *gpu)
 	p4d_request_default(r, P4D_STORED, P4D_STORED_FULL, P4D_BY_P4D);
 	if (offloads(r))
 		p4d_request_default(r, P4D_RESIDENT_LAYERS, RESIDENT, P4D_BY_P4D);
+	if (p4d_is_set(r, P4D_MAX_LORAS))
+		p4d_request_default(r, P4D_MAX_LORA_RANK, LORA_RANK, P4D_BY_P4D);
 	if (!p4d_is_set(r, P4D_GPU_UTILIZATION))
 		p4d_request_put_real(r, P4D_GPU_UTILIZATION, UTILIZATION, P4D_BY_P4D);
 }
@@ -107,10 +111,17 @@ static p4d_wide matrices_of_layer(const p4d_layout *l)
 	return matrices_of_attention(l) + l->architecture->mlps * (l->glu ? 3 : 2) * h * f;
 }
 
-/* The same of a layer with experts, of each of which a rank has a part, without the router. */
+/* What a rank has of each expert, of those that it has: ep is that of all its engines, or 1. */
+static uint64_t local_expert_ffn(const p4d_layout *l)
+{
+	return l->ep > 1 ? l->expert_ffn : div_up(l->expert_ffn, l->tp * l->dp);
+}
+
+/* The same of a layer with experts, without the router. */
 static p4d_wide matrices_of_expert_layer(const p4d_layout *l)
 {
-	const p4d_wide inside = l->experts * div_up(l->expert_ffn, l->tp) + div_up(l->shared_ffn, l->tp);
+	const p4d_wide inside =
+	    (p4d_wide)div_up(l->experts, l->ep) * local_expert_ffn(l) + div_up(l->shared_ffn, l->tp);
 
 	return matrices_of_attention(l) + (l->glu ? 3 : 2) * (p4d_wide)l->hidden * inside;
 }
@@ -123,7 +134,7 @@ static p4d_wide weights_of(const p4d_layout *l, const p4d_request *r, uint64_t l
 	const p4d_wide matrices =
 	    (layers - with) * matrices_of_layer(l) + (with ? with * matrices_of_expert_layer(l) : 0);
 	p4d_layout one = *l;
-	one.tp = one.etp = one.ep = 1;
+	one.tp = one.etp = one.ep = one.dp = 1;
 	/* norms, biases and routers, taken as not divided */
 	const p4d_wide rest =
 	    (layers - with) * (p4d_size_of_layer(&one) - matrices_of_layer(&one)) +
@@ -150,15 +161,31 @@ static p4d_wide profile_of(const p4d_layout *l, uint64_t tokens, uint64_t sequen
 		       G = (p4d_wide)local_kv_heads(l) * l->head_dim;
 	/* of the experts of a token: what goes in twice, or comes out, and what is between (vLLM's fused_moe)
 	 */
-	const p4d_wide part = div_up(l->expert_ffn, l->tp), wide = 2 * part > h ? 2 * part : h;
-	const p4d_wide experts = l->experts ? l->experts_per_token * (wide + part) : 0;
-	const p4d_wide dense = (l->glu ? 3 : 2) * f, attention = 2 * A + 2 * G;
+	const p4d_wide part = local_expert_ffn(l), wide = 2 * part > h ? 2 * part : h;
+	const p4d_wide gathered = (p4d_wide)tokens * l->dp,
+		       chunk = gathered < EXPERT_TOKENS ? gathered : EXPERT_TOKENS;
+	const p4d_wide experts =
+	    l->experts ? chunk * l->experts_per_token * (wide + part) + (gathered - tokens) * 2 * h : 0;
+	const p4d_wide dense = tokens * ((l->glu ? 3 : 2) * f), attention = tokens * (2 * A + 2 * G);
 	const p4d_wide mlp = dense > experts ? dense : experts;
-	const p4d_wide layer = tokens * ((mlp > attention ? mlp : attention) + 3 * h) * ELEMENT;
+	const p4d_wide layer = ((mlp > attention ? mlp : attention) + tokens * 3 * h) * ELEMENT;
 	const p4d_wide rows = sequences < tokens ? sequences : tokens;
 	const p4d_wide sampled = rows * l->vocab * SAMPLED + tokens * h * ELEMENT;
 
 	return layer > sampled ? layer : sampled;
+}
+
+/* Room for one adapter of rank 1: matrices by columns have all that goes in for each of theirs, those by rows
+ * all that comes out. Experts have none. */
+static p4d_wide adapter_of(const p4d_layout *l, uint64_t layers)
+{
+	const p4d_wide h = l->hidden, A = (p4d_wide)l->heads / l->tp * l->head_dim,
+		       G = (p4d_wide)local_kv_heads(l) * l->head_dim, f = div_up(l->ffn, l->tp);
+	const unsigned columns = l->glu ? 2 : 1;
+	const p4d_wide attention = 3 * h + A + 2 * G + A + h, mlp = columns * (h + f) + f + h;
+	const p4d_wide tables = 2 * ((p4d_wide)l->vocab + h);
+
+	return layers * (attention + (l->experts ? 0 : mlp)) + (l->pp == 1 ? tables : tables / 2);
 }
 
 /* Layers of a stage with a window, and those that attend to all. */
@@ -206,7 +233,7 @@ static uint64_t longest_within(const kv_cache *c, uint64_t available, uint64_t m
 	return low;
 }
 
-static int check(const p4d_layout *l, uint64_t world, p4d_error *err)
+static int check(const p4d_layout *l, uint64_t engines, uint64_t world, p4d_error *err)
 {
 	if (l->architecture->kind != P4D_DECODER)
 		return p4d_fail(err, P4D_E_VALUE, "serving is judged for decoders, which %s is not",
@@ -226,12 +253,38 @@ static int check(const p4d_layout *l, uint64_t world, p4d_error *err)
 	if (l->pp > l->layers)
 		return p4d_fail(err, P4D_E_VALUE, "pp=%" PRIu64 " is more than the %" PRIu64 " layers", l->pp,
 				l->layers);
-	if (l->tp * l->pp <= world)
+	if ((p4d_wide)l->tp * l->pp * engines <= world)
 		return 0;
-	p4d_fail(err, P4D_E_WORLD,
-		 "the engine needs tp*pp = %" PRIu64 "*%" PRIu64 " GPUs, there are %" PRIu64, l->tp, l->pp,
-		 world);
-	return p4d_fix(err, "--p4d-tp=1 --p4d-pp=1");
+	if (engines == 1)
+		p4d_fail(err, P4D_E_WORLD,
+			 "the engine needs tp*pp = %" PRIu64 "*%" PRIu64 " GPUs, there are %" PRIu64, l->tp,
+			 l->pp, world);
+	else
+		p4d_fail(err, P4D_E_WORLD,
+			 "%" PRIu64 " engines need tp*pp = %" PRIu64 "*%" PRIu64
+			 " GPUs each, there are %" PRIu64,
+			 engines, l->tp, l->pp, world);
+	return p4d_fix(err, "--p4d-tp=1 --p4d-pp=1%s", engines == 1 ? "" : " --p4d-data-parallel-size=1");
+}
+
+/* Options that say nothing alone, or of this model. */
+static int check_options(const p4d_request *r, const p4d_layout *l, p4d_error *err)
+{
+	const bool offload = p4d_is_set(r, P4D_CPU_OFFLOAD) && p4d_request_real(r, P4D_CPU_OFFLOAD) > 0;
+
+	if (offload && offloads(r))
+		return p4d_fail(
+		    err, P4D_E_VALUE,
+		    "cpu-offload-gb and offload=weights are two ways to have weights on the host");
+	if (p4d_is_stated(r, P4D_EXPERT_PARALLEL) && r->value[P4D_EXPERT_PARALLEL] && !l->experts)
+		return p4d_fail(err, P4D_E_VALUE, "expert-parallel has no effect: the model has no experts");
+	if (p4d_is_stated(r, P4D_MAX_LORA_RANK) && !p4d_is_set(r, P4D_MAX_LORAS)) {
+		p4d_fail(err, P4D_E_VALUE, "max-lora-rank has no effect without max-loras");
+		return p4d_fix(err, "--p4d-max-loras=1");
+	}
+	if (p4d_is_set(r, P4D_MAX_LORAS) && l->kv_rank)
+		return p4d_fail(err, P4D_E_UNMODELLED, "p4d does not model adapters of latent attention");
+	return 0;
 }
 
 /* An engine has weights to offload, and nothing else. */
@@ -259,7 +312,12 @@ int p4d_serving_estimate(const p4d_request *r, const p4d_gpu *gpu, uint64_t worl
 	p4d_layout_of_model(r, &l);
 	l.tp = (uint64_t)r->value[P4D_TP];
 	l.pp = (uint64_t)r->value[P4D_PP];
-	if (check(&l, world, err) < 0 || check_offload(r, err) < 0)
+	const bool outside = r->value[P4D_ENGINE] == P4D_ENGINE_SGLANG;
+	s.dp = p4d_is_set(r, P4D_ENGINE_DP) ? (uint64_t)r->value[P4D_ENGINE_DP] : 1;
+	l.dp = outside ? 1 : s.dp; /* SGLang's copies share nothing */
+	const bool whole = p4d_is_set(r, P4D_EXPERT_PARALLEL) && r->value[P4D_EXPERT_PARALLEL];
+	l.ep = whole ? l.tp * l.dp : 1;
+	if (check(&l, s.dp, world, err) < 0 || check_offload(r, err) < 0 || check_options(r, &l, err) < 0)
 		return -1;
 	s.tp = l.tp;
 	s.pp = l.pp;
@@ -268,11 +326,20 @@ int p4d_serving_estimate(const p4d_request *r, const p4d_gpu *gpu, uint64_t worl
 	s.max_num_seqs = (uint64_t)r->value[P4D_MAX_NUM_SEQS];
 	s.max_batched_tokens = (uint64_t)r->value[P4D_MAX_BATCHED_TOKENS];
 	const uint64_t layers = div_up(l.layers, l.pp);
-	const bool outside = r->value[P4D_ENGINE] == P4D_ENGINE_SGLANG;
 	const uint64_t window = offloads(r) ? (uint64_t)r->value[P4D_RESIDENT_LAYERS] : layers;
 	s.resident_layers = window < layers ? window : layers;
-	const p4d_wide all = weights_of(&l, r, layers), weights = weights_of(&l, r, s.resident_layers),
-		       host = offloads(r) ? all - weights_of(&l, r, 0) : 0,
+	s.stage_layers = layers;
+	const p4d_wide all = weights_of(&l, r, layers), inside = all - weights_of(&l, r, 0),
+		       wanted = p4d_is_set(r, P4D_CPU_OFFLOAD)
+				    ? (p4d_wide)(p4d_request_real(r, P4D_CPU_OFFLOAD) * (double)GIB)
+				    : 0,
+		       away = wanted < inside ? wanted : inside;
+	const p4d_wide adapters = p4d_is_set(r, P4D_MAX_LORAS)
+				      ? adapter_of(&l, layers) * (p4d_wide)r->value[P4D_MAX_LORAS] *
+					    (p4d_wide)r->value[P4D_MAX_LORA_RANK] * ELEMENT
+				      : 0;
+	const p4d_wide weights = weights_of(&l, r, s.resident_layers) - away + adapters,
+		       host = offloads(r) ? inside : away,
 		       profile = profile_of(&l, s.max_batched_tokens, s.max_num_seqs);
 	/* of latent attention the latent and the keys' positions, whole on every rank */
 	const uint64_t elements = l.kv_rank ? l.kv_rank + l.rope_dim : 2 * local_kv_heads(&l) * l.head_dim;
@@ -282,11 +349,12 @@ int p4d_serving_estimate(const p4d_request *r, const p4d_gpu *gpu, uint64_t worl
 	c.full = layers - c.windowed;
 	c.window = l.sliding_window + s.max_batched_tokens;
 	const p4d_wide sequence = bytes_of_sequence(&c, s.max_model_len);
-	if ((all | profile | sequence) >> 62)
+	if ((all | profile | sequence | adapters) >> 62)
 		return p4d_fail(err, P4D_E_OVERFLOW,
 				"one GPU would hold more than 4 EiB; check the model's sizes");
 	s.weights_bytes = (uint64_t)weights;
 	s.host_bytes = (uint64_t)host;
+	s.adapter_bytes = (uint64_t)adapters;
 	s.profile_bytes = (uint64_t)profile;
 	s.sequence_bytes = (uint64_t)sequence;
 	const uint64_t before = outside ? CONTEXT_BYTES + (l.tp * l.pp > 1 ? NCCL_BYTES : 0) : 0;

@@ -18,6 +18,13 @@
  * of the utilization. SGLang takes its fraction of what context and NCCL leave, for weights and cache, and
  * has activations outside of it.
  *
+ * cpu-offload-gb: so much of the layers' weights is on the host and is read from there (vLLM's
+ * maybe_offload_to_cpu, SGLang's OffloaderV1). data-parallel-size: engines that divide the experts, and
+ * nothing else, over all their GPUs (FusedMoEParallelConfig); each has all tokens of the others in its
+ * experts' layers. max-loras: room for adapters of max-lora-rank on each matrix, of which one rank has the
+ * whole of what goes in and its part of what comes out, or the other way round (vllm/lora/layers); also on
+ * table and head, which not all models adapt.
+ *
  * offload=weights: layers stay on the host and are streamed through a window of resident layers, as TPI-LLM
  * does (arXiv 2410.00531, section 3.4); tables, head and last norm stay on the GPU.
  */
@@ -27,6 +34,7 @@ typedef struct p4d_serving {
 	uint64_t capacity_bytes, budget_bytes; /* of the GPU, and what the engine takes of it */
 	uint64_t weights_bytes;
 	uint64_t host_bytes;    /* weights of this GPU's layers that are on the host; 0: none */
+	uint64_t adapter_bytes; /* room for them, part of weights_bytes */
 	uint64_t profile_bytes; /* activations of max-num-batched-tokens, and sampling max-num-seqs of them */
 	uint64_t available_bytes; /* for keys and values; 0: weights alone are more than the budget */
 	uint64_t
@@ -34,7 +42,8 @@ typedef struct p4d_serving {
 	uint64_t longest;   /* tokens of a sequence that fits alone, at most max-model-len */
 	uint64_t sequences; /* of max-model-len at a time; may be more than max-num-seqs */
 	uint64_t tokens;    /* in the cache, of such sequences: the engine's "GPU KV cache size" */
-	uint64_t max_model_len, max_num_seqs, max_batched_tokens, tp, pp, replicas, resident_layers;
+	uint64_t max_model_len, max_num_seqs, max_batched_tokens, tp, pp, dp, replicas;
+	uint64_t resident_layers, stage_layers;
 } p4d_serving;
 
 /* Sets what the engine has as defaults, in a request whose model is known. gpu: may be NULL. */
@@ -48,8 +57,8 @@ const char *p4d_serving_workload(p4d_option option);
 
 /*
  * Of a complete request, on so many GPUs (world) of a kind. Errors: HEADS (tp does not divide them), WORLD
- * (fewer GPUs than tp*pp), UNMODELLED (layers with a state), VALUE (not a decoder; an option without effect),
- * OVERFLOW.
+ * (fewer GPUs than tp*pp*data-parallel-size), UNMODELLED (layers with a state), VALUE (not a decoder; an
+ * option without effect), OVERFLOW.
  */
 int p4d_serving_estimate(const p4d_request *request, const p4d_gpu *gpu, uint64_t world, p4d_serving *serving,
 			 p4d_error *err);

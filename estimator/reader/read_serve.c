@@ -1,10 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Programs that serve a model: vLLM (0.11) and SGLang (0.5). */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
 #include "reader/read_finetune.h"
 
 static const char *const quants[] = {"fp8", "fp8", "bitsandbytes", "nf4", NULL};
 static const char *const caches[] = {"auto", "auto",     "fp8", "fp8", "fp8_e4m3",
 				     "fp8",  "fp8_e5m2", "fp8", NULL};
+
+enum { ADAPTERS, MOST_ADAPTERS, ADAPTER_RANK };
 
 static const p4d_read_argument vllm_arguments[] = {
     {"", P4D_MODEL, NULL, NULL},
@@ -22,9 +28,21 @@ static const p4d_read_argument vllm_arguments[] = {
     {"-q", P4D_QUANT, NULL, quants},
     {"--kv-cache-dtype", P4D_KV_CACHE_DTYPE, NULL, caches},
     {"--dtype", P4D_PRECISION, NULL, p4d_finetune__dtypes},
-    {"--cpu-offload-gb", P4D_READ_NOT_MODELLED, NULL, NULL},
-    {"--enable-lora", P4D_READ_NOT_MODELLED, "on", NULL},
+    {"--cpu-offload-gb", P4D_CPU_OFFLOAD, NULL, NULL},
+    {"--data-parallel-size", P4D_ENGINE_DP, NULL, NULL},
+    {"-dp", P4D_ENGINE_DP, NULL, NULL},
+    {"--enable-expert-parallel", P4D_EXPERT_PARALLEL, "on", NULL},
+    {"-ep", P4D_EXPERT_PARALLEL, "on", NULL},
+    {"--enable-lora", P4D_READ_EXTRA(ADAPTERS), "1", NULL},
+    {"--max-loras", P4D_READ_EXTRA(MOST_ADAPTERS), NULL, NULL},
+    {"--max-lora-rank", P4D_READ_EXTRA(ADAPTER_RANK), NULL, NULL},
+    {"--fully-sharded-loras", P4D_READ_NOT_MODELLED, "on", NULL},
     {"--speculative-config", P4D_READ_NOT_MODELLED, NULL, NULL},
+    {"--speculative-model", P4D_READ_NOT_MODELLED, NULL, NULL},
+    {"--decode-context-parallel-size", P4D_READ_NOT_MODELLED, NULL, NULL},
+    {"--kv-cache-memory-bytes", P4D_READ_NOT_MODELLED, NULL, NULL},
+    {"--num-gpu-blocks-override", P4D_READ_NOT_MODELLED, NULL, NULL},
+    {"--block-size", P4D_READ_NOT_MODELLED, NULL, NULL},
     {NULL, 0, NULL, NULL},
 };
 
@@ -44,7 +62,16 @@ static const p4d_read_argument sglang_arguments[] = {
     {"--kv-cache-dtype", P4D_KV_CACHE_DTYPE, NULL, caches},
     {"--dtype", P4D_PRECISION, NULL, p4d_finetune__dtypes},
     {"--nnodes", P4D_NODES, NULL, NULL},
+    {"--cpu-offload-gb", P4D_CPU_OFFLOAD, NULL, NULL},
+    {"--data-parallel-size", P4D_ENGINE_DP, NULL, NULL},
+    {"--dp-size", P4D_ENGINE_DP, NULL, NULL},
+    {"--dp", P4D_ENGINE_DP, NULL, NULL},
+    {"--enable-dp-attention", P4D_READ_NOT_MODELLED, "on", NULL},
+    {"--enable-lora", P4D_READ_NOT_MODELLED, "on", NULL},
+    {"--lora-paths", P4D_READ_NOT_MODELLED, NULL, NULL},
+    {"--max-total-tokens", P4D_READ_NOT_MODELLED, NULL, NULL},
     {"--speculative-algorithm", P4D_READ_NOT_MODELLED, NULL, NULL},
+    {"--speculative-draft-model-path", P4D_READ_NOT_MODELLED, NULL, NULL},
     {NULL, 0, NULL, NULL},
 };
 
@@ -55,12 +82,51 @@ static const p4d_read_default sglang_defaults[] = {
     {P4D_WORKLOAD, "serve"}, {P4D_ENGINE, "sglang"}, {P4D_TP, "1"}, {P4D_PP, "1"}, {0, NULL},
 };
 
+/* "32k" is 32,000 and "32K" 32,768 (vLLM's human_readable_int). */
+static void finish_length(p4d_reading *r)
+{
+	static const char units[] = "kKmMgG";
+	p4d_read_value *length = &r->value[P4D_SEQ_LEN];
+	char *end;
+
+	if (!p4d_reader__set(length))
+		return;
+	const double number = strtod(length->text, &end);
+	const char *unit = *end ? strchr(units, *end) : NULL;
+	if (!unit || end[1] || !(number > 0 && number < 1e6))
+		return;
+	const int power = (int)(unit - units) / 2 + 1;
+	uint64_t times = 1;
+	for (int i = 0; i < power; i++)
+		times *= (unit - units) % 2 ? 1024 : 1000;
+	p4d_reader__put(r, P4D_SEQ_LEN, length, "%" PRIu64, (uint64_t)(number * (double)times));
+}
+
+/* One adapter of rank 16, where more is not said; both count only where adapters are enabled. */
+static void finish_vllm(p4d_reading *r)
+{
+	const p4d_read_value *adapters = &r->extra[ADAPTERS], *most = &r->extra[MOST_ADAPTERS],
+			     *rank = &r->extra[ADAPTER_RANK];
+
+	finish_length(r);
+	if (adapters->unknown || (p4d_reader__set(adapters) && (most->unknown || rank->unknown))) {
+		p4d_reader__forget(r, P4D_MAX_LORAS);
+		p4d_reader__forget(r, P4D_MAX_LORA_RANK);
+	} else if (p4d_reader__set(adapters)) {
+		const p4d_read_value *count = p4d_reader__set(most) ? most : adapters;
+		p4d_reader__put(r, P4D_MAX_LORAS, count, "%s", count->text);
+		if (p4d_reader__set(rank))
+			p4d_reader__put(r, P4D_MAX_LORA_RANK, rank, "%s", rank->text);
+	}
+}
+
 const p4d_reader p4d_reader__vllm = {
     .framework = "vllm",
     .programs = {"vllm serve", "vllm.entrypoints.openai.api_server", "vllm.entrypoints.api_server",
 		 "trl vllm-serve"},
     .arguments = {vllm_arguments},
     .defaults = vllm_defaults,
+    .finish = finish_vllm,
 };
 
 const p4d_reader p4d_reader__sglang = {

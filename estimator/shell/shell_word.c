@@ -183,10 +183,13 @@ static void arithmetic(p4d_shell *sh, p4d_shell_source inside, p4d_shell_build *
 
 	p4d_shell__quoted_until(sh, &inside, &expression, '\0', false);
 	where.unknown = 0;
-	if (p4d_shell__number(sh, p4d_shell__joined(sh, &expression), &number, &unknown))
+	if (p4d_shell__number(sh, p4d_shell__joined(sh, &expression), &number, &unknown)) {
 		p4d_shell__add_value(sh, b, p4d_shell__digits(sh, number, where), quoted);
-	else
-		not_known(sh, b, where, unknown, quoted);
+		return;
+	}
+	where.unknown = unknown & 0x7fffu;
+	where.c = P4D_CELL_WORD; /* a number, whichever */
+	p4d_shell__add(sh, b, where);
 }
 
 /* $(...) or `...`, of which `inside` is the text. */

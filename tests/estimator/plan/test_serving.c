@@ -130,6 +130,81 @@ static void parallel(void **state)
 	assert_int_equal(err.code, P4D_E_WORLD);
 }
 
+/* Of Llama 3.1 8B 2 GiB go to the host; more than the layers have does not. */
+static void on_the_host(void **state)
+{
+	const p4d_serving all = serve("model=llama3.1-8b", &h100, 1),
+			  less = serve("model=llama3.1-8b cpu-offload-gb=2.5", &h100, 1),
+			  none = serve("model=llama3.1-8b cpu-offload-gb=100", &h100, 1);
+	const uint64_t tables = UINT64_C(2) * 128256 * 4096 * 2 + 4096 * 2;
+
+	(void)state;
+	assert_int_equal(less.weights_bytes, all.weights_bytes - (UINT64_C(5) << 29));
+	assert_int_equal(less.host_bytes, UINT64_C(5) << 29);
+	assert_int_equal(less.available_bytes, all.available_bytes + (UINT64_C(5) << 29));
+	assert_int_equal(none.weights_bytes, tables);
+	assert_int_equal(none.host_bytes, all.weights_bytes - tables);
+}
+
+/* Four adapters of rank 64: q, k and v have what goes in once each, gate and up, too. */
+static void adapters(void **state)
+{
+	const uint64_t h = 4096, f = 14336, layer = 3 * h + (h + 2 * 1024) + 2 * h + 2 * (h + f) + f + h,
+		       tables = 2 * (128256 + h);
+	const p4d_serving one = serve("model=llama3.1-8b max-loras=4 max-lora-rank=64", &h100, 1),
+			  two = serve("model=llama3.1-8b tp=2 max-loras=1", &h100, 2),
+			  none = serve("model=llama3.1-8b", &h100, 1);
+
+	(void)state;
+	assert_int_equal(one.adapter_bytes, (32 * layer + tables) * 4 * 64 * 2);
+	assert_int_equal(one.weights_bytes, none.weights_bytes + one.adapter_bytes);
+	/* rank 16: what is divided is halved, the other side of each matrix is whole */
+	assert_int_equal(two.adapter_bytes,
+			 (32 * (3 * h + (h + 2 * 1024) / 2 + h / 2 + h + 2 * h + 3 * f / 2 + h) + tables) *
+			     16 * 2);
+}
+
+/* Mixtral 8x7B: eight experts of three matrices of 4096 x 14336 in each of 32 layers, divided over all GPUs
+ * of the engines. */
+static void experts_over_engines(void **state)
+{
+	const uint64_t expert = UINT64_C(3) * 4096 * 14336 * 2, experts = 32 * 8 * expert;
+	const p4d_serving tp2 = serve("model=mixtral-8x7b tp=2", &h100, 2),
+			  ep2 = serve("model=mixtral-8x7b tp=2 expert-parallel=on", &h100, 2),
+			  dp4 = serve("model=mixtral-8x7b tp=2 data-parallel-size=4", &h100, 8),
+			  ep8 = serve("model=mixtral-8x7b tp=2 data-parallel-size=4 expert-parallel=on",
+				      &h100, 8),
+			  apart =
+			      serve("model=mixtral-8x7b tp=2 data-parallel-size=4 engine=sglang", &h100, 8);
+	p4d_error err = {0};
+	p4d_serving s;
+
+	(void)state;
+	assert_int_equal(tp2.weights_bytes, ep2.weights_bytes);
+	assert_int_equal(tp2.weights_bytes - dp4.weights_bytes, experts / 2 - experts / 8);
+	assert_int_equal(ep8.weights_bytes, dp4.weights_bytes);
+	assert_int_equal(apart.weights_bytes, tp2.weights_bytes);
+	/* two experts of a token: of each the parts of two ranks, or the whole of one; tokens of four engines
+	 */
+	assert_int_equal(ep2.profile_bytes - tp2.profile_bytes,
+			 UINT64_C(8192) * 2 * (3 * 14336 - 3 * 14336 / 2) * 2);
+	assert_true(dp4.profile_bytes > tp2.profile_bytes);
+
+	const p4d_request few = request_of("model=mixtral-8x7b tp=2 data-parallel-size=8", &h100),
+			  dense = request_of("model=llama3.1-8b expert-parallel=on", &h100),
+			  rank = request_of("model=llama3.1-8b max-lora-rank=8", &h100),
+			  latent = request_of("model=deepseek-v2-lite max-loras=1", &h100);
+	assert_int_equal(p4d_serving_estimate(&few, &h100, 8, &s, &err), -1);
+	assert_int_equal(err.code, P4D_E_WORLD);
+	assert_non_null(strstr(err.text, "8 engines"));
+	assert_int_equal(p4d_serving_estimate(&dense, &h100, 8, &s, &err), -1);
+	assert_non_null(strstr(err.text, "no experts"));
+	assert_int_equal(p4d_serving_estimate(&rank, &h100, 8, &s, &err), -1);
+	assert_string_equal(err.fix, "--p4d-max-loras=1");
+	assert_int_equal(p4d_serving_estimate(&latent, &h100, 8, &s, &err), -1);
+	assert_int_equal(err.code, P4D_E_UNMODELLED);
+}
+
 /* Gemma 3 1B: of 26 layers every sixth attends to all, the others to 512 tokens and the chunk being added. */
 static void windows(void **state)
 {
@@ -217,11 +292,12 @@ static void of_engines_alone(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(one_gpu),          cmocka_unit_test(latent),
-	    cmocka_unit_test(too_long),         cmocka_unit_test(weights_in_fewer_bits),
-	    cmocka_unit_test(parallel),         cmocka_unit_test(windows),
-	    cmocka_unit_test(engines),          cmocka_unit_test(offloading),
-	    cmocka_unit_test(of_engines_alone),
+	    cmocka_unit_test(one_gpu),    cmocka_unit_test(latent),
+	    cmocka_unit_test(too_long),   cmocka_unit_test(weights_in_fewer_bits),
+	    cmocka_unit_test(parallel),   cmocka_unit_test(on_the_host),
+	    cmocka_unit_test(adapters),   cmocka_unit_test(experts_over_engines),
+	    cmocka_unit_test(windows),    cmocka_unit_test(engines),
+	    cmocka_unit_test(offloading), cmocka_unit_test(of_engines_alone),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
