@@ -257,7 +257,7 @@ static p4d_shell_status fed(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mode m
 	const p4d_value pipe = sh->pipe;
 	const bool was_piped = sh->piped;
 	p4d_shell_source look = *s;
-	p4d_shell_status status;
+	p4d_shell_status status = P4D_SHELL_TAKEN;
 	p4d_value text;
 
 	for (int pass = mode == P4D_SHELL_SKIP; pass < 2; pass++) {
