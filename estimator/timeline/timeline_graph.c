@@ -78,6 +78,11 @@ static uint64_t nodes_once(const p4d_schedule *s)
 	return (uint64_t)s->stages * (2 * (s->chunks + tables) + 1);
 }
 
+uint64_t p4d_timeline_graph__nodes(const p4d_schedule *s)
+{
+	return nodes_each(s) * s->micro_batches;
+}
+
 /* Nodes of one stage, without barriers. */
 static uint64_t nodes_of_row(const p4d_schedule *s)
 {

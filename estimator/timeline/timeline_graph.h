@@ -40,6 +40,9 @@ int p4d_timeline_graph__build(const p4d_schedule *s, p4d_timeline_graph *graph, 
 /* Implementation: sets body, period, windows and reach. each: nodes of a micro-batch. */
 void p4d_timeline_graph__find_periods(p4d_timeline_graph *graph, uint64_t each);
 
+/* Nodes that all its micro-batches add to the graph of a schedule. */
+uint64_t p4d_timeline_graph__nodes(const p4d_schedule *s);
+
 /* Micro-batches with which a graph of this kind has several periods; a multiple of those of a period. */
 uint32_t p4d_timeline_graph__enough(const p4d_schedule *s);
 

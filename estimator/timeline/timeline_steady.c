@@ -19,7 +19,7 @@ enum {
 	SHAPES = 24,            /* cached graphs */
 	MEMORY_KEPT = 24 << 20, /* bytes of cached graphs, unless one is larger */
 	USUAL_ROUNDS = 4,       /* of these, which a search does not count */
-	TO_BUILD = 12,          /* a graph costs as much as to simulate it so many times */
+	TO_BUILD = 12,          /* building a graph, in units of two nodes */
 	MOST_ROUNDS = 64,       /* of simulating and skipping; beyond it the mean pace is used */
 };
 
@@ -161,22 +161,27 @@ static uint64_t windows_to_skip(const steady_runner *x, uint64_t more, uint32_t 
 	return 0;
 }
 
-/* Rounds beyond the usual ones cost a search as much as a timeline each; one that was begun is ended. */
-static void charge(uint64_t *budget, uint32_t nodes)
+/* Rounds beyond the usual ones cost a search as much as a timeline each. False when none of its budget is
+ * left. */
+static bool charge(uint64_t *budget, uint32_t nodes)
 {
-	if (budget)
-		*budget -= *budget < nodes ? *budget : nodes;
+	if (!budget)
+		return true;
+	*budget -= *budget < nodes ? *budget : nodes;
+	return *budget > 0;
 }
 
-/* Moves the end of the windows by this many windows. */
+/* Moves the end of the windows by this many windows: beyond the most rounds or the budget at their mean pace.
+ */
 static void extend(const steady_runner *x, uint64_t more, uint64_t *budget)
 {
 	const p4d_timeline_graph *g = x->g;
 	const uint32_t free_windows = g->windows - g->reach;
 	uint32_t back;
+	bool enough = false;
 
 	for (unsigned round = 0; more > 0; round++) {
-		if (round == MOST_ROUNDS) {
+		if (round == MOST_ROUNDS || enough) {
 			back = g->windows / 2;
 			skip(x, back, (double)more / back);
 			return;
@@ -188,8 +193,7 @@ static void extend(const steady_runner *x, uint64_t more, uint64_t *budget)
 		uint32_t windows = more < free_windows ? (uint32_t)more : free_windows;
 		if (windows)
 			go_on(x, windows);
-		if (round >= USUAL_ROUNDS)
-			charge(budget, windows * g->period);
+		enough = round >= USUAL_ROUNDS && !charge(budget, windows * g->period);
 		more -= windows;
 	}
 }
@@ -236,17 +240,18 @@ static bool is_same(const p4d_schedule *a, const p4d_schedule *b)
 	       a->chunks == b->chunks && a->micro_batches == b->micro_batches;
 }
 
-/* Takes this much work, in passes, off the budget. */
+/* Takes off the budget what it costs to go through a graph so many times: a unit for two nodes that are
+ * simulated, several for two that are built. */
 static int take(p4d_timeline_work *work, const p4d_schedule *s, uint64_t times, p4d_error *err)
 {
-	const uint64_t passes = times * s->stages * s->chunks * s->micro_batches;
+	const uint64_t nodes = p4d_timeline_graph__nodes(s), units = times * nodes / 2;
 
 	if (!work->budget)
 		return 0;
-	if (*work->budget < passes)
+	if (*work->budget < units)
 		return p4d_fail(err, P4D_E_OVERFLOW, "a timeline of %" PRIu64 " passes is too long here",
-				passes);
-	*work->budget -= passes;
+				nodes);
+	*work->budget -= units;
 	return 0;
 }
 

@@ -5,6 +5,8 @@
  *
  * `worst_completion --answers COUNT [SEED]` prints what random jobs get instead, and no time: a search that
  * is to be faster and no different prints the same.
+ *
+ * `worst_completion --job "llama13b on 1 of 8 h100 tp=8"` completes one that was printed, again and again.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -196,6 +198,48 @@ static void print_job(const genome *g)
 			printf(" %s=%s", options[i].name, value_of(g, i));
 }
 
+static unsigned char index_of(const char *const *list, size_t size, const char *word)
+{
+	for (size_t i = 0; i < size; i++)
+		if (!strcmp(list[i], word))
+			return (unsigned char)i;
+	return 0;
+}
+
+static unsigned char index_of_number(const uint32_t *list, size_t size, const char *word)
+{
+	for (size_t i = 0; i < size; i++)
+		if (list[i] == strtoul(word, NULL, 10))
+			return (unsigned char)i;
+	return 0;
+}
+
+/* As print_job has it. What it does not know is left open. */
+static genome genome_of(char *text)
+{
+	genome g = {.option = {0}};
+	char *word = strtok(text, " ");
+
+	for (int at = 0; word; word = strtok(NULL, " "), at++) {
+		char *value = strchr(word, '=');
+		if (at == 0)
+			g.model = index_of(models, COUNT(models), word);
+		else if (at == 2)
+			g.nodes = index_of_number(nodes, COUNT(nodes), word);
+		else if (at == 4)
+			g.gpus = index_of_number(gpus, COUNT(gpus), word);
+		else if (at == 5)
+			g.partition = index_of(partitions, COUNT(partitions), word);
+		if (!value)
+			continue;
+		*value++ = '\0';
+		for (int i = 0; i < OPTIONS; i++)
+			if (!strcmp(options[i].name, word))
+				g.option[i] = index_of(options[i].values, count(options[i].values), value);
+	}
+	return g;
+}
+
 static void print_answer(void)
 {
 	printf("%.700s\n", verdict.plan);
@@ -244,12 +288,19 @@ static p4d_site *load_site(void)
 int main(int argc, char **argv)
 {
 	const bool answers = argc > 2 && !strcmp(argv[1], "--answers");
+	const bool one = argc > 2 && !strcmp(argv[1], "--job");
 
 	site = load_site();
 	if (!site)
 		return 1;
 	seed(argc > 2 + answers ? argv[2 + answers] : NULL);
-	if (!answers)
+	if (one) {
+		const genome g = genome_of(argv[2]);
+		const double took = cost(&g);
+		print_job(&g);
+		printf("\n%.1f ms: ", took);
+		print_answer();
+	} else if (!answers)
 		climb(argc > 1 ? atof(argv[1]) : 10);
 	for (long i = 0; answers && i < atol(argv[2]); i++) {
 		const genome g = random_genome();

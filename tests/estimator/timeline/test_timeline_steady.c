@@ -160,6 +160,61 @@ static void test_work(void **state)
 	p4d_timeline_work_free(&work);
 }
 
+/* What a timeline takes off its budget: in proportion to the nodes, which vocabulary parallelism
+ * doubles. */
+static void test_budget_by_nodes(void **state)
+{
+	const uint64_t all = 1 << 30;
+	uint64_t left, taken[2];
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		const p4d_schedule s = {P4D_V_HALF, i ? P4D_VOCAB_2 : P4D_VOCAB_OFF, 8, 2, 40};
+		p4d_timeline_work work = {.budget = &left};
+		durations_store store;
+		const p4d_durations d = even_durations(&s, &store);
+		double bubble;
+		left = all;
+		seconds_of(&s, &d, &work, &bubble);
+		taken[i] = all - left;
+		p4d_timeline_work_free(&work);
+	}
+	assert_true(taken[0] > 0 && taken[1] >= 2 * taken[0]);
+}
+
+/* Rounds end with the budget, whatever it is; the rest goes on at the mean pace, which is nearly right. */
+static void test_budget_ends_rounds(void **state)
+{
+	double most = 0;
+
+	(void)state;
+	for (int i = 0; i < 200; i++) {
+		p4d_schedule s = random_schedule(10, 20);
+		durations_store store;
+		p4d_durations d = random_durations(&s, &store);
+		uint64_t left = 0;
+		p4d_timeline_work work = {0}, cut = {.budget = &left};
+		double bubble;
+		s.micro_batches = 1 << 16;
+		for (uint32_t pass = 0; pass < p4d_schedule_positions(&s); pass++)
+			store.forward[pass] = random_between(0.05, 2);
+		if (s.kind == P4D_INTERLEAVED)
+			s.micro_batches = s.stages * (1 << 12);
+		const double whole = seconds_of(&s, &d, &work, &bubble);
+		for (uint64_t build = 1 << 10;; build *= 2) { /* the least that builds the graph */
+			double seconds;
+			left = build;
+			if (p4d_timeline_seconds(&s, &d, &cut, &seconds, &bubble, NULL) == 0) {
+				most = fmax(most, fabs(seconds / whole - 1));
+				break;
+			}
+		}
+		p4d_timeline_work_free(&work);
+		p4d_timeline_work_free(&cut);
+	}
+	assert_true(most < 0.02);
+}
+
 static void test_nothing_takes_time(void **state)
 {
 	p4d_timeline_work work = {0};
@@ -178,9 +233,14 @@ static void test_nothing_takes_time(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_random),      cmocka_unit_test(test_wild),
-	    cmocka_unit_test(test_slow_change), cmocka_unit_test(test_many_micro_batches),
-	    cmocka_unit_test(test_work),        cmocka_unit_test(test_nothing_takes_time),
+	    cmocka_unit_test(test_random),
+	    cmocka_unit_test(test_wild),
+	    cmocka_unit_test(test_slow_change),
+	    cmocka_unit_test(test_many_micro_batches),
+	    cmocka_unit_test(test_work),
+	    cmocka_unit_test(test_nothing_takes_time),
+	    cmocka_unit_test(test_budget_by_nodes),
+	    cmocka_unit_test(test_budget_ends_rounds),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
