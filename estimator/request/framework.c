@@ -157,7 +157,7 @@ int p4d_framework_check(const p4d_request *r, p4d_error *err)
 	/* a default of the site is meant for others, and what a script says of evaluation runs as it is */
 	if (f->no_eval_micro_batch && r->origin[P4D_EVAL_MICRO_BATCH] == P4D_BY_USER) {
 		p4d_fail(err, P4D_E_VALUE, "eval-micro-batch %s", f->no_eval_micro_batch);
-		return p4d_fix(err, "--p4d-framework=megatron");
+		return p4d_fix(err, "leave out --p4d-eval-micro-batch");
 	}
 	if (f->no_a2a && p4d_is_stated(r, P4D_CP_COMM) && r->value[P4D_CP_COMM] == P4D_CP_A2A) {
 		p4d_fail(err, P4D_E_VALUE, "cp-comm=a2a %s", f->no_a2a);

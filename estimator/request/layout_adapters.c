@@ -109,6 +109,14 @@ int p4d_layout__check_adapters(const p4d_request *r, p4d_error *err)
 								 : "adapter-dtype");
 		return p4d_fix(err, "--p4d-finetune=lora");
 	}
+	/* modules' types are those of their parameters; adapters have another */
+	if (!adapters && p4d_is_set(r, P4D_FRAMEWORK) && r->value[P4D_FRAMEWORK] == P4D_FRAMEWORK_DEEPSPEED &&
+	    r->origin[P4D_AUTOCAST] == P4D_BY_USER) {
+		p4d_fail(
+		    err, P4D_E_VALUE,
+		    "autocast has no effect with DeepSpeed, which holds all that is trained in --precision");
+		return p4d_fix(err, "leave out --p4d-autocast");
+	}
 	if (quantized && r->value[P4D_FRAMEWORK] == P4D_FRAMEWORK_P4D) {
 		p4d_fail(err, P4D_E_VALUE, "finetune=qlora: p4d-train does not quantize weights");
 		return p4d_fix(err, "--p4d-finetune=lora");

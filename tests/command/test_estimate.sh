@@ -282,6 +282,11 @@ says "adapter-dtype has no effect with FSDP"
 # shellcheck disable=SC2086
 exits 5 p4d estimate --framework fsdp --model llama3.1-8b --autocast off $eight
 says "autocast has no effect with FSDP"
+# shellcheck disable=SC2086
+exits 5 p4d estimate --framework deepspeed --model llama3.1-8b --autocast on $eight
+says "autocast has no effect with DeepSpeed" "leave out --autocast"
+# shellcheck disable=SC2086
+exits 0 p4d estimate --framework deepspeed --model llama3.1-8b --finetune lora --autocast on $eight
 # gradients have the type that goes with the precision
 for precision in fp16 fp32; do
 	# shellcheck disable=SC2086

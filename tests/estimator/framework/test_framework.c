@@ -120,10 +120,13 @@ static void refusals_say_what_helps(void **state)
 		else
 			assert_int_equal(p4d_framework_check(&r, NULL), 0);
 		build(MODEL_70B "tp=4 pp=4 eval-micro-batch=2", i, &r);
-		if (f->no_eval_micro_batch)
-			refused_then_fixed(&r, P4D_E_VALUE, "eval-micro-batch ");
-		else
+		if (f->no_eval_micro_batch) {
+			p4d_error why;
+			refused(&r, P4D_E_VALUE, "eval-micro-batch ", &why);
+			assert_string_equal(why.fix, "leave out --p4d-eval-micro-batch");
+		} else {
 			assert_int_equal(p4d_framework_check(&r, NULL), 0);
+		}
 		for (const p4d_framework_fixed *fixed = f->fixed; fixed && fixed->why; fixed++) {
 			build(MODEL_70B "tp=4 pp=4", i, &r);
 			const int64_t other = fixed->value ? 0 : 1;
