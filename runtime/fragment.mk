@@ -80,7 +80,7 @@ checkpoint_sources = \
 	runtime/checkpoint/safetensors_header.c runtime/checkpoint/safetensors_writer.c \
 	runtime/checkpoint/checkpoint.h runtime/checkpoint/checkpoint_internal.h runtime/checkpoint/checkpoint_files.c \
 	runtime/checkpoint/checkpoint_manifest.c runtime/checkpoint/checkpoint_map.c runtime/checkpoint/checkpoint_read.c \
-	runtime/checkpoint/checkpoint_save.c runtime/checkpoint/checkpoint_saver.c runtime/checkpoint/checkpoint_load.c \
+	runtime/checkpoint/checkpoint_lock.c runtime/checkpoint/checkpoint_save.c runtime/checkpoint/checkpoint_saver.c runtime/checkpoint/checkpoint_load.c \
 	runtime/checkpoint/huggingface.h runtime/checkpoint/huggingface.c runtime/checkpoint/huggingface_internal.h \
 	runtime/checkpoint/huggingface_export.c runtime/checkpoint/adapter.c \
 	runtime/checkpoint/huggingface_config.h runtime/checkpoint/huggingface_config.c
@@ -96,7 +96,7 @@ run_sources = \
 	runtime/run/job_plan.h runtime/run/job_plan.c \
 	runtime/run/learning_rate.h runtime/run/learning_rate.c runtime/run/loss_watch.h runtime/run/loss_watch.c \
 	runtime/run/step_log.h runtime/run/step_log.c runtime/run/stop.h runtime/run/stop.c \
-	runtime/run/watchdog.h runtime/run/watchdog.c runtime/run/rank_error.h runtime/run/rank_error.c \
+	runtime/run/page_fault.h runtime/run/page_fault.c runtime/run/watchdog.h runtime/run/watchdog.c runtime/run/rank_error.h runtime/run/rank_error.c \
 	runtime/run/local_ranks.h runtime/run/local_ranks.c \
 	runtime/run/checkpoint_trainer.h runtime/run/checkpoint_trainer.c \
 	runtime/run/train_weights.h runtime/run/train_weights.c

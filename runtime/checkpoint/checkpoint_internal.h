@@ -29,6 +29,14 @@ int p4d_checkpoint__make_directory(const char *path, p4d_error *err);
 int p4d_checkpoint__make_partial(const char *dir, uint64_t step, char path[P4D_PATH], p4d_error *err);
 /* Removes leftovers of killed processes; failures are ignored. */
 void p4d_checkpoint__remove_leftovers(const char *dir);
+/*
+ * Takes the directory for this run until it is unlocked, or the process ends. A lock of the same job before
+ * it was requeued does not count: on NFS that of a node that died stays for a while. Errors: CHECKPOINT, with
+ * the host and the process that has it; IO. Where the file system has no locks: *fd -1, and nobody is kept
+ * out.
+ */
+int p4d_checkpoint__lock(const char *dir, int *fd, p4d_error *err);
+void p4d_checkpoint__unlock(const char *dir, int fd);
 /* Gives a partial checkpoint its name; sets those of later steps aside. Errors: IO. */
 int p4d_checkpoint__publish(const char *dir, uint64_t step, p4d_error *err);
 /* Removes the oldest until `keep` are left. Errors: IO. */

@@ -25,6 +25,7 @@ struct p4d_checkpoint_saver {
 	p4d_checkpoint_storage storage;
 	p4d_checkpoint_peers peers;
 	float *staged;
+	int lock_fd;       /* rank 0: of the directory; -1: none */
 	uint64_t elements; /* 0: owns none */
 	bool active;       /* a checkpoint is in progress; the same on all ranks */
 	report *all;       /* (world) */
@@ -168,8 +169,11 @@ static int prepare(p4d_checkpoint_saver *saver, const char *dir, p4d_error *err)
 	if (p4d_checkpoint__join_path(saver->dir, err, "%s", dir) < 0 ||
 	    p4d_checkpoint__make_directory(dir, err) < 0)
 		return -1;
-	if (saver->peers.rank == 0)
-		p4d_checkpoint__remove_leftovers(dir);
+	if (saver->peers.rank != 0)
+		return 0;
+	if (p4d_checkpoint__lock(dir, &saver->lock_fd, err) < 0)
+		return -1;
+	p4d_checkpoint__remove_leftovers(dir);
 	return 0;
 }
 
@@ -197,6 +201,7 @@ static void release(p4d_checkpoint_saver *saver)
 	free(saver->staged);
 	free(saver->all);
 	free(saver->files);
+	p4d_checkpoint__unlock(saver->dir, saver->lock_fd);
 	free(saver);
 }
 
@@ -210,6 +215,7 @@ int p4d_checkpoint_saver_open(p4d_checkpoint_saver **result, const char *dir, ui
 	if (!saver)
 		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory to save checkpoints");
 	saver->keep = keep;
+	saver->lock_fd = -1;
 	saver->storage = *storage;
 	saver->peers = *peers;
 	int rc = prepare(saver, dir, &why);

@@ -102,6 +102,9 @@ static struct json_object *config_of(const p4d_request *r, const p4d_rope *rope,
 	add(config, "attention_bias", json_object_new_boolean(0));
 	add_decimal(config, "rms_norm_eps", p4d_request_real(r, P4D_NORM_EPSILON));
 	add_rope(config, rope);
+	/* left out they would be 1 and 2 to the library, which are words of most vocabularies */
+	add(config, "bos_token_id", NULL);
+	add(config, "eos_token_id", NULL);
 	add_text(config, "torch_dtype", type == P4D_ST_BF16 ? "bfloat16" : "float32");
 	return config;
 }

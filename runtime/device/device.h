@@ -214,3 +214,5 @@ struct p4d_device {
  * Results are the same every time on the same kind of processor. Nothing is allocated but by `allocate`.
  */
 int p4d_device_cpu_open(p4d_device *device, p4d_error *err);
+/* Of this process, for matrix products on the cpu device; 1 when it opens. */
+void p4d_device_cpu_threads(uint32_t threads);

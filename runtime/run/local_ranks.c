@@ -55,12 +55,14 @@ static void on_signal(int number, void (*handler)(int))
 
 static void pass_signals(void)
 {
-	struct sigaction action = {.sa_sigaction = pass_on_sent, .sa_flags = SA_RESTART | SA_SIGINFO};
+	struct sigaction action = {.sa_sigaction = pass_on_sent, .sa_flags = SA_RESTART | SA_SIGINFO}, before;
 
 	sigemptyset(&action.sa_mask);
 	sigaction(SIGTERM, &action, NULL);
 	sigaction(SIGINT, &action, NULL);
 	sigaction(SIGUSR1, &action, NULL);
+	if (sigaction(SIGHUP, NULL, &before) == 0 && before.sa_handler != SIG_IGN)
+		sigaction(SIGHUP, &action, NULL);
 }
 
 static _Noreturn void be_rank(uint32_t rank, pid_t parent, const sigset_t *mask, p4d_local_work work,
@@ -149,6 +151,7 @@ int p4d_local_ranks(uint32_t count, p4d_local_work work, void *context, p4d_erro
 	sigaddset(&asking, SIGTERM);
 	sigaddset(&asking, SIGINT);
 	sigaddset(&asking, SIGUSR1);
+	sigaddset(&asking, SIGHUP);
 	sigprocmask(SIG_BLOCK, &asking, &before);
 	for (uint32_t i = 0; i < count; i++) {
 		pid_t pid = fork();

@@ -15,6 +15,7 @@
 #include "run/checkpoint_trainer.h"
 #include "run/loss_watch.h"
 #include "run/memory_report.h"
+#include "run/page_fault.h"
 #include "run/rank_error.h"
 #include "run/step_log.h"
 #include "run/stop.h"
@@ -209,6 +210,23 @@ static void say_slow_attention(const p4d_run *run)
 		p4d_fix(&err,
 			"put the folder of libcudnn.so.9 (9.15.1 or later) into LD_LIBRARY_PATH; P4D_CUDNN=0 "
 			"where slow attention is wanted");
+	p4d_rank_report(&err, NULL, 0);
+}
+
+/* Rotary embeddings work at any position, but a model is as good there as it was trained. */
+static void say_beyond(const p4d_run *run)
+{
+	const p4d_request *r = &run->plan->request;
+	p4d_error err;
+
+	if (!run->leads || !p4d_is_set(r, P4D_MAX_SEQ_LEN) ||
+	    r->value[P4D_SEQ_LEN] <= r->value[P4D_MAX_SEQ_LEN])
+		return;
+	p4d_fail(&err, P4D_E_ASSUMED,
+		 "--seq-len=%" PRId64 " is above the %" PRId64
+		 " positions of %.200s: assuming that it is to learn those beyond",
+		 r->value[P4D_SEQ_LEN], r->value[P4D_MAX_SEQ_LEN], r->model);
+	p4d_fix(&err, "--max-seq-len=%" PRId64, r->value[P4D_SEQ_LEN]);
 	p4d_rank_report(&err, NULL, 0);
 }
 
@@ -482,8 +500,10 @@ int p4d_train(const p4d_settings *settings, const p4d_job_plan *plan, const p4d_
 	if (!run.name[0] && gethostname(run.name, sizeof(run.name) - 1) < 0)
 		snprintf(run.name, sizeof(run.name), "this host");
 	p4d_stop_catch();
+	p4d_page_fault_catch(run.name, ranks->rank);
 	if (start(&run, &err) < 0)
 		fail(&run, &err);
+	say_beyond(&run);
 	say_start(&run);
 	say_slow_attention(&run);
 	say_nothing_left(&run);

@@ -22,17 +22,16 @@ static uint32_t local_rank(const p4d_settings *settings, const p4d_ranks *ranks)
 	return settings->local_ranks || !text ? ranks->rank : (uint32_t)strtoul(text, NULL, 10);
 }
 
-static int open_cpu(p4d_device *device, uint32_t number, p4d_error *err)
-{
-	(void)number;
-	return p4d_device_cpu_open(device, err);
-}
-
-static int (*const openers[P4D_DEVICES])(p4d_device *, uint32_t local_rank, p4d_error *) = {
-    [P4D_CUDA] = p4d_device_cuda_load, [P4D_CPU] = open_cpu};
-
 int p4d_open_device(p4d_device *device, const p4d_settings *settings, const p4d_job_plan *plan,
 		    const p4d_ranks *ranks, p4d_error *err)
 {
-	return openers[plan->layout.device](device, local_rank(settings, ranks), err);
+	if (plan->layout.device != P4D_CPU) {
+		if (settings->threads > 1)
+			return p4d_fail(err, P4D_E_USAGE, "--threads has no effect without --device cpu");
+		return p4d_device_cuda_load(device, local_rank(settings, ranks), err);
+	}
+	if (p4d_device_cpu_open(device, err) < 0)
+		return -1;
+	p4d_device_cpu_threads((uint32_t)settings->threads);
+	return 0;
 }

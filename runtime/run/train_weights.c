@@ -43,6 +43,15 @@ static int find(const char *from, p4d_request *request, char *folder, size_t siz
 	p4d_train_init_model(from, request);
 	if (p4d_model_resolve(request, NULL, &preset, err) < 0)
 		return -1;
+	if (p4d_is_set(request, P4D_STORED)) {
+		char stored[40];
+		p4d_request_value_text(request, P4D_STORED, stored, sizeof(stored));
+		return p4d_fail(
+		    err, P4D_E_UNMODELLED,
+		    "--init-from %.200s: its weights are stored as %s (quantization_config); p4d-train "
+		    "begins with fp32, bf16 or fp16",
+		    from, stored);
+	}
 	snprintf(folder, size, "%s", is_folder(from) ? from : preset.file);
 	if (is_folder(folder))
 		return 0;

@@ -345,6 +345,64 @@ next=$((1 + $(echo "${steps##*-}" | sed 's/^0*//')))
 exits 0 p4d-train $model $run --global-batch 9 --steps $((next + 1)) --log again.json --local-ranks 3 --checkpoint killed
 losses again.json | head -n 1 | grep -q "^$next " || fail "it did not continue behind $steps"
 
+# one run at a time in a directory; a lock of the job before it was requeued does not count
+train_behind --global-batch 8 --steps 1000000 --log owner.json --checkpoint owned
+owner=$!
+wait_for '"event":"step"' owner.json
+refused P4D052 train --steps 5 --checkpoint owned
+says "owned: process " " on $(hostname)" " saves there, too; give this run another --checkpoint"
+# what ends it: a terminal that is closed
+kill -HUP $owner
+wait $owner
+[ $? = 75 ] || fail "SIGHUP does not stop it"
+grep -q '"event":"stopped".*"signal":"SIGHUP"' owner.json || fail "it does not say that SIGHUP stopped it"
+exits 0 train --steps "$(losses owner.json | wc -l)" --checkpoint owned --resume must
+(
+	export SLURM_JOB_ID=77
+	train_behind --global-batch 8 --steps 1000000 --log requeued.json --checkpoint requeued
+	owner=$!
+	wait_for '"event":"step"' requeued.json
+	exits 52 train --steps 1 --checkpoint requeued
+	says ", job 77"
+	SLURM_RESTART_COUNT=1 exits 0 train --steps 1 --checkpoint requeued
+	kill $owner
+	wait $owner
+	true
+) || exit 1
+
+# data that become shorter while they are read; a limit of file sizes
+# shellcheck disable=SC2086
+exits 0 p4d data -o shrinks both
+for ranks in 1 2; do
+	cp both.bin shrinks.bin
+	rm -f shrinks.json
+	p4d-train $model --data shrinks --lr 5e-3 --global-batch 8 --steps 1000000 --log shrinks.json --local-ranks $ranks 2>shrinks.err &
+	pid=$!
+	wait_for '"event":"step"' shrinks.json
+	: >shrinks.bin
+	wait $pid
+	status=$?
+	err=$(cat shrinks.err)
+	[ $status = 51 ] || fail "data that become shorter end it with $status: $err"
+	says "[P4D051] rank " "/shrinks.bin: cannot be read any more: it became shorter"
+done
+exits 3 sh -c 'ulimit -f 20; exec "$@"' sh p4d-train $model $run --global-batch 8 --steps 2 --checkpoint limited
+says "File too large"
+
+# threads of the products: the same losses
+rm -f threads.json
+exits 0 train --steps 12 --log threads.json --threads 2
+same_losses one.json threads.json
+exits 5 train --steps 12 --threads 0
+
+# longer sequences than the model was made for
+# shellcheck disable=SC2046,SC2086
+exits 0 p4d-train $(echo $model | sed 's/--seq-len 32/--seq-len 64/') $run --global-batch 8 --steps 1
+says "[P4D114] --seq-len=64 is above the 32 positions of custom" "fix: --max-seq-len=64"
+# shellcheck disable=SC2046,SC2086
+exits 0 p4d-train $(echo $model | sed 's/--seq-len 32/--seq-len 64/; s/--max-seq-len 32/--max-seq-len=64/') $run --global-batch 8 --steps 1
+silent
+
 # a rank hangs: the others name it, in one line, and end it
 for rank in 0 1; do
 	rm -f hung.json

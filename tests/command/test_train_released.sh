@@ -48,6 +48,8 @@ while read -r model bytes layout; do
 	exits 0 p4d-train --checkpoint again --export again.hf --export-type fp32
 	cmp -s one.hf/model.safetensors again.hf/model.safetensors || fail "$model: weights of 32 bits do not come back"
 	cmp -s one.hf/config.json again.hf/config.json || fail "$model: another configuration"
+	grep -q '"bos_token_id": *null' one.hf/config.json && grep -q '"eos_token_id": *null' one.hf/config.json ||
+		fail "$model: the library would take tokens 1 and 2 for its ends"
 	tail_of one.hf/model.safetensors "$bytes"
 	cmp -s one.hf/model.safetensors.data model.safetensors.data && fail "$model: it learnt nothing"
 	rm -rf trained
@@ -81,6 +83,11 @@ refused P4D009 still --init-from own
 says "own has a sliding window of 16 tokens; p4d-train lets each token attend to all before it" "fix: --seq-len=16"
 run=$(echo "$run" | sed 's/--seq-len 32/--seq-len 16/')
 exits 0 still --init-from own
+sed 's/"hidden_act"/"quantization_config": {"quant_method": "fp8"}, &/' own/config.json >config.json
+mv own/config.json whole.json && mv config.json own/config.json
+refused P4D009 still --init-from own
+says "--init-from own: its weights are stored as fp8 (quantization_config)"
+mv whole.json own/config.json
 rm own/model.safetensors
 refused P4D052 still --init-from own
 says "holds neither model.safetensors.index.json nor model.safetensors"

@@ -273,10 +273,15 @@ static void flush_denormals(void)
 #endif
 }
 
+void p4d_device_cpu_threads(uint32_t threads)
+{
+	openblas_set_num_threads((int)threads);
+}
+
 int p4d_device_cpu_open(p4d_device *device, p4d_error *err)
 {
 	(void)err;
-	openblas_set_num_threads(1);
+	p4d_device_cpu_threads(1);
 	flush_denormals();
 	*device = (p4d_device){
 	    .name = "cpu",
