@@ -201,10 +201,16 @@ double p4d_cost__recomputed_share(const p4d_layout *l)
 	return l->recompute_block && n < chunk ? n / chunk : 1;
 }
 
+/* Per token and layer, of all keys, as if none came later: the two products of the forward pass. */
+static double scores_flops(const p4d_layout *l)
+{
+	return 4 * p4d_cost__query_width(l) * (double)l->seq_len * p4d_cost__scores_share(l);
+}
+
 /* Per token and layer: what the backward pass recomputes. */
 static double recomputed_flops(const p4d_layout *l, bool experts)
 {
-	double scores = 4 * p4d_cost__query_width(l) * (double)l->seq_len;
+	const double scores = scores_flops(l);
 	const p4d_framework_cost *framework = &p4d_framework_of(l->framework)->cost;
 
 	if (l->recompute_modules) /* of those that matter */
@@ -227,10 +233,9 @@ static double recomputed_flops(const p4d_layout *l, bool experts)
 
 double p4d_cost_hardware_flops(const p4d_layout *l)
 {
-	double L = attending(l), s = (double)l->seq_len;
 	/* the gradient pass of vocabulary parallelism recomputes its logits */
 	double head = (l->vocab_parallel ? 8 : 6) * heads(l);
 
-	return tokens(l) * (6 * passed_by_all(l) + 4 * scans(l) + 12 * L * p4d_cost__query_width(l) * s +
+	return tokens(l) * (6 * passed_by_all(l) + 4 * scans(l) + 3 * attending(l) * scores_flops(l) +
 			    over_layers(l, recomputed_flops(l, false), recomputed_flops(l, true)) + head);
 }

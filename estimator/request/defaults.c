@@ -91,6 +91,11 @@ void p4d_request_complete(p4d_request *r, uint32_t published_batch, uint64_t wor
 				       [P4D_FP8] = P4D_GRAD_FP32};
 #undef DEVICE
 
+	const int64_t runs =
+	    p4d_is_set(r, P4D_FRAMEWORK) ? r->value[P4D_FRAMEWORK] : p4d_framework_default(r);
+	if (p4d_is_set(r, P4D_RECOMPUTE_MODULES) &&
+	    runs == P4D_FRAMEWORK_MEGATRON) /* it means nothing else */
+		p4d_request_default(r, P4D_RECOMPUTE, P4D_RECOMPUTE_SELECTIVE, P4D_BY_P4D);
 	for (int i = 0; i < P4D_OPTIONS; i++) {
 		const p4d_option_info *info = p4d_request_option_info((p4d_option)i);
 		if ((info->kind == P4D_INTEGER_KIND || info->kind == P4D_CHOICE_KIND) && info->number >= 0)

@@ -362,6 +362,11 @@ static int check_dispatch(const p4d_request *r, const p4d_layout *l, p4d_error *
 	    {p4d_is_stated(r, P4D_IMBALANCE) && l->padded && l->imbalance > 1,
 	     "imbalance has no effect with pad-experts=on: every expert is given its capacity",
 	     "leave out --p4d-imbalance"},
+	    /* where p4d chose ep it may be 1 */
+	    {p4d_is_stated(r, P4D_IMBALANCE) && p4d_request_real(r, P4D_IMBALANCE) > 1 && l->ep == 1 &&
+		 r->origin[P4D_EP] != P4D_BY_P4D,
+	     "imbalance has no effect with ep=1: each rank has all experts, and its own tokens",
+	     "leave out --p4d-imbalance"},
 	    {l->padded && l->dispatcher == P4D_DEEPEP, "Megatron-LM does not pad experts with DeepEP",
 	     "--p4d-token-dispatcher=all-to-all"},
 	    {l->shared_overlap && l->dispatcher != P4D_ALL_TO_ALL,

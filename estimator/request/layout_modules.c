@@ -2,6 +2,7 @@
 /* What is recomputed of layers with experts or latent attention: --recompute-modules. */
 #include <string.h>
 
+#include "request/framework.h"
 #include "request/layout_internal.h"
 
 /* Words of Megatron-LM's --recompute-modules (transformer_config.py). */
@@ -83,6 +84,11 @@ int p4d_layout__check_modules(const p4d_request *r, const p4d_layout *l, p4d_err
 	if (unknown)
 		return p4d_fail(err, P4D_E_VALUE, "recompute-modules: no module is named '%.*s'",
 				(int)strcspn(unknown, ",+"), unknown);
+	if (l->framework != P4D_FRAMEWORK_MEGATRON) {
+		p4d_fail(err, P4D_E_VALUE, "recompute-modules has no effect with %s: they are Megatron-LM's",
+			 p4d_framework_of(l->framework)->program);
+		return p4d_fix(err, "leave out --p4d-recompute-modules");
+	}
 	if (!l->experts && !l->kv_rank) {
 		p4d_fail(err, P4D_E_VALUE,
 			 "recompute-modules needs a model with experts or latent attention");

@@ -343,6 +343,8 @@ void p4d_search_enumerate__start(p4d_search_enumeration *w, const p4d_request *r
 	for (int option = 0; option < P4D_OPTIONS; option++)
 		w->open[option] = !p4d_is_set(request, (p4d_option)option) &&
 				  !p4d_framework_fixed_of(&w->trial, (p4d_option)option);
+	if (p4d_is_set(request, P4D_RECOMPUTE_MODULES))
+		w->open[P4D_RECOMPUTE] = false;
 	p4d_request_default_batch(&w->trial, space->published_batch, world, replicas(request, world));
 	w->complete = p4d_layout_check_complete(&w->trial, NULL) == 0 && !refuses_model(&w->trial) &&
 		      space->nodes && space->gpus_per_node && space->nodes <= UINT32_MAX &&

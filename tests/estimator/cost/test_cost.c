@@ -26,6 +26,13 @@ static void flops_by_hand(void **state)
 	l = layout_of(SMALL "framework=p4d global-batch=8 recompute=mlp", 1, 1);
 	assert_true(p4d_cost_hardware_flops(&l) ==
 		    tokens * (6 * matrices + 2 * 2 * 2 * 64 * 128 + 12 * scores));
+	/* what a window leaves out nobody executes: of 32 tokens, 8 */
+	const double share = 8.0 / 32 * (2 - 8.0 / 32);
+	l = layout_of(SMALL "framework=megatron global-batch=8 recompute=selective sliding-window=8", 1, 1);
+	assert_true(fabs(p4d_cost_model_flops(&l) / (tokens * (6 * matrices + 6 * scores * share)) - 1) <
+		    1e-12);
+	assert_true(fabs(p4d_cost_hardware_flops(&l) / (tokens * (6 * matrices + 16 * scores * share)) - 1) <
+		    1e-12);
 	/* the heads need not be as wide as the model */
 	l = layout_of("model=custom layers=1 hidden=64 ffn=128 heads=8 kv-heads=8 head-dim=16 vocab=256 "
 		      "norm=rmsnorm glu=on tied=on positions=rope bias=none qk-norm=off seq-len=32 "

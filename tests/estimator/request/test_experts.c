@@ -82,6 +82,18 @@ static void experts_of_stages(void **state)
 	}
 }
 
+/* What is to be recomputed selectively is, where nothing else is said of it. */
+static void modules_say_selective(void **state)
+{
+	const p4d_request r = asked("model=mixtral-8x7b framework=megatron recompute-modules=moe_act", 8);
+	p4d_layout l;
+
+	(void)state;
+	assert_int_equal(built(&r, 1, &l, NULL), 0);
+	assert_int_equal(l.recompute, P4D_RECOMPUTE_SELECTIVE);
+	assert_int_equal(l.recompute_modules, P4D_MODULE_MOE_ACTIVATION);
+}
+
 /* The message lists what works, and its fix does. */
 static void numbers_that_work(void **state)
 {
@@ -162,6 +174,39 @@ static void dense_models_have_none(void **state)
 	}
 }
 
+/* What would change nothing is said, with the way out. */
+static void options_without_effect(void **state)
+{
+	static const struct {
+		const char *flags, *says, *fix;
+	} cases[] = {
+	    {"framework=megatron ep=1 imbalance=2",
+	     "imbalance has no effect with ep=1: each rank has all experts, and its own tokens",
+	     "leave out --p4d-imbalance"},
+	    {"framework=megatron imbalance=2",
+	     "imbalance has no effect with ep=1: each rank has all experts, and its own tokens",
+	     "leave out --p4d-imbalance"},
+	    {"framework=megatron recompute=none recompute-modules=moe_act",
+	     "recompute-modules has no effect without recompute=selective", "--p4d-recompute=selective"},
+	    {"framework=fsdp recompute=selective recompute-modules=moe_act",
+	     "recompute-modules has no effect with FSDP: they are Megatron-LM's",
+	     "leave out --p4d-recompute-modules"},
+	};
+	char flags[160];
+	p4d_layout l;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		p4d_error err = {0};
+		const char *model = strstr(cases[i].flags, "fsdp") ? "deepseek-v2" : "mixtral-8x7b";
+		snprintf(flags, sizeof(flags), "model=%s seq-len=4096 %s", model, cases[i].flags);
+		const p4d_request r = asked(flags, 8);
+		assert_int_equal(built(&r, 1, &l, &err), -1);
+		assert_string_equal(err.text, cases[i].says);
+		assert_string_equal(err.fix, cases[i].fix);
+	}
+}
+
 static uint64_t bytes_with(const char *flags)
 {
 	char text[200];
@@ -182,8 +227,6 @@ static void imbalance_and_recomputation_count(void **state)
 	assert_true(bytes_with("ep=8 imbalance=1.5") > bytes_with("ep=8"));
 	assert_true(bytes_with("ep=8 recompute=moe") < bytes_with("ep=8"));
 	assert_true(bytes_with("ep=8") < bytes_with("ep=4"));
-	/* all experts are here: all tokens of this rank come to them */
-	assert_int_equal(bytes_with("ep=1 imbalance=1.5"), bytes_with("ep=1"));
 }
 
 static void dispatchers_and_capacities_count(void **state)
@@ -233,6 +276,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(layout_of_experts),
 	    cmocka_unit_test(experts_of_stages),
+	    cmocka_unit_test(modules_say_selective),
+	    cmocka_unit_test(options_without_effect),
 	    cmocka_unit_test(numbers_that_work),
 	    cmocka_unit_test(dense_models_have_none),
 	    cmocka_unit_test(imbalance_and_recomputation_count),
