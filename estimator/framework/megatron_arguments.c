@@ -176,7 +176,12 @@ static void add_states(p4d_text *a, const p4d_layout *l)
 		add_delta_nets(a, l);
 		return;
 	}
-	add(a, "--is-hybrid-model --hybrid-override-pattern %s", letters);
+	/* bars are a newer release's, which has another name for the pattern, and takes any for hybrid that
+	 * has one */
+	if (middle_is_even(l))
+		add(a, "--is-hybrid-model --hybrid-override-pattern %s", letters);
+	else
+		add(a, "--hybrid-layer-pattern %s", letters);
 	add(a,
 	    "--mamba-state-dim %" PRIu64 " --mamba-head-dim %" PRIu64 " --mamba-num-groups %" PRIu64
 	    " --mamba-num-heads %" PRIu64,

@@ -4,6 +4,7 @@
 
 #include "job/export.h"
 #include "job/script.h"
+#include "model/model.h"
 #include "plan/plan.h"
 #include "request/defaults.h"
 #include "request/framework.h"
@@ -358,18 +359,48 @@ static void methods(void **state)
 	}
 }
 
+/*
+ * Megatron-LM's MambaModel: uneven ends are arguments of all its releases, other stages are bars in the
+ * pattern of those from 2026-02 on. What is here was split by its own select_pipeline_segment into stages of
+ * these layers.
+ */
+static void stages_of_hybrids(void **state)
+{
+	static const struct {
+		const char *split, *has, *lacks;
+	} cases[] = {
+	    {"13,13,13,13", "--is-hybrid-model --hybrid-override-pattern M-M-M-M*-M-M-M-M-M*-M-M-", "|"},
+	    {"12,14,14,12", "--decoder-first-pipeline-num-layers 12 --decoder-last-pipeline-num-layers 12",
+	     "|"},
+	    {"12,14,13,13", "--hybrid-layer-pattern M-M-M-M*-M-M|-M-M-M*-M-M-M-|M-M*-M-M-M-M-|M*-M-M-M-M-M-",
+	     "override"},
+	};
+	static p4d_layout l;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		p4d_request r = {0};
+		char text[4096];
+		set_all(&r, "model=nemotron-h-8b framework=megatron tp=2 pp=4");
+		assert_int_equal(p4d_request_set(&r, P4D_PIPELINE_SPLIT, cases[i].split, P4D_BY_USER, NULL),
+				 0);
+		assert_int_equal(p4d_model_resolve(&r, NULL, NULL, NULL), 0);
+		p4d_request_complete(&r, 0, 8);
+		assert_int_equal(p4d_layout_build(&r, 1, 8, &l, NULL), 0);
+		p4d_framework_arguments_of(&l)->write(&r, &l, text, sizeof(text));
+		if (!strstr(text, cases[i].has) || strstr(text, cases[i].lacks))
+			fail_msg("%s: %s", cases[i].split, text);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(entries_are_complete),
-	    cmocka_unit_test(refusals_say_what_helps),
-	    cmocka_unit_test(first_that_can_is_default),
-	    cmocka_unit_test(rows_add_up),
-	    cmocka_unit_test(scripts_name_their_framework),
-	    cmocka_unit_test(scripts_name_other_programs),
-	    cmocka_unit_test(arguments_follow_the_plan),
-	    cmocka_unit_test(unvalidated_is_said),
-	    cmocka_unit_test(methods),
+	    cmocka_unit_test(entries_are_complete),         cmocka_unit_test(refusals_say_what_helps),
+	    cmocka_unit_test(first_that_can_is_default),    cmocka_unit_test(rows_add_up),
+	    cmocka_unit_test(scripts_name_their_framework), cmocka_unit_test(scripts_name_other_programs),
+	    cmocka_unit_test(arguments_follow_the_plan),    cmocka_unit_test(stages_of_hybrids),
+	    cmocka_unit_test(unvalidated_is_said),          cmocka_unit_test(methods),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
