@@ -16,6 +16,7 @@ libp4dcommand_la_SOURCES = \
 	command/validate/command_validate.h command/validate/command_validate.c command/validate/command_validate_memory.c \
 	command/validate/command_validate_step.c command/validate/command_validate_runs.c \
 	command/data/documents.h command/data/documents.c command/data/progress.h command/data/progress.c \
+	command/data/chat.h command/data/chat.c command/data/chat_templates.def \
 	command/data/command_data.h command/data/command_data.c \
 	command/command.h command/command_estimate.c command/command_plan.c command/command_check.c command/command_conf.c command/command_job.c command/command_read.c \
 	command/command_list.c command/command_explain.c command/command_simulate.c

@@ -6,6 +6,7 @@ libp4ddata_la_SOURCES = \
 	runtime/data/tokens_llmc.c runtime/data/tokens_writer.h runtime/data/tokens_writer.c \
 	runtime/data/tokenizer.h runtime/data/tokenizer.c runtime/data/sentencepiece.h \
 	runtime/data/permutation.h runtime/data/permutation.c runtime/data/shuffled.h runtime/data/shuffled.c \
+	runtime/data/packed.h runtime/data/packed.c \
 	runtime/data/blend.h runtime/data/blend.c runtime/data/sampler.h runtime/data/sampler.c
 libp4ddata_la_CPPFLAGS = $(AM_CPPFLAGS) $(JSONC_CFLAGS)
 libp4ddata_la_CFLAGS = $(AM_CFLAGS) $(TRAIN_CFLAGS) -fvisibility=hidden

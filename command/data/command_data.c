@@ -12,6 +12,7 @@
 #include "base/arguments.h"
 #include "base/number.h"
 #include "base/option.h"
+#include "data/chat.h"
 #include "data/documents.h"
 #include "data/progress.h"
 #include "data/tokenizer.h"
@@ -27,7 +28,11 @@ const char p4d_data_options[] =
     "                              with one; ids: the input holds tokens\n"
     "  --split-lines               each line is a document\n"
     "  --jsonl                     each line is a JSON object, its text a document\n"
-    "  --field NAME                the member that holds it (text; input_ids with ids)\n"
+    "  --field NAME                the member that holds it (text; input_ids with ids;\n"
+    "                              messages with --chat)\n"
+    "  --chat TEMPLATE             each line has a conversation, its messages with role and content;\n"
+    "                              loss on the assistant's alone (PREFIX.mask). chatml, qwen2.5,\n"
+    "                              llama-3, llama-2, mistral, gemma, zephyr\n"
     "  --vocab N                   with ids: tokens are 0 to N-1\n"
     "  --begin-token N|NAME|none   token before each document (the tokenizer's; with ids none)\n"
     "  --end-token N|NAME|none     token after each document (likewise)\n"
@@ -36,7 +41,7 @@ const char p4d_data_options[] =
     "A FILE of - is standard input.";
 
 typedef struct data {
-	const char *output, *tokenizer_name, *field, *begin_text, *end_text;
+	const char *output, *tokenizer_name, *field, *chat_name, *begin_text, *end_text;
 	uint64_t vocabulary;
 	bool split_lines, json_lines, json, help;
 	bool ids;
@@ -44,6 +49,7 @@ typedef struct data {
 	char **file;
 
 	p4d_tokenizer tokenizer;
+	p4d_chat chat;
 	int32_t begin, end; /* around each document; -1: none */
 	p4d_documents documents;
 	p4d_tokens_writer writer;
@@ -83,19 +89,14 @@ static int read_number(const char *name, const char *text, uint64_t max, uint64_
 
 static int parse_arguments(data *d, int argc, char *argv[], p4d_error *err)
 {
-	enum { OUTPUT = 256, TOKENIZER, SPLIT, JSONL, FIELD, VOCAB, BEGIN, END, JSON, HELP };
+	enum { OUTPUT = 256, TOKENIZER, SPLIT, JSONL, FIELD, CHAT, VOCAB, BEGIN, END, JSON, HELP };
 	static const struct option table[] = {
-	    {"output", required_argument, NULL, OUTPUT},
-	    {"tokenizer", required_argument, NULL, TOKENIZER},
-	    {"split-lines", no_argument, NULL, SPLIT},
-	    {"jsonl", no_argument, NULL, JSONL},
-	    {"field", required_argument, NULL, FIELD},
-	    {"vocab", required_argument, NULL, VOCAB},
-	    {"begin-token", required_argument, NULL, BEGIN},
-	    {"end-token", required_argument, NULL, END},
-	    {"json", no_argument, NULL, JSON},
-	    {"help", no_argument, NULL, HELP},
-	    {NULL, 0, NULL, 0},
+	    {"output", required_argument, NULL, OUTPUT}, {"tokenizer", required_argument, NULL, TOKENIZER},
+	    {"split-lines", no_argument, NULL, SPLIT},   {"jsonl", no_argument, NULL, JSONL},
+	    {"field", required_argument, NULL, FIELD},   {"chat", required_argument, NULL, CHAT},
+	    {"vocab", required_argument, NULL, VOCAB},   {"begin-token", required_argument, NULL, BEGIN},
+	    {"end-token", required_argument, NULL, END}, {"json", no_argument, NULL, JSON},
+	    {"help", no_argument, NULL, HELP},           {NULL, 0, NULL, 0},
 	};
 	int which, more, rc = 0;
 
@@ -112,6 +113,8 @@ static int parse_arguments(data *d, int argc, char *argv[], p4d_error *err)
 			rc = set_text(&d->tokenizer_name, "tokenizer", optarg, err);
 		else if (which == FIELD)
 			rc = set_text(&d->field, "field", optarg, err);
+		else if (which == CHAT)
+			rc = set_text(&d->chat_name, "chat", optarg, err);
 		else if (which == BEGIN)
 			rc = set_text(&d->begin_text, "begin-token", optarg, err);
 		else if (which == END)
@@ -144,13 +147,20 @@ static int check_arguments(data *d, p4d_error *err)
 			     "--vocab needs --tokenizer ids; other tokenizers have their own vocabulary");
 	if (d->split_lines && (d->json_lines || d->ids))
 		return usage(err, "--split-lines cannot be combined with JSON");
-	if (d->field && !d->json_lines && !d->ids)
+	if (d->chat_name && (d->split_lines || d->ids))
+		return usage(
+		    err, "--chat reads conversations in JSON: leave out --split-lines, and --tokenizer ids");
+	if (d->chat_name && (d->begin_text || d->end_text))
+		return usage(err,
+			     "--begin-token and --end-token have no effect: a chat template has its own");
+	if (d->field && !d->json_lines && !d->ids && !d->chat_name)
 		return usage(err, "--field needs --jsonl");
 	d->documents.tokens = d->ids;
-	d->documents.field = d->field ? d->field : d->ids ? "input_ids" : "text";
-	d->documents.form = d->json_lines || d->ids ? P4D_JSON_LINES
-			    : d->split_lines        ? P4D_EACH_LINE
-						    : P4D_WHOLE_FILE;
+	d->documents.field = d->field ? d->field : d->chat_name ? "messages" : d->ids ? "input_ids" : "text";
+	d->documents.form = d->chat_name              ? P4D_CONVERSATIONS
+			    : d->json_lines || d->ids ? P4D_JSON_LINES
+			    : d->split_lines          ? P4D_EACH_LINE
+						      : P4D_WHOLE_FILE;
 	return 0;
 }
 
@@ -178,6 +188,9 @@ static int open_tokenizer(data *d, p4d_error *err)
 	d->tokenizer = (p4d_tokenizer){.vocabulary = d->vocabulary, .begin = -1, .end = -1};
 	if (!d->ids && p4d_tokenizer_open(&d->tokenizer, d->tokenizer_name, err) < 0)
 		return -1;
+	d->begin = d->end = -1;
+	if (d->chat_name)
+		return p4d_chat__open(&d->chat, d->chat_name, &d->tokenizer, err);
 	d->begin = d->tokenizer.begin;
 	d->end = d->tokenizer.end;
 	if (find_token(d, "begin-token", d->begin_text, &d->begin, err) < 0 ||
@@ -215,9 +228,18 @@ static int add(void *context, const int32_t *tokens, uint64_t count, p4d_error *
 	return p4d_tokens_writer_add(&d->writer, tokens, count, err);
 }
 
+static int add_turn(void *context, const int32_t *tokens, size_t count, bool trained, p4d_error *err)
+{
+	data *d = context;
+
+	d->writer.trains = trained;
+	return add(d, tokens, count, err);
+}
+
 static int add_document(data *d, const p4d_document_text *document, p4d_error *err)
 {
-	int rc = document->ids
+	int rc = document->messages ? p4d_chat__encode(&d->chat, document->messages, add_turn, d, err)
+		 : document->ids
 		     ? add(d, document->ids, document->length, err)
 		     : p4d_tokenizer_encode(&d->tokenizer, document->text, document->length, add, d, err);
 
@@ -260,7 +282,7 @@ static int add_file(data *d, const char *path, p4d_error *err)
 
 static int convert(data *d, p4d_error *err)
 {
-	if (p4d_tokens_writer_open(&d->writer, d->output, d->tokenizer.vocabulary, err) < 0)
+	if (p4d_tokens_writer_open(&d->writer, d->output, d->tokenizer.vocabulary, d->chat_name, err) < 0)
 		return -1;
 	p4d_progress__start(&d->progress, d->output, input_bytes(d));
 	int rc = 0;
@@ -275,21 +297,26 @@ static int convert(data *d, p4d_error *err)
 	return rc;
 }
 
-static int report(const data *d, uint64_t documents, uint64_t tokens, p4d_error *err)
+static int report(const data *d, uint64_t documents, uint64_t tokens, uint64_t trained, p4d_error *err)
 {
 	const bool narrow = d->tokenizer.vocabulary <= 65536;
 
 	if (!d->json) {
 		printf("%s.bin: %" PRIu64 " document%s, %" PRIu64 " tokens of a vocabulary of %" PRIu64
-		       " (%s)\n",
+		       " (%s)",
 		       d->output, documents, documents == 1 ? "" : "s", tokens, d->tokenizer.vocabulary,
 		       narrow ? "uint16" : "int32");
+		if (d->chat_name)
+			printf("; loss on %" PRIu64 " (%s.mask)", trained, d->output);
+		puts("");
 		return 0;
 	}
 	struct json_object *object = json_object_new_object();
 	json_object_object_add(object, "prefix", json_object_new_string(d->output));
 	json_object_object_add(object, "documents", json_object_new_uint64(documents));
 	json_object_object_add(object, "tokens", json_object_new_uint64(tokens));
+	if (d->chat_name)
+		json_object_object_add(object, "trained", json_object_new_uint64(trained));
 	json_object_object_add(object, "vocab", json_object_new_uint64(d->tokenizer.vocabulary));
 	json_object_object_add(object, "begin_token", d->begin >= 0 ? json_object_new_int(d->begin) : NULL);
 	json_object_object_add(object, "end_token", d->end >= 0 ? json_object_new_int(d->end) : NULL);
@@ -315,7 +342,7 @@ static int run(data *d, p4d_error *err)
 		return -1;
 	catch_signals(stop);
 	int rc = convert(d, err);
-	uint64_t documents = d->writer.documents, tokens = d->writer.tokens;
+	uint64_t documents = d->writer.documents, tokens = d->writer.tokens, trained = d->writer.trained;
 	if (rc == 0)
 		rc = p4d_tokens_writer_close(&d->writer, err);
 	else
@@ -323,7 +350,7 @@ static int run(data *d, p4d_error *err)
 	catch_signals(SIG_DFL);
 	if (stopped && rc < 0)
 		raise(stopped);
-	return rc < 0 ? -1 : report(d, documents, tokens, err);
+	return rc < 0 ? -1 : report(d, documents, tokens, trained, err);
 }
 
 int p4d_command_data(const p4d_subcommand *self, int argc, char *argv[], p4d_error *err)
@@ -337,6 +364,7 @@ int p4d_command_data(const p4d_subcommand *self, int argc, char *argv[], p4d_err
 		rc = run(&d, err);
 	p4d_tokens_writer_abandon(&d.writer);
 	p4d_documents__free(&d.documents);
+	p4d_chat__close(&d.chat);
 	p4d_tokenizer_close(&d.tokenizer);
 	return rc;
 }

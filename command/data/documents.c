@@ -86,7 +86,7 @@ static int read_whole(p4d_documents *documents, p4d_document_text *document, p4d
 		return cannot_read(documents, err);
 	documents->done = true;
 	documents->read_bytes += used;
-	*document = (p4d_document_text){documents->buffer, used, NULL};
+	*document = (p4d_document_text){documents->buffer, used, NULL, NULL};
 	return used > 0;
 }
 
@@ -110,7 +110,7 @@ static int read_line(p4d_documents *documents, p4d_document_text *document, p4d_
 		if (length && documents->buffer[length - 1] == '\r')
 			length--;
 	} while (!length);
-	*document = (p4d_document_text){documents->buffer, (size_t)length, NULL};
+	*document = (p4d_document_text){documents->buffer, (size_t)length, NULL, NULL};
 	return 1;
 }
 
@@ -139,7 +139,7 @@ static int take_ids(p4d_documents *documents, struct json_object *list, p4d_docu
 			return wrong(documents, err, "not a token: ", json_object_to_json_string(number));
 		documents->ids[i] = (int32_t)id;
 	}
-	*document = (p4d_document_text){NULL, count, documents->ids};
+	*document = (p4d_document_text){NULL, count, documents->ids, NULL};
 	return 1;
 }
 
@@ -175,6 +175,12 @@ static int read_json(p4d_documents *documents, p4d_document_text *document, p4d_
 	if (parse_line(documents, *document, err) < 0)
 		return -1;
 	json_object_object_get_ex(documents->object, documents->field, &member);
+	if (documents->form == P4D_CONVERSATIONS) {
+		*document = (p4d_document_text){.messages = member};
+		return json_object_is_type(member, json_type_array)
+			   ? 1
+			   : wrong(documents, err, "has no list of messages in its field ", documents->field);
+	}
 	if (!json_object_is_type(member, documents->tokens ? json_type_array : json_type_string))
 		return wrong(documents, err,
 			     documents->tokens ? "has no list of tokens in its field "
@@ -183,7 +189,7 @@ static int read_json(p4d_documents *documents, p4d_document_text *document, p4d_
 	if (documents->tokens)
 		return take_ids(documents, member, document, err);
 	*document = (p4d_document_text){json_object_get_string(member),
-					(size_t)json_object_get_string_len(member), NULL};
+					(size_t)json_object_get_string_len(member), NULL, NULL};
 	return 1;
 }
 
@@ -195,6 +201,7 @@ int p4d_documents__next(p4d_documents *documents, p4d_document_text *document, p
 	case P4D_EACH_LINE:
 		return read_line(documents, document, err);
 	case P4D_JSON_LINES:
+	case P4D_CONVERSATIONS:
 		break;
 	}
 	return read_json(documents, document, err);

@@ -11,9 +11,10 @@
 
 /* Documents from text files, for `p4d data`. */
 typedef enum p4d_document_form {
-	P4D_WHOLE_FILE, /* a file is a document, of at most 1 GiB */
-	P4D_EACH_LINE,  /* each line is one, without its newline */
-	P4D_JSON_LINES, /* each line is a JSON object; one member is the document */
+	P4D_WHOLE_FILE,    /* a file is a document, of at most 1 GiB */
+	P4D_EACH_LINE,     /* each line is one, without its newline */
+	P4D_JSON_LINES,    /* each line is a JSON object; one member is the document */
+	P4D_CONVERSATIONS, /* the same, a list of messages */
 } p4d_document_form;
 
 typedef struct p4d_documents {
@@ -34,11 +35,12 @@ typedef struct p4d_documents {
 	size_t room;
 } p4d_documents;
 
-/* One document: a text, or tokens. Lives until the next call. */
+/* One document: a text, tokens, or a list of messages. Lives until the next call. */
 typedef struct p4d_document_text {
 	const char *text;
 	size_t length;
 	const int32_t *ids; /* length of them */
+	struct json_object *messages;
 } p4d_document_text;
 
 /* path "-": standard input. Zero except form, field and tokens. Errors: IO. */

@@ -6,14 +6,16 @@
 #include <string.h>
 
 #include "data/blend.h"
+#include "data/packed.h"
 #include "data/shuffled.h"
 
 /* A dataset of the blend. */
 typedef struct source {
 	p4d_tokens *tokens;
 	p4d_shuffled documents;
-	uint64_t samples; /* of a pass */
-	uint64_t key;     /* of their order */
+	p4d_packed packed; /* of the option */
+	uint64_t samples;  /* of a pass */
+	uint64_t key;      /* of their order */
 } source;
 
 struct p4d_sampler {
@@ -44,7 +46,11 @@ static int open_source(p4d_sampler *sampler, unsigned number, p4d_error *err)
 			       options->validate, err) < 0)
 		return -1;
 	from->key = p4d_mix(key);
-	from->samples = (from->documents.total - 1) / options->seq_len;
+	if (options->packed &&
+	    p4d_packed__open(&from->packed, &from->documents, options->seq_len, path, err) < 0)
+		return -1;
+	from->samples =
+	    options->packed ? from->packed.sequences : (from->documents.total - 1) / options->seq_len;
 	if (!from->samples)
 		return p4d_fail(err, P4D_E_DATA,
 				"%.200s: %" PRIu64 " tokens%s, expected at least seq-len + 1 = %" PRIu64,
@@ -89,6 +95,7 @@ void p4d_sampler_close(p4d_sampler *sampler)
 	if (!sampler)
 		return;
 	for (unsigned i = 0; sampler->source && i < sampler->blend.sources; i++) {
+		p4d_packed__close(&sampler->source[i].packed);
 		p4d_shuffled__close(&sampler->source[i].documents);
 		p4d_tokens__close(sampler->source[i].tokens);
 	}
@@ -103,7 +110,7 @@ int p4d_sampler_hash(const p4d_sampler *sampler, uint64_t *hash, p4d_error *err)
 	uint64_t h = p4d_mix(o->seed ^ p4d_mix(o->seq_len)), weight, tokens;
 
 	memcpy(&weight, &o->validation, sizeof(weight));
-	h = p4d_mix(h ^ weight) + o->validate + 2u * o->boundaries;
+	h = p4d_mix(h ^ weight) + o->validate + 2u * o->boundaries + 4u * o->packed;
 	for (unsigned i = 0; i < sampler->blend.sources; i++) {
 		memcpy(&weight, &sampler->blend.weight[i], sizeof(weight));
 		if (p4d_tokens__hash(sampler->source[i].tokens, &tokens, err) < 0)
@@ -132,19 +139,44 @@ uint64_t p4d_sampler__samples(const p4d_sampler *sampler)
 	return sum;
 }
 
-/* Where a sample begins. */
-static p4d_shuffled_cursor find_sample(p4d_sampler *sampler, uint64_t number, const p4d_tokens **tokens)
+p4d_sampler_packing p4d_sampler_packing_of(const p4d_sampler *sampler)
+{
+	p4d_sampler_packing sum = {0};
+
+	for (unsigned i = 0; i < sampler->blend.sources; i++) {
+		const p4d_packed *packed = &sampler->source[i].packed;
+		sum.sequences += packed->sequences;
+		sum.tokens += packed->tokens;
+		sum.cut += packed->cut;
+		sum.longest = packed->longest > sum.longest ? packed->longest : sum.longest;
+	}
+	return sum;
+}
+
+bool p4d_sampler_is_masked(const char *text)
+{
+	p4d_blend blend = {.sources = 0};
+	bool masked = false;
+
+	if (p4d_blend__parse(&blend, text, NULL) < 0)
+		blend.sources = 0;
+	for (unsigned i = 0; i < blend.sources && !masked; i++)
+		masked = p4d_tokens__is_masked(blend.path[i]);
+	p4d_blend__free(&blend);
+	return masked;
+}
+
+/* Its source, a pass over that, and the place of the sample in the pass. */
+static source *find_sample(p4d_sampler *sampler, uint64_t number, uint64_t *pass, uint64_t *place)
 {
 	p4d_permutation order;
 	uint64_t index;
 	source *from = &sampler->source[p4d_blend__source(&sampler->blend, number, &index)];
-	uint64_t pass = index / from->samples;
 
-	*tokens = from->tokens;
-	p4d_permutation__init(&order, from->samples, p4d_mix(from->key ^ p4d_mix(pass)));
-	return p4d_shuffled__find(&from->documents, pass,
-				  p4d_permutation__apply(&order, index % from->samples) *
-				      sampler->options.seq_len);
+	*pass = index / from->samples;
+	p4d_permutation__init(&order, from->samples, p4d_mix(from->key ^ p4d_mix(*pass)));
+	*place = p4d_permutation__apply(&order, index % from->samples);
+	return from;
 }
 
 /* A run of tokens of one document in a sample. */
@@ -190,8 +222,57 @@ static int place_labels(const run *r, const chunk *p, const p4d_samples *out, p4
 	int32_t *to = out->labels + p->to + low - start;
 	if (p4d_tokens__read(r->tokens, r->first + low - r->start, high - low, to, err) < 0)
 		return -1;
+	for (uint64_t i = low; p4d_tokens__has_mask(r->tokens) && i < high; i++)
+		if (!p4d_tokens__is_trained(r->tokens, r->first + i - r->start))
+			to[i - low] = -1;
 	if (r->boundaries && low == r->start)
 		to[0] = -1;
+	return 0;
+}
+
+/* What follows the documents of a packed sample. */
+static void place_padding(const run *r, const chunk *p, const p4d_samples *out)
+{
+	for (uint64_t i = 0; i < p->length; i++) {
+		const uint64_t at = p->start + i, to = p->to + i;
+		if (out->labels && at + 1 >= r->start)
+			out->labels[to] = -1;
+		if (at < r->start)
+			continue;
+		if (out->tokens)
+			out->tokens[to] = 0;
+		if (out->positions)
+			out->positions[to] = (int32_t)(r->reset_positions ? at - r->start : at);
+		if (out->documents)
+			out->documents[to] = (int32_t)r->ordinal;
+	}
+}
+
+static int place_run(const run *r, const chunk *chunks, int count, const p4d_samples *out, p4d_error *err)
+{
+	for (int i = 0; i < count; i++)
+		if (place_tokens(r, &chunks[i], out, err) < 0 || place_labels(r, &chunks[i], out, err) < 0)
+			return -1;
+	return 0;
+}
+
+static int fill_packed(const source *from, uint64_t sequence, run *r, const chunk *chunks, int count,
+		       const p4d_samples *out, p4d_error *err)
+{
+	p4d_document document;
+
+	for (uint64_t i = 0; p4d_packed__document(&from->packed, sequence, i, &document); i++) {
+		if (!document.count)
+			continue;
+		r->first = document.first;
+		r->end = r->start + document.count;
+		if (place_run(r, chunks, count, out, err) < 0)
+			return -1;
+		r->start = r->end;
+		r->ordinal++;
+	}
+	for (int i = 0; i < count; i++)
+		place_padding(r, &chunks[i], out);
 	return 0;
 }
 
@@ -201,15 +282,19 @@ static int fill_sample(p4d_sampler *sampler, uint64_t number, const chunk *chunk
 	const uint64_t all = sampler->options.seq_len + 1;
 	run r = {.boundaries = sampler->options.boundaries,
 		 .reset_positions = sampler->options.reset_positions};
-	p4d_shuffled_cursor cursor = find_sample(sampler, number, &r.tokens);
+	uint64_t pass, place;
+	source *from = find_sample(sampler, number, &pass, &place);
 
+	r.tokens = from->tokens;
+	if (sampler->options.packed)
+		return fill_packed(from, place, &r, chunks, count, out, err);
+	p4d_shuffled_cursor cursor =
+	    p4d_shuffled__find(&from->documents, pass, place * sampler->options.seq_len);
 	for (;;) {
 		r.first = cursor.rest.first;
 		r.end = cursor.rest.count < all - r.start ? r.start + cursor.rest.count : all;
-		for (int i = 0; i < count; i++)
-			if (place_tokens(&r, &chunks[i], out, err) < 0 ||
-			    place_labels(&r, &chunks[i], out, err) < 0)
-				return -1;
+		if (place_run(&r, chunks, count, out, err) < 0)
+			return -1;
 		if (r.end == all || !p4d_shuffled__next(&cursor))
 			return 0;
 		r.start = r.end;
@@ -246,20 +331,4 @@ int p4d_sampler_fill(p4d_sampler *sampler, uint64_t first, uint64_t count, uint6
 			return -1;
 	}
 	return 0;
-}
-
-uint64_t p4d_sampler__trained(p4d_sampler *sampler, uint64_t first, uint64_t count)
-{
-	const uint64_t seq_len = sampler->options.seq_len;
-	uint64_t trained = count * seq_len;
-
-	for (uint64_t i = 0; sampler->options.boundaries && i < count; i++) {
-		const p4d_tokens *tokens;
-		p4d_shuffled_cursor cursor = find_sample(sampler, first + i, &tokens);
-		/* each document that begins at 1 .. seq_len of the sample costs one label */
-		for (uint64_t at = cursor.rest.count; at <= seq_len && p4d_shuffled__next(&cursor);
-		     at += cursor.rest.count)
-			trained--;
-	}
-	return trained;
 }

@@ -16,6 +16,11 @@
  * chunks of seq_len tokens and shuffles these. A sample is a chunk and the token after it: seq_len inputs and
  * their labels. The remainder of a pass (less than seq_len + 1 tokens) is in no sample of that pass.
  *
+ * Packed, a sample is a sequence of packed.h instead: whole documents, and behind them tokens 0 that are in
+ * no document and have no labels. Passes shuffle the sequences.
+ *
+ * Where a dataset has a mask, labels that are not trained on are -1, too.
+ *
  * The documents for validation depend only on the dataset and the fraction: another seed does not move them
  * into training.
  *
@@ -35,6 +40,7 @@ typedef struct p4d_sampler_options {
 	 * nothing predicts it. Otherwise a sample is one text. */
 	bool boundaries;
 	bool reset_positions; /* count from 0 in each document of a sample */
+	bool packed;          /* with boundaries only */
 } p4d_sampler_options;
 
 /*
@@ -54,6 +60,16 @@ int p4d_sampler_hash(const p4d_sampler *sampler, uint64_t *hash, p4d_error *err)
 /* Tokens and samples of one pass over all datasets, without the documents that are split off. */
 uint64_t p4d_sampler_tokens(const p4d_sampler *sampler);
 uint64_t p4d_sampler__samples(const p4d_sampler *sampler);
+
+/* Of packed samples: documents that are longer than a sequence, tokens of the longest, and those in
+ * sequences. */
+typedef struct p4d_sampler_packing {
+	uint64_t sequences, tokens, cut, longest;
+} p4d_sampler_packing;
+p4d_sampler_packing p4d_sampler_packing_of(const p4d_sampler *sampler);
+
+/* Whether any dataset of a blend has a mask beside it; false where the blend is malformed. */
+bool p4d_sampler_is_masked(const char *blend);
 
 /*
  * The first sample of micro-batch `micro_batch` (0 .. global/(dp*size)-1) of a step on data-parallel rank
@@ -79,9 +95,3 @@ typedef struct p4d_samples {
  */
 int p4d_sampler_fill(p4d_sampler *sampler, uint64_t first, uint64_t count, uint64_t rank, uint64_t cp,
 		     const p4d_samples *out, p4d_error *err);
-
-/*
- * Labels that are not -1 in samples first .. first+count-1, over all context-parallel ranks: what the loss of
- * a step is averaged over, known without communication. Reads no tokens.
- */
-uint64_t p4d_sampler__trained(p4d_sampler *sampler, uint64_t first, uint64_t count);

@@ -15,7 +15,7 @@ static uint64_t number_at(const p4d_shuffled *set, const p4d_permutation *order,
 	return set->split ? p4d_permutation__apply(&set->side, number) : number;
 }
 
-static p4d_document document_at(const p4d_shuffled *set, const p4d_permutation *order, uint64_t place)
+p4d_document p4d_shuffled__document(const p4d_shuffled *set, const p4d_permutation *order, uint64_t place)
 {
 	return p4d_tokens__document(set->tokens, number_at(set, order, place));
 }
@@ -137,10 +137,10 @@ p4d_shuffled_cursor p4d_shuffled__find(p4d_shuffled *set, uint64_t pass, uint64_
 	}
 	uint64_t skip = token - before[low];
 	cursor.place = low * P4D_SHUFFLED_GROUP;
-	cursor.rest = document_at(set, &cursor.pass->order, cursor.place);
+	cursor.rest = p4d_shuffled__document(set, &cursor.pass->order, cursor.place);
 	while (skip >= cursor.rest.count) {
 		skip -= cursor.rest.count;
-		cursor.rest = document_at(set, &cursor.pass->order, ++cursor.place);
+		cursor.rest = p4d_shuffled__document(set, &cursor.pass->order, ++cursor.place);
 	}
 	cursor.rest.first += skip;
 	cursor.rest.count -= skip;
@@ -150,7 +150,7 @@ p4d_shuffled_cursor p4d_shuffled__find(p4d_shuffled *set, uint64_t pass, uint64_
 bool p4d_shuffled__next(p4d_shuffled_cursor *cursor)
 {
 	while (++cursor->place < cursor->set->documents) {
-		cursor->rest = document_at(cursor->set, &cursor->pass->order, cursor->place);
+		cursor->rest = p4d_shuffled__document(cursor->set, &cursor->pass->order, cursor->place);
 		if (cursor->rest.count)
 			return true;
 	}

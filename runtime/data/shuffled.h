@@ -45,6 +45,9 @@ int p4d_shuffled__open(p4d_shuffled *set, const p4d_tokens *tokens, const char *
 		       double validation, bool validate, p4d_error *err);
 void p4d_shuffled__close(p4d_shuffled *set);
 
+/* The document at a place of an order of `documents`. */
+p4d_document p4d_shuffled__document(const p4d_shuffled *set, const p4d_permutation *order, uint64_t place);
+
 /* token: below total. The cursor is valid as long as its pass is one of the latest two. */
 p4d_shuffled_cursor p4d_shuffled__find(p4d_shuffled *set, uint64_t pass, uint64_t token);
 /* The next document with tokens; false at the end of the pass. */

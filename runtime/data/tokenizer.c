@@ -28,6 +28,7 @@ typedef struct p4d_tokenizer_kind {
 		      p4d_error *err);
 	int32_t (*token)(void *model, const char *name);
 	void (*close)(void *model);
+	bool reads_names;
 } p4d_tokenizer_kind;
 
 static int encode_bytes(void *model, const char *text, size_t length, p4d_token_sink sink, void *context,
@@ -48,7 +49,7 @@ static int encode_bytes(void *model, const char *text, size_t length, p4d_token_
 	return 0;
 }
 
-static const p4d_tokenizer_kind bytes = {encode_bytes, NULL, NULL};
+static const p4d_tokenizer_kind bytes = {encode_bytes, NULL, NULL, false};
 
 /* Of the library, which stays open. */
 static const p4d_sentencepiece *sentencepiece_calls;
@@ -77,7 +78,7 @@ static void close_sentencepiece(void *model)
 }
 
 static const p4d_tokenizer_kind sentencepiece = {encode_sentencepiece, sentencepiece_token,
-						 close_sentencepiece};
+						 close_sentencepiece, false};
 
 static int open_sentencepiece(p4d_tokenizer *tokenizer, const char *path, p4d_error *err)
 {
@@ -117,7 +118,7 @@ static void close_json(void *model)
 	p4d_tokenizer__json_close(model);
 }
 
-static const p4d_tokenizer_kind json = {encode_json, json_token, close_json};
+static const p4d_tokenizer_kind json = {encode_json, json_token, close_json, true};
 
 /* The eos_token of the tokenizer_config.json beside a tokenizer.json, a text or an object; -1: none. */
 static int find_end(const p4d_tokenizer *tokenizer, const char *path, int32_t *end, p4d_error *err)
@@ -211,6 +212,11 @@ void p4d_tokenizer_close(p4d_tokenizer *tokenizer)
 int32_t p4d_tokenizer_token(const p4d_tokenizer *tokenizer, const char *name)
 {
 	return tokenizer->model ? tokenizer->kind->token(tokenizer->model, name) : -1;
+}
+
+bool p4d_tokenizer_reads_names(const p4d_tokenizer *tokenizer)
+{
+	return tokenizer->kind->reads_names;
 }
 
 int p4d_tokenizer_encode(const p4d_tokenizer *tokenizer, const char *text, size_t length, p4d_token_sink sink,

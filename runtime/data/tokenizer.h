@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -32,6 +33,9 @@ void p4d_tokenizer_close(p4d_tokenizer *tokenizer);
 
 /* The token of that name, "<|im_end|>" for instance; -1: there is none. */
 int32_t p4d_tokenizer_token(const p4d_tokenizer *tokenizer, const char *name);
+
+/* Whether p4d_tokenizer_encode makes these tokens of their names in a text. */
+bool p4d_tokenizer_reads_names(const p4d_tokenizer *tokenizer);
 
 /*
  * Encodes a whole document, without the tokens around it. The names of special tokens in it become these, but

@@ -120,6 +120,52 @@ static int map_files(p4d_tokens *tokens, const char *prefix, bool *indexed, p4d_
 	return 0;
 }
 
+/* Of all tokens in the file, those of no document included. */
+static int map_mask(p4d_tokens *tokens, const char *prefix, p4d_error *err)
+{
+	char path[PATH_LIMIT + 8];
+
+	snprintf(path, sizeof(path), "%s.mask", prefix);
+	if (access(path, F_OK) < 0 && errno == ENOENT)
+		return 0;
+	if (p4d_mapping_open(&tokens->mask, path, P4D_E_DATA, err) < 0)
+		return -1;
+	const p4d_mapping *mask = &tokens->mask;
+	if (mask->bytes < P4D_MASK_HEADER || memcmp(mask->data, P4D_MASK_MAGIC, sizeof(P4D_MASK_MAGIC)) != 0)
+		return p4d_fail(err, P4D_E_DATA, "%.200s: byte 0: not P4DMASK, expected a mask of p4d data",
+				path);
+	const uint64_t count = p4d_le64(mask->data + sizeof(P4D_MASK_MAGIC));
+	if (count != tokens->count)
+		return p4d_fail(err, P4D_E_DATA, "%.200s: of %" PRIu64 " tokens, but %s has %" PRIu64, path,
+				count, tokens->data_name, tokens->count);
+	if (mask->bytes - P4D_MASK_HEADER != count / 8 + (count % 8 > 0))
+		return p4d_fail(err, P4D_E_DATA,
+				"%.200s: %" PRIu64 " bytes, expected %d and a bit for each of %" PRIu64
+				" tokens",
+				path, mask->bytes, P4D_MASK_HEADER, count);
+	return 0;
+}
+
+bool p4d_tokens__is_masked(const char *path)
+{
+	char prefix[PATH_LIMIT], mask[PATH_LIMIT + 8];
+
+	if (prefix_of(path, prefix, sizeof(prefix), NULL) < 0)
+		return false;
+	snprintf(mask, sizeof(mask), "%s.mask", prefix);
+	return access(mask, F_OK) == 0;
+}
+
+bool p4d_tokens__has_mask(const p4d_tokens *tokens)
+{
+	return tokens->mask.data;
+}
+
+bool p4d_tokens__is_trained(const p4d_tokens *tokens, uint64_t token)
+{
+	return !tokens->mask.data || tokens->mask.data[P4D_MASK_HEADER + token / 8] >> (token % 8) & 1;
+}
+
 int p4d_tokens__open(p4d_tokens **result, const char *path, const p4d_tokens_options *options, p4d_error *err)
 {
 	char prefix[PATH_LIMIT];
@@ -130,7 +176,8 @@ int p4d_tokens__open(p4d_tokens **result, const char *path, const p4d_tokens_opt
 	p4d_tokens *tokens = allocate(prefix, options, err);
 	if (!tokens)
 		return -1;
-	if (map_files(tokens, prefix, &indexed, err) < 0 || parse(tokens, indexed, err) < 0) {
+	if (map_files(tokens, prefix, &indexed, err) < 0 || parse(tokens, indexed, err) < 0 ||
+	    map_mask(tokens, prefix, err) < 0) {
 		p4d_tokens__close(tokens);
 		return -1;
 	}
@@ -145,6 +192,7 @@ void p4d_tokens__close(p4d_tokens *tokens)
 	if (tokens->mapped) {
 		p4d_mapping_close(&tokens->data);
 		p4d_mapping_close(&tokens->index);
+		p4d_mapping_close(&tokens->mask);
 	}
 	free(tokens->starts);
 	free(tokens);
@@ -224,7 +272,8 @@ int p4d_tokens__hash(const p4d_tokens *tokens, uint64_t *hash, p4d_error *err)
 		if (p4d_tokens__read(tokens, first, each, block, err) < 0)
 			return -1;
 		for (uint64_t j = 0; j < each; j++)
-			h = p4d_mix(h ^ (uint64_t)block[j]);
+			h = p4d_mix(h ^ (uint64_t)block[j] ^
+				    (uint64_t)!p4d_tokens__is_trained(tokens, first + j) << 32);
 	}
 	*hash = h;
 	return 0;

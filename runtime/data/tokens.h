@@ -20,6 +20,9 @@
  * u16; magic 20240801 with version 7: u32. No index: documents begin with a delimiter (GPT-2: 50256,
  * Llama 3: 128000), which the caller may name.
  *
+ * PREFIX.mask, where there is one, says which tokens are trained on: "P4DMASK" and a NUL, u64 tokens, then a
+ * bit for each of them, in bytes from their lowest bit on. Without it all are.
+ *
  * All errors are NO_MEMORY, or P4D_E_DATA with the file, the byte and what was expected. Files without tokens
  * are an error.
  */
@@ -66,6 +69,12 @@ uint64_t p4d_tokens__length(const p4d_tokens *tokens, uint64_t number);
  * that differ in more than a few places have other ones, as good as certainly.
  */
 int p4d_tokens__hash(const p4d_tokens *tokens, uint64_t *hash, p4d_error *err);
+
+/* Whether a path has a mask beside it. */
+bool p4d_tokens__is_masked(const char *path);
+/* Whether there is a mask; whether it has a token, counted as by p4d_document. */
+bool p4d_tokens__has_mask(const p4d_tokens *tokens);
+bool p4d_tokens__is_trained(const p4d_tokens *tokens, uint64_t token);
 
 /* Reads tokens first .. first+count-1. Fails on a token outside the vocabulary; out is undefined then. */
 int p4d_tokens__read(const p4d_tokens *tokens, uint64_t first, uint64_t count, int32_t *out, p4d_error *err);

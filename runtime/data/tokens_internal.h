@@ -24,7 +24,7 @@ typedef enum p4d_token_type {
 struct p4d_tokens {
 	p4d_tokens_options options;
 	char data_name[256], index_name[256]; /* for messages */
-	p4d_mapping data, index;              /* the files */
+	p4d_mapping data, index, mask;        /* the files */
 	bool mapped;                          /* and must be unmapped */
 
 	const uint8_t *text; /* the first token */
@@ -51,6 +51,9 @@ int64_t p4d_tokens__at(const p4d_tokens *tokens, uint64_t number);
 /* with the NUL that ends the string literal */
 #define P4D_MEGATRON_MAGIC "MMIDIDX\0"
 enum { P4D_MEGATRON_HEADER = sizeof(P4D_MEGATRON_MAGIC) + 8 + 1 + 8 + 8 };
+
+#define P4D_MASK_MAGIC "P4DMASK"
+enum { P4D_MASK_HEADER = sizeof(P4D_MASK_MAGIC) + 8 };
 
 static inline uint16_t p4d_le16(const uint8_t *at)
 {

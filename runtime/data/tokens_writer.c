@@ -11,27 +11,45 @@
 
 enum { LAST_OF_16 = 65536, CHUNK = 4096 };
 
-int p4d_tokens_writer_open(p4d_tokens_writer *writer, const char *prefix, uint64_t vocabulary, p4d_error *err)
+/* PREFIX.END; *name (may be NULL): the caller frees it. */
+static int open_file(p4d_new_file *file, const char *prefix, const char *end, char **name, p4d_error *err)
 {
-	p4d_tokens_writer made = {.vocabulary = vocabulary};
 	char *path = NULL;
+
+	if (asprintf(&path, "%s.%s", prefix, end) < 0)
+		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory to write %.200s", prefix);
+	int rc = file ? p4d_new_file_open(file, path, err) : 0;
+	if (name)
+		*name = path;
+	else
+		free(path);
+	return rc;
+}
+
+/* Its number of tokens is written when it is known. */
+static int begin_mask(p4d_tokens_writer *writer, p4d_error *err)
+{
+	const uint64_t none = 0;
+
+	if (!writer->masked)
+		return 0;
+	if (p4d_new_file_write(&writer->mask, P4D_MASK_MAGIC, sizeof(P4D_MASK_MAGIC), err) < 0)
+		return -1;
+	return p4d_new_file_write(&writer->mask, &none, sizeof(none), err);
+}
+
+int p4d_tokens_writer_open(p4d_tokens_writer *writer, const char *prefix, uint64_t vocabulary, bool masked,
+			   p4d_error *err)
+{
+	p4d_tokens_writer made = {.vocabulary = vocabulary, .masked = masked};
 
 	if (vocabulary < 1 || vocabulary > (uint64_t)INT32_MAX + 1)
 		return p4d_fail(err, P4D_E_VALUE, "a vocabulary of %" PRIu64 " tokens, expected 1 to 2^31",
 				vocabulary);
-	if (asprintf(&path, "%s.bin", prefix) < 0)
-		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory to write %.200s", prefix);
-	int rc = p4d_new_file_open(&made.data, path, err);
-	free(path);
-	if (rc < 0)
-		return -1;
-	if (asprintf(&made.index_path, "%s.idx", prefix) < 0) {
-		made.index_path = NULL;
-		rc = p4d_fail(err, P4D_E_NO_MEMORY, "no memory to write %.200s", prefix);
-	} else {
-		rc = p4d_new_file_open(&made.index, made.index_path, err);
-	}
-	if (rc < 0) {
+	if (open_file(&made.data, prefix, "bin", NULL, err) < 0 ||
+	    open_file(&made.index, prefix, "idx", &made.index_path, err) < 0 ||
+	    open_file(masked ? &made.mask : NULL, prefix, "mask", &made.mask_path, err) < 0 ||
+	    begin_mask(&made, err) < 0) {
 		p4d_tokens_writer_abandon(&made);
 		return -1;
 	}
@@ -62,6 +80,20 @@ static int write_numbers(p4d_new_file *file, const int32_t *numbers, uint64_t co
 	return 0;
 }
 
+static int add_bits(p4d_tokens_writer *writer, uint64_t count, p4d_error *err)
+{
+	writer->trained += writer->trains ? count : 0;
+	for (uint64_t at = writer->tokens; at < writer->tokens + count; at++) {
+		writer->bits |= (uint8_t)(writer->trains << at % 8);
+		if (at % 8 < 7)
+			continue;
+		if (p4d_new_file_write(&writer->mask, &writer->bits, 1, err) < 0)
+			return -1;
+		writer->bits = 0;
+	}
+	return 0;
+}
+
 int p4d_tokens_writer_add(p4d_tokens_writer *writer, const int32_t *tokens, uint64_t count, p4d_error *err)
 {
 	for (uint64_t i = 0; i < count; i++)
@@ -74,6 +106,8 @@ int p4d_tokens_writer_add(p4d_tokens_writer *writer, const int32_t *tokens, uint
 		return p4d_fail(err, P4D_E_VALUE,
 				"document %" PRIu64 " has more than %d tokens, the limit of the format",
 				writer->documents, INT32_MAX);
+	if (writer->masked && add_bits(writer, count, err) < 0)
+		return -1;
 	writer->open_tokens += count;
 	writer->tokens += count;
 	return write_numbers(&writer->data, tokens, count, writer->vocabulary <= LAST_OF_16, err);
@@ -125,15 +159,38 @@ static int write_index(p4d_tokens_writer *writer, p4d_error *err)
 	return 0;
 }
 
+static int end_mask(p4d_tokens_writer *writer, p4d_error *err)
+{
+	const uint64_t tokens = htole64(writer->tokens);
+
+	if (!writer->masked)
+		return 0;
+	if (writer->tokens % 8 && p4d_new_file_write(&writer->mask, &writer->bits, 1, err) < 0)
+		return -1;
+	if (p4d_new_file_rewrite(&writer->mask, sizeof(P4D_MASK_MAGIC), &tokens, sizeof(tokens), err) < 0)
+		return -1;
+	return p4d_new_file_sync(&writer->mask, err);
+}
+
+static int remove_old(const char *path, p4d_error *err)
+{
+	if (unlink(path) < 0 && errno != ENOENT)
+		return p4d_fail(err, P4D_E_IO, "%.200s: cannot replace: %m", path);
+	return 0;
+}
+
 int p4d_tokens_writer_close(p4d_tokens_writer *writer, p4d_error *err)
 {
 	if (p4d_tokens_writer_end(writer, err) < 0 || write_index(writer, err) < 0 ||
-	    p4d_new_file_sync(&writer->data, err) < 0 || p4d_new_file_sync(&writer->index, err) < 0)
+	    p4d_new_file_sync(&writer->data, err) < 0 || p4d_new_file_sync(&writer->index, err) < 0 ||
+	    end_mask(writer, err) < 0)
 		return -1;
-	/* between the two renames no index is better than one that belongs to other data */
-	if (unlink(writer->index_path) < 0 && errno != ENOENT)
-		return p4d_fail(err, P4D_E_IO, "%.200s: cannot replace: %m", writer->index_path);
-	if (p4d_new_file_publish(&writer->data, err) < 0 || p4d_new_file_publish(&writer->index, err) < 0)
+	/* between the renames no index is better than one that belongs to other data */
+	if (remove_old(writer->index_path, err) < 0 || remove_old(writer->mask_path, err) < 0)
+		return -1;
+	if (p4d_new_file_publish(&writer->data, err) < 0 ||
+	    (writer->masked && p4d_new_file_publish(&writer->mask, err) < 0) ||
+	    p4d_new_file_publish(&writer->index, err) < 0)
 		return -1;
 	p4d_tokens_writer_abandon(writer);
 	return 0;
@@ -143,9 +200,11 @@ void p4d_tokens_writer_abandon(p4d_tokens_writer *writer)
 {
 	p4d_new_file_abandon(&writer->data);
 	p4d_new_file_abandon(&writer->index);
+	p4d_new_file_abandon(&writer->mask);
 	free(writer->index_path);
+	free(writer->mask_path);
 	free(writer->length);
-	writer->index_path = NULL;
+	writer->index_path = writer->mask_path = NULL;
 	writer->length = NULL;
 	writer->documents = writer->room = 0;
 }

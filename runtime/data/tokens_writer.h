@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/error.h"
@@ -9,11 +10,16 @@
 /*
  * Writes PREFIX.bin and PREFIX.idx in Megatron-LM's format (see tokens.h), one sequence per document: u16 for
  * vocabularies of up to 65536 tokens, else i32. The files appear only when complete. Keeps 4 bytes of memory
- * per document. Zero before use.
+ * per document. Masked: PREFIX.mask, too, else that file is removed: it belongs to other data. Zero before
+ * use.
  */
 typedef struct p4d_tokens_writer {
-	p4d_new_file data, index;
-	char *index_path;
+	p4d_new_file data, index, mask;
+	char *index_path, *mask_path;
+	bool masked;
+	bool trains;  /* the tokens that are added; of a mask, set by the caller */
+	uint8_t bits; /* of the last tokens, up to 8 */
+	uint64_t trained;
 	uint64_t vocabulary;
 	int32_t *length; /* of each document */
 	uint64_t documents, room;
@@ -22,7 +28,7 @@ typedef struct p4d_tokens_writer {
 } p4d_tokens_writer;
 
 /* vocabulary: 1 to 2^31. Errors of all: IO, NO_MEMORY, VALUE; after one, only abandon. */
-int p4d_tokens_writer_open(p4d_tokens_writer *writer, const char *prefix, uint64_t vocabulary,
+int p4d_tokens_writer_open(p4d_tokens_writer *writer, const char *prefix, uint64_t vocabulary, bool masked,
 			   p4d_error *err);
 /* Appends to the open document. */
 int p4d_tokens_writer_add(p4d_tokens_writer *writer, const int32_t *tokens, uint64_t count, p4d_error *err);

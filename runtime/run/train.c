@@ -233,10 +233,9 @@ static void say_beyond(const p4d_run *run)
 static void say_start(p4d_run *run)
 {
 	const p4d_layout *l = &run->plan->layout;
-	const bool masked = run->settings->document_mask;
 	const char *comm = p4d_comm_transport_name(run->transport);
 	const char *no_gpu = run->plan->no_gpu;
-	char device[768], text[1408], cp_comm[16];
+	char device[768], text[1600], data[256], cp_comm[16];
 	p4d_step_event event;
 
 	if (!run->leads)
@@ -254,11 +253,10 @@ static void say_start(p4d_run *run)
 	p4d_json_text_whole(json, "vpp", l->vpp);
 	p4d_json_text_string(json, "cp_comm",
 			     p4d_request_choice_name(P4D_CP_COMM, l->cp_comm, cp_comm, sizeof(cp_comm)));
-	p4d_json_text_string(json, "document_mask", masked ? "on" : "off");
 	p4d_json_text_whole(json, "seq_len", l->seq_len);
 	p4d_json_text_whole(json, "micro_batch", l->micro_batch);
 	p4d_json_text_whole(json, "global_batch", l->global_batch);
-	p4d_json_text_whole(json, "tokens", p4d_sampler_tokens(run->data.training));
+	p4d_train_data_say(&run->data, run->settings, json, data, sizeof(data));
 	p4d_json_text_whole(json, "arena_bytes", p4d_trainer_arena_bytes(run->trainer));
 	p4d_json_text_whole(json, "resumed_step", run->step);
 	p4d_json_text_string(json, "comm", comm);
@@ -266,9 +264,8 @@ static void say_start(p4d_run *run)
 	p4d_json_text_string(json, "device_text", device);
 	snprintf(text, sizeof(text),
 		 "%" PRIu64 " ranks: tp %" PRIu64 ", cp %" PRIu64 ", pp %" PRIu64 ", dp %" PRIu64 "; %" PRIu64
-		 " tokens a step, %" PRIu64 " in the data%s; communication: %s; device: %s",
-		 l->world, l->tp, l->cp, l->pp, l->dp, l->global_batch * l->seq_len,
-		 p4d_sampler_tokens(run->data.training), masked ? ", documents masked" : "", comm, device);
+		 " tokens a step, %s; communication: %s; device: %s",
+		 l->world, l->tp, l->cp, l->pp, l->dp, l->global_batch * l->seq_len, data, comm, device);
 	p4d_step_log_event(&run->log, &event, text);
 }
 

@@ -1,6 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "run/train_data.h"
 
+#include <inttypes.h>
+#include <stdio.h>
+
+int p4d_train_data_complete(p4d_settings *s, p4d_error *err)
+{
+	if (s->sequences < 0)
+		s->sequences = p4d_sampler_is_masked(s->data) ? P4D_SEQUENCES_PACKED : P4D_SEQUENCES_CUT;
+	if (s->document_mask < 0)
+		s->document_mask = s->sequences == P4D_SEQUENCES_PACKED;
+	if (s->sequences == P4D_SEQUENCES_CUT || s->document_mask)
+		return 0;
+	p4d_fail(err, P4D_E_USAGE,
+		 "--document-mask=off: documents that are packed into a sequence%s do not see each other",
+		 p4d_sampler_is_masked(s->data) ? ", as those of data with a loss mask are," : "");
+	return p4d_fix(err, "--document-mask=on, or --sequences=cut");
+}
+
 static int open_one(p4d_sampler **sampler, const p4d_settings *settings, const p4d_job_plan *plan,
 		    const char *path, double fraction, bool validate, p4d_error *err)
 {
@@ -8,6 +25,7 @@ static int open_one(p4d_sampler **sampler, const p4d_settings *settings, const p
 	    .seed = settings->seed,
 	    .seq_len = plan->layout.seq_len,
 	    .boundaries = settings->document_mask,
+	    .packed = settings->sequences == P4D_SEQUENCES_PACKED,
 	    /* padded rows belong to no token */
 	    .tokens = {.vocabulary = (uint64_t)plan->request.value[P4D_VOCAB],
 		       .delimiter = settings->delimiter == UINT64_MAX ? P4D_NO_DELIMITER
@@ -38,6 +56,33 @@ int p4d_train_data_open(p4d_train_data *data, const p4d_settings *settings, cons
 	if (rc < 0)
 		p4d_train_data_close(data);
 	return rc;
+}
+
+void p4d_train_data_say(const p4d_train_data *data, const p4d_settings *settings, p4d_text *json, char *text,
+			size_t size)
+{
+	const bool packed = settings->sequences == P4D_SEQUENCES_PACKED;
+	const p4d_sampler_packing p = p4d_sampler_packing_of(data->training);
+	const uint64_t tokens = p4d_sampler_tokens(data->training);
+	int used = snprintf(text, size, "%" PRIu64 " in the data%s%s", tokens,
+			    settings->document_mask ? ", documents masked" : "",
+			    p4d_sampler_is_masked(settings->data) ? ", loss by its mask" : "");
+
+	p4d_json_text_string(json, "document_mask", settings->document_mask ? "on" : "off");
+	p4d_json_text_whole(json, "tokens", tokens);
+	p4d_json_text_string(json, "sequences", packed ? "packed" : "cut");
+	if (!packed)
+		return;
+	p4d_json_text_whole(json, "packed_sequences", p.sequences);
+	p4d_json_text_whole(json, "packed_tokens", p.tokens);
+	p4d_json_text_whole(json, "documents_cut", p.cut);
+	used += snprintf(text + used, size - (size_t)used,
+			 ", packed into %" PRIu64 " sequences (%.0f %% full)", p.sequences,
+			 100 * (double)p.tokens / ((double)p.sequences * (double)data->layout->seq_len));
+	if (p.cut)
+		snprintf(text + used, size - (size_t)used,
+			 "; %" PRIu64 " documents are cut at --seq-len, the longest has %" PRIu64 " tokens",
+			 p.cut, p.longest);
 }
 
 void p4d_train_data_close(p4d_train_data *data)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include "base/json_text.h"
 #include "data/sampler.h"
 #include "model/weights.h"
 #include "run/job_plan.h"
@@ -15,9 +16,18 @@ typedef struct p4d_train_data {
 	uint64_t samples, valid_samples;    /* p4d_sampler_hash of both; 0: none */
 } p4d_train_data;
 
+/*
+ * Settings whose defaults follow from the data: data with a loss mask are packed, and packed documents do not
+ * see each other. Errors: USAGE, where these contradict each other.
+ */
+int p4d_train_data_complete(p4d_settings *settings, p4d_error *err);
+
 /* Errors: DATA, VALUE, NO_MEMORY. */
 int p4d_train_data_open(p4d_train_data *data, const p4d_settings *settings, const p4d_job_plan *plan,
 			p4d_place place, p4d_error *err);
+/* What it trains on, for the first line of the log. */
+void p4d_train_data_say(const p4d_train_data *data, const p4d_settings *settings, p4d_text *json, char *text,
+			size_t size);
 void p4d_train_data_close(p4d_train_data *data);
 
 /* A p4d_batch_source each (trainer.h); context is the p4d_train_data. Steps count from 1. */

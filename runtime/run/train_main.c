@@ -12,6 +12,7 @@
 #include "run/rank_error.h"
 #include "run/settings.h"
 #include "run/train.h"
+#include "run/train_data.h"
 #include "run/train_device.h"
 #include "run/train_weights.h"
 
@@ -62,7 +63,7 @@ static int prepare(p4d_start *start, p4d_error *err)
 	p4d_error no_gpu = {.code = P4D_OK};
 	uint64_t bytes;
 
-	if (find_ranks(start, err) < 0)
+	if (find_ranks(start, err) < 0 || p4d_train_data_complete(&start->settings, err) < 0)
 		return -1;
 	/* ranks forked here have nothing to do with the plan of a surrounding job */
 	if (start->settings.local_ranks || (line && !*line))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What `p4d data` reads: lines, or JSON lines with texts or tokens, by the first byte. An error names the
- * line. */
+/* What `p4d data` reads: lines, or JSON lines with texts, tokens or conversations, by the first byte. An
+ * error names the line; of a conversation all tokens come, some of them to train on. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "data/chat.h"
 #include "data/documents.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -16,6 +17,39 @@ static void check(int right)
 {
 	if (!right)
 		abort();
+}
+
+typedef struct turns {
+	size_t tokens, trained;
+} turns;
+
+static int count(void *context, const int32_t *tokens, size_t some, bool trained, p4d_error *err)
+{
+	turns *sum = context;
+
+	(void)err;
+	for (size_t i = 0; i < some; i++)
+		check(tokens[i] >= 0 && tokens[i] < 256);
+	sum->tokens += some;
+	sum->trained += trained ? some : 0;
+	return 0;
+}
+
+static void look_at(struct json_object *messages, unsigned which)
+{
+	static const char *const names[] = {"chatml", "qwen2.5", "llama-2", "gemma"};
+	p4d_tokenizer bytes;
+	p4d_chat chat;
+	p4d_error err = {.code = P4D_OK};
+	turns sum = {0, 0};
+
+	check(p4d_tokenizer_open(&bytes, "bytes", &err) == 0);
+	check(p4d_chat__open(&chat, names[which % 4], &bytes, &err) == 0);
+	if (p4d_chat__encode(&chat, messages, count, &sum, &err) == 0)
+		check(sum.tokens == chat.length && sum.trained > 0 && sum.trained < sum.tokens);
+	else
+		check(err.code == P4D_E_VALUE && sum.tokens == 0);
+	p4d_chat__close(&chat);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -31,13 +65,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		close(fd);
 		return 0;
 	}
-	documents.form = (p4d_document_form)(data[0] % 3);
-	documents.tokens = data[0] & 4;
+	documents.form = (p4d_document_form)(data[0] % 4);
+	documents.tokens = data[0] & 4 && documents.form != P4D_CONVERSATIONS;
 	check(fd >= 0 && write(fd, data + 1, size - 1) == (ssize_t)size - 1);
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	check(p4d_documents__open(&documents, path, &err) == 0);
 	while ((rc = p4d_documents__next(&documents, &document, &err)) > 0) {
-		check((document.text != NULL) != (document.ids != NULL));
+		check((document.text != NULL) + (document.ids != NULL) + (document.messages != NULL) == 1);
+		if (document.messages)
+			look_at(document.messages, data[0] / 8);
 		for (size_t i = 0; document.ids && i < document.length; i++)
 			check(document.ids[i] >= 0);
 		/* sanitizers see whether all of it is there */

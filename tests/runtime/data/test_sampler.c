@@ -10,18 +10,28 @@
 /* Token = document * PLACES + place in it, so that every token says where it comes from. */
 enum { DOCUMENTS = 200, PLACES = 1000, VOCABULARY = DOCUMENTS * PLACES, SEQ_LEN = 32 };
 
-static void write_documents(const char *name, int documents, uint64_t seed)
+/* With a mask every third token is not trained on. */
+static bool is_masked(int32_t token)
+{
+	return token % 3 == 0;
+}
+
+static void write_documents(const char *name, int documents, uint64_t seed, bool masked)
 {
 	p4d_tokens_writer writer = {0};
 	p4d_error err;
 	int32_t text[120];
 
-	assert_int_equal(p4d_tokens_writer_open(&writer, in_directory(name), VOCABULARY, &err), 0);
+	assert_int_equal(p4d_tokens_writer_open(&writer, in_directory(name), VOCABULARY, masked, &err), 0);
 	for (int d = 0; d < documents; d++) {
 		uint64_t count = 1 + next_random(&seed) % 120;
 		for (uint64_t i = 0; i < count; i++)
 			text[i] = (int32_t)(d * PLACES + (int)i);
-		assert_int_equal(p4d_tokens_writer_add(&writer, text, count, &err), 0);
+		for (uint64_t i = 0; masked && i < count; i++) {
+			writer.trains = !is_masked(text[i]);
+			assert_int_equal(p4d_tokens_writer_add(&writer, &text[i], 1, &err), 0);
+		}
+		assert_int_equal(p4d_tokens_writer_add(&writer, text, masked ? 0 : count, &err), 0);
 		assert_int_equal(p4d_tokens_writer_end(&writer, &err), 0);
 	}
 	assert_int_equal(p4d_tokens_writer_close(&writer, &err), 0);
@@ -31,9 +41,10 @@ static int set_up(void **state)
 {
 	if (make_directory(state) < 0)
 		return -1;
-	write_documents("a", DOCUMENTS, 1);
-	write_documents("b", DOCUMENTS, 2);
-	write_documents("single", 1, 3);
+	write_documents("a", DOCUMENTS, 1, false);
+	write_documents("b", DOCUMENTS, 2, false);
+	write_documents("single", 1, 3, false);
+	write_documents("masked", DOCUMENTS, 1, true);
 	return 0;
 }
 
@@ -214,19 +225,96 @@ static void samples_are_documents_in_a_row(void **state)
 		options.boundaries = form & 1;
 		options.reset_positions = form & 2;
 		p4d_sampler *sampler = open_with(in_directory("a"), &options);
-		uint64_t trained = 0, fewer = 0;
+		uint64_t trained = 0;
 		for (uint64_t k = 0; k < 1000; k++) {
 			fill(sampler, k, 1, 0, 1, &out);
 			check_sample(&b, &options);
 			for (int i = 0; i < SEQ_LEN; i++)
 				trained += b.labels[i] >= 0;
-			fewer += p4d_sampler__trained(sampler, k, 1);
 		}
-		assert_int_equal(fewer, trained);
-		assert_int_equal(p4d_sampler__trained(sampler, 0, 1000), trained);
 		assert_true(options.boundaries ? trained < 1000 * SEQ_LEN : trained == 1000 * SEQ_LEN);
 		p4d_sampler_close(sampler);
 	}
+}
+
+/* Every third label of the same samples is none. */
+static void masked_labels_are_none(void **state)
+{
+	p4d_sampler *plain = open_with(in_directory("a"), &usual),
+		    *masked = open_with(in_directory("masked"), &usual);
+	static batch one, other;
+	const p4d_samples to_one = all_of(&one), to_other = all_of(&other);
+	uint64_t none = 0, one_hash, other_hash;
+
+	(void)state;
+	assert_true(p4d_sampler_is_masked(in_directory("masked")));
+	assert_false(p4d_sampler_is_masked(in_directory("a")));
+	for (uint64_t k = 0; k < 500; k++) {
+		fill(plain, k, 1, 0, 1, &to_one);
+		fill(masked, k, 1, 0, 1, &to_other);
+		assert_memory_equal(one.tokens, other.tokens, SEQ_LEN * sizeof(*one.tokens));
+		for (int i = 0; i < SEQ_LEN; i++) {
+			const bool hidden = one.labels[i] >= 0 && is_masked(one.labels[i]);
+			assert_int_equal(other.labels[i], hidden ? -1 : one.labels[i]);
+			none += hidden;
+		}
+	}
+	assert_true(none > 500 * SEQ_LEN / 4);
+	assert_int_equal(p4d_sampler_hash(plain, &one_hash, NULL), 0);
+	assert_int_equal(p4d_sampler_hash(masked, &other_hash, NULL), 0);
+	assert_true(one_hash != other_hash);
+	p4d_sampler_close(plain);
+	p4d_sampler_close(masked);
+}
+
+/* A sequence has whole documents, in full but for those that are longer; each is in one of a pass. */
+static void packed_documents_are_whole(void **state)
+{
+	p4d_sampler_options options = usual;
+	static batch b, again;
+	const p4d_samples out = all_of(&b), parts = all_of(&again);
+	static unsigned seen[DOCUMENTS], lengths[DOCUMENTS];
+
+	(void)state;
+	options.packed = options.reset_positions = true;
+	p4d_sampler *sampler = open_with(in_directory("masked"), &options);
+	const p4d_sampler_packing packing = p4d_sampler_packing_of(sampler);
+	const uint64_t samples = p4d_sampler__samples(sampler);
+	assert_int_equal(packing.sequences, samples);
+	assert_true(packing.longest > 2 * SEQ_LEN && packing.cut > 50);
+	for (uint64_t pass = 0; pass < 2; pass++) {
+		uint64_t tokens = 0;
+		memset(seen, 0, sizeof(seen));
+		for (uint64_t k = 0; k < samples; k++) {
+			int start = 0;
+			fill(sampler, pass * samples + k, 1, 0, 1, &out);
+			for (int i = 0; i < SEQ_LEN; i++) {
+				start = i && b.documents[i] != b.documents[i - 1] ? i : start;
+				const int32_t document = b.tokens[start] / PLACES;
+				const bool padding = b.tokens[i] == 0 && b.labels[i] < 0 && start > 0 &&
+						     b.tokens[SEQ_LEN - 1] == 0;
+				assert_int_equal(b.positions[i], i - start);
+				if (padding)
+					continue;
+				assert_int_equal(b.tokens[i], document * PLACES + i - start);
+				const bool ends = i + 1 == SEQ_LEN || b.documents[i + 1] != b.documents[i];
+				const int32_t next = b.tokens[i] + 1;
+				assert_int_equal(b.labels[i], ends || is_masked(next) ? -1 : next);
+				seen[document] += start == i;
+				lengths[document] += pass == 0;
+				tokens++;
+			}
+			/* chunks of a ring of two ranks are those of the whole */
+			fill(sampler, pass * samples + k, 1, 1, 2, &parts);
+			assert_memory_equal(again.labels, b.labels + SEQ_LEN / 4,
+					    SEQ_LEN / 2 * sizeof(*b.labels));
+		}
+		assert_int_equal(tokens, packing.tokens);
+		for (int d = 0; d < DOCUMENTS; d++)
+			assert_int_equal(seen[d], 1);
+	}
+	assert_true(packing.tokens > samples * SEQ_LEN * 3 / 4);
+	p4d_sampler_close(sampler);
 }
 
 /* Puts a rank's part of a sample where it belongs in the whole sequence. */
@@ -522,6 +610,8 @@ int main(void)
 	    cmocka_unit_test(permutations_are_uniform),
 	    cmocka_unit_test(a_pass_sees_each_token_once),
 	    cmocka_unit_test(samples_are_documents_in_a_row),
+	    cmocka_unit_test(masked_labels_are_none),
+	    cmocka_unit_test(packed_documents_are_whole),
 	    cmocka_unit_test(layouts_see_the_same_batch),
 	    cmocka_unit_test(samples_have_no_history),
 	    cmocka_unit_test(orders_differ),

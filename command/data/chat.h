@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+#include <json-c/json.h>
+
+#include "data/tokenizer.h"
+
+/*
+ * Conversations as tokens: [{"role": "system"|"user"|"assistant", "content": TEXT}, ...] in the form of a
+ * chat template. Of an answer of the assistant it is known which tokens are trained on: its content and the
+ * end of its turn. Where a token of the whole conversation reaches from before an answer into it, that is one
+ * of the answer's.
+ */
+typedef struct p4d_chat {
+	const struct p4d_chat_template *template;
+	const p4d_tokenizer *tokenizer;
+	char *text; /* of a conversation */
+	size_t length, room;
+	int32_t *tokens; /* of the whole text; and of its beginning, to compare */
+	size_t count, tokens_room;
+	int32_t *part;
+	size_t part_count, part_room;
+	struct p4d_chat_answer *answer;
+	size_t answers, answers_room;
+} p4d_chat;
+
+/* Called with tokens in order. trained: whether they are. */
+typedef int (*p4d_chat_sink)(void *context, const int32_t *tokens, size_t count, bool trained,
+			     p4d_error *err);
+
+/*
+ * The tokenizer is borrowed. bytes, which has no names, spells special tokens. Errors: VALUE (no such
+ * template, or the tokenizer lacks its tokens).
+ */
+int p4d_chat__open(p4d_chat *chat, const char *template, const p4d_tokenizer *tokenizer, p4d_error *err);
+void p4d_chat__close(p4d_chat *chat);
+
+/* Errors: VALUE (what is wrong in which message), those of the tokenizer and the sink, NO_MEMORY. */
+int p4d_chat__encode(p4d_chat *chat, struct json_object *messages, p4d_chat_sink sink, void *context,
+		     p4d_error *err);

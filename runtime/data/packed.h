@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "data/shuffled.h"
+
+/*
+ * Whole documents beside each other in sequences: in a random order, each goes behind the one before it if it
+ * fits there, else into a new sequence (next-fit). What is longer than a sequence is cut at its end. Which
+ * documents share a sequence is the same in all passes.
+ */
+typedef struct p4d_packed {
+	const p4d_shuffled *set; /* borrowed */
+	p4d_permutation order;
+	uint64_t seq_len;
+	uint64_t *first; /* (sequences + 1) place in the order of a sequence's first document */
+	uint64_t sequences;
+	uint64_t cut, longest; /* documents that are, and tokens of the longest of all */
+	uint64_t tokens;       /* in sequences */
+} p4d_packed;
+
+/* Errors: NO_MEMORY. */
+int p4d_packed__open(p4d_packed *packed, const p4d_shuffled *set, uint64_t seq_len, const char *name,
+		     p4d_error *err);
+void p4d_packed__close(p4d_packed *packed);
+
+/* Document number i of a sequence, cut to its length; false: there are not so many. Empty ones count. */
+bool p4d_packed__document(const p4d_packed *packed, uint64_t sequence, uint64_t i, p4d_document *document);

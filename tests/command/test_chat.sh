@@ -1,0 +1,147 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# p4d data --chat: conversations as the templates of released models write them, with a mask of what is trained on, and that
+# p4d-train packs them, trains on that alone, and loses the same in every layout.
+. "${0%/*}/lib.sh"
+unset P4D_PLAN
+for variable in $(env | sed -n 's/^\(SLURM_[A-Z0-9_]*\)=.*/\1/p'); do
+	unset "$variable"
+done
+export OPENBLAS_NUM_THREADS=1
+
+# shown PREFIX: its text, documents one behind the other; what is trained on in brackets, and newlines as /
+shown()
+{
+	{
+		od -An -v -tu1 -w1 -j16 "$1.mask"
+		echo data
+		od -An -v -tu2 -w2 "$1.bin"
+	} | awk '
+		/data/ { data = 1; next }
+		!data { bits[n++] = $1; next }
+		{
+			now = int(bits[int(i / 8)] / 2 ^ (i % 8)) % 2
+			if (now != on) printf on ? "]" : "["
+			on = now
+			printf "%s", $1 == 10 ? "/" : sprintf("%c", $1)
+			i++
+		}
+		END { if (on) printf "]" }'
+}
+cat >chat.jsonl <<'END'
+{"messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi "}, {"role": "assistant", "content": " Hey!"}, {"role": "user", "content": "Bye"}, {"role": "assistant", "content": "So long"}]}
+{"messages": [{"content": "One", "role": "user"}, {"role": "assistant", "content": "Two"}]}
+END
+
+# the texts are those of the models' own templates (jinja2 with chat_template of each)
+while IFS=' ' read -r name expected; do
+	exits 0 p4d data --chat "$name" -o out chat.jsonl
+	[ "$(shown out)" = "$expected" ] || fail "$name: $(shown out)"
+done <<'END'
+chatml <|im_start|>system/Be brief.<|im_end|>/<|im_start|>user/Hi <|im_end|>/<|im_start|>assistant/[ Hey!<|im_end|>]/<|im_start|>user/Bye<|im_end|>/<|im_start|>assistant/[So long<|im_end|>]/<|im_start|>user/One<|im_end|>/<|im_start|>assistant/[Two<|im_end|>]/
+qwen2.5 <|im_start|>system/Be brief.<|im_end|>/<|im_start|>user/Hi <|im_end|>/<|im_start|>assistant/[ Hey!<|im_end|>]/<|im_start|>user/Bye<|im_end|>/<|im_start|>assistant/[So long<|im_end|>]/<|im_start|>system/You are Qwen, created by Alibaba Cloud. You are a helpful assistant.<|im_end|>/<|im_start|>user/One<|im_end|>/<|im_start|>assistant/[Two<|im_end|>]/
+llama-3 <|begin_of_text|><|start_header_id|>system<|end_header_id|>//Be brief.<|eot_id|><|start_header_id|>user<|end_header_id|>//Hi<|eot_id|><|start_header_id|>assistant<|end_header_id|>//[Hey!<|eot_id|>]<|start_header_id|>user<|end_header_id|>//Bye<|eot_id|><|start_header_id|>assistant<|end_header_id|>//[So long<|eot_id|>]<|begin_of_text|><|start_header_id|>user<|end_header_id|>//One<|eot_id|><|start_header_id|>assistant<|end_header_id|>//[Two<|eot_id|>]
+llama-2 <s>[INST] <<SYS>>/Be brief./<</SYS>>//Hi [/INST] [Hey! </s>]<s>[INST] Bye [/INST] [So long </s>]<s>[INST] One [/INST] [Two </s>]
+mistral <s>[INST] Be brief.//Hi[/INST] [Hey!</s>][INST] Bye[/INST] [So long</s>]<s>[INST] One[/INST] [Two</s>]
+gemma <bos><start_of_turn>user/Be brief.//Hi<end_of_turn>/<start_of_turn>model/[Hey!<end_of_turn>]/<start_of_turn>user/Bye<end_of_turn>/<start_of_turn>model/[So long<end_of_turn>]/<bos><start_of_turn>user/One<end_of_turn>/<start_of_turn>model/[Two<end_of_turn>]/
+zephyr <|system|>/Be brief.</s>/<|user|>/Hi </s>/<|assistant|>/[ Hey!</s>]/<|user|>/Bye</s>/<|assistant|>/[So long</s>]/<|user|>/One</s>/<|assistant|>/[Two</s>]/
+END
+exits 0 p4d data --chat mistral --json -o out chat.jsonl
+prints '"trained":26' '"documents":2'
+exits 0 p4d data --chat mistral -o out chat.jsonl
+prints "2 documents, " "; loss on 26 (out.mask)"
+sed 's/messages/turns/' chat.jsonl >turns.jsonl
+exits 0 p4d data --chat zephyr --field turns -o turns turns.jsonl
+
+# names of tokens become these, in the tokenizers that have them; where they have not, nothing is written
+if gzip -dc "$P4D_TEST_SRCDIR/tests/data/tokenizers/qwen2.json.gz" | sed 's/<|endoftext|>/<|im_end|>/g' >qwen2.json &&
+	p4d data --tokenizer qwen2.json --end-token none -o named chat.jsonl >named.out 2>&1; then
+	exits 0 p4d data --tokenizer qwen2.json --chat chatml -o named chat.jsonl
+	# 1: <|im_start|>, 0: <|im_end|>; of 5 and 2 turns
+	od -An -v -tu2 -w2 named.bin | awk '$1 == 1 { begins++ } $1 == 0 { ends++ } END { exit !(begins == 7 && ends == 7) }' ||
+		fail "turns: $(od -An -v -w1000 -tu2 named.bin)"
+	exits 5 p4d data --tokenizer qwen2.json --chat llama-3 -o other chat.jsonl
+	says "--chat=llama-3: the tokenizer has no token <|begin_of_text|>"
+	[ ! -e other.bin ] || fail "it wrote other.bin"
+fi
+
+# what is refused, with its place
+exits 5 p4d data --chat alpaca -o bad chat.jsonl
+says "--chat=alpaca: not a template; there are chatml, qwen2.5, llama-3, llama-2, mistral, gemma, zephyr"
+refuses() # MESSAGES TEXT
+{
+	printf '{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}\n{"messages": %s}\n' "$1" >bad.jsonl
+	exits 5 p4d data --chat gemma -o bad bad.jsonl
+	says "bad.jsonl:2: $2"
+	left=$(find . -name 'bad.*' ! -name bad.jsonl)
+	[ -z "$left" ] || fail "left behind: $left"
+}
+refuses '[{"role": "user", "content": "a"}]' "no message is the assistant's: there is nothing to train on"
+refuses '[]' "no message is the assistant's"
+refuses '[{"role": "user"}]' "message 1 is not an object with role and content"
+refuses '["a"]' "message 1 is not an object with role and content"
+refuses '[{"role": "user", "content": "a"}, {"role": "tool", "content": "b"}]' 'message 2 has the role "tool", expected system, user or assistant'
+refuses '[{"role": "user", "content": "a"}, {"role": "system", "content": "b"}]' "message 2 is the system's, which can be the first only"
+refuses '[{"role": "user", "content": ["a"]}]' "the content of message 1 is not a text"
+refuses '[{"role": "system", "content": "a"}, {"role": "assistant", "content": "b"}]' "message 2 is not the user's"
+printf '{"messages": "a"}\n' >bad.jsonl
+refused P4D004 p4d data --chat gemma -o bad bad.jsonl
+says "bad.jsonl:1: has no list of messages in its field messages"
+refused P4D001 p4d data --chat gemma --split-lines -o bad chat.jsonl
+refused P4D001 p4d data --chat gemma --end-token 1 -o bad chat.jsonl
+says "--begin-token and --end-token have no effect: a chat template has its own"
+
+# other data takes the mask away
+cp out.mask stale.mask
+exits 0 p4d data -o stale chat.jsonl
+[ ! -e stale.mask ] || fail "a mask of other data stays"
+
+command -v p4d-train >/dev/null || exit 0
+i=0
+while [ $i -lt 40 ]; do
+	printf '{"messages": [{"role": "user", "content": "%d plus %d"}, {"role": "assistant", "content": "%d"}]}\n' $i $((i * 7 % 10)) $((i + i * 7 % 10))
+	i=$((i + 1))
+done >sums.jsonl
+exits 0 p4d data --chat zephyr -o sums sums.jsonl
+model="--model custom --layers 2 --hidden 32 --ffn 96 --heads 4 --kv-heads 4 --head-dim 8 --vocab 257 --max-seq-len 128 --norm rmsnorm
+	--glu on --tied off --positions rope --bias none --qk-norm off --device cpu --seq-len 128 --global-batch 4 --steps 4"
+# shellcheck disable=SC2086 # a list of words
+train() { p4d-train $model --data sums --lr 5e-3 "$@"; }
+losses() { sed -n 's/.*"event":"step".*"loss":\([^,]*\),.*/\1/p' "$1"; }
+exits 0 train --log one.json
+grep -q '"event":"start".*"document_mask":"on".*"sequences":"packed".*"documents_cut":0' one.json || fail "not packed: $(head -n 1 one.json)"
+# of 40 documents, 3 in a sequence; of 6 or 7 tokens each the loss is
+sed -n 's/.*"event":"step".*"tokens":\([0-9]*\).*/\1/p' one.json | awk '$1 < 4 * 2 * 5 || $1 > 4 * 3 * 7 { bad = 1 } END { exit bad || NR != 4 }' ||
+	fail "trained on other tokens: $(grep step one.json)"
+while read -r layout; do
+	rm -f other.json
+	# shellcheck disable=SC2086
+	exits 0 train $layout --log other.json
+	losses one.json >left
+	losses other.json | paste left - | awk '{ off = $1 / $2 - 1; if (off * off > 1e-12) bad = 1 } END { exit bad || NR != 4 }' ||
+		fail "$layout: $(losses other.json | paste left -)"
+done <<'END'
+--local-ranks 2 --tp 2
+--local-ranks 2 --pp 2
+--local-ranks 2 --cp 2
+END
+# alone in its sequence, each has the loss that it has beside others: packing changes no loss
+all=$(sed -n 's/.*"packed_sequences":\([0-9]*\).*/\1/p' one.json)
+[ "$all" -lt 30 ] || fail "$all sequences for 40 documents"
+changed=$(echo "$model" | sed "s/--steps 4/--steps 1/; s/--global-batch 4/--global-batch $all/")
+# shellcheck disable=SC2086 # a list of words
+exits 0 p4d-train $changed --data sums --lr 0 --log packed.json
+changed=$(echo "$changed" | sed 's/--global-batch [0-9]*/--global-batch 40/; s/--seq-len 128/--seq-len 48/')
+# shellcheck disable=SC2086
+exits 0 p4d-train $changed --data sums --lr 0 --log alone.json
+losses packed.json >left
+losses alone.json | paste left - | awk '{ off = $1 / $2 - 1; exit !(off * off < 1e-12) }' || fail "packed: $(losses alone.json | paste left -)"
+grep -q '"packed_sequences":40' alone.json || fail "not alone: $(head -n 1 alone.json)"
+rm -f cut.json
+exits 0 train --sequences cut --log cut.json
+grep -q '"event":"start".*"document_mask":"off".*"sequences":"cut"' cut.json || fail "packed: $(head -n 1 cut.json)"
+refused P4D001 train --document-mask off
+says "documents that are packed into a sequence, as those of data with a loss mask are, do not see each other"
+printf 'P4DMASK\0\0\0\0\0\0\0\0\0' >sums.mask
+refused P4D051 train
+says "sums.mask: of 0 tokens, but"
