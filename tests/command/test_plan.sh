@@ -60,7 +60,7 @@ exits 0 p4d plan --model llama3-70b --gpu h100 --nodes 8 --tp 4 --recompute full
 
 # nothing fits: the fix names a larger job that does
 refused P4D013 p4d plan --model llama3-70b --gpu h100
-says "does not fit on 1 x 8 h100-80gb: at least " "of 79.1 GiB (limit 97 %), " "of them parameters, gradients and optimizer, with " "searched tp, cp, pp," "LoRA or offloading" "p4d: fix: p4d estimate "
+says "does not fit on 1 x 8 h100-80gb: at least " "of 79.1 GiB (limit 97 %), " "of them parameters, gradients and optimizer, with " "searched tp, cp, pp," "without more GPUs: --finetune=lora" "p4d: fix: p4d estimate "
 fix=$(fix)
 exits 0 $fix
 # nothing fits with these flags: the fix is on the same GPUs
@@ -82,7 +82,7 @@ exits 13 p4d plan --conf big.conf --model llama3-70b
 says "without more GPUs: --gpu=b200-180gb (partition big), "
 exits 0 p4d plan --conf big.conf --model llama3-70b --gpu=b200-180gb
 exits 13 p4d check --conf big.conf -p small -N1 --gpus-per-node=8 --p4d-model=llama3-70b --wrap=true
-says "without more GPUs: --partition=big (b200-180gb), " "LoRA or offloading" "p4d: fix: --nodes="
+says "without more GPUs: --partition=big (b200-180gb), --p4d-finetune=lora" "p4d: fix: --nodes="
 exits 0 p4d check --conf big.conf -p small -N1 --gpus-per-node=8 --p4d-model=llama3-70b --partition=big --wrap=true
 # where no number of GPUs is enough, the fix is the way out that changes least of what is learnt
 for framework in ddp "deepspeed --zero-stage 0"; do
@@ -167,7 +167,7 @@ done
 # nodes that are named, and those of a reservation, are where they are
 for bound in --nodelist=n1 --reservation=course; do
 	exits 13 p4d check --conf big.conf -p small -N1 --gpus-per-node=8 --p4d-model=llama3-70b "$bound" --wrap=true
-	says "without more GPUs: LoRA"
+	says "without more GPUs: --p4d-finetune=lora"
 done
 # of a long sequence a part fits
 exits 13 p4d check --conf big.conf -p small -N1 --gpus-per-node=1 --p4d-model=llama3.2-1b --p4d-seq-len=131072 --wrap=true

@@ -115,7 +115,15 @@ static inline void fix_works(const p4d_site *site, p4d_job job, const char *flag
 
 	snprintf(fix, sizeof(fix), "%s", refused->verdict.message[0].fix);
 	char gres[32], *save = NULL;
-	for (char *word = strtok_r(fix, " ", &save); word; word = strtok_r(NULL, " ", &save)) {
+	const bool leaves_out = !strncmp(fix, "leave out --p4d-", 16);
+	char *without = leaves_out ? strstr(fixed, fix + 16) : NULL;
+	if (without) {
+		used -= strcspn(without, " ");
+		memmove(without, without + strcspn(without, " "),
+			strlen(without + strcspn(without, " ")) + 1);
+	}
+	for (char *word = leaves_out ? NULL : strtok_r(fix, " ", &save); word;
+	     word = strtok_r(NULL, " ", &save)) {
 		if (!strncmp(word, "--p4d-", 6)) {
 			used += (size_t)snprintf(fixed + used, sizeof(fixed) - used, " %s", word + 6);
 		} else if (!strncmp(word, "--nodes=", 8)) {
