@@ -328,19 +328,41 @@ static int check_window(const p4d_request *r, p4d_error *err)
 	return p4d_fix(err, "--p4d-seq-len=%" PRId64, r->value[P4D_SLIDING_WINDOW]);
 }
 
+/* The first that a Llama has otherwise; P4D_OPTIONS: none. */
+static p4d_option difference(const p4d_request *r)
+{
+	const struct {
+		bool differs;
+		p4d_option option;
+	} all[] = {
+	    {r->value[P4D_NORM] != P4D_RMSNORM, P4D_NORM},
+	    {r->value[P4D_ACTIVATION] != P4D_SWIGLU_ACTIVATION, P4D_ACTIVATION},
+	    {r->value[P4D_POSITIONS] != P4D_ROPE, P4D_POSITIONS},
+	    {r->value[P4D_BIAS] == P4D_BIAS_ALL, P4D_BIAS},
+	    /* fused matrices would be the same, but have other names in a checkpoint */
+	    {p4d_architecture_difference(r) || p4d_architecture_of(r)->fused_qkv, P4D_ARCHITECTURE},
+	};
+
+	for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)
+		if (all[i].differs)
+			return all[i].option;
+	return P4D_OPTIONS;
+}
+
 static int check_model(const p4d_request *r, p4d_error *err)
 {
+	const p4d_option other = difference(r);
+	char value[64];
+
 	if (r->value[P4D_PRECISION] == P4D_FP8)
 		return p4d_fail(err, P4D_E_UNMODELLED, "precision=fp8: p4d-train does not train in FP8 yet");
-	/* fused matrices would be the same, but have other names in a checkpoint */
-	if (!p4d_architecture_difference(r) && !p4d_architecture_of(r)->fused_qkv &&
-	    r->value[P4D_NORM] == P4D_RMSNORM && r->value[P4D_ACTIVATION] == P4D_SWIGLU_ACTIVATION &&
-	    r->value[P4D_POSITIONS] == P4D_ROPE && r->value[P4D_BIAS] != P4D_BIAS_ALL)
+	if (other == P4D_OPTIONS)
 		return check_window(r, err);
 	return p4d_fail(err, P4D_E_UNMODELLED,
 			"framework p4d trains Llama-type models (RMSNorm, SwiGLU, rotary "
-			"positions, no bias beyond query, key and value), which %s is not",
-			r->model);
+			"positions, no bias beyond query, key and value), which %s is not (%s=%s)",
+			r->model, p4d_request_option_info(other)->name,
+			p4d_request_value_text(r, other, value, sizeof(value)));
 }
 
 /*

@@ -70,14 +70,17 @@ static int from_options(p4d_job_plan *plan, const p4d_settings *settings, uint64
 
 static int find_gpu(p4d_job_plan *plan, p4d_error *err)
 {
-	if (!p4d_on_gpu(plan->request.value[P4D_DEVICE]) || !p4d_is_set(&plan->request, P4D_GPU))
+	if (!p4d_is_set(&plan->request, P4D_GPU))
 		return 0;
 	if (p4d_gpus_load(&plan->gpus, NULL, err) < 0)
 		return -1;
 	plan->gpu = p4d_gpu_find(&plan->gpus, plan->request.gpu, NULL);
 	if (!plan->gpu)
 		return p4d_fail(err, P4D_E_UNKNOWN_GPU,
-				"the plan is for the GPU \"%s\", which is unknown here", plan->request.gpu);
+				"gpu=%s is unknown here (p4d gpus names those that are not)",
+				plan->request.gpu);
+	if (!p4d_on_gpu(plan->request.value[P4D_DEVICE]))
+		plan->gpu = NULL;
 	return 0;
 }
 

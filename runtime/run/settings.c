@@ -38,38 +38,34 @@ static void store(p4d_settings *settings, const p4d_option_info *info, int64_t v
 	memcpy((char *)settings + info->field, &value, sizeof(value));
 }
 
-/* --device has one choice more here than in a plan, and sets both. */
+/* What is not p4d-train's: options of submission and estimates, of other frameworks, of models that it does
+ * not train. */
+static const struct {
+	p4d_option first, last;
+} of_others[] = {
+    {P4D_CP_HEADS, P4D_MTP_LAYERS},
+    {P4D_EVAL_MICRO_BATCH, P4D_EVAL_MICRO_BATCH},
+    {P4D_DOCUMENT_LEN, P4D_DOCUMENT_LEN}, /* for a step time; here the data has it */
+    {P4D_RECOMPUTE_MODULES, P4D_RECOMPUTE_LAYERS},
+    {P4D_GRAD_DTYPE, P4D_OFFLOAD},
+    {P4D_ADAPTER_DTYPE, P4D_AUTOCAST},
+    {P4D_ACCOUNT_FOR_EMBEDDING, P4D_FRAMEWORK},
+    {P4D_FP8_RECIPE, P4D_FP8_PARAM_GATHER},
+    {P4D_DEVICE, P4D_DEVICE}, /* has one choice more here than in a plan, and sets both */
+    {P4D_CROSS_ENTROPY, P4D_CHUNKED_LOSS},
+    {P4D_ALLOCATOR, P4D_RESIDENT_LAYERS},
+    {P4D_EXPERTS, P4D_V_HEAD_DIM},
+    {P4D_STORED, P4D_ARENA},
+    {P4D_NODES, P4D_GPUS_PER_NODE}, /* given by the ranks that were started */
+    {P4D_METHOD, P4D_METHOD},
+};
+
 static bool takes(p4d_option option)
 {
-	const p4d_option_info *info = p4d_request_option_info(option);
-
-	switch (option) {
-	case P4D_OVERRIDE: /* these concern job submission or estimates */
-	case P4D_FIX:
-	case P4D_VERBOSE:
-	case P4D_METHOD:
-	case P4D_DEVICE:
-	case P4D_NODES: /* given by the ranks that were started */
-	case P4D_GPUS_PER_NODE:
-	case P4D_FRAMEWORK: /* for other frameworks */
-	case P4D_CROSS_ENTROPY:
-	case P4D_SWIGLU:
-	case P4D_ATTENTION:
-	case P4D_DROPOUT:
-	case P4D_TE_WGRAD:
-	case P4D_GRAD_DTYPE:
-	case P4D_OPTIMIZER_DTYPE:
-	case P4D_MASTER_DTYPE:
-	case P4D_ALLOCATOR:
-	case P4D_TP_COMM_OVERLAP:
-	case P4D_OVERLAP_P2P:
-	case P4D_OVERLAP_DP:
-	case P4D_ACCOUNT_FOR_EMBEDDING:
-	case P4D_ACCOUNT_FOR_LOSS:
-		return false;
-	default:
-		return (info->where & P4D_WHERE_COMMAND) != 0;
-	}
+	for (size_t i = 0; i < sizeof(of_others) / sizeof(*of_others); i++)
+		if (option >= of_others[i].first && option <= of_others[i].last)
+			return false;
+	return (p4d_request_option_info(option)->where & P4D_WHERE_COMMAND) != 0;
 }
 
 static void fill_table(struct option *at)
@@ -189,7 +185,24 @@ static void explain_refusal(const char *word, p4d_error *err)
 		p4d_fix(err, "srun with %s, or --local-ranks N", name);
 		return;
 	}
-	p4d_fail(err, P4D_E_USAGE, "p4d-train does not take %s: it is for submission or Megatron-LM", name);
+	p4d_fail(err, P4D_E_USAGE,
+		 "p4d-train does not take %s: it is for submissions, estimates, or what other programs train",
+		 name);
+}
+
+/* getopt takes the beginning of a name for it: --ep, which p4d has, for --epsilon. */
+static int check_whole(char *const argv[], const struct option *table, int which, p4d_error *err)
+{
+	const char *word = argv[optind - 1 - (optarg == argv[optind - 1])];
+
+	while (table->name && table->val != which)
+		table++;
+	if (!table->name || strncmp(word, "--", 2) != 0 || strcspn(word + 2, "=") == strlen(table->name))
+		return 0;
+	p4d_fail(err, P4D_E_USAGE, "unknown option %.*s; --%s begins so", (int)strcspn(word, "="), word,
+		 table->name);
+	explain_refusal(word, err);
+	return -1;
 }
 
 int p4d_settings_parse(p4d_settings *settings, int argc, char *argv[], p4d_error *err)
@@ -211,6 +224,8 @@ int p4d_settings_parse(p4d_settings *settings, int argc, char *argv[], p4d_error
 				p4d_fix(err, "p4d-train --help");
 			return -1;
 		}
+		if (check_whole(argv, table, which, err) < 0)
+			return -1;
 		read.help |= which == HELP || which == 'h';
 		read.version |= which == VERSION || which == 'V';
 		if (which >= SETTING && which < HELP)

@@ -93,8 +93,8 @@ says "lora-targets: no linear layer is named 'c_attn'"
 refused P4D005 p4d-train $run $llama --finetune qlora
 says "finetune=qlora: p4d-train does not quantize weights" "fix: --finetune=lora"
 # shellcheck disable=SC2086
-refused P4D005 tune $llama --adapter-dtype bf16
-says "p4d-train stores adapters in --precision"
+refused P4D001 tune $llama --adapter-dtype bf16
+says "p4d-train does not take --adapter-dtype"
 rm -rf one whole
 # shellcheck disable=SC2086
 exits 0 tune $llama --checkpoint one

@@ -1,0 +1,118 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# No option of p4d-train is silent: each of its help changes what is trained, or the memory or the losses of it, or is refused by
+# its name; and so is each of p4d's that is not p4d-train's.
+. "${0%/*}/lib.sh"
+unset P4D_PLAN
+for variable in $(env | sed -n 's/^\(SLURM_[A-Z0-9_]*\)=.*/\1/p'); do
+	unset "$variable"
+done
+export OPENBLAS_NUM_THREADS=1
+seq 1 400 >text
+exits 0 p4d data -o tokens text
+
+model="--model custom --layers 4 --hidden 32 --ffn 48 --heads 4 --kv-heads 2 --head-dim 8 --vocab 257 --max-seq-len 64
+	--norm rmsnorm --glu on --tied off --positions rope --bias none --qk-norm off --seq-len 32 --global-batch 4"
+# without OPTION: the model's options but this one
+without() { echo "$model" | tr -s '\n\t ' '\n' | sed "/^$1\$/,+1d" | tr '\n' ' '; }
+# trained FILE: what a log says that does not depend on the machine's speed and memory
+trained() { sed 's/"\(seconds\|tokens_per_second\|model_tflops\|memory_bytes\|host_[a-z_]*\)":[^,}]*//g' "$1"; }
+# runs LOG OPTION...
+runs()
+{
+	log=$1
+	shift
+	# shellcheck disable=SC2086
+	run p4d-train --data tokens --steps 2 --lr 1e-2 --device cpu --log "$log" "$@"
+}
+
+# option, value, layout in which it means something; what is beside the others' model
+walked=
+while read -r option value layout; do
+	walked="$walked $option"
+	base=base$(echo "$layout" | tr -d ' -')
+	# shellcheck disable=SC2046,SC2086
+	[ -e "$base" ] || runs "$base" $model $layout
+	# shellcheck disable=SC2046,SC2086
+	runs one $(without "$option") "$option" "$value" $layout
+	if [ "$status" = 0 ]; then
+		[ "$(trained one)" != "$(trained "$base")" ] || fail "$option $value has no effect, and nothing says so"
+	else
+		name=$(echo "${option#--}" | tr - .)
+		[ "$name" != glu ] || name=activation # which it is part of
+		echo "$err" | grep -q -e "$name" || fail "$option $value is refused without its name"
+	fi
+	rm -f one
+done <<'END'
+--model llama3.2-1b
+--tp 4 --local-ranks 4 --tp 2 --pp 2
+--tp 2 --local-ranks 2
+--cp 2 --local-ranks 2
+--cp-comm all-gather --local-ranks 2 --cp 2
+--cp-comm a2a --local-ranks 2 --cp 2
+--pp 2 --local-ranks 2
+--vpp 2 --local-ranks 2 --pp 2
+--micro-batch 2
+--global-batch 8
+--seq-len 16
+--schedule gpipe --local-ranks 2 --pp 2
+--schedule zbv --local-ranks 2 --pp 2
+--schedule v-half --local-ranks 2 --pp 2
+--schedule zbv
+--vocab-parallel vocab-1 --local-ranks 2 --pp 2
+--vocab-parallel vocab-2
+--recompute full
+--recompute none
+--recompute moe
+--sequence-parallel off --local-ranks 2 --tp 2
+--optimizer-sharding off --local-ranks 2
+--finetune lora
+--lora-rank 4
+--lora-targets attention
+--pipeline-split 1,3 --local-ranks 2 --pp 2
+--precision bf16
+--precision fp16
+--precision fp8
+--packing on
+--architecture gpt2
+--layers 2
+--hidden 16
+--ffn 32
+--heads 2
+--kv-heads 4
+--head-dim 16
+--vocab 300
+--max-seq-len 16
+--norm layernorm
+--glu off
+--activation geglu
+--tied on
+--positions learned
+--bias qkv
+--qk-norm on
+--sliding-window 8
+--norm-epsilon 0.1
+--rope-theta 2
+--rope-scaling linear,4
+--gpu nothing
+END
+
+# of several nodes, which there are none of here
+walked="$walked --nvlink-domain"
+for option in $(p4d-train --help | sed -n '/^Model and layout/,/--help/s/^  \(--[a-z-]*\) .*/\1/p'); do
+	case " $walked --help " in
+	*" $option "*) ;;
+	*) fail "$option is not walked" ;;
+	esac
+done
+
+# p4d's that are not p4d-train's: no value makes them pass
+for option in $(p4d estimate --help | sed -n 's/^  \(--[a-z0-9-]*\) [^ ].*/\1/p'); do
+	case " $walked --device --datadir --conf " in
+	*" $option "*) continue ;;
+	esac
+	# shellcheck disable=SC2086
+	runs one $model "$option" 1
+	[ "$status" != 0 ] || fail "$option 1 passes"
+	rm -f one
+done
