@@ -198,7 +198,7 @@ static int estimate(p4d_subject *subject, const p4d_line *line, p4d_error *err)
 		return -1;
 	if (subject->request.value[P4D_WORKLOAD] == P4D_WORKLOAD_SERVE)
 		return p4d_serving_report(subject, line->json, err);
-	if (subject->request.value[P4D_WORKLOAD] == P4D_WORKLOAD_RL)
+	if (subject->request.value[P4D_WORKLOAD] >= P4D_WORKLOAD_RL)
 		return p4d_colocated_report(subject, line->json, err);
 	if (p4d_subject_trains(subject, err) < 0)
 		return -1;

@@ -54,7 +54,20 @@ static int print_json(const p4d_subject *subject, const p4d_layout *l, const p4d
 	return p4d_report_json_print(object, err);
 }
 
-static void print_text(const p4d_subject *subject, const p4d_layout *l, const p4d_colocated *c, bool fits)
+static void print_pairs(const p4d_subject *subject, const p4d_layout *l, const p4d_colocated *c)
+{
+	char a[P4D_SIZE_TEXT], b[P4D_SIZE_TEXT];
+
+	printf("%s, preference training on %" PRIu64 " x %s: %s, tp=%" PRIu64 " pp=%" PRIu64 " dp=%" PRIu64
+	       ", %" PRIu64 " pairs a micro-batch\n",
+	       subject->model, l->tp * l->cp * l->pp * l->dp, subject->capacity.gpu->name,
+	       p4d_framework_of(l->framework)->name, l->tp, l->pp, l->dp, l->micro_batch);
+	printf("GiB of a GPU: policy %s, reference %s", p4d_report_gib(c->training.actor, a),
+	       p4d_report_gib(c->training.reference, b));
+	printf(", sum %s of %s\n", p4d_report_gib(c->training.sum, a), p4d_report_gib(c->capacity_bytes, b));
+}
+
+static void print_colocated(const p4d_subject *subject, const p4d_layout *l, const p4d_colocated *c)
 {
 	char a[P4D_SIZE_TEXT], b[P4D_SIZE_TEXT];
 	colocated_part parts[PARTS];
@@ -75,6 +88,11 @@ static void print_text(const p4d_subject *subject, const p4d_layout *l, const p4
 	if (c->serving.max_model_len)
 		printf("Engine: tp=%" PRIu64 ", weights %s, %" PRIu64 " tokens of keys and values\n",
 		       c->engine_tp, p4d_report_gib(c->serving.weights_bytes, a), c->serving.tokens);
+}
+
+static void print_text(const p4d_subject *subject, const p4d_layout *l, const p4d_colocated *c, bool fits)
+{
+	(c->pairs ? print_pairs : print_colocated)(subject, l, c);
 	printf("Verdict: %s (unvalidated)\n", fits ? "fits" : "does not fit");
 	fflush(stdout);
 	p4d_report_messages(subject->messages, subject->message);
@@ -89,7 +107,7 @@ int p4d_colocated_report(p4d_subject *subject, bool json, p4d_error *err)
 	p4d_layout l;
 
 	if (!gpu) {
-		p4d_fail(err, P4D_E_UNKNOWN_GPU, "reinforcement learning is judged for a GPU");
+		p4d_fail(err, P4D_E_UNKNOWN_GPU, "models beside each other are judged for a GPU");
 		return p4d_fix(err, "--gpu NAME (p4d gpus lists them)");
 	}
 	p4d_colocated_complete(r, subject->nodes * subject->gpus_per_node);

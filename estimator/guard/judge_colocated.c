@@ -24,8 +24,9 @@ void p4d_guard__judge_colocated(const p4d_request *request, uint32_t published_b
 	const uint64_t world = (uint64_t)g->nodes * g->gpus_per_node;
 
 	if (!g->gpu) {
-		p4d_verdict__say(v, P4D_E_ASSUMED,
-				 "the GPU is not known, so reinforcement learning was not judged");
+		p4d_verdict__say(v, P4D_E_ASSUMED, "the GPU is not known, so %s was not judged",
+				 request->value[P4D_WORKLOAD] == P4D_WORKLOAD_RL ? "reinforcement learning"
+										 : "preference training");
 		return;
 	}
 	p4d_colocated_complete(&complete, world);

@@ -84,10 +84,13 @@ static bool serves(const p4d_reading *r)
 	return r->value[P4D_WORKLOAD].file && !strcmp(r->value[P4D_WORKLOAD].text, "serve");
 }
 
-/* Of reinforcement learning p4d takes one micro-batch of each rank where it is not told more. */
+/* Of reinforcement learning and preferences p4d takes one micro-batch of each rank where it is not told more.
+ */
 static bool may_lack(const p4d_reading *r, p4d_option option)
 {
-	return option == P4D_GLOBAL_BATCH && !strcmp(r->value[P4D_WORKLOAD].text, "rl");
+	const char *workload = r->value[P4D_WORKLOAD].text;
+
+	return option == P4D_GLOBAL_BATCH && (!strcmp(workload, "rl") || !strcmp(workload, "preference"));
 }
 
 static void list_reasons(const p4d_reading *r, reasons *all)

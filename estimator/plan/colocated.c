@@ -9,6 +9,11 @@
 #define GIB ((double)(1 << 30))
 enum { STEP_PERCENT = 5 }; /* of an engine's fraction of the GPU */
 
+static bool prefers(const p4d_request *r)
+{
+	return r->value[P4D_WORKLOAD] == P4D_WORKLOAD_PREFERENCE;
+}
+
 void p4d_colocated_complete(p4d_request *r, uint64_t world)
 {
 	static const p4d_option of_layout[] = {P4D_TP, P4D_CP, P4D_PP};
@@ -18,7 +23,7 @@ void p4d_colocated_complete(p4d_request *r, uint64_t world)
 	for (size_t i = 0; i < sizeof(of_layout) / sizeof(*of_layout); i++)
 		if (p4d_is_set(r, of_layout[i]))
 			ranks *= (uint64_t)r->value[of_layout[i]];
-	p4d_request_default(r, P4D_COLOCATE, 1, P4D_BY_P4D);
+	p4d_request_default(r, P4D_COLOCATE, !prefers(r), P4D_BY_P4D);
 	p4d_request_default(r, P4D_ENGINE_SLEEP, 1, P4D_BY_P4D);
 	p4d_request_default(r, P4D_ENGINE_TP, 1, P4D_BY_P4D);
 	p4d_request_default(r, P4D_REFERENCE, P4D_REFERENCE_ON, P4D_BY_P4D);
@@ -39,8 +44,8 @@ static uint64_t kept_of(const p4d_stage *peak, const p4d_layout *l, unsigned swa
 	       (swap & P4D_OFFLOAD_OPTIMIZER ? 0 : peak->part[P4D_PART_OPTIMIZER]);
 }
 
-/* A frozen copy in 16 bits, sharded as far as the actor's parameters are. With adapters it is the model
- * without them. */
+/* A frozen copy in 16 bits, of pairs in the policy's type, sharded as far as the actor's parameters are. With
+ * adapters it is the model without them. */
 static uint64_t reference_of(const p4d_request *r, const p4d_layout *l)
 {
 	const bool megatron = l->framework == P4D_FRAMEWORK_MEGATRON;
@@ -51,7 +56,9 @@ static uint64_t reference_of(const p4d_request *r, const p4d_layout *l)
 
 	if (r->value[P4D_REFERENCE] != P4D_REFERENCE_ON || l->finetune != P4D_TUNE_FULL)
 		return 0;
-	return (uint64_t)(p4d_size_of_model(l) * 2 / (megatron ? l->pp : shards));
+	const bool full = prefers(r) && l->param_dtype == P4D_PARAM_FP32 &&
+			  (l->framework == P4D_FRAMEWORK_FSDP || l->framework == P4D_FRAMEWORK_DDP);
+	return (uint64_t)(p4d_size_of_model(l) * (full ? 4 : 2) / (megatron ? l->pp : shards));
 }
 
 static int engine_of(const p4d_request *request, const p4d_layout *l, const p4d_gpu *gpu, p4d_colocated *c,
@@ -73,6 +80,40 @@ static int engine_of(const p4d_request *request, const p4d_layout *l, const p4d_
 	return 0;
 }
 
+/* Pairs are learnt from without an engine. */
+static int check_pairs(const p4d_request *r, p4d_error *err)
+{
+	static const p4d_option others[] = {P4D_ENGINE, P4D_ENGINE_TP, P4D_GPU_UTILIZATION, P4D_COLOCATE,
+					    P4D_CRITIC, P4D_SWAP,      P4D_ENGINE_SLEEP};
+
+	for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++) {
+		const char *name = p4d_request_option_info(others[i])->name;
+		if (r->origin[others[i]] != P4D_BY_USER)
+			continue;
+		p4d_fail(err, P4D_E_VALUE, "%s has no effect with workload=preference, which has no engine",
+			 name);
+		return p4d_fix(err, "leave out --p4d-%s", name);
+	}
+	return 0;
+}
+
+static int estimate_pairs(const p4d_request *r, const p4d_layout *layout, p4d_colocated *c,
+			  const p4d_capacity *capacity, p4d_error *err)
+{
+	p4d_layout l = *layout;
+	p4d_estimate e;
+
+	l.micro_batch *= 2; /* chosen and rejected */
+	l.eval_micro_batch *= 2;
+	if (check_pairs(r, err) < 0 || p4d_memory_estimate(&l, P4D_METHOD_PLAN, capacity, &e, err) < 0)
+		return -1;
+	c->pairs = true;
+	c->training.actor = e.peak.device_bytes;
+	c->training.reference = reference_of(r, &l);
+	c->training.sum = c->training.actor + c->training.reference;
+	return 0;
+}
+
 int p4d_colocated_estimate(const p4d_request *r, const p4d_layout *l, const p4d_gpu *gpu, p4d_colocated *out,
 			   p4d_error *err)
 {
@@ -82,6 +123,10 @@ int p4d_colocated_estimate(const p4d_request *r, const p4d_layout *l, const p4d_
 			   .engine_tp = (uint64_t)r->value[P4D_ENGINE_TP]};
 	p4d_estimate e;
 
+	if (prefers(r)) {
+		*out = c;
+		return estimate_pairs(r, l, out, &capacity, err);
+	}
 	if (p4d_memory_estimate(l, P4D_METHOD_PLAN, &capacity, &e, err) < 0 ||
 	    engine_of(r, l, gpu, &c, err) < 0)
 		return -1;
@@ -166,9 +211,31 @@ static void fix(const p4d_request *r, const p4d_layout *l, const p4d_gpu *gpu, c
 	}
 }
 
+/* One pair at a time, or adapters, which need no copy. */
+static int check_pair(const p4d_request *r, const p4d_layout *l, const p4d_gpu *gpu, const p4d_colocated *c,
+		      double limit, p4d_error *err)
+{
+	p4d_layout one = *l;
+	p4d_colocated then;
+
+	if (fits(c, limit))
+		return 0;
+	p4d_fail(err, P4D_E_DOES_NOT_FIT,
+		 "%s needs %.1f of %.1f GiB on %s: policy %.1f with %" PRIu64 " pairs, reference %.1f",
+		 r->model, (double)c->training.sum / GIB, (double)c->capacity_bytes / GIB, gpu->name,
+		 (double)c->training.actor / GIB, l->micro_batch, (double)c->training.reference / GIB);
+	one.micro_batch = one.eval_micro_batch = 1;
+	if (l->micro_batch > 1 && p4d_colocated_estimate(r, &one, gpu, &then, NULL) == 0 &&
+	    fits(&then, limit))
+		p4d_fix(err, "--p4d-micro-batch=1");
+	return -1;
+}
+
 int p4d_colocated_check(const p4d_request *r, const p4d_layout *l, const p4d_gpu *gpu, const p4d_colocated *c,
 			double limit, p4d_error *err)
 {
+	if (c->pairs)
+		return check_pair(r, l, gpu, c, limit, err);
 	if (fits(c, limit))
 		return c->serving.max_model_len ? p4d_serving_check(r->model, gpu, &c->serving, err) : 0;
 	const bool said = c->training.sum > c->generating.sum;

@@ -20,6 +20,12 @@
  * with nothing. The engine takes its fraction of the whole GPU, as vLLM does (gpu_worker.py), so that it does
  * not start where the others leave less.
  *
+ * Preference training (--workload preference: DPO) has the policy, which takes the chosen and the rejected
+ * sequences of a micro-batch in one pass, and the frozen copy, in the type that the policy is stored in,
+ * whose pass comes first and keeps nothing. Their loss is taken to hold what that of training does (TRL 1.10,
+ * dpo_trainer.py: concatenated sequences, log-probabilities of the logits). With adapters the copy is the
+ * policy without them.
+ *
  * The critic is taken to be of the actor's size, and to be sharded like it.
  */
 typedef struct p4d_colocated {
@@ -28,14 +34,15 @@ typedef struct p4d_colocated {
 	} generating, training;  /* bytes of one GPU, the fullest */
 	uint64_t host_bytes;     /* of what one GPU swaps */
 	uint64_t capacity_bytes; /* of the GPU */
+	bool pairs;              /* preference training: nothing generates */
 	uint64_t engine_tp, replicas;
 	p4d_serving serving; /* of the engine; max_model_len 0: it has GPUs of its own */
 } p4d_colocated;
 
 /*
- * Defaults of --workload rl, in a request whose model is known, on so many GPUs (world): a colocated engine
- * that sleeps, a reference, one micro-batch of each rank. With more of them FSDP as accelerate runs it (TRL)
- * sums whole gradients; verl reduces after each.
+ * Defaults of --workload rl and preference, in a request whose model is known, on so many GPUs (world): a
+ * colocated engine that sleeps, a reference, one micro-batch of each rank. With more of them FSDP as
+ * accelerate runs it (TRL) sums whole gradients; verl reduces after each.
  */
 void p4d_colocated_complete(p4d_request *request, uint64_t world);
 

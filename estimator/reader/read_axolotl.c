@@ -17,6 +17,8 @@ static const char *const checkpointing[] = {"true",  "full", "True",  "full", "u
 	}
 static const char *const chunked[] = {"true", "on", "True", "on", "false", "off", NULL};
 
+enum { METHOD = P4D_FINETUNE_OWN };
+
 static const p4d_read_argument arguments[] = {
     {"", P4D_READ_FILE, "", NULL},
     {"--base_model", P4D_MODEL, NULL, NULL},
@@ -74,7 +76,7 @@ static const p4d_read_argument arguments[] = {
     {"--context_parallel_size", P4D_CP, NULL, NULL},
     {"--sequence_parallel_degree", P4D_CP, NULL, NULL},
     {"--dp_shard_size", P4D_SHARD_DEGREE, NULL, NULL},
-    {"--rl", P4D_READ_NOT_MODELLED, NULL, NULL},
+    {"--rl", P4D_READ_EXTRA(METHOD), NULL, NULL},
     {"--reward_model", P4D_READ_NOT_MODELLED, "on", NULL},
     {NULL, 0, NULL, NULL},
 };
@@ -88,6 +90,15 @@ static const p4d_read_default defaults[] = {
     {0, NULL},
 };
 
+static void finish(p4d_reading *r)
+{
+	const p4d_read_value *method = &r->extra[METHOD];
+
+	p4d_finetune__finish(r);
+	if (p4d_reader__set(method) && !p4d_finetune__preference(r, method->text))
+		p4d_reader__unknown(r, "rl", "rl %.60s is not modelled", method->text);
+}
+
 const p4d_reader p4d_reader__axolotl = {
     .framework = "axolotl",
     .release = "axolotl 0.18",
@@ -97,5 +108,5 @@ const p4d_reader p4d_reader__axolotl = {
     .every_gpu = true,
     .accelerates = true,
     .aliases = p4d_finetune__aliases,
-    .finish = p4d_finetune__finish,
+    .finish = finish,
 };

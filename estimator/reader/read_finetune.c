@@ -442,6 +442,27 @@ void p4d_finetune__reinforcement(p4d_reading *r)
 	    r->reader->framework);
 }
 
+bool p4d_finetune__preference(p4d_reading *r, const char *method)
+{
+	static const struct {
+		const char *method, *workload, *reference;
+	} methods[] = {{"dpo", "preference", "on"},   {"ipo", "preference", "on"},
+		       {"orpo", "preference", "off"}, {"simpo", "preference", "off"},
+		       {"cpo", "preference", "off"},  {"kto", "rl", "on"}};
+
+	for (size_t i = 0; i < sizeof(methods) / sizeof(*methods); i++) {
+		if (strcmp(method, methods[i].method) != 0)
+			continue;
+		p4d_reader__put_default(r, P4D_WORKLOAD, "%s", methods[i].workload);
+		if (!strcmp(methods[i].workload, "rl")) /* nothing generates */
+			p4d_reader__put_default(r, P4D_COLOCATE, "off");
+		if (!p4d_reader__set(&r->value[P4D_REFERENCE]))
+			p4d_reader__put_default(r, P4D_REFERENCE, "%s", methods[i].reference);
+		return true;
+	}
+	return false;
+}
+
 void p4d_finetune__unmodelled(p4d_reading *r)
 {
 	p4d_reader__forget(r, P4D_FRAMEWORK);

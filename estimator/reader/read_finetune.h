@@ -50,6 +50,12 @@ extern const char *const p4d_finetune__strategies[],
 /* Options that follow from one of the extra values. */
 extern const p4d_read_alias p4d_finetune__aliases[];
 
+/*
+ * What learns from preferences, by the name of its method ("dpo", "ipo", "orpo", "simpo", "kto"), behind
+ * p4d_finetune__finish: pairs, with a frozen copy of the model or without; of KTO single sequences, with one.
+ * False: p4d models no method of that name.
+ */
+bool p4d_finetune__preference(p4d_reading *reading, const char *method);
 /* Reinforcement learning, whose models stand beside each other: what was read is no one model's memory. */
 void p4d_finetune__reinforcement(p4d_reading *reading);
 

@@ -6,7 +6,7 @@
 
 #define EXTRA(name) P4D_READ_EXTRA(P4D_FINETUNE_##name)
 
-enum { STAGE = P4D_FINETUNE_OWN };
+enum { STAGE = P4D_FINETUNE_OWN, PREFERENCE_LOSS };
 
 static const char *const methods[] = {"lora", "lora", "full", "full", NULL};
 static const char *const bits[] = {"4", "nf4", "8", "int8", NULL};
@@ -19,6 +19,7 @@ static const p4d_read_argument factory_arguments[] = {
     {"", P4D_READ_FILE, "", p4d_reader__first},
     {"--model_name_or_path", P4D_MODEL, NULL, NULL},
     {"--stage", P4D_READ_EXTRA(STAGE), NULL, NULL},
+    {"--pref_loss", P4D_READ_EXTRA(PREFERENCE_LOSS), NULL, NULL},
     {"--finetuning_type", EXTRA(LORA), NULL, methods},
     {"--lora_rank", EXTRA(RANK), NULL, NULL},
     {"--lora_target", EXTRA(TARGETS), NULL, p4d_reader__list},
@@ -78,14 +79,20 @@ static void finish_factory(p4d_reading *r)
 
 	if (p4d_reader__is(target, "all"))
 		r->extra[P4D_FINETUNE_ALL_LINEAR] = *target;
-	if (p4d_reader__set(stage) && strcmp(stage->text, "sft") != 0 && strcmp(stage->text, "pt") != 0)
-		p4d_reader__unknown(r, "stage", "%.60s is not modelled: other models are held, too",
-				    stage->text);
 	p4d_finetune__finish(r);
 	if (!p4d_reader__set(&r->extra[P4D_FINETUNE_LORA]) && r->named)
 		p4d_reader__put_default(r, P4D_FINETUNE,
 					p4d_reader__set(&r->extra[P4D_FINETUNE_QUANT]) ? "qlora" : "lora");
 	p4d_finetune__adapter(r, "8", "all-linear");
+	/* of its losses two need no frozen copy (finetuning_args.py) */
+	const p4d_read_value *loss = &r->extra[PREFERENCE_LOSS];
+	const bool alone = p4d_reader__is(loss, "orpo") || p4d_reader__is(loss, "simpo");
+	if (!p4d_reader__set(stage) || !strcmp(stage->text, "sft") || !strcmp(stage->text, "pt"))
+		return;
+	if (loss->unknown ||
+	    !p4d_finetune__preference(r, alone && !strcmp(stage->text, "dpo") ? loss->text : stage->text))
+		p4d_reader__unknown(r, "stage", "%.60s is not modelled: other models are held, too",
+				    stage->text);
 }
 
 const p4d_reader p4d_reader__llamafactory = {

@@ -258,6 +258,8 @@ static const p4d_read_argument openrlhf_arguments[] = {
     {"--model.gradient_checkpointing_enable", P4D_RECOMPUTE, "full", checkpointing},
     {"--actor.gradient_checkpointing_enable", P4D_RECOMPUTE, "full", checkpointing},
     {"--lora_rank", P4D_LORA_RANK, NULL, NULL},
+    {"--ref_offload", P4D_REFERENCE, "host", NULL},
+    {"--ref.offload", P4D_REFERENCE, "host", NULL},
     {NULL, 0, NULL, NULL},
 };
 
@@ -304,6 +306,28 @@ const p4d_reader p4d_reader__openrlhf = {
     .defaults = openrlhf_defaults,
     .release = "OpenRLHF 0.8",
     .finish = finish_openrlhf,
+};
+
+/* By DeepSpeed, in a loop of its own: chosen and rejected sequences in one pass (dpo_trainer.py), or KTO's.
+ */
+static void finish_openrlhf_preference(p4d_reading *r)
+{
+	finish_rank(r);
+	p4d_finetune__preference(r, strstr(r->program, "kto") ? "kto" : "dpo");
+}
+
+static const p4d_read_default openrlhf_preference_defaults[] = {
+    {P4D_FRAMEWORK, "deepspeed"}, {P4D_MODEL_CODE, "transformers"}, {P4D_PRECISION, "bf16"},
+    {P4D_ZERO_STAGE, "2"},        {P4D_RECOMPUTE, "none"},          {0, NULL},
+};
+
+const p4d_reader p4d_reader__openrlhf_preference = {
+    .framework = "openrlhf",
+    .programs = {"openrlhf.cli.train_dpo", "openrlhf.cli.train_kto"},
+    .arguments = {openrlhf_arguments},
+    .defaults = openrlhf_preference_defaults,
+    .release = "OpenRLHF 0.8",
+    .finish = finish_openrlhf_preference,
 };
 
 /* Preferences, distillation: two models, and no engine. */
@@ -370,7 +394,12 @@ void p4d_reinforcement__finish(p4d_reading *r, const p4d_reinforcement_defaults 
 	const bool engine = is_on(uses, false);
 
 	if (!generates(r)) {
-		p4d_finetune__reinforcement(r);
+		const p4d_read_value *kind = &r->extra[KIND];
+		const char *method = p4d_reader__set(kind)       ? kind->text
+				     : strstr(r->program, "kto") ? "kto"
+								 : "";
+		if (kind->unknown || !p4d_finetune__preference(r, method))
+			p4d_finetune__reinforcement(r);
 		return;
 	}
 	p4d_reader__put_default(r, P4D_WORKLOAD, "rl");

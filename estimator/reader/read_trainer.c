@@ -69,6 +69,7 @@ static const p4d_read_argument arguments[] = {
     {"--fsdp_config.offload_params", EXTRA(FSDP_OFFLOAD), "on", NULL},
     {"--fsdp_config.fsdp_offload_params", EXTRA(FSDP_OFFLOAD), "on", NULL},
     {"--use_dora", P4D_READ_NOT_MODELLED, "on", NULL},
+    {"--precompute_ref_log_probs", P4D_READ_NOT_MODELLED, "on", NULL},
     {"--parallelism_config.tp_size", P4D_TP, NULL, NULL},
     {NULL, 0, NULL, NULL},
 };
@@ -110,14 +111,12 @@ const p4d_reader p4d_reader__trainer = {
     .finish = finish_trainer,
 };
 
-/* The preference trainers hold a second model, which p4d does not model. */
 static void finish_trl(p4d_reading *r)
 {
-	if (strstr(r->program, "dpo"))
-		p4d_reader__unknown(r, "reference",
-				    "DPO's reference model and its second pass are not modelled");
 	p4d_finetune__finish(r);
 	p4d_finetune__adapter(r, "16", NULL); /* of its ModelConfig */
+	if (strstr(r->program, "dpo"))
+		p4d_finetune__preference(r, "dpo");
 }
 
 const p4d_reader p4d_reader__trl = {

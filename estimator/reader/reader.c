@@ -32,6 +32,7 @@ static const p4d_reader *const readers[] = {
     &p4d_reader__swift_rl,
     &p4d_reader__swift_megatron,
     &p4d_reader__trl_rl,
+    &p4d_reader__openrlhf_preference,
     &p4d_reader__foundry,
     &p4d_reader__open_lm,
     &p4d_reader__picotron,

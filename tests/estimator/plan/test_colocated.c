@@ -119,10 +119,45 @@ static void fixes(void **state)
 	assert_int_equal(learn(FSDP "colocate=off").colocated.generating.engine, 0);
 }
 
+/* Pairs: a pass of twice the sequences, and a copy in the type of the policy; nothing generates. */
+static void pairs(void **state)
+{
+	const p4d_capacity capacity = {.gpu = &h100};
+	const uint64_t share = UINT64_C(7615616512) / 8;
+	trial t = learn("workload=preference micro-batch=1 " FSDP);
+	const trial twice = learn("workload=train micro-batch=2 " FSDP),
+		    zero = learn("workload=preference framework=deepspeed"),
+		    lora = learn("workload=preference finetune=lora " FSDP),
+		    alone = learn("workload=preference reference=off " FSDP),
+		    big = learn("workload=preference micro-batch=16 seq-len=8192 " FSDP);
+	p4d_error err = {.code = P4D_OK};
+	p4d_estimate e;
+
+	(void)state;
+	assert_int_equal(p4d_memory_estimate(&twice.layout, P4D_METHOD_PLAN, &capacity, &e, &err), 0);
+	assert_int_equal(t.layout.micro_batches, 1);
+	assert_true(t.fits && t.colocated.pairs);
+	assert_int_equal(t.colocated.training.actor, e.peak.device_bytes);
+	assert_int_equal(t.colocated.training.reference, share * 4);
+	assert_int_equal(t.colocated.training.sum, e.peak.device_bytes + share * 4);
+	assert_int_equal(t.colocated.generating.sum, 0);
+	assert_int_equal(zero.colocated.training.reference, share * 2);
+	assert_int_equal(lora.colocated.training.reference, 0);
+	assert_int_equal(alone.colocated.training.sum, t.colocated.training.actor);
+	assert_false(big.fits);
+	assert_non_null(strstr(big.err.text, "with 16 pairs"));
+	assert_string_equal(big.err.fix, "--p4d-micro-batch=1");
+	/* what engines have is said */
+	p4d_request_put(&t.request, P4D_CRITIC, 1, P4D_BY_USER);
+	assert_int_equal(p4d_colocated_estimate(&t.request, &t.layout, &h100, &t.colocated, &err), -1);
+	assert_string_equal(err.fix, "leave out --p4d-critic");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(parts_stand_beside_each_other),
+	    cmocka_unit_test(pairs),
 	    cmocka_unit_test(what_is_swapped_is_on_the_host),
 	    cmocka_unit_test(critics_keep_as_much),
 	    cmocka_unit_test(references),
