@@ -6,6 +6,7 @@
 #include <string.h>
 #include <slurm/slurmdb.h>
 
+#include "base/number.h"
 #include "base/text.h"
 #include "slurm_compat.h"
 
@@ -14,6 +15,47 @@ enum { QOSES = 4096 };
 
 /* Slurm's name of the QOS that jobs get where nothing else says which. */
 static const char usual_qos[] = "normal";
+
+/* TRES are numbered; nodes are one of those that all clusters have. */
+enum { TRES_OF_NODES = 4 };
+
+/* Nodes of "1=64,4=2,1001=8"; 0: none. */
+static uint32_t nodes_of(const char *tres)
+{
+	uint64_t id, count;
+
+	for (const char *at = tres; at && *at; at = strchr(at, ',')) {
+		at += *at == ',';
+		at = p4d_number_digits(at, &id);
+		if (!at || *at != '=' || !(at = p4d_number_digits(at + 1, &count)))
+			return 0;
+		if (id == TRES_OF_NODES)
+			return count < UINT32_MAX ? (uint32_t)count : 0;
+	}
+	return 0;
+}
+
+/* Of a job, and of all jobs together. */
+static uint32_t less_of(uint32_t a, uint32_t b)
+{
+	return !a || (b && b < a) ? b : a;
+}
+
+static int add_limits(p4d_associations *all, void *list, p4d_error *err)
+{
+	void *at = list ? slurm_list_iterator_create(list) : NULL;
+	int rc = 0;
+
+	for (const slurmdb_qos_rec_t *qos; !rc && at && (qos = slurm_list_next(at));) {
+		const uint32_t most = less_of(nodes_of(qos->max_tres_pj), nodes_of(qos->grp_tres));
+		if (qos->name && most)
+			rc = p4d_associations_add_qos(all, qos->name, most,
+						      qos->flags & QOS_FLAG_OVER_PART_QOS, err);
+	}
+	if (at)
+		slurm_list_iterator_destroy(at);
+	return rc;
+}
 
 /* Names by number; those of the reply. */
 static void name_qoses(void *list, const char *name[QOSES], bool *usual)
@@ -57,17 +99,18 @@ static int add_associations(p4d_associations *all, const assoc_mgr_info_msg_t *r
 		char *qoses = names_of(from->qos_list, qos);
 		rc = p4d_associations_add(
 		    all,
-		    &(p4d_association){.user = from->user,
-				       .uid = from->uid,
-				       .account = from->acct,
-				       .parent = from->user ? NULL : from->parent_acct,
-				       .partition = from->partition,
-				       .qos = from->def_qos_id && from->def_qos_id < QOSES
-						  ? qos[from->def_qos_id]
-					      : usual ? usual_qos
-						      : NULL,
-				       .qoses = qoses,
-				       .is_default = from->is_def},
+		    &(p4d_association){
+			.user = from->user,
+			.uid = from->uid,
+			.account = from->acct,
+			.parent = from->user ? NULL : from->parent_acct,
+			.partition = from->partition,
+			.qos = from->def_qos_id && from->def_qos_id < QOSES ? qos[from->def_qos_id]
+			       : usual                                      ? usual_qos
+									    : NULL,
+			.qoses = qoses,
+			.is_default = from->is_def,
+			.most_nodes = less_of(nodes_of(from->max_tres_pj), nodes_of(from->grp_tres))},
 		    err);
 		free(qoses);
 	}
@@ -101,7 +144,8 @@ p4d_associations *p4d_accounting_load(p4d_error *err)
 		 slurm_load_partitions(0, &partitions, SHOW_ALL))
 		rc = p4d_fail(err, P4D_E_IO, "cannot get users and accounts from slurmctld: %s",
 			      slurm_strerror(errno));
-	else if (!(rc = add_associations(all, accounting, err)))
+	else if (!(rc = add_associations(all, accounting, err)) &&
+		 !(rc = add_limits(all, accounting->qos_list, err)))
 		rc = add_partitions(all, partitions, err);
 	if (accounting)
 		slurm_free_assoc_mgr_info_msg(accounting);

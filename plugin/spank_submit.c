@@ -115,19 +115,50 @@ static const p4d_cluster *ask_cluster(void *context)
 	return s->cluster.count ? &s->cluster : NULL;
 }
 
+static void load_associations(submission *s)
+{
+	const int hushed = p4d_client_hush();
+
+	s->associations = p4d_accounting_load(NULL);
+	p4d_client_unhush(hushed);
+}
+
+static void name_user(submission *s)
+{
+	const struct passwd *entry = s->user ? NULL : getpwuid(geteuid());
+
+	if (entry)
+		s->user = strdup(entry->pw_name);
+}
+
+/* slurmctld enforces nodes at most of associations and QOSes where AccountingStorageEnforce has limits. */
+static const p4d_associations *limits(void *context, const char **user)
+{
+	enum { ENFORCES_LIMITS = 2 };
+	submission *s = context;
+	const slurm_conf_t *conf = p4d_client_slurm_conf();
+
+	if (!conf || !(conf->accounting_storage_enforce & ENFORCES_LIMITS))
+		return NULL;
+	name_user(s);
+	if (!s->associations)
+		load_associations(s);
+	*user = s->user;
+	return s->associations;
+}
+
 /* Who submits, and what that means for accounts and QOSes, if the site's policy depends on it. */
 static void identify(submission *s)
 {
+	s->job.limits = limits;
+	s->job.limits_context = s;
 	if (!p4d_site_policy_depends_on_accounts(s->site))
 		return;
 	const slurm_conf_t *conf = p4d_client_slurm_conf();
 	s->accounts_are_private =
 	    conf && conf->private_data & (PRIVATE_DATA_ACCOUNTS | PRIVATE_DATA_USERS) && geteuid();
-	const struct passwd *entry = getpwuid(geteuid());
-	s->user = entry ? strdup(entry->pw_name) : NULL;
-	const int hushed = p4d_client_hush();
-	s->associations = p4d_accounting_load(NULL);
-	p4d_client_unhush(hushed);
+	name_user(s);
+	load_associations(s);
 	s->job.user = s->user;
 	s->job.associations = s->associations;
 }

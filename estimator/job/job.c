@@ -247,6 +247,8 @@ uint32_t p4d_job_most_nodes(const p4d_site *site, const p4d_job *job, p4d_cluste
 			    void *context)
 {
 	p4d_job_placement p = {.site = site, .job = job, .lazy = {.source = source, .context = context}};
+	const char *user = NULL;
+	const p4d_associations *limits = job->limits ? job->limits(job->limits_context, &user) : NULL;
 	const p4d_partition_facts *row[P4D_JOB_CANDIDATES];
 	uint32_t most = 0;
 
@@ -266,8 +268,12 @@ uint32_t p4d_job_most_nodes(const p4d_site *site, const p4d_job *job, p4d_cluste
 				counted = row[k] == row[j];
 			nodes += counted ? 0 : p4d_hostlist__count(row[j]->nodes);
 		}
+		const uint32_t limit =
+		    p4d_associations_most_nodes(limits, user, job->account, row[i]->partition, job->qos);
 		if (row[i]->max_nodes && nodes > row[i]->max_nodes)
 			nodes = row[i]->max_nodes;
+		if (limit && nodes > limit)
+			nodes = limit;
 		most = nodes > most ? nodes : most;
 	}
 	return most;

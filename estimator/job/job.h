@@ -26,7 +26,11 @@ typedef struct p4d_job {
 	const char *clusters;           /* -M: others than this one, of which nothing is known here */
 	/* before this, and nowhere else but for the script, its texts: slurmctld's plugin compares them */
 	const p4d_associations *associations; /* NULL: unknown */
-	uint32_t min_nodes, max_nodes;        /* -N2: both; the first alone is a lower bound */
+	/* what Slurm enforces of limits, and whose job it is, asked for only where a fix takes more nodes;
+	 * NULL: nothing */
+	const p4d_associations *(*limits)(void *context, const char **user);
+	void *limits_context;
+	uint32_t min_nodes, max_nodes; /* -N2: both; the first alone is a lower bound */
 	uint32_t tasks, tasks_per_node, tasks_per_gpu;
 	uint32_t cpus_per_task, cpus_per_gpu;
 	uint32_t sockets_per_node;

@@ -12,8 +12,8 @@
 /* Texts are offsets into one block, 0 is "". */
 typedef struct association_row {
 	uint32_t user, account, partition; /* the key */
-	uint32_t parent, qos, qoses, uid;
-	bool is_default;
+	uint32_t parent, qos, qoses, uid, most_nodes;
+	bool is_default; /* of a QOS: it comes before the partition's */
 } association_row;
 
 typedef struct association_table {
@@ -27,6 +27,7 @@ struct p4d_associations {
 	    associations;             /* by user, account and partition; accounts are users without a name */
 	association_table users;      /* by uid */
 	association_table partitions; /* by name; only those with a QOS */
+	association_table qoses;      /* by name; only those with a limit */
 };
 
 p4d_associations *p4d_associations_new(void)
@@ -51,6 +52,7 @@ void p4d_associations_free(p4d_associations *all)
 	free(all->associations.at);
 	free(all->users.at);
 	free(all->partitions.at);
+	free(all->qoses.at);
 	free(all);
 }
 
@@ -102,7 +104,8 @@ int p4d_associations_add(p4d_associations *all, const p4d_association *one, p4d_
 				       .qos = keep(all, one->qos),
 				       .qoses = keep(all, one->qoses),
 				       .uid = one->uid,
-				       .is_default = one->is_default};
+				       .is_default = one->is_default,
+				       .most_nodes = one->most_nodes};
 
 	if (add(all, &all->associations, added, err) < 0)
 		return -1;
@@ -114,6 +117,15 @@ int p4d_associations_add_partition(p4d_associations *all, const char *partition,
 {
 	return add(all, &all->partitions,
 		   (association_row){.partition = keep(all, partition), .qos = keep(all, qos)}, err);
+}
+
+int p4d_associations_add_qos(p4d_associations *all, const char *qos, uint32_t most_nodes, bool first,
+			     p4d_error *err)
+{
+	return add(
+	    all, &all->qoses,
+	    (association_row){.partition = keep(all, qos), .most_nodes = most_nodes, .is_default = first},
+	    err);
 }
 
 /* Slurm's own rules: the case of account names is ignored. */
@@ -154,6 +166,7 @@ void p4d_associations_ready(p4d_associations *all)
 	sort(all, &all->associations, compare_associations);
 	sort(all, &all->users, compare_users);
 	sort(all, &all->partitions, compare_partitions);
+	sort(all, &all->qoses, compare_partitions);
 }
 
 static const char *or_null(const p4d_associations *all, uint32_t offset)
@@ -298,4 +311,64 @@ const char *p4d_associations_partition_qos(const p4d_associations *all, const ch
 	const wanted what = {.all = all, .partition = partition, .length = length};
 	const association_row *one = lower_bound(&all->partitions, &what, to_partition);
 	return one < end_of(&all->partitions) && !to_partition(one, &what) ? or_null(all, one->qos) : NULL;
+}
+
+/* The limit of a QOS; NULL: it has none. */
+static const association_row *limit_of(const p4d_associations *all, const char *qos)
+{
+	if (!qos)
+		return NULL;
+	const wanted what = {.all = all, .partition = qos, .length = strlen(qos)};
+	const association_row *one = lower_bound(&all->qoses, &what, to_partition);
+	return one < end_of(&all->qoses) && !to_partition(one, &what) ? one : NULL;
+}
+
+static uint32_t less_of(uint32_t a, uint32_t b)
+{
+	return !a || (b && b < a) ? b : a;
+}
+
+/* Of the association in a partition, and of the accounts above it. */
+static uint32_t most_of_accounts(const p4d_associations *all, const wanted *what)
+{
+	enum { DEPTH = 64 };
+	const association_row *first = find(all, what);
+	const char *account = what->account;
+	uint32_t most = 0;
+
+	for (const association_row *one = first;
+	     one && one < end_of(&all->associations) && !to_account(one, what); one++)
+		if (!one->partition || !to_partition(one, what))
+			most = one->partition || !most ? less_of(one->most_nodes, most) : most;
+	for (int i = 0; account && i < DEPTH; i++) {
+		const association_row *above =
+		    find(all, &(wanted){.all = all, .user = "", .account = account});
+		most = above ? less_of(most, above->most_nodes) : most;
+		account = above ? or_null(all, above->parent) : NULL;
+	}
+	return most;
+}
+
+uint32_t p4d_associations_most_nodes(const p4d_associations *all, const char *user, const char *account,
+				     const char *partition, const char *qos)
+{
+	const char *name = partition ? partition : "";
+	const size_t length = strlen(name);
+
+	if (!all)
+		return 0;
+	if (user && (!account || !p4d_associations_has(all, user, account)))
+		account = p4d_associations_default_account(all, user);
+	if (!qos)
+		qos = p4d_associations_default_qos(all, user, account, name, length);
+	const association_row *of_job = limit_of(all, qos),
+			      *of_partition =
+				  limit_of(all, p4d_associations_partition_qos(all, name, length));
+	if (of_job && (of_job->is_default || !of_partition))
+		return of_job->most_nodes;
+	if (of_partition)
+		return of_partition->most_nodes;
+	return most_of_accounts(
+	    all,
+	    &(wanted){.all = all, .user = user, .account = account, .partition = name, .length = length});
 }

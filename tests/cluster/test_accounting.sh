@@ -133,6 +133,38 @@ site 'exempt_qos = { free, unused }'
 run sbatch -H --qos=free $node $toobig job.sh
 accepted
 
+# limits of nodes, once Slurm enforces them: a fix takes no more than a job gets
+site ''
+run sbatch -H $node $toobig job.sh
+refused P4D013
+says 'fix: --nodes='
+sed -i 's/^AccountingStoragePort=.*/&\nAccountingStorageEnforce=limits/' "$SLURM_CONF"
+scontrol reconfigure
+enforces() { scontrol show config | grep -qi '^AccountingStorageEnforce.*limits'; }
+wait_until enforces
+sacctmgr -i modify qos large set maxtresperjob=node=1 >/dev/null
+limited() { scontrol show assoc_mgr flags=qos | grep -q 'MaxTRESPJ=.*node=1'; }
+wait_until limited
+run sbatch -H --qos=large $node $toobig job.sh
+refused P4D013
+says 'and a job there gets at most 1'
+lacks "$err" '--nodes='
+run sbatch -H -p qos --qos=normal $node $toobig job.sh
+says 'and a job there gets at most 1'
+run sbatch -H --qos=normal $node $toobig job.sh
+says 'fix: --nodes='
+sacctmgr -i modify user "$user" set maxtresperjob=node=1 >/dev/null
+limited() { scontrol show assoc_mgr flags=assoc | grep -q 'MaxTRESPJ=.*node=1'; }
+wait_until limited
+run sbatch -H --qos=normal $node $toobig job.sh
+says 'and a job there gets at most 1'
+sacctmgr -i modify user "$user" set maxtresperjob=node=-1 >/dev/null
+sacctmgr -i modify qos large set maxtresperjob=node=-1 >/dev/null
+sed -i '/^AccountingStorageEnforce=limits/d' "$SLURM_CONF"
+scontrol reconfigure
+lifted() { ! enforces; }
+wait_until lifted
+
 # a user who may not see the accounts above his own is not refused for what slurmctld knows
 [ "$(id -u)" = 0 ] || exit 0
 sacctmgr -i add user daemon account=physics defaultaccount=physics >/dev/null
