@@ -110,6 +110,22 @@ static void add_unscaled(p4d_rows *rows, uint64_t elements, uint64_t group)
 }
 
 /*
+ * After the update a rank casts its shard of the weights in FP8 to 16 bits, all of it, before they are
+ * quantized (tensor/utils.py, cast_master_weights_to_fp8); copies of moments are gone by then. Of MXFP8 it
+ * gathers 16 bits instead.
+ */
+static void add_cast(p4d_rows *rows, uint64_t group)
+{
+	const p4d_layout *l = rows->layout;
+	const unsigned copies = l->half_moments && l->adam_copies ? 2 : 0;
+	const p4d_wide cast = p4d_div_up(p4d_megatron__fp8_weights(rows), p4d_optimizer_shards(l));
+
+	if (l->fp8_params && l->fp8_recipe != P4D_FP8_MXFP8 && cast > 2 * copies * (p4d_wide)group)
+		p4d_megatron_held(rows, P4D_AT_OPTIMIZER, "optimizer.cast_weights", "tp pp dp cp",
+				  P4D_PART_OPTIMIZER, cast - 2 * copies * (p4d_wide)group);
+}
+
+/*
  * Types of the states: params and grads are held by every rank, the rest is sharded by the distributed
  * optimizer.
  */
@@ -134,6 +150,7 @@ static void add_states(p4d_rows *rows)
 	p4d_rows_of_states(rows, P4D_STATE_MASTER, P4D_STATE_MASTER + 1, master_type(l), shard);
 	const p4d_wide group = share - experts_share > experts_share ? share - experts_share : experts_share;
 	add_unscaled(rows, N, rows->overflow ? 0 : (uint64_t)group);
+	add_cast(rows, rows->overflow ? 0 : (uint64_t)group);
 	/* the update reads fp32 gradients, which it copies; but for the precision-aware optimizer */
 	if (half_grads && !reads_as_they_are(l))
 		p4d_row_at(rows, 1u << P4D_AT_OPTIMIZER, "optimizer.gradients", "tp pp dp cp",
