@@ -19,19 +19,13 @@ enum {
 
 /* Params, gradients and optimizer share a hue: they are constant. */
 static const p4d_svg_key classes[P4D_PART_COUNT] = {
-    [P4D_PART_PARAMS] = {"p0", "parameters"},
-    [P4D_PART_GRADS] = {"p1", "gradients"},
-    [P4D_PART_OPTIMIZER] = {"p2", "optimizer"},
-    [P4D_PART_ACTIVATIONS] = {"p3", "activations"},
-    [P4D_PART_LOGITS] = {"p4", "logits"},
-    [P4D_PART_WORKING_SET] = {"p5", "working set"},
-    [P4D_PART_WEIGHT_GRAD] = {"p6", "weight-gradient buffers"},
-    [P4D_PART_ATTENTION] = {"p7", "attention"},
-    [P4D_PART_STAGING] = {"p8", "staging"},
-    [P4D_PART_LIBRARIES] = {"p9", "libraries"},
-    [P4D_PART_FRAGMENTATION] = {"pa", "fragmentation"},
-    [P4D_PART_CONTEXT] = {"pb", "context"},
-    [P4D_PART_COMM] = {"pc", "communicators"},
+    [P4D_PART_PARAMS] = {"p0", "parameters"},   [P4D_PART_GRADS] = {"p1", "gradients"},
+    [P4D_PART_OPTIMIZER] = {"p2", "optimizer"}, [P4D_PART_ACTIVATIONS] = {"p3", "activations"},
+    [P4D_PART_LOGITS] = {"p4", "logits"},       [P4D_PART_WORKING_SET] = {"p5", "working set"},
+    [P4D_PART_GRAPHS] = {"pd", "CUDA graphs"},  [P4D_PART_WEIGHT_GRAD] = {"p6", "weight-gradient buffers"},
+    [P4D_PART_ATTENTION] = {"p7", "attention"}, [P4D_PART_STAGING] = {"p8", "staging"},
+    [P4D_PART_LIBRARIES] = {"p9", "libraries"}, [P4D_PART_FRAGMENTATION] = {"pa", "fragmentation"},
+    [P4D_PART_CONTEXT] = {"pb", "context"},     [P4D_PART_COMM] = {"pc", "communicators"},
 };
 
 static const p4d_svg_style styles[] = {
@@ -49,6 +43,7 @@ static const p4d_svg_style styles[] = {
     {".pa", "fill:#b3bac1", "fill:#747d87"},
     {".pb", "fill:#6a737d", "fill:#59636e"},
     {".pc", "fill:#4a525a", "fill:#86919c"},
+    {".pd", "fill:#b08968", "fill:#c29a77"},
     {".in", "fill:#ffffff;font-size:11px;text-anchor:middle", NULL},
     {".id", "fill:#1f2328;font-size:11px;text-anchor:middle", "fill:#1f2328"},
     {".over", "fill:#cf222e;fill-opacity:.08", "fill:#ff7b72;fill-opacity:.1"},

@@ -152,19 +152,13 @@ static bool same_row(const stage_row *a, const stage_row *b)
 }
 
 static const char *const part_headers[P4D_PART_COUNT] = {
-    [P4D_PART_PARAMS] = "params",
-    [P4D_PART_GRADS] = "grads",
-    [P4D_PART_OPTIMIZER] = "optimizer",
-    [P4D_PART_ACTIVATIONS] = "activations",
-    [P4D_PART_LOGITS] = "logits",
-    [P4D_PART_WORKING_SET] = "working set",
-    [P4D_PART_WEIGHT_GRAD] = "wgrad buf",
-    [P4D_PART_ATTENTION] = "attention",
-    [P4D_PART_STAGING] = "staging",
-    [P4D_PART_LIBRARIES] = "libraries",
-    [P4D_PART_FRAGMENTATION] = "fragment",
-    [P4D_PART_CONTEXT] = "context",
-    [P4D_PART_COMM] = "comm",
+    [P4D_PART_PARAMS] = "params",       [P4D_PART_GRADS] = "grads",
+    [P4D_PART_OPTIMIZER] = "optimizer", [P4D_PART_ACTIVATIONS] = "activations",
+    [P4D_PART_LOGITS] = "logits",       [P4D_PART_WORKING_SET] = "working set",
+    [P4D_PART_GRAPHS] = "graphs",       [P4D_PART_WEIGHT_GRAD] = "wgrad buf",
+    [P4D_PART_ATTENTION] = "attention", [P4D_PART_STAGING] = "staging",
+    [P4D_PART_LIBRARIES] = "libraries", [P4D_PART_FRAGMENTATION] = "fragment",
+    [P4D_PART_CONTEXT] = "context",     [P4D_PART_COMM] = "comm",
 };
 
 static void add_row(p4d_table *table, const stage_row *row, uint32_t first, uint32_t last, const bool *shown,

@@ -58,7 +58,9 @@ static int add_row(memory_validation *v, const p4d_measured *row, p4d_error *err
 	if (estimate(v, row, P4D_METHOD_PLAN, &closed, err) < 0 ||
 	    estimate(v, row, P4D_METHOD_PAPER, &paper, err) < 0)
 		return -1;
-	double a = p4d_to_gib(closed.peak.allocated_bytes), b = p4d_to_gib(paper.peak.allocated_bytes);
+	/* what is in graphs PyTorch does not call allocated */
+	double a = p4d_to_gib(closed.peak.allocated_bytes - closed.peak.part[P4D_PART_GRAPHS]),
+	       b = p4d_to_gib(paper.peak.allocated_bytes);
 	if (!row->partly_given)
 		p4d_validate__collect(&v->given, a, row->allocated_gib);
 	double held = p4d_to_gib(closed.peak.allocated_bytes + closed.peak.part[P4D_PART_FRAGMENTATION]);

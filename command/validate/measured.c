@@ -250,7 +250,7 @@ static int set_options(const fields *f, p4d_request *request)
 					     P4D_KV_LORA_RANK,     P4D_Q_LORA_RANK,
 					     P4D_ROPE_HEAD_DIM,    P4D_V_HEAD_DIM,
 					     P4D_FP8_RECIPE,       P4D_FP8_PARAM_GATHER,
-					     P4D_ADAM_COPIES},
+					     P4D_ADAM_COPIES,      P4D_CUDA_GRAPHS},
 				of_experts[] = {P4D_EXPERTS_PER_TOKEN,
 						P4D_EXPERT_FFN,
 						P4D_SHARED_FFN,

@@ -19,7 +19,7 @@ static const struct {
     {P4D_POSITIONS, P4D_ROPE}, {P4D_ATTENTION, 1},
     {P4D_SWIGLU, 1},           {P4D_DROPOUT, 0},
     {P4D_TE_WGRAD, 1},         {P4D_RECOMPUTE_METHOD, P4D_RECOMPUTE_UNIFORM},
-    {P4D_CP_COMM, P4D_CP_P2P},
+    {P4D_CP_COMM, P4D_CP_P2P}, {P4D_CUDA_GRAPHS, P4D_GRAPHS_NONE},
 };
 
 static int check_experts(const p4d_request *r, p4d_error *err)
@@ -68,7 +68,8 @@ static int check_states(const p4d_request *r, p4d_error *err)
 			   {P4D_ATTENTION, 1},
 			   {P4D_DROPOUT, 0},
 			   {P4D_RECOMPUTE_METHOD, P4D_RECOMPUTE_UNIFORM},
-			   {P4D_RECOMPUTE_LAYERS, 1}};
+			   {P4D_RECOMPUTE_LAYERS, 1},
+			   {P4D_CUDA_GRAPHS, P4D_GRAPHS_NONE}};
 	char value[32];
 
 	const p4d_architecture *arch = p4d_architecture_of(r);
@@ -128,6 +129,16 @@ static int check_fp8(const p4d_request *r, p4d_error *err)
 	return 0;
 }
 
+/* transformer_config.py: layers that are recomputed are in no graph. */
+static int check_graphs(const p4d_request *r, p4d_error *err)
+{
+	if (!p4d_is_set(r, P4D_CUDA_GRAPHS) || !r->value[P4D_CUDA_GRAPHS] ||
+	    r->value[P4D_RECOMPUTE] != P4D_RECOMPUTE_FULL)
+		return 0;
+	p4d_fail(err, P4D_E_VALUE, "Megatron-LM recomputes no whole layers that are captured in CUDA graphs");
+	return p4d_fix(err, "--p4d-cuda-graphs=none");
+}
+
 static int check_model(const p4d_request *r, p4d_error *err)
 {
 	const char *difference = p4d_architecture_block_difference(r);
@@ -138,7 +149,7 @@ static int check_model(const p4d_request *r, p4d_error *err)
 		return p4d_fail(err, P4D_E_UNMODELLED,
 				"%.80s has %s, which p4d does not model in Megatron-LM", r->model,
 				difference);
-	if (check_fp8(r, err) < 0)
+	if (check_fp8(r, err) < 0 || check_graphs(r, err) < 0)
 		return -1;
 	if (p4d_is_set(r, P4D_EXPERTS) || p4d_is_set(r, P4D_KV_LORA_RANK))
 		return check_experts(r, err);
@@ -150,7 +161,9 @@ static const char *unvalidated(const p4d_layout *l)
 {
 	const bool fp8 = l->precision == P4D_FP8;
 
-	return fp8 && l->fp8_recipe == P4D_FP8_NVFP4                       ? "NVFP4"
+	return l->graphs == P4D_GRAPHS_ATTENTION || l->graphs == P4D_GRAPHS_LAYERS
+		   ? "attention in CUDA graphs"
+	       : fp8 && l->fp8_recipe == P4D_FP8_NVFP4                     ? "NVFP4"
 	       : fp8 && l->fp8_recipe == P4D_FP8_DELAYED && !l->fp8_params ? "FP8 with delayed scales"
 	       : l->cp_heads > 1                           ? "hierarchical context parallelism"
 	       : l->experts && l->dispatcher == P4D_DEEPEP ? "DeepEP"

@@ -278,6 +278,16 @@ static void add_modules(p4d_text *a, const char *list)
 	add(a, "--recompute-granularity selective --recompute-modules %s", words);
 }
 
+static void add_graphs(p4d_text *a, const p4d_layout *l)
+{
+	static const char *const scope[] = {[P4D_GRAPHS_ATTENTION] = " --cuda-graph-scope attn",
+					    [P4D_GRAPHS_MLP] = " --cuda-graph-scope mlp",
+					    [P4D_GRAPHS_LAYERS] = ""};
+
+	if (l->graphs != P4D_GRAPHS_NONE)
+		add(a, "--cuda-graph-impl transformer_engine%s --te-rng-tracker", scope[l->graphs]);
+}
+
 static void add_memory(p4d_text *a, const p4d_request *r, const p4d_layout *l)
 {
 	switch (l->recompute) {
@@ -309,6 +319,7 @@ static void add_memory(p4d_text *a, const p4d_request *r, const p4d_layout *l)
 	if (l->precision == P4D_FP8)
 		add_fp8(a, l);
 	add_optimizer(a, l);
+	add_graphs(a, l);
 }
 
 static void write_arguments(const p4d_request *request, const p4d_layout *layout, char *buf, size_t size)

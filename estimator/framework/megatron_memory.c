@@ -236,9 +236,7 @@ static void add_persistent(p4d_rows *rows, const p4d_megatron_sizes *z)
 /* ---- what layers save ---- */
 
 /* What recomputation drops from a layer's saved tensors. */
-typedef enum group { INPUT, NORM, HEADS, STATISTICS, MIDDLE, FFN } group;
-
-static bool dropped(int recompute, group g)
+static bool dropped(int recompute, p4d_megatron_group g)
 {
 	switch (recompute) {
 	case P4D_RECOMPUTE_SELECTIVE:
@@ -266,13 +264,16 @@ static p4d_megatron_again recomputed(const p4d_rows *rows)
 }
 
 /* One of a layer's tensors, or what of it is recomputed for the backward pass of its group. */
-static void saved(p4d_rows *rows, const p4d_megatron_again *r, group g, const char *name, const char *shard,
-		  p4d_dtype dtype, uint64_t x, uint64_t y, uint64_t z)
+static void saved(p4d_rows *rows, const p4d_megatron_again *r, p4d_megatron_group g, const char *name,
+		  const char *shard, p4d_dtype dtype, uint64_t x, uint64_t y, uint64_t z)
 {
 	const int recompute = rows->layout->recompute;
 
-	if (r->whole && (recompute == P4D_RECOMPUTE_FULL || !dropped(recompute, g)))
-		p4d_row_in_slot(rows, name, shard, dtype, x, y, z)->layers = (uint32_t)r->whole;
+	if (r->whole && (recompute == P4D_RECOMPUTE_FULL || !dropped(recompute, g))) {
+		p4d_tensor *row = p4d_row_in_slot(rows, name, shard, dtype, x, y, z);
+		row->layers = (uint32_t)r->whole;
+		p4d_megatron__captured(rows, g, row);
+	}
 	if (r->layers && dropped(recompute, g))
 		p4d_row_at(rows, 1u << P4D_AT_BACKWARD_FFN, name, shard, P4D_PART_ACTIVATIONS, dtype,
 			   p4d_times(rows, r->layers, x), y, z);
@@ -323,8 +324,7 @@ static void add_layer(p4d_rows *rows, const p4d_megatron_again *r, const p4d_meg
 				  (p4d_wide)r->layers * z->own * z->h);
 	}
 	if (r->whole)
-		p4d_row_in_slot(rows, "layer.input", ALONG, dtype, z->own, z->h, 0)->layers =
-		    (uint32_t)r->whole;
+		saved(rows, r, INPUT, "layer.input", ALONG, dtype, z->own, z->h, 0);
 	if (l->recompute == P4D_RECOMPUTE_MLP)
 		p4d_megatron_held(rows, P4D_AT_BACKWARD_FFN, "again.output", ALONG, P4D_PART_ACTIVATIONS,
 				  (p4d_wide)z->own * z->h);
@@ -354,5 +354,6 @@ void p4d_framework__megatron_rows(p4d_rows *rows)
 		p4d_megatron__expert_layers(rows, &r, &z);
 	else
 		add_layer(rows, &r, &z);
+	p4d_megatron__graphs(rows, &z);
 	p4d_framework__megatron_passes(rows, &r, &z);
 }

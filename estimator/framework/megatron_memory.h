@@ -80,6 +80,16 @@ void p4d_megatron__size_states(const p4d_rows *rows, p4d_megatron_sizes *sizes);
 void p4d_megatron__state_layers(p4d_rows *rows, const p4d_megatron_sizes *sizes);
 void p4d_megatron__state_libraries(p4d_rows *rows);
 
+/*
+ * CUDA graphs of Transformer Engine (megatron_graphs.c): a row of what layers save, in slots, stays where it
+ * is if its group is captured. And what graphs hold beside that.
+ */
+typedef enum p4d_megatron_group { INPUT, NORM, HEADS, STATISTICS, MIDDLE, FFN } p4d_megatron_group;
+void p4d_megatron__captured(p4d_rows *rows, p4d_megatron_group group, p4d_tensor *row);
+void p4d_megatron__graphs(p4d_rows *rows, const p4d_megatron_sizes *sizes);
+/* Of tensors, the widest moment of the feed-forward part's backward pass (megatron_passes.c). */
+p4d_wide p4d_megatron__widest_ffn(const p4d_rows *rows, const p4d_megatron_sizes *sizes);
+
 /* A row of so many elements at one live point; none of 0. */
 static inline void p4d_megatron_held(p4d_rows *rows, p4d_live_point point, const char *name,
 				     const char *shard, p4d_memory_class part, p4d_wide elements)

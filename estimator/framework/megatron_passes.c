@@ -51,7 +51,7 @@ static p4d_wide beyond(p4d_wide more, p4d_wide less)
  * Up: the gathered norm and its gradient, where all that the feed-forward part saved of these widths is free.
  * Gradients of weights are tensors of their own where products do not add to the main gradients.
  */
-static p4d_wide widest_ffn(const p4d_rows *rows, const p4d_megatron_sizes *z)
+p4d_wide p4d_megatron__widest_ffn(const p4d_rows *rows, const p4d_megatron_sizes *z)
 {
 	const p4d_layout *l = rows->layout;
 	const p4d_wide t = z->tokens, wide = t * z->h, weights = l->te_wgrad ? 0 : z->h;
@@ -93,8 +93,9 @@ static p4d_wide widest_of_layer(const p4d_rows *rows, const p4d_megatron_sizes *
 	const bool again = l->recompute == P4D_RECOMPUTE_FULL || l->recompute_modules & P4D_MODULE_MOE;
 
 	if (!z->backward)
-		return l->recompute >= P4D_RECOMPUTE_MLP ? most(last_product(rows, z), widest_ffn(rows, z))
-							 : widest_ffn(rows, z);
+		return l->recompute >= P4D_RECOMPUTE_MLP
+			   ? most(last_product(rows, z), p4d_megatron__widest_ffn(rows, z))
+			   : p4d_megatron__widest_ffn(rows, z);
 	return again ? most(z->forward, z->backward) : z->backward;
 }
 

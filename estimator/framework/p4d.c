@@ -396,6 +396,7 @@ static const p4d_framework_fixed fixed[] = {
     {P4D_MASTER_DTYPE, P4D_STATE_FP32, "p4d-train keeps master weights in fp32"},
     {P4D_CP_HEADS, P4D_NO_MEANING, "p4d-train exchanges keys and values"},
     {P4D_ADAM_COPIES, P4D_NO_MEANING, "p4d-train keeps moments in fp32"},
+    {P4D_CUDA_GRAPHS, P4D_GRAPHS_NONE, "p4d-train captures no graphs"},
     {P4D_RECOMPUTE_METHOD, P4D_RECOMPUTE_UNIFORM, "p4d-train recomputes all layers"},
     {P4D_RECOMPUTE_LAYERS, 1, "p4d-train recomputes one layer at a time"},
     {P4D_ALLOCATOR, P4D_ALLOCATOR_DEFAULT, "p4d-train does not use PyTorch's allocator"},

@@ -16,6 +16,7 @@
 	PART(ACTIVATIONS, activations) \
 	PART(LOGITS, logits) \
 	PART(WORKING_SET, working_set) \
+	PART(GRAPHS, graphs) \
 	PART(WEIGHT_GRAD, weight_grad_buffers) \
 	PART(ATTENTION, attention) \
 	PART(STAGING, staging) \

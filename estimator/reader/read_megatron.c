@@ -29,11 +29,12 @@ enum {
 	FLEX_BACKEND = P4D_READ_EXTRA(23),
 	FP4_FORMAT = P4D_READ_EXTRA(24),
 	FP4_RECIPE = P4D_READ_EXTRA(25),
-	GRAPHS = P4D_READ_EXTRA(26), /* their pools are not modelled */
+	GRAPHS = P4D_READ_EXTRA(26), /* of CUDA: whose */
 	FIRST_STAGE = P4D_READ_EXTRA(27),
 	LAST_STAGE = P4D_READ_EXTRA(28),
 	IMPLEMENTATION = P4D_READ_EXTRA(29),
 	HIERARCHY = P4D_READ_EXTRA(30), /* sizes of a2a and p2p */
+	GRAPH_SCOPE = P4D_READ_EXTRA(31),
 };
 
 static const char *const norms[] = {"RMSNorm", "rmsnorm",   "LayerNorm", "layernorm", "rmsnorm",
@@ -45,7 +46,6 @@ static const char *const cp_comm[] = {"p2p", "p2p",     "all_gather", "all-gathe
 				      "a2a", "a2a+p2p", "p2p",        NULL};
 static const char *const fp8_recipes[] = {"delayed",   "delayed", "tensorwise", "current", "blockwise",
 					  "blockwise", "mxfp8",   "mxfp8",      NULL};
-static const char *const graphs[] = {"none", "none", NULL};
 static const char *const fp4_formats[] = {"e2m1", "e2m1", NULL};
 static const char *const fp4_recipes[] = {"nvfp4", "nvfp4", NULL}; /* its default, too */
 static const char *const optimizers[] = {"adam", "adamw", NULL};
@@ -181,9 +181,10 @@ static const p4d_read_argument arguments[] = {
     {"--fp4-recipe", FP4_RECIPE, NULL, fp4_recipes},
     {"--fp4-param-gather", P4D_READ_NOT_MODELLED, "on", NULL},
     {"--fp4-param", P4D_READ_NOT_MODELLED, "on", NULL},
-    {"--cuda-graph-impl", GRAPHS, NULL, graphs},
-    {"--external-cuda-graph", P4D_READ_NOT_MODELLED, "on", NULL},
-    {"--enable-cuda-graph", P4D_READ_NOT_MODELLED, "on", NULL},
+    {"--cuda-graph-impl", GRAPHS, NULL, NULL},
+    {"--external-cuda-graph", GRAPHS, "transformer_engine", NULL},
+    {"--enable-cuda-graph", GRAPHS, "local", NULL},
+    {"--cuda-graph-scope", GRAPH_SCOPE, NULL, p4d_reader__list},
     {"--cpu-offloading", P4D_READ_NOT_MODELLED, "on", NULL},
     {"--optimizer-cpu-offload", P4D_READ_NOT_MODELLED, "on", NULL},
     {"--use-torch-fsdp2", P4D_READ_NOT_MODELLED, "on", NULL},
@@ -501,6 +502,7 @@ static void finish(p4d_reading *r)
 	finish_experts(r);
 	finish_fp8(r);
 	finish_hierarchy(r);
+	p4d_reader__graphs(r, extra(r, GRAPHS), extra(r, GRAPH_SCOPE));
 }
 
 const p4d_reader p4d_reader__megatron = {

@@ -9,7 +9,7 @@ static const char *const precisions[] = {"bf16", "bf16", "bf16-mixed", "bf16", "
 					 "fp16", "fp16", "bfloat16",   "bf16", NULL};
 static const char *const recomputations[] = {"full", "full", "selective", "selective", NULL};
 
-enum { CONFIG_NAME };
+enum { CONFIG_NAME, GRAPHS, GRAPH_SCOPE };
 
 /* NeMo 1 and 2, and Megatron-Bridge: overrides in hydra's manner. */
 static const p4d_read_argument nemo_arguments[] = {
@@ -41,6 +41,8 @@ static const p4d_read_argument nemo_arguments[] = {
     {"--model.recompute_method", P4D_RECOMPUTE_METHOD, NULL, NULL},
     {"--model.activations_checkpoint_num_layers", P4D_RECOMPUTE_LAYERS, NULL, NULL},
     {"--model.recompute_num_layers", P4D_RECOMPUTE_LAYERS, NULL, NULL},
+    {"--model.cuda_graph_impl", P4D_READ_EXTRA(GRAPHS), NULL, NULL},
+    {"--model.cuda_graph_scope", P4D_READ_EXTRA(GRAPH_SCOPE), NULL, p4d_reader__list},
     {"--config-name", P4D_READ_EXTRA(CONFIG_NAME), NULL, NULL},
     {"--trainer.devices", P4D_GPUS_PER_NODE, NULL, NULL},
     {"--trainer.num_nodes", P4D_NODES, NULL, NULL},
@@ -57,6 +59,7 @@ static void finish_nemo(p4d_reading *r)
 		p4d_reader__put_default(r, P4D_FRAMEWORK, "megatron");
 	if (p4d_reader__set(&r->value[P4D_LAYERS]) && p4d_reader__set(&r->value[P4D_HIDDEN]))
 		p4d_reader__put_default(r, P4D_MODEL, "custom");
+	p4d_reader__graphs(r, &r->extra[GRAPHS], &r->extra[GRAPH_SCOPE]);
 	if (p4d_reader__set(&r->extra[CONFIG_NAME])) {
 		p4d_reader__unknown(r, "file", "what the configuration %.60s sets is not read",
 				    r->extra[CONFIG_NAME].text);

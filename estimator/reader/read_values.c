@@ -266,3 +266,27 @@ void p4d_reader__take(p4d_reading *r, const p4d_read_argument *a, const p4d_read
 	if (a->what < (int)P4D_OPTIONS)
 		r->by_default[a->what] = false;
 }
+
+/* Without a scope all of a layer is captured (transformer_config.py). */
+void p4d_reader__graphs(p4d_reading *r, const p4d_read_value *whose, const p4d_read_value *scope)
+{
+	static const struct {
+		const char *scope, *captured;
+	} scopes[] = {{"", "layers"}, {"full", "layers"},     {"attn", "attention"},
+		      {"mlp", "mlp"}, {"attn,mlp", "layers"}, {"mlp,attn", "layers"}};
+	const bool sparse =
+	    p4d_reader__set(&r->value[P4D_EXPERTS]) || p4d_reader__set(&r->value[P4D_KV_LORA_RANK]);
+	const char *captured = p4d_reader__set(scope) ? scope->text : "";
+
+	if (!p4d_reader__set(whose) || !strcmp(whose->text, "none"))
+		return;
+	if (!strcmp(whose->text, "transformer_engine") && !scope->unknown && !sparse)
+		for (size_t i = 0; i < sizeof(scopes) / sizeof(*scopes); i++)
+			if (!strcmp(captured, scopes[i].scope)) {
+				p4d_reader__put(r, P4D_CUDA_GRAPHS, whose, "%s", scopes[i].captured);
+				return;
+			}
+	p4d_reader__unknown(r, "cuda-graphs", "CUDA graphs (%.40s%s%.60s)%s are not modelled", whose->text,
+			    *captured ? ", " : "", captured,
+			    sparse ? " with experts or latent attention" : "");
+}

@@ -117,6 +117,8 @@ void p4d_reader__put_default(p4d_reading *reading, p4d_option option, const char
 /* The entry, which may have been there; NULL: there is no room for it. */
 p4d_read_unknown *p4d_reader__unknown(p4d_reading *reading, const char *name, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+/* Megatron-Core's graphs of CUDA: cuda_graph_impl, cuda_graph_scope. */
+void p4d_reader__graphs(p4d_reading *r, const p4d_read_value *whose, const p4d_read_value *scope);
 /* The place of an option's value, or of P4D_READ_EXTRA. */
 p4d_read_value *p4d_reader__slot(p4d_reading *reading, int what);
 

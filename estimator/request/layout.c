@@ -203,6 +203,7 @@ static void fill_training(const p4d_request *r, uint64_t nodes, uint64_t gpus_pe
 	l->adam_copies_open = !p4d_is_set(r, P4D_ADAM_COPIES);
 	l->adam_copies = l->adam_copies_open || p4d_framework_value(r, P4D_ADAM_COPIES);
 	l->allocator = (int)p4d_framework_value(r, P4D_ALLOCATOR);
+	l->graphs = (int)p4d_framework_value(r, P4D_CUDA_GRAPHS);
 	l->overlap_dp = p4d_framework_value(r, P4D_OVERLAP_DP);
 }
 

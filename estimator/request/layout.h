@@ -73,6 +73,7 @@ typedef struct p4d_layout {
 	bool shared_overlap;       /* of shared experts with the exchange of tokens */
 	uint64_t recompute_layers; /* of a group, or of each chunk; of recompute=full */
 	int grad_dtype, allocator;
+	int graphs; /* of CUDA: what of the layers is captured, P4D_GRAPHS_NONE ... */
 	/* which communication runs beside computation, where the framework leaves the choice */
 	bool tp_comm_overlap, overlap_p2p, overlap_dp;
 	bool fp8_params;                              /* linear layers' parameters are stored in FP8 */

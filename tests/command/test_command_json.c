@@ -111,7 +111,7 @@ static void check_stages(struct json_object *object, uint64_t layers)
 		struct json_object *stage = json_object_array_get_idx(stages, i);
 		assert_keys(stage, "stage layers phase allocated_bytes device_bytes parts phases");
 		assert_keys(at(stage, "parts"),
-			    "params grads optimizer activations logits working_set weight_grad_buffers "
+			    "params grads optimizer activations logits working_set graphs weight_grad_buffers "
 			    "attention staging libraries fragmentation context comm");
 		assert_keys(at(stage, "phases"), "init train step evaluation save resume");
 		assert_int_equal(number(stage, "stage"), i);

@@ -38,7 +38,9 @@ static found compare(const char *name)
 			continue;
 		p4d_estimate closed = estimate(&row.request, 1, row.gpus, P4D_METHOD_PLAN, &layout);
 		p4d_estimate paper = estimate(&row.request, 1, row.gpus, P4D_METHOD_PAPER, &layout);
-		double error = p4d_to_gib(closed.peak.allocated_bytes) / row.allocated_gib - 1;
+		/* what is in graphs PyTorch does not call allocated */
+		const uint64_t bytes = closed.peak.allocated_bytes - closed.peak.part[P4D_PART_GRAPHS];
+		double error = p4d_to_gib(bytes) / row.allocated_gib - 1;
 		double paper_error = p4d_to_gib(paper.peak.allocated_bytes) / row.allocated_gib - 1;
 		printf("%-12s %10.2f %10.2f %+7.2f%% %10.2f %+7.2f%%\n", row.id, row.allocated_gib,
 		       p4d_to_gib(closed.peak.allocated_bytes), 100 * error,
@@ -61,13 +63,15 @@ static found compare(const char *name)
 		}
 	}
 	assert_int_equal(rc, 0);
-	assert_true(rows > 0 && with_reserved > 0);
+	assert_true(rows > 0);
 	printf("closed form: %d rows, mean absolute error %.2f %%, worst %.2f %%; reserved: mean %.2f %% "
 	       "over %d "
 	       "rows\n",
-	       rows, 100 * sum / rows, 100 * worst, 100 * reserved / with_reserved, with_reserved);
-	return (found){sum / rows, worst, reserved / with_reserved, sum_given / given, worst_given,
-		       rows,       given};
+	       rows, 100 * sum / rows, 100 * worst, 100 * (with_reserved ? reserved / with_reserved : 0),
+	       with_reserved);
+	return (found){
+	    sum / rows, worst, with_reserved ? reserved / with_reserved : 1, sum_given / given, worst_given,
+	    rows,       given};
 }
 
 static void published_measurements(void **state)
@@ -91,6 +95,16 @@ static void published_with_experts(void **state)
 	assert_true(all.worst_given <= 0.002);
 	assert_true(all.worst <= 0.17); /* Moonlight, whose routing counts: too little */
 	assert_true(all.reserved <= 0.04);
+}
+
+/* Llama 3 70B in FP8 whose feed-forward parts were in CUDA graphs: pools are in the verdict alone. */
+static void published_with_graphs(void **state)
+{
+	(void)state;
+	const found all = compare("graphs_memory.csv");
+	assert_int_equal(all.rows, 5);
+	assert_true(all.mean <= 0.036);
+	assert_true(all.worst <= 0.096); /* all but one: 0.034 */
 }
 
 /* A file that is not what it should be is refused with its line. */
@@ -131,6 +145,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(published_measurements),
 	    cmocka_unit_test(published_with_experts),
+	    cmocka_unit_test(published_with_graphs),
 	    cmocka_unit_test(malformed_measurements),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

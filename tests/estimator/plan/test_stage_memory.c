@@ -2,6 +2,8 @@
 /* The closed forms: against arithmetic done by hand, and at their limits. */
 #include "support/estimates.h"
 
+#include "request/framework.h"
+
 #include <math.h>
 
 static void set(p4d_request *r, const char *name, const char *value)
@@ -79,6 +81,45 @@ static void weight_grad_shapes_count_once(void **state)
 	set_all(&r, "ffn=64 glu=off kv-heads=4 vocab=256");
 	p4d_estimate e = estimate(&r, 1, 1, P4D_METHOD_PLAN, &l);
 	assert_int_equal(e.peak.part[P4D_PART_WEIGHT_GRAD], 2 * (3 * 64 * 64 + 64 * 64 + 256 * 64));
+}
+
+/*
+ * Two layers, one micro-batch. Feed-forward parts in a pool: norms of 64, gate, up and their product, and
+ * results of 64, of 32 tokens; meanwhile the gradients of gate and up, and those that come and go. Inputs
+ * are copied: they stay, too.
+ */
+static void graphs_of_megatron_by_hand(void **state)
+{
+	p4d_request r = {.gpu = ""};
+	p4d_layout l;
+	p4d_error err;
+
+	(void)state;
+	set_all(&r, SMALL "framework=megatron te-wgrad=on dropout=off cross-entropy=fused global-batch=1");
+	const p4d_estimate without = estimate(&r, 1, 1, P4D_METHOD_PLAN, &l);
+	assert_int_equal(without.peak.part[P4D_PART_GRAPHS], 0);
+	set(&r, "cuda-graphs", "mlp");
+	p4d_estimate e = estimate(&r, 1, 1, P4D_METHOD_PLAN, &l);
+	const uint64_t pool = 2 * 2 * 32 * (64 + 3 * 128 + 64) + 2 * 32 * (2 * 128 + 2 * 64),
+		       inputs = 2 * 2 * 32 * 64;
+	assert_int_equal(e.peak.part[P4D_PART_GRAPHS], pool);
+	assert_int_equal(e.peak.phase_bytes[P4D_STEP], without.peak.phase_bytes[P4D_STEP] + pool + inputs);
+	assert_int_equal(e.peak.phase_bytes[P4D_EVALUATION],
+			 without.peak.phase_bytes[P4D_EVALUATION] + pool + inputs);
+	assert_int_equal(e.peak.phase_bytes[P4D_INIT], without.peak.phase_bytes[P4D_INIT]);
+	/* captured whole, each layer has a result of its own beside the next one's input; attention is wider
+	 */
+	set(&r, "cuda-graphs", "layers");
+	e = estimate(&r, 1, 1, P4D_METHOD_PLAN, &l);
+	assert_int_equal(e.peak.part[P4D_PART_GRAPHS] + inputs, without.peak.part[P4D_PART_ACTIVATIONS] +
+								    inputs +
+								    2 * 32 * (4 * 64 + 2 * 32 + 2 * 64));
+	assert_string_equal(p4d_framework_unvalidated(&l), "attention in CUDA graphs");
+	set(&r, "recompute", "full");
+	p4d_request_complete(&r, 0, 1);
+	assert_int_equal(p4d_layout_build(&r, 1, 1, &l, &err), -1);
+	assert_string_equal(err.text,
+			    "Megatron-LM recomputes no whole layers that are captured in CUDA graphs");
 }
 
 /* All states, and one forward pass: of a layer, or of the head. */
@@ -478,6 +519,7 @@ int main(void)
 	    cmocka_unit_test(fp8_of_megatron_by_hand),
 	    cmocka_unit_test(hierarchy_by_hand),
 	    cmocka_unit_test(evaluation_of_megatron_by_hand),
+	    cmocka_unit_test(graphs_of_megatron_by_hand),
 	    cmocka_unit_test(weight_grad_shapes_count_once),
 	    cmocka_unit_test(gathered_keys_of_megatron),
 	    cmocka_unit_test(p4d_by_hand),

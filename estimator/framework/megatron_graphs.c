@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * CUDA graphs of parts of layers (Megatron-Core's TECudaGraphHelper, Transformer Engine's
+ * make_graphed_callables): one for each pass of each layer and micro-batch, captured in the order of the
+ * schedule into one pool. What a captured pass allocates has its place in that pool for as long as the graph
+ * exists: what it saves, for all micro-batches that are in flight, its results, and what it needs meanwhile.
+ * Nothing else is put there, not in the update, nor in evaluation, which runs without graphs; the allocator
+ * does not call it allocated either, so that a peak that PyTorch reports is less (class graphs). Inputs are
+ * copied to tensors of the graph's own. Compared with the published runs of tests/data/graphs_memory.csv.
+ */
+#include "framework/megatron_memory.h"
+
+/*
+ * Attention: its input is copied, its result is the middle of the layer. Feed-forward: that is copied, its
+ * result is the next layer's input.
+ */
+static bool is_captured(int graphs, p4d_megatron_group group)
+{
+	switch (graphs) {
+	case P4D_GRAPHS_ATTENTION:
+		return group != FFN;
+	case P4D_GRAPHS_MLP:
+		return group == MIDDLE || group == FFN || group == INPUT;
+	default:
+		return graphs == P4D_GRAPHS_LAYERS;
+	}
+}
+
+/* There for good, once graphs are captured: after a few steps. Their inputs are tensors, not of the pool. */
+void p4d_megatron__captured(p4d_rows *rows, p4d_megatron_group group, p4d_tensor *row)
+{
+	const int graphs = rows->layout->graphs;
+	const bool is_input = group == (graphs == P4D_GRAPHS_MLP ? MIDDLE : INPUT);
+
+	if (!is_captured(graphs, group))
+		return;
+	row->bytes = p4d_times(rows, row->bytes, (uint64_t)row->layers * row->slots);
+	row->dtype = P4D_DT_BYTES;
+	row->dims = 1;
+	row->shape[0] = row->bytes;
+	row->layers = row->slots = 1;
+	row->lifetime = P4D_LIVES_ALWAYS;
+	row->part = is_input ? P4D_PART_ACTIVATIONS : P4D_PART_GRAPHS;
+	row->at_first_step = true;
+}
+
+static void add(p4d_rows *rows, const char *name, const char *shard, p4d_wide elements)
+{
+	rows->overflow = rows->overflow || elements >> 62;
+	if (rows->overflow)
+		return;
+	p4d_tensor *row =
+	    p4d_row(rows, name, shard, P4D_PART_GRAPHS, p4d_dtype_of(rows->layout), (uint64_t)elements, 0, 0);
+	row->at_first_step = true;
+}
+
+/*
+ * Widest moments of captured backward passes, which share what is free in the pool: of the feed-forward part;
+ * of attention the gradients of its result, of queries, keys and values, and sums of those of queries in
+ * fp32. Beside them the gradients that graphs are given and give.
+ */
+static p4d_wide widest(const p4d_rows *rows, const p4d_megatron_sizes *z)
+{
+	const int graphs = rows->layout->graphs;
+	const p4d_wide attention = (p4d_wide)z->tokens * (4 * z->A + 2 * z->G),
+		       ffn = p4d_megatron__widest_ffn(rows, z);
+
+	return graphs == P4D_GRAPHS_ATTENTION || (graphs == P4D_GRAPHS_LAYERS && attention > ffn) ? attention
+												  : ffn;
+}
+
+void p4d_megatron__graphs(p4d_rows *rows, const p4d_megatron_sizes *z)
+{
+	const p4d_layout *l = rows->layout;
+	const p4d_wide narrow = (p4d_wide)z->own * z->h;
+
+	if (l->graphs == P4D_GRAPHS_NONE)
+		return;
+	add(rows, "graphs.passes", ACROSS, widest(rows, z) + 2 * narrow);
+	if (l->graphs == P4D_GRAPHS_LAYERS) /* copied into the next layer's input */
+		add(rows, "graphs.outputs", ALONG, narrow * rows->slots * rows->slot_layers);
+	else if (l->graphs == P4D_GRAPHS_MLP) /* of a chunk's first layer, which no graph has made */
+		p4d_row_in_slot(rows, "chunk.input", ALONG, p4d_dtype_of(l), z->own, z->h, 0)->layers = 1;
+}
