@@ -262,7 +262,7 @@ def with_adapters(c, model):
                         if any(w in n for w in ("attn", "attention")) and getattr(m, "weight", None) is not None
                         and m.weight.dim() == 2 and not any(True for _ in m.children()) and "norm" not in n})
     return peft.get_peft_model(
-        model, peft.LoraConfig(r=c["lora-rank"], lora_alpha=2 * c["lora-rank"], lora_dropout=0.0, target_modules=names,
+        model, peft.LoraConfig(r=c["lora-rank"], lora_alpha=2 * c["lora-rank"], lora_dropout=0.1 if c.get("lora-dropout") == "on" else 0.0, target_modules=names,
                                task_type="CAUSAL_LM"), autocast_adapter_dtype=c["adapter-dtype"] == "fp32")
 
 
@@ -441,7 +441,7 @@ def compare(path, stride):
         for line, row in enumerate(csv.DictReader(file)):
             if line % stride:
                 continue
-            measured = forked({k: number(row[k]) for k in row if k in OPTIONS or k in sparse.SHAPE})
+            measured = forked({k: number(row[k]) for k in row if k in OPTIONS or k in sparse.SHAPE or k == "lora-dropout"})
             if not measured or any(str(measured[k]) != row[k] for k in RESULTS):
                 print(f"line {line + 2}: {measured}")
                 wrong += 1
@@ -455,6 +455,7 @@ def main():
     parser.add_argument("--models", help="types to draw from; else all decoders")
     parser.add_argument("--experts", action="store_true", help="draw from models with experts")
     parser.add_argument("--framework", choices=("ddp", "deepspeed", "fsdp"), default="ddp")
+    parser.add_argument("--dropout", action="store_true", help="adapters alone, whose inputs are dropped out")
     parser.add_argument("--show", help="options of one configuration, as in the header line")
     parser.add_argument("--compare", help="measure the rows of a file again")
     parser.add_argument("--stride", type=int, default=1, help="every so many of them")
@@ -467,6 +468,7 @@ def main():
     if a.compare:
         sys.exit(compare(a.compare, a.stride))
     options = OPTIONS + list(sparse.SHAPE) if a.experts else OPTIONS
+    options = options + ["lora-dropout"] if a.dropout else options
     out = csv.DictWriter(sys.stdout, ["looked_at", "seed"] + options + RESULTS, lineterminator="\n")
     out.writeheader()
     r = random.Random(a.seed)
@@ -474,6 +476,10 @@ def main():
     kinds = a.models.split(",") if a.models else kinds
     for _ in range(a.count):
         c = pick(r, a.framework, kinds)
+        while a.dropout and c["finetune"] == "full":
+            c = pick(r, a.framework, kinds)
+        if a.dropout:
+            c["lora-dropout"] = "on"
         if a.seed >= 70:
             c = varied(r, c)
         row = forked(c)
