@@ -95,8 +95,10 @@ static uint64_t expected(const row *r)
 	set_all(&q, "model=custom framework=megatron bias=none qk-norm=off dropout=off");
 	set_all(&q, architecture_of(r));
 	set_all(&q, strcmp(field(r, "activation"), "swiglu") ? "glu=off" : "glu=on");
-	for (int i = 0; strcmp(r->name[i], "stage"); i++) { /* behind it is what was measured */
-		const int option = strcmp(r->name[i], "gpu") ? p4d_request_option_find(r->name[i]) : -1;
+	for (int i = 0; strcmp(r->name[i], "stage"); i++) {     /* behind it is what was measured */
+		const bool meant = strcmp(r->name[i], "gpu") && /* imbalance: among ranks of experts */
+				   (strcmp(r->name[i], "imbalance") || number(r, "ep") > 1);
+		const int option = meant ? p4d_request_option_find(r->name[i]) : -1;
 		if (option >= 0 && strcmp(r->field[i], "0") &&
 		    p4d_request_set(&q, (p4d_option)option, r->field[i], P4D_BY_USER, &err) < 0)
 			fail_msg("line %u: %s", r->line, err.text);
