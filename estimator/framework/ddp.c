@@ -26,8 +26,7 @@ const p4d_framework p4d_framework__ddp = {
     .name = "ddp",
     .program = "DDP",
     P4D_TORCH_TRAINER,
-    .no_fit_fix = "--framework=fsdp or --framework=deepspeed, which shard what DDP copies to every GPU, or "
-		  "--finetune=lora",
+    .no_fit_fix = "--framework=fsdp or --framework=deepspeed, which shard what DDP copies to every GPU",
     .fixed = fixed,
     .defaults = defaults,
     .script_words = script_words,
