@@ -77,7 +77,8 @@ const char *p4d_guard__other(const p4d_script *script, const p4d_request *reques
 int p4d_guard__judge_serving(const p4d_site *site, const p4d_job *job, p4d_cluster_source source,
 			     void *context, const p4d_request *request, p4d_verdict *verdict, p4d_error *err);
 
-/* Reinforcement learning and preference training, which are advised and never refused: what does not fit, or is no layout, is said. */
+/* Reinforcement learning and preference training, which are advised and never refused: what does not fit, or
+ * is no layout, is said. */
 void p4d_guard__judge_colocated(const p4d_request *request, uint32_t published_batch, p4d_verdict *verdict);
 
 static inline bool p4d_guard__reinforces(const p4d_request *request)

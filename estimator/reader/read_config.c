@@ -171,7 +171,11 @@ static void take_leaf(p4d_read_context *c, const config_text *from, const p4d_co
 	if (!target) {
 		snprintf(refers, sizeof(refers), "it is worked out: %.70s", node->text);
 		given.unknown = refers;
-		p4d_reader__take(c->reading, a, &given);
+		snprintf(text, sizeof(text), "%s", node->text);
+		if (p4d_reader__is_file(a))
+			follow_text(c, from, a, &given);
+		else
+			p4d_reader__take(c->reading, a, &given);
 		return;
 	}
 	node = target;

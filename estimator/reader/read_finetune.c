@@ -303,9 +303,9 @@ static void finish_batches(p4d_reading *r)
 	} else if (accumulated == 1 && ranks && each && ranks <= UINT32_MAX && each <= UINT16_MAX) {
 		p4d_reader__put_default(r, P4D_GLOBAL_BATCH, "%" PRIu64, each * ranks);
 	} else if (accumulated > 1) {
-		p4d_reader__unknown(r, "global-batch",
-				    "%s micro-batches a step (%.60s:%u), and how many GPUs is not known",
-				    steps->text, steps->file, steps->line);
+		p4d_reader__unknown(
+		    r, "global-batch", "%s micro-batches a step (%.60s:%u), and %s is not known", steps->text,
+		    steps->file, steps->line, each ? "how many GPUs" : "how many sequences in each");
 	}
 }
 

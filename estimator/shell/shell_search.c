@@ -117,7 +117,8 @@ static p4d_value field_of(p4d_value line, char by, int field)
 		if (at == line.length && !by)
 			break;
 		const uint32_t from = at;
-		while (at < line.length && (by ? line.at[at].c != by : !isblank((unsigned char)line.at[at].c)))
+		while (at < line.length &&
+		       (by ? line.at[at].c != by : !isblank((unsigned char)line.at[at].c)))
 			at++;
 		found = p4d_shell__part(line, from, at - from);
 		if (n == field)

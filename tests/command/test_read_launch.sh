@@ -128,3 +128,9 @@ prints "layers               4 " "output of grep cannot be read, nor what it set
 printf '%s\n' '#!/bin/bash' 'python deepy.py train.py c.yml -d' >job.sh
 exits 0 p4d read job.sh
 prints "  d                    -d (job.sh:2) has no value"
+# a file whose name is worked out may set anything
+printf '%s\n' 'model_name_or_path: gpt2' 'deepspeed: ${oc.env:DS}' 'per_device_train_batch_size: ${.x}' >worked.yaml
+printf '%s\n' '#!/bin/bash' 'trl sft --config worked.yaml' >job.sh
+exits 0 p4d read job.sh
+prints "it is worked out: \${oc.env:DS}" "it is worked out: \${.x}" "model                gpt2 "
+prints "framework            deepspeed      worked.yaml:2" "zero-stage           it is in a configuration that was not read"
