@@ -53,6 +53,13 @@ static inline bool random_layout(p4d_layout *l, int only)
 	put(&r, P4D_TIED, draw(2));
 	put(&r, P4D_BIAS, draw(2));
 	put(&r, P4D_QK_NORM, draw(2));
+	if (draw(4) == 0) {
+		static const char *const targets[] = {"all-linear", "attention", "mlp", "q_proj,v_proj",
+						      "down_proj"};
+		put(&r, P4D_FINETUNE, P4D_TUNE_LORA);
+		put(&r, P4D_LORA_RANK, PICK(1, 8, 16, 33, 256));
+		snprintf(r.lora_targets, sizeof(r.lora_targets), "%s", targets[draw(5)]);
+	}
 	put(&r, P4D_TP, tp);
 	put(&r, P4D_CP, cp);
 	put(&r, P4D_CP_COMM, draw(2));

@@ -54,26 +54,40 @@ static uint64_t end_of(const p4d_layout *l)
 	return p4d_is_v_shaped(l->schedule) ? 0 : l->pp - 1;
 }
 
+/* LoRA's, of a layer: the matrix that sees what tensor parallelism cuts is cut, the other is whole. */
+static uint64_t adapters(const p4d_layout *l)
+{
+	const uint64_t d = l->head_dim, A = l->heads * d / l->tp, G = l->kv_heads * d / l->tp, h = l->hidden,
+		       f = l->ffn / l->tp;
+	const uint64_t sizes[] = {h + A, h + G, h + G, A + h, h + f, h + f, f + h};
+	uint64_t sum = 0;
+
+	for (int i = 0; i < 7; i++)
+		sum += l->lora_targets >> i & 1 ? l->lora_rank * sizes[i] : 0;
+	return sum;
+}
+
 /*
  * Parameters of a rank: each layer, on cpus each chunk, with what begins or ends the model, padded to whole
- * shards.
+ * shards of `unit`. Or the adapters beside them.
  */
-static uint64_t parameters(const p4d_layout *l, uint64_t stage)
+static uint64_t parameters(const p4d_layout *l, uint64_t stage, bool trained, uint64_t unit)
 {
 	uint64_t d = l->head_dim, A = l->heads * d, G = l->kv_heads * d, h = l->hidden;
-	uint64_t layer = 2 * h + (h * (A + 2 * G) + A * h + 3 * l->ffn * h) / l->tp;
-	uint64_t unit = 128 * (l->optimizer_sharding ? l->dp * l->cp : 1), sum = 0;
+	uint64_t layer = 2 * h + (h * (A + 2 * G) + A * h + 3 * l->ffn * h) / l->tp, sum = 0;
+	const bool ends = !trained || l->finetune == P4D_TUNE_FULL;
 
 	layer += l->bias == P4D_BIAS_QKV ? (A + 2 * G) / l->tp : 0;
 	layer += l->qk_norm ? 2 * d : 0;
+	layer = ends ? layer : adapters(l);
 	for (uint64_t chunk = 0; chunk < l->vpp; chunk++) {
 		const uint64_t layers = l->stage_layers[stage] / l->vpp;
 		uint64_t n = 0;
 		for (uint64_t i = 0; i < layers; i++) {
 			n += layer;
-			if (stage == 0 && chunk == 0 && i == 0)
+			if (ends && stage == 0 && chunk == 0 && i == 0)
 				n += l->vocab * h / l->tp;
-			if (stage == end_of(l) && chunk == l->vpp - 1 && i == layers - 1)
+			if (ends && stage == end_of(l) && chunk == l->vpp - 1 && i == layers - 1)
 				n += h + (l->tied && end_of(l) == 0 ? 0 : l->vocab * h / l->tp);
 			if (l->device == P4D_CPU && i < layers - 1)
 				continue;
@@ -112,14 +126,18 @@ static uint64_t closed_form(const p4d_layout *l, uint64_t stage)
 	const uint64_t e = fp32 ? 4 : 2, d = l->head_dim, h = l->hidden;
 	const uint64_t n = l->micro_batch * l->seq_len / l->cp, ns = l->sequence_parallel ? n / l->tp : n;
 	const uint64_t a = l->heads / l->tp, A = a * d, G = l->kv_heads / l->tp * d, f = l->ffn / l->tp;
-	const uint64_t P = parameters(l, stage), shard = P / (l->optimizer_sharding ? l->dp * l->cp : 1);
+	const uint64_t shards = l->optimizer_sharding ? l->dp * l->cp : 1;
+	const bool lora = l->finetune == P4D_TUNE_LORA;
+	const uint64_t P = parameters(l, stage, true, 128 * shards), shard = P / shards;
+	const uint64_t frozen = lora ? parameters(l, stage, false, 1) : 0;
+	const uint64_t between = lora ? up(e * n * l->lora_rank) : 0;
 	const uint64_t flight = in_flight(l, stage), S = up(e * ns * h), N = up(e * n * h);
 
 	/* keys of all ranks at once, and their queries apart; or round a ring */
 	const bool gathers = l->cp > 1 && l->cp_comm == P4D_CP_ALL_GATHER;
 	const uint64_t seen = l->seq_len + (gathers ? l->seq_len / l->cp : 0), all = n * l->cp;
 
-	uint64_t always = up(e * P) + up(4 * P) + (fp32 ? 2 : 3) * up(4 * shard) +
+	uint64_t always = up(e * (P + frozen)) + up(4 * P) + (fp32 ? 2 : 3) * up(4 * shard) +
 			  up(4 * l->seq_len / l->cp * d) + up(4 * seen) + 65536 +
 			  (!cpu   ? (32 << 20) + up(4 * most(256 * h, 128 * (A + 2 * G)))
 			   : fp32 ? 0
@@ -160,10 +178,10 @@ static uint64_t closed_form(const p4d_layout *l, uint64_t stage)
 	uint64_t chunk = n < 1024 ? n : 1024, V = l->vocab / l->tp;
 
 	uint64_t hidden = 3 * S + partial + 2 * gathered;
-	uint64_t forward = up(e * n * f) + scores + context + again;
-	uint64_t backward_ffn = 2 * up(e * n * f) + again;
-	uint64_t backward_attention = up(e * n * A) + up(e * n * (A + 2 * G)) + accumulator + row_sums +
-				      workspace + context_back +
+	uint64_t forward = up(e * n * f) + scores + context + again + between;
+	uint64_t backward_ffn = 2 * up(e * n * f) + again + between;
+	uint64_t backward_attention = between + up(e * n * A) + up(e * n * (A + 2 * G)) + accumulator +
+				      row_sums + workspace + context_back +
 				      (l->recompute == P4D_RECOMPUTE_FULL ? rest : 0);
 	uint64_t head = last ? up(4 * chunk * V) + up(e * chunk * V) + up(12 * n) : 0;
 	uint64_t transient = hidden + most(most(forward, backward_ffn), most(backward_attention, head));
@@ -172,7 +190,7 @@ static uint64_t closed_form(const p4d_layout *l, uint64_t stage)
 
 static void equals_the_closed_form(void **state)
 {
-	unsigned count = 0, each[P4D_SCHEDULES] = {0}, gathered = 0;
+	unsigned count = 0, each[P4D_SCHEDULES] = {0}, gathered = 0, adapted = 0;
 	static p4d_layout l;
 	static p4d_plan plan;
 
@@ -192,6 +210,7 @@ static void equals_the_closed_form(void **state)
 			    (unsigned long long)plan.arena_bytes, (unsigned long long)expected);
 		each[l.schedule]++;
 		gathered += l.cp_comm == P4D_CP_ALL_GATHER;
+		adapted += l.finetune == P4D_TUNE_LORA;
 		count++;
 	}
 	printf("%u configurations, keys gathered in %u; per schedule:", count, gathered);
@@ -200,7 +219,7 @@ static void equals_the_closed_form(void **state)
 		assert_true(each[schedule] > 500);
 	}
 	printf("\n");
-	assert_true(gathered > 1000);
+	assert_true(gathered > 1000 && adapted > 1000);
 }
 
 /* ---- properties of every plan ---- */
