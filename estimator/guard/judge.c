@@ -117,6 +117,15 @@ static bool has_part(const p4d_job *job)
 	       (job->mem_per_node_bytes || job->mem_per_gpu_bytes || job->mem_per_cpu_bytes);
 }
 
+/* Which option says how much. */
+static const char *memory_option(const p4d_job *job)
+{
+	return job->mem_per_node_bytes  ? "--mem"
+	       : job->mem_per_gpu_bytes ? "--mem-per-gpu"
+	       : job->mem_per_cpu_bytes ? "--mem-per-cpu"
+					: "--mem";
+}
+
 bool p4d_guard__is_killed(const p4d_job *job, uint64_t host_bytes, const p4d_estimate *estimate)
 {
 	return has_part(job) && host_bytes && estimate->offloaded_bytes > host_bytes;
@@ -130,10 +139,11 @@ static int check_host_memory(const p4d_job *job, const p4d_verdict *v, p4d_error
 		return 0;
 	p4d_fail(err, P4D_E_HOST_MEMORY,
 		 "%" PRIu64 " ranks of a node need %.1f GiB of host memory (%s included), "
-		 "%s %.1f GiB",
+		 "%s%s %.1f GiB",
 		 v->layout.gpus_per_node, p4d_to_gib(need),
 		 v->layout.offload ? "what is offloaded" : "checkpoint staging",
-		 has_part(job) ? "--mem grants" : "a node here has", p4d_to_gib(have));
+		 has_part(job) ? memory_option(job) : "a node here", has_part(job) ? " grants" : " has",
+		 p4d_to_gib(have));
 	return -1;
 }
 
@@ -150,7 +160,6 @@ void p4d_guard__fix_memory(const p4d_site *site, const p4d_job *job, p4d_cluster
 			   const p4d_verdict *v, uint64_t need, p4d_error *err)
 {
 	uint64_t parts = 1;
-	const char *option = "--mem";
 	p4d_job whole = *job;
 	p4d_geometry node;
 
@@ -159,15 +168,12 @@ void p4d_guard__fix_memory(const p4d_site *site, const p4d_job *job, p4d_cluster
 	err->fix[0] = '\0';
 	if (job->mem_is_all)
 		return;
-	if (job->mem_per_gpu_bytes && !job->mem_per_node_bytes) {
-		option = "--mem-per-gpu";
-		parts = v->geometry.gpus_per_node;
-	} else if (job->mem_per_cpu_bytes && !job->mem_per_node_bytes) {
-		option = "--mem-per-cpu";
-		parts = (uint64_t)(job->cpus_per_task ? job->cpus_per_task : 1) * v->geometry.tasks_per_node;
-	} else if (!job->mem_per_node_bytes) {
+	if (!has_part(job))
 		return;
-	}
+	if (job->mem_per_gpu_bytes && !job->mem_per_node_bytes)
+		parts = v->geometry.gpus_per_node;
+	else if (!job->mem_per_node_bytes)
+		parts = (uint64_t)(job->cpus_per_task ? job->cpus_per_task : 1) * v->geometry.tasks_per_node;
 	whole.mem_per_node_bytes = whole.mem_per_gpu_bytes = whole.mem_per_cpu_bytes = 0;
 	whole.mem_is_all = true;
 	if (p4d_job_geometry(site, &whole, source, context, &node, NULL) < 0)
@@ -175,7 +181,7 @@ void p4d_guard__fix_memory(const p4d_site *site, const p4d_job *job, p4d_cluster
 	const uint64_t gib = in_units(need, parts, 30, node.host_bytes);
 	const uint64_t mib = gib ? 0 : in_units(need, parts, 20, node.host_bytes);
 	if (gib || mib)
-		p4d_fix(err, "%s=%" PRIu64 "%c", option, gib ? gib : mib, gib ? 'G' : 'M');
+		p4d_fix(err, "%s=%" PRIu64 "%c", memory_option(job), gib ? gib : mib, gib ? 'G' : 'M');
 	else
 		p4d_text_print(
 		    &(p4d_text){.at = err->text, .size = sizeof(err->text), .length = strlen(err->text)},

@@ -110,6 +110,12 @@ static void host_memory(void **state)
 	trial *t = submit(*state, job, MODEL_13B "tp=8");
 	expect(t, P4D_REJECT, P4D_E_HOST_MEMORY);
 	assert_non_null(strstr(t->text, "--mem grants 16.0 GiB\np4d: fix: --mem="));
+	/* in the job's own words */
+	p4d_job each = ON("h100", 1);
+	each.mem_per_gpu_bytes = (uint64_t)1 << 30;
+	assert_non_null(strstr(submit(*state, each, MODEL_13B "tp=8")->text,
+			       "--mem-per-gpu grants 8.0 GiB\np4d: fix: --mem-per-gpu="));
+	t = submit(*state, job, MODEL_13B "tp=8");
 	uint64_t bytes;
 	assert_int_equal(p4d_gres_parse_mem(t->verdict.message[0].fix + strlen("--mem="), &bytes, NULL), 0);
 	job.mem_per_node_bytes = bytes;
