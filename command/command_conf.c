@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* For administrators: is this p4d.conf right, what does it mean, and does it fit the cluster? */
+#include <fnmatch.h>
 #include <inttypes.h>
 #include <pwd.h>
 #include <stdarg.h>
@@ -205,10 +206,11 @@ static void compare_row(const p4d_site *site, const p4d_partition_facts *row, no
 		     row->partition, partition->gpus_per_node, row->gpus_per_node);
 }
 
-static bool in_cluster(const p4d_cluster *cluster, const char *partition)
+static bool in_cluster(const p4d_cluster *cluster, const char *partition, bool with_gpus)
 {
 	for (size_t i = 0; i < cluster->count; i++)
-		if (cluster->row[i].gpus_per_node && !strcmp(cluster->row[i].partition, partition))
+		if ((cluster->row[i].gpus_per_node || !with_gpus) &&
+		    !fnmatch(partition, cluster->row[i].partition, 0))
 			return true;
 	return false;
 }
@@ -219,12 +221,19 @@ static void compare_cluster(const p4d_site *site, const p4d_cluster *cluster, no
 
 	for (size_t i = 0; i < cluster->count; i++)
 		compare_row(site, &cluster->row[i], n);
-	for (unsigned i = 0; (partition = p4d_site_partition_at(site, i)); i++)
-		if (partition->gpus && !in_cluster(cluster, partition->name))
+	for (unsigned i = 0; (partition = p4d_site_partition_at(site, i)); i++) {
+		if (partition->gpus && !in_cluster(cluster, partition->name, true))
 			note(n,
 			     "partition %s: p4d.conf gives it a GPU, but the cluster has no GPU partition of "
 			     "that name",
 			     partition->name);
+		else if (!in_cluster(cluster, partition->name, false))
+			note(n,
+			     "partition %s: p4d.conf has a section, but the cluster no nodes of a partition "
+			     "of "
+			     "that name",
+			     partition->name);
+	}
 }
 
 /* slurmctld is stricter than this command about who may write the file. */
