@@ -134,3 +134,9 @@ printf '%s\n' '#!/bin/bash' 'trl sft --config worked.yaml' >job.sh
 exits 0 p4d read job.sh
 prints "it is worked out: \${oc.env:DS}" "it is worked out: \${.x}" "model                gpt2 "
 prints "framework            deepspeed      worked.yaml:2" "zero-stage           it is in a configuration that was not read"
+# all GPUs that a node has
+for count in gpu auto; do
+	printf '%s\n' '#!/bin/bash' '#SBATCH -N2 --gpus-per-node=4' "srun torchrun --nnodes 2 --nproc-per-node=$count $program" >job.sh
+	exits 0 p4d read job.sh
+	prints 'gpus-per-node        4              $SLURM_GPUS_ON_NODE' "nodes                2 "
+done
