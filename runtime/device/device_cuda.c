@@ -39,11 +39,11 @@ static int fix(p4d_error *err)
 }
 
 /*
- * CUDA reads these at startup. Loaded eagerly, the libraries' code takes hundreds of MiB of the GPU, nearly all
- * of it never run. Lazily loaded code may need an idle GPU, which never comes while communication on it waits
- * for a rank that waits for that call: so p4d's own kernels are loaded when the device is opened, and the
- * libraries' by the warm-up of p4d_net_open, both before anything waits. Streams that share a connection to
- * the GPU block each other.
+ * CUDA reads these at startup. Loaded eagerly, the libraries' code takes hundreds of MiB of the GPU, nearly
+ * all of it never run. Lazily loaded code may need an idle GPU, which never comes while communication on it
+ * waits for a rank that waits for that call: so p4d's own kernels are loaded when the device is opened, and
+ * the libraries' by the warm-up of p4d_net_open, both before anything waits. Streams that share a connection
+ * to the GPU block each other.
  */
 static void set_environment(void)
 {

@@ -53,6 +53,17 @@ fail()
 	exit 1
 }
 
+# For tests that train: as where there is no job around them, each rank with one thread.
+by_hand()
+{
+	unset P4D_PLAN P4D_JOB_KEY P4D_JOB_KEY_FILE P4D_JOB_HOST
+	for variable in $(env | sed -n 's/^\(SLURM_[A-Z0-9_]*\)=.*/\1/p'); do
+		unset "$variable"
+	done
+	OPENBLAS_NUM_THREADS=1
+	export OPENBLAS_NUM_THREADS
+}
+
 # run COMMAND...: fills status, out and err
 run()
 {

@@ -3,11 +3,7 @@
 # p4d data --chat: conversations as the templates of released models write them, with a mask of what is trained on, and that
 # p4d-train packs them, trains on that alone, and loses the same in every layout.
 . "${0%/*}/lib.sh"
-unset P4D_PLAN
-for variable in $(env | sed -n 's/^\(SLURM_[A-Z0-9_]*\)=.*/\1/p'); do
-	unset "$variable"
-done
-export OPENBLAS_NUM_THREADS=1
+by_hand
 
 # shown PREFIX: its text, documents one behind the other; what is trained on in brackets, and newlines as /
 shown()

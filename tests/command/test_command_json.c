@@ -110,9 +110,10 @@ static void check_stages(struct json_object *object, uint64_t layers)
 	for (size_t i = 0; i < json_object_array_length(stages); i++) {
 		struct json_object *stage = json_object_array_get_idx(stages, i);
 		assert_keys(stage, "stage layers phase allocated_bytes device_bytes parts phases");
-		assert_keys(at(stage, "parts"),
-			    "params grads optimizer activations logits working_set graphs weight_grad_buffers "
-			    "attention staging libraries fragmentation context comm");
+		assert_keys(
+		    at(stage, "parts"),
+		    "params grads optimizer activations logits working_set graphs weight_grad_buffers "
+		    "attention staging libraries fragmentation context comm");
 		assert_keys(at(stage, "phases"), "init train step evaluation save resume");
 		assert_int_equal(number(stage, "stage"), i);
 		assert_true(sum_of_parts(stage, &allocated) == number(stage, "device_bytes"));

@@ -5,11 +5,7 @@
 # (tests/parity/make_released.py); all weights train, too, and layouts change nothing.
 . "${0%/*}/lib.sh"
 stored=$P4D_TEST_SRCDIR/tests/data
-unset P4D_PLAN
-for variable in $(env | sed -n 's/^\(SLURM_[A-Z0-9_]*\)=.*/\1/p'); do
-	unset "$variable"
-done
-export OPENBLAS_NUM_THREADS=1
+by_hand
 cp -r "$stored/released/chat" mistral
 gzip -dc "$stored/tokenizers/mistral.json.gz" >mistral/tokenizer.json
 cp "$stored/released/conversations.jsonl" .

@@ -2,11 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # p4d-train from its command line to its exit status: what it refuses, that layouts agree, how it ends and goes on.
 . "${0%/*}/lib.sh"
-unset P4D_PLAN P4D_JOB_KEY P4D_JOB_KEY_FILE P4D_JOB_HOST
-for variable in $(env | sed -n 's/^\(SLURM_[A-Z0-9_]*\)=.*/\1/p'); do
-	unset "$variable"
-done
-export OPENBLAS_NUM_THREADS=1
+by_hand
 
 # a text in which there is something to learn
 i=0

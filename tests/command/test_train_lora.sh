@@ -4,11 +4,7 @@
 # any layout, and what is exported, merged or alone, is what was trained.
 . "${0%/*}/lib.sh"
 released=$P4D_TEST_SRCDIR/tests/data/released
-unset P4D_PLAN
-for variable in $(env | sed -n 's/^\(SLURM_[A-Z0-9_]*\)=.*/\1/p'); do
-	unset "$variable"
-done
-export OPENBLAS_NUM_THREADS=1
+by_hand
 
 exits 0 p4d data --tokenizer ids --vocab 40 -o ids "$released/ids.jsonl"
 run="--data ids --device cpu --global-batch 1 --seq-len 32"

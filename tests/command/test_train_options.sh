@@ -3,11 +3,7 @@
 # No option of p4d-train is silent: each of its help changes what is trained, or the memory or the losses of it, or is refused by
 # its name; and so is each of p4d's that is not p4d-train's.
 . "${0%/*}/lib.sh"
-unset P4D_PLAN
-for variable in $(env | sed -n 's/^\(SLURM_[A-Z0-9_]*\)=.*/\1/p'); do
-	unset "$variable"
-done
-export OPENBLAS_NUM_THREADS=1
+by_hand
 seq 1 400 >text
 exits 0 p4d data -o tokens text
 
