@@ -245,6 +245,10 @@ static void set_once(const p4d_layout *l, p4d_cost_once *once, const p4d_cost_ra
 
 	*once = (p4d_cost_once){.layer_elements = p4d_cost__layer_matrices(l) / (double)l->tp,
 				.table_elements = (double)l->vocab * (double)l->hidden / tables};
+	if (p4d_cost__freezes(l)) {
+		once->layer_elements = p4d_cost__adapters(l) / (double)l->tp;
+		once->table_elements = 0;
+	}
 	set_update(l, r, p4d_cost__ring_of(l, l->dp * l->cp, l->tp), p4d_optimizer_shards(l), &once->all);
 	if (l->experts) {
 		/* a second optimizer; sums of the routers' losses over all ranks; its gradients are scaled */
@@ -257,7 +261,8 @@ static void set_once(const p4d_layout *l, p4d_cost_once *once, const p4d_cost_ra
 		once->experts.optimizer.each += 2 * gradient_bytes(l) * r->hbm;
 	}
 	/* a tied table: both ends add their gradients */
-	bool twice = l->tied && l->pp > 1 && !l->vocab_parallel && !p4d_is_v_shaped(l->schedule);
+	bool twice = l->tied && !p4d_cost__freezes(l) && l->pp > 1 && !l->vocab_parallel &&
+		     !p4d_is_v_shaped(l->schedule);
 	once->tied = twice ? p4d_cost__transfer_seconds(r, l->world <= l->link_domain,
 							gradient_bytes(l) * once->table_elements)
 			   : 0;

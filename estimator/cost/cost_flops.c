@@ -186,12 +186,35 @@ static double tokens(const p4d_layout *l)
 	return (double)l->global_batch * (double)l->seq_len;
 }
 
+double p4d_cost__adapters(const p4d_layout *l)
+{
+	double sum = 0;
+
+	for (unsigned i = 0; i < P4D_ADAPTED_LAYERS; i++) {
+		const p4d_adapted matrix = p4d_adapted_of(l, i);
+		if (p4d_is_adapted(l, i))
+			sum += (double)(l->lora_rank * (matrix.split_in ? matrix.in * l->tp + matrix.out
+									: matrix.in + matrix.out * l->tp));
+	}
+	return sum;
+}
+
+/* Per token, of matrices: two operations of each element forward, two for the gradient of the input, and two
+ * for its own, if it has one. */
+static double matrix_flops(const p4d_layout *l)
+{
+	const double matrices = passed_by_all(l) + heads(l);
+
+	return p4d_cost__freezes(l) ? 4 * matrices + 6 * (double)l->layers * p4d_cost__adapters(l)
+				    : 6 * matrices;
+}
+
 double p4d_cost_model_flops(const p4d_layout *l)
 {
 	double L = attending(l), s = (double)l->seq_len;
-	double matrices = passed_by_all(l) + heads(l) + scans(l) / 2;
 
-	return tokens(l) * (6 * matrices + 6 * L * p4d_cost__query_width(l) * s * p4d_cost__scores_share(l));
+	return tokens(l) * (matrix_flops(l) + 3 * scans(l) +
+			    6 * L * p4d_cost__query_width(l) * s * p4d_cost__scores_share(l));
 }
 
 double p4d_cost__recomputed_share(const p4d_layout *l)
@@ -234,8 +257,8 @@ static double recomputed_flops(const p4d_layout *l, bool experts)
 double p4d_cost_hardware_flops(const p4d_layout *l)
 {
 	/* the gradient pass of vocabulary parallelism recomputes its logits */
-	double head = (l->vocab_parallel ? 8 : 6) * heads(l);
+	const double again = l->vocab_parallel ? 2 * heads(l) : 0;
 
-	return tokens(l) * (6 * passed_by_all(l) + 4 * scans(l) + 3 * attending(l) * scores_flops(l) +
-			    over_layers(l, recomputed_flops(l, false), recomputed_flops(l, true)) + head);
+	return tokens(l) * (matrix_flops(l) + 4 * scans(l) + 3 * attending(l) * scores_flops(l) +
+			    over_layers(l, recomputed_flops(l, false), recomputed_flops(l, true)) + again);
 }

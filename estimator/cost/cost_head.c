@@ -22,12 +22,13 @@ void p4d_cost__embedding(const p4d_layout *l, const p4d_cost_rates *r, p4d_cost_
 				  (l->positions ? p4d_cost__memory_seconds(r, 3 * e * rows) : 0) +
 				  (l->dropout ? p4d_cost__memory_seconds(r, (2 * e + 1) * z.residual) : 0);
 	/* rows of the fp32 gradient are read and written */
-	weight_pass(l, y)->memory_bound += p4d_cost__memory_seconds(r, (e + 8) * rows);
+	if (!p4d_cost__freezes(l))
+		weight_pass(l, y)->memory_bound += p4d_cost__memory_seconds(r, (e + 8) * rows);
 	if (l->tp == 1)
 		return;
 	double one = p4d_cost__boundary_seconds(l, r, &z);
 	y->forward.tensor_comm = (l->sequence_parallel ? 1 : 2) * one;
-	weight_pass(l, y)->tensor_comm += l->sequence_parallel ? one : 0;
+	weight_pass(l, y)->tensor_comm += l->sequence_parallel && !p4d_cost__freezes(l) ? one : 0;
 }
 
 /* The three products of a vocabulary table of `columns` entries, and the passes over its logits. */
@@ -71,9 +72,12 @@ static table_cost table_of(const p4d_layout *l, const p4d_cost_rates *r, const p
 			   double ranks)
 {
 	double columns = (double)l->vocab / ranks;
+	table_cost table = p4d_framework_of(l->framework)->cost.chunks_head ? chunked_table(r, z, columns)
+									    : whole_table(l, r, z, columns);
 
-	return p4d_framework_of(l->framework)->cost.chunks_head ? chunked_table(r, z, columns)
-								: whole_table(l, r, z, columns);
+	if (p4d_cost__freezes(l))
+		table.weight = 0;
+	return table;
 }
 
 static void head_once(const p4d_layout *l, const p4d_cost_rates *r, p4d_cost_part *y)

@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "cost/cost.h"
+#include "plan/shared_sizes.h"
 #include "request/framework.h"
 #include "request/layers.h"
 
@@ -104,6 +105,13 @@ typedef struct p4d_cost_share {
 	double gemm, attention, memory_bound, tensor_comm, context_comm, host;
 } p4d_cost_share;
 
+/* Whether only adapters are trained, and gradients of other weights not computed. What other frameworks'
+ * steps with adapters take is not known: theirs count as whole. */
+static inline bool p4d_cost__freezes(const p4d_layout *l)
+{
+	return l->framework == P4D_FRAMEWORK_P4D && l->finetune != P4D_TUNE_FULL;
+}
+
 static inline double p4d_cost_share_seconds(const p4d_cost_share *s)
 {
 	return s->gemm + s->attention + s->memory_bound + s->tensor_comm + s->context_comm + s->host;
@@ -158,6 +166,8 @@ void p4d_cost__vocabulary(const p4d_layout *layout, const p4d_cost_rates *r, p4d
 
 /* Elements of matrices, undivided: of a layer without experts; of one with, all but those; of one expert. Of
  * a pattern the mean of such layers, here and wherever a layer stands for all. */
+/* Of the adapters of a layer, of all tensor-parallel ranks. */
+double p4d_cost__adapters(const p4d_layout *layout);
 double p4d_cost__layer_matrices(const p4d_layout *layout);
 double p4d_cost__expert_layer_matrices(const p4d_layout *layout);
 double p4d_cost__expert_matrices(const p4d_layout *layout);

@@ -187,6 +187,8 @@ static void add_products(const p4d_layout *l, const p4d_cost_rates *r, const pro
 			continue;
 		y->forward.gemm += p4d_cost__product_seconds(r, p->tokens, p->out, p->in, e);
 		y->backward_input.gemm += p4d_cost__product_seconds(r, p->tokens, p->in, p->out, e);
+		if (p4d_cost__freezes(l))
+			continue;
 		/* read and written: the gradient accumulates in fp32 */
 		weight_pass(l, p->deferred, y)->gemm +=
 		    p4d_cost__product_seconds(r, p->out, p->in, p->tokens, 8);
@@ -242,6 +244,31 @@ static void ffn_products(const p4d_layout *l, const p4d_cost_rates *r, const p4d
 	const product all[] = {{z->n, z->h, z->up, GATE_UP}, {z->n, z->f, z->h, 0}};
 
 	add_products(l, r, all, sizeof(all) / sizeof(*all), y);
+}
+
+/* Of LoRA: two narrow products each way; what is between them is computed anew for gradients. */
+static void adapter_products(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z,
+			     p4d_cost_part *y)
+{
+	const double rank = (double)l->lora_rank, e = r->element, n = z->n;
+
+	for (unsigned i = 0; p4d_cost__freezes(l) && i < P4D_ADAPTED_LAYERS; i++) {
+		const p4d_adapted of = p4d_adapted_of(l, i);
+		const double in = (double)of.in, out = (double)of.out;
+		if (!p4d_is_adapted(l, i))
+			continue;
+		const double down = p4d_cost__product_seconds(r, n, rank, in, e),
+			     back = p4d_cost__product_seconds(r, n, rank, out, e);
+		y->forward.gemm += down + p4d_cost__product_seconds(r, n, out, rank, e);
+		y->backward_input.gemm += back + p4d_cost__product_seconds(r, n, in, rank, e);
+		weight_pass(l,
+			    of.split_in ? 0
+			    : i < 3     ? QKV
+					: GATE_UP,
+			    y)
+		    ->gemm += down + back + p4d_cost__product_seconds(r, out, rank, n, 8) +
+			      p4d_cost__product_seconds(r, rank, in, n, 8);
+	}
 }
 
 /* Queries and keys are put together of what RoPE turns and what not, with few tokens' kernels unfused. */
@@ -444,6 +471,7 @@ static void layer(const p4d_layout *l, const p4d_cost_rates *r, p4d_layer_kind k
 		attention(l, r, &z, &core, &y->backward_input);
 		p4d_cost_share_add(&y->forward, &core, 1);
 		attention_products(l, r, &z, y);
+		adapter_products(l, r, &z, y);
 	} else if (kind.mixer == P4D_MIX_MAMBA2 || kind.mixer == P4D_MIX_DELTA_NET) {
 		state_products(l, r, &z, y);
 		p4d_cost__scan(l, r, &z, y);

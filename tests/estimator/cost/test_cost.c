@@ -42,6 +42,41 @@ static void flops_by_hand(void **state)
 		    32.0 * (6 * (4 * 64 * 128 + 3 * 64 * 128 + 256 * 64) + 6 * 128 * 32));
 }
 
+/* Frozen matrices have no gradients of their own: two thirds of a step's products are left, and adapters'. */
+static void adapters_freeze_the_rest(void **state)
+{
+	(void)state;
+	const double matrices = 2 * (2 * 64 * 64 + 2 * 64 * 32 + 3 * 64 * 128) + 256 * 64;
+	const double tokens = 8 * 32, scores = 2 * 64 * 32;
+	const char *const one = SMALL "framework=p4d global-batch=8 finetune=lora lora-rank=4 "
+				      "lora-targets=q_proj,v_proj,down_proj tp=";
+	p4d_gpu gpu = gpu_named("h100");
+	char options[1024];
+
+	/* (rank, in) and (out, rank) of q, v and down */
+	const double adapters = 2 * 4 * (64 + 64 + 64 + 32 + 128 + 64);
+	for (int tp = 1; tp <= 2; tp++) {
+		snprintf(options, sizeof(options), "%s%d", one, tp);
+		p4d_layout l = layout_of(options, 1, tp);
+		assert_true(p4d_cost_model_flops(&l) == tokens * (4 * matrices + 6 * adapters + 6 * scores));
+	}
+	for (int tp = 1; tp <= 8; tp *= 8) {
+		snprintf(options, sizeof(options),
+			 MODEL_13B "framework=p4d global-batch=64 seq-len=2048 tp=%d", tp);
+		p4d_layout l = layout_of(options, 1, 8);
+		const p4d_step full = step_of(&l, &gpu);
+		strcat(options, " finetune=lora lora-rank=16");
+		l = layout_of(options, 1, 8);
+		const p4d_step lora = step_of(&l, &gpu);
+		/* narrow products of few tokens take more than they save */
+		assert_true(lora.seconds < (tp == 1 ? 0.9 : 1.1) * full.seconds &&
+			    lora.seconds > 0.6 * full.seconds);
+		strcat(options, " lora-targets=attention");
+		l = layout_of(options, 1, 8);
+		assert_true(step_of(&l, &gpu).seconds < lora.seconds);
+	}
+}
+
 /* PTD-P's own formula, for its largest model. */
 static void hardware_flops_as_published(void **state)
 {
@@ -320,6 +355,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(flops_by_hand),
+	    cmocka_unit_test(adapters_freeze_the_rest),
 	    cmocka_unit_test(hardware_flops_as_published),
 	    cmocka_unit_test(rates_of_a_step),
 	    cmocka_unit_test(passes_add_up),
