@@ -391,6 +391,7 @@ static const p4d_framework_fixed fixed[] = {
     P4D_FIXED_WITHOUT_PYTORCH("p4d-train"),
     {P4D_QUANT, P4D_QUANT_NONE, "p4d-train does not quantize weights"},
     {P4D_ADAPTER_DTYPE, P4D_NO_MEANING, "p4d-train stores adapters in --precision"},
+    {P4D_LORA_DROPOUT, P4D_NO_MEANING, "p4d-train's adapters have no dropout"},
     {P4D_GRAD_DTYPE, P4D_GRAD_FP32, "p4d-train accumulates gradients in fp32"},
     {P4D_OPTIMIZER_DTYPE, P4D_STATE_FP32, "p4d-train keeps moments in fp32"},
     {P4D_MASTER_DTYPE, P4D_STATE_FP32, "p4d-train keeps master weights in fp32"},

@@ -353,6 +353,11 @@ p4d_tape_tensor p4d_transformers__linear(p4d_tape_writer *w, p4d_tape_tensor x, 
 	}
 	p4d_tape_tensor a =
 	    four_bits && w->autocast ? x : p4d_transformers__cast(w, x, adapter < cast ? adapter : cast);
+	if (l->lora_dropout) { /* native_dropout: its result, and a mask of a byte each */
+		const bool needs = p4d_transformers__needs(w, a);
+		a = p4d_transformers__map(w, a, false, false);
+		w->tape->operation[w->tape->operations - 1].kept = needs ? a.elements : 0;
+	}
 	a = p4d_transformers__product(w, a, in, l->lora_rank, adapter, true);
 	a = p4d_transformers__product(w, a, l->lora_rank, out, adapter, true);
 	a = p4d_transformers__map(w, a, false, false); /* times the scale */

@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define EXTRA(name) P4D_READ_EXTRA(P4D_FINETUNE_##name)
@@ -328,6 +329,9 @@ static void finish_adapter(p4d_reading *r)
 	if (adapted) {
 		p4d_reader__put(r, P4D_FINETUNE, lora, "%s", p4d_reader__set(quant) ? "qlora" : lora->text);
 		put_if_set(r, P4D_LORA_RANK, AT(RANK));
+		if (p4d_reader__set(AT(DROPOUT)))
+			p4d_reader__put(r, P4D_LORA_DROPOUT, AT(DROPOUT), "%s",
+					strtod(AT(DROPOUT)->text, NULL) > 0 ? "on" : "off");
 		if (p4d_reader__set(AT(ALL_LINEAR)))
 			p4d_reader__put(r, P4D_LORA_TARGETS, AT(ALL_LINEAR), "all-linear");
 		else
@@ -371,7 +375,7 @@ static const char *peft_targets(const char *model)
 	return NULL;
 }
 
-void p4d_finetune__adapter(p4d_reading *r, const char *rank, const char *targets)
+void p4d_finetune__adapter(p4d_reading *r, const char *rank, const char *targets, bool dropout)
 {
 	const p4d_read_value *method = &r->value[P4D_FINETUNE], *model = &r->value[P4D_MODEL];
 	const bool plain = AT(TARGETS)->unknown || AT(ALL_LINEAR)->unknown;
@@ -380,6 +384,8 @@ void p4d_finetune__adapter(p4d_reading *r, const char *rank, const char *targets
 		return;
 	if (!p4d_reader__set(&r->value[P4D_LORA_RANK]) && !AT(RANK)->unknown)
 		p4d_reader__put_default(r, P4D_LORA_RANK, "%s", rank);
+	if (dropout && !p4d_reader__set(&r->value[P4D_LORA_DROPOUT]) && !AT(DROPOUT)->unknown)
+		p4d_reader__put_default(r, P4D_LORA_DROPOUT, "on");
 	if (!targets && p4d_reader__set(model))
 		targets = peft_targets(model->text);
 	if (!p4d_reader__set(&r->value[P4D_LORA_TARGETS]) && !plain && targets)

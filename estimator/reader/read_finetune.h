@@ -16,6 +16,7 @@ enum {
 	P4D_FINETUNE_MIXED,          /* bf16, fp16, no */
 	P4D_FINETUNE_LORA,           /* lora, qlora, full */
 	P4D_FINETUNE_RANK,
+	P4D_FINETUNE_DROPOUT, /* of what adapters are given: a share */
 	P4D_FINETUNE_TARGETS,
 	P4D_FINETUNE_ALL_LINEAR,         /* of targets */
 	P4D_FINETUNE_QUANT,              /* nf4, int8, fp8 */
@@ -72,9 +73,9 @@ void p4d_reinforcement__finish(p4d_reading *reading, const p4d_reinforcement_def
 
 /* A program whose memory p4d does not model. */
 void p4d_finetune__unmodelled(p4d_reading *reading);
-/* What an adapter is where a script says no more: rank and targets, NULL those of PEFT for the model. Behind
- * p4d_finetune__finish. */
-void p4d_finetune__adapter(p4d_reading *reading, const char *rank, const char *targets);
+/* What an adapter is where a script says no more: rank and targets, NULL those of PEFT for the model, and
+ * whether what it is given is dropped out. Behind p4d_finetune__finish. */
+void p4d_finetune__adapter(p4d_reading *reading, const char *rank, const char *targets, bool dropout);
 /* Options that follow from the extra values. */
 void p4d_finetune__finish(p4d_reading *reading);
 p4d_read_value *p4d_finetune__extra(p4d_reading *reading, int extra);

@@ -22,6 +22,7 @@ static const p4d_read_argument factory_arguments[] = {
     {"--pref_loss", P4D_READ_EXTRA(PREFERENCE_LOSS), NULL, NULL},
     {"--finetuning_type", EXTRA(LORA), NULL, methods},
     {"--lora_rank", EXTRA(RANK), NULL, NULL},
+    {"--lora_dropout", EXTRA(DROPOUT), NULL, NULL},
     {"--lora_target", EXTRA(TARGETS), NULL, p4d_reader__list},
     {"--quantization_bit", EXTRA(QUANT), NULL, bits},
     {"--cutoff_len", P4D_SEQ_LEN, NULL, NULL},
@@ -83,7 +84,7 @@ static void finish_factory(p4d_reading *r)
 	if (!p4d_reader__set(&r->extra[P4D_FINETUNE_LORA]) && r->named)
 		p4d_reader__put_default(r, P4D_FINETUNE,
 					p4d_reader__set(&r->extra[P4D_FINETUNE_QUANT]) ? "qlora" : "lora");
-	p4d_finetune__adapter(r, "8", "all-linear");
+	p4d_finetune__adapter(r, "8", "all-linear", false);
 	/* of its losses two need no frozen copy (finetuning_args.py) */
 	const p4d_read_value *loss = &r->extra[PREFERENCE_LOSS];
 	const bool alone = p4d_reader__is(loss, "orpo") || p4d_reader__is(loss, "simpo");
@@ -117,6 +118,7 @@ static const p4d_read_argument swift_arguments[] = {
     {"--tuner_type", EXTRA(LORA), NULL, methods},
     {"--sft_type", EXTRA(LORA), NULL, methods},
     {"--lora_rank", EXTRA(RANK), NULL, NULL},
+    {"--lora_dropout", EXTRA(DROPOUT), NULL, NULL},
     {"--target_modules", EXTRA(TARGETS), NULL, p4d_reader__list},
     {"--quant_bits", EXTRA(QUANT), NULL, bits},
     {"--max_length", P4D_SEQ_LEN, NULL, NULL},
@@ -188,7 +190,7 @@ static void finish_swift(p4d_reading *r)
 	if (!p4d_reader__set(&r->extra[P4D_FINETUNE_LORA]) && r->named)
 		p4d_reader__put_default(r, P4D_FINETUNE,
 					p4d_reader__set(&r->extra[P4D_FINETUNE_QUANT]) ? "qlora" : "lora");
-	p4d_finetune__adapter(r, "8", "all-linear");
+	p4d_finetune__adapter(r, "8", "all-linear", true); /* 0.05 */
 }
 
 static void finish_swift_rl(p4d_reading *r)
@@ -219,6 +221,7 @@ static const p4d_read_argument megatron_arguments[] = {
     {"--tuner_type", EXTRA(LORA), NULL, methods},
     {"--train_type", EXTRA(LORA), NULL, methods},
     {"--lora_rank", EXTRA(RANK), NULL, NULL},
+    {"--lora_dropout", EXTRA(DROPOUT), NULL, NULL},
     {"--target_modules", EXTRA(TARGETS), NULL, p4d_reader__list},
     {"--max_length", P4D_SEQ_LEN, NULL, NULL},
     {"--micro_batch_size", P4D_MICRO_BATCH, NULL, NULL},

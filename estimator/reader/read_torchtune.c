@@ -51,6 +51,7 @@ static const p4d_read_argument tune_arguments[] = {
     {"--config", P4D_READ_FILE, "", NULL},
     {"--model._component_", P4D_READ_EXTRA(COMPONENT), NULL, NULL},
     {"--model.lora_rank", EXTRA(RANK), NULL, NULL},
+    {"--model.lora_dropout", EXTRA(DROPOUT), NULL, NULL},
     {"--model.lora_attn_modules", P4D_READ_EXTRA(ATTENTION_MODULES), NULL, p4d_reader__list},
     {"--model.apply_lora_to_mlp", P4D_READ_EXTRA(MLP), "on", NULL},
     {"--model.apply_lora_to_output", P4D_READ_NOT_MODELLED, "on", NULL},
@@ -412,7 +413,7 @@ static void finish_litgpt(p4d_reading *r)
 		p4d_reader__put_default(r, P4D_GLOBAL_BATCH, pretrain ? "512" : "16");
 	if (p4d_reader__is(lora, "lora") && p4d_reader__is(&r->value[P4D_PARAM_DTYPE], "bf16"))
 		p4d_reader__put_default(r, P4D_ADAPTER_DTYPE, "bf16"); /* of the model's type */
-	p4d_finetune__adapter(r, "8", "q_proj,v_proj");                /* lora_query and lora_value */
+	p4d_finetune__adapter(r, "8", "q_proj,v_proj", false);         /* lora_query and lora_value */
 }
 
 /* Of its commands, in the precision that GPUs with bf16 have. */

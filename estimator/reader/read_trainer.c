@@ -53,6 +53,7 @@ static const p4d_read_argument arguments[] = {
     {"--lora_enable", EXTRA(LORA), "lora", NULL}, /* LLaVA */
     {"--lora_r", EXTRA(RANK), NULL, NULL},
     {"--lora_rank", EXTRA(RANK), NULL, NULL},
+    {"--lora_dropout", EXTRA(DROPOUT), NULL, NULL},
     {"--lora_target_modules", EXTRA(TARGETS), NULL, p4d_reader__list},
     {"--lora_modules_to_save", P4D_READ_NOT_MODELLED, NULL, NULL},
     {"--modules_to_save", P4D_READ_NOT_MODELLED, NULL, NULL},
@@ -114,7 +115,7 @@ const p4d_reader p4d_reader__trainer = {
 static void finish_trl(p4d_reading *r)
 {
 	p4d_finetune__finish(r);
-	p4d_finetune__adapter(r, "16", NULL); /* of its ModelConfig */
+	p4d_finetune__adapter(r, "16", NULL, true); /* of its ModelConfig */
 	if (strstr(r->program, "dpo"))
 		p4d_finetune__preference(r, "dpo");
 }
@@ -135,7 +136,7 @@ static void finish_trl_rl(p4d_reading *r)
 	static const p4d_reinforcement_defaults defaults = {.utilization = "0.3", .completion = 256};
 
 	p4d_finetune__finish(r);
-	p4d_finetune__adapter(r, "16", NULL);
+	p4d_finetune__adapter(r, "16", NULL, true);
 	p4d_reinforcement__finish(r, &defaults);
 }
 

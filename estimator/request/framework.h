@@ -83,6 +83,7 @@ typedef struct p4d_framework_fixed {
 #define P4D_FIXED_WITHOUT_ADAPTERS(program) \
 	{P4D_FINETUNE, P4D_TUNE_FULL, "with " program " p4d does not model adapters"}, \
 	    {P4D_LORA_RANK, P4D_NO_MEANING, "with " program " p4d does not model adapters"}, \
+	    {P4D_LORA_DROPOUT, P4D_NO_MEANING, "with " program " p4d models adapters without dropout"}, \
 	    {P4D_ADAPTER_DTYPE, P4D_NO_MEANING, "with " program " p4d does not model adapters"}, \
 	{ \
 		P4D_QUANT, P4D_QUANT_NONE, "with " program " p4d does not model quantized weights" \

@@ -66,6 +66,7 @@ typedef struct p4d_layout {
 	uint64_t lora_rank;    /* of adapters, 0 without */
 	unsigned lora_targets; /* linear layers that have one: mask of P4D_TARGET_* */
 	bool adapter_fp32;     /* else bf16 */
+	bool lora_dropout;     /* of what they are given */
 	bool recompute_block;  /* the first layers of each chunk, else all, in groups */
 	/* of models with experts or latent attention, with recompute=selective or moe: mask of P4D_MODULE_*
 	 */

@@ -243,10 +243,24 @@ static void transformers_with_experts(void **state)
 	holds(of[BY_METHOD], 0.03, 0.08);
 }
 
+/* Adapters whose inputs are dropped out, with all methods. */
+static void adapters_with_dropout(void **state)
+{
+	static group of[KINDS][GROUPS];
+	const int rows = compare("transformers_dropout.csv", of);
+
+	(void)state;
+	if (getenv("P4D_TEST_ROWS"))
+		return;
+	assert_true(blind(of[BY_LOOK]) == rows && rows >= 45);
+	holds(of[BY_METHOD], 0.03, 0.15); /* all but one, of BLOOM with eager attention, 0.062 */
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(transformers_itself),
-					   cmocka_unit_test(transformers_with_experts)};
+					   cmocka_unit_test(transformers_with_experts),
+					   cmocka_unit_test(adapters_with_dropout)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
