@@ -186,10 +186,10 @@ static void note(p4d_launch *launch, const launcher *l, p4d_value word, const ch
 		if (!strcmp(plain, nodes[i]))
 			launch->nodes = value;
 	for (i = 0; i < sizeof(gpus) / sizeof(gpus[0]); i++)
-		if (!strcmp(plain, gpus[i])) { /* torchrun's words for all there are */
-			launch->every_gpu = p4d_value_is(value, "gpu") || p4d_value_is(value, "auto");
-			launch->gpus_per_node = launch->every_gpu ? (p4d_value){0} : value;
-		}
+		if (!strcmp(plain, gpus[i]) && (p4d_value_is(value, "gpu") || p4d_value_is(value, "auto")))
+			launch->every_gpu = true; /* torchrun's words for all there are */
+		else if (!strcmp(plain, gpus[i]))
+			launch->gpus_per_node = value;
 }
 
 /* A file of Python, or another launcher: a program, whatever was before it. */
