@@ -164,23 +164,25 @@ static int check_arguments(data *d, p4d_error *err)
 	return 0;
 }
 
-/* --begin-token, --end-token: a number or, where the tokenizer has names, one of them. */
+/* --begin-token, --end-token: a number or, where the tokenizer has names, one of them; digits are a number.
+ */
 static int find_token(const data *d, const char *option, const char *text, int32_t *token, p4d_error *err)
 {
+	const uint64_t last = d->tokenizer.vocabulary - 1;
 	uint64_t number;
 
 	if (!text)
 		return 0;
-	*token = strcmp(text, "none") != 0 ? p4d_tokenizer_token(&d->tokenizer, text) : -1;
-	if (*token >= 0 || !strcmp(text, "none"))
+	*token = -1;
+	if (!strcmp(text, "none"))
 		return 0;
-	if (!p4d_number_whole(text, 0, d->tokenizer.vocabulary - 1, &number))
-		return p4d_fail(err, P4D_E_VALUE,
-				"--%s=%.64s: neither a number up to %" PRIu64
-				" nor the name of a token of %.200s",
-				option, text, d->tokenizer.vocabulary - 1, d->tokenizer_name);
-	*token = (int32_t)number;
-	return 0;
+	*token = p4d_number_whole(text, 0, last, &number) ? (int32_t)number
+							  : p4d_tokenizer_token(&d->tokenizer, text);
+	if (*token >= 0)
+		return 0;
+	return p4d_fail(err, P4D_E_VALUE,
+			"--%s=%.64s: neither a number up to %" PRIu64 " nor the name of a token of %.200s",
+			option, text, last, d->tokenizer_name);
 }
 
 static int open_tokenizer(data *d, p4d_error *err)

@@ -59,6 +59,13 @@ static int add_texts(p4d_normalizer *normalizer, struct json_object *from, struc
 	return 0;
 }
 
+/* Without NUL: steps hold it as a string. */
+static bool is_text(struct json_object *object)
+{
+	return json_object_is_type(object, json_type_string) &&
+	       strlen(json_object_get_string(object)) == (size_t)json_object_get_string_len(object);
+}
+
 int p4d_normalizer__open(p4d_normalizer *normalizer, struct json_object *description, p4d_error *err)
 {
 	const char *type = json_object_get_string(json_object_object_get(description, "type"));
@@ -81,10 +88,10 @@ int p4d_normalizer__open(p4d_normalizer *normalizer, struct json_object *descrip
 	if (form_of(type))
 		return add_step(normalizer,
 				(p4d_normalizer_step){P4D_NORMALIZE_FORM, form_of(type), NULL, NULL}, err);
-	if (!strcmp(type, "Prepend") && json_object_is_type(prefix, json_type_string))
+	if (!strcmp(type, "Prepend") && is_text(prefix))
 		return add_texts(normalizer, NULL, prefix, err);
-	if (!strcmp(type, "Replace") && json_object_is_type(content, json_type_string) &&
-	    json_object_is_type(pattern, json_type_string) && json_object_get_string_len(pattern))
+	if (!strcmp(type, "Replace") && is_text(content) && is_text(pattern) &&
+	    json_object_get_string_len(pattern))
 		return add_texts(normalizer, pattern, content, err);
 	return p4d_fail(err, P4D_E_VALUE, "its normalizer %.60s is not supported",
 			json_object_to_json_string(description));

@@ -46,7 +46,7 @@ static size_t escape(const char *pattern, const char *from, bool in_class, p4d_t
 		read = 6;
 	} else if ((letter == 'p' || letter == 'P') && (read = property(from, out)) != 0) {
 		return read;
-	} else if (letter && (strchr("pPdDrntfvx", letter) || !isalnum((unsigned char)letter))) {
+	} else if (letter && (strchr("pPdDrntfx", letter) || !isalnum((unsigned char)letter))) {
 		p4d_text_add(out, text);
 		read = 2;
 	} else {
@@ -62,6 +62,12 @@ static bool repeats_twice(const char *brace)
 	const size_t inside = strspn(brace + 1, "0123456789,");
 
 	return inside && brace[1 + inside] == '}' && brace[2 + inside] == '+';
+}
+
+/* (?m) lets a dot match line feeds in Ruby, and ^ and $ match at the ends of lines in PCRE2. */
+static bool sets_m(const char *group)
+{
+	return !strncmp(group, "(?", 2) && memchr(group + 2, 'm', strspn(group + 2, "imx-"));
 }
 
 static int translate(const char *pattern, char *to, size_t size, p4d_error *err)
@@ -81,6 +87,8 @@ static int translate(const char *pattern, char *to, size_t size, p4d_error *err)
 			return unsupported(pattern, "a class inside a class", err);
 		if (!in_class && *at == '{' && repeats_twice(at))
 			return unsupported(pattern, "a + behind {}", err);
+		if (!in_class && sets_m(at))
+			return unsupported(pattern, "(?m)", err);
 		if (!in_class && *at == '[') {
 			in_class = true;
 			p4d_text_add(&out, at[1] == '^' ? "[^" : "[");

@@ -81,8 +81,8 @@ void p4d_train_data_say(const p4d_train_data *data, const p4d_settings *settings
 			 100 * (double)p.tokens / ((double)p.sequences * (double)data->layout->seq_len));
 	if (p.cut)
 		snprintf(text + used, size - (size_t)used,
-			 "; %" PRIu64 " documents are cut at --seq-len, the longest has %" PRIu64 " tokens",
-			 p.cut, p.longest);
+			 "; %" PRIu64 " document%s cut at --seq-len, the longest has %" PRIu64 " tokens",
+			 p.cut, p.cut == 1 ? " is" : "s are", p.longest);
 }
 
 void p4d_train_data_close(p4d_train_data *data)

@@ -29,6 +29,9 @@ printf 'the<|im_start|>the' >names
 exits 0 p4d data --tokenizer qwen2.json --end-token '<|im_start|>' --begin-token '<|endoftext|>' -o out --json names
 prints '"begin_token":0' '"end_token":1' '"vocab":1501'
 case $(numbers out.bin) in " 0 "*" 1 "*" 1") ;; *) fail "names of tokens: $(numbers out.bin)" ;; esac
+# digits are a number, though some token has them for a name
+exits 0 p4d data --tokenizer qwen2.json --end-token 2 -o out --json names
+prints '"end_token":2'
 exits 5 p4d data --tokenizer qwen2.json -o out names
 says "qwen2.json has no end-of-sentence token" "--end-token"
 mkdir model
@@ -60,6 +63,9 @@ refuses "its post-processor" 's/"post_processor":null/"post_processor":{"type":"
 refuses "single_word" 's/"single_word":false/"single_word":true/'
 refuses "merges: entry 0 " 's/"merges":\[\[[^]]*\]/"merges":[["no","where"]/'
 refuses "pattern \\w+ has \\w" 's/"pre_tokenizer":{[^}]*}/"pre_tokenizer":{"type":"Split","pattern":{"Regex":"\\\\w+"},"behavior":"Isolated","invert":false}/'
+refuses "has \\v" 's/"pre_tokenizer":{[^}]*}/"pre_tokenizer":{"type":"Split","pattern":{"Regex":"a|\\\\v+"},"behavior":"Isolated","invert":false}/'
+refuses "has (?m)" 's/"pre_tokenizer":{[^}]*}/"pre_tokenizer":{"type":"Split","pattern":{"Regex":"(?im:a.b)"},"behavior":"Isolated","invert":false}/'
+refuses '"type": "Replace"' 's/"normalizer":null/"normalizer":{"type":"Replace","pattern":{"String":"\\u0000"},"content":""}/'
 refuses "a + behind {}" 's/"pre_tokenizer":{[^}]*}/"pre_tokenizer":{"type":"Split","pattern":{"Regex":"a{1,3}+"},"behavior":"Isolated","invert":false}/'
 echo '{"vocab": {}}' >changed.json
 exits 5 p4d data --tokenizer changed.json -o out names
