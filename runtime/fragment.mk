@@ -4,7 +4,7 @@ noinst_LTLIBRARIES += libp4ddata.la
 libp4ddata_la_SOURCES = \
 	runtime/data/tokens.h runtime/data/tokens_internal.h runtime/data/tokens.c runtime/data/tokens_megatron.c \
 	runtime/data/tokens_llmc.c runtime/data/tokens_writer.h runtime/data/tokens_writer.c \
-	runtime/data/tokenizer.h runtime/data/tokenizer.c runtime/data/sentencepiece.h \
+	runtime/data/tokenizer.h runtime/data/tokenizer.c runtime/data/piece.h runtime/data/piece.c runtime/data/sentencepiece.h \
 	runtime/data/permutation.h runtime/data/permutation.c runtime/data/shuffled.h runtime/data/shuffled.c \
 	runtime/data/packed.h runtime/data/packed.c \
 	runtime/data/blend.h runtime/data/blend.c runtime/data/sampler.h runtime/data/sampler.c
@@ -68,6 +68,7 @@ model_sources = \
 	runtime/model/layer_backward.c runtime/model/sequence_order.h runtime/model/sequence_order.c \
 	runtime/model/attention.h runtime/model/attention.c runtime/model/attention_ring.c runtime/model/attention_gather.c \
 	runtime/model/embedding.h runtime/model/embedding.c runtime/model/head.h runtime/model/head.c runtime/model/vocabulary.c \
+	runtime/model/generate.h runtime/model/generate.c \
 	runtime/model/arena_use.c runtime/model/warm_up.c
 
 # The executor of instruction lists, and the optimizer.
@@ -100,6 +101,7 @@ run_sources = \
 	runtime/run/page_fault.h runtime/run/page_fault.c runtime/run/watchdog.h runtime/run/watchdog.c runtime/run/rank_error.h runtime/run/rank_error.c \
 	runtime/run/local_ranks.h runtime/run/local_ranks.c \
 	runtime/run/checkpoint_trainer.h runtime/run/checkpoint_trainer.c \
+	runtime/run/train_sample.h runtime/run/train_sample.c \
 	runtime/run/train_weights.h runtime/run/train_weights.c
 
 if HAVE_OPENBLAS

@@ -6,7 +6,7 @@
 #include <utf8proc.h>
 
 typedef struct p4d_added_node {
-	uint32_t child, sibling;
+	uint32_t parent, child, sibling;
 	uint8_t byte;
 	p4d_added_token added; /* token -1: none ends here */
 } node;
@@ -29,7 +29,8 @@ static uint32_t enter(p4d_added_tokens *tokens, uint32_t parent, uint8_t byte)
 	}
 	tokens->count += !tokens->count;
 	const uint32_t made = (uint32_t)tokens->count++;
-	tokens->nodes[made] = (node){.sibling = first, .byte = byte, .added = {.token = -1}};
+	tokens->nodes[made] =
+	    (node){.parent = parent, .sibling = first, .byte = byte, .added = {.token = -1}};
 	if (parent)
 		tokens->nodes[parent].child = made;
 	else
@@ -123,4 +124,22 @@ const p4d_added_token *p4d_added_tokens__find(const p4d_added_tokens *tokens, co
 	const p4d_added_token *found = longest(tokens, text, length, &bytes);
 
 	return found && bytes == length ? found : NULL;
+}
+
+size_t p4d_added_tokens__text(const p4d_added_tokens *tokens, int32_t token, char *buf, size_t size)
+{
+	size_t found = 1, length = 0;
+
+	while (found < tokens->count && tokens->nodes[found].added.token != token)
+		found++;
+	if (found >= tokens->count)
+		return 0;
+	for (uint32_t at = (uint32_t)found; at; at = tokens->nodes[at].parent)
+		length++;
+	if (length > size)
+		return 0;
+	size_t place = length;
+	for (uint32_t at = (uint32_t)found; at; at = tokens->nodes[at].parent)
+		buf[--place] = (char)tokens->nodes[at].byte;
+	return length;
 }

@@ -35,3 +35,6 @@ const p4d_added_token *p4d_added_tokens__next(const p4d_added_tokens *tokens, co
 /* The one that is all of the text; NULL: none. */
 const p4d_added_token *p4d_added_tokens__find(const p4d_added_tokens *tokens, const char *text,
 					      size_t length);
+
+/* The text of a token, in buf; returns its bytes, 0: it is none of these. */
+size_t p4d_added_tokens__text(const p4d_added_tokens *tokens, int32_t token, char *buf, size_t size);

@@ -6,6 +6,7 @@
 
 #include "base/hash.h"
 #include "data/bpe_internal.h"
+#include "data/piece.h"
 
 enum { CHUNK = 1024 };
 
@@ -40,6 +41,35 @@ static size_t byte_character(uint8_t byte, char *out)
 	out[0] = (char)(0xc0 | character >> 6);
 	out[1] = (char)(0x80 | (character & 0x3f));
 	return 2;
+}
+
+/* A token's place in the table, which is not in the order of tokens: it is looked for among all. */
+static const char *name_of(const p4d_bpe *bpe, int32_t token)
+{
+	for (size_t i = 0; i <= bpe->tables.name_mask; i++)
+		if (bpe->tables.names[i].text && bpe->tables.names[i].token == token)
+			return bpe->tables.names[i].text;
+	return "";
+}
+
+size_t p4d_bpe__text(const p4d_bpe *bpe, int32_t token, char *buf, size_t size)
+{
+	const char *name = name_of(bpe, token);
+	char character[2];
+	size_t used = 0;
+
+	if (!bpe->byte_level)
+		return p4d_piece__text(name, buf, size);
+	while (*name && used < size) {
+		unsigned byte = 0;
+		size_t length = 0;
+		while (byte < 256 && ((length = byte_character((uint8_t)byte, character)) == 0 ||
+				      strncmp(name, character, length) != 0))
+			byte++;
+		buf[used++] = byte < 256 ? (char)byte : *name;
+		name += byte < 256 ? length : 1;
+	}
+	return used;
 }
 
 /* *word as the vocabulary writes it. */

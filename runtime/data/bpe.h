@@ -28,3 +28,6 @@ int32_t p4d_bpe__token(const p4d_bpe *bpe, const char *name); /* as it is writte
 /* The tokens of a word of valid UTF-8. Errors: those of the sink, NO_MEMORY. */
 int p4d_bpe__word(p4d_bpe *bpe, const char *word, size_t length, p4d_token_sink sink, void *context,
 		  p4d_error *err);
+
+/* The bytes of a token, in buf; returns how many. */
+size_t p4d_bpe__text(const p4d_bpe *bpe, int32_t token, char *buf, size_t size);

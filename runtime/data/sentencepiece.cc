@@ -66,10 +66,17 @@ try {
 	return -1;
 }
 
+const char *piece(void *opaque, int32_t number)
+try {
+	return static_cast<model_and_ids *>(opaque)->processor.IdToPiece(number).c_str();
+} catch (const std::exception &) {
+	return "";
+}
+
 void close_model(void *opaque)
 {
 	delete static_cast<model_and_ids *>(opaque);
 }
 } // namespace
 
-extern "C" const p4d_sentencepiece p4d_sentencepiece__calls = {open_model, encode, token, close_model};
+extern "C" const p4d_sentencepiece p4d_sentencepiece__calls = {open_model, encode, token, piece, close_model};

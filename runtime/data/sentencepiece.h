@@ -20,6 +20,8 @@ typedef struct p4d_sentencepiece {
 	const int32_t *(*encode)(void *model, const char *text, size_t length, size_t *count, char *why,
 				 size_t size);
 	int32_t (*token)(void *model, const char *name); /* of a piece; -1: there is none */
+	/* the piece as the model writes it, NUL-terminated, lives as long as the model */
+	const char *(*piece)(void *model, int32_t token);
 	void (*close)(void *model);
 } p4d_sentencepiece;
 

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/library.h"
+#include "data/piece.h"
 #include "data/sentencepiece.h"
 
 #ifdef HAVE_CONFIG_H
@@ -27,6 +28,7 @@ typedef struct p4d_tokenizer_kind {
 	int (*encode)(void *model, const char *text, size_t length, p4d_token_sink sink, void *context,
 		      p4d_error *err);
 	int32_t (*token)(void *model, const char *name);
+	size_t (*text)(void *model, int32_t token, char *buf, size_t size);
 	void (*close)(void *model);
 	bool reads_names;
 } p4d_tokenizer_kind;
@@ -49,7 +51,16 @@ static int encode_bytes(void *model, const char *text, size_t length, p4d_token_
 	return 0;
 }
 
-static const p4d_tokenizer_kind bytes = {encode_bytes, NULL, NULL, false};
+static size_t byte_text(void *model, int32_t token, char *buf, size_t size)
+{
+	(void)model;
+	if (!size || token < 0 || token >= BYTES)
+		return 0;
+	buf[0] = (char)token;
+	return 1;
+}
+
+static const p4d_tokenizer_kind bytes = {encode_bytes, NULL, byte_text, NULL, false};
 
 /* Of the library, which stays open. */
 static const p4d_sentencepiece *sentencepiece_calls;
@@ -72,13 +83,18 @@ static int32_t sentencepiece_token(void *model, const char *name)
 	return sentencepiece_calls->token(model, name);
 }
 
+static size_t sentencepiece_text(void *model, int32_t token, char *buf, size_t size)
+{
+	return p4d_piece__text(sentencepiece_calls->piece(model, token), buf, size);
+}
+
 static void close_sentencepiece(void *model)
 {
 	sentencepiece_calls->close(model);
 }
 
 static const p4d_tokenizer_kind sentencepiece = {encode_sentencepiece, sentencepiece_token,
-						 close_sentencepiece, false};
+						 sentencepiece_text, close_sentencepiece, false};
 
 static int open_sentencepiece(p4d_tokenizer *tokenizer, const char *path, p4d_error *err)
 {
@@ -113,12 +129,17 @@ static int32_t json_token(void *model, const char *name)
 	return p4d_tokenizer__json_token(model, name);
 }
 
+static size_t json_text(void *model, int32_t token, char *buf, size_t size)
+{
+	return p4d_tokenizer__json_text(model, token, buf, size);
+}
+
 static void close_json(void *model)
 {
 	p4d_tokenizer__json_close(model);
 }
 
-static const p4d_tokenizer_kind json = {encode_json, json_token, close_json, true};
+static const p4d_tokenizer_kind json = {encode_json, json_token, json_text, close_json, true};
 
 /* The eos_token of the tokenizer_config.json beside a tokenizer.json, a text or an object; -1: none. */
 static int find_end(const p4d_tokenizer *tokenizer, const char *path, int32_t *end, p4d_error *err)
@@ -217,6 +238,11 @@ int32_t p4d_tokenizer_token(const p4d_tokenizer *tokenizer, const char *name)
 bool p4d_tokenizer_reads_names(const p4d_tokenizer *tokenizer)
 {
 	return tokenizer->kind->reads_names;
+}
+
+size_t p4d_tokenizer_text(const p4d_tokenizer *tokenizer, int32_t token, char *buf, size_t size)
+{
+	return tokenizer->kind->text(tokenizer->model, token, buf, size);
 }
 
 int p4d_tokenizer_encode(const p4d_tokenizer *tokenizer, const char *text, size_t length, p4d_token_sink sink,

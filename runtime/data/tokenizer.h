@@ -38,6 +38,12 @@ int32_t p4d_tokenizer_token(const p4d_tokenizer *tokenizer, const char *name);
 bool p4d_tokenizer_reads_names(const p4d_tokenizer *tokenizer);
 
 /*
+ * The bytes that a token stands for, in buf; returns how many. Of a character that is several tokens each has
+ * a part. A special token is its name.
+ */
+size_t p4d_tokenizer_text(const p4d_tokenizer *tokenizer, int32_t token, char *buf, size_t size);
+
+/*
  * Encodes a whole document, without the tokens around it. The names of special tokens in it become these, but
  * not of a SentencePiece model. Errors: those of the sink, VALUE (tokenizer.json: not UTF-8), NO_MEMORY.
  */

@@ -200,6 +200,13 @@ int32_t p4d_tokenizer__json_token(const p4d_tokenizer_json *json, const char *na
 	return added ? added->token : p4d_bpe__token(json->bpe, name);
 }
 
+size_t p4d_tokenizer__json_text(const p4d_tokenizer_json *json, int32_t token, char *buf, size_t size)
+{
+	const size_t length = p4d_added_tokens__text(&json->names, token, buf, size);
+
+	return length ? length : p4d_bpe__text(json->bpe, token, buf, size);
+}
+
 static int flush(output *out)
 {
 	const uint64_t count = out->count;

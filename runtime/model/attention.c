@@ -19,7 +19,7 @@ p4d_heads p4d_attention__heads_of(const p4d_net *m, const p4d_layer *y)
 	    .query_weight = p4d_buffers__weight(m, P4D_W_QUERY_NORM, y->number),
 	    .key_weight = p4d_buffers__weight(m, P4D_W_KEY_NORM, y->number),
 	    .epsilon = m->set.norm_epsilon,
-	    .rope = p4d_buffers_at(m, B_ROPE),
+	    .rope = (const float *)p4d_buffers_at(m, B_ROPE) + m->before * m->l->head_dim,
 	};
 }
 
@@ -40,7 +40,7 @@ p4d_attention_shape p4d_attention__shape_of(const p4d_net *m, uint32_t block, ui
 	    .heads = m->l->heads / m->l->tp,
 	    .kv_heads = m->l->kv_heads / m->l->tp,
 	    .head_dim = m->l->head_dim,
-	    .query_position = positions + own * m->length,
+	    .query_position = positions + own * m->length + m->before,
 	    .key_position = positions + block * m->length,
 	    .query_document = documents ? documents + own * m->n : NULL,
 	    .key_document = documents ? documents + block * m->n : NULL,
@@ -73,15 +73,15 @@ void p4d_attention__take_keys_values(p4d_net *m, void *to, void *qkv, uint64_t f
 
 int p4d_attention__forward(p4d_net *m, const p4d_layer *y, p4d_error *err)
 {
-	const p4d_attention_shape shape = p4d_attention__shape_of(m, 0, m->length, m->columns);
+	const p4d_attention_shape shape = p4d_attention__shape_of(m, 0, m->before + m->length, m->columns);
 	const uint64_t e = m->element;
-	void *qkv = y->activation[ACT_QKV];
+	void *qkv = y->activation[ACT_QKV], *first = (char *)qkv - m->before * m->columns * e;
 
 	if (m->l->cp > 1)
 		return (m->l->cp_comm == P4D_CP_ALL_GATHER ? p4d_attention_gather__forward
 							   : p4d_attention_ring__forward)(m, y, err);
 	m->d->attention(m->d, m->type, y->activation[ACT_ATTENTION], y->activation[ACT_LSE], qkv,
-			p4d_column(qkv, m->q, e), p4d_column(qkv, m->q + m->kv, e), &shape,
+			p4d_column(first, m->q, e), p4d_column(first, m->q + m->kv, e), &shape,
 			p4d_buffers_at(m, B_FORWARD_WORKSPACE));
 	return 0;
 }

@@ -2,6 +2,8 @@
 /* Final norm and cross-entropy, in chunks of tokens, so that few logits exist at a time. */
 #include "model/head.h"
 
+#include <string.h>
+
 #include "model/buffers.h"
 #include "model/parallel.h"
 
@@ -121,6 +123,24 @@ void p4d_head_norm_backward(p4d_net *m, uint32_t slot, const void *gradient)
 			    p4d_buffers_at_slot(m, B_HEAD_INPUT, slot, 0),
 			    p4d_buffers__weight(m, P4D_W_FINAL_NORM, 0),
 			    p4d_buffers_at_slot(m, B_HEAD_RSTD, slot, 0), m->ns, m->h);
+}
+
+int p4d_head__logits(p4d_net *m, float *logits, p4d_error *err)
+{
+	const table rows = table_of(m);
+	float *here = p4d_buffers_at(m, B_LOGITS);
+	void *x = p4d_buffers_at(m, B_NORM_OUT);
+
+	p4d_head_norm(m, 0, x);
+	memset(logits, 0, m->set.vocab * sizeof(*logits));
+	if (rows.rows) {
+		m->d->linear_logits(m->d, m->type, here, x, rows.weight, 1, rows.rows, m->h);
+		m->d->download(m->d, logits + rows.first, here, rows.rows * sizeof(*logits));
+	}
+	if (m->d->sync(m->d, err) < 0)
+		return -1;
+	return m->l->tp > 1 ? p4d_comm_all_reduce(m->world, logits, m->set.vocab, P4D_DT_FP32, P4D_SUM, err)
+			    : 0;
 }
 
 int p4d_head_loss(p4d_net *m, uint32_t micro_batch, uint32_t slot, p4d_error *err)

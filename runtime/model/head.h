@@ -25,6 +25,8 @@ typedef struct p4d_head_work {
 	bool input, weight;   /* gradients: of x, of the table */
 	void *input_gradient; /* (n, h) */
 } p4d_head_work;
+/* Logits (vocab) on the host of the one token in slot 0; the same on all ranks. */
+int p4d_head__logits(p4d_net *m, float *logits, p4d_error *err);
 int p4d_head__chunks(p4d_net *m, const p4d_head_work *work, p4d_error *err);
 
 void p4d_head__warm_up(p4d_net *m);

@@ -78,6 +78,7 @@ typedef struct p4d_net {
 	uint64_t f, q, kv;   /* columns of this rank */
 	uint64_t columns;    /* q + 2 * kv */
 	uint64_t length;     /* tokens of a sequence on this rank */
+	uint64_t before;     /* tokens in front of these whose keys are there; see generate.h */
 	uint64_t layers;     /* of a chunk */
 	uint64_t shards;     /* of the optimizer state */
 	bool first, last;    /* the stage begins, ends the model */

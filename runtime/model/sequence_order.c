@@ -48,8 +48,8 @@ static uint64_t place(const p4d_net *m, uint64_t block, uint64_t i)
 void p4d_sequence__find_blocks(const p4d_net *m, uint32_t block, p4d_attention_shape *shape)
 {
 	const uint64_t length = m->length, half = length / 2, cp = m->l->cp, rank = m->place.cp;
-	const p4d_attention_block own = {0, length, length, true}, earlier = {0, length, half, false},
-				  later = {half, half, length, false};
+	const p4d_attention_block own = {0, length, m->before + length, true},
+				  earlier = {0, length, half, false}, later = {half, half, length, false};
 
 	shape->blocks = 1;
 	if (cp > 1 && gathers(m)) {

@@ -114,6 +114,33 @@ static int check_export(p4d_settings *s, p4d_error *err)
 	return 0;
 }
 
+/* The layout is one that can, and the model's is that of the weights. */
+static int check_sample(p4d_settings *s, p4d_error *err)
+{
+	if (!s->checkpoint && !s->init_from) {
+		p4d_fail(err, P4D_E_USAGE,
+			 "--sample needs --checkpoint, the directory of the run, or --init-from");
+		return p4d_fix(err, "--checkpoint DIR");
+	}
+	if (s->data || s->steps)
+		return p4d_fail(err, P4D_E_USAGE, "--sample ends without training: leave out --%s",
+				s->data ? "data" : "steps");
+	if (s->where == P4D_DEVICE_CUDA)
+		return p4d_fail(err, P4D_E_USAGE,
+				"--sample is computed on the cpu device: leave out --device");
+	for (int i = 0; i < P4D_OPTIONS; i++)
+		if (i != P4D_TP && i != P4D_SEQ_LEN && p4d_is_set(&s->request, (p4d_option)i))
+			return p4d_fail(err, P4D_E_USAGE, "--%s has no effect with --sample",
+					p4d_request_option_info((p4d_option)i)->name);
+	if (s->sample_tokens == UINT64_MAX)
+		s->sample_tokens = 100;
+	if (s->temperature < 0)
+		s->temperature = 0;
+	if (s->top_p < 0)
+		s->top_p = 1;
+	return 0;
+}
+
 /* What is typed is not one of the defaults, which are filled in behind this. */
 static int check_unused(const p4d_settings *s, p4d_error *err)
 {
@@ -123,6 +150,10 @@ static int check_unused(const p4d_settings *s, p4d_error *err)
 	} checks[] = {
 	    {s->export_type >= 0, "export-type", "--export"},
 	    {s->export_form >= 0, "export-form", "--export"},
+	    {s->tokenizer && !s->sample, "tokenizer", "--sample"},
+	    {s->sample_tokens != UINT64_MAX && !s->sample, "sample-tokens", "--sample"},
+	    {s->temperature >= 0 && !s->sample, "temperature", "--sample"},
+	    {s->top_p >= 0 && !s->sample, "top-p", "--sample"},
 	    {s->save_every != UINT64_MAX && !s->checkpoint, "save-every", "--checkpoint"},
 	    {s->eval_every != UINT64_MAX && !s->valid_data && !(s->valid_fraction > 0), "eval-every",
 	     "--valid-data or --valid-fraction"},
@@ -142,6 +173,8 @@ static int complete(p4d_settings *s, p4d_error *err)
 		return check_export(s, err);
 	if (check_unused(s, err) < 0)
 		return -1;
+	if (s->sample)
+		return check_sample(s, err);
 	if (!s->data || !s->steps) {
 		p4d_fail(err, P4D_E_USAGE, "--%s is missing", s->data ? "steps" : "data");
 		return p4d_fix(err, "--%s", s->data ? "steps N" : "data FILE");

@@ -22,6 +22,7 @@
 #include "run/train_agree.h"
 #include "run/train_data.h"
 #include "run/train_device.h"
+#include "run/train_sample.h"
 #include "run/train_save.h"
 #include "run/train_weights.h"
 #include "run/watchdog.h"
@@ -145,6 +146,38 @@ static void describe_adapters(p4d_run *run)
 	snprintf(run->save.info.base, sizeof(run->save.info.base), "%s", run->settings->init_from);
 }
 
+static void warn(void *context, const char *text)
+{
+	p4d_error err = {.code = P4D_E_CHECKPOINT};
+
+	(void)context;
+	snprintf(err.text, sizeof(err.text), "%.400s", text);
+	p4d_rank_report(&err, NULL, 0);
+}
+
+/* The weights of --sample. A run that saves there may go on: nothing is written or removed. */
+static int load_sampled(p4d_run *run, p4d_error *err)
+{
+	const p4d_checkpoint_storage storage = p4d_checkpoint_storage_of(
+	    run->trainer, &run->plan->layout, (uint64_t)run->plan->request.value[P4D_VOCAB]);
+	const p4d_checkpoint_peers peers = p4d_checkpoint_peers_of(run->all);
+	p4d_checkpoint_info info;
+	bool found = false;
+
+	if (trains_adapters(run) && load_released(run, err) < 0)
+		return -1;
+	if (run->settings->checkpoint && p4d_checkpoint_resume(run->settings->checkpoint, &storage, &peers,
+							       warn, NULL, &info, &found, err) < 0)
+		return -1;
+	if (!found)
+		return initialize(run, err);
+	if (trains_adapters(run) && info.base_hash != run->base)
+		return p4d_fail(err, P4D_E_CHECKPOINT,
+				"--init-from %.200s: its adapters were trained beside other weights",
+				run->settings->init_from);
+	return p4d_trainer_restore(run->trainer, err);
+}
+
 static int start(p4d_run *run, p4d_error *err)
 {
 	char who[160];
@@ -163,6 +196,8 @@ static int start(p4d_run *run, p4d_error *err)
 				    (p4d_transport_kind)run->settings->comm, NULL, err) < 0 ||
 	    open_trainer(run, err) < 0)
 		return -1;
+	if (run->settings->sample)
+		return load_sampled(run, err);
 	if (p4d_train_data_open(&run->data, run->settings, run->plan, p4d_trainer_place(run->trainer), err) <
 		0 ||
 	    p4d_agree_on_data(run->all, run->world, &run->data, err) < 0)
@@ -500,6 +535,12 @@ int p4d_train(const p4d_settings *settings, const p4d_job_plan *plan, const p4d_
 	p4d_page_fault_catch(run.name, ranks->rank);
 	if (start(&run, &err) < 0)
 		fail(&run, &err);
+	if (settings->sample) {
+		if (p4d_train_sample(settings, plan, run.trainer, run.all, &err) < 0)
+			fail(&run, &err);
+		finish(&run);
+		return 0;
+	}
 	say_beyond(&run);
 	say_start(&run);
 	say_slow_attention(&run);

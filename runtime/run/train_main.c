@@ -14,6 +14,7 @@
 #include "run/train.h"
 #include "run/train_data.h"
 #include "run/train_device.h"
+#include "run/train_sample.h"
 #include "run/train_weights.h"
 
 #ifdef HAVE_CONFIG_H
@@ -63,11 +64,14 @@ static int prepare(p4d_start *start, p4d_error *err)
 	p4d_error no_gpu = {.code = P4D_OK};
 	uint64_t bytes;
 
-	if (find_ranks(start, err) < 0 || p4d_train_data_complete(&start->settings, err) < 0)
+	if (find_ranks(start, err) < 0 ||
+	    (!start->settings.sample && p4d_train_data_complete(&start->settings, err) < 0))
 		return -1;
 	/* ranks forked here have nothing to do with the plan of a surrounding job */
-	if (start->settings.local_ranks || (line && !*line))
+	if (start->settings.local_ranks || start->settings.sample || (line && !*line))
 		line = NULL;
+	if (start->settings.sample && p4d_train_sample_prepare(&start->settings, start->ranks.size, err) < 0)
+		return -1;
 	if (!line)
 		p4d_choose_device(&start->settings, &no_gpu);
 	if (p4d_job_plan_open(&start->plan, line, &start->settings, start->ranks.size,

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "model/buffers.h"
+#include "model/generate.h"
 #include "trainer/trainer_internal.h"
 
 static int open_parts(p4d_trainer *t, const p4d_net_settings *set, uint32_t rank, p4d_error *err)
@@ -93,6 +94,11 @@ int p4d_trainer_evaluate(p4d_trainer *t, uint64_t step, p4d_batch_source source,
 		return -1;
 	*loss = sums[1] > 0 ? sums[0] / sums[1] : 0;
 	return 0;
+}
+
+int p4d_trainer_predict(p4d_trainer *t, int32_t token, uint64_t position, float *logits, p4d_error *err)
+{
+	return p4d_net_predict(&t->net, token, position, logits, err);
 }
 
 const p4d_weights *p4d_trainer_weights(const p4d_trainer *t)

@@ -57,6 +57,10 @@ void p4d_trainer_skip_above(p4d_trainer *trainer, double most);
 int p4d_trainer_evaluate(p4d_trainer *trainer, uint64_t step, p4d_batch_source source, void *context,
 			 double *loss, p4d_error *err);
 
+/* As p4d_net_predict; afterwards a step or an evaluation may follow. */
+int p4d_trainer_predict(p4d_trainer *trainer, int32_t token, uint64_t position, float *logits,
+			p4d_error *err);
+
 /* For checkpoints: this rank's optimizer shard of a segment, fp32 values as stored on the device. */
 const p4d_weights *p4d_trainer_weights(const p4d_trainer *trainer);
 p4d_place p4d_trainer_place(const p4d_trainer *trainer);

@@ -391,6 +391,29 @@ exits 0 train --steps 12 --log threads.json --threads 2
 same_losses one.json threads.json
 exits 5 train --steps 12 --threads 0
 
+# what comes next: the same on one rank and with tensor parallelism, while another run saves there; chance is the seed's
+train_behind --global-batch 8 --steps 1000000 --checkpoint sampled --save-every 20 --keep 0 --log sampled.json
+owner=$!
+wait_for '"event":"saved"' sampled.json
+sample() { exits 0 p4d-train --checkpoint sampled --sample "line 1" --sample-tokens 20 "$@"; }
+sample
+kill $owner
+wait $owner
+sample
+greedy=$out
+case $greedy in "line 1"??????????*) ;; *) fail "it says $greedy" ;; esac
+sample --local-ranks 2
+[ "$out" = "$greedy" ] || fail "two ranks say $out instead of $greedy"
+sample --temperature 1.5 --top-p 1e-6 --seed 4
+[ "$out" = "$greedy" ] || fail "the likeliest token is $out instead of $greedy"
+sample --temperature 1.5 --seed 4
+chance=$out
+[ "$chance" != "$greedy" ] || fail "a temperature changes nothing"
+sample --temperature 1.5 --seed 4 --local-ranks 2
+[ "$out" = "$chance" ] || fail "two ranks say $out instead of $chance"
+sample --temperature 1.5 --seed 5
+[ "$out" != "$chance" ] || fail "another seed says the same"
+
 # longer sequences than the model was made for
 # shellcheck disable=SC2046,SC2086
 exits 0 p4d-train $(echo $model | sed 's/--seq-len 32/--seq-len 64/') $run --global-batch 8 --steps 1

@@ -49,6 +49,17 @@ while read -r model layouts; do
 	# merged: a model with the loss that the adapters had
 	exits 0 p4d-train --checkpoint one --export merged --export-type fp32
 	prints "merged: weights of one/step-00000004 in fp32"
+	# and what comes next is the same
+	next="--sample 7wg,32_ww --sample-tokens 10 --tokenizer $released/tokenizer.json --temperature 1"
+	# shellcheck disable=SC2086
+	exits 0 p4d-train --init-from merged --seq-len 32 $next
+	merged=$out
+	# shellcheck disable=SC2086
+	exits 0 p4d-train --checkpoint one $next
+	[ "$out" = "$merged" ] || fail "$model: $out instead of $merged"
+	# shellcheck disable=SC2086
+	exits 0 p4d-train --init-from "$released/$model" --seq-len 32 $next
+	[ "$out" != "$merged" ] || fail "$model: adapters say nothing"
 	rm -f step5.json merged.json
 	exits 0 tune --init-from "$released/$model" --steps 5 --checkpoint one --log step5.json
 	# shellcheck disable=SC2086

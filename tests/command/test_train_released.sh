@@ -66,6 +66,43 @@ exits 0 env HF_HUB_CACHE="$PWD/hub" p4d-train $run --lr 0 --init-from some/model
 [ "$(last_loss hub.json)" = "$(last_loss one.json)" ] ||
 	fail "the cache has other weights"
 
+# what the library says comes next, six times, behind texts of 1 to 46 tokens; of a folder, and of a checkpoint
+# next_of FROM: each text of the model continued
+next_of()
+{
+	while read -r name text; do
+		[ "$name" = "$model" ] || continue
+		exits 0 p4d-train "$@" --sample "${text%??????}" --sample-tokens 6 --seq-len 64 --tokenizer "$released/tokenizer.json"
+		[ "$out" = "$text" ] || fail "$model: $out instead of $text"
+		count=$((count + 1))
+	done <"$released/texts"
+}
+count=0
+for model in llama qwen3; do
+	next_of --init-from "$released/$model"
+	rm -rf sampled
+	exits 0 still --init-from "$released/$model" --checkpoint sampled
+	next_of --checkpoint sampled
+done
+[ $count = 64 ] || fail "only $count texts"
+exits 5 p4d-train --init-from "$released/llama" --sample once
+says "the tokenizer bytes has 257 tokens, the model 40" "fix: --tokenizer FILE"
+exits 5 p4d-train --init-from "$released/llama" --sample once --tokenizer "$released/tokenizer.json" --seq-len 3
+says "the text has more than the 3 tokens of --seq-len"
+refused P4D001 p4d-train --init-from "$released/llama" --sample once --steps 4
+says "--sample ends without training: leave out --steps"
+refused P4D001 p4d-train --init-from "$released/llama" --sample once --pp 2
+says "--pp has no effect with --sample"
+refused P4D001 p4d-train --sample once
+says "--sample needs --checkpoint"
+refused P4D052 p4d-train --sample once --checkpoint nowhere
+says "nowhere: no checkpoint found"
+for option in "temperature 1" "top-p 0.5" "sample-tokens 3" "tokenizer bytes"; do
+	# shellcheck disable=SC2086 # an option and its value
+	refused P4D001 still --init-from "$released/llama" --${option}
+	says "--${option% *} has no effect without --sample"
+done
+
 # what does not go together
 cp -r "$released/llama" own
 refused P4D041 still --init-from own --model "$released/qwen3"

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes tests/data/released: tiny models as transformers stores them, and their losses on one sequence; and one with a
-tokenizer (make_tokenizers.py) and a chat template, and its loss on the assistant's answers of some conversations.
+"""Writes tests/data/released: tiny models as transformers stores them, their losses on one sequence, and how they continue texts;
+and one with a tokenizer (make_tokenizers.py) and a chat template, and its loss on the assistant's answers of some conversations.
 
     make_released.py DIRECTORY
 
@@ -83,10 +83,32 @@ def chat(directory):
     return loss / count, count, tokens
 
 
+CHARACTERS = "abcdefghijklmnopqrstuvwxyz0123456789_.,!"
+
+
+def write_tokenizer(path):
+    """Every character is a token."""
+    vocabulary = {c: i for i, c in enumerate(CHARACTERS)}
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump({"version": "1.0", "added_tokens": [], "normalizer": None, "pre_tokenizer": None, "post_processor": None,
+                   "decoder": None, "model": {"type": "BPE", "vocab": vocabulary, "merges": []}}, file)
+
+
+def continued(model, begin, count):
+    """The likeliest characters, one after the other."""
+    ids = list(begin)
+    with torch.no_grad():
+        for _ in range(count):
+            ids.append(int(model(torch.tensor([ids])).logits[0, -1].argmax()))
+    return "".join(CHARACTERS[i] for i in ids)
+
+
 def main(directory):
     torch.manual_seed(5)
     ids = torch.randint(0, SIZES["vocab_size"], (1, 33), generator=torch.Generator().manual_seed(9))
-    losses = {}
+    prompts = torch.Generator().manual_seed(17)
+    losses, texts = {}, {}
+    write_tokenizer(os.path.join(directory, "tokenizer.json"))
     for name, (family, own) in MODELS.items():
         path = os.path.join(directory, name)
         of_library = getattr(transformers, family + "ForCausalLM")
@@ -99,6 +121,7 @@ def main(directory):
         model = of_library.from_pretrained(path, dtype=torch.float32, attn_implementation="eager").double()
         with torch.no_grad():
             logits = model(ids[:, :-1]).logits
+        texts[name] = [continued(model, torch.randint(0, 40, (3 * i + 1,), generator=prompts).tolist(), 6) for i in range(16)]
         losses[name] = torch.nn.functional.cross_entropy(logits[0], ids[0, 1:]).item()
     with open(os.path.join(directory, "ids.jsonl"), "w", encoding="utf-8") as file:
         print(json.dumps({"input_ids": ids[0].tolist()}), file=file)
@@ -106,6 +129,10 @@ def main(directory):
         for name, loss in losses.items():
             print(name, repr(loss), file=file)
         print("chat", *map(repr, chat(directory)), file=file)
+    with open(os.path.join(directory, "texts"), "w", encoding="utf-8") as file:
+        for name, of_model in texts.items():
+            for text in of_model:
+                print(name, text, file=file)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "comm/comm.h"
+#include "run/job_plan.h"
+#include "run/settings.h"
+#include "trainer/trainer.h"
+
+/*
+ * Completes the settings of --sample: the model is that of the newest checkpoint, or of --init-from where
+ * there is none, on `ranks` ranks with tensor parallelism alone. What adapters were trained beside becomes
+ * --init-from, which then lives as long as the process. Errors: CHECKPOINT, IO, USAGE.
+ */
+int p4d_train_sample_prepare(p4d_settings *settings, uint64_t ranks, p4d_error *err);
+
+/* After the weights are there: prints the text and what follows it on rank 0, token by token. */
+int p4d_train_sample(const p4d_settings *settings, const p4d_job_plan *plan, p4d_trainer *trainer,
+		     p4d_group *all, p4d_error *err);
