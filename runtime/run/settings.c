@@ -97,15 +97,36 @@ static int set_setting(p4d_settings *settings, const p4d_option_info *info, cons
 	return 0;
 }
 
+/* The first option that was typed and says something about training; NULL: none. */
+static const char *unused_by_export(const p4d_settings *s)
+{
+	static const char *const used[] = {"checkpoint", "init-from", "export", "export-type", "export-form"};
+
+	for (int i = 0; i < SETTINGS; i++) {
+		const p4d_option_info *info = &settings_table[i];
+		int64_t value, otherwise = info->kind == P4D_TEXT_KIND ? 0 : default_of(info);
+		bool uses = false;
+		memcpy(&value, (const char *)s + info->field, sizeof(value));
+		for (size_t k = 0; k < sizeof(used) / sizeof(used[0]); k++)
+			uses = uses || !strcmp(used[k], info->name);
+		if (!uses && value != otherwise)
+			return info->name;
+	}
+	for (int i = 0; i < P4D_OPTIONS; i++)
+		if (s->request.origin[i] == P4D_BY_USER)
+			return p4d_request_option_info((p4d_option)i)->name;
+	return NULL;
+}
+
 static int check_export(p4d_settings *s, p4d_error *err)
 {
 	if (!s->checkpoint) {
 		p4d_fail(err, P4D_E_USAGE, "--export needs --checkpoint, the directory of the run");
 		return p4d_fix(err, "--checkpoint DIR");
 	}
-	if (s->data || s->steps)
-		return p4d_fail(err, P4D_E_USAGE, "--export ends without training: leave out --%s",
-				s->data ? "data" : "steps");
+	const char *other = unused_by_export(s);
+	if (other)
+		return p4d_fail(err, P4D_E_USAGE, "--export ends without training: leave out --%s", other);
 	if (s->export_form == P4D_EXPORT_ADAPTER && s->init_from)
 		return p4d_fail(err, P4D_E_USAGE,
 				"--init-from has no effect: --export-form=adapter writes adapters alone");

@@ -123,6 +123,10 @@ refused P4D052 p4d-train --checkpoint one --export merged.other --init-from own
 says "own has other weights than those beside which the adapters were trained"
 refused P4D001 p4d-train --checkpoint one --export adapter.other --init-from own --export-form adapter
 says "--init-from has no effect: --export-form=adapter writes adapters alone"
+refused P4D001 p4d-train --checkpoint one --export adapter.other --lora-alpha 3
+says "--export ends without training: leave out --lora-alpha"
+refused P4D001 p4d-train --checkpoint one --export adapter.other --lora-rank 3
+says "--export ends without training: leave out --lora-rank"
 refused P4D001 p4d-train --checkpoint one --export-form adapter --data ids --steps 1
 says "--export-form has no effect without --export"
 # shellcheck disable=SC2086
