@@ -103,12 +103,14 @@ int p4d_layout__check_adapters(const p4d_request *r, p4d_error *err)
 	const bool quantized = adapters && r->value[P4D_FINETUNE] == P4D_TUNE_QLORA;
 	const char *unknown = NULL;
 
-	if (!adapters && (r->origin[P4D_LORA_RANK] == P4D_BY_USER || *r->lora_targets ||
-			  r->origin[P4D_ADAPTER_DTYPE] == P4D_BY_USER)) {
+	if (!adapters &&
+	    (r->origin[P4D_LORA_RANK] == P4D_BY_USER || *r->lora_targets ||
+	     r->origin[P4D_ADAPTER_DTYPE] == P4D_BY_USER || r->origin[P4D_LORA_DROPOUT] == P4D_BY_USER)) {
 		p4d_fail(err, P4D_E_VALUE, "%s has no effect without finetune=lora or qlora",
-			 r->origin[P4D_LORA_RANK] == P4D_BY_USER ? "lora-rank"
-			 : *r->lora_targets                      ? "lora-targets"
-								 : "adapter-dtype");
+			 r->origin[P4D_LORA_RANK] == P4D_BY_USER       ? "lora-rank"
+			 : *r->lora_targets                            ? "lora-targets"
+			 : r->origin[P4D_ADAPTER_DTYPE] == P4D_BY_USER ? "adapter-dtype"
+								       : "lora-dropout");
 		return p4d_fix(err, "--p4d-finetune=lora");
 	}
 	/* modules' types are those of their parameters; adapters have another */

@@ -85,8 +85,9 @@ refuses "--framework fsdp --model-code transformers --tp 2" "tp=2: with FSDP p4d
 refuses "--framework fsdp --finetune qlora --tp 8" "tp=8: with FSDP p4d models other modules" "--tp=1"
 refuses "--framework fsdp --model-code transformers --recompute selective" "transformers has none and full" "--recompute=full"
 refuses "--framework fsdp --lora-rank 8" "lora-rank has no effect without finetune=lora or qlora" "--finetune=lora"
+refuses "--framework fsdp --lora-dropout on" "lora-dropout has no effect without finetune=lora or qlora" "--finetune=lora"
 refuses "--framework ddp --quant nf4" "quant needs finetune=qlora" "--finetune=qlora"
-refuses "--framework fsdp --recompute-modules mlp" "needs a model with experts" "leave out --recompute-modules"
+refuses "--framework fsdp --recompute-modules mlp" "has no effect with FSDP" "leave out --recompute-modules"
 # a search takes none of those
 exits 0 p4d plan --framework fsdp --model-code transformers --gpu h100 --nodes 2 --gpus-per-node 8 --model llama3.1-8b --seq-len 8192
 case $out in *"transformers --p4d-"* | *"recompute=full"*) ;; *) fail "no layout of transformers' modules is recomputed" ;; esac
