@@ -229,6 +229,8 @@ static const p4d_read_argument megatron_arguments[] = {
     {"--tensor_model_parallel_size", P4D_TP, NULL, NULL},
     {"--pipeline_model_parallel_size", P4D_PP, NULL, NULL},
     {"--context_parallel_size", P4D_CP, NULL, NULL},
+    {"--expert_model_parallel_size", P4D_EP, NULL, NULL},
+    {"--expert_tensor_parallel_size", P4D_ETP, NULL, NULL},
     {"--sequence_parallel", P4D_SEQUENCE_PARALLEL, "on", off},
     {"--use_distributed_optimizer", P4D_OPTIMIZER_SHARDING, "on", off},
     {"--recompute_granularity", P4D_RECOMPUTE, NULL, granularities},
