@@ -261,34 +261,82 @@ static p4d_value edited(p4d_shell *sh, const edit *e, p4d_value text)
 	return (p4d_value){b.at, b.length};
 }
 
-/* Words of sed: its commands, and from which word on its files stand. False: they are not followed. */
+/* Words of sed: its commands, and how to read them. */
 enum { SED_SCRIPTS = 16 };
 typedef struct sed_words {
-	p4d_value script[SED_SCRIPTS];
+	p4d_value script[SED_SCRIPTS], file; /* the first file */
 	size_t scripts, files;
+	bool has_script; /* an option names it, so that all operands are files */
 	bool in_place, extended, followed;
 } sed_words;
 
+static void add_script(sed_words *to, p4d_value script)
+{
+	if (to->scripts < SED_SCRIPTS)
+		to->script[to->scripts++] = script;
+	else
+		to->followed = false;
+}
+
+/* An option, or letters of several; returns the words it takes, 0: it is an operand. */
+static size_t read_sed_option(const p4d_shell_call *w, size_t i, sed_words *to)
+{
+	static const char in_place[] = "--in-place=";
+	const p4d_value word = w->at[i];
+
+	if (word.length < 2 || word.at[0].unknown || word.at[0].c != '-')
+		return 0;
+	if (word.at[1].c == '-') {
+		const uint32_t length = sizeof(in_place) - 1;
+		const bool known =
+		    p4d_value_is(word, "--in-place") ||
+		    (word.length > length && p4d_value_is(p4d_shell__part(word, 0, length), in_place));
+		to->in_place = to->in_place || known;
+		to->has_script = to->has_script || !known; /* it may be that: of files none is missed */
+		to->followed = to->followed && known;
+		return 1;
+	}
+	for (uint32_t n = 1; n < word.length; n++) {
+		const char c = word.at[n].c;
+		const bool last = n + 1 == word.length;
+		if (c == 'i') { /* the rest is what copies' names end with */
+			to->in_place = true;
+			return 1;
+		}
+		if (c == 'e' || c == 'f' || c == 'l') {
+			to->has_script = to->has_script || c != 'l';
+			if (c == 'e' && !(last && i + 1 == w->count))
+				add_script(to, last ? w->at[i + 1]
+						    : p4d_shell__part(word, n + 1, word.length - n - 1));
+			else
+				to->followed = false;
+			return last ? 2 : 1;
+		}
+		to->extended = to->extended || c == 'E' || c == 'r';
+		to->followed = to->followed && (c == 'E' || c == 'r');
+	}
+	return 1;
+}
+
+/* Options may stand behind operands. */
 static void read_sed(const p4d_shell_call *w, sed_words *to)
 {
-	size_t i = 0;
+	p4d_value first[2];
+	size_t operands = 0;
 
 	*to = (sed_words){.followed = true};
-	for (; i < w->count && w->at[i].length > 1 && w->at[i].at[0].c == '-'; i++) {
-		const p4d_value word = w->at[i];
-		const char c = word.at[1].c;
-		if (c == 'i' || p4d_value_is(word, "--in-place"))
-			to->in_place = true;
-		else if (p4d_value_is(word, "-e") && i + 1 < w->count && to->scripts < SED_SCRIPTS)
-			to->script[to->scripts++] = w->at[++i];
-		else if (p4d_value_is(word, "-E") || p4d_value_is(word, "-r"))
-			to->extended = true;
-		else
-			to->followed = false;
+	for (size_t i = 0, words; i < w->count; i += words ? words : 1) {
+		words = read_sed_option(w, i, to);
+		if (!words && operands < 2)
+			first[operands] = w->at[i];
+		operands += !words;
 	}
-	if (!to->scripts && i < w->count)
-		to->script[to->scripts++] = w->at[i++];
-	to->files = i;
+	const size_t scripts = !to->has_script && operands;
+	if (scripts)
+		add_script(to, first[0]);
+	to->files = operands - scripts;
+	if (to->files)
+		to->file = first[scripts];
 }
 
 /* What sed makes of a text; false: it is not followed. */
@@ -305,34 +353,44 @@ static bool run_scripts(p4d_shell *sh, const sed_words *words, p4d_value *text)
 	return words->followed;
 }
 
+static void edit_file(const p4d_shell_call *w, const sed_words *words, p4d_value path)
+{
+	p4d_shell *sh = w->sh;
+	const p4d_shell_redirection file = {.has_input_path = true, .input_path = path},
+				    to = {.has_output = true, .output = path};
+	p4d_value text;
+
+	if (!p4d_shell__input(sh, &file, &text) || !run_scripts(sh, words, &text))
+		text = p4d_shell__not_known(sh, p4d_shell__reason(sh, "output of sed"));
+	if (w->mode != P4D_SHELL_RUN)
+		text = p4d_shell__not_known(sh, p4d_shell__reason(sh, "a file that depends on a test"));
+	p4d_shell__write(sh, &to, text);
+}
+
 /* It prints, or changes files where they are. */
 static p4d_shell_status run_sed(const p4d_shell_call *w)
 {
 	p4d_shell *sh = w->sh;
 	p4d_value text;
-	sed_words words;
+	sed_words words, again = {.files = 0};
 
 	read_sed(w, &words);
 	if (!words.in_place) {
 		p4d_shell_redirection file = *w->redirection;
-		if (w->count > words.files)
-			file =
-			    (p4d_shell_redirection){.has_input_path = true, .input_path = w->at[words.files]};
-		if (w->count > words.files + 1 || !p4d_shell__input(sh, &file, &text) ||
+		if (words.files)
+			file = (p4d_shell_redirection){.has_input_path = true, .input_path = words.file};
+		if (words.files > 1 || !p4d_shell__input(sh, &file, &text) ||
 		    (text.length == 1 && text.at[0].unknown) || !run_scripts(sh, &words, &text))
 			return p4d_shell__print_unknown(w);
 		p4d_shell__print(w, text);
 		return P4D_SHELL_TAKEN;
 	}
-	for (size_t i = words.files; i < w->count; i++) {
-		const p4d_shell_redirection file = {.has_input_path = true, .input_path = w->at[i]},
-					    to = {.has_output = true, .output = w->at[i]};
-		if (!p4d_shell__input(sh, &file, &text) || !run_scripts(sh, &words, &text))
-			text = p4d_shell__not_known(sh, p4d_shell__reason(sh, "output of sed"));
-		if (w->mode != P4D_SHELL_RUN)
-			text =
-			    p4d_shell__not_known(sh, p4d_shell__reason(sh, "a file that depends on a test"));
-		p4d_shell__write(sh, &to, text);
+	bool is_script = !words.has_script; /* the first operand */
+	for (size_t i = 0, taken; i < w->count; i += taken ? taken : 1) {
+		taken = read_sed_option(w, i, &again);
+		if (!taken && !is_script)
+			edit_file(w, &words, w->at[i]);
+		is_script = is_script && taken;
 	}
 	return P4D_SHELL_TAKEN;
 }

@@ -256,12 +256,22 @@ static void outputs(void **state)
 	means("run $(seq 2 4) $(echo '4*(2+1)' | bc) $(echo A | tr '[:upper:]' '[:lower:]')",
 	      "<run><2><3><4><12><a>;");
 	means("run $(ls | wc -l) $(echo $LATER | tr a b) $(echo a | sed s/a/b/) $(awk 1 f)",
-	      "<ls>;<run><?><?><?><?>;");
+	      "<ls>;<run><?><?><b><?>;");
 	means("printf 'a b\nc\n' > f; run $(<f) $(cat f | head -1) $(wc -l <f)", "<run><a><b><c><a><b><2>;");
 	means("{ echo N=4; echo M=5 >&2; } > x; . x; run $N $M", "<run><4><?>;");
 	means("make_config >x; . x; cat x > y; run $(cat y)", "<make_config>;<run><?>;");
 	means("echo 'a: 1' > x; cp x y; run $(cat y); sed -i s/1/2/ x; run $(cat x)",
-	      "<run><a:><1>;<run><?>;");
+	      "<run><a:><1>;<run><a:><2>;");
+	/* in place, however that is written; what is not followed is not known */
+	means(
+	    "echo a > x; sed -Ei s/a+/b/ x; run $(cat x); sed --in-place=.old s/b/c/ x; run $(cat x); "
+	    "sed s/c/d/ -i x; run $(cat x); sed -es/d/e/ -i.old x; run $(cat x); sed -f y -i x; run $(cat x)",
+	    "<run><b>;<run><c>;<run><d>;<run><e>;<run><?>;");
+	means("echo a > x; sed -ni p x; run $(cat x); echo a > y; sed -i --expression=s/a/b/ y; run $(cat y)",
+	      "<run><?>;<run><?>;");
+	means(
+	    "run $(echo a | sed -es/a/b/ -e s/b/c/) $(echo a | sed -E s/a/b/) $(echo a | sed --posix s/a/b/)",
+	    "<run><c><b><?>;");
 	means("IFS=, read -ra A <<< 'x,y z'; run \"${A[@]}\"; read B C <<< 'p q r'; run \"$C\"",
 	      "<run><x><y z>;<run><q r>;");
 	means("read -r -d '' C <<E\nrun a \\\n  b $LATER\nE\n$C; eval \"$C\"",
