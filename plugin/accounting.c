@@ -35,10 +35,18 @@ static uint32_t nodes_of(const char *tres)
 	return 0;
 }
 
-/* Of a job, and of all jobs together. */
 static uint32_t less_of(uint32_t a, uint32_t b)
 {
 	return !a || (b && b < a) ? b : a;
+}
+
+/*
+ * Of a job, and of all jobs together. Users have the former of accounts above them where they have none of
+ * their own (slurmdbd sees to that), and not where they do.
+ */
+static uint32_t most_of(const slurmdb_assoc_rec_t *one)
+{
+	return less_of(one->user ? nodes_of(one->max_tres_pj) : 0, nodes_of(one->grp_tres));
 }
 
 static int add_limits(p4d_associations *all, void *list, p4d_error *err)
@@ -99,18 +107,18 @@ static int add_associations(p4d_associations *all, const assoc_mgr_info_msg_t *r
 		char *qoses = names_of(from->qos_list, qos);
 		rc = p4d_associations_add(
 		    all,
-		    &(p4d_association){
-			.user = from->user,
-			.uid = from->uid,
-			.account = from->acct,
-			.parent = from->user ? NULL : from->parent_acct,
-			.partition = from->partition,
-			.qos = from->def_qos_id && from->def_qos_id < QOSES ? qos[from->def_qos_id]
-			       : usual                                      ? usual_qos
-									    : NULL,
-			.qoses = qoses,
-			.is_default = from->is_def,
-			.most_nodes = less_of(nodes_of(from->max_tres_pj), nodes_of(from->grp_tres))},
+		    &(p4d_association){.user = from->user,
+				       .uid = from->uid,
+				       .account = from->acct,
+				       .parent = from->user ? NULL : from->parent_acct,
+				       .partition = from->partition,
+				       .qos = from->def_qos_id && from->def_qos_id < QOSES
+						  ? qos[from->def_qos_id]
+					      : usual ? usual_qos
+						      : NULL,
+				       .qoses = qoses,
+				       .is_default = from->is_def,
+				       .most_nodes = most_of(from)},
 		    err);
 		free(qoses);
 	}

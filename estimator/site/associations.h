@@ -24,7 +24,7 @@ typedef struct p4d_association {
 	const char *qos;       /* its default */
 	const char *qoses;     /* those it may have, "normal,large"; none: not known */
 	bool is_default;       /* its account is the user's default one */
-	uint32_t most_nodes;   /* of a job; 0: no limit */
+	uint32_t most_nodes;   /* of a user's job, or of all jobs of an account; 0: no limit */
 } p4d_association;
 
 enum { P4D_ASSOCIATIONS = 1 << 20 }; /* at most */

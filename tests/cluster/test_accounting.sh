@@ -159,6 +159,18 @@ wait_until limited
 run sbatch -H --qos=normal $node $toobig job.sh
 says 'and a job there gets at most 1'
 sacctmgr -i modify user "$user" set maxtresperjob=node=-1 >/dev/null
+# a limit of the account is the user's, but for one of his own
+sacctmgr -i modify account physics set maxtresperjob=node=1 >/dev/null
+wait_until limited
+run sbatch -H --qos=normal $node $toobig job.sh
+says 'and a job there gets at most 1'
+sacctmgr -i modify user "$user" set maxtresperjob=node=64 >/dev/null
+limited() { scontrol show assoc_mgr flags=assoc | grep -q 'MaxTRESPJ=.*node=64'; }
+wait_until limited
+run sbatch -H --qos=normal $node $toobig job.sh
+says 'fix: --nodes='
+sacctmgr -i modify user "$user" set maxtresperjob=node=-1 >/dev/null
+sacctmgr -i modify account physics set maxtresperjob=node=-1 >/dev/null
 sacctmgr -i modify qos large set maxtresperjob=node=-1 >/dev/null
 sed -i '/^AccountingStorageEnforce=limits/d' "$SLURM_CONF"
 scontrol reconfigure
