@@ -211,7 +211,7 @@ static void fix(const p4d_request *r, const p4d_layout *l, const p4d_gpu *gpu, c
 	}
 }
 
-/* One pair at a time, or adapters, which need no copy. */
+/* One pair at a time may fit. */
 static int check_pair(const p4d_request *r, const p4d_layout *l, const p4d_gpu *gpu, const p4d_colocated *c,
 		      double limit, p4d_error *err)
 {
@@ -221,9 +221,10 @@ static int check_pair(const p4d_request *r, const p4d_layout *l, const p4d_gpu *
 	if (fits(c, limit))
 		return 0;
 	p4d_fail(err, P4D_E_DOES_NOT_FIT,
-		 "%s needs %.1f of %.1f GiB on %s: policy %.1f with %" PRIu64 " pairs, reference %.1f",
+		 "%s needs %.1f of %.1f GiB on %s: policy %.1f with %" PRIu64 " pair%s, reference %.1f",
 		 r->model, (double)c->training.sum / GIB, (double)c->capacity_bytes / GIB, gpu->name,
-		 (double)c->training.actor / GIB, l->micro_batch, (double)c->training.reference / GIB);
+		 (double)c->training.actor / GIB, l->micro_batch, l->micro_batch == 1 ? "" : "s",
+		 (double)c->training.reference / GIB);
 	one.micro_batch = one.eval_micro_batch = 1;
 	if (l->micro_batch > 1 && p4d_colocated_estimate(r, &one, gpu, &then, NULL) == 0 &&
 	    fits(&then, limit))

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "run/checkpoint_trainer.h"
 #include "run/rank_error.h"
 
@@ -134,6 +135,8 @@ static int nothing_to_resume(const p4d_settings *settings, p4d_error *err)
 /* Adapters are worth nothing beside other weights, and another alpha is a jump of the loss. */
 static int compare_adapters(const p4d_checkpoint_info *found, const p4d_train_save *save, p4d_error *err)
 {
+	char before[P4D_NUMBER_TEXT], now[P4D_NUMBER_TEXT];
+
 	if (found->base_hash != save->info.base_hash) {
 		p4d_fail(err, P4D_E_CHECKPOINT,
 			 "the checkpoint's adapters were trained beside other weights (%.200s) than those of "
@@ -143,9 +146,10 @@ static int compare_adapters(const p4d_checkpoint_info *found, const p4d_train_sa
 	}
 	if (found->alpha == save->info.alpha)
 		return 0;
-	p4d_fail(err, P4D_E_CHECKPOINT, "the checkpoint was trained with --lora-alpha=%g, not %g",
-		 found->alpha, save->info.alpha);
-	return p4d_fix(err, "--lora-alpha=%g", found->alpha);
+	p4d_number_exact(found->alpha, before);
+	p4d_fail(err, P4D_E_CHECKPOINT, "the checkpoint was trained with --lora-alpha=%s, not %s", before,
+		 p4d_number_exact(save->info.alpha, now));
+	return p4d_fix(err, "--lora-alpha=%s", before);
 }
 
 static const char *on_off(bool on)

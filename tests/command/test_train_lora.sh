@@ -108,6 +108,8 @@ exits 0 tune $llama --checkpoint one
 # shellcheck disable=SC2086
 refused P4D052 tune --init-from "$released/llama" --steps 2 --checkpoint one --lora-alpha 7
 says "the checkpoint was trained with --lora-alpha=6, not 7" "fix: --lora-alpha=6"
+refused P4D052 tune --init-from "$released/llama" --steps 2 --checkpoint one --lora-alpha 6.0000001
+says "the checkpoint was trained with --lora-alpha=6, not 6.0000001"
 # shellcheck disable=SC2086
 refused P4D052 p4d-train $run --finetune lora --lora-rank 4 --init-from "$released/llama" --steps 2 --checkpoint one
 says "it belongs to another model: lora-rank is 3, expected 4"
