@@ -44,7 +44,7 @@ uint64_t p4d_layers_with_feed(const p4d_layer_counts *counts, p4d_feed feed);
 const char *p4d_layers_state(const char *pattern);
 
 /* Layers that a model with a pattern may have: they are gone through one by one. */
-enum { P4D_MOST_PATTERN_LAYERS = 1024 };
+enum { P4D_MOST_PATTERN_LAYERS = 256 };
 
 /* Whether a model that has a pattern has all that its letters need. Errors: VALUE, INCOMPLETE_MODEL. */
 int p4d_layers_check(const p4d_request *model, p4d_error *err);

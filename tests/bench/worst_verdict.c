@@ -41,7 +41,7 @@ static const struct {
     {"framework", {"p4d", "megatron", "megatron", "megatron", "fsdp", "deepspeed", "ddp"}},
     {"precision", {"bf16", "fp32"}},
     {"device", {"cuda", "cpu"}},
-    {"layers", {"1024", "2048", "4096", "8192", "32768", "65535", "65536"}},
+    {"layers", {"1024", "256", "2048", "4096", "8192", "32768", "65535", "65536"}},
     {"hidden", {"64", "1024", "1048576"}},
     {"ffn", {"64", "4096", "8388608"}},
     {"heads", {"8", "512", "65536"}},
@@ -265,9 +265,9 @@ static genome passing_genome(void)
 {
 	static const char *const jobs[][12] = {
 	    {"pp=1024", "global-batch=8192", "vocab-parallel=vocab-2", "tied=on", "nodes=128"},
-	    {"framework=megatron", "pp=64", "layers=1024", "nodes=1024", "architecture=nemotron-h",
+	    {"framework=megatron", "pp=64", "layers=256", "nodes=1024", "architecture=nemotron-h",
 	     "layer-pattern=" LETTERS("M*M-M"), "state-size=128", "state-heads=64", "global-batch=65536"},
-	    {"framework=megatron", "pp=64", "layers=1024", "nodes=1024", "architecture=nemotron-h",
+	    {"framework=megatron", "pp=64", "layers=256", "nodes=1024", "architecture=nemotron-h",
 	     "layer-pattern=" LETTERS("MEM*E"), "state-size=128", "state-heads=64", "experts=65536",
 	     "experts-per-token=4096", "global-batch=65536"},
 	    {"framework=megatron", "pp=1024", "vpp=64", "schedule=interleaved", "layers=65536", "nodes=128",

@@ -147,7 +147,7 @@ static void plans_of_any_program(void **state)
 	    {"framework=megatron pp=1024 layers=65536 experts=65536 experts-per-token=65536 expert-every=3 "
 	     "token-dispatcher=deepep ep=8 global-batch=65536",
 	     1024},
-	    {"framework=megatron pp=64 layers=1024 architecture=nemotron-h state-size=128 state-heads=64 "
+	    {"framework=megatron pp=64 layers=256 architecture=nemotron-h state-size=128 state-heads=64 "
 	     "experts=256 layer-pattern=M*M-MEM*MEM-M*E-MM*M-ME*E-MEM*M-MM-M*MME-M*M-MM*E-MEM*M-M",
 	     64},
 	    {"framework=fsdp layers=2048 experts=256 experts-per-token=8 expert-every=3 "

@@ -171,8 +171,8 @@ static void a_pattern_of_no_model(void **state)
 	/* what would have to be gone through one by one in slurmctld */
 	set_all(&r, "layer-pattern=M*- layers=65536");
 	assert_int_equal(p4d_layout_build(&r, 1, 8, &l, &err), -1);
-	assert_string_equal(err.text, "layers=65536: with a layer-pattern p4d takes 1024 at most");
-	set_all(&r, "layers=1024 pp=128");
+	assert_string_equal(err.text, "layers=65536: with a layer-pattern p4d takes 256 at most");
+	set_all(&r, "layers=256 pp=128");
 	assert_int_equal(p4d_layout_build(&r, 128, 8, &l, &err), -1);
 	assert_string_equal(err.text,
 			    "pp=128: p4d models up to 64 in Megatron-LM with layers that have a state");
