@@ -24,7 +24,7 @@ for code in 0 999 P4D 12x -12 P4D099 ''; do
 	exits 1 p4d explain "$code"
 done
 
-# predicted and measured; README's table is made of this
+# predicted and measured; ACCURACY.md's table is made of this
 exits 0 p4d validate "$P4D_TEST_SRCDIR/tests/data/measured_memory.csv"
 silent
 prints "simumax-02" "60.67" "allocated, method closed: mean absolute error 0." "reserved: mean absolute error"

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# README's tables of predicted step times say what p4d predicts: rows of so many GPUs of a type, measured and predicted.
+# ACCURACY.md's tables of predicted step times say what p4d predicts: rows of so many GPUs of a type, measured and predicted.
 . "${0%/*}/lib.sh"
 
 for file in measured experts recipes; do
@@ -10,7 +10,7 @@ for file in measured experts recipes; do
 done >validated || fail "p4d validate"
 
 awk -F'|' '
-	function near(text, value) { # rounded to the digits that README has
+	function near(text, value) { # rounded to the digits that it has
 		return text - value < 0.51 * 10 ^ -digits(text) && value - text < 0.51 * 10 ^ -digits(text)
 	}
 	function digits(text) { return length(text) - index(text, ".") }
@@ -29,18 +29,38 @@ awk -F'|' '
 			for (i = 1; i <= rows && !found; i++)
 				found = gpus[i] == here && near(a, measured[i]) && near(b, predicted[i]) &&
 					(column > 4 || c == error[i])
-			if (!found) { print "README.md:" FNR ": " $0; wrong++ }
+			if (!found) { print "ACCURACY.md:" FNR ": " $0; wrong++ }
 			compared++
 		}
 	}
 	END { exit wrong || compared < 30 }
-' validated "$P4D_TEST_SRCDIR/README.md" >stale || fail "README has other figures than p4d validate: $(cat stale)"
+' validated "$P4D_TEST_SRCDIR/ACCURACY.md" >stale || fail "ACCURACY.md has other figures than p4d validate: $(cat stale)"
 
 # and the means
 for mean in measured_throughput:'Mean absolute error: %s %%; layouts of the same' experts_throughput:'^mean %s %%, worst'; do
 	value=$(p4d validate "$P4D_TEST_SRCDIR/tests/data/${mean%%:*}.csv" |
 		sed -n 's/^step time: mean absolute error \([0-9.]*\) .*/\1/p')
 	# shellcheck disable=SC2059
-	grep -q "$(printf "${mean#*:}" "$(printf %.1f "$value")")" "$P4D_TEST_SRCDIR/README.md" ||
-		fail "README has another mean of ${mean%%:*} than $value %"
+	grep -q "$(printf "${mean#*:}" "$(printf %.1f "$value")")" "$P4D_TEST_SRCDIR/ACCURACY.md" ||
+		fail "ACCURACY.md has another mean of ${mean%%:*} than $value %"
 done
+
+# README's short table has the same means, where `p4d validate` prints them
+summary=$(sed -n '/^## Accuracy/,/^## On a real/p' "$P4D_TEST_SRCDIR/README.md")
+while read -r file begins; do
+	value=$(p4d validate "$P4D_TEST_SRCDIR/tests/data/$file.csv" |
+		sed -n "s/^ *$begins: mean absolute error \([0-9.]*\) .*/\1/p" | head -n 1)
+	echo "$summary" | grep -q "[| ]$(printf %.1f "$value") %" ||
+		echo "$summary" | grep -q "[| ]$(printf %.2f "$value") %" ||
+		fail "README's summary lacks the mean of $file ($begins), $value %"
+done <<'END'
+measured_throughput step time
+experts_throughput step time
+measured_memory allocated, method closed
+experts_memory allocated, method closed
+experts_memory of recipes that are published whole
+graphs_memory allocated, method closed
+frameworks_memory fsdp
+frameworks_memory lora
+frameworks_memory qlora
+END
