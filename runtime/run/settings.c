@@ -97,21 +97,24 @@ static int set_setting(p4d_settings *settings, const p4d_option_info *info, cons
 	return 0;
 }
 
-/* The first option that was typed and says something about training; NULL: none. */
-static const char *unused_by_export(const p4d_settings *s)
+/* The first setting that was typed and is not among the used ones, a list that ends with NULL; NULL: none. */
+static const char *unused_setting(const p4d_settings *s, const char *const *used)
 {
-	static const char *const used[] = {"checkpoint", "init-from", "export", "export-type", "export-form"};
-
 	for (int i = 0; i < SETTINGS; i++) {
 		const p4d_option_info *info = &settings_table[i];
 		int64_t value, otherwise = info->kind == P4D_TEXT_KIND ? 0 : default_of(info);
 		bool uses = false;
 		memcpy(&value, (const char *)s + info->field, sizeof(value));
-		for (size_t k = 0; k < sizeof(used) / sizeof(used[0]); k++)
+		for (size_t k = 0; used[k]; k++)
 			uses = uses || !strcmp(used[k], info->name);
 		if (!uses && value != otherwise)
 			return info->name;
 	}
+	return NULL;
+}
+
+static const char *typed_of_plan(const p4d_settings *s)
+{
 	for (int i = 0; i < P4D_OPTIONS; i++)
 		if (s->request.origin[i] == P4D_BY_USER)
 			return p4d_request_option_info((p4d_option)i)->name;
@@ -120,11 +123,15 @@ static const char *unused_by_export(const p4d_settings *s)
 
 static int check_export(p4d_settings *s, p4d_error *err)
 {
+	static const char *const used[] = {"checkpoint",  "init-from",   "export",
+					   "export-type", "export-form", NULL};
+
 	if (!s->checkpoint) {
 		p4d_fail(err, P4D_E_USAGE, "--export needs --checkpoint, the directory of the run");
 		return p4d_fix(err, "--checkpoint DIR");
 	}
-	const char *other = unused_by_export(s);
+	const char *other = unused_setting(s, used);
+	other = other ? other : typed_of_plan(s);
 	if (other)
 		return p4d_fail(err, P4D_E_USAGE, "--export ends without training: leave out --%s", other);
 	if (s->export_form == P4D_EXPORT_ADAPTER && s->init_from)
@@ -138,14 +145,18 @@ static int check_export(p4d_settings *s, p4d_error *err)
 /* The layout is one that can, and the model's is that of the weights. */
 static int check_sample(p4d_settings *s, p4d_error *err)
 {
+	static const char *const used[] = {"checkpoint",  "init-from", "sample", "tokenizer", "sample-tokens",
+					   "temperature", "top-p",     "seed",   "device",    "threads",
+					   "local-ranks", "watchdog",  "comm",   NULL};
+
 	if (!s->checkpoint && !s->init_from) {
 		p4d_fail(err, P4D_E_USAGE,
 			 "--sample needs --checkpoint, the directory of the run, or --init-from");
 		return p4d_fix(err, "--checkpoint DIR");
 	}
-	if (s->data || s->steps)
-		return p4d_fail(err, P4D_E_USAGE, "--sample ends without training: leave out --%s",
-				s->data ? "data" : "steps");
+	const char *other = unused_setting(s, used);
+	if (other)
+		return p4d_fail(err, P4D_E_USAGE, "--sample ends without training: leave out --%s", other);
 	if (s->where == P4D_DEVICE_CUDA)
 		return p4d_fail(err, P4D_E_USAGE,
 				"--sample is computed on the cpu device: leave out --device");

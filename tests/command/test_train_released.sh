@@ -91,6 +91,8 @@ exits 5 p4d-train --init-from "$released/llama" --sample once --tokenizer "$rele
 says "the text has more than the 3 tokens of --seq-len"
 refused P4D001 p4d-train --init-from "$released/llama" --sample once --steps 4
 says "--sample ends without training: leave out --steps"
+refused P4D001 p4d-train --init-from "$released/llama" --sample once --lr 0.1
+says "--sample ends without training: leave out --lr"
 refused P4D001 p4d-train --init-from "$released/llama" --sample once --pp 2
 says "--pp has no effect with --sample"
 refused P4D001 p4d-train --sample once
