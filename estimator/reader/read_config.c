@@ -118,8 +118,8 @@ static void follow_text(p4d_read_context *c, const config_text *from, const p4d_
 	p4d_cell cells[PATH_CELLS];
 	char path[PATH_CELLS];
 
-	snprintf(path, sizeof(path), "%.*s%s", beside ? (int)(slash + 1 - from->file) : 0, from->file,
-		 given->value);
+	snprintf(path, sizeof(path), "%.*s%s", beside ? (int)(slash + 1 - from->file) : 0,
+		 beside ? from->file : "", given->value);
 	p4d_reader__follow(c, a, value_of(cells, path), given);
 }
 

@@ -77,8 +77,7 @@ static int find_gpu(p4d_job_plan *plan, p4d_error *err)
 	plan->gpu = p4d_gpu_find(&plan->gpus, plan->request.gpu, NULL);
 	if (!plan->gpu)
 		return p4d_fail(err, P4D_E_UNKNOWN_GPU,
-				"gpu=%s is unknown here (p4d gpus names those that are not)",
-				plan->request.gpu);
+				"gpu=%s is unknown here (p4d gpus lists what is known)", plan->request.gpu);
 	if (!p4d_on_gpu(plan->request.value[P4D_DEVICE]))
 		plan->gpu = NULL;
 	return 0;
