@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The training loop of one rank. */
-#include "run/train.h"
+#include "run/train_internal.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -10,44 +10,16 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "comm/transport/transport_open.h"
-#include "device/device.h"
 #include "run/checkpoint_trainer.h"
-#include "run/loss_watch.h"
 #include "run/memory_report.h"
 #include "run/page_fault.h"
 #include "run/rank_error.h"
-#include "run/step_log.h"
 #include "run/stop.h"
 #include "run/train_agree.h"
-#include "run/train_data.h"
 #include "run/train_device.h"
 #include "run/train_sample.h"
-#include "run/train_save.h"
 #include "run/train_weights.h"
 #include "run/watchdog.h"
-#include "trainer/trainer.h"
-
-typedef struct p4d_run {
-	const p4d_settings *settings;
-	const p4d_job_plan *plan;
-	const p4d_ranks *ranks;
-	p4d_device device;
-	p4d_world *world;
-	p4d_group *all;
-	p4d_transport *transport;
-	p4d_trainer *trainer;
-	p4d_train_data data;
-	p4d_train_save save;
-	p4d_loss_watch watch;
-	p4d_step_log log;
-	bool leads; /* rank 0: it prints */
-	char name[64];
-	uint64_t base;  /* p4d_huggingface_hash of --init-from */
-	uint64_t step;  /* the last one started, or resumed */
-	uint64_t saved; /* the last one whose checkpoint was started */
-	double last_loss, valid_loss;
-} p4d_run;
 
 static double now(void)
 {
@@ -219,91 +191,6 @@ static int start(p4d_run *run, p4d_error *err)
 	return run->step ? 0 : initialize(run, err);
 }
 
-/* The same command again, after its end. */
-static void say_nothing_left(const p4d_run *run)
-{
-	p4d_error err;
-
-	if (!run->leads || run->step < run->settings->steps)
-		return;
-	p4d_fail(&err, P4D_E_NO_EFFECT,
-		 "--steps=%" PRIu64 ": the checkpoint is of step %" PRIu64 " already, so nothing is trained",
-		 run->settings->steps, run->step);
-	p4d_rank_report(&err, NULL, 0);
-}
-
-/* Attention that falls back to p4d's own kernels can take most of a step, and the start line is long. */
-static void say_slow_attention(const p4d_run *run)
-{
-	p4d_error err;
-
-	if (!run->leads || !run->device.attention_slow || run->plan->layout.precision != P4D_BF16)
-		return;
-	p4d_fail(&err, P4D_E_DEVICE, "attention is computed by %s, many times slower than by cuDNN",
-		 run->device.attention_text);
-	if (!run->settings->document_mask)
-		p4d_fix(&err,
-			"put the folder of libcudnn.so.9 (9.15.1 or later) into LD_LIBRARY_PATH; P4D_CUDNN=0 "
-			"where slow attention is wanted");
-	p4d_rank_report(&err, NULL, 0);
-}
-
-/* Rotary embeddings work at any position, but a model is as good there as it was trained. */
-static void say_beyond(const p4d_run *run)
-{
-	const p4d_request *r = &run->plan->request;
-	p4d_error err;
-
-	if (!run->leads || !p4d_is_set(r, P4D_MAX_SEQ_LEN) ||
-	    r->value[P4D_SEQ_LEN] <= r->value[P4D_MAX_SEQ_LEN])
-		return;
-	p4d_fail(&err, P4D_E_ASSUMED,
-		 "--seq-len=%" PRId64 " is above the %" PRId64
-		 " positions of %.200s: assuming that it is to learn those beyond",
-		 r->value[P4D_SEQ_LEN], r->value[P4D_MAX_SEQ_LEN], r->model);
-	p4d_fix(&err, "--max-seq-len=%" PRId64, r->value[P4D_SEQ_LEN]);
-	p4d_rank_report(&err, NULL, 0);
-}
-
-static void say_start(p4d_run *run)
-{
-	const p4d_layout *l = &run->plan->layout;
-	const char *comm = p4d_comm_transport_name(run->transport);
-	const char *no_gpu = run->plan->no_gpu;
-	char device[768], text[1600], data[256], cp_comm[16];
-	p4d_step_event event;
-
-	if (!run->leads)
-		return;
-	snprintf(device, sizeof(device), "%s%s%s%s%s%s",
-		 run->device.text[0] ? run->device.text : run->device.name, no_gpu[0] ? " (" : "", no_gpu,
-		 no_gpu[0] ? ")" : "", run->device.attention_text[0] ? ", attention: " : "",
-		 run->device.attention_text);
-	p4d_text *json = p4d_step_event_begin(&event, "start");
-	p4d_json_text_whole(json, "ranks", l->world);
-	p4d_json_text_whole(json, "tp", l->tp);
-	p4d_json_text_whole(json, "cp", l->cp);
-	p4d_json_text_whole(json, "pp", l->pp);
-	p4d_json_text_whole(json, "dp", l->dp);
-	p4d_json_text_whole(json, "vpp", l->vpp);
-	p4d_json_text_string(json, "cp_comm",
-			     p4d_request_choice_name(P4D_CP_COMM, l->cp_comm, cp_comm, sizeof(cp_comm)));
-	p4d_json_text_whole(json, "seq_len", l->seq_len);
-	p4d_json_text_whole(json, "micro_batch", l->micro_batch);
-	p4d_json_text_whole(json, "global_batch", l->global_batch);
-	p4d_train_data_say(&run->data, run->settings, json, data, sizeof(data));
-	p4d_json_text_whole(json, "arena_bytes", p4d_trainer_arena_bytes(run->trainer));
-	p4d_json_text_whole(json, "resumed_step", run->step);
-	p4d_json_text_string(json, "comm", comm);
-	p4d_json_text_string(json, "device", run->device.name);
-	p4d_json_text_string(json, "device_text", device);
-	snprintf(text, sizeof(text),
-		 "%" PRIu64 " ranks: tp %" PRIu64 ", cp %" PRIu64 ", pp %" PRIu64 ", dp %" PRIu64 "; %" PRIu64
-		 " tokens a step, %s; communication: %s; device: %s",
-		 l->world, l->tp, l->cp, l->pp, l->dp, l->global_batch * l->seq_len, data, comm, device);
-	p4d_step_log_event(&run->log, &event, text);
-}
-
 static int evaluate(p4d_run *run, uint64_t step, p4d_error *err)
 {
 	char text[128];
@@ -371,20 +258,6 @@ static int step(p4d_run *run, const p4d_rate *rate, int *signal, p4d_error *err)
 	return rc;
 }
 
-static void say_stopped(p4d_run *run, int signal)
-{
-	char text[160];
-	p4d_step_event event;
-
-	if (!run->leads)
-		return;
-	p4d_text *json = p4d_step_event_begin(&event, "stopped");
-	p4d_json_text_whole(json, "step", run->step);
-	p4d_json_text_string(json, "signal", p4d_stop_name(signal));
-	snprintf(text, sizeof(text), "stopped by %s after step %" PRIu64, p4d_stop_name(signal), run->step);
-	p4d_step_log_event(&run->log, &event, text);
-}
-
 /* Planned and actual memory. A device that allocated anything but the plan is p4d's error, not the user's. */
 static int say_memory(p4d_run *run, p4d_error *err)
 {
@@ -400,19 +273,6 @@ static int say_memory(p4d_run *run, p4d_error *err)
 	p4d_memory_report_json(&report, p4d_step_event_begin(&event, "memory"));
 	p4d_step_log_event(&run->log, &event, p4d_memory_report_text(&report, text, sizeof(text)));
 	return 0;
-}
-
-static void say_end(p4d_run *run)
-{
-	p4d_step_event event;
-
-	if (!run->leads)
-		return;
-	p4d_text *json = p4d_step_event_begin(&event, "end");
-	p4d_json_text_whole(json, "step", run->step);
-	p4d_json_text_whole(json, "skipped", run->watch.all_skips);
-	p4d_json_text_whole(json, "spikes", run->watch.all_spikes);
-	p4d_step_log_event(&run->log, &event, NULL);
 }
 
 static int say_saved(p4d_run *run, bool wait, p4d_error *err)
@@ -464,12 +324,12 @@ static int loop(p4d_run *run, p4d_error *err)
 			return -1;
 	}
 	if (run->step < s->steps)
-		say_stopped(run, signal);
+		p4d_train__say_stopped(run, signal);
 	if (run->device.sync(&run->device, err) < 0 || say_memory(run, err) < 0)
 		return -1;
 	if (run->step < s->steps)
 		return P4D_EXIT_AGAIN;
-	say_end(run);
+	p4d_train__say_end(run);
 	return 0;
 }
 
@@ -541,10 +401,7 @@ int p4d_train(const p4d_settings *settings, const p4d_job_plan *plan, const p4d_
 		finish(&run);
 		return 0;
 	}
-	say_beyond(&run);
-	say_start(&run);
-	say_slow_attention(&run);
-	say_nothing_left(&run);
+	p4d_train__say_start(&run);
 	int status = loop(&run, &err);
 	if (status < 0)
 		fail(&run, &err);

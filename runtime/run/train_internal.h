@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* A run, which train.c goes through and train_say.c tells people and the log of. */
+#include "comm/transport/transport_open.h"
+#include "device/device.h"
+#include "run/loss_watch.h"
+#include "run/step_log.h"
+#include "run/train.h"
+#include "run/train_data.h"
+#include "run/train_save.h"
+#include "trainer/trainer.h"
+
+typedef struct p4d_run {
+	const p4d_settings *settings;
+	const p4d_job_plan *plan;
+	const p4d_ranks *ranks;
+	p4d_device device;
+	p4d_world *world;
+	p4d_group *all;
+	p4d_transport *transport;
+	p4d_trainer *trainer;
+	p4d_train_data data;
+	p4d_train_save save;
+	p4d_loss_watch watch;
+	p4d_step_log log;
+	bool leads; /* rank 0: it prints */
+	char name[64];
+	uint64_t base;  /* p4d_huggingface_hash of --init-from */
+	uint64_t step;  /* the last one started, or resumed */
+	uint64_t saved; /* the last one whose checkpoint was started */
+	double last_loss, valid_loss;
+} p4d_run;
+
+/* By the leading rank only: what is trained and where, and what of it may be a mistake; what stopped it; its
+ * end. */
+void p4d_train__say_start(p4d_run *run);
+void p4d_train__say_stopped(p4d_run *run, int signal);
+void p4d_train__say_end(p4d_run *run);

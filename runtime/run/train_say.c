@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a run says of itself at its start and at its end. */
+#include "run/train_internal.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "run/rank_error.h"
+#include "run/stop.h"
+
+/* The same command again, after its end. */
+static void say_nothing_left(const p4d_run *run)
+{
+	p4d_error err;
+
+	if (!run->leads || run->step < run->settings->steps)
+		return;
+	p4d_fail(&err, P4D_E_NO_EFFECT,
+		 "--steps=%" PRIu64 ": the checkpoint is of step %" PRIu64 " already, so nothing is trained",
+		 run->settings->steps, run->step);
+	p4d_rank_report(&err, NULL, 0);
+}
+
+/* Attention that falls back to p4d's own kernels can take most of a step, and the start line is long. */
+static void say_slow_attention(const p4d_run *run)
+{
+	p4d_error err;
+
+	if (!run->leads || !run->device.attention_slow || run->plan->layout.precision != P4D_BF16)
+		return;
+	p4d_fail(&err, P4D_E_DEVICE, "attention is computed by %s, many times slower than by cuDNN",
+		 run->device.attention_text);
+	if (!run->settings->document_mask)
+		p4d_fix(&err,
+			"put the folder of libcudnn.so.9 (9.15.1 or later) into LD_LIBRARY_PATH; P4D_CUDNN=0 "
+			"where slow attention is wanted");
+	p4d_rank_report(&err, NULL, 0);
+}
+
+/* Rotary embeddings work at any position, but a model is as good there as it was trained. */
+static void say_beyond(const p4d_run *run)
+{
+	const p4d_request *r = &run->plan->request;
+	p4d_error err;
+
+	if (!run->leads || !p4d_is_set(r, P4D_MAX_SEQ_LEN) ||
+	    r->value[P4D_SEQ_LEN] <= r->value[P4D_MAX_SEQ_LEN])
+		return;
+	p4d_fail(&err, P4D_E_ASSUMED,
+		 "--seq-len=%" PRId64 " is above the %" PRId64
+		 " positions of %.200s: assuming that it is to learn those beyond",
+		 r->value[P4D_SEQ_LEN], r->value[P4D_MAX_SEQ_LEN], r->model);
+	p4d_fix(&err, "--max-seq-len=%" PRId64, r->value[P4D_SEQ_LEN]);
+	p4d_rank_report(&err, NULL, 0);
+}
+
+static void say_layout(p4d_run *run)
+{
+	const p4d_layout *l = &run->plan->layout;
+	const char *comm = p4d_comm_transport_name(run->transport);
+	const char *no_gpu = run->plan->no_gpu;
+	char device[768], text[1600], data[256], cp_comm[16];
+	p4d_step_event event;
+
+	if (!run->leads)
+		return;
+	snprintf(device, sizeof(device), "%s%s%s%s%s%s",
+		 run->device.text[0] ? run->device.text : run->device.name, no_gpu[0] ? " (" : "", no_gpu,
+		 no_gpu[0] ? ")" : "", run->device.attention_text[0] ? ", attention: " : "",
+		 run->device.attention_text);
+	p4d_text *json = p4d_step_event_begin(&event, "start");
+	p4d_json_text_whole(json, "ranks", l->world);
+	p4d_json_text_whole(json, "tp", l->tp);
+	p4d_json_text_whole(json, "cp", l->cp);
+	p4d_json_text_whole(json, "pp", l->pp);
+	p4d_json_text_whole(json, "dp", l->dp);
+	p4d_json_text_whole(json, "vpp", l->vpp);
+	p4d_json_text_string(json, "cp_comm",
+			     p4d_request_choice_name(P4D_CP_COMM, l->cp_comm, cp_comm, sizeof(cp_comm)));
+	p4d_json_text_whole(json, "seq_len", l->seq_len);
+	p4d_json_text_whole(json, "micro_batch", l->micro_batch);
+	p4d_json_text_whole(json, "global_batch", l->global_batch);
+	p4d_train_data_say(&run->data, run->settings, json, data, sizeof(data));
+	p4d_json_text_whole(json, "arena_bytes", p4d_trainer_arena_bytes(run->trainer));
+	p4d_json_text_whole(json, "resumed_step", run->step);
+	p4d_json_text_string(json, "comm", comm);
+	p4d_json_text_string(json, "device", run->device.name);
+	p4d_json_text_string(json, "device_text", device);
+	snprintf(text, sizeof(text),
+		 "%" PRIu64 " ranks: tp %" PRIu64 ", cp %" PRIu64 ", pp %" PRIu64 ", dp %" PRIu64 "; %" PRIu64
+		 " tokens a step, %s; communication: %s; device: %s",
+		 l->world, l->tp, l->cp, l->pp, l->dp, l->global_batch * l->seq_len, data, comm, device);
+	p4d_step_log_event(&run->log, &event, text);
+}
+
+void p4d_train__say_start(p4d_run *run)
+{
+	say_beyond(run);
+	say_layout(run);
+	say_slow_attention(run);
+	say_nothing_left(run);
+}
+
+void p4d_train__say_stopped(p4d_run *run, int signal)
+{
+	char text[160];
+	p4d_step_event event;
+
+	if (!run->leads)
+		return;
+	p4d_text *json = p4d_step_event_begin(&event, "stopped");
+	p4d_json_text_whole(json, "step", run->step);
+	p4d_json_text_string(json, "signal", p4d_stop_name(signal));
+	snprintf(text, sizeof(text), "stopped by %s after step %" PRIu64, p4d_stop_name(signal), run->step);
+	p4d_step_log_event(&run->log, &event, text);
+}
+
+void p4d_train__say_end(p4d_run *run)
+{
+	p4d_step_event event;
+
+	if (!run->leads)
+		return;
+	p4d_text *json = p4d_step_event_begin(&event, "end");
+	p4d_json_text_whole(json, "step", run->step);
+	p4d_json_text_whole(json, "skipped", run->watch.all_skips);
+	p4d_json_text_whole(json, "spikes", run->watch.all_spikes);
+	p4d_step_log_event(&run->log, &event, NULL);
+}
