@@ -342,7 +342,8 @@ exits 0 p4d-train $model $run --global-batch 9 --steps $((next + 1)) --log again
 losses again.json | head -n 1 | grep -q "^$next " || fail "it did not continue behind $steps"
 
 # one run at a time in a directory; a lock of the job before it was requeued does not count
-train_behind --global-batch 8 --steps 1000000 --log owner.json --checkpoint owned
+# shellcheck disable=SC2086 # also where the tests themselves run behind nohup, which programs inherit
+env --default-signal=HUP p4d-train $model $run --global-batch 8 --steps 1000000 --log owner.json --checkpoint owned &
 owner=$!
 wait_for '"event":"step"' owner.json
 refused P4D052 train --steps 5 --checkpoint owned
