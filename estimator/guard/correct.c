@@ -146,7 +146,7 @@ int p4d_guard__correct_mig(p4d_guard_work *g, const p4d_request *asked, p4d_erro
 	p4d_geometry one = g->verdict->geometry;
 	p4d_candidate found;
 
-	g->budget.left = P4D_GUARD_SEARCH_UNITS;
+	g->budget.left = P4D_GUARD_FIX_UNITS;
 	g->space.nodes = g->space.gpus_per_node = one.nodes = one.gpus_per_node = 1;
 	if (p4d_search_nearest(asked, &g->space, &found) >= 0)
 		return write_fix(g, asked, &found, &one, NULL, err);
@@ -164,7 +164,7 @@ int p4d_guard__correct(p4d_guard_work *g, const p4d_request *asked, bool rewrite
 	uint64_t nodes, gpus_per_node;
 	p4d_way way[P4D_WAYS] = {{P4D_OPTIONS, 0, false}, {P4D_OPTIONS, 0, false}};
 
-	g->budget.left = P4D_GUARD_SEARCH_UNITS;
+	g->budget.left = P4D_GUARD_FIX_UNITS;
 	if (p4d_search_nearest(asked, &g->space, &found) >= 0) {
 		if (!rewrites || !may_rewrite(g, asked, &found.request))
 			return write_fix(g, asked, &found, geometry, NULL, err);

@@ -21,9 +21,9 @@ typedef struct p4d_guard_work {
 	bool searches;
 } p4d_guard_work;
 
-/* For the layout of a job, once more for a fix, and for each way out that needs a layout of its own: 50 ms in
- * all at most (tests/bench/worst_completion), which models in use do not need. */
-enum { P4D_GUARD_SEARCH_UNITS = 4000000, P4D_GUARD_WAY_UNITS = 1000000 };
+/* For the layout of a job, for a fix, and for each way out that needs a layout of its own. A unit is about 10
+ * ns, and all are 50 ms at most (tests/bench/worst_completion), which models in use do not need. */
+enum { P4D_GUARD_SEARCH_UNITS = 3000000, P4D_GUARD_FIX_UNITS = 2000000, P4D_GUARD_WAY_UNITS = 400000 };
 
 /*
  * Nothing fits with the user's choices (err says what does not): suggests what would, as a fix of err (-1),

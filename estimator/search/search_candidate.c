@@ -8,10 +8,10 @@
 #include "request/framework.h"
 #include "search/search_internal.h"
 
-/* Units of the budget: a layout and its bound; one that is not possible; its memory, and a layer of that, for
- * some frameworks go through one after the other. Most bounds are cached. */
+/* Units of the budget: a layout and its bound; one that is not possible; its memory, with experts, and a
+ * layer of that, for some frameworks go through one after the other. Most bounds are cached. */
 enum { MEMORY_STEPS = 50 }; /* of the capacity; within one, layouts use as much */
-enum { TO_BUILD = 40, TO_FAIL = 500, TO_SUM = 200, TO_PLAY = 2 };
+enum { TO_BUILD = 40, TO_FAIL = 500, TO_SUM = 200, TO_ROUTE = 200, TO_PLAY = 2 };
 
 static void set_cp_comm(p4d_search_enumeration *w, int cp_comm)
 {
@@ -98,7 +98,8 @@ static bool fits(p4d_search_enumeration *w, uint64_t *bytes)
 		return false;
 	const uint64_t played =
 	    p4d_framework_of(w->layout.framework)->plays_layers ? TO_PLAY * w->layout.layers : 0;
-	const uint64_t units = TO_SUM + (uint64_t)w->trial.value[P4D_PP] + played;
+	const uint64_t routed = w->layout.experts ? TO_ROUTE : 0;
+	const uint64_t units = TO_SUM + (uint64_t)w->trial.value[P4D_PP] + played + routed;
 	const bool below = p4d_search__take(w, units) && fits_somehow(w, bytes);
 	if (!below)
 		w->too_large |= bit;

@@ -51,7 +51,7 @@ static void ends_within_its_budget(void **state)
 	};
 	static const p4d_gpu unknown = {
 	    .name = "toy", .usable_bytes = UINT64_C(84932804608), .nominal_bytes = 80000000000};
-	const uint64_t units = 4000000;
+	const uint64_t units = 3000000;
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -119,7 +119,7 @@ static void keeps_what_a_cut_pass_does_not_better(void **state)
 		uint64_t nodes;
 		const char *batch;
 		uint64_t units; /* for one pass, and some of another */
-	} cases[] = {{0, 240, "1920", 1500000}, {0, 720, "5760", 1500000}, {1, 2520, "2520", 4000000}};
+	} cases[] = {{0, 240, "1920", 1500000}, {0, 720, "5760", 1500000}, {1, 2520, "2520", 3000000}};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
