@@ -35,18 +35,13 @@ static uint32_t nodes_of(const char *tres)
 	return 0;
 }
 
-static uint32_t less_of(uint32_t a, uint32_t b)
-{
-	return !a || (b && b < a) ? b : a;
-}
-
 /*
  * Of a job, and of all jobs together. Users have the former of accounts above them where they have none of
  * their own (slurmdbd sees to that), and not where they do.
  */
 static uint32_t most_of(const slurmdb_assoc_rec_t *one)
 {
-	return less_of(one->user ? nodes_of(one->max_tres_pj) : 0, nodes_of(one->grp_tres));
+	return p4d_association_limit(one->user ? nodes_of(one->max_tres_pj) : 0, nodes_of(one->grp_tres));
 }
 
 static int add_limits(p4d_associations *all, void *list, p4d_error *err)
@@ -55,7 +50,8 @@ static int add_limits(p4d_associations *all, void *list, p4d_error *err)
 	int rc = 0;
 
 	for (const slurmdb_qos_rec_t *qos; !rc && at && (qos = slurm_list_next(at));) {
-		const uint32_t most = less_of(nodes_of(qos->max_tres_pj), nodes_of(qos->grp_tres));
+		const uint32_t most =
+		    p4d_association_limit(nodes_of(qos->max_tres_pj), nodes_of(qos->grp_tres));
 		if (qos->name && most)
 			rc = p4d_associations_add_qos(all, qos->name, most,
 						      qos->flags & QOS_FLAG_OVER_PART_QOS, err);

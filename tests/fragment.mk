@@ -114,7 +114,7 @@ unit_tests += \
 	tests/runtime/comm/test_comm_strangers \
 	tests/runtime/comm/test_comm_parts \
 	tests/runtime/comm/test_comm_ranks \
-	tests/runtime/data/test_sampler \
+	tests/runtime/data/test_sampler tests/runtime/data/test_permutation \
 	tests/runtime/data/test_tokens \
 	tests/runtime/checkpoint/test_checkpoint \
 	tests/runtime/checkpoint/test_checkpoint_damage \

@@ -346,7 +346,7 @@ static int complete(p4d_guard_work *g, p4d_cluster_source source, void *context,
 	}
 	if (serves)
 		return judge_serving(g, err);
-	if (p4d_guard__reinforces(g->request))
+	if (p4d_guard__holds_several_models(g->request))
 		return judge_colocated(g, err);
 	p4d_request_default(g->request, P4D_FRAMEWORK, p4d_framework_default(g->request), P4D_BY_P4D);
 	p4d_gpu_set_domain(v->geometry.gpu, g->request);

@@ -81,7 +81,7 @@ int p4d_guard__judge_serving(const p4d_site *site, const p4d_job *job, p4d_clust
  * is no layout, is said. */
 void p4d_guard__judge_colocated(const p4d_request *request, uint32_t published_batch, p4d_verdict *verdict);
 
-static inline bool p4d_guard__reinforces(const p4d_request *request)
+static inline bool p4d_guard__holds_several_models(const p4d_request *request)
 {
 	return request->value[P4D_WORKLOAD] == P4D_WORKLOAD_RL ||
 	       request->value[P4D_WORKLOAD] == P4D_WORKLOAD_PREFERENCE;

@@ -186,7 +186,7 @@ static int verify(const p4d_site *site, const p4d_job *job, p4d_cluster_source s
 		return -1;
 	if (p4d_guard__serves(plan))
 		return p4d_guard__judge_serving(site, &planned, source, context, plan, v, err);
-	if (p4d_guard__reinforces(plan)) {
+	if (p4d_guard__holds_several_models(plan)) {
 		p4d_guard__judge_colocated(plan, 0, v);
 		return 0;
 	}

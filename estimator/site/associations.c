@@ -323,11 +323,6 @@ static const association_row *limit_of(const p4d_associations *all, const char *
 	return one < end_of(&all->qoses) && !to_partition(one, &what) ? one : NULL;
 }
 
-static uint32_t less_of(uint32_t a, uint32_t b)
-{
-	return !a || (b && b < a) ? b : a;
-}
-
 /* Of the association in a partition, and of the accounts above it. */
 static uint32_t most_of_accounts(const p4d_associations *all, const wanted *what)
 {
@@ -339,11 +334,11 @@ static uint32_t most_of_accounts(const p4d_associations *all, const wanted *what
 	for (const association_row *one = first;
 	     one && one < end_of(&all->associations) && !to_account(one, what); one++)
 		if (!one->partition || !to_partition(one, what))
-			most = one->partition || !most ? less_of(one->most_nodes, most) : most;
+			most = one->partition || !most ? p4d_association_limit(one->most_nodes, most) : most;
 	for (int i = 0; account && i < DEPTH; i++) {
 		const association_row *above =
 		    find(all, &(wanted){.all = all, .user = "", .account = account});
-		most = above ? less_of(most, above->most_nodes) : most;
+		most = above ? p4d_association_limit(most, above->most_nodes) : most;
 		account = above ? or_null(all, above->parent) : NULL;
 	}
 	return most;

@@ -29,6 +29,12 @@ typedef struct p4d_association {
 
 enum { P4D_ASSOCIATIONS = 1 << 20 }; /* at most */
 
+/* The stricter of two limits; 0: none. */
+static inline uint32_t p4d_association_limit(uint32_t a, uint32_t b)
+{
+	return !a || (b && b < a) ? b : a;
+}
+
 /* Returns NULL without memory. */
 p4d_associations *p4d_associations_new(void);
 /* NULL is accepted. */

@@ -249,7 +249,7 @@ static int take(p4d_timeline_work *work, const p4d_schedule *s, uint64_t times, 
 	if (!work->budget)
 		return 0;
 	if (*work->budget < units)
-		return p4d_fail(err, P4D_E_OVERFLOW, "a timeline of %" PRIu64 " passes is too long here",
+		return p4d_fail(err, P4D_E_OVERFLOW, "a timeline of %" PRIu64 " nodes is too long here",
 				nodes);
 	*work->budget -= units;
 	return 0;

@@ -253,7 +253,11 @@ static void adapters_with_dropout(void **state)
 	if (getenv("P4D_TEST_ROWS"))
 		return;
 	assert_true(blind(of[BY_LOOK]) == rows && rows >= 45);
-	holds(of[BY_METHOD], 0.03, 0.15); /* all but one, of BLOOM with eager attention, 0.062 */
+	/* one of BLOOM with eager attention is 14.4 % off; all other models keep to less than half of that */
+	for (const group *g = of[BY_MODEL]; g->rows; g++)
+		if (fabs(g->worst) > (strcmp(g->name, "bloom") ? 0.065 : 0.15))
+			fail_msg("%s: %.3f", g->name, g->worst);
+	holds(of[BY_METHOD], 0.03, 0.15);
 }
 
 int main(void)
