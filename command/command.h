@@ -14,6 +14,7 @@ int p4d_command_plan(const p4d_line *line, p4d_error *err);
 int p4d_command_simulate(const p4d_line *line, p4d_error *err);
 int p4d_command_check(const p4d_subcommand *self, int argc, char *argv[], p4d_error *err);
 int p4d_command_read(const p4d_subcommand *self, int argc, char *argv[], p4d_error *err);
+int p4d_command_export(const p4d_subcommand *self, int argc, char *argv[], p4d_error *err);
 int p4d_command_job(const p4d_line *line, p4d_error *err);
 int p4d_command_conf(const p4d_line *line, p4d_error *err);
 int p4d_command_models(const p4d_line *line, p4d_error *err);
@@ -21,4 +22,4 @@ int p4d_command_gpus(const p4d_line *line, p4d_error *err);
 int p4d_command_explain(const p4d_line *line, p4d_error *err);
 int p4d_command_dump_features(const p4d_line *line, p4d_error *err);
 
-extern const char p4d_check_options[], p4d_read_options[];
+extern const char p4d_check_options[], p4d_read_options[], p4d_export_options[];

@@ -19,7 +19,7 @@ libp4dcommand_la_SOURCES = \
 	command/data/chat.h command/data/chat.c command/data/chat_templates.def \
 	command/data/command_data.h command/data/command_data.c \
 	command/command.h command/command_estimate.c command/command_plan.c command/command_check.c command/command_conf.c command/command_job.c command/command_read.c \
-	command/command_list.c command/command_explain.c command/command_simulate.c
+	command/command_export.c command/command_list.c command/command_explain.c command/command_simulate.c
 libp4dcommand_la_CPPFLAGS = $(AM_CPPFLAGS) $(SMARTCOLS_CFLAGS) $(JSONC_CFLAGS)
 libp4dcommand_la_LIBADD = $(SMARTCOLS_LIBS) $(JSONC_LIBS)
 
@@ -27,4 +27,8 @@ bin_PROGRAMS += p4d
 p4d_LDFLAGS = $(AM_LDFLAGS) $(P4D_PROGRAM_LDFLAGS)
 p4d_SOURCES = command/command.c
 p4d_CPPFLAGS = $(libp4dcommand_la_CPPFLAGS)
-p4d_LDADD = libp4dcommand.la libp4ddata.la libp4dhost.la libp4d.la
+p4d_LDADD = libp4dcommand.la libp4ddata.la
+if HAVE_XXHASH
+p4d_LDADD += libp4dcheckpoint.la
+endif
+p4d_LDADD += libp4dhost.la libp4d.la

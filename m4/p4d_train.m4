@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 # P4D_TRAIN: what p4d-train needs besides libp4d. Checkpoints carry checksums of libxxhash; training on CPUs multiplies with
-# OpenBLAS. Without the first there is no runtime at all (HAVE_XXHASH), without the second no cpu device (HAVE_OPENBLAS); without
+# OpenBLAS. Without the first there is neither a runtime nor `p4d export` (HAVE_XXHASH), without the second no cpu device (HAVE_OPENBLAS); without
 # either p4d-train is not built.
 #   TRAIN_CFLAGS   what lets loops marked `omp simd` use vector registers; nothing that changes results of
 #                  comparisons, infinities or NaNs
 AC_DEFUN([P4D_TRAIN], [
 	p4d_missing=
 	p4d_packages=
-	PKG_CHECK_MODULES([XXHASH], [libxxhash >= 0.8], [p4d_xxhash=yes],
+	PKG_CHECK_MODULES([XXHASH], [libxxhash >= 0.8],
+		[p4d_xxhash=yes
+		 AC_DEFINE([HAVE_XXHASH], [1], [Define to 1 if libxxhash is there.])],
 		[p4d_xxhash=no; p4d_missing=libxxhash; p4d_packages=libxxhash-dev])
 	PKG_CHECK_MODULES([OPENBLAS], [openblas >= 0.3], [p4d_openblas=$p4d_xxhash],
 		[p4d_openblas=no

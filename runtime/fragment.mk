@@ -29,14 +29,33 @@ libp4d_sentencepiece_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -
 libp4d_sentencepiece_la_LIBADD = $(SENTENCEPIECE_LIBS)
 endif
 
-# libp4dtrain: what p4d-train is made of besides libp4d and libp4ddata. Programs link all three.
+# libp4dcheckpoint: checkpoints, and weights as others store them, for p4d-train and `p4d export`.
+if HAVE_XXHASH
+noinst_LTLIBRARIES += libp4dcheckpoint.la
+endif
+libp4dcheckpoint_la_SOURCES = \
+	runtime/model/weights.h runtime/model/place.c runtime/model/weights.c runtime/model/weight_slices.c \
+	runtime/checkpoint/safetensors.h runtime/checkpoint/safetensors_internal.h runtime/checkpoint/safetensors.c \
+	runtime/checkpoint/safetensors_header.c runtime/checkpoint/safetensors_writer.c \
+	runtime/checkpoint/checkpoint.h runtime/checkpoint/checkpoint_internal.h runtime/checkpoint/checkpoint_files.c \
+	runtime/checkpoint/checkpoint_manifest.c runtime/checkpoint/checkpoint_map.c runtime/checkpoint/checkpoint_read.c \
+	runtime/checkpoint/checkpoint_lock.c runtime/checkpoint/checkpoint_save.c runtime/checkpoint/checkpoint_saver.c runtime/checkpoint/checkpoint_load.c \
+	runtime/checkpoint/huggingface.h runtime/checkpoint/huggingface.c runtime/checkpoint/huggingface_internal.h \
+	runtime/checkpoint/huggingface_export.c runtime/checkpoint/adapter.c \
+	runtime/checkpoint/huggingface_config.h runtime/checkpoint/huggingface_config.c \
+	runtime/checkpoint/released.h runtime/checkpoint/released.c runtime/checkpoint/export.h runtime/checkpoint/export.c
+libp4dcheckpoint_la_CPPFLAGS = $(AM_CPPFLAGS) $(JSONC_CFLAGS) $(XXHASH_CFLAGS)
+libp4dcheckpoint_la_CFLAGS = $(AM_CFLAGS) $(TRAIN_CFLAGS) -fvisibility=hidden
+libp4dcheckpoint_la_LIBADD = $(XXHASH_LIBS) -lm
+
+# libp4dtrain: what p4d-train is made of besides libp4d, libp4ddata and libp4dcheckpoint. Programs link all of them.
 if HAVE_XXHASH
 noinst_LTLIBRARIES += libp4dtrain.la
 endif
-libp4dtrain_la_SOURCES = $(device_sources) $(comm_sources) $(model_sources) $(checkpoint_sources) $(trainer_sources) $(run_sources)
-libp4dtrain_la_CPPFLAGS = $(AM_CPPFLAGS) $(JSONC_CFLAGS) $(XXHASH_CFLAGS)
+libp4dtrain_la_SOURCES = $(device_sources) $(comm_sources) $(model_sources) $(trainer_sources) $(run_sources)
+libp4dtrain_la_CPPFLAGS = $(AM_CPPFLAGS) $(JSONC_CFLAGS)
 libp4dtrain_la_CFLAGS = $(AM_CFLAGS) $(TRAIN_CFLAGS) -fvisibility=hidden
-libp4dtrain_la_LIBADD = libp4ddevice.la libp4dsettings.la $(XXHASH_LIBS) -lm
+libp4dtrain_la_LIBADD = libp4ddevice.la libp4dsettings.la -lm
 
 device_sources = runtime/device/operations.def runtime/device/device.h
 # What every device links.
@@ -61,8 +80,8 @@ comm_sources = \
 
 # What a rank computes of the model, over a device and its groups.
 model_sources = \
-	runtime/model/net.h runtime/model/net.c runtime/model/weights.h runtime/model/place.c runtime/model/weights.c \
-	runtime/model/weight_slices.c runtime/model/initialize.c runtime/model/buffers.h runtime/model/buffers.c \
+	runtime/model/net.h runtime/model/net.c \
+	runtime/model/initialize.c runtime/model/buffers.h runtime/model/buffers.c \
 	runtime/model/adapters.h runtime/model/adapters.c \
 	runtime/model/parallel.h runtime/model/parallel.c runtime/model/layer.h runtime/model/layer_forward.c \
 	runtime/model/layer_backward.c runtime/model/sequence_order.h runtime/model/sequence_order.c \
@@ -75,17 +94,6 @@ model_sources = \
 trainer_sources = \
 	runtime/trainer/trainer.h runtime/trainer/trainer_internal.h runtime/trainer/trainer.c runtime/trainer/trainer_state.c \
 	runtime/trainer/executor.c runtime/trainer/optimizer.c
-
-# Checkpoints, and weights as others store them.
-checkpoint_sources = \
-	runtime/checkpoint/safetensors.h runtime/checkpoint/safetensors_internal.h runtime/checkpoint/safetensors.c \
-	runtime/checkpoint/safetensors_header.c runtime/checkpoint/safetensors_writer.c \
-	runtime/checkpoint/checkpoint.h runtime/checkpoint/checkpoint_internal.h runtime/checkpoint/checkpoint_files.c \
-	runtime/checkpoint/checkpoint_manifest.c runtime/checkpoint/checkpoint_map.c runtime/checkpoint/checkpoint_read.c \
-	runtime/checkpoint/checkpoint_lock.c runtime/checkpoint/checkpoint_save.c runtime/checkpoint/checkpoint_saver.c runtime/checkpoint/checkpoint_load.c \
-	runtime/checkpoint/huggingface.h runtime/checkpoint/huggingface.c runtime/checkpoint/huggingface_internal.h \
-	runtime/checkpoint/huggingface_export.c runtime/checkpoint/adapter.c \
-	runtime/checkpoint/huggingface_config.h runtime/checkpoint/huggingface_config.c
 
 # The options of p4d-train. The manual is made from them where p4d-train is not built, too.
 noinst_LTLIBRARIES += libp4dsettings.la
@@ -137,5 +145,5 @@ p4d_train_LDFLAGS = $(AM_LDFLAGS) $(P4D_PROGRAM_LDFLAGS)
 p4d_train_SOURCES = \
 	runtime/run/train_main.c runtime/run/train.h runtime/run/train_internal.h runtime/run/train.c runtime/run/train_say.c runtime/run/train_data.h runtime/run/train_data.c runtime/run/train_agree.h runtime/run/train_agree.c \
 	runtime/run/train_save.h runtime/run/train_save.c runtime/run/train_device.h runtime/run/train_device.c
-p4d_train_LDADD = libp4dtrain.la libp4ddata.la libp4dhost.la libp4d.la
+p4d_train_LDADD = libp4dtrain.la libp4dcheckpoint.la libp4ddata.la libp4dhost.la libp4d.la
 endif

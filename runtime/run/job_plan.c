@@ -5,12 +5,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "checkpoint/released.h"
 #include "model/model.h"
 #include "plan/plan.h"
 #include "plan/plan_line.h"
 #include "request/defaults.h"
 #include "request/framework.h"
-#include "run/train_weights.h"
 
 /* Options typed along with a plan must agree with it. */
 static int agree(const p4d_request *typed, const p4d_request *planned, p4d_error *err)
@@ -51,7 +51,7 @@ static int from_options(p4d_job_plan *plan, const p4d_settings *settings, uint64
 
 	*request = settings->request;
 	if (!p4d_is_set(request, P4D_MODEL) && settings->init_from)
-		p4d_train_init_model(settings->init_from, request);
+		p4d_released_model(settings->init_from, request);
 	if (!p4d_is_set(request, P4D_MODEL)) {
 		p4d_fail(err, P4D_E_USAGE, "there is no plan (P4D_PLAN is not set) and no model is given");
 		return p4d_fix(err, "--model NAME --local-ranks N, or sbatch --p4d-model=NAME");

@@ -113,35 +113,6 @@ static const char *unused_setting(const p4d_settings *s, const char *const *used
 	return NULL;
 }
 
-static const char *typed_of_plan(const p4d_settings *s)
-{
-	for (int i = 0; i < P4D_OPTIONS; i++)
-		if (s->request.origin[i] == P4D_BY_USER)
-			return p4d_request_option_info((p4d_option)i)->name;
-	return NULL;
-}
-
-static int check_export(p4d_settings *s, p4d_error *err)
-{
-	static const char *const used[] = {"checkpoint",  "init-from",   "export",
-					   "export-type", "export-form", NULL};
-
-	if (!s->checkpoint) {
-		p4d_fail(err, P4D_E_USAGE, "--export needs --checkpoint, the directory of the run");
-		return p4d_fix(err, "--checkpoint DIR");
-	}
-	const char *other = unused_setting(s, used);
-	other = other ? other : typed_of_plan(s);
-	if (other)
-		return p4d_fail(err, P4D_E_USAGE, "--export ends without training: leave out --%s", other);
-	if (s->export_form == P4D_EXPORT_ADAPTER && s->init_from)
-		return p4d_fail(err, P4D_E_USAGE,
-				"--init-from has no effect: --export-form=adapter writes adapters alone");
-	if (s->export_type < 0)
-		s->export_type = 0;
-	return 0;
-}
-
 /* The layout is one that can, and the model's is that of the weights. */
 static int check_sample(p4d_settings *s, p4d_error *err)
 {
@@ -180,8 +151,6 @@ static int check_unused(const p4d_settings *s, p4d_error *err)
 		bool unused;
 		const char *option, *other;
 	} checks[] = {
-	    {s->export_type >= 0, "export-type", "--export"},
-	    {s->export_form >= 0, "export-form", "--export"},
 	    {s->tokenizer && !s->sample, "tokenizer", "--sample"},
 	    {s->sample_tokens != UINT64_MAX && !s->sample, "sample-tokens", "--sample"},
 	    {s->temperature >= 0 && !s->sample, "temperature", "--sample"},
@@ -201,8 +170,6 @@ static int check_unused(const p4d_settings *s, p4d_error *err)
 
 static int complete(p4d_settings *s, p4d_error *err)
 {
-	if (s->export_to)
-		return check_export(s, err);
 	if (check_unused(s, err) < 0)
 		return -1;
 	if (s->sample)

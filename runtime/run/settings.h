@@ -10,7 +10,6 @@
 
 enum { P4D_RESUME_AUTO, P4D_RESUME_MUST, P4D_RESUME_NEVER };
 enum { P4D_SEQUENCES_CUT, P4D_SEQUENCES_PACKED };
-enum { P4D_EXPORT_MERGED, P4D_EXPORT_ADAPTER };
 enum { P4D_DEVICE_AUTO, P4D_DEVICE_CPU, P4D_DEVICE_CUDA };
 
 /* The command line of p4d-train. Texts point into argv; NULL: not given. */

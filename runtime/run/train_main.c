@@ -15,7 +15,6 @@
 #include "run/train_data.h"
 #include "run/train_device.h"
 #include "run/train_sample.h"
-#include "run/train_weights.h"
 
 #ifdef HAVE_CONFIG_H
 #include "config.h"
@@ -120,8 +119,6 @@ int main(int argc, char *argv[])
 		puts("p4d-train " PACKAGE_VERSION);
 		return 0;
 	}
-	if (start.settings.export_to)
-		return p4d_train_export(&start.settings, &err) < 0 ? refuse(&start, &err) : 0;
 	if (prepare(&start, &err) < 0)
 		return refuse(&start, &err);
 	int status = start.local ? p4d_local_ranks(start.ranks.size, local_rank, &start, &err)

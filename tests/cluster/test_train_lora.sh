@@ -48,7 +48,7 @@ paste -d ' ' whole.txt stages.txt | awk '
 	fail "all weights and adapters begin with other losses, or end with the same"
 
 # adapters of one job, merged here
-p4d-train --checkpoint stages --export merged || fail "no export"
+p4d export stages merged || fail "no export"
 [ -s merged/model.safetensors ] || fail "nothing is exported"
 # words that p4d-train does not have are refused at once
 run sbatch -N1 --p4d-model="$released/llama" --p4d-device=cpu --p4d-framework=p4d --p4d-finetune=qlora "$(p4d job)"

@@ -51,8 +51,7 @@ exits 5 train --steps 0
 exits 1 train --steps 5 --resume must
 says "--checkpoint"
 # what would have no effect
-for option in "save-every 5:--checkpoint" "eval-every 5:--valid-data or --valid-fraction" "decay-steps 2:--schedule-lr=wsd" \
-	"export-type fp32:--export"; do
+for option in "save-every 5:--checkpoint" "eval-every 5:--valid-data or --valid-fraction" "decay-steps 2:--schedule-lr=wsd"; do
 	# shellcheck disable=SC2086 # an option and its value
 	refused P4D001 train --steps 5 --${option%:*}
 	says "--${option%% *} has no effect without ${option#*:}"

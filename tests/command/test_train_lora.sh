@@ -47,7 +47,7 @@ while read -r model layouts; do
 	# adapters alone are stored
 	[ "$(stat -c %s one/step-00000004/rank-00000.safetensors)" -lt 60000 ] || fail "more than adapters is stored"
 	# merged: a model with the loss that the adapters had
-	exits 0 p4d-train --checkpoint one --export merged --export-type fp32
+	exits 0 p4d export --fp32 one merged
 	prints "merged: weights of one/step-00000004 in fp32"
 	# and what comes next is the same
 	next="--sample 7wg,32_ww --sample-tokens 10 --tokenizer $released/tokenizer.json --temperature 1"
@@ -66,7 +66,7 @@ while read -r model layouts; do
 	exits 0 p4d-train $run --init-from merged --steps 1 --lr 0 --log merged.json
 	alike 1e-6 merged.json step5.json
 	# alone, as PEFT names them
-	exits 0 p4d-train --checkpoint one/step-00000004 --export adapter --export-form adapter --export-type fp32
+	exits 0 p4d export --fp32 --form adapter one/step-00000004 adapter
 	prints "adapter: adapters of one/step-00000004 in fp32"
 	for word in '"peft_type":"LORA"' '"r":3' '"lora_alpha":6.0'; do
 		grep -q "$word" adapter/adapter_config.json || fail "no $word: $(cat adapter/adapter_config.json)"
@@ -121,26 +121,3 @@ printf '\377' | dd of=own/model.safetensors bs=1 seek=$(($(stat -c %s own/model.
 # shellcheck disable=SC2086
 refused P4D052 tune --init-from own --steps 2 --checkpoint one
 says "adapters were trained beside other weights"
-refused P4D052 p4d-train --checkpoint one --export merged.other --init-from own
-says "own has other weights than those beside which the adapters were trained"
-refused P4D001 p4d-train --checkpoint one --export adapter.other --init-from own --export-form adapter
-says "--init-from has no effect: --export-form=adapter writes adapters alone"
-refused P4D001 p4d-train --checkpoint one --export adapter.other --lora-alpha 3
-says "--export ends without training: leave out --lora-alpha"
-refused P4D001 p4d-train --checkpoint one --export adapter.other --lora-rank 3
-says "--export ends without training: leave out --lora-rank"
-refused P4D001 p4d-train --checkpoint one --export-form adapter --data ids --steps 1
-says "--export-form has no effect without --export"
-# shellcheck disable=SC2086
-exits 0 p4d-train $run $llama --checkpoint whole
-refused P4D001 p4d-train --checkpoint whole --export other --export-form adapter
-says "--export-form has no effect: whole/step-00000001 holds a whole model, no adapters"
-refused P4D001 p4d-train --checkpoint whole --export other --init-from own
-says "--init-from has no effect: whole/step-00000001 holds a whole model, no adapters"
-
-# the guard plans the bytes that p4d-train allocates, and which are used
-rm -f memory.json
-exits 0 tune --init-from "$released/llama" --steps 2 --local-ranks 2 --pp 2 --log memory.json
-planned=$(p4d estimate --framework p4d --device cpu --model "$released/llama" --finetune lora --lora-rank 3 --gpus-per-node 2 \
-	--pp 2 --global-batch 1 --seq-len 32 --json | sed -n 's/.*"allocated_bytes": *\([0-9]*\).*/\1/p' | head -n 1)
-grep -q "\"allocated_bytes\":${planned}[,}]" memory.json || fail "planned $planned: $(grep memory memory.json)"

@@ -27,9 +27,9 @@ while read -r model bytes layout; do
 		last_loss $log | awk -v want="$want" '
 			{ off = $1 / want - 1; exit !(off * off < 4e-12) }' || fail "$model has another loss than $want: $(cat $log)"
 	done
-	exits 0 p4d-train --checkpoint one --export one.hf
+	exits 0 p4d export one one.hf
 	prints "one.hf: weights of one/step-00000001 in bf16"
-	exits 0 p4d-train --checkpoint several/step-00000001 --export several.hf --export-type bf16
+	exits 0 p4d export --bf16 several/step-00000001 several.hf
 	cmp -s one.hf/model.safetensors several.hf/model.safetensors || fail "$model: layouts export other weights"
 	cp "$released/$model/model.safetensors" .
 	tail_of model.safetensors "$bytes"
@@ -39,9 +39,9 @@ while read -r model bytes layout; do
 	rm -rf one.hf
 	# shellcheck disable=SC2086
 	exits 0 p4d-train $run --steps 3 --lr 1e-3 --init-from "$released/$model" --checkpoint trained
-	exits 0 p4d-train --checkpoint trained --export one.hf --export-type fp32
+	exits 0 p4d export trained one.hf --fp32
 	exits 0 still --init-from one.hf --checkpoint again --save-every 1
-	exits 0 p4d-train --checkpoint again --export again.hf --export-type fp32
+	exits 0 p4d export again again.hf --fp32
 	cmp -s one.hf/model.safetensors again.hf/model.safetensors || fail "$model: weights of 32 bits do not come back"
 	cmp -s one.hf/config.json again.hf/config.json || fail "$model: another configuration"
 	grep -q '"bos_token_id": *null' one.hf/config.json && grep -q '"eos_token_id": *null' one.hf/config.json ||
@@ -126,13 +126,3 @@ mv whole.json own/config.json
 rm own/model.safetensors
 refused P4D052 still --init-from own
 says "holds neither model.safetensors.index.json nor model.safetensors"
-refused P4D003 p4d-train --checkpoint one --export several.hf
-says "several.hf/model.safetensors: already exists; export elsewhere"
-refused P4D001 p4d-train --export other.hf
-says "--export needs --checkpoint"
-refused P4D001 p4d-train --export other.hf --checkpoint one --steps 5
-says "--export ends without training: leave out --steps"
-refused P4D001 still --export-type fp32
-says "--export-type has no effect without --export"
-refused P4D052 p4d-train --checkpoint "$PWD" --export other.hf
-says "no checkpoint found"

@@ -21,6 +21,14 @@ estimator/search      layouts that fit, fastest first
 estimator/guard       the verdict
 
 runtime/data          training data
+runtime/device        what a device can do
+runtime/device/cpu
+runtime/device/cuda
+runtime/comm          ranks, groups, messages
+runtime/comm/transport   data of groups on devices
+runtime/model         what one rank computes
+runtime/checkpoint    weights in files
+
 command/line          command lines
 command/report        text, tables, JSON
 command/picture       SVG
@@ -29,13 +37,6 @@ command/data          p4d data
 command               the program p4d
 plugin                p4d.so and job_submit_p4d.so
 
-runtime/device        what a device can do
-runtime/device/cpu
-runtime/device/cuda
-runtime/comm          ranks, groups, messages
-runtime/comm/transport   data of groups on devices
-runtime/model         what one rank computes
-runtime/checkpoint
 runtime/trainer       the executor of a list, the optimizer
 runtime/run           the program p4d-train
 '

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "checkpoint/export.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "checkpoint/checkpoint_internal.h"
+#include "checkpoint/huggingface.h"
+#include "checkpoint/released.h"
+
+static bool is_there(const char *directory, const char *file)
+{
+	char path[P4D_PATH];
+
+	return p4d_checkpoint__join_path(path, NULL, "%s/%s", directory, file) == 0 &&
+	       access(path, F_OK) == 0;
+}
+
+/* The newest of a run; *step: its number. */
+static int find_newest(const char *run, uint64_t below, uint64_t *step, char *path, size_t size,
+		       p4d_error *err)
+{
+	bool found = false;
+
+	if (p4d_checkpoint_latest(run, below, step, &found, err) < 0)
+		return -1;
+	if (!found)
+		return p4d_fail(err, P4D_E_CHECKPOINT, "%.300s: no checkpoint found", run);
+	return p4d_checkpoint_path(run, *step, path, size, err);
+}
+
+/* Where the weights beside adapters are. */
+static int find_base(const p4d_export *export, const p4d_checkpoint_info *info, char *folder, size_t size,
+		     p4d_error *err)
+{
+	p4d_request request = {.model = ""};
+
+	if (export->base)
+		return p4d_released_find(export->base, &request, folder, size, err);
+	if (p4d_released_find(info->base, &request, folder, size, err) == 0)
+		return 0;
+	/* what is said of a name that nobody knows is about presets */
+	if (err->code != P4D_E_UNKNOWN_MODEL)
+		return -1;
+	p4d_fail(
+	    err, P4D_E_CHECKPOINT,
+	    "the adapters were trained beside the weights of %.300s, which is neither a folder here nor a "
+	    "model in the hub's cache",
+	    info->base);
+	return p4d_fix(err, "--init-from DIR, where they are now");
+}
+
+/* Adapters are merged into the weights that they were trained beside, or those are elsewhere now. */
+static int write_one(const p4d_export *export, const char *path, p4d_error *err)
+{
+	p4d_checkpoint_info info;
+	char folder[P4D_PATH];
+
+	if (p4d_checkpoint_read_info(path, &info, err) < 0)
+		return -1;
+	if (!info.base[0] && (export->alone || export->base)) {
+		const char *option = export->base ? "init-from" : "form=adapter";
+		p4d_fail(err, P4D_E_USAGE, "--%s has no effect: %.300s holds a whole model, no adapters",
+			 option, path);
+		return p4d_fix(err, "leave out --%s", option);
+	}
+	if (!info.base[0])
+		return p4d_huggingface_export(path, export->to, export->type, export->file_bytes, err);
+	if (export->alone)
+		return p4d_huggingface_export_adapters(path, export->to, export->type, err);
+	if (find_base(export, &info, folder, sizeof(folder), err) < 0)
+		return -1;
+	return p4d_huggingface_export_merged(path, folder, export->to, export->type, export->file_bytes, err);
+}
+
+int p4d_export_write(const p4d_export *export, char *taken, size_t size, p4d_error *err)
+{
+	const bool is_one = is_there(export->from, "manifest.json");
+	char before[P4D_PATH];
+	uint64_t step = 0, earlier;
+
+	if (is_one)
+		snprintf(taken, size, "%s", export->from);
+	else if (find_newest(export->from, UINT64_MAX, &step, taken, size, err) < 0)
+		return -1;
+	if (write_one(export, taken, err) == 0)
+		return 0;
+	if (!is_one && err->code == P4D_E_CHECKPOINT && !err->fix[0] &&
+	    find_newest(export->from, step, &earlier, before, sizeof(before), NULL) == 0)
+		p4d_fix(err, "p4d export %.200s, the one before, and an empty DIR", before);
+	return -1;
+}
+
+bool p4d_export_has_config(const p4d_export *export)
+{
+	return is_there(export->to, "config.json");
+}

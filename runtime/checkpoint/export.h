@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "checkpoint/safetensors.h"
+
+/* What is written of a checkpoint, and where. Texts are borrowed. */
+typedef struct p4d_export {
+	const char *from; /* the directory of a run, of which the newest is taken, or one checkpoint */
+	const char *to;   /* directory, created if needed; with no other weights in it */
+	const char *base; /* of adapters: where the weights beside them are now; NULL: where they were */
+	p4d_safetensors_type type; /* BF16 or F32 */
+	uint64_t file_bytes;       /* of a file, at most; 0: no limit */
+	bool alone;                /* of adapters: as PEFT reads them, not added to the model's weights */
+} p4d_export;
+
+/*
+ * Writes weights and config.json as the transformers library reads them, or adapters as PEFT does, whatever
+ * the layout that trained them; the tokenizer's files are not among them. taken: which checkpoint it was. One
+ * process does it. Errors: CHECKPOINT (none there; torn; adapters whose weights are missing or others),
+ * USAGE (what is about adapters, but there are none), IO, NO_MEMORY.
+ */
+int p4d_export_write(const p4d_export *export, char *taken, size_t size, p4d_error *err);
+
+/* Whether p4d_export_write made a config.json: not of a model that the transformers library does not have. */
+bool p4d_export_has_config(const p4d_export *export);

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "checkpoint/released.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "model/model.h"
+
+static bool is_folder(const char *path)
+{
+	struct stat status;
+
+	return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
+}
+
+void p4d_released_model(const char *from, p4d_request *request)
+{
+	/* elsewhere a word without a slash is a preset's name */
+	snprintf(request->model, sizeof(request->model), "%s%s",
+		 is_folder(from) && !strchr(from, '/') ? "./" : "", from);
+	request->origin[P4D_MODEL] = P4D_BY_USER;
+}
+
+int p4d_released_find(const char *from, p4d_request *request, char *folder, size_t size, p4d_error *err)
+{
+	p4d_preset preset = {.file = ""};
+
+	p4d_released_model(from, request);
+	if (p4d_model_resolve(request, NULL, &preset, err) < 0)
+		return -1;
+	if (p4d_is_set(request, P4D_STORED)) {
+		char stored[40];
+		p4d_request_value_text(request, P4D_STORED, stored, sizeof(stored));
+		return p4d_fail(
+		    err, P4D_E_UNMODELLED,
+		    "--init-from %.200s: its weights are stored as %s (quantization_config); p4d-train "
+		    "begins with fp32, bf16 or fp16",
+		    from, stored);
+	}
+	snprintf(folder, size, "%s", is_folder(from) ? from : preset.file);
+	if (is_folder(folder))
+		return 0;
+	if (strrchr(folder, '/')) {
+		*strrchr(folder, '/') = '\0';
+		return 0;
+	}
+	p4d_fail(err, P4D_E_CHECKPOINT, "--init-from %.200s: neither a folder nor a model in the hub's cache",
+		 from);
+	return p4d_fix(err, "hf download %.200s", from);
+}

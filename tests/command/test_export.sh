@@ -1,0 +1,108 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# p4d export: files of a size, checkpoints that are torn or not there, directories that cannot be written, adapters whose model
+# has changed or moved. That the weights are the ones that were trained: test_train_released.sh, test_train_lora.sh.
+. "${0%/*}/lib.sh"
+released=$P4D_TEST_SRCDIR/tests/data/released
+by_hand
+
+! ldd "$P4D_TEST_BUILDDIR/p4d" 2>/dev/null | grep -iE 'cuda|cublas|nccl|mpi|openblas' || fail "p4d links what trains"
+exits 0 p4d data --tokenizer ids --vocab 40 -o ids "$released/ids.jsonl"
+cp -r "$released/llama" own
+run="--data ids --device cpu --global-batch 1 --seq-len 32 --lr 1e-3 --init-from own"
+# shellcheck disable=SC2086 # a list of words
+train() { p4d-train $run "$@"; }
+exits 0 train --steps 2 --save-every 1 --checkpoint whole
+
+# files of at most a size, and their index; the same tensors as in one
+exits 0 p4d export whole one
+prints "one: weights of whole/step-00000002 in bf16"
+exits 0 p4d export --bf16 --shard-size 4KB whole/step-00000002 several
+[ "$(ls several/model-*-of-*.safetensors | wc -l)" -gt 2 ] || fail "too few files: $(ls several)"
+for file in several/model-*.safetensors; do
+	[ "$(stat -c %s "$file")" -lt 6000 ] || fail "$file has $(stat -c %s "$file") bytes"
+	grep -q "\"$(basename "$file")\"" several/model.safetensors.index.json || fail "$file is not in the index"
+done
+exits 0 train --steps 1 --lr 0 --log one.json --init-from one
+exits 0 train --steps 1 --lr 0 --log several.json --init-from several
+[ "$(sed -n 's/.*"loss":\([^,]*\),"grad.*/\1/p' one.json)" = "$(sed -n 's/.*"loss":\([^,]*\),"grad.*/\1/p' several.json)" ] ||
+	fail "files of a size hold other weights: $(cat one.json several.json)"
+exits 0 p4d export --shard-size 1GiB whole gib
+[ -s gib/model.safetensors ] || fail "more files than a GiB needs"
+for size in 0GB 5 GB 5gb 5TB 99999999999999999999B 99999999999GiB ''; do
+	exits 5 p4d export --shard-size "$size" whole other
+	says "shard-size"
+done
+
+# command lines
+refused P4D001 p4d export
+says "CHECKPOINT is missing" "fix: p4d help export"
+refused P4D001 p4d export whole
+says "DIR is missing"
+refused P4D001 p4d export whole other more
+refused P4D001 p4d export --bf16 --fp32 whole other
+refused P4D001 p4d export --steps 1 whole other
+says "unknown option --steps"
+refused P4D005 p4d export --form gguf whole other
+refused P4D001 p4d export --shard-size 1GB --shard-size 2GB whole other
+says "--shard-size is given twice"
+refused P4D001 p4d-train --checkpoint whole --export other
+says "unknown option --export"
+
+# none there, or torn: the one before is named, and works
+refused P4D052 p4d export nowhere other
+says "nowhere: no checkpoint found"
+refused P4D052 p4d export "$work/bin" other
+printf '\377' | dd of=whole/step-00000002/rank-00000.safetensors bs=1 seek=3000 conv=notrunc 2>dd.log
+refused P4D052 p4d export whole torn
+says "whole/step-00000002/rank-00000.safetensors" "checksum" "fix: p4d export whole/step-00000001"
+[ ! -e torn/model.safetensors ] || fail "a torn checkpoint was exported"
+truncate -s 2000 whole/step-00000002/rank-00000.safetensors
+refused P4D052 p4d export whole other
+says "has 2000 bytes, expected"
+sed -i 's/"seed"/"sead"/' whole/step-00000002/manifest.json
+refused P4D052 p4d export whole/step-00000002 other
+says "its checksum is"
+[ -z "$(fix)" ] || fail "a fix where one was named"
+exits 0 p4d export whole/step-00000001 other
+
+# where it cannot be written
+refused P4D003 p4d export whole/step-00000001 other
+says "other/model.safetensors: already exists; export elsewhere"
+echo text >file
+refused P4D003 p4d export whole/step-00000001 file
+says "file"
+refused P4D003 p4d export whole/step-00000001 nosuch/folder
+says "nosuch/folder" "No such file"
+if [ "$(id -u)" != 0 ]; then
+	mkdir closed && chmod 555 closed
+	refused P4D003 p4d export whole/step-00000001 closed
+	says "closed" "Permission denied"
+fi
+(ulimit -f 4 && trap '' XFSZ && exec p4d export --fp32 whole/step-00000001 small) 2>said && fail "a full disk passes"
+grep -q '\[P4D003\] small/model.safetensors' said || fail "of a full disk it says $(cat said)"
+[ -z "$(ls small)" ] || fail "a full disk leaves $(ls small)"
+
+# of adapters: the model has moved, has changed, or there are none
+exits 0 train --steps 1 --finetune lora --lora-rank 2 --checkpoint adapted
+refused P4D001 p4d export --form adapter --init-from own adapted other2
+says "--init-from has no effect: --form=adapter writes adapters alone"
+refused P4D001 p4d export --form adapter --shard-size 1GB adapted other2
+says "--shard-size has no effect"
+mv own moved
+refused P4D052 p4d export adapted merged
+says "the adapters were trained beside the weights of own, which is neither a folder here" "fix: --init-from DIR"
+exits 0 p4d export --init-from moved adapted merged
+[ -s merged/model.safetensors ] || fail "nothing is merged"
+exits 0 p4d export --form adapter adapted alone
+[ -s alone/adapter_config.json ] || fail "no adapters"
+printf '\377' | dd of=moved/model.safetensors bs=1 seek=$(($(stat -c %s moved/model.safetensors) - 5)) conv=notrunc 2>dd.log
+refused P4D052 p4d export --init-from moved adapted other2
+says "moved has other weights than those beside which the adapters were trained (own)" "fix: --init-from own"
+mv moved own
+refused P4D052 p4d export adapted other2
+says "own: its weights were others when the adapters were trained" "fix: --init-from DIR"
+refused P4D001 p4d export --form adapter whole/step-00000001 other2
+says "--form=adapter has no effect: whole/step-00000001 holds a whole model, no adapters" "fix: leave out --form=adapter"
+refused P4D001 p4d export --init-from own whole/step-00000001 other2
+says "--init-from has no effect: whole/step-00000001 holds a whole model"
