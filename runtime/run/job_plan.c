@@ -160,6 +160,15 @@ void p4d_job_plan_close(p4d_job_plan *plan)
 	*plan = (p4d_job_plan){.gpu = NULL};
 }
 
+p4d_net_settings p4d_job_plan_net(const p4d_job_plan *plan)
+{
+	return (p4d_net_settings){.layout = &plan->layout,
+				  .gpu = plan->gpu,
+				  .rope = plan->rope,
+				  .norm_epsilon = (float)p4d_request_real(&plan->request, P4D_NORM_EPSILON),
+				  .vocab = (uint64_t)plan->request.value[P4D_VOCAB]};
+}
+
 int p4d_job_plan_message_bytes(const p4d_job_plan *plan, uint64_t *bytes, p4d_error *err)
 {
 	p4d_plan first;

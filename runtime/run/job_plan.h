@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "gpu/gpu.h"
+#include "model/net.h"
 #include "model/rope.h"
 #include "plan/stage_memory.h"
 #include "request/layout.h"
@@ -31,6 +32,9 @@ typedef struct p4d_job_plan {
 int p4d_job_plan_open(p4d_job_plan *plan, const char *line, const p4d_settings *settings, uint64_t ranks,
 		      uint64_t nodes, const char *datadir, p4d_error *err);
 void p4d_job_plan_close(p4d_job_plan *plan);
+
+/* What it says of the model, for a net or trainer; the rest is 0. Borrows the plan. */
+p4d_net_settings p4d_job_plan_net(const p4d_job_plan *plan);
 
 /* Bytes that a stage sends to the next at a time; 0 with one stage. Errors: OVERFLOW. */
 int p4d_job_plan_message_bytes(const p4d_job_plan *plan, uint64_t *bytes, p4d_error *err);

@@ -116,9 +116,10 @@ static const char *unused_setting(const p4d_settings *s, const char *const *used
 /* The layout is one that can, and the model's is that of the weights. */
 static int check_sample(p4d_settings *s, p4d_error *err)
 {
-	static const char *const used[] = {"checkpoint",  "init-from", "sample", "tokenizer", "sample-tokens",
-					   "temperature", "top-p",     "seed",   "device",    "threads",
-					   "local-ranks", "watchdog",  "comm",   NULL};
+	static const char *const used[] = {"checkpoint",    "init-from", "sample",      "tokenizer",
+					   "sample-tokens", "logits",    "temperature", "top-p",
+					   "seed",          "device",    "threads",     "local-ranks",
+					   "watchdog",      "comm",      NULL};
 
 	if (!s->checkpoint && !s->init_from) {
 		p4d_fail(err, P4D_E_USAGE,
@@ -153,6 +154,7 @@ static int check_unused(const p4d_settings *s, p4d_error *err)
 	} checks[] = {
 	    {s->tokenizer && !s->sample, "tokenizer", "--sample"},
 	    {s->sample_tokens != UINT64_MAX && !s->sample, "sample-tokens", "--sample"},
+	    {s->logits && !s->sample, "logits", "--sample"},
 	    {s->temperature >= 0 && !s->sample, "temperature", "--sample"},
 	    {s->top_p >= 0 && !s->sample, "top-p", "--sample"},
 	    {s->save_every != UINT64_MAX && !s->checkpoint, "save-every", "--checkpoint"},

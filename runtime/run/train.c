@@ -65,18 +65,8 @@ static int open_trainer(p4d_run *run, p4d_error *err)
 {
 	const p4d_settings *s = run->settings;
 	const double rank = trains_adapters(run) ? (double)run->plan->layout.lora_rank : 1;
-	const p4d_trainer_settings settings = {
-	    .net = {.layout = &run->plan->layout,
-		    .gpu = run->plan->gpu,
-		    .device = &run->device,
-		    .world = run->world,
-		    .transport = run->transport,
-		    .rope = run->plan->rope,
-		    .norm_epsilon = (float)p4d_request_real(&run->plan->request, P4D_NORM_EPSILON),
-		    .z_loss = (float)s->z_loss,
-		    .adapter_scale = trains_adapters(run) ? (float)(alpha_of(run) / rank) : 0,
-		    .vocab = (uint64_t)run->plan->request.value[P4D_VOCAB],
-		    .document_mask = s->document_mask},
+	p4d_trainer_settings settings = {
+	    .net = p4d_job_plan_net(run->plan),
 	    .optimizer = {.beta1 = (float)s->beta1,
 			  .beta2 = (float)s->beta2,
 			  .epsilon = (float)s->epsilon,
@@ -84,6 +74,12 @@ static int open_trainer(p4d_run *run, p4d_error *err)
 			  .clip = (float)s->clip},
 	};
 
+	settings.net.device = &run->device;
+	settings.net.world = run->world;
+	settings.net.transport = run->transport;
+	settings.net.z_loss = (float)s->z_loss;
+	settings.net.adapter_scale = trains_adapters(run) ? (float)(alpha_of(run) / rank) : 0;
+	settings.net.document_mask = s->document_mask;
 	return p4d_trainer_open(&run->trainer, &settings, err);
 }
 

@@ -11,6 +11,7 @@
 #include "data/permutation.h"
 #include "data/tokenizer.h"
 #include "plan/plan_line.h"
+#include "run/logits_file.h"
 #include "run/watchdog.h"
 
 /* The model's sizes, and what its weights are. */
@@ -87,6 +88,7 @@ typedef struct sampler {
 	float *logits;
 	int32_t *order; /* of tokens: the likeliest first */
 	uint64_t position;
+	p4d_logits_file file; /* of rank 0, with --logits */
 } sampler;
 
 static int by_logit(const void *a, const void *b, void *logits)
@@ -158,7 +160,9 @@ static int feed(sampler *s, int32_t token, p4d_error *err)
 		return p4d_fail(err, P4D_E_DATA, "token %d is outside the vocabulary of %" PRIu64, token,
 				s->vocab);
 	p4d_watchdog_kick("sampling");
-	return p4d_trainer_predict(s->trainer, token, s->position++, s->logits, err);
+	if (p4d_trainer_predict(s->trainer, token, s->position++, s->logits, err) < 0)
+		return -1;
+	return s->file.columns ? p4d_logits_file_add(&s->file, s->logits, err) : 0;
 }
 
 static int feed_all(void *context, const int32_t *tokens, uint64_t count, p4d_error *err)
@@ -197,6 +201,20 @@ static int generate(sampler *s, p4d_error *err)
 	return 0;
 }
 
+/* With --logits they are kept. */
+static int generate_and_keep(sampler *s, p4d_error *err)
+{
+	if (!s->settings->logits || p4d_group_index(s->all) != 0)
+		return generate(s, err);
+	int rc = p4d_logits_file_open(&s->file, s->settings->logits, s->vocab, err);
+	if (rc == 0)
+		rc = generate(s, err);
+	if (rc == 0)
+		rc = p4d_logits_file_publish(&s->file, err);
+	p4d_logits_file_abandon(&s->file);
+	return rc;
+}
+
 int p4d_train_sample(const p4d_settings *settings, const p4d_job_plan *plan, p4d_trainer *trainer,
 		     p4d_group *all, p4d_error *err)
 {
@@ -219,7 +237,7 @@ int p4d_train_sample(const p4d_settings *settings, const p4d_job_plan *plan, p4d
 	} else if (!s.logits || !s.order) {
 		p4d_fail(err, P4D_E_NO_MEMORY, "no memory for %" PRIu64 " logits", s.vocab);
 	} else {
-		rc = generate(&s, err);
+		rc = generate_and_keep(&s, err);
 	}
 	free(s.logits);
 	free(s.order);

@@ -66,6 +66,29 @@ exits 0 env HF_HUB_CACHE="$PWD/hub" p4d-train $run --lr 0 --init-from some/model
 [ "$(last_loss hub.json)" = "$(last_loss one.json)" ] ||
 	fail "the cache has other weights"
 
+# every architecture, sharded and exported, says what transformers does: logits of 24 tokens (tests/parity/make_parity.py)
+parity=$P4D_TEST_SRCDIR/tests/data/parity
+# numbers FILE: of an .npy file with a header of 128 bytes, one a line
+numbers() { tail -c +129 "$1" | od -An -v -tf4 -w4; }
+count=0
+for model in "$parity"/*/; do
+	name=$(basename "$model")
+	rm -rf sharded sharded.hf
+	exits 0 p4d-train --data ids --device cpu --global-batch 1 --seq-len 32 --steps 1 --lr 0 --init-from "$model" --local-ranks 2 --tp 2 \
+		--checkpoint sharded
+	exits 0 p4d export sharded sharded.hf
+	exits 0 p4d-train --init-from sharded.hf --seq-len 32 --tokenizer "$released/tokenizer.json" --sample-tokens 1 \
+		--sample "$(cat "$parity/text")" --logits logits.npy
+	numbers "$model/truth/logits.npy" >wanted
+	numbers logits.npy | paste wanted - | awk '
+		{ off += ($1 - $2) ^ 2; all += $1 ^ 2 } END { exit !(NR == 960 && off < 4e-12 * all) }' || fail "$name: other logits"
+	count=$((count + 1))
+done
+[ $count -ge 6 ] || fail "only $count architectures"
+head -c 128 logits.npy | grep -aq "{'descr': '<f4', 'fortran_order': False, 'shape': (24, 40), }" || fail "no header of NumPy"
+refused P4D001 still --init-from "$released/llama" --logits logits.npy
+says "--logits has no effect without --sample"
+
 # what the library says comes next, six times, behind texts of 1 to 46 tokens; of a folder, and of a checkpoint
 # next_of FROM: each text of the model continued
 next_of()

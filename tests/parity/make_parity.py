@@ -1,0 +1,104 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Writes tests/data/parity: a tiny model of each architecture that p4d-train has, as transformers stores it, and what it computes.
+
+    make_parity.py DIRECTORY
+
+NAME/config.json and model.safetensors (bf16) are the model; truth/model.safetensors has, under the name of each weight, the gradient
+of the mean loss, and "loss", "tokens" and "labels"; truth/logits.npy those of the first sequence, which is `text` in the characters of
+released/tokenizer.json. Labels of -1 are not trained on. Everything is computed in float64, with RoPE's angles, too (transformers
+5.23, torch 2.15).
+"""
+import os
+import sys
+
+import make_released
+import numpy
+import safetensors.torch
+import torch
+import transformers
+
+VOCAB, BATCH, LENGTH = 40, 2, 24
+SIZES = {"vocab_size": VOCAB, "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 4,
+         "num_key_value_heads": 2, "head_dim": 8, "max_position_embeddings": 64, "bos_token_id": None, "eos_token_id": None,
+         "pad_token_id": None}
+LLAMA31 = {"rope_type": "llama3", "rope_theta": 500.0, "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+           "original_max_position_embeddings": 16}
+MODELS = {
+    "llama": ("Llama", {"rms_norm_eps": 1e-5, "rope_theta": 10000.0, "tie_word_embeddings": False}),
+    "llama-tied": ("Llama", {"rms_norm_eps": 1e-5, "rope_theta": 10000.0, "tie_word_embeddings": True}),
+    "llama31": ("Llama", {"rms_norm_eps": 1e-5, "rope_parameters": LLAMA31, "tie_word_embeddings": True}),
+    "qwen2": ("Qwen2", {"rms_norm_eps": 1e-6, "rope_theta": 1e6, "tie_word_embeddings": True}),
+    "qwen3": ("Qwen3", {"rms_norm_eps": 1e-6, "rope_theta": 1e5, "tie_word_embeddings": False}),
+    "mistral": ("Mistral", {"rms_norm_eps": 1e-5, "rope_theta": 10000.0, "tie_word_embeddings": False, "sliding_window": None}),
+}
+
+
+def randomize(model):
+    """What scales begins at 1, or where the class adds 1, at 0."""
+    added = type(model).__name__.startswith("Gemma")
+    with torch.no_grad():
+        for name, p in model.named_parameters():
+            scales = p.dim() == 1 and name.endswith("weight") and not added
+            p.copy_(torch.randn_like(p) * 0.2 + scales)
+
+
+def exact_angles(model):
+    """Cosines and sines in float64, which the library computes in float32 whatever the model's type."""
+    rotary = getattr(model.model, "rotary_emb", None) if hasattr(model, "model") else None
+    if rotary is None:
+        return
+    frequencies = rotary.inv_freq.double()
+
+    def forward(_x, position_ids, *_args, **_kwargs):
+        angle = position_ids[..., None].double() * frequencies
+        angle = torch.cat((angle, angle), dim=-1)
+        return angle.cos() * rotary.attention_scaling, angle.sin() * rotary.attention_scaling
+
+    rotary.forward = forward
+
+
+def exact_frequencies(model, config):
+    """inv_freq is stored in float32; the plain ones are computed again."""
+    rotary = getattr(getattr(model, "model", None), "rotary_emb", None)
+    parameters = getattr(config, "rope_parameters", None) or {}
+    if rotary is not None and parameters.get("rope_type", "default") == "default":
+        d = config.head_dim
+        rotary.inv_freq = parameters["rope_theta"] ** (-torch.arange(0, d, 2).double() / d)
+
+
+def main(directory):
+    generator = torch.Generator().manual_seed(9)
+    tokens = torch.randint(0, VOCAB, (BATCH, LENGTH + 1), generator=generator)
+    tokens, labels = tokens[:, :-1], tokens[:, 1:].clone()
+    labels[:, 3::7] = -1
+    with open(os.path.join(directory, "text"), "w", encoding="utf-8") as file:
+        print("".join(make_released.CHARACTERS[i] for i in tokens[0]), file=file)
+    for number, (name, (family, own)) in enumerate(MODELS.items()):
+        torch.manual_seed(41 + number)
+        path = os.path.join(directory, name)
+        of_library = getattr(transformers, family + "ForCausalLM")
+        config = getattr(transformers, family + "Config")(**{**SIZES, **own})
+        model = of_library(config)
+        randomize(model)
+        model.to(torch.bfloat16).save_pretrained(path)
+        if os.path.exists(os.path.join(path, "generation_config.json")):
+            os.remove(os.path.join(path, "generation_config.json"))
+        model = of_library.from_pretrained(path, dtype=torch.float32, attn_implementation="eager").double().eval()
+        exact_frequencies(model, model.config)
+        exact_angles(model)
+        logits = model(tokens).logits
+        loss = torch.nn.functional.cross_entropy(logits.reshape(-1, VOCAB), labels.reshape(-1), ignore_index=-1)
+        loss.backward()
+        stored = safetensors.torch.load_file(os.path.join(path, "model.safetensors"))
+        parameters = dict(model.named_parameters())
+        truth = {weight: parameters[weight].grad.float() for weight in stored}
+        truth.update(loss=loss.detach().float().reshape(1), tokens=tokens.float(), labels=labels.float())
+        os.makedirs(os.path.join(path, "truth"), exist_ok=True)
+        safetensors.torch.save_file(truth, os.path.join(path, "truth", "model.safetensors"))
+        numpy.save(os.path.join(path, "truth", "logits.npy"), logits[0].detach().float().numpy())
+        print(name, repr(loss.item()))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

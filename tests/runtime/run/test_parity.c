@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Every architecture of p4d-train computes what transformers does: loss, gradients of all weights and logits
+ * of tiny released models, in fp32, whatever the layout. tests/parity/make_parity.py made the truth in fp64.
+ */
+#include "support/support.h"
+
+#include <math.h>
+#include <sys/mman.h>
+
+#include "checkpoint/huggingface_internal.h"
+#include "model/model.h"
+#include "run/checkpoint_trainer.h"
+#include "run/job_plan.h"
+#include "support/forked.h"
+
+enum { BATCH = 2, LENGTH = 24, VOCAB = 40, MOST_ARGUMENTS = 64 };
+static const double limit = 2e-6;
+
+static const char *const models[] = {"llama", "llama-tied", "llama31", "qwen2", "qwen3", "mistral"};
+enum { MODELS = sizeof(models) / sizeof(*models) };
+
+static const struct layout_case {
+	uint32_t ranks;
+	const char *options;
+} layouts[] = {
+    {1, "--micro-batch 1"},
+    {1, "--micro-batch 2 --recompute full"},
+    {1, "--schedule zb1p --recompute mlp"},
+    {2, "--micro-batch 1"},
+    {2, "--tp 2 --micro-batch 2"},
+    {2, "--tp 2 --sequence-parallel off --recompute full"},
+    {2, "--cp 2 --recompute mlp"},
+    {2, "--cp 2 --cp-comm all-gather --micro-batch 2"},
+    {2, "--pp 2"},
+    {2, "--pp 2 --vocab-parallel vocab-1"},
+    {4, "--tp 2 --pp 2 --vocab-parallel vocab-2"},
+    {4, "--tp 2 --cp 2 --schedule zb1p"},
+};
+enum { LAYOUTS = sizeof(layouts) / sizeof(*layouts) };
+
+/* What ranks are to do; children inherit it. */
+static p4d_job_plan plan;
+static char model_path[4096], truth_path[4200];
+/* of all ranks; shared with the parent */
+static double *worst;
+
+static void find_paths(const char *model)
+{
+	const char *dir = getenv("P4D_TEST_SRCDIR");
+
+	snprintf(model_path, sizeof(model_path), "%s/tests/data/parity/%s", dir ? dir : ".", model);
+	snprintf(truth_path, sizeof(truth_path), "%s/truth", model_path);
+}
+
+static void open_plan(const struct layout_case *c)
+{
+	char text[512], *argument[MOST_ARGUMENTS], *save = NULL;
+	static char from[4096];
+	p4d_settings settings;
+	p4d_error err;
+	int count = 0;
+
+	snprintf(text, sizeof(text),
+		 "p4d-train --data none --steps 1 --device cpu --precision fp32 --seq-len %d "
+		 "--global-batch %d --optimizer-sharding off %s --init-from",
+		 LENGTH, BATCH, c->options);
+	for (char *word = strtok_r(text, " ", &save); word; word = strtok_r(NULL, " ", &save))
+		argument[count++] = word;
+	snprintf(from, sizeof(from), "%s", model_path);
+	argument[count++] = from;
+	argument[count] = NULL;
+	memset(&plan, 0, sizeof(plan));
+	if (p4d_settings_parse(&settings, count, argument, &err) < 0 ||
+	    p4d_job_plan_open(&plan, NULL, &settings, c->ranks, 1, test_datadir(), &err) < 0)
+		fail_msg("%s, %s: %s", model_path, c->options, err.text);
+}
+
+/* Numbers of the truth that are no gradients. */
+static void read_truth(const char *name, float *to, uint64_t count)
+{
+	p4d_safetensors *files;
+	p4d_error err;
+
+	CHECK(p4d_safetensors__open(&files, truth_path, &err) == 0);
+	const p4d_safetensors_tensor *tensor = p4d_safetensors__find(files, name);
+	CHECK(tensor && tensor->type == P4D_ST_F32 && tensor->bytes == count * sizeof(*to));
+	memcpy(to, tensor->data, tensor->bytes);
+	p4d_safetensors__close(files);
+}
+
+/* The last numbers of an .npy file. */
+static void read_logits(float *to, uint64_t count)
+{
+	char path[4300];
+	const long bytes = (long)(count * sizeof(*to));
+
+	snprintf(path, sizeof(path), "%s/logits.npy", truth_path);
+	FILE *file = fopen(path, "rb");
+	CHECK(file && fseek(file, -bytes, SEEK_END) == 0 && fread(to, sizeof(*to), count, file) == count);
+	fclose(file);
+}
+
+static int source(void *context, uint64_t step, uint32_t micro_batch, const p4d_batch *batch, p4d_error *err)
+{
+	const p4d_place *place = context;
+	const p4d_layout *l = &plan.layout;
+	const uint64_t length = l->seq_len / l->cp, chunk = l->cp > 1 ? length / 2 : length;
+	const uint64_t first = (micro_batch * l->dp + place->dp) * l->micro_batch;
+	float tokens[BATCH * LENGTH], labels[BATCH * LENGTH];
+
+	(void)step, (void)err;
+	read_truth("tokens", tokens, BATCH * LENGTH);
+	read_truth("labels", labels, BATCH * LENGTH);
+	for (uint64_t b = 0; b < l->micro_batch; b++)
+		for (uint64_t i = 0; i < length; i++) {
+			const uint64_t at = i < chunk ? place->cp * chunk + i
+						      : (2 * l->cp - 1 - place->cp) * chunk + i - chunk;
+			if (batch->tokens)
+				batch->tokens[b * length + i] = (int32_t)tokens[(first + b) * LENGTH + at];
+			if (batch->labels)
+				batch->labels[b * length + i] = (int32_t)labels[(first + b) * LENGTH + at];
+		}
+	return 0;
+}
+
+/* The length of the difference from `wanted`, over that of a whole tensor. */
+static double off_by(const float *is, double scale, const float *wanted, uint64_t count, double length)
+{
+	double squares = 0;
+
+	for (uint64_t i = 0; i < count; i++) {
+		const double difference = (double)is[i] * scale - (double)wanted[i];
+		squares += difference * difference;
+	}
+	return sqrt(squares) / length;
+}
+
+static double length_of(const float *x, uint64_t count)
+{
+	double squares = 0;
+
+	for (uint64_t i = 0; i < count; i++)
+		squares += (double)x[i] * (double)x[i];
+	return sqrt(squares);
+}
+
+/* Numbers of the truth of a weight, all of them or those of a slice. The caller frees. */
+static float *gradient_of(p4d_huggingface_weights *truth, const p4d_weight_slice *slice, uint64_t *count)
+{
+	p4d_error err;
+
+	*count = slice->rows * slice->columns;
+	float *values = malloc(*count * sizeof(*values));
+	CHECK(values);
+	CHECK(p4d_huggingface__fetch(truth, P4D_STATE_MASTER, slice, 0, *count, values, &err) == 0);
+	return values;
+}
+
+/* Each slice that this rank has, against its tensor. */
+static void compare_slice(p4d_huggingface_weights *truth, const p4d_weight_slice *slice,
+			  const float *gradients, double scale, double *off)
+{
+	p4d_weight_slice whole = *slice;
+	uint64_t count, all;
+
+	whole.first_row = whole.first_column = 0;
+	whole.rows = whole.tensor_rows;
+	whole.columns = whole.tensor_columns ? whole.tensor_columns : 1;
+	float *wanted = gradient_of(truth, slice, &count), *tensor = gradient_of(truth, &whole, &all);
+	const double one = off_by(gradients + slice->offset, scale, wanted, count, length_of(tensor, all));
+	if (!(one <= limit))
+		fprintf(stderr, "%s: off by %.3g\n", slice->name, one);
+	*off = fmax(*off, one);
+	free(wanted);
+	free(tensor);
+}
+
+static int compare_gradients(p4d_trainer *t, double scale, double *off, p4d_error *err)
+{
+	const p4d_weights *w = p4d_trainer_weights(t);
+	p4d_weight_slice slices[P4D_SLICES_OF_WEIGHT];
+	p4d_huggingface_weights truth;
+
+	TRY(p4d_huggingface__open(&truth, truth_path, &plan.layout, err));
+	for (uint32_t i = 0; i < w->count; i++) {
+		const unsigned count =
+		    p4d_weight_slices_of(&plan.layout, p4d_trainer_place(t), VOCAB, &w->weight[i], slices);
+		for (unsigned k = 0; k < count; k++)
+			compare_slice(&truth, &slices[k], p4d_trainer_gradients(t), scale, off);
+	}
+	p4d_huggingface__close(&truth);
+	return 0;
+}
+
+static int compute(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
+{
+	p4d_device device;
+	p4d_trainer *t;
+	p4d_step_result result;
+	float loss;
+
+	(void)size;
+	TRY(p4d_device_cpu_open(&device, err));
+	p4d_trainer_settings settings = {.net = p4d_job_plan_net(&plan)};
+	settings.net.device = &device;
+	settings.net.world = world;
+	TRY(p4d_trainer_open(&t, &settings, err));
+	CHECK(device.allocated_bytes == p4d_trainer_plan(t)->arena_bytes);
+	const p4d_checkpoint_storage storage = p4d_checkpoint_storage_of(t, &plan.layout, VOCAB);
+	TRY(p4d_huggingface_import(model_path, &storage, err));
+	TRY(p4d_trainer_restore(t, err));
+	p4d_place place = p4d_trainer_place(t);
+	TRY(p4d_trainer_step(t, 1, 0, source, &place, &result, err));
+	read_truth("loss", &loss, 1);
+	worst[2 * rank] = fabs(result.loss / (double)loss - 1);
+	worst[2 * rank + 1] = 0;
+	TRY(compare_gradients(t, (double)(BATCH * LENGTH) / (double)result.tokens, &worst[2 * rank + 1],
+			      err));
+	p4d_trainer_close(t);
+	device.close(&device);
+	return 0;
+}
+
+/* Token by token, with the cache of keys and values. */
+static int predict(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
+{
+	float tokens[BATCH * LENGTH], wanted[LENGTH * VOCAB], logits[LENGTH * VOCAB];
+	p4d_device device;
+	p4d_trainer *t;
+
+	(void)size;
+	TRY(p4d_device_cpu_open(&device, err));
+	p4d_trainer_settings settings = {.net = p4d_job_plan_net(&plan)};
+	settings.net.device = &device;
+	settings.net.world = world;
+	TRY(p4d_trainer_open(&t, &settings, err));
+	const p4d_checkpoint_storage storage = p4d_checkpoint_storage_of(t, &plan.layout, VOCAB);
+	TRY(p4d_huggingface_import(model_path, &storage, err));
+	TRY(p4d_trainer_restore(t, err));
+	read_truth("tokens", tokens, BATCH * LENGTH);
+	read_logits(wanted, LENGTH * VOCAB);
+	for (uint64_t i = 0; i < LENGTH; i++)
+		TRY(p4d_trainer_predict(t, (int32_t)tokens[i], i, logits + i * VOCAB, err));
+	worst[2 * rank] = off_by(logits, 1, wanted, LENGTH * VOCAB, length_of(wanted, LENGTH * VOCAB));
+	p4d_trainer_close(t);
+	device.close(&device);
+	return 0;
+}
+
+/* The two largest differences of all ranks. */
+static void run(const struct layout_case *c, forked_work work, double most[2])
+{
+	forked f;
+
+	open_plan(c);
+	memset(worst, 0, 2 * FORKED_MOST * sizeof(*worst));
+	forked_init(&f, c->ranks, NULL);
+	forked_start(&f, work);
+	if (!forked_finish(&f, 60) || !forked_all_well(&f))
+		fail_msg("%s, %s", model_path, c->options);
+	for (uint32_t i = 0; i < 2 * c->ranks; i++)
+		most[i % 2] = fmax(most[i % 2], worst[i]);
+	if (!(most[0] <= limit && most[1] <= limit))
+		fail_msg("%s, %s: off by %.3g and %.3g", model_path, c->options, most[0], most[1]);
+	p4d_job_plan_close(&plan);
+}
+
+static void agrees_with_transformers(void **state)
+{
+	static const struct layout_case alone = {1, "--micro-batch 1"},
+					sharded = {2, "--tp 2 --sequence-parallel off"};
+	const size_t stride = test_stride(1, 3);
+
+	(void)state;
+	for (size_t i = 0; i < MODELS; i++) {
+		double trained[2] = {0, 0}, predicted[2] = {0, 0};
+		find_paths(models[i]);
+		for (size_t k = i % stride; k < LAYOUTS; k += stride)
+			run(&layouts[k], compute, trained);
+		run(&alone, predict, predicted);
+		run(&sharded, predict, predicted);
+		print_message("%-12s loss %.1e  gradients %.1e  logits %.1e\n", models[i], trained[0],
+			      trained[1], predicted[0]);
+	}
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	worst = mmap(NULL, 2 * FORKED_MOST * sizeof(*worst), PROT_READ | PROT_WRITE,
+		     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	return worst == MAP_FAILED ? -1 : 0;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(agrees_with_transformers),
+	};
+
+	return cmocka_run_group_tests(tests, setup, NULL);
+}
