@@ -7,6 +7,7 @@
 
 #include "base/suggest.h"
 #include "data/command_data.h"
+#include "plot/command_plot.h"
 #include "report/report.h"
 #include "validate/command_validate.h"
 
@@ -33,6 +34,8 @@ static const p4d_subcommand subcommands[] = {
     {"plan", "--model NAME [--gpu NAME] [--nodes N] ...",
      "the layouts that fit, best first, with flags to paste",
      P4D_TAKES_JOB | P4D_TAKES_TOP | P4D_TAKES_CONF | P4D_TAKES_JSON, 0, p4d_command_plan, NULL, NULL},
+    {"plot", "[--svg FILE] LOG.jsonl...", "loss, speed and memory of runs of p4d-train, beside each other",
+     P4D_TAKES_SVG, 8, p4d_command_plot, NULL, NULL},
     {"read", "[--json] JOB.sh [ARGS]",
      "what a job script says about its training, with the line of each value", 0, 0, NULL, p4d_command_read,
      p4d_read_options},

@@ -12,6 +12,8 @@ libp4dcommand_la_SOURCES = \
 	command/picture/pictures.h command/picture/pictures.c command/picture/svg_memory.c \
 	command/picture/svg_timeline.h command/picture/svg_timeline.c command/picture/svg_view.c command/picture/svg_flow.c \
 	command/picture/simulation.h command/picture/simulation.c \
+	command/picture/charts.h command/picture/charts.c command/picture/svg_charts.c command/picture/text_charts.c \
+	command/plot/training_log.h command/plot/training_log.c command/plot/command_plot.h command/plot/command_plot.c \
 	command/validate/measured.h command/validate/measured.c command/validate/measured_step.c \
 	command/validate/command_validate.h command/validate/command_validate.c command/validate/command_validate_memory.c \
 	command/validate/command_validate_step.c command/validate/command_validate_runs.c \

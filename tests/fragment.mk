@@ -56,7 +56,7 @@ unit_tests = \
 	tests/estimator/guard/test_guard_script \
 	tests/estimator/guard/test_guard_verify \
 	tests/command/test_command_json \
-	tests/command/picture/test_svg \
+	tests/command/picture/test_charts tests/command/picture/test_svg \
 	tests/command/picture/test_view
 
 # job_submit_p4d.so in a host that plays slurmctld
@@ -210,6 +210,7 @@ command_tests = \
 	tests/command/test_lists.sh tests/command/test_torch_options.sh tests/command/test_validate.sh tests/command/test_accuracy.sh \
 	tests/command/test_output.sh \
 	tests/command/test_plan.sh \
+	tests/command/test_plot.sh \
 	tests/command/test_simulate.sh \
 	tests/command/test_usage.sh
 if HAVE_TOKENIZERS

@@ -130,7 +130,7 @@ void p4d_svg__band(p4d_svg *svg, const char *class, double height, double opacit
 	if (opacity < 1)
 		fprintf(svg->body, "\" stroke-opacity=\"%.2f", opacity);
 	fputs("\" d=\"", svg->body);
-	svg->in_band = false;
+	svg->begun = false;
 }
 
 void p4d_svg__box(p4d_svg *svg, double x, double y, double width)
@@ -140,7 +140,7 @@ void p4d_svg__box(p4d_svg *svg, double x, double y, double width)
 	if (end <= start)
 		return;
 	/* a gap thinner than a tenth is invisible, so the boxes are merged */
-	if (svg->in_band && fabs(start - svg->strokes_end) < 0.05) {
+	if (svg->begun && fabs(start - svg->strokes_end) < 0.05) {
 		fputc('h', svg->body);
 	} else {
 		fputc('M', svg->body);
@@ -151,7 +151,7 @@ void p4d_svg__box(p4d_svg *svg, double x, double y, double width)
 	}
 	put_number(svg->body, end - start);
 	svg->strokes_end = end;
-	svg->in_band = true;
+	svg->begun = true;
 }
 
 void p4d_svg__band_end(p4d_svg *svg)
@@ -179,6 +179,26 @@ void p4d_svg__area_end(p4d_svg *svg, double x, double floor)
 {
 	p4d_svg__area_to(svg, x, floor);
 	fputs("z\"/>\n", svg->body);
+}
+
+void p4d_svg__curve(p4d_svg *svg, const char *class)
+{
+	fprintf(svg->body, "<path class=\"%s\" d=\"", class);
+	svg->begun = false;
+}
+
+void p4d_svg__curve_to(p4d_svg *svg, double x, double y)
+{
+	fputc(svg->begun ? 'L' : 'M', svg->body);
+	put_number(svg->body, x);
+	fputc(' ', svg->body);
+	put_number(svg->body, y);
+	svg->begun = true;
+}
+
+void p4d_svg__curve_end(p4d_svg *svg, bool dot)
+{
+	fputs(dot ? "h0\" stroke-linecap=\"round\" style=\"stroke-width:5\"/>\n" : "\"/>\n", svg->body);
 }
 
 void p4d_svg__labels(p4d_svg *svg, const char *class, double y, double size)

@@ -25,7 +25,7 @@ typedef struct p4d_svg {
 	char *text; /* owned */
 	size_t bytes;
 	double strokes_end; /* of the band that is being drawn */
-	bool in_band;
+	bool begun;         /* the band or curve has a first point */
 } p4d_svg;
 
 /*
@@ -56,6 +56,11 @@ void p4d_svg__band_end(p4d_svg *svg);
 void p4d_svg__area(p4d_svg *svg, const char *class, double x, double floor);
 void p4d_svg__area_to(p4d_svg *svg, double x, double y);
 void p4d_svg__area_end(p4d_svg *svg, double x, double floor);
+
+/* A line from point to point; dot: of one point alone. */
+void p4d_svg__curve(p4d_svg *svg, const char *class);
+void p4d_svg__curve_to(p4d_svg *svg, double x, double y);
+void p4d_svg__curve_end(p4d_svg *svg, bool dot);
 
 /* Short labels at one height, centred: as one element, p4d_svg__label for each. */
 void p4d_svg__labels(p4d_svg *svg, const char *class, double y, double size);

@@ -42,7 +42,7 @@ void p4d_table_cell(p4d_table *table, p4d_color color, const char *format, ...)
 	table->cell[table->cells++] = (struct p4d_cell){text, color};
 }
 
-size_t p4d_table__terminal_width(void)
+size_t p4d_table_terminal_width(void)
 {
 	struct winsize size;
 
@@ -119,7 +119,7 @@ static int fill_turned(const p4d_table *table, struct libscols_table *out)
 
 static int print(const p4d_table *table, bool turn)
 {
-	size_t terminal = p4d_table__terminal_width(), width = natural_width(table);
+	size_t terminal = p4d_table_terminal_width(), width = natural_width(table);
 	struct libscols_table *out = scols_new_table();
 	int result = -1;
 
@@ -156,7 +156,7 @@ int p4d_table_print(p4d_table *table, bool turn, p4d_error *err)
 
 void p4d_table_print_wrapped(unsigned indent, size_t elsewhere, const char *text)
 {
-	const size_t terminal = p4d_table__terminal_width(), width = terminal ? terminal : elsewhere;
+	const size_t terminal = p4d_table_terminal_width(), width = terminal ? terminal : elsewhere;
 	size_t used = 0;
 
 	while (*text) {

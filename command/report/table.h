@@ -46,7 +46,7 @@ int p4d_table_print(p4d_table *table, bool turn, p4d_error *err);
 void p4d_table_free(p4d_table *table);
 
 /* Columns of the terminal on stdout; 0 when it is none. */
-size_t p4d_table__terminal_width(void);
+size_t p4d_table_terminal_width(void);
 
 /*
  * Prints text as a paragraph, every line indented, wrapped to the terminal; elsewhere to `elsewhere` columns,

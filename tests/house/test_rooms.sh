@@ -32,6 +32,7 @@ runtime/checkpoint    weights in files
 command/line          command lines
 command/report        text, tables, JSON
 command/picture       SVG
+command/plot          p4d plot
 command/validate      predictions against measurements
 command/data          p4d data
 command               the program p4d

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/error.h"
+
+/* Charts below each other with one axis of steps: as a picture, and as text. Nothing is owned. */
+
+enum {
+	P4D_CHART_COLORS = 8,
+	P4D_CHART_CURVES = 256, /* of a chart; what comes behind is not drawn */
+};
+
+typedef struct p4d_chart_point {
+	double x, y; /* finite */
+} p4d_chart_point;
+
+typedef struct p4d_chart_curve {
+	const char *label;            /* stands at its end; "": none */
+	unsigned color;               /* below P4D_CHART_COLORS */
+	const p4d_chart_point *point; /* x ascending */
+	size_t count;                 /* at least 1 */
+} p4d_chart_curve;
+
+typedef struct p4d_chart {
+	const char *title;
+	bool from_zero; /* the axis of values begins there */
+	unsigned rows;  /* of text; in a picture as many times P4D_CHART_ROW pixels */
+	const p4d_chart_curve *curve;
+	size_t count; /* at least 1 */
+} p4d_chart;
+
+enum { P4D_CHART_ROW = 22 };
+
+typedef struct p4d_charts {
+	const char *title;
+	const p4d_chart *chart;
+	size_t count; /* at least 1 */
+} p4d_charts;
+
+/* svg_charts.c: errors: IO, NO_MEMORY. */
+int p4d_picture_charts(const p4d_charts *charts, const char *path, p4d_error *err);
+
+/*
+ * text_charts.c: on stdout, as wide as the terminal, elsewhere 80 columns; in dots of Braille's characters
+ * where the locale has UTF-8, else in ASCII; in colours on a terminal, unless NO_COLOR is set. Errors:
+ * NO_MEMORY.
+ */
+int p4d_charts_print(const p4d_charts *charts, p4d_error *err);
+
+/* charts.c: what both share */
+
+/* An axis from low to high, with a tick at each multiple of step. */
+typedef struct p4d_chart_axis {
+	double low, high, step;
+} p4d_chart_axis;
+
+p4d_chart_axis p4d_chart__x_axis(const p4d_charts *charts, unsigned most_ticks);
+p4d_chart_axis p4d_chart__y_axis(const p4d_chart *chart, unsigned most_ticks);
+/* The first tick; the i-th, which is beyond high when there is none. */
+double p4d_chart__tick(const p4d_chart_axis *axis, unsigned i);
+/* "0.25", "1.5k", "20M": as short as ticks of this step are told apart. */
+const char *p4d_chart__number(double value, double step, char buf[32]);
+
+/*
+ * Of labels that want to be in these rows (from the top, 0 to rows - 1), each in one of its own, as near as
+ * there is one free; -1: there is none.
+ */
+void p4d_chart__place_labels(const int *wanted, size_t count, unsigned rows, int *placed);
+
+/* Curves that are drawn. */
+static inline size_t p4d_chart__curves(const p4d_chart *chart)
+{
+	return chart->count < P4D_CHART_CURVES ? chart->count : P4D_CHART_CURVES;
+}

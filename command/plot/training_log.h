@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stddef.h>
+
+#include "base/error.h"
+#include "picture/charts.h"
+
+/* What p4d-train wrote with --log: a value per step of each thing that it measured. */
+
+typedef enum p4d_log_kind {
+	P4D_LOG_LOSS,
+	P4D_LOG_VALIDATION, /* one curve per set */
+	P4D_LOG_SPEED,      /* tokens per second */
+	P4D_LOG_MEMORY,     /* GiB */
+	P4D_LOG_KINDS,
+} p4d_log_kind;
+
+typedef struct p4d_log_curve {
+	p4d_log_kind kind;
+	char name[64];          /* of a validation set that has one */
+	p4d_chart_point *point; /* steps ascending, values finite; owned */
+	size_t count, room;
+} p4d_log_curve;
+
+typedef struct p4d_training_log {
+	p4d_log_curve *curve;
+	size_t curves;
+} p4d_training_log;
+
+/*
+ * Reads a log; "-": standard input. A run that went back to a checkpoint has each step once, as it was last;
+ * of several runs in one file the last is read. A last line that is still being written is left out. Errors:
+ * IO; JSON, with the line; VALUE, where there is no step in it; NO_MEMORY.
+ */
+int p4d_training_log__read(p4d_training_log *log, const char *path, p4d_error *err);
+void p4d_training_log__free(p4d_training_log *log);
+
+/* The curve of a kind with the i-th name that there is; NULL: none. */
+const p4d_log_curve *p4d_training_log__find(const p4d_training_log *log, p4d_log_kind kind, size_t i);
