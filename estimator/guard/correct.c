@@ -159,15 +159,25 @@ int p4d_guard__correct_mig(p4d_guard_work *g, const p4d_request *asked, p4d_erro
 int p4d_guard__correct(p4d_guard_work *g, const p4d_request *asked, bool rewrites, p4d_error *err)
 {
 	const p4d_geometry *geometry = &g->verdict->geometry;
-	p4d_geometry larger = *geometry;
+	const p4d_site_partition *section = p4d_site_partition_of(g->site, geometry->partition);
+	const uint32_t of_node = section ? section->gpus_per_node : 0;
+	const bool on_node = !of_node || geometry->gpus_per_node <= of_node;
+	p4d_geometry then = *geometry;
 	p4d_candidate found;
 	uint64_t nodes, gpus_per_node;
 	p4d_way way[P4D_WAYS] = {{P4D_OPTIONS, 0, false}, {P4D_OPTIONS, 0, false}};
 
+	/* Slurm takes no fix that keeps more GPUs than a node has */
+	if (!on_node) {
+		p4d_error inner = *err;
+		p4d_fail(err, inner.code, "%.400s; a node of %s has %" PRIu32, inner.text, section->name,
+			 of_node);
+		g->space.gpus_per_node = then.gpus_per_node = of_node;
+	}
 	g->budget.left = P4D_GUARD_FIX_UNITS;
 	if (p4d_search_nearest(asked, &g->space, &found) >= 0) {
-		if (!rewrites || !may_rewrite(g, asked, &found.request))
-			return write_fix(g, asked, &found, geometry, NULL, err);
+		if (!rewrites || !on_node || !may_rewrite(g, asked, &found.request))
+			return write_fix(g, asked, &found, &then, NULL, err);
 		*g->request = found.request;
 		return 0;
 	}
@@ -176,10 +186,8 @@ int p4d_guard__correct(p4d_guard_work *g, const p4d_request *asked, bool rewrite
 		err->code = P4D_E_NO_LAYOUT;
 	if (geometry->gpu && p4d_gpu_is_mig(geometry->gpu))
 		return -1; /* no layout is on more than one */
-	const p4d_site_partition *section = p4d_site_partition_of(g->site, geometry->partition);
-	int grown =
-	    p4d_search_smallest(asked, &g->space, section ? section->gpus_per_node : geometry->gpus_per_node,
-				&nodes, &gpus_per_node, &found);
+	int grown = p4d_search_smallest(asked, &g->space, section ? of_node : geometry->gpus_per_node, &nodes,
+					&gpus_per_node, &found);
 	if (grown == 0 && lacks_nodes(g, nodes, err))
 		grown = -1;
 	if (too_large)
@@ -189,13 +197,13 @@ int p4d_guard__correct(p4d_guard_work *g, const p4d_request *asked, bool rewrite
 		p4d_way_take(&way[i], &with);
 		g->budget.left = P4D_GUARD_WAY_UNITS;
 		if (p4d_search_nearest(&with, &g->space, &found) >= 0)
-			write_fix(g, asked, &found, geometry, &way[i], err);
+			write_fix(g, asked, &found, &then, &way[i], err);
 	}
 	if (grown < 0)
 		return -1;
-	larger.nodes = (uint32_t)nodes;
-	larger.gpus_per_node = (uint32_t)gpus_per_node;
-	return write_fix(g, asked, &found, &larger, NULL, err);
+	then.nodes = (uint32_t)nodes;
+	then.gpus_per_node = (uint32_t)gpus_per_node;
+	return write_fix(g, asked, &found, &then, NULL, err);
 }
 
 /* What would fit, of a job that does not by formulas that refuse nobody. */

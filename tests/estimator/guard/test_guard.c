@@ -114,6 +114,32 @@ static void refusals_have_a_fix_that_works(void **state)
 	}
 }
 
+/* More GPUs than a node has: a fix that keeps them is one that Slurm refuses. */
+static void a_fix_fits_the_nodes(void **state)
+{
+	static const struct {
+		uint32_t nodes;
+		const char *gres, *flags, *fix;
+	} cases[] = {
+	    {1, "gpu:9", MODEL_13B "tp=8", "--nodes=1 --gres=gpu:8 --p4d-tp=8"},
+	    {2, "gpu:12", MODEL_13B "tp=8", "--nodes=2 --gres=gpu:8 --p4d-tp=8"},
+	    {1, "gpu:9", MODEL_13B "tp=1 pp=1 micro-batch=1 seq-len=131072", "--gres=gpu:8"},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		p4d_job job = {.partition = "h100",
+			       .min_nodes = cases[i].nodes,
+			       .max_nodes = cases[i].nodes,
+			       .gres = cases[i].gres};
+		trial refused = *submit(*state, job, cases[i].flags);
+		assert_int_equal(refused.verdict.action, P4D_REJECT);
+		assert_non_null(strstr(refused.text, "; a node of h100 has 8"));
+		if (!strstr(refused.verdict.message[0].fix, cases[i].fix))
+			fail_msg("%s: %s", cases[i].flags, refused.text);
+		fix_works(*state, job, cases[i].flags, &refused);
+	}
+}
+
 static void a_refusal_names_the_numbers(void **state)
 {
 	trial *t = submit(*state, ON("h100", 4), MODEL_70B "tp=1 cp=1 pp=1 micro-batch=1");
@@ -292,6 +318,7 @@ int main(void)
 	    cmocka_unit_test(a_precision_that_the_gpu_lacks),
 	    cmocka_unit_test(one_rank_on_mig),
 	    cmocka_unit_test(refusals_have_a_fix_that_works),
+	    cmocka_unit_test(a_fix_fits_the_nodes),
 	    cmocka_unit_test(a_refusal_names_the_numbers),
 	    cmocka_unit_test(evaluation_may_be_the_peak),
 	    cmocka_unit_test(rewriting),
