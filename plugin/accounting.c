@@ -6,7 +6,6 @@
 #include <string.h>
 #include <slurm/slurmdb.h>
 
-#include "base/number.h"
 #include "base/text.h"
 #include "slurm_compat.h"
 
@@ -16,43 +15,45 @@ enum { QOSES = 4096 };
 /* Slurm's name of the QOS that jobs get where nothing else says which. */
 static const char usual_qos[] = "normal";
 
-/* TRES are numbered; nodes are one of those that all clusters have. */
-enum { TRES_OF_NODES = 4 };
+/* What Slurm calls what p4d knows limits of. */
+static const char *const limited[P4D_LIMITS] = {[P4D_LIMIT_NODES] = "node", [P4D_LIMIT_GPUS] = "gres/gpu"};
 
-/* Nodes of "1=64,4=2,1001=8"; 0: none. */
-static uint32_t nodes_of(const char *tres)
+/* Where in Slurm's lists of limits these stand. */
+typedef struct limit_places {
+	uint32_t at[P4D_LIMITS], count;
+} limit_places;
+
+static limit_places find_limits(const assoc_mgr_info_msg_t *reply)
 {
-	uint64_t id, count;
+	limit_places places = {.count = reply->tres_names ? reply->tres_cnt : 0};
 
-	for (const char *at = tres; at && *at; at = strchr(at, ',')) {
-		at += *at == ',';
-		at = p4d_number_digits(at, &id);
-		if (!at || *at != '=' || !(at = p4d_number_digits(at + 1, &count)))
-			return 0;
-		if (id == TRES_OF_NODES)
-			return count < UINT32_MAX ? (uint32_t)count : 0;
+	for (p4d_limit of = 0; of < P4D_LIMITS; of++) {
+		uint32_t *at = &places.at[of];
+		while (*at < places.count &&
+		       (!reply->tres_names[*at] || strcmp(reply->tres_names[*at], limited[of])))
+			++*at;
 	}
-	return 0;
+	return places;
 }
 
-/*
- * Of a job, and of all jobs together. Users have the former of accounts above them where they have none of
- * their own (slurmdbd sees to that), and not where they do.
- */
-static uint32_t most_of(const slurmdb_assoc_rec_t *one)
+/* Takes the stricter of what is there and the limits of a list, which may be NULL. */
+static void take_limits(uint32_t most[P4D_LIMITS], const limit_places *places, const uint64_t *list)
 {
-	return p4d_association_limit(one->user ? nodes_of(one->max_tres_pj) : 0, nodes_of(one->grp_tres));
+	for (p4d_limit of = 0; list && of < P4D_LIMITS; of++)
+		if (places->at[of] < places->count && list[places->at[of]] < NO_VAL)
+			most[of] = p4d_association_limit(most[of], (uint32_t)list[places->at[of]]);
 }
 
-static int add_limits(p4d_associations *all, void *list, p4d_error *err)
+static int add_limits(p4d_associations *all, const limit_places *places, void *list, p4d_error *err)
 {
 	void *at = list ? slurm_list_iterator_create(list) : NULL;
 	int rc = 0;
 
 	for (const slurmdb_qos_rec_t *qos; !rc && at && (qos = slurm_list_next(at));) {
-		const uint32_t most =
-		    p4d_association_limit(nodes_of(qos->max_tres_pj), nodes_of(qos->grp_tres));
-		if (qos->name && most)
+		uint32_t most[P4D_LIMITS] = {0};
+		take_limits(most, places, qos->max_tres_pj_ctld);
+		take_limits(most, places, qos->grp_tres_ctld);
+		if (qos->name)
 			rc = p4d_associations_add_qos(all, qos->name, most,
 						      qos->flags & QOS_FLAG_OVER_PART_QOS, err);
 	}
@@ -91,7 +92,8 @@ static char *names_of(void *numbers, const char *const name[QOSES])
 	return list.at;
 }
 
-static int add_associations(p4d_associations *all, const assoc_mgr_info_msg_t *reply, p4d_error *err)
+static int add_associations(p4d_associations *all, const limit_places *places,
+			    const assoc_mgr_info_msg_t *reply, p4d_error *err)
 {
 	const char *qos[QOSES] = {NULL};
 	bool usual = false;
@@ -101,9 +103,7 @@ static int add_associations(p4d_associations *all, const assoc_mgr_info_msg_t *r
 	name_qoses(reply->qos_list, qos, &usual);
 	for (const slurmdb_assoc_rec_t *from; !rc && at && (from = slurm_list_next(at));) {
 		char *qoses = names_of(from->qos_list, qos);
-		rc = p4d_associations_add(
-		    all,
-		    &(p4d_association){.user = from->user,
+		p4d_association one = {.user = from->user,
 				       .uid = from->uid,
 				       .account = from->acct,
 				       .parent = from->user ? NULL : from->parent_acct,
@@ -113,9 +113,13 @@ static int add_associations(p4d_associations *all, const assoc_mgr_info_msg_t *r
 					      : usual ? usual_qos
 						      : NULL,
 				       .qoses = qoses,
-				       .is_default = from->is_def,
-				       .most_nodes = most_of(from)},
-		    err);
+				       .is_default = from->is_def};
+		/* Of a job, and of all jobs together. Users have the former of accounts above them where they
+		 * have none of their own (slurmdbd sees to that), and not where they do. */
+		if (from->user)
+			take_limits(one.most, places, from->max_tres_ctld);
+		take_limits(one.most, places, from->grp_tres_ctld);
+		rc = p4d_associations_add(all, &one, err);
 		free(qoses);
 	}
 	if (at)
@@ -134,6 +138,17 @@ static int add_partitions(p4d_associations *all, const partition_info_msg_t *rep
 	return 0;
 }
 
+static int add_replies(p4d_associations *all, const assoc_mgr_info_msg_t *accounting,
+		       const partition_info_msg_t *partitions, p4d_error *err)
+{
+	const limit_places places = find_limits(accounting);
+
+	if (add_associations(all, &places, accounting, err) < 0 ||
+	    add_limits(all, &places, accounting->qos_list, err) < 0)
+		return -1;
+	return add_partitions(all, partitions, err);
+}
+
 p4d_associations *p4d_accounting_load(p4d_error *err)
 {
 	assoc_mgr_info_request_msg_t request = {.flags = ASSOC_MGR_INFO_FLAG_ASSOC | ASSOC_MGR_INFO_FLAG_QOS};
@@ -148,9 +163,8 @@ p4d_associations *p4d_accounting_load(p4d_error *err)
 		 slurm_load_partitions(0, &partitions, SHOW_ALL))
 		rc = p4d_fail(err, P4D_E_IO, "cannot get users and accounts from slurmctld: %s",
 			      slurm_strerror(errno));
-	else if (!(rc = add_associations(all, accounting, err)) &&
-		 !(rc = add_limits(all, accounting->qos_list, err)))
-		rc = add_partitions(all, partitions, err);
+	else
+		rc = add_replies(all, accounting, partitions, err);
 	if (accounting)
 		slurm_free_assoc_mgr_info_msg(accounting);
 	if (partitions)

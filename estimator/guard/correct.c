@@ -116,17 +116,20 @@ static bool may_rewrite(const p4d_guard_work *g, const p4d_request *asked, const
 		(g->verdict->policy.rewrite == P4D_REWRITE_UNSET && p4d_is_set(asked, P4D_FIX)));
 }
 
-/* True where Slurm gives such a job fewer nodes than that, as far as it is known: said in *err, in place of a
- * fix. */
-static bool lacks_nodes(const p4d_guard_work *g, uint64_t nodes, p4d_error *err)
+/* True where Slurm gives such a job fewer nodes or GPUs than that, as far as it is known: said in *err, in
+ * place of a fix. */
+static bool is_out_of_reach(const p4d_guard_work *g, uint64_t nodes, uint64_t gpus_per_node, p4d_error *err)
 {
-	const uint32_t most = p4d_job_most_nodes(g->site, g->job, g->source, g->context);
+	const p4d_job_bounds most = p4d_job_most(g->site, g->job, g->source, g->context);
+	const uint64_t gpus = nodes * gpus_per_node;
+	const bool lacks_nodes = most.nodes && nodes > most.nodes, lacks_gpus = most.gpus && gpus > most.gpus;
 
-	if (!most || nodes <= most)
+	if (!lacks_nodes && !lacks_gpus)
 		return false;
 	p4d_error inner = *err;
-	p4d_fail(err, inner.code, "%.380s; it takes %" PRIu64 " nodes, and a job there gets at most %" PRIu32,
-		 inner.text, nodes, most);
+	p4d_fail(err, inner.code, "%.380s; it takes %" PRIu64 " %s, and a job there gets at most %" PRIu32,
+		 inner.text, lacks_nodes ? nodes : gpus, lacks_nodes ? "nodes" : "GPUs",
+		 lacks_nodes ? most.nodes : most.gpus);
 	return true;
 }
 
@@ -137,7 +140,7 @@ void p4d_guard__limit_nodes(const p4d_guard_work *g, p4d_error *err)
 
 	if (!strncmp(err->fix, option, sizeof(option) - 1) &&
 	    p4d_number_digits(err->fix + sizeof(option) - 1, &nodes))
-		lacks_nodes(g, nodes, err);
+		is_out_of_reach(g, nodes, g->verdict->geometry.gpus_per_node, err);
 }
 
 int p4d_guard__correct_mig(p4d_guard_work *g, const p4d_request *asked, p4d_error *err)
@@ -188,7 +191,7 @@ int p4d_guard__correct(p4d_guard_work *g, const p4d_request *asked, bool rewrite
 		return -1; /* no layout is on more than one */
 	int grown = p4d_search_smallest(asked, &g->space, section ? of_node : geometry->gpus_per_node, &nodes,
 					&gpus_per_node, &found);
-	if (grown == 0 && lacks_nodes(g, nodes, err))
+	if (grown == 0 && is_out_of_reach(g, nodes, gpus_per_node, err))
 		grown = -1;
 	if (too_large)
 		admit_ways_out(g, asked, way, err);

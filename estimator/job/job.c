@@ -243,22 +243,23 @@ int p4d_job_geometry(const p4d_site *site, const p4d_job *job, p4d_cluster_sourc
 	return 0;
 }
 
-uint32_t p4d_job_most_nodes(const p4d_site *site, const p4d_job *job, p4d_cluster_source source,
+p4d_job_bounds p4d_job_most(const p4d_site *site, const p4d_job *job, p4d_cluster_source source,
 			    void *context)
 {
 	p4d_job_placement p = {.site = site, .job = job, .lazy = {.source = source, .context = context}};
 	const char *user = NULL;
 	const p4d_associations *limits = job->limits ? job->limits(job->limits_context, &user) : NULL;
 	const p4d_partition_facts *row[P4D_JOB_CANDIDATES];
-	uint32_t most = 0;
+	p4d_job_bounds most = {0};
+	bool bounded = true;
 
 	if (job->cpu || p4d_job_check_limits(job, NULL) < 0 || read_p4d_job_wish(job, &p.wants, NULL) < 0 ||
 	    p4d_job__candidates(site, job, p.wants.type, &p.lazy, &p.all, NULL) < 0 || p.all.believed)
-		return 0;
+		return most;
 	for (size_t i = 0; i < p.all.count; i++) {
 		row[i] = p4d_job__facts(site, &p.all.at[i], &p.lazy);
 		if (!row[i] || !row[i]->nodes)
-			return 0;
+			return most;
 	}
 	for (size_t i = 0; i < p.all.count; i++) {
 		uint32_t nodes = 0;
@@ -268,13 +269,16 @@ uint32_t p4d_job_most_nodes(const p4d_site *site, const p4d_job *job, p4d_cluste
 				counted = row[k] == row[j];
 			nodes += counted ? 0 : p4d_hostlist__count(row[j]->nodes);
 		}
-		const uint32_t limit =
-		    p4d_associations_most_nodes(limits, user, job->account, row[i]->partition, job->qos);
-		if (row[i]->max_nodes && nodes > row[i]->max_nodes)
-			nodes = row[i]->max_nodes;
-		if (limit && nodes > limit)
-			nodes = limit;
-		most = nodes > most ? nodes : most;
+		uint32_t granted[P4D_LIMITS];
+		for (p4d_limit of = 0; of < P4D_LIMITS; of++)
+			granted[of] = p4d_associations_most(limits, of, user, job->account, row[i]->partition,
+							    job->qos);
+		nodes = p4d_association_limit(nodes, row[i]->max_nodes);
+		nodes = p4d_association_limit(nodes, granted[P4D_LIMIT_NODES]);
+		most.nodes = nodes > most.nodes ? nodes : most.nodes;
+		most.gpus = granted[P4D_LIMIT_GPUS] > most.gpus ? granted[P4D_LIMIT_GPUS] : most.gpus;
+		bounded = bounded && granted[P4D_LIMIT_GPUS];
 	}
+	most.gpus = bounded ? most.gpus : 0;
 	return most;
 }

@@ -109,11 +109,14 @@ bool p4d_job_wants_gpus(const p4d_job *job);
 /* True when the job will have GPUs: it requests some, or it gets whole nodes that have some. */
 bool p4d_job_gets_gpus(const p4d_site *site, const p4d_job *job, p4d_cluster_source source, void *context);
 
-/*
- * The most nodes that Slurm gives such a job: those with its GPUs, in the largest of its partitions. 0:
- * unknown.
+/* The most that Slurm gives a job. 0: not known, or no limit. */
+typedef struct p4d_job_bounds {
+	uint32_t nodes, gpus;
+} p4d_job_bounds;
+
+/* Of such a job: nodes with its GPUs, in the largest of its partitions, and what accounting grants it there.
  */
-uint32_t p4d_job_most_nodes(const p4d_site *site, const p4d_job *job, p4d_cluster_source source,
+p4d_job_bounds p4d_job_most(const p4d_site *site, const p4d_job *job, p4d_cluster_source source,
 			    void *context);
 
 /*

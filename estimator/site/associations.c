@@ -12,7 +12,7 @@
 /* Texts are offsets into one block, 0 is "". */
 typedef struct association_row {
 	uint32_t user, account, partition; /* the key */
-	uint32_t parent, qos, qoses, uid, most_nodes;
+	uint32_t parent, qos, qoses, uid, most[P4D_LIMITS];
 	bool is_default; /* of a QOS: it comes before the partition's */
 } association_row;
 
@@ -97,16 +97,16 @@ int p4d_associations_add_user(p4d_associations *all, uint32_t uid, const char *u
 
 int p4d_associations_add(p4d_associations *all, const p4d_association *one, p4d_error *err)
 {
-	const association_row added = {.user = keep(all, one->user),
-				       .account = keep(all, one->account),
-				       .partition = keep(all, one->partition),
-				       .parent = keep(all, one->parent),
-				       .qos = keep(all, one->qos),
-				       .qoses = keep(all, one->qoses),
-				       .uid = one->uid,
-				       .is_default = one->is_default,
-				       .most_nodes = one->most_nodes};
+	association_row added = {.user = keep(all, one->user),
+				 .account = keep(all, one->account),
+				 .partition = keep(all, one->partition),
+				 .parent = keep(all, one->parent),
+				 .qos = keep(all, one->qos),
+				 .qoses = keep(all, one->qoses),
+				 .uid = one->uid,
+				 .is_default = one->is_default};
 
+	memcpy(added.most, one->most, sizeof(added.most));
 	if (add(all, &all->associations, added, err) < 0)
 		return -1;
 	return added.user ? add(all, &all->users, added, err) : 0;
@@ -119,13 +119,13 @@ int p4d_associations_add_partition(p4d_associations *all, const char *partition,
 		   (association_row){.partition = keep(all, partition), .qos = keep(all, qos)}, err);
 }
 
-int p4d_associations_add_qos(p4d_associations *all, const char *qos, uint32_t most_nodes, bool first,
-			     p4d_error *err)
+int p4d_associations_add_qos(p4d_associations *all, const char *qos, const uint32_t most[P4D_LIMITS],
+			     bool first, p4d_error *err)
 {
-	return add(
-	    all, &all->qoses,
-	    (association_row){.partition = keep(all, qos), .most_nodes = most_nodes, .is_default = first},
-	    err);
+	association_row added = {.partition = keep(all, qos), .is_default = first};
+
+	memcpy(added.most, most, sizeof(added.most));
+	return add(all, &all->qoses, added, err);
 }
 
 /* Slurm's own rules: the case of account names is ignored. */
@@ -313,18 +313,18 @@ const char *p4d_associations_partition_qos(const p4d_associations *all, const ch
 	return one < end_of(&all->partitions) && !to_partition(one, &what) ? or_null(all, one->qos) : NULL;
 }
 
-/* The limit of a QOS; NULL: it has none. */
-static const association_row *limit_of(const p4d_associations *all, const char *qos)
+/* The QOS that has such a limit; NULL: it has none. */
+static const association_row *limit_of(const p4d_associations *all, p4d_limit of, const char *qos)
 {
 	if (!qos)
 		return NULL;
 	const wanted what = {.all = all, .partition = qos, .length = strlen(qos)};
 	const association_row *one = lower_bound(&all->qoses, &what, to_partition);
-	return one < end_of(&all->qoses) && !to_partition(one, &what) ? one : NULL;
+	return one < end_of(&all->qoses) && !to_partition(one, &what) && one->most[of] ? one : NULL;
 }
 
 /* Of the association in a partition, and of the accounts above it. */
-static uint32_t most_of_accounts(const p4d_associations *all, const wanted *what)
+static uint32_t most_of_accounts(const p4d_associations *all, p4d_limit of, const wanted *what)
 {
 	enum { DEPTH = 64 };
 	const association_row *first = find(all, what);
@@ -334,18 +334,18 @@ static uint32_t most_of_accounts(const p4d_associations *all, const wanted *what
 	for (const association_row *one = first;
 	     one && one < end_of(&all->associations) && !to_account(one, what); one++)
 		if (!one->partition || !to_partition(one, what))
-			most = one->partition || !most ? p4d_association_limit(one->most_nodes, most) : most;
+			most = one->partition || !most ? p4d_association_limit(one->most[of], most) : most;
 	for (int i = 0; account && i < DEPTH; i++) {
 		const association_row *above =
 		    find(all, &(wanted){.all = all, .user = "", .account = account});
-		most = above ? p4d_association_limit(most, above->most_nodes) : most;
+		most = above ? p4d_association_limit(most, above->most[of]) : most;
 		account = above ? or_null(all, above->parent) : NULL;
 	}
 	return most;
 }
 
-uint32_t p4d_associations_most_nodes(const p4d_associations *all, const char *user, const char *account,
-				     const char *partition, const char *qos)
+uint32_t p4d_associations_most(const p4d_associations *all, p4d_limit of, const char *user,
+			       const char *account, const char *partition, const char *qos)
 {
 	const char *name = partition ? partition : "";
 	const size_t length = strlen(name);
@@ -356,14 +356,14 @@ uint32_t p4d_associations_most_nodes(const p4d_associations *all, const char *us
 		account = p4d_associations_default_account(all, user);
 	if (!qos)
 		qos = p4d_associations_default_qos(all, user, account, name, length);
-	const association_row *of_job = limit_of(all, qos),
+	const association_row *of_job = limit_of(all, of, qos),
 			      *of_partition =
-				  limit_of(all, p4d_associations_partition_qos(all, name, length));
+				  limit_of(all, of, p4d_associations_partition_qos(all, name, length));
 	if (of_job && (of_job->is_default || !of_partition))
-		return of_job->most_nodes;
+		return of_job->most[of];
 	if (of_partition)
-		return of_partition->most_nodes;
+		return of_partition->most[of];
 	return most_of_accounts(
-	    all,
+	    all, of,
 	    &(wanted){.all = all, .user = user, .account = account, .partition = name, .length = length});
 }

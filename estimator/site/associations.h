@@ -14,17 +14,20 @@
  */
 typedef struct p4d_associations p4d_associations;
 
+/* What is limited. */
+typedef enum p4d_limit { P4D_LIMIT_NODES, P4D_LIMIT_GPUS, P4D_LIMITS } p4d_limit;
+
 /* Strings are copied; NULL or "": none. */
 typedef struct p4d_association {
 	const char *user; /* none: of the account itself */
 	uint32_t uid;
 	const char *account;
-	const char *parent;    /* of an account */
-	const char *partition; /* none: of all */
-	const char *qos;       /* its default */
-	const char *qoses;     /* those it may have, "normal,large"; none: not known */
-	bool is_default;       /* its account is the user's default one */
-	uint32_t most_nodes;   /* of a user's job, or of all jobs of an account; 0: no limit */
+	const char *parent;        /* of an account */
+	const char *partition;     /* none: of all */
+	const char *qos;           /* its default */
+	const char *qoses;         /* those it may have, "normal,large"; none: not known */
+	bool is_default;           /* its account is the user's default one */
+	uint32_t most[P4D_LIMITS]; /* of a user's job, or of all jobs of an account; 0: no limit */
 } p4d_association;
 
 enum { P4D_ASSOCIATIONS = 1 << 20 }; /* at most */
@@ -42,11 +45,9 @@ void p4d_associations_free(p4d_associations *all);
 
 /* Adding; p4d_associations_ready comes last. Errors: NO_MEMORY, VALUE (too many). */
 int p4d_associations_add(p4d_associations *all, const p4d_association *one, p4d_error *err);
-/* A QOS that limits the nodes of a job; first: its limit, and not that of the partition's QOS, is what
- * counts.
- */
-int p4d_associations_add_qos(p4d_associations *all, const char *qos, uint32_t most_nodes, bool first,
-			     p4d_error *err);
+/* What a QOS grants a job; first: its limits, and not those of the partition's QOS, are what counts. */
+int p4d_associations_add_qos(p4d_associations *all, const char *qos, const uint32_t most[P4D_LIMITS],
+			     bool first, p4d_error *err);
 /* A partition whose jobs get a QOS. */
 int p4d_associations_add_partition(p4d_associations *all, const char *partition, const char *qos,
 				   p4d_error *err);
@@ -70,8 +71,8 @@ const char *p4d_associations_parent(const p4d_associations *all, const char *acc
 const char *p4d_associations_partition_qos(const p4d_associations *all, const char *partition, size_t length);
 
 /*
- * Nodes of a job at most, as slurmctld finds it where it enforces limits: that of the partition's QOS, else
- * of the job's, else of the association and the accounts above it. 0: no limit.
+ * Nodes or GPUs of a job at most, as slurmctld finds it where it enforces limits: that of the partition's
+ * QOS, else of the job's, else of the association and the accounts above it. 0: no limit.
  */
-uint32_t p4d_associations_most_nodes(const p4d_associations *all, const char *user, const char *account,
-				     const char *partition, const char *qos);
+uint32_t p4d_associations_most(const p4d_associations *all, p4d_limit of, const char *user,
+			       const char *account, const char *partition, const char *qos);

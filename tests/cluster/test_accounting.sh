@@ -67,6 +67,7 @@ cat >>"$SLURM_CONF" <<END
 AccountingStorageType=accounting_storage/slurmdbd
 AccountingStorageHost=localhost
 AccountingStoragePort=$((port + 5))
+AccountingStorageTRES=gres/gpu
 PartitionName=qos Nodes=h1,h2 QOS=large
 END
 wait_until sacctmgr -n show cluster
@@ -171,7 +172,15 @@ run sbatch -H --qos=normal $node $toobig job.sh
 says 'fix: --nodes='
 sacctmgr -i modify user "$user" set maxtresperjob=node=-1 >/dev/null
 sacctmgr -i modify account physics set maxtresperjob=node=-1 >/dev/null
-sacctmgr -i modify qos large set maxtresperjob=node=-1 >/dev/null
+# the same of GPUs
+sacctmgr -i modify qos large set maxtresperjob=node=-1,gres/gpu=8 >/dev/null
+limited() { scontrol show assoc_mgr flags=qos | grep -q 'MaxTRESPJ=.*gres/gpu=8'; }
+wait_until limited
+run sbatch -H --qos=large $node $toobig job.sh
+refused P4D013
+says 'GPUs, and a job there gets at most 8'
+lacks "$err" '--nodes='
+sacctmgr -i modify qos large set maxtresperjob=gres/gpu=-1 >/dev/null
 sed -i '/^AccountingStorageEnforce=limits/d' "$SLURM_CONF"
 scontrol reconfigure
 lifted() { ! enforces; }

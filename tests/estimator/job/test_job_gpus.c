@@ -322,7 +322,7 @@ static uint32_t most_of(p4d_job job)
 {
 	unsigned asked = 0;
 
-	return p4d_job_most_nodes(nothing, &job, ask, &asked);
+	return p4d_job_most(nothing, &job, ask, &asked).nodes;
 }
 
 static void most_nodes(void **state)

@@ -10,7 +10,7 @@ static int setup(void **state)
 {
 	static const p4d_association rows[] = {
 	    {.account = "root", .qos = "normal"},
-	    {.account = "staff", .parent = "root", .qos = "normal", .most_nodes = 20},
+	    {.account = "staff", .parent = "root", .qos = "normal", .most = {20, 64}},
 	    {.account = "physics", .parent = "staff", .qos = "normal"},
 	    {.user = "ann",
 	     .uid = 1000,
@@ -29,7 +29,7 @@ static int setup(void **state)
 	     .account = "staff",
 	     .qos = "normal",
 	     .is_default = true,
-	     .most_nodes = 8},
+	     .most = {8}},
 	};
 
 	(void)state;
@@ -38,9 +38,9 @@ static int setup(void **state)
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
 		assert_int_equal(p4d_associations_add(all, &rows[i], NULL), 0);
 	assert_int_equal(p4d_associations_add_partition(all, "debug", "short", NULL), 0);
-	assert_int_equal(p4d_associations_add_qos(all, "short", 3, false, NULL), 0);
-	assert_int_equal(p4d_associations_add_qos(all, "wide", 64, true, NULL), 0);
-	assert_int_equal(p4d_associations_add_qos(all, "fast", 5, false, NULL), 0);
+	assert_int_equal(p4d_associations_add_qos(all, "short", (uint32_t[]){3, 0}, false, NULL), 0);
+	assert_int_equal(p4d_associations_add_qos(all, "wide", (uint32_t[]){64, 0}, true, NULL), 0);
+	assert_int_equal(p4d_associations_add_qos(all, "fast", (uint32_t[]){5, 16}, false, NULL), 0);
 	p4d_associations_ready(all);
 	return 0;
 }
@@ -88,32 +88,33 @@ static void what_is_believed(void **state)
 
 /* The partition's QOS, the job's, the association, what is above it; a QOS may come before the partition's.
  */
-static void nodes_at_most(void **state)
+static void at_most(void **state)
 {
 	static const struct {
 		const char *user, *account, *partition, *qos;
-		uint32_t most;
+		uint32_t nodes, gpus;
 	} cases[] = {
-	    {"bob", NULL, "cpu", NULL, 8},         {"bob", "staff", "debug", NULL, 3},
-	    {"bob", "staff", "debug", "wide", 64}, {"bob", "staff", "debug", "fast", 3},
-	    {"bob", "staff", "cpu", "fast", 5},    {"ann", NULL, "gpu", NULL, 5},
-	    {"ann", NULL, "cpu", NULL, 20},        {"ann", "physics", "cpu", "wide", 64},
-	    {"eve", NULL, "cpu", NULL, 0},         {NULL, NULL, NULL, NULL, 0},
+	    {"bob", NULL, "cpu", NULL, 8, 64},         {"bob", "staff", "debug", NULL, 3, 64},
+	    {"bob", "staff", "debug", "wide", 64, 64}, {"bob", "staff", "debug", "fast", 3, 16},
+	    {"bob", "staff", "cpu", "fast", 5, 16},    {"ann", NULL, "gpu", NULL, 5, 16},
+	    {"ann", NULL, "cpu", NULL, 20, 64},        {"ann", "physics", "cpu", "wide", 64, 64},
+	    {"eve", NULL, "cpu", NULL, 0, 0},          {NULL, NULL, NULL, NULL, 0, 0},
 	};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
-		assert_int_equal(p4d_associations_most_nodes(all, cases[i].user, cases[i].account,
-							     cases[i].partition, cases[i].qos),
-				 cases[i].most);
-	assert_int_equal(p4d_associations_most_nodes(NULL, "bob", NULL, "cpu", NULL), 0);
+		for (p4d_limit of = 0; of < P4D_LIMITS; of++)
+			assert_int_equal(p4d_associations_most(all, of, cases[i].user, cases[i].account,
+							       cases[i].partition, cases[i].qos),
+					 of == P4D_LIMIT_NODES ? cases[i].nodes : cases[i].gpus);
+	assert_int_equal(p4d_associations_most(NULL, P4D_LIMIT_NODES, "bob", NULL, "cpu", NULL), 0);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(what_a_job_gets),
-	    cmocka_unit_test(nodes_at_most),
+	    cmocka_unit_test(at_most),
 	    cmocka_unit_test(what_is_believed),
 	};
 
