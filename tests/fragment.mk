@@ -164,6 +164,7 @@ cuda_tests = \
 	tests/runtime/device/test_cuda_kernels \
 	tests/runtime/device/test_cuda_attention \
 	tests/runtime/device/test_cuda_trainer \
+	tests/runtime/device/test_cuda_step \
 	tests/runtime/device/test_cuda_open
 cuda_CPPFLAGS = -I$(top_srcdir)/tests/doubles/cuda $(AM_CPPFLAGS) -DP4D_TEST_CUDA
 cuda_LDADD = libp4dshim.la $(LDADD) -lstdc++
@@ -182,6 +183,10 @@ tests_runtime_device_test_cuda_attention_CPPFLAGS = $(cuda_CPPFLAGS)
 tests_runtime_device_test_cuda_attention_LDADD = $(cuda_LDADD)
 tests_runtime_device_test_cuda_trainer_CPPFLAGS = $(cuda_CPPFLAGS)
 tests_runtime_device_test_cuda_trainer_LDADD = $(cuda_LDADD)
+tests_runtime_device_test_cuda_step_SOURCES = tests/runtime/device/test_cuda_step.c \
+	tests/doubles/counted_device.h tests/doubles/counted_device.c
+tests_runtime_device_test_cuda_step_CPPFLAGS = $(cuda_CPPFLAGS)
+tests_runtime_device_test_cuda_step_LDADD = $(cuda_LDADD)
 tests_runtime_device_test_cuda_open_CPPFLAGS = $(cuda_CPPFLAGS)
 tests_runtime_device_test_cuda_open_LDADD = $(cuda_LDADD)
 

@@ -124,7 +124,6 @@ p4d_attention_workspaces p4d_attention_workspace_of(int sm, const p4d_attention_
 		return work;
 	work.library = c->backward ? need.backward_workspace : need.forward_workspace;
 	take(&work, work.library);
-	work.lse = take(&work, c->repacked ? need.row_sums : 0);
 	if (!c->backward)
 		return work;
 	work.query_gradient = take(&work, need.query_gradient);
@@ -153,7 +152,6 @@ uint64_t p4d_attention_workspace_most(int sm, const p4d_attention_split *s, bool
 	uint64_t most = 0;
 
 	for (size_t i = first; i < end; i++) {
-		const bool staged = s->cp > 1, repacked = s->batch > 1 || calls[i].queries < length;
 		const p4d_attention_call call = {.batch = s->batch,
 						 .heads = s->heads,
 						 .kv_heads = s->kv_heads,
@@ -161,8 +159,7 @@ uint64_t p4d_attention_workspace_most(int sm, const p4d_attention_split *s, bool
 						 .keys = calls[i].keys,
 						 .head_dim = s->head_dim,
 						 .backward = backward,
-						 .repacked = repacked,
-						 .staged = staged};
+						 .staged = s->cp > 1};
 		most = larger(most, p4d_attention_workspace_of(sm, &call).bytes);
 	}
 	return most;

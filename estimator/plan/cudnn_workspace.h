@@ -54,14 +54,12 @@ p4d_attention_bytes p4d_attention_workspace(int sm, uint64_t batch, uint64_t hea
 typedef struct p4d_attention_call {
 	uint64_t batch, heads, kv_heads, queries, keys, head_dim;
 	bool backward;
-	bool repacked; /* lse has another layout than cuDNN's (batch, heads, queries): copied */
-	bool staged;   /* gradients accumulate: computed in bf16 first */
+	bool staged; /* gradients accumulate: computed in bf16 first */
 } p4d_attention_call;
 
 /* The workspace of a call: cuDNN's own, then these at the given offsets. Unused ones take no bytes. */
 typedef struct p4d_attention_workspaces {
 	uint64_t query_gradient, row_sums; /* as p4d_attention_bytes */
-	uint64_t lse;                      /* fp32 (batch, heads, queries) */
 	uint64_t dq, dk, dv;               /* bf16 (batch, queries or keys, their heads * head_dim) */
 	uint64_t bytes;                    /* of all */
 	uint64_t library;                  /* of these, cuDNN's */

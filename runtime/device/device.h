@@ -144,16 +144,16 @@ struct p4d_device {
 	 * not */
 	int (*attach)(p4d_device *, p4d_error *err);
 
-	/* matrix products; y += with accumulate */
-	/* y (n, out) = x (n, in) * w (out, in)^T */
-	void (*linear)(p4d_device *, p4d_dtype type, void *y, const void *x, const void *w, uint64_t n,
-		       uint64_t out, uint64_t in, bool accumulate);
+	/* matrix products; dx and dw += with accumulate, else = */
+	/* y (n, out) = add + x (n, in) * w (out, in)^T; add: NULL is none; another matrix, or y itself */
+	void (*linear)(p4d_device *, p4d_dtype type, void *y, const void *add, const void *x, const void *w,
+		       uint64_t n, uint64_t out, uint64_t in);
 	/* dx (n, in) = dy (n, out) * w (out, in) */
 	void (*linear_input)(p4d_device *, p4d_dtype type, void *dx, const void *dy, const void *w,
 			     uint64_t n, uint64_t out, uint64_t in, bool accumulate);
-	/* dw (out, in), fp32, += dy (n, out)^T * x (n, in) */
+	/* dw (out, in), fp32, = dy (n, out)^T * x (n, in) */
 	void (*linear_weight)(p4d_device *, p4d_dtype type, float *dw, const void *dy, const void *x,
-			      uint64_t n, uint64_t out, uint64_t in);
+			      uint64_t n, uint64_t out, uint64_t in, bool accumulate);
 	/*
 	 * Times scale, where y and dy are columns of a wider matrix: their rows are `stride` elements apart.
 	 * y (n, out) += scale * x (n, in) * w (out, in)^T
@@ -179,10 +179,11 @@ struct p4d_device {
 	/*
 	 * Gradients through one block of keys, with the lse of the whole row: adds to dq, dk and dv, fp32,
 	 * whose rows are as far apart as those of q (query_stride), k and v (key_stride). So they may be
-	 * columns of one fp32 matrix of the shape of qkv.
+	 * columns of one fp32 matrix of the shape of qkv. row_sums (a, n): where the shape has the output,
+	 * room for them, for a device that needs them; else what attention_row_sums gave.
 	 */
 	void (*attention_backward)(p4d_device *, p4d_dtype type, float *dq, float *dk, float *dv,
-				   const void *d_o, const float *lse, const float *row_sums, const void *q,
+				   const void *d_o, const float *lse, float *row_sums, const void *q,
 				   const void *k, const void *v, const p4d_attention_shape *,
 				   void *workspace);
 	/*
@@ -190,7 +191,7 @@ struct p4d_device {
 	 * v are the columns. sums: where the plan has attention.qkv_gradient, (n, columns) fp32.
 	 */
 	void (*attention_gradient)(p4d_device *, p4d_dtype type, void *dqkv, float *sums, const void *d_o,
-				   const float *lse, const float *row_sums, const void *qkv,
+				   const float *lse, float *row_sums, const void *qkv,
 				   const p4d_attention_shape *, void *workspace);
 
 	/* optimizer; both add to a number in the arena, so that nothing waits until it is downloaded */

@@ -72,7 +72,7 @@ static void add(p4d_net *m, const adapter *of, char *y, uint64_t stride, void *x
 	const uint64_t rank = m->l->lora_rank;
 	void *between = p4d_buffers_at(m, B_ADAPTER);
 
-	m->d->linear(m->d, m->type, between, x, of->a, m->n, rank, of->size.in, false);
+	m->d->linear(m->d, m->type, between, NULL, x, of->a, m->n, rank, of->size.in);
 	m->d->columns(m->d, m->type, y, stride, between, of->b, m->n, of->size.out, rank,
 		      m->set.adapter_scale);
 }
@@ -94,11 +94,11 @@ static void gradients(p4d_net *m, const adapter *of, char *dy, uint64_t stride, 
 	const uint64_t rank = m->l->lora_rank;
 	void *between = p4d_buffers_at(m, B_ADAPTER);
 
-	m->d->linear(m->d, m->type, between, x, of->a, m->n, rank, of->size.in, false);
+	m->d->linear(m->d, m->type, between, NULL, x, of->a, m->n, rank, of->size.in);
 	m->d->columns_weight(m->d, m->type, of->b_gradient, dy, stride, between, m->n, of->size.out, rank,
 			     m->set.adapter_scale);
 	between_gradient(m, of, dy, stride);
-	m->d->linear_weight(m->d, m->type, of->a_gradient, between, x, m->n, rank, of->size.in);
+	m->d->linear_weight(m->d, m->type, of->a_gradient, between, x, m->n, rank, of->size.in, true);
 }
 
 void p4d_adapters__gradients(p4d_net *m, p4d_weight_kind matrix, uint32_t layer, const void *dy,

@@ -101,9 +101,6 @@ int p4d_attention__backward(p4d_net *m, const p4d_layer *y, p4d_error *err)
 	float *sums = m->type == P4D_DT_FP32 ? dqkv : p4d_buffers_at(m, B_QKV_SUMS);
 	int rc;
 
-	m->d->attention_row_sums(m->d, m->type, p4d_buffers_at(m, B_ROW_SUMS),
-				 p4d_buffers_at(m, B_ATTENTION_GRADIENT), y->activation[ACT_ATTENTION], m->n,
-				 m->l->heads / m->l->tp, m->l->head_dim);
 	if (m->l->cp == 1) {
 		attend_back(m, y, dqkv, sums);
 		return 0;

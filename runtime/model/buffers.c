@@ -68,6 +68,55 @@ float *p4d_buffers__gradient(const p4d_net *m, p4d_weight_kind kind, uint32_t la
 	return w && !w->frozen ? (float *)p4d_buffers_at(m, B_GRADIENTS) + w->offset : NULL;
 }
 
+/* Elements from .. to-1. */
+static void zero_gradients(p4d_net *m, uint64_t from, uint64_t to)
+{
+	if (from < to)
+		m->d->zero(m->d, (float *)p4d_buffers_at(m, B_GRADIENTS) + from, (to - from) * sizeof(float));
+}
+
+/* Those that a product gives, all at once; norms, biases and adapters are small, and are added up. */
+static bool is_set_by_product(p4d_weight_kind kind)
+{
+	return kind == P4D_W_QKV || kind == P4D_W_OUTPUT || kind == P4D_W_GATE_UP || kind == P4D_W_DOWN ||
+	       kind == P4D_W_EMBEDDING || kind == P4D_W_HEAD;
+}
+
+void p4d_buffers_clear_gradients(p4d_net *m)
+{
+	uint64_t from = 0; /* what lies between those that are set */
+
+	for (uint32_t i = 0; i < m->weights.trained; i++) {
+		const p4d_weight *w = &m->weights.weight[i];
+		m->begun[i] = !is_set_by_product(w->kind);
+		if (m->begun[i])
+			continue;
+		zero_gradients(m, from, w->offset);
+		from = w->offset + w->rows * w->columns;
+	}
+	zero_gradients(m, from, m->weights.elements);
+}
+
+bool p4d_buffers__has_part(p4d_net *m, p4d_weight_kind kind, uint32_t layer, uint64_t rows)
+{
+	const p4d_weight *w = p4d_weights__find(&m->weights, kind, layer);
+	bool *begun = &m->begun[w - m->weights.weight];
+
+	if (*begun)
+		return true;
+	*begun = true;
+	zero_gradients(m, w->offset + rows * w->columns, w->offset + w->rows * w->columns);
+	return false;
+}
+
+void p4d_buffers_complete_gradients(p4d_net *m, uint32_t segment)
+{
+	const p4d_segment *s = &m->weights.segment[segment];
+
+	for (uint32_t i = s->first_weight; i < s->first_weight + s->weights; i++)
+		(void)p4d_buffers__has_part(m, m->weights.weight[i].kind, m->weights.weight[i].layer, 0);
+}
+
 void p4d_buffers_put_frozen(p4d_net *m, uint64_t offset, float *numbers, uint64_t count)
 {
 	for (uint64_t i = 0; m->type == P4D_DT_BF16 && i < count; i++) {

@@ -18,6 +18,15 @@ p4d_layer p4d_buffers_layer(const p4d_net *m, uint32_t chunk, uint32_t slot, uin
 /* The parameters and gradients of a weight; NULL when the model has none, or it is frozen. */
 void *p4d_buffers__weight(const p4d_net *m, p4d_weight_kind kind, uint32_t layer);
 float *p4d_buffers__gradient(const p4d_net *m, p4d_weight_kind kind, uint32_t layer);
+/*
+ * Gradients of a step. Those of matrices are set by the first product that gives a part of them, instead of
+ * being zeroed before it. Clearing zeroes all others. Before anything is added to a weight's gradient:
+ * whether it has a part; if not, this is the first, and has to set all `rows` rows; those behind them are
+ * zeroed. Completing zeroes what got no part (segment: of the weights).
+ */
+void p4d_buffers_clear_gradients(p4d_net *m);
+bool p4d_buffers__has_part(p4d_net *m, p4d_weight_kind kind, uint32_t layer, uint64_t rows);
+void p4d_buffers_complete_gradients(p4d_net *m, uint32_t segment);
 /* Elements of frozen weights at an offset of the flat buffer; the numbers may be changed. */
 void p4d_buffers_put_frozen(p4d_net *m, uint64_t offset, float *numbers, uint64_t count);
 /* Tokens and labels of a micro-batch; asks the source if missing. NULL: it failed. */

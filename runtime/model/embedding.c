@@ -30,6 +30,7 @@ int p4d_embedding_backward(p4d_net *m, uint32_t micro_batch, const void *gradien
 
 	if (!dy)
 		return -1;
+	(void)p4d_buffers__has_part(m, P4D_W_EMBEDDING, 0, 0);
 	m->d->embed_backward(m->d, m->type, p4d_buffers__gradient(m, P4D_W_EMBEDDING, 0), dy, tokens, m->n,
 			     m->h, p4d_weights__table_row(m->l, m->place, table), table->rows);
 	return 0;

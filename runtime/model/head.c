@@ -9,6 +9,7 @@
 
 /* This rank's rows of the vocabulary; padding rows are in no softmax. */
 typedef struct table {
+	p4d_weight_kind kind;
 	void *weight;
 	float *gradient;
 	uint64_t first, rows;
@@ -18,7 +19,9 @@ static table table_of(const p4d_net *m)
 {
 	const p4d_weight *w = p4d_weights__find(&m->weights, P4D_W_HEAD, 0);
 	const p4d_weight_kind kind = w ? P4D_W_HEAD : P4D_W_EMBEDDING;
-	table y = {.weight = p4d_buffers__weight(m, kind, 0), .gradient = p4d_buffers__gradient(m, kind, 0)};
+	table y = {.kind = kind,
+		   .weight = p4d_buffers__weight(m, kind, 0),
+		   .gradient = p4d_buffers__gradient(m, kind, 0)};
 
 	w = w ? w : p4d_weights__find(&m->weights, P4D_W_EMBEDDING, 0);
 	y.first = p4d_weights__table_row(m->l, m->place, w);
@@ -75,7 +78,8 @@ static int head_chunk(p4d_net *m, const p4d_head_work *work, const table *rows, 
 	m->d->logits_gradient(m->d, m->type, gradient, logits, maximum, sum, labels, n, rows->rows,
 			      rows->first, scale, m->set.z_loss);
 	if (work->weight && rows->gradient)
-		m->d->linear_weight(m->d, m->type, rows->gradient, gradient, x, n, rows->rows, m->h);
+		m->d->linear_weight(m->d, m->type, rows->gradient, gradient, x, n, rows->rows, m->h,
+				    p4d_buffers__has_part(m, rows->kind, 0, rows->rows));
 	if (work->input)
 		m->d->linear_input(m->d, m->type, dx, gradient, rows->weight, n, rows->rows, m->h, false);
 	return 0;

@@ -34,14 +34,15 @@ static bool is_trained(const p4d_net *m, p4d_weight_kind weight, uint32_t layer)
 	return p4d_buffers__gradient(m, weight, layer) || p4d_adapters__has(m, weight, layer);
 }
 
-/* dweight += dy (n, out)^T * x (n, in), or that of its adapters */
+/* Adds dy (n, out)^T * x (n, in) to the gradient of the weight, or of its adapters */
 static void weight_gradient(p4d_net *m, p4d_weight_kind weight, uint32_t layer, const void *dy, const void *x,
 			    uint64_t out, uint64_t in)
 {
 	float *gradient = p4d_buffers__gradient(m, weight, layer);
 
 	if (gradient)
-		m->d->linear_weight(m->d, m->type, gradient, dy, x, m->n, out, in);
+		m->d->linear_weight(m->d, m->type, gradient, dy, x, m->n, out, in,
+				    p4d_buffers__has_part(m, weight, layer, out));
 	else
 		p4d_adapters__gradients(m, weight, layer, dy, x);
 }
@@ -95,12 +96,11 @@ static int ffn_part(p4d_net *m, const p4d_layer *y, p4d_error *err)
 
 	if (!dy)
 		return -1;
-	if (is_trained(m, P4D_W_DOWN, y->number)) {
-		m->d->swiglu(m->d, m->type, ffn_act, gate_up, m->n, m->f);
-		weight_gradient(m, P4D_W_DOWN, y->number, dy, ffn_act, m->h, m->f);
-	}
+	const bool trained = is_trained(m, P4D_W_DOWN, y->number);
 	input_gradient(m, P4D_W_DOWN, y->number, ffn_act_gradient, dy, m->h, m->f);
-	m->d->swiglu_backward(m->d, m->type, gate_up, ffn_act_gradient, m->n, m->f);
+	m->d->swiglu_backward(m->d, m->type, gate_up, trained ? ffn_act : NULL, ffn_act_gradient, m->n, m->f);
+	if (trained)
+		weight_gradient(m, P4D_W_DOWN, y->number, dy, ffn_act, m->h, m->f);
 	if (!waits(m, p) && projection_weight(m, y, p, gate_up, 2 * m->f, err) < 0)
 		return -1;
 	return projection_input(m, y, p, gate_up, 2 * m->f, err);

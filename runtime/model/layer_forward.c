@@ -24,13 +24,12 @@ static int add_product(p4d_net *m, void *to, const void *residual, const void *x
 	void *sum = p4d_buffers_at(m, B_NORM_OUT);
 
 	if (m->l->tp == 1) {
-		m->d->copy(m->d, to, residual, m->ns * m->h * m->element);
-		m->d->linear(m->d, m->type, to, x, w, m->n, m->h, in, true);
+		m->d->linear(m->d, m->type, to, residual, x, w, m->n, m->h, in);
 		p4d_adapters__add(m, weight, layer, to, x);
 		return 0;
 	}
 	void *partial = p4d_parallel__partial(m, NULL);
-	m->d->linear(m->d, m->type, partial, x, w, m->n, m->h, in, false);
+	m->d->linear(m->d, m->type, partial, NULL, x, w, m->n, m->h, in);
 	p4d_adapters__add(m, weight, layer, partial, x);
 	if (p4d_parallel__reduce_partial(m, sum, err) < 0)
 		return -1;
@@ -46,8 +45,8 @@ static int attention_part(p4d_net *m, const p4d_layer *y, p4d_error *err)
 
 	if (!x)
 		return -1;
-	m->d->linear(m->d, m->type, y->activation[ACT_QKV], x, p4d_buffers__weight(m, P4D_W_QKV, y->number),
-		     m->n, m->columns, m->h, false);
+	m->d->linear(m->d, m->type, y->activation[ACT_QKV], NULL, x,
+		     p4d_buffers__weight(m, P4D_W_QKV, y->number), m->n, m->columns, m->h);
 	p4d_adapters__add(m, P4D_W_QKV, y->number, y->activation[ACT_QKV], x);
 	m->d->heads(m->d, m->type, y->activation[ACT_QKV], y->activation[ACT_QK_RSTD], &heads);
 	if (p4d_attention__forward(m, y, err) < 0)
@@ -64,8 +63,8 @@ static int gate_up(p4d_net *m, const p4d_layer *y, p4d_error *err)
 
 	if (!x)
 		return -1;
-	m->d->linear(m->d, m->type, y->activation[ACT_GATE_UP], x,
-		     p4d_buffers__weight(m, P4D_W_GATE_UP, y->number), m->n, 2 * m->f, m->h, false);
+	m->d->linear(m->d, m->type, y->activation[ACT_GATE_UP], NULL, x,
+		     p4d_buffers__weight(m, P4D_W_GATE_UP, y->number), m->n, 2 * m->f, m->h);
 	p4d_adapters__add(m, P4D_W_GATE_UP, y->number, y->activation[ACT_GATE_UP], x);
 	return 0;
 }

@@ -105,7 +105,9 @@ static int allocate(p4d_net *m, p4d_error *err)
 	m->token_holder = calloc(copies_of(m, B_TOKENS), sizeof(*m->token_holder));
 	m->label_holder = calloc(copies_of(m, B_LABELS), sizeof(*m->label_holder));
 	m->label_trained = calloc(copies_of(m, B_LABELS), sizeof(*m->label_trained));
-	if (!m->host_tokens || !m->host_labels || !m->token_holder || !m->label_holder || !m->label_trained)
+	m->begun = calloc(m->weights.trained + 1, sizeof(*m->begun));
+	if (!m->host_tokens || !m->host_labels || !m->token_holder || !m->label_holder || !m->label_trained ||
+	    !m->begun)
 		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for a micro-batch");
 	if (allocate_documents(m, err) < 0 || m->d->allocate(m->d, m->plan.arena_bytes, &arena, err) < 0)
 		return -1;
@@ -193,6 +195,7 @@ void p4d_net_close(p4d_net *m)
 	free(m->token_holder);
 	free(m->label_holder);
 	free(m->label_trained);
+	free(m->begun);
 	free(m->host_documents);
 	free(m->document_holder);
 }

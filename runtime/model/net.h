@@ -105,6 +105,7 @@ typedef struct p4d_net {
 	/* the micro-batch in each copy; UINT32_MAX: none */
 	uint32_t *token_holder, *label_holder, *document_holder;
 	uint64_t *label_trained;       /* labels that are trained on in each copy */
+	bool *begun;                   /* of each trained weight: its gradient has a first part */
 	const int32_t *documents;      /* of the micro-batch of the pass that runs; NULL: not masked */
 	void *layer_events[P4D_AHEAD]; /* of the last layers */
 	uint64_t throttled;

@@ -232,8 +232,8 @@ void p4d_parallel__warm_up(p4d_net *m, const void *weight, float *gradient, uint
 	if (logits)
 		m->d->linear_logits(m->d, m->type, any, any, weight, n, out, in);
 	else
-		m->d->linear(m->d, m->type, any, any, weight, n, out, in, false);
+		m->d->linear(m->d, m->type, any, NULL, any, weight, n, out, in);
 	m->d->linear_input(m->d, m->type, any, any, weight, n, out, in, false);
 	if (gradient)
-		m->d->linear_weight(m->d, m->type, gradient, any, any, n, out, in);
+		m->d->linear_weight(m->d, m->type, gradient, any, any, n, out, in, true);
 }

@@ -109,6 +109,7 @@ int p4d_optimizer__reduce_segment(p4d_trainer *t, uint32_t segment, bool at_end,
 	uint64_t first, count;
 	bool tied = false;
 
+	p4d_buffers_complete_gradients(&t->net, segment);
 	for (uint32_t i = 0; i < s->weights; i++)
 		tied = tied || is_tied_copy(t, &weights[i]);
 	if (tied != at_end)

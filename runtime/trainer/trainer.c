@@ -67,8 +67,7 @@ int p4d_trainer_step(p4d_trainer *t, uint64_t number, float learning_rate, p4d_b
 		     void *context, p4d_step_result *out, p4d_error *err)
 {
 	t->learning_rate = learning_rate;
-	t->net.d->zero(t->net.d, p4d_buffers_at(&t->net, B_GRADIENTS),
-		       t->net.weights.elements * sizeof(float));
+	p4d_buffers_clear_gradients(&t->net);
 	if (run(t, number, false, source, context, err) < 0)
 		return -1;
 	*out = t->result;

@@ -62,8 +62,8 @@ static inline void products_run(const products *p, double about, double *flop, d
 	const double start = thread_seconds(), n = PRODUCT_SIZE;
 
 	do {
-		p->device->linear(p->device, p->type, p->y, p->x, p->w, PRODUCT_SIZE, PRODUCT_SIZE,
-				  PRODUCT_SIZE, false);
+		p->device->linear(p->device, p->type, p->y, NULL, p->x, p->w, PRODUCT_SIZE, PRODUCT_SIZE,
+				  PRODUCT_SIZE);
 		*flop += 2 * n * n * n;
 	} while (thread_seconds() - start < about);
 	*seconds += thread_seconds() - start;

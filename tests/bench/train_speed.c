@@ -161,9 +161,9 @@ static void run_shapes(const products *p, double *flop, double *seconds)
 	for (size_t i = 0; i < sizeof(shapes) / sizeof(*shapes); i++) {
 		const uint64_t times = shapes[i][0], out = shapes[i][1], in = shapes[i][2];
 		for (uint64_t k = 0; k < times; k++) {
-			d->linear(d, p->type, p->y, p->x, p->w, LENGTH, out, in, false);
+			d->linear(d, p->type, p->y, NULL, p->x, p->w, LENGTH, out, in);
 			d->linear_input(d, p->type, p->y, p->x, p->w, LENGTH, out, in, false);
-			d->linear_weight(d, p->type, p->y, p->x, p->w, LENGTH, out, in);
+			d->linear_weight(d, p->type, p->y, p->x, p->w, LENGTH, out, in, true);
 		}
 		*flop += 6 * (double)(times * LENGTH * out * in);
 	}

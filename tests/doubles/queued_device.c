@@ -135,9 +135,9 @@ OPERATION(2, zero, OUT(to), SIZE(bytes))
 OPERATION(4, set_workspace, OUT(workspace), SIZE(workspace_bytes), OUT(sums), SIZE(sums_bytes))
 OPERATION(3, copy, OUT(to), IN(from), SIZE(bytes))
 OPERATION(6, copy_rows, OUT(to), SIZE(to_stride), IN(from), SIZE(from_stride), SIZE(row_bytes), SIZE(rows))
-OPERATION(8, linear, TYPE, OUT(y), IN(x), IN(w), SIZE(n), SIZE(out), SIZE(in), FLAG(accumulate))
+OPERATION(8, linear, TYPE, OUT(y), IN(sum), IN(x), IN(w), SIZE(n), SIZE(out), SIZE(in))
 OPERATION(8, linear_input, TYPE, OUT(dx), IN(dy), IN(w), SIZE(n), SIZE(out), SIZE(in), FLAG(accumulate))
-OPERATION(7, linear_weight, TYPE, REALS(dw), IN(dy), IN(x), SIZE(n), SIZE(out), SIZE(in))
+OPERATION(8, linear_weight, TYPE, REALS(dw), IN(dy), IN(x), SIZE(n), SIZE(out), SIZE(in), FLAG(accumulate))
 OPERATION(7, linear_logits, TYPE, REALS(logits), IN(x), IN(w), SIZE(n), SIZE(out), SIZE(in))
 OPERATION(9, columns, TYPE, OUT(y), SIZE(stride), IN(x), IN(w), SIZE(n), SIZE(out), SIZE(in), REAL(scale))
 OPERATION(9, columns_input, TYPE, OUT(dx), IN(dy), SIZE(stride), IN(w), SIZE(n), SIZE(out), SIZE(in), REAL(scale))
@@ -152,12 +152,12 @@ OPERATION(8, attention, TYPE, OUT(o), REALS(lse), IN(q), IN(k), IN(v), (const p4
 OPERATION(9, attention_merge, TYPE, REALS(total), REALS(total_lse), IN(o), READ(lse), SIZE(n), SIZE(heads), SIZE(head_dim),
 	  FLAG(first))
 OPERATION(7, attention_row_sums, TYPE, REALS(row_sums), IN(d_o), IN(o), SIZE(n), SIZE(heads), SIZE(head_dim))
-OPERATION(12, attention_backward, TYPE, REALS(dq), REALS(dk), REALS(dv), IN(d_o), READ(lse), READ(row_sums), IN(q), IN(k),
+OPERATION(12, attention_backward, TYPE, REALS(dq), REALS(dk), REALS(dv), IN(d_o), READ(lse), REALS(row_sums), IN(q), IN(k),
 	  IN(v), (const p4d_attention_shape *, shape), OUT(workspace))
-OPERATION(9, attention_gradient, TYPE, OUT(dqkv), REALS(sums), IN(d_o), READ(lse), READ(row_sums), IN(qkv),
+OPERATION(9, attention_gradient, TYPE, OUT(dqkv), REALS(sums), IN(d_o), READ(lse), REALS(row_sums), IN(qkv),
 	  (const p4d_attention_shape *, shape), OUT(workspace))
 OPERATION(5, swiglu, TYPE, OUT(act), IN(gate_up), SIZE(n), SIZE(f))
-OPERATION(5, swiglu_backward, TYPE, OUT(gate_up), IN(dact), SIZE(n), SIZE(f))
+OPERATION(6, swiglu_backward, TYPE, OUT(gate_up), OUT(act), IN(dact), SIZE(n), SIZE(f))
 OPERATION(8, embed, TYPE, OUT(out), IN(table), NUMBERS(tokens), SIZE(n), SIZE(h), SIZE(first), SIZE(rows))
 OPERATION(8, embed_backward, TYPE, REALS(dtable), IN(dy), NUMBERS(tokens), SIZE(n), SIZE(h), SIZE(first), SIZE(rows))
 OPERATION(8, softmax_sums, REALS(maximum), REALS(sum), REALS(target), READ(logits), NUMBERS(labels), SIZE(n), SIZE(vocab),
@@ -200,7 +200,7 @@ static void kept_attention(p4d_device *device, p4d_dtype type, void *o, float *l
 }
 
 static void kept_attention_backward(p4d_device *device, p4d_dtype type, float *dq, float *dk, float *dv,
-				    const void *d_o, const float *lse, const float *row_sums, const void *q,
+				    const void *d_o, const float *lse, float *row_sums, const void *q,
 				    const void *k, const void *v, const p4d_attention_shape *shape,
 				    void *workspace)
 {
@@ -209,7 +209,7 @@ static void kept_attention_backward(p4d_device *device, p4d_dtype type, float *d
 }
 
 static void kept_attention_gradient(p4d_device *device, p4d_dtype type, void *dqkv, float *sums,
-				    const void *d_o, const float *lse, const float *row_sums, const void *qkv,
+				    const void *d_o, const float *lse, float *row_sums, const void *qkv,
 				    const p4d_attention_shape *shape, void *workspace)
 {
 	q_attention_gradient(device, type, dqkv, sums, d_o, lse, row_sums, qkv,
@@ -217,10 +217,10 @@ static void kept_attention_gradient(p4d_device *device, p4d_dtype type, void *dq
 }
 
 static void noted_linear_weight(p4d_device *device, p4d_dtype type, float *dw, const void *dy, const void *x,
-				uint64_t n, uint64_t out, uint64_t in)
+				uint64_t n, uint64_t out, uint64_t in, bool accumulate)
 {
 	of(device)->beside_weight = of(device)->beside;
-	q_linear_weight(device, type, dw, dy, x, n, out, in);
+	q_linear_weight(device, type, dw, dy, x, n, out, in, accumulate);
 }
 
 static void kept_adam(p4d_device *device, p4d_dtype type, void *parameter, float *master, float *first,

@@ -196,7 +196,7 @@ static p4d_attention_shape attention_shape(void)
 
 static void linear(void)
 {
-	device.linear(&device, T, wide, x, w, now_timed.n, now_timed.out, now_timed.in, false);
+	device.linear(&device, T, wide, NULL, x, w, now_timed.n, now_timed.out, now_timed.in);
 }
 static void linear_input(void)
 {
@@ -204,7 +204,7 @@ static void linear_input(void)
 }
 static void linear_weight(void)
 {
-	device.linear_weight(&device, T, dw, wide, x, now_timed.n, now_timed.out, now_timed.in);
+	device.linear_weight(&device, T, dw, wide, x, now_timed.n, now_timed.out, now_timed.in, true);
 }
 static void linear_logits(void)
 {
@@ -224,7 +224,7 @@ static void swiglu(void)
 }
 static void swiglu_backward(void)
 {
-	device.swiglu_backward(&device, T, wide, attention_output, N, F);
+	device.swiglu_backward(&device, T, wide, x, attention_output, N, F);
 }
 static void add(void)
 {
@@ -409,7 +409,7 @@ int main(void)
 	byte_rate("norm_backward", norm_backward, 4.0 * N * H * 2);
 	byte_rate("heads", heads, 2.0 * N * (Q + KV) * 2);
 	byte_rate("swiglu", swiglu, 3.0 * N * F * 2);
-	byte_rate("swiglu_backward", swiglu_backward, 5.0 * N * F * 2);
+	byte_rate("swiglu_backward", swiglu_backward, 6.0 * N * F * 2);
 	byte_rate("add", add, 3.0 * N * H * 2);
 	byte_rate("embed", embed, 2.0 * N * H * 2);
 	byte_rate("embed_backward", embed_backward, (double)N * H * 10);

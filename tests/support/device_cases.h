@@ -75,10 +75,16 @@ static void OP(products)(uint64_t n, uint64_t out, uint64_t in)
 	ELEMENT *x = OP(elements)(n * in, 1), *w = OP(elements)(out * in, 2), *y = OP(elements)(n * out, 3);
 	REAL *dw = OP(reals)(out * in, 4), *logits = OP(reals)(n * out, 5);
 
-	PRODUCT(linear_weight, dw, y, x, n, out, in);
-	OP(record_reals)("linear_weight", dw, out * in);
-	for (int accumulate = 0; accumulate < 2; accumulate++) {
-		PRODUCT(linear, y, x, w, n, out, in, accumulate);
+	ELEMENT *residual = OP(elements)(n * out, 9);
+
+	PRODUCT(linear, y, residual, x, w, n, out, in);
+	OP(record_elements)("linear, residual", y, n * out);
+	FINISH();
+	y = OP(elements)(n * out, 3);
+	for (int accumulate = 1; accumulate >= 0; accumulate--) {
+		PRODUCT(linear_weight, dw, y, x, n, out, in, accumulate);
+		OP(record_reals)("linear_weight", dw, out * in);
+		PRODUCT(linear, y, accumulate ? y : NULL, x, w, n, out, in);
 		OP(record_elements)("linear", y, n * out);
 		FINISH();
 		/* what was just rounded must not differ between the types */
@@ -212,8 +218,14 @@ static void OP(swiglus)(uint64_t n, uint64_t f)
 	CALL(swiglu, product, gate_up, n, f);
 	OP(record_elements)("swiglu", product, n * f);
 	product = OP(elements)(n * f, 2);
-	CALL(swiglu_backward, gate_up, product, n, f);
+	ELEMENT *again = OP(elements)(n * 2 * f, 1), *act = OP(elements)(n * f, 3);
+	for (uint64_t i = 0; i < n * 2 * f; i++)
+		again[i] = gate_up[i];
+	CALL(swiglu_backward, gate_up, NULL, product, n, f);
 	OP(record_elements)("swiglu_backward", gate_up, n * 2 * f);
+	CALL(swiglu_backward, again, act, product, n, f);
+	OP(record_elements)("swiglu_backward, with the product", again, n * 2 * f);
+	OP(record_elements)("swiglu_backward, product", act, n * f);
 }
 
 static void OP(embeddings)(uint64_t n, uint64_t h)

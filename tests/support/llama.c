@@ -257,18 +257,18 @@ static void forward(llama *m, uint64_t l)
 	d->copy(d, y->input, m->hidden, n * h * e);
 	d->norm(d, m->type, m->normed, y->input_rstd, y->input, weight(m, number_of(l, INPUT_NORM)), n, h,
 		EPSILON);
-	d->linear(d, m->type, y->qkv, m->normed, weight(m, number_of(l, QKV)), n, m->columns, h, false);
+	d->linear(d, m->type, y->qkv, NULL, m->normed, weight(m, number_of(l, QKV)), n, m->columns, h);
 	d->heads(d, m->type, y->qkv, NULL, &heads);
 	d->attention(d, m->type, y->attention, y->lse, y->qkv, column(y->qkv, q, e),
 		     column(y->qkv, q + kv, e), &shape, m->workspace);
-	d->linear(d, m->type, m->hidden, y->attention, weight(m, number_of(l, OUTPUT)), n, h, q, true);
+	d->linear(d, m->type, m->hidden, m->hidden, y->attention, weight(m, number_of(l, OUTPUT)), n, h, q);
 	d->copy(d, y->middle, m->hidden, n * h * e);
 	d->norm(d, m->type, m->normed, y->middle_rstd, y->middle, weight(m, number_of(l, MIDDLE_NORM)), n, h,
 		EPSILON);
-	d->linear(d, m->type, y->gate_up, m->normed, weight(m, number_of(l, GATE_UP)), n, 2 * s->ffn, h,
-		  false);
+	d->linear(d, m->type, y->gate_up, NULL, m->normed, weight(m, number_of(l, GATE_UP)), n, 2 * s->ffn,
+		  h);
 	d->swiglu(d, m->type, m->product, y->gate_up, n, s->ffn);
-	d->linear(d, m->type, m->hidden, m->product, weight(m, number_of(l, DOWN)), n, h, s->ffn, true);
+	d->linear(d, m->type, m->hidden, m->hidden, m->product, weight(m, number_of(l, DOWN)), n, h, s->ffn);
 }
 
 /* A product's two gradients: dw += dy^T x, dx = dy w. */
@@ -277,7 +277,7 @@ static void backward_linear(llama *m, uint64_t tensor, void *dx, const void *dy,
 {
 	p4d_device *d = m->device;
 
-	d->linear_weight(d, m->type, gradient(m, tensor), dy, x, m->n, out, in);
+	d->linear_weight(d, m->type, gradient(m, tensor), dy, x, m->n, out, in, true);
 	d->linear_input(d, m->type, dx, dy, weight(m, tensor), m->n, out, in, false);
 }
 
@@ -307,7 +307,7 @@ static void backward(llama *m, uint64_t l)
 
 	d->swiglu(d, m->type, m->product, y->gate_up, n, s->ffn);
 	backward_linear(m, number_of(l, DOWN), m->product_gradient, m->gradient, m->product, h, s->ffn);
-	d->swiglu_backward(d, m->type, y->gate_up, m->product_gradient, n, s->ffn);
+	d->swiglu_backward(d, m->type, y->gate_up, NULL, m->product_gradient, n, s->ffn);
 	d->norm(d, m->type, m->normed, y->middle_rstd, y->middle, weight(m, middle_norm), n, h, EPSILON);
 	backward_linear(m, number_of(l, GATE_UP), m->normed_gradient, y->gate_up, m->normed, 2 * s->ffn, h);
 	d->norm_backward(d, m->type, m->gradient, gradient(m, middle_norm), m->normed_gradient, y->middle,

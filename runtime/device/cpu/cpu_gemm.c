@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Matrix products: BLAS. Types that BLAS lacks go through scratch, block by block. */
 #include <cblas.h>
+#include <string.h>
 
 #include "device/cpu/cpu_math.h"
 #include "device/cpu/cpu_operations.h"
@@ -80,7 +81,8 @@ static void product(void *scratch, result to, operand a, operand b, uint64_t m, 
 			const uint64_t ni = at_most_block(m - i);
 			REAL *c = to.sums ? (REAL *)to.at + i * to.stride + j : block_c;
 			const uint64_t stride = to.sums ? to.stride : BLOCK;
-			for (uint64_t l = 0; l < k; l += BLOCK) {
+			uint64_t l = 0;
+			do { /* once at least: a product of no depth is 0 */
 				const uint64_t nl = at_most_block(k - l);
 				const bool add = l > 0 || (to.sums && to.accumulate);
 				convert(block_a, &a, i, l, ni, nl);
@@ -90,7 +92,8 @@ static void product(void *scratch, result to, operand a, operand b, uint64_t m, 
 					    transposition(b.transposed), (blasint)ni, (blasint)nj,
 					    (blasint)nl, to.scale, block_a, BLOCK, block_b, BLOCK,
 					    add ? 1 : 0, c, (blasint)stride);
-			}
+				l += BLOCK;
+			} while (l < k);
 			if (!to.sums)
 				store_block((ELEMENT *)to.at + i * to.stride + j, to.stride, c, ni, nj,
 					    to.accumulate);
@@ -117,10 +120,13 @@ static void product(void *scratch, result to, operand a, operand b, uint64_t m, 
 
 #endif
 
-void OP(linear)(void *scratch, ELEMENT *y, const ELEMENT *x, const ELEMENT *w, uint64_t n, uint64_t out,
-		uint64_t in, bool accumulate)
+void OP(linear)(void *scratch, ELEMENT *y, const ELEMENT *add, const ELEMENT *x, const ELEMENT *w, uint64_t n,
+		uint64_t out, uint64_t in)
 {
-	const result to = {y, out, 1, false, accumulate};
+	const result to = {y, out, 1, false, add != NULL};
+
+	if (add && add != y)
+		memcpy(y, add, n * out * sizeof(*y));
 
 	product(scratch, to, (operand){x, in, false}, (operand){w, in, true}, n, out, in);
 }
@@ -134,9 +140,11 @@ void OP(linear_input)(void *scratch, ELEMENT *dx, const ELEMENT *dy, const ELEME
 }
 
 void OP(linear_weight)(void *scratch, REAL *dw, const ELEMENT *dy, const ELEMENT *x, uint64_t n, uint64_t out,
-		       uint64_t in)
+		       uint64_t in, bool accumulate)
 {
-	OP(columns_weight)(scratch, dw, dy, out, x, n, out, in, 1);
+	const result to = {dw, in, 1, true, accumulate};
+
+	product(scratch, to, (operand){dy, out, true}, (operand){x, in, false}, out, in, n);
 }
 
 void OP(linear_logits)(void *scratch, REAL *logits, const ELEMENT *x, const ELEMENT *w, uint64_t n,

@@ -19,12 +19,12 @@
 #include "device/operations.def"
 
 /* scratch: P4D_CPU_PRODUCT_BYTES; used by bf16 only, NULL otherwise */
-void OP(linear)(void *scratch, ELEMENT *y, const ELEMENT *x, const ELEMENT *w, uint64_t n, uint64_t out,
-		uint64_t in, bool accumulate);
+void OP(linear)(void *scratch, ELEMENT *y, const ELEMENT *add, const ELEMENT *x, const ELEMENT *w, uint64_t n,
+		uint64_t out, uint64_t in);
 void OP(linear_input)(void *scratch, ELEMENT *dx, const ELEMENT *dy, const ELEMENT *w, uint64_t n,
 		      uint64_t out, uint64_t in, bool accumulate);
 void OP(linear_weight)(void *scratch, REAL *dw, const ELEMENT *dy, const ELEMENT *x, uint64_t n, uint64_t out,
-		       uint64_t in);
+		       uint64_t in, bool accumulate);
 void OP(linear_logits)(void *scratch, REAL *logits, const ELEMENT *x, const ELEMENT *w, uint64_t n,
 		       uint64_t out, uint64_t in);
 void OP(columns)(void *scratch, ELEMENT *y, uint64_t stride, const ELEMENT *x, const ELEMENT *w, uint64_t n,

@@ -144,10 +144,10 @@ static int cpu_count(p4d_device *device, uint64_t *number, const void *from, uin
 	}
 #include "device/operations.def"
 
-static void cpu_linear(p4d_device *device, p4d_dtype type, void *y, const void *x, const void *w, uint64_t n,
-		       uint64_t out, uint64_t in, bool accumulate)
+static void cpu_linear(p4d_device *device, p4d_dtype type, void *y, const void *add, const void *x,
+		       const void *w, uint64_t n, uint64_t out, uint64_t in)
 {
-	BY_TYPE(type, linear, device->state, y, x, w, n, out, in, accumulate);
+	BY_TYPE(type, linear, device->state, y, add, x, w, n, out, in);
 }
 
 static void cpu_linear_input(p4d_device *device, p4d_dtype type, void *dx, const void *dy, const void *w,
@@ -157,9 +157,9 @@ static void cpu_linear_input(p4d_device *device, p4d_dtype type, void *dx, const
 }
 
 static void cpu_linear_weight(p4d_device *device, p4d_dtype type, float *dw, const void *dy, const void *x,
-			      uint64_t n, uint64_t out, uint64_t in)
+			      uint64_t n, uint64_t out, uint64_t in, bool accumulate)
 {
-	BY_TYPE(type, linear_weight, device->state, dw, dy, x, n, out, in);
+	BY_TYPE(type, linear_weight, device->state, dw, dy, x, n, out, in, accumulate);
 }
 
 static void cpu_linear_logits(p4d_device *device, p4d_dtype type, float *logits, const void *x, const void *w,
@@ -194,11 +194,13 @@ static void cpu_attention(p4d_device *device, p4d_dtype type, void *o, float *ls
 }
 
 static void cpu_attention_backward(p4d_device *device, p4d_dtype type, float *dq, float *dk, float *dv,
-				   const void *d_o, const float *lse, const float *row_sums, const void *q,
+				   const void *d_o, const float *lse, float *row_sums, const void *q,
 				   const void *k, const void *v, const p4d_attention_shape *shape,
 				   void *workspace)
 {
-	(void)device;
+	if (shape->output)
+		cpu_attention_row_sums(device, type, row_sums, d_o, shape->output,
+				       shape->batch * shape->queries, shape->heads, shape->head_dim);
 	BY_TYPE(type, attention_backward, dq, dk, dv, d_o, lse, row_sums, q, k, v, shape, workspace);
 }
 
@@ -229,7 +231,7 @@ static void cpu_cast(p4d_device *device, p4d_dtype to, void *y, p4d_dtype from, 
 
 /* Sums are made in fp32, then rounded: in fp32 they are the gradient itself. */
 static void cpu_attention_gradient(p4d_device *device, p4d_dtype type, void *dqkv, float *sums,
-				   const void *d_o, const float *lse, const float *row_sums, const void *qkv,
+				   const void *d_o, const float *lse, float *row_sums, const void *qkv,
 				   const p4d_attention_shape *s, void *workspace)
 {
 	const uint64_t q = s->heads * s->head_dim, kv = s->kv_heads * s->head_dim, columns = q + 2 * kv;

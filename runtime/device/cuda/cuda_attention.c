@@ -25,8 +25,17 @@ static void attention(p4d_device *device, p4d_dtype type, void *o, float *lse, c
 	p4d_cuda_queued(c, "attention");
 }
 
+/* Fused attention makes its own. */
+static void own_row_sums(p4d_cuda *c, p4d_dtype type, float *row_sums, const void *d_o,
+			 const p4d_attention_shape *s)
+{
+	if (s->output)
+		p4d_kernel_attention_row_sums(c->stream, type, row_sums, d_o, s->output,
+					      s->batch * s->queries, s->heads, s->head_dim);
+}
+
 static void attention_backward(p4d_device *device, p4d_dtype type, float *dq, float *dk, float *dv,
-			       const void *d_o, const float *lse, const float *row_sums, const void *q,
+			       const void *d_o, const float *lse, float *row_sums, const void *q,
 			       const void *k, const void *v, const p4d_attention_shape *shape,
 			       void *workspace)
 {
@@ -44,6 +53,7 @@ static void attention_backward(p4d_device *device, p4d_dtype type, float *dq, fl
 
 	if (p4d_cuda_attention_fused(device, type, P4D_ATTENTION_ADD, shape, &call) || !takes(c, shape))
 		return;
+	own_row_sums(c, type, row_sums, d_o, shape);
 	p4d_kernel_attention_backward(c->stream, type, P4D_DT_FP32, true, dq, dk, dv, d_o, lse, row_sums, q,
 				      k, v, shape);
 	p4d_cuda_queued(c, "attention_backward");
@@ -55,7 +65,7 @@ static char *column(const void *matrix, uint64_t at, p4d_dtype type)
 }
 
 static void attention_gradient(p4d_device *device, p4d_dtype type, void *dqkv, float *sums, const void *d_o,
-			       const float *lse, const float *row_sums, const void *qkv,
+			       const float *lse, float *row_sums, const void *qkv,
 			       const p4d_attention_shape *shape, void *workspace)
 {
 	const uint64_t q = shape->heads * shape->head_dim, kv = shape->kv_heads * shape->head_dim;
@@ -74,6 +84,7 @@ static void attention_gradient(p4d_device *device, p4d_dtype type, void *dqkv, f
 	(void)sums;
 	if (p4d_cuda_attention_fused(device, type, P4D_ATTENTION_SET, shape, &call) || !takes(c, shape))
 		return;
+	own_row_sums(c, type, row_sums, d_o, shape);
 	p4d_kernel_attention_backward(c->stream, type, type, false, call.dq, call.dk, call.dv, d_o, lse,
 				      row_sums, call.q, call.k, call.v, shape);
 	p4d_cuda_queued(c, "attention_gradient");

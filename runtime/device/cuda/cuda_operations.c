@@ -36,50 +36,50 @@ static void multiply(p4d_device *device, const p4d_gemm_call *product)
 	p4d_cuda_queued(c, "a matrix product");
 }
 
-static void linear(p4d_device *device, p4d_dtype type, void *y, const void *x, const void *w, uint64_t n,
-		   uint64_t out, uint64_t in, bool accumulate)
+static void linear(p4d_device *device, p4d_dtype type, void *y, const void *add, const void *x, const void *w,
+		   uint64_t n, uint64_t out, uint64_t in)
 {
-	multiply(device, &(p4d_gemm_call){P4D_PRODUCT_LINEAR, type, accumulate, n, out, in, y, x, w, out, 1});
+	multiply(device, &(p4d_gemm_call){P4D_PRODUCT_LINEAR, type, add, n, out, in, y, x, w, out, 1});
 }
 
 static void linear_input(p4d_device *device, p4d_dtype type, void *dx, const void *dy, const void *w,
 			 uint64_t n, uint64_t out, uint64_t in, bool accumulate)
 {
-	multiply(device,
-		 &(p4d_gemm_call){P4D_PRODUCT_INPUT, type, accumulate, n, out, in, dx, dy, w, out, 1});
+	multiply(device, &(p4d_gemm_call){P4D_PRODUCT_INPUT, type, accumulate ? dx : NULL, n, out, in, dx, dy,
+					  w, out, 1});
 }
 
 static void linear_weight(p4d_device *device, p4d_dtype type, float *dw, const void *dy, const void *x,
-			  uint64_t n, uint64_t out, uint64_t in)
+			  uint64_t n, uint64_t out, uint64_t in, bool accumulate)
 {
-	multiply(device, &(p4d_gemm_call){P4D_PRODUCT_WEIGHT, type, true, n, out, in, dw, dy, x, out, 1});
+	multiply(device, &(p4d_gemm_call){P4D_PRODUCT_WEIGHT, type, accumulate ? dw : NULL, n, out, in, dw,
+					  dy, x, out, 1});
 }
 
 static void linear_logits(p4d_device *device, p4d_dtype type, float *logits, const void *x, const void *w,
 			  uint64_t n, uint64_t out, uint64_t in)
 {
-	multiply(device, &(p4d_gemm_call){P4D_PRODUCT_LOGITS, type, false, n, out, in, logits, x, w, out, 1});
+	multiply(device, &(p4d_gemm_call){P4D_PRODUCT_LOGITS, type, NULL, n, out, in, logits, x, w, out, 1});
 }
 
 static void columns(p4d_device *device, p4d_dtype type, void *y, uint64_t stride, const void *x,
 		    const void *w, uint64_t n, uint64_t out, uint64_t in, float scale)
 {
-	multiply(device,
-		 &(p4d_gemm_call){P4D_PRODUCT_LINEAR, type, true, n, out, in, y, x, w, stride, scale});
+	multiply(device, &(p4d_gemm_call){P4D_PRODUCT_LINEAR, type, y, n, out, in, y, x, w, stride, scale});
 }
 
 static void columns_input(p4d_device *device, p4d_dtype type, void *dx, const void *dy, uint64_t stride,
 			  const void *w, uint64_t n, uint64_t out, uint64_t in, float scale)
 {
 	multiply(device,
-		 &(p4d_gemm_call){P4D_PRODUCT_INPUT, type, false, n, out, in, dx, dy, w, stride, scale});
+		 &(p4d_gemm_call){P4D_PRODUCT_INPUT, type, NULL, n, out, in, dx, dy, w, stride, scale});
 }
 
 static void columns_weight(p4d_device *device, p4d_dtype type, float *dw, const void *dy, uint64_t stride,
 			   const void *x, uint64_t n, uint64_t out, uint64_t in, float scale)
 {
 	multiply(device,
-		 &(p4d_gemm_call){P4D_PRODUCT_WEIGHT, type, true, n, out, in, dw, dy, x, stride, scale});
+		 &(p4d_gemm_call){P4D_PRODUCT_WEIGHT, type, dw, n, out, in, dw, dy, x, stride, scale});
 }
 
 static void sum_squares(p4d_device *device, double *sum, const float *x, uint64_t count)

@@ -18,9 +18,9 @@ enum { SHAPES = 512, MOST_ALIGNMENT = 256 };
  */
 typedef struct form {
 	uint64_t m, n, k, lda, ldb, ldc;
-	uint32_t a_alignment, b_alignment, to_alignment;
+	uint32_t a_alignment, b_alignment, add_alignment, to_alignment;
 	int32_t a_transposed, b_transposed;
-	int32_t from, to, none; /* cudaDataType_t; avoids padding */
+	int32_t from, to; /* cudaDataType_t */
 } form;
 _Static_assert(sizeof(form) == 6 * sizeof(uint64_t) + 8 * sizeof(int32_t), "no padding");
 
@@ -107,6 +107,7 @@ static form form_of(const p4d_gemm_call *p)
 		  .to = type,
 		  .a_alignment = alignment_of(p->w),
 		  .b_alignment = alignment_of(p->x),
+		  .add_alignment = alignment_of(p->add ? p->add : p->to),
 		  .to_alignment = alignment_of(p->to),
 		  .lda = p->in};
 
@@ -166,7 +167,7 @@ static cublasStatus_t choose(const p4d_gemm *p, gemm_shape *s)
 	} wishes[] = {
 	    {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, s->form.a_alignment},
 	    {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, s->form.b_alignment},
-	    {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, s->form.to_alignment},
+	    {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, s->form.add_alignment},
 	    {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, s->form.to_alignment},
 	    /* split-k partial results are added in fp32, even where the output is bf16 */
 	    {CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, s->form.to == CUDA_R_32F
@@ -225,7 +226,7 @@ static cublasStatus_t find(p4d_gemm *p, const form *f, const gemm_shape **found)
 int p4d_gemm_multiply(p4d_gemm *p, cudaStream_t stream, const p4d_gemm_call *product, p4d_error *err)
 {
 	const form f = form_of(product);
-	const float alpha = product->scale, beta = product->accumulate ? 1 : 0;
+	const float alpha = product->scale, beta = product->add ? 1 : 0;
 	const gemm_shape *s = NULL;
 
 	if (f.m == 0 || f.n == 0 || f.k == 0)
@@ -233,8 +234,8 @@ int p4d_gemm_multiply(p4d_gemm *p, cudaStream_t stream, const p4d_gemm_call *pro
 	cublasStatus_t status = find(p, &f, &s);
 	if (status == CUBLAS_STATUS_SUCCESS)
 		status = cublasLtMatmul(p->library, s->operation, &alpha, product->w, s->a, product->x, s->b,
-					&beta, product->to, s->to, product->to, s->to, &s->algorithm,
-					p->workspace, s->workspace, stream);
+					&beta, product->add ? product->add : product->to, s->to, product->to,
+					s->to, &s->algorithm, p->workspace, s->workspace, stream);
 	if (status == CUBLAS_STATUS_SUCCESS)
 		return 0;
 	return p4d_fail(

@@ -18,7 +18,7 @@ typedef enum p4d_gemm_kind {
 typedef struct p4d_gemm_call {
 	p4d_gemm_kind kind;
 	p4d_dtype type;
-	bool accumulate;
+	const void *add; /* NULL: nothing; of the layout of `to`, which it may be: to = add + product */
 	uint64_t n, out, in;
 	void *to;
 	const void *x, *w;

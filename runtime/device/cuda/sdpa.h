@@ -23,12 +23,14 @@ typedef struct p4d_sdpa_shape {
 	uint64_t backward;        /* 1: gradients; 0: o and lse */
 	p4d_sdpa_stride q, kv, o; /* o: also of its gradient */
 	p4d_sdpa_stride dq, dkv;  /* forward: 0 */
+	uint64_t lse_head,
+	    lse_sequence; /* elements of lse from a head to the next, from a sequence to the next */
 } p4d_sdpa_shape;
 
 /*
- * Forward: q, k, v become o and lse. Backward: with these, o and d_o, dq, dk and dv are set. lse and row_sums
- * are (batch, heads, queries). What backward works in: row_sums, query_gradient (batch, heads, queries,
- * head_dim), and both ways the workspace of p4d_attention_workspace.
+ * Forward: q, k, v become o and lse. Backward: with these, o and d_o, dq, dk and dv are set. What
+ * backward works in, whatever it holds before: row_sums (batch, heads, queries), query_gradient (batch,
+ * heads, queries, head_dim), and both ways the workspace of p4d_attention_workspace.
  */
 typedef struct p4d_sdpa_call {
 	float scale;

@@ -48,7 +48,6 @@ static block block_of(const p4d_cuda *c, const p4d_attention_shape *s, unsigned 
 			    .keys = at.keys,
 			    .head_dim = s->head_dim,
 			    .backward = backward,
-			    .repacked = s->batch > 1 || at.queries < s->queries,
 			    .staged = staged},
 		   .shape = {.batch = s->batch,
 			     .queries = at.queries,
@@ -60,7 +59,9 @@ static block block_of(const p4d_cuda *c, const p4d_attention_shape *s, unsigned 
 			     .backward = backward,
 			     .q = strides(s->query_stride, s->queries),
 			     .kv = strides(s->key_stride, s->keys),
-			     .o = strides(query_width(s), s->queries)}};
+			     .o = strides(query_width(s), s->queries),
+			     .lse_head = s->batch * s->queries,
+			     .lse_sequence = s->queries}};
 
 	b.work = p4d_attention_workspace_of(c->sm, &b.call);
 	if (backward) {
@@ -116,22 +117,6 @@ static char *past(const void *from, uint64_t elements)
 	return (char *)from + elements * BF16;
 }
 
-/* lse (heads, batch * queries) of a block's queries, to or from the block's (batch, heads, queries). */
-static void move_lse(p4d_cuda *c, const block *b, float *all, float *own, bool out)
-{
-	const p4d_attention_shape *s = b->whole;
-	const uint64_t stride = s->batch * s->queries * sizeof(float), row = b->at.queries * sizeof(float);
-
-	for (uint64_t i = 0; i < s->batch; i++) {
-		float *there = all + i * s->queries + b->at.first_query;
-		float *here = own + i * s->heads * b->at.queries;
-		if (out)
-			p4d_kernel_copy_rows(c->stream, there, stride, here, row, row, s->heads);
-		else
-			p4d_kernel_copy_rows(c->stream, here, row, there, stride, row, s->heads);
-	}
-}
-
 /* gradient (batch, all tokens of `stride`) += staged (batch, tokens, width), from its token `first` on */
 static void add_staged(p4d_cuda *c, const block *b, float *gradient, uint64_t stride, uint64_t all,
 		       uint64_t first, const void *staged, uint64_t width, uint64_t tokens)
@@ -156,14 +141,11 @@ static void run(p4d_cuda *c, const block *b, p4d_attention_pass pass, const p4d_
 	call.scale = s->scale;
 	call.q = past(whole->q, b->at.first_query * s->query_stride);
 	call.o = past(whole->o, b->at.first_query * query_width(s));
-	if (b->call.repacked)
-		call.lse = part(whole, w->lse);
+	call.lse = whole->lse + b->at.first_query;
 	if (pass != P4D_ATTENTION_FORWARD) {
 		call.d_o = past(whole->d_o, b->at.first_query * query_width(s));
 		call.query_gradient = part(whole, w->query_gradient);
 		call.row_sums = part(whole, w->row_sums);
-		if (b->call.repacked)
-			move_lse(c, b, whole->lse, call.lse, false);
 	}
 	if (pass == P4D_ATTENTION_ADD) {
 		call.dq = part(whole, w->dq);
@@ -172,8 +154,6 @@ static void run(p4d_cuda *c, const block *b, p4d_attention_pass pass, const p4d_
 	}
 	if (p4d_sdpa_run(c->fused, &b->shape, &call, &err) < 0 && c->failure.code == P4D_OK)
 		c->failure = err;
-	if (pass == P4D_ATTENTION_FORWARD && b->call.repacked)
-		move_lse(c, b, whole->lse, call.lse, true);
 	if (pass != P4D_ATTENTION_ADD)
 		return;
 	add_staged(c, b, whole->dq, s->query_stride, s->queries, b->at.first_query, call.dq, query_width(s),

@@ -168,16 +168,8 @@ int p4d_sdpa_run(p4d_sdpa *f, const p4d_sdpa_shape *shape, const p4d_sdpa_call *
 	    [P4D_GRAPH_QUERY_GRADIENT] = call->query_gradient,
 	    [P4D_GRAPH_ONE] = &one,
 	};
-	const uint64_t gradient_bytes =
-	    shape->batch * shape->heads * shape->queries * shape->head_dim * sizeof(float);
 	char why[P4D_CUDNN_WHY] = "it was never prepared";
-	cudaError_t zeroed = cudaSuccess;
 
-	/* its kernels add to it */
-	if (shape->backward)
-		zeroed = cudaMemsetAsync(call->query_gradient, 0, gradient_bytes, f->stream);
-	if (zeroed != cudaSuccess)
-		return p4d_fail(err, P4D_E_DEVICE, "attention: %s", cudaGetErrorString(zeroed));
 	cudnnStatus_t status =
 	    w && w->plan ? execute(f, w, addresses, call->workspace) : CUDNN_STATUS_BAD_PARAM;
 	if (status == CUDNN_STATUS_SUCCESS)

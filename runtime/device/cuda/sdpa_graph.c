@@ -132,6 +132,12 @@ static extent of_rows(const p4d_sdpa_shape *s)
 	return whole(s->batch, s->heads, s->queries, 1);
 }
 
+static extent of_lse(const p4d_sdpa_shape *s)
+{
+	return (extent){{(int64_t)s->batch, (int64_t)s->heads, (int64_t)s->queries, 1},
+			{(int64_t)s->lse_sequence, (int64_t)s->lse_head, 1, 1}};
+}
+
 static void add_operation(p4d_sdpa_graph *g, descriptor operation)
 {
 	p4d_sdpa_graph_finish(g, operation);
@@ -281,7 +287,7 @@ static void forward(p4d_sdpa_graph *g, const p4d_sdpa_shape *s)
 	const descriptor k = take(g, P4D_GRAPH_K, turned(of_keys(s, s->kv)));
 	const descriptor v = take(g, P4D_GRAPH_V, of_keys(s, s->kv));
 	const descriptor o = take(g, P4D_GRAPH_O, of_queries(s, s->o));
-	const descriptor lse = tensor(g, P4D_GRAPH_LSE, fp32, of_rows(s), false);
+	const descriptor lse = tensor(g, P4D_GRAPH_LSE, fp32, of_lse(s), false);
 	const descriptor scale = scalar(g, P4D_GRAPH_SCALE, fp32);
 	const descriptor scores = masked(g, s, scaled_scores(g, s, q, k, scale));
 	const descriptor most = reduce(g, CUDNN_REDUCE_TENSOR_MAX, scores, inner(g, fp32, of_rows(s)));
@@ -332,7 +338,7 @@ static void backward(p4d_sdpa_graph *g, const p4d_sdpa_shape *s)
 	const descriptor q = take(g, P4D_GRAPH_Q, of_queries(s, s->q));
 	const descriptor k = take(g, P4D_GRAPH_K, turned(keys)), v = take(g, P4D_GRAPH_V, turned(keys));
 	const descriptor d_o = take(g, P4D_GRAPH_DO, of_queries(s, s->o));
-	const descriptor lse = tensor(g, P4D_GRAPH_LSE, fp32, of_rows(s), false);
+	const descriptor lse = tensor(g, P4D_GRAPH_LSE, fp32, of_lse(s), false);
 	const descriptor sums = row_sums(g, s, d_o);
 	/* recomputes the probabilities */
 	const descriptor scale = scalar(g, P4D_GRAPH_SCALE, fp32);

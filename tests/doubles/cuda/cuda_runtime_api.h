@@ -44,6 +44,8 @@ typedef struct p4d_shim_machine {
 	size_t bytes, taken; /* of the GPU; used by other processes */
 	cudaError_t fails;   /* the GPU's error */
 	unsigned behind;     /* queries of an event before it is reached */
+	int dry;             /* kernels, copies and products are counted, not executed; memory is not there */
+	unsigned long launches; /* all that was queued: kernels, copies, products, attention */
 } p4d_shim_machine;
 extern p4d_shim_machine p4d_shim_gpu;
 

@@ -248,6 +248,9 @@ void p4d_shim_run(dim3 blocks, unsigned threads, size_t shared, const std::funct
 	if (threads == 0 || threads > MOST_THREADS || threads % WARP || blocks.x > INT32_MAX ||
 	    blocks.y > 65535 || shared > MOST_SHARED)
 		complain("launch configuration beyond the limits of any GPU", 0);
+	p4d_shim_gpu.launches++;
+	if (p4d_shim_gpu.dry)
+		return;
 	body = &kernel;
 	p4d_shim.threads = dim3(threads);
 	p4d_shim.blocks = blocks;

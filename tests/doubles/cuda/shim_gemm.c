@@ -42,13 +42,16 @@ int p4d_gemm_multiply(p4d_gemm *p, cudaStream_t stream, const p4d_gemm_call *x, 
 	p4d_device *cpu = &p->cpu;
 
 	(void)stream, (void)err;
+	p4d_shim_gpu.launches++;
+	if (p4d_shim_gpu.dry)
+		return 0;
 	switch (x->kind) {
 	case P4D_PRODUCT_LINEAR:
 		if (x->stride != x->out || x->scale != 1)
 			cpu->columns(cpu, x->type, x->to, x->stride, x->x, x->w, x->n, x->out, x->in,
 				     x->scale);
 		else
-			cpu->linear(cpu, x->type, x->to, x->x, x->w, x->n, x->out, x->in, x->accumulate);
+			cpu->linear(cpu, x->type, x->to, x->add, x->x, x->w, x->n, x->out, x->in);
 		break;
 	case P4D_PRODUCT_LOGITS:
 		cpu->linear_logits(cpu, x->type, x->to, x->x, x->w, x->n, x->out, x->in);
@@ -59,11 +62,15 @@ int p4d_gemm_multiply(p4d_gemm *p, cudaStream_t stream, const p4d_gemm_call *x, 
 					   x->scale);
 		else
 			cpu->linear_input(cpu, x->type, x->to, x->x, x->w, x->n, x->out, x->in,
-					  x->accumulate);
+					  x->add != NULL);
 		break;
 	case P4D_PRODUCT_WEIGHT:
-		cpu->columns_weight(cpu, x->type, x->to, x->x, x->stride, x->w, x->n, x->out, x->in,
-				    x->scale);
+		if (x->stride != x->out || x->scale != 1)
+			cpu->columns_weight(cpu, x->type, x->to, x->x, x->stride, x->w, x->n, x->out, x->in,
+					    x->scale);
+		else
+			cpu->linear_weight(cpu, x->type, x->to, x->x, x->w, x->n, x->out, x->in,
+					   x->add != NULL);
 		break;
 	}
 	return 0;

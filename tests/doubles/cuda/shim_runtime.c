@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 p4d_shim_machine p4d_shim_gpu = {.devices = 1, .driver = 13000, .sm = 90, .bytes = (size_t)1 << 40};
 
@@ -81,9 +82,25 @@ cudaError_t cudaMemGetInfo(size_t *available, size_t *total)
 	return result(p4d_shim_gpu.fails);
 }
 
+/* Addresses that nothing may be read from or written to: the arena of a dry run. */
+static struct {
+	char *from;
+	size_t bytes;
+} reserved;
+
+static cudaError_t reserve(void **memory, size_t bytes)
+{
+	*memory = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	reserved.from = *memory;
+	reserved.bytes = bytes;
+	return result(*memory != MAP_FAILED ? cudaSuccess : cudaErrorMemoryAllocation);
+}
+
 /* Unwritten memory is NaN, so that no test passes by luck. */
 cudaError_t cudaMalloc(void **memory, size_t bytes)
 {
+	if (p4d_shim_gpu.dry)
+		return reserve(memory, bytes);
 	if (bytes > SIZE_MAX / 2 || posix_memalign(memory, 256, bytes) != 0)
 		return result(cudaErrorMemoryAllocation);
 	memset(*memory, 0xff, bytes);
@@ -92,14 +109,15 @@ cudaError_t cudaMalloc(void **memory, size_t bytes)
 
 cudaError_t cudaFree(void *memory)
 {
-	free(memory);
+	if (!p4d_shim_gpu.dry)
+		free(memory);
 	return cudaSuccess;
 }
 
 cudaError_t cudaHostAlloc(void **memory, size_t bytes, unsigned flags)
 {
 	(void)flags;
-	*memory = malloc(bytes);
+	*memory = calloc(bytes, 1);
 	return result(*memory ? cudaSuccess : cudaErrorMemoryAllocation);
 }
 
@@ -112,7 +130,9 @@ cudaError_t cudaFreeHost(void *memory)
 cudaError_t cudaMemsetAsync(void *memory, int value, size_t bytes, cudaStream_t stream)
 {
 	(void)stream;
-	memset(memory, value, bytes);
+	p4d_shim_gpu.launches++;
+	if (!p4d_shim_gpu.dry)
+		memset(memory, value, bytes);
 	return result(p4d_shim_gpu.fails);
 }
 
@@ -120,7 +140,11 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaM
 			    cudaStream_t stream)
 {
 	(void)kind, (void)stream;
-	memcpy(to, from, bytes);
+	p4d_shim_gpu.launches++;
+	if (!p4d_shim_gpu.dry)
+		memcpy(to, from, bytes);
+	else if ((uintptr_t)to - (uintptr_t)reserved.from >= reserved.bytes)
+		memset(to, 0, bytes); /* to the host: no losses, no gradients */
 	return result(p4d_shim_gpu.fails);
 }
 

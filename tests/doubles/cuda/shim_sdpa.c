@@ -62,6 +62,11 @@ static uint64_t seen_keys(const p4d_sdpa_shape *s, row query)
 	return s->causal ? query.token + 1 + s->keys - s->queries : s->keys;
 }
 
+static uint64_t lse_place(const p4d_sdpa_shape *s, row query)
+{
+	return query.sequence * s->lse_sequence + query.head * s->lse_head + query.token;
+}
+
 static double dot(const uint16_t *x, const uint16_t *y, uint64_t count)
 {
 	double sum = 0;
@@ -99,7 +104,7 @@ static void forward(const p4d_sdpa_shape *s, const p4d_sdpa_call *c, row query)
 	}
 	for (uint64_t i = 0; i < d; i++)
 		((uint16_t *)c->o)[at + i] = p4d_to_bf16((float)(sum[i] / total));
-	c->lse[number_of(s, query)] = (float)(most + log(total));
+	c->lse[lse_place(s, query)] = (float)(most + log(total));
 	free(score);
 	free(sum);
 }
@@ -123,7 +128,8 @@ static void backward(const p4d_sdpa_shape *s, const p4d_sdpa_call *c, row query,
 		const uint64_t at = place(s->kv, key, d);
 		const uint64_t own = ((key.sequence * s->keys + j) * s->kv_heads + key.head) * d;
 		const uint16_t *k = (const uint16_t *)c->k + at, *v = (const uint16_t *)c->v + at;
-		const double share = exp((double)c->scale * dot(q, k, d) - (double)c->lse[n]);
+		const double share =
+		    exp((double)c->scale * dot(q, k, d) - (double)c->lse[lse_place(s, query)]);
 		const double slope = (double)c->scale * share * (dot(d_o, v, d) - (double)c->row_sums[n]);
 		for (uint64_t i = 0; i < d; i++) {
 			dq[i] += (float)(slope * (double)p4d_from_bf16(k[i]));
@@ -156,6 +162,9 @@ int p4d_sdpa_run(p4d_sdpa *f, const p4d_sdpa_shape *s, const p4d_sdpa_call *c, p
 	    p4d_attention_workspace(f->sm, s->batch, s->heads, s->kv_heads, s->queries, s->keys, s->head_dim);
 	const uint64_t bytes = s->backward ? need.backward_workspace : need.forward_workspace;
 	const uint64_t gradients = s->batch * s->keys * s->kv_heads * s->head_dim;
+	p4d_shim_gpu.launches++;
+	if (p4d_shim_gpu.dry)
+		return 0;
 	sums to = {calloc(2 * gradients, sizeof(*to.dk)), NULL};
 
 	if (!to.dk)

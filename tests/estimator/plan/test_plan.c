@@ -109,11 +109,10 @@ static uint64_t attention_workspace(const p4d_layout *l, uint64_t a, uint64_t g,
 	const bool gathers = l->cp > 1 && l->cp_comm == P4D_CP_ALL_GATHER;
 	const uint64_t length = l->seq_len / l->cp, b = l->micro_batch, d = l->head_dim;
 	const uint64_t queries = gathers ? length / 2 : length, keys = gathers ? l->seq_len : length;
-	const uint64_t lse = gathers || (!backward && l->cp > 1 && b == 1) ? length / 2 : b > 1 ? length : 0;
-	const uint64_t bytes = 256 + line(4 * b * a * lse);
+	const uint64_t bytes = 256;
 
 	if (!backward)
-		return up(bytes);
+		return bytes;
 	return up(bytes + (g < a ? 2 * line(2 * b * a * keys * d) : 0) + line(4 * b * a * queries * d) +
 		  line(4 * b * a * queries) +
 		  (l->cp > 1 ? line(2 * b * a * queries * d) + 2 * line(2 * b * g * keys * d) : 0));

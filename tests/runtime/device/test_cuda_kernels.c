@@ -90,8 +90,13 @@ static void swiglus(kernel_run *run, uint64_t n, uint64_t f)
 	device->swiglu(device, run->type, act, gate_up, n, f);
 	record_result(run, "swiglu", run->type, act, n * f);
 	act = run_elements(run, n * f);
-	device->swiglu_backward(device, run->type, gate_up, act, n, f);
+	device->swiglu_backward(device, run->type, gate_up, NULL, act, n, f);
 	record_result(run, "swiglu_backward", run->type, gate_up, n * 2 * f);
+	void *product = run_elements(run, n * f);
+	gate_up = run_elements(run, n * 2 * f);
+	device->swiglu_backward(device, run->type, gate_up, product, act, n, f);
+	record_result(run, "swiglu_backward, with the product", run->type, gate_up, n * 2 * f);
+	record_result(run, "swiglu_backward, product", run->type, product, n * f);
 }
 
 static void embeddings(kernel_run *run, uint64_t n, uint64_t h, uint64_t rows)
@@ -224,18 +229,20 @@ static void products_of(kernel_run *run, uint64_t n, uint64_t out, uint64_t in)
 	     *y = run_elements(run, n * out);
 	float *dw = run_reals(run, out * in), *logits = run_reals(run, n * out);
 
-	device->linear_weight(device, run->type, dw, y, x, n, out, in);
-	record_result(run, "linear_weight", P4D_DT_FP32, dw, out * in);
 	device->linear_logits(device, run->type, logits, x, w, n, out, in);
 	record_result(run, "linear_logits", P4D_DT_FP32, logits, n * out);
 	for (int accumulate = 0; accumulate < 2; accumulate++) {
-		device->linear(device, run->type, y, x, w, n, out, in, accumulate);
+		device->linear_weight(device, run->type, dw, y, x, n, out, in, !accumulate);
+		record_result(run, "linear_weight", P4D_DT_FP32, dw, out * in);
+		device->linear(device, run->type, y, accumulate ? y : NULL, x, w, n, out, in);
 		record_result(run, "linear", run->type, y, n * out);
 		y = run_elements(run, n * out);
 		device->linear_input(device, run->type, x, y, w, n, out, in, accumulate);
 		record_result(run, "linear_input", run->type, x, n * in);
 		x = run_elements(run, n * in);
 	}
+	device->linear(device, run->type, y, run_elements(run, n * out), x, w, n, out, in);
+	record_result(run, "linear, residual", run->type, y, n * out);
 	void *wide = run_elements(run, n * 2 * out);
 	device->columns_weight(device, run->type, dw, wide, 2 * out, x, n, out, in, 0.5f);
 	record_result(run, "columns_weight", P4D_DT_FP32, dw, out * in);

@@ -167,7 +167,9 @@ static p4d_sdpa_shape shape_of(const rank *r, const block *b, bool back)
 			    .backward = back,
 			    .q = strides(q + 2 * kv, r->length),
 			    .kv = strides(b->own ? q + 2 * kv : 2 * kv, b->rows),
-			    .o = strides(q, r->length)};
+			    .o = strides(q, r->length),
+			    .lse_head = r->batch * r->length,
+			    .lse_sequence = r->length};
 
 	if (back) {
 		s.dq = b->own ? s.q : strides(q, b->queries);

@@ -22,7 +22,7 @@ static double linear(void *context)
 {
 	call *c = context;
 
-	OP(linear)(NULL, c->y, c->x, c->w, c->n, c->out, c->in, false);
+	OP(linear)(NULL, c->y, NULL, c->x, c->w, c->n, c->out, c->in);
 	return dot(c->y, c->towards, c->n * c->out);
 }
 
@@ -38,7 +38,7 @@ static void linear_case(uint64_t n, uint64_t out, uint64_t in)
 	c.towards = numbers(n * out, 4);
 	/* what was there before stays in the sum */
 	OP(linear_input)(NULL, dx, c.towards, c.w, n, out, in, true);
-	OP(linear_weight)(NULL, dw, c.towards, c.x, n, out, in);
+	OP(linear_weight)(NULL, dw, c.towards, c.x, n, out, in, true);
 	for (uint64_t i = 0; i < n * in; i++)
 		dx[i] -= dx0[i];
 	for (uint64_t i = 0; i < out * in; i++)
@@ -47,6 +47,8 @@ static void linear_case(uint64_t n, uint64_t out, uint64_t in)
 	check_gradient("linear, w", linear, &c, c.w, dw, out * in, ALL);
 	OP(linear_input)(NULL, dx, c.towards, c.w, n, out, in, false);
 	check_gradient("linear, x, set", linear, &c, c.x, dx, n * in, ALL);
+	OP(linear_weight)(NULL, dw, c.towards, c.x, n, out, in, false);
+	check_gradient("linear, w, set", linear, &c, c.w, dw, out * in, ALL);
 	free(dx), free(dw), free(dx0), free(dw0);
 	free(c.x), free(c.w), free(c.y), free(c.towards);
 }
@@ -114,14 +116,17 @@ static void linear_is_the_product(void **state)
 	       *y0 = numbers(N * OUT, 3);
 
 	(void)state;
-	OP(linear)(NULL, y, x, w, N, OUT, IN, true);
-	for (int i = 0; i < N; i++)
-		for (int j = 0; j < OUT; j++) {
-			double sum = y0[i * OUT + j];
-			for (int k = 0; k < IN; k++)
-				sum += x[i * IN + k] * w[j * IN + k];
-			assert_true(fabs(y[i * OUT + j] - sum) < 1e-12);
-		}
+	/* added to itself; to another matrix, which stays as it is */
+	for (int twice = 0; twice < 2; twice++) {
+		OP(linear)(NULL, y, twice ? y0 : y, x, w, N, OUT, IN);
+		for (int i = 0; i < N; i++)
+			for (int j = 0; j < OUT; j++) {
+				double sum = y0[i * OUT + j];
+				for (int k = 0; k < IN; k++)
+					sum += x[i * IN + k] * w[j * IN + k];
+				assert_true(fabs(y[i * OUT + j] - sum) < 1e-12);
+			}
+	}
 	free(x), free(w), free(y), free(y0);
 }
 
@@ -294,8 +299,17 @@ static void swiglu_case(uint64_t n, uint64_t f)
 	c.towards = numbers(n * f, 3);
 	for (uint64_t i = 0; i < 2 * n * f; i++)
 		dx[i] = c.x[i] *= 5;
-	OP(swiglu_backward)(dx, c.towards, n, f);
+	double *again = numbers(2 * n * f, 1), *product = numbers(n * f, 4);
+	memcpy(again, dx, 2 * n * f * sizeof(*again));
+	OP(swiglu_backward)(dx, NULL, c.towards, n, f);
 	check_gradient("swiglu", swiglu, &c, c.x, dx, 2 * n * f, ALL);
+	OP(swiglu_backward)(again, product, c.towards, n, f);
+	OP(swiglu)(c.y, c.x, n, f);
+	for (uint64_t i = 0; i < 2 * n * f; i++)
+		assert_true(fabs(again[i] - dx[i]) <= 1e-14 * fabs(dx[i]));
+	for (uint64_t i = 0; i < n * f; i++)
+		assert_true(fabs(product[i] - c.y[i]) <= 1e-14 * fabs(c.y[i]));
+	free(again), free(product);
 	free(dx), free(c.x), free(c.y), free(c.towards);
 }
 

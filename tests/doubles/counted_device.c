@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "doubles/counted_device.h"
+
+#include <string.h>
+
+#include "config.h"
+#include "cost/cost_internal.h"
+#include "device/device_cuda.h"
+#include "doubles/cuda/cuda_runtime_api.h"
+#include "plan/plan.h"
+
+static p4d_device cuda; /* what counts, hands on to it */
+static p4d_cost_rates rates;
+static counted_step counts;
+static uint64_t queued; /* before the operation */
+
+static void begin(void)
+{
+	queued = p4d_shim_gpu.launches;
+}
+
+/* arithmetic: seconds of a product or of attention; else a kernel takes as long as its bytes. */
+static void end(const char *name, double bytes, double arithmetic)
+{
+	const uint64_t launches = p4d_shim_gpu.launches - queued;
+	counted_operation *o = counts.operation;
+
+	while (o->name && strcmp(o->name, name))
+		o++;
+	o->name = name;
+	if (o - counts.operation == counts.operations)
+		counts.operations++;
+	const double seconds = arithmetic > 0 ? arithmetic + (double)(launches - 1) * P4D_LAUNCH_SECONDS
+					      : (double)launches * P4D_LAUNCH_SECONDS + bytes * rates.hbm;
+	o->calls++;
+	o->launches += launches;
+	o->bytes += bytes;
+	o->seconds += seconds;
+	counts.launches += launches;
+	counts.bytes += bytes;
+	counts.seconds += seconds;
+}
+
+/*
+ * Bytes of each operation of operations.def, in terms of its parameters; e: of an element. Statistics of
+ * heads and labels are left out where they are below a thousandth.
+ */
+#define BYTES_norm e *(2 * n * h + h) + 4 * n
+#define BYTES_norm_backward e *(4 * n * h + h) + 4 * n + (dweight ? 8 * h : 0)
+#define BYTES_add 3 * e *count
+#define ROTATED (shape->n * (shape->heads + shape->kv_heads) * shape->head_dim)
+#define BYTES_heads e * 2 * ROTATED
+#define BYTES_heads_backward e *(shape->query_weight ? 3 : 2) * ROTATED
+#define BYTES_attention_merge n *heads *((double)head_dim * (e + (first ? 4 : 8)) + 12)
+#define BYTES_attention_row_sums n *heads *((double)head_dim * 2 * e + 4)
+#define BYTES_swiglu 3 * e *n *f
+#define BYTES_swiglu_backward (act ? 6 : 5) * e *n *f
+#define BYTES_embed 2 * e *n *h
+#define BYTES_embed_backward (e + 8) * n *h
+#define BYTES_softmax_sums 4 * n *vocab
+#define BYTES_rescale 16 * n
+#define BYTES_logits_gradient (4 + e) * n *vocab
+#define BYTES_losses 16 * n
+#define BYTES_adam count *(28 + (master ? e : 0))
+
+#define TYPED(name, parameters, arguments) \
+	static void counted_##name(p4d_device *device, p4d_dtype type, P4D_LIST parameters) \
+	{ \
+		const double e = type == P4D_DT_BF16 ? 2 : 4; \
+		(void)device; \
+		begin(); \
+		cuda.name(&cuda, type, P4D_LIST arguments); \
+		end(#name, BYTES_##name, 0 * e); \
+	}
+#define PLAIN(name, parameters, arguments) \
+	static void counted_##name(p4d_device *device, P4D_LIST parameters) \
+	{ \
+		(void)device; \
+		begin(); \
+		cuda.name(&cuda, P4D_LIST arguments); \
+		end(#name, BYTES_##name, 0); \
+	}
+#include "device/operations.def"
+
+static double width(p4d_dtype type)
+{
+	return type == P4D_DT_BF16 ? 2 : 4;
+}
+
+static void counted_zero(p4d_device *device, void *to, uint64_t bytes)
+{
+	(void)device;
+	begin();
+	cuda.zero(&cuda, to, bytes);
+	end("zero", (double)bytes, 0);
+}
+
+static void counted_copy(p4d_device *device, void *to, const void *from, uint64_t bytes)
+{
+	(void)device;
+	begin();
+	cuda.copy(&cuda, to, from, bytes);
+	end("copy", 2 * (double)bytes, 0);
+}
+
+static void counted_copy_rows(p4d_device *device, void *to, uint64_t to_stride, const void *from,
+			      uint64_t from_stride, uint64_t row_bytes, uint64_t rows)
+{
+	(void)device;
+	begin();
+	cuda.copy_rows(&cuda, to, to_stride, from, from_stride, row_bytes, rows);
+	end("copy_rows", 2 * (double)row_bytes * (double)rows, 0);
+}
+
+static void counted_upload(p4d_device *device, void *to, const void *from, uint64_t bytes)
+{
+	(void)device;
+	begin();
+	cuda.upload(&cuda, to, from, bytes);
+	end("upload", (double)bytes, 0);
+}
+
+static void counted_download(p4d_device *device, void *to, const void *from, uint64_t bytes)
+{
+	(void)device;
+	begin();
+	cuda.download(&cuda, to, from, bytes);
+	end("download", (double)bytes, 0);
+}
+
+/* to (rows, columns) of `out` bytes an element, each read `reads` times beside; operands of e bytes */
+static void end_product(const char *name, double e, uint64_t rows, uint64_t columns, uint64_t depth,
+			double out, double reads)
+{
+	const double m = (double)rows, n = (double)columns, k = (double)depth;
+
+	end(name, e * k * (m + n) + out * (1 + reads) * m * n,
+	    p4d_cost__gemm_seconds(&rates, 1, m, n, k, out * (1 + reads)));
+}
+
+static void counted_linear(p4d_device *device, p4d_dtype type, void *y, const void *add, const void *x,
+			   const void *w, uint64_t n, uint64_t out, uint64_t in)
+{
+	(void)device;
+	begin();
+	cuda.linear(&cuda, type, y, add, x, w, n, out, in);
+	end_product("linear", width(type), n, out, in, width(type), add != NULL);
+}
+
+static void counted_linear_input(p4d_device *device, p4d_dtype type, void *dx, const void *dy, const void *w,
+				 uint64_t n, uint64_t out, uint64_t in, bool accumulate)
+{
+	(void)device;
+	begin();
+	cuda.linear_input(&cuda, type, dx, dy, w, n, out, in, accumulate);
+	end_product("linear_input", width(type), n, in, out, width(type), accumulate);
+}
+
+static void counted_linear_weight(p4d_device *device, p4d_dtype type, float *dw, const void *dy,
+				  const void *x, uint64_t n, uint64_t out, uint64_t in, bool accumulate)
+{
+	(void)device;
+	begin();
+	cuda.linear_weight(&cuda, type, dw, dy, x, n, out, in, accumulate);
+	end_product("linear_weight", width(type), out, in, n, 4, accumulate);
+}
+
+static void counted_linear_logits(p4d_device *device, p4d_dtype type, float *logits, const void *x,
+				  const void *w, uint64_t n, uint64_t out, uint64_t in)
+{
+	(void)device;
+	begin();
+	cuda.linear_logits(&cuda, type, logits, x, w, n, out, in);
+	end_product("logits", width(type), n, out, in, 4, 0);
+}
+
+/* As p4d's cost model counts causal attention: half of the scores, and the last blocks. */
+static double attention_seconds(const p4d_attention_shape *s, bool backward)
+{
+	const double keys = (double)s->keys, d = (double)s->head_dim;
+	const double scores = 2 * (double)(s->batch * s->queries * s->heads) * keys * d;
+	const double last = 4 * (backward ? rates.last_backward : rates.last_forward) * keys * d;
+
+	return P4D_LAUNCH_SECONDS +
+	       (scores + last) * (backward ? 2.5 * rates.attention_backward : rates.attention_forward);
+}
+
+/* q, k and v; o */
+static double attention_bytes(const p4d_attention_shape *s, double e)
+{
+	const double queries = (double)(s->batch * s->queries * s->heads * s->head_dim);
+
+	return e * (2 * queries + 2 * (double)(s->batch * s->keys * s->kv_heads * s->head_dim)) +
+	       4 * queries / (double)s->head_dim;
+}
+
+static void counted_attention(p4d_device *device, p4d_dtype type, void *o, float *lse, const void *q,
+			      const void *k, const void *v, const p4d_attention_shape *shape, void *workspace)
+{
+	(void)device;
+	begin();
+	cuda.attention(&cuda, type, o, lse, q, k, v, shape, workspace);
+	end("attention", attention_bytes(shape, width(type)), attention_seconds(shape, false));
+}
+
+/* Its operands, o and their gradients. */
+static void counted_attention_gradient(p4d_device *device, p4d_dtype type, void *dqkv, float *sums,
+				       const void *d_o, const float *lse, float *row_sums, const void *qkv,
+				       const p4d_attention_shape *shape, void *workspace)
+{
+	(void)device;
+	begin();
+	cuda.attention_gradient(&cuda, type, dqkv, sums, d_o, lse, row_sums, qkv, shape, workspace);
+	end("attention_gradient", 2 * attention_bytes(shape, width(type)), attention_seconds(shape, true));
+}
+
+static void counted_sum_squares(p4d_device *device, double *sum, const float *x, uint64_t count)
+{
+	(void)device;
+	begin();
+	cuda.sum_squares(&cuda, sum, x, count);
+	end("sum_squares", 4 * (double)count, 0);
+}
+
+static int counted_allocate(p4d_device *device, uint64_t bytes, void **arena, p4d_error *err)
+{
+	const int status = cuda.allocate(&cuda, bytes, arena, err);
+
+	device->allocated_bytes = cuda.allocated_bytes;
+	return status;
+}
+
+static void counted_close(p4d_device *device)
+{
+	cuda.close(&cuda);
+	memset(device, 0, sizeof(*device));
+	p4d_shim_gpu.dry = 0;
+}
+
+/* All others are handed on as they are: they find their state in the copy. */
+int counted_device_open(p4d_device *device, const p4d_layout *layout, const p4d_gpu *gpu, p4d_error *err)
+{
+	const p4d_cuda_request request = {PACKAGE_VERSION, sizeof(*device), 0};
+
+	p4d_shim_gpu.dry = 1;
+	if (p4d_device_cuda_open(&cuda, &request, err) < 0)
+		return -1;
+	memset(&counts, 0, sizeof(counts));
+	rates = p4d_cost__rates_of(layout, gpu);
+	*device = cuda;
+	device->allocate = counted_allocate;
+	device->close = counted_close;
+	device->zero = counted_zero;
+	device->copy = counted_copy;
+	device->copy_rows = counted_copy_rows;
+	device->upload = counted_upload;
+	device->download = counted_download;
+	device->linear = counted_linear;
+	device->linear_input = counted_linear_input;
+	device->linear_weight = counted_linear_weight;
+	device->linear_logits = counted_linear_logits;
+	device->attention = counted_attention;
+	device->attention_gradient = counted_attention_gradient;
+	device->sum_squares = counted_sum_squares;
+#define TYPED(name, parameters, arguments) device->name = counted_##name;
+#define PLAIN TYPED
+#include "device/operations.def"
+	return 0;
+}
+
+counted_step counted_device_take(void)
+{
+	const counted_step taken = counts;
+
+	memset(&counts, 0, sizeof(counts));
+	return taken;
+}

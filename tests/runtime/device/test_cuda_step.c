@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a training step queues on a GPU: launches, the bytes that they move, and the seconds that the cost
+ * model's formulas give for them, for models of real sizes. With P4D_STEP_REPORT=1 it prints all operations.
+ */
+#include "support/support.h"
+
+#include <sys/mman.h>
+
+#include "doubles/counted_device.h"
+#include "support/forked.h"
+#include "support/training.h"
+
+#define LLAMA \
+	"model=custom vocab=128256 tied=on bias=none qk-norm=off kv-heads=8 seq-len=4096 precision=bf16 " \
+	"device=cuda tp=1 cp=1 pp=1 vpp=1 "
+#define LLAMA_1B LLAMA "layers=16 hidden=2048 ffn=8192 heads=32 head-dim=64 micro-batch=4 "
+#define LLAMA_3B LLAMA "layers=28 hidden=3072 ffn=8192 heads=24 head-dim=128 micro-batch=2 "
+
+static p4d_layout layout;
+static p4d_gpus gpus;
+static counted_step *shared;
+
+static int source(void *context, uint64_t number, uint32_t micro_batch, const p4d_batch *batch,
+		  p4d_error *err)
+{
+	const uint64_t tokens = layout.micro_batch * layout.seq_len / layout.cp;
+
+	(void)context, (void)number, (void)micro_batch, (void)err;
+	for (uint64_t i = 0; i < tokens; i++) {
+		if (batch->tokens)
+			batch->tokens[i] = (int32_t)(i % layout.vocab);
+		if (batch->labels)
+			batch->labels[i] = (int32_t)(i % layout.vocab);
+	}
+	return 0;
+}
+
+static int train(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
+{
+	const p4d_gpu *gpu = p4d_gpu_find(&gpus, "h200-141gb", NULL);
+	p4d_step_result result;
+	p4d_trainer *trainer;
+	p4d_device device;
+
+	(void)rank, (void)size;
+	CHECK(gpu);
+	TRY(counted_device_open(&device, &layout, gpu, err));
+	p4d_trainer_settings settings = training_settings(&layout, &device, world, layout.vocab);
+	settings.net.gpu = gpu;
+	TRY(p4d_trainer_open(&trainer, &settings, err));
+	CHECK(!device.attention_slow);
+	(void)counted_device_take();
+	TRY(p4d_trainer_step(trainer, 1, 1e-3f, source, NULL, &result, err));
+	*shared = counted_device_take();
+	p4d_trainer_close(trainer);
+	device.close(&device);
+	return 0;
+}
+
+static counted_step step_of(const char *options)
+{
+	p4d_error err;
+	forked f;
+
+	if (training_layout(options, 1, &layout, &err) < 0)
+		fail_msg("%s: %s", options, err.text);
+	memset(shared, 0, sizeof(*shared));
+	forked_init(&f, 1, NULL);
+	forked_start(&f, train);
+	if (!forked_finish(&f, 60) || !forked_all_well(&f))
+		fail_msg("%s", options);
+	if (getenv("P4D_STEP_REPORT")) {
+		printf("\n%s\n%-20s %7s %9s %9s %9s\n", options, "operation", "calls", "launches", "GB",
+		       "ms");
+		for (unsigned i = 0; i < shared->operations; i++) {
+			const counted_operation *o = &shared->operation[i];
+			printf("%-20s %7llu %9llu %9.2f %9.2f\n", o->name, (unsigned long long)o->calls,
+			       (unsigned long long)o->launches, o->bytes / 1e9, 1e3 * o->seconds);
+		}
+		printf("%-20s %7s %9llu %9.2f %9.2f\n", "sum", "", (unsigned long long)shared->launches,
+		       shared->bytes / 1e9, 1e3 * shared->seconds);
+	}
+	return *shared;
+}
+
+/* Launches of what a step and a micro-batch have beside layers. */
+static void check(const char *options, uint64_t most_launches, double most_gigabytes, double most_seconds)
+{
+	const counted_step step = step_of(options);
+
+	print_message("%llu launches, %.1f GB, %.4f s\n", (unsigned long long)step.launches, step.bytes / 1e9,
+		      step.seconds);
+	assert_true(step.launches > 0 && step.launches <= most_launches);
+	assert_true(step.bytes / 1e9 <= most_gigabytes && step.seconds <= most_seconds);
+}
+
+/* Limits are what was counted when it was last made less. */
+static void steps(void **state)
+{
+	(void)state;
+	check(LLAMA_1B "global-batch=4", 849, 269.3, 0.2623);
+	check(LLAMA_1B "global-batch=32", 4489, 1894.6, 2.0212);
+	check(LLAMA_3B "global-batch=2", 1353, 327.9, 0.3336);
+	check(LLAMA_3B "global-batch=16", 6841, 1948.3, 2.4762);
+}
+
+static uint64_t calls(const counted_step *step, const char *name)
+{
+	for (unsigned i = 0; i < step->operations; i++)
+		if (!strcmp(step->operation[i].name, name))
+			return step->operation[i].calls;
+	return 0;
+}
+
+/* Residuals are operands of products, sums of rows cuDNN's own; only small gradients are zeroed. */
+static void no_copies(void **state)
+{
+	const counted_step step = step_of(LLAMA_1B "global-batch=4");
+
+	(void)state;
+	assert_int_equal(calls(&step, "copy"), 0);
+	assert_int_equal(calls(&step, "copy_rows"), 0);
+	assert_int_equal(calls(&step, "attention_row_sums"), 0);
+	for (unsigned i = 0; i < step.operations; i++)
+		if (!strcmp(step.operation[i].name, "zero"))
+			assert_true(step.operation[i].bytes < 100e6);
+}
+
+/* Both passes of a layer, beside what recomputation adds. */
+static void a_layer(void **state)
+{
+	const counted_step more = step_of(LLAMA_1B "global-batch=4"),
+			   less = step_of(LLAMA_1B "global-batch=4 layers=15");
+	/* the update: nothing but AdamW, the norm and two ranges of zeros */
+	const uint64_t update = 6 + 2 * 6 + 2;
+
+	(void)state;
+	assert_int_equal(more.launches - less.launches, 26 + update);
+}
+
+static int set_up(void **state)
+{
+	p4d_error err;
+
+	(void)state;
+	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	return shared == MAP_FAILED ? -1 : p4d_gpus_load(&gpus, NULL, &err);
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	p4d_gpus_free(&gpus);
+	return 0;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(steps),
+	    cmocka_unit_test(no_copies),
+	    cmocka_unit_test(a_layer),
+	};
+
+	return cmocka_run_group_tests_name("a step on a GPU", tests, set_up, tear_down);
+}
