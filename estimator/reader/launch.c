@@ -100,10 +100,16 @@ static const launcher launchers[] = {
     {"docker", "run", " rm interactive tty detach privileged init ", "itd", 1, COMMAND, NULL},
     {"setsid", NULL, " ctty fork wait ", "cfw", 0, COMMAND, NULL},
     {"ncu", NULL, "", "", 0, COMMAND, NULL},
-    {"pixi", "run", " frozen locked ", "", 0, COMMAND, NULL},
+    {"pixi", "run",
+     " frozen locked as-is no-install no-lockfile-update force-activate clean-env quiet verbose ", "qv", 0,
+     COMMAND, NULL},
     {"oumi", "distributed", "", "", 0, COMMAND, NULL},
     {"colossalai", "run", " ", "", 0, PYTHON, NULL},
-    {"uv", "run", " active frozen no-sync isolated locked ", "", 0, COMMAND, NULL},
+    {"uv", "run",
+     " active frozen no-sync isolated locked exact offline quiet verbose no-dev only-dev all-extras "
+     "all-groups "
+     "all-packages no-default-groups no-editable no-project no-config no-cache no-env-file no-progress ",
+     "qvn", 0, COMMAND, NULL},
     {"poetry", "run", "", "", 0, COMMAND, NULL},
     {"pipenv", "run", "", "", 0, COMMAND, NULL},
     {"conda", "run", " no-capture-output live-stream ", "", 0, COMMAND, NULL},
@@ -180,6 +186,10 @@ static void note(p4d_launch *launch, const launcher *l, p4d_value word, const ch
 	plain[i] = '\0';
 	if (!strcmp(l->name, "composer") && !strcmp(plain, "n"))
 		launch->gpus_per_node = value;
+	if (!strcmp(l->name, "deepspeed") && (!strcmp(plain, "include") || !strcmp(plain, "i")))
+		launch->included = value;
+	if (!strcmp(l->name, "deepspeed") && (!strcmp(plain, "exclude") || !strcmp(plain, "e")))
+		launch->excluded = value;
 	if (l->prefix && launch->options < P4D_LAUNCH_OPTIONS)
 		launch->option[launch->options++] = (p4d_launch_option){l->prefix, word, value};
 	for (i = 0; i < sizeof(nodes) / sizeof(nodes[0]); i++)

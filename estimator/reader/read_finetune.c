@@ -64,6 +64,8 @@ const char *const p4d_finetune__attention[] = {"flash_attention_2",
 					       "auto",
 					       "",
 					       NULL};
+/* Of switches that are told not to be. */
+const char *const p4d_finetune__off[] = {"off"};
 static const char *const distributed[] = {"FSDP",  "fsdp", "DEEPSPEED", "deepspeed", "MULTI_GPU", "ddp",
 					  "NO",    "ddp",  "\"NO\"",    "ddp",       "no",        "ddp",
 					  "False", "ddp",  "false",     "ddp",       NULL};

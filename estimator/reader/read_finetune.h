@@ -46,7 +46,8 @@ enum {
 extern const p4d_read_argument p4d_finetune__accelerate[], p4d_finetune__deepspeed[];
 /* Words of FSDP's strategies, of Hugging Face's optimizers, of types, and of kernels of attention. */
 extern const char *const p4d_finetune__strategies[],
-    *const p4d_finetune__optimizers[], *const p4d_finetune__dtypes[], *const p4d_finetune__attention[];
+    *const p4d_finetune__optimizers[], *const p4d_finetune__dtypes[], *const p4d_finetune__attention[],
+									  *const p4d_finetune__off[];
 
 /* Options that follow from one of the extra values. */
 extern const p4d_read_alias p4d_finetune__aliases[];

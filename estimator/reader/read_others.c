@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Programs whose layout is read, though p4d models their memory as Megatron-LM's or not at all. */
+#include <inttypes.h>
 #include <string.h>
 
 #include "reader/read_finetune.h"
@@ -9,7 +10,7 @@ static const char *const precisions[] = {"bf16", "bf16", "bf16-mixed", "bf16", "
 					 "fp16", "fp16", "bfloat16",   "bf16", NULL};
 static const char *const recomputations[] = {"full", "full", "selective", "selective", NULL};
 
-enum { CONFIG_NAME, GRAPHS, GRAPH_SCOPE };
+enum { CONFIG_NAME, RECIPE, GRAPHS, GRAPH_SCOPE };
 
 /* NeMo 1 and 2, and Megatron-Bridge: overrides in hydra's manner. */
 static const p4d_read_argument nemo_arguments[] = {
@@ -44,6 +45,16 @@ static const p4d_read_argument nemo_arguments[] = {
     {"--model.cuda_graph_impl", P4D_READ_EXTRA(GRAPHS), NULL, NULL},
     {"--model.cuda_graph_scope", P4D_READ_EXTRA(GRAPH_SCOPE), NULL, p4d_reader__list},
     {"--config-name", P4D_READ_EXTRA(CONFIG_NAME), NULL, NULL},
+    {"--factory", P4D_READ_EXTRA(RECIPE), NULL, NULL}, /* of NeMo 2's command line */
+    {"--trainer.strategy.tensor_model_parallel_size", P4D_TP, NULL, NULL},
+    {"--trainer.strategy.pipeline_model_parallel_size", P4D_PP, NULL, NULL},
+    {"--trainer.strategy.virtual_pipeline_model_parallel_size", P4D_VPP, NULL, NULL},
+    {"--trainer.strategy.context_parallel_size", P4D_CP, NULL, NULL},
+    {"--trainer.strategy.expert_model_parallel_size", P4D_EP, NULL, NULL},
+    {"--trainer.strategy.sequence_parallel", P4D_SEQUENCE_PARALLEL, "on", NULL},
+    {"--data.micro_batch_size", P4D_MICRO_BATCH, NULL, NULL},
+    {"--data.global_batch_size", P4D_GLOBAL_BATCH, NULL, NULL},
+    {"--data.seq_length", P4D_SEQ_LEN, NULL, NULL},
     {"--trainer.devices", P4D_GPUS_PER_NODE, NULL, NULL},
     {"--trainer.num_nodes", P4D_NODES, NULL, NULL},
     {"--trainer.precision", P4D_PRECISION, NULL, precisions},
@@ -60,16 +71,17 @@ static void finish_nemo(p4d_reading *r)
 	if (p4d_reader__set(&r->value[P4D_LAYERS]) && p4d_reader__set(&r->value[P4D_HIDDEN]))
 		p4d_reader__put_default(r, P4D_MODEL, "custom");
 	p4d_reader__graphs(r, &r->extra[GRAPHS], &r->extra[GRAPH_SCOPE]);
-	if (p4d_reader__set(&r->extra[CONFIG_NAME])) {
-		p4d_reader__unknown(r, "file", "what the configuration %.60s sets is not read",
-				    r->extra[CONFIG_NAME].text);
-		r->more_arguments = true;
-	}
+	for (int i = CONFIG_NAME; i <= RECIPE; i++)
+		if (p4d_reader__set(&r->extra[i])) {
+			p4d_reader__unknown(r, "file", "what the %s %.60s sets is not read",
+					    i == RECIPE ? "recipe" : "configuration", r->extra[i].text);
+			r->more_arguments = true;
+		}
 }
 
 const p4d_reader p4d_reader__nemo = {
     .framework = "nemo",
-    .programs = {"megatron_gpt_pretraining.py", "megatron_gpt_finetuning.py", "train_gpt_sft.py"},
+    .programs = {"megatron_gpt_pretraining.py", "megatron_gpt_finetuning.py", "train_gpt_sft.py", "nemo llm"},
     .arguments_alone = {"model.tensor_model_parallel_size", "train.global_batch_size"},
     .arguments = {nemo_arguments},
     .assignments = true,
@@ -107,6 +119,11 @@ const p4d_reader p4d_reader__neox = {
     .finish = p4d_finetune__unmodelled,
 };
 
+enum { REPLICAS, ACCUMULATION };
+
+static const char *const untied[] = {"off"};
+static const char *const engines[] = {"1f1b", "1f1b", "afab", "gpipe", NULL};
+
 static const p4d_read_argument nanotron_arguments[] = {
     {"--config-file", P4D_READ_FILE, "", NULL},
     {"--parallelism.tp", P4D_TP, NULL, NULL},
@@ -123,16 +140,32 @@ static const p4d_read_argument nanotron_arguments[] = {
     {"--model.model_config.num_key_value_heads", P4D_KV_HEADS, NULL, NULL},
     {"--model.model_config.vocab_size", P4D_VOCAB, NULL, NULL},
     {"--model.model_config.max_position_embeddings", P4D_MAX_SEQ_LEN, NULL, NULL},
+    {"--model.model_config.tie_word_embeddings", P4D_TIED, "on", untied},
     {"--optimizer.zero_stage", P4D_ZERO_STAGE, NULL, NULL},
+    {"--parallelism.pp_engine", P4D_SCHEDULE, NULL, engines},
+    {"--parallelism.dp", P4D_READ_EXTRA(REPLICAS), NULL, NULL},
+    {"--tokens.batch_accumulation_per_replica", P4D_READ_EXTRA(ACCUMULATION), NULL, NULL},
     {NULL, 0, NULL, NULL},
 };
+
+static void finish_nanotron(p4d_reading *r)
+{
+	const p4d_read_value *accumulation = &r->extra[ACCUMULATION];
+	const uint64_t micro = p4d_reader__number(&r->value[P4D_MICRO_BATCH]),
+		       replicas = p4d_reader__number(&r->extra[REPLICAS]),
+		       times = p4d_reader__number(accumulation);
+
+	if (micro && replicas && times && micro < UINT16_MAX && times < UINT16_MAX)
+		p4d_reader__put(r, P4D_GLOBAL_BATCH, accumulation, "%" PRIu64, micro * replicas * times);
+	p4d_finetune__unmodelled(r);
+}
 
 const p4d_reader p4d_reader__nanotron = {
     .framework = "nanotron",
     .programs = {"run_train.py"},
     .arguments = {nanotron_arguments},
     .assignments = true,
-    .finish = p4d_finetune__unmodelled,
+    .finish = finish_nanotron,
 };
 
 /* p4d-train, whose arguments are p4d's options. */

@@ -252,6 +252,8 @@ static const p4d_read_argument openrlhf_arguments[] = {
     {"--bf16", P4D_PRECISION, "bf16", NULL},
     {"--param_dtype", P4D_PRECISION, NULL, precisions},
     {"--ds.param_dtype", P4D_PRECISION, NULL, precisions},
+    {"--flash_attn", P4D_ATTENTION, "flash", NULL},
+    {"--attn_implementation", P4D_ATTENTION, NULL, p4d_finetune__attention},
     {"--packing_samples", P4D_PACKING, "on", NULL},
     {"--ds.packing_samples", P4D_PACKING, "on", NULL},
     {"--gradient_checkpointing", P4D_RECOMPUTE, "full", checkpointing},

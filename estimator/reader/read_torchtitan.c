@@ -29,7 +29,7 @@ static const char *const none[] = {NULL};
 static const char *const modes[] = {"none", "none", "full", "full", "selective", "selective", NULL};
 static const char *const dtypes[] = {"float32", "fp32", "bfloat16", "bf16", NULL};
 static const char *const optimizers[] = {"AdamW", "adamw", "Adam", "adamw", "Muon", "muon", NULL};
-static const char *const sequence[] = {"off"};
+static const char *const off[] = {"off"};
 static const char *const converters[] = {
     "float8", "float8", "['float8']", "float8", "[\"float8\"]", "float8", "quantize.linear.float8",
     "float8", NULL};
@@ -56,7 +56,7 @@ static const p4d_read_argument arguments[] = {
     {"--training.dtype", P4D_PARAM_DTYPE, NULL, dtypes},
     {"--training.mixed_precision_param", P4D_PRECISION, NULL, dtypes},
     {"--training.enable_cpu_offload", P4D_OFFLOAD, "params", NULL},
-    {"--training.compile", P4D_COMPILE, "on", NULL},
+    {"--training.compile", P4D_COMPILE, "on", off},
     {"--training.data_parallel_shard_degree", X(SHARD), NULL, NULL},
     {"--training.data_parallel_replicate_degree", X(REPLICATE), NULL, NULL},
     {"--training.tensor_parallel_degree", P4D_TP, NULL, NULL},
@@ -75,14 +75,14 @@ static const p4d_read_argument arguments[] = {
     {"--parallelism.pipeline_parallel_microbatch_size", X(PIPELINE_BATCH), NULL, NULL},
     {"--parallelism.pipeline_parallel_first_stage_less_layers", P4D_ACCOUNT_FOR_EMBEDDING, NULL, counts},
     {"--parallelism.pipeline_parallel_last_stage_less_layers", P4D_ACCOUNT_FOR_LOSS, NULL, counts},
-    {"--parallelism.enable_sequence_parallel", P4D_SEQUENCE_PARALLEL, "on", sequence},
+    {"--parallelism.enable_sequence_parallel", P4D_SEQUENCE_PARALLEL, "on", off},
     {"--parallelism.no_enable_sequence_parallel", P4D_SEQUENCE_PARALLEL, "off", NULL},
     {"--activation_checkpoint.mode", X(CHECKPOINTING), NULL, modes},
     {"--activation_checkpoint.selective_ac_option", X(SELECTIVE), NULL, NULL},
     {"activation_checkpoint:none", P4D_RECOMPUTE, "none", NULL},
     {"activation_checkpoint:full", P4D_RECOMPUTE, "full", NULL},
     {"activation_checkpoint:selective", P4D_RECOMPUTE, "selective", NULL},
-    {"--compile.enable", P4D_COMPILE, "on", NULL},
+    {"--compile.enable", P4D_COMPILE, "on", off},
     {"--gpus-per-node", P4D_GPUS_PER_NODE, NULL, NULL},
     {"--optimizer.name", P4D_OPTIMIZER, NULL, optimizers},
     {NULL, 0, NULL, NULL},

@@ -213,6 +213,8 @@ static void take_off(p4d_reading *r, const p4d_read_argument *a, p4d_read_value 
 	if (slot && a->words) {
 		snprintf(place->text, sizeof(place->text), "%s", a->words[0]);
 		*slot = *place;
+		if (a->what < (int)P4D_OPTIONS)
+			r->by_default[a->what] = false;
 	} else if (slot && p4d_reader__is(slot, a->value)) {
 		*slot = (p4d_read_value){.file = NULL};
 	}
@@ -265,6 +267,22 @@ void p4d_reader__take(p4d_reading *r, const p4d_read_argument *a, const p4d_read
 	*slot = found;
 	if (a->what < (int)P4D_OPTIONS)
 		r->by_default[a->what] = false;
+}
+
+void p4d_reader__check(p4d_reading *r)
+{
+	int64_t number;
+
+	for (int i = 0; i < (int)P4D_OPTIONS; i++) {
+		const p4d_option_info *info = p4d_request_option_info((p4d_option)i);
+		const p4d_read_value v = r->value[i];
+		if (!v.file || r->by_default[i] || info->kind == P4D_TEXT_KIND ||
+		    p4d_option_parse(info, "", v.text, &number, NULL) == 0)
+			continue;
+		p4d_reader__forget(r, (p4d_option)i);
+		p4d_reader__unknown(r, info->name, "%.60s (%.60s:%u) is no value that p4d has for it", v.text,
+				    v.file, v.line);
+	}
 }
 
 /* Without a scope all of a layer is captured (transformer_config.py). */

@@ -184,66 +184,6 @@ static const p4d_reader *find_reader(const p4d_launch *launch, size_t *words)
 	return NULL;
 }
 
-static p4d_read_value place_of(const p4d_shell *shell, p4d_value value)
-{
-	p4d_read_given given;
-
-	p4d_reader__place(shell, value, &given);
-	return (p4d_read_value){.file = given.file, .line = given.line};
-}
-
-static void take_launched(p4d_reading *r, const p4d_shell *shell, p4d_option option, p4d_value value)
-{
-	uint64_t number;
-	p4d_read_value found = place_of(shell, value);
-
-	if (!value.length)
-		return;
-	if (p4d_value_unknown(value)) {
-		p4d_reader__unknown(r, p4d_request_option_info(option)->name, "%s",
-				    p4d_shell_unknown(shell, p4d_value_unknown(value)));
-		return;
-	}
-	p4d_value_text(value, found.text, sizeof(found.text));
-	if (p4d_number_whole(found.text, 1, UINT32_MAX, &number))
-		r->value[option] = found; /* not "gpu", "auto", "1:4" */
-}
-
-/* What starts on all GPUs of its node, on the nodes that it was told. */
-static void take_every_gpu(p4d_reading *r, p4d_shell *shell)
-{
-	p4d_value value;
-
-	if (!p4d_reader__set(&r->value[P4D_GPUS_PER_NODE]) && !r->value[P4D_GPUS_PER_NODE].unknown &&
-	    p4d_shell_variable(shell, "SLURM_GPUS_ON_NODE", &value) && !p4d_value_unknown(value))
-		take_launched(r, shell, P4D_GPUS_PER_NODE, value);
-}
-
-static bool is_one(p4d_shell *shell, const char *name)
-{
-	p4d_value value;
-	char text[8];
-
-	return p4d_shell_variable(shell, name, &value) && !p4d_value_unknown(value) && value.length == 1 &&
-	       !strcmp(p4d_value_text(value, text, sizeof(text)), "1");
-}
-
-/* PyTorch's allocator is told by a variable. */
-static void take_allocator(p4d_reading *r, p4d_shell *shell)
-{
-	static const char *const names[] = {"PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"};
-	char text[256];
-	p4d_value value;
-
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-		if (!p4d_shell_variable(shell, names[i], &value) ||
-		    !strstr(p4d_value_text(value, text, sizeof(text)), "expandable_segments:True"))
-			continue;
-		const p4d_read_value place = place_of(shell, value);
-		p4d_reader__put(r, P4D_ALLOCATOR, &place, "expandable");
-	}
-}
-
 static bool is_engine(const p4d_reader *reader)
 {
 	return reader == &p4d_reader__vllm || reader == &p4d_reader__sglang;
@@ -318,17 +258,12 @@ static void read_program(reading_state *state, p4d_shell *shell, const p4d_launc
 				    r->program, reader->framework);
 	for (const p4d_read_default *d = named ? reader->defaults : NULL; d && d->value; d++)
 		p4d_reader__put_default(r, d->option, "%s", d->value);
-	take_launched(r, shell, P4D_NODES, state->nodes);
-	take_launched(r, shell, P4D_GPUS_PER_NODE, state->gpus_per_node);
-	/* without a launcher it is one process, which is all there is on one GPU */
-	if (reader->every_gpu || launch->every_gpu ||
-	    (is_one(shell, "SLURM_NNODES") && is_one(shell, "SLURM_GPUS_ON_NODE")))
-		take_every_gpu(r, shell);
-	take_allocator(r, shell);
+	p4d_reader__launched(r, shell, launch, state->nodes, state->gpus_per_node);
 	p4d_reader__arguments(&context, launch, named ? named : 1);
 	state->until_ns = context.until_ns;
 	if (reader->finish)
 		reader->finish(r);
+	p4d_reader__check(r);
 }
 
 /* bash <<EOF, bash -s WORDS: what stands in the script is read. */
@@ -389,7 +324,7 @@ static void run_command(void *context, p4d_shell *shell, const p4d_value *words,
 	} else if (launch.shell_script && !was_read && !reader) {
 		say_unread(r, p4d_value_text(launch.words[0], path, sizeof(path)), "starts");
 	} else if (reader && (r->commands++ == 0 || goes_before(r, reader, named, certain))) {
-		const p4d_read_value place = place_of(shell, words[0]);
+		const p4d_read_value place = p4d_reader__place_of(shell, words[0]);
 		r->certain = certain;
 		r->file = place.file;
 		r->line = place.line;

@@ -111,6 +111,8 @@ void p4d_reader__put(p4d_reading *reading, p4d_option option, const p4d_read_val
 		     ...) __attribute__((format(printf, 4, 5)));
 /* An option that is given, but p4d cannot tell how. */
 void p4d_reader__forget(p4d_reading *reading, p4d_option option);
+/* Behind finish: what is none of an option's values ("1,2,4" of a sweep) is not known. */
+void p4d_reader__check(p4d_reading *reading);
 /* What the framework does if nothing is said. */
 void p4d_reader__put_default(p4d_reading *reading, p4d_option option, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
@@ -171,6 +173,7 @@ typedef struct p4d_launch {
 	bool every_gpu;                 /* a launcher starts it on all GPUs of its node */
 	bool accelerates;               /* accelerate launch is among them */
 	p4d_value nodes, gpus_per_node; /* as a launcher was told; length 0: not */
+	p4d_value included, excluded;   /* "worker-0:0,1@worker-1:0,1", as DeepSpeed was told */
 	p4d_launch_option option[P4D_LAUNCH_OPTIONS]; /* of launchers that say something about the training */
 	unsigned options;
 } p4d_launch;
@@ -180,3 +183,10 @@ void p4d_reader__launch(const p4d_value *words, size_t count, p4d_launch *launch
 
 /* read_arguments.c: the words behind the program, from words[first]. */
 void p4d_reader__arguments(p4d_read_context *context, const p4d_launch *launch, size_t first);
+
+/* launched.c: nodes and GPUs that a launcher was told, of the launchers around a script nodes and
+ * gpus_per_node (length 0: none), and PyTorch's allocator. */
+void p4d_reader__launched(p4d_reading *reading, p4d_shell *shell, const p4d_launch *launch, p4d_value nodes,
+			  p4d_value gpus_per_node);
+/* A value without text, of the place where this was written. */
+p4d_read_value p4d_reader__place_of(const p4d_shell *shell, p4d_value value);

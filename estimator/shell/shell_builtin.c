@@ -30,7 +30,12 @@ void p4d_shell__declare(p4d_shell *sh, const p4d_value *words, size_t count, p4d
 	}
 	v->exported = v->exported || p4d_value_is(words[0], "export") || has_flag(words, count, 'x');
 	v->integer = v->integer || has_flag(words, count, 'i');
-	v->reference = v->reference || has_flag(words, count, 'n');
+	if (has_flag(words, count, 'n')) {
+		v->reference = sh->references = true;
+		v->target = (p4d_shell_name){0};
+	} else if (local) {
+		v->reference = false;
+	}
 	if (has_flag(words, count, 'A') && !v->map) {
 		v->value = v->key = (p4d_shell_words){0};
 		v->map = v->array = v->set = true;
@@ -67,14 +72,20 @@ static p4d_shell_status run_export(const p4d_shell_call *w)
 
 static p4d_shell_status run_unset(const p4d_shell_call *w)
 {
-	for (size_t i = 0; i < w->count; i++) {
-		p4d_shell_name name = p4d_shell__name_of(w->sh, w->at[i]);
-		p4d_shell_var *v = w->mode == P4D_SHELL_RUN ? p4d_shell__own(w->sh, name) : NULL;
-		if (v) {
-			v->value = (p4d_shell_words){0};
-			v->set = false;
-			v->array = true; /* the environment's is gone, too */
+	for (size_t i = 0; i < w->count && !p4d_value_is(w->at[i], "-f"); i++) {
+		p4d_value name = w->at[i], subscript = {0};
+		uint32_t end = 0;
+		while (end < name.length && (name.at[end].unknown || name.at[end].c != '['))
+			end++;
+		if (end + 2 < name.length && name.at[name.length - 1].c == ']') { /* NAME[1], NAME[@] */
+			subscript = p4d_shell__part(name, end + 1, name.length - end - 2);
+			name.length = end;
+			if (p4d_value_is(subscript, "@") || p4d_value_is(subscript, "*"))
+				subscript.length = 0;
 		}
+		if (name.length && name.at[0].c != '-')
+			p4d_shell__unset(w->sh, w->mode, p4d_shell__name_of(w->sh, name), subscript,
+					 name.at[0].line);
 	}
 	return P4D_SHELL_TAKEN;
 }

@@ -63,6 +63,7 @@ typedef struct p4d_shell_var {
 	p4d_shell_words key;   /* of the elements of a map */
 	p4d_shell_build kept;  /* memory of a value that grows */
 	uint32_t scope;        /* the subshell that set it */
+	p4d_shell_name target; /* of a reference: the variable that it names; length 0: not known */
 	uint16_t lost;         /* why nothing is known of its elements; 0: it is */
 	bool array, set, exported, map, integer, reference;
 } p4d_shell_var;
@@ -128,6 +129,7 @@ struct p4d_shell {
 	uint32_t process;       /* scope that this bash began with: older variables are there if exported */
 	p4d_shell_mode mode;    /* of the command that is read */
 	bool exports;           /* set -a: what is assigned is exported */
+	bool references;        /* some variable is declare -n */
 	bool perhaps;           /* a test that is not known decides about what is read */
 	p4d_shell_build *out;   /* what commands print, for what reads it; NULL: nothing does */
 	p4d_shell_build scratch;
@@ -188,6 +190,9 @@ void p4d_shell__assign(p4d_shell *sh, p4d_shell_mode mode, p4d_shell_name name, 
 		       uint32_t line);
 void p4d_shell__assign_array(p4d_shell *sh, p4d_shell_mode mode, p4d_shell_name name, p4d_shell_words words,
 			     bool append, uint32_t line);
+/* unset NAME, or NAME[SUBSCRIPT] where subscript has a length. */
+void p4d_shell__unset(p4d_shell *sh, p4d_shell_mode mode, p4d_shell_name name, p4d_value subscript,
+		      uint32_t line);
 void p4d_shell__assign_element(p4d_shell *sh, p4d_shell_mode mode, p4d_shell_name name, p4d_value subscript,
 			       p4d_value value, bool append, uint32_t line);
 /* Where the element of a subscript is, or would be. False: not known, with the reason. */

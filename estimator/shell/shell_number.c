@@ -106,17 +106,10 @@ static int64_t variable(expression *e, int step)
 	return value_of(e, name);
 }
 
-static int64_t literal(expression *e)
+static int64_t digits(expression *e, int base)
 {
-	int base = 10;
 	int64_t number = 0;
 
-	if (look(e, 0) == '0' && (look(e, 1) | 32) == 'x') {
-		base = 16;
-		e->at += 2;
-	} else if (look(e, 0) == '0') {
-		base = 8;
-	}
 	for (char c = look(e, 0); isxdigit((unsigned char)c); c = look(e, 0)) {
 		int digit = isdigit((unsigned char)c) ? c - '0' : (c | 32) - 'a' + 10;
 		if (digit >= base || __builtin_mul_overflow(number, (int64_t)base, &number) ||
@@ -125,6 +118,22 @@ static int64_t literal(expression *e)
 		e->at++;
 	}
 	return number;
+}
+
+/* 12, 0x1f, 017, 10#08 */
+static int64_t literal(expression *e)
+{
+	if (look(e, 0) == '0' && (look(e, 1) | 32) == 'x') {
+		e->at += 2;
+		return digits(e, 16);
+	}
+	const bool octal = look(e, 0) == '0' && look(e, 1) != '#';
+	const int64_t number = digits(e, octal ? 8 : 10);
+	if (octal || look(e, 0) != '#')
+		return number;
+	e->at++;
+	return number < 2 || number > 16 || !isxdigit((unsigned char)look(e, 0)) ? wrong(e)
+										 : digits(e, (int)number);
 }
 
 static int64_t primary(expression *e)
@@ -174,8 +183,9 @@ static int64_t primary(expression *e)
 static const struct operator_row {
 	char text[3];
 	int level;
-} operators[] = {{"**", 7}, {"*", 6}, {"/", 6}, {"%", 6},  {"+", 5},  {"-", 5},  {"<=", 4},
-		 {">=", 4}, {"<", 4}, {">", 4}, {"==", 3}, {"!=", 3}, {"&&", 2}, {"||", 1}};
+} operators[] = {{"**", 11}, {"*", 10}, {"/", 10}, {"%", 10}, {"+", 9}, {"-", 9},  {"<<", 8},
+		 {">>", 8},  {"<=", 7}, {">=", 7}, {"<", 7},  {">", 7}, {"==", 6}, {"!=", 6},
+		 {"&&", 2},  {"&", 5},  {"^", 4},  {"||", 1}, {"|", 3}};
 
 static const struct operator_row *operator_at(expression *e)
 {
@@ -198,6 +208,14 @@ static int64_t power(expression *e, int64_t base, int64_t exponent)
 		if (__builtin_mul_overflow(product, base, &product))
 			return wrong(e);
 	return product;
+}
+
+/* By places that leave a whole number. */
+static int64_t shifted(expression *e, bool left, int64_t number, int64_t places)
+{
+	if (number < 0 || places < 0 || places > 62 || (left && number > INT64_MAX >> places))
+		return wrong(e);
+	return left ? number << places : number >> places;
 }
 
 static int64_t apply(expression *e, const char *op, int64_t a, int64_t b)
@@ -223,17 +241,19 @@ static int64_t apply(expression *e, const char *op, int64_t a, int64_t b)
 		overflow = __builtin_sub_overflow(a, b, &result);
 		break;
 	case '<':
-		return op[1] ? a <= b : a < b;
+		return op[1] == '<' ? shifted(e, true, a, b) : op[1] ? a <= b : a < b;
 	case '>':
-		return op[1] ? a >= b : a > b;
+		return op[1] == '>' ? shifted(e, false, a, b) : op[1] ? a >= b : a > b;
 	case '=':
 		return a == b;
 	case '!':
 		return a != b;
 	case '&':
-		return a && b;
+		return op[1] ? a && b : a & b;
+	case '^':
+		return a ^ b;
 	default:
-		return a || b;
+		return op[1] ? a || b : a | b;
 	}
 	return overflow ? wrong(e) : result;
 }
@@ -248,7 +268,7 @@ static int64_t binary(expression *e, int level)
 		if (++e->depth > 32)
 			return wrong(e);
 		const bool dry = e->dry;
-		e->dry = dry || (op->text[0] == '&' && !left) || (op->text[0] == '|' && left);
+		e->dry = dry || (!strcmp(op->text, "&&") && !left) || (!strcmp(op->text, "||") && left);
 		int64_t right = binary(e, op->level + 1);
 		e->depth--;
 		left = e->dry && !dry ? left != 0 : e->dry ? 0 : apply(e, op->text, left, right);

@@ -219,7 +219,8 @@ static p4d_shell_status run_printf(const p4d_shell_call *w)
 {
 	p4d_shell_build b = {0};
 	const bool assigns = w->count > 2 && p4d_value_is(w->at[0], "-v");
-	const size_t first = assigns ? 2 : w->count && p4d_value_is(w->at[0], "--") ? 1 : 0;
+	const size_t options = assigns ? 2 : 0;
+	const size_t first = options + (w->count > options && p4d_value_is(w->at[options], "--"));
 	const bool known = w->count > first && formatted(w->sh, w->at + first, w->count - first, &b);
 
 	if (assigns)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Variables, and which of them a subshell has. */
+#include <ctype.h>
 #include <string.h>
 
 #include "shell/shell_internal.h"
@@ -93,10 +94,22 @@ static void set_one(p4d_shell *sh, p4d_shell_var *v, p4d_value value)
 	v->set = true;
 }
 
+/* The variable that a name means: of one that is declare -n the one that it names. */
+static p4d_shell_name meant(p4d_shell *sh, p4d_shell_name name)
+{
+	for (int i = 0; sh->references && i < 8; i++) {
+		const p4d_shell_var *v = p4d_shell__find(sh, name, false);
+		if (!v || !v->reference || !v->target.length)
+			break;
+		name = v->target;
+	}
+	return name;
+}
+
 /* The value of an environment variable was written nowhere: line 0. */
 p4d_shell_var *p4d_shell__lookup(p4d_shell *sh, p4d_shell_name name)
 {
-	p4d_shell_var *v = p4d_shell__find(sh, name, true);
+	p4d_shell_var *v = p4d_shell__find(sh, meant(sh, name), true);
 
 	if (v && v->scope < sh->process && !v->exported && (v->set || v->array))
 		return NULL;          /* of the bash around this one */
@@ -193,11 +206,25 @@ static void set_element(p4d_shell *sh, p4d_shell_words *words, uint32_t index, p
 	*words = elements;
 }
 
+static bool is_name(p4d_value value)
+{
+	for (uint32_t i = 0; i < value.length; i++)
+		if (value.at[i].unknown || !(isalnum((unsigned char)value.at[i].c) || value.at[i].c == '_'))
+			return false;
+	return value.length && !isdigit((unsigned char)value.at[0].c);
+}
+
+static bool is_called(p4d_shell_name name, p4d_value value)
+{
+	return p4d_value_is(value, name.text);
+}
+
 void p4d_shell__assign(p4d_shell *sh, p4d_shell_mode mode, p4d_shell_name name, p4d_value value, bool append,
 		       uint32_t line)
 {
 	if (mode == P4D_SHELL_SKIP)
 		return;
+	name = meant(sh, name);
 	p4d_shell_var *known = p4d_shell__lookup(sh, name);
 	p4d_shell_var *v = p4d_shell__own(sh, name);
 	if (!v)
@@ -205,7 +232,9 @@ void p4d_shell__assign(p4d_shell *sh, p4d_shell_mode mode, p4d_shell_name name, 
 	const bool is_there = known && known->value.count;
 	value = assigned(sh, v, mode, is_there ? known->value.at[0] : (p4d_value){0}, value, is_there, append,
 			 line);
-	if (v->reference) /* declare -n: what it names is another variable */
+	if (v->reference && mode == P4D_SHELL_RUN && is_name(value) && !is_called(v->name, value))
+		v->target = p4d_shell__name_of(sh, value); /* declare -n */
+	else if (v->reference)
 		value = p4d_shell__not_known(sh, p4d_shell__reason(sh, "a reference to another variable"));
 	if (!v->array && v->value.count == 1)
 		value = p4d_shell__extended(sh, &v->kept, v->value.at[0], value);
@@ -228,6 +257,7 @@ void p4d_shell__assign_array(p4d_shell *sh, p4d_shell_mode mode, p4d_shell_name 
 {
 	if (mode == P4D_SHELL_SKIP)
 		return;
+	name = meant(sh, name);
 	p4d_shell_var *known = append ? p4d_shell__lookup(sh, name) : NULL;
 	p4d_shell_var *v = p4d_shell__own(sh, name);
 	if (!v)
@@ -281,6 +311,7 @@ void p4d_shell__assign_element(p4d_shell *sh, p4d_shell_mode mode, p4d_shell_nam
 
 	if (mode == P4D_SHELL_SKIP)
 		return;
+	name = meant(sh, name);
 	p4d_shell_var *known = p4d_shell__lookup(sh, name);
 	p4d_shell_var *v = p4d_shell__own(sh, name);
 	if (!v)
@@ -301,4 +332,51 @@ void p4d_shell__assign_element(p4d_shell *sh, p4d_shell_mode mode, p4d_shell_nam
 	set_element(sh, &v->value, (uint32_t)index, (p4d_value){one.at, one.length});
 	if (v->map && !is_there)
 		set_element(sh, &v->key, (uint32_t)index, subscript);
+}
+
+/* One element less; gaps in an array are not followed. */
+static void unset_element(p4d_shell *sh, p4d_shell_var *v, p4d_value subscript, uint32_t line)
+{
+	int64_t index;
+	uint16_t unknown;
+
+	if (!p4d_shell__index(sh, v, subscript, &index, &unknown)) {
+		lose(sh, v, unknown);
+	} else if (v->map || index == (int64_t)v->value.count - 1) {
+		p4d_shell_words values = {0}, keys = {0};
+		for (uint32_t i = 0; i < v->value.count; i++) {
+			if (i == index)
+				continue;
+			p4d_shell__add_word(sh, &values, v->value.at[i]);
+			if (v->map)
+				p4d_shell__add_word(sh, &keys, v->key.at[i]);
+		}
+		v->value = values;
+		v->key = keys;
+	} else if (index >= 0 && index < (int64_t)v->value.count) {
+		lose(sh, v, p4d_shell__reason(sh, "an array with gaps (line %u)", line));
+	}
+}
+
+void p4d_shell__unset(p4d_shell *sh, p4d_shell_mode mode, p4d_shell_name name, p4d_value subscript,
+		      uint32_t line)
+{
+	name = meant(sh, name);
+	const p4d_shell_var *known = mode == P4D_SHELL_SKIP ? NULL : p4d_shell__lookup(sh, name);
+	p4d_shell_var *v = known ? p4d_shell__own(sh, name) : NULL;
+
+	if (!v)
+		return;
+	if (mode == P4D_SHELL_MAYBE && (v->array || subscript.length)) {
+		lose(sh, v,
+		     p4d_value_unknown(perhaps(sh, name, (p4d_value){0}, (p4d_value){0}, false, line)));
+	} else if (mode == P4D_SHELL_MAYBE) {
+		p4d_shell__assign(sh, mode, name, (p4d_value){0}, false, line);
+	} else if (subscript.length) {
+		unset_element(sh, v, subscript, line);
+	} else {
+		v->value = (p4d_shell_words){0};
+		v->set = false;
+		v->array = true; /* the environment's is gone, too */
+	}
 }

@@ -54,9 +54,13 @@ prints '"layers":'
 # What is given but not known is no default, and nothing is pasted that a shell would read otherwise.
 exits 0 p4d read unknown.sh
 case $out in *"  tp       "*"Not known"* | *"p4d estimate"*) fail "tp is given, though not known" ;; esac
-echo "torchrun pretrain_gpt.py --seq-length '8192; touch ran' --num-layers 4" >quote.sh
+echo "python run_clm.py --model_name_or_path 'gpt2; touch ran' --block_size 1024" >quote.sh
 exits 0 p4d read quote.sh
 case $out in *"p4d estimate"*) fail "a command of the script is offered to be pasted" ;; esac
+echo "torchrun pretrain_gpt.py --seq-length '8192; touch ran' --num-layers 1,2" >quote.sh
+exits 0 p4d read quote.sh
+case $out in *"p4d estimate"*ran*) fail "a command of the script is offered to be pasted" ;; esac
+prints "layers               1,2 (quote.sh:1) is no value that p4d has for it"
 echo 'python convert.py --tensor-model-parallel-size 1; torchrun pretrain_gpt.py --tensor-model-parallel-size 8' >two.sh
 exits 0 p4d read two.sh
 prints "tp                   8 "

@@ -29,7 +29,7 @@ read_of()
 accepts()
 {
 	command=$(printf '%s\n' "$out" | sed -n 's/^  \(p4d estimate .*\)/\1/p')
-	[ -n "$command" ] || return 0
+	[ -n "$command" ] && ! grep -qx 'unknown model' "${1%.sh}.want" || return 0
 	case $command in
 	*--gpus-per-node=*) ;;
 	*) command="$command --gpus-per-node=8" ;;
@@ -52,4 +52,4 @@ for want in *.want; do
 	accepts "$script.sh"
 	count=$((count + 1))
 done
-[ $((count + $(find . -name '*.read' | wc -l))) -ge 105 ] || fail "only $count scripts were read"
+[ $((count + $(find . -name '*.read' | wc -l))) -ge 147 ] || fail "only $count scripts were read"

@@ -142,6 +142,9 @@ static void expansions(void **state)
 	means("A=(); run x \"${A[@]}\"", "<run><x>;");
 	means("N=4; run $((N*2+1)) $(( (N-1)%2 )) $((N==4?7:8)) $((2**10)) $((0x10))",
 	      "<run><9><1><7><1024><16>;");
+	means("run $((1 + 2 << 1 & 7)) $((6 | 1 ^ 3)) $((4 | 1)) $((64 >> 2)) $((10#08)) $((16#1f)) $((1 << "
+	      "63)) $((-1 >> 1))",
+	      "<run><6><6><5><16><8><31><?><?>;");
 	means("run $((LATER*2)) $((1/0)) $((X+1))", "<run><?><?><?>;");
 	means("run $(hostname) `date` $(echo a b) $(dirname /x/y) $(basename /x/y)",
 	      "<run><?><?><a><b></x><y>;");
@@ -184,7 +187,7 @@ static void scopes(void **state)
 	means("X=0; for s in skip; do [ $s = skip ] && continue; X=7; done; run $X", "<run><0>;");
 	means("for s in a b c; do if [ $s = b ]; then continue; fi; run $s; done; run e",
 	      "<run><a>;<run><c>;<run><e>;");
-	means("A=2; let A=A*4; run $A; B=2; printf -v B %d 8; run $B; ((++C)); run $C",
+	means("A=2; let A=A*4; run $A; B=2; printf -v B -- %d 8; run $B; ((++C)); run $C",
 	      "<run><8>;<run><8>;<run><?>;");
 	means("i=3; x $((i++)); run $i; for ((n=0; n<3; n++)); do run $n; done",
 	      "<x><3>;<run><4>;<run><0>;<run><1>;<run><2>;");
@@ -234,8 +237,17 @@ static void arrays(void **state)
 	means("A=($LATER b); run ${A[1]} ${#A[@]}; B=(\"$LATER\" b); run ${B[1]} ${#B[@]}",
 	      "<run><?><?>;<run><b><2>;");
 	means("f() { run $2 $#; }; f $LATER 4", "<run><?><?>;");
-	means("declare -i N=2*3; run $N; f() { declare -g G=1; }; f; run $G; declare -n R=N; run $R",
-	      "<run><6>;<run><1>;<run><?>;");
+	means("declare -i N=2*3; run $N; f() { declare -g G=1; }; f; run $G; declare -n R=N; run $R; R=8; "
+	      "run $N",
+	      "<run><6>;<run><1>;<run><6>;<run><8>;");
+	means("add() { local -n l=$1; shift; l+=(\"$@\"); }; A=(a); add A b c; run \"${A[@]}\"; B='x y'; "
+	      "declare -n R=$B; R=9; run $R",
+	      "<run><a><b><c>;<run><?>;");
+	means("A=(a b c); unset 'A[-1]'; run \"${A[@]}\"; unset 'A[0]'; run \"${A[@]}\"; declare -A M=([k]=1 "
+	      "[l]=2); unset 'M[k]'; "
+	      "run ${M[@]}; unset -f A; unset 'M[@]'; run ${#M[@]}",
+	      "<run><a><b>;<run><?>;<run><2>;<run><0>;");
+	means("A=2 B=(a b); if x; then unset A B; fi; run $A \"${B[@]}\"", "<x>;<run><?><?>;");
 }
 
 /* Commands whose output their words tell. */

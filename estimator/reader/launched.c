@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where a training runs, and what its process is told beside its arguments. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/number.h"
+#include "reader/reader_internal.h"
+
+p4d_read_value p4d_reader__place_of(const p4d_shell *shell, p4d_value value)
+{
+	p4d_read_given given;
+
+	p4d_reader__place(shell, value, &given);
+	return (p4d_read_value){.file = given.file, .line = given.line};
+}
+
+static void take_launched(p4d_reading *r, const p4d_shell *shell, p4d_option option, p4d_value value)
+{
+	uint64_t number;
+	p4d_read_value found = p4d_reader__place_of(shell, value);
+
+	if (!value.length)
+		return;
+	if (p4d_value_unknown(value)) {
+		p4d_reader__unknown(r, p4d_request_option_info(option)->name, "%s",
+				    p4d_shell_unknown(shell, p4d_value_unknown(value)));
+		return;
+	}
+	p4d_value_text(value, found.text, sizeof(found.text));
+	if (p4d_number_whole(found.text, 1, UINT32_MAX, &number))
+		r->value[option] = found; /* not "gpu", "auto", "1:4" */
+}
+
+/* GPUs that the script lets a program see: "0,1,2,3". What sbatch has in its environment Slurm replaces. */
+static bool take_visible(p4d_reading *r, p4d_shell *shell)
+{
+	p4d_value value;
+	uint64_t gpus = 1;
+
+	if (!p4d_shell_variable(shell, "CUDA_VISIBLE_DEVICES", &value) || !value.length)
+		return false;
+	const p4d_read_value place = p4d_reader__place_of(shell, value);
+	if (!place.file || place.file[0] == '$')
+		return false;
+	for (uint32_t i = 0; i < value.length; i++)
+		gpus += value.at[i].c == ',';
+	if (p4d_value_unknown(value))
+		p4d_reader__forget(r, P4D_GPUS_PER_NODE);
+	else
+		p4d_reader__put(r, P4D_GPUS_PER_NODE, &place, "%" PRIu64, gpus);
+	return true;
+}
+
+/* What starts on all GPUs of its node, on the nodes that it was told. */
+static void take_every_gpu(p4d_reading *r, p4d_shell *shell)
+{
+	p4d_value value;
+
+	if (p4d_reader__set(&r->value[P4D_GPUS_PER_NODE]) || r->value[P4D_GPUS_PER_NODE].unknown)
+		return;
+	if (!take_visible(r, shell) && p4d_shell_variable(shell, "SLURM_GPUS_ON_NODE", &value) &&
+	    !p4d_value_unknown(value))
+		take_launched(r, shell, P4D_GPUS_PER_NODE, value);
+}
+
+/*
+ * DeepSpeed's --include: nodes with their GPUs, "worker-0:0,1@worker-1:2,3", all of a node that has none
+ * (launcher/runner.py, parse_resource_filter). 0: not the same number on each, or nothing of the kind.
+ */
+static uint64_t count_included(const char *text, uint64_t *nodes, bool *every_gpu)
+{
+	uint64_t each = 0;
+
+	*nodes = 0;
+	*every_gpu = false;
+	for (const char *at = text; *at; at += *at == '@') {
+		const size_t length = strcspn(at, "@");
+		const char *colon = memchr(at, ':', length);
+		uint64_t gpus = colon != NULL;
+		for (const char *c = colon; c && c < at + length; c++)
+			gpus += *c == ',';
+		if (!length || (*nodes && gpus != each))
+			return 0;
+		each = gpus;
+		++*nodes;
+		at += length;
+	}
+	*every_gpu = *nodes && !each;
+	return each;
+}
+
+static void take_included(p4d_reading *r, p4d_shell *shell, const p4d_launch *launch)
+{
+	const bool excludes = launch->excluded.length;
+	const p4d_value told = excludes ? launch->excluded : launch->included;
+	char text[sizeof(r->value[0].text)];
+	uint64_t nodes, each = 0;
+	bool every_gpu = false;
+
+	if (!told.length)
+		return;
+	const p4d_read_value place = p4d_reader__place_of(shell, told);
+	if (!excludes && !p4d_value_unknown(told) && told.length < sizeof(text))
+		each = count_included(p4d_value_text(told, text, sizeof(text)), &nodes, &every_gpu);
+	if (each || every_gpu)
+		p4d_reader__put(r, P4D_NODES, &place, "%" PRIu64, nodes);
+	if (each)
+		p4d_reader__put(r, P4D_GPUS_PER_NODE, &place, "%" PRIu64, each);
+	if (each || every_gpu)
+		return;
+	p4d_reader__forget(r, P4D_NODES);
+	p4d_reader__forget(r, P4D_GPUS_PER_NODE);
+	p4d_reader__unknown(r, "gpus-per-node", "--%s (%.60s:%u)",
+			    excludes ? "exclude leaves some out" : "include has not as many on each node",
+			    place.file, place.line);
+}
+
+static bool is_one(p4d_shell *shell, const char *name)
+{
+	p4d_value value;
+	char text[8];
+
+	return p4d_shell_variable(shell, name, &value) && !p4d_value_unknown(value) && value.length == 1 &&
+	       !strcmp(p4d_value_text(value, text, sizeof(text)), "1");
+}
+
+/* PyTorch's allocator is told by a variable. */
+static void take_allocator(p4d_reading *r, p4d_shell *shell)
+{
+	static const char *const names[] = {"PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"};
+	char text[256];
+	p4d_value value;
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		if (!p4d_shell_variable(shell, names[i], &value) ||
+		    !strstr(p4d_value_text(value, text, sizeof(text)), "expandable_segments:True"))
+			continue;
+		const p4d_read_value place = p4d_reader__place_of(shell, value);
+		p4d_reader__put(r, P4D_ALLOCATOR, &place, "expandable");
+	}
+}
+
+void p4d_reader__launched(p4d_reading *r, p4d_shell *shell, const p4d_launch *launch, p4d_value nodes,
+			  p4d_value gpus_per_node)
+{
+	take_launched(r, shell, P4D_NODES, nodes);
+	take_launched(r, shell, P4D_GPUS_PER_NODE, gpus_per_node);
+	take_included(r, shell, launch);
+	/* without a launcher it is one process, which is all there is on one GPU */
+	if (r->reader->every_gpu || launch->every_gpu ||
+	    (is_one(shell, "SLURM_NNODES") && is_one(shell, "SLURM_GPUS_ON_NODE")))
+		take_every_gpu(r, shell);
+	take_allocator(r, shell);
+}
