@@ -109,7 +109,7 @@ run_sources = \
 	runtime/run/page_fault.h runtime/run/page_fault.c runtime/run/watchdog.h runtime/run/watchdog.c runtime/run/rank_error.h runtime/run/rank_error.c \
 	runtime/run/local_ranks.h runtime/run/local_ranks.c \
 	runtime/run/checkpoint_trainer.h runtime/run/checkpoint_trainer.c \
-	runtime/run/logits_file.h runtime/run/logits_file.c runtime/run/train_sample.h runtime/run/train_sample.c \
+	runtime/run/logits_file.h runtime/run/logits_file.c runtime/run/stored_model.h runtime/run/stored_model.c runtime/run/train_sample.h runtime/run/train_sample.c \
 	runtime/run/train_weights.h runtime/run/train_weights.c
 
 if HAVE_OPENBLAS
@@ -143,7 +143,7 @@ libp4dtrain_la_LIBADD += libp4dcpu32.la libp4dcpu16.la $(OPENBLAS_LIBS)
 bin_PROGRAMS += p4d-train
 p4d_train_LDFLAGS = $(AM_LDFLAGS) $(P4D_PROGRAM_LDFLAGS)
 p4d_train_SOURCES = \
-	runtime/run/train_main.c runtime/run/train.h runtime/run/train_internal.h runtime/run/train.c runtime/run/train_say.c runtime/run/train_data.h runtime/run/train_data.c runtime/run/train_agree.h runtime/run/train_agree.c \
+	runtime/run/train_main.c runtime/run/train.h runtime/run/train_internal.h runtime/run/train.c runtime/run/train_say.c runtime/run/train_evaluate.c runtime/run/train_data.h runtime/run/train_data.c runtime/run/train_agree.h runtime/run/train_agree.c \
 	runtime/run/train_save.h runtime/run/train_save.c runtime/run/train_device.h runtime/run/train_device.c
 p4d_train_LDADD = libp4dtrain.la libp4dcheckpoint.la libp4ddata.la libp4dhost.la libp4d.la
 endif

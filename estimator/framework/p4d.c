@@ -84,6 +84,8 @@ static void add_states(p4d_rows *rows, const p4d_rank_sizes *z)
 	    narrow(rows, p4d_parameters_frozen(rows->layout, &rows->schedule, rows->stage));
 
 	add(rows, B_PARAMETERS, z->dtype, n + frozen, 0, 0);
+	if (rows->layout->evaluates)
+		return;
 	add(rows, B_GRADIENTS, P4D_DT_FP32, n, 0, 0);
 	p4d_rows_of_states(rows, P4D_STATE_MASTER, P4D_MOST_STATES, P4D_DT_FP32,
 			   n / p4d_optimizer_shards(rows->layout));

@@ -30,6 +30,7 @@ typedef struct p4d_layout {
 	uint64_t positions;    /* rows of the learned position table, 0 with rope */
 	unsigned norm_tensors; /* of a norm: 1 scale, 2 scale and shift, 0 none */
 	bool glu, tied;
+	bool evaluates; /* p4d-train --eval-only: forward passes alone, so neither gradients nor optimizer */
 	int bias, activation, qk_norm;
 	unsigned biased;                             /* linear layers that have one: a mask of P4D_BIASED_* */
 	uint64_t sliding_window;                     /* tokens; 0: none. architecture: which layers have it */

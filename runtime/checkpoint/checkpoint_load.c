@@ -62,10 +62,16 @@ static float *shard_buffer(const p4d_checkpoint_storage *storage, p4d_error *err
 	return buffer;
 }
 
+/* Where nothing is trained, the master values alone. */
+static unsigned states_of(const p4d_layout *layout)
+{
+	return layout->evaluates ? P4D_STATE_MASTER + 1 : p4d_optimizer_of(layout)->states;
+}
+
 int p4d_checkpoint__fill_storage(const p4d_checkpoint_storage *storage, p4d_fetch fetch, void *context,
 				 p4d_error *err)
 {
-	const unsigned states = p4d_optimizer_of(storage->layout)->states;
+	const unsigned states = states_of(storage->layout);
 	window to = {.data = shard_buffer(storage, err)};
 	int rc = to.data ? 0 : -1;
 
@@ -117,7 +123,7 @@ static int fetch_stored(void *context, p4d_state state, const p4d_weight_slice *
 static int copy_shards(p4d_checkpoint_reader *reader, const p4d_checkpoint_storage *storage, p4d_error *err)
 {
 	const p4d_checkpoint_map *map = p4d_checkpoint_reader__map(reader);
-	const unsigned states = p4d_optimizer_of(storage->layout)->states;
+	const unsigned states = states_of(storage->layout);
 	float *buffer = shard_buffer(storage, err);
 	int rc = buffer ? 0 : -1;
 

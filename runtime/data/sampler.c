@@ -130,7 +130,7 @@ uint64_t p4d_sampler_tokens(const p4d_sampler *sampler)
 	return sum;
 }
 
-uint64_t p4d_sampler__samples(const p4d_sampler *sampler)
+uint64_t p4d_sampler_samples(const p4d_sampler *sampler)
 {
 	uint64_t sum = 0;
 

@@ -59,7 +59,7 @@ int p4d_sampler_hash(const p4d_sampler *sampler, uint64_t *hash, p4d_error *err)
 
 /* Tokens and samples of one pass over all datasets, without the documents that are split off. */
 uint64_t p4d_sampler_tokens(const p4d_sampler *sampler);
-uint64_t p4d_sampler__samples(const p4d_sampler *sampler);
+uint64_t p4d_sampler_samples(const p4d_sampler *sampler);
 
 /* Of packed samples: documents that are longer than a sequence, tokens of the longest, and those in
  * sequences. */

@@ -65,7 +65,8 @@ float *p4d_buffers__gradient(const p4d_net *m, p4d_weight_kind kind, uint32_t la
 {
 	const p4d_weight *w = p4d_weights__find(&m->weights, kind, layer);
 
-	return w && !w->frozen ? (float *)p4d_buffers_at(m, B_GRADIENTS) + w->offset : NULL;
+	return w && !w->frozen && m->row[B_GRADIENTS] ? (float *)p4d_buffers_at(m, B_GRADIENTS) + w->offset
+						      : NULL;
 }
 
 /* Elements from .. to-1. */

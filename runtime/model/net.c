@@ -160,13 +160,14 @@ int p4d_net_open(p4d_net *m, const p4d_net_settings *set, uint32_t rank, p4d_err
 	    p4d_weights_open(&m->weights, m->l, m->place.pp, err) < 0)
 		return -1;
 	p4d_buffers__find(m);
-	if (m->weights.elements != m->row[B_GRADIENTS]->shape[0] ||
+	const uint64_t trained = m->l->evaluates ? m->weights.elements : m->row[B_GRADIENTS]->shape[0];
+	if (m->weights.elements != trained ||
 	    m->weights.elements + m->weights.frozen != m->row[B_PARAMETERS]->shape[0])
 		return p4d_fail(err, P4D_E_PLAN_CHANGED,
 				"the model has %" PRIu64 " parameters on stage %u, and trains %" PRIu64
 				"; the plan has %" PRIu64 ", and trains %" PRIu64,
 				m->weights.elements + m->weights.frozen, m->place.pp, m->weights.elements,
-				m->row[B_PARAMETERS]->shape[0], m->row[B_GRADIENTS]->shape[0]);
+				m->row[B_PARAMETERS]->shape[0], trained);
 	if (allocate(m, err) < 0 || p4d_parallel__open(m, err) < 0)
 		return -1;
 	if (p4d_net__warm_up(m, err) < 0)

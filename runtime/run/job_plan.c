@@ -83,7 +83,7 @@ static int find_gpu(p4d_job_plan *plan, p4d_error *err)
 	return 0;
 }
 
-static int build(p4d_job_plan *plan, uint64_t ranks, p4d_error *err)
+static int build(p4d_job_plan *plan, uint64_t ranks, bool evaluates, p4d_error *err)
 {
 	p4d_request *r = &plan->request;
 	uint64_t nodes = (uint64_t)r->value[P4D_NODES], per_node = (uint64_t)r->value[P4D_GPUS_PER_NODE];
@@ -113,6 +113,10 @@ static int build(p4d_job_plan *plan, uint64_t ranks, p4d_error *err)
 	p4d_capacity capacity = {.gpu = plan->gpu};
 	if (p4d_plan_verify_checksum(r, &plan->layout, plan->gpu, err) < 0)
 		return -1;
+	/* nothing is kept for a backward pass */
+	plan->layout.evaluates = evaluates;
+	if (evaluates)
+		plan->layout.recompute = P4D_RECOMPUTE_FULL;
 	return p4d_memory_estimate(&plan->layout, P4D_METHOD_PLAN, &capacity, &plan->estimate, err);
 }
 
@@ -140,7 +144,7 @@ int p4d_job_plan_open(p4d_job_plan *plan, const char *line, const p4d_settings *
 		      : from_options(plan, settings, ranks, nodes, datadir, err);
 
 	if (rc == 0)
-		rc = build(plan, ranks, err);
+		rc = build(plan, ranks, settings->eval_only, err);
 	if (rc == 0)
 		rc = check_adapters(plan, settings, err);
 	if (rc == 0)

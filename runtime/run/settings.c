@@ -15,12 +15,17 @@ static const p4d_option_info settings_table[] = {
 #define DECIMAL(f, name, argument, low, high, otherwise, help) \
 	{name, argument, help, P4D_DECIMAL_KIND, FIELD(f), .least = low, .most = high, .real = otherwise},
 #define TEXT(f, name, argument, help) {name, argument, help, P4D_TEXT_KIND, FIELD(f)},
+#define TEXTS(f, name, argument, help) \
+	{name, argument, help, P4D_TEXT_KIND, FIELD(f), .size = P4D_SETTING_TEXTS - 1},
+#define SWITCH(f, name, help) {name, "", help, P4D_SWITCH_KIND, FIELD(f)},
 #define CHOICE(f, name, list, otherwise, help) \
 	{name, list, help, P4D_CHOICE_KIND, FIELD(f), .number = otherwise},
 #include "run/settings.def"
 #undef INTEGER
 #undef DECIMAL
 #undef TEXT
+#undef TEXTS
+#undef SWITCH
 #undef CHOICE
 };
 
@@ -75,7 +80,10 @@ static void fill_table(struct option *at)
 			*at++ = (struct option){p4d_request_option_info((p4d_option)i)->name,
 						required_argument, NULL, PLAN_OPTION + i};
 	for (int i = 0; i < SETTINGS; i++)
-		*at++ = (struct option){settings_table[i].name, required_argument, NULL, SETTING + i};
+		*at++ = (struct option){settings_table[i].name,
+					settings_table[i].kind == P4D_SWITCH_KIND ? no_argument
+										  : required_argument,
+					NULL, SETTING + i};
 	*at++ = (struct option){"help", no_argument, NULL, HELP};
 	*at++ = (struct option){"version", no_argument, NULL, VERSION};
 	*at = (struct option){NULL, 0, NULL, 0};
@@ -83,8 +91,12 @@ static void fill_table(struct option *at)
 
 static int set_setting(p4d_settings *settings, const p4d_option_info *info, const char *text, p4d_error *err)
 {
-	int64_t value;
+	int64_t value = 1;
 
+	if (info->kind == P4D_SWITCH_KIND) {
+		store(settings, info, value);
+		return 0;
+	}
 	if (info->kind != P4D_TEXT_KIND) {
 		if (p4d_option_parse(info, "--", text, &value, err) < 0)
 			return -1;
@@ -93,7 +105,17 @@ static int set_setting(p4d_settings *settings, const p4d_option_info *info, cons
 	}
 	if (!*text)
 		return p4d_fail(err, P4D_E_VALUE, "--%s is empty", info->name);
-	memcpy((char *)settings + info->field, &text, sizeof(text));
+	char *at = (char *)settings + info->field;
+	for (size_t i = 0; i < info->size; i++, at += sizeof(text)) {
+		const char *given;
+		memcpy(&given, at, sizeof(given));
+		if (!given)
+			break;
+		if (i + 1 == info->size)
+			return p4d_fail(err, P4D_E_USAGE, "--%s is given more than %zu times", info->name,
+					i + 1);
+	}
+	memcpy(at, &text, sizeof(text));
 	return 0;
 }
 
@@ -111,6 +133,13 @@ static const char *unused_setting(const p4d_settings *s, const char *const *used
 			return info->name;
 	}
 	return NULL;
+}
+
+static void set_device(p4d_settings *s)
+{
+	if (s->where != P4D_DEVICE_AUTO)
+		p4d_request_put(&s->request, P4D_DEVICE, s->where == P4D_DEVICE_CPU ? P4D_CPU : P4D_CUDA,
+				P4D_BY_USER);
 }
 
 /* The layout is one that can, and the model's is that of the weights. */
@@ -145,6 +174,29 @@ static int check_sample(p4d_settings *s, p4d_error *err)
 	return 0;
 }
 
+static int check_evaluation(p4d_settings *s, p4d_error *err)
+{
+	static const char *const used[] = {"checkpoint",   "init-from", "valid-data", "eval-only",
+					   "eval-batches", "sequences", "delimiter",  "document-mask",
+					   "log",          "seed",      "device",     "threads",
+					   "local-ranks",  "watchdog",  "comm",       NULL};
+	const char *other = unused_setting(s, used);
+
+	if (other)
+		return p4d_fail(err, P4D_E_USAGE, "--eval-only ends without training: leave out --%s", other);
+	if (!s->checkpoint && !s->init_from) {
+		p4d_fail(err, P4D_E_USAGE,
+			 "--eval-only needs --checkpoint, the directory of the run, or --init-from");
+		return p4d_fix(err, "--checkpoint DIR");
+	}
+	if (!s->valid_data[0]) {
+		p4d_fail(err, P4D_E_USAGE, "--eval-only needs data: --valid-data is missing");
+		return p4d_fix(err, "--valid-data FILE");
+	}
+	set_device(s);
+	return 0;
+}
+
 /* What is typed is not one of the defaults, which are filled in behind this. */
 static int check_unused(const p4d_settings *s, p4d_error *err)
 {
@@ -158,7 +210,9 @@ static int check_unused(const p4d_settings *s, p4d_error *err)
 	    {s->temperature >= 0 && !s->sample, "temperature", "--sample"},
 	    {s->top_p >= 0 && !s->sample, "top-p", "--sample"},
 	    {s->save_every != UINT64_MAX && !s->checkpoint, "save-every", "--checkpoint"},
-	    {s->eval_every != UINT64_MAX && !s->valid_data && !(s->valid_fraction > 0), "eval-every",
+	    {s->eval_every != UINT64_MAX && !s->valid_data[0] && !(s->valid_fraction > 0), "eval-every",
+	     "--valid-data or --valid-fraction"},
+	    {s->eval_batches != UINT64_MAX && !s->valid_data[0] && !(s->valid_fraction > 0), "eval-batches",
 	     "--valid-data or --valid-fraction"},
 	    {s->decay != UINT64_MAX && s->curve != P4D_WSD, "decay-steps", "--schedule-lr=wsd"},
 	};
@@ -176,11 +230,13 @@ static int complete(p4d_settings *s, p4d_error *err)
 		return -1;
 	if (s->sample)
 		return check_sample(s, err);
+	if (s->eval_only)
+		return check_evaluation(s, err);
 	if (!s->data || !s->steps) {
 		p4d_fail(err, P4D_E_USAGE, "--%s is missing", s->data ? "steps" : "data");
 		return p4d_fix(err, "--%s", s->data ? "steps N" : "data FILE");
 	}
-	if (s->valid_data && s->valid_fraction > 0)
+	if (s->valid_data[0] && s->valid_fraction > 0)
 		return p4d_fail(err, P4D_E_USAGE, "--valid-data and --valid-fraction are mutually exclusive");
 	if (s->warmup == UINT64_MAX)
 		s->warmup = s->steps / 100;
@@ -190,6 +246,8 @@ static int complete(p4d_settings *s, p4d_error *err)
 		s->least_rate = s->rate / 10;
 	if (s->eval_every == UINT64_MAX)
 		s->eval_every = 100;
+	if (s->eval_batches == UINT64_MAX)
+		s->eval_batches = 1;
 	if (s->save_every == UINT64_MAX)
 		s->save_every = 1000;
 	if (s->resume == P4D_RESUME_MUST && !s->checkpoint)
@@ -199,9 +257,7 @@ static int complete(p4d_settings *s, p4d_error *err)
 				s->steps);
 	if (s->least_rate > s->rate)
 		return p4d_fail(err, P4D_E_VALUE, "--min-lr=%g is above --lr=%g", s->least_rate, s->rate);
-	if (s->where != P4D_DEVICE_AUTO)
-		p4d_request_put(&s->request, P4D_DEVICE, s->where == P4D_DEVICE_CPU ? P4D_CPU : P4D_CUDA,
-				P4D_BY_USER);
+	set_device(s);
 	return 0;
 }
 
@@ -330,7 +386,8 @@ static void print_option(const char *name, const char *argument, const char *hel
 {
 	char left[96];
 
-	snprintf(left, sizeof(left), "--%s%s%s", name, argument ? " " : "", argument ? argument : "");
+	snprintf(left, sizeof(left), "--%s%s%s", name, argument && *argument ? " " : "",
+		 argument ? argument : "");
 	if (strlen(left) <= 26)
 		printf("  %-26s  %s", left, help);
 	else

@@ -12,6 +12,8 @@ enum { P4D_RESUME_AUTO, P4D_RESUME_MUST, P4D_RESUME_NEVER };
 enum { P4D_SEQUENCES_CUT, P4D_SEQUENCES_PACKED };
 enum { P4D_DEVICE_AUTO, P4D_DEVICE_CPU, P4D_DEVICE_CUDA };
 
+enum { P4D_SETTING_TEXTS = 16 }; /* that an option can be given; one more ends the list */
+
 /* The command line of p4d-train. Texts point into argv; NULL: not given. */
 typedef struct p4d_settings {
 	p4d_request request; /* options.def, as typed */
@@ -19,11 +21,15 @@ typedef struct p4d_settings {
 #define INTEGER(field, name, argument, least, most, otherwise, help) uint64_t field;
 #define DECIMAL(field, name, argument, least, most, otherwise, help) double field;
 #define TEXT(field, name, argument, help) const char *field;
+#define TEXTS(field, name, argument, help) const char *field[P4D_SETTING_TEXTS];
+#define SWITCH(field, name, help) uint64_t field;
 #define CHOICE(field, name, list, otherwise, help) int64_t field;
 #include "run/settings.def"
 #undef INTEGER
 #undef DECIMAL
 #undef TEXT
+#undef TEXTS
+#undef SWITCH
 #undef CHOICE
 } p4d_settings;
 

@@ -29,8 +29,7 @@ static double now(void)
 	return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
-/* Something that takes less than the watchdog's time, for all ranks. */
-static void begin(p4d_run *run, const char *what)
+void p4d_train__begin(p4d_run *run, const char *what)
 {
 	p4d_watchdog_kick(what);
 	p4d_world_expect(run->world, what, (double)run->settings->watchdog);
@@ -89,7 +88,7 @@ static int load_released(p4d_run *run, p4d_error *err)
 	const p4d_checkpoint_storage storage = p4d_checkpoint_storage_of(
 	    run->trainer, &run->plan->layout, (uint64_t)run->plan->request.value[P4D_VOCAB]);
 
-	begin(run, "the weights of --init-from");
+	p4d_train__begin(run, "the weights of --init-from");
 	return p4d_train_init(run->settings->init_from, run->plan, &storage, &run->base, err) < 0
 		   ? -1
 		   : p4d_agree_on_weights(run->all, run->world, run->base, err);
@@ -123,8 +122,18 @@ static void warn(void *context, const char *text)
 	p4d_rank_report(&err, NULL, 0);
 }
 
-/* The weights of --sample. A run that saves there may go on: nothing is written or removed. */
-static int load_sampled(p4d_run *run, p4d_error *err)
+/* For --eval-only, which has no memory to make weights with. */
+static int load_untrained(p4d_run *run, p4d_error *err)
+{
+	if (trains_adapters(run))
+		return p4d_fail(err, P4D_E_CHECKPOINT, "%.300s: no checkpoint of adapters found",
+				run->settings->checkpoint ? run->settings->checkpoint : "--checkpoint");
+	return load_released(run, err) < 0 ? -1 : p4d_trainer_restore(run->trainer, err);
+}
+
+/* The weights of --sample and --eval-only. A run that saves there may go on: nothing is written or removed.
+ */
+static int load_stored(p4d_run *run, p4d_error *err)
 {
 	const p4d_checkpoint_storage storage = p4d_checkpoint_storage_of(
 	    run->trainer, &run->plan->layout, (uint64_t)run->plan->request.value[P4D_VOCAB]);
@@ -137,6 +146,9 @@ static int load_sampled(p4d_run *run, p4d_error *err)
 	if (run->settings->checkpoint && p4d_checkpoint_resume(run->settings->checkpoint, &storage, &peers,
 							       warn, NULL, &info, &found, err) < 0)
 		return -1;
+	run->step = found ? info.step : 0;
+	if (!found && run->settings->eval_only)
+		return load_untrained(run, err);
 	if (!found)
 		return initialize(run, err);
 	if (trains_adapters(run) && info.base_hash != run->base)
@@ -155,7 +167,7 @@ static int start(p4d_run *run, p4d_error *err)
 		return -1;
 	if (p4d_world_open(&run->world, run->ranks, err) < 0)
 		return -1;
-	begin(run, "start");
+	p4d_train__begin(run, "start");
 	/* a GPU rank's text goes to all */
 	if (open_group(run, err) < 0 ||
 	    p4d_agree_on_options(run->all, run->world, run->settings, run->plan, err) < 0 ||
@@ -165,7 +177,7 @@ static int start(p4d_run *run, p4d_error *err)
 	    open_trainer(run, err) < 0)
 		return -1;
 	if (run->settings->sample)
-		return load_sampled(run, err);
+		return load_stored(run, err);
 	if (p4d_train_data_open(&run->data, run->settings, run->plan, p4d_trainer_place(run->trainer), err) <
 		0 ||
 	    p4d_agree_on_data(run->all, run->world, &run->data, err) < 0)
@@ -175,6 +187,8 @@ static int start(p4d_run *run, p4d_error *err)
 		if (p4d_step_log_open(&run->log, run->settings->log, &flops, err) < 0)
 			return -1;
 	}
+	if (run->settings->eval_only)
+		return load_stored(run, err);
 	if (trains_adapters(run) && load_released(run, err) < 0)
 		return -1;
 	describe_adapters(run);
@@ -185,30 +199,6 @@ static int start(p4d_run *run, p4d_error *err)
 		return -1;
 	run->saved = run->step;
 	return run->step ? 0 : initialize(run, err);
-}
-
-static int evaluate(p4d_run *run, uint64_t step, p4d_error *err)
-{
-	char text[128];
-	p4d_step_event event;
-	double sum = 0, loss;
-
-	begin(run, "the validation loss");
-	for (uint64_t i = 1; i <= run->settings->eval_batches; i++) {
-		if (p4d_trainer_evaluate(run->trainer, i, p4d_train_data_validation_batch, &run->data, &loss,
-					 err) < 0)
-			return -1;
-		sum += loss;
-	}
-	run->valid_loss = sum / (double)run->settings->eval_batches;
-	if (!run->leads)
-		return 0;
-	p4d_text *json = p4d_step_event_begin(&event, "validation");
-	p4d_json_text_whole(json, "step", step);
-	p4d_json_text_real(json, "loss", run->valid_loss);
-	snprintf(text, sizeof(text), "step %" PRIu64 "  validation loss %.4f", step, run->valid_loss);
-	p4d_step_log_event(&run->log, &event, text);
-	return 0;
 }
 
 /* What all ranks must know before the next step: whether any was asked to stop, and the peak memory. */
@@ -235,7 +225,7 @@ static int step(p4d_run *run, const p4d_rate *rate, int *signal, p4d_error *err)
 	double began = now();
 
 	snprintf(what, sizeof(what), "step %" PRIu64, run->step);
-	begin(run, what);
+	p4d_train__begin(run, what);
 	record.learning_rate = p4d_learning_rate(rate, run->step);
 	p4d_trainer_skip_above(run->trainer, p4d_loss_limit(&run->watch));
 	if (p4d_trainer_step(run->trainer, run->step, (float)record.learning_rate,
@@ -261,7 +251,7 @@ static int say_memory(p4d_run *run, p4d_error *err)
 	p4d_step_event event;
 	p4d_memory_report report;
 
-	begin(run, "the memory report");
+	p4d_train__begin(run, "the memory report");
 	if (p4d_memory_report_make(&report, run->plan, run->trainer, &run->device, run->all, err) < 0)
 		return -1;
 	if (!run->leads)
@@ -294,7 +284,7 @@ static int save(p4d_run *run, bool last, p4d_error *err)
 		return -1;
 	if ((!last && run->step % run->settings->save_every) || run->saved == run->step)
 		return last ? say_saved(run, true, err) : 0;
-	begin(run, "saving");
+	p4d_train__begin(run, "saving");
 	/* a pending checkpoint must be reported before the next begins */
 	if (say_saved(run, true, err) < 0 || p4d_train_save_begin(&run->save, run->plan, run->step, err) < 0)
 		return -1;
@@ -313,8 +303,8 @@ static int loop(p4d_run *run, p4d_error *err)
 		if (step(run, &rate, &signal, err) < 0)
 			return -1;
 		bool end_of_all = run->step == s->steps;
-		if (run->data.validation && (end_of_all || (!signal && run->step % s->eval_every == 0)) &&
-		    evaluate(run, run->step, err) < 0)
+		if (run->data.validations && (end_of_all || (!signal && run->step % s->eval_every == 0)) &&
+		    p4d_train__evaluate(run, run->step, err) < 0)
 			return -1;
 		if (save(run, end_of_all || signal, err) < 0)
 			return -1;
@@ -332,7 +322,7 @@ static int loop(p4d_run *run, p4d_error *err)
 static void finish(p4d_run *run)
 {
 	/* NCCL leaves a communicator only with its peers, and a driver may hang while it is open */
-	begin(run, "the end");
+	p4d_train__begin(run, "the end");
 	if (run->leads)
 		p4d_step_log_close(&run->log);
 	p4d_train_save_close(&run->save);
@@ -393,6 +383,12 @@ int p4d_train(const p4d_settings *settings, const p4d_job_plan *plan, const p4d_
 		fail(&run, &err);
 	if (settings->sample) {
 		if (p4d_train_sample(settings, plan, run.trainer, run.all, &err) < 0)
+			fail(&run, &err);
+		finish(&run);
+		return 0;
+	}
+	if (settings->eval_only) {
+		if (p4d_train__evaluate(&run, run.step, &err) < 0 || say_memory(&run, &err) < 0)
 			fail(&run, &err);
 		finish(&run);
 		return 0;

@@ -1,20 +1,39 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "run/train_data.h"
 
+#include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
+
+#include "base/hash.h"
+
+/* The file of "NAME=FILE" and, if wanted, its name; "./a=b" is a file alone. */
+static const char *split_name(const char *text, char *name, size_t size)
+{
+	size_t length = 0;
+
+	while (isalnum((unsigned char)text[length]) || (text[length] && strchr("_-.+", text[length])))
+		length++;
+	const bool named = length && length < size && text[length] == '=' && text[length + 1];
+	snprintf(name, size, "%.*s", named ? (int)length : 0, text);
+	return named ? text + length + 1 : text;
+}
 
 int p4d_train_data_complete(p4d_settings *s, p4d_error *err)
 {
+	char name[64];
+	const char *data = s->data ? s->data : split_name(s->valid_data[0], name, sizeof(name));
+
 	if (s->sequences < 0)
-		s->sequences = p4d_sampler_is_masked(s->data) ? P4D_SEQUENCES_PACKED : P4D_SEQUENCES_CUT;
+		s->sequences = p4d_sampler_is_masked(data) ? P4D_SEQUENCES_PACKED : P4D_SEQUENCES_CUT;
 	if (s->document_mask < 0)
 		s->document_mask = s->sequences == P4D_SEQUENCES_PACKED;
 	if (s->sequences == P4D_SEQUENCES_CUT || s->document_mask)
 		return 0;
 	p4d_fail(err, P4D_E_USAGE,
 		 "--document-mask=off: documents that are packed into a sequence%s do not see each other",
-		 p4d_sampler_is_masked(s->data) ? ", as those of data with a loss mask are," : "");
+		 p4d_sampler_is_masked(data) ? ", as those of data with a loss mask are," : "");
 	return p4d_fix(err, "--document-mask=on, or --sequences=cut");
 }
 
@@ -37,22 +56,66 @@ static int open_one(p4d_sampler **sampler, const p4d_settings *settings, const p
 	return p4d_sampler_open(sampler, path, &options, err);
 }
 
+static p4d_validation *add_validation(p4d_train_data *data)
+{
+	p4d_validation *added = &data->validation[data->validations++];
+
+	added->of = data;
+	return added;
+}
+
+static int open_validations(p4d_train_data *data, const p4d_settings *settings, const p4d_job_plan *plan,
+			    p4d_error *err)
+{
+	for (unsigned i = 0; settings->valid_data[i]; i++) {
+		p4d_validation *added = add_validation(data);
+		const char *path = split_name(settings->valid_data[i], added->name, sizeof(added->name));
+		if (!added->name[0] && (i || settings->valid_data[1])) {
+			p4d_fail(err, P4D_E_USAGE, "--valid-data %.300s: of several sets each needs a name",
+				 path);
+			return p4d_fix(err, "--valid-data NAME=%.300s", path);
+		}
+		for (unsigned k = 0; k < i; k++)
+			if (!strcmp(data->validation[k].name, added->name))
+				return p4d_fail(err, P4D_E_USAGE, "--valid-data: two sets have the name %s",
+						added->name);
+		if (open_one(&added->sampler, settings, plan, path, 0, false, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int hash_all(p4d_train_data *data, p4d_error *err)
+{
+	uint64_t hash;
+
+	if (data->training && p4d_sampler_hash(data->training, &data->samples, err) < 0)
+		return -1;
+	for (unsigned i = 0; i < data->validations; i++) {
+		if (p4d_sampler_hash(data->validation[i].sampler, &hash, err) < 0)
+			return -1;
+		const uint64_t both[] = {data->valid_samples, hash};
+		data->valid_samples = i ? p4d_hash_bytes((const char *)both, sizeof(both)) : hash;
+	}
+	return 0;
+}
+
 int p4d_train_data_open(p4d_train_data *data, const p4d_settings *settings, const p4d_job_plan *plan,
 			p4d_place place, p4d_error *err)
 {
-	int rc;
+	int rc = 0;
 
 	*data = (p4d_train_data){.layout = &plan->layout, .place = place};
-	rc = open_one(&data->training, settings, plan, settings->data, settings->valid_fraction, false, err);
-	if (rc == 0 && settings->valid_data)
-		rc = open_one(&data->validation, settings, plan, settings->valid_data, 0, false, err);
-	else if (rc == 0 && settings->valid_fraction > 0)
-		rc = open_one(&data->validation, settings, plan, settings->data, settings->valid_fraction,
-			      true, err);
+	if (settings->data)
+		rc = open_one(&data->training, settings, plan, settings->data, settings->valid_fraction,
+			      false, err);
+	if (rc == 0 && settings->valid_fraction > 0)
+		rc = open_one(&add_validation(data)->sampler, settings, plan, settings->data,
+			      settings->valid_fraction, true, err);
 	if (rc == 0)
-		rc = p4d_sampler_hash(data->training, &data->samples, err);
-	if (rc == 0 && data->validation)
-		rc = p4d_sampler_hash(data->validation, &data->valid_samples, err);
+		rc = open_validations(data, settings, plan, err);
+	if (rc == 0)
+		rc = hash_all(data, err);
 	if (rc < 0)
 		p4d_train_data_close(data);
 	return rc;
@@ -88,7 +151,8 @@ void p4d_train_data_say(const p4d_train_data *data, const p4d_settings *settings
 void p4d_train_data_close(p4d_train_data *data)
 {
 	p4d_sampler_close(data->training);
-	p4d_sampler_close(data->validation);
+	for (unsigned i = 0; i < data->validations; i++)
+		p4d_sampler_close(data->validation[i].sampler);
 	*data = (p4d_train_data){.layout = NULL};
 }
 
@@ -119,7 +183,7 @@ int p4d_train_data_training_batch(void *context, uint64_t step, uint32_t micro_b
 int p4d_train_data_validation_batch(void *context, uint64_t step, uint32_t micro_batch,
 				    const p4d_batch *batch, p4d_error *err)
 {
-	const p4d_train_data *data = context;
+	const p4d_validation *validation = context;
 
-	return fill(data, data->validation, step, micro_batch, batch, err);
+	return fill(validation->of, validation->sampler, step, micro_batch, batch, err);
 }

@@ -8,13 +8,24 @@
 #include "run/settings.h"
 #include "trainer/trainer.h"
 
+typedef struct p4d_train_data p4d_train_data;
+
+/* A set that losses are computed of. */
+typedef struct p4d_validation {
+	char name[64]; /* "": it is the only one, and has none */
+	p4d_sampler *sampler;
+	const p4d_train_data *of;
+} p4d_validation;
+
 /* The samples of one rank. Zero before use. */
-typedef struct p4d_train_data {
+struct p4d_train_data {
 	const p4d_layout *layout;
 	p4d_place place;
-	p4d_sampler *training, *validation; /* validation NULL: none */
-	uint64_t samples, valid_samples;    /* p4d_sampler_hash of both; 0: none */
-} p4d_train_data;
+	p4d_sampler *training; /* NULL: nothing is trained */
+	p4d_validation validation[P4D_SETTING_TEXTS];
+	unsigned validations;
+	uint64_t samples, valid_samples; /* p4d_sampler_hash of training, and of all others; 0: none */
+};
 
 /*
  * Settings whose defaults follow from the data: data with a loss mask are packed, and packed documents do not
@@ -22,7 +33,8 @@ typedef struct p4d_train_data {
  */
 int p4d_train_data_complete(p4d_settings *settings, p4d_error *err);
 
-/* Errors: DATA, VALUE, NO_MEMORY. */
+/* data stays at its address. Errors: DATA, VALUE, NO_MEMORY; USAGE, where names of sets are missing or the
+ * same. */
 int p4d_train_data_open(p4d_train_data *data, const p4d_settings *settings, const p4d_job_plan *plan,
 			p4d_place place, p4d_error *err);
 /* What it trains on, for the first line of the log. */
@@ -30,7 +42,8 @@ void p4d_train_data_say(const p4d_train_data *data, const p4d_settings *settings
 			size_t size);
 void p4d_train_data_close(p4d_train_data *data);
 
-/* A p4d_batch_source each (trainer.h); context is the p4d_train_data. Steps count from 1. */
+/* A p4d_batch_source each (trainer.h); context is the p4d_train_data, or a p4d_validation of it. Steps count
+ * from 1. */
 int p4d_train_data_training_batch(void *context, uint64_t step, uint32_t micro_batch, const p4d_batch *batch,
 				  p4d_error *err);
 int p4d_train_data_validation_batch(void *context, uint64_t step, uint32_t micro_batch,

@@ -29,8 +29,14 @@ typedef struct p4d_run {
 	uint64_t base;  /* p4d_huggingface_hash of --init-from */
 	uint64_t step;  /* the last one started, or resumed */
 	uint64_t saved; /* the last one whose checkpoint was started */
-	double last_loss, valid_loss;
+	double last_loss;
 } p4d_run;
+
+/* Something that takes less than the watchdog's time, for all ranks. */
+void p4d_train__begin(p4d_run *run, const char *what);
+
+/* The loss of each validation set, after a step. */
+int p4d_train__evaluate(p4d_run *run, uint64_t step, p4d_error *err);
 
 /* By the leading rank only: what is trained and where, and what of it may be a mistake; what stopped it; its
  * end. */

@@ -11,6 +11,7 @@
 #include "run/local_ranks.h"
 #include "run/rank_error.h"
 #include "run/settings.h"
+#include "run/stored_model.h"
 #include "run/train.h"
 #include "run/train_data.h"
 #include "run/train_device.h"
@@ -56,6 +57,32 @@ static int find_ranks(p4d_start *start, p4d_error *err)
 	return p4d_ranks_local(&start->ranks, (uint32_t)count, err);
 }
 
+/* Without a plan: the model is the one that is stored, and a batch is as small as the layout allows. */
+static int prepare_evaluation(p4d_settings *settings, uint64_t ranks, p4d_error *err)
+{
+	p4d_request *r = &settings->request;
+	const p4d_option degrees[] = {P4D_TP, P4D_CP, P4D_PP};
+	bool found = false;
+	uint64_t dp = ranks;
+
+	if (settings->checkpoint && p4d_is_set(r, P4D_MODEL)) {
+		p4d_fail(err, P4D_E_USAGE, "--model has no effect: --eval-only takes that of --checkpoint");
+		return p4d_fix(err, "leave out --model");
+	}
+	if (settings->checkpoint && p4d_stored_model(settings, &found, err) < 0)
+		return -1;
+	for (size_t i = 0; i < sizeof(degrees) / sizeof(*degrees); i++)
+		dp /= p4d_is_set(r, degrees[i]) ? (uint64_t)r->value[degrees[i]] : 1;
+	const uint64_t stages = p4d_is_set(r, P4D_PP) ? (uint64_t)r->value[P4D_PP] : 1;
+	p4d_request_default(r, P4D_MICRO_BATCH, 1, P4D_BY_P4D);
+	if (dp)
+		p4d_request_default(r, P4D_GLOBAL_BATCH, (int64_t)(r->value[P4D_MICRO_BATCH] * dp * stages),
+				    P4D_BY_P4D);
+	for (size_t i = 0; i < sizeof(degrees) / sizeof(*degrees); i++)
+		p4d_request_default(r, degrees[i], 1, P4D_BY_P4D);
+	return 0;
+}
+
 /* Everything that can be refused before reading data or joining ranks. */
 static int prepare(p4d_start *start, p4d_error *err)
 {
@@ -69,6 +96,9 @@ static int prepare(p4d_start *start, p4d_error *err)
 	/* ranks forked here have nothing to do with the plan of a surrounding job */
 	if (start->settings.local_ranks || start->settings.sample || (line && !*line))
 		line = NULL;
+	if (start->settings.eval_only && !line &&
+	    prepare_evaluation(&start->settings, start->ranks.size, err) < 0)
+		return -1;
 	if (start->settings.sample && p4d_train_sample_prepare(&start->settings, start->ranks.size, err) < 0)
 		return -1;
 	if (!line)

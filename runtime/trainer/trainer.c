@@ -79,8 +79,8 @@ void p4d_trainer_skip_above(p4d_trainer *t, double most)
 	t->most_loss = most;
 }
 
-int p4d_trainer_evaluate(p4d_trainer *t, uint64_t step, p4d_batch_source source, void *context, double *loss,
-			 p4d_error *err)
+int p4d_trainer_evaluate(p4d_trainer *t, uint64_t step, p4d_batch_source source, void *context,
+			 p4d_evaluated *out, p4d_error *err)
 {
 	p4d_scalars scalars;
 	double sums[2];
@@ -91,7 +91,7 @@ int p4d_trainer_evaluate(p4d_trainer *t, uint64_t step, p4d_batch_source source,
 	sums[1] = (double)t->net.trained;
 	if (p4d_comm_all_reduce(t->net.world, sums, 2, P4D_DT_FP64, P4D_SUM, err) < 0)
 		return -1;
-	*loss = sums[1] > 0 ? sums[0] / sums[1] : 0;
+	*out = (p4d_evaluated){.sum = sums[0], .tokens = (uint64_t)sums[1]};
 	return 0;
 }
 

@@ -53,9 +53,15 @@ int p4d_trainer_step(p4d_trainer *trainer, uint64_t number, float learning_rate,
  */
 void p4d_trainer_skip_above(p4d_trainer *trainer, double most);
 
-/* The loss of one global batch; changes nothing. */
+/* Losses of labels; their mean is sum / tokens. */
+typedef struct p4d_evaluated {
+	double sum;
+	uint64_t tokens;
+} p4d_evaluated;
+
+/* The losses of one global batch; changes nothing. */
 int p4d_trainer_evaluate(p4d_trainer *trainer, uint64_t step, p4d_batch_source source, void *context,
-			 double *loss, p4d_error *err);
+			 p4d_evaluated *out, p4d_error *err);
 
 /* As p4d_net_predict; afterwards a step or an evaluation may follow. */
 int p4d_trainer_predict(p4d_trainer *trainer, int32_t token, uint64_t position, float *logits,

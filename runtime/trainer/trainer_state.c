@@ -37,12 +37,31 @@ int p4d_trainer_read(p4d_trainer *t, uint32_t segment, p4d_state state, float *t
 	return t->net.d->sync(t->net.d, err);
 }
 
+/* Where there are no masters, for nothing is trained. */
+static void write_rounded(p4d_trainer *t, uint32_t segment, const float *from)
+{
+	enum { AT_ONCE = 4096 };
+	float some[AT_ONCE];
+	uint64_t first, count;
+
+	p4d_trainer_shard(t, segment, &first, &count);
+	for (uint64_t at = 0, n; at < count; at += n) {
+		n = count - at < AT_ONCE ? count - at : AT_ONCE;
+		memcpy(some, from + at, n * sizeof(*some));
+		p4d_buffers_put_frozen(&t->net, first + at, some, n);
+	}
+}
+
 int p4d_trainer_write(p4d_trainer *t, uint32_t segment, p4d_state state, const float *from, p4d_error *err)
 {
 	uint64_t count;
 
 	if (check_segment(t, segment, err) < 0)
 		return -1;
+	if (t->net.l->evaluates) {
+		write_rounded(t, segment, from);
+		return 0;
+	}
 	float *to = state_at(t, segment, state, &count);
 	t->net.d->upload(t->net.d, to, from, count * sizeof(*from));
 	return 0;

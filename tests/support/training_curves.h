@@ -124,7 +124,9 @@ static inline int curve_train(p4d_trainer *trainer, const p4d_layout *layout, un
 		if (step == 1)
 			after_first();
 	}
-	TRY(p4d_trainer_evaluate(trainer, steps + 1, training_source, &text, &mine.loss[steps], err));
+	p4d_evaluated evaluated;
+	TRY(p4d_trainer_evaluate(trainer, steps + 1, training_source, &text, &evaluated, err));
+	mine.loss[steps] = evaluated.sum / (double)evaluated.tokens;
 	if (rank == 0)
 		*curve_shared = mine;
 	return 0;

@@ -84,7 +84,7 @@ static void a_pass_sees_each_token_once(void **state)
 {
 	static unsigned seen[VOCABULARY];
 	p4d_sampler *sampler = open_with(in_directory("a"), &usual);
-	uint64_t samples = p4d_sampler__samples(sampler), tokens = p4d_sampler_tokens(sampler);
+	uint64_t samples = p4d_sampler_samples(sampler), tokens = p4d_sampler_tokens(sampler);
 	static batch b;
 	p4d_samples out = all_of(&b);
 
@@ -193,7 +193,7 @@ static void packed_documents_are_whole(void **state)
 	options.packed = options.reset_positions = true;
 	p4d_sampler *sampler = open_with(in_directory("masked"), &options);
 	const p4d_sampler_packing packing = p4d_sampler_packing_of(sampler);
-	const uint64_t samples = p4d_sampler__samples(sampler);
+	const uint64_t samples = p4d_sampler_samples(sampler);
 	assert_int_equal(packing.sequences, samples);
 	assert_true(packing.longest > 2 * SEQ_LEN && packing.cut > 50);
 	for (uint64_t pass = 0; pass < 2; pass++) {
@@ -364,7 +364,7 @@ static void orders_differ(void **state)
 	p4d_sampler *a = open_with(in_directory("a"), &options);
 	options.seed++;
 	p4d_sampler *b = open_with(in_directory("a"), &options);
-	uint64_t samples = p4d_sampler__samples(a);
+	uint64_t samples = p4d_sampler_samples(a);
 	unsigned same_seed = 0, same_pass = 0;
 
 	(void)state;
@@ -389,7 +389,7 @@ static void mark_documents(const p4d_sampler_options *options, bool *seen)
 	p4d_sampler *sampler = open_with(in_directory("a"), options);
 
 	/* two passes: the remainder of one is in the other */
-	for (uint64_t k = 0; k < 2 * p4d_sampler__samples(sampler); k++) {
+	for (uint64_t k = 0; k < 2 * p4d_sampler_samples(sampler); k++) {
 		fill(sampler, k, 1, 0, 1, &out);
 		for (int i = 0; i < SEQ_LEN; i++)
 			seen[b.tokens[i] / PLACES] = true;

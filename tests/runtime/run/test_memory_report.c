@@ -171,7 +171,7 @@ static int work(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 	p4d_job_plan plan = {.gpu = NULL};
 	p4d_memory_report report;
 	p4d_step_result result;
-	double loss;
+	p4d_evaluated evaluated;
 	p4d_device device;
 	p4d_trainer *t;
 	p4d_group *all;
@@ -193,7 +193,7 @@ static int work(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 	check_phase(t, P4D_INIT);
 	training_text text = {&plan.layout, p4d_trainer_place(t), VOCAB, .documents = false};
 	forget_gradients(t);
-	TRY(p4d_trainer_evaluate(t, 1, training_source, &text, &loss, err));
+	TRY(p4d_trainer_evaluate(t, 1, training_source, &text, &evaluated, err));
 	check_evaluation(&plan.layout, t);
 	TRY(p4d_trainer_step(t, 1, 0.001f, training_source, &text, &result, err));
 	CHECK(result.applied && isfinite(result.loss));
