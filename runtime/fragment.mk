@@ -105,6 +105,7 @@ run_sources = \
 	runtime/run/memory_report.h runtime/run/memory_report.c \
 	runtime/run/job_plan.h runtime/run/job_plan.c \
 	runtime/run/learning_rate.h runtime/run/learning_rate.c runtime/run/loss_watch.h runtime/run/loss_watch.c \
+	runtime/run/log_file.h runtime/run/log_file.c runtime/run/tensorboard.h runtime/run/tensorboard.c \
 	runtime/run/step_log.h runtime/run/step_log.c runtime/run/stop.h runtime/run/stop.c \
 	runtime/run/page_fault.h runtime/run/page_fault.c runtime/run/watchdog.h runtime/run/watchdog.c runtime/run/rank_error.h runtime/run/rank_error.c \
 	runtime/run/local_ranks.h runtime/run/local_ranks.c \

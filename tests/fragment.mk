@@ -122,7 +122,7 @@ unit_tests += \
 	tests/runtime/checkpoint/test_safetensors \
 	tests/runtime/run/test_learning_rate \
 	tests/runtime/run/test_settings \
-	tests/runtime/run/test_step_log \
+	tests/runtime/run/test_step_log tests/runtime/run/test_tensorboard \
 	tests/runtime/run/test_run_end
 endif
 
@@ -222,7 +222,7 @@ if HAVE_TOKENIZERS
 command_tests += tests/command/test_tokenizers.sh
 endif
 if HAVE_OPENBLAS
-command_tests += tests/command/test_chat.sh tests/command/test_export.sh tests/command/test_train.sh tests/command/test_train_evaluation.sh tests/command/test_train_options.sh tests/command/test_train_released.sh tests/command/test_train_lora.sh
+command_tests += tests/command/test_chat.sh tests/command/test_export.sh tests/command/test_train.sh tests/command/test_train_logs.sh tests/command/test_train_evaluation.sh tests/command/test_train_options.sh tests/command/test_train_released.sh tests/command/test_train_lora.sh
 if HAVE_TOKENIZERS
 command_tests += tests/command/test_fine_tuning.sh
 endif
@@ -417,7 +417,7 @@ long_tests = $(cuda_tests) tests/runtime/device/test_cudnn_graphs tests/runtime/
 distcheck-short:
 	$(MAKE) distcheck AM_MAKEFLAGS='TESTS="$(filter-out $(long_tests),$(TESTS))"'
 
-EXTRA_DIST += tests/command/lib.sh $(command_tests) tests/command/test_chat.sh tests/command/test_export.sh tests/command/test_fine_tuning.sh tests/command/test_tokenizers.sh tests/command/test_train.sh tests/command/test_train_evaluation.sh tests/command/test_train_options.sh tests/command/test_train_released.sh tests/command/test_train_lora.sh tests/plugin/test_plugin_symbols.sh
+EXTRA_DIST += tests/command/lib.sh $(command_tests) tests/command/test_chat.sh tests/command/test_export.sh tests/command/test_fine_tuning.sh tests/command/test_tokenizers.sh tests/command/test_train.sh tests/command/test_train_logs.sh tests/command/test_train_evaluation.sh tests/command/test_train_options.sh tests/command/test_train_released.sh tests/command/test_train_lora.sh tests/plugin/test_plugin_symbols.sh
 EXTRA_DIST += tests/fuzz/test_replay.sh tests/fuzz/fuzz.sh tests/fuzz/real_files.sh tests/fuzz/corpus
 TESTS += tests/gpu/test_kit.sh
 EXTRA_DIST += tests/gpu/run tests/gpu/pack tests/gpu/test_kit.sh tests/gpu/pytorch_baseline.py tests/parity

@@ -12,6 +12,7 @@
 
 #include "base/json_text.h"
 #include "cost/cost.h"
+#include "run/log_file.h"
 
 enum { USUAL_COLUMNS = 80 };
 
@@ -113,7 +114,11 @@ int p4d_step_log_open(p4d_step_log *log, const char *path, const p4d_flops *flop
 {
 	const bool terminal = isatty(STDOUT_FILENO) == 1;
 
-	*log = (p4d_step_log){.json = -1, .terminal = terminal ? STDOUT_FILENO : -1, .flops = *flops};
+	*log = (p4d_step_log){.json = -1,
+			      .terminal = terminal ? STDOUT_FILENO : -1,
+			      .flops = *flops,
+			      .what = "standard output",
+			      .board = {.fd = -1}};
 	if (!path) {
 		log->json = terminal ? -1 : STDOUT_FILENO;
 		return 0;
@@ -122,21 +127,19 @@ int p4d_step_log_open(p4d_step_log *log, const char *path, const p4d_flops *flop
 	if (log->json < 0)
 		return p4d_fail(err, P4D_E_IO, "--log %.300s: %s", path, strerror(errno));
 	log->owned = true;
+	snprintf(log->what, sizeof(log->what), "--log %.300s", path);
 	return 0;
 }
 
-/* A log that can no longer be written is no reason to stop training. */
-static void put(int *fd, const char *text)
+static void put_json(p4d_step_log *log, const char *line)
 {
-	size_t length = strlen(text);
+	p4d_log_file_write(&log->json, line, strlen(line), log->what);
+}
 
-	for (size_t done = 0; *fd >= 0 && done < length;) {
-		ssize_t wrote = write(*fd, text + done, length - done);
-		if (wrote > 0)
-			done += (size_t)wrote;
-		else if (wrote == 0 || errno != EINTR)
-			*fd = -1;
-	}
+/* A terminal that is gone needs no word. */
+static void put_terminal(p4d_step_log *log, const char *text)
+{
+	p4d_log_file_write(&log->terminal, text, strlen(text), NULL);
 }
 
 static int columns(void)
@@ -146,22 +149,37 @@ static int columns(void)
 	return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col ? size.ws_col : USUAL_COLUMNS;
 }
 
+static void put_board(p4d_step_log *log, const p4d_step_record *r)
+{
+	const p4d_scalar scalars[] = {
+	    {"train/loss", r->loss},
+	    {"train/gradient_norm", r->gradient_norm},
+	    {"train/learning_rate", r->learning_rate},
+	    {"performance/tokens_per_second", r->seconds > 0 ? (double)r->tokens / r->seconds : NAN},
+	    {"performance/memory_gib", p4d_to_gib(r->memory_bytes)},
+	    {"performance/mfu", utilization(log->flops.model, r->seconds, log->flops.peak)},
+	};
+
+	p4d_tensorboard_add(&log->board, r->step, scalars, sizeof(scalars) / sizeof(*scalars));
+}
+
 void p4d_step_log_step(p4d_step_log *log, p4d_step_record *record)
 {
 	char line[P4D_LINE_MOST], drawn[P4D_LINE_MOST + 8];
 
 	log->usual = log->usual > 0 ? 0.9 * log->usual + 0.1 * record->seconds : record->seconds;
 	record->left = log->usual * (double)(record->steps - record->step);
-	put(&log->json, p4d_step_json(record, &log->flops, line, sizeof(line)));
+	put_json(log, p4d_step_json(record, &log->flops, line, sizeof(line)));
+	put_board(log, record);
 	if (log->terminal < 0)
 		return;
 	snprintf(drawn, sizeof(drawn), "\r\033[K%s",
 		 p4d_step_text(record, &log->flops, columns(), line, sizeof(line)));
-	put(&log->terminal, drawn);
+	put_terminal(log, drawn);
 	log->drawn = true;
 	/* unusual events stay visible */
 	if (record->kind != P4D_LOSS_FINE) {
-		put(&log->terminal, "\n");
+		put_terminal(log, "\n");
 		log->drawn = false;
 	}
 }
@@ -180,20 +198,21 @@ void p4d_step_log_event(p4d_step_log *log, p4d_step_event *event, const char *te
 
 	p4d_text_add(&event->json, "}\n");
 	if (!event->json.truncated)
-		put(&log->json, event->line);
+		put_json(log, event->line);
 	if (!text || log->terminal < 0)
 		return;
 	snprintf(line, sizeof(line), "%s%s\n", log->drawn ? "\r\033[K" : "", text);
-	put(&log->terminal, line);
+	put_terminal(log, line);
 	log->drawn = false;
 }
 
 void p4d_step_log_close(p4d_step_log *log)
 {
 	if (log->drawn)
-		put(&log->terminal, "\n");
+		put_terminal(log, "\n");
 	if (log->owned && log->json >= 0)
 		close(log->json);
+	p4d_tensorboard_close(&log->board);
 	log->json = log->terminal = -1;
 	log->owned = log->drawn = false;
 }

@@ -10,6 +10,7 @@
 #include "gpu/gpu.h"
 #include "request/layout.h"
 #include "run/loss_watch.h"
+#include "run/tensorboard.h"
 
 /*
  * Progress of a run, reported by rank 0. On a terminal one line, redrawn; otherwise, and in the file of
@@ -51,7 +52,9 @@ typedef struct p4d_step_log {
 	bool owned;         /* json is closed at the end */
 	bool drawn;
 	p4d_flops flops;
-	double usual; /* seconds of a step, running mean */
+	double usual;   /* seconds of a step, running mean */
+	char what[320]; /* json, in messages */
+	p4d_tensorboard board;
 } p4d_step_log;
 
 /* path: NULL: none. Errors: IO. */

@@ -198,6 +198,9 @@ static int start(p4d_run *run, p4d_error *err)
 	if (p4d_train_resume(&run->save, run->settings, run->plan, run->trainer, &run->step, err) < 0)
 		return -1;
 	run->saved = run->step;
+	if (run->leads && run->settings->tensorboard &&
+	    p4d_tensorboard_open(&run->log.board, run->settings->tensorboard, run->step + 1, err) < 0)
+		return -1;
 	return run->step ? 0 : initialize(run, err);
 }
 
@@ -367,7 +370,7 @@ int p4d_train(const p4d_settings *settings, const p4d_job_plan *plan, const p4d_
 	    .plan = plan,
 	    .ranks = ranks,
 	    .leads = ranks->rank == 0,
-	    .log = {.json = -1, .terminal = -1},
+	    .log = {.json = -1, .terminal = -1, .board = {.fd = -1}},
 	    .watch = {.on_spike = (p4d_on_spike)settings->on_spike,
 		      .skips_allowed = settings->skips,
 		      .spikes_allowed = settings->spikes},

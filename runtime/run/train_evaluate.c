@@ -40,6 +40,8 @@ static void say(p4d_run *run, uint64_t step, const p4d_validation *set, const p4
 	snprintf(text, sizeof(text), "step %" PRIu64 "  validation loss %.4f, perplexity %.2f%s%s", step,
 		 loss, exp(loss), set->name[0] ? "  " : "", set->name);
 	p4d_step_log_event(&run->log, &event, text);
+	snprintf(text, sizeof(text), "validation/%s", set->name[0] ? set->name : "loss");
+	p4d_tensorboard_add(&run->log.board, step, &(p4d_scalar){text, loss}, 1);
 }
 
 /* The mean over all tokens, of which batches have more or fewer where there is a mask. */
