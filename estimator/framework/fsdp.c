@@ -125,6 +125,7 @@ static const char *unvalidated(const p4d_layout *l)
 
 static const p4d_framework_fixed fixed[] = {
     {P4D_ZERO_STAGE, 3, "FSDP shards parameters, gradients and optimizer, as stage 3 does"},
+    {P4D_TRANSFORMERS, P4D_NO_MEANING, "FSDP keeps parameters in --param-dtype"},
     P4D_FIXED_OF_PYTORCH("FSDP"),
     {P4D_CP_COMM, P4D_CP_ALL_GATHER, "torchtitan gathers keys and values"},
     {P4D_OVERLAP_P2P, 1, "PyTorch's pipelines overlap transfers between stages"},
@@ -133,6 +134,7 @@ static const p4d_framework_fixed fixed[] = {
 #define DATA_PARALLEL "with FSDP p4d models other modules than torchtitan's with data parallelism alone"
 static const p4d_framework_fixed fixed_of_others[] = {
     {P4D_ZERO_STAGE, 3, "FSDP shards parameters, gradients and optimizer, as stage 3 does"},
+    {P4D_TRANSFORMERS, P4D_NO_MEANING, "FSDP keeps parameters in --param-dtype"},
     P4D_FIXED_OF_PYTORCH("FSDP"),
     {P4D_TP, 1, DATA_PARALLEL},
     {P4D_PP, 1, DATA_PARALLEL},
@@ -144,6 +146,7 @@ static const p4d_framework_fixed fixed_of_others[] = {
 	"with torchtitan p4d models experts and latent attention with data and expert parallelism alone"
 static const p4d_framework_fixed fixed_of_sparse[] = {
     {P4D_ZERO_STAGE, 3, "FSDP shards parameters, gradients and optimizer, as stage 3 does"},
+    {P4D_TRANSFORMERS, P4D_NO_MEANING, "FSDP keeps parameters in --param-dtype"},
     P4D_FIXED_OF_PYTORCH("FSDP"),
     {P4D_TP, 1, EXPERT_PARALLEL},
     {P4D_PP, 1, EXPERT_PARALLEL},

@@ -427,7 +427,8 @@ const char *p4d_torch__trainer_unvalidated(const p4d_layout *l)
 	       : l->experts && l->finetune != P4D_TUNE_FULL && l->framework == P4D_FRAMEWORK_DEEPSPEED
 		   ? "adapters beside experts with DeepSpeed"
 	       /* there each is a linear layer; one tensor of all stays as it is */
-	       : l->experts && l->quant   ? "experts, which transformers before 5 quantizes"
+	       : l->experts && l->quant && l->transformers < 5
+		   ? "experts, which transformers before 5 quantizes"
 	       : l->quant > P4D_QUANT_NF4 ? "weights in 8 bits"
 	       : l->chunked_loss          ? "a chunked loss"
 	       : l->compile               ? "compiled modules, counted as they are without"

@@ -107,13 +107,18 @@ uint64_t p4d_transformers__experts_up(const p4d_layout *l)
 uint64_t p4d_transformers__parameter_bytes(const p4d_layout *l, unsigned element)
 {
 	const bool lit = l->model_code == P4D_MODEL_CODE_LITGPT;
-	const uint64_t all = (uint64_t)p4d_size_of_model(l), linears = linears_of(l);
+	const uint64_t all = (uint64_t)p4d_size_of_model(l);
+	/* before release 5 each expert has linear layers, which are quantized, too */
+	const uint64_t experts =
+	    l->transformers && l->transformers < 5 ? p4d_expert_layers_before(l, l->layers) * l->experts : 0;
+	const uint64_t linears = linears_of(l) + experts * (uint64_t)p4d_size_of_expert(l);
 	const uint64_t adapters = p4d_transformers__adapters(l) * (l->adapter_fp32 ? 4 : 2);
 
 	if (l->quant == P4D_QUANT_NONE)
 		return all * element + adapters;
 	/* a byte of scale for 64 weights, fp32 for 256 such; tables of constants */
-	const uint64_t bits = l->quant == P4D_QUANT_NF4 ? 4 : 8, tables = l->layers * (l->glu ? 7 : 6) * 3072;
+	const uint64_t bits = l->quant == P4D_QUANT_NF4 ? 4 : 8, each = l->glu ? 7 : 6;
+	const uint64_t tables = (l->layers * each + experts * (l->glu ? 3 : 2)) * 3072;
 	const uint64_t scales = l->quant != P4D_QUANT_NF4 ? 0
 				: lit ? linears / 64 * 4 /* that are not quantized themselves */
 				      : linears / 64 + linears / 64 / 256 * 4 + tables;

@@ -24,6 +24,9 @@ static const char mpi_switches[] =
     "byslot tag-output timestamp-output display-map display-allocation merge-stderr-to-stdout "
     "use-hwthread-cpus enable-recovery verbose quiet genvall envall genvnone envnone ";
 
+/* What runs in an image, with a Python of its own. */
+static const char images[] = " apptainer singularity enroot sarus shifter podman podman-hpc docker ";
+
 /* Options of these that take two values. */
 static const char mpi_pairs[] = " mca gmca omca pmixmca prtemca genv env ";
 
@@ -184,6 +187,8 @@ static void note(p4d_launch *launch, const launcher *l, p4d_value word, const ch
 	for (; i < sizeof(plain) - 1 && name[i]; i++)
 		plain[i] = name[i] == '-' ? '_' : name[i];
 	plain[i] = '\0';
+	if (!strcmp(l->name, "srun") && !strncmp(plain, "container", strlen("container")))
+		launch->container = true;
 	if (!strcmp(l->name, "composer") && !strcmp(plain, "n"))
 		launch->gpus_per_node = value;
 	if (!strcmp(l->name, "deepspeed") && (!strcmp(plain, "include") || !strcmp(plain, "i")))
@@ -348,6 +353,7 @@ void p4d_reader__launch(const p4d_value *words, size_t count, p4d_launch *launch
 				return;
 			}
 			launch->accelerates = launch->accelerates || l->prefix;
+			launch->container = launch->container || is_among(images, l->name);
 			launch->every_gpu = launch->every_gpu || l->prefix || !strcmp(l->name, "deepspeed");
 			launch->shell_text = text;
 			launch->shell_script = l->starts == SHELL && !text;

@@ -51,6 +51,7 @@ typedef struct reading_state {
 	const p4d_reader_host *host;
 	p4d_value nodes, gpus_per_node; /* of the launcher around a script */
 	uint64_t until_ns;              /* for configuration files, of all programs */
+	p4d_read_python python;
 } reading_state;
 
 const p4d_reader *p4d_reader__at(size_t index)
@@ -300,6 +301,7 @@ static void run_command(void *context, p4d_shell *shell, const p4d_value *words,
 	p4d_reading *r = state->reading;
 	p4d_launch launch;
 
+	p4d_reader__python_command(&state->python, words, count);
 	p4d_reader__launch(words, count, &launch);
 	if (!launch.count && !launch.shell_input)
 		return;
@@ -329,6 +331,7 @@ static void run_command(void *context, p4d_shell *shell, const p4d_value *words,
 		r->file = place.file;
 		r->line = place.line;
 		read_program(state, shell, &launch, reader, named);
+		p4d_reader__python_release(r, shell, state->host, &state->python, &launch, words);
 	}
 	state->nodes = nodes;
 	state->gpus_per_node = gpus;
@@ -344,9 +347,10 @@ static const char *variable(void *context, const char *name)
 
 static const char *file(void *context, const char *path, size_t *length)
 {
-	const reading_state *state = context;
+	reading_state *state = context;
 	const p4d_shell_host *host = &state->host->shell;
 
+	p4d_reader__python_file(&state->python, path);
 	return host->file ? host->file(host->context, path, length) : NULL;
 }
 

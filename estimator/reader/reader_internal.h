@@ -172,6 +172,7 @@ typedef struct p4d_launch {
 	bool shell_input;               /* its text comes on standard input; words are arguments */
 	bool every_gpu;                 /* a launcher starts it on all GPUs of its node */
 	bool accelerates;               /* accelerate launch is among them */
+	bool container;                 /* it runs in an image */
 	p4d_value nodes, gpus_per_node; /* as a launcher was told; length 0: not */
 	p4d_value included, excluded;   /* "worker-0:0,1@worker-1:0,1", as DeepSpeed was told */
 	p4d_launch_option option[P4D_LAUNCH_OPTIONS]; /* of launchers that say something about the training */
@@ -190,3 +191,19 @@ void p4d_reader__launched(p4d_reading *reading, p4d_shell *shell, const p4d_laun
 			  p4d_value gpus_per_node);
 /* A value without text, of the place where this was written. */
 p4d_read_value p4d_reader__place_of(const p4d_shell *shell, p4d_value value);
+
+/* python.c: the virtual environment that a script activates. */
+typedef struct p4d_read_python {
+	char directory[256]; /* "": none was named */
+	bool unknown;        /* several were, or one that is not known */
+	bool changed;        /* something else changes what is found */
+} p4d_read_python;
+
+/* A file that the script reads, and a command that it runs. */
+void p4d_reader__python_file(p4d_read_python *python, const char *path);
+void p4d_reader__python_command(p4d_read_python *python, const p4d_value *words, size_t count);
+/* The release of transformers that a DDP job runs, of transformers/__init__.py (a regular file of that
+ * environment, through host->shell.file); words: of the whole command. Behind finish. */
+void p4d_reader__python_release(p4d_reading *reading, p4d_shell *shell, const p4d_reader_host *host,
+				const p4d_read_python *python, const p4d_launch *launch,
+				const p4d_value *words);

@@ -14,6 +14,11 @@ void p4d_framework_put_defaults(p4d_request *r)
 	const bool set = p4d_is_set(r, P4D_PRECISION), fp8 = set && r->value[P4D_PRECISION] == P4D_FP8;
 	const bool bf16 = !set || fp8 || r->value[P4D_PRECISION] == P4D_BF16;
 
+	/* transformers, where it is told no type; what it quantizes has others */
+	const bool quantized = adapters && r->value[P4D_FINETUNE] == P4D_TUNE_QLORA;
+	const bool loads_fp32 = framework == P4D_FRAMEWORK_DDP && p4d_is_set(r, P4D_TRANSFORMERS) &&
+				r->value[P4D_TRANSFORMERS] < 5 && !quantized;
+
 	for (; c && c->option != P4D_OPTIONS; c++) {
 		const int64_t code = p4d_is_set(r, P4D_MODEL_CODE) ? r->value[P4D_MODEL_CODE] : -1;
 		int64_t value = c->value;
@@ -25,6 +30,8 @@ void p4d_framework_put_defaults(p4d_request *r)
 			value = 0; /* its recipes are bf16-true */
 		else if (c->option == P4D_PARAM_DTYPE && !bf16 && framework == P4D_FRAMEWORK_DDP)
 			value = P4D_PARAM_FP32; /* a scaler of gradients takes none in fp16 */
+		else if (c->option == P4D_PARAM_DTYPE && loads_fp32 && code != P4D_MODEL_CODE_LITGPT)
+			value = P4D_PARAM_FP32;
 		else if ((c->option == P4D_GRAD_DTYPE && !bf16) || (c->option == P4D_FP8_RECIPE && !fp8))
 			continue; /* the precision's */
 		p4d_request_default(r, c->option, value, P4D_BY_P4D);

@@ -73,6 +73,7 @@ typedef struct p4d_framework_fixed {
 	    {P4D_PARAM_DTYPE, P4D_NO_MEANING, program " stores parameters in --precision"}, \
 	    {P4D_OFFLOAD, 0, "with " program " p4d does not model offloading"}, \
 	    {P4D_MODEL_CODE, P4D_NO_MEANING, program " has its own modules"}, \
+	    {P4D_TRANSFORMERS, P4D_NO_MEANING, program " has its own modules"}, \
 	    {P4D_COMPILE, P4D_NO_MEANING, program " does not compile the model"}, \
 	    {P4D_AUTOCAST, P4D_NO_MEANING, program " casts in its modules"}, \
 	    {P4D_CHUNKED_LOSS, P4D_NO_MEANING, program " has one loss"}, \

@@ -61,6 +61,7 @@ typedef struct p4d_layout {
 	int optimizer;         /* P4D_ADAMW, ... */
 	int param_dtype;       /* of stored parameters, where that is not the precision's */
 	unsigned offload;      /* what is in host memory; mask of P4D_OFFLOAD_* */
+	uint64_t transformers; /* major release of that library; 0: not known */
 	int model_code;        /* whose modules, of frameworks that train any */
 	bool compile, chunked_loss, packing, autocast;
 	int finetune, quant;   /* what is trained, and the type of the layers' weights that are not */

@@ -404,7 +404,6 @@ const p4d_shell_builtin p4d_shell__printers[] = {
     /* nothing */
     {"chmod", print_nothing, false},
     {"mkdir", print_nothing, false},
-    {"module", print_nothing, false},
     {"rm", print_nothing, false},
     {"sleep", print_nothing, false},
     {"touch", print_nothing, false},

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The Python that runs a program: which release of transformers it has, where its files can be read. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "reader/reader_internal.h"
+
+enum { FIRST_MINOR = 9, LAST_MINOR = 14, BEGINNING = 16 << 10 };
+
+/* DIRECTORY/bin/NAME: its directory; false: it is no such path. */
+static bool in_bin(const char *path, const char *name, char *directory, size_t size)
+{
+	const size_t length = strlen(path), tail = strlen("/bin/") + strlen(name);
+
+	if (length <= tail || length - tail >= size || strcmp(path + length - strlen(name), name) != 0 ||
+	    memcmp(path + length - tail, "/bin/", 5) != 0)
+		return false;
+	snprintf(directory, size, "%.*s", (int)(length - tail), path);
+	return true;
+}
+
+static void take_directory(p4d_read_python *python, const char *directory)
+{
+	if (*python->directory && strcmp(python->directory, directory) != 0)
+		python->unknown = true; /* which one depends on what p4d does not see */
+	snprintf(python->directory, sizeof(python->directory), "%s", directory);
+}
+
+void p4d_reader__python_file(p4d_read_python *python, const char *path)
+{
+	char directory[sizeof(python->directory)];
+
+	if (in_bin(path, "activate", directory, sizeof(directory)))
+		take_directory(python, directory);
+}
+
+void p4d_reader__python_command(p4d_read_python *python, const p4d_value *words, size_t count)
+{
+	static const char *const others[] = {"conda", "mamba", "micromamba", "module", "ml", "spack"};
+	enum { CONDAS = 3, OTHERS = sizeof(others) / sizeof(*others) };
+	char path[sizeof(python->directory)];
+	size_t which = 0;
+
+	while (count && which < OTHERS && !p4d_value_is(words[0], others[which]))
+		which++;
+	if (!count || which == OTHERS)
+		return;
+	python->changed = true; /* what sbatch's own environment has may not run */
+	if (count < 3 || which >= CONDAS || !p4d_value_is(words[1], "activate"))
+		return;
+	if (words[2].length < sizeof(path) && !p4d_value_unknown(words[2]) &&
+	    *p4d_value_text(words[2], path, sizeof(path)) == '/')
+		take_directory(python, path);
+	else
+		python->unknown = true;
+}
+
+/* The program that starts it, /opt/venv/bin/torchrun, is of an environment, too. */
+static bool of_program(const p4d_launch *launch, const p4d_value *words, char *directory, size_t size)
+{
+	static const char *const names[] = {"python", "python3", "torchrun", "accelerate", "deepspeed"};
+	char path[256];
+
+	for (const p4d_value *word = words; word < launch->words; word++) {
+		if (p4d_value_unknown(*word) || word->length >= sizeof(path) ||
+		    *p4d_value_text(*word, path, sizeof(path)) != '/')
+			continue;
+		for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+			if (in_bin(path, names[i], directory, size))
+				return true;
+	}
+	return false;
+}
+
+/* What was active where sbatch was typed, and still is in the job. */
+static bool of_environment(p4d_shell *shell, const p4d_read_python *python, char *directory, size_t size)
+{
+	static const char *const names[] = {"VIRTUAL_ENV", "CONDA_PREFIX"};
+	p4d_value value;
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names) && !python->changed; i++)
+		if (p4d_shell_variable(shell, names[i], &value) && value.length && value.length < size &&
+		    !p4d_value_unknown(value)) {
+			p4d_value_text(value, directory, size);
+			return true;
+		}
+	return false;
+}
+
+/* `__version__ = "5.23.0"`: the major release, and its line; 0: it does not say so. */
+static unsigned long release_of(const char *text, size_t length, uint32_t *line)
+{
+	static const char name[] = "\n__version__ = \"";
+	char number[4] = "";
+	const char *at;
+
+	length = length < BEGINNING ? length : BEGINNING;
+	at = memmem(text, length, name, strlen(name));
+	if (!at || (size_t)(text + length - at) < sizeof(name) + sizeof(number))
+		return 0;
+	*line = 2;
+	for (const char *c = text; c < at; c++)
+		*line += *c == '\n';
+	memcpy(number, at + strlen(name), sizeof(number) - 1);
+	return strtoul(number, NULL, 10);
+}
+
+static void put_release(p4d_reading *r, p4d_shell *shell, const char *path, uint32_t line,
+			unsigned long release)
+{
+	const p4d_read_value place = {.file = p4d_shell_keep(shell, path), .line = line};
+	const bool own = !strcmp(r->reader->framework, "trainer") || !strcmp(r->reader->framework, "trl");
+
+	if (!place.file)
+		return;
+	p4d_reader__put(r, P4D_TRANSFORMERS, &place, "%lu", release);
+	/* others say a type whatever the release */
+	if (!own && release < 5 && !p4d_reader__set(&r->value[P4D_PARAM_DTYPE]) &&
+	    p4d_reader__is(&r->value[P4D_PRECISION], "bf16"))
+		p4d_reader__put_default(r, P4D_PARAM_DTYPE, "bf16");
+}
+
+void p4d_reader__python_release(p4d_reading *r, p4d_shell *shell, const p4d_reader_host *host,
+				const p4d_read_python *python, const p4d_launch *launch,
+				const p4d_value *words)
+{
+	char directory[sizeof(python->directory)], path[sizeof(directory) + 64];
+	size_t length;
+	uint32_t line;
+
+	if (!host->shell.file || launch->container || !p4d_reader__is(&r->value[P4D_FRAMEWORK], "ddp") ||
+	    !p4d_reader__is(&r->value[P4D_MODEL_CODE], "transformers"))
+		return;
+	if (of_program(launch, words, directory, sizeof(directory)))
+		;
+	else if (python->unknown)
+		return;
+	else if (*python->directory)
+		snprintf(directory, sizeof(directory), "%s", python->directory);
+	else if (!of_environment(shell, python, directory, sizeof(directory)))
+		return;
+	for (int minor = LAST_MINOR; minor >= FIRST_MINOR; minor--) {
+		snprintf(path, sizeof(path), "%s/lib/python3.%d/site-packages/transformers/__init__.py",
+			 directory, minor);
+		const char *text = host->shell.file(host->shell.context, path, &length);
+		const unsigned long release = text ? release_of(text, length, &line) : 0;
+		if (release >= 3 && release <= 99)
+			put_release(r, shell, path, line, release);
+		if (text)
+			return;
+	}
+}
