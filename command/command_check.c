@@ -58,7 +58,7 @@ static int usage(p4d_error *err, const char *text)
 static void take_common(p4d_sbatch *first, p4d_sbatch *other)
 {
 	static const p4d_sbatch_field common[] = {P4D_SBATCH_WRAP, P4D_SBATCH_CONF, P4D_SBATCH_JSON,
-						  P4D_SBATCH_HELP};
+						  P4D_SBATCH_ELSEWHERE, P4D_SBATCH_HELP};
 
 	for (size_t i = 0; i < sizeof(common) / sizeof(common[0]); i++)
 		if (!first->value[common[i]]) {
@@ -302,15 +302,6 @@ static void advise(const check *c, const p4d_sbatch *sbatch, const p4d_verdict *
 {
 	const char *partition = v->geometry.partition[0] ? v->geometry.partition : sbatch->job.partition;
 	char preempt_mode[64] = "";
-
-	if (v->action == P4D_REJECT || v->would_reject)
-		return;
-	if (sbatch->value[P4D_SBATCH_REQUEUE] && partition)
-		p4d_live_preempt_mode(partition, preempt_mode, sizeof(preempt_mode));
-	p4d_advice_on_script(advice, &sbatch->job, v);
-	p4d_advice_on_options(advice, sbatch, v, preempt_mode);
-	if (!v->judged)
-		return;
 	const p4d_search_space space = {
 	    .nodes = v->geometry.nodes,
 	    .gpus_per_node = v->geometry.gpus_per_node,
@@ -319,7 +310,18 @@ static void advise(const check *c, const p4d_sbatch *sbatch, const p4d_verdict *
 	    .method = P4D_METHOD_PLAN,
 	    .safe = v->policy.safe,
 	    .limit = v->policy.safe};
-	p4d_advice_on_size(advice, c->site, &sbatch->request, &space);
+	const char *elsewhere = c->first.value[P4D_SBATCH_ELSEWHERE];
+
+	if (elsewhere && p4d_is_set(&sbatch->request, P4D_MODEL))
+		p4d_advice_on_place(advice, c->site, elsewhere, &sbatch->request, &space, v);
+	if (v->action == P4D_REJECT || v->would_reject)
+		return;
+	if (sbatch->value[P4D_SBATCH_REQUEUE] && partition)
+		p4d_live_preempt_mode(partition, preempt_mode, sizeof(preempt_mode));
+	p4d_advice_on_script(advice, &sbatch->job, v);
+	p4d_advice_on_options(advice, sbatch, v, preempt_mode);
+	if (v->judged)
+		p4d_advice_on_size(advice, c->site, &sbatch->request, &space);
 }
 
 static int check_component(check *c, unsigned component, p4d_error *err)

@@ -5,10 +5,12 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/number.h"
 #include "command.h"
 #include "job/export.h"
 #include "plan/plan_line.h"
 #include "report/advice.h"
+#include "report/places.h"
 #include "report/report.h"
 #include "report/table.h"
 #include "report/unfit.h"
@@ -16,7 +18,9 @@
 #include "request/framework.h"
 #include "search/search.h"
 
-enum { USUAL_TOP = 5, CP_COLUMN = 2 };
+enum { USUAL_TOP = 5, USUAL_PLACES = 20, CP_COLUMN = 2 };
+
+static const double usual_tokens = 1e9;
 
 typedef struct plans {
 	p4d_search_space space;
@@ -281,12 +285,98 @@ static double now(void)
 	return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
+static const char *tokens_text(double tokens, char buf[P4D_SIZE_TEXT])
+{
+	static const char units[] = "KMBT";
+	char number[P4D_NUMBER_TEXT];
+	int unit = -1;
+
+	for (; tokens >= 1000 && unit < 3; unit++)
+		tokens /= 1000;
+	snprintf(buf, P4D_SIZE_TEXT, "%s%.*s", p4d_number_text(tokens, 4, number), unit >= 0,
+		 units + (unit > 0 ? unit : 0));
+	return buf;
+}
+
+static bool one_batch(const p4d_places *places)
+{
+	const p4d_placement *first = &places->found[0];
+
+	for (size_t i = 1; i < places->count; i++)
+		if (places->found[i].best.request.value[P4D_GLOBAL_BATCH] !=
+		    first->best.request.value[P4D_GLOBAL_BATCH])
+			return false;
+	return true;
+}
+
+static int print_places(const p4d_subject *subject, const p4d_line *line, const p4d_places *places,
+			p4d_error *err)
+{
+	const double tokens = line->tokens > 0 ? line->tokens : usual_tokens;
+	const p4d_request *best = &places->found[0].best.request;
+	char amount[P4D_SIZE_TEXT], batch[96];
+
+	if (line->json) {
+		struct json_object *object = json_object_new_object();
+		json_object_object_add(object, "model", json_object_new_string(subject->model));
+		json_object_object_add(object, "global_batch", p4d_report_json_batch(best));
+		json_object_object_add(object, "tokens", json_object_new_double(tokens));
+		json_object_object_add(object, "places", p4d_places_json(places, tokens));
+		json_object_object_add(object, "messages",
+				       p4d_report_json_messages(subject->messages, subject->message));
+		return p4d_report_json_print(object, err);
+	}
+	printf("%s, %s tokens, global batch %s%s; fastest first, without what another beats in time and "
+	       "GPU-hours\n\n",
+	       subject->model, tokens_text(tokens, amount),
+	       p4d_defaults_batch_text(best, "--", batch, sizeof(batch)),
+	       one_batch(places) ? "" : ", less with fewer GPUs");
+	if (p4d_places_print(places, tokens, line->top ? line->top : USUAL_PLACES, err) < 0)
+		return -1;
+	fflush(stdout);
+	p4d_report_messages(subject->messages, subject->message);
+	return 0;
+}
+
+/* Over the partitions of the site. */
+static int plan_places(p4d_subject *subject, const p4d_line *line, p4d_error *err)
+{
+	const p4d_request *typed = &line->request;
+	p4d_search_space space = {.published_batch = subject->preset.global_batch, .method = subject->method};
+	p4d_places places = {.count = 0};
+
+	if (p4d_is_set(typed, P4D_GPU) || !p4d_on_gpu(subject->request.value[P4D_DEVICE]) || line->env)
+		return p4d_fail(err, P4D_E_USAGE,
+				"--partitions goes with none of --gpu, --device=cpu and --env");
+	p4d_request_default(&subject->request, P4D_FRAMEWORK, p4d_framework_default(&subject->request),
+			    P4D_BY_P4D);
+	const p4d_places_wanted wanted = {
+	    .partitions = line->partitions,
+	    .request = &subject->request,
+	    .space = &space,
+	    .nodes = p4d_is_set(typed, P4D_NODES) ? (uint64_t)typed->value[P4D_NODES] : 0,
+	    .gpus_per_node =
+		p4d_is_set(typed, P4D_GPUS_PER_NODE) ? (uint64_t)typed->value[P4D_GPUS_PER_NODE] : 0,
+	    .host_bytes = line->mem_bytes};
+	int status = p4d_places_find(&places, subject->site, &wanted, err);
+	if (status == 0)
+		status = print_places(subject, line, &places, err);
+	p4d_places_free(&places);
+	return status;
+}
+
 static int plan(p4d_subject *subject, const p4d_line *line, plans *p, p4d_error *err)
 {
 	const uint32_t top = line->top ? line->top : USUAL_TOP;
 
 	if (p4d_subject_open(subject, line, true, err) < 0 || p4d_subject_trains(subject, err) < 0)
 		return -1;
+	if (line->partitions)
+		return plan_places(subject, line, err);
+	if (line->tokens > 0) {
+		p4d_fail(err, P4D_E_USAGE, "--tokens has an effect with --partitions only");
+		return p4d_fix(err, "--partitions=all");
+	}
 	if (!p4d_on_gpu(subject->request.value[P4D_DEVICE]) && !subject->mem_bytes) {
 		p4d_fail(err, P4D_E_USAGE, "host memory per node unknown, so layouts cannot be ranked");
 		return p4d_fix(err, "--mem=SIZE");

@@ -32,6 +32,8 @@ enum {
 	ENV,
 	MEM,
 	SVG,
+	PARTITIONS,
+	TOKENS,
 	POLICY,
 	OTHERS = POLICY + OF_JOB
 };
@@ -70,6 +72,10 @@ static void fill_table(struct option *at, const p4d_subcommand *command)
 		*at++ = (struct option){"json", no_argument, NULL, JSON};
 	if (command->takes & P4D_TAKES_SVG)
 		*at++ = (struct option){"svg", required_argument, NULL, SVG};
+	if (command->takes & P4D_TAKES_PLACES) {
+		*at++ = (struct option){"partitions", required_argument, NULL, PARTITIONS};
+		*at++ = (struct option){"tokens", required_argument, NULL, TOKENS};
+	}
 	for (int i = 0; i < OF_JOB && command->takes & P4D_TAKES_POLICY; i++)
 		*at++ = (struct option){of_job[i].name, required_argument, NULL, POLICY + i};
 	*at++ = (struct option){"help", no_argument, NULL, HELP};
@@ -113,6 +119,29 @@ static int set_mem(p4d_line *line, const char *text, p4d_error *err)
 	return 0;
 }
 
+/* "300B" */
+static int set_tokens(p4d_line *line, const char *text, p4d_error *err)
+{
+	static const char units[] = "kKmMbBtT";
+	const size_t length = strlen(text);
+	const char *unit = length ? strchr(units, text[length - 1]) : NULL;
+	char digits[32];
+	double value = 0, scale = 1;
+
+	for (long i = unit ? (unit - units) / 2 : -1; i >= 0; i--)
+		scale *= 1000;
+	snprintf(digits, sizeof(digits), "%.*s", (int)(length - (unit != NULL)), text);
+	if (length >= sizeof(digits) || !p4d_number_real(digits, 1e-9, 1e18, &value) || value * scale < 1 ||
+	    value * scale > 1e18)
+		return p4d_fail(err, P4D_E_VALUE,
+				"--tokens=%.64s: not a number from 1 to 1e18, such as 300B or 1.5T", text);
+	if (line->tokens > 0 && line->tokens != value * scale)
+		return p4d_fail(err, P4D_E_USAGE,
+				"--tokens is given twice with different values; leave one out");
+	line->tokens = value * scale;
+	return 0;
+}
+
 static int set(p4d_line *line, int which, p4d_error *err)
 {
 	switch (which) {
@@ -132,6 +161,12 @@ static int set(p4d_line *line, int which, p4d_error *err)
 		if (!*optarg)
 			return p4d_fail(err, P4D_E_VALUE, "--svg: empty file name");
 		return set_text(&line->svg, "svg", optarg, err);
+	case PARTITIONS:
+		if (!*optarg)
+			return p4d_fail(err, P4D_E_VALUE, "--partitions: empty list");
+		return set_text(&line->partitions, "partitions", optarg, err);
+	case TOKENS:
+		return set_tokens(line, optarg, err);
 	case TOP:
 		return set_top(line, optarg, err);
 	case MEM:
@@ -199,6 +234,11 @@ void p4d_line_help(const p4d_subcommand *command)
 		print_option("top", "N", "how many layouts to print (5)");
 		print_option("env", NULL,
 			     "print the best one as shell commands that export P4D_PLAN and the rest");
+	}
+	if (command->takes & P4D_TAKES_PLACES) {
+		print_option("partitions", "LIST|all",
+			     "where on the site: time and GPU-hours in each partition, by nodes");
+		print_option("tokens", "N", "to train on there, such as 300B (1B)");
 	}
 	if (command->takes & P4D_TAKES_SVG)
 		print_option("svg", "FILE", "also draw a picture");

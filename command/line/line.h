@@ -13,10 +13,12 @@
 
 /* A parsed command line. */
 typedef struct p4d_line {
-	p4d_request request; /* origin P4D_BY_USER */
-	const char *conf;    /* --conf */
-	const char *svg;     /* --svg */
-	p4d_site_job job;    /* --partition, --qos, --account, --user, --reservation */
+	p4d_request request;    /* origin P4D_BY_USER */
+	const char *conf;       /* --conf */
+	const char *svg;        /* --svg */
+	const char *partitions; /* --partitions */
+	double tokens;          /* --tokens; 0 unset */
+	p4d_site_job job;       /* --partition, --qos, --account, --user, --reservation */
 	bool json, env, help;
 	uint32_t top;       /* --top */
 	uint64_t mem_bytes; /* --mem, per node; 0 unset */
@@ -41,6 +43,7 @@ enum {
 	P4D_TAKES_JSON = 8,
 	P4D_TAKES_SVG = 16,
 	P4D_TAKES_POLICY = 32, /* what decides the policy of a job */
+	P4D_TAKES_PLACES = 64, /* --partitions, --tokens */
 };
 
 /* line.c: reads argv[1..] of a subcommand. Errors: USAGE, VALUE. */

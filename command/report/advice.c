@@ -8,6 +8,8 @@
 
 #include "base/text.h"
 #include "job/script.h"
+#include "report/places.h"
+#include "report/report.h"
 #include "request/framework.h"
 
 /* Sizes tried. */
@@ -165,6 +167,65 @@ void p4d_advice_on_size(p4d_advice *advice, const p4d_site *site, const p4d_requ
 	smaller(site, &open, space, &list);
 	if (list.length)
 		add(advice, "size", "would also fit: %s", text);
+}
+
+static const p4d_placement *cheapest(const p4d_places *places)
+{
+	const p4d_placement *best = &places->found[0];
+
+	for (size_t i = 1; i < places->count; i++)
+		if (places->found[i].gpu_seconds_per_token < best->gpu_seconds_per_token)
+			best = &places->found[i];
+	return best;
+}
+
+static void add_place(p4d_advice *advice, const p4d_placement *one, const char *factors)
+{
+	const p4d_node_kind *kind = one->kind;
+
+	add(advice, "place",
+	    "%s%" PRIu64 " x %" PRIu64 " %s%s: --partition=%s --nodes=%" PRIu64 " --gpus-per-node=%" PRIu64,
+	    *factors ? "run it on " : "it fits on ", one->nodes, kind->gpus_per_node,
+	    kind->capacity.gpu->name, factors, kind->partition, one->nodes, kind->gpus_per_node);
+}
+
+void p4d_advice_on_place(p4d_advice *advice, const p4d_site *site, const char *partitions,
+			 const p4d_request *request, const p4d_search_space *space, const p4d_verdict *v)
+{
+	const bool fits =
+	    v->judged && v->estimate.fraction <= p4d_site_policy_limit(&v->policy, v->layout.framework);
+	p4d_request open = *request;
+	p4d_places places = {.count = 0};
+	p4d_timed now = {.known = false};
+	p4d_error err = {.code = P4D_OK};
+	char factors[160];
+
+	if (!v->geometry.gpu || request->value[P4D_WORKLOAD] != P4D_WORKLOAD_TRAIN)
+		return;
+	reopen(&open);
+	p4d_request_default(&open, P4D_FRAMEWORK, p4d_framework_default(&open), P4D_BY_P4D);
+	const p4d_places_wanted wanted = {.partitions = partitions, .request = &open, .space = space};
+	if (fits)
+		p4d_report_time_step(&v->layout, v->geometry.gpu, &now, NULL);
+	const uint64_t gpus = space->nodes * space->gpus_per_node;
+	const double speed = now.known ? now.step.tokens_per_second_per_gpu * (double)gpus : 0;
+	if (p4d_places_find(&places, site, &wanted, &err) < 0) {
+		add(advice, "place", "elsewhere: %s", err.text);
+	} else if (!fits) {
+		add_place(advice, cheapest(&places), "");
+	} else if (speed > 0) {
+		const p4d_placement *one = p4d_placement_instead(places.found, places.count, speed, gpus);
+		if (one) {
+			snprintf(factors, sizeof(factors),
+				 " instead of %" PRIu64 " x %" PRIu64
+				 " %s, %.2f x the time, %.2f x the GPU-hours",
+				 space->nodes, space->gpus_per_node, v->geometry.gpu->name,
+				 speed / one->tokens_per_second,
+				 one->gpu_seconds_per_token * speed / (double)gpus);
+			add_place(advice, one, factors);
+		}
+	}
+	p4d_places_free(&places);
 }
 
 void p4d_advice_print(const p4d_advice *advice, const char *prefix)

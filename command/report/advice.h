@@ -33,6 +33,14 @@ void p4d_advice_on_options(p4d_advice *advice, const p4d_sbatch *sbatch, const p
 void p4d_advice_on_size(p4d_advice *advice, const p4d_site *site, const p4d_request *request,
 			const p4d_search_space *space);
 
+/*
+ * Another place of the site that takes no more time and fewer GPU-hours; of a job that does not fit, the
+ * cheapest where it does. partitions: "all", or names separated by commas.
+ */
+void p4d_advice_on_place(p4d_advice *advice, const p4d_site *site, const char *partitions,
+			 const p4d_request *request, const p4d_search_space *space,
+			 const p4d_verdict *verdict);
+
 /* prefix: before each line, "" or "1: " for a component of a heterogeneous job. */
 void p4d_advice_print(const p4d_advice *advice, const char *prefix);
 struct json_object *p4d_advice_json(const p4d_advice *advice);

@@ -11,7 +11,8 @@
 /*
  * What it does per second, and which fraction of that it sustains; 0 unknown: RATE(member, name in gpus.json,
  * largest value there, unit). Peaks are dense, fp16 as bf16 where it is unknown, fp32 without tf32; links are
- * per GPU in one direction, inside a node and to others; attention is of the peak, its causal half.
+ * per GPU in one direction, inside a node and to others; attention is of the peak, its causal half; the
+ * board's power is its limit.
  */
 #define P4D_GPU_RATES(RATE) \
 	RATE(peak_bf16_flops, "peak_bf16_tflops", 1e9, 1e12) \
@@ -28,7 +29,8 @@
 	RATE(attention_forward_efficiency, "attention_forward_efficiency", 1, 1) \
 	RATE(attention_backward_efficiency, "attention_backward_efficiency", 1, 1) \
 	RATE(hbm_efficiency, "hbm_efficiency", 1, 1) \
-	RATE(link_efficiency, "link_efficiency", 1, 1)
+	RATE(link_efficiency, "link_efficiency", 1, 1) \
+	RATE(board_watts, "board_watts", 1e4, 1)
 
 /* A GPU as gpus.json describes it. */
 typedef struct p4d_gpu {

@@ -7,6 +7,7 @@
 
 #include "base/choice.h"
 #include "base/text.h"
+#include "job/hostlist.h"
 
 /* The row of a GPU type, or (gpus 0) of nodes without GPUs, added when it is new; NULL without memory. */
 static p4d_partition_facts *row_of(p4d_cluster *cluster, const p4d_cluster_nodes *nodes, const char *type,
@@ -106,6 +107,13 @@ int p4d_cluster_add(p4d_cluster *cluster, const p4d_cluster_nodes *nodes)
 			return -1;
 	}
 	return any ? 0 : add_to_row(cluster, nodes, "", 0);
+}
+
+uint32_t p4d_cluster_most_nodes(const p4d_partition_facts *row)
+{
+	const uint32_t nodes = row->nodes ? p4d_hostlist__count(row->nodes) : 0;
+
+	return row->max_nodes && row->max_nodes < nodes ? row->max_nodes : nodes;
 }
 
 void p4d_cluster_free(p4d_cluster *cluster)

@@ -19,4 +19,7 @@ typedef struct p4d_cluster_nodes {
  */
 int p4d_cluster_add(p4d_cluster *cluster, const p4d_cluster_nodes *nodes);
 
+/* Nodes of a job in such a row at most; 0: not known. */
+uint32_t p4d_cluster_most_nodes(const p4d_partition_facts *row);
+
 void p4d_cluster_free(p4d_cluster *cluster); /* accepts a zeroed one */

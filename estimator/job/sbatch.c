@@ -115,9 +115,10 @@ static int put(p4d_sbatch *sbatch, int index, const char *text, p4d_sbatch_sourc
 {
 	if (index == P4D_SBATCH_NONE)
 		return 0;
-	if (source != P4D_FROM_COMMAND_LINE && (index == P4D_SBATCH_CONF || index == P4D_SBATCH_JSON))
+	static const char *const of_check[] = {"conf", "json", "elsewhere"};
+	if (source != P4D_FROM_COMMAND_LINE && index >= P4D_SBATCH_CONF && index <= P4D_SBATCH_ELSEWHERE)
 		return p4d_fail(err, P4D_E_USAGE, "--%s is an option of `p4d check`, not of sbatch",
-				index == P4D_SBATCH_CONF ? "conf" : "json");
+				of_check[index - P4D_SBATCH_CONF]);
 	if (sbatch->value[index] && sbatch->source[index] > source)
 		return 0;
 	char *copy = strdup(text);

@@ -411,15 +411,16 @@ static void lists_have_the_documented_schema(void **state)
 	}
 	assert_true(found);
 	assert_true(json_object_array_length(gpus) > 10);
-	assert_keys(json_object_array_get_idx(gpus, 0),
-		    "name label aliases usable_bytes reported_bytes nominal_bytes "
-		    "peak_bf16_flops peak_fp16_flops peak_fp8_flops peak_fp4_flops peak_fp32_flops "
-		    "hbm_bytes_per_s link_bytes_per_s "
-		    "net_bytes_per_s gemm_efficiency gemm_fp8_efficiency gemm_fp4_efficiency "
-		    "attention_forward_efficiency "
-		    "attention_backward_efficiency hbm_efficiency link_efficiency multiprocessors "
-		    "nvlink_domain gpus_per_node sm status "
-		    "source");
+	assert_keys(
+	    json_object_array_get_idx(gpus, 0),
+	    "name label aliases usable_bytes reported_bytes nominal_bytes "
+	    "peak_bf16_flops peak_fp16_flops peak_fp8_flops peak_fp4_flops peak_fp32_flops "
+	    "hbm_bytes_per_s link_bytes_per_s "
+	    "net_bytes_per_s gemm_efficiency gemm_fp8_efficiency gemm_fp4_efficiency "
+	    "attention_forward_efficiency "
+	    "attention_backward_efficiency hbm_efficiency link_efficiency board_watts multiprocessors "
+	    "nvlink_domain gpus_per_node sm status "
+	    "source");
 	assert_keys(conf, "file partitions cluster notes");
 	assert_keys(at(conf, "partitions.0"),
 		    "partition default gpus gpus_per_node mode later from exempt "

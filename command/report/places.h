@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <json-c/json.h>
+
+#include "search/placement.h"
+#include "site/site.h"
+
+/* Where on this site: the kinds of nodes that p4d.conf and the cluster tell, and what a model takes there. */
+typedef struct p4d_places {
+	p4d_node_kind *kind;
+	size_t kinds;
+	p4d_placement *found; /* fastest first */
+	size_t count;
+} p4d_places;
+
+/* What is asked for. */
+typedef struct p4d_places_wanted {
+	const char *partitions;        /* "all", or names separated by commas */
+	const p4d_request *request;    /* with its model, its framework, and what the user gave */
+	const p4d_search_space *space; /* what partitions do not tell */
+	uint64_t nodes, gpus_per_node; /* 0: those of the partitions */
+	uint64_t host_bytes;           /* of a node; 0: the partition's */
+} p4d_places_wanted;
+
+/* The caller frees with p4d_places_free, which accepts a zeroed one. Errors: USAGE, NO_MEMORY, NO_LAYOUT. */
+int p4d_places_find(p4d_places *places, const p4d_site *site, const p4d_places_wanted *wanted,
+		    p4d_error *err);
+void p4d_places_free(p4d_places *places);
+
+/*
+ * A table of the placements that no other beats in both time and GPU-hours, and of the cheapest in each other
+ * partition, at most top of them, with the options of sbatch. tokens: to train on.
+ */
+int p4d_places_print(const p4d_places *places, double tokens, uint32_t top, p4d_error *err);
+
+/* All of them: a list. */
+struct json_object *p4d_places_json(const p4d_places *places, double tokens);
