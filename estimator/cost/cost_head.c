@@ -56,23 +56,33 @@ static table_cost whole_table(const p4d_layout *l, const p4d_cost_rates *r, cons
 			    .gradient = p4d_cost__memory_seconds(r, backward * logits)};
 }
 
-/* A chunk of tokens at a time, with logits in fp32 and gradients in the activations' type. */
-static table_cost chunked_table(const p4d_cost_rates *r, const p4d_cost_sizes *z, double columns)
-{
-	double chunks = ceil(z->n / P4D_CROSS_ENTROPY_CHUNK), n = z->n / chunks, logits = n * columns;
+/* Fraction of a row of logits that the second pass of a fused kernel finds in no cache. */
+#define READ_AGAIN 0.3
 
-	return (table_cost){.logits = chunks * p4d_cost__gemm_seconds(r, 1, n, columns, z->h, 4),
-			    .input = chunks * p4d_cost__gemm_seconds(r, 1, n, z->h, columns, r->element),
+/*
+ * A chunk of tokens at a time. One kernel reads the logits for the statistics and replaces them by their
+ * gradient; where statistics are merged over ranks in between, it is two.
+ */
+static table_cost chunked_table(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z,
+				double columns)
+{
+	const double chunks = ceil(z->n / (double)p4d_logits_tokens(l)), n = z->n / chunks;
+	const double e = r->element, logits = n * columns;
+	const bool merged = l->tp > 1 || l->vocab_parallel;
+	const double replaced = p4d_cost__memory_seconds(r, (2 + (merged ? 0 : READ_AGAIN)) * e * logits);
+
+	return (table_cost){.logits = chunks * p4d_cost__gemm_seconds(r, 1, n, columns, z->h, e),
+			    .input = chunks * p4d_cost__gemm_seconds(r, 1, n, z->h, columns, e),
 			    .weight = chunks * p4d_cost__gemm_seconds(r, 1, columns, z->h, n, 8),
-			    .statistics = chunks * p4d_cost__memory_seconds(r, 4 * logits),
-			    .gradient = chunks * p4d_cost__memory_seconds(r, (4 + r->element) * logits)};
+			    .statistics = merged ? chunks * p4d_cost__memory_seconds(r, e * logits) : 0,
+			    .gradient = chunks * replaced};
 }
 
 static table_cost table_of(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z,
 			   double ranks)
 {
 	double columns = (double)l->vocab / ranks;
-	table_cost table = p4d_framework_of(l->framework)->cost.chunks_head ? chunked_table(r, z, columns)
+	table_cost table = p4d_framework_of(l->framework)->cost.chunks_head ? chunked_table(l, r, z, columns)
 									    : whole_table(l, r, z, columns);
 
 	if (p4d_cost__freezes(l))

@@ -201,17 +201,14 @@ static void add_activations(p4d_rows *rows, const p4d_rank_sizes *z, bool keep)
 	}
 }
 
-/* The head in pieces of tokens: logits in fp32, their gradient in the activation type. */
+/* The head in chunks of tokens. */
 static void add_head(p4d_rows *rows, const p4d_rank_sizes *z)
 {
 	const p4d_layout *l = rows->layout;
-	const uint64_t chunk = z->n < P4D_CROSS_ENTROPY_CHUNK ? z->n : P4D_CROSS_ENTROPY_CHUNK;
-	const uint64_t columns = l->vocab / l->tp / (l->vocab_parallel ? l->pp : 1);
 
 	if (!rows->last && !l->vocab_parallel)
 		return;
-	add(rows, B_LOGITS, P4D_DT_FP32, chunk, columns, 0);
-	add(rows, B_LOGITS_GRADIENT, z->dtype, chunk, columns, 0);
+	add(rows, B_LOGITS, z->dtype, p4d_logits_tokens(l), p4d_logits_columns(l), 0);
 	if (!l->vocab_parallel) {
 		add(rows, B_SOFTMAX, P4D_DT_FP32, P4D_TOKEN_STATISTICS, z->n, 0);
 		return;

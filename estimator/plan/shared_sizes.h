@@ -3,15 +3,15 @@
 
 #include <stdbool.h>
 
+#include "request/devices.h"
 #include "request/layout.h"
 
 /* Sizes shared by the plan and p4d-train: the arena is laid out with them. */
 
 enum {
 	P4D_ARENA_ALIGNMENT = 256,
-	P4D_SHARD_MULTIPLE = 128,       /* elements; of every optimizer shard of a segment */
-	P4D_CROSS_ENTROPY_CHUNK = 1024, /* tokens of a micro-batch whose logits exist at a time */
-	P4D_TOKEN_STATISTICS = 3,       /* of a token's logits: maximum, sum, target; fp32 */
+	P4D_SHARD_MULTIPLE = 128, /* elements; of every optimizer shard of a segment */
+	P4D_TOKEN_STATISTICS = 3, /* of a token's logits: maximum, sum, target; fp32 */
 };
 
 /*
@@ -79,6 +79,41 @@ static inline p4d_rank_sizes p4d_rank_sizes_of(const p4d_layout *l)
 	z.kv = z.kv_heads * l->head_dim;
 	z.columns = z.q + 2 * z.kv;
 	return z;
+}
+
+/*
+ * Logits exist of so many tokens at a time, and of so many bytes at most: few enough to stay in a cpu's
+ * caches. On a GPU each chunk of tokens reads and writes the gradient of the whole table in fp32, and a
+ * product over fewer tokens does not pay for that. Where all stages share the vocabulary it is to save
+ * memory: half as many.
+ */
+#define P4D_LOGITS_BYTES ((uint64_t)1 << 30)
+enum { P4D_LOGITS_OF_GPU = 4096, P4D_LOGITS_OF_STAGES = 2048, P4D_LOGITS_OF_CPU = 1024 };
+#define P4D_LOGITS_ROWS ((uint64_t)128)
+enum { P4D_LOGITS_COLUMNS = 8 };
+
+/* Columns of a rank's logits; rows are padded to whole 16 bytes, so that products take any vocabulary. */
+static inline uint64_t p4d_logits_columns(const p4d_layout *l)
+{
+	const uint64_t rows = l->vocab / l->tp / (l->vocab_parallel ? l->pp : 1);
+
+	return (rows + P4D_LOGITS_COLUMNS - 1) / P4D_LOGITS_COLUMNS * P4D_LOGITS_COLUMNS;
+}
+
+/* Tokens of a micro-batch whose logits exist at a time: in as many chunks of the same size as it takes. */
+static inline uint64_t p4d_logits_tokens(const p4d_layout *l)
+{
+	const p4d_rank_sizes z = p4d_rank_sizes_of(l);
+	const uint64_t row = p4d_logits_columns(l) * (z.dtype == P4D_DT_FP32 ? 4 : 2);
+	const uint64_t fit = P4D_LOGITS_BYTES / row / P4D_LOGITS_ROWS * P4D_LOGITS_ROWS;
+	const uint64_t wanted = !p4d_on_gpu(l->device) ? P4D_LOGITS_OF_CPU
+				: l->vocab_parallel    ? P4D_LOGITS_OF_STAGES
+						       : P4D_LOGITS_OF_GPU;
+	const uint64_t most = !fit ? P4D_LOGITS_ROWS : fit < wanted ? fit : wanted;
+	const uint64_t chunks = (z.n + most - 1) / most, each = (z.n + chunks - 1) / chunks;
+	const uint64_t rounded = (each + P4D_LOGITS_ROWS - 1) / P4D_LOGITS_ROWS * P4D_LOGITS_ROWS;
+
+	return rounded < z.n ? rounded : z.n;
 }
 
 /*

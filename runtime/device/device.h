@@ -156,19 +156,17 @@ struct p4d_device {
 			      uint64_t n, uint64_t out, uint64_t in, bool accumulate);
 	/*
 	 * Times scale, where y and dy are columns of a wider matrix: their rows are `stride` elements apart.
-	 * y (n, out) += scale * x (n, in) * w (out, in)^T
+	 * y (n, out) = scale * x (n, in) * w (out, in)^T; += with accumulate
 	 */
 	void (*columns)(p4d_device *, p4d_dtype type, void *y, uint64_t stride, const void *x, const void *w,
-			uint64_t n, uint64_t out, uint64_t in, float scale);
+			uint64_t n, uint64_t out, uint64_t in, float scale, bool accumulate);
 	/* dx (n, in) = scale * dy (n, out) * w (out, in) */
 	void (*columns_input)(p4d_device *, p4d_dtype type, void *dx, const void *dy, uint64_t stride,
 			      const void *w, uint64_t n, uint64_t out, uint64_t in, float scale);
-	/* dw (out, in), fp32, += scale * dy (n, out)^T * x (n, in) */
+	/* dw (out, in), fp32, = scale * dy (n, out)^T * x (n, in); += with accumulate */
 	void (*columns_weight)(p4d_device *, p4d_dtype type, float *dw, const void *dy, uint64_t stride,
-			       const void *x, uint64_t n, uint64_t out, uint64_t in, float scale);
-	/* logits (n, V) fp32 = x (n, h) * w (V, h)^T */
-	void (*linear_logits)(p4d_device *, p4d_dtype type, float *logits, const void *x, const void *w,
-			      uint64_t n, uint64_t out, uint64_t in);
+			       const void *x, uint64_t n, uint64_t out, uint64_t in, float scale,
+			       bool accumulate);
 
 	/*
 	 * o (n, a*d), lse (a, n): softmax(scale * q k^T) v over the keys a query may see; a query that sees

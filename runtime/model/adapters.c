@@ -74,7 +74,7 @@ static void add(p4d_net *m, const adapter *of, char *y, uint64_t stride, void *x
 
 	m->d->linear(m->d, m->type, between, NULL, x, of->a, m->n, rank, of->size.in);
 	m->d->columns(m->d, m->type, y, stride, between, of->b, m->n, of->size.out, rank,
-		      m->set.adapter_scale);
+		      m->set.adapter_scale, true);
 }
 
 void p4d_adapters__add(p4d_net *m, p4d_weight_kind matrix, uint32_t layer, void *y, const void *x)
@@ -96,7 +96,7 @@ static void gradients(p4d_net *m, const adapter *of, char *dy, uint64_t stride, 
 
 	m->d->linear(m->d, m->type, between, NULL, x, of->a, m->n, rank, of->size.in);
 	m->d->columns_weight(m->d, m->type, of->b_gradient, dy, stride, between, m->n, of->size.out, rank,
-			     m->set.adapter_scale);
+			     m->set.adapter_scale, true);
 	between_gradient(m, of, dy, stride);
 	m->d->linear_weight(m->d, m->type, of->a_gradient, between, x, m->n, rank, of->size.in, true);
 }

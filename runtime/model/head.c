@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "base/vector.h"
 #include "model/buffers.h"
 #include "model/parallel.h"
 
@@ -30,85 +31,136 @@ static table table_of(const p4d_net *m)
 	return y;
 }
 
-/* Softmax maximum and sum of a chunk, over all ranks. The gradient buffer is still free here. */
-static int merge(p4d_net *m, p4d_group *group, float *maximum, float *sum, float *target, uint64_t n,
-		 p4d_error *err)
-{
-	float *old = p4d_buffers_at(m, B_LOGITS_GRADIENT);
+/* A chunk of tokens of a pass. */
+typedef struct logits_chunk {
+	uint64_t from, n;
+	const void *x;
+	const int32_t *labels;
+	float *maximum, *sum, *target;
+	void *logits, *dx;
+	uint64_t stride; /* of the logits */
+} logits_chunk;
 
-	if (p4d_group_size(group) == 1)
-		return 0;
-	m->d->copy(m->d, old, maximum, n * sizeof(*old));
-	if (p4d_comm_all_reduce(group, maximum, n, P4D_DT_FP32, P4D_MAX, err) < 0)
-		return -1;
-	m->d->rescale(m->d, sum, old, maximum, n);
-	if (p4d_comm_all_reduce(group, sum, n, P4D_DT_FP32, P4D_SUM, err) < 0)
-		return -1;
-	return p4d_comm_all_reduce(group, target, n, P4D_DT_FP32, P4D_SUM, err);
+static logits_chunk chunk_of(const p4d_net *m, const p4d_head_work *work, uint64_t from)
+{
+	const uint64_t *logits = m->row[B_LOGITS]->shape, left = m->n - from, row = m->h * m->element;
+
+	return (logits_chunk){.from = from,
+			      .n = left < logits[0] ? left : logits[0],
+			      .x = (const char *)work->x + from * row,
+			      .labels = work->labels + from,
+			      .maximum = work->softmax + from,
+			      .sum = work->softmax + m->n + from,
+			      .target = work->softmax + 2 * m->n + from,
+			      .logits = p4d_buffers_at(m, B_LOGITS),
+			      .dx = (char *)work->input_gradient + from * row,
+			      .stride = logits[1]};
 }
 
-static int head_chunk(p4d_net *m, const p4d_head_work *work, const table *rows, uint64_t from, uint64_t n,
+/* Softmax maximum and sum of a chunk, over all ranks. The place of its gradient is still free. */
+static int merge(p4d_net *m, p4d_group *group, const logits_chunk *c, p4d_error *err)
+{
+	float *old = c->dx;
+
+	m->d->copy(m->d, old, c->maximum, c->n * sizeof(*old));
+	if (p4d_comm_all_reduce(group, c->maximum, c->n, P4D_DT_FP32, P4D_MAX, err) < 0)
+		return -1;
+	m->d->rescale(m->d, c->sum, old, c->maximum, c->n);
+	if (p4d_comm_all_reduce(group, c->sum, c->n, P4D_DT_FP32, P4D_SUM, err) < 0)
+		return -1;
+	return p4d_comm_all_reduce(group, c->target, c->n, P4D_DT_FP32, P4D_SUM, err);
+}
+
+/* Statistics, if they are asked for, and from them the gradient, in place of the logits. */
+static int softmax(p4d_net *m, const p4d_head_work *work, const table *rows, const logits_chunk *c,
+		   bool gradient, p4d_error *err)
+{
+	const float scale = (float)(1 / ((double)m->l->global_batch * (double)m->l->seq_len));
+	const bool alone = p4d_group_size(work->group) == 1;
+
+	if (work->merge && gradient && alone) {
+		m->d->cross_entropy(m->d, m->type, c->maximum, c->sum, c->target, c->logits, c->stride,
+				    c->labels, c->n, rows->rows, scale, m->set.z_loss);
+		return 0;
+	}
+	if (work->merge)
+		m->d->softmax_sums(m->d, m->type, c->maximum, c->sum, c->target, c->logits, c->stride,
+				   c->labels, c->n, rows->rows, rows->first);
+	if (work->merge && !alone && merge(m, work->group, c, err) < 0)
+		return -1;
+	if (gradient && rows->rows)
+		m->d->logits_gradient(m->d, m->type, c->logits, c->stride, c->maximum, c->sum, c->labels,
+				      c->n, rows->rows, rows->first, scale, m->set.z_loss);
+	return 0;
+}
+
+static void logits_of(p4d_net *m, const table *rows, const logits_chunk *c)
+{
+	if (rows->rows)
+		m->d->columns(m->d, m->type, c->logits, c->stride, c->x, rows->weight, c->n, rows->rows, m->h,
+			      1, false);
+}
+
+static void gradient_of_table(p4d_net *m, const table *rows, const logits_chunk *c, bool accumulate)
+{
+	m->d->columns_weight(m->d, m->type, rows->gradient, c->logits, c->stride, c->x, c->n, rows->rows,
+			     m->h, 1, accumulate);
+}
+
+static void gradient_of_input(p4d_net *m, const table *rows, const logits_chunk *c)
+{
+	if (rows->rows)
+		m->d->columns_input(m->d, m->type, c->dx, c->logits, c->stride, rows->weight, c->n,
+				    rows->rows, m->h, 1);
+	else
+		m->d->zero(m->d, c->dx, c->n * m->h * m->element);
+}
+
+static int head_chunk(p4d_net *m, const p4d_head_work *work, const table *rows, const logits_chunk *c,
 		      p4d_error *err)
 {
-	const void *x = (const char *)work->x + from * m->h * m->element;
-	const int32_t *labels = work->labels + from;
-	float *maximum = work->softmax + from, *sum = maximum + m->n, *target = sum + m->n;
-	float *logits = p4d_buffers_at(m, B_LOGITS);
-	void *gradient = p4d_buffers_at(m, B_LOGITS_GRADIENT);
-	void *dx = work->input ? (char *)work->input_gradient + from * m->h * m->element : NULL;
-	const float scale = (float)(1 / ((double)m->l->global_batch * (double)m->l->seq_len));
-	p4d_scalars *scalars = p4d_buffers_at(m, B_SCALARS);
-
-	if (rows->rows)
-		m->d->linear_logits(m->d, m->type, logits, x, rows->weight, n, rows->rows, m->h);
-	if (work->merge) {
-		m->d->softmax_sums(m->d, maximum, sum, target, logits, labels, n, rows->rows, rows->first);
-		if (merge(m, work->group, maximum, sum, target, n, err) < 0)
-			return -1;
-	}
-	if (work->count)
-		m->d->losses(m->d, &scalars->loss, maximum, sum, target, labels, n, m->set.z_loss);
-	if (!work->input && !work->weight)
-		return 0;
-	if (!rows->rows) {
-		if (dx)
-			m->d->zero(m->d, dx, n * m->h * m->element);
-		return 0;
-	}
-	m->d->logits_gradient(m->d, m->type, gradient, logits, maximum, sum, labels, n, rows->rows,
-			      rows->first, scale, m->set.z_loss);
-	if (work->weight && rows->gradient)
-		m->d->linear_weight(m->d, m->type, rows->gradient, gradient, x, n, rows->rows, m->h,
-				    p4d_buffers__has_part(m, rows->kind, 0, rows->rows));
+	logits_of(m, rows, c);
+	if (softmax(m, work, rows, c, work->input || work->weight, err) < 0)
+		return -1;
+	if (work->weight && rows->gradient && rows->rows)
+		gradient_of_table(m, rows, c, p4d_buffers__has_part(m, rows->kind, 0, rows->rows));
 	if (work->input)
-		m->d->linear_input(m->d, m->type, dx, gradient, rows->weight, n, rows->rows, m->h, false);
+		gradient_of_input(m, rows, c);
 	return 0;
 }
 
 int p4d_head__chunks(p4d_net *m, const p4d_head_work *work, p4d_error *err)
 {
+	p4d_scalars *scalars = p4d_buffers_at(m, B_SCALARS);
 	const table all = table_of(m);
+	float *softmax = work->softmax;
 
-	for (uint64_t from = 0; from < m->n; from += P4D_CROSS_ENTROPY_CHUNK) {
-		const uint64_t left = m->n - from;
-		if (head_chunk(m, work, &all, from,
-			       left < P4D_CROSS_ENTROPY_CHUNK ? left : P4D_CROSS_ENTROPY_CHUNK, err) < 0)
+	for (uint64_t from = 0; from < m->n; from += m->row[B_LOGITS]->shape[0]) {
+		const logits_chunk c = chunk_of(m, work, from);
+		if (head_chunk(m, work, &all, &c, err) < 0)
 			return -1;
 	}
+	if (work->count)
+		m->d->losses(m->d, &scalars->loss, softmax, softmax + m->n, softmax + 2 * m->n, work->labels,
+			     m->n, m->set.z_loss);
 	return 0;
 }
 
 /* Full chunks, and the remainder. */
 void p4d_head__warm_up(p4d_net *m)
 {
-	const bool has = m->last || m->l->vocab_parallel;
-	const uint64_t whole = m->n / P4D_CROSS_ENTROPY_CHUNK,
-		       sizes[] = {whole ? P4D_CROSS_ENTROPY_CHUNK : 0, m->n % P4D_CROSS_ENTROPY_CHUNK};
+	const table all = m->row[B_LOGITS] ? table_of(m) : (table){.rows = 0};
+	const p4d_head_work any = {.x = m->arena, .softmax = (float *)m->arena, .input_gradient = m->arena};
 
-	for (int i = 0; has && i < 2; i++) {
-		const table all = table_of(m);
-		if (sizes[i] && all.rows)
-			p4d_parallel__warm_up(m, all.weight, all.gradient, sizes[i], all.rows, m->h, true);
+	if (!all.rows)
+		return;
+	const uint64_t each = m->row[B_LOGITS]->shape[0], last = (m->n - 1) / each * each;
+	for (uint64_t from = 0; from <= last; from += last ? last : 1) {
+		const logits_chunk c = chunk_of(m, &any, from);
+		logits_of(m, &all, &c);
+		gradient_of_input(m, &all, &c);
+		if (all.gradient)
+			gradient_of_table(m, &all, &c, true);
 	}
 }
 
@@ -129,20 +181,30 @@ void p4d_head_norm_backward(p4d_net *m, uint32_t slot, const void *gradient)
 			    p4d_buffers_at_slot(m, B_HEAD_RSTD, slot, 0), m->ns, m->h);
 }
 
+/* To fp32, in place: from the last on, which is behind all that are still to be read. */
+static void widen(const p4d_net *m, float *numbers, uint64_t count)
+{
+	for (uint64_t i = count; m->type == P4D_DT_BF16 && i-- > 0;) {
+		uint16_t rounded;
+		memcpy(&rounded, (const char *)numbers + i * sizeof(rounded), sizeof(rounded));
+		numbers[i] = p4d_from_bf16(rounded);
+	}
+}
+
 int p4d_head__logits(p4d_net *m, float *logits, p4d_error *err)
 {
 	const table rows = table_of(m);
-	float *here = p4d_buffers_at(m, B_LOGITS);
-	void *x = p4d_buffers_at(m, B_NORM_OUT);
+	void *here = p4d_buffers_at(m, B_LOGITS), *x = p4d_buffers_at(m, B_NORM_OUT);
 
 	p4d_head_norm(m, 0, x);
 	memset(logits, 0, m->set.vocab * sizeof(*logits));
 	if (rows.rows) {
-		m->d->linear_logits(m->d, m->type, here, x, rows.weight, 1, rows.rows, m->h);
-		m->d->download(m->d, logits + rows.first, here, rows.rows * sizeof(*logits));
+		m->d->linear(m->d, m->type, here, NULL, x, rows.weight, 1, rows.rows, m->h);
+		m->d->download(m->d, logits + rows.first, here, rows.rows * m->element);
 	}
 	if (m->d->sync(m->d, err) < 0)
 		return -1;
+	widen(m, logits + rows.first, rows.rows);
 	return m->l->tp > 1 ? p4d_comm_all_reduce(m->world, logits, m->set.vocab, P4D_DT_FP32, P4D_SUM, err)
 			    : 0;
 }

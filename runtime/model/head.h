@@ -23,7 +23,7 @@ typedef struct p4d_head_work {
 	bool merge;           /* compute the softmax sums; else they exist */
 	bool count;           /* add to the loss */
 	bool input, weight;   /* gradients: of x, of the table */
-	void *input_gradient; /* (n, h) */
+	void *input_gradient; /* (n, h); scratch where it is not asked for */
 } p4d_head_work;
 /* Logits (vocab) on the host of the one token in slot 0; the same on all ranks. */
 int p4d_head__logits(p4d_net *m, float *logits, p4d_error *err);

@@ -97,7 +97,7 @@ static p4d_traffic collectives_of(const p4d_net *m, uint64_t sum_bytes, uint64_t
 static p4d_traffic between_tp(const p4d_net *m)
 {
 	const uint64_t rows = m->n * m->h * m->element;
-	const uint64_t numbers = m->h > P4D_CROSS_ENTROPY_CHUNK ? m->h : P4D_CROSS_ENTROPY_CHUNK;
+	const uint64_t tokens = p4d_logits_tokens(m->l), numbers = m->h > tokens ? m->h : tokens;
 
 	return m->l->sequence_parallel ? collectives_of(m, numbers * sizeof(float), rows)
 				       : collectives_of(m, rows, 0);
@@ -117,7 +117,7 @@ static int put_on_device(p4d_net *m, uint8_t *sends, p4d_error *err)
 {
 	const p4d_traffic tp = between_tp(m), replicas = between_replicas(m);
 	const p4d_traffic keys = collectives_of(m, 0, m->l->seq_len / 2 * 2 * m->kv * sizeof(float));
-	const p4d_traffic vocabulary = collectives_of(m, P4D_CROSS_ENTROPY_CHUNK * sizeof(float), 0);
+	const p4d_traffic vocabulary = collectives_of(m, p4d_logits_tokens(m->l) * sizeof(float), 0);
 	const p4d_traffic ends = collectives_of(m, m->l->vocab / m->l->tp * m->h * sizeof(float), 0);
 	const p4d_traffic stages = {.collectives = m->l->vocab_parallel,
 				    .shards_bytes = m->ns * m->h * m->element,
@@ -225,14 +225,11 @@ int p4d_parallel_throttle(p4d_net *m, p4d_error *err)
 }
 
 void p4d_parallel__warm_up(p4d_net *m, const void *weight, float *gradient, uint64_t n, uint64_t out,
-			   uint64_t in, bool logits)
+			   uint64_t in)
 {
 	void *any = m->arena;
 
-	if (logits)
-		m->d->linear_logits(m->d, m->type, any, any, weight, n, out, in);
-	else
-		m->d->linear(m->d, m->type, any, NULL, any, weight, n, out, in);
+	m->d->linear(m->d, m->type, any, NULL, any, weight, n, out, in);
 	m->d->linear_input(m->d, m->type, any, any, weight, n, out, in, false);
 	if (gradient)
 		m->d->linear_weight(m->d, m->type, gradient, any, any, n, out, in, true);

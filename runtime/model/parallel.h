@@ -22,4 +22,4 @@ void p4d_parallel__close(p4d_net *m);
 
 /* On arbitrary contents of the arena, before it is filled. */
 void p4d_parallel__warm_up(p4d_net *m, const void *weight, float *gradient, uint64_t n, uint64_t out,
-			   uint64_t in, bool logits);
+			   uint64_t in);

@@ -27,7 +27,7 @@ int p4d_net__warm_up(p4d_net *m, p4d_error *err)
 	for (int i = 0; i < 4; i++) {
 		p4d_parallel__warm_up(m, p4d_buffers__weight(m, products[i].kind, layer),
 				      p4d_buffers__gradient(m, products[i].kind, layer), m->n,
-				      products[i].out, products[i].in, false);
+				      products[i].out, products[i].in);
 		p4d_adapters__warm_up(m, products[i].kind, layer);
 	}
 	p4d_head__warm_up(m);

@@ -57,9 +57,10 @@ static void end(const char *name, double bytes, double arithmetic)
 #define BYTES_swiglu_backward (act ? 6 : 5) * e *n *f
 #define BYTES_embed 2 * e *n *h
 #define BYTES_embed_backward (e + 8) * n *h
-#define BYTES_softmax_sums 4 * n *vocab
+#define BYTES_softmax_sums e *n *vocab
 #define BYTES_rescale 16 * n
-#define BYTES_logits_gradient (4 + e) * n *vocab
+#define BYTES_logits_gradient 2 * e *n *vocab
+#define BYTES_cross_entropy 2 * e *n *vocab
 #define BYTES_losses 16 * n
 #define BYTES_adam count *(28 + (master ? e : 0))
 
@@ -165,13 +166,34 @@ static void counted_linear_weight(p4d_device *device, p4d_dtype type, float *dw,
 	end_product("linear_weight", width(type), out, in, n, 4, accumulate);
 }
 
-static void counted_linear_logits(p4d_device *device, p4d_dtype type, float *logits, const void *x,
-				  const void *w, uint64_t n, uint64_t out, uint64_t in)
+static void counted_columns(p4d_device *device, p4d_dtype type, void *y, uint64_t stride, const void *x,
+			    const void *w, uint64_t n, uint64_t out, uint64_t in, float scale,
+			    bool accumulate)
 {
 	(void)device;
 	begin();
-	cuda.linear_logits(&cuda, type, logits, x, w, n, out, in);
-	end_product("logits", width(type), n, out, in, 4, 0);
+	cuda.columns(&cuda, type, y, stride, x, w, n, out, in, scale, accumulate);
+	end_product("columns", width(type), n, out, in, width(type), accumulate);
+}
+
+static void counted_columns_input(p4d_device *device, p4d_dtype type, void *dx, const void *dy,
+				  uint64_t stride, const void *w, uint64_t n, uint64_t out, uint64_t in,
+				  float scale)
+{
+	(void)device;
+	begin();
+	cuda.columns_input(&cuda, type, dx, dy, stride, w, n, out, in, scale);
+	end_product("columns_input", width(type), n, in, out, width(type), 0);
+}
+
+static void counted_columns_weight(p4d_device *device, p4d_dtype type, float *dw, const void *dy,
+				   uint64_t stride, const void *x, uint64_t n, uint64_t out, uint64_t in,
+				   float scale, bool accumulate)
+{
+	(void)device;
+	begin();
+	cuda.columns_weight(&cuda, type, dw, dy, stride, x, n, out, in, scale, accumulate);
+	end_product("columns_weight", width(type), out, in, n, 4, accumulate);
 }
 
 /* As p4d's cost model counts causal attention: half of the scores, and the last blocks. */
@@ -258,7 +280,9 @@ int counted_device_open(p4d_device *device, const p4d_layout *layout, const p4d_
 	device->linear = counted_linear;
 	device->linear_input = counted_linear_input;
 	device->linear_weight = counted_linear_weight;
-	device->linear_logits = counted_linear_logits;
+	device->columns = counted_columns;
+	device->columns_input = counted_columns_input;
+	device->columns_weight = counted_columns_weight;
 	device->attention = counted_attention;
 	device->attention_gradient = counted_attention_gradient;
 	device->sum_squares = counted_sum_squares;

@@ -138,10 +138,10 @@ OPERATION(6, copy_rows, OUT(to), SIZE(to_stride), IN(from), SIZE(from_stride), S
 OPERATION(8, linear, TYPE, OUT(y), IN(sum), IN(x), IN(w), SIZE(n), SIZE(out), SIZE(in))
 OPERATION(8, linear_input, TYPE, OUT(dx), IN(dy), IN(w), SIZE(n), SIZE(out), SIZE(in), FLAG(accumulate))
 OPERATION(8, linear_weight, TYPE, REALS(dw), IN(dy), IN(x), SIZE(n), SIZE(out), SIZE(in), FLAG(accumulate))
-OPERATION(7, linear_logits, TYPE, REALS(logits), IN(x), IN(w), SIZE(n), SIZE(out), SIZE(in))
-OPERATION(9, columns, TYPE, OUT(y), SIZE(stride), IN(x), IN(w), SIZE(n), SIZE(out), SIZE(in), REAL(scale))
+OPERATION(10, columns, TYPE, OUT(y), SIZE(stride), IN(x), IN(w), SIZE(n), SIZE(out), SIZE(in), REAL(scale), FLAG(accumulate))
 OPERATION(9, columns_input, TYPE, OUT(dx), IN(dy), SIZE(stride), IN(w), SIZE(n), SIZE(out), SIZE(in), REAL(scale))
-OPERATION(9, columns_weight, TYPE, REALS(dw), IN(dy), SIZE(stride), IN(x), SIZE(n), SIZE(out), SIZE(in), REAL(scale))
+OPERATION(10, columns_weight, TYPE, REALS(dw), IN(dy), SIZE(stride), IN(x), SIZE(n), SIZE(out), SIZE(in), REAL(scale),
+	  FLAG(accumulate))
 OPERATION(8, norm, TYPE, OUT(y), REALS(rstd), IN(x), IN(weight), SIZE(n), SIZE(h), REAL(epsilon))
 OPERATION(9, norm_backward, TYPE, OUT(dx), REALS(dweight), IN(dy), IN(x), IN(weight), READ(rstd), SIZE(n), SIZE(h))
 OPERATION(5, add, TYPE, OUT(y), IN(a), IN(b), SIZE(count))
@@ -160,11 +160,13 @@ OPERATION(5, swiglu, TYPE, OUT(act), IN(gate_up), SIZE(n), SIZE(f))
 OPERATION(6, swiglu_backward, TYPE, OUT(gate_up), OUT(act), IN(dact), SIZE(n), SIZE(f))
 OPERATION(8, embed, TYPE, OUT(out), IN(table), NUMBERS(tokens), SIZE(n), SIZE(h), SIZE(first), SIZE(rows))
 OPERATION(8, embed_backward, TYPE, REALS(dtable), IN(dy), NUMBERS(tokens), SIZE(n), SIZE(h), SIZE(first), SIZE(rows))
-OPERATION(8, softmax_sums, REALS(maximum), REALS(sum), REALS(target), READ(logits), NUMBERS(labels), SIZE(n), SIZE(vocab),
-	  SIZE(first))
+OPERATION(10, softmax_sums, TYPE, REALS(maximum), REALS(sum), REALS(target), IN(logits), SIZE(stride), NUMBERS(labels),
+	  SIZE(n), SIZE(vocab), SIZE(first))
 OPERATION(4, rescale, REALS(sum), READ(old_maximum), READ(new_maximum), SIZE(n))
-OPERATION(11, logits_gradient, TYPE, OUT(dlogits), READ(logits), READ(maximum), READ(sum), NUMBERS(labels), SIZE(n),
+OPERATION(11, logits_gradient, TYPE, OUT(logits), SIZE(stride), READ(maximum), READ(sum), NUMBERS(labels), SIZE(n),
 	  SIZE(vocab), SIZE(first), REAL(scale), REAL(z_loss))
+OPERATION(11, cross_entropy, TYPE, REALS(maximum), REALS(sum), REALS(target), OUT(logits), SIZE(stride), NUMBERS(labels),
+	  SIZE(n), SIZE(vocab), REAL(scale), REAL(z_loss))
 OPERATION(7, losses, (double *, loss), READ(maximum), READ(sum), READ(target), NUMBERS(labels), SIZE(n), REAL(z_loss))
 OPERATION(3, sum_squares, (double *, sum), READ(x), SIZE(count))
 OPERATION(3, count_nonfinite, (uint64_t *, number), READ(x), SIZE(count))
@@ -283,7 +285,6 @@ int queued_device_open(p4d_device *device, const char *identity, unsigned side_l
 	    .linear = q_linear,
 	    .linear_input = q_linear_input,
 	    .linear_weight = noted_linear_weight,
-	    .linear_logits = q_linear_logits,
 	    .columns = q_columns,
 	    .columns_input = q_columns_input,
 	    .columns_weight = q_columns_weight,
@@ -304,6 +305,7 @@ int queued_device_open(p4d_device *device, const char *identity, unsigned side_l
 	    .softmax_sums = q_softmax_sums,
 	    .rescale = q_rescale,
 	    .logits_gradient = q_logits_gradient,
+	    .cross_entropy = q_cross_entropy,
 	    .losses = q_losses,
 	    .sum_squares = q_sum_squares,
 	    .count_nonfinite = q_count_nonfinite,

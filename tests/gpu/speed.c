@@ -164,8 +164,8 @@ static const struct {
 };
 
 static void *x, *w, *wide, *qkv, *dqkv, *attention_output, *table, *norm_weight;
-static float *dw, *logits, *rstd, *lse, *row_sums, *statistics, *dweight, *rope, *master, *first, *second;
-static void *dlogits;
+static float *dw, *rstd, *lse, *row_sums, *statistics, *dweight, *rope, *master, *first, *second;
+static void *logits;
 static int32_t *tokens, *positions;
 static double *scalar;
 static const p4d_dtype T = P4D_DT_BF16;
@@ -208,7 +208,7 @@ static void linear_weight(void)
 }
 static void linear_logits(void)
 {
-	device.linear_logits(&device, T, logits, x, table, now_timed.n, now_timed.out, now_timed.in);
+	device.linear(&device, T, logits, NULL, x, table, now_timed.n, now_timed.out, now_timed.in);
 }
 static void norm(void)
 {
@@ -240,13 +240,18 @@ static void embed_backward(void)
 }
 static void statistic(void)
 {
-	device.softmax_sums(&device, statistics, statistics + CHUNK, statistics + 2 * CHUNK, logits, tokens,
-			    CHUNK, VOCAB, 0);
+	device.softmax_sums(&device, T, statistics, statistics + CHUNK, statistics + 2 * CHUNK, logits, VOCAB,
+			    tokens, CHUNK, VOCAB, 0);
 }
 static void gradient(void)
 {
-	device.logits_gradient(&device, T, dlogits, logits, statistics, statistics + CHUNK, tokens, CHUNK,
+	device.logits_gradient(&device, T, logits, VOCAB, statistics, statistics + CHUNK, tokens, CHUNK,
 			       VOCAB, 0, 1, 0);
+}
+static void cross_entropy(void)
+{
+	device.cross_entropy(&device, T, statistics, statistics + CHUNK, statistics + 2 * CHUNK, logits,
+			     VOCAB, tokens, CHUNK, VOCAB, 1, 0);
 }
 static void squares(void)
 {
@@ -352,8 +357,7 @@ static void make_operands(void)
 	attention_output = random_bf16((uint64_t)N * F);
 	table = random_bf16((uint64_t)VOCAB * H);
 	norm_weight = random_bf16(H);
-	dlogits = take((uint64_t)CHUNK * VOCAB * 2);
-	logits = take((uint64_t)MOST_CHUNK * VOCAB * 4);
+	logits = take((uint64_t)MOST_CHUNK * VOCAB * 2);
 	dw = take(weights * 4);
 	master = take(weights * 4);
 	first = take(weights * 4);
@@ -379,7 +383,7 @@ static void make_operands(void)
 	tokens = take(sizeof(host));
 	positions = take(sizeof(host));
 	scalar = take(sizeof(*scalar));
-	device.zero(&device, dw, (uint64_t)((char *)(scalar + 1) - (char *)dw));
+	device.zero(&device, logits, (uint64_t)((char *)(scalar + 1) - (char *)logits));
 	for (int i = 0; i < N; i++)
 		host[i] = (int32_t)((unsigned)i * 2654435761u % VOCAB);
 	device.upload(&device, tokens, host, sizeof(host));
@@ -413,8 +417,9 @@ int main(void)
 	byte_rate("add", add, 3.0 * N * H * 2);
 	byte_rate("embed", embed, 2.0 * N * H * 2);
 	byte_rate("embed_backward", embed_backward, (double)N * H * 10);
-	byte_rate("statistics", statistic, (double)CHUNK * VOCAB * 4);
-	byte_rate("logits_gradient", gradient, (double)CHUNK * VOCAB * 6);
+	byte_rate("statistics", statistic, (double)CHUNK * VOCAB * 2);
+	byte_rate("logits_gradient", gradient, (double)CHUNK * VOCAB * 4);
+	byte_rate("cross_entropy", cross_entropy, (double)CHUNK * VOCAB * 4);
 	byte_rate("sum_squares", squares, weights * 4);
 	byte_rate("cast", cast, weights * 6);
 	byte_rate("adam", adam, weights * 30);

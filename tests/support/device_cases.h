@@ -73,7 +73,7 @@ static void OP(record_reals)(const char *name, const REAL *x, uint64_t count)
 static void OP(products)(uint64_t n, uint64_t out, uint64_t in)
 {
 	ELEMENT *x = OP(elements)(n * in, 1), *w = OP(elements)(out * in, 2), *y = OP(elements)(n * out, 3);
-	REAL *dw = OP(reals)(out * in, 4), *logits = OP(reals)(n * out, 5);
+	REAL *dw = OP(reals)(out * in, 4);
 
 	ELEMENT *residual = OP(elements)(n * out, 9);
 
@@ -94,18 +94,16 @@ static void OP(products)(uint64_t n, uint64_t out, uint64_t in)
 		x = OP(elements)(n * in, 1);
 	}
 	ELEMENT *wide = OP(elements)(n * (out + 3), 6);
-	PRODUCT(columns, wide + 1, out + 3, x, w, n, out, in, 0.5f);
-	OP(record_elements)("columns", wide, n * (out + 3));
-	FINISH();
-	wide = OP(elements)(n * (out + 3), 6);
-	PRODUCT(columns_weight, dw, wide + 2, out + 3, x, n, out, in, 0.5f);
-	OP(record_reals)("columns_weight", dw, out * in);
+	for (int accumulate = 0; accumulate < 2; accumulate++) {
+		PRODUCT(columns, wide + 1, out + 3, x, w, n, out, in, 0.5f, accumulate);
+		OP(record_elements)("columns", wide, n * (out + 3));
+		FINISH();
+		wide = OP(elements)(n * (out + 3), 6);
+		PRODUCT(columns_weight, dw, wide + 2, out + 3, x, n, out, in, 0.5f, accumulate);
+		OP(record_reals)("columns_weight", dw, out * in);
+	}
 	PRODUCT(columns_input, x, wide + 2, out + 3, w, n, out, in, 0.5f);
 	OP(record_elements)("columns_input", x, n * in);
-	FINISH();
-	x = OP(elements)(n * in, 1);
-	PRODUCT(linear_logits, logits, x, w, n, out, in);
-	OP(record_reals)("linear_logits", logits, n * out);
 }
 
 static void OP(norms)(uint64_t n, uint64_t h)
@@ -243,19 +241,31 @@ static void OP(embeddings)(uint64_t n, uint64_t h)
 	OP(record_elements)("embed", out, n * h);
 }
 
+/* Rows of logits are padded. */
 static void OP(logit_gradients)(uint64_t n, uint64_t vocab, float z_loss)
 {
-	ELEMENT *dlogits = OP(elements)(n * vocab, 1);
-	REAL *logits = OP(reals)(n * vocab, 2), *maximum = OP(reals)(n, 3), *sum = OP(reals)(n, 4);
+	const uint64_t stride = vocab + 3;
+	ELEMENT *logits = OP(elements)(n * stride, 1), *whole = OP(elements)(n * stride, 1);
+	REAL *maximum = OP(reals)(n, 3), *sum = OP(reals)(n, 4), *target = OP(reals)(n, 5);
 	int32_t *labels = keep((n + 1) * sizeof(*labels));
 
-	for (uint64_t i = 0; i < n; i++) {
+	for (uint64_t i = 0; i < n; i++)
 		labels[i] = (int32_t)(i * 3 % (vocab + 4)) - 1;
+	CALL(softmax_sums, maximum, sum, target, logits, stride, labels, n, vocab, 2);
+	OP(record_reals)("softmax_sums, maximum", maximum, n);
+	OP(record_reals)("softmax_sums, sum", sum, n);
+	OP(record_reals)("softmax_sums, target", target, n);
+	for (uint64_t i = 0; i < n; i++) {
 		maximum[i] = 1;
 		sum[i] = 2 + sum[i];
 	}
-	CALL(logits_gradient, dlogits, logits, maximum, sum, labels, n, vocab, 2, 0.5f, z_loss);
-	OP(record_elements)("logits_gradient", dlogits, n * vocab);
+	CALL(logits_gradient, logits, stride, maximum, sum, labels, n, vocab, 2, 0.5f, z_loss);
+	OP(record_elements)("logits_gradient", logits, n * stride);
+	CALL(cross_entropy, maximum, sum, target, whole, stride, labels, n, vocab, 0.5f, z_loss);
+	OP(record_reals)("cross_entropy, maximum", maximum, n);
+	OP(record_reals)("cross_entropy, sum", sum, n);
+	OP(record_reals)("cross_entropy, target", target, n);
+	OP(record_elements)("cross_entropy", whole, n * stride);
 }
 
 static void OP(optimizer)(uint64_t count)

@@ -112,8 +112,7 @@ static void place(llama *m)
 	m->qkv_gradient = take(m, n * m->columns, e);
 	m->qkv_sums = m->type == P4D_DT_FP32 ? m->qkv_gradient : take(m, n * m->columns, 4);
 	m->row_sums = take(m, n * s->heads, 4);
-	m->logits = take(m, n * s->vocab, 4);
-	m->logits_gradient = take(m, n * s->vocab, e);
+	m->logits = take(m, n * s->vocab, e);
 	m->statistics = take(m, 3 * n, 4);
 	m->rstd = take(m, n, 4);
 	m->rope = take(m, s->length * s->head_dim, 4);
@@ -331,12 +330,10 @@ static double head(llama *m, float scale)
 
 	d->zero(d, m->loss, sizeof(loss));
 	d->norm(d, m->type, m->normed, m->rstd, m->hidden, weight(m, norm), n, h, EPSILON);
-	d->linear_logits(d, m->type, m->logits, m->normed, weight(m, table), n, V, h);
-	d->softmax_sums(d, maximum, sum, target, m->logits, m->labels, n, V, 0);
+	d->linear(d, m->type, m->logits, NULL, m->normed, weight(m, table), n, V, h);
+	d->cross_entropy(d, m->type, maximum, sum, target, m->logits, V, m->labels, n, V, scale, 0);
 	d->losses(d, m->loss, maximum, sum, target, m->labels, n, 0);
-	d->logits_gradient(d, m->type, m->logits_gradient, m->logits, maximum, sum, m->labels, n, V, 0, scale,
-			   0);
-	backward_linear(m, table, m->normed_gradient, m->logits_gradient, m->normed, V, h);
+	backward_linear(m, table, m->normed_gradient, m->logits, m->normed, V, h);
 	d->zero(d, m->gradient, n * h * (m->type == P4D_DT_BF16 ? 2 : 4));
 	d->norm_backward(d, m->type, m->gradient, gradient(m, norm), m->normed_gradient, m->hidden,
 			 weight(m, norm), m->rstd, n, h);

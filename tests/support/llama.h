@@ -41,8 +41,8 @@ typedef struct llama {
 	char *weights;
 	float *gradients, *master, *first, *second; /* master NULL in fp32 */
 	void *hidden, *normed, *gradient, *normed_gradient, *product, *product_gradient, *attention_gradient;
-	void *qkv_gradient, *logits_gradient, *workspace;
-	float *qkv_sums, *row_sums, *logits, *statistics, *rstd, *rope;
+	void *qkv_gradient, *logits, *workspace;
+	float *qkv_sums, *row_sums, *statistics, *rstd, *rope;
 	int32_t *tokens, *labels, *positions;
 	double *loss;
 	void *library, *sums; /* lent to the device */

@@ -11,49 +11,64 @@ static uint64_t column_of(int32_t label, uint64_t first, uint64_t vocab)
 	return (uint64_t)label - first;
 }
 
-/* d/dlogit of log Z - target + z_loss * (log Z)^2 is softmax * (1 + 2 * z_loss * log Z) - [is the target]. */
-P4D_CLONES void OP(logits_gradient)(ELEMENT *dlogits, const REAL *logits, const REAL *maximum,
-				    const REAL *sum, const int32_t *labels, uint64_t n, uint64_t vocab,
-				    uint64_t first, float scale, float z_loss)
+P4D_CLONES void OP(softmax_sums)(REAL *maximum, REAL *sum, REAL *target, const ELEMENT *logits,
+				 uint64_t stride, const int32_t *labels, uint64_t n, uint64_t vocab,
+				 uint64_t first)
 {
 	for (uint64_t i = 0; i < n; i++) {
-		const REAL *row = logits + i * vocab;
-		ELEMENT *to = dlogits + i * vocab;
+		const ELEMENT *row = logits + i * stride;
+		REAL most = -INFINITY, total = 0;
+#pragma omp simd reduction(max : most)
+		for (uint64_t j = 0; j < vocab; j++) {
+			const REAL x = p4d_load(row[j]);
+			most = x > most ? x : most;
+		}
+#pragma omp simd reduction(+ : total)
+		for (uint64_t j = 0; j < vocab; j++)
+			total += EXP(p4d_load(row[j]) - most);
+		const uint64_t column = column_of(labels[i], first, vocab);
+		maximum[i] = most;
+		sum[i] = total;
+		target[i] = column < vocab ? p4d_load(row[column]) : 0;
+	}
+}
+
+/* d/dlogit of log Z - target + z_loss * (log Z)^2 is softmax * (1 + 2 * z_loss * log Z) - [is the target]. */
+P4D_CLONES void OP(logits_gradient)(ELEMENT *logits, uint64_t stride, const REAL *maximum, const REAL *sum,
+				    const int32_t *labels, uint64_t n, uint64_t vocab, uint64_t first,
+				    float scale, float z_loss)
+{
+	for (uint64_t i = 0; i < n; i++) {
+		ELEMENT *row = logits + i * stride;
 		if (labels[i] < 0) {
-			memset(to, 0, vocab * sizeof(*to));
+			memset(row, 0, vocab * sizeof(*row));
 			continue;
 		}
 		const REAL most = maximum[i], log_sum = LOG(sum[i]) + most;
 		const REAL factor = (REAL)scale * (1 + 2 * (REAL)z_loss * log_sum) / sum[i];
+		const uint64_t target = column_of(labels[i], first, vocab);
+		const REAL at_target = target < vocab ? p4d_load(row[target]) : 0;
 #pragma omp simd
 		for (uint64_t j = 0; j < vocab; j++)
-			to[j] = p4d_store(EXP(row[j] - most) * factor);
-		const uint64_t target = column_of(labels[i], first, vocab);
+			row[j] = p4d_store(EXP(p4d_load(row[j]) - most) * factor);
 		if (target < vocab)
-			to[target] = p4d_store(EXP(row[target] - most) * factor - (REAL)scale);
+			row[target] = p4d_store(EXP(at_target - most) * factor - (REAL)scale);
+	}
+}
+
+/* A row stays in the caches. */
+void OP(cross_entropy)(REAL *maximum, REAL *sum, REAL *target, ELEMENT *logits, uint64_t stride,
+		       const int32_t *labels, uint64_t n, uint64_t vocab, float scale, float z_loss)
+{
+	for (uint64_t i = 0; i < n; i++) {
+		ELEMENT *row = logits + i * stride;
+		OP(softmax_sums)(maximum + i, sum + i, target + i, row, stride, labels + i, 1, vocab, 0);
+		OP(logits_gradient)
+		(row, stride, maximum + i, sum + i, labels + i, 1, vocab, 0, scale, z_loss);
 	}
 }
 
 #if P4D_CPU_TYPE != 16
-
-P4D_CLONES void OP(softmax_sums)(REAL *maximum, REAL *sum, REAL *target, const REAL *logits,
-				 const int32_t *labels, uint64_t n, uint64_t vocab, uint64_t first)
-{
-	for (uint64_t i = 0; i < n; i++) {
-		const REAL *row = logits + i * vocab;
-		REAL most = -INFINITY, total = 0;
-#pragma omp simd reduction(max : most)
-		for (uint64_t j = 0; j < vocab; j++)
-			most = row[j] > most ? row[j] : most;
-#pragma omp simd reduction(+ : total)
-		for (uint64_t j = 0; j < vocab; j++)
-			total += EXP(row[j] - most);
-		const uint64_t column = column_of(labels[i], first, vocab);
-		maximum[i] = most;
-		sum[i] = total;
-		target[i] = column < vocab ? row[column] : 0;
-	}
-}
 
 void OP(rescale)(REAL *sum, const REAL *old_maximum, const REAL *new_maximum, uint64_t n)
 {

@@ -147,18 +147,10 @@ void OP(linear_weight)(void *scratch, REAL *dw, const ELEMENT *dy, const ELEMENT
 	product(scratch, to, (operand){dy, out, true}, (operand){x, in, false}, out, in, n);
 }
 
-void OP(linear_logits)(void *scratch, REAL *logits, const ELEMENT *x, const ELEMENT *w, uint64_t n,
-		       uint64_t out, uint64_t in)
-{
-	const result to = {logits, out, 1, true, false};
-
-	product(scratch, to, (operand){x, in, false}, (operand){w, in, true}, n, out, in);
-}
-
 void OP(columns)(void *scratch, ELEMENT *y, uint64_t stride, const ELEMENT *x, const ELEMENT *w, uint64_t n,
-		 uint64_t out, uint64_t in, float scale)
+		 uint64_t out, uint64_t in, float scale, bool accumulate)
 {
-	const result to = {y, stride, scale, false, true};
+	const result to = {y, stride, scale, false, accumulate};
 
 	product(scratch, to, (operand){x, in, false}, (operand){w, in, true}, n, out, in);
 }
@@ -172,9 +164,9 @@ void OP(columns_input)(void *scratch, ELEMENT *dx, const ELEMENT *dy, uint64_t s
 }
 
 void OP(columns_weight)(void *scratch, REAL *dw, const ELEMENT *dy, uint64_t stride, const ELEMENT *x,
-			uint64_t n, uint64_t out, uint64_t in, float scale)
+			uint64_t n, uint64_t out, uint64_t in, float scale, bool accumulate)
 {
-	const result to = {dw, in, scale, true, true};
+	const result to = {dw, in, scale, true, accumulate};
 
 	product(scratch, to, (operand){dy, stride, true}, (operand){x, in, false}, out, in, n);
 }

@@ -25,14 +25,12 @@ void OP(linear_input)(void *scratch, ELEMENT *dx, const ELEMENT *dy, const ELEME
 		      uint64_t out, uint64_t in, bool accumulate);
 void OP(linear_weight)(void *scratch, REAL *dw, const ELEMENT *dy, const ELEMENT *x, uint64_t n, uint64_t out,
 		       uint64_t in, bool accumulate);
-void OP(linear_logits)(void *scratch, REAL *logits, const ELEMENT *x, const ELEMENT *w, uint64_t n,
-		       uint64_t out, uint64_t in);
 void OP(columns)(void *scratch, ELEMENT *y, uint64_t stride, const ELEMENT *x, const ELEMENT *w, uint64_t n,
-		 uint64_t out, uint64_t in, float scale);
+		 uint64_t out, uint64_t in, float scale, bool accumulate);
 void OP(columns_input)(void *scratch, ELEMENT *dx, const ELEMENT *dy, uint64_t stride, const ELEMENT *w,
 		       uint64_t n, uint64_t out, uint64_t in, float scale);
 void OP(columns_weight)(void *scratch, REAL *dw, const ELEMENT *dy, uint64_t stride, const ELEMENT *x,
-			uint64_t n, uint64_t out, uint64_t in, float scale);
+			uint64_t n, uint64_t out, uint64_t in, float scale, bool accumulate);
 
 void OP(attention)(ELEMENT *o, REAL *lse, const ELEMENT *q, const ELEMENT *k, const ELEMENT *v,
 		   const p4d_attention_shape *shape, void *workspace);

@@ -162,16 +162,10 @@ static void cpu_linear_weight(p4d_device *device, p4d_dtype type, float *dw, con
 	BY_TYPE(type, linear_weight, device->state, dw, dy, x, n, out, in, accumulate);
 }
 
-static void cpu_linear_logits(p4d_device *device, p4d_dtype type, float *logits, const void *x, const void *w,
-			      uint64_t n, uint64_t out, uint64_t in)
-{
-	BY_TYPE(type, linear_logits, device->state, logits, x, w, n, out, in);
-}
-
 static void cpu_columns(p4d_device *device, p4d_dtype type, void *y, uint64_t stride, const void *x,
-			const void *w, uint64_t n, uint64_t out, uint64_t in, float scale)
+			const void *w, uint64_t n, uint64_t out, uint64_t in, float scale, bool accumulate)
 {
-	BY_TYPE(type, columns, device->state, y, stride, x, w, n, out, in, scale);
+	BY_TYPE(type, columns, device->state, y, stride, x, w, n, out, in, scale, accumulate);
 }
 
 static void cpu_columns_input(p4d_device *device, p4d_dtype type, void *dx, const void *dy, uint64_t stride,
@@ -181,9 +175,10 @@ static void cpu_columns_input(p4d_device *device, p4d_dtype type, void *dx, cons
 }
 
 static void cpu_columns_weight(p4d_device *device, p4d_dtype type, float *dw, const void *dy, uint64_t stride,
-			       const void *x, uint64_t n, uint64_t out, uint64_t in, float scale)
+			       const void *x, uint64_t n, uint64_t out, uint64_t in, float scale,
+			       bool accumulate)
 {
-	BY_TYPE(type, columns_weight, device->state, dw, dy, stride, x, n, out, in, scale);
+	BY_TYPE(type, columns_weight, device->state, dw, dy, stride, x, n, out, in, scale, accumulate);
 }
 
 static void cpu_attention(p4d_device *device, p4d_dtype type, void *o, float *lse, const void *q,
@@ -310,7 +305,6 @@ int p4d_device_cpu_open(p4d_device *device, p4d_error *err)
 	    .linear = cpu_linear,
 	    .linear_input = cpu_linear_input,
 	    .linear_weight = cpu_linear_weight,
-	    .linear_logits = cpu_linear_logits,
 	    .columns = cpu_columns,
 	    .columns_input = cpu_columns_input,
 	    .columns_weight = cpu_columns_weight,

@@ -43,66 +43,146 @@ __device__ static inline softmax_sum join_group(softmax_sum a)
 	return a;
 }
 
-template <int W>
-__global__ void token_softmax(float *maximum, float *sum, float *target, const float *logits,
-				 const int32_t *labels, unsigned vocab, uint64_t first)
+template <int W, typename E> __device__ static inline softmax_sum add_run(softmax_sum seen, const E *from)
+{
+	const p4d_run<E, W> x = p4d_load<W>(from);
+	float most = seen.maximum;
+
+	for (int k = 0; k < W; k++)
+		most = fmaxf(most, p4d_value(x.x[k]));
+	const float shift = shift_of(most);
+	seen.sum *= expf(seen.maximum - shift);
+	for (int k = 0; k < W; k++)
+		seen.sum += expf(p4d_value(x.x[k]) - shift);
+	seen.maximum = most;
+	return seen;
+}
+
+/* Of a row, for all threads of its block. Rows are padded, so that all begin at whole runs of W. */
+template <int W, typename E> __device__ static inline softmax_sum sum_row(const E *row, unsigned vocab)
 {
 	__shared__ softmax_sum warps[P4D_WARP];
-	const float *row = logits + (size_t)blockIdx.x * vocab;
+	const unsigned whole = vocab / W * W;
 	softmax_sum seen = {-INFINITY, 0};
 
-	for (unsigned j = threadIdx.x * W; j < vocab; j += blockDim.x * W) {
-		const p4d_run<float, W> x = p4d_load<W>(row + j);
-		float most = seen.maximum;
-		for (int k = 0; k < W; k++)
-			most = fmaxf(most, x.x[k]);
-		const float shift = shift_of(most);
-		seen.sum *= expf(seen.maximum - shift);
-		for (int k = 0; k < W; k++)
-			seen.sum += expf(x.x[k] - shift);
-		seen.maximum = most;
-	}
+	P4D_UNROLL
+	for (unsigned j = threadIdx.x * W; j < whole; j += blockDim.x * W)
+		seen = add_run<W>(seen, row + j);
+	for (unsigned j = whole + threadIdx.x; j < vocab; j += blockDim.x)
+		seen = add_run<1>(seen, row + j);
 	seen = join_group(seen);
 	if (threadIdx.x % P4D_WARP == 0)
 		warps[threadIdx.x / P4D_WARP] = seen;
 	__syncthreads();
-	if (threadIdx.x >= P4D_WARP)
-		return;
 	seen = {-INFINITY, 0};
-	if (threadIdx.x < blockDim.x / P4D_WARP)
-		seen = warps[threadIdx.x];
-	seen = join_group(seen);
-	if (threadIdx.x > 0)
-		return;
-	const uint64_t column = column_of(labels[blockIdx.x], first, vocab);
-	maximum[blockIdx.x] = seen.maximum;
-	sum[blockIdx.x] = seen.sum;
-	target[blockIdx.x] = column < vocab ? row[column] : 0;
+	if (threadIdx.x % P4D_WARP < blockDim.x / P4D_WARP)
+		seen = warps[threadIdx.x % P4D_WARP];
+	return join_group(seen);
 }
 
-/* d/dlogit of log Z - target + z_loss * (log Z)^2 is softmax * (1 + 2 * z_loss * log Z) - [is the target]. */
-template <typename E, int W>
-__global__ void token_gradient(E *dlogits, const float *logits, const float *maximum, const float *sum,
-			       const int32_t *labels, unsigned vocab, uint64_t first, float scale,
-			       float z_loss)
+template <int W, typename E>
+__device__ static inline void replace_run(E *at, unsigned column, float most, float factor, float scale,
+					  uint64_t target)
 {
-	const float *row = logits + (size_t)blockIdx.x * vocab;
-	E *to = dlogits + (size_t)blockIdx.x * vocab;
-	const int32_t label = labels[blockIdx.x];
-	const bool trained = label >= 0;
-	const float most = maximum[blockIdx.x], log_sum = logf(sum[blockIdx.x]) + most;
-	const float factor = scale * (1 + 2 * z_loss * log_sum) / sum[blockIdx.x];
-	const uint64_t target = column_of(label, first, vocab);
+	p4d_run<E, W> x = p4d_load<W>(at);
 
-	for (unsigned j = threadIdx.x * W; j < vocab; j += blockDim.x * W) {
-		const p4d_run<float, W> x = p4d_load<W>(row + j);
-		p4d_run<E, W> y;
-		for (int k = 0; k < W; k++) {
-			const float gradient = expf(x.x[k] - most) * factor - (j + k == target ? scale : 0);
-			p4d_round(&y.x[k], trained ? gradient : 0);
-		}
-		p4d_store(to + j, y);
+	for (int k = 0; k < W; k++)
+		p4d_round(&x.x[k],
+			  expf(p4d_value(x.x[k]) - most) * factor - (column + k == target ? scale : 0));
+	p4d_store(at, x);
+}
+
+/*
+ * A row by its gradient, by all threads of a block. d/dlogit of log Z - target + z_loss * (log Z)^2 is
+ * softmax * (1 + 2 * z_loss * log Z) - [is the target]. Where the label is none, all is 0, also of what is no number.
+ */
+template <int W, typename E>
+__device__ static inline void replace_row(E *row, unsigned vocab, softmax_sum seen, int32_t label,
+					  uint64_t target, float scale, float z_loss)
+{
+	const float log_sum = logf(seen.sum) + seen.maximum;
+	const float factor = scale * (1 + 2 * z_loss * log_sum) / seen.sum;
+	const unsigned whole = vocab / W * W;
+
+	if (label < 0) {
+		for (unsigned j = threadIdx.x * W; j < whole; j += blockDim.x * W)
+			p4d_store(row + j, p4d_run<E, W>{});
+		for (unsigned j = whole + threadIdx.x; j < vocab; j += blockDim.x)
+			row[j] = E{};
+		return;
 	}
+	P4D_UNROLL
+	for (unsigned j = threadIdx.x * W; j < whole; j += blockDim.x * W)
+		replace_run<W>(row + j, j, seen.maximum, factor, scale, target);
+	for (unsigned j = whole + threadIdx.x; j < vocab; j += blockDim.x)
+		replace_run<1>(row + j, j, seen.maximum, factor, scale, target);
+}
+
+/* Of a block: one on each multiprocessor, so that the rows that are read twice stay in the L2 cache. */
+constexpr unsigned ROW_THREADS = 4 * P4D_THREADS;
+
+static unsigned threads_of_row(uint64_t runs)
+{
+	const uint64_t warps = (runs + P4D_WARP - 1) / P4D_WARP;
+
+	return p4d_least(warps ? warps * P4D_WARP : P4D_WARP, ROW_THREADS);
+}
+
+typedef struct statistics {
+	float *maximum, *sum, *target;
+} statistics;
+
+/* By the first thread, before any other replaces a logit. */
+template <typename E>
+__device__ static inline float target_of(const E *row, const int32_t *labels, unsigned vocab, uint64_t first)
+{
+	const uint64_t column = threadIdx.x == 0 ? column_of(labels[blockIdx.x], first, vocab) : vocab;
+
+	return column < vocab ? p4d_value(row[column]) : 0;
+}
+
+__device__ static inline void put(const statistics &to, softmax_sum seen, float target)
+{
+	if (threadIdx.x > 0)
+		return;
+	to.maximum[blockIdx.x] = seen.maximum;
+	to.sum[blockIdx.x] = seen.sum;
+	to.target[blockIdx.x] = target;
+}
+
+template <typename E, int W>
+__global__ void __launch_bounds__(ROW_THREADS)
+    token_softmax(statistics to, const E *logits, uint64_t stride, const int32_t *labels, unsigned vocab,
+		  uint64_t first)
+{
+	const E *row = logits + blockIdx.x * stride;
+
+	put(to, sum_row<W>(row, vocab), target_of(row, labels, vocab, first));
+}
+
+template <typename E, int W>
+__global__ void __launch_bounds__(ROW_THREADS)
+    token_gradient(E *logits, uint64_t stride, const float *maximum, const float *sum, const int32_t *labels,
+		   unsigned vocab, uint64_t first, float scale, float z_loss)
+{
+	const int32_t label = labels[blockIdx.x];
+
+	replace_row<W>(logits + blockIdx.x * stride, vocab, {maximum[blockIdx.x], sum[blockIdx.x]}, label,
+		       column_of(label, first, vocab), scale, z_loss);
+}
+
+template <typename E, int W>
+__global__ void __launch_bounds__(ROW_THREADS)
+    token_cross_entropy(statistics to, E *logits, uint64_t stride, const int32_t *labels, unsigned vocab,
+			float scale, float z_loss)
+{
+	E *row = logits + blockIdx.x * stride;
+	const int32_t label = labels[blockIdx.x];
+	const float target = target_of(row, labels, vocab, 0);
+	const softmax_sum seen = sum_row<W>(row, vocab); /* its barrier comes before the first write */
+
+	put(to, seen, target);
+	replace_row<W>(row, vocab, seen, label, column_of(label, 0, vocab), scale, z_loss);
 }
 
 constexpr unsigned LOSS_THREADS = 4 * P4D_THREADS;
@@ -134,13 +214,16 @@ struct rescaled {
 	}
 };
 
-void p4d_kernel_softmax_sums(cudaStream_t stream, float *maximum, float *sum, float *target,
-			   const float *logits, const int32_t *labels, uint64_t n, uint64_t vocab,
-			   uint64_t first)
+void p4d_kernel_softmax_sums(cudaStream_t stream, p4d_dtype type, float *maximum, float *sum, float *target,
+			     const void *logits, uint64_t stride, const int32_t *labels, uint64_t n,
+			     uint64_t vocab, uint64_t first)
 {
-	P4D_WITH_WIDTH(p4d_is_wide<float>(vocab, logits), float, W, {
-		p4d_launch<token_softmax<W>>(stream, {n, 1, p4d_threads_for(vocab / W), 0}, maximum, sum,
-						target, logits, labels, (unsigned)vocab, first);
+	P4D_WITH_TYPE(type, E, {
+		P4D_WITH_WIDTH(p4d_is_wide<E>(stride, logits), E, W, {
+			p4d_launch<token_softmax<E, W>>(stream, {n, 1, threads_of_row(vocab / W), 0},
+							statistics{maximum, sum, target}, (const E *)logits,
+							stride, labels, (unsigned)vocab, first);
+		});
 	});
 }
 
@@ -150,15 +233,28 @@ void p4d_kernel_rescale(cudaStream_t stream, float *sum, const float *old_maximu
 	p4d_for_each<1>(stream, rescaled{sum, old_maximum, new_maximum}, n);
 }
 
-void p4d_kernel_logits_gradient(cudaStream_t stream, p4d_dtype type, void *dlogits, const float *logits,
+void p4d_kernel_logits_gradient(cudaStream_t stream, p4d_dtype type, void *logits, uint64_t stride,
 				const float *maximum, const float *sum, const int32_t *labels, uint64_t n,
 				uint64_t vocab, uint64_t first, float scale, float z_loss)
 {
 	P4D_WITH_TYPE(type, E, {
-		P4D_WITH_WIDTH(p4d_is_wide<E>(vocab, dlogits, logits), E, W, {
-			p4d_launch<token_gradient<E, W>>(stream, {n, 1, p4d_threads_for(vocab / W), 0},
-							 (E *)dlogits, logits, maximum, sum, labels,
+		P4D_WITH_WIDTH(p4d_is_wide<E>(stride, logits), E, W, {
+			p4d_launch<token_gradient<E, W>>(stream, {n, 1, threads_of_row(vocab / W), 0},
+							 (E *)logits, stride, maximum, sum, labels,
 							 (unsigned)vocab, first, scale, z_loss);
+		});
+	});
+}
+
+void p4d_kernel_cross_entropy(cudaStream_t stream, p4d_dtype type, float *maximum, float *sum, float *target,
+			      void *logits, uint64_t stride, const int32_t *labels, uint64_t n, uint64_t vocab,
+			      float scale, float z_loss)
+{
+	P4D_WITH_TYPE(type, E, {
+		P4D_WITH_WIDTH(p4d_is_wide<E>(stride, logits), E, W, {
+			p4d_launch<token_cross_entropy<E, W>>(stream, {n, 1, threads_of_row(vocab / W), 0},
+							      statistics{maximum, sum, target}, (E *)logits,
+							      stride, labels, (unsigned)vocab, scale, z_loss);
 		});
 	});
 }

@@ -56,16 +56,11 @@ static void linear_weight(p4d_device *device, p4d_dtype type, float *dw, const v
 					  dy, x, out, 1});
 }
 
-static void linear_logits(p4d_device *device, p4d_dtype type, float *logits, const void *x, const void *w,
-			  uint64_t n, uint64_t out, uint64_t in)
-{
-	multiply(device, &(p4d_gemm_call){P4D_PRODUCT_LOGITS, type, NULL, n, out, in, logits, x, w, out, 1});
-}
-
 static void columns(p4d_device *device, p4d_dtype type, void *y, uint64_t stride, const void *x,
-		    const void *w, uint64_t n, uint64_t out, uint64_t in, float scale)
+		    const void *w, uint64_t n, uint64_t out, uint64_t in, float scale, bool accumulate)
 {
-	multiply(device, &(p4d_gemm_call){P4D_PRODUCT_LINEAR, type, y, n, out, in, y, x, w, stride, scale});
+	multiply(device, &(p4d_gemm_call){P4D_PRODUCT_LINEAR, type, accumulate ? y : NULL, n, out, in, y, x,
+					  w, stride, scale});
 }
 
 static void columns_input(p4d_device *device, p4d_dtype type, void *dx, const void *dy, uint64_t stride,
@@ -76,10 +71,10 @@ static void columns_input(p4d_device *device, p4d_dtype type, void *dx, const vo
 }
 
 static void columns_weight(p4d_device *device, p4d_dtype type, float *dw, const void *dy, uint64_t stride,
-			   const void *x, uint64_t n, uint64_t out, uint64_t in, float scale)
+			   const void *x, uint64_t n, uint64_t out, uint64_t in, float scale, bool accumulate)
 {
-	multiply(device,
-		 &(p4d_gemm_call){P4D_PRODUCT_WEIGHT, type, dw, n, out, in, dw, dy, x, stride, scale});
+	multiply(device, &(p4d_gemm_call){P4D_PRODUCT_WEIGHT, type, accumulate ? dw : NULL, n, out, in, dw,
+					  dy, x, stride, scale});
 }
 
 static void sum_squares(p4d_device *device, double *sum, const float *x, uint64_t count)
@@ -110,7 +105,6 @@ void p4d_cuda_operations_table(p4d_device *device)
 	device->linear = linear;
 	device->linear_input = linear_input;
 	device->linear_weight = linear_weight;
-	device->linear_logits = linear_logits;
 	device->columns = columns;
 	device->columns_input = columns_input;
 	device->columns_weight = columns_weight;

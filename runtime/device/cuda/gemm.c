@@ -112,12 +112,10 @@ static form form_of(const p4d_gemm_call *p)
 		  .lda = p->in};
 
 	switch (p->kind) {
-	case P4D_PRODUCT_LOGITS:
 	case P4D_PRODUCT_LINEAR:
 		f.m = p->out, f.n = p->n, f.k = p->in;
 		f.ldb = p->in, f.ldc = p->stride;
 		f.a_transposed = 1;
-		f.to = p->kind == P4D_PRODUCT_LOGITS ? CUDA_R_32F : type;
 		break;
 	case P4D_PRODUCT_INPUT:
 		f.m = p->in, f.n = p->n, f.k = p->out;

@@ -10,7 +10,6 @@ typedef struct p4d_gemm p4d_gemm;
 
 typedef enum p4d_gemm_kind {
 	P4D_PRODUCT_LINEAR, /* to (n, out) = x (n, in) * w (out, in)^T */
-	P4D_PRODUCT_LOGITS, /* the same into fp32 */
 	P4D_PRODUCT_INPUT,  /* to (n, in) = x (n, out) * w (out, in) */
 	P4D_PRODUCT_WEIGHT  /* to (out, in), fp32, = x (n, out)^T * w (n, in) */
 } p4d_gemm_kind;

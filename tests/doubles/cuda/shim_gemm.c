@@ -49,12 +49,9 @@ int p4d_gemm_multiply(p4d_gemm *p, cudaStream_t stream, const p4d_gemm_call *x, 
 	case P4D_PRODUCT_LINEAR:
 		if (x->stride != x->out || x->scale != 1)
 			cpu->columns(cpu, x->type, x->to, x->stride, x->x, x->w, x->n, x->out, x->in,
-				     x->scale);
+				     x->scale, x->add != NULL);
 		else
 			cpu->linear(cpu, x->type, x->to, x->add, x->x, x->w, x->n, x->out, x->in);
-		break;
-	case P4D_PRODUCT_LOGITS:
-		cpu->linear_logits(cpu, x->type, x->to, x->x, x->w, x->n, x->out, x->in);
 		break;
 	case P4D_PRODUCT_INPUT:
 		if (x->stride != x->out || x->scale != 1)
@@ -67,7 +64,7 @@ int p4d_gemm_multiply(p4d_gemm *p, cudaStream_t stream, const p4d_gemm_call *x, 
 	case P4D_PRODUCT_WEIGHT:
 		if (x->stride != x->out || x->scale != 1)
 			cpu->columns_weight(cpu, x->type, x->to, x->x, x->stride, x->w, x->n, x->out, x->in,
-					    x->scale);
+					    x->scale, x->add != NULL);
 		else
 			cpu->linear_weight(cpu, x->type, x->to, x->x, x->w, x->n, x->out, x->in,
 					   x->add != NULL);

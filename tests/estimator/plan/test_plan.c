@@ -174,7 +174,10 @@ static uint64_t closed_form(const p4d_layout *l, uint64_t stage)
 	uint64_t context_back = gathers     ? up(e * all * 2 * G) + up(4 * all * 2 * G)
 				: l->cp > 1 ? up(2 * e * n * 2 * G) + up(2 * 4 * n * 2 * G)
 					    : 0;
-	uint64_t chunk = n < 1024 ? n : 1024, V = l->vocab / l->tp;
+	/* logits of 4,096 tokens, on a cpu of 1,024, and of 1 GiB at most, in chunks of one size */
+	uint64_t V = (l->vocab / l->tp + 7) / 8 * 8, fit = (1 << 30) / (e * V) / 128 * 128;
+	uint64_t chunks = (n - 1) / most(128, least(fit, cpu ? 1024 : 4096)) + 1;
+	uint64_t chunk = ((n - 1) / chunks / 128 + 1) * 128;
 
 	uint64_t hidden = 3 * S + partial + 2 * gathered;
 	uint64_t forward = up(e * n * f) + scores + context + again + between;
@@ -182,7 +185,7 @@ static uint64_t closed_form(const p4d_layout *l, uint64_t stage)
 	uint64_t backward_attention = between + up(e * n * A) + up(e * n * (A + 2 * G)) + accumulator +
 				      row_sums + workspace + context_back +
 				      (l->recompute == P4D_RECOMPUTE_FULL ? rest : 0);
-	uint64_t head = last ? up(4 * chunk * V) + up(e * chunk * V) + up(12 * n) : 0;
+	uint64_t head = last ? up(e * (chunk < n ? chunk : n) * V) + up(12 * n) : 0;
 	uint64_t transient = hidden + most(most(forward, backward_ffn), most(backward_attention, head));
 	return always + slots + transient;
 }

@@ -115,34 +115,47 @@ static void embeddings(kernel_run *run, uint64_t n, uint64_t h, uint64_t rows)
 	record_result(run, "embed", run->type, out, n * h);
 }
 
-static void cross_entropy(kernel_run *run, uint64_t n, uint64_t vocab)
+/* Rows are padded: whole runs of 16 bytes, or not. What is behind the vocabulary stays as it is. */
+static void cross_entropy(kernel_run *run, uint64_t n, uint64_t vocab, uint64_t stride)
 {
 	p4d_device *const device = run->device;
-	float *logits = run_reals(run, n * vocab), *maximum = run_reals(run, n), *sum = run_reals(run, n),
-	      *target = run_reals(run, n), *most = run_reals(run, n);
-	void *dlogits = run_elements(run, n * vocab);
+	float *maximum = run_reals(run, n), *sum = run_reals(run, n), *target = run_reals(run, n),
+	      *most = run_reals(run, n);
+	void *logits = run_elements(run, n * stride), *whole = run_elements(run, n * stride);
 	int32_t *labels = run_memory(run, n * sizeof(*labels));
 	double *loss = run_memory(run, sizeof(*loss));
 
-	for (uint64_t i = 0; i < n * vocab; i++)
-		logits[i] *= i % 3 ? 4 : 40;
+	/* times 4, and larger for some */
+	for (int i = 0; i < 2; i++) {
+		device->add(device, run->type, logits, logits, logits, n * stride);
+		device->add(device, run->type, whole, whole, whole, n * stride);
+	}
+	device->add(device, run->type, logits, logits, logits, stride);
+	device->add(device, run->type, whole, whole, whole, stride);
 	for (uint64_t i = 0; i < n; i++)
 		labels[i] = (int32_t)(i * 7 % (vocab + 5)) - 1;
 	*loss = 2;
-	device->softmax_sums(device, maximum, sum, target, logits, labels, n, vocab, 2);
+	device->softmax_sums(device, run->type, maximum, sum, target, logits, stride, labels, n, vocab, 2);
 	record_result(run, "softmax, maximum", P4D_DT_FP32, maximum, n);
 	record_result(run, "softmax, sum", P4D_DT_FP32, sum, n);
 	record_result(run, "softmax, target", P4D_DT_FP32, target, n);
 	device->losses(device, loss, maximum, sum, target, labels, n, 0.01f);
 	record_number(run, "losses", loss);
-	device->logits_gradient(device, run->type, dlogits, logits, maximum, sum, labels, n, vocab, 2, 0.25f,
+	device->logits_gradient(device, run->type, logits, stride, maximum, sum, labels, n, vocab, 2, 0.25f,
 				0.01f);
-	record_result(run, "logits_gradient", run->type, dlogits, n * vocab);
+	record_result(run, "logits_gradient", run->type, logits, n * stride);
 	for (uint64_t i = 0; i < n; i++)
 		most[i] = maximum[i] + (float)(i % 5);
 	device->rescale(device, sum, maximum, most, n);
 	record_result(run, "rescale", P4D_DT_FP32, sum, n);
-	device->softmax_sums(device, maximum, sum, target, logits, labels, n, 0, 2); /* a rank without rows */
+	device->cross_entropy(device, run->type, maximum, sum, target, whole, stride, labels, n, vocab, 0.25f,
+			      0.01f);
+	record_result(run, "cross_entropy, maximum", P4D_DT_FP32, maximum, n);
+	record_result(run, "cross_entropy, sum", P4D_DT_FP32, sum, n);
+	record_result(run, "cross_entropy, target", P4D_DT_FP32, target, n);
+	record_result(run, "cross_entropy", run->type, whole, n * stride);
+	device->softmax_sums(device, run->type, maximum, sum, target, logits, stride, labels, n, 0,
+			     2); /* a rank without rows */
 	finish(device);
 	for (uint64_t i = 0; i < n; i++)
 		assert_true(maximum[i] == -INFINITY && sum[i] == 0 && target[i] == 0);
@@ -210,9 +223,11 @@ static void other_cases(kernel_run *run)
 	embeddings(run, 300, 40, 9);
 	embeddings(run, 30, 2064, 14);
 	embeddings(run, 5, 7, 30);
-	cross_entropy(run, 40, 24);
-	cross_entropy(run, 3, 301);
-	cross_entropy(run, 2, 9000);
+	cross_entropy(run, 40, 24, 24);
+	cross_entropy(run, 3, 301, 304);
+	cross_entropy(run, 3, 301, 303);
+	cross_entropy(run, 2, 9000, 9000);
+	cross_entropy(run, 2, 9001, 9008);
 	arrays(run, 0);
 	arrays(run, 1);
 	arrays(run, 4000);
@@ -227,10 +242,8 @@ static void products_of(kernel_run *run, uint64_t n, uint64_t out, uint64_t in)
 	p4d_device *const device = run->device;
 	void *x = run_elements(run, n * in), *w = run_elements(run, out * in),
 	     *y = run_elements(run, n * out);
-	float *dw = run_reals(run, out * in), *logits = run_reals(run, n * out);
+	float *dw = run_reals(run, out * in);
 
-	device->linear_logits(device, run->type, logits, x, w, n, out, in);
-	record_result(run, "linear_logits", P4D_DT_FP32, logits, n * out);
 	for (int accumulate = 0; accumulate < 2; accumulate++) {
 		device->linear_weight(device, run->type, dw, y, x, n, out, in, !accumulate);
 		record_result(run, "linear_weight", P4D_DT_FP32, dw, out * in);
@@ -244,13 +257,18 @@ static void products_of(kernel_run *run, uint64_t n, uint64_t out, uint64_t in)
 	device->linear(device, run->type, y, run_elements(run, n * out), x, w, n, out, in);
 	record_result(run, "linear, residual", run->type, y, n * out);
 	void *wide = run_elements(run, n * 2 * out);
-	device->columns_weight(device, run->type, dw, wide, 2 * out, x, n, out, in, 0.5f);
-	record_result(run, "columns_weight", P4D_DT_FP32, dw, out * in);
+	for (int accumulate = 0; accumulate < 2; accumulate++) {
+		device->columns_weight(device, run->type, dw, wide, 2 * out, x, n, out, in, 0.5f, accumulate);
+		record_result(run, "columns_weight", P4D_DT_FP32, dw, out * in);
+	}
 	device->columns_input(device, run->type, x, wide, 2 * out, w, n, out, in, 0.5f);
 	record_result(run, "columns_input", run->type, x, n * in);
 	x = run_elements(run, n * in);
-	device->columns(device, run->type, wide, 2 * out, x, w, n, out, in, 0.5f);
-	record_result(run, "columns", run->type, wide, n * 2 * out);
+	for (int accumulate = 0; accumulate < 2; accumulate++) {
+		wide = run_elements(run, n * 2 * out);
+		device->columns(device, run->type, wide, 2 * out, x, w, n, out, in, 0.5f, accumulate);
+		record_result(run, "columns", run->type, wide, n * 2 * out);
+	}
 }
 
 static void product_cases(kernel_run *run)

@@ -99,10 +99,10 @@ static void check(const char *options, uint64_t most_launches, double most_gigab
 static void steps(void **state)
 {
 	(void)state;
-	check(LLAMA_1B "global-batch=4", 849, 269.3, 0.2623);
-	check(LLAMA_1B "global-batch=32", 4489, 1894.6, 2.0212);
-	check(LLAMA_3B "global-batch=2", 1353, 327.9, 0.3336);
-	check(LLAMA_3B "global-batch=16", 6841, 1948.3, 2.4762);
+	check(LLAMA_1B "global-batch=4", 770, 214.7, 0.2519);
+	check(LLAMA_1B "global-batch=32", 3857, 1457.5, 1.9376);
+	check(LLAMA_3B "global-batch=2", 1314, 291.1, 0.3272);
+	check(LLAMA_3B "global-batch=16", 6529, 1654.1, 2.4250);
 }
 
 static uint64_t calls(const counted_step *step, const char *name)

@@ -74,7 +74,7 @@ static double columns(void *context)
 	const columns_call *c = context;
 	double *y = calloc(c->n * c->stride, sizeof(*y));
 
-	OP(columns)(NULL, y + FIRST_COLUMN, c->stride, c->x, c->w, c->n, c->out, c->in, columns_scale);
+	OP(columns)(NULL, y + FIRST_COLUMN, c->stride, c->x, c->w, c->n, c->out, c->in, columns_scale, true);
 	const double sum = dot(y, c->towards, c->n * c->stride);
 	free(y);
 	return sum;
@@ -91,12 +91,12 @@ static void columns_gradients(void **state)
 
 	(void)state;
 	OP(columns_input)(NULL, dx, c.towards + FIRST_COLUMN, STRIDE, c.w, N, OUT, IN, columns_scale);
-	OP(columns_weight)(NULL, dw, c.towards + FIRST_COLUMN, STRIDE, c.x, N, OUT, IN, columns_scale);
+	OP(columns_weight)(NULL, dw, c.towards + FIRST_COLUMN, STRIDE, c.x, N, OUT, IN, columns_scale, true);
 	for (uint64_t i = 0; i < OUT * IN; i++)
 		dw[i] -= dw0[i];
 	check_gradient("columns, x", columns, &c, c.x, dx, N * IN, ALL);
 	check_gradient("columns, w", columns, &c, c.w, dw, OUT * IN, ALL);
-	OP(columns)(NULL, y + FIRST_COLUMN, STRIDE, c.x, c.w, N, OUT, IN, columns_scale);
+	OP(columns)(NULL, y + FIRST_COLUMN, STRIDE, c.x, c.w, N, OUT, IN, columns_scale, true);
 	for (int i = 0; i < N * STRIDE; i++) {
 		const int column = i % STRIDE - FIRST_COLUMN;
 		double sum = y0[i];
@@ -371,7 +371,8 @@ static double loss(void *context)
 
 	for (int p = 0; p < PARTS; p++)
 		OP(softmax_sums)
-	(maximum[p], sum[p], target[p], e->logits[p], e->labels, TOKENS, part_size[p], part_first[p]);
+	(maximum[p], sum[p], target[p], e->logits[p], part_size[p], e->labels, TOKENS, part_size[p],
+	 part_first[p]);
 	for (int i = 0; i < TOKENS; i++)
 		e->maximum[i] = fmax(maximum[0][i], maximum[1][i]);
 	for (int p = 0; p < PARTS; p++)
@@ -414,8 +415,9 @@ static void cross_entropy_gradients(void **state)
 		assert_true(fabs(loss(&e) - expected) < 1e-12 * fabs(expected));
 		for (int p = 0; p < PARTS; p++) {
 			const uint64_t count = TOKENS * part_size[p];
+			memcpy(gradient, e.logits[p], count * sizeof(*gradient));
 			OP(logits_gradient)
-			(gradient, e.logits[p], e.maximum, e.sum, e.labels, TOKENS, part_size[p],
+			(gradient, part_size[p], e.maximum, e.sum, e.labels, TOKENS, part_size[p],
 			 part_first[p], scale, e.z_loss);
 			for (uint64_t i = 0; i < count; i++)
 				gradient[i] /= (double)scale;

@@ -249,8 +249,8 @@ static void sums(void **state)
 	for (int i = 0; i < N; i++)
 		labels[i] = i * 7 - 2;
 	*loss = 1;
-	device.softmax_sums(&device, maximum, sum, target, logits, labels, N, V, 1);
-	p4d_cpu_softmax_sums_fp64(maximum64, sum64, target64, exact, labels, N, V, 1);
+	device.softmax_sums(&device, P4D_DT_FP32, maximum, sum, target, logits, V, labels, N, V, 1);
+	p4d_cpu_softmax_sums_fp64(maximum64, sum64, target64, exact, V, labels, N, V, 1);
 	device.losses(&device, loss, maximum, sum, target, labels, N, 0.01f);
 	p4d_cpu_losses_fp64(&loss64, maximum64, sum64, target64, labels, N, 0.01f);
 	finish(&device);
@@ -282,7 +282,7 @@ static void sums(void **state)
 	finish(&device);
 	assert_int_equal(*number, 1 + 3);
 	/* what is no number does not vanish on its way to the loss */
-	device.softmax_sums(&device, maximum, sum, target, logits, labels, N, V, 0);
+	device.softmax_sums(&device, P4D_DT_FP32, maximum, sum, target, logits, V, labels, N, V, 0);
 	finish(&device);
 	assert_true(isnan(sum[0]));
 	drop_all();
