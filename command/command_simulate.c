@@ -182,6 +182,8 @@ static int simulate(p4d_subject *subject, const p4d_line *line, simulated *s, p4
 	if (line->svg &&
 	    p4d_picture_timeline(&picture, &s->simulation, (double)s->estimate.capacity_bytes, err) < 0)
 		return -1;
+	if (line->trace && p4d_simulation_trace(&s->simulation, line->trace, err) < 0)
+		return -1;
 	return (line->json ? print_json : print_text)(subject, s, err);
 }
 

@@ -11,7 +11,7 @@ libp4dcommand_la_SOURCES = \
 	command/picture/svg.h command/picture/svg.c command/picture/svg_axis.h command/picture/svg_axis.c \
 	command/picture/pictures.h command/picture/pictures.c command/picture/svg_memory.c \
 	command/picture/svg_timeline.h command/picture/svg_timeline.c command/picture/svg_view.c command/picture/svg_flow.c \
-	command/picture/simulation.h command/picture/simulation.c \
+	command/picture/simulation.h command/picture/simulation.c command/picture/simulation_trace.c \
 	command/picture/charts.h command/picture/charts.c command/picture/svg_charts.c command/picture/text_charts.c \
 	command/plot/training_log.h command/plot/training_log.c command/plot/command_plot.h command/plot/command_plot.c \
 	command/validate/measured.h command/validate/measured.c command/validate/measured_step.c \

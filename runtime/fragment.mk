@@ -144,7 +144,7 @@ libp4dtrain_la_LIBADD += libp4dcpu32.la libp4dcpu16.la $(OPENBLAS_LIBS)
 bin_PROGRAMS += p4d-train
 p4d_train_LDFLAGS = $(AM_LDFLAGS) $(P4D_PROGRAM_LDFLAGS)
 p4d_train_SOURCES = \
-	runtime/run/train_main.c runtime/run/train.h runtime/run/train_internal.h runtime/run/train.c runtime/run/train_say.c runtime/run/train_evaluate.c runtime/run/train_data.h runtime/run/train_data.c runtime/run/train_agree.h runtime/run/train_agree.c \
+	runtime/run/train_main.c runtime/run/train.h runtime/run/train_internal.h runtime/run/train.c runtime/run/train_say.c runtime/run/train_evaluate.c runtime/run/train_trace.h runtime/run/train_trace.c runtime/run/train_data.h runtime/run/train_data.c runtime/run/train_agree.h runtime/run/train_agree.c \
 	runtime/run/train_save.h runtime/run/train_save.c runtime/run/train_device.h runtime/run/train_device.c
 p4d_train_LDADD = libp4dtrain.la libp4dcheckpoint.la libp4ddata.la libp4dhost.la libp4d.la
 endif

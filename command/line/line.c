@@ -34,6 +34,7 @@ enum {
 	SVG,
 	PARTITIONS,
 	TOKENS,
+	TRACE,
 	POLICY,
 	OTHERS = POLICY + OF_JOB
 };
@@ -76,6 +77,8 @@ static void fill_table(struct option *at, const p4d_subcommand *command)
 		*at++ = (struct option){"partitions", required_argument, NULL, PARTITIONS};
 		*at++ = (struct option){"tokens", required_argument, NULL, TOKENS};
 	}
+	if (command->takes & P4D_TAKES_TRACE)
+		*at++ = (struct option){"trace", required_argument, NULL, TRACE};
 	for (int i = 0; i < OF_JOB && command->takes & P4D_TAKES_POLICY; i++)
 		*at++ = (struct option){of_job[i].name, required_argument, NULL, POLICY + i};
 	*at++ = (struct option){"help", no_argument, NULL, HELP};
@@ -167,6 +170,10 @@ static int set(p4d_line *line, int which, p4d_error *err)
 		return set_text(&line->partitions, "partitions", optarg, err);
 	case TOKENS:
 		return set_tokens(line, optarg, err);
+	case TRACE:
+		if (!*optarg)
+			return p4d_fail(err, P4D_E_VALUE, "--trace: empty file name");
+		return set_text(&line->trace, "trace", optarg, err);
 	case TOP:
 		return set_top(line, optarg, err);
 	case MEM:
@@ -242,6 +249,8 @@ void p4d_line_help(const p4d_subcommand *command)
 	}
 	if (command->takes & P4D_TAKES_SVG)
 		print_option("svg", "FILE", "also draw a picture");
+	if (command->takes & P4D_TAKES_TRACE)
+		print_option("trace", "FILE", "also write the passes for Chrome or Perfetto");
 	if (command->takes & P4D_TAKES_CONF)
 		print_option("conf", "FILE", "the p4d.conf to use");
 	for (int i = 0; i < OF_JOB && command->takes & P4D_TAKES_POLICY; i++)

@@ -16,6 +16,7 @@ typedef struct p4d_line {
 	p4d_request request;    /* origin P4D_BY_USER */
 	const char *conf;       /* --conf */
 	const char *svg;        /* --svg */
+	const char *trace;      /* --trace */
 	const char *partitions; /* --partitions */
 	double tokens;          /* --tokens; 0 unset */
 	p4d_site_job job;       /* --partition, --qos, --account, --user, --reservation */
@@ -42,6 +43,7 @@ enum {
 	P4D_TAKES_CONF = 4,
 	P4D_TAKES_JSON = 8,
 	P4D_TAKES_SVG = 16,
+	P4D_TAKES_TRACE = 128,
 	P4D_TAKES_POLICY = 32, /* what decides the policy of a job */
 	P4D_TAKES_PLACES = 64, /* --partitions, --tokens */
 };

@@ -44,6 +44,10 @@ int p4d_simulation_run(const p4d_layout *layout, int method, const p4d_gpu *gpu,
 		       p4d_error *err);
 void p4d_simulation_free(p4d_simulation *simulation);
 
+/* The passes as p4d_trace has them, to a file; without seconds a pass of 1 is a millisecond. Errors: IO,
+ * NO_MEMORY. */
+int p4d_simulation_trace(const p4d_simulation *simulation, const char *path, p4d_error *err);
+
 /* The taken slots of a stage, tracked along its list. */
 typedef struct p4d_live {
 	p4d_slots now;

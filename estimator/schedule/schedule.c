@@ -31,7 +31,7 @@ uint32_t p4d_schedule_stage_at(const p4d_schedule *s, uint32_t position, uint32_
 	return position % s->stages;
 }
 
-const char *p4d_schedule__op_name(p4d_op op)
+const char *p4d_schedule_op_name(p4d_op op)
 {
 	static const char *const name[P4D_OPS] = {
 	    [P4D_OP_GATHER_PARAMS] = "gather parameters",

@@ -146,4 +146,4 @@ p4d_v_ends p4d_schedule_v_ends(const p4d_schedule *s, uint32_t stage);
  */
 int p4d_schedule_check(const p4d_schedule *s, const p4d_instruction_list *lists, p4d_error *err);
 
-const char *p4d_schedule__op_name(p4d_op op); /* "forward" */
+const char *p4d_schedule_op_name(p4d_op op); /* "forward" */

@@ -17,7 +17,7 @@ int p4d_schedule_check_fail(p4d_error *err, const p4d_instruction_list *list, ui
 	va_end(arguments);
 	return p4d_fail(err, P4D_E_INSTRUCTIONS,
 			"stage %u, instruction %zu (%s of micro-batch %u, chunk %u): %s", stage, at,
-			p4d_schedule__op_name((p4d_op)in->op), in->micro_batch, in->chunk, why);
+			p4d_schedule_op_name((p4d_op)in->op), in->micro_batch, in->chunk, why);
 }
 
 /* Slots of one kind. owner: 1 + the pass that holds it, 0: free. */
@@ -188,7 +188,7 @@ static int check_chunk_pass(checker *c)
 		       : in->op == P4D_OP_BACKWARD_WEIGHT ? P4D_OP_BACKWARD_INPUT
 							  : P4D_OP_FORWARD))
 		return REFUSE(c, "after %s of the same micro-batch",
-			      before ? p4d_schedule__op_name(before) : "no pass");
+			      before ? p4d_schedule_op_name(before) : "no pass");
 	*state = in->op;
 	if (in->op != P4D_OP_BACKWARD_WEIGHT) {
 		if (check_neighbours(c, forward) < 0)

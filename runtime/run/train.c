@@ -198,6 +198,9 @@ static int start(p4d_run *run, p4d_error *err)
 	if (p4d_train_resume(&run->save, run->settings, run->plan, run->trainer, &run->step, err) < 0)
 		return -1;
 	run->saved = run->step;
+	if (run->settings->trace && p4d_train_trace_open(&run->trace, run->settings->trace, run->step + 1,
+							 run->settings->steps, run->trainer, err) < 0)
+		return -1;
 	if (run->leads && run->settings->tensorboard &&
 	    p4d_tensorboard_open(&run->log.board, run->settings->tensorboard, run->step + 1, err) < 0)
 		return -1;
@@ -231,8 +234,11 @@ static int step(p4d_run *run, const p4d_rate *rate, int *signal, p4d_error *err)
 	p4d_train__begin(run, what);
 	record.learning_rate = p4d_learning_rate(rate, run->step);
 	p4d_trainer_skip_above(run->trainer, p4d_loss_limit(&run->watch));
-	if (p4d_trainer_step(run->trainer, run->step, (float)record.learning_rate,
+	if (p4d_train_trace_begin(&run->trace, run->step, run->trainer, run->all, err) < 0 ||
+	    p4d_trainer_step(run->trainer, run->step, (float)record.learning_rate,
 			     p4d_train_data_training_batch, &run->data, &result, err) < 0 ||
+	    p4d_train_trace_end(&run->trace, run->step, run->trainer, &run->plan->layout, run->all, err) <
+		0 ||
 	    share(run, signal, &record.memory_bytes, err) < 0)
 		return -1;
 	int rc = p4d_loss_seen(&run->watch, run->step, result.loss, result.nonfinite, &record.kind, err);
@@ -330,6 +336,7 @@ static void finish(p4d_run *run)
 		p4d_step_log_close(&run->log);
 	p4d_train_save_close(&run->save);
 	p4d_train_data_close(&run->data);
+	p4d_train_trace_close(&run->trace);
 	p4d_trainer_close(run->trainer);
 	p4d_comm_transport_close(run->transport);
 	p4d_group_close(run->all);

@@ -9,6 +9,7 @@
 #include "run/train.h"
 #include "run/train_data.h"
 #include "run/train_save.h"
+#include "run/train_trace.h"
 #include "trainer/trainer.h"
 
 typedef struct p4d_run {
@@ -24,6 +25,7 @@ typedef struct p4d_run {
 	p4d_train_save save;
 	p4d_loss_watch watch;
 	p4d_step_log log;
+	p4d_train_trace trace;
 	bool leads; /* rank 0: it prints */
 	char name[64];
 	uint64_t base;  /* p4d_huggingface_hash of --init-from */

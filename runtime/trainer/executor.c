@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Runs the instruction list of this rank's stage. Its order was decided when the list was compiled. */
+#include <time.h>
+
 #include "model/buffers.h"
 #include "model/embedding.h"
 #include "model/head.h"
@@ -198,13 +200,33 @@ static bool is_forward(const p4d_instruction *in)
 	       in->op == P4D_OP_VOCAB_FORWARD;
 }
 
+static double now(void)
+{
+	struct timespec time;
+
+	clock_gettime(CLOCK_MONOTONIC, &time);
+	return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+/* The same, noting when. */
+static int execute_traced(p4d_trainer *t, size_t i, double begin, p4d_error *err)
+{
+	t->spans[i].start = now() - begin;
+	if (execute(t, &t->net.list.at[i], err) < 0 || t->net.d->sync(t->net.d, err) < 0)
+		return -1;
+	t->spans[i].end = now() - begin;
+	return 0;
+}
+
 int p4d_executor__run(p4d_trainer *t, p4d_error *err)
 {
+	const double begin = t->spans ? now() : 0;
+
 	if (p4d_optimizer__gather_ahead(t, err) < 0)
 		return -1;
 	for (size_t i = 0; i < t->net.list.count; i++)
 		if ((!t->net.evaluating || is_forward(&t->net.list.at[i])) &&
-		    execute(t, &t->net.list.at[i], err) < 0)
+		    (t->spans ? execute_traced(t, i, begin, err) : execute(t, &t->net.list.at[i], err)) < 0)
 			return -1;
 	return t->net.evaluating ? finish_sends(t, err) : 0;
 }

@@ -100,6 +100,16 @@ int p4d_trainer_predict(p4d_trainer *t, int32_t token, uint64_t position, float 
 	return p4d_net_predict(&t->net, token, position, logits, err);
 }
 
+const p4d_instruction_list *p4d_trainer_list(const p4d_trainer *t)
+{
+	return &t->net.list;
+}
+
+void p4d_trainer_trace(p4d_trainer *t, p4d_span *spans)
+{
+	t->spans = spans;
+}
+
 const p4d_weights *p4d_trainer_weights(const p4d_trainer *t)
 {
 	return &t->net.weights;

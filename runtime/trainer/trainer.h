@@ -2,6 +2,7 @@
 #pragma once
 
 #include "model/net.h"
+#include "timeline/timeline.h"
 
 /*
  * One rank of a training job: the arena of its plan, the groups of its place, and the executor of its
@@ -66,6 +67,14 @@ int p4d_trainer_evaluate(p4d_trainer *trainer, uint64_t step, p4d_batch_source s
 /* As p4d_net_predict; afterwards a step or an evaluation may follow. */
 int p4d_trainer_predict(p4d_trainer *trainer, int32_t token, uint64_t position, float *logits,
 			p4d_error *err);
+
+/*
+ * What this rank executes in a step; and where the next steps note when each of it ran, in seconds since the
+ * step's begin, as many as there are (NULL: nowhere). A device that computes behind the host is waited for
+ * after each then, so that nothing overlaps.
+ */
+const p4d_instruction_list *p4d_trainer_list(const p4d_trainer *trainer);
+void p4d_trainer_trace(p4d_trainer *trainer, p4d_span *spans);
 
 /* For checkpoints: this rank's optimizer shard of a segment, fp32 values as stored on the device. */
 const p4d_weights *p4d_trainer_weights(const p4d_trainer *trainer);

@@ -19,6 +19,7 @@ struct p4d_trainer {
 	double most_loss;  /* that is applied */
 	uint64_t *gathers; /* by segment: calls of `replicas` after which its parameters are there */
 	p4d_step_result result;
+	p4d_span *spans; /* (list) p4d_trainer_trace */
 };
 
 /* executor.c */

@@ -40,3 +40,39 @@ if [ -c /dev/full ]; then
 	[ "$(echo "$err" | wc -l)" = 1 ] || fail "it is said more than once"
 	[ -d full/step-00000003 ] || fail "it did not go on"
 fi
+
+# a trace: the passes of the simulated step in lanes of the same names, each rank's behind each other
+# passes FILE PROCESS: lane and name of each pass, in order
+passes() { sed -n "s/.*\"name\":\"\([a-z ]*\)\",\"ph\":\"X\",\"pid\":$2,\"tid\":\([0-9]*\),.*\"micro_batch\":\([0-9]*\).*/\2 \1 \3/p" "$1"; }
+layout="--tp 2 --pp 2 --schedule zb1p --micro-batch 1"
+# shellcheck disable=SC2086
+{
+	exits 0 train $layout --local-ranks 4 --steps 3 --trace real.json --log traced.log
+	silent
+	exits 0 p4d simulate $model $layout --nodes 1 --gpus-per-node 4 --framework p4d --trace simulated.json
+}
+passes simulated.json 0 >want
+for process in 1 2; do
+	passes real.json $process | grep -Ev 'gather|receive|reduce|optimizer' | sort -s -n -k 1,1 >got
+	[ "$(wc -l <got)" = 24 ] || fail "not 24 passes: $(cat got)"
+	cmp -s got want || fail "other passes than simulated: $(diff got want)"
+done
+for name in "receive forward" "receive backward" "reduce gradients" optimizer; do
+	passes real.json 1 | grep -q "$name" || fail "no $name"
+done
+for file in real simulated; do
+	for lane in 0 1; do
+		grep -q "\"thread_name\".*\"tid\":$lane,\"args\":{\"name\":\"stage $lane\"}" $file.json || fail "$file: no lane of stage $lane"
+	done
+done
+grep -q 'measured: tp 1, cp 0, dp 0' real.json || fail "no name of a replica"
+sed -n 's/.*"pid":\([0-9]*\),"tid":\([0-9]*\),"ts":\([0-9.]*\),"dur":\([0-9.]*\).*/\1.\2 \3 \4/p' real.json | awk '
+	$2 + 0.01 < end[$1] { print "overlaps: " $0; bad = 1 } { end[$1] = $2 + $3 } END { exit bad || NR < 48 }' || fail "passes of a lane overlap"
+[ "$(tail -n 1 real.json)" = ']}' ] || fail "the trace has no end"
+refused P4D001 train --steps 3 --trace real.json,4
+says "step 4 is none of this run, which has 1 to 3" "fix: --trace real.json,3"
+refused P4D003 train --steps 3 --trace nosuch/real.json
+says "nosuch/real.json"
+exits 0 train --steps 1 --trace once.json
+[ "$(passes once.json 1 | grep -c ' forward')" = 4 ] || fail "the only step is not traced: $(cat once.json)"
+refused P4D003 p4d simulate --model llama7b --gpu h100 --trace nosuch/simulated.json

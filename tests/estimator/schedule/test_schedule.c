@@ -186,10 +186,10 @@ static void test_too_large(void **state)
 static void test_names(void **state)
 {
 	(void)state;
-	assert_string_equal(p4d_schedule__op_name(P4D_OP_FORWARD), "forward");
+	assert_string_equal(p4d_schedule_op_name(P4D_OP_FORWARD), "forward");
 	for (int op = 0; op < P4D_OPS; op++)
-		assert_non_null(p4d_schedule__op_name((p4d_op)op));
-	assert_string_equal(p4d_schedule__op_name(P4D_OPS), "unknown instruction");
+		assert_non_null(p4d_schedule_op_name((p4d_op)op));
+	assert_string_equal(p4d_schedule_op_name(P4D_OPS), "unknown instruction");
 }
 
 int main(void)

@@ -116,7 +116,7 @@ static p4d_span span_of(const p4d_instruction_list *lists, const p4d_timeline *t
 		if (same && in->chunk == chunk && in->micro_batch == micro_batch)
 			return timeline->span[stage][i];
 	}
-	fail_msg("stage %u has no %s of micro-batch %u", stage, p4d_schedule__op_name((p4d_op)op),
+	fail_msg("stage %u has no %s of micro-batch %u", stage, p4d_schedule_op_name((p4d_op)op),
 		 micro_batch);
 	return (p4d_span){0, 0};
 }
