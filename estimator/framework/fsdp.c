@@ -37,8 +37,10 @@ static void add_parallelism(p4d_text *a, const p4d_layout *l)
 					     : "1F1B");
 	add(a, "--parallelism.pipeline_parallel_first_stage_less_layers=%d", l->embedding_counts);
 	add(a, "--parallelism.pipeline_parallel_last_stage_less_layers=%d", l->loss_counts);
-	add(a, "--parallelism.pipeline_parallel_layers_per_stage=%" PRIu64,
-	    (l->layers + l->embedding_counts + l->loss_counts) / (l->pp * l->vpp));
+	const uint64_t counted = l->layers + l->embedding_counts + l->loss_counts, chunks = l->pp * l->vpp;
+	const uint64_t most = (counted + chunks - 1) / chunks;
+	if ((counted + most - 1) / most == chunks) /* else as many as it has by default */
+		add(a, "--parallelism.pipeline_parallel_layers_per_stage=%" PRIu64, most);
 	add(a, "--parallelism.pipeline_parallel_microbatch_size=%" PRIu64, l->micro_batch);
 	add(a, "--training.disable_cuda_graphs"); /* pipelines have none */
 }
@@ -110,10 +112,13 @@ static const char *unvalidated(const p4d_layout *l)
 		return p4d_torch__trainer_unvalidated(l);
 
 	const bool ring = l->cp > 1 && l->recompute == P4D_RECOMPUTE_FULL;
+	const bool sparse = l->experts || l->kv_rank;
 
-	return l->compile && l->pp > 1                 ? "compiled pipelines"
-	       : l->compile && ring                    ? "compiled context parallelism, recomputed"
-	       : l->compile && l->experts              ? "compiled experts"
+	return l->compile && l->pp > 1    ? "compiled pipelines"
+	       : l->compile && ring       ? "compiled context parallelism, recomputed"
+	       : l->compile && l->experts ? "compiled experts"
+	       : sparse && l->tp > 1 && l->cp > 1 && l->pp > 1
+		   ? "experts with tensor, context and pipeline parallelism at once"
 	       : l->packing                            ? "packed sequences"
 	       : l->offload                            ? "offloading"
 	       : l->optimizer != P4D_ADAMW             ? "an optimizer other than AdamW"
@@ -142,17 +147,6 @@ static const p4d_framework_fixed fixed_of_others[] = {
     P4D_FIXED_OF_TRANSFORMERS,
     {.why = NULL}};
 
-#define EXPERT_PARALLEL \
-	"with torchtitan p4d models experts and latent attention with data and expert parallelism alone"
-static const p4d_framework_fixed fixed_of_sparse[] = {
-    {P4D_ZERO_STAGE, 3, "FSDP shards parameters, gradients and optimizer, as stage 3 does"},
-    {P4D_TRANSFORMERS, P4D_NO_MEANING, "FSDP keeps parameters in --param-dtype"},
-    P4D_FIXED_OF_PYTORCH("FSDP"),
-    {P4D_TP, 1, EXPERT_PARALLEL},
-    {P4D_PP, 1, EXPERT_PARALLEL},
-    {P4D_CP, 1, EXPERT_PARALLEL},
-    {.why = NULL}};
-
 static const p4d_framework_choice defaults[] = {{P4D_PARAM_DTYPE, P4D_PARAM_FP32},
 						{P4D_MODEL_CODE, P4D_MODEL_CODE_TORCHTITAN},
 						{P4D_CHUNKED_LOSS, 1},
@@ -175,13 +169,13 @@ const p4d_framework p4d_framework__fsdp = {
     .no_eval_micro_batch = "needs Megatron-LM; torchtitan evaluates in the micro-batches of training",
     .fixed = fixed,
     .fixed_of_others = fixed_of_others,
-    .fixed_of_sparse = fixed_of_sparse,
     .recomputes_of_others = 1u << P4D_RECOMPUTE_NONE | 1u << P4D_RECOMPUTE_FULL,
     .defaults = defaults,
     .recomputes = 1u << P4D_RECOMPUTE_NONE | 1u << P4D_RECOMPUTE_SELECTIVE | 1u << P4D_RECOMPUTE_FULL,
     .no_recompute = "needs Megatron-LM or p4d-train; torchtitan has none, selective and full",
     .selects_operations = true,
     .uneven_chunks = true,
+    .spreads_remainders = true,
     .vocab_multiple = 1,
     .plays_layers = true,
     .write_rows = p4d_torch__rows,

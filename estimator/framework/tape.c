@@ -143,7 +143,7 @@ static bool same_storage(const p4d_tape *t, short value, unsigned storage)
 /* Storages of results that stay. */
 static void staying(const p4d_tape *t, bool stays[P4D_TAPE_VALUES])
 {
-	memset(stays, 0, P4D_TAPE_VALUES * sizeof(*stays));
+	memset(stays, 0, t->values * sizeof(*stays));
 	for (unsigned i = 0; i < t->operations; i++)
 		if (t->operation[i].stays && t->operation[i].out >= 0)
 			stays[t->value[t->operation[i].out].storage] = true;
@@ -153,7 +153,9 @@ p4d_tape_pass p4d_tape_selected(const p4d_tape *t)
 {
 	player p = started(t, false);
 	bool stays[P4D_TAPE_VALUES];
+	endings forgotten;
 
+	list_endings(&p, &forgotten);
 	staying(t, stays);
 	for (unsigned i = 0; i < t->operations; i++) {
 		const p4d_tape_operation *o = &t->operation[i];
@@ -161,9 +163,8 @@ p4d_tape_pass p4d_tape_selected(const p4d_tape *t)
 			p.live += (int64_t)t->value[o->out].bytes;
 		p.live += o->stays ? (int64_t)o->kept : 0;
 		look(&p, o->scratch + o->copy);
-		for (unsigned v = 1; v < t->values; v++)
-			if (p.until[v] == (short)i && t->value[v].storage == (short)v && !stays[v] &&
-			    !(i + 1 == t->operations && same_storage(t, o->out, v)))
+		for (short v = forgotten.first[i]; v >= 0; v = forgotten.next[v])
+			if (!stays[v] && !(i + 1 == t->operations && same_storage(t, o->out, (unsigned)v)))
 				p.live -= (int64_t)t->value[v].bytes;
 	}
 	return (p4d_tape_pass){.most = p.most, .end = {p.live, 0}};
@@ -173,7 +174,9 @@ p4d_tape_pass p4d_tape_again_selected(const p4d_tape *t)
 {
 	player p = started(t, true);
 	bool stays[P4D_TAPE_VALUES];
+	endings forgotten;
 
+	list_endings(&p, &forgotten);
 	staying(t, stays);
 	for (unsigned i = 0; i < t->operations; i++) {
 		const p4d_tape_operation *o = &t->operation[i];
@@ -181,9 +184,8 @@ p4d_tape_pass p4d_tape_again_selected(const p4d_tape *t)
 			p.live += (int64_t)t->value[o->out].bytes;
 		p.live += (o->stays ? 0 : (int64_t)o->kept) + (int64_t)o->copy;
 		look(&p, o->scratch);
-		for (unsigned v = 1; v < t->values; v++)
-			if (p.until[v] == (short)i && t->value[v].storage == (short)v && !p.saved[v] &&
-			    !(i + 1 == t->operations && same_storage(t, o->out, v)))
+		for (short v = forgotten.first[i]; v >= 0; v = forgotten.next[v])
+			if (!p.saved[v] && !(i + 1 == t->operations && same_storage(t, o->out, (unsigned)v)))
 				p.live -= (int64_t)t->value[v].bytes;
 	}
 	const short last = t->operation[t->operations - 1].out; /* nobody wants it again */
@@ -284,10 +286,11 @@ static void run_backward(player *p, gradients *g, const p4d_tape_operation *o, b
 p4d_tape_pass p4d_tape_backward(const p4d_tape *t, bool reduced, bool keep_input)
 {
 	player p = started(t, true);
-	gradients g = {.count = 0};
+	gradients g; /* of its arrays as much is set as is used */
 	const short last = t->operation[t->operations - 1].out;
 
-	memset(g.of, -1, sizeof(g.of));
+	g.count = 0;
+	memset(g.of, -1, t->values * sizeof(*g.of));
 	if (last >= 0) {
 		g.of[last] = make(&p, &g, t->value[last].bytes);
 		p.live = 0; /* it was there */

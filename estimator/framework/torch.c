@@ -60,6 +60,7 @@ static p4d_torch_sizes sizes_of(const p4d_rows *rows)
 		z.together = p4d_torch__modules[l->model_code]->unties && (l->cp == 1 || l->tp > 1) ? 2 : 1;
 	z.stage = l->stage_layers[rows->stage] * z.layer + (rows->first ? z.table : 0) +
 		  (rows->last ? z.h + (z.together == 1 ? 0 : z.table) : 0);
+	z.gathered_stage = z.stage;
 	z.accumulates = l->micro_batches > 1;
 	z.adds = z.accumulates && l->pp > 1;
 	z.keeps_shards = !z.accumulates || z.shards < l->dp * l->cp;
@@ -200,15 +201,15 @@ static void add_head(p4d_rows *rows, const p4d_torch_sizes *z)
  * passes in flight; with several chunks (_PipelineScheduleRuntime) all that was sent, until the step ends. On
  * the last stage the losses, which stay, refer to their chunk's inputs.
  */
-static uint64_t outputs_of(const p4d_rows *rows)
+static uint64_t outputs_of(const p4d_rows *rows, uint64_t slots)
 {
 	const p4d_layout *l = rows->layout;
 	const uint64_t passes = l->micro_batches * l->vpp;
-	const uint64_t done = passes > rows->slots ? passes - rows->slots : 0;
+	const uint64_t done = passes > slots ? passes - slots : 0;
 	const uint64_t of_losses = rows->last ? l->micro_batches - 1 : 0;
 
 	if (l->vpp == 1)
-		return rows->last ? of_losses : rows->slots;
+		return rows->last ? of_losses : slots;
 	return l->micro_batches * (l->vpp - rows->last) + done * (l->vpp - rows->first) / l->vpp + of_losses;
 }
 
@@ -267,6 +268,21 @@ static void add_chunked_head(p4d_rows *rows, const p4d_torch_sizes *z)
 		       (p4d_wide)z->tokens * z->h * z->element);
 }
 
+/* Parameters of a stage, gathered, and what it sends and receives. */
+static void add_stage(p4d_rows *rows, const p4d_torch_sizes *z, uint64_t slots)
+{
+	p4d_torch_held(rows, TRAINING, "gathered.stage", "tp pp", P4D_PART_WORKING_SET,
+		       z->gathered_stage * z->element);
+	/* the next one, or the gradient of the one before; others are what slots and losses keep */
+	if (!rows->first)
+		p4d_torch_held(rows, TRAINING, "received.input", ALONG, P4D_PART_STAGING,
+			       (p4d_wide)z->own * z->h * z->element);
+	p4d_torch_held(
+	    rows, TRAINING, "outputs", ALONG, P4D_PART_STAGING,
+	    (p4d_wide)outputs_of(rows, slots) * z->own * z->h * z->element +
+		(rows->last && !rows->layout->chunked_loss ? (p4d_wide)z->tokens * z->V * z->element : 0));
+}
+
 /*
  * A stage of a pipeline keeps its parameters gathered, sums the gradients of its micro-batches unsharded, in
  * the type that is reduced, and reduces them after the last one; those of a head whose loss is in chunks
@@ -289,8 +305,7 @@ static void add_pipeline(p4d_rows *rows, const p4d_torch_sizes *z, const p4d_tor
 	const p4d_wide others = at_once ? l->stage_layers[rows->stage] * z->layer / l->vpp * (l->vpp - 1) : 0;
 	p4d_wide whole = 0, beside = 0;
 
-	p4d_torch_held(rows, TRAINING, "gathered.stage", "tp pp", P4D_PART_WORKING_SET,
-		       z->stage * z->element);
+	add_stage(rows, z, rows->slots);
 	if (z->accumulates) {
 		whole = l->stage_layers[rows->stage] * z->whole_layer * z->reduced +
 			(rows->first ? z->whole_table : 0) * z->reduced +
@@ -298,13 +313,6 @@ static void add_pipeline(p4d_rows *rows, const p4d_torch_sizes *z, const p4d_tor
 		beside = whole_gradients(rows, z, y);
 		p4d_torch_held(rows, TRAINING, "gradients.whole", "tp pp", P4D_PART_GRADS, beside);
 	}
-	/* the next one, or the gradient of the one before; others are what slots and losses keep */
-	if (!rows->first)
-		p4d_torch_held(rows, TRAINING, "received.input", ALONG, P4D_PART_STAGING,
-			       (p4d_wide)z->own * z->h * z->element);
-	p4d_torch_held(rows, TRAINING, "outputs", ALONG, P4D_PART_STAGING,
-		       (p4d_wide)outputs_of(rows) * z->own * z->h * z->element +
-			   (rows->last && !l->chunked_loss ? (p4d_wide)z->tokens * z->V * z->element : 0));
 	instead(rows, y, P4D_AT_BACKWARD_FFN, "backward.ffn", slots + y->backward);
 	instead(rows, y, P4D_AT_BACKWARD_ATTENTION, "backward.end",
 		slots - y->saved + larger(y->ends + (z->adds ? 0 : layer), y->attention));
@@ -400,9 +408,14 @@ void p4d_torch__rows(p4d_rows *rows)
 	if (modules->write_sparse && (rows->layout->experts || rows->layout->kv_rank)) {
 		add_libraries(rows);
 		modules->write_sparse(rows, &z);
-		if (rows->last)
+		if (rows->layout->pp > 1)
+			add_stage(rows, &z, rows->plan->slots.activation);
+		if (rows->last && rows->layout->pp == 1)
 			add_head(rows, &z);
-		add_idle(rows, &z);
+		else if (rows->last && rows->layout->chunked_loss)
+			add_chunked_head(rows, &z);
+		if (rows->layout->pp == 1)
+			add_idle(rows, &z);
 		return;
 	}
 	if (modules->whole) {

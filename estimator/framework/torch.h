@@ -26,7 +26,8 @@ typedef struct p4d_torch_sizes {
 	p4d_wide gathered;     /* bytes of one layer's parameters, gathered for its passes */
 	p4d_wide layer, table; /* parameters of one layer and of one vocabulary table, as shards are padded */
 	p4d_wide whole_layer, whole_table; /* the same without padding */
-	p4d_wide stage;                    /* of the stage, padded */
+	p4d_wide stage;                    /* of the stage, padded; a rank has one of `shards` of it */
+	p4d_wide gathered_stage;           /* the same where all of it is gathered */
 	unsigned together; /* tables, of a shared one, that are gathered and reduced as one; 0: none are */
 	bool accumulates;  /* gradients of earlier micro-batches are there when the last one runs */
 	bool adds;         /* gradients are added to those of earlier micro-batches, unsharded, at once */

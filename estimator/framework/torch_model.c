@@ -49,7 +49,13 @@ static int check_sparse(const p4d_request *r, p4d_error *err)
 		what = "experts without a gate";
 	else if (r->value[P4D_MODEL_CODE] == P4D_MODEL_CODE_LITGPT)
 		what = p4d_is_set(r, P4D_EXPERTS) ? "experts" : "latent attention";
-	else if (p4d_architecture_of(r)->attention_sinks || p4d_architecture_of(r)->expert_bias)
+	else if (titan && r->value[P4D_TP] > 1 && p4d_is_stated(r, P4D_SEQUENCE_PARALLEL) &&
+		 !r->value[P4D_SEQUENCE_PARALLEL]) {
+		p4d_fail(err, P4D_E_UNMODELLED,
+			 "sequence-parallel=off: with torchtitan p4d models experts and latent attention "
+			 "with sequence parallelism alone");
+		return p4d_fix(err, "--p4d-sequence-parallel=on");
+	} else if (p4d_architecture_of(r)->attention_sinks || p4d_architecture_of(r)->expert_bias)
 		what = "attention sinks and biases of experts";
 	else if (titan && r->value[P4D_TIED])
 		what = "a table for both ends beside experts or latent attention";

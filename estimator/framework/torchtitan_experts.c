@@ -28,6 +28,48 @@ static p4d_tape_tensor linear(p4d_torchtitan_writer *t, p4d_tape_tensor x, uint6
 	return y;
 }
 
+/*
+ * Between a product and what is before it, tensor parallelism gathers the tokens of all its ranks: behind
+ * each other, from which they are put in order (spmd_types/_collectives.py). A sum over ranks is scattered
+ * among them, of several sequences from a copy. Each is the other's backward pass.
+ */
+static uint64_t reordered(const p4d_tape_writer *w, p4d_tape_tensor whole)
+{
+	return w->rows > 1 ? whole.elements * whole.element : 0;
+}
+
+/* PyTorch's DTensor has communication as operations whose results selective recomputation keeps; torchtitan
+ * uses it with context parallelism alone. */
+static bool keeps_received(const p4d_tape_writer *w)
+{
+	return w->layout->cp > 1;
+}
+
+static p4d_tape_tensor gathered(p4d_tape_writer *w, p4d_tape_tensor x)
+{
+	if (w->layout->tp == 1)
+		return x;
+	const p4d_tape_tensor out = made(w, x.elements * w->layout->tp, x.element, true);
+	p4d_tape_operation *o = op(w, x, out, P4D_NEW_GRADIENT);
+
+	o->scratch = out.elements * out.element;
+	o->back_scratch = reordered(w, out);
+	return out;
+}
+
+static p4d_tape_tensor scattered(p4d_tape_writer *w, p4d_tape_tensor x)
+{
+	if (w->layout->tp == 1)
+		return x;
+	const p4d_tape_tensor out = made(w, x.elements / w->layout->tp, x.element, true);
+	p4d_tape_operation *o = op(w, x, out, P4D_NEW_GRADIENT);
+
+	o->scratch = reordered(w, x);
+	o->back_scratch = x.elements * x.element;
+	o->stays = keeps_received(w);
+	return out;
+}
+
 /* A fused kernel, which keeps its input and a number for each row. */
 static p4d_tape_tensor fused_norm(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t columns)
 {
@@ -59,12 +101,51 @@ static p4d_tape_tensor turned(p4d_tape_writer *w, p4d_tape_tensor x)
 	return plus(w, cosines, map(w, half, false, false));
 }
 
+static uint64_t bytes_of(p4d_tape_tensor x)
+{
+	return x.elements * x.element;
+}
+
+/* What the flash kernel takes backward for the first half of a rank's queries (flash_api.cpp). */
+static uint64_t half_of_flash(const p4d_tape_writer *w, uint64_t all)
+{
+	const uint64_t columns = (w->layout->head_dim + 31) / 32 * 32 + 1;
+	const uint64_t rows = (w->length + 127) / 128 * 128, half = (w->length / 2 + 127) / 128 * 128;
+
+	return all - 4 * w->rows * w->heads * (rows - half) * columns;
+}
+
+/*
+ * Fused attention. With cp (_templated_ring_attention of PyTorch) keys and values of all ranks are gathered,
+ * and results of all rounds added in fp32. Backward, gradients are added in fp32, too, those of keys and
+ * values are sent on in copies, and behind the first round, which has all queries, the others have a half.
+ * The result is copied to be in order.
+ */
+static p4d_tape_tensor attended(p4d_tape_writer *w, p4d_tape_tensor q, p4d_tape_tensor k, p4d_tape_tensor v)
+{
+	const uint64_t cp = w->layout->cp, Q = bytes_of(q), KV = bytes_of(k) + bytes_of(v);
+	const p4d_tape_tensor y = p4d_transformers__fused(w, q, k, v);
+	p4d_tape_operation *o = last_of(w);
+
+	o->stays = true;
+	if (cp == 1)
+		return y;
+	const uint64_t kernel = o->back_scratch,
+		       half = w->layout->kv_rank ? kernel : half_of_flash(w, kernel);
+	const uint64_t first = 3 * Q + (5 + cp) * KV + kernel;
+	const uint64_t second = 7 * Q / 2 + (9 + cp) * KV + half;
+	o->scratch = cp * KV + 11 * bytes_of(y) / 2;
+	o->back_scratch = (first > second ? first : second) - Q - KV;
+	return copied(w, y);
+}
+
 /* Queries, keys and values of one product, as copies. */
-static p4d_tape_tensor attention(p4d_torchtitan_writer *t, p4d_tape_tensor x)
+static p4d_tape_tensor attention(p4d_torchtitan_writer *t, p4d_tape_tensor own)
 {
 	p4d_tape_writer *w = &t->w;
 	const p4d_layout *l = w->layout;
-	const uint64_t A = l->heads * l->head_dim, G = l->kv_heads * l->head_dim, tokens = w->tokens;
+	const uint64_t A = w->heads * l->head_dim, G = w->kv_heads * l->head_dim, tokens = w->tokens;
+	const p4d_tape_tensor x = gathered(w, own);
 	const p4d_tape_tensor all = linear(t, x, l->hidden, A + 2 * G);
 	p4d_tape_tensor part[3] = {view(w, all, tokens * A), view(w, all, tokens * G),
 				   view(w, all, tokens * G)};
@@ -83,12 +164,13 @@ static p4d_tape_tensor attention(p4d_torchtitan_writer *t, p4d_tape_tensor x)
 	const p4d_tape_tensor queries = cast(w, of_q, x.element), keys = cast(w, of_k, x.element);
 	hold(w, of_q);
 	hold(w, of_k);
-	const p4d_tape_tensor y = p4d_transformers__fused(w, queries, keys, part[2]);
-	last_of(w)->stays = true;
-	const p4d_tape_tensor out = linear(t, y, A, l->hidden);
+	const p4d_tape_tensor y = attended(w, queries, keys, part[2]);
+	const p4d_tape_tensor out = scattered(w, linear(t, y, A, l->hidden));
 	hold(w, queries);
 	hold(w, keys);
 	hold(w, part[2]);
+	hold(w, x);
+	hold(w, own);
 	return out;
 }
 
@@ -118,12 +200,13 @@ static p4d_tape_tensor with_common(p4d_tape_writer *w, p4d_tape_tensor own, p4d_
 	return out;
 }
 
-static p4d_tape_tensor latent_attention(p4d_torchtitan_writer *t, p4d_tape_tensor x)
+static p4d_tape_tensor latent_attention(p4d_torchtitan_writer *t, p4d_tape_tensor own)
 {
 	p4d_tape_writer *w = &t->w;
 	const p4d_layout *l = w->layout;
-	const uint64_t h = l->hidden, H = l->heads, plain = H * l->head_dim, turns = H * l->rope_dim,
+	const uint64_t h = l->hidden, H = w->heads, plain = H * l->head_dim, turns = H * l->rope_dim,
 		       tokens = w->tokens;
+	const p4d_tape_tensor x = gathered(w, own);
 	p4d_tape_tensor q = x, q_plain, q_turned, latent, k_turned, k_plain, v;
 
 	if (l->q_rank)
@@ -140,23 +223,23 @@ static p4d_tape_tensor latent_attention(p4d_torchtitan_writer *t, p4d_tape_tenso
 	const p4d_tape_tensor normed = fused_norm(w, latent, l->kv_rank);
 	parted(w, linear(t, normed, l->kv_rank, plain + H * l->v_dim), tokens * plain, &k_plain, &v);
 	const p4d_tape_tensor keys = with_common(w, k_plain, k_turned, tokens * (plain + turns));
-	const p4d_tape_tensor y = p4d_transformers__fused(w, queries, keys, v);
-	last_of(w)->stays = true;
-	const p4d_tape_tensor out = linear(t, y, H * l->v_dim, h);
-	const p4d_tape_tensor named[] = {q, q_turned, k_turned, queries, keys, v};
+	const p4d_tape_tensor y = attended(w, queries, keys, v);
+	const p4d_tape_tensor out = scattered(w, linear(t, y, H * l->v_dim, h));
+	const p4d_tape_tensor named[] = {q, q_turned, k_turned, queries, keys, v, x, own};
 	for (size_t i = 0; i < sizeof(named) / sizeof(named[0]); i++)
 		hold(w, named[i]);
 	return out;
 }
 
-static p4d_tape_tensor feed_forward(p4d_torchtitan_writer *t, p4d_tape_tensor x, uint64_t ffn)
+/* x: of all ranks of tensor parallelism. */
+static p4d_tape_tensor feed_forward(p4d_torchtitan_writer *t, p4d_tape_tensor x, uint64_t columns)
 {
 	p4d_tape_writer *w = &t->w;
-	const uint64_t h = w->layout->hidden;
+	const uint64_t h = w->layout->hidden, ffn = columns / w->layout->tp;
 	const p4d_tape_tensor gate = map(w, linear(t, x, h, ffn), true, false);
 	const p4d_tape_tensor both = times(w, gate, linear(t, x, h, ffn));
 
-	return linear(t, both, ffn, h);
+	return scattered(w, linear(t, both, ffn, h));
 }
 
 /*
@@ -166,7 +249,8 @@ static p4d_tape_tensor feed_forward(p4d_torchtitan_writer *t, p4d_tape_tensor x,
 static p4d_tape_tensor router(p4d_tape_writer *w, p4d_tape_tensor x, p4d_tape_tensor *chosen_map)
 {
 	const p4d_layout *l = w->layout;
-	const uint64_t chosen = w->tokens * l->experts_per_token, all = w->tokens * l->experts;
+	const uint64_t tokens = x.elements / l->hidden;
+	const uint64_t chosen = tokens * l->experts_per_token, all = tokens * l->experts;
 	const p4d_tape_tensor logits = product(w, cast(w, x, 4), l->hidden, l->experts, w->weight, true);
 	p4d_tape_operation *o = last_of(w);
 
@@ -195,12 +279,11 @@ static p4d_tape_tensor rows_of(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t r
 	return out;
 }
 
-/* By spmd_types' all-to-all, which selective recomputation runs again. */
 static p4d_tape_tensor exchanged(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t elements)
 {
 	const p4d_tape_tensor out = made(w, elements, x.element, true);
 
-	op(w, x, out, P4D_NEW_GRADIENT);
+	op(w, x, out, P4D_NEW_GRADIENT)->stays = keeps_received(w);
 	return out;
 }
 
@@ -236,9 +319,10 @@ static p4d_tape_tensor scored(p4d_tape_writer *w, p4d_tape_tensor x, p4d_tape_te
 static p4d_tape_tensor routed(p4d_tape_writer *w, p4d_tape_tensor x, p4d_tape_tensor scores)
 {
 	const p4d_layout *l = w->layout;
-	const p4d_routed t = p4d_routed_of(l, w->tokens);
-	const uint64_t h = l->hidden, F = l->expert_ffn, permuted = (uint64_t)t.permuted,
-		       received = (uint64_t)t.received;
+	const p4d_routed t = p4d_routed_of(l, x.elements / l->hidden);
+	/* without ep, tp shards each expert */
+	const uint64_t h = l->hidden, F = l->expert_ffn / (l->ep > 1 ? 1 : l->tp),
+		       permuted = (uint64_t)t.permuted, received = (uint64_t)t.received;
 	const p4d_tape_tensor own = rows_of(w, scores, permuted, 1);
 	const p4d_tape_tensor copies = rows_of(w, x, permuted, h);
 	p4d_tape_tensor in = copies;
@@ -269,31 +353,64 @@ static p4d_tape_tensor routed(p4d_tape_writer *w, p4d_tape_tensor x, p4d_tape_te
 	return sum;
 }
 
-static p4d_tape_tensor experts(p4d_torchtitan_writer *t, p4d_tape_tensor x)
+/* With ep each rank of tensor parallelism routes the tokens of its own. */
+static p4d_tape_tensor experts(p4d_torchtitan_writer *t, p4d_tape_tensor own)
 {
 	p4d_tape_writer *w = &t->w;
+	const bool exchanges = w->layout->ep > 1;
+	const p4d_tape_tensor x = exchanges ? own : gathered(w, own);
 	p4d_tape_tensor chosen;
 	const p4d_tape_tensor scores = router(w, x, &chosen);
 	p4d_tape_tensor y = routed(w, x, scores);
 
+	if (!exchanges)
+		y = scattered(w, y);
 	if (w->layout->shared_ffn)
-		y = plus(w, y, feed_forward(t, x, w->layout->shared_ffn));
+		y = plus(w, y, feed_forward(t, exchanges ? gathered(w, x) : x, w->layout->shared_ffn));
 	hold(w, scores);
 	hold(w, chosen);
 	hold(w, x);
+	hold(w, own);
 	return y;
+}
+
+/* A layer's feed-forward part without experts. */
+static p4d_tape_tensor dense(p4d_torchtitan_writer *t, p4d_tape_tensor own)
+{
+	const p4d_tape_tensor x = gathered(&t->w, own);
+	const p4d_tape_tensor y = feed_forward(t, x, t->w.layout->ffn);
+
+	hold(&t->w, x);
+	hold(&t->w, own);
+	return y;
+}
+
+p4d_torchtitan_writer p4d_torchtitan__writer(const p4d_layout *l, p4d_tape *tape)
+{
+	p4d_torchtitan_writer t = {.w = p4d_transformers__writer(l, tape)};
+
+	t.w.masked = false;
+	t.w.length = l->seq_len / l->cp;
+	t.w.tokens = t.w.rows * t.w.length;
+	t.w.heads = l->heads / l->tp;
+	t.w.kv_heads = l->kv_heads / l->tp;
+	t.own = t.w.tokens / l->tp;
+	return t;
 }
 
 void p4d_torchtitan__layer(p4d_torchtitan_writer *t, bool sparse)
 {
 	p4d_tape_writer *w = &t->w;
 	const p4d_layout *l = w->layout;
-	const p4d_tape_tensor x = p4d_transformers__begin(w, l->hidden, w->stream, true);
+	const uint64_t tokens = w->tokens;
 
+	w->tokens = t->own;
+	const p4d_tape_tensor x = p4d_transformers__begin(w, l->hidden, w->stream, true);
+	w->tokens = tokens;
 	t->products = 0;
 	const p4d_tape_tensor normed = fused_norm(w, x, l->hidden);
 	const p4d_tape_tensor y = plus(w, x, l->kv_rank ? latent_attention(t, normed) : attention(t, normed));
 	const p4d_tape_tensor in = fused_norm(w, y, l->hidden);
-	plus(w, y, sparse ? experts(t, in) : feed_forward(t, in, l->ffn));
+	plus(w, y, sparse ? experts(t, in) : dense(t, in));
 	hold(w, y);
 }

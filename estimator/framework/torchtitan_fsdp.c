@@ -1,43 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A step of torchtitan with experts or latent attention under FSDP2, without tp, cp and pipelines
+ * A step of torchtitan with experts or latent attention under FSDP2, without pipelines
  * (torchtitan/distributed/fsdp.py; PyTorch's _fsdp_state.py, _fsdp_param_group.py, _fsdp_collectives.py).
  * Units are the embedding, the layers, and norm and head as one. With ep a layer's experts are a group of
  * their own, sharded over the ranks that have the same ones, and units are gathered ahead in both passes;
  * else backward only. Where experts are fewer than ranks their matrices are cut by rows instead.
  */
 #include "framework/torchtitan.h"
+#include "plan/parameters.h"
 
-/* What is gathered and reduced as one, in elements. */
-typedef struct fsdp_group {
-	int64_t whole, padded;
-	int64_t share;   /* of the first rank */
-	int64_t largest; /* parameter */
-	int64_t ranks;
-	bool cut; /* not by the first dimension: put together from copies */
-} fsdp_group;
-
-typedef struct unit {
-	fsdp_group group[2];
-	int groups;
-} unit;
-
-typedef struct titan_step {
-	const p4d_layout *l;
-	const p4d_torch_sizes *z;
-	p4d_torchtitan_writer t;
-	int64_t live, forward, backward;
-	int64_t state;    /* forward: the buffer of what was gathered last */
-	int64_t reducing; /* backward: copies of what is reduced */
-	bool ahead;       /* forward: units are gathered ahead */
-	bool keeps;       /* shards that were reduced stay: see p4d_torch_sizes */
-	bool recomputes, selects;
-} titan_step;
+typedef p4d_torchtitan_step titan_step;
 
 static void peek(titan_step *p, int64_t *most)
 {
-	if (p->live > *most)
-		*most = p->live;
+	p4d_torchtitan__peek(p, 0, most);
 }
 
 static void go(titan_step *p, int64_t *most, p4d_tape_pass pass)
@@ -50,105 +26,13 @@ static void go(titan_step *p, int64_t *most, p4d_tape_pass pass)
 	peek(p, most);
 }
 
-/* ---- units ---- */
-
-static void add(fsdp_group *g, uint64_t rows, uint64_t columns)
-{
-	const int64_t share = (int64_t)((rows + (uint64_t)g->ranks - 1) / (uint64_t)g->ranks * columns);
-
-	g->whole += (int64_t)(rows * columns);
-	g->padded += share * g->ranks;
-	g->share += share;
-	if ((int64_t)(rows * columns) > g->largest)
-		g->largest = (int64_t)(rows * columns);
-}
-
-static void add_attention(fsdp_group *g, const p4d_layout *l)
-{
-	const uint64_t h = l->hidden, A = l->heads * l->head_dim, G = l->kv_heads * l->head_dim;
-	const uint64_t wide = l->heads * (l->head_dim + l->rope_dim);
-
-	if (!l->kv_rank) {
-		add(g, A + 2 * G, h);
-		add(g, h, A);
-		for (int i = 0; l->qk_norm && i < 2; i++)
-			add(g, l->head_dim, 1);
-		return;
-	}
-	if (l->q_rank) {
-		add(g, l->q_rank, h);
-		add(g, l->q_rank, 1);
-	}
-	add(g, wide, l->q_rank ? l->q_rank : h);
-	add(g, l->kv_rank + l->rope_dim, h);
-	add(g, l->kv_rank, 1);
-	add(g, l->heads * (l->head_dim + l->v_dim), l->kv_rank);
-	add(g, h, l->heads * l->v_dim);
-}
-
-static void add_experts(fsdp_group *g, const p4d_layout *l)
-{
-	const uint64_t h = l->hidden, F = l->expert_ffn, mine = l->experts / l->ep;
-
-	/* the other dimension divides */
-	for (int i = 0; i < 3; i++)
-		if (g->cut)
-			add(g, i < 2 ? F : h, mine * (i < 2 ? h : F));
-		else
-			add(g, mine, F * h);
-}
-
-static unit layer_of(const p4d_layout *l, const p4d_torch_sizes *z, bool sparse)
-{
-	unit u = {.groups = sparse && l->ep > 1 ? 2 : 1};
-	const uint64_t h = l->hidden, f = sparse ? l->shared_ffn : l->ffn;
-	fsdp_group *own = &u.group[0], *of_experts = &u.group[u.groups - 1];
-
-	own->ranks = (int64_t)z->shards;
-	of_experts->ranks = (int64_t)(u.groups > 1 && z->shards > l->ep ? z->shards / l->ep
-				      : u.groups > 1                    ? 1
-									: z->shards);
-	add_attention(own, l);
-	add(own, h, 2); /* norms */
-	if (f) {
-		add(own, 2 * f, h);
-		add(own, h, f);
-	}
-	if (sparse) {
-		add(own, l->experts, h);
-		own->largest = 0;
-		of_experts->cut = z->shards > l->experts;
-		add_experts(of_experts, l);
-	}
-	return u;
-}
-
-static unit table_of(const p4d_layout *l, const p4d_torch_sizes *z, bool norm)
-{
-	unit u = {.group = {{.ranks = (int64_t)z->shards}}, .groups = 1};
-
-	add(&u.group[0], l->vocab, l->hidden);
-	if (norm)
-		add(&u.group[0], l->hidden, 1);
-	return u;
-}
-
-static int64_t sum_of(const unit *u, bool share)
-{
-	int64_t sum = 0;
-
-	for (int i = 0; i < u->groups; i++)
-		sum += share ? u->group[i].share : u->group[i].padded;
-	return sum;
-}
-
 /* ---- gathering and reducing ---- */
 
 /* Starts to gather: into a buffer, from a copy of the shard in the type of activations. */
-static void gather(titan_step *p, int64_t *most, const unit *u)
+static void gather(titan_step *p, int64_t *most, const p4d_torchtitan_unit *u)
 {
 	for (int i = 0; i < u->groups; i++) {
-		const fsdp_group *g = &u->group[i];
+		const p4d_torchtitan_group *g = &u->group[i];
 		const int64_t buffer = g->ranks > 1 ? g->padded * p->z->element : 0;
 		p->live += buffer;
 		p->live += buffer ? buffer / g->ranks : 0;
@@ -158,18 +42,19 @@ static void gather(titan_step *p, int64_t *most, const unit *u)
 }
 
 /* What is gathered is copied out; forward the buffer stays until the next one is. */
-static void copy_out(titan_step *p, int64_t *most, const unit *u, bool forward)
+static void copy_out(titan_step *p, int64_t *most, const p4d_torchtitan_unit *u, bool forward)
 {
 	const int64_t element = p->z->element;
 
 	for (int i = 0; i < u->groups; i++) {
-		const fsdp_group *g = &u->group[i];
+		const p4d_torchtitan_group *g = &u->group[i];
 		const int64_t bytes = g->padded * element, buffer = g->ranks > 1 ? bytes : 0;
 		/* a group that no other rank has is copied one by one; what was cut is put together from
 		 * copies, of experts alone */
 		int64_t beside = g->ranks > 1 ? 0 : g->largest * element;
 		if (g->cut && g->ranks > 1)
-			beside = (int64_t)(p->l->experts / p->l->ep * p->l->expert_ffn * p->l->hidden * 3) *
+			beside = (int64_t)(p->l->experts / p->l->ep * p->l->expert_ffn /
+					   (p->l->ep > 1 ? 1 : p->l->tp) * p->l->hidden * 3) *
 				 element;
 		if (forward) {
 			p->live -= p->state;
@@ -185,18 +70,18 @@ static void copy_out(titan_step *p, int64_t *most, const unit *u, bool forward)
 	}
 }
 
-static void reshard(titan_step *p, const unit *u)
+static void reshard(titan_step *p, const p4d_torchtitan_unit *u)
 {
-	p->live -= sum_of(u, false) * p->z->element;
+	p->live -= p4d_torchtitan__elements(u, false) * p->z->element;
 }
 
 /* A unit's gradients leave: its copies go, then gradients are reduced out of a copy of theirs. */
-static void reduce(titan_step *p, const unit *u)
+static void reduce(titan_step *p, const p4d_torchtitan_unit *u)
 {
 	const int64_t element = p->z->element, reduced = p->z->reduced, stored = p->z->param;
 
 	for (int i = u->groups; i-- > 0;) {
-		const fsdp_group *g = &u->group[i];
+		const p4d_torchtitan_group *g = &u->group[i];
 		p->live -= g->padded * element;
 		if (i == u->groups - 1) {
 			p->live -= p->reducing;
@@ -223,14 +108,21 @@ static void reduce(titan_step *p, const unit *u)
 
 /* ---- passes ---- */
 
-typedef struct passes {
-	p4d_tape_pass forward, again, back;
-} passes;
+/* Gradients are added up in the type in which they are reduced: made at once from those of a layer. */
+static p4d_tape_pass first_of(const titan_step *p, p4d_tape *tape)
+{
+	for (unsigned i = 0; i < tape->operations; i++) {
+		p4d_tape_operation *o = &tape->operation[i];
+		o->lowered = o->lowered ? o->lowered : o->weight;
+		o->weight = o->weight / p->z->element * p->z->reduced;
+	}
+	return p4d_tape_backward(tape, false, p->recomputes);
+}
 
-static passes passes_of(titan_step *p, bool sparse)
+static p4d_torchtitan_passes passes_of(titan_step *p, bool sparse)
 {
 	p4d_tape *tape = p->t.w.tape;
-	passes of = {0};
+	p4d_torchtitan_passes of = {0};
 
 	p4d_torchtitan__layer(&p->t, sparse);
 	const p4d_tape_operation *last = &tape->operation[tape->operations - 1];
@@ -242,24 +134,30 @@ static passes passes_of(titan_step *p, bool sparse)
 		of.again = p4d_tape_forward(tape, true, false, true);
 		of.again.end.live -= (int64_t)tape->value[last->out].bytes;
 	}
-	of.back = p4d_tape_backward(tape, false, p->recomputes);
+	of.back = p4d_tape_backward(tape, p->l->pp > 1, p->recomputes);
+	if (p->l->pp > 1)
+		of.first = first_of(p, tape);
 	return of;
 }
 
-static void play(titan_step *p, const unit layer[2], const passes of[2], int64_t *saved)
+static void play(titan_step *p)
 {
 	const p4d_layout *l = p->l;
-	const unit embedding = table_of(l, p->z, false), head = table_of(l, p->z, true);
-	const int64_t hidden = (int64_t)(p->t.w.tokens * l->hidden * p->z->element);
+	const p4d_torchtitan_unit *layer = p->layer;
+	const int64_t wide = (int64_t)(p->t.w.tokens * l->hidden * p->z->element);
+	const int64_t hidden = (int64_t)(p->t.own * l->hidden * p->z->element);
+	/* tensor parallelism scatters what the embedding gave, and gathers what the head is given */
+	const int64_t scattered = l->tp > 1 ? 2 * wide - hidden : 0, gathered = l->tp > 1 ? 2 * wide : 0;
 	const bool begins = p4d_transformers__sparse(l, 0);
 
-	gather(p, &p->forward, &embedding);
-	copy_out(p, &p->forward, &embedding, true);
+	gather(p, &p->forward, &p->embedding);
+	copy_out(p, &p->forward, &p->embedding, true);
 	if (p->ahead)
 		gather(p, &p->forward, &layer[begins]);
-	p->live += hidden;
+	p->live += hidden + scattered;
 	peek(p, &p->forward);
-	reshard(p, &embedding);
+	p->live -= scattered;
+	reshard(p, &p->embedding);
 	for (uint64_t i = 0; i < l->layers; i++) {
 		const bool sparse = p4d_transformers__sparse(l, i);
 		if (!p->ahead)
@@ -267,42 +165,42 @@ static void play(titan_step *p, const unit layer[2], const passes of[2], int64_t
 		copy_out(p, &p->forward, &layer[sparse], true);
 		if (p->ahead)
 			gather(p, &p->forward,
-			       i + 1 < l->layers ? &layer[p4d_transformers__sparse(l, i + 1)] : &head);
-		go(p, &p->forward, of[sparse].forward);
+			       i + 1 < l->layers ? &layer[p4d_transformers__sparse(l, i + 1)] : &p->head);
+		go(p, &p->forward, p->of[sparse].forward);
 		reshard(p, &layer[sparse]);
 	}
 	if (!p->ahead)
-		gather(p, &p->forward, &head);
-	copy_out(p, &p->forward, &head, true);
-	p->live += hidden;
+		gather(p, &p->forward, &p->head);
+	copy_out(p, &p->forward, &p->head, true);
+	p->live += hidden + gathered;
 	peek(p, &p->forward);
-	p->live -= p->state + hidden;
+	p->live -= p->state + hidden + gathered;
 	p->state = 0;
-	reshard(p, &head);
-	*saved = p->live - hidden;
+	reshard(p, &p->head);
+	p->loss = p->head_backward = p->live - hidden;
 
 	/* backward, from the gradient of the last layer's result, which is free; the head's is being reduced,
 	 * or was, chunk by chunk */
 	const bool keeps = l->chunked_loss ? !p->z->accumulates : p->keeps;
-	p->live += keeps ? head.group[0].share * p->z->param : 0;
+	p->live += keeps ? p->head.group[0].share * p->z->param : 0;
 	if (!l->chunked_loss)
-		p->live += p->reducing = head.group[0].padded * p->z->reduced;
+		p->live += p->reducing = p->head.group[0].padded * p->z->reduced;
 	for (uint64_t i = l->layers; i-- > 0;) {
 		const bool sparse = p4d_transformers__sparse(l, i);
 		if (i == l->layers - 1)
 			gather(p, &p->backward, &layer[sparse]);
 		copy_out(p, &p->backward, &layer[sparse], false);
-		gather(p, &p->backward, i ? &layer[p4d_transformers__sparse(l, i - 1)] : &embedding);
+		gather(p, &p->backward, i ? &layer[p4d_transformers__sparse(l, i - 1)] : &p->embedding);
 		if (p->recomputes)
-			go(p, &p->backward, of[sparse].again);
-		go(p, &p->backward, of[sparse].back);
+			go(p, &p->backward, p->of[sparse].again);
+		go(p, &p->backward, p->of[sparse].back);
 		reduce(p, &layer[sparse]);
 	}
-	copy_out(p, &p->backward, &embedding, false);
-	p->live += embedding.group[0].whole * p->z->element + (int64_t)p->t.w.tokens * 32;
+	copy_out(p, &p->backward, &p->embedding, false);
+	p->live += p->embedding.group[0].whole * p->z->element + (int64_t)p->t.w.tokens * 32 + wide - hidden;
 	peek(p, &p->backward);
-	p->live -= (int64_t)p->t.w.tokens * 32 + hidden;
-	reduce(p, &embedding);
+	p->live -= (int64_t)p->t.w.tokens * 32 + wide;
+	reduce(p, &p->embedding);
 }
 
 /* ---- rows ---- */
@@ -314,25 +212,30 @@ static void always(p4d_rows *rows, const char *name, p4d_memory_class part, int6
 		    later;
 }
 
-static int64_t share_of_model(const p4d_rows *rows, const p4d_torch_sizes *z, const unit layer[2])
-{
-	const p4d_layout *l = rows->layout;
-	const int64_t with = (int64_t)p4d_expert_layers_before(l, l->layers);
-	const unit embedding = table_of(l, z, false), head = table_of(l, z, true);
-
-	return ((int64_t)l->layers - with) * sum_of(&layer[0], true) + with * sum_of(&layer[1], true) +
-	       sum_of(&embedding, true) + sum_of(&head, true);
-}
-
 static void held(p4d_rows *rows, p4d_live_point point, const char *name, int64_t bytes)
 {
 	p4d_torch_held(rows, 1u << point, name, "", P4D_PART_ACTIVATIONS, (p4d_wide)(bytes > 0 ? bytes : 0));
 }
 
-/* Angles, which each layer has of its own: sines and cosines of a head in fp32, or complex numbers. */
-static int64_t angles_of(const p4d_layout *l)
+/* The stage's parameters: a rank's share of them, or padded. */
+static int64_t stage_of(const p4d_rows *rows, const titan_step *p, bool share)
 {
-	return (int64_t)(l->layers * l->seq_len * (l->kv_rank ? l->rope_dim * 4 : l->head_dim * 8));
+	const int64_t with = (int64_t)p4d_parameters_expert_layers_of_stage(rows->layout, rows->stage);
+	const int64_t others = (int64_t)rows->layout->stage_layers[rows->stage] - with;
+
+	return others * p4d_torchtitan__elements(&p->layer[0], share) +
+	       with * p4d_torchtitan__elements(&p->layer[1], share) +
+	       (rows->first ? p4d_torchtitan__elements(&p->embedding, share) : 0) +
+	       (rows->last ? p4d_torchtitan__elements(&p->head, share) : 0);
+}
+
+/* Angles, which each layer has of its own: sines and cosines of a head in fp32, or complex numbers. */
+static int64_t angles_of(const p4d_rows *rows)
+{
+	const p4d_layout *l = rows->layout;
+	const uint64_t layers = l->stage_layers[rows->stage];
+
+	return (int64_t)(layers * l->seq_len * (l->kv_rank ? l->rope_dim * 4 : l->head_dim * 8));
 }
 
 void p4d_torchtitan__sparse_rows(p4d_rows *rows, p4d_torch_sizes *z)
@@ -343,40 +246,46 @@ void p4d_torchtitan__sparse_rows(p4d_rows *rows, p4d_torch_sizes *z)
 		rows->overflow = true;
 		return;
 	}
-	const unit layer[2] = {layer_of(l, z, false), layer_of(l, z, l->experts > 0)};
-	const int64_t share = share_of_model(rows, z, layer);
 	p4d_tape tape;
-	passes of[2] = {0};
-	int64_t saved = 0;
 	titan_step p = {.l = l,
 			.z = z,
-			.t = {.w = p4d_transformers__writer(l, &tape)},
+			.t = p4d_torchtitan__writer(l, &tape),
+			.layer = {p4d_torchtitan__layer_unit(l, z, false),
+				  p4d_torchtitan__layer_unit(l, z, l->experts > 0)},
+			.embedding = p4d_torchtitan__table_unit(l, z, false),
+			.head = p4d_torchtitan__table_unit(l, z, true),
 			.ahead = l->ep > 1,
 			.keeps = z->keeps_shards,
 			.recomputes = l->recompute != P4D_RECOMPUTE_NONE,
 			.selects = l->recompute == P4D_RECOMPUTE_SELECTIVE};
 
-	p.t.w.masked = false;
+	const int64_t share = stage_of(rows, &p, true);
 	for (int sparse = 0; sparse < 2; sparse++)
 		if (p4d_transformers__has(l, sparse))
-			of[sparse] = passes_of(&p, sparse);
+			p.of[sparse] = passes_of(&p, sparse);
 	rows->overflow = rows->overflow || tape.overflow;
-	play(&p, layer, of, &saved);
+	if (l->pp > 1)
+		p4d_torchtitan__play_stage(&p, rows);
+	else
+		play(&p);
 	always(rows, "parameters", P4D_PART_PARAMS, share * z->param, false);
 	always(rows, "optimizer.moments", P4D_PART_OPTIMIZER,
 	       (int64_t)p4d_torch__moments(l, (p4d_wide)share, z->param), true);
-	always(rows, "angles", P4D_PART_LIBRARIES, angles_of(l), false);
-	if (z->accumulates)
+	always(rows, "angles", P4D_PART_LIBRARIES, angles_of(rows), false);
+	if (z->accumulates && l->pp == 1)
 		always(rows, "gradients", P4D_PART_GRADS, share * z->param, true);
 	else
 		p4d_torch_held(rows, 1u << P4D_AT_OPTIMIZER, "gradients", "dp cp", P4D_PART_GRADS,
 			       (p4d_wide)(share * z->param));
 	held(rows, P4D_AT_FORWARD, "forward", p.forward);
-	held(rows, P4D_AT_LOSS, "loss.layers", saved);
-	held(rows, P4D_AT_HEAD, "head.layers", saved);
+	held(rows, P4D_AT_LOSS, "loss.layers", p.loss);
+	held(rows, P4D_AT_HEAD, "head.layers", p.head_backward);
 	held(rows, P4D_AT_BACKWARD_FFN, "backward", p.backward);
-	p4d_torchtitan__loss(rows, z);
-	z->layer = (p4d_wide)sum_of(&layer[p4d_transformers__sparse(l, l->layers - 1)], false);
+	if (rows->last)
+		p4d_torchtitan__loss(rows, z);
+	const uint64_t last = l->layers - 1;
+	z->layer = (p4d_wide)p4d_torchtitan__elements(&p.layer[p4d_transformers__sparse(l, last)], false);
 	z->gathered = z->layer * z->element;
 	z->stage = (p4d_wide)share * z->shards;
+	z->gathered_stage = (p4d_wide)stage_of(rows, &p, false);
 }

@@ -33,6 +33,7 @@ typedef struct p4d_tape_writer {
 	const p4d_transformers_tapes *code;
 	const p4d_layout *layout;
 	uint64_t rows, length, tokens; /* of a micro-batch: sequences, tokens of each, tokens */
+	uint64_t heads, kv_heads;      /* on this rank */
 	unsigned weight;               /* bytes of a parameter that is not quantized */
 	unsigned stream;               /* of an element of the residual stream */
 	unsigned between;              /* of one between layers, where a norm is the last of a layer */

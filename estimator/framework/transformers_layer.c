@@ -72,7 +72,7 @@ p4d_tape_tensor p4d_transformers__fused(p4d_tape_writer *w, p4d_tape_tensor q, p
 {
 	const p4d_layout *l = w->layout;
 	const bool efficient = w->masked || l->kv_rank; /* latent attention's values are narrower than keys */
-	const uint64_t statistics = w->rows * l->heads * up_to(w->length, efficient ? 32 : 1) * 4;
+	const uint64_t statistics = w->rows * w->heads * up_to(w->length, efficient ? 32 : 1) * 4;
 	const uint64_t mask = w->rows * w->length * w->length;
 	const bool broadcasts = l->architecture == &p4d_architectures[P4D_ARCHITECTURE_FALCON];
 
@@ -81,7 +81,7 @@ p4d_tape_tensor p4d_transformers__fused(p4d_tape_writer *w, p4d_tape_tensor q, p
 		k = cast(w, k, 2);
 		v = cast(w, v, 2);
 	}
-	if (w->masked && l->kv_heads < l->heads && !broadcasts) { /* repeat_kv */
+	if (w->masked && w->kv_heads < w->heads && !broadcasts) { /* repeat_kv */
 		const p4d_tape_tensor wide = {.elements = q.elements, .element = k.element};
 		p4d_tape_tensor y = made(w, wide.elements, k.element, needs(w, k));
 		op(w, k, y, P4D_NEW_GRADIENT);
@@ -113,8 +113,8 @@ p4d_tape_tensor p4d_transformers__fused(p4d_tape_writer *w, p4d_tape_tensor q, p
 		return out;
 	}
 	/* flash_api.cpp: dq in fp32, row sums, keys and values of all query heads */
-	o->back_scratch = 4 * w->rows * l->heads * up_to(w->length, 128) * (up_to(l->head_dim, 32) + 1);
-	if (l->kv_heads < l->heads)
+	o->back_scratch = 4 * w->rows * w->heads * up_to(w->length, 128) * (up_to(l->head_dim, 32) + 1);
+	if (w->kv_heads < w->heads)
 		o->back_scratch += 2 * q.elements * q.element;
 	return out;
 }

@@ -62,6 +62,8 @@ p4d_tape_writer p4d_transformers__writer(const p4d_layout *l, p4d_tape *tape)
 	    .rows = l->micro_batch,
 	    .length = length,
 	    .tokens = l->micro_batch * length,
+	    .heads = l->heads,
+	    .kv_heads = l->kv_heads,
 	    .weight = computed,
 	    .stream = computed,
 	    .between = l->architecture->kind == P4D_ENCODER && autocast ? 4 : computed,

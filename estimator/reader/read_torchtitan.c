@@ -300,6 +300,8 @@ static void finish_batches(p4d_reading *r)
 		p4d_reader__put_default(r, P4D_SCHEDULE, "1f1b");
 	if (p4d_reader__is(&r->value[P4D_SCHEDULE], "interleaved"))
 		p4d_reader__put_default(r, P4D_VPP, "2"); /* stages of a rank, where nothing is said */
+	p4d_reader__put_default(r, P4D_ACCOUNT_FOR_EMBEDDING, "on");
+	p4d_reader__put_default(r, P4D_ACCOUNT_FOR_LOSS, "on");
 	if (p4d_reader__set(&r->value[P4D_GLOBAL_BATCH]) || !each)
 		return;
 	if (ranks && others && ranks % others == 0 && each <= UINT16_MAX)

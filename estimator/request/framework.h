@@ -111,8 +111,6 @@ typedef struct p4d_framework {
 	/* where these differ with other modules than torchtitan's (--model-code); NULL, 0: they do not */
 	const p4d_framework_fixed *fixed_of_others;
 	unsigned recomputes_of_others;
-	/* the same of its own modules with experts or latent attention */
-	const p4d_framework_fixed *fixed_of_sparse;
 	const p4d_framework_choice
 	    *defaults; /* of options that may stay unset, and others; ends with P4D_OPTIONS; may be NULL */
 	unsigned recomputes;      /* mask of 1 << recompute */
@@ -120,6 +118,9 @@ typedef struct p4d_framework {
 	bool selects_operations;  /* with recompute=selective drops what a list of operations says, not scores
 				     alone */
 	bool uneven_chunks;       /* the chunks of a stage may differ */
+	/* pipelines of PyTorch: larger groups of micro-batches than stages; and layers that do not divide,
+	 * with embedding and loss counted, are in the first chunks */
+	bool spreads_remainders;
 	bool chooses_cp_comm;     /* a search may; else its default is taken */
 	bool fuses_cross_entropy; /* by default */
 	/* the default of global-batch, in sequences per rank: what its trainer takes; 0: by tokens */
@@ -189,9 +190,7 @@ static inline const p4d_framework_fixed *p4d_framework_all_fixed(const p4d_reque
 {
 	const p4d_framework *f = p4d_framework_of(framework);
 
-	if (f->fixed_of_others && p4d_framework_has_other_modules(request))
-		return f->fixed_of_others;
-	return f->fixed_of_sparse && p4d_is_sparse(request) ? f->fixed_of_sparse : f->fixed;
+	return f->fixed_of_others && p4d_framework_has_other_modules(request) ? f->fixed_of_others : f->fixed;
 }
 
 /* Whether it has a kind of recomputation, in those modules. */

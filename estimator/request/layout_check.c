@@ -199,6 +199,15 @@ static int check_batch(p4d_layout *l, p4d_error *err)
 #define NAME(id, symbol, name) [P4D_##id] = name,
 static const char *const schedule_name[P4D_SCHEDULES] = {P4D_SCHEDULE_LIST(NAME)};
 
+/* Interleaved schedules run groups of as many micro-batches as stages; PyTorch's larger ones, too,
+ * and fewer micro-batches as one. */
+static bool groups_divide(const p4d_layout *l)
+{
+	const uint64_t groups = l->micro_batches < l->pp ? 1 : l->micro_batches / l->pp;
+
+	return l->micro_batches % (p4d_framework_of(l->framework)->spreads_remainders ? groups : l->pp) == 0;
+}
+
 static int check_vocabulary(const p4d_layout *l, p4d_error *err)
 {
 	char able[80] = ""; /* "1f1b or v-half" */
@@ -233,7 +242,7 @@ static int check_schedule(const p4d_layout *l, p4d_error *err)
 			return p4d_fix(err, "--p4d-vpp=%u", chunks);
 		return p4d_fix(err, "--p4d-schedule=1f1b --p4d-vpp=1");
 	}
-	if (kind->in_groups && l->micro_batches % l->pp) {
+	if (kind->in_groups && !groups_divide(l)) {
 		uint64_t unit = l->micro_batch * l->dp * l->pp;
 		p4d_fail(err, P4D_E_SCHEDULE,
 			 "schedule=%s needs a number of micro-batches that is a multiple of pp=%" PRIu64
@@ -297,7 +306,7 @@ static int check_types(const p4d_request *r, const p4d_layout *l, p4d_error *err
 static bool ep_works(const p4d_layout *l, uint64_t ep)
 {
 	/* with FSDP among those that share a model */
-	const bool shared = !l->shard_degree || l->shard_degree % ep == 0;
+	const bool shared = !l->shard_degree || l->shard_degree * l->tp % ep == 0;
 
 	return shared && l->experts % ep == 0 && l->dp * l->cp * l->tp % (ep * l->etp) == 0;
 }

@@ -159,8 +159,9 @@ static int fail_pipeline(const p4d_layout *l, p4d_error *err)
 		fail_counts(l, "pp", l->pp, "vpp", list, err);
 	else
 		fail_counts(l, "", 0, "pp x vpp", list, err);
-	if (!counts && p4d_framework_of(l->framework)->uneven_chunks && l->pp > 1 &&
-	    (l->layers + 2) % (l->pp * l->vpp) == 0 && l->layers + 2 >= 2 * l->pp * l->vpp)
+	const p4d_framework *f = p4d_framework_of(l->framework);
+	if (!counts && f->uneven_chunks && l->pp > 1 && l->layers + 2 >= 2 * l->pp * l->vpp &&
+	    (f->spreads_remainders || (l->layers + 2) % (l->pp * l->vpp) == 0))
 		return p4d_fix(err, "--p4d-account-for-embedding=on --p4d-account-for-loss=on");
 	if (l->vpp == 1 && l->pp <= l->layers && l->pp <= 64)
 		return fix_split(l, "", l->pp, err);
@@ -175,10 +176,11 @@ static int fail_pipeline(const p4d_layout *l, p4d_error *err)
 	return p4d_fix(err, "--p4d-schedule=1f1b --p4d-vpp=1");
 }
 
-/* The first chunk has a layer less for the embedding, the last one for the loss. */
+/* The first chunk has a layer less for the embedding, the last one for the loss; what does not divide, the
+ * first ones have (torchtitan's _generate_llm_fqn_per_model_part). */
 static int split_with_ends(p4d_layout *l, p4d_error *err)
 {
-	const uint64_t chunks = l->pp * l->vpp, each = counted(l) / chunks;
+	const uint64_t chunks = l->pp * l->vpp, each = counted(l) / chunks, more = counted(l) % chunks;
 	uint32_t layers[P4D_MAX_UNEVEN_CHUNKS];
 
 	if (chunks > P4D_MAX_UNEVEN_CHUNKS || each < 2) {
@@ -189,7 +191,7 @@ static int split_with_ends(p4d_layout *l, p4d_error *err)
 		return p4d_fix(err, "--p4d-account-for-embedding=off --p4d-account-for-loss=off --p4d-vpp=1");
 	}
 	for (uint64_t i = 0; i < chunks; i++)
-		layers[i] = (uint32_t)each;
+		layers[i] = (uint32_t)(each + (i < more));
 	layers[0] -= l->embedding_counts;
 	layers[chunks - 1] -= l->loss_counts;
 	set_chunks(l, layers);
@@ -212,9 +214,10 @@ int p4d_layout__split(const p4d_request *r, p4d_layout *l, p4d_error *err)
 		l->embedding_counts = l->loss_counts = false;
 		return parse_split(r->pipeline_split, l, err);
 	}
-	if (!pp_divides(l, l->pp))
+	const bool ends = l->embedding_counts || l->loss_counts;
+	if (!pp_divides(l, l->pp) && !(ends && p4d_framework_of(l->framework)->spreads_remainders))
 		return fail_pipeline(l, err);
-	if (l->embedding_counts || l->loss_counts)
+	if (ends)
 		return split_with_ends(l, err);
 	for (uint64_t i = 0; i < l->pp; i++)
 		l->stage_layers[i] = (uint32_t)(l->layers / l->pp);

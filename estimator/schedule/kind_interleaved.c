@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "schedule/schedule_order.h"
 
-/* Megatron-LM's interleaved 1F1B (arXiv 2104.04473): min(m*v, 2(p-r-1) + (v-1)p + 1) slots. */
+/* Interleaved 1F1B (arXiv 2104.04473): min(m*v, 2(p-r-1) + (v-1)g + 1) slots, where g is p, a group. */
 static void order_groups(const p4d_schedule *s, uint32_t stage, p4d_schedule_order *o)
 {
-	int64_t warm_up = 2 * (int64_t)(s->stages - stage - 1) + (int64_t)(s->chunks - 1) * s->stages;
+	int64_t warm_up =
+	    2 * (int64_t)(s->stages - stage - 1) + (int64_t)(s->chunks - 1) * p4d_schedule_group(s);
 
 	p4d_schedule_order__add(o, P4D_OP_FORWARD, 0, 0, 2);
 	p4d_schedule_order__add(o, P4D_OP_BACKWARD, 0, 2 * warm_up + 1, 2);

@@ -87,6 +87,16 @@ typedef struct p4d_instruction_list {
 /* The schedule of a checked layout. */
 p4d_schedule p4d_schedule_of(const p4d_layout *layout);
 
+/*
+ * Interleaved: micro-batches that go through a chunk before the next one has its turn. As many as stages;
+ * what does not divide is spread over the groups (PyTorch's ScheduleInterleaved1F1B).
+ */
+static inline uint32_t p4d_schedule_group(const p4d_schedule *s)
+{
+	return s->micro_batches < s->stages ? s->micro_batches
+					    : s->micro_batches / (s->micro_batches / s->stages);
+}
+
 static inline uint32_t p4d_schedule_positions(const p4d_schedule *s)
 {
 	return s->stages * s->chunks;

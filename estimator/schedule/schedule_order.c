@@ -48,7 +48,7 @@ void p4d_schedule_order_begin(const p4d_schedule *s, uint32_t stage, p4d_schedul
 	order->streams = 0;
 	order->interleaved = kind->in_groups;
 	order->count = s->micro_batches * (order->interleaved ? s->chunks : 1);
-	order->stages = s->stages;
+	order->group = order->interleaved ? p4d_schedule_group(s) : 1;
 	order->chunks = s->chunks;
 	kind->order(s, stage, order);
 }
@@ -66,20 +66,20 @@ static int64_t turn(p4d_stream *stream, uint32_t count)
 	return pace->key;
 }
 
-/* Groups of p micro-batches go through one chunk after the other. */
+/* Groups of micro-batches go through one chunk after the other. */
 static void interleave(const p4d_schedule_order *order, p4d_stream *stream, p4d_pass *pass)
 {
 	const uint32_t round = stream->round;
 
 	pass->micro_batch = stream->group + stream->member;
 	pass->chunk = (uint16_t)(stream->op == P4D_OP_FORWARD ? round : order->chunks - 1 - round);
-	if (++stream->member < order->stages)
+	if (++stream->member < order->group)
 		return;
 	stream->member = 0;
 	if (++stream->round < order->chunks)
 		return;
 	stream->round = 0;
-	stream->group += order->stages;
+	stream->group += order->group;
 }
 
 bool p4d_schedule_order_next(p4d_schedule_order *order, p4d_pass *pass)

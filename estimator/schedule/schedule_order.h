@@ -39,8 +39,8 @@ typedef struct p4d_stream {
 typedef struct p4d_schedule_order {
 	unsigned streams;
 	uint32_t count; /* passes in every stream */
-	uint32_t stages, chunks;
-	bool interleaved;         /* a stream holds all chunks, micro-batches in groups of stages */
+	uint32_t group, chunks;
+	bool interleaved;         /* a stream holds all chunks, micro-batches in groups */
 	int64_t key[P4D_STREAMS]; /* of the next pass; INT64_MAX: none */
 	p4d_stream stream[P4D_STREAMS];
 } p4d_schedule_order;

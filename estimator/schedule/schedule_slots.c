@@ -77,11 +77,11 @@ p4d_v_ends p4d_schedule_v_ends(const p4d_schedule *s, uint32_t stage)
 			    .behind = least(many.behind, s->micro_batches)};
 }
 
-/* Passes run through the chunks in groups of as many micro-batches as stages; backward in the reverse order.
- */
+/* Passes run through the chunks in groups of micro-batches; backward in the reverse order. */
 uint32_t p4d_schedule_layers_alive(const p4d_schedule *s, uint32_t stage, const uint16_t *chunk_layers)
 {
-	const uint64_t period = (uint64_t)s->stages * s->chunks, all = (uint64_t)s->micro_batches * s->chunks;
+	const uint64_t group = p4d_schedule_group(s), period = group * s->chunks,
+		       all = (uint64_t)s->micro_batches * s->chunks;
 	const uint64_t ahead =
 	    p4d_schedule_slots(s, stage).activation; /* forwards before the first backward */
 	const uint64_t end = ahead + period < all ? ahead + period : all;
@@ -89,15 +89,15 @@ uint32_t p4d_schedule_layers_alive(const p4d_schedule *s, uint32_t stage, const 
 
 	/* as many passes at a time as stay in their chunks */
 	for (uint64_t i = 0, run; i < end; i += run) {
-		const int64_t taken = chunk_layers[i % period / s->stages * s->stages + stage];
+		const int64_t taken = chunk_layers[i % period / group * s->stages + stage];
 		int64_t freed = 0;
-		run = s->stages - i % s->stages;
+		run = group - i % group;
 		if (i + 1 < ahead) {
 			run = run < ahead - 1 - i ? run : ahead - 1 - i;
 		} else {
 			const uint64_t back = i + 1 - ahead;
-			freed = chunk_layers[(s->chunks - 1 - back % period / s->stages) * s->stages + stage];
-			run = run < s->stages - back % s->stages ? run : s->stages - back % s->stages;
+			freed = chunk_layers[(s->chunks - 1 - back % period / group) * s->stages + stage];
+			run = run < group - back % group ? run : group - back % group;
 		}
 		run = run < end - i ? run : end - i;
 		const int64_t first = alive + taken, last = first + (int64_t)(run - 1) * (taken - freed);

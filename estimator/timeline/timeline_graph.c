@@ -362,7 +362,7 @@ static bool build(graph_builder *b, bool periodic)
 		return true;
 	if (!sort(b))
 		return false;
-	b->graph->micro_batches = p4d_schedule_kinds[b->s->kind]->in_groups ? b->s->stages : 1;
+	b->graph->micro_batches = p4d_schedule_kinds[b->s->kind]->in_groups ? p4d_schedule_group(b->s) : 1;
 	p4d_timeline_graph__find_periods(b->graph, nodes_each(b->s));
 	return true;
 }

@@ -198,4 +198,9 @@ for of in "titan_moe qwen3-30b-a3b" "hf_moe_lora Mixtral-8x7B" "ds_moe OLMoE-1B-
 done
 sed 's/mode full/mode none/; s/seq_len 4096/seq_len 16384/' titan_moe.sh >large.sh
 exits 0 $check -p h100 large.sh
-says "p4d: [P4D012] qwen3-30b-a3b needs " "p4d: fix: large.sh:12: --training.local_batch_size=1"
+says "p4d: [P4D012] qwen3-30b-a3b needs " "p4d: fix: large.sh:10: --parallelism.data_parallel_shard_degree=2; large.sh:8: add --parallelism.context_parallel_degree=16"
+sed -i '9s/torchtitan.train/& --parallelism.context_parallel_degree=16/; 10s/degree=*[ ]*[-0-9]*/degree=2/' large.sh
+exits 0 $check -p h100 large.sh
+prints "p4d: would pass: qwen3-30b-a3b on 4 nodes of 8 x h100-80gb, tp=1 cp=16 pp=1 dp=2"
+# experts beside a pipeline, whose layers torchtitan splits with its ends counted
+exits 0 $check -p h100 titan_deepseek.sh

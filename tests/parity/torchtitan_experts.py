@@ -11,7 +11,7 @@ OF_MODEL = ["experts", "experts-per-token", "expert-ffn", "shared-ffn", "dense-l
             "v-head-dim"]
 
 
-def pick(r, c):
+def pick(r, c, seed):
     """c: a configuration of a model without experts."""
     c["family"], c["flavor"], _ = r.choice(MODELS)
     c.update(tp=1, cp=1, pp=1, vpp=1, stage=0)
@@ -20,13 +20,32 @@ def pick(r, c):
     c["shard-degree"] = r.choice([2, 4, 8, 16, 32, 64, 128, 256, 512])
     c["dp"] = c["shard-degree"] * r.choice([1, 1, 1, 2])
     c["ep"] = r.choice([e for e in (1, 1, 2, 4, 8, 16, 32, 64) if c["shard-degree"] % e == 0])
+    if seed >= 60:
+        beside(r, c)
     c["imbalance"] = r.choice([1, 1, 1, 1.25, 1.5, 2]) if c["ep"] > 1 else 1
     return c
 
 
+def beside(r, c):
+    """Other kinds of parallelism: tensor, context, pipelines, or two of them."""
+    kind = r.choice(["tp", "tp", "cp", "pp", "pp", "tp cp", "tp pp", "cp pp"])
+    shards, copies = r.choice([2, 4, 8, 16, 32, 64]), r.choice([1, 1, 1, 2])
+    c["tp"] = r.choice([2, 4, 8]) if "tp" in kind else 1
+    c["cp"] = r.choice([2, 4, 8]) if "cp" in kind else 1
+    if "pp" in kind:
+        c["pp"], c["vpp"] = r.choice([2, 2, 4]), r.choice([1, 1, 2])
+        c["layers"] = c["pp"] * c["vpp"] * r.choice([1, 1, 2])
+        c["micro-batches"] = c["pp"] * r.choice([1, 2])
+        c["stage"] = r.randrange(c["pp"])
+    c["shard-degree"], c["dp"] = shards * c["cp"], shards * copies
+    ranks = c["shard-degree"] * c["tp"]
+    c["ep"] = r.choice([e for e in (1, 2, 4, 8, 16, 32, 64) if ranks % e == 0])
+
+
 def possible(c):
     experts = {"qwen3": 128}.get(c["family"], {"16B": 64, "236B": 160}.get(c["flavor"], 256))
-    return experts % c["ep"] == 0 and c["seq-len"] * c["micro-batch"] <= 16384
+    heads = 4 if c["family"] == "qwen3" else 16
+    return experts % c["ep"] == 0 and c["seq-len"] * c["micro-batch"] // c["cp"] <= 16384 and heads % c["tp"] == 0
 
 
 def counts(c):

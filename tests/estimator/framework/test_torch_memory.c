@@ -182,16 +182,18 @@ static void torchtitan_itself(void **state)
 		assert_true(of[i].sum <= 0.01 * of[i].rows && of[i].worst <= 0.03);
 }
 
-/* Qwen3 and DeepSeek V2 and V3, sharded by experts or not. */
+/* Qwen3 and DeepSeek V2 and V3, sharded by experts or not, beside tensor and context parallelism and
+ * pipelines. */
 static void torchtitan_with_experts(void **state)
 {
 	summary of[SUMMARIES] = {{.what = "before, while"}, {.what = "after"}, {.what = "after, pipelines"}};
 	const int rows = compare("torch_experts.csv", of);
 
 	(void)state;
-	assert_true(of[LOOKED_AT].rows * 10 <= rows && of[AFTER].rows >= 150);
+	assert_true(of[LOOKED_AT].rows * 10 <= rows && of[AFTER].rows >= 180 && of[PIPELINES].rows >= 30);
+	assert_true(of[AFTER].sum <= 0.005 * of[AFTER].rows && of[AFTER].worst <= 0.02);
 	for (int i = 0; i < SUMMARIES; i++)
-		assert_true(of[i].sum <= 0.005 * of[i].rows && of[i].worst <= 0.02);
+		assert_true(of[i].sum <= 0.01 * of[i].rows && of[i].worst <= 0.03);
 }
 
 /* What Inductor makes of its layers and its loss. */

@@ -4,6 +4,7 @@
 
 #include "request/defaults.h"
 #include "request/layout.h"
+#include "schedule/schedule.h"
 
 static int build(const char *flags, uint64_t nodes, uint64_t gpus, p4d_layout *layout, p4d_error *err)
 {
@@ -166,6 +167,9 @@ static void uneven_chunks_that_do_not_work(void **state)
 	refuse(MODEL_405B "layers=11 pp=2 vpp=3", 2, 8, P4D_E_LAYERS,
 	       "pp=2 x vpp=3 does not divide the 11 layers; pp x vpp can be 1, 11",
 	       "--p4d-pipeline-split=2,2,2,2,2,1");
+	refuse("framework=fsdp layers=11 pp=2 vpp=3", 2, 8, P4D_E_LAYERS,
+	       "pp=2 x vpp=3 does not divide the 11 layers; pp x vpp can be 1, 11",
+	       "--p4d-account-for-embedding=on --p4d-account-for-loss=on");
 	refuse(
 	    MODEL_405B "layers=11 pp=2 vpp=3 pipeline-split=1,2,2,2,2,3", 2, 8, P4D_E_SPLIT,
 	    "pipeline-split=1,2,2,2,2,3 must be pp=2 numbers, each a multiple of vpp=3, that add up to the "
@@ -187,6 +191,38 @@ static void uneven_chunks_that_do_not_work(void **state)
 	    "pipeline-split=6,6,7,7,7,7 must be pp=2 numbers, each a multiple of vpp=3, that add up to the "
 	    "40 layers",
 	    "");
+}
+
+/* PyTorch's interleaved schedule has one group of fewer micro-batches than stages, and larger groups, and
+ * torchtitan gives the first chunks what does not divide. */
+static void uneven_groups(void **state)
+{
+	p4d_layout l;
+	p4d_error err;
+	const char *model = "framework=fsdp layers=61 tp=8 pp=8 vpp=2 schedule=interleaved micro-batch=1 "
+			    "account-for-embedding=on account-for-loss=on";
+	char text[512];
+
+	(void)state;
+	snprintf(text, sizeof(text), "%s global-batch=4", model);
+	assert_int_equal(build(text, 8, 8, &l, &err), 0);
+	assert_true(l.uneven_chunks);
+	assert_int_equal(l.chunk_layers[0], 3);
+	for (int i = 1; i < 15; i++)
+		assert_int_equal(l.chunk_layers[i], 4);
+	assert_int_equal(l.chunk_layers[15], 2);
+	const p4d_schedule four = p4d_schedule_of(&l);
+	assert_int_equal(p4d_schedule_slots(&four, 7).activation, 5); /* of 4 + 1, not of 8 + 1 */
+	assert_int_equal(p4d_schedule_slots(&four, 0).activation, 8);
+	snprintf(text, sizeof(text), "%s global-batch=10", model);
+	assert_int_equal(build(text, 8, 8, &l, &err), 0);
+	const p4d_schedule ten = p4d_schedule_of(&l);
+	assert_int_equal(p4d_schedule_group(&ten), 10);
+	assert_int_equal(p4d_schedule_slots(&ten, 7).activation, 11);
+	snprintf(text, sizeof(text), "%s global-batch=17", model);
+	refuse(text, 8, 8, P4D_E_SCHEDULE,
+	       "schedule=interleaved needs a number of micro-batches that is a multiple of pp=8, not 17",
+	       "--p4d-global-batch=24");
 }
 
 static void type_rule(void **state)
@@ -383,6 +419,7 @@ int main(void)
 	    cmocka_unit_test(batch_rule),
 	    cmocka_unit_test(chunks_of_a_stage_may_differ),
 	    cmocka_unit_test(uneven_chunks_that_do_not_work),
+	    cmocka_unit_test(uneven_groups),
 	    cmocka_unit_test(type_rule),
 	    cmocka_unit_test(schedule_rule),
 	    cmocka_unit_test(framework_rule),

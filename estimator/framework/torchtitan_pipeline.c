@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A stage of torchtitan's pipelines with experts or latent attention (PyTorch's distributed/pipelining,
+ * _fsdp_param_group.py): parameters stay gathered; gradients of all micro-batches are added up, whole, in
+ * the type in which they are reduced, and leave behind a chunk's last backward pass, layer after layer. What
+ * layers of one kind hold is the same, so that a pass of a chunk is a few numbers.
+ */
+#include "framework/torchtitan.h"
+#include "plan/parameters.h"
+#include "schedule/schedule_order.h"
+
+/* Rounds of micro-batches that are played: the third is as all later ones. GPipe has one. */
+enum { ROUNDS = 3 };
+
+typedef struct stage {
+	p4d_torchtitan_step *p;
+	const p4d_rows *rows;
+	int64_t wide, hidden; /* of all ranks of tensor parallelism, and of this one */
+} stage;
+
+static bool is_first(const stage *s, uint32_t chunk)
+{
+	return s->rows->first && chunk == 0;
+}
+
+static bool is_last(const stage *s, uint32_t chunk)
+{
+	return s->rows->last && chunk + 1 == s->p->l->vpp;
+}
+
+/* Layers of a chunk, those without experts first. */
+static void layers_of(const stage *s, uint32_t chunk, int64_t layers[2])
+{
+	const p4d_layout *l = s->p->l;
+
+	layers[1] = (int64_t)p4d_parameters_expert_layers(l, s->rows->stage, chunk);
+	layers[0] = (int64_t)p4d_chunk_layers(l, s->rows->stage, chunk) - layers[1];
+}
+
+/* So many layers, each of which has two passes; the first of them, or the last, needs most. */
+static void go(p4d_torchtitan_step *p, int64_t *most, int64_t layers, p4d_tape_pass before,
+	       p4d_tape_pass pass)
+{
+	const int64_t again = before.end.live, end = again + pass.end.live + pass.end.weights;
+	const int64_t at = again + pass.most.live + pass.most.weights;
+	const int64_t widest = at > before.most.live ? at : before.most.live;
+
+	if (!layers)
+		return;
+	p4d_torchtitan__peek(p, widest, most);
+	p4d_torchtitan__peek(p, (layers - 1) * end + widest, most);
+	p->live += layers * end;
+	p4d_torchtitan__peek(p, 0, most);
+}
+
+static void forward(stage *s, uint32_t chunk)
+{
+	p4d_torchtitan_step *p = s->p;
+	const bool tensors = p->l->tp > 1;
+	int64_t layers[2];
+
+	layers_of(s, chunk, layers);
+	p->live += s->hidden;
+	p4d_torchtitan__peek(p, is_first(s, chunk) && tensors ? 2 * s->wide - s->hidden : 0, &p->forward);
+	for (int sparse = 0; sparse < 2; sparse++)
+		go(p, &p->forward, layers[sparse], (p4d_tape_pass){.cached = 0}, p->of[sparse].forward);
+	/* the norm, and, gathered, what it gave */
+	p4d_torchtitan__peek(p, is_last(s, chunk) ? s->hidden + (tensors ? 2 * s->wide : 0) : 0, &p->forward);
+	p->live -= s->hidden; /* what is sent has a row */
+	if (is_last(s, chunk))
+		p4d_torchtitan__peek(p, 0, &p->loss);
+}
+
+/* A unit is no longer gathered, and its gradients are reduced from copies. */
+static void reduce(p4d_torchtitan_step *p, const p4d_torchtitan_unit *u)
+{
+	const int64_t element = p->z->element, reduced = p->z->reduced;
+
+	for (int i = u->groups; i-- > 0;) {
+		const p4d_torchtitan_group *g = &u->group[i];
+		p->live -= g->padded * element;
+		if (i == u->groups - 1) {
+			p->live -= p->reducing;
+			p->reducing = 0;
+		}
+		p->live += g->padded * reduced;
+		p->reducing += g->padded * reduced;
+		p4d_torchtitan__peek(p, g->cut && g->ranks > 1 ? g->largest * reduced : 0, &p->backward);
+		p->live += (g->share - g->whole) * reduced;
+		p4d_torchtitan__peek(p, 0, &p->backward);
+	}
+}
+
+static void reduce_chunk(stage *s, uint32_t chunk, const int64_t layers[2])
+{
+	p4d_torchtitan_step *p = s->p;
+
+	if (is_last(s, chunk) && !p->l->chunked_loss)
+		reduce(p, &p->head);
+	for (int sparse = 2; sparse-- > 0;)
+		for (int64_t i = 0; i < layers[sparse]; i++)
+			reduce(p, &p->layer[sparse]);
+	if (is_first(s, chunk))
+		reduce(p, &p->embedding);
+	p->live -= p->reducing; /* a schedule of chunks waits for it */
+	p->reducing = 0;
+}
+
+static void backward(stage *s, uint32_t chunk, bool first, bool last)
+{
+	p4d_torchtitan_step *p = s->p;
+	const int64_t element = p->z->element, reduced = first ? p->z->reduced : 0;
+	int64_t layers[2];
+
+	layers_of(s, chunk, layers);
+	if (is_last(s, chunk)) {
+		const int64_t whole = p->l->chunked_loss ? 0 : p->head.group[0].whole;
+		p4d_torchtitan__peek(p, whole * (element + reduced), &p->head_backward);
+		p->live += whole * reduced;
+	}
+	p->live += s->hidden;
+	for (int sparse = 2; sparse-- > 0;) {
+		const p4d_torchtitan_passes *of = &p->of[sparse];
+		go(p, &p->backward, layers[sparse], p->recomputes ? of->again : (p4d_tape_pass){.cached = 0},
+		   first ? of->first : of->back);
+	}
+	if (is_first(s, chunk)) {
+		const int64_t whole = p->embedding.group[0].whole, tokens = (int64_t)p->t.w.tokens;
+		p->live += whole * reduced;
+		p4d_torchtitan__peek(p, whole * element + tokens * 32 + s->wide - s->hidden, &p->backward);
+	}
+	p->live -= s->hidden;
+	if (last)
+		reduce_chunk(s, chunk, layers);
+}
+
+void p4d_torchtitan__play_stage(p4d_torchtitan_step *p, const p4d_rows *rows)
+{
+	const p4d_layout *l = p->l;
+	p4d_schedule schedule = rows->schedule;
+	p4d_schedule_order order;
+	p4d_pass pass;
+	stage s = {.p = p,
+		   .rows = rows,
+		   .wide = (int64_t)(p->t.w.tokens * l->hidden * p->z->element),
+		   .hidden = (int64_t)(p->t.own * l->hidden * p->z->element)};
+
+	const uint32_t most = ROUNDS * p4d_schedule_group(&schedule);
+	if (schedule.micro_batches > most && l->schedule != P4D_GPIPE)
+		schedule.micro_batches = most;
+	p4d_schedule_order_begin(&schedule, rows->stage, &order);
+	while (p4d_schedule_order_next(&order, &pass))
+		if (pass.op == P4D_OP_FORWARD)
+			forward(&s, pass.chunk);
+		else
+			backward(&s, pass.chunk, !pass.micro_batch,
+				 pass.micro_batch + 1 == schedule.micro_batches);
+}
