@@ -166,7 +166,8 @@ const p4d_framework p4d_framework__fsdp = {
     .schedules = 1u << P4D_GPIPE | 1u << P4D_1F1B | 1u << P4D_INTERLEAVED,
     .no_schedule = "needs p4d-train; with torchtitan p4d models gpipe, 1f1b and interleaved",
     .no_vocab_parallel = "needs p4d-train; torchtitan shards the vocabulary by tp only",
-    .no_eval_micro_batch = "needs Megatron-LM; torchtitan evaluates in the micro-batches of training",
+    .no_eval_micro_batch =
+	"needs Megatron-LM, DeepSpeed or DDP; torchtitan evaluates in the micro-batches of training",
     .fixed = fixed,
     .fixed_of_others = fixed_of_others,
     .recomputes_of_others = 1u << P4D_RECOMPUTE_NONE | 1u << P4D_RECOMPUTE_FULL,

@@ -118,12 +118,12 @@ extern const p4d_framework_arguments p4d_torch__trainer_arguments;
 	.check_model = p4d_torch__check_model, .schedules = 1u << P4D_1F1B, \
 	.no_schedule = "needs a pipeline, which p4d does not model with it", \
 	.no_vocab_parallel = "needs p4d-train", \
-	.no_eval_micro_batch = "needs Megatron-LM; elsewhere p4d models evaluation in those of training", \
 	.recomputes = 1u << P4D_RECOMPUTE_NONE | 1u << P4D_RECOMPUTE_FULL, \
 	.no_recompute = "needs Megatron-LM or p4d-train; transformers has none and full", .rank_batch = 8, \
 	.vocab_multiple = 1, .write_rows = p4d_torch__rows, .plays_layers = true, \
 	.groups_bytes = p4d_memory_usual_groups_bytes, .alignment = 1, .frees_gradients = true, \
-	.evaluation = 1u << P4D_AT_FORWARD | 1u << P4D_AT_LOSS, .fragmentation = {53, 10}, \
+	.evaluation = 1u << P4D_AT_EVALUATION_LAYER | 1u << P4D_AT_EVALUATION_HEAD, \
+	.fragmentation = {53, 10}, \
 	.above_safe_fix = "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True", \
 	.unvalidated = p4d_torch__trainer_unvalidated, .arguments = &p4d_torch__trainer_arguments, \
 	.cost = {.step_seconds = 10e-3, \

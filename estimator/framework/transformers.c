@@ -52,7 +52,7 @@ uint64_t p4d_transformers__inputs(const p4d_tape_writer *w)
 		return w->rows * l->seq_len * l->architecture->patch_elements *
 			   (w->weight < 4 || w->autocast ? 6 : 4) +
 		       angles;
-	return w->tokens * 8 * 5 + angles + mask;
+	return w->tokens * P4D_TRANSFORMERS_IDS + angles + mask;
 }
 
 /* DeepSpeed's reduce_bucket_size */
@@ -409,6 +409,8 @@ static void write(p4d_rows *rows, const p4d_torch_sizes *z, p4d_torch_layer *lay
 	held_of_end(rows, P4D_AT_HEAD, "head.gradients", "head.activations", "head.logits", s.head, s.saved);
 	held(rows, P4D_AT_BACKWARD_FFN, "backward.gradients", "backward.activations", P4D_PART_ACTIVATIONS,
 	     s.backward);
+	if (!fsdp)
+		p4d_transformers__evaluation(rows, zero && l->zero_stage == 3 ? h.forward : 0);
 	held(rows, P4D_AT_OPTIMIZER, "step.gradients", "step.update", P4D_PART_WORKING_SET,
 	     (moment){(int64_t)h.step, (int64_t)h.gradients});
 }
@@ -435,7 +437,9 @@ const char *p4d_torch__trainer_unvalidated(const p4d_layout *l)
 	       : l->packing               ? "packed sequences"
 	       : l->offload & ~(unsigned)P4D_OFFLOAD_OPTIMIZER ? "offloading of parameters or activations"
 	       : p4d_optimizer_of(l)->paged                    ? "a paged optimizer"
-							       : NULL;
+	       : !l->flash_attention && l->eval_micro_batch > l->micro_batch
+		   ? "evaluation with unfused attention"
+		   : NULL;
 }
 
 const p4d_torch_modules p4d_torch__transformers = {.name = "transformers", .write = write, .whole = true};

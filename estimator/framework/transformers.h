@@ -2,6 +2,7 @@
 #pragma once
 
 #include "framework/tape.h"
+#include "plan/plan_rows.h"
 #include "request/architecture.h"
 #include "request/model_size.h"
 
@@ -155,6 +156,8 @@ static inline bool p4d_transformers__has(const p4d_layout *l, bool sparse)
 	return sparse ? l->experts > 0 : p4d_expert_layers_before(l, l->layers) < l->layers;
 }
 
+/* Bytes of a token: its number, place and label, and labels shifted. */
+enum { P4D_TRANSFORMERS_IDS = 8 * 5 };
 uint64_t p4d_transformers__inputs(const p4d_tape_writer *w);
 
 /* transformers_sizes.c. Whether sums of all that layers save, and of parameters with their states, are within
@@ -189,6 +192,9 @@ uint64_t p4d_transformers__update_bytes(const p4d_layout *l, unsigned element);
 /* transformers_fsdp.c: a step with FSDP2 as accelerate prepares it; bytes of what is sharded are not in it.
  */
 void p4d_transformers__play_fsdp(p4d_transformers_step *s, uint64_t shards);
+
+/* transformers_evaluation.c: rows of evaluation; gathered: bytes of parameters that are, at most. */
+void p4d_transformers__evaluation(p4d_rows *rows, uint64_t gathered);
 
 static inline void p4d_transformers__hold(p4d_tape_writer *w, p4d_tape_tensor x)
 {

@@ -132,7 +132,11 @@ static void fill_phases(p4d_plan *plan, const arena *a, const p4d_framework *fra
 			plan->phase_bytes[P4D_INIT] -= plan->tensor[i].bytes;
 	plan->phase_bytes[P4D_TRAIN] = reach(a, ~P4D_FREE_OF_SLOTS);
 	plan->phase_bytes[P4D_STEP] = reach(a, 1u << P4D_AT_OPTIMIZER);
-	plan->phase_bytes[P4D_EVALUATION] = reach(a, framework->evaluation);
+	/* where nothing is said of it, it is the forward pass of training */
+	const uint64_t evaluation = reach(a, framework->evaluation);
+	plan->phase_bytes[P4D_EVALUATION] = evaluation > plan->persistent_bytes
+						? evaluation
+						: reach(a, 1u << P4D_AT_FORWARD | 1u << P4D_AT_LOSS);
 	if (!framework->checkpoints_are_modelled)
 		plan->phase_bytes[P4D_SAVE] = plan->phase_bytes[P4D_RESUME] = P4D_NOT_MODELLED;
 }

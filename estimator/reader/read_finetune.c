@@ -66,6 +66,8 @@ const char *const p4d_finetune__attention[] = {"flash_attention_2",
 					       NULL};
 /* Of switches that are told not to be. */
 const char *const p4d_finetune__off[] = {"off"};
+const char *const p4d_finetune__evaluation[] = {"no",  "off",   "off", "off",   "false", "off", "False",
+						"off", "steps", "on",  "epoch", "on",    NULL};
 static const char *const distributed[] = {"FSDP",  "fsdp", "DEEPSPEED", "deepspeed", "MULTI_GPU", "ddp",
 					  "NO",    "ddp",  "\"NO\"",    "ddp",       "no",        "ddp",
 					  "False", "ddp",  "false",     "ddp",       NULL};
@@ -440,6 +442,8 @@ static void finish_optimizer(p4d_reading *r)
 		put_if_set(r, P4D_OPTIMIZER, own);
 }
 
+const char p4d_finetune__reward[] = "pairs of sequences, and a head of one number instead of the vocabulary";
+
 void p4d_finetune__reinforcement(p4d_reading *r)
 {
 	p4d_reader__forget(r, P4D_FRAMEWORK);
@@ -471,6 +475,20 @@ bool p4d_finetune__preference(p4d_reading *r, const char *method)
 	return false;
 }
 
+/* The size of evaluation's batches, where there is evaluation; transformers has 8 if nothing is said. */
+static void finish_evaluation(p4d_reading *r)
+{
+	const p4d_read_value *told = AT(EVALUATION);
+	const bool strategy = p4d_reader__find(r->reader, "--eval_strategy") != NULL;
+
+	if (!strategy || told->unknown)
+		return;
+	if (p4d_reader__is(told, "on") && r->named && !p4d_reader__set(&r->value[P4D_EVAL_MICRO_BATCH]))
+		p4d_reader__put_default(r, P4D_EVAL_MICRO_BATCH, "8");
+	else if (p4d_reader__is(told, "off") || (!p4d_reader__set(told) && r->named))
+		r->value[P4D_EVAL_MICRO_BATCH] = (p4d_read_value){.file = NULL};
+}
+
 void p4d_finetune__unmodelled(p4d_reading *r)
 {
 	p4d_reader__forget(r, P4D_FRAMEWORK);
@@ -483,6 +501,7 @@ void p4d_finetune__finish(p4d_reading *r)
 	finish_precision(r);
 	finish_distribution(r);
 	finish_batches(r);
+	finish_evaluation(r);
 	finish_adapter(r);
 	finish_optimizer(r);
 	finish_autocast(r);

@@ -36,6 +36,7 @@ enum {
 	P4D_FINETUNE_DEEPSPEED_OPTIMIZER,
 	P4D_FINETUNE_OPTIMIZER,   /* p4d's name */
 	P4D_FINETUNE_PARAM_DTYPE, /* fp32, bf16 */
+	P4D_FINETUNE_EVALUATION,  /* on, off: whether it evaluates while it trains */
 	P4D_FINETUNE_COMPILE,
 	P4D_FINETUNE_PACKING,
 	P4D_FINETUNE_CHUNKED_LOSS,
@@ -46,8 +47,9 @@ enum {
 extern const p4d_read_argument p4d_finetune__accelerate[], p4d_finetune__deepspeed[];
 /* Words of FSDP's strategies, of Hugging Face's optimizers, of types, and of kernels of attention. */
 extern const char *const p4d_finetune__strategies[],
-    *const p4d_finetune__optimizers[], *const p4d_finetune__dtypes[], *const p4d_finetune__attention[],
-									  *const p4d_finetune__off[];
+    *const p4d_finetune__optimizers[], *const p4d_finetune__dtypes[],
+					   *const p4d_finetune__attention[],
+					       *const p4d_finetune__off[], *const p4d_finetune__evaluation[];
 
 /* Options that follow from one of the extra values. */
 extern const p4d_read_alias p4d_finetune__aliases[];
@@ -58,6 +60,8 @@ extern const p4d_read_alias p4d_finetune__aliases[];
  * False: p4d models no method of that name.
  */
 bool p4d_finetune__preference(p4d_reading *reading, const char *method);
+/* What a reward model is, beside a model of language. */
+extern const char p4d_finetune__reward[];
 /* Reinforcement learning, whose models stand beside each other: what was read is no one model's memory. */
 void p4d_finetune__reinforcement(p4d_reading *reading);
 

@@ -28,6 +28,9 @@ static const p4d_read_argument factory_arguments[] = {
     {"--cutoff_len", P4D_SEQ_LEN, NULL, NULL},
     {"--per_device_train_batch_size", P4D_MICRO_BATCH, NULL, NULL},
     {"--per_device_eval_batch_size", P4D_EVAL_MICRO_BATCH, NULL, NULL},
+    {"--eval_strategy", EXTRA(EVALUATION), NULL, p4d_finetune__evaluation},
+    {"--evaluation_strategy", EXTRA(EVALUATION), NULL, p4d_finetune__evaluation},
+    {"--do_eval", EXTRA(EVALUATION), "on", NULL},
     {"--gradient_accumulation_steps", EXTRA(ACCUMULATION), NULL, NULL},
     {"--bf16", P4D_PRECISION, "bf16", NULL},
     {"--fp16", P4D_PRECISION, "fp16", NULL},
@@ -92,8 +95,9 @@ static void finish_factory(p4d_reading *r)
 		return;
 	if (loss->unknown ||
 	    !p4d_finetune__preference(r, alone && !strcmp(stage->text, "dpo") ? loss->text : stage->text))
-		p4d_reader__unknown(r, "stage", "%.60s is not modelled: other models are held, too",
-				    stage->text);
+		p4d_reader__unknown(r, "stage", "%.60s is not modelled: %s", stage->text,
+				    !strcmp(stage->text, "rm") ? p4d_finetune__reward
+							       : "other models are held, too");
 }
 
 const p4d_reader p4d_reader__llamafactory = {

@@ -400,7 +400,11 @@ void p4d_reinforcement__finish(p4d_reading *r, const p4d_reinforcement_defaults 
 		const char *method = p4d_reader__set(kind)       ? kind->text
 				     : strstr(r->program, "kto") ? "kto"
 								 : "";
-		if (kind->unknown || !p4d_finetune__preference(r, method))
+		if (!strcmp(method, "rm") || strstr(r->program, "reward")) {
+			p4d_reader__forget(r, P4D_FRAMEWORK);
+			p4d_reader__unknown(r, "framework", "a reward model is not modelled: %s",
+					    p4d_finetune__reward);
+		} else if (kind->unknown || !p4d_finetune__preference(r, method))
 			p4d_finetune__reinforcement(r);
 		return;
 	}

@@ -59,7 +59,7 @@ typedef struct p4d_read_variable {
 	bool of_script; /* that starts the program, and cannot be read */
 } p4d_read_variable;
 
-enum { P4D_READ_PROGRAMS = 14, P4D_READ_TABLES = 4 };
+enum { P4D_READ_PROGRAMS = 18, P4D_READ_TABLES = 4 };
 
 /* One training program. */
 typedef struct p4d_reader {

@@ -177,18 +177,25 @@ cat >zero.json <<EOF
 {"bf16": {"enabled": true}, "zero_optimization": {"stage": 3}}
 EOF
 srun torchrun --nnodes $SLURM_NNODES --nproc_per_node 8 sft.py --deepspeed zero.json \
-	--model_name_or_path Qwen/Qwen3-32B --dataset_name x --max_length 32768 --bf16 --gradient_checkpointing \
+	--model_name_or_path Qwen/Qwen3-32B --dataset_name x --eval_strategy steps --max_length 32768 --bf16 --gradient_checkpointing \
 	--per_device_train_batch_size 2 --per_device_eval_batch_size 8 --gradient_accumulation_steps 4
 JOB
 exits 0 p4d check zero.sh
 says "[P4D013] Qwen/Qwen3-32B needs" "without more GPUs: --p4d-chunked-loss=on, " \
-	"evaluation in micro-batches of 8 (zero.sh:10) is not modelled" \
+	"in evaluation (eval-micro-batch=8) with" \
 	"judged by zero.sh:8 (sft.py), though /nowhere/site.sh cannot be read, nor what it sets; the job is submitted as it is" \
-	"fix: zero.sh:8: add --use_liger_kernel; zero.sh:10: --per_device_train_batch_size 1; zero.sh:10: --gradient_accumulation_steps 8"
+	"fix: zero.sh:8: add --use_liger_kernel; zero.sh:10: --per_device_train_batch_size 1; zero.sh:10: --per_device_eval_batch_size 1; zero.sh:10: --gradient_accumulation_steps 8"
 sed -i 's/--per_device_train_batch_size 2/ --use_liger_kernel --per_device_train_batch_size 1/; s/steps 4/steps 8/; s/eval_batch_size 8/eval_batch_size 1/' zero.sh
 exits 0 p4d check zero.sh
 case $err in *P4D013* | *evaluation*) fail "the fix was pasted" ;; esac
 prints "would pass with a warning: Qwen/Qwen3-32B on 2 nodes"
+# with FSDP evaluation is that of training's micro-batches; a script that does not evaluate has none
+sed 's/--deepspeed zero.json/--fsdp full_shard/; s/eval_batch_size 1/eval_batch_size 8/' zero.sh >sharded.sh
+exits 0 p4d check sharded.sh
+says "evaluation in micro-batches of 8 (sharded.sh:10) is not modelled"
+sed -i 's/--eval_strategy steps//' sharded.sh
+exits 0 p4d check sharded.sh
+case $err in *evaluation*) fail "it does not evaluate" ;; esac
 
 # models with experts are judged by torchtitan, transformers' modules with FSDP, and DeepSpeed
 cp "$P4D_TEST_SRCDIR"/tests/data/scripts/* .

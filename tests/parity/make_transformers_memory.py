@@ -161,6 +161,8 @@ def varied(r, c):
     """The same with sizes that nobody has published: heads, vocabularies, tied or not, batches, offloading."""
     c["vocab"] = r.randrange(8000, 262144)
     c["ffn"] = c["ffn"] * r.choice((2, 3, 4, 5)) // 4 // 8 * 8
+    if c["model-type"] == "mpt":  # has a whole ratio
+        c["ffn"] = max(1, c["ffn"] // c["hidden"]) * c["hidden"]
     if c["model-type"] in FREE:
         c["heads"] = r.choice((8, 12, 16, 24, 32))
         c["kv-heads"] = r.choice([k for k in (1, 2, 4, 8, c["heads"]) if c["heads"] % k == 0])
@@ -356,6 +358,21 @@ def train_plain(c, ledger):
         optimizer.step()
         classify_states(ledger, optimizer)
         optimizer.zero_grad(set_to_none=True)
+    return model, run, optimizer
+
+
+def evaluate(c, ledger, model, run, optimizer):
+    """The most in evaluation, as the Trainer's prediction_step runs it (transformers 5.23: without a cache of keys and values)."""
+    import torch
+    model.eval()
+    rows = dict(c, **{"micro-batch": c["eval-micro-batch"]})
+    for _ in range(2):
+        ledger.forget_peak()
+        with torch.no_grad():
+            result = run(**batch_of(rows))
+            loss = result.loss.mean().detach()
+            del result, loss
+    return ledger.peak
 
 
 def measure(c, show=0):
@@ -372,11 +389,16 @@ def measure(c, show=0):
         import sharded_training
         train = sharded_training.train_deepspeed
     with ledger, kernels_of_cuda.Autocast(), torch.autograd.set_multithreading_enabled(False):
-        train(c, ledger)
+        trained = train(c, ledger)
+        at_most = ledger.peak, ledger.peak_phase, ledger.peak_classes, ledger.peak_live
+        evaluation = evaluate(c, ledger, *trained) if "eval-micro-batch" in c else None
+        ledger.peak, ledger.peak_phase, ledger.peak_classes, ledger.peak_live = at_most
     classes = ledger.peak_classes
     result = dict(phase=ledger.peak_phase, allocated=ledger.peak, parameters=classes.get("parameters", 0),
                   gradients=classes.get("gradients", 0), states=classes.get("optimizer", 0))
     result["activations"] = ledger.peak - sum(result[k] for k in ("parameters", "gradients", "states"))
+    if evaluation:
+        result["evaluation"] = evaluation
     if show:
         sizes = {}
         for size, kind, site in ledger.peak_live:
@@ -443,8 +465,8 @@ def compare(path, stride):
         for line, row in enumerate(csv.DictReader(file)):
             if line % stride:
                 continue
-            measured = forked({k: number(row[k]) for k in row if k in OPTIONS or k in sparse.SHAPE or k == "lora-dropout"})
-            if not measured or any(str(measured[k]) != row[k] for k in RESULTS):
+            measured = forked({k: number(row[k]) for k in row if k in OPTIONS or k in sparse.SHAPE or k in ("lora-dropout", "eval-micro-batch")})
+            if not measured or any(str(measured[k]) != row[k] for k in RESULTS + ["evaluation"] if k in row):
                 print(f"line {line + 2}: {measured}")
                 wrong += 1
     return wrong
@@ -458,6 +480,7 @@ def main():
     parser.add_argument("--experts", action="store_true", help="draw from models with experts")
     parser.add_argument("--framework", choices=("ddp", "deepspeed", "fsdp"), default="ddp")
     parser.add_argument("--dropout", action="store_true", help="adapters alone, whose inputs are dropped out")
+    parser.add_argument("--evaluation", action="store_true", help="also in micro-batches of its own, at most 16 times as large")
     parser.add_argument("--show", help="options of one configuration, as in the header line")
     parser.add_argument("--compare", help="measure the rows of a file again")
     parser.add_argument("--stride", type=int, default=1, help="every so many of them")
@@ -471,7 +494,9 @@ def main():
         sys.exit(compare(a.compare, a.stride))
     options = OPTIONS + list(sparse.SHAPE) if a.experts else OPTIONS
     options = options + ["lora-dropout"] if a.dropout else options
-    out = csv.DictWriter(sys.stdout, ["looked_at", "seed"] + options + RESULTS, lineterminator="\n")
+    options = options + ["eval-micro-batch"] if a.evaluation else options
+    results = RESULTS + ["evaluation"] if a.evaluation else RESULTS
+    out = csv.DictWriter(sys.stdout, ["looked_at", "seed"] + options + results, lineterminator="\n")
     out.writeheader()
     r = random.Random(a.seed)
     kinds = sorted(sparse.MODELS if a.experts else set(MODELS) - ENCODERS)
@@ -484,6 +509,8 @@ def main():
             c["lora-dropout"] = "on"
         if a.seed >= 70:
             c = varied(r, c)
+        if a.evaluation:
+            c["eval-micro-batch"] = c["micro-batch"] * r.choice((1, 2, 4, 8, 16))
         row = forked(c)
         if row:
             out.writerow(dict(looked_at={1: "before", 2: "while"}.get(a.seed, "after"), seed=a.seed, **c, **row))

@@ -145,3 +145,4 @@ def train_deepspeed(c, ledger):
             del loss
             ledger.phase = "optimizer"
             engine.step()
+    return engine, engine, optimizer
