@@ -241,7 +241,7 @@ static int be_stopped(p4d_world *world, uint32_t rank, uint32_t size, p4d_error 
 }
 
 /* What a step may take. Between 3/4 and 9/10 of it all have to be heard of, on a busy machine, too. */
-#define STEP_SECONDS 4
+#define STEP_SECONDS 8
 
 /* One stops for good, one computes and looks now and then, the others wait for it. */
 static int hang(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
@@ -273,10 +273,10 @@ static void test_hung(void **state)
 	}
 	for (int i = 0; i < 3; i++) {
 		forked *f = &all[i];
-		double since = forked_now();
+		const double given_up = forked_now() + 0.9 * STEP_SECONDS;
 		assert_false(
 		    forked_finish(f, i ? 1 : 2 * STEP_SECONDS)); /* the stopped one has to be killed */
-		check_blame(f, 1, since, "hangs in step 12: process ");
+		check_blame(f, 1, given_up, "hangs in step 12: process ");
 		assert_null(strstr(f->ends[0].err.text, "others"));
 	}
 }
@@ -307,7 +307,7 @@ static void test_slow(void **state)
 	(void)state;
 	forked_init(&f, 4, two_by_two);
 	forked_start(&f, be_slow);
-	assert_true(forked_finish(&f, 20) && forked_all_well(&f));
+	assert_true(forked_finish(&f, 5 * STEP_SECONDS) && forked_all_well(&f));
 }
 
 /* It is begun before all other tests, and looked at behind them. */
