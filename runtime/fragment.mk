@@ -42,6 +42,7 @@ libp4dcheckpoint_la_SOURCES = \
 	runtime/checkpoint/checkpoint_lock.c runtime/checkpoint/checkpoint_save.c runtime/checkpoint/checkpoint_saver.c runtime/checkpoint/checkpoint_load.c \
 	runtime/checkpoint/huggingface.h runtime/checkpoint/huggingface.c runtime/checkpoint/huggingface_internal.h \
 	runtime/checkpoint/huggingface_export.c runtime/checkpoint/adapter.c \
+	runtime/checkpoint/huggingface_names.h runtime/checkpoint/huggingface_names.c \
 	runtime/checkpoint/huggingface_config.h runtime/checkpoint/huggingface_config.c \
 	runtime/checkpoint/released.h runtime/checkpoint/released.c runtime/checkpoint/export.h runtime/checkpoint/export.c
 libp4dcheckpoint_la_CPPFLAGS = $(AM_CPPFLAGS) $(JSONC_CFLAGS) $(XXHASH_CFLAGS)
@@ -86,7 +87,7 @@ model_sources = \
 	runtime/model/parallel.h runtime/model/parallel.c runtime/model/layer.h runtime/model/layer_forward.c \
 	runtime/model/layer_backward.c runtime/model/sequence_order.h runtime/model/sequence_order.c \
 	runtime/model/attention.h runtime/model/attention.c runtime/model/attention_ring.c runtime/model/attention_gather.c \
-	runtime/model/embedding.h runtime/model/embedding.c runtime/model/head.h runtime/model/head.c runtime/model/vocabulary.c \
+	runtime/model/norm.h runtime/model/norm.c runtime/model/embedding.h runtime/model/embedding.c runtime/model/head.h runtime/model/head.c runtime/model/vocabulary.c \
 	runtime/model/generate.h runtime/model/generate.c \
 	runtime/model/arena_use.c runtime/model/warm_up.c
 
@@ -119,6 +120,7 @@ cpu_operations = \
 	runtime/device/cpu/cpu_operations.h runtime/device/cpu/cpu_types.h runtime/device/cpu/cpu_math.h \
 	runtime/device/cpu/cpu_attention.h runtime/device/cpu/cpu_gemm.c runtime/device/cpu/cpu_norm.c \
 	runtime/device/cpu/cpu_rope.c runtime/device/cpu/cpu_attention.c runtime/device/cpu/cpu_attention_backward.c \
+	runtime/device/cpu/cpu_layer_norm.c runtime/device/cpu/cpu_gelu.c runtime/device/cpu/cpu_soft_cap.c \
 	runtime/device/cpu/cpu_swiglu.c runtime/device/cpu/cpu_embedding.c runtime/device/cpu/cpu_cross_entropy.c \
 	runtime/device/cpu/cpu_adamw.c
 cpu_CPPFLAGS = $(AM_CPPFLAGS) $(OPENBLAS_CFLAGS)

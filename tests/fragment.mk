@@ -131,6 +131,7 @@ if HAVE_OPENBLAS
 unit_tests += \
 	tests/runtime/device/test_device_cpu \
 	tests/runtime/device/test_device_cpu_attention \
+	tests/runtime/device/test_device_cpu_gelu \
 	tests/runtime/device/test_device_cpu_types \
 	tests/runtime/device/test_device_llama \
 	tests/runtime/comm/test_comm_device \
@@ -265,6 +266,7 @@ tests_runtime_device_test_cuda_kernels_SOURCES = tests/runtime/device/test_cuda_
 tests_runtime_device_test_cuda_attention_SOURCES = tests/runtime/device/test_cuda_attention.c $(kernel_cases)
 kernel_cases = tests/support/kernel_cases.h tests/support/kernel_cases.c
 tests_runtime_device_test_device_cpu_LDADD = libp4dcpu64.la $(LDADD)
+tests_runtime_device_test_device_cpu_gelu_LDADD = libp4dcpu64.la $(LDADD)
 tests_runtime_device_test_device_cpu_attention_LDADD = libp4dcpu64.la $(LDADD)
 tests_runtime_device_test_device_cpu_types_LDADD = libp4dcpu64.la $(LDADD)
 tests_runtime_comm_test_comm_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc -Wl,--wrap=calloc -Wl,--wrap=realloc

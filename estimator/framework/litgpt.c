@@ -118,7 +118,7 @@ static p4d_tape_tensor attention(p4d_tape_writer *w, p4d_tape_tensor x)
 	q = rotated(w, q);
 	k = rotated(w, k);
 	const p4d_tape_tensor y =
-	    l->architecture->attention_cap ? p4d_transformers__eager(w, q, k, v) : fused(w, q, k, v);
+	    l->architecture->attention_cap > 0 ? p4d_transformers__eager(w, q, k, v) : fused(w, q, k, v);
 	hold(w, all);
 	hold(w, x);
 	return adapted(w, y, A, l->hidden, true, P4D_TARGET_O);

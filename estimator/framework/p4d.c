@@ -170,20 +170,28 @@ static saved_group kept(int recompute)
  */
 static void add_activations(p4d_rows *rows, const p4d_rank_sizes *z, bool keep)
 {
+	const bool around = rows->layout->architecture->place == P4D_NORMS_AROUND;
+	/* LayerNorm has a mean of each row, too */
+	const bool means = rows->layout->norm_tensors > 1;
+	const uint64_t x = means ? 2 : z->ns, y = means ? z->ns : 0;
 	const struct {
 		bool none; /* the model has none */
 		p4d_dtype dtype;
 		uint64_t x, y;
 	} size[ACT_COUNT] = {
 	    [ACT_INPUT] = {false, z->dtype, z->ns, z->h},
-	    [ACT_INPUT_RSTD] = {false, P4D_DT_FP32, z->ns, 0},
+	    [ACT_INPUT_RSTD] = {false, P4D_DT_FP32, x, y},
 	    [ACT_QKV] = {false, z->dtype, z->n, z->columns},
 	    [ACT_QK_RSTD] = {!rows->layout->qk_norm, P4D_DT_FP32, z->n, z->heads + z->kv_heads},
 	    [ACT_ATTENTION] = {false, z->dtype, z->n, z->q},
 	    [ACT_LSE] = {false, P4D_DT_FP32, z->heads, z->n},
 	    [ACT_POST_ATTENTION] = {false, z->dtype, z->ns, z->h},
-	    [ACT_POST_ATTENTION_RSTD] = {false, P4D_DT_FP32, z->ns, 0},
-	    [ACT_GATE_UP] = {false, z->dtype, z->n, 2 * z->f},
+	    [ACT_POST_ATTENTION_RSTD] = {false, P4D_DT_FP32, x, y},
+	    [ACT_ATTENTION_OUTPUT] = {!around, z->dtype, z->ns, z->h},
+	    [ACT_ATTENTION_OUTPUT_RSTD] = {!around, P4D_DT_FP32, x, y},
+	    [ACT_GATE_UP] = {false, z->dtype, z->n, z->up},
+	    [ACT_FFN_OUTPUT] = {!around, z->dtype, z->ns, z->h},
+	    [ACT_FFN_OUTPUT_RSTD] = {!around, P4D_DT_FP32, x, y},
 	};
 
 	const saved_group last = kept(rows->layout->recompute);
@@ -299,12 +307,13 @@ static void add_context(p4d_rows *rows, const p4d_rank_sizes *z)
 static void write_rows(p4d_rows *rows)
 {
 	const p4d_rank_sizes z = p4d_rank_sizes_of(rows->layout);
+	const bool means = rows->layout->norm_tensors > 1;
 
 	add_persistent(rows, &z);
 	add_activations(rows, &z, true);
 	if (rows->last) {
 		add(rows, B_HEAD_INPUT, z.dtype, z.ns, z.h, 0);
-		add(rows, B_HEAD_RSTD, P4D_DT_FP32, z.ns, 0, 0);
+		add(rows, B_HEAD_RSTD, P4D_DT_FP32, means ? 2 : z.ns, means ? z.ns : 0, 0);
 	}
 	add_activations(rows, &z, false);
 	add_head(rows, &z);
@@ -315,20 +324,43 @@ static void write_rows(p4d_rows *rows)
 
 /* ---- the entry ---- */
 
-/* A length that is not known yet is none. */
-static int check_window(const p4d_request *r, p4d_error *err)
+static const p4d_option none = P4D_OPTIONS;
+
+/* What p4d-train computes on CPUs: the first thing in which the model is another. Not of Gemma 3: its norms
+ * of heads, and rotary positions of two bases. */
+static p4d_option difference(const p4d_request *r)
 {
-	if (!p4d_is_set(r, P4D_SLIDING_WINDOW) || r->value[P4D_SLIDING_WINDOW] >= r->value[P4D_SEQ_LEN])
-		return 0;
-	p4d_fail(err, P4D_E_UNMODELLED,
-		 "%.200s has a sliding window of %" PRId64
-		 " tokens; p4d-train lets each token attend to all before it",
-		 r->model, r->value[P4D_SLIDING_WINDOW]);
-	return p4d_fix(err, "--p4d-seq-len=%" PRId64, r->value[P4D_SLIDING_WINDOW]);
+	const p4d_architecture *a = p4d_architecture_of(r), *gpt2 = &p4d_architectures[P4D_ARCHITECTURE_GPT2];
+	const bool blocks = !p4d_is_set(r, P4D_LAYER_PATTERN) && !p4d_is_set(r, P4D_EXPERTS) &&
+			    !p4d_is_set(r, P4D_KV_LORA_RANK) && a->kind == P4D_DECODER && !a->single_blocks &&
+			    !a->parallel && a->place != P4D_NORMS_AFTER;
+	const bool around = !a->embedding_norm && !a->head_bias && !a->head_transform && !a->position_offset;
+	const bool inside = !a->partial_rope && !a->unrotated_every && !a->attention_sinks &&
+			    !a->gated_attention && !(a->unit_norms && r->value[P4D_QK_NORM]);
+	const bool others =
+	    (!a->multipliers || a->scaled_embedding) && !a->fused_gate_up && (!a->fused_qkv || a == gpt2);
+	const struct {
+		bool differs;
+		p4d_option option;
+	} all[] = {
+	    {!blocks || !around || !inside || !others, P4D_ARCHITECTURE},
+	    {r->value[P4D_NORM] > P4D_LAYERNORM, P4D_NORM},
+	    {r->value[P4D_NORM] == P4D_LAYERNORM && (a->unit_norms || a->place == P4D_NORMS_AROUND),
+	     P4D_NORM},
+	    {r->value[P4D_ACTIVATION] > P4D_GELU, P4D_ACTIVATION},
+	    {r->value[P4D_POSITIONS] > P4D_LEARNED, P4D_POSITIONS},
+	    {r->value[P4D_BIAS] > P4D_BIAS_ALL, P4D_BIAS},
+	    {r->value[P4D_QK_NORM] > P4D_QK_NORM_HEAD, P4D_QK_NORM},
+	};
+
+	for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)
+		if (all[i].differs)
+			return all[i].option;
+	return none;
 }
 
-/* The first that a Llama has otherwise; P4D_OPTIONS: none. */
-static p4d_option difference(const p4d_request *r)
+/* On GPUs, and beside adapters: a Llama. */
+static p4d_option difference_from_llama(const p4d_request *r)
 {
 	const struct {
 		bool differs;
@@ -338,28 +370,54 @@ static p4d_option difference(const p4d_request *r)
 	    {r->value[P4D_ACTIVATION] != P4D_SWIGLU_ACTIVATION, P4D_ACTIVATION},
 	    {r->value[P4D_POSITIONS] != P4D_ROPE, P4D_POSITIONS},
 	    {r->value[P4D_BIAS] == P4D_BIAS_ALL, P4D_BIAS},
-	    /* fused matrices would be the same, but have other names in a checkpoint */
 	    {p4d_architecture_difference(r) || p4d_architecture_of(r)->fused_qkv, P4D_ARCHITECTURE},
 	};
 
 	for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)
 		if (all[i].differs)
 			return all[i].option;
-	return P4D_OPTIONS;
+	return none;
+}
+
+/* The kernels for GPUs have none. A length that is not known yet is none. */
+static int check_window(const p4d_request *r, p4d_error *err)
+{
+	if (!p4d_on_gpu(r->value[P4D_DEVICE]) || !p4d_is_set(r, P4D_SLIDING_WINDOW) ||
+	    r->value[P4D_SLIDING_WINDOW] >= r->value[P4D_SEQ_LEN])
+		return 0;
+	p4d_fail(err, P4D_E_UNMODELLED,
+		 "%.200s has a sliding window of %" PRId64
+		 " tokens; on GPUs p4d-train lets each token attend to all before it",
+		 r->model, r->value[P4D_SLIDING_WINDOW]);
+	return p4d_fix(err, "--p4d-seq-len=%" PRId64, r->value[P4D_SLIDING_WINDOW]);
 }
 
 static int check_model(const p4d_request *r, p4d_error *err)
 {
-	const p4d_option other = difference(r);
+	const bool on_gpu = p4d_on_gpu(r->value[P4D_DEVICE]),
+		   adapters = p4d_is_set(r, P4D_FINETUNE) && r->value[P4D_FINETUNE] != P4D_TUNE_FULL;
+	const p4d_option other = difference(r) != none ? difference(r)
+				 : on_gpu || adapters  ? difference_from_llama(r)
+						       : none;
 	char value[64];
 
 	if (r->value[P4D_PRECISION] == P4D_FP8)
 		return p4d_fail(err, P4D_E_UNMODELLED, "precision=fp8: p4d-train does not train in FP8 yet");
-	if (other == P4D_OPTIONS)
+	if (r->untrained[0])
+		return p4d_fail(err, P4D_E_UNMODELLED, "%.200s: p4d-train does not compute %.150s", r->model,
+				r->untrained);
+	if (other == none)
 		return check_window(r, err);
+	if (difference(r) == none)
+		return p4d_fail(err, P4D_E_UNMODELLED,
+				"%s, framework p4d trains Llama-type models (RMSNorm, SwiGLU, rotary "
+				"positions, no bias beyond query, key and value), which %s is not (%s=%s)",
+				on_gpu ? "on GPUs" : "with adapters", r->model,
+				p4d_request_option_info(other)->name,
+				p4d_request_value_text(r, other, value, sizeof(value)));
 	return p4d_fail(err, P4D_E_UNMODELLED,
-			"framework p4d trains Llama-type models (RMSNorm, SwiGLU, rotary "
-			"positions, no bias beyond query, key and value), which %s is not (%s=%s)",
+			"framework p4d trains models like Llama, GPT-2 and Gemma 2 (see p4d-train(1)), which "
+			"%s is not (%s=%s)",
 			r->model, p4d_request_option_info(other)->name,
 			p4d_request_value_text(r, other, value, sizeof(value)));
 }

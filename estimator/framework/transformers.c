@@ -44,7 +44,7 @@ uint64_t p4d_transformers__inputs(const p4d_tape_writer *w)
 	const uint64_t angles = w->length * l->head_dim * 2 * w->stream;
 	uint64_t mask = 0;
 
-	if (!l->flash_attention || l->architecture->attention_cap)
+	if (!l->flash_attention || l->architecture->attention_cap > 0)
 		mask = w->rows * w->length * w->length * w->stream;
 	else if (w->masked)
 		mask = w->rows * w->length * w->length;

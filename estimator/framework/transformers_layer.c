@@ -178,7 +178,7 @@ p4d_tape_tensor p4d_transformers__eager(p4d_tape_writer *w, p4d_tape_tensor q, p
 		s = slice(w, s, scores); /* scaled in place */
 	else if (a->positions != P4D_ALIBI || a == &p4d_architectures[P4D_ARCHITECTURE_MPT])
 		s = map(w, s, false, false); /* times the scale */
-	if (a->attention_cap)
+	if (a->attention_cap > 0)
 		s = map(w, map(w, map(w, s, false, false), false, true), false, false);
 	if (a == &p4d_architectures[P4D_ARCHITECTURE_MPT]) {
 		s = map(w, s, false, false); /* + ALiBi */
@@ -264,7 +264,7 @@ p4d_tape_tensor p4d_transformers__attention(p4d_tape_writer *w, p4d_tape_tensor 
 	k = rotated(w, k);
 	hold(w, whole_q);
 	hold(w, whole_k);
-	p4d_tape_tensor y = l->flash_attention && !l->architecture->attention_cap
+	p4d_tape_tensor y = l->flash_attention && l->architecture->attention_cap <= 0
 				? fused(w, q, k, v)
 				: p4d_transformers__eager(w, q, k, v);
 	y = linear(w, y, A, l->hidden, P4D_TARGET_O);
@@ -380,7 +380,7 @@ static void end(p4d_tape_writer *w)
 	}
 	p4d_tape_tensor logits = linear(w, y, l->hidden, l->vocab, 0);
 	w->tape->operation[w->tape->operations - 1].arrives = w->prefetched;
-	if (a->logit_cap)
+	if (a->logit_cap > 0)
 		logits = map(w, map(w, map(w, logits, false, false), false, true), false, false);
 	else if (a == &p4d_architectures[P4D_ARCHITECTURE_GRANITE] ||
 		 a == &p4d_architectures[P4D_ARCHITECTURE_COHERE] ||

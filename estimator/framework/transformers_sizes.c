@@ -8,7 +8,7 @@
 bool p4d_transformers__countable(const p4d_layout *l)
 {
 	const p4d_wide tokens = (p4d_wide)l->micro_batch * (l->seq_len + 1);
-	const bool eager = !l->flash_attention || l->architecture->attention_cap;
+	const bool eager = !l->flash_attention || l->architecture->attention_cap > 0;
 	const p4d_wide heads = (p4d_wide)l->heads * (l->head_dim + l->rope_dim + l->v_dim) +
 			       2 * (p4d_wide)l->kv_heads * l->head_dim;
 	p4d_wide columns = (p4d_wide)l->vocab + l->hidden + l->ffn + l->shared_ffn + heads + l->lora_rank;

@@ -135,6 +135,7 @@ static int take(p4d_request *model, const p4d_preset *found, const char *what, p
 	/* from here on the user's own numbers may be the cause */
 	if (!*model->unmodelled && fill(request, model, err) < 0)
 		return p4d_error_in(err, *request->model ? request->model : what);
+	memcpy(request->untrained, model->untrained, sizeof(model->untrained));
 	if (*model->unmodelled)
 		memcpy(request->unmodelled, model->unmodelled, sizeof(model->unmodelled));
 	if (preset)

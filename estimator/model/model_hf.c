@@ -13,6 +13,7 @@
 
 /* The transformers library's default for an absent field. */
 #define NORM_EPSILON 1e-6
+#define LAYER_NORM_EPSILON 1e-5
 
 /* A number under the names that families give it. No family uses one name for two numbers. */
 static const struct {
@@ -227,9 +228,11 @@ static int read_activation(struct json_object *config, const p4d_hf_family *fami
 static int read_epsilon(struct json_object *config, p4d_request *model, p4d_error *err)
 {
 	const p4d_option_info *info = p4d_request_option_info(P4D_NORM_EPSILON);
-	double epsilon = NORM_EPSILON;
+	const bool layer_norm = p4d_architecture_of(model)->norm != P4D_RMSNORM;
+	double epsilon = layer_norm ? LAYER_NORM_EPSILON : NORM_EPSILON;
 
-	if (p4d_json_number(config, "rms_norm_eps", info->least, info->most, &epsilon, err) < 0)
+	if (p4d_json_number(config, layer_norm ? "layer_norm_epsilon" : "rms_norm_eps", info->least,
+			    info->most, &epsilon, err) < 0)
 		return -1;
 	p4d_request_put_real(model, P4D_NORM_EPSILON, epsilon, P4D_BY_MODEL);
 	return 0;
@@ -267,7 +270,7 @@ static int read_family(struct json_object *config, const p4d_hf_family *family, 
 	if (family->own && family->own(config, model, err) < 0)
 		return -1;
 	p4d_architecture_defaults(model);
-	return 0;
+	return p4d_model__read_untrained(config, model, err);
 }
 
 /* The name to say: the class, else the type. */

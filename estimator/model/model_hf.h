@@ -41,6 +41,9 @@ int p4d_model__own_granite_hybrid(struct json_object *config, p4d_request *model
 /* Numbers of experts and latent attention under the names that families share; 0 and null are absent. */
 int p4d_model__read_experts(struct json_object *config, p4d_request *model, p4d_error *err);
 
+/* model->untrained: what p4d-train would compute otherwise. After all else of the file. */
+int p4d_model__read_untrained(struct json_object *config, p4d_request *model, p4d_error *err);
+
 /* Absent leaves *flag; JSON: neither true nor false. */
 int p4d_model__flag(struct json_object *config, const char *key, bool *flag, p4d_error *err);
 

@@ -60,6 +60,7 @@ typedef struct p4d_rank_sizes {
 	uint64_t n;      /* tokens: b*s/c */
 	uint64_t ns;     /* the same under sequence parallelism: n/t */
 	uint64_t h, f;   /* hidden; feed-forward columns */
+	uint64_t up;     /* columns of the product before the activation: gates and ups, or ups */
 	uint64_t heads, kv_heads;
 	uint64_t q, kv, columns; /* of queries, of keys, of queries, keys and values */
 } p4d_rank_sizes;
@@ -73,6 +74,7 @@ static inline p4d_rank_sizes p4d_rank_sizes_of(const p4d_layout *l)
 	z.ns = l->sequence_parallel ? z.n / l->tp : z.n;
 	z.h = l->hidden;
 	z.f = l->ffn / l->tp;
+	z.up = l->glu ? 2 * z.f : z.f;
 	z.heads = l->heads / l->tp;
 	z.kv_heads = l->kv_heads / l->tp;
 	z.q = z.heads * l->head_dim;

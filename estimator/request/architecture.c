@@ -51,7 +51,7 @@ const char *p4d_architecture_block_difference(const p4d_request *r)
 		return a->embedding_norm ? "a norm behind the embedding"
 		       : a->head_bias    ? "a bias of the output layer"
 					 : "positions that begin at an offset";
-	if (a->attention_cap || a->logit_cap)
+	if (a->attention_cap > 0 || a->logit_cap > 0)
 		return "capped scores or logits";
 	if (a->multipliers)
 		return "factors on embeddings, residuals or logits";

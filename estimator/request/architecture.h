@@ -57,7 +57,9 @@ typedef struct p4d_architecture {
 	bool shared_gate;              /* so is that of shared experts, with one of each token */
 	bool attention_sinks;          /* a number of each head, among the scores */
 	bool expert_bias;              /* of experts' products and of the router */
-	bool attention_cap; /* scores pass a tanh: no flash kernel of PyTorch has it, attention is eager */
+	/* scores become cap * tanh(score / cap): no flash kernel of PyTorch has it, attention is eager. The
+	 * cap that released models have; 0: none */
+	float attention_cap;
 	unsigned relative_buckets; /* rows of the table of relative positions, of each stack; heads wide */
 
 	/* around the layers */
@@ -65,7 +67,9 @@ typedef struct p4d_architecture {
 	unsigned final_norms;     /* behind the last layer, of each stack */
 	bool head_bias;           /* of the vocabulary */
 	bool head_transform;      /* h x h with bias, activation and norm before the head (BERT) */
-	bool logit_cap;           /* logits pass a tanh in another tensor of their size */
+	float logit_cap;          /* so do logits, in another tensor of their size */
+	bool scaled_embedding;    /* by the root of h: one of the multipliers */
+	bool unit_norms;          /* weights of norms are what they differ from 1 by */
 	unsigned token_types;     /* rows of a table that is added to the embedding */
 	unsigned position_offset; /* rows of the learned position table beyond max-seq-len */
 	unsigned patch_elements;  /* of an image, which one product embeds with a bias; and a class token */

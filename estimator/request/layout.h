@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "request/architecture.h"
 #include "request/request.h"
 
 enum { P4D_MAX_STAGES = 1024, P4D_MAX_UNEVEN_CHUNKS = 512 };
@@ -132,6 +133,14 @@ static inline uint64_t p4d_expert_layers_before(const p4d_layout *l, uint64_t n)
 	if (l->pattern_length)
 		return p4d_layers_with_experts(l, n);
 	return l->experts ? n / l->expert_every - dense / l->expert_every : 0;
+}
+
+/* Tokens that attention of a layer reaches back, itself included; 0: all. (In sequences of this length.) */
+static inline uint64_t p4d_window_of(const p4d_layout *l, uint64_t layer)
+{
+	const unsigned every = l->architecture->full_attention_every;
+
+	return l->sliding_window < l->seq_len && !(every && (layer + 1) % every == 0) ? l->sliding_window : 0;
 }
 
 /* Tensor parallelism stays where NVLink is: inside a node, or on whole nodes of a domain. */

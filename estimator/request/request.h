@@ -136,6 +136,9 @@ typedef struct p4d_request {
 	char recompute_modules[96];
 	char override_reason[160];
 	char gpu[64];
+	/* of the model's file: what p4d-train would compute otherwise, "query_pre_attn_scalar=144"; only where
+	 * the file is read */
+	char untrained[160];
 	char rope_scaling[96];
 	char layer_pattern[P4D_PATTERN_SIZE];
 	char arena[24];        /* 16 hexadecimal digits: p4d_plan_hash of the layout; framework p4d */

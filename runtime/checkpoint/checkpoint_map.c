@@ -127,6 +127,12 @@ void p4d_checkpoint_map__close(p4d_checkpoint_map *map)
 	memset(map, 0, sizeof(*map));
 }
 
+/* What architectures of the same sizes differ in. */
+static uint64_t norms_of(const p4d_layout *l)
+{
+	return 2 * (uint64_t)l->architecture->place + l->architecture->unit_norms;
+}
+
 bool p4d_checkpoint_map__same_model(const p4d_checkpoint_map *map, const p4d_checkpoint_storage *storage,
 				    p4d_error *err)
 {
@@ -145,6 +151,11 @@ bool p4d_checkpoint_map__same_model(const p4d_checkpoint_map *map, const p4d_che
 	    {"tied", a->tied, b->tied},
 	    {"qk-norm", a->qk_norm, b->qk_norm},
 	    {"bias", (uint64_t)a->bias, (uint64_t)b->bias},
+	    {"glu", a->glu, b->glu},
+	    {"activation", (uint64_t)a->activation, (uint64_t)b->activation},
+	    {"norm", a->norm_tensors, b->norm_tensors},
+	    {"architecture (norms)", norms_of(a), norms_of(b)},
+	    {"max-seq-len", a->positions, b->positions},
 	    {"lora-rank", a->lora_rank, b->lora_rank},
 	    {"lora-targets", a->lora_targets, b->lora_targets},
 	};

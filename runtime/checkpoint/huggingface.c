@@ -9,6 +9,7 @@
 #include "base/hash.h"
 #include "base/vector.h"
 #include "checkpoint/huggingface_internal.h"
+#include "checkpoint/huggingface_names.h"
 
 static void convert(float *to, const p4d_safetensors_tensor *from, uint64_t at, uint64_t count)
 {
@@ -26,19 +27,22 @@ static void convert(float *to, const p4d_safetensors_tensor *from, uint64_t at, 
 }
 
 static int check_shape(const p4d_huggingface_weights *in, const p4d_safetensors_tensor *from,
-		       const p4d_weight_slice *slice, p4d_error *err)
+		       const p4d_weight_slice *slice, const p4d_file_tensor *file, p4d_error *err)
 {
 	const bool vector = !slice->tensor_columns;
+	const uint64_t rows = file->transposed ? slice->tensor_columns : file->rows,
+		       columns = vector             ? 1
+				 : file->transposed ? file->rows
+						    : slice->tensor_columns;
 
-	if (from->dims != (vector ? 1 : 2) || from->shape[0] != slice->tensor_rows ||
-	    (!vector && from->shape[1] != slice->tensor_columns))
+	if (from->dims != (vector ? 1 : 2) || from->shape[0] != rows ||
+	    (!vector && from->shape[1] != columns))
 		return p4d_fail(err, P4D_E_CHECKPOINT,
 				"%.200s: shape of %.95s differs from the model's (%" PRIu64 ", %" PRIu64 ")",
-				from->file, slice->name, slice->tensor_rows,
-				vector ? 1 : slice->tensor_columns);
+				from->file, from->name, rows, columns);
 	if (from->type != P4D_ST_F32 && from->type != P4D_ST_BF16 && from->type != P4D_ST_F16)
 		return p4d_fail(err, P4D_E_CHECKPOINT, "%.200s: %.95s is %s, expected F32, BF16 or F16",
-				from->file, slice->name, p4d_safetensors__type_name(from->type));
+				from->file, from->name, p4d_safetensors__type_name(from->type));
 	size_t number = (size_t)(from - p4d_safetensors__at(in->files, 0));
 	if (!in->verified[number] && p4d_safetensors__verify(from, err) < 0)
 		return -1;
@@ -46,31 +50,56 @@ static int check_shape(const p4d_huggingface_weights *in, const p4d_safetensors_
 	return 0;
 }
 
-int p4d_huggingface__fetch(void *context, p4d_state state, const p4d_weight_slice *slice, uint64_t at,
-			   uint64_t count, float *to, p4d_error *err)
+/* Files of the base model alone have names without the part of it that others say. */
+static const p4d_safetensors_tensor *find(const p4d_huggingface_weights *in, const char *name)
 {
-	const p4d_huggingface_weights *in = context;
+	static const char prefix[] = "transformer.";
+	const p4d_safetensors_tensor *from = p4d_safetensors__find(in->files, name);
+
+	return from || strncmp(name, prefix, sizeof(prefix) - 1) != 0
+		   ? from
+		   : p4d_safetensors__find(in->files, name + sizeof(prefix) - 1);
+}
+
+/* Elements at .. at+count-1 of a slice, from a file's tensor that holds it. */
+static void take(float *to, const p4d_safetensors_tensor *from, const p4d_file_tensor *file,
+		 const p4d_weight_slice *slice, uint64_t at, uint64_t count)
+{
 	const uint64_t width = slice->tensor_columns ? slice->columns : 1;
 	const uint64_t row_width = slice->tensor_columns ? slice->tensor_columns : 1;
 
-	if (state != P4D_STATE_MASTER)
-		return 0;
-	const p4d_safetensors_tensor *from =
-	    p4d_safetensors__find(in->files, p4d_checkpoint__tensor_name(in->layout, slice->name));
-	if (!from)
-		return p4d_fail(err, P4D_E_CHECKPOINT, "%.200s: no tensor %.95s", in->path, slice->name);
-	if (check_shape(in, from, slice, err) < 0)
-		return -1;
 	while (count) {
-		uint64_t column = at % width, left = width - column;
-		uint64_t place = (slice->first_row + at / width) * row_width +
-				 (slice->tensor_columns ? slice->first_column : 0) + column;
-		uint64_t some = width == row_width || count < left ? count : left;
-		convert(to, from, place, some);
+		const uint64_t column = at % width, left = width - column;
+		const uint64_t row = file->first + slice->first_row + at / width;
+		const uint64_t inside = (slice->tensor_columns ? slice->first_column : 0) + column;
+		const uint64_t some = file->transposed                     ? 1
+				      : width == row_width || count < left ? count
+									   : left;
+		convert(to, from, file->transposed ? inside * file->rows + row : row * row_width + inside,
+			some);
 		to += some;
 		at += some;
 		count -= some;
 	}
+}
+
+int p4d_huggingface__fetch(void *context, p4d_state state, const p4d_weight_slice *slice, uint64_t at,
+			   uint64_t count, float *to, p4d_error *err)
+{
+	const p4d_huggingface_weights *in = context;
+	p4d_weight_slice stored = *slice;
+
+	if (state != P4D_STATE_MASTER)
+		return 0;
+	snprintf(stored.name, sizeof(stored.name), "%s",
+		 p4d_checkpoint__tensor_name(in->layout, slice->name));
+	const p4d_file_tensor file = p4d_huggingface__file_tensor(in->layout, &stored);
+	const p4d_safetensors_tensor *from = find(in, file.name);
+	if (!from)
+		return p4d_fail(err, P4D_E_CHECKPOINT, "%.200s: no tensor %.95s", in->path, file.name);
+	if (check_shape(in, from, slice, &file, err) < 0)
+		return -1;
+	take(to, from, &file, slice, at, count);
 	return 0;
 }
 

@@ -5,7 +5,7 @@
 
 #include <json-c/json.h>
 
-#include "request/framework.h"
+#include "request/architecture.h"
 #include "checkpoint/huggingface_config.h"
 #include "base/new_file.h"
 #include "plan/plan_line.h"
@@ -13,18 +13,52 @@
 
 typedef struct architecture {
 	const char *name, *type;
+	bool gpt2; /* its fields have names of their own */
 } architecture;
+
+static bool is_windowed(const p4d_request *r)
+{
+	return p4d_is_set(r, P4D_SLIDING_WINDOW);
+}
+
+/* RMSNorm, rotary positions, no bias beyond query, key and value; the activation is the caller's. */
+static bool is_plain(const p4d_request *r, int activation)
+{
+	return r->value[P4D_NORM] == P4D_RMSNORM && r->value[P4D_ACTIVATION] == activation &&
+	       r->value[P4D_POSITIONS] == P4D_ROPE && r->value[P4D_BIAS] <= P4D_BIAS_QKV;
+}
+
+static bool is_gpt2(const p4d_request *r)
+{
+	return r->value[P4D_NORM] == P4D_LAYERNORM && r->value[P4D_ACTIVATION] == P4D_GELU &&
+	       r->value[P4D_POSITIONS] == P4D_LEARNED && r->value[P4D_BIAS] == P4D_BIAS_ALL &&
+	       !r->value[P4D_QK_NORM] && r->value[P4D_KV_HEADS] == r->value[P4D_HEADS] &&
+	       r->value[P4D_HEADS] * r->value[P4D_HEAD_DIM] == r->value[P4D_HIDDEN] && !is_windowed(r);
+}
 
 /* name NULL: the library has none with these parts. */
 static architecture architecture_of(const p4d_request *r)
 {
+	static const architecture nothing = {.name = NULL}, gpt2 = {"GPT2LMHeadModel", "gpt2", true},
+				  gemma = {"GemmaForCausalLM", "gemma", false},
+				  gemma2 = {"Gemma2ForCausalLM", "gemma2", false},
+				  qwen2 = {"Qwen2ForCausalLM", "qwen2", false},
+				  qwen3 = {"Qwen3ForCausalLM", "qwen3", false},
+				  mistral = {"MistralForCausalLM", "mistral", false},
+				  llama = {"LlamaForCausalLM", "llama", false};
 	const bool bias = r->value[P4D_BIAS] == P4D_BIAS_QKV, norms = r->value[P4D_QK_NORM];
 
-	if (p4d_framework_of(P4D_FRAMEWORK_P4D)->check_model(r, NULL) < 0 || (bias && norms))
-		return (architecture){NULL, NULL};
-	return norms  ? (architecture){"Qwen3ForCausalLM", "qwen3"}
-	       : bias ? (architecture){"Qwen2ForCausalLM", "qwen2"}
-		      : (architecture){"LlamaForCausalLM", "llama"};
+	switch (r->value[P4D_ARCHITECTURE]) {
+	case P4D_ARCHITECTURE_GPT2:
+		return is_gpt2(r) ? gpt2 : nothing;
+	case P4D_ARCHITECTURE_GEMMA:
+		return is_plain(r, P4D_GEGLU) && !bias && !norms && !is_windowed(r) ? gemma : nothing;
+	case P4D_ARCHITECTURE_GEMMA2:
+		return is_plain(r, P4D_GEGLU) && !bias && !norms ? gemma2 : nothing;
+	}
+	if (!is_plain(r, P4D_SWIGLU_ACTIVATION) || p4d_architecture_difference(r) || (bias && norms))
+		return nothing;
+	return norms ? qwen3 : bias ? qwen2 : is_windowed(r) ? mistral : llama;
 }
 
 static void add(struct json_object *to, const char *key, struct json_object *value)
@@ -48,26 +82,41 @@ static void add_decimal(struct json_object *to, const char *key, double value)
 	add(to, key, json_object_new_double_s(value, text));
 }
 
-static void add_numbers(struct json_object *to, const p4d_request *r)
+static void add_numbers(struct json_object *to, const p4d_request *r, const architecture *of)
 {
 	static const struct {
-		const char *key;
+		const char *key, *of_gpt2;
 		p4d_option option;
 	} numbers[] = {
-	    {"hidden_size", P4D_HIDDEN},
-	    {"intermediate_size", P4D_FFN},
-	    {"num_hidden_layers", P4D_LAYERS},
-	    {"num_attention_heads", P4D_HEADS},
-	    {"num_key_value_heads", P4D_KV_HEADS},
-	    {"head_dim", P4D_HEAD_DIM},
-	    {"vocab_size", P4D_VOCAB},
+	    {"hidden_size", "n_embd", P4D_HIDDEN},        {"intermediate_size", "n_inner", P4D_FFN},
+	    {"num_hidden_layers", "n_layer", P4D_LAYERS}, {"num_attention_heads", "n_head", P4D_HEADS},
+	    {"num_key_value_heads", NULL, P4D_KV_HEADS},  {"head_dim", NULL, P4D_HEAD_DIM},
+	    {"vocab_size", "vocab_size", P4D_VOCAB},
 	};
-	const p4d_option longest = p4d_is_set(r, P4D_MAX_SEQ_LEN) ? P4D_MAX_SEQ_LEN : P4D_SEQ_LEN;
+	const int64_t positions = p4d_is_set(r, P4D_MAX_SEQ_LEN) ? r->value[P4D_MAX_SEQ_LEN] : 0,
+		      length = r->value[P4D_SEQ_LEN];
+	/* a table of learned positions has as many rows as the longer of both */
+	const int64_t longest = positions && (positions > length || !of->gpt2) ? positions : length;
 
-	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++)
-		add(to, numbers[i].key, json_object_new_int64(r->value[numbers[i].option]));
-	add(to, "max_position_embeddings", json_object_new_int64(r->value[longest]));
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++) {
+		const char *key = of->gpt2 ? numbers[i].of_gpt2 : numbers[i].key;
+		if (key)
+			add(to, key, json_object_new_int64(r->value[numbers[i].option]));
+	}
+	add(to, of->gpt2 ? "n_positions" : "max_position_embeddings", json_object_new_int64(longest));
 	add(to, "tie_word_embeddings", json_object_new_boolean(r->value[P4D_TIED] != 0));
+}
+
+/* Qwen's layers have it from a number on, and only where a switch says so. */
+static void add_window(struct json_object *to, const p4d_request *r, const architecture *of)
+{
+	if (!is_windowed(r))
+		return;
+	add(to, "sliding_window", json_object_new_int64(r->value[P4D_SLIDING_WINDOW]));
+	if (strncmp(of->type, "qwen", 4) != 0)
+		return;
+	add(to, "use_sliding_window", json_object_new_boolean(1));
+	add(to, "max_window_layers", json_object_new_int64(0));
 }
 
 static void add_rope(struct json_object *to, const p4d_rope *rope)
@@ -89,6 +138,33 @@ static void add_rope(struct json_object *to, const p4d_rope *rope)
 	add(to, "rope_scaling", scaling);
 }
 
+/* What is not a Llama's. */
+static void add_own(struct json_object *to, const p4d_request *r, const p4d_rope *rope,
+		    const architecture *of)
+{
+	static const char *const dropouts[] = {"resid_pdrop", "embd_pdrop", "attn_pdrop"};
+	const p4d_architecture *a = p4d_architecture_of(r);
+
+	if (of->gpt2) {
+		add_text(to, "activation_function", "gelu_new");
+		add_decimal(to, "layer_norm_epsilon", p4d_request_real(r, P4D_NORM_EPSILON));
+		for (size_t i = 0; i < sizeof(dropouts) / sizeof(*dropouts); i++)
+			add_decimal(to, dropouts[i], 0);
+		return;
+	}
+	add_text(to, "hidden_act", a->unit_norms ? "gelu_pytorch_tanh" : "silu");
+	if (a->unit_norms)
+		add_text(to, "hidden_activation", "gelu_pytorch_tanh");
+	if (a->attention_cap > 0) {
+		add_decimal(to, "attn_logit_softcapping", (double)a->attention_cap);
+		add_decimal(to, "final_logit_softcapping", (double)a->logit_cap);
+		add(to, "query_pre_attn_scalar", json_object_new_int64(r->value[P4D_HEAD_DIM]));
+	}
+	add(to, "attention_bias", json_object_new_boolean(0));
+	add_decimal(to, "rms_norm_eps", p4d_request_real(r, P4D_NORM_EPSILON));
+	add_rope(to, rope);
+}
+
 static struct json_object *config_of(const p4d_request *r, const p4d_rope *rope, p4d_safetensors_type type)
 {
 	const architecture of = architecture_of(r);
@@ -97,11 +173,9 @@ static struct json_object *config_of(const p4d_request *r, const p4d_rope *rope,
 	json_object_array_add(names, json_object_new_string(of.name));
 	add(config, "architectures", names);
 	add_text(config, "model_type", of.type);
-	add_numbers(config, r);
-	add_text(config, "hidden_act", "silu");
-	add(config, "attention_bias", json_object_new_boolean(0));
-	add_decimal(config, "rms_norm_eps", p4d_request_real(r, P4D_NORM_EPSILON));
-	add_rope(config, rope);
+	add_numbers(config, r, &of);
+	add_window(config, r, &of);
+	add_own(config, r, rope, &of);
 	/* left out they would be 1 and 2 to the library, which are words of most vocabularies */
 	add(config, "bos_token_id", NULL);
 	add(config, "eos_token_id", NULL);

@@ -8,6 +8,7 @@
 #include "base/vector.h"
 #include "checkpoint/huggingface_config.h"
 #include "checkpoint/huggingface_internal.h"
+#include "checkpoint/huggingface_names.h"
 
 enum { AT_ONCE = 1 << 18 }; /* elements converted at a time */
 
@@ -22,8 +23,10 @@ typedef struct export
 	const char *directory, *stem;
 	p4d_safetensors_type type;
 	p4d_safetensors_tensor *tensor; /* (count) of the whole model */
-	p4d_weight_slice *whole;        /* (count) each as one slice */
-	uint32_t *file;                 /* (count) number of its file */
+	p4d_weight_slice *whole;        /* (count) each as one slice; of a fused one, its first part */
+	p4d_file_tensor *file_tensor;   /* (count) how files have it */
+	const p4d_checkpoint_map *map;
+	uint32_t *file; /* (count) number of its file */
 	const char **names, **files;
 	char(*file_name)[48]; /* (count) */
 	size_t count;
@@ -37,14 +40,15 @@ static int allocate(export *out, size_t most, p4d_error *err)
 {
 	out->tensor = calloc(most + 1, sizeof(*out->tensor));
 	out->whole = calloc(most + 1, sizeof(*out->whole));
+	out->file_tensor = calloc(most + 1, sizeof(*out->file_tensor));
 	out->file = calloc(most + 1, sizeof(*out->file));
 	out->names = calloc(most + 1, sizeof(*out->names));
 	out->files = calloc(most + 1, sizeof(*out->files));
 	out->file_name = calloc(most + 1, sizeof(*out->file_name));
 	out->values = calloc(AT_ONCE, sizeof(*out->values));
 	out->rounded = calloc(AT_ONCE, sizeof(*out->rounded));
-	if (out->tensor && out->whole && out->file && out->names && out->files && out->file_name &&
-	    out->values && out->rounded)
+	if (out->tensor && out->whole && out->file_tensor && out->file && out->names && out->files &&
+	    out->file_name && out->values && out->rounded)
 		return 0;
 	return p4d_fail(err, P4D_E_NO_MEMORY, "no memory to export weights");
 }
@@ -56,6 +60,7 @@ static void release(export *out)
 	p4d_checkpoint_map__close(&out->model);
 	free(out->tensor);
 	free(out->whole);
+	free(out->file_tensor);
 	free(out->file);
 	free(out->names);
 	free(out->files);
@@ -65,28 +70,50 @@ static void release(export *out)
 	p4d_checkpoint_reader__close(out->reader);
 }
 
+static bool is_first_of_name(const p4d_checkpoint_map *map, size_t i)
+{
+	return i == 0 || strcmp(map->slice[i - 1].slice.name, map->slice[i].slice.name) != 0;
+}
+
+static p4d_weight_slice whole_of(const p4d_weight_slice *slice)
+{
+	p4d_weight_slice y = *slice;
+
+	y.first_row = y.first_column = y.offset = 0;
+	y.rows = slice->tensor_rows;
+	y.columns = slice->tensor_columns ? slice->tensor_columns : slice->columns;
+	return y;
+}
+
+static p4d_safetensors_tensor tensor_of(const export *out, const p4d_weight_slice *whole,
+					const p4d_file_tensor *file)
+{
+	p4d_safetensors_tensor y = {
+	    .name = file->name, .type = out->type, .dims = whole->tensor_columns ? 2 : 1};
+
+	y.shape[0] = file->transposed ? whole->tensor_columns : file->rows;
+	y.shape[1] = file->transposed ? file->rows : whole->tensor_columns;
+	return y;
+}
+
 /* Every tensor once, split into files in order. The map is sorted by name. */
-static int list_tensors(export *out, const p4d_checkpoint_map *map, uint64_t file_bytes, p4d_error *err)
+static int list_tensors(export *out, uint64_t file_bytes, p4d_error *err)
 {
 	uint64_t used = 0;
 	uint32_t file = 0;
 
-	for (size_t i = 0; i < map->count; i++) {
-		const p4d_weight_slice *slice = &map->slice[i].slice;
-		const bool vector = !slice->tensor_columns;
+	for (size_t i = 0; i < out->map->count; i++) {
 		uint64_t bytes;
-		if (i && !strcmp(map->slice[i - 1].slice.name, slice->name))
+		if (!is_first_of_name(out->map, i))
 			continue;
 		p4d_weight_slice *whole = &out->whole[out->count];
-		*whole = *slice;
-		whole->first_row = whole->first_column = whole->offset = 0;
-		whole->rows = slice->tensor_rows;
-		whole->columns = vector ? slice->columns : slice->tensor_columns;
+		*whole = whole_of(&out->map->slice[i].slice);
+		p4d_file_tensor *of_file = &out->file_tensor[out->count];
+		*of_file = p4d_huggingface__file_tensor(&out->map->layout, whole);
+		if (of_file->first) /* another part stands for all */
+			continue;
 		p4d_safetensors_tensor *tensor = &out->tensor[out->count];
-		*tensor =
-		    (p4d_safetensors_tensor){.name = whole->name, .type = out->type, .dims = vector ? 1 : 2};
-		tensor->shape[0] = slice->tensor_rows;
-		tensor->shape[1] = slice->tensor_columns;
+		*tensor = tensor_of(out, whole, of_file);
 		if (p4d_safetensors__tensor_bytes(tensor, &bytes, err) < 0)
 			return -1;
 		if (used && file_bytes && (used > file_bytes || bytes > file_bytes - used)) {
@@ -95,7 +122,7 @@ static int list_tensors(export *out, const p4d_checkpoint_map *map, uint64_t fil
 		}
 		used += bytes;
 		out->bytes += bytes;
-		out->names[out->count] = whole->name;
+		out->names[out->count] = of_file->name;
 		out->file[out->count++] = file;
 	}
 	return 0;
@@ -127,23 +154,79 @@ static int read_values(export *out, const p4d_weight_slice *whole, uint64_t at, 
 	return p4d_adapter__add(&out->adapter, out->reader, out->scale, whole, at, count, out->values, err);
 }
 
-static int write_tensor(export *out, p4d_safetensors_writer *writer, const p4d_weight_slice *whole,
+/* Numbers in the type of the file. */
+static int write_values(export *out, p4d_safetensors_writer *writer, const float *values, uint64_t count,
 			p4d_error *err)
 {
-	uint64_t left = whole->rows * (whole->tensor_columns ? whole->columns : 1), at = 0;
-
-	while (left) {
-		uint64_t some = left < AT_ONCE ? left : AT_ONCE;
-		const void *data = out->values;
-		if (read_values(out, whole, at, some, err) < 0)
-			return -1;
+	while (count) {
+		const uint64_t some = count < AT_ONCE ? count : AT_ONCE;
+		const void *data = values;
 		if (out->type == P4D_ST_BF16) {
 			for (uint64_t i = 0; i < some; i++)
-				out->rounded[i] = p4d_to_bf16(out->values[i]);
+				out->rounded[i] = p4d_to_bf16(values[i]);
 			data = out->rounded;
 		}
 		if (p4d_safetensors__write(writer, data, some * p4d_safetensors__type_bytes(out->type), err) <
 		    0)
+			return -1;
+		values += some;
+		count -= some;
+	}
+	return 0;
+}
+
+/* A part of a tensor in memory, at its place. */
+static int read_part(export *out, float *to, const p4d_weight_slice *part, const p4d_file_tensor *file,
+		     p4d_error *err)
+{
+	const uint64_t width = part->tensor_columns ? part->columns : 1;
+
+	for (uint64_t at = 0, some; at < part->rows * width; at += some) {
+		some = part->rows * width - at < AT_ONCE ? part->rows * width - at : AT_ONCE;
+		if (read_values(out, part, at, some, err) < 0)
+			return -1;
+		for (uint64_t i = 0; i < some; i++) {
+			const uint64_t row = file->first + (at + i) / width, column = (at + i) % width;
+			to[file->transposed ? column * file->rows + row : row * width + column] =
+			    out->values[i];
+		}
+	}
+	return 0;
+}
+
+/* A tensor that files have fused or transposed, whole in memory: some MiB in models of this kind. */
+static int write_assembled(export *out, p4d_safetensors_writer *writer, size_t number, p4d_error *err)
+{
+	const p4d_weight_slice *first = &out->whole[number];
+	const uint64_t count =
+	    out->file_tensor[number].rows * (first->tensor_columns ? first->tensor_columns : 1);
+	float *all = calloc(count, sizeof(*all));
+	int rc = all ? 0 : p4d_fail(err, P4D_E_NO_MEMORY, "no memory to export %.95s", out->names[number]);
+
+	for (size_t i = 0; rc == 0 && i < out->map->count; i++) {
+		const p4d_weight_slice part = whole_of(&out->map->slice[i].slice);
+		const p4d_file_tensor file = p4d_huggingface__file_tensor(&out->map->layout, &part);
+		if (is_first_of_name(out->map, i) && !strcmp(file.name, out->names[number]))
+			rc = read_part(out, all, &part, &file, err);
+	}
+	if (rc == 0)
+		rc = write_values(out, writer, all, count, err);
+	free(all);
+	return rc;
+}
+
+static int write_tensor(export *out, p4d_safetensors_writer *writer, size_t number, p4d_error *err)
+{
+	const p4d_weight_slice *whole = &out->whole[number];
+	const p4d_file_tensor *file = &out->file_tensor[number];
+	uint64_t left = whole->rows * (whole->tensor_columns ? whole->columns : 1), at = 0;
+
+	if (file->transposed || file->rows != whole->tensor_rows)
+		return write_assembled(out, writer, number, err);
+	while (left) {
+		uint64_t some = left < AT_ONCE ? left : AT_ONCE;
+		if (read_values(out, whole, at, some, err) < 0 ||
+		    write_values(out, writer, out->values, some, err) < 0)
 			return -1;
 		at += some;
 		left -= some;
@@ -161,7 +244,7 @@ static int write_file(export *out, size_t first, size_t count, p4d_error *err)
 	    p4d_safetensors__create(&writer, path, out->tensor + first, count, metadata, err) < 0)
 		return -1;
 	for (size_t i = first; i < first + count; i++)
-		if (write_tensor(out, writer, &out->whole[i], err) < 0) {
+		if (write_tensor(out, writer, i, err) < 0) {
 			p4d_safetensors__abandon(writer);
 			return -1;
 		}
@@ -215,8 +298,9 @@ static int open_export(export *out, const char *checkpoint, p4d_checkpoint_info 
 /* All tensors of a map. */
 static int write_weights(export *out, const p4d_checkpoint_map *map, uint64_t file_bytes, p4d_error *err)
 {
+	out->map = map;
 	if (check_directory(out->directory, err) < 0 || allocate(out, map->count, err) < 0 ||
-	    list_tensors(out, map, file_bytes, err) < 0)
+	    list_tensors(out, file_bytes, err) < 0)
 		return -1;
 	name_files(out);
 	return write_all(out, err);

@@ -29,6 +29,10 @@ int p4d_released_find(const char *from, p4d_request *request, char *folder, size
 	p4d_released_model(from, request);
 	if (p4d_model_resolve(request, NULL, &preset, err) < 0)
 		return -1;
+	if (request->untrained[0])
+		return p4d_fail(err, P4D_E_UNMODELLED,
+				"--init-from %.200s: p4d-train does not compute %.150s", from,
+				request->untrained);
 	if (p4d_is_set(request, P4D_STORED)) {
 		char stored[40];
 		p4d_request_value_text(request, P4D_STORED, stored, sizeof(stored));

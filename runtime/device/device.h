@@ -39,13 +39,16 @@ typedef struct p4d_attention_shape {
 	uint64_t heads, kv_heads, head_dim;
 	/*
 	 * Positions in the sequence: query i of a sequence is at query_position[i], key j at key_position[j];
-	 * a query sees keys at its own and earlier positions. With document boundaries both also need the
-	 * same document. NULL documents: one.
+	 * a query sees keys at its own and earlier positions; with a window (0: none) only at the last so
+	 * many, its own included. With document boundaries both also need the same document. NULL documents:
+	 * one.
 	 */
 	const int32_t *query_position, *key_position; /* (queries), (keys): the same for every sequence */
 	const int32_t *query_document, *key_document; /* (batch, queries), (batch, keys) */
 	uint64_t query_stride, key_stride;            /* elements between rows of q and of k, v */
+	uint64_t window;
 	float scale;
+	float cap; /* scores become cap * tanh(score / cap); 0: they stay. Not on GPUs, as windows */
 	/*
 	 * For a device that computes faster what it knows more of. What positions say, once more; 0 blocks:
 	 * only they do. Bytes of the call's workspace. For gradients, o (n, a*d) of all keys; NULL: unknown.

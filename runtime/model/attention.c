@@ -28,8 +28,8 @@ static uint64_t bytes_of(const p4d_net *m, p4d_buffer which)
 	return m->row[which] ? m->row[which]->bytes : 0;
 }
 
-p4d_attention_shape p4d_attention__shape_of(const p4d_net *m, uint32_t block, uint64_t keys,
-					    uint64_t key_stride)
+p4d_attention_shape p4d_attention__shape_of(const p4d_net *m, const p4d_layer *y, uint32_t block,
+					    uint64_t keys, uint64_t key_stride)
 {
 	const int32_t *positions = p4d_buffers_at(m, B_POSITIONS), *documents = m->documents;
 	const uint32_t own = p4d_sequence__own_block(m);
@@ -46,6 +46,8 @@ p4d_attention_shape p4d_attention__shape_of(const p4d_net *m, uint32_t block, ui
 	    .key_document = documents ? documents + block * m->n : NULL,
 	    .query_stride = m->columns,
 	    .key_stride = key_stride,
+	    .window = p4d_window_of(m->l, y->number),
+	    .cap = m->l->architecture->attention_cap,
 	    .scale = (float)(1 / sqrt((double)m->l->head_dim)),
 	    .workspace_bytes = bytes_of(m, B_FORWARD_WORKSPACE),
 	};
@@ -57,7 +59,7 @@ p4d_attention_shape p4d_attention__shape_of(const p4d_net *m, uint32_t block, ui
 p4d_attention_shape p4d_attention__gradient_shape_of(const p4d_net *m, const p4d_layer *y, uint32_t block,
 						     uint64_t keys, uint64_t key_stride)
 {
-	p4d_attention_shape shape = p4d_attention__shape_of(m, block, keys, key_stride);
+	p4d_attention_shape shape = p4d_attention__shape_of(m, y, block, keys, key_stride);
 
 	shape.workspace_bytes = bytes_of(m, B_BACKWARD_WORKSPACE);
 	shape.output = y->activation[ACT_ATTENTION];
@@ -73,7 +75,7 @@ void p4d_attention__take_keys_values(p4d_net *m, void *to, void *qkv, uint64_t f
 
 int p4d_attention__forward(p4d_net *m, const p4d_layer *y, p4d_error *err)
 {
-	const p4d_attention_shape shape = p4d_attention__shape_of(m, 0, m->before + m->length, m->columns);
+	const p4d_attention_shape shape = p4d_attention__shape_of(m, y, 0, m->before + m->length, m->columns);
 	const uint64_t e = m->element;
 	void *qkv = y->activation[ACT_QKV], *first = (char *)qkv - m->before * m->columns * e;
 
@@ -118,7 +120,7 @@ static void warm(p4d_net *m, uint32_t block, uint64_t keys, uint64_t key_stride)
 {
 	void *any = m->arena;
 	const p4d_layer y = {.activation[ACT_ATTENTION] = any};
-	const p4d_attention_shape forward = p4d_attention__shape_of(m, block, keys, key_stride);
+	const p4d_attention_shape forward = p4d_attention__shape_of(m, &y, block, keys, key_stride);
 	const p4d_attention_shape back = p4d_attention__gradient_shape_of(m, &y, block, keys, key_stride);
 
 	m->d->attention(m->d, m->type, any, any, any, any, any, &forward,

@@ -17,8 +17,8 @@ void p4d_attention__warm_up(p4d_net *m);
  * Queries of this rank, `keys` keys of each sequence, whose rows are key_stride elements apart. block: of
  * these keys, as sequence_order.c has them.
  */
-p4d_attention_shape p4d_attention__shape_of(const p4d_net *m, uint32_t block, uint64_t keys,
-					    uint64_t key_stride);
+p4d_attention_shape p4d_attention__shape_of(const p4d_net *m, const p4d_layer *y, uint32_t block,
+					    uint64_t keys, uint64_t key_stride);
 /* The same for gradients, of a layer whose output exists. */
 p4d_attention_shape p4d_attention__gradient_shape_of(const p4d_net *m, const p4d_layer *y, uint32_t block,
 						     uint64_t keys, uint64_t key_stride);

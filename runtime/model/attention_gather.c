@@ -70,7 +70,7 @@ static int scatter(p4d_net *m, float *gradients, float *sums, p4d_error *err)
 int p4d_attention_gather__forward(p4d_net *m, const p4d_layer *y, p4d_error *err)
 {
 	const p4d_attention_shape shape =
-	    p4d_attention__shape_of(m, P4D_GATHERED_BLOCK, m->l->seq_len, 2 * m->kv);
+	    p4d_attention__shape_of(m, y, P4D_GATHERED_BLOCK, m->l->seq_len, 2 * m->kv);
 	void *qkv = y->activation[ACT_QKV], *keys = p4d_buffers_at(m, B_GATHERED_KEYS_VALUES);
 
 	if (gather(m, keys, qkv, err) < 0)

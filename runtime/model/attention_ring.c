@@ -59,7 +59,7 @@ int p4d_attention_ring__forward(p4d_net *m, const p4d_layer *y, p4d_error *err)
 	p4d_attention__take_keys_values(m, half_of(m, B_RING_KEYS_VALUES, 0, bytes), qkv, 0, m->n);
 	for (unsigned i = 0; i < cp; i++) {
 		const uint32_t from = (uint32_t)((m->place.cp + cp - i) % cp);
-		const p4d_attention_shape shape = p4d_attention__shape_of(m, from, m->length, 2 * m->kv);
+		const p4d_attention_shape shape = p4d_attention__shape_of(m, y, from, m->length, 2 * m->kv);
 		char *keys = half_of(m, B_RING_KEYS_VALUES, i % 2, bytes);
 		char *next = half_of(m, B_RING_KEYS_VALUES, (i + 1) % 2, bytes);
 		if (i + 1 < cp && (ring_send(m, &r, keys, err) < 0 || ring_expect(m, &r, next, err) < 0))

@@ -2,10 +2,13 @@
 /* Embedding of a micro-batch; its table is sharded over tp or, with vocabulary parallelism, tp and stages. */
 #include "model/embedding.h"
 
+#include <math.h>
+
 #include "model/buffers.h"
 #include "model/parallel.h"
+#include "model/sequence_order.h"
 
-int p4d_embedding_forward(p4d_net *m, uint32_t micro_batch, void *to, p4d_error *err)
+int p4d_embedding__rows(p4d_net *m, uint32_t micro_batch, void *to, p4d_error *err)
 {
 	const p4d_weight *table = p4d_weights__find(&m->weights, P4D_W_EMBEDDING, 0);
 	const int32_t *tokens = p4d_buffers__tokens(m, micro_batch, err);
@@ -17,7 +20,7 @@ int p4d_embedding_forward(p4d_net *m, uint32_t micro_batch, void *to, p4d_error 
 	return p4d_parallel__reduce_partial(m, to, err);
 }
 
-int p4d_embedding_backward(p4d_net *m, uint32_t micro_batch, const void *gradient, p4d_error *err)
+int p4d_embedding__rows_back(p4d_net *m, uint32_t micro_batch, const void *gradient, p4d_error *err)
 {
 	const p4d_weight *table = p4d_weights__find(&m->weights, P4D_W_EMBEDDING, 0);
 
@@ -34,4 +37,68 @@ int p4d_embedding_backward(p4d_net *m, uint32_t micro_batch, const void *gradien
 	m->d->embed_backward(m->d, m->type, p4d_buffers__gradient(m, P4D_W_EMBEDDING, 0), dy, tokens, m->n,
 			     m->h, p4d_weights__table_row(m->l, m->place, table), table->rows);
 	return 0;
+}
+
+/* Calls `use` for rows of this rank that follow each other in one sequence. */
+typedef void using(p4d_net *m, char *rows, const int32_t *positions, uint64_t count);
+
+static void for_each_run(p4d_net *m, char *rows, using *use)
+{
+	const int32_t *positions = (const int32_t *)p4d_buffers_at(m, B_POSITIONS) +
+				   p4d_sequence__own_block(m) * m->length + m->before;
+	const uint64_t before = m->l->sequence_parallel ? m->place.tp * m->ns : 0;
+
+	for (uint64_t row = 0, count; row < m->ns; row += count) {
+		const uint64_t at = (before + row) % m->length;
+		count = m->length - at < m->ns - row ? m->length - at : m->ns - row;
+		use(m, rows + row * m->h * m->element, positions + at, count);
+	}
+}
+
+static void take_positions(p4d_net *m, char *rows, const int32_t *positions, uint64_t count)
+{
+	m->d->embed(m->d, m->type, rows, p4d_buffers__weight(m, P4D_W_POSITIONS, 0), positions, count, m->h,
+		    0, m->l->positions);
+}
+
+static void give_positions(p4d_net *m, char *rows, const int32_t *positions, uint64_t count)
+{
+	m->d->embed_backward(m->d, m->type, p4d_buffers__gradient(m, P4D_W_POSITIONS, 0), rows, positions,
+			     count, m->h, 0, m->l->positions);
+}
+
+void p4d_embedding__finish(p4d_net *m, void *rows)
+{
+	void *positions = p4d_buffers_at(m, B_NORM_OUT);
+
+	if (m->l->architecture->scaled_embedding)
+		m->d->scale(m->d, m->type, rows, (float)sqrt((double)m->h), m->ns * m->h);
+	if (!m->l->positions)
+		return;
+	for_each_run(m, positions, take_positions);
+	m->d->add(m->d, m->type, rows, rows, positions, m->ns * m->h);
+}
+
+void p4d_embedding_finish_back(p4d_net *m, void *gradient)
+{
+	if (m->l->positions)
+		for_each_run(m, gradient, give_positions);
+	if (m->l->architecture->scaled_embedding)
+		m->d->scale(m->d, m->type, gradient, (float)sqrt((double)m->h), m->ns * m->h);
+}
+
+int p4d_embedding_forward(p4d_net *m, uint32_t micro_batch, void *to, p4d_error *err)
+{
+	if (p4d_embedding__rows(m, micro_batch, to, err) < 0)
+		return -1;
+	p4d_embedding__finish(m, to);
+	return 0;
+}
+
+int p4d_embedding_backward(p4d_net *m, uint32_t micro_batch, void *gradient, p4d_error *err)
+{
+	if (p4d_weights__find(&m->weights, P4D_W_EMBEDDING, 0)->frozen)
+		return 0;
+	p4d_embedding_finish_back(m, gradient);
+	return p4d_embedding__rows_back(m, micro_batch, gradient, err);
 }

@@ -3,7 +3,18 @@
 
 #include "model/net.h"
 
-/* The embedding of a micro-batch. */
+/* The embedding of a micro-batch: rows of the table, times a factor, and learned positions, where a model has
+ * those. */
 
 int p4d_embedding_forward(p4d_net *m, uint32_t micro_batch, void *to, p4d_error *err);
-int p4d_embedding_backward(p4d_net *m, uint32_t micro_batch, const void *gradient, p4d_error *err);
+/* gradient: may be changed */
+int p4d_embedding_backward(p4d_net *m, uint32_t micro_batch, void *gradient, p4d_error *err);
+
+/*
+ * Their parts, where tables are sharded over stages: rows of the table alone; and before and after, on the
+ * first stage.
+ */
+int p4d_embedding__rows(p4d_net *m, uint32_t micro_batch, void *to, p4d_error *err);
+void p4d_embedding__finish(p4d_net *m, void *rows);
+void p4d_embedding_finish_back(p4d_net *m, void *gradient);
+int p4d_embedding__rows_back(p4d_net *m, uint32_t micro_batch, const void *gradient, p4d_error *err);

@@ -6,6 +6,7 @@
 
 #include "base/vector.h"
 #include "model/buffers.h"
+#include "model/norm.h"
 #include "model/parallel.h"
 
 /* This rank's rows of the vocabulary; padding rows are in no softmax. */
@@ -77,8 +78,9 @@ static int softmax(p4d_net *m, const p4d_head_work *work, const table *rows, con
 {
 	const float scale = (float)(1 / ((double)m->l->global_batch * (double)m->l->seq_len));
 	const bool alone = p4d_group_size(work->group) == 1;
+	const float cap = m->l->architecture->logit_cap;
 
-	if (work->merge && gradient && alone) {
+	if (work->merge && gradient && alone && cap <= 0) {
 		m->d->cross_entropy(m->d, m->type, c->maximum, c->sum, c->target, c->logits, c->stride,
 				    c->labels, c->n, rows->rows, scale, m->set.z_loss);
 		return 0;
@@ -88,17 +90,25 @@ static int softmax(p4d_net *m, const p4d_head_work *work, const table *rows, con
 				   c->labels, c->n, rows->rows, rows->first);
 	if (work->merge && !alone && merge(m, work->group, c, err) < 0)
 		return -1;
-	if (gradient && rows->rows)
+	if (gradient && rows->rows && cap > 0)
+		m->d->capped_gradient(m->d, m->type, c->logits, c->stride, c->maximum, c->sum, c->labels,
+				      c->n, rows->rows, rows->first, scale, m->set.z_loss, cap);
+	else if (gradient && rows->rows)
 		m->d->logits_gradient(m->d, m->type, c->logits, c->stride, c->maximum, c->sum, c->labels,
 				      c->n, rows->rows, rows->first, scale, m->set.z_loss);
 	return 0;
 }
 
+/* Capped where the model's are. */
 static void logits_of(p4d_net *m, const table *rows, const logits_chunk *c)
 {
+	const float cap = m->l->architecture->logit_cap;
+
 	if (rows->rows)
 		m->d->columns(m->d, m->type, c->logits, c->stride, c->x, rows->weight, c->n, rows->rows, m->h,
 			      1, false);
+	if (rows->rows && cap > 0)
+		m->d->soft_cap(m->d, m->type, c->logits, c->stride, c->n, rows->rows, cap);
 }
 
 static void gradient_of_table(p4d_net *m, const table *rows, const logits_chunk *c, bool accumulate)
@@ -166,19 +176,16 @@ void p4d_head__warm_up(p4d_net *m)
 
 void p4d_head_norm(p4d_net *m, uint32_t slot, void *to)
 {
-	m->d->norm(m->d, m->type, to, p4d_buffers_at_slot(m, B_HEAD_RSTD, slot, 0),
-		   p4d_buffers_at_slot(m, B_HEAD_INPUT, slot, 0), p4d_buffers__weight(m, P4D_W_FINAL_NORM, 0),
-		   m->ns, m->h, m->set.norm_epsilon);
+	p4d_norm_forward(m, P4D_W_FINAL_NORM, 0, to, p4d_buffers_at_slot(m, B_HEAD_RSTD, slot, 0),
+			 p4d_buffers_at_slot(m, B_HEAD_INPUT, slot, 0));
 }
 
 void p4d_head_norm_backward(p4d_net *m, uint32_t slot, const void *gradient)
 {
 	m->d->zero(m->d, p4d_buffers_at(m, B_HIDDEN), m->ns * m->h * m->element);
-	m->d->norm_backward(m->d, m->type, p4d_buffers_at(m, B_HIDDEN),
-			    p4d_buffers__gradient(m, P4D_W_FINAL_NORM, 0), gradient,
-			    p4d_buffers_at_slot(m, B_HEAD_INPUT, slot, 0),
-			    p4d_buffers__weight(m, P4D_W_FINAL_NORM, 0),
-			    p4d_buffers_at_slot(m, B_HEAD_RSTD, slot, 0), m->ns, m->h);
+	p4d_norm_backward(m, P4D_W_FINAL_NORM, 0, p4d_buffers_at(m, B_HIDDEN), gradient,
+			  p4d_buffers_at_slot(m, B_HEAD_INPUT, slot, 0),
+			  p4d_buffers_at_slot(m, B_HEAD_RSTD, slot, 0));
 }
 
 /* To fp32, in place: from the last on, which is behind all that are still to be read. */
@@ -195,11 +202,14 @@ int p4d_head__logits(p4d_net *m, float *logits, p4d_error *err)
 {
 	const table rows = table_of(m);
 	void *here = p4d_buffers_at(m, B_LOGITS), *x = p4d_buffers_at(m, B_NORM_OUT);
+	const float cap = m->l->architecture->logit_cap;
 
 	p4d_head_norm(m, 0, x);
 	memset(logits, 0, m->set.vocab * sizeof(*logits));
 	if (rows.rows) {
 		m->d->linear(m->d, m->type, here, NULL, x, rows.weight, 1, rows.rows, m->h);
+		if (cap > 0)
+			m->d->soft_cap(m->d, m->type, here, rows.rows, 1, rows.rows, cap);
 		m->d->download(m->d, logits + rows.first, here, rows.rows * m->element);
 	}
 	if (m->d->sync(m->d, err) < 0)

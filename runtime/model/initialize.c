@@ -108,9 +108,16 @@ static uint64_t draw_some(const share *like, uint64_t left, unsigned threads)
 	return made;
 }
 
+static bool is_norm(p4d_weight_kind kind)
+{
+	return kind == P4D_W_ATTENTION_NORM || kind == P4D_W_FFN_NORM || kind == P4D_W_FINAL_NORM ||
+	       kind == P4D_W_QUERY_NORM || kind == P4D_W_KEY_NORM || kind == P4D_W_ATTENTION_POST_NORM ||
+	       kind == P4D_W_FFN_POST_NORM;
+}
+
 /*
- * Norms start at 1, biases at 0; matrices writing to the residual stream are scaled down with depth. Adapters
- * as in PEFT: their sum is 0, A as nn.Linear's weights.
+ * Norms start at 1 (or where 1 is added, 0), biases at 0; matrices writing to the residual stream are scaled
+ * down with depth. Adapters as in PEFT: their sum is 0, A as nn.Linear's weights.
  */
 static void begin_with(share *all, const p4d_net *m, const p4d_weight *w, const p4d_weight_slice *p)
 {
@@ -121,8 +128,8 @@ static void begin_with(share *all, const p4d_net *m, const p4d_weight *w, const 
 		all->bound = is_b ? 0 : 1 / sqrt((double)p->tensor_columns);
 		return;
 	}
-	all->constant = w->replicated ? 1 : 0;
-	if (!w->replicated && w->decay)
+	all->constant = is_norm(w->kind) && !m->l->architecture->unit_norms ? 1 : 0;
+	if (w->decay)
 		all->deviation =
 		    residual ? INITIAL_DEVIATION / sqrt(2.0 * (double)m->l->layers) : INITIAL_DEVIATION;
 }

@@ -9,6 +9,7 @@
 #include "model/attention.h"
 #include "model/buffers.h"
 #include "model/layer.h"
+#include "model/norm.h"
 #include "model/parallel.h"
 
 /* A norm, and the matmul of its output with a weight. */
@@ -80,10 +81,31 @@ static int projection_input(p4d_net *m, const p4d_layer *y, const projection *p,
 	input_gradient(m, p->weight, y->number, p4d_parallel__partial(m, gradient), dy, out, m->h);
 	if (p4d_parallel__reduce_partial(m, gradient, err) < 0)
 		return -1;
-	m->d->norm_backward(m->d, m->type, p4d_buffers_at(m, B_HIDDEN),
-			    p4d_buffers__gradient(m, p->norm, y->number), gradient, y->activation[p->input],
-			    p4d_buffers__weight(m, p->norm, y->number), y->activation[p->rstd], m->ns, m->h);
+	p4d_norm_backward(m, p->norm, y->number, p4d_buffers_at(m, B_HIDDEN), gradient,
+			  y->activation[p->input], y->activation[p->rstd]);
 	return 0;
+}
+
+/*
+ * The gradient of a block's last product, of all rows: that of the hidden state, or through a norm behind the
+ * block. Of the bias: of this rank's rows. NULL: failed.
+ */
+static const void *end_gradient(p4d_net *m, const p4d_layer *y, p4d_weight_kind norm, p4d_weight_kind bias,
+				p4d_activation output, p4d_activation rstd, p4d_error *err)
+{
+	const void *gradient = p4d_buffers_at(m, B_HIDDEN);
+	void *through = p4d_buffers_at(m, B_NORM_OUT_GRADIENT);
+	float *dbias = p4d_buffers__gradient(m, bias, y->number);
+
+	if (y->activation[output]) {
+		m->d->zero(m->d, through, m->ns * m->h * m->element);
+		p4d_norm_backward(m, norm, y->number, through, gradient, y->activation[output],
+				  y->activation[rstd]);
+		gradient = through;
+	}
+	if (dbias)
+		m->d->bias_backward(m->d, m->type, dbias, gradient, m->ns, m->h);
+	return p4d_parallel__gather_rows(m, gradient, p4d_buffers_at(m, B_GATHERED_GRADIENT), err);
 }
 
 static int ffn_part(p4d_net *m, const p4d_layer *y, p4d_error *err)
@@ -91,19 +113,22 @@ static int ffn_part(p4d_net *m, const p4d_layer *y, p4d_error *err)
 	const projection *p = &gate_up_projection;
 	void *ffn_act = p4d_buffers_at(m, B_FFN_ACT), *gate_up = y->activation[ACT_GATE_UP];
 	void *ffn_act_gradient = p4d_buffers_at(m, B_FFN_ACT_GRADIENT);
-	const void *dy = p4d_parallel__gather_rows(m, p4d_buffers_at(m, B_HIDDEN),
-						   p4d_buffers_at(m, B_GATHERED_GRADIENT), err);
+	float *dbias = p4d_buffers__gradient(m, P4D_W_UP_BIAS, y->number);
+	const void *dy = end_gradient(m, y, P4D_W_FFN_POST_NORM, P4D_W_DOWN_BIAS, ACT_FFN_OUTPUT,
+				      ACT_FFN_OUTPUT_RSTD, err);
 
 	if (!dy)
 		return -1;
 	const bool trained = is_trained(m, P4D_W_DOWN, y->number);
 	input_gradient(m, P4D_W_DOWN, y->number, ffn_act_gradient, dy, m->h, m->f);
-	m->d->swiglu_backward(m->d, m->type, gate_up, trained ? ffn_act : NULL, ffn_act_gradient, m->n, m->f);
+	p4d_layer__activate_back(m, gate_up, trained ? ffn_act : NULL, ffn_act_gradient);
 	if (trained)
 		weight_gradient(m, P4D_W_DOWN, y->number, dy, ffn_act, m->h, m->f);
-	if (!waits(m, p) && projection_weight(m, y, p, gate_up, 2 * m->f, err) < 0)
+	if (dbias)
+		m->d->bias_backward(m->d, m->type, dbias, gate_up, m->n, m->up);
+	if (!waits(m, p) && projection_weight(m, y, p, gate_up, m->up, err) < 0)
 		return -1;
-	return projection_input(m, y, p, gate_up, 2 * m->f, err);
+	return projection_input(m, y, p, gate_up, m->up, err);
 }
 
 static int attention_part(p4d_net *m, const p4d_layer *y, p4d_error *err)
@@ -112,8 +137,8 @@ static int attention_part(p4d_net *m, const p4d_layer *y, p4d_error *err)
 	const p4d_heads heads = p4d_attention__heads_of(m, y);
 	void *attention_gradient = p4d_buffers_at(m, B_ATTENTION_GRADIENT),
 	     *dqkv = p4d_buffers_at(m, B_QKV_GRADIENT);
-	const void *dy = p4d_parallel__gather_rows(m, p4d_buffers_at(m, B_HIDDEN),
-						   p4d_buffers_at(m, B_GATHERED_GRADIENT), err);
+	const void *dy = end_gradient(m, y, P4D_W_ATTENTION_POST_NORM, P4D_W_OUTPUT_BIAS,
+				      ACT_ATTENTION_OUTPUT, ACT_ATTENTION_OUTPUT_RSTD, err);
 
 	if (!dy)
 		return -1;
@@ -144,7 +169,7 @@ int p4d_layer_backward_weights(p4d_net *m, const p4d_layer *y, p4d_error *err)
 	const void *gate_up = y->activation[ACT_GATE_UP], *qkv = y->activation[ACT_QKV];
 
 	if (waits(m, &gate_up_projection) &&
-	    projection_weight(m, y, &gate_up_projection, gate_up, 2 * m->f, err) < 0)
+	    projection_weight(m, y, &gate_up_projection, gate_up, m->up, err) < 0)
 		return -1;
 	return waits(m, &qkv_projection) ? projection_weight(m, y, &qkv_projection, qkv, m->columns, err) : 0;
 }

@@ -4,6 +4,7 @@
 #include "model/attention.h"
 #include "model/buffers.h"
 #include "model/layer.h"
+#include "model/norm.h"
 #include "model/parallel.h"
 
 const void *p4d_layer__norm_rows(p4d_net *m, const void *x, float *rstd, p4d_weight_kind norm, uint32_t layer,
@@ -11,28 +12,74 @@ const void *p4d_layer__norm_rows(p4d_net *m, const void *x, float *rstd, p4d_wei
 {
 	void *norm_out = p4d_buffers_at(m, B_NORM_OUT);
 
-	m->d->norm(m->d, m->type, norm_out, rstd, x, p4d_buffers__weight(m, norm, layer), m->ns, m->h,
-		   m->set.norm_epsilon);
+	p4d_norm_forward(m, norm, layer, norm_out, rstd, x);
 	return p4d_parallel__gather_rows(m, norm_out, p4d_buffers_at(m, B_GATHERED), err);
 }
 
-/* to (ns, h) = residual + x (n, in) * weight (h, in)^T, summed over tp */
-static int add_product(p4d_net *m, void *to, const void *residual, const void *x, p4d_weight_kind weight,
-		       uint32_t layer, uint64_t in, p4d_error *err)
+void p4d_layer__activate(p4d_net *m, void *act, const void *gate_up)
 {
-	const void *w = p4d_buffers__weight(m, weight, layer);
-	void *sum = p4d_buffers_at(m, B_NORM_OUT);
+	if (m->l->activation == P4D_SWIGLU_ACTIVATION)
+		m->d->swiglu(m->d, m->type, act, gate_up, m->n, m->f);
+	else if (m->l->activation == P4D_GEGLU)
+		m->d->geglu(m->d, m->type, act, gate_up, m->n, m->f);
+	else
+		m->d->gelu(m->d, m->type, act, gate_up, m->n, m->f);
+}
 
-	if (m->l->tp == 1) {
-		m->d->linear(m->d, m->type, to, residual, x, w, m->n, m->h, in);
-		p4d_adapters__add(m, weight, layer, to, x);
+void p4d_layer__activate_back(p4d_net *m, void *gate_up, void *act, const void *dact)
+{
+	if (m->l->activation == P4D_SWIGLU_ACTIVATION)
+		m->d->swiglu_backward(m->d, m->type, gate_up, act, dact, m->n, m->f);
+	else if (m->l->activation == P4D_GEGLU)
+		m->d->geglu_backward(m->d, m->type, gate_up, act, dact, m->n, m->f);
+	else
+		m->d->gelu_backward(m->d, m->type, gate_up, act, dact, m->n, m->f);
+}
+
+/* The end of a block: a matrix with its bias, and what is kept for a norm behind it, where there is one. */
+typedef struct block_end {
+	p4d_weight_kind weight, bias, norm;
+	p4d_activation output, rstd;
+} block_end;
+
+static const block_end attention_end = {P4D_W_OUTPUT, P4D_W_OUTPUT_BIAS, P4D_W_ATTENTION_POST_NORM,
+					ACT_ATTENTION_OUTPUT, ACT_ATTENTION_OUTPUT_RSTD};
+static const block_end ffn_end = {P4D_W_DOWN, P4D_W_DOWN_BIAS, P4D_W_FFN_POST_NORM, ACT_FFN_OUTPUT,
+				  ACT_FFN_OUTPUT_RSTD};
+
+/* to (ns, h) = x (n, in) * weight (h, in)^T with its bias, summed over tp */
+static int product(p4d_net *m, void *to, const void *x, const block_end *end, uint32_t layer, uint64_t in,
+		   p4d_error *err)
+{
+	const void *bias = p4d_buffers__weight(m, end->bias, layer);
+	void *partial = p4d_parallel__partial(m, to);
+
+	m->d->linear(m->d, m->type, partial, NULL, x, p4d_buffers__weight(m, end->weight, layer), m->n, m->h,
+		     in);
+	p4d_adapters__add(m, end->weight, layer, partial, x);
+	if (p4d_parallel__reduce_partial(m, to, err) < 0)
+		return -1;
+	if (bias)
+		m->d->add_bias(m->d, m->type, to, bias, m->ns, m->h);
+	return 0;
+}
+
+/* to (ns, h) = residual + the end of a block, of x (n, in) */
+static int add_end(p4d_net *m, void *to, const void *residual, const void *x, const block_end *end,
+		   const p4d_layer *y, uint64_t in, p4d_error *err)
+{
+	void *sum = p4d_buffers_at(m, B_NORM_OUT), *output = y->activation[end->output];
+
+	if (m->l->tp == 1 && !output && !p4d_buffers__weight(m, end->bias, y->number)) {
+		m->d->linear(m->d, m->type, to, residual, x, p4d_buffers__weight(m, end->weight, y->number),
+			     m->n, m->h, in);
+		p4d_adapters__add(m, end->weight, y->number, to, x);
 		return 0;
 	}
-	void *partial = p4d_parallel__partial(m, NULL);
-	m->d->linear(m->d, m->type, partial, NULL, x, w, m->n, m->h, in);
-	p4d_adapters__add(m, weight, layer, partial, x);
-	if (p4d_parallel__reduce_partial(m, sum, err) < 0)
+	if (product(m, output ? output : sum, x, end, y->number, in, err) < 0)
 		return -1;
+	if (output)
+		p4d_norm_forward(m, end->norm, y->number, sum, y->activation[end->rstd], output);
 	m->d->add(m->d, m->type, to, residual, sum, m->ns * m->h);
 	return 0;
 }
@@ -51,12 +98,13 @@ static int attention_part(p4d_net *m, const p4d_layer *y, p4d_error *err)
 	m->d->heads(m->d, m->type, y->activation[ACT_QKV], y->activation[ACT_QK_RSTD], &heads);
 	if (p4d_attention__forward(m, y, err) < 0)
 		return -1;
-	return add_product(m, y->activation[ACT_POST_ATTENTION], y->activation[ACT_INPUT],
-			   y->activation[ACT_ATTENTION], P4D_W_OUTPUT, y->number, m->q, err);
+	return add_end(m, y->activation[ACT_POST_ATTENTION], y->activation[ACT_INPUT],
+		       y->activation[ACT_ATTENTION], &attention_end, y, m->q, err);
 }
 
 static int gate_up(p4d_net *m, const p4d_layer *y, p4d_error *err)
 {
+	const void *bias = p4d_buffers__weight(m, P4D_W_UP_BIAS, y->number);
 	const void *x =
 	    p4d_layer__norm_rows(m, y->activation[ACT_POST_ATTENTION], y->activation[ACT_POST_ATTENTION_RSTD],
 				 P4D_W_FFN_NORM, y->number, err);
@@ -64,8 +112,10 @@ static int gate_up(p4d_net *m, const p4d_layer *y, p4d_error *err)
 	if (!x)
 		return -1;
 	m->d->linear(m->d, m->type, y->activation[ACT_GATE_UP], NULL, x,
-		     p4d_buffers__weight(m, P4D_W_GATE_UP, y->number), m->n, 2 * m->f, m->h);
+		     p4d_buffers__weight(m, P4D_W_GATE_UP, y->number), m->n, m->up, m->h);
 	p4d_adapters__add(m, P4D_W_GATE_UP, y->number, y->activation[ACT_GATE_UP], x);
+	if (bias)
+		m->d->add_bias(m->d, m->type, y->activation[ACT_GATE_UP], bias, m->n, m->up);
 	return 0;
 }
 
@@ -75,14 +125,30 @@ int p4d_layer_forward(p4d_net *m, const p4d_layer *y, void *output, p4d_error *e
 
 	if (attention_part(m, y, err) < 0 || gate_up(m, y, err) < 0)
 		return -1;
-	m->d->swiglu(m->d, m->type, ffn_act, y->activation[ACT_GATE_UP], m->n, m->f);
-	return add_product(m, output, y->activation[ACT_POST_ATTENTION], ffn_act, P4D_W_DOWN, y->number, m->f,
-			   err);
+	p4d_layer__activate(m, ffn_act, y->activation[ACT_GATE_UP]);
+	return add_end(m, output, y->activation[ACT_POST_ATTENTION], ffn_act, &ffn_end, y, m->f, err);
+}
+
+/* What the norm behind the feed-forward layer is given, and its statistics. */
+static int ffn_output(p4d_net *m, const p4d_layer *y, p4d_error *err)
+{
+	void *ffn_act = p4d_buffers_at(m, B_FFN_ACT), *output = y->activation[ACT_FFN_OUTPUT];
+
+	p4d_layer__activate(m, ffn_act, y->activation[ACT_GATE_UP]);
+	if (product(m, output, ffn_act, &ffn_end, y->number, m->f, err) < 0)
+		return -1;
+	p4d_norm_forward(m, P4D_W_FFN_POST_NORM, y->number, p4d_buffers_at(m, B_NORM_OUT),
+			 y->activation[ACT_FFN_OUTPUT_RSTD], output);
+	return 0;
 }
 
 int p4d_layer__recompute(p4d_net *m, const p4d_layer *y, p4d_error *err)
 {
 	if (!p4d_buffers__keeps(m, ACT_QKV) && attention_part(m, y, err) < 0)
 		return -1;
-	return p4d_buffers__keeps(m, ACT_GATE_UP) ? 0 : gate_up(m, y, err);
+	if (p4d_buffers__keeps(m, ACT_GATE_UP))
+		return 0;
+	if (gate_up(m, y, err) < 0)
+		return -1;
+	return y->activation[ACT_FFN_OUTPUT] ? ffn_output(m, y, err) : 0;
 }

@@ -11,6 +11,17 @@
 #include "model/sequence_order.h"
 #include "plan/parameters.h"
 
+/* Operations that only the cpu device has. */
+static bool needs_host(const p4d_layout *l)
+{
+	const p4d_architecture *a = l->architecture;
+
+	return l->norm_tensors > 1 || a->unit_norms || a->scaled_embedding || a->attention_cap > 0 ||
+	       a->logit_cap > 0 || a->place != P4D_NORMS_BEFORE || l->positions ||
+	       l->activation != P4D_SWIGLU_ACTIVATION || l->biased & ~(unsigned)P4D_BIASED_QKV ||
+	       (l->sliding_window && l->sliding_window < l->seq_len);
+}
+
 static int check(const p4d_net_settings *set, p4d_error *err)
 {
 	const p4d_layout *l = set->layout;
@@ -23,6 +34,10 @@ static int check(const p4d_net_settings *set, p4d_error *err)
 	if (l->head_dim % 2)
 		return p4d_fail(err, P4D_E_WIDTH, "head-dim=%" PRIu64 " must be even for rotary embeddings",
 				l->head_dim);
+	if (set->device->identity[0] && needs_host(l))
+		return p4d_fail(err, P4D_E_UNMODELLED,
+				"p4d-train trains Llama-type models without sliding windows on GPUs"),
+		       p4d_fix(err, "--device=cpu");
 	if (set->vocab == 0 || set->vocab > l->vocab)
 		return p4d_fail(err, P4D_E_VALUE,
 				"the vocabulary has %" PRIu64 " entries, the layout %" PRIu64, set->vocab,
@@ -42,6 +57,7 @@ static void fill_sizes(p4d_net *m)
 	m->ns = z.ns;
 	m->h = z.h;
 	m->f = z.f;
+	m->up = z.up;
 	m->q = z.q;
 	m->kv = z.kv;
 	m->columns = z.columns;
@@ -124,7 +140,9 @@ static void fill_rope(p4d_net *m, float *scratch)
 	for (uint64_t i = 0; i < m->length; i++) {
 		const uint64_t position = p4d_sequence__place(m->l, m->place.cp, i);
 		for (uint64_t j = 0; j < half; j++) {
-			const double angle = (double)position * p4d_rope_frequency(&m->set.rope, d, j);
+			/* heads are turned by nothing where positions are learned */
+			const double angle =
+			    m->l->positions ? 0 : (double)position * p4d_rope_frequency(&m->set.rope, d, j);
 			scratch[i * d + j] = (float)cos(angle);
 			scratch[i * d + half + j] = (float)sin(angle);
 		}

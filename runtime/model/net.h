@@ -76,6 +76,7 @@ typedef struct p4d_net {
 	uint64_t element;    /* bytes of type */
 	uint64_t n, ns, h;   /* tokens; under sequence parallelism; hidden */
 	uint64_t f, q, kv;   /* columns of this rank */
+	uint64_t up;         /* of the product in front of the activation */
 	uint64_t columns;    /* q + 2 * kv */
 	uint64_t length;     /* tokens of a sequence on this rank */
 	uint64_t before;     /* tokens in front of these whose keys are there; see generate.h */

@@ -13,12 +13,14 @@ static int embed_forward(p4d_net *m, const p4d_instruction *in, p4d_error *err)
 {
 	void *hidden = p4d_buffers_at(m, B_HIDDEN);
 
-	if (p4d_embedding_forward(m, in->micro_batch, hidden, err) < 0 ||
+	if (p4d_embedding__rows(m, in->micro_batch, hidden, err) < 0 ||
 	    p4d_comm_reduce(m->pp, hidden, m->ns * m->h, m->type, 0, err) < 0)
 		return -1;
-	if (m->first)
-		m->d->copy(m->d, p4d_buffers_boundary(m, B_EMBEDDING_OUTPUT, in->micro_batch), hidden,
-			   m->ns * m->h * m->element);
+	if (!m->first)
+		return 0;
+	p4d_embedding__finish(m, hidden);
+	m->d->copy(m->d, p4d_buffers_boundary(m, B_EMBEDDING_OUTPUT, in->micro_batch), hidden,
+		   m->ns * m->h * m->element);
 	return 0;
 }
 
@@ -40,7 +42,7 @@ static int embed_backward(p4d_net *m, const p4d_instruction *in, p4d_error *err)
 			   bytes);
 	if (p4d_comm_broadcast(m->pp, hidden, bytes, 0, err) < 0)
 		return -1;
-	return p4d_embedding_backward(m, in->micro_batch, hidden, err);
+	return p4d_embedding__rows_back(m, in->micro_batch, hidden, err);
 }
 
 /* Sums the hidden state's gradient over tp, then over the stages, in fp32, to the last stage. */

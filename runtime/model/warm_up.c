@@ -18,7 +18,7 @@ int p4d_net__warm_up(p4d_net *m, p4d_error *err)
 	} products[] = {
 	    {P4D_W_QKV, m->columns, m->h},
 	    {P4D_W_OUTPUT, m->h, m->q},
-	    {P4D_W_GATE_UP, 2 * m->f, m->h},
+	    {P4D_W_GATE_UP, m->up, m->h},
 	    {P4D_W_DOWN, m->h, m->f},
 	};
 

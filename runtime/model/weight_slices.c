@@ -81,14 +81,41 @@ const char *p4d_weights_adapted_name(unsigned number)
 	return names[number];
 }
 
+/* What every rank has whole: vectors of the hidden size, or of a head; the table of positions. */
+static const char *whole_name(const p4d_layout *l, p4d_weight_kind kind)
+{
+	static const char *const names[P4D_W_KINDS] = {
+	    [P4D_W_ATTENTION_NORM] = "input_layernorm.weight",
+	    [P4D_W_ATTENTION_NORM_BIAS] = "input_layernorm.bias",
+	    [P4D_W_FFN_NORM] = "post_attention_layernorm.weight",
+	    [P4D_W_FFN_NORM_BIAS] = "post_attention_layernorm.bias",
+	    [P4D_W_QUERY_NORM] = "self_attn.q_norm.weight",
+	    [P4D_W_KEY_NORM] = "self_attn.k_norm.weight",
+	    [P4D_W_OUTPUT_BIAS] = "self_attn.o_proj.bias",
+	    [P4D_W_DOWN_BIAS] = "mlp.down_proj.bias",
+	    [P4D_W_FINAL_NORM] = "model.norm.weight",
+	    [P4D_W_FINAL_NORM_BIAS] = "model.norm.bias",
+	    [P4D_W_POSITIONS] = "model.embed_positions.weight",
+	    /* as Gemma 2 has it, where "post_attention" is behind attention */
+	    [P4D_W_ATTENTION_POST_NORM] = "post_attention_layernorm.weight",
+	    [P4D_W_FFN_POST_NORM] = "post_feedforward_layernorm.weight",
+	};
+
+	return kind == P4D_W_FFN_NORM && l->architecture->place == P4D_NORMS_AROUND
+		   ? "pre_feedforward_layernorm.weight"
+		   : names[kind];
+}
+
 unsigned p4d_weight_slices_of(const p4d_layout *l, p4d_place place, uint64_t vocab, const p4d_weight *w,
 			      p4d_weight_slice slices[P4D_SLICES_OF_WEIGHT])
 {
 	static const char *const projections[2][3] = {
 	    {"self_attn.q_proj.weight", "self_attn.k_proj.weight", "self_attn.v_proj.weight"},
 	    {"self_attn.q_proj.bias", "self_attn.k_proj.bias", "self_attn.v_proj.bias"}};
+	static const char *const ups[2][2] = {{"mlp.gate_proj.weight", "mlp.up_proj.weight"},
+					      {"mlp.gate_proj.bias", "mlp.up_proj.bias"}};
 	const uint64_t q = l->heads / l->tp * l->head_dim, kv = l->kv_heads / l->tp * l->head_dim;
-	const bool bias = w->kind == P4D_W_QKV_BIAS;
+	const bool bias = w->kind == P4D_W_QKV_BIAS || w->kind == P4D_W_UP_BIAS;
 
 	switch (w->kind) {
 	case P4D_W_EMBEDDING:
@@ -97,21 +124,6 @@ unsigned p4d_weight_slices_of(const p4d_layout *l, p4d_place place, uint64_t voc
 	case P4D_W_HEAD:
 		return cut_table(slices, w, l->tied ? "model.embed_tokens.weight" : "lm_head.weight",
 				 p4d_weights__table_row(l, place, w), vocab);
-	case P4D_W_ATTENTION_NORM:
-		cut_rows(slices, w, "input_layernorm.weight", 0, w->rows, 0, 1);
-		return 1;
-	case P4D_W_FFN_NORM:
-		cut_rows(slices, w, "post_attention_layernorm.weight", 0, w->rows, 0, 1);
-		return 1;
-	case P4D_W_QUERY_NORM:
-		cut_rows(slices, w, "self_attn.q_norm.weight", 0, w->rows, 0, 1);
-		return 1;
-	case P4D_W_KEY_NORM:
-		cut_rows(slices, w, "self_attn.k_norm.weight", 0, w->rows, 0, 1);
-		return 1;
-	case P4D_W_FINAL_NORM:
-		cut_rows(slices, w, "model.norm.weight", 0, w->rows, 0, 1);
-		return 1;
 	case P4D_W_QKV:
 	case P4D_W_QKV_BIAS:
 		cut_rows(&slices[0], w, projections[bias][0], 0, q, place.tp, l->tp);
@@ -119,8 +131,13 @@ unsigned p4d_weight_slices_of(const p4d_layout *l, p4d_place place, uint64_t voc
 		cut_rows(&slices[2], w, projections[bias][2], q + kv, kv, place.tp, l->tp);
 		return 3;
 	case P4D_W_GATE_UP:
-		cut_rows(&slices[0], w, "mlp.gate_proj.weight", 0, w->rows / 2, place.tp, l->tp);
-		cut_rows(&slices[1], w, "mlp.up_proj.weight", w->rows / 2, w->rows / 2, place.tp, l->tp);
+	case P4D_W_UP_BIAS:
+		if (!l->glu) {
+			cut_rows(slices, w, ups[bias][1], 0, w->rows, place.tp, l->tp);
+			return 1;
+		}
+		cut_rows(&slices[0], w, ups[bias][0], 0, w->rows / 2, place.tp, l->tp);
+		cut_rows(&slices[1], w, ups[bias][1], w->rows / 2, w->rows / 2, place.tp, l->tp);
 		return 2;
 	case P4D_W_OUTPUT:
 		cut_columns(slices, w, "self_attn.o_proj.weight", place.tp, l->tp);
@@ -129,7 +146,10 @@ unsigned p4d_weight_slices_of(const p4d_layout *l, p4d_place place, uint64_t voc
 		cut_columns(slices, w, "mlp.down_proj.weight", place.tp, l->tp);
 		return 1;
 	default:
-		cut_adapter(slices, l, place, w);
+		if (p4d_weights_adapts(w->kind))
+			cut_adapter(slices, l, place, w);
+		else
+			cut_rows(slices, w, whole_name(l, w->kind), 0, w->rows, 0, 1);
 		return 1;
 	}
 }

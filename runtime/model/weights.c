@@ -8,7 +8,7 @@
 
 #include "plan/parameters.h"
 
-enum { WEIGHTS_OF_LAYER = 9 + 2 * P4D_ADAPTED_LAYERS };
+enum { WEIGHTS_OF_LAYER = 16 + 2 * P4D_ADAPTED_LAYERS, WEIGHTS_AT_ENDS = 5 };
 
 /* A table under construction. */
 typedef struct weights_builder {
@@ -20,8 +20,9 @@ typedef struct weights_builder {
 
 static void add(weights_builder *b, p4d_weight_kind kind, uint32_t layer, uint64_t rows, uint64_t columns)
 {
-	const bool query_key = kind == P4D_W_QUERY_NORM || kind == P4D_W_KEY_NORM;
-	const bool norm = kind == P4D_W_ATTENTION_NORM || kind == P4D_W_FFN_NORM || kind == P4D_W_FINAL_NORM;
+	/* what all have whole: tables of positions, and every vector but biases of columns that are cut */
+	const bool whole =
+	    kind == P4D_W_POSITIONS || (columns == 1 && kind != P4D_W_QKV_BIAS && kind != P4D_W_UP_BIAS);
 
 	b->to->weight[b->to->count++] = (p4d_weight){
 	    .kind = kind,
@@ -30,12 +31,20 @@ static void add(weights_builder *b, p4d_weight_kind kind, uint32_t layer, uint64
 	    .columns = columns,
 	    .offset = b->at,
 	    .decay = columns > 1,
-	    .replicated = norm || query_key,
+	    .replicated = whole,
 	    .frozen = b->frozen,
 	};
 	if (p4d_weights_adapts(kind)) /* of rank 1, too */
 		b->to->weight[b->to->count - 1].decay = true;
 	b->at += rows * columns;
+}
+
+/* With its bias. */
+static void add_norm(weights_builder *b, p4d_weight_kind kind, uint32_t layer)
+{
+	add(b, kind, layer, b->layout->hidden, 1);
+	if (b->layout->norm_tensors > 1)
+		add(b, p4d_weights__bias_of(kind), layer, b->layout->hidden, 1);
 }
 
 static void add_layer(weights_builder *b, uint32_t layer)
@@ -44,18 +53,30 @@ static void add_layer(weights_builder *b, uint32_t layer)
 	const p4d_rank_sizes z = p4d_rank_sizes_of(l);
 	const uint64_t h = z.h, d = l->head_dim;
 
-	add(b, P4D_W_ATTENTION_NORM, layer, h, 1);
+	const bool around = l->architecture->place == P4D_NORMS_AROUND;
+
+	add_norm(b, P4D_W_ATTENTION_NORM, layer);
 	add(b, P4D_W_QKV, layer, z.columns, h);
-	if (l->bias != P4D_BIAS_NONE)
+	if (l->biased & P4D_BIASED_QKV)
 		add(b, P4D_W_QKV_BIAS, layer, z.columns, 1);
 	if (l->qk_norm) {
 		add(b, P4D_W_QUERY_NORM, layer, d, 1);
 		add(b, P4D_W_KEY_NORM, layer, d, 1);
 	}
 	add(b, P4D_W_OUTPUT, layer, h, z.q);
-	add(b, P4D_W_FFN_NORM, layer, h, 1);
-	add(b, P4D_W_GATE_UP, layer, 2 * z.f, h);
+	if (l->biased & P4D_BIASED_OUTPUT)
+		add(b, P4D_W_OUTPUT_BIAS, layer, h, 1);
+	if (around)
+		add_norm(b, P4D_W_ATTENTION_POST_NORM, layer);
+	add_norm(b, P4D_W_FFN_NORM, layer);
+	add(b, P4D_W_GATE_UP, layer, z.up, h);
+	if (l->biased & P4D_BIASED_MLP)
+		add(b, P4D_W_UP_BIAS, layer, z.up, 1);
 	add(b, P4D_W_DOWN, layer, h, z.f);
+	if (l->biased & P4D_BIASED_MLP)
+		add(b, P4D_W_DOWN_BIAS, layer, h, 1);
+	if (around)
+		add_norm(b, P4D_W_FFN_POST_NORM, layer);
 }
 
 /* On each rank the part of `in` or `out` that its shard of the layer has; the other matrix is whole. */
@@ -77,7 +98,7 @@ static void add_end(weights_builder *b, bool begins)
 {
 	const p4d_layout *l = b->layout;
 
-	add(b, P4D_W_FINAL_NORM, 0, l->hidden, 1);
+	add_norm(b, P4D_W_FINAL_NORM, 0);
 	if (!l->vocab_parallel && !(l->tied && begins))
 		add(b, P4D_W_HEAD, 0, l->vocab / l->tp, l->hidden);
 }
@@ -124,6 +145,8 @@ static void add_chunk(weights_builder *b, const p4d_schedule *schedule, uint32_t
 		begin_segment(b, first + i);
 		if (whole && i == 0 && position == 0 && !l->vocab_parallel)
 			add(b, P4D_W_EMBEDDING, 0, l->vocab / l->tp, l->hidden);
+		if (whole && i == 0 && position == 0 && l->positions)
+			add(b, P4D_W_POSITIONS, 0, l->positions, l->hidden);
 		for (uint32_t k = i; k < (b->to->of_chunk == 1 ? layers : i + 1); k++)
 			if (whole)
 				add_layer(b, first + k);
@@ -154,7 +177,7 @@ static void add_stage(weights_builder *b, const p4d_schedule *schedule, uint32_t
 int p4d_weights_open(p4d_weights *weights, const p4d_layout *l, uint32_t stage, p4d_error *err)
 {
 	const p4d_schedule schedule = p4d_schedule_of(l);
-	const uint64_t most = (uint64_t)l->stage_layers[stage] * WEIGHTS_OF_LAYER + 3;
+	const uint64_t most = (uint64_t)l->stage_layers[stage] * WEIGHTS_OF_LAYER + WEIGHTS_AT_ENDS;
 	const uint64_t of_chunk = p4d_chunk_segments(l, stage);
 	p4d_weights made = {.of_chunk = (uint32_t)of_chunk,
 			    .segment = calloc(l->vpp * of_chunk + 1, sizeof(*made.segment)),
@@ -182,6 +205,14 @@ void p4d_weights_close(p4d_weights *weights)
 	free(weights->segment);
 	free(weights->weight);
 	memset(weights, 0, sizeof(*weights));
+}
+
+p4d_weight_kind p4d_weights__bias_of(p4d_weight_kind norm)
+{
+	return norm == P4D_W_ATTENTION_NORM ? P4D_W_ATTENTION_NORM_BIAS
+	       : norm == P4D_W_FFN_NORM     ? P4D_W_FFN_NORM_BIAS
+	       : norm == P4D_W_FINAL_NORM   ? P4D_W_FINAL_NORM_BIAS
+					    : P4D_W_KINDS;
 }
 
 const p4d_weight *p4d_weights__find(const p4d_weights *weights, p4d_weight_kind kind, uint32_t layer)

@@ -37,10 +37,21 @@ typedef enum p4d_weight_kind {
 	P4D_W_KEY_NORM,       /* (d) */
 	P4D_W_OUTPUT,         /* (h, A/t) */
 	P4D_W_FFN_NORM,       /* (h) */
-	P4D_W_GATE_UP,        /* (2f/t, h): rows of gates, then ups */
+	P4D_W_GATE_UP,        /* (2f/t, h): rows of gates, then ups; or (f/t, h) of ups alone */
 	P4D_W_DOWN,           /* (h, f/t) */
 	P4D_W_FINAL_NORM,     /* (h) */
 	P4D_W_HEAD,           /* as the embedding */
+	P4D_W_POSITIONS,      /* (positions, h) of learned ones */
+	P4D_W_OUTPUT_BIAS,    /* (h) */
+	P4D_W_UP_BIAS,        /* (2f/t), or (f/t) without gates */
+	P4D_W_DOWN_BIAS,      /* (h) */
+	/* of LayerNorm (h) */
+	P4D_W_ATTENTION_NORM_BIAS,
+	P4D_W_FFN_NORM_BIAS,
+	P4D_W_FINAL_NORM_BIAS,
+	/* norms behind each block (h) */
+	P4D_W_ATTENTION_POST_NORM,
+	P4D_W_FFN_POST_NORM,
 	/* of each linear layer of p4d_adapted_of: A (rank, in), and behind it B (out, rank) */
 	P4D_W_ADAPTER,
 	P4D_W_KINDS = P4D_W_ADAPTER + 2 * P4D_ADAPTED_LAYERS
@@ -96,6 +107,9 @@ void p4d_weights_close(p4d_weights *weights);
  */
 void p4d_weights_shard_of(const p4d_layout *layout, const p4d_segment *segment, p4d_place place,
 			  uint64_t *first, uint64_t *count);
+
+/* The bias of a norm with LayerNorm; P4D_W_KINDS: it never has one. */
+p4d_weight_kind p4d_weights__bias_of(p4d_weight_kind norm);
 
 /* NULL when the stage does not hold it. */
 const p4d_weight *p4d_weights__find(const p4d_weights *weights, p4d_weight_kind kind, uint32_t layer);

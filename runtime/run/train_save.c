@@ -72,7 +72,8 @@ static void warn(void *context, const char *text)
 static int check_model(const p4d_checkpoint_info *found, const p4d_job_plan *plan, uint32_t rank,
 		       p4d_error *err)
 {
-	static const p4d_option options[] = {P4D_NORM_EPSILON, P4D_ROPE_THETA, P4D_ROPE_SCALING};
+	static const p4d_option options[] = {P4D_NORM_EPSILON, P4D_ROPE_THETA, P4D_ROPE_SCALING,
+					     P4D_SLIDING_WINDOW};
 	char before[128], now[128], text[400];
 	p4d_request stored;
 

@@ -129,6 +129,8 @@ static int backward(p4d_trainer *t, const p4d_instruction *in, p4d_error *err)
 	}
 	if (position == 0 && !t->net.l->vocab_parallel)
 		return p4d_embedding_backward(&t->net, in->micro_batch, hidden, err);
+	if (position == 0) /* learned positions are reduced with the chunk, before the tables' passes end */
+		p4d_embedding_finish_back(&t->net, hidden);
 	output = position == 0 ? p4d_buffers_boundary(&t->net, B_EMBEDDING_GRADIENT, in->micro_batch)
 			       : free_buffer(t, true, err);
 	if (!output)

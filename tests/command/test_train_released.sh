@@ -137,10 +137,38 @@ refused P4D041 still --init-from own --model "$released/llama"
 says "own has rope-theta=20000, but this run trains a model with 10000"
 exits 0 still --init-from own --rope-theta 10000
 sed -i 's/"hidden_act"/"sliding_window": 16, "use_sliding_window": true, &/; s/"LlamaFor/"MistralFor/; s/"llama"/"mistral"/' own/config.json
-refused P4D009 still --init-from own
-says "own has a sliding window of 16 tokens; p4d-train lets each token attend to all before it" "fix: --seq-len=16"
-run=$(echo "$run" | sed 's/--seq-len 32/--seq-len 16/')
 exits 0 still --init-from own
+refused P4D009 p4d estimate --model "$PWD/own" --framework p4d --gpu h100 --nodes 1 --gpus-per-node 1 --seq-len 32
+says "own has a sliding window of 16 tokens; on GPUs p4d-train lets each token attend to all before it" "fix: --framework=megatron"
+refused P4D009 p4d estimate --model "$parity/gpt2" --framework p4d --gpu h100 --nodes 1 --gpus-per-node 1 --seq-len 32
+says "on GPUs, framework p4d trains Llama-type models" "gpt2 is not (norm=layernorm)"
+# fields that change what is computed, and have another value than p4d-train computes: by name, here and by the guard
+while read -r name from to; do
+	rm -rf other && cp -r "$parity/$name" other
+	sed -i "s/$from/$to/" other/config.json
+	cmp -s other/config.json "$parity/$name/config.json" && fail "$name has no $from"
+	field=$(echo "$to" | cut -d'"' -f2)
+	refused P4D009 still --init-from other
+	says "p4d-train does not compute $field="
+	refused P4D009 p4d estimate --model "$PWD/other" --framework p4d --device cpu --nodes 1 --gpus-per-node 1
+	says "p4d-train does not compute $field="
+done <<END
+gpt2 "scale_attn_by_inverse_layer_idx":.false "scale_attn_by_inverse_layer_idx":true
+gpt2 "scale_attn_weights":.true "scale_attn_weights":false
+gpt2 "activation_function":."gelu_new" "activation_function":"gelu"
+gemma2 "hidden_activation":."gelu_pytorch_tanh" "hidden_activation":"gelu"
+gemma2 "attn_logit_softcapping":.50.0 "attn_logit_softcapping":null
+gemma2 "final_logit_softcapping":.30.0 "final_logit_softcapping":20.0
+gemma2 "query_pre_attn_scalar":.8 "query_pre_attn_scalar":16
+END
+rm -rf other && cp -r "$parity/qwen2" other
+sed -i 's/"use_sliding_window": false/"use_sliding_window": true/; s/"sliding_window": null/"sliding_window": 7/' other/config.json
+exits 0 still --init-from other # of no layer, as layer_types says
+sed -i '0,/"full_attention"/s//"sliding_attention"/' other/config.json
+refused P4D009 still --init-from other
+says "p4d-train does not compute the window of 1 of 2 layers (layer_types)"
+refused P4D009 still --init-from "$parity/gpt2" --finetune lora --lora-rank 2
+says "with adapters, framework p4d trains Llama-type models"
 sed 's/"hidden_act"/"quantization_config": {"quant_method": "fp8"}, &/' own/config.json >config.json
 mv own/config.json whole.json && mv config.json own/config.json
 refused P4D009 still --init-from own

@@ -31,7 +31,15 @@ MODELS = {
     "qwen2": ("Qwen2", {"rms_norm_eps": 1e-6, "rope_theta": 1e6, "tie_word_embeddings": True}),
     "qwen3": ("Qwen3", {"rms_norm_eps": 1e-6, "rope_theta": 1e5, "tie_word_embeddings": False}),
     "mistral": ("Mistral", {"rms_norm_eps": 1e-5, "rope_theta": 10000.0, "tie_word_embeddings": False, "sliding_window": None}),
+    "mistral-window": ("Mistral", {"rms_norm_eps": 1e-5, "rope_theta": 10000.0, "tie_word_embeddings": False, "sliding_window": 7}),
+    "gemma": ("Gemma", {"rms_norm_eps": 1e-6, "rope_theta": 10000.0, "hidden_activation": "gelu_pytorch_tanh"}),
+    "gemma2": ("Gemma2", {"rms_norm_eps": 1e-6, "rope_theta": 10000.0, "sliding_window": 7,
+                          "query_pre_attn_scalar": 8}),
+    "gpt2": ("GPT2", {}),
 }
+# which has other names for most
+GPT2 = {"vocab_size": VOCAB, "n_positions": 64, "n_embd": 16, "n_layer": 2, "n_head": 4, "resid_pdrop": 0.0, "embd_pdrop": 0.0,
+        "attn_pdrop": 0.0, "bos_token_id": None, "eos_token_id": None}
 
 
 def randomize(model):
@@ -40,7 +48,7 @@ def randomize(model):
     with torch.no_grad():
         for name, p in model.named_parameters():
             scales = p.dim() == 1 and name.endswith("weight") and not added
-            p.copy_(torch.randn_like(p) * 0.2 + scales)
+            p.copy_(torch.randn_like(p) * (0.4 if added and "q_proj" in name else 0.2) + scales) # scores that a cap changes
 
 
 def exact_angles(model):
@@ -77,8 +85,8 @@ def main(directory):
     for number, (name, (family, own)) in enumerate(MODELS.items()):
         torch.manual_seed(41 + number)
         path = os.path.join(directory, name)
-        of_library = getattr(transformers, family + "ForCausalLM")
-        config = getattr(transformers, family + "Config")(**{**SIZES, **own})
+        of_library = getattr(transformers, family + ("LMHeadModel" if family == "GPT2" else "ForCausalLM"))
+        config = getattr(transformers, family + "Config")(**{**(GPT2 if name == "gpt2" else SIZES), **own})
         model = of_library(config)
         randomize(model)
         model.to(torch.bfloat16).save_pretrained(path)

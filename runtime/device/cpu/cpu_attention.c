@@ -23,12 +23,16 @@ typedef struct running {
 /* Scores of keys that a query does not see become -inf. */
 P4D_CLONES static void hide(REAL *scores, const view *v)
 {
+	const int32_t reach = v->reach;
+
 	for (uint64_t j = 0; j < v->keys; j++) {
 		REAL *row = scores + j * TILE;
 		const int32_t position = v->key_position[j];
 #pragma omp simd
 		for (uint64_t i = 0; i < v->queries; i++)
-			row[i] = position <= v->query_position[i] ? row[i] : -(REAL)INFINITY;
+			row[i] = position <= v->query_position[i] && v->query_position[i] - position <= reach
+				     ? row[i]
+				     : -(REAL)INFINITY;
 		if (!v->key_document)
 			continue;
 		const int32_t document = v->key_document[j];
@@ -112,6 +116,8 @@ static void attend(ELEMENT *o, REAL *lse, const ELEMENT *q, const ELEMENT *k, co
 		pack(w->keys, k + key * s->key_stride, s->key_stride, seen.keys, d);
 		pack(w->values, v + key * s->key_stride, s->key_stride, seen.keys, d);
 		multiply(w->scores, w->keys, w->queries, seen.keys, queries, d, (REAL)s->scale);
+		if (s->cap > 0)
+			cap_scores(w->scores, seen.keys, queries, (REAL)s->cap);
 		if (how == SEES_SOME)
 			hide(w->scores, &seen);
 		soften(w->scores, w->output, &r, queries, seen.keys, d);

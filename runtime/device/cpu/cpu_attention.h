@@ -63,6 +63,7 @@ typedef enum visibility { SEES_NONE, SEES_SOME, SEES_ALL } visibility;
 typedef struct view {
 	const int32_t *query_position, *key_position, *query_document, *key_document;
 	uint64_t queries, keys;
+	int32_t reach; /* how many positions back a query sees */
 } view;
 
 static inline view view_of(const p4d_attention_shape *s, uint64_t sequence, uint64_t query, uint64_t key)
@@ -77,7 +78,17 @@ static inline view view_of(const p4d_attention_shape *s, uint64_t sequence, uint
 	    .key_document = documents ? s->key_document + sequence * s->keys + key : NULL,
 	    .queries = queries < TILE ? queries : TILE,
 	    .keys = keys < TILE ? keys : TILE,
+	    .reach = s->window && s->window < INT32_MAX ? (int32_t)s->window - 1 : INT32_MAX,
 	};
+}
+
+/* Scores become cap * tanh(score / cap). */
+P4D_CLONES static void cap_scores(REAL *scores, uint64_t rows, uint64_t columns, REAL cap)
+{
+	for (uint64_t i = 0; i < rows; i++)
+#pragma omp simd
+		for (uint64_t j = 0; j < columns; j++)
+			scores[i * TILE + j] = cap * TANH(scores[i * TILE + j] / cap);
 }
 
 static inline void range_of(const int32_t *x, uint64_t count, int32_t *least, int32_t *most)
@@ -99,9 +110,9 @@ static inline visibility look(const view *v)
 
 	range_of(v->query_position, v->queries, &query_least, &query_most);
 	range_of(v->key_position, v->keys, &key_least, &key_most);
-	if (key_least > query_most)
+	if (key_least > query_most || query_least - key_most > v->reach)
 		return SEES_NONE;
-	all = key_most <= query_least;
+	all = key_most <= query_least && query_most - key_least <= v->reach;
 	if (v->query_document) {
 		range_of(v->query_document, v->queries, &query_least, &query_most);
 		range_of(v->key_document, v->keys, &key_least, &key_most);

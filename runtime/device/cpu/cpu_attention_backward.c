@@ -22,12 +22,16 @@ P4D_CLONES void OP(attention_row_sums)(REAL *row_sums, const ELEMENT *d_o, const
 /* Scores of keys that a query does not see become -inf. */
 P4D_CLONES static void hide(REAL *scores, const view *v)
 {
+	const int32_t reach = v->reach;
+
 	for (uint64_t i = 0; i < v->queries; i++) {
 		REAL *row = scores + i * TILE;
 		const int32_t position = v->query_position[i];
 #pragma omp simd
 		for (uint64_t j = 0; j < v->keys; j++)
-			row[j] = v->key_position[j] <= position ? row[j] : -(REAL)INFINITY;
+			row[j] = v->key_position[j] <= position && position - v->key_position[j] <= reach
+				     ? row[j]
+				     : -(REAL)INFINITY;
 		if (!v->query_document)
 			continue;
 		const int32_t document = v->query_document[i];
@@ -62,6 +66,23 @@ P4D_CLONES static void through_softmax(REAL *gradient, const REAL *probability, 
 	}
 }
 
+/* Through a soft cap, too, while `probability` still is capped scores: its slope is 1 - (score / cap)^2. */
+P4D_CLONES static void through_cap(REAL *gradient, REAL *probability, const REAL *lse, const REAL *row_sums,
+				   uint64_t queries, uint64_t keys, REAL scale, REAL cap)
+{
+	for (uint64_t i = 0; i < queries; i++) {
+		REAL *row = gradient + i * TILE, *p = probability + i * TILE;
+		const REAL shift = lse[i] == -(REAL)INFINITY ? 0 : lse[i];
+#pragma omp simd
+		for (uint64_t j = 0; j < keys; j++) {
+			/* what is hidden is -inf, whose slope must not count */
+			const REAL part = p[j] < -cap ? 0 : p[j] / cap;
+			p[j] = EXP(p[j] - shift);
+			row[j] = p[j] * (row[j] - row_sums[i]) * scale * (1 - part * part);
+		}
+	}
+}
+
 /* Workspace: probabilities and their gradients (TILE, TILE), the others (TILE, d). */
 typedef struct backward_space {
 	REAL *probabilities, *gradients, *queries, *outputs, *keys, *keys_transposed, *values_transposed;
@@ -92,12 +113,19 @@ static void attend_back(const slice *x, const p4d_attention_shape *s, uint64_t s
 		pack(w->queries, x->q + i * s->query_stride, s->query_stride, queries, d);
 		pack(w->outputs, x->d_o + i * columns, columns, queries, d);
 		multiply(w->probabilities, w->queries, w->keys_transposed, queries, keys, d, (REAL)s->scale);
+		if (s->cap > 0)
+			cap_scores(w->probabilities, queries, keys, (REAL)s->cap);
 		if (how == SEES_SOME)
 			hide(w->probabilities, &seen);
-		probabilities(w->probabilities, x->lse + i, queries, keys);
 		multiply(w->gradients, w->outputs, w->values_transposed, queries, keys, d, 1);
-		through_softmax(w->gradients, w->probabilities, x->row_sums + i, queries, keys,
-				(REAL)s->scale);
+		if (s->cap > 0) {
+			through_cap(w->gradients, w->probabilities, x->lse + i, x->row_sums + i, queries,
+				    keys, (REAL)s->scale, (REAL)s->cap);
+		} else {
+			probabilities(w->probabilities, x->lse + i, queries, keys);
+			through_softmax(w->gradients, w->probabilities, x->row_sums + i, queries, keys,
+					(REAL)s->scale);
+		}
 		add_product(x->dv + key * s->key_stride, s->key_stride, w->probabilities, true, w->outputs,
 			    keys, d, queries);
 		add_product(x->dq + i * s->query_stride, s->query_stride, w->gradients, false, w->keys,

@@ -56,6 +56,32 @@ P4D_CLONES void OP(logits_gradient)(ELEMENT *logits, uint64_t stride, const REAL
 	}
 }
 
+/* The slope of a cap is 1 - (x / cap)^2. */
+P4D_CLONES void OP(capped_gradient)(ELEMENT *logits, uint64_t stride, const REAL *maximum, const REAL *sum,
+				    const int32_t *labels, uint64_t n, uint64_t vocab, uint64_t first,
+				    float scale, float z_loss, float cap)
+{
+	for (uint64_t i = 0; i < n; i++) {
+		ELEMENT *row = logits + i * stride;
+		if (labels[i] < 0) {
+			memset(row, 0, vocab * sizeof(*row));
+			continue;
+		}
+		const REAL most = maximum[i], log_sum = LOG(sum[i]) + most;
+		const REAL factor = (REAL)scale * (1 + 2 * (REAL)z_loss * log_sum) / sum[i];
+		const uint64_t target = column_of(labels[i], first, vocab);
+		const REAL at = target < vocab ? p4d_load(row[target]) : 0, share = at / (REAL)cap;
+#pragma omp simd
+		for (uint64_t j = 0; j < vocab; j++) {
+			const REAL x = p4d_load(row[j]), part = x / (REAL)cap;
+			row[j] = p4d_store(EXP(x - most) * factor * (1 - part * part));
+		}
+		if (target < vocab)
+			row[target] =
+			    p4d_store((EXP(at - most) * factor - (REAL)scale) * (1 - share * share));
+	}
+}
+
 /* A row stays in the caches. */
 void OP(cross_entropy)(REAL *maximum, REAL *sum, REAL *target, ELEMENT *logits, uint64_t stride,
 		       const int32_t *labels, uint64_t n, uint64_t vocab, float scale, float z_loss)

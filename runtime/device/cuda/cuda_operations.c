@@ -24,6 +24,7 @@
 	{ \
 		QUEUE(name, P4D_LIST arguments); \
 	}
+#define HOST(name, parameters, arguments) /* stay NULL */
 #include "device/operations.def"
 
 static void multiply(p4d_device *device, const p4d_gemm_call *product)
@@ -114,5 +115,6 @@ void p4d_cuda_operations_table(p4d_device *device)
 	device->accumulate = accumulate;
 #define TYPED(name, parameters, arguments) device->name = queue_##name;
 #define PLAIN TYPED
+#define HOST(name, parameters, arguments) /* stay NULL */
 #include "device/operations.def"
 }

@@ -22,6 +22,7 @@ cudaError_t p4d_kernel_load(void);
 #define SUMMED(name, parameters, arguments) \
 	void p4d_kernel_##name(cudaStream_t stream, float *sums, p4d_dtype type, P4D_LIST parameters);
 #define PLAIN(name, parameters, arguments) void p4d_kernel_##name(cudaStream_t stream, P4D_LIST parameters);
+#define HOST(name, parameters, arguments) /* none yet */
 #include "device/operations.def"
 
 void p4d_kernel_attention(cudaStream_t stream, p4d_dtype type, void *o, float *lse, const void *q,

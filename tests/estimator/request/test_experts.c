@@ -108,7 +108,7 @@ static void numbers_that_work(void **state)
 	    {"tp=2 sequence-parallel=off", "needs sequence-parallel=on", "", P4D_E_VALUE},
 	    {"attention=unfused", "attention=unfused: p4d does not model it", "", P4D_E_UNMODELLED},
 	    {"recompute=mlp", "recompute=mlp: p4d does not model it", "", P4D_E_UNMODELLED},
-	    {"framework=p4d", "trains Llama-type models", "", P4D_E_UNMODELLED},
+	    {"framework=p4d", "trains models like Llama, GPT-2 and Gemma 2", "", P4D_E_UNMODELLED},
 	    {"framework=deepspeed ep=2", "ep=2: with transformers' modules", "", P4D_E_VALUE},
 	    {"framework=ddp ep=2", "ep=2: with transformers' modules", "", P4D_E_VALUE},
 	    {"framework=fsdp ep=3", "ep=3 does not divide the 8 experts", "ep can be 1, 2, 4, 8",

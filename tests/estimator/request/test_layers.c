@@ -129,7 +129,8 @@ static void what_megatron_has(void **state)
 	    {"model=qwen3-next-80b-a3b recompute=full", "recompute=full: p4d does not model it", ""},
 	    {"model=nemotron-h-8b framework=ddp", "has layers with a state, which p4d does not model in",
 	     "--p4d-framework=megatron"},
-	    {"model=nemotron-h-8b framework=p4d", "trains Llama-type models", "--p4d-framework=megatron"},
+	    {"model=nemotron-h-8b framework=p4d", "trains models like Llama, GPT-2 and Gemma 2",
+	     "--p4d-framework=megatron"},
 	    {"model=nemotron-h-8b", NULL, NULL},
 	    {"model=nemotron-3-nano-30b-a3b", NULL, NULL},
 	};

@@ -307,7 +307,7 @@ static void framework_rule(void **state)
 {
 	(void)state;
 	refuse("framework=p4d norm=layernorm", 1, 8, P4D_E_UNMODELLED,
-	       "framework p4d trains Llama-type models (RMSNorm, SwiGLU, rotary positions, no "
+	       "on GPUs, framework p4d trains Llama-type models (RMSNorm, SwiGLU, rotary positions, no "
 	       "bias beyond query, key and value), "
 	       "which llama13b is not (norm=layernorm)",
 	       "--p4d-framework=megatron");

@@ -16,6 +16,8 @@ enum { CP_MOST = 3, SAMPLES = 9 };
 typedef struct ring {
 	uint64_t cp, rank, batch, length, heads, kv_heads, d; /* length: on a rank */
 	bool documents;
+	uint64_t window;
+	float cap;
 	uint64_t n, columns, key_columns;
 	int32_t *position[CP_MOST], *document[CP_MOST]; /* document: (batch, length) */
 	double *q, *kv[CP_MOST];                        /* q: columns of (n, columns), kv: (n, key_columns) */
@@ -82,7 +84,9 @@ static p4d_attention_shape shape_of(const ring *r, uint64_t block)
 	    .key_document = r->documents ? r->document[block] : NULL,
 	    .query_stride = r->columns,
 	    .key_stride = r->key_columns,
+	    .window = r->window,
 	    .scale = 0.5f,
+	    .cap = r->cap,
 	};
 }
 
@@ -102,6 +106,7 @@ static double forward(void *context)
 static bool sees(const ring *r, uint64_t b, uint64_t i, uint64_t block, uint64_t j)
 {
 	return r->position[block][j] <= r->position[r->rank][i] &&
+	       (!r->window || r->position[block][j] > r->position[r->rank][i] - (int32_t)r->window) &&
 	       (!r->documents ||
 		r->document[block][b * r->length + j] == r->document[r->rank][b * r->length + i]);
 }
@@ -112,7 +117,8 @@ static double score(const ring *r, uint64_t token, uint64_t head, uint64_t block
 	const double *q = r->q + token * r->columns + head * r->d;
 	const double *k = r->kv[block] + key * r->key_columns + head / (r->heads / r->kv_heads) * r->d;
 
-	return 0.5 * dot(q, k, r->d);
+	const double plain = 0.5 * dot(q, k, r->d), at = (double)r->cap;
+	return at > 0 ? at * tanh(plain / at) : plain;
 }
 
 /* softmax(scale * q k^T) v as it is written. */
@@ -202,6 +208,35 @@ static void documents(void **state)
 	    (ring){.cp = 1, .batch = 3, .length = 67, .heads = 2, .kv_heads = 1, .d = 4, .documents = true});
 }
 
+/* Windows that end in the same tile, at its border, in one before, and beyond the sequence; scores that are
+ * capped. */
+static void windows_and_caps(void **state)
+{
+	static const uint64_t windows[] = {2, 7, 64, 65, 100, 1000};
+
+	(void)state;
+	for (int i = 0; i < 6; i++)
+		ring_case((ring){.cp = 1,
+				 .batch = 2,
+				 .length = 150,
+				 .heads = 2,
+				 .kv_heads = 1,
+				 .d = 4,
+				 .window = windows[i],
+				 .cap = i % 2 ? 0.75f : 0});
+	for (uint64_t rank = 0; rank < 2; rank++)
+		ring_case((ring){.cp = 2,
+				 .rank = rank,
+				 .batch = 1,
+				 .length = 2 * 40,
+				 .heads = 2,
+				 .kv_heads = 2,
+				 .d = 4,
+				 .documents = rank == 1,
+				 .window = 50,
+				 .cap = 1.25f});
+}
+
 /* Every rank of a zigzag ring: the first sees almost nothing of the others' keys. */
 static void zigzag_ring(void **state)
 {
@@ -259,8 +294,10 @@ static void nothing_to_see(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(one_token), cmocka_unit_test(odd_lengths), cmocka_unit_test(grouped_queries),
-	    cmocka_unit_test(documents), cmocka_unit_test(zigzag_ring), cmocka_unit_test(nothing_to_see),
+	    cmocka_unit_test(one_token),        cmocka_unit_test(odd_lengths),
+	    cmocka_unit_test(grouped_queries),  cmocka_unit_test(documents),
+	    cmocka_unit_test(zigzag_ring),      cmocka_unit_test(nothing_to_see),
+	    cmocka_unit_test(windows_and_caps),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

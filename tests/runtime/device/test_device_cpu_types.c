@@ -153,6 +153,21 @@ static void exponential(void **state)
 	assert_true(isnan(p4d_expf(NAN)));
 }
 
+static void hyperbolic_tangent(void **state)
+{
+	double worst = 0;
+
+	(void)state;
+	for (double x = -12; x < 12; x += 0.00003) {
+		const double y = tanh((double)(float)x);
+		worst = fmax(worst, fabs((double)p4d_tanhf((float)x) - y) / fmax(fabs(y), 1e-30));
+	}
+	print_message("worst %.3g\n", worst);
+	assert_true(worst < 1.5e-7);
+	assert_true(p4d_tanhf(0) == 0 && p4d_tanhf(INFINITY) == 1 && p4d_tanhf(-1e30f) == -1);
+	assert_true(isnan(p4d_tanhf(NAN)));
+}
+
 static uint16_t nearest(float x)
 {
 	const uint16_t cut = (uint16_t)(p4d_to_bf16(x) & 0x8000); /* the sign */
@@ -350,6 +365,7 @@ int main(void)
 	/* before a device is opened: denormal numbers are rounded right, too */
 	const struct CMUnitTest functions[] = {
 	    cmocka_unit_test(exponential),
+	    cmocka_unit_test(hyperbolic_tangent),
 	    cmocka_unit_test(bf16_is_the_nearest),
 	};
 	const struct CMUnitTest operations[] = {

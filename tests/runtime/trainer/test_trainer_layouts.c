@@ -269,6 +269,23 @@ static void adapters(void **state)
 	    &(trial){MODEL PLAIN "finetune=lora lora-rank=8 precision=bf16", 2e-2, 0.2, FEW, 3, NULL, 0});
 }
 
+/* What is not a Llama's: windows of some layers, norms around blocks, soft caps; LayerNorm, biases,
+ * positions. */
+static void other_architectures(void **state)
+{
+	(void)state;
+	all_equal(&(trial){MODEL
+			   "kv-heads=4 tied=on bias=none qk-norm=off architecture=gemma2 activation=geglu "
+			   "sliding-window=5 precision=fp32",
+			   1e-5, 1e-3, SOME, 1, NULL, 0});
+	all_equal(&(trial){MODEL "kv-heads=8 tied=on bias=all qk-norm=off architecture=gpt2 norm=layernorm "
+				 "glu=off activation=gelu positions=learned precision=fp32",
+			   1e-5, 1e-3, SOME, 4, NULL, 0});
+	all_equal(&(trial){MODEL GROUPED "architecture=gemma2 activation=geglu bias=none qk-norm=off "
+					 "sliding-window=3 precision=bf16",
+			   2e-2, 0.2, FEW, 8, NULL, 0});
+}
+
 /* Documents that end within sequences, chunks of them and the rows of a tile, and do not see each other. */
 static void masked_documents(void **state)
 {
@@ -334,13 +351,10 @@ static int prepare(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(learns),
-	    cmocka_unit_test(plain_model),
-	    cmocka_unit_test(grouped_model),
-	    cmocka_unit_test(masked_documents),
-	    cmocka_unit_test(bf16_model),
-	    cmocka_unit_test(adapters),
-	    cmocka_unit_test(nodes_change_nothing),
+	    cmocka_unit_test(learns),           cmocka_unit_test(plain_model),
+	    cmocka_unit_test(grouped_model),    cmocka_unit_test(other_architectures),
+	    cmocka_unit_test(masked_documents), cmocka_unit_test(bf16_model),
+	    cmocka_unit_test(adapters),         cmocka_unit_test(nodes_change_nothing),
 	};
 
 	return cmocka_run_group_tests_name("layouts of the trainer", tests, prepare, NULL);

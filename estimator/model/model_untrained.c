@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Fields of a config.json that change what a model computes and not its memory, where p4d-train computes one
+ * value of them only: request->untrained names the first that is another. Of the families that it trains.
+ */
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/json_file.h"
+#include "model/model_hf.h"
+#include "request/architecture.h"
+
+__attribute__((format(printf, 2, 3))) static int untrained(p4d_request *model, const char *format, ...)
+{
+	va_list list;
+
+	va_start(list, format);
+	vsnprintf(model->untrained, sizeof(model->untrained), format, list);
+	va_end(list);
+	return 0;
+}
+
+/* As the file has it, for messages. */
+static const char *text_of(struct json_object *config, const char *key)
+{
+	return json_object_to_json_string_ext(json_object_object_get(config, key), JSON_C_TO_STRING_PLAIN);
+}
+
+/* GELU's formula with tanh; Gemma's files of 2024 say "gelu" and mean it. */
+static int check_activation(struct json_object *config, p4d_request *model)
+{
+	static const char *const keys[] = {"hidden_activation", "hidden_act", "activation_function", NULL};
+	const bool gemma = model->value[P4D_ARCHITECTURE] == P4D_ARCHITECTURE_GEMMA;
+	const char *const *key = keys;
+
+	while (*key && !json_object_object_get(config, *key))
+		key++;
+	if (!*key || !strcmp(text_of(config, *key), "\"gelu_new\"") ||
+	    !strcmp(text_of(config, *key), "\"gelu_pytorch_tanh\"") ||
+	    (gemma && !strcmp(text_of(config, *key), "\"gelu\"")))
+		return 0;
+	return untrained(model, "%s=%.40s, only GELU's formula with tanh (gelu_pytorch_tanh)", *key,
+			 text_of(config, *key));
+}
+
+static int check_flags(struct json_object *config, p4d_request *model, p4d_error *err)
+{
+	static const struct {
+		const char *key;
+		bool usual;
+	} flags[] = {{"scale_attn_weights", true},
+		     {"scale_attn_by_inverse_layer_idx", false},
+		     {"use_bidirectional_attention", false}};
+
+	for (size_t i = 0; i < sizeof(flags) / sizeof(*flags); i++) {
+		bool flag = flags[i].usual;
+		if (p4d_model__flag(config, flags[i].key, &flag, err) < 0)
+			return -1;
+		if (flag != flags[i].usual)
+			return untrained(model, "%s=%s", flags[i].key, flag ? "true" : "false");
+	}
+	return 0;
+}
+
+/* A number that is absent is the architecture's; null is none. */
+static int check_number(struct json_object *config, const char *key, double usual, p4d_request *model,
+			p4d_error *err)
+{
+	double number = usual;
+
+	if (p4d_json_number(config, key, 0, 1e9, &number, err) < 0)
+		return -1;
+	const bool none =
+	    json_object_object_get_ex(config, key, NULL) && !json_object_object_get(config, key);
+	if (!none && number >= usual && number <= usual)
+		return 0;
+	return untrained(model, "%s=%s, only %g", key, text_of(config, key), usual);
+}
+
+/* Whether layer i of the file has the window; false also where the file has a list that is none. */
+static bool is_windowed(struct json_object *types, int64_t first, int64_t i)
+{
+	const char *name = types ? json_object_get_string(json_object_array_get_idx(types, (size_t)i)) : NULL;
+
+	return types ? name && strcmp(name, "full_attention") != 0 : i >= first;
+}
+
+/* Which layers have the window: a list of all, or (Qwen) all from a number on; else as the architecture says.
+ */
+static int check_windows(struct json_object *config, p4d_request *model, p4d_error *err)
+{
+	const unsigned every = p4d_architecture_of(model)->full_attention_every;
+	struct json_object *types = json_object_object_get(config, "layer_types");
+	const bool counted = json_object_object_get(config, "max_window_layers") != NULL;
+	int64_t first = 0, windowed = 0, others = 0;
+
+	if (!p4d_is_set(model, P4D_SLIDING_WINDOW) || (!types && !counted))
+		return 0;
+	if (p4d_json_integer(config, "max_window_layers", 0, 65536, &first, err) < 0)
+		return -1;
+	if (types && !json_object_is_type(types, json_type_array))
+		return 0;
+	for (int64_t i = 0; i < model->value[P4D_LAYERS]; i++) {
+		const bool has = is_windowed(types, first, i), usual = !(every && (i + 1) % every == 0);
+		windowed += has;
+		others += has != usual;
+	}
+	if (windowed == 0) { /* nobody has it */
+		model->value[P4D_SLIDING_WINDOW] = 0;
+		model->origin[P4D_SLIDING_WINDOW] = P4D_UNSET;
+		return 0;
+	}
+	return others ? untrained(model, "the window of %" PRId64 " of %" PRId64 " layers (%s)", windowed,
+				  model->value[P4D_LAYERS], types ? "layer_types" : "max_window_layers")
+		      : 0;
+}
+
+int p4d_model__read_untrained(struct json_object *config, p4d_request *model, p4d_error *err)
+{
+	const p4d_architecture *a = p4d_architecture_of(model);
+
+	model->untrained[0] = '\0';
+	if (model->value[P4D_ACTIVATION] == P4D_GELU || model->value[P4D_ACTIVATION] == P4D_GEGLU)
+		(void)check_activation(config, model);
+	if (check_flags(config, model, err) < 0 || check_windows(config, model, err) < 0)
+		return -1;
+	if (model->value[P4D_ARCHITECTURE] != P4D_ARCHITECTURE_GEMMA2)
+		return 0;
+	if (check_number(config, "attn_logit_softcapping", a->attention_cap, model, err) < 0 ||
+	    check_number(config, "final_logit_softcapping", a->logit_cap, model, err) < 0)
+		return -1;
+	/* absent it is 256 */
+	if (!json_object_object_get_ex(config, "query_pre_attn_scalar", NULL))
+		return model->value[P4D_HEAD_DIM] == 256 ? 0 : untrained(model, "query_pre_attn_scalar=256");
+	return check_number(config, "query_pre_attn_scalar", (double)model->value[P4D_HEAD_DIM], model, err);
+}
