@@ -176,16 +176,16 @@ void p4d_head__warm_up(p4d_net *m)
 
 void p4d_head_norm(p4d_net *m, uint32_t slot, void *to)
 {
-	p4d_norm_forward(m, P4D_W_FINAL_NORM, 0, to, p4d_buffers_at_slot(m, B_HEAD_RSTD, slot, 0),
-			 p4d_buffers_at_slot(m, B_HEAD_INPUT, slot, 0));
+	p4d_norm__forward(m, P4D_W_FINAL_NORM, 0, to, p4d_buffers_at_slot(m, B_HEAD_RSTD, slot, 0),
+			  p4d_buffers_at_slot(m, B_HEAD_INPUT, slot, 0));
 }
 
 void p4d_head_norm_backward(p4d_net *m, uint32_t slot, const void *gradient)
 {
 	m->d->zero(m->d, p4d_buffers_at(m, B_HIDDEN), m->ns * m->h * m->element);
-	p4d_norm_backward(m, P4D_W_FINAL_NORM, 0, p4d_buffers_at(m, B_HIDDEN), gradient,
-			  p4d_buffers_at_slot(m, B_HEAD_INPUT, slot, 0),
-			  p4d_buffers_at_slot(m, B_HEAD_RSTD, slot, 0));
+	p4d_norm__backward(m, P4D_W_FINAL_NORM, 0, p4d_buffers_at(m, B_HIDDEN), gradient,
+			   p4d_buffers_at_slot(m, B_HEAD_INPUT, slot, 0),
+			   p4d_buffers_at_slot(m, B_HEAD_RSTD, slot, 0));
 }
 
 /* To fp32, in place: from the last on, which is behind all that are still to be read. */

@@ -81,8 +81,8 @@ static int projection_input(p4d_net *m, const p4d_layer *y, const projection *p,
 	input_gradient(m, p->weight, y->number, p4d_parallel__partial(m, gradient), dy, out, m->h);
 	if (p4d_parallel__reduce_partial(m, gradient, err) < 0)
 		return -1;
-	p4d_norm_backward(m, p->norm, y->number, p4d_buffers_at(m, B_HIDDEN), gradient,
-			  y->activation[p->input], y->activation[p->rstd]);
+	p4d_norm__backward(m, p->norm, y->number, p4d_buffers_at(m, B_HIDDEN), gradient,
+			   y->activation[p->input], y->activation[p->rstd]);
 	return 0;
 }
 
@@ -99,8 +99,8 @@ static const void *end_gradient(p4d_net *m, const p4d_layer *y, p4d_weight_kind 
 
 	if (y->activation[output]) {
 		m->d->zero(m->d, through, m->ns * m->h * m->element);
-		p4d_norm_backward(m, norm, y->number, through, gradient, y->activation[output],
-				  y->activation[rstd]);
+		p4d_norm__backward(m, norm, y->number, through, gradient, y->activation[output],
+				   y->activation[rstd]);
 		gradient = through;
 	}
 	if (dbias)

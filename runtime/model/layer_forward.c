@@ -12,7 +12,7 @@ const void *p4d_layer__norm_rows(p4d_net *m, const void *x, float *rstd, p4d_wei
 {
 	void *norm_out = p4d_buffers_at(m, B_NORM_OUT);
 
-	p4d_norm_forward(m, norm, layer, norm_out, rstd, x);
+	p4d_norm__forward(m, norm, layer, norm_out, rstd, x);
 	return p4d_parallel__gather_rows(m, norm_out, p4d_buffers_at(m, B_GATHERED), err);
 }
 
@@ -79,7 +79,7 @@ static int add_end(p4d_net *m, void *to, const void *residual, const void *x, co
 	if (product(m, output ? output : sum, x, end, y->number, in, err) < 0)
 		return -1;
 	if (output)
-		p4d_norm_forward(m, end->norm, y->number, sum, y->activation[end->rstd], output);
+		p4d_norm__forward(m, end->norm, y->number, sum, y->activation[end->rstd], output);
 	m->d->add(m->d, m->type, to, residual, sum, m->ns * m->h);
 	return 0;
 }
@@ -137,8 +137,8 @@ static int ffn_output(p4d_net *m, const p4d_layer *y, p4d_error *err)
 	p4d_layer__activate(m, ffn_act, y->activation[ACT_GATE_UP]);
 	if (product(m, output, ffn_act, &ffn_end, y->number, m->f, err) < 0)
 		return -1;
-	p4d_norm_forward(m, P4D_W_FFN_POST_NORM, y->number, p4d_buffers_at(m, B_NORM_OUT),
-			 y->activation[ACT_FFN_OUTPUT_RSTD], output);
+	p4d_norm__forward(m, P4D_W_FFN_POST_NORM, y->number, p4d_buffers_at(m, B_NORM_OUT),
+			  y->activation[ACT_FFN_OUTPUT_RSTD], output);
 	return 0;
 }
 

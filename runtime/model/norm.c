@@ -3,8 +3,8 @@
 
 #include "model/buffers.h"
 
-void p4d_norm_forward(p4d_net *m, p4d_weight_kind norm, uint32_t layer, void *y, float *statistics,
-		      const void *x)
+void p4d_norm__forward(p4d_net *m, p4d_weight_kind norm, uint32_t layer, void *y, float *statistics,
+		       const void *x)
 {
 	const void *weight = p4d_buffers__weight(m, norm, layer);
 	const float epsilon = m->set.norm_epsilon;
@@ -19,8 +19,8 @@ void p4d_norm_forward(p4d_net *m, p4d_weight_kind norm, uint32_t layer, void *y,
 		m->d->norm(m->d, m->type, y, statistics, x, weight, m->ns, m->h, epsilon);
 }
 
-void p4d_norm_backward(p4d_net *m, p4d_weight_kind norm, uint32_t layer, void *dx, const void *dy,
-		       const void *x, const float *statistics)
+void p4d_norm__backward(p4d_net *m, p4d_weight_kind norm, uint32_t layer, void *dx, const void *dy,
+			const void *x, const float *statistics)
 {
 	const void *weight = p4d_buffers__weight(m, norm, layer);
 	float *dweight = p4d_buffers__gradient(m, norm, layer);

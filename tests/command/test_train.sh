@@ -59,7 +59,7 @@ done
 
 # before data are read: a layout that does not work out, another model, too little memory
 exits 27 p4d-train $model --data nosuch --steps 5 --local-ranks 3 --pp 2
-exits 9 p4d-train --model gpt3-175b --data nosuch --steps 5
+exits 9 p4d-train --model mixtral-8x7b --data nosuch --steps 5
 exits 33 p4d-train --model llama3.1-405b --device cpu --data nosuch --steps 5
 says "1 rank of a node need" "GiB of host memory" "fix: a layout that needs less: p4d plan --model llama3.1-405b"
 
