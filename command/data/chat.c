@@ -40,6 +40,14 @@ typedef struct p4d_chat_answer {
 	size_t from, to;
 } p4d_chat_answer;
 
+/*
+ * Where a special token of the template begins: tokenizers split texts there first, so what is behind has the
+ * same tokens whatever is before. token: the first one behind, of the whole text.
+ */
+typedef struct p4d_chat_cut {
+	size_t at, token;
+} p4d_chat_cut;
+
 static int no_memory(p4d_error *err)
 {
 	return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for a conversation");
@@ -91,6 +99,7 @@ void p4d_chat__close(p4d_chat *chat)
 	free(chat->tokens);
 	free(chat->part);
 	free(chat->answer);
+	free(chat->cut);
 	*chat = (p4d_chat){.template = NULL};
 }
 
@@ -113,6 +122,35 @@ static int put(p4d_chat *chat, const char *text, size_t length, p4d_error *err)
 static int put_text(p4d_chat *chat, const char *text, p4d_error *err)
 {
 	return put(chat, text, strlen(text), err);
+}
+
+static int add_cut(p4d_chat *chat, p4d_error *err)
+{
+	if (chat->cuts == chat->cuts_room) {
+		const size_t room = chat->cuts_room ? 2 * chat->cuts_room : 16;
+		p4d_chat_cut *more = reallocarray(chat->cut, room, sizeof(*more));
+		if (!more)
+			return no_memory(err);
+		chat->cut = more;
+		chat->cuts_room = room;
+	}
+	chat->cut[chat->cuts++] = (p4d_chat_cut){.at = chat->length};
+	return 0;
+}
+
+/* What the template has around a turn. */
+static int put_frame(p4d_chat *chat, const char *text, p4d_error *err)
+{
+	const char *list = chat->template->required;
+	char name[NAME];
+
+	while (next_name(&list, name))
+		if (!strncmp(text, name, strlen(name))) {
+			if (add_cut(chat, err) < 0)
+				return -1;
+			break;
+		}
+	return put_text(chat, text, err);
 }
 
 static int begin_answer(p4d_chat *chat, p4d_error *err)
@@ -181,18 +219,18 @@ static int put_turn(p4d_chat *chat, const message *m, const message *system, p4d
 {
 	const p4d_chat_template *t = chat->template;
 
-	if (put_text(chat, t->turn[m->role].before, err) < 0 ||
+	if (put_frame(chat, t->turn[m->role].before, err) < 0 ||
 	    (m->role == ASSISTANT && begin_answer(chat, err) < 0))
 		return -1;
 	if (system && (put_text(chat, t->turn[SYSTEM].before, err) < 0 ||
 		       put(chat, system->content, system->length, err) < 0 ||
 		       put_text(chat, t->turn[SYSTEM].behind, err) < 0))
 		return -1;
-	if (put(chat, m->content, m->length, err) < 0 || put_text(chat, t->turn[m->role].end, err) < 0)
+	if (put(chat, m->content, m->length, err) < 0 || put_frame(chat, t->turn[m->role].end, err) < 0)
 		return -1;
 	if (m->role == ASSISTANT)
 		chat->answer[chat->answers - 1].to = chat->length;
-	return put_text(chat, t->turn[m->role].behind, err);
+	return put_frame(chat, t->turn[m->role].behind, err);
 }
 
 static int write_text(p4d_chat *chat, struct json_object *messages, p4d_error *err)
@@ -201,7 +239,9 @@ static int write_text(p4d_chat *chat, struct json_object *messages, p4d_error *e
 	const size_t count = json_object_array_length(messages);
 	message system = {.content = NULL}, m;
 
-	chat->length = chat->answers = 0;
+	chat->length = chat->answers = chat->cuts = 0;
+	if (add_cut(chat, err) < 0)
+		return -1;
 	if (put_text(chat, t->begin, err) < 0)
 		return -1;
 	for (size_t i = 0; i < count; i++) {
@@ -265,12 +305,12 @@ static int32_t find_name(const p4d_chat *chat, const char *text, size_t length, 
 	return found;
 }
 
-/* The beginning of the text into part. Tokenizers that do not read names in texts are given what is between.
- */
-static int encode(p4d_chat *chat, size_t length, p4d_error *err)
+/* The text from..to into part. Tokenizers that do not read names in texts are given what is between. */
+static int encode(p4d_chat *chat, size_t from, size_t to, p4d_error *err)
 {
 	const bool itself = !chat->tokenizer->model || p4d_tokenizer_reads_names(chat->tokenizer);
-	const char *text = chat->text;
+	const char *text = chat->text + from;
+	size_t length = to - from;
 
 	chat->part_count = 0;
 	while (!itself && length) {
@@ -286,15 +326,47 @@ static int encode(p4d_chat *chat, size_t length, p4d_error *err)
 	return itself ? p4d_tokenizer_encode(chat->tokenizer, text, length, take, chat, err) : 0;
 }
 
-/* Tokens of the whole text that are those of its beginning. */
-static int count_alike(p4d_chat *chat, size_t length, size_t *alike, p4d_error *err)
+/* How many tokens of part are the whole text's, from number `first` on. */
+static size_t count_same(const p4d_chat *chat, size_t first)
 {
-	*alike = 0;
-	if (encode(chat, length, err) < 0)
+	size_t same = 0;
+
+	while (same < chat->part_count && first + same < chat->count &&
+	       chat->part[same] == chat->tokens[first + same])
+		same++;
+	return same;
+}
+
+/* Tokens of the whole text that are those of its beginning. *cut: the last one before that, to begin with at
+ * 0. */
+static int count_alike(p4d_chat *chat, size_t length, size_t *cut, size_t *alike, p4d_error *err)
+{
+	while (*cut + 1 < chat->cuts && chat->cut[*cut + 1].at < length)
+		++*cut;
+	if (encode(chat, chat->cut[*cut].at, length, err) < 0)
 		return -1;
-	while (*alike < chat->part_count && *alike < chat->count &&
-	       chat->part[*alike] == chat->tokens[*alike])
-		++*alike;
+	*alike = chat->cut[*cut].token + count_same(chat, chat->cut[*cut].token);
+	return 0;
+}
+
+/*
+ * Numbers the tokens at the cuts. Where the parts between them have together other tokens than the whole,
+ * which no known tokenizer does, only the beginning remains as a cut, and time is quadratic.
+ */
+static int number_cuts(p4d_chat *chat, p4d_error *err)
+{
+	size_t token = 0;
+
+	for (size_t i = 0; i < chat->cuts; i++) {
+		chat->cut[i].token = token;
+		if (encode(chat, chat->cut[i].at, i + 1 < chat->cuts ? chat->cut[i + 1].at : chat->length,
+			   err) < 0)
+			return -1;
+		if (count_same(chat, token) < chat->part_count)
+			break;
+		token += chat->part_count;
+	}
+	chat->cuts = token == chat->count ? chat->cuts : 1;
 	return 0;
 }
 
@@ -303,7 +375,7 @@ static int encode_whole(p4d_chat *chat, p4d_error *err)
 	int32_t *const tokens = chat->tokens;
 	const size_t room = chat->tokens_room;
 
-	if (encode(chat, chat->length, err) < 0)
+	if (encode(chat, 0, chat->length, err) < 0)
 		return -1;
 	chat->tokens = chat->part;
 	chat->count = chat->part_count;
@@ -316,13 +388,13 @@ static int encode_whole(p4d_chat *chat, p4d_error *err)
 int p4d_chat__encode(p4d_chat *chat, struct json_object *messages, p4d_chat_sink sink, void *context,
 		     p4d_error *err)
 {
-	size_t done = 0, from, to;
+	size_t done = 0, cut = 0, from, to;
 
-	if (write_text(chat, messages, err) < 0 || encode_whole(chat, err) < 0)
+	if (write_text(chat, messages, err) < 0 || encode_whole(chat, err) < 0 || number_cuts(chat, err) < 0)
 		return -1;
 	for (size_t i = 0; i < chat->answers; i++) {
-		if (count_alike(chat, chat->answer[i].from, &from, err) < 0 ||
-		    count_alike(chat, chat->answer[i].to, &to, err) < 0)
+		if (count_alike(chat, chat->answer[i].from, &cut, &from, err) < 0 ||
+		    count_alike(chat, chat->answer[i].to, &cut, &to, err) < 0)
 			return -1;
 		from = from < done ? done : from;
 		to = to < from ? from : to;

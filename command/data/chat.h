@@ -23,6 +23,8 @@ typedef struct p4d_chat {
 	size_t part_count, part_room;
 	struct p4d_chat_answer *answer;
 	size_t answers, answers_room;
+	struct p4d_chat_cut *cut;
+	size_t cuts, cuts_room;
 } p4d_chat;
 
 /* Called with tokens in order. trained: whether they are. */

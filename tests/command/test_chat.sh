@@ -56,6 +56,13 @@ if gzip -dc "$P4D_TEST_SRCDIR/tests/data/tokenizers/qwen2.json.gz" | sed 's/<|en
 	# 1: <|im_start|>, 0: <|im_end|>; of 5 and 2 turns
 	od -An -v -tu2 -w2 named.bin | awk '$1 == 1 { begins++ } $1 == 0 { ends++ } END { exit !(begins == 7 && ends == 7) }' ||
 		fail "turns: $(od -An -v -w1000 -tu2 named.bin)"
+	# time is linear in the turns: these took more than 15 s of a core where each was encoded with all before it
+	awk 'BEGIN { printf "{\"messages\": ["
+		for (i = 0; i < 8000; i++)
+			printf "%s{\"role\": \"%s\", \"content\": \"turn %d of a long talk\"}", i ? ", " : "", i % 2 ? "assistant" : "user", i
+		print "]}" }' >long.jsonl
+	(ulimit -t 15 && exec p4d data --tokenizer qwen2.json --chat chatml -o long long.jsonl) >long.out 2>&1 || fail "8,000 turns: $(cat long.out)"
+	grep -q '^long.bin: 1 document' long.out || fail "8,000 turns: $(cat long.out)"
 	exits 5 p4d data --tokenizer qwen2.json --chat llama-3 -o other chat.jsonl
 	says "--chat=llama-3: the tokenizer has no token <|begin_of_text|>"
 	[ ! -e other.bin ] || fail "it wrote other.bin"
