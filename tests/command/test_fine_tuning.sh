@@ -16,8 +16,9 @@ near() { awk -v limit="$1" -v one="$2" -v other="$3" 'BEGIN { off = one / other 
 awk '/^# / { on = /^# FINE-TUNING/ } on && /^```/ { block++ } on && block == 1 && !/^```/' "$P4D_TEST_SRCDIR/man/p4d-train.1.scd" |
 	sed 's/\\\\$/\\/; /^hf /d; s/--seq-len 2048/--seq-len 128/; s/--global-batch 16/--global-batch 6/; s/--steps 400/--steps 3/
 		s/--lr 2e-4/--lr 2e-2 --device cpu/' >page
-[ "$(grep -c '^p4d' page)" = 4 ] || fail "the page has other commands: $(cat page)"
+[ "$(grep -c '^p4d' page)" = 5 ] || fail "the page has other commands: $(cat page)"
 exits 0 sh -e ./page
+prints "tokens/s" "memory, GiB" "log.jsonl "
 # tokens, and those that are trained on, as counted by transformers
 read -r want count tokens <<END
 $(sed -n 's/^chat //p' "$stored/released/losses")
