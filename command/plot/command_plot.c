@@ -38,13 +38,13 @@ static void name_runs(plot *p, char *const path[])
 {
 	size_t before = 0, behind = 0;
 
-	for (size_t i = 0, same = 1; same && path[0][i]; i++) {
+	for (size_t i = 0, same = p->logs > 1; same && path[0][i]; i++) {
 		for (int k = 1; k < p->logs; k++)
 			same = same && path[k][i] == path[0][i];
 		if (same && path[0][i] == '/')
 			before = i + 1;
 	}
-	for (size_t i = 1, same = 1; same && i < strlen(path[0]); i++) {
+	for (size_t i = 1, same = p->logs > 1; same && i < strlen(path[0]); i++) {
 		const char end = path[0][strlen(path[0]) - i];
 		for (int k = 1; k < p->logs; k++)
 			same = same && strlen(path[k]) > i && path[k][strlen(path[k]) - i] == end;

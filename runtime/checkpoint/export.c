@@ -41,8 +41,7 @@ static int find_base(const p4d_export *export, const p4d_checkpoint_info *info, 
 		return p4d_released_find(export->base, &request, folder, size, err);
 	if (p4d_released_find(info->base, &request, folder, size, err) == 0)
 		return 0;
-	/* what is said of a name that nobody knows is about presets */
-	if (err->code != P4D_E_UNKNOWN_MODEL)
+	if (err->code != P4D_E_CHECKPOINT)
 		return -1;
 	p4d_fail(
 	    err, P4D_E_CHECKPOINT,

@@ -22,13 +22,20 @@ void p4d_released_model(const char *from, p4d_request *request)
 	request->origin[P4D_MODEL] = P4D_BY_USER;
 }
 
+int p4d_released_unknown(const char *from, p4d_error *err)
+{
+	p4d_fail(err, P4D_E_CHECKPOINT, "--init-from %.200s: neither a folder nor a model in the hub's cache",
+		 from);
+	return p4d_fix(err, "hf download %.200s", from);
+}
+
 int p4d_released_find(const char *from, p4d_request *request, char *folder, size_t size, p4d_error *err)
 {
 	p4d_preset preset = {.file = ""};
 
 	p4d_released_model(from, request);
 	if (p4d_model_resolve(request, NULL, &preset, err) < 0)
-		return -1;
+		return err->code == P4D_E_UNKNOWN_MODEL ? p4d_released_unknown(from, err) : -1;
 	if (request->untrained[0])
 		return p4d_fail(err, P4D_E_UNMODELLED,
 				"--init-from %.200s: p4d-train does not compute %.150s", from,
@@ -49,7 +56,5 @@ int p4d_released_find(const char *from, p4d_request *request, char *folder, size
 		*strrchr(folder, '/') = '\0';
 		return 0;
 	}
-	p4d_fail(err, P4D_E_CHECKPOINT, "--init-from %.200s: neither a folder nor a model in the hub's cache",
-		 from);
-	return p4d_fix(err, "hf download %.200s", from);
+	return p4d_released_unknown(from, err);
 }

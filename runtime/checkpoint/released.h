@@ -9,6 +9,10 @@
 /* Released models, as a user names them: a folder with config.json and weights, or ORG/NAME in the cache of
  * the Hugging Face hub. */
 
+/* Fails with CHECKPOINT: there is no such model. What p4d_model_resolve says of a name that nobody knows is
+ * about presets. */
+int p4d_released_unknown(const char *from, p4d_error *err);
+
 /* Sets request->model to what p4d_model_resolve takes for it. */
 void p4d_released_model(const char *from, p4d_request *request);
 

@@ -139,6 +139,15 @@ uint64_t p4d_sampler_samples(const p4d_sampler *sampler)
 	return sum;
 }
 
+bool p4d_sampler_takes_delimiter(const p4d_sampler *sampler)
+{
+	bool takes = false;
+
+	for (unsigned i = 0; i < sampler->blend.sources; i++)
+		takes = takes || !p4d_tokens__has_index(sampler->source[i].tokens);
+	return takes;
+}
+
 p4d_sampler_packing p4d_sampler_packing_of(const p4d_sampler *sampler)
 {
 	p4d_sampler_packing sum = {0};

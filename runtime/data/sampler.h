@@ -61,6 +61,9 @@ int p4d_sampler_hash(const p4d_sampler *sampler, uint64_t *hash, p4d_error *err)
 uint64_t p4d_sampler_tokens(const p4d_sampler *sampler);
 uint64_t p4d_sampler_samples(const p4d_sampler *sampler);
 
+/* Whether the delimiter of the options says where documents begin in any dataset: those without an index. */
+bool p4d_sampler_takes_delimiter(const p4d_sampler *sampler);
+
 /* Of packed samples: documents that are longer than a sequence, tokens of the longest, and those in
  * sequences. */
 typedef struct p4d_sampler_packing {

@@ -208,6 +208,11 @@ uint64_t p4d_tokens__documents(const p4d_tokens *tokens)
 	return tokens->documents;
 }
 
+bool p4d_tokens__has_index(const p4d_tokens *tokens)
+{
+	return tokens->index.data;
+}
+
 bool p4d_tokens__has_boundaries(const p4d_tokens *tokens)
 {
 	return tokens->index.data || tokens->options.delimiter != P4D_NO_DELIMITER;

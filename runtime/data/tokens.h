@@ -74,6 +74,8 @@ int p4d_tokens__hash(const p4d_tokens *tokens, uint64_t *hash, p4d_error *err);
 bool p4d_tokens__is_masked(const char *path);
 /* Whether there is a mask; whether it has a token, counted as by p4d_document. */
 bool p4d_tokens__has_mask(const p4d_tokens *tokens);
+/* That says where documents begin; else the delimiter does. */
+bool p4d_tokens__has_index(const p4d_tokens *tokens);
 bool p4d_tokens__is_trained(const p4d_tokens *tokens, uint64_t token);
 
 /* Reads tokens first .. first+count-1. Fails on a token outside the vocabulary; out is undefined then. */

@@ -50,14 +50,17 @@ static int from_options(p4d_job_plan *plan, const p4d_settings *settings, uint64
 	p4d_preset preset = {.global_batch = 0};
 
 	*request = settings->request;
-	if (!p4d_is_set(request, P4D_MODEL) && settings->init_from)
+	const bool released = !p4d_is_set(request, P4D_MODEL) && settings->init_from;
+	if (released)
 		p4d_released_model(settings->init_from, request);
 	if (!p4d_is_set(request, P4D_MODEL)) {
 		p4d_fail(err, P4D_E_USAGE, "there is no plan (P4D_PLAN is not set) and no model is given");
 		return p4d_fix(err, "--model NAME --local-ranks N, or sbatch --p4d-model=NAME");
 	}
 	if (p4d_model_resolve(request, datadir, &preset, err) < 0)
-		return -1;
+		return released && err->code == P4D_E_UNKNOWN_MODEL
+			   ? p4d_released_unknown(settings->init_from, err)
+			   : -1;
 	if (ranks % nodes)
 		return p4d_fail(err, P4D_E_WORLD, "%" PRIu64 " ranks on %" PRIu64 " nodes: not divisible",
 				ranks, nodes);

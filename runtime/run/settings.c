@@ -210,6 +210,8 @@ static int check_unused(const p4d_settings *s, p4d_error *err)
 	    {s->temperature >= 0 && !s->sample, "temperature", "--sample"},
 	    {s->top_p >= 0 && !s->sample, "top-p", "--sample"},
 	    {s->save_every != UINT64_MAX && !s->checkpoint, "save-every", "--checkpoint"},
+	    {s->keep != UINT64_MAX && !s->checkpoint, "keep", "--checkpoint"},
+	    {s->resume != P4D_RESUME_AUTO && !s->checkpoint, "resume", "--checkpoint"},
 	    {s->eval_every != UINT64_MAX && !s->valid_data[0] && !(s->valid_fraction > 0), "eval-every",
 	     "--valid-data or --valid-fraction"},
 	    {s->eval_batches != UINT64_MAX && !s->valid_data[0] && !(s->valid_fraction > 0), "eval-batches",
@@ -250,8 +252,8 @@ static int complete(p4d_settings *s, p4d_error *err)
 		s->eval_batches = 1;
 	if (s->save_every == UINT64_MAX)
 		s->save_every = 1000;
-	if (s->resume == P4D_RESUME_MUST && !s->checkpoint)
-		return p4d_fail(err, P4D_E_USAGE, "--resume=must requires --checkpoint");
+	if (s->keep == UINT64_MAX)
+		s->keep = 3;
 	if (s->warmup > s->steps)
 		return p4d_fail(err, P4D_E_VALUE, "--warmup=%" PRIu64 " is above --steps=%" PRIu64, s->warmup,
 				s->steps);

@@ -85,6 +85,21 @@ static int open_validations(p4d_train_data *data, const p4d_settings *settings, 
 	return 0;
 }
 
+/* Of files with an index it would be ignored. */
+static int check_delimiter(const p4d_train_data *data, const p4d_settings *settings, p4d_error *err)
+{
+	bool taken = settings->delimiter == UINT64_MAX ||
+		     (data->training && p4d_sampler_takes_delimiter(data->training));
+
+	for (unsigned i = 0; i < data->validations; i++)
+		taken = taken || p4d_sampler_takes_delimiter(data->validation[i].sampler);
+	if (taken)
+		return 0;
+	p4d_fail(err, P4D_E_USAGE,
+		 "--delimiter has no effect: the index of the data says where documents begin");
+	return p4d_fix(err, "leave out --delimiter");
+}
+
 static int hash_all(p4d_train_data *data, p4d_error *err)
 {
 	uint64_t hash;
@@ -114,6 +129,8 @@ int p4d_train_data_open(p4d_train_data *data, const p4d_settings *settings, cons
 			      settings->valid_fraction, true, err);
 	if (rc == 0)
 		rc = open_validations(data, settings, plan, err);
+	if (rc == 0)
+		rc = check_delimiter(data, settings, err);
 	if (rc == 0)
 		rc = hash_all(data, err);
 	if (rc < 0)

@@ -112,3 +112,85 @@ for option in $(p4d estimate --help | sed -n 's/^  \(--[a-z0-9-]*\) [^ ].*/\1/p'
 	[ "$status" != 0 ] || fail "$option 1 passes"
 	rm -f one
 done
+
+# options of training: beside what; "-": it takes no value. What is seen: the log, and the files that a run leaves
+# leaves LOG: what is seen of a run
+leaves() { trained "$1"; find ck board -type f -o -type d 2>/dev/null | sed 's/events.*/events/' | sort; find . -maxdepth 1 -name 'trace.*'; }
+exits 0 p4d data -o others job.sh
+exits 0 p4d data --split-lines -o lines text
+rm -f base*
+walked=
+while read -r option value beside; do
+	walked="$walked $option"
+	[ "$value" != - ] || value=
+	rm -rf ck board trace.* one base
+	# shellcheck disable=SC2086
+	run p4d-train --data lines --steps 3 --lr 1e-2 --device cpu --log base $model $beside
+	[ "$status" = 0 ] || fail "beside $option: $beside"
+	leaves base >base.seen
+	rm -rf ck board trace.*
+	# shellcheck disable=SC2086
+	run p4d-train --data lines --steps 3 --lr 1e-2 --device cpu --log one $model $beside $option $value
+	if [ "$status" = 0 ]; then
+		leaves one | cmp -s - base.seen && fail "$option $value has no effect, and nothing says so"
+	else
+		echo "$err" | grep -q -e "$option" || fail "$option $value is refused without its name"
+	fi
+done <<'END'
+--data others
+--valid-data lines
+--valid-fraction 0.5
+--sequences packed --document-mask on
+--document-mask on
+--delimiter 3
+--steps 2
+--lr 2e-2
+--min-lr 5e-3
+--warmup 1
+--schedule-lr wsd
+--decay-steps 1 --schedule-lr wsd
+--decay-steps 1
+--beta1 0.5
+--beta2 0.5
+--epsilon 1e-2
+--weight-decay 0.9
+--clip 1e-3
+--z-loss 1e-2
+--seed 2
+--init-from nothing
+--lora-alpha 2
+--checkpoint ck
+--save-every 1 --checkpoint ck
+--save-every 1
+--keep 1 --checkpoint ck --save-every 1
+--keep 1
+--resume must --checkpoint ck
+--resume must
+--resume never
+--sample text
+--logits file
+--tokenizer bytes
+--sample-tokens 3
+--temperature 1
+--top-p 0.5
+--eval-every 1 --valid-data lines
+--eval-every 1
+--eval-batches 2 --valid-data lines
+--eval-batches 2
+--eval-only -
+--trace trace.json
+--tensorboard board
+--comm staged
+--comm nccl
+--local-ranks 2
+--threads 2048
+--device cuda
+END
+# what shows when something goes wrong, or in time: test_train.sh, test_killed, test_train_threads
+walked="$walked --on-spike --skips --spikes --watchdog --log --help --version"
+for option in $(p4d-train --help | sed -n '/^Training/,/^Model and layout/s/^  \(--[a-z0-9-]*\).*/\1/p'); do
+	case " $walked " in
+	*" $option "*) ;;
+	*) fail "$option is not walked" ;;
+	esac
+done

@@ -128,6 +128,11 @@ for option in "temperature 1" "top-p 0.5" "sample-tokens 3" "tokenizer bytes"; d
 	says "--${option% *} has no effect without --sample"
 done
 
+# what is not there, with a model's sizes and without
+refused P4D052 still --init-from nosuch
+says "--init-from nosuch: neither a folder nor a model in the hub's cache" "fix: hf download nosuch"
+refused P4D052 still --init-from nosuch --model "$released/llama"
+says "--init-from nosuch: neither a folder nor a model in the hub's cache"
 # what does not go together
 cp -r "$released/llama" own
 refused P4D041 still --init-from own --model "$released/qwen3"
