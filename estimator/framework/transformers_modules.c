@@ -284,6 +284,18 @@ p4d_tape_tensor p4d_transformers__norm(p4d_tape_writer *w, p4d_tape_tensor x, ui
 
 /* ---- linear layers ---- */
 
+/* DeepSpeed's linear function keeps its input for the weight's gradient, whether that is wanted or not
+ * (runtime/zero/linear.py, LinearFunctionForZeroStage3). Falcon and GPT-2 have layers that do not call it. */
+static bool keeps_frozen(const p4d_layout *l)
+{
+	const p4d_architecture *a = l->architecture;
+	const bool own = a == &p4d_architectures[P4D_ARCHITECTURE_FALCON] ||
+			 a == &p4d_architectures[P4D_ARCHITECTURE_FALCON_40B] ||
+			 a == &p4d_architectures[P4D_ARCHITECTURE_GPT2];
+
+	return l->framework == P4D_FRAMEWORK_DEEPSPEED && l->zero_stage == 3 && !own;
+}
+
 p4d_tape_tensor p4d_transformers__product(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t in, uint64_t out,
 					  unsigned weight, bool trained)
 {
@@ -296,7 +308,7 @@ p4d_tape_tensor p4d_transformers__product(p4d_tape_writer *w, p4d_tape_tensor x,
 							 p4d_transformers__needs(w, x) || trained);
 	p4d_tape_operation *o = p4d_transformers__operation(w, x, y, P4D_NEW_GRADIENT);
 
-	o->saved[0] = trained ? x.value : -1;
+	o->saved[0] = trained || (keeps_frozen(w->layout) && p4d_transformers__needs(w, x)) ? x.value : -1;
 	if (lowers && (p4d_transformers__needs(w, x) || trained)) {
 		o->copy = elements * 2;
 		o->cached = trained;

@@ -163,6 +163,8 @@ def varied(r, c):
     c["ffn"] = c["ffn"] * r.choice((2, 3, 4, 5)) // 4 // 8 * 8
     if c["model-type"] == "mpt":  # has a whole ratio
         c["ffn"] = max(1, c["ffn"] // c["hidden"]) * c["hidden"]
+    if c["model-type"] == "bloom":  # has no other
+        c["ffn"] = 4 * c["hidden"]
     if c["model-type"] in FREE:
         c["heads"] = r.choice((8, 12, 16, 24, 32))
         c["kv-heads"] = r.choice([k for k in (1, 2, 4, 8, c["heads"]) if c["heads"] % k == 0])

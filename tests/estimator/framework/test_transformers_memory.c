@@ -258,12 +258,8 @@ static void adapters_with_dropout(void **state)
 	(void)state;
 	if (getenv("P4D_TEST_ROWS"))
 		return;
-	assert_true(blind(of[BY_LOOK]) == rows && rows >= 45);
-	/* one of BLOOM with eager attention is 14.4 % off; all other models keep to less than half of that */
-	for (const group *g = of[BY_MODEL]; g->rows; g++)
-		if (fabs(g->worst) > (strcmp(g->name, "bloom") ? 0.065 : 0.15))
-			fail_msg("%s: %.3f", g->name, g->worst);
-	holds(of[BY_METHOD], 0.03, 0.15);
+	assert_true((rows - blind(of[BY_LOOK])) * 10 <= rows && rows >= 45);
+	holds(of[BY_METHOD], 0.01, 0.05);
 }
 
 /* In micro-batches of its own, without autograd; training of the same rows is compared above. */
