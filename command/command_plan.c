@@ -247,6 +247,8 @@ static int print_text(const p4d_subject *subject, const plans *p, p4d_error *err
 	}
 	if (p4d_table_print(&table, true, err) < 0)
 		return -1;
+	if (d.timed.known && d.timed.unvalidated)
+		printf("\nStep times are unvalidated: %s\n", d.timed.unvalidated);
 	puts("\nFlags for sbatch:");
 	for (size_t i = 0; i < p->count; i++)
 		printf("%4zu  %s\n", i + 1,

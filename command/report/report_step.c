@@ -33,6 +33,7 @@ int p4d_report_timed_of(const p4d_layout *layout, const p4d_gpu *gpu, const p4d_
 	memset(timed, 0, sizeof(*timed));
 	timed->known = step->seconds > 0;
 	timed->step = *step;
+	timed->unvalidated = layout->state_heads ? "layers with a state" : NULL;
 	return timed->known ? p4d_breakdown_of(layout, gpu, step, &timed->losses, err) : 0;
 }
 
@@ -64,13 +65,15 @@ void p4d_report_step(const p4d_gpu *gpu, const p4d_timed *timed)
 			 "Step time: not predicted, no performance data for %s (p4d explain P4D014)",
 			 gpu->name);
 	else
-		snprintf(
-		    text, sizeof(text),
-		    "Step: %s, %.0f tokens/s per GPU, MFU %.1f %% (%.0f TFLOP/s; %.1f %%, %.0f TFLOP/s with "
-		    "full attention and recomputation), bubble %.1f %%; largest losses: %s",
-		    p4d_report_seconds(s->seconds, seconds), s->tokens_per_second_per_gpu, 100 * s->mfu,
-		    s->tflops_per_gpu, 100 * s->hfu, s->hardware_tflops_per_gpu, 100 * s->bubble_fraction,
-		    p4d_report_limits(timed, limits, sizeof(limits)));
+		snprintf(text, sizeof(text),
+			 "Step%s%s%s: %s, %.0f tokens/s per GPU, MFU %.1f %% (%.0f TFLOP/s; %.1f %%, %.0f "
+			 "TFLOP/s with "
+			 "full attention and recomputation), bubble %.1f %%; largest losses: %s",
+			 timed->unvalidated ? " (unvalidated: " : "",
+			 timed->unvalidated ? timed->unvalidated : "", timed->unvalidated ? ")" : "",
+			 p4d_report_seconds(s->seconds, seconds), s->tokens_per_second_per_gpu, 100 * s->mfu,
+			 s->tflops_per_gpu, 100 * s->hfu, s->hardware_tflops_per_gpu,
+			 100 * s->bubble_fraction, p4d_report_limits(timed, limits, sizeof(limits)));
 	p4d_table_print_wrapped(0, 0, text);
 }
 
@@ -110,6 +113,8 @@ struct json_object *p4d_report_json_step(const p4d_timed *timed)
 	for (size_t i = 0; i < sizeof(members) / sizeof(members[0]); i++)
 		json_object_object_add(object, members[i].name,
 				       number(members[i].value, members[i].decimals));
+	if (timed->unvalidated)
+		json_object_object_add(object, "unvalidated", json_object_new_string(timed->unvalidated));
 	return object;
 }
 

@@ -85,7 +85,7 @@ static void reduce(p4d_torchtitan_step *p, const p4d_torchtitan_unit *u)
 		}
 		p->live += g->padded * reduced;
 		p->reducing += g->padded * reduced;
-		p4d_torchtitan__peek(p, g->cut && g->ranks > 1 ? g->largest * reduced : 0, &p->backward);
+		p4d_torchtitan__peek(p, 0, &p->backward);
 		p->live += (g->share - g->whole) * reduced;
 		p4d_torchtitan__peek(p, 0, &p->backward);
 	}
@@ -97,6 +97,8 @@ static void reduce_chunk(stage *s, uint32_t chunk, const int64_t layers[2])
 
 	if (is_last(s, chunk) && !p->l->chunked_loss)
 		reduce(p, &p->head);
+	else if (is_last(s, chunk)) /* the copy of a head's that has a row */
+		p->live -= p->head.group[0].padded * p->z->reduced;
 	for (int sparse = 2; sparse-- > 0;)
 		for (int64_t i = 0; i < layers[sparse]; i++)
 			reduce(p, &p->layer[sparse]);

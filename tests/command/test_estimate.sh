@@ -331,3 +331,11 @@ says "recompute-modules has no effect without recompute=selective"
 exits 5 p4d estimate --framework megatron --model mixtral-8x7b --gpu h100 --nodes 2 --gpus-per-node 8 --recompute selective --recompute-modules mla_up_proj
 says "recompute-modules: mla_up_proj has no effect"
 
+# no step time of layers with a state was compared with a measured one
+hybrid="--gpu h100 --model nemotron-h-8b --nodes 2 --gpus-per-node 8"
+exits 0 p4d estimate $hybrid --framework megatron --tp 8
+prints "Step (unvalidated: layers with a state): "
+exits 0 p4d estimate --json $hybrid --framework megatron --tp 8
+prints '"unvalidated":"layers with a state"'
+exits 0 p4d plan $hybrid --framework megatron
+prints "Step times are unvalidated: layers with a state"
