@@ -116,6 +116,8 @@ static bool is_argument(p4d_value word, const char *name)
 
 	while (word.length && !word.at[0].unknown && word.at[0].c == '+') /* hydra's "++NAME=" */
 		word = (p4d_value){word.at + 1, word.length - 1};
+	if (!word.length || (word.at[0].c != name[0] && (!strchr("-_", name[0]) || word.at[0].c != '_')))
+		return false; /* most are not */
 	while (equals < word.length && (word.at[equals].unknown || word.at[equals].c != '='))
 		equals++;
 	return p4d_reader__same_name(p4d_value_text((p4d_value){word.at, equals}, text, sizeof(text)), name);
@@ -159,13 +161,20 @@ static const p4d_reader *find_reader(const p4d_launch *launch, size_t *words)
 {
 	const p4d_reader *found = NULL;
 	size_t longest = 0;
+	bool begins[256] = {false}; /* the parts of the program's path; most begin as no program does */
 
 	*words = 0;
 	if (!launch->count)
 		return NULL;
+	const p4d_value path = launch->words[0];
+	for (uint32_t i = 0; i < path.length; i++)
+		if (!path.at[i].unknown && (!i || (path.at[i - 1].c == '/' && !path.at[i - 1].unknown)))
+			begins[(unsigned char)path.at[i].c] = true;
 	for (int i = 0; i < READERS; i++)
 		for (int j = 0; j < P4D_READ_PROGRAMS && readers[i]->programs[j]; j++) {
 			const char *name = readers[i]->programs[j];
+			if (*name != '*' && !begins[(unsigned char)*name])
+				continue;
 			const size_t named = strlen(name) > longest ? is_program(launch, name) : 0;
 			/* a part of a name is others', too */
 			if (!named || (readers[i]->arguments_alone[0] && name[strlen(name) - 1] == '*' &&

@@ -293,7 +293,8 @@ static p4d_shell_status execute(p4d_shell *sh, const p4d_shell_source *s, p4d_sh
 	const p4d_shell_builtin *b = p4d_shell__builtin(all->at[0]);
 	if (b)
 		return b->run(&w);
-	if (sh->host->command) {
+	/* what it costs to see that a command is none that anybody asks for */
+	if (sh->host->command && p4d_shell__work(sh, 48)) {
 		const p4d_shell_redirection *before = sh->redirection;
 		sh->redirection = r;
 		sh->host->command(sh->host->context, sh, all->at, all->count,
