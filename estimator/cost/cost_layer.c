@@ -318,14 +318,16 @@ static void elementwise(const p4d_layout *l, const p4d_cost_rates *r, const p4d_
 	    p4d_cost__memory_seconds(r, activation_back);
 	if (p4d_framework_of(l->framework)->cost.saves_norms_and_products)
 		return;
-	/* weight gradients need them: recomputed */
-	y->backward_input.memory_bound += p4d_cost__memory_seconds(r, activation);
-	weight_pass(l, QKV, y)->memory_bound += p4d_cost__memory_seconds(r, norm);
-	weight_pass(l, GATE_UP, y)->memory_bound += p4d_cost__memory_seconds(r, norm);
 	/* the gradient of qkv is copied into the slot */
-	if (p4d_is_split(l->schedule) && l->recompute < P4D_RECOMPUTE_FULL)
+	if (p4d_is_split(l->schedule) && l->recompute != P4D_RECOMPUTE_FULL)
 		y->backward_input.memory_bound +=
 		    p4d_cost__memory_seconds(r, 2 * e * z->n * (z->A + 2 * z->G));
+	if (l->recompute == P4D_RECOMPUTE_KEEP)
+		return;
+	/* weight gradients need them: recomputed, the activation by the kernel of its gradient */
+	y->backward_input.memory_bound += e * z->n * f * r->hbm;
+	weight_pass(l, QKV, y)->memory_bound += p4d_cost__memory_seconds(r, norm);
+	weight_pass(l, GATE_UP, y)->memory_bound += p4d_cost__memory_seconds(r, norm);
 }
 
 /*

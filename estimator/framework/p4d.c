@@ -20,8 +20,9 @@ enum { PREFETCHED = 1 }; /* micro-batches of tokens read ahead */
 /* some are not used in all: they lie at the bottom, below the short-lived ones */
 #define THROUGHOUT (LAYER | AT(EMBED) | AT(HEAD) | AT(HEAD_SUM) | AT(WEIGHT))
 
-/* A layer's activations, in the order of computation. Recompute drops some of them. */
-typedef enum saved_group { GROUP_INPUT, GROUP_ATTENTION, GROUP_FFN } saved_group;
+/* A layer's activations. Recompute drops the last groups; the operands are what norms and SwiGLU give
+ * products. */
+typedef enum saved_group { GROUP_INPUT, GROUP_ATTENTION, GROUP_FFN, GROUP_OPERANDS } saved_group;
 
 static const struct buffer {
 	const char *name, *shard;
@@ -158,15 +159,15 @@ static void add_persistent(p4d_rows *rows, const p4d_rank_sizes *z)
 
 static saved_group kept(int recompute)
 {
-	return recompute == P4D_RECOMPUTE_FULL  ? GROUP_INPUT
-	       : recompute == P4D_RECOMPUTE_MLP ? GROUP_ATTENTION
-						: GROUP_FFN;
+	return recompute == P4D_RECOMPUTE_FULL   ? GROUP_INPUT
+	       : recompute == P4D_RECOMPUTE_MLP  ? GROUP_ATTENTION
+	       : recompute == P4D_RECOMPUTE_KEEP ? GROUP_OPERANDS
+						 : GROUP_FFN;
 }
 
 /*
- * Norm outputs and the product of gate and up are always recomputed. The rest is saved until the layer's last
- * gradient: in split schedules the gradients of qkv and of gate and up replace them and wait there for the
- * weight pass, which recomputes all else that it needs.
+ * Saved until the layer's last gradient: in split schedules the gradients of qkv and of gate and up replace
+ * them and wait there for the weight pass, which recomputes all else that it needs.
  */
 static void add_activations(p4d_rows *rows, const p4d_rank_sizes *z, bool keep)
 {
@@ -192,6 +193,9 @@ static void add_activations(p4d_rows *rows, const p4d_rank_sizes *z, bool keep)
 	    [ACT_GATE_UP] = {false, z->dtype, z->n, z->up},
 	    [ACT_FFN_OUTPUT] = {!around, z->dtype, z->ns, z->h},
 	    [ACT_FFN_OUTPUT_RSTD] = {!around, P4D_DT_FP32, x, y},
+	    [ACT_INPUT_NORMED] = {!keep, z->dtype, z->ns, z->h},
+	    [ACT_POST_ATTENTION_NORMED] = {!keep, z->dtype, z->ns, z->h},
+	    [ACT_PRODUCT] = {!keep, z->dtype, z->n, z->f},
 	};
 
 	const saved_group last = kept(rows->layout->recompute);
@@ -240,7 +244,8 @@ static void add_working_set(p4d_rows *rows, const p4d_rank_sizes *z)
 		add(rows, B_GATHERED, z->dtype, z->n, z->h, 0);
 		add(rows, B_GATHERED_GRADIENT, z->dtype, z->n, z->h, 0);
 	}
-	add(rows, B_FFN_ACT, z->dtype, z->n, z->f, 0);
+	if (kept(l->recompute) < GROUP_OPERANDS)
+		add(rows, B_FFN_ACT, z->dtype, z->n, z->f, 0);
 	add(rows, B_FFN_ACT_GRADIENT, z->dtype, z->n, z->f, 0);
 	add(rows, B_ATTENTION_GRADIENT, z->dtype, z->n, z->q, 0);
 	add(rows, B_QKV_GRADIENT, z->dtype, z->n, z->columns, 0);

@@ -41,7 +41,8 @@ enum {
 	P4D_RECOMPUTE_SELECTIVE,
 	P4D_RECOMPUTE_MLP,
 	P4D_RECOMPUTE_FULL,
-	P4D_RECOMPUTE_MOE
+	P4D_RECOMPUTE_MOE,
+	P4D_RECOMPUTE_KEEP /* nothing at all, where NONE leaves out what is quickly computed again */
 };
 enum { P4D_RECOMPUTE_UNIFORM, P4D_RECOMPUTE_BLOCK };
 enum { P4D_BF16, P4D_FP16, P4D_FP32, P4D_FP8 }; /* the last: products of bf16 training */

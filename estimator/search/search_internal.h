@@ -49,7 +49,7 @@ typedef struct p4d_search_enumeration {
 	uint64_t split_pp, split_vpp; /* what the trial's pipeline split is for */
 	unsigned too_large;           /* a bit for each recompute that was, with a smaller micro-batch */
 	/* by recompute, the micro-batch with which 1f1b of the trial's degrees was too large; 0: none was */
-	uint64_t most_of_1f1b[P4D_RECOMPUTE_MOE + 1];
+	uint64_t most_of_1f1b[P4D_RECOMPUTE_KEEP + 1];
 	p4d_timeline_work work;
 	p4d_cost_cache cache;
 	double capacity_bytes; /* 0 unknown */

@@ -8,9 +8,17 @@
 /* Input to output (ns, h); recompute restores what was not kept */
 int p4d_layer_forward(p4d_net *m, const p4d_layer *y, void *output, p4d_error *err);
 int p4d_layer__recompute(p4d_net *m, const p4d_layer *y, p4d_error *err);
-/* norm of x into B_NORM_OUT, all rows. NULL: failed. */
-const void *p4d_layer__norm_rows(p4d_net *m, const void *x, float *rstd, p4d_weight_kind norm, uint32_t layer,
-				 p4d_error *err);
+/* A norm, and the matmul of its output with a weight. */
+typedef struct p4d_projection {
+	p4d_activation input, rstd, normed, output;
+	p4d_weight_kind norm, weight;
+} p4d_projection;
+extern const p4d_projection p4d_layer__qkv, p4d_layer__gate_up;
+/* What goes into the matmul, all rows; computed, or computed again where it is not kept. NULL: failed. */
+const void *p4d_layer__norm(p4d_net *m, const p4d_layer *y, const p4d_projection *p, p4d_error *err);
+const void *p4d_layer__normed(p4d_net *m, const p4d_layer *y, const p4d_projection *p, p4d_error *err);
+/* Where SwiGLU's product lies. */
+void *p4d_layer__product(const p4d_net *m, const p4d_layer *y);
 
 /* The feed-forward layer's activation, and on the way back: gate_up becomes its gradient, act (NULL: not
  * wanted) is set again. */

@@ -12,19 +12,8 @@
 #include "model/norm.h"
 #include "model/parallel.h"
 
-/* A norm, and the matmul of its output with a weight. */
-typedef struct projection {
-	p4d_activation input, rstd, output;
-	p4d_weight_kind norm, weight;
-} projection;
-
-static const projection qkv_projection = {ACT_INPUT, ACT_INPUT_RSTD, ACT_QKV, P4D_W_ATTENTION_NORM,
-					  P4D_W_QKV};
-static const projection gate_up_projection = {ACT_POST_ATTENTION, ACT_POST_ATTENTION_RSTD, ACT_GATE_UP,
-					      P4D_W_FFN_NORM, P4D_W_GATE_UP};
-
 /* Whether the weight's gradient waits for the second half. */
-static bool waits(const p4d_net *m, const projection *p)
+static bool waits(const p4d_net *m, const p4d_projection *p)
 {
 	return p4d_is_split(m->schedule.kind) && p4d_buffers__keeps(m, p->output);
 }
@@ -58,13 +47,12 @@ static void input_gradient(p4d_net *m, p4d_weight_kind weight, uint32_t layer, v
 }
 
 /* The gradient of a projection's weight, where dy (n, out) is that of its output. */
-static int projection_weight(p4d_net *m, const p4d_layer *y, const projection *p, const void *dy,
+static int projection_weight(p4d_net *m, const p4d_layer *y, const p4d_projection *p, const void *dy,
 			     uint64_t out, p4d_error *err)
 {
 	if (!is_trained(m, p->weight, y->number))
 		return 0;
-	const void *x =
-	    p4d_layer__norm_rows(m, y->activation[p->input], y->activation[p->rstd], p->norm, y->number, err);
+	const void *x = p4d_layer__normed(m, y, p, err);
 
 	if (!x)
 		return -1;
@@ -73,8 +61,8 @@ static int projection_weight(p4d_net *m, const p4d_layer *y, const projection *p
 }
 
 /* Continues to B_HIDDEN, adding the gradient of the norm's input. */
-static int projection_input(p4d_net *m, const p4d_layer *y, const projection *p, const void *dy, uint64_t out,
-			    p4d_error *err)
+static int projection_input(p4d_net *m, const p4d_layer *y, const p4d_projection *p, const void *dy,
+			    uint64_t out, p4d_error *err)
 {
 	void *gradient = p4d_buffers_at(m, B_NORM_OUT_GRADIENT);
 
@@ -110,8 +98,8 @@ static const void *end_gradient(p4d_net *m, const p4d_layer *y, p4d_weight_kind 
 
 static int ffn_part(p4d_net *m, const p4d_layer *y, p4d_error *err)
 {
-	const projection *p = &gate_up_projection;
-	void *ffn_act = p4d_buffers_at(m, B_FFN_ACT), *gate_up = y->activation[ACT_GATE_UP];
+	const p4d_projection *p = &p4d_layer__gate_up;
+	void *product = p4d_layer__product(m, y), *gate_up = y->activation[ACT_GATE_UP];
 	void *ffn_act_gradient = p4d_buffers_at(m, B_FFN_ACT_GRADIENT);
 	float *dbias = p4d_buffers__gradient(m, P4D_W_UP_BIAS, y->number);
 	const void *dy = end_gradient(m, y, P4D_W_FFN_POST_NORM, P4D_W_DOWN_BIAS, ACT_FFN_OUTPUT,
@@ -119,11 +107,11 @@ static int ffn_part(p4d_net *m, const p4d_layer *y, p4d_error *err)
 
 	if (!dy)
 		return -1;
-	const bool trained = is_trained(m, P4D_W_DOWN, y->number);
+	const bool trained = is_trained(m, P4D_W_DOWN, y->number), kept = y->activation[ACT_PRODUCT];
 	input_gradient(m, P4D_W_DOWN, y->number, ffn_act_gradient, dy, m->h, m->f);
-	p4d_layer__activate_back(m, gate_up, trained ? ffn_act : NULL, ffn_act_gradient);
+	p4d_layer__activate_back(m, gate_up, trained && !kept ? product : NULL, ffn_act_gradient);
 	if (trained)
-		weight_gradient(m, P4D_W_DOWN, y->number, dy, ffn_act, m->h, m->f);
+		weight_gradient(m, P4D_W_DOWN, y->number, dy, product, m->h, m->f);
 	if (dbias)
 		m->d->bias_backward(m->d, m->type, dbias, gate_up, m->n, m->up);
 	if (!waits(m, p) && projection_weight(m, y, p, gate_up, m->up, err) < 0)
@@ -133,7 +121,7 @@ static int ffn_part(p4d_net *m, const p4d_layer *y, p4d_error *err)
 
 static int attention_part(p4d_net *m, const p4d_layer *y, p4d_error *err)
 {
-	const projection *p = &qkv_projection;
+	const p4d_projection *p = &p4d_layer__qkv;
 	const p4d_heads heads = p4d_attention__heads_of(m, y);
 	void *attention_gradient = p4d_buffers_at(m, B_ATTENTION_GRADIENT),
 	     *dqkv = p4d_buffers_at(m, B_QKV_GRADIENT);
@@ -168,8 +156,8 @@ int p4d_layer_backward_weights(p4d_net *m, const p4d_layer *y, p4d_error *err)
 {
 	const void *gate_up = y->activation[ACT_GATE_UP], *qkv = y->activation[ACT_QKV];
 
-	if (waits(m, &gate_up_projection) &&
-	    projection_weight(m, y, &gate_up_projection, gate_up, m->up, err) < 0)
+	if (waits(m, &p4d_layer__gate_up) &&
+	    projection_weight(m, y, &p4d_layer__gate_up, gate_up, m->up, err) < 0)
 		return -1;
-	return waits(m, &qkv_projection) ? projection_weight(m, y, &qkv_projection, qkv, m->columns, err) : 0;
+	return waits(m, &p4d_layer__qkv) ? projection_weight(m, y, &p4d_layer__qkv, qkv, m->columns, err) : 0;
 }

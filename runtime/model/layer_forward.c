@@ -7,13 +7,37 @@
 #include "model/norm.h"
 #include "model/parallel.h"
 
-const void *p4d_layer__norm_rows(p4d_net *m, const void *x, float *rstd, p4d_weight_kind norm, uint32_t layer,
-				 p4d_error *err)
-{
-	void *norm_out = p4d_buffers_at(m, B_NORM_OUT);
+const p4d_projection p4d_layer__qkv = {ACT_INPUT, ACT_INPUT_RSTD,       ACT_INPUT_NORMED,
+				       ACT_QKV,   P4D_W_ATTENTION_NORM, P4D_W_QKV};
+const p4d_projection p4d_layer__gate_up = {
+    ACT_POST_ATTENTION, ACT_POST_ATTENTION_RSTD, ACT_POST_ATTENTION_NORMED,
+    ACT_GATE_UP,        P4D_W_FFN_NORM,          P4D_W_GATE_UP};
 
-	p4d_norm__forward(m, norm, layer, norm_out, rstd, x);
-	return p4d_parallel__gather_rows(m, norm_out, p4d_buffers_at(m, B_GATHERED), err);
+static const void *gather(p4d_net *m, const void *normed, p4d_error *err)
+{
+	return p4d_parallel__gather_rows(m, normed, p4d_buffers_at(m, B_GATHERED), err);
+}
+
+const void *p4d_layer__norm(p4d_net *m, const p4d_layer *y, const p4d_projection *p, p4d_error *err)
+{
+	void *kept = y->activation[p->normed], *normed = kept ? kept : p4d_buffers_at(m, B_NORM_OUT);
+
+	p4d_norm__forward(m, p->norm, y->number, normed, y->activation[p->rstd], y->activation[p->input]);
+	return gather(m, normed, err);
+}
+
+const void *p4d_layer__normed(p4d_net *m, const p4d_layer *y, const p4d_projection *p, p4d_error *err)
+{
+	const void *kept = y->activation[p->normed];
+
+	return kept ? gather(m, kept, err) : p4d_layer__norm(m, y, p, err);
+}
+
+void *p4d_layer__product(const p4d_net *m, const p4d_layer *y)
+{
+	void *kept = y->activation[ACT_PRODUCT];
+
+	return kept ? kept : p4d_buffers_at(m, B_FFN_ACT);
 }
 
 void p4d_layer__activate(p4d_net *m, void *act, const void *gate_up)
@@ -87,8 +111,7 @@ static int add_end(p4d_net *m, void *to, const void *residual, const void *x, co
 static int attention_part(p4d_net *m, const p4d_layer *y, p4d_error *err)
 {
 	const p4d_heads heads = p4d_attention__heads_of(m, y);
-	const void *x = p4d_layer__norm_rows(m, y->activation[ACT_INPUT], y->activation[ACT_INPUT_RSTD],
-					     P4D_W_ATTENTION_NORM, y->number, err);
+	const void *x = p4d_layer__norm(m, y, &p4d_layer__qkv, err);
 
 	if (!x)
 		return -1;
@@ -105,9 +128,7 @@ static int attention_part(p4d_net *m, const p4d_layer *y, p4d_error *err)
 static int gate_up(p4d_net *m, const p4d_layer *y, p4d_error *err)
 {
 	const void *bias = p4d_buffers__weight(m, P4D_W_UP_BIAS, y->number);
-	const void *x =
-	    p4d_layer__norm_rows(m, y->activation[ACT_POST_ATTENTION], y->activation[ACT_POST_ATTENTION_RSTD],
-				 P4D_W_FFN_NORM, y->number, err);
+	const void *x = p4d_layer__norm(m, y, &p4d_layer__gate_up, err);
 
 	if (!x)
 		return -1;
@@ -121,7 +142,7 @@ static int gate_up(p4d_net *m, const p4d_layer *y, p4d_error *err)
 
 int p4d_layer_forward(p4d_net *m, const p4d_layer *y, void *output, p4d_error *err)
 {
-	void *ffn_act = p4d_buffers_at(m, B_FFN_ACT);
+	void *ffn_act = p4d_layer__product(m, y);
 
 	if (attention_part(m, y, err) < 0 || gate_up(m, y, err) < 0)
 		return -1;
@@ -132,7 +153,7 @@ int p4d_layer_forward(p4d_net *m, const p4d_layer *y, void *output, p4d_error *e
 /* What the norm behind the feed-forward layer is given, and its statistics. */
 static int ffn_output(p4d_net *m, const p4d_layer *y, p4d_error *err)
 {
-	void *ffn_act = p4d_buffers_at(m, B_FFN_ACT), *output = y->activation[ACT_FFN_OUTPUT];
+	void *ffn_act = p4d_layer__product(m, y), *output = y->activation[ACT_FFN_OUTPUT];
 
 	p4d_layer__activate(m, ffn_act, y->activation[ACT_GATE_UP]);
 	if (product(m, output, ffn_act, &ffn_end, y->number, m->f, err) < 0)

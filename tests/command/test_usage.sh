@@ -62,7 +62,7 @@ for value in 0 8x -1 1025 99999999999999999999 ''; do
 	case $err in *--p4d-*) fail "prefix in a message of estimate" ;; esac
 done
 exits 5 p4d estimate --model llama13b --recompute=some
-says "none|selective|mlp|full|moe"
+says "none|selective|mlp|full|moe|keep"
 exits 5 p4d plan --model llama13b --gpu h100 --top 0
 exits 5 p4d estimate --model llama13b --mem 16Q
 exits 7 p4d estimate --model lama2-13b

@@ -81,6 +81,7 @@ static void end(const char *name, double bytes, double arithmetic)
 		cuda.name(&cuda, P4D_LIST arguments); \
 		end(#name, BYTES_##name, 0); \
 	}
+#define HOST(...) /* not the cuda device's */
 #include "device/operations.def"
 
 static double width(p4d_dtype type)
@@ -288,6 +289,7 @@ int counted_device_open(p4d_device *device, const p4d_layout *layout, const p4d_
 	device->sum_squares = counted_sum_squares;
 #define TYPED(name, parameters, arguments) device->name = counted_##name;
 #define PLAIN TYPED
+#define HOST(...)
 #include "device/operations.def"
 	return 0;
 }

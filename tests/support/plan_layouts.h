@@ -69,7 +69,8 @@ static inline bool random_layout(p4d_layout *l, int only)
 		put(&r, P4D_VPP, PICK(2, 3, 4, 5));
 	if (kind->vocabulary)
 		put(&r, P4D_VOCAB_PARALLEL, only < 0 ? draw(3) : 0);
-	put(&r, P4D_RECOMPUTE, draw(4));
+	const uint64_t recompute = draw(5);
+	put(&r, P4D_RECOMPUTE, recompute == P4D_RECOMPUTE_MOE ? P4D_RECOMPUTE_KEEP : recompute);
 	put(&r, P4D_SEQUENCE_PARALLEL, draw(4) > 0);
 	put(&r, P4D_OPTIMIZER_SHARDING, draw(4) > 0);
 	put(&r, P4D_PRECISION, PICK(P4D_BF16, P4D_BF16, P4D_FP16, P4D_FP32));

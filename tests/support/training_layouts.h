@@ -4,6 +4,8 @@
 {1, "tp=1 cp=1 pp=1 vpp=1 micro-batch=1"},
     {1, "tp=1 cp=1 pp=1 vpp=1 micro-batch=4 schedule=gpipe recompute=full"},
     {1, "tp=1 cp=1 pp=1 vpp=1 micro-batch=2 recompute=mlp"},
+    {1, "tp=1 cp=1 pp=1 vpp=1 micro-batch=2 schedule=zb1p recompute=keep"},
+    {2, "tp=2 cp=1 pp=1 vpp=1 micro-batch=2 sequence-parallel=on recompute=keep"},
     {1, "tp=1 cp=1 pp=1 vpp=1 micro-batch=1 schedule=zb1p recompute=selective"},
     {1, "tp=1 cp=1 pp=1 vpp=1 micro-batch=2 schedule=zb1p recompute=full"},
     /* data parallel */

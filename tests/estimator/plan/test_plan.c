@@ -158,6 +158,9 @@ static uint64_t closed_form(const p4d_layout *l, uint64_t stage)
 		again = gate_up;
 	else if (l->recompute != P4D_RECOMPUTE_FULL)
 		saved += gate_up;
+	/* outputs of norms and the product of gate and up */
+	const bool keeps = l->recompute == P4D_RECOMPUTE_KEEP;
+	saved += keeps ? 2 * S + up(e * n * f) : 0;
 	uint64_t slots = flight * (l->stage_layers[stage] / l->vpp * saved + (last ? S + up(4 * ns) : 0));
 
 	uint64_t gathered = l->sequence_parallel ? N : 0, partial = l->tp > 1 ? N : 0;
@@ -180,8 +183,8 @@ static uint64_t closed_form(const p4d_layout *l, uint64_t stage)
 	uint64_t chunk = ((n - 1) / chunks / 128 + 1) * 128;
 
 	uint64_t hidden = 3 * S + partial + 2 * gathered;
-	uint64_t forward = up(e * n * f) + scores + context + again + between;
-	uint64_t backward_ffn = 2 * up(e * n * f) + again + between;
+	uint64_t forward = (keeps ? 0 : up(e * n * f)) + scores + context + again + between;
+	uint64_t backward_ffn = (keeps ? 1 : 2) * up(e * n * f) + again + between;
 	uint64_t backward_attention = between + up(e * n * A) + up(e * n * (A + 2 * G)) + accumulator +
 				      row_sums + workspace + context_back +
 				      (l->recompute == P4D_RECOMPUTE_FULL ? rest : 0);

@@ -50,7 +50,7 @@ static uint64_t replay(const p4d_layout *l, const p4d_plan *plan, const p4d_inst
 		else
 			slot[row->lifetime] += row->bytes * row->layers;
 	}
-	const bool recompute = l->recompute >= P4D_RECOMPUTE_MLP;
+	const bool recompute = l->recompute == P4D_RECOMPUTE_MLP || l->recompute == P4D_RECOMPUTE_FULL;
 	uint64_t forward = most(moment[P4D_AT_FORWARD], moment[P4D_AT_EMBED]);
 	uint64_t backward = most(moment[P4D_AT_BACKWARD_FFN], moment[P4D_AT_BACKWARD_ATTENTION]);
 	backward = most(most(backward, moment[P4D_AT_EMBED]), recompute ? moment[P4D_AT_RECOMPUTE] : 0);
@@ -195,7 +195,8 @@ static bool random_training(const p4d_request *model, p4d_layout *l)
 	put(&r, P4D_VPP, p4d_schedule_kinds[schedule]->chunks);
 	if (p4d_schedule_kinds[schedule]->vocabulary)
 		put(&r, P4D_VOCAB_PARALLEL, draw(3));
-	put(&r, P4D_RECOMPUTE, draw(4));
+	const uint64_t kind = draw(5);
+	put(&r, P4D_RECOMPUTE, kind == P4D_RECOMPUTE_MOE ? P4D_RECOMPUTE_KEEP : kind);
 	put(&r, P4D_MICRO_BATCH, b);
 	put(&r, P4D_GLOBAL_BATCH, dp * b * pp * (2 + draw(4)));
 	p4d_request_complete(&r, 0, tp * cp * pp * dp);

@@ -46,8 +46,8 @@ static void malformed_values(void **state)
 	refuse("norm-epsilon", "nan", "--p4d-norm-epsilon=nan: not a number from 0 to 0.1");
 	refuse("norm-epsilon", "-1e-6", "--p4d-norm-epsilon=-1e-6: not a number from 0 to 0.1");
 	refuse("norm-epsilon", "", "--p4d-norm-epsilon=: not a number from 0 to 0.1");
-	refuse("recompute", "all", "--p4d-recompute=all: not one of none|selective|mlp|full|moe");
-	refuse("recompute", "ml", "--p4d-recompute=ml: not one of none|selective|mlp|full|moe");
+	refuse("recompute", "all", "--p4d-recompute=all: not one of none|selective|mlp|full|moe|keep");
+	refuse("recompute", "ml", "--p4d-recompute=ml: not one of none|selective|mlp|full|moe|keep");
 	refuse("dropout", "1", "--p4d-dropout=1: not one of off|on");
 	refuse("model", "", "--p4d-model: empty value");
 	refuse("model", "a\nb", "--p4d-model: control character 0x0a at position 2");

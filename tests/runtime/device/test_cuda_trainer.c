@@ -95,6 +95,7 @@ static void one_gpu(void **state)
 		return;
 	compare(GROUPED_MODEL "precision=fp32", "tp=1 cp=1 recompute=full", 1, 1e-5);
 	compare(GROUPED_MODEL "precision=bf16", "tp=1 cp=1", 1, 2e-2);
+	compare(GROUPED_MODEL "precision=bf16", "tp=1 cp=1 recompute=keep", 1, 2e-2);
 	/* without gradients of norms */
 	compare(GROUPED_MODEL "precision=fp32 finetune=lora lora-rank=3", "tp=1 cp=1 recompute=full", 1,
 		1e-5);
