@@ -185,8 +185,15 @@ static int gather(p4d_rendezvous_server *server, double deadline, p4d_error *err
 		struct pollfd *of_ranks = server->polled + 2 + PENDING;
 		for (uint32_t r = 0; r < size; r++)
 			of_ranks[r] = (struct pollfd){.fd = m->control[r], .events = POLLIN};
-		if (poll(server->polled, 2 + PENDING + size, (int)fmin(ceil(1e3 * (deadline - now)), 1e3)) <=
-		    0)
+		const int ready =
+		    poll(server->polled, 2 + PENDING + size, (int)fmin(ceil(1e3 * (deadline - now)), 1e3));
+		if (ready < 0 && errno == EINVAL) { /* more than the process may open */
+			p4d_fail(err, P4D_E_RANK,
+				 "rank 0 (%s) may open too few files for %u ranks (ulimit -n)",
+				 m->members[0].name, size);
+			return p4d_fix(err, "ulimit -n %u", 64 + 8 * size);
+		}
+		if (ready <= 0)
 			continue;
 		for (uint32_t r = 1; r < size; r++)
 			if (of_ranks[r].revents && gone(server, r, err) < 0)

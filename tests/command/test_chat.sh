@@ -61,6 +61,7 @@ if gzip -dc "$P4D_TEST_SRCDIR/tests/data/tokenizers/qwen2.json.gz" | sed 's/<|en
 		for (i = 0; i < 8000; i++)
 			printf "%s{\"role\": \"%s\", \"content\": \"turn %d of a long talk\"}", i ? ", " : "", i % 2 ? "assistant" : "user", i
 		print "]}" }' >long.jsonl
+	# shellcheck disable=SC3045 # every sh of Debian has it
 	(ulimit -t 15 && exec p4d data --tokenizer qwen2.json --chat chatml -o long long.jsonl) >long.out 2>&1 || fail "8,000 turns: $(cat long.out)"
 	grep -q '^long.bin: 1 document' long.out || fail "8,000 turns: $(cat long.out)"
 	exits 5 p4d data --tokenizer qwen2.json --chat llama-3 -o other chat.jsonl

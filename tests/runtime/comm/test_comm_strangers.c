@@ -2,6 +2,8 @@
 /* Who else may be there when ranks meet: other runs, other users, crowded ports. */
 #include "support/comm_failures.h"
 
+#include <sys/resource.h>
+
 static int nothing(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 {
 	p4d_group *g;
@@ -30,6 +32,33 @@ static void test_missing(void **state)
 		    !strstr(f.ends[r].err.text, ": 2, 5-7"))
 			fail_msg("rank %u: %s", r, f.ends[r].err.text);
 	}
+}
+
+/* Room for the listener and a few more. */
+static void few_files(p4d_ranks *ranks)
+{
+	const int next = dup(0);
+	struct rlimit limit = {(rlim_t)next + 5, (rlim_t)next + 5};
+
+	close(next);
+	if (ranks->rank == 0 && setrlimit(RLIMIT_NOFILE, &limit) < 0)
+		_exit(1);
+}
+
+static void test_few_files(void **state)
+{
+	forked f;
+
+	(void)state;
+	forked_init(&f, 16, NULL);
+	f.ranks.join_seconds = 2;
+	f.change = few_files;
+	forked_start(&f, nothing);
+	assert_true(forked_finish(&f, 20));
+	assert_int_equal(f.ends[0].err.code, P4D_E_RANK);
+	if (!strstr(f.ends[0].err.text, "rank 0 (n0) may open too few files for 16 ranks (ulimit -n)") ||
+	    strcmp(f.ends[0].err.fix, "ulimit -n 192") != 0)
+		fail_msg("%s; %s", f.ends[0].err.text, f.ends[0].err.fix);
 }
 
 static void test_no_rank_0(void **state)
@@ -271,9 +300,10 @@ static void test_key_of_one_node(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_missing),          cmocka_unit_test(test_no_rank_0),
-	    cmocka_unit_test(test_not_ours),         cmocka_unit_test(test_crowded_ports),
-	    cmocka_unit_test(test_silent_strangers), cmocka_unit_test(test_key_of_one_node),
+	    cmocka_unit_test(test_missing),         cmocka_unit_test(test_few_files),
+	    cmocka_unit_test(test_no_rank_0),       cmocka_unit_test(test_not_ours),
+	    cmocka_unit_test(test_crowded_ports),   cmocka_unit_test(test_silent_strangers),
+	    cmocka_unit_test(test_key_of_one_node),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
