@@ -420,6 +420,7 @@ const char *p4d_torch__trainer_unvalidated(const p4d_layout *l)
 	const bool ddp = l->framework == P4D_FRAMEWORK_DDP, decoder = l->architecture->kind == P4D_DECODER;
 
 	const bool lit = l->model_code == P4D_MODEL_CODE_LITGPT;
+	const bool larger_evaluation = l->eval_micro_batch > l->micro_batch;
 
 	return lit && (!ddp || l->dp > 1)                       ? "LitGPT's modules on several GPUs"
 	       : lit && (l->autocast || l->recompute)           ? "LitGPT in mixed precision, or recomputed"
@@ -437,8 +438,10 @@ const char *p4d_torch__trainer_unvalidated(const p4d_layout *l)
 	       : l->packing               ? "packed sequences"
 	       : l->offload & ~(unsigned)P4D_OFFLOAD_OPTIMIZER ? "offloading of parameters or activations"
 	       : p4d_optimizer_of(l)->paged                    ? "a paged optimizer"
-	       : !l->flash_attention && l->eval_micro_batch > l->micro_batch
-		   ? "evaluation with unfused attention"
+	       : !larger_evaluation                            ? NULL
+	       : !l->flash_attention                           ? "evaluation with unfused attention"
+	       : l->experts || l->kv_rank || lit || !decoder
+		   ? "evaluation of such modules in micro-batches of its own"
 		   : NULL;
 }
 

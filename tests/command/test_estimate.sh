@@ -339,3 +339,13 @@ exits 0 p4d estimate --json $hybrid --framework megatron --tp 8
 prints '"unvalidated":"layers with a state"'
 exits 0 p4d plan $hybrid --framework megatron
 prints "Step times are unvalidated: layers with a state"
+
+# evaluation in micro-batches of its own, with transformers' modules: compared for dense decoders with fused attention
+evaluates="p4d estimate --framework ddp --model llama3.2-1b --gpu h100 --gpus-per-node 8 --micro-batch 1 --seq-len 2048 --eval-micro-batch"
+exits 0 $evaluates 16
+prints "in phase evaluation, 52.22 GiB"
+case $out in *unvalidated*) fail "was compared" ;; esac
+exits 0 $evaluates 8 --attention unfused
+prints "unvalidated: evaluation with unfused attention"
+exits 0 p4d estimate --framework ddp --model olmoe-1b-7b --gpu b300 --gpus-per-node 8 --micro-batch 1 --seq-len 2048 --eval-micro-batch 2
+prints "unvalidated: evaluation of such modules"
