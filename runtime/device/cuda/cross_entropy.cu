@@ -95,6 +95,7 @@ __device__ static inline void replace_run(E *at, unsigned column, float most, fl
 /*
  * A row by its gradient, by all threads of a block. d/dlogit of log Z - target + z_loss * (log Z)^2 is
  * softmax * (1 + 2 * z_loss * log Z) - [is the target]. Where the label is none, all is 0, also of what is no number.
+ * From the end: what the statistics read last is in the L2 cache.
  */
 template <int W, typename E>
 __device__ static inline void replace_row(E *row, unsigned vocab, softmax_sum seen, int32_t label,
@@ -111,14 +112,17 @@ __device__ static inline void replace_row(E *row, unsigned vocab, softmax_sum se
 			row[j] = E{};
 		return;
 	}
+	const unsigned runs = whole / W, left = threadIdx.x < runs ? runs - threadIdx.x : 0;
 	P4D_UNROLL
-	for (unsigned j = threadIdx.x * W; j < whole; j += blockDim.x * W)
+	for (unsigned i = (left + blockDim.x - 1) / blockDim.x; i > 0; i--) {
+		const unsigned j = (threadIdx.x + (i - 1) * blockDim.x) * W;
 		replace_run<W>(row + j, j, seen.maximum, factor, scale, target);
+	}
 	for (unsigned j = whole + threadIdx.x; j < vocab; j += blockDim.x)
 		replace_run<1>(row + j, j, seen.maximum, factor, scale, target);
 }
 
-/* Of a block: one on each multiprocessor, so that the rows that are read twice stay in the L2 cache. */
+/* Of a block: two fill a multiprocessor, so that few rows, which are read twice, share the L2 cache. */
 constexpr unsigned ROW_THREADS = 4 * P4D_THREADS;
 
 static unsigned threads_of_row(uint64_t runs)
