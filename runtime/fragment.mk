@@ -111,7 +111,7 @@ run_sources = \
 	runtime/run/page_fault.h runtime/run/page_fault.c runtime/run/watchdog.h runtime/run/watchdog.c runtime/run/rank_error.h runtime/run/rank_error.c \
 	runtime/run/local_ranks.h runtime/run/local_ranks.c \
 	runtime/run/checkpoint_trainer.h runtime/run/checkpoint_trainer.c \
-	runtime/run/logits_file.h runtime/run/logits_file.c runtime/run/stored_model.h runtime/run/stored_model.c runtime/run/train_sample.h runtime/run/train_sample.c \
+	runtime/run/rank_cores.h runtime/run/rank_cores.c runtime/run/logits_file.h runtime/run/logits_file.c runtime/run/stored_model.h runtime/run/stored_model.c runtime/run/train_sample.h runtime/run/train_sample.c \
 	runtime/run/train_weights.h runtime/run/train_weights.c
 
 if HAVE_OPENBLAS

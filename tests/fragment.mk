@@ -145,6 +145,7 @@ unit_tests += \
 	tests/runtime/checkpoint/test_checkpoint_resume \
 	tests/runtime/run/test_memory_report \
 	tests/runtime/run/test_parity \
+	tests/runtime/run/test_rank_cores \
 	tests/runtime/run/test_killed
 # a stand-in for NCCL, opened by tests in its place
 check_LTLIBRARIES += tests/doubles/fake_nccl.la

@@ -2,9 +2,12 @@
 /* Which device a run computes on. */
 #include "run/train_device.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "device/device_cuda.h"
+#include "run/rank_cores.h"
 
 void p4d_choose_device(p4d_settings *settings, p4d_error *why)
 {
@@ -26,12 +29,18 @@ int p4d_open_device(p4d_device *device, const p4d_settings *settings, const p4d_
 		    const p4d_ranks *ranks, p4d_error *err)
 {
 	if (plan->layout.device != P4D_CPU) {
-		if (settings->threads > 1)
+		if (settings->threads != UINT64_MAX)
 			return p4d_fail(err, P4D_E_USAGE, "--threads has no effect without --device cpu");
 		return p4d_device_cuda_load(device, local_rank(settings, ranks), err);
 	}
 	if (p4d_device_cpu_open(device, err) < 0)
 		return -1;
-	p4d_device_cpu_threads((uint32_t)settings->threads);
+	const uint32_t threads =
+	    settings->threads != UINT64_MAX
+		? (uint32_t)settings->threads
+		: p4d_rank_cores((uint32_t)plan->layout.gpus_per_node, settings->local_ranks > 0);
+	p4d_device_cpu_threads(threads);
+	if (threads > 1)
+		snprintf(device->text, sizeof(device->text), "cpu, %" PRIu32 " threads", threads);
 	return 0;
 }

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* sched_getaffinity */
+#endif
+#include "run/rank_cores.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The quota of a cgroup in cores, rounded up; 0: none. */
+static uint32_t quota_of(const char *folder)
+{
+	char path[4200];
+	unsigned long long quota, period;
+
+	snprintf(path, sizeof(path), "/sys/fs/cgroup%s/cpu.max", folder);
+	FILE *file = fopen(path, "re");
+	if (!file)
+		return 0;
+	const bool limited = fscanf(file, "%llu %llu", &quota, &period) == 2 && period;
+	fclose(file);
+	return limited ? (uint32_t)((quota + period - 1) / period) : 0;
+}
+
+/* The least of this process's cgroup (version 2) and of those above it; 0: none. */
+static uint32_t quota(void)
+{
+	char line[4096];
+	uint32_t least = 0;
+	FILE *file = fopen("/proc/self/cgroup", "re");
+
+	while (file && fgets(line, sizeof(line), file)) {
+		if (strncmp(line, "0::", 3) != 0)
+			continue;
+		char *folder = line + 3;
+		folder[strcspn(folder, "\n")] = '\0';
+		for (char *end; (end = strrchr(folder, '/')); *end = '\0') {
+			const uint32_t one = quota_of(folder);
+			least = one && (!least || one < least) ? one : least;
+		}
+	}
+	if (file)
+		fclose(file);
+	return least;
+}
+
+uint32_t p4d_rank_cores(uint32_t ranks, bool forked)
+{
+	const char *on_node = getenv("SLURM_CPUS_ON_NODE");
+	cpu_set_t set;
+	uint32_t cores = sched_getaffinity(0, sizeof(set), &set) == 0 ? (uint32_t)CPU_COUNT(&set) : 1;
+	const bool shared = forked || !on_node || strtoul(on_node, NULL, 10) <= cores;
+	const uint32_t most = quota();
+
+	cores = shared && ranks ? cores / ranks : cores;
+	if (most && ranks && cores > most / ranks)
+		cores = most / ranks;
+	return cores ? cores : 1;
+}

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How many threads a rank takes by itself: never more than its mask, and its share where others have the
+ * same. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "support/support.h"
+
+#include <sched.h>
+
+#include "run/rank_cores.h"
+
+static cpu_set_t before;
+
+static int setup(void **state)
+{
+	(void)state;
+	unsetenv("SLURM_CPUS_ON_NODE");
+	return sched_getaffinity(0, sizeof(before), &before);
+}
+
+static int restore(void **state)
+{
+	(void)state;
+	unsetenv("SLURM_CPUS_ON_NODE");
+	return sched_setaffinity(0, sizeof(before), &before);
+}
+
+/* The first so many of the cores that there are. */
+static void use_cores(int count)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	for (int i = 0; i < CPU_SETSIZE && count > 0; i++)
+		if (CPU_ISSET(i, &before)) {
+			CPU_SET(i, &set);
+			count--;
+		}
+	assert_int_equal(sched_setaffinity(0, sizeof(set), &set), 0);
+}
+
+static void at_least_one(void **state)
+{
+	(void)state;
+	use_cores(1);
+	assert_int_equal(p4d_rank_cores(1, true), 1);
+	assert_int_equal(p4d_rank_cores(8, true), 1);
+	assert_int_equal(p4d_rank_cores(8, false), 1);
+}
+
+static void forked_ranks_share(void **state)
+{
+	(void)state;
+	if (CPU_COUNT(&before) < 2)
+		skip();
+	use_cores(2);
+	const uint32_t alone = p4d_rank_cores(1, true); /* 1 under a quota of one core */
+	assert_true(alone == 2 || alone == 1);
+	assert_int_equal(p4d_rank_cores(2, true), 1);
+}
+
+/* Of srun: the mask is the rank's own where the node gave the job more. */
+static void tasks_may_have_their_own(void **state)
+{
+	(void)state;
+	if (CPU_COUNT(&before) < 2)
+		skip();
+	use_cores(2);
+	if (p4d_rank_cores(1, false) < 2)
+		skip(); /* a quota */
+	setenv("SLURM_CPUS_ON_NODE", "2", 1);
+	assert_int_equal(p4d_rank_cores(2, false), 1);
+	setenv("SLURM_CPUS_ON_NODE", "8", 1);
+	assert_within(p4d_rank_cores(1, false), 2, 2);
+	assert_within(p4d_rank_cores(2, false), 1, 2); /* a quota of two cores is shared all the same */
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test_teardown(at_least_one, restore),
+	    cmocka_unit_test_teardown(forked_ranks_share, restore),
+	    cmocka_unit_test_teardown(tasks_may_have_their_own, restore),
+	};
+
+	return cmocka_run_group_tests(tests, setup, NULL);
+}
