@@ -427,8 +427,6 @@ const char *p4d_torch__trainer_unvalidated(const p4d_layout *l)
 	       : !decoder && l->framework == P4D_FRAMEWORK_FSDP ? "encoders with FSDP"
 	       : !decoder && l->finetune != P4D_TUNE_FULL       ? "adapters of encoders"
 	       : !ddp && l->quant                               ? "quantized weights that are sharded"
-	       : l->experts && l->finetune != P4D_TUNE_FULL && l->framework == P4D_FRAMEWORK_DEEPSPEED
-		   ? "adapters beside experts with DeepSpeed"
 	       /* there each is a linear layer; one tensor of all stays as it is */
 	       : l->experts && l->quant && l->transformers < 5
 		   ? "experts, which transformers before 5 quantizes"

@@ -7,7 +7,7 @@
     for seed in 1 2 3; do tests/parity/make_transformers_memory.py --seed $seed --framework deepspeed; done
     M=mixtral,qwen3_moe,olmoe,qwen2_moe,deepseek_v2,deepseek_v3                                 # transformers_experts.csv
     for seed in 11 12; do for f in ddp fsdp; do tests/parity/make_transformers_memory.py --experts --models $M \\
-        --seed $seed --count 25 --framework $f; done; done   # and 21, 22 with deepspeed, of which all parameters
+        --seed $seed --count 25 --framework $f; done; done   # and 21 to 24 with deepspeed
     for f in "ddp --seed 91 --count 24" "deepspeed --seed 92 --count 16" "fsdp --seed 93 --count 10"; do
         tests/parity/make_transformers_memory.py --dropout --framework $f; done                 # transformers_dropout.csv
     tests/parity/make_transformers_memory.py --compare tests/data/transformers_memory.csv
