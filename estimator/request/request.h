@@ -137,8 +137,8 @@ typedef struct p4d_request {
 	char recompute_modules[96];
 	char override_reason[160];
 	char gpu[64];
-	/* of the model's file: what p4d-train would compute otherwise, "query_pre_attn_scalar=144"; only where
-	 * the file is read */
+	/* of the model's file: what p4d-train would compute otherwise, "query_pre_attn_scalar=144"; only
+	 * where the file is read */
 	char untrained[160];
 	char rope_scaling[96];
 	char layer_pattern[P4D_PATTERN_SIZE];

@@ -160,7 +160,7 @@ int p4d_head__chunks(p4d_net *m, const p4d_head_work *work, p4d_error *err)
 void p4d_head__warm_up(p4d_net *m)
 {
 	const table all = m->row[B_LOGITS] ? table_of(m) : (table){.rows = 0};
-	const p4d_head_work any = {.x = m->arena, .softmax = (float *)m->arena, .input_gradient = m->arena};
+	const p4d_head_work any = {.x = m->arena, .softmax = (void *)m->arena, .input_gradient = m->arena};
 
 	if (!all.rows)
 		return;

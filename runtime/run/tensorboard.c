@@ -106,7 +106,7 @@ static size_t close_record(uint8_t *record, const uint8_t *end)
 size_t p4d_tensorboard_record(uint8_t *buf, double time, uint64_t step, const p4d_scalar *scalars,
 			      size_t count)
 {
-	uint8_t summary[P4D_TENSORBOARD_RECORD - 64], *end = summary;
+	uint8_t summary[P4D_TENSORBOARD_RECORD - 64] = {0}, *end = summary;
 
 	for (size_t i = 0; i < count && i < P4D_TENSORBOARD_SCALARS; i++)
 		if (isfinite(scalars[i].value))
