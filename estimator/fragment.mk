@@ -21,6 +21,7 @@ libp4dbase_la_SOURCES = \
 	estimator/base/hash.h estimator/base/digest.h estimator/base/digest.c \
 	estimator/base/new_file.h estimator/base/new_file.c \
 	estimator/base/suggest.h estimator/base/suggest.c \
+	estimator/base/json_text.h estimator/base/json_text.c \
 	estimator/base/arguments.h estimator/base/arguments.c \
 	estimator/request/architecture.h estimator/request/architecture.c \
 	estimator/gpu/gpu.h estimator/gpu/gpu_table.h estimator/gpu/gpu.c
@@ -72,7 +73,6 @@ libp4dconfig_la_CFLAGS = $(libp4dbase_la_CFLAGS)
 # The part of base that touches files and the machine. Slurm's plugins do without.
 noinst_LTLIBRARIES += libp4dhost.la
 libp4dhost_la_SOURCES = \
-	estimator/base/json_text.h estimator/base/json_text.c \
 	estimator/base/mapping.h estimator/base/mapping.c \
 	estimator/base/library.h estimator/base/library.c \
 	estimator/base/host_memory.h estimator/base/host_memory.c \
