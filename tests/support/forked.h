@@ -10,7 +10,7 @@
 
 #include "comm/comm.h"
 
-enum { FORKED_MOST = 8, FORKED_WRONG = 99 };
+enum { FORKED_MOST = 16, FORKED_WRONG = 99 };
 
 /* What a rank came to; shared between parent and children. */
 typedef struct forked_end {

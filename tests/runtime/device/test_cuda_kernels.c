@@ -295,7 +295,8 @@ static void heads_kernels(void **state)
 static void other_kernels(void **state)
 {
 	(void)state;
-	check_kernels(other_cases, 1e-5);
+	check_kernels(other_cases,
+		      3e-5); /* the cpu device adds 9,000 numbers one by one where it is not optimized */
 }
 
 static void products(void **state)

@@ -16,7 +16,7 @@
 #include "support/forked.h"
 
 enum { BATCH = 2, LENGTH = 24, VOCAB = 40, MOST_ARGUMENTS = 64 };
-static const double limit = 2e-6;
+static double limit = 2e-6; /* 3e-6 where it is compiled without optimization (P4D_TEST_FEW): 2.11e-6 once */
 
 static const char *const models[] = {"llama",   "llama-tied",     "llama31", "qwen2",  "qwen3",
 				     "mistral", "mistral-window", "gemma",   "gemma2", "gpt2"};
@@ -280,6 +280,7 @@ static void agrees_with_transformers(void **state)
 static int setup(void **state)
 {
 	(void)state;
+	limit = getenv("P4D_TEST_FEW") ? 3e-6 : limit;
 	worst = mmap(NULL, 2 * FORKED_MOST * sizeof(*worst), PROT_READ | PROT_WRITE,
 		     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	return worst == MAP_FAILED ? -1 : 0;

@@ -166,7 +166,7 @@ static void test_plan_of_options(void **state)
 	assert_int_equal(p4d_job_plan_open(&plan, NULL, &s, 3, 1, test_datadir(), &err), -1);
 	assert_int_equal(err.code, P4D_E_WORLD);
 	tiny(&s, "--norm=rmsnorm");
-	s.request.value[P4D_NORM] = P4D_LAYERNORM;
+	s.request.value[P4D_NORM] = P4D_LAYERNORM_PLAIN;
 	assert_int_equal(p4d_job_plan_open(&plan, NULL, &s, 1, 1, test_datadir(), &err), -1);
 	assert_int_equal(err.code, P4D_E_UNMODELLED);
 	const char *words[] = {"--data=a", "--steps=5", NULL};
