@@ -426,4 +426,4 @@ TESTS += tests/gpu/test_kit.sh
 EXTRA_DIST += tests/gpu/run tests/gpu/pack tests/gpu/test_kit.sh tests/gpu/pytorch_baseline.py tests/parity
 EXTRA_DIST += tests/setup.sh tests/static.sh tests/install.sh tests/data tests/cluster
 EXTRA_DIST += tests/demo_training.sh tests/without_training.sh tests/pkg_config.sh tests/releases.sh
-EXTRA_DIST += tests/bench/sbatch_cost.sh tests/bench/overfit.sh
+EXTRA_DIST += tests/bench/sbatch_cost.sh tests/bench/overfit.sh tests/bench/pytorch_cpu.py
