@@ -139,7 +139,8 @@ libp4dcpu64_la_CPPFLAGS = $(cpu_CPPFLAGS) -DP4D_CPU_TYPE=64
 libp4dcpu64_la_CFLAGS = $(cpu_CFLAGS)
 libp4dcpu64_la_LIBADD = $(OPENBLAS_LIBS) -lm
 
-libp4dtrain_la_SOURCES += runtime/device/cpu/device_cpu.c runtime/device/device_cuda.h runtime/device/device_cuda.c
+libp4dtrain_la_SOURCES += runtime/device/cpu/blas_kernels.h runtime/device/cpu/blas_kernels.c runtime/device/cpu/device_cpu.c \
+	runtime/device/device_cuda.h runtime/device/device_cuda.c
 libp4dtrain_la_CPPFLAGS += $(OPENBLAS_CFLAGS)
 libp4dtrain_la_LIBADD += libp4dcpu32.la libp4dcpu16.la $(OPENBLAS_LIBS)
 

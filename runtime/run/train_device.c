@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "device/cpu/blas_kernels.h"
 #include "device/device_cuda.h"
 #include "run/rank_cores.h"
 
@@ -40,7 +41,12 @@ int p4d_open_device(p4d_device *device, const p4d_settings *settings, const p4d_
 		? (uint32_t)settings->threads
 		: p4d_rank_cores((uint32_t)plan->layout.gpus_per_node, settings->local_ranks > 0);
 	p4d_device_cpu_threads(threads);
+	const char *kernels = p4d_blas_kernels_text();
+	int used = snprintf(device->text, sizeof(device->text), "cpu");
 	if (threads > 1)
-		snprintf(device->text, sizeof(device->text), "cpu, %" PRIu32 " threads", threads);
+		used += snprintf(device->text + used, sizeof(device->text) - (size_t)used,
+				 ", %" PRIu32 " threads", threads);
+	if (*kernels)
+		snprintf(device->text + used, sizeof(device->text) - (size_t)used, ", %s", kernels);
 	return 0;
 }

@@ -7,6 +7,7 @@
 
 #include "base/host_memory.h"
 #include "comm/comm.h"
+#include "device/cpu/blas_kernels.h"
 #include "run/job_plan.h"
 #include "run/local_ranks.h"
 #include "run/rank_error.h"
@@ -139,6 +140,7 @@ int main(int argc, char *argv[])
 	static p4d_start start;
 	p4d_error err = {.code = P4D_OK, .fix = ""};
 
+	p4d_blas_kernels_choose(argv);
 	if (p4d_settings_parse(&start.settings, argc, argv, &err) < 0)
 		return refuse(&start, &err);
 	if (start.settings.help) {

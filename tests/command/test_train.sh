@@ -393,6 +393,17 @@ same_losses one.json threads.json
 grep -q '"device_text":"cpu, 2 threads' threads.json || fail "it does not say how many"
 exits 5 train --steps 12 --threads 0
 
+# kernels of the products: the user's, else what the processor can, which OpenBLAS may not know; nothing is left in the environment
+core() { OPENBLAS_VERBOSE=2 p4d-train --version 2>&1 | sed -n 's/^Core: //p' | tail -n 1; }
+if grep -qw avx2 /proc/cpuinfo && [ "$(core)" ]; then
+	grep -qw avx512vl /proc/cpuinfo && wanted="SkylakeX Cooperlake SapphireRapids Zen" || wanted="Haswell Excavator Zen"
+	own=$(unset OPENBLAS_CORETYPE && core)
+	case " $wanted " in *" $own "*) ;; *) fail "kernels are of $own, not $wanted" ;; esac
+	[ "$(export OPENBLAS_CORETYPE=Prescott && core)" = Prescott ] || fail "the user's choice of kernels is not taken"
+	OPENBLAS_CORETYPE=Prescott exits 0 train --steps 1 --threads 1 --log kernels.json
+	! grep -q "in place of" kernels.json || fail "a choice is said that was the user's"
+fi
+
 # what comes next: the same on one rank and with tensor parallelism, while another run saves there; chance is the seed's
 train_behind --global-batch 8 --steps 1000000 --checkpoint sampled --save-every 20 --keep 0 --log sampled.json
 owner=$!
