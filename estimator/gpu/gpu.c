@@ -30,20 +30,29 @@ int p4d_gpus__compare(const char *name, const char *other, size_t length)
 	}
 }
 
+/* A job may name dozens, each of which is looked for among all: most differ in their first characters. */
 static bool same_name(const char *name, const char *other, size_t length)
 {
+	if (length && !ignored(*name) && !ignored(*other) && ((*name ^ *other) & ~('a' - 'A')))
+		return false;
 	return p4d_gpus__compare(name, other, length) == 0;
 }
 
 static bool same_alias(const char *name, const char *aliases)
 {
 	for (const char *at = aliases; *at;) {
-		size_t length = strcspn(at, ",");
+		const char *comma = strchr(at, ',');
+		size_t length = comma ? (size_t)(comma - at) : strlen(at);
 		if (same_name(name, at, length))
 			return true;
-		at += length + (at[length] == ',');
+		at += length + (comma != NULL);
 	}
 	return false;
+}
+
+bool p4d_gpu_is_named(const p4d_gpu *gpu, const char *name)
+{
+	return same_name(name, gpu->name, strlen(gpu->name)) || same_alias(name, gpu->aliases);
 }
 
 const p4d_gpu *p4d_gpu_find(const p4d_gpus *gpus, const char *name, unsigned *ambiguous)

@@ -95,6 +95,9 @@ void p4d_gpu_set_domain(const p4d_gpu *gpu, p4d_request *request);
 /* True for an instance of a GPU that is partitioned (MIG), such as h100-80gb-1g.10gb. */
 bool p4d_gpu_is_mig(const p4d_gpu *gpu);
 
+/* Whether this is a GPU's name or one of its aliases, as p4d_gpu_find compares them. */
+bool p4d_gpu_is_named(const p4d_gpu *gpu, const char *name);
+
 /*
  * Finds a GPU by name or alias; case, '-', '_' and ' ' are ignored, MIG slices go by name ("h100-1g.10gb").
  * When an alias matches several GPUs (a100: 40 or 80 GB) the one with the least memory is returned and

@@ -24,11 +24,6 @@ static int add(candidates *all, candidate one, p4d_error *err)
 	return 0;
 }
 
-static bool same(const char *a, const char *b, size_t length)
-{
-	return strlen(a) == length && !strncasecmp(a, b, length);
-}
-
 static bool has(const char *list, const char *entry, size_t length)
 {
 	return length && p4d_choice_index(list, ',', entry, length) >= 0;
@@ -99,17 +94,14 @@ static int collect(const p4d_site *site, const char *name, const char *entry, p4
 	return 0;
 }
 
-/* True when the name (a GRES type or a node feature) means this candidate. wanted: the name as the site
- * resolves it. */
-static bool means(const candidate *one, const char *name, size_t length, const p4d_gpu *wanted)
+/* True when the name (a GRES type or a node feature) means this candidate. wanted: what it is by a section of
+ * the site; NULL: nothing. */
+static bool means(const candidate *one, const char *name, const p4d_gpu *wanted)
 {
-	if (same(one->type, name, length) || has(one->features, name, length))
+	if (!strcasecmp(one->type, name) || has(one->features, name, strlen(name)))
 		return true;
-	if (!one->gpu)
-		return false;
 	/* an alias may match several GPUs (a100); then it means each of them */
-	return one->gpu == wanted || same(one->gpu->name, name, length) ||
-	       has(one->gpu->aliases, name, length);
+	return one->gpu && (one->gpu == wanted || p4d_gpu_is_named(one->gpu, name));
 }
 
 const p4d_partition_facts *p4d_job__facts(const p4d_site *site, const candidate *one,
@@ -126,7 +118,7 @@ const p4d_partition_facts *p4d_job__facts(const p4d_site *site, const candidate 
 		if (!row->gpus_per_node || strcmp(row->partition, name) != 0)
 			continue;
 		const char *type = row->gpu_type;
-		if (*type ? means(one, type, strlen(type), p4d_site_gpu(site, type, NULL))
+		if (*type ? means(one, type, p4d_site_gpu_of_section(site, type))
 			  : one->gpu == gpu_of_features(site, row->features, &(unsigned){0}))
 			return row;
 	}
@@ -148,11 +140,11 @@ static void keep(candidates *all)
 /* Marks the candidates that match a name; true when there are any. */
 static bool match(const p4d_site *site, const char *name, candidates *all)
 {
-	const p4d_gpu *wanted = p4d_site_gpu(site, name, NULL);
+	const p4d_gpu *wanted = p4d_site_gpu_of_section(site, name);
 	bool any = false;
 
 	for (size_t i = 0; i < all->count; i++) {
-		all->at[i].match = means(&all->at[i], name, strlen(name), wanted);
+		all->at[i].match = means(&all->at[i], name, wanted);
 		any = any || all->at[i].match;
 	}
 	return any;
@@ -218,18 +210,20 @@ static bool possible(const p4d_job *job, const p4d_partition_facts *row, uint32_
 	       (!job->exclude || !p4d_hostlist__within(row->nodes, job->exclude, budget));
 }
 
-static void restrict_to_nodes(const p4d_site *site, const p4d_job *job, p4d_job_lazy_cluster *lazy,
-			      candidates *all)
+void p4d_job__restrict_to_nodes(const p4d_site *site, const p4d_job *job, p4d_job_lazy_cluster *lazy,
+				candidates *all)
 {
 	uint32_t budget = P4D_HOSTLIST_BUDGET;
 
+	if (!all->count || (!job->nodelist && !job->exclude))
+		return;
 	for (size_t i = 0; i < all->count; i++)
 		all->at[i].kept = possible(job, p4d_job__facts(site, &all->at[i], lazy), &budget);
 	keep(all);
 }
 
-int p4d_job__candidates(const p4d_site *site, const p4d_job *job, const char *type,
-			p4d_job_lazy_cluster *lazy, candidates *all, p4d_error *err)
+int p4d_job__anywhere(const p4d_site *site, const p4d_job *job, const char *type, p4d_job_lazy_cluster *lazy,
+		      candidates *all, p4d_error *err)
 {
 	char name[64];
 
@@ -250,9 +244,15 @@ int p4d_job__candidates(const p4d_site *site, const p4d_job *job, const char *ty
 		restrict_to_constraint(site, job->constraint, all);
 	if (*type)
 		all->believed = !restrict_to_type(site, type, all);
-	/* last, because the lists may leave one of several kinds of GPU, but cannot add one */
-	if (all->count && (job->nodelist || job->exclude))
-		restrict_to_nodes(site, job, lazy, all);
+	return 0;
+}
+
+int p4d_job__candidates(const p4d_site *site, const p4d_job *job, const char *type,
+			p4d_job_lazy_cluster *lazy, candidates *all, p4d_error *err)
+{
+	if (p4d_job__anywhere(site, job, type, lazy, all, err) < 0)
+		return -1;
+	p4d_job__restrict_to_nodes(site, job, lazy, all);
 	return 0;
 }
 

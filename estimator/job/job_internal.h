@@ -46,9 +46,18 @@ typedef struct p4d_job_candidates {
 } p4d_job_candidates;
 
 /*
- * What the job's partitions have, as far as its GRES type ("" when untyped), constraint and node lists allow.
- * None is no error. Errors: GPU_OF_PARTITION (too many).
+ * What the job's partitions have, as far as its GRES type ("" when untyped) and constraint allow. None is no
+ * error. Errors: GPU_OF_PARTITION (too many).
  */
+int p4d_job__anywhere(const p4d_site *site, const p4d_job *job, const char *type, p4d_job_lazy_cluster *lazy,
+		      p4d_job_candidates *all, p4d_error *err);
+
+/* As far as the job's lists of nodes allow: last, because they may leave one of several kinds of GPU, but
+ * cannot add one. */
+void p4d_job__restrict_to_nodes(const p4d_site *site, const p4d_job *job, p4d_job_lazy_cluster *lazy,
+				p4d_job_candidates *all);
+
+/* Both. */
 int p4d_job__candidates(const p4d_site *site, const p4d_job *job, const char *type,
 			p4d_job_lazy_cluster *lazy, p4d_job_candidates *all, p4d_error *err);
 

@@ -308,27 +308,33 @@ static int place_gpus(p4d_job_placement *p, p4d_error *err)
 	return fix_as(p->job, out->nodes ? out->nodes : 1, has ? has : 1, err);
 }
 
-static int place_once(p4d_job_placement *p, p4d_error *err)
+/* On those nodes that the job's lists allow, of what it may get anywhere. */
+static int place_on(p4d_job_placement *p, const p4d_job *job, const p4d_job_candidates *anywhere,
+		    p4d_error *err)
 {
+	const p4d_job *asked = p->job;
+
 	p->out->nodes = p->nodes;
-	if (p4d_job__candidates(p->site, p->job, p->wants.type, &p->lazy, &p->all, err) < 0 ||
-	    place_gpus(p, err) < 0)
-		return -1;
-	p->out->nodes = p->out->nodes ? p->out->nodes : fewest_nodes(p);
-	return 0;
+	p->all = *anywhere;
+	p->job = job;
+	p4d_job__restrict_to_nodes(p->site, job, &p->lazy, &p->all);
+	const int rc = place_gpus(p, err);
+	if (rc == 0 && !p->out->nodes)
+		p->out->nodes = fewest_nodes(p);
+	p->job = asked; /* a refusal looks at it, too */
+	return rc;
 }
 
 int p4d_job__place(p4d_job_placement *p, p4d_error *err)
 {
-	const p4d_job *asked = p->job;
-	p4d_job any = *asked;
-	int rc = place_once(p, err);
+	p4d_job_candidates anywhere;
+	p4d_job any = *p->job;
 
-	if (rc == 0 && any.nodelist && p->out->nodes > p->listed) {
-		any.nodelist = NULL;
-		p->job = &any;
-		rc = place_once(p, err);
-		p->job = asked; /* a refusal looks at it, too */
-	}
-	return rc < 0 ? -1 : p4d_job__gpu(p->site, asked, p->wants.type, &p->all, &p->lazy, p->out, err);
+	any.nodelist = NULL;
+	if (p4d_job__anywhere(p->site, p->job, p->wants.type, &p->lazy, &anywhere, err) < 0 ||
+	    place_on(p, p->job, &anywhere, err) < 0)
+		return -1;
+	if (p->job->nodelist && p->out->nodes > p->listed && place_on(p, &any, &anywhere, err) < 0)
+		return -1;
+	return p4d_job__gpu(p->site, p->job, p->wants.type, &p->all, &p->lazy, p->out, err);
 }

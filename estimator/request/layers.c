@@ -83,19 +83,14 @@ uint64_t p4d_layers_with_feed(const p4d_layer_counts *counts, p4d_feed feed)
 
 uint64_t p4d_layers_with_experts(const p4d_layout *l, uint64_t n)
 {
-	uint64_t whole = 0, rest = 0;
-
 	if (!l->experts)
 		return 0;
 	if (!l->architecture->single_blocks) {
 		const uint64_t dense = n < l->dense_layers ? n : l->dense_layers;
 		return n / l->expert_every - dense / l->expert_every;
 	}
-	for (unsigned i = 0; i < l->pattern_length; i++) {
-		whole += l->pattern[i] == 'E';
-		rest += i < n % l->pattern_length && l->pattern[i] == 'E';
-	}
-	return n / l->pattern_length * whole + rest;
+	return n / l->pattern_length * l->experts_before[l->pattern_length] +
+	       l->experts_before[n % l->pattern_length];
 }
 
 const char *p4d_layers_state(const char *pattern)

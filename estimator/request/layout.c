@@ -73,6 +73,8 @@ static void fill_states(const p4d_request *r, p4d_layout *l)
 		return;
 	memcpy(l->pattern, r->layer_pattern, sizeof(l->pattern));
 	l->pattern_length = (unsigned)strlen(l->pattern);
+	for (unsigned i = 0; i < l->pattern_length; i++)
+		l->experts_before[i + 1] = (uint8_t)(l->experts_before[i] + (l->pattern[i] == 'E'));
 	l->state_size = optional(r, P4D_STATE_SIZE, 0);
 	l->state_heads = optional(r, P4D_STATE_HEADS, 0);
 	l->state_head_dim = optional(r, P4D_STATE_HEAD_DIM, 1);

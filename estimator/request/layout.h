@@ -27,6 +27,7 @@ typedef struct p4d_layout {
 	 * Sizes of the layers that have a state (--state-*) */
 	char pattern[P4D_PATTERN_SIZE];
 	unsigned pattern_length;
+	uint8_t experts_before[P4D_PATTERN_SIZE]; /* letter i, those that are blocks of experts */
 	uint64_t state_size, state_heads, state_head_dim, state_groups, state_rank, state_conv, state_chunk;
 	uint64_t positions;    /* rows of the learned position table, 0 with rope */
 	unsigned norm_tensors; /* of a norm: 1 scale, 2 scale and shift, 0 none */
@@ -122,7 +123,7 @@ static inline uint32_t p4d_chunk_layers(const p4d_layout *l, uint32_t stage, uin
 				: l->stage_layers[stage] / (uint32_t)l->vpp;
 }
 
-/* Of the first n layers of a pattern, those with experts (layers.c). Time: linear in the pattern. */
+/* Of the first n layers of a pattern, those with experts (layers.c). */
 uint64_t p4d_layers_with_experts(const p4d_layout *layout, uint64_t n);
 
 /* Of the first n layers, those with experts. */

@@ -162,6 +162,13 @@ const p4d_gpu *p4d_site_gpu(const p4d_site *site, const char *name, unsigned *am
 	return section->gpu;
 }
 
+const p4d_gpu *p4d_site_gpu_of_section(const p4d_site *site, const char *name)
+{
+	const p4d_site_section *section = section_of(site, P4D_GPU_SECTION, name, strlen(name));
+
+	return section ? section->gpu : NULL;
+}
+
 static bool is_set_by(const p4d_site_section *section, p4d_conf_key key)
 {
 	return section->set & UINT64_C(1) << key;

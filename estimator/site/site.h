@@ -117,6 +117,9 @@ const p4d_site_partition *p4d_site_partition_at(const p4d_site *site, unsigned i
  * table. */
 const p4d_gpu *p4d_site_gpu(const p4d_site *site, const char *name, unsigned *ambiguous);
 
+/* The GPU of the site's `gpu` section of that name; NULL: it has none. */
+const p4d_gpu *p4d_site_gpu_of_section(const p4d_site *site, const char *name);
+
 /* What decides which policy a job gets. Strings are borrowed, NULL when unknown. */
 typedef struct p4d_site_job {
 	const char *partition; /* one name or a comma-separated list; NULL: the default one */

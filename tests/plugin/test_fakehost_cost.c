@@ -9,6 +9,10 @@
 /* All take less than a millisecond; twenty of them, so that a busy machine fails nothing. */
 #define LIMIT_MS 20
 
+/* Letters of a hybrid's layers, as many as a plan has room for. */
+#define NINE(letters) letters letters letters letters letters letters letters letters letters
+#define MANY(five) NINE(five five five)
+
 static double cpu_ms(void)
 {
 	struct timespec t;
@@ -106,6 +110,12 @@ static void texts_of_any_length(void **state)
 			fill((char **)((char *)desc + cases[i].field), cases[i].piece, lengths[j]);
 			expect_cheap(cases[i].what, desc);
 		}
+	/* all at once: as many partitions as are compared, each with each feature and all nodes */
+	job_desc_msg_t *desc = job_planned("h100", HOSTED_GOOD);
+	fill(&desc->partition, "live,h100,a1,a2,a3,", 470);
+	fill(&desc->features, "x|", 16);
+	fill(&desc->req_nodes, "n[1,2,3,4,5],", 16384);
+	expect_cheap("partitions, features and nodes", desc);
 	fakehost_forget();
 	site_write(NULL);
 	assert_true(hosted_logged("reloaded"));
@@ -150,6 +160,12 @@ static void plans_of_any_program(void **state)
 	    {"framework=megatron pp=64 layers=256 architecture=nemotron-h state-size=128 state-heads=64 "
 	     "experts=256 layer-pattern=M*M-MEM*MEM-M*E-MM*M-ME*E-MEM*M-MM-M*MME-M*M-MM*E-MEM*M-M",
 	     64},
+	    {"framework=megatron pp=64 layers=256 architecture=nemotron-h state-size=128 state-heads=64 "
+	     "experts=65536 experts-per-token=4096 expert-every=2 ep=8 token-dispatcher=all-gather "
+	     "expert-capacity=1.5 recompute=selective recompute-modules=core_attn,moe_act tied=on "
+	     "eval-micro-batch=65536 global-batch=65536 "
+	     "layer-pattern=" MANY("MEM*E"),
+	     1024},
 	    {"framework=fsdp layers=2048 experts=256 experts-per-token=8 expert-every=3 "
 	     "model-code=transformers",
 	     8},
@@ -159,7 +175,7 @@ static void plans_of_any_program(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		char text[600];
+		char text[800];
 		snprintf(text, sizeof(text),
 			 "model=llama13b hidden=64 ffn=64 heads=8 kv-heads=8 head-dim=8 seq-len=128 "
 			 "micro-batch=1 %s",
