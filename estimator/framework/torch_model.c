@@ -45,6 +45,12 @@ static int check_sparse(const p4d_request *r, p4d_error *err)
 	if (p4d_is_stated(r, P4D_MTP_LAYERS))
 		return p4d_fail(err, P4D_E_UNMODELLED,
 				"mtp-layers: with %s p4d models no layers for further tokens", program);
+	if (titan && p4d_architecture_of(r)->attention_sinks) {
+		p4d_fail(err, P4D_E_UNMODELLED,
+			 "%.80s has attention sinks and biases of experts, which p4d does not model in %s",
+			 r->model, program);
+		return p4d_fix(err, "--p4d-model-code=transformers");
+	}
 	if (p4d_is_set(r, P4D_EXPERTS) && !r->value[P4D_GLU])
 		what = "experts without a gate";
 	else if (r->value[P4D_MODEL_CODE] == P4D_MODEL_CODE_LITGPT)
@@ -55,9 +61,7 @@ static int check_sparse(const p4d_request *r, p4d_error *err)
 			 "sequence-parallel=off: with torchtitan p4d models experts and latent attention "
 			 "with sequence parallelism alone");
 		return p4d_fix(err, "--p4d-sequence-parallel=on");
-	} else if (p4d_architecture_of(r)->attention_sinks || p4d_architecture_of(r)->expert_bias)
-		what = "attention sinks and biases of experts";
-	else if (titan && r->value[P4D_TIED])
+	} else if (titan && r->value[P4D_TIED])
 		what = "a table for both ends beside experts or latent attention";
 	else if (titan && r->value[P4D_PRECISION] == P4D_FP8)
 		what = "experts or latent attention in FP8";

@@ -45,7 +45,8 @@ uint64_t p4d_transformers__inputs(const p4d_tape_writer *w)
 	uint64_t mask = 0;
 
 	if (!l->flash_attention || l->architecture->attention_cap > 0)
-		mask = w->rows * w->length * w->length * w->stream;
+		mask = w->rows * w->length * w->length * w->stream *
+		       (l->architecture->attention_sinks ? 2 : 1); /* that of sliding windows, too */
 	else if (w->masked)
 		mask = w->rows * w->length * w->length;
 	if (l->architecture->patch_elements) /* pixels in fp32, and as a product's input */
@@ -291,9 +292,10 @@ static uint64_t live_with_experts(const p4d_layout *l, uint64_t live)
 static sharding of_zero(const p4d_layout *l, uint64_t trained, uint64_t all, uint64_t held, unsigned element)
 {
 	/* reduce_bucket_size, stage3_max_live_parameters, sub_group_size */
-	const uint64_t BUCKET = ZERO_BUCKET, LIVE = 1000000000, GROUP = 1000000000;
+	const uint64_t BUCKET = ZERO_BUCKET, LIVE = P4D_ZERO_LIVE, GROUP = 1000000000;
 	const uint64_t share = (trained + l->dp - 1) / l->dp, table = l->vocab * l->hidden;
-	const uint64_t largest = larger(larger(table, l->hidden * l->ffn), p4d_transformers__experts_up(l));
+	const uint64_t up = p4d_transformers__experts_up(l);
+	const uint64_t largest = larger(larger(table, l->hidden * l->ffn), up);
 	const bool on_host = l->offload & P4D_OFFLOAD_OPTIMIZER;
 	sharding z = {.parameters = held,
 		      .master = on_host ? 0 : 4 * share,
@@ -323,6 +325,10 @@ static sharding of_zero(const p4d_layout *l, uint64_t trained, uint64_t all, uin
 		z.forward = z.loss = z.backward = element * (all - (l->tied ? 0 : table) < LIVE ? all
 							     : l->experts ? live_with_experts(l, LIVE)
 									  : larger(LIVE, largest));
+		if (p4d_transformers__gathers_experts(l)) {
+			z.forward = z.backward = element * up; /* ahead; the rest is in the passes */
+			z.loss = element * (table + up);
+		}
 		/* of a group of parameters, gradients in one tensor, and that in fp32 */
 		z.step = on_host ? 0 : (4 + element) * (share < GROUP ? share : GROUP);
 		break;
@@ -334,6 +340,10 @@ static sharding of_zero(const p4d_layout *l, uint64_t trained, uint64_t all, uin
 		if (l->zero_stage == 2 && !on_host && l->micro_batches > 1)
 			z.forward = z.loss = partition_bytes(l, trained, element);
 		z.backward = element * BUCKET + (l->zero_stage == 2 ? z.forward : 0);
+		/* the norm of what a rank has of a gradient is that of a copy in fp64; of experts' beside one
+		 * gradient */
+		if (on_host && l->zero_stage == 2 && up > ZERO_BUCKET)
+			z.backward += larger(8 * (up < share ? up : share), element * up) - element * up;
 		z.step = on_host ? 0 : 8 * share;
 	}
 	return z;
@@ -410,7 +420,8 @@ static void write(p4d_rows *rows, const p4d_torch_sizes *z, p4d_torch_layer *lay
 	held(rows, P4D_AT_BACKWARD_FFN, "backward.gradients", "backward.activations", P4D_PART_ACTIVATIONS,
 	     s.backward);
 	if (!fsdp)
-		p4d_transformers__evaluation(rows, zero && l->zero_stage == 3 ? h.forward : 0);
+		p4d_transformers__evaluation(rows, zero && l->zero_stage == 3 ? h.forward : 0,
+					     zero && l->zero_stage == 3 ? h.loss : 0);
 	held(rows, P4D_AT_OPTIMIZER, "step.gradients", "step.update", P4D_PART_WORKING_SET,
 	     (moment){(int64_t)h.step, (int64_t)h.gradients});
 }
@@ -430,10 +441,13 @@ const char *p4d_torch__trainer_unvalidated(const p4d_layout *l)
 	       /* there each is a linear layer; one tensor of all stays as it is */
 	       : l->experts && l->quant && l->transformers < 5
 		   ? "experts, which transformers before 5 quantizes"
-	       : l->quant > P4D_QUANT_NF4 ? "weights in 8 bits"
-	       : l->chunked_loss          ? "a chunked loss"
-	       : l->compile               ? "compiled modules, counted as they are without"
-	       : l->packing               ? "packed sequences"
+	       : l->architecture->expert_bias && l->transformers && l->transformers < 5
+		   ? "gpt-oss before transformers 5"
+	       : l->architecture->attention_sinks && l->flash_attention ? "attention sinks in a fused kernel"
+	       : l->quant > P4D_QUANT_NF4                               ? "weights in 8 bits"
+	       : l->chunked_loss                                        ? "a chunked loss"
+	       : l->compile ? "compiled modules, counted as they are without"
+	       : l->packing ? "packed sequences"
 	       : l->offload & ~(unsigned)P4D_OFFLOAD_OPTIMIZER ? "offloading of parameters or activations"
 	       : p4d_optimizer_of(l)->paged                    ? "a paged optimizer"
 	       : !larger_evaluation                            ? NULL

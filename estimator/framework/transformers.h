@@ -44,6 +44,7 @@ typedef struct p4d_tape_writer {
 	uint64_t returned; /* of a layer's results, beside the stream: the model holds the last layer's */
 	bool masked;       /* attention has a mask, which no flash kernel takes */
 	bool sparse;       /* the layer that is written has experts */
+	bool gathers;      /* p4d_transformers__gathers_experts */
 } p4d_tape_writer;
 
 /* The same sizes for all tapes of a layout. */
@@ -189,12 +190,21 @@ uint64_t p4d_transformers__moment_bytes(const p4d_layout *l, uint64_t parameters
 /* What an update holds beside states and gradients: Adafactor's tensors, of the largest parameter. */
 uint64_t p4d_transformers__update_bytes(const p4d_layout *l, unsigned element);
 
+/* DeepSpeed's stage3_max_live_parameters */
+enum { P4D_ZERO_LIVE = 1000000000 };
+/*
+ * ZeRO-3 gathers a layer's experts when they are needed, and autograd holds none of them: those of gpt-oss,
+ * whose products take the parameters themselves, where all are more than may be live.
+ */
+bool p4d_transformers__gathers_experts(const p4d_layout *l);
+
 /* transformers_fsdp.c: a step with FSDP2 as accelerate prepares it; bytes of what is sharded are not in it.
  */
 void p4d_transformers__play_fsdp(p4d_transformers_step *s, uint64_t shards);
 
-/* transformers_evaluation.c: rows of evaluation; gathered: bytes of parameters that are, at most. */
-void p4d_transformers__evaluation(p4d_rows *rows, uint64_t gathered);
+/* transformers_evaluation.c: rows of evaluation, with bytes of parameters that are gathered at most, in the
+ * layers and at the head. */
+void p4d_transformers__evaluation(p4d_rows *rows, uint64_t of_layers, uint64_t of_head);
 
 static inline void p4d_transformers__hold(p4d_tape_writer *w, p4d_tape_tensor x)
 {

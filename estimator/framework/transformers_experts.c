@@ -2,8 +2,9 @@
 /*
  * Experts and latent attention as transformers 5.23 runs them: experts' weights are one parameter of three
  * dimensions, tokens are copied by expert and multiplied in groups (integrations/moe.py,
- * grouped_mm_experts_forward; the modeling files of Mixtral, Qwen 2 and 3, OLMoE, DeepSeek V2 and V3). PEFT
- * adapts experts by adding their adapters' product to such a parameter in each forward pass (ParamWrapper).
+ * grouped_mm_experts_forward; the modeling files of Mixtral, Qwen 2 and 3, OLMoE, DeepSeek V2 and V3,
+ * gpt-oss). PEFT adapts experts by adding their adapters' product to such a parameter in each forward pass
+ * (ParamWrapper).
  */
 #include "framework/transformers_names.h"
 
@@ -20,6 +21,7 @@ bool p4d_transformers__sparse(const p4d_layout *l, uint64_t layer)
 static bool adapted(const p4d_layout *l)
 {
 	return l->finetune != P4D_TUNE_FULL && !p4d_transformers__code(l).gated_shared &&
+	       !l->architecture->expert_bias &&
 	       l->lora_targets & (P4D_TARGET_GATE | P4D_TARGET_UP | P4D_TARGET_DOWN);
 }
 
@@ -66,6 +68,12 @@ static p4d_tape_tensor grouped(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t i
 	p4d_tape_operation *o = op(w, x, y, P4D_NEW_GRADIENT);
 	o->saved[0] = w->trains || given ? x.value : -1;
 	o->weight = w->trains ? elements * w->weight : 0;
+	if (w->gathers) { /* both parameters, beside one that is there twice; backward one, beside gradients
+			   */
+		const uint64_t up = p4d_transformers__experts_up(w->layout) * w->weight;
+		o->scratch = up + up / 2;
+		o->back_scratch = w->trains ? up / 2 : up + up / 2;
+	}
 	if (given) {
 		o->in[1] = weight.value;
 		o->gradient[1] = P4D_NEW_GRADIENT;
@@ -99,6 +107,21 @@ static p4d_tape_tensor weighted(p4d_tape_writer *w, p4d_tape_tensor x, p4d_tape_
 	return out;
 }
 
+/* gpt-oss's router: a softmax of the best alone, in their type. */
+static p4d_tape_tensor routed_by_best(p4d_tape_writer *w, p4d_tape_tensor x)
+{
+	const p4d_layout *l = w->layout;
+	const uint64_t chosen = w->tokens * l->experts_per_token;
+	const p4d_tape_tensor logits =
+	    p4d_transformers__product(w, x, l->hidden, l->experts, w->weight, w->trains);
+	const p4d_tape_tensor top = made(w, chosen, logits.element, needs(w, logits));
+
+	op(w, logits, top, P4D_NEW_GRADIENT)->kept = needs(w, logits) ? chosen * INDEX : 0;
+	const p4d_tape_tensor scores = map(w, top, false, true);
+	hold(w, logits);
+	return scores;
+}
+
 /*
  * Scores of the chosen experts. DeepSeek's router computes in fp32; the others' scores are those of a softmax
  * in fp32, which most cast to the type of the logits.
@@ -110,6 +133,8 @@ static p4d_tape_tensor routed(p4d_tape_writer *w, p4d_tape_tensor x)
 	const bool deepseek = l->kv_rank, mixtral = !deepseek && !l->qk_norm && !l->biased;
 	p4d_tape_tensor logits, scores;
 
+	if (l->architecture->expert_bias)
+		return routed_by_best(w, x);
 	if (deepseek) {
 		logits =
 		    p4d_transformers__product(w, cast(w, x, 4), l->hidden, l->experts, w->weight, w->trains);
@@ -133,6 +158,67 @@ static p4d_tape_tensor routed(p4d_tape_writer *w, p4d_tape_tensor x)
 	return deepseek || mixtral ? top : cast(w, top, logits.element);
 }
 
+/* A row of biases for each row of a product, which is added in place; backward, both have one gradient. */
+static p4d_tape_tensor bias_rows(p4d_tape_writer *w, uint64_t rows, uint64_t columns)
+{
+	const p4d_tape_tensor out = made(w, rows * columns, w->weight, w->trains);
+	p4d_tape_operation *o = p4d_tape_append(w->tape);
+
+	o->out = out.value;
+	o->weight = w->trains ? w->layout->experts * columns * w->weight : 0;
+	return out;
+}
+
+static p4d_tape_tensor with_bias(p4d_tape_writer *w, p4d_tape_tensor x, p4d_tape_tensor bias)
+{
+	const p4d_tape_tensor out = view(w, x, x.elements);
+	p4d_tape_operation *o = op(w, x, out, P4D_SAME_GRADIENT);
+
+	o->in[1] = bias.value;
+	o->gradient[1] = P4D_SAME_GRADIENT;
+	return out;
+}
+
+/* gpt-oss's gate (_apply_gate): columns of both by turns, kept within limits. */
+static p4d_tape_tensor limited(p4d_tape_writer *w, p4d_tape_tensor both)
+{
+	const uint64_t half = both.elements / 2;
+	p4d_tape_tensor gate = p4d_transformers__slice(w, both, half),
+			up = p4d_transformers__slice(w, both, half);
+
+	gate = map(w, gate, true, false);
+	w->tape->operation[w->tape->operations - 1].back_scratch = half;
+	up = map(w, up, true, false);
+	w->tape->operation[w->tape->operations - 1].back_scratch = 2 * half;
+	const p4d_tape_tensor share = map(w, map(w, gate, false, false), false, true);
+	const p4d_tape_tensor glu = times(w, gate, share);
+	const p4d_tape_tensor more = map(w, up, false, false);
+	w->tape->operation[w->tape->operations - 1].gradient[0] = P4D_SAME_GRADIENT; /* + 1 */
+	const p4d_tape_tensor out = times(w, more, glu);
+	const p4d_tape_tensor named[] = {both, gate, up, glu};
+	for (size_t i = 0; i < sizeof(named) / sizeof(named[0]); i++)
+		hold(w, named[i]);
+	return out;
+}
+
+/* The same of experts with biases: indices of rows' experts are kept for both. */
+static p4d_tape_tensor biased_experts(p4d_tape_writer *w, p4d_tape_tensor in, p4d_tape_tensor own)
+{
+	const uint64_t h = w->layout->hidden, F = w->layout->expert_ffn, copies = own.elements;
+	const p4d_tape_tensor none = {.value = -1};
+
+	const p4d_tape_tensor first = bias_rows(w, copies, 2 * F);
+	w->tape->operation[w->tape->operations - 1].kept = w->trains ? copies * INDEX : 0;
+	p4d_tape_tensor y = limited(w, with_bias(w, grouped(w, in, h, 2 * F, none), first));
+	const p4d_tape_tensor second = bias_rows(w, copies, h);
+	hold(w, first);
+	const p4d_tape_tensor down = with_bias(w, grouped(w, y, F, h, none), second);
+	y = picked(w, weighted(w, down, own), copies, copies * h);
+	hold(w, second);
+	hold(w, down);
+	return y;
+}
+
 /* Experts alone: the sum of what a token's experts give. */
 static p4d_tape_tensor experts(p4d_tape_writer *w, p4d_tape_tensor x, p4d_tape_tensor scores)
 {
@@ -146,15 +232,20 @@ static p4d_tape_tensor experts(p4d_tape_writer *w, p4d_tape_tensor x, p4d_tape_t
 		up = with_adapters(w, l->experts * 2 * F * h, l->experts * 2 * rank * (2 * F + h));
 	const p4d_tape_tensor in = picked(w, x, copies, copies * h);
 	const p4d_tape_tensor own = picked(w, scores, copies, copies);
-	const p4d_tape_tensor both = grouped(w, in, h, 2 * F, up);
-	const p4d_tape_tensor gate = view(w, both, both.elements / 2),
-			      second = view(w, both, both.elements / 2);
-	op(w, both, gate, P4D_NEW_GRADIENT)->others[0] = second.value; /* chunk() */
-	p4d_tape_tensor y = times(w, map(w, gate, true, false), second);
-	if (adapted(l))
-		down = with_adapters(w, l->experts * F * h, l->experts * rank * (F + h));
-	y = weighted(w, grouped(w, y, F, h, down), own);
-	y = picked(w, y, copies, y.elements);
+	p4d_tape_tensor y;
+	if (l->architecture->expert_bias) {
+		y = biased_experts(w, in, own);
+	} else {
+		const p4d_tape_tensor both = grouped(w, in, h, 2 * F, up);
+		const p4d_tape_tensor gate = view(w, both, both.elements / 2),
+				      second = view(w, both, both.elements / 2);
+		op(w, both, gate, P4D_NEW_GRADIENT)->others[0] = second.value; /* chunk() */
+		y = times(w, map(w, gate, true, false), second);
+		if (adapted(l))
+			down = with_adapters(w, l->experts * F * h, l->experts * rank * (F + h));
+		y = weighted(w, grouped(w, y, F, h, down), own);
+		y = picked(w, y, copies, y.elements);
+	}
 	/* a sum over a token's experts; autocast has it in fp32 */
 	const p4d_tape_tensor sum = made(w, w->tokens * h, w->autocast ? 4 : y.element, needs(w, y));
 	op(w, y, sum, P4D_NEW_GRADIENT);

@@ -36,6 +36,25 @@ static p4d_tape_tensor with_angles(p4d_tape_writer *w, p4d_tape_tensor x)
 	return out;
 }
 
+/* gpt-oss's _apply_rotary_emb: both halves by themselves. */
+static p4d_tape_tensor rotated_by_halves(p4d_tape_writer *w, p4d_tape_tensor x)
+{
+	const p4d_tape_tensor first = view(w, x, x.elements / 2), second = view(w, x, x.elements / 2);
+	op(w, x, first, P4D_NEW_GRADIENT)->others[0] = second.value; /* chunk() */
+	p4d_tape_tensor half[2];
+
+	for (int i = 0; i < 2; i++) {
+		const p4d_tape_tensor cosines = with_angles(w, i ? second : first);
+		half[i] = plus(w, cosines, with_angles(w, i ? first : second));
+		if (!i) /* a difference: what is taken away has a gradient of its own */
+			w->tape->operation[w->tape->operations - 1].gradient[1] = P4D_NEW_GRADIENT;
+	}
+	const p4d_tape_tensor out = joined(w, half[0], half[1]);
+	hold(w, half[0]);
+	hold(w, half[1]);
+	return out;
+}
+
 /* apply_rotary_pos_emb of one tensor: x * cos + rotate_half(x) * sin. */
 static p4d_tape_tensor rotated(p4d_tape_writer *w, p4d_tape_tensor x)
 {
@@ -45,6 +64,8 @@ static p4d_tape_tensor rotated(p4d_tape_writer *w, p4d_tape_tensor x)
 
 	if (!code.rotated)
 		return x;
+	if (w->layout->architecture->attention_sinks)
+		return rotated_by_halves(w, x);
 	if (code.rotates_in_fp32)
 		x = cast(w, x, 4);
 	if (code.rotated < 1000)
@@ -154,6 +175,29 @@ static p4d_tape_tensor dropped(p4d_tape_writer *w, p4d_tape_tensor x)
 	return out;
 }
 
+/*
+ * Scores with a column of sinks, their softmax in the type they have, and the scores again: gpt-oss's
+ * eager_attention_forward, which takes away each row's maximum first (torch.max keeps where that was, and
+ * hands a tensor of zeros but there back). named: what else has a name until attention is over.
+ */
+static p4d_tape_tensor softmax_with_sinks(p4d_tape_writer *w, p4d_tape_tensor s, uint64_t rows,
+					  p4d_tape_tensor *named)
+{
+	const uint64_t all = s.elements + rows;
+	const unsigned element = s.element > w->weight ? s.element : w->weight;
+	const p4d_tape_tensor combined = made(w, all, element, needs(w, s) || w->trains);
+	op(w, s, combined, element == s.element ? P4D_SAME_GRADIENT : P4D_NEW_GRADIENT);
+	const p4d_tape_tensor most = made(w, rows, element, needs(w, combined));
+	op(w, combined, most, P4D_NEW_GRADIENT)->kept = needs(w, combined) ? rows * 8 : 0;
+	const p4d_tape_tensor below = made(w, all, element, needs(w, combined));
+	p4d_tape_operation *o = op(w, combined, below, P4D_SAME_GRADIENT);
+	o->in[1] = most.value;
+	o->gradient[1] = P4D_NEW_GRADIENT;
+	o->back_scratch = all * element; /* negated, before it is summed */
+	*named = below;
+	return slice(w, map(w, below, false, true), s.elements);
+}
+
 p4d_tape_tensor p4d_transformers__eager(p4d_tape_writer *w, p4d_tape_tensor q, p4d_tape_tensor k,
 					p4d_tape_tensor v)
 {
@@ -164,6 +208,7 @@ p4d_tape_tensor p4d_transformers__eager(p4d_tape_writer *w, p4d_tape_tensor q, p
 			    a == &p4d_architectures[P4D_ARCHITECTURE_FALCON_40B];
 	const bool stays = falcon || a == &p4d_architectures[P4D_ARCHITECTURE_GPT2];
 	const unsigned values = v.element;
+	p4d_tape_tensor named = q;
 
 	k = repeated(w, k, queries);
 	v = repeated(w, v, w->layout->kv_rank ? v.elements : queries);
@@ -190,13 +235,19 @@ p4d_tape_tensor p4d_transformers__eager(p4d_tape_writer *w, p4d_tape_tensor q, p
 									      : s.element,
 					    needs(w, s));
 	op(w, s, masked, masked.element == s.element ? P4D_SAME_GRADIENT : P4D_NEW_GRADIENT);
-	s = stays && !w->autocast ? masked : cast(w, masked, 4);
-	s = map(w, s, false, true); /* softmax */
+	if (a->attention_sinks) {
+		s = softmax_with_sinks(w, masked, scores / w->length, &named);
+	} else {
+		s = stays && !w->autocast ? masked : cast(w, masked, 4);
+		s = map(w, s, false, true); /* softmax */
+	}
 	if (falcon) {
 		hold(w, raw); /* until its name is given to the result */
 		w->returned = scores * s.element;
 	}
-	s = cast(w, s, values > q.element || in_fp32 ? values : q.element);
+	s = cast(w, s, values > q.element || in_fp32 || a->attention_sinks ? values : q.element);
+	if (a->attention_sinks) /* until its name is given to the result */
+		hold(w, masked);
 	if (a == &p4d_architectures[P4D_ARCHITECTURE_GPT2] || a->kind == P4D_ENCODER)
 		s = dropped(w, s);
 	if (a == &p4d_architectures[P4D_ARCHITECTURE_MPT]) {
@@ -204,7 +255,10 @@ p4d_tape_tensor p4d_transformers__eager(p4d_tape_writer *w, p4d_tape_tensor q, p
 		hold(w, masked); /* a name of their own */
 	}
 	p4d_tape_tensor out = matmul(w, s, v, v.elements);
-	return map(w, out, false, false); /* contiguous() */
+	out = map(w, out, false, false); /* contiguous() */
+	if (a->attention_sinks)
+		hold(w, named);
+	return out;
 }
 
 /* Queries, keys and values of one product: views of it. */

@@ -20,6 +20,7 @@ p4d_transformers_code p4d_transformers__code(const p4d_layout *l)
 		    : is_cohere                                              ? P4D_NORM_COHERE
 		    : a == &p4d_architectures[P4D_ARCHITECTURE_OLMO2]        ? P4D_NORM_OLMO2
 		    : a == &p4d_architectures[P4D_ARCHITECTURE_OLMO3]        ? P4D_NORM_OLMO2
+		    : a == &p4d_architectures[P4D_ARCHITECTURE_GPT_OSS]      ? P4D_NORM_OLMO2
 		    : a == &p4d_architectures[P4D_ARCHITECTURE_OLMO]         ? P4D_NORM_OLMO
 		    : a == &p4d_architectures[P4D_ARCHITECTURE_NEMOTRON]     ? P4D_NORM_NEMOTRON
 		    : l->norm_tensors == 2 || a->norm == P4D_LAYERNORM_SCALE ? P4D_NORM_LAYER
@@ -69,6 +70,7 @@ p4d_tape_writer p4d_transformers__writer(const p4d_layout *l, p4d_tape *tape)
 	    .between = l->architecture->kind == P4D_ENCODER && autocast ? 4 : computed,
 	    .autocast = autocast,
 	    .trains = l->finetune == P4D_TUNE_FULL,
+	    .gathers = p4d_transformers__gathers_experts(l),
 	    .masked = (always || (!l->packing && l->micro_batch > 1)) && l->flash_attention &&
 		      l->architecture->kind != P4D_VISION,
 	};

@@ -104,6 +104,13 @@ uint64_t p4d_transformers__experts_up(const p4d_layout *l)
 	return l->experts * l->expert_ffn * l->hidden * (l->glu ? 2 : 1);
 }
 
+bool p4d_transformers__gathers_experts(const p4d_layout *l)
+{
+	return l->framework == P4D_FRAMEWORK_DEEPSPEED && l->zero_stage == 3 &&
+	       l->architecture->expert_bias &&
+	       p4d_size_of_model(l) - (l->tied ? 0 : l->vocab * l->hidden) >= P4D_ZERO_LIVE;
+}
+
 uint64_t p4d_transformers__parameter_bytes(const p4d_layout *l, unsigned element)
 {
 	const bool lit = l->model_code == P4D_MODEL_CODE_LITGPT;

@@ -63,6 +63,14 @@ static size_t names_of(const p4d_request *r)
 	return r->value[P4D_FRAMEWORK] == P4D_FRAMEWORK_P4D ? NAMES_OF_LLAMA : sizeof(names) / sizeof(*names);
 }
 
+/* A model's file has quantized weights, and training leaves them so: gpt-oss's experts, in MXFP4,
+ * transformers makes bf16 of (quantizer_mxfp4.py trains nothing else). */
+static bool stays_quantized(const p4d_request *r)
+{
+	return p4d_is_set(r, P4D_STORED) && r->value[P4D_STORED] != P4D_STORED_FULL &&
+	       !(r->value[P4D_STORED] == P4D_STORED_FP4 && p4d_architecture_of(r)->expert_bias);
+}
+
 void p4d_layout__adapters(const p4d_request *r, p4d_layout *l)
 {
 	static const int stored[] = {[P4D_STORED_FP8] = P4D_QUANT_FP8,
@@ -91,7 +99,7 @@ void p4d_layout__adapters(const p4d_request *r, p4d_layout *l)
 		l->adapter_fp32 = true;
 	if (p4d_is_set(r, P4D_QUANT))
 		l->quant = (int)r->value[P4D_QUANT];
-	else if (p4d_is_set(r, P4D_STORED) && r->value[P4D_STORED] != P4D_STORED_FULL)
+	else if (stays_quantized(r))
 		l->quant = stored[r->value[P4D_STORED]]; /* LoRA beside a file's quantized weights is QLoRA */
 	else if (l->finetune == P4D_TUNE_QLORA)
 		l->quant = P4D_QUANT_NF4;
@@ -133,7 +141,7 @@ int p4d_layout__check_adapters(const p4d_request *r, p4d_error *err)
 		p4d_fail(err, P4D_E_VALUE, "finetune=qlora with quant=none is finetune=lora");
 		return p4d_fix(err, "--p4d-finetune=lora");
 	}
-	if (!adapters && p4d_is_set(r, P4D_STORED) && r->value[P4D_STORED] != P4D_STORED_FULL &&
+	if (!adapters && stays_quantized(r) &&
 	    p4d_framework_value(r, P4D_MODEL_CODE) == P4D_MODEL_CODE_TRANSFORMERS &&
 	    p4d_framework_has(r, P4D_MODEL_CODE) && r->value[P4D_FINETUNE] == P4D_TUNE_FULL &&
 	    p4d_is_stated(r, P4D_FINETUNE)) {

@@ -191,6 +191,14 @@ exits 9 p4d estimate --model qwen3-next-80b-a3b --gpu h100 --workload serve
 says "does not model serving of models whose layers have a state"
 exits 9 p4d estimate --model gpt-oss-20b --gpu h100 --framework megatron
 says "does not model in Megatron-LM"
+# gpt-oss: transformers trains its experts in bf16, whatever they are stored in, and its attention is not fused
+exits 9 p4d estimate --model gpt-oss-20b --gpu h200 --framework fsdp
+says "attention sinks and biases of experts" "fix: --model-code=transformers"
+exits 0 p4d estimate --model gpt-oss-20b --gpu h200 --gpus-per-node 8 --framework fsdp --model-code transformers --finetune full --seq-len 4096 --recompute full
+prints "attention=unfused" "Verdict: pass"
+case $out in *unvalidated*) fail "gpt-oss is unvalidated" ;; esac
+exits 0 p4d estimate --model gpt-oss-20b --gpu h200 --gpus-per-node 8 --framework fsdp --model-code transformers --attention flash --seq-len 4096 --recompute full
+prints "unvalidated: attention sinks in a fused kernel"
 
 # serving: what the engine would say at its start
 exits 0 p4d estimate --workload serve --model llama3.1-8b --gpu h100

@@ -8,6 +8,8 @@
     M=mixtral,qwen3_moe,olmoe,qwen2_moe,deepseek_v2,deepseek_v3                                 # transformers_experts.csv
     for seed in 11 12; do for f in ddp fsdp; do tests/parity/make_transformers_memory.py --experts --models $M \\
         --seed $seed --count 25 --framework $f; done; done   # and 21 to 24 with deepspeed
+    for f in "ddp --seed 31 --count 24" "fsdp --seed 32 --count 20" "deepspeed --seed 33 --count 20" "deepspeed --seed 34 --count 24"; do
+        tests/parity/make_transformers_memory.py --experts --models gpt_oss --framework $f; done
     for f in "ddp --seed 91 --count 24" "deepspeed --seed 92 --count 16" "fsdp --seed 93 --count 10"; do
         tests/parity/make_transformers_memory.py --dropout --framework $f; done                 # transformers_dropout.csv
     tests/parity/make_transformers_memory.py --compare tests/data/transformers_memory.csv

@@ -21,19 +21,19 @@ def pick(r, c, seed):
     c["dp"] = c["shard-degree"] * r.choice([1, 1, 1, 2])
     c["ep"] = r.choice([e for e in (1, 1, 2, 4, 8, 16, 32, 64) if c["shard-degree"] % e == 0])
     if seed >= 60:
-        beside(r, c)
+        beside(r, c, seed)
     c["imbalance"] = r.choice([1, 1, 1, 1.25, 1.5, 2]) if c["ep"] > 1 else 1
     return c
 
 
-def beside(r, c):
-    """Other kinds of parallelism: tensor, context, pipelines, or two of them."""
-    kind = r.choice(["tp", "tp", "cp", "pp", "pp", "tp cp", "tp pp", "cp pp"])
+def beside(r, c, seed):
+    """Other kinds of parallelism: tensor, context, pipelines, or two of them; from seed 70 on all three, and many chunks."""
+    kind = r.choice(["tp", "tp", "cp", "pp", "pp", "tp cp", "tp pp", "cp pp"] if seed < 70 else ["tp cp pp", "tp cp pp", "pp"])
     shards, copies = r.choice([2, 4, 8, 16, 32, 64]), r.choice([1, 1, 1, 2])
     c["tp"] = r.choice([2, 4, 8]) if "tp" in kind else 1
     c["cp"] = r.choice([2, 4, 8]) if "cp" in kind else 1
     if "pp" in kind:
-        c["pp"], c["vpp"] = r.choice([2, 2, 4]), r.choice([1, 1, 2])
+        c["pp"], c["vpp"] = r.choice([2, 2, 4]), r.choice([1, 1, 2] if seed < 70 else [4, 5] if kind == "pp" else [1, 1, 2])
         c["layers"] = c["pp"] * c["vpp"] * r.choice([1, 1, 2])
         c["micro-batches"] = c["pp"] * r.choice([1, 2])
         c["stage"] = r.randrange(c["pp"])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""transformers' models with experts and latent attention for make_transformers_memory.py --experts.
+"""transformers' models with experts, latent attention and sinks of attention for make_transformers_memory.py --experts.
 
 Experts run as grouped products, as the release has it unless told otherwise; how tokens are routed changes no size there.
 """

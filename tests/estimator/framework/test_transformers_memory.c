@@ -236,7 +236,7 @@ static void transformers_itself(void **state)
 	holds(of[BY_METHOD], 0.03, 0.08);
 }
 
-/* Mixtral, Qwen 2 and 3, OLMoE, DeepSeek V2 and V3. */
+/* Mixtral, Qwen 2 and 3, OLMoE, DeepSeek V2 and V3, gpt-oss. */
 static void transformers_with_experts(void **state)
 {
 	static group of[KINDS][GROUPS];
@@ -245,7 +245,7 @@ static void transformers_with_experts(void **state)
 	(void)state;
 	if (getenv("P4D_TEST_ROWS"))
 		return;
-	assert_true(blind(of[BY_LOOK]) >= 140 && (rows - blind(of[BY_LOOK])) * 10 <= rows);
+	assert_true(blind(of[BY_LOOK]) >= 220 && (rows - blind(of[BY_LOOK])) * 10 <= rows);
 	holds(of[BY_METHOD], 0.03, 0.08);
 }
 
