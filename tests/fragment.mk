@@ -168,6 +168,7 @@ cuda_tests = \
 	tests/runtime/device/test_cuda_attention \
 	tests/runtime/device/test_cuda_trainer \
 	tests/runtime/device/test_cuda_step \
+	tests/runtime/device/test_cuda_traffic \
 	tests/runtime/device/test_cuda_open
 cuda_CPPFLAGS = -I$(top_srcdir)/tests/doubles/cuda $(AM_CPPFLAGS) -DP4D_TEST_CUDA
 cuda_LDADD = libp4dshim.la $(LDADD) -lstdc++
@@ -190,6 +191,8 @@ tests_runtime_device_test_cuda_step_SOURCES = tests/runtime/device/test_cuda_ste
 	tests/doubles/counted_device.h tests/doubles/counted_device.c
 tests_runtime_device_test_cuda_step_CPPFLAGS = $(cuda_CPPFLAGS)
 tests_runtime_device_test_cuda_step_LDADD = $(cuda_LDADD)
+tests_runtime_device_test_cuda_traffic_CPPFLAGS = $(cuda_CPPFLAGS)
+tests_runtime_device_test_cuda_traffic_LDADD = libp4dtraffic.la $(cuda_LDADD)
 tests_runtime_device_test_cuda_open_CPPFLAGS = $(cuda_CPPFLAGS)
 tests_runtime_device_test_cuda_open_LDADD = $(cuda_LDADD)
 
@@ -346,6 +349,9 @@ gpu-kit:
 	rm -rf p4d-gpu-kit && $(srcdir)/tests/gpu/pack . p4d-gpu-kit
 	tar -czf p4d-gpu-kit.tgz p4d-gpu-kit && rm -rf p4d-gpu-kit && ls -lh p4d-gpu-kit.tgz
 CLEANFILES += p4d-gpu-kit.tgz
+# What is known of each kernel without a GPU.
+gpu-report: tests/runtime/device/test_cuda_traffic
+	@$(srcdir)/tests/gpu/report $< '$(NVCC) -std=c++17 $(roots) $(NVCCFLAGS)' $(addprefix $(srcdir)/,$(cuda_kernels))
 endif
 gpu_CPPFLAGS = $(AM_CPPFLAGS) -isystem $(CUDA_INCLUDES) -DP4D_TEST_GPU
 gpu_LDADD = $(LDADD) -L$(CUDA_LIBDIR) -lcudart_static -lpthread -lrt -ldl -lm
@@ -410,7 +416,7 @@ tests_bench_verdict_latency_LDADD = $(fakehost_LDADD)
 tests_bench_worst_verdict_CPPFLAGS = $(fakehost_CPPFLAGS)
 tests_bench_worst_verdict_LDFLAGS = $(fakehost_exports)
 tests_bench_worst_verdict_LDADD = $(fakehost_LDADD)
-.PHONY: bench tools gpu-checks gpu-kit pictures always
+.PHONY: bench tools gpu-checks gpu-kit gpu-report pictures always
 CLEANFILES += $(EXTRA_PROGRAMS)
 
 # make distcheck without the tests that calculate for long and read no files: it is about files.
@@ -423,8 +429,8 @@ distcheck-short:
 
 EXTRA_DIST += tests/command/lib.sh $(command_tests) tests/command/test_chat.sh tests/command/test_export.sh tests/command/test_fine_tuning.sh tests/command/test_tokenizers.sh tests/command/test_train.sh tests/command/test_train_logs.sh tests/command/test_train_evaluation.sh tests/command/test_train_options.sh tests/command/test_train_released.sh tests/command/test_train_lora.sh tests/plugin/test_plugin_symbols.sh
 EXTRA_DIST += tests/fuzz/test_replay.sh tests/fuzz/fuzz.sh tests/fuzz/real_files.sh tests/fuzz/corpus
-TESTS += tests/gpu/test_kit.sh
-EXTRA_DIST += tests/gpu/run tests/gpu/pack tests/gpu/test_kit.sh tests/gpu/pytorch_baseline.py tests/parity
+TESTS += tests/gpu/test_kit.sh tests/gpu/test_report.sh
+EXTRA_DIST += tests/gpu/run tests/gpu/pack tests/gpu/report tests/gpu/test_kit.sh tests/gpu/test_report.sh tests/gpu/pytorch_baseline.py tests/parity
 EXTRA_DIST += tests/setup.sh tests/static.sh tests/install.sh tests/data tests/cluster
 EXTRA_DIST += tests/demo_training.sh tests/without_training.sh tests/pkg_config.sh tests/releases.sh
 EXTRA_DIST += tests/bench/sbatch_cost.sh tests/bench/overfit.sh tests/bench/pytorch_cpu.py

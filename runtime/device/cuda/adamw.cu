@@ -143,7 +143,7 @@ void p4d_kernel_adam(cudaStream_t stream, p4d_dtype type, void *parameter, float
 		const adam_step<E> step = {(E *)parameter, exact,       first,         second,
 					   gradient,       adam->beta1, adam->beta2,   adam->gradient_scale,
 					   rate,           root,        adam->epsilon, keep};
-		P4D_WITH_WIDTH(p4d_is_wide<float>(0, parameter, exact, first, second, gradient), float, W,
+		P4D_WITH_WIDTH(p4d_is_wide<float>(0, parameter, exact, first, second, gradient), E, W,
 			       { p4d_for_each<W>(stream, step, count); });
 	});
 }

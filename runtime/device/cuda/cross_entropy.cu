@@ -94,8 +94,8 @@ __device__ static inline void replace_run(E *at, unsigned column, float most, fl
 
 /*
  * A row by its gradient, by all threads of a block. d/dlogit of log Z - target + z_loss * (log Z)^2 is
- * softmax * (1 + 2 * z_loss * log Z) - [is the target]. Where the label is none, all is 0, also of what is no number.
- * From the end: what the statistics read last is in the L2 cache.
+ * softmax * (1 + 2 * z_loss * log Z) - [is the target]. Where the label is none, all is 0, also of what is no
+ * number. From the end: what the statistics read last is in the L2 cache.
  */
 template <int W, typename E>
 __device__ static inline void replace_row(E *row, unsigned vocab, softmax_sum seen, int32_t label,
@@ -124,13 +124,6 @@ __device__ static inline void replace_row(E *row, unsigned vocab, softmax_sum se
 
 /* Of a block: two fill a multiprocessor, so that few rows, which are read twice, share the L2 cache. */
 constexpr unsigned ROW_THREADS = 4 * P4D_THREADS;
-
-static unsigned threads_of_row(uint64_t runs)
-{
-	const uint64_t warps = (runs + P4D_WARP - 1) / P4D_WARP;
-
-	return p4d_least(warps ? warps * P4D_WARP : P4D_WARP, ROW_THREADS);
-}
 
 typedef struct statistics {
 	float *maximum, *sum, *target;
@@ -224,7 +217,8 @@ void p4d_kernel_softmax_sums(cudaStream_t stream, p4d_dtype type, float *maximum
 {
 	P4D_WITH_TYPE(type, E, {
 		P4D_WITH_WIDTH(p4d_is_wide<E>(stride, logits), E, W, {
-			p4d_launch<token_softmax<E, W>>(stream, {n, 1, threads_of_row(vocab / W), 0},
+			p4d_launch<token_softmax<E, W>>(stream,
+							{n, 1, p4d_threads_for(vocab / W, ROW_THREADS), 0},
 							statistics{maximum, sum, target}, (const E *)logits,
 							stride, labels, (unsigned)vocab, first);
 		});
@@ -243,22 +237,23 @@ void p4d_kernel_logits_gradient(cudaStream_t stream, p4d_dtype type, void *logit
 {
 	P4D_WITH_TYPE(type, E, {
 		P4D_WITH_WIDTH(p4d_is_wide<E>(stride, logits), E, W, {
-			p4d_launch<token_gradient<E, W>>(stream, {n, 1, threads_of_row(vocab / W), 0},
-							 (E *)logits, stride, maximum, sum, labels,
-							 (unsigned)vocab, first, scale, z_loss);
+			p4d_launch<token_gradient<E, W>>(
+			    stream, {n, 1, p4d_threads_for(vocab / W, ROW_THREADS), 0}, (E *)logits, stride,
+			    maximum, sum, labels, (unsigned)vocab, first, scale, z_loss);
 		});
 	});
 }
 
 void p4d_kernel_cross_entropy(cudaStream_t stream, p4d_dtype type, float *maximum, float *sum, float *target,
-			      void *logits, uint64_t stride, const int32_t *labels, uint64_t n, uint64_t vocab,
-			      float scale, float z_loss)
+			      void *logits, uint64_t stride, const int32_t *labels, uint64_t n,
+			      uint64_t vocab, float scale, float z_loss)
 {
 	P4D_WITH_TYPE(type, E, {
 		P4D_WITH_WIDTH(p4d_is_wide<E>(stride, logits), E, W, {
-			p4d_launch<token_cross_entropy<E, W>>(stream, {n, 1, threads_of_row(vocab / W), 0},
-							      statistics{maximum, sum, target}, (E *)logits,
-							      stride, labels, (unsigned)vocab, scale, z_loss);
+			p4d_launch<token_cross_entropy<E, W>>(
+			    stream, {n, 1, p4d_threads_for(vocab / W, ROW_THREADS), 0},
+			    statistics{maximum, sum, target}, (E *)logits, stride, labels, (unsigned)vocab,
+			    scale, z_loss);
 		});
 	});
 }

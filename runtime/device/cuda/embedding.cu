@@ -28,17 +28,21 @@ __global__ void embed_rows(E *out, const E *table, const int32_t *tokens, unsign
 
 /*
  * Without atomics, in the order of tokens: the block of the first token of its kind adds the gradients of all
- * of that kind, P4D_THREADS tokens at a time; the blocks of the others end. A thread has W columns.
+ * of that kind, P4D_THREADS tokens at a time; the blocks of the others end. A thread has W columns. One token
+ * may be a sixth of all: rows are loaded several at a time, so that its block does not wait for each.
  */
 template <typename E, int W>
 __global__ void embed_rows_backward(float *dtable, const E *dy, const int32_t *tokens, uint64_t n, unsigned h,
 				    uint64_t first, uint64_t rows)
 {
-	__shared__ unsigned same[P4D_THREADS / P4D_WARP];
+	constexpr unsigned WARPS = P4D_THREADS / P4D_WARP, AT_ONCE = 8;
+	__shared__ unsigned found[WARPS];
+	__shared__ uint16_t same[P4D_THREADS]; /* of the tokens that are looked at: those of the kind */
 	const int32_t token = tokens[blockIdx.x];
 	const uint64_t row = row_of(token, first, rows);
 	const unsigned column = (blockIdx.y * P4D_THREADS + threadIdx.x) * W;
-	float sums[W] = {};
+	const unsigned warp = threadIdx.x / P4D_WARP, lane = threadIdx.x % P4D_WARP;
+	p4d_run<float, W> sums = {};
 	int seen = 0;
 
 	if (row == rows)
@@ -49,21 +53,36 @@ __global__ void embed_rows_backward(float *dtable, const E *dy, const int32_t *t
 		return;
 	for (uint64_t from = blockIdx.x; from < n; from += P4D_THREADS) {
 		const uint64_t i = from + threadIdx.x;
-		const unsigned bits = __ballot_sync(0xffffffffu, i < n && tokens[i] == token);
-		if (threadIdx.x % P4D_WARP == 0)
-			same[threadIdx.x / P4D_WARP] = bits;
+		const bool is = i < n && tokens[i] == token;
+		const unsigned bits = __ballot_sync(0xffffffffu, is);
+		if (lane == 0)
+			found[warp] = (unsigned)__popc(bits);
 		__syncthreads();
-		for (unsigned warp = 0; column < h && warp < P4D_THREADS / P4D_WARP; warp++)
-			for (unsigned left = same[warp]; left; left &= left - 1) {
-				const uint64_t at = from + warp * P4D_WARP + (unsigned)__ffs((int)left) - 1;
-				const p4d_run<E, W> x = p4d_load<W>(dy + at * h + column);
-				for (int k = 0; k < W; k++)
-					sums[k] += p4d_value(x.x[k]);
-			}
+		unsigned count = 0, before = 0;
+		for (unsigned k = 0; k < WARPS; k++) {
+			before += k < warp ? found[k] : 0;
+			count += found[k];
+		}
+		if (is)
+			same[before + __popc(bits & ((1u << lane) - 1))] = (uint16_t)threadIdx.x;
+		__syncthreads();
+		for (unsigned k = 0; column < h && k < count; k += AT_ONCE) {
+			p4d_run<E, W> x[AT_ONCE] = {};
+			for (unsigned r = 0; r < AT_ONCE; r++)
+				if (k + r < count)
+					x[r] = p4d_load<W>(dy + (from + same[k + r]) * h + column);
+			for (unsigned r = 0; r < AT_ONCE; r++)
+				for (int c = 0; k + r < count && c < W; c++)
+					sums.x[c] += p4d_value(x[r].x[c]);
+		}
 		__syncthreads();
 	}
-	for (int k = 0; column < h && k < W; k++)
-		dtable[row * h + column + k] += sums[k];
+	if (column >= h)
+		return;
+	p4d_run<float, W> to = p4d_load<W>(dtable + row * h + column);
+	for (int k = 0; k < W; k++)
+		to.x[k] += sums.x[k];
+	p4d_store(dtable + row * h + column, to);
 }
 
 void p4d_kernel_embed(cudaStream_t stream, p4d_dtype type, void *out, const void *table,
@@ -81,7 +100,7 @@ void p4d_kernel_embed_backward(cudaStream_t stream, p4d_dtype type, float *dtabl
 			       const int32_t *tokens, uint64_t n, uint64_t h, uint64_t first, uint64_t rows)
 {
 	P4D_WITH_TYPE(type, E, {
-		P4D_WITH_WIDTH(p4d_is_wide<E>(h, dy), E, W, {
+		P4D_WITH_WIDTH(p4d_is_wide<E>(h, dtable, dy), E, W, {
 			const uint64_t columns = (uint64_t)P4D_THREADS * W;
 			p4d_launch<embed_rows_backward<E, W>>(
 			    stream, {n, (h + columns - 1) / columns, P4D_THREADS, 0}, dtable, (const E *)dy,

@@ -74,8 +74,15 @@ check_LTLIBRARIES += libp4dshim.la
 libp4dshim_la_SOURCES = $(cuda_host) \
 	tests/doubles/cuda/cuda_runtime_api.h tests/doubles/cuda/shim.h \
 	tests/doubles/cuda/shim_runtime.c tests/doubles/cuda/shim_gemm.c tests/doubles/cuda/shim_sdpa.c \
-	tests/doubles/cuda/shim.cc tests/doubles/cuda/shim_kernels.cc
+	tests/doubles/cuda/shim.cc tests/doubles/cuda/shim_kernels.cc \
+	tests/doubles/cuda/traffic.h tests/doubles/cuda/traffic.cc
 libp4dshim_la_CPPFLAGS = -I$(top_srcdir)/tests/doubles/cuda $(AM_CPPFLAGS)
 libp4dshim_la_LIBADD = -lstdc++
+# Its kernels once more, with their accesses of memory reported; the library of -fsanitize=thread is not linked.
+check_LTLIBRARIES += libp4dtraffic.la
+libp4dtraffic_la_SOURCES = tests/doubles/cuda/shim_kernels.cc
+libp4dtraffic_la_CPPFLAGS = $(libp4dshim_la_CPPFLAGS)
+libp4dtraffic_la_CXXFLAGS = $(filter-out -fsanitize%,$(AM_CXXFLAGS)) -fsanitize=thread
+libp4dtraffic_la_LIBADD = -lstdc++
 endif
 endif

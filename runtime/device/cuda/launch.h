@@ -80,14 +80,27 @@ template <auto KERNEL, typename... A>
 static void p4d_launch(cudaStream_t stream, const p4d_grid &grid, A... arguments)
 {
 	(void)&p4d_launched<KERNEL>::entry;
+#ifndef __CUDACC__
+	p4d_shim_kernel = __PRETTY_FUNCTION__;
+#endif
 	if (grid.blocks > 0 && grid.rows > 0)
 		p4d_start(stream, grid, KERNEL, arguments...);
 }
 
-/* Threads that share so many vectors of a row: whole warps, at most P4D_THREADS. */
-static inline unsigned p4d_threads_for(uint64_t vectors)
+/* Threads that share so many vectors of a row: whole warps. */
+static inline unsigned p4d_threads_for(uint64_t vectors, unsigned most = P4D_THREADS)
 {
 	const uint64_t warps = (vectors + P4D_WARP - 1) / P4D_WARP;
 
-	return p4d_least(warps ? warps * P4D_WARP : P4D_WARP, P4D_THREADS);
+	return p4d_least(warps ? warps * P4D_WARP : P4D_WARP, most);
+}
+
+/* Threads of a warp that share so many vectors: a power of two. */
+static inline unsigned p4d_lanes_for(uint64_t vectors)
+{
+	unsigned lanes = 1;
+
+	while (lanes < P4D_WARP && lanes < vectors)
+		lanes *= 2;
+	return lanes;
 }

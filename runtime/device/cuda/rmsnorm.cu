@@ -28,53 +28,75 @@ __global__ void norm_rows(E *y, float *rstd, const E *x, const E *weight, unsign
 	}
 }
 
+/* What a thread has of a row: RUNS runs of W columns of each operand. */
+template <typename E, int W, int RUNS> struct norm_row {
+	p4d_run<E, W> g[RUNS], x[RUNS], to[RUNS];
+};
+
+template <typename E, int W, int RUNS>
+__device__ static inline void take_row(norm_row<E, W, RUNS> *row, const E *dy, const E *x, const E *dx,
+				       uint64_t i, unsigned h)
+{
+	for (int r = 0; r < RUNS; r++) {
+		const unsigned j = (threadIdx.x + r * blockDim.x) * W;
+		if (j >= h)
+			continue;
+		row->g[r] = p4d_load<W>(dy + i * h + j);
+		row->x[r] = p4d_load<W>(x + i * h + j);
+		row->to[r] = p4d_load<W>(dx + i * h + j);
+	}
+}
+
+constexpr unsigned NORM_THREADS = 2 * P4D_THREADS;
+
 /*
  * With z = x * rstd and g = dy * weight: dx += rstd * (g - z * mean(g * z)), dweight = sum of dy * z. A block
  * loops over every gridDim.x-th row; a thread has the same columns in all, and adds them to its block's
  * partial sum. There are too few blocks to hide the latency of reading a row, reducing it and only then
- * updating it: so a thread loads its RUNS runs of W columns into registers at once.
+ * updating it: so a thread loads all that it has of a row at once, and that of the next row before it
+ * reduces.
  */
 template <typename E, int W, int RUNS>
-__global__ void __launch_bounds__(P4D_THREADS)
+__global__ void __launch_bounds__(NORM_THREADS)
     norm_rows_backward(E *dx, float *partial, const E *dy, const E *x, const E *weight, const float *rstd,
 		       uint64_t n, unsigned h)
 {
+	constexpr bool AHEAD = RUNS == 1;
 	p4d_run<float, W> sums[RUNS] = {};
 	p4d_run<E, W> w[RUNS] = {};
+	norm_row<E, W, RUNS> next = {};
 
 	for (int r = 0; r < RUNS; r++) {
 		const unsigned j = (threadIdx.x + r * blockDim.x) * W;
 		if (j < h)
 			w[r] = p4d_load<W>(weight + j);
 	}
+	if (AHEAD)
+		take_row(&next, dy, x, dx, blockIdx.x, h);
 	for (uint64_t i = blockIdx.x; i < n; i += gridDim.x) {
-		const size_t at = (size_t)i * h;
+		norm_row<E, W, RUNS> row = next;
 		const float scale = rstd[i];
-		p4d_run<E, W> g[RUNS] = {}, a[RUNS] = {}, to[RUNS] = {};
 		float dot = 0;
-		for (int r = 0; r < RUNS; r++) {
-			const unsigned j = (threadIdx.x + r * blockDim.x) * W;
-			if (j >= h)
-				continue;
-			g[r] = p4d_load<W>(dy + at + j);
-			a[r] = p4d_load<W>(x + at + j);
-			to[r] = p4d_load<W>(dx + at + j);
-		}
+		if (!AHEAD)
+			take_row(&row, dy, x, dx, i, h);
+		else if (i + gridDim.x < n)
+			take_row(&next, dy, x, dx, i + gridDim.x, h);
 		for (int r = 0; r < RUNS; r++)
 			for (int k = 0; k < W; k++)
-				dot += p4d_value(g[r].x[k]) * p4d_value(w[r].x[k]) * p4d_value(a[r].x[k]);
+				dot += p4d_value(row.g[r].x[k]) * p4d_value(w[r].x[k]) *
+				       p4d_value(row.x[r].x[k]);
 		const float mean = p4d_block_sum(dot) * scale / (float)h;
 		for (int r = 0; r < RUNS; r++) {
 			const unsigned j = (threadIdx.x + r * blockDim.x) * W;
 			for (int k = 0; k < W; k++) {
-				const float z = p4d_value(a[r].x[k]) * scale, gradient = p4d_value(g[r].x[k]);
-				sums[r].x[k] += gradient * z;
-				p4d_round(&to[r].x[k],
-					  p4d_value(to[r].x[k]) +
-					      scale * (gradient * p4d_value(w[r].x[k]) - z * mean));
+				const float z = p4d_value(row.x[r].x[k]) * scale,
+					    g = p4d_value(row.g[r].x[k]);
+				sums[r].x[k] += g * z;
+				p4d_round(&row.to[r].x[k], p4d_value(row.to[r].x[k]) +
+							       scale * (g * p4d_value(w[r].x[k]) - z * mean));
 			}
 			if (j < h)
-				p4d_store(dx + at + j, to[r]);
+				p4d_store(dx + i * h + j, row.to[r]);
 		}
 	}
 	for (int r = 0; r < RUNS; r++) {
@@ -139,8 +161,6 @@ static void norm_backward(cudaStream_t stream, const p4d_grid &grid, uint64_t ru
 		p4d_launch<norm_rows_backward<E, W, 1>>(stream, grid, arguments...);
 	else if (runs == 2)
 		p4d_launch<norm_rows_backward<E, W, 2>>(stream, grid, arguments...);
-	else if (runs <= 4)
-		p4d_launch<norm_rows_backward<E, W, 4>>(stream, grid, arguments...);
 	else
 		p4d_launch<long_norm_rows_backward<E, W>>(stream, grid, arguments...);
 }
@@ -153,8 +173,8 @@ void p4d_kernel_norm_backward(cudaStream_t stream, float *sums, p4d_dtype type, 
 
 	P4D_WITH_TYPE(type, E, {
 		P4D_WITH_WIDTH(p4d_is_wide<E>(h, dx, dy, x, weight, sums), E, W, {
-			norm_backward<E, W>(stream, {blocks, 1, p4d_threads_for(h / W), 0},
-					    (h / W + P4D_THREADS - 1) / P4D_THREADS, (E *)dx, sums,
+			norm_backward<E, W>(stream, {blocks, 1, p4d_threads_for(h / W, NORM_THREADS), 0},
+					    (h / W + NORM_THREADS - 1) / NORM_THREADS, (E *)dx, sums,
 					    (const E *)dy, (const E *)x, (const E *)weight, rstd, n,
 					    (unsigned)h);
 		});

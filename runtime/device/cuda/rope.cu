@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Between the qkv projection and attention: qkv bias, qk-norm and RoPE. Neighbouring threads (`lanes` of them, a
- * power of two) have a head of a token; each has runs of W pairs (i, i + d/2). Every element is rounded once.
+ * Between the qkv projection and attention: qkv bias, qk-norm and RoPE. Neighbouring threads (`lanes` of
+ * them, a power of two) have a head of a token; each has runs of W pairs (i, i + d/2). Every element is
+ * rounded once.
  */
 #include "device/cuda/elements.h"
 #include "device/cuda/kernels.h"
@@ -204,16 +205,6 @@ __global__ void turn_back(E *dqkv, const E *qkv, const float *rstd, p4d_heads h,
 	}
 }
 
-/* Threads for so many runs of pairs: a power of two. */
-static unsigned lanes_for(uint64_t runs)
-{
-	unsigned lanes = 1;
-
-	while (lanes < P4D_WARP && lanes < runs)
-		lanes *= 2;
-	return lanes;
-}
-
 template <typename E> static bool is_wide(const void *qkv, const void *other, const p4d_heads *h)
 {
 	return p4d_is_wide<E>(h->head_dim / 2, qkv, other, h->bias, h->query_weight, h->key_weight, h->rope);
@@ -223,7 +214,7 @@ template <typename E, int W>
 static void turn(cudaStream_t stream, E *qkv, float *rstd, const p4d_heads *h, uint64_t heads,
 		 float direction)
 {
-	const unsigned lanes = lanes_for(h->head_dim / 2 / W);
+	const unsigned lanes = p4d_lanes_for(h->head_dim / 2 / W);
 	const uint64_t blocks = (h->n * heads * lanes + P4D_THREADS - 1) / P4D_THREADS;
 
 	p4d_launch<turn_heads<E, W>>(stream, {blocks, 1, P4D_THREADS, 0}, qkv, rstd, *h, lanes,
@@ -245,7 +236,7 @@ static void back(cudaStream_t stream, float *sums, E *dqkv, const E *qkv, const 
 		 const p4d_heads *h, float *dbias, float *dquery_weight, float *dkey_weight)
 {
 	const uint64_t d = h->head_dim, rotated = h->heads + h->kv_heads, all = rotated + h->kv_heads;
-	const unsigned lanes = lanes_for(d / 2 / W), groups = P4D_THREADS / lanes;
+	const unsigned lanes = p4d_lanes_for(d / 2 / W), groups = P4D_THREADS / lanes;
 	const uint64_t rows = p4d_least(h->n, P4D_HEAD_SUMS);
 	float *weights = rstd ? sums : nullptr, *biases = dbias ? sums + rows * rotated * d : nullptr;
 

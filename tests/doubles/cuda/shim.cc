@@ -38,6 +38,7 @@ typedef struct fiber {
 } fiber;
 
 p4d_shim_thread p4d_shim;
+const char *p4d_shim_kernel = "";
 
 static fiber fibers[MOST_THREADS];
 static uint64_t visible[MOST_THREADS]; /* what the lanes of each warp posted last */

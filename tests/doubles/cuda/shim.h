@@ -45,6 +45,7 @@ extern p4d_shim_thread p4d_shim;
 #define gridDim (p4d_shim.blocks)
 #define P4D_SHARED(type, name) type *const name = reinterpret_cast<type *>(p4d_shim.shared)
 
+extern const char *p4d_shim_kernel; /* what p4d_launch, which names it, is called in full */
 void p4d_shim_run(dim3 blocks, unsigned threads, size_t shared, const std::function<void()> &kernel);
 
 struct cudaFuncAttributes {
@@ -102,7 +103,7 @@ static inline T __shfl_xor_sync(unsigned mask, T x, unsigned apart, int line = _
 	return x;
 }
 
-static inline int __ffs(int x)
+static inline int __popc(unsigned x)
 {
-	return __builtin_ffs(x);
+	return __builtin_popcount(x);
 }

@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Bytes that each kernel moves, on rows of real lengths, against the least possible: each byte once. Kernels
+ * are those of the GPU, compiled for the host. With P4D_TRAFFIC_REPORT=1 it prints a line for each kernel:
+ * its name, the least bytes, and what share more blocks and threads ask for; `make gpu-report` reads that.
+ */
+#include "support/support.h"
+
+#include <sys/mman.h>
+
+#include "device/cuda/kernels.h"
+#include "doubles/cuda/traffic.h"
+#include "plan/shared_sizes.h"
+
+enum { N = 24, H = 2048, F = 1024, HEADS = 8, KV_HEADS = 2, D = 64, VOCAB = 4096, ARENA = 16 << 20 };
+enum { COLUMNS = (HEADS + 2 * KV_HEADS) * D };
+
+static char *arena;
+static uint64_t used;
+
+static void *take(uint64_t bytes)
+{
+	void *at = arena + used;
+
+	used += (bytes + 255) / 256 * 256;
+	assert_true(used <= ARENA);
+	return at;
+}
+
+/* What blocks may ask for over the least, by the template; the others 1.01. */
+static const struct {
+	const char *kernel;
+	double most;
+	const char *why;
+} more[] = {
+    {"norm_rows<", 1.55, "each row's block reads the weight"},
+    {"norm_rows_backward<", 1.3, "each block reads the weight"},
+    {"long_norm_rows_backward<", 3, "partial sums are not in registers"},
+    {"turn_heads<", 1.1, "a block has heads of neighbouring tokens, which share angles and weights"},
+    {"turn_back<", 3, "each block reads its tokens' angles, for one head"},
+    {"embed_rows_backward<", 40, "each block reads the tokens before its own"},
+    {"attend<", 8, "tiles of keys are read for each tile of queries"},
+    {"attend_back_to_keys<", 8, "tiles of queries are read for each tile of keys"},
+    {"attend_back_to_queries<", 8, "tiles of keys are read for each tile of queries"},
+};
+
+static double most_of(const char *name)
+{
+	for (size_t i = 0; i < sizeof(more) / sizeof(*more); i++)
+		if (!strncmp(name, more[i].kernel, strlen(more[i].kernel)))
+			return more[i].most;
+	return 1.01;
+}
+
+static unsigned seen;
+
+/* Of the launches since the last one was taken. */
+static void look(void)
+{
+	traffic launches[TRAFFIC_LAUNCHES];
+	const unsigned count = traffic_take(&launches);
+
+	assert_true(count > 0);
+	for (unsigned i = 0; i < count; i++) {
+		const traffic *t = &launches[i];
+		const double least = (double)t->least, blocks = (double)t->blocks / least,
+			     asked = (double)t->asked / least;
+		if (getenv("P4D_TRAFFIC_REPORT"))
+			printf("traffic %s %llu %.2f %.2f\n", t->name, (unsigned long long)t->least, blocks,
+			       asked);
+		if (!(blocks >= 1) || blocks > most_of(t->name))
+			fail_msg("%s: blocks read and write %.3f of the least, %.2f at most", t->name, blocks,
+				 most_of(t->name));
+		seen++;
+	}
+	used = 0;
+	memset(arena, 0, ARENA);
+}
+
+static void norms(p4d_dtype type, uint64_t e, uint64_t h, uint64_t n)
+{
+	void *const x = take(e * n * h), *const y = take(e * n * h), *const w = take(e * h);
+	float *const rstd = take(4 * n), *const sums = take(4 * n * h), *const dw = take(4 * h);
+
+	if (h == H)
+		p4d_kernel_norm(NULL, type, y, rstd, x, w, n, h, 1e-5f);
+	p4d_kernel_norm_backward(NULL, sums, type, y, dw, x, x, w, rstd, n, h);
+	look();
+}
+
+static void heads(p4d_dtype type, uint64_t e, bool norm)
+{
+	void *const qkv = take(e * N * COLUMNS), *const dqkv = take(e * N * COLUMNS);
+	float *const rstd = take(4 * N * (HEADS + KV_HEADS)), *const dw = take(4 * 2 * D),
+		     *const sums = take(4 * P4D_HEAD_SUMS * 2 * COLUMNS);
+	const p4d_heads shape = {.n = N,
+				 .length = N,
+				 .heads = HEADS,
+				 .kv_heads = KV_HEADS,
+				 .head_dim = D,
+				 .query_weight = norm ? take(e * D) : NULL,
+				 .key_weight = norm ? take(e * D) : NULL,
+				 .epsilon = 1e-5f,
+				 .rope = take(4 * N * D)};
+
+	p4d_kernel_heads(NULL, type, qkv, norm ? rstd : NULL, &shape);
+	p4d_kernel_heads_backward(NULL, sums, type, dqkv, qkv, norm ? rstd : NULL, &shape, NULL,
+				  norm ? dw : NULL, norm ? dw + D : NULL);
+	look();
+}
+
+static void rows(p4d_dtype type, uint64_t e)
+{
+	void *const gate_up = take(e * N * 2 * F), *const act = take(e * N * F),
+		    *const dact = take(e * N * F);
+
+	p4d_kernel_swiglu(NULL, type, act, gate_up, N, F);
+	p4d_kernel_swiglu_backward(NULL, type, gate_up, act, dact, N, F);
+	look();
+	void *const table = take(e * 64 * H), *const out = take(e * N * H);
+	float *const dtable = take(4 * 64 * H);
+	int32_t *const tokens = take(4 * N);
+	for (int i = 0; i < N; i++)
+		tokens[i] = i * 2;
+	p4d_kernel_embed(NULL, type, out, table, tokens, N, H, 0, 64);
+	p4d_kernel_embed_backward(NULL, type, dtable, out, tokens, N, H, 0, 64);
+	look();
+	p4d_kernel_copy_rows(NULL, gate_up, e * 2 * H, act, e * H, e * H, N / 4);
+	p4d_kernel_accumulate_rows(NULL, dtable, 2 * H, type, out, H, N);
+	look();
+}
+
+static void logits(p4d_dtype type, uint64_t e)
+{
+	void *const at = take(e * N * VOCAB);
+	float *const maximum = take(4 * N), *const sum = take(4 * N), *const target = take(4 * N);
+	int32_t *const labels = take(4 * N);
+	double *const loss = take(8);
+
+	p4d_kernel_softmax_sums(NULL, type, maximum, sum, target, at, VOCAB, labels, N, VOCAB, 0);
+	p4d_kernel_logits_gradient(NULL, type, at, VOCAB, maximum, sum, labels, N, VOCAB, 0, 1, 0);
+	p4d_kernel_rescale(NULL, sum, maximum, maximum, N);
+	p4d_kernel_losses(NULL, loss, maximum, sum, target, labels, N, 0);
+	p4d_kernel_cross_entropy(NULL, type, maximum, sum, target, at, VOCAB, labels, N, VOCAB, 1, 0);
+	look();
+}
+
+static void arrays(p4d_dtype type, uint64_t e)
+{
+	const uint64_t count = 1 << 16;
+	void *const a = take(e * count), *const b = take(e * count);
+	float *const x = take(4 * count), *const m = take(4 * count), *const v = take(4 * count),
+		     *const g = take(4 * count), *const sums = take(8 * P4D_SQUARES_SUMS);
+	double *const sum = take(8);
+	uint64_t *const number = take(8);
+	const p4d_adam adam = {0.01f, 0.9f, 0.95f, 1e-5f, 0.1f, 0.5f, 0.25f, 0.5f};
+
+	p4d_kernel_add(NULL, type, a, a, b, count);
+	p4d_kernel_accumulate(NULL, x, type, a, count);
+	p4d_kernel_adam(NULL, type, a, e == 2 ? x : NULL, m, v, g, count, &adam);
+	p4d_kernel_sum_squares(NULL, sums, sum, g, count);
+	p4d_kernel_count_nonfinite(NULL, sums, number, g, count);
+	p4d_kernel_count_words(NULL, sums, number, g, 1, count);
+	p4d_kernel_fill(NULL, g, 1, count);
+	p4d_kernel_cast(NULL, type, a, g, count);
+	look();
+}
+
+static void attention(p4d_dtype type, uint64_t e)
+{
+	enum { TOKENS = 128 };
+	void *const qkv = take(e * TOKENS * COLUMNS), *const o = take(e * TOKENS * HEADS * D);
+	float *const lse = take(4 * HEADS * TOKENS), *const row_sums = take(4 * HEADS * TOKENS),
+		     *const total = take(4 * TOKENS * HEADS * D), *const total_lse = take(4 * HEADS * TOKENS),
+		     *const dqkv = take(4 * TOKENS * COLUMNS);
+	int32_t *const position = take(4 * TOKENS);
+	const p4d_attention_shape shape = {.batch = 1,
+					   .queries = TOKENS,
+					   .keys = TOKENS,
+					   .heads = HEADS,
+					   .kv_heads = KV_HEADS,
+					   .head_dim = D,
+					   .query_position = position,
+					   .key_position = position,
+					   .query_stride = COLUMNS,
+					   .key_stride = COLUMNS,
+					   .scale = 0.125f};
+	char *const q = qkv, *const k = q + e * HEADS * D, *const v = k + e * KV_HEADS * D;
+	float *const dk = dqkv + HEADS * D, *const dv = dk + KV_HEADS * D;
+
+	for (int i = 0; i < TOKENS; i++)
+		position[i] = i;
+	p4d_kernel_attention(NULL, type, o, lse, q, k, v, &shape);
+	p4d_kernel_attention_row_sums(NULL, type, row_sums, o, o, TOKENS, HEADS, D);
+	p4d_kernel_attention_backward(NULL, type, P4D_DT_FP32, true, dqkv, dk, dv, o, lse, row_sums, q, k, v,
+				      &shape);
+	p4d_kernel_attention_merge(NULL, type, total, total_lse, o, lse, TOKENS, HEADS, D, false);
+	look();
+}
+
+static void all(void **state)
+{
+	(void)state;
+	for (int wide = 0; wide < 2; wide++) {
+		const p4d_dtype type = wide ? P4D_DT_FP32 : P4D_DT_BF16;
+		const uint64_t e = wide ? 4 : 2;
+		/* one run a thread, two, four, and rows that are too long for registers */
+		norms(type, e, H, N);
+		norms(type, e, 2 * H, N / 2);
+		norms(type, e, 4 * H, N / 2);
+		norms(type, e, 12 * H, 3);
+		heads(type, e, false);
+		heads(type, e, true);
+		rows(type, e);
+		logits(type, e);
+		arrays(type, e);
+		attention(type, e);
+	}
+	assert_true(seen >= 70);
+}
+
+static int set_up(void **state)
+{
+	(void)state;
+	arena = mmap(NULL, ARENA, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (arena == MAP_FAILED)
+		return -1;
+	traffic_watch(arena, ARENA);
+	return 0;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {cmocka_unit_test(all)};
+
+	return cmocka_run_group_tests_name("bytes that kernels move", tests, set_up, NULL);
+}
