@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/text.h"
 
@@ -59,6 +60,14 @@ bool p4d_verdict_is_logged(const p4d_verdict *verdict, p4d_log level)
 static void put(p4d_text *line, const char *key, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* Not by format, as slurmctld writes a line for every job. */
+static void put_key(p4d_text *line, const char *key)
+{
+	p4d_text_add(line, " ");
+	p4d_text_add(line, key);
+	p4d_text_add(line, "=");
+}
+
 static void put(p4d_text *line, const char *key, const char *format, ...)
 {
 	char value[VALUE_BYTES];
@@ -67,13 +76,18 @@ static void put(p4d_text *line, const char *key, const char *format, ...)
 	va_start(args, format);
 	vsnprintf(value, sizeof(value), format, args);
 	va_end(args);
-	p4d_text_print(line, " %s=", key);
+	put_key(line, key);
 	p4d_text_quoted(line, value);
 }
 
 static void put_text(p4d_text *line, const char *key, const char *value)
 {
-	put(line, key, "%.*s", VALUE_BYTES - 1, value ? value : "");
+	if (value && strnlen(value, VALUE_BYTES) == VALUE_BYTES) {
+		put(line, key, "%.*s", VALUE_BYTES - 1, value);
+		return;
+	}
+	put_key(line, key);
+	p4d_text_quoted(line, value ? value : "");
 }
 
 static void put_number(p4d_text *line, const char *key, bool known, int decimals, double number)
@@ -108,7 +122,7 @@ static void put_messages(p4d_text *line, const p4d_verdict *verdict, bool codes)
 			p4d_text_entry(&list, ",", "P4D%03d", (int)verdict->message[i].code);
 		else
 			p4d_text_entry(&list, "; ", "%s", verdict->message[i].text);
-	p4d_text_print(line, " %s=", codes ? "code" : "text");
+	put_key(line, codes ? "code" : "text");
 	p4d_text_quoted(line, value);
 }
 

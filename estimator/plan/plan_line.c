@@ -158,8 +158,17 @@ static int origin_of(char letter)
 	return -1;
 }
 
-/* One `name=value@o` between colons. */
-static int read_item(const char *item, size_t length, p4d_request *request, p4d_error *err)
+/* Plans are written in the order of the table, so it is looked for behind the one before; -1: no such one. */
+static int find_option(const char *name, int before)
+{
+	for (int i = before + 1; i < P4D_OPTIONS; i++)
+		if (!strcmp(p4d_request_option_info((p4d_option)i)->name, name))
+			return i;
+	return p4d_request_option_find(name);
+}
+
+/* One `name=value@o` between colons. before: the option of the item before, which becomes this one's. */
+static int read_item(const char *item, size_t length, p4d_request *request, int *before, p4d_error *err)
 {
 	char name[64], value[VALUE_MAX];
 	const char *equals = memchr(item, '=', length);
@@ -170,7 +179,7 @@ static int read_item(const char *item, size_t length, p4d_request *request, p4d_
 				(int)(length < 60 ? length : 60), item);
 	memcpy(name, item, name_length);
 	name[name_length] = '\0';
-	int option = p4d_request_option_find(name);
+	const int option = *before = find_option(name, *before);
 	if (option < 0 || !in_plan((p4d_option)option))
 		return p4d_fail(err, P4D_E_PLAN_SYNTAX,
 				"plan: '%s' is unknown to p4d %s; plan and p4d have different versions", name,
@@ -207,11 +216,12 @@ int p4d_plan_read(const char *line, p4d_request *request, p4d_error *err)
 				tail + sizeof(hash_key) - 1, expected);
 
 	memset(&result, 0, sizeof(result));
+	int option = -1;
 	for (const char *at = line + sizeof(magic); at < tail;) {
 		const char *end = memchr(at, ':', (size_t)(tail - at));
 		if (!end)
 			end = tail;
-		if (read_item(at, (size_t)(end - at), &result, err) < 0)
+		if (read_item(at, (size_t)(end - at), &result, &option, err) < 0)
 			return -1;
 		at = end < tail ? end + 1 : end;
 	}
