@@ -29,7 +29,7 @@ unit_tests = \
 	tests/estimator/job/test_sbatch tests/estimator/job/test_sbatch_script \
 	tests/estimator/job/test_export \
 	tests/estimator/job/test_script \
-	tests/estimator/reader/test_reader_words \
+	tests/estimator/reader/test_reader_words tests/estimator/reader/test_hostile_scripts \
 	tests/estimator/config/test_config \
 	tests/estimator/shell/test_shell \
 	tests/estimator/schedule/test_schedule \

@@ -132,7 +132,7 @@ bool p4d_reader__same_name(const char *a, const char *b);
 const p4d_read_argument *p4d_reader__find(const p4d_reader *reader, const char *name);
 
 /* read_arguments.c */
-enum { P4D_READ_CONFIG_VALUES = 1 << 13, P4D_READ_CONFIG_NS = 14000000 /* of all files together */ };
+enum { P4D_READ_CONFIG_VALUES = 1 << 13, P4D_READ_CONFIG_NS = 8000000 /* of all files together */ };
 
 typedef struct p4d_read_context {
 	p4d_reading *reading;

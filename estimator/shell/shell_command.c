@@ -247,7 +247,7 @@ static bool call_function(const p4d_shell_call *w, p4d_value name)
 	p4d_shell *sh = w->sh;
 	const p4d_shell_name wanted = p4d_shell__name_of(sh, name);
 
-	for (p4d_shell_function *f = sh->function; f && p4d_shell__work(sh, 1); f = f->next) {
+	for (p4d_shell_function *f = sh->function; f && p4d_shell__work(sh, 4); f = f->next) {
 		if (f->name.length != wanted.length || memcmp(f->name.text, wanted.text, wanted.length))
 			continue;
 		p4d_shell_words before = sh->parameters;
@@ -321,6 +321,7 @@ p4d_shell_status p4d_shell__simple(p4d_shell *sh, p4d_shell_source *s, p4d_shell
 	bool named = false, declares = false;
 
 	sh->mode = mode;
+	p4d_shell__work(sh, 8); /* of any command, however short */
 	for (p4d_shell__blanks(sh, s); s->at < s->length && !sh->stopped; p4d_shell__blanks(sh, s)) {
 		p4d_shell_assignment a;
 		p4d_shell_build word = {.braces = true};

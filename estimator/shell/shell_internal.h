@@ -200,7 +200,10 @@ bool p4d_shell__index(p4d_shell *sh, const p4d_shell_var *v, p4d_value subscript
 		      uint16_t *unknown);
 
 /* shell_word.c: words with their quotes and expansions. b is NULL where they are only skipped. */
-char p4d_shell__peek(const p4d_shell_source *s, size_t ahead);
+static inline char p4d_shell__peek(const p4d_shell_source *s, size_t ahead)
+{
+	return s->at < s->length && ahead < s->length - s->at ? s->text[s->at + ahead] : '\0';
+}
 void p4d_shell__advance(p4d_shell *sh, p4d_shell_source *s);
 p4d_cell p4d_shell__cell(const p4d_shell_source *s, bool quoted);
 void p4d_shell__blanks(p4d_shell *sh, p4d_shell_source *s); /* and comments, and continued lines */

@@ -20,10 +20,9 @@ p4d_shell_mode p4d_shell__branch(p4d_shell_mode mode, p4d_shell_status status, b
 /* Whether a reserved word stands here, which is passed if so. */
 static bool looking_at(const p4d_shell_source *s, const char *word)
 {
-	size_t length = strlen(word);
-
 	if (p4d_shell__peek(s, 0) != *word)
 		return false; /* most are not */
+	const size_t length = strlen(word);
 	return s->at <= s->length && s->length - s->at >= length && !memcmp(s->text + s->at, word, length) &&
 	       (p4d_shell__ends_word(p4d_shell__peek(s, length)) || word[0] == '(' || word[0] == ';');
 }
@@ -48,12 +47,14 @@ static bool list_ends(const p4d_shell_source *s)
 {
 	static const char *const ends[] = {"fi",   "done", "then", "else", "elif", "do",
 					   "esac", "}",    ")",    ";;",   ";&"};
+	const char c = p4d_shell__peek(s, 0);
 
+	if (!c || !strchr("fdte});", c))
+		return false; /* most commands begin otherwise */
 	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
 		if (looking_at(s, ends[i]))
 			return true;
-	return p4d_shell__peek(s, 0) == ')' ||
-	       (p4d_shell__peek(s, 0) == ';' && p4d_shell__peek(s, 1) && strchr(";&", p4d_shell__peek(s, 1)));
+	return c == ')' || (c == ';' && p4d_shell__peek(s, 1) && strchr(";&", p4d_shell__peek(s, 1)));
 }
 
 static p4d_shell_status if_command(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mode mode)

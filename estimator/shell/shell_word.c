@@ -5,11 +5,6 @@
 
 #include "shell/shell_internal.h"
 
-char p4d_shell__peek(const p4d_shell_source *s, size_t ahead)
-{
-	return s->at < s->length && ahead < s->length - s->at ? s->text[s->at + ahead] : '\0';
-}
-
 bool p4d_shell__over(const p4d_shell *sh)
 {
 	return sh->stopped || sh->exited || sh->returned || sh->left_loop;
@@ -57,7 +52,23 @@ static void take(p4d_shell *sh, p4d_shell_source *s, p4d_shell_build *b, bool qu
 
 bool p4d_shell__ends_word(char c)
 {
-	return c == '\0' || strchr(" \t\r\n;&|()<>", c);
+	switch (c) {
+	case '\0':
+	case ' ':
+	case '\t':
+	case '\r':
+	case '\n':
+	case ';':
+	case '&':
+	case '|':
+	case '(':
+	case ')':
+	case '<':
+	case '>':
+		return true;
+	default:
+		return false;
+	}
 }
 
 /* A NUL byte within the text, which bash drops. */
