@@ -227,8 +227,9 @@ static void always(p4d_rows *rows, const char *name, p4d_memory_class part, uint
 typedef struct sharding {
 	uint64_t parameters, master, moments, buckets;
 	uint64_t forward, loss, backward; /* gathered parameters, gradients that are reduced */
-	uint64_t step, gradients;         /* of the update, both */
-	uint64_t host;                    /* what is on the host instead */
+	p4d_gathered evaluation;
+	uint64_t step, gradients; /* of the update, both */
+	uint64_t host;            /* what is on the host instead */
 } sharding;
 
 static sharding of_one_copy(const p4d_layout *l, uint64_t trained, unsigned element, uint64_t parameters)
@@ -243,6 +244,11 @@ static sharding of_one_copy(const p4d_layout *l, uint64_t trained, unsigned elem
 static uint64_t larger(uint64_t a, uint64_t b)
 {
 	return a > b ? a : b;
+}
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
 }
 
 /*
@@ -287,6 +293,37 @@ static uint64_t live_with_experts(const p4d_layout *l, uint64_t live)
 						       : 2 * both + up;
 }
 
+/*
+ * Parameters that ZeRO-3 has gathered in an evaluation's forward pass, which it takes for that of a training
+ * step (partitioned_param_coordinator.py): what the backward pass would need stays, up to LIVE, and is still
+ * there, not counted, when the next forward pass gathers as many for the first layers. Those are not gathered
+ * again for a backward pass while they are there, so at the head there are only those that had left by then.
+ * Of a model below LIVE all stay, but for what no backward pass has: adapters begin without a gradient where
+ * nothing is recomputed, so it ends behind the table and what reads the first layer's input; and the table
+ * leaves where its backward pass is further than the reuse distance.
+ */
+static p4d_gathered of_evaluation(const p4d_layout *l, uint64_t all)
+{
+	p4d_transformers_linear linears[P4D_TRANSFORMERS_LINEARS];
+	const unsigned attention = P4D_TARGET_Q | P4D_TARGET_K | P4D_TARGET_V;
+	const unsigned first = attention | (l->architecture->parallel ? P4D_TARGET_GATE | P4D_TARGET_UP : 0);
+	const uint64_t LIVE = P4D_ZERO_LIVE, table = l->tied ? 0 : l->vocab * l->hidden,
+		       layers = all - 2 * table;
+	const bool again = l->recompute == P4D_RECOMPUTE_FULL;
+	const bool begins = l->finetune == P4D_TUNE_FULL || again;
+	uint64_t kept = all;
+
+	if (all - table >= LIVE)
+		return (p4d_gathered){.layers = least(all, 2 * LIVE),
+				      .head = all < 2 * LIVE ? LIVE : least(all - LIVE, 2 * LIVE)};
+	if (!begins || (again ? 3 : 2) * layers + 2 * table >= LIVE)
+		kept -= table;
+	for (size_t i = begins ? 0 : p4d_transformers__linears(l, false, linears); i-- > 0;)
+		if (linears[i].target & first && linears[i].in == l->hidden)
+			kept -= linears[i].in * linears[i].out;
+	return (p4d_gathered){.before = all, .layers = kept, .head = kept};
+}
+
 /* trained: parameters; all: with those that adapters leave as they are; held: bytes of these without sharding
  */
 static sharding of_zero(const p4d_layout *l, uint64_t trained, uint64_t all, uint64_t held, unsigned element)
@@ -329,6 +366,8 @@ static sharding of_zero(const p4d_layout *l, uint64_t trained, uint64_t all, uin
 			z.forward = z.backward = element * up; /* ahead; the rest is in the passes */
 			z.loss = element * (table + up);
 		}
+		z.evaluation = l->experts ? (p4d_gathered){0, z.forward / element, z.loss / element}
+					  : of_evaluation(l, all);
 		/* of a group of parameters, gradients in one tensor, and that in fp32 */
 		z.step = on_host ? 0 : (4 + element) * (share < GROUP ? share : GROUP);
 		break;
@@ -420,8 +459,7 @@ static void write(p4d_rows *rows, const p4d_torch_sizes *z, p4d_torch_layer *lay
 	held(rows, P4D_AT_BACKWARD_FFN, "backward.gradients", "backward.activations", P4D_PART_ACTIVATIONS,
 	     s.backward);
 	if (!fsdp)
-		p4d_transformers__evaluation(rows, zero && l->zero_stage == 3 ? h.forward : 0,
-					     zero && l->zero_stage == 3 ? h.loss : 0);
+		p4d_transformers__evaluation(rows, h.evaluation, z->element);
 	held(rows, P4D_AT_OPTIMIZER, "step.gradients", "step.update", P4D_PART_WORKING_SET,
 	     (moment){(int64_t)h.step, (int64_t)h.gradients});
 }

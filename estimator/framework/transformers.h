@@ -202,9 +202,13 @@ bool p4d_transformers__gathers_experts(const p4d_layout *l);
  */
 void p4d_transformers__play_fsdp(p4d_transformers_step *s, uint64_t shards);
 
-/* transformers_evaluation.c: rows of evaluation, with bytes of parameters that are gathered at most, in the
- * layers and at the head. */
-void p4d_transformers__evaluation(p4d_rows *rows, uint64_t of_layers, uint64_t of_head);
+/* Parameters that are gathered in evaluation: when the first layer begins, within layers, and at the head. */
+typedef struct p4d_gathered {
+	uint64_t before, layers, head;
+} p4d_gathered;
+
+/* transformers_evaluation.c: rows of evaluation; element: bytes of a parameter that is gathered. */
+void p4d_transformers__evaluation(p4d_rows *rows, p4d_gathered gathered, unsigned element);
 
 static inline void p4d_transformers__hold(p4d_tape_writer *w, p4d_tape_tensor x)
 {

@@ -42,7 +42,7 @@ static void play(p4d_transformers_step *s)
 	p4d_transformers__go(s, &s->loss, pass);
 }
 
-void p4d_transformers__evaluation(p4d_rows *rows, uint64_t of_layers, uint64_t of_head)
+void p4d_transformers__evaluation(p4d_rows *rows, p4d_gathered gathered, unsigned element)
 {
 	p4d_layout layout = *rows->layout;
 
@@ -54,8 +54,12 @@ void p4d_transformers__evaluation(p4d_rows *rows, uint64_t of_layers, uint64_t o
 	}
 	p4d_transformers_step s = {.writer = p4d_transformers__writer(&layout, NULL)};
 	play(&s);
-	const p4d_wide layers = (p4d_wide)(s.forward.live > 0 ? s.forward.live : 0) + of_layers,
-		       head = (p4d_wide)(s.loss.live > 0 ? s.loss.live : 0) + of_head;
+	const p4d_wide before = (p4d_wide)gathered.before * element,
+		       most = (p4d_wide)(s.forward.live > 0 ? s.forward.live : 0) +
+			      (p4d_wide)gathered.layers * element,
+		       layers = most > before ? most : before,
+		       head =
+			   (p4d_wide)(s.loss.live > 0 ? s.loss.live : 0) + (p4d_wide)gathered.head * element;
 	p4d_torch_held(rows, 1u << P4D_AT_EVALUATION_LAYER, "evaluation.layer", "", P4D_PART_ACTIVATIONS,
 		       layers);
 	p4d_torch_held(rows, 1u << P4D_AT_EVALUATION_HEAD, "evaluation.logits", "", P4D_PART_LOGITS, head);
