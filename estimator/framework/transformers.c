@@ -366,8 +366,12 @@ static sharding of_zero(const p4d_layout *l, uint64_t trained, uint64_t all, uin
 			z.forward = z.backward = element * up; /* ahead; the rest is in the passes */
 			z.loss = element * (table + up);
 		}
-		z.evaluation = l->experts ? (p4d_gathered){0, z.forward / element, z.loss / element}
-					  : of_evaluation(l, all);
+		z.evaluation = of_evaluation(l, all);
+		if (l->experts)
+			z.evaluation = (p4d_gathered){0, z.forward / element, z.loss / element};
+		else if (l->eval_micro_batch <= l->micro_batch) /* the job may not evaluate at all */
+			z.evaluation = (p4d_gathered){0, least(z.evaluation.layers, z.forward / element),
+						      least(z.evaluation.head, z.loss / element)};
 		/* of a group of parameters, gradients in one tensor, and that in fp32 */
 		z.step = on_host ? 0 : (4 + element) * (share < GROUP ? share : GROUP);
 		break;
