@@ -293,37 +293,6 @@ static uint64_t live_with_experts(const p4d_layout *l, uint64_t live)
 						       : 2 * both + up;
 }
 
-/*
- * Parameters that ZeRO-3 has gathered in an evaluation's forward pass, which it takes for that of a training
- * step (partitioned_param_coordinator.py): what the backward pass would need stays, up to LIVE, and is still
- * there, not counted, when the next forward pass gathers as many for the first layers. Those are not gathered
- * again for a backward pass while they are there, so at the head there are only those that had left by then.
- * Of a model below LIVE all stay, but for what no backward pass has: adapters begin without a gradient where
- * nothing is recomputed, so it ends behind the table and what reads the first layer's input; and the table
- * leaves where its backward pass is further than the reuse distance.
- */
-static p4d_gathered of_evaluation(const p4d_layout *l, uint64_t all)
-{
-	p4d_transformers_linear linears[P4D_TRANSFORMERS_LINEARS];
-	const unsigned attention = P4D_TARGET_Q | P4D_TARGET_K | P4D_TARGET_V;
-	const unsigned first = attention | (l->architecture->parallel ? P4D_TARGET_GATE | P4D_TARGET_UP : 0);
-	const uint64_t LIVE = P4D_ZERO_LIVE, table = l->tied ? 0 : l->vocab * l->hidden,
-		       layers = all - 2 * table;
-	const bool again = l->recompute == P4D_RECOMPUTE_FULL;
-	const bool begins = l->finetune == P4D_TUNE_FULL || again;
-	uint64_t kept = all;
-
-	if (all - table >= LIVE)
-		return (p4d_gathered){.layers = least(all, 2 * LIVE),
-				      .head = all < 2 * LIVE ? LIVE : least(all - LIVE, 2 * LIVE)};
-	if (!begins || (again ? 3 : 2) * layers + 2 * table >= LIVE)
-		kept -= table;
-	for (size_t i = begins ? 0 : p4d_transformers__linears(l, false, linears); i-- > 0;)
-		if (linears[i].target & first && linears[i].in == l->hidden)
-			kept -= linears[i].in * linears[i].out;
-	return (p4d_gathered){.before = all, .layers = kept, .head = kept};
-}
-
 /* trained: parameters; all: with those that adapters leave as they are; held: bytes of these without sharding
  */
 static sharding of_zero(const p4d_layout *l, uint64_t trained, uint64_t all, uint64_t held, unsigned element)
@@ -334,6 +303,9 @@ static sharding of_zero(const p4d_layout *l, uint64_t trained, uint64_t all, uin
 	const uint64_t up = p4d_transformers__experts_up(l);
 	const uint64_t largest = larger(larger(table, l->hidden * l->ffn), up);
 	const bool on_host = l->offload & P4D_OFFLOAD_OPTIMIZER;
+	/* the largest gradient that goes to the host: one side of an adapter, or the table */
+	const uint64_t on_its_way =
+	    l->finetune == P4D_TUNE_FULL ? table : l->lora_rank * larger(l->hidden, l->ffn);
 	sharding z = {.parameters = held,
 		      .master = on_host ? 0 : 4 * share,
 		      .moments = on_host ? 0 : moment_bytes(l, share, 4)};
@@ -344,7 +316,7 @@ static sharding of_zero(const p4d_layout *l, uint64_t trained, uint64_t all, uin
 	 * param_buffer_of_bit16_for_cpu_offload_groups and temp_grad_buffer_for_cpu_offload) */
 	if (on_host)
 		z.host = share * (4 + (l->zero_stage < 3 ? 4 + element : element)) +
-			 moment_bytes(l, share, 4) + (l->zero_stage < 3 ? element * table : 0);
+			 moment_bytes(l, share, 4) + (l->zero_stage < 3 ? element * on_its_way : 0);
 	if (l->offload & P4D_OFFLOAD_PARAMS)
 		z.host += (held + l->dp - 1) / l->dp;
 	switch (l->zero_stage) {
@@ -366,7 +338,7 @@ static sharding of_zero(const p4d_layout *l, uint64_t trained, uint64_t all, uin
 			z.forward = z.backward = element * up; /* ahead; the rest is in the passes */
 			z.loss = element * (table + up);
 		}
-		z.evaluation = of_evaluation(l, all);
+		z.evaluation = p4d_transformers__gathered(l, all);
 		if (l->experts)
 			z.evaluation = (p4d_gathered){0, z.forward / element, z.loss / element};
 		else if (l->eval_micro_batch <= l->micro_batch) /* the job may not evaluate at all */
@@ -377,7 +349,7 @@ static sharding of_zero(const p4d_layout *l, uint64_t trained, uint64_t all, uin
 		break;
 	default:
 		/* a gradient on its way to the host */
-		z.buckets = on_host ? element * table : 0;
+		z.buckets = on_host ? element * on_its_way : 0;
 		if (l->zero_stage == 1 && l->micro_batches > 1) /* from the first one on, until the last */
 			z.forward = z.loss = element * BUCKET;
 		if (l->zero_stage == 2 && !on_host && l->micro_batches > 1)

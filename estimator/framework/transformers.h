@@ -206,6 +206,8 @@ void p4d_transformers__play_fsdp(p4d_transformers_step *s, uint64_t shards);
 typedef struct p4d_gathered {
 	uint64_t before, layers, head;
 } p4d_gathered;
+/* With ZeRO-3; all: parameters of the model, adapters too. */
+p4d_gathered p4d_transformers__gathered(const p4d_layout *l, uint64_t all);
 
 /* transformers_evaluation.c: rows of evaluation; element: bytes of a parameter that is gathered. */
 void p4d_transformers__evaluation(p4d_rows *rows, p4d_gathered gathered, unsigned element);

@@ -42,6 +42,42 @@ static void play(p4d_transformers_step *s)
 	p4d_transformers__go(s, &s->loss, pass);
 }
 
+static uint64_t smaller(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+/*
+ * Parameters that ZeRO-3 has gathered in an evaluation's forward pass, which it takes for that of a training
+ * step (partitioned_param_coordinator.py): what the backward pass would need stays, up to LIVE, and is still
+ * there, not counted, when the next forward pass gathers as many for the first layers. Those are not gathered
+ * again for a backward pass while they are there, so at the head there are only those that had left by then.
+ * Of a model below LIVE all stay, but for what no backward pass has: adapters begin without a gradient where
+ * nothing is recomputed, so it ends behind the table and what reads the first layer's input; and the table
+ * leaves where its backward pass is further than the reuse distance.
+ */
+p4d_gathered p4d_transformers__gathered(const p4d_layout *l, uint64_t all)
+{
+	p4d_transformers_linear linears[P4D_TRANSFORMERS_LINEARS];
+	const unsigned attention = P4D_TARGET_Q | P4D_TARGET_K | P4D_TARGET_V;
+	const unsigned first = attention | (l->architecture->parallel ? P4D_TARGET_GATE | P4D_TARGET_UP : 0);
+	const uint64_t LIVE = P4D_ZERO_LIVE, table = l->tied ? 0 : l->vocab * l->hidden,
+		       layers = all - 2 * table;
+	const bool again = l->recompute == P4D_RECOMPUTE_FULL;
+	const bool begins = l->finetune == P4D_TUNE_FULL || again;
+	uint64_t kept = all;
+
+	if (all - table >= LIVE)
+		return (p4d_gathered){.layers = smaller(all, 2 * LIVE),
+				      .head = all < 2 * LIVE ? LIVE : smaller(all - LIVE, 2 * LIVE)};
+	if (!begins || (again ? 3 : 2) * layers + 2 * table >= LIVE)
+		kept -= table;
+	for (size_t i = begins ? 0 : p4d_transformers__linears(l, false, linears); i-- > 0;)
+		if (linears[i].target & first && linears[i].in == l->hidden)
+			kept -= linears[i].in * linears[i].out;
+	return (p4d_gathered){.before = all, .layers = kept, .head = kept};
+}
+
 void p4d_transformers__evaluation(p4d_rows *rows, p4d_gathered gathered, unsigned element)
 {
 	p4d_layout layout = *rows->layout;

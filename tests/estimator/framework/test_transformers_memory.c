@@ -272,7 +272,7 @@ static void evaluation(void **state)
 	if (getenv("P4D_TEST_ROWS"))
 		return;
 	assert_true(blind(of[BY_LOOK]) >= 30 && rows >= 30);
-	holds(of[BY_METHOD], 0.03, 0.08);
+	holds(of[BY_METHOD], 0.01, 0.08);
 }
 
 int main(void)
