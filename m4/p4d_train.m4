@@ -4,6 +4,7 @@
 # either p4d-train is not built.
 #   TRAIN_CFLAGS   what lets loops marked `omp simd` use vector registers; nothing that changes results of
 #                  comparisons, infinities or NaNs
+#   OPENMP_LIBS    the library of its threads, if there is one
 AC_DEFUN([P4D_TRAIN], [
 	p4d_missing=
 	p4d_packages=
@@ -21,6 +22,24 @@ AC_DEFUN([P4D_TRAIN], [
 	AM_CONDITIONAL([HAVE_XXHASH], [test "x$p4d_xxhash" = xyes])
 	AM_CONDITIONAL([HAVE_OPENBLAS], [test "x$p4d_openblas" = xyes])
 	AX_APPEND_COMPILE_FLAGS([-fopenmp-simd -fno-math-errno -fno-trapping-math], [TRAIN_CFLAGS], [-Werror])
+	# Threads of the cpu device: OpenMP where its library is there.
+	p4d_flags=$CFLAGS
+	p4d_libs=$LIBS
+	OPENMP_LIBS=
+	for p4d_openmp in gomp omp; do
+		CFLAGS="$p4d_flags -fopenmp"
+		LIBS="-l$p4d_openmp $p4d_libs"
+		AC_LINK_IFELSE([AC_LANG_PROGRAM([[#include <omp.h>]],
+			[[int all = 0;
+			  #pragma omp parallel for reduction(+ : all)
+			  for (int i = 0; i < 2; i++)
+				all += omp_get_num_threads();
+			  return all;]])],
+			[OPENMP_LIBS=-l$p4d_openmp; TRAIN_CFLAGS="$TRAIN_CFLAGS -fopenmp"; break])
+	done
+	CFLAGS=$p4d_flags
+	LIBS=$p4d_libs
+	AC_SUBST([OPENMP_LIBS])
 	# A loop that clang leaves as it is is slower, not wrong.
 	AX_CHECK_COMPILE_FLAG([-Wpass-failed], [AX_APPEND_FLAG([-Wno-pass-failed], [TRAIN_CFLAGS])], [], [-Werror])
 	AC_CACHE_CHECK([for functions compiled for several instruction sets], [p4d_cv_target_clones],

@@ -122,7 +122,7 @@ cpu_operations = \
 	runtime/device/cpu/cpu_rope.c runtime/device/cpu/cpu_attention.c runtime/device/cpu/cpu_attention_backward.c \
 	runtime/device/cpu/cpu_layer_norm.c runtime/device/cpu/cpu_gelu.c runtime/device/cpu/cpu_soft_cap.c \
 	runtime/device/cpu/cpu_swiglu.c runtime/device/cpu/cpu_embedding.c runtime/device/cpu/cpu_cross_entropy.c \
-	runtime/device/cpu/cpu_adamw.c
+	runtime/device/cpu/cpu_adamw.c runtime/device/cpu/cpu_threads.h
 cpu_CPPFLAGS = $(AM_CPPFLAGS) $(OPENBLAS_CFLAGS)
 cpu_CFLAGS = $(AM_CFLAGS) $(TRAIN_CFLAGS)
 
@@ -137,12 +137,12 @@ check_LTLIBRARIES += libp4dcpu64.la
 libp4dcpu64_la_SOURCES = $(cpu_operations)
 libp4dcpu64_la_CPPFLAGS = $(cpu_CPPFLAGS) -DP4D_CPU_TYPE=64
 libp4dcpu64_la_CFLAGS = $(cpu_CFLAGS)
-libp4dcpu64_la_LIBADD = $(OPENBLAS_LIBS) -lm
+libp4dcpu64_la_LIBADD = $(OPENBLAS_LIBS) $(OPENMP_LIBS) -lm
 
-libp4dtrain_la_SOURCES += runtime/device/cpu/blas_kernels.h runtime/device/cpu/blas_kernels.c runtime/device/cpu/device_cpu.c \
+libp4dtrain_la_SOURCES += runtime/device/cpu/blas_kernels.h runtime/device/cpu/blas_kernels.c runtime/device/cpu/cpu_threads.c runtime/device/cpu/device_cpu.c \
 	runtime/device/device_cuda.h runtime/device/device_cuda.c
 libp4dtrain_la_CPPFLAGS += $(OPENBLAS_CFLAGS)
-libp4dtrain_la_LIBADD += libp4dcpu32.la libp4dcpu16.la $(OPENBLAS_LIBS)
+libp4dtrain_la_LIBADD += libp4dcpu32.la libp4dcpu16.la $(OPENBLAS_LIBS) $(OPENMP_LIBS)
 
 bin_PROGRAMS += p4d-train
 p4d_train_LDFLAGS = $(AM_LDFLAGS) $(P4D_PROGRAM_LDFLAGS)

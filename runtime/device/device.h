@@ -209,12 +209,13 @@ struct p4d_device {
 };
 
 /*
- * The cpu backend: one thread (OpenBLAS is told so). Types are BF16 and FP32. Its operations are written once
- * for any type; tests call them in double, where gradients can be held against finite differences. Products
- * of bf16 are converted block by block in the P4D_CPU_PRODUCT_BYTES that were lent. The thread that opens it,
- * and uses it, takes denormal numbers for 0 from then on. No dimension or stride of a matrix reaches 2^31.
- * Results are the same every time on the same kind of processor. Nothing is allocated but by `allocate`.
+ * The cpu backend. Types are BF16 and FP32. Its operations are written once for any type; tests call them in
+ * double, where gradients can be held against finite differences. Products of bf16 are converted block by
+ * block in the P4D_CPU_PRODUCT_BYTES that were lent. The thread that opens it, and uses it, takes denormal
+ * numbers for 0 from then on. No dimension or stride of a matrix reaches 2^31. Results are the same every
+ * time, with any number of threads, on the same kind of processor. Nothing is allocated but by `allocate`,
+ * and what further threads work in (cpu_threads.h).
  */
 int p4d_device_cpu_open(p4d_device *device, p4d_error *err);
-/* Of this process, for matrix products on the cpu device; 1 when it opens. */
+/* Of this process, on the cpu device; 1 when it opens. Without OpenMP they are for matrix products only. */
 void p4d_device_cpu_threads(uint32_t threads);

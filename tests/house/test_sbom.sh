@@ -15,7 +15,7 @@ if command -v readelf >/dev/null; then
 		[ ! -f "$file" ] || readelf -dW "$file" | sed -n 's/.*NEEDED.*\[lib\(.*\)\.so.*/\1/p'
 	done | sort -u); do
 		case $needed in
-		c | m | gcc_s | stdc++ | dl | pthread | rt | asan | ubsan) continue ;;
+		c | m | gcc_s | stdc++ | dl | pthread | rt | gomp | asan | ubsan) continue ;;
 		esac
 		printf '%s\n' "$bill" | grep -q "^PackageName: $needed\$" || fault "lib$needed is linked and not named"
 	done

@@ -2,6 +2,7 @@
 /* AdamW, and checks of gradients before it. */
 #include "device/cpu/cpu_math.h"
 #include "device/cpu/cpu_operations.h"
+#include "device/cpu/cpu_threads.h"
 
 /* The master copy holds the parameter; in fp32 the parameter is its own. */
 P4D_CLONES void OP(adam)(ELEMENT *parameter, REAL *master, REAL *first, REAL *second, const REAL *gradient,
@@ -18,7 +19,7 @@ P4D_CLONES void OP(adam)(ELEMENT *parameter, REAL *master, REAL *first, REAL *se
 	REAL *const exact = parameter;
 	(void)master;
 #endif
-#pragma omp simd
+#pragma omp parallel for simd num_threads(p4d_cpu_team(count))
 	for (uint64_t i = 0; i < count; i++) {
 		const REAL g = gradient[i] * scale;
 		const REAL m = beta1 * first[i] + (1 - beta1) * g;
@@ -34,7 +35,7 @@ P4D_CLONES void OP(adam)(ELEMENT *parameter, REAL *master, REAL *first, REAL *se
 
 P4D_CLONES void OP(accumulate)(REAL *y, const ELEMENT *x, uint64_t count)
 {
-#pragma omp simd
+#pragma omp parallel for simd num_threads(p4d_cpu_team(count))
 	for (uint64_t i = 0; i < count; i++)
 		y[i] += p4d_load(x[i]);
 }
@@ -42,7 +43,7 @@ P4D_CLONES void OP(accumulate)(REAL *y, const ELEMENT *x, uint64_t count)
 #if P4D_CPU_TYPE != 16
 
 /* In eight sums, whose order does not depend on the instruction set. */
-P4D_CLONES double OP(sum_squares)(const REAL *x, uint64_t count)
+P4D_CLONES static double squares_of(const REAL *x, uint64_t count)
 {
 	enum { SUMS = 8 };
 	double sum[SUMS] = {0};
@@ -57,11 +58,30 @@ P4D_CLONES double OP(sum_squares)(const REAL *x, uint64_t count)
 	return ((sum[0] + sum[4]) + (sum[2] + sum[6])) + ((sum[1] + sum[5]) + (sum[3] + sum[7]));
 }
 
+/* Block by block, for threads: their sums are added in order. */
+double OP(sum_squares)(const REAL *x, uint64_t count)
+{
+	enum { BLOCK = 1 << 16, BLOCKS = 256 };
+	double total = 0, sum[BLOCKS];
+
+	for (uint64_t first = 0; first < count; first += (uint64_t)BLOCK * BLOCKS) {
+		const uint64_t left = count - first;
+		const uint64_t blocks = left < (uint64_t)BLOCK * BLOCKS ? (left + BLOCK - 1) / BLOCK : BLOCKS;
+#pragma omp parallel for num_threads(p4d_cpu_team(left))
+		for (uint64_t i = 0; i < blocks; i++)
+			sum[i] = squares_of(x + first + i * BLOCK,
+					    left - i * BLOCK < BLOCK ? left - i * BLOCK : BLOCK);
+		for (uint64_t i = 0; i < blocks; i++)
+			total += sum[i];
+	}
+	return total;
+}
+
 P4D_CLONES uint64_t OP(count_nonfinite)(const REAL *x, uint64_t count)
 {
 	uint64_t number = 0;
 
-#pragma omp simd reduction(+ : number)
+#pragma omp parallel for simd reduction(+ : number) num_threads(p4d_cpu_team(count))
 	for (uint64_t i = 0; i < count; i++) /* infinity - infinity is NaN, too */
 		number += x[i] - x[i] != 0;
 	return number;

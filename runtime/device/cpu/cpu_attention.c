@@ -130,25 +130,28 @@ void OP(attention)(ELEMENT *o, REAL *lse, const ELEMENT *q, const ELEMENT *k, co
 		   const p4d_attention_shape *s, void *workspace)
 {
 	const uint64_t d = s->head_dim, n = s->batch * s->queries, group = s->heads / s->kv_heads;
-	REAL *at = workspace;
-	const space w = {at, at + TILE * TILE, at + TILE * (TILE + d), at + TILE * (TILE + 2 * d),
-			 at + TILE * (TILE + 3 * d)};
+	const uint64_t tiles = (s->queries + TILE - 1) / TILE, items = s->batch * s->heads * tiles;
+	const p4d_cpu_rooms rooms =
+	    p4d_cpu_rooms_for(workspace, TILE * (TILE + 4 * d) * sizeof(REAL),
+			      p4d_cpu_team_of(items, s->batch * s->heads * s->queries * s->keys));
 
-	for (uint64_t b = 0; b < s->batch; b++)
-		for (uint64_t head = 0; head < s->heads; head++) {
-			const uint64_t keys = b * s->keys * s->key_stride + head / group * d;
-			for (uint64_t i = 0; i < s->queries; i += TILE) {
-				const uint64_t token = b * s->queries + i;
-				attend(o + (token * s->heads + head) * d, lse + head * n + token,
-				       q + token * s->query_stride + head * d, k + keys, v + keys, s, b, i,
-				       &w);
-			}
-		}
+#pragma omp parallel for schedule(dynamic) num_threads(rooms.team)
+	for (uint64_t item = 0; item < items; item++) {
+		const uint64_t i = item % tiles * TILE, head = item / tiles % s->heads;
+		const uint64_t b = item / tiles / s->heads, token = b * s->queries + i;
+		const uint64_t keys = b * s->keys * s->key_stride + head / group * d;
+		REAL *at = p4d_cpu_room(&rooms);
+		const space w = {at, at + TILE * TILE, at + TILE * (TILE + d), at + TILE * (TILE + 2 * d),
+				 at + TILE * (TILE + 3 * d)};
+		attend(o + (token * s->heads + head) * d, lse + head * n + token,
+		       q + token * s->query_stride + head * d, k + keys, v + keys, s, b, i, &w);
+	}
 }
 
 void OP(attention_merge)(REAL *total, REAL *total_lse, const ELEMENT *o, const REAL *lse, uint64_t n,
 			 uint64_t heads, uint64_t head_dim, bool first)
 {
+#pragma omp parallel for num_threads(p4d_cpu_team_of(heads, n *heads *head_dim))
 	for (uint64_t head = 0; head < heads; head++)
 		for (uint64_t i = 0; i < n; i++) {
 			const REAL before = first ? -(REAL)INFINITY : total_lse[head * n + i];

@@ -5,6 +5,7 @@
 
 #include "device/cpu/cpu_math.h"
 #include "device/cpu/cpu_operations.h"
+#include "device/cpu/cpu_threads.h"
 
 /* Shared by attention and its backward pass: tiles of rows, their products, and visibility. */
 

@@ -8,6 +8,7 @@
 P4D_CLONES void OP(attention_row_sums)(REAL *row_sums, const ELEMENT *d_o, const ELEMENT *o, uint64_t n,
 				       uint64_t heads, uint64_t head_dim)
 {
+#pragma omp parallel for num_threads(p4d_cpu_team(n *heads *head_dim))
 	for (uint64_t i = 0; i < n; i++)
 		for (uint64_t head = 0; head < heads; head++) {
 			const uint64_t at = (i * heads + head) * head_dim;
@@ -140,17 +141,24 @@ void OP(attention_backward)(REAL *dq, REAL *dk, REAL *dv, const ELEMENT *d_o, co
 			    const p4d_attention_shape *s, void *workspace)
 {
 	const uint64_t d = s->head_dim, n = s->batch * s->queries, group = s->heads / s->kv_heads;
-	REAL *const at = workspace, *const rows = at + 2 * TILE * TILE;
-	const backward_space w = {at,
-				  at + TILE * TILE,
-				  rows,
-				  rows + TILE * d,
-				  rows + 2 * TILE * d,
-				  rows + 3 * TILE * d,
-				  rows + 4 * TILE * d};
+	const uint64_t items = s->batch * s->kv_heads;
+	const p4d_cpu_rooms rooms =
+	    p4d_cpu_rooms_for(workspace, TILE * (2 * TILE + 5 * d) * sizeof(REAL),
+			      p4d_cpu_team_of(items, s->batch * s->heads * s->queries * s->keys));
 
-	for (uint64_t b = 0; b < s->batch; b++)
-		for (uint64_t head = 0; head < s->heads; head++) {
+	/* heads that share keys add to the same gradients, one after the other */
+#pragma omp parallel for schedule(dynamic) num_threads(rooms.team)
+	for (uint64_t item = 0; item < items; item++) {
+		REAL *const at = p4d_cpu_room(&rooms), *const rows = at + 2 * TILE * TILE;
+		const backward_space w = {at,
+					  at + TILE * TILE,
+					  rows,
+					  rows + TILE * d,
+					  rows + 2 * TILE * d,
+					  rows + 3 * TILE * d,
+					  rows + 4 * TILE * d};
+		const uint64_t b = item / s->kv_heads, first = item % s->kv_heads * group;
+		for (uint64_t head = first; head < first + group; head++) {
 			const uint64_t token = b * s->queries, queries = token * s->query_stride + head * d;
 			const uint64_t keys = b * s->keys * s->key_stride + head / group * d;
 			const slice x = {
@@ -167,4 +175,5 @@ void OP(attention_backward)(REAL *dq, REAL *dk, REAL *dv, const ELEMENT *d_o, co
 			for (uint64_t j = 0; j < s->keys; j += TILE)
 				attend_back(&x, s, b, j, &w);
 		}
+	}
 }

@@ -2,6 +2,7 @@
 /* Cross-entropy over a shard of the vocabulary. */
 #include "device/cpu/cpu_math.h"
 #include "device/cpu/cpu_operations.h"
+#include "device/cpu/cpu_threads.h"
 
 /* The column of a label, or `vocab`: another rank has it, or nobody. */
 static uint64_t column_of(int32_t label, uint64_t first, uint64_t vocab)
@@ -15,6 +16,7 @@ P4D_CLONES void OP(softmax_sums)(REAL *maximum, REAL *sum, REAL *target, const E
 				 uint64_t stride, const int32_t *labels, uint64_t n, uint64_t vocab,
 				 uint64_t first)
 {
+#pragma omp parallel for num_threads(p4d_cpu_team(n *vocab))
 	for (uint64_t i = 0; i < n; i++) {
 		const ELEMENT *row = logits + i * stride;
 		REAL most = -INFINITY, total = 0;
@@ -38,6 +40,7 @@ P4D_CLONES void OP(logits_gradient)(ELEMENT *logits, uint64_t stride, const REAL
 				    const int32_t *labels, uint64_t n, uint64_t vocab, uint64_t first,
 				    float scale, float z_loss)
 {
+#pragma omp parallel for num_threads(p4d_cpu_team(n *vocab))
 	for (uint64_t i = 0; i < n; i++) {
 		ELEMENT *row = logits + i * stride;
 		if (labels[i] < 0) {
@@ -61,6 +64,7 @@ P4D_CLONES void OP(capped_gradient)(ELEMENT *logits, uint64_t stride, const REAL
 				    const int32_t *labels, uint64_t n, uint64_t vocab, uint64_t first,
 				    float scale, float z_loss, float cap)
 {
+#pragma omp parallel for num_threads(p4d_cpu_team(n *vocab))
 	for (uint64_t i = 0; i < n; i++) {
 		ELEMENT *row = logits + i * stride;
 		if (labels[i] < 0) {
@@ -86,6 +90,7 @@ P4D_CLONES void OP(capped_gradient)(ELEMENT *logits, uint64_t stride, const REAL
 void OP(cross_entropy)(REAL *maximum, REAL *sum, REAL *target, ELEMENT *logits, uint64_t stride,
 		       const int32_t *labels, uint64_t n, uint64_t vocab, float scale, float z_loss)
 {
+#pragma omp parallel for num_threads(p4d_cpu_team(n *vocab))
 	for (uint64_t i = 0; i < n; i++) {
 		ELEMENT *row = logits + i * stride;
 		OP(softmax_sums)(maximum + i, sum + i, target + i, row, stride, labels + i, 1, vocab, 0);

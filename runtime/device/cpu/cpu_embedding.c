@@ -2,6 +2,7 @@
 /* Rows of the embedding table that this rank has. */
 #include "device/cpu/cpu_math.h"
 #include "device/cpu/cpu_operations.h"
+#include "device/cpu/cpu_threads.h"
 
 /* The row of a token, or `rows`: another rank has it. */
 static uint64_t row_of(int32_t token, uint64_t first, uint64_t rows)
@@ -14,6 +15,7 @@ static uint64_t row_of(int32_t token, uint64_t first, uint64_t rows)
 void OP(embed)(ELEMENT *out, const ELEMENT *table, const int32_t *tokens, uint64_t n, uint64_t h,
 	       uint64_t first, uint64_t rows)
 {
+#pragma omp parallel for num_threads(p4d_cpu_team(n *h))
 	for (uint64_t i = 0; i < n; i++) {
 		const uint64_t row = row_of(tokens[i], first, rows);
 		if (row < rows)

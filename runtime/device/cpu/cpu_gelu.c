@@ -5,6 +5,7 @@
  */
 #include "device/cpu/cpu_math.h"
 #include "device/cpu/cpu_operations.h"
+#include "device/cpu/cpu_threads.h"
 
 #define TWICE_ROOT ((REAL)1.5957691216057307) /* 2 * sqrt(2 / pi) */
 #define CUBIC ((REAL)0.044715)
@@ -22,6 +23,7 @@ P4D_INLINE REAL slope_of(REAL x, REAL share)
 
 P4D_CLONES void OP(geglu)(ELEMENT *act, const ELEMENT *gate_up, uint64_t n, uint64_t f)
 {
+#pragma omp parallel for num_threads(p4d_cpu_team(n *f))
 	for (uint64_t i = 0; i < n; i++) {
 		const ELEMENT *gate = gate_up + i * 2 * f, *up = gate + f;
 		ELEMENT *to = act + i * f;
@@ -38,6 +40,7 @@ P4D_CLONES void OP(geglu_backward)(ELEMENT *gate_up, ELEMENT *act, const ELEMENT
 {
 	if (act)
 		OP(geglu)(act, gate_up, n, f);
+#pragma omp parallel for num_threads(p4d_cpu_team(n *f))
 	for (uint64_t i = 0; i < n; i++) {
 		ELEMENT *gate = gate_up + i * 2 * f, *up = gate + f;
 		const ELEMENT *gradient = dact + i * f;
@@ -53,7 +56,7 @@ P4D_CLONES void OP(geglu_backward)(ELEMENT *gate_up, ELEMENT *act, const ELEMENT
 
 P4D_CLONES void OP(gelu)(ELEMENT *act, const ELEMENT *up, uint64_t n, uint64_t f)
 {
-#pragma omp simd
+#pragma omp parallel for simd num_threads(p4d_cpu_team(n *f))
 	for (uint64_t i = 0; i < n * f; i++) {
 		const REAL x = p4d_load(up[i]);
 		act[i] = p4d_store(x * share_of(x));
@@ -64,7 +67,7 @@ P4D_CLONES void OP(gelu_backward)(ELEMENT *up, ELEMENT *act, const ELEMENT *dact
 {
 	if (act)
 		OP(gelu)(act, up, n, f);
-#pragma omp simd
+#pragma omp parallel for simd num_threads(p4d_cpu_team(n *f))
 	for (uint64_t i = 0; i < n * f; i++) {
 		const REAL x = p4d_load(up[i]);
 		up[i] = p4d_store(p4d_load(dact[i]) * slope_of(x, share_of(x)));

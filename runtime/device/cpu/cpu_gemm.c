@@ -5,6 +5,7 @@
 
 #include "device/cpu/cpu_math.h"
 #include "device/cpu/cpu_operations.h"
+#include "device/cpu/cpu_threads.h"
 
 /* op(a) (m, n) is stored with `stride` elements from row to row; transposed: stored (n, m) */
 typedef struct operand {
@@ -70,7 +71,8 @@ P4D_CLONES static void store_block(ELEMENT *to, uint64_t stride, const REAL *fro
 }
 
 /* Rows of `at` are stride elements apart: ELEMENT, rounded once, after the full sum over k; or REAL sums. */
-static void product(void *scratch, result to, operand a, operand b, uint64_t m, uint64_t n, uint64_t k)
+static void part_of_product(void *scratch, result to, operand a, operand b, uint64_t m, uint64_t n,
+			    uint64_t k)
 {
 	REAL *const block_a = scratch, *const block_b = block_a + BLOCK * BLOCK,
 		    *const block_c = block_b + BLOCK * BLOCK;
@@ -103,11 +105,10 @@ static void product(void *scratch, result to, operand a, operand b, uint64_t m, 
 
 #else
 
-static void product(void *scratch, result to, operand a, operand b, uint64_t m, uint64_t n, uint64_t k)
+static void part_of_product(void *scratch, result to, operand a, operand b, uint64_t m, uint64_t n,
+			    uint64_t k)
 {
 	(void)scratch;
-	if (m == 0 || n == 0)
-		return;
 #if P4D_CPU_TYPE == 64
 	cblas_dgemm
 #else
@@ -119,6 +120,35 @@ static void product(void *scratch, result to, operand a, operand b, uint64_t m, 
 }
 
 #endif
+
+/*
+ * Some of the rows for each thread: as many as whole blocks, or a multiple of what OpenBLAS's kernels take at
+ * once (4 or 12), behind which all rows are summed alike. Columns are not divided: which kernel takes the
+ * last ones depends on all. Nor are small products, for which there are other kernels.
+ */
+static void product(void *scratch, result to, operand a, operand b, uint64_t m, uint64_t n, uint64_t k)
+{
+	const uint64_t unit = P4D_CPU_TYPE == 16 ? P4D_CPU_PRODUCT_BLOCK : 48;
+	const uint64_t least = 1 << 23, most = m * n * k / least, blocks = (m + unit - 1) / unit;
+	const uint64_t to_row = to.stride * (to.sums ? sizeof(REAL) : sizeof(ELEMENT));
+	const uint64_t a_row = a.transposed ? 1 : a.stride;
+	const p4d_cpu_rooms rooms =
+	    p4d_cpu_rooms_for(scratch, P4D_CPU_TYPE == 16 ? P4D_CPU_PRODUCT_BYTES : 0,
+			      p4d_cpu_team_of(blocks < most ? blocks : most, m * n * k));
+
+	if (m == 0 || n == 0)
+		return;
+#pragma omp parallel for schedule(static, 1) num_threads(rooms.team)
+	for (int i = 0; i < rooms.team; i++) {
+		const uint64_t first = blocks * (uint64_t)i / (uint64_t)rooms.team * unit;
+		const uint64_t end = blocks * (uint64_t)(i + 1) / (uint64_t)rooms.team * unit;
+		result part = to;
+		operand rows = a;
+		part.at = (char *)to.at + first * to_row;
+		rows.at += first * a_row;
+		part_of_product(p4d_cpu_room(&rooms), part, rows, b, (end < m ? end : m) - first, n, k);
+	}
+}
 
 void OP(linear)(void *scratch, ELEMENT *y, const ELEMENT *add, const ELEMENT *x, const ELEMENT *w, uint64_t n,
 		uint64_t out, uint64_t in)

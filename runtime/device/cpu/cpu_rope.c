@@ -2,6 +2,7 @@
 /* Between the qkv projection and attention: qkv bias, qk-norm and RoPE. Every element is rounded once. */
 #include "device/cpu/cpu_math.h"
 #include "device/cpu/cpu_operations.h"
+#include "device/cpu/cpu_threads.h"
 
 /* One head of one token; pointers are its first element. bias, weight: NULL: none. */
 typedef struct head {
@@ -72,6 +73,7 @@ void OP(heads)(ELEMENT *qkv, REAL *rstd, const p4d_heads *h)
 	const uint64_t rotated = h->heads + h->kv_heads, d = h->head_dim;
 	const uint64_t columns = (rotated + h->kv_heads) * d;
 
+#pragma omp parallel for num_threads(p4d_cpu_team(h->n *columns))
 	for (uint64_t token = 0; token < h->n; token++) {
 		ELEMENT *row = qkv + token * columns;
 		for (uint64_t i = 0; i < rotated; i++) {
@@ -145,6 +147,8 @@ void OP(heads_backward)(ELEMENT *dqkv, const ELEMENT *qkv, const REAL *rstd, con
 	const uint64_t rotated = h->heads + h->kv_heads, d = h->head_dim;
 	const uint64_t columns = (rotated + h->kv_heads) * d;
 
+	const bool sums = dbias || dquery_weight || dkey_weight;
+#pragma omp parallel for num_threads(sums ? 1 : p4d_cpu_team(h->n *columns))
 	for (uint64_t token = 0; token < h->n; token++) {
 		ELEMENT *row = dqkv + token * columns;
 		for (uint64_t i = 0; i < rotated; i++) {

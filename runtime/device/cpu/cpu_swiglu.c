@@ -2,9 +2,11 @@
 /* SwiGLU. */
 #include "device/cpu/cpu_math.h"
 #include "device/cpu/cpu_operations.h"
+#include "device/cpu/cpu_threads.h"
 
 P4D_CLONES void OP(swiglu)(ELEMENT *act, const ELEMENT *gate_up, uint64_t n, uint64_t f)
 {
+#pragma omp parallel for num_threads(p4d_cpu_team(n *f))
 	for (uint64_t i = 0; i < n; i++) {
 		const ELEMENT *gate = gate_up + i * 2 * f, *up = gate + f;
 		ELEMENT *to = act + i * f;
@@ -32,6 +34,7 @@ P4D_CLONES static void row_backward(ELEMENT *gate, ELEMENT *up, ELEMENT *act, co
 P4D_CLONES void OP(swiglu_backward)(ELEMENT *gate_up, ELEMENT *act, const ELEMENT *dact, uint64_t n,
 				    uint64_t f)
 {
+#pragma omp parallel for num_threads(p4d_cpu_team(n *f))
 	for (uint64_t i = 0; i < n; i++) {
 		ELEMENT *gate = gate_up + i * 2 * f, *up = gate + f;
 		const ELEMENT *gradient = dact + i * f;

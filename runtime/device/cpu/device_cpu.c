@@ -13,6 +13,7 @@
 #define P4D_CPU_TYPE 32
 #include "device/cpu/cpu_operations.h"
 #include "device/cpu/cpu_math.h"
+#include "device/cpu/cpu_threads.h"
 #include "base/host_memory.h"
 
 #define BY_TYPE(type, operation, ...) \
@@ -95,6 +96,7 @@ static int cpu_event_reached(p4d_device *device, void *event, p4d_error *err)
 
 static void cpu_close(p4d_device *device)
 {
+	p4d_cpu_rooms_close();
 	memset(device, 0, sizeof(*device));
 }
 
@@ -201,14 +203,14 @@ static void cpu_attention_backward(p4d_device *device, p4d_dtype type, float *dq
 
 P4D_CLONES static void to_bf16(uint16_t *y, const float *x, uint64_t count)
 {
-#pragma omp simd
+#pragma omp parallel for simd num_threads(p4d_cpu_team(count))
 	for (uint64_t i = 0; i < count; i++)
 		y[i] = p4d_to_bf16(x[i]);
 }
 
 P4D_CLONES static void from_bf16(float *y, const uint16_t *x, uint64_t count)
 {
-#pragma omp simd
+#pragma omp parallel for simd num_threads(p4d_cpu_team(count))
 	for (uint64_t i = 0; i < count; i++)
 		y[i] = p4d_from_bf16(x[i]);
 }
@@ -272,7 +274,12 @@ static void flush_denormals(void)
 
 void p4d_device_cpu_threads(uint32_t threads)
 {
+#ifdef _OPENMP
+	openblas_set_num_threads(1);
+	p4d_cpu_threads = (int)threads;
+#else
 	openblas_set_num_threads((int)threads);
+#endif
 }
 
 int p4d_device_cpu_open(p4d_device *device, p4d_error *err)

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Threads of the cpu device: OpenMP's. What they divide are rows, heads or blocks that do not depend on each
+ * other, never a sum: results are the same with any number of threads. Without OpenMP there is one.
+ */
+#include <stdint.h>
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+extern int p4d_cpu_threads; /* at most; as p4d_device_cpu_threads was told */
+
+/* How many are worth waking for so many numbers: the argument of `omp parallel for num_threads`. */
+static inline int p4d_cpu_team(uint64_t numbers)
+{
+	const uint64_t each = 1 << 14, useful = numbers / each;
+
+	return useful < 2 ? 1 : useful < (uint64_t)p4d_cpu_threads ? (int)useful : p4d_cpu_threads;
+}
+
+/* The same for so many pieces, which are not divided. */
+static inline int p4d_cpu_team_of(uint64_t pieces, uint64_t numbers)
+{
+	const int team = p4d_cpu_team(numbers);
+
+	return pieces < (uint64_t)team ? (int)pieces + !pieces : team;
+}
+
+/* Of the calling thread in its team, from 0. */
+static inline int p4d_cpu_thread(void)
+{
+#ifdef _OPENMP
+	return omp_get_thread_num();
+#else
+	return 0;
+#endif
+}
+
+/* Sums over rows are divided by columns, so many at a time. */
+enum { P4D_CPU_COLUMNS = 256 };
+
+static inline uint64_t p4d_cpu_columns(uint64_t first, uint64_t columns)
+{
+	return columns - first < P4D_CPU_COLUMNS ? columns - first : P4D_CPU_COLUMNS;
+}
+
+/*
+ * Memory for each thread of a team to work in: the first has the one that was planned, `bytes`, the others
+ * have some of the host's, which stays until p4d_cpu_rooms_close. Where the host has none the team is one.
+ */
+typedef struct p4d_cpu_rooms {
+	char *first, *more;
+	uint64_t bytes;
+	int team;
+} p4d_cpu_rooms;
+
+p4d_cpu_rooms p4d_cpu_rooms_for(void *first, uint64_t bytes, int team);
+void p4d_cpu_rooms_close(void);
+
+static inline void *p4d_cpu_room(const p4d_cpu_rooms *rooms)
+{
+	const int thread = p4d_cpu_thread();
+
+	return thread ? rooms->more + (uint64_t)(thread - 1) * rooms->bytes : rooms->first;
+}
