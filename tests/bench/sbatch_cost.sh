@@ -36,12 +36,37 @@ compare()
 	shift
 	new_clusters
 	# shellcheck disable=SC2086 # a list of words
-	interleave 200 "SLURM_CONF=$with" sbatch $job "$@" -- "SLURM_CONF=$without" sbatch $job
+	interleave 200 "SLURM_CONF=$with" sbatch $job "$@" $script -- "SLURM_CONF=$without" sbatch $job $script
 }
-job="-H -o /dev/null -N1 --gpus-per-node=8 --wrap true"
+job="-H -o /dev/null -N1 --gpus-per-node=8" script="--wrap true"
 compare "with --p4d-model=llama13b --p4d-tp=8, passed" --p4d-model=llama13b --p4d-tp=8
 compare "whose layout p4d searches" --p4d-model=llama13b
 compare "without p4d options"
+script=$dir/simulate.sh
+cat >"$script" <<'END'
+#!/bin/bash
+#SBATCH --job-name=lattice
+#SBATCH --ntasks-per-node=8
+set -euo pipefail
+module purge
+module load gcc/13 openmpi/5 fftw
+export OMP_NUM_THREADS=${SLURM_CPUS_PER_TASK:-1}
+SIZE=${1:-512}
+STEPS=$((SIZE * 40))
+INPUT=$HOME/lattice/input-$SIZE.dat
+SCRATCH=/scratch/$USER/$SLURM_JOB_ID
+ARGS=(--size "$SIZE" --steps "$STEPS" --input "$INPUT")
+mkdir -p "$SCRATCH"
+if [ -f "$SCRATCH/restart.h5" ]; then
+	ARGS+=(--restart "$SCRATCH/restart.h5")
+fi
+echo "running on $(hostname) with $SLURM_NTASKS tasks"
+for beta in 5.7 5.9 6.1; do
+	srun --cpu-bind=cores ./lattice "${ARGS[@]}" --beta "$beta" --output "$SCRATCH/out-$beta.h5"
+done
+python analyse.py --input "$SCRATCH" --plot
+END
+compare "of a script without a training, without p4d options"
 
 # rate CONF [OPTION]: seconds of a thousand
 rate()
