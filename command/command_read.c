@@ -62,7 +62,7 @@ static bool is_typed(const p4d_reading *r, const p4d_request *framework, p4d_opt
 	if (!r->value[option].file)
 		return false;
 	if (option == P4D_EVAL_MICRO_BATCH)
-		return !p4d_framework_of((int)framework->value[P4D_FRAMEWORK])->no_eval_micro_batch;
+		return p4d_framework_evaluates(framework);
 	return !r->by_default[option] || !p4d_framework_fixed_of(framework, option);
 }
 

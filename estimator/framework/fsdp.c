@@ -166,8 +166,9 @@ const p4d_framework p4d_framework__fsdp = {
     .schedules = 1u << P4D_GPIPE | 1u << P4D_1F1B | 1u << P4D_INTERLEAVED,
     .no_schedule = "needs p4d-train; with torchtitan p4d models gpipe, 1f1b and interleaved",
     .no_vocab_parallel = "needs p4d-train; torchtitan shards the vocabulary by tp only",
-    .no_eval_micro_batch =
-	"needs Megatron-LM, DeepSpeed or DDP; torchtitan evaluates in the micro-batches of training",
+    .no_eval_micro_batch = "needs transformers' modules (--p4d-model-code); torchtitan evaluates in the "
+			   "micro-batches of training",
+    .others_evaluate = true,
     .fixed = fixed,
     .fixed_of_others = fixed_of_others,
     .recomputes_of_others = 1u << P4D_RECOMPUTE_NONE | 1u << P4D_RECOMPUTE_FULL,
@@ -184,7 +185,7 @@ const p4d_framework p4d_framework__fsdp = {
     .alignment = 1,
     .unvalidated = unvalidated,
     .frees_gradients = true,
-    .evaluation = 1u << P4D_AT_FORWARD | 1u << P4D_AT_LOSS,
+    .evaluation = 1u << P4D_AT_EVALUATION_LAYER | 1u << P4D_AT_EVALUATION_HEAD,
     .fragmentation = {100, 10},
     .above_safe_fix = "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
     .script_words = script_words,

@@ -434,8 +434,11 @@ static void write(p4d_rows *rows, const p4d_torch_sizes *z, p4d_torch_layer *lay
 	held_of_end(rows, P4D_AT_HEAD, "head.gradients", "head.activations", "head.logits", s.head, s.saved);
 	held(rows, P4D_AT_BACKWARD_FFN, "backward.gradients", "backward.activations", P4D_PART_ACTIVATIONS,
 	     s.backward);
-	if (!fsdp)
-		p4d_transformers__evaluation(rows, h.evaluation, z->element);
+	/* of sharded experts it was compared with nothing, so not where the job may not evaluate */
+	if (!fsdp || !l->experts || l->eval_micro_batch > l->micro_batch)
+		p4d_transformers__evaluation(
+		    rows, fsdp ? p4d_transformers__gathered_by_fsdp(l, shards) : h.evaluation,
+		    fsdp ? s.writer.weight : z->element);
 	held(rows, P4D_AT_OPTIMIZER, "step.gradients", "step.update", P4D_PART_WORKING_SET,
 	     (moment){(int64_t)h.step, (int64_t)h.gradients});
 }

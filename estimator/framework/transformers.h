@@ -208,6 +208,8 @@ typedef struct p4d_gathered {
 } p4d_gathered;
 /* With ZeRO-3; all: parameters of the model, adapters too. */
 p4d_gathered p4d_transformers__gathered(const p4d_layout *l, uint64_t all);
+/* The same with FSDP2 (transformers_fsdp.c), of so many shards. */
+p4d_gathered p4d_transformers__gathered_by_fsdp(const p4d_layout *l, uint64_t shards);
 
 /* transformers_evaluation.c: rows of evaluation; element: bytes of a parameter that is gathered. */
 void p4d_transformers__evaluation(p4d_rows *rows, p4d_gathered gathered, unsigned element);

@@ -181,6 +181,22 @@ static void backward(fsdp *f, const units *u, const p4d_transformers_passes of[2
 	reduce(f, u->table, u->table, u->table);
 }
 
+p4d_gathered p4d_transformers__gathered_by_fsdp(const p4d_layout *l, uint64_t shards)
+{
+	const p4d_tape_writer w = {.layout = l, .weight = 1, .trains = true};
+	const units u = units_of(&w, shards);
+	const int64_t layer = u.layer[1] > u.layer[0] ? u.layer[1] : u.layer[0];
+	/* the tail stays from one forward pass to the next, since no backward pass lets it go */
+	const int64_t stays = u.root + u.table;
+	/* the tensor that is gathered, and what is copied out of it */
+	const int64_t of_table = stays + (l->tied ? 0 : 2 * u.table),
+		      of_layer = stays + 2 * layer + layer / (int64_t)shards;
+
+	return (p4d_gathered){.before = (uint64_t)(of_table > of_layer ? of_table : of_layer),
+			      .layers = (uint64_t)(stays + 2 * layer),
+			      .head = (uint64_t)(stays + layer)};
+}
+
 void p4d_transformers__play_fsdp(p4d_transformers_step *s, uint64_t shards)
 {
 	p4d_tape tape;

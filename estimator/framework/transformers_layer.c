@@ -60,14 +60,11 @@ static p4d_tape_tensor rotated(p4d_tape_writer *w, p4d_tape_tensor x)
 {
 	const p4d_transformers_code code = p4d_transformers__code(w->layout);
 	const p4d_tape_tensor whole = x;
-	const unsigned given = x.element;
 
 	if (!code.rotated)
 		return x;
 	if (w->layout->architecture->attention_sinks)
 		return rotated_by_halves(w, x);
-	if (code.rotates_in_fp32)
-		x = cast(w, x, 4);
 	if (code.rotated < 1000)
 		x = slice(w, x, x.elements * (code.rotated + code.rotated % 2) / 1000);
 	const p4d_tape_tensor turned = with_angles(w, x);
@@ -77,10 +74,28 @@ static p4d_tape_tensor rotated(p4d_tape_writer *w, p4d_tape_tensor x)
 	p4d_tape_tensor y = plus(w, turned, half);
 	if (code.rotated < 1000)
 		y = joined(w, y, slice(w, whole, whole.elements - x.elements));
-	if (code.rotates_in_fp32 || w->layout->architecture->qk_norm == P4D_QK_NORM_WIDE ||
-	    w->layout->architecture == &p4d_architectures[P4D_ARCHITECTURE_OLMO])
-		y = cast(w, y, given);
 	return y;
+}
+
+/* Of queries and keys; where they change their type, both do before, and both when all is computed. */
+static void rotate(p4d_tape_writer *w, p4d_tape_tensor x[2])
+{
+	const p4d_transformers_code code = p4d_transformers__code(w->layout);
+	const bool back = code.rotates_in_fp32 || w->layout->architecture->qk_norm == P4D_QK_NORM_WIDE ||
+			  w->layout->architecture == &p4d_architectures[P4D_ARCHITECTURE_OLMO];
+	const unsigned given = x[0].element;
+	p4d_tape_tensor of[2] = {x[0], x[1]}, y[2];
+
+	for (int i = 0; i < 2; i++)
+		of[i] = code.rotates_in_fp32 ? cast(w, of[i], 4) : of[i];
+	for (int i = 0; i < 2; i++)
+		y[i] = rotated(w, of[i]);
+	for (int i = 0; i < 2; i++)
+		x[i] = back ? cast(w, y[i], given) : y[i];
+	for (int i = 0; i < 2; i++) {
+		hold(w, of[i]);
+		hold(w, y[i]);
+	}
 }
 
 static uint64_t up_to(uint64_t x, uint64_t unit)
@@ -314,8 +329,10 @@ p4d_tape_tensor p4d_transformers__attention(p4d_tape_writer *w, p4d_tape_tensor 
 		hold(w, plain_k);
 	}
 	const p4d_tape_tensor whole_q = q, whole_k = k;
-	q = rotated(w, q);
-	k = rotated(w, k);
+	p4d_tape_tensor both[2] = {q, k};
+	rotate(w, both);
+	q = both[0];
+	k = both[1];
 	hold(w, whole_q);
 	hold(w, whole_k);
 	p4d_tape_tensor y = l->flash_attention && l->architecture->attention_cap <= 0

@@ -304,11 +304,10 @@ static void say_unused(p4d_verdict *v, const p4d_request *request)
 /* Evaluation in more than a micro-batch of training may be what fills the GPUs. */
 static void say_evaluation(p4d_verdict *v, const p4d_reading *reading, const p4d_request *request)
 {
-	const p4d_framework *framework = p4d_framework_of((int)request->value[P4D_FRAMEWORK]);
 	const int64_t size = request->value[P4D_EVAL_MICRO_BATCH];
 	const p4d_read_value *there = &reading->value[P4D_EVAL_MICRO_BATCH];
 
-	if (request->origin[P4D_EVAL_MICRO_BATCH] != P4D_BY_SCRIPT || !framework->no_eval_micro_batch ||
+	if (request->origin[P4D_EVAL_MICRO_BATCH] != P4D_BY_SCRIPT || p4d_framework_evaluates(request) ||
 	    !p4d_is_set(request, P4D_MICRO_BATCH) || size <= request->value[P4D_MICRO_BATCH])
 		return;
 	p4d_verdict__say(v, P4D_E_PARTLY,

@@ -163,7 +163,7 @@ int p4d_framework_check(const p4d_request *r, p4d_error *err)
 		return p4d_fix(err, "--p4d-vocab-parallel=off");
 	}
 	/* a default of the site is meant for others, and what a script says of evaluation runs as it is */
-	if (f->no_eval_micro_batch && r->origin[P4D_EVAL_MICRO_BATCH] == P4D_BY_USER) {
+	if (!p4d_framework_evaluates(r) && r->origin[P4D_EVAL_MICRO_BATCH] == P4D_BY_USER) {
 		p4d_fail(err, P4D_E_VALUE, "eval-micro-batch %s", f->no_eval_micro_batch);
 		return p4d_fix(err, "leave out --p4d-eval-micro-batch");
 	}

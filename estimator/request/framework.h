@@ -107,6 +107,7 @@ typedef struct p4d_framework {
 	const char *no_schedule;       /* message for the others, after their name; NULL: has all */
 	const char *no_vocab_parallel; /* message if not; NULL: has it */
 	const char *no_eval_micro_batch, *no_a2a;
+	bool others_evaluate; /* in micro-batches of their own, with other modules than torchtitan's */
 	const p4d_framework_fixed *fixed; /* ends with a `why` of NULL; may be NULL */
 	/* where these differ with other modules than torchtitan's (--model-code); NULL, 0: they do not */
 	const p4d_framework_fixed *fixed_of_others;
@@ -200,6 +201,14 @@ static inline bool p4d_framework_recomputes(const p4d_request *request, int reco
 	const bool others = f->recomputes_of_others && p4d_framework_has_other_modules(request);
 
 	return (others ? f->recomputes_of_others : f->recomputes) >> recompute & 1;
+}
+
+/* Whether it may evaluate in micro-batches of their own, with those modules. */
+static inline bool p4d_framework_evaluates(const p4d_request *request)
+{
+	const p4d_framework *f = p4d_framework_of((int)request->value[P4D_FRAMEWORK]);
+
+	return !f->no_eval_micro_batch || (f->others_evaluate && p4d_framework_has_other_modules(request));
 }
 
 /* NULL: the framework has the option as it is given. */

@@ -140,8 +140,7 @@ static void fill_choices(const p4d_request *r, p4d_layout *l)
 	}
 	l->vpp = (uint64_t)r->value[P4D_VPP];
 	l->micro_batch = (uint64_t)r->value[P4D_MICRO_BATCH];
-	const bool own =
-	    p4d_is_set(r, P4D_EVAL_MICRO_BATCH) && !p4d_framework_of(l->framework)->no_eval_micro_batch;
+	const bool own = p4d_is_set(r, P4D_EVAL_MICRO_BATCH) && p4d_framework_evaluates(r);
 	l->eval_micro_batch = own ? (uint64_t)r->value[P4D_EVAL_MICRO_BATCH] : l->micro_batch;
 	l->schedule = (int)r->value[P4D_SCHEDULE];
 	l->vocab_parallel = (int)r->value[P4D_VOCAB_PARALLEL];

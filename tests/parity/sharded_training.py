@@ -82,6 +82,7 @@ def train_fsdp(c, ledger):
                 if isinstance(state, torch.Tensor):
                     ledger.classify(getattr(state, "_local_tensor", state), "optimizer")
         optimizer.zero_grad(set_to_none=True)
+    return model, model, optimizer
 
 
 def _deepspeed(c):
