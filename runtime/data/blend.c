@@ -3,8 +3,10 @@
 
 #include <math.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const char blanks[] = " \t\r\n";
 
@@ -33,6 +35,16 @@ static int take_word(p4d_blend *blend, char *word, bool weighted, bool *expects_
 	return 0;
 }
 
+/* A path with blanks in it, alone. */
+static bool is_one_path(const char *text)
+{
+	char path[4200];
+
+	if (!strpbrk(text, blanks) || snprintf(path, sizeof(path), "%s.bin", text) >= (int)sizeof(path))
+		return false;
+	return access(text, F_OK) == 0 || access(path, F_OK) == 0;
+}
+
 int p4d_blend__parse(p4d_blend *blend, const char *text, p4d_error *err)
 {
 	p4d_blend made = {.text = strdup(text)};
@@ -43,6 +55,11 @@ int p4d_blend__parse(p4d_blend *blend, const char *text, p4d_error *err)
 
 	if (!made.text)
 		return p4d_fail(err, P4D_E_NO_MEMORY, "data: no memory for the list of datasets");
+	if (is_one_path(text)) {
+		made.path[made.sources++] = made.text;
+		*blend = made;
+		return 0;
+	}
 	char *word = strtok_r(made.text, blanks, &save);
 	if (word)
 		weighted = is_number(word, &number);

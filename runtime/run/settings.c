@@ -89,22 +89,44 @@ static void fill_table(struct option *at)
 	*at = (struct option){NULL, 0, NULL, 0};
 }
 
-static int set_setting(p4d_settings *settings, const p4d_option_info *info, const char *text, p4d_error *err)
+/* Programs are often started with "$@" behind a script's own options, so the last is taken, and said. */
+static void note_twice(p4d_settings *settings, const char *name, const char *first, const char *last)
 {
-	int64_t value = 1;
+	p4d_error *twice = &settings->twice;
+	const size_t used = twice->code ? strlen(twice->text) : 0;
+
+	twice->code = P4D_E_USAGE;
+	snprintf(twice->text + used, sizeof(twice->text) - used,
+		 "%s--%s is given twice: %.64s and %.64s, which is taken", used ? "; " : "", name, first,
+		 last);
+}
+
+/* typed: how it was given before; NULL: it was not */
+static int set_setting(p4d_settings *settings, const p4d_option_info *info, const char *text,
+		       const char **typed, p4d_error *err)
+{
+	const char *before = *typed;
+	int64_t value = 1, first;
+
+	*typed = text;
 
 	if (info->kind == P4D_SWITCH_KIND) {
 		store(settings, info, value);
 		return 0;
 	}
 	if (info->kind != P4D_TEXT_KIND) {
+		memcpy(&first, (const char *)settings + info->field, sizeof(first));
 		if (p4d_option_parse(info, "--", text, &value, err) < 0)
 			return -1;
 		store(settings, info, value);
+		if (before && value != first)
+			note_twice(settings, info->name, before, text);
 		return 0;
 	}
 	if (!*text)
 		return p4d_fail(err, P4D_E_VALUE, "--%s is empty", info->name);
+	if (before && !info->size && strcmp(before, text) != 0)
+		note_twice(settings, info->name, before, text);
 	char *at = (char *)settings + info->field;
 	for (size_t i = 0; i < info->size; i++, at += sizeof(text)) {
 		const char *given;
@@ -300,6 +322,7 @@ static int check_whole(char *const argv[], const struct option *table, int which
 int p4d_settings_parse(p4d_settings *settings, int argc, char *argv[], p4d_error *err)
 {
 	struct option table[VALUES - PLAN_OPTION + 1];
+	const char *typed[SETTINGS] = {NULL};
 	p4d_settings read = {.help = false};
 	int which = 0, more, rc = 0;
 
@@ -321,7 +344,8 @@ int p4d_settings_parse(p4d_settings *settings, int argc, char *argv[], p4d_error
 		read.help |= which == HELP || which == 'h';
 		read.version |= which == VERSION || which == 'V';
 		if (which >= SETTING && which < HELP)
-			rc = set_setting(&read, &settings_table[which - SETTING], optarg, err);
+			rc = set_setting(&read, &settings_table[which - SETTING], optarg,
+					 &typed[which - SETTING], err);
 		else if (which >= PLAN_OPTION && which < SETTING)
 			rc = p4d_request_set_typed(&read.request, (p4d_option)(which - PLAN_OPTION), optarg,
 						   err);

@@ -151,6 +151,8 @@ int main(int argc, char *argv[])
 		puts("p4d-train " PACKAGE_VERSION);
 		return 0;
 	}
+	if (start.settings.twice.code)
+		(void)refuse(&start, &start.settings.twice);
 	if (prepare(&start, &err) < 0)
 		return refuse(&start, &err);
 	int status = start.local ? p4d_local_ranks(start.ranks.size, local_rank, &start, &err)

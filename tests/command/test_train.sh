@@ -22,6 +22,9 @@ train() { p4d-train $model $run --global-batch 8 "$@"; }
 # shellcheck disable=SC2086
 train_behind() { p4d-train $model $run "$@" & }
 
+# silent_but_twice: of an option that stands behind the common ones again
+silent_but_twice() { printf '%s\n' "$err" | grep -qv "given twice" && fail "it says more than that"; }
+
 # losses FILE: "step loss" of every step
 losses() { sed -n 's/.*"event":"step","step":\([0-9]*\),.*"loss":\([^,]*\),.*/\1 \2/p' "$1"; }
 
@@ -114,7 +117,7 @@ sed 's/"rope_theta": 50.0/"rope_theta": 70.0/' config.json >other.json && mv oth
 exits 52 of_file --checkpoint turned --steps 4
 says "trained with --rope-theta=50, this run uses 70" "fix: --rope-theta=50"
 exits 0 of_file --checkpoint turned --steps 4 --rope-theta 50
-silent
+silent_but_twice
 exits 0 of_file --checkpoint turned --steps 5 --rope-theta 70
 says "trained with --rope-theta=50, this run uses 70"
 
@@ -305,7 +308,7 @@ paste -d ' ' whole parts | awk '$1 != $3 || ($2 - $4) ^ 2 > (1e-5 * $2) ^ 2 { ex
 exits 0 train --steps $((steps + 1)) --checkpoint saved --data elsewhere/other
 says "the checkpoint was trained on other data (text); this run goes on with sample $((steps * 8 + 1)) of its own"
 exits 0 train --steps $((steps + 2)) --checkpoint saved --data elsewhere/other
-silent
+silent_but_twice
 # shellcheck disable=SC2046,SC2086
 exits 0 p4d-train $(echo $model | sed 's/--seq-len 32/--seq-len 16/') $run --global-batch 8 --steps $((steps + 3)) --checkpoint saved
 says "the checkpoint was trained with --seq-len=32, this run uses 16"
@@ -392,6 +395,20 @@ exits 0 train --steps 12 --log threads.json --threads 2
 same_losses one.json threads.json
 grep -q '"device_text":"cpu, 2 threads' threads.json || fail "it does not say how many"
 exits 5 train --steps 12 --threads 0
+
+# data in a path with blanks
+mkdir "a folder"
+for kind in bin idx; do cp text.$kind "a folder/the text.$kind"; done
+for path in "a folder/the text" "a folder/the text.bin"; do
+	rm -f blanks.json
+	# shellcheck disable=SC2086
+	exits 0 p4d-train $model --lr 5e-3 --global-batch 8 --steps 12 --data "$path" --log blanks.json
+	same_losses one.json blanks.json
+done
+
+# an option that is given twice: the last, which is said once
+exits 0 train --steps 12 --local-ranks 2 --tp 2 --log twice.json --lr 1e-3
+[ "$err" = "p4d-train: [P4D001] --lr is given twice: 5e-3 and 1e-3, which is taken" ] || fail "it is not said"
 
 # kernels of the products: the user's, else what the processor can, which OpenBLAS may not know; nothing is left in the environment
 core() { OPENBLAS_VERBOSE=2 p4d-train --version 2>&1 | sed -n 's/^Core: //p' | tail -n 1; }

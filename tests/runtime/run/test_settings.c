@@ -65,6 +65,14 @@ static void test_values(void **state)
 	assert_int_equal(s.request.value[P4D_TP], 2);
 	assert_int_equal(s.request.value[P4D_SCHEDULE], P4D_ZBV);
 	assert_int_equal(s.request.value[P4D_DEVICE], P4D_CPU);
+	/* twice the same is nothing to decide */
+	assert_int_equal(PARSE("--data=a", "--data=a", "--steps=50", "--lr=0.001", "--lr=1e-3"), 0);
+	assert_int_equal(s.twice.code, P4D_OK);
+	assert_int_equal(PARSE("--data=a", "--steps=5", "--steps=6", "--data=b", "--log=l"), 0);
+	assert_int_equal(s.twice.code, P4D_E_USAGE);
+	assert_string_equal(s.twice.text, "--steps is given twice: 5 and 6, which is taken; --data is given "
+					  "twice: a and b, which is taken");
+	assert_true(s.steps == 6 && !strcmp(s.data, "b"));
 }
 
 static void refused(const char *const *words, p4d_code code, const char *text)
