@@ -55,6 +55,11 @@ static const p4d_read_argument arguments[] = {
     {"--use_lora", EXTRA(LORA), "lora", NULL},
     {"--use_peft_lora", EXTRA(LORA), "lora", NULL},
     {"--lora_enable", EXTRA(LORA), "lora", NULL}, /* LLaVA */
+    {"--enable_lora", EXTRA(LORA), "lora", NULL},
+    {"--lora", EXTRA(LORA), "lora", NULL},
+    {"--qlora", EXTRA(LORA), "qlora", NULL},
+    {"--q_lora", EXTRA(LORA), "qlora", NULL}, /* FastChat */
+    {"--use_qlora", EXTRA(LORA), "qlora", NULL},
     {"--lora_r", EXTRA(RANK), NULL, NULL},
     {"--lora_rank", EXTRA(RANK), NULL, NULL},
     {"--lora_dropout", EXTRA(DROPOUT), NULL, NULL},
