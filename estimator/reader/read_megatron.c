@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "reader/reader_internal.h"
+#include "reader/read_megatron.h"
 
 enum {
 	LAYERS_PER_CHUNK = P4D_READ_EXTRA(0),
@@ -39,7 +39,7 @@ enum {
 
 static const char *const norms[] = {"RMSNorm", "rmsnorm",   "LayerNorm", "layernorm", "rmsnorm",
 				    "rmsnorm", "layernorm", "layernorm", NULL};
-static const char *const positions[] = {"rope", "rope", "learned_absolute", "learned", NULL};
+static const char *const positions[] = {"rope", "rope", "learned_absolute", "learned", "none", "none", NULL};
 static const char *const backends[] = {"flash", "flash", "fused", "flash",   "unfused", "unfused",
 				       "auto",  "flash", "local", "unfused", NULL};
 static const char *const cp_comm[] = {"p2p", "p2p",     "all_gather", "all-gather", "a2a",
@@ -189,7 +189,19 @@ static const p4d_read_argument arguments[] = {
     {"--optimizer-cpu-offload", P4D_READ_NOT_MODELLED, "on", NULL},
     {"--use-torch-fsdp2", P4D_READ_NOT_MODELLED, "on", NULL},
     {"--use-megatron-fsdp", P4D_READ_NOT_MODELLED, "on", NULL},
-    {"--spec", P4D_READ_NOT_MODELLED, NULL, NULL},
+    /* what would change what a layer holds */
+    {"--fp32-residual-connection", P4D_READ_NOT_MODELLED, "on", NULL},
+    {"--heterogeneous-layers-config-path", P4D_READ_NOT_MODELLED, NULL, NULL},
+    {"--heterogeneous-layers-config-encoded-json", P4D_READ_NOT_MODELLED, NULL, NULL},
+    {"--moe-latent-size", P4D_READ_NOT_MODELLED, NULL, NULL},
+    {"--moe-paged-stash", P4D_READ_NOT_MODELLED, "on", NULL},
+    {"--overlap-moe-expert-parallel-comm", P4D_READ_NOT_MODELLED, "on", NULL},
+    {"--enable-mhc-connections", P4D_READ_NOT_MODELLED, "on", NULL},
+    {"--hybrid-context-parallel", P4D_READ_NOT_MODELLED, "on", NULL},
+    {"--gtp-weight-remat-size", P4D_READ_NOT_MODELLED, NULL, NULL},
+    {"--expert-gtp-weight-remat-size", P4D_READ_NOT_MODELLED, NULL, NULL},
+    {"--freeze-all-layers", P4D_READ_NOT_MODELLED, "on", NULL},
+    {"--decoder-num-layers", P4D_READ_NOT_MODELLED, NULL, NULL},
     {"--yaml-cfg", P4D_READ_FILE, "", NULL},
     {NULL, 0, NULL, NULL},
 };
@@ -502,15 +514,18 @@ static void finish(p4d_reading *r)
 	finish_experts(r);
 	finish_fp8(r);
 	finish_hierarchy(r);
+	p4d_megatron__finish_hybrid(r);
 	p4d_reader__graphs(r, extra(r, GRAPHS), extra(r, GRAPH_SCOPE));
 }
 
 const p4d_reader p4d_reader__megatron = {
     .framework = "megatron",
     .release = "Megatron-LM core_v0.16",
-    .programs = {"pretrain_gpt.py", "pretrain_llama*", "pretrain_gpt", "train_gpt.py"},
-    .arguments_alone = {"--tensor-model-parallel-size", "--pipeline-model-parallel-size"},
-    .arguments = {arguments, yaml_arguments},
+    .programs = {"pretrain_gpt.py", "pretrain_llama*", "pretrain_gpt", "train_gpt.py", "pretrain_mamba.py",
+		 "pretrain_hybrid.py"},
+    .arguments_alone = {"--tensor-model-parallel-size", "--pipeline-model-parallel-size",
+			"--max-position-embeddings"},
+    .arguments = {arguments, yaml_arguments, p4d_megatron__hybrid},
     .defaults = defaults,
     .finish = finish,
 };
