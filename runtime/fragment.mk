@@ -58,7 +58,7 @@ libp4dtrain_la_CPPFLAGS = $(AM_CPPFLAGS) $(JSONC_CFLAGS)
 libp4dtrain_la_CFLAGS = $(AM_CFLAGS) $(TRAIN_CFLAGS) -fvisibility=hidden
 libp4dtrain_la_LIBADD = libp4ddevice.la libp4dsettings.la -lm
 
-device_sources = runtime/device/operations.def runtime/device/device.h
+device_sources = runtime/device/operations.def runtime/device/device.h runtime/device/rounding.h
 # What every device links.
 noinst_LTLIBRARIES += libp4ddevice.la
 libp4ddevice_la_SOURCES = runtime/device/device_wait.h runtime/device/device_wait.c

@@ -17,8 +17,10 @@
 static double optimizer_bytes(const p4d_layout *l)
 {
 	const double moments = (l->half_moments ? 2 : 4) * (p4d_optimizer_of(l)->states - 1);
+	/* what a 16-bit parameter lacks of its master, but where masters are whole */
+	const bool remainder = p4d_precise_optimizer(l) && !p4d_framework_of(l->framework)->rounds_moments;
 
-	return 4 + 2 * (moments + (p4d_precise_optimizer(l) ? 2 : 4)) + 2 + 12;
+	return 4 + 2 * (moments + (remainder ? 2 : 4)) + 2 + 12;
 }
 
 /* Costs of a layout's distinct parts, by component. */

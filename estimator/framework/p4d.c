@@ -88,8 +88,10 @@ static void add_states(p4d_rows *rows, const p4d_rank_sizes *z)
 	if (rows->layout->evaluates)
 		return;
 	add(rows, B_GRADIENTS, P4D_DT_FP32, n, 0, 0);
-	p4d_rows_of_states(rows, P4D_STATE_MASTER, P4D_MOST_STATES, P4D_DT_FP32,
-			   n / p4d_optimizer_shards(rows->layout));
+	const uint64_t shard = n / p4d_optimizer_shards(rows->layout);
+	p4d_rows_of_states(rows, P4D_STATE_MASTER, P4D_STATE_MASTER + 1, P4D_DT_FP32, shard);
+	p4d_rows_of_states(rows, P4D_STATE_MASTER + 1, P4D_MOST_STATES,
+			   rows->layout->half_moments ? P4D_DT_BF16 : P4D_DT_FP32, shard);
 }
 
 /*
@@ -455,10 +457,9 @@ static const p4d_framework_fixed fixed[] = {
     {P4D_ADAPTER_DTYPE, P4D_NO_MEANING, "p4d-train stores adapters in --precision"},
     {P4D_LORA_DROPOUT, P4D_NO_MEANING, "p4d-train's adapters have no dropout"},
     {P4D_GRAD_DTYPE, P4D_GRAD_FP32, "p4d-train accumulates gradients in fp32"},
-    {P4D_OPTIMIZER_DTYPE, P4D_STATE_FP32, "p4d-train keeps moments in fp32"},
     {P4D_MASTER_DTYPE, P4D_STATE_FP32, "p4d-train keeps master weights in fp32"},
     {P4D_CP_HEADS, P4D_NO_MEANING, "p4d-train exchanges keys and values"},
-    {P4D_ADAM_COPIES, P4D_NO_MEANING, "p4d-train keeps moments in fp32"},
+    {P4D_ADAM_COPIES, P4D_NO_MEANING, "p4d-train makes no copies of moments"},
     {P4D_CUDA_GRAPHS, P4D_GRAPHS_NONE, "p4d-train captures no graphs"},
     {P4D_RECOMPUTE_METHOD, P4D_RECOMPUTE_UNIFORM, "p4d-train recomputes all layers"},
     {P4D_RECOMPUTE_LAYERS, 1, "p4d-train recomputes one layer at a time"},
@@ -497,5 +498,6 @@ const p4d_framework p4d_framework__p4d = {
     .script_words = script_words,
     .task_per_gpu = true,
     .takes_job_key = true,
+    .rounds_moments = true,
     .cost = {.step_seconds = 1e-3, .overlaps_pipeline = true, .chunks_head = true, .sums_keys_in_fp32 = true},
 };

@@ -29,6 +29,12 @@ enum { P4D_QUANTIZED_BLOCK = 256 }; /* bitsandbytes */
 /* By number (request.h). */
 extern const p4d_optimizer p4d_optimizers[P4D_OPTIMIZERS];
 
+/* Bytes of an element of a state of p4d-train. */
+static inline unsigned p4d_state_bytes(const p4d_layout *layout, p4d_state state)
+{
+	return state != P4D_STATE_MASTER && layout->half_moments ? 2 : 4;
+}
+
 static inline const p4d_optimizer *p4d_optimizer_of(const p4d_layout *layout)
 {
 	return &p4d_optimizers[layout->optimizer];

@@ -243,7 +243,9 @@ uint64_t p4d_memory_least_states(const p4d_layout *l)
 	if (l->zero_stage > 2)
 		all /= shards;
 	all += moments * (n / shards + experts / p4d_expert_shards(l)) * (o->states - 1) *
-	       (come ? half : FP32_BYTES);
+	       (come              ? half
+		: l->half_moments ? 2
+				  : FP32_BYTES);
 	return narrow(all, &bytes) < 0 ? P4D_NOT_MODELLED : bytes;
 }
 
@@ -319,7 +321,8 @@ const char *p4d_memory_of_newer(const p4d_layout *layout, int method, const p4d_
 	p4d_layout l = *layout;
 	uint64_t bytes;
 
-	if (!l.half_moments || !l.adam_copies || !l.adam_copies_open)
+	if (!l.half_moments || !l.adam_copies || !l.adam_copies_open ||
+	    p4d_framework_of(l.framework)->rounds_moments)
 		return NULL;
 	l.adam_copies = false;
 	return p4d_memory_fits_below(&l, method, capacity, fraction, &bytes)

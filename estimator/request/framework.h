@@ -151,6 +151,7 @@ typedef struct p4d_framework {
 	const char *const *script_words; /* any of these means that a job script starts it; NULL-terminated */
 	bool task_per_gpu;               /* Slurm starts every rank */
 	bool takes_job_key;              /* its ranks authenticate each other with P4D_JOB_KEY */
+	bool rounds_moments;             /* into bf16 with any precision and sharding; masters stay fp32 */
 	const p4d_framework_arguments *arguments; /* NULL: it reads the plan */
 	/* of layouts that another program runs; NULL: arguments serve all */
 	const p4d_framework_arguments *(*arguments_of)(const p4d_layout *layout);

@@ -294,7 +294,8 @@ static int check_types(const p4d_request *r, const p4d_layout *l, p4d_error *err
 			 p4d_request_value_text(r, P4D_PRECISION, precision, sizeof(precision)));
 		return p4d_fix(err, "--p4d-grad-dtype=fp32");
 	}
-	if (!p4d_precise_optimizer(l) || (l->optimizer_sharding && l->precision != P4D_FP32))
+	if (!p4d_precise_optimizer(l) || p4d_framework_of(l->framework)->rounds_moments ||
+	    (l->optimizer_sharding && l->precision != P4D_FP32))
 		return 0;
 	p4d_fail(
 	    err, P4D_E_VALUE,

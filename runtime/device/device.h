@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "device/rounding.h"
 #include "plan/plan.h"
 
 /*

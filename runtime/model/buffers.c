@@ -21,7 +21,7 @@ void *p4d_buffers_at(const p4d_net *m, p4d_buffer which)
 	return place_of(m, m->row[which], 0, 0);
 }
 
-float *p4d_buffers_state(const p4d_net *m, p4d_state which)
+void *p4d_buffers_state(const p4d_net *m, p4d_state which)
 {
 	return place_of(m, m->row[B_STATE + which], 0, 0);
 }

@@ -163,7 +163,6 @@ int p4d_net_initialize(p4d_net *m, uint64_t seed, bool trained_only, p4d_error *
 {
 	p4d_weight_slice slices[P4D_SLICES_OF_WEIGHT];
 	float *gradients = p4d_buffers_at(m, B_GRADIENTS), *master = p4d_buffers_state(m, P4D_STATE_MASTER);
-	const uint64_t shard_bytes = m->weights.elements / m->shards * sizeof(float);
 	const unsigned threads = threads_of(m);
 	float *numbers = malloc((size_t)threads * SHARE * sizeof(*numbers));
 
@@ -186,6 +185,7 @@ int p4d_net_initialize(p4d_net *m, uint64_t seed, bool trained_only, p4d_error *
 			   count * sizeof(*master));
 	}
 	for (p4d_state i = P4D_STATE_MASTER + 1; i < p4d_optimizer_of(m->l)->states; i++)
-		m->d->zero(m->d, p4d_buffers_state(m, i), shard_bytes);
+		m->d->zero(m->d, p4d_buffers_state(m, i),
+			   m->weights.elements / m->shards * p4d_state_bytes(m->l, i));
 	return m->d->sync(m->d, err);
 }

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Gradients over all replicas, their norm over all ranks, and the optimizer on this rank's shard. */
 #include <math.h>
+#include <string.h>
 
+#include "base/hash.h"
 #include "model/buffers.h"
 #include "trainer/trainer_internal.h"
 
@@ -188,12 +190,50 @@ static int measure(p4d_trainer *t, measurement *add, p4d_scalars *scalars, p4d_e
 	return p4d_net_read_scalars(&t->net, scalars, err);
 }
 
-/* An optimizer step on `count` elements of a weight. scale: of the gradients. */
-typedef void update_weight(p4d_trainer *t, const p4d_weight *w, void *parameter, float *const *state,
-			   const float *gradient, uint64_t count, double scale);
+/* `count` elements of a weight, the first of which is `from` in the flat buffer. */
+typedef struct part {
+	const p4d_weight *weight;
+	uint64_t from, count;
+	void *state[P4D_MOST_STATES];
+} part;
 
-static void adamw(p4d_trainer *t, const p4d_weight *w, void *parameter, float *const *state,
-		  const float *gradient, uint64_t count, double scale)
+/*
+ * Moments in bf16: those of each slice of a tensor of the model are rounded by their places in that, so that
+ * all who hold a number round it alike. What is in no slice is padding, and stays 0.
+ */
+static void adamw_half(p4d_trainer *t, const part *p, const p4d_adam *step)
+{
+	p4d_weight_slice slices[P4D_SLICES_OF_WEIGHT];
+	const unsigned count =
+	    p4d_weight_slices_of(t->net.l, t->net.place, t->net.set.vocab, p->weight, slices);
+
+	for (unsigned i = 0; i < count; i++) {
+		const p4d_weight_slice *s = &slices[i];
+		const uint64_t behind = s->offset + s->rows * s->columns, end = p->from + p->count;
+		const uint64_t from = s->offset > p->from ? s->offset : p->from,
+			       to = behind < end ? behind : end;
+		const uint64_t width = s->tensor_columns ? s->tensor_columns : 1;
+		if (from >= to)
+			continue;
+		const p4d_rounding rounding = {
+		    .key = p4d_hash_step(p4d_hash_bytes(s->name, strlen(s->name)), t->net.number),
+		    .first = from - s->offset,
+		    .columns = s->columns,
+		    .stride = width,
+		    .origin = s->first_row * width + s->first_column};
+		float *const master = p->state[P4D_STATE_MASTER];
+		const uint64_t at = from - p->from;
+		t->net.d->adam_half(t->net.d, t->net.type, parameters_at(t, from),
+				    master ? master + at : NULL, (uint16_t *)p->state[1] + at,
+				    (uint16_t *)p->state[2] + at, gradients_at(t, from), to - from, step,
+				    &rounding);
+	}
+}
+
+/* An optimizer step on a part of a weight. scale: of the gradients. */
+typedef void update_weight(p4d_trainer *t, const part *p, double scale);
+
+static void adamw(p4d_trainer *t, const part *p, double scale)
 {
 	const p4d_optimizer_settings *set = &t->optimizer;
 	const p4d_adam step = {
@@ -201,38 +241,41 @@ static void adamw(p4d_trainer *t, const p4d_weight *w, void *parameter, float *c
 	    .beta1 = set->beta1,
 	    .beta2 = set->beta2,
 	    .epsilon = set->epsilon,
-	    .weight_decay = w->decay ? set->weight_decay : 0,
+	    .weight_decay = p->weight->decay ? set->weight_decay : 0,
 	    .correction1 = (float)(1 - pow((double)set->beta1, (double)t->net.number)),
 	    .correction2 = (float)(1 - pow((double)set->beta2, (double)t->net.number)),
 	    .gradient_scale = (float)scale,
 	};
 
-	t->net.d->adam(t->net.d, t->net.type, parameter, state[P4D_STATE_MASTER], state[1], state[2],
-		       gradient, count, &step);
+	if (t->net.l->half_moments)
+		adamw_half(t, p, &step);
+	else
+		t->net.d->adam(t->net.d, t->net.type, parameters_at(t, p->from), p->state[P4D_STATE_MASTER],
+			       p->state[1], p->state[2], gradients_at(t, p->from), p->count, &step);
 }
 
 static void update(p4d_trainer *t, double scale)
 {
 	static update_weight *const updates[P4D_OPTIMIZERS] = {[P4D_ADAMW] = adamw};
 	const p4d_optimizer *optimizer = p4d_optimizer_of(t->net.l);
-	uint64_t from, count, first, length;
+	uint64_t first, length;
 
 	for (uint32_t i = 0; i < t->net.weights.segments; i++) {
 		const p4d_segment *s = &t->net.weights.segment[i];
 		p4d_trainer_shard(t, i, &first, &length);
 		for (uint32_t k = s->first_weight; k < s->first_weight + s->weights; k++) {
 			const p4d_weight *w = &t->net.weights.weight[k];
-			float *state[P4D_MOST_STATES] = {NULL};
-			part_of(t, i, w, &from, &count);
-			if (!count)
+			part p = {.weight = w};
+			part_of(t, i, w, &p.from, &p.count);
+			if (!p.count)
 				continue;
 			for (p4d_state j = 0; j < optimizer->states; j++) {
-				float *all = p4d_buffers_state(&t->net, j);
+				char *all = p4d_buffers_state(&t->net, j);
 				/* state shards lie one after the other */
-				state[j] = all ? all + s->offset / t->net.shards + (from - first) : NULL;
+				const uint64_t at = s->offset / t->net.shards + (p.from - first);
+				p.state[j] = all ? all + at * p4d_state_bytes(t->net.l, j) : NULL;
 			}
-			updates[optimizer - p4d_optimizers](t, w, parameters_at(t, from), state,
-							    gradients_at(t, from), count, scale);
+			updates[optimizer - p4d_optimizers](t, &p, scale);
 		}
 	}
 }

@@ -3,20 +3,22 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/vector.h"
 #include "model/buffers.h"
 #include "model/sequence_order.h"
 #include "trainer/trainer_internal.h"
 
 /* This rank's shard of a segment. In fp32 the parameters are their own masters. */
-static float *state_at(p4d_trainer *t, uint32_t segment, p4d_state state, uint64_t *count)
+static void *state_at(p4d_trainer *t, uint32_t segment, p4d_state state, uint64_t *count)
 {
-	float *all = p4d_buffers_state(&t->net, state);
+	char *all = p4d_buffers_state(&t->net, state);
 	uint64_t first;
 
 	p4d_trainer_shard(t, segment, &first, count);
 	if (!all)
 		return (float *)p4d_buffers_at(&t->net, B_PARAMETERS) + first;
-	return all + t->net.weights.segment[segment].offset / t->net.shards;
+	return all +
+	       t->net.weights.segment[segment].offset / t->net.shards * p4d_state_bytes(t->net.l, state);
 }
 
 static int check_segment(const p4d_trainer *t, uint32_t segment, p4d_error *err)
@@ -32,9 +34,19 @@ int p4d_trainer_read(p4d_trainer *t, uint32_t segment, p4d_state state, float *t
 
 	if (check_segment(t, segment, err) < 0)
 		return -1;
-	const float *from = state_at(t, segment, state, &count);
-	t->net.d->download(t->net.d, to, from, count * sizeof(*to));
-	return t->net.d->sync(t->net.d, err);
+	const void *from = state_at(t, segment, state, &count);
+	const unsigned bytes = p4d_state_bytes(t->net.l, state);
+	/* what is narrower comes into the end of the room, and is widened in place */
+	char *narrow = (char *)to + count * sizeof(uint16_t);
+	t->net.d->download(t->net.d, bytes == sizeof(*to) ? (void *)to : narrow, from, count * bytes);
+	if (t->net.d->sync(t->net.d, err) < 0)
+		return -1;
+	for (uint64_t i = 0; bytes != sizeof(*to) && i < count; i++) {
+		uint16_t x;
+		memcpy(&x, narrow + i * sizeof(x), sizeof(x));
+		to[i] = p4d_from_bf16(x);
+	}
+	return 0;
 }
 
 /* Where there are no masters, for nothing is trained. */
@@ -52,6 +64,20 @@ static void write_rounded(p4d_trainer *t, uint32_t segment, const float *from)
 	}
 }
 
+/* To the nearest: what was stored in bf16 comes back as it was. */
+static void write_half(p4d_trainer *t, uint16_t *to, const float *from, uint64_t count)
+{
+	enum { AT_ONCE = 4096 };
+	uint16_t some[AT_ONCE];
+
+	for (uint64_t at = 0, n; at < count; at += n) {
+		n = count - at < AT_ONCE ? count - at : AT_ONCE;
+		for (uint64_t i = 0; i < n; i++)
+			some[i] = p4d_to_bf16(from[at + i]);
+		t->net.d->upload(t->net.d, to + at, some, n * sizeof(*some));
+	}
+}
+
 int p4d_trainer_write(p4d_trainer *t, uint32_t segment, p4d_state state, const float *from, p4d_error *err)
 {
 	uint64_t count;
@@ -62,8 +88,11 @@ int p4d_trainer_write(p4d_trainer *t, uint32_t segment, p4d_state state, const f
 		write_rounded(t, segment, from);
 		return 0;
 	}
-	float *to = state_at(t, segment, state, &count);
-	t->net.d->upload(t->net.d, to, from, count * sizeof(*from));
+	void *to = state_at(t, segment, state, &count);
+	if (p4d_state_bytes(t->net.l, state) == sizeof(*from))
+		t->net.d->upload(t->net.d, to, from, count * sizeof(*from));
+	else
+		write_half(t, to, from, count);
 	return 0;
 }
 

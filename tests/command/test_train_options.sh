@@ -62,6 +62,7 @@ done <<'END'
 --recompute moe
 --sequence-parallel off --local-ranks 2 --tp 2
 --optimizer-sharding off --local-ranks 2
+--optimizer-dtype bf16
 --finetune lora
 --lora-rank 4
 --lora-targets attention

@@ -63,6 +63,7 @@ static void end(const char *name, double bytes, double arithmetic)
 #define BYTES_cross_entropy 2 * e *n *vocab
 #define BYTES_losses 16 * n
 #define BYTES_adam count *(28 + (master ? e : 0))
+#define BYTES_adam_half count *(20 + (master ? e : 0))
 
 #define TYPED(name, parameters, arguments) \
 	static void counted_##name(p4d_device *device, p4d_dtype type, P4D_LIST parameters) \

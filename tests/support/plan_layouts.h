@@ -70,6 +70,7 @@ static inline bool random_layout(p4d_layout *l, int only)
 	if (kind->vocabulary)
 		put(&r, P4D_VOCAB_PARALLEL, only < 0 ? draw(3) : 0);
 	const uint64_t recompute = draw(5);
+	put(&r, P4D_OPTIMIZER_DTYPE, draw(2) ? P4D_STATE_HALF : P4D_STATE_FP32);
 	put(&r, P4D_RECOMPUTE, recompute == P4D_RECOMPUTE_MOE ? P4D_RECOMPUTE_KEEP : recompute);
 	put(&r, P4D_SEQUENCE_PARALLEL, draw(4) > 0);
 	put(&r, P4D_OPTIMIZER_SHARDING, draw(4) > 0);

@@ -4,14 +4,36 @@
 #include "device/cpu/cpu_operations.h"
 #include "device/cpu/cpu_threads.h"
 
-/* The master copy holds the parameter; in fp32 the parameter is its own. */
+/* Of all elements of a call; the master copy holds the parameter; in fp32 the parameter is its own. */
+typedef struct adam_step {
+	REAL beta1, beta2, scale, rate, epsilon, root, keep;
+} adam_step;
+
+P4D_INLINE adam_step step_of(const p4d_adam *adam)
+{
+	return (adam_step){.beta1 = adam->beta1,
+			   .beta2 = adam->beta2,
+			   .scale = adam->gradient_scale,
+			   .rate = adam->learning_rate / adam->correction1,
+			   .epsilon = adam->epsilon,
+			   .root = 1 / SQRT((REAL)adam->correction2),
+			   .keep = 1 - (REAL)adam->learning_rate * (REAL)adam->weight_decay};
+}
+
+/* Moments become the new ones; returns the new parameter. */
+P4D_INLINE REAL stepped(const adam_step *s, REAL x, REAL *m, REAL *v, REAL gradient)
+{
+	const REAL g = gradient * s->scale;
+
+	*m = s->beta1 * *m + (1 - s->beta1) * g;
+	*v = s->beta2 * *v + (1 - s->beta2) * g * g;
+	return x * s->keep - s->rate * *m / (SQRT(*v) * s->root + s->epsilon);
+}
+
 P4D_CLONES void OP(adam)(ELEMENT *parameter, REAL *master, REAL *first, REAL *second, const REAL *gradient,
 			 uint64_t count, const p4d_adam *adam)
 {
-	const REAL beta1 = adam->beta1, beta2 = adam->beta2, scale = adam->gradient_scale;
-	const REAL rate = adam->learning_rate / adam->correction1, epsilon = adam->epsilon;
-	const REAL root = 1 / SQRT((REAL)adam->correction2);
-	const REAL keep = 1 - (REAL)adam->learning_rate * (REAL)adam->weight_decay;
+	const adam_step step = step_of(adam);
 
 #if P4D_CPU_TYPE == 16
 	REAL *const exact = master;
@@ -21,15 +43,44 @@ P4D_CLONES void OP(adam)(ELEMENT *parameter, REAL *master, REAL *first, REAL *se
 #endif
 #pragma omp parallel for simd num_threads(p4d_cpu_team(count))
 	for (uint64_t i = 0; i < count; i++) {
-		const REAL g = gradient[i] * scale;
-		const REAL m = beta1 * first[i] + (1 - beta1) * g;
-		const REAL v = beta2 * second[i] + (1 - beta2) * g * g;
+		REAL m = first[i], v = second[i];
+		exact[i] = stepped(&step, exact[i], &m, &v, gradient[i]);
 		first[i] = m;
 		second[i] = v;
-		exact[i] = exact[i] * keep - rate * m / (SQRT(v) * root + epsilon);
 #if P4D_CPU_TYPE == 16
 		parameter[i] = p4d_store(exact[i]);
 #endif
+	}
+}
+
+P4D_CLONES void OP(adam_half)(ELEMENT *parameter, REAL *master, uint16_t *first, uint16_t *second,
+			      const REAL *gradient, uint64_t count, const p4d_adam *adam,
+			      const p4d_rounding *rounding)
+{
+	const adam_step step = step_of(adam);
+	const uint64_t key = rounding->key;
+
+#if P4D_CPU_TYPE == 16
+	REAL *const exact = master;
+#else
+	REAL *const exact = parameter;
+	(void)master;
+#endif
+	for (uint64_t at = 0, end; at < count; at = end) {
+		const uint64_t run = p4d_rounding_run(rounding, at),
+			       index = p4d_rounding_index(rounding, at) - at;
+		end = run < count - at ? at + run : count;
+#pragma omp simd
+		for (uint64_t i = at; i < end; i++) {
+			const uint32_t up = p4d_rounding_bits(key, index + i);
+			REAL m = p4d_from_bf16(first[i]), v = p4d_from_bf16(second[i]);
+			exact[i] = stepped(&step, exact[i], &m, &v, gradient[i]);
+			first[i] = p4d_round_to_bf16((float)m, up & 0xffff);
+			second[i] = p4d_round_to_bf16((float)v, up >> 16);
+#if P4D_CPU_TYPE == 16
+			parameter[i] = p4d_store(exact[i]);
+#endif
+		}
 	}
 }
 

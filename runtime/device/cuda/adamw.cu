@@ -4,12 +4,33 @@
 #include "device/cuda/kernels.h"
 #include "device/cuda/reduce.h"
 
-/* The master copy holds the parameter; in fp32 the parameter is its own. */
+/* Of all elements of a call. The master copy holds the parameter; in fp32 the parameter is its own. */
+struct adam_factors {
+	float beta1, beta2, scale, rate, root, epsilon, keep;
+
+	explicit adam_factors(const p4d_adam *adam)
+	    : beta1(adam->beta1), beta2(adam->beta2), scale(adam->gradient_scale),
+	      rate(adam->learning_rate / adam->correction1), root(1 / sqrtf(adam->correction2)),
+	      epsilon(adam->epsilon), keep(1 - adam->learning_rate * adam->weight_decay)
+	{
+	}
+
+	/* Moments become the new ones; returns the new parameter. */
+	__device__ float step(float x, float *m, float *v, float gradient) const
+	{
+		const float d = gradient * scale;
+
+		*m = beta1 * *m + (1 - beta1) * d;
+		*v = beta2 * *v + (1 - beta2) * d * d;
+		return x * keep - rate * *m / (sqrtf(*v) * root + epsilon);
+	}
+};
+
 template <typename E> struct adam_step {
 	E *parameter;
 	float *exact, *first, *second;
 	const float *gradient;
-	float beta1, beta2, scale, rate, root, epsilon, keep;
+	adam_factors factors;
 
 	template <int W> __device__ void at(uint64_t i) const
 	{
@@ -18,14 +39,44 @@ template <typename E> struct adam_step {
 				  x = p4d_load<W>(exact + i);
 		p4d_run<E, W> rounded;
 		for (int k = 0; k < W; k++) {
-			const float d = g.x[k] * scale;
-			m.x[k] = beta1 * m.x[k] + (1 - beta1) * d;
-			v.x[k] = beta2 * v.x[k] + (1 - beta2) * d * d;
-			x.x[k] = x.x[k] * keep - rate * m.x[k] / (sqrtf(v.x[k]) * root + epsilon);
+			x.x[k] = factors.step(x.x[k], &m.x[k], &v.x[k], g.x[k]);
 			p4d_round(&rounded.x[k], x.x[k]);
 		}
 		p4d_store(first + i, m);
 		p4d_store(second + i, v);
+		p4d_store(exact + i, x);
+		if (sizeof(E) < sizeof(float))
+			p4d_store(parameter + i, rounded);
+	}
+};
+
+template <typename E> struct adam_half_step {
+	E *parameter;
+	float *exact;
+	p4d_bf16 *first, *second;
+	const float *gradient;
+	adam_factors factors;
+	p4d_rounding rounding;
+
+	template <int W> __device__ void at(uint64_t i) const
+	{
+		const p4d_run<float, W> g = p4d_load<W>(gradient + i);
+		p4d_run<p4d_bf16, W> first_of = p4d_load<W>(first + i), second_of = p4d_load<W>(second + i);
+		p4d_run<float, W> x = p4d_load<W>(exact + i);
+		p4d_run<E, W> rounded;
+		const uint64_t index = p4d_rounding_index(&rounding, i), run = p4d_rounding_run(&rounding, i);
+		for (int k = 0; k < W; k++) {
+			const uint64_t where =
+			    (uint64_t)k < run ? index + k : p4d_rounding_index(&rounding, i + k);
+			const uint32_t up = p4d_rounding_bits(rounding.key, where);
+			float m = p4d_value(first_of.x[k]), v = p4d_value(second_of.x[k]);
+			x.x[k] = factors.step(x.x[k], &m, &v, g.x[k]);
+			first_of.x[k].bits = p4d_round_to_bf16(m, up & 0xffff);
+			second_of.x[k].bits = p4d_round_to_bf16(v, up >> 16);
+			p4d_round(&rounded.x[k], x.x[k]);
+		}
+		p4d_store(first + i, first_of);
+		p4d_store(second + i, second_of);
 		p4d_store(exact + i, x);
 		if (sizeof(E) < sizeof(float))
 			p4d_store(parameter + i, rounded);
@@ -135,15 +186,25 @@ void p4d_kernel_count_words(cudaStream_t stream, float *sums, uint64_t *number, 
 void p4d_kernel_adam(cudaStream_t stream, p4d_dtype type, void *parameter, float *master, float *first,
 		     float *second, const float *gradient, uint64_t count, const p4d_adam *adam)
 {
-	const float root = 1 / sqrtf(adam->correction2), rate = adam->learning_rate / adam->correction1;
-	const float keep = 1 - adam->learning_rate * adam->weight_decay;
-
 	P4D_WITH_TYPE(type, E, {
 		float *exact = sizeof(E) < sizeof(float) ? master : (float *)parameter;
-		const adam_step<E> step = {(E *)parameter, exact,       first,         second,
-					   gradient,       adam->beta1, adam->beta2,   adam->gradient_scale,
-					   rate,           root,        adam->epsilon, keep};
+		const adam_step<E> step = {(E *)parameter, exact,    first,
+					   second,         gradient, adam_factors(adam)};
 		P4D_WITH_WIDTH(p4d_is_wide<float>(0, parameter, exact, first, second, gradient), E, W,
+			       { p4d_for_each<W>(stream, step, count); });
+	});
+}
+
+void p4d_kernel_adam_half(cudaStream_t stream, p4d_dtype type, void *parameter, float *master,
+			  uint16_t *first, uint16_t *second, const float *gradient, uint64_t count,
+			  const p4d_adam *adam, const p4d_rounding *rounding)
+{
+	P4D_WITH_TYPE(type, E, {
+		float *exact = sizeof(E) < sizeof(float) ? master : (float *)parameter;
+		const adam_half_step<E> step = {(E *)parameter,     exact,    (p4d_bf16 *)first,
+						(p4d_bf16 *)second, gradient, adam_factors(adam),
+						*rounding};
+		P4D_WITH_WIDTH(p4d_is_wide<float>(0, parameter, exact, first, second, gradient), p4d_bf16, W,
 			       { p4d_for_each<W>(stream, step, count); });
 	});
 }

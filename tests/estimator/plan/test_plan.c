@@ -136,8 +136,9 @@ static uint64_t closed_form(const p4d_layout *l, uint64_t stage)
 	const bool gathers = l->cp > 1 && l->cp_comm == P4D_CP_ALL_GATHER;
 	const uint64_t seen = l->seq_len + (gathers ? l->seq_len / l->cp : 0), all = n * l->cp;
 
-	uint64_t always = up(e * (P + frozen)) + up(4 * P) + (fp32 ? 2 : 3) * up(4 * shard) +
-			  up(4 * l->seq_len / l->cp * d) + up(4 * seen) + 65536 +
+	uint64_t always = up(e * (P + frozen)) + up(4 * P) + (fp32 ? 0 : up(4 * shard)) +
+			  2 * up((l->half_moments ? 2 : 4) * shard) + up(4 * l->seq_len / l->cp * d) +
+			  up(4 * seen) + 65536 +
 			  (!cpu   ? (32 << 20) + up(4 * most(256 * h, 128 * (A + 2 * G)))
 			   : fp32 ? 0
 				  : 3145728) +

@@ -240,6 +240,13 @@ static void type_rule(void **state)
 	    "framework=megatron precision=fp32 master-dtype=fp16", 1, 8, P4D_E_VALUE,
 	    "optimizer-dtype and master-dtype below fp32 need optimizer-sharding=on and a 16-bit precision",
 	    "--p4d-optimizer-dtype=fp32 --p4d-master-dtype=fp32");
+	/* p4d-train rounds moments with any precision and sharding */
+	p4d_layout l;
+	p4d_error err;
+	assert_int_equal(
+	    build("framework=p4d precision=fp32 optimizer-sharding=off optimizer-dtype=bf16", 1, 8, &l, &err),
+	    0);
+	assert_true(l.half_moments);
 	/* another framework has it; but not where it is p4d-train that was asked for */
 	refuse("grad-dtype=bf16", 1, 8, P4D_E_VALUE,
 	       "grad-dtype=bf16: p4d-train accumulates gradients in fp32", "--p4d-framework=megatron");

@@ -184,6 +184,22 @@ static void arrays(kernel_run *run, uint64_t count)
 	record_result(run, "adam, master", P4D_DT_FP32, master, count);
 	record_result(run, "adam, first moment", P4D_DT_FP32, first, count);
 	record_result(run, "adam, second moment", P4D_DT_FP32, second, count);
+	const p4d_rounding rounding = {.key = 7, .first = 3, .columns = 13, .stride = 29, .origin = 5};
+	void *half[] = {run_memory(run, 2 * (count + run->off)), run_memory(run, 2 * (count + run->off))};
+	uint16_t *const m = (uint16_t *)half[0] + run->off, *const v = (uint16_t *)half[1] + run->off;
+	/* numbers that no device has rounded before */
+	first = run_reals(run, count);
+	second = run_reals(run, count);
+	for (uint64_t i = 0; i < count; i++)
+		second[i] *= second[i];
+	device->cast(device, P4D_DT_BF16, m, P4D_DT_FP32, first, count);
+	device->cast(device, P4D_DT_BF16, v, P4D_DT_FP32, second, count);
+	device->adam_half(device, run->type, b, run->type == P4D_DT_BF16 ? master : NULL, m, v, gradient,
+			  count, &adam, &rounding);
+	record_result(run, "adam_half", run->type, b, count);
+	record_result(run, "adam_half, master", P4D_DT_FP32, master, count);
+	record_result(run, "adam_half, first moment", P4D_DT_BF16, m, count);
+	record_result(run, "adam_half, second moment", P4D_DT_BF16, v, count);
 	*squares = 3;
 	device->sum_squares(device, squares, gradient, count);
 	record_number(run, "sum_squares", squares);

@@ -158,6 +158,9 @@ static void arrays(p4d_dtype type, uint64_t e)
 	p4d_kernel_add(NULL, type, a, a, b, count);
 	p4d_kernel_accumulate(NULL, x, type, a, count);
 	p4d_kernel_adam(NULL, type, a, e == 2 ? x : NULL, m, v, g, count, &adam);
+	const p4d_rounding rounding = {.key = 1, .columns = 1, .stride = 1};
+	p4d_kernel_adam_half(NULL, type, a, e == 2 ? x : NULL, (uint16_t *)m, (uint16_t *)v, g, count, &adam,
+			     &rounding);
 	p4d_kernel_sum_squares(NULL, sums, sum, g, count);
 	p4d_kernel_count_nonfinite(NULL, sums, number, g, count);
 	p4d_kernel_count_words(NULL, sums, number, g, 1, count);

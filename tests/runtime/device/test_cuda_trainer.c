@@ -109,6 +109,7 @@ static void several_ranks(void **state)
 	compare(GROUPED_MODEL "precision=fp32", "tp=2 cp=1 sequence-parallel=on", 2, 1e-5);
 	compare(PLAIN_MODEL "precision=bf16", "tp=1 cp=2 cp-comm=p2p", 2, 2e-2);
 	compare(PLAIN_MODEL "precision=fp32 finetune=lora lora-rank=8", "tp=2 cp=1", 2, 1e-5);
+	compare(GROUPED_MODEL "precision=fp32 optimizer-dtype=bf16", "tp=2 cp=1", 2, 1e-5);
 	compare(GROUPED_MODEL "precision=bf16", "tp=1 cp=4 cp-comm=p2p", 4, 2e-2);
 	compare(GROUPED_MODEL "precision=bf16", "tp=1 cp=4 cp-comm=all-gather", 4, 2e-2);
 	compare(PLAIN_MODEL "precision=fp32", "tp=1 cp=2 cp-comm=all-gather", 2, 1e-5);

@@ -464,12 +464,81 @@ static void adam_by_the_book(void **state)
 	free(x), free(expected);
 }
 
+/* On average numbers stay; what bf16 has stays always. */
+static void rounding_is_unbiased(void **state)
+{
+	enum { COUNT = 1 << 16 };
+
+	(void)state;
+	for (uint64_t key = 1; key < 40; key++) {
+		uint64_t random = key;
+		const double x = number(&random) + 1e-3 * (double)key, width = 0x1p-8 * fabs(x);
+		const float exact = p4d_from_bf16(p4d_to_bf16((float)x));
+		double sum[2] = {0};
+		for (uint64_t i = 0; i < COUNT; i++) {
+			const uint32_t up = p4d_rounding_bits(key << 32 | 7, i << (key / 2));
+			const uint16_t low = p4d_round_to_bf16((float)x, up & 0xffff),
+				       high = p4d_round_to_bf16((float)x, up >> 16);
+			sum[0] += (double)p4d_from_bf16(low) - x;
+			sum[1] += (double)p4d_from_bf16(high) - x;
+			assert_true(fabs((double)p4d_from_bf16(low) - x) <= 2 * width);
+			assert_int_equal(p4d_round_to_bf16(exact, up & 0xffff), p4d_to_bf16(exact));
+		}
+		/* five deviations of a mean of COUNT, each at most half the width of neighbours */
+		assert_true(fabs(sum[0]) / COUNT < 5 * width / sqrt(COUNT));
+		assert_true(fabs(sum[1]) / COUNT < 5 * width / sqrt(COUNT));
+	}
+}
+
+/* Moments are those of fp32 to a rounding, whichever slices of a tensor are held. */
+static void adam_with_half_moments(void **state)
+{
+	enum { LINES = 6, WIDTH = 10, LEFT = 4, N = LINES * WIDTH };
+	const p4d_adam adam = {0.01f, 0.9f, 0.95f, 1e-5f, 0.1f, 0.5f, 0.25f, 0.5f};
+	double *x = numbers(N, 1), *y = numbers(N, 1), *g = numbers(N, 2), m[N] = {0}, v[N] = {0};
+	uint16_t whole_m[N] = {0}, whole_v[N] = {0}, half_m[2][N] = {{0}}, half_v[2][N] = {{0}};
+
+	(void)state;
+	OP(adam)(x, NULL, m, v, g, N, &adam);
+	OP(adam_half)
+	(y, NULL, whole_m, whole_v, g, N, &adam,
+	 &(p4d_rounding){.key = 9, .columns = WIDTH, .stride = WIDTH});
+	for (int i = 0; i < N; i++) {
+		assert_true(x[i] == y[i]); /* before they are rounded */
+		assert_true(fabs((double)p4d_from_bf16(whole_m[i]) - m[i]) <= 0x1p-7 * fabs(m[i]));
+		assert_true(fabs((double)p4d_from_bf16(whole_v[i]) - v[i]) <= 0x1p-7 * v[i]);
+	}
+	/* the left and the right columns, and of the right ones all but the first two in a second call */
+	for (int side = 0; side < 2; side++) {
+		const uint64_t columns = side ? WIDTH - LEFT : LEFT, first = side ? LEFT : 0;
+		double part_x[N], part_g[N];
+		for (uint64_t i = 0; i < LINES * columns; i++) {
+			const uint64_t from = i / columns * WIDTH + first + i % columns;
+			part_x[i] = 1;
+			part_g[i] = g[from];
+		}
+		p4d_rounding r = {.key = 9, .columns = columns, .stride = WIDTH, .origin = first};
+		OP(adam_half)(part_x, NULL, half_m[side], half_v[side], part_g, 2, &adam, &r);
+		r.first = 2;
+		OP(adam_half)
+		(part_x + 2, NULL, half_m[side] + 2, half_v[side] + 2, part_g + 2, LINES * columns - 2, &adam,
+		 &r);
+		for (uint64_t i = 0; i < LINES * columns; i++) {
+			const uint64_t from = i / columns * WIDTH + first + i % columns;
+			assert_int_equal(half_m[side][i], whole_m[from]);
+			assert_int_equal(half_v[side][i], whole_v[from]);
+		}
+	}
+	free(x), free(y), free(g);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(linear_is_the_product),   cmocka_unit_test(linear_gradients),
 	    cmocka_unit_test(columns_gradients),       cmocka_unit_test(norm_gradients),
 	    cmocka_unit_test(heads_gradients),         cmocka_unit_test(heads_in_order),
+	    cmocka_unit_test(rounding_is_unbiased),    cmocka_unit_test(adam_with_half_moments),
 	    cmocka_unit_test(adam_by_the_book),        cmocka_unit_test(rotation_keeps_position_0),
 	    cmocka_unit_test(swiglu_gradients),        cmocka_unit_test(embedding_gradients),
 	    cmocka_unit_test(cross_entropy_gradients),
