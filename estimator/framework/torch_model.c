@@ -70,10 +70,20 @@ static int check_sparse(const p4d_request *r, p4d_error *err)
 		    : 0;
 }
 
+/* Layers with a state, which transformers' modules have, what is not there of these. */
+static const char *unmodelled_hybrid(const p4d_request *r)
+{
+	const bool adapters = p4d_is_set(r, P4D_FINETUNE) && r->value[P4D_FINETUNE] != P4D_TUNE_FULL;
+
+	return r->value[P4D_MODEL_CODE] != P4D_MODEL_CODE_TRANSFORMERS ? "layers with a state"
+	       : adapters                                              ? "adapters beside layers with a state"
+								       : NULL;
+}
+
 int p4d_torch__check_model(const p4d_request *r, p4d_error *err)
 {
-	const char *difference = p4d_architecture_block_difference(r);
 	const bool hybrid = p4d_is_set(r, P4D_LAYER_PATTERN) || p4d_architecture_of(r)->single_blocks;
+	const char *difference = hybrid ? unmodelled_hybrid(r) : p4d_architecture_block_difference(r);
 
 	if (check_fp8(r, err) < 0 || (p4d_is_sparse(r) && check_sparse(r, err) < 0))
 		return -1;
@@ -82,14 +92,17 @@ int p4d_torch__check_model(const p4d_request *r, p4d_error *err)
 		return p4d_fail(err, P4D_E_UNMODELLED, "layers=%" PRId64 ": p4d models up to %d in %s",
 				r->value[P4D_LAYERS], MOST_LAYERS,
 				p4d_framework_of((int)r->value[P4D_FRAMEWORK])->program);
-	if (r->value[P4D_MODEL_CODE] != P4D_MODEL_CODE_TORCHTITAN && !hybrid)
+	const bool titan = r->value[P4D_MODEL_CODE] == P4D_MODEL_CODE_TORCHTITAN;
+	if (!titan && !hybrid)
 		return 0;
-	if (p4d_is_set(r, P4D_ATTENTION) && !r->value[P4D_ATTENTION])
+	if (titan && p4d_is_set(r, P4D_ATTENTION) && !r->value[P4D_ATTENTION])
 		return p4d_fail(err, P4D_E_VALUE,
 				"attention=unfused: torchtitan has PyTorch's fused attention");
 	if (!difference)
 		return 0;
 	p4d_fail(err, P4D_E_UNMODELLED, "%.80s has %s, which p4d does not model in %s", r->model, difference,
 		 p4d_framework_of((int)r->value[P4D_FRAMEWORK])->program);
-	return hybrid ? -1 : p4d_fix(err, "--p4d-model-code=transformers");
+	return p4d_fix(err, r->value[P4D_MODEL_CODE] == P4D_MODEL_CODE_TRANSFORMERS
+				? "--p4d-finetune=full"
+				: "--p4d-model-code=transformers");
 }

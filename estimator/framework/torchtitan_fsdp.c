@@ -119,6 +119,11 @@ static p4d_tape_pass first_of(const titan_step *p, p4d_tape *tape)
 	return p4d_tape_backward(tape, false, p->recomputes);
 }
 
+static bool is_sparse(const p4d_layout *l, uint64_t layer)
+{
+	return p4d_expert_layers_before(l, layer + 1) > p4d_expert_layers_before(l, layer);
+}
+
 static p4d_torchtitan_passes passes_of(titan_step *p, bool sparse)
 {
 	p4d_tape *tape = p->t.w.tape;
@@ -148,7 +153,7 @@ static void play(titan_step *p)
 	const int64_t hidden = (int64_t)(p->t.own * l->hidden * p->z->element);
 	/* tensor parallelism scatters what the embedding gave, and gathers what the head is given */
 	const int64_t scattered = l->tp > 1 ? 2 * wide - hidden : 0, gathered = l->tp > 1 ? 2 * wide : 0;
-	const bool begins = p4d_transformers__sparse(l, 0);
+	const bool begins = is_sparse(l, 0);
 
 	gather(p, &p->forward, &p->embedding);
 	copy_out(p, &p->forward, &p->embedding, true);
@@ -159,13 +164,12 @@ static void play(titan_step *p)
 	p->live -= scattered;
 	reshard(p, &p->embedding);
 	for (uint64_t i = 0; i < l->layers; i++) {
-		const bool sparse = p4d_transformers__sparse(l, i);
+		const bool sparse = is_sparse(l, i);
 		if (!p->ahead)
 			gather(p, &p->forward, &layer[sparse]);
 		copy_out(p, &p->forward, &layer[sparse], true);
 		if (p->ahead)
-			gather(p, &p->forward,
-			       i + 1 < l->layers ? &layer[p4d_transformers__sparse(l, i + 1)] : &p->head);
+			gather(p, &p->forward, i + 1 < l->layers ? &layer[is_sparse(l, i + 1)] : &p->head);
 		go(p, &p->forward, p->of[sparse].forward);
 		reshard(p, &layer[sparse]);
 	}
@@ -186,11 +190,11 @@ static void play(titan_step *p)
 	if (!l->chunked_loss)
 		p->live += p->reducing = p->head.group[0].padded * p->z->reduced;
 	for (uint64_t i = l->layers; i-- > 0;) {
-		const bool sparse = p4d_transformers__sparse(l, i);
+		const bool sparse = is_sparse(l, i);
 		if (i == l->layers - 1)
 			gather(p, &p->backward, &layer[sparse]);
 		copy_out(p, &p->backward, &layer[sparse], false);
-		gather(p, &p->backward, i ? &layer[p4d_transformers__sparse(l, i - 1)] : &p->embedding);
+		gather(p, &p->backward, i ? &layer[is_sparse(l, i - 1)] : &p->embedding);
 		if (p->recomputes)
 			go(p, &p->backward, p->of[sparse].again);
 		go(p, &p->backward, p->of[sparse].back);
@@ -261,7 +265,7 @@ void p4d_torchtitan__sparse_rows(p4d_rows *rows, p4d_torch_sizes *z)
 
 	const int64_t share = stage_of(rows, &p, true);
 	for (int sparse = 0; sparse < 2; sparse++)
-		if (p4d_transformers__has(l, sparse))
+		if (sparse ? l->experts > 0 : p4d_expert_layers_before(l, l->layers) < l->layers)
 			p.of[sparse] = passes_of(&p, sparse);
 	rows->overflow = rows->overflow || tape.overflow;
 	if (l->pp > 1)
@@ -284,7 +288,7 @@ void p4d_torchtitan__sparse_rows(p4d_rows *rows, p4d_torch_sizes *z)
 	if (rows->last)
 		p4d_torchtitan__loss(rows, z);
 	const uint64_t last = l->layers - 1;
-	z->layer = (p4d_wide)p4d_torchtitan__elements(&p.layer[p4d_transformers__sparse(l, last)], false);
+	z->layer = (p4d_wide)p4d_torchtitan__elements(&p.layer[is_sparse(l, last)], false);
 	z->gathered = z->layer * z->element;
 	z->stage = (p4d_wide)share * z->shards;
 	z->gathered_stage = (p4d_wide)stage_of(rows, &p, false);

@@ -89,16 +89,16 @@ typedef struct matrices {
 	uint64_t elements[P4D_TRANSFORMERS_LINEARS + 3];
 } matrices;
 
-static matrices matrices_of(const p4d_layout *l, bool sparse, bool of_attention)
+static matrices matrices_of(const p4d_layout *l, unsigned kind, bool of_attention)
 {
 	enum { ATTENTION = P4D_TARGET_ATTENTION };
 	p4d_transformers_linear linears[P4D_TRANSFORMERS_LINEARS];
 	matrices m = {.count = 0};
 
-	for (size_t i = p4d_transformers__linears(l, sparse, linears); i-- > 0;)
+	for (size_t i = p4d_transformers__linears(l, kind, linears); i-- > 0;)
 		if (!(linears[i].target & ATTENTION) != of_attention)
 			m.elements[m.count++] = linears[i].in * linears[i].out;
-	if (!sparse || of_attention)
+	if (!p4d_transformers__has_experts(kind) || of_attention)
 		return m;
 	m.elements[m.count++] = l->experts * l->expert_ffn * l->hidden;
 	m.elements[m.count++] = l->experts * l->expert_ffn * l->hidden * 2;
@@ -112,11 +112,11 @@ static void matrices_to_bucket(step *s, const matrices *m)
 		to_bucket(s, m->elements[i]);
 }
 
-p4d_transformers_passes p4d_transformers__passes_of(step *s, bool sparse)
+p4d_transformers_passes p4d_transformers__passes_of(step *s, unsigned kind)
 {
 	p4d_tape_writer *w = &s->writer;
 
-	w->sparse = sparse;
+	w->kind = kind;
 	p4d_transformers__layer(w, true);
 	return (p4d_transformers_passes){.forward = p4d_tape_forward(w->tape, !s->again, false, s->again),
 					 .again = p4d_tape_forward(w->tape, true, true, true),
@@ -130,28 +130,28 @@ static void play(step *s)
 	const p4d_layout *l = w->layout;
 	const bool all_need = w->trains || s->again;
 	int64_t cached = 0;
-	const bool begins = p4d_transformers__sparse(l, 0);
+	const p4d_transformers_kinds kinds = p4d_transformers__kinds(l);
 	p4d_tape_pass first, pass;
-	p4d_transformers_passes of[2] = {0};
-	matrices attention[2], feed_forward[2]; /* by whether the layer has experts */
+	p4d_transformers_passes of[P4D_TRANSFORMERS_KINDS] = {0};
+	matrices attention[P4D_TRANSFORMERS_KINDS], feed_forward[P4D_TRANSFORMERS_KINDS];
 
 	w->tape = &tape;
 	s->now.live += (int64_t)inputs(w) + (int64_t)(w->tokens * l->hidden * w->between);
 	if (l->architecture->kind == P4D_ENCODER) /* a norm's input, a mask of dropout and its input */
 		s->now.live += (int64_t)(w->tokens * l->hidden * (w->between + 1));
-	for (int sparse = 0; sparse < 2; sparse++)
-		if (p4d_transformers__has(l, sparse)) {
-			of[sparse] = p4d_transformers__passes_of(s, sparse);
-			attention[sparse] = matrices_of(l, sparse, true);
-			feed_forward[sparse] = matrices_of(l, sparse, false);
+	for (unsigned kind = 0; kind < P4D_TRANSFORMERS_KINDS; kind++)
+		if (kinds.layers[kind]) {
+			of[kind] = p4d_transformers__passes_of(s, kind);
+			attention[kind] = matrices_of(l, kind, true);
+			feed_forward[kind] = matrices_of(l, kind, false);
 		}
-	w->sparse = begins;
+	w->kind = p4d_transformers__kind_of(l, 0);
 	p4d_transformers__layer(w, all_need);
 	first = p4d_tape_forward(&tape, !s->again, false, s->again);
 	pass = first;
 	for (uint64_t i = 0; i < l->layers; i++) {
 		const p4d_tape_pass before = pass;
-		pass = i ? of[p4d_transformers__sparse(l, i)].forward : first;
+		pass = i ? of[p4d_transformers__kind_of(l, i)].forward : first;
 		go(s, &s->forward, pass);
 		if (i)
 			p4d_transformers__send_away(s, before);
@@ -172,18 +172,18 @@ static void play(step *s)
 	to_bucket(s, l->tied ? 0 : l->vocab * l->hidden);
 	to_bucket(s, l->hidden);
 	for (uint64_t i = l->layers; i-- > 0;) {
-		const bool sparse = p4d_transformers__sparse(l, i);
+		const unsigned kind = p4d_transformers__kind_of(l, i);
 		if (!i && !all_need) {
 			s->now.live = 0;
 			break; /* less than of the others */
 		}
 		if (i < l->layers - 1)
-			p4d_transformers__bring_back(s, i ? of[sparse].forward : first);
+			p4d_transformers__bring_back(s, i ? of[kind].forward : first);
 		if (s->again)
-			go(s, &s->backward, of[sparse].again);
-		matrices_to_bucket(s, &feed_forward[sparse]);
-		go(s, &s->backward, of[sparse].back);
-		matrices_to_bucket(s, &attention[sparse]);
+			go(s, &s->backward, of[kind].again);
+		matrices_to_bucket(s, &feed_forward[kind]);
+		go(s, &s->backward, of[kind].back);
+		matrices_to_bucket(s, &attention[kind]);
 	}
 	if (!w->trains)
 		return;
@@ -461,15 +461,20 @@ const char *p4d_torch__trainer_unvalidated(const p4d_layout *l)
 	       : l->architecture->expert_bias && l->transformers && l->transformers < 5
 		   ? "gpt-oss before transformers 5"
 	       : l->architecture->attention_sinks && l->flash_attention ? "attention sinks in a fused kernel"
-	       : l->quant > P4D_QUANT_NF4                               ? "weights in 8 bits"
-	       : l->chunked_loss                                        ? "a chunked loss"
-	       : l->compile ? "compiled modules, counted as they are without"
-	       : l->packing ? "packed sequences"
+	       : l->pattern_length && !l->packing && l->micro_batch > 1
+		   ? "padded batches of layers with a state"
+	       : l->pattern_length && !l->flash_attention ? "unfused attention beside layers with a state"
+	       : l->experts && l->architecture == &p4d_architectures[P4D_ARCHITECTURE_GRANITE_HYBRID]
+		   ? "Granite's experts"
+	       : l->quant > P4D_QUANT_NF4 ? "weights in 8 bits"
+	       : l->chunked_loss          ? "a chunked loss"
+	       : l->compile               ? "compiled modules, counted as they are without"
+	       : l->packing               ? "packed sequences"
 	       : l->offload & ~(unsigned)P4D_OFFLOAD_OPTIMIZER ? "offloading of parameters or activations"
 	       : p4d_optimizer_of(l)->paged                    ? "a paged optimizer"
 	       : !larger_evaluation                            ? NULL
 	       : !l->flash_attention                           ? "evaluation with unfused attention"
-	       : l->experts || l->kv_rank || lit || !decoder
+	       : l->experts || l->kv_rank || l->pattern_length || lit || !decoder
 		   ? "evaluation of such modules in micro-batches of its own"
 		   : NULL;
 }

@@ -4,12 +4,24 @@
 #include "framework/tape.h"
 #include "plan/plan_rows.h"
 #include "request/architecture.h"
+#include "request/layers.h"
 #include "request/model_size.h"
 
 /*
  * Modules of the transformers library (5.23) as tapes: what their forward functions compute, of one rank, for
  * one micro-batch. The sources are its modeling files and PEFT's and bitsandbytes' layers.
  */
+
+/* How modeling files compute norms that architectures.def tells apart by name only. */
+typedef enum p4d_norm_code {
+	P4D_NORM_LLAMA,
+	P4D_NORM_GEMMA,
+	P4D_NORM_OLMO2,
+	P4D_NORM_COHERE,
+	P4D_NORM_LAYER,
+	P4D_NORM_NEMOTRON, /* in the type that autocast lowers to */
+	P4D_NORM_OLMO
+} p4d_norm_code;
 
 /* A tensor while its tape is written. */
 typedef struct p4d_tape_tensor {
@@ -43,7 +55,7 @@ typedef struct p4d_tape_writer {
 	uint64_t prefetched;           /* bytes that are gathered before the head's backward pass */
 	uint64_t returned; /* of a layer's results, beside the stream: the model holds the last layer's */
 	bool masked;       /* attention has a mask, which no flash kernel takes */
-	bool sparse;       /* the layer that is written has experts */
+	unsigned kind;     /* of the layer that is written: p4d_transformers__kind_of */
 	bool gathers;      /* p4d_transformers__gathers_experts */
 } p4d_tape_writer;
 
@@ -77,6 +89,9 @@ p4d_tape_tensor p4d_transformers__map(p4d_tape_writer *w, p4d_tape_tensor x, boo
 p4d_tape_tensor p4d_transformers__times(p4d_tape_writer *w, p4d_tape_tensor x, p4d_tape_tensor y);
 p4d_tape_tensor p4d_transformers__plus(p4d_tape_writer *w, p4d_tape_tensor x, p4d_tape_tensor y);
 p4d_tape_tensor p4d_transformers__norm(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t columns);
+/* By another code than the model's: a mixer's own. */
+p4d_tape_tensor p4d_transformers__norm_by(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t columns,
+					  p4d_norm_code code);
 /* target: a P4D_TARGET_* that an adapter may be on; 0: none ever. */
 p4d_tape_tensor p4d_transformers__linear(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t in, uint64_t out,
 					 unsigned target);
@@ -100,9 +115,11 @@ bool p4d_transformers__adapts(const p4d_layout *layout, unsigned target);
 /* transformers_experts.c: a layer's experts instead of its feed-forward part; attention by latent vectors. */
 p4d_tape_tensor p4d_transformers__experts(p4d_tape_writer *w, p4d_tape_tensor x);
 p4d_tape_tensor p4d_transformers__latent_attention(p4d_tape_writer *w, p4d_tape_tensor x);
-/* Whether a layer has experts; parameters of the adapters of one that has. */
-bool p4d_transformers__sparse(const p4d_layout *layout, uint64_t layer);
+/* Parameters of the adapters of a layer that has experts. */
 uint64_t p4d_transformers__expert_adapters(const p4d_layout *layout);
+
+/* transformers_states.c: a mixer with a state instead of attention. */
+p4d_tape_tensor p4d_transformers__state(p4d_tape_writer *w, p4d_tape_tensor x, p4d_mixer mixer);
 
 /* What a rank holds at a moment. */
 typedef struct p4d_transformers_moment {
@@ -145,17 +162,40 @@ static inline void p4d_transformers__bring_back(p4d_transformers_step *s, p4d_ta
 		s->now.live += layer.end.live;
 }
 
-/* What a layer's passes hold, of each kind: without experts, and with them. */
+/* Kinds of layers: what mixes tokens, and whether experts follow. */
+enum { P4D_TRANSFORMERS_KINDS = P4D_MIXERS * P4D_FEEDS };
+
+static inline unsigned p4d_transformers__kind(p4d_layer_kind kind)
+{
+	return (unsigned)kind.mixer * P4D_FEEDS + (unsigned)kind.feed;
+}
+
+static inline unsigned p4d_transformers__kind_of(const p4d_layout *l, uint64_t layer)
+{
+	return p4d_transformers__kind(p4d_layer_at(l, layer));
+}
+
+static inline p4d_layer_kind p4d_transformers__parts(unsigned kind)
+{
+	return (p4d_layer_kind){(p4d_mixer)(kind / P4D_FEEDS), (p4d_feed)(kind % P4D_FEEDS)};
+}
+
+static inline bool p4d_transformers__has_experts(unsigned kind)
+{
+	return kind % P4D_FEEDS == P4D_FEED_EXPERTS;
+}
+
+/* How many layers there are of each kind. */
+typedef struct p4d_transformers_kinds {
+	uint64_t layers[P4D_TRANSFORMERS_KINDS];
+} p4d_transformers_kinds;
+p4d_transformers_kinds p4d_transformers__kinds(const p4d_layout *l);
+
+/* What a layer's passes hold. */
 typedef struct p4d_transformers_passes {
 	p4d_tape_pass forward, again, back;
 } p4d_transformers_passes;
-p4d_transformers_passes p4d_transformers__passes_of(p4d_transformers_step *s, bool sparse);
-
-/* Whether there are layers of that kind. */
-static inline bool p4d_transformers__has(const p4d_layout *l, bool sparse)
-{
-	return sparse ? l->experts > 0 : p4d_expert_layers_before(l, l->layers) < l->layers;
-}
+p4d_transformers_passes p4d_transformers__passes_of(p4d_transformers_step *s, unsigned kind);
 
 /* Bytes of a token: its number, place and label, and labels shifted. */
 enum { P4D_TRANSFORMERS_IDS = 8 * 5 };
@@ -166,21 +206,21 @@ uint64_t p4d_transformers__inputs(const p4d_tape_writer *w);
 bool p4d_transformers__countable(const p4d_layout *l);
 
 /*
- * Linear layers of a layer of a kind (sparse: it has experts, which are none, but for
- * the shared ones), in the order of the forward pass; returns how many there are.
+ * Linear layers of a layer of a kind (experts are none, but for the shared ones), in the order of the forward
+ * pass; returns how many there are.
  */
 enum { P4D_TRANSFORMERS_LINEARS = 8 };
 typedef struct p4d_transformers_linear {
 	unsigned target; /* P4D_TARGET_* */
 	uint64_t in, out;
 } p4d_transformers_linear;
-size_t p4d_transformers__linears(const p4d_layout *l, bool sparse,
+size_t p4d_transformers__linears(const p4d_layout *l, unsigned kind,
 				 p4d_transformers_linear linears[P4D_TRANSFORMERS_LINEARS]);
 /* Parameters of a layer of a kind, without adapters; experts are cut by experts, padded to a multiple of
  * shards. */
-p4d_wide p4d_transformers__layer_size(const p4d_layout *l, bool sparse, uint64_t shards);
+p4d_wide p4d_transformers__layer_size(const p4d_layout *l, unsigned kind, uint64_t shards);
 /* Parameters of the adapters: of a layer of a kind, of all; and of the product with which experts begin. */
-uint64_t p4d_transformers__layer_adapters(const p4d_layout *l, bool sparse);
+uint64_t p4d_transformers__layer_adapters(const p4d_layout *l, unsigned kind);
 uint64_t p4d_transformers__adapters(const p4d_layout *l);
 uint64_t p4d_transformers__experts_up(const p4d_layout *l);
 /* Bytes of all parameters, adapters too, of `element` each where they are not quantized. */
@@ -220,21 +260,13 @@ static inline void p4d_transformers__hold(p4d_tape_writer *w, p4d_tape_tensor x)
 }
 
 /* How modeling files compute what architectures.def tells apart by name only. */
-typedef enum p4d_norm_code {
-	P4D_NORM_LLAMA,
-	P4D_NORM_GEMMA,
-	P4D_NORM_OLMO2,
-	P4D_NORM_COHERE,
-	P4D_NORM_LAYER,
-	P4D_NORM_NEMOTRON, /* in the type that autocast lowers to */
-	P4D_NORM_OLMO
-} p4d_norm_code;
 typedef struct p4d_transformers_code {
 	p4d_norm_code norm;
 	bool gelu_in_python; /* gelu_new, term by term */
 	unsigned rotated; /* per mille of a head that rotary embeddings turn; the rest is copied beside it */
 	bool rotates_in_fp32;
 	bool scales_residual, scales_query;
-	bool gated_shared; /* Qwen 2's shared experts have a gate */
+	bool fuses_gate_up; /* one product, whatever adapters call it */
+	bool gated_shared;  /* Qwen 2's shared experts have a gate */
 } p4d_transformers_code;
 p4d_transformers_code p4d_transformers__code(const p4d_layout *layout);

@@ -13,23 +13,24 @@ static void play(p4d_transformers_step *s)
 	p4d_tape tape;
 	p4d_tape_writer *w = &s->writer;
 	const p4d_layout *l = w->layout;
-	p4d_tape_pass of[2] = {{.cached = 0}}, pass;
+	p4d_tape_pass of[P4D_TRANSFORMERS_KINDS] = {{.cached = 0}}, pass;
+	const p4d_transformers_kinds kinds = p4d_transformers__kinds(l);
 
 	w->tape = &tape;
-	for (int sparse = 0; sparse < 2; sparse++)
-		if (p4d_transformers__has(l, sparse)) {
-			w->sparse = sparse;
+	for (unsigned kind = 0; kind < P4D_TRANSFORMERS_KINDS; kind++)
+		if (kinds.layers[kind]) {
+			w->kind = kind;
 			p4d_transformers__layer(w, false);
-			of[sparse] = p4d_tape_forward(&tape, false, false, false);
+			of[kind] = p4d_tape_forward(&tape, false, false, false);
 			/* results that the tape still has at its end are gone with the layer's function */
-			of[sparse].end.live = of[sparse].cached + (int64_t)w->returned;
+			of[kind].end.live = of[kind].cached + (int64_t)w->returned;
 		}
 	/* what goes to the layers, and what they are given anyway: masks and angles */
 	const int64_t stream = (int64_t)(w->tokens * l->hidden * w->between),
 		      ids = (int64_t)w->tokens * P4D_TRANSFORMERS_IDS;
 	s->now.live = (int64_t)p4d_transformers__inputs(w) + stream;
 	for (uint64_t i = 0; i < l->layers; i++) {
-		pass = of[p4d_transformers__sparse(l, i)];
+		pass = of[p4d_transformers__kind_of(l, i)];
 		p4d_transformers__go(s, &s->forward, pass);
 		/* the model still has the embeddings, and of the other results of layers the last one's */
 		s->now.live += i ? -(int64_t)w->returned : stream;

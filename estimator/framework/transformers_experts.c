@@ -12,11 +12,6 @@
 
 enum { INDEX = 8 }; /* bytes */
 
-bool p4d_transformers__sparse(const p4d_layout *l, uint64_t layer)
-{
-	return p4d_expert_layers_before(l, layer + 1) > p4d_expert_layers_before(l, layer);
-}
-
 /* Adapters on the experts; PEFT names them as the products of a dense layer. */
 static bool adapted(const p4d_layout *l)
 {

@@ -82,33 +82,34 @@ static void reduce(fsdp *f, int64_t unit, int64_t gradients, int64_t padded)
 	s->now.gradients -= padded / f->shards;
 }
 
-/* Layers by kind: without experts, and with them. */
+/* Layers by kind. */
 typedef struct units {
-	int64_t root, table, layer[2]; /* bytes, gathered */
-	int64_t of_table, of_layer[2]; /* of these, with gradients */
-	int64_t plain[2];              /* those without what shards are padded with */
+	int64_t root, table, layer[P4D_TRANSFORMERS_KINDS]; /* bytes, gathered */
+	int64_t of_table, of_layer[P4D_TRANSFORMERS_KINDS]; /* of these, with gradients */
+	int64_t plain[P4D_TRANSFORMERS_KINDS];              /* those without what shards are padded with */
 } units;
 
-static units units_of(const p4d_tape_writer *w, uint64_t shards)
+static units units_of(const p4d_tape_writer *w, const p4d_transformers_kinds *kinds, uint64_t shards)
 {
 	const p4d_layout *l = w->layout;
 	units u = {.root = (int64_t)p4d_size_of_begin(l) * w->weight,
 		   .table = (int64_t)(p4d_size_of_table(l) + p4d_size_of_end(l)) * w->weight};
 
-	for (int sparse = 0; sparse < (l->experts ? 2 : 1); sparse++) {
-		const int64_t adapters = (int64_t)p4d_transformers__layer_adapters(l, sparse) * w->weight;
-		u.layer[sparse] =
-		    (int64_t)p4d_transformers__layer_size(l, sparse, shards) * w->weight + adapters;
-		u.of_layer[sparse] = w->trains ? u.layer[sparse] : adapters;
-		u.plain[sparse] =
-		    w->trains ? (int64_t)p4d_transformers__layer_size(l, sparse, 1) * w->weight : adapters;
+	for (unsigned kind = 0; kind < P4D_TRANSFORMERS_KINDS; kind++) {
+		if (!kinds->layers[kind])
+			continue;
+		const int64_t adapters = (int64_t)p4d_transformers__layer_adapters(l, kind) * w->weight;
+		u.layer[kind] = (int64_t)p4d_transformers__layer_size(l, kind, shards) * w->weight + adapters;
+		u.of_layer[kind] = w->trains ? u.layer[kind] : adapters;
+		u.plain[kind] =
+		    w->trains ? (int64_t)p4d_transformers__layer_size(l, kind, 1) * w->weight : adapters;
 	}
 	u.of_table = w->trains ? u.table : 0;
 	return u;
 }
 
 /* of: of layers by kind; the first may need less. */
-static void forward(fsdp *f, const units *u, const p4d_transformers_passes of[2], bool all_need)
+static void forward(fsdp *f, const units *u, const p4d_transformers_passes *of, bool all_need)
 {
 	p4d_transformers_step *s = f->s;
 	p4d_tape_writer *w = &s->writer;
@@ -120,18 +121,18 @@ static void forward(fsdp *f, const units *u, const p4d_transformers_passes of[2]
 	s->now.live += (int64_t)(w->tokens * l->hidden * w->stream);
 	peek(f, &s->forward);
 	s->now.live -= l->tied ? 0 : u->table;
-	w->sparse = p4d_transformers__sparse(l, 0);
+	w->kind = p4d_transformers__kind_of(l, 0);
 	p4d_transformers__layer(w, all_need);
 	p4d_tape_pass pass = p4d_tape_forward(w->tape, !s->again, false, s->again);
 	for (uint64_t i = 0; i < l->layers; i++) {
-		const bool sparse = p4d_transformers__sparse(l, i);
+		const unsigned kind = p4d_transformers__kind_of(l, i);
 		const p4d_tape_pass before = pass;
-		unshard(f, &s->forward, u->layer[sparse]);
-		pass = i ? of[sparse].forward : pass;
+		unshard(f, &s->forward, u->layer[kind]);
+		pass = i ? of[kind].forward : pass;
 		go(s, &s->forward, pass);
 		if (i)
 			p4d_transformers__send_away(s, before);
-		s->now.live -= u->layer[sparse];
+		s->now.live -= u->layer[kind];
 		s->now.live += i == 0 && s->again ? (int64_t)w->returned : 0;
 	}
 	s->now.live -= s->again ? (int64_t)w->returned : 0;
@@ -143,32 +144,32 @@ static void forward(fsdp *f, const units *u, const p4d_transformers_passes of[2]
 	forget_gathered(f);
 }
 
-static void backward(fsdp *f, const units *u, const p4d_transformers_passes of[2], bool all_need)
+static void backward(fsdp *f, const units *u, const p4d_transformers_passes *of, bool all_need)
 {
 	p4d_transformers_step *s = f->s;
 	p4d_tape_writer *w = &s->writer;
 	const p4d_layout *l = w->layout;
 
 	go(s, &s->head, p4d_tape_backward(w->tape, s->reduced, false));
-	f->gathered = u->layer[p4d_transformers__sparse(l, l->layers - 1)];
+	f->gathered = u->layer[p4d_transformers__kind_of(l, l->layers - 1)];
 	if (!l->tied)
 		reduce(f, u->table, u->of_table, u->of_table);
 	else if (w->trains && s->reduced)
 		s->now.gradients += u->table; /* until the embedding's is there */
 	for (uint64_t i = l->layers; i-- > 0;) {
-		const bool sparse = p4d_transformers__sparse(l, i);
-		const int64_t next = i         ? u->layer[p4d_transformers__sparse(l, i - 1)]
+		const unsigned kind = p4d_transformers__kind_of(l, i);
+		const int64_t next = i         ? u->layer[p4d_transformers__kind_of(l, i - 1)]
 				     : l->tied ? 0
 					       : u->table;
-		unshard_ahead(f, u->layer[sparse], next);
+		unshard_ahead(f, u->layer[kind], next);
 		if (!i && !all_need)
 			return; /* less than of the others */
 		if (i < l->layers - 1)
-			p4d_transformers__bring_back(s, of[sparse].forward);
+			p4d_transformers__bring_back(s, of[kind].forward);
 		if (s->again)
-			go(s, &s->backward, of[sparse].again);
-		go(s, &s->backward, of[sparse].back);
-		reduce(f, u->layer[sparse], u->plain[sparse], u->of_layer[sparse]);
+			go(s, &s->backward, of[kind].again);
+		go(s, &s->backward, of[kind].back);
+		reduce(f, u->layer[kind], u->plain[kind], u->of_layer[kind]);
 	}
 	if (!w->trains)
 		return;
@@ -184,8 +185,11 @@ static void backward(fsdp *f, const units *u, const p4d_transformers_passes of[2
 p4d_gathered p4d_transformers__gathered_by_fsdp(const p4d_layout *l, uint64_t shards)
 {
 	const p4d_tape_writer w = {.layout = l, .weight = 1, .trains = true};
-	const units u = units_of(&w, shards);
-	const int64_t layer = u.layer[1] > u.layer[0] ? u.layer[1] : u.layer[0];
+	const p4d_transformers_kinds kinds = p4d_transformers__kinds(l);
+	const units u = units_of(&w, &kinds, shards);
+	int64_t layer = 0;
+	for (unsigned kind = 0; kind < P4D_TRANSFORMERS_KINDS; kind++)
+		layer = u.layer[kind] > layer ? u.layer[kind] : layer;
 	/* the tail stays from one forward pass to the next, since no backward pass lets it go */
 	const int64_t stays = u.root + u.table;
 	/* the tensor that is gathered, and what is copied out of it */
@@ -202,23 +206,23 @@ void p4d_transformers__play_fsdp(p4d_transformers_step *s, uint64_t shards)
 	p4d_tape tape;
 	p4d_tape_writer *w = &s->writer;
 	fsdp f = {.s = s, .shards = (int64_t)shards};
-	const units u = units_of(w, shards);
+	const p4d_transformers_kinds kinds = p4d_transformers__kinds(w->layout);
+	const units u = units_of(w, &kinds, shards);
 	const bool all_need = w->trains || s->again;
 
 	w->tape = &tape;
-	w->prefetched = (uint64_t)u.layer[p4d_transformers__sparse(w->layout, w->layout->layers - 1)];
+	w->prefetched = (uint64_t)u.layer[p4d_transformers__kind_of(w->layout, w->layout->layers - 1)];
 	/* of micro-batches that were not reduced: gradients as they are, without what shards are padded with
 	 */
-	const int64_t with = (int64_t)p4d_expert_layers_before(w->layout, w->layout->layers);
-	const int64_t earlier = w->layout->micro_batches > 1
-				    ? u.plain[0] * ((int64_t)w->layout->layers - with) + u.plain[1] * with +
-					  (w->layout->tied ? 1 : 2) * u.of_table
-				    : 0;
+	int64_t earlier = 0;
+	for (unsigned kind = 0; w->layout->micro_batches > 1 && kind < P4D_TRANSFORMERS_KINDS; kind++)
+		earlier += u.plain[kind] * (int64_t)kinds.layers[kind];
+	earlier += w->layout->micro_batches > 1 ? (w->layout->tied ? 1 : 2) * u.of_table : 0;
 	s->now = (p4d_transformers_moment){(int64_t)p4d_transformers__inputs(w), earlier};
-	p4d_transformers_passes of[2] = {0};
-	for (int sparse = 0; sparse < 2; sparse++)
-		if (p4d_transformers__has(w->layout, sparse))
-			of[sparse] = p4d_transformers__passes_of(s, sparse);
+	p4d_transformers_passes of[P4D_TRANSFORMERS_KINDS] = {0};
+	for (unsigned kind = 0; kind < P4D_TRANSFORMERS_KINDS; kind++)
+		if (kinds.layers[kind])
+			of[kind] = p4d_transformers__passes_of(s, kind);
 	forward(&f, &u, of, all_need);
 	backward(&f, &u, of, all_need);
 }

@@ -308,14 +308,23 @@ p4d_tape_tensor p4d_transformers__attention(p4d_tape_writer *w, p4d_tape_tensor 
 	const p4d_layout *l = w->layout;
 	const uint64_t A = l->heads * l->head_dim, G = l->kv_heads * l->head_dim;
 	const uint64_t normed[] = {0, l->head_dim, A};
-	p4d_tape_tensor q, k, v;
+	const bool gated = l->architecture->gated_attention;
+	p4d_tape_tensor q, k, v, gate = x;
 
 	if (l->kv_rank)
 		return p4d_transformers__latent_attention(w, x);
 	if (l->architecture->fused_qkv) {
 		split(w, linear(w, x, l->hidden, A + 2 * G, P4D_TARGET_Q), &q, &k, &v);
 	} else {
-		q = linear(w, x, l->hidden, A, P4D_TARGET_Q);
+		q = linear(w, x, l->hidden, gated ? 2 * A : A, P4D_TARGET_Q);
+		if (gated) { /* chunk(), and the gate in one piece */
+			const p4d_tape_tensor own = view(w, q, w->tokens * A),
+					      other = view(w, q, w->tokens * A);
+			op(w, q, own, P4D_NEW_GRADIENT)->others[0] = other.value;
+			gate = made(w, other.elements, other.element, needs(w, other));
+			op(w, other, gate, P4D_SAME_GRADIENT);
+			q = own;
+		}
 		if (p4d_transformers__code(l).scales_query)
 			q = map(w, q, false, false);
 		k = linear(w, x, l->hidden, G, P4D_TARGET_K);
@@ -338,7 +347,10 @@ p4d_tape_tensor p4d_transformers__attention(p4d_tape_writer *w, p4d_tape_tensor 
 	p4d_tape_tensor y = l->flash_attention && l->architecture->attention_cap <= 0
 				? fused(w, q, k, v)
 				: p4d_transformers__eager(w, q, k, v);
+	if (gated)
+		y = times(w, y, map(w, gate, false, true));
 	y = linear(w, y, A, l->hidden, P4D_TARGET_O);
+	hold(w, gate);
 	hold(w, q);
 	hold(w, k);
 	hold(w, v);
@@ -375,9 +387,30 @@ static void encoder_layer(p4d_tape_writer *w, p4d_tape_tensor x)
 	hold(w, y);
 }
 
+static p4d_tape_tensor mixed(p4d_tape_writer *w, p4d_tape_tensor x, p4d_mixer mixer)
+{
+	return mixer == P4D_MIX_ATTENTION ? p4d_transformers__attention(w, x)
+					  : p4d_transformers__state(w, x, mixer);
+}
+
+static p4d_tape_tensor fed(p4d_tape_writer *w, p4d_tape_tensor x, p4d_feed feed)
+{
+	return feed == P4D_FEED_EXPERTS ? p4d_transformers__experts(w, x)
+					: p4d_transformers__mlp(w, x, w->layout->ffn);
+}
+
+/* A layer that is one block, behind a norm. */
+static void single_block(p4d_tape_writer *w, p4d_tape_tensor x, p4d_layer_kind kind)
+{
+	const p4d_tape_tensor in = norm(w, x, w->layout->hidden);
+
+	plus(w, x, kind.mixer == P4D_MIX_NONE ? fed(w, in, kind.feed) : mixed(w, in, kind.mixer));
+}
+
 static void layer(p4d_tape_writer *w, bool needs_gradient)
 {
 	const p4d_layout *l = w->layout;
+	const p4d_layer_kind kind = p4d_transformers__parts(w->kind);
 	const bool before = l->architecture->place != P4D_NORMS_AFTER,
 		   after = l->architecture->place != P4D_NORMS_BEFORE;
 	const p4d_tape_tensor x = p4d_transformers__begin(w, l->hidden, w->between, needs_gradient);
@@ -390,11 +423,14 @@ static void layer(p4d_tape_writer *w, bool needs_gradient)
 		parallel_layer(w, x);
 		return;
 	}
-	p4d_tape_tensor y = p4d_transformers__attention(w, before ? norm(w, x, l->hidden) : x);
+	if (l->architecture->single_blocks) {
+		single_block(w, x, kind);
+		return;
+	}
+	p4d_tape_tensor y = mixed(w, before ? norm(w, x, l->hidden) : x, kind.mixer);
 	y = plus(w, x, scaled_branch(w, after ? norm(w, y, l->hidden) : y));
 	const p4d_tape_tensor in = before ? norm(w, y, l->hidden) : y;
-	p4d_tape_tensor z =
-	    w->sparse ? p4d_transformers__experts(w, in) : p4d_transformers__mlp(w, in, l->ffn);
+	p4d_tape_tensor z = fed(w, in, kind.feed);
 	z = dropped(w, z);
 	plus(w, y, scaled_branch(w, after ? norm(w, z, l->hidden) : z));
 	hold(w, y);
@@ -454,6 +490,7 @@ static void end(p4d_tape_writer *w)
 	if (a->logit_cap > 0)
 		logits = map(w, map(w, map(w, logits, false, false), false, true), false, false);
 	else if (a == &p4d_architectures[P4D_ARCHITECTURE_GRANITE] ||
+		 a == &p4d_architectures[P4D_ARCHITECTURE_GRANITE_HYBRID] ||
 		 a == &p4d_architectures[P4D_ARCHITECTURE_COHERE] ||
 		 a == &p4d_architectures[P4D_ARCHITECTURE_COHERE2])
 		logits = map(w, logits, false, false);

@@ -13,18 +13,20 @@ p4d_transformers_code p4d_transformers__code(const p4d_layout *l)
 	const bool quarter = a == &p4d_architectures[P4D_ARCHITECTURE_GPT_NEOX] ||
 			     a == &p4d_architectures[P4D_ARCHITECTURE_GPT_NEOX_SEQUENTIAL] ||
 			     a == &p4d_architectures[P4D_ARCHITECTURE_STABLELM] ||
+			     a == &p4d_architectures[P4D_ARCHITECTURE_QWEN3_NEXT] ||
 			     a == &p4d_architectures[P4D_ARCHITECTURE_GPTJ];
 
 	return (p4d_transformers_code){
-	    .norm = is_gemma                                                 ? P4D_NORM_GEMMA
-		    : is_cohere                                              ? P4D_NORM_COHERE
-		    : a == &p4d_architectures[P4D_ARCHITECTURE_OLMO2]        ? P4D_NORM_OLMO2
-		    : a == &p4d_architectures[P4D_ARCHITECTURE_OLMO3]        ? P4D_NORM_OLMO2
-		    : a == &p4d_architectures[P4D_ARCHITECTURE_GPT_OSS]      ? P4D_NORM_OLMO2
-		    : a == &p4d_architectures[P4D_ARCHITECTURE_OLMO]         ? P4D_NORM_OLMO
-		    : a == &p4d_architectures[P4D_ARCHITECTURE_NEMOTRON]     ? P4D_NORM_NEMOTRON
-		    : l->norm_tensors == 2 || a->norm == P4D_LAYERNORM_SCALE ? P4D_NORM_LAYER
-									     : P4D_NORM_LLAMA,
+	    .norm = is_gemma || a == &p4d_architectures[P4D_ARCHITECTURE_QWEN3_NEXT] ? P4D_NORM_GEMMA
+		    : is_cohere                                                      ? P4D_NORM_COHERE
+		    : a == &p4d_architectures[P4D_ARCHITECTURE_OLMO2]                ? P4D_NORM_OLMO2
+		    : a == &p4d_architectures[P4D_ARCHITECTURE_OLMO3]                ? P4D_NORM_OLMO2
+		    : a == &p4d_architectures[P4D_ARCHITECTURE_NEMOTRON_H]           ? P4D_NORM_OLMO2
+		    : a == &p4d_architectures[P4D_ARCHITECTURE_GPT_OSS]              ? P4D_NORM_OLMO2
+		    : a == &p4d_architectures[P4D_ARCHITECTURE_OLMO]                 ? P4D_NORM_OLMO
+		    : a == &p4d_architectures[P4D_ARCHITECTURE_NEMOTRON]             ? P4D_NORM_NEMOTRON
+		    : l->norm_tensors == 2 || a->norm == P4D_LAYERNORM_SCALE         ? P4D_NORM_LAYER
+										     : P4D_NORM_LLAMA,
 	    .gelu_in_python = a == &p4d_architectures[P4D_ARCHITECTURE_GPT2] ||
 			      a == &p4d_architectures[P4D_ARCHITECTURE_GPTJ] ||
 			      a == &p4d_architectures[P4D_ARCHITECTURE_PHI],
@@ -34,9 +36,11 @@ p4d_transformers_code p4d_transformers__code(const p4d_layout *l)
 		       : a == &p4d_architectures[P4D_ARCHITECTURE_PHI3] ? 999
 									: 1000,
 	    .rotates_in_fp32 = is_cohere,
-	    .scales_residual = a == &p4d_architectures[P4D_ARCHITECTURE_GRANITE],
-	    .gated_shared =
-		l->experts && l->shared_ffn && !l->kv_rank && l->biased & P4D_BIASED_QKV && !l->qk_norm,
+	    .scales_residual = a == &p4d_architectures[P4D_ARCHITECTURE_GRANITE] ||
+			       a == &p4d_architectures[P4D_ARCHITECTURE_GRANITE_HYBRID],
+	    .fuses_gate_up = a->fused_gate_up || a == &p4d_architectures[P4D_ARCHITECTURE_GRANITE_HYBRID],
+	    .gated_shared = l->experts && l->shared_ffn && !l->kv_rank &&
+			    (a->shared_gate || (l->biased & P4D_BIASED_QKV && !l->qk_norm)),
 	    .scales_query = a == &p4d_architectures[P4D_ARCHITECTURE_OPT],
 	};
 }
@@ -249,7 +253,12 @@ static p4d_tape_tensor minus_mean(p4d_tape_writer *w, p4d_tape_tensor x, uint64_
 
 p4d_tape_tensor p4d_transformers__norm(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t columns)
 {
-	const p4d_norm_code code = p4d_transformers__code(w->layout).norm;
+	return p4d_transformers__norm_by(w, x, columns, p4d_transformers__code(w->layout).norm);
+}
+
+p4d_tape_tensor p4d_transformers__norm_by(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t columns,
+					  p4d_norm_code code)
+{
 	const uint64_t rows = x.elements / columns;
 	const unsigned given = x.element;
 	p4d_tape_tensor y;
@@ -417,7 +426,7 @@ p4d_tape_tensor p4d_transformers__mlp(p4d_tape_writer *w, p4d_tape_tensor x, uin
 	if (!l->glu) {
 		y = p4d_transformers__linear(w, x, l->hidden, ffn, P4D_TARGET_UP);
 		y = activated(w, y);
-	} else if (l->architecture->fused_gate_up) {
+	} else if (p4d_transformers__code(l).fuses_gate_up) {
 		const p4d_tape_tensor both =
 		    p4d_transformers__linear(w, x, l->hidden, 2 * ffn, P4D_TARGET_UP);
 		const p4d_tape_tensor gate = p4d_transformers__view(w, both, both.elements / 2),

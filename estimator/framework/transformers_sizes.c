@@ -22,26 +22,37 @@ bool p4d_transformers__countable(const p4d_layout *l)
 	return !(p4d_size_of_model(l) >> 46) && !(all * l->layers >> 52);
 }
 
-size_t p4d_transformers__linears(const p4d_layout *l, bool sparse,
+size_t p4d_transformers__linears(const p4d_layout *l, unsigned kind,
 				 p4d_transformers_linear linears[P4D_TRANSFORMERS_LINEARS])
 {
 	const uint64_t A = l->heads * l->head_dim, G = l->kv_heads * l->head_dim, h = l->hidden;
-	const uint64_t f = sparse ? l->shared_ffn : l->ffn, latent = l->kv_rank, queries = l->q_rank;
+	const p4d_layer_kind parts = p4d_transformers__parts(kind);
+	const bool attends = parts.mixer == P4D_MIX_ATTENTION;
+	const uint64_t f = parts.feed == P4D_FEED_EXPERTS ? l->shared_ffn
+			   : parts.feed == P4D_FEED_DENSE ? l->ffn
+							  : 0,
+		       latent = l->kv_rank, queries = l->q_rank;
 	const uint64_t wide = l->heads * (l->head_dim + l->rope_dim);
-	const bool qkv = l->architecture->fused_qkv && !latent, gate_up = l->architecture->fused_gate_up;
+	const bool qkv = l->architecture->fused_qkv && !latent,
+		   gate_up = p4d_transformers__code(l).fuses_gate_up;
 	const p4d_transformers_linear all[P4D_TRANSFORMERS_LINEARS] = {
-	    {P4D_TARGET_Q, h,
-	     latent ? queries
-	     : qkv  ? A + 2 * G
-		    : A},
+	    {P4D_TARGET_Q, attends ? h : 0,
+	     latent                             ? queries
+	     : qkv                              ? A + 2 * G
+	     : l->architecture->gated_attention ? 2 * A
+						: A},
 	    {P4D_TARGET_Q, latent ? (queries ? queries : h) : 0, wide},
-	    {P4D_TARGET_K, qkv ? 0 : h, latent ? latent + l->rope_dim : G},
+	    {P4D_TARGET_K, qkv || !attends ? 0 : h, latent ? latent + l->rope_dim : G},
 	    {P4D_TARGET_V,
-	     qkv      ? 0
-	     : latent ? latent
-		      : h,
+	     qkv || !attends ? 0
+	     : latent        ? latent
+			     : h,
 	     latent ? l->heads * (l->head_dim + l->v_dim) : G},
-	    {P4D_TARGET_O, latent ? l->heads * l->v_dim : A, h},
+	    {P4D_TARGET_O,
+	     !attends ? 0
+	     : latent ? l->heads * l->v_dim
+		      : A,
+	     h},
 	    {P4D_TARGET_GATE, l->glu && !gate_up ? h : 0, f},
 	    {P4D_TARGET_UP, h, gate_up ? 2 * f : f},
 	    {P4D_TARGET_DOWN, f, h}};
@@ -58,11 +69,13 @@ typedef struct linear_sums {
 	uint64_t elements, adapters, count;
 } linear_sums;
 
-static linear_sums sums_of(const p4d_layout *l, bool sparse)
+static linear_sums sums_of(const p4d_layout *l, unsigned kind)
 {
 	p4d_transformers_linear linears[P4D_TRANSFORMERS_LINEARS];
-	const size_t n = p4d_transformers__linears(l, sparse, linears);
-	linear_sums s = {.adapters = sparse ? p4d_transformers__expert_adapters(l) : 0, .count = n};
+	const size_t n = p4d_transformers__linears(l, kind, linears);
+	linear_sums s = {.adapters =
+			     p4d_transformers__has_experts(kind) ? p4d_transformers__expert_adapters(l) : 0,
+			 .count = n};
 
 	for (size_t i = 0; i < n; i++) {
 		s.elements += linears[i].in * linears[i].out;
@@ -72,31 +85,55 @@ static linear_sums sums_of(const p4d_layout *l, bool sparse)
 	return s;
 }
 
-uint64_t p4d_transformers__layer_adapters(const p4d_layout *l, bool sparse)
+uint64_t p4d_transformers__layer_adapters(const p4d_layout *l, unsigned kind)
 {
-	return sums_of(l, sparse).adapters;
+	return sums_of(l, kind).adapters;
 }
 
 uint64_t p4d_transformers__adapters(const p4d_layout *l)
 {
-	const uint64_t with = p4d_expert_layers_before(l, l->layers);
+	const p4d_transformers_kinds kinds = p4d_transformers__kinds(l);
+	uint64_t sum = 0;
 
-	return (l->layers - with) * sums_of(l, false).adapters + with * sums_of(l, true).adapters;
+	for (unsigned kind = 0; kind < P4D_TRANSFORMERS_KINDS; kind++)
+		if (kinds.layers[kind])
+			sum += kinds.layers[kind] * sums_of(l, kind).adapters;
+	return sum;
 }
 
-p4d_wide p4d_transformers__layer_size(const p4d_layout *l, bool sparse, uint64_t shards)
+p4d_transformers_kinds p4d_transformers__kinds(const p4d_layout *l)
 {
-	if (!sparse)
-		return p4d_size_of_layer(l);
-	return p4d_size_of_expert_layer(l) + p4d_div_up(l->experts, shards) * shards * p4d_size_of_expert(l);
+	const p4d_layer_counts counts = p4d_layers_count(l, 0, l->layers);
+	p4d_transformers_kinds kinds;
+
+	for (unsigned kind = 0; kind < P4D_TRANSFORMERS_KINDS; kind++)
+		kinds.layers[kind] = counts.of[kind / P4D_FEEDS][kind % P4D_FEEDS];
+	return kinds;
+}
+
+p4d_wide p4d_transformers__layer_size(const p4d_layout *l, unsigned kind, uint64_t shards)
+{
+	const bool sparse = p4d_transformers__has_experts(kind);
+	const p4d_wide experts = sparse ? p4d_div_up(l->experts, shards) * shards * p4d_size_of_expert(l) : 0;
+	uint64_t layer = 0;
+
+	if (!l->pattern_length)
+		return sparse ? p4d_size_of_expert_layer(l) + experts : p4d_size_of_layer(l);
+	while (layer + 1 < l->layers && p4d_transformers__kind_of(l, layer) != kind)
+		layer++;
+	return p4d_size_of_layers(l, layer, 1) + experts;
 }
 
 /* Of the whole model, the linear layers that are quantized; experts are none. */
 static uint64_t linears_of(const p4d_layout *l)
 {
-	const uint64_t with = p4d_expert_layers_before(l, l->layers);
+	const p4d_transformers_kinds kinds = p4d_transformers__kinds(l);
+	uint64_t sum = 0;
 
-	return (l->layers - with) * sums_of(l, false).elements + with * sums_of(l, true).elements;
+	for (unsigned kind = 0; kind < P4D_TRANSFORMERS_KINDS; kind++)
+		if (kinds.layers[kind])
+			sum += kinds.layers[kind] * sums_of(l, kind).elements;
+	return sum;
 }
 
 uint64_t p4d_transformers__experts_up(const p4d_layout *l)

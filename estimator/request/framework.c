@@ -176,7 +176,7 @@ int p4d_framework_check(const p4d_request *r, p4d_error *err)
 	if (f->check_model(r, err) == 0)
 		return 0;
 	const int other = p4d_framework_default(r);
-	if (!contradicted(r, other) && takes(other, r, NULL) == 0)
+	if (!(err && *err->fix) && !contradicted(r, other) && takes(other, r, NULL) == 0)
 		p4d_fix(err, "--p4d-framework=%s", p4d_framework_of(other)->name);
 	return -1;
 }

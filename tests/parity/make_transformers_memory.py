@@ -10,6 +10,10 @@
         --seed $seed --count 25 --framework $f; done; done   # and 21 to 24 with deepspeed
     for f in "ddp --seed 31 --count 24" "fsdp --seed 32 --count 20" "deepspeed --seed 33 --count 20" "deepspeed --seed 34 --count 24"; do
         tests/parity/make_transformers_memory.py --experts --models gpt_oss --framework $f; done
+    for m in "ddp --seed 41 --count 24" "fsdp --seed 42 --count 16" "deepspeed --seed 43 --count 14"; do     # transformers_hybrids.csv
+        tests/parity/make_transformers_memory.py --hybrids --models bamba,granitemoehybrid,nemotron_h --framework $m; done
+    for m in "qwen3_next --framework ddp --seed 51" "qwen3_next --framework fsdp --seed 52"; do
+        tests/parity/make_transformers_memory.py --hybrids --count 12 --models $m; done
     for f in "ddp --seed 91 --count 24" "deepspeed --seed 92 --count 16" "fsdp --seed 93 --count 10"; do
         tests/parity/make_transformers_memory.py --dropout --framework $f; done                 # transformers_dropout.csv
     for seed in 221 222; do tests/parity/make_transformers_memory.py --evaluation --framework fsdp --seed $seed; done
@@ -41,6 +45,7 @@ os.environ.update(HF_HUB_OFFLINE="1", TRANSFORMERS_VERBOSITY="error", DS_ACCELER
 import counted_gpu
 import kernels_of_cuda
 import transformers_experts as sparse
+import transformers_hybrids as hybrid
 
 SHAPE = ("hidden", "ffn", "heads", "kv-heads", "head-dim", "vocab", "tied", "layers")
 MODELS = {  # as published; the last number is that of layers
@@ -92,7 +97,7 @@ NO_KV_HEADS = {"gpt_neox", "opt", "mpt", "bloom", "gpt2", "gptj"}
 
 
 def named_by_p4d(kind):
-    return dict(zip(("architecture", "bias", "qk-norm"), {**AS_P4D, **sparse.AS_P4D}.get(kind, (kind, "", ""))))
+    return dict(zip(("architecture", "bias", "qk-norm"), {**AS_P4D, **sparse.AS_P4D, **hybrid.AS_P4D}.get(kind, (kind, "", ""))))
 
 
 def pick(r, framework, kinds):
@@ -103,10 +108,17 @@ def pick(r, framework, kinds):
         dense, of_experts = sparse.sizes(r, c["model-type"])
         c.update(of_experts)
         c.update(zip(SHAPE, dense))
+    elif c["model-type"] in hybrid.MODELS:
+        dense, of_states = r.choice(hybrid.MODELS[c["model-type"]])
+        c.update(zip(hybrid.OPTIONS[1:], of_states))
+        c.update(dict.fromkeys(sparse.SHAPE, 0), **hybrid.EXPERTS.get(c["model-type"], {}))
+        c.update(zip(SHAPE, dense))
     else:
         c.update(zip(SHAPE, r.choice(MODELS[c["model-type"]])))
     # half of them short, where the ends of the model decide
     c["layers"] = min(c["layers"], r.choice((2, 3, 4, 4, 6, 8, 12, 16)))
+    if c["model-type"] in hybrid.MODELS:
+        c["layer-pattern"] = hybrid.pattern(r, c)
     if c.get("dense-layers"):
         c["dense-layers"] = min(c["dense-layers"], c["layers"] - 1)
     c["seq-len"] = r.choice((512, 1024, 2048, 2048, 4096, 4096, 8192, 16384))
@@ -125,7 +137,7 @@ def pick(r, framework, kinds):
         c["finetune"] = "lora"  # their layers are classes of their own, which kernels_of_cuda does not replace
     if c["framework"] != "ddp" and r.random() < 0.3:
         c["finetune"] = "lora"
-    if c["model-type"] in ENCODERS:
+    if c["model-type"] in ENCODERS or c["model-type"] in hybrid.MODELS:
         c["finetune"] = "full"
     adapters = c["finetune"] != "full"
     c["lora-rank"] = r.choice((8, 16, 32, 64, 128)) if adapters else 0
@@ -156,6 +168,8 @@ def pick(r, framework, kinds):
     if c["attention"] == "sdpa" and c["seq-len"] <= 2048 and c["model-type"] not in ENCODERS:
         c["attention"] = r.choice(("sdpa", "sdpa", "sdpa", "eager"))
     c["packing"] = r.choice(("on", "on", "off")) if c["micro-batch"] > 1 and c["model-type"] != "vit" else "on"
+    if c["model-type"] in hybrid.MODELS:
+        c["packing"], c["attention"] = "on", "sdpa"
     return c
 
 
@@ -206,6 +220,8 @@ def configured(c):
         d["head_dim"] = c["head-dim"]
     if kind in sparse.MODELS:
         d = sparse.configured(c, d)
+    if kind in hybrid.MODELS:
+        d = hybrid.configured(c, d)
     if kind in ("phi", "stablelm", "falcon", "olmo", "phi3"):
         d.pop("head_dim", None)
     if kind == "opt":
@@ -439,9 +455,12 @@ def forked(c, limit=600):
     return json.loads(text) if text else None
 
 
-def prepare():
+def prepare(states=False):
     global LEDGER
     LEDGER = counted_gpu.install()
+    if states:
+        import state_kernels
+        state_kernels.install()
     kernels_of_cuda.install(LEDGER)
 
 
@@ -455,7 +474,12 @@ def configuration(text):
     given = dict(word.split("=") for word in text.split())
     if "model-type" in given:
         c.update(named_by_p4d(given["model-type"]))
-        if given["model-type"] in sparse.MODELS:
+        if given["model-type"] in hybrid.MODELS:
+            dense, of_states = hybrid.MODELS[given["model-type"]][0]
+            c.update(dict.fromkeys(sparse.SHAPE, 0), **hybrid.EXPERTS.get(given["model-type"], {}))
+            c.update(zip(hybrid.OPTIONS[1:], of_states))
+            c.update(zip(SHAPE, dense))
+        elif given["model-type"] in sparse.MODELS:
             dense, of_experts = sparse.MODELS[given["model-type"]][0]
             c.update(zip(sparse.SHAPE, (of_experts + (0,) * len(sparse.SHAPE))[:len(sparse.SHAPE)]))
             c.update(zip(SHAPE, dense))
@@ -472,7 +496,7 @@ def compare(path, stride):
         for line, row in enumerate(csv.DictReader(file)):
             if line % stride:
                 continue
-            measured = forked({k: number(row[k]) for k in row if k in OPTIONS or k in sparse.SHAPE or k in ("lora-dropout", "eval-micro-batch")})
+            measured = forked({k: number(row[k]) for k in row if k in OPTIONS or k in sparse.SHAPE or k in hybrid.OPTIONS or k in ("lora-dropout", "eval-micro-batch")})
             if not measured or any(str(measured[k]) != row[k] for k in RESULTS + ["evaluation"] if k in row):
                 print(f"line {line + 2}: {measured}")
                 wrong += 1
@@ -485,6 +509,7 @@ def main():
     parser.add_argument("--count", type=int, default=50)
     parser.add_argument("--models", help="types to draw from; else all decoders")
     parser.add_argument("--experts", action="store_true", help="draw from models with experts")
+    parser.add_argument("--hybrids", action="store_true", help="draw from models whose layers have a state; mamba_ssm and fla are on PYTHONPATH")
     parser.add_argument("--framework", choices=("ddp", "deepspeed", "fsdp"), default="ddp")
     parser.add_argument("--dropout", action="store_true", help="adapters alone, whose inputs are dropped out")
     parser.add_argument("--evaluation", action="store_true", help="also in micro-batches of its own, at most 16 times as large")
@@ -493,20 +518,21 @@ def main():
     parser.add_argument("--stride", type=int, default=1, help="every so many of them")
     parser.add_argument("--lines", type=int, default=60)
     a = parser.parse_args()
-    prepare()
+    prepare(a.hybrids)
     if a.show is not None:
         print(measure(configuration(a.show), show=a.lines))
         return
     if a.compare:
         sys.exit(compare(a.compare, a.stride))
-    options = OPTIONS + list(sparse.SHAPE) if a.experts else OPTIONS
+    options = OPTIONS + list(sparse.SHAPE) if a.experts or a.hybrids else OPTIONS
+    options = options + hybrid.OPTIONS if a.hybrids else options
     options = options + ["lora-dropout"] if a.dropout else options
     options = options + ["eval-micro-batch"] if a.evaluation else options
     results = RESULTS + ["evaluation"] if a.evaluation else RESULTS
     out = csv.DictWriter(sys.stdout, ["looked_at", "seed"] + options + results, lineterminator="\n")
     out.writeheader()
     r = random.Random(a.seed)
-    kinds = sorted(sparse.MODELS if a.experts else set(MODELS) - ENCODERS)
+    kinds = sorted(hybrid.MODELS if a.hybrids else sparse.MODELS if a.experts else set(MODELS) - ENCODERS)
     kinds = a.models.split(",") if a.models else kinds
     for _ in range(a.count):
         c = pick(r, a.framework, kinds)

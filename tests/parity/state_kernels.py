@@ -23,6 +23,18 @@ def convolved_backward(x, weight, bias, gradient, seq_idx, initial, final, dx, *
     return dx, dweight.type_as(weight), None if bias is None else dbias.type_as(bias), None
 
 
+def scanned(u, delta, a, b, c, d, z, bias, softplus):
+    """selective_scan_cuda.fwd (csrc/selective_scan/selective_scan.cpp): the result, a state of every 2,048 tokens, and times its gates."""
+    states = torch.empty(u.shape[0], u.shape[1], -(-u.shape[2] // 2048), 2 * a.shape[1], dtype=a.dtype, device=u.device)
+    return torch.empty_like(delta), states, torch.empty_like(z)
+
+
+def scanned_backward(u, delta, a, b, c, d, z, bias, gradient, *_):
+    wide = [torch.zeros_like(x, dtype=torch.float32) for x in (b, c)]
+    gradients = torch.empty_like(u), torch.empty_like(delta), torch.zeros_like(a), *wide, torch.zeros_like(d), torch.zeros_like(bias)
+    return *(g.to(x.dtype) for g, x in zip(gradients, (u, delta, a, b, c, d, bias))), torch.empty_like(z)
+
+
 class Convolution(torch.autograd.Function):
     """causal_conv1d_fn (causal_conv1d_interface.py)."""
 
@@ -61,7 +73,7 @@ def install():
         self, function, names, configs, [k for k in key if k in names], *rest, **more)
     found = importlib.util.find_spec("mamba_ssm")
     package("mamba_ssm", __version__="2.3.2").__path__ = list(found.submodule_search_locations)
-    sys.modules["selective_scan_cuda"] = types.ModuleType("selective_scan_cuda")
+    sys.modules["selective_scan_cuda"] = types.SimpleNamespace(fwd=scanned, bwd=scanned_backward)
     package("causal_conv1d", __version__="1.6.0", causal_conv1d_fn=causal_conv1d, causal_conv1d_update=None)
     sys.modules["causal_conv1d.cpp_functions"] = types.SimpleNamespace(
         causal_conv1d_fwd_function=convolved, causal_conv1d_bwd_function=convolved_backward, causal_conv1d_update_function=None)

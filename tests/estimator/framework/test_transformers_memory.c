@@ -249,6 +249,19 @@ static void transformers_with_experts(void **state)
 	holds(of[BY_METHOD], 0.03, 0.08);
 }
 
+/* Nemotron-H, Bamba, Granite 4, Qwen3-Next, with the kernels that transformers looks for. */
+static void layers_with_a_state(void **state)
+{
+	static group of[KINDS][GROUPS];
+	const int rows = compare("transformers_hybrids.csv", false, of);
+
+	(void)state;
+	if (getenv("P4D_TEST_ROWS"))
+		return;
+	assert_true((rows - blind(of[BY_LOOK])) * 10 <= rows && rows >= 78);
+	holds(of[BY_METHOD], 0.005, 0.08);
+}
+
 /* Adapters whose inputs are dropped out, with all methods. */
 static void adapters_with_dropout(void **state)
 {
@@ -279,7 +292,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(transformers_itself), cmocka_unit_test(transformers_with_experts),
-	    cmocka_unit_test(adapters_with_dropout), cmocka_unit_test(evaluation)};
+	    cmocka_unit_test(layers_with_a_state), cmocka_unit_test(adapters_with_dropout),
+	    cmocka_unit_test(evaluation)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Layers with a state as transformers 5.23 runs them where mamba-ssm, causal-conv1d and
+ * flash-linear-attention are installed, whose functions its modeling files take
+ * (use_kernel_func_from_hub_with_fallback): mamba-ssm's MambaSplitConv1dScanCombinedFn
+ * (ops/triton/ssd_combined.py), flash-linear-attention's ChunkGatedDeltaRuleFunction
+ * (ops/gated_delta_rule/chunk.py). Without them it computes with PyTorch's operations and holds far more:
+ * nobody trains so.
+ */
+#include "framework/transformers_names.h"
+
+#define linear p4d_transformers__linear
+
+/* Parameters of a mixer that no linear layer has, beside the next operation's, whose backward pass comes
+ * first. */
+static p4d_tape_tensor with_weights(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t elements)
+{
+	const p4d_tape_tensor out = view(w, x, x.elements);
+
+	op(w, x, out, P4D_SAME_GRADIENT)->weight = w->trains ? elements * w->weight : 0;
+	return out;
+}
+
+/*
+ * Mamba-2, from the convolution to the last product in one function. Saved: what the first product gave, and
+ * the scan's result before its gate. Forward: what the convolution gave; states in fp32, and passed on in 16
+ * bits, or these, the result gated and normed. Backward: both of the convolution's again, with a gradient,
+ * gradients of the scan before and behind the gate and its result, states with their gradients, scores and
+ * steps in fp32 (megatron_states.c).
+ */
+static p4d_tape_tensor mamba2(p4d_tape_writer *w, p4d_tape_tensor x)
+{
+	const p4d_layout *l = w->layout;
+	const uint64_t h = l->hidden, values = l->state_heads * l->state_head_dim, t = w->tokens;
+	const uint64_t mixed = values + 2 * l->state_groups * l->state_size,
+		       states = (values * l->state_size + l->state_chunk - 1) / l->state_chunk;
+	const bool lowers = w->autocast && w->weight == 4;
+
+	const p4d_tape_tensor product = linear(w, x, h, mixed + values + l->state_heads, 0);
+	const p4d_tape_tensor in =
+	    with_weights(w, product, values * h + mixed * (l->state_conv + 1) + values);
+	const p4d_tape_tensor out = made(w, t * h, w->autocast ? 2 : in.element, true);
+	p4d_tape_operation *o = op(w, in, out, P4D_NEW_GRADIENT);
+	const uint64_t passed = t * states * in.element, scan = t * values * in.element;
+	o->saved[0] = in.value;
+	o->kept = scan + t * l->state_groups * 4;
+	o->copy = lowers ? values * h * 2 : 0;
+	o->scratch = t * mixed * in.element + t * l->state_heads * 8 + passed +
+		     (t * states * 4 > 2 * scan ? t * states * 4 - scan : scan);
+	o->back_scratch =
+	    t * in.element *
+	    (2 * mixed + 3 * values + 6 * states + 2 * l->state_groups * l->state_chunk + 9 * l->state_heads);
+	hold(w, x);
+	hold(w, product);
+	return out;
+}
+
+/*
+ * Mamba as Jamba has it (JambaMambaMixer): gates are half of the first product. The scan (mamba-ssm's
+ * SelectiveScanFn) saves copies of its values and gates in one piece, the steps, its result before the gates,
+ * and a state of every 2,048 tokens in fp32.
+ */
+static p4d_tape_tensor mamba(p4d_tape_writer *w, p4d_tape_tensor x)
+{
+	enum { CHUNK = 2048 };
+	const p4d_layout *l = w->layout;
+	const uint64_t h = l->hidden, t = w->tokens, inner = l->state_heads * l->state_head_dim;
+	const uint64_t rank = l->state_rank, states = l->state_size, of_steps = rank + 2 * states;
+
+	const p4d_tape_tensor all = linear(w, x, h, 2 * inner, 0);
+	const p4d_tape_tensor values = view(w, all, t * inner), gates = view(w, all, t * inner);
+	op(w, all, values, P4D_NEW_GRADIENT)->others[0] = gates.value;
+	const p4d_tape_tensor convolved =
+	    map(w, with_weights(w, values, inner * (l->state_conv + 1 + states + 2)), true, false);
+	const p4d_tape_tensor three = linear(w, convolved, inner, of_steps, 0);
+	p4d_tape_tensor step = view(w, three, t * rank), b = view(w, three, t * states), c = b;
+	p4d_tape_operation *o = op(w, three, step, P4D_NEW_GRADIENT);
+	o->others[0] = b.value;
+	step = norm(w, step, rank);
+	b = norm(w, b, states);
+	c = norm(w, view(w, three, t * states), states);
+	step = p4d_transformers__product(w, step, rank, inner, w->weight, w->trains);
+
+	const p4d_tape_tensor scanned = made(w, t * inner, step.element, true);
+	const uint64_t piece = t * inner * step.element;
+	o = op(w, convolved, scanned, P4D_NEW_GRADIENT);
+	o->in[1] = step.value;
+	o->in[2] = gates.value;
+	o->gradient[1] = o->gradient[2] = P4D_NEW_GRADIENT;
+	o->saved[0] = step.value;
+	o->saved[1] = b.value;
+	o->saved[2] = c.value;
+	o->kept = 3 * piece + w->rows * inner * ((w->length + CHUNK - 1) / CHUNK) * states * 2 * 4;
+	o->back_scratch =
+	    piece + 2 * t * states * 4; /* the gradient in one piece, those of B and C in fp32 */
+	/* the last product reads its transpose, in one piece */
+	const p4d_tape_tensor whole = made(w, t * inner, scanned.element, true);
+	op(w, scanned, whole, P4D_SAME_GRADIENT);
+	const p4d_tape_tensor y = linear(w, whole, inner, h, 0);
+	const p4d_tape_tensor named[] = {x, all, convolved, step, b, c, scanned};
+	for (size_t i = 0; i < sizeof(named) / sizeof(named[0]); i++)
+		hold(w, named[i]);
+	return y;
+}
+
+/* Steps of each head in fp32: the decay's logarithm, from a. */
+static p4d_tape_tensor decays(p4d_tape_writer *w, p4d_tape_tensor a)
+{
+	const p4d_tape_tensor sum = map(w, cast(w, a, 4), false, false);
+
+	return map(w, map(w, sum, true, false), true, false);
+}
+
+/*
+ * The rule itself. Kept: queries and keys normed, with a statistic of each; values in one piece; a chunk's
+ * inverse and sums of decays. Forward: queries and keys in one piece, products of keys and of values by that
+ * inverse, states, values less what these hold. Backward the same again, gradients of all of these, and of
+ * keys and values a second one each.
+ */
+static p4d_tape_tensor delta_rule(p4d_tape_writer *w, p4d_tape_tensor in, p4d_tape_tensor decay,
+				  p4d_tape_tensor strength)
+{
+	enum { CHUNK = 64 };
+	const p4d_layout *l = w->layout;
+	const uint64_t t = w->tokens, heads = l->state_heads, values = heads * l->state_head_dim;
+	const uint64_t keys = l->state_groups * l->state_size, each = heads * l->state_size;
+	const uint64_t states = heads * l->state_size * l->state_head_dim / CHUNK;
+	const p4d_tape_tensor out = made(w, t * values, in.element, true);
+	p4d_tape_operation *o = op(w, in, out, P4D_NEW_GRADIENT);
+
+	o->in[1] = decay.value;
+	o->in[2] = strength.value;
+	o->gradient[1] = o->gradient[2] = P4D_NEW_GRADIENT;
+	o->saved[0] = strength.value;
+	o->kept = t * ((2 * keys + values + heads * CHUNK) * in.element + 8 * l->state_groups + 4 * heads);
+	o->scratch = t * (2 * keys + each + 2 * values + states) * in.element;
+	o->back_scratch = t * (5 * each + 3 * values + 2 * states - 2 * keys) * in.element;
+	return out;
+}
+
+/*
+ * A gated delta net (Qwen3-Next's GatedDeltaNet): queries, keys, values and gates of one product are taken
+ * apart, copied and, but for the gates, put together for the convolution; its result goes through the rule, a
+ * norm of each head, and times the gates in fp32.
+ */
+static p4d_tape_tensor delta_net(p4d_tape_writer *w, p4d_tape_tensor x)
+{
+	const p4d_layout *l = w->layout;
+	const uint64_t h = l->hidden, t = w->tokens, heads = l->state_heads,
+		       values = heads * l->state_head_dim;
+	const uint64_t mixed = values + 2 * l->state_groups * l->state_size;
+
+	const p4d_tape_tensor all = linear(w, x, h, mixed + values, 0), both = linear(w, x, h, 2 * heads, 0);
+	const p4d_tape_tensor parts = view(w, all, t * mixed), gates = view(w, all, t * values);
+	op(w, all, parts, P4D_NEW_GRADIENT)->others[0] = gates.value;
+	const p4d_tape_tensor strengths = view(w, both, t * heads), steps = view(w, both, t * heads);
+	op(w, both, strengths, P4D_NEW_GRADIENT)->others[0] = steps.value;
+	const p4d_tape_tensor apart = made(w, t * mixed, all.element, true);
+	op(w, parts, apart, P4D_SAME_GRADIENT);
+	const p4d_tape_tensor gate = made(w, t * values, all.element, true);
+	op(w, gates, gate, P4D_SAME_GRADIENT);
+	const p4d_tape_tensor together = made(w, t * mixed, all.element, true);
+	op(w, apart, together, P4D_SAME_GRADIENT);
+	const p4d_tape_tensor in = with_weights(w, together, mixed * l->state_conv);
+	const p4d_tape_tensor convolved = map(w, in, true, false);
+	hold(w, apart);
+	const p4d_tape_tensor split = p4d_transformers__slice(w, convolved, t * mixed);
+	const p4d_tape_tensor strength = map(w, strengths, false, true), decay = decays(w, steps);
+	p4d_tape_tensor y = delta_rule(w, split, decay, strength);
+	y = p4d_transformers__norm_by(w, y, l->state_head_dim, P4D_NORM_LLAMA);
+	y = times(w, y, map(w, cast(w, gate, 4), true, false));
+	y = linear(w, cast(w, y, split.element), values, h, 0);
+	const p4d_tape_tensor named[] = {x, all, both, gate, convolved, strength, decay};
+	for (size_t i = 0; i < sizeof(named) / sizeof(named[0]); i++)
+		hold(w, named[i]);
+	return y;
+}
+
+p4d_tape_tensor p4d_transformers__state(p4d_tape_writer *w, p4d_tape_tensor x, p4d_mixer mixer)
+{
+	return mixer == P4D_MIX_DELTA_NET ? delta_net(w, x)
+	       : mixer == P4D_MIX_MAMBA   ? mamba(w, x)
+					  : mamba2(w, x);
+}
