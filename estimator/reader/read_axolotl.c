@@ -31,6 +31,16 @@ static const p4d_read_argument arguments[] = {
     {"--gradient_checkpointing", P4D_RECOMPUTE, NULL, checkpointing},
     {"--auto_find_batch_size", P4D_READ_NOT_MODELLED, "on", NULL},
     {"--fp8", P4D_READ_NOT_MODELLED, "on", NULL},
+    {"--lora_mlp_kernel", P4D_READ_SAVES, "on", NULL},
+    {"--lora_qkv_kernel", P4D_READ_SAVES, "on", NULL},
+    {"--lora_o_kernel", P4D_READ_SAVES, "on", NULL},
+    {"--tiled_mlp", P4D_READ_SAVES, "on", NULL},
+    {"--layer_offloading", P4D_READ_SAVES, "on", NULL},
+    {"--lisa_n_layers", P4D_READ_NOT_MODELLED, NULL, NULL},
+    {"--lora_target_parameters", P4D_READ_NOT_MODELLED, NULL, NULL},
+    {"--quantize_moe_experts", P4D_READ_NOT_MODELLED, "on", NULL},
+    {"--selective_checkpointing", P4D_READ_NOT_MODELLED, "on", NULL},
+    {"--peft_layers_to_transform", P4D_READ_NOT_MODELLED, NULL, NULL},
     {"--unfrozen_parameters", P4D_READ_NOT_MODELLED, NULL, NULL},
     {"--lora_modules_to_save", P4D_READ_NOT_MODELLED, NULL, NULL},
     {"--peft_use_dora", P4D_READ_NOT_MODELLED, "on", NULL},
@@ -96,6 +106,9 @@ static void finish(p4d_reading *r)
 	const p4d_read_value *method = &r->extra[METHOD];
 
 	p4d_finetune__finish(r);
+	/* it loads weights in the type that it computes in, whatever the release of transformers is */
+	if (p4d_reader__is(&r->value[P4D_FRAMEWORK], "ddp") && p4d_reader__set(&r->value[P4D_PRECISION]))
+		p4d_reader__put_default(r, P4D_PARAM_DTYPE, "%s", r->value[P4D_PRECISION].text);
 	if (p4d_reader__set(method) && !p4d_finetune__preference(r, method->text))
 		p4d_reader__unknown(r, "rl", "rl %.60s is not modelled", method->text);
 }

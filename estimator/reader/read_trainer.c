@@ -21,6 +21,8 @@ static const p4d_read_argument arguments[] = {
     {"--per_device_train_batch_size", P4D_MICRO_BATCH, NULL, NULL},
     {"--per_gpu_train_batch_size", P4D_MICRO_BATCH, NULL, NULL},
     {"--auto_find_batch_size", P4D_READ_NOT_MODELLED, "on", NULL},
+    {"--label_smoothing_factor", P4D_READ_NOT_MODELLED, "on", NULL}, /* a second softmax */
+    {"--lora_target_parameters", P4D_READ_NOT_MODELLED, NULL, NULL},
     {"--per_device_eval_batch_size", P4D_EVAL_MICRO_BATCH, NULL, NULL},
     {"--eval_strategy", EXTRA(EVALUATION), NULL, p4d_finetune__evaluation},
     {"--evaluation_strategy", EXTRA(EVALUATION), NULL, p4d_finetune__evaluation},

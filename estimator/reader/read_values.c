@@ -222,12 +222,20 @@ static void take_off(p4d_reading *r, const p4d_read_argument *a, p4d_read_value 
 
 void p4d_reader__take(p4d_reading *r, const p4d_read_argument *a, const p4d_read_given *given)
 {
-	static const char *const off[] = {"false", "no", "off", "none", "null", "0", "f", "n", NULL};
+	static const char *const off[] = {"false", "no", "off", "none", "null", "0", "0.0", "f", "n", NULL};
 	const char *name = name_of(a);
 	p4d_read_value found = {.file = given->file, .line = given->line, .argument = a->name};
 
 	if (a->value && is_one_of(given->value, off)) {
 		take_off(r, a, &found);
+		return;
+	}
+	if (a->what == P4D_READ_SAVES) {
+		p4d_read_unknown *u =
+		    p4d_reader__unknown(r, name, "%s (%.60s:%u) takes less memory than is counted",
+					given->name, found.file, found.line);
+		if (u)
+			u->doubt = true;
 		return;
 	}
 	if (a->what == P4D_READ_NOT_MODELLED) {

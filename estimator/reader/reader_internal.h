@@ -20,7 +20,8 @@ typedef struct p4d_read_argument {
 
 enum {
 	P4D_READ_NOT_MODELLED = -1,
-	P4D_READ_FILE = -2, /* a configuration file; value: what its names are taken to begin with */
+	P4D_READ_SAVES = -2, /* not modelled either, but it can only take less: the verdict is advice */
+	P4D_READ_FILE = -3,  /* a configuration file; value: what its names are taken to begin with */
 };
 #define P4D_READ_EXTRA(i) ((int)P4D_OPTIONS + (i))
 /* The same, with its path in an extra value. */
