@@ -11,16 +11,16 @@
 #include "checkpoint/safetensors_internal.h"
 
 /* A tensor being written. */
-typedef struct part {
+typedef struct file_part {
 	uint64_t bytes;
 	char *digits; /* where its checksum stands in the header */
-} part;
+} file_part;
 
 struct p4d_safetensors_writer {
 	p4d_new_file file;
 	uint8_t *header; /* length and text, blanks at its end */
 	uint64_t header_bytes;
-	part *part;
+	file_part *part;
 	size_t parts, at;
 	uint64_t left; /* of part[at] */
 	XXH3_state_t *state;
@@ -55,7 +55,7 @@ static void put_metadata(p4d_text *out, const p4d_safetensors_tensor *tensors, s
 	p4d_json_text_close(out, '}');
 }
 
-static int put_tensors(p4d_text *out, const p4d_safetensors_tensor *tensors, part *parts, size_t count,
+static int put_tensors(p4d_text *out, const p4d_safetensors_tensor *tensors, file_part *parts, size_t count,
 		       p4d_error *err)
 {
 	uint64_t begin = 0;
