@@ -67,6 +67,7 @@ static void release(p4d_device *device, void *arena)
 	p4d_cuda *c = p4d_cuda_of(device);
 
 	p4d_gemm_set_workspace(c->products, NULL, 0);
+	p4d_sdpa_lend(c->fused, NULL, 0);
 	c->sums = NULL;
 	c->sums_bytes = 0;
 	p4d_cuda_check(c, cudaFree(arena), "release");
@@ -78,6 +79,7 @@ static void set_workspace(p4d_device *device, void *workspace, uint64_t workspac
 	p4d_cuda *c = p4d_cuda_of(device);
 
 	p4d_gemm_set_workspace(c->products, workspace, workspace_bytes);
+	p4d_sdpa_lend(c->fused, workspace, workspace_bytes);
 	c->sums = sums;
 	c->sums_bytes = sums_bytes;
 }

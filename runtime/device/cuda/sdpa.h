@@ -48,6 +48,11 @@ int p4d_sdpa_open(p4d_sdpa **fused, int sm, cudaStream_t stream, p4d_error *err)
 void p4d_sdpa_close(p4d_sdpa *fused);
 const char *p4d_sdpa_name(const p4d_sdpa *fused); /* "cuDNN 9.19.0" */
 /*
+ * Memory that nothing else on its stream keeps anything in from one operation to the next, that of matrix
+ * products: for calls that need more workspace than the plan has, as of other versions. NULL: not any more.
+ */
+void p4d_sdpa_lend(p4d_sdpa *fused, void *workspace, uint64_t bytes);
+/*
  * Whether such calls are supported. The first time of a shape it builds a plan, which takes about a second
  * and allocates on the host. False: *why says why not, in one line.
  */

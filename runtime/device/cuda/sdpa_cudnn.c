@@ -14,6 +14,7 @@ typedef struct way {
 	p4d_sdpa_shape shape;
 	p4d_sdpa_graph graph;
 	cudnnBackendDescriptor_t plan; /* NULL: it is not taken */
+	uint64_t borrowed;             /* bytes of what was lent; 0: the plan's workspace is enough */
 	p4d_error why;
 } way;
 
@@ -22,6 +23,8 @@ struct p4d_sdpa {
 	cudnnHandle_t handle;
 	cudaStream_t stream;
 	int sm;
+	void *lent;
+	uint64_t lent_bytes;
 	unsigned count;
 	way *ways[SHAPES];
 };
@@ -74,19 +77,30 @@ const char *p4d_sdpa_name(const p4d_sdpa *f)
 	return f->cudnn.text;
 }
 
+void p4d_sdpa_lend(p4d_sdpa *f, void *workspace, uint64_t bytes)
+{
+	if (!f)
+		return;
+	f->lent = workspace;
+	f->lent_bytes = workspace ? bytes : 0;
+}
+
 static void make(p4d_sdpa *f, way *w)
 {
 	const p4d_sdpa_shape *s = &w->shape;
 	const p4d_attention_bytes planned =
 	    p4d_attention_workspace(f->sm, s->batch, s->heads, s->kv_heads, s->queries, s->keys, s->head_dim);
-	const uint64_t most = s->backward ? planned.backward_workspace : planned.forward_workspace;
+	const uint64_t own = s->backward ? planned.backward_workspace : planned.forward_workspace;
+	const uint64_t most = own > f->lent_bytes ? own : f->lent_bytes;
 	uint64_t bytes;
 
 	if (p4d_sdpa_graph_open(&w->graph, &f->cudnn, f->handle, s, &w->why) < 0)
 		return;
 	const cudnnBackendDescriptor_t choice = p4d_engine_choose(&w->graph, NULL, most, &bytes, &w->why);
-	if (choice)
-		w->plan = p4d_engine_build(&w->graph, NULL, f->handle, choice, &w->why);
+	if (!choice)
+		return;
+	w->plan = p4d_engine_build(&w->graph, NULL, f->handle, choice, &w->why);
+	w->borrowed = bytes > own ? bytes : 0;
 }
 
 static way *find(p4d_sdpa *f, const p4d_sdpa_shape *shape)
@@ -170,8 +184,11 @@ int p4d_sdpa_run(p4d_sdpa *f, const p4d_sdpa_shape *shape, const p4d_sdpa_call *
 	};
 	char why[P4D_CUDNN_WHY] = "it was never prepared";
 
-	cudnnStatus_t status =
-	    w && w->plan ? execute(f, w, addresses, call->workspace) : CUDNN_STATUS_BAD_PARAM;
+	if (w && w->borrowed > f->lent_bytes)
+		return p4d_fail(err, P4D_E_DEVICE, "attention: its workspace was taken back");
+	cudnnStatus_t status = w && w->plan
+				   ? execute(f, w, addresses, w->borrowed ? f->lent : call->workspace)
+				   : CUDNN_STATUS_BAD_PARAM;
 	if (status == CUDNN_STATUS_SUCCESS)
 		return 0;
 	if (w && w->plan)

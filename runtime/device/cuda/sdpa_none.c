@@ -19,6 +19,11 @@ const char *p4d_sdpa_name(const p4d_sdpa *fused)
 	return "";
 }
 
+void p4d_sdpa_lend(p4d_sdpa *fused, void *workspace, uint64_t bytes)
+{
+	(void)fused, (void)workspace, (void)bytes;
+}
+
 bool p4d_sdpa_takes(p4d_sdpa *fused, const p4d_sdpa_shape *shape, const char **why)
 {
 	(void)fused, (void)shape;

@@ -44,6 +44,7 @@ typedef struct p4d_shim_machine {
 	size_t bytes, taken; /* of the GPU; used by other processes */
 	cudaError_t fails;   /* the GPU's error */
 	unsigned behind;     /* queries of an event before it is reached */
+	size_t attention;    /* workspace of fused attention, beyond what the plan has; it is overwritten */
 	int dry;             /* kernels, copies and products are counted, not executed; memory is not there */
 	unsigned long launches; /* all that was queued: kernels, copies, products, attention */
 } p4d_shim_machine;

@@ -12,6 +12,8 @@
 
 struct p4d_sdpa {
 	int sm;
+	void *lent;
+	uint64_t lent_bytes;
 };
 
 int p4d_sdpa_open(p4d_sdpa **fused, int sm, cudaStream_t stream, p4d_error *err)
@@ -35,10 +37,21 @@ const char *p4d_sdpa_name(const p4d_sdpa *f)
 	return "plain C";
 }
 
+void p4d_sdpa_lend(p4d_sdpa *f, void *workspace, uint64_t bytes)
+{
+	if (!f)
+		return;
+	f->lent = workspace;
+	f->lent_bytes = bytes;
+}
+
 bool p4d_sdpa_takes(p4d_sdpa *f, const p4d_sdpa_shape *shape, const char **why)
 {
-	(void)f, (void)shape, (void)why;
-	return true;
+	(void)shape;
+	if (p4d_shim_gpu.attention <= f->lent_bytes)
+		return true;
+	*why = "it needs more workspace";
+	return false;
 }
 
 /* A head of a token. */
@@ -172,6 +185,8 @@ int p4d_sdpa_run(p4d_sdpa *f, const p4d_sdpa_shape *s, const p4d_sdpa_call *c, p
 	to.dv = to.dk + gradients;
 	if (bytes)
 		memset(c->workspace, 0xff, bytes);
+	if (p4d_shim_gpu.attention)
+		memset(f->lent, 0xff, p4d_shim_gpu.attention);
 	for (uint64_t b = 0; b < s->batch; b++)
 		for (uint64_t h = 0; h < s->heads; h++)
 			for (uint64_t i = 0; i < s->queries; i++) {

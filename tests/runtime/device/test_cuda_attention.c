@@ -379,6 +379,19 @@ static void expect_own_kernels(p4d_dtype type, p4d_attention_shape s, uint64_t o
 	cuda.close(&cuda);
 }
 
+#ifdef P4D_TEST_CUDA
+/* Another version that needs more workspace than the plan has, takes that of matrix products. */
+static void workspace_is_borrowed(void **state)
+{
+	p4d_shim_gpu.attention = WORKSPACE_BYTES;
+	fused_attention(state);
+	p4d_shim_gpu.attention = WORKSPACE_BYTES + 1;
+	expect_own_kernels(P4D_DT_BF16, shape_of(WHOLE, 2, 8, 2, 2, 16), 0,
+			   "own kernels (it needs more workspace)");
+	p4d_shim_gpu.attention = 0;
+}
+#endif
+
 static void what_is_not_fused(void **state)
 {
 	static const int32_t one[2 * 16]; /* document of all tokens */
@@ -408,10 +421,11 @@ static void what_is_not_fused(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(attention_kernels),
-	    cmocka_unit_test(fused_attention),
-	    cmocka_unit_test(fused_against_own),
-	    cmocka_unit_test(what_is_not_fused),
+	    cmocka_unit_test(attention_kernels),     cmocka_unit_test(fused_attention),
+	    cmocka_unit_test(fused_against_own),     cmocka_unit_test(what_is_not_fused),
+#ifdef P4D_TEST_CUDA
+	    cmocka_unit_test(workspace_is_borrowed),
+#endif
 	};
 
 	select_tests();
