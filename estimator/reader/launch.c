@@ -25,7 +25,7 @@ static const char mpi_switches[] =
     "use-hwthread-cpus enable-recovery verbose quiet genvall envall genvnone envnone ";
 
 /* What runs in an image, with a Python of its own. */
-static const char images[] = " apptainer singularity enroot sarus shifter podman podman-hpc docker ";
+static const char images[] = " apptainer singularity enroot sarus shifter podman podman-hpc docker ch-run ";
 
 /* Options of these that take two values. */
 static const char mpi_pairs[] = " mca gmca omca pmixmca prtemca genv env ";
@@ -47,6 +47,9 @@ static const launcher launchers[] = {
     {"jsrun", NULL, " immediate stdio_mode ", "", 0, MPI, NULL},
     {"ibrun", NULL, "", "", 0, MPI, NULL},
     {"flux", "run", " exclusive verbose label-io ", "vxl", 0, COMMAND, NULL},
+    {"flux", "start", " verbose ", "vx", 0, REMOTE, NULL},
+    {"aprun", NULL, "", "bqR", 0, COMMAND, NULL},
+    {"ch-run", NULL, " write no-home unset-env private-tmp ", "wt", 1, COMMAND, NULL},
     {"torchrun", NULL, torchrun_switches, "", 0, PYTHON, NULL},
     {"torch.distributed.run", NULL, torchrun_switches, "", 0, PYTHON, NULL},
     {"torch.distributed.launch", NULL, torchrun_switches, "", 0, PYTHON, NULL},
@@ -116,6 +119,7 @@ static const launcher launchers[] = {
     {"poetry", "run", "", "", 0, COMMAND, NULL},
     {"pipenv", "run", "", "", 0, COMMAND, NULL},
     {"conda", "run", " no-capture-output live-stream ", "", 0, COMMAND, NULL},
+    {"mamba", "run", " no-capture-output live-stream ", "", 0, COMMAND, NULL},
     {"micromamba", "run", "", "", 0, COMMAND, NULL},
 };
 enum { LAUNCHERS = sizeof(launchers) / sizeof(launchers[0]) };

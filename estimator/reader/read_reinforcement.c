@@ -260,6 +260,12 @@ static const p4d_read_argument openrlhf_arguments[] = {
     {"--model.gradient_checkpointing_enable", P4D_RECOMPUTE, "full", checkpointing},
     {"--actor.gradient_checkpointing_enable", P4D_RECOMPUTE, "full", checkpointing},
     {"--lora_rank", P4D_LORA_RANK, NULL, NULL},
+    {"--target_modules", P4D_LORA_TARGETS, NULL, p4d_reader__list},
+    {"--load_in_4bit", P4D_QUANT, "nf4", NULL},
+    {"--use_liger_kernel", P4D_CHUNKED_LOSS, "on", NULL},
+    {"--ring_attn_size", P4D_CP, NULL, NULL},
+    {"--ds_tensor_parallel_size", P4D_TP, NULL, NULL},
+    {"--zpg", P4D_READ_NOT_MODELLED, NULL, NULL},
     {"--ref_offload", P4D_REFERENCE, "host", NULL},
     {"--ref.offload", P4D_REFERENCE, "host", NULL},
     {NULL, 0, NULL, NULL},
@@ -340,12 +346,30 @@ const p4d_reader p4d_reader__openrlhf_others = {
     .finish = p4d_finetune__reinforcement,
 };
 
-/* One model, by DeepSpeed, in a loop of its own. */
+/* One model, by DeepSpeed, in a loop of its own (sft_trainer.py), which was compared with nothing. */
+static void finish_openrlhf_sft(p4d_reading *r)
+{
+	p4d_read_unknown *loop;
+
+	finish_rank(r);
+	if (p4d_reader__set(&r->value[P4D_QUANT]) && p4d_reader__set(&r->value[P4D_FINETUNE]))
+		p4d_reader__put(r, P4D_FINETUNE, &r->value[P4D_QUANT], "qlora");
+	if (strstr(r->program, "train_rm")) {
+		p4d_reader__unknown(r, "loss", "%s", p4d_finetune__reward);
+		return;
+	}
+	loop = p4d_reader__unknown(r, "loss", "OpenRLHF's own is counted as transformers', and unvalidated");
+	if (loop)
+		loop->doubt = true;
+}
+
 const p4d_reader p4d_reader__openrlhf_sft = {
     .framework = "openrlhf",
     .programs = {"openrlhf.cli.train_sft", "openrlhf.cli.train_rm"},
     .arguments = {openrlhf_arguments},
-    .finish = p4d_finetune__unmodelled,
+    .defaults = openrlhf_preference_defaults,
+    .release = "OpenRLHF 0.8",
+    .finish = finish_openrlhf_sft,
 };
 
 /* TRL's GRPO and RLOO, and swift's, on the Trainer. */

@@ -8,6 +8,7 @@
 #define EXTRA(name) P4D_READ_EXTRA(P4D_FINETUNE_##name)
 
 static const char *const checkpointing[] = {"none"};
+static const char *const methods[] = {"lora", "lora", "none", "full", NULL};
 
 static const p4d_read_argument arguments[] = {
     {"", P4D_READ_FILE, "", p4d_reader__first}, /* HfArgumentParser */
@@ -62,6 +63,8 @@ static const p4d_read_argument arguments[] = {
     {"--qlora", EXTRA(LORA), "qlora", NULL},
     {"--q_lora", EXTRA(LORA), "qlora", NULL}, /* FastChat */
     {"--use_qlora", EXTRA(LORA), "qlora", NULL},
+    {"--peft_method", EXTRA(LORA), NULL, methods}, /* fms-hf-tuning */
+    {"--r", EXTRA(RANK), NULL, NULL},
     {"--lora_r", EXTRA(RANK), NULL, NULL},
     {"--lora_rank", EXTRA(RANK), NULL, NULL},
     {"--lora_dropout", EXTRA(DROPOUT), NULL, NULL},

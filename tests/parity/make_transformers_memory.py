@@ -16,7 +16,7 @@
         tests/parity/make_transformers_memory.py --hybrids --count 12 --models $m; done
     for f in "ddp --seed 91 --count 24" "deepspeed --seed 92 --count 16" "fsdp --seed 93 --count 10"; do
         tests/parity/make_transformers_memory.py --dropout --framework $f; done                 # transformers_dropout.csv
-    for seed in 221 222; do tests/parity/make_transformers_memory.py --evaluation --framework fsdp --seed $seed; done
+    for seed in 221 222 223; do tests/parity/make_transformers_memory.py --evaluation --framework fsdp --seed $seed; done
     for seed in 211 213 214; do tests/parity/make_transformers_memory.py --evaluation --framework deepspeed \\
         --seed $seed --count 16 $([ $seed = 214 ] || echo --dropout); done                     # transformers_evaluation.csv, too
     tests/parity/make_transformers_memory.py --compare tests/data/transformers_memory.csv
