@@ -24,7 +24,7 @@ libp4dbase_la_SOURCES = \
 	estimator/base/json_text.h estimator/base/json_text.c \
 	estimator/base/arguments.h estimator/base/arguments.c \
 	estimator/request/architecture.h estimator/request/architecture.c \
-	estimator/gpu/gpu.h estimator/gpu/gpu_table.h estimator/gpu/gpu.c
+	estimator/request/fp8.h estimator/request/fp8.c estimator/gpu/gpu.h estimator/gpu/gpu_table.h estimator/gpu/gpu.c
 libp4dbase_la_CFLAGS = $(AM_CFLAGS) -fvisibility=hidden -ffunction-sections -fdata-sections
 libp4dbase_la_LIBADD = libp4doptions.la
 
@@ -118,7 +118,7 @@ libp4dcore_la_SOURCES = \
 	estimator/plan/memory_paper.h estimator/plan/memory_paper.c \
 	estimator/plan/plan.h estimator/plan/plan_rows.h estimator/plan/plan.c estimator/plan/plan_pack.c \
 	estimator/plan/plan_line.h estimator/plan/plan_line.c \
-	estimator/framework/frameworks.c estimator/framework/others.c estimator/framework/p4d.c estimator/framework/torch.h estimator/framework/torch.c estimator/framework/torch_model.c estimator/framework/torchtitan.h estimator/framework/torchtitan_layer.c estimator/framework/torchtitan_experts.c estimator/framework/torchtitan_units.c estimator/framework/torchtitan_fsdp.c estimator/framework/torchtitan_pipeline.c estimator/framework/tape.h estimator/framework/tape.c estimator/framework/transformers.h estimator/framework/transformers_names.h estimator/framework/transformers.c estimator/framework/litgpt.c estimator/framework/transformers_fsdp.c estimator/framework/transformers_evaluation.c estimator/framework/transformers_layer.c estimator/framework/transformers_modules.c estimator/framework/transformers_experts.c estimator/framework/transformers_sizes.c estimator/framework/transformers_states.c estimator/framework/trainer.c \
+	estimator/framework/frameworks.c estimator/framework/others.c estimator/framework/p4d_fp8.h estimator/framework/p4d_fp8.c estimator/framework/p4d.c estimator/framework/torch.h estimator/framework/torch.c estimator/framework/torch_model.c estimator/framework/torchtitan.h estimator/framework/torchtitan_layer.c estimator/framework/torchtitan_experts.c estimator/framework/torchtitan_units.c estimator/framework/torchtitan_fsdp.c estimator/framework/torchtitan_pipeline.c estimator/framework/tape.h estimator/framework/tape.c estimator/framework/transformers.h estimator/framework/transformers_names.h estimator/framework/transformers.c estimator/framework/litgpt.c estimator/framework/transformers_fsdp.c estimator/framework/transformers_evaluation.c estimator/framework/transformers_layer.c estimator/framework/transformers_modules.c estimator/framework/transformers_experts.c estimator/framework/transformers_sizes.c estimator/framework/transformers_states.c estimator/framework/trainer.c \
 	estimator/framework/fsdp.c estimator/framework/deepspeed.c estimator/framework/ddp.c \
 	estimator/framework/megatron.c estimator/framework/megatron_arguments.h estimator/framework/megatron_arguments.c estimator/framework/megatron_memory.h estimator/framework/megatron_memory.c estimator/framework/megatron_experts.c estimator/framework/megatron_libraries.c estimator/framework/megatron_states.c estimator/framework/megatron_passes.c estimator/framework/megatron_fp8.c estimator/framework/megatron_graphs.c \
 	estimator/timeline/trace.h estimator/timeline/trace.c \

@@ -89,7 +89,7 @@ model_sources = \
 	runtime/model/attention.h runtime/model/attention.c runtime/model/attention_ring.c runtime/model/attention_gather.c \
 	runtime/model/norm.h runtime/model/norm.c runtime/model/embedding.h runtime/model/embedding.c runtime/model/head.h runtime/model/head.c runtime/model/vocabulary.c \
 	runtime/model/generate.h runtime/model/generate.c \
-	runtime/model/arena_use.c runtime/model/warm_up.c
+	runtime/model/arena_use.c runtime/model/product.h runtime/model/product.c runtime/model/warm_up.c
 
 # The executor of instruction lists, and the optimizer.
 trainer_sources = \
@@ -118,7 +118,7 @@ if HAVE_OPENBLAS
 # The cpu device's operations are compiled once per element type. fp64 is for tests.
 cpu_operations = \
 	runtime/device/cpu/cpu_operations.h runtime/device/cpu/cpu_types.h runtime/device/cpu/cpu_math.h \
-	runtime/device/cpu/cpu_attention.h runtime/device/cpu/cpu_gemm.c runtime/device/cpu/cpu_norm.c \
+	runtime/device/cpu/cpu_attention.h runtime/device/cpu/cpu_gemm.c runtime/device/cpu/cpu_fp8.c runtime/device/fp8_codes.h runtime/device/cpu/cpu_norm.c \
 	runtime/device/cpu/cpu_rope.c runtime/device/cpu/cpu_attention.c runtime/device/cpu/cpu_attention_backward.c \
 	runtime/device/cpu/cpu_layer_norm.c runtime/device/cpu/cpu_gelu.c runtime/device/cpu/cpu_soft_cap.c \
 	runtime/device/cpu/cpu_swiglu.c runtime/device/cpu/cpu_embedding.c runtime/device/cpu/cpu_cross_entropy.c \

@@ -141,7 +141,7 @@ unit_tests += \
 	tests/runtime/model/test_attention_blocks \
 	tests/runtime/model/test_weights \
 	tests/runtime/trainer/test_trainer \
-	tests/runtime/trainer/test_trainer_layouts \
+	tests/runtime/trainer/test_trainer_layouts tests/runtime/trainer/test_trainer_fp8 \
 	tests/runtime/trainer/test_trainer_transports \
 	tests/runtime/trainer/test_skip \
 	tests/runtime/checkpoint/test_checkpoint_resume \

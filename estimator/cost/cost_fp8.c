@@ -10,6 +10,7 @@
  * as does NVFP4, whose blocks' scales in 8 bits are of a scale of the tensor.
  */
 #include "cost/cost_internal.h"
+#include "request/fp8.h"
 
 /*
  * How much longer casts and transposes take for a byte than kernels that read and write in order: they go
@@ -26,19 +27,21 @@ typedef struct casting {
 
 double p4d_cost__cast_bytes(const p4d_layout *l)
 {
-	return l->fp8_recipe == P4D_FP8_NVFP4 ? 0.5625 : 1;
+	const p4d_fp8_recipe *recipe = &p4d_fp8_recipes[l->fp8_recipe];
+
+	/* a scale for 32 numbers or more is nothing beside them */
+	return recipe->bits / 8.0 + (recipe->bits < 8 ? (double)recipe->scale_bytes / recipe->block : 0);
 }
 
 static casting casting_of(const p4d_layout *l, const p4d_cost_rates *r)
 {
-	const bool by_tensor = l->fp8_recipe == P4D_FP8_DELAYED || l->fp8_recipe == P4D_FP8_CURRENT;
-	const bool twice = !by_tensor || r->fp8_by_rows;
-	const bool maxima = l->fp8_recipe == P4D_FP8_CURRENT || l->fp8_recipe == P4D_FP8_NVFP4;
+	const p4d_fp8_recipe *recipe = &p4d_fp8_recipes[l->fp8_recipe];
+	const bool twice = !recipe->by_tensor || r->fp8_by_rows;
 
-	return (casting){.reads = maxima ? 4 : 2,
+	return (casting){.reads = recipe->maxima ? 4 : 2,
 			 .copies = twice ? 2 : 1,
 			 .bytes = p4d_cost__cast_bytes(l),
-			 .transposes = by_tensor && twice};
+			 .transposes = recipe->by_tensor && twice};
 }
 
 static double cast(const p4d_cost_rates *r, const casting *c, double elements, double copies)
@@ -112,11 +115,33 @@ static void pair_casts(const p4d_layout *l, const p4d_cost_rates *r, const casti
 	    gradient_seconds(l, r, c, z) + cast(r, c, z->n * columns, c->copies) + (later ? again : 0);
 }
 
+/* Both operands of each product, one copy of each: of x and w, then of dy and w, and of dy and x. */
+static void product_casts(const p4d_cost_rates *r, const casting *c, double n, double in, double out,
+			  p4d_cost_share *forward, p4d_cost_share *backward)
+{
+	forward->memory_bound += cast(r, c, n * in, 1) + cast(r, c, in * out, 1);
+	backward->memory_bound +=
+	    2 * cast(r, c, n * out, 1) + cast(r, c, in * out, 1) + cast(r, c, n * in, 1);
+}
+
+static void all_casts(const p4d_cost_rates *r, const casting *c, const p4d_cost_sizes *z,
+		      p4d_cost_share *forward, p4d_cost_share *backward)
+{
+	product_casts(r, c, z->n, z->h, z->A + 2 * z->G, forward, backward);
+	product_casts(r, c, z->n, z->A, z->h, forward, backward);
+	product_casts(r, c, z->n, z->h, z->up, forward, backward);
+	product_casts(r, c, z->n, z->f, z->h, forward, backward);
+}
+
 void p4d_cost__casts(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z, bool experts,
 		     p4d_cost_share *forward, p4d_cost_share *backward)
 {
 	const casting c = casting_of(l, r);
 
+	if (p4d_framework_of(l->framework)->cost.casts_each_product) {
+		all_casts(r, &c, z, forward, backward);
+		return;
+	}
 	if (l->kv_rank)
 		latent_casts(l, r, &c, z, forward, backward);
 	else

@@ -352,7 +352,9 @@ static void tensor_parallel(const p4d_layout *l, const p4d_cost_rates *r, const 
 
 	/* gathered in FP8, half as much: two of four, and backward four of six; userbuffers send forward
 	 * results in FP8, too */
-	const double fp8 = l->precision == P4D_FP8 && l->sequence_parallel ? p4d_cost__cast_bytes(l) / 2 : 1;
+	const bool in_fp8 = l->precision == P4D_FP8 && l->sequence_parallel &&
+			    !p4d_framework_of(l->framework)->cost.casts_each_product;
+	const double fp8 = in_fp8 ? p4d_cost__cast_bytes(l) / 2 : 1;
 	const double there = l->tp_comm_overlap ? fp8 : (1 + fp8) / 2, back = (1 + 2 * fp8) / 3;
 	y->forward.tensor_comm += (mixer + ffn) * there * one;
 	y->backward_input.tensor_comm += (mixer + ffn) * back * one;

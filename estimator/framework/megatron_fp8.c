@@ -6,6 +6,7 @@
  * compiled, so that tests/parity/te_quantizers.py allocates what they would.
  */
 #include "framework/megatron_memory.h"
+#include "request/fp8.h"
 
 bool p4d_megatron__fp8(const p4d_layout *l)
 {
@@ -14,8 +15,7 @@ bool p4d_megatron__fp8(const p4d_layout *l)
 
 static bool by_block(const p4d_layout *l)
 {
-	return l->fp8_recipe == P4D_FP8_BLOCKWISE || l->fp8_recipe == P4D_FP8_MXFP8 ||
-	       l->fp8_recipe == P4D_FP8_NVFP4;
+	return p4d_fp8_recipes[l->fp8_recipe].block > 0;
 }
 
 bool p4d_megatron__fp8_saves_output(const p4d_layout *l)
@@ -23,12 +23,13 @@ bool p4d_megatron__fp8_saves_output(const p4d_layout *l)
 	return p4d_megatron__fp8(l) && l->fp8_recipe == P4D_FP8_DELAYED;
 }
 
-/* NVFP4: half a byte, and one for the scale of 16 (tensor/nvfp4_tensor.py, get_scale_shape) */
+/* With the scales of blocks (tensor/nvfp4_tensor.py, get_scale_shape, and its neighbours). */
 static p4d_wide bytes_of(const p4d_layout *l, p4d_wide elements)
 {
-	if (l->fp8_recipe == P4D_FP8_NVFP4)
-		return elements / 2 + elements / 16;
-	return elements + (by_block(l) ? elements / 32 : 0);
+	const p4d_fp8_recipe *recipe = &p4d_fp8_recipes[l->fp8_recipe];
+
+	return elements / (8 / recipe->bits) +
+	       (by_block(l) ? elements / (recipe->block / recipe->scale_bytes) : 0);
 }
 
 uint64_t p4d_megatron__fp8_bytes(const p4d_layout *l, uint64_t elements)

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <limits.h>
 
+#include "framework/p4d_fp8.h"
 #include "plan/cudnn_workspace.h"
 #include "plan/parameters.h"
 #include "plan/plan_rows.h"
@@ -149,7 +150,7 @@ static void add_persistent(p4d_rows *rows, const p4d_rank_sizes *z)
 	add(rows, B_ROPE, P4D_DT_FP32, l->seq_len / l->cp, l->head_dim, 0);
 	add(rows, B_POSITIONS, P4D_DT_INT32, context_blocks(l), l->seq_len / l->cp, 0);
 	add(rows, B_SCALARS, P4D_DT_BYTES, SCALAR_BYTES, 0, 0);
-	if (on_gpu || z->dtype != P4D_DT_FP32)
+	if (on_gpu || z->dtype != P4D_DT_FP32 || l->precision == P4D_FP8)
 		add(rows, B_LIBRARY, P4D_DT_BYTES, on_gpu ? CUBLASLT_WORKSPACE_BYTES : P4D_CPU_PRODUCT_BYTES,
 		    0, 0);
 	if (!on_gpu)
@@ -311,6 +312,16 @@ static void add_context(p4d_rows *rows, const p4d_rank_sizes *z)
 	add(rows, B_RING_BACK_GRADIENTS, P4D_DT_FP32, 2, z->n, 2 * z->kv);
 }
 
+static void add_fp8(p4d_rows *rows)
+{
+	const p4d_fp8_room room = p4d_framework__fp8_room(rows);
+
+	add(rows, B_FP8_LEFT, P4D_DT_BYTES, room.left.codes, 0, 0);
+	add(rows, B_FP8_LEFT_SCALES, P4D_DT_BYTES, room.left.scales, 0, 0);
+	add(rows, B_FP8_RIGHT, P4D_DT_BYTES, room.right.codes, 0, 0);
+	add(rows, B_FP8_RIGHT_SCALES, P4D_DT_BYTES, room.right.scales, 0, 0);
+}
+
 static void write_rows(p4d_rows *rows)
 {
 	const p4d_rank_sizes z = p4d_rank_sizes_of(rows->layout);
@@ -327,6 +338,8 @@ static void write_rows(p4d_rows *rows)
 	add_working_set(rows, &z);
 	add_attention(rows, &z);
 	add_context(rows, &z);
+	if (rows->layout->precision == P4D_FP8)
+		add_fp8(rows);
 }
 
 /* ---- the entry ---- */
@@ -408,8 +421,8 @@ static int check_model(const p4d_request *r, p4d_error *err)
 						       : none;
 	char value[64];
 
-	if (r->value[P4D_PRECISION] == P4D_FP8)
-		return p4d_fail(err, P4D_E_UNMODELLED, "precision=fp8: p4d-train does not train in FP8 yet");
+	if (p4d_framework__fp8_model(r, err) < 0)
+		return -1;
 	if (r->untrained[0])
 		return p4d_fail(err, P4D_E_UNMODELLED, "%.200s: p4d-train does not compute %.150s", r->model,
 				r->untrained);
@@ -458,6 +471,7 @@ static const p4d_framework_fixed fixed[] = {
     {P4D_LORA_DROPOUT, P4D_NO_MEANING, "p4d-train's adapters have no dropout"},
     {P4D_GRAD_DTYPE, P4D_GRAD_FP32, "p4d-train accumulates gradients in fp32"},
     {P4D_MASTER_DTYPE, P4D_STATE_FP32, "p4d-train keeps master weights in fp32"},
+    {P4D_FP8_PARAM_GATHER, P4D_NO_MEANING, "p4d-train gathers parameters as they are without FP8"},
     {P4D_CP_HEADS, P4D_NO_MEANING, "p4d-train exchanges keys and values"},
     {P4D_ADAM_COPIES, P4D_NO_MEANING, "p4d-train makes no copies of moments"},
     {P4D_CUDA_GRAPHS, P4D_GRAPHS_NONE, "p4d-train captures no graphs"},
@@ -472,16 +486,20 @@ static const p4d_framework_fixed fixed[] = {
     {P4D_OVERLAP_DP, 1, "p4d-train overlaps data-parallel communication"},
     {.why = NULL}};
 
+static const p4d_framework_choice defaults[] = {{P4D_FP8_RECIPE, P4D_FP8_BLOCKWISE}, {P4D_OPTIONS, 0}};
+
 static const char *const script_words[] = {"p4d-train", NULL};
 
 const p4d_framework p4d_framework__p4d = {
     .name = "p4d",
     .program = "p4d-train",
     .check_model = check_model,
+    .check_layout = p4d_framework__fp8_check,
     .schedules = UINT_MAX,
     .no_a2a = "needs Megatron-LM; p4d-train exchanges keys and values",
     .no_eval_micro_batch = "needs Megatron-LM; p4d-train evaluates in the micro-batches of training",
     .fixed = fixed,
+    .defaults = defaults,
     .recomputes = ~(1u << P4D_RECOMPUTE_MOE),
     .no_recompute = "needs Megatron-LM",
     .chooses_cp_comm = true,
@@ -499,5 +517,9 @@ const p4d_framework p4d_framework__p4d = {
     .task_per_gpu = true,
     .takes_job_key = true,
     .rounds_moments = true,
-    .cost = {.step_seconds = 1e-3, .overlaps_pipeline = true, .chunks_head = true, .sums_keys_in_fp32 = true},
+    .cost = {.step_seconds = 1e-3,
+	     .overlaps_pipeline = true,
+	     .chunks_head = true,
+	     .sums_keys_in_fp32 = true,
+	     .casts_each_product = true},
 };

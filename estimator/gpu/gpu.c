@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "request/fp8.h"
+
 static bool ignored(char c)
 {
 	return c == '-' || c == '_' || c == ' ';
@@ -84,12 +86,16 @@ int p4d_gpu_lacks(const p4d_gpu *gpu, const char *precision)
 	static const struct {
 		const char *precision;
 		int sm;
-	} begins[] = {{"bf16", 80}, {"fp8", 89}, {"blockwise", 90}, {"mxfp8", 100}, {"nvfp4", 100}};
+	} begins[] = {{"bf16", 80}, {"fp8", 89}};
+	int sm = 0;
 
 	for (size_t i = 0; i < sizeof(begins) / sizeof(begins[0]); i++)
-		if (gpu->sm && gpu->sm < begins[i].sm && !strcmp(precision, begins[i].precision))
-			return begins[i].sm;
-	return 0;
+		if (!strcmp(precision, begins[i].precision))
+			sm = begins[i].sm;
+	for (int i = 0; i < P4D_FP8_RECIPES; i++)
+		if (!strcmp(precision, p4d_fp8_recipes[i].name))
+			sm = p4d_fp8_recipes[i].first_sm;
+	return gpu->sm && gpu->sm < sm ? sm : 0;
 }
 
 bool p4d_gpu_is_mig(const p4d_gpu *gpu)

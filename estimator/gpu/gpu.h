@@ -84,8 +84,8 @@ void p4d_gpus_free(p4d_gpus *gpus);
 
 /*
  * The compute capability (80 for 8.0) from which NVIDIA's matrix units have a precision, if this GPU lacks
- * it: bf16 came with Ampere, fp8 with Ada and Hopper; its scales by blocks, "blockwise" and "mxfp8", with
- * Hopper and Blackwell, as did "nvfp4". 0: it has it, or nothing is known.
+ * it: bf16 came with Ampere, fp8 with Ada and Hopper; or an FP8 recipe, by its name (request/fp8.h). 0: it
+ * has it, or nothing is known.
  */
 int p4d_gpu_lacks(const p4d_gpu *gpu, const char *precision);
 

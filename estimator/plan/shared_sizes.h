@@ -47,11 +47,13 @@ typedef enum p4d_dtype {
 	P4D_DT_BYTES
 } p4d_dtype;
 
+/* What is not in FP8 is bf16 on GPUs, as matrix units give it, and fp32 on the cpu. */
 static inline p4d_dtype p4d_dtype_of(const p4d_layout *layout)
 {
-	return layout->precision == P4D_FP32   ? P4D_DT_FP32
-	       : layout->precision == P4D_FP16 ? P4D_DT_FP16
-					       : P4D_DT_BF16;
+	const bool fp32 =
+	    layout->precision == P4D_FP32 || (layout->precision == P4D_FP8 && !p4d_on_gpu(layout->device));
+
+	return fp32 ? P4D_DT_FP32 : layout->precision == P4D_FP16 ? P4D_DT_FP16 : P4D_DT_BF16;
 }
 
 /* A rank's share of a micro-batch. The layout has checked all divisions; n < 2^43. */

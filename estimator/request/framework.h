@@ -34,6 +34,7 @@ typedef struct p4d_framework_cost {
 	bool recomputes_whole_mlp;     /* with recompute=mlp; else gate and up alone */
 	bool chunks_head;              /* a chunk of tokens at a time, logits in fp32 */
 	bool sums_keys_in_fp32;        /* gradients of keys and values of other ranks; else as activations */
+	bool casts_each_product;       /* in FP8: both operands of every product, after they were gathered */
 	bool reorders_gathered_keys;   /* gathers all sequences at once; else piece by piece, in place */
 } p4d_framework_cost;
 
@@ -103,7 +104,9 @@ typedef struct p4d_framework {
 
 	/* what it can do */
 	int (*check_model)(const p4d_request *request, p4d_error *err); /* whether it can train the model */
-	unsigned schedules;                                             /* mask of 1 << schedule */
+	/* whether it runs a layout that all others checks let through; NULL: any */
+	int (*check_layout)(const p4d_layout *layout, p4d_error *err);
+	unsigned schedules;            /* mask of 1 << schedule */
 	const char *no_schedule;       /* message for the others, after their name; NULL: has all */
 	const char *no_vocab_parallel; /* message if not; NULL: has it */
 	const char *no_eval_micro_batch, *no_a2a;

@@ -444,6 +444,13 @@ static int check_overlap(const p4d_layout *l, p4d_error *err)
 	return p4d_fix(err, "--p4d-sequence-parallel=on");
 }
 
+static int check_framework(const p4d_layout *l, p4d_error *err)
+{
+	const p4d_framework *f = p4d_framework_of(l->framework);
+
+	return f->check_layout ? f->check_layout(l, err) : 0;
+}
+
 int p4d_layout__check(const p4d_request *request, p4d_layout *l, p4d_error *err)
 {
 	return check_tensor(l, err) < 0 || p4d_layout__split(request, l, err) < 0 ||
@@ -452,7 +459,8 @@ int p4d_layout__check(const p4d_request *request, p4d_layout *l, p4d_error *err)
 		       check_batch(l, err) < 0 || check_schedule(l, err) < 0 ||
 		       check_types(request, l, err) < 0 || check_overlap(l, err) < 0 ||
 		       check_heads(l, err) < 0 || check_hierarchy(request, l, err) < 0 ||
-		       check_recompute(l, err) < 0 || p4d_layout__check_modules(request, l, err) < 0
+		       check_recompute(l, err) < 0 || p4d_layout__check_modules(request, l, err) < 0 ||
+		       check_framework(l, err) < 0
 		   ? -1
 		   : 0;
 }

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "device/rounding.h"
+#include "plan/fp8_operand.h"
 #include "plan/plan.h"
 
 /*
@@ -75,6 +76,13 @@ typedef struct p4d_adam {
 	float correction1, correction2; /* 1 - beta^step */
 	float gradient_scale;           /* clipping and averaging */
 } p4d_adam;
+
+/* An operand of a product in FP8: of the shape, codes (rows, depth) and the scales of its blocks. */
+typedef struct p4d_fp8_operand {
+	p4d_fp8_operand_shape shape;
+	uint8_t *codes;
+	void *scales;
+} p4d_fp8_operand;
 
 #define P4D_LIST(...) __VA_ARGS__
 
@@ -171,6 +179,11 @@ struct p4d_device {
 	void (*columns_weight)(p4d_device *, p4d_dtype type, float *dw, const void *dy, uint64_t stride,
 			       const void *x, uint64_t n, uint64_t out, uint64_t in, float scale,
 			       bool accumulate);
+
+	/* y (a.rows, b.rows) = add + a * b^T, of operands that were quantized; add as of `linear`. NULL: none
+	 */
+	void (*product)(p4d_device *, p4d_dtype type, void *y, const void *add, const p4d_fp8_operand *a,
+			const p4d_fp8_operand *b);
 
 	/*
 	 * o (n, a*d), lse (a, n): softmax(scale * q k^T) v over the keys a query may see; a query that sees

@@ -11,6 +11,7 @@
 #include "model/layer.h"
 #include "model/norm.h"
 #include "model/parallel.h"
+#include "model/product.h"
 
 /* Whether the weight's gradient waits for the second half. */
 static bool waits(const p4d_net *m, const p4d_projection *p)
@@ -31,7 +32,7 @@ static void weight_gradient(p4d_net *m, p4d_weight_kind weight, uint32_t layer, 
 	float *gradient = p4d_buffers__gradient(m, weight, layer);
 
 	if (gradient)
-		m->d->linear_weight(m->d, m->type, gradient, dy, x, m->n, out, in,
+		p4d_product__weight(m, gradient, dy, x, out, in,
 				    p4d_buffers__has_part(m, weight, layer, out));
 	else
 		p4d_adapters__gradients(m, weight, layer, dy, x);
@@ -41,8 +42,7 @@ static void weight_gradient(p4d_net *m, p4d_weight_kind weight, uint32_t layer, 
 static void input_gradient(p4d_net *m, p4d_weight_kind weight, uint32_t layer, void *dx, const void *dy,
 			   uint64_t out, uint64_t in)
 {
-	m->d->linear_input(m->d, m->type, dx, dy, p4d_buffers__weight(m, weight, layer), m->n, out, in,
-			   false);
+	p4d_product__input(m, weight, layer, dx, dy, out, in);
 	p4d_adapters__input(m, weight, layer, dx, dy);
 }
 

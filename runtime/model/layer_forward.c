@@ -6,6 +6,7 @@
 #include "model/layer.h"
 #include "model/norm.h"
 #include "model/parallel.h"
+#include "model/product.h"
 
 const p4d_projection p4d_layer__qkv = {ACT_INPUT, ACT_INPUT_RSTD,       ACT_INPUT_NORMED,
 				       ACT_QKV,   P4D_W_ATTENTION_NORM, P4D_W_QKV};
@@ -78,8 +79,7 @@ static int product(p4d_net *m, void *to, const void *x, const block_end *end, ui
 	const void *bias = p4d_buffers__weight(m, end->bias, layer);
 	void *partial = p4d_parallel__partial(m, to);
 
-	m->d->linear(m->d, m->type, partial, NULL, x, p4d_buffers__weight(m, end->weight, layer), m->n, m->h,
-		     in);
+	p4d_product__forward(m, end->weight, layer, partial, NULL, x, m->h, in);
 	p4d_adapters__add(m, end->weight, layer, partial, x);
 	if (p4d_parallel__reduce_partial(m, to, err) < 0)
 		return -1;
@@ -95,8 +95,7 @@ static int add_end(p4d_net *m, void *to, const void *residual, const void *x, co
 	void *sum = p4d_buffers_at(m, B_NORM_OUT), *output = y->activation[end->output];
 
 	if (m->l->tp == 1 && !output && !p4d_buffers__weight(m, end->bias, y->number)) {
-		m->d->linear(m->d, m->type, to, residual, x, p4d_buffers__weight(m, end->weight, y->number),
-			     m->n, m->h, in);
+		p4d_product__forward(m, end->weight, y->number, to, residual, x, m->h, in);
 		p4d_adapters__add(m, end->weight, y->number, to, x);
 		return 0;
 	}
@@ -115,8 +114,7 @@ static int attention_part(p4d_net *m, const p4d_layer *y, p4d_error *err)
 
 	if (!x)
 		return -1;
-	m->d->linear(m->d, m->type, y->activation[ACT_QKV], NULL, x,
-		     p4d_buffers__weight(m, P4D_W_QKV, y->number), m->n, m->columns, m->h);
+	p4d_product__forward(m, P4D_W_QKV, y->number, y->activation[ACT_QKV], NULL, x, m->columns, m->h);
 	p4d_adapters__add(m, P4D_W_QKV, y->number, y->activation[ACT_QKV], x);
 	m->d->heads(m->d, m->type, y->activation[ACT_QKV], y->activation[ACT_QK_RSTD], &heads);
 	if (p4d_attention__forward(m, y, err) < 0)
@@ -132,8 +130,7 @@ static int gate_up(p4d_net *m, const p4d_layer *y, p4d_error *err)
 
 	if (!x)
 		return -1;
-	m->d->linear(m->d, m->type, y->activation[ACT_GATE_UP], NULL, x,
-		     p4d_buffers__weight(m, P4D_W_GATE_UP, y->number), m->n, m->up, m->h);
+	p4d_product__forward(m, P4D_W_GATE_UP, y->number, y->activation[ACT_GATE_UP], NULL, x, m->up, m->h);
 	p4d_adapters__add(m, P4D_W_GATE_UP, y->number, y->activation[ACT_GATE_UP], x);
 	if (bias)
 		m->d->add_bias(m->d, m->type, y->activation[ACT_GATE_UP], bias, m->n, m->up);

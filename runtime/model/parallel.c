@@ -223,14 +223,3 @@ int p4d_parallel_throttle(p4d_net *m, p4d_error *err)
 	m->d->event_record(m->d, event, NULL);
 	return 0;
 }
-
-void p4d_parallel__warm_up(p4d_net *m, const void *weight, float *gradient, uint64_t n, uint64_t out,
-			   uint64_t in)
-{
-	void *any = m->arena;
-
-	m->d->linear(m->d, m->type, any, NULL, any, weight, n, out, in);
-	m->d->linear_input(m->d, m->type, any, any, weight, n, out, in, false);
-	if (gradient)
-		m->d->linear_weight(m->d, m->type, gradient, any, any, n, out, in, true);
-}

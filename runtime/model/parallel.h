@@ -19,7 +19,3 @@ int p4d_parallel_throttle(p4d_net *m, p4d_error *err);
 /* Needs the arena and the list. */
 int p4d_parallel__open(p4d_net *m, p4d_error *err);
 void p4d_parallel__close(p4d_net *m);
-
-/* On arbitrary contents of the arena, before it is filled. */
-void p4d_parallel__warm_up(p4d_net *m, const void *weight, float *gradient, uint64_t n, uint64_t out,
-			   uint64_t in);

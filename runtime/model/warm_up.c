@@ -7,7 +7,7 @@
 #include "model/attention.h"
 #include "model/buffers.h"
 #include "model/head.h"
-#include "model/parallel.h"
+#include "model/product.h"
 
 int p4d_net__warm_up(p4d_net *m, p4d_error *err)
 {
@@ -25,9 +25,7 @@ int p4d_net__warm_up(p4d_net *m, p4d_error *err)
 	if (!m->d->identity[0]) /* staging memory and its code */
 		return 0;
 	for (int i = 0; i < 4; i++) {
-		p4d_parallel__warm_up(m, p4d_buffers__weight(m, products[i].kind, layer),
-				      p4d_buffers__gradient(m, products[i].kind, layer), m->n,
-				      products[i].out, products[i].in);
+		p4d_product__warm_up(m, products[i].kind, layer, products[i].out, products[i].in);
 		p4d_adapters__warm_up(m, products[i].kind, layer);
 	}
 	p4d_head__warm_up(m);

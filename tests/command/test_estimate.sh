@@ -111,8 +111,24 @@ refused P4D012 p4d estimate --model llama3-70b --gpu h100 --gpus-per-node 8 --se
 
 # FP8 where it is not modelled, or says nothing
 exits 9 p4d estimate --model llama3.2-1b --gpu h100 --framework p4d --precision fp8
-says "p4d-train does not train in FP8 yet" "--framework=megatron"
-exits 5 p4d estimate --model llama3.2-1b --gpu h100 --fp8-param-gather on
+says "p4d-train does not train in FP8 on GPUs yet" "--framework=megatron"
+on_cpus()
+{
+	p4d estimate --model llama2-7b --framework p4d --device cpu --mem 512G --gpus-per-node 4 --precision fp8 "$@"
+}
+exits 0 on_cpus --tp 2 --seq-len 512
+prints "fp8 on cpu" "Verdict: pass"
+exits 22 on_cpus --tp 4 --seq-len 512
+says "fp8-recipe=blockwise: products in FP8 need multiples of 128, which 11008 feed-forward columns are not over tp=4; tp can be 1, 2" \
+	"--tp=2"
+exits 0 on_cpus --tp 4 --seq-len 512 --fp8-recipe mxfp8
+exits 25 on_cpus --tp 2 --cp 2 --seq-len 1408
+says "need multiples of 128 tokens; a sequence of 1408 is in 4 chunks of 352" "--seq-len=1024"
+exits 5 on_cpus --fp8-recipe delayed
+says "fp8-recipe=delayed: p4d-train has blockwise, mxfp8 and current"
+exits 5 on_cpus --fp8-param-gather on
+says "p4d-train gathers parameters as they are"
+exits 5 p4d estimate --model llama3.2-1b --gpu h100 --framework megatron --fp8-param-gather on
 says "fp8-param-gather needs precision=fp8" "--precision=fp8"
 exits 5 p4d estimate --model llama3.2-1b --gpu h100 --framework megatron --precision fp8 --fp8-recipe rowwise
 says "torchtitan's"

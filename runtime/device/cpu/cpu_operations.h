@@ -31,6 +31,9 @@ void OP(columns_input)(void *scratch, ELEMENT *dx, const ELEMENT *dy, uint64_t s
 		       uint64_t n, uint64_t out, uint64_t in, float scale);
 void OP(columns_weight)(void *scratch, REAL *dw, const ELEMENT *dy, uint64_t stride, const ELEMENT *x,
 			uint64_t n, uint64_t out, uint64_t in, float scale, bool accumulate);
+/* operands in FP8; scratch in any type, but none in double */
+void OP(product)(void *scratch, ELEMENT *y, const ELEMENT *add, const p4d_fp8_operand *a,
+		 const p4d_fp8_operand *b);
 
 void OP(attention)(ELEMENT *o, REAL *lse, const ELEMENT *q, const ELEMENT *k, const ELEMENT *v,
 		   const p4d_attention_shape *shape, void *workspace);

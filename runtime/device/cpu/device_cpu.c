@@ -183,6 +183,12 @@ static void cpu_columns_weight(p4d_device *device, p4d_dtype type, float *dw, co
 	BY_TYPE(type, columns_weight, device->state, dw, dy, stride, x, n, out, in, scale, accumulate);
 }
 
+static void cpu_product(p4d_device *device, p4d_dtype type, void *y, const void *add,
+			const p4d_fp8_operand *a, const p4d_fp8_operand *b)
+{
+	BY_TYPE(type, product, device->state, y, add, a, b);
+}
+
 static void cpu_attention(p4d_device *device, p4d_dtype type, void *o, float *lse, const void *q,
 			  const void *k, const void *v, const p4d_attention_shape *shape, void *workspace)
 {
@@ -315,6 +321,7 @@ int p4d_device_cpu_open(p4d_device *device, p4d_error *err)
 	    .columns = cpu_columns,
 	    .columns_input = cpu_columns_input,
 	    .columns_weight = cpu_columns_weight,
+	    .product = cpu_product,
 	    .attention = cpu_attention,
 	    .attention_backward = cpu_attention_backward,
 	    .attention_gradient = cpu_attention_gradient,

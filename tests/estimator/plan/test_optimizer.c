@@ -92,11 +92,12 @@ static void take_names(const char *name[B_BUFFERS], const p4d_plan *plan)
 }
 
 /* No number without a row, and no two rows with a name: among random layouts, which are of models like Llama,
- * and two others each appears. */
+ * and three others each appears. */
 static void every_buffer_is_in_some_plan(void **state)
 {
 	static const char *const others[] = {
 	    "framework=p4d device=cpu architecture=gemma2 activation=geglu glu=on",
+	    "framework=p4d device=cpu precision=fp8",
 	    "framework=p4d device=cpu architecture=gpt2 norm=layernorm activation=gelu glu=off "
 	    "positions=learned "
 	    "bias=all"};

@@ -364,12 +364,55 @@ static void absurd_sizes_are_an_error(void **state)
 	assert_int_equal(err.code, P4D_E_OVERFLOW);
 }
 
+/*
+ * What products in FP8 are given, by hand: on a rank 1,024 tokens, 256 hidden columns, 512 of qkv, 256 of
+ * queries, 512 of gate and up, 256 of their product. Codes: 1,024 tokens of 512, and 256 columns of 1,024
+ * tokens. Scales of fp32 for 128: 4 of a token, 8 of a column of gradients, 8 of one of inputs; exponents for
+ * 32: four times as many in one byte each.
+ */
+static void operands_in_fp8(void **state)
+{
+	static const struct {
+		const char *recipe;
+		uint64_t bytes[4]; /* from B_FP8_LEFT */
+	} cases[] = {{"blockwise", {1024 * 512, 1024 * 4 * 4, 256 * 1024, 256 * 8 * 4}},
+		     {"mxfp8", {1024 * 512, 1024 * 16, 256 * 1024, 256 * 32}},
+		     {"current", {1024 * 512, 256, 256 * 1024, 256}}};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		p4d_request r = {.model = "custom"};
+		unsigned found = 0;
+		char text[64];
+		p4d_layout l;
+		p4d_plan plan;
+
+		set_all(&r,
+			"model=custom layers=2 hidden=256 ffn=512 heads=4 kv-heads=2 head-dim=128 vocab=203 "
+			"max-seq-len=512 norm=rmsnorm glu=on positions=rope bias=none tied=off qk-norm=off "
+			"framework=p4d device=cpu precision=fp8 seq-len=512 micro-batch=2 global-batch=2 "
+			"nodes=1 gpus-per-node=2 tp=2 cp=1 pp=1");
+		snprintf(text, sizeof(text), "fp8-recipe=%s", cases[i].recipe);
+		set_all(&r, text);
+		p4d_request_complete(&r, 0, 2);
+		assert_int_equal(p4d_layout_build(&r, 1, 2, &l, NULL), 0);
+		assert_int_equal(p4d_plan_build(&l, NULL, 0, &plan, NULL), 0);
+		for (unsigned k = 0; k < plan.count; k++)
+			if (plan.tensor[k].id >= B_FP8_LEFT && plan.tensor[k].id <= B_FP8_RIGHT_SCALES) {
+				assert_int_equal(plan.tensor[k].bytes,
+						 cases[i].bytes[plan.tensor[k].id - B_FP8_LEFT]);
+				found++;
+			}
+		assert_int_equal(found, 4);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(equals_the_closed_form),     cmocka_unit_test(buffers_do_not_overlap),
 	    cmocka_unit_test(the_fullest_stage_is_found), cmocka_unit_test(hash_tells_plans_apart),
-	    cmocka_unit_test(absurd_sizes_are_an_error),
+	    cmocka_unit_test(absurd_sizes_are_an_error),  cmocka_unit_test(operands_in_fp8),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

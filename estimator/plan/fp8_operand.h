@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdint.h>
+
+#include "request/fp8.h"
+
+/*
+ * An operand of a product in FP8, in a recipe that p4d-train has: a code of 8 bits for each number of (rows,
+ * depth), row by row, and the scales of its blocks, each a power of two, in the order that cuBLASLt documents
+ * (3.1.4, scaling factor layouts). Compiled for GPUs, too.
+ */
+typedef struct p4d_fp8_operand_shape {
+	uint64_t rows, depth;
+	uint32_t block_rows, block; /* numbers that share a scale: so many rows, of so much of the depth */
+	uint32_t scale_bytes;       /* 4: fp32; 1: an exponent of two, plus 127 */
+	p4d_fp8_format format;
+} p4d_fp8_operand_shape;
+
+static inline p4d_fp8_operand_shape p4d_fp8_shape_of(int recipe, p4d_fp8_role role, uint64_t rows,
+						     uint64_t depth)
+{
+	const p4d_fp8_recipe *r = &p4d_fp8_recipes[recipe];
+	/* by_tensor: 0 of each is all */
+	const uint32_t high = role == P4D_FP8_WEIGHT ? r->weight_rows : 1;
+	const p4d_fp8_operand_shape s = {rows,     depth,          r->by_tensor ? 0 : high,
+					 r->block, r->scale_bytes, r->format[role]};
+
+	return s;
+}
+
+/* Blocks along the depth. */
+static inline uint64_t p4d_fp8_blocks(const p4d_fp8_operand_shape *s)
+{
+	return s->block ? (s->depth + s->block - 1) / s->block : 1;
+}
+
+static inline uint64_t p4d_fp8_round_up(uint64_t n, uint64_t multiple)
+{
+	return (n + multiple - 1) / multiple * multiple;
+}
+
+/* Room for the scales, padding included. */
+static inline uint64_t p4d_fp8_scales_bytes(const p4d_fp8_operand_shape *s)
+{
+	const uint64_t blocks = p4d_fp8_blocks(s);
+
+	if (!s->block)
+		return s->scale_bytes;
+	if (s->scale_bytes == 1)
+		return p4d_fp8_round_up(s->rows, 128) * p4d_fp8_round_up(blocks, 4);
+	if (s->block_rows > 1)
+		return (s->rows + s->block_rows - 1) / s->block_rows * p4d_fp8_round_up(blocks, 4) * 4;
+	return p4d_fp8_round_up(s->rows, 4) * blocks * 4;
+}
+
+/*
+ * Where the scale of a block is, in scales: exponents in tiles of 128 rows and 4 blocks; squares row by row;
+ * else block by block, the scales of all rows together.
+ */
+static inline uint64_t p4d_fp8_scale_at(const p4d_fp8_operand_shape *s, uint64_t row, uint64_t block)
+{
+	const uint64_t across = p4d_fp8_round_up(p4d_fp8_blocks(s), 4);
+
+	if (!s->block)
+		return 0;
+	if (s->scale_bytes == 1)
+		return (row / 128 * across + block / 4 * 4) * 128 + row % 32 * 16 + row % 128 / 32 * 4 +
+		       block % 4;
+	if (s->block_rows > 1)
+		return row / s->block_rows * across + block;
+	return block * p4d_fp8_round_up(s->rows, 4) + row;
+}

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Products in FP8: operands are quantized by tiles; a product makes fp32 of them, block by block, sums in
+ * fp32 and rounds once, at the end.
+ */
+#include <cblas.h>
+
+#include "device/cpu/cpu_math.h"
+#include "device/cpu/cpu_operations.h"
+#include "device/fp8_codes.h"
+
+enum { TILE = 128, BLOCK = 256 };
+_Static_assert(TILE % 128 == 0, "whole blocks of any recipe");
+_Static_assert(P4D_CPU_PRODUCT_BYTES >= 3 * BLOCK * BLOCK * sizeof(double), "scratch holds three blocks");
+
+static uint64_t at_most(uint64_t left, uint64_t most)
+{
+	return left < most ? left : most;
+}
+
+/* Some rows and some of the depth of an operand, row by row. */
+typedef struct tile {
+	uint64_t row, first, rows, depth;
+	float x[TILE][TILE];
+} tile;
+
+P4D_CLONES static void load_tile(tile *t, const ELEMENT *x, const p4d_fp8_operand_shape *s, bool transposed)
+{
+	if (transposed) {
+		for (uint64_t j = 0; j < t->depth; j++) {
+			const ELEMENT *from = x + (t->first + j) * s->rows + t->row;
+			for (uint64_t i = 0; i < t->rows; i++)
+				t->x[i][j] = (float)p4d_load(from[i]);
+		}
+		return;
+	}
+	for (uint64_t i = 0; i < t->rows; i++) {
+		const ELEMENT *from = x + (t->row + i) * s->depth + t->first;
+#pragma omp simd
+		for (uint64_t j = 0; j < t->depth; j++)
+			t->x[i][j] = (float)p4d_load(from[j]);
+	}
+}
+
+P4D_CLONES static uint32_t largest_of(const tile *t, uint64_t row, uint64_t rows, uint64_t first,
+				      uint64_t depth)
+{
+	uint32_t most = 0;
+
+	for (uint64_t i = row; i < row + rows; i++)
+#pragma omp simd reduction(max : most)
+		for (uint64_t j = first; j < first + depth; j++) {
+			const uint32_t size = p4d_fp8_size(t->x[i][j]);
+			most = size > most ? size : most;
+		}
+	return most;
+}
+
+P4D_CLONES static void encode(uint8_t *codes, uint64_t stride, const tile *t, uint64_t row, uint64_t rows,
+			      uint64_t first, uint64_t depth, float inverse, p4d_fp8_format format)
+{
+	for (uint64_t i = row; i < row + rows; i++) {
+		uint8_t *to = codes + (t->row + i) * stride + t->first;
+#pragma omp simd
+		for (uint64_t j = first; j < first + depth; j++)
+			to[j] = p4d_fp8_encode(t->x[i][j] * inverse, format);
+	}
+}
+
+static void quantize_tile(const p4d_fp8_operand *to, const tile *t, int all)
+{
+	const p4d_fp8_operand_shape *s = &to->shape;
+	const uint64_t high = s->block ? s->block_rows : TILE, wide = s->block ? s->block : TILE;
+
+	for (uint64_t i = 0; i < t->rows; i += high) {
+		const uint64_t rows = at_most(t->rows - i, high);
+		for (uint64_t j = 0; j < t->depth; j += wide) {
+			const uint64_t depth = at_most(t->depth - j, wide);
+			int exponent = all;
+			if (s->block) {
+				exponent = p4d_fp8_exponent(largest_of(t, i, rows, j, depth), s->format);
+				p4d_fp8_put_scale(to->scales, s,
+						  p4d_fp8_scale_at(s, t->row + i, (t->first + j) / s->block),
+						  exponent);
+			}
+			encode(to->codes, s->depth, t, i, rows, j, depth, p4d_fp8_power(-exponent),
+			       s->format);
+		}
+	}
+}
+
+void OP(quantize)(const p4d_fp8_operand *to, const ELEMENT *x, bool transposed)
+{
+	const p4d_fp8_operand_shape *s = &to->shape;
+	uint32_t largest = 0;
+	tile t;
+
+	for (int pass = s->block ? 1 : 0; pass < 2; pass++) {
+		const int all = p4d_fp8_exponent(largest, s->format);
+		for (t.row = 0; t.row < s->rows; t.row += TILE)
+			for (t.first = 0; t.first < s->depth; t.first += TILE) {
+				t.rows = at_most(s->rows - t.row, TILE);
+				t.depth = at_most(s->depth - t.first, TILE);
+				load_tile(&t, x, s, transposed);
+				if (pass) {
+					quantize_tile(to, &t, all);
+					continue;
+				}
+				const uint32_t most = largest_of(&t, 0, t.rows, 0, t.depth);
+				largest = most > largest ? most : largest;
+			}
+		if (!s->block)
+			p4d_fp8_put_scale(to->scales, s, 0, all);
+	}
+}
+
+#if P4D_CPU_TYPE != 64
+
+/* Rows of BLOCK. */
+P4D_CLONES static void decode(double *to, const p4d_fp8_operand *from, uint64_t row, uint64_t first,
+			      uint64_t rows, uint64_t depth)
+{
+	const p4d_fp8_operand_shape *s = &from->shape;
+	const uint64_t wide = s->block ? s->block : BLOCK;
+
+	for (uint64_t i = 0; i < rows; i++)
+		for (uint64_t j = 0; j < depth; j += wide) {
+			const uint8_t *codes = from->codes + (row + i) * s->depth + first + j;
+			const uint64_t end = at_most(depth - j, wide);
+			const uint64_t at = p4d_fp8_scale_at(s, row + i, s->block ? (first + j) / wide : 0);
+			const float scale = p4d_fp8_scale_of(from->scales, s, at);
+#pragma omp simd
+			for (uint64_t k = 0; k < end; k++)
+				to[i * BLOCK + j + k] = p4d_fp8_decode(codes[k], s->format) * scale;
+		}
+}
+
+P4D_CLONES static void store(ELEMENT *to, const ELEMENT *add, uint64_t stride, const double *sum,
+			     uint64_t rows, uint64_t columns)
+{
+	for (uint64_t i = 0; i < rows; i++) {
+		if (add) {
+#pragma omp simd
+			for (uint64_t j = 0; j < columns; j++)
+				to[i * stride + j] =
+				    p4d_store((REAL)(p4d_load(add[i * stride + j]) + sum[i * BLOCK + j]));
+		} else {
+#pragma omp simd
+			for (uint64_t j = 0; j < columns; j++)
+				to[i * stride + j] = p4d_store((REAL)sum[i * BLOCK + j]);
+		}
+	}
+}
+
+void OP(product)(void *scratch, ELEMENT *y, const ELEMENT *add, const p4d_fp8_operand *a,
+		 const p4d_fp8_operand *b)
+{
+	const uint64_t m = a->shape.rows, n = b->shape.rows, depth = a->shape.depth;
+	double *const block_a = scratch, *const block_b = block_a + BLOCK * BLOCK,
+		      *const sums = block_b + BLOCK * BLOCK;
+
+	for (uint64_t j = 0; j < n; j += BLOCK)
+		for (uint64_t i = 0; i < m; i += BLOCK) {
+			const uint64_t ni = at_most(m - i, BLOCK), nj = at_most(n - j, BLOCK);
+			for (uint64_t l = 0; l < depth; l += BLOCK) {
+				const uint64_t nl = at_most(depth - l, BLOCK);
+				decode(block_a, a, i, l, ni, nl);
+				if (i == 0 || depth > BLOCK)
+					decode(block_b, b, j, l, nj, nl);
+				cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (blasint)ni, (blasint)nj,
+					    (blasint)nl, 1, block_a, BLOCK, block_b, BLOCK, l > 0 ? 1 : 0,
+					    sums, BLOCK);
+			}
+			store(y + i * n + j, add ? add + i * n + j : NULL, n, sums, ni, nj);
+		}
+}
+
+#endif
