@@ -22,7 +22,8 @@ typedef struct p4d_blend {
 	uint32_t share[P4D_BLEND_SOURCES]; /* places of each source */
 } p4d_blend;
 
-/* Splits the text; what is the path of a file as a whole is not split. Errors: VALUE, NO_MEMORY. Zero *blend before. */
+/* Splits the text; what is the path of a file as a whole is not split. Errors: VALUE, NO_MEMORY. Zero *blend
+ * before. */
 int p4d_blend__parse(p4d_blend *blend, const char *text, p4d_error *err);
 /*
  * Assigns the places of the period by weight: up to any place, each source has its share of the places to
