@@ -12,7 +12,7 @@
 
 #include "reader/reader.h"
 
-enum { BYTES = 1 << 20, MEMORY = 8 << 20, RUNS = 5 };
+enum { BYTES = 1 << 20, MEMORY = 8 << 20, RUNS = 25 /* others may use the processor */ };
 
 /* A text: its begin, what is repeated until 1 MiB is full (or `times`; # is a number that counts), its end.
  */
@@ -319,7 +319,7 @@ static void hostile_scripts(void **state)
 		const size_t length = written(text, h->begin, h->again, h->end, h->times);
 		uint64_t least = UINT64_MAX;
 		of.length = h->file ? written(of.text, "", h->file, "", 0) : 0;
-		for (size_t run = 0; run < few && (run == 0 || least > at_most / 2); run++) {
+		for (size_t run = 0; run < few && (run == 0 || least > at_most); run++) {
 			const uint64_t start = cpu_ns();
 			p4d_reader_read(&reading, &host, &limits, "job.sh", text, length, NULL, "/job");
 			const uint64_t took = cpu_ns() - start;
