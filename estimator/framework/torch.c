@@ -61,6 +61,9 @@ static p4d_torch_sizes sizes_of(const p4d_rows *rows)
 	z.stage = l->stage_layers[rows->stage] * z.layer + (rows->first ? z.table : 0) +
 		  (rows->last ? z.h + (z.together == 1 ? 0 : z.table) : 0);
 	z.gathered_stage = z.stage;
+	if (l->vpp > P4D_TORCH_ACTIVE_CHUNKS)
+		z.gathered_stage -=
+		    l->stage_layers[rows->stage] / l->vpp * (l->vpp - P4D_TORCH_ACTIVE_CHUNKS) * z.layer;
 	z.accumulates = l->micro_batches > 1;
 	z.adds = z.accumulates && l->pp > 1;
 	z.keeps_shards = !z.accumulates || z.shards < l->dp * l->cp;

@@ -12,6 +12,10 @@
  * whose modules it is made of (--model-code), not on the framework: see p4d_torch_modules.
  */
 
+/* Chunks of a stage that PyTorch's pipelines have gathered at a time (schedules.py, _add_unshard_reshard,
+ * max_active_stages). */
+enum { P4D_TORCH_ACTIVE_CHUNKS = 3 };
+
 /* Numbers of one rank, in elements unless they say bytes. */
 typedef struct p4d_torch_sizes {
 	uint64_t tokens, own;  /* of a micro-batch; own: of them, where sequence parallelism shards */
@@ -27,7 +31,7 @@ typedef struct p4d_torch_sizes {
 	p4d_wide layer, table; /* parameters of one layer and of one vocabulary table, as shards are padded */
 	p4d_wide whole_layer, whole_table; /* the same without padding */
 	p4d_wide stage;                    /* of the stage, padded; a rank has one of `shards` of it */
-	p4d_wide gathered_stage;           /* the same where all of it is gathered */
+	p4d_wide gathered_stage; /* the same where all of it is gathered, or as many chunks as may be */
 	unsigned together; /* tables, of a shared one, that are gathered and reduced as one; 0: none are */
 	bool accumulates;  /* gradients of earlier micro-batches are there when the last one runs */
 	bool adds;         /* gradients are added to those of earlier micro-batches, unsharded, at once */

@@ -292,4 +292,11 @@ void p4d_torchtitan__sparse_rows(p4d_rows *rows, p4d_torch_sizes *z)
 	z->gathered = z->layer * z->element;
 	z->stage = (p4d_wide)share * z->shards;
 	z->gathered_stage = (p4d_wide)stage_of(rows, &p, false);
+	for (uint64_t chunk = P4D_TORCH_ACTIVE_CHUNKS; chunk < l->vpp; chunk++) {
+		const uint64_t with = p4d_parameters_expert_layers(l, rows->stage, (uint32_t)chunk);
+		const uint64_t others = p4d_chunk_layers(l, rows->stage, (uint32_t)chunk) - with;
+		z->gathered_stage -=
+		    (p4d_wide)others * (p4d_wide)p4d_torchtitan__elements(&p.layer[0], false) +
+		    (p4d_wide)with * (p4d_wide)p4d_torchtitan__elements(&p.layer[1], false);
+	}
 }

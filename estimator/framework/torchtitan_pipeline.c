@@ -99,9 +99,14 @@ static void reduce_chunk(stage *s, uint32_t chunk, const int64_t layers[2])
 		reduce(p, &p->head);
 	else if (is_last(s, chunk)) /* the copy of a head's that has a row */
 		p->live -= p->head.group[0].padded * p->z->reduced;
-	for (int sparse = 2; sparse-- > 0;)
+	for (int sparse = 2; sparse-- > 0;) {
 		for (int64_t i = 0; i < layers[sparse]; i++)
 			reduce(p, &p->layer[sparse]);
+		if (chunk >= P4D_TORCH_ACTIVE_CHUNKS) /* another is gathered in its place */
+			p->live += layers[sparse] *
+				   (int64_t)p4d_torchtitan__elements(&p->layer[sparse], false) *
+				   p->z->element;
+	}
 	if (is_first(s, chunk))
 		reduce(p, &p->embedding);
 	p->live -= p->reducing; /* a schedule of chunks waits for it */

@@ -463,6 +463,9 @@ const char *p4d_torch__trainer_unvalidated(const p4d_layout *l)
 	       : l->architecture->attention_sinks && l->flash_attention ? "attention sinks in a fused kernel"
 	       : l->pattern_length && !l->packing && l->micro_batch > 1
 		   ? "padded batches of layers with a state"
+	       : l->framework == P4D_FRAMEWORK_DEEPSPEED &&
+		       l->architecture == &p4d_architectures[P4D_ARCHITECTURE_JAMBA]
+		   ? "Jamba with DeepSpeed"
 	       : l->pattern_length && !l->flash_attention ? "unfused attention beside layers with a state"
 	       : l->experts && l->architecture == &p4d_architectures[P4D_ARCHITECTURE_GRANITE_HYBRID]
 		   ? "Granite's experts"

@@ -5,7 +5,7 @@
     pip install torch==2.15.* numpy && pip install --no-deps torchtitan==0.3.0 spmd_types==0.2.3 torch_checkpointing \\
         torchdata tyro datasets tensorboard   # and what these import
     for seed in 2 5 10 21; do tests/parity/make_torch_memory.py --seed $seed --count 60; done   # one file, of one header
-    for seed in 21 22 62 63; do tests/parity/make_torch_memory.py --experts --seed $seed --count 40; done    # torch_experts.csv
+    for seed in 21 22 62 63 71; do tests/parity/make_torch_memory.py --experts --seed $seed --count 40; done    # torch_experts.csv
     tests/parity/make_torch_memory.py --compare tests/data/torch_memory.csv
 
 torchtitan's model, parallelize function, loss and optimizer, and PyTorch's FSDP2, run on fake tensors that are counted

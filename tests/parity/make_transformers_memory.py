@@ -14,6 +14,9 @@
         tests/parity/make_transformers_memory.py --hybrids --models bamba,granitemoehybrid,nemotron_h --framework $m; done
     for m in "qwen3_next --framework ddp --seed 51" "qwen3_next --framework fsdp --seed 52"; do
         tests/parity/make_transformers_memory.py --hybrids --count 12 --models $m; done
+    for m in "qwen3_next --framework deepspeed --seed 53 --count 8" "bamba,granitemoehybrid,nemotron_h --framework ddp --seed 74 --count 10" \\
+        "jamba --framework ddp --seed 55 --count 10" "jamba --framework fsdp --seed 56 --count 10" "jamba --framework deepspeed --seed 57 --count 5"; do
+        tests/parity/make_transformers_memory.py --hybrids --models $m; done
     for f in "ddp --seed 91 --count 24" "deepspeed --seed 92 --count 16" "fsdp --seed 93 --count 10"; do
         tests/parity/make_transformers_memory.py --dropout --framework $f; done                 # transformers_dropout.csv
     for seed in 221 222 223; do tests/parity/make_transformers_memory.py --evaluation --framework fsdp --seed $seed; done
@@ -110,7 +113,7 @@ def pick(r, framework, kinds):
         c.update(zip(SHAPE, dense))
     elif c["model-type"] in hybrid.MODELS:
         dense, of_states = r.choice(hybrid.MODELS[c["model-type"]])
-        c.update(zip(hybrid.OPTIONS[1:], of_states))
+        c.update((k, v) for k, v in zip(hybrid.OPTIONS[1:], of_states) if v)
         c.update(dict.fromkeys(sparse.SHAPE, 0), **hybrid.EXPERTS.get(c["model-type"], {}))
         c.update(zip(SHAPE, dense))
     else:
@@ -477,7 +480,7 @@ def configuration(text):
         if given["model-type"] in hybrid.MODELS:
             dense, of_states = hybrid.MODELS[given["model-type"]][0]
             c.update(dict.fromkeys(sparse.SHAPE, 0), **hybrid.EXPERTS.get(given["model-type"], {}))
-            c.update(zip(hybrid.OPTIONS[1:], of_states))
+            c.update((k, v) for k, v in zip(hybrid.OPTIONS[1:], of_states) if v)
             c.update(zip(SHAPE, dense))
         elif given["model-type"] in sparse.MODELS:
             dense, of_experts = sparse.MODELS[given["model-type"]][0]

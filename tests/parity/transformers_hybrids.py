@@ -40,7 +40,7 @@ def configured(c, d):
     names = {"*": "full_attention", "-": "mlp"}
     types = [names.get(letter, "linear_attention") for letter in c["layer-pattern"]]
     mamba = dict(mamba_n_heads=c["state-heads"], mamba_d_head=c["state-head-dim"], mamba_n_groups=c["state-groups"],
-                 mamba_d_state=c["state-size"], mamba_expand=inner // c["hidden"], mamba_chunk_size=c["state-chunk"])
+                 mamba_d_state=c["state-size"], mamba_expand=inner // c["hidden"], mamba_chunk_size=c.get("state-chunk"))
     if kind == "bamba":
         d.pop("head_dim")
         d.update(mamba, attn_layer_indices=[i for i, letter in enumerate(c["layer-pattern"]) if letter == "*"])
