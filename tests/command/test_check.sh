@@ -189,13 +189,14 @@ sed -i 's/--per_device_train_batch_size 2/ --use_liger_kernel --per_device_train
 exits 0 p4d check zero.sh
 case $err in *P4D013* | *evaluation*) fail "the fix was pasted" ;; esac
 prints "would pass with a warning: Qwen/Qwen3-32B on 2 nodes"
-# with FSDP evaluation is that of training's micro-batches; a script that does not evaluate has none
+# so it is with FSDP; a script that does not evaluate has none
 sed 's/--deepspeed zero.json/--fsdp full_shard/; s/eval_batch_size 1/eval_batch_size 8/' zero.sh >sharded.sh
 exits 0 p4d check sharded.sh
-says "evaluation in micro-batches of 8 (sharded.sh:10) is not modelled"
+prints "eval-micro-batch=8 (sharded.sh:10)"
+says "sharded.sh:10: --per_device_eval_batch_size 1"
 sed -i 's/--eval_strategy steps//' sharded.sh
 exits 0 p4d check sharded.sh
-case $err in *evaluation*) fail "it does not evaluate" ;; esac
+case $err in *evaluation* | *eval_batch*) fail "it does not evaluate" ;; esac
 
 # models with experts are judged by torchtitan, transformers' modules with FSDP, and DeepSpeed
 cp "$P4D_TEST_SRCDIR"/tests/data/scripts/* .
