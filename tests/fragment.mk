@@ -133,7 +133,7 @@ unit_tests += \
 	tests/runtime/device/test_device_cpu_attention \
 	tests/runtime/device/test_device_cpu_gelu \
 	tests/runtime/device/test_blas_kernels \
-	tests/runtime/device/test_device_cpu_threads \
+	tests/runtime/device/test_device_cpu_threads tests/runtime/device/test_fp8_codes \
 	tests/runtime/device/test_device_cpu_types \
 	tests/runtime/device/test_device_llama \
 	tests/runtime/comm/test_comm_device \

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Products in FP8: operands are quantized by tiles; a product makes fp32 of them, block by block, sums in
- * fp32 and rounds once, at the end.
+ * Products in FP8: operands are quantized by tiles; a product makes fp64 of them, block by block, in which
+ * its sums are exact unless the scales of blocks are more than 2^10 apart, and rounds once, at the end.
  */
 #include <cblas.h>
 
 #include "device/cpu/cpu_math.h"
 #include "device/cpu/cpu_operations.h"
+#include "device/cpu/cpu_threads.h"
 #include "device/fp8_codes.h"
 
 enum { TILE = 128, BLOCK = 256 };
@@ -89,28 +90,42 @@ static void quantize_tile(const p4d_fp8_operand *to, const tile *t, int all)
 	}
 }
 
+/* The tile of that number, counted row by row. */
+static void load(tile *t, uint64_t number, const ELEMENT *x, const p4d_fp8_operand_shape *s, bool transposed)
+{
+	const uint64_t across = (s->depth + TILE - 1) / TILE;
+
+	t->row = number / across * TILE;
+	t->first = number % across * TILE;
+	t->rows = at_most(s->rows - t->row, TILE);
+	t->depth = at_most(s->depth - t->first, TILE);
+	load_tile(t, x, s, transposed);
+}
+
 void OP(quantize)(const p4d_fp8_operand *to, const ELEMENT *x, bool transposed)
 {
 	const p4d_fp8_operand_shape *s = &to->shape;
+	const uint64_t tiles = (s->rows + TILE - 1) / TILE * ((s->depth + TILE - 1) / TILE);
+	const int team = p4d_cpu_team_of(tiles, s->rows * s->depth);
 	uint32_t largest = 0;
-	tile t;
 
-	for (int pass = s->block ? 1 : 0; pass < 2; pass++) {
-		const int all = p4d_fp8_exponent(largest, s->format);
-		for (t.row = 0; t.row < s->rows; t.row += TILE)
-			for (t.first = 0; t.first < s->depth; t.first += TILE) {
-				t.rows = at_most(s->rows - t.row, TILE);
-				t.depth = at_most(s->depth - t.first, TILE);
-				load_tile(&t, x, s, transposed);
-				if (pass) {
-					quantize_tile(to, &t, all);
-					continue;
-				}
-				const uint32_t most = largest_of(&t, 0, t.rows, 0, t.depth);
-				largest = most > largest ? most : largest;
-			}
-		if (!s->block)
-			p4d_fp8_put_scale(to->scales, s, 0, all);
+	if (!s->block) {
+#pragma omp parallel for reduction(max : largest) num_threads(team)
+		for (uint64_t i = 0; i < tiles; i++) {
+			tile t;
+			load(&t, i, x, s, transposed);
+			const uint32_t most = largest_of(&t, 0, t.rows, 0, t.depth);
+			largest = most > largest ? most : largest;
+		}
+	}
+	const int all = p4d_fp8_exponent(largest, s->format);
+	if (!s->block)
+		p4d_fp8_put_scale(to->scales, s, 0, all);
+#pragma omp parallel for num_threads(team)
+	for (uint64_t i = 0; i < tiles; i++) {
+		tile t;
+		load(&t, i, x, s, transposed);
+		quantize_tile(to, &t, all);
 	}
 }
 
@@ -152,27 +167,36 @@ P4D_CLONES static void store(ELEMENT *to, const ELEMENT *add, uint64_t stride, c
 	}
 }
 
+/* A block of the product. */
+static void part_of_product(double *block_a, ELEMENT *y, const ELEMENT *add, const p4d_fp8_operand *a,
+			    const p4d_fp8_operand *b, uint64_t i, uint64_t j)
+{
+	const uint64_t n = b->shape.rows, depth = a->shape.depth;
+	const uint64_t ni = at_most(a->shape.rows - i, BLOCK), nj = at_most(n - j, BLOCK);
+	double *const block_b = block_a + BLOCK * BLOCK, *const sums = block_b + BLOCK * BLOCK;
+
+	for (uint64_t l = 0; l < depth; l += BLOCK) {
+		const uint64_t nl = at_most(depth - l, BLOCK);
+		decode(block_a, a, i, l, ni, nl);
+		decode(block_b, b, j, l, nj, nl);
+		cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (blasint)ni, (blasint)nj, (blasint)nl, 1,
+			    block_a, BLOCK, block_b, BLOCK, l > 0 ? 1 : 0, sums, BLOCK);
+	}
+	store(y + i * n + j, add ? add + i * n + j : NULL, n, sums, ni, nj);
+}
+
+/* The order of exact sums changes nothing: any division of the product would do. */
 void OP(product)(void *scratch, ELEMENT *y, const ELEMENT *add, const p4d_fp8_operand *a,
 		 const p4d_fp8_operand *b)
 {
-	const uint64_t m = a->shape.rows, n = b->shape.rows, depth = a->shape.depth;
-	double *const block_a = scratch, *const block_b = block_a + BLOCK * BLOCK,
-		      *const sums = block_b + BLOCK * BLOCK;
+	const uint64_t m = a->shape.rows, n = b->shape.rows, across = (n + BLOCK - 1) / BLOCK;
+	const uint64_t blocks = (m + BLOCK - 1) / BLOCK * across;
+	const p4d_cpu_rooms rooms = p4d_cpu_rooms_for(scratch, 3 * BLOCK * BLOCK * sizeof(double),
+						      p4d_cpu_team_of(blocks, m * n * a->shape.depth));
 
-	for (uint64_t j = 0; j < n; j += BLOCK)
-		for (uint64_t i = 0; i < m; i += BLOCK) {
-			const uint64_t ni = at_most(m - i, BLOCK), nj = at_most(n - j, BLOCK);
-			for (uint64_t l = 0; l < depth; l += BLOCK) {
-				const uint64_t nl = at_most(depth - l, BLOCK);
-				decode(block_a, a, i, l, ni, nl);
-				if (i == 0 || depth > BLOCK)
-					decode(block_b, b, j, l, nj, nl);
-				cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (blasint)ni, (blasint)nj,
-					    (blasint)nl, 1, block_a, BLOCK, block_b, BLOCK, l > 0 ? 1 : 0,
-					    sums, BLOCK);
-			}
-			store(y + i * n + j, add ? add + i * n + j : NULL, n, sums, ni, nj);
-		}
+#pragma omp parallel for num_threads(rooms.team)
+	for (uint64_t k = 0; k < blocks; k++)
+		part_of_product(p4d_cpu_room(&rooms), y, add, a, b, k / across * BLOCK, k % across * BLOCK);
 }
 
 #endif

@@ -65,6 +65,25 @@ static void products(run *r)
 	d->columns_weight(d, r->type, dw, y, F, x, N, F - 37, H, 0.5f, true);
 }
 
+/* In FP8 of blocks, and of one scale. */
+static void fp8_products(run *r)
+{
+	static const int recipes[] = {P4D_FP8_BLOCKWISE, P4D_FP8_CURRENT};
+	p4d_device *d = &r->device;
+	void *x = elements(r, (uint64_t)N * H), *w = elements(r, (uint64_t)H * F);
+	void *y = elements(r, (uint64_t)N * F);
+
+	for (int i = 0; i < 2; i++) {
+		const p4d_fp8_operand a = {p4d_fp8_shape_of(recipes[i], P4D_FP8_GRADIENT, N, H),
+					   take(r, (uint64_t)N * H), take(r, (uint64_t)N * H)},
+				      b = {p4d_fp8_shape_of(recipes[i], P4D_FP8_WEIGHT, F, H),
+					   take(r, (uint64_t)F * H), take(r, (uint64_t)F * H)};
+		d->quantize(d, r->type, &a, x, false);
+		d->quantize(d, r->type, &b, w, true);
+		d->product(d, r->type, y, y, &a, &b);
+	}
+}
+
 static void attention(run *r)
 {
 	p4d_device *d = &r->device;
@@ -214,6 +233,7 @@ static void same_with_any_number(void (*cases)(run *))
 		same_with_any_number(name); \
 	}
 CASES(products)
+CASES(fp8_products)
 CASES(attention)
 CASES(norms)
 CASES(activations)
@@ -235,11 +255,9 @@ static void work_is_divided(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(products_are_the_same),
-	    cmocka_unit_test(attention_are_the_same),
-	    cmocka_unit_test(norms_are_the_same),
-	    cmocka_unit_test(activations_are_the_same),
-	    cmocka_unit_test(losses_and_optimizer_are_the_same),
+	    cmocka_unit_test(products_are_the_same),    cmocka_unit_test(fp8_products_are_the_same),
+	    cmocka_unit_test(attention_are_the_same),   cmocka_unit_test(norms_are_the_same),
+	    cmocka_unit_test(activations_are_the_same), cmocka_unit_test(losses_and_optimizer_are_the_same),
 	    cmocka_unit_test(work_is_divided),
 	};
 
