@@ -4,6 +4,7 @@
 
 static const p4d_framework_fixed fixed[] = {{P4D_SHARD_DEGREE, P4D_NO_MEANING, "DDP shards nothing"},
 					    {P4D_ZERO_STAGE, 0, "DDP shards nothing"},
+					    {P4D_ZERO_BUCKET, P4D_NO_MEANING, "DDP shards nothing"},
 					    {P4D_TP, 1, "with DDP every GPU has a copy of the model"},
 					    {P4D_PP, 1, "with DDP every GPU has a copy of the model"},
 					    {P4D_CP, 1, "with DDP every GPU has a copy of the model"},

@@ -131,6 +131,7 @@ static const char *unvalidated(const p4d_layout *l)
 
 static const p4d_framework_fixed fixed[] = {
     {P4D_ZERO_STAGE, 3, "FSDP shards parameters, gradients and optimizer, as stage 3 does"},
+    {P4D_ZERO_BUCKET, P4D_NO_MEANING, "FSDP reduces a unit's gradients at once"},
     {P4D_TRANSFORMERS, P4D_NO_MEANING, "FSDP keeps parameters in --param-dtype"},
     P4D_FIXED_OF_PYTORCH("FSDP"),
     {P4D_CP_COMM, P4D_CP_ALL_GATHER, "torchtitan gathers keys and values"},
@@ -140,6 +141,7 @@ static const p4d_framework_fixed fixed[] = {
 #define DATA_PARALLEL "with FSDP p4d models other modules than torchtitan's with data parallelism alone"
 static const p4d_framework_fixed fixed_of_others[] = {
     {P4D_ZERO_STAGE, 3, "FSDP shards parameters, gradients and optimizer, as stage 3 does"},
+    {P4D_ZERO_BUCKET, P4D_NO_MEANING, "FSDP reduces a unit's gradients at once"},
     {P4D_TRANSFORMERS, P4D_NO_MEANING, "FSDP keeps parameters in --param-dtype"},
     P4D_FIXED_OF_PYTORCH("FSDP"),
     {P4D_TP, 1, DATA_PARALLEL},

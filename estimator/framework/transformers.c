@@ -56,9 +56,6 @@ uint64_t p4d_transformers__inputs(const p4d_tape_writer *w)
 	return w->tokens * P4D_TRANSFORMERS_IDS + angles + mask;
 }
 
-/* DeepSpeed's reduce_bucket_size */
-enum { ZERO_BUCKET = 500000000 };
-
 /*
  * ZeRO-2: a parameter's gradient goes to the bucket (stage_1_and_2.py,
  * reduce_independent_p_g_buckets_and_remove_grads). Where it is full what waits there is reduced first, out
@@ -70,15 +67,15 @@ static void to_bucket(step *s, uint64_t parameters)
 
 	if (!s->share)
 		return;
-	if (s->waiting && s->waiting + parameters > ZERO_BUCKET) {
+	if (s->waiting && s->waiting + parameters > s->bucket) {
 		const uint64_t from = s->computed - s->waiting;
 		const bool one = from / s->share == (s->computed - 1) / s->share;
 		const int64_t copy = one ? 0 : (int64_t)s->waiting;
 		look(s, &s->backward, (p4d_tape_moment){(copy + (int64_t)parameters) * element, 0});
-		s->now.live -= s->waiting > ZERO_BUCKET ? (int64_t)s->waiting * element : 0;
+		s->now.live -= s->waiting > s->bucket ? (int64_t)s->waiting * element : 0;
 		s->waiting = 0;
 	}
-	s->now.live += parameters > ZERO_BUCKET ? (int64_t)parameters * element : 0;
+	s->now.live += parameters > s->bucket ? (int64_t)parameters * element : 0;
 	s->waiting += parameters;
 	s->computed += parameters;
 }
@@ -261,8 +258,8 @@ static uint64_t partition_bytes(const p4d_layout *l, uint64_t trained, unsigned 
 	const uint64_t share = (trained + l->dp - 1) / l->dp, table = l->vocab * l->hidden;
 	const uint64_t up = p4d_transformers__experts_up(l);
 	/* smaller ones leave with the bucket, while others' gradients do */
-	const uint64_t first = l->experts && l->zero_stage == 1 && table <= ZERO_BUCKET ? 0 : table;
-	const uint64_t most = larger(first, up > ZERO_BUCKET ? up : 0);
+	const uint64_t first = l->experts && l->zero_stage == 1 && table <= l->zero_bucket ? 0 : table;
+	const uint64_t most = larger(first, up > l->zero_bucket ? up : 0);
 
 	if (l->zero_stage < 1 || l->zero_stage > 2 || l->offload & P4D_OFFLOAD_OPTIMIZER)
 		return 0;
@@ -297,8 +294,8 @@ static uint64_t live_with_experts(const p4d_layout *l, uint64_t live)
  */
 static sharding of_zero(const p4d_layout *l, uint64_t trained, uint64_t all, uint64_t held, unsigned element)
 {
-	/* reduce_bucket_size, stage3_max_live_parameters, sub_group_size */
-	const uint64_t BUCKET = ZERO_BUCKET, LIVE = P4D_ZERO_LIVE, GROUP = 1000000000;
+	/* stage3_max_live_parameters, sub_group_size */
+	const uint64_t LIVE = P4D_ZERO_LIVE, GROUP = 1000000000;
 	const uint64_t share = (trained + l->dp - 1) / l->dp, table = l->vocab * l->hidden;
 	const uint64_t up = p4d_transformers__experts_up(l);
 	const uint64_t largest = larger(larger(table, l->hidden * l->ffn), up);
@@ -328,7 +325,7 @@ static sharding of_zero(const p4d_layout *l, uint64_t trained, uint64_t all, uin
 		break;
 	case 3:
 		z.parameters = l->offload & P4D_OFFLOAD_PARAMS ? 0 : (held + l->dp - 1) / l->dp;
-		z.buckets = element * (BUCKET + (on_host ? 0 : share));
+		z.buckets = element * (l->zero_bucket + (on_host ? 0 : share));
 		/* below LIVE the next parameter is gathered, whole: of tables and matrices there may be more
 		 */
 		z.forward = z.loss = z.backward = element * (all - (l->tied ? 0 : table) < LIVE ? all
@@ -351,13 +348,13 @@ static sharding of_zero(const p4d_layout *l, uint64_t trained, uint64_t all, uin
 		/* a gradient on its way to the host */
 		z.buckets = on_host ? element * on_its_way : 0;
 		if (l->zero_stage == 1 && l->micro_batches > 1) /* from the first one on, until the last */
-			z.forward = z.loss = element * BUCKET;
+			z.forward = z.loss = element * l->zero_bucket;
 		if (l->zero_stage == 2 && !on_host && l->micro_batches > 1)
 			z.forward = z.loss = partition_bytes(l, trained, element);
-		z.backward = element * BUCKET + (l->zero_stage == 2 ? z.forward : 0);
+		z.backward = element * l->zero_bucket + (l->zero_stage == 2 ? z.forward : 0);
 		/* the norm of what a rank has of a gradient is that of a copy in fp64; of experts' beside one
 		 * gradient */
-		if (on_host && l->zero_stage == 2 && up > ZERO_BUCKET)
+		if (on_host && l->zero_stage == 2 && up > l->zero_bucket)
 			z.backward += larger(8 * (up < share ? up : share), element * up) - element * up;
 		z.step = on_host ? 0 : 8 * share;
 	}
@@ -413,6 +410,7 @@ static void write(p4d_rows *rows, const p4d_torch_sizes *z, p4d_torch_layer *lay
 	s.now.gradients = s.reduced ? (int64_t)kept : 0;
 	if (zero && l->zero_stage == 2 && full)
 		s.share = (trained + l->dp - 1) / l->dp;
+	s.bucket = l->zero_bucket;
 	if (zero && full)
 		s.partition = (int64_t)partition_bytes(l, trained, z->element);
 	if (fsdp)

@@ -135,6 +135,7 @@ typedef struct p4d_transformers_step {
 	int64_t away;  /* of that, on the host, with --offload activations */
 	/* ZeRO-2, in parameters: of a rank's part of them, and, of those whose gradients were computed, those
 	 * that wait in the bucket */
+	uint64_t bucket; /* elements that DeepSpeed reduces at once */
 	uint64_t share, computed, waiting;
 	int64_t partition; /* ZeRO 1 and 2: bytes of gradients that a rank keeps, from the pass's end on */
 	p4d_transformers_moment now, forward, loss, head, backward;

@@ -124,6 +124,7 @@ const p4d_read_argument p4d_finetune__accelerate[] = {
 /* DeepSpeed's configuration (docs/_pages/config-json.md of DeepSpeed 0.17). */
 const p4d_read_argument p4d_finetune__deepspeed[] = {
     {"--deepspeed.zero_optimization.stage", EXTRA(ZERO_STAGE), NULL, NULL},
+    {"--deepspeed.zero_optimization.reduce_bucket_size", EXTRA(ZERO_BUCKET), NULL, NULL},
     {"--deepspeed.zero_optimization.offload_optimizer.device", EXTRA(OFFLOAD_OPTIMIZER), NULL, NULL},
     {"--deepspeed.zero_optimization.offload_param.device", EXTRA(OFFLOAD_PARAMS), NULL, NULL},
     {"--deepspeed.zero_optimization.cpu_offload", EXTRA(OFFLOAD_OPTIMIZER), "cpu", NULL},
@@ -203,7 +204,7 @@ static void finish_fsdp(p4d_reading *r, const p4d_read_value *place)
 static void finish_zero(p4d_reading *r, const p4d_read_value *place)
 {
 	const p4d_read_value *stage = AT(ZERO_STAGE), *optimizer = AT(OFFLOAD_OPTIMIZER),
-			     *params = AT(OFFLOAD_PARAMS);
+			     *params = AT(OFFLOAD_PARAMS), *bucket = AT(ZERO_BUCKET);
 	const bool optimizer_out = p4d_reader__is(optimizer, "cpu"),
 		   params_out = p4d_reader__is(params, "cpu");
 
@@ -214,6 +215,9 @@ static void finish_zero(p4d_reading *r, const p4d_read_value *place)
 		p4d_reader__put(r, P4D_ZERO_STAGE, place, "0"); /* a configuration without the section */
 	else
 		p4d_reader__unknown(r, "zero-stage", "it is in a configuration that was not read");
+	if (p4d_reader__set(bucket))
+		p4d_reader__put(r, P4D_ZERO_BUCKET, bucket, "%.0f",
+				is_auto(bucket) ? 0 : strtod(bucket->text, NULL));
 	if (p4d_reader__is(optimizer, "nvme") || p4d_reader__is(params, "nvme"))
 		p4d_reader__unknown(r, "offload", "offload to nvme is not modelled");
 	if (optimizer_out || params_out)

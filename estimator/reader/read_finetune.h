@@ -25,6 +25,7 @@ enum {
 	P4D_FINETUNE_FSDP_OFFLOAD,       /* on */
 	P4D_FINETUNE_FSDP_CHECKPOINTING, /* of what accelerate wraps, whatever the Trainer is told */
 	P4D_FINETUNE_ZERO_STAGE,
+	P4D_FINETUNE_ZERO_BUCKET,       /* elements, or "auto" */
 	P4D_FINETUNE_OFFLOAD_OPTIMIZER, /* "cpu" */
 	P4D_FINETUNE_OFFLOAD_PARAMS,
 	P4D_FINETUNE_OFFLOAD_ACTIVATIONS,

@@ -70,6 +70,7 @@ typedef struct p4d_framework_fixed {
 #define P4D_FIXED_WITHOUT_PYTORCH(program) \
 	{P4D_SHARD_DEGREE, P4D_NO_MEANING, program " shards the optimizer over all dp*cp ranks"}, \
 	    {P4D_ZERO_STAGE, P4D_NO_MEANING, program " has --optimizer-sharding"}, \
+	    {P4D_ZERO_BUCKET, P4D_NO_MEANING, program " has no buckets of DeepSpeed's"}, \
 	    {P4D_OPTIMIZER, P4D_ADAMW, "with " program " p4d knows AdamW only"}, \
 	    {P4D_PARAM_DTYPE, P4D_NO_MEANING, program " stores parameters in --precision"}, \
 	    {P4D_OFFLOAD, 0, "with " program " p4d does not model offloading"}, \

@@ -180,6 +180,8 @@ static void fill_training(const p4d_request *r, uint64_t nodes, uint64_t gpus_pe
 	l->recompute_layers = (uint64_t)p4d_framework_value(r, P4D_RECOMPUTE_LAYERS);
 	l->zero_stage = p4d_framework_has(r, P4D_ZERO_STAGE) ? (int)p4d_framework_value(r, P4D_ZERO_STAGE)
 							     : r->value[P4D_OPTIMIZER_SHARDING] != 0;
+	l->zero_bucket = p4d_is_set(r, P4D_ZERO_BUCKET) ? (uint64_t)r->value[P4D_ZERO_BUCKET] : 500000000;
+	l->zero_bucket = l->zero_bucket ? l->zero_bucket : l->hidden * l->hidden;
 	l->optimizer_sharding = l->zero_stage > 0;
 	l->shard_degree = (uint64_t)p4d_framework_value(r, P4D_SHARD_DEGREE);
 	l->optimizer = (int)p4d_framework_value(r, P4D_OPTIMIZER);

@@ -59,6 +59,7 @@ typedef struct p4d_layout {
 	    dropout, te_wgrad;
 	int zero_stage; /* what is sharded over dp*cp: 0 nothing, 1 optimizer, 2 gradients, 3 parameters, too
 			 */
+	uint64_t zero_bucket;  /* elements of gradients that DeepSpeed reduces at once */
 	uint64_t shard_degree; /* of dp*cp ranks, those over which; 0: all. The others hold copies */
 	int optimizer;         /* P4D_ADAMW, ... */
 	int param_dtype;       /* of stored parameters, where that is not the precision's */

@@ -327,6 +327,26 @@ says "p4d: fix: --framework=deepspeed"
 exits 5 p4d estimate --framework ddp --offload optimizer --model llama3.2-1b --gpu h100 --gpus-per-node 8 --seq-len 1024
 says "DDP keeps parameters and optimizer on the GPU" "--framework=deepspeed --zero-stage=2"
 
+# DeepSpeed's bucket: GiB that its own engine allocated (0.19, Llama 3.1 with four layers, 2,048 tokens, eight ranks), with
+# 500,000,000 elements and as transformers has it where its configuration says auto
+while read -r stage bucket steps allocated; do
+	exits 0 p4d estimate --framework deepspeed --zero-stage "$stage" --zero-bucket "$bucket" --model llama-3.1-8b --layers 4 \
+		--seq-len 2048 --micro-batch 1 --global-batch $((8 * steps)) --recompute full --gpu h100 --gpus-per-node 8
+	printf '%s\n' "$out" | awk -v wanted="$allocated" '
+	$1 == "stage" { for (i = 1; i <= NF; i++) if ($i == "allocated") column = i; next }
+	column && !found { found = 1; off = $column / wanted - 1; exit }
+	END { exit !(found && off < 0.01 && off > -0.01) }' || fail "stage $stage, bucket $bucket: $out"
+done <<END
+3 500000000 1 9.507
+3 0 1 8.607
+2 500000000 2 10.34
+2 0 2 10.34
+1 500000000 2 13.875
+1 0 2 12.975
+END
+exits 5 p4d estimate --framework fsdp --zero-bucket 0 --model llama3.1-8b --gpu h100 --gpus-per-node 8 --seq-len 1024
+says "FSDP reduces a unit's gradients at once"
+
 # experts: the site says what imbalance it reckons with, and the answer how much of it fits
 cat >sparse.conf <<'END'
 defaults { imbalance = 1.3 }
