@@ -116,7 +116,7 @@ libp4dcore_la_SOURCES = \
 	estimator/plan/serving.h estimator/plan/serving.c estimator/plan/colocated.h estimator/plan/colocated.c estimator/plan/parameters.h estimator/plan/parameters.c \
 	estimator/plan/stage_memory.h estimator/plan/stage_memory.c \
 	estimator/plan/memory_paper.h estimator/plan/memory_paper.c \
-	estimator/plan/plan.h estimator/plan/plan_rows.h estimator/plan/plan.c estimator/plan/plan_pack.c \
+	estimator/plan/fp8_operand.h estimator/plan/plan.h estimator/plan/plan_rows.h estimator/plan/plan.c estimator/plan/plan_pack.c \
 	estimator/plan/plan_line.h estimator/plan/plan_line.c \
 	estimator/framework/frameworks.c estimator/framework/others.c estimator/framework/p4d_fp8.h estimator/framework/p4d_fp8.c estimator/framework/p4d.c estimator/framework/torch.h estimator/framework/torch.c estimator/framework/torch_model.c estimator/framework/torchtitan.h estimator/framework/torchtitan_layer.c estimator/framework/torchtitan_experts.c estimator/framework/torchtitan_units.c estimator/framework/torchtitan_fsdp.c estimator/framework/torchtitan_pipeline.c estimator/framework/tape.h estimator/framework/tape.c estimator/framework/transformers.h estimator/framework/transformers_names.h estimator/framework/transformers.c estimator/framework/litgpt.c estimator/framework/transformers_fsdp.c estimator/framework/transformers_evaluation.c estimator/framework/transformers_layer.c estimator/framework/transformers_modules.c estimator/framework/transformers_experts.c estimator/framework/transformers_sizes.c estimator/framework/transformers_states.c estimator/framework/trainer.c \
 	estimator/framework/fsdp.c estimator/framework/deepspeed.c estimator/framework/ddp.c \

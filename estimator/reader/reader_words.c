@@ -49,6 +49,8 @@ static const char *const words[] = {"train",
 				    "num_generations",
 				    "vllm_mode",
 				    "rlhf",
+				    "max-position-embeddings",
+				    "max_position_embeddings",
 				    NULL};
 
 enum { MOST = 64 << 10 };

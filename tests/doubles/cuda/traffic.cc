@@ -93,20 +93,24 @@ unsigned traffic_take(traffic (*launches)[TRAFFIC_LAUNCHES])
 	return taken;
 }
 
+/* By the linker's name: under other sanitizers the compiler declares some of these itself, in other ways. */
+#define HOOK(name, ...) \
+	void traffic_##name(__VA_ARGS__) __asm__("__tsan_" #name); \
+	void traffic_##name(__VA_ARGS__)
 #define ACCESS(bytes) \
-	void __tsan_read##bytes(void *at) \
+	HOOK(read##bytes, void *at) \
 	{ \
 		see(reads, at, bytes); \
 	} \
-	void __tsan_write##bytes(void *at) \
+	HOOK(write##bytes, void *at) \
 	{ \
 		see(writes, at, bytes); \
 	} \
-	void __tsan_unaligned_read##bytes(void *at) \
+	HOOK(unaligned_read##bytes, void *at) \
 	{ \
 		see(reads, at, bytes); \
 	} \
-	void __tsan_unaligned_write##bytes(void *at) \
+	HOOK(unaligned_write##bytes, void *at) \
 	{ \
 		see(writes, at, bytes); \
 	}
@@ -116,29 +120,29 @@ ACCESS(4)
 ACCESS(8)
 ACCESS(16)
 
-void __tsan_read_range(void *at, unsigned long bytes)
+HOOK(read_range, void *at, unsigned long bytes)
 {
 	see(reads, at, bytes);
 }
 
-void __tsan_write_range(void *at, unsigned long bytes)
+HOOK(write_range, void *at, unsigned long bytes)
 {
 	see(writes, at, bytes);
 }
 
-void __tsan_vptr_update(void **, void *)
+HOOK(vptr_update, void **, void *)
 {
 }
 
-void __tsan_func_entry(void *)
+HOOK(func_entry, void *)
 {
 }
 
-void __tsan_func_exit(void)
+HOOK(func_exit, void)
 {
 }
 
-void __tsan_init(void)
+HOOK(init, void)
 {
 }
 }
