@@ -6,7 +6,7 @@
 #include "request/architecture.h"
 #include "request/framework.h"
 
-enum { MOST_LAYERS = 2048 };
+enum { MOST_LAYERS = 2048, MOST_CHUNKS = 1024 };
 
 /* torchtitan's converter to torchao's Float8Linear; the Trainers have none that p4d knows. */
 static int check_fp8(const p4d_request *r, p4d_error *err)
@@ -92,6 +92,13 @@ int p4d_torch__check_model(const p4d_request *r, p4d_error *err)
 		return p4d_fail(err, P4D_E_UNMODELLED, "layers=%" PRId64 ": p4d models up to %d in %s",
 				r->value[P4D_LAYERS], MOST_LAYERS,
 				p4d_framework_of((int)r->value[P4D_FRAMEWORK])->program);
+	const bool chunks =
+	    p4d_is_set(r, P4D_PP) && p4d_is_set(r, P4D_VPP) && r->value[P4D_VPP] > 1; /* each within 1,024 */
+	if (chunks && r->value[P4D_PP] * r->value[P4D_VPP] > MOST_CHUNKS)
+		return p4d_fail(err, P4D_E_UNMODELLED,
+				"pp=%" PRId64 " vpp=%" PRId64
+				": p4d models up to %d chunks of a pipeline in torchtitan",
+				r->value[P4D_PP], r->value[P4D_VPP], MOST_CHUNKS);
 	const bool titan = r->value[P4D_MODEL_CODE] == P4D_MODEL_CODE_TORCHTITAN;
 	if (!titan && !hybrid)
 		return 0;

@@ -67,8 +67,8 @@ static inline void p4d_torchtitan__peek(const p4d_torchtitan_step *p, int64_t be
 }
 
 /* torchtitan_pipeline.c: the passes of a stage, beside its parameters, which are gathered, and what it
- * sends and receives; these have rows of their own. */
-void p4d_torchtitan__play_stage(p4d_torchtitan_step *p, const p4d_rows *rows);
+ * sends and receives; these have rows of their own. False: too much for 64 bits. */
+bool p4d_torchtitan__play_stage(p4d_torchtitan_step *p, const p4d_rows *rows);
 
 /* write_sparse of p4d_torch_modules. */
 void p4d_torchtitan__sparse_rows(p4d_rows *rows, p4d_torch_sizes *sizes);

@@ -269,7 +269,7 @@ void p4d_torchtitan__sparse_rows(p4d_rows *rows, p4d_torch_sizes *z)
 			p.of[sparse] = passes_of(&p, sparse);
 	rows->overflow = rows->overflow || tape.overflow;
 	if (l->pp > 1)
-		p4d_torchtitan__play_stage(&p, rows);
+		rows->overflow = !p4d_torchtitan__play_stage(&p, rows) || rows->overflow;
 	else
 		play(&p);
 	always(rows, "parameters", P4D_PART_PARAMS, share * z->param, false);

@@ -9,8 +9,19 @@
 #include "plan/parameters.h"
 #include "schedule/schedule_order.h"
 
-/* Rounds of micro-batches that are played: the third is as all later ones. GPipe has one. */
+/* Rounds of micro-batches that are played: the third is as all later ones. With 1F1B a round is one of them,
+ * behind those that fill the pipeline. GPipe has one round: of that the first two micro-batches and the last
+ * are played, and each between leaves what the second does. */
 enum { ROUNDS = 3 };
+
+static uint32_t micro_batches_played(const p4d_layout *l, const p4d_schedule *schedule, uint32_t stage)
+{
+	if (l->schedule == P4D_GPIPE)
+		return ROUNDS;
+	if (l->schedule == P4D_1F1B)
+		return p4d_schedule_slots(schedule, stage).activation + ROUNDS;
+	return ROUNDS * p4d_schedule_group(schedule);
+}
 
 typedef struct stage {
 	p4d_torchtitan_step *p;
@@ -141,7 +152,7 @@ static void backward(stage *s, uint32_t chunk, bool first, bool last)
 		reduce_chunk(s, chunk, layers);
 }
 
-void p4d_torchtitan__play_stage(p4d_torchtitan_step *p, const p4d_rows *rows)
+bool p4d_torchtitan__play_stage(p4d_torchtitan_step *p, const p4d_rows *rows)
 {
 	const p4d_layout *l = p->l;
 	p4d_schedule schedule = rows->schedule;
@@ -152,14 +163,27 @@ void p4d_torchtitan__play_stage(p4d_torchtitan_step *p, const p4d_rows *rows)
 		   .wide = (int64_t)(p->t.w.tokens * l->hidden * p->z->element),
 		   .hidden = (int64_t)(p->t.own * l->hidden * p->z->element)};
 
-	const uint32_t most = ROUNDS * p4d_schedule_group(&schedule);
-	if (schedule.micro_batches > most && l->schedule != P4D_GPIPE)
-		schedule.micro_batches = most;
+	const bool gpipe = l->schedule == P4D_GPIPE;
+	const uint32_t most = micro_batches_played(l, &schedule, rows->stage);
+	const uint32_t between = schedule.micro_batches > most ? schedule.micro_batches - most : 0;
+	int64_t kept = 0;
+
+	schedule.micro_batches -= between;
 	p4d_schedule_order_begin(&schedule, rows->stage, &order);
-	while (p4d_schedule_order_next(&order, &pass))
+	while (p4d_schedule_order_next(&order, &pass)) {
+		const int64_t before = p->live;
 		if (pass.op == P4D_OP_FORWARD)
 			forward(&s, pass.chunk);
 		else
 			backward(&s, pass.chunk, !pass.micro_batch,
 				 pass.micro_batch + 1 == schedule.micro_batches);
+		if (!gpipe || pass.micro_batch != 1)
+			continue;
+		if (pass.op != P4D_OP_FORWARD)
+			p->live -= kept;
+		else if (__builtin_mul_overflow(p->live - before, (int64_t)between, &kept) ||
+			 __builtin_add_overflow(p->live, kept, &p->live))
+			return false;
+	}
+	return true;
 }

@@ -211,14 +211,12 @@ static bool possible(const p4d_job *job, const p4d_partition_facts *row, uint32_
 }
 
 void p4d_job__restrict_to_nodes(const p4d_site *site, const p4d_job *job, p4d_job_lazy_cluster *lazy,
-				candidates *all)
+				candidates *all, uint32_t *budget)
 {
-	uint32_t budget = P4D_HOSTLIST_BUDGET;
-
 	if (!all->count || (!job->nodelist && !job->exclude))
 		return;
 	for (size_t i = 0; i < all->count; i++)
-		all->at[i].kept = possible(job, p4d_job__facts(site, &all->at[i], lazy), &budget);
+		all->at[i].kept = possible(job, p4d_job__facts(site, &all->at[i], lazy), budget);
 	keep(all);
 }
 
@@ -252,7 +250,7 @@ int p4d_job__candidates(const p4d_site *site, const p4d_job *job, const char *ty
 {
 	if (p4d_job__anywhere(site, job, type, lazy, all, err) < 0)
 		return -1;
-	p4d_job__restrict_to_nodes(site, job, lazy, all);
+	p4d_job__restrict_to_nodes(site, job, lazy, all, &(uint32_t){P4D_HOSTLIST_BUDGET});
 	return 0;
 }
 

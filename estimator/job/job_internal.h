@@ -53,9 +53,9 @@ int p4d_job__anywhere(const p4d_site *site, const p4d_job *job, const char *type
 		      p4d_job_candidates *all, p4d_error *err);
 
 /* As far as the job's lists of nodes allow: last, because they may leave one of several kinds of GPU, but
- * cannot add one. */
+ * cannot add one. budget: see hostlist.h. */
 void p4d_job__restrict_to_nodes(const p4d_site *site, const p4d_job *job, p4d_job_lazy_cluster *lazy,
-				p4d_job_candidates *all);
+				p4d_job_candidates *all, uint32_t *budget);
 
 /* Both. */
 int p4d_job__candidates(const p4d_site *site, const p4d_job *job, const char *type,

@@ -310,14 +310,14 @@ static int place_gpus(p4d_job_placement *p, p4d_error *err)
 
 /* On those nodes that the job's lists allow, of what it may get anywhere. */
 static int place_on(p4d_job_placement *p, const p4d_job *job, const p4d_job_candidates *anywhere,
-		    p4d_error *err)
+		    uint32_t *budget, p4d_error *err)
 {
 	const p4d_job *asked = p->job;
 
 	p->out->nodes = p->nodes;
 	p->all = *anywhere;
 	p->job = job;
-	p4d_job__restrict_to_nodes(p->site, job, &p->lazy, &p->all);
+	p4d_job__restrict_to_nodes(p->site, job, &p->lazy, &p->all, budget);
 	const int rc = place_gpus(p, err);
 	if (rc == 0 && !p->out->nodes)
 		p->out->nodes = fewest_nodes(p);
@@ -329,12 +329,13 @@ int p4d_job__place(p4d_job_placement *p, p4d_error *err)
 {
 	p4d_job_candidates anywhere;
 	p4d_job any = *p->job;
+	uint32_t budget = P4D_HOSTLIST_BUDGET; /* for both */
 
 	any.nodelist = NULL;
 	if (p4d_job__anywhere(p->site, p->job, p->wants.type, &p->lazy, &anywhere, err) < 0 ||
-	    place_on(p, p->job, &anywhere, err) < 0)
+	    place_on(p, p->job, &anywhere, &budget, err) < 0)
 		return -1;
-	if (p->job->nodelist && p->out->nodes > p->listed && place_on(p, &any, &anywhere, err) < 0)
+	if (p->job->nodelist && p->out->nodes > p->listed && place_on(p, &any, &anywhere, &budget, err) < 0)
 		return -1;
 	return p4d_job__gpu(p->site, p->job, p->wants.type, &p->all, &p->lazy, p->out, err);
 }

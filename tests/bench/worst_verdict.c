@@ -278,6 +278,11 @@ static genome passing_genome(void)
 	     "global-batch=65536", "model-code=torchtitan"},
 	    {"framework=fsdp", "layers=2048", "experts=256", "experts-per-token=8", "expert-every=2",
 	     "global-batch=65536", "model-code=transformers"},
+	    {"framework=fsdp", "pp=64", "schedule=gpipe", "layers=2048", "experts=256", "experts-per-token=8",
+	     "expert-every=2", "global-batch=16777216", "nodes=128", "model-code=torchtitan"},
+	    {"framework=fsdp", "pp=128", "vpp=8", "schedule=interleaved", "layers=2048", "experts=256",
+	     "experts-per-token=8", "expert-every=2", "global-batch=65536", "nodes=128",
+	     "model-code=torchtitan"},
 	    {"framework=deepspeed", "layers=2048", "zero-stage=3", "global-batch=65536"},
 	    {"framework=ddp", "layers=2048", "finetune=lora", "global-batch=65536"},
 	};

@@ -169,6 +169,17 @@ static void plans_of_any_program(void **state)
 	    {"framework=fsdp layers=2048 experts=256 experts-per-token=8 expert-every=3 "
 	     "model-code=transformers",
 	     8},
+	    {"framework=fsdp pp=64 tp=2 cp=8 cp-comm=all-gather schedule=gpipe global-batch=16777216 "
+	     "layers=2048 experts=256 experts-per-token=8 expert-every=2 ep=8 sequence-parallel=on",
+	     128},
+	    {"framework=fsdp pp=1024 schedule=1f1b global-batch=65536 layers=2048 experts=256 "
+	     "experts-per-token=8 expert-every=2",
+	     128},
+	    {"framework=fsdp pp=128 vpp=8 schedule=interleaved global-batch=65536 layers=2048 experts=256 "
+	     "experts-per-token=8 expert-every=2",
+	     128},
+	    {"framework=fsdp pp=1024 schedule=gpipe global-batch=16777216 layers=2048", 128},
+	    {"framework=p4d pp=1024 schedule=gpipe global-batch=16777216 layers=8192", 128},
 	    {"framework=deepspeed layers=2048 zero-stage=2", 8},
 	    {"framework=ddp layers=2048 finetune=lora", 8},
 	};
