@@ -5,7 +5,7 @@
 . "${0%/*}/lib.sh"
 . "$SOURCE/tests/cluster/training.sh"
 cluster=$SOURCE/tests/cluster/cluster.sh
-steps=200
+steps=1000 # so that it is not at its end while its node is taken away
 
 at_end()
 {
