@@ -64,9 +64,9 @@ size_t p4d_transformers__linears(const p4d_layout *l, unsigned kind,
 	return n;
 }
 
-/* Of linear layers of a layer of a kind: elements, those of adapters, or how many there are. */
+/* Of linear layers: elements, and those of adapters on them. */
 typedef struct linear_sums {
-	uint64_t elements, adapters, count;
+	uint64_t elements, adapters;
 } linear_sums;
 
 static linear_sums sums_of(const p4d_layout *l, unsigned kind)
@@ -74,8 +74,7 @@ static linear_sums sums_of(const p4d_layout *l, unsigned kind)
 	p4d_transformers_linear linears[P4D_TRANSFORMERS_LINEARS];
 	const size_t n = p4d_transformers__linears(l, kind, linears);
 	linear_sums s = {.adapters =
-			     p4d_transformers__has_experts(kind) ? p4d_transformers__expert_adapters(l) : 0,
-			 .count = n};
+			     p4d_transformers__has_experts(kind) ? p4d_transformers__expert_adapters(l) : 0};
 
 	for (size_t i = 0; i < n; i++) {
 		s.elements += linears[i].in * linears[i].out;
@@ -90,15 +89,25 @@ uint64_t p4d_transformers__layer_adapters(const p4d_layout *l, unsigned kind)
 	return sums_of(l, kind).adapters;
 }
 
-uint64_t p4d_transformers__adapters(const p4d_layout *l)
+/* The same of all layers. */
+static linear_sums sums_of_model(const p4d_layout *l)
 {
 	const p4d_transformers_kinds kinds = p4d_transformers__kinds(l);
-	uint64_t sum = 0;
+	linear_sums sum = {0};
 
-	for (unsigned kind = 0; kind < P4D_TRANSFORMERS_KINDS; kind++)
-		if (kinds.layers[kind])
-			sum += kinds.layers[kind] * sums_of(l, kind).adapters;
+	for (unsigned kind = 0; kind < P4D_TRANSFORMERS_KINDS; kind++) {
+		if (!kinds.layers[kind])
+			continue;
+		const linear_sums s = sums_of(l, kind);
+		sum.elements += kinds.layers[kind] * s.elements;
+		sum.adapters += kinds.layers[kind] * s.adapters;
+	}
 	return sum;
+}
+
+uint64_t p4d_transformers__adapters(const p4d_layout *l)
+{
+	return sums_of_model(l).adapters;
 }
 
 p4d_transformers_kinds p4d_transformers__kinds(const p4d_layout *l)
@@ -124,18 +133,6 @@ p4d_wide p4d_transformers__layer_size(const p4d_layout *l, unsigned kind, uint64
 	return p4d_size_of_layers(l, layer, 1) + experts;
 }
 
-/* Of the whole model, the linear layers that are quantized; experts are none. */
-static uint64_t linears_of(const p4d_layout *l)
-{
-	const p4d_transformers_kinds kinds = p4d_transformers__kinds(l);
-	uint64_t sum = 0;
-
-	for (unsigned kind = 0; kind < P4D_TRANSFORMERS_KINDS; kind++)
-		if (kinds.layers[kind])
-			sum += kinds.layers[kind] * sums_of(l, kind).elements;
-	return sum;
-}
-
 uint64_t p4d_transformers__experts_up(const p4d_layout *l)
 {
 	return l->experts * l->expert_ffn * l->hidden * (l->glu ? 2 : 1);
@@ -155,7 +152,8 @@ uint64_t p4d_transformers__parameter_bytes(const p4d_layout *l, unsigned element
 	/* before release 5 each expert has linear layers, which are quantized, too */
 	const uint64_t experts =
 	    l->transformers && l->transformers < 5 ? p4d_expert_layers_before(l, l->layers) * l->experts : 0;
-	const uint64_t linears = linears_of(l) + experts * (uint64_t)p4d_size_of_expert(l);
+	/* what is quantized: experts are no linear layers */
+	const uint64_t linears = sums_of_model(l).elements + experts * (uint64_t)p4d_size_of_expert(l);
 	const uint64_t adapters = p4d_transformers__adapters(l) * (l->adapter_fp32 ? 4 : 2);
 
 	if (l->quant == P4D_QUANT_NONE)
