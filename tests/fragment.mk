@@ -7,6 +7,7 @@ unit_tests = \
 	tests/estimator/search/test_search tests/estimator/search/test_search_budget \
 	tests/estimator/base/test_choice \
 	tests/estimator/base/test_file \
+	tests/estimator/base/test_json_file \
 	tests/estimator/base/test_json_text \
 	tests/estimator/base/test_number \
 	tests/estimator/base/test_option \

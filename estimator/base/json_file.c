@@ -129,13 +129,107 @@ static void find_repeated(const char *text, size_t length, char *name, size_t si
 	json_object_put(seen);
 }
 
+/* Bytes of the character beyond ASCII at this place of UTF-8; 0: it is none. */
+static size_t decode(const unsigned char *at, size_t left, uint32_t *code)
+{
+	static const uint32_t least[] = {[2] = 0x80, [3] = 0x800, [4] = 0x10000};
+	const size_t bytes = at[0] >> 5 == 6 ? 2 : at[0] >> 4 == 14 ? 3 : at[0] >> 3 == 30 ? 4 : 0;
+
+	if (!bytes || bytes > left)
+		return 0;
+	*code = at[0] & 0x7fu >> bytes;
+	for (size_t i = 1; i < bytes; i++) {
+		if (at[i] >> 6 != 2)
+			return 0;
+		*code = *code << 6 | (at[i] & 0x3f);
+	}
+	const bool is_surrogate = *code >> 11 == 0x1b;
+	return *code < least[bytes] || *code > 0x10ffff || is_surrogate ? 0 : bytes;
+}
+
+/* Bytes of \uXXXX. Of two bytes it makes six, and of four twelve. */
+enum { ESCAPE = 6, MOST_GROWTH = 3 };
+
+static size_t put_escape(char *to, uint32_t unit)
+{
+	static const char digits[] = "0123456789abcdef";
+	const char escape[ESCAPE] = {
+	    '\\', 'u', digits[unit >> 12], digits[unit >> 8 & 15], digits[unit >> 4 & 15], digits[unit & 15]};
+
+	memcpy(to, escape, sizeof(escape));
+	return sizeof(escape);
+}
+
+/* A text that is gone through. */
+typedef struct ascii {
+	const char *text;
+	size_t length, at;
+	bool after_backslash; /* where nothing beyond ASCII may stand */
+} ascii;
+
+/* Writes the next character, escaped when it is beyond ASCII. Returns the bytes written. */
+static size_t escape_next(ascii *a, char to[2 * ESCAPE])
+{
+	const unsigned char *at = (const unsigned char *)a->text + a->at;
+	uint32_t code = 0;
+	const size_t bytes = *at < 0x80 ? 1 : decode(at, a->length - a->at, &code);
+	const bool as_it_is = bytes < 2 || a->after_backslash;
+	size_t written = 0;
+
+	a->after_backslash = *at == '\\' && !a->after_backslash;
+	a->at += as_it_is ? 1 : bytes;
+	if (as_it_is) {
+		/* json-c lets some pass that are no UTF-8, but never this byte */
+		*to = bytes ? (char)*at : '\xff';
+		return 1;
+	}
+	if (code >= 0x10000)
+		written = put_escape(to, 0xd800 | (code - 0x10000) >> 10);
+	return written + put_escape(to + written, code < 0x10000 ? code : 0xdc00 | (code & 0x3ff));
+}
+
+/*
+ * The text in ASCII: json-c 0.18 that is told to be strict takes other characters for control characters (its
+ * issue 892). At most INT_MAX bytes; the caller frees.
+ */
+static char *escape_text(const char *text, size_t length, size_t *escaped)
+{
+	ascii a = {.text = text, .length = length};
+	char *copy = malloc(MOST_GROWTH * length + 2 * ESCAPE), *to = copy;
+
+	while (copy && a.at < length)
+		to += escape_next(&a, to);
+	*escaped = (size_t)(to - copy);
+	return copy;
+}
+
+/* Where in the text the character is that an offset of the escaped one is in. */
+static size_t offset_of(const char *text, size_t length, size_t escaped)
+{
+	ascii a = {.text = text, .length = length};
+	char one[2 * ESCAPE];
+	size_t start = 0;
+
+	for (size_t end = 0; end <= escaped && a.at < length; end += escape_next(&a, one))
+		start = a.at;
+	return start;
+}
+
 static struct json_object *tokenize(struct json_tokener *tokener, const char *text, size_t length,
 				    const char *what, p4d_error *err)
 {
+	size_t bytes;
+	char *escaped = escape_text(text, length, &bytes);
+	struct json_object *object = NULL;
+
+	if (!escaped) {
+		p4d_fail(err, P4D_E_NO_MEMORY, "%.255s: no memory to parse it", what);
+		return NULL;
+	}
 	json_tokener_set_flags(tokener, JSON_TOKENER_STRICT | JSON_TOKENER_VALIDATE_UTF8);
-	struct json_object *object = json_tokener_parse_ex(tokener, text, (int)length);
+	object = json_tokener_parse_ex(tokener, escaped, (int)bytes);
+	free(escaped);
 	enum json_tokener_error state = json_tokener_get_error(tokener);
-	size_t end = json_tokener_get_parse_end(tokener);
 
 	if (state == json_tokener_continue)
 		p4d_fail(err, P4D_E_JSON, "%.255s: truncated: the JSON text breaks off after %zu bytes", what,
@@ -143,7 +237,8 @@ static struct json_object *tokenize(struct json_tokener *tokener, const char *te
 	else if (state == json_tokener_error_depth)
 		p4d_fail(err, P4D_E_JSON, "%.255s: nested more than %d levels deep", what, MAX_LEVELS);
 	else if (state != json_tokener_success)
-		p4d_fail(err, P4D_E_JSON, "%.255s: malformed JSON at byte %zu: %s", what, end + 1,
+		p4d_fail(err, P4D_E_JSON, "%.255s: malformed JSON at byte %zu: %s", what,
+			 offset_of(text, length, json_tokener_get_parse_end(tokener)) + 1,
 			 json_tokener_error_desc(state));
 	else
 		return object;
@@ -160,8 +255,8 @@ static int check_text(const char *text, size_t length, const char *what, p4d_err
 		start++;
 	if (start == length)
 		return p4d_fail(err, P4D_E_JSON, "%.255s: empty file", what);
-	if (length > INT_MAX)
-		return p4d_fail(err, P4D_E_IO, "%.255s: larger than %d bytes", what, INT_MAX);
+	if (length > INT_MAX / MOST_GROWTH)
+		return p4d_fail(err, P4D_E_IO, "%.255s: larger than %d bytes", what, INT_MAX / MOST_GROWTH);
 	const char *nul = memchr(text, '\0', length);
 	if (nul)
 		return p4d_fail(err, P4D_E_JSON, "%.255s: NUL byte at byte %zu", what,
