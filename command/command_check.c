@@ -14,7 +14,6 @@
 #include "command.h"
 #include "job/read_job.h"
 #include "job/sbatch.h"
-#include "reader/reader_words.h"
 #include "report/answer.h"
 #include "report/report.h"
 
@@ -259,7 +258,7 @@ static void read_job(check *c, p4d_sbatch *sbatch)
 
 	sbatch->job.script = c->script;
 	sbatch->job.script_length = c->length;
-	if (c->components > 1 || !p4d_reader_may_train(c->script, c->length))
+	if (c->components > 1)
 		return;
 	if (chdir && *chdir == '/')
 		snprintf(c->directory, sizeof(c->directory), "%s", chdir);
@@ -341,7 +340,7 @@ static int check_component(check *c, unsigned component, p4d_error *err)
 		c->worst = verdict.action;
 	if (verdict.action == P4D_REJECT && c->code == P4D_OK)
 		c->code = verdict.message[0].code;
-	const p4d_checked answer = {&sbatch, &verdict, &advice};
+	const p4d_checked answer = {&sbatch, &verdict, &advice, c->reading.reader ? NULL : &c->reading};
 	char prefix[16] = ""; /* as Slurm does */
 	if (c->components > 1)
 		snprintf(prefix, sizeof(prefix), "%u: ", component);

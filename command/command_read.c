@@ -117,9 +117,9 @@ static void print_json(const p4d_reading *r)
 		json_object_array_add(unknown, entry);
 	}
 	add(answer, "framework", r->reader ? json_object_new_string(p4d_reading_framework(r)) : NULL);
-	add(answer, "program", r->reader ? json_object_new_string(r->program) : NULL);
+	add(answer, "program", *r->program ? json_object_new_string(r->program) : NULL);
 	add(answer, "from",
-	    r->reader ? json_object_new_string(place(r->file, r->line, from, sizeof(from))) : NULL);
+	    *r->program ? json_object_new_string(place(r->file, r->line, from, sizeof(from))) : NULL);
 	add(answer, "release",
 	    r->reader && p4d_reading_release(r) ? json_object_new_string(p4d_reading_release(r)) : NULL);
 	add(answer, "options", options);
@@ -153,27 +153,46 @@ static void print_unknown(const p4d_reading *r)
 		printf("  %-20s %s\n", "the rest", r->incomplete);
 }
 
-static void print_text(const p4d_reading *r, const char *name)
+static void print_no_training(const p4d_reading *r, const char *name)
 {
-	char from[PATH_MAX + 16], command[4096];
+	char from[PATH_MAX + 16];
 
-	if (!r->reader)
-		printf("%s: no training that p4d knows%s\n", name,
-		       r->incomplete ? "; not read to its end" : "");
-	else
-		printf("%s: %s (%s), started at %s%s\n\n", name, r->program, p4d_reading_framework(r),
-		       place(r->file, r->line, from, sizeof(from)),
-		       r->certain ? "" : ", if a test allows that p4d cannot decide");
-	if (!r->reader) {
-		print_unknown(r);
-		return;
-	}
-	print_values(r, false);
+	printf("%s: no training that p4d knows", name);
+	if (*r->program)
+		printf("; %s, started at %s, is none", r->program,
+		       place(r->file, r->line, from, sizeof(from)));
+	puts(r->incomplete ? "; not read to its end" : "");
+	print_unknown(r);
+}
+
+static void print_defaults(const p4d_reading *r)
+{
 	const char *release = p4d_reading_release(r);
+	bool any = false;
+
+	for (int i = 0; i < (int)P4D_OPTIONS; i++)
+		any = any || (r->value[i].file && r->by_default[i]);
+	if (!any)
+		return;
 	printf("\n%s as %s does by default:\n\n",
 	       r->more_arguments ? "If what is not known does not say otherwise," : "Not in the script, so",
 	       release ? release : "the program");
 	print_values(r, true);
+}
+
+static void print_text(const p4d_reading *r, const char *name)
+{
+	char from[PATH_MAX + 16], command[4096];
+
+	if (!r->reader) {
+		print_no_training(r, name);
+		return;
+	}
+	printf("%s: %s (%s), started at %s%s\n\n", name, r->program, p4d_reading_framework(r),
+	       place(r->file, r->line, from, sizeof(from)),
+	       r->certain ? "" : ", if a test allows that p4d cannot decide");
+	print_values(r, false);
+	print_defaults(r);
 	print_unknown(r);
 	unsigned lacks = 0;
 	for (unsigned i = 0; i < r->unknowns; i++)

@@ -7,11 +7,19 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "reader/reader.h"
 #include "report/report.h"
 
-/* The outcome in one line. */
-static void print_answer(const p4d_verdict *v, const p4d_request *request)
+static void print_no_options(const p4d_reading *script)
+{
+	printf(": the job has no p4d options");
+	if (script && *script->program) /* it was read */
+		printf(", and %s (%s:%" PRIu32 ") is no training that p4d knows", script->program,
+		       script->file, script->line);
+	printf(", not checked");
+}
+
+/* The outcome in one line. script: see p4d_checked. */
+static void print_answer(const p4d_verdict *v, const p4d_request *request, const p4d_reading *script)
 {
 	static const char *const words[] = {"would pass", "would pass with a warning", "would be refused"};
 	const p4d_layout *l = &v->layout;
@@ -36,7 +44,7 @@ static void print_answer(const p4d_verdict *v, const p4d_request *request)
 	else if (v->read)
 		printf(": not checked%s%s", v->unread[0] ? ": " : "", v->unread);
 	else if (v->action == P4D_PASS && !p4d_request_any(request))
-		printf(": the job has no p4d options, not checked");
+		print_no_options(script);
 	else if (v->policy.exempt)
 		printf(": this account or QOS is exempt, not checked");
 	else if (v->policy.mode == P4D_MODE_OFF)
@@ -101,7 +109,7 @@ void p4d_answer_print(const p4d_checked *answer, const char *prefix)
 		fprintf(stderr, "%s%s\n", prefix, line);
 	fflush(stderr);
 	fputs(prefix, stdout);
-	print_answer(v, &sbatch->request);
+	print_answer(v, &sbatch->request, answer->script);
 	print_read(sbatch);
 	if (v->policy.mode == P4D_MODE_OBSERVE)
 		for (unsigned i = 0; i < v->messages; i++)

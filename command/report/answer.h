@@ -2,6 +2,7 @@
 #pragma once
 
 #include "job/sbatch.h"
+#include "reader/reader.h"
 #include "report/advice.h"
 
 /* What sbatch would answer for one component of a job, and p4d adds to that. Borrows all. */
@@ -9,6 +10,7 @@ typedef struct p4d_checked {
 	const p4d_sbatch *sbatch;
 	const p4d_verdict *verdict;
 	const p4d_advice *advice;
+	const p4d_reading *script; /* in which no training was found; NULL: one was */
 } p4d_checked;
 
 /* What sbatch would say on stderr, the outcome on stdout; prefix: of the component, "1: ", or "". */

@@ -232,6 +232,20 @@ static void unread(void *context, const char *path)
 		say_unread(state->reading, path, "sets");
 }
 
+/* Which command starts a program, whose end says what it is. */
+static void take_program(p4d_reading *r, const p4d_shell *shell, const p4d_launch *launch, p4d_value command)
+{
+	const p4d_read_value place = p4d_reader__place_of(shell, command);
+	p4d_value program = launch->words[0];
+
+	if (program.length >= sizeof(r->program))
+		program =
+		    (p4d_value){program.at + program.length - sizeof(r->program) + 1, sizeof(r->program) - 1};
+	p4d_value_text(program, r->program, sizeof(r->program));
+	r->file = place.file;
+	r->line = place.line;
+}
+
 /* The arguments of one program; those of another that was read before are forgotten. */
 static void read_program(reading_state *state, p4d_shell *shell, const p4d_launch *launch,
 			 const p4d_reader *reader, size_t named)
@@ -252,11 +266,6 @@ static void read_program(reading_state *state, p4d_shell *shell, const p4d_launc
 	r->more_arguments = !named;
 	r->named = named;
 	r->reader = reader;
-	p4d_value program = launch->words[0];
-	if (program.length >= sizeof(r->program)) /* its end says what it is */
-		program =
-		    (p4d_value){program.at + program.length - sizeof(r->program) + 1, sizeof(r->program) - 1};
-	p4d_value_text(program, r->program, sizeof(r->program));
 	if (named > 1) {
 		const size_t length = strlen(r->program);
 		snprintf(r->program + length, sizeof(r->program) - length, " %s",
@@ -335,12 +344,13 @@ static void run_command(void *context, p4d_shell *shell, const p4d_value *words,
 	} else if (launch.shell_script && !was_read && !reader) {
 		say_unread(r, p4d_value_text(launch.words[0], path, sizeof(path)), "starts");
 	} else if (reader && (r->commands++ == 0 || goes_before(r, reader, named, certain))) {
-		const p4d_read_value place = p4d_reader__place_of(shell, words[0]);
 		r->certain = certain;
-		r->file = place.file;
-		r->line = place.line;
+		take_program(r, shell, &launch, words[0]);
 		read_program(state, shell, &launch, reader, named);
 		p4d_reader__python_release(r, shell, state->host, &state->python, &launch, words);
+	} else if (!reader && !*r->program && !launch.shell_script &&
+		   (launch.every_gpu || launch.gpus_per_node.length)) {
+		take_program(r, shell, &launch, words[0]);
 	}
 	state->nodes = nodes;
 	state->gpus_per_node = gpus;

@@ -35,8 +35,8 @@ struct p4d_reader;
 
 typedef struct p4d_reading {
 	const struct p4d_reader *reader; /* of the program's arguments; NULL: no training was found */
-	char program[128];
-	const char *file; /* of the command that starts it */
+	char program[128]; /* without a reader the first that torchrun or its like start; "": none */
+	const char *file;  /* of the command that starts it */
 	uint32_t line;
 	bool certain;           /* no test that p4d cannot decide is before it */
 	bool named;             /* by the program's name */

@@ -82,6 +82,18 @@ prints "not read to its end"
 echo 'while :; do f() { f; }; f; done' >loop.sh
 exits 0 p4d read loop.sh
 prints "no training that p4d knows"
+
+# What is none is named where a launcher of trainings starts it, but not what a shell starts.
+printf '#!/bin/sh\n./prepare --steps 3\nsrun torchrun --nproc_per_node 8 src/own.py --width 8\naccelerate launch other.py\n' >own.sh
+exits 0 p4d read own.sh
+same "$(cat out)" "own.sh: no training that p4d knows; src/own.py, started at own.sh:3, is none" "of a program of its own:"
+exits 0 p4d read --json own.sh
+prints '"framework":null' '"program":"src/own.py"' '"from":"own.sh:3"'
+exits 0 p4d check own.sh
+prints "the job has no p4d options, and src/own.py (own.sh:3) is no training that p4d knows, not checked"
+printf '#!/bin/sh\nsrun ./prepare --steps 3\n' >own.sh
+exits 0 p4d check own.sh
+prints "p4d: would pass: the job has no p4d options, not checked"
 mkfifo pipe
 exits 3 p4d read pipe
 exits 3 p4d read nowhere.sh
