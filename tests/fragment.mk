@@ -167,6 +167,7 @@ cuda_tests = \
 	tests/runtime/device/test_cuda_types \
 	tests/runtime/device/test_cuda_llama \
 	tests/runtime/device/test_cuda_kernels \
+	tests/runtime/device/test_cuda_fp8 \
 	tests/runtime/device/test_cuda_attention \
 	tests/runtime/device/test_cuda_trainer \
 	tests/runtime/device/test_cuda_step \
@@ -185,6 +186,8 @@ tests_runtime_device_test_cuda_llama_CPPFLAGS = $(cuda_CPPFLAGS)
 tests_runtime_device_test_cuda_llama_LDADD = $(cuda_LDADD)
 tests_runtime_device_test_cuda_kernels_CPPFLAGS = $(cuda_CPPFLAGS)
 tests_runtime_device_test_cuda_kernels_LDADD = $(cuda_LDADD)
+tests_runtime_device_test_cuda_fp8_CPPFLAGS = $(cuda_CPPFLAGS)
+tests_runtime_device_test_cuda_fp8_LDADD = $(cuda_LDADD)
 tests_runtime_device_test_cuda_attention_CPPFLAGS = $(cuda_CPPFLAGS)
 tests_runtime_device_test_cuda_attention_LDADD = $(cuda_LDADD)
 tests_runtime_device_test_cuda_trainer_CPPFLAGS = $(cuda_CPPFLAGS)
@@ -270,6 +273,7 @@ libp4dtrainsupport_la_SOURCES = \
 	tests/doubles/queued_device.h tests/doubles/queued_device.c tests/doubles/queued_streams.h tests/doubles/queued_streams.c
 # what differs with the device under test is compiled with it
 tests_runtime_device_test_cuda_kernels_SOURCES = tests/runtime/device/test_cuda_kernels.c $(kernel_cases)
+tests_runtime_device_test_cuda_fp8_SOURCES = tests/runtime/device/test_cuda_fp8.c $(kernel_cases)
 tests_runtime_device_test_cuda_attention_SOURCES = tests/runtime/device/test_cuda_attention.c $(kernel_cases)
 kernel_cases = tests/support/kernel_cases.h tests/support/kernel_cases.c
 tests_runtime_device_test_device_cpu_LDADD = libp4dcpu64.la $(LDADD)
@@ -342,7 +346,7 @@ tests_fuzz_fuzz_tokens_LDADD = $(fuzz_LDADD)
 
 # On a GPU: built and run by tests/gpu/run only.
 if HAVE_CUDA
-gpu_checks = tests/gpu/check_types tests/gpu/check_llama tests/gpu/check_kernels tests/gpu/check_attention \
+gpu_checks = tests/gpu/check_types tests/gpu/check_llama tests/gpu/check_kernels tests/gpu/check_fp8 tests/gpu/check_attention \
 	tests/gpu/check_trainer tests/gpu/speed
 EXTRA_PROGRAMS += $(gpu_checks)
 gpu-checks: $(gpu_checks)
@@ -366,6 +370,9 @@ tests_gpu_check_llama_LDADD = $(gpu_LDADD)
 tests_gpu_check_kernels_SOURCES = tests/runtime/device/test_cuda_kernels.c $(kernel_cases)
 tests_gpu_check_kernels_CPPFLAGS = $(gpu_CPPFLAGS)
 tests_gpu_check_kernels_LDADD = $(gpu_LDADD)
+tests_gpu_check_fp8_SOURCES = tests/runtime/device/test_cuda_fp8.c $(kernel_cases)
+tests_gpu_check_fp8_CPPFLAGS = $(gpu_CPPFLAGS)
+tests_gpu_check_fp8_LDADD = $(gpu_LDADD)
 tests_gpu_check_attention_SOURCES = tests/runtime/device/test_cuda_attention.c $(kernel_cases)
 tests_gpu_check_attention_CPPFLAGS = $(gpu_CPPFLAGS)
 tests_gpu_check_attention_LDADD = $(gpu_LDADD)

@@ -5,10 +5,23 @@
 
 #include "request/fp8.h"
 
+#ifdef __CUDACC__
+#define P4D_ANYWHERE static inline __host__ __device__
+#else
+#define P4D_ANYWHERE static inline __attribute__((always_inline))
+#endif
+
 /*
  * An operand of a product in FP8, in a recipe that p4d-train has: a code of 8 bits for each number of (rows,
- * depth), row by row, and the scales of its blocks, each a power of two, in the order that cuBLASLt documents
- * (3.1.4, scaling factor layouts). Compiled for GPUs, too.
+ * depth), row by row, and the scales of its blocks, each a power of two, as cuBLASLt's documentation lays
+ * them out (13.x, 3.1.4.4.2 and 3.1.4.5.1), M or N being rows and K the depth, of L blocks:
+ * - exponents (VEC32_UE8M0) are in tiles of 128 rows and 4 blocks, whose 512 bytes hold (row, block) at row %
+ * 32
+ *   * 16 + row / 32 * 4 + block; tiles follow each other along the depth, then down the rows; what is beyond
+ * rows or blocks in a tile is there, and 0;
+ * - fp32 of 128 numbers (VEC128_32F) are M-major: all rows of a block together, rows a multiple of 4;
+ * - fp32 of squares (BLK128x128_32F) are K-major: a row of squares after the other, L rounded up to 4 apart.
+ * All begin at multiples of 16 bytes. Compiled for GPUs, too.
  */
 typedef struct p4d_fp8_operand_shape {
 	uint64_t rows, depth;
@@ -30,18 +43,18 @@ static inline p4d_fp8_operand_shape p4d_fp8_shape_of(int recipe, p4d_fp8_role ro
 }
 
 /* Blocks along the depth. */
-static inline uint64_t p4d_fp8_blocks(const p4d_fp8_operand_shape *s)
+P4D_ANYWHERE uint64_t p4d_fp8_blocks(const p4d_fp8_operand_shape *s)
 {
 	return s->block ? (s->depth + s->block - 1) / s->block : 1;
 }
 
-static inline uint64_t p4d_fp8_round_up(uint64_t n, uint64_t multiple)
+P4D_ANYWHERE uint64_t p4d_fp8_round_up(uint64_t n, uint64_t multiple)
 {
 	return (n + multiple - 1) / multiple * multiple;
 }
 
 /* Room for the scales, padding included. */
-static inline uint64_t p4d_fp8_scales_bytes(const p4d_fp8_operand_shape *s)
+P4D_ANYWHERE uint64_t p4d_fp8_scales_bytes(const p4d_fp8_operand_shape *s)
 {
 	const uint64_t blocks = p4d_fp8_blocks(s);
 
@@ -58,7 +71,7 @@ static inline uint64_t p4d_fp8_scales_bytes(const p4d_fp8_operand_shape *s)
  * Where the scale of a block is, in scales: exponents in tiles of 128 rows and 4 blocks; squares row by row;
  * else block by block, the scales of all rows together.
  */
-static inline uint64_t p4d_fp8_scale_at(const p4d_fp8_operand_shape *s, uint64_t row, uint64_t block)
+P4D_ANYWHERE uint64_t p4d_fp8_scale_at(const p4d_fp8_operand_shape *s, uint64_t row, uint64_t block)
 {
 	const uint64_t across = p4d_fp8_round_up(p4d_fp8_blocks(s), 4);
 

@@ -18,6 +18,7 @@ typedef enum p4d_fp8_role { P4D_FP8_INPUT, P4D_FP8_WEIGHT, P4D_FP8_GRADIENT, P4D
 typedef struct p4d_fp8_recipe {
 	const char *name; /* in the option */
 	int first_sm;     /* compute capability, as 90 for 9.0, from which matrix units have it */
+	int last_sm;      /* p4d-train: up to which cuBLASLt has it; 0: no end */
 	unsigned bits;    /* of a number */
 	/* that share a scale along the depth, and rows of weights that do; 0: by_tensor all, else a row */
 	unsigned block, weight_rows;
@@ -35,3 +36,8 @@ typedef struct p4d_fp8_recipe {
 /* By number: the values of P4D_FP8_RECIPE. */
 extern const p4d_fp8_recipe p4d_fp8_recipes[];
 enum { P4D_FP8_RECIPES = 6 };
+
+/* Whether p4d-train has products in it on GPUs of a compute capability; and what it has there, the best
+ * first; NULL: none. */
+bool p4d_fp8_trains(int64_t recipe, int sm);
+const char *p4d_fp8_recipe_for(int sm);

@@ -89,6 +89,7 @@ typedef struct p4d_fp8_operand {
 struct p4d_device {
 	const char *name; /* "cpu", "cuda" */
 	char text[96];    /* what it is, for people: "NVIDIA H200 (sm_90, 139.8 GiB)" */
+	int sm;           /* compute capability, as 90 for 9.0; 0: not a GPU */
 	void *state;
 	/* Which processor it is, anywhere: two ranks with the same text share it. "": its memory is the
 	 * host's. */

@@ -10,12 +10,6 @@
 
 #include "plan/fp8_operand.h"
 
-#ifdef __CUDACC__
-#define P4D_ANYWHERE static inline __host__ __device__
-#else
-#define P4D_ANYWHERE static inline __attribute__((always_inline))
-#endif
-
 P4D_ANYWHERE uint32_t p4d_fp8__bits(float x)
 {
 	uint32_t bits;
@@ -58,7 +52,7 @@ P4D_ANYWHERE float p4d_fp8_power(int exponent)
 	return p4d_fp8__float((uint32_t)(exponent + 127) << 23);
 }
 
-/* Nearest, ties to even; the largest where x is larger; what is not finite is not a number. */
+/* Nearest, ties to even; the largest where x is larger; what is not finite is not a number, of one code. */
 P4D_ANYWHERE uint8_t p4d_fp8_encode(float x, p4d_fp8_format format)
 {
 	const uint32_t fraction = format == P4D_E4M3 ? 3 : 2, bias = format == P4D_E4M3 ? 7 : 15;
@@ -71,7 +65,7 @@ P4D_ANYWHERE uint8_t p4d_fp8_encode(float x, p4d_fp8_format format)
 	const uint32_t small = p4d_fp8__bits(p4d_fp8__float(size) + unit) - p4d_fp8__bits(unit);
 	const uint32_t code = size >= (128 - bias) << 23 ? normal : small;
 
-	return (uint8_t)((bits >> 24 & 0x80) | (size >= 0x7f800000 ? 0x7f : code > most ? most : code));
+	return size >= 0x7f800000 ? 0x7f : (uint8_t)((bits >> 24 & 0x80) | (code > most ? most : code));
 }
 
 P4D_ANYWHERE float p4d_fp8_decode(uint8_t code, p4d_fp8_format format)

@@ -18,7 +18,7 @@ static p4d_fp8_operand quantized(p4d_net *m, bool left, p4d_fp8_role role, const
 	    .scales = p4d_buffers_at(m, left ? B_FP8_LEFT_SCALES : B_FP8_RIGHT_SCALES),
 	};
 
-	m->d->quantize(m->d, m->type, &to, x, transposed);
+	m->d->quantize(m->d, m->type, transposed ? NULL : &to, transposed ? &to : NULL, x);
 	return to;
 }
 

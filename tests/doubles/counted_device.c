@@ -47,6 +47,9 @@ static void end(const char *name, double bytes, double arithmetic)
  */
 #define BYTES_norm e *(2 * n * h + h) + 4 * n
 #define BYTES_norm_backward e *(4 * n * h + h) + 4 * n + (dweight ? 8 * h : 0)
+#define OPERAND ((double)(to ? to->shape.rows * to->shape.depth : turned->shape.rows * turned->shape.depth))
+#define BYTES_quantize \
+	OPERAND *(e * ((to ? to : turned)->shape.block ? 1 : 2) + (to != NULL) + (turned != NULL))
 #define BYTES_add 3 * e *count
 #define ROTATED (shape->n * (shape->heads + shape->kv_heads) * shape->head_dim)
 #define BYTES_heads e * 2 * ROTATED
@@ -198,6 +201,18 @@ static void counted_columns_weight(p4d_device *device, p4d_dtype type, float *dw
 	end_product("columns_weight", width(type), out, in, n, 4, accumulate);
 }
 
+static void counted_product(p4d_device *device, p4d_dtype type, void *y, const void *add,
+			    const p4d_fp8_operand *a, const p4d_fp8_operand *b)
+{
+	const double m = (double)a->shape.rows, n = (double)b->shape.rows, k = (double)a->shape.depth;
+	const double out = width(type) * (add ? 2 : 1);
+
+	(void)device;
+	begin();
+	cuda.product(&cuda, type, y, add, a, b);
+	end("product", k * (m + n) + out * m * n, p4d_cost__product_seconds(&rates, m, n, k, out));
+}
+
 /* As p4d's cost model counts causal attention: half of the scores, and the last blocks. */
 static double attention_seconds(const p4d_attention_shape *s, bool backward)
 {
@@ -285,6 +300,7 @@ int counted_device_open(p4d_device *device, const p4d_layout *layout, const p4d_
 	device->columns = counted_columns;
 	device->columns_input = counted_columns_input;
 	device->columns_weight = counted_columns_weight;
+	device->product = counted_product;
 	device->attention = counted_attention;
 	device->attention_gradient = counted_attention_gradient;
 	device->sum_squares = counted_sum_squares;

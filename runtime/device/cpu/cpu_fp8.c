@@ -102,7 +102,7 @@ static void load(tile *t, uint64_t number, const ELEMENT *x, const p4d_fp8_opera
 	load_tile(t, x, s, transposed);
 }
 
-void OP(quantize)(const p4d_fp8_operand *to, const ELEMENT *x, bool transposed)
+static void quantize_one(const p4d_fp8_operand *to, const ELEMENT *x, bool transposed)
 {
 	const p4d_fp8_operand_shape *s = &to->shape;
 	const uint64_t tiles = (s->rows + TILE - 1) / TILE * ((s->depth + TILE - 1) / TILE);
@@ -127,6 +127,14 @@ void OP(quantize)(const p4d_fp8_operand *to, const ELEMENT *x, bool transposed)
 		load(&t, i, x, s, transposed);
 		quantize_tile(to, &t, all);
 	}
+}
+
+void OP(quantize)(const p4d_fp8_operand *to, const p4d_fp8_operand *turned, const ELEMENT *x)
+{
+	if (to)
+		quantize_one(to, x, false);
+	if (turned)
+		quantize_one(turned, x, true);
 }
 
 #if P4D_CPU_TYPE != 64

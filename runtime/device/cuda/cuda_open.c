@@ -96,7 +96,7 @@ static void name_processor(p4d_device *device, const struct cudaDeviceProp *prop
 }
 
 /* Creates the context and loads all code: either may find no code for this GPU. */
-static int start_device(const p4d_device *device, int number, int sm, p4d_error *err)
+static int start_device(const p4d_device *device, int number, p4d_error *err)
 {
 	cudaError_t status = cudaSetDevice(number);
 
@@ -109,7 +109,7 @@ static int start_device(const p4d_device *device, int number, int sm, p4d_error 
 				cudaGetErrorString(status));
 	p4d_fail(err, P4D_E_DEVICE, "%s: this build only has code for sm %s", device->text,
 		 P4D_CUDA_ARCHITECTURES);
-	return p4d_fix(err, "./configure --with-cuda-architectures=%d", sm);
+	return p4d_fix(err, "./configure --with-cuda-architectures=%d", device->sm);
 }
 
 /* Opens the GPU, and says what it is. */
@@ -129,7 +129,8 @@ static int take_device(p4d_device *device, int number, p4d_error *err)
 	snprintf(device->text, sizeof(device->text), "%.48s (sm_%d%d, %.1f GiB)", properties.name, major,
 		 minor, (double)properties.totalGlobalMem / (1 << 30));
 	name_processor(device, &properties);
-	return start_device(device, number, 10 * major + minor, err);
+	device->sm = 10 * major + minor;
+	return start_device(device, number, err);
 }
 
 static void close_device(p4d_device *device)
@@ -158,14 +159,10 @@ static void open_fused(p4d_device *device)
 	const bool unwanted = wanted && !strcmp(wanted, "0");
 	p4d_cuda *c = p4d_cuda_of(device);
 	p4d_error why = {.code = P4D_OK};
-	int major = 0, minor = 0;
 
-	(void)cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, c->number);
-	(void)cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, c->number);
-	c->sm = 10 * major + minor;
 	if (unwanted)
 		p4d_fail(&why, P4D_E_DEVICE, "P4D_CUDNN=0");
-	else if (p4d_sdpa_open(&c->fused, c->sm, c->stream, &why) == 0)
+	else if (p4d_sdpa_open(&c->fused, device->sm, c->stream, &why) == 0)
 		snprintf(device->attention_text, sizeof(device->attention_text), "%s",
 			 p4d_sdpa_name(c->fused));
 	if (why.code != P4D_OK)
@@ -188,6 +185,7 @@ p4d_device_cuda_open(p4d_device *device, const p4d_cuda_request *request, p4d_er
 		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for the cuda device");
 	c->careful = careful && !strcmp(careful, "1");
 	c->number = number;
+	c->sm = made.sm;
 	made.state = c;
 	if (open_parts(c, err) < 0) {
 		close_device(&made);

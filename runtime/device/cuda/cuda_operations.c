@@ -37,6 +37,19 @@ static void multiply(p4d_device *device, const p4d_gemm_call *product)
 	p4d_cuda_queued(c, "a matrix product");
 }
 
+static void product(p4d_device *device, p4d_dtype type, void *y, const void *add, const p4d_fp8_operand *a,
+		    const p4d_fp8_operand *b)
+{
+	p4d_cuda *c = p4d_cuda_of(device);
+	p4d_error err = {.code = P4D_OK};
+
+	if (p4d_gemm_multiply_fp8(c->products, c->stream, &(p4d_gemm_fp8_call){type, y, add, a, b}, &err) <
+		0 &&
+	    c->failure.code == P4D_OK)
+		c->failure = err;
+	p4d_cuda_queued(c, "a matrix product");
+}
+
 static void linear(p4d_device *device, p4d_dtype type, void *y, const void *add, const void *x, const void *w,
 		   uint64_t n, uint64_t out, uint64_t in)
 {
@@ -109,6 +122,7 @@ void p4d_cuda_operations_table(p4d_device *device)
 	device->columns = columns;
 	device->columns_input = columns_input;
 	device->columns_weight = columns_weight;
+	device->product = product;
 	device->sum_squares = sum_squares;
 	device->count_nonfinite = count_nonfinite;
 	device->cast = cast;

@@ -20,9 +20,10 @@ typedef struct form {
 	uint64_t m, n, k, lda, ldb, ldc;
 	uint32_t a_alignment, b_alignment, add_alignment, to_alignment;
 	int32_t a_transposed, b_transposed;
-	int32_t from, to; /* cudaDataType_t */
+	int32_t a_type, b_type, to;         /* cudaDataType_t */
+	int32_t scaled, a_scales, b_scales; /* whether in FP8; cublasLtMatmulMatrixScale_t */
 } form;
-_Static_assert(sizeof(form) == 6 * sizeof(uint64_t) + 8 * sizeof(int32_t), "no padding");
+_Static_assert(sizeof(form) == 6 * sizeof(uint64_t) + 12 * sizeof(int32_t), "no padding");
 
 /* The algorithm of a form. */
 typedef struct gemm_shape {
@@ -99,11 +100,51 @@ static uint32_t alignment_of(const void *address)
 	return lowest < MOST_ALIGNMENT ? (uint32_t)lowest : MOST_ALIGNMENT;
 }
 
+static int32_t type_of_codes(const p4d_fp8_operand *operand)
+{
+	return operand->shape.format == P4D_E4M3 ? CUDA_R_8F_E4M3 : CUDA_R_8F_E5M2;
+}
+
+#if CUBLAS_VERSION >= 120900
+static int32_t mode_of_scales(const p4d_fp8_operand *operand)
+{
+	const p4d_fp8_operand_shape *s = &operand->shape;
+
+	return !s->block             ? CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F
+	       : s->scale_bytes == 1 ? CUBLASLT_MATMUL_MATRIX_SCALE_VEC32_UE8M0
+	       : s->block_rows > 1   ? CUBLASLT_MATMUL_MATRIX_SCALE_BLK128x128_32F
+				     : CUBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F;
+}
+
+static cublasStatus_t describe_scales(const gemm_shape *s)
+{
+	const cublasStatus_t status = cublasLtMatmulDescSetAttribute(
+	    s->operation, CUBLASLT_MATMUL_DESC_A_SCALE_MODE, &s->form.a_scales, sizeof(s->form.a_scales));
+
+	return status != CUBLAS_STATUS_SUCCESS
+		   ? status
+		   : cublasLtMatmulDescSetAttribute(s->operation, CUBLASLT_MATMUL_DESC_B_SCALE_MODE,
+						    &s->form.b_scales, sizeof(s->form.b_scales));
+}
+#else
+/* cuBLASLt has scales of blocks from CUDA 12.9 on. */
+static int32_t mode_of_scales(const p4d_fp8_operand *operand)
+{
+	return (int32_t)operand->shape.block;
+}
+
+static cublasStatus_t describe_scales(const gemm_shape *s)
+{
+	return s->form.a_scales || s->form.b_scales ? CUBLAS_STATUS_NOT_SUPPORTED : CUBLAS_STATUS_SUCCESS;
+}
+#endif
+
 /* x and w are swapped: w is the left operand. */
 static form form_of(const p4d_gemm_call *p)
 {
 	const int32_t type = p->type == P4D_DT_BF16 ? CUDA_R_16BF : CUDA_R_32F;
-	form f = {.from = type,
+	form f = {.a_type = type,
+		  .b_type = type,
 		  .to = type,
 		  .a_alignment = alignment_of(p->w),
 		  .b_alignment = alignment_of(p->x),
@@ -131,12 +172,38 @@ static form form_of(const p4d_gemm_call *p)
 	return f;
 }
 
+/* Codes of both lie by rows along the depth, which is how all GPUs with FP8 take them. b is the left operand.
+ */
+static form form_of_fp8(const p4d_gemm_fp8_call *p)
+{
+	const form f = {
+	    .m = p->b->shape.rows,
+	    .n = p->a->shape.rows,
+	    .k = p->a->shape.depth,
+	    .lda = p->a->shape.depth,
+	    .ldb = p->a->shape.depth,
+	    .ldc = p->b->shape.rows,
+	    .a_alignment = alignment_of(p->b->codes),
+	    .b_alignment = alignment_of(p->a->codes),
+	    .add_alignment = alignment_of(p->add ? p->add : p->to),
+	    .to_alignment = alignment_of(p->to),
+	    .a_transposed = 1,
+	    .a_type = type_of_codes(p->b),
+	    .b_type = type_of_codes(p->a),
+	    .to = p->type == P4D_DT_BF16 ? CUDA_R_16BF : CUDA_R_32F,
+	    .scaled = 1,
+	    .a_scales = mode_of_scales(p->b),
+	    .b_scales = mode_of_scales(p->a),
+	};
+
+	return f;
+}
+
 static cublasStatus_t describe(gemm_shape *s)
 {
 	const form *f = &s->form;
 	const cublasOperation_t a = f->a_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
 	const cublasOperation_t b = f->b_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
-	const cudaDataType_t from = (cudaDataType_t)f->from;
 	cublasStatus_t status = cublasLtMatmulDescCreate(&s->operation, CUBLAS_COMPUTE_32F, CUDA_R_32F);
 
 	if (status == CUBLAS_STATUS_SUCCESS)
@@ -146,14 +213,18 @@ static cublasStatus_t describe(gemm_shape *s)
 		status =
 		    cublasLtMatmulDescSetAttribute(s->operation, CUBLASLT_MATMUL_DESC_TRANSB, &b, sizeof(b));
 	if (status == CUBLAS_STATUS_SUCCESS)
-		status = cublasLtMatrixLayoutCreate(&s->a, from, f->a_transposed ? f->k : f->m,
+		status = cublasLtMatrixLayoutCreate(&s->a, (cudaDataType_t)f->a_type,
+						    f->a_transposed ? f->k : f->m,
 						    f->a_transposed ? f->m : f->k, (int64_t)f->lda);
 	if (status == CUBLAS_STATUS_SUCCESS)
-		status = cublasLtMatrixLayoutCreate(&s->b, from, f->b_transposed ? f->n : f->k,
+		status = cublasLtMatrixLayoutCreate(&s->b, (cudaDataType_t)f->b_type,
+						    f->b_transposed ? f->n : f->k,
 						    f->b_transposed ? f->k : f->n, (int64_t)f->ldb);
 	if (status == CUBLAS_STATUS_SUCCESS)
 		status =
 		    cublasLtMatrixLayoutCreate(&s->to, (cudaDataType_t)f->to, f->m, f->n, (int64_t)f->ldc);
+	if (status == CUBLAS_STATUS_SUCCESS && f->scaled)
+		status = describe_scales(s);
 	return status;
 }
 
@@ -197,19 +268,36 @@ static cublasStatus_t choose(const p4d_gemm *p, gemm_shape *s)
 	return CUBLAS_STATUS_SUCCESS;
 }
 
-/* A model has a few tens of shapes: a linear search is enough. */
-static cublasStatus_t find(p4d_gemm *p, const form *f, const gemm_shape **found)
+/* Where the scales are is described, too; what is chosen does not depend on it. */
+static cublasStatus_t set_scales(const gemm_shape *s, const void *a, const void *b)
+{
+	if (!s->form.scaled)
+		return CUBLAS_STATUS_SUCCESS;
+	const cublasStatus_t status =
+	    cublasLtMatmulDescSetAttribute(s->operation, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, &a, sizeof(a));
+
+	return status != CUBLAS_STATUS_SUCCESS
+		   ? status
+		   : cublasLtMatmulDescSetAttribute(s->operation, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, &b,
+						    sizeof(b));
+}
+
+/* A model has a few tens of shapes: a linear search is enough. Scales: in FP8. */
+static cublasStatus_t find(p4d_gemm *p, const form *f, const void *a_scales, const void *b_scales,
+			   const gemm_shape **found)
 {
 	for (unsigned i = 0; i < p->count; i++)
 		if (!memcmp(&p->shapes[i].form, f, sizeof(*f))) {
 			*found = &p->shapes[i];
-			return CUBLAS_STATUS_SUCCESS;
+			return set_scales(*found, a_scales, b_scales);
 		}
 	if (p->count == SHAPES)
 		forget(p);
 	gemm_shape *s = &p->shapes[p->count];
 	s->form = *f;
 	cublasStatus_t status = describe(s);
+	if (status == CUBLAS_STATUS_SUCCESS)
+		status = set_scales(s, a_scales, b_scales);
 	if (status == CUBLAS_STATUS_SUCCESS)
 		status = choose(p, s);
 	if (status != CUBLAS_STATUS_SUCCESS) {
@@ -221,23 +309,56 @@ static cublasStatus_t find(p4d_gemm *p, const form *f, const gemm_shape **found)
 	return CUBLAS_STATUS_SUCCESS;
 }
 
+static cublasStatus_t multiply(p4d_gemm *p, cudaStream_t stream, const gemm_shape *s, float scale, void *to,
+			       const void *add, const void *a, const void *b)
+{
+	const float beta = add ? 1 : 0;
+
+	return cublasLtMatmul(p->library, s->operation, &scale, a, s->a, b, s->b, &beta, add ? add : to,
+			      s->to, to, s->to, &s->algorithm, p->workspace, s->workspace, stream);
+}
+
+static int fail_product(const form *f, cublasStatus_t status, p4d_error *err)
+{
+	return p4d_fail(err, P4D_E_DEVICE,
+			"cuBLASLt %zu: no product of %" PRIu64 " x %" PRIu64 " and %" PRIu64 " x %" PRIu64
+			" %s numbers: %s",
+			cublasLtGetVersion(), f->n, f->k, f->k, f->m,
+			f->scaled                  ? "FP8"
+			: f->a_type == CUDA_R_16BF ? "bf16"
+						   : "fp32",
+			cublasLtGetStatusString(status));
+}
+
+static bool is_empty(const form *f)
+{
+	return f->m == 0 || f->n == 0 || f->k == 0;
+}
+
 int p4d_gemm_multiply(p4d_gemm *p, cudaStream_t stream, const p4d_gemm_call *product, p4d_error *err)
 {
 	const form f = form_of(product);
-	const float alpha = product->scale, beta = product->add ? 1 : 0;
 	const gemm_shape *s = NULL;
 
-	if (f.m == 0 || f.n == 0 || f.k == 0)
+	if (is_empty(&f))
 		return 0;
-	cublasStatus_t status = find(p, &f, &s);
+	cublasStatus_t status = find(p, &f, NULL, NULL, &s);
 	if (status == CUBLAS_STATUS_SUCCESS)
-		status = cublasLtMatmul(p->library, s->operation, &alpha, product->w, s->a, product->x, s->b,
-					&beta, product->add ? product->add : product->to, s->to, product->to,
-					s->to, &s->algorithm, p->workspace, s->workspace, stream);
-	if (status == CUBLAS_STATUS_SUCCESS)
+		status =
+		    multiply(p, stream, s, product->scale, product->to, product->add, product->w, product->x);
+	return status == CUBLAS_STATUS_SUCCESS ? 0 : fail_product(&f, status, err);
+}
+
+int p4d_gemm_multiply_fp8(p4d_gemm *p, cudaStream_t stream, const p4d_gemm_fp8_call *product, p4d_error *err)
+{
+	const form f = form_of_fp8(product);
+	const gemm_shape *s = NULL;
+
+	if (is_empty(&f))
 		return 0;
-	return p4d_fail(
-	    err, P4D_E_DEVICE,
-	    "cuBLASLt: no product of %" PRIu64 " x %" PRIu64 " and %" PRIu64 " x %" PRIu64 " %s numbers: %s",
-	    f.n, f.k, f.k, f.m, f.from == CUDA_R_16BF ? "bf16" : "fp32", cublasLtGetStatusString(status));
+	cublasStatus_t status = find(p, &f, product->b->scales, product->a->scales, &s);
+	if (status == CUBLAS_STATUS_SUCCESS)
+		status = multiply(p, stream, s, 1, product->to, product->add, product->b->codes,
+				  product->a->codes);
+	return status == CUBLAS_STATUS_SUCCESS ? 0 : fail_product(&f, status, err);
 }

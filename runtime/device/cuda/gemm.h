@@ -25,6 +25,14 @@ typedef struct p4d_gemm_call {
 	float scale;     /* of the product */
 } p4d_gemm_call;
 
+/* to (a.rows, b.rows), of the type, = add + a * b^T, of operands in FP8; add as above */
+typedef struct p4d_gemm_fp8_call {
+	p4d_dtype type;
+	void *to;
+	const void *add;
+	const p4d_fp8_operand *a, *b;
+} p4d_gemm_fp8_call;
+
 /* Errors: DEVICE, NO_MEMORY. */
 int p4d_gemm_open(p4d_gemm **products, p4d_error *err);
 void p4d_gemm_close(p4d_gemm *products);
@@ -35,3 +43,5 @@ void p4d_gemm_set_workspace(p4d_gemm *products, void *workspace, uint64_t bytes)
  * later ones reuse it, so results repeat. Errors: DEVICE.
  */
 int p4d_gemm_multiply(p4d_gemm *products, cudaStream_t stream, const p4d_gemm_call *product, p4d_error *err);
+int p4d_gemm_multiply_fp8(p4d_gemm *products, cudaStream_t stream, const p4d_gemm_fp8_call *product,
+			  p4d_error *err);

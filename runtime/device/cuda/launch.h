@@ -17,8 +17,10 @@
 	extern __shared__ __align__(16) unsigned char p4d_shared_memory[]; \
 	type *const name = reinterpret_cast<type *>(p4d_shared_memory)
 #define P4D_UNROLL _Pragma("unroll 4")
+#define P4D_UNROLL_ALL _Pragma("unroll")
 #else
 #define P4D_UNROLL
+#define P4D_UNROLL_ALL
 #endif
 
 constexpr unsigned P4D_WARP = 32, P4D_THREADS = 256; /* of a usual block */

@@ -21,6 +21,18 @@ __device__ static inline float p4d_group_max(float x, unsigned lanes)
 	return x;
 }
 
+__device__ static inline uint32_t p4d_larger(uint32_t a, uint32_t b)
+{
+	return a > b ? a : b;
+}
+
+__device__ static inline uint32_t p4d_group_max(uint32_t x, unsigned lanes)
+{
+	for (unsigned apart = lanes / 2; apart > 0; apart /= 2)
+		x = p4d_larger(x, __shfl_xor_sync(P4D_ALL_LANES, x, apart));
+	return x;
+}
+
 /* Over the block; all threads get it. */
 template <typename T> __device__ static inline T p4d_block_sum(T x)
 {

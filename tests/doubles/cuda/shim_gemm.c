@@ -37,6 +37,15 @@ void p4d_gemm_set_workspace(p4d_gemm *p, void *workspace, uint64_t bytes)
 	(void)p, (void)workspace, (void)bytes;
 }
 
+int p4d_gemm_multiply_fp8(p4d_gemm *p, cudaStream_t stream, const p4d_gemm_fp8_call *x, p4d_error *err)
+{
+	(void)stream, (void)err;
+	p4d_shim_gpu.launches++;
+	if (!p4d_shim_gpu.dry)
+		p->cpu.product(&p->cpu, x->type, x->to, x->add, x->a, x->b);
+	return 0;
+}
+
 int p4d_gemm_multiply(p4d_gemm *p, cudaStream_t stream, const p4d_gemm_call *x, p4d_error *err)
 {
 	p4d_device *cpu = &p->cpu;

@@ -13,3 +13,4 @@
 #include "device/cuda/attention_forward.cu"
 #include "device/cuda/attention_backward.cu"
 #include "device/cuda/attention_merge.cu"
+#include "device/cuda/quantize.cu"

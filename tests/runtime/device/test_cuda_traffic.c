@@ -36,6 +36,7 @@ static const struct {
     {"norm_rows<", 1.55, "each row's block reads the weight"},
     {"norm_rows_backward<", 1.3, "each block reads the weight"},
     {"long_norm_rows_backward<", 3, "partial sums are not in registers"},
+    {"quantize_tiles<", 1.02, "each block reads the maxima of parts, where all share a scale"},
     {"turn_heads<", 1.1, "a block has heads of neighbouring tokens, which share angles and weights"},
     {"turn_back<", 3, "each block reads its tokens' angles, for one head"},
     {"embed_rows_backward<", 40, "each block reads the tokens before its own"},
@@ -169,6 +170,24 @@ static void arrays(p4d_dtype type, uint64_t e)
 	look();
 }
 
+/* Both ways, and one of them. */
+static void operands(p4d_dtype type, uint64_t e, int recipe, p4d_fp8_role role)
+{
+	enum { ROWS = 256, DEPTH = 384 };
+	void *const x = take(e * ROWS * DEPTH);
+	float *const sums = take(4 * P4D_FP8_MAXIMA);
+	const p4d_fp8_operand_shape shapes[] = {p4d_fp8_shape_of(recipe, role, ROWS, DEPTH),
+						p4d_fp8_shape_of(recipe, role, DEPTH, ROWS)};
+	const p4d_fp8_operand to = {shapes[0], take(ROWS * DEPTH), take(p4d_fp8_scales_bytes(&shapes[0]))},
+			      turned = {shapes[1], take(ROWS * DEPTH),
+					take(p4d_fp8_scales_bytes(&shapes[1]))};
+
+	p4d_kernel_quantize(NULL, sums, type, &to, NULL, x);
+	p4d_kernel_quantize(NULL, sums, type, NULL, &turned, x);
+	p4d_kernel_quantize(NULL, sums, type, &to, &turned, x);
+	look();
+}
+
 static void attention(p4d_dtype type, uint64_t e)
 {
 	enum { TOKENS = 128 };
@@ -218,8 +237,12 @@ static void all(void **state)
 		logits(type, e);
 		arrays(type, e);
 		attention(type, e);
+		operands(type, e, P4D_FP8_BLOCKWISE, P4D_FP8_INPUT);
+		operands(type, e, P4D_FP8_BLOCKWISE, P4D_FP8_WEIGHT);
+		operands(type, e, P4D_FP8_MXFP8, P4D_FP8_INPUT);
+		operands(type, e, P4D_FP8_CURRENT, P4D_FP8_INPUT);
 	}
-	assert_true(seen >= 70);
+	assert_true(seen >= 100);
 }
 
 static int set_up(void **state)

@@ -78,8 +78,8 @@ static void fp8_products(run *r)
 					   take(r, (uint64_t)N * H), take(r, (uint64_t)N * H)},
 				      b = {p4d_fp8_shape_of(recipes[i], P4D_FP8_WEIGHT, F, H),
 					   take(r, (uint64_t)F * H), take(r, (uint64_t)F * H)};
-		d->quantize(d, r->type, &a, x, false);
-		d->quantize(d, r->type, &b, w, true);
+		d->quantize(d, r->type, &a, NULL, x);
+		d->quantize(d, r->type, NULL, &b, w);
 		d->product(d, r->type, y, y, &a, &b);
 	}
 }

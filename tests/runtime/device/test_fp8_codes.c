@@ -39,8 +39,10 @@ static void codes_are_their_numbers(void **state)
 			assert_int_equal(p4d_fp8_encode((float)value, f), code);
 		}
 		assert_true(isnan(p4d_fp8_decode(0x7f, f)));
-		assert_int_equal(p4d_fp8_encode(NAN, f) & 0x7f, 0x7f);
+		assert_int_equal(p4d_fp8_encode(NAN, f), 0x7f);
+		assert_int_equal(p4d_fp8_encode(-NAN, f), 0x7f);
 		assert_int_equal(p4d_fp8_encode(INFINITY, f), 0x7f);
+		assert_int_equal(p4d_fp8_encode(-INFINITY, f), 0x7f);
 		assert_int_equal(p4d_fp8_encode(1e30f, f), most_of(f));
 		assert_int_equal(p4d_fp8_encode(-1e30f, f), most_of(f) | 0x80);
 	}
@@ -120,6 +122,76 @@ static void places_of_scales_differ(void **state)
 		}
 }
 
+/* Exponents of a tile, from an offset to what is there: by the inverse formulas of cuBLASLt's documentation.
+ */
+static void check_exponents(uint64_t rows, uint64_t depth)
+{
+	const p4d_fp8_operand_shape s = p4d_fp8_shape_of(P4D_FP8_MXFP8, P4D_FP8_WEIGHT, rows, depth);
+	const uint64_t tiles = (depth + 127) / 128, bytes = p4d_fp8_scales_bytes(&s);
+
+	assert_int_equal(bytes, (rows + 127) / 128 * tiles * 512);
+	for (uint64_t at = 0; at < bytes; at++) {
+		const uint64_t tile = at / 512, offset = at % 512;
+		const uint64_t outer = tile / tiles * 128 + offset % 16 / 4 * 32 + offset / 16;
+		const uint64_t inner = tile % tiles * 4 + offset % 4;
+		if (outer < rows && inner < depth / 32)
+			assert_int_equal(p4d_fp8_scale_at(&s, outer, inner), at);
+	}
+}
+
+/* M-major, and K-major with columns a multiple of 4 apart: by walking through memory. */
+static void check_floats(uint64_t rows, uint64_t depth)
+{
+	const p4d_fp8_operand_shape by_row = p4d_fp8_shape_of(P4D_FP8_BLOCKWISE, P4D_FP8_INPUT, rows, depth),
+				    square = p4d_fp8_shape_of(P4D_FP8_BLOCKWISE, P4D_FP8_WEIGHT, rows, depth);
+	const uint64_t blocks = (depth + 127) / 128;
+	uint64_t at = 0;
+
+	for (uint64_t l = 0; l < blocks; l++)
+		for (uint64_t m = 0; m < rows; m++)
+			assert_int_equal(p4d_fp8_scale_at(&by_row, m, l), at++);
+	assert_int_equal(p4d_fp8_scales_bytes(&by_row), 4 * at);
+	at = 0;
+	for (uint64_t m = 0; m < (rows + 127) / 128; m++)
+		for (uint64_t l = 0; l < (blocks + 3) / 4 * 4; l++, at++)
+			if (l < blocks)
+				assert_int_equal(p4d_fp8_scale_at(&square, 128 * m, l), at);
+	assert_int_equal(p4d_fp8_scales_bytes(&square), 4 * at);
+}
+
+static void places_are_those_of_the_library(void **state)
+{
+	static const uint64_t sizes[][2] = {{128, 128}, {256, 640}, {96, 160}, {416, 1184}};
+
+	(void)state;
+	for (int i = 0; i < 4; i++) {
+		check_exponents(sizes[i][0], sizes[i][1]);
+		check_floats(sizes[i][0], sizes[i][1]);
+	}
+}
+
+/* What p4d-train has on which GPU. */
+static void recipes_of_gpus(void **state)
+{
+	static const struct {
+		int sm;
+		const char *best;
+		bool trains[3];
+	} cases[] = {{80, NULL, {false, false, false}},      {89, "current", {false, false, true}},
+		     {90, "blockwise", {true, false, true}}, {100, "mxfp8", {false, true, true}},
+		     {103, "mxfp8", {false, true, true}},    {120, "mxfp8", {false, true, true}}};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		const char *best = p4d_fp8_recipe_for(cases[i].sm);
+		assert_true(!best == !cases[i].best && (!best || !strcmp(best, cases[i].best)));
+		assert_int_equal(p4d_fp8_trains(P4D_FP8_BLOCKWISE, cases[i].sm), cases[i].trains[0]);
+		assert_int_equal(p4d_fp8_trains(P4D_FP8_MXFP8, cases[i].sm), cases[i].trains[1]);
+		assert_int_equal(p4d_fp8_trains(P4D_FP8_CURRENT, cases[i].sm), cases[i].trains[2]);
+		assert_false(p4d_fp8_trains(P4D_FP8_DELAYED, cases[i].sm));
+	}
+}
+
 /* A matrix and its transposed one have the same codes; a product is that of what the codes stand for. */
 static void operands_multiply(void **state)
 {
@@ -150,10 +222,10 @@ static void operands_multiply(void **state)
 								  k == 2 ? P4D_FP8_WEIGHT : P4D_FP8_GRADIENT,
 								  k == 2 ? N : M, K),
 						 codes[k], scales[k]};
-		cpu.quantize(&cpu, P4D_DT_FP32, &o[0], x, false);
-		cpu.quantize(&cpu, P4D_DT_FP32, &o[1], turned, true);
+		cpu.quantize(&cpu, P4D_DT_FP32, &o[0], NULL, x);
+		cpu.quantize(&cpu, P4D_DT_FP32, NULL, &o[1], turned);
 		assert_memory_equal(codes[0], codes[1], M * K);
-		cpu.quantize(&cpu, P4D_DT_FP32, &o[2], w, false);
+		cpu.quantize(&cpu, P4D_DT_FP32, &o[2], NULL, w);
 		cpu.product(&cpu, P4D_DT_FP32, y, NULL, &o[0], &o[2]);
 		for (int r = 0; r < M; r += 7)
 			for (int c = 0; c < N; c += 11) {
@@ -184,10 +256,13 @@ static void operands_multiply(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(codes_are_their_numbers), cmocka_unit_test(the_nearest_is_taken),
-	    cmocka_unit_test(scales_fit), cmocka_unit_test(places_of_scales_differ),
-	    cmocka_unit_test(operands_multiply)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(codes_are_their_numbers),
+					   cmocka_unit_test(the_nearest_is_taken),
+					   cmocka_unit_test(scales_fit),
+					   cmocka_unit_test(places_of_scales_differ),
+					   cmocka_unit_test(places_are_those_of_the_library),
+					   cmocka_unit_test(recipes_of_gpus),
+					   cmocka_unit_test(operands_multiply)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

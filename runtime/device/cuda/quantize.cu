@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Operands of products in FP8: matrix units take both by rows along the depth, so a matrix is quantized as it
+ * is, transposed, or both ways in one pass. A block of threads has a tile of 128 x 128 numbers, which is
+ * whole blocks of any recipe; through shared memory it turns them. A thread has 16 numbers of a row in each
+ * of four passes, then 16 of a column.
+ */
+#include "device/cuda/elements.h"
+#include "device/cuda/kernels.h"
+#include "device/cuda/reduce.h"
+#include "device/fp8_codes.h"
+
+constexpr unsigned TILE = 128, RUN = 16, RUNS = TILE / RUN, PASS_ROWS = P4D_THREADS / RUNS,
+		   PASSES = TILE / PASS_ROWS;
+static_assert(PASS_ROWS == 32, "a pass has the rows of a block of 32");
+/* Blocks that a multiprocessor has at a time. Without instructions for codes it takes more registers. */
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 890
+constexpr unsigned SQUARES_AT_ONCE = 1, AT_ONCE = 1;
+#else
+constexpr unsigned SQUARES_AT_ONCE = 2, AT_ONCE = 3;
+#endif
+
+/* What scales are made of: fp32, or in blocks of 32 the four exponents of a row. */
+struct alignas(16) tile_scales {
+	uint32_t words[TILE];
+};
+
+/* Two codes, the first in the lower byte. */
+__device__ static inline uint32_t two_codes(float first, float second, p4d_fp8_format format)
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
+	uint16_t codes;
+
+	/* infinite numbers become NaN, not the largest one; all others stay as they are */
+	first = fmaf(first, 0.0f, first);
+	second = fmaf(second, 0.0f, second);
+	if (format == P4D_E4M3)
+		asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(codes) : "f"(second), "f"(first));
+	else
+		asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(codes) : "f"(second), "f"(first));
+	return codes;
+#else
+	return (uint32_t)p4d_fp8_encode(first, format) | (uint32_t)p4d_fp8_encode(second, format) << 8;
+#endif
+}
+
+/* Stores the codes of 16 numbers. */
+__device__ static inline void store_codes(uint8_t *to, const float *x, float inverse, p4d_fp8_format format)
+{
+	p4d_run<uint32_t, 4> codes;
+
+	P4D_UNROLL_ALL
+	for (unsigned i = 0; i < 4; i++) {
+		const float *four = x + 4 * i;
+		codes.x[i] = two_codes(four[0] * inverse, four[1] * inverse, format) |
+			     two_codes(four[2] * inverse, four[3] * inverse, format) << 16;
+	}
+	p4d_store(reinterpret_cast<uint32_t *>(to), codes);
+}
+
+__device__ static inline uint32_t largest(const float *x)
+{
+	uint32_t most = 0;
+
+	P4D_UNROLL_ALL
+	for (unsigned i = 0; i < RUN; i++)
+		most = p4d_larger(most, p4d_fp8_size(x[i]));
+	return most;
+}
+
+/* Over the block; all threads get it. */
+__device__ static inline uint32_t block_largest(uint32_t most)
+{
+	__shared__ uint32_t warps[P4D_THREADS / P4D_WARP];
+
+	most = p4d_group_max(most, P4D_WARP);
+	if (threadIdx.x % P4D_WARP == 0)
+		warps[threadIdx.x / P4D_WARP] = most;
+	__syncthreads();
+	return p4d_group_max(warps[threadIdx.x % (P4D_THREADS / P4D_WARP)], P4D_WARP);
+}
+
+/* Of a run that begins at so many of the depth; 0 where it is not of the operand. */
+template <int BLOCK>
+__device__ static inline void put(tile_scales *scales, unsigned row, unsigned depth, bool there, int exponent)
+{
+	if (BLOCK == 32)
+		reinterpret_cast<uint8_t *>(scales->words)[4 * (row % 32 * 4 + row / 32) + depth / 32] =
+		    there ? (uint8_t)(exponent + 127) : 0;
+	else
+		scales->words[row] = there ? p4d_fp8__bits(p4d_fp8_power(exponent)) : 0;
+}
+
+/* Those of a tile lie together, padding included. */
+template <int BLOCK, bool SQUARES>
+__device__ static inline void store_scales(const p4d_fp8_operand &to, uint64_t row, uint64_t depth,
+					   const tile_scales &scales, int exponent)
+{
+	const uint64_t at = p4d_fp8_scale_at(&to.shape, row, depth / (BLOCK ? BLOCK : TILE));
+	const unsigned i = 4 * threadIdx.x;
+
+	if constexpr (BLOCK == 0) {
+		if (threadIdx.x == 0 && (SQUARES || blockIdx.x == 0))
+			p4d_fp8_put_scale(to.scales, &to.shape, at, exponent);
+	} else if (i < TILE && (BLOCK == 32 || row + i < to.shape.rows)) {
+		p4d_store(static_cast<uint32_t *>(to.scales) + at / (BLOCK == 32 ? 4 : 1) + i,
+			  p4d_load<4>(scales.words + i));
+	}
+}
+
+/* Where a number is in a tile that is turned: rows are read 16 apart, in other banks of the memory. */
+template <typename E> __device__ static inline unsigned tile_at(unsigned row, unsigned column)
+{
+	return row * TILE + row / RUN * p4d_wide<E>::width + column;
+}
+
+/* A thread's numbers of a tile of x; 0 beyond its end. */
+template <typename E, int W>
+__device__ static inline void load_tile(p4d_run<E, W> (&mine)[PASSES][RUN / W], const E *x, uint64_t rows,
+					uint64_t columns, uint64_t row, uint64_t column)
+{
+	P4D_UNROLL_ALL
+	for (unsigned p = 0; p < PASSES; p++) {
+		P4D_UNROLL_ALL
+		for (unsigned k = 0; k < RUN / W; k++) {
+			mine[p][k] = {};
+			if (row + p * PASS_ROWS < rows && column < columns)
+				mine[p][k] =
+				    p4d_load<W>(x + (row + p * PASS_ROWS) * columns + column + k * W);
+		}
+	}
+}
+
+template <typename E, int W>
+__device__ static inline void keep_tile(E *tile, const p4d_run<E, W> (&mine)[PASSES][RUN / W], unsigned row,
+					unsigned column)
+{
+	P4D_UNROLL_ALL
+	for (unsigned p = 0; p < PASSES; p++) {
+		P4D_UNROLL_ALL
+		for (unsigned k = 0; k < RUN / W; k++)
+			p4d_store(tile + tile_at<E>(row + p * PASS_ROWS, column + k * W), mine[p][k]);
+	}
+}
+
+template <typename E, int W>
+__device__ static inline void values_of(float (&x)[RUN], const p4d_run<E, W> (&mine)[RUN / W])
+{
+	P4D_UNROLL_ALL
+	for (unsigned i = 0; i < RUN; i++)
+		x[i] = p4d_value(mine[i / W].x[i % W]);
+}
+
+/*
+ * A run of 16 numbers, which is at (row, depth) of a tile that begins at (i, j) of the operand. All lanes
+ * come here, also with what is beyond its end. exponent: where a tile has one.
+ */
+template <int BLOCK>
+__device__ static inline void quantize_run(const p4d_fp8_operand &to, tile_scales *scales, const float *x,
+					   uint64_t i, uint64_t j, unsigned row, unsigned depth, int exponent)
+{
+	const p4d_fp8_format format = BLOCK ? P4D_E4M3 : to.shape.format;
+	const bool there = i + row < to.shape.rows && j + depth < to.shape.depth;
+
+	if constexpr (BLOCK != 0) {
+		exponent = p4d_fp8_exponent(p4d_group_max(largest(x), BLOCK / RUN), format);
+		if (depth % BLOCK == 0)
+			put<BLOCK>(scales, row, depth, there, exponent);
+	}
+	if (there)
+		store_codes(to.codes + (i + row) * to.shape.depth + j + depth, x, p4d_fp8_power(-exponent),
+			    format);
+}
+
+/* By columns: x turned. A thread takes a word of each of 16 rows: a number, or two that are neighbours. */
+template <typename E, int BLOCK>
+__device__ static inline void by_columns(const p4d_fp8_operand &to, tile_scales *scales, const E *tile,
+					 uint64_t row, uint64_t column, int exponent)
+{
+	constexpr unsigned W = 4 / sizeof(E), LANES = P4D_WARP / RUNS, ONCE = P4D_THREADS / RUNS * W;
+	const unsigned depth = threadIdx.x % RUNS * RUN,
+		       first = (threadIdx.x / P4D_WARP * LANES + threadIdx.x % P4D_WARP / RUNS) * W;
+	p4d_run<E, W> mine[RUN];
+	float x[RUN];
+
+	for (unsigned c = first; c < TILE; c += ONCE) {
+		P4D_UNROLL_ALL
+		for (unsigned i = 0; i < RUN; i++)
+			mine[i] = p4d_load<W>(tile + tile_at<E>(depth + i, c));
+		P4D_UNROLL_ALL
+		for (unsigned k = 0; k < W; k++) {
+			P4D_UNROLL_ALL
+			for (unsigned i = 0; i < RUN; i++)
+				x[i] = p4d_value(mine[i].x[k]);
+			quantize_run<BLOCK>(to, scales, x, column, row, c + k, depth, exponent);
+		}
+	}
+}
+
+/* Of x, from what the blocks before found. */
+__device__ static inline uint32_t largest_of_all(const uint32_t *maxima, unsigned count)
+{
+	uint32_t most = 0;
+
+	for (unsigned i = threadIdx.x; i < count; i += blockDim.x)
+		most = p4d_larger(most, maxima[i]);
+	return block_largest(most);
+}
+
+/*
+ * BLOCK: numbers that share a scale; 0: all of x, or with SQUARES of a tile. x has the rows and the depth of
+ * `to`, the depth and the rows of `turned`; codes NULL: not wanted. maxima: without BLOCK and SQUARES.
+ */
+template <typename E, int W, int BLOCK, bool SQUARES>
+__global__ void __launch_bounds__(P4D_THREADS, SQUARES ? SQUARES_AT_ONCE : AT_ONCE)
+    quantize_tiles(p4d_fp8_operand to, p4d_fp8_operand turned, const E *x, uint64_t rows, uint64_t columns,
+		   unsigned across, const uint32_t *maxima, unsigned count)
+{
+	__shared__ tile_scales row_scales, column_scales;
+	P4D_SHARED(E, tile);
+	const uint64_t row = (uint64_t)(blockIdx.x / across) * TILE,
+		       column = (uint64_t)(blockIdx.x % across) * TILE;
+	const unsigned first = threadIdx.x / RUNS, depth = threadIdx.x % RUNS * RUN;
+	const p4d_fp8_format format = to.codes ? to.shape.format : turned.shape.format;
+	p4d_run<E, W> mine[PASSES][RUN / W];
+	float values[RUN];
+	int exponent = 0;
+
+	load_tile<E, W>(mine, x, rows, columns, row + first, column + depth);
+	if (turned.codes)
+		keep_tile<E, W>(tile, mine, first, depth);
+	if (SQUARES) {
+		uint32_t most = 0;
+		P4D_UNROLL_ALL
+		for (unsigned p = 0; p < PASSES; p++) {
+			values_of<E, W>(values, mine[p]);
+			most = p4d_larger(most, largest(values));
+		}
+		exponent = p4d_fp8_exponent(block_largest(most), format);
+	} else if (!BLOCK) {
+		exponent = p4d_fp8_exponent(largest_of_all(maxima, count), format);
+	}
+	P4D_UNROLL_ALL
+	for (unsigned p = 0; p < PASSES && to.codes; p++) {
+		values_of<E, W>(values, mine[p]);
+		quantize_run<BLOCK>(to, &row_scales, values, row, column, p * PASS_ROWS + first, depth,
+				    exponent);
+	}
+	__syncthreads();
+	if (turned.codes)
+		by_columns<E, BLOCK>(turned, &column_scales, tile, row, column, exponent);
+	__syncthreads();
+	if (to.codes)
+		store_scales<BLOCK, SQUARES>(to, row, column, row_scales, exponent);
+	if (turned.codes)
+		store_scales<BLOCK, SQUARES>(turned, column, row, column_scales, exponent);
+}
+
+/* The largest number that each block saw. */
+template <typename E, int W> __global__ void partial_maxima(uint32_t *maxima, const E *x, uint64_t count)
+{
+	const uint64_t step = (uint64_t)gridDim.x * blockDim.x * W;
+	uint32_t most = 0;
+
+	for (uint64_t i = ((uint64_t)blockIdx.x * blockDim.x + threadIdx.x) * W; i < count; i += step) {
+		const p4d_run<E, W> run = p4d_load<W>(x + i);
+		P4D_UNROLL_ALL
+		for (int k = 0; k < W; k++)
+			most = p4d_larger(most, p4d_fp8_size(p4d_value(run.x[k])));
+	}
+	most = block_largest(most);
+	if (threadIdx.x == 0)
+		maxima[blockIdx.x] = most;
+}
+
+template <typename E, int W>
+static void quantize(cudaStream_t stream, uint32_t *maxima, const p4d_fp8_operand &to,
+		     const p4d_fp8_operand &turned, const E *x)
+{
+	const p4d_fp8_operand_shape &s = to.codes ? to.shape : turned.shape;
+	const uint64_t rows = to.codes ? s.rows : s.depth, columns = to.codes ? s.depth : s.rows;
+	const unsigned across = (unsigned)((columns + TILE - 1) / TILE),
+		       count =
+			   p4d_least((rows * columns / W + P4D_THREADS - 1) / P4D_THREADS, P4D_FP8_MAXIMA);
+	const size_t shared = turned.codes ? (TILE * TILE + RUNS * W) * sizeof(E) : 0;
+	const p4d_grid grid = {(rows + TILE - 1) / TILE * across, 1, P4D_THREADS, shared};
+
+	if (!s.block)
+		p4d_launch<partial_maxima<E, W>>(stream, {count, 1, P4D_THREADS, 0}, maxima, x,
+						 rows * columns);
+	if (!s.block)
+		p4d_launch<quantize_tiles<E, W, 0, false>>(stream, grid, to, turned, x, rows, columns, across,
+							   maxima, count);
+	else if (s.block_rows > 1)
+		p4d_launch<quantize_tiles<E, W, 0, true>>(stream, grid, to, turned, x, rows, columns, across,
+							  nullptr, 0);
+	else if (s.block == 32)
+		p4d_launch<quantize_tiles<E, W, 32, false>>(stream, grid, to, turned, x, rows, columns,
+							    across, nullptr, 0);
+	else
+		p4d_launch<quantize_tiles<E, W, 128, false>>(stream, grid, to, turned, x, rows, columns,
+							     across, nullptr, 0);
+}
+
+void p4d_kernel_quantize(cudaStream_t stream, float *sums, p4d_dtype type, const p4d_fp8_operand *to,
+			 const p4d_fp8_operand *turned, const void *x)
+{
+	const p4d_fp8_operand none = {};
+
+	P4D_WITH_TYPE(type, E, {
+		quantize<E, p4d_wide<E>::width>(stream, reinterpret_cast<uint32_t *>(sums), to ? *to : none,
+						turned ? *turned : none, (const E *)x);
+	});
+}

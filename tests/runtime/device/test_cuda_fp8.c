@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * FP8 on the cuda device: codes and scales of operands are those of the cpu device, bit by bit, and so are
+ * the products of them but for the order of fp32 sums.
+ */
+#include "support/support.h"
+
+#include "support/kernel_cases.h"
+#include "support/numbers.h"
+
+/* Room of an operand; scales of bytes that none of them is. */
+static p4d_fp8_operand operand_of(kernel_run *run, const p4d_fp8_operand_shape *s)
+{
+	const uint64_t bytes = p4d_fp8_scales_bytes(s);
+	const p4d_fp8_operand to = {*s, run_memory(run, s->rows * s->depth), run_memory(run, bytes)};
+
+	memset(to.scales, 0xff, bytes);
+	return to;
+}
+
+/* Scales where there are blocks; in tiles of exponents 0 beside them. */
+static void same_operand(const p4d_fp8_operand *got, const p4d_fp8_operand *expected)
+{
+	const p4d_fp8_operand_shape *s = &got->shape;
+	const uint64_t bytes = p4d_fp8_scales_bytes(s), rows = s->block ? s->block_rows : s->rows;
+	char *rest = make_memory(bytes);
+
+	for (uint64_t i = 0; i < s->rows * s->depth; i++)
+		if (got->codes[i] != expected->codes[i])
+			fail_msg("code (%d, %d) is %02x, not %02x", (int)(i / s->depth), (int)(i % s->depth),
+				 got->codes[i], expected->codes[i]);
+	memcpy(rest, got->scales, bytes);
+	for (uint64_t row = 0; row < s->rows; row += rows)
+		for (uint64_t block = 0; block < p4d_fp8_blocks(s); block++) {
+			const uint64_t at = p4d_fp8_scale_at(s, row, block) * s->scale_bytes;
+			assert_memory_equal((char *)got->scales + at, (char *)expected->scales + at,
+					    s->scale_bytes);
+			memset(rest + at, 0, s->scale_bytes);
+		}
+	for (uint64_t i = 0; i < bytes && s->scale_bytes == 1; i++)
+		assert_int_equal(rest[i], 0);
+	drop_memory(rest);
+}
+
+/* Numbers of all sizes; a row and a block of zeros; two that are not finite. */
+static void *some_operand(kernel_run *run, uint64_t rows, uint64_t columns)
+{
+	float *from = run_memory(run, rows * columns * sizeof(*from));
+	void *x = run_memory(run, rows * columns * element_bytes(run->type));
+
+	for (uint64_t i = 0; i < rows * columns; i++) {
+		const uint64_t row = i / columns, column = i % columns;
+		const bool zero = row == 5 || (row < 64 && column / 32 == 2);
+		const int size = (int)(row * 7 + column / 16 * 11) % 40 - 20;
+		from[i] = zero ? 0 : ldexpf((float)number(&run->random), size);
+	}
+	if (rows * columns > 5000)
+		from[4000] = -INFINITY, from[rows * columns - 1] = NAN;
+	run->device->cast(run->device, run->type, x, P4D_DT_FP32, from, rows * columns);
+	finish(run->device);
+	return x;
+}
+
+static void operands_of(kernel_run *run, p4d_device *cpu, int recipe, p4d_fp8_role role, uint64_t rows,
+			uint64_t columns)
+{
+	const p4d_fp8_operand_shape shapes[] = {p4d_fp8_shape_of(recipe, role, rows, columns),
+						p4d_fp8_shape_of(recipe, role, columns, rows)};
+	const p4d_fp8_operand expected[] = {operand_of(run, &shapes[0]), operand_of(run, &shapes[1])};
+	const void *x = some_operand(run, rows, columns);
+
+	cpu->quantize(cpu, run->type, &expected[0], &expected[1], x);
+	for (int way = 1; way < 4; way++) {
+		const p4d_fp8_operand got[] = {operand_of(run, &shapes[0]), operand_of(run, &shapes[1])};
+		run->device->quantize(run->device, run->type, way & 1 ? &got[0] : NULL,
+				      way & 2 ? &got[1] : NULL, x);
+		finish(run->device);
+		for (int i = 0; i < 2; i++)
+			if (way >> i & 1)
+				same_operand(&got[i], &expected[i]);
+	}
+}
+
+static const int fp8_recipes[] = {P4D_FP8_BLOCKWISE, P4D_FP8_MXFP8, P4D_FP8_CURRENT};
+
+static void all_operands(p4d_device *cuda, p4d_device *cpu, p4d_dtype type)
+{
+	static const uint64_t sizes[][2] = {{16, 16}, {128, 128}, {256, 384}, {48, 144}, {288, 160}};
+
+	for (int i = 0; i < 3; i++)
+		for (int k = 0; k < 5; k++)
+			for (p4d_fp8_role role = P4D_FP8_INPUT; role < P4D_FP8_ROLES; role++) {
+				kernel_run *run = run_begin(cuda, type, 0);
+				operands_of(run, cpu, fp8_recipes[i], role, sizes[k][0], sizes[k][1]);
+				run_end(run);
+			}
+}
+
+/* Codes and scales are those of the cpu device, bit by bit. */
+static void operands_in_fp8(void **state)
+{
+	p4d_device cpu, cuda;
+
+	(void)state;
+	assert_int_equal(p4d_device_cpu_open(&cpu, NULL), 0);
+	assert_int_equal(open_device_under_test(&cuda, NULL), 0);
+	for (int wide = 0; wide < 2; wide++) {
+		const p4d_dtype type = wide ? P4D_DT_FP32 : P4D_DT_BF16;
+		all_operands(&cuda, &cpu, type);
+#ifdef P4D_TEST_CUDA
+		p4d_shim_set_order(P4D_SHIM_BACKWARD);
+		all_operands(&cuda, &cpu, type);
+		p4d_shim_set_order(P4D_SHIM_FORWARD);
+#endif
+	}
+	cuda.close(&cuda);
+	cpu.close(&cpu);
+}
+
+/* The operands of the three products of a layer. */
+static void products_of_recipe(kernel_run *run, int recipe, uint64_t n, uint64_t out, uint64_t in)
+{
+	static const p4d_fp8_role roles[][2] = {{P4D_FP8_INPUT, P4D_FP8_WEIGHT},
+						{P4D_FP8_GRADIENT, P4D_FP8_WEIGHT},
+						{P4D_FP8_GRADIENT, P4D_FP8_INPUT}};
+	p4d_device *const device = run->device;
+
+	for (int i = 0; i < 3; i++) {
+		const p4d_dtype type = i < 2 ? run->type : P4D_DT_FP32;
+		const p4d_fp8_operand_shape shapes[] = {p4d_fp8_shape_of(recipe, roles[i][0], n, in),
+							p4d_fp8_shape_of(recipe, roles[i][1], out, in)};
+		const p4d_fp8_operand a = operand_of(run, &shapes[0]), b = operand_of(run, &shapes[1]);
+		void *y = type == P4D_DT_FP32 ? run_reals(run, n * out) : run_elements(run, n * out);
+		device->quantize(device, run->type, &a, NULL, run_elements(run, n * in));
+		device->quantize(device, run->type, &b, NULL, run_elements(run, out * in));
+		device->product(device, type, y, NULL, &a, &b);
+		record_result(run, "product in FP8", type, y, n * out);
+		y = type == P4D_DT_FP32 ? run_reals(run, n * out) : run_elements(run, n * out);
+		device->product(device, type, y, y, &a, &b);
+		record_result(run, "product in FP8, added", type, y, n * out);
+	}
+}
+
+static int sm_under_test;
+
+static void fp8_cases(kernel_run *run)
+{
+	for (int i = 0; i < 3; i++) {
+		if (!p4d_fp8_trains(fp8_recipes[i], sm_under_test) || run->off)
+			continue;
+		products_of_recipe(run, fp8_recipes[i], 128, 256, 384);
+		products_of_recipe(run, fp8_recipes[i], 512, 384, 1024);
+	}
+}
+
+/* In what the GPU has; with the shim, those of the cpu against themselves. */
+static void products_in_fp8(void **state)
+{
+	p4d_device device;
+
+	(void)state;
+	assert_int_equal(open_device_under_test(&device, NULL), 0);
+	sm_under_test = device.sm;
+	device.close(&device);
+	assert_true(sm_under_test >= 80);
+	check_kernels(fp8_cases, 1e-5);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(operands_in_fp8),
+	    cmocka_unit_test(products_in_fp8),
+	};
+
+	select_tests();
+	return cmocka_run_group_tests_name("FP8 on the cuda device", tests, NULL, NULL);
+}
