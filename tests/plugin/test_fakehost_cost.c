@@ -175,7 +175,7 @@ static void plans_of_any_program(void **state)
 	    {"framework=fsdp pp=1024 schedule=1f1b global-batch=65536 layers=2048 experts=256 "
 	     "experts-per-token=8 expert-every=2",
 	     128},
-	    {"framework=fsdp pp=128 vpp=8 schedule=interleaved global-batch=65536 layers=2048 experts=256 "
+	    {"framework=fsdp pp=128 vpp=4 schedule=interleaved global-batch=65536 layers=2048 experts=256 "
 	     "experts-per-token=8 expert-every=2",
 	     128},
 	    {"framework=fsdp pp=1024 schedule=gpipe global-batch=16777216 layers=2048", 128},
