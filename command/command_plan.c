@@ -126,6 +126,7 @@ static int print_json(const p4d_subject *subject, const plans *p, p4d_error *err
 	p4d_advice advice = {0};
 
 	p4d_advice_on_size(&advice, subject->site, &subject->request, &p->space);
+	p4d_advice_on_overlap(&advice, &p->found[0], &p->space);
 	for (size_t i = 0; i < p->count; i++)
 		if (add_plan(subject, &p->found[i], list, err) < 0)
 			return -1;
@@ -255,6 +256,7 @@ static int print_text(const p4d_subject *subject, const plans *p, p4d_error *err
 		       p4d_subject_flags(&p->found[i].request, "--p4d-", flags, sizeof(flags)));
 	say_what_sbatch_chooses(p);
 	p4d_advice_on_size(&advice, subject->site, &subject->request, &p->space);
+	p4d_advice_on_overlap(&advice, &p->found[0], &p->space);
 	p4d_advice_print(&advice, "");
 	fflush(stdout);
 	p4d_report_messages(subject->messages, subject->message);

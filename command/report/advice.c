@@ -169,6 +169,32 @@ void p4d_advice_on_size(p4d_advice *advice, const p4d_site *site, const p4d_requ
 		add(advice, "size", "would also fit: %s", text);
 }
 
+/* Of a step: what the cost model is exact to. */
+#define WORTH_SAYING 0.01
+
+void p4d_advice_on_overlap(p4d_advice *advice, const p4d_candidate *candidate, const p4d_search_space *space)
+{
+	const p4d_gpu *gpu = space->capacity.gpu;
+	const double now = candidate->step.seconds;
+	p4d_request with = candidate->request;
+	p4d_timeline_work work = {0};
+	char buf[2][P4D_SIZE_TEXT];
+	p4d_layout layout;
+	p4d_step step;
+
+	if (now <= 0 || p4d_is_stated(&with, P4D_TP_COMM_OVERLAP) || with.value[P4D_TP_COMM_OVERLAP] ||
+	    !p4d_framework_of((int)with.value[P4D_FRAMEWORK])->cost.overlaps_halves)
+		return;
+	p4d_request_put(&with, P4D_TP_COMM_OVERLAP, 1, P4D_BY_P4D);
+	if (p4d_layout_build(&with, space->nodes, space->gpus_per_node, &layout, NULL) < 0 ||
+	    !layout.tp_comm_overlap)
+		return;
+	if (p4d_cost_step(&layout, gpu, &work, &step, NULL) == 0 && step.seconds < (1 - WORTH_SAYING) * now)
+		add(advice, "overlap", "--tp-comm-overlap=on: a step of the first takes %s, not %s",
+		    p4d_report_seconds(step.seconds, buf[0]), p4d_report_seconds(now, buf[1]));
+	p4d_timeline_work_free(&work);
+}
+
 static const p4d_placement *cheapest(const p4d_places *places)
 {
 	const p4d_placement *best = &places->found[0];

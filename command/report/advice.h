@@ -33,6 +33,9 @@ void p4d_advice_on_options(p4d_advice *advice, const p4d_sbatch *sbatch, const p
 void p4d_advice_on_size(p4d_advice *advice, const p4d_site *site, const p4d_request *request,
 			const p4d_search_space *space);
 
+/* --tp-comm-overlap=on of a layout of p4d-train, where nobody said so and a step would take less. */
+void p4d_advice_on_overlap(p4d_advice *advice, const p4d_candidate *candidate, const p4d_search_space *space);
+
 /*
  * Another place of the site that takes no more time and fewer GPU-hours; of a job that does not fit, the
  * cheapest where it does. partitions: "all", or names separated by commas.

@@ -23,6 +23,7 @@ typedef struct p4d_cost_rates {
 	double lost;      /* FLOPs per unit of depth that a product loses to tile quantization */
 	double last_forward, last_backward; /* queries of attention's last blocks, on all multiprocessors */
 	double element;                     /* bytes of an activation */
+	double multiprocessors;
 } p4d_cost_rates;
 
 p4d_cost_rates p4d_cost__rates_of(const p4d_layout *layout, const p4d_gpu *gpu);
@@ -127,6 +128,12 @@ static inline void p4d_cost_share_add(p4d_cost_share *to, const p4d_cost_share *
 	to->host += times * from->host;
 }
 
+/* The passes of a part of the model for one micro-batch on one rank. */
+typedef struct p4d_cost_part {
+	p4d_cost_share forward, backward_input, backward_weight; /* as in p4d_cost_passes_of_chunk */
+	p4d_cost_share recompute;                                /* included in backward_input */
+} p4d_cost_part;
+
 /*
  * What casts of a layer's operands to FP8 add to its passes (cost_fp8.c): of attention, and without experts
  * of the feed-forward part.
@@ -134,14 +141,16 @@ static inline void p4d_cost_share_add(p4d_cost_share *to, const p4d_cost_share *
 void p4d_cost__casts(const p4d_layout *layout, const p4d_cost_rates *r, const p4d_cost_sizes *z, bool experts,
 		     p4d_cost_share *forward, p4d_cost_share *backward);
 
+/*
+ * Tensor parallelism of a dense layer with tp-comm-overlap, by halves of the tokens (cost_overlap.c): what is
+ * seen of its collectives, and what the products lose. qkv, gate_up: the pass in which their weights'
+ * gradients are computed.
+ */
+void p4d_cost__halves(const p4d_layout *layout, const p4d_cost_rates *r, const p4d_cost_sizes *z,
+		      p4d_cost_share *qkv, p4d_cost_share *gate_up, p4d_cost_part *y);
+
 /* Of an operand of so many elements; 0 where products are not in FP8. Seconds. */
 double p4d_cost__cast_seconds(const p4d_layout *layout, const p4d_cost_rates *r, double elements);
-
-/* The passes of a part of the model for one micro-batch on one rank. */
-typedef struct p4d_cost_part {
-	p4d_cost_share forward, backward_input, backward_weight; /* as in p4d_cost_passes_of_chunk */
-	p4d_cost_share recompute;                                /* included in backward_input */
-} p4d_cost_part;
 
 /* Of layers without experts, and of those with. */
 void p4d_cost__layer(const p4d_layout *layout, const p4d_cost_rates *r, p4d_cost_part *out);

@@ -336,13 +336,17 @@ static void elementwise(const p4d_layout *l, const p4d_cost_rates *r, const p4d_
  * and the reduce-scatter of that gradient with the weight gradient (Korthikanti et al., arXiv 2205.05198).
  * They compete for the multiprocessors: about half is gained (their backward time of a 22B layer, and B200
  * runs), which leaves four of six. With tp-comm-overlap all are cut into pieces that run beside those of the
- * matrix products (Transformer Engine's userbuffers).
+ * matrix products (Transformer Engine's userbuffers); p4d-train has halves instead.
  */
 static void tensor_parallel(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z,
 			    p4d_layer_kind kind, p4d_cost_part *y)
 {
 	if (l->tp == 1)
 		return;
+	if (l->tp_comm_overlap && p4d_framework_of(l->framework)->cost.overlaps_halves) {
+		p4d_cost__halves(l, r, z, weight_pass(l, QKV, y), weight_pass(l, GATE_UP, y), y);
+		return;
+	}
 	const double exposed = l->tp_comm_overlap ? OVERLAPPED_EXPOSED : 1;
 	double one = p4d_cost__boundary_seconds(l, r, z) * exposed;
 	/* experts take tokens as they are sharded; shared experts are whole layers */

@@ -133,6 +133,7 @@ p4d_cost_rates p4d_cost__rates_of(const p4d_layout *l, const p4d_gpu *gpu)
 	r.hbm = inverse(gpu->hbm_bytes_per_s * gpu->hbm_efficiency);
 	r.link = inverse(gpu->link_bytes_per_s * gpu->link_efficiency);
 	r.net = inverse(gpu->net_bytes_per_s * P4D_NET_EFFICIENCY);
+	r.multiprocessors = multiprocessors;
 	r.lost = 2 * LOST_ROUND * TILE_ELEMENTS * multiprocessors;
 	r.last_forward = last_rows(gpu->sm, false) * multiprocessors;
 	r.last_backward = last_rows(gpu->sm, true) * multiprocessors;

@@ -20,6 +20,10 @@ enum {
  */
 enum { P4D_NORM_SUMS = 256, P4D_HEAD_SUMS = 64 };
 
+/* With tp-comm-overlap: in how many parts tokens pass between tp ranks, and the multiprocessors that a
+ * collective takes from the products beside it, a thread block on each. */
+enum { P4D_TP_PARTS = 2, P4D_TP_BLOCKS = 16 };
+
 /* The cpu's matrix products of bf16: rows and columns of operands and product in fp32 at a time. */
 enum {
 	P4D_CPU_PRODUCT_BLOCK = 512,

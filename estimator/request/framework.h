@@ -25,6 +25,7 @@ typedef struct p4d_framework_cost {
 	/* gathers inputs for weight gradients, and scatters input gradients, overlapping matrix products */
 	bool overlaps_sequence_parallel;
 	bool overlaps_pipeline; /* overlaps sends to other stages with passes, in any schedule */
+	bool overlaps_halves;   /* tp-comm-overlap: of two halves of the tokens; else of many pieces */
 	bool scatters_sends;    /* sends each tp rank's shard of a replicated tensor */
 	/* in split backward passes, all gradients of weights belong to the second half */
 	bool defers_weight_gradients;

@@ -49,6 +49,7 @@ static double floor_of(p4d_search_enumeration *w, p4d_search_spread at, int reco
 	l->ep = at.ep;
 	l->etp = at.etp;
 	l->sequence_parallel = sequence && l->tp > 1;
+	l->tp_comm_overlap = l->tp > 1 && p4d_framework_value(&w->trial, P4D_TP_COMM_OVERLAP);
 	l->schedule = P4D_SCHEDULE_DEFAULT;
 	l->recompute = recompute;
 	l->recompute_modules = 0; /* of the last layout; they only add */

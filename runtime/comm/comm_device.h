@@ -49,6 +49,7 @@ typedef struct p4d_traffic {
 	uint64_t sum_bytes, shards_bytes;
 	/* They overlap with the device's operations: after what is queued, and until p4d_comm_await. */
 	bool async;
+	unsigned blocks; /* thread blocks that they may take from those then; 0: any number */
 	/* by member: a bit for each channel on which this rank sends to it. NULL: no messages */
 	const uint8_t *sends;
 	uint64_t message_bytes; /* of the largest message */
@@ -75,6 +76,11 @@ bool p4d_comm_runs_async(const p4d_group *group);
  */
 uint64_t p4d_comm_called(const p4d_group *group);
 int p4d_comm_await(p4d_group *group, uint64_t count, p4d_error *err);
+/* After all of them. */
+static inline int p4d_comm_settle(p4d_group *group, p4d_error *err)
+{
+	return p4d_comm_await(group, p4d_comm_called(group), err);
+}
 
 /* Blocks the host until an event is reached, or the device's watch reports that it never will be. */
 int p4d_comm_device_reach(p4d_device *device, void *event, p4d_error *err);

@@ -13,15 +13,18 @@
 /* Whether any of a matrix's layers has one. */
 bool p4d_adapters__has(const p4d_net *m, p4d_weight_kind matrix, uint32_t layer);
 
-/* y (n, columns of the matrix) += its adapters' part; x (n, in) */
-void p4d_adapters__add(p4d_net *m, p4d_weight_kind matrix, uint32_t layer, void *y, const void *x);
+/* y (n, columns of the matrix) += its adapters' part; x (n, in). Here and below n: all m->n tokens, or some.
+ */
+void p4d_adapters__add(p4d_net *m, p4d_weight_kind matrix, uint32_t layer, void *y, const void *x,
+		       uint64_t n);
 
-/* Adds to the gradients of A and B; dy (n, columns) */
+/* Adds to the gradients of A and B; dy (m->n, columns) */
 void p4d_adapters__gradients(p4d_net *m, p4d_weight_kind matrix, uint32_t layer, const void *dy,
 			     const void *x);
 
 /* dx (n, in) += what passes the adapters */
-void p4d_adapters__input(p4d_net *m, p4d_weight_kind matrix, uint32_t layer, void *dx, const void *dy);
+void p4d_adapters__input(p4d_net *m, p4d_weight_kind matrix, uint32_t layer, void *dx, const void *dy,
+			 uint64_t n);
 
 /* Every product once; see warm_up.c. */
 void p4d_adapters__warm_up(p4d_net *m, p4d_weight_kind matrix, uint32_t layer);

@@ -46,11 +46,13 @@ static void for_each_run(p4d_net *m, char *rows, using *use)
 {
 	const int32_t *positions = (const int32_t *)p4d_buffers_at(m, B_POSITIONS) +
 				   p4d_sequence__own_block(m) * m->length + m->before;
-	const uint64_t before = m->l->sequence_parallel ? m->place.tp * m->ns : 0;
+	const uint64_t each = m->ns / m->parts, end = m->ns;
 
-	for (uint64_t row = 0, count; row < m->ns; row += count) {
-		const uint64_t at = (before + row) % m->length;
-		count = m->length - at < m->ns - row ? m->length - at : m->ns - row;
+	for (uint64_t row = 0, count; row < end; row += count) {
+		const uint64_t inside = row % each, before = m->l->sequence_parallel ? m->place.tp * each : 0;
+		const uint64_t first = p4d_parallel__part(m, (unsigned)(row / each)).first;
+		const uint64_t at = (first + before + inside) % m->length;
+		count = m->length - at < each - inside ? m->length - at : each - inside;
 		use(m, rows + row * m->h * m->element, positions + at, count);
 	}
 }

@@ -64,12 +64,15 @@ static int merge(p4d_net *m, p4d_group *group, const logits_chunk *c, p4d_error 
 	float *old = c->dx;
 
 	m->d->copy(m->d, old, c->maximum, c->n * sizeof(*old));
-	if (p4d_comm_all_reduce(group, c->maximum, c->n, P4D_DT_FP32, P4D_MAX, err) < 0)
+	if (p4d_comm_all_reduce(group, c->maximum, c->n, P4D_DT_FP32, P4D_MAX, err) < 0 ||
+	    p4d_comm_settle(group, err) < 0)
 		return -1;
 	m->d->rescale(m->d, c->sum, old, c->maximum, c->n);
 	if (p4d_comm_all_reduce(group, c->sum, c->n, P4D_DT_FP32, P4D_SUM, err) < 0)
 		return -1;
-	return p4d_comm_all_reduce(group, c->target, c->n, P4D_DT_FP32, P4D_SUM, err);
+	if (p4d_comm_all_reduce(group, c->target, c->n, P4D_DT_FP32, P4D_SUM, err) < 0)
+		return -1;
+	return p4d_comm_settle(group, err);
 }
 
 /* Statistics, if they are asked for, and from them the gradient, in place of the logits. */

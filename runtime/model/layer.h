@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "model/net.h"
+#include "model/parallel.h"
 
 /* One layer of the model: layer_forward.c, layer_backward.c. */
 
@@ -14,9 +14,11 @@ typedef struct p4d_projection {
 	p4d_weight_kind norm, weight;
 } p4d_projection;
 extern const p4d_projection p4d_layer__qkv, p4d_layer__gate_up;
-/* What goes into the matmul, all rows; computed, or computed again where it is not kept. NULL: failed. */
-const void *p4d_layer__norm(p4d_net *m, const p4d_layer *y, const p4d_projection *p, p4d_error *err);
-const void *p4d_layer__normed(p4d_net *m, const p4d_layer *y, const p4d_projection *p, p4d_error *err);
+/* What goes into the matmul, gathered to B_GATHERED; computed, or computed again where it is not kept. */
+int p4d_layer__norm(p4d_net *m, const p4d_layer *y, const p4d_projection *p, p4d_gathering *to,
+		    p4d_error *err);
+int p4d_layer__normed(p4d_net *m, const p4d_layer *y, const p4d_projection *p, p4d_gathering *to,
+		      p4d_error *err);
 /* Where SwiGLU's product lies. */
 void *p4d_layer__product(const p4d_net *m, const p4d_layer *y);
 

@@ -10,7 +10,6 @@
 #include "model/buffers.h"
 #include "model/layer.h"
 #include "model/norm.h"
-#include "model/parallel.h"
 #include "model/product.h"
 
 /* Whether the weight's gradient waits for the second half. */
@@ -38,36 +37,64 @@ static void weight_gradient(p4d_net *m, p4d_weight_kind weight, uint32_t layer, 
 		p4d_adapters__gradients(m, weight, layer, dy, x);
 }
 
-/* dx (n, in) = dy (n, out) * weight */
-static void input_gradient(p4d_net *m, p4d_weight_kind weight, uint32_t layer, void *dx, const void *dy,
-			   uint64_t out, uint64_t in)
+/* dx (n, in) = dy (n, out) * weight, of a part of the tokens */
+static void input_gradient(p4d_net *m, p4d_weight_kind weight, uint32_t layer, p4d_token_part part, void *dx,
+			   const void *dy, uint64_t out, uint64_t in)
 {
-	p4d_product__input(m, weight, layer, dx, dy, out, in);
-	p4d_adapters__input(m, weight, layer, dx, dy);
+	void *to = (char *)dx + part.first * in * m->element;
+	const void *from = (const char *)dy + part.first * out * m->element;
+
+	p4d_product__input(m, weight, layer, to, from, part.count, out, in);
+	p4d_adapters__input(m, weight, layer, to, from, part.count);
 }
 
-/* The gradient of a projection's weight, where dy (n, out) is that of its output. */
-static int projection_weight(p4d_net *m, const p4d_layer *y, const p4d_projection *p, const void *dy,
-			     uint64_t out, p4d_error *err)
-{
-	if (!is_trained(m, p->weight, y->number))
-		return 0;
-	const void *x = p4d_layer__normed(m, y, p, err);
+/*
+ * A projection's way back: the gradient of its weight in this half of the pass, or in the second; what that
+ * is of, perhaps on its way.
+ */
+typedef struct projection_back {
+	const p4d_projection *of;
+	uint64_t out;
+	bool now;
+	p4d_gathering x;
+} projection_back;
 
-	if (!x)
+/* Gathers what the weight's gradient needs, beside what is queued until then. */
+static int begin_projection(p4d_net *m, const p4d_layer *y, const p4d_projection *p, uint64_t out, bool now,
+			    projection_back *back, p4d_error *err)
+{
+	*back = (projection_back){.of = p, .out = out, .now = now && is_trained(m, p->weight, y->number)};
+	return back->now ? p4d_layer__normed(m, y, p, &back->x, err) : 0;
+}
+
+/* dy (n, out): of the projection's output */
+static int projection_weight(p4d_net *m, const p4d_layer *y, const projection_back *back, const void *dy,
+			     p4d_error *err)
+{
+	if (!back->now)
+		return 0;
+	if (p4d_parallel__gathered(m, &back->x, m->parts - 1, err) < 0)
 		return -1;
-	weight_gradient(m, p->weight, y->number, dy, x, out, m->h);
+	weight_gradient(m, back->of->weight, y->number, dy, back->x.rows, back->out, m->h);
 	return 0;
 }
 
-/* Continues to B_HIDDEN, adding the gradient of the norm's input. */
-static int projection_input(p4d_net *m, const p4d_layer *y, const p4d_projection *p, const void *dy,
-			    uint64_t out, p4d_error *err)
+/* Both gradients: that of the weight while that of the norm's output is summed. Continues to B_HIDDEN, adding
+ * the gradient of the norm's input. */
+static int end_projection(p4d_net *m, const p4d_layer *y, const projection_back *back, const void *dy,
+			  p4d_error *err)
 {
-	void *gradient = p4d_buffers_at(m, B_NORM_OUT_GRADIENT);
+	const p4d_projection *p = back->of;
+	void *gradient = p4d_buffers_at(m, B_NORM_OUT_GRADIENT),
+	     *partial = p4d_parallel__partial(m, gradient);
 
-	input_gradient(m, p->weight, y->number, p4d_parallel__partial(m, gradient), dy, out, m->h);
-	if (p4d_parallel__reduce_partial(m, gradient, err) < 0)
+	for (unsigned i = 0; i < m->parts; i++) {
+		input_gradient(m, p->weight, y->number, p4d_parallel__part(m, i), partial, dy, back->out,
+			       m->h);
+		if (p4d_parallel__reduce_part(m, gradient, i, err) < 0)
+			return -1;
+	}
+	if (projection_weight(m, y, back, dy, err) < 0 || p4d_parallel__reduced(m, err) < 0)
 		return -1;
 	p4d_norm__backward(m, p->norm, y->number, p4d_buffers_at(m, B_HIDDEN), gradient,
 			   y->activation[p->input], y->activation[p->rstd]);
@@ -75,11 +102,11 @@ static int projection_input(p4d_net *m, const p4d_layer *y, const p4d_projection
 }
 
 /*
- * The gradient of a block's last product, of all rows: that of the hidden state, or through a norm behind the
- * block. Of the bias: of this rank's rows. NULL: failed.
+ * Gathers the gradient of a block's last product, of all rows: that of the hidden state, or through a norm
+ * behind the block. Of the bias: of this rank's rows.
  */
-static const void *end_gradient(p4d_net *m, const p4d_layer *y, p4d_weight_kind norm, p4d_weight_kind bias,
-				p4d_activation output, p4d_activation rstd, p4d_error *err)
+static int end_gradient(p4d_net *m, const p4d_layer *y, p4d_weight_kind norm, p4d_weight_kind bias,
+			p4d_activation output, p4d_activation rstd, p4d_gathering *to, p4d_error *err)
 {
 	const void *gradient = p4d_buffers_at(m, B_HIDDEN);
 	void *through = p4d_buffers_at(m, B_NORM_OUT_GRADIENT);
@@ -93,7 +120,19 @@ static const void *end_gradient(p4d_net *m, const p4d_layer *y, p4d_weight_kind 
 	}
 	if (dbias)
 		m->d->bias_backward(m->d, m->type, dbias, gradient, m->ns, m->h);
-	return p4d_parallel__gather_rows(m, gradient, p4d_buffers_at(m, B_GATHERED_GRADIENT), err);
+	return p4d_parallel__gather(m, gradient, p4d_buffers_at(m, B_GATHERED_GRADIENT), to, err);
+}
+
+/* dx (n, in) = dy (n, h) * weight of a block's last product, as the parts of dy arrive */
+static int end_input(p4d_net *m, const p4d_layer *y, p4d_weight_kind weight, void *dx,
+		     const p4d_gathering *dy, uint64_t in, p4d_error *err)
+{
+	for (unsigned i = 0; i < m->parts; i++) {
+		if (p4d_parallel__gathered(m, dy, i, err) < 0)
+			return -1;
+		input_gradient(m, weight, y->number, p4d_parallel__part(m, i), dx, dy->rows, m->h, in);
+	}
+	return 0;
 }
 
 static int ffn_part(p4d_net *m, const p4d_layer *y, p4d_error *err)
@@ -102,21 +141,21 @@ static int ffn_part(p4d_net *m, const p4d_layer *y, p4d_error *err)
 	void *product = p4d_layer__product(m, y), *gate_up = y->activation[ACT_GATE_UP];
 	void *ffn_act_gradient = p4d_buffers_at(m, B_FFN_ACT_GRADIENT);
 	float *dbias = p4d_buffers__gradient(m, P4D_W_UP_BIAS, y->number);
-	const void *dy = end_gradient(m, y, P4D_W_FFN_POST_NORM, P4D_W_DOWN_BIAS, ACT_FFN_OUTPUT,
-				      ACT_FFN_OUTPUT_RSTD, err);
-
-	if (!dy)
-		return -1;
 	const bool trained = is_trained(m, P4D_W_DOWN, y->number), kept = y->activation[ACT_PRODUCT];
-	input_gradient(m, P4D_W_DOWN, y->number, ffn_act_gradient, dy, m->h, m->f);
+	projection_back back;
+	p4d_gathering dy;
+
+	if (end_gradient(m, y, P4D_W_FFN_POST_NORM, P4D_W_DOWN_BIAS, ACT_FFN_OUTPUT, ACT_FFN_OUTPUT_RSTD, &dy,
+			 err) < 0 ||
+	    begin_projection(m, y, p, m->up, !waits(m, p), &back, err) < 0 ||
+	    end_input(m, y, P4D_W_DOWN, ffn_act_gradient, &dy, m->f, err) < 0)
+		return -1;
 	p4d_layer__activate_back(m, gate_up, trained && !kept ? product : NULL, ffn_act_gradient);
 	if (trained)
-		weight_gradient(m, P4D_W_DOWN, y->number, dy, product, m->h, m->f);
+		weight_gradient(m, P4D_W_DOWN, y->number, dy.rows, product, m->h, m->f);
 	if (dbias)
 		m->d->bias_backward(m->d, m->type, dbias, gate_up, m->n, m->up);
-	if (!waits(m, p) && projection_weight(m, y, p, gate_up, m->up, err) < 0)
-		return -1;
-	return projection_input(m, y, p, gate_up, m->up, err);
+	return end_projection(m, y, &back, gate_up, err);
 }
 
 static int attention_part(p4d_net *m, const p4d_layer *y, p4d_error *err)
@@ -125,13 +164,15 @@ static int attention_part(p4d_net *m, const p4d_layer *y, p4d_error *err)
 	const p4d_heads heads = p4d_attention__heads_of(m, y);
 	void *attention_gradient = p4d_buffers_at(m, B_ATTENTION_GRADIENT),
 	     *dqkv = p4d_buffers_at(m, B_QKV_GRADIENT);
-	const void *dy = end_gradient(m, y, P4D_W_ATTENTION_POST_NORM, P4D_W_OUTPUT_BIAS,
-				      ACT_ATTENTION_OUTPUT, ACT_ATTENTION_OUTPUT_RSTD, err);
+	projection_back back;
+	p4d_gathering dy;
 
-	if (!dy)
+	if (end_gradient(m, y, P4D_W_ATTENTION_POST_NORM, P4D_W_OUTPUT_BIAS, ACT_ATTENTION_OUTPUT,
+			 ACT_ATTENTION_OUTPUT_RSTD, &dy, err) < 0 ||
+	    begin_projection(m, y, p, m->columns, !waits(m, p), &back, err) < 0 ||
+	    end_input(m, y, P4D_W_OUTPUT, attention_gradient, &dy, m->q, err) < 0)
 		return -1;
-	weight_gradient(m, P4D_W_OUTPUT, y->number, dy, y->activation[ACT_ATTENTION], m->h, m->q);
-	input_gradient(m, P4D_W_OUTPUT, y->number, attention_gradient, dy, m->h, m->q);
+	weight_gradient(m, P4D_W_OUTPUT, y->number, dy.rows, y->activation[ACT_ATTENTION], m->h, m->q);
 	if (p4d_attention__backward(m, y, err) < 0)
 		return -1;
 	m->d->heads_backward(m->d, m->type, dqkv, y->activation[ACT_QKV], y->activation[ACT_QK_RSTD], &heads,
@@ -140,9 +181,7 @@ static int attention_part(p4d_net *m, const p4d_layer *y, p4d_error *err)
 			     p4d_buffers__gradient(m, P4D_W_KEY_NORM, y->number));
 	if (waits(m, p))
 		m->d->copy(m->d, y->activation[ACT_QKV], dqkv, m->n * m->columns * m->element);
-	else if (projection_weight(m, y, p, dqkv, m->columns, err) < 0)
-		return -1;
-	return projection_input(m, y, p, dqkv, m->columns, err);
+	return end_projection(m, y, &back, dqkv, err);
 }
 
 int p4d_layer_backward(p4d_net *m, const p4d_layer *y, p4d_error *err)
@@ -152,12 +191,18 @@ int p4d_layer_backward(p4d_net *m, const p4d_layer *y, p4d_error *err)
 	return attention_part(m, y, err);
 }
 
+static int late_weight(p4d_net *m, const p4d_layer *y, const p4d_projection *p, uint64_t out, p4d_error *err)
+{
+	projection_back back;
+
+	if (begin_projection(m, y, p, out, waits(m, p), &back, err) < 0)
+		return -1;
+	return projection_weight(m, y, &back, y->activation[p->output], err);
+}
+
 int p4d_layer_backward_weights(p4d_net *m, const p4d_layer *y, p4d_error *err)
 {
-	const void *gate_up = y->activation[ACT_GATE_UP], *qkv = y->activation[ACT_QKV];
-
-	if (waits(m, &p4d_layer__gate_up) &&
-	    projection_weight(m, y, &p4d_layer__gate_up, gate_up, m->up, err) < 0)
+	if (late_weight(m, y, &p4d_layer__gate_up, m->up, err) < 0)
 		return -1;
-	return waits(m, &p4d_layer__qkv) ? projection_weight(m, y, &p4d_layer__qkv, qkv, m->columns, err) : 0;
+	return late_weight(m, y, &p4d_layer__qkv, m->columns, err);
 }

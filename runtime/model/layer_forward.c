@@ -5,7 +5,6 @@
 #include "model/buffers.h"
 #include "model/layer.h"
 #include "model/norm.h"
-#include "model/parallel.h"
 #include "model/product.h"
 
 const p4d_projection p4d_layer__qkv = {ACT_INPUT, ACT_INPUT_RSTD,       ACT_INPUT_NORMED,
@@ -14,24 +13,26 @@ const p4d_projection p4d_layer__gate_up = {
     ACT_POST_ATTENTION, ACT_POST_ATTENTION_RSTD, ACT_POST_ATTENTION_NORMED,
     ACT_GATE_UP,        P4D_W_FFN_NORM,          P4D_W_GATE_UP};
 
-static const void *gather(p4d_net *m, const void *normed, p4d_error *err)
+static int gather(p4d_net *m, const void *normed, p4d_gathering *to, p4d_error *err)
 {
-	return p4d_parallel__gather_rows(m, normed, p4d_buffers_at(m, B_GATHERED), err);
+	return p4d_parallel__gather(m, normed, p4d_buffers_at(m, B_GATHERED), to, err);
 }
 
-const void *p4d_layer__norm(p4d_net *m, const p4d_layer *y, const p4d_projection *p, p4d_error *err)
+int p4d_layer__norm(p4d_net *m, const p4d_layer *y, const p4d_projection *p, p4d_gathering *to,
+		    p4d_error *err)
 {
 	void *kept = y->activation[p->normed], *normed = kept ? kept : p4d_buffers_at(m, B_NORM_OUT);
 
 	p4d_norm__forward(m, p->norm, y->number, normed, y->activation[p->rstd], y->activation[p->input]);
-	return gather(m, normed, err);
+	return gather(m, normed, to, err);
 }
 
-const void *p4d_layer__normed(p4d_net *m, const p4d_layer *y, const p4d_projection *p, p4d_error *err)
+int p4d_layer__normed(p4d_net *m, const p4d_layer *y, const p4d_projection *p, p4d_gathering *to,
+		      p4d_error *err)
 {
 	const void *kept = y->activation[p->normed];
 
-	return kept ? gather(m, kept, err) : p4d_layer__norm(m, y, p, err);
+	return kept ? gather(m, kept, to, err) : p4d_layer__norm(m, y, p, to, err);
 }
 
 void *p4d_layer__product(const p4d_net *m, const p4d_layer *y)
@@ -77,11 +78,18 @@ static int product(p4d_net *m, void *to, const void *x, const block_end *end, ui
 		   p4d_error *err)
 {
 	const void *bias = p4d_buffers__weight(m, end->bias, layer);
-	void *partial = p4d_parallel__partial(m, to);
+	char *partial = p4d_parallel__partial(m, to);
 
-	p4d_product__forward(m, end->weight, layer, partial, NULL, x, m->h, in);
-	p4d_adapters__add(m, end->weight, layer, partial, x);
-	if (p4d_parallel__reduce_partial(m, to, err) < 0)
+	for (unsigned i = 0; i < m->parts; i++) {
+		const p4d_token_part part = p4d_parallel__part(m, i);
+		const void *rows = (const char *)x + part.first * in * m->element;
+		void *sums = partial + part.first * m->h * m->element;
+		p4d_product__forward(m, end->weight, layer, sums, NULL, rows, part.count, m->h, in);
+		p4d_adapters__add(m, end->weight, layer, sums, rows, part.count);
+		if (p4d_parallel__reduce_part(m, to, i, err) < 0)
+			return -1;
+	}
+	if (p4d_parallel__reduced(m, err) < 0)
 		return -1;
 	if (bias)
 		m->d->add_bias(m->d, m->type, to, bias, m->ns, m->h);
@@ -95,8 +103,8 @@ static int add_end(p4d_net *m, void *to, const void *residual, const void *x, co
 	void *sum = p4d_buffers_at(m, B_NORM_OUT), *output = y->activation[end->output];
 
 	if (m->l->tp == 1 && !output && !p4d_buffers__weight(m, end->bias, y->number)) {
-		p4d_product__forward(m, end->weight, y->number, to, residual, x, m->h, in);
-		p4d_adapters__add(m, end->weight, y->number, to, x);
+		p4d_product__forward(m, end->weight, y->number, to, residual, x, m->n, m->h, in);
+		p4d_adapters__add(m, end->weight, y->number, to, x, m->n);
 		return 0;
 	}
 	if (product(m, output ? output : sum, x, end, y->number, in, err) < 0)
@@ -107,15 +115,32 @@ static int add_end(p4d_net *m, void *to, const void *residual, const void *x, co
 	return 0;
 }
 
+/* The norm, and its product with the matrix (out, h): of each part of the tokens as soon as it is gathered.
+ */
+static int project(p4d_net *m, const p4d_layer *y, const p4d_projection *p, uint64_t out, p4d_error *err)
+{
+	p4d_gathering x;
+
+	if (p4d_layer__norm(m, y, p, &x, err) < 0)
+		return -1;
+	for (unsigned i = 0; i < m->parts; i++) {
+		const p4d_token_part part = p4d_parallel__part(m, i);
+		const void *rows = (const char *)x.rows + part.first * m->h * m->element;
+		void *to = (char *)y->activation[p->output] + part.first * out * m->element;
+		if (p4d_parallel__gathered(m, &x, i, err) < 0)
+			return -1;
+		p4d_product__forward(m, p->weight, y->number, to, NULL, rows, part.count, out, m->h);
+		p4d_adapters__add(m, p->weight, y->number, to, rows, part.count);
+	}
+	return 0;
+}
+
 static int attention_part(p4d_net *m, const p4d_layer *y, p4d_error *err)
 {
 	const p4d_heads heads = p4d_attention__heads_of(m, y);
-	const void *x = p4d_layer__norm(m, y, &p4d_layer__qkv, err);
 
-	if (!x)
+	if (project(m, y, &p4d_layer__qkv, m->columns, err) < 0)
 		return -1;
-	p4d_product__forward(m, P4D_W_QKV, y->number, y->activation[ACT_QKV], NULL, x, m->columns, m->h);
-	p4d_adapters__add(m, P4D_W_QKV, y->number, y->activation[ACT_QKV], x);
 	m->d->heads(m->d, m->type, y->activation[ACT_QKV], y->activation[ACT_QK_RSTD], &heads);
 	if (p4d_attention__forward(m, y, err) < 0)
 		return -1;
@@ -126,12 +151,9 @@ static int attention_part(p4d_net *m, const p4d_layer *y, p4d_error *err)
 static int gate_up(p4d_net *m, const p4d_layer *y, p4d_error *err)
 {
 	const void *bias = p4d_buffers__weight(m, P4D_W_UP_BIAS, y->number);
-	const void *x = p4d_layer__norm(m, y, &p4d_layer__gate_up, err);
 
-	if (!x)
+	if (project(m, y, &p4d_layer__gate_up, m->up, err) < 0)
 		return -1;
-	p4d_product__forward(m, P4D_W_GATE_UP, y->number, y->activation[ACT_GATE_UP], NULL, x, m->up, m->h);
-	p4d_adapters__add(m, P4D_W_GATE_UP, y->number, y->activation[ACT_GATE_UP], x);
 	if (bias)
 		m->d->add_bias(m->d, m->type, y->activation[ACT_GATE_UP], bias, m->n, m->up);
 	return 0;

@@ -63,6 +63,7 @@ static void fill_sizes(p4d_net *m)
 	m->columns = z.columns;
 	m->layers = l->stage_layers[m->place.pp] / l->vpp;
 	m->shards = p4d_optimizer_shards(l);
+	m->parts = l->tp_comm_overlap ? P4D_TP_PARTS : 1;
 	m->schedule = p4d_schedule_of(l);
 	m->first = m->place.pp == 0;
 	m->last = p4d_schedule_is_last(&m->schedule, m->place.pp);

@@ -82,6 +82,7 @@ typedef struct p4d_net {
 	uint64_t before;     /* tokens in front of these whose keys are there; see generate.h */
 	uint64_t layers;     /* of a chunk */
 	uint64_t shards;     /* of the optimizer state */
+	unsigned parts;      /* in which tokens pass between tp ranks; see parallel.h */
 	bool first, last;    /* the stage begins, ends the model */
 	bool tied_ends;      /* two stages hold a copy of the table */
 	uint32_t last_stage; /* where the model ends */
@@ -89,7 +90,7 @@ typedef struct p4d_net {
 	/*
 	 * Data on the device: tp, cp, dp*cp, stages, tp*stages, the two ends of a tied table (NULL
 	 * elsewhere). Collectives of dp_cp are asynchronous: p4d_optimizer__gather_ahead and
-	 * p4d_optimizer__reduce_segment only call them.
+	 * p4d_optimizer__reduce_segment only call them. With tp_comm_overlap those of tp are, too.
 	 */
 	p4d_group *tp, *cp, *dp_cp, *pp, *vocabulary, *embedding_group;
 	p4d_group *world;       /* all ranks; numbers of the host */

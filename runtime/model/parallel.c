@@ -76,6 +76,12 @@ static void find_ring(const p4d_net *m, uint8_t *sends)
 	sends[(m->place.cp + 1) % m->l->cp] = 1 << CHANNEL_RING | 1 << CHANNEL_RING_GRADIENTS;
 }
 
+/*
+ * Thread blocks of collectives of gradients and parameters, each of which may keep an SM from operations.
+ * They have whole passes, those of tensor parallelism a product, and so more of them (P4D_TP_BLOCKS).
+ */
+enum { REPLICAS_BLOCKS = 8 };
+
 static uint64_t largest_segment(const p4d_net *m)
 {
 	uint64_t most = 0;
@@ -99,8 +105,12 @@ static p4d_traffic between_tp(const p4d_net *m)
 	const uint64_t rows = m->n * m->h * m->element;
 	const uint64_t tokens = p4d_logits_tokens(m->l), numbers = m->h > tokens ? m->h : tokens;
 
-	return m->l->sequence_parallel ? collectives_of(m, numbers * sizeof(float), rows)
-				       : collectives_of(m, rows, 0);
+	p4d_traffic y = m->l->sequence_parallel ? collectives_of(m, numbers * sizeof(float), rows)
+						: collectives_of(m, rows, 0);
+
+	y.async = m->l->tp_comm_overlap;
+	y.blocks = y.async ? P4D_TP_BLOCKS : 0;
+	return y;
 }
 
 static p4d_traffic between_replicas(const p4d_net *m)
@@ -109,6 +119,7 @@ static p4d_traffic between_replicas(const p4d_net *m)
 	p4d_traffic y = m->shards == 1 ? collectives_of(m, gradients, 0) : collectives_of(m, 0, gradients);
 
 	y.async = true;
+	y.blocks = REPLICAS_BLOCKS;
 	return y;
 }
 
@@ -188,11 +199,47 @@ void p4d_parallel__close(p4d_net *m)
 	}
 }
 
+p4d_token_part p4d_parallel__part(const p4d_net *m, unsigned number)
+{
+	const uint64_t count = m->n / m->parts;
+
+	return (p4d_token_part){number * count, count};
+}
+
+/* Row `first` of a matrix of hidden states. */
+static char *row(const p4d_net *m, void *rows, uint64_t first)
+{
+	return (char *)rows + first * m->h * m->element;
+}
+
+int p4d_parallel__gather(p4d_net *m, const void *x, void *to, p4d_gathering *g, p4d_error *err)
+{
+	const uint64_t own = m->ns / m->parts;
+
+	*g = (p4d_gathering){.rows = x};
+	if (!m->l->sequence_parallel)
+		return 0;
+	*g = (p4d_gathering){.rows = to, .calls = p4d_comm_called(m->tp)};
+	for (unsigned i = 0; i < m->parts; i++)
+		if (p4d_comm_all_gather(m->tp, row(m, to, p4d_parallel__part(m, i).first),
+					row(m, (void *)x, i * own), own * m->h * m->element, err) < 0)
+			return -1;
+	return 0;
+}
+
+int p4d_parallel__gathered(p4d_net *m, const p4d_gathering *g, unsigned part, p4d_error *err)
+{
+	return m->l->sequence_parallel ? p4d_comm_await(m->tp, g->calls + part + 1, err) : 0;
+}
+
 const void *p4d_parallel__gather_rows(p4d_net *m, const void *x, void *to, p4d_error *err)
 {
-	if (!m->l->sequence_parallel)
-		return x;
-	return p4d_comm_all_gather(m->tp, to, x, m->ns * m->h * m->element, err) < 0 ? NULL : to;
+	p4d_gathering g;
+
+	if (p4d_parallel__gather(m, x, to, &g, err) < 0 ||
+	    p4d_parallel__gathered(m, &g, m->parts - 1, err) < 0)
+		return NULL;
+	return g.rows;
 }
 
 void *p4d_parallel__partial(p4d_net *m, void *to)
@@ -200,18 +247,34 @@ void *p4d_parallel__partial(p4d_net *m, void *to)
 	return m->l->tp > 1 ? p4d_buffers_at(m, B_PARTIAL) : to;
 }
 
-int p4d_parallel__reduce_partial(p4d_net *m, void *to, p4d_error *err)
+int p4d_parallel__reduce_part(p4d_net *m, void *to, unsigned part, p4d_error *err)
 {
+	const uint64_t own = m->ns / m->parts;
 	void *partial = p4d_buffers_at(m, B_PARTIAL);
 
 	if (m->l->tp == 1)
 		return 0;
 	if (m->l->sequence_parallel)
-		return p4d_comm_reduce_scatter(m->tp, to, partial, m->ns * m->h, m->type, err);
+		return p4d_comm_reduce_scatter(m->tp, row(m, to, part * own),
+					       row(m, partial, p4d_parallel__part(m, part).first), own * m->h,
+					       m->type, err);
 	if (p4d_comm_all_reduce(m->tp, partial, m->n * m->h, m->type, P4D_SUM, err) < 0)
 		return -1;
 	m->d->copy(m->d, to, partial, m->n * m->h * m->element);
 	return 0;
+}
+
+int p4d_parallel__reduced(p4d_net *m, p4d_error *err)
+{
+	return p4d_comm_settle(m->tp, err);
+}
+
+int p4d_parallel__reduce_partial(p4d_net *m, void *to, p4d_error *err)
+{
+	for (unsigned i = 0; i < m->parts; i++)
+		if (p4d_parallel__reduce_part(m, to, i, err) < 0)
+			return -1;
+	return p4d_parallel__reduced(m, err);
 }
 
 int p4d_parallel_throttle(p4d_net *m, p4d_error *err)

@@ -5,11 +5,38 @@
 
 /* Groups of ranks, and what tensor and sequence parallelism add to a matmul. */
 
-/* All rows (n) of x (ns): x itself, or gathered into `to`. NULL: failed. */
+/*
+ * Between tp ranks the m->n tokens pass in m->parts parts: one, or with tp_comm_overlap two halves, so that a
+ * collective of one runs beside the product of the other. Of its m->ns tokens a rank has then so many of each
+ * part, in the order of the parts: what is gathered of a part lies in the order of tokens.
+ */
+typedef struct p4d_token_part {
+	uint64_t first, count;
+} p4d_token_part;
+p4d_token_part p4d_parallel__part(const p4d_net *m, unsigned number);
+
+/* A gather that may be under way. */
+typedef struct p4d_gathering {
+	const void *rows; /* (n, h), as far as they are there */
+	uint64_t calls;   /* of the group, before it */
+} p4d_gathering;
+/*
+ * All rows (n) of x (ns): x itself, or gathered into `to`; neither may change until it has ended. What is
+ * queued after p4d_parallel__gathered sees the parts up to that number.
+ */
+int p4d_parallel__gather(p4d_net *m, const void *x, void *to, p4d_gathering *gathering, p4d_error *err);
+int p4d_parallel__gathered(p4d_net *m, const p4d_gathering *gathering, unsigned part, p4d_error *err);
+/* All parts. NULL: failed. */
 const void *p4d_parallel__gather_rows(p4d_net *m, const void *x, void *to, p4d_error *err);
+
 /* Where a matmul summed over tp ranks writes: the partial sums, or `to` when there is one rank. */
 void *p4d_parallel__partial(p4d_net *m, void *to);
-/* to (ns, h) = the sum of what p4d_parallel__partial holds on all tp ranks. */
+/*
+ * to (ns, h) = the sum of what p4d_parallel__partial holds on all tp ranks: of a part of the tokens, part
+ * after part, and complete for what is queued after p4d_parallel__reduced; or of all of them.
+ */
+int p4d_parallel__reduce_part(p4d_net *m, void *to, unsigned part, p4d_error *err);
+int p4d_parallel__reduced(p4d_net *m, p4d_error *err);
 int p4d_parallel__reduce_partial(p4d_net *m, void *to, p4d_error *err);
 /*
  * Before each layer. A full device queue blocks the host where it cannot notice that a rank is gone. So it

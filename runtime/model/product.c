@@ -2,10 +2,11 @@
 #include "model/product.h"
 
 #include "model/buffers.h"
+#include "model/parallel.h"
 
-static bool in_fp8(const p4d_net *m)
+static bool in_fp8(const p4d_net *m, uint64_t n)
 {
-	return m->l->precision == P4D_FP8 && m->n % p4d_fp8_recipes[m->l->fp8_recipe].multiple == 0;
+	return m->l->precision == P4D_FP8 && n % p4d_fp8_recipes[m->l->fp8_recipe].multiple == 0;
 }
 
 /* Quantizes x, of (rows, depth) or the transposed of that, into one of the two places that products have. */
@@ -23,29 +24,29 @@ static p4d_fp8_operand quantized(p4d_net *m, bool left, p4d_fp8_role role, const
 }
 
 void p4d_product__forward(p4d_net *m, p4d_weight_kind kind, uint32_t layer, void *y, const void *add,
-			  const void *x, uint64_t out, uint64_t in)
+			  const void *x, uint64_t n, uint64_t out, uint64_t in)
 {
 	const void *weight = p4d_buffers__weight(m, kind, layer);
 
-	if (!in_fp8(m)) {
-		m->d->linear(m->d, m->type, y, add, x, weight, m->n, out, in);
+	if (!in_fp8(m, n)) {
+		m->d->linear(m->d, m->type, y, add, x, weight, n, out, in);
 		return;
 	}
-	const p4d_fp8_operand a = quantized(m, true, P4D_FP8_INPUT, x, false, m->n, in),
+	const p4d_fp8_operand a = quantized(m, true, P4D_FP8_INPUT, x, false, n, in),
 			      b = quantized(m, false, P4D_FP8_WEIGHT, weight, false, out, in);
 	m->d->product(m->d, m->type, y, add, &a, &b);
 }
 
 void p4d_product__input(p4d_net *m, p4d_weight_kind kind, uint32_t layer, void *dx, const void *dy,
-			uint64_t out, uint64_t in)
+			uint64_t n, uint64_t out, uint64_t in)
 {
 	const void *weight = p4d_buffers__weight(m, kind, layer);
 
-	if (!in_fp8(m)) {
-		m->d->linear_input(m->d, m->type, dx, dy, weight, m->n, out, in, false);
+	if (!in_fp8(m, n)) {
+		m->d->linear_input(m->d, m->type, dx, dy, weight, n, out, in, false);
 		return;
 	}
-	const p4d_fp8_operand a = quantized(m, true, P4D_FP8_GRADIENT, dy, false, m->n, out),
+	const p4d_fp8_operand a = quantized(m, true, P4D_FP8_GRADIENT, dy, false, n, out),
 			      b = quantized(m, false, P4D_FP8_WEIGHT, weight, true, in, out);
 	m->d->product(m->d, m->type, dx, NULL, &a, &b);
 }
@@ -53,7 +54,7 @@ void p4d_product__input(p4d_net *m, p4d_weight_kind kind, uint32_t layer, void *
 void p4d_product__weight(p4d_net *m, float *dw, const void *dy, const void *x, uint64_t out, uint64_t in,
 			 bool accumulate)
 {
-	if (!in_fp8(m)) {
+	if (!in_fp8(m, m->n)) {
 		m->d->linear_weight(m->d, m->type, dw, dy, x, m->n, out, in, accumulate);
 		return;
 	}
@@ -66,9 +67,10 @@ void p4d_product__warm_up(p4d_net *m, p4d_weight_kind kind, uint32_t layer, uint
 {
 	float *gradient = p4d_buffers__gradient(m, kind, layer);
 	void *any = m->arena;
+	const uint64_t n = p4d_parallel__part(m, 0).count;
 
-	p4d_product__forward(m, kind, layer, any, NULL, any, out, in);
-	p4d_product__input(m, kind, layer, any, any, out, in);
+	p4d_product__forward(m, kind, layer, any, NULL, any, n, out, in);
+	p4d_product__input(m, kind, layer, any, any, n, out, in);
 	if (gradient)
 		p4d_product__weight(m, gradient, any, any, out, in, true);
 }

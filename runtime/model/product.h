@@ -4,16 +4,16 @@
 #include "model/net.h"
 
 /*
- * The products of a layer with its matrices, of all m->n tokens: in FP8 where that is the precision, else of
- * the storage type. Passes over less than whole blocks of tokens, as when a token at a time is predicted, are
- * not in FP8. weight: of kind and layer, (out, in).
+ * The products of a layer with its matrices, of all m->n tokens or n of them: in FP8 where that is the
+ * precision, else of the storage type. Passes over less than whole blocks of tokens, as when a token at a
+ * time is predicted, are not in FP8. weight: of kind and layer, (out, in).
  */
 /* y (n, out) = add + x (n, in) * weight^T; add as of p4d_device.linear */
 void p4d_product__forward(p4d_net *m, p4d_weight_kind kind, uint32_t layer, void *y, const void *add,
-			  const void *x, uint64_t out, uint64_t in);
+			  const void *x, uint64_t n, uint64_t out, uint64_t in);
 /* dx (n, in) = dy (n, out) * weight */
 void p4d_product__input(p4d_net *m, p4d_weight_kind kind, uint32_t layer, void *dx, const void *dy,
-			uint64_t out, uint64_t in);
+			uint64_t n, uint64_t out, uint64_t in);
 /* dw (out, in) = dy (n, out)^T * x (n, in); += with accumulate */
 void p4d_product__weight(p4d_net *m, float *dw, const void *dy, const void *x, uint64_t out, uint64_t in,
 			 bool accumulate);

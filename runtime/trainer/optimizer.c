@@ -121,8 +121,9 @@ int p4d_optimizer__reduce_segment(p4d_trainer *t, uint32_t segment, bool at_end,
 		p4d_group *group = is_tied_copy(t, w)         ? t->net.embedding_group
 				   : is_partial_over_tp(t, w) ? t->net.tp
 							      : NULL;
-		if (group && p4d_comm_all_reduce(group, gradients_at(t, w->offset), w->rows * w->columns,
-						 P4D_DT_FP32, P4D_SUM, err) < 0)
+		if (group && (p4d_comm_all_reduce(group, gradients_at(t, w->offset), w->rows * w->columns,
+						  P4D_DT_FP32, P4D_SUM, err) < 0 ||
+			      p4d_comm_settle(group, err) < 0))
 			return -1;
 	}
 	if (!s->padded)
@@ -290,8 +291,7 @@ int p4d_optimizer__update(p4d_trainer *t, p4d_error *err)
 	for (uint32_t i = 0; i < t->net.weights.segments; i++)
 		if (p4d_optimizer__reduce_segment(t, i, true, err) < 0)
 			return -1;
-	if (p4d_comm_await(t->net.dp_cp, p4d_comm_called(t->net.dp_cp), err) < 0 ||
-	    measure(t, squares_of, &mine, err) < 0)
+	if (p4d_comm_settle(t->net.dp_cp, err) < 0 || measure(t, squares_of, &mine, err) < 0)
 		return -1;
 	/* in the usual case gradients are read once */
 	if (!isfinite(mine.squares) && measure(t, nonfinite_of, &mine, err) < 0)

@@ -23,6 +23,12 @@ exits 0 p4d plan --model llama2-70b --gpu h100 --nodes 8 --global-batch 256
 printf '%s\n' "$out" | grep -qx "global batch 256" || fail "not the batch that was given"
 exits 0 p4d check --conf p4d.conf -p h100 -N8 --gpus-per-node=8 --p4d-model=llama3-70b --wrap=true
 says "global-batch=512 (assumed: 4.2M tokens a step; --p4d-global-batch sets it)"
+# what p4d-train would gain, and no more of it when it is asked for
+exits 0 p4d plan --framework p4d --model llama3-70b --gpu h100 --nodes 4 --tp 8 --top 1
+prints "p4d: --tp-comm-overlap=on: a step of the first takes"
+exits 0 p4d plan --framework p4d --model llama3-70b --gpu h100 --nodes 4 --tp 8 --top 1 --tp-comm-overlap on
+prints "--p4d-tp-comm-overlap=on"
+silent
 exits 0 p4d plan --model llama3-70b --gpu h100 --nodes 8 --top 12
 [ "$(printf '%s\n' "$out" | grep -c '^ *[0-9][0-9]*  --p4d-model=')" = 12 ] || fail "not twelve plans"
 

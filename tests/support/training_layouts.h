@@ -20,6 +20,11 @@
     {2, "tp=2 cp=1 pp=1 vpp=1 micro-batch=1 recompute=mlp sequence-parallel=off"},
     {2, "tp=2 cp=1 pp=1 vpp=1 micro-batch=1 schedule=zb1p"}, {4, "tp=2 cp=1 pp=1 vpp=1 micro-batch=1"},
     {4, "tp=2 cp=1 pp=1 vpp=1 micro-batch=1 optimizer-sharding=off sequence-parallel=off"},
+    {2, "tp=2 cp=1 pp=1 vpp=1 micro-batch=1 tp-comm-overlap=on"},
+    {2, "tp=2 cp=1 pp=1 vpp=1 micro-batch=2 tp-comm-overlap=on recompute=full schedule=gpipe"},
+    {2, "tp=2 cp=1 pp=1 vpp=1 micro-batch=1 tp-comm-overlap=on schedule=zb1p recompute=mlp"},
+    {4, "tp=4 cp=1 pp=1 vpp=1 micro-batch=2 tp-comm-overlap=on recompute=keep"},
+    {8, "tp=2 cp=2 pp=2 vpp=2 micro-batch=1 tp-comm-overlap=on schedule=v-half vocab-parallel=vocab-2"},
     {4, "tp=4 cp=1 pp=1 vpp=1 micro-batch=2"}, {8, "tp=4 cp=2 pp=1 vpp=1 micro-batch=2 recompute=mlp"},
     /* pipeline */
     {2, "tp=1 cp=1 pp=2 vpp=1 micro-batch=1 schedule=gpipe"},

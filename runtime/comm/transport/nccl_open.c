@@ -5,8 +5,8 @@
 
 #include "comm/transport/nccl.h"
 
-/* Thread blocks of what overlaps with operations; each may keep an SM from them while it waits. */
-enum { ASIDE_CTAS = 8, MESSAGE_CTAS = 4 };
+/* Thread blocks of a message; each may keep an SM from operations while it waits. */
+enum { MESSAGE_CTAS = 4 };
 /* For a step's asynchronous collectives: more than a stage has layers. */
 enum { ASIDE_EVENTS = 256 };
 
@@ -89,7 +89,7 @@ static int open_collectives(p4d_group *g, p4d_transport *t, const p4d_traffic *t
 	p4d_nccl_setup s = {
 	    .ranks = (int)g->size,
 	    .rank = (int)g->index,
-	    .most_ctas = traffic->async ? ASIDE_CTAS : 0,
+	    .most_ctas = (int)traffic->blocks,
 	    .first = first_collectives,
 	    .scratch = traffic->scratch,
 	    .sum_bytes = traffic->sum_bytes,

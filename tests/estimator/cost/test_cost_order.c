@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the clock has to order: more work, faster parts, overlaps, domains. */
+#include "plan/plan.h"
 #include "support/cost_steps.h"
 
 static void faster_parts_are_not_slower(void **state)
@@ -163,20 +164,85 @@ static void overlaps_hide_communication(void **state)
 	assert_true(hidden.forward.gemm == there.forward.gemm);
 }
 
-/* Where overlapping is asked for and cannot be. */
-static void overlaps_that_are_none(void **state)
+#define P4D_70B MODEL_70B "framework=p4d seq-len=8192 micro-batch=1 global-batch=32 "
+
+static double at_least_0(double x)
+{
+	return x > 0 ? x : 0;
+}
+
+/* p4d-train's halves: of each collective one is seen, and of the other what the product beside it does not
+ * hide. */
+static void halves_hide_communication(void **state)
+{
+	const p4d_gpu gpu = gpu_named("h100");
+	const p4d_layout off = layout_of(P4D_70B "tp=8", 1, 8),
+			 on = layout_of(P4D_70B "tp=8 tp-comm-overlap=on", 1, 8);
+	const p4d_cost_rates r = p4d_cost__rates_of(&off, &gpu);
+	const double n = 8192, h = 8192, q = 8192 / 8, kv = 1024 / 8, f = 28672 / 8;
+	const struct {
+		double in, out;
+	} products[] = {{h, q + 2 * kv}, {q, h}, {h, 2 * f}, {f, h}};
+	double seen = 0, slower = 0;
+	p4d_cost_part there, hidden;
+	uint64_t a, b;
+
+	(void)state;
+	p4d_cost__layer(&off, &r, &there);
+	p4d_cost__layer(&on, &r, &hidden);
+	const double half = p4d_cost__gather_seconds(&r, (p4d_cost_ring){8, 8}, n * h);
+	for (size_t i = 0; i < sizeof(products) / sizeof(*products); i++) {
+		const double beside =
+		    p4d_cost__product_seconds(&r, n / 2, products[i].out, products[i].in, 2);
+		const double left = at_least_0(half - beside);
+		seen += half + left;
+		slower += 2 * beside - p4d_cost__product_seconds(&r, n, products[i].out, products[i].in, 2) +
+			  (half - left) * 16 / 132;
+	}
+	assert_true(fabs(hidden.forward.tensor_comm / seen - 1) < 1e-9);
+	assert_true(fabs((hidden.forward.gemm - there.forward.gemm) / slower - 1) < 1e-9);
+	/* on the way back the input of each projection is gathered beside other products, and less is seen */
+	const double back = hidden.backward_input.tensor_comm + hidden.backward_weight.tensor_comm,
+		     whole = there.backward_input.tensor_comm + there.backward_weight.tensor_comm;
+	print_message("seen of tensor parallelism: forward %.0f of %.0f us, backward %.0f of %.0f us\n",
+		      1e6 * seen, 1e6 * there.forward.tensor_comm, 1e6 * back, 1e6 * whole);
+	assert_true(back / whole < seen / there.forward.tensor_comm);
+	const double gain =
+	    1 - seconds(P4D_70B "tp=8 tp-comm-overlap=on", 1, 8, &gpu) / seconds(P4D_70B "tp=8", 1, 8, &gpu);
+	print_message("halves hide %.2f %% of a step\n", 100 * gain);
+	assert_true(gain > 0.02 && gain < 0.2);
+	/* the arena stays as it is */
+	assert_int_equal(p4d_plan_hash(&off, &gpu, &a, NULL), 0);
+	assert_int_equal(p4d_plan_hash(&on, &gpu, &b, NULL), 0);
+	assert_true(a == b);
+}
+
+static void refused(const char *options, const char *text, const char *fix)
 {
 	p4d_request r = {.gpu = ""};
 	p4d_layout l;
 	p4d_error err;
 
-	(void)state;
-	set_all(&r, MEGATRON_70B "tp=8 sequence-parallel=off tp-comm-overlap=on");
+	set_all(&r, options);
 	p4d_request_complete(&r, 0, 8);
 	assert_int_equal(p4d_layout_build(&r, 1, 8, &l, &err), -1);
-	assert_string_equal(err.text, "tp-comm-overlap=on needs sequence-parallel=on");
-	assert_string_equal(err.fix, "--p4d-sequence-parallel=on");
-	l = layout_of(MEGATRON_70B "pp=8 tp-comm-overlap=on overlap-p2p=on", 1, 8);
+	if (!strstr(err.text, text))
+		fail_msg("%s", err.text);
+	assert_string_equal(err.fix, fix);
+}
+
+/* Where overlapping is asked for and cannot be. */
+static void overlaps_that_are_none(void **state)
+{
+	(void)state;
+	refused(MEGATRON_70B "tp=8 sequence-parallel=off tp-comm-overlap=on",
+		"tp-comm-overlap=on needs sequence-parallel=on", "--p4d-sequence-parallel=on");
+	refused(P4D_70B "tp=8 sequence-parallel=off tp-comm-overlap=on",
+		"tp-comm-overlap=on needs sequence-parallel=on", "--p4d-sequence-parallel=on");
+	refused(P4D_70B "tp=8 seq-len=8200 tp-comm-overlap=on", "8200 tokens", "--p4d-tp-comm-overlap=off");
+	refused(P4D_70B "tp=8 precision=fp8 device=cpu tp-comm-overlap=on", "operands of FP8 whole",
+		"--p4d-tp-comm-overlap=off");
+	const p4d_layout l = layout_of(MEGATRON_70B "pp=8 tp-comm-overlap=on overlap-p2p=on", 1, 8);
 	assert_false(l.tp_comm_overlap || l.overlap_p2p); /* nothing to overlap */
 	assert_true(l.overlap_dp);
 	/* Megatron-LM's own default */
@@ -321,11 +387,17 @@ static void experts_are_gathered(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(gathers_are_exposed),         cmocka_unit_test(experts_are_gathered),
-	    cmocka_unit_test(faster_parts_are_not_slower), cmocka_unit_test(more_work_takes_longer),
-	    cmocka_unit_test(overlaps_hide_communication), cmocka_unit_test(overlaps_that_are_none),
-	    cmocka_unit_test(a_domain_of_several_nodes),   cmocka_unit_test(launches_take_time),
-	    cmocka_unit_test(small_heads_attend_slowly),   cmocka_unit_test(the_slowest_gpu_sets_the_pace),
+	    cmocka_unit_test(gathers_are_exposed),
+	    cmocka_unit_test(experts_are_gathered),
+	    cmocka_unit_test(faster_parts_are_not_slower),
+	    cmocka_unit_test(more_work_takes_longer),
+	    cmocka_unit_test(overlaps_hide_communication),
+	    cmocka_unit_test(overlaps_that_are_none),
+	    cmocka_unit_test(halves_hide_communication),
+	    cmocka_unit_test(a_domain_of_several_nodes),
+	    cmocka_unit_test(launches_take_time),
+	    cmocka_unit_test(small_heads_attend_slowly),
+	    cmocka_unit_test(the_slowest_gpu_sets_the_pace),
 	    cmocka_unit_test(vocabulary_parallelism_pays),
 	};
 	return cmocka_run_group_tests(tests, load_gpus, NULL);

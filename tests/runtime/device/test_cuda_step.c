@@ -7,6 +7,7 @@
 
 #include <sys/mman.h>
 
+#include "comm/transport/transport_open.h"
 #include "doubles/counted_device.h"
 #include "support/forked.h"
 #include "support/training.h"
@@ -43,30 +44,40 @@ static int train(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 	p4d_trainer *trainer;
 	p4d_device device;
 
-	(void)rank, (void)size;
-	CHECK(gpu);
+	p4d_transport *transport = NULL;
+	p4d_group *all;
+
+	CHECK(gpu && size <= 2);
+	TRY(p4d_group_open(&all, world, (const uint32_t[]){0, 1}, size, err));
 	TRY(counted_device_open(&device, &layout, gpu, err));
+	if (size > 1)
+		TRY(p4d_comm_transport_open(&transport, all, &device, P4D_TRANSPORT_STAGED, NULL, err));
 	p4d_trainer_settings settings = training_settings(&layout, &device, world, layout.vocab);
 	settings.net.gpu = gpu;
+	settings.net.transport = transport;
 	TRY(p4d_trainer_open(&trainer, &settings, err));
 	CHECK(!device.attention_slow);
 	(void)counted_device_take();
 	TRY(p4d_trainer_step(trainer, 1, 1e-3f, source, NULL, &result, err));
-	*shared = counted_device_take();
+	const counted_step counted = counted_device_take();
+	if (rank == 0)
+		*shared = counted;
 	p4d_trainer_close(trainer);
+	p4d_comm_transport_close(transport);
+	p4d_group_close(all);
 	device.close(&device);
 	return 0;
 }
 
-static counted_step step_of(const char *options)
+static counted_step step_on(uint32_t ranks, const char *options)
 {
 	p4d_error err;
 	forked f;
 
-	if (training_layout(options, 1, &layout, &err) < 0)
+	if (training_layout(options, ranks, &layout, &err) < 0)
 		fail_msg("%s: %s", options, err.text);
 	memset(shared, 0, sizeof(*shared));
-	forked_init(&f, 1, NULL);
+	forked_init(&f, ranks, NULL);
 	forked_start(&f, train);
 	if (!forked_finish(&f, 60) || !forked_all_well(&f))
 		fail_msg("%s", options);
@@ -82,6 +93,11 @@ static counted_step step_of(const char *options)
 		       shared->bytes / 1e9, 1e3 * shared->seconds);
 	}
 	return *shared;
+}
+
+static counted_step step_of(const char *options)
+{
+	return step_on(1, options);
 }
 
 /* Launches of what a step and a micro-batch have beside layers. */
@@ -149,6 +165,31 @@ static void a_layer(void **state)
 	assert_int_equal(launches_of_layer("none"), 26 + update);
 }
 
+/*
+ * With tp-comm-overlap a layer's eight products of gathered inputs and of sums are halves; all else is as it
+ * was.
+ */
+static void halves(void **state)
+{
+#define TWO \
+	LLAMA "layers=1 hidden=2048 ffn=8192 heads=32 head-dim=64 micro-batch=1 global-batch=1 tp=2 " \
+	      "recompute=keep "
+	const counted_step whole = step_on(2, TWO), half = step_on(2, TWO "tp-comm-overlap=on");
+	static const char *const products[] = {"linear", "linear_input"};
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(calls(&whole, products[i]), 4);
+		assert_int_equal(calls(&half, products[i]), 8);
+	}
+	for (unsigned i = 0; i < whole.operations; i++) {
+		const counted_operation *o = &whole.operation[i];
+		if (strcmp(o->name, "linear") && strcmp(o->name, "linear_input") &&
+		    strcmp(o->name, "upload") && strcmp(o->name, "download"))
+			assert_int_equal(calls(&half, o->name), o->calls);
+	}
+}
+
 static int set_up(void **state)
 {
 	p4d_error err;
@@ -171,6 +212,7 @@ int main(void)
 	    cmocka_unit_test(steps),
 	    cmocka_unit_test(no_copies),
 	    cmocka_unit_test(a_layer),
+	    cmocka_unit_test(halves),
 	};
 
 	return cmocka_run_group_tests_name("a step on a GPU", tests, set_up, tear_down);

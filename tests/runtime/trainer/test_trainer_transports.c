@@ -8,7 +8,7 @@
 #include "support/training_curves.h"
 #include "support/transports.h"
 
-enum { STEPS = 3, COUNTED = 2 };
+enum { STEPS = 3, COUNTED = 2, CARELESS = 14, TRIES = 5 };
 
 static p4d_layout layout;
 static p4d_transport_kind kind;
@@ -108,6 +108,9 @@ static const shape few[] = {
     {4, "tp=1 cp=2 pp=2 vpp=2 micro-batch=1 schedule=zbv"},
     {4, "tp=2 cp=1 pp=2 vpp=2 micro-batch=1 schedule=v-half vocab-parallel=vocab-1"},
     {8, "tp=2 cp=2 pp=2 vpp=1 micro-batch=1 schedule=1f1b recompute=full"},
+    {2, "tp=2 cp=1 pp=1 vpp=1 micro-batch=2 tp-comm-overlap=on"},
+    {4, "tp=2 cp=1 pp=1 vpp=1 micro-batch=1 tp-comm-overlap=on recompute=full"},
+    {4, "tp=2 cp=1 pp=2 vpp=2 micro-batch=1 schedule=v-half tp-comm-overlap=on vocab-parallel=vocab-2"},
 };
 enum { FEW = sizeof(few) / sizeof(few[0]) };
 
@@ -206,6 +209,60 @@ static void gradients_are_reduced_beside_the_backward_pass(void **state)
 	}
 }
 
+/* ---- a wait that is missing ---- */
+
+static unsigned dropped, waited; /* which wait of operations for other streams is left out, from 1; so far */
+static void (*device_event_wait)(p4d_device *, void *, void *);
+
+static void dropping_event_wait(p4d_device *device, void *waiter, void *event)
+{
+	if (waiter || ++waited != dropped)
+		device_event_wait(device, waiter, event);
+}
+
+/* A step without one of its waits. */
+static int train_carelessly(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
+{
+	stepping s;
+
+	TRY(begin_steps(&s, world, size, err));
+	device_event_wait = s.r.device.event_wait;
+	s.r.device.event_wait = dropping_event_wait;
+	waited = 0;
+	TRY(curve_train(s.trainer, &layout, 1, rank, nothing, err));
+	return end_steps(&s);
+}
+
+/*
+ * Other streams run late here, so what was queued without waiting for them computes with what was there
+ * before: each of the first waits of a step for halves that are gathered or summed is needed.
+ */
+static void a_missing_wait_shows(void **state)
+{
+	static const char options[] =
+	    TINY PLAIN "precision=fp32 tp=2 cp=1 pp=1 vpp=1 micro-batch=2 tp-comm-overlap=on";
+	unsigned shown = 0;
+
+	(void)state;
+	kind = P4D_TRANSPORT_NCCL;
+	dropped = 0;
+	const curve right = curve_of(options, 2, NULL, &layout, train_carelessly),
+		    again = curve_of(options, 2, NULL, &layout, train_carelessly);
+	assert_memory_equal(&right, &again, sizeof(right));
+	for (dropped = 1; dropped <= CARELESS; dropped++) {
+		bool shows = false;
+		/* on a busy machine what was not waited for may be there by chance */
+		for (int i = 0; i < TRIES && !shows; i++) {
+			const curve wrong = curve_of(options, 2, NULL, &layout, train_carelessly);
+			shows = memcmp(&right, &wrong, sizeof(right)) != 0;
+		}
+		if (getenv("P4D_TEST_VERBOSE"))
+			print_message("without wait %u: %s\n", dropped, shows ? "wrong" : "right");
+		shown += shows;
+	}
+	assert_int_equal(shown, CARELESS);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -214,6 +271,7 @@ int main(void)
 	    cmocka_unit_test(bf16_by_nccl),
 	    cmocka_unit_test(staged),
 	    cmocka_unit_test(gradients_are_reduced_beside_the_backward_pass),
+	    cmocka_unit_test(a_missing_wait_shows),
 	};
 
 	return cmocka_run_group_tests_name("layouts on devices", tests, curve_setup, NULL);

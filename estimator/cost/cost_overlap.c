@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Tensor parallelism of p4d-train with tp-comm-overlap. Tokens pass in two halves: while the second is
+ * gathered, the product of the first runs, and while the first is reduced and scattered, that of the second.
+ * So half of a collective is seen, and of the other half what takes longer than the product beside it. In
+ * backward passes the input of a projection is gathered beside the gradients of the product behind it, and
+ * its gradient is scattered beside that of the weight. A collective takes multiprocessors from the products.
+ */
+#include "cost/cost_internal.h"
+
+/* A product of a layer, from a gathered input or to a sum, and that on the other side of the block. */
+typedef struct gathered {
+	double in, out;         /* of the projection */
+	double end_in;          /* of the block's end, whose output has the hidden size */
+	p4d_cost_share *weight; /* where the gradient of the projection's weight is computed */
+} gathered;
+
+/* Seconds of a collective beside something: those that are seen; what that loses goes to `lost`. */
+static double beside(const p4d_cost_rates *r, double collective, double work, double *lost)
+{
+	const double hidden = collective < work ? collective : work;
+
+	*lost += hidden * P4D_TP_BLOCKS / r->multiprocessors;
+	return collective - hidden;
+}
+
+/* A product in two halves: what it takes longer goes to `lost`. Seconds of one. */
+static double half_product(const p4d_cost_rates *r, double n, double columns, double depth, double *lost)
+{
+	const double half = p4d_cost__product_seconds(r, n / P4D_TP_PARTS, columns, depth, r->element);
+
+	*lost += P4D_TP_PARTS * half - p4d_cost__product_seconds(r, n, columns, depth, r->element);
+	return half;
+}
+
+/* A collective of halves with the product that follows or precedes it. */
+static void exchange(const p4d_cost_rates *r, double half, double product, p4d_cost_share *y)
+{
+	y->tensor_comm += half + beside(r, half, product, &y->gemm);
+}
+
+static void block(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z, double half,
+		  const gathered *b, p4d_cost_part *y)
+{
+	/* in a whole backward pass, or in the first half of a split one */
+	const bool first = !p4d_is_split(l->schedule) || b->weight == &y->backward_input;
+	const bool trains = !p4d_cost__freezes(l), now = trains && first;
+	p4d_cost_share *there = &y->forward, *back = &y->backward_input;
+	/* of the weights, and of the halves of the gradient of the projection's input */
+	const double end_weight = trains ? p4d_cost__product_seconds(r, z->h, b->end_in, z->n, 8) : 0;
+	const double weight = now ? p4d_cost__product_seconds(r, b->out, b->in, z->n, 8) : 0;
+
+	exchange(r, half, half_product(r, z->n, b->out, b->in, &there->gemm), there);
+	exchange(r, half, half_product(r, z->n, z->h, b->end_in, &there->gemm), there);
+	exchange(r, half, half_product(r, z->n, b->end_in, z->h, &back->gemm), back);
+	back->tensor_comm += beside(r, half, half_product(r, z->n, b->in, b->out, &back->gemm), &back->gemm) +
+			     beside(r, half, weight, &back->gemm);
+	/* the projection's input again */
+	b->weight->tensor_comm += beside(r, P4D_TP_PARTS * half, now ? end_weight : 0, &b->weight->gemm);
+}
+
+void p4d_cost__halves(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z,
+		      p4d_cost_share *qkv, p4d_cost_share *gate_up, p4d_cost_part *y)
+{
+	const double bytes = r->element * z->n * z->h / P4D_TP_PARTS;
+	const double half = p4d_cost__gather_seconds(r, p4d_cost__tensor_ring(l), bytes);
+	const gathered attention = {z->h, z->A + 2 * z->G, z->A, qkv}, ffn = {z->h, z->up, z->f, gate_up};
+
+	block(l, r, z, half, &attention, y);
+	block(l, r, z, half, &ffn, y);
+}

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What p4d-train computes: which models, and which layouts of them. */
+#include "framework/p4d_check.h"
+
+#include <inttypes.h>
+
+#include "framework/p4d_fp8.h"
+#include "plan/shared_sizes.h"
+#include "request/architecture.h"
+
+static const p4d_option none = P4D_OPTIONS;
+
+/* What p4d-train computes on CPUs: the first thing in which the model is another. Not of Gemma 3: its norms
+ * of heads, and rotary positions of two bases. */
+static p4d_option difference(const p4d_request *r)
+{
+	const p4d_architecture *a = p4d_architecture_of(r), *gpt2 = &p4d_architectures[P4D_ARCHITECTURE_GPT2];
+	const bool blocks = !p4d_is_set(r, P4D_LAYER_PATTERN) && !p4d_is_set(r, P4D_EXPERTS) &&
+			    !p4d_is_set(r, P4D_KV_LORA_RANK) && a->kind == P4D_DECODER && !a->single_blocks &&
+			    !a->parallel && a->place != P4D_NORMS_AFTER;
+	const bool around = !a->embedding_norm && !a->head_bias && !a->head_transform && !a->position_offset;
+	const bool inside = !a->partial_rope && !a->unrotated_every && !a->attention_sinks &&
+			    !a->gated_attention && !(a->unit_norms && r->value[P4D_QK_NORM]);
+	const bool others =
+	    (!a->multipliers || a->scaled_embedding) && !a->fused_gate_up && (!a->fused_qkv || a == gpt2);
+	const struct {
+		bool differs;
+		p4d_option option;
+	} all[] = {
+	    {!blocks || !around || !inside || !others, P4D_ARCHITECTURE},
+	    {r->value[P4D_NORM] > P4D_LAYERNORM, P4D_NORM},
+	    {r->value[P4D_NORM] == P4D_LAYERNORM && (a->unit_norms || a->place == P4D_NORMS_AROUND),
+	     P4D_NORM},
+	    {r->value[P4D_ACTIVATION] > P4D_GELU, P4D_ACTIVATION},
+	    {r->value[P4D_POSITIONS] > P4D_LEARNED, P4D_POSITIONS},
+	    {r->value[P4D_BIAS] > P4D_BIAS_ALL, P4D_BIAS},
+	    {r->value[P4D_QK_NORM] > P4D_QK_NORM_HEAD, P4D_QK_NORM},
+	};
+
+	for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)
+		if (all[i].differs)
+			return all[i].option;
+	return none;
+}
+
+/* On GPUs, and beside adapters: a Llama. */
+static p4d_option difference_from_llama(const p4d_request *r)
+{
+	const struct {
+		bool differs;
+		p4d_option option;
+	} all[] = {
+	    {r->value[P4D_NORM] != P4D_RMSNORM, P4D_NORM},
+	    {r->value[P4D_ACTIVATION] != P4D_SWIGLU_ACTIVATION, P4D_ACTIVATION},
+	    {r->value[P4D_POSITIONS] != P4D_ROPE, P4D_POSITIONS},
+	    {r->value[P4D_BIAS] == P4D_BIAS_ALL, P4D_BIAS},
+	    {p4d_architecture_difference(r) || p4d_architecture_of(r)->fused_qkv, P4D_ARCHITECTURE},
+	};
+
+	for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)
+		if (all[i].differs)
+			return all[i].option;
+	return none;
+}
+
+/* The kernels for GPUs have none. A length that is not known yet is none. */
+static int check_window(const p4d_request *r, p4d_error *err)
+{
+	if (!p4d_on_gpu(r->value[P4D_DEVICE]) || !p4d_is_set(r, P4D_SLIDING_WINDOW) ||
+	    r->value[P4D_SLIDING_WINDOW] >= r->value[P4D_SEQ_LEN])
+		return 0;
+	p4d_fail(err, P4D_E_UNMODELLED,
+		 "%.200s has a sliding window of %" PRId64
+		 " tokens; on GPUs p4d-train lets each token attend to all before it",
+		 r->model, r->value[P4D_SLIDING_WINDOW]);
+	return p4d_fix(err, "--p4d-seq-len=%" PRId64, r->value[P4D_SLIDING_WINDOW]);
+}
+
+int p4d_framework__p4d_model(const p4d_request *r, p4d_error *err)
+{
+	const bool on_gpu = p4d_on_gpu(r->value[P4D_DEVICE]),
+		   adapters = p4d_is_set(r, P4D_FINETUNE) && r->value[P4D_FINETUNE] != P4D_TUNE_FULL;
+	const p4d_option other = difference(r) != none ? difference(r)
+				 : on_gpu || adapters  ? difference_from_llama(r)
+						       : none;
+	char value[64];
+
+	if (p4d_framework__fp8_model(r, err) < 0)
+		return -1;
+	if (r->untrained[0])
+		return p4d_fail(err, P4D_E_UNMODELLED, "%.200s: p4d-train does not compute %.150s", r->model,
+				r->untrained);
+	if (other == none)
+		return check_window(r, err);
+	if (difference(r) == none)
+		return p4d_fail(err, P4D_E_UNMODELLED,
+				"%s, framework p4d trains Llama-type models (RMSNorm, SwiGLU, rotary "
+				"positions, no bias beyond query, key and value), which %s is not (%s=%s)",
+				on_gpu ? "on GPUs" : "with adapters", r->model,
+				p4d_request_option_info(other)->name,
+				p4d_request_value_text(r, other, value, sizeof(value)));
+	return p4d_fail(err, P4D_E_UNMODELLED,
+			"framework p4d trains models like Llama, GPT-2 and Gemma 2 (see p4d-train(1)), which "
+			"%s is not (%s=%s)",
+			r->model, p4d_request_option_info(other)->name,
+			p4d_request_value_text(r, other, value, sizeof(value)));
+}
+
+/* Halves of a micro-batch's tokens pass between tp ranks, each of which has as many of either. */
+static int check_halves(const p4d_layout *l, p4d_error *err)
+{
+	const uint64_t tokens = l->micro_batch * (l->seq_len / l->cp), unit = P4D_TP_PARTS * l->tp;
+
+	if (!l->tp_comm_overlap)
+		return 0;
+	if (l->precision == P4D_FP8)
+		p4d_fail(err, P4D_E_VALUE,
+			 "tp-comm-overlap=on: p4d-train quantizes operands of FP8 whole, not by halves of a "
+			 "micro-batch");
+	else if (tokens % unit)
+		p4d_fail(err, P4D_E_VALUE,
+			 "tp-comm-overlap=on: the %" PRIu64 " tokens of a rank's micro-batch are not two "
+			 "halves that tp=%" PRIu64 " divides",
+			 tokens, l->tp);
+	else
+		return 0;
+	return p4d_fix(err, "--p4d-tp-comm-overlap=off");
+}
+
+int p4d_framework__p4d_layout(const p4d_layout *l, p4d_error *err)
+{
+	return check_halves(l, err) < 0 ? -1 : p4d_framework__fp8_check(l, err);
+}

@@ -1,0 +1,8 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "request/framework.h"
+
+/* p4d-train's entry: its check_model and check_layout. */
+int p4d_framework__p4d_model(const p4d_request *request, p4d_error *err);
+int p4d_framework__p4d_layout(const p4d_layout *layout, p4d_error *err);
