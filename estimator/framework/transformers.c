@@ -56,59 +56,6 @@ uint64_t p4d_transformers__inputs(const p4d_tape_writer *w)
 	return w->tokens * P4D_TRANSFORMERS_IDS + angles + mask;
 }
 
-/*
- * ZeRO-2: a parameter's gradient goes to the bucket (stage_1_and_2.py,
- * reduce_independent_p_g_buckets_and_remove_grads). Where it is full what waits there is reduced first, out
- * of a copy, unless it is all of one rank's part; one that is larger than the bucket stays until then.
- */
-static void to_bucket(step *s, uint64_t parameters)
-{
-	const int64_t element = s->writer.weight;
-
-	if (!s->share)
-		return;
-	if (s->waiting && s->waiting + parameters > s->bucket) {
-		const uint64_t from = s->computed - s->waiting;
-		const bool one = from / s->share == (s->computed - 1) / s->share;
-		const int64_t copy = one ? 0 : (int64_t)s->waiting;
-		look(s, &s->backward, (p4d_tape_moment){(copy + (int64_t)parameters) * element, 0});
-		s->now.live -= s->waiting > s->bucket ? (int64_t)s->waiting * element : 0;
-		s->waiting = 0;
-	}
-	s->now.live += parameters > s->bucket ? (int64_t)parameters * element : 0;
-	s->waiting += parameters;
-	s->computed += parameters;
-}
-
-/* Elements of a layer's matrices, from the last one on: of its feed-forward part, or of attention. */
-typedef struct matrices {
-	size_t count;
-	uint64_t elements[P4D_TRANSFORMERS_LINEARS + 3];
-} matrices;
-
-static matrices matrices_of(const p4d_layout *l, unsigned kind, bool of_attention)
-{
-	enum { ATTENTION = P4D_TARGET_ATTENTION };
-	p4d_transformers_linear linears[P4D_TRANSFORMERS_LINEARS];
-	matrices m = {.count = 0};
-
-	for (size_t i = p4d_transformers__linears(l, kind, linears); i-- > 0;)
-		if (!(linears[i].target & ATTENTION) != of_attention)
-			m.elements[m.count++] = linears[i].in * linears[i].out;
-	if (!p4d_transformers__has_experts(kind) || of_attention)
-		return m;
-	m.elements[m.count++] = l->experts * l->expert_ffn * l->hidden;
-	m.elements[m.count++] = l->experts * l->expert_ffn * l->hidden * 2;
-	m.elements[m.count++] = l->experts * l->hidden;
-	return m;
-}
-
-static void matrices_to_bucket(step *s, const matrices *m)
-{
-	for (size_t i = 0; s->share && i < m->count; i++)
-		to_bucket(s, m->elements[i]);
-}
-
 p4d_transformers_passes p4d_transformers__passes_of(step *s, unsigned kind)
 {
 	p4d_tape_writer *w = &s->writer;
@@ -130,18 +77,14 @@ static void play(step *s)
 	const p4d_transformers_kinds kinds = p4d_transformers__kinds(l);
 	p4d_tape_pass first, pass;
 	p4d_transformers_passes of[P4D_TRANSFORMERS_KINDS] = {0};
-	matrices attention[P4D_TRANSFORMERS_KINDS], feed_forward[P4D_TRANSFORMERS_KINDS];
 
 	w->tape = &tape;
 	s->now.live += (int64_t)inputs(w) + (int64_t)(w->tokens * l->hidden * w->between);
 	if (l->architecture->kind == P4D_ENCODER) /* a norm's input, a mask of dropout and its input */
 		s->now.live += (int64_t)(w->tokens * l->hidden * (w->between + 1));
 	for (unsigned kind = 0; kind < P4D_TRANSFORMERS_KINDS; kind++)
-		if (kinds.layers[kind]) {
+		if (kinds.layers[kind])
 			of[kind] = p4d_transformers__passes_of(s, kind);
-			attention[kind] = matrices_of(l, kind, true);
-			feed_forward[kind] = matrices_of(l, kind, false);
-		}
 	w->kind = p4d_transformers__kind_of(l, 0);
 	p4d_transformers__layer(w, all_need);
 	first = p4d_tape_forward(&tape, !s->again, false, s->again);
@@ -166,8 +109,7 @@ static void play(step *s)
 	const int64_t table = (int64_t)(l->vocab * l->hidden * w->weight);
 	s->now.gradients +=
 	    l->tied && w->trains && s->reduced ? table : 0; /* until the embedding's is there */
-	to_bucket(s, l->tied ? 0 : l->vocab * l->hidden);
-	to_bucket(s, l->hidden);
+	p4d_transformers__reduce(s, P4D_ZERO_END);
 	for (uint64_t i = l->layers; i-- > 0;) {
 		const unsigned kind = p4d_transformers__kind_of(l, i);
 		if (!i && !all_need) {
@@ -178,17 +120,18 @@ static void play(step *s)
 			p4d_transformers__bring_back(s, i ? of[kind].forward : first);
 		if (s->again)
 			go(s, &s->backward, of[kind].again);
-		matrices_to_bucket(s, &feed_forward[kind]);
+		p4d_transformers__reduce(s, P4D_ZERO_FEED);
 		go(s, &s->backward, of[kind].back);
-		matrices_to_bucket(s, &attention[kind]);
+		p4d_transformers__reduce(s, P4D_ZERO_MIXER);
 	}
 	if (!w->trains)
 		return;
 	/* a shared table has two gradients, and their sum beside them: the head's is a view */
 	look(s, &s->backward, (p4d_tape_moment){(int64_t)w->tokens * 32, (l->tied ? 2 : 1) * table});
 	s->now.gradients -= l->tied && s->reduced ? table : 0;
-	to_bucket(s, l->vocab * l->hidden);
-	look(s, &s->backward, (p4d_tape_moment){0, s->reduced ? s->partition : s->partition + table});
+	s->now.gradients += s->reduced ? 0 : table;
+	look(s, &s->backward, (p4d_tape_moment){0, 0});
+	p4d_transformers__reduce(s, P4D_ZERO_BEGIN);
 }
 
 static void held(p4d_rows *rows, p4d_live_point point, const char *gradients, const char *name,
@@ -249,24 +192,6 @@ static uint64_t least(uint64_t a, uint64_t b)
 }
 
 /*
- * Of ZeRO 1 and 2, where gradients are kept that were reduced (copy_grads_in_partition): all of each
- * parameter of which a rank has a part, and some rank has a part of the
- * largest: the table, or the experts' first product.
- */
-static uint64_t partition_bytes(const p4d_layout *l, uint64_t trained, unsigned element)
-{
-	const uint64_t share = (trained + l->dp - 1) / l->dp, table = l->vocab * l->hidden;
-	const uint64_t up = p4d_transformers__experts_up(l);
-	/* smaller ones leave with the bucket, while others' gradients do */
-	const uint64_t first = l->experts && l->zero_stage == 1 && table <= l->zero_bucket ? 0 : table;
-	const uint64_t most = larger(first, up > l->zero_bucket ? up : 0);
-
-	if (l->zero_stage < 1 || l->zero_stage > 2 || l->offload & P4D_OFFLOAD_OPTIMIZER)
-		return 0;
-	return element * (l->finetune == P4D_TUNE_FULL ? larger(share, most) : share);
-}
-
-/*
  * Parameters that ZeRO-3 has gathered at most, of a model with experts: a layer's are one module, which is
  * gathered as a whole (partitioned_param_coordinator.py), and their products are no linear layers of which
  * DeepSpeed keeps autograd from holding the weights. Without recomputation it holds those of all layers;
@@ -284,8 +209,8 @@ static uint64_t live_with_experts(const p4d_layout *l, uint64_t live)
 		return p4d_expert_layers_before(l, l->layers) * both + up + table;
 	if (both < live)
 		return live + down;
-	const uint64_t attention =
-	    (uint64_t)p4d_size_of_expert_layer(l) - 3 * l->hidden * l->shared_ffn - l->hidden * l->experts;
+	const uint64_t attention = (uint64_t)p4d_size_of_expert_layer(l) -
+				   (l->glu ? 3 : 2) * l->hidden * l->shared_ffn - l->hidden * l->experts;
 	return l->finetune == P4D_TUNE_FULL || adapted ? both + larger(down + attention, table)
 						       : 2 * both + up;
 }
@@ -300,9 +225,9 @@ static sharding of_zero(const p4d_layout *l, uint64_t trained, uint64_t all, uin
 	const uint64_t up = p4d_transformers__experts_up(l);
 	const uint64_t largest = larger(larger(table, l->hidden * l->ffn), up);
 	const bool on_host = l->offload & P4D_OFFLOAD_OPTIMIZER;
-	/* the largest gradient that goes to the host: one side of an adapter, or the table */
+	/* the largest gradient that goes to the host: one side of an adapter, or a parameter */
 	const uint64_t on_its_way =
-	    l->finetune == P4D_TUNE_FULL ? table : l->lora_rank * larger(l->hidden, l->ffn);
+	    l->finetune == P4D_TUNE_FULL ? largest : l->lora_rank * larger(l->hidden, l->ffn);
 	sharding z = {.parameters = held,
 		      .master = on_host ? 0 : 4 * share,
 		      .moments = on_host ? 0 : moment_bytes(l, share, 4)};
@@ -349,13 +274,7 @@ static sharding of_zero(const p4d_layout *l, uint64_t trained, uint64_t all, uin
 		z.buckets = on_host ? element * on_its_way : 0;
 		if (l->zero_stage == 1 && l->micro_batches > 1) /* from the first one on, until the last */
 			z.forward = z.loss = element * l->zero_bucket;
-		if (l->zero_stage == 2 && !on_host && l->micro_batches > 1)
-			z.forward = z.loss = partition_bytes(l, trained, element);
-		z.backward = element * l->zero_bucket + (l->zero_stage == 2 ? z.forward : 0);
-		/* the norm of what a rank has of a gradient is that of a copy in fp64; of experts' beside one
-		 * gradient */
-		if (on_host && l->zero_stage == 2 && up > l->zero_bucket)
-			z.backward += larger(8 * (up < share ? up : share), element * up) - element * up;
+		z.backward = element * l->zero_bucket;
 		z.step = on_host ? 0 : 8 * share;
 	}
 	return z;
@@ -399,6 +318,7 @@ static void write(p4d_rows *rows, const p4d_torch_sizes *z, p4d_torch_layer *lay
 	const uint64_t shards = l->shard_degree ? l->shard_degree : l->dp;
 	const uint64_t unsharded =
 	    p4d_transformers__parameter_bytes(l, zero ? z->element : z->param) + second * z->param;
+	p4d_transformers__zero_start(&s.zero, l, trained, z->element);
 	const sharding h = zero ? of_zero(l, trained, all, unsharded, z->element)
 			   : fsdp
 			       ? of_fsdp(l, trained, unsharded - adapters_of(l) * (l->adapter_fp32 ? 4 : 2),
@@ -408,11 +328,7 @@ static void write(p4d_rows *rows, const p4d_torch_sizes *z, p4d_torch_layer *lay
 	/* stage 1 reduces, and lets go of, the gradients of all micro-batches after the last one */
 	const uint64_t kept = zero && l->zero_stage == 1 ? trained * z->element : h.gradients;
 	s.now.gradients = s.reduced ? (int64_t)kept : 0;
-	if (zero && l->zero_stage == 2 && full)
-		s.share = (trained + l->dp - 1) / l->dp;
-	s.bucket = l->zero_bucket;
-	if (zero && full)
-		s.partition = (int64_t)partition_bytes(l, trained, z->element);
+	s.now.gradients += (int64_t)p4d_transformers__zero_left(&s.zero);
 	if (fsdp)
 		p4d_transformers__play_fsdp(&s, shards);
 	else
@@ -421,6 +337,7 @@ static void write(p4d_rows *rows, const p4d_torch_sizes *z, p4d_torch_layer *lay
 	s.loss.live += (int64_t)h.loss;
 	s.head.live += (int64_t)h.loss; /* gradients are not reduced yet, but those of a bucket */
 	s.backward.live += (int64_t)h.backward;
+	const uint64_t step_bytes = larger(h.step, s.zero.ahead.update);
 	rows->plan->host_bytes = h.host + (uint64_t)(s.away > 0 ? s.away : 0);
 	always(rows, "parameters", P4D_PART_PARAMS, h.parameters, false);
 	always(rows, "optimizer.master", P4D_PART_OPTIMIZER, h.master, false);
@@ -438,7 +355,7 @@ static void write(p4d_rows *rows, const p4d_torch_sizes *z, p4d_torch_layer *lay
 		    rows, fsdp ? p4d_transformers__gathered_by_fsdp(l, shards) : h.evaluation,
 		    fsdp ? s.writer.weight : z->element);
 	held(rows, P4D_AT_OPTIMIZER, "step.gradients", "step.update", P4D_PART_WORKING_SET,
-	     (moment){(int64_t)h.step, (int64_t)h.gradients});
+	     (moment){(int64_t)step_bytes, (int64_t)h.gradients});
 }
 
 const char *p4d_torch__trainer_unvalidated(const p4d_layout *l)
@@ -467,10 +384,11 @@ const char *p4d_torch__trainer_unvalidated(const p4d_layout *l)
 	       : l->pattern_length && !l->flash_attention ? "unfused attention beside layers with a state"
 	       : l->experts && l->architecture == &p4d_architectures[P4D_ARCHITECTURE_GRANITE_HYBRID]
 		   ? "Granite's experts"
-	       : l->quant > P4D_QUANT_NF4 ? "weights in 8 bits"
-	       : l->chunked_loss          ? "a chunked loss"
-	       : l->compile               ? "compiled modules, counted as they are without"
-	       : l->packing               ? "packed sequences"
+	       : l->experts && l->architecture->single_blocks ? "Nemotron 3's experts"
+	       : l->quant > P4D_QUANT_NF4                     ? "weights in 8 bits"
+	       : l->chunked_loss                              ? "a chunked loss"
+	       : l->compile ? "compiled modules, counted as they are without"
+	       : l->packing ? "packed sequences"
 	       : l->offload & ~(unsigned)P4D_OFFLOAD_OPTIMIZER ? "offloading of parameters or activations"
 	       : p4d_optimizer_of(l)->paged                    ? "a paged optimizer"
 	       : !larger_evaluation                            ? NULL

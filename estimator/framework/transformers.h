@@ -2,6 +2,7 @@
 #pragma once
 
 #include "framework/tape.h"
+#include "framework/transformers_zero.h"
 #include "plan/plan_rows.h"
 #include "request/architecture.h"
 #include "request/layers.h"
@@ -102,6 +103,8 @@ p4d_tape_tensor p4d_transformers__product(p4d_tape_writer *w, p4d_tape_tensor x,
 p4d_tape_tensor p4d_transformers__eager(p4d_tape_writer *w, p4d_tape_tensor q, p4d_tape_tensor k,
 					p4d_tape_tensor v);
 p4d_tape_tensor p4d_transformers__attention(p4d_tape_writer *w, p4d_tape_tensor x);
+/* By the activation of the layout; of a gate, where there is one. */
+p4d_tape_tensor p4d_transformers__activated(p4d_tape_writer *w, p4d_tape_tensor x);
 p4d_tape_tensor p4d_transformers__mlp(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t ffn);
 /* scaled_dot_product_attention: the flash kernel, or the memory-efficient one, which takes a mask and values
  * of another width. */
@@ -133,15 +136,13 @@ typedef struct p4d_transformers_step {
 	bool reduced;  /* gradients of a pass are added to others, or leave, as soon as they are there */
 	int64_t saved; /* what the layers hold when the loss begins */
 	int64_t away;  /* of that, on the host, with --offload activations */
-	/* ZeRO-2, in parameters: of a rank's part of them, and, of those whose gradients were computed, those
-	 * that wait in the bucket */
-	uint64_t bucket; /* elements that DeepSpeed reduces at once */
-	uint64_t share, computed, waiting;
-	int64_t partition; /* ZeRO 1 and 2: bytes of gradients that a rank keeps, from the pass's end on */
+	p4d_zero zero;
 	p4d_transformers_moment now, forward, loss, head, backward;
 } p4d_transformers_step;
 
 void p4d_transformers__look(p4d_transformers_step *s, p4d_transformers_moment *most, p4d_tape_moment m);
+/* transformers_zero.c: the gradients of a part of the model are there. Time of all: linear in the layers. */
+void p4d_transformers__reduce(p4d_transformers_step *s, p4d_zero_part part);
 /* Looks at the most of a pass, and goes to its end. */
 void p4d_transformers__go(p4d_transformers_step *s, p4d_transformers_moment *most, p4d_tape_pass pass);
 

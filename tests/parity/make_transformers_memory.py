@@ -10,6 +10,8 @@
         --seed $seed --count 25 --framework $f; done; done   # and 21 to 24 with deepspeed
     for f in "ddp --seed 31 --count 24" "fsdp --seed 32 --count 20" "deepspeed --seed 33 --count 20" "deepspeed --seed 34 --count 24"; do
         tests/parity/make_transformers_memory.py --experts --models gpt_oss --framework $f; done
+    for m in "mixtral,qwen3_moe,deepseek_v2,deepseek_v3 --seed 25" "gpt_oss --seed 35"; do
+        tests/parity/make_transformers_memory.py --experts --framework deepspeed --partitioned --count 16 --models $m; done
     for m in "ddp --seed 41 --count 24" "fsdp --seed 42 --count 16" "deepspeed --seed 43 --count 14"; do     # transformers_hybrids.csv
         tests/parity/make_transformers_memory.py --hybrids --models bamba,granitemoehybrid,nemotron_h --framework $m; done
     for m in "qwen3_next --framework ddp --seed 51" "qwen3_next --framework fsdp --seed 52"; do
@@ -27,7 +29,7 @@
 transformers' models, PEFT's adapters, bitsandbytes' 4-bit layers, accelerate's mixed precision, FSDP2 and DeepSpeed's
 engine run through two training steps on a GPU that only counts (counted_gpu.py, kernels_of_cuda.py). Nothing needs a
 GPU or a driver. The same seed gives the same rows, but for 1 to 5, which an earlier pick() drew. Seeds from 70 on vary the published sizes. The peak is that of the second step; the first has created the
-optimizer's states. looked_at: whether p4d's formulas were written with the row in view (before), mended with it (while),
+optimizer's states. With ZeRO 1 and 2 ranks hold different amounts: a row is that of the largest of a few that may hold most. looked_at: whether p4d's formulas were written with the row in view (before), mended with it (while),
 or compared with it only (after).
 
 --show 'model-type=llama layers=2 ...' runs one configuration and lists what is live at its peak.
@@ -44,7 +46,7 @@ import sys
 import warnings
 
 warnings.filterwarnings("ignore")
-os.environ.update(HF_HUB_OFFLINE="1", TRANSFORMERS_VERBOSITY="error", DS_ACCELERATOR="cuda", USE_HUB_KERNELS="0")
+os.environ.update(HF_HUB_OFFLINE="1", TRANSFORMERS_VERBOSITY="error", DS_ACCELERATOR="cuda", DS_BUILD_OPS="0", USE_HUB_KERNELS="0")
 import counted_gpu
 import kernels_of_cuda
 import transformers_experts as sparse
@@ -258,7 +260,7 @@ def configured(c):
     elif kind == "starcoder2":
         d.pop("head_dim")
         d["use_bias"] = True
-    config = transformers.AutoConfig.for_model(kind, **d)
+    config = transformers.AutoConfig.for_model(hybrid.NAMES.get(kind, kind), **d)
     config.use_cache = False
     config._attn_implementation = c["attention"]
     return config
@@ -435,8 +437,21 @@ def measure(c, show=0):
     return result
 
 
-def forked(c, limit=600):
-    """measure() in a child: configurations leave nothing behind. None where the child failed."""
+def ranks(c):
+    import sharded_training
+    with LEDGER:
+        return sharded_training.ranks(c, [p.numel() for p in made(c).parameters()])
+
+
+def largest(c):
+    """Of the rank that holds most. None where one failed."""
+    some = forked(c, run=ranks) if c["framework"] == "deepspeed" else [0]
+    results = [forked(dict(c, rank=r)) for r in some or []]
+    return max(results, key=lambda r: r["allocated"]) if results and all(results) else None
+
+
+def forked(c, limit=600, run=measure):
+    """In a child: configurations leave nothing behind. None where the child failed."""
     out, into = os.pipe()
     child = os.fork()
     if child == 0:
@@ -444,7 +459,7 @@ def forked(c, limit=600):
         signal.alarm(limit)
         status = 1
         try:
-            os.write(into, json.dumps(measure(c)).encode())
+            os.write(into, json.dumps(run(c)).encode())
             status = 0
         except BaseException as error:  # the parent has to go on
             import traceback
@@ -499,7 +514,7 @@ def compare(path, stride):
         for line, row in enumerate(csv.DictReader(file)):
             if line % stride:
                 continue
-            measured = forked({k: number(row[k]) for k in row if k in OPTIONS or k in sparse.SHAPE or k in hybrid.OPTIONS or k in ("lora-dropout", "eval-micro-batch")})
+            measured = largest({k: number(row[k]) for k in row if k in OPTIONS or k in sparse.SHAPE or k in hybrid.OPTIONS or k in ("lora-dropout", "eval-micro-batch")})
             if not measured or any(str(measured[k]) != row[k] for k in RESULTS + ["evaluation"] if k in row):
                 print(f"line {line + 2}: {measured}")
                 wrong += 1
@@ -516,12 +531,15 @@ def main():
     parser.add_argument("--framework", choices=("ddp", "deepspeed", "fsdp"), default="ddp")
     parser.add_argument("--dropout", action="store_true", help="adapters alone, whose inputs are dropped out")
     parser.add_argument("--evaluation", action="store_true", help="also in micro-batches of its own, at most 16 times as large")
+    parser.add_argument("--partitioned", action="store_true", help="all parameters with ZeRO 1 and 2 alone, nothing on the host")
     parser.add_argument("--show", help="options of one configuration, as in the header line")
     parser.add_argument("--compare", help="measure the rows of a file again")
     parser.add_argument("--stride", type=int, default=1, help="every so many of them")
     parser.add_argument("--lines", type=int, default=60)
     a = parser.parse_args()
     prepare(a.hybrids)
+    if a.framework == "deepspeed":
+        import deepspeed  # once, and not in each child
     if a.show is not None:
         print(measure(configuration(a.show), show=a.lines))
         return
@@ -539,7 +557,8 @@ def main():
     kinds = a.models.split(",") if a.models else kinds
     for _ in range(a.count):
         c = pick(r, a.framework, kinds)
-        while a.dropout and c["finetune"] == "full":
+        while a.dropout and c["finetune"] == "full" or a.partitioned and (
+                c["finetune"] != "full" or c["zero-stage"] not in (1, 2) or c["offload"] != "none"):
             c = pick(r, a.framework, kinds)
         if a.dropout:
             c["lora-dropout"] = "on"
@@ -547,7 +566,7 @@ def main():
             c = varied(r, c)
         if a.evaluation:
             c["eval-micro-batch"] = c["micro-batch"] * r.choice((1, 2, 4, 8, 16))
-        row = forked(c)
+        row = largest(c)
         if row:
             out.writerow(dict(looked_at={1: "before", 2: "while"}.get(a.seed, "after"), seed=a.seed, **c, **row))
             sys.stdout.flush()

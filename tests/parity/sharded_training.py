@@ -8,13 +8,28 @@ import counted_gpu
 import make_transformers_memory as common
 
 
-def _rank(c):
-    """With experts the ranks in the middle have the largest parameters, of which ZeRO 1 and 2 keep whole gradients."""
-    return c["shard-degree"] // 2 if c.get("experts") and c["zero-stage"] in (1, 2) else 0
+def ranks(c, sizes):
+    """Ranks of which one holds most. With ZeRO 1 and 2 they keep whole gradients of what their parts touch, from when
+    the first is there; sizes: of all parameters."""
+    if c["framework"] != "deepspeed" or c["zero-stage"] not in (1, 2) or c["finetune"] != "full":
+        return [0]
+    world = c["shard-degree"]
+    part = -(-sum(sizes) // (2 * world)) * 2
+    touched, begins, at = [0] * world, [None] * world, 0
+    for size in sizes:
+        for rank in range(at // part, (at + size - 1) // part + 1):
+            touched[rank] += size
+            begins[rank] = at if begins[rank] is None else begins[rank]
+        at += size
+    some = [r for r in range(world) if touched[r]]
+    latest = max(some, key=lambda r: (touched[r], r))
+    # stage 1 has most before other gradients have left
+    first = max(some, key=lambda r: (touched[r] - begins[r], -r)) if c["zero-stage"] == 1 else some[-1]
+    return sorted({0, first, latest})
 
 
 def _world(c):
-    counted_gpu.world(_rank(c), c["shard-degree"])
+    counted_gpu.world(c.get("rank", 0), c["shard-degree"])
 
 
 def _quiet_shapes(ledger):
@@ -87,7 +102,7 @@ def train_fsdp(c, ledger):
 
 def _deepspeed(c):
     """The engine reads the environment, and asks other ranks for what a counted GPU does not have."""
-    os.environ.update(LOCAL_RANK="0", RANK=str(_rank(c)), WORLD_SIZE=str(c["shard-degree"]), DS_BUILD_OPS="0")
+    os.environ.update(LOCAL_RANK="0", RANK=str(c.get("rank", 0)), WORLD_SIZE=str(c["shard-degree"]), DS_BUILD_OPS="0")
     import sys
     import torch
     nothing, zero = (lambda *_, **__: None), (lambda *_, **__: 0)

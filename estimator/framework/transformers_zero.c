@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "framework/transformers.h"
+
+#define look p4d_transformers__look
+
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+static void add(p4d_zero_list *list, uint64_t elements)
+{
+	if (elements && list->count < P4D_ZERO_LIST)
+		list->elements[list->count++] = elements;
+}
+
+/* Norms and biases, which are small, count as one parameter. */
+static p4d_zero_list of_kind(const p4d_layout *l, unsigned kind)
+{
+	p4d_transformers_linear linears[P4D_TRANSFORMERS_LINEARS];
+	const size_t n = p4d_transformers__linears(l, kind, linears);
+	const p4d_mixer mixer = p4d_transformers__parts(kind).mixer;
+	p4d_zero_list list = {.count = 0};
+	uint64_t rest = (uint64_t)p4d_transformers__layer_size(l, kind, 1);
+
+	for (size_t i = n; i-- > 0;)
+		if (!(linears[i].target & P4D_TARGET_ATTENTION))
+			add(&list, linears[i].in * linears[i].out);
+	if (p4d_transformers__has_experts(kind)) {
+		const uint64_t down = l->experts * l->expert_ffn * l->hidden, up = l->glu ? 2 : 1;
+		const bool biased = l->architecture->expert_bias; /* its gradient comes first */
+		add(&list, biased ? l->experts * l->hidden : 0);
+		add(&list, down);
+		add(&list, biased ? l->experts * up * l->expert_ffn : 0);
+		add(&list, up * down);
+		add(&list, l->experts * l->hidden);
+	}
+	list.feed = list.count;
+	for (size_t i = n; i-- > 0;)
+		if (linears[i].target & P4D_TARGET_ATTENTION)
+			add(&list, linears[i].in * linears[i].out);
+	if (mixer != P4D_MIX_ATTENTION && mixer != P4D_MIX_NONE)
+		add(&list, l->state_heads * l->state_head_dim * l->hidden);
+	for (unsigned i = 0; i < list.count; i++)
+		rest -= list.elements[i] < rest ? list.elements[i] : rest;
+	add(&list, rest);
+	return list;
+}
+
+static const p4d_zero_list *segment(const p4d_zero *z, p4d_zero_cursor c)
+{
+	const uint64_t layers = z->layout->layers, i = c.upwards ? layers + 1 - c.segment : c.segment;
+
+	return i == 0            ? &z->end
+	       : i == layers + 1 ? &z->begin
+				 : &z->of[p4d_transformers__kind_of(z->layout, layers - i)];
+}
+
+static p4d_zero_cursor cursor(const p4d_zero *z, bool upwards)
+{
+	p4d_zero_cursor c = {.upwards = upwards};
+
+	c.list = segment(z, c);
+	return c;
+}
+
+/* Elements of the next parameter; 0: there is none. */
+static uint64_t next(const p4d_zero *z, p4d_zero_cursor *c)
+{
+	while (c->at == c->list->count) {
+		if (c->segment == z->layout->layers + 1)
+			return 0;
+		c->segment++;
+		c->at = 0;
+		c->list = segment(z, *c);
+	}
+	const unsigned i = c->at++;
+	return c->list->elements[c->upwards ? c->list->count - 1 - i : i];
+}
+
+static uint64_t elements_of(const p4d_zero_list *list)
+{
+	uint64_t sum = 0;
+
+	for (unsigned i = 0; i < list->count; i++)
+		sum += list->elements[i];
+	return sum;
+}
+
+/* ---- windows ---- */
+
+/* The last window is what the others leave. */
+static p4d_zero_windows windows(const p4d_zero *z, uint64_t trained, bool upwards)
+{
+	return (p4d_zero_windows){.cursor = cursor(z, upwards),
+				  .edge = upwards || trained % z->share == 0 ? z->share : trained % z->share};
+}
+
+/*
+ * A window that touches parameters of so many elements was passed. Its rank's update (step()): the norm of
+ * each gradient is that of a copy in fp64; then its part of the gradients is made one tensor, and that fp32.
+ */
+static void passed(const p4d_zero *z, p4d_zero_windows *w, uint64_t touched, uint64_t slice)
+{
+	w->most = larger(w->most, touched);
+	w->update = larger(w->update, z->element * touched + larger((z->element + 4) * z->share, 8 * slice));
+}
+
+/* Goes past the next parameter. */
+static bool advance(const p4d_zero *z, p4d_zero_windows *w)
+{
+	const uint64_t n = next(z, &w->cursor), end = w->at + n;
+
+	if (!n)
+		return false;
+	if (!w->touched)
+		w->begun = w->at;
+	w->touched += n;
+	w->slice = larger(w->slice, (end < w->edge ? end : w->edge) - w->at);
+	if (end >= w->edge) {
+		passed(z, w, w->touched, w->slice);
+		uint64_t rest = end - w->edge;
+		if (rest >= z->share) { /* windows within */
+			passed(z, w, n, z->share);
+			rest %= z->share;
+		}
+		w->edge = end - rest + z->share;
+		w->begun = w->at;
+		w->touched = rest ? n : 0;
+		w->slice = rest;
+	}
+	w->at = end;
+	return true;
+}
+
+/* All windows of which a parameter is among the first so many elements. */
+static void advance_to(const p4d_zero *z, p4d_zero_windows *w, uint64_t elements)
+{
+	while (w->at < elements || (w->touched && w->begun < elements))
+		if (!advance(z, w))
+			break;
+	if (w->touched && w->begun < elements)
+		passed(z, w, w->touched, w->slice); /* that at the model's end */
+}
+
+static bool on_host(const p4d_zero *z)
+{
+	return z->layout->offload & P4D_OFFLOAD_OPTIMIZER;
+}
+
+uint64_t p4d_transformers__zero_left(const p4d_zero *z)
+{
+	const p4d_layout *l = z->layout;
+
+	return l && l->zero_stage == 2 && !on_host(z) && l->micro_batches > 1 ? z->most * z->element : 0;
+}
+
+void p4d_transformers__zero_start(p4d_zero *z, const p4d_layout *l, uint64_t trained, unsigned element)
+{
+	const bool kept = l->framework == P4D_FRAMEWORK_DEEPSPEED && l->zero_stage >= 1 && l->zero_stage <= 2;
+	const uint64_t table = l->vocab * l->hidden, share = (trained + l->dp - 1) / l->dp;
+	uint64_t rest = trained;
+
+	z->element = element;
+	z->share = share ? share : 1;
+	z->most = share;
+	if (!kept)
+		return;
+	z->layout = l;
+	if (l->finetune != P4D_TUNE_FULL) /* parameters are small */
+		return;
+	add(&z->begin, (uint64_t)p4d_size_of_begin(l));
+	add(&z->begin, table);
+	add(&z->end, l->tied ? 0 : table);
+	const p4d_transformers_kinds kinds = p4d_transformers__kinds(l);
+	for (unsigned kind = 0; kind < P4D_TRANSFORMERS_KINDS; kind++)
+		if (kinds.layers[kind]) {
+			z->of[kind] = of_kind(l, kind);
+			rest -= kinds.layers[kind] * elements_of(&z->of[kind]);
+		}
+	const uint64_t ends = elements_of(&z->begin) + elements_of(&z->end);
+	add(&z->end, rest > ends ? rest - ends : 0); /* the last norm */
+	z->now = cursor(z, l->zero_stage == 1);
+	z->ahead = windows(z, trained, l->zero_stage == 1);
+	z->boundary = z->ahead.edge;
+	z->group = (l->zero_bucket / z->share + 1) * z->share;
+	if (p4d_transformers__zero_left(z)) {
+		p4d_zero_windows all = z->ahead;
+		advance_to(z, &all, UINT64_MAX);
+		z->most = all.most;
+	}
+}
+
+/* ---- reduction ---- */
+
+/*
+ * Parts of the bucket that go to different ranks are reduced out of a copy, in groups that end where they are
+ * larger than the bucket (allreduce_and_scatter); a single part is none. Elements of the largest group.
+ */
+static uint64_t copied(const p4d_zero *z, uint64_t bucket)
+{
+	const uint64_t S = z->share, n = z->waiting, first = z->boundary - (z->reduced - n);
+
+	if (first >= n)
+		return 0;
+	if (n <= bucket)
+		return n;
+	uint64_t group = first; /* of a parameter's own beginning, which is that of the model */
+	if (!z->ahead.cursor.upwards)
+		group = (n - first) % S ? (n - first) % S : S;
+	uint64_t most = 0;
+	if (group <= bucket) {
+		const uint64_t full = group + ((bucket - group) / S + 1) * S;
+		group = most = full < n ? full : n;
+	}
+	const uint64_t rest = n - group, last = rest > z->group ? rest % z->group : rest;
+	if (rest > z->group && z->group > S)
+		most = larger(most, z->group);
+	return last > S ? larger(most, last) : most;
+}
+
+/* What waits was reduced; time: constant. */
+static void emptied(p4d_zero *z)
+{
+	if (z->boundary <= z->reduced)
+		z->boundary += ((z->reduced - z->boundary) / z->share + 1) * z->share;
+	z->waiting = z->largest = 0;
+}
+
+/* incoming: elements of a gradient that is there beside. */
+static void flush(p4d_transformers_step *s, uint64_t incoming)
+{
+	p4d_zero *z = &s->zero;
+	const p4d_layout *l = z->layout;
+	const int64_t element = z->element, beside = (int64_t)incoming * element;
+
+	if (!z->waiting)
+		return;
+	/* with stage 1 what a rank kept before was larger than the bucket, and has left other memory */
+	const int64_t others = l->zero_stage == 1 ? (int64_t)z->kept * element : 0;
+	look(s, &s->backward,
+	     (p4d_tape_moment){(int64_t)copied(z, l->zero_bucket) * element + beside, -others});
+	if (on_host(z)) { /* the norm of what a rank has of a gradient is that of a copy in fp64 */
+		const uint64_t part = z->largest < z->share ? z->largest : z->share;
+		look(s, &s->backward, (p4d_tape_moment){8 * (int64_t)part + beside, 0});
+	} else {
+		advance_to(z, &z->ahead, z->reduced);
+		/* a rank adds its gradients to those of the micro-batches before */
+		const uint64_t kept = p4d_transformers__zero_left(z)
+					  ? larger(z->most, 2 * z->ahead.most) - z->most
+					  : z->ahead.most;
+		s->now.gradients += (int64_t)(kept - z->kept) * element;
+		z->kept = kept;
+		look(s, &s->backward, (p4d_tape_moment){beside, 0});
+	}
+	if (l->zero_stage == 2 && z->waiting > l->zero_bucket)
+		s->now.live -= (int64_t)z->waiting * element;
+	emptied(z);
+}
+
+/*
+ * A gradient goes to the bucket; where that is full, what waits there is reduced first. One that is larger
+ * than the bucket stays until then; with stage 1, where all gradients are there before, longer.
+ */
+static void reduce(p4d_transformers_step *s, uint64_t elements)
+{
+	p4d_zero *z = &s->zero;
+	const uint64_t bucket = z->layout->zero_bucket;
+	const int64_t bytes = (int64_t)(elements * z->element);
+
+	if (z->waiting && z->waiting + elements > bucket)
+		flush(s, z->layout->zero_stage == 2 ? elements : 0);
+	if (z->layout->zero_stage == 2)
+		s->now.live += elements > bucket ? bytes : 0;
+	else
+		s->now.gradients -= elements > bucket ? 0 : bytes;
+	if (on_host(z) && elements > bucket) /* a copy of its own */
+		look(s, &s->backward, (p4d_tape_moment){bytes, 0});
+	z->waiting += elements;
+	z->reduced += elements;
+	z->largest = larger(z->largest, elements);
+}
+
+void p4d_transformers__reduce(p4d_transformers_step *s, p4d_zero_part part)
+{
+	p4d_zero *z = &s->zero;
+	const bool last = part == P4D_ZERO_BEGIN;
+
+	if (!z->now.list || (z->layout->zero_stage == 1 && !last))
+		return;
+	if (last) {
+		for (uint64_t n = next(z, &z->now); n; n = next(z, &z->now))
+			reduce(s, n);
+		flush(s, 0);
+		return;
+	}
+	if (z->now.at == z->now.list->count && part == P4D_ZERO_FEED) {
+		z->now.segment++;
+		z->now.at = 0;
+		z->now.list = segment(z, z->now);
+	}
+	const unsigned until = part == P4D_ZERO_FEED ? z->now.list->feed : z->now.list->count;
+	while (z->now.at < until)
+		reduce(s, z->now.list->elements[z->now.at++]);
+}

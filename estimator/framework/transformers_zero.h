@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "request/layers.h"
+
+/*
+ * Gradients with ZeRO 1 and 2 (DeepSpeed 0.19's stage_1_and_2.py). All trained parameters are one sequence,
+ * cut into as many equal windows as there are ranks, wherever that falls. Gradients are reduced in buckets;
+ * of what was reduced a rank keeps those of its window, all of each parameter of which it has a part
+ * (copy_grads_in_partition), from the bucket on that has the first of these: room for all at once. So ranks
+ * hold different amounts, at different times; what is counted is the most of any rank.
+ */
+
+/* Parameters of a layer, or of an end of the model, from its end on; the first `feed` are its feed-forward
+ * part's. */
+enum { P4D_ZERO_LIST = 16 };
+typedef struct p4d_zero_list {
+	unsigned count, feed;
+	uint64_t elements[P4D_ZERO_LIST];
+} p4d_zero_list;
+
+/* A place in the sequence: from its end on, or, upwards, from its beginning. */
+typedef struct p4d_zero_cursor {
+	const p4d_zero_list *list;
+	uint64_t segment; /* the end, layers, the beginning */
+	unsigned at;
+	bool upwards;
+} p4d_zero_cursor;
+
+/* A walk along the sequence and the windows that it passes; in elements. */
+typedef struct p4d_zero_windows {
+	p4d_zero_cursor cursor;
+	uint64_t at, edge;       /* where the walk is; where the window that it is in ends */
+	uint64_t begun, touched; /* of that window: where its first parameter begins, and all of them */
+	uint64_t slice;          /* the largest part of a parameter in it */
+	uint64_t most;           /* that any window touches, of those that the walk has left */
+	uint64_t update;         /* bytes, at most, that a rank's update holds beside its states */
+} p4d_zero_windows;
+
+typedef struct p4d_zero {
+	const p4d_layout *layout; /* NULL: nothing of this */
+	unsigned element;         /* bytes */
+	uint64_t share;           /* elements of a window */
+	uint64_t most;            /* that any rank keeps, where micro-batches leave it */
+	p4d_zero_list of[P4D_MIXERS * P4D_FEEDS], begin, end;
+	p4d_zero_cursor now;    /* its list is NULL where adapters alone are trained */
+	p4d_zero_windows ahead; /* of what is reduced */
+	uint64_t reduced, waiting,
+	    largest;       /* elements: that reached the bucket, are in it, and the largest */
+	uint64_t boundary; /* where the window ends in which what waits begins */
+	uint64_t group;    /* elements of whole windows that are reduced at once */
+	uint64_t kept;     /* elements that some rank keeps */
+} p4d_zero;
+
+/* Parts of the model whose gradients are there. */
+typedef enum p4d_zero_part { P4D_ZERO_END, P4D_ZERO_FEED, P4D_ZERO_MIXER, P4D_ZERO_BEGIN } p4d_zero_part;
+
+/* trained: parameters; element: bytes of a gradient. Time: linear in the layers. */
+void p4d_transformers__zero_start(p4d_zero *zero, const p4d_layout *layout, uint64_t trained,
+				  unsigned element);
+/* Bytes that micro-batches before the last one have left. */
+uint64_t p4d_transformers__zero_left(const p4d_zero *zero);
