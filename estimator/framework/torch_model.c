@@ -51,7 +51,10 @@ static int check_sparse(const p4d_request *r, p4d_error *err)
 			 r->model, program);
 		return p4d_fix(err, "--p4d-model-code=transformers");
 	}
-	if (p4d_is_set(r, P4D_EXPERTS) && !r->value[P4D_GLU])
+	/* of transformers' models Nemotron 3 alone has such */
+	const bool nemotron =
+	    p4d_architecture_of(r)->single_blocks && r->value[P4D_MODEL_CODE] == P4D_MODEL_CODE_TRANSFORMERS;
+	if (p4d_is_set(r, P4D_EXPERTS) && !r->value[P4D_GLU] && !nemotron)
 		what = "experts without a gate";
 	else if (r->value[P4D_MODEL_CODE] == P4D_MODEL_CODE_LITGPT)
 		what = p4d_is_set(r, P4D_EXPERTS) ? "experts" : "latent attention";

@@ -118,14 +118,15 @@ static p4d_tape_tensor routed_by_best(p4d_tape_writer *w, p4d_tape_tensor x)
 }
 
 /*
- * Scores of the chosen experts. DeepSeek's router computes in fp32; the others' scores are those of a softmax
- * in fp32, which most cast to the type of the logits.
+ * Scores of the chosen experts. DeepSeek's and Nemotron's router computes in fp32; the others' scores are
+ * those of a softmax in fp32, which most cast to the type of the logits.
  */
 static p4d_tape_tensor routed(p4d_tape_writer *w, p4d_tape_tensor x)
 {
 	const p4d_layout *l = w->layout;
 	const uint64_t chosen = w->tokens * l->experts_per_token, all = w->tokens * l->experts;
-	const bool deepseek = l->kv_rank, mixtral = !deepseek && !l->qk_norm && !l->biased;
+	const bool deepseek = l->kv_rank || l->architecture->single_blocks,
+		   mixtral = !deepseek && !l->qk_norm && !l->biased;
 	p4d_tape_tensor logits, scores;
 
 	if (l->architecture->expert_bias)
@@ -230,6 +231,10 @@ static p4d_tape_tensor experts(p4d_tape_writer *w, p4d_tape_tensor x, p4d_tape_t
 	p4d_tape_tensor y;
 	if (l->architecture->expert_bias) {
 		y = biased_experts(w, in, own);
+	} else if (!l->glu) {
+		y = p4d_transformers__activated(w, grouped(w, in, h, F, none));
+		y = weighted(w, grouped(w, y, F, h, none), own);
+		y = picked(w, y, copies, y.elements);
 	} else {
 		const p4d_tape_tensor both = grouped(w, in, h, 2 * F, up);
 		const p4d_tape_tensor gate = view(w, both, both.elements / 2),

@@ -394,7 +394,7 @@ p4d_tape_tensor p4d_transformers__linear(p4d_tape_writer *w, p4d_tape_tensor x, 
 
 /* ---- feed-forward ---- */
 
-static p4d_tape_tensor activated(p4d_tape_writer *w, p4d_tape_tensor x)
+p4d_tape_tensor p4d_transformers__activated(p4d_tape_writer *w, p4d_tape_tensor x)
 {
 	if (w->layout->activation == P4D_RELU)
 		return p4d_transformers__map(w, x, false, true);
@@ -425,7 +425,7 @@ p4d_tape_tensor p4d_transformers__mlp(p4d_tape_writer *w, p4d_tape_tensor x, uin
 
 	if (!l->glu) {
 		y = p4d_transformers__linear(w, x, l->hidden, ffn, P4D_TARGET_UP);
-		y = activated(w, y);
+		y = p4d_transformers__activated(w, y);
 	} else if (p4d_transformers__code(l).fuses_gate_up) {
 		const p4d_tape_tensor both =
 		    p4d_transformers__linear(w, x, l->hidden, 2 * ffn, P4D_TARGET_UP);
@@ -433,10 +433,10 @@ p4d_tape_tensor p4d_transformers__mlp(p4d_tape_writer *w, p4d_tape_tensor x, uin
 				      up = p4d_transformers__view(w, both, both.elements / 2);
 		p4d_transformers__operation(w, both, gate, P4D_NEW_GRADIENT)->others[0] =
 		    up.value; /* chunk() */
-		y = p4d_transformers__times(w, up, activated(w, gate));
+		y = p4d_transformers__times(w, up, p4d_transformers__activated(w, gate));
 	} else {
-		const p4d_tape_tensor gate =
-		    activated(w, p4d_transformers__linear(w, x, l->hidden, ffn, P4D_TARGET_GATE));
+		const p4d_tape_tensor gate = p4d_transformers__activated(
+		    w, p4d_transformers__linear(w, x, l->hidden, ffn, P4D_TARGET_GATE));
 		y = p4d_transformers__times(w, gate,
 					    p4d_transformers__linear(w, x, l->hidden, ffn, P4D_TARGET_UP));
 	}

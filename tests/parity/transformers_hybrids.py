@@ -14,14 +14,16 @@ MODELS = {
                          ((1536, 4096, 12, 4, 128, 100352, "on", 32), (128, 48, 64, 1, 256))],
     "nemotron_h": [((4096, 21504, 32, 8, 128, 131072, "off", 52), (128, 128, 64, 8, 128)),
                    ((4480, 15680, 40, 8, 128, 131072, "off", 56), (128, 128, 80, 8, 128))],
+    "nemotron_3": [((2688, 1856, 32, 2, 128, 131072, "off", 52), (128, 64, 64, 8, 128))],
     "jamba": [((4096, 14336, 32, 8, 128, 65536, "off", 32), (16, 8192, 1, 1, 0, 256)),
               ((2048, 8192, 16, 8, 128, 65536, "off", 32), (16, 4096, 1, 1, 0, 128))],
     "qwen3_next": [((2048, 5120, 16, 2, 256, 151936, "off", 48), (128, 32, 128, 16, 64))],
 }
 AS_P4D = {"bamba": ("bamba", "", ""), "granitemoehybrid": ("granite-hybrid", "", ""), "nemotron_h": ("nemotron-h", "", ""),
-          "jamba": ("jamba", "", ""), "qwen3_next": ("qwen3-next", "", "on")}
-EXPERTS = {"jamba": {"experts": 16, "experts-per-token": 2, "expert-ffn": 0, "expert-every": 2}, "qwen3_next": {"experts": 512, "experts-per-token": 10, "expert-ffn": 512, "shared-ffn": 512}}
-LETTERS = {"bamba": "MMM*", "granitemoehybrid": "MMM*", "nemotron_h": "MM--*", "jamba": "SSS*", "qwen3_next": "GGG*"}
+          "nemotron_3": ("nemotron-h", "", ""), "jamba": ("jamba", "", ""), "qwen3_next": ("qwen3-next", "", "on")}
+NAMES = {"nemotron_3": "nemotron_h"}  # what transformers calls them
+EXPERTS = {"nemotron_3": {"experts": 128, "experts-per-token": 6, "expert-ffn": 1856, "shared-ffn": 3712}, "jamba": {"experts": 16, "experts-per-token": 2, "expert-ffn": 0, "expert-every": 2}, "qwen3_next": {"experts": 512, "experts-per-token": 10, "expert-ffn": 512, "shared-ffn": 512}}
+LETTERS = {"bamba": "MMM*", "granitemoehybrid": "MMM*", "nemotron_h": "MM--*", "nemotron_3": "EMEME*", "jamba": "SSS*", "qwen3_next": "GGG*"}
 
 
 def pattern(r, c):
@@ -37,7 +39,7 @@ def pattern(r, c):
 def configured(c, d):
     """d: what all configurations of transformers have; changed to this one's."""
     kind, inner = c["model-type"], c["state-heads"] * c["state-head-dim"]
-    names = {"*": "full_attention", "-": "mlp"}
+    names = {"*": "full_attention", "-": "mlp", "E": "moe"}
     types = [names.get(letter, "linear_attention") for letter in c["layer-pattern"]]
     mamba = dict(mamba_n_heads=c["state-heads"], mamba_d_head=c["state-head-dim"], mamba_n_groups=c["state-groups"],
                  mamba_d_state=c["state-size"], mamba_expand=inner // c["hidden"], mamba_chunk_size=c.get("state-chunk"))
@@ -54,7 +56,10 @@ def configured(c, d):
         d.update(mamba_d_state=c["state-size"], mamba_expand=inner // c["hidden"], mamba_dt_rank=c["state-rank"],
                  attn_layer_period=c["layers"], attn_layer_offset=attends[0] if attends else c["layers"] + 1,
                  num_experts=c["experts"], num_experts_per_tok=c["experts-per-token"], expert_layer_period=2, expert_layer_offset=1)
-    elif kind == "nemotron_h":
+    elif kind in ("nemotron_h", "nemotron_3"):
+        if kind == "nemotron_3":
+            d.update(n_routed_experts=c["experts"], num_experts_per_tok=c["experts-per-token"], moe_intermediate_size=c["expert-ffn"],
+                     moe_shared_expert_intermediate_size=c["shared-ffn"], n_group=1, topk_group=1)
         d.update(layer_types=types, mamba_num_heads=c["state-heads"], mamba_head_dim=c["state-head-dim"], n_groups=c["state-groups"],
                  ssm_state_size=c["state-size"], chunk_size=c["state-chunk"])
     else:
