@@ -43,7 +43,7 @@ static p4d_option difference(const p4d_request *r)
 	return none;
 }
 
-/* On GPUs, and beside adapters: a Llama. */
+/* On GPUs: a Llama. */
 static p4d_option difference_from_llama(const p4d_request *r)
 {
 	const struct {
@@ -78,11 +78,9 @@ static int check_window(const p4d_request *r, p4d_error *err)
 
 int p4d_framework__p4d_model(const p4d_request *r, p4d_error *err)
 {
-	const bool on_gpu = p4d_on_gpu(r->value[P4D_DEVICE]),
-		   adapters = p4d_is_set(r, P4D_FINETUNE) && r->value[P4D_FINETUNE] != P4D_TUNE_FULL;
-	const p4d_option other = difference(r) != none ? difference(r)
-				 : on_gpu || adapters  ? difference_from_llama(r)
-						       : none;
+	const p4d_option other = difference(r) != none              ? difference(r)
+				 : p4d_on_gpu(r->value[P4D_DEVICE]) ? difference_from_llama(r)
+								    : none;
 	char value[64];
 
 	if (p4d_framework__fp8_model(r, err) < 0)
@@ -94,10 +92,9 @@ int p4d_framework__p4d_model(const p4d_request *r, p4d_error *err)
 		return check_window(r, err);
 	if (difference(r) == none)
 		return p4d_fail(err, P4D_E_UNMODELLED,
-				"%s, framework p4d trains Llama-type models (RMSNorm, SwiGLU, rotary "
+				"on GPUs, framework p4d trains Llama-type models (RMSNorm, SwiGLU, rotary "
 				"positions, no bias beyond query, key and value), which %s is not (%s=%s)",
-				on_gpu ? "on GPUs" : "with adapters", r->model,
-				p4d_request_option_info(other)->name,
+				r->model, p4d_request_option_info(other)->name,
 				p4d_request_value_text(r, other, value, sizeof(value)));
 	return p4d_fail(err, P4D_E_UNMODELLED,
 			"framework p4d trains models like Llama, GPT-2 and Gemma 2 (see p4d-train(1)), which "

@@ -125,9 +125,10 @@ static inline uint64_t p4d_logits_tokens(const p4d_layout *l)
 }
 
 /*
- * The linear layers of a Llama that may have an adapter, by the number of their bit in P4D_TARGET_*. Beside a
+ * The linear layers of a model that may have an adapter, by the number of their bit in P4D_TARGET_*. Beside a
  * weight (out, in) LoRA (arXiv 2106.09685) trains A (rank, in) and B (out, rank). Sizes on this rank: with
- * tensor parallelism `in` is cut where split_in is set, else `out`.
+ * tensor parallelism `in` is cut where split_in is set, else `out`. Where query, key and value are one layer
+ * it is the first of them; layers that the model lacks have out 0.
  */
 enum { P4D_ADAPTED_LAYERS = 7 };
 typedef struct p4d_adapted {
@@ -138,9 +139,11 @@ typedef struct p4d_adapted {
 static inline p4d_adapted p4d_adapted_of(const p4d_layout *l, unsigned number)
 {
 	const p4d_rank_sizes z = p4d_rank_sizes_of(l);
+	const bool fused = l->architecture->fused_qkv;
+	const uint64_t kv = fused ? 0 : z.kv;
 	const p4d_adapted all[P4D_ADAPTED_LAYERS] = {
-	    {z.h, z.q, false}, {z.h, z.kv, false}, {z.h, z.kv, false}, {z.q, z.h, true},
-	    {z.h, z.f, false}, {z.h, z.f, false},  {z.f, z.h, true}};
+	    {z.h, fused ? z.columns : z.q, false}, {z.h, kv, false},  {z.h, kv, false}, {z.q, z.h, true},
+	    {z.h, l->glu ? z.f : 0, false},        {z.h, z.f, false}, {z.f, z.h, true}};
 
 	return all[number];
 }
@@ -148,5 +151,6 @@ static inline p4d_adapted p4d_adapted_of(const p4d_layout *l, unsigned number)
 /* Whether that layer has one. */
 static inline bool p4d_is_adapted(const p4d_layout *l, unsigned number)
 {
-	return l->finetune != P4D_TUNE_FULL && l->lora_targets & 1u << number;
+	return l->finetune != P4D_TUNE_FULL && l->lora_targets & 1u << number &&
+	       p4d_adapted_of(l, number).out;
 }

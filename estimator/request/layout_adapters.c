@@ -6,48 +6,64 @@
 #include "request/framework.h"
 #include "request/layout_internal.h"
 
-enum { NAMES_OF_LLAMA = 10 };
+/* Whose modeling files have a name. */
+typedef enum module_family { OF_ALL, OF_LLAMA, OF_GPT2, OF_OTHERS } module_family;
 
-/* Names of linear layers, as modeling files have them; first those of Llama. */
+/* Names of linear layers. */
 static const struct {
 	const char *name;
 	unsigned targets;
+	module_family family;
 } names[] = {
-    {"all-linear", P4D_TARGET_ALL},
-    {"attention", P4D_TARGET_ATTENTION},
-    {"mlp", P4D_TARGET_ALL - P4D_TARGET_ATTENTION},
-    {"q_proj", P4D_TARGET_Q},
-    {"k_proj", P4D_TARGET_K},
-    {"v_proj", P4D_TARGET_V},
-    {"o_proj", P4D_TARGET_O},
-    {"gate_proj", P4D_TARGET_GATE},
-    {"up_proj", P4D_TARGET_UP},
-    {"down_proj", P4D_TARGET_DOWN},
-    {"out_proj", P4D_TARGET_O},
-    {"dense", P4D_TARGET_O},
-    {"qkv_proj", P4D_TARGET_Q},
-    {"query_key_value", P4D_TARGET_Q},
-    {"c_attn", P4D_TARGET_Q},
-    {"Wqkv", P4D_TARGET_Q},
-    {"gate_up_proj", P4D_TARGET_UP},
-    {"fc1", P4D_TARGET_UP},
-    {"fc2", P4D_TARGET_DOWN},
-    {"c_fc", P4D_TARGET_UP},
-    {"c_proj", P4D_TARGET_O | P4D_TARGET_DOWN},
-    {"dense_h_to_4h", P4D_TARGET_UP},
-    {"dense_4h_to_h", P4D_TARGET_DOWN},
+    {"all-linear", P4D_TARGET_ALL, OF_ALL},
+    {"attention", P4D_TARGET_ATTENTION, OF_ALL},
+    {"mlp", P4D_TARGET_ALL - P4D_TARGET_ATTENTION, OF_ALL},
+    {"q_proj", P4D_TARGET_Q, OF_LLAMA},
+    {"k_proj", P4D_TARGET_K, OF_LLAMA},
+    {"v_proj", P4D_TARGET_V, OF_LLAMA},
+    {"o_proj", P4D_TARGET_O, OF_LLAMA},
+    {"gate_proj", P4D_TARGET_GATE, OF_LLAMA},
+    {"up_proj", P4D_TARGET_UP, OF_LLAMA},
+    {"down_proj", P4D_TARGET_DOWN, OF_LLAMA},
+    {"c_attn", P4D_TARGET_Q, OF_GPT2},
+    {"c_proj", P4D_TARGET_O | P4D_TARGET_DOWN, OF_GPT2},
+    {"attn.c_attn", P4D_TARGET_Q, OF_GPT2},
+    {"attn.c_proj", P4D_TARGET_O, OF_GPT2},
+    {"mlp.c_fc", P4D_TARGET_UP, OF_GPT2},
+    {"mlp.c_proj", P4D_TARGET_DOWN, OF_GPT2},
+    {"c_fc", P4D_TARGET_UP, OF_GPT2},
+    {"out_proj", P4D_TARGET_O, OF_OTHERS},
+    {"dense", P4D_TARGET_O, OF_OTHERS},
+    {"qkv_proj", P4D_TARGET_Q, OF_OTHERS},
+    {"query_key_value", P4D_TARGET_Q, OF_OTHERS},
+    {"Wqkv", P4D_TARGET_Q, OF_OTHERS},
+    {"gate_up_proj", P4D_TARGET_UP, OF_OTHERS},
+    {"fc1", P4D_TARGET_UP, OF_OTHERS},
+    {"fc2", P4D_TARGET_DOWN, OF_OTHERS},
+    {"dense_h_to_4h", P4D_TARGET_UP, OF_OTHERS},
+    {"dense_4h_to_h", P4D_TARGET_DOWN, OF_OTHERS},
 };
 
-/* Of a list of names; *unknown (may be NULL) points to the first that is none of the first `known`. */
-static unsigned targets_of(const char *list, size_t known, const char **unknown)
+/* p4d-train knows the layers of a model by their own names; other programs train any model. */
+static bool is_named(const p4d_request *r, module_family family)
+{
+	const bool gpt2 = r->value[P4D_ARCHITECTURE] == P4D_ARCHITECTURE_GPT2;
+
+	return r->value[P4D_FRAMEWORK] != P4D_FRAMEWORK_P4D || family == OF_ALL ||
+	       family == (gpt2 ? OF_GPT2 : OF_LLAMA);
+}
+
+/* Of its list; *unknown (may be NULL) points to the first name that is none. */
+static unsigned targets_of(const p4d_request *r, const char **unknown)
 {
 	unsigned targets = 0;
 
-	for (const char *at = list; *at;) {
+	for (const char *at = r->lora_targets; *at;) {
 		const size_t length = strcspn(at, ",");
 		unsigned found = 0;
-		for (size_t i = 0; i < known; i++)
-			if (strlen(names[i].name) == length && !strncmp(names[i].name, at, length))
+		for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+			if (is_named(r, names[i].family) && strlen(names[i].name) == length &&
+			    !strncmp(names[i].name, at, length))
 				found = names[i].targets;
 		if (!found && unknown)
 			*unknown = at;
@@ -55,12 +71,6 @@ static unsigned targets_of(const char *list, size_t known, const char **unknown)
 		at += length + (at[length] == ',');
 	}
 	return targets;
-}
-
-/* p4d-train trains Llama's layers, which it knows by their own names. */
-static size_t names_of(const p4d_request *r)
-{
-	return r->value[P4D_FRAMEWORK] == P4D_FRAMEWORK_P4D ? NAMES_OF_LLAMA : sizeof(names) / sizeof(*names);
 }
 
 /* A model's file has quantized weights, and training leaves them so: gpt-oss's experts, in MXFP4,
@@ -92,7 +102,7 @@ void p4d_layout__adapters(const p4d_request *r, p4d_layout *l)
 	l->lora_rank =
 	    p4d_is_set(r, P4D_LORA_RANK) ? (uint64_t)r->value[P4D_LORA_RANK] : 8; /* PEFT's default */
 	l->lora_dropout = p4d_framework_value(r, P4D_LORA_DROPOUT) > 0;
-	l->lora_targets = *r->lora_targets ? targets_of(r->lora_targets, names_of(r), NULL) : P4D_TARGET_ALL;
+	l->lora_targets = *r->lora_targets ? targets_of(r, NULL) : P4D_TARGET_ALL;
 	l->adapter_fp32 = !p4d_is_set(r, P4D_ADAPTER_DTYPE) || r->value[P4D_ADAPTER_DTYPE] == P4D_PARAM_FP32;
 	/* PEFT makes adapters in the type of the layer's own weights, or in fp32 */
 	if (l->finetune == P4D_TUNE_LORA && p4d_framework_value(r, P4D_PARAM_DTYPE) == P4D_PARAM_FP32)
@@ -167,7 +177,7 @@ int p4d_layout__check_adapters(const p4d_request *r, p4d_error *err)
 			return p4d_fix(err, "leave out --p4d-%s", name);
 		}
 	}
-	targets_of(r->lora_targets, names_of(r), &unknown);
+	targets_of(r, &unknown);
 	if (unknown)
 		return p4d_fail(err, P4D_E_VALUE, "lora-targets: no linear layer is named '%.*s'",
 				(int)strcspn(unknown, ","), unknown);

@@ -7,6 +7,22 @@
 #include "base/vector.h"
 #include "checkpoint/huggingface_internal.h"
 
+/* The module whose A a matrix has: query, key and value as one layer have one A, which is the first's. */
+static const char *holder_of_a(const p4d_layout *l, const char *matrix, char name[128])
+{
+	const char *parts[] = {p4d_weights_adapted_name(1), p4d_weights_adapted_name(2)};
+
+	for (unsigned i = 0; l->architecture->fused_qkv && i < 2; i++) {
+		const char *part = strstr(matrix, parts[i]);
+		if (!part)
+			continue;
+		snprintf(name, 128, "%.*s%s.weight", (int)(part - matrix), matrix,
+			 p4d_weights_adapted_name(0));
+		return name;
+	}
+	return matrix;
+}
+
 /* A whole tensor of the checkpoint; NULL with no error: it has none of this name. */
 static float *read_tensor(p4d_checkpoint_reader *reader, const char *matrix, const char *half,
 			  p4d_weight_slice *whole, p4d_error *err)
@@ -46,8 +62,10 @@ static int load(p4d_adapter_values *adapter, p4d_checkpoint_reader *reader, cons
 		p4d_error *err)
 {
 	const size_t length = strlen(matrix), end = strlen(".weight");
+	const p4d_layout *layout = &p4d_checkpoint_reader__map(reader)->layout;
 	p4d_weight_slice whole;
 	p4d_error why = {.code = P4D_OK};
+	char with_a[128];
 
 	p4d_adapter__close(adapter);
 	snprintf(adapter->name, sizeof(adapter->name), "%s", matrix);
@@ -55,7 +73,7 @@ static int load(p4d_adapter_values *adapter, p4d_checkpoint_reader *reader, cons
 		return 0;
 	adapter->b = read_tensor(reader, matrix, "lora_B", &whole, &why);
 	if (adapter->b)
-		adapter->a = read_tensor(reader, matrix, "lora_A", &whole, &why);
+		adapter->a = read_tensor(reader, holder_of_a(layout, matrix, with_a), "lora_A", &whole, &why);
 	adapter->rank = adapter->a ? whole.rows : 0;
 	adapter->in = adapter->a ? whole.columns : 0;
 	return why.code == P4D_OK ? 0 : p4d_fail(err, why.code, "%s", why.text);

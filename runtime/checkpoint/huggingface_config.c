@@ -7,6 +7,7 @@
 
 #include "request/architecture.h"
 #include "checkpoint/huggingface_config.h"
+#include "checkpoint/huggingface_names.h"
 #include "base/new_file.h"
 #include "plan/plan_line.h"
 #include "model/rope.h"
@@ -216,9 +217,9 @@ static struct json_object *targets_of(const p4d_layout *l)
 	struct json_object *names = json_object_new_array();
 
 	for (unsigned i = 0; i < P4D_ADAPTED_LAYERS; i++)
-		if (p4d_is_adapted(l, i)) /* without the part of the layer it is in */
-			json_object_array_add(
-			    names, json_object_new_string(strchr(p4d_weights_adapted_name(i), '.') + 1));
+		if (p4d_is_adapted(l, i))
+			json_object_array_add(names,
+					      json_object_new_string(p4d_huggingface__module_name(l, i)));
 	return names;
 }
 
@@ -235,6 +236,7 @@ int p4d_huggingface__write_adapter_config(const char *path, const p4d_layout *la
 	add_decimal(config, "lora_alpha", info->alpha);
 	add_decimal(config, "lora_dropout", 0);
 	add_text(config, "bias", "none");
+	add(config, "fan_in_fan_out", json_object_new_boolean(p4d_huggingface__is_gpt2(layout)));
 	add(config, "target_modules", targets_of(layout));
 	return write_object(path, config, err);
 }

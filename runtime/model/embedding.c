@@ -83,7 +83,7 @@ void p4d_embedding__finish(p4d_net *m, void *rows)
 
 void p4d_embedding_finish_back(p4d_net *m, void *gradient)
 {
-	if (m->l->positions)
+	if (p4d_buffers__gradient(m, P4D_W_POSITIONS, 0)) /* not where it is frozen */
 		for_each_run(m, gradient, give_positions);
 	if (m->l->architecture->scaled_embedding)
 		m->d->scale(m->d, m->type, gradient, (float)sqrt((double)m->h), m->ns * m->h);

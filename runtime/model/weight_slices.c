@@ -56,20 +56,34 @@ static unsigned cut_table(p4d_weight_slice *p, const p4d_weight *w, const char *
 	return 1;
 }
 
-/* As PEFT names them. */
-static void cut_adapter(p4d_weight_slice *p, const p4d_layout *l, p4d_place place, const p4d_weight *w)
+static void name_adapter(char name[64], unsigned number, bool is_b)
 {
-	const unsigned number = (unsigned)(w->kind - P4D_W_ADAPTER) / 2, is_b = (w->kind - P4D_W_ADAPTER) % 2;
+	snprintf(name, 64, "%s.lora_%c.weight", p4d_weights_adapted_name(number), is_b ? 'B' : 'A');
+}
+
+/* As PEFT names them; B of query, key and value as one: those parts, as of the matrix. */
+static unsigned cut_adapter(p4d_weight_slice *p, const p4d_layout *l, p4d_place place, const p4d_weight *w)
+{
+	const unsigned number = (unsigned)(w->kind - P4D_W_ADAPTER) / 2;
+	const bool is_b = (w->kind - P4D_W_ADAPTER) % 2;
+	const uint64_t q = l->heads / l->tp * l->head_dim, kv = l->kv_heads / l->tp * l->head_dim;
+	const bool fused = is_b && number == 0 && l->architecture->fused_qkv;
+	const uint64_t rows[] = {fused ? q : w->rows, kv, kv};
+	const unsigned count = fused ? 3 : 1;
 	char name[64];
 
-	snprintf(name, sizeof(name), "%s.lora_%c.weight", p4d_weights_adapted_name(number), is_b ? 'B' : 'A');
-	if (w->replicated)
-		cut_rows(p, w, name, 0, w->rows, 0, 1);
-	else if (is_b)
-		cut_rows(p, w, name, 0, w->rows, place.tp, l->tp);
-	else
-		cut_columns(p, w, name, place.tp, l->tp);
-	p->tensor_columns = p->tensor_columns ? p->tensor_columns : 1; /* a rank of 1 is no vector */
+	for (unsigned i = 0, at = 0; i < count; at += (unsigned)rows[i++]) {
+		name_adapter(name, number + i, is_b);
+		if (w->replicated)
+			cut_rows(&p[i], w, name, 0, w->rows, 0, 1);
+		else if (is_b)
+			cut_rows(&p[i], w, name, at, rows[i], place.tp, l->tp);
+		else
+			cut_columns(&p[i], w, name, place.tp, l->tp);
+		p[i].tensor_columns =
+		    p[i].tensor_columns ? p[i].tensor_columns : 1; /* a rank of 1 is no vector */
+	}
+	return count;
 }
 
 const char *p4d_weights_adapted_name(unsigned number)
@@ -147,9 +161,8 @@ unsigned p4d_weight_slices_of(const p4d_layout *l, p4d_place place, uint64_t voc
 		return 1;
 	default:
 		if (p4d_weights_adapts(w->kind))
-			cut_adapter(slices, l, place, w);
-		else
-			cut_rows(slices, w, whole_name(l, w->kind), 0, w->rows, 0, 1);
+			return cut_adapter(slices, l, place, w);
+		cut_rows(slices, w, whole_name(l, w->kind), 0, w->rows, 0, 1);
 		return 1;
 	}
 }

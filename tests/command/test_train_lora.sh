@@ -4,6 +4,7 @@
 # any layout, and what is exported, merged or alone, is what was trained.
 . "${0%/*}/lib.sh"
 released=$P4D_TEST_SRCDIR/tests/data/released
+parity=$P4D_TEST_SRCDIR/tests/data/parity
 by_hand
 
 exits 0 p4d data --tokenizer ids --vocab 40 -o ids "$released/ids.jsonl"
@@ -22,10 +23,16 @@ alike() {
 		fail "other losses: $(paste left right)"
 }
 
-while read -r model layouts; do
-	rm -rf one halves merged adapter one.json halves.json
-	exits 0 tune --init-from "$released/$model" --steps 4 --checkpoint one --log one.json
-	want=$(sed -n "s/^$model //p" "$released/losses")
+all=q_proj,k_proj,v_proj,o_proj,gate_proj,up_proj,down_proj
+# modules: as PEFT names them in adapter_config.json
+while read -r from modules layouts; do
+	model=${from##*/}
+	[ "${from%/*}" = released ] && from=$released/$model || from=$parity/$model
+	rm -rf one halves merged adapter one.json halves.json base.json
+	# shellcheck disable=SC2086
+	exits 0 p4d-train $run --init-from "$from" --steps 1 --lr 0 --log base.json
+	want=$(losses base.json)
+	exits 0 tune --init-from "$from" --steps 4 --checkpoint one --log one.json
 	losses one.json | awk -v want="$want" '
 		NR == 1 { first = $1; off = $1 / want - 1 } END { exit !(off * off < 4e-12 && $1 < first - 0.05) }' ||
 		fail "$model does not begin with $want, or learns nothing: $(losses one.json)"
@@ -33,14 +40,14 @@ while read -r model layouts; do
 	while read -r layout; do
 		rm -f other.json
 		# shellcheck disable=SC2086
-		exits 0 tune $layout --init-from "$released/$model" --steps 4 --log other.json
+		exits 0 tune $layout --init-from "$from" --steps 4 --log other.json
 		alike 1e-6 one.json other.json
 	done <list
 	# in two parts, of two layouts
-	exits 0 tune --local-ranks 2 --cp 2 --init-from "$released/$model" --steps 4 \
+	exits 0 tune --local-ranks 2 --cp 2 --init-from "$from" --steps 4 \
 		--checkpoint halves --save-every 2 --log halves.json
 	rm -rf halves/step-00000004
-	exits 0 tune --local-ranks 2 --pp 2 --init-from "$released/$model" --steps 4 --checkpoint halves --log halves.json
+	exits 0 tune --local-ranks 2 --pp 2 --init-from "$from" --steps 4 --checkpoint halves --log halves.json
 	losses halves.json | sed '3,4d' >left
 	losses one.json | paste left - | awk '{ off = $1 / $2 - 1; if (off * off > 1e-12) bad = 1 } END { exit bad || NR != 4 }' ||
 		fail "resumed, the losses are others: $(losses halves.json)"
@@ -58,10 +65,10 @@ while read -r model layouts; do
 	exits 0 p4d-train --checkpoint one $next
 	[ "$out" = "$merged" ] || fail "$model: $out instead of $merged"
 	# shellcheck disable=SC2086
-	exits 0 p4d-train --init-from "$released/$model" --seq-len 32 $next
+	exits 0 p4d-train --init-from "$from" --seq-len 32 $next
 	[ "$out" != "$merged" ] || fail "$model: adapters say nothing"
 	rm -f step5.json merged.json
-	exits 0 tune --init-from "$released/$model" --steps 5 --checkpoint one --log step5.json
+	exits 0 tune --init-from "$from" --steps 5 --checkpoint one --log step5.json
 	# shellcheck disable=SC2086
 	exits 0 p4d-train $run --init-from merged --steps 1 --lr 0 --log merged.json
 	alike 1e-6 merged.json step5.json
@@ -71,15 +78,23 @@ while read -r model layouts; do
 	for word in '"peft_type":"LORA"' '"r":3' '"lora_alpha":6.0'; do
 		grep -q "$word" adapter/adapter_config.json || fail "no $word: $(cat adapter/adapter_config.json)"
 	done
-	for name in self_attn.q_proj self_attn.o_proj mlp.up_proj mlp.down_proj; do
+	tr -d ' \n' <adapter/adapter_config.json | grep -q "\"target_modules\":\[\"$(echo "$modules" | sed 's/,/","/g')\"\]" ||
+		fail "other modules: $(cat adapter/adapter_config.json)"
+	gpt2=false && [ "$model" = gpt2 ] && gpt2=true # whose matrices the library has transposed
+	grep -q "\"fan_in_fan_out\":$gpt2" adapter/adapter_config.json || fail "no fan_in_fan_out"
+	for name in $(echo "$modules" | tr ',' ' '); do
 		for half in A B; do
-			grep -aq "\"base_model.model.model.layers.1.$name.lora_$half.weight\"" adapter/adapter_model.safetensors ||
+			grep -aq "\"base_model.model.[a-z.]*.1.[a-z_.]*$name.lora_$half.weight\"" adapter/adapter_model.safetensors ||
 				fail "no $name.lora_$half"
 		done
 	done
+	# the guard reads it, too
+	exits 0 p4d estimate --model "$PWD/adapter/adapter_config.json" --framework p4d --device cpu --nodes 1 --gpus-per-node 1
 done <<END
-llama --local-ranks 2 --pp 2/--local-ranks 2 --cp 2/--local-ranks 2 --pp 2 --vocab-parallel vocab-1
-qwen3 --local-ranks 4 --cp 2 --pp 2/--local-ranks 2 --pp 2 --schedule zb1p --recompute mlp
+released/llama $all --local-ranks 2 --pp 2/--local-ranks 2 --cp 2/--local-ranks 2 --pp 2 --vocab-parallel vocab-1
+released/qwen3 $all --local-ranks 4 --cp 2 --pp 2/--local-ranks 2 --pp 2 --schedule zb1p --recompute mlp
+parity/gemma2 $all --local-ranks 2 --tp 2/--local-ranks 4 --tp 2 --cp 2/--local-ranks 2 --pp 2 --vocab-parallel vocab-1
+parity/gpt2 attn.c_attn,attn.c_proj,mlp.c_fc,mlp.c_proj --local-ranks 2 --tp 2/--local-ranks 4 --tp 2 --pp 2 --vocab-parallel vocab-2/--local-ranks 2 --cp 2 --recompute full
 END
 
 # what has no effect, or does not go together
@@ -96,6 +111,11 @@ says "lora-rank has no effect without finetune=lora"
 # shellcheck disable=SC2086
 refused P4D005 tune $llama --lora-targets c_attn
 says "lora-targets: no linear layer is named 'c_attn'"
+refused P4D005 tune --init-from "$parity/gpt2" --steps 1 --lora-targets q_proj
+says "lora-targets: no linear layer is named 'q_proj'"
+exits 0 tune --init-from "$parity/gpt2" --steps 1 --lora-targets c_attn,mlp.c_proj --checkpoint some
+exits 0 p4d export --form adapter some some.adapter
+tr -d ' \n' <some.adapter/adapter_config.json | grep -q '"target_modules":\["attn.c_attn","mlp.c_proj"\]' || fail "other modules: $(cat some.adapter/*.json)"
 # shellcheck disable=SC2086
 refused P4D005 p4d-train $run $llama --finetune qlora
 says "finetune=qlora: p4d-train does not quantize weights" "fix: --finetune=lora"

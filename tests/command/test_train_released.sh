@@ -172,8 +172,6 @@ exits 0 still --init-from other # of no layer, as layer_types says
 sed -i '0,/"full_attention"/s//"sliding_attention"/' other/config.json
 refused P4D009 still --init-from other
 says "p4d-train does not compute the window of 1 of 2 layers (layer_types)"
-refused P4D009 still --init-from "$parity/gpt2" --finetune lora --lora-rank 2
-says "with adapters, framework p4d trains Llama-type models"
 sed 's/"hidden_act"/"quantization_config": {"quant_method": "fp8"}, &/' own/config.json >config.json
 mv own/config.json whole.json && mv config.json own/config.json
 refused P4D009 still --init-from own

@@ -2,23 +2,26 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes tests/data/parity: a tiny model of each architecture that p4d-train has, as transformers stores it, and what it computes.
 
-    make_parity.py DIRECTORY
+    make_parity.py [--lora] DIRECTORY
 
 NAME/config.json and model.safetensors (bf16) are the model; truth/model.safetensors has, under the name of each weight, the gradient
 of the mean loss, and "loss", "tokens" and "labels"; truth/logits.npy those of the first sequence, which is `text` in the characters of
-released/tokenizer.json. Labels of -1 are not trained on. Everything is computed in float64, with RoPE's angles, too (transformers
-5.23, torch 2.15).
+released/tokenizer.json. Labels of -1 are not trained on. lora/model.safetensors are adapters of all linear layers beside it, as PEFT names them, lora/truth what those
+change: gradients, loss and logits. Everything is computed in float64, with RoPE's angles, too (transformers 5.23, peft 0.21, torch 2.15).
+With --lora only what is in lora/ is written.
 """
 import os
 import sys
 
 import make_released
 import numpy
+import peft
 import safetensors.torch
 import torch
 import transformers
 
 VOCAB, BATCH, LENGTH = 40, 2, 24
+RANK, ALPHA = 3, 6
 SIZES = {"vocab_size": VOCAB, "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 4,
          "num_key_value_heads": 2, "head_dim": 8, "max_position_embeddings": 64, "bos_token_id": None, "eos_token_id": None,
          "pad_token_id": None}
@@ -75,7 +78,33 @@ def exact_frequencies(model, config):
         rotary.inv_freq = parameters["rope_theta"] ** (-torch.arange(0, d, 2).double() / d)
 
 
-def main(directory):
+def compute(model, tokens, labels, stored, to):
+    """Gradients of what is stored, loss and logits, into the folder `to`."""
+    logits = model(tokens).logits
+    loss = torch.nn.functional.cross_entropy(logits.reshape(-1, VOCAB), labels.reshape(-1), ignore_index=-1)
+    loss.backward()
+    truth = {name: weight.grad.float() for name, weight in stored.items()}
+    truth.update(loss=loss.detach().float().reshape(1), tokens=tokens.float(), labels=labels.float())
+    os.makedirs(to, exist_ok=True)
+    safetensors.torch.save_file(truth, os.path.join(to, "model.safetensors"))
+    numpy.save(os.path.join(to, "logits.npy"), logits[0].detach().float().numpy())
+    return loss.item()
+
+
+def add_adapters(model, path):
+    """Of all linear layers but the head, with numbers of fp32; stored in `path`, returned by their names there."""
+    model = peft.get_peft_model(model, peft.LoraConfig(r=RANK, lora_alpha=ALPHA, target_modules="all-linear", task_type="CAUSAL_LM",
+                                                       fan_in_fan_out=type(model).__name__.startswith("GPT2")))
+    adapters = {name.replace(".default", ""): p for name, p in model.named_parameters() if ".lora_" in name}
+    with torch.no_grad():
+        for p in adapters.values():
+            p.data = (torch.randn(p.shape) * 0.1).double()
+    os.makedirs(path, exist_ok=True)
+    safetensors.torch.save_file({name: p.detach().float() for name, p in adapters.items()}, os.path.join(path, "model.safetensors"))
+    return model, adapters
+
+
+def main(directory, base=True):
     generator = torch.Generator().manual_seed(9)
     tokens = torch.randint(0, VOCAB, (BATCH, LENGTH + 1), generator=generator)
     tokens, labels = tokens[:, :-1], tokens[:, 1:].clone()
@@ -87,26 +116,23 @@ def main(directory):
         path = os.path.join(directory, name)
         of_library = getattr(transformers, family + ("LMHeadModel" if family == "GPT2" else "ForCausalLM"))
         config = getattr(transformers, family + "Config")(**{**(GPT2 if name == "gpt2" else SIZES), **own})
-        model = of_library(config)
-        randomize(model)
-        model.to(torch.bfloat16).save_pretrained(path)
-        if os.path.exists(os.path.join(path, "generation_config.json")):
-            os.remove(os.path.join(path, "generation_config.json"))
+        if base:
+            model = of_library(config)
+            randomize(model)
+            model.to(torch.bfloat16).save_pretrained(path)
+            if os.path.exists(os.path.join(path, "generation_config.json")):
+                os.remove(os.path.join(path, "generation_config.json"))
         model = of_library.from_pretrained(path, dtype=torch.float32, attn_implementation="eager").double().eval()
         exact_frequencies(model, model.config)
         exact_angles(model)
-        logits = model(tokens).logits
-        loss = torch.nn.functional.cross_entropy(logits.reshape(-1, VOCAB), labels.reshape(-1), ignore_index=-1)
-        loss.backward()
-        stored = safetensors.torch.load_file(os.path.join(path, "model.safetensors"))
-        parameters = dict(model.named_parameters())
-        truth = {weight: parameters[weight].grad.float() for weight in stored}
-        truth.update(loss=loss.detach().float().reshape(1), tokens=tokens.float(), labels=labels.float())
-        os.makedirs(os.path.join(path, "truth"), exist_ok=True)
-        safetensors.torch.save_file(truth, os.path.join(path, "truth", "model.safetensors"))
-        numpy.save(os.path.join(path, "truth", "logits.npy"), logits[0].detach().float().numpy())
-        print(name, repr(loss.item()))
+        if base:
+            parameters = dict(model.named_parameters())
+            stored = safetensors.torch.load_file(os.path.join(path, "model.safetensors"))
+            print(name, compute(model, tokens, labels, {one: parameters[one] for one in stored}, os.path.join(path, "truth")))
+        torch.manual_seed(71 + number)
+        model, adapters = add_adapters(model, os.path.join(path, "lora"))
+        print(name, "with adapters", compute(model, tokens, labels, adapters, os.path.join(path, "lora", "truth")))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(sys.argv[-1], "--lora" not in sys.argv)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Every architecture of p4d-train computes what transformers does: loss, gradients of all weights and logits
- * of tiny released models, in fp32, whatever the layout. tests/parity/make_parity.py made the truth in fp64.
+ * of tiny released models, in fp32, whatever the layout; and with adapters, what PEFT does.
+ * tests/parity/make_parity.py made the truth in fp64.
  */
 #include "support/support.h"
 
@@ -15,7 +16,7 @@
 #include "run/job_plan.h"
 #include "support/forked.h"
 
-enum { BATCH = 2, LENGTH = 24, VOCAB = 40, MOST_ARGUMENTS = 64 };
+enum { BATCH = 2, LENGTH = 24, VOCAB = 40, MOST_ARGUMENTS = 64, ALPHA_OVER_RANK = 2 };
 static double limit = 2e-6; /* 3e-6 where it is compiled without optimization (P4D_TEST_FEW): 2.11e-6 once */
 
 static const char *const models[] = {"llama",   "llama-tied",     "llama31", "qwen2",  "qwen3",
@@ -43,16 +44,19 @@ enum { LAYOUTS = sizeof(layouts) / sizeof(*layouts) };
 
 /* What ranks are to do; children inherit it. */
 static p4d_job_plan plan;
-static char model_path[4096], truth_path[4200];
+static char model_path[4096], adapters_path[4200], truth_path[4300];
+static bool with_adapters;
 /* of all ranks; shared with the parent */
 static double *worst;
 
-static void find_paths(const char *model)
+static void find_paths(const char *model, bool adapters)
 {
 	const char *dir = getenv("P4D_TEST_SRCDIR");
 
 	snprintf(model_path, sizeof(model_path), "%s/tests/data/parity/%s", dir ? dir : ".", model);
-	snprintf(truth_path, sizeof(truth_path), "%s/truth", model_path);
+	snprintf(adapters_path, sizeof(adapters_path), "%s/lora", model_path);
+	snprintf(truth_path, sizeof(truth_path), "%s/truth", adapters ? adapters_path : model_path);
+	with_adapters = adapters;
 }
 
 static void open_plan(const struct layout_case *c)
@@ -65,8 +69,8 @@ static void open_plan(const struct layout_case *c)
 
 	snprintf(text, sizeof(text),
 		 "p4d-train --data none --steps 1 --device cpu --precision fp32 --seq-len %d "
-		 "--global-batch %d --optimizer-sharding off %s --init-from",
-		 LENGTH, BATCH, c->options);
+		 "--global-batch %d --optimizer-sharding off %s %s --init-from",
+		 LENGTH, BATCH, c->options, with_adapters ? "--finetune lora --lora-rank 3" : "");
 	for (char *word = strtok_r(text, " ", &save); word; word = strtok_r(NULL, " ", &save))
 		argument[count++] = word;
 	snprintf(from, sizeof(from), "%s", model_path);
@@ -94,7 +98,7 @@ static void read_truth(const char *name, float *to, uint64_t count)
 /* The last numbers of an .npy file. */
 static void read_logits(float *to, uint64_t count)
 {
-	char path[4300];
+	char path[4400];
 	const long bytes = (long)(count * sizeof(*to));
 
 	snprintf(path, sizeof(path), "%s/logits.npy", truth_path);
@@ -175,7 +179,7 @@ static int compare_gradients(p4d_trainer *t, double scale, double *off, p4d_erro
 	p4d_huggingface_weights truth;
 
 	TRY(p4d_huggingface__open(&truth, truth_path, &plan.layout, err));
-	for (uint32_t i = 0; i < w->count; i++) {
+	for (uint32_t i = 0; i < w->trained; i++) {
 		const unsigned count =
 		    p4d_weight_slices_of(&plan.layout, p4d_trainer_place(t), VOCAB, &w->weight[i], slices);
 		for (unsigned k = 0; k < count; k++)
@@ -183,6 +187,31 @@ static int compare_gradients(p4d_trainer *t, double scale, double *off, p4d_erro
 	}
 	p4d_huggingface__close(&truth);
 	return 0;
+}
+
+static int open_trainer(p4d_trainer **t, p4d_device *device, p4d_world *world, p4d_error *err)
+{
+	p4d_trainer_settings settings = {.net = p4d_job_plan_net(&plan)};
+
+	settings.net.device = device;
+	settings.net.world = world;
+	settings.net.adapter_scale = with_adapters ? ALPHA_OVER_RANK : 0;
+	return p4d_trainer_open(t, &settings, err);
+}
+
+/* The model's weights, and adapters as PEFT stores them. */
+static int load(p4d_trainer *t, p4d_error *err)
+{
+	const p4d_checkpoint_storage storage = p4d_checkpoint_storage_of(t, &plan.layout, VOCAB);
+	p4d_huggingface_weights adapters;
+
+	TRY(p4d_huggingface_import(model_path, &storage, err));
+	if (with_adapters) {
+		TRY(p4d_huggingface__open(&adapters, adapters_path, &plan.layout, err));
+		TRY(p4d_checkpoint__fill_storage(&storage, p4d_huggingface__fetch, &adapters, err));
+		p4d_huggingface__close(&adapters);
+	}
+	return p4d_trainer_restore(t, err);
 }
 
 static int compute(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
@@ -194,14 +223,9 @@ static int compute(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *er
 
 	(void)size;
 	TRY(p4d_device_cpu_open(&device, err));
-	p4d_trainer_settings settings = {.net = p4d_job_plan_net(&plan)};
-	settings.net.device = &device;
-	settings.net.world = world;
-	TRY(p4d_trainer_open(&t, &settings, err));
+	TRY(open_trainer(&t, &device, world, err));
 	CHECK(device.allocated_bytes == p4d_trainer_plan(t)->arena_bytes);
-	const p4d_checkpoint_storage storage = p4d_checkpoint_storage_of(t, &plan.layout, VOCAB);
-	TRY(p4d_huggingface_import(model_path, &storage, err));
-	TRY(p4d_trainer_restore(t, err));
+	TRY(load(t, err));
 	p4d_place place = p4d_trainer_place(t);
 	TRY(p4d_trainer_step(t, 1, 0, source, &place, &result, err));
 	read_truth("loss", &loss, 1);
@@ -223,13 +247,8 @@ static int predict(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *er
 
 	(void)size;
 	TRY(p4d_device_cpu_open(&device, err));
-	p4d_trainer_settings settings = {.net = p4d_job_plan_net(&plan)};
-	settings.net.device = &device;
-	settings.net.world = world;
-	TRY(p4d_trainer_open(&t, &settings, err));
-	const p4d_checkpoint_storage storage = p4d_checkpoint_storage_of(t, &plan.layout, VOCAB);
-	TRY(p4d_huggingface_import(model_path, &storage, err));
-	TRY(p4d_trainer_restore(t, err));
+	TRY(open_trainer(&t, &device, world, err));
+	TRY(load(t, err));
 	read_truth("tokens", tokens, BATCH * LENGTH);
 	read_logits(wanted, LENGTH * VOCAB);
 	for (uint64_t i = 0; i < LENGTH; i++)
@@ -258,23 +277,34 @@ static void run(const struct layout_case *c, forked_work work, double most[2])
 	p4d_job_plan_close(&plan);
 }
 
-static void agrees_with_transformers(void **state)
+static void compare(bool adapters)
 {
 	static const struct layout_case alone = {1, "--micro-batch 1"},
 					sharded = {2, "--tp 2 --sequence-parallel off"};
 	const size_t stride = test_stride(1, 3);
 
-	(void)state;
 	for (size_t i = 0; i < MODELS; i++) {
 		double trained[2] = {0, 0}, predicted[2] = {0, 0};
-		find_paths(models[i]);
+		find_paths(models[i], adapters);
 		for (size_t k = i % stride; k < LAYOUTS; k += stride)
 			run(&layouts[k], compute, trained);
 		run(&alone, predict, predicted);
 		run(&sharded, predict, predicted);
-		print_message("%-12s loss %.1e  gradients %.1e  logits %.1e\n", models[i], trained[0],
-			      trained[1], predicted[0]);
+		print_message("%-14s %-8s loss %.1e  gradients %.1e  logits %.1e\n", models[i],
+			      adapters ? "adapters" : "", trained[0], trained[1], predicted[0]);
 	}
+}
+
+static void agrees_with_transformers(void **state)
+{
+	(void)state;
+	compare(false);
+}
+
+static void adapters_agree_with_peft(void **state)
+{
+	(void)state;
+	compare(true);
 }
 
 static int setup(void **state)
@@ -290,6 +320,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(agrees_with_transformers),
+	    cmocka_unit_test(adapters_agree_with_peft),
 	};
 
 	return cmocka_run_group_tests(tests, setup, NULL);
