@@ -3,6 +3,7 @@
 #include "framework/torch.h"
 
 static const p4d_framework_fixed fixed[] = {{P4D_SHARD_DEGREE, P4D_NO_MEANING, "DDP shards nothing"},
+					    P4D_FIXED_WITHOUT_FSDP("DDP"),
 					    {P4D_ZERO_STAGE, 0, "DDP shards nothing"},
 					    {P4D_ZERO_BUCKET, P4D_NO_MEANING, "DDP shards nothing"},
 					    {P4D_TP, 1, "with DDP every GPU has a copy of the model"},

@@ -134,6 +134,10 @@ static const p4d_framework_fixed fixed[] = {
     {P4D_ZERO_BUCKET, P4D_NO_MEANING, "FSDP reduces a unit's gradients at once"},
     {P4D_TRANSFORMERS, P4D_NO_MEANING, "FSDP keeps parameters in --param-dtype"},
     P4D_FIXED_OF_PYTORCH("FSDP"),
+    {P4D_FSDP_VERSION, P4D_NO_MEANING, "torchtitan runs FSDP2"},
+    {P4D_ORIG_PARAMS, P4D_NO_MEANING, "FSDP2 has no other parameters than the model's"},
+    {P4D_BACKWARD_PREFETCH, P4D_NO_MEANING, "FSDP2 always gathers the next unit ahead"},
+    {P4D_RESHARD, P4D_NO_MEANING, "p4d models torchtitan's default of it"},
     {P4D_CP_COMM, P4D_CP_ALL_GATHER, "torchtitan gathers keys and values"},
     {P4D_OVERLAP_P2P, 1, "PyTorch's pipelines overlap transfers between stages"},
     {.why = NULL}};

@@ -285,10 +285,11 @@ static sharding of_fsdp(const p4d_layout *l, uint64_t trained, uint64_t frozen, 
 			unsigned element, unsigned stored)
 {
 	/* experts are not cut: ranks have some of them, or one or none */
-	const uint64_t more = l->experts ? (uint64_t)(p4d_expert_layers_before(l, l->layers) *
-						      (p4d_transformers__layer_size(l, true, shards) -
-						       p4d_transformers__layer_size(l, true, 1)))
-					 : 0;
+	const uint64_t more = l->experts && !l->flat_parameters
+				  ? (uint64_t)(p4d_expert_layers_before(l, l->layers) *
+					       (p4d_transformers__layer_size(l, true, shards) -
+						p4d_transformers__layer_size(l, true, 1)))
+				  : 0;
 	const bool full = l->finetune == P4D_TUNE_FULL;
 	const uint64_t share = (trained + (full ? more : 0) + shards - 1) / shards;
 	const uint64_t kept = full ? 0 : (frozen + more * stored + shards - 1) / shards;
@@ -315,6 +316,8 @@ static void write(p4d_rows *rows, const p4d_torch_sizes *z, p4d_torch_layer *lay
 	}
 	const uint64_t second = s.writer.code->unties && l->tied ? l->vocab * l->hidden : 0;
 	const uint64_t all = (uint64_t)p4d_size_of_model(l) + second, trained = full ? all : adapters_of(l);
+	/* accelerate keeps in fp32 what is trained in mixed precision; FSDP2's is told so by --param-dtype */
+	const unsigned of_trained = full && !(l->flat_parameters && s.writer.autocast) ? z->param : 4;
 	const uint64_t shards = l->shard_degree ? l->shard_degree : l->dp;
 	const uint64_t unsharded =
 	    p4d_transformers__parameter_bytes(l, zero ? z->element : z->param) + second * z->param;
@@ -322,14 +325,16 @@ static void write(p4d_rows *rows, const p4d_torch_sizes *z, p4d_torch_layer *lay
 	const sharding h = zero ? of_zero(l, trained, all, unsharded, z->element)
 			   : fsdp
 			       ? of_fsdp(l, trained, unsharded - adapters_of(l) * (l->adapter_fp32 ? 4 : 2),
-					 shards, full ? z->param : 4, z->param)
+					 shards, of_trained, z->param)
 			       : of_one_copy(l, trained, element, unsharded);
 	s.reduced = (zero && l->zero_stage >= 2) || l->micro_batches > 1;
 	/* stage 1 reduces, and lets go of, the gradients of all micro-batches after the last one */
 	const uint64_t kept = zero && l->zero_stage == 1 ? trained * z->element : h.gradients;
 	s.now.gradients = s.reduced ? (int64_t)kept : 0;
 	s.now.gradients += (int64_t)p4d_transformers__zero_left(&s.zero);
-	if (fsdp)
+	if (fsdp && l->flat_parameters)
+		p4d_transformers__play_flat(&s, shards, of_trained, z->param);
+	else if (fsdp)
 		p4d_transformers__play_fsdp(&s, shards);
 	else
 		play(&s);
@@ -351,9 +356,12 @@ static void write(p4d_rows *rows, const p4d_torch_sizes *z, p4d_torch_layer *lay
 	     s.backward);
 	/* of sharded experts it was compared with nothing, so not where the job may not evaluate */
 	if (!fsdp || !l->experts || l->eval_micro_batch > l->micro_batch)
-		p4d_transformers__evaluation(
-		    rows, fsdp ? p4d_transformers__gathered_by_fsdp(l, shards) : h.evaluation,
-		    fsdp ? s.writer.weight : z->element);
+		p4d_transformers__evaluation(rows,
+					     fsdp && l->keeps_gathered    ? (p4d_gathered){all, all, all}
+					     : fsdp && l->flat_parameters ? p4d_transformers__gathered_flat(l)
+					     : fsdp ? p4d_transformers__gathered_by_fsdp(l, shards)
+						    : h.evaluation,
+					     fsdp ? s.writer.weight : z->element);
 	held(rows, P4D_AT_OPTIMIZER, "step.gradients", "step.update", P4D_PART_WORKING_SET,
 	     (moment){(int64_t)step_bytes, (int64_t)h.gradients});
 }
@@ -362,12 +370,18 @@ const char *p4d_torch__trainer_unvalidated(const p4d_layout *l)
 {
 	const bool ddp = l->framework == P4D_FRAMEWORK_DDP, decoder = l->architecture->kind == P4D_DECODER;
 
+	/* kinds of units of FSDP's that were compared for plain decoders */
+	const bool units = l->flat_parameters || l->keeps_gathered;
+	const uint64_t shards = l->shard_degree ? l->shard_degree : l->dp;
 	const bool lit = l->model_code == P4D_MODEL_CODE_LITGPT;
 	const bool larger_evaluation = l->eval_micro_batch > l->micro_batch;
 
 	return lit && (!ddp || l->dp > 1)                       ? "LitGPT's modules on several GPUs"
 	       : lit && (l->autocast || l->recompute)           ? "LitGPT in mixed precision, or recomputed"
 	       : !decoder && l->framework == P4D_FRAMEWORK_FSDP ? "encoders with FSDP"
+	       : l->flat_parameters && l->precision != P4D_BF16 ? "FSDP1 in another precision than bf16"
+	       : l->flat_parameters && shards == 1              ? "FSDP1 that shards nothing"
+	       : units && l->pattern_length                     ? "layers with a state in units of FSDP's"
 	       : !decoder && l->finetune != P4D_TUNE_FULL       ? "adapters of encoders"
 	       : !ddp && l->quant                               ? "quantized weights that are sharded"
 	       /* there each is a linear layer; one tensor of all stays as it is */
@@ -393,7 +407,7 @@ const char *p4d_torch__trainer_unvalidated(const p4d_layout *l)
 	       : p4d_optimizer_of(l)->paged                    ? "a paged optimizer"
 	       : !larger_evaluation                            ? NULL
 	       : !l->flash_attention                           ? "evaluation with unfused attention"
-	       : l->experts || l->kv_rank || l->pattern_length || lit || !decoder
+	       : units || l->experts || l->kv_rank || l->pattern_length || lit || !decoder
 		   ? "evaluation of such modules in micro-batches of its own"
 		   : NULL;
 }

@@ -244,6 +244,11 @@ bool p4d_transformers__gathers_experts(const p4d_layout *l);
  */
 void p4d_transformers__play_fsdp(p4d_transformers_step *s, uint64_t shards);
 
+/* transformers_flat.c: the same with FSDP1; bytes of a parameter that is trained, and of one that is not, as
+ * they are stored. */
+void p4d_transformers__play_flat(p4d_transformers_step *s, uint64_t shards, unsigned trained,
+				 unsigned frozen);
+
 /* Parameters that are gathered in evaluation: when the first layer begins, within layers, and at the head. */
 typedef struct p4d_gathered {
 	uint64_t before, layers, head;
@@ -252,6 +257,7 @@ typedef struct p4d_gathered {
 p4d_gathered p4d_transformers__gathered(const p4d_layout *l, uint64_t all);
 /* The same with FSDP2 (transformers_fsdp.c), of so many shards. */
 p4d_gathered p4d_transformers__gathered_by_fsdp(const p4d_layout *l, uint64_t shards);
+p4d_gathered p4d_transformers__gathered_flat(const p4d_layout *l);
 
 /* transformers_evaluation.c: rows of evaluation; element: bytes of a parameter that is gathered. */
 void p4d_transformers__evaluation(p4d_rows *rows, p4d_gathered gathered, unsigned element);

@@ -53,10 +53,14 @@ p4d_tape_writer p4d_transformers__writer(const p4d_layout *l, p4d_tape *tape)
 	/* FSDP2 gathers them in the type of its mixed precision */
 	const unsigned computed = l->framework == P4D_FRAMEWORK_FSDP && l->precision != P4D_FP32 ? 2 : weight;
 
-	const bool autocast = l->autocast && l->precision != P4D_FP32 && l->framework != P4D_FRAMEWORK_FSDP;
+	/* nor does accelerate with FSDP2 */
+	const bool casts = l->framework != P4D_FRAMEWORK_FSDP || l->flat_parameters;
+	const bool autocast = l->autocast && l->precision != P4D_FP32 && casts;
 	/* Falcon makes its mask whether there is anything to mask or not (allow_is_causal_skip) */
 	const bool always = l->architecture == &p4d_architectures[P4D_ARCHITECTURE_FALCON] ||
 			    l->architecture == &p4d_architectures[P4D_ARCHITECTURE_FALCON_40B];
+	/* a norm is the last of what is in front of a layer, and computed in fp32 */
+	const bool norms = l->architecture->kind == P4D_ENCODER || l->architecture->embedding_norm;
 	/* an image's patches have a class token before them */
 	const uint64_t length = l->seq_len + (l->architecture->kind == P4D_VISION);
 
@@ -71,7 +75,7 @@ p4d_tape_writer p4d_transformers__writer(const p4d_layout *l, p4d_tape *tape)
 	    .kv_heads = l->kv_heads,
 	    .weight = computed,
 	    .stream = computed,
-	    .between = l->architecture->kind == P4D_ENCODER && autocast ? 4 : computed,
+	    .between = norms && autocast ? 4 : computed,
 	    .autocast = autocast,
 	    .trains = l->finetune == P4D_TUNE_FULL,
 	    .gathers = p4d_transformers__gathers_experts(l),
@@ -370,14 +374,16 @@ p4d_tape_tensor p4d_transformers__linear(p4d_tape_writer *w, p4d_tape_tensor x, 
 				 : l->adapter_fp32                  ? 4
 								    : 2,
 		       given = y.element;
-	const unsigned cast = l->adapter_fp32 ? 4 : 2;
+	const unsigned stored = l->adapter_fp32 ? 4 : 2;
+	/* the parameters that FSDP1 has beside flat ones are still shards when PEFT asks for their type */
+	const bool shards = l->flat_parameters && !l->flat_alone;
+	const unsigned cast = shards || stored < adapter ? stored : adapter;
 	if (four_bits) {
 		const p4d_tape_tensor base = y;
 		y = p4d_transformers__map(w, base, false, false); /* clone */
 		w->tape->operation[w->tape->operations - 1].gradient[0] = P4D_NEW_GRADIENT;
 	}
-	p4d_tape_tensor a =
-	    four_bits && w->autocast ? x : p4d_transformers__cast(w, x, adapter < cast ? adapter : cast);
+	p4d_tape_tensor a = four_bits && w->autocast ? x : p4d_transformers__cast(w, x, cast);
 	if (l->lora_dropout) { /* native_dropout: its result, and a mask of a byte each */
 		const bool needs = p4d_transformers__needs(w, a);
 		a = p4d_transformers__map(w, a, false, false);

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Axolotl's YAML (0.18; src/axolotl/utils/schemas), also with overrides on the command line. */
+#include <string.h>
+
 #include "reader/read_finetune.h"
 
 #define EXTRA(name) P4D_READ_EXTRA(P4D_FINETUNE_##name)
@@ -15,6 +17,8 @@ static const char *const checkpointing[] = {"true",  "full", "True",  "full", "u
 	{ \
 		"--fsdp_config.fsdp_" name, EXTRA(DISTRIBUTED), "fsdp", NULL \
 	}
+static const int fsdp_values[] = {P4D_FINETUNE_FSDP_VERSION, P4D_FINETUNE_FSDP_WRAP,
+				  P4D_FINETUNE_FSDP_PREFETCH, P4D_FINETUNE_FSDP_ORIG_PARAMS};
 static const char *const chunked[] = {"true", "on", "True", "on", "false", "off", NULL};
 
 enum { METHOD = P4D_FINETUNE_OWN };
@@ -68,13 +72,13 @@ static const p4d_read_argument arguments[] = {
     {"--chunked_cross_entropy", EXTRA(CHUNKED_LOSS), NULL, chunked},
     {"--deepspeed", P4D_READ_FILE_IN(P4D_FINETUNE_DEEPSPEED_FILE), "deepspeed.", NULL},
     {"--fsdp", EXTRA(FSDP), NULL, p4d_reader__list},
-    FSDP_CONFIG("version"),
-    FSDP_CONFIG("auto_wrap_policy"),
+    {"--fsdp_version", EXTRA(FSDP_VERSION), NULL, NULL},
+    P4D_FINETUNE_FSDP_UNITS("--fsdp_config."),
+    P4D_FINETUNE_FSDP_UNITS("--fsdp_config.fsdp_"),
     FSDP_CONFIG("transformer_layer_cls_to_wrap"),
     FSDP_CONFIG("min_num_params"),
     FSDP_CONFIG("state_dict_type"),
     FSDP_CONFIG("sync_module_states"),
-    FSDP_CONFIG("use_orig_params"),
     FSDP_CONFIG("cpu_ram_efficient_loading"),
     {"--fsdp_config.reshard_after_forward", EXTRA(FSDP_STRATEGY), NULL, p4d_finetune__strategies},
     {"--fsdp_config.fsdp_reshard_after_forward", EXTRA(FSDP_STRATEGY), NULL, p4d_finetune__strategies},
@@ -104,8 +108,17 @@ static const p4d_read_default defaults[] = {
 static void finish(p4d_reading *r)
 {
 	const p4d_read_value *method = &r->extra[METHOD];
+	p4d_read_value *told = p4d_finetune__extra(r, P4D_FINETUNE_DISTRIBUTED);
 
+	for (size_t i = 0; i < sizeof(fsdp_values) / sizeof(*fsdp_values) && !p4d_reader__set(told); i++)
+		if (p4d_reader__set(&r->extra[fsdp_values[i]])) {
+			*told = r->extra[fsdp_values[i]];
+			memcpy(told->text, "fsdp", sizeof("fsdp"));
+		}
 	p4d_finetune__finish(r);
+	/* the environment that it makes for accelerate has no other unless it is told */
+	if (p4d_reader__is(&r->value[P4D_FSDP_VERSION], "1") && !p4d_reader__set(&r->value[P4D_ORIG_PARAMS]))
+		p4d_reader__put_default(r, P4D_ORIG_PARAMS, "off");
 	/* it loads weights in the type that it computes in, whatever the release of transformers is */
 	if (p4d_reader__is(&r->value[P4D_FRAMEWORK], "ddp") && p4d_reader__set(&r->value[P4D_PRECISION]))
 		p4d_reader__put_default(r, P4D_PARAM_DTYPE, "%s", r->value[P4D_PRECISION].text);

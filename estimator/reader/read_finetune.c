@@ -76,6 +76,21 @@ const char *const p4d_finetune__strategies[] = {
     "none",       "3",    "none",  "HYBRID_SHARD", "hybrid",        "4",    "hybrid", "true", "full",
     "True",       "full", "false", "grad",         "False",         "grad", NULL};
 
+const char *const p4d_finetune__wraps[] = {"TRANSFORMER_BASED_WRAP",
+					   "layers",
+					   "transformer_based_wrap",
+					   "layers",
+					   "SIZE_BASED_WRAP",
+					   "size",
+					   "NO_WRAP",
+					   "none",
+					   NULL};
+/* behind a layer's backward pass the next one is gathered where its own parameters are free */
+const char *const p4d_finetune__prefetches[] = {"BACKWARD_PRE",  "on",  "backward_pre",  "on",  "1", "on",
+						"BACKWARD_POST", "off", "backward_post", "off", "2", "off",
+						"NO_PREFETCH",   "off", "no_prefetch",   "off", "3", "off",
+						"None",          "off", "null",          "off", NULL};
+
 static const char *const backends[] = {"no", "", "NO", "", "inductor", "on", "INDUCTOR", "on", NULL};
 
 const p4d_read_argument p4d_finetune__accelerate[] = {
@@ -110,6 +125,9 @@ const p4d_read_argument p4d_finetune__accelerate[] = {
     {"--accelerate.fsdp_config.reshard_after_forward", EXTRA(FSDP_STRATEGY), NULL, p4d_finetune__strategies},
     {"--accelerate.fsdp_config.offload_params", EXTRA(FSDP_OFFLOAD), "on", NULL},
     {"--accelerate.fsdp_config.activation_checkpointing", EXTRA(FSDP_CHECKPOINTING), "full", NULL},
+    P4D_FINETUNE_FSDP_UNITS("--accelerate.fsdp_"),
+    P4D_FINETUNE_FSDP_UNITS("--accelerate.fsdp_config."),
+    P4D_FINETUNE_FSDP_UNITS("--accelerate.fsdp_config.fsdp_"),
     {"--accelerate.dynamo_backend", EXTRA(COMPILE), NULL, backends},
     {"--accelerate.dynamo_config.dynamo_backend", EXTRA(COMPILE), NULL, backends},
     {"--accelerate.parallelism_config_tp_size", P4D_TP, NULL, NULL},
@@ -180,6 +198,37 @@ static bool has_word(const p4d_read_value *value, const char *word)
 	return p4d_reader__set(value) && strstr(value->text, word);
 }
 
+static void put_if_set(p4d_reading *r, p4d_option option, const p4d_read_value *value)
+{
+	if (p4d_reader__set(value))
+		p4d_reader__put(r, option, value, "%s", value->text);
+}
+
+/* FSDP1 or 2, and how the first has its units. by_trainer: the Trainer was told, of transformers 5; else
+ * accelerate, whose default is the first. */
+static void finish_units(p4d_reading *r, bool by_trainer)
+{
+	const p4d_read_value *version = AT(FSDP_VERSION), *wrap = AT(FSDP_WRAP);
+	const bool layers = p4d_reader__set(wrap) ? p4d_reader__is(wrap, "layers")
+						  : by_trainer && has_word(AT(FSDP), "auto_wrap");
+
+	put_if_set(r, P4D_FSDP_VERSION, version);
+	if (!p4d_reader__set(version) && !version->unknown && !by_trainer)
+		p4d_reader__put_default(r, P4D_FSDP_VERSION, "1");
+	if (!p4d_reader__is(&r->value[P4D_FSDP_VERSION], "1"))
+		return;
+	if (!layers) {
+		p4d_reader__forget(r, P4D_FSDP_VERSION);
+		p4d_reader__unknown(r, "fsdp-version",
+				    "FSDP1 whose units are not the layers is not modelled");
+		return;
+	}
+	put_if_set(r, P4D_BACKWARD_PREFETCH, AT(FSDP_PREFETCH));
+	if (!p4d_reader__set(AT(FSDP_PREFETCH)))
+		p4d_reader__put_default(r, P4D_BACKWARD_PREFETCH, "off");
+	put_if_set(r, P4D_ORIG_PARAMS, AT(FSDP_ORIG_PARAMS));
+}
+
 /* Which framework shards what, as its place says. */
 static void finish_fsdp(p4d_reading *r, const p4d_read_value *place)
 {
@@ -187,9 +236,9 @@ static void finish_fsdp(p4d_reading *r, const p4d_read_value *place)
 	const bool hybrid = has_word(fsdp, "hybrid_shard") || p4d_reader__is(strategy, "hybrid");
 
 	p4d_reader__put(r, P4D_FRAMEWORK, place, "fsdp");
+	finish_units(r, place == fsdp);
 	if (has_word(fsdp, "shard_grad_op") || p4d_reader__is(strategy, "grad"))
-		p4d_reader__unknown(r, "shard-degree",
-				    "parameters that stay gathered after the forward pass are not modelled");
+		p4d_reader__put(r, P4D_RESHARD, p4d_reader__is(strategy, "grad") ? strategy : fsdp, "off");
 	if (p4d_reader__is(strategy, "none"))
 		p4d_reader__put(r, P4D_SHARD_DEGREE, strategy, "1");
 	if (hybrid && p4d_reader__set(&r->value[P4D_GPUS_PER_NODE]))
@@ -318,12 +367,6 @@ static void finish_batches(p4d_reading *r)
 	}
 }
 
-static void put_if_set(p4d_reading *r, p4d_option option, const p4d_read_value *value)
-{
-	if (p4d_reader__set(value))
-		p4d_reader__put(r, option, value, "%s", value->text);
-}
-
 /* Adapters, and the type that the frozen weights are stored in. */
 static void finish_adapter(p4d_reading *r)
 {
@@ -383,12 +426,19 @@ static const char *peft_targets(const char *model)
 	return NULL;
 }
 
+static bool is_adapted(const p4d_reading *r)
+{
+	const p4d_read_value *method = &r->value[P4D_FINETUNE];
+
+	return p4d_reader__is(method, "lora") || p4d_reader__is(method, "qlora");
+}
+
 void p4d_finetune__adapter(p4d_reading *r, const char *rank, const char *targets, bool dropout)
 {
-	const p4d_read_value *method = &r->value[P4D_FINETUNE], *model = &r->value[P4D_MODEL];
+	const p4d_read_value *model = &r->value[P4D_MODEL];
 	const bool plain = AT(TARGETS)->unknown || AT(ALL_LINEAR)->unknown;
 
-	if (!p4d_reader__is(method, "lora") && !p4d_reader__is(method, "qlora"))
+	if (!is_adapted(r))
 		return;
 	if (!p4d_reader__set(&r->value[P4D_LORA_RANK]) && !AT(RANK)->unknown)
 		p4d_reader__put_default(r, P4D_LORA_RANK, "%s", rank);
@@ -499,6 +549,13 @@ void p4d_finetune__unmodelled(p4d_reading *r)
 	p4d_reader__unknown(r, "framework", "p4d does not model the memory of %s", r->reader->framework);
 }
 
+/* By FSDP, as the Trainer or accelerate was told. */
+static bool is_sharded(p4d_reading *r)
+{
+	return p4d_reader__is(&r->value[P4D_FRAMEWORK], "fsdp") &&
+	       (p4d_reader__set(AT(FSDP)) || p4d_reader__is(AT(DISTRIBUTED), "fsdp"));
+}
+
 void p4d_finetune__finish(p4d_reading *r)
 {
 	finish_processes(r);
@@ -511,9 +568,13 @@ void p4d_finetune__finish(p4d_reading *r)
 	finish_autocast(r);
 	for (const p4d_read_alias *a = alike; a->option != P4D_OPTIONS; a++)
 		put_if_set(r, a->option, &r->extra[a->extra]);
-	/* DeepSpeed holds parameters in the precision that it computes in, whatever they were loaded as */
+	/* DeepSpeed holds parameters in the precision that it computes in, and accelerate with FSDP in fp32
+	 * what is trained in mixed precision, whatever they were loaded as */
 	if (p4d_reader__is(&r->value[P4D_FRAMEWORK], "deepspeed") && r->by_default[P4D_PARAM_DTYPE]) {
 		r->value[P4D_PARAM_DTYPE] = (p4d_read_value){.file = NULL};
 		r->by_default[P4D_PARAM_DTYPE] = false;
 	}
+	if (is_sharded(r) && p4d_reader__set(&r->value[P4D_PARAM_DTYPE]) && !is_adapted(r) &&
+	    !r->value[P4D_FINETUNE].unknown && !p4d_reader__is(&r->value[P4D_AUTOCAST], "off"))
+		p4d_reader__put_default(r, P4D_PARAM_DTYPE, "fp32");
 }

@@ -23,6 +23,10 @@ enum {
 	P4D_FINETUNE_FSDP,               /* "full_shard auto_wrap offload" */
 	P4D_FINETUNE_FSDP_STRATEGY,      /* full, grad, none, hybrid */
 	P4D_FINETUNE_FSDP_OFFLOAD,       /* on */
+	P4D_FINETUNE_FSDP_VERSION,       /* 1, 2 */
+	P4D_FINETUNE_FSDP_WRAP,          /* layers, or how else FSDP1's units are made */
+	P4D_FINETUNE_FSDP_PREFETCH,      /* on, off */
+	P4D_FINETUNE_FSDP_ORIG_PARAMS,   /* on, off */
 	P4D_FINETUNE_FSDP_CHECKPOINTING, /* of what accelerate wraps, whatever the Trainer is told */
 	P4D_FINETUNE_ZERO_STAGE,
 	P4D_FINETUNE_ZERO_BUCKET,       /* elements, or "auto" */
@@ -46,6 +50,17 @@ enum {
 
 /* Names that the configurations of accelerate and DeepSpeed have: "--accelerate.", "--deepspeed.". */
 extern const p4d_read_argument p4d_finetune__accelerate[], p4d_finetune__deepspeed[];
+/* How FSDP makes and gathers its units; prefix of names: "--fsdp_config.". */
+extern const char *const p4d_finetune__wraps[], *const p4d_finetune__prefetches[];
+#define P4D_FINETUNE_FSDP_UNITS(prefix) \
+	{prefix "version", P4D_READ_EXTRA(P4D_FINETUNE_FSDP_VERSION), NULL, NULL}, \
+	    {prefix "auto_wrap_policy", P4D_READ_EXTRA(P4D_FINETUNE_FSDP_WRAP), NULL, p4d_finetune__wraps}, \
+	    {prefix "use_orig_params", P4D_READ_EXTRA(P4D_FINETUNE_FSDP_ORIG_PARAMS), "on", \
+	     p4d_finetune__off}, \
+	{ \
+		prefix "backward_prefetch", P4D_READ_EXTRA(P4D_FINETUNE_FSDP_PREFETCH), NULL, \
+		    p4d_finetune__prefetches \
+	}
 /* Words of FSDP's strategies, of Hugging Face's optimizers, of types, and of kernels of attention. */
 extern const char *const p4d_finetune__strategies[],
     *const p4d_finetune__optimizers[], *const p4d_finetune__dtypes[],

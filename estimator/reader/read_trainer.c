@@ -79,6 +79,9 @@ static const p4d_read_argument arguments[] = {
     {"--zero_stage", EXTRA(ZERO_STAGE), NULL, NULL}, /* DeepSpeed-Chat */
     {"--fsdp", EXTRA(FSDP), NULL, p4d_reader__list},
     {"--fsdp_config", P4D_READ_FILE, "fsdp_config.", NULL},
+    P4D_FINETUNE_FSDP_UNITS("--fsdp_config."),
+    P4D_FINETUNE_FSDP_UNITS("--fsdp_config.fsdp_"),
+    {"--fsdp_transformer_layer_cls_to_wrap", EXTRA(FSDP_VERSION), "1", NULL}, /* until transformers 5 */
     {"--fsdp_config.activation_checkpointing", EXTRA(FSDP_CHECKPOINTING), "full", NULL},
     {"--fsdp_config.fsdp_activation_checkpointing", EXTRA(FSDP_CHECKPOINTING), "full", NULL},
     {"--fsdp_config.reshard_after_forward", EXTRA(FSDP_STRATEGY), NULL, p4d_finetune__strategies},

@@ -19,10 +19,12 @@ void p4d_framework_put_defaults(p4d_request *r)
 	const bool loads_fp32 = framework == P4D_FRAMEWORK_DDP && p4d_is_set(r, P4D_TRANSFORMERS) &&
 				r->value[P4D_TRANSFORMERS] < 5 && !quantized;
 
+	const bool flat = p4d_is_set(r, P4D_FSDP_VERSION) && r->value[P4D_FSDP_VERSION] == 1;
+
 	for (; c && c->option != P4D_OPTIONS; c++) {
 		const int64_t code = p4d_is_set(r, P4D_MODEL_CODE) ? r->value[P4D_MODEL_CODE] : -1;
 		int64_t value = c->value;
-		if (c->option == P4D_MODEL_CODE && adapters) /* torchtitan's modules have none */
+		if (c->option == P4D_MODEL_CODE && (adapters || flat)) /* torchtitan's modules have none */
 			value = P4D_MODEL_CODE_TRANSFORMERS;
 		else if (c->option == P4D_CHUNKED_LOSS && code != P4D_MODEL_CODE_TORCHTITAN)
 			value = 0; /* others' needs Liger */

@@ -67,9 +67,19 @@ typedef struct p4d_framework_fixed {
  */
 #define P4D_NO_MEANING INT64_MIN
 
+/* Options of FSDP. */
+#define P4D_FIXED_WITHOUT_FSDP(program) \
+	{P4D_FSDP_VERSION, P4D_NO_MEANING, program " is not FSDP"}, \
+	    {P4D_RESHARD, P4D_NO_MEANING, program " is not FSDP"}, \
+	    {P4D_ORIG_PARAMS, P4D_NO_MEANING, program " is not FSDP"}, \
+	{ \
+		P4D_BACKWARD_PREFETCH, P4D_NO_MEANING, program " is not FSDP" \
+	}
+
 /* Options of those frameworks that shard and offload as PyTorch does; for the others' `fixed`. */
 #define P4D_FIXED_WITHOUT_PYTORCH(program) \
 	{P4D_SHARD_DEGREE, P4D_NO_MEANING, program " shards the optimizer over all dp*cp ranks"}, \
+	    P4D_FIXED_WITHOUT_FSDP(program), \
 	    {P4D_ZERO_STAGE, P4D_NO_MEANING, program " has --optimizer-sharding"}, \
 	    {P4D_ZERO_BUCKET, P4D_NO_MEANING, program " has no buckets of DeepSpeed's"}, \
 	    {P4D_OPTIMIZER, P4D_ADAMW, "with " program " p4d knows AdamW only"}, \

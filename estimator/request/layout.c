@@ -184,6 +184,10 @@ static void fill_training(const p4d_request *r, uint64_t nodes, uint64_t gpus_pe
 	l->zero_bucket = l->zero_bucket ? l->zero_bucket : l->hidden * l->hidden;
 	l->optimizer_sharding = l->zero_stage > 0;
 	l->shard_degree = (uint64_t)p4d_framework_value(r, P4D_SHARD_DEGREE);
+	l->flat_parameters = p4d_framework_value(r, P4D_FSDP_VERSION) == 1;
+	l->keeps_gathered = p4d_is_set(r, P4D_RESHARD) && !r->value[P4D_RESHARD];
+	l->flat_alone = l->flat_parameters && p4d_is_set(r, P4D_ORIG_PARAMS) && !r->value[P4D_ORIG_PARAMS];
+	l->never_prefetches = p4d_is_set(r, P4D_BACKWARD_PREFETCH) && !r->value[P4D_BACKWARD_PREFETCH];
 	l->optimizer = (int)p4d_framework_value(r, P4D_OPTIMIZER);
 	l->param_dtype = (int)p4d_framework_value(r, P4D_PARAM_DTYPE);
 	l->offload = p4d_layout__offload(r);

@@ -115,6 +115,33 @@ void p4d_layout__adapters(const p4d_request *r, p4d_layout *l)
 		l->quant = P4D_QUANT_NF4;
 }
 
+/* What FSDP, or FSDP2, has in one way only. */
+static int check_fsdp(const p4d_request *r, p4d_error *err)
+{
+	const bool flat = r->value[P4D_FSDP_VERSION] == 1 && p4d_is_set(r, P4D_FSDP_VERSION);
+	static const struct {
+		p4d_option option;
+		bool of_flat; /* it is of FSDP1 */
+		const char *why;
+	} unused[] = {
+	    /* it keeps what is trained in --p4d-param-dtype, and casts by itself */
+	    {P4D_ADAPTER_DTYPE, false, "FSDP, which keeps and casts parameters itself"},
+	    {P4D_AUTOCAST, false, "FSDP, which keeps and casts parameters itself"},
+	    {P4D_ORIG_PARAMS, true, "FSDP2, which has no other parameters than the model's"},
+	    {P4D_BACKWARD_PREFETCH, true, "FSDP2, which always gathers the next unit ahead"},
+	};
+
+	for (size_t i = 0; i < sizeof(unused) / sizeof(*unused); i++) {
+		const char *name = p4d_request_option_info(unused[i].option)->name;
+		if (r->origin[unused[i].option] != P4D_BY_USER || (flat && unused[i].of_flat))
+			continue;
+		p4d_fail(err, P4D_E_VALUE, "%s has no effect with %s", name, unused[i].why);
+		return unused[i].of_flat ? p4d_fix(err, "--p4d-fsdp-version=1")
+					 : p4d_fix(err, "leave out --p4d-%s", name);
+	}
+	return 0;
+}
+
 int p4d_layout__check_adapters(const p4d_request *r, p4d_error *err)
 {
 	const bool adapters = p4d_is_set(r, P4D_FINETUNE) && r->value[P4D_FINETUNE] != P4D_TUNE_FULL;
@@ -165,18 +192,9 @@ int p4d_layout__check_adapters(const p4d_request *r, p4d_error *err)
 			 "model-code=torchtitan: p4d models adapters in transformers' modules");
 		return p4d_fix(err, "--p4d-model-code=transformers");
 	}
-	/* FSDP keeps what is trained in --p4d-param-dtype, and casts by itself */
-	if (p4d_is_set(r, P4D_FRAMEWORK) && r->value[P4D_FRAMEWORK] == P4D_FRAMEWORK_FSDP) {
-		static const p4d_option unused[] = {P4D_ADAPTER_DTYPE, P4D_AUTOCAST};
-		for (size_t i = 0; i < sizeof(unused) / sizeof(*unused); i++) {
-			const char *name = p4d_request_option_info(unused[i])->name;
-			if (r->origin[unused[i]] != P4D_BY_USER)
-				continue;
-			p4d_fail(err, P4D_E_VALUE,
-				 "%s has no effect with FSDP, which keeps and casts parameters itself", name);
-			return p4d_fix(err, "leave out --p4d-%s", name);
-		}
-	}
+	if (p4d_is_set(r, P4D_FRAMEWORK) && r->value[P4D_FRAMEWORK] == P4D_FRAMEWORK_FSDP &&
+	    check_fsdp(r, err) < 0)
+		return -1;
 	targets_of(r, &unknown);
 	if (unknown)
 		return p4d_fail(err, P4D_E_VALUE, "lora-targets: no linear layer is named '%.*s'",

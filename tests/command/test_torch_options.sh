@@ -74,6 +74,14 @@ refuses()
 	exits 5 p4d estimate --gpu h200 --gpus-per-node 8 --model llama3.1-8b --seq-len 4096 $1
 	says "$2" "p4d: fix: $3"
 }
+# FSDP1: its modules are transformers', what is trained is stored in fp32, and 31 layers more stay gathered
+flat="--framework fsdp --fsdp-version 1 --recompute full --global-batch 8"
+# shellcheck disable=SC2086
+about "$(part params $flat --param-dtype bf16)" 3829
+# shellcheck disable=SC2086
+kept=$(($(part activations $flat --reshard-after-forward off) - $(part activations $flat)))
+[ "$kept" -gt 12800 ] && [ "$kept" -lt 13400 ] || fail "layers that stay gathered are $kept MiB more"
+
 refuses "--framework fsdp --offload optimizer" "FSDP keeps parameters, gradients and optimizer in one place" "--offload=optimizer,params"
 refuses "--framework fsdp --offload activations" "torchtitan keeps them on the GPU" "--recompute=full"
 refuses "--framework deepspeed --zero-stage 2 --offload params" "ZeRO-2 keeps all parameters on every GPU" "--zero-stage=3"
@@ -84,6 +92,10 @@ refuses "--framework deepspeed --param-dtype fp32" "DeepSpeed holds parameters i
 refuses "--framework fsdp --model-code transformers --tp 2" "tp=2: with FSDP p4d models other modules than torchtitan's with data parallelism alone" "--tp=1"
 refuses "--framework fsdp --finetune qlora --tp 8" "tp=8: with FSDP p4d models other modules" "--tp=1"
 refuses "--framework fsdp --model-code transformers --recompute selective" "transformers has none and full" "--recompute=full"
+refuses "--framework fsdp --model-code transformers --backward-prefetch off" "backward-prefetch has no effect with FSDP2" "--fsdp-version=1"
+refuses "--framework fsdp --model-code transformers --orig-params off" "orig-params has no effect with FSDP2" "--fsdp-version=1"
+refuses "--framework fsdp --model-code torchtitan --fsdp-version 1" "torchtitan runs FSDP2" "leave out --fsdp-version"
+refuses "--framework ddp --reshard-after-forward off" "DDP is not FSDP" "leave out --reshard-after-forward"
 refuses "--framework fsdp --lora-rank 8" "lora-rank has no effect without finetune=lora or qlora" "--finetune=lora"
 refuses "--framework fsdp --lora-dropout on" "lora-dropout has no effect without finetune=lora or qlora" "--finetune=lora"
 refuses "--framework ddp --quant nf4" "quant needs finetune=qlora" "--finetune=qlora"

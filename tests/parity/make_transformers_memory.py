@@ -24,9 +24,11 @@
     for seed in 221 222 223; do tests/parity/make_transformers_memory.py --evaluation --framework fsdp --seed $seed; done
     for seed in 211 213 214; do tests/parity/make_transformers_memory.py --evaluation --framework deepspeed \\
         --seed $seed --count 16 $([ $seed = 214 ] || echo --dropout); done                     # transformers_evaluation.csv, too
+    for seed in 301 302 303 304 305 306; do tests/parity/make_transformers_memory.py --flat --framework fsdp --seed $seed --count 30; done
+    for seed in 321 322; do tests/parity/make_transformers_memory.py --kept --framework fsdp --seed $seed --count 16; done   # transformers_units.csv
     tests/parity/make_transformers_memory.py --compare tests/data/transformers_memory.csv
 
-transformers' models, PEFT's adapters, bitsandbytes' 4-bit layers, accelerate's mixed precision, FSDP2 and DeepSpeed's
+transformers' models, PEFT's adapters, bitsandbytes' 4-bit layers, accelerate's mixed precision, FSDP and DeepSpeed's
 engine run through two training steps on a GPU that only counts (counted_gpu.py, kernels_of_cuda.py). Nothing needs a
 GPU or a driver. The same seed gives the same rows, but for 1 to 5, which an earlier pick() drew. Seeds from 70 on vary the published sizes. The peak is that of the second step; the first has created the
 optimizer's states. With ZeRO 1 and 2 ranks hold different amounts: a row is that of the largest of a few that may hold most. looked_at: whether p4d's formulas were written with the row in view (before), mended with it (while),
@@ -96,6 +98,7 @@ AS_P4D = {"gemma3_text": ("gemma3", "", ""), "gpt_neox": ("gpt-neox", "", ""), "
 OPTIONS = ["model-type", "architecture", "bias", "qk-norm", *SHAPE, "seq-len", "micro-batch", "micro-batches", "framework", "shard-degree", "zero-stage",
            "offload", "finetune", "lora-rank", "lora-targets", "adapter-dtype", "param-dtype", "autocast", "optimizer",
            "recompute", "attention", "packing"]
+UNITS = ["fsdp-version", "backward-prefetch", "reshard-after-forward", "orig-params"]
 RESULTS = ["phase", "allocated", "parameters", "gradients", "states", "activations"]
 EAGER_ONLY = {"gemma2", "bloom", "gptj", "mpt"}  # of these, transformers has no other attention here
 NO_KV_HEADS = {"gpt_neox", "opt", "mpt", "bloom", "gpt2", "gptj"}
@@ -210,6 +213,21 @@ def varied(r, c):
         c["packing"] = "on"
     if c["zero-stage"] == 3:
         c["offload"] = r.choice(("none", "optimizer", "optimizer+params"))
+    return c
+
+
+def kept(_, c):
+    """FSDP2 whose parameters stay gathered after the forward pass."""
+    c.update({"fsdp-version": 2, "reshard-after-forward": "off"})
+    return c
+
+
+def flattened(r, c):
+    """The same with FSDP1, as accelerate prepares it: mixed precision, and what is trained in fp32."""
+    c.update({"fsdp-version": 1, "autocast": "on", "backward-prefetch": r.choice(("on", "on", "off")),
+              "reshard-after-forward": r.choice(("on", "on", "on", "off")), "orig-params": r.choice(("on", "off"))})
+    if c["finetune"] == "full":
+        c["param-dtype"] = "fp32"
     return c
 
 
@@ -410,6 +428,9 @@ def measure(c, show=0):
     ledger.sites = show
     if c["framework"] == "ddp":
         train = train_plain
+    elif c["framework"] == "fsdp" and c.get("fsdp-version") == 1:
+        import flat_training
+        train = flat_training.train
     elif c["framework"] == "fsdp":
         import sharded_training
         train = sharded_training.train_fsdp
@@ -514,7 +535,7 @@ def compare(path, stride):
         for line, row in enumerate(csv.DictReader(file)):
             if line % stride:
                 continue
-            measured = largest({k: number(row[k]) for k in row if k in OPTIONS or k in sparse.SHAPE or k in hybrid.OPTIONS or k in ("lora-dropout", "eval-micro-batch")})
+            measured = largest({k: number(row[k]) for k in row if k in OPTIONS or k in sparse.SHAPE or k in hybrid.OPTIONS or k in ["lora-dropout", "eval-micro-batch", *UNITS]})
             if not measured or any(str(measured[k]) != row[k] for k in RESULTS + ["evaluation"] if k in row):
                 print(f"line {line + 2}: {measured}")
                 wrong += 1
@@ -530,6 +551,8 @@ def main():
     parser.add_argument("--hybrids", action="store_true", help="draw from models whose layers have a state; mamba_ssm and fla are on PYTHONPATH")
     parser.add_argument("--framework", choices=("ddp", "deepspeed", "fsdp"), default="ddp")
     parser.add_argument("--dropout", action="store_true", help="adapters alone, whose inputs are dropped out")
+    parser.add_argument("--flat", action="store_const", const=flattened, dest="units", help="FSDP1")
+    parser.add_argument("--kept", action="store_const", const=kept, dest="units", help="FSDP2 that does not reshard after the forward pass")
     parser.add_argument("--evaluation", action="store_true", help="also in micro-batches of its own, at most 16 times as large")
     parser.add_argument("--partitioned", action="store_true", help="all parameters with ZeRO 1 and 2 alone, nothing on the host")
     parser.add_argument("--show", help="options of one configuration, as in the header line")
@@ -549,6 +572,7 @@ def main():
     options = options + hybrid.OPTIONS if a.hybrids else options
     options = options + ["lora-dropout"] if a.dropout else options
     options = options + ["eval-micro-batch"] if a.evaluation else options
+    options = options + UNITS if a.units else options
     results = RESULTS + ["evaluation"] if a.evaluation else RESULTS
     out = csv.DictWriter(sys.stdout, ["looked_at", "seed"] + options + results, lineterminator="\n")
     out.writeheader()
@@ -564,6 +588,8 @@ def main():
             c["lora-dropout"] = "on"
         if a.seed >= 70:
             c = varied(r, c)
+        if a.units:
+            c = a.units(r, c)
         if a.evaluation:
             c["eval-micro-batch"] = c["micro-batch"] * r.choice((1, 2, 4, 8, 16))
         row = largest(c)

@@ -64,7 +64,8 @@ def train_fsdp(c, ledger):
         if c["finetune"] != "full":
             model.enable_input_require_grads()
     plugin = accelerate.utils.FullyShardedDataParallelPlugin(
-        fsdp_version=2, auto_wrap_policy="transformer_based_wrap", cpu_ram_efficient_loading=False)
+        fsdp_version=2, auto_wrap_policy="transformer_based_wrap", cpu_ram_efficient_loading=False,
+        reshard_after_forward=c.get("reshard-after-forward") != "off")
     plugin.set_mixed_precision("bf16")
     accelerator = types.SimpleNamespace(
         state=types.SimpleNamespace(fsdp_plugin=plugin), mixed_precision="bf16", is_main_process=False,

@@ -23,13 +23,22 @@ typedef struct row {
 	unsigned line;
 } row;
 
-static const char *field(const row *r, const char *name)
+/* NULL: the file has no such column. */
+static const char *find(const row *r, const char *name)
 {
 	for (int i = 0; i < r->columns; i++)
 		if (!strcmp(r->name[i], name))
 			return r->field[i];
-	fail_msg("no column %s", name);
 	return NULL;
+}
+
+static const char *field(const row *r, const char *name)
+{
+	const char *found = find(r, name);
+
+	if (!found)
+		fail_msg("no column %s", name);
+	return found;
 }
 
 static uint64_t number(const row *r, const char *name)
@@ -174,8 +183,10 @@ static int compare(const char *file_name, bool evaluation, group of[KINDS][GROUP
 		rows++;
 		/* evaluation with unfused attention is marked as unvalidated */
 		const bool unfused = evaluation && !strcmp(field(&r, "attention"), "eager");
-		snprintf(name, sizeof(name), "%.20s %.8s%s", field(&r, "framework"), field(&r, "finetune"),
-			 unfused ? " unfused" : "");
+		const char *version = find(&r, "fsdp-version");
+		const bool flat = version && !strcmp(version, "1");
+		snprintf(name, sizeof(name), "%.20s%s %.8s%s", field(&r, "framework"), flat ? "1" : "",
+			 field(&r, "finetune"), unfused ? " unfused" : "");
 		count(of[BY_METHOD], name, &r, share);
 		count(of[BY_LOOK], field(&r, "looked_at"), &r, share);
 		count(of[BY_MODEL], field(&r, "model-type"), &r, share);
@@ -275,6 +286,19 @@ static void adapters_with_dropout(void **state)
 	holds(of[BY_METHOD], 0.01, 0.05);
 }
 
+/* FSDP1; and FSDP2 whose parameters stay gathered after the forward pass. */
+static void units_of_fsdp(void **state)
+{
+	static group of[KINDS][GROUPS];
+	const int rows = compare("transformers_units.csv", false, of);
+
+	(void)state;
+	if (getenv("P4D_TEST_ROWS"))
+		return;
+	assert_true((rows - blind(of[BY_LOOK])) * 10 <= rows && rows >= 150);
+	holds(of[BY_METHOD], 0.01, 0.08);
+}
+
 /* In micro-batches of its own, without autograd; training of the same rows is compared above. */
 static void evaluation(void **state)
 {
@@ -293,7 +317,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(transformers_itself), cmocka_unit_test(transformers_with_experts),
 	    cmocka_unit_test(layers_with_a_state), cmocka_unit_test(adapters_with_dropout),
-	    cmocka_unit_test(evaluation)};
+	    cmocka_unit_test(units_of_fsdp),       cmocka_unit_test(evaluation)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

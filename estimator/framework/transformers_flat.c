@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A training step of transformers' modules with FSDP1 (FullyShardedDataParallel) as accelerate 1.15 prepares
+ * it: units are the layers, and the root with all that is left (tables, last norm, head), which stays
+ * gathered from the forward to the end of the backward pass; each side of an adapter is a unit of its own.
+ * A unit's parameters are views of one tensor, that is gathered out of a shard in the type of the products
+ * (PyTorch's _flat_param.py). Backward the next unit may be gathered ahead; gradients of a unit wait until
+ * all of them are there, and are copied into one tensor, which is reduced to a shard in the type of the
+ * parameters (_runtime_utils.py). The root's are the last, so the head's wait while all layers run. Without
+ * reductions (Accelerator.no_sync) micro-batches leave gradients of whole units, in the type of the products.
+ */
+#include "framework/transformers.h"
+#include "plan/parameters.h"
+
+#define look p4d_transformers__look
+#define go p4d_transformers__go
+
+/* Bytes of a unit, gathered; and of these, what is trained. */
+typedef struct unit {
+	int64_t all, trained;
+} unit;
+
+typedef struct flat {
+	p4d_transformers_step *s;
+	int64_t shards;
+	int64_t stored, computed; /* bytes of a parameter: as it is trained, and gathered */
+	bool casts;               /* all units are gathered in another type than they are stored in */
+	bool keeps;               /* units stay gathered from their forward to their backward pass */
+	bool ahead;               /* backward the next unit is gathered before a unit's pass */
+	unit root, layer[P4D_TRANSFORMERS_KINDS];
+	p4d_transformers_passes of[P4D_TRANSFORMERS_KINDS];
+	bool all_need; /* the first layer's input needs a gradient */
+} flat;
+
+/* Of a micro-batch: whether gradients are there that were not reduced, and whether they are now. */
+typedef struct turn {
+	bool later, last;
+} turn;
+
+static void peek(const flat *f, p4d_transformers_moment *most)
+{
+	look(f->s, most, (p4d_tape_moment){0, 0});
+}
+
+static void gather(const flat *f, p4d_transformers_moment *most, unit u)
+{
+	/* what is not sharded is cast as a whole, or used as it is */
+	const int64_t shard = f->casts && f->shards > 1 ? u.all / f->shards : 0;
+
+	f->s->now.live += shard + (f->casts || f->shards > 1 ? u.all : 0);
+	peek(f, most);
+	f->s->now.live -= shard;
+}
+
+static void let_go(const flat *f, unit u)
+{
+	f->s->now.live -= f->casts || f->shards > 1 ? u.all : 0;
+}
+
+/* All gradients of a unit are there, each by itself, and become one tensor; parameters go if `free`. */
+static void reduce(const flat *f, unit u, turn t, bool free)
+{
+	p4d_transformers_step *s = f->s;
+	const int64_t shard = u.trained / f->shards, stored = shard / f->computed * f->stored;
+
+	if (u.trained) {
+		s->now.gradients += u.trained;
+		peek(f, &s->backward);
+		s->now.gradients -=
+		    (t.later ? 2 : 1) * u.trained; /* added to those of micro-batches before */
+	}
+	if (free)
+		let_go(f, u);
+	if (!u.trained || !t.last)
+		return;
+	s->now.gradients += (f->shards > 1 ? shard : 0) + (f->stored > f->computed ? stored : 0);
+	peek(f, &s->backward);
+	s->now.gradients -= u.trained + (f->shards > 1 && f->stored > f->computed ? shard : 0);
+	s->now.gradients += f->stored > f->computed || f->shards > 1 ? 0 : u.trained;
+}
+
+static void forward(const flat *f)
+{
+	p4d_transformers_step *s = f->s;
+	p4d_tape_writer *w = &s->writer;
+	const p4d_layout *l = w->layout;
+
+	gather(f, &s->forward, f->root);
+	s->now.live += (int64_t)(w->tokens * l->hidden * w->between);
+	w->kind = p4d_transformers__kind_of(l, 0);
+	p4d_transformers__layer(w, f->all_need);
+	p4d_tape_pass pass = p4d_tape_forward(w->tape, !s->again, false, s->again);
+	int64_t cached = 0;
+	for (uint64_t i = 0; i < l->layers; i++) {
+		const unsigned kind = p4d_transformers__kind_of(l, i);
+		const p4d_tape_pass before = pass;
+		gather(f, &s->forward, f->layer[kind]);
+		pass = i ? f->of[kind].forward : pass;
+		go(s, &s->forward, pass);
+		if (i)
+			p4d_transformers__send_away(s, before);
+		if (!f->keeps)
+			let_go(f, f->layer[kind]);
+		s->now.live += i == 0 && s->again ? (int64_t)w->returned : 0;
+		cached += pass.cached;
+	}
+	s->now.live -= s->again ? (int64_t)w->returned : 0;
+	s->saved = s->now.live;
+	p4d_transformers__end(w);
+	go(s, &s->loss, p4d_tape_forward(w->tape, true, false, false));
+	s->now.live -= cached;
+}
+
+static void backward(const flat *f, turn t)
+{
+	p4d_transformers_step *s = f->s;
+	p4d_tape_writer *w = &s->writer;
+	const p4d_layout *l = w->layout;
+	const int64_t table = (int64_t)(l->vocab * l->hidden * w->weight);
+	const bool frees = t.last || !f->keeps;
+	unit next = f->layer[p4d_transformers__kind_of(l, l->layers - 1)], before = {0, 0};
+
+	if (f->ahead && !f->keeps)
+		gather(f, &s->head, next);
+	go(s, &s->head, p4d_tape_backward(w->tape, false, false));
+	for (uint64_t i = l->layers; i-- > 0;) {
+		const unsigned kind = p4d_transformers__kind_of(l, i);
+		const unit u = next;
+		const bool there = f->keeps || (f->ahead && (w->trains || i == l->layers - 1));
+		if (!there)
+			gather(f, &s->backward, u);
+		/* frozen ones stay until the next layer's pass begins */
+		let_go(f, before);
+		before = w->trains || !frees ? (unit){0, 0} : u;
+		next = i ? f->layer[p4d_transformers__kind_of(l, i - 1)] : (unit){0, 0};
+		if (f->ahead && !f->keeps && w->trains && i)
+			gather(f, &s->backward, next);
+		if (!i && !f->all_need)
+			return; /* less than of the others */
+		if (i < l->layers - 1)
+			p4d_transformers__bring_back(s, f->of[kind].forward);
+		if (s->again)
+			go(s, &s->backward, f->of[kind].again);
+		go(s, &s->backward, f->of[kind].back);
+		reduce(f, u, t, w->trains && frees);
+	}
+	let_go(f, before);
+	if (!w->trains)
+		return;
+	/* a shared table has two gradients, and their sum beside them: the head's is a view */
+	look(s, &s->backward, (p4d_tape_moment){(int64_t)w->tokens * 32, (l->tied ? 2 : 1) * table});
+	s->now.gradients += l->tied ? 0 : table;
+	reduce(f, f->root, t, true);
+}
+
+/* A micro-batch from its begin on. */
+static void play(const flat *f, turn t, int64_t unreduced)
+{
+	p4d_transformers_step *s = f->s;
+
+	s->now =
+	    (p4d_transformers_moment){(int64_t)p4d_transformers__inputs(&s->writer), t.later ? unreduced : 0};
+	forward(f);
+	backward(f, t);
+}
+
+/* All but the layers. */
+static uint64_t size_of_root(const p4d_layout *l)
+{
+	return (uint64_t)(p4d_size_of_begin(l) + p4d_size_of_table(l) * (l->tied ? 1 : 2) +
+			  p4d_size_of_end(l));
+}
+
+void p4d_transformers__play_flat(p4d_transformers_step *s, uint64_t shards, unsigned trained, unsigned frozen)
+{
+	p4d_tape tape;
+	p4d_tape_writer *w = &s->writer;
+	const p4d_layout *l = w->layout;
+	const p4d_transformers_kinds kinds = p4d_transformers__kinds(l);
+	const int64_t root = (int64_t)size_of_root(l) * w->weight;
+	flat f = {.s = s,
+		  .shards = (int64_t)shards,
+		  .stored = trained,
+		  .computed = w->weight,
+		  .casts = (w->trains ? trained : frozen) != w->weight,
+		  .keeps = l->keeps_gathered,
+		  .ahead = !l->never_prefetches,
+		  .root = {root, w->trains ? root : 0},
+		  .all_need = w->trains || s->again};
+	int64_t unreduced = f.root.trained;
+
+	w->tape = &tape;
+	s->reduced = false; /* not before all of a unit's gradients are there */
+	for (unsigned kind = 0; kind < P4D_TRANSFORMERS_KINDS; kind++) {
+		if (!kinds.layers[kind])
+			continue;
+		const int64_t all = (int64_t)p4d_transformers__layer_size(l, kind, 1) * w->weight;
+		const int64_t adapters = (int64_t)p4d_transformers__layer_adapters(l, kind) * w->weight;
+		f.layer[kind] = (unit){all, w->trains ? all : adapters};
+		f.of[kind] = p4d_transformers__passes_of(s, kind);
+		unreduced += f.layer[kind].trained * (int64_t)kinds.layers[kind];
+	}
+	/* of those that reduce nothing, the first, or one that adds to others */
+	if (l->micro_batches > 1)
+		play(&f, (turn){.later = l->micro_batches > 2}, unreduced);
+	play(&f, (turn){.later = l->micro_batches > 1, .last = true}, unreduced);
+}
+
+p4d_gathered p4d_transformers__gathered_flat(const p4d_layout *l)
+{
+	const p4d_transformers_kinds kinds = p4d_transformers__kinds(l);
+	const uint64_t root = size_of_root(l);
+	uint64_t layer = 0;
+
+	for (unsigned kind = 0; kind < P4D_TRANSFORMERS_KINDS; kind++) {
+		const uint64_t size =
+		    kinds.layers[kind] ? (uint64_t)p4d_transformers__layer_size(l, kind, 1) : 0;
+		layer = size > layer ? size : layer;
+	}
+	return (p4d_gathered){.before = root + layer, .layers = root + layer, .head = root};
+}
