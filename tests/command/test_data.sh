@@ -141,7 +141,7 @@ nothing_left
 # a bar on a terminal only
 exits 0 p4d data -o out zeros
 silent
-if command -v script >/dev/null; then
+if script -qec true /dev/null </dev/null >/dev/null 2>&1; then
 	out=$(script -qec "stty cols 80; p4d data --split-lines -o out lines" /dev/null </dev/null | tr '\r' '\n')
 	case $out in *'####'*) ;; *) fail "no bar on a terminal" ;; esac
 fi

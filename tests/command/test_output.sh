@@ -24,7 +24,7 @@ status=$? err=$(cat err)
 says "[P4D003]"
 
 # a terminal: colours unless NO_COLOR is set, and lines that fit
-command -v script >/dev/null || { echo "skip: no script(1)"; exit 77; }
+script -qec true /dev/null </dev/null >/dev/null 2>&1 || { echo "skip: no script(1), or no pseudo-terminal"; exit 77; }
 # terminal COLUMNS COMMAND: what it prints there
 terminal() { script -qec "stty cols $1; $2" /dev/null </dev/null 2>&1 | tr -d '\r'; }
 escape=$(printf '\033')
