@@ -64,6 +64,13 @@ by_hand()
 	export OPENBLAS_NUM_THREADS
 }
 
+# A text in which there is something to learn, as data.
+make_text()
+{
+	awk 'BEGIN { for (; i < 400; i++) printf "line %d: every line says which one it is, and that line %d is another one\n", i, i * 7 % 400 }' >text
+	exits 0 p4d data -o text text
+}
+
 # run COMMAND...: fills status, out and err
 run()
 {

@@ -3,14 +3,7 @@
 # p4d-train from its command line to its exit status: what it refuses, that layouts agree, how it ends and goes on.
 . "${0%/*}/lib.sh"
 by_hand
-
-# a text in which there is something to learn
-i=0
-while [ $i -lt 400 ]; do
-	echo "line $i: every line says which one it is, and that line $((i * 7 % 400)) is another one"
-	i=$((i + 1))
-done >text
-exits 0 p4d data -o text text
+make_text
 
 model="--model custom --layers 4 --hidden 32 --ffn 64 --heads 4 --kv-heads 2 --head-dim 8 --vocab 257 --max-seq-len 32
 	--norm rmsnorm --glu on --tied off --positions rope --bias none --qk-norm off --seq-len 32"
@@ -419,6 +412,14 @@ if grep -qw avx2 /proc/cpuinfo && [ "$(core)" ]; then
 	[ "$(export OPENBLAS_CORETYPE=Prescott && core)" = Prescott ] || fail "the user's choice of kernels is not taken"
 	OPENBLAS_CORETYPE=Prescott exits 0 train --steps 1 --threads 1 --log kernels.json
 	! grep -q "in place of" kernels.json || fail "a choice is said that was the user's"
+fi
+
+# threads that wait sleep after a millisecond, but as the user says; where OpenMP is GNU's
+spins() { OMP_DISPLAY_ENV=verbose p4d-train --version 2>&1 | sed -n "s/^ *GOMP_SPINCOUNT = '\([0-9]*\)'/\1/p" | tail -n 1; }
+if [ "$(spins)" ]; then
+	[ "$(unset GOMP_SPINCOUNT OMP_WAIT_POLICY && spins)" = 20000 ] || fail "threads wait awake: $(spins)"
+	[ "$(export GOMP_SPINCOUNT=5 && spins)" = 5 ] || fail "the user's GOMP_SPINCOUNT is not taken"
+	[ "$(export OMP_WAIT_POLICY=active && spins)" -gt 1000000 ] || fail "the user's OMP_WAIT_POLICY is not taken"
 fi
 
 # what comes next: the same on one rank and with tensor parallelism, while another run saves there; chance is the seed's

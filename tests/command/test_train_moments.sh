@@ -3,13 +3,7 @@
 # --optimizer-dtype=bf16: moments of two bytes train as well as those of four, planned to the byte, and go on from either.
 . "${0%/*}/lib.sh"
 by_hand
-
-i=0
-while [ $i -lt 400 ]; do
-	echo "line $i: every line says which one it is, and that line $((i * 7 % 400)) is another one"
-	i=$((i + 1))
-done >text
-exits 0 p4d data -o text text
+make_text
 
 train()
 {

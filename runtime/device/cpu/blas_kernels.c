@@ -9,7 +9,10 @@
 #include <unistd.h>
 
 #define CHOICE "OPENBLAS_CORETYPE"
-#define REPLACED "P4D_OPENBLAS_REPLACED" /* only from one run of this program to the next */
+#define WAITING "GOMP_SPINCOUNT"
+/* only from one run of this program to the next: what the first is in place of, and that the second is set */
+#define REPLACED "P4D_OPENBLAS_REPLACED"
+#define WAITS "P4D_OPENMP_WAITS"
 
 static char text[80];
 
@@ -48,22 +51,54 @@ static const char *better(const char *taken)
 #endif
 }
 
-void p4d_blas_kernels_choose(char *const argv[])
+/* What the run before this one has set is gone again; true: there was one. */
+static bool restarted(const char *taken)
 {
-	const char *taken = openblas_get_corename(), *replaced = getenv(REPLACED);
+	const char *replaced = getenv(REPLACED);
+	const bool waits = getenv(WAITS), any = replaced || waits;
 
 	if (replaced) {
 		snprintf(text, sizeof(text), "OpenBLAS kernels %.20s in place of %.20s", taken, replaced);
-		unsetenv(REPLACED);
 		unsetenv(CHOICE);
-		return;
 	}
-	const char *choice = getenv(CHOICE) ? NULL : better(taken);
-	if (!choice || setenv(CHOICE, choice, 1) < 0 || setenv(REPLACED, taken, 1) < 0)
-		return;
-	execv("/proc/self/exe", argv);
+	if (waits)
+		unsetenv(WAITING);
 	unsetenv(REPLACED);
-	unsetenv(CHOICE);
+	unsetenv(WAITS);
+	return any;
+}
+
+static bool set(const char *name, const char *value, const char *mark, const char *marked)
+{
+	return setenv(name, value, 1) == 0 && setenv(mark, marked, 1) == 0;
+}
+
+/*
+ * Behind their part of a loop threads of OpenMP wait awake, by default for 15 ms on a processor of 2023:
+ * where others want the core they take it from the thread that is waited for. A millisecond is longer than
+ * what is between two loops.
+ */
+static bool set_waiting(void)
+{
+#ifdef _OPENMP
+	return !getenv(WAITING) && !getenv("OMP_WAIT_POLICY") && set(WAITING, "20000", WAITS, "1");
+#else
+	return false;
+#endif
+}
+
+void p4d_blas_kernels_choose(char *const argv[])
+{
+	const char *taken = openblas_get_corename();
+
+	if (restarted(taken))
+		return;
+	const char *choice = getenv(CHOICE) ? NULL : better(taken);
+	const bool chosen = choice && set(CHOICE, choice, REPLACED, taken), waits = set_waiting();
+	if (chosen || waits)
+		execv("/proc/self/exe", argv);
+	(void)restarted(taken);
+	text[0] = '\0';
 }
 
 const char *p4d_blas_kernels_text(void)

@@ -4,7 +4,7 @@
 #include "device/cpu/cpu_operations.h"
 #include "device/cpu/cpu_threads.h"
 
-/* Of all elements of a call; the master copy holds the parameter; in fp32 the parameter is its own. */
+/* Of all elements of a call. */
 typedef struct adam_step {
 	REAL beta1, beta2, scale, rate, epsilon, root, keep;
 } adam_step;
@@ -30,17 +30,24 @@ P4D_INLINE REAL stepped(const adam_step *s, REAL x, REAL *m, REAL *v, REAL gradi
 	return x * s->keep - s->rate * *m / (SQRT(*v) * s->root + s->epsilon);
 }
 
+/* What is updated: the master copy; in fp32 the parameter is its own. */
+P4D_INLINE REAL *exact_of(ELEMENT *parameter, REAL *master)
+{
+#if P4D_CPU_TYPE == 16
+	(void)parameter;
+	return master;
+#else
+	(void)master;
+	return parameter;
+#endif
+}
+
 P4D_CLONES void OP(adam)(ELEMENT *parameter, REAL *master, REAL *first, REAL *second, const REAL *gradient,
 			 uint64_t count, const p4d_adam *adam)
 {
 	const adam_step step = step_of(adam);
+	REAL *const exact = exact_of(parameter, master);
 
-#if P4D_CPU_TYPE == 16
-	REAL *const exact = master;
-#else
-	REAL *const exact = parameter;
-	(void)master;
-#endif
 #pragma omp parallel for simd num_threads(p4d_cpu_team(count))
 	for (uint64_t i = 0; i < count; i++) {
 		REAL m = first[i], v = second[i];
@@ -58,19 +65,14 @@ P4D_CLONES void OP(adam_half)(ELEMENT *parameter, REAL *master, uint16_t *first,
 			      const p4d_rounding *rounding)
 {
 	const adam_step step = step_of(adam);
+	REAL *const exact = exact_of(parameter, master);
 	const uint64_t key = rounding->key;
 
-#if P4D_CPU_TYPE == 16
-	REAL *const exact = master;
-#else
-	REAL *const exact = parameter;
-	(void)master;
-#endif
 	for (uint64_t at = 0, end; at < count; at = end) {
 		const uint64_t run = p4d_rounding_run(rounding, at),
 			       index = p4d_rounding_index(rounding, at) - at;
 		end = run < count - at ? at + run : count;
-#pragma omp simd
+#pragma omp parallel for simd num_threads(p4d_cpu_team(end - at))
 		for (uint64_t i = at; i < end; i++) {
 			const uint32_t up = p4d_rounding_bits(key, index + i);
 			REAL m = p4d_from_bf16(first[i]), v = p4d_from_bf16(second[i]);

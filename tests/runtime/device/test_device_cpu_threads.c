@@ -166,6 +166,8 @@ static void losses_and_optimizer(run *r)
 	float *gradient = reals(r, (uint64_t)N * V), *first = reals(r, (uint64_t)N * V);
 	float *second = reals(r, (uint64_t)N * V), *master = reals(r, (uint64_t)N * V);
 	int32_t *labels = take(r, N * sizeof(*labels));
+	uint16_t *half_first = take(r, (uint64_t)N * V * sizeof(*half_first)),
+		 *half_second = take(r, (uint64_t)N * V * sizeof(*half_second));
 	double *squares = take(r, sizeof(*squares));
 	uint64_t *number = take(r, sizeof(*number));
 	const p4d_adam adam = {1e-3f, 0.9f, 0.95f, 1e-8f, 0.1f, 0.1f, 0.05f, 0.5f};
@@ -181,6 +183,9 @@ static void losses_and_optimizer(run *r)
 	d->sum_squares(d, squares, gradient, (uint64_t)N * V);
 	d->adam(d, r->type, parameter, r->type == P4D_DT_BF16 ? master : NULL, first, second, gradient,
 		(uint64_t)N * V, &adam);
+	d->adam_half(d, r->type, parameter, r->type == P4D_DT_BF16 ? master : NULL, half_first, half_second,
+		     gradient, (uint64_t)N * V, &adam,
+		     &(p4d_rounding){.key = 9, .columns = (uint64_t)N * V, .stride = (uint64_t)N * V});
 	gradient[5] = gradient[N * V - 1] = NAN;
 	d->count_nonfinite(d, number, gradient, (uint64_t)N * V);
 	assert_int_equal(*number, 2);
