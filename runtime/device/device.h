@@ -157,6 +157,12 @@ struct p4d_device {
 	 * not */
 	int (*attach)(p4d_device *, p4d_error *err);
 
+	/*
+	 * Products from now on leave so many multiprocessors to what runs on other streams: one that counts
+	 * on all of them would take two rounds. NULL: no such choice.
+	 */
+	void (*leave)(p4d_device *, unsigned multiprocessors);
+
 	/* matrix products; dx and dw += with accumulate, else = */
 	/* y (n, out) = add + x (n, in) * w (out, in)^T; add: NULL is none; another matrix, or y itself */
 	void (*linear)(p4d_device *, p4d_dtype type, void *y, const void *add, const void *x, const void *w,

@@ -277,6 +277,14 @@ int p4d_parallel__reduce_partial(p4d_net *m, void *to, p4d_error *err)
 	return p4d_parallel__reduced(m, err);
 }
 
+void p4d_parallel_leave(p4d_net *m, bool replicas)
+{
+	const unsigned own = m->l->tp_comm_overlap ? P4D_TP_BLOCKS : 0;
+
+	if (m->d->leave)
+		m->d->leave(m->d, own + (replicas && p4d_comm_runs_async(m->dp_cp) ? REPLICAS_BLOCKS : 0));
+}
+
 int p4d_parallel_throttle(p4d_net *m, p4d_error *err)
 {
 	void *event = m->layer_events[m->throttled++ % P4D_AHEAD];

@@ -39,6 +39,11 @@ int p4d_parallel__reduce_part(p4d_net *m, void *to, unsigned part, p4d_error *er
 int p4d_parallel__reduced(p4d_net *m, p4d_error *err);
 int p4d_parallel__reduce_partial(p4d_net *m, void *to, p4d_error *err);
 /*
+ * What products leave to collectives that run beside them: those of tensor parallelism in any pass, where
+ * they overlap, and among replicas in some.
+ */
+void p4d_parallel_leave(p4d_net *m, bool replicas);
+/*
  * Before each layer. A full device queue blocks the host where it cannot notice that a rank is gone. So it
  * never fills: the host waits, checking for errors, until the device is at most P4D_AHEAD layers behind.
  */

@@ -151,28 +151,106 @@ static int backward_weight(p4d_trainer *t, const p4d_instruction *in, p4d_error 
 	return 0;
 }
 
-static int receive_forward(p4d_trainer *t, const p4d_instruction *in, p4d_error *err)
+/* For evaluation: only the forward passes, in the same order. */
+static bool runs(const p4d_trainer *t, const p4d_instruction *in)
 {
-	const p4d_layer y = layer_of(t, in, 0);
+	return !t->net.evaluating || in->op <= P4D_OP_SEND_FORWARD || in->op == P4D_OP_EMBED_FORWARD ||
+	       in->op == P4D_OP_VOCAB_FORWARD;
+}
 
-	return p4d_comm_recv(t->net.pp, in->peer, CHANNEL_FORWARD, y.activation[ACT_INPUT], boundary_bytes(t),
-			     err);
+/* Whether an instruction reads or writes where a receive of this direction puts what it takes. */
+static bool uses(const p4d_instruction *in, bool backward, uint32_t slot)
+{
+	switch ((p4d_op)in->op) {
+	case P4D_OP_RECV_FORWARD:
+	case P4D_OP_FORWARD:
+	case P4D_OP_BACKWARD_WEIGHT:
+		return !backward && in->slot == slot;
+	case P4D_OP_BACKWARD:
+	case P4D_OP_BACKWARD_INPUT:
+		return backward || in->slot == slot;
+	case P4D_OP_RECV_BACKWARD:
+	case P4D_OP_EMBED_FORWARD:
+	case P4D_OP_EMBED_BACKWARD:
+	case P4D_OP_VOCAB_FORWARD:
+	case P4D_OP_VOCAB_BACKWARD:
+		return backward;
+	default:
+		return false;
+	}
+}
+
+/* The next from instruction `from` on. */
+static void find_receive(p4d_trainer *t, bool backward, size_t from)
+{
+	const p4d_op op = backward ? P4D_OP_RECV_BACKWARD : P4D_OP_RECV_FORWARD;
+	const p4d_instruction *list = t->net.list.at;
+	size_t at = from, free = from;
+
+	while (at < t->net.list.count && (list[at].op != op || !runs(t, &list[at])))
+		at++;
+	for (size_t i = from; i < at && at < t->net.list.count; i++)
+		if (runs(t, &list[i]) && uses(&list[i], backward, list[at].slot))
+			free = i + 1;
+	t->receives[backward] = (p4d_receive){.at = at, .from = free};
+}
+
+static void *buffer_of(const p4d_trainer *t, const p4d_instruction *in, bool backward)
+{
+	return backward ? p4d_buffers_at(&t->net, B_HIDDEN) : layer_of(t, in, 0).activation[ACT_INPUT];
+}
+
+/* Those whose buffers are free before an instruction. */
+static int begin_receives(p4d_trainer *t, size_t number, p4d_error *err)
+{
+	for (int backward = 0; backward < 2; backward++) {
+		p4d_receive *r = &t->receives[backward];
+		const p4d_instruction *in = &t->net.list.at[r->at];
+		if (r->begun || r->at == t->net.list.count || number < r->from)
+			continue;
+		r->begun = true;
+		if (p4d_comm_recv_begin(t->net.pp, in->peer, backward ? CHANNEL_BACKWARD : CHANNEL_FORWARD,
+					buffer_of(t, in, backward), boundary_bytes(t), err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int end_receive(p4d_trainer *t, bool backward, p4d_error *err)
+{
+	const size_t at = t->receives[backward].at;
+	const p4d_instruction *in = &t->net.list.at[at];
+
+	if (p4d_comm_recv_end(t->net.pp, in->peer, backward ? CHANNEL_BACKWARD : CHANNEL_FORWARD,
+			      buffer_of(t, in, backward), boundary_bytes(t), err) < 0)
+		return -1;
+	find_receive(t, backward, at + 1);
+	return 0;
+}
+
+/* Parameters are gathered beside the first forward passes of a step, gradients reduced beside its last. */
+static bool is_beside_replicas(const p4d_trainer *t, const p4d_instruction *in)
+{
+	if (in->op == P4D_OP_FORWARD)
+		return in->micro_batch == 0 && t->net.shards > 1;
+	return (in->op == P4D_OP_BACKWARD || in->op == P4D_OP_BACKWARD_WEIGHT) &&
+	       in->micro_batch == t->net.schedule.micro_batches - 1;
 }
 
 static int execute(p4d_trainer *t, const p4d_instruction *in, p4d_error *err)
 {
+	p4d_parallel_leave(&t->net, is_beside_replicas(t, in));
 	switch ((p4d_op)in->op) {
 	case P4D_OP_GATHER_PARAMS:
 		return p4d_optimizer__await_segment(t, p4d_optimizer__segment_at(t, in->chunk, 0), err);
 	case P4D_OP_RECV_FORWARD:
-		return receive_forward(t, in, err);
+		return end_receive(t, false, err);
 	case P4D_OP_FORWARD:
 		return forward(t, in, err);
 	case P4D_OP_SEND_FORWARD:
 		return send(t, in, false, err);
 	case P4D_OP_RECV_BACKWARD:
-		return p4d_comm_recv(t->net.pp, in->peer, CHANNEL_BACKWARD, p4d_buffers_at(&t->net, B_HIDDEN),
-				     boundary_bytes(t), err);
+		return end_receive(t, true, err);
 	case P4D_OP_BACKWARD:
 	case P4D_OP_BACKWARD_INPUT:
 		return backward(t, in, err);
@@ -193,13 +271,6 @@ static int execute(p4d_trainer *t, const p4d_instruction *in, p4d_error *err)
 		break;
 	}
 	return p4d_fail(err, P4D_E_INSTRUCTIONS, "unknown instruction %u", in->op);
-}
-
-/* For evaluation: only the forward passes, in the same order. */
-static bool is_forward(const p4d_instruction *in)
-{
-	return in->op <= P4D_OP_SEND_FORWARD || in->op == P4D_OP_EMBED_FORWARD ||
-	       in->op == P4D_OP_VOCAB_FORWARD;
 }
 
 static double now(void)
@@ -226,9 +297,12 @@ int p4d_executor__run(p4d_trainer *t, p4d_error *err)
 
 	if (p4d_optimizer__gather_ahead(t, err) < 0)
 		return -1;
+	find_receive(t, false, 0);
+	find_receive(t, true, 0);
 	for (size_t i = 0; i < t->net.list.count; i++)
-		if ((!t->net.evaluating || is_forward(&t->net.list.at[i])) &&
-		    (t->spans ? execute_traced(t, i, begin, err) : execute(t, &t->net.list.at[i], err)) < 0)
+		if (runs(t, &t->net.list.at[i]) &&
+		    (begin_receives(t, i, err) < 0 ||
+		     (t->spans ? execute_traced(t, i, begin, err) : execute(t, &t->net.list.at[i], err)) < 0))
 			return -1;
 	return t->net.evaluating ? finish_sends(t, err) : 0;
 }

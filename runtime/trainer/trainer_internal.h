@@ -10,11 +10,21 @@ typedef struct p4d_sends {
 	unsigned current; /* the buffer that the pass before the next SEND fills */
 } p4d_sends;
 
+/*
+ * The next receive of one direction: it begins as soon as nothing before it in the list uses its buffer, so
+ * that the message arrives while passes run.
+ */
+typedef struct p4d_receive {
+	size_t at, from; /* in the list; it may begin before instruction `from` */
+	bool begun;
+} p4d_receive;
+
 struct p4d_trainer {
 	p4d_net net;
 	p4d_optimizer_settings optimizer;
 	/* of the step that runs */
 	p4d_sends sends[2];
+	p4d_receive receives[2]; /* forward, backward */
 	float learning_rate;
 	double most_loss;  /* that is applied */
 	uint64_t *gathers; /* by segment: calls of `replicas` after which its parameters are there */

@@ -331,6 +331,11 @@ uint64_t queued_device_waits(const p4d_device *device)
 	return ((const queued *)device->state)->waits;
 }
 
+uint64_t queued_device_beside_now(const p4d_device *device)
+{
+	return ((const queued *)device->state)->beside;
+}
+
 uint64_t queued_device_beside(const p4d_device *device)
 {
 	return ((const queued *)device->state)->beside_weight;

@@ -24,5 +24,7 @@ int queued_device_open(p4d_device *device, const char *identity, unsigned side_l
 
 /* How often the host waited for operations that it had queued since the previous wait. */
 uint64_t queued_device_waits(const p4d_device *device);
-/* What was queued on other streams by the time of the last linear_weight. */
+/* What was queued on other streams than that of all operations: so far, and by the time of the last
+ * linear_weight. */
+uint64_t queued_device_beside_now(const p4d_device *device);
 uint64_t queued_device_beside(const p4d_device *device);

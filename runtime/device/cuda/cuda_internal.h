@@ -25,7 +25,8 @@ typedef struct p4d_cuda {
 	cudaEvent_t end;     /* of all that was queued, for sync */
 	p4d_cuda_opened *opened;
 	p4d_gemm *products;
-	int sm;          /* 90 */
+	int sm; /* 90 */
+	int multiprocessors;
 	p4d_sdpa *fused; /* NULL: there is none */
 	bool noted;      /* device->attention_text says why a call was not fused */
 	float *sums;     /* lent; NULL before */

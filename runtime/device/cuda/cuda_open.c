@@ -145,6 +145,16 @@ static void close_device(p4d_device *device)
 	memset(device, 0, sizeof(*device));
 }
 
+static int count_multiprocessors(p4d_cuda *c, p4d_error *err)
+{
+	const cudaError_t status =
+	    cudaDeviceGetAttribute(&c->multiprocessors, cudaDevAttrMultiProcessorCount, c->number);
+
+	if (status == cudaSuccess)
+		return 0;
+	return p4d_fail(err, P4D_E_DEVICE, "cannot open GPU %d: %s", c->number, cudaGetErrorString(status));
+}
+
 static int open_parts(p4d_cuda *c, p4d_error *err)
 {
 	if (p4d_cuda_open_streams(c, err) < 0 || p4d_cuda_open_staging(c, err) < 0)
@@ -187,7 +197,7 @@ p4d_device_cuda_open(p4d_device *device, const p4d_cuda_request *request, p4d_er
 	c->number = number;
 	c->sm = made.sm;
 	made.state = c;
-	if (open_parts(c, err) < 0) {
+	if (count_multiprocessors(c, err) < 0 || open_parts(c, err) < 0) {
 		close_device(&made);
 		return -1;
 	}

@@ -27,6 +27,14 @@
 #define HOST(name, parameters, arguments) /* stay NULL */
 #include "device/operations.def"
 
+static void leave(p4d_device *device, unsigned multiprocessors)
+{
+	p4d_cuda *c = p4d_cuda_of(device);
+	const int left = c->multiprocessors - (int)multiprocessors;
+
+	p4d_gemm_target(c->products, multiprocessors && left > 0 ? left : 0);
+}
+
 static void multiply(p4d_device *device, const p4d_gemm_call *product)
 {
 	p4d_cuda *c = p4d_cuda_of(device);
@@ -116,6 +124,7 @@ static void accumulate(p4d_device *device, float *y, p4d_dtype type, const void 
 
 void p4d_cuda_operations_table(p4d_device *device)
 {
+	device->leave = leave;
 	device->linear = linear;
 	device->linear_input = linear_input;
 	device->linear_weight = linear_weight;

@@ -22,8 +22,10 @@ typedef struct form {
 	int32_t a_transposed, b_transposed;
 	int32_t a_type, b_type, to;         /* cudaDataType_t */
 	int32_t scaled, a_scales, b_scales; /* whether in FP8; cublasLtMatmulMatrixScale_t */
+	int32_t target;                     /* multiprocessors; 0: all */
+	int32_t none;
 } form;
-_Static_assert(sizeof(form) == 6 * sizeof(uint64_t) + 12 * sizeof(int32_t), "no padding");
+_Static_assert(sizeof(form) == 6 * sizeof(uint64_t) + 14 * sizeof(int32_t), "no padding");
 
 /* The algorithm of a form. */
 typedef struct gemm_shape {
@@ -38,6 +40,7 @@ struct p4d_gemm {
 	cublasLtHandle_t library;
 	void *workspace;
 	size_t workspace_bytes;
+	int32_t target;
 	unsigned count;
 	gemm_shape shapes[SHAPES];
 };
@@ -91,6 +94,11 @@ void p4d_gemm_set_workspace(p4d_gemm *p, void *workspace, uint64_t bytes)
 	p->workspace = workspace;
 	p->workspace_bytes = bytes;
 	forget(p); /* what was chosen depends on it */
+}
+
+void p4d_gemm_target(p4d_gemm *p, int multiprocessors)
+{
+	p->target = multiprocessors;
 }
 
 static uint32_t alignment_of(const void *address)
@@ -223,6 +231,9 @@ static cublasStatus_t describe(gemm_shape *s)
 	if (status == CUBLAS_STATUS_SUCCESS)
 		status =
 		    cublasLtMatrixLayoutCreate(&s->to, (cudaDataType_t)f->to, f->m, f->n, (int64_t)f->ldc);
+	if (status == CUBLAS_STATUS_SUCCESS && f->target)
+		status = cublasLtMatmulDescSetAttribute(s->operation, CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET,
+							&f->target, sizeof(f->target));
 	if (status == CUBLAS_STATUS_SUCCESS && f->scaled)
 		status = describe_scales(s);
 	return status;
@@ -330,6 +341,12 @@ static int fail_product(const form *f, cublasStatus_t status, p4d_error *err)
 			cublasLtGetStatusString(status));
 }
 
+static form with_target(const p4d_gemm *p, form f)
+{
+	f.target = p->target;
+	return f;
+}
+
 static bool is_empty(const form *f)
 {
 	return f->m == 0 || f->n == 0 || f->k == 0;
@@ -337,7 +354,7 @@ static bool is_empty(const form *f)
 
 int p4d_gemm_multiply(p4d_gemm *p, cudaStream_t stream, const p4d_gemm_call *product, p4d_error *err)
 {
-	const form f = form_of(product);
+	const form f = with_target(p, form_of(product));
 	const gemm_shape *s = NULL;
 
 	if (is_empty(&f))
@@ -351,7 +368,7 @@ int p4d_gemm_multiply(p4d_gemm *p, cudaStream_t stream, const p4d_gemm_call *pro
 
 int p4d_gemm_multiply_fp8(p4d_gemm *p, cudaStream_t stream, const p4d_gemm_fp8_call *product, p4d_error *err)
 {
-	const form f = form_of_fp8(product);
+	const form f = with_target(p, form_of_fp8(product));
 	const gemm_shape *s = NULL;
 
 	if (is_empty(&f))

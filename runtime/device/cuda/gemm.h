@@ -38,6 +38,8 @@ int p4d_gemm_open(p4d_gemm **products, p4d_error *err);
 void p4d_gemm_close(p4d_gemm *products);
 /* Workspace for products from now on; none before. */
 void p4d_gemm_set_workspace(p4d_gemm *products, void *workspace, uint64_t bytes);
+/* Products from now on are for so many multiprocessors; 0: all. */
+void p4d_gemm_target(p4d_gemm *products, int multiprocessors);
 /*
  * Queues a product. The first of its shape searches for the fastest algorithm, and allocates on the host;
  * later ones reuse it, so results repeat. Errors: DEVICE.

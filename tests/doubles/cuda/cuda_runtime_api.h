@@ -26,7 +26,11 @@ typedef struct CUstream_st *cudaStream_t;
 typedef struct CUevent_st *cudaEvent_t;
 
 enum cudaMemcpyKind { cudaMemcpyDefault = 4 };
-enum cudaDeviceAttr { cudaDevAttrComputeCapabilityMajor = 75, cudaDevAttrComputeCapabilityMinor = 76 };
+enum cudaDeviceAttr {
+	cudaDevAttrMultiProcessorCount = 16,
+	cudaDevAttrComputeCapabilityMajor = 75,
+	cudaDevAttrComputeCapabilityMinor = 76
+};
 enum { cudaStreamNonBlocking = 1, cudaEventDisableTiming = 2, cudaHostAllocDefault = 0 };
 
 struct cudaDeviceProp {
@@ -46,6 +50,7 @@ typedef struct p4d_shim_machine {
 	unsigned behind;     /* queries of an event before it is reached */
 	size_t attention;    /* workspace of fused attention, beyond what the plan has; it is overwritten */
 	int dry;             /* kernels, copies and products are counted, not executed; memory is not there */
+	int target;          /* multiprocessors that products count on; 0: all */
 	unsigned long launches; /* all that was queued: kernels, copies, products, attention */
 } p4d_shim_machine;
 extern p4d_shim_machine p4d_shim_gpu;

@@ -37,6 +37,12 @@ void p4d_gemm_set_workspace(p4d_gemm *p, void *workspace, uint64_t bytes)
 	(void)p, (void)workspace, (void)bytes;
 }
 
+void p4d_gemm_target(p4d_gemm *p, int multiprocessors)
+{
+	(void)p;
+	p4d_shim_gpu.target = multiprocessors;
+}
+
 int p4d_gemm_multiply_fp8(p4d_gemm *p, cudaStream_t stream, const p4d_gemm_fp8_call *x, p4d_error *err)
 {
 	(void)stream, (void)err;

@@ -63,7 +63,9 @@ cudaError_t cudaSetDevice(int device)
 cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, int device)
 {
 	(void)device;
-	*value = attribute == cudaDevAttrComputeCapabilityMajor ? p4d_shim_gpu.sm / 10 : p4d_shim_gpu.sm % 10;
+	*value = attribute == cudaDevAttrMultiProcessorCount      ? 132
+		 : attribute == cudaDevAttrComputeCapabilityMajor ? p4d_shim_gpu.sm / 10
+								  : p4d_shim_gpu.sm % 10;
 	return cudaSuccess;
 }
 

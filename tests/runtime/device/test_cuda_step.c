@@ -9,6 +9,7 @@
 
 #include "comm/transport/transport_open.h"
 #include "doubles/counted_device.h"
+#include "doubles/cuda/cuda_runtime_api.h"
 #include "support/forked.h"
 #include "support/training.h"
 
@@ -60,6 +61,7 @@ static int train(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 	(void)counted_device_take();
 	TRY(p4d_trainer_step(trainer, 1, 1e-3f, source, NULL, &result, err));
 	const counted_step counted = counted_device_take();
+	CHECK(p4d_shim_gpu.target == (layout.tp_comm_overlap ? 132 - P4D_TP_BLOCKS : 0));
 	if (rank == 0)
 		*shared = counted;
 	p4d_trainer_close(trainer);

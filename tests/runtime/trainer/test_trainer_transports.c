@@ -177,6 +177,14 @@ static void staged(void **state)
 	all_equal(TINY PLAIN "precision=fp32", 1e-5, 0, 2);
 }
 
+static unsigned most_left;
+
+static void noting_leave(p4d_device *device, unsigned multiprocessors)
+{
+	(void)device;
+	most_left = multiprocessors > most_left ? multiprocessors : most_left;
+}
+
 /* When the host queues the last gradient of the lowest layer, those of all others are in flight. */
 static int count_beside(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 {
@@ -186,7 +194,9 @@ static int count_beside(p4d_world *world, uint32_t rank, uint32_t size, p4d_erro
 	TRY(begin_steps(&s, world, size, err));
 	TRY(p4d_trainer_initialize(s.trainer, SEED, err));
 	const uint64_t before = queued_device_beside(&s.r.device);
+	s.r.device.leave = noting_leave;
 	TRY(make_step(&s, err));
+	CHECK(most_left == 8); /* multiprocessors that products leave to them */
 	const uint64_t beside = queued_device_beside(&s.r.device) - before;
 	const uint64_t gathered = layout.optimizer_sharding ? layout.layers : 0;
 	if (beside < gathered + layout.layers - 1)
@@ -207,6 +217,48 @@ static void gradients_are_reduced_beside_the_backward_pass(void **state)
 			 TINY PLAIN "precision=fp32", options[i]);
 		curve_of(text, 2, NULL, &layout, count_beside);
 	}
+}
+
+/* ---- receives ---- */
+
+static uint64_t beside_first; /* queued on other streams by the first attention of a step; 0: none was yet */
+static void (*device_attention)(p4d_device *, p4d_dtype, void *, float *, const void *, const void *,
+				const void *, const p4d_attention_shape *, void *);
+
+static void noting_attention(p4d_device *device, p4d_dtype type, void *o, float *lse, const void *q,
+			     const void *k, const void *v, const p4d_attention_shape *of, void *workspace)
+{
+	if (!beside_first)
+		beside_first = queued_device_beside_now(device);
+	device_attention(device, type, o, lse, q, k, v, of, workspace);
+}
+
+/* The first stage waits for no message before its first pass; what comes back to it may arrive from then on.
+ */
+static int post_early(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
+{
+	stepping s;
+
+	TRY(begin_steps(&s, world, size, err));
+	TRY(p4d_trainer_initialize(s.trainer, SEED, err));
+	device_attention = s.r.device.attention;
+	s.r.device.attention = noting_attention;
+	const uint64_t before = queued_device_beside_now(&s.r.device);
+	beside_first = 0;
+	TRY(make_step(&s, err));
+	if (beside_first - before != 1)
+		return p4d_fail(err, P4D_E_VALUE, "rank %u: %d messages before the first attention", rank,
+				(int)(beside_first - before));
+	return end_steps(&s);
+}
+
+static void receives_are_posted_early(void **state)
+{
+	(void)state;
+	kind = P4D_TRANSPORT_NCCL;
+	/* the last stage: its first input, that of the first stage: the first gradient */
+	curve_of(TINY PLAIN "precision=fp32 tp=1 cp=1 pp=2 vpp=1 micro-batch=1 schedule=1f1b", 2, NULL,
+		 &layout, post_early);
 }
 
 /* ---- a wait that is missing ---- */
@@ -271,6 +323,7 @@ int main(void)
 	    cmocka_unit_test(bf16_by_nccl),
 	    cmocka_unit_test(staged),
 	    cmocka_unit_test(gradients_are_reduced_beside_the_backward_pass),
+	    cmocka_unit_test(receives_are_posted_early),
 	    cmocka_unit_test(a_missing_wait_shows),
 	};
 
