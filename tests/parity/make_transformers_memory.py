@@ -25,6 +25,7 @@
     for seed in 211 213 214; do tests/parity/make_transformers_memory.py --evaluation --framework deepspeed \\
         --seed $seed --count 16 $([ $seed = 214 ] || echo --dropout); done                     # transformers_evaluation.csv, too
     for seed in 301 302 303 304 305 306; do tests/parity/make_transformers_memory.py --flat --framework fsdp --seed $seed --count 30; done
+    tests/parity/make_transformers_memory.py --flat --experts --models mixtral,qwen3_moe,olmoe --framework fsdp --seed 331 --count 12
     for seed in 321 322; do tests/parity/make_transformers_memory.py --kept --framework fsdp --seed $seed --count 16; done   # transformers_units.csv
     tests/parity/make_transformers_memory.py --compare tests/data/transformers_memory.csv
 

@@ -295,7 +295,7 @@ static void units_of_fsdp(void **state)
 	(void)state;
 	if (getenv("P4D_TEST_ROWS"))
 		return;
-	assert_true((rows - blind(of[BY_LOOK])) * 10 <= rows && rows >= 150);
+	assert_true((rows - blind(of[BY_LOOK])) * 10 <= rows && rows >= 170);
 	holds(of[BY_METHOD], 0.01, 0.08);
 }
 
