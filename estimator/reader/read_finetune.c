@@ -267,6 +267,11 @@ static void finish_zero(p4d_reading *r, const p4d_read_value *place)
 	if (p4d_reader__set(bucket))
 		p4d_reader__put(r, P4D_ZERO_BUCKET, bucket, "%.0f",
 				is_auto(bucket) ? 0 : strtod(bucket->text, NULL));
+	/* the default is taken, which is at most 1 GiB off a usual one: that is said, but no reason not to
+	 * judge */
+	for (unsigned i = 0; bucket->unknown && i < r->unknowns; i++)
+		if (strstr(r->unknown[i].name, "reduce_bucket_size"))
+			r->unknown[i].doubt = true;
 	if (p4d_reader__is(optimizer, "nvme") || p4d_reader__is(params, "nvme"))
 		p4d_reader__unknown(r, "offload", "offload to nvme is not modelled");
 	if (optimizer_out || params_out)

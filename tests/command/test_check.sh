@@ -189,11 +189,18 @@ sed -i 's/--per_device_train_batch_size 2/ --use_liger_kernel --per_device_train
 exits 0 p4d check zero.sh
 case $err in *P4D013* | *evaluation*) fail "the fix was pasted" ;; esac
 prints "would pass with a warning: Qwen/Qwen3-32B on 2 nodes"
+# a bucket that nothing says is the default's, which is said
+sed '/nowhere/d; s/"stage": 3/"stage": 2, "reduce_bucket_size": $BUCKET/' zero.sh >bucket.sh
+exits 0 p4d check bucket.sh
+says "Qwen/Qwen3-32B needs" "judged by bucket.sh:6 (sft.py), though \$BUCKET is not set; the job is submitted as it is"
 # so it is with FSDP; a script that does not evaluate has none
 sed 's/--deepspeed zero.json/--fsdp full_shard/; s/eval_batch_size 1/eval_batch_size 8/' zero.sh >sharded.sh
 exits 0 p4d check sharded.sh
 prints "eval-micro-batch=8 (sharded.sh:10)"
 says "sharded.sh:10: --per_device_eval_batch_size 1"
+# of other modules than the script's, that somebody asks for, evaluation is not modelled
+exits 0 p4d check --p4d-model-code=torchtitan sharded.sh
+says "training alone is judged; evaluation in micro-batches of 8 (sharded.sh:10) is not modelled"
 sed -i 's/--eval_strategy steps//' sharded.sh
 exits 0 p4d check sharded.sh
 case $err in *evaluation* | *eval_batch*) fail "it does not evaluate" ;; esac
