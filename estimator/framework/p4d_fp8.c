@@ -49,9 +49,6 @@ int p4d_framework__fp8_model(const p4d_request *r, p4d_error *err)
 
 	if (r->value[P4D_PRECISION] != P4D_FP8)
 		return 0;
-	if (p4d_on_gpu(r->value[P4D_DEVICE]))
-		return p4d_fail(err, P4D_E_UNMODELLED,
-				"precision=fp8: p4d-train does not train in FP8 on GPUs yet");
 	if (p4d_fp8_recipes[recipe].multiple)
 		return 0;
 	p4d_fail(err, P4D_E_VALUE, "fp8-recipe=%s: p4d-train has blockwise, mxfp8 and current",

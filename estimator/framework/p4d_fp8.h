@@ -5,7 +5,7 @@
 
 /* p4d-train in FP8: p4d_fp8.c. */
 
-/* Whether p4d-train has the recipe of a request, on its device. Errors: VALUE, UNMODELLED. */
+/* Whether p4d-train has the recipe of a request. Errors: VALUE. */
 int p4d_framework__fp8_model(const p4d_request *request, p4d_error *err);
 
 /* The most bytes that operands of the layers' products take, of those on one side of them. */

@@ -10,6 +10,7 @@
 #include "job/job_limits.h"
 #include "job/script.h"
 #include "request/framework.h"
+#include "request/fp8.h"
 
 p4d_policy p4d_guard_policy(const p4d_site *site, const p4d_job *job, const p4d_geometry *geometry)
 {
@@ -204,6 +205,30 @@ static int check_idle_gpus(const p4d_job *job, p4d_verdict *v, p4d_error *err)
 	return 0;
 }
 
+static bool by_p4d(const p4d_request *request)
+{
+	return request->value[P4D_FRAMEWORK] == P4D_FRAMEWORK_P4D;
+}
+
+/* p4d-train: the last GPUs that cuBLASLt has a recipe for, where this is a later one; else 0. */
+static int last_of(const p4d_request *request, const p4d_gpu *gpu)
+{
+	const int last = p4d_fp8_recipes[request->value[P4D_FP8_RECIPE]].last_sm;
+
+	return gpu->sm > last ? last : 0;
+}
+
+/* What of FP8 a GPU has, as an option. */
+static const char *recipe_for(const p4d_request *request, const p4d_gpu *gpu)
+{
+	static const char *const options[] = {[P4D_FP8_CURRENT] = "fp8-recipe=current",
+					      [P4D_FP8_BLOCKWISE] = "fp8-recipe=blockwise",
+					      [P4D_FP8_MXFP8] = "fp8-recipe=mxfp8"};
+	const int best = by_p4d(request) ? p4d_fp8_recipe_for(gpu->sm) : P4D_FP8_CURRENT;
+
+	return options[best < 0 ? P4D_FP8_CURRENT : best];
+}
+
 const char *p4d_guard_lacks_precision(const p4d_request *request, const p4d_gpu *gpu, char *buf, size_t size)
 {
 	const bool fp8 = request->value[P4D_PRECISION] == P4D_FP8;
@@ -215,13 +240,15 @@ const char *p4d_guard_lacks_precision(const p4d_request *request, const p4d_gpu 
 	p4d_request_choice_name(P4D_FP8_RECIPE, request->value[P4D_FP8_RECIPE], recipe, sizeof(recipe));
 	const int whole = p4d_gpu_lacks(gpu, precision),
 		  from = fp8 && !whole ? p4d_gpu_lacks(gpu, recipe) : whole;
-	if (!from)
+	const int last = !from && fp8 && by_p4d(request) ? last_of(request, gpu) : 0;
+	if (!from && !last)
 		return NULL;
-	snprintf(buf, size, "%s (compute capability %d.%d) has no %s%s, which begins with %d.%d: %s",
-		 gpu->name, gpu->sm / 10, gpu->sm % 10,
-		 whole ? "" : "fp8-recipe=", whole ? precision : recipe, from / 10, from % 10,
+	const int limit = from ? from : last;
+	snprintf(buf, size, "%s (compute capability %d.%d) has no %s%s, which %s %d.%d: %s", gpu->name,
+		 gpu->sm / 10, gpu->sm % 10, whole ? "" : "fp8-recipe=", whole ? precision : recipe,
+		 from ? "begins with" : "cuBLASLt has up to", limit / 10, limit % 10,
 		 fp8 ? "the program stops" : "emulated, it is several times slower than fp16");
-	return !whole ? "fp8-recipe=current" : fp8 && gpu->sm >= 80 ? "precision=bf16" : "precision=fp16";
+	return !whole ? recipe_for(request, gpu) : fp8 && gpu->sm >= 80 ? "precision=bf16" : "precision=fp16";
 }
 
 static void say_precision(const p4d_request *request, p4d_verdict *v)

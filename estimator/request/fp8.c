@@ -38,12 +38,12 @@ bool p4d_fp8_trains(int64_t recipe, int sm)
 	return r->multiple && sm >= r->first_sm && (!r->last_sm || sm <= r->last_sm);
 }
 
-const char *p4d_fp8_recipe_for(int sm)
+int p4d_fp8_recipe_for(int sm)
 {
 	static const int best[] = {P4D_FP8_BLOCKWISE, P4D_FP8_MXFP8, P4D_FP8_CURRENT};
 
 	for (size_t i = 0; i < sizeof(best) / sizeof(*best); i++)
 		if (p4d_fp8_trains(best[i], sm))
-			return p4d_fp8_recipes[best[i]].name;
-	return NULL;
+			return best[i];
+	return -1;
 }

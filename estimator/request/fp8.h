@@ -37,7 +37,7 @@ typedef struct p4d_fp8_recipe {
 extern const p4d_fp8_recipe p4d_fp8_recipes[];
 enum { P4D_FP8_RECIPES = 6 };
 
-/* Whether p4d-train has products in it on GPUs of a compute capability; and what it has there, the best
- * first; NULL: none. */
+/* Whether p4d-train has products in it on GPUs of a compute capability; and the best that it has
+ * there; -1: none. */
 bool p4d_fp8_trains(int64_t recipe, int sm);
-const char *p4d_fp8_recipe_for(int sm);
+int p4d_fp8_recipe_for(int sm);

@@ -10,6 +10,7 @@
 #include "model/parallel.h"
 #include "model/sequence_order.h"
 #include "plan/parameters.h"
+#include "request/fp8.h"
 
 /* Operations that only the cpu device has. */
 static bool needs_host(const p4d_layout *l)
@@ -22,6 +23,16 @@ static bool needs_host(const p4d_layout *l)
 	       (l->sliding_window && l->sliding_window < l->seq_len);
 }
 
+static int fail_recipe(int recipe, const p4d_device *device, p4d_error *err)
+{
+	const int there = p4d_fp8_recipe_for(device->sm);
+
+	p4d_fail(err, P4D_E_PRECISION, "%s: cuBLASLt has no products of fp8-recipe=%s there", device->text,
+		 p4d_fp8_recipes[recipe].name);
+	return there < 0 ? p4d_fix(err, "--precision=bf16")
+			 : p4d_fix(err, "--fp8-recipe=%s", p4d_fp8_recipes[there].name);
+}
+
 static int check(const p4d_net_settings *set, p4d_error *err)
 {
 	const p4d_layout *l = set->layout;
@@ -31,6 +42,8 @@ static int check(const p4d_net_settings *set, p4d_error *err)
 	if (l->precision == P4D_FP16)
 		return p4d_fail(err, P4D_E_UNMODELLED, "p4d-train computes in bf16 or fp32, not in fp16"),
 		       p4d_fix(err, "--precision=bf16");
+	if (l->precision == P4D_FP8 && set->device->sm && !p4d_fp8_trains(l->fp8_recipe, set->device->sm))
+		return fail_recipe(l->fp8_recipe, set->device, err);
 	if (l->head_dim % 2)
 		return p4d_fail(err, P4D_E_WIDTH, "head-dim=%" PRIu64 " must be even for rotary embeddings",
 				l->head_dim);

@@ -70,6 +70,8 @@ void p4d_product__warm_up(p4d_net *m, p4d_weight_kind kind, uint32_t layer, uint
 	const uint64_t n = p4d_parallel__part(m, 0).count;
 
 	p4d_product__forward(m, kind, layer, any, NULL, any, n, out, in);
+	if (m->l->evaluates) /* the plan has no room for more in FP8 */
+		return;
 	p4d_product__input(m, kind, layer, any, any, n, out, in);
 	if (gradient)
 		p4d_product__weight(m, gradient, any, any, out, in, true);

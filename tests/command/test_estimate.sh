@@ -100,18 +100,30 @@ exits 0 p4d estimate --model llama3.2-1b --gpu a100-80gb --gpus-per-node 1 --seq
 silent
 exits 0 p4d estimate --model llama3.2-1b --gpu a100-80gb --gpus-per-node 1 --seq-len 2048 --precision fp8 --micro-batch 1
 says "[P4D116] a100-80gb (compute capability 8.0) has no fp8, which begins with 8.9: the program stops" "--precision=bf16"
-exits 0 p4d estimate --model llama3.2-1b --gpu h100 --gpus-per-node 1 --seq-len 2048 --precision fp8 --fp8-recipe mxfp8
+exits 0 p4d estimate --model llama3.2-1b --gpu h100 --gpus-per-node 1 --seq-len 2048 --framework megatron --precision fp8 --fp8-recipe mxfp8
 says "[P4D116] h100-80gb (compute capability 9.0) has no fp8-recipe=mxfp8, which begins with 10.0" "--fp8-recipe=current"
-exits 0 p4d estimate --model llama3.2-1b --gpu h100 --gpus-per-node 1 --seq-len 2048 --precision fp8
+exits 0 p4d estimate --model llama3.2-1b --gpu h100 --gpus-per-node 1 --seq-len 2048 --framework megatron --precision fp8
 prints "framework megatron" "fp8-recipe=delayed" "(unvalidated: FP8 with delayed scales)"
-exits 0 p4d estimate --model llama3.2-1b --gpu h100 --gpus-per-node 1 --seq-len 2048 --precision fp8 --fp8-recipe current
+exits 0 p4d estimate --model llama3.2-1b --gpu h100 --gpus-per-node 1 --seq-len 2048 --framework megatron --precision fp8 --fp8-recipe current
 case $out in *unvalidated*) fail "FP8 is unvalidated" ;; esac
 # other estimates in FP8 refuse
 refused P4D012 p4d estimate --model llama3-70b --gpu h100 --gpus-per-node 8 --seq-len 8192 --tp 8 --framework megatron --precision fp8 --fp8-recipe blockwise
 
 # FP8 where it is not modelled, or says nothing
-exits 9 p4d estimate --model llama3.2-1b --gpu h100 --framework p4d --precision fp8
-says "p4d-train does not train in FP8 on GPUs yet" "--framework=megatron"
+own() { p4d estimate --model llama3.2-1b --framework p4d --gpus-per-node 1 --seq-len 2048 --precision fp8 "$@"; }
+exits 0 own --gpu h100
+prints "fp8-recipe=blockwise" "Verdict: pass"
+case $out in *P4D116*) fail "H100 lacks FP8 of blocks" ;; esac
+# what matrix units have, and cuBLASLt
+exits 0 own --gpu b200
+says "[P4D116] b200-180gb (compute capability 10.0) has no fp8-recipe=blockwise, which cuBLASLt has up to 9.0: the program stops" \
+	"--fp8-recipe=mxfp8"
+exits 0 own --gpu h100 --fp8-recipe mxfp8
+says "has no fp8-recipe=mxfp8, which begins with 10.0" "--fp8-recipe=blockwise"
+exits 0 own --gpu b200 --fp8-recipe mxfp8
+case $out in *P4D116*) fail "B200 lacks MXFP8" ;; esac
+exits 0 own --gpu l40s --fp8-recipe mxfp8
+says "which begins with 10.0" "--fp8-recipe=current"
 on_cpus()
 {
 	p4d estimate --model llama2-7b --framework p4d --device cpu --mem 512G --gpus-per-node 4 --precision fp8 "$@"

@@ -121,6 +121,9 @@ static void steps(void **state)
 	check(LLAMA_1B "recompute=keep global-batch=32", 3601, 1388.7, 1.9197);
 	check(LLAMA_3B "recompute=keep global-batch=2", 1258, 281.7, 0.3247);
 	check(LLAMA_3B "recompute=keep global-batch=16", 6081, 1578.9, 2.4048);
+	/* FP8 of blocks; products of the head and attention are as they were */
+	check(LLAMA_1B "recompute=keep global-batch=32 precision=fp8", 6673, 1737.8, 1.4933);
+	check(LLAMA_3B "recompute=keep global-batch=16 precision=fp8", 11457, 1999.8, 1.7661);
 }
 
 static uint64_t calls(const counted_step *step, const char *name)
@@ -165,6 +168,8 @@ static void a_layer(void **state)
 	assert_int_equal(launches_of_layer("keep"), 24 + update);
 	/* two norms; the product comes with the gradient of gate and up */
 	assert_int_equal(launches_of_layer("none"), 26 + update);
+	/* both operands of each product */
+	assert_int_equal(launches_of_layer("keep precision=fp8"), 24 + 4 * 3 * 2 + update);
 }
 
 /*

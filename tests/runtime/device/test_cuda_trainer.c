@@ -45,6 +45,7 @@ static int train(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 	p4d_transport *transport = NULL;
 	p4d_trainer *trainer;
 	p4d_device device;
+	p4d_plan plan;
 
 	if (!all)
 		return -1;
@@ -62,9 +63,11 @@ static int train(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 #ifndef P4D_TEST_GPU
 	/* the warm-up has asked for all shapes of the run */
 	CHECK(layout.device == P4D_CPU || !strstr(device.attention_text, "own kernels") ==
-					      (layout.precision == P4D_BF16 && !curve_documents));
+					      (layout.precision != P4D_FP32 && !curve_documents));
 #endif
 	TRY(curve_train(trainer, &layout, STEPS, rank, nothing, err));
+	TRY(p4d_plan_build(&layout, NULL, p4d_trainer_place(trainer).pp, &plan, err));
+	CHECK(device.allocated_bytes == plan.arena_bytes);
 	p4d_trainer_close(trainer);
 	p4d_comm_transport_close(transport);
 	p4d_group_close(all);
@@ -101,6 +104,72 @@ static void one_gpu(void **state)
 		1e-5);
 }
 
+#define FP8_MODEL \
+	"model=custom layers=2 hidden=128 ffn=256 heads=2 kv-heads=2 head-dim=64 vocab=203 seq-len=128 " \
+	"global-batch=4 micro-batch=2 pp=1 vpp=1 tied=off bias=none qk-norm=off precision=fp8 "
+
+static void refused(const char *model, const char *fix)
+{
+	char options[600];
+	p4d_device device;
+	p4d_error err;
+	p4d_net net;
+
+	snprintf(options, sizeof(options), "%s tp=1 cp=1 device=cuda", model);
+	assert_int_equal(training_layout(options, 1, &layout, &err), 0);
+	assert_int_equal(open_device_under_test(&device, &err), 0);
+	const p4d_trainer_settings settings = training_settings(&layout, &device, NULL, VOCAB);
+	assert_int_equal(p4d_net_open(&net, &settings.net, 0, &err), -1);
+	assert_int_equal(err.code, P4D_E_PRECISION);
+	assert_non_null(strstr(err.text, "cuBLASLt has no products of fp8-recipe="));
+	if (fix)
+		assert_string_equal(err.fix, fix);
+	device.close(&device);
+}
+
+/* Of the device under test; the shim becomes such a GPU. */
+static int sm_under_test(int wanted)
+{
+#ifdef P4D_TEST_GPU
+	p4d_device device;
+
+	(void)wanted;
+	assert_int_equal(open_device_under_test(&device, NULL), 0);
+	const int sm = device.sm;
+	device.close(&device);
+	return sm;
+#else
+	return p4d_shim_gpu.sm = wanted;
+#endif
+}
+
+/* What the GPU has of it trains as on the cpu; the rest is refused by name. */
+static void in_fp8(void **state)
+{
+	static const struct {
+		int recipe, sm;
+		const char *fix;
+	} cases[] = {{P4D_FP8_BLOCKWISE, 90, NULL},
+		     {P4D_FP8_MXFP8, 100, NULL},
+		     {P4D_FP8_CURRENT, 89, NULL},
+		     {P4D_FP8_BLOCKWISE, 100, "--fp8-recipe=mxfp8"},
+		     {P4D_FP8_MXFP8, 90, "--fp8-recipe=blockwise"},
+		     {P4D_FP8_BLOCKWISE, 80, "--precision=bf16"}};
+
+	(void)state;
+	test_skip_where_few();
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		const int recipe = cases[i].recipe, sm = sm_under_test(cases[i].sm);
+		char model[512];
+		snprintf(model, sizeof(model), FP8_MODEL "fp8-recipe=%s", p4d_fp8_recipes[recipe].name);
+		if (p4d_fp8_trains(recipe, sm))
+			compare(model, "tp=1 cp=1", 1, 2e-2);
+		else
+			refused(model, sm == cases[i].sm ? cases[i].fix : NULL);
+	}
+	(void)sm_under_test(90);
+}
+
 /* Sequence parallelism, the ring, and keys that are gathered. */
 static void several_ranks(void **state)
 {
@@ -129,6 +198,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(one_gpu),
+	    cmocka_unit_test(in_fp8),
 	    cmocka_unit_test(several_ranks),
 	    cmocka_unit_test(documents),
 	};

@@ -175,16 +175,18 @@ static void recipes_of_gpus(void **state)
 {
 	static const struct {
 		int sm;
-		const char *best;
+		int best;
 		bool trains[3];
-	} cases[] = {{80, NULL, {false, false, false}},      {89, "current", {false, false, true}},
-		     {90, "blockwise", {true, false, true}}, {100, "mxfp8", {false, true, true}},
-		     {103, "mxfp8", {false, true, true}},    {120, "mxfp8", {false, true, true}}};
+	} cases[] = {{80, -1, {false, false, false}},
+		     {89, P4D_FP8_CURRENT, {false, false, true}},
+		     {90, P4D_FP8_BLOCKWISE, {true, false, true}},
+		     {100, P4D_FP8_MXFP8, {false, true, true}},
+		     {103, P4D_FP8_MXFP8, {false, true, true}},
+		     {120, P4D_FP8_MXFP8, {false, true, true}}};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-		const char *best = p4d_fp8_recipe_for(cases[i].sm);
-		assert_true(!best == !cases[i].best && (!best || !strcmp(best, cases[i].best)));
+		assert_int_equal(p4d_fp8_recipe_for(cases[i].sm), cases[i].best);
 		assert_int_equal(p4d_fp8_trains(P4D_FP8_BLOCKWISE, cases[i].sm), cases[i].trains[0]);
 		assert_int_equal(p4d_fp8_trains(P4D_FP8_MXFP8, cases[i].sm), cases[i].trains[1]);
 		assert_int_equal(p4d_fp8_trains(P4D_FP8_CURRENT, cases[i].sm), cases[i].trains[2]);
