@@ -407,7 +407,7 @@ const char *p4d_torch__trainer_unvalidated(const p4d_layout *l)
 	       : p4d_optimizer_of(l)->paged                    ? "a paged optimizer"
 	       : !larger_evaluation                            ? NULL
 	       : !l->flash_attention                           ? "evaluation with unfused attention"
-	       : units || l->experts || l->kv_rank || l->pattern_length || lit || !decoder
+	       : l->keeps_gathered || l->experts || l->kv_rank || l->pattern_length || lit || !decoder
 		   ? "evaluation of such modules in micro-batches of its own"
 		   : NULL;
 }

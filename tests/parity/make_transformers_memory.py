@@ -22,6 +22,7 @@
     for f in "ddp --seed 91 --count 24" "deepspeed --seed 92 --count 16" "fsdp --seed 93 --count 10"; do
         tests/parity/make_transformers_memory.py --dropout --framework $f; done                 # transformers_dropout.csv
     for seed in 221 222 223; do tests/parity/make_transformers_memory.py --evaluation --framework fsdp --seed $seed; done
+    tests/parity/make_transformers_memory.py --evaluation --flat --framework fsdp --seed 341 --count 14
     for seed in 211 213 214; do tests/parity/make_transformers_memory.py --evaluation --framework deepspeed \\
         --seed $seed --count 16 $([ $seed = 214 ] || echo --dropout); done                     # transformers_evaluation.csv, too
     for seed in 301 302 303 304 305 306; do tests/parity/make_transformers_memory.py --flat --framework fsdp --seed $seed --count 30; done
