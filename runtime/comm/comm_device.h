@@ -54,6 +54,12 @@ typedef struct p4d_traffic {
 	const uint8_t *sends;
 	uint64_t message_bytes; /* of the largest message */
 	unsigned messages;      /* that this rank may have in flight */
+	/*
+	 * What all data of the group lies in, which is the same on all members: at the same offsets, where
+	 * there are collectives. NULL: unknown. NCCL is given it with P4D_NCCL_REGISTER=1 in the environment.
+	 */
+	void *memory;
+	uint64_t memory_bytes;
 	/* device memory, unused while the group opens: 64 bytes, or the size of these collectives */
 	void *scratch;
 } p4d_traffic;

@@ -123,11 +123,21 @@ static p4d_traffic between_replicas(const p4d_net *m)
 	return y;
 }
 
+/* Whose members have the same arena. */
+static p4d_traffic in_arena(const p4d_net *m, p4d_traffic traffic)
+{
+	traffic.memory = m->arena;
+	traffic.memory_bytes = m->plan.arena_bytes;
+	return traffic;
+}
+
 /* From here on these groups carry what lies in the arena. */
 static int put_on_device(p4d_net *m, uint8_t *sends, p4d_error *err)
 {
-	const p4d_traffic tp = between_tp(m), replicas = between_replicas(m);
-	const p4d_traffic keys = collectives_of(m, 0, m->l->seq_len / 2 * 2 * m->kv * sizeof(float));
+	/* arenas of stages differ, which matters to collectives, not to messages */
+	const p4d_traffic tp = in_arena(m, between_tp(m)), replicas = in_arena(m, between_replicas(m));
+	const p4d_traffic keys =
+	    in_arena(m, collectives_of(m, 0, m->l->seq_len / 2 * 2 * m->kv * sizeof(float)));
 	const p4d_traffic vocabulary = collectives_of(m, p4d_logits_tokens(m->l) * sizeof(float), 0);
 	const p4d_traffic ends = collectives_of(m, m->l->vocab / m->l->tp * m->h * sizeof(float), 0);
 	const p4d_traffic stages = {.collectives = m->l->vocab_parallel,
@@ -135,10 +145,14 @@ static int put_on_device(p4d_net *m, uint8_t *sends, p4d_error *err)
 				    .sends = sends,
 				    .message_bytes = m->ns * m->h * m->element,
 				    .messages = 2 * P4D_SEND_BUFFERS,
+				    .memory = m->l->vocab_parallel ? NULL : m->arena,
+				    .memory_bytes = m->plan.arena_bytes,
 				    .scratch = m->arena};
 	const p4d_traffic ring = {.sends = sends,
 				  .message_bytes = m->n * 2 * m->kv * sizeof(float),
 				  .messages = 2,
+				  .memory = m->arena,
+				  .memory_bytes = m->plan.arena_bytes,
 				  .scratch = m->arena};
 
 	if (p4d_comm_on_device(m->tp, m->set.transport, &tp, err) < 0 ||

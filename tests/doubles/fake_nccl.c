@@ -22,10 +22,12 @@
 /* Its functions are found by name, as those of NCCL are. */
 #define FAKE(name, result, arguments) __attribute__((visibility("default"))) result nccl##name arguments;
 P4D_NCCL_CALLS(FAKE)
+P4D_NCCL_LATER_CALLS(FAKE)
 #undef FAKE
 __attribute__((visibility("default"))) void fake_nccl_break_call(const char *function, unsigned after,
 								 fake_nccl_fault fault);
 __attribute__((visibility("default"))) unsigned fake_nccl_channels_connected(void);
+__attribute__((visibility("default"))) unsigned fake_nccl_registered(void);
 
 enum { SUCCESS = 0, SYSTEM_ERROR = 2, INVALID_ARGUMENT = 4, REMOTE_ERROR = 6 };
 enum { CHUNK = 64 << 10 }; /* bytes that each rank exchanges at a time */
@@ -201,6 +203,32 @@ int ncclCommGetAsyncError(void *of, int *result)
 	comm *c = of;
 
 	*result = atomic_load(&c->state);
+	return SUCCESS;
+}
+
+static unsigned registered;
+
+unsigned fake_nccl_registered(void)
+{
+	return registered;
+}
+
+int ncclCommRegister(void *of, void *memory, size_t bytes, void **handle)
+{
+	if (!of || !memory || !bytes)
+		return INVALID_ARGUMENT;
+	if (has_fault("CommRegister"))
+		return SYSTEM_ERROR;
+	registered++;
+	*handle = memory;
+	return SUCCESS;
+}
+
+int ncclCommDeregister(void *of, void *handle)
+{
+	if (!of || !handle || !registered)
+		return INVALID_ARGUMENT;
+	registered--;
 	return SUCCESS;
 }
 

@@ -17,3 +17,6 @@ typedef enum fake_nccl_fault {
 typedef void (*fake_nccl_break)(const char *function, unsigned after, fake_nccl_fault fault);
 /* The library's fake_nccl_channels_connected: how often this process connected channels. */
 typedef unsigned (*fake_nccl_channels)(void);
+/* The library's fake_nccl_registered: communicators of this process that have been given memory, and not had
+ * it taken. */
+typedef unsigned (*fake_nccl_memory)(void);

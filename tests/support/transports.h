@@ -53,6 +53,14 @@ static inline unsigned nccl_channels(void)
 	return call();
 }
 
+static inline unsigned nccl_registered(void)
+{
+	fake_nccl_memory call;
+
+	*(void **)&call = fake_nccl_function("fake_nccl_registered");
+	return call();
+}
+
 static inline int transports_open_as(transports_rank *r, p4d_world *world, uint32_t size,
 				     const char *identity, p4d_transport_kind kind, const char *library,
 				     p4d_error *err)

@@ -60,4 +60,8 @@ RESULT(ncclBroadcast(FROM, TO, COUNT, TYPE, 0, COMM, STREAM));
 RESULT(ncclReduce(FROM, TO, COUNT, TYPE, ncclSum, 0, COMM, STREAM));
 RESULT(ncclSend(FROM, COUNT, TYPE, 0, COMM, STREAM));
 RESULT(ncclRecv(TO, COUNT, TYPE, 0, COMM, STREAM));
+#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 19, 0)
+RESULT(ncclCommRegister(COMM, TO, COUNT, (void **)0));
+RESULT(ncclCommDeregister(COMM, (void *)0));
+#endif
 #endif

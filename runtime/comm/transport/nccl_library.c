@@ -34,6 +34,9 @@ int p4d_nccl__open(p4d_nccl **nccl, const char *library, p4d_error *err)
 		missing = "nccl" #name;
 	P4D_NCCL_CALLS(FIND)
 #undef FIND
+#define FIND(name, result, arguments) *(void **)&n->name = dlsym(handle, "nccl" #name);
+	P4D_NCCL_LATER_CALLS(FIND)
+#undef FIND
 	if (missing || n->GetVersion(&n->version) != P4D_NCCL_SUCCESS) {
 		p4d_fail(err, P4D_E_IO, "%s has no %s", library, missing ? missing : "version");
 		free(n);
@@ -155,6 +158,23 @@ int p4d_nccl__comm_open(p4d_nccl *nccl, p4d_world *w, p4d_device *device, const 
 	return 0;
 }
 
+bool p4d_nccl__comm_register(const p4d_nccl *nccl, p4d_nccl_comm *comm, void *memory, uint64_t bytes)
+{
+	void *handle = NULL;
+
+	if (nccl->CommRegister && nccl->CommDeregister &&
+	    nccl->CommRegister(comm->comm, memory, bytes, &handle) == P4D_NCCL_SUCCESS)
+		comm->registered = handle;
+	return comm->registered != NULL;
+}
+
+void p4d_nccl__comm_forget(const p4d_nccl *nccl, p4d_nccl_comm *comm)
+{
+	if (comm->registered)
+		nccl->CommDeregister(comm->comm, comm->registered);
+	comm->registered = NULL;
+}
+
 void p4d_nccl__comm_close(p4d_nccl *nccl, p4d_nccl_comm *comm, bool orderly)
 {
 	if (!comm)
@@ -165,6 +185,8 @@ void p4d_nccl__comm_close(p4d_nccl *nccl, p4d_nccl_comm *comm, bool orderly)
 			break;
 		}
 	/* not after an error: it would wait for ranks that are gone */
+	if (orderly)
+		p4d_nccl__comm_forget(nccl, comm);
 	if (orderly)
 		nccl->CommDestroy(comm->comm);
 	free(comm);

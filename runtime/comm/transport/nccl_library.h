@@ -52,10 +52,16 @@ enum { P4D_NCCL_BYTES = 1, P4D_NCCL_FP16 = 6, P4D_NCCL_FP32 = 7, P4D_NCCL_FP64 =
 	CALL(Send, int, (const void *from, size_t count, int type, int peer, void *comm, void *stream)) \
 	CALL(Recv, int, (void *to, size_t count, int type, int peer, void *comm, void *stream))
 
+/* Of 2.19 and later; NULL before. */
+#define P4D_NCCL_LATER_CALLS(CALL) \
+	CALL(CommRegister, int, (void *comm, void *memory, size_t bytes, void **handle)) \
+	CALL(CommDeregister, int, (void *comm, void *handle))
+
 /* A communicator of two or more ranks. */
 typedef struct p4d_nccl_comm {
 	void *comm;
-	char about[80]; /* "messages to rank 3 (h2)" */
+	void *registered; /* handle of memory; NULL: none */
+	char about[80];   /* "messages to rank 3 (h2)" */
 	struct p4d_nccl_comm *next;
 } p4d_nccl_comm;
 
@@ -63,6 +69,7 @@ typedef struct p4d_nccl {
 	int version;
 #define MEMBER(name, result, arguments) result(*name) arguments;
 	P4D_NCCL_CALLS(MEMBER)
+	P4D_NCCL_LATER_CALLS(MEMBER)
 #undef MEMBER
 	p4d_nccl_comm *comms; /* all open ones */
 } p4d_nccl;
@@ -92,6 +99,12 @@ typedef struct p4d_nccl_setup {
 } p4d_nccl_setup;
 int p4d_nccl__comm_open(p4d_nccl *nccl, p4d_world *world, p4d_device *device, const p4d_nccl_setup *setup,
 			p4d_nccl_comm **comm, p4d_error *err);
+/*
+ * From here on NCCL may send from this memory and receive in it without copies of its own, if all members
+ * have registered theirs. False: it has not.
+ */
+bool p4d_nccl__comm_register(const p4d_nccl *nccl, p4d_nccl_comm *comm, void *memory, uint64_t bytes);
+void p4d_nccl__comm_forget(const p4d_nccl *nccl, p4d_nccl_comm *comm);
 /* Waits until its other ranks close it, too; not orderly: just abandons it. NULL: no-op. */
 void p4d_nccl__comm_close(p4d_nccl *nccl, p4d_nccl_comm *comm, bool orderly);
 

@@ -2,6 +2,7 @@
 /* Opens the communicators of a group. It has no transport yet meanwhile, so it communicates between hosts. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "comm/transport/nccl.h"
 
@@ -191,6 +192,50 @@ static int open_all_messages(p4d_group *g, p4d_transport *t, const p4d_traffic *
 	return rc;
 }
 
+/* Calls `use` for each communicator of a group. */
+typedef bool using(const p4d_nccl *n, p4d_nccl_comm *comm, const p4d_traffic *traffic);
+
+static bool for_each(p4d_group *g, const p4d_nccl *n, using *use, const p4d_traffic *traffic)
+{
+	p4d_nccl_group *own = g->transport_state;
+	bool all = !own->collectives.comm || use(n, own->collectives.comm, traffic);
+
+	for (uint64_t i = 0; own->messages && i < route_count(g); i++) {
+		p4d_nccl_route r;
+		if (is_own_route(g, i, &r) && stream_of_route(g, &r)->comm)
+			all = use(n, stream_of_route(g, &r)->comm, traffic) && all;
+	}
+	return all;
+}
+
+static bool give_memory(const p4d_nccl *n, p4d_nccl_comm *comm, const p4d_traffic *traffic)
+{
+	return p4d_nccl__comm_register(n, comm, traffic->memory, traffic->memory_bytes);
+}
+
+static bool take_memory(const p4d_nccl *n, p4d_nccl_comm *comm, const p4d_traffic *traffic)
+{
+	(void)traffic;
+	p4d_nccl__comm_forget(n, comm);
+	return true;
+}
+
+/* All members or none: NCCL does not define what happens where only some have registered theirs. */
+static int register_memory(p4d_group *g, const p4d_nccl *n, const p4d_traffic *traffic, p4d_error *err)
+{
+	const char *wanted = getenv("P4D_NCCL_REGISTER");
+	double without;
+
+	if (!traffic->memory || !wanted || strcmp(wanted, "1") != 0)
+		return 0;
+	without = !for_each(g, n, give_memory, traffic);
+	if (p4d_comm_all_reduce(g, &without, 1, P4D_DT_FP64, P4D_SUM, err) < 0)
+		return -1;
+	if (without > 0)
+		for_each(g, n, take_memory, traffic);
+	return 0;
+}
+
 int p4d_nccl__group_open(p4d_group *g, p4d_transport *t, const p4d_traffic *traffic, p4d_error *err)
 {
 	g->transport_state = calloc(1, sizeof(p4d_nccl_group));
@@ -198,7 +243,9 @@ int p4d_nccl__group_open(p4d_group *g, p4d_transport *t, const p4d_traffic *traf
 		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for a group of %u ranks", g->size);
 	if (traffic->collectives && open_collectives(g, t, traffic, err) < 0)
 		return -1;
-	return traffic->sends ? open_all_messages(g, t, traffic, err) : 0;
+	if (traffic->sends && open_all_messages(g, t, traffic, err) < 0)
+		return -1;
+	return register_memory(g, t->state, traffic, err);
 }
 
 void p4d_nccl__group_close(p4d_group *g, p4d_transport *t)

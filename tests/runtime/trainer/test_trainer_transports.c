@@ -219,6 +219,44 @@ static void gradients_are_reduced_beside_the_backward_pass(void **state)
 	}
 }
 
+/* ---- registered memory ---- */
+
+static unsigned refusing; /* a rank whose NCCL registers nothing, from 1; 0: none */
+
+/* Groups of ranks with the same arena, and both directions of messages between stages. */
+static int register_arena(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
+{
+	const unsigned groups = 1, messages = layout.pp > 1 ? 2 : 0;
+	stepping s;
+
+	CHECK(setenv("P4D_NCCL_REGISTER", "1", 1) == 0);
+	if (refusing == rank + 1)
+		break_nccl("CommRegister", 1, FAKE_FAILS);
+	TRY(begin_steps(&s, world, size, err));
+	if (nccl_registered() != (refusing ? 0 : groups + messages))
+		return p4d_fail(err, P4D_E_VALUE, "rank %u: %u communicators have the arena", rank,
+				nccl_registered());
+	TRY(p4d_trainer_initialize(s.trainer, SEED, err));
+	TRY(make_step(&s, err));
+	TRY(end_steps(&s));
+	CHECK(nccl_registered() == 0);
+	return 0;
+}
+
+static void the_arena_is_registered_by_all_or_none(void **state)
+{
+	(void)state;
+	kind = P4D_TRANSPORT_NCCL;
+	refusing = 0;
+	curve_of(TINY PLAIN "precision=fp32 tp=2 cp=1 pp=1 vpp=1 micro-batch=2", 2, NULL, &layout,
+		 register_arena);
+	curve_of(TINY PLAIN "precision=fp32 tp=2 cp=1 pp=2 vpp=1 micro-batch=1 schedule=1f1b", 4, NULL,
+		 &layout, register_arena);
+	refusing = 2;
+	curve_of(TINY PLAIN "precision=fp32 tp=2 cp=1 pp=1 vpp=1 micro-batch=2", 2, NULL, &layout,
+		 register_arena);
+}
+
 /* ---- receives ---- */
 
 static uint64_t beside_first; /* queued on other streams by the first attention of a step; 0: none was yet */
@@ -324,6 +362,7 @@ int main(void)
 	    cmocka_unit_test(staged),
 	    cmocka_unit_test(gradients_are_reduced_beside_the_backward_pass),
 	    cmocka_unit_test(receives_are_posted_early),
+	    cmocka_unit_test(the_arena_is_registered_by_all_or_none),
 	    cmocka_unit_test(a_missing_wait_shows),
 	};
 
