@@ -77,10 +77,12 @@ static int check_sparse(const p4d_request *r, p4d_error *err)
 static const char *unmodelled_hybrid(const p4d_request *r)
 {
 	const bool adapters = p4d_is_set(r, P4D_FINETUNE) && r->value[P4D_FINETUNE] != P4D_TUNE_FULL;
+	const bool lora = adapters && r->value[P4D_FINETUNE] == P4D_TUNE_LORA;
 
 	return r->value[P4D_MODEL_CODE] != P4D_MODEL_CODE_TRANSFORMERS ? "layers with a state"
-	       : adapters                                              ? "adapters beside layers with a state"
-								       : NULL;
+	       : adapters && !lora                                     ? "quantized layers with a state"
+	       : lora && p4d_is_set(r, P4D_EXPERTS) ? "adapters of experts beside layers with a state"
+						    : NULL;
 }
 
 int p4d_torch__check_model(const p4d_request *r, p4d_error *err)

@@ -374,6 +374,7 @@ const char *p4d_torch__trainer_unvalidated(const p4d_layout *l)
 	const bool units = l->flat_parameters || l->keeps_gathered;
 	const uint64_t shards = l->shard_degree ? l->shard_degree : l->dp;
 	const bool lit = l->model_code == P4D_MODEL_CODE_LITGPT;
+	const bool zero3 = l->framework == P4D_FRAMEWORK_DEEPSPEED && l->zero_stage == 3;
 	const bool larger_evaluation = l->eval_micro_batch > l->micro_batch;
 
 	return lit && (!ddp || l->dp > 1)                       ? "LitGPT's modules on several GPUs"
@@ -392,22 +393,24 @@ const char *p4d_torch__trainer_unvalidated(const p4d_layout *l)
 	       : l->architecture->attention_sinks && l->flash_attention ? "attention sinks in a fused kernel"
 	       : l->pattern_length && !l->packing && l->micro_batch > 1
 		   ? "padded batches of layers with a state"
-	       : l->framework == P4D_FRAMEWORK_DEEPSPEED &&
-		       l->architecture == &p4d_architectures[P4D_ARCHITECTURE_JAMBA]
-		   ? "Jamba with DeepSpeed"
+	       : zero3 && l->experts &&
+		       (l->architecture->single_blocks ||
+			l->architecture == &p4d_architectures[P4D_ARCHITECTURE_JAMBA])
+		   ? "the experts of Jamba and Nemotron 3 with ZeRO-3"
+	       : l->architecture->single_blocks && l->finetune != P4D_TUNE_FULL ? "adapters of Nemotron-H"
 	       : l->pattern_length && !l->flash_attention ? "unfused attention beside layers with a state"
 	       : l->experts && l->architecture == &p4d_architectures[P4D_ARCHITECTURE_GRANITE_HYBRID]
 		   ? "Granite's experts"
-	       : l->experts && l->architecture->single_blocks ? "Nemotron 3's experts"
-	       : l->quant > P4D_QUANT_NF4                     ? "weights in 8 bits"
-	       : l->chunked_loss                              ? "a chunked loss"
-	       : l->compile ? "compiled modules, counted as they are without"
-	       : l->packing ? "packed sequences"
+	       : l->quant > P4D_QUANT_NF4 ? "weights in 8 bits"
+	       : l->chunked_loss          ? "a chunked loss"
+	       : l->compile               ? "compiled modules, counted as they are without"
+	       : l->packing               ? "packed sequences"
 	       : l->offload & ~(unsigned)P4D_OFFLOAD_OPTIMIZER ? "offloading of parameters or activations"
 	       : p4d_optimizer_of(l)->paged                    ? "a paged optimizer"
 	       : !larger_evaluation                            ? NULL
 	       : !l->flash_attention                           ? "evaluation with unfused attention"
-	       : l->keeps_gathered || l->experts || l->kv_rank || l->pattern_length || lit || !decoder
+	       : l->keeps_gathered || (l->experts && (zero3 || !l->pattern_length)) ||
+		       (l->pattern_length && l->flat_parameters) || l->kv_rank || lit || !decoder
 		   ? "evaluation of such modules in micro-batches of its own"
 		   : NULL;
 }

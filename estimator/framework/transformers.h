@@ -211,9 +211,10 @@ bool p4d_transformers__countable(const p4d_layout *l);
  * Linear layers of a layer of a kind (experts are none, but for the shared ones), in the order of the forward
  * pass; returns how many there are.
  */
-enum { P4D_TRANSFORMERS_LINEARS = 8 };
+/* P4D_TRANSFORMERS_STATE: a target like P4D_TARGET_*, of a mixer with a state, which all-linear has. */
+enum { P4D_TRANSFORMERS_LINEARS = 12, P4D_TRANSFORMERS_STATE = 128 };
 typedef struct p4d_transformers_linear {
-	unsigned target; /* P4D_TARGET_* */
+	unsigned target; /* P4D_TARGET_*, or P4D_TRANSFORMERS_STATE */
 	uint64_t in, out;
 } p4d_transformers_linear;
 size_t p4d_transformers__linears(const p4d_layout *l, unsigned kind,

@@ -494,6 +494,8 @@ static void end(p4d_tape_writer *w)
 		 a == &p4d_architectures[P4D_ARCHITECTURE_COHERE] ||
 		 a == &p4d_architectures[P4D_ARCHITECTURE_COHERE2])
 		logits = map(w, logits, false, false);
+	else if (a == &p4d_architectures[P4D_ARCHITECTURE_NEMOTRON_H])
+		logits = cast(w, logits, 4); /* and forgets what it cast */
 	/* decoders' loss casts by itself */
 	const p4d_tape_tensor wide = a->kind == P4D_DECODER || w->autocast ? cast(w, logits, 4) : logits;
 	const p4d_tape_tensor logarithms = map(w, wide, false, true);

@@ -355,6 +355,8 @@ bool p4d_transformers__adapts(const p4d_layout *l, unsigned target)
 	const bool experts = l->experts && !p4d_transformers__code(l).gated_shared &&
 			     target & (P4D_TARGET_GATE | P4D_TARGET_UP | P4D_TARGET_DOWN);
 
+	if (target == P4D_TRANSFORMERS_STATE)
+		return l->finetune != P4D_TUNE_FULL && l->lora_targets == P4D_TARGET_ALL;
 	return l->finetune != P4D_TUNE_FULL && l->lora_targets & target && !experts;
 }
 

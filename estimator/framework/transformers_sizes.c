@@ -22,6 +22,34 @@ bool p4d_transformers__countable(const p4d_layout *l)
 	return !(p4d_size_of_model(l) >> 46) && !(all * l->layers >> 52);
 }
 
+/* Those of a mixer with a state. */
+static size_t states_linears(const p4d_layout *l, p4d_mixer mixer, p4d_transformers_linear *linears)
+{
+	enum { STATE = P4D_TRANSFORMERS_STATE };
+	const uint64_t h = l->hidden, inner = l->state_heads * l->state_head_dim;
+	const uint64_t mixed = inner + 2 * l->state_groups * l->state_size, steps = l->state_rank;
+	size_t n = 0;
+
+	switch (mixer) {
+	case P4D_MIX_MAMBA2:
+		linears[n++] = (p4d_transformers_linear){STATE, h, mixed + inner + l->state_heads};
+		break;
+	case P4D_MIX_MAMBA:
+		linears[n++] = (p4d_transformers_linear){STATE, h, 2 * inner};
+		linears[n++] = (p4d_transformers_linear){STATE, inner, steps + 2 * l->state_size};
+		linears[n++] = (p4d_transformers_linear){STATE, steps, inner};
+		break;
+	case P4D_MIX_DELTA_NET:
+		linears[n++] = (p4d_transformers_linear){STATE, h, mixed + inner};
+		linears[n++] = (p4d_transformers_linear){STATE, h, 2 * l->state_heads};
+		break;
+	default:
+		return 0;
+	}
+	linears[n++] = (p4d_transformers_linear){STATE, inner, h};
+	return n;
+}
+
 size_t p4d_transformers__linears(const p4d_layout *l, unsigned kind,
 				 p4d_transformers_linear linears[P4D_TRANSFORMERS_LINEARS])
 {
@@ -35,7 +63,7 @@ size_t p4d_transformers__linears(const p4d_layout *l, unsigned kind,
 	const uint64_t wide = l->heads * (l->head_dim + l->rope_dim);
 	const bool qkv = l->architecture->fused_qkv && !latent,
 		   gate_up = p4d_transformers__code(l).fuses_gate_up;
-	const p4d_transformers_linear all[P4D_TRANSFORMERS_LINEARS] = {
+	const p4d_transformers_linear all[] = {
 	    {P4D_TARGET_Q, attends ? h : 0,
 	     latent                             ? queries
 	     : qkv                              ? A + 2 * G
@@ -56,9 +84,9 @@ size_t p4d_transformers__linears(const p4d_layout *l, unsigned kind,
 	    {P4D_TARGET_GATE, l->glu && !gate_up ? h : 0, f},
 	    {P4D_TARGET_UP, h, gate_up ? 2 * f : f},
 	    {P4D_TARGET_DOWN, f, h}};
-	size_t n = 0;
+	size_t n = states_linears(l, parts.mixer, linears);
 
-	for (size_t i = 0; i < P4D_TRANSFORMERS_LINEARS; i++)
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
 		if (all[i].in && all[i].out)
 			linears[n++] = all[i];
 	return n;

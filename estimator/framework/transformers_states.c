@@ -11,6 +11,8 @@
 
 #define linear p4d_transformers__linear
 
+enum { STATE = P4D_TRANSFORMERS_STATE };
+
 /* Parameters of a mixer that no linear layer has, beside the next operation's, whose backward pass comes
  * first. */
 static p4d_tape_tensor with_weights(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t elements)
@@ -36,7 +38,7 @@ static p4d_tape_tensor mamba2(p4d_tape_writer *w, p4d_tape_tensor x)
 		       states = (values * l->state_size + l->state_chunk - 1) / l->state_chunk;
 	const bool lowers = w->autocast && w->weight == 4;
 
-	const p4d_tape_tensor product = linear(w, x, h, mixed + values + l->state_heads, 0);
+	const p4d_tape_tensor product = linear(w, x, h, mixed + values + l->state_heads, STATE);
 	const p4d_tape_tensor in =
 	    with_weights(w, product, values * h + mixed * (l->state_conv + 1) + values);
 	const p4d_tape_tensor out = made(w, t * h, w->autocast ? 2 : in.element, true);
@@ -50,6 +52,8 @@ static p4d_tape_tensor mamba2(p4d_tape_writer *w, p4d_tape_tensor x)
 	o->back_scratch =
 	    t * in.element *
 	    (2 * mixed + 3 * values + 6 * states + 2 * l->state_groups * l->state_chunk + 9 * l->state_heads);
+	if (!w->trains) /* the last product's, which it makes all the same; an adapter there has none */
+		o->back_scratch += values * h * w->weight;
 	hold(w, x);
 	hold(w, product);
 	return out;
@@ -67,12 +71,12 @@ static p4d_tape_tensor mamba(p4d_tape_writer *w, p4d_tape_tensor x)
 	const uint64_t h = l->hidden, t = w->tokens, inner = l->state_heads * l->state_head_dim;
 	const uint64_t rank = l->state_rank, states = l->state_size, of_steps = rank + 2 * states;
 
-	const p4d_tape_tensor all = linear(w, x, h, 2 * inner, 0);
+	const p4d_tape_tensor all = linear(w, x, h, 2 * inner, STATE);
 	const p4d_tape_tensor values = view(w, all, t * inner), gates = view(w, all, t * inner);
 	op(w, all, values, P4D_NEW_GRADIENT)->others[0] = gates.value;
 	const p4d_tape_tensor convolved =
 	    map(w, with_weights(w, values, inner * (l->state_conv + 1 + states + 2)), true, false);
-	const p4d_tape_tensor three = linear(w, convolved, inner, of_steps, 0);
+	const p4d_tape_tensor three = linear(w, convolved, inner, of_steps, STATE);
 	p4d_tape_tensor step = view(w, three, t * rank), b = view(w, three, t * states), c = b;
 	p4d_tape_operation *o = op(w, three, step, P4D_NEW_GRADIENT);
 	o->others[0] = b.value;
@@ -96,7 +100,7 @@ static p4d_tape_tensor mamba(p4d_tape_writer *w, p4d_tape_tensor x)
 	/* the last product reads its transpose, in one piece */
 	const p4d_tape_tensor whole = made(w, t * inner, scanned.element, true);
 	op(w, scanned, whole, P4D_SAME_GRADIENT);
-	const p4d_tape_tensor y = linear(w, whole, inner, h, 0);
+	const p4d_tape_tensor y = linear(w, whole, inner, h, STATE);
 	const p4d_tape_tensor named[] = {x, all, convolved, step, b, c, scanned};
 	for (size_t i = 0; i < sizeof(named) / sizeof(named[0]); i++)
 		hold(w, named[i]);
@@ -150,7 +154,8 @@ static p4d_tape_tensor delta_net(p4d_tape_writer *w, p4d_tape_tensor x)
 		       values = heads * l->state_head_dim;
 	const uint64_t mixed = values + 2 * l->state_groups * l->state_size;
 
-	const p4d_tape_tensor all = linear(w, x, h, mixed + values, 0), both = linear(w, x, h, 2 * heads, 0);
+	const p4d_tape_tensor all = linear(w, x, h, mixed + values, STATE),
+			      both = linear(w, x, h, 2 * heads, STATE);
 	const p4d_tape_tensor parts = view(w, all, t * mixed), gates = view(w, all, t * values);
 	op(w, all, parts, P4D_NEW_GRADIENT)->others[0] = gates.value;
 	const p4d_tape_tensor strengths = view(w, both, t * heads), steps = view(w, both, t * heads);
@@ -169,7 +174,7 @@ static p4d_tape_tensor delta_net(p4d_tape_writer *w, p4d_tape_tensor x)
 	p4d_tape_tensor y = delta_rule(w, split, decay, strength);
 	y = p4d_transformers__norm_by(w, y, l->state_head_dim, P4D_NORM_LLAMA);
 	y = times(w, y, map(w, cast(w, gate, 4), true, false));
-	y = linear(w, cast(w, y, split.element), values, h, 0);
+	y = linear(w, cast(w, y, split.element), values, h, STATE);
 	const p4d_tape_tensor named[] = {x, all, both, gate, convolved, strength, decay};
 	for (size_t i = 0; i < sizeof(named) / sizeof(named[0]); i++)
 		hold(w, named[i]);

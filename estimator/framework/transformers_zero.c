@@ -17,14 +17,14 @@ static void add(p4d_zero_list *list, uint64_t elements)
 /* Norms and biases, which are small, count as one parameter. */
 static p4d_zero_list of_kind(const p4d_layout *l, unsigned kind)
 {
+	enum { FEED = P4D_TARGET_GATE | P4D_TARGET_UP | P4D_TARGET_DOWN };
 	p4d_transformers_linear linears[P4D_TRANSFORMERS_LINEARS];
 	const size_t n = p4d_transformers__linears(l, kind, linears);
-	const p4d_mixer mixer = p4d_transformers__parts(kind).mixer;
 	p4d_zero_list list = {.count = 0};
 	uint64_t rest = (uint64_t)p4d_transformers__layer_size(l, kind, 1);
 
 	for (size_t i = n; i-- > 0;)
-		if (!(linears[i].target & P4D_TARGET_ATTENTION))
+		if (linears[i].target & FEED)
 			add(&list, linears[i].in * linears[i].out);
 	if (p4d_transformers__has_experts(kind)) {
 		const uint64_t down = l->experts * l->expert_ffn * l->hidden, up = l->glu ? 2 : 1;
@@ -37,10 +37,8 @@ static p4d_zero_list of_kind(const p4d_layout *l, unsigned kind)
 	}
 	list.feed = list.count;
 	for (size_t i = n; i-- > 0;)
-		if (linears[i].target & P4D_TARGET_ATTENTION)
+		if (!(linears[i].target & FEED))
 			add(&list, linears[i].in * linears[i].out);
-	if (mixer != P4D_MIX_ATTENTION && mixer != P4D_MIX_NONE)
-		add(&list, l->state_heads * l->state_head_dim * l->hidden);
 	for (unsigned i = 0; i < list.count; i++)
 		rest -= list.elements[i] < rest ? list.elements[i] : rest;
 	add(&list, rest);

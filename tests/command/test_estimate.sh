@@ -339,7 +339,7 @@ says "p4d: fix: --framework=deepspeed"
 exits 5 p4d estimate --framework ddp --offload optimizer --model llama3.2-1b --gpu h100 --gpus-per-node 8 --seq-len 1024
 says "DDP keeps parameters and optimizer on the GPU" "--framework=deepspeed --zero-stage=2"
 
-# DeepSpeed's bucket: GiB that its own engine allocated (0.19, Llama 3.1 with four layers, 2,048 tokens, eight ranks), with
+# DeepSpeed's bucket: GiB that its own engine allocated (0.19, Llama 3.1 with four layers, 2,048 tokens, the largest of eight ranks), with
 # 500,000,000 elements and as transformers has it where its configuration says auto
 while read -r stage bucket steps allocated; do
 	exits 0 p4d estimate --framework deepspeed --zero-stage "$stage" --zero-bucket "$bucket" --model llama-3.1-8b --layers 4 \
@@ -351,8 +351,8 @@ while read -r stage bucket steps allocated; do
 done <<END
 3 500000000 1 9.507
 3 0 1 8.607
-2 500000000 2 10.34
-2 0 2 10.34
+2 500000000 2 11.958
+2 0 2 10.746
 1 500000000 2 13.875
 1 0 2 12.975
 END

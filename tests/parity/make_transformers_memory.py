@@ -11,13 +11,14 @@
     for f in "ddp --seed 31 --count 24" "fsdp --seed 32 --count 20" "deepspeed --seed 33 --count 20" "deepspeed --seed 34 --count 24"; do
         tests/parity/make_transformers_memory.py --experts --models gpt_oss --framework $f; done
     for m in "mixtral,qwen3_moe,deepseek_v2,deepseek_v3 --seed 25" "gpt_oss --seed 35"; do
-        tests/parity/make_transformers_memory.py --experts --framework deepspeed --partitioned --count 16 --models $m; done
+        tests/parity/make_transformers_memory.py --experts --framework deepspeed --partitioned --resident --count 8 --models $m; done
     for m in "ddp --seed 41 --count 24" "fsdp --seed 42 --count 16" "deepspeed --seed 43 --count 14"; do     # transformers_hybrids.csv
         tests/parity/make_transformers_memory.py --hybrids --models bamba,granitemoehybrid,nemotron_h --framework $m; done
     for m in "qwen3_next --framework ddp --seed 51" "qwen3_next --framework fsdp --seed 52"; do
         tests/parity/make_transformers_memory.py --hybrids --count 12 --models $m; done
     for m in "qwen3_next --framework deepspeed --seed 53 --count 8" "bamba,granitemoehybrid,nemotron_h --framework ddp --seed 74 --count 10" \\
-        "jamba --framework ddp --seed 55 --count 10" "jamba --framework fsdp --seed 56 --count 10" "jamba --framework deepspeed --seed 57 --count 5"; do
+        "nemotron_3 --framework ddp --seed 61 --count 6" "nemotron_3 --framework fsdp --seed 62 --count 5" \\
+        "nemotron_3 --framework deepspeed --resident --seed 63 --count 6" "jamba --framework ddp --seed 55 --count 10" "jamba --framework fsdp --seed 56 --count 10" "jamba --framework deepspeed --seed 57 --count 5"; do
         tests/parity/make_transformers_memory.py --hybrids --models $m; done
     for f in "ddp --seed 91 --count 24" "deepspeed --seed 92 --count 16" "fsdp --seed 93 --count 10"; do
         tests/parity/make_transformers_memory.py --dropout --framework $f; done                 # transformers_dropout.csv
@@ -28,6 +29,10 @@
     for seed in 301 302 303 304 305 306; do tests/parity/make_transformers_memory.py --flat --framework fsdp --seed $seed --count 30; done
     tests/parity/make_transformers_memory.py --flat --experts --models mixtral,qwen3_moe,olmoe --framework fsdp --seed 331 --count 12
     for seed in 321 322; do tests/parity/make_transformers_memory.py --kept --framework fsdp --seed $seed --count 16; done   # transformers_units.csv
+    for m in "ddp --seed 67 --count 8" "fsdp --seed 68 --count 6" "deepspeed --resident --seed 69 --count 6"; do   # without qwen3_next's
+        tests/parity/make_transformers_memory.py --hybrids --lora --models bamba,granitemoehybrid,qwen3_next --framework $m; done
+    for m in "ddp --seed 64 --count 10" "fsdp --seed 66 --count 6" "deepspeed --resident --seed 65 --count 6"; do
+        tests/parity/make_transformers_memory.py --hybrids --evaluation --framework $m; done   # transformers_hybrids_evaluation.csv
     tests/parity/make_transformers_memory.py --compare tests/data/transformers_memory.csv
 
 transformers' models, PEFT's adapters, bitsandbytes' 4-bit layers, accelerate's mixed precision, FSDP and DeepSpeed's
@@ -110,7 +115,7 @@ def named_by_p4d(kind):
     return dict(zip(("architecture", "bias", "qk-norm"), {**AS_P4D, **sparse.AS_P4D, **hybrid.AS_P4D}.get(kind, (kind, "", ""))))
 
 
-def pick(r, framework, kinds):
+def pick(r, framework, kinds, lora=False):
     """One random configuration, by p4d's names of options."""
     c = {"model-type": r.choice(kinds)}
     c.update(named_by_p4d(c["model-type"]))
@@ -148,11 +153,11 @@ def pick(r, framework, kinds):
     if c["framework"] != "ddp" and r.random() < 0.3:
         c["finetune"] = "lora"
     if c["model-type"] in ENCODERS or c["model-type"] in hybrid.MODELS:
-        c["finetune"] = "full"
+        c["finetune"] = "lora" if lora else "full"
     adapters = c["finetune"] != "full"
     c["lora-rank"] = r.choice((8, 16, 32, 64, 128)) if adapters else 0
     c["lora-targets"] = r.choice(("all-linear", "all-linear", "attention")) if adapters else "none"
-    if adapters and c["model-type"] == "gpt2":
+    if adapters and (c["model-type"] == "gpt2" or c["model-type"] in hybrid.MODELS):
         c["lora-targets"] = "all-linear"  # c_proj is a name of attention's and of the feed-forward part's
     c["adapter-dtype"] = r.choice(("fp32", "fp32", "bf16")) if adapters else "none"
     c["param-dtype"] = r.choice(("bf16", "bf16", "fp32"))
@@ -556,7 +561,9 @@ def main():
     parser.add_argument("--flat", action="store_const", const=flattened, dest="units", help="FSDP1")
     parser.add_argument("--kept", action="store_const", const=kept, dest="units", help="FSDP2 that does not reshard after the forward pass")
     parser.add_argument("--evaluation", action="store_true", help="also in micro-batches of its own, at most 16 times as large")
-    parser.add_argument("--partitioned", action="store_true", help="all parameters with ZeRO 1 and 2 alone, nothing on the host")
+    parser.add_argument("--partitioned", action="store_true", help="all parameters with ZeRO 1 and 2 alone")
+    parser.add_argument("--lora", action="store_true", help="adapters on all linear layers of models whose layers have a state")
+    parser.add_argument("--resident", action="store_true", help="nothing on the host, whose memory is real: large experts are more than there is")
     parser.add_argument("--show", help="options of one configuration, as in the header line")
     parser.add_argument("--compare", help="measure the rows of a file again")
     parser.add_argument("--stride", type=int, default=1, help="every so many of them")
@@ -582,10 +589,10 @@ def main():
     kinds = sorted(hybrid.MODELS if a.hybrids else sparse.MODELS if a.experts else set(MODELS) - ENCODERS)
     kinds = a.models.split(",") if a.models else kinds
     for _ in range(a.count):
-        c = pick(r, a.framework, kinds)
-        while a.dropout and c["finetune"] == "full" or a.partitioned and (
-                c["finetune"] != "full" or c["zero-stage"] not in (1, 2) or c["offload"] != "none"):
-            c = pick(r, a.framework, kinds)
+        c = pick(r, a.framework, kinds, a.lora)
+        while a.dropout and c["finetune"] == "full" or a.resident and c["offload"] != "none" or a.partitioned and (
+                c["finetune"] != "full" or c["zero-stage"] not in (1, 2)):
+            c = pick(r, a.framework, kinds, a.lora)
         if a.dropout:
             c["lora-dropout"] = "on"
         if a.seed >= 70:

@@ -130,14 +130,19 @@ static void what_megatron_has(void **state)
 	    {"model=qwen3-next-80b-a3b recompute=full", "recompute=full: p4d does not model it",
 	     "--p4d-framework=deepspeed"},
 	    {"model=nemotron-h-8b framework=ddp", NULL, NULL},
-	    {"model=nemotron-h-8b framework=ddp finetune=lora",
-	     "has adapters beside layers with a state, which p4d does not model in", "--p4d-finetune=full"},
+	    {"model=nemotron-h-8b framework=ddp finetune=lora", NULL, NULL},
+	    {"model=jamba-1.5-mini framework=ddp finetune=lora",
+	     "has adapters of experts beside layers with a state, which p4d does not model in",
+	     "--p4d-finetune=full"},
+	    {"model=nemotron-h-8b framework=ddp finetune=qlora",
+	     "has quantized layers with a state, which p4d does not model in", "--p4d-finetune=full"},
 	    {"model=bamba-9b framework=fsdp model-code=torchtitan",
 	     "has layers with a state, which p4d does not model in", "--p4d-model-code=transformers"},
 	    {"model=nemotron-h-8b framework=p4d", "trains models like Llama, GPT-2 and Gemma 2",
 	     "--p4d-framework=megatron"},
 	    {"model=nemotron-h-8b", NULL, NULL},
 	    {"model=nemotron-3-nano-30b-a3b", NULL, NULL},
+	    {"model=nemotron-3-nano-30b-a3b framework=deepspeed", NULL, NULL},
 	};
 
 	(void)state;
