@@ -115,7 +115,7 @@ int p4d_attention__backward(p4d_net *m, const p4d_layer *y, p4d_error *err)
 	return rc;
 }
 
-/* Forward and backward over one block of keys, on arbitrary arena contents. */
+/* Forward and, in training, backward over one block of keys, on arbitrary arena contents. */
 static void warm(p4d_net *m, uint32_t block, uint64_t keys, uint64_t key_stride)
 {
 	void *any = m->arena;
@@ -125,6 +125,8 @@ static void warm(p4d_net *m, uint32_t block, uint64_t keys, uint64_t key_stride)
 
 	m->d->attention(m->d, m->type, any, any, any, any, any, &forward,
 			p4d_buffers_at(m, B_FORWARD_WORKSPACE));
+	if (m->l->evaluates)
+		return;
 	if (m->l->cp == 1)
 		m->d->attention_gradient(m->d, m->type, any, any, any, any, any, any, &back,
 					 p4d_buffers_at(m, B_BACKWARD_WORKSPACE));

@@ -171,6 +171,8 @@ void p4d_head__warm_up(p4d_net *m)
 	for (uint64_t from = 0; from <= last; from += last ? last : 1) {
 		const logits_chunk c = chunk_of(m, &any, from);
 		logits_of(m, &all, &c);
+		if (m->l->evaluates)
+			continue;
 		gradient_of_input(m, &all, &c);
 		if (all.gradient)
 			gradient_of_table(m, &all, &c, true);

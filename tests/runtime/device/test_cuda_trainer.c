@@ -170,6 +170,47 @@ static void in_fp8(void **state)
 	(void)sm_under_test(90);
 }
 
+#ifndef P4D_TEST_GPU
+static int open_evaluation(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
+{
+	p4d_device device;
+	p4d_net net = {.n = 0};
+
+	(void)size;
+	TRY(open_device_under_test(&device, err));
+	const p4d_trainer_settings settings = training_settings(&layout, &device, world, VOCAB);
+	p4d_shim_gpu.launches = 0;
+	TRY(p4d_net_open(&net, &settings.net, rank, err));
+	curve_shared->tokens = p4d_shim_gpu.launches;
+	p4d_net_close(&net);
+	device.close(&device);
+	return 0;
+}
+
+static uint64_t launches_of_evaluation(const char *precision)
+{
+	char options[600];
+	p4d_error err;
+	forked f;
+
+	snprintf(options, sizeof(options), FP8_MODEL "tp=1 cp=1 device=cuda precision=%s", precision);
+	assert_int_equal(training_layout(options, 1, &layout, &err), 0);
+	layout.evaluates = true;
+	layout.recompute = P4D_RECOMPUTE_FULL;
+	forked_init(&f, 1, NULL);
+	forked_start(&f, open_evaluation);
+	assert_true(forked_finish(&f, 60) && forked_all_well(&f));
+	return curve_shared->tokens;
+}
+
+/* Its plan has room for the operands of forward products alone: four, of two each. */
+static void evaluation_in_fp8(void **state)
+{
+	(void)state;
+	assert_int_equal(launches_of_evaluation("fp8"), launches_of_evaluation("bf16") + 4 * 2);
+}
+#endif
+
 /* Sequence parallelism, the ring, and keys that are gathered. */
 static void several_ranks(void **state)
 {
@@ -197,10 +238,11 @@ static void documents(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(one_gpu),
-	    cmocka_unit_test(in_fp8),
-	    cmocka_unit_test(several_ranks),
-	    cmocka_unit_test(documents),
+	    cmocka_unit_test(one_gpu),           cmocka_unit_test(in_fp8),
+#ifndef P4D_TEST_GPU
+	    cmocka_unit_test(evaluation_in_fp8),
+#endif
+	    cmocka_unit_test(several_ranks),     cmocka_unit_test(documents),
 	};
 
 	return cmocka_run_group_tests_name("training on the cuda device", tests, curve_setup, NULL);
