@@ -6,7 +6,7 @@
 #include "request/architecture.h"
 #include "request/framework.h"
 
-enum { MOST_LAYERS = 2048, MOST_CHUNKS = 512 };
+enum { MOST_LAYERS = 1024, MOST_CHUNKS = 512 };
 
 /* torchtitan's converter to torchao's Float8Linear; the Trainers have none that p4d knows. */
 static int check_fp8(const p4d_request *r, p4d_error *err)

@@ -356,8 +356,10 @@ done <<END
 1 500000000 2 13.875
 1 0 2 12.975
 END
-exits 9 p4d estimate --framework fsdp --pp 256 --vpp 8 --schedule interleaved --layers 2048 --model llama-3.1-8b --gpu h100 --nodes 32 --gpus-per-node 8
+exits 9 p4d estimate --framework fsdp --pp 256 --vpp 8 --schedule interleaved --layers 1024 --model llama-3.1-8b --gpu h100 --nodes 32 --gpus-per-node 8
 says "pp=256 vpp=8: p4d models up to 512 chunks"
+exits 9 p4d estimate --framework fsdp --layers 1025 --model llama-3.1-8b --gpu h100 --gpus-per-node 8
+says "layers=1025: p4d models up to 1024 in FSDP"
 exits 5 p4d estimate --framework fsdp --zero-bucket 0 --model llama3.1-8b --gpu h100 --gpus-per-node 8 --seq-len 1024
 says "FSDP reduces a unit's gradients at once"
 
