@@ -172,11 +172,15 @@ static void plans_of_any_program(void **state)
 	    {"framework=fsdp pp=64 tp=2 cp=8 cp-comm=all-gather schedule=gpipe global-batch=16777216 "
 	     "layers=1024 experts=256 experts-per-token=8 expert-every=2 ep=8 sequence-parallel=on",
 	     128},
-	    {"framework=fsdp pp=64 cp=2 cp-comm=all-gather schedule=1f1b global-batch=1024 recompute=selective "
+	    {"framework=fsdp pp=64 cp=2 cp-comm=all-gather schedule=1f1b global-batch=1024 "
+	     "recompute=selective "
 	     "layers=1024 experts=256 experts-per-token=8 expert-every=3 dense-layers=3 ep=8 tied=off",
 	     128},
-	    {"framework=fsdp fsdp-version=1 layers=1024 experts=256 experts-per-token=8 model-code=transformers", 8},
-	    {"framework=deepspeed layers=1024 zero-stage=2 experts=256 experts-per-token=8 zero-bucket=1000", 8},
+	    {"framework=fsdp fsdp-version=1 layers=1024 experts=256 experts-per-token=8 "
+	     "model-code=transformers",
+	     8},
+	    {"framework=deepspeed layers=1024 zero-stage=2 experts=256 experts-per-token=8 zero-bucket=1000",
+	     8},
 	    {"framework=deepspeed layers=1024 zero-stage=1 zero-bucket=1000", 1024},
 	    {"framework=fsdp pp=1024 schedule=1f1b global-batch=65536 layers=1024 experts=256 "
 	     "experts-per-token=8 expert-every=2",

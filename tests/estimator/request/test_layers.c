@@ -191,7 +191,7 @@ static void a_pattern_of_no_model(void **state)
 	set_all(&other, MODEL_13B "layers=65536 framework=fsdp model-code=transformers");
 	p4d_request_complete(&other, 0, 8);
 	assert_int_equal(p4d_layout_build(&other, 1, 8, &l, &err), -1);
-	assert_string_equal(err.text, "layers=65536: p4d models up to 2048 in FSDP");
+	assert_string_equal(err.text, "layers=65536: p4d models up to 1024 in FSDP");
 }
 
 int main(void)
