@@ -220,14 +220,13 @@ static struct json_object *tokenize(struct json_tokener *tokener, const char *te
 {
 	size_t bytes;
 	char *escaped = escape_text(text, length, &bytes);
-	struct json_object *object = NULL;
 
 	if (!escaped) {
 		p4d_fail(err, P4D_E_NO_MEMORY, "%.255s: no memory to parse it", what);
 		return NULL;
 	}
 	json_tokener_set_flags(tokener, JSON_TOKENER_STRICT | JSON_TOKENER_VALIDATE_UTF8);
-	object = json_tokener_parse_ex(tokener, escaped, (int)bytes);
+	struct json_object *object = json_tokener_parse_ex(tokener, escaped, (int)bytes);
 	free(escaped);
 	enum json_tokener_error state = json_tokener_get_error(tokener);
 

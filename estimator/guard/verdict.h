@@ -6,7 +6,7 @@
 
 /* Assembles a verdict; for guard.c and verify.c only. */
 
-/* Users see at most this many messages. */
+/* Users see at most this many lines of messages; a fix is one. */
 enum { P4D_VERDICT_LINES = 4 };
 
 /* Adds a message; the caller may add a fix to it. */

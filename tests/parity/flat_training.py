@@ -43,13 +43,7 @@ def train(c, ledger):
     import torch
     counted_gpu.world(0, c["shard-degree"])
     _as_cuda()
-    model = common.made(c)
-    if c["finetune"] != "full":
-        model = common.with_adapters(c, model)
-    if c["recompute"] == "full":
-        model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
-        if c["finetune"] != "full":
-            model.enable_input_require_grads()
+    model = common.trainable(c)
     model = _prepared(c, model)
     common.all_built(ledger)
     trained = [p for p in model.parameters() if p.requires_grad]

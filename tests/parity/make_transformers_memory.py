@@ -375,10 +375,8 @@ def all_built(ledger):
         entry[2] = "parameters" if entry[2] == "build" else entry[2]
 
 
-def train_plain(c, ledger):
-    """One copy per GPU, as the Trainer and accelerate run it."""
-    import accelerate.utils
-    import torch
+def trainable(c):
+    """The model of a configuration with its adapters, recomputed if asked for."""
     model = made(c)
     if c["finetune"] != "full":
         model = with_adapters(c, model)
@@ -386,6 +384,14 @@ def train_plain(c, ledger):
         model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
         if c["finetune"] != "full":
             model.enable_input_require_grads()
+    return model
+
+
+def train_plain(c, ledger):
+    """One copy per GPU, as the Trainer and accelerate run it."""
+    import accelerate.utils
+    import torch
+    model = trainable(c)
     all_built(ledger)
     trained = [p for p in model.parameters() if p.requires_grad]
     for p in trained:

@@ -56,13 +56,7 @@ def train_fsdp(c, ledger):
     from torch.distributed.device_mesh import init_device_mesh
     _world(c)
     _quiet_shapes(ledger)
-    model = common.made(c)
-    if c["finetune"] != "full":
-        model = common.with_adapters(c, model)
-    if c["recompute"] == "full":
-        model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
-        if c["finetune"] != "full":
-            model.enable_input_require_grads()
+    model = common.trainable(c)
     plugin = accelerate.utils.FullyShardedDataParallelPlugin(
         fsdp_version=2, auto_wrap_policy="transformer_based_wrap", cpu_ram_efficient_loading=False,
         reshard_after_forward=c.get("reshard-after-forward") != "off")
@@ -138,13 +132,7 @@ def train_deepspeed(c, ledger):
     settings = dict(train_micro_batch_size_per_gpu=c["micro-batch"], gradient_accumulation_steps=c["micro-batches"],
                     bf16=dict(enabled=True), zero_optimization=zero, gradient_clipping=1.0,
                     zero_allow_untested_optimizer=True, zero_force_ds_cpu_optimizer=False, steps_per_print=10**9)
-    model = common.made(c)
-    if c["finetune"] != "full":
-        model = common.with_adapters(c, model)
-    if c["recompute"] == "full":
-        model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
-        if c["finetune"] != "full":
-            model.enable_input_require_grads()
+    model = common.trainable(c)
     optimizer = common.optimizer_of(c, [p for p in model.parameters() if p.requires_grad])
     engine, optimizer, _, _ = deepspeed.initialize(model=model, optimizer=optimizer, config=settings,
                                                    dist_init_required=False)

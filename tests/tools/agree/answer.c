@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "guard/verdict.h"
 #include "slurm_compat.h"
 
 void read_text(const char *path, char *text)
@@ -112,12 +113,15 @@ static void of_component(struct json_object *answer, unsigned component, verdict
 {
 	struct json_object *messages = json_object_object_get(answer, "messages");
 	bool told = strcmp(member(answer, "mode"), "observe") != 0;
+	unsigned lines = 0; /* of a terminal, on which sbatch prints no more */
 
 	v->refused |=
 	    !strcmp(member(answer, "verdict"), "reject") || !strcmp(member(answer, "verdict"), "error");
 	for (size_t i = 0; told && messages && i < json_object_array_length(messages); i++) {
-		add_code(v, member(json_object_array_get_idx(messages, i), "code"));
 		const char *fix = member(json_object_array_get_idx(messages, i), "fix");
+		lines += *fix ? 2 : 1;
+		if (lines <= P4D_VERDICT_LINES)
+			add_code(v, member(json_object_array_get_idx(messages, i), "code"));
 		if (!*v->fix)
 			snprintf(v->fix, sizeof(v->fix), "%s", fix);
 	}
