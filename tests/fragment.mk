@@ -49,7 +49,7 @@ unit_tests = \
 	tests/estimator/framework/test_framework tests/estimator/framework/test_megatron_memory tests/estimator/framework/test_torch_memory tests/estimator/framework/test_transformers_memory tests/estimator/framework/test_transformers_zero \
 	tests/estimator/cost/test_cost tests/estimator/cost/test_cost_order \
 	tests/estimator/cost/test_cost_bound \
-	tests/estimator/cost/test_cost_runs \
+	tests/estimator/cost/test_cost_runs tests/estimator/cost/test_cost_systems \
 	tests/estimator/timeline/test_timeline \
 	tests/estimator/timeline/test_timeline_steady \
 	tests/estimator/guard/test_guard tests/estimator/guard/test_guard_bounds \
