@@ -46,8 +46,12 @@ enum { LAYOUTS = sizeof(layouts) / sizeof(*layouts) };
 static p4d_job_plan plan;
 static char model_path[4096], adapters_path[4200], truth_path[4300];
 static bool with_adapters;
-/* of all ranks; shared with the parent */
-static double *worst;
+/* How far a rank's numbers are off; shared with the parent. */
+typedef struct difference {
+	double loss, logits, tensor; /* the worst tensor */
+	double squares, of_squares;  /* of all gradients, and of those that are right */
+} difference;
+static difference *off;
 
 static void find_paths(const char *model, bool adapters)
 {
@@ -130,41 +134,42 @@ static int source(void *context, uint64_t step, uint32_t micro_batch, const p4d_
 	return 0;
 }
 
-/* The length of the difference from `wanted`, over that of a whole tensor. */
-static double off_by(const float *is, double scale, const float *wanted, uint64_t count, double length)
+/* Squares of the difference from `wanted`. */
+static double squares_off(const float *is, double scale, const float *wanted, uint64_t count)
 {
 	double squares = 0;
 
 	for (uint64_t i = 0; i < count; i++) {
-		const double difference = (double)is[i] * scale - (double)wanted[i];
-		squares += difference * difference;
+		const double by = (double)is[i] * scale - (double)wanted[i];
+		squares += by * by;
 	}
-	return sqrt(squares) / length;
+	return squares;
 }
 
-static double length_of(const void *tensor, uint64_t count)
+static double squares_of(const void *tensor, uint64_t count)
 {
 	const float *x = tensor;
 	double squares = 0;
 
 	for (uint64_t i = 0; i < count; i++)
 		squares += (double)x[i] * (double)x[i];
-	return sqrt(squares);
+	return squares;
 }
 
 /*
- * In Gemma 2 each block's result is normalized again, and what comes back through that nearly cancels:
- * gradients are off by 0.8e-6 to 2.6e-6, by OpenBLAS's kernels (PyTorch in fp32: 1.3e-6 to 1.8e-6), 1.2e-6
- * with exact products.
+ * Of one tensor, over its length. In Gemma 2 each block's result is normalized again, and what comes back
+ * through that nearly cancels: one is off by 0.8e-6 to 2.6e-6, by OpenBLAS's kernels (PyTorch in fp32: 1.3e-6
+ * to 1.8e-6). That is not one sum's: with exact forward products of one kind it is 1.9e-6 to 2.6e-6, with all
+ * of them exact 1.1e-6, and sums of norms and attention in fp64 change nothing.
  */
-static double limit_of_gradients(void)
+static double limit_of_a_tensor(void)
 {
 	return plan.layout.architecture->place == P4D_NORMS_AROUND ? 2 * limit : limit;
 }
 
 /* Each slice that this rank has, against the length of the file's tensor. */
 static void compare_slice(p4d_huggingface_weights *truth, const p4d_weight_slice *slice,
-			  const float *gradients, double scale, double *off)
+			  const float *gradients, double scale, difference *to)
 {
 	const p4d_file_tensor file = p4d_huggingface__file_tensor(&plan.layout, slice);
 	const p4d_safetensors_tensor *tensor = p4d_safetensors__find(truth->files, file.name);
@@ -174,15 +179,17 @@ static void compare_slice(p4d_huggingface_weights *truth, const p4d_weight_slice
 
 	CHECK(wanted && tensor && tensor->type == P4D_ST_F32);
 	CHECK(p4d_huggingface__fetch(truth, P4D_STATE_MASTER, slice, 0, count, wanted, &err) == 0);
-	const double one = off_by(gradients + slice->offset, scale, wanted, count,
-				  length_of(tensor->data, tensor->bytes / sizeof(float)));
-	if (!(one <= limit_of_gradients()))
+	const double squares = squares_off(gradients + slice->offset, scale, wanted, count);
+	const double one = sqrt(squares / squares_of(tensor->data, tensor->bytes / sizeof(float)));
+	if (!(one <= limit_of_a_tensor()))
 		fprintf(stderr, "%s: off by %.3g\n", slice->name, one);
-	*off = fmax(*off, one);
+	to->tensor = fmax(to->tensor, one);
+	to->squares += squares;
+	to->of_squares += squares_of(wanted, count);
 	free(wanted);
 }
 
-static int compare_gradients(p4d_trainer *t, double scale, double *off, p4d_error *err)
+static int compare_gradients(p4d_trainer *t, double scale, difference *to, p4d_error *err)
 {
 	const p4d_weights *w = p4d_trainer_weights(t);
 	p4d_weight_slice slices[P4D_SLICES_OF_WEIGHT];
@@ -193,7 +200,7 @@ static int compare_gradients(p4d_trainer *t, double scale, double *off, p4d_erro
 		const unsigned count =
 		    p4d_weight_slices_of(&plan.layout, p4d_trainer_place(t), VOCAB, &w->weight[i], slices);
 		for (unsigned k = 0; k < count; k++)
-			compare_slice(&truth, &slices[k], p4d_trainer_gradients(t), scale, off);
+			compare_slice(&truth, &slices[k], p4d_trainer_gradients(t), scale, to);
 	}
 	p4d_huggingface__close(&truth);
 	return 0;
@@ -239,10 +246,8 @@ static int compute(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *er
 	p4d_place place = p4d_trainer_place(t);
 	TRY(p4d_trainer_step(t, 1, 0, source, &place, &result, err));
 	read_truth("loss", &loss, 1);
-	worst[2 * rank] = fabs(result.loss / (double)loss - 1);
-	worst[2 * rank + 1] = 0;
-	TRY(compare_gradients(t, (double)(BATCH * LENGTH) / (double)result.tokens, &worst[2 * rank + 1],
-			      err));
+	off[rank].loss = fabs(result.loss / (double)loss - 1);
+	TRY(compare_gradients(t, (double)(BATCH * LENGTH) / (double)result.tokens, &off[rank], err));
 	p4d_trainer_close(t);
 	device.close(&device);
 	return 0;
@@ -263,27 +268,48 @@ static int predict(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *er
 	read_logits(wanted, LENGTH * VOCAB);
 	for (uint64_t i = 0; i < LENGTH; i++)
 		TRY(p4d_trainer_predict(t, (int32_t)tokens[i], i, logits + i * VOCAB, err));
-	worst[2 * rank] = off_by(logits, 1, wanted, LENGTH * VOCAB, length_of(wanted, LENGTH * VOCAB));
+	off[rank].logits =
+	    sqrt(squares_off(logits, 1, wanted, LENGTH * VOCAB) / squares_of(wanted, LENGTH * VOCAB));
 	p4d_trainer_close(t);
 	device.close(&device);
 	return 0;
 }
 
-/* The two largest differences of all ranks. */
-static void run(const struct layout_case *c, forked_work work, double most[2])
+/* Gradients as a whole: of all tensors on all ranks. */
+static double whole_gradient(uint32_t ranks)
+{
+	double squares = 0, of_squares = 0;
+
+	for (uint32_t i = 0; i < ranks; i++)
+		squares += off[i].squares, of_squares += off[i].of_squares;
+	return of_squares > 0 ? sqrt(squares / of_squares) : 0;
+}
+
+typedef struct parity {
+	double loss, gradients, tensor, logits; /* gradients: as a whole */
+} parity;
+
+/* The largest differences of all ranks and layouts. */
+static void run(const struct layout_case *c, forked_work work, parity *most)
 {
 	forked f;
 
 	open_plan(c);
-	memset(worst, 0, 2 * FORKED_MOST * sizeof(*worst));
+	memset(off, 0, FORKED_MOST * sizeof(*off));
 	forked_init(&f, c->ranks, NULL);
 	forked_start(&f, work);
 	if (!forked_finish(&f, 60) || !forked_all_well(&f))
 		fail_msg("%s, %s", model_path, c->options);
-	for (uint32_t i = 0; i < 2 * c->ranks; i++)
-		most[i % 2] = fmax(most[i % 2], worst[i]);
-	if (!(most[0] <= limit && most[1] <= limit_of_gradients()))
-		fail_msg("%s, %s: off by %.3g and %.3g", model_path, c->options, most[0], most[1]);
+	most->gradients = fmax(most->gradients, whole_gradient(c->ranks));
+	for (uint32_t i = 0; i < c->ranks; i++) {
+		most->loss = fmax(most->loss, off[i].loss);
+		most->tensor = fmax(most->tensor, off[i].tensor);
+		most->logits = fmax(most->logits, off[i].logits);
+	}
+	if (!(most->loss <= limit && most->gradients <= limit && most->logits <= limit &&
+	      most->tensor <= limit_of_a_tensor()))
+		fail_msg("%s, %s: loss off by %.3g, gradients %.3g, one of them %.3g, logits %.3g",
+			 model_path, c->options, most->loss, most->gradients, most->tensor, most->logits);
 	p4d_job_plan_close(&plan);
 }
 
@@ -294,14 +320,14 @@ static void compare(bool adapters)
 	const size_t stride = test_stride(1, 3);
 
 	for (size_t i = 0; i < MODELS; i++) {
-		double trained[2] = {0, 0}, predicted[2] = {0, 0};
+		parity p = {0, 0, 0, 0};
 		find_paths(models[i], adapters);
 		for (size_t k = i % stride; k < LAYOUTS; k += stride)
-			run(&layouts[k], compute, trained);
-		run(&alone, predict, predicted);
-		run(&sharded, predict, predicted);
-		print_message("%-14s %-8s loss %.1e  gradients %.1e  logits %.1e\n", models[i],
-			      adapters ? "adapters" : "", trained[0], trained[1], predicted[0]);
+			run(&layouts[k], compute, &p);
+		run(&alone, predict, &p);
+		run(&sharded, predict, &p);
+		print_message("%-14s %-8s loss %.1e  gradients %.1e, worst tensor %.1e  logits %.1e\n",
+			      models[i], adapters ? "adapters" : "", p.loss, p.gradients, p.tensor, p.logits);
 	}
 }
 
@@ -321,9 +347,9 @@ static int setup(void **state)
 {
 	(void)state;
 	limit = getenv("P4D_TEST_FEW") ? 3e-6 : limit;
-	worst = mmap(NULL, 2 * FORKED_MOST * sizeof(*worst), PROT_READ | PROT_WRITE,
-		     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	return worst == MAP_FAILED ? -1 : 0;
+	off =
+	    mmap(NULL, FORKED_MOST * sizeof(*off), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	return off == MAP_FAILED ? -1 : 0;
 }
 
 int main(void)
