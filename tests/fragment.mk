@@ -170,6 +170,7 @@ cuda_tests = \
 	tests/runtime/device/test_cuda_fp8 \
 	tests/runtime/device/test_cuda_attention \
 	tests/runtime/device/test_cuda_trainer \
+	tests/runtime/device/test_cuda_products \
 	tests/runtime/device/test_cuda_step \
 	tests/runtime/device/test_cuda_traffic \
 	tests/runtime/device/test_cuda_open
@@ -192,6 +193,8 @@ tests_runtime_device_test_cuda_attention_CPPFLAGS = $(cuda_CPPFLAGS)
 tests_runtime_device_test_cuda_attention_LDADD = $(cuda_LDADD)
 tests_runtime_device_test_cuda_trainer_CPPFLAGS = $(cuda_CPPFLAGS)
 tests_runtime_device_test_cuda_trainer_LDADD = $(cuda_LDADD)
+tests_runtime_device_test_cuda_products_CPPFLAGS = $(cuda_CPPFLAGS)
+tests_runtime_device_test_cuda_products_LDADD = $(cuda_LDADD)
 tests_runtime_device_test_cuda_step_SOURCES = tests/runtime/device/test_cuda_step.c \
 	tests/doubles/counted_device.h tests/doubles/counted_device.c
 tests_runtime_device_test_cuda_step_CPPFLAGS = $(cuda_CPPFLAGS)

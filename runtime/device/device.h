@@ -84,6 +84,18 @@ typedef struct p4d_fp8_operand {
 	void *scales;
 } p4d_fp8_operand;
 
+/* An algorithm of those that a device's library proposes for products of a shape. */
+typedef struct p4d_product_choice {
+	uint64_t shape;               /* a hash of all that proposals depend on */
+	uint32_t algorithm, proposed; /* number 0 is the library's own choice; how many there are */
+} p4d_product_choice;
+
+typedef struct p4d_timed_product {
+	p4d_product_choice choice;
+	float gain;    /* the time of algorithm 0 over that of the chosen one, both measured here */
+	char text[92]; /* for people: "2048x16384x8192 tn bf16" */
+} p4d_timed_product;
+
 #define P4D_LIST(...) __VA_ARGS__
 
 struct p4d_device {
@@ -162,6 +174,16 @@ struct p4d_device {
 	 * on all of them would take two rounds. NULL: no such choice.
 	 */
 	void (*leave)(p4d_device *, unsigned multiprocessors);
+
+	/*
+	 * While on, the first product of a shape runs each algorithm that is proposed for it, waits, and
+	 * keeps the fastest: before anything is queued that waits for others, on operands of any contents.
+	 * The timed ones, by number; false behind the last. What another rank found is taken over where as
+	 * many algorithms are proposed here. NULL: there is no choice.
+	 */
+	void (*time_products)(p4d_device *, bool on);
+	bool (*timed_product)(p4d_device *, unsigned number, p4d_timed_product *);
+	void (*choose_product)(p4d_device *, const p4d_product_choice *);
 
 	/* matrix products; dx and dw += with accumulate, else = */
 	/* y (n, out) = add + x (n, in) * w (out, in)^T; add: NULL is none; another matrix, or y itself */

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Every matmul and attention once, before anything is queued that waits for other ranks: on first use of a
- * shape a library chooses an algorithm and loads its code, which may need an idle device.
+ * shape a library chooses an algorithm and loads its code, which may need an idle device. Algorithms of
+ * products are timed here.
  */
+#include <stdlib.h>
+#include <string.h>
+
 #include "model/adapters.h"
 #include "model/attention.h"
 #include "model/buffers.h"
@@ -30,15 +34,63 @@ static void multiply_all(p4d_net *m)
 	p4d_head__warm_up(m);
 }
 
+enum { MOST_CHOICES = 128 };
+
+/* What this rank timed, into the table of all ranks. */
+static void own_choices(const p4d_net *m, p4d_product_choice *own)
+{
+	p4d_timed_product product;
+	unsigned count = 0;
+
+	while (count < MOST_CHOICES && m->d->timed_product(m->d, count, &product))
+		own[count++] = product.choice;
+
+}
+
+/*
+ * The first rank that timed a shape decides for all, so that the same numbers come of the same operands
+ * wherever they are: its choices are taken over last.
+ */
+static int agree_on_products(p4d_net *m, p4d_error *err)
+{
+	const uint64_t ranks = m->l->world;
+	p4d_product_choice own[MOST_CHOICES] = {{0}}, *all = calloc(ranks * MOST_CHOICES, sizeof(*all));
+
+	if (!all)
+		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for the algorithms of products");
+	own_choices(m, own);
+	const int status = p4d_comm_all_gather(m->world, all, own, sizeof(own), err);
+	for (uint64_t i = ranks * MOST_CHOICES; status == 0 && i-- > 0;)
+		if (all[i].proposed)
+			m->d->choose_product(m->d, &all[i]);
+	free(all);
+	return status;
+}
+
+/* P4D_TIME_PRODUCTS=0: the library's own choice, which is the same in every run. */
+static bool times_products(const p4d_net *m)
+{
+	const char *wanted = getenv("P4D_TIME_PRODUCTS");
+
+	return m->d->time_products && !(wanted && !strcmp(wanted, "0"));
+}
+
 int p4d_net__warm_up(p4d_net *m, p4d_error *err)
 {
 	if (!m->d->identity[0]) /* staging memory and its code */
 		return 0;
+	const bool times = times_products(m);
+	if (times)
+		m->d->time_products(m->d, true);
 	/* of both widths that products may have */
 	for (int replicas = p4d_comm_runs_async(m->dp_cp); replicas >= 0; replicas--) {
 		p4d_parallel_leave(m, replicas);
 		multiply_all(m);
 	}
+	if (times)
+		m->d->time_products(m->d, false);
 	p4d_attention__warm_up(m);
-	return m->d->sync(m->d, err);
+	if (m->d->sync(m->d, err) < 0)
+		return -1;
+	return m->d->choose_product ? agree_on_products(m, err) : 0;
 }

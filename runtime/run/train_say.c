@@ -93,10 +93,34 @@ static void say_layout(p4d_run *run)
 	p4d_step_log_event(&run->log, &event, text);
 }
 
+/* Which algorithms compute the products: rank 0's choices, which all follow. */
+static void say_products(p4d_run *run)
+{
+	p4d_timed_product product;
+	p4d_step_event event;
+
+	if (!run->leads || !run->device.timed_product ||
+	    !run->device.timed_product(&run->device, 0, &product))
+		return;
+	p4d_text *json = p4d_step_event_begin(&event, "products");
+	p4d_json_text_open(json, "timed", '[');
+	for (unsigned i = 0; run->device.timed_product(&run->device, i, &product); i++) {
+		p4d_json_text_open(json, NULL, '{');
+		p4d_json_text_string(json, "product", product.text);
+		p4d_json_text_whole(json, "algorithm", product.choice.algorithm);
+		p4d_json_text_whole(json, "of", product.choice.proposed);
+		p4d_json_text_real(json, "gain", (double)product.gain);
+		p4d_json_text_close(json, '}');
+	}
+	p4d_json_text_close(json, ']');
+	p4d_step_log_event(&run->log, &event, NULL);
+}
+
 void p4d_train__say_start(p4d_run *run)
 {
 	say_beyond(run);
 	say_layout(run);
+	say_products(run);
 	say_slow_attention(run);
 	say_nothing_left(run);
 }

@@ -35,6 +35,21 @@ static void leave(p4d_device *device, unsigned multiprocessors)
 	p4d_gemm_target(c->products, multiprocessors && left > 0 ? left : 0);
 }
 
+static void time_products(p4d_device *device, bool on)
+{
+	p4d_gemm_time(p4d_cuda_of(device)->products, on);
+}
+
+static bool timed_product(p4d_device *device, unsigned number, p4d_timed_product *product)
+{
+	return p4d_gemm_timed(p4d_cuda_of(device)->products, number, product);
+}
+
+static void choose_product(p4d_device *device, const p4d_product_choice *choice)
+{
+	p4d_gemm_choose(p4d_cuda_of(device)->products, choice);
+}
+
 static void multiply(p4d_device *device, const p4d_gemm_call *product)
 {
 	p4d_cuda *c = p4d_cuda_of(device);
@@ -125,6 +140,9 @@ static void accumulate(p4d_device *device, float *y, p4d_dtype type, const void 
 void p4d_cuda_operations_table(p4d_device *device)
 {
 	device->leave = leave;
+	device->time_products = time_products;
+	device->timed_product = timed_product;
+	device->choose_product = choose_product;
 	device->linear = linear;
 	device->linear_input = linear_input;
 	device->linear_weight = linear_weight;

@@ -9,7 +9,8 @@ cuda_kernel_headers = \
 	runtime/device/cuda/launch.h runtime/device/cuda/elements.h runtime/device/cuda/reduce.h \
 	runtime/device/cuda/attention_tiles.h runtime/device/cuda/kernels.h
 cuda_host = \
-	runtime/device/cuda/cuda_internal.h runtime/device/cuda/gemm.h runtime/device/cuda/sdpa.h \
+	runtime/device/cuda/cuda_internal.h runtime/device/cuda/gemm.h runtime/device/cuda/gemm_internal.h \
+	runtime/device/cuda/gemm.c runtime/device/cuda/gemm_algorithms.c runtime/device/cuda/sdpa.h \
 	runtime/device/cuda/cuda_open.c runtime/device/cuda/cuda_memory.c runtime/device/cuda/cuda_streams.c \
 	runtime/device/cuda/cuda_operations.c runtime/device/cuda/cuda_attention.c runtime/device/cuda/sdpa_blocks.c
 cudnn_graphs = \
@@ -17,7 +18,7 @@ cudnn_graphs = \
 	runtime/device/cuda/sdpa_graph.h runtime/device/cuda/sdpa_graph.c \
 	runtime/device/cuda/sdpa_engine.h runtime/device/cuda/sdpa_engine.c
 EXTRA_DIST += $(cuda_kernels) $(cuda_kernel_headers) $(cuda_host) $(cudnn_graphs) \
-	runtime/device/cuda/gemm.c runtime/device/cuda/sdpa_cudnn.c runtime/device/cuda/sdpa_none.c
+	runtime/device/cuda/sdpa_cudnn.c runtime/device/cuda/sdpa_none.c
 
 if HAVE_CUDA
 cuda_compile_flags = $(AM_CPPFLAGS) -isystem $(CUDA_INCLUDES)
@@ -31,7 +32,7 @@ endif
 
 pkglib_LTLIBRARIES += libp4d-cuda.la
 installed_modules += $(pkglibdir)/libp4d-cuda
-libp4d_cuda_la_SOURCES = $(cuda_host) runtime/device/cuda/gemm.c
+libp4d_cuda_la_SOURCES = $(cuda_host)
 libp4d_cuda_la_CPPFLAGS = $(cuda_compile_flags) -DP4D_CUDA_ARCHITECTURES='"$(CUDA_ARCHITECTURES)"'
 libp4d_cuda_la_CFLAGS = $(AM_CFLAGS) -fvisibility=hidden
 libp4d_cuda_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -export-symbols-regex '^p4d_device_cuda_open$$' \
@@ -72,8 +73,8 @@ if HAVE_CXX
 if HAVE_OPENBLAS
 check_LTLIBRARIES += libp4dshim.la
 libp4dshim_la_SOURCES = $(cuda_host) \
-	tests/doubles/cuda/cuda_runtime_api.h tests/doubles/cuda/shim.h \
-	tests/doubles/cuda/shim_runtime.c tests/doubles/cuda/shim_gemm.c tests/doubles/cuda/shim_sdpa.c \
+	tests/doubles/cuda/cuda_runtime_api.h tests/doubles/cuda/cublasLt.h tests/doubles/cuda/shim.h \
+	tests/doubles/cuda/shim_runtime.c tests/doubles/cuda/shim_cublaslt.c tests/doubles/cuda/shim_sdpa.c \
 	tests/doubles/cuda/shim.cc tests/doubles/cuda/shim_kernels.cc \
 	tests/doubles/cuda/traffic.h tests/doubles/cuda/traffic.cc
 libp4dshim_la_CPPFLAGS = -I$(top_srcdir)/tests/doubles/cuda $(AM_CPPFLAGS)

@@ -3,47 +3,13 @@
  * Matrix products by cuBLASLt: fp32 sums; of bf16 operands by tensor cores, of fp32 operands in full fp32. A
  * row-major (r, c) matrix is a column-major (c, r) one, so operands are swapped.
  */
-#include "device/cuda/gemm.h"
-
-#include <cublasLt.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { SHAPES = 512, MOST_ALIGNMENT = 256 };
+#include "device/cuda/gemm_internal.h"
 
-/*
- * A column-major product: to (m, n) = op(a) op(b), summed over k; accumulation does not affect the choice of
- * algorithm. Compared as bytes: no padding.
- */
-typedef struct form {
-	uint64_t m, n, k, lda, ldb, ldc;
-	uint32_t a_alignment, b_alignment, add_alignment, to_alignment;
-	int32_t a_transposed, b_transposed;
-	int32_t a_type, b_type, to;         /* cudaDataType_t */
-	int32_t scaled, a_scales, b_scales; /* whether in FP8; cublasLtMatmulMatrixScale_t */
-	int32_t target;                     /* multiprocessors; 0: all */
-	int32_t none;
-} form;
-_Static_assert(sizeof(form) == 6 * sizeof(uint64_t) + 14 * sizeof(int32_t), "no padding");
-
-/* The algorithm of a form. */
-typedef struct gemm_shape {
-	form form;
-	cublasLtMatmulDesc_t operation;
-	cublasLtMatrixLayout_t a, b, to;
-	cublasLtMatmulAlgo_t algorithm;
-	size_t workspace;
-} gemm_shape;
-
-struct p4d_gemm {
-	cublasLtHandle_t library;
-	void *workspace;
-	size_t workspace_bytes;
-	int32_t target;
-	unsigned count;
-	gemm_shape shapes[SHAPES];
-};
+enum { MOST_ALIGNMENT = 256 };
 
 int p4d_gemm_open(p4d_gemm **products, p4d_error *err)
 {
@@ -61,7 +27,7 @@ int p4d_gemm_open(p4d_gemm **products, p4d_error *err)
 	return 0;
 }
 
-static void drop(gemm_shape *s)
+static void drop(p4d_gemm_shape *s)
 {
 	if (s->operation)
 		cublasLtMatmulDescDestroy(s->operation);
@@ -71,7 +37,7 @@ static void drop(gemm_shape *s)
 		cublasLtMatrixLayoutDestroy(s->b);
 	if (s->to)
 		cublasLtMatrixLayoutDestroy(s->to);
-	*s = (gemm_shape){.workspace = 0};
+	*s = (p4d_gemm_shape){.algorithms = 0};
 }
 
 static void forget(p4d_gemm *p)
@@ -85,6 +51,7 @@ void p4d_gemm_close(p4d_gemm *p)
 	if (!p)
 		return;
 	forget(p);
+	p4d_gemm__close_timing(p);
 	cublasLtDestroy(p->library);
 	free(p);
 }
@@ -94,6 +61,11 @@ void p4d_gemm_set_workspace(p4d_gemm *p, void *workspace, uint64_t bytes)
 	p->workspace = workspace;
 	p->workspace_bytes = bytes;
 	forget(p); /* what was chosen depends on it */
+}
+
+void p4d_gemm_time(p4d_gemm *p, bool on)
+{
+	p->times = on;
 }
 
 void p4d_gemm_target(p4d_gemm *p, int multiprocessors)
@@ -124,7 +96,7 @@ static int32_t mode_of_scales(const p4d_fp8_operand *operand)
 				     : CUBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F;
 }
 
-static cublasStatus_t describe_scales(const gemm_shape *s)
+static cublasStatus_t describe_scales(const p4d_gemm_shape *s)
 {
 	const cublasStatus_t status = cublasLtMatmulDescSetAttribute(
 	    s->operation, CUBLASLT_MATMUL_DESC_A_SCALE_MODE, &s->form.a_scales, sizeof(s->form.a_scales));
@@ -141,24 +113,24 @@ static int32_t mode_of_scales(const p4d_fp8_operand *operand)
 	return (int32_t)operand->shape.block;
 }
 
-static cublasStatus_t describe_scales(const gemm_shape *s)
+static cublasStatus_t describe_scales(const p4d_gemm_shape *s)
 {
 	return s->form.a_scales || s->form.b_scales ? CUBLAS_STATUS_NOT_SUPPORTED : CUBLAS_STATUS_SUCCESS;
 }
 #endif
 
 /* x and w are swapped: w is the left operand. */
-static form form_of(const p4d_gemm_call *p)
+static p4d_gemm_form form_of(const p4d_gemm_call *p)
 {
 	const int32_t type = p->type == P4D_DT_BF16 ? CUDA_R_16BF : CUDA_R_32F;
-	form f = {.a_type = type,
-		  .b_type = type,
-		  .to = type,
-		  .a_alignment = alignment_of(p->w),
-		  .b_alignment = alignment_of(p->x),
-		  .add_alignment = alignment_of(p->add ? p->add : p->to),
-		  .to_alignment = alignment_of(p->to),
-		  .lda = p->in};
+	p4d_gemm_form f = {.a_type = type,
+			   .b_type = type,
+			   .to = type,
+			   .a_alignment = alignment_of(p->w),
+			   .b_alignment = alignment_of(p->x),
+			   .add_alignment = alignment_of(p->add ? p->add : p->to),
+			   .to_alignment = alignment_of(p->to),
+			   .lda = p->in};
 
 	switch (p->kind) {
 	case P4D_PRODUCT_LINEAR:
@@ -182,9 +154,9 @@ static form form_of(const p4d_gemm_call *p)
 
 /* Codes of both lie by rows along the depth, which is how all GPUs with FP8 take them. b is the left operand.
  */
-static form form_of_fp8(const p4d_gemm_fp8_call *p)
+static p4d_gemm_form form_of_fp8(const p4d_gemm_fp8_call *p)
 {
-	const form f = {
+	const p4d_gemm_form f = {
 	    .m = p->b->shape.rows,
 	    .n = p->a->shape.rows,
 	    .k = p->a->shape.depth,
@@ -207,9 +179,9 @@ static form form_of_fp8(const p4d_gemm_fp8_call *p)
 	return f;
 }
 
-static cublasStatus_t describe(gemm_shape *s)
+static cublasStatus_t describe(p4d_gemm_shape *s)
 {
-	const form *f = &s->form;
+	const p4d_gemm_form *f = &s->form;
 	const cublasOperation_t a = f->a_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
 	const cublasOperation_t b = f->b_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
 	cublasStatus_t status = cublasLtMatmulDescCreate(&s->operation, CUBLAS_COMPUTE_32F, CUDA_R_32F);
@@ -239,48 +211,8 @@ static cublasStatus_t describe(gemm_shape *s)
 	return status;
 }
 
-static cublasStatus_t choose(const p4d_gemm *p, gemm_shape *s)
-{
-	const struct {
-		cublasLtMatmulPreferenceAttributes_t name;
-		uint32_t value;
-	} wishes[] = {
-	    {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, s->form.a_alignment},
-	    {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, s->form.b_alignment},
-	    {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, s->form.add_alignment},
-	    {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, s->form.to_alignment},
-	    /* split-k partial results are added in fp32, even where the output is bf16 */
-	    {CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, s->form.to == CUDA_R_32F
-							     ? CUBLASLT_REDUCTION_SCHEME_MASK
-							     : CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE},
-	};
-	cublasLtMatmulPreference_t preference;
-	cublasLtMatmulHeuristicResult_t found;
-	int number = 0;
-	cublasStatus_t status = cublasLtMatmulPreferenceCreate(&preference);
-
-	if (status != CUBLAS_STATUS_SUCCESS)
-		return status;
-	status = cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
-						      &p->workspace_bytes, sizeof(p->workspace_bytes));
-	for (size_t i = 0; i < sizeof(wishes) / sizeof(*wishes) && status == CUBLAS_STATUS_SUCCESS; i++)
-		status = cublasLtMatmulPreferenceSetAttribute(preference, wishes[i].name, &wishes[i].value,
-							      sizeof(uint32_t));
-	if (status == CUBLAS_STATUS_SUCCESS)
-		status = cublasLtMatmulAlgoGetHeuristic(p->library, s->operation, s->a, s->b, s->to, s->to,
-							preference, 1, &found, &number);
-	cublasLtMatmulPreferenceDestroy(preference);
-	if (status != CUBLAS_STATUS_SUCCESS)
-		return status;
-	if (number == 0)
-		return CUBLAS_STATUS_NOT_SUPPORTED;
-	s->algorithm = found.algo;
-	s->workspace = found.workspaceSize;
-	return CUBLAS_STATUS_SUCCESS;
-}
-
 /* Where the scales are is described, too; what is chosen does not depend on it. */
-static cublasStatus_t set_scales(const gemm_shape *s, const void *a, const void *b)
+static cublasStatus_t set_scales(const p4d_gemm_shape *s, const void *a, const void *b)
 {
 	if (!s->form.scaled)
 		return CUBLAS_STATUS_SUCCESS;
@@ -294,23 +226,23 @@ static cublasStatus_t set_scales(const gemm_shape *s, const void *a, const void 
 }
 
 /* A model has a few tens of shapes: a linear search is enough. Scales: in FP8. */
-static cublasStatus_t find(p4d_gemm *p, const form *f, const void *a_scales, const void *b_scales,
-			   const gemm_shape **found)
+static cublasStatus_t find(p4d_gemm *p, const p4d_gemm_form *f, const void *a_scales, const void *b_scales,
+			   p4d_gemm_shape **found)
 {
 	for (unsigned i = 0; i < p->count; i++)
 		if (!memcmp(&p->shapes[i].form, f, sizeof(*f))) {
 			*found = &p->shapes[i];
 			return set_scales(*found, a_scales, b_scales);
 		}
-	if (p->count == SHAPES)
+	if (p->count == P4D_GEMM_SHAPES)
 		forget(p);
-	gemm_shape *s = &p->shapes[p->count];
+	p4d_gemm_shape *s = &p->shapes[p->count];
 	s->form = *f;
 	cublasStatus_t status = describe(s);
 	if (status == CUBLAS_STATUS_SUCCESS)
 		status = set_scales(s, a_scales, b_scales);
 	if (status == CUBLAS_STATUS_SUCCESS)
-		status = choose(p, s);
+		status = p4d_gemm__propose(p, s);
 	if (status != CUBLAS_STATUS_SUCCESS) {
 		drop(s);
 		return status;
@@ -320,16 +252,18 @@ static cublasStatus_t find(p4d_gemm *p, const form *f, const void *a_scales, con
 	return CUBLAS_STATUS_SUCCESS;
 }
 
-static cublasStatus_t multiply(p4d_gemm *p, cudaStream_t stream, const gemm_shape *s, float scale, void *to,
-			       const void *add, const void *a, const void *b)
+cublasStatus_t p4d_gemm__queue(const p4d_gemm *p, cudaStream_t stream, const p4d_gemm_shape *s,
+			       unsigned number, const p4d_gemm_operands *x)
 {
-	const float beta = add ? 1 : 0;
+	const p4d_gemm_algorithm *algorithm = &s->algorithm[number];
+	const float beta = x->add ? 1 : 0;
 
-	return cublasLtMatmul(p->library, s->operation, &scale, a, s->a, b, s->b, &beta, add ? add : to,
-			      s->to, to, s->to, &s->algorithm, p->workspace, s->workspace, stream);
+	return cublasLtMatmul(p->library, s->operation, &x->scale, x->a, s->a, x->b, s->b, &beta,
+			      x->add ? x->add : x->to, s->to, x->to, s->to, &algorithm->how, p->workspace,
+			      algorithm->workspace, stream);
 }
 
-static int fail_product(const form *f, cublasStatus_t status, p4d_error *err)
+static int fail_product(const p4d_gemm_form *f, cublasStatus_t status, p4d_error *err)
 {
 	return p4d_fail(err, P4D_E_DEVICE,
 			"cuBLASLt %zu: no product of %" PRIu64 " x %" PRIu64 " and %" PRIu64 " x %" PRIu64
@@ -341,41 +275,60 @@ static int fail_product(const form *f, cublasStatus_t status, p4d_error *err)
 			cublasLtGetStatusString(status));
 }
 
-static form with_target(const p4d_gemm *p, form f)
+static p4d_gemm_form with_target(const p4d_gemm *p, p4d_gemm_form f)
 {
 	f.target = p->target;
 	return f;
 }
 
-static bool is_empty(const form *f)
+/* A product of no depth, which the library does not take: 0, or what is added. */
+static cudaError_t without_depth(cudaStream_t stream, const p4d_gemm_form *f, const p4d_gemm_operands *x)
 {
-	return f->m == 0 || f->n == 0 || f->k == 0;
+	const size_t element = f->to == CUDA_R_32F ? 4 : 2, row = f->m * element, apart = f->ldc * element;
+
+	if (x->add == x->to)
+		return cudaSuccess;
+	return x->add ? cudaMemcpy2DAsync(x->to, apart, x->add, apart, row, f->n, cudaMemcpyDefault, stream)
+		      : cudaMemset2DAsync(x->to, apart, 0, row, f->n, stream);
+}
+
+/* Scales: in FP8. */
+static int multiply(p4d_gemm *p, cudaStream_t stream, const p4d_gemm_form *f, const p4d_gemm_operands *x,
+		    const void *a_scales, const void *b_scales, p4d_error *err)
+{
+	p4d_gemm_shape *s = NULL;
+
+	if (f->m == 0 || f->n == 0)
+		return 0;
+	if (f->k == 0) {
+		const cudaError_t done = without_depth(stream, f, x);
+		return done == cudaSuccess ? 0
+					   : p4d_fail(err, P4D_E_DEVICE, "a product of no depth: %s",
+						      cudaGetErrorString(done));
+	}
+	cublasStatus_t status = find(p, f, a_scales, b_scales, &s);
+	if (status == CUBLAS_STATUS_SUCCESS) {
+		const cudaError_t timed = p4d_gemm__time(p, stream, s, x);
+		if (timed != cudaSuccess)
+			return p4d_fail(err, P4D_E_DEVICE, "cannot time matrix products: %s",
+					cudaGetErrorString(timed));
+		status = p4d_gemm__queue(p, stream, s, s->chosen, x);
+	}
+	return status == CUBLAS_STATUS_SUCCESS ? 0 : fail_product(f, status, err);
 }
 
 int p4d_gemm_multiply(p4d_gemm *p, cudaStream_t stream, const p4d_gemm_call *product, p4d_error *err)
 {
-	const form f = with_target(p, form_of(product));
-	const gemm_shape *s = NULL;
+	const p4d_gemm_form f = with_target(p, form_of(product));
+	const p4d_gemm_operands x = {product->to, product->add, product->w, product->x, product->scale};
 
-	if (is_empty(&f))
-		return 0;
-	cublasStatus_t status = find(p, &f, NULL, NULL, &s);
-	if (status == CUBLAS_STATUS_SUCCESS)
-		status =
-		    multiply(p, stream, s, product->scale, product->to, product->add, product->w, product->x);
-	return status == CUBLAS_STATUS_SUCCESS ? 0 : fail_product(&f, status, err);
+	return multiply(p, stream, &f, &x, NULL, NULL, err);
 }
 
 int p4d_gemm_multiply_fp8(p4d_gemm *p, cudaStream_t stream, const p4d_gemm_fp8_call *product, p4d_error *err)
 {
-	const form f = with_target(p, form_of_fp8(product));
-	const gemm_shape *s = NULL;
+	const p4d_gemm_form f = with_target(p, form_of_fp8(product));
+	const p4d_gemm_operands x = {product->to, product->add, product->b->codes, product->a->codes, 1};
 
-	if (is_empty(&f))
-		return 0;
-	cublasStatus_t status = find(p, &f, product->b->scales, product->a->scales, &s);
-	if (status == CUBLAS_STATUS_SUCCESS)
-		status = multiply(p, stream, s, 1, product->to, product->add, product->b->codes,
-				  product->a->codes);
-	return status == CUBLAS_STATUS_SUCCESS ? 0 : fail_product(&f, status, err);
+	return multiply(p, stream, &f, &x, product->b->scales, product->a->scales, err);
 }

@@ -5,7 +5,7 @@
 
 #include "device/device.h"
 
-/* Matrix products, by cuBLASLt. Tests use the cpu device instead (shim_gemm.c). */
+/* Matrix products, by cuBLASLt. */
 typedef struct p4d_gemm p4d_gemm;
 
 typedef enum p4d_gemm_kind {
@@ -40,9 +40,13 @@ void p4d_gemm_close(p4d_gemm *products);
 void p4d_gemm_set_workspace(p4d_gemm *products, void *workspace, uint64_t bytes);
 /* Products from now on are for so many multiprocessors; 0: all. */
 void p4d_gemm_target(p4d_gemm *products, int multiprocessors);
+/* As p4d_device's time_products, timed_product and choose_product. */
+void p4d_gemm_time(p4d_gemm *products, bool on);
+bool p4d_gemm_timed(const p4d_gemm *products, unsigned number, p4d_timed_product *product);
+void p4d_gemm_choose(p4d_gemm *products, const p4d_product_choice *choice);
 /*
- * Queues a product. The first of its shape searches for the fastest algorithm, and allocates on the host;
- * later ones reuse it, so results repeat. Errors: DEVICE.
+ * Queues a product. The first of its shape searches for an algorithm, and allocates on the host; later
+ * ones reuse it, so results repeat. Errors: DEVICE.
  */
 int p4d_gemm_multiply(p4d_gemm *products, cudaStream_t stream, const p4d_gemm_call *product, p4d_error *err);
 int p4d_gemm_multiply_fp8(p4d_gemm *products, cudaStream_t stream, const p4d_gemm_fp8_call *product,

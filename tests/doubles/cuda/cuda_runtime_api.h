@@ -31,7 +31,12 @@ enum cudaDeviceAttr {
 	cudaDevAttrComputeCapabilityMajor = 75,
 	cudaDevAttrComputeCapabilityMinor = 76
 };
-enum { cudaStreamNonBlocking = 1, cudaEventDisableTiming = 2, cudaHostAllocDefault = 0 };
+enum {
+	cudaStreamNonBlocking = 1,
+	cudaEventDefault = 0,
+	cudaEventDisableTiming = 2,
+	cudaHostAllocDefault = 0
+};
 
 struct cudaDeviceProp {
 	char name[256];
@@ -50,7 +55,10 @@ typedef struct p4d_shim_machine {
 	unsigned behind;     /* queries of an event before it is reached */
 	size_t attention;    /* workspace of fused attention, beyond what the plan has; it is overwritten */
 	int dry;             /* kernels, copies and products are counted, not executed; memory is not there */
-	int target;          /* multiprocessors that products count on; 0: all */
+	/* Of the last product: multiprocessors that it counts on, 0: all; its algorithm. */
+	int target, algorithm;
+	double milliseconds;    /* that products took */
+	unsigned seed;          /* of what their algorithms take (shim_cublaslt.c) */
 	unsigned long launches; /* all that was queued: kernels, copies, products, attention */
 } p4d_shim_machine;
 extern p4d_shim_machine p4d_shim_gpu;
@@ -71,6 +79,10 @@ cudaError_t cudaFreeHost(void *memory);
 cudaError_t cudaMemsetAsync(void *memory, int value, size_t bytes, cudaStream_t stream);
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
 			    cudaStream_t stream);
+cudaError_t cudaMemset2DAsync(void *memory, size_t pitch, int value, size_t width, size_t height,
+			      cudaStream_t stream);
+cudaError_t cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width,
+			      size_t height, enum cudaMemcpyKind kind, cudaStream_t stream);
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags);
 cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest);
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t *stream, unsigned flags, int priority);
@@ -81,6 +93,8 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags);
 cudaError_t cudaEventDestroy(cudaEvent_t event);
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream);
 cudaError_t cudaEventQuery(cudaEvent_t event);
+cudaError_t cudaEventSynchronize(cudaEvent_t event);
+cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t begin, cudaEvent_t end);
 
 #ifdef __cplusplus
 }

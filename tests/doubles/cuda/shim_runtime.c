@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The CUDA runtime on the host. */
 #include <cuda_runtime_api.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -150,6 +151,26 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaM
 	return result(p4d_shim_gpu.fails);
 }
 
+cudaError_t cudaMemset2DAsync(void *memory, size_t pitch, int value, size_t width, size_t height,
+			      cudaStream_t stream)
+{
+	(void)stream;
+	p4d_shim_gpu.launches++;
+	for (size_t i = 0; i < height && !p4d_shim_gpu.dry; i++)
+		memset((char *)memory + i * pitch, value, width);
+	return result(p4d_shim_gpu.fails);
+}
+
+cudaError_t cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width,
+			      size_t height, enum cudaMemcpyKind kind, cudaStream_t stream)
+{
+	(void)kind, (void)stream;
+	p4d_shim_gpu.launches++;
+	for (size_t i = 0; i < height && !p4d_shim_gpu.dry; i++)
+		memcpy((char *)to + i * to_pitch, (const char *)from + i * from_pitch, width);
+	return result(p4d_shim_gpu.fails);
+}
+
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags)
 {
 	(void)flags;
@@ -189,10 +210,17 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
 	return result(p4d_shim_gpu.fails);
 }
 
+/* When it was recorded, and whether that may be asked. */
+struct CUevent_st {
+	double milliseconds;
+	bool times;
+};
+
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags)
 {
-	(void)flags;
-	*event = malloc(1);
+	*event = calloc(1, sizeof(**event));
+	if (*event)
+		(*event)->times = !(flags & cudaEventDisableTiming);
 	return result(*event ? cudaSuccess : cudaErrorMemoryAllocation);
 }
 
@@ -204,8 +232,21 @@ cudaError_t cudaEventDestroy(cudaEvent_t event)
 
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
 {
-	(void)event, (void)stream;
+	(void)stream;
+	event->milliseconds = p4d_shim_gpu.milliseconds;
 	return result(p4d_shim_gpu.fails);
+}
+
+cudaError_t cudaEventSynchronize(cudaEvent_t event)
+{
+	(void)event;
+	return result(p4d_shim_gpu.fails);
+}
+
+cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t begin, cudaEvent_t end)
+{
+	*milliseconds = (float)(end->milliseconds - begin->milliseconds);
+	return result(begin->times && end->times ? p4d_shim_gpu.fails : cudaErrorInvalidValue);
 }
 
 cudaError_t cudaEventQuery(cudaEvent_t event)

@@ -293,6 +293,8 @@ static void product_cases(kernel_run *run)
 	products_of(run, 100, 72, 1000);
 	products_of(run, 7, 33, 18);
 	products_of(run, 256, 512, 64);
+	products_of(run, 24, 40, 0); /* no depth: zeros, or what is added */
+	products_of(run, 0, 40, 24);
 }
 
 static void norm_kernels(void **state)

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <cublasLt.h>
+
+#include "device/cuda/gemm.h"
+
+/* Inside gemm: gemm.c describes products, gemm_algorithms.c says how they are computed. */
+
+enum { P4D_GEMM_SHAPES = 512, P4D_GEMM_ALGORITHMS = 8 };
+
+/*
+ * A column-major product: to (m, n) = op(a) op(b), summed over k; accumulation does not affect the choice of
+ * algorithm. Compared as bytes: no padding.
+ */
+typedef struct p4d_gemm_form {
+	uint64_t m, n, k, lda, ldb, ldc;
+	uint32_t a_alignment, b_alignment, add_alignment, to_alignment;
+	int32_t a_transposed, b_transposed;
+	int32_t a_type, b_type, to;         /* cudaDataType_t */
+	int32_t scaled, a_scales, b_scales; /* whether in FP8; cublasLtMatmulMatrixScale_t */
+	int32_t target;                     /* multiprocessors; 0: all */
+	int32_t none;
+} p4d_gemm_form;
+_Static_assert(sizeof(p4d_gemm_form) == 6 * sizeof(uint64_t) + 14 * sizeof(int32_t), "no padding");
+
+typedef struct p4d_gemm_algorithm {
+	cublasLtMatmulAlgo_t how;
+	size_t workspace;
+} p4d_gemm_algorithm;
+
+typedef struct p4d_gemm_shape {
+	p4d_gemm_form form;
+	cublasLtMatmulDesc_t operation;
+	cublasLtMatrixLayout_t a, b, to;
+	/* What the library proposes, the first one first; which of them computes. */
+	p4d_gemm_algorithm algorithm[P4D_GEMM_ALGORITHMS];
+	unsigned algorithms, chosen;
+	bool timed;
+	float milliseconds[P4D_GEMM_ALGORITHMS]; /* where it was timed; INFINITY: it does not run */
+} p4d_gemm_shape;
+
+struct p4d_gemm {
+	cublasLtHandle_t library;
+	void *workspace;
+	size_t workspace_bytes;
+	int32_t target;
+	bool times;               /* the first product of a shape is timed */
+	cudaEvent_t begin, until; /* NULL until then */
+	unsigned count;
+	p4d_gemm_shape shapes[P4D_GEMM_SHAPES];
+};
+
+/* The operands of a product of a shape. */
+typedef struct p4d_gemm_operands {
+	void *to;
+	const void *add, *a, *b; /* add: NULL is none */
+	float scale;
+} p4d_gemm_operands;
+
+/* Queues it, with its algorithm of that number. */
+cublasStatus_t p4d_gemm__queue(const p4d_gemm *products, cudaStream_t stream, const p4d_gemm_shape *shape,
+			       unsigned algorithm, const p4d_gemm_operands *operands);
+/* Asks for algorithms. What `to` and the operands hold does not matter. */
+cublasStatus_t p4d_gemm__propose(const p4d_gemm *products, p4d_gemm_shape *shape);
+/* Times them, where that is wanted and has not been done, and chooses. Waits for the stream. */
+cudaError_t p4d_gemm__time(p4d_gemm *products, cudaStream_t stream, p4d_gemm_shape *shape,
+			   const p4d_gemm_operands *operands);
+void p4d_gemm__close_timing(p4d_gemm *products);
