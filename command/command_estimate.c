@@ -22,17 +22,25 @@ typedef struct judged {
 	p4d_timed timed;
 } judged;
 
-/* The layout closest to the request that fits on the same GPUs, or a command that finds one. */
-static void find_fix(const p4d_subject *subject, const p4d_request *asked, const judged *j, char *fix,
+/* About a second: of models that are not absurd, all layouts are looked at. */
+enum { FIX_UNITS = 100000000 };
+
+/*
+ * The layout closest to the request that fits on the same GPUs, or a command that finds one. False: the
+ * search was cut short.
+ */
+static bool find_fix(const p4d_subject *subject, const p4d_request *asked, const judged *j, char *fix,
 		     size_t size)
 {
+	p4d_search_budget budget = {.left = FIX_UNITS};
 	const p4d_search_space space = {.nodes = subject->nodes,
 					.gpus_per_node = subject->gpus_per_node,
 					.published_batch = subject->preset.global_batch,
 					.capacity = subject->capacity,
 					.method = subject->method,
 					.safe = j->safe,
-					.limit = j->limit};
+					.limit = j->limit,
+					.budget = &budget};
 	p4d_candidate found;
 	uint64_t nodes, gpus_per_node;
 	char ways[200];
@@ -42,8 +50,11 @@ static void find_fix(const p4d_subject *subject, const p4d_request *asked, const
 	else if (p4d_search_smallest(asked, &space, p4d_subject_most_gpus(subject), &nodes, &gpus_per_node,
 				     &found) == 0)
 		p4d_subject_command(&found.request, nodes, gpus_per_node, fix, size);
+	else if (budget.cut) /* nothing else is known, either */
+		fix[0] = '\0';
 	else
 		p4d_unfit_ways_out(subject, asked, &space, ways, sizeof(ways), fix, size);
+	return !budget.cut;
 }
 
 static void judge_memory(p4d_subject *subject, const p4d_request *asked, judged *j)
@@ -57,12 +68,13 @@ static void judge_memory(p4d_subject *subject, const p4d_request *asked, judged 
 	if (!e->capacity_bytes)
 		return;
 	if (e->fraction > j->limit) {
-		find_fix(subject, asked, j, fix, sizeof(fix));
+		const bool whole = find_fix(subject, asked, j, fix, sizeof(fix));
 		p4d_subject_say(subject, P4D_E_DOES_NOT_FIT, fix,
-				"%.200s needs %.1f of %.1f GiB (%.0f %%, limit %.0f %%) of %s on %s",
+				"%.200s needs %.1f of %.1f GiB (%.0f %%, limit %.0f %%) of %s on %s%s",
 				subject->model, p4d_to_gib(e->peak.device_bytes),
 				p4d_to_gib(e->capacity_bytes), 100 * e->fraction, 100 * j->limit, what,
-				p4d_memory_where(&j->layout, e, stage));
+				p4d_memory_where(&j->layout, e, stage),
+				whole ? "" : "; not all layouts were compared for the fix");
 		j->action = P4D_REJECT;
 		j->code = P4D_E_DOES_NOT_FIT;
 	} else if (e->fraction > j->safe) {

@@ -409,3 +409,8 @@ exits 0 $evaluates 8 --attention unfused
 prints "unvalidated: evaluation with unfused attention"
 exits 0 p4d estimate --framework ddp --model olmoe-1b-7b --gpu b300 --gpus-per-node 8 --micro-batch 1 --seq-len 2048 --eval-micro-batch 2
 prints "unvalidated: evaluation of such modules"
+
+# the search for a fix of what is absurd ends, and says so
+exits 12 p4d estimate --framework p4d --model custom --layers 1024 --hidden 65536 --ffn 262144 --heads 512 --kv-heads 512 --head-dim 128 --vocab 1000000 \
+	--max-seq-len 8192 --norm rmsnorm --glu on --tied off --positions rope --bias none --qk-norm off --gpu h100 --nodes 4096 --gpus-per-node 8 --tp 1 --pp 8
+says "not all layouts were compared for the fix"
