@@ -368,51 +368,57 @@ static void write(p4d_rows *rows, const p4d_torch_sizes *z, p4d_torch_layer *lay
 
 const char *p4d_torch__trainer_unvalidated(const p4d_layout *l)
 {
-	const bool ddp = l->framework == P4D_FRAMEWORK_DDP, decoder = l->architecture->kind == P4D_DECODER;
-
+	const p4d_architecture *a = l->architecture;
+	const bool ddp = l->framework == P4D_FRAMEWORK_DDP, full = l->finetune == P4D_TUNE_FULL;
+	const bool zero3 = l->framework == P4D_FRAMEWORK_DEEPSPEED && l->zero_stage == 3;
+	const bool encoder = a->kind != P4D_DECODER, states = l->pattern_length;
 	/* kinds of units of FSDP's that were compared for plain decoders */
-	const bool units = l->flat_parameters || l->keeps_gathered;
+	const bool flat = l->flat_parameters, units = flat || l->keeps_gathered;
 	const uint64_t shards = l->shard_degree ? l->shard_degree : l->dp;
 	const bool lit = l->model_code == P4D_MODEL_CODE_LITGPT;
-	const bool zero3 = l->framework == P4D_FRAMEWORK_DEEPSPEED && l->zero_stage == 3;
-	const bool larger_evaluation = l->eval_micro_batch > l->micro_batch;
+	const bool before_5 = l->transformers && l->transformers < 5;
+	const bool jamba = a == &p4d_architectures[P4D_ARCHITECTURE_JAMBA],
+		   granite = a == &p4d_architectures[P4D_ARCHITECTURE_GRANITE_HYBRID];
+	const bool evaluates = l->eval_micro_batch > l->micro_batch;
+	/* the first that is so is said */
+	const struct {
+		bool is_so;
+		const char *what;
+	} kinds[] = {
+	    {lit && (!ddp || l->dp > 1), "LitGPT's modules on several GPUs"},
+	    {lit && (l->autocast || l->recompute), "LitGPT in mixed precision, or recomputed"},
+	    {encoder && l->framework == P4D_FRAMEWORK_FSDP, "encoders with FSDP"},
+	    {flat && l->precision != P4D_BF16, "FSDP1 in another precision than bf16"},
+	    {flat && shards == 1, "FSDP1 that shards nothing"},
+	    {units && states, "layers with a state in units of FSDP's"},
+	    {encoder && !full, "adapters of encoders"},
+	    {!ddp && l->quant, "quantized weights that are sharded"},
+	    /* there each is a linear layer; one tensor of all stays as it is */
+	    {l->experts && l->quant && l->transformers < 5, "experts, which transformers before 5 quantizes"},
+	    {a->expert_bias && before_5, "gpt-oss before transformers 5"},
+	    {a->attention_sinks && l->flash_attention, "attention sinks in a fused kernel"},
+	    {states && !l->packing && l->micro_batch > 1, "padded batches of layers with a state"},
+	    {zero3 && l->experts && (a->single_blocks || jamba),
+	     "the experts of Jamba and Nemotron 3 with ZeRO-3"},
+	    {a->single_blocks && !full, "adapters of Nemotron-H"},
+	    {states && !l->flash_attention, "unfused attention beside layers with a state"},
+	    {l->experts && granite, "Granite's experts"},
+	    {l->quant > P4D_QUANT_NF4, "weights in 8 bits"},
+	    {l->chunked_loss, "a chunked loss"},
+	    {l->compile, "compiled modules, counted as they are without"},
+	    {l->packing, "packed sequences"},
+	    {l->offload & ~(unsigned)P4D_OFFLOAD_OPTIMIZER, "offloading of parameters or activations"},
+	    {p4d_optimizer_of(l)->paged, "a paged optimizer"},
+	    {evaluates && !l->flash_attention, "evaluation with unfused attention"},
+	    {evaluates && (l->keeps_gathered || (l->experts && (zero3 || !states)) || (states && flat) ||
+			   l->kv_rank || lit || encoder),
+	     "evaluation of such modules in micro-batches of its own"},
+	};
 
-	return lit && (!ddp || l->dp > 1)                       ? "LitGPT's modules on several GPUs"
-	       : lit && (l->autocast || l->recompute)           ? "LitGPT in mixed precision, or recomputed"
-	       : !decoder && l->framework == P4D_FRAMEWORK_FSDP ? "encoders with FSDP"
-	       : l->flat_parameters && l->precision != P4D_BF16 ? "FSDP1 in another precision than bf16"
-	       : l->flat_parameters && shards == 1              ? "FSDP1 that shards nothing"
-	       : units && l->pattern_length                     ? "layers with a state in units of FSDP's"
-	       : !decoder && l->finetune != P4D_TUNE_FULL       ? "adapters of encoders"
-	       : !ddp && l->quant                               ? "quantized weights that are sharded"
-	       /* there each is a linear layer; one tensor of all stays as it is */
-	       : l->experts && l->quant && l->transformers < 5
-		   ? "experts, which transformers before 5 quantizes"
-	       : l->architecture->expert_bias && l->transformers && l->transformers < 5
-		   ? "gpt-oss before transformers 5"
-	       : l->architecture->attention_sinks && l->flash_attention ? "attention sinks in a fused kernel"
-	       : l->pattern_length && !l->packing && l->micro_batch > 1
-		   ? "padded batches of layers with a state"
-	       : zero3 && l->experts &&
-		       (l->architecture->single_blocks ||
-			l->architecture == &p4d_architectures[P4D_ARCHITECTURE_JAMBA])
-		   ? "the experts of Jamba and Nemotron 3 with ZeRO-3"
-	       : l->architecture->single_blocks && l->finetune != P4D_TUNE_FULL ? "adapters of Nemotron-H"
-	       : l->pattern_length && !l->flash_attention ? "unfused attention beside layers with a state"
-	       : l->experts && l->architecture == &p4d_architectures[P4D_ARCHITECTURE_GRANITE_HYBRID]
-		   ? "Granite's experts"
-	       : l->quant > P4D_QUANT_NF4 ? "weights in 8 bits"
-	       : l->chunked_loss          ? "a chunked loss"
-	       : l->compile               ? "compiled modules, counted as they are without"
-	       : l->packing               ? "packed sequences"
-	       : l->offload & ~(unsigned)P4D_OFFLOAD_OPTIMIZER ? "offloading of parameters or activations"
-	       : p4d_optimizer_of(l)->paged                    ? "a paged optimizer"
-	       : !larger_evaluation                            ? NULL
-	       : !l->flash_attention                           ? "evaluation with unfused attention"
-	       : l->keeps_gathered || (l->experts && (zero3 || !l->pattern_length)) ||
-		       (l->pattern_length && l->flat_parameters) || l->kv_rank || lit || !decoder
-		   ? "evaluation of such modules in micro-batches of its own"
-		   : NULL;
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++)
+		if (kinds[i].is_so)
+			return kinds[i].what;
+	return NULL;
 }
 
 const p4d_torch_modules p4d_torch__transformers = {.name = "transformers", .write = write, .whole = true};
