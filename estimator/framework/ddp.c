@@ -10,6 +10,7 @@ static const p4d_framework_fixed fixed[] = {{P4D_SHARD_DEGREE, P4D_NO_MEANING, "
 					    {P4D_PP, 1, "with DDP every GPU has a copy of the model"},
 					    {P4D_CP, 1, "with DDP every GPU has a copy of the model"},
 					    P4D_FIXED_OF_PYTORCH("DDP"),
+					    P4D_FIXED_OVERLAP("DDP"),
 					    P4D_FIXED_OF_TRANSFORMERS,
 					    {.why = NULL}};
 

@@ -15,6 +15,7 @@ static const p4d_framework_fixed fixed[] = {
     {.why = NULL}};
 
 static const p4d_framework_choice defaults[] = {{P4D_ZERO_STAGE, 3},
+						{P4D_OVERLAP_DP, 1},
 						{P4D_PARAM_DTYPE, P4D_PARAM_BF16},
 						{P4D_GRAD_DTYPE, P4D_GRAD_BF16},
 						{P4D_MODEL_CODE, P4D_MODEL_CODE_TRANSFORMERS},

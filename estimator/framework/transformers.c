@@ -272,9 +272,10 @@ static sharding of_zero(const p4d_layout *l, uint64_t trained, uint64_t all, uin
 	default:
 		/* a gradient on its way to the host */
 		z.buckets = on_host ? element * on_its_way : 0;
+		/* one is filled while the other is reduced */
+		z.backward = (l->overlap_dp ? 2 : 1) * element * l->zero_bucket;
 		if (l->zero_stage == 1 && l->micro_batches > 1) /* from the first one on, until the last */
-			z.forward = z.loss = element * l->zero_bucket;
-		z.backward = element * l->zero_bucket;
+			z.forward = z.loss = z.backward;
 		z.step = on_host ? 0 : 8 * share;
 	}
 	return z;
@@ -299,6 +300,18 @@ static sharding of_fsdp(const p4d_layout *l, uint64_t trained, uint64_t frozen, 
 	return (sharding){.parameters = element * share + kept,
 			  .moments = moment_bytes(l, share, element),
 			  .gradients = element * share};
+}
+
+/* Micro-batches that reduce nothing, between the first and the last, where the last does while it runs. */
+static void play_between(step *s)
+{
+	const step begun = *s;
+
+	s->zero.now.list = NULL;
+	play(s);
+	s->now = begun.now;
+	s->away = begun.away;
+	s->zero = begun.zero;
 }
 
 static void write(p4d_rows *rows, const p4d_torch_sizes *z, p4d_torch_layer *layer)
@@ -327,11 +340,14 @@ static void write(p4d_rows *rows, const p4d_torch_sizes *z, p4d_torch_layer *lay
 			       ? of_fsdp(l, trained, unsharded - adapters_of(l) * (l->adapter_fp32 ? 4 : 2),
 					 shards, of_trained, z->param)
 			       : of_one_copy(l, trained, element, unsharded);
-	s.reduced = (zero && l->zero_stage >= 2) || l->micro_batches > 1;
-	/* stage 1 reduces, and lets go of, the gradients of all micro-batches after the last one */
+	const bool grows = zero && p4d_transformers__zero_grows(l);
+	s.reduced = (zero && l->zero_stage >= 2) || l->micro_batches > 1 || grows;
+	/* stage 1 reduces, and lets go of, the gradients of all micro-batches with or after the last one */
 	const uint64_t kept = zero && l->zero_stage == 1 ? trained * z->element : h.gradients;
-	s.now.gradients = s.reduced ? (int64_t)kept : 0;
+	s.now.gradients = s.reduced && !grows ? (int64_t)kept : 0;
 	s.now.gradients += (int64_t)p4d_transformers__zero_left(&s.zero);
+	if (zero && l->zero_stage == 1 && l->overlap_dp && l->micro_batches > 2)
+		play_between(&s);
 	if (fsdp && l->flat_parameters)
 		p4d_transformers__play_flat(&s, shards, of_trained, z->param);
 	else if (fsdp)

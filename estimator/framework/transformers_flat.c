@@ -26,6 +26,7 @@ typedef struct flat {
 	int64_t stored, computed; /* bytes of a parameter: as it is trained, and gathered */
 	bool casts;               /* all units are gathered in another type than they are stored in */
 	bool keeps;               /* units stay gathered from their forward to their backward pass */
+	bool ahead_forward;       /* the next unit is gathered before a unit's forward pass */
 	bool ahead;               /* backward the next unit is gathered before a unit's pass */
 	unit root, layer[P4D_TRANSFORMERS_KINDS];
 	p4d_transformers_passes of[P4D_TRANSFORMERS_KINDS];
@@ -94,7 +95,10 @@ static void forward(const flat *f)
 	for (uint64_t i = 0; i < l->layers; i++) {
 		const unsigned kind = p4d_transformers__kind_of(l, i);
 		const p4d_tape_pass before = pass;
-		gather(f, &s->forward, f->layer[kind]);
+		if (!f->ahead_forward || !i)
+			gather(f, &s->forward, f->layer[kind]);
+		if (f->ahead_forward && i + 1 < l->layers)
+			gather(f, &s->forward, f->layer[p4d_transformers__kind_of(l, i + 1)]);
 		pass = i ? f->of[kind].forward : pass;
 		go(s, &s->forward, pass);
 		if (i)
@@ -118,7 +122,7 @@ static void backward(const flat *f, turn t)
 	const p4d_layout *l = w->layout;
 	const int64_t table = (int64_t)(l->vocab * l->hidden * w->weight);
 	const bool frees = t.last || !f->keeps;
-	unit next = f->layer[p4d_transformers__kind_of(l, l->layers - 1)], before = {0, 0};
+	unit next = f->layer[p4d_transformers__kind_of(l, l->layers - 1)], before = {0, 0}, waiting = {0, 0};
 
 	if (f->ahead && !f->keeps)
 		gather(f, &s->head, next);
@@ -142,7 +146,13 @@ static void backward(const flat *f, turn t)
 		if (s->again)
 			go(s, &s->backward, f->of[kind].again);
 		go(s, &s->backward, f->of[kind].back);
-		reduce(f, u, t, w->trains && frees);
+		/* autograd runs what was made last first, and the views of a unit that was gathered ahead are
+		 * older than all of the layer before it: its gradients wait until that one's pass is done */
+		if (waiting.trained)
+			reduce(f, waiting, t, frees);
+		waiting = f->ahead_forward && w->trains && i ? u : (unit){0, 0};
+		if (!waiting.trained)
+			reduce(f, u, t, w->trains && frees);
 	}
 	let_go(f, before);
 	if (!w->trains)
@@ -184,6 +194,7 @@ void p4d_transformers__play_flat(p4d_transformers_step *s, uint64_t shards, unsi
 		  .computed = w->weight,
 		  .casts = (w->trains ? trained : frozen) != w->weight,
 		  .keeps = l->keeps_gathered,
+		  .ahead_forward = l->prefetches_forward,
 		  .ahead = !l->never_prefetches,
 		  .root = {root, w->trains ? root : 0},
 		  .all_need = w->trains || s->again};
@@ -217,5 +228,6 @@ p4d_gathered p4d_transformers__gathered_flat(const p4d_layout *l)
 		    kinds.layers[kind] ? (uint64_t)p4d_transformers__layer_size(l, kind, 1) : 0;
 		layer = size > layer ? size : layer;
 	}
+	layer *= l->prefetches_forward && l->layers > 1 ? 2 : 1;
 	return (p4d_gathered){.before = root + layer, .layers = root + layer, .head = root};
 }

@@ -146,6 +146,12 @@ static bool on_host(const p4d_zero *z)
 	return z->layout->offload & P4D_OFFLOAD_OPTIMIZER;
 }
 
+/* Stage 1 reduces after the last backward pass, in the order of the model, unless that overlaps it. */
+static bool at_end(const p4d_layout *l)
+{
+	return l->zero_stage == 1 && !l->overlap_dp;
+}
+
 uint64_t p4d_transformers__zero_left(const p4d_zero *z)
 {
 	const p4d_layout *l = z->layout;
@@ -178,8 +184,8 @@ void p4d_transformers__zero_start(p4d_zero *z, const p4d_layout *l, uint64_t tra
 		}
 	const uint64_t ends = elements_of(&z->begin) + elements_of(&z->end);
 	add(&z->end, rest > ends ? rest - ends : 0); /* the last norm */
-	z->now = cursor(z, l->zero_stage == 1);
-	z->ahead = windows(z, trained, l->zero_stage == 1);
+	z->now = cursor(z, at_end(l));
+	z->ahead = windows(z, trained, at_end(l));
 	z->boundary = z->ahead.edge;
 	z->group = (l->zero_bucket / z->share + 1) * z->share;
 	if (p4d_transformers__zero_left(z)) {
@@ -270,6 +276,8 @@ static void reduce(p4d_transformers_step *s, uint64_t elements)
 		flush(s, z->layout->zero_stage == 2 ? elements : 0);
 	if (z->layout->zero_stage == 2)
 		s->now.live += elements > bucket ? bytes : 0;
+	else if (p4d_transformers__zero_grows(z->layout)) /* what is not in the bucket stays */
+		s->now.gradients += elements > bucket ? bytes : 0;
 	else
 		s->now.gradients -= elements > bucket ? 0 : bytes;
 	if (on_host(z) && elements > bucket) /* a copy of its own */
@@ -284,7 +292,7 @@ void p4d_transformers__reduce(p4d_transformers_step *s, p4d_zero_part part)
 	p4d_zero *z = &s->zero;
 	const bool last = part == P4D_ZERO_BEGIN;
 
-	if (!z->now.list || (z->layout->zero_stage == 1 && !last))
+	if (!z->now.list || (at_end(z->layout) && !last))
 		return;
 	if (last) {
 		for (uint64_t n = next(z, &z->now); n; n = next(z, &z->now))

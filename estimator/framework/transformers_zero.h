@@ -58,5 +58,11 @@ typedef enum p4d_zero_part { P4D_ZERO_END, P4D_ZERO_FEED, P4D_ZERO_MIXER, P4D_ZE
 /* trained: parameters; element: bytes of a gradient. Time: linear in the layers. */
 void p4d_transformers__zero_start(p4d_zero *zero, const p4d_layout *layout, uint64_t trained,
 				  unsigned element);
+/* Whether gradients reach the bucket as soon as they are there, and stage 1 has none of earlier
+ * micro-batches. */
+static inline bool p4d_transformers__zero_grows(const p4d_layout *l)
+{
+	return l->zero_stage == 1 && l->overlap_dp && l->micro_batches == 1;
+}
 /* Bytes that micro-batches before the last one have left. */
 uint64_t p4d_transformers__zero_left(const p4d_zero *zero);

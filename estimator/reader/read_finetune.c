@@ -143,6 +143,7 @@ const p4d_read_argument p4d_finetune__accelerate[] = {
 const p4d_read_argument p4d_finetune__deepspeed[] = {
     {"--deepspeed.zero_optimization.stage", EXTRA(ZERO_STAGE), NULL, NULL},
     {"--deepspeed.zero_optimization.reduce_bucket_size", EXTRA(ZERO_BUCKET), NULL, NULL},
+    {"--deepspeed.zero_optimization.overlap_comm", EXTRA(ZERO_OVERLAP), "on", p4d_finetune__off},
     {"--deepspeed.zero_optimization.offload_optimizer.device", EXTRA(OFFLOAD_OPTIMIZER), NULL, NULL},
     {"--deepspeed.zero_optimization.offload_param.device", EXTRA(OFFLOAD_PARAMS), NULL, NULL},
     {"--deepspeed.zero_optimization.cpu_offload", EXTRA(OFFLOAD_OPTIMIZER), "cpu", NULL},
@@ -269,8 +270,9 @@ static void finish_zero(p4d_reading *r, const p4d_read_value *place)
 				is_auto(bucket) ? 0 : strtod(bucket->text, NULL));
 	/* the default is taken, which is at most 1 GiB off a usual one: that is said, but no reason not to
 	 * judge */
-	for (unsigned i = 0; bucket->unknown && i < r->unknowns; i++)
-		if (strstr(r->unknown[i].name, "reduce_bucket_size"))
+	for (unsigned i = 0; i < r->unknowns; i++)
+		if (strstr(r->unknown[i].name, "reduce_bucket_size") ||
+		    strstr(r->unknown[i].name, "overlap_comm"))
 			r->unknown[i].doubt = true;
 	if (p4d_reader__is(optimizer, "nvme") || p4d_reader__is(params, "nvme"))
 		p4d_reader__unknown(r, "offload", "offload to nvme is not modelled");
@@ -302,6 +304,7 @@ static void finish_distribution(p4d_reading *r)
 	else if (told->unknown || fsdp->unknown || stage->unknown)
 		p4d_reader__forget(r, P4D_FRAMEWORK);
 	else if (p4d_reader__set(told))
+	put_if_set(r, P4D_OVERLAP_DP, AT(ZERO_OVERLAP));
 		p4d_reader__put(r, P4D_FRAMEWORK, told, "ddp");
 	else
 		p4d_reader__put_default(r, P4D_FRAMEWORK, "ddp");

@@ -34,6 +34,8 @@ void p4d_framework_put_defaults(p4d_request *r)
 			value = P4D_PARAM_FP32; /* a scaler of gradients takes none in fp16 */
 		else if (c->option == P4D_PARAM_DTYPE && loads_fp32 && code != P4D_MODEL_CODE_LITGPT)
 			value = P4D_PARAM_FP32;
+		else if (c->option == P4D_OVERLAP_DP)
+			value = r->value[P4D_ZERO_STAGE] == 3; /* as DeepSpeed's zero/config.py has it */
 		else if ((c->option == P4D_GRAD_DTYPE && !bf16) || (c->option == P4D_FP8_RECIPE && !fp8))
 			continue; /* the precision's */
 		p4d_request_default(r, c->option, value, P4D_BY_P4D);

@@ -72,6 +72,7 @@ typedef struct p4d_framework_fixed {
 	{P4D_FSDP_VERSION, P4D_NO_MEANING, program " is not FSDP"}, \
 	    {P4D_RESHARD, P4D_NO_MEANING, program " is not FSDP"}, \
 	    {P4D_ORIG_PARAMS, P4D_NO_MEANING, program " is not FSDP"}, \
+	    {P4D_FORWARD_PREFETCH, P4D_NO_MEANING, program " is not FSDP"}, \
 	{ \
 		P4D_BACKWARD_PREFETCH, P4D_NO_MEANING, program " is not FSDP" \
 	}

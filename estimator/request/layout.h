@@ -63,7 +63,7 @@ typedef struct p4d_layout {
 	uint64_t shard_degree; /* of dp*cp ranks, those over which; 0: all. The others hold copies */
 	bool keeps_gathered;   /* FSDP: parameters stay gathered after the forward pass */
 	/* FSDP1; it has no parameters but flat ones, and gathers them no sooner than they are needed */
-	bool flat_parameters, flat_alone, never_prefetches;
+	bool flat_parameters, flat_alone, never_prefetches, prefetches_forward;
 	int optimizer;         /* P4D_ADAMW, ... */
 	int param_dtype;       /* of stored parameters, where that is not the precision's */
 	unsigned offload;      /* what is in host memory; mask of P4D_OFFLOAD_* */

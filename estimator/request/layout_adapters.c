@@ -128,6 +128,7 @@ static int check_fsdp(const p4d_request *r, p4d_error *err)
 	    {P4D_ADAPTER_DTYPE, false, "FSDP, which keeps and casts parameters itself"},
 	    {P4D_AUTOCAST, false, "FSDP, which keeps and casts parameters itself"},
 	    {P4D_ORIG_PARAMS, true, "FSDP2, which has no other parameters than the model's"},
+	    {P4D_FORWARD_PREFETCH, true, "FSDP2, which always gathers the next unit ahead"},
 	    {P4D_BACKWARD_PREFETCH, true, "FSDP2, which always gathers the next unit ahead"},
 	};
 

@@ -17,6 +17,15 @@ part()
 		END { printf "%d\n", value / 1048576 }'
 }
 
+# phase NAME OPTIONS: MiB allocated in it
+phase()
+{
+	name=$1
+	shift
+	run p4d estimate --gpu h200 --gpus-per-node 8 --seq-len 1024 --micro-batch 1 "$@"
+	printf '%s\n' "$out" | sed -n "s/^Phases of stage 0.*[ ,]$name \([0-9.]*\).*/\1/p" | awk '{ printf "%d\n", $1 * 1024 }'
+}
+
 # about VALUE WANTED: within 2 %
 about()
 {
@@ -82,6 +91,23 @@ about "$(part params $flat --param-dtype bf16)" 3829
 kept=$(($(part activations $flat --reshard-after-forward off) - $(part activations $flat)))
 [ "$kept" -gt 12800 ] && [ "$kept" -lt 13400 ] || fail "layers that stay gathered are $kept MiB more"
 
+# one more layer of 202M parameters in bf16 is gathered, and backward as many gradients wait
+# shellcheck disable=SC2086
+{
+	flat="$flat --model llama2-7b"
+	about $(($(phase evaluation $flat --forward-prefetch on) - $(phase evaluation $flat))) 386
+	ahead=$(($(phase train $flat --forward-prefetch on) - $(phase train $flat)))
+	[ "$ahead" -gt 400 ] && [ "$ahead" -lt 772 ] || fail "gradients that wait are $ahead MiB"
+}
+# ZeRO-2 fills a bucket of 1e9 elements while another is reduced; with stage 1 gradients leave as they come
+zero="--model llama3.1-8b --framework deepspeed --recompute full --zero-bucket 1000000000"
+# shellcheck disable=SC2086
+{
+	about $(($(phase train $zero --zero-stage 2 --overlap-dp on) - $(phase train $zero --zero-stage 2))) 1907
+	less=$(($(phase train $zero --zero-stage 1) - $(phase train $zero --zero-stage 1 --overlap-dp on)))
+	[ "$less" -gt 8000 ] || fail "stage 1 keeps all gradients while it reduces them: $less MiB"
+}
+
 refuses "--framework fsdp --offload optimizer" "FSDP keeps parameters, gradients and optimizer in one place" "--offload=optimizer,params"
 refuses "--framework fsdp --offload activations" "torchtitan keeps them on the GPU" "--recompute=full"
 refuses "--framework deepspeed --zero-stage 2 --offload params" "ZeRO-2 keeps all parameters on every GPU" "--zero-stage=3"
@@ -93,6 +119,8 @@ refuses "--framework fsdp --model-code transformers --tp 2" "tp=2: with FSDP p4d
 refuses "--framework fsdp --finetune qlora --tp 8" "tp=8: with FSDP p4d models other modules" "--tp=1"
 refuses "--framework fsdp --model-code transformers --recompute selective" "transformers has none and full" "--recompute=full"
 refuses "--framework fsdp --model-code transformers --backward-prefetch off" "backward-prefetch has no effect with FSDP2" "--fsdp-version=1"
+refuses "--framework fsdp --model-code transformers --forward-prefetch on" "forward-prefetch has no effect with FSDP2" "--fsdp-version=1"
+refuses "--framework ddp --overlap-dp off" "DDP overlaps communication with passes" "--overlap-dp=on"
 refuses "--framework fsdp --model-code transformers --orig-params off" "orig-params has no effect with FSDP2" "--fsdp-version=1"
 refuses "--framework fsdp --model-code torchtitan --fsdp-version 1" "torchtitan runs FSDP2" "leave out --fsdp-version"
 refuses "--framework ddp --reshard-after-forward off" "DDP is not FSDP" "leave out --reshard-after-forward"

@@ -25,7 +25,7 @@ def _prepared(c, model):
         fsdp_version=1, auto_wrap_policy="transformer_based_wrap",
         sharding_strategy="FULL_SHARD" if c["reshard-after-forward"] == "on" else "SHARD_GRAD_OP",
         backward_prefetch="BACKWARD_PRE" if c["backward-prefetch"] == "on" else "NO_PREFETCH",
-        use_orig_params=c["orig-params"] == "on", cpu_ram_efficient_loading=False)
+        forward_prefetch=c.get("forward-prefetch") == "on", use_orig_params=c["orig-params"] == "on", cpu_ram_efficient_loading=False)
     plugin.set_mixed_precision("bf16")
     if c["finetune"] != "full":  # Trainer._fsdp_qlora_plugin_updates
         from peft.utils.other import fsdp_auto_wrap_policy

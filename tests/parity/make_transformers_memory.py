@@ -29,6 +29,8 @@
     for seed in 301 302 303 304 305 306; do tests/parity/make_transformers_memory.py --flat --framework fsdp --seed $seed --count 30; done
     tests/parity/make_transformers_memory.py --flat --experts --models mixtral,qwen3_moe,olmoe --framework fsdp --seed 331 --count 12
     for seed in 321 322; do tests/parity/make_transformers_memory.py --kept --framework fsdp --seed $seed --count 16; done   # transformers_units.csv
+    tests/parity/make_transformers_memory.py --overlapped --framework deepspeed --seed 401 --count 24    # transformers_overlap.csv
+    tests/parity/make_transformers_memory.py --flat --ahead --framework fsdp --seed 411 --count 16    # transformers_ahead.csv
     for m in "ddp --seed 67 --count 8" "fsdp --seed 68 --count 6" "deepspeed --resident --seed 69 --count 6"; do   # without qwen3_next's
         tests/parity/make_transformers_memory.py --hybrids --lora --models bamba,granitemoehybrid,qwen3_next --framework $m; done
     for m in "ddp --seed 64 --count 10" "fsdp --seed 66 --count 6" "deepspeed --resident --seed 65 --count 6"; do
@@ -106,6 +108,8 @@ OPTIONS = ["model-type", "architecture", "bias", "qk-norm", *SHAPE, "seq-len", "
            "offload", "finetune", "lora-rank", "lora-targets", "adapter-dtype", "param-dtype", "autocast", "optimizer",
            "recompute", "attention", "packing"]
 UNITS = ["fsdp-version", "backward-prefetch", "reshard-after-forward", "orig-params"]
+BUCKETS = ["zero-bucket", "overlap-dp"]
+AHEAD = ["forward-prefetch"]
 RESULTS = ["phase", "allocated", "parameters", "gradients", "states", "activations"]
 EAGER_ONLY = {"gemma2", "bloom", "gptj", "mpt"}  # of these, transformers has no other attention here
 NO_KV_HEADS = {"gpt_neox", "opt", "mpt", "bloom", "gpt2", "gptj"}
@@ -235,6 +239,13 @@ def flattened(r, c):
               "reshard-after-forward": r.choice(("on", "on", "on", "off")), "orig-params": r.choice(("on", "off"))})
     if c["finetune"] == "full":
         c["param-dtype"] = "fp32"
+    return c
+
+
+def overlapped(r, c):
+    """ZeRO 1 and 2 that reduce a bucket of gradients while another one is filled, after any number of micro-batches."""
+    c.update({"zero-bucket": r.choice((500000000, 500000000, 200000000, 50000000)), "overlap-dp": "on",
+              "micro-batches": r.choice((1, 1, 2, 4))})
     return c
 
 
@@ -548,7 +559,7 @@ def compare(path, stride):
         for line, row in enumerate(csv.DictReader(file)):
             if line % stride:
                 continue
-            measured = largest({k: number(row[k]) for k in row if k in OPTIONS or k in sparse.SHAPE or k in hybrid.OPTIONS or k in ["lora-dropout", "eval-micro-batch", *UNITS]})
+            measured = largest({k: number(row[k]) for k in row if k in OPTIONS or k in sparse.SHAPE or k in hybrid.OPTIONS or k in ["lora-dropout", "eval-micro-batch", *UNITS, *BUCKETS, *AHEAD]})
             if not measured or any(str(measured[k]) != row[k] for k in RESULTS + ["evaluation"] if k in row):
                 print(f"line {line + 2}: {measured}")
                 wrong += 1
@@ -566,6 +577,8 @@ def main():
     parser.add_argument("--dropout", action="store_true", help="adapters alone, whose inputs are dropped out")
     parser.add_argument("--flat", action="store_const", const=flattened, dest="units", help="FSDP1")
     parser.add_argument("--kept", action="store_const", const=kept, dest="units", help="FSDP2 that does not reshard after the forward pass")
+    parser.add_argument("--ahead", action="store_true", help="FSDP1 gathers ahead of forward passes, too")
+    parser.add_argument("--overlapped", action="store_true", help="ZeRO 1 and 2 with overlap_comm")
     parser.add_argument("--evaluation", action="store_true", help="also in micro-batches of its own, at most 16 times as large")
     parser.add_argument("--partitioned", action="store_true", help="all parameters with ZeRO 1 and 2 alone")
     parser.add_argument("--lora", action="store_true", help="adapters on all linear layers of models whose layers have a state")
@@ -588,6 +601,8 @@ def main():
     options = options + ["lora-dropout"] if a.dropout else options
     options = options + ["eval-micro-batch"] if a.evaluation else options
     options = options + UNITS if a.units else options
+    options = options + BUCKETS if a.overlapped else options
+    options = options + AHEAD if a.ahead else options
     results = RESULTS + ["evaluation"] if a.evaluation else RESULTS
     out = csv.DictWriter(sys.stdout, ["looked_at", "seed"] + options + results, lineterminator="\n")
     out.writeheader()
@@ -596,7 +611,7 @@ def main():
     kinds = a.models.split(",") if a.models else kinds
     for _ in range(a.count):
         c = pick(r, a.framework, kinds, a.lora)
-        while a.dropout and c["finetune"] == "full" or a.resident and c["offload"] != "none" or a.partitioned and (
+        while a.dropout and c["finetune"] == "full" or a.overlapped and c["zero-stage"] not in (1, 2) or a.resident and c["offload"] != "none" or a.partitioned and (
                 c["finetune"] != "full" or c["zero-stage"] not in (1, 2)):
             c = pick(r, a.framework, kinds, a.lora)
         if a.dropout:
@@ -605,6 +620,10 @@ def main():
             c = varied(r, c)
         if a.units:
             c = a.units(r, c)
+        if a.ahead:
+            c["forward-prefetch"] = "on"
+        if a.overlapped:
+            c = overlapped(r, c)
         if a.evaluation:
             c["eval-micro-batch"] = c["micro-batch"] * r.choice((1, 2, 4, 8, 16))
         row = largest(c)

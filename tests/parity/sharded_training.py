@@ -24,7 +24,7 @@ def ranks(c, sizes):
     some = [r for r in range(world) if touched[r]]
     latest = max(some, key=lambda r: (touched[r], r))
     # stage 1 has most before other gradients have left
-    first = max(some, key=lambda r: (touched[r] - begins[r], -r)) if c["zero-stage"] == 1 else some[-1]
+    first = max(some, key=lambda r: (touched[r] - begins[r], -r)) if c["zero-stage"] == 1 and c.get("overlap-dp") != "on" else some[-1]
     return sorted({0, first, latest})
 
 
@@ -125,6 +125,8 @@ def train_deepspeed(c, ledger):
     deepspeed = _deepspeed(c)
     stage = c["zero-stage"]
     zero = dict(stage=stage)  # the rest as DeepSpeed has it by default
+    if "overlap-dp" in c:
+        zero.update(overlap_comm=c["overlap-dp"] == "on", reduce_bucket_size=c["zero-bucket"])
     if c["offload"] != "none":
         zero["offload_optimizer"] = dict(device="cpu", pin_memory=True)
     if "params" in c["offload"]:

@@ -299,6 +299,32 @@ static void units_of_fsdp(void **state)
 	holds(of[BY_METHOD], 0.01, 0.08);
 }
 
+/* FSDP1 that gathers units ahead of forward passes, too. */
+static void units_gathered_ahead(void **state)
+{
+	static group of[KINDS][GROUPS];
+	const int rows = compare("transformers_ahead.csv", false, of);
+
+	(void)state;
+	if (getenv("P4D_TEST_ROWS"))
+		return;
+	assert_true(rows >= 12 && rows - blind(of[BY_LOOK]) <= 2);
+	holds(of[BY_METHOD], 0.01, 0.08);
+}
+
+/* ZeRO 1 and 2 with overlap_comm, of several sizes of buckets. */
+static void buckets_that_overlap(void **state)
+{
+	static group of[KINDS][GROUPS];
+	const int rows = compare("transformers_overlap.csv", false, of);
+
+	(void)state;
+	if (getenv("P4D_TEST_ROWS"))
+		return;
+	assert_true(rows >= 12 && blind(of[BY_LOOK]) == rows);
+	holds(of[BY_METHOD], 0.01, 0.04);
+}
+
 /* In micro-batches of its own, without autograd; training of the same rows is compared above. */
 static void evaluation(void **state)
 {
@@ -330,7 +356,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(transformers_itself),  cmocka_unit_test(transformers_with_experts),
 	    cmocka_unit_test(layers_with_a_state),  cmocka_unit_test(adapters_with_dropout),
-	    cmocka_unit_test(units_of_fsdp),        cmocka_unit_test(evaluation),
+	    cmocka_unit_test(units_of_fsdp),        cmocka_unit_test(units_gathered_ahead),
+	    cmocka_unit_test(buckets_that_overlap), cmocka_unit_test(evaluation),
 	    cmocka_unit_test(evaluation_of_hybrids)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
