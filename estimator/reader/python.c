@@ -88,66 +88,83 @@ static bool of_environment(p4d_shell *shell, const p4d_read_python *python, char
 	return false;
 }
 
-/* `__version__ = "5.23.0"`: the major release, and its line; 0: it does not say so. */
-static unsigned long release_of(const char *text, size_t length, uint32_t *line)
+/* `__version__ = "5.23.0"`: the release, and its line. */
+static p4d_read_release release_of(const char *text, size_t length)
 {
 	static const char name[] = "\n__version__ = \"";
-	char number[4] = "";
+	p4d_read_release found = {.place.line = 2};
+	char number[8] = "", *end;
 	const char *at;
 
 	length = length < BEGINNING ? length : BEGINNING;
 	at = memmem(text, length, name, strlen(name));
-	if (!at || (size_t)(text + length - at) < sizeof(name) + sizeof(number))
-		return 0;
-	*line = 2;
+	if (!at)
+		return found;
 	for (const char *c = text; c < at; c++)
-		*line += *c == '\n';
-	memcpy(number, at + strlen(name), sizeof(number) - 1);
-	return strtoul(number, NULL, 10);
+		found.place.line += *c == '\n';
+	at += strlen(name);
+	const size_t rest = (size_t)(text + length - at);
+	memcpy(number, at, rest < sizeof(number) ? rest : sizeof(number) - 1);
+	found.major = strtoul(number, &end, 10);
+	found.minor = *end == '.' ? strtoul(end + 1, NULL, 10) : 0;
+	return found;
 }
 
-static void put_release(p4d_reading *r, p4d_shell *shell, const char *path, uint32_t line,
-			unsigned long release)
+static void put_release(p4d_reading *r, const p4d_read_release *release)
 {
-	const p4d_read_value place = {.file = p4d_shell_keep(shell, path), .line = line};
 	const bool own = !strcmp(r->reader->framework, "trainer") || !strcmp(r->reader->framework, "trl");
 
-	if (!place.file)
-		return;
-	p4d_reader__put(r, P4D_TRANSFORMERS, &place, "%lu", release);
+	p4d_reader__put(r, P4D_TRANSFORMERS, &release->place, "%lu", release->major);
 	/* others say a type whatever the release */
-	if (!own && release < 5 && !p4d_reader__set(&r->value[P4D_PARAM_DTYPE]) &&
+	if (!own && release->major < 5 && !p4d_reader__set(&r->value[P4D_PARAM_DTYPE]) &&
 	    p4d_reader__is(&r->value[P4D_PRECISION], "bf16"))
 		p4d_reader__put_default(r, P4D_PARAM_DTYPE, "bf16");
+}
+
+/* Of the environment that runs the program; major 0: not known. */
+static p4d_read_release find_release(p4d_shell *shell, const p4d_reader_host *host,
+				     const p4d_read_python *python, const p4d_launch *launch,
+				     const p4d_value *words)
+{
+	const p4d_read_release none = {.major = 0};
+	char directory[sizeof(python->directory)], path[sizeof(directory) + 64];
+	size_t length;
+
+	if (!host->shell.file || launch->container)
+		return none;
+	if (of_program(launch, words, directory, sizeof(directory)))
+		;
+	else if (python->unknown)
+		return none;
+	else if (*python->directory)
+		snprintf(directory, sizeof(directory), "%s", python->directory);
+	else if (!of_environment(shell, python, directory, sizeof(directory)))
+		return none;
+	for (int minor = LAST_MINOR; minor >= FIRST_MINOR; minor--) {
+		snprintf(path, sizeof(path), "%s/lib/python3.%d/site-packages/transformers/__init__.py",
+			 directory, minor);
+		const char *text = host->shell.file(host->shell.context, path, &length);
+		if (!text)
+			continue;
+		p4d_read_release found = release_of(text, length);
+		found.place.file = p4d_shell_keep(shell, path);
+		return found.major >= 3 && found.major <= 99 && found.place.file ? found : none;
+	}
+	return none;
 }
 
 void p4d_reader__python_release(p4d_reading *r, p4d_shell *shell, const p4d_reader_host *host,
 				const p4d_read_python *python, const p4d_launch *launch,
 				const p4d_value *words)
 {
-	char directory[sizeof(python->directory)], path[sizeof(directory) + 64];
-	size_t length;
-	uint32_t line;
+	const bool ddp = p4d_reader__is(&r->value[P4D_FRAMEWORK], "ddp"),
+		   fsdp = p4d_reader__is(&r->value[P4D_FRAMEWORK], "fsdp") && r->reader->released;
 
-	if (!host->shell.file || launch->container || !p4d_reader__is(&r->value[P4D_FRAMEWORK], "ddp") ||
-	    !p4d_reader__is(&r->value[P4D_MODEL_CODE], "transformers"))
+	if ((!ddp && !fsdp) || !p4d_reader__is(&r->value[P4D_MODEL_CODE], "transformers"))
 		return;
-	if (of_program(launch, words, directory, sizeof(directory)))
-		;
-	else if (python->unknown)
-		return;
-	else if (*python->directory)
-		snprintf(directory, sizeof(directory), "%s", python->directory);
-	else if (!of_environment(shell, python, directory, sizeof(directory)))
-		return;
-	for (int minor = LAST_MINOR; minor >= FIRST_MINOR; minor--) {
-		snprintf(path, sizeof(path), "%s/lib/python3.%d/site-packages/transformers/__init__.py",
-			 directory, minor);
-		const char *text = host->shell.file(host->shell.context, path, &length);
-		const unsigned long release = text ? release_of(text, length, &line) : 0;
-		if (release >= 3 && release <= 99)
-			put_release(r, shell, path, line, release);
-		if (text)
-			return;
-	}
+	const p4d_read_release release = find_release(shell, host, python, launch, words);
+	if (fsdp)
+		r->reader->released(r, &release);
+	else if (release.major)
+		put_release(r, &release);
 }

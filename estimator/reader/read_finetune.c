@@ -205,8 +205,17 @@ static void put_if_set(p4d_reading *r, p4d_option option, const p4d_read_value *
 		p4d_reader__put(r, option, value, "%s", value->text);
 }
 
-/* FSDP1 or 2, and how the first has its units. by_trainer: the Trainer was told, of transformers 5; else
- * accelerate, whose default is the first. */
+/* What is not known of a job that is judged all the same. */
+static void say_doubt(p4d_reading *r, const char *name, const char *why)
+{
+	p4d_read_unknown *u = p4d_reader__unknown(r, name, "%s", why);
+
+	if (u)
+		u->doubt = true;
+}
+
+/* FSDP1 or 2, and how the first has its units. by_trainer: the Trainer was told, whose release has a
+ * default; else accelerate, whose default is the first. */
 static void finish_units(p4d_reading *r, bool by_trainer)
 {
 	const p4d_read_value *version = AT(FSDP_VERSION), *wrap = AT(FSDP_WRAP);
@@ -228,6 +237,32 @@ static void finish_units(p4d_reading *r, bool by_trainer)
 	if (!p4d_reader__set(AT(FSDP_PREFETCH)))
 		p4d_reader__put_default(r, P4D_BACKWARD_PREFETCH, "off");
 	put_if_set(r, P4D_ORIG_PARAMS, AT(FSDP_ORIG_PARAMS));
+	put_if_set(r, P4D_FORWARD_PREFETCH, AT(FSDP_FORWARD));
+	if (p4d_reader__is(AT(FSDP_LIMIT), "off"))
+		say_doubt(r, "limit_all_gathers",
+			  "gathers run ahead of the passes as far as the host does, which takes more memory "
+			  "than is counted");
+}
+
+/*
+ * Where the Trainer's FSDP names no version, its release does: 1 before 5.10, whose own name of a version
+ * takes reshard_after_forward to be false (training_args.py of 4.57 to 5.24).
+ */
+void p4d_finetune__released(p4d_reading *r, const p4d_read_release *release)
+{
+	p4d_read_value *version = AT(FSDP_VERSION);
+
+	if (!p4d_reader__set(AT(FSDP)) || version->unknown || p4d_reader__set(version))
+		return;
+	if (!release->major) {
+		say_doubt(r, "fsdp-version",
+			  "the release of transformers: before 5.10 it is FSDP1, which keeps what is in no "
+			  "layer gathered");
+	} else if (release->major < 5 || (release->major == 5 && release->minor < 10)) {
+		*version = release->place;
+		snprintf(version->text, sizeof(version->text), "1");
+		finish_units(r, true);
+	}
 }
 
 /* Which framework shards what, as its place says. */
@@ -268,6 +303,7 @@ static void finish_zero(p4d_reading *r, const p4d_read_value *place)
 	if (p4d_reader__set(bucket))
 		p4d_reader__put(r, P4D_ZERO_BUCKET, bucket, "%.0f",
 				is_auto(bucket) ? 0 : strtod(bucket->text, NULL));
+	put_if_set(r, P4D_OVERLAP_DP, AT(ZERO_OVERLAP));
 	/* the default is taken, which is at most 1 GiB off a usual one: that is said, but no reason not to
 	 * judge */
 	for (unsigned i = 0; i < r->unknowns; i++)
@@ -304,7 +340,6 @@ static void finish_distribution(p4d_reading *r)
 	else if (told->unknown || fsdp->unknown || stage->unknown)
 		p4d_reader__forget(r, P4D_FRAMEWORK);
 	else if (p4d_reader__set(told))
-	put_if_set(r, P4D_OVERLAP_DP, AT(ZERO_OVERLAP));
 		p4d_reader__put(r, P4D_FRAMEWORK, told, "ddp");
 	else
 		p4d_reader__put_default(r, P4D_FRAMEWORK, "ddp");

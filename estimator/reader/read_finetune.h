@@ -26,13 +26,15 @@ enum {
 	P4D_FINETUNE_FSDP_VERSION,       /* 1, 2 */
 	P4D_FINETUNE_FSDP_WRAP,          /* layers, or how else FSDP1's units are made */
 	P4D_FINETUNE_FSDP_PREFETCH,      /* on, off */
+	P4D_FINETUNE_FSDP_FORWARD,       /* on: the next unit is gathered before a forward pass */
+	P4D_FINETUNE_FSDP_LIMIT,         /* off: gathers run ahead */
 	P4D_FINETUNE_FSDP_ORIG_PARAMS,   /* on, off */
 	P4D_FINETUNE_FSDP_CHECKPOINTING, /* of what accelerate wraps, whatever the Trainer is told */
 	P4D_FINETUNE_ZERO_STAGE,
 	P4D_FINETUNE_ZERO_BUCKET,       /* elements, or "auto" */
+	P4D_FINETUNE_ZERO_OVERLAP,      /* on, off */
 	P4D_FINETUNE_OFFLOAD_OPTIMIZER, /* "cpu" */
 	P4D_FINETUNE_OFFLOAD_PARAMS,
-	P4D_FINETUNE_ZERO_OVERLAP,      /* on, off */
 	P4D_FINETUNE_OFFLOAD_ACTIVATIONS,
 	P4D_FINETUNE_DEEPSPEED_BF16, /* true, false, auto */
 	P4D_FINETUNE_DEEPSPEED_FP16,
@@ -58,6 +60,8 @@ extern const char *const p4d_finetune__wraps[], *const p4d_finetune__prefetches[
 	    {prefix "auto_wrap_policy", P4D_READ_EXTRA(P4D_FINETUNE_FSDP_WRAP), NULL, p4d_finetune__wraps}, \
 	    {prefix "use_orig_params", P4D_READ_EXTRA(P4D_FINETUNE_FSDP_ORIG_PARAMS), "on", \
 	     p4d_finetune__off}, \
+	    {prefix "forward_prefetch", P4D_READ_EXTRA(P4D_FINETUNE_FSDP_FORWARD), "on", NULL}, \
+	    {prefix "limit_all_gathers", P4D_READ_EXTRA(P4D_FINETUNE_FSDP_LIMIT), "on", p4d_finetune__off}, \
 	{ \
 		prefix "backward_prefetch", P4D_READ_EXTRA(P4D_FINETUNE_FSDP_PREFETCH), NULL, \
 		    p4d_finetune__prefetches \
@@ -93,6 +97,8 @@ typedef struct p4d_reinforcement_defaults {
 extern const p4d_read_argument p4d_reinforcement__engine[];
 void p4d_reinforcement__finish(p4d_reading *reading, const p4d_reinforcement_defaults *defaults);
 
+/* p4d_reader.released, of programs whose --fsdp is the Trainer's. */
+void p4d_finetune__released(p4d_reading *reading, const p4d_read_release *release);
 /* A program whose memory p4d does not model. */
 void p4d_finetune__unmodelled(p4d_reading *reading);
 /* What an adapter is where a script says no more: rank and targets, NULL those of PEFT for the model, and

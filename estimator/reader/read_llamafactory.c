@@ -120,6 +120,7 @@ const p4d_reader p4d_reader__llamafactory = {
     .assignments = true, /* behind a file */
     .variables = variables,
     .finish = finish_factory,
+    .released = p4d_finetune__released,
 };
 
 static const p4d_read_argument swift_arguments[] = {
@@ -224,6 +225,7 @@ const p4d_reader p4d_reader__swift_rl = {
     .variables = variables,
     .shipped = find_zero,
     .finish = finish_swift_rl,
+    .released = p4d_finetune__released,
 };
 
 /* Megatron-Core as swift (4) runs it, with models of the hub. */
@@ -285,4 +287,5 @@ const p4d_reader p4d_reader__swift = {
     .variables = variables,
     .shipped = find_zero,
     .finish = finish_swift,
+    .released = p4d_finetune__released,
 };

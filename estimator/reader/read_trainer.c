@@ -81,10 +81,11 @@ static const p4d_read_argument arguments[] = {
     {"--fsdp_config", P4D_READ_FILE, "fsdp_config.", NULL},
     P4D_FINETUNE_FSDP_UNITS("--fsdp_config."),
     P4D_FINETUNE_FSDP_UNITS("--fsdp_config.fsdp_"),
-    {"--fsdp_transformer_layer_cls_to_wrap", EXTRA(FSDP_VERSION), "1", NULL}, /* until transformers 5 */
+    {"--fsdp_transformer_layer_cls_to_wrap", EXTRA(FSDP_VERSION), "1", NULL}, /* before 5.0 */
     {"--fsdp_config.activation_checkpointing", EXTRA(FSDP_CHECKPOINTING), "full", NULL},
     {"--fsdp_config.fsdp_activation_checkpointing", EXTRA(FSDP_CHECKPOINTING), "full", NULL},
     {"--fsdp_config.reshard_after_forward", EXTRA(FSDP_STRATEGY), NULL, p4d_finetune__strategies},
+    {"--fsdp_config.cpu_offload", EXTRA(FSDP_OFFLOAD), "on", NULL}, /* of transformers from 5.10 on */
     {"--fsdp_config.offload_params", EXTRA(FSDP_OFFLOAD), "on", NULL},
     {"--fsdp_config.fsdp_offload_params", EXTRA(FSDP_OFFLOAD), "on", NULL},
     {"--use_dora", P4D_READ_NOT_MODELLED, "on", NULL},
@@ -129,6 +130,7 @@ const p4d_reader p4d_reader__trainer = {
     .arguments = {arguments, p4d_finetune__accelerate, p4d_finetune__deepspeed},
     .defaults = trainer_defaults,
     .finish = finish_trainer,
+    .released = p4d_finetune__released,
 };
 
 static void finish_trl(p4d_reading *r)
@@ -149,6 +151,7 @@ const p4d_reader p4d_reader__trl = {
     .arguments = {arguments, p4d_finetune__accelerate, p4d_finetune__deepspeed},
     .defaults = trl_defaults,
     .finish = finish_trl,
+    .released = p4d_finetune__released,
 };
 
 static void finish_trl_rl(p4d_reading *r)
@@ -172,6 +175,7 @@ const p4d_reader p4d_reader__trl_rl = {
     .arguments = {arguments, p4d_finetune__accelerate, p4d_finetune__deepspeed, p4d_reinforcement__engine},
     .defaults = trl_defaults,
     .finish = finish_trl_rl,
+    .released = p4d_finetune__released,
 };
 
 /* Programs of their own with DeepSpeed's configuration. */

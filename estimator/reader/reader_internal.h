@@ -62,6 +62,12 @@ typedef struct p4d_read_variable {
 
 enum { P4D_READ_PROGRAMS = 18, P4D_READ_TABLES = 4 };
 
+/* Of transformers, as the environment's own file says it; major is 0 where that is not known. */
+typedef struct p4d_read_release {
+	unsigned long major, minor;
+	p4d_read_value place;
+} p4d_read_release;
+
 /* One training program. */
 typedef struct p4d_reader {
 	const char *framework; /* as in --framework, or as p4d names what it does not model yet */
@@ -83,6 +89,8 @@ typedef struct p4d_reader {
 	/* turns what was read into options: products, what several arguments say together. NULL: nothing to
 	 * do */
 	void (*finish)(p4d_reading *reading);
+	/* What follows from the release of transformers that runs it, behind finish; NULL: nothing. */
+	void (*released)(p4d_reading *reading, const p4d_read_release *release);
 } p4d_reader;
 
 extern const p4d_reader p4d_reader__megatron, p4d_reader__trainer, p4d_reader__trl, p4d_reader__deepspeed,

@@ -81,6 +81,38 @@ script "$run --dtype bfloat16"
 exits 0 p4d check --conf p4d.conf train.sh
 case $out$err in *"before 5"*) fail "the script says the type" ;; esac
 
+# The Trainer's FSDP is version 1 before 5.10, unless its configuration says another.
+# shards VERSION ENVIRONMENT [ARGUMENT...]: "" for none that is read, and so p4d's
+shards()
+{
+	version=$1
+	script "${2:+source $2/bin/activate}" "$run --fsdp 'full_shard auto_wrap' ${3:-}"
+	exits 0 p4d read train.sh
+	got=$(printf '%s\n' "$out" | sed -n 's/^  fsdp-version  *\([0-9]*\) .*/\1/p')
+	[ "$got" = "$version" ] || fail "$(cat train.sh): FSDP$got"
+}
+environment nine 5.9.2
+environment ten 5.10.0.dev0
+echo '{"fsdp_version": 2}' >two.json
+shards 1 old
+shards 1 nine
+case $out in *"before 5.10"*) fail "the release is known" ;; esac
+shards "" ten
+case $out in *"before 5.10"*) fail "the release is known" ;; esac
+shards "" ""
+prints "release of transformers: before 5.10 it is FSDP1"
+shards 2 nine "--fsdp_config two.json"
+shards 2 "" "--fsdp_config two.json"
+case $out in *"before 5.10"*) fail "the version is known" ;; esac
+script "source nine/bin/activate" "$run --fsdp full_shard"
+exits 0 p4d read train.sh
+prints "FSDP1 whose units are not the layers"
+
+# What FSDP1 gathers ahead of a forward pass is counted, and what it gathers without a limit said.
+echo '{"forward_prefetch": true, "limit_all_gathers": false}' >ahead.json
+shards 1 nine "--fsdp_config ahead.json"
+prints "forward-prefetch" "limit_all_gathers" "gathers run ahead of the passes"
+
 # Typed, and where it has no effect.
 exits 0 p4d estimate --framework ddp --model llama3.2-1b --gpu h100 --gpus-per-node 8 --transformers 4 --micro-batch 1
 prints "param-dtype=fp32"
