@@ -144,6 +144,9 @@ const p4d_read_argument p4d_finetune__deepspeed[] = {
     {"--deepspeed.zero_optimization.stage", EXTRA(ZERO_STAGE), NULL, NULL},
     {"--deepspeed.zero_optimization.reduce_bucket_size", EXTRA(ZERO_BUCKET), NULL, NULL},
     {"--deepspeed.zero_optimization.overlap_comm", EXTRA(ZERO_OVERLAP), "on", p4d_finetune__off},
+    /* a second copy of the parameters in a node, and shards of groups of ranks */
+    {"--deepspeed.zero_optimization.zero_hpz_partition_size", P4D_READ_NOT_MODELLED, NULL, NULL},
+    {"--deepspeed.zero_optimization.mics_shard_size", P4D_READ_NOT_MODELLED, NULL, NULL},
     {"--deepspeed.zero_optimization.offload_optimizer.device", EXTRA(OFFLOAD_OPTIMIZER), NULL, NULL},
     {"--deepspeed.zero_optimization.offload_param.device", EXTRA(OFFLOAD_PARAMS), NULL, NULL},
     {"--deepspeed.zero_optimization.cpu_offload", EXTRA(OFFLOAD_OPTIMIZER), "cpu", NULL},
