@@ -321,7 +321,7 @@ static void buckets_that_overlap(void **state)
 	(void)state;
 	if (getenv("P4D_TEST_ROWS"))
 		return;
-	assert_true(rows >= 12 && blind(of[BY_LOOK]) == rows);
+	assert_true(rows >= 20 && blind(of[BY_LOOK]) == rows);
 	holds(of[BY_METHOD], 0.01, 0.04);
 }
 
