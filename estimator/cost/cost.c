@@ -165,8 +165,8 @@ static double reduce_seconds(const p4d_layout *l, const p4d_cost_rates *r, shard
 	       2 * p4d_cost__gather_seconds(r, others, bytes / (double)g.shards);
 }
 
-/* A layer of two groups, of which the second may be none: makes its passes as long as what they do not hide;
- * returns how much longer. */
+/* A layer of two groups, of which the second may be none: makes its passes as long as what they do not hide,
+ * which is all of it where one stream has both; returns how much longer. */
 static double hidden_behind(const p4d_layout *l, const p4d_cost_rates *r, p4d_cost_passes *layer,
 			    sharded_group first, sharded_group second)
 {
@@ -176,8 +176,8 @@ static double hidden_behind(const p4d_layout *l, const p4d_cost_rates *r, p4d_co
 		gather += gather_seconds(l, r, second);
 		reduce += reduce_seconds(l, r, second);
 	}
-	const double forward = gather - layer->forward,
-		     backward = gather + reduce - layer->input - layer->weight;
+	const double hides = l->overlap_dp ? 1 : 0, forward = gather - hides * layer->forward,
+		     backward = gather + reduce - hides * (layer->input + layer->weight);
 	layer->forward += forward > 0 ? forward : 0;
 	layer->input += backward > 0 ? backward : 0;
 	return (forward > 0 ? forward : 0) + (backward > 0 ? backward : 0);

@@ -26,6 +26,13 @@ phase()
 	printf '%s\n' "$out" | sed -n "s/^Phases of stage 0.*[ ,]$name \([0-9.]*\).*/\1/p" | awk '{ printf "%d\n", $1 * 1024 }'
 }
 
+# step OPTIONS: its tenths of milliseconds
+step()
+{
+	run p4d estimate --gpu h200 --gpus-per-node 8 --seq-len 1024 --micro-batch 1 "$@"
+	printf '%s\n' "$out" | awk '$1 == "Step:" { printf "%d\n", 10 * $2 * ($3 ~ /^ms/ ? 1 : 1000) }'
+}
+
 # about VALUE WANTED: within 2 %
 about()
 {
@@ -104,6 +111,11 @@ zero="--model llama3.1-8b --framework deepspeed --recompute full --zero-bucket 1
 # shellcheck disable=SC2086
 {
 	about $(($(phase train $zero --zero-stage 2 --overlap-dp on) - $(phase train $zero --zero-stage 2))) 1907
+	# nothing hides what is gathered and reduced
+	for stage in 1 2 3; do
+		[ "$(step $zero --zero-stage $stage --overlap-dp off)" -gt "$(step $zero --zero-stage $stage --overlap-dp on)" ] ||
+			fail "ZeRO-$stage is as fast without overlap"
+	done
 	less=$(($(phase train $zero --zero-stage 1) - $(phase train $zero --zero-stage 1 --overlap-dp on)))
 	[ "$less" -gt 8000 ] || fail "stage 1 keeps all gradients while it reduces them: $less MiB"
 }
