@@ -217,8 +217,10 @@ static int estimate(p4d_subject *subject, const p4d_line *line, p4d_error *err)
 	const p4d_request asked = subject->request;
 	p4d_request_complete(&subject->request, subject->preset.global_batch,
 			     subject->nodes * subject->gpus_per_node);
-	if (p4d_layout_build(&subject->request, subject->nodes, subject->gpus_per_node, &j.layout, err) < 0 ||
-	    p4d_memory_estimate(&j.layout, subject->method, &subject->capacity, &j.estimate, err) < 0 ||
+	if (p4d_layout_build(&subject->request, subject->nodes, subject->gpus_per_node, &j.layout, err) < 0)
+		return -1;
+	p4d_cost_choose_slices(&subject->request, &j.layout, subject->capacity.gpu);
+	if (p4d_memory_estimate(&j.layout, subject->method, &subject->capacity, &j.estimate, err) < 0 ||
 	    p4d_report_time_step(&j.layout, subject->capacity.gpu, &j.timed, err) < 0)
 		return -1;
 	j.safe = subject->policy.safe;

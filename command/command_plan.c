@@ -182,6 +182,8 @@ static void add_layout(p4d_table *table, size_t rank, const p4d_layout *l)
 	p4d_request_choice_name(P4D_VOCAB_PARALLEL, l->vocab_parallel, vocabulary, sizeof(vocabulary));
 	if (l->pp == 1)
 		p4d_table_cell(table, P4D_PLAIN, "-");
+	else if (l->slices > 1)
+		p4d_table_cell(table, P4D_PLAIN, "%s of %" PRIu64 " slices", schedule, l->slices);
 	else if (l->vocab_parallel == P4D_VOCAB_OFF)
 		p4d_table_cell(table, P4D_PLAIN, "%s", schedule);
 	else

@@ -146,6 +146,8 @@ static int print_text(const p4d_subject *subject, const simulated *s, p4d_error 
 	if (s->simulation.schedule.chunks > 1)
 		printf("In flight: chunks of micro-batches, %u chunks per stage\n",
 		       s->simulation.schedule.chunks);
+	else if (s->layout.slices > 1)
+		printf("In flight: slices of micro-batches, %" PRIu64 " each\n", s->layout.slices);
 	else
 		puts("In flight: micro-batches");
 	if (s->timed.known)
@@ -168,9 +170,10 @@ static int simulate(p4d_subject *subject, const p4d_line *line, simulated *s, p4
 	gpu = p4d_on_gpu(subject->request.value[P4D_DEVICE]) ? subject->capacity.gpu : NULL;
 	p4d_request_complete(&subject->request, subject->preset.global_batch,
 			     subject->nodes * subject->gpus_per_node);
-	if (p4d_layout_build(&subject->request, subject->nodes, subject->gpus_per_node, &s->layout, err) <
-		0 ||
-	    p4d_memory_estimate(&s->layout, subject->method, &subject->capacity, &s->estimate, err) < 0 ||
+	if (p4d_layout_build(&subject->request, subject->nodes, subject->gpus_per_node, &s->layout, err) < 0)
+		return -1;
+	p4d_cost_choose_slices(&subject->request, &s->layout, gpu);
+	if (p4d_memory_estimate(&s->layout, subject->method, &subject->capacity, &s->estimate, err) < 0 ||
 	    p4d_simulation_run(&s->layout, subject->method, gpu, &s->simulation, err) < 0 ||
 	    p4d_report_time_step(&s->layout, gpu, &s->timed, err) < 0)
 		return -1;

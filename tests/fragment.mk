@@ -4,7 +4,7 @@
 
 # The longest is begun first.
 unit_tests = \
-	tests/estimator/search/test_search tests/estimator/search/test_search_budget \
+	tests/estimator/search/test_search tests/estimator/search/test_search_budget tests/estimator/search/test_search_slices \
 	tests/estimator/base/test_choice \
 	tests/estimator/base/test_file \
 	tests/estimator/base/test_json_file \
@@ -13,7 +13,7 @@ unit_tests = \
 	tests/estimator/base/test_option \
 	tests/estimator/base/test_text \
 	tests/estimator/request/test_architecture tests/estimator/request/test_experts \
-	tests/estimator/request/test_layers tests/estimator/request/test_layout \
+	tests/estimator/request/test_layers tests/estimator/request/test_layout tests/estimator/request/test_layout_slices \
 	tests/estimator/request/test_request \
 	tests/estimator/model/test_model tests/estimator/model/test_model_names \
 	tests/estimator/model/test_model_counts \
@@ -47,7 +47,7 @@ unit_tests = \
 	tests/estimator/plan/test_stage_memory \
 	tests/estimator/plan/test_published_memory \
 	tests/estimator/framework/test_framework tests/estimator/framework/test_megatron_memory tests/estimator/framework/test_torch_memory tests/estimator/framework/test_transformers_memory tests/estimator/framework/test_transformers_zero \
-	tests/estimator/cost/test_cost tests/estimator/cost/test_cost_order \
+	tests/estimator/cost/test_cost tests/estimator/cost/test_cost_order tests/estimator/cost/test_cost_slices \
 	tests/estimator/cost/test_cost_bound \
 	tests/estimator/cost/test_cost_runs tests/estimator/cost/test_cost_systems \
 	tests/estimator/timeline/test_timeline \
@@ -269,7 +269,7 @@ if HAVE_OPENBLAS
 check_LTLIBRARIES += libp4dtrainsupport.la
 endif
 libp4dtrainsupport_la_SOURCES = \
-	tests/support/training.h tests/support/training_curves.h tests/support/training_layouts.h tests/support/transports.h \
+	tests/support/training.h tests/support/training_curves.h tests/support/training_layouts.h tests/support/sliced_layouts.h tests/support/transports.h \
 	tests/support/device_cases.h tests/support/device_under_test.h \
 	tests/support/llama.h tests/support/llama.c \
 	tests/support/launched.h tests/support/launched.c tests/support/runs.h tests/support/run_log.h tests/support/run_log.c \

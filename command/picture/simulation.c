@@ -129,9 +129,9 @@ static int weigh(const p4d_layout *layout, int method, const p4d_gpu *gpu, uint3
 
 /*
  * Without rates of a GPU: each of the passes takes 1 for a chunk of average size, input and weight gradients
- * each as long as the forward pass. The head is ignored, as in the papers; with vocabulary parallelism its
- * passes count their share of the matrix products: vocab-1 has one product in S and two in T, vocab-2 three
- * in S and one in T.
+ * each as long as the forward pass, and a slice takes its share of the tokens. The head is ignored, as in the
+ * papers; with vocabulary parallelism its passes count their share of the matrix products: vocab-1 has one
+ * product in S and two in T, vocab-2 three in S and one in T.
  */
 static void unit_durations(const p4d_layout *l, double *storage, p4d_durations *out)
 {
@@ -142,10 +142,13 @@ static void unit_durations(const p4d_layout *l, double *storage, p4d_durations *
 	const double average = (double)l->layers / (double)(l->pp * l->vpp);
 
 	memset(out, 0, sizeof(*out));
+	out->forward = out->backward_input = out->backward_weight = storage;
 	for (uint32_t stage = 0; stage < l->pp; stage++)
 		for (uint32_t chunk = 0; chunk < l->vpp; chunk++)
-			storage[stage * l->vpp + chunk] = p4d_chunk_layers(l, stage, chunk) / average;
-	out->forward = out->backward_input = out->backward_weight = storage;
+			for (uint32_t slice = 0; slice < l->slices; slice++)
+				*storage++ =
+				    p4d_chunk_layers(l, stage, chunk) / average *
+				    (l->slices > 1 ? l->slice_tokens[slice] / (double)l->seq_len : 1);
 	if (l->vocab_parallel == P4D_VOCAB_OFF)
 		return;
 	out->vocabulary_forward = head * (l->vocab_parallel == P4D_VOCAB_1 ? 1 : 3);
@@ -155,7 +158,7 @@ static void unit_durations(const p4d_layout *l, double *storage, p4d_durations *
 static int find_durations(const p4d_gpu *gpu, p4d_simulation *s, p4d_error *err)
 {
 	const p4d_layout *l = s->layout;
-	const size_t units = l->pp * l->vpp, timed = s->timed ? p4d_cost_storage(l) : 0;
+	const size_t units = l->pp * l->vpp * l->slices, timed = s->timed ? p4d_cost_storage(l) : 0;
 
 	s->storage = calloc(units > timed ? units : timed, sizeof(*s->storage));
 	if (!s->storage)
@@ -180,7 +183,7 @@ static int find_step(const p4d_gpu *gpu, p4d_simulation *s, p4d_error *err)
 
 static int check_size(const p4d_layout *l, p4d_error *err)
 {
-	const uint64_t passes = l->pp * l->vpp * 3;
+	const uint64_t passes = l->pp * l->vpp * l->slices * 3;
 
 	if (l->micro_batches <= P4D_MOST_PASSES / passes)
 		return 0;

@@ -66,11 +66,14 @@ static const char *choice(p4d_option option, int64_t value, char buf[32])
 void p4d_report_layout(const char *model, const p4d_layout *l, uint64_t nodes, const p4d_gpu *gpu, int method)
 {
 	char schedule[32], vocabulary[32], recompute[32], precision[32], device[32];
-	char evaluation[48] = "", spread[96] = "";
+	char evaluation[48] = "", spread[96] = "", slices[192] = "", lengths[512];
 	const bool gathered = l->cp_comm == P4D_CP_ALL_GATHER;
 
 	if (l->eval_micro_batch != l->micro_batch)
 		snprintf(evaluation, sizeof(evaluation), ", in evaluation %" PRIu64, l->eval_micro_batch);
+	if (l->slices > 1)
+		snprintf(slices, sizeof(slices), " of slices of %.160s tokens",
+			 p4d_layout_slices_text(l->slice_tokens, l->slices, lengths, sizeof(lengths)));
 	if (l->experts)
 		snprintf(spread, sizeof(spread), "ep %" PRIu64 ", etp %" PRIu64 ", imbalance %.4g, ", l->ep,
 			 l->etp, l->imbalance);
@@ -83,13 +86,13 @@ void p4d_report_layout(const char *model, const p4d_layout *l, uint64_t nodes, c
 		   p4d_framework_of(l->framework)->name, p4d_memory_method_name(method, l->framework));
 	print_line(
 	    "tp %" PRIu64 ", cp %" PRIu64 "%s, pp %" PRIu64 ", dp %" PRIu64 ", %svpp %" PRIu64
-	    ", %s%s%s; micro-batch %" PRIu64 " x %" PRIu64 " x dp = global-batch %" PRIu64
+	    ", %s%s%s%s; micro-batch %" PRIu64 " x %" PRIu64 " x dp = global-batch %" PRIu64
 	    "%s; seq-len %" PRIu64 "; recompute %s; %s on %s",
 	    l->tp, l->cp, gathered ? " by all-gather" : "", l->pp, l->dp, spread, l->vpp,
 	    choice(P4D_SCHEDULE, l->schedule, schedule), l->vocab_parallel == P4D_VOCAB_OFF ? "" : " with ",
 	    l->vocab_parallel == P4D_VOCAB_OFF ? ""
 					       : choice(P4D_VOCAB_PARALLEL, l->vocab_parallel, vocabulary),
-	    l->micro_batch, l->micro_batches, l->global_batch, evaluation, l->seq_len,
+	    slices, l->micro_batch, l->micro_batches, l->global_batch, evaluation, l->seq_len,
 	    choice(P4D_RECOMPUTE, l->recompute, recompute), choice(P4D_PRECISION, l->precision, precision),
 	    choice(P4D_DEVICE, l->device, device));
 }

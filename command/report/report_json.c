@@ -137,6 +137,13 @@ struct json_object *p4d_report_json_layout(const p4d_layout *l, uint64_t nodes)
 	for (uint64_t stage = 0; stage < l->pp; stage++)
 		json_object_array_add(split, json_object_new_uint64(l->stage_layers[stage]));
 	add(object, "pipeline_split", split);
+	if (l->slices == 1)
+		return object;
+	struct json_object *lengths = json_object_new_array();
+	for (uint64_t i = 0; i < l->slices; i++)
+		json_object_array_add(lengths, json_object_new_uint64(l->slice_tokens[i]));
+	add(object, "token_slices", json_object_new_uint64(l->slices));
+	add(object, "slice_lengths", lengths);
 	return object;
 }
 

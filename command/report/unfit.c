@@ -44,7 +44,8 @@ static void too_large(const p4d_subject *subject, const p4d_search_space *space,
 		    (option == P4D_VOCAB_PARALLEL && framework->no_vocab_parallel))
 			continue;
 		if (option == P4D_EVAL_MICRO_BATCH || option == P4D_CP_COMM ||
-		    (of_experts && !p4d_is_set(&least->request, P4D_EXPERTS)))
+		    (of_experts && !p4d_is_set(&least->request, P4D_EXPERTS)) ||
+		    (option == P4D_TOKEN_SLICES && p4d_layout_is_default(&least->request, option)))
 			continue;
 		if (!p4d_is_set(&subject->request, option) &&
 		    !p4d_framework_fixed_of(&least->request, option))

@@ -2,6 +2,8 @@
 /* From the passes of layers and ends to those of chunks, and from these to the step. */
 #include "cost/cost.h"
 
+#include <string.h>
+
 #include "cost/cost_internal.h"
 #include "plan/optimizer.h"
 #include "plan/parameters.h"
@@ -91,8 +93,8 @@ p4d_cost_passes p4d_cost__chunk_passes(const p4d_layout *l, const p4d_cost_terms
  */
 static double transfer_seconds(const p4d_layout *l, const p4d_cost_rates *r)
 {
-	double whole =
-	    r->element * (double)l->micro_batch * (double)l->seq_len / (double)l->cp * (double)l->hidden;
+	double whole = r->element * (double)l->micro_batch * (double)p4d_pass_tokens(l) / (double)l->cp *
+		       (double)l->hidden;
 	bool scatters = p4d_framework_of(l->framework)->cost.scatters_sends,
 	     cut = l->sequence_parallel || scatters;
 	double bytes = cut ? whole / (double)l->tp : whole;
@@ -355,6 +357,7 @@ static void recall_once(const p4d_layout *l, p4d_cost_cache *memory, p4d_cost_te
 
 static void set_parts(const p4d_layout *l, p4d_cost_cache *memory, p4d_cost_terms *t)
 {
+	memory = l->slices > 1 ? NULL : memory; /* slices differ by their place */
 	t->layer = p4d_cost__layer_passes(l, &t->rates, memory);
 	t->expert_layer = (p4d_cost_passes){0};
 	if (l->experts)
@@ -364,6 +367,43 @@ static void set_parts(const p4d_layout *l, p4d_cost_cache *memory, p4d_cost_term
 		return;
 	t->embedding = p4d_cost__embedding_passes(l, &t->rates, memory);
 	t->head = p4d_cost__head_passes(l, &t->rates, memory);
+}
+
+void p4d_cost__slice_of(const p4d_layout *l, uint32_t number, p4d_layout *one)
+{
+	memcpy(one, l, sizeof(*one));
+	if (l->slices == 1)
+		return;
+	one->slice_begin = 0;
+	for (uint32_t i = 0; i < number; i++)
+		one->slice_begin += l->slice_tokens[i];
+	one->slice_len = l->slice_tokens[number];
+}
+
+void p4d_cost__whole_terms(const p4d_layout *l, const p4d_gpu *gpu, p4d_cost_cache *memory,
+			   p4d_cost_terms *whole, p4d_cost_terms *first)
+{
+	p4d_cost_terms t;
+	p4d_layout one;
+
+	if (l->slices == 1) {
+		p4d_cost__terms_of(l, gpu, memory, first);
+		*whole = *first;
+		return;
+	}
+	for (uint32_t i = 0; i < l->slices; i++) {
+		p4d_cost__slice_of(l, i, &one);
+		p4d_cost__terms_of(&one, gpu, memory, i ? &t : first);
+		if (i == 0) {
+			*whole = *first;
+			continue;
+		}
+		p4d_cost__passes_add(&whole->layer, &t.layer, 1);
+		p4d_cost__passes_add(&whole->embedding, &t.embedding, 1);
+		p4d_cost__passes_add(&whole->head, &t.head, 1);
+		whole->send += t.send;
+		whole->recv += t.recv;
+	}
 }
 
 void p4d_cost__terms_of(const p4d_layout *l, const p4d_gpu *gpu, p4d_cost_cache *memory, p4d_cost_terms *t)
@@ -395,8 +435,9 @@ static void add_part(p4d_cost_passes_of_chunk *out, const p4d_cost_part *part, d
 	out->recompute += times * p4d_cost_share_seconds(&part->recompute);
 }
 
-void p4d_cost__pass(const p4d_layout *l, const p4d_gpu *gpu, uint32_t stage, uint32_t chunk,
-		    p4d_cost_passes_of_chunk *out)
+/* Adds a pass of a chunk, of a slice or the whole. */
+static void add_pass(const p4d_layout *l, const p4d_gpu *gpu, uint32_t stage, uint32_t chunk,
+		     p4d_cost_passes_of_chunk *out)
 {
 	p4d_cost_terms t = {.rates = p4d_cost__rates_of(l, gpu)};
 	parts p;
@@ -405,12 +446,13 @@ void p4d_cost__pass(const p4d_layout *l, const p4d_gpu *gpu, uint32_t stage, uin
 	set_parts(l, NULL, &t);
 	add_gathers(l, &t);
 	p4d_cost_passes seconds = p4d_cost__chunk_passes(l, &t, stage, chunk);
-	*out = (p4d_cost_passes_of_chunk){
-	    .forward = seconds.forward, .backward_input = seconds.input, .backward_weight = seconds.weight};
+	out->forward += seconds.forward;
+	out->backward_input += seconds.input;
+	out->backward_weight += seconds.weight;
 	const uint32_t with = p4d_parameters_expert_layers(l, stage, chunk);
 	add_part(out, &p.layer, p4d_chunk_layers(l, stage, chunk) - with);
 	add_part(out, &p.expert_layer, with);
-	out->data_comm =
+	out->data_comm +=
 	    t.layer_data * (p4d_chunk_layers(l, stage, chunk) - with) + t.expert_layer_data * with;
 	if (holds_embedding(stage, chunk)) {
 		add_part(out, &p.embedding, 1);
@@ -420,38 +462,63 @@ void p4d_cost__pass(const p4d_layout *l, const p4d_gpu *gpu, uint32_t stage, uin
 		add_part(out, &p.head, 1);
 }
 
+void p4d_cost__pass(const p4d_layout *l, const p4d_gpu *gpu, uint32_t stage, uint32_t chunk,
+		    p4d_cost_passes_of_chunk *out)
+{
+	p4d_layout one;
+
+	*out = (p4d_cost_passes_of_chunk){0};
+	for (uint32_t i = 0; i < l->slices; i++) {
+		p4d_cost__slice_of(l, i, &one);
+		add_pass(&one, gpu, stage, chunk, out);
+	}
+}
+
 size_t p4d_cost_storage(const p4d_layout *l)
 {
-	return 3 * (size_t)l->pp * (size_t)l->vpp + 3 * (size_t)l->pp;
+	return 3 * (size_t)l->pp * (size_t)l->vpp * (size_t)l->slices + 3 * (size_t)l->pp;
 }
 
 void p4d_cost_durations(const p4d_layout *l, const p4d_gpu *gpu, double *storage, p4d_durations *out)
 {
-	size_t chunks = (size_t)l->pp * (size_t)l->vpp;
-	double *forward = storage, *input = forward + chunks, *weight = input + chunks;
-	double *gather = weight + chunks, *reduce = gather + l->pp, *optimizer = reduce + l->pp;
-	p4d_cost_terms t;
+	size_t passes = (size_t)l->pp * (size_t)l->vpp * (size_t)l->slices;
+	double *forward = storage, *input = forward + passes, *weight = input + passes;
+	double *gather = weight + passes, *reduce = gather + l->pp, *optimizer = reduce + l->pp;
+	double send = 0, recv = 0;
+	p4d_cost_terms t, of_slice;
+	p4d_layout one;
 
-	p4d_cost__terms_of(l, gpu, NULL, &t);
+	p4d_cost__slice_of(l, 0, &one);
+	p4d_cost__terms_of(&one, gpu, NULL, &t);
 	for (uint32_t stage = 0; stage < l->pp; stage++) {
 		p4d_cost_step_ends ends = p4d_cost__step_ends_of(l, &t, stage);
 		gather[stage] = ends.gather;
 		reduce[stage] = ends.reduce;
 		optimizer[stage] = ends.optimizer;
-		for (uint32_t chunk = 0; chunk < l->vpp; chunk++) {
-			p4d_cost_passes seconds = p4d_cost__chunk_passes(l, &t, stage, chunk);
-			size_t i = stage * (size_t)l->vpp + chunk;
-			forward[i] = seconds.forward;
-			input[i] = seconds.input;
-			weight[i] = seconds.weight;
+	}
+	for (uint32_t slice = 0; slice < l->slices; slice++) {
+		if (slice)
+			p4d_cost__slice_of(l, slice, &one);
+		if (slice)
+			p4d_cost__terms_of(&one, gpu, NULL, &of_slice);
+		else
+			of_slice = t;
+		send += of_slice.send / (double)l->slices;
+		recv += of_slice.recv / (double)l->slices;
+		for (uint32_t i = 0; i < l->pp * l->vpp; i++) {
+			const uint32_t stage = i / (uint32_t)l->vpp, chunk = i % (uint32_t)l->vpp;
+			const p4d_cost_passes seconds = p4d_cost__chunk_passes(l, &of_slice, stage, chunk);
+			forward[i * l->slices + slice] = seconds.forward;
+			input[i * l->slices + slice] = seconds.input;
+			weight[i * l->slices + slice] = seconds.weight;
 		}
 	}
 	*out = (p4d_durations){
 	    .forward = forward,
 	    .backward_input = input,
 	    .backward_weight = weight,
-	    .send = t.send,
-	    .recv = t.recv,
+	    .send = send,
+	    .recv = recv,
 	    .vocabulary_forward = t.vocabulary.forward,
 	    .vocabulary_backward = t.vocabulary.backward,
 	    .vocabulary_sync = t.vocabulary.sync,

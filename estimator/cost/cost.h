@@ -64,8 +64,17 @@ typedef struct p4d_cost_of_documents {
 p4d_cost_of_documents p4d_cost_documents(const p4d_layout *layout);
 
 /*
- * The durations of a layout's instructions. Arrays live in *storage (at least 3 * pp * vpp + 3 * pp doubles),
- * owned by the caller.
+ * With token slices: the lengths with which a step is fastest, as many as slices. False without slices, where
+ * the cost model does not cover the GPU, or where no cut is known but the layout's own. In a time that does
+ * not depend on micro-batches or stages.
+ */
+bool p4d_cost_slices(const p4d_layout *layout, const p4d_gpu *gpu, uint32_t *lengths);
+/* Where the request leaves them open: in the layout that was built of it, and in the request. */
+void p4d_cost_choose_slices(p4d_request *request, p4d_layout *layout, const p4d_gpu *gpu);
+
+/*
+ * The durations of a layout's instructions. Arrays live in *storage (p4d_cost_storage doubles), owned by the
+ * caller.
  */
 void p4d_cost_durations(const p4d_layout *layout, const p4d_gpu *gpu, double *storage, p4d_durations *out);
 size_t p4d_cost_storage(const p4d_layout *layout); /* doubles */

@@ -266,6 +266,13 @@ typedef struct p4d_cost_terms {
 void p4d_cost__terms_of(const p4d_layout *layout, const p4d_gpu *gpu, p4d_cost_cache *memory,
 			p4d_cost_terms *out);
 
+/* A layout whose passes are those of one slice. */
+void p4d_cost__slice_of(const p4d_layout *layout, uint32_t number, p4d_layout *one);
+
+/* The terms of a micro-batch, with slices the sum of theirs; and of the first of them. */
+void p4d_cost__whole_terms(const p4d_layout *layout, const p4d_gpu *gpu, p4d_cost_cache *memory,
+			   p4d_cost_terms *whole, p4d_cost_terms *first);
+
 /* Of so many layers, of which so many have experts. */
 p4d_cost_passes p4d_cost__layers_passes(const p4d_cost_terms *terms, double layers, double with_experts);
 

@@ -13,15 +13,18 @@
 
 /*
  * Fused attention: half of the scores, or those of a window or of documents, and at the end one
- * multiprocessor still working on a row of blocks. Backward 2.5 times the products.
+ * multiprocessor still working on a row of blocks. Backward 2.5 times the products. A slice of a sequence
+ * attends to all before it, too.
  */
 static double fused(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z, bool backward)
 {
-	double s = (double)l->seq_len, d = p4d_cost__query_width(l) / (double)l->heads;
+	const double begin = (double)l->slice_begin, s = begin + (double)p4d_pass_tokens(l);
+	double d = p4d_cost__query_width(l) / (double)l->heads;
 	double each = backward ? 2.5 * r->attention_backward : r->attention_forward;
 	double last = 4 * (backward ? r->last_backward : r->last_forward) * s * d;
 
-	const double scores = 2 * z->n * s * z->A * p4d_cost__scores_share(l) * (1 + l->document_excess);
+	const double scores =
+	    2 * z->n * (begin + s) * z->A * p4d_cost__scores_share(l) * (1 + l->document_excess);
 
 	return P4D_LAUNCH_SECONDS + (scores + last) * each;
 }
@@ -127,6 +130,29 @@ static void context(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost
 		all_to_all(l, r, z, l->cp_heads, out);
 }
 
+/*
+ * What slices add to attention in p4d-train: their keys and values are put beside the earlier ones, and
+ * gradients of all keys so far are added up in fp32, first zeroed; those of the slice itself are taken out,
+ * and all are rounded.
+ */
+static void slices(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z,
+		   p4d_cost_share *forward, p4d_cost_share *backward)
+{
+	const double e = r->element, sum = 4, b = (double)l->micro_batch;
+	const double end = (double)(l->slice_begin + l->slice_len), own = z->n * 2 * z->G;
+	const bool first = l->slice_begin + l->slice_len == l->seq_len;
+
+	if (l->slices == 1)
+		return;
+	forward->memory_bound += p4d_cost__memory_seconds(r, 2 * e * own);
+	backward->memory_bound +=
+	    p4d_cost__memory_seconds(r, (e + 2 * sum) * (b * end * 2 * z->G + z->n * z->A)) +
+	    p4d_cost__memory_seconds(r, sum * z->n * (z->A + 2 * z->G)) +
+	    p4d_cost__memory_seconds(r, 2 * sum * own) +
+	    p4d_cost__memory_seconds(r, (sum + e) * z->n * (z->A + 2 * z->G)) +
+	    p4d_cost__memory_seconds(r, first ? sum * b * end * 2 * z->G : 0);
+}
+
 bool p4d_cost_prefers_gather(const p4d_layout *l, const p4d_gpu *gpu)
 {
 	p4d_cost_rates r = p4d_cost__rates_of(l, gpu);
@@ -154,6 +180,7 @@ static void attention(const p4d_layout *l, const p4d_cost_rates *r, const p4d_co
 	context(l, r, z, there, false, forward);
 	backward->attention += back;
 	context(l, r, z, back, true, backward);
+	slices(l, r, z, forward, backward);
 }
 
 /* ---- the layer ---- */

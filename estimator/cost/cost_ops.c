@@ -192,7 +192,7 @@ p4d_cost_sizes p4d_cost__sizes_of(const p4d_layout *l)
 	double t = (double)l->tp, d = (double)l->head_dim, b = (double)l->micro_batch;
 	p4d_cost_sizes z = {.h = (double)l->hidden};
 
-	z.n = (double)l->seq_len * b / (double)l->cp;
+	z.n = (double)p4d_pass_tokens(l) * b / (double)l->cp;
 	z.residual = z.n * z.h / (l->sequence_parallel ? t : 1);
 	z.A = p4d_cost__query_width(l) / t;
 	z.G = l->kv_rank ? z.A : (double)l->kv_heads * d / t;

@@ -100,10 +100,10 @@ static double done(const p4d_layout *l, const p4d_cost_terms *t, const stage_vie
  * A stage does all its work. When it runs the last micro-batch backward it has done all but what may be
  * deferred, and that micro-batch still has to go back.
  */
-static double seen_from(const p4d_layout *l, const p4d_cost_terms *t, uint32_t stage, const stage_view *v,
-			const p4d_cost_step_ends *first)
+static double seen_from(const p4d_layout *l, const p4d_cost_terms *t, const p4d_cost_terms *one,
+			uint32_t stage, const stage_view *v, const p4d_cost_step_ends *first)
 {
-	const p4d_cost_step_ends ends = stage ? p4d_cost__step_ends_of(l, t, stage) : *first;
+	const p4d_cost_step_ends ends = stage ? p4d_cost__step_ends_of(l, one, stage) : *first;
 	const stage_work work = stage_work_of(l, t, stage);
 
 	return later(done(l, t, v, &ends, work.first + work.later) + ends.reduce + ends.optimizer,
@@ -144,21 +144,21 @@ static uint32_t alike(const p4d_layout *l, uint32_t stage)
 
 double p4d_cost_bound(const p4d_layout *l, const p4d_gpu *gpu, p4d_cost_cache *memory)
 {
-	p4d_cost_terms t;
+	p4d_cost_terms t, one; /* with slices, one comes first and goes last */
 
-	p4d_cost__terms_of(l, gpu, memory, &t);
-	const p4d_cost_step_ends first = p4d_cost__step_ends_of(l, &t, 0);
+	p4d_cost__whole_terms(l, gpu, memory, &t, &one);
+	const p4d_cost_step_ends first = p4d_cost__step_ends_of(l, &one, 0);
 	stage_view v = view_of(l, &t, &first);
-	double bound = seen_from(l, &t, 0, &v, &first);
+	double bound = seen_from(l, &t, &one, 0, &v, &first);
 	uint32_t before = 0;
 	for (uint32_t stage = 1, count = 1; stage < l->pp; stage += count) {
-		pass_by(l, &t, before, 1, &v);
+		pass_by(l, &one, before, 1, &v);
 		count = alike(l, stage);
 		/* of equal stages the last has the most before and after it */
 		if (count > 1)
-			pass_by(l, &t, stage, count - 1, &v);
+			pass_by(l, &one, stage, count - 1, &v);
 		before = stage + count - 1;
-		bound = later(bound, seen_from(l, &t, before, &v, &first));
+		bound = later(bound, seen_from(l, &t, &one, before, &v, &first));
 	}
 	return p4d_is_v_shaped(l->schedule) ? later(bound, seen_from_top(l, &t, &v)) : bound;
 }

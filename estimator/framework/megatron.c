@@ -173,7 +173,10 @@ static const char *unvalidated(const p4d_layout *l)
 static const p4d_framework_choice defaults[] = {{P4D_FP8_RECIPE, P4D_FP8_DELAYED}, {P4D_OPTIONS, 0}};
 
 static const p4d_framework_fixed fixed[] = {
-    P4D_FIXED_WITHOUT_PYTORCH("Megatron-LM"), P4D_FIXED_WITHOUT_ADAPTERS("Megatron-LM"), {.why = NULL}};
+    P4D_FIXED_WITHOUT_PYTORCH("Megatron-LM"),
+    P4D_FIXED_WITHOUT_ADAPTERS("Megatron-LM"),
+    {P4D_TOKEN_SLICES, P4D_NO_MEANING, "Megatron-LM passes whole sequences; p4d-train has slices"},
+    {.why = NULL}};
 
 static const char *const script_words[] = {"pretrain_gpt", "--tensor-model-parallel-size",
 					   "--pipeline-model-parallel-size", "P4D_MEGATRON_ARGS", NULL};

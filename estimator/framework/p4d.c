@@ -104,22 +104,30 @@ static uint64_t context_blocks(const p4d_layout *l)
 	return l->cp_comm == P4D_CP_ALL_GATHER ? 1 + l->cp : l->cp;
 }
 
+/* Micro-batches that may be in flight: each has a slot, or keys and values of slices. */
+static uint64_t in_flight(const p4d_slots *slots)
+{
+	return slots->sequences ? slots->sequences : slots->activation;
+}
+
 /*
- * The token buffers serve the micro-batches that may be in flight, and the one read ahead. Documents are
- * always there: masking is decided per run.
+ * The token buffers serve the micro-batches that may be in flight, and the one read ahead; with slices whole
+ * ones. Documents are always there: masking is decided per run. Of slices as queries and as keys.
  */
 static void add_data(p4d_rows *rows, const p4d_rank_sizes *z)
 {
-	const bool everywhere = rows->layout->vocab_parallel;
+	const p4d_layout *l = rows->layout;
+	const bool everywhere = l->vocab_parallel;
 	const p4d_slots slots = everywhere ? p4d_schedule_slots(&rows->schedule, 0) : rows->plan->slots;
-	const uint64_t copies = (uint64_t)slots.activation + PREFETCHED;
+	const uint64_t copies = in_flight(&slots) + PREFETCHED;
+	const uint64_t n = l->slices > 1 ? p4d_times(rows, l->seq_len, l->micro_batch) : z->n;
 
 	if (rows->first || everywhere)
-		add_copies(rows, B_TOKENS, P4D_DT_INT32, copies, z->n, 0);
+		add_copies(rows, B_TOKENS, P4D_DT_INT32, copies, n, 0);
 	if (rows->last || everywhere)
-		add_copies(rows, B_LABELS, P4D_DT_INT32, copies, z->n, 0);
-	add_copies(rows, B_DOCUMENTS, P4D_DT_INT32, (uint64_t)rows->plan->slots.activation + PREFETCHED,
-		   context_blocks(rows->layout), z->n);
+		add_copies(rows, B_LABELS, P4D_DT_INT32, copies, n, 0);
+	add_copies(rows, B_DOCUMENTS, P4D_DT_INT32, in_flight(&rows->plan->slots) + PREFETCHED,
+		   l->slices > 1 ? 2 : context_blocks(l), n);
 }
 
 static void add_staging(p4d_rows *rows, const p4d_rank_sizes *z)
@@ -260,19 +268,37 @@ static void add_working_set(p4d_rows *rows, const p4d_rank_sizes *z)
 static uint64_t workspace(const p4d_rows *rows, const p4d_rank_sizes *z, bool backward)
 {
 	const p4d_layout *l = rows->layout;
-	const p4d_attention_split split = {.batch = l->micro_batch,
-					   .heads = z->heads,
-					   .kv_heads = z->kv_heads,
-					   .head_dim = l->head_dim,
-					   .seq_len = l->seq_len,
-					   .cp = l->cp,
-					   .gathered = l->cp_comm == P4D_CP_ALL_GATHER};
+	p4d_attention_split split = {.batch = l->micro_batch,
+				     .heads = z->heads,
+				     .kv_heads = z->kv_heads,
+				     .head_dim = l->head_dim,
+				     .seq_len = l->seq_len,
+				     .cp = l->cp,
+				     .gathered = l->cp_comm == P4D_CP_ALL_GATHER};
+	uint64_t most = 0;
 
 	if (!p4d_on_gpu(l->device))
 		return p4d_cpu_attention_bytes(l->head_dim, backward);
-	return z->dtype != P4D_DT_FP32
-		   ? p4d_attention_workspace_most(rows->gpu ? rows->gpu->sm : 0, &split, backward)
-		   : 0;
+	if (z->dtype == P4D_DT_FP32)
+		return 0;
+	const int sm = rows->gpu ? rows->gpu->sm : 0;
+	if (l->slices == 1)
+		return p4d_attention_workspace_most(sm, &split, backward);
+	/* sequence by sequence, a slice of queries and all keys up to its end */
+	uint64_t keys = 0;
+	for (uint64_t i = 0; i < l->slices; i++) {
+		const p4d_attention_call call = {.batch = 1,
+						 .heads = z->heads,
+						 .kv_heads = z->kv_heads,
+						 .queries = l->slice_tokens[i],
+						 .keys = keys += l->slice_tokens[i],
+						 .head_dim = l->head_dim,
+						 .backward = backward,
+						 .staged = true};
+		const uint64_t bytes = p4d_attention_workspace_of(sm, &call).bytes;
+		most = bytes > most ? bytes : most;
+	}
+	return most;
 }
 
 static void add_attention(p4d_rows *rows, const p4d_rank_sizes *z)
@@ -284,8 +310,10 @@ static void add_attention(p4d_rows *rows, const p4d_rank_sizes *z)
 	if (backward)
 		add(rows, B_BACKWARD_WORKSPACE, P4D_DT_BYTES, backward, 0, 0);
 	add(rows, B_ROW_SUMS, P4D_DT_FP32, z->heads, z->n, 0);
-	/* the cpu, and the ring, sum in fp32, then round: in fp32 that is the gradient of qkv itself */
-	if ((!p4d_on_gpu(rows->layout->device) || rows->layout->cp > 1) && z->dtype != P4D_DT_FP32)
+	/* the cpu, the ring, and slices sum in fp32, then round: in fp32 that is the gradient of qkv itself
+	 */
+	const bool in_parts = rows->layout->cp > 1 || rows->layout->slices > 1;
+	if ((!p4d_on_gpu(rows->layout->device) || in_parts) && z->dtype != P4D_DT_FP32)
 		add(rows, B_QKV_SUMS, P4D_DT_FP32, z->n, z->columns, 0);
 }
 
@@ -310,6 +338,20 @@ static void add_context(p4d_rows *rows, const p4d_rank_sizes *z)
 	add(rows, B_RING_LSE, P4D_DT_FP32, z->heads, z->n, 0);
 	add(rows, B_RING_BACK_KEYS_VALUES, z->dtype, 2, z->n, 2 * z->kv);
 	add(rows, B_RING_BACK_GRADIENTS, P4D_DT_FP32, 2, z->n, 2 * z->kv);
+}
+
+/* Beside activation slots, which are of slices: whole sequences' keys and values, of all layers. */
+static void add_slices(p4d_rows *rows, const p4d_rank_sizes *z)
+{
+	const p4d_layout *l = rows->layout;
+	const uint64_t tokens = p4d_times(rows, l->seq_len, l->micro_batch);
+
+	if (l->slices == 1)
+		return;
+	add_copies(rows, B_SLICE_KEYS_VALUES, z->dtype,
+		   p4d_times(rows, rows->plan->slots.sequences, rows->slot_layers), tokens, 2 * z->kv);
+	if (!l->evaluates)
+		add_copies(rows, B_SLICE_GRADIENTS, P4D_DT_FP32, rows->slot_layers, tokens, 2 * z->kv);
 }
 
 static void add_fp8(p4d_rows *rows)
@@ -338,6 +380,7 @@ static void write_rows(p4d_rows *rows)
 	add_working_set(rows, &z);
 	add_attention(rows, &z);
 	add_context(rows, &z);
+	add_slices(rows, &z);
 	if (rows->layout->precision == P4D_FP8)
 		add_fp8(rows);
 }

@@ -56,6 +56,9 @@ static void write_flags(const p4d_request *asked, const p4d_request *candidate, 
 	/* where only this one fits p4d would not choose it by itself */
 	if (split_differs(asked, candidate))
 		write_split(candidate, &flags);
+	/* the fastest may not fit where equal ones do */
+	if (candidate->origin[P4D_SLICE_LENGTHS] == P4D_BY_P4D)
+		p4d_text_entry(&flags, " ", "--p4d-slice-lengths=%s", candidate->slice_lengths);
 }
 
 /* More GPUs are seldom the cheapest way. With the budget that their search has left. */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "cost/cost.h"
 #include "guard/guard_internal.h"
 #include "guard/script_request.h"
 #include "guard/verdict.h"
@@ -28,7 +29,8 @@ static bool write_choices(const p4d_request *asked, const p4d_request *complete,
 		p4d_option option = p4d_layout_options[i];
 		bool rare = option == P4D_CP || option == P4D_CP_COMM || option == P4D_VPP ||
 			    option == P4D_SCHEDULE || option == P4D_VOCAB_PARALLEL ||
-			    option == P4D_EVAL_MICRO_BATCH || option == P4D_EP || option == P4D_ETP;
+			    option == P4D_EVAL_MICRO_BATCH || option == P4D_EP || option == P4D_ETP ||
+			    option == P4D_TOKEN_SLICES;
 		if (p4d_is_set(asked, option) && asked->value[option] == complete->value[option])
 			continue;
 		if (rare && p4d_layout_is_default(complete, option) && !p4d_is_set(asked, option))
@@ -84,6 +86,18 @@ static bool is_curable(p4d_code code)
 	return code == P4D_E_DOES_NOT_FIT || (code >= P4D_E_HEADS && code <= P4D_E_SCHEDULE);
 }
 
+/* Where the user says how many slices, but not how long, the plan says it, so that all compute the same. */
+static int judge(p4d_guard_work *g, p4d_error *err)
+{
+	const p4d_geometry *geometry = &g->verdict->geometry;
+	p4d_layout layout;
+
+	if (p4d_is_set(g->request, P4D_TOKEN_SLICES) && !p4d_is_set(g->request, P4D_SLICE_LENGTHS) &&
+	    p4d_layout_build(g->request, geometry->nodes, geometry->gpus_per_node, &layout, NULL) == 0)
+		p4d_cost_choose_slices(g->request, &layout, geometry->gpu);
+	return p4d_guard__judge(g->site, g->job, g->request, g->verdict, err);
+}
+
 /* Fills what is open, within the site's rewrite policy, and checks the result. */
 static int complete_and_judge(p4d_guard_work *g, p4d_error *err)
 {
@@ -102,7 +116,7 @@ static int complete_and_judge(p4d_guard_work *g, p4d_error *err)
 		else
 			p4d_request_complete(g->request, g->published_batch, world);
 	}
-	int rc = p4d_guard__judge(g->site, g->job, g->request, v, err);
+	int rc = judge(g, err);
 	p4d_code code = P4D_E_CHOSE;
 	if (rc < 0 && is_curable(err->code) && !g->searches) {
 		p4d_fix(err, "p4d check JOB.sh");
@@ -112,7 +126,7 @@ static int complete_and_judge(p4d_guard_work *g, p4d_error *err)
 		p4d_request attempted = *g->request;
 		if (p4d_guard__correct(g, &asked, true, err) == 0) {
 			code = P4D_E_CHANGED;
-			rc = p4d_guard__judge(g->site, g->job, g->request, v, err);
+			rc = judge(g, err);
 		} else {
 			*g->request = attempted;
 		}

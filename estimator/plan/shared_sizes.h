@@ -63,7 +63,7 @@ static inline p4d_dtype p4d_dtype_of(const p4d_layout *layout)
 /* A rank's share of a micro-batch. The layout has checked all divisions; n < 2^43. */
 typedef struct p4d_rank_sizes {
 	p4d_dtype dtype; /* of activations and parameters */
-	uint64_t n;      /* tokens: b*s/c */
+	uint64_t n;      /* tokens: b*s/c; of a slice those of the longest */
 	uint64_t ns;     /* the same under sequence parallelism: n/t */
 	uint64_t h, f;   /* hidden; feed-forward columns */
 	uint64_t up;     /* columns of the product before the activation: gates and ups, or ups */
@@ -76,7 +76,7 @@ static inline p4d_rank_sizes p4d_rank_sizes_of(const p4d_layout *l)
 	p4d_rank_sizes z;
 
 	z.dtype = p4d_dtype_of(l);
-	z.n = l->seq_len / l->cp * l->micro_batch;
+	z.n = p4d_pass_tokens(l) / l->cp * l->micro_batch;
 	z.ns = l->sequence_parallel ? z.n / l->tp : z.n;
 	z.h = l->hidden;
 	z.f = l->ffn / l->tp;

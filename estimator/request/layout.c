@@ -14,8 +14,10 @@
 #include "request/layout_internal.h"
 
 const p4d_option p4d_layout_options[P4D_LAYOUT_OPTIONS] = {
-    P4D_TP, P4D_CP,  P4D_CP_COMM,     P4D_PP,        P4D_SCHEDULE,        P4D_VPP, P4D_VOCAB_PARALLEL,
-    P4D_EP, P4D_ETP, P4D_MICRO_BATCH, P4D_RECOMPUTE, P4D_EVAL_MICRO_BATCH};
+    P4D_TP,          P4D_CP,          P4D_CP_COMM,        P4D_PP,
+    P4D_SCHEDULE,    P4D_VPP,         P4D_VOCAB_PARALLEL, P4D_EP,
+    P4D_ETP,         P4D_MICRO_BATCH, P4D_RECOMPUTE,      P4D_EVAL_MICRO_BATCH,
+    P4D_TOKEN_SLICES};
 
 bool p4d_layout_is_default(const p4d_request *request, p4d_option option)
 {
@@ -23,7 +25,7 @@ bool p4d_layout_is_default(const p4d_request *request, p4d_option option)
 
 	if (option == P4D_EVAL_MICRO_BATCH)
 		return !p4d_is_set(request, option);
-	if (option == P4D_EP || option == P4D_ETP)
+	if (option == P4D_EP || option == P4D_ETP || option == P4D_TOKEN_SLICES)
 		return !p4d_is_set(request, option) || request->value[option] == 1;
 	if (p4d_framework_fixed_of(request, option)) /* no choice at all */
 		return true;
@@ -139,6 +141,7 @@ static void fill_choices(const p4d_request *r, p4d_layout *l)
 			l->imbalance = p4d_request_real(r, P4D_IMBALANCE);
 	}
 	l->vpp = (uint64_t)r->value[P4D_VPP];
+	l->slices = p4d_framework_has(r, P4D_TOKEN_SLICES) ? optional(r, P4D_TOKEN_SLICES, 1) : 1;
 	l->micro_batch = (uint64_t)r->value[P4D_MICRO_BATCH];
 	const bool own = p4d_is_set(r, P4D_EVAL_MICRO_BATCH) && p4d_framework_evaluates(r);
 	l->eval_micro_batch = own ? (uint64_t)r->value[P4D_EVAL_MICRO_BATCH] : l->micro_batch;
@@ -268,5 +271,7 @@ int p4d_layout_build(const p4d_request *request, uint64_t nodes, uint64_t gpus_p
 	memcpy(layout, &l, offsetof(p4d_layout, stage_layers) + l.pp * sizeof(l.stage_layers[0]));
 	if (l.uneven_chunks)
 		memcpy(layout->chunk_layers, l.chunk_layers, l.pp * l.vpp * sizeof(l.chunk_layers[0]));
+	if (l.slices > 1)
+		memcpy(layout->slice_tokens, l.slice_tokens, l.slices * sizeof(l.slice_tokens[0]));
 	return 0;
 }

@@ -8,7 +8,7 @@
 #include "request/architecture.h"
 #include "request/request.h"
 
-enum { P4D_MAX_STAGES = 1024, P4D_MAX_UNEVEN_CHUNKS = 512 };
+enum { P4D_MAX_STAGES = 1024, P4D_MAX_UNEVEN_CHUNKS = 512, P4D_MAX_SLICES = 64 };
 
 /*
  * A layout is a complete request turned into checked numbers: every divisibility rule holds, dp and the
@@ -51,6 +51,12 @@ typedef struct p4d_layout {
 	uint64_t seq_len, micro_batch, eval_micro_batch, global_batch, micro_batches;
 	uint64_t document_len;  /* mean of those in a sequence; 0: it is one */
 	double document_excess; /* of attention over its mean, as p4d_cost_documents has it; 0 */
+	/*
+	 * Of each sequence, which pass one after the other; 1: it is whole. slice_begin, slice_len: the
+	 * tokens of a pass. A layout has the longest there, for which buffers are planned, from 0; the cost
+	 * model, in copies of it, each.
+	 */
+	uint64_t slices, slice_begin, slice_len;
 	/* switches */
 	int framework, precision, device, schedule, vocab_parallel, recompute;
 	int cp_comm;       /* P4D_CP_P2P without context parallelism */
@@ -93,7 +99,21 @@ typedef struct p4d_layout {
 	bool uneven_chunks;                           /* chunks of a stage differ: see p4d_chunk_layers */
 	uint32_t stage_layers[P4D_MAX_STAGES];        /* the first pp are meaningful */
 	uint16_t chunk_layers[P4D_MAX_UNEVEN_CHUNKS]; /* in the order of the model, if they are uneven */
+	uint32_t slice_tokens[P4D_MAX_SLICES];        /* of each slice, if there is more than one */
 } p4d_layout;
+
+/* Tokens of a sequence in a pass of all cp ranks. */
+static inline uint64_t p4d_pass_tokens(const p4d_layout *l)
+{
+	return l->slices > 1 ? l->slice_len : l->seq_len;
+}
+
+/* The least number of tokens of which slices are multiples; and the one by which p4d chooses lengths. */
+uint64_t p4d_layout_slice_unit(const p4d_layout *layout);
+uint64_t p4d_layout_slice_step(const p4d_layout *layout);
+/* Other lengths, as many as slices, that are such multiples and add up to the sequence; and as text. */
+void p4d_layout_set_slices(p4d_layout *layout, const uint32_t *lengths);
+const char *p4d_layout_slices_text(const uint32_t *lengths, uint64_t slices, char *buf, size_t size);
 
 /* Modules of --recompute-modules, as Megatron-LM has them. */
 enum {
@@ -162,9 +182,9 @@ static inline bool p4d_precise_optimizer(const p4d_layout *l)
 
 /*
  * The options that a search may choose, in the order they are printed; and whether a value is the default.
- * eval-micro-batch stays unset unless the user set it: it is then micro-batch.
+ * eval-micro-batch stays unset unless the user set it: it is then micro-batch. Unset token-slices are 1.
  */
-enum { P4D_LAYOUT_OPTIONS = 12 };
+enum { P4D_LAYOUT_OPTIONS = 13 };
 extern const p4d_option p4d_layout_options[P4D_LAYOUT_OPTIONS];
 bool p4d_layout_is_default(const p4d_request *request, p4d_option option);
 
@@ -185,8 +205,8 @@ int p4d_layout_check_complete(const p4d_request *request, p4d_error *err);
 void p4d_layout_fill(const p4d_request *request, uint64_t nodes, uint64_t gpus_per_node, p4d_layout *layout);
 /*
  * In a layout that was filled from this request, or another that differs in what the search chooses (degrees,
- * chunks, schedule, split, cp-comm, vocabulary and sequence parallelism, micro-batch, recompute). Where it
- * fails these are undefined.
+ * chunks, schedule, split, slices, cp-comm, vocabulary and sequence parallelism, micro-batch, recompute).
+ * Where it fails these are undefined.
  */
 int p4d_layout_derive(const p4d_request *request, p4d_layout *layout, p4d_error *err);
 

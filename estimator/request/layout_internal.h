@@ -8,6 +8,10 @@
 /* Splits the layers over stages and chunks. Errors: LAYERS, SPLIT. */
 int p4d_layout__split(const p4d_request *request, p4d_layout *layout, p4d_error *err);
 
+/* layout_slices.c: the slices of a sequence, of a layout whose schedule is checked. Errors: SEQUENCE,
+ * SCHEDULE, VALUE. */
+int p4d_layout__slices(const p4d_request *request, p4d_layout *layout, p4d_error *err);
+
 /* layout_check.c: whether a layout that is filled holds together; fills what follows from that (dp,
  * micro-batches, stages). Errors: those of p4d_layout_derive. */
 int p4d_layout__check(const p4d_request *request, p4d_layout *layout, p4d_error *err);

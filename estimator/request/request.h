@@ -133,6 +133,7 @@ typedef struct p4d_request {
 	uint8_t origin[P4D_OPTIONS];
 	char model[256];
 	char pipeline_split[1024];
+	char slice_lengths[512];
 	char lora_targets[256];
 	char recompute_modules[96];
 	char override_reason[160];

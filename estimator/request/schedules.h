@@ -36,6 +36,7 @@ typedef struct p4d_schedule_kind {
 	bool in_groups;  /* runs groups of as many micro-batches as stages; the number must be a multiple */
 	bool in_phases;  /* all forward passes, then all backward passes: the step time is a formula */
 	bool vocabulary; /* supports the passes of vocabulary parallelism */
+	bool slices;     /* may run slices of micro-batches (--token-slices) */
 
 	uint8_t turn, rank; /* in the search: the order of trying; the rank where there is no step time */
 	bool only_asked;    /* tried only on request: another is better in every way */

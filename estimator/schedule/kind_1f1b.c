@@ -33,10 +33,11 @@ static void order_vocabulary(const p4d_schedule *s, uint32_t stage, p4d_schedule
 }
 
 /* Warm-up of p-r-1 forwards, then a forward and a backward in turn (PipeDream-flush): min(m, p-r) slots,
- * with vocab-2 one more, with vocab-1 two. */
+ * with vocab-2 one more, with vocab-1 two. With slices (Seq1F1B) the last stage runs all of a micro-batch
+ * forward before it has one to run backward: as many less one come first on every stage. */
 static void order_1f1b(const p4d_schedule *s, uint32_t stage, p4d_schedule_order *o)
 {
-	int64_t warm_up = s->stages - stage - 1;
+	int64_t warm_up = (int64_t)s->stages - stage - 1 + p4d_schedule_slices(s) - 1;
 
 	if (s->vocabulary != P4D_VOCAB_OFF) {
 		order_vocabulary(s, stage, o);
@@ -47,4 +48,4 @@ static void order_1f1b(const p4d_schedule *s, uint32_t stage, p4d_schedule_order
 }
 
 const p4d_schedule_kind p4d_schedule__1f1b = {
-    .chunks = 1, .vocabulary = true, .turn = 1, .rank = 1, .order = order_1f1b};
+    .chunks = 1, .vocabulary = true, .slices = true, .turn = 1, .rank = 1, .order = order_1f1b};

@@ -13,12 +13,15 @@ enum { MOST_INSTRUCTIONS = 1 << 28 };
 
 p4d_schedule p4d_schedule_of(const p4d_layout *layout)
 {
+	const uint32_t slices = layout->slices > 1 ? (uint32_t)layout->slices : 1;
+
 	return (p4d_schedule){
 	    .kind = layout->schedule,
 	    .vocabulary = layout->vocab_parallel,
 	    .stages = (uint32_t)layout->pp,
 	    .chunks = (uint32_t)layout->vpp,
-	    .micro_batches = (uint32_t)layout->micro_batches,
+	    .micro_batches = (uint32_t)layout->micro_batches * slices,
+	    .slices = slices,
 	};
 }
 
@@ -125,7 +128,10 @@ static void emit_forward(compiler *c, const p4d_pass *pass)
 static void emit_backward(compiler *c, const p4d_pass *pass)
 {
 	const neighbours *of = &c->of[pass->chunk];
+	const uint32_t slices = p4d_schedule_slices(c->s);
 
+	if (slices > 1 && p4d_schedule_slice_of(c->s, pass->micro_batch) == slices - 1)
+		p4d_slot_pool__reverse(&c->activation, pass->chunk, slices);
 	if (!of->last)
 		emit_transfer(c, P4D_OP_RECV_BACKWARD, pass, of->above, 0);
 	p4d_instruction *in = emit(c, (p4d_op)pass->op, pass->chunk, pass->micro_batch);
@@ -170,8 +176,8 @@ static void emit_pass(compiler *c, const p4d_pass *pass)
 	default: /* EMBED_BACKWARD, which comes after VOCAB_BACKWARD of the same micro-batch */
 		emit(c, P4D_OP_EMBED_BACKWARD, chunk, micro_batch);
 	}
-	/* passes of one kind and chunk are in micro-batch order: this was the last to add */
-	if (micro_batch == c->s->micro_batches - 1)
+	/* passes of one kind and chunk are in order: this was the last to add */
+	if (p4d_schedule_ends_with(c->s, micro_batch))
 		emit(c, P4D_OP_REDUCE_GRADS, chunk, 0);
 }
 

@@ -17,12 +17,19 @@
  * Chunk c of stage r is at position c*stages + r; in the V-shaped schedules (two chunks) chunk 1 runs back,
  * at position 2*stages - 1 - r, so that stage 0 holds both ends and the last stage hands over to itself at
  * the turn.
+ *
+ * With token slices (TeraPipe, arXiv 2102.07988; Seq1F1B, arXiv 2406.03488) what runs through the stages is a
+ * slice of each sequence of a micro-batch, and is what `micro_batch` counts here: slice i of micro-batch b of
+ * the layout has the number b * slices + i. The slices of a micro-batch run forward in their order, since
+ * each attends to those before it, and backward in the reverse order: the gradient of a slice's keys and
+ * values is complete when all later ones have run. Only kinds whose entry says so have slices.
  */
 typedef struct p4d_schedule {
 	int kind;       /* index in p4d_schedule_kinds */
 	int vocabulary; /* P4D_VOCAB_OFF, P4D_VOCAB_1, P4D_VOCAB_2 */
 	uint32_t stages, chunks;
 	uint32_t micro_batches;
+	uint32_t slices; /* of a micro-batch; 0 is 1. Divides micro_batches, which counts slices */
 } p4d_schedule;
 
 typedef enum p4d_op {
@@ -73,9 +80,14 @@ typedef struct p4d_instruction {
 	uint8_t reserved[3];
 } p4d_instruction;
 
-/* Slots of each kind that a stage's list uses. */
+/*
+ * Slots of each kind that a stage's list uses. sequences: with slices, micro-batches of the layout that are
+ * begun at a time, from the first forward to the last backward pass of one of their slices; else 0. They
+ * begin and end in order, one at a time runs backward, and number b has the keys and values number b %
+ * sequences.
+ */
 typedef struct p4d_slots {
-	uint32_t activation, vocabulary;
+	uint32_t activation, vocabulary, sequences;
 } p4d_slots;
 
 typedef struct p4d_instruction_list {
@@ -100,6 +112,23 @@ static inline uint32_t p4d_schedule_group(const p4d_schedule *s)
 static inline uint32_t p4d_schedule_positions(const p4d_schedule *s)
 {
 	return s->stages * s->chunks;
+}
+
+/* Slices of a micro-batch; 1: it is whole. And which of them one is. */
+static inline uint32_t p4d_schedule_slices(const p4d_schedule *s)
+{
+	return s->slices > 1 ? s->slices : 1;
+}
+
+static inline uint32_t p4d_schedule_slice_of(const p4d_schedule *s, uint32_t micro_batch)
+{
+	return micro_batch % p4d_schedule_slices(s);
+}
+
+/* Whether it is the last to run backward. */
+static inline bool p4d_schedule_ends_with(const p4d_schedule *s, uint32_t micro_batch)
+{
+	return micro_batch == s->micro_batches - p4d_schedule_slices(s);
 }
 
 /* Position of a stage's chunk in the model. */
@@ -148,7 +177,8 @@ p4d_v_ends p4d_schedule_v_ends(const p4d_schedule *s, uint32_t stage);
 
 /*
  * Proves lists (of whatever origin): every forward has its backward (and weight) pass, once, in every chunk;
- * slots are not reused while live, nor used when free, and slots says how many there are; the k-th send to a
+ * slots are not reused while live, nor used when free, and slots says how many there are; a slice runs when
+ * those that it needs have, and what it needs of them is still there; the k-th send to a
  * stage is the k-th it receives on that connection; vocabulary passes come in the same order on all stages;
  * neighbours and hand-over buffers are as described above; and executing all lists ends, where a SEND waits
  * while P4D_SEND_BUFFERS sends of its direction and stage are not yet received. Errors: P4D_E_INSTRUCTIONS,

@@ -40,6 +40,8 @@ typedef struct checker {
 	uint8_t *tables;        /* per micro-batch: mask of 1 << (op - EMBED_FORWARD) */
 	uint64_t done[P4D_OPS]; /* passes at the ends of the model and of the vocabulary */
 	slot_set activation, vocabulary;
+	/* with slices: micro-batches of the layout that were begun, that are done; the most between */
+	uint32_t begun, done_with, between;
 	p4d_error *err;
 } checker;
 
@@ -175,6 +177,34 @@ static void count_ends(checker *c, bool forward)
 		c->done[forward ? P4D_OP_SEND_FORWARD : P4D_OP_SEND_BACKWARD]++;
 }
 
+/*
+ * Forward, a slice needs the keys and values of those before it, backward what those behind it add to the
+ * gradients of its own. These have a place for `sequences` micro-batches, used in turn, and the gradients for
+ * one.
+ */
+static int check_slice(checker *c, bool forward)
+{
+	const uint32_t unit = here(c)->micro_batch, slices = p4d_schedule_slices(c->s);
+	const uint32_t slice = p4d_schedule_slice_of(c->s, unit), whole = unit / slices;
+	const uint8_t *state = &c->state[pass_number(c, here(c))];
+
+	if (forward && slice > 0 && state[-1] != P4D_OP_FORWARD)
+		return REFUSE(c, "without the keys and values of the slice before it");
+	if (!forward && slice < slices - 1 && state[1] != P4D_OP_BACKWARD)
+		return REFUSE(c, "before the slice behind it");
+	if (forward && slice == 0 && whole != c->begun++)
+		return REFUSE(c, "its sequences do not begin in order");
+	if (!forward && slice == slices - 1 && whole != c->done_with)
+		return REFUSE(c, "while other sequences run backward");
+	if (c->begun - c->done_with > c->list->slots.sequences)
+		return REFUSE(c, "the keys and values of %u micro-batches have room, not of %u",
+			      c->list->slots.sequences, c->begun - c->done_with);
+	if (c->begun - c->done_with > c->between)
+		c->between = c->begun - c->done_with;
+	c->done_with += !forward && slice == 0;
+	return 0;
+}
+
 static int check_chunk_pass(checker *c)
 {
 	const p4d_instruction *in = here(c);
@@ -189,6 +219,8 @@ static int check_chunk_pass(checker *c)
 							  : P4D_OP_FORWARD))
 		return REFUSE(c, "after %s of the same micro-batch",
 			      before ? p4d_schedule_op_name(before) : "no pass");
+	if (p4d_schedule_slices(c->s) > 1 && check_slice(c, forward) < 0)
+		return -1;
 	*state = in->op;
 	if (in->op != P4D_OP_BACKWARD_WEIGHT) {
 		if (check_neighbours(c, forward) < 0)
@@ -280,6 +312,9 @@ static int check_end(checker *c)
 		return REFUSE(c, "the gradients of the vocabulary tables are not reduced");
 	if (check_slots_used(c, &c->activation) < 0)
 		return -1;
+	if (c->between != c->list->slots.sequences)
+		return REFUSE(c, "keys and values of %u micro-batches are there at a time, not %u",
+			      c->between, c->list->slots.sequences);
 	return check_slots_used(c, &c->vocabulary);
 }
 

@@ -50,6 +50,7 @@ void p4d_schedule_order_begin(const p4d_schedule *s, uint32_t stage, p4d_schedul
 	order->count = s->micro_batches * (order->interleaved ? s->chunks : 1);
 	order->group = order->interleaved ? p4d_schedule_group(s) : 1;
 	order->chunks = s->chunks;
+	order->slices = p4d_schedule_slices(s);
 	kind->order(s, stage, order);
 }
 
@@ -82,6 +83,14 @@ static void interleave(const p4d_schedule_order *order, p4d_stream *stream, p4d_
 	stream->group += order->group;
 }
 
+/* The slices of a micro-batch run backward in the reverse order. */
+static uint32_t reversed(uint32_t number, uint32_t slices)
+{
+	const uint32_t slice = number % slices;
+
+	return number - slice + slices - 1 - slice;
+}
+
 bool p4d_schedule_order_next(p4d_schedule_order *order, p4d_pass *pass)
 {
 	unsigned first = 0;
@@ -96,6 +105,8 @@ bool p4d_schedule_order_next(p4d_schedule_order *order, p4d_pass *pass)
 	pass->micro_batch = stream->next;
 	if (order->interleaved)
 		interleave(order, stream, pass);
+	if (order->slices > 1 && stream->op != P4D_OP_FORWARD)
+		pass->micro_batch = reversed(stream->next, order->slices);
 	order->key[first] += stream->step;
 	if (++stream->next == stream->turn)
 		order->key[first] = turn(stream, order->count);

@@ -8,7 +8,8 @@
  * one kind (the forwards of chunk 0, say) form a stream, in the order of the micro-batches; every pass has a
  * key, its time on an ideal machine, and the order of the stage is the merge of its streams by key. Keys are
  * linear in the micro-batch, or piecewise linear where warm-up and cool-down run at another pace, so a pass's
- * place is arithmetic: the slots are counted and the steady state is found without compiling.
+ * place is arithmetic: the slots are counted and the steady state is found without compiling. Backward
+ * streams take the slices of a micro-batch in reverse: the keys are those of places.
  */
 typedef struct p4d_pass {
 	uint32_t micro_batch;
@@ -39,7 +40,7 @@ typedef struct p4d_stream {
 typedef struct p4d_schedule_order {
 	unsigned streams;
 	uint32_t count; /* passes in every stream */
-	uint32_t group, chunks;
+	uint32_t group, chunks, slices;
 	bool interleaved;         /* a stream holds all chunks, micro-batches in groups */
 	int64_t key[P4D_STREAMS]; /* of the next pass; INT64_MAX: none */
 	p4d_stream stream[P4D_STREAMS];

@@ -53,6 +53,19 @@ static uint32_t least(uint32_t a, uint32_t b)
 	return a < b ? a : b;
 }
 
+/*
+ * Micro-batches of the layout that are begun, of the two streams of a kind with slices. Before backward pass
+ * j come j + ahead forwards, so ceil((j + ahead) / slices) - floor(j / slices) are: most before the last
+ * slice of one runs backward.
+ */
+static uint32_t sequences_begun(const p4d_schedule *s, const p4d_schedule_order *o)
+{
+	const int64_t slices = p4d_schedule_slices(s), ahead = lead(&o->stream[0], &o->stream[1]);
+	const int64_t most = s->micro_batches / slices, begun = (ahead + 2 * slices - 2) / slices;
+
+	return (uint32_t)(begun < most ? begun : most);
+}
+
 p4d_slots p4d_schedule_slots(const p4d_schedule *s, uint32_t stage)
 {
 	const p4d_schedule_kind *kind = p4d_schedule_kinds[s->kind];
@@ -66,6 +79,8 @@ p4d_slots p4d_schedule_slots(const p4d_schedule *s, uint32_t stage)
 	    most_alive(&order, P4D_OP_FORWARD, kind->split ? P4D_OP_BACKWARD_WEIGHT : P4D_OP_BACKWARD);
 	if (s->vocabulary != P4D_VOCAB_OFF)
 		slots.vocabulary = most_alive(&order, P4D_OP_VOCAB_FORWARD, P4D_OP_VOCAB_BACKWARD);
+	if (p4d_schedule_slices(s) > 1)
+		slots.sequences = sequences_begun(s, &order);
 	return slots;
 }
 

@@ -74,6 +74,19 @@ uint32_t p4d_slot_pool__look(p4d_slot_pool *pool, uint32_t queue)
 	return next_in_ring(pool, queue, LOOK, &entry);
 }
 
+void p4d_slot_pool__reverse(p4d_slot_pool *pool, uint32_t queue, uint32_t count)
+{
+	uint32_t *ring = pool->ring + (uint64_t)queue * pool->size;
+	const uint64_t head = pool->head[queue * POINTERS + HEAD];
+
+	for (uint32_t i = 0; i < count / 2; i++) {
+		uint32_t *a = &ring[(head + i) % pool->size], *b = &ring[(head + count - 1 - i) % pool->size];
+		const uint32_t swap = *a;
+		*a = *b;
+		*b = swap;
+	}
+}
+
 uint32_t p4d_slot_pool__release(p4d_slot_pool *pool, uint32_t queue)
 {
 	uint32_t *entry, slot = next_in_ring(pool, queue, HEAD, &entry);

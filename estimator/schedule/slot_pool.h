@@ -26,5 +26,7 @@ void p4d_slot_pool__free(p4d_slot_pool *pool);
 uint32_t p4d_slot_pool__take(p4d_slot_pool *pool, uint32_t queue);
 /* The oldest slot of the queue that was neither peeked at nor freed. It stays taken. */
 uint32_t p4d_slot_pool__look(p4d_slot_pool *pool, uint32_t queue);
+/* The `count` oldest of the queue, all taken, are freed in the reverse order. */
+void p4d_slot_pool__reverse(p4d_slot_pool *pool, uint32_t queue, uint32_t count);
 /* Frees the oldest of the queue. */
 uint32_t p4d_slot_pool__release(p4d_slot_pool *pool, uint32_t queue);

@@ -29,6 +29,7 @@ static int by_simplicity(const void *a, const void *b)
 	    p4d_schedule_kinds[x->schedule]->rank - p4d_schedule_kinds[y->schedule]->rank,
 	    x->vpp - y->vpp,
 	    x->vocab_parallel - y->vocab_parallel,
+	    x->slices - y->slices,
 	    x->etp - y->etp,
 	    x->ep - y->ep,
 	    x->unsafe ? -larger : larger,

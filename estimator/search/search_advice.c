@@ -8,12 +8,17 @@ enum { MOST_NODES = 65536 };
 
 /* A user's choices that belong together: a pipeline's stages, chunks, schedule and split are one. */
 static const struct choice {
-	p4d_option option[5];
+	p4d_option option[7];
 	unsigned count;
 } choices[] = {
-    {{P4D_EVAL_MICRO_BATCH}, 1}, {{P4D_TP}, 1},
-    {{P4D_CP, P4D_CP_COMM}, 2},  {{P4D_PP, P4D_VPP, P4D_SCHEDULE, P4D_PIPELINE_SPLIT, P4D_VOCAB_PARALLEL}, 5},
-    {{P4D_EP, P4D_ETP}, 2},      {{P4D_MICRO_BATCH}, 1},
+    {{P4D_EVAL_MICRO_BATCH}, 1},
+    {{P4D_TP}, 1},
+    {{P4D_CP, P4D_CP_COMM}, 2},
+    {{P4D_PP, P4D_VPP, P4D_SCHEDULE, P4D_PIPELINE_SPLIT, P4D_VOCAB_PARALLEL, P4D_TOKEN_SLICES,
+      P4D_SLICE_LENGTHS},
+     7},
+    {{P4D_EP, P4D_ETP}, 2},
+    {{P4D_MICRO_BATCH}, 1},
     {{P4D_RECOMPUTE}, 1},
 };
 enum { CHOICES = sizeof(choices) / sizeof(*choices), OF_EVALUATION = 1 };

@@ -11,7 +11,7 @@
 /* Units of the budget: a layout and its bound; one that is not possible; its memory, with experts, and a
  * layer of that, for some frameworks go through one after the other. Most bounds are cached. */
 enum { MEMORY_STEPS = 50 }; /* of the capacity; within one, layouts use as much */
-enum { TO_BUILD = 40, TO_FAIL = 500, TO_SUM = 200, TO_ROUTE = 200, TO_PLAY = 2 };
+enum { TO_BUILD = 40, TO_FAIL = 500, TO_SUM = 200, TO_ROUTE = 200, TO_PLAY = 2, TO_SLICE = 10000 };
 
 static void set_cp_comm(p4d_search_enumeration *w, int cp_comm)
 {
@@ -33,6 +33,8 @@ static bool build(p4d_search_enumeration *w)
 	p4d_request_follow(&w->trial);
 	if (p4d_is_open(w, P4D_CP_COMM))
 		p4d_request_put(&w->trial, P4D_CP_COMM, P4D_CP_P2P, P4D_BY_P4D);
+	if (p4d_is_open(w, P4D_SLICE_LENGTHS))
+		w->trial.origin[P4D_SLICE_LENGTHS] = P4D_UNSET;
 	if (p4d_layout_derive(&w->trial, &w->layout, NULL) < 0)
 		return false;
 	if (w->timed && chooses_cp_comm(w) && p4d_cost_prefers_gather(&w->layout, w->space->capacity.gpu))
@@ -140,13 +142,15 @@ static void remember(p4d_search_enumeration *w, uint64_t device_bytes)
 	    .ep = (uint16_t)l->ep,
 	    .etp = (uint16_t)l->etp,
 	    .micro_batch = (uint32_t)l->micro_batch,
+	    .slices = (uint8_t)l->slices,
+	    .equal_slices = w->equal_slices,
 	    .recompute = (uint8_t)l->recompute,
 	    .schedule = (uint8_t)l->schedule,
 	    .vocab_parallel = (uint8_t)l->vocab_parallel,
 	    .cp_comm = (uint8_t)l->cp_comm,
 	    .memory_step = (uint16_t)(fraction * MEMORY_STEPS),
 	    .kinds = (uint8_t)((l->tp > 1) + (l->cp > 1) + (l->pp > 1) + (l->vpp > 1) + (l->ep > 1) +
-			       (l->etp > 1)),
+			       (l->etp > 1) + (l->slices > 1)),
 	    .unsafe = fraction > w->space->safe,
 	    .pipeline_empty = l->micro_batches < l->pp,
 	    .seconds = w->bound,
@@ -154,11 +158,29 @@ static void remember(p4d_search_enumeration *w, uint64_t device_bytes)
 	};
 }
 
+/* Says how long the slices are that were just built, which are equal, or how long is fastest. */
+static void choose_slices(p4d_search_enumeration *w)
+{
+	p4d_request *r = &w->trial;
+
+	if (w->layout.slices == 1 || !p4d_is_open(w, P4D_SLICE_LENGTHS))
+		return;
+	if (!w->equal_slices) {
+		p4d_cost_choose_slices(r, &w->layout, w->space->capacity.gpu);
+		return;
+	}
+	p4d_layout_slices_text(w->layout.slice_tokens, w->layout.slices, r->slice_lengths,
+			       sizeof(r->slice_lengths));
+	p4d_request_put(r, P4D_SLICE_LENGTHS, 1, P4D_BY_P4D);
+}
+
 /* An entry's layout again. */
 static void rebuild(p4d_search_enumeration *w, const p4d_search_entry *e)
 {
 	p4d_search_enumerate__back(w, e);
 	build(w);
+	w->equal_slices = e->equal_slices;
+	choose_slices(w);
 	if (p4d_is_open(w, P4D_CP_COMM))
 		set_cp_comm(w, e->cp_comm);
 }
@@ -193,6 +215,39 @@ void p4d_search_candidate__time(p4d_search_enumeration *w, p4d_search_entry *e)
 	}
 }
 
+static void find_bound(p4d_search_enumeration *w)
+{
+	w->bound = w->timed ? p4d_cost_bound(&w->layout, w->space->capacity.gpu, &w->cache) : 0;
+}
+
+/*
+ * Slots are as large as the longest slice, so equal ones, as they were built, take least memory. Where they
+ * fit, those lengths are taken that are fastest, if they do, too.
+ */
+static bool fits_sliced(p4d_search_enumeration *w, uint64_t *bytes)
+{
+	uint64_t of_fastest;
+
+	if (!fits(w, bytes))
+		return false;
+	if (w->layout.slices == 1 || !p4d_is_open(w, P4D_SLICE_LENGTHS))
+		return true;
+	if (p4d_search__take(w, TO_SLICE)) {
+		choose_slices(w);
+		find_bound(w);
+		if (fits(w, &of_fastest)) {
+			*bytes = of_fastest;
+			return true;
+		}
+		w->too_large &= ~(1u << w->layout.recompute);
+		build(w);
+	}
+	w->equal_slices = true;
+	choose_slices(w);
+	find_bound(w);
+	return true;
+}
+
 /*
  * Evaluates the candidate, and stores it when it fits below the limit. One that is surely slower than those
  * that are asked for is not summed.
@@ -209,10 +264,11 @@ p4d_search_outcome p4d_search_candidate__try(p4d_search_enumeration *w)
 		return P4D_NOT_DIVISIBLE;
 	}
 	w->counts.considered++;
-	w->bound = w->timed ? p4d_cost_bound(&w->layout, w->space->capacity.gpu, &w->cache) : 0;
+	w->equal_slices = false;
+	find_bound(w);
 	if (!p4d_search_candidate__may_win(w, w->bound))
 		return P4D_TOO_SLOW;
-	const bool below = fits(w, &bytes);
+	const bool below = fits_sliced(w, &bytes);
 	if (!w->lean || bytes < w->counts.smallest.device_bytes) {
 		fill(w, bytes, &candidate);
 		w->counts.smallest = candidate;

@@ -12,6 +12,7 @@
 #include "search/search_internal.h"
 
 enum { MOST_CP = 64, MOST_SPLIT_STAGES = 256, MOST_SPLIT_CHUNKS = 4 };
+enum { LONG_SEQUENCE = 32768 };            /* tokens from which slices are tried */
 enum { TO_BEGIN = 1600, TO_DISCARD = 80 }; /* units of the budget */
 
 /* Where an option is open, its candidate value; otherwise the requested one stays. */
@@ -93,7 +94,8 @@ static void over_micro_batches(p4d_search_enumeration *w)
 		 * less well */
 		bool worse = last == P4D_TOO_SLOW && slowest > 0 && w->bound > slowest;
 		slowest = last == P4D_TOO_SLOW ? w->bound : 0;
-		if (last == P4D_NOT_DIVISIBLE || last == P4D_TOO_LARGE || worse || w->any)
+		if (last == P4D_NOT_DIVISIBLE || last == P4D_TOO_LARGE || worse || w->any ||
+		    w->layout.slices > 1)
 			break;
 	}
 }
@@ -125,6 +127,31 @@ static bool propose_split(p4d_search_enumeration *w, uint64_t pp, uint64_t vpp)
 	return w->split_pp == pp;
 }
 
+/*
+ * Whole sequences, and slices of long ones, of 8,192 and 4,096 tokens on average; shorter ones leave a GPU
+ * idle. They are for what is too few micro-batches, or too large: with several sequences in a micro-batch
+ * there is nothing to gain.
+ */
+static void over_slices(p4d_search_enumeration *w, uint64_t pp, int schedule, int vocabulary)
+{
+	const bool long_ones = w->layout.seq_len >= LONG_SEQUENCE && pp > 1 && w->trial.value[P4D_CP] == 1;
+
+	if (!p4d_is_open(w, P4D_TOKEN_SLICES)) {
+		over_micro_batches(w);
+		return;
+	}
+	w->trial.origin[P4D_TOKEN_SLICES] = P4D_UNSET;
+	over_micro_batches(w);
+	if (!p4d_schedule_kinds[schedule]->slices || vocabulary || !long_ones || w->any)
+		return;
+	for (uint64_t length = LONG_SEQUENCE / 4; length >= LONG_SEQUENCE / 8; length /= 2) {
+		const uint64_t slices = w->layout.seq_len / length;
+		propose(w, P4D_TOKEN_SLICES, slices < P4D_MAX_SLICES ? slices : P4D_MAX_SLICES);
+		over_micro_batches(w);
+	}
+	w->trial.origin[P4D_TOKEN_SLICES] = P4D_UNSET;
+}
+
 /* One schedule with its chunks. */
 static void try_shape(p4d_search_enumeration *w, uint64_t pp, int schedule, uint64_t vpp, int vocabulary)
 {
@@ -139,7 +166,7 @@ static void try_shape(p4d_search_enumeration *w, uint64_t pp, int schedule, uint
 	propose_where_open(w, P4D_SCHEDULE, (uint64_t)schedule);
 	propose_where_open(w, P4D_VPP, vpp);
 	propose_where_open(w, P4D_VOCAB_PARALLEL, (uint64_t)vocabulary);
-	over_micro_batches(w);
+	over_slices(w, pp, schedule, vocabulary);
 }
 
 /* A schedule with its chunks, without and with vocabulary parallelism. */
@@ -330,7 +357,7 @@ void p4d_search_enumerate__start(p4d_search_enumeration *w, const p4d_request *r
 	w->trial = *request;
 	w->entry = NULL;
 	w->entries = w->room = 0;
-	w->any = w->one = w->lean = false;
+	w->any = w->one = w->lean = w->equal_slices = false;
 	w->slack = slack;
 	w->skipped = false;
 	w->split_pp = 0;
@@ -369,6 +396,9 @@ void p4d_search_enumerate__back(p4d_search_enumeration *w, const p4d_search_entr
 	propose_where_open(w, P4D_VOCAB_PARALLEL, e->vocab_parallel);
 	propose_where_open(w, P4D_CP_COMM, e->cp_comm);
 	propose_where_open(w, P4D_MICRO_BATCH, e->micro_batch);
+	if (p4d_is_open(w, P4D_TOKEN_SLICES))
+		p4d_request_put(&w->trial, P4D_TOKEN_SLICES, e->slices,
+				e->slices > 1 ? P4D_BY_P4D : P4D_UNSET);
 	propose_where_open(w, P4D_RECOMPUTE, e->recompute);
 	propose_split(w, e->pp, e->vpp);
 }

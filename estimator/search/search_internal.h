@@ -15,9 +15,11 @@
 typedef struct p4d_search_entry {
 	uint16_t tp, cp, pp, vpp, ep, etp;
 	uint32_t micro_batch;
+	uint8_t slices;
+	bool equal_slices; /* else as long as is fastest */
 	uint8_t recompute, schedule, vocab_parallel, cp_comm;
 	uint16_t memory_step; /* its memory, coarse */
-	uint8_t kinds;        /* of tp, cp, pp, vpp, ep and etp, how many are in use */
+	uint8_t kinds;        /* of tp, cp, pp, vpp, ep, etp and slices, how many are in use */
 	bool unsafe, pipeline_empty;
 	bool timed, cut; /* cut: the budget did not suffice for it */
 	double seconds;  /* of the step; until it is timed, a lower bound; 0 unknown */
@@ -41,6 +43,7 @@ typedef struct p4d_search_enumeration {
 	bool timed;                   /* the cost model covers the GPU */
 	bool discard;                 /* what cannot fit is not examined in detail */
 	bool lean;                    /* counts.smallest is filled */
+	bool equal_slices;            /* of the candidate: the fastest lengths do not fit */
 	double least;                 /* lower bound of the step of the fastest that fits */
 	double fastest;               /* step of one that fits and was timed; infinite: none */
 	double slack;                 /* what is slower by more is not examined, and */

@@ -57,6 +57,7 @@ static double floor_of(p4d_search_enumeration *w, p4d_search_spread at, int reco
 	l->pp = stages;
 	l->vpp = 1;
 	l->vocab_parallel = P4D_VOCAB_OFF;
+	l->slices = 1; /* which only add */
 	return p4d_search_candidate__floor(w);
 }
 
@@ -79,13 +80,19 @@ bool p4d_search_prune__may_win(p4d_search_enumeration *w)
 	return p4d_search_candidate__may_win(w, least);
 }
 
+/* Whether the trial has slices, which hold less. */
+static bool is_sliced(const p4d_search_enumeration *w)
+{
+	return p4d_is_set(&w->trial, P4D_TOKEN_SLICES) && w->trial.value[P4D_TOKEN_SLICES] > 1;
+}
+
 /* Whether 1f1b says about the trial's schedule which of its micro-batches do not fit. */
 static bool is_like_1f1b(const p4d_search_enumeration *w)
 {
 	const int schedule = (int)w->trial.value[P4D_SCHEDULE];
 
 	return (schedule == P4D_1F1B || p4d_schedule_kinds[schedule]->fuller) &&
-	       w->trial.value[P4D_VOCAB_PARALLEL] == P4D_VOCAB_OFF && is_even(w);
+	       w->trial.value[P4D_VOCAB_PARALLEL] == P4D_VOCAB_OFF && is_even(w) && !is_sliced(w);
 }
 
 /* Whether it is known without a layout that the candidate does not fit. */

@@ -13,7 +13,8 @@
  * Send buffers are assumed free: a list never needs more than P4D_SEND_BUFFERS of them to proceed.
  */
 
-/* Seconds. Of the passes per stage and chunk: index stage*chunks + chunk. NULL: 0 everywhere. */
+/* Seconds. Of the passes per stage, chunk and slice: index (stage*chunks + chunk) * slices + slice. NULL: 0
+ * everywhere. */
 typedef struct p4d_durations {
 	const double *forward, *backward_input, *backward_weight; /* BACKWARD takes the sum of the last two */
 	double send; /* from one position to the next, where that is another stage; hidden behind passes */

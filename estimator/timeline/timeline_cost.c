@@ -7,32 +7,39 @@ enum { TABLE_PASSES = P4D_OP_VOCAB_BACKWARD - P4D_OP_EMBED_FORWARD + 1 };
 
 uint32_t p4d_timeline_graph__cost_count(const p4d_schedule *s)
 {
-	return 3 * (p4d_schedule_positions(s) + s->stages) + TABLE_PASSES + 1;
+	return p4d_timeline_graph__passes(s) + 3 * s->stages + TABLE_PASSES + 1;
+}
+
+/* Of a stage's chunk and a slice: forward, backward, backward weight. */
+static void chunk_costs(const p4d_schedule *s, const p4d_durations *d, uint32_t stage, p4d_instruction pass,
+			double *of)
+{
+	const uint32_t last = p4d_schedule_positions(s) - 1;
+	const uint32_t position = p4d_schedule_position_of(s, stage, pass.chunk);
+
+	for (unsigned op = 0; op < 3; op++) {
+		pass.op = op == 0                 ? P4D_OP_FORWARD
+			  : op == 2               ? P4D_OP_BACKWARD_WEIGHT
+			  : p4d_is_split(s->kind) ? P4D_OP_BACKWARD_INPUT
+						  : P4D_OP_BACKWARD;
+		of[op] = p4d_cost(s, d, stage, &pass);
+	}
+	if (position > 0 && p4d_schedule_stage_at(s, position - 1, NULL) != stage)
+		of[0] += d->recv;
+	if (position < last && p4d_schedule_stage_at(s, position + 1, NULL) != stage)
+		of[1] += d->recv;
 }
 
 void p4d_timeline_graph__costs(const p4d_schedule *s, const p4d_durations *d, double *cost)
 {
-	const uint32_t last = p4d_schedule_positions(s) - 1;
-	double *once = cost + 3 * p4d_schedule_positions(s);
+	double *of = cost, *once = cost + p4d_timeline_graph__passes(s);
 
 	for (uint32_t stage = 0; stage < s->stages; stage++) {
-		for (uint32_t chunk = 0; chunk < s->chunks; chunk++) {
-			const uint32_t position = p4d_schedule_position_of(s, stage, chunk);
-			const p4d_instruction in = {.chunk = (uint16_t)chunk};
-			double *of = cost + 3 * (stage * s->chunks + chunk);
-			for (unsigned op = 0; op < 3; op++) {
-				p4d_instruction pass = in;
-				pass.op = op == 0                 ? P4D_OP_FORWARD
-					  : op == 2               ? P4D_OP_BACKWARD_WEIGHT
-					  : p4d_is_split(s->kind) ? P4D_OP_BACKWARD_INPUT
-								  : P4D_OP_BACKWARD;
-				of[op] = p4d_cost(s, d, stage, &pass);
-			}
-			if (position > 0 && p4d_schedule_stage_at(s, position - 1, NULL) != stage)
-				of[0] += d->recv;
-			if (position < last && p4d_schedule_stage_at(s, position + 1, NULL) != stage)
-				of[1] += d->recv;
-		}
+		for (uint32_t chunk = 0; chunk < s->chunks; chunk++)
+			for (uint32_t slice = 0; slice < p4d_schedule_slices(s); slice++, of += 3)
+				chunk_costs(s, d, stage,
+					    (p4d_instruction){.chunk = (uint16_t)chunk, .micro_batch = slice},
+					    of);
 		for (unsigned op = 0; op < 3; op++) {
 			const p4d_instruction in = {.op = op == 0   ? P4D_OP_GATHER_PARAMS
 							  : op == 1 ? P4D_OP_REDUCE_GRADS
@@ -49,7 +56,7 @@ void p4d_timeline_graph__costs(const p4d_schedule *s, const p4d_durations *d, do
 
 double p4d_timeline_graph__busy(const p4d_schedule *s, const double *cost)
 {
-	const uint32_t passes = 3 * p4d_schedule_positions(s), once = 3 * s->stages;
+	const uint32_t passes = p4d_timeline_graph__passes(s), once = 3 * s->stages;
 	const unsigned shares = s->chunks + (s->vocabulary != P4D_VOCAB_OFF ? 1 : 0);
 	double each = 0, tables = 0, busy = 0;
 
@@ -59,5 +66,5 @@ double p4d_timeline_graph__busy(const p4d_schedule *s, const double *cost)
 		tables += cost[passes + once + i];
 	for (uint32_t i = 0; i < once; i++)
 		busy += cost[passes + i] * (i % 3 == 2 ? 1 : shares);
-	return busy + s->micro_batches * (each + s->stages * tables);
+	return busy + (double)s->micro_batches / p4d_schedule_slices(s) * (each + s->stages * tables);
 }

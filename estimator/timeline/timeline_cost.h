@@ -12,7 +12,8 @@ static inline double p4d_buffers_at(const double *seconds, size_t i)
 static inline double p4d_cost(const p4d_schedule *s, const p4d_durations *d, uint32_t stage,
 			      const p4d_instruction *in)
 {
-	const size_t pass = (size_t)stage * s->chunks + in->chunk;
+	const size_t pass = ((size_t)stage * s->chunks + in->chunk) * p4d_schedule_slices(s) +
+			    p4d_schedule_slice_of(s, in->micro_batch);
 	const unsigned shares = s->chunks + (s->vocabulary != P4D_VOCAB_OFF ? 1 : 0);
 
 	switch ((p4d_op)in->op) {

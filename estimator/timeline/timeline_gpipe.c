@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <inttypes.h>
+#include <stdlib.h>
+
 #include "timeline/timeline_graph.h"
 
 static double later(double a, double b)
@@ -25,7 +28,7 @@ static double forward_end(const p4d_schedule *s, double send, const double *cost
 }
 
 /* The same down the stages, each starting when its forward passes are done. */
-double p4d_timeline_gpipe__seconds(const p4d_schedule *s, double send, const double *cost)
+static double seconds_of_whole(const p4d_schedule *s, double send, const double *cost)
 {
 	const double *once = cost + 3 * s->stages;
 	double seconds = 0;
@@ -40,4 +43,94 @@ double p4d_timeline_gpipe__seconds(const p4d_schedule *s, double send, const dou
 		}
 	}
 	return seconds;
+}
+
+/* ---- slices ---- */
+
+/* Cost of a pass of a slice: op 0 forward, 1 backward. */
+static double slice_cost(const p4d_schedule *s, const double *cost, uint32_t stage, uint32_t slice,
+			 unsigned op)
+{
+	return cost[3 * (stage * p4d_schedule_slices(s) + slice) + op];
+}
+
+/* When each stage has run so many slices forward, and then backward. */
+static void run_slices(const p4d_schedule *s, double send, const double *cost, uint32_t count, double *clock)
+{
+	const double *once = cost + p4d_timeline_graph__passes(s);
+	const uint32_t slices = p4d_schedule_slices(s);
+
+	for (uint32_t stage = 0; stage < s->stages; stage++)
+		clock[stage] = once[3 * stage];
+	for (uint32_t i = 0; i < count; i++) {
+		double arrives = 0;
+		for (uint32_t stage = 0; stage < s->stages; stage++) {
+			clock[stage] =
+			    later(clock[stage], arrives) + slice_cost(s, cost, stage, i % slices, 0);
+			arrives = clock[stage] + send;
+		}
+	}
+	for (uint32_t i = 0; i < count; i++) {
+		double arrives = 0;
+		for (uint32_t stage = s->stages; stage-- > 0;) {
+			clock[stage] = later(clock[stage], arrives) +
+				       slice_cost(s, cost, stage, slices - 1 - i % slices, 1);
+			arrives = clock[stage] + send;
+		}
+	}
+}
+
+/* What one micro-batch more takes, of many: on the slowest stage of either direction. */
+static double pace_of(const p4d_schedule *s, const double *cost)
+{
+	double slowest[2] = {0, 0};
+
+	for (uint32_t stage = 0; stage < s->stages; stage++) {
+		double sum[2] = {0, 0};
+		for (uint32_t slice = 0; slice < p4d_schedule_slices(s); slice++) {
+			sum[0] += slice_cost(s, cost, stage, slice, 0);
+			sum[1] += slice_cost(s, cost, stage, slice, 1);
+		}
+		slowest[0] = later(slowest[0], sum[0]);
+		slowest[1] = later(slowest[1], sum[1]);
+	}
+	return slowest[0] + slowest[1];
+}
+
+/* Passes one by one; beyond so many of them at that pace. */
+enum { MOST_PASSES = 1 << 24 };
+
+static int seconds_of_slices(const p4d_schedule *s, double send, const double *cost, uint64_t *budget,
+			     double *seconds, p4d_error *err)
+{
+	const double *once = cost + p4d_timeline_graph__passes(s);
+	const uint32_t slices = p4d_schedule_slices(s), most = MOST_PASSES / s->stages / slices * slices;
+	const uint32_t count = s->micro_batches < most ? s->micro_batches : most;
+	const uint64_t passes = (uint64_t)count * s->stages;
+	double *clock;
+
+	if (budget && *budget < passes)
+		return p4d_fail(err, P4D_E_OVERFLOW, "a timeline of %" PRIu64 " passes is too long here",
+				2 * passes);
+	if (budget)
+		*budget -= passes;
+	clock = malloc(s->stages * sizeof(*clock));
+	if (!clock)
+		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for a timeline");
+	run_slices(s, send, cost, count, clock);
+	*seconds = 0;
+	for (uint32_t stage = 0; stage < s->stages; stage++)
+		*seconds = later(*seconds, clock[stage] + once[3 * stage + 1] + once[3 * stage + 2]);
+	*seconds += (s->micro_batches - count) / slices * pace_of(s, cost);
+	free(clock);
+	return 0;
+}
+
+int p4d_timeline_gpipe__seconds(const p4d_schedule *s, double send, const double *cost, uint64_t *budget,
+				double *seconds, p4d_error *err)
+{
+	if (p4d_schedule_slices(s) > 1)
+		return seconds_of_slices(s, send, cost, budget, seconds, err);
+	*seconds = seconds_of_whole(s, send, cost);
+	return 0;
 }

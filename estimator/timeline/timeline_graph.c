@@ -119,19 +119,21 @@ enum { GATHER, REDUCE, OPTIMIZER };
 
 static uint32_t cost_once(const p4d_schedule *s, uint32_t stage, unsigned what)
 {
-	return 3 * (p4d_schedule_positions(s) + stage) + what;
+	return p4d_timeline_graph__passes(s) + 3 * stage + what;
 }
 
 static uint32_t cost_of_table(const p4d_schedule *s, unsigned op)
 {
-	return 3 * (p4d_schedule_positions(s) + s->stages) + op - P4D_OP_EMBED_FORWARD;
+	return p4d_timeline_graph__passes(s) + 3 * s->stages + op - P4D_OP_EMBED_FORWARD;
 }
 
 static uint32_t cost_of_chunk(const p4d_schedule *s, uint32_t stage, const p4d_pass *pass)
 {
 	const unsigned which = pass->op == P4D_OP_FORWARD ? 0 : pass->op == P4D_OP_BACKWARD_WEIGHT ? 2 : 1;
 
-	return 3 * (stage * s->chunks + pass->chunk) + which;
+	return 3 * ((stage * s->chunks + pass->chunk) * p4d_schedule_slices(s) +
+		    p4d_schedule_slice_of(s, pass->micro_batch)) +
+	       which;
 }
 
 /* The maximum over all stages as a chain of nodes, each of two. */
@@ -240,7 +242,7 @@ static bool run_pass(graph_builder *b, uint32_t stage, const p4d_pass *pass)
 		add_chunk_pass(b, stage, position, pass, &on);
 	else
 		add_table_pass(b, stage, pass, &on);
-	if (pass->micro_batch == s->micro_batches - 1 &&
+	if (p4d_schedule_ends_with(s, pass->micro_batch) &&
 	    (pass->op == P4D_OP_BACKWARD || pass->op == P4D_OP_BACKWARD_WEIGHT ||
 	     pass->op == P4D_OP_EMBED_BACKWARD))
 		add_to(b, &b->rows[stage], cost_once(s, stage, REDUCE), 0, 0, P4D_LAG_NONE);
@@ -362,7 +364,8 @@ static bool build(graph_builder *b, bool periodic)
 		return true;
 	if (!sort(b))
 		return false;
-	b->graph->micro_batches = p4d_schedule_kinds[b->s->kind]->in_groups ? p4d_schedule_group(b->s) : 1;
+	b->graph->micro_batches =
+	    p4d_schedule_kinds[b->s->kind]->in_groups ? p4d_schedule_group(b->s) : p4d_schedule_slices(b->s);
 	p4d_timeline_graph__find_periods(b->graph, nodes_each(b->s));
 	return true;
 }

@@ -46,10 +46,16 @@ uint64_t p4d_timeline_graph__nodes(const p4d_schedule *s);
 /* Micro-batches with which a graph of this kind has several periods; a multiple of those of a period. */
 uint32_t p4d_timeline_graph__enough(const p4d_schedule *s);
 
+/* Entries of the cost table for passes of chunks, which come first. */
+static inline uint32_t p4d_timeline_graph__passes(const p4d_schedule *s)
+{
+	return 3 * p4d_schedule_positions(s) * p4d_schedule_slices(s);
+}
+
 /*
- * The cost table: for every stage and chunk forward, backward (or its first half) and backward weight, with
- * the receive before them; for every stage a gather, a reduce, the optimizer; the vocabulary passes in the
- * order of p4d_op; 0.
+ * The cost table: for every stage, chunk and slice forward, backward (or its first half) and backward weight,
+ * with the receive before them; for every stage a gather, a reduce, the optimizer; the vocabulary passes in
+ * the order of p4d_op; 0.
  */
 uint32_t p4d_timeline_graph__cost_count(const p4d_schedule *s);
 void p4d_timeline_graph__costs(const p4d_schedule *s, const p4d_durations *d, double *cost);
@@ -59,6 +65,9 @@ double p4d_timeline_graph__busy(const p4d_schedule *s, const double *cost);
 
 /*
  * The step of a schedule in phases, for which there is a formula: a flow shop with constant times and
- * unlimited buffers. Takes the cost table.
+ * unlimited buffers; of slices, whose times differ, pass by
+ * pass. Takes the cost table. Errors: NO_MEMORY;
+ * OVERFLOW where the budget does not suffice.
  */
-double p4d_timeline_gpipe__seconds(const p4d_schedule *s, double send, const double *cost);
+int p4d_timeline_gpipe__seconds(const p4d_schedule *s, double send, const double *cost, uint64_t *budget,
+				double *seconds, p4d_error *err);

@@ -47,6 +47,6 @@ uint32_t p4d_timeline_graph__enough(const p4d_schedule *s)
 	const p4d_schedule_kind *kind = p4d_schedule_kinds[s->kind];
 
 	if (!kind->steady.quarters)
-		return 6 * s->stages / 4 + 16;
+		return (6 * s->stages / 4 + 16) * p4d_schedule_slices(s);
 	return kind->steady.quarters * s->stages / 4 + kind->steady.more;
 }

@@ -237,7 +237,8 @@ static unsigned oldest(const cache *c)
 static bool is_same(const p4d_schedule *a, const p4d_schedule *b)
 {
 	return a->kind == b->kind && a->vocabulary == b->vocabulary && a->stages == b->stages &&
-	       a->chunks == b->chunks && a->micro_batches == b->micro_batches;
+	       a->chunks == b->chunks && a->micro_batches == b->micro_batches &&
+	       p4d_schedule_slices(a) == p4d_schedule_slices(b);
 }
 
 /* Takes off the budget what it costs to go through a graph so many times: a unit for two nodes that are
@@ -343,9 +344,9 @@ int p4d_timeline_seconds(const p4d_schedule *s, const p4d_durations *d, p4d_time
 		return -1;
 	double *cost = ((cache *)work->memory)->cost;
 	p4d_timeline_graph__costs(s, d, cost);
-	if (p4d_schedule_kinds[s->kind]->in_phases)
-		whole = p4d_timeline_gpipe__seconds(s, d->send, cost);
-	else if (seconds_of_graph(s, d, work, &whole, err) < 0)
+	if ((p4d_schedule_kinds[s->kind]->in_phases
+		 ? p4d_timeline_gpipe__seconds(s, d->send, cost, work->budget, &whole, err)
+		 : seconds_of_graph(s, d, work, &whole, err)) < 0)
 		return -1;
 	*seconds = whole;
 	*bubble_fraction = whole > 0 ? 1 - p4d_timeline_graph__busy(s, cost) / (s->stages * whole) : 0;

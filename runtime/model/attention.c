@@ -79,6 +79,8 @@ int p4d_attention__forward(p4d_net *m, const p4d_layer *y, p4d_error *err)
 	const uint64_t e = m->element;
 	void *qkv = y->activation[ACT_QKV], *first = (char *)qkv - m->before * m->columns * e;
 
+	if (m->l->slices > 1)
+		return p4d_attention_slices__forward(m, y);
 	if (m->l->cp > 1)
 		return (m->l->cp_comm == P4D_CP_ALL_GATHER ? p4d_attention_gather__forward
 							   : p4d_attention_ring__forward)(m, y, err);
@@ -103,13 +105,16 @@ int p4d_attention__backward(p4d_net *m, const p4d_layer *y, p4d_error *err)
 	float *sums = m->type == P4D_DT_FP32 ? dqkv : p4d_buffers_at(m, B_QKV_SUMS);
 	int rc;
 
-	if (m->l->cp == 1) {
+	if (m->l->cp == 1 && m->l->slices == 1) {
 		attend_back(m, y, dqkv, sums);
 		return 0;
 	}
 	m->d->zero(m->d, sums, m->n * m->columns * sizeof(*sums));
-	rc = (m->l->cp_comm == P4D_CP_ALL_GATHER ? p4d_attention_gather__backward
-						 : p4d_attention_ring__backward)(m, y, sums, err);
+	if (m->l->slices > 1)
+		rc = p4d_attention_slices__backward(m, y, sums);
+	else
+		rc = (m->l->cp_comm == P4D_CP_ALL_GATHER ? p4d_attention_gather__backward
+							 : p4d_attention_ring__backward)(m, y, sums, err);
 	if (rc == 0 && m->type != P4D_DT_FP32)
 		m->d->cast(m->d, m->type, dqkv, P4D_DT_FP32, sums, m->n * m->columns);
 	return rc;
@@ -140,7 +145,9 @@ void p4d_attention__warm_up(p4d_net *m)
 	const uint32_t own = m->place.cp;
 
 	m->documents = m->set.document_mask ? p4d_buffers_at(m, B_DOCUMENTS) : NULL;
-	if (m->l->cp == 1)
+	if (m->l->slices > 1)
+		p4d_attention_slices__warm_up(m);
+	else if (m->l->cp == 1)
 		warm(m, 0, m->length, m->columns);
 	else if (m->l->cp_comm == P4D_CP_ALL_GATHER)
 		warm(m, P4D_GATHERED_BLOCK, m->l->seq_len, 2 * m->kv);

@@ -11,7 +11,8 @@ p4d_heads p4d_attention__heads_of(const p4d_net *m, const p4d_layer *y);
 
 void p4d_attention__warm_up(p4d_net *m);
 
-/* Shared by the ways to reach all keys of a sequence: attention.c, attention_ring.c, attention_gather.c. */
+/* Shared by the ways to reach all keys of a sequence: attention.c, attention_ring.c, attention_gather.c,
+ * attention_slices.c. */
 
 /*
  * Queries of this rank, `keys` keys of each sequence, whose rows are key_stride elements apart. block: of
@@ -40,3 +41,9 @@ int p4d_attention_ring__forward(p4d_net *m, const p4d_layer *y, p4d_error *err);
 int p4d_attention_ring__backward(p4d_net *m, const p4d_layer *y, float *sums, p4d_error *err);
 int p4d_attention_gather__forward(p4d_net *m, const p4d_layer *y, p4d_error *err);
 int p4d_attention_gather__backward(p4d_net *m, const p4d_layer *y, float *sums, p4d_error *err);
+
+/* The same with slices, whose keys and values, and gradients of those, the layer has. */
+int p4d_attention_slices__forward(p4d_net *m, const p4d_layer *y);
+int p4d_attention_slices__backward(p4d_net *m, const p4d_layer *y, float *sums);
+/* Of the slice that the net is at. */
+void p4d_attention_slices__warm_up(p4d_net *m);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/vector.h"
+#include "model/sequence_order.h"
 
 void p4d_buffers__find(p4d_net *m)
 {
@@ -45,12 +46,22 @@ void *p4d_buffers_boundary(const p4d_net *m, p4d_buffer which, uint64_t number)
 	return m->arena + row->offset + number % P4D_SEND_BUFFERS * (row->bytes / P4D_SEND_BUFFERS);
 }
 
+/* Of a row of copies; NULL: the plan has none. */
+static void *copy_of(const p4d_net *m, p4d_buffer which, uint64_t number)
+{
+	const p4d_tensor *row = m->row[which];
+
+	return row ? m->arena + row->offset + number * (row->bytes / row->shape[0]) : NULL;
+}
+
 p4d_layer p4d_buffers_layer(const p4d_net *m, uint32_t chunk, uint32_t slot, uint32_t layer)
 {
 	p4d_layer y = {.number = m->weights.segment[chunk * m->weights.of_chunk].layer + layer};
 
 	for (int i = 0; i < ACT_COUNT; i++)
 		y.activation[i] = place_of(m, m->row[B_ACTIVATION + i], slot, layer);
+	y.keys_values = copy_of(m, B_SLICE_KEYS_VALUES, m->sequences * m->layers + layer);
+	y.key_gradients = copy_of(m, B_SLICE_GRADIENTS, layer);
 	return y;
 }
 
@@ -135,43 +146,58 @@ static const int32_t *data_of(p4d_net *m, uint32_t micro_batch, p4d_buffer which
 				 .labels = which == B_LABELS ? host : NULL};
 	const p4d_tensor *row = m->row[which];
 	const uint64_t copies = row->shape[0], copy = micro_batch % copies;
-	char *to = m->arena + row->offset + copy * (row->bytes / copies);
+	const uint64_t count = m->l->slices > 1 ? m->whole : m->n;
+	int32_t *to = copy_of(m, which, copy);
 
 	if (holder[copy] == micro_batch)
-		return (const int32_t *)to;
+		return to + m->slice_first;
 	if (m->source(m->context, m->number, micro_batch, &batch, err) < 0)
 		return NULL;
-	for (uint64_t i = 0; i < m->n; i++)
+	for (uint64_t i = 0; i < count; i++)
 		if (host[i] >= (int64_t)m->set.vocab || (which == B_TOKENS && host[i] < 0)) {
 			p4d_fail(err, P4D_E_DATA, "token %d is outside the vocabulary of %llu", host[i],
 				 (unsigned long long)m->set.vocab);
 			return NULL;
 		}
-	m->d->upload(m->d, to, host, m->n * sizeof(*host));
+	if (m->l->slices > 1) {
+		p4d_sequence__by_slices(m, host + count, host);
+		host += count;
+	}
+	m->d->upload(m->d, to, host, count * sizeof(*host));
 	holder[copy] = micro_batch;
-	return (const int32_t *)to;
+	return to + m->slice_first;
+}
+
+/* The micro-batch of the source that a slice is of. */
+static uint32_t whole_of(const p4d_net *m, uint32_t micro_batch)
+{
+	return micro_batch / (uint32_t)m->l->slices;
 }
 
 const int32_t *p4d_buffers__tokens(p4d_net *m, uint32_t micro_batch, p4d_error *err)
 {
-	return data_of(m, micro_batch, B_TOKENS, m->token_holder, m->host_tokens, err);
+	return data_of(m, whole_of(m, micro_batch), B_TOKENS, m->token_holder, m->host_tokens, err);
 }
 
 const int32_t *p4d_buffers__labels(p4d_net *m, uint32_t micro_batch, p4d_error *err)
 {
-	const uint64_t copy = micro_batch % m->row[B_LABELS]->shape[0];
-	const bool here = m->label_holder[copy] == micro_batch;
-	const int32_t *labels = data_of(m, micro_batch, B_LABELS, m->label_holder, m->host_labels, err);
+	const uint32_t whole = whole_of(m, micro_batch);
+	const uint64_t copy = whole % m->row[B_LABELS]->shape[0], count = m->l->slices > 1 ? m->whole : m->n;
+	const bool here = m->label_holder[copy] == whole;
+	const int32_t *labels = data_of(m, whole, B_LABELS, m->label_holder, m->host_labels, err);
 
 	if (!labels || here)
 		return labels;
 	m->label_trained[copy] = 0;
-	for (uint64_t i = 0; i < m->n; i++)
+	for (uint64_t i = 0; i < count; i++)
 		m->label_trained[copy] += m->host_labels[i] >= 0;
 	return labels;
 }
 
 uint64_t p4d_buffers__trained(const p4d_net *m, uint32_t micro_batch)
 {
-	return m->label_trained[micro_batch % m->row[B_LABELS]->shape[0]];
+	/* once for all slices: with the first */
+	if (p4d_schedule_slice_of(&m->schedule, micro_batch))
+		return 0;
+	return m->label_trained[whole_of(m, micro_batch) % m->row[B_LABELS]->shape[0]];
 }

@@ -29,9 +29,11 @@ bool p4d_buffers__has_part(p4d_net *m, p4d_weight_kind kind, uint32_t layer, uin
 void p4d_buffers_complete_gradients(p4d_net *m, uint32_t segment);
 /* Elements of frozen weights at an offset of the flat buffer; the numbers may be changed. */
 void p4d_buffers_put_frozen(p4d_net *m, uint64_t offset, float *numbers, uint64_t count);
-/* Tokens and labels of a micro-batch; asks the source if missing. NULL: it failed. */
+/* Tokens and labels of a micro-batch, with slices of that of the pass; asks the source if missing. NULL: it
+ * failed.
+ */
 const int32_t *p4d_buffers__tokens(p4d_net *m, uint32_t micro_batch, p4d_error *err);
 const int32_t *p4d_buffers__labels(p4d_net *m, uint32_t micro_batch, p4d_error *err);
 
-/* Trained labels of a micro-batch, already loaded. */
+/* Trained labels of a micro-batch, already loaded; with slices those of all, counted with the first. */
 uint64_t p4d_buffers__trained(const p4d_net *m, uint32_t micro_batch);

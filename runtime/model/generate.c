@@ -12,7 +12,8 @@
 bool p4d_net_generates(const p4d_layout *l)
 {
 	return l->pp == 1 && l->cp == 1 && l->dp == 1 && l->vpp == 1 && l->micro_batch == 1 &&
-	       !l->sequence_parallel && !l->vocab_parallel && l->recompute == P4D_RECOMPUTE_NONE;
+	       l->slices == 1 && !l->sequence_parallel && !l->vocab_parallel &&
+	       l->recompute == P4D_RECOMPUTE_NONE;
 }
 
 static int one_token(void *context, uint64_t step, uint32_t micro_batch, const p4d_batch *batch,

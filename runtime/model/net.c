@@ -65,7 +65,8 @@ static void fill_sizes(p4d_net *m)
 
 	m->type = z.dtype;
 	m->element = m->type == P4D_DT_FP32 ? 4 : 2;
-	m->length = l->seq_len / l->cp;
+	m->length = p4d_pass_tokens(l) / l->cp;
+	m->whole = l->seq_len / l->cp * l->micro_batch;
 	m->n = z.n;
 	m->ns = z.ns;
 	m->h = z.h;
@@ -130,8 +131,8 @@ static int allocate(p4d_net *m, p4d_error *err)
 {
 	void *arena;
 
-	m->host_tokens = malloc(m->n * sizeof(*m->host_tokens));
-	m->host_labels = malloc(m->n * sizeof(*m->host_labels));
+	m->host_tokens = malloc(2 * m->whole * sizeof(*m->host_tokens));
+	m->host_labels = malloc(2 * m->whole * sizeof(*m->host_labels));
 	m->token_holder = calloc(copies_of(m, B_TOKENS), sizeof(*m->token_holder));
 	m->label_holder = calloc(copies_of(m, B_LABELS), sizeof(*m->label_holder));
 	m->label_trained = calloc(copies_of(m, B_LABELS), sizeof(*m->label_trained));
@@ -151,7 +152,9 @@ static void fill_rope(p4d_net *m, float *scratch)
 {
 	const uint64_t d = m->l->head_dim, half = d / 2;
 
-	for (uint64_t i = 0; i < m->length; i++) {
+	const uint64_t length = m->row[B_ROPE]->shape[0];
+
+	for (uint64_t i = 0; i < length; i++) {
 		const uint64_t position = p4d_sequence__place(m->l, m->place.cp, i);
 		for (uint64_t j = 0; j < half; j++) {
 			/* heads are turned by nothing where positions are learned */
@@ -161,7 +164,7 @@ static void fill_rope(p4d_net *m, float *scratch)
 			scratch[i * d + half + j] = (float)sin(angle);
 		}
 	}
-	m->d->upload(m->d, p4d_buffers_at(m, B_ROPE), scratch, m->length * d * sizeof(*scratch));
+	m->d->upload(m->d, p4d_buffers_at(m, B_ROPE), scratch, length * d * sizeof(*scratch));
 }
 
 static int fill_constants(p4d_net *m, p4d_error *err)
@@ -244,6 +247,23 @@ void p4d_net_begin(p4d_net *m, uint64_t number, bool evaluating, p4d_batch_sourc
 	memset(m->token_holder, 0xff, copies_of(m, B_TOKENS) * sizeof(*m->token_holder));
 	memset(m->label_holder, 0xff, copies_of(m, B_LABELS) * sizeof(*m->label_holder));
 	memset(m->document_holder, 0xff, copies_of(m, B_DOCUMENTS) * sizeof(*m->document_holder));
+}
+
+void p4d_net_begin_pass(p4d_net *m, uint32_t micro_batch)
+{
+	const p4d_layout *l = m->l;
+	const uint32_t slice = p4d_schedule_slice_of(&m->schedule, micro_batch);
+
+	if (l->slices == 1)
+		return;
+	m->before = 0;
+	for (uint32_t i = 0; i < slice; i++)
+		m->before += l->slice_tokens[i];
+	m->length = l->slice_tokens[slice];
+	m->n = l->micro_batch * m->length;
+	m->ns = l->sequence_parallel ? m->n / l->tp : m->n;
+	m->slice_first = l->micro_batch * m->before;
+	m->sequences = micro_batch / (uint32_t)l->slices % m->plan.slots.sequences;
 }
 
 int p4d_net_read_scalars(p4d_net *m, p4d_scalars *scalars, p4d_error *err)

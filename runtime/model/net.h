@@ -46,7 +46,10 @@ typedef int (*p4d_batch_source)(void *context, uint64_t step, uint32_t micro_bat
 /* The buffers and weights of one layer in one pass. */
 typedef struct p4d_layer {
 	void *activation[ACT_COUNT]; /* NULL: the model has none */
-	uint32_t number;             /* of the model */
+	/* with slices (micro_batch, seq_len, 2 * kv): of the micro-batch of the pass; else NULL */
+	void *keys_values;
+	float *key_gradients;
+	uint32_t number; /* of the model */
 } p4d_layer;
 
 enum { CHANNEL_FORWARD, CHANNEL_BACKWARD, CHANNEL_RING, CHANNEL_RING_GRADIENTS };
@@ -73,19 +76,22 @@ typedef struct p4d_net {
 	const p4d_tensor *row[B_BUFFERS]; /* NULL: the plan has none */
 
 	p4d_dtype type;
-	uint64_t element;    /* bytes of type */
-	uint64_t n, ns, h;   /* tokens; under sequence parallelism; hidden */
-	uint64_t f, q, kv;   /* columns of this rank */
-	uint64_t up;         /* of the product in front of the activation */
-	uint64_t columns;    /* q + 2 * kv */
-	uint64_t length;     /* tokens of a sequence on this rank */
-	uint64_t before;     /* tokens in front of these whose keys are there; see generate.h */
-	uint64_t layers;     /* of a chunk */
-	uint64_t shards;     /* of the optimizer state */
-	unsigned parts;      /* in which tokens pass between tp ranks; see parallel.h */
-	bool first, last;    /* the stage begins, ends the model */
-	bool tied_ends;      /* two stages hold a copy of the table */
-	uint32_t last_stage; /* where the model ends */
+	uint64_t element;     /* bytes of type */
+	uint64_t n, ns, h;    /* tokens; under sequence parallelism; hidden */
+	uint64_t f, q, kv;    /* columns of this rank */
+	uint64_t up;          /* of the product in front of the activation */
+	uint64_t columns;     /* q + 2 * kv */
+	uint64_t length;      /* tokens of a sequence on this rank */
+	uint64_t before;      /* tokens in front of these whose keys are there; see generate.h */
+	uint64_t whole;       /* tokens of a micro-batch, of all slices */
+	uint64_t slice_first; /* tokens of all sequences in the slices before that of the pass */
+	uint32_t sequences;   /* which keys and values are those of the pass */
+	uint64_t layers;      /* of a chunk */
+	uint64_t shards;      /* of the optimizer state */
+	unsigned parts;       /* in which tokens pass between tp ranks; see parallel.h */
+	bool first, last;     /* the stage begins, ends the model */
+	bool tied_ends;       /* two stages hold a copy of the table */
+	uint32_t last_stage;  /* where the model ends */
 
 	/*
 	 * Data on the device: tp, cp, dp*cp, stages, tp*stages, the two ends of a tied table (NULL
@@ -102,7 +108,7 @@ typedef struct p4d_net {
 	uint64_t number;
 	bool evaluating;
 	uint64_t trained;
-	int32_t *host_tokens, *host_labels;
+	int32_t *host_tokens, *host_labels; /* of a micro-batch, and room to put it in the order of slices */
 	int32_t *host_documents; /* of a micro-batch, in order and then arranged; NULL without the mask */
 	/* the micro-batch in each copy; UINT32_MAX: none */
 	uint32_t *token_holder, *label_holder, *document_holder;
@@ -123,6 +129,12 @@ void p4d_net_close(p4d_net *net);
 
 /* Before the instructions of step `number`: no micro-batch is on the device, accumulators are 0. */
 void p4d_net_begin(p4d_net *net, uint64_t number, bool evaluating, p4d_batch_source source, void *context);
+
+/*
+ * Before a pass of a micro-batch, with slices of one of them: n, ns, length, before and what else is of the
+ * slice. A net that was opened has the sizes of the longest.
+ */
+void p4d_net_begin_pass(p4d_net *net, uint32_t micro_batch);
 
 /* Waits for the device, and reads the scalars of the step. Errors: DEVICE. */
 int p4d_net_read_scalars(p4d_net *net, p4d_scalars *scalars, p4d_error *err);

@@ -7,6 +7,8 @@
  */
 #include "model/sequence_order.h"
 
+#include <string.h>
+
 #include "model/buffers.h"
 
 uint64_t p4d_sequence__place(const p4d_layout *l, uint64_t rank, uint64_t i)
@@ -35,6 +37,12 @@ static uint64_t blocks(const p4d_net *m)
 static uint64_t width(const p4d_net *m, uint64_t block)
 {
 	return gathers(m) && block == P4D_GATHERED_BLOCK ? m->l->seq_len : m->length;
+}
+
+/* Places of a block: with slices those of the whole sequence. */
+static uint64_t positions_of(const p4d_net *m, uint64_t block)
+{
+	return m->l->slices > 1 ? m->l->seq_len : width(m, block);
 }
 
 /* The place in the sequence of token i of a block. */
@@ -68,19 +76,47 @@ void p4d_sequence__fill_positions(p4d_net *m, int32_t *scratch)
 	uint64_t count = 0;
 
 	for (uint64_t block = 0; block < blocks(m); block++)
-		for (uint64_t i = 0; i < width(m, block); i++)
+		for (uint64_t i = 0; i < positions_of(m, block); i++)
 			scratch[count++] = (int32_t)place(m, block, i);
 	m->d->upload(m->d, p4d_buffers_at(m, B_POSITIONS), scratch, count * sizeof(*scratch));
 }
 
-int p4d_sequence_find_documents(p4d_net *m, uint32_t micro_batch, p4d_error *err)
+void p4d_sequence__by_slices(const p4d_net *m, int32_t *to, const int32_t *from)
 {
+	const p4d_layout *l = m->l;
+	uint64_t before = 0;
+
+	for (uint64_t i = 0; i < l->slices; before += l->slice_tokens[i++])
+		for (uint64_t b = 0; b < l->micro_batch; b++, to += l->slice_tokens[i])
+			memcpy(to, from + b * l->seq_len + before, l->slice_tokens[i] * sizeof(*to));
+}
+
+/* The documents in the order of the sequences, as attention takes them. Returns how many numbers. */
+static uint64_t arrange(const p4d_net *m, int32_t *to, const int32_t *from)
+{
+	const uint64_t sequence = m->l->seq_len;
+	uint64_t count = 0;
+
+	if (m->l->slices > 1) {
+		p4d_sequence__by_slices(m, to, from);
+		memcpy(to + m->whole, from, m->whole * sizeof(*to));
+		return 2 * m->whole;
+	}
+	for (uint64_t block = 0; block < blocks(m); block++)
+		for (uint64_t b = 0; b < m->l->micro_batch; b++)
+			for (uint64_t i = 0; i < width(m, block); i++)
+				to[count++] = from[b * sequence + place(m, block, i)];
+	return count;
+}
+
+int p4d_sequence_find_documents(p4d_net *m, uint32_t pass_micro_batch, p4d_error *err)
+{
+	const uint32_t micro_batch = pass_micro_batch / (uint32_t)m->l->slices;
 	const p4d_tensor *row = m->row[B_DOCUMENTS];
 	const uint64_t copies = row->shape[0], copy = micro_batch % copies, sequence = m->l->seq_len;
 	const p4d_batch batch = {.documents = m->host_documents};
 	int32_t *arranged = m->host_documents + m->l->micro_batch * sequence;
 	char *to = m->arena + row->offset + copy * (row->bytes / copies);
-	uint64_t count = 0;
 
 	m->documents = NULL;
 	if (!m->set.document_mask)
@@ -90,10 +126,7 @@ int p4d_sequence_find_documents(p4d_net *m, uint32_t micro_batch, p4d_error *err
 		return 0;
 	if (m->source(m->context, m->number, micro_batch, &batch, err) < 0)
 		return -1;
-	for (uint64_t block = 0; block < blocks(m); block++)
-		for (uint64_t b = 0; b < m->l->micro_batch; b++)
-			for (uint64_t i = 0; i < width(m, block); i++)
-				arranged[count++] = m->host_documents[b * sequence + place(m, block, i)];
+	const uint64_t count = arrange(m, arranged, m->host_documents);
 	m->d->upload(m->d, to, arranged, count * sizeof(*arranged));
 	m->document_holder[copy] = micro_batch;
 	return 0;

@@ -12,5 +12,7 @@ uint32_t p4d_sequence__own_block(const p4d_net *m);
 void p4d_sequence__find_blocks(const p4d_net *m, uint32_t block, p4d_attention_shape *shape);
 /* scratch: as many as the plan's row has */
 void p4d_sequence__fill_positions(p4d_net *m, int32_t *scratch);
-/* t->documents of a micro-batch; asks the source if missing. */
+/* The tokens of a micro-batch (micro_batch, seq_len) slice by slice, each (micro_batch, its tokens). */
+void p4d_sequence__by_slices(const p4d_net *m, int32_t *to, const int32_t *from);
+/* m->documents of a micro-batch, with slices by slices and then whole; asks the source if missing. */
 int p4d_sequence_find_documents(p4d_net *m, uint32_t micro_batch, p4d_error *err);

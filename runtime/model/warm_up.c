@@ -34,7 +34,13 @@ static void multiply_all(p4d_net *m)
 	p4d_head__warm_up(m);
 }
 
+/* Of each length that a pass may have. */
 enum { MOST_CHOICES = 128 };
+
+static uint64_t choices_of(const p4d_net *m)
+{
+	return MOST_CHOICES * m->l->slices;
+}
 
 /* What this rank timed, into the table of all ranks. */
 static void own_choices(const p4d_net *m, p4d_product_choice *own)
@@ -42,9 +48,8 @@ static void own_choices(const p4d_net *m, p4d_product_choice *own)
 	p4d_timed_product product;
 	unsigned count = 0;
 
-	while (count < MOST_CHOICES && m->d->timed_product(m->d, count, &product))
+	while (count < choices_of(m) && m->d->timed_product(m->d, count, &product))
 		own[count++] = product.choice;
-
 }
 
 /*
@@ -53,14 +58,14 @@ static void own_choices(const p4d_net *m, p4d_product_choice *own)
  */
 static int agree_on_products(p4d_net *m, p4d_error *err)
 {
-	const uint64_t ranks = m->l->world;
-	p4d_product_choice own[MOST_CHOICES] = {{0}}, *all = calloc(ranks * MOST_CHOICES, sizeof(*all));
+	const uint64_t ranks = m->l->world, most = choices_of(m);
+	p4d_product_choice *all = calloc((ranks + 1) * most, sizeof(*all));
 
 	if (!all)
 		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for the algorithms of products");
-	own_choices(m, own);
-	const int status = p4d_comm_all_gather(m->world, all, own, sizeof(own), err);
-	for (uint64_t i = ranks * MOST_CHOICES; status == 0 && i-- > 0;)
+	own_choices(m, all + ranks * most);
+	const int status = p4d_comm_all_gather(m->world, all, all + ranks * most, most * sizeof(*all), err);
+	for (uint64_t i = ranks * most; status == 0 && i-- > 0;)
 		if (all[i].proposed)
 			m->d->choose_product(m->d, &all[i]);
 	free(all);
@@ -75,6 +80,18 @@ static bool times_products(const p4d_net *m)
 	return m->d->time_products && !(wanted && !strcmp(wanted, "0"));
 }
 
+/* Products of both widths that they may have; with slices, of each length. */
+static void warm_up_products(p4d_net *m)
+{
+	for (uint32_t slice = 0; slice < m->l->slices; slice++) {
+		p4d_net_begin_pass(m, slice);
+		for (int replicas = p4d_comm_runs_async(m->dp_cp); replicas >= 0; replicas--) {
+			p4d_parallel_leave(m, replicas);
+			multiply_all(m);
+		}
+	}
+}
+
 int p4d_net__warm_up(p4d_net *m, p4d_error *err)
 {
 	if (!m->d->identity[0]) /* staging memory and its code */
@@ -82,14 +99,13 @@ int p4d_net__warm_up(p4d_net *m, p4d_error *err)
 	const bool times = times_products(m);
 	if (times)
 		m->d->time_products(m->d, true);
-	/* of both widths that products may have */
-	for (int replicas = p4d_comm_runs_async(m->dp_cp); replicas >= 0; replicas--) {
-		p4d_parallel_leave(m, replicas);
-		multiply_all(m);
-	}
+	warm_up_products(m);
 	if (times)
 		m->d->time_products(m->d, false);
-	p4d_attention__warm_up(m);
+	for (uint32_t slice = 0; slice < m->l->slices; slice++) {
+		p4d_net_begin_pass(m, slice);
+		p4d_attention__warm_up(m);
+	}
 	if (m->d->sync(m->d, err) < 0)
 		return -1;
 	return m->d->choose_product ? agree_on_products(m, err) : 0;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "checkpoint/released.h"
+#include "cost/cost.h"
 #include "model/model.h"
 #include "plan/plan.h"
 #include "plan/plan_line.h"
@@ -86,7 +87,7 @@ static int find_gpu(p4d_job_plan *plan, p4d_error *err)
 	return 0;
 }
 
-static int build(p4d_job_plan *plan, uint64_t ranks, bool evaluates, p4d_error *err)
+static int build(p4d_job_plan *plan, uint64_t ranks, bool planned, bool evaluates, p4d_error *err)
 {
 	p4d_request *r = &plan->request;
 	uint64_t nodes = (uint64_t)r->value[P4D_NODES], per_node = (uint64_t)r->value[P4D_GPUS_PER_NODE];
@@ -113,6 +114,8 @@ static int build(p4d_job_plan *plan, uint64_t ranks, bool evaluates, p4d_error *
 	}
 	if (find_gpu(plan, err) < 0 || p4d_layout_build(r, nodes, per_node, &plan->layout, err) < 0)
 		return -1;
+	if (!planned)
+		p4d_cost_choose_slices(r, &plan->layout, plan->gpu);
 	p4d_capacity capacity = {.gpu = plan->gpu};
 	if (p4d_plan_verify_checksum(r, &plan->layout, plan->gpu, err) < 0)
 		return -1;
@@ -147,7 +150,7 @@ int p4d_job_plan_open(p4d_job_plan *plan, const char *line, const p4d_settings *
 		      : from_options(plan, settings, ranks, nodes, datadir, err);
 
 	if (rc == 0)
-		rc = build(plan, ranks, settings->eval_only, err);
+		rc = build(plan, ranks, line != NULL, settings->eval_only, err);
 	if (rc == 0)
 		rc = check_adapters(plan, settings, err);
 	if (rc == 0)

@@ -10,9 +10,14 @@
 #include "model/sequence_order.h"
 #include "trainer/trainer_internal.h"
 
-static uint64_t boundary_bytes(const p4d_trainer *t)
+/* The hidden state of a micro-batch, or of a slice of it. */
+static uint64_t boundary_bytes(const p4d_trainer *t, const p4d_instruction *in)
 {
-	return t->net.ns * t->net.h * t->net.element;
+	const p4d_layout *l = t->net.l;
+	const uint32_t slice = p4d_schedule_slice_of(&t->net.schedule, in->micro_batch);
+	const uint64_t n = l->slices > 1 ? l->micro_batch * l->slice_tokens[slice] : t->net.whole;
+
+	return n / (l->sequence_parallel ? l->tp : 1) * t->net.h * t->net.element;
 }
 
 /*
@@ -44,7 +49,7 @@ static int send(p4d_trainer *t, const p4d_instruction *in, bool backward, p4d_er
 	return p4d_comm_send(
 	    t->net.pp, in->peer, channel,
 	    p4d_buffers_boundary(&t->net, backward ? B_SEND_BACKWARD : B_SEND_FORWARD, s->current),
-	    boundary_bytes(t), &s->pending[s->current].ticket, err);
+	    boundary_bytes(t, in), &s->pending[s->current].ticket, err);
 }
 
 static int finish_sends(p4d_trainer *t, p4d_error *err)
@@ -85,7 +90,7 @@ static int forward(p4d_trainer *t, const p4d_instruction *in, p4d_error *err)
 	if (position == 0 && t->net.l->vocab_parallel)
 		t->net.d->copy(t->net.d, y.activation[ACT_INPUT],
 			       p4d_buffers_boundary(&t->net, B_EMBEDDING_OUTPUT, in->micro_batch),
-			       boundary_bytes(t));
+			       boundary_bytes(t, in));
 	else if (position == 0 &&
 		 p4d_embedding_forward(&t->net, in->micro_batch, y.activation[ACT_INPUT], err) < 0)
 		return -1;
@@ -135,7 +140,7 @@ static int backward(p4d_trainer *t, const p4d_instruction *in, p4d_error *err)
 			       : free_buffer(t, true, err);
 	if (!output)
 		return -1;
-	t->net.d->copy(t->net.d, output, hidden, boundary_bytes(t));
+	t->net.d->copy(t->net.d, output, hidden, boundary_bytes(t, in));
 	return 0;
 }
 
@@ -210,7 +215,7 @@ static int begin_receives(p4d_trainer *t, size_t number, p4d_error *err)
 			continue;
 		r->begun = true;
 		if (p4d_comm_recv_begin(t->net.pp, in->peer, backward ? CHANNEL_BACKWARD : CHANNEL_FORWARD,
-					buffer_of(t, in, backward), boundary_bytes(t), err) < 0)
+					buffer_of(t, in, backward), boundary_bytes(t, in), err) < 0)
 			return -1;
 	}
 	return 0;
@@ -222,7 +227,7 @@ static int end_receive(p4d_trainer *t, bool backward, p4d_error *err)
 	const p4d_instruction *in = &t->net.list.at[at];
 
 	if (p4d_comm_recv_end(t->net.pp, in->peer, backward ? CHANNEL_BACKWARD : CHANNEL_FORWARD,
-			      buffer_of(t, in, backward), boundary_bytes(t), err) < 0)
+			      buffer_of(t, in, backward), boundary_bytes(t, in), err) < 0)
 		return -1;
 	find_receive(t, backward, at + 1);
 	return 0;
@@ -234,12 +239,13 @@ static bool is_beside_replicas(const p4d_trainer *t, const p4d_instruction *in)
 	if (in->op == P4D_OP_FORWARD)
 		return in->micro_batch == 0 && t->net.shards > 1;
 	return (in->op == P4D_OP_BACKWARD || in->op == P4D_OP_BACKWARD_WEIGHT) &&
-	       in->micro_batch == t->net.schedule.micro_batches - 1;
+	       p4d_schedule_ends_with(&t->net.schedule, in->micro_batch);
 }
 
 static int execute(p4d_trainer *t, const p4d_instruction *in, p4d_error *err)
 {
 	p4d_parallel_leave(&t->net, is_beside_replicas(t, in));
+	p4d_net_begin_pass(&t->net, in->micro_batch);
 	switch ((p4d_op)in->op) {
 	case P4D_OP_GATHER_PARAMS:
 		return p4d_optimizer__await_segment(t, p4d_optimizer__segment_at(t, in->chunk, 0), err);

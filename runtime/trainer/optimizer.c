@@ -77,7 +77,7 @@ int p4d_optimizer__reduce_chunk(p4d_trainer *t, uint32_t chunk, p4d_error *err)
 int p4d_optimizer__reduce_layer(p4d_trainer *t, const p4d_instruction *in, uint32_t layer, p4d_error *err)
 {
 	if (layer == 0 || layer >= t->net.weights.of_chunk ||
-	    in->micro_batch != t->net.schedule.micro_batches - 1 || !overlaps(t))
+	    !p4d_schedule_ends_with(&t->net.schedule, in->micro_batch) || !overlaps(t))
 		return 0;
 	return p4d_optimizer__reduce_segment(t, p4d_optimizer__segment_at(t, in->chunk, layer), false, err);
 }

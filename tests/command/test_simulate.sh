@@ -41,6 +41,31 @@ exits 0 p4d simulate --model llama3-8b --pp 4 --schedule zb1p --global-batch 8
 # vocabulary parallelism has slots of its own
 exits 0 p4d simulate --model llama3-8b --pp 4 --vocab-parallel vocab-1 --global-batch 8
 prints "vocab slots"
+# token slices: the bubble of four times as many micro-batches, slots of slices; equal ones without a GPU
+exits 0 p4d simulate --model llama3-8b --pp 4 --global-batch 8 --token-slices 4
+prints "Bubble: 8.6 %"
+prints "1f1b of slices of 2048,2048,2048,2048 tokens"
+prints "In flight: slices of micro-batches, 4 each"
+[ "$(printf '%s\n' "$out" | sed -n 's/^[0-3] *8 *64 *\([0-9]*\) .*/\1/p' | tr '\n' ' ')" = "7 6 5 4 " ] || fail "slices in flight"
+exits 0 p4d simulate --model llama3-8b --pp 4 --global-batch 8 --token-slices 4 --schedule gpipe --svg slices.svg
+prints "Bubble: 8.6 %"
+well_formed slices.svg
+grep -q 'gpipe of 4 slices' slices.svg || fail "the picture does not say slices"
+# what README shows: later slices are shorter; less idle, less memory
+long="p4d simulate --model llama3-70b --framework p4d --gpu h100 --nodes 8 --tp 8 --pp 8 --global-batch 8"
+exits 0 $long --seq-len 32k
+prints "Bubble: 48.2 %, step time 9.96"
+prints " 80.68 "
+exits 0 $long --seq-len 32k --token-slices 4
+prints "Bubble: 21.9 %, step time 7.45"
+prints "1f1b of slices of 10240,8448,7424,6656 tokens"
+prints " 47.99 "
+exits 0 $long --seq-len 128k --token-slices 8 --json
+prints '"token_slices":8'
+case "$(value bubble_fraction)" in 0.13*) ;; *) fail "bubble $(value bubble_fraction)" ;; esac
+exits 5 p4d simulate --model llama3-8b --pp 2 --cp 2 --token-slices 4
+says "token-slices=4 does not go with cp=2"
+says "fix: --cp=1"
 
 # JSON: in flight 4, 3, 2, 1; busy and bubble agree
 exits 0 p4d simulate --model llama3-8b --pp 4 --global-batch 8 --json

@@ -55,6 +55,10 @@ done <<'END'
 --schedule zbv --local-ranks 2 --pp 2
 --schedule v-half --local-ranks 2 --pp 2
 --schedule zbv
+--token-slices 4 --local-ranks 2 --pp 2
+--token-slices 2
+--slice-lengths 24,8 --local-ranks 2 --pp 2 --token-slices 2
+--slice-lengths 24,8
 --vocab-parallel vocab-1 --local-ranks 2 --pp 2
 --vocab-parallel vocab-2
 --recompute full

@@ -11,11 +11,16 @@ typedef struct durations_store {
 	double gather[DURATIONS_STAGES], reduce[DURATIONS_STAGES], optimizer[DURATIONS_STAGES];
 } durations_store;
 
+static inline uint32_t durations_passes(const p4d_schedule *s)
+{
+	return p4d_schedule_positions(s) * p4d_schedule_slices(s);
+}
+
 /* F = B = W = 1 for every chunk; nothing else takes time. */
 static inline p4d_durations even_durations(const p4d_schedule *s, durations_store *store)
 {
-	assert_true(s->stages <= DURATIONS_STAGES && p4d_schedule_positions(s) <= DURATIONS_PASSES);
-	for (uint32_t i = 0; i < p4d_schedule_positions(s); i++)
+	assert_true(s->stages <= DURATIONS_STAGES && durations_passes(s) <= DURATIONS_PASSES);
+	for (uint32_t i = 0; i < durations_passes(s); i++)
 		store->forward[i] = store->input[i] = store->weight[i] = 1;
 	return (p4d_durations){
 	    .forward = store->forward, .backward_input = store->input, .backward_weight = store->weight};
@@ -36,8 +41,9 @@ static inline p4d_durations random_durations(const p4d_schedule *s, durations_st
 	double input = random_between(0.9, 1.4), weight = random_between(0.6, 1.1);
 	double uneven = random_below(3) ? 0 : random_between(0, 0.3);
 
-	for (uint32_t i = 0; i < p4d_schedule_positions(s); i++) {
-		double layers = random_between(1 - uneven, 1 + uneven);
+	for (uint32_t i = 0; i < durations_passes(s); i++) {
+		/* later slices attend to more */
+		double layers = random_between(1 - uneven, 1 + uneven) + 0.1 * p4d_schedule_slice_of(s, i);
 		store->forward[i] = layers;
 		store->input[i] = layers * input;
 		store->weight[i] = layers * weight;
@@ -45,10 +51,13 @@ static inline p4d_durations random_durations(const p4d_schedule *s, durations_st
 	if (random_below(2)) {
 		uint32_t chunk, stage = p4d_schedule_stage_at(s, p4d_schedule_positions(s) - 1, &chunk);
 		double head = random_between(0, 1);
+		uint32_t last = (stage * s->chunks + chunk) * p4d_schedule_slices(s);
 		store->forward[0] += random_between(0, 0.1);
-		store->forward[stage * s->chunks + chunk] += head;
-		store->input[stage * s->chunks + chunk] += head;
-		store->weight[stage * s->chunks + chunk] += head;
+		for (uint32_t i = last; i < last + p4d_schedule_slices(s); i++) {
+			store->forward[i] += head;
+			store->input[i] += head;
+			store->weight[i] += head;
+		}
 	}
 	for (uint32_t stage = 0; stage < s->stages; stage++) {
 		store->gather[stage] = random_between(0, 0.5);

@@ -69,6 +69,8 @@ static inline bool random_layout(p4d_layout *l, int only)
 		put(&r, P4D_VPP, PICK(2, 3, 4, 5));
 	if (kind->vocabulary)
 		put(&r, P4D_VOCAB_PARALLEL, only < 0 ? draw(3) : 0);
+	if (kind->slices && cp == 1 && r.value[P4D_VOCAB_PARALLEL] == P4D_VOCAB_OFF && draw(3) == 0)
+		put(&r, P4D_TOKEN_SLICES, PICK(1, 2, 3, 4, 7, 16));
 	const uint64_t recompute = draw(5);
 	put(&r, P4D_OPTIMIZER_DTYPE, draw(2) ? P4D_STATE_HALF : P4D_STATE_FP32);
 	put(&r, P4D_RECOMPUTE, recompute == P4D_RECOMPUTE_MOE ? P4D_RECOMPUTE_KEEP : recompute);

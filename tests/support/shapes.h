@@ -30,6 +30,10 @@ static inline p4d_schedule random_schedule(uint32_t most_stages, uint32_t most_m
 	s.micro_batches = 1 + random_below(most_micro_batches);
 	if (kind->in_groups)
 		s.micro_batches = (s.micro_batches + s.stages - 1) / s.stages * s.stages;
+	if (kind->slices && !s.vocabulary && random_below(2)) {
+		s.slices = 1 + random_below(6);
+		s.micro_batches *= s.slices;
+	}
 	return s;
 }
 
@@ -46,8 +50,8 @@ static inline const char *shape_text(const p4d_schedule *s)
 	char name[16];
 
 	p4d_request_choice_name(P4D_SCHEDULE, s->kind, name, sizeof(name));
-	snprintf(text, sizeof(text), "%s vocabulary=%d stages=%u chunks=%u micro-batches=%u", name,
-		 s->vocabulary, s->stages, s->chunks, s->micro_batches);
+	snprintf(text, sizeof(text), "%s vocabulary=%d stages=%u chunks=%u micro-batches=%u slices=%u", name,
+		 s->vocabulary, s->stages, s->chunks, s->micro_batches, p4d_schedule_slices(s));
 	return text;
 }
 

@@ -77,8 +77,9 @@ static void slots_are_followed(void **state)
 	    {.op = P4D_OP_BACKWARD_INPUT, .slot = 0},  {.op = P4D_OP_VOCAB_BACKWARD, .slot = 0},
 	    {.op = P4D_OP_BACKWARD_WEIGHT, .slot = 0}, {.op = P4D_OP_BACKWARD, .slot = 1},
 	};
-	static const p4d_slots wanted[] = {{1, 0}, {1, 0}, {2, 0}, {2, 1}, {2, 1}, {2, 1}, {2, 0}, {1, 0}};
-	const p4d_instruction_list list = {.count = 8, .at = at, .slots = {2, 1}};
+	static const p4d_slots wanted[] = {{1, 0, 0}, {1, 0, 0}, {2, 0, 0}, {2, 1, 0},
+					   {2, 1, 0}, {2, 1, 0}, {2, 0, 0}, {1, 0, 0}};
+	const p4d_instruction_list list = {.count = 8, .at = at, .slots = {2, 1, 0}};
 	const p4d_simulated stage = {.base_bytes = 100, .activation_bytes = 10, .vocabulary_bytes = 1};
 	p4d_live live;
 

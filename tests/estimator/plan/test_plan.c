@@ -23,16 +23,17 @@ static uint64_t least(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
-/* Micro-batches (chunks of them) that a stage holds at once, as the papers count. */
+/* Micro-batches (chunks of them, or slices) that a stage holds at once, as the papers count. */
 static uint64_t in_flight(const p4d_layout *l, uint64_t stage)
 {
-	uint64_t m = l->micro_batches, p = l->pp, v = l->vpp;
+	uint64_t m = l->micro_batches * l->slices, p = l->pp, v = l->vpp;
 
 	switch (l->schedule) {
 	case P4D_GPIPE:
 		return m;
 	case P4D_1F1B:
-		return least(m, p - stage);
+		return least(m, p - stage + l->slices -
+				    1); /* Seq1F1B: as many more as the last stage begins with */
 	case P4D_INTERLEAVED:
 		return least(m * v, 2 * (p - stage - 1) + (v - 1) * p + 1);
 	case P4D_ZB1P:
@@ -118,12 +119,44 @@ static uint64_t attention_workspace(const p4d_layout *l, uint64_t a, uint64_t g,
 		  (l->cp > 1 ? line(2 * b * a * queries * d) + 2 * line(2 * b * g * keys * d) : 0));
 }
 
+/* Micro-batches of slices whose keys a stage holds: when it runs the last slice of the oldest backward. */
+static uint64_t begun(const p4d_layout *l, uint64_t stage)
+{
+	const uint64_t flight = in_flight(l, stage), S = l->slices;
+
+	return least(l->micro_batches, (flight + S - 1 + S - 1) / S);
+}
+
+/* As attention_workspace backward: of one sequence's slices with all keys up to their ends. */
+static uint64_t slices_workspace(const p4d_layout *l, uint64_t a, uint64_t g)
+{
+	const uint64_t d = l->head_dim;
+	uint64_t bytes = 0;
+
+	for (uint64_t i = 0, end = 0; i < l->slices; i++) {
+		const uint64_t n = l->slice_tokens[i];
+		end += n;
+		bytes = most(bytes, 256 + (g < a ? 2 * line(2 * a * end * d) : 0) + line(4 * a * n * d) +
+					line(4 * a * n) + line(2 * a * n * d) + 2 * line(2 * g * end * d));
+	}
+	return up(bytes);
+}
+
+static uint64_t longest(const p4d_layout *l)
+{
+	uint64_t length = l->slices > 1 ? 0 : l->seq_len;
+
+	for (uint64_t i = 0; l->slices > 1 && i < l->slices; i++)
+		length = most(length, l->slice_tokens[i]);
+	return length;
+}
+
 static uint64_t closed_form(const p4d_layout *l, uint64_t stage)
 {
 	const bool fp32 = l->precision == P4D_FP32, cpu = l->device == P4D_CPU;
 	const bool first = stage == 0, last = stage == end_of(l);
 	const uint64_t e = fp32 ? 4 : 2, d = l->head_dim, h = l->hidden;
-	const uint64_t n = l->micro_batch * l->seq_len / l->cp, ns = l->sequence_parallel ? n / l->tp : n;
+	const uint64_t n = l->micro_batch * longest(l) / l->cp, ns = l->sequence_parallel ? n / l->tp : n;
 	const uint64_t a = l->heads / l->tp, A = a * d, G = l->kv_heads / l->tp * d, f = l->ffn / l->tp;
 	const uint64_t shards = l->optimizer_sharding ? l->dp * l->cp : 1;
 	const bool lora = l->finetune == P4D_TUNE_LORA;
@@ -142,8 +175,15 @@ static uint64_t closed_form(const p4d_layout *l, uint64_t stage)
 			  (!cpu   ? (32 << 20) + up(4 * most(256 * h, 128 * (A + 2 * G)))
 			   : fp32 ? 0
 				  : 3145728) +
-			  (l->pp > 1 ? 4 * S : 0) + (uint64_t)(first + last) * (flight + 1) * up(4 * n) +
-			  (flight + 1) * up(4 * l->micro_batch * seen);
+			  (l->pp > 1 ? 4 * S : 0);
+	/* whole sequences: tokens, documents (of slices as queries and as keys), keys, gradients of keys */
+	const bool sliced = l->slices > 1;
+	const uint64_t whole = l->micro_batch * l->seq_len, copies = (sliced ? begun(l, stage) : flight) + 1;
+	always += (uint64_t)(first + last) * copies * up(4 * whole / l->cp) +
+		  copies * up(4 * l->micro_batch * (sliced ? 2 * l->seq_len : seen));
+	if (sliced)
+		always += l->stage_layers[stage] *
+			  (begun(l, stage) * up(e * whole * 2 * G) + up(4 * whole * 2 * G));
 
 	uint64_t input = S,
 		 rest = up(4 * ns) + up(e * n * (A + 2 * G)) + up(e * n * A) + up(4 * n * a) + S + up(4 * ns);
@@ -166,11 +206,11 @@ static uint64_t closed_form(const p4d_layout *l, uint64_t stage)
 
 	uint64_t gathered = l->sequence_parallel ? N : 0, partial = l->tp > 1 ? N : 0;
 	uint64_t row_sums = up(4 * n * a);
-	uint64_t accumulator = fp32 || (!cpu && l->cp == 1) ? 0 : up(4 * n * (A + 2 * G));
+	uint64_t accumulator = fp32 || (!cpu && l->cp == 1 && !sliced) ? 0 : up(4 * n * (A + 2 * G));
 	uint64_t scores = cpu ? 4 * 64 * (64 + 4 * d) : 0, workspace = cpu ? 4 * 64 * (2 * 64 + 5 * d) : 0;
 	if (!cpu && !fp32) {
 		scores = attention_workspace(l, a, G / d, false);
-		workspace = attention_workspace(l, a, G / d, true);
+		workspace = sliced ? slices_workspace(l, a, G / d) : attention_workspace(l, a, G / d, true);
 	}
 	uint64_t context = gathers     ? up(e * all * 2 * G)
 			   : l->cp > 1 ? up(2 * e * n * 2 * G) + up(4 * n * A) + up(4 * n * a)
@@ -196,7 +236,7 @@ static uint64_t closed_form(const p4d_layout *l, uint64_t stage)
 
 static void equals_the_closed_form(void **state)
 {
-	unsigned count = 0, each[P4D_SCHEDULES] = {0}, gathered = 0, adapted = 0;
+	unsigned count = 0, each[P4D_SCHEDULES] = {0}, gathered = 0, adapted = 0, sliced = 0;
 	static p4d_layout l;
 	static p4d_plan plan;
 
@@ -217,6 +257,7 @@ static void equals_the_closed_form(void **state)
 		each[l.schedule]++;
 		gathered += l.cp_comm == P4D_CP_ALL_GATHER;
 		adapted += l.finetune == P4D_TUNE_LORA;
+		sliced += l.slices > 1;
 		count++;
 	}
 	printf("%u configurations, keys gathered in %u; per schedule:", count, gathered);
@@ -225,7 +266,7 @@ static void equals_the_closed_form(void **state)
 		assert_true(each[schedule] > 500);
 	}
 	printf("\n");
-	assert_true(gathered > 1000 && adapted > 1000);
+	assert_true(gathered > 1000 && adapted > 1000 && sliced > 300);
 }
 
 /* ---- properties of every plan ---- */

@@ -54,7 +54,7 @@ static uint64_t replay(const p4d_layout *l, const p4d_plan *plan, const p4d_inst
 	uint64_t forward = most(moment[P4D_AT_FORWARD], moment[P4D_AT_EMBED]);
 	uint64_t backward = most(moment[P4D_AT_BACKWARD_FFN], moment[P4D_AT_BACKWARD_ATTENTION]);
 	backward = most(most(backward, moment[P4D_AT_EMBED]), recompute ? moment[P4D_AT_RECOMPUTE] : 0);
-	bool *received = calloc((size_t)l->micro_batches * l->vpp, 1);
+	bool *received = calloc((size_t)l->micro_batches * l->slices * l->vpp, 1);
 	assert_non_null(received);
 	for (size_t i = 0; i < list->count; i++) {
 		const p4d_instruction *at = &list->at[i];

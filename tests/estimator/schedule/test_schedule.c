@@ -5,8 +5,8 @@
 
 static void test_positions(void **state)
 {
-	const p4d_schedule interleaved = {P4D_INTERLEAVED, P4D_VOCAB_OFF, 4, 3, 4};
-	const p4d_schedule v = {P4D_ZBV, P4D_VOCAB_OFF, 4, 2, 4};
+	const p4d_schedule interleaved = {P4D_INTERLEAVED, P4D_VOCAB_OFF, 4, 3, 4, 1};
+	const p4d_schedule v = {P4D_ZBV, P4D_VOCAB_OFF, 4, 2, 4, 1};
 	uint32_t chunk;
 
 	(void)state;
@@ -66,15 +66,71 @@ static void write_order(const p4d_instruction_list *list, char *text, size_t siz
 					 letter[list->at[i].op], list->at[i].micro_batch);
 }
 
-static void assert_order(int kind, uint32_t stages, uint32_t chunks, uint32_t micro_batches, uint32_t stage,
-			 const char *expected)
+static void assert_order_of(const p4d_schedule *s, uint32_t stage, const char *expected)
 {
-	const p4d_schedule s = {kind, P4D_VOCAB_OFF, stages, chunks, micro_batches};
-	p4d_instruction_list *lists = compiled(&s);
+	p4d_instruction_list *lists = compiled(s);
 	char text[1024];
 
 	write_order(&lists[stage], text, sizeof(text));
 	assert_string_equal(text, expected);
+	release(lists, s);
+}
+
+static void assert_order(int kind, uint32_t stages, uint32_t chunks, uint32_t micro_batches, uint32_t stage,
+			 const char *expected)
+{
+	const p4d_schedule s = {.kind = kind,
+				.vocabulary = P4D_VOCAB_OFF,
+				.stages = stages,
+				.chunks = chunks,
+				.micro_batches = micro_batches};
+
+	assert_order_of(&s, stage, expected);
+}
+
+/* Two micro-batches of two slices: those of one run forward in order, and backward in reverse. */
+static void test_orders_of_slices(void **state)
+{
+	const p4d_schedule one = {P4D_1F1B, P4D_VOCAB_OFF, 2, 1, 4, 2};
+	const p4d_schedule all = {P4D_GPIPE, P4D_VOCAB_OFF, 2, 1, 4, 2};
+
+	(void)state;
+	/* Seq1F1B: the last stage begins with as many forwards as there are slices, the first with one more
+	 */
+	assert_order_of(&one, 1, "G0 rf0 F0 rf1 F1 B1 sb1 rf2 F2 B0 sb0 rf3 F3 B3 sb3 B2 sb2 R0 O0");
+	assert_order_of(&one, 0, "G0 F0 sf0 F1 sf1 F2 sf2 rb1 B1 F3 sf3 rb0 B0 rb3 B3 rb2 B2 R0 O0");
+	/* TeraPipe: all forward, then all backward */
+	assert_order_of(&all, 1, "G0 rf0 F0 rf1 F1 rf2 F2 rf3 F3 B1 sb1 B0 sb0 B3 sb3 B2 sb2 R0 O0");
+}
+
+/* The slots of one micro-batch are freed from the last slice to the first. */
+static void test_slots_of_slices(void **state)
+{
+	const p4d_schedule s = {P4D_1F1B, P4D_VOCAB_OFF, 1, 1, 6, 3};
+	p4d_instruction_list *lists = compiled(&s);
+	static const struct {
+		int op;
+		uint32_t unit, slot;
+	} want[] = {
+	    {P4D_OP_FORWARD, 0, 0}, {P4D_OP_FORWARD, 1, 1},  {P4D_OP_FORWARD, 2, 2},  {P4D_OP_BACKWARD, 2, 2},
+	    {P4D_OP_FORWARD, 3, 2}, {P4D_OP_BACKWARD, 1, 1}, {P4D_OP_FORWARD, 4, 1},  {P4D_OP_BACKWARD, 0, 0},
+	    {P4D_OP_FORWARD, 5, 0}, {P4D_OP_BACKWARD, 5, 0}, {P4D_OP_BACKWARD, 4, 1}, {P4D_OP_BACKWARD, 3, 2},
+	};
+	size_t found = 0;
+
+	(void)state;
+	for (size_t i = 0; i < lists[0].count; i++) {
+		const p4d_instruction *in = &lists[0].at[i];
+		if (in->op != P4D_OP_FORWARD && in->op != P4D_OP_BACKWARD)
+			continue;
+		assert_int_equal(in->op, want[found].op);
+		assert_int_equal(in->micro_batch, want[found].unit);
+		assert_int_equal(in->slot, want[found++].slot);
+	}
+	assert_int_equal(found, sizeof(want) / sizeof(*want));
+	/* the second micro-batch begins while the first runs backward */
+	assert_int_equal(lists[0].slots.activation, 3);
+	assert_int_equal(lists[0].slots.sequences, 2);
 	release(lists, &s);
 }
 
@@ -96,7 +152,7 @@ static void test_orders(void **state)
 
 static void test_instructions(void **state)
 {
-	const p4d_schedule s = {P4D_INTERLEAVED, P4D_VOCAB_OFF, 2, 2, 2};
+	const p4d_schedule s = {P4D_INTERLEAVED, P4D_VOCAB_OFF, 2, 2, 2, 1};
 	p4d_instruction_list *lists = compiled(&s);
 	const p4d_instruction *in = lists[0].at;
 
@@ -140,8 +196,8 @@ static void test_small_schedules(void **state)
 	for (int kind = 0; kind < P4D_SCHEDULES; kind++) {
 		for (uint32_t stages = 1; stages <= 6; stages++) {
 			for (uint32_t micro_batches = 1; micro_batches <= 14; micro_batches++) {
-				p4d_schedule s = {kind, P4D_VOCAB_OFF, stages, least_chunks(kind),
-						  micro_batches};
+				p4d_schedule s = {
+				    kind, P4D_VOCAB_OFF, stages, least_chunks(kind), micro_batches, 1};
 				if (s.chunks > 1 && stages == 1)
 					continue;
 				if (p4d_schedule_kinds[kind]->in_groups)
@@ -158,11 +214,12 @@ static void test_small_schedules(void **state)
 static void test_large_schedules(void **state)
 {
 	static const p4d_schedule large[] = {
-	    {P4D_GPIPE, P4D_VOCAB_OFF, 2, 1, 70000}, {P4D_1F1B, P4D_VOCAB_OFF, 1024, 1, 40},
-	    {P4D_1F1B, P4D_VOCAB_1, 300, 1, 90},     {P4D_INTERLEAVED, P4D_VOCAB_OFF, 64, 8, 64},
-	    {P4D_ZB1P, P4D_VOCAB_OFF, 128, 1, 200},  {P4D_ZBV, P4D_VOCAB_OFF, 1024, 2, 20},
-	    {P4D_ZBV, P4D_VOCAB_OFF, 64, 2, 200},    {P4D_V_HALF, P4D_VOCAB_OFF, 1024, 2, 20},
-	    {P4D_V_HALF, P4D_VOCAB_2, 65, 2, 150},
+	    {P4D_GPIPE, P4D_VOCAB_OFF, 2, 1, 70000, 1},     {P4D_1F1B, P4D_VOCAB_OFF, 1024, 1, 40, 1},
+	    {P4D_1F1B, P4D_VOCAB_1, 300, 1, 90, 1},         {P4D_INTERLEAVED, P4D_VOCAB_OFF, 64, 8, 64, 1},
+	    {P4D_ZB1P, P4D_VOCAB_OFF, 128, 1, 200, 1},      {P4D_ZBV, P4D_VOCAB_OFF, 1024, 2, 20, 1},
+	    {P4D_ZBV, P4D_VOCAB_OFF, 64, 2, 200, 1},        {P4D_V_HALF, P4D_VOCAB_OFF, 1024, 2, 20, 1},
+	    {P4D_V_HALF, P4D_VOCAB_2, 65, 2, 150, 1},       {P4D_1F1B, P4D_VOCAB_OFF, 100, 1, 64 * 20, 64},
+	    {P4D_GPIPE, P4D_VOCAB_OFF, 30, 1, 64 * 20, 64},
 	};
 
 	(void)state;
@@ -172,7 +229,7 @@ static void test_large_schedules(void **state)
 
 static void test_too_large(void **state)
 {
-	const p4d_schedule s = {P4D_INTERLEAVED, P4D_VOCAB_OFF, 1024, 1024, 1 << 24};
+	const p4d_schedule s = {P4D_INTERLEAVED, P4D_VOCAB_OFF, 1024, 1024, 1 << 24, 1};
 	p4d_instruction_list *lists = calloc(s.stages, sizeof(*lists));
 	p4d_error err;
 
@@ -199,7 +256,8 @@ int main(void)
 	    cmocka_unit_test(test_orders),          cmocka_unit_test(test_instructions),
 	    cmocka_unit_test(test_small_schedules), cmocka_unit_test(test_random_schedules),
 	    cmocka_unit_test(test_large_schedules), cmocka_unit_test(test_too_large),
-	    cmocka_unit_test(test_names),
+	    cmocka_unit_test(test_names),           cmocka_unit_test(test_orders_of_slices),
+	    cmocka_unit_test(test_slots_of_slices),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

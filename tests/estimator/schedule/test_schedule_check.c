@@ -108,7 +108,7 @@ static void test_mutations(void **state)
 
 static void test_slots_said(void **state)
 {
-	const p4d_schedule s = {P4D_V_HALF, P4D_VOCAB_2, 4, 2, 8};
+	const p4d_schedule s = {P4D_V_HALF, P4D_VOCAB_2, 4, 2, 8, 1};
 	p4d_instruction_list *lists = compiled(&s);
 
 	(void)state;
@@ -126,7 +126,7 @@ static void test_slots_said(void **state)
 /* Each list is right by itself, but the first stage would send all before it receives. */
 static void test_deadlock(void **state)
 {
-	const p4d_schedule one = {P4D_1F1B, P4D_VOCAB_OFF, 2, 1, 8};
+	const p4d_schedule one = {P4D_1F1B, P4D_VOCAB_OFF, 2, 1, 8, 1};
 	p4d_schedule all = one;
 	p4d_error err;
 
@@ -145,7 +145,7 @@ static void test_deadlock(void **state)
 /* The second stage takes micro-batch 1 before 0 everywhere; the first sends 0 first. */
 static void test_other_order(void **state)
 {
-	const p4d_schedule s = {P4D_1F1B, P4D_VOCAB_OFF, 2, 1, 4};
+	const p4d_schedule s = {P4D_1F1B, P4D_VOCAB_OFF, 2, 1, 4, 1};
 	p4d_instruction_list *lists = compiled(&s);
 	p4d_error err;
 
@@ -166,7 +166,7 @@ static void test_other_order(void **state)
 /* Vocab-2 lists begin the backward before T: under the rules of vocab-1 they wait for ever. */
 static void test_barriers(void **state)
 {
-	p4d_schedule s = {P4D_1F1B, P4D_VOCAB_2, 4, 1, 8};
+	p4d_schedule s = {P4D_1F1B, P4D_VOCAB_2, 4, 1, 8, 1};
 	p4d_instruction_list *lists = compiled(&s);
 
 	(void)state;
@@ -178,7 +178,7 @@ static void test_barriers(void **state)
 /* At most two results may wait between passes of one stage: all embeddings first are too many. */
 static void test_hand_overs(void **state)
 {
-	const p4d_schedule s = {P4D_1F1B, P4D_VOCAB_1, 2, 1, 6};
+	const p4d_schedule s = {P4D_1F1B, P4D_VOCAB_1, 2, 1, 6, 1};
 	p4d_instruction_list *lists = compiled(&s);
 	p4d_error err;
 
@@ -199,12 +199,79 @@ static void test_hand_overs(void **state)
 	release(lists, &s);
 }
 
+/* The k-th pass of a kind. */
+static p4d_instruction *pass(const p4d_instruction_list *list, p4d_op op, uint32_t number)
+{
+	for (size_t i = 0; i < list->count; i++)
+		if (list->at[i].op == op && number-- == 0)
+			return &list->at[i];
+	fail();
+	return NULL;
+}
+
+static void assert_refused_for(const p4d_schedule *s, const p4d_instruction_list *lists, const char *why)
+{
+	p4d_error err = {0};
+
+	assert_refused(s, lists, why);
+	p4d_schedule_check(s, lists, &err);
+	if (!strstr(err.text, why))
+		fail_msg("not refused for \"%s\": %s", why, err.text);
+}
+
+static void exchange(p4d_instruction *a, p4d_instruction *b)
+{
+	const p4d_instruction kept = *a;
+
+	a->micro_batch = b->micro_batch;
+	b->micro_batch = kept.micro_batch;
+	a->slot = b->slot;
+	b->slot = kept.slot;
+}
+
+/* On one stage, where no transfer shows it: slices and sequences that need each other the other way. */
+static void test_slices(void **state)
+{
+	const p4d_schedule s = {P4D_GPIPE, P4D_VOCAB_OFF, 1, 1, 6, 3};
+	static const struct {
+		p4d_op op;
+		uint32_t first, second; /* passes that change places */
+		const char *why;
+	} wrong[] = {
+	    {P4D_OP_FORWARD, 0, 1, "without the keys and values"},
+	    {P4D_OP_FORWARD, 1, 2, "without the keys and values"},
+	    {P4D_OP_FORWARD, 0, 3, "sequences do not begin in order"},
+	    {P4D_OP_BACKWARD, 0, 1, "before the slice behind it"},
+	    {P4D_OP_BACKWARD, 1, 2, "before the slice behind it"},
+	    {P4D_OP_BACKWARD, 0, 3, "while other sequences run backward"},
+	};
+	p4d_instruction_list *lists = compiled(&s);
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
+		p4d_instruction *a = pass(lists, wrong[i].op, wrong[i].first),
+				*b = pass(lists, wrong[i].op, wrong[i].second);
+		exchange(a, b);
+		assert_refused_for(&s, lists, wrong[i].why);
+		exchange(a, b);
+	}
+	assert_int_equal(lists->slots.sequences, 2);
+	lists->slots.sequences = 1;
+	assert_refused_for(&s, lists, "the keys and values of 1 micro-batches have room");
+	lists->slots.sequences = 3;
+	assert_refused_for(&s, lists, "keys and values of 2 micro-batches are there at a time, not 3");
+	lists->slots.sequences = 2;
+	assert_int_equal(p4d_schedule_check(&s, lists, NULL), 0);
+	release(lists, &s);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_mutations), cmocka_unit_test(test_slots_said),
 	    cmocka_unit_test(test_deadlock),  cmocka_unit_test(test_other_order),
 	    cmocka_unit_test(test_barriers),  cmocka_unit_test(test_hand_overs),
+	    cmocka_unit_test(test_slices),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

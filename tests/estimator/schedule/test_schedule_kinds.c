@@ -201,11 +201,11 @@ static void formula_and_period(const p4d_schedule *shape)
 		return;
 	}
 	s.micro_batches = p4d_timeline_graph__enough(&s);
-	assert_int_equal(s.micro_batches % (kind->in_groups ? s.stages : 1), 0);
+	assert_int_equal(s.micro_batches % (kind->in_groups ? s.stages : p4d_schedule_slices(&s)), 0);
 	assert_int_equal(p4d_timeline_graph__build(&s, &graph, NULL), 0);
 	if (graph.windows == 0)
 		fail_msg("%s: no steady state", shape_text(&s));
-	assert_int_equal(graph.micro_batches, kind->in_groups ? s.stages : 1);
+	assert_int_equal(graph.micro_batches, kind->in_groups ? s.stages : p4d_schedule_slices(&s));
 	free(graph.node);
 }
 
@@ -234,12 +234,20 @@ static void step_time_is_that_of_the_events(void **state)
 	for (int i = 0; i < P4D_SCHEDULES; i++) {
 		const p4d_schedule_kind *kind = p4d_schedule_kinds[i];
 		for (uint32_t stages = kind->chunks == 1 ? 1 : 2; stages <= 9; stages++) {
-			p4d_schedule s = {i, P4D_VOCAB_OFF, stages, least_chunks(i), 0};
+			p4d_schedule s = {i, P4D_VOCAB_OFF, stages, least_chunks(i), 0, 1};
 			const int last = kind->vocabulary && stages > 1 ? P4D_VOCAB_2 : P4D_VOCAB_OFF;
 			for (; s.vocabulary <= last; s.vocabulary++) {
 				/* fewer than show the steady state, and many more */
 				for (uint32_t groups = 1; groups <= 64; groups *= 4) {
 					s.micro_batches = groups * (kind->in_groups ? stages : 3);
+					same_as_the_events(&s, &work);
+				}
+				formula_and_period(&s);
+			}
+			s.vocabulary = P4D_VOCAB_OFF;
+			for (s.slices = 2; kind->slices && s.slices <= 5; s.slices++) {
+				for (uint32_t groups = 1; groups <= 64; groups *= 4) {
+					s.micro_batches = groups * s.slices;
 					same_as_the_events(&s, &work);
 				}
 				formula_and_period(&s);

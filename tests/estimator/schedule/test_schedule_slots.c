@@ -5,25 +5,29 @@
 #include "support/shapes.h"
 
 /* Counted from a list, by itself. */
-static p4d_slots replay(const p4d_instruction_list *list)
+static p4d_slots replay(const p4d_schedule *s, const p4d_instruction_list *list)
 {
 	p4d_slots now = {0}, most = {0};
+	const uint32_t slices = p4d_schedule_slices(s);
 
 	for (size_t i = 0; i < list->count; i++) {
 		switch (list->at[i].op) {
 		case P4D_OP_FORWARD:
 			now.activation++;
+			now.sequences += slices > 1 && list->at[i].micro_batch % slices == 0;
 			break;
 		case P4D_OP_VOCAB_FORWARD:
 			now.vocabulary++;
 			break;
 		}
 		most.activation = now.activation > most.activation ? now.activation : most.activation;
+		most.sequences = now.sequences > most.sequences ? now.sequences : most.sequences;
 		most.vocabulary = now.vocabulary > most.vocabulary ? now.vocabulary : most.vocabulary;
 		switch (list->at[i].op) {
 		case P4D_OP_BACKWARD:
 		case P4D_OP_BACKWARD_WEIGHT:
 			now.activation--;
+			now.sequences -= slices > 1 && list->at[i].micro_batch % slices == 0;
 			break;
 		case P4D_OP_VOCAB_BACKWARD:
 			now.vocabulary--;
@@ -38,11 +42,12 @@ static void assert_slots(const p4d_schedule *s)
 	p4d_instruction_list *lists = compiled(s);
 
 	for (uint32_t stage = 0; stage < s->stages; stage++) {
-		p4d_slots counted = replay(&lists[stage]), told = p4d_schedule_slots(s, stage);
+		p4d_slots counted = replay(s, &lists[stage]), told = p4d_schedule_slots(s, stage);
 		if (memcmp(&counted, &told, sizeof(told)) != 0 ||
 		    memcmp(&told, &lists[stage].slots, sizeof(told)) != 0)
-			fail_msg("%s, stage %u: %u/%u slots, not %u/%u", shape_text(s), stage,
-				 counted.activation, counted.vocabulary, told.activation, told.vocabulary);
+			fail_msg("%s, stage %u: %u/%u/%u slots, not %u/%u/%u", shape_text(s), stage,
+				 counted.activation, counted.vocabulary, counted.sequences, told.activation,
+				 told.vocabulary, told.sequences);
 	}
 	release(lists, s);
 }
@@ -110,7 +115,8 @@ static void test_published(void **state)
 			expected = m;
 			break;
 		case P4D_1F1B: /* vocab-1 two more, vocab-2 one more: arXiv 2411.05288 */
-			expected = least(m, p - r + (s.vocabulary ? 3 - (uint32_t)s.vocabulary : 0));
+			expected = least(m, p - r + (s.vocabulary ? 3 - (uint32_t)s.vocabulary : 0) +
+						p4d_schedule_slices(&s) - 1);
 			break;
 		case P4D_INTERLEAVED:
 			expected = least(m * v, 2 * (p - r - 1) + (v - 1) * p + 1);
@@ -146,12 +152,15 @@ static void test_many_micro_batches(void **state)
 	for (int i = 0; i < 2000; i++) {
 		p4d_schedule s = random_schedule(1024, 1);
 		uint32_t stage = random_below(s.stages);
-		s.micro_batches = s.stages * 8;
+		const uint32_t unit = s.stages * p4d_schedule_slices(&s);
+		s.micro_batches = unit * 8;
 		p4d_slots few = p4d_schedule_slots(&s, stage);
-		s.micro_batches = (1 << 24) / s.stages * s.stages;
+		s.micro_batches = (1 << 24) / unit * unit;
 		p4d_slots many = p4d_schedule_slots(&s, stage);
 		if (p4d_schedule_kinds[s.kind]->in_phases)
 			few.activation = s.micro_batches;
+		if (few.sequences && p4d_schedule_kinds[s.kind]->in_phases)
+			few.sequences = s.micro_batches / s.slices;
 		assert_memory_equal(&few, &many, sizeof(few));
 	}
 }
@@ -164,8 +173,12 @@ static void test_v_ends(void **state)
 	(void)state;
 	for (int i = 0; i < 4000; i++) {
 		const uint32_t stages = 2 + random_below(31);
-		const p4d_schedule s = {kinds[i % 4], i % 4 ? i % 4 - 1 : P4D_VOCAB_OFF, stages, 2,
-					1 + random_below(i % 3 ? 4 * stages : stages)};
+		const p4d_schedule s = {kinds[i % 4],
+					i % 4 ? i % 4 - 1 : P4D_VOCAB_OFF,
+					stages,
+					2,
+					1 + random_below(i % 3 ? 4 * stages : stages),
+					1};
 		const uint32_t stage = random_below(stages);
 		const p4d_v_ends ends = p4d_schedule_v_ends(&s, stage);
 		uint32_t forwards[2] = {0}, backwards[2] = {0}, ahead = 0, behind = 0;

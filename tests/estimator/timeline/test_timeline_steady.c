@@ -67,7 +67,7 @@ static void test_wild(void **state)
 		p4d_schedule s = random_schedule(10, 260);
 		durations_store store;
 		p4d_durations d = random_durations(&s, &store);
-		for (uint32_t pass = 0; pass < p4d_schedule_positions(&s); pass++) {
+		for (uint32_t pass = 0; pass < durations_passes(&s); pass++) {
 			store.forward[pass] = random_between(0.05, 2);
 			store.input[pass] = random_between(0.05, 2);
 			store.weight[pass] = random_between(0.05, 2);
@@ -90,7 +90,7 @@ static void test_slow_change(void **state)
 	(void)state;
 	for (int kind = 0; kind < P4D_SCHEDULES; kind++) {
 		for (int i = 0; i < 6; i++) {
-			p4d_schedule s = {kind, P4D_VOCAB_OFF, 8, least_chunks(kind), 800};
+			p4d_schedule s = {kind, P4D_VOCAB_OFF, 8, least_chunks(kind), 800, 1};
 			durations_store store;
 			p4d_durations d = even_durations(&s, &store);
 			for (uint32_t chunk = 0; chunk < s.chunks; chunk++)
@@ -110,7 +110,7 @@ static void test_many_micro_batches(void **state)
 
 	(void)state;
 	for (int kind = 0; kind < P4D_SCHEDULES; kind++) {
-		p4d_schedule s = {kind, P4D_VOCAB_OFF, 8, least_chunks(kind), 1 << 24};
+		p4d_schedule s = {kind, P4D_VOCAB_OFF, 8, least_chunks(kind), 1 << 24, 1};
 		durations_store store;
 		p4d_durations d = even_durations(&s, &store);
 		double bubble;
@@ -135,7 +135,7 @@ static void test_work(void **state)
 	(void)state;
 	for (int round = 0; round < 3; round++) {
 		for (uint32_t i = 0; i < 200; i++) {
-			const p4d_schedule s = {P4D_1F1B, (int)(i % 3), 2 + i % 50, 1, 300 + i};
+			const p4d_schedule s = {P4D_1F1B, (int)(i % 3), 2 + i % 50, 1, 300 + i, 1};
 			durations_store store;
 			const p4d_durations d = even_durations(&s, &store);
 			double seconds = seconds_of(&s, &d, &work, &bubble);
@@ -148,7 +148,7 @@ static void test_work(void **state)
 	p4d_timeline_work_free(&work);
 	assert_null(work.memory);
 	for (int i = 0; i < 10; i++) {
-		const p4d_schedule s = {P4D_ZBV, P4D_VOCAB_OFF, 8, 2, 100 + (uint32_t)i};
+		const p4d_schedule s = {P4D_ZBV, P4D_VOCAB_OFF, 8, 2, 100 + (uint32_t)i, 1};
 		durations_store store;
 		const p4d_durations d = even_durations(&s, &store);
 		seconds_of(&s, &d, &work, &bubble);
@@ -169,7 +169,7 @@ static void test_budget_by_nodes(void **state)
 
 	(void)state;
 	for (int i = 0; i < 2; i++) {
-		const p4d_schedule s = {P4D_V_HALF, i ? P4D_VOCAB_2 : P4D_VOCAB_OFF, 8, 2, 40};
+		const p4d_schedule s = {P4D_V_HALF, i ? P4D_VOCAB_2 : P4D_VOCAB_OFF, 8, 2, 40, 1};
 		p4d_timeline_work work = {.budget = &left};
 		durations_store store;
 		const p4d_durations d = even_durations(&s, &store);
@@ -195,8 +195,8 @@ static void test_budget_ends_rounds(void **state)
 		uint64_t left = 0;
 		p4d_timeline_work work = {0}, cut = {.budget = &left};
 		double bubble;
-		s.micro_batches = 1 << 16;
-		for (uint32_t pass = 0; pass < p4d_schedule_positions(&s); pass++)
+		s.micro_batches = (1 << 16) / p4d_schedule_slices(&s) * p4d_schedule_slices(&s);
+		for (uint32_t pass = 0; pass < durations_passes(&s); pass++)
 			store.forward[pass] = random_between(0.05, 2);
 		if (s.kind == P4D_INTERLEAVED)
 			s.micro_batches = s.stages * (1 << 12);
@@ -213,6 +213,29 @@ static void test_budget_ends_rounds(void **state)
 		p4d_timeline_work_free(&cut);
 	}
 	assert_true(most < 0.02);
+}
+
+/* As many slices as can be, of schedules too long to simulate: each micro-batch adds what the slowest stage
+ * takes. */
+static void test_many_slices(void **state)
+{
+	static const int kinds[] = {P4D_GPIPE, P4D_1F1B};
+	p4d_timeline_work work = {0};
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		p4d_schedule s = {kinds[i], P4D_VOCAB_OFF, 8, 1, 1 << 28, 64};
+		durations_store store;
+		p4d_durations d = even_durations(&s, &store);
+		double bubble;
+
+		store.forward[3 * s.slices + 17] = 9; /* of one slice on one stage */
+		const double slowest = 3.0 * s.slices + 8, sequences = s.micro_batches / s.slices;
+		const double seconds = seconds_of(&s, &d, &work, &bubble);
+		assert_true(seconds >= slowest * sequences);
+		assert_true(seconds < slowest * (sequences + 2));
+	}
+	p4d_timeline_work_free(&work);
 }
 
 static void test_nothing_takes_time(void **state)
@@ -237,6 +260,7 @@ int main(void)
 	    cmocka_unit_test(test_wild),
 	    cmocka_unit_test(test_slow_change),
 	    cmocka_unit_test(test_many_micro_batches),
+	    cmocka_unit_test(test_many_slices),
 	    cmocka_unit_test(test_work),
 	    cmocka_unit_test(test_nothing_takes_time),
 	    cmocka_unit_test(test_budget_by_nodes),

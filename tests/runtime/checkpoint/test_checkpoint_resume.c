@@ -138,6 +138,8 @@ static void goes_on_anywhere(void **state)
 	    {MODEL "tied=on", "precision=bf16 tp=2 cp=2", "precision=bf16 pp=2 schedule=zb1p", 4, 2},
 	    {MODEL "tied=on", "precision=fp32 optimizer-dtype=bf16 tp=2 pp=2",
 	     "precision=fp32 optimizer-dtype=bf16 cp=2 optimizer-sharding=off", 4, 2},
+	    {MODEL "tied=on", "precision=fp32 pp=2 token-slices=3",
+	     "precision=fp32 tp=2 token-slices=2 schedule=gpipe recompute=full", 4, 2},
 	};
 
 	(void)state;

@@ -225,6 +225,20 @@ static void several_ranks(void **state)
 	compare(PLAIN_MODEL "precision=fp32", "tp=1 cp=2 cp-comm=all-gather", 2, 1e-5);
 }
 
+/* Slices have fewer queries than keys, and add to gradients of all of these. */
+static void token_slices(void **state)
+{
+	(void)state;
+	compare(PLAIN_MODEL "precision=fp32", "tp=1 cp=1 token-slices=3 slice-lengths=7,6,3", 1, 1e-5);
+	test_skip_where_few();
+	compare(GROUPED_MODEL "precision=bf16", "tp=1 cp=1 token-slices=2 slice-lengths=10,6 recompute=full",
+		1, 2e-2);
+	compare(GROUPED_MODEL "precision=fp32", "tp=2 cp=1 pp=2 token-slices=4 schedule=1f1b", 4, 1e-5);
+	curve_documents = true;
+	compare(PLAIN_MODEL "precision=fp32", "tp=1 cp=1 pp=2 token-slices=2 schedule=gpipe", 2, 1e-5);
+	curve_documents = false;
+}
+
 static void documents(void **state)
 {
 	(void)state;
@@ -242,7 +256,7 @@ int main(void)
 #ifndef P4D_TEST_GPU
 	    cmocka_unit_test(evaluation_in_fp8),
 #endif
-	    cmocka_unit_test(several_ranks),     cmocka_unit_test(documents),
+	    cmocka_unit_test(several_ranks),     cmocka_unit_test(documents), cmocka_unit_test(token_slices),
 	};
 
 	return cmocka_run_group_tests_name("training on the cuda device", tests, curve_setup, NULL);

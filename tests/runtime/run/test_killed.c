@@ -35,6 +35,8 @@ static const chain chains[] = {
     {"--cp 2", "--local-ranks 4 --pp 4"},
     {"--micro-batch 2", "--local-ranks 2 --tp 2 --optimizer-sharding off"},
     {"--pp 4 --vocab-parallel vocab-1", "--local-ranks 1"},
+    {"--pp 2 --token-slices 4",
+     "--local-ranks 2 --tp 2 --token-slices 2 --slice-lengths 10,6 --schedule gpipe"},
     {"--pp 2 --vpp 2 --schedule v-half --vocab-parallel vocab-2", "--local-ranks 8 --tp 2 --pp 2 --cp 2"},
 };
 enum { CHAINS = sizeof(chains) / sizeof(*chains) };

@@ -286,6 +286,39 @@ static void other_architectures(void **state)
 			   2e-2, 0.2, FEW, 8, NULL, 0});
 }
 
+/* Slices of sequences, with all else: how many are long, and the models' ways to know places. */
+static const shape sliced[] = {
+#include "support/sliced_layouts.h"
+};
+enum { SLICED = sizeof(sliced) / sizeof(*sliced), QUARTER = 4 };
+
+static void token_slices(void **state)
+{
+	/* longer than the tiles of attention, and ending within them */
+	static const shape longer[] = {
+	    {1, "tp=1 cp=1 pp=1 vpp=1 micro-batch=2 token-slices=3 slice-lengths=97,70,33"},
+	    {2, "tp=1 cp=1 pp=2 vpp=1 micro-batch=1 token-slices=4 slice-lengths=65,64,63,8 schedule=1f1b "
+		"recompute=full"},
+	    {4, "tp=2 cp=1 pp=2 vpp=1 micro-batch=2 token-slices=2 slice-lengths=130,70 schedule=gpipe"},
+	};
+
+	(void)state;
+	all_equal(&(trial){MODEL PLAIN "precision=fp32", 1e-5, 1e-3, ALL, 0, sliced, SLICED});
+	all_equal(&(trial){MODEL GROUPED "precision=fp32", 1e-5, 1e-3, QUARTER, 1, sliced, SLICED});
+	all_equal(&(trial){MODEL GROUPED "precision=fp32 seq-len=200", 1e-5, 1e-3, ALL, 0, longer,
+			   sizeof(longer) / sizeof(*longer)});
+	all_equal(&(trial){MODEL
+			   "kv-heads=4 tied=on bias=none qk-norm=off architecture=gemma2 activation=geglu "
+			   "sliding-window=5 precision=fp32",
+			   1e-5, 1e-3, QUARTER, 2, sliced, SLICED});
+	all_equal(&(trial){MODEL "kv-heads=8 tied=on bias=all qk-norm=off architecture=gpt2 norm=layernorm "
+				 "glu=off activation=gelu positions=learned precision=fp32",
+			   1e-5, 1e-3, QUARTER, 3, sliced, SLICED});
+	all_equal(&(trial){MODEL PLAIN "precision=bf16", 2e-2, 0.2, QUARTER, 0, sliced, SLICED});
+	all_equal(&(trial){MODEL PLAIN "finetune=lora lora-rank=3 precision=fp32", 1e-5, 1e-3, QUARTER, 1,
+			   sliced, SLICED});
+}
+
 /* Documents that end within sequences, chunks of them and the rows of a tile, and do not see each other. */
 static void masked_documents(void **state)
 {
@@ -298,6 +331,8 @@ static void masked_documents(void **state)
 	    {4, "tp=2 cp=2 pp=1 vpp=1 micro-batch=1 cp-comm=all-gather"},
 	    {4, "tp=2 cp=1 pp=2 vpp=2 micro-batch=2 schedule=interleaved"},
 	    {4, "tp=1 cp=2 pp=2 vpp=1 micro-batch=1 schedule=zb1p recompute=mlp"},
+	    {2, "tp=1 cp=1 pp=2 vpp=1 micro-batch=2 schedule=1f1b token-slices=3 slice-lengths=7,6,3"},
+	    {4, "tp=2 cp=1 pp=2 vpp=1 micro-batch=1 schedule=gpipe token-slices=4 recompute=full"},
 	    {8,
 	     "tp=2 cp=2 pp=2 vpp=2 micro-batch=1 schedule=v-half vocab-parallel=vocab-2 cp-comm=all-gather"},
 	};
@@ -364,7 +399,7 @@ int main(void)
 	    cmocka_unit_test(grouped_model),    cmocka_unit_test(other_architectures),
 	    cmocka_unit_test(masked_documents), cmocka_unit_test(bf16_model),
 	    cmocka_unit_test(adapters),         cmocka_unit_test(nodes_change_nothing),
-	    cmocka_unit_test(half_moments),
+	    cmocka_unit_test(half_moments),     cmocka_unit_test(token_slices),
 	};
 
 	return cmocka_run_group_tests_name("layouts of the trainer", tests, prepare, NULL);

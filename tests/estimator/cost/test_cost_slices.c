@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Token slices by the clock: how long p4d makes them, what they gain, and what they hold. */
+#include "support/cost_steps.h"
+
+#include "plan/plan.h"
+
+#define LONG MODEL_70B "framework=p4d seq-len=32768 tp=8 pp=8 micro-batch=1 global-batch=8 "
+
+/* What TeraPipe minimizes: m times the sum and p-1 times the longest, of one layer both ways. */
+static double objective(const p4d_layout *l, const p4d_gpu *gpu, const uint32_t *tokens)
+{
+	const p4d_cost_rates rates = p4d_cost__rates_of(l, gpu);
+	p4d_layout one = *l;
+	double sum = 0, longest = 0;
+
+	one.slice_begin = 0;
+	for (uint64_t i = 0; i < l->slices; i++) {
+		one.slice_len = tokens[i];
+		const p4d_cost_passes y = p4d_cost__layer_passes(&one, &rates, NULL);
+		const double each = y.forward + y.input + y.weight;
+		sum += each;
+		longest = fmax(longest, each);
+		one.slice_begin += tokens[i];
+	}
+	return (double)l->micro_batches * sum + (double)(l->pp - 1) * longest;
+}
+
+/* The least of all cuts at multiples of `unit`. */
+static double least(const p4d_layout *l, const p4d_gpu *gpu, uint32_t *tokens, uint64_t slice, uint64_t left,
+		    uint64_t unit)
+{
+	double best = INFINITY;
+
+	if (slice == l->slices - 1) {
+		tokens[slice] = (uint32_t)left;
+		return objective(l, gpu, tokens);
+	}
+	for (uint64_t length = unit; length + unit * (l->slices - 1 - slice) <= left; length += unit) {
+		tokens[slice] = (uint32_t)length;
+		best = fmin(best, least(l, gpu, tokens, slice + 1, left - length, unit));
+	}
+	return best;
+}
+
+/* The program finds what trying all cuts finds, but for a bound that is a hundredth higher than needed. */
+static void the_best_cut_is_found(void **state)
+{
+	static const struct {
+		const char *options;
+		uint64_t unit;
+	} cases[] = {
+	    {LONG "token-slices=3 seq-len=4096", 128},
+	    {LONG "token-slices=2", 256},
+	    {LONG "token-slices=3 seq-len=131072 global-batch=1", 4096},
+	    {LONG "token-slices=4 seq-len=2048 pp=2 global-batch=64 schedule=gpipe", 128},
+	};
+	const p4d_gpu gpu = gpu_named("h100-80gb");
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		const p4d_layout l = layout_of(cases[i].options, 8, 8);
+		uint32_t found[P4D_MAX_SLICES], tried[P4D_MAX_SLICES];
+		uint64_t sum = 0;
+		assert_true(p4d_cost_slices(&l, &gpu, found));
+		for (uint64_t k = 0; k < l.slices; k++)
+			sum += found[k];
+		assert_int_equal(sum, l.seq_len);
+		const double best = least(&l, &gpu, tried, 0, l.seq_len, cases[i].unit),
+			     have = objective(&l, &gpu, found);
+		if (!(have <= 1.01 * best))
+			fail_msg("%s: %.6g s, but %.6g s are possible", cases[i].options, have, best);
+	}
+}
+
+/* Later slices attend to more, and are shorter; that is faster than equal ones; more are cut shorter still.
+ */
+static void later_slices_are_shorter(void **state)
+{
+	const p4d_gpu gpu = gpu_named("h100-80gb");
+
+	(void)state;
+	for (uint64_t slices = 2; slices <= 16; slices *= 2) {
+		char options[512];
+		snprintf(options, sizeof(options), LONG "seq-len=131072 token-slices=%d", (int)slices);
+		p4d_layout equal = layout_of(options, 8, 8), cut = equal;
+		uint32_t found[P4D_MAX_SLICES];
+		assert_true(p4d_cost_slices(&equal, &gpu, found));
+		for (uint64_t i = 1; i < slices; i++)
+			assert_true(found[i] <= found[i - 1]);
+		assert_true(found[0] > found[slices - 1]);
+		p4d_layout_set_slices(&cut, found);
+		assert_true(step_of(&cut, &gpu).seconds < step_of(&equal, &gpu).seconds);
+	}
+}
+
+/* The request says them; what the user says stays; where nothing is known, nothing is said. */
+static void the_request_says_them(void **state)
+{
+	const p4d_gpu gpu = gpu_named("h100-80gb"), unknown = {.name = "unknown", .usable_bytes = 1 << 30};
+	p4d_layout l = layout_of(LONG "token-slices=4", 8, 8);
+	p4d_request r = {.gpu = ""}, again;
+	char text[512];
+
+	(void)state;
+	p4d_cost_choose_slices(&r, &l, &unknown);
+	p4d_cost_choose_slices(&r, &l, NULL);
+	assert_false(p4d_is_set(&r, P4D_SLICE_LENGTHS));
+	assert_int_equal(l.slice_tokens[0], 8192);
+	p4d_cost_choose_slices(&r, &l, &gpu);
+	assert_int_equal(r.origin[P4D_SLICE_LENGTHS], P4D_BY_P4D);
+	assert_string_equal(r.slice_lengths,
+			    p4d_layout_slices_text(l.slice_tokens, l.slices, text, sizeof(text)));
+	assert_true(l.slice_tokens[0] > 8192 && l.slice_len == l.slice_tokens[0]);
+	again = r;
+	p4d_layout_set_slices(&l, (const uint32_t[]){8192, 8192, 8192, 8192});
+	p4d_cost_choose_slices(&again, &l, &gpu);
+	assert_int_equal(l.slice_tokens[0], 8192);
+	assert_string_equal(again.slice_lengths, r.slice_lengths);
+}
+
+/*
+ * The passes of all slices are more than those of the whole: launches, tiles, keys that are kept, and most of
+ * all the last blocks of attention, of few heads on a rank.
+ */
+static void slices_add_up(void **state)
+{
+	const p4d_gpu gpu = gpu_named("h100-80gb");
+	const p4d_layout whole = layout_of(LONG, 8, 8);
+	p4d_cost_passes_of_chunk one, all;
+
+	(void)state;
+	p4d_cost__pass(&whole, &gpu, 1, 0, &one);
+	for (int slices = 2; slices <= 16; slices *= 2) {
+		char options[512];
+		snprintf(options, sizeof(options), LONG "token-slices=%d", slices);
+		const p4d_layout l = layout_of(options, 8, 8);
+		p4d_cost__pass(&l, &gpu, 1, 0, &all);
+		const double ratio = (all.forward + all.backward_input + all.backward_weight) /
+				     (one.forward + one.backward_input + one.backward_weight);
+		if (!(ratio > 1 && ratio < 1 + 0.05 * slices))
+			fail_msg("%d slices take %.4f of the whole", slices, ratio);
+		assert_true(all.gemm > one.gemm && all.gemm < (1 + 0.02 * slices) * one.gemm);
+	}
+}
+
+/* No step is shorter than the bound, with any slices. */
+static void the_bound_is_below(void **state)
+{
+	const p4d_gpu gpu = gpu_named("h100-80gb");
+	double nearest = 0;
+
+	(void)state;
+	for (int i = 0; i < 4 * 4 * 2 * 3; i++) {
+		static const char *const schedules[] = {"1f1b", "gpipe"};
+		static const char *const recompute[] = {"none", "mlp", "full"};
+		char options[512];
+		snprintf(options, sizeof(options),
+			 MODEL_70B
+			 "framework=p4d seq-len=16384 tp=%d pp=%d token-slices=%d schedule=%s recompute=%s "
+			 "micro-batch=1 global-batch=%d",
+			 i % 2 ? 8 : 4, 1 << i % 4, 2 << i / 4 % 4, schedules[i / 16 % 2], recompute[i / 32],
+			 64);
+		const p4d_layout l = layout_of(options, 8, 8);
+		const double bound = p4d_cost_bound(&l, &gpu, NULL), step = step_of(&l, &gpu).seconds;
+		if (!(bound <= step * (1 + 1e-9)))
+			fail_msg("%s: a bound of %.6g s above %.6g s", options, bound, step);
+		nearest = fmax(nearest, bound / step);
+	}
+	assert_true(nearest > 0.9);
+}
+
+static uint64_t bytes_of(const p4d_layout *l, const p4d_gpu *gpu)
+{
+	uint64_t most = 0, bytes;
+
+	for (uint32_t stage = 0; stage < l->pp; stage++) {
+		assert_int_equal(p4d_plan_bytes(l, gpu, stage, &bytes, NULL, NULL), 0);
+		most = bytes > most ? bytes : most;
+	}
+	return most;
+}
+
+/* Long sequences and few micro-batches: less idle, and less memory, the more slices there are. */
+static void long_sequences_gain(void **state)
+{
+	const p4d_gpu gpu = gpu_named("h100-80gb");
+	const p4d_layout whole = layout_of(LONG, 8, 8);
+	double seconds = step_of(&whole, &gpu).seconds, bubble = step_of(&whole, &gpu).bubble_fraction;
+	uint64_t bytes = bytes_of(&whole, &gpu);
+
+	(void)state;
+	for (int slices = 4; slices <= 16; slices *= 2) {
+		char options[512];
+		snprintf(options, sizeof(options), LONG "token-slices=%d", slices);
+		p4d_request r = {.gpu = ""};
+		p4d_layout l = layout_of(options, 8, 8);
+		p4d_cost_choose_slices(&r, &l, &gpu);
+		const p4d_step step = step_of(&l, &gpu);
+		assert_true(step.bubble_fraction < 0.8 * bubble);
+		assert_true(bytes_of(&l, &gpu) < bytes);
+		assert_true(step.seconds < seconds);
+		bubble = step.bubble_fraction;
+		bytes = bytes_of(&l, &gpu);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(the_best_cut_is_found), cmocka_unit_test(later_slices_are_shorter),
+	    cmocka_unit_test(the_request_says_them), cmocka_unit_test(slices_add_up),
+	    cmocka_unit_test(the_bound_is_below),    cmocka_unit_test(long_sequences_gain),
+	};
+
+	return cmocka_run_group_tests(tests, load_gpus, NULL);
+}
