@@ -248,23 +248,33 @@ static void finish_units(p4d_reading *r, bool by_trainer)
 }
 
 /*
- * Where the Trainer's FSDP names no version, its release does: 1 before 5.10, whose own name of a version
- * takes reshard_after_forward to be false (training_args.py of 4.57 to 5.24).
+ * The Trainer's FSDP (training_args.py of 4.48 to 5.24): before 5.0 it is version 1, whatever its
+ * configuration says, before 5.10 unless that says otherwise; and version 2 keeps parameters gathered
+ * before 5.4, unless it is told to reshard.
  */
 void p4d_finetune__released(p4d_reading *r, const p4d_read_release *release)
 {
 	p4d_read_value *version = AT(FSDP_VERSION);
+	const bool told = p4d_reader__set(version);
+	const bool of_trainer =
+	    version->argument && !strncmp(version->argument, "--fsdp_config.", strlen("--fsdp_config."));
+	const unsigned long at = 100 * release->major + release->minor;
 
-	if (!p4d_reader__set(AT(FSDP)) || version->unknown || p4d_reader__set(version))
+	if (!p4d_reader__set(AT(FSDP)) || version->unknown ||
+	    (told && !(of_trainer && p4d_reader__is(version, "2"))))
 		return;
-	if (!release->major) {
+	if (!at) {
 		say_doubt(r, "fsdp-version",
-			  "the release of transformers: before 5.10 it is FSDP1, which keeps what is in no "
-			  "layer gathered");
-	} else if (release->major < 5 || (release->major == 5 && release->minor < 10)) {
+			  told ? "the release of transformers: before 5.0 it is FSDP1, whatever fsdp_config "
+				 "says, and before 5.4 parameters stay gathered"
+			       : "the release of transformers: before 5.10 it is FSDP1, which keeps what is "
+				 "in no layer gathered");
+	} else if (at < 500 || (!told && at < 510)) {
 		*version = release->place;
 		snprintf(version->text, sizeof(version->text), "1");
 		finish_units(r, true);
+	} else if (told && at < 504 && !p4d_reader__set(AT(FSDP_STRATEGY))) {
+		p4d_reader__put(r, P4D_RESHARD, &release->place, "off");
 	}
 }
 

@@ -85,6 +85,7 @@ static const p4d_read_argument arguments[] = {
     {"--fsdp_config.activation_checkpointing", EXTRA(FSDP_CHECKPOINTING), "full", NULL},
     {"--fsdp_config.fsdp_activation_checkpointing", EXTRA(FSDP_CHECKPOINTING), "full", NULL},
     {"--fsdp_config.reshard_after_forward", EXTRA(FSDP_STRATEGY), NULL, p4d_finetune__strategies},
+    {"--fsdp_config.fsdp_reshard_after_forward", EXTRA(FSDP_STRATEGY), NULL, p4d_finetune__strategies},
     {"--fsdp_config.cpu_offload", EXTRA(FSDP_OFFLOAD), "on", NULL}, /* of transformers from 5.10 on */
     {"--fsdp_config.offload_params", EXTRA(FSDP_OFFLOAD), "on", NULL},
     {"--fsdp_config.fsdp_offload_params", EXTRA(FSDP_OFFLOAD), "on", NULL},

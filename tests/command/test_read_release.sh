@@ -103,7 +103,15 @@ shards "" ""
 prints "release of transformers: before 5.10 it is FSDP1"
 shards 2 nine "--fsdp_config two.json"
 shards 2 "" "--fsdp_config two.json"
-case $out in *"before 5.10"*) fail "the version is known" ;; esac
+prints "before 5.0 it is FSDP1, whatever fsdp_config says"
+# releases that took no version from there, or kept parameters gathered
+shards 1 old "--fsdp_config two.json"
+environment three 5.3.1
+shards 2 three "--fsdp_config two.json"
+prints "reshard-after-forward off"
+echo '{"fsdp_version": 2, "fsdp_reshard_after_forward": true}' >again.json
+shards 2 three "--fsdp_config again.json"
+case $out in *"reshard-after-forward off"*) fail "it was told to reshard" ;; esac
 script "source nine/bin/activate" "$run --fsdp full_shard"
 exits 0 p4d read train.sh
 prints "FSDP1 whose units are not the layers"
