@@ -254,7 +254,6 @@ static bool fits_sliced(p4d_search_enumeration *w, uint64_t *bytes)
  */
 p4d_search_outcome p4d_search_candidate__try(p4d_search_enumeration *w)
 {
-	p4d_candidate candidate;
 	uint64_t bytes;
 
 	if (!p4d_search__take(w, TO_BUILD + (uint64_t)w->trial.value[P4D_PP] / 4))
@@ -269,9 +268,8 @@ p4d_search_outcome p4d_search_candidate__try(p4d_search_enumeration *w)
 	if (!p4d_search_candidate__may_win(w, w->bound))
 		return P4D_TOO_SLOW;
 	const bool below = fits_sliced(w, &bytes);
-	if (!w->lean || bytes < w->counts.smallest.device_bytes) {
-		fill(w, bytes, &candidate);
-		w->counts.smallest = candidate;
+	if (!w->one && (!w->lean || bytes < w->counts.smallest.device_bytes)) {
+		fill(w, bytes, &w->counts.smallest);
 		w->lean = true;
 	}
 	if (!below)

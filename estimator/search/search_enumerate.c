@@ -346,6 +346,17 @@ static bool refuses_model(const p4d_request *r)
 	return framework->allocates_plan && framework->check_model(r, NULL) < 0;
 }
 
+static void find_open(p4d_search_enumeration *w)
+{
+	const p4d_framework_fixed *fixed =
+	    p4d_framework_all_fixed(&w->trial, (int)w->trial.value[P4D_FRAMEWORK]);
+
+	for (int option = 0; option < P4D_OPTIONS; option++)
+		w->open[option] = !p4d_is_set(w->asked, (p4d_option)option);
+	for (; fixed && fixed->why; fixed++)
+		w->open[fixed->option] = false;
+}
+
 void p4d_search_enumerate__start(p4d_search_enumeration *w, const p4d_request *request,
 				 const p4d_search_space *space, double slack)
 {
@@ -365,11 +376,10 @@ void p4d_search_enumerate__start(p4d_search_enumeration *w, const p4d_request *r
 	w->work = (p4d_timeline_work){.budget = space->budget ? &space->budget->left : NULL};
 	memset(&w->cache, 0, sizeof(w->cache));
 	memset(&w->counts, 0, sizeof(w->counts));
+	memset(w->floor, 0, sizeof(w->floor));
 	/* what does not depend on the layout */
 	p4d_request_complete(&w->trial, 0, 0);
-	for (int option = 0; option < P4D_OPTIONS; option++)
-		w->open[option] = !p4d_is_set(request, (p4d_option)option) &&
-				  !p4d_framework_fixed_of(&w->trial, (p4d_option)option);
+	find_open(w);
 	if (p4d_is_set(request, P4D_RECOMPUTE_MODULES))
 		w->open[P4D_RECOMPUTE] = false;
 	p4d_request_default_batch(&w->trial, space->published_batch, world, replicas(request, world));

@@ -27,6 +27,14 @@ typedef struct p4d_search_entry {
 	uint64_t device_bytes;
 } p4d_search_entry;
 
+/* A floor that was worked out (search_prune.c). key: degrees, micro-batch and recompute; 0: empty. */
+typedef struct p4d_search_floor {
+	uint64_t key, vocab;
+	double seconds;
+} p4d_search_floor;
+
+enum { P4D_SEARCH_FLOOR_BITS = 6, P4D_SEARCH_FLOORS = 1 << P4D_SEARCH_FLOOR_BITS };
+
 /* The enumeration of all candidates of one request; nested loops fill `trial`, outermost first. */
 typedef struct p4d_search_enumeration {
 	const p4d_request *asked;
@@ -55,6 +63,7 @@ typedef struct p4d_search_enumeration {
 	uint64_t most_of_1f1b[P4D_RECOMPUTE_KEEP + 1];
 	p4d_timeline_work work;
 	p4d_cost_cache cache;
+	p4d_search_floor floor[P4D_SEARCH_FLOORS];
 	double capacity_bytes; /* 0 unknown */
 	p4d_search_counts counts;
 } p4d_search_enumeration;

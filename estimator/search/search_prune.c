@@ -36,10 +36,8 @@ static bool is_even(const p4d_search_enumeration *w)
 	       !r->value[P4D_ACCOUNT_FOR_LOSS] && !r->value[P4D_ACCOUNT_FOR_EMBEDDING];
 }
 
-/* The floor of layouts with the trial's tp and cp, this spread of experts, this recompute, up to this
- * micro-batch, and so many stages with the head on one of them. Needs no layout. */
-static double floor_of(p4d_search_enumeration *w, p4d_search_spread at, int recompute, uint64_t micro_batch,
-		       uint64_t stages)
+static double work_out_floor(p4d_search_enumeration *w, p4d_search_spread at, int recompute,
+			     uint64_t micro_batch, uint64_t stages)
 {
 	const bool sequence = p4d_is_open(w, P4D_SEQUENCE_PARALLEL) || w->asked->value[P4D_SEQUENCE_PARALLEL];
 	p4d_layout *l = &w->layout;
@@ -59,6 +57,31 @@ static double floor_of(p4d_search_enumeration *w, p4d_search_spread at, int reco
 	l->vocab_parallel = P4D_VOCAB_OFF;
 	l->slices = 1; /* which only add */
 	return p4d_search_candidate__floor(w);
+}
+
+/*
+ * The floor of layouts with the trial's tp and cp, this spread of experts, this recompute, up to this
+ * micro-batch, and so many stages with the head on one of them. Needs no layout. Schedules and numbers of
+ * chunks ask for the same floors again; experts are spread in too many ways for the key, and what is
+ * recomputed in blocks, or exchanged by heads, depends on more.
+ */
+static double floor_of(p4d_search_enumeration *w, p4d_search_spread at, int recompute, uint64_t micro_batch,
+		       uint64_t stages)
+{
+	const p4d_layout *l = &w->layout;
+	const uint64_t tp = (uint64_t)w->trial.value[P4D_TP], cp = (uint64_t)w->trial.value[P4D_CP];
+	/* they are below 2^17, 2^11, 2^13, 2^11 and 2^3 */
+	const uint64_t key =
+	    (((micro_batch << 11 | tp) << 13 | cp) << 11 | stages) << 3 | (uint64_t)recompute;
+	p4d_search_floor *known =
+	    &w->floor[key * UINT64_C(0x9e3779b97f4a7c15) >> (64 - P4D_SEARCH_FLOOR_BITS)];
+
+	if (l->experts || l->recompute_block || p4d_is_set(w->asked, P4D_CP_HEADS))
+		return work_out_floor(w, at, recompute, micro_batch, stages);
+	if (known->key != key || known->vocab != l->vocab)
+		*known =
+		    (p4d_search_floor){key, l->vocab, work_out_floor(w, at, recompute, micro_batch, stages)};
+	return known->seconds;
 }
 
 bool p4d_search_prune__may_win(p4d_search_enumeration *w)
