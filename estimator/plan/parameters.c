@@ -44,7 +44,9 @@ p4d_wide p4d_parameters__of_chunk(const p4d_layout *l, const p4d_schedule *sched
 	if (position == p4d_schedule_positions(schedule) - 1) {
 		/* a tied table exists once where one stage has both ends of the model, else at both ends */
 		bool shared = l->tied && stage == 0;
-		n += (shared ? 0 : table) + p4d_size_of_end(l) + l->mtp_layers * p4d_size_of_further(l);
+		n += (shared ? 0 : table) + p4d_size_of_end(l);
+		if (l->mtp_layers)
+			n += l->mtp_layers * p4d_size_of_further(l);
 		if (l->mtp_layers && stage > 0 && !l->tied) /* they have the embedding, too */
 			n += begin_parameters(l);
 	}
@@ -165,21 +167,24 @@ static p4d_wide padded(const p4d_layout *l, p4d_wide n)
 	return p4d_div_up(n, unit) * unit;
 }
 
-/* Segment i of a chunk: one of its layers; the first includes the start of the model, the last its end. */
-static p4d_wide segment_parameters(const p4d_layout *l, const p4d_schedule *schedule, uint32_t stage,
-				   uint32_t chunk, uint64_t i)
+/* Segments of a chunk are layers, of so many parameters; the first includes the start of the model, the last
+ * its end. */
+typedef struct end_segments {
+	p4d_wide first, last;
+} end_segments;
+
+static end_segments ends_of_chunk(const p4d_layout *l, const p4d_schedule *schedule, uint32_t stage,
+				  uint32_t chunk, p4d_wide layer)
 {
-	const p4d_wide layer = p4d_size_of_layer(l),
-		       all = p4d_parameters__of_chunk(l, schedule, stage, chunk);
+	const p4d_wide all = p4d_parameters__of_chunk(l, schedule, stage, chunk);
 	const uint64_t segments = p4d_chunk_segments(l, stage);
-	const p4d_wide ends = all - segments * layer;
 	const bool begins = p4d_schedule_position_of(schedule, stage, chunk) == 0;
 	/* where one chunk has both ends, the table belongs to the start */
-	const p4d_wide end = begins ? ends - begin_parameters(l) : ends;
+	const p4d_wide begin = begins ? begin_parameters(l) : 0;
 
 	if (segments == 1)
-		return all;
-	return layer + (begins && i == 0 ? begin_parameters(l) : 0) + (i == segments - 1 ? end : 0);
+		return (end_segments){all, all};
+	return (end_segments){layer + begin, layer + (all - segments * layer - begin)};
 }
 
 /* All segments are equal except those at the ends of the model. */
@@ -190,11 +195,12 @@ static p4d_wide padded_chunk(const p4d_layout *l, const p4d_schedule *schedule, 
 	const uint32_t position = p4d_schedule_position_of(schedule, stage, chunk);
 
 	if (segments > 1 && position > 0 && position < p4d_schedule_positions(schedule) - 1)
-		return segments * layer;
-	p4d_wide n = padded(l, segment_parameters(l, schedule, stage, chunk, 0));
+		return segments * padded(l, layer);
+	const end_segments ends = ends_of_chunk(l, schedule, stage, chunk, layer);
+	p4d_wide n = padded(l, ends.first);
 	if (segments > 1)
-		n += padded(l, segment_parameters(l, schedule, stage, chunk, segments - 1));
-	return segments > 2 ? n + (segments - 2) * layer : n;
+		n += padded(l, ends.last);
+	return segments > 2 ? n + (segments - 2) * padded(l, layer) : n;
 }
 
 static p4d_wide adapters_of_layer(const p4d_layout *l)
@@ -224,7 +230,7 @@ p4d_wide p4d_parameters_frozen(const p4d_layout *l, const p4d_schedule *schedule
 
 p4d_wide p4d_parameters_padded(const p4d_layout *l, const p4d_schedule *schedule, uint32_t stage)
 {
-	const p4d_wide layer = padded(l, p4d_size_of_layer(l));
+	const p4d_wide layer = p4d_size_of_layer(l);
 	const uint32_t last = (uint32_t)l->vpp - 1;
 
 	if (l->finetune != P4D_TUNE_FULL)
@@ -244,16 +250,16 @@ static p4d_wide larger(p4d_wide a, p4d_wide b)
 
 p4d_wide p4d_parameters__largest_segment(const p4d_layout *l, const p4d_schedule *schedule, uint32_t stage)
 {
-	const uint64_t last = p4d_chunk_segments(l, stage) - 1;
+	const p4d_wide layer = p4d_size_of_layer(l);
 	p4d_wide most = p4d_parameters__of_vocabulary(l);
 
 	if (l->finetune != P4D_TUNE_FULL)
 		return adapters_of_segment(l, stage);
 	/* none between the first and the last of a chunk is larger, nor in the chunks between */
-	for (uint32_t i = 0; i < 2; i++) {
+	for (uint32_t i = 0; i < (l->vpp > 1 ? 2 : 1); i++) {
 		const uint32_t chunk = i ? (uint32_t)l->vpp - 1 : 0;
-		most = larger(most, segment_parameters(l, schedule, stage, chunk, 0));
-		most = larger(most, segment_parameters(l, schedule, stage, chunk, last));
+		const end_segments ends = ends_of_chunk(l, schedule, stage, chunk, layer);
+		most = larger(most, larger(ends.first, ends.last));
 	}
 	return padded(l, most);
 }

@@ -184,20 +184,26 @@ typedef struct stages {
 
 static stages stages_of(const p4d_layout *l, int method)
 {
-	const p4d_schedule schedule = p4d_schedule_of(l);
-	stages s = {.count = p4d_memory_stage_count(l, method),
-		    .all = l->uneven_chunks || (l->pattern_length && l->vpp > 1)};
-
-	s.backwards = s.count > 3 && p4d_schedule_slots(&schedule, 1).activation <
-					 p4d_schedule_slots(&schedule, s.count - 2).activation;
-	return s;
+	return (stages){.count = p4d_memory_stage_count(l, method),
+			.all = l->uneven_chunks || (l->pattern_length && l->vpp > 1)};
 }
 
-/* The ends first, then those between, in the direction in which they have fewer slots. */
+/* Whether there are fewer slots at the beginning of the pipeline. */
+static bool is_backwards(const p4d_layout *l, uint32_t count)
+{
+	const p4d_schedule schedule = p4d_schedule_of(l);
+
+	return count > 3 && p4d_schedule_slots(&schedule, 1).activation <
+				p4d_schedule_slots(&schedule, count - 2).activation;
+}
+
+/* The ends first, which often decide, then those between, in the direction in which they have fewer slots. */
 static bool next_stage(const p4d_layout *l, stages *s, uint32_t *stage)
 {
 	while (s->next < s->count) {
 		const uint32_t i = s->next++;
+		if (i == 2)
+			s->backwards = is_backwards(l, s->count);
 		*stage = i == 0 ? 0 : i == 1 ? s->count - 1 : s->backwards ? s->count - i : i - 1;
 		const uint32_t layers = l->stage_layers[*stage],
 			       experts = p4d_parameters_expert_layers_of_stage(l, *stage);
