@@ -86,7 +86,10 @@ bool p4d_client_exports_all(void)
 
 const slurm_conf_t *p4d_client_slurm_conf(void)
 {
-	return dlsym(RTLD_DEFAULT, "slurm_conf");
+	static const slurm_conf_t *conf;
+
+	conf = conf ? conf : dlsym(RTLD_DEFAULT, "slurm_conf");
+	return conf;
 }
 
 bool p4d_client_is_salloc(void)

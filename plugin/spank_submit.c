@@ -225,13 +225,14 @@ static void set_variable(spank_t spank, const char *name, const char *value)
  */
 static void export_key(spank_t spank)
 {
+	static const char digit[] = "0123456789abcdef";
 	unsigned char random[16];
-	char key[2 * sizeof(random) + 1];
+	char key[2 * sizeof(random) + 1] = "";
 
 	if (getrandom(random, sizeof(random), GRND_NONBLOCK) != (ssize_t)sizeof(random))
 		return;
 	for (size_t i = 0; i < sizeof(random); i++)
-		snprintf(key + 2 * i, 3, "%02x", random[i]);
+		memcpy(key + 2 * i, (char[]){digit[random[i] >> 4], digit[random[i] & 15]}, 2);
 	set_variable(spank, P4D_JOB_KEY, key);
 }
 

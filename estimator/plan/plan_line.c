@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "base/number.h"
 #include "plan/plan.h"
 #include "request/framework.h"
 
@@ -95,10 +96,24 @@ int p4d_plan_verify_checksum(const p4d_request *request, const p4d_layout *layou
 	return p4d_fix(err, "install the same p4d and gpus.json on the login nodes and here");
 }
 
+/* Numbers and words of lists stand for themselves. */
+static void add_value(p4d_text *line, const p4d_request *request, p4d_option option)
+{
+	const p4d_kind kind = p4d_request_option_info(option)->kind;
+	char value[VALUE_MAX];
+
+	if (kind == P4D_INTEGER_KIND)
+		p4d_text_add(line, p4d_number_integer(request->value[option], value));
+	else if (kind == P4D_CHOICE_KIND)
+		p4d_text_add(line,
+			     p4d_request_choice_name(option, request->value[option], value, sizeof(value)));
+	else
+		p4d_plan_encode(line, p4d_request_value_text(request, option, value, sizeof(value)));
+}
+
 int p4d_plan_write(const p4d_request *request, char *line, size_t size, p4d_error *err)
 {
 	p4d_text w = p4d_text_in(line, size);
-	char value[VALUE_MAX];
 
 	p4d_text_add(&w, magic);
 	for (int i = 0; i < P4D_OPTIONS; i++) {
@@ -109,7 +124,7 @@ int p4d_plan_write(const p4d_request *request, char *line, size_t size, p4d_erro
 		p4d_text_add(&w, ":");
 		p4d_text_add(&w, p4d_request_option_info(option)->name);
 		p4d_text_add(&w, "=");
-		p4d_plan_encode(&w, p4d_request_value_text(request, option, value, sizeof(value)));
+		add_value(&w, request, option);
 		p4d_text_add_bytes(&w, (const char[]){'@', origin_letter[request->origin[option]]}, 2);
 	}
 	p4d_text_print(&w, "%s%016" PRIx64, hash_key, p4d_hash_bytes(line, w.length));

@@ -450,11 +450,12 @@ bool p4d_site_find(const char *slurm_conf, char *path, size_t size)
 
 	snprintf(beside, sizeof(beside), "%.*s/p4d.conf", slash ? (int)(slash - slurm_conf) : 1,
 		 slash ? slurm_conf : ".");
-	if (!slurm_conf || !exists(beside)) {
+	const bool here = slurm_conf && exists(beside);
+	if (!here) {
 		snprintf(path, size, "%s/p4d.conf", P4D_SYSCONFDIR);
 		if (!slurm_conf || exists(path))
 			return exists(path);
 	}
 	snprintf(path, size, "%s", beside);
-	return exists(path);
+	return here;
 }
