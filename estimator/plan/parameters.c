@@ -165,21 +165,52 @@ static p4d_wide padded(const p4d_layout *l, p4d_wide n)
 	return p4d_div_up(n, unit) * unit;
 }
 
-/* Segment i of a chunk: one of its layers; the first includes the start of the model, the last its end. */
+/* What a chunk's first segment has of the start of the model, and its last of the end. */
+static p4d_wide start_of(const p4d_layout *l, const p4d_schedule *schedule, uint32_t stage, uint32_t chunk)
+{
+	if (p4d_schedule_position_of(schedule, stage, chunk) > 0)
+		return 0;
+	return p4d_shards_gradients(l) ? p4d_size_of_begin(l) : begin_parameters(l);
+}
+
+static p4d_wide end_of(const p4d_layout *l, const p4d_schedule *schedule, uint32_t stage, uint32_t chunk)
+{
+	/* where one stage has both ends, a tied table belongs to the start */
+	const bool apart = l->vocab_parallel || p4d_shards_gradients(l) || (l->tied && stage == 0);
+
+	if (p4d_schedule_position_of(schedule, stage, chunk) < p4d_schedule_positions(schedule) - 1)
+		return 0;
+	return p4d_size_of_end(l) + (apart ? 0 : p4d_size_of_table(l));
+}
+
+/* Segment i of a chunk: one of its layers, or all; the first includes the start of the model, the last its
+ * end. */
 static p4d_wide segment_parameters(const p4d_layout *l, const p4d_schedule *schedule, uint32_t stage,
 				   uint32_t chunk, uint64_t i)
 {
-	const p4d_wide layer = p4d_size_of_layer(l),
-		       all = p4d_parameters__of_chunk(l, schedule, stage, chunk);
 	const uint64_t segments = p4d_chunk_segments(l, stage);
-	const p4d_wide ends = all - segments * layer;
-	const bool begins = p4d_schedule_position_of(schedule, stage, chunk) == 0;
-	/* where one chunk has both ends, the table belongs to the start */
-	const p4d_wide end = begins ? ends - begin_parameters(l) : ends;
+	const p4d_wide layers = segments > 1 ? p4d_size_of_layer(l) : chunk_layers(l, stage, chunk);
 
-	if (segments == 1)
-		return all;
-	return layer + (begins && i == 0 ? begin_parameters(l) : 0) + (i == segments - 1 ? end : 0);
+	return layers + (i == 0 ? start_of(l, schedule, stage, chunk) : 0) +
+	       (i == segments - 1 ? end_of(l, schedule, stage, chunk) : 0);
+}
+
+/* Segments of tables: with vocabulary parallelism one of them all; where gradients are sharded, one of each.
+ */
+typedef struct tables {
+	p4d_wide of[2];
+} tables;
+
+static tables tables_of(const p4d_layout *l, const p4d_schedule *schedule, uint32_t stage)
+{
+	const p4d_wide shared = p4d_parameters__of_vocabulary(l), table = p4d_size_of_table(l);
+
+	if (!p4d_shards_gradients(l))
+		return (tables){{shared, 0}};
+	if (l->vocab_parallel)
+		return l->tied ? (tables){{shared, 0}} : (tables){{shared / 2, shared / 2}};
+	const bool first = stage == 0, last = p4d_schedule_is_last(schedule, stage);
+	return (tables){{first ? table : 0, last && !(l->tied && first) ? table : 0}};
 }
 
 /* All segments are equal except those at the ends of the model. */
@@ -195,6 +226,19 @@ static p4d_wide padded_chunk(const p4d_layout *l, const p4d_schedule *schedule, 
 	if (segments > 1)
 		n += padded(l, segment_parameters(l, schedule, stage, chunk, segments - 1));
 	return segments > 2 ? n + (segments - 2) * layer : n;
+}
+
+static p4d_wide padded_model(const p4d_layout *l, const p4d_schedule *schedule, uint32_t stage)
+{
+	const p4d_wide layer = padded(l, p4d_size_of_layer(l));
+	const uint32_t last = (uint32_t)l->vpp - 1;
+	const tables t = tables_of(l, schedule, stage);
+	p4d_wide n = padded(l, t.of[0]) + padded(l, t.of[1]) + padded_chunk(l, schedule, stage, 0, layer);
+
+	if (last)
+		n += padded_chunk(l, schedule, stage, last, layer);
+	/* those between are equal */
+	return last > 1 ? n + (last - 1) * padded_chunk(l, schedule, stage, 1, layer) : n;
 }
 
 static p4d_wide adapters_of_layer(const p4d_layout *l)
@@ -219,22 +263,17 @@ static p4d_wide adapters_of_segment(const p4d_layout *l, uint32_t stage)
 
 p4d_wide p4d_parameters_frozen(const p4d_layout *l, const p4d_schedule *schedule, uint32_t stage)
 {
-	return l->finetune == P4D_TUNE_FULL ? 0 : p4d_parameters_of_stage(l, schedule, stage);
+	if (l->finetune == P4D_TUNE_FULL)
+		return 0;
+	return p4d_shards_parameters(l) ? padded_model(l, schedule, stage)
+					: p4d_parameters_of_stage(l, schedule, stage);
 }
 
 p4d_wide p4d_parameters_padded(const p4d_layout *l, const p4d_schedule *schedule, uint32_t stage)
 {
-	const p4d_wide layer = padded(l, p4d_size_of_layer(l));
-	const uint32_t last = (uint32_t)l->vpp - 1;
-
 	if (l->finetune != P4D_TUNE_FULL)
 		return l->vpp * p4d_chunk_segments(l, stage) * adapters_of_segment(l, stage);
-	p4d_wide n = padded(l, p4d_parameters__of_vocabulary(l)) + padded_chunk(l, schedule, stage, 0, layer);
-
-	if (last)
-		n += padded_chunk(l, schedule, stage, last, layer);
-	/* those between are equal */
-	return last > 1 ? n + (last - 1) * padded_chunk(l, schedule, stage, 1, layer) : n;
+	return padded_model(l, schedule, stage);
 }
 
 static p4d_wide larger(p4d_wide a, p4d_wide b)
@@ -242,13 +281,12 @@ static p4d_wide larger(p4d_wide a, p4d_wide b)
 	return a > b ? a : b;
 }
 
-p4d_wide p4d_parameters__largest_segment(const p4d_layout *l, const p4d_schedule *schedule, uint32_t stage)
+/* The largest segment of layers of the model. */
+static p4d_wide largest_of_chunks(const p4d_layout *l, const p4d_schedule *schedule, uint32_t stage)
 {
 	const uint64_t last = p4d_chunk_segments(l, stage) - 1;
-	p4d_wide most = p4d_parameters__of_vocabulary(l);
+	p4d_wide most = 0;
 
-	if (l->finetune != P4D_TUNE_FULL)
-		return adapters_of_segment(l, stage);
 	/* none between the first and the last of a chunk is larger, nor in the chunks between */
 	for (uint32_t i = 0; i < 2; i++) {
 		const uint32_t chunk = i ? (uint32_t)l->vpp - 1 : 0;
@@ -256,4 +294,26 @@ p4d_wide p4d_parameters__largest_segment(const p4d_layout *l, const p4d_schedule
 		most = larger(most, segment_parameters(l, schedule, stage, chunk, last));
 	}
 	return padded(l, most);
+}
+
+p4d_windows p4d_parameters_windows(const p4d_layout *l, const p4d_schedule *schedule, uint32_t stage,
+				   bool all)
+{
+	const bool model = all || l->finetune == P4D_TUNE_FULL;
+	const tables t = tables_of(l, schedule, stage);
+	p4d_windows w = {.table = model ? padded(l, larger(t.of[0], t.of[1])) : 0};
+
+	w.layer = model ? largest_of_chunks(l, schedule, stage) : 0;
+	if (l->finetune != P4D_TUNE_FULL) /* beside what they adapt */
+		w.layer += adapters_of_segment(l, stage);
+	return w;
+}
+
+p4d_wide p4d_parameters__largest_segment(const p4d_layout *l, const p4d_schedule *schedule, uint32_t stage)
+{
+	const tables t = tables_of(l, schedule, stage);
+
+	if (l->finetune != P4D_TUNE_FULL)
+		return adapters_of_segment(l, stage);
+	return larger(padded(l, larger(t.of[0], t.of[1])), largest_of_chunks(l, schedule, stage));
 }

@@ -95,6 +95,14 @@ int p4d_plan_verify_checksum(const p4d_request *request, const p4d_layout *layou
 	return p4d_fix(err, "install the same p4d and gpus.json on the login nodes and here");
 }
 
+/* The words of plans stay what they were, so that those that were saved are read, and hash the same. */
+static const char *word_of(const p4d_request *request, p4d_option option, char *buf, size_t size)
+{
+	if (option == P4D_OPTIMIZER_SHARDING && request->value[option] == P4D_SHARD_STATES)
+		return "on";
+	return p4d_request_value_text(request, option, buf, size);
+}
+
 int p4d_plan_write(const p4d_request *request, char *line, size_t size, p4d_error *err)
 {
 	p4d_text w = p4d_text_in(line, size);
@@ -109,7 +117,7 @@ int p4d_plan_write(const p4d_request *request, char *line, size_t size, p4d_erro
 		p4d_text_add(&w, ":");
 		p4d_text_add(&w, p4d_request_option_info(option)->name);
 		p4d_text_add(&w, "=");
-		p4d_plan_encode(&w, p4d_request_value_text(request, option, value, sizeof(value)));
+		p4d_plan_encode(&w, word_of(request, option, value, sizeof(value)));
 		p4d_text_add_bytes(&w, (const char[]){'@', origin_letter[request->origin[option]]}, 2);
 	}
 	p4d_text_print(&w, "%s%016" PRIx64, hash_key, p4d_hash_bytes(line, w.length));
@@ -241,10 +249,10 @@ void p4d_plan_digest(const p4d_request *request, char text[P4D_DIGEST_TEXT])
 		if (!in_plan(option) || !p4d_is_set(request, option))
 			continue;
 		const char *name = p4d_request_option_info(option)->name;
-		p4d_request_value_text(request, option, value, sizeof(value));
+		const char *word = word_of(request, option, value, sizeof(value));
 		/* the NUL after each keeps names and values apart */
 		p4d_digest_add(&digest, name, strlen(name) + 1);
-		p4d_digest_add(&digest, value, strlen(value) + 1);
+		p4d_digest_add(&digest, word, strlen(word) + 1);
 	}
 	p4d_digest_text(&digest, text);
 }
