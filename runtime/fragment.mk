@@ -89,12 +89,14 @@ model_sources = \
 	runtime/model/attention.h runtime/model/attention.c runtime/model/attention_ring.c runtime/model/attention_slices.c runtime/model/attention_gather.c \
 	runtime/model/norm.h runtime/model/norm.c runtime/model/embedding.h runtime/model/embedding.c runtime/model/head.h runtime/model/head.c runtime/model/vocabulary.c \
 	runtime/model/generate.h runtime/model/generate.c \
+	runtime/model/window.h runtime/model/window.c runtime/model/window_gather.c \
+	runtime/model/gradient_window.h runtime/model/gradient_window.c \
 	runtime/model/arena_use.c runtime/model/product.h runtime/model/product.c runtime/model/warm_up.c
 
 # The executor of instruction lists, and the optimizer.
 trainer_sources = \
 	runtime/trainer/trainer.h runtime/trainer/trainer_internal.h runtime/trainer/trainer.c runtime/trainer/trainer_state.c \
-	runtime/trainer/executor.c runtime/trainer/optimizer.c
+	runtime/trainer/executor.c runtime/trainer/uses.c runtime/trainer/optimizer.c
 
 # The options of p4d-train. The manual is made from them where p4d-train is not built, too.
 noinst_LTLIBRARIES += libp4dsettings.la

@@ -133,10 +133,22 @@ static p4d_cost_line line_of(double latency, double seconds, double elements)
 	return (p4d_cost_line){latency, (seconds - latency) / elements};
 }
 
-/* Ranks over which parameters are sharded, if each pass gathers them; a pipeline keeps them gathered. */
+/* Whether each pass gathers the parameters it uses; PyTorch's pipelines keep them gathered. */
 static bool gathers_for_passes(const p4d_layout *l)
 {
-	return l->zero_stage > 2 && l->pp == 1;
+	return l->framework == P4D_FRAMEWORK_P4D ? p4d_shards_parameters(l) : l->zero_stage > 2 && l->pp == 1;
+}
+
+/* Whether each backward pass reduces its gradients, instead of the last one. */
+static bool reduces_for_passes(const p4d_layout *l)
+{
+	return gathers_for_passes(l) || p4d_shards_gradients(l);
+}
+
+/* p4d-train's copies of a model add their gradients once a step, others' after every pass. */
+static bool adds_copies_once(const p4d_layout *l)
+{
+	return l->framework == P4D_FRAMEWORK_P4D;
 }
 
 static double gradient_bytes(const p4d_layout *l)
@@ -152,13 +164,16 @@ typedef struct sharded_group {
 
 static double gather_seconds(const p4d_layout *l, const p4d_cost_rates *r, sharded_group g)
 {
+	if (!gathers_for_passes(l))
+		return 0;
 	return p4d_cost__gather_seconds(r, p4d_cost__ring_of(l, g.shards, g.apart), r->element * g.elements);
 }
 
 /* Gradients are reduced over those ranks, and what each is left with over the copies of the model. */
 static double reduce_seconds(const p4d_layout *l, const p4d_cost_rates *r, sharded_group g)
 {
-	const uint64_t shards = p4d_optimizer_shards(l), copies = l->dp * l->cp / shards;
+	const uint64_t shards = p4d_optimizer_shards(l),
+		       copies = adds_copies_once(l) ? 1 : l->dp * l->cp / shards;
 	const double bytes = gradient_bytes(l) * g.elements;
 	const p4d_cost_ring group = p4d_cost__ring_of(l, g.shards, g.apart),
 			    others = p4d_cost__ring_of(l, copies, l->tp * shards);
@@ -186,6 +201,31 @@ static double hidden_behind(const p4d_layout *l, const p4d_cost_rates *r, p4d_co
 }
 
 /*
+ * p4d-train's layers: where schedules split the backward pass, each half reduces the layer's gradients, and
+ * the second needs its parameters again, for norms. Of adapters' models only adapters have gradients.
+ */
+static double hidden_behind_halves(const p4d_layout *l, const p4d_cost_rates *r, p4d_cost_passes *layer,
+				   sharded_group g)
+{
+	const double gather = gather_seconds(l, r, g);
+	double exposed[3] = {gather - layer->forward};
+
+	if (p4d_cost__freezes(l))
+		g.elements = p4d_cost__adapters(l) / (double)l->tp;
+	const double reduce = reduce_seconds(l, r, g);
+	const bool halves = p4d_is_split(l->schedule) && l->recompute != P4D_RECOMPUTE_FULL;
+	const double again = l->recompute == P4D_RECOMPUTE_KEEP ? 0 : gather;
+	exposed[1] = gather + reduce - layer->input - (halves ? 0 : layer->weight);
+	exposed[2] = halves ? reduce + again - layer->weight : 0;
+	for (int i = 0; i < 3; i++)
+		exposed[i] = exposed[i] > 0 ? exposed[i] : 0;
+	layer->forward += exposed[0];
+	layer->input += exposed[1];
+	layer->weight += exposed[2];
+	return exposed[0] + exposed[1] + exposed[2];
+}
+
+/*
  * Parameters that are sharded, too: a layer's are gathered while the one before it runs, in both passes, and
  * its gradients are reduced while the next ones are computed; what takes longer is exposed. Experts are over
  * the ranks that have the same ones. Nothing hides the embedding's: it comes first, and goes last.
@@ -198,13 +238,15 @@ static void add_gathers(const p4d_layout *l, p4d_cost_terms *t)
 	const sharded_group table = {(double)l->vocab * (double)l->hidden / tp, shards, l->tp};
 
 	t->layer_data = t->expert_layer_data = t->table_data = 0;
-	if (!gathers_for_passes(l))
+	if (!reduces_for_passes(l))
 		return;
 	const double first = gather_seconds(l, r, table), last = reduce_seconds(l, r, table);
 
-	t->layer_data =
-	    hidden_behind(l, r, &t->layer, (sharded_group){p4d_cost__layer_matrices(l) / tp, shards, l->tp},
-			  (sharded_group){0, 1, 1});
+	const sharded_group layer = {p4d_cost__layer_matrices(l) / tp, shards, l->tp};
+
+	t->layer_data = l->framework == P4D_FRAMEWORK_P4D
+			    ? hidden_behind_halves(l, r, &t->layer, layer)
+			    : hidden_behind(l, r, &t->layer, layer, (sharded_group){0, 1, 1});
 	if (l->experts)
 		t->expert_layer_data = hidden_behind(
 		    l, r, &t->expert_layer,
@@ -213,6 +255,21 @@ static void add_gathers(const p4d_layout *l, p4d_cost_terms *t)
 	t->embedding.forward += first;
 	t->embedding.input += last;
 	t->table_data = first + last;
+}
+
+/* Sums of shards over the copies of the model, behind all passes. */
+static void add_copies(const p4d_layout *l, const p4d_cost_rates *r, uint64_t shards, p4d_cost_line *reduce)
+{
+	const uint64_t copies = shards > 1 ? l->dp * l->cp / shards : 1;
+	const p4d_cost_ring others = p4d_cost__ring_of(l, copies, l->tp * shards);
+	const double many = 1e9, latency = 2 * p4d_cost__gather_seconds(r, others, 0);
+	const double bytes = gradient_bytes(l) * many / (double)shards;
+
+	if (copies < 2)
+		return;
+	const p4d_cost_line line = line_of(latency, 2 * p4d_cost__gather_seconds(r, others, bytes), many);
+	reduce->latency += line.latency;
+	reduce->each += line.each;
 }
 
 /*
@@ -229,12 +286,16 @@ static void set_update(const p4d_layout *l, const p4d_cost_rates *r, p4d_cost_ri
 	const double stored = l->fp8_params ? r->operand : r->element;
 	out->gather = line_of(latency, p4d_cost__gather_seconds(r, group, stored * many), many);
 	if (gathers_for_passes(l))
-		out->gather = out->reduce = (p4d_cost_line){0, 0};
-	else if (!l->optimizer_sharding) { /* an all-reduce instead */
+		out->gather = (p4d_cost_line){0, 0};
+	if (reduces_for_passes(l))
+		out->reduce = (p4d_cost_line){0, 0};
+	if (!l->optimizer_sharding) { /* an all-reduce instead */
 		out->gather = (p4d_cost_line){0, 0};
 		out->reduce.latency *= 2;
 		out->reduce.each *= 2;
 	}
+	if (adds_copies_once(l))
+		add_copies(l, r, shards, &out->reduce);
 	/* gradients of the whole stage are zeroed */
 	out->optimizer.latency = 2 * P4D_LAUNCH_SECONDS + p4d_framework_of(l->framework)->cost.step_seconds;
 	out->optimizer.each = (optimizer_bytes(l) / (double)shards + gradient) * r->hbm;
@@ -253,7 +314,9 @@ static void set_once(const p4d_layout *l, p4d_cost_once *once, const p4d_cost_ra
 		once->layer_elements = p4d_cost__adapters(l) / (double)l->tp;
 		once->table_elements = 0;
 	}
-	set_update(l, r, p4d_cost__ring_of(l, l->dp * l->cp, l->tp), p4d_optimizer_shards(l), &once->all);
+	const uint64_t shards = p4d_optimizer_shards(l);
+	const bool apart = adds_copies_once(l) && shards > 1;
+	set_update(l, r, p4d_cost__ring_of(l, apart ? shards : l->dp * l->cp, l->tp), shards, &once->all);
 	if (l->experts) {
 		/* a second optimizer; sums of the routers' losses over all ranks; its gradients are scaled */
 		once->expert_layer_elements = p4d_cost__expert_layer_matrices(l) / (double)l->tp;

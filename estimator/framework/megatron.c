@@ -173,6 +173,7 @@ static const char *unvalidated(const p4d_layout *l)
 static const p4d_framework_choice defaults[] = {{P4D_FP8_RECIPE, P4D_FP8_DELAYED}, {P4D_OPTIONS, 0}};
 
 static const p4d_framework_fixed fixed[] = {
+    {P4D_SHARD_DEGREE, P4D_NO_MEANING, "Megatron-LM shards the optimizer over all dp*cp ranks"},
     P4D_FIXED_WITHOUT_PYTORCH("Megatron-LM"),
     P4D_FIXED_WITHOUT_ADAPTERS("Megatron-LM"),
     {P4D_TOKEN_SLICES, P4D_NO_MEANING, "Megatron-LM passes whole sequences; p4d-train has slices"},
@@ -191,6 +192,7 @@ const p4d_framework p4d_framework__megatron = {
     .fixed = fixed,
     .defaults = defaults,
     .recomputes = ~(1u << P4D_RECOMPUTE_KEEP),
+    .states_only = "is p4d-train's; Megatron-LM's distributed optimizer shards states",
     .no_recompute = "is p4d-train's; Megatron-LM keeps as much with none",
     .uneven_chunks = true,
     .vocab_multiple = 128, /* make-vocab-size-divisible-by */

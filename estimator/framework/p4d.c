@@ -79,17 +79,36 @@ static uint64_t narrow(p4d_rows *rows, p4d_wide wide)
 	return rows->overflow ? 0 : (uint64_t)wide;
 }
 
+/* One of which a pass works on, one that is on its way; and a table. */
+static void add_windows(p4d_rows *rows, p4d_buffer layers, p4d_buffer table, p4d_dtype dtype, bool all)
+{
+	const p4d_windows w = p4d_parameters_windows(rows->layout, &rows->schedule, rows->stage, all);
+	const uint64_t on_stage = rows->layout->stage_layers[rows->stage];
+
+	add_copies(rows, layers, dtype, on_stage < P4D_WINDOW_LAYERS ? on_stage : P4D_WINDOW_LAYERS,
+		   narrow(rows, w.layer), 0);
+	if (w.table)
+		add(rows, table, dtype, narrow(rows, w.table), 0, 0);
+}
+
 static void add_states(p4d_rows *rows, const p4d_rank_sizes *z)
 {
 	const uint64_t n = narrow(rows, p4d_parameters_padded(rows->layout, &rows->schedule, rows->stage));
 	const uint64_t frozen =
 	    narrow(rows, p4d_parameters_frozen(rows->layout, &rows->schedule, rows->stage));
 
-	add(rows, B_PARAMETERS, z->dtype, n + frozen, 0, 0);
+	const bool parameters = p4d_shards_parameters(rows->layout),
+		   gradients = p4d_shards_gradients(rows->layout);
+	const uint64_t shards = p4d_optimizer_shards(rows->layout), shard = n / shards;
+
+	add(rows, B_PARAMETERS, z->dtype, parameters ? (n + frozen) / shards : n + frozen, 0, 0);
+	if (parameters)
+		add_windows(rows, B_LAYER_WINDOW, B_TABLE_WINDOW, z->dtype, true);
 	if (rows->layout->evaluates)
 		return;
-	add(rows, B_GRADIENTS, P4D_DT_FP32, n, 0, 0);
-	const uint64_t shard = n / p4d_optimizer_shards(rows->layout);
+	add(rows, B_GRADIENTS, P4D_DT_FP32, gradients ? shard : n, 0, 0);
+	if (gradients)
+		add_windows(rows, B_LAYER_GRADIENTS, B_TABLE_GRADIENTS, P4D_DT_FP32, false);
 	p4d_rows_of_states(rows, P4D_STATE_MASTER, P4D_STATE_MASTER + 1, P4D_DT_FP32, shard);
 	p4d_rows_of_states(rows, P4D_STATE_MASTER + 1, P4D_MOST_STATES,
 			   rows->layout->half_moments ? P4D_DT_BF16 : P4D_DT_FP32, shard);
@@ -389,8 +408,9 @@ static void write_rows(p4d_rows *rows)
 
 /*
  * Beside the groups of all frameworks: keys are gathered in two rank orders; with cp the dp-cp group differs
- * from the cp group; vocabulary parallelism sums over all stages, and passes data between them; the two ends
- * of the model share a tied table.
+ * from the cp group, and where copies of the model share an optimizer each, so do those; vocabulary
+ * parallelism sums over all stages, and passes data between them; the two ends of the model share a tied
+ * table.
  */
 static uint64_t groups_bytes(const p4d_layout *l, uint32_t stage)
 {
@@ -400,8 +420,12 @@ static uint64_t groups_bytes(const p4d_layout *l, uint32_t stage)
 
 	if (l->cp_comm == P4D_CP_ALL_GATHER)
 		bytes += p4d_memory_communicator_bytes(l->cp);
-	if (l->cp > 1)
-		bytes += p4d_memory_communicator_bytes(l->cp * l->dp) - p4d_memory_communicator_bytes(l->dp);
+	if (l->cp > 1 || l->shard_degree) {
+		const uint64_t shards = p4d_optimizer_shards(l), all = l->cp * l->dp;
+		bytes += p4d_memory_communicator_bytes(shards > 1 ? shards : all) +
+			 p4d_memory_communicator_bytes(shards > 1 ? all / shards : 1) -
+			 p4d_memory_communicator_bytes(l->dp);
+	}
 	if (l->vocab_parallel)
 		bytes += p4d_memory_communicator_bytes(l->tp * l->pp) + p4d_memory_communicator_bytes(l->pp);
 	else if (l->tied && is_end)
@@ -410,6 +434,8 @@ static uint64_t groups_bytes(const p4d_layout *l, uint32_t stage)
 }
 
 static const p4d_framework_fixed fixed[] = {
+    {P4D_RESHARD, P4D_NO_MEANING,
+     "with p4d-train parameters stay gathered over a step with optimizer-sharding=gradients"},
     P4D_FIXED_WITHOUT_PYTORCH("p4d-train"),
     {P4D_QUANT, P4D_QUANT_NONE, "p4d-train does not quantize weights"},
     {P4D_ADAPTER_DTYPE, P4D_NO_MEANING, "p4d-train stores adapters in --precision"},

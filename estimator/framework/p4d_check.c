@@ -124,7 +124,21 @@ static int check_halves(const p4d_layout *l, p4d_error *err)
 	return p4d_fix(err, "--p4d-tp-comm-overlap=off");
 }
 
+/* Copies of what? */
+static int check_degree(const p4d_layout *l, p4d_error *err)
+{
+	if (!l->shard_degree || l->optimizer_sharding)
+		return 0;
+	p4d_fail(err, P4D_E_VALUE,
+		 "shard-degree=%" PRIu64
+		 " needs optimizer-sharding: without it every rank has all of its part",
+		 l->shard_degree);
+	return p4d_fix(err, "--p4d-optimizer-sharding=states");
+}
+
 int p4d_framework__p4d_layout(const p4d_layout *l, p4d_error *err)
 {
-	return check_halves(l, err) < 0 ? -1 : p4d_framework__fp8_check(l, err);
+	if (check_degree(l, err) < 0 || check_halves(l, err) < 0)
+		return -1;
+	return p4d_framework__fp8_check(l, err);
 }

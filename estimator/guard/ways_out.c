@@ -12,7 +12,9 @@ enum { SHORTEST = 1024, PARTITIONS = 4 };
 
 /* Memory for nothing, or for transfers: what is learnt stays. The first that is enough is named. */
 static const p4d_way shared[] = {{P4D_CHUNKED_LOSS, 1, false},
-				 {P4D_OPTIMIZER_SHARDING, 1, false},
+				 {P4D_OPTIMIZER_SHARDING, P4D_SHARD_STATES, false},
+				 {P4D_OPTIMIZER_SHARDING, P4D_SHARD_GRADIENTS, false},
+				 {P4D_OPTIMIZER_SHARDING, P4D_SHARD_PARAMETERS, false},
 				 {P4D_ZERO_STAGE, 3, false},
 				 {P4D_OFFLOAD, P4D_OFFLOAD_OPTIMIZER, false},
 				 {P4D_OFFLOAD, P4D_OFFLOAD_OPTIMIZER, true},
@@ -44,10 +46,22 @@ const char *p4d_way_text(const p4d_way *way, const char *prefix, char *buf, size
 	return buf;
 }
 
+/* Whether it would share more than now, of what the framework can. */
+static bool shares_more(const p4d_request *asked, const p4d_way *way)
+{
+	const p4d_framework *f = p4d_framework_of((int)asked->value[P4D_FRAMEWORK]);
+
+	if (way->option != P4D_OPTIMIZER_SHARDING)
+		return true;
+	return !(f->states_only && way->value > P4D_SHARD_STATES) &&
+	       !(p4d_is_set(asked, way->option) && asked->value[way->option] > way->value);
+}
+
 /* Only DDP has no other way to share. */
 static bool open_to(const p4d_request *asked, const p4d_way *way)
 {
-	return (!p4d_is_set(asked, way->option) || asked->value[way->option] != way->value) &&
+	return shares_more(asked, way) &&
+	       (!p4d_is_set(asked, way->option) || asked->value[way->option] != way->value) &&
 	       !p4d_framework_fixed_of(asked, way->option) &&
 	       (!way->sharded || asked->value[P4D_FRAMEWORK] == P4D_FRAMEWORK_DEEPSPEED) &&
 	       (way->option != P4D_FRAMEWORK || asked->value[P4D_FRAMEWORK] == P4D_FRAMEWORK_DDP);

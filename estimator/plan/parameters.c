@@ -167,24 +167,52 @@ static p4d_wide padded(const p4d_layout *l, p4d_wide n)
 	return p4d_div_up(n, unit) * unit;
 }
 
-/* Segments of a chunk are layers, of so many parameters; the first includes the start of the model, the last
- * its end. */
-typedef struct end_segments {
-	p4d_wide first, last;
-} end_segments;
-
-static end_segments ends_of_chunk(const p4d_layout *l, const p4d_schedule *schedule, uint32_t stage,
-				  uint32_t chunk, p4d_wide layer)
+/* What a chunk's first segment has of the start of the model, and its last of the end. */
+static p4d_wide start_of(const p4d_layout *l, const p4d_schedule *schedule, uint32_t stage, uint32_t chunk)
 {
-	const p4d_wide all = p4d_parameters__of_chunk(l, schedule, stage, chunk);
-	const uint64_t segments = p4d_chunk_segments(l, stage);
-	const bool begins = p4d_schedule_position_of(schedule, stage, chunk) == 0;
-	/* where one chunk has both ends, the table belongs to the start */
-	const p4d_wide begin = begins ? begin_parameters(l) : 0;
+	if (p4d_schedule_position_of(schedule, stage, chunk) > 0)
+		return 0;
+	return p4d_shards_gradients(l) ? p4d_size_of_begin(l) : begin_parameters(l);
+}
 
-	if (segments == 1)
-		return (end_segments){all, all};
-	return (end_segments){layer + begin, layer + (all - segments * layer - begin)};
+static p4d_wide end_of(const p4d_layout *l, const p4d_schedule *schedule, uint32_t stage, uint32_t chunk)
+{
+	/* where one stage has both ends, a tied table belongs to the start */
+	const bool apart = l->vocab_parallel || p4d_shards_gradients(l) || (l->tied && stage == 0);
+
+	if (p4d_schedule_position_of(schedule, stage, chunk) < p4d_schedule_positions(schedule) - 1)
+		return 0;
+	return p4d_size_of_end(l) + (apart ? 0 : p4d_size_of_table(l));
+}
+
+/* Segment i of a chunk: one of its layers, or all; the first includes the start of the model, the last its
+ * end. */
+static p4d_wide segment_parameters(const p4d_layout *l, const p4d_schedule *schedule, uint32_t stage,
+				   uint32_t chunk, uint64_t i)
+{
+	const uint64_t segments = p4d_chunk_segments(l, stage);
+	const p4d_wide layers = segments > 1 ? p4d_size_of_layer(l) : chunk_layers(l, stage, chunk);
+
+	return layers + (i == 0 ? start_of(l, schedule, stage, chunk) : 0) +
+	       (i == segments - 1 ? end_of(l, schedule, stage, chunk) : 0);
+}
+
+/* Segments of tables: with vocabulary parallelism one of them all; where gradients are sharded, one of each.
+ */
+typedef struct tables {
+	p4d_wide of[2];
+} tables;
+
+static tables tables_of(const p4d_layout *l, const p4d_schedule *schedule, uint32_t stage)
+{
+	const p4d_wide shared = p4d_parameters__of_vocabulary(l), table = p4d_size_of_table(l);
+
+	if (!p4d_shards_gradients(l))
+		return (tables){{shared, 0}};
+	if (l->vocab_parallel)
+		return l->tied ? (tables){{shared, 0}} : (tables){{shared / 2, shared / 2}};
+	const bool first = stage == 0, last = p4d_schedule_is_last(schedule, stage);
+	return (tables){{first ? table : 0, last && !(l->tied && first) ? table : 0}};
 }
 
 /* All segments are equal except those at the ends of the model. */
@@ -195,12 +223,24 @@ static p4d_wide padded_chunk(const p4d_layout *l, const p4d_schedule *schedule, 
 	const uint32_t position = p4d_schedule_position_of(schedule, stage, chunk);
 
 	if (segments > 1 && position > 0 && position < p4d_schedule_positions(schedule) - 1)
-		return segments * padded(l, layer);
-	const end_segments ends = ends_of_chunk(l, schedule, stage, chunk, layer);
-	p4d_wide n = padded(l, ends.first);
+		return segments * layer;
+	p4d_wide n = padded(l, segment_parameters(l, schedule, stage, chunk, 0));
 	if (segments > 1)
-		n += padded(l, ends.last);
-	return segments > 2 ? n + (segments - 2) * padded(l, layer) : n;
+		n += padded(l, segment_parameters(l, schedule, stage, chunk, segments - 1));
+	return segments > 2 ? n + (segments - 2) * layer : n;
+}
+
+static p4d_wide padded_model(const p4d_layout *l, const p4d_schedule *schedule, uint32_t stage)
+{
+	const p4d_wide layer = padded(l, p4d_size_of_layer(l));
+	const uint32_t last = (uint32_t)l->vpp - 1;
+	const tables t = tables_of(l, schedule, stage);
+	p4d_wide n = padded(l, t.of[0]) + padded(l, t.of[1]) + padded_chunk(l, schedule, stage, 0, layer);
+
+	if (last)
+		n += padded_chunk(l, schedule, stage, last, layer);
+	/* those between are equal */
+	return last > 1 ? n + (last - 1) * padded_chunk(l, schedule, stage, 1, layer) : n;
 }
 
 static p4d_wide adapters_of_layer(const p4d_layout *l)
@@ -225,22 +265,17 @@ static p4d_wide adapters_of_segment(const p4d_layout *l, uint32_t stage)
 
 p4d_wide p4d_parameters_frozen(const p4d_layout *l, const p4d_schedule *schedule, uint32_t stage)
 {
-	return l->finetune == P4D_TUNE_FULL ? 0 : p4d_parameters_of_stage(l, schedule, stage);
+	if (l->finetune == P4D_TUNE_FULL)
+		return 0;
+	return p4d_shards_parameters(l) ? padded_model(l, schedule, stage)
+					: p4d_parameters_of_stage(l, schedule, stage);
 }
 
 p4d_wide p4d_parameters_padded(const p4d_layout *l, const p4d_schedule *schedule, uint32_t stage)
 {
-	const p4d_wide layer = p4d_size_of_layer(l);
-	const uint32_t last = (uint32_t)l->vpp - 1;
-
 	if (l->finetune != P4D_TUNE_FULL)
 		return l->vpp * p4d_chunk_segments(l, stage) * adapters_of_segment(l, stage);
-	p4d_wide n = padded(l, p4d_parameters__of_vocabulary(l)) + padded_chunk(l, schedule, stage, 0, layer);
-
-	if (last)
-		n += padded_chunk(l, schedule, stage, last, layer);
-	/* those between are equal */
-	return last > 1 ? n + (last - 1) * padded_chunk(l, schedule, stage, 1, layer) : n;
+	return padded_model(l, schedule, stage);
 }
 
 static p4d_wide larger(p4d_wide a, p4d_wide b)
@@ -248,18 +283,39 @@ static p4d_wide larger(p4d_wide a, p4d_wide b)
 	return a > b ? a : b;
 }
 
-p4d_wide p4d_parameters__largest_segment(const p4d_layout *l, const p4d_schedule *schedule, uint32_t stage)
+/* The largest segment of layers of the model. */
+static p4d_wide largest_of_chunks(const p4d_layout *l, const p4d_schedule *schedule, uint32_t stage)
 {
-	const p4d_wide layer = p4d_size_of_layer(l);
-	p4d_wide most = p4d_parameters__of_vocabulary(l);
+	const uint64_t last = p4d_chunk_segments(l, stage) - 1;
+	p4d_wide most = 0;
 
-	if (l->finetune != P4D_TUNE_FULL)
-		return adapters_of_segment(l, stage);
 	/* none between the first and the last of a chunk is larger, nor in the chunks between */
 	for (uint32_t i = 0; i < (l->vpp > 1 ? 2 : 1); i++) {
 		const uint32_t chunk = i ? (uint32_t)l->vpp - 1 : 0;
-		const end_segments ends = ends_of_chunk(l, schedule, stage, chunk, layer);
-		most = larger(most, larger(ends.first, ends.last));
+		most = larger(most, segment_parameters(l, schedule, stage, chunk, 0));
+		most = larger(most, segment_parameters(l, schedule, stage, chunk, last));
 	}
 	return padded(l, most);
+}
+
+p4d_windows p4d_parameters_windows(const p4d_layout *l, const p4d_schedule *schedule, uint32_t stage,
+				   bool all)
+{
+	const bool model = all || l->finetune == P4D_TUNE_FULL;
+	const tables t = tables_of(l, schedule, stage);
+	p4d_windows w = {.table = model ? padded(l, larger(t.of[0], t.of[1])) : 0};
+
+	w.layer = model ? largest_of_chunks(l, schedule, stage) : 0;
+	if (l->finetune != P4D_TUNE_FULL) /* beside what they adapt */
+		w.layer += adapters_of_segment(l, stage);
+	return w;
+}
+
+p4d_wide p4d_parameters__largest_segment(const p4d_layout *l, const p4d_schedule *schedule, uint32_t stage)
+{
+	const tables t = tables_of(l, schedule, stage);
+
+	if (l->finetune != P4D_TUNE_FULL)
+		return adapters_of_segment(l, stage);
+	return larger(padded(l, larger(t.of[0], t.of[1])), largest_of_chunks(l, schedule, stage));
 }

@@ -57,14 +57,30 @@ static inline uint64_t p4d_expert_shards(const p4d_layout *layout)
 }
 
 /*
+ * Whether p4d-train keeps of gradients this rank's shards alone, and of parameters, too. What is whole is
+ * then a window: see p4d_parameters_windows.
+ */
+static inline bool p4d_shards_gradients(const p4d_layout *layout)
+{
+	return layout->framework == P4D_FRAMEWORK_P4D && layout->zero_stage >= P4D_SHARD_GRADIENTS &&
+	       p4d_optimizer_shards(layout) > 1;
+}
+
+static inline bool p4d_shards_parameters(const p4d_layout *layout)
+{
+	return layout->zero_stage >= P4D_SHARD_PARAMETERS && p4d_shards_gradients(layout);
+}
+
+/*
  * A segment is what p4d-train gathers, reduces and optimizes as one: on GPUs, where that overlaps with
  * passes, a layer (a chunk's first with the start of the model, its last with the end); on CPUs the chunk.
+ * Where gradients are sharded, a layer anywhere, and each table of the vocabulary is one of its own.
  */
 static inline uint64_t p4d_chunk_segments(const p4d_layout *layout, uint32_t stage)
 {
 	const uint64_t layers = layout->stage_layers[stage] / layout->vpp;
 
-	return p4d_on_gpu(layout->device) && layers ? layers : 1;
+	return (p4d_on_gpu(layout->device) || p4d_shards_gradients(layout)) && layers ? layers : 1;
 }
 
 /* Segments are padded to a multiple of this, so that each can be reduced and gathered separately. */
@@ -75,10 +91,21 @@ static inline uint64_t p4d_segment_unit(const p4d_layout *layout)
 
 /*
  * The parameters of a stage that p4d-train trains, as it stores them: each segment, and the tables, padded;
- * adapters alone where there are any. And the others, behind them.
+ * adapters alone where there are any. And the others, behind them: padded where they are sharded, too.
  */
 p4d_wide p4d_parameters_padded(const p4d_layout *layout, const p4d_schedule *schedule, uint32_t stage);
 p4d_wide p4d_parameters_frozen(const p4d_layout *layout, const p4d_schedule *schedule, uint32_t stage);
+
+/*
+ * Elements of the largest layer and of the largest table of a stage, as segments: what a window has room for.
+ * all: of all parameters; else of those that are trained.
+ */
+enum { P4D_WINDOW_LAYERS = 2 };
+typedef struct p4d_windows {
+	p4d_wide layer, table;
+} p4d_windows;
+p4d_windows p4d_parameters_windows(const p4d_layout *layout, const p4d_schedule *schedule, uint32_t stage,
+				   bool all);
 
 /* The largest of these. */
 p4d_wide p4d_parameters__largest_segment(const p4d_layout *layout, const p4d_schedule *schedule,

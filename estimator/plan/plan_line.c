@@ -96,13 +96,18 @@ int p4d_plan_verify_checksum(const p4d_request *request, const p4d_layout *layou
 	return p4d_fix(err, "install the same p4d and gpus.json on the login nodes and here");
 }
 
-/* Numbers and words of lists stand for themselves. */
+/*
+ * Numbers and words of lists stand for themselves. The words of plans stay what they were, so that those that
+ * were saved are read, and hash the same.
+ */
 static void add_value(p4d_text *line, const p4d_request *request, p4d_option option)
 {
 	const p4d_kind kind = p4d_request_option_info(option)->kind;
 	char value[VALUE_MAX];
 
-	if (kind == P4D_INTEGER_KIND)
+	if (option == P4D_OPTIMIZER_SHARDING && request->value[option] == P4D_SHARD_STATES)
+		p4d_text_add(line, "on");
+	else if (kind == P4D_INTEGER_KIND)
 		p4d_text_add(line, p4d_number_integer(request->value[option], value));
 	else if (kind == P4D_CHOICE_KIND)
 		p4d_text_add(line,
@@ -256,10 +261,10 @@ void p4d_plan_digest(const p4d_request *request, char text[P4D_DIGEST_TEXT])
 		if (!in_plan(option) || !p4d_is_set(request, option))
 			continue;
 		const char *name = p4d_request_option_info(option)->name;
-		p4d_request_value_text(request, option, value, sizeof(value));
+		const char *word = word_of(request, option, value, sizeof(value));
 		/* the NUL after each keeps names and values apart */
 		p4d_digest_add(&digest, name, strlen(name) + 1);
-		p4d_digest_add(&digest, value, strlen(value) + 1);
+		p4d_digest_add(&digest, word, strlen(word) + 1);
 	}
 	p4d_digest_text(&digest, text);
 }

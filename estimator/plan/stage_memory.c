@@ -237,6 +237,7 @@ uint64_t p4d_memory_least_states(const p4d_layout *l)
 	const uint64_t shards = p4d_optimizer_shards(l);
 	/* moments have the type of parameters where gradients come and go */
 	const bool come = p4d_framework_of(l->framework)->frees_gradients;
+	const bool held = !come && !p4d_shards_gradients(l);
 	const bool moments =
 	    !o->quantized && !o->paged && !o->factored && !(l->offload & P4D_OFFLOAD_OPTIMIZER);
 	const unsigned half = l->precision == P4D_FP32 ? 4 : 2;
@@ -245,7 +246,7 @@ uint64_t p4d_memory_least_states(const p4d_layout *l)
 	if (l->finetune != P4D_TUNE_FULL)
 		return 0;
 	/* parameters, and gradients of at least half precision; of the optimizer all but the master copy */
-	p4d_wide all = (n + experts) * ((come ? 0 : half) + (l->offload & P4D_OFFLOAD_PARAMS ? 0 : half));
+	p4d_wide all = (n + experts) * ((held ? half : 0) + (l->offload & P4D_OFFLOAD_PARAMS ? 0 : half));
 	if (l->zero_stage > 2)
 		all /= shards;
 	all += moments * (n / shards + experts / p4d_expert_shards(l)) * (o->states - 1) *

@@ -285,7 +285,7 @@ void p4d_reader__check(p4d_reading *r)
 		const p4d_option_info *info = p4d_request_option_info((p4d_option)i);
 		const p4d_read_value v = r->value[i];
 		if (!v.file || r->by_default[i] || info->kind == P4D_TEXT_KIND ||
-		    p4d_option_parse(info, "", v.text, &number, NULL) == 0)
+		    p4d_request_parse((p4d_option)i, "", v.text, &number, NULL) == 0)
 			continue;
 		p4d_reader__forget(r, (p4d_option)i);
 		p4d_reader__unknown(r, info->name, "%.60s (%.60s:%u) is no value that p4d has for it", v.text,

@@ -162,6 +162,15 @@ int p4d_framework_check(const p4d_request *r, p4d_error *err)
 		return p4d_fix(err, r->value[P4D_RECOMPUTE] == P4D_RECOMPUTE_KEEP ? "--p4d-recompute=none"
 										  : "--p4d-recompute=full");
 	}
+	/* a default of the site is meant for others */
+	if (f->states_only && p4d_is_stated(r, P4D_OPTIMIZER_SHARDING) &&
+	    r->value[P4D_OPTIMIZER_SHARDING] > P4D_SHARD_STATES) {
+		p4d_fail(err, P4D_E_VALUE, "optimizer-sharding=%s %s",
+			 p4d_request_choice_name(P4D_OPTIMIZER_SHARDING, r->value[P4D_OPTIMIZER_SHARDING],
+						 name, sizeof(name)),
+			 f->states_only);
+		return p4d_fix(err, "--p4d-optimizer-sharding=states");
+	}
 	if (f->no_vocab_parallel && r->value[P4D_VOCAB_PARALLEL]) {
 		p4d_fail(err, P4D_E_SCHEDULE, "vocab-parallel %s", f->no_vocab_parallel);
 		return p4d_fix(err, "--p4d-vocab-parallel=off");

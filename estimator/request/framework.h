@@ -79,8 +79,7 @@ typedef struct p4d_framework_fixed {
 
 /* Options of those frameworks that shard and offload as PyTorch does; for the others' `fixed`. */
 #define P4D_FIXED_WITHOUT_PYTORCH(program) \
-	{P4D_SHARD_DEGREE, P4D_NO_MEANING, program " shards the optimizer over all dp*cp ranks"}, \
-	    P4D_FIXED_WITHOUT_FSDP(program), \
+	P4D_FIXED_WITHOUT_FSDP(program), \
 	    {P4D_ZERO_STAGE, P4D_NO_MEANING, program " has --optimizer-sharding"}, \
 	    {P4D_ZERO_BUCKET, P4D_NO_MEANING, program " has no buckets of DeepSpeed's"}, \
 	    {P4D_OPTIMIZER, P4D_ADAMW, "with " program " p4d knows AdamW only"}, \
@@ -132,6 +131,7 @@ typedef struct p4d_framework {
 	    *defaults; /* of options that may stay unset, and others; ends with P4D_OPTIONS; may be NULL */
 	unsigned recomputes;      /* mask of 1 << recompute */
 	const char *no_recompute; /* message for the others, after their name; NULL: has all */
+	const char *states_only;  /* message if of --optimizer-sharding it has states only; NULL: has all */
 	bool selects_operations;  /* with recompute=selective drops what a list of operations says, not scores
 				     alone */
 	bool uneven_chunks;       /* the chunks of a stage may differ */

@@ -168,6 +168,18 @@ static void fill_choices(const p4d_request *r, p4d_layout *l)
 	pad_vocabulary(l);
 }
 
+/* DeepSpeed's word and p4d's for the same. */
+static int zero_stage_of(const p4d_request *r)
+{
+	const int64_t asked = r->value[P4D_OPTIMIZER_SHARDING];
+
+	if (p4d_framework_has(r, P4D_ZERO_STAGE))
+		return (int)p4d_framework_value(r, P4D_ZERO_STAGE);
+	return p4d_framework_of((int)r->value[P4D_FRAMEWORK])->states_only && asked > P4D_SHARD_STATES
+		   ? P4D_SHARD_STATES
+		   : (int)asked;
+}
+
 static void fill_training(const p4d_request *r, uint64_t nodes, uint64_t gpus_per_node, p4d_layout *l)
 {
 	l->framework = (int)r->value[P4D_FRAMEWORK];
@@ -181,8 +193,7 @@ static void fill_training(const p4d_request *r, uint64_t nodes, uint64_t gpus_pe
 	l->device = (int)r->value[P4D_DEVICE];
 	l->recompute_block = p4d_framework_value(r, P4D_RECOMPUTE_METHOD) == P4D_RECOMPUTE_BLOCK;
 	l->recompute_layers = (uint64_t)p4d_framework_value(r, P4D_RECOMPUTE_LAYERS);
-	l->zero_stage = p4d_framework_has(r, P4D_ZERO_STAGE) ? (int)p4d_framework_value(r, P4D_ZERO_STAGE)
-							     : r->value[P4D_OPTIMIZER_SHARDING] != 0;
+	l->zero_stage = zero_stage_of(r);
 	l->zero_bucket = p4d_is_set(r, P4D_ZERO_BUCKET) ? (uint64_t)r->value[P4D_ZERO_BUCKET] : 500000000;
 	l->zero_bucket = l->zero_bucket ? l->zero_bucket : l->hidden * l->hidden;
 	l->optimizer_sharding = l->zero_stage > 0;

@@ -297,11 +297,11 @@ static int check_types(const p4d_request *r, const p4d_layout *l, p4d_error *err
 	if (!p4d_precise_optimizer(l) || p4d_framework_of(l->framework)->rounds_moments ||
 	    (l->optimizer_sharding && l->precision != P4D_FP32))
 		return 0;
-	p4d_fail(
-	    err, P4D_E_VALUE,
-	    "optimizer-dtype and master-dtype below fp32 need optimizer-sharding=on and a 16-bit precision");
+	p4d_fail(err, P4D_E_VALUE,
+		 "optimizer-dtype and master-dtype below fp32 need optimizer-sharding=states and a 16-bit "
+		 "precision");
 	return p4d_fix(err, l->precision == P4D_FP32 ? "--p4d-optimizer-dtype=fp32 --p4d-master-dtype=fp32"
-						     : "--p4d-optimizer-sharding=on");
+						     : "--p4d-optimizer-sharding=states");
 }
 
 static bool ep_works(const p4d_layout *l, uint64_t ep)

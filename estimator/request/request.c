@@ -4,6 +4,7 @@
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/choice.h"
 #include "base/text.h"
@@ -109,13 +110,20 @@ const char *p4d_request_value_text(const p4d_request *request, p4d_option option
 	return buf;
 }
 
+int p4d_request_parse(p4d_option option, const char *prefix, const char *text, int64_t *value, p4d_error *err)
+{
+	if (option == P4D_OPTIMIZER_SHARDING && !strcasecmp(text, "on"))
+		text = "states";
+	return p4d_option_parse(&table[option], prefix, text, value, err);
+}
+
 int p4d_request_set(p4d_request *request, p4d_option option, const char *text, p4d_origin origin,
 		    p4d_error *err)
 {
 	const p4d_option_info *info = &table[option];
 	int64_t value;
 
-	if (p4d_option_parse(info, "--p4d-", text, &value, err) < 0)
+	if (p4d_request_parse(option, "--p4d-", text, &value, err) < 0)
 		return -1;
 	if (info->kind == P4D_TEXT_KIND)
 		memcpy((char *)request + info->field, text, strlen(text) + 1);

@@ -63,6 +63,8 @@ enum {
 /* Optimizers, in the order of their table (plan/optimizer.h). */
 enum { P4D_ADAMW, P4D_ADAMW_8BIT, P4D_PAGED_ADAMW_8BIT, P4D_ADAFACTOR, P4D_SGD, P4D_MUON, P4D_OPTIMIZERS };
 #define P4D_OPTIMIZER_NAMES "adamw|adamw-8bit|paged-adamw-8bit|adafactor|sgd|muon"
+/* Values of --optimizer-sharding, each with those before it: the stages of ZeRO (arXiv 1910.02054). */
+enum { P4D_SHARD_NOTHING, P4D_SHARD_STATES, P4D_SHARD_GRADIENTS, P4D_SHARD_PARAMETERS };
 enum { P4D_TUNE_FULL, P4D_TUNE_LORA, P4D_TUNE_QLORA };
 enum { P4D_QUANT_NONE, P4D_QUANT_NF4, P4D_QUANT_INT8, P4D_QUANT_FP8 };
 enum { P4D_ALLOCATOR_DEFAULT, P4D_ALLOCATOR_EXPANDABLE };
@@ -164,6 +166,10 @@ const char *p4d_request_choice_name(p4d_option option, int64_t value, char *buf,
 /* Prints the value of an option as it would be typed ("8", "1f1b", "20,20"). buf may be truncated; never
  * NULL. */
 const char *p4d_request_value_text(const p4d_request *request, p4d_option option, char *buf, size_t size);
+
+/* As p4d_option_parse, with words that options had before: optimizer-sharding=on, which is states. */
+int p4d_request_parse(p4d_option option, const char *prefix, const char *text, int64_t *value,
+		      p4d_error *err);
 
 /*
  * Parses `text` and stores it. Errors: P4D_E_VALUE with the accepted range or choices. Replaces a value

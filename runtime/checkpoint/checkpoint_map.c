@@ -184,7 +184,8 @@ bool p4d_checkpoint_map__same_storage(const p4d_checkpoint_map *map, const p4d_l
 	if (a->tp != b->tp || a->cp != b->cp || a->pp != b->pp || a->vpp != b->vpp || a->dp != b->dp ||
 	    a->vocab != b->vocab || !a->vocab_parallel != !b->vocab_parallel ||
 	    p4d_is_v_shaped(a->schedule) != p4d_is_v_shaped(b->schedule) ||
-	    a->optimizer_sharding != b->optimizer_sharding)
+	    p4d_optimizer_shards(a) != p4d_optimizer_shards(b) ||
+	    p4d_shards_gradients(a) != p4d_shards_gradients(b)) /* other segments */
 		return false;
 	return memcmp(a->stage_layers, b->stage_layers, a->pp * sizeof(a->stage_layers[0])) == 0;
 }

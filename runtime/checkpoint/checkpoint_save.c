@@ -10,7 +10,7 @@
 
 bool p4d_checkpoint__owns_shards(const p4d_layout *layout, p4d_place place)
 {
-	return p4d_optimizer_shards(layout) > 1 || (place.cp == 0 && place.dp == 0);
+	return p4d_weights_copy_number(layout, place) == 0;
 }
 
 uint64_t p4d_checkpoint__shard_elements(const p4d_layout *layout, const p4d_weights *weights, p4d_place place)

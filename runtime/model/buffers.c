@@ -4,7 +4,10 @@
 #include <string.h>
 
 #include "base/vector.h"
+#include "model/gradient_window.h"
 #include "model/sequence_order.h"
+#include "model/window.h"
+#include "plan/parameters.h"
 
 void p4d_buffers__find(p4d_net *m)
 {
@@ -65,26 +68,58 @@ p4d_layer p4d_buffers_layer(const p4d_net *m, uint32_t chunk, uint32_t slot, uin
 	return y;
 }
 
+/* Where an element of a segment lies in a buffer of shards alone. */
+static uint64_t in_shards(const p4d_net *m, uint32_t segment, uint64_t offset)
+{
+	uint64_t first, count;
+
+	p4d_weights_shard_of(m->l, &m->weights.segment[segment], m->place, &first, &count);
+	return m->weights.segment[segment].offset / m->shards + (offset - first);
+}
+
+void *p4d_buffers_parameters(const p4d_net *m, uint32_t segment, uint64_t offset)
+{
+	const uint64_t place = p4d_shards_parameters(m->l) ? in_shards(m, segment, offset) : offset;
+
+	return (char *)p4d_buffers_at(m, B_PARAMETERS) + place * m->element;
+}
+
+float *p4d_buffers_gradients(const p4d_net *m, uint32_t segment, uint64_t offset)
+{
+	const uint64_t place = p4d_shards_gradients(m->l) ? in_shards(m, segment, offset) : offset;
+
+	return (float *)p4d_buffers_at(m, B_GRADIENTS) + place;
+}
+
 void *p4d_buffers__weight(const p4d_net *m, p4d_weight_kind kind, uint32_t layer)
 {
 	const p4d_weight *w = p4d_weights__find(&m->weights, kind, layer);
 
+	if (w && m->window)
+		return p4d_window__at(m, w);
 	return w ? (char *)p4d_buffers_at(m, B_PARAMETERS) + w->offset * m->element : NULL;
+}
+
+/* Of a weight that is trained, as a pass adds to it. */
+static float *gradient_of(const p4d_net *m, const p4d_weight *w)
+{
+	if (m->gradient_window)
+		return p4d_gradient_window__at(m, w->segment) + w->offset -
+		       m->weights.segment[w->segment].offset;
+	return (float *)p4d_buffers_at(m, B_GRADIENTS) + w->offset;
 }
 
 float *p4d_buffers__gradient(const p4d_net *m, p4d_weight_kind kind, uint32_t layer)
 {
 	const p4d_weight *w = p4d_weights__find(&m->weights, kind, layer);
 
-	return w && !w->frozen && m->row[B_GRADIENTS] ? (float *)p4d_buffers_at(m, B_GRADIENTS) + w->offset
-						      : NULL;
+	return w && !w->frozen && m->row[B_GRADIENTS] ? gradient_of(m, w) : NULL;
 }
 
-/* Elements from .. to-1. */
-static void zero_gradients(p4d_net *m, uint64_t from, uint64_t to)
+static void zero_numbers(p4d_net *m, float *from, const float *to)
 {
 	if (from < to)
-		m->d->zero(m->d, (float *)p4d_buffers_at(m, B_GRADIENTS) + from, (to - from) * sizeof(float));
+		m->d->zero(m->d, from, (uint64_t)(to - from) * sizeof(float));
 }
 
 /* Those that a product gives, all at once; norms, biases and adapters are small, and are added up. */
@@ -94,30 +129,49 @@ static bool is_set_by_product(p4d_weight_kind kind)
 	       kind == P4D_W_EMBEDDING || kind == P4D_W_HEAD;
 }
 
-void p4d_buffers_clear_gradients(p4d_net *m)
+/* Those of trained weights first .. behind-1, which lie between `from` and `end`. */
+static void clear(p4d_net *m, uint32_t first, uint32_t behind, float *from, const float *end)
 {
-	uint64_t from = 0; /* what lies between those that are set */
-
-	for (uint32_t i = 0; i < m->weights.trained; i++) {
+	for (uint32_t i = first; i < behind; i++) {
 		const p4d_weight *w = &m->weights.weight[i];
+		float *at = gradient_of(m, w);
 		m->begun[i] = !is_set_by_product(w->kind);
 		if (m->begun[i])
 			continue;
-		zero_gradients(m, from, w->offset);
-		from = w->offset + w->rows * w->columns;
+		zero_numbers(m, from, at); /* what lies between those that are set */
+		from = at + w->rows * w->columns;
 	}
-	zero_gradients(m, from, m->weights.elements);
+	zero_numbers(m, from, end);
+}
+
+void p4d_buffers_clear_segment(p4d_net *m, uint32_t segment)
+{
+	const p4d_segment *s = &m->weights.segment[segment];
+	float *at = p4d_gradient_window__at(m, segment);
+
+	clear(m, s->first_weight, s->first_weight + s->weights, at, at + s->padded);
+}
+
+void p4d_buffers_clear_gradients(p4d_net *m)
+{
+	float *all = p4d_buffers_at(m, B_GRADIENTS);
+
+	if (m->gradient_window)
+		m->d->zero(m->d, all, m->weights.elements / m->shards * sizeof(*all));
+	else
+		clear(m, 0, m->weights.trained, all, all + m->weights.elements);
 }
 
 bool p4d_buffers__has_part(p4d_net *m, p4d_weight_kind kind, uint32_t layer, uint64_t rows)
 {
 	const p4d_weight *w = p4d_weights__find(&m->weights, kind, layer);
 	bool *begun = &m->begun[w - m->weights.weight];
+	float *at = gradient_of(m, w);
 
 	if (*begun)
 		return true;
 	*begun = true;
-	zero_gradients(m, w->offset + rows * w->columns, w->offset + w->rows * w->columns);
+	zero_numbers(m, at + rows * w->columns, at + w->rows * w->columns);
 	return false;
 }
 
@@ -129,14 +183,40 @@ void p4d_buffers_complete_gradients(p4d_net *m, uint32_t segment)
 		(void)p4d_buffers__has_part(m, m->weights.weight[i].kind, m->weights.weight[i].layer, 0);
 }
 
+static void put(p4d_net *m, uint64_t place, const void *elements, uint64_t count)
+{
+	m->d->upload(m->d, (char *)p4d_buffers_at(m, B_PARAMETERS) + place * m->element, elements,
+		     count * m->element);
+}
+
+/* Of elements at an offset of the flat buffer those that are in this rank's shard of one part of it. */
+static void put_shard(p4d_net *m, uint64_t part, uint64_t padded, uint64_t offset, const char *elements,
+		      uint64_t count)
+{
+	const uint64_t size = padded / m->shards,
+		       first = part + size * p4d_weights_shard_number(m->l, m->place);
+	const uint64_t from = offset > first ? offset : first, end = offset + count;
+	const uint64_t to = end < first + size ? end : first + size;
+
+	if (from < to)
+		put(m, part / m->shards + from - first, elements + (from - offset) * m->element, to - from);
+}
+
 void p4d_buffers_put_frozen(p4d_net *m, uint64_t offset, float *numbers, uint64_t count)
 {
 	for (uint64_t i = 0; m->type == P4D_DT_BF16 && i < count; i++) {
 		const uint16_t rounded = p4d_to_bf16(numbers[i]);
 		memcpy((char *)numbers + i * sizeof(rounded), &rounded, sizeof(rounded));
 	}
-	m->d->upload(m->d, (char *)p4d_buffers_at(m, B_PARAMETERS) + offset * m->element, numbers,
-		     count * m->element);
+	if (!p4d_shards_parameters(m->l)) {
+		put(m, offset, numbers, count);
+		return;
+	}
+	for (uint32_t i = 0; i < m->weights.segments; i++) {
+		const p4d_segment *s = &m->weights.segment[i];
+		put_shard(m, s->offset, s->padded, offset, (const char *)numbers, count);
+		put_shard(m, s->frozen_offset, s->frozen_padded, offset, (const char *)numbers, count);
+	}
 }
 
 static const int32_t *data_of(p4d_net *m, uint32_t micro_batch, p4d_buffer which, uint32_t *holder,

@@ -19,15 +19,24 @@ p4d_layer p4d_buffers_layer(const p4d_net *m, uint32_t chunk, uint32_t slot, uin
 void *p4d_buffers__weight(const p4d_net *m, p4d_weight_kind kind, uint32_t layer);
 float *p4d_buffers__gradient(const p4d_net *m, p4d_weight_kind kind, uint32_t layer);
 /*
+ * Where elements of the flat buffer that are in this rank's shard of a segment lie in the buffers of
+ * parameters and of gradients, which may hold shards alone.
+ */
+void *p4d_buffers_parameters(const p4d_net *m, uint32_t segment, uint64_t offset);
+float *p4d_buffers_gradients(const p4d_net *m, uint32_t segment, uint64_t offset);
+/*
  * Gradients of a step. Those of matrices are set by the first product that gives a part of them, instead of
  * being zeroed before it. Clearing zeroes all others. Before anything is added to a weight's gradient:
  * whether it has a part; if not, this is the first, and has to set all `rows` rows; those behind them are
- * zeroed. Completing zeroes what got no part (segment: of the weights).
+ * zeroed. Completing zeroes what got no part (segment: of the weights). Where gradients are sharded, a
+ * segment is cleared when a pass begins with it (gradient_window.h), and the shards before the step.
  */
 void p4d_buffers_clear_gradients(p4d_net *m);
+void p4d_buffers_clear_segment(p4d_net *m, uint32_t segment);
 bool p4d_buffers__has_part(p4d_net *m, p4d_weight_kind kind, uint32_t layer, uint64_t rows);
 void p4d_buffers_complete_gradients(p4d_net *m, uint32_t segment);
-/* Elements of frozen weights at an offset of the flat buffer; the numbers may be changed. */
+/* Elements at an offset of the flat buffer: of parameters that are not trained, rounded, as far as this rank
+ * has them; the numbers may be changed. */
 void p4d_buffers_put_frozen(p4d_net *m, uint64_t offset, float *numbers, uint64_t count);
 /* Tokens and labels of a micro-batch, with slices of that of the pass; asks the source if missing. NULL: it
  * failed.

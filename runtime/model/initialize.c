@@ -14,6 +14,7 @@
 
 #include "base/hash.h"
 #include "model/buffers.h"
+#include "plan/parameters.h"
 
 enum { MOST_THREADS = 16, SHARE = 1 << 18 }; /* numbers a thread generates at a time */
 #define INITIAL_DEVIATION 0.02
@@ -134,22 +135,39 @@ static void begin_with(share *all, const p4d_net *m, const p4d_weight *w, const 
 		    residual ? INITIAL_DEVIATION / sqrt(2.0 * (double)m->l->layers) : INITIAL_DEVIATION;
 }
 
-/* The gradient buffer holds what is trained in fp32 until it is stored. */
+/* The gradient buffer holds what is trained in fp32 until it is stored: all, or this rank's shards. */
 static void put(p4d_net *m, const p4d_weight *w, uint64_t offset, float *numbers, uint64_t count)
 {
 	if (w->frozen)
 		p4d_buffers_put_frozen(m, offset, numbers, count);
 	else
-		m->d->upload(m->d, (float *)p4d_buffers_at(m, B_GRADIENTS) + offset, numbers,
+		m->d->upload(m->d, p4d_buffers_gradients(m, w->segment, offset), numbers,
 			     count * sizeof(*numbers));
+}
+
+/* The numbers of a slice that are wanted: *from .. the result - 1. */
+static uint64_t wanted(const p4d_net *m, const p4d_weight *w, const p4d_weight_slice *p, uint64_t *from)
+{
+	const uint64_t end = p->offset + p->rows * p->columns;
+	uint64_t first, count;
+
+	*from = 0;
+	if (w->frozen || !p4d_shards_gradients(m->l))
+		return end - p->offset;
+	p4d_weights_shard_of(m->l, &m->weights.segment[w->segment], m->place, &first, &count);
+	*from = first > p->offset ? first - p->offset : 0;
+	if (first + count <= p->offset)
+		return 0;
+	return (first + count < end ? first + count : end) - p->offset;
 }
 
 static void initialize_slice(p4d_net *m, const p4d_weight *w, const p4d_weight_slice *p, uint64_t seed,
 			     float *numbers, unsigned threads)
 {
-	const uint64_t count = p->rows * p->columns;
 	share all = {
 	    .slice = p, .key = mixed(seed) ^ p4d_hash_bytes(p->name, strlen(p->name)), .to = numbers};
+
+	const uint64_t count = wanted(m, w, p, &all.from);
 
 	begin_with(&all, m, w, p);
 	while (all.from < count) {
@@ -159,16 +177,39 @@ static void initialize_slice(p4d_net *m, const p4d_weight *w, const p4d_weight_s
 	}
 }
 
+/* The numbers of the gradient buffer become parameters, and masters where there are any. */
+static void store(p4d_net *m, uint64_t here)
+{
+	const bool whole = !p4d_shards_gradients(m->l);
+	float *master = p4d_buffers_state(m, P4D_STATE_MASTER);
+
+	if (whole)
+		m->d->cast(m->d, m->type, p4d_buffers_at(m, B_PARAMETERS), P4D_DT_FP32,
+			   p4d_buffers_at(m, B_GRADIENTS), here);
+	for (uint32_t i = 0; i < m->weights.segments; i++) {
+		uint64_t first, count;
+		p4d_weights_shard_of(m->l, &m->weights.segment[i], m->place, &first, &count);
+		const float *numbers = p4d_buffers_gradients(m, i, first);
+		if (!whole)
+			m->d->cast(m->d, m->type, p4d_buffers_parameters(m, i, first), P4D_DT_FP32, numbers,
+				   count);
+		if (master)
+			m->d->copy(m->d, master + m->weights.segment[i].offset / m->shards, numbers,
+				   count * sizeof(*master));
+	}
+}
+
 int p4d_net_initialize(p4d_net *m, uint64_t seed, bool trained_only, p4d_error *err)
 {
 	p4d_weight_slice slices[P4D_SLICES_OF_WEIGHT];
-	float *gradients = p4d_buffers_at(m, B_GRADIENTS), *master = p4d_buffers_state(m, P4D_STATE_MASTER);
+	float *gradients = p4d_buffers_at(m, B_GRADIENTS);
+	const uint64_t here = m->weights.elements / (p4d_shards_gradients(m->l) ? m->shards : 1);
 	const unsigned threads = threads_of(m);
 	float *numbers = malloc((size_t)threads * SHARE * sizeof(*numbers));
 
 	if (!numbers)
 		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for new weights");
-	m->d->zero(m->d, gradients, m->weights.elements * sizeof(float));
+	m->d->zero(m->d, gradients, here * sizeof(float));
 	for (uint32_t i = 0; i < (trained_only ? m->weights.trained : m->weights.count); i++) {
 		const p4d_weight *w = &m->weights.weight[i];
 		const unsigned count = p4d_weight_slices_of(m->l, m->place, m->set.vocab, w, slices);
@@ -176,14 +217,7 @@ int p4d_net_initialize(p4d_net *m, uint64_t seed, bool trained_only, p4d_error *
 			initialize_slice(m, w, &slices[k], seed, numbers, threads);
 	}
 	free(numbers);
-	m->d->cast(m->d, m->type, p4d_buffers_at(m, B_PARAMETERS), P4D_DT_FP32, gradients,
-		   m->weights.elements);
-	for (uint32_t i = 0; master && i < m->weights.segments; i++) {
-		uint64_t first, count;
-		p4d_weights_shard_of(m->l, &m->weights.segment[i], m->place, &first, &count);
-		m->d->copy(m->d, master + m->weights.segment[i].offset / m->shards, gradients + first,
-			   count * sizeof(*master));
-	}
+	store(m, here);
 	for (p4d_state i = P4D_STATE_MASTER + 1; i < p4d_optimizer_of(m->l)->states; i++)
 		m->d->zero(m->d, p4d_buffers_state(m, i),
 			   m->weights.elements / m->shards * p4d_state_bytes(m->l, i));

@@ -191,6 +191,16 @@ int p4d_layer_backward(p4d_net *m, const p4d_layer *y, p4d_error *err)
 	return attention_part(m, y, err);
 }
 
+bool p4d_layer_late_gradients(const p4d_net *m)
+{
+	return waits(m, &p4d_layer__qkv) || waits(m, &p4d_layer__gate_up);
+}
+
+bool p4d_layer_late_norms(const p4d_net *m)
+{
+	return p4d_layer_late_gradients(m) && !p4d_buffers__keeps(m, ACT_INPUT_NORMED);
+}
+
 static int late_weight(p4d_net *m, const p4d_layer *y, const p4d_projection *p, uint64_t out, p4d_error *err)
 {
 	projection_back back;

@@ -7,8 +7,10 @@
 #include <string.h>
 
 #include "model/buffers.h"
+#include "model/gradient_window.h"
 #include "model/parallel.h"
 #include "model/sequence_order.h"
+#include "model/window.h"
 #include "plan/parameters.h"
 #include "request/fp8.h"
 
@@ -182,6 +184,24 @@ static int fill_constants(p4d_net *m, p4d_error *err)
 	return 0;
 }
 
+/* The plan has the parameters of the model, or this rank's shards of them. */
+static int check_plan(const p4d_net *m, p4d_error *err)
+{
+	const uint64_t all = m->weights.elements + m->weights.frozen, trained = m->weights.elements;
+	const uint64_t planned =
+	    m->row[B_PARAMETERS]->shape[0] * (p4d_shards_parameters(m->l) ? m->shards : 1);
+	const uint64_t planned_trained =
+	    m->l->evaluates ? trained
+			    : m->row[B_GRADIENTS]->shape[0] * (p4d_shards_gradients(m->l) ? m->shards : 1);
+
+	if (all == planned && trained == planned_trained)
+		return 0;
+	return p4d_fail(err, P4D_E_PLAN_CHANGED,
+			"the model has %" PRIu64 " parameters on stage %u, and trains %" PRIu64
+			"; the plan has %" PRIu64 ", and trains %" PRIu64,
+			all, m->place.pp, trained, planned, planned_trained);
+}
+
 int p4d_net_open(p4d_net *m, const p4d_net_settings *set, uint32_t rank, p4d_error *err)
 {
 	if (check(set, err) < 0)
@@ -195,15 +215,8 @@ int p4d_net_open(p4d_net *m, const p4d_net_settings *set, uint32_t rank, p4d_err
 	    p4d_weights_open(&m->weights, m->l, m->place.pp, err) < 0)
 		return -1;
 	p4d_buffers__find(m);
-	const uint64_t trained = m->l->evaluates ? m->weights.elements : m->row[B_GRADIENTS]->shape[0];
-	if (m->weights.elements != trained ||
-	    m->weights.elements + m->weights.frozen != m->row[B_PARAMETERS]->shape[0])
-		return p4d_fail(err, P4D_E_PLAN_CHANGED,
-				"the model has %" PRIu64 " parameters on stage %u, and trains %" PRIu64
-				"; the plan has %" PRIu64 ", and trains %" PRIu64,
-				m->weights.elements + m->weights.frozen, m->place.pp, m->weights.elements,
-				m->row[B_PARAMETERS]->shape[0], trained);
-	if (allocate(m, err) < 0 || p4d_parallel__open(m, err) < 0)
+	if (check_plan(m, err) < 0 || allocate(m, err) < 0 || p4d_parallel__open(m, err) < 0 ||
+	    p4d_window_open(m, &p4d_window_gather, err) < 0 || p4d_gradient_window_open(m, err) < 0)
 		return -1;
 	if (p4d_net__warm_up(m, err) < 0)
 		return -1;
@@ -224,6 +237,8 @@ void p4d_net_close(p4d_net *m)
 	p4d_parallel__close(m);
 	if (ended)
 		m->d->release(m->d, m->arena);
+	p4d_window_close(m);
+	p4d_gradient_window_close(m);
 	p4d_schedule_lists_free(&m->list, 1);
 	p4d_weights_close(&m->weights);
 	free(m->host_tokens);
@@ -243,6 +258,7 @@ void p4d_net_begin(p4d_net *m, uint64_t number, bool evaluating, p4d_batch_sourc
 	m->context = context;
 	m->evaluating = evaluating;
 	m->trained = 0;
+	p4d_window_begin(m);
 	m->d->zero(m->d, p4d_buffers_at(m, B_SCALARS), sizeof(p4d_scalars));
 	memset(m->token_holder, 0xff, copies_of(m, B_TOKENS) * sizeof(*m->token_holder));
 	memset(m->label_holder, 0xff, copies_of(m, B_LABELS) * sizeof(*m->label_holder));

@@ -63,6 +63,10 @@ typedef struct p4d_scalars {
 	uint64_t nonfinite;
 } p4d_scalars;
 
+/* window.h, gradient_window.h */
+typedef struct p4d_window p4d_window;
+typedef struct p4d_gradient_window p4d_gradient_window;
+
 typedef struct p4d_net {
 	p4d_net_settings set;
 	const p4d_layout *l;
@@ -74,6 +78,9 @@ typedef struct p4d_net {
 	p4d_weights weights;
 	char *arena;
 	const p4d_tensor *row[B_BUFFERS]; /* NULL: the plan has none */
+	/* NULL: parameters, gradients are whole */
+	p4d_window *window;
+	p4d_gradient_window *gradient_window;
 
 	p4d_dtype type;
 	uint64_t element;     /* bytes of type */
@@ -94,11 +101,12 @@ typedef struct p4d_net {
 	uint32_t last_stage;  /* where the model ends */
 
 	/*
-	 * Data on the device: tp, cp, dp*cp, stages, tp*stages, the two ends of a tied table (NULL
-	 * elsewhere). Collectives of dp_cp are asynchronous: p4d_optimizer__gather_ahead and
-	 * p4d_optimizer__reduce_segment only call them. With tp_comm_overlap those of tp are, too.
+	 * Data on the device: tp, cp, those of dp*cp that share an optimizer (all, where it is not
+	 * sharded), those that have copies of its shard, stages, tp*stages, the two ends of a tied table
+	 * (NULL elsewhere). Collectives of dp_cp are asynchronous: they are only called, and awaited where
+	 * results are used. With tp_comm_overlap those of tp are, too.
 	 */
-	p4d_group *tp, *cp, *dp_cp, *pp, *vocabulary, *embedding_group;
+	p4d_group *tp, *cp, *dp_cp, *copies, *pp, *vocabulary, *embedding_group;
 	p4d_group *world;       /* all ranks; numbers of the host */
 	p4d_group *cp_reversed; /* where keys are gathered, else NULL; data on the device */
 
@@ -140,8 +148,8 @@ void p4d_net_begin_pass(p4d_net *net, uint32_t micro_batch);
 int p4d_net_read_scalars(p4d_net *net, p4d_scalars *scalars, p4d_error *err);
 
 /*
- * initialize.c: weights of a new model, a function of seed, name and position of the element. trained_only:
- * not of those that are frozen.
+ * initialize.c: weights of a new model, a function of seed, name and position of the element; where gradients
+ * are sharded, this rank's shards of them. trained_only: not of those that are frozen.
  */
 int p4d_net_initialize(p4d_net *net, uint64_t seed, bool trained_only, p4d_error *err);
 

@@ -44,6 +44,40 @@ static int open_group(p4d_net *m, p4d_group **group, bool tp, bool cp, bool dp, 
 	return status;
 }
 
+/* Of the ranks with the same part of the model: those that share a copy of it, or that have the same shard.
+ */
+static int open_sharing(p4d_net *m, p4d_group **group, bool same_shard, p4d_error *err)
+{
+	const uint32_t all = (uint32_t)(m->l->dp * m->l->cp);
+	uint32_t *ranks = malloc(all * sizeof(*ranks)), count = 0;
+	p4d_place p = m->place;
+	int status;
+
+	if (!ranks)
+		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for a rank group");
+	for (uint32_t i = 0; i < all; i++) {
+		p.cp = i % (uint32_t)m->l->cp;
+		p.dp = i / (uint32_t)m->l->cp;
+		if (same_shard ? p4d_weights_shard_number(m->l, p) == p4d_weights_shard_number(m->l, m->place)
+			       : p4d_weights_copy_number(m->l, p) == p4d_weights_copy_number(m->l, m->place))
+			ranks[count++] = p4d_place_rank(m->l, p);
+	}
+	status = p4d_group_open(group, m->set.world, ranks, count, err);
+	free(ranks);
+	return status;
+}
+
+/* Where the optimizer is not sharded, all have copies, which they reduce together. */
+static int open_replicas(p4d_net *m, p4d_error *err)
+{
+	const bool all = m->shards == 1;
+
+	if ((all ? open_group(m, &m->dp_cp, false, true, true, false, err)
+		 : open_sharing(m, &m->dp_cp, false, err)) < 0)
+		return -1;
+	return all || m->shards == m->l->dp * m->l->cp ? 0 : open_sharing(m, &m->copies, true, err);
+}
+
 static int open_ends(p4d_net *m, p4d_error *err)
 {
 	p4d_place first = m->place, last = m->place;
@@ -82,12 +116,17 @@ static void find_ring(const p4d_net *m, uint8_t *sends)
  */
 enum { REPLICAS_BLOCKS = 8 };
 
-static uint64_t largest_segment(const p4d_net *m)
+/* Of what is trained, and of what is not but gathered. */
+static uint64_t largest_segment(const p4d_net *m, uint64_t *frozen)
 {
 	uint64_t most = 0;
 
-	for (uint32_t i = 0; i < m->weights.segments; i++)
-		most = m->weights.segment[i].padded > most ? m->weights.segment[i].padded : most;
+	*frozen = 0;
+	for (uint32_t i = 0; i < m->weights.segments; i++) {
+		const p4d_segment *s = &m->weights.segment[i];
+		most = s->padded > most ? s->padded : most;
+		*frozen = s->frozen_padded > *frozen ? s->frozen_padded : *frozen;
+	}
 	return most;
 }
 
@@ -115,12 +154,22 @@ static p4d_traffic between_tp(const p4d_net *m)
 
 static p4d_traffic between_replicas(const p4d_net *m)
 {
-	const uint64_t gradients = largest_segment(m) * sizeof(float);
-	p4d_traffic y = m->shards == 1 ? collectives_of(m, gradients, 0) : collectives_of(m, 0, gradients);
+	uint64_t frozen;
+	const uint64_t gradients = largest_segment(m, &frozen) * sizeof(float);
+	const uint64_t gathered = frozen * m->element > gradients ? frozen * m->element : gradients;
+	p4d_traffic y = m->shards == 1 ? collectives_of(m, gradients, 0) : collectives_of(m, 0, gathered);
 
 	y.async = true;
 	y.blocks = REPLICAS_BLOCKS;
 	return y;
+}
+
+/* Sums of shards. */
+static p4d_traffic between_copies(const p4d_net *m)
+{
+	uint64_t frozen;
+
+	return collectives_of(m, largest_segment(m, &frozen) / m->shards * sizeof(float), 0);
 }
 
 /* Whose members have the same arena. */
@@ -136,6 +185,7 @@ static int put_on_device(p4d_net *m, uint8_t *sends, p4d_error *err)
 {
 	/* arenas of stages differ, which matters to collectives, not to messages */
 	const p4d_traffic tp = in_arena(m, between_tp(m)), replicas = in_arena(m, between_replicas(m));
+	const p4d_traffic copies = in_arena(m, between_copies(m));
 	const p4d_traffic keys =
 	    in_arena(m, collectives_of(m, 0, m->l->seq_len / 2 * 2 * m->kv * sizeof(float)));
 	const p4d_traffic vocabulary = collectives_of(m, p4d_logits_tokens(m->l) * sizeof(float), 0);
@@ -157,6 +207,8 @@ static int put_on_device(p4d_net *m, uint8_t *sends, p4d_error *err)
 
 	if (p4d_comm_on_device(m->tp, m->set.transport, &tp, err) < 0 ||
 	    p4d_comm_on_device(m->dp_cp, m->set.transport, &replicas, err) < 0)
+		return -1;
+	if (m->copies && p4d_comm_on_device(m->copies, m->set.transport, &copies, err) < 0)
 		return -1;
 	find_ring(m, sends);
 	if (m->l->cp_comm == P4D_CP_P2P && p4d_comm_on_device(m->cp, m->set.transport, &ring, err) < 0)
@@ -190,8 +242,7 @@ static int open_device_groups(p4d_net *m, p4d_error *err)
 int p4d_parallel__open(p4d_net *m, p4d_error *err)
 {
 	if (open_group(m, &m->tp, true, false, false, false, err) < 0 ||
-	    open_group(m, &m->cp, false, true, false, false, err) < 0 ||
-	    open_group(m, &m->dp_cp, false, true, true, false, err) < 0 ||
+	    open_group(m, &m->cp, false, true, false, false, err) < 0 || open_replicas(m, err) < 0 ||
 	    open_group(m, &m->pp, false, false, false, true, err) < 0 ||
 	    open_group(m, &m->vocabulary, true, false, false, true, err) < 0 ||
 	    open_group(m, &m->world, true, true, true, true, err) < 0)
@@ -203,7 +254,7 @@ int p4d_parallel__open(p4d_net *m, p4d_error *err)
 
 void p4d_parallel__close(p4d_net *m)
 {
-	p4d_group **groups[] = {&m->tp, &m->cp,         &m->cp_reversed, &m->dp_cp,
+	p4d_group **groups[] = {&m->tp, &m->cp,         &m->cp_reversed, &m->dp_cp,          &m->copies,
 				&m->pp, &m->vocabulary, &m->world,       &m->embedding_group};
 
 	for (size_t i = 0; i < sizeof(groups) / sizeof(*groups); i++) {

@@ -15,7 +15,8 @@ typedef struct weights_builder {
 	const p4d_layout *layout;
 	p4d_weights *to;
 	uint64_t at;
-	bool frozen; /* what is added now */
+	uint32_t number; /* of the segment that is under construction */
+	bool frozen;     /* what is added now */
 } weights_builder;
 
 static void add(weights_builder *b, p4d_weight_kind kind, uint32_t layer, uint64_t rows, uint64_t columns)
@@ -30,6 +31,7 @@ static void add(weights_builder *b, p4d_weight_kind kind, uint32_t layer, uint64
 	    .rows = rows,
 	    .columns = columns,
 	    .offset = b->at,
+	    .segment = b->number,
 	    .decay = columns > 1,
 	    .replicated = whole,
 	    .frozen = b->frozen,
@@ -93,36 +95,48 @@ static void add_adapters(weights_builder *b, uint32_t layer)
 	}
 }
 
+/* Of the chunks at the ends of the model. */
+static bool tables_are_inside(const p4d_layout *l)
+{
+	return !l->vocab_parallel && !p4d_shards_gradients(l);
+}
+
 /* begins: the stage also has the start of the model */
 static void add_end(weights_builder *b, bool begins)
 {
 	const p4d_layout *l = b->layout;
 
 	add_norm(b, P4D_W_FINAL_NORM, 0);
-	if (!l->vocab_parallel && !(l->tied && begins))
+	if (tables_are_inside(l) && !(l->tied && begins))
 		add(b, P4D_W_HEAD, 0, l->vocab / l->tp, l->hidden);
 }
 
 static void begin_segment(weights_builder *b, uint32_t layer)
 {
-	if (!b->frozen)
-		b->to->segment[b->to->segments] =
-		    (p4d_segment){.offset = b->at, .layer = layer, .first_weight = b->to->count};
+	p4d_segment *s = &b->to->segment[b->number];
+
+	if (b->frozen)
+		s->frozen_offset = b->at;
+	else
+		*s = (p4d_segment){.offset = b->at, .layer = layer, .first_weight = b->to->count};
 }
 
 static void end_segment(weights_builder *b)
 {
-	p4d_segment *s = &b->to->segment[b->to->segments];
+	p4d_segment *s = &b->to->segment[b->number++];
 	const uint64_t unit = p4d_segment_unit(b->layout);
+	const uint64_t elements = b->at - (b->frozen ? s->frozen_offset : s->offset),
+		       padded = (elements + unit - 1) / unit * unit;
 
-	if (b->frozen) /* never reduced, gathered or optimized */
-		return;
-	b->to->segments++;
-
-	s->weights = b->to->count - s->first_weight;
-	s->elements = b->at - s->offset;
-	s->padded = (s->elements + unit - 1) / unit * unit;
-	b->at = s->offset + s->padded;
+	if (!b->frozen) {
+		s->weights = b->to->count - s->first_weight;
+		s->elements = elements;
+		s->padded = padded;
+		b->at = s->offset + padded;
+	} else if (p4d_shards_parameters(b->layout)) {
+		s->frozen_padded = padded;
+		b->at = s->frozen_offset + padded;
+	}
 }
 
 /* The model itself, and not adapters. */
@@ -143,7 +157,7 @@ static void add_chunk(weights_builder *b, const p4d_schedule *schedule, uint32_t
 		first += l->stage_layers[p4d_schedule_stage_at(schedule, i, NULL)] / (uint32_t)l->vpp;
 	for (uint32_t i = 0; i < b->to->of_chunk; i++) {
 		begin_segment(b, first + i);
-		if (whole && i == 0 && position == 0 && !l->vocab_parallel)
+		if (whole && i == 0 && position == 0 && tables_are_inside(l))
 			add(b, P4D_W_EMBEDDING, 0, l->vocab / l->tp, l->hidden);
 		if (whole && i == 0 && position == 0 && l->positions)
 			add(b, P4D_W_POSITIONS, 0, l->positions, l->hidden);
@@ -158,20 +172,40 @@ static void add_chunk(weights_builder *b, const p4d_schedule *schedule, uint32_t
 	}
 }
 
+/* A segment of the embedding, of the head, or of both. */
+static void add_tables(weights_builder *b, bool embedding, bool head)
+{
+	const p4d_layout *l = b->layout;
+	const uint64_t rows = l->vocab / l->tp / (l->vocab_parallel ? l->pp : 1);
+
+	if (!embedding && !head)
+		return;
+	begin_segment(b, 0);
+	if (adds_model(b) && embedding)
+		add(b, P4D_W_EMBEDDING, 0, rows, l->hidden);
+	if (adds_model(b) && head)
+		add(b, P4D_W_HEAD, 0, rows, l->hidden);
+	end_segment(b);
+}
+
 static void add_stage(weights_builder *b, const p4d_schedule *schedule, uint32_t stage)
 {
 	const p4d_layout *l = b->layout;
+	const bool first = stage == 0, last = p4d_schedule_is_last(schedule, stage);
+	const bool embedding = first || l->vocab_parallel,
+		   head = (last || l->vocab_parallel) && !(l->tied && embedding);
 
+	b->number = 0;
 	for (uint32_t chunk = 0; chunk < l->vpp; chunk++)
 		add_chunk(b, schedule, stage, chunk);
-	if (!l->vocab_parallel)
-		return;
-	begin_segment(b, 0);
-	if (adds_model(b))
-		add(b, P4D_W_EMBEDDING, 0, l->vocab / l->tp / l->pp, l->hidden);
-	if (adds_model(b) && !l->tied)
-		add(b, P4D_W_HEAD, 0, l->vocab / l->tp / l->pp, l->hidden);
-	end_segment(b);
+	b->to->in_chunks = b->number;
+	if (p4d_shards_gradients(l)) {
+		add_tables(b, embedding, false);
+		add_tables(b, false, head);
+	} else if (l->vocab_parallel) {
+		add_tables(b, embedding, head);
+	}
+	b->to->segments = b->number;
 }
 
 int p4d_weights_open(p4d_weights *weights, const p4d_layout *l, uint32_t stage, p4d_error *err)
@@ -180,7 +214,7 @@ int p4d_weights_open(p4d_weights *weights, const p4d_layout *l, uint32_t stage, 
 	const uint64_t most = (uint64_t)l->stage_layers[stage] * WEIGHTS_OF_LAYER + WEIGHTS_AT_ENDS;
 	const uint64_t of_chunk = p4d_chunk_segments(l, stage);
 	p4d_weights made = {.of_chunk = (uint32_t)of_chunk,
-			    .segment = calloc(l->vpp * of_chunk + 1, sizeof(*made.segment)),
+			    .segment = calloc(l->vpp * of_chunk + 2, sizeof(*made.segment)),
 			    .weight = calloc(most, sizeof(*made.weight))};
 	weights_builder b = {.layout = l, .to = &made};
 
@@ -223,18 +257,31 @@ const p4d_weight *p4d_weights__find(const p4d_weights *weights, p4d_weight_kind 
 	return NULL;
 }
 
+uint32_t p4d_weights_table_segment(const p4d_weights *weights, p4d_weight_kind kind)
+{
+	const p4d_weight *w = p4d_weights__find(weights, kind, 0);
+
+	return (w ? w : p4d_weights__find(weights, P4D_W_EMBEDDING, 0))->segment;
+}
+
 uint64_t p4d_weights__table_row(const p4d_layout *l, p4d_place place, const p4d_weight *weight)
 {
 	return weight->rows * (l->vocab_parallel ? place.tp + l->tp * place.pp : place.tp);
 }
 
+uint32_t p4d_weights_shard_number(const p4d_layout *layout, p4d_place place)
+{
+	return (uint32_t)((place.cp + layout->cp * place.dp) % p4d_optimizer_shards(layout));
+}
+
+uint32_t p4d_weights_copy_number(const p4d_layout *layout, p4d_place place)
+{
+	return (uint32_t)((place.cp + layout->cp * place.dp) / p4d_optimizer_shards(layout));
+}
+
 void p4d_weights_shard_of(const p4d_layout *layout, const p4d_segment *segment, p4d_place place,
 			  uint64_t *first, uint64_t *count)
 {
-	uint64_t shards = p4d_optimizer_shards(layout);
-
-	*count = segment->padded / shards;
-	*first = segment->offset;
-	if (shards > 1)
-		*first += *count * (place.cp + layout->cp * place.dp);
+	*count = segment->padded / p4d_optimizer_shards(layout);
+	*first = segment->offset + *count * p4d_weights_shard_number(layout, place);
 }

@@ -73,22 +73,26 @@ typedef struct p4d_weight {
 	uint32_t layer;         /* of the model; 0 outside of layers */
 	uint64_t rows, columns; /* of this rank; columns 1 of vectors */
 	uint64_t offset;        /* elements from the start of the stage's flat buffer */
+	uint32_t segment;       /* that it belongs to, or beside which it is frozen */
 	bool decay;             /* weight decay applies: matrices */
 	bool replicated; /* the same on all tp ranks: gradients are summed over tp, and count once in norms */
 	bool frozen;     /* has no gradient */
 } p4d_weight;
 
-/* What is gathered, reduced and optimized as one: see p4d_chunk_segments. The last: the tables of vocabulary
- * parallelism. */
+/* What is gathered, reduced and optimized as one: see p4d_chunk_segments. The last: tables of the vocabulary
+ * that are in no chunk. */
 typedef struct p4d_segment {
 	uint64_t offset, elements, padded; /* in the flat buffer */
-	uint32_t layer;                    /* of the model */
+	/* of the same layer or table, what is frozen; padded 0: that is not sharded */
+	uint64_t frozen_offset, frozen_padded;
+	uint32_t layer; /* of the model */
 	uint32_t first_weight, weights;
 } p4d_segment;
 
 typedef struct p4d_weights {
 	uint32_t segments, count;
 	uint32_t of_chunk;    /* segments of a chunk */
+	uint32_t in_chunks;   /* segments of all chunks; behind them are those of tables */
 	p4d_segment *segment; /* of chunks in order, then the tables */
 	p4d_weight *weight;
 	uint32_t trained;  /* weights that are, the first ones */
@@ -102,8 +106,15 @@ int p4d_weights_open(p4d_weights *weights, const p4d_layout *layout, uint32_t st
 void p4d_weights_close(p4d_weights *weights);
 
 /*
+ * Of the ranks cp + CP*dp = 0, 1 ... that hold the same part of the model, each p4d_optimizer_shards in a row
+ * share it, and each such row has a copy: the number of a rank's shard, and that of its copy.
+ */
+uint32_t p4d_weights_shard_number(const p4d_layout *layout, p4d_place place);
+uint32_t p4d_weights_copy_number(const p4d_layout *layout, p4d_place place);
+
+/*
  * Elements [*first, *first + *count) of the flat buffer are the optimizer shard of a segment on the rank at a
- * place: with a sharded optimizer shard cp + CP*dp of CP*DP equal ones, else all of it.
+ * place: that of its number, of equal ones; of an optimizer that is not sharded all of it.
  */
 void p4d_weights_shard_of(const p4d_layout *layout, const p4d_segment *segment, p4d_place place,
 			  uint64_t *first, uint64_t *count);
@@ -113,6 +124,9 @@ p4d_weight_kind p4d_weights__bias_of(p4d_weight_kind norm);
 
 /* NULL when the stage does not hold it. */
 const p4d_weight *p4d_weights__find(const p4d_weights *weights, p4d_weight_kind kind, uint32_t layer);
+
+/* The segment of a table; a tied head is the embedding. The stage has one of them. */
+uint32_t p4d_weights_table_segment(const p4d_weights *weights, p4d_weight_kind kind);
 
 /* The row of the whole table (embedding or head) that is this rank's first. */
 uint64_t p4d_weights__table_row(const p4d_layout *layout, p4d_place place, const p4d_weight *table);

@@ -4,10 +4,13 @@
 
 #include "model/buffers.h"
 #include "model/embedding.h"
+#include "model/gradient_window.h"
 #include "model/head.h"
 #include "model/layer.h"
 #include "model/parallel.h"
 #include "model/sequence_order.h"
+#include "model/window.h"
+#include "plan/parameters.h"
 #include "trainer/trainer_internal.h"
 
 /* The hidden state of a micro-batch, or of a slice of it. */
@@ -71,12 +74,90 @@ static p4d_layer layer_of(const p4d_trainer *t, const p4d_instruction *in, uint6
 	return p4d_buffers_layer(&t->net, in->chunk, in->slot, (uint32_t)layer);
 }
 
-/* Its parameters; those of a chunk's first layer were waited for before the pass. */
+/* The parameters of a layer or a table are needed: where they are in a window. */
+static int use_layer(p4d_trainer *t, const p4d_instruction *in, uint64_t layer, p4d_error *err)
+{
+	return p4d_window_use(&t->net, p4d_optimizer__segment_at(t, in->chunk, (uint32_t)layer), err);
+}
+
+/* A table that is a segment of its own is waited for here, too. */
+static int use_table(p4d_trainer *t, p4d_weight_kind kind, p4d_error *err)
+{
+	if (!p4d_shards_gradients(t->net.l))
+		return 0;
+	const uint32_t segment = p4d_weights_table_segment(&t->net.weights, kind);
+	if (p4d_optimizer__await_segment(t, segment, err) < 0)
+		return -1;
+	return p4d_window_use(&t->net, segment, err);
+}
+
+/* Its parameters, in any case; those of a chunk's first layer were waited for before the pass. */
 static int await_layer(p4d_trainer *t, const p4d_instruction *in, uint64_t layer, p4d_error *err)
 {
+	if (use_layer(t, in, layer, err) < 0)
+		return -1;
 	if (layer == 0 || in->micro_batch > 0)
 		return 0;
 	return p4d_optimizer__await_segment(t, p4d_optimizer__segment_at(t, in->chunk, (uint32_t)layer), err);
+}
+
+/* Of a window of gradients: this pass adds to those of a layer, a table; and has added to them. */
+static int begin_layer(p4d_trainer *t, const p4d_instruction *in, uint64_t layer, p4d_error *err)
+{
+	return p4d_gradient_window_begin(&t->net, p4d_optimizer__segment_at(t, in->chunk, (uint32_t)layer),
+					 err);
+}
+
+static int end_layer(p4d_trainer *t, const p4d_instruction *in, uint64_t layer, p4d_error *err)
+{
+	return p4d_gradient_window_end(&t->net, p4d_optimizer__segment_at(t, in->chunk, (uint32_t)layer),
+				       err);
+}
+
+static int begin_table(p4d_trainer *t, p4d_weight_kind kind, p4d_error *err)
+{
+	return p4d_gradient_window_begin(&t->net, p4d_weights_table_segment(&t->net.weights, kind), err);
+}
+
+static int end_table(p4d_trainer *t, p4d_weight_kind kind, p4d_error *err)
+{
+	return p4d_gradient_window_end(&t->net, p4d_weights_table_segment(&t->net.weights, kind), err);
+}
+
+/* Learned positions are beside the first layer. */
+static int embed(p4d_trainer *t, const p4d_instruction *in, void *to, p4d_error *err)
+{
+	if (use_table(t, P4D_W_EMBEDDING, err) < 0 || use_layer(t, in, 0, err) < 0)
+		return -1;
+	return p4d_embedding_forward(&t->net, in->micro_batch, to, err);
+}
+
+static int embed_back(p4d_trainer *t, const p4d_instruction *in, void *gradient, p4d_error *err)
+{
+	if (begin_table(t, P4D_W_EMBEDDING, err) < 0 ||
+	    p4d_embedding_backward(&t->net, in->micro_batch, gradient, err) < 0)
+		return -1;
+	return end_table(t, P4D_W_EMBEDDING, err);
+}
+
+/* From the loss, or what vocabulary parallelism made of it, to the last layer, beside which is the final
+ * norm.
+ */
+static int head_back(p4d_trainer *t, const p4d_instruction *in, p4d_error *err)
+{
+	const uint64_t last = t->net.layers - 1;
+
+	if (use_layer(t, in, last, err) < 0 || begin_layer(t, in, last, err) < 0)
+		return -1;
+	if (t->net.l->vocab_parallel) {
+		p4d_head_norm_backward(&t->net, in->slot,
+				       p4d_buffers_boundary(&t->net, B_HEAD_GRADIENT, in->micro_batch));
+		return 0;
+	}
+	if (use_table(t, P4D_W_HEAD, err) < 0 || begin_table(t, P4D_W_HEAD, err) < 0 ||
+	    p4d_head_loss(&t->net, in->micro_batch, in->slot, err) < 0)
+		return -1;
+	return end_table(t, P4D_W_HEAD, err);
 }
 
 static int forward(p4d_trainer *t, const p4d_instruction *in, p4d_error *err)
@@ -91,8 +172,7 @@ static int forward(p4d_trainer *t, const p4d_instruction *in, p4d_error *err)
 		t->net.d->copy(t->net.d, y.activation[ACT_INPUT],
 			       p4d_buffers_boundary(&t->net, B_EMBEDDING_OUTPUT, in->micro_batch),
 			       boundary_bytes(t, in));
-	else if (position == 0 &&
-		 p4d_embedding_forward(&t->net, in->micro_batch, y.activation[ACT_INPUT], err) < 0)
+	else if (position == 0 && embed(t, in, y.activation[ACT_INPUT], err) < 0)
 		return -1;
 	for (uint64_t i = 0; i < t->net.layers; i++) {
 		const p4d_layer next = layer_of(t, in, i + 1 < t->net.layers ? i + 1 : i);
@@ -108,8 +188,25 @@ static int forward(p4d_trainer *t, const p4d_instruction *in, p4d_error *err)
 		p4d_head_norm(&t->net, in->slot,
 			      p4d_buffers_boundary(&t->net, B_HEAD_OUTPUT, in->micro_batch));
 	else if (ends && t->net.evaluating)
-		return p4d_head_loss(&t->net, in->micro_batch, in->slot, err);
+		return use_table(t, P4D_W_HEAD, err) < 0
+			   ? -1
+			   : p4d_head_loss(&t->net, in->micro_batch, in->slot, err);
 	return 0;
+}
+
+/* Of the last layer that ends the model it began with the head; the first of the model ends with the
+ * embedding.
+ */
+static int layer_back(p4d_trainer *t, const p4d_instruction *in, uint64_t i, bool began, bool goes_on,
+		      p4d_error *err)
+{
+	const p4d_layer y = layer_of(t, in, i);
+
+	if (p4d_parallel_throttle(&t->net, err) < 0 || use_layer(t, in, i, err) < 0 ||
+	    (!began && begin_layer(t, in, i, err) < 0) || p4d_layer_backward(&t->net, &y, err) < 0 ||
+	    (!goes_on && end_layer(t, in, i, err) < 0))
+		return -1;
+	return in->op == P4D_OP_BACKWARD ? p4d_optimizer__reduce_layer(t, in, (uint32_t)i, err) : 0;
 }
 
 static int backward(p4d_trainer *t, const p4d_instruction *in, p4d_error *err)
@@ -120,22 +217,18 @@ static int backward(p4d_trainer *t, const p4d_instruction *in, p4d_error *err)
 
 	if (p4d_sequence_find_documents(&t->net, in->micro_batch, err) < 0)
 		return -1;
-	if (ends && t->net.l->vocab_parallel)
-		p4d_head_norm_backward(&t->net, in->slot,
-				       p4d_buffers_boundary(&t->net, B_HEAD_GRADIENT, in->micro_batch));
-	else if (ends && p4d_head_loss(&t->net, in->micro_batch, in->slot, err) < 0)
+	if (ends && head_back(t, in, err) < 0)
 		return -1;
-	for (uint64_t i = t->net.layers; i-- > 0;) {
-		const p4d_layer y = layer_of(t, in, i);
-		if (p4d_parallel_throttle(&t->net, err) < 0 || p4d_layer_backward(&t->net, &y, err) < 0)
+	for (uint64_t i = t->net.layers; i-- > 0;)
+		if (layer_back(t, in, i, ends && i == t->net.layers - 1, position == 0 && i == 0, err) < 0)
 			return -1;
-		if (in->op == P4D_OP_BACKWARD && p4d_optimizer__reduce_layer(t, in, (uint32_t)i, err) < 0)
+	if (position == 0 && !t->net.l->vocab_parallel)
+		return embed_back(t, in, hidden, err) < 0 ? -1 : end_layer(t, in, 0, err);
+	if (position == 0) { /* learned positions are reduced with the chunk, before the tables' passes end */
+		p4d_embedding_finish_back(&t->net, hidden);
+		if (end_layer(t, in, 0, err) < 0)
 			return -1;
 	}
-	if (position == 0 && !t->net.l->vocab_parallel)
-		return p4d_embedding_backward(&t->net, in->micro_batch, hidden, err);
-	if (position == 0) /* learned positions are reduced with the chunk, before the tables' passes end */
-		p4d_embedding_finish_back(&t->net, hidden);
 	output = position == 0 ? p4d_buffers_boundary(&t->net, B_EMBEDDING_GRADIENT, in->micro_batch)
 			       : free_buffer(t, true, err);
 	if (!output)
@@ -144,23 +237,55 @@ static int backward(p4d_trainer *t, const p4d_instruction *in, p4d_error *err)
 	return 0;
 }
 
+static int layer_weights(p4d_trainer *t, const p4d_instruction *in, uint64_t i, p4d_error *err)
+{
+	const p4d_layer y = layer_of(t, in, i);
+	const bool adds = p4d_layer_late_gradients(&t->net);
+
+	if (p4d_parallel_throttle(&t->net, err) < 0 ||
+	    (p4d_layer_late_norms(&t->net) && use_layer(t, in, i, err) < 0) ||
+	    (adds && begin_layer(t, in, i, err) < 0) || p4d_layer_backward_weights(&t->net, &y, err) < 0 ||
+	    (adds && end_layer(t, in, i, err) < 0))
+		return -1;
+	return p4d_optimizer__reduce_layer(t, in, (uint32_t)i, err);
+}
+
 static int backward_weight(p4d_trainer *t, const p4d_instruction *in, p4d_error *err)
 {
-	for (uint64_t i = t->net.layers; i-- > 0;) {
-		const p4d_layer y = layer_of(t, in, i);
-		if (p4d_parallel_throttle(&t->net, err) < 0 ||
-		    p4d_layer_backward_weights(&t->net, &y, err) < 0 ||
-		    p4d_optimizer__reduce_layer(t, in, (uint32_t)i, err) < 0)
+	for (uint64_t i = t->net.layers; i-- > 0;)
+		if (layer_weights(t, in, i, err) < 0)
 			return -1;
-	}
 	return 0;
+}
+
+/* Passes of vocabulary parallelism: which table they read, and of which they add to the gradient. */
+static int vocabulary(p4d_trainer *t, const p4d_instruction *in, p4d_error *err)
+{
+	const bool head = in->op == P4D_OP_VOCAB_FORWARD || in->op == P4D_OP_VOCAB_BACKWARD;
+	const bool back = in->op == P4D_OP_VOCAB_BACKWARD || in->op == P4D_OP_EMBED_BACKWARD;
+	const p4d_weight_kind kind = head ? P4D_W_HEAD : P4D_W_EMBEDDING;
+	const p4d_instruction first = {.chunk = 0};
+
+	if (in->op != P4D_OP_EMBED_BACKWARD && use_table(t, kind, err) < 0)
+		return -1;
+	if (in->op == P4D_OP_EMBED_FORWARD && t->net.first && t->net.l->positions &&
+	    use_layer(t, &first, 0, err) < 0)
+		return -1;
+	if ((back && begin_table(t, kind, err) < 0) || p4d_vocabulary_pass(&t->net, in, err) < 0)
+		return -1;
+	return back ? end_table(t, kind, err) : 0;
+}
+
+bool p4d_executor__evaluates(const p4d_instruction *in)
+{
+	return in->op <= P4D_OP_SEND_FORWARD || in->op == P4D_OP_EMBED_FORWARD ||
+	       in->op == P4D_OP_VOCAB_FORWARD;
 }
 
 /* For evaluation: only the forward passes, in the same order. */
 static bool runs(const p4d_trainer *t, const p4d_instruction *in)
 {
-	return !t->net.evaluating || in->op <= P4D_OP_SEND_FORWARD || in->op == P4D_OP_EMBED_FORWARD ||
-	       in->op == P4D_OP_VOCAB_FORWARD;
+	return !t->net.evaluating || p4d_executor__evaluates(in);
 }
 
 /* Whether an instruction reads or writes where a receive of this direction puts what it takes. */
@@ -233,13 +358,16 @@ static int end_receive(p4d_trainer *t, bool backward, p4d_error *err)
 	return 0;
 }
 
-/* Parameters are gathered beside the first forward passes of a step, gradients reduced beside its last. */
+/* Parameters are gathered beside the first forward passes of a step, gradients reduced beside its last; of
+ * what is sharded, beside all. */
 static bool is_beside_replicas(const p4d_trainer *t, const p4d_instruction *in)
 {
 	if (in->op == P4D_OP_FORWARD)
-		return in->micro_batch == 0 && t->net.shards > 1;
+		return t->net.window || (in->micro_batch == 0 && t->net.shards > 1);
+	if (in->op == P4D_OP_BACKWARD_INPUT)
+		return t->net.gradient_window;
 	return (in->op == P4D_OP_BACKWARD || in->op == P4D_OP_BACKWARD_WEIGHT) &&
-	       p4d_schedule_ends_with(&t->net.schedule, in->micro_batch);
+	       (t->net.gradient_window || p4d_schedule_ends_with(&t->net.schedule, in->micro_batch));
 }
 
 static int execute(p4d_trainer *t, const p4d_instruction *in, p4d_error *err)
@@ -268,7 +396,7 @@ static int execute(p4d_trainer *t, const p4d_instruction *in, p4d_error *err)
 	case P4D_OP_EMBED_BACKWARD:
 	case P4D_OP_VOCAB_FORWARD:
 	case P4D_OP_VOCAB_BACKWARD:
-		return p4d_vocabulary_pass(&t->net, in, err);
+		return vocabulary(t, in, err);
 	case P4D_OP_REDUCE_GRADS:
 		return p4d_optimizer__reduce_chunk(t, in->chunk, err);
 	case P4D_OP_OPTIMIZER:

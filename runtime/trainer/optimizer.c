@@ -5,17 +5,9 @@
 
 #include "base/hash.h"
 #include "model/buffers.h"
+#include "model/gradient_window.h"
+#include "plan/parameters.h"
 #include "trainer/trainer_internal.h"
-
-static char *parameters_at(const p4d_trainer *t, uint64_t offset)
-{
-	return (char *)p4d_buffers_at(&t->net, B_PARAMETERS) + offset * t->net.element;
-}
-
-static float *gradients_at(const p4d_trainer *t, uint64_t offset)
-{
-	return (float *)p4d_buffers_at(&t->net, B_GRADIENTS) + offset;
-}
 
 void p4d_trainer_shard(const p4d_trainer *t, uint32_t segment, uint64_t *first, uint64_t *count)
 {
@@ -42,31 +34,48 @@ int p4d_optimizer__gather_segment(p4d_trainer *t, uint32_t segment, p4d_error *e
 {
 	uint64_t first, count;
 
-	if (t->net.shards == 1 || !t->net.weights.segment[segment].padded)
+	if (t->net.shards == 1 || t->net.window || !t->net.weights.segment[segment].padded)
 		return 0;
 	p4d_trainer_shard(t, segment, &first, &count);
-	return p4d_comm_all_gather(t->net.dp_cp, parameters_at(t, t->net.weights.segment[segment].offset),
-				   parameters_at(t, first), count * t->net.element, err);
+	return p4d_comm_all_gather(
+	    t->net.dp_cp, p4d_buffers_parameters(&t->net, segment, t->net.weights.segment[segment].offset),
+	    p4d_buffers_parameters(&t->net, segment, first), count * t->net.element, err);
 }
 
+/* Segments first .. behind-1, noting when they are there. */
+static int gather_segments(p4d_trainer *t, uint32_t first, uint32_t behind, p4d_error *err)
+{
+	for (uint32_t i = first; i < behind; i++) {
+		if (p4d_optimizer__gather_segment(t, i, err) < 0)
+			return -1;
+		t->gathers[i] = p4d_comm_called(t->net.dp_cp);
+	}
+	return 0;
+}
+
+/* Tables that are segments of their own are used by a stage's first pass, if at all, or by its last forward
+ * pass. */
 int p4d_optimizer__gather_ahead(p4d_trainer *t, p4d_error *err)
 {
+	const p4d_weights *w = &t->net.weights;
+	const bool tables = p4d_shards_gradients(t->net.l);
+
+	if (tables && gather_segments(t, w->in_chunks, w->segments, err) < 0)
+		return -1;
 	for (size_t i = 0; i < t->net.list.count; i++) {
 		const p4d_instruction *in = &t->net.list.at[i];
-		if (in->op != P4D_OP_GATHER_PARAMS)
-			continue;
-		for (uint32_t k = 0; k < p4d_optimizer__segments_of(t, in->chunk); k++) {
-			const uint32_t segment = p4d_optimizer__segment_at(t, in->chunk, k);
-			if (p4d_optimizer__gather_segment(t, segment, err) < 0)
-				return -1;
-			t->gathers[segment] = p4d_comm_called(t->net.dp_cp);
-		}
+		const uint32_t first = p4d_optimizer__segment_at(t, in->chunk, 0);
+		if (in->op == P4D_OP_GATHER_PARAMS && !(tables && in->chunk == t->net.l->vpp) &&
+		    gather_segments(t, first, first + p4d_optimizer__segments_of(t, in->chunk), err) < 0)
+			return -1;
 	}
 	return 0;
 }
 
 int p4d_optimizer__reduce_chunk(p4d_trainer *t, uint32_t chunk, p4d_error *err)
 {
+	if (t->net.gradient_window) /* after every backward pass */
+		return 0;
 	/* layers were reduced after their last backward pass, except the first */
 	for (uint32_t i = overlaps(t) ? 1 : p4d_optimizer__segments_of(t, chunk); i-- > 0;)
 		if (p4d_optimizer__reduce_segment(t, p4d_optimizer__segment_at(t, chunk, i), false, err) < 0)
@@ -76,7 +85,7 @@ int p4d_optimizer__reduce_chunk(p4d_trainer *t, uint32_t chunk, p4d_error *err)
 
 int p4d_optimizer__reduce_layer(p4d_trainer *t, const p4d_instruction *in, uint32_t layer, p4d_error *err)
 {
-	if (layer == 0 || layer >= t->net.weights.of_chunk ||
+	if (t->net.gradient_window || layer == 0 || layer >= t->net.weights.of_chunk ||
 	    !p4d_schedule_ends_with(&t->net.schedule, in->micro_batch) || !overlaps(t))
 		return 0;
 	return p4d_optimizer__reduce_segment(t, p4d_optimizer__segment_at(t, in->chunk, layer), false, err);
@@ -100,6 +109,46 @@ static bool is_partial_over_tp(const p4d_trainer *t, const p4d_weight *w)
 		p4d_weights_adapts(w->kind));
 }
 
+/* The part of a weight in this rank's shard of its segment; count 0: none. */
+static void part_of(const p4d_trainer *t, uint32_t segment, const p4d_weight *w, uint64_t *from,
+		    uint64_t *count)
+{
+	uint64_t first, length, end = w->offset + w->rows * w->columns;
+
+	p4d_trainer_shard(t, segment, &first, &length);
+	*from = w->offset > first ? w->offset : first;
+	end = end < first + length ? end : first + length;
+	*count = end > *from ? end - *from : 0;
+}
+
+/* Sums over ranks that are no replicas: of weights that they have both, or see parts of the tokens of. */
+static int sum_weight(p4d_trainer *t, uint32_t segment, const p4d_weight *w, p4d_error *err)
+{
+	uint64_t from = w->offset, count = w->rows * w->columns;
+	p4d_group *group = is_tied_copy(t, w)         ? t->net.embedding_group
+			   : is_partial_over_tp(t, w) ? t->net.tp
+						      : NULL;
+
+	if (!group)
+		return 0;
+	if (t->net.gradient_window) /* these ranks have the same shard of it */
+		part_of(t, segment, w, &from, &count);
+	if (p4d_comm_all_reduce(group, p4d_buffers_gradients(&t->net, segment, from), count, P4D_DT_FP32,
+				P4D_SUM, err) < 0)
+		return -1;
+	return p4d_comm_settle(group, err);
+}
+
+static int sum_weights(p4d_trainer *t, uint32_t segment, p4d_error *err)
+{
+	const p4d_segment *s = &t->net.weights.segment[segment];
+
+	for (uint32_t i = s->first_weight; i < s->first_weight + s->weights; i++)
+		if (sum_weight(t, segment, &t->net.weights.weight[i], err) < 0)
+			return -1;
+	return 0;
+}
+
 /*
  * The two stages that hold a tied table sum at the end: earlier, one would wait for the other, which may
  * still have passes to run.
@@ -116,42 +165,56 @@ int p4d_optimizer__reduce_segment(p4d_trainer *t, uint32_t segment, bool at_end,
 		tied = tied || is_tied_copy(t, &weights[i]);
 	if (tied != at_end)
 		return 0;
-	for (uint32_t i = 0; i < s->weights; i++) {
-		const p4d_weight *w = &weights[i];
-		p4d_group *group = is_tied_copy(t, w)         ? t->net.embedding_group
-				   : is_partial_over_tp(t, w) ? t->net.tp
-							      : NULL;
-		if (group && (p4d_comm_all_reduce(group, gradients_at(t, w->offset), w->rows * w->columns,
-						  P4D_DT_FP32, P4D_SUM, err) < 0 ||
-			      p4d_comm_settle(group, err) < 0))
-			return -1;
-	}
+	if (sum_weights(t, segment, err) < 0)
+		return -1;
 	if (!s->padded)
 		return 0;
+	float *all = p4d_buffers_gradients(&t->net, segment, s->offset);
 	if (t->net.shards == 1)
-		return p4d_comm_all_reduce(t->net.dp_cp, gradients_at(t, s->offset), s->padded, P4D_DT_FP32,
-					   P4D_SUM, err);
+		return p4d_comm_all_reduce(t->net.dp_cp, all, s->padded, P4D_DT_FP32, P4D_SUM, err);
 	p4d_trainer_shard(t, segment, &first, &count);
-	return p4d_comm_reduce_scatter(t->net.dp_cp, gradients_at(t, first), gradients_at(t, s->offset),
+	return p4d_comm_reduce_scatter(t->net.dp_cp, p4d_buffers_gradients(&t->net, segment, first), all,
 				       count, P4D_DT_FP32, err);
 }
 
-/* The part of a weight in this rank's shard of its segment; count 0: none. */
-static void part_of(const p4d_trainer *t, uint32_t segment, const p4d_weight *w, uint64_t *from,
-		    uint64_t *count)
+/* Of sharded gradients all that is left to sum; of others what waited for the end. */
+static int finish_segment(p4d_trainer *t, uint32_t segment, p4d_error *err)
 {
-	uint64_t first, length, end = w->offset + w->rows * w->columns;
+	return t->net.gradient_window ? sum_weights(t, segment, err)
+				      : p4d_optimizer__reduce_segment(t, segment, true, err);
+}
 
-	p4d_trainer_shard(t, segment, &first, &length);
-	*from = w->offset > first ? w->offset : first;
-	end = end < first + length ? end : first + length;
-	*count = end > *from ? end - *from : 0;
+/* This rank's shard of a segment over the copies of the model, where it has several. */
+static int sum_copies(p4d_trainer *t, uint32_t segment, p4d_error *err)
+{
+	uint64_t first, count;
+
+	p4d_trainer_shard(t, segment, &first, &count);
+	return t->net.copies
+		   ? p4d_comm_all_reduce(t->net.copies, p4d_buffers_gradients(&t->net, segment, first), count,
+					 P4D_DT_FP32, P4D_SUM, err)
+		   : 0;
+}
+
+static int finish_gradients(p4d_trainer *t, p4d_error *err)
+{
+	if (p4d_gradient_window_settle(&t->net, err) < 0)
+		return -1;
+	for (uint32_t i = 0; i < t->net.weights.segments; i++)
+		if (finish_segment(t, i, err) < 0)
+			return -1;
+	if (p4d_comm_settle(t->net.dp_cp, err) < 0)
+		return -1;
+	for (uint32_t i = 0; i < t->net.weights.segments; i++)
+		if (sum_copies(t, i, err) < 0)
+			return -1;
+	return 0;
 }
 
 /* Of the ranks that hold the same gradient, only one counts it. */
 static bool counts(const p4d_trainer *t, const p4d_weight *w)
 {
-	if (t->net.shards == 1 && (t->net.place.dp || t->net.place.cp))
+	if (p4d_weights_copy_number(t->net.l, t->net.place))
 		return false;
 	if (w->replicated && t->net.place.tp)
 		return false;
@@ -185,7 +248,8 @@ static int measure(p4d_trainer *t, measurement *add, p4d_scalars *scalars, p4d_e
 			const p4d_weight *w = &t->net.weights.weight[k];
 			part_of(t, i, w, &from, &count);
 			if (count && counts(t, w))
-				add(t, p4d_buffers_at(&t->net, B_SCALARS), gradients_at(t, from), count);
+				add(t, p4d_buffers_at(&t->net, B_SCALARS),
+				    p4d_buffers_gradients(&t->net, i, from), count);
 		}
 	}
 	return p4d_net_read_scalars(&t->net, scalars, err);
@@ -224,10 +288,10 @@ static void adamw_half(p4d_trainer *t, const part *p, const p4d_adam *step)
 		    .origin = s->first_row * width + s->first_column};
 		float *const master = p->state[P4D_STATE_MASTER];
 		const uint64_t at = from - p->from;
-		t->net.d->adam_half(t->net.d, t->net.type, parameters_at(t, from),
-				    master ? master + at : NULL, (uint16_t *)p->state[1] + at,
-				    (uint16_t *)p->state[2] + at, gradients_at(t, from), to - from, step,
-				    &rounding);
+		t->net.d->adam_half(
+		    t->net.d, t->net.type, p4d_buffers_parameters(&t->net, p->weight->segment, from),
+		    master ? master + at : NULL, (uint16_t *)p->state[1] + at, (uint16_t *)p->state[2] + at,
+		    p4d_buffers_gradients(&t->net, p->weight->segment, from), to - from, step, &rounding);
 	}
 }
 
@@ -251,8 +315,10 @@ static void adamw(p4d_trainer *t, const part *p, double scale)
 	if (t->net.l->half_moments)
 		adamw_half(t, p, &step);
 	else
-		t->net.d->adam(t->net.d, t->net.type, parameters_at(t, p->from), p->state[P4D_STATE_MASTER],
-			       p->state[1], p->state[2], gradients_at(t, p->from), p->count, &step);
+		t->net.d->adam(t->net.d, t->net.type,
+			       p4d_buffers_parameters(&t->net, p->weight->segment, p->from),
+			       p->state[P4D_STATE_MASTER], p->state[1], p->state[2],
+			       p4d_buffers_gradients(&t->net, p->weight->segment, p->from), p->count, &step);
 }
 
 static void update(p4d_trainer *t, double scale)
@@ -288,10 +354,7 @@ int p4d_optimizer__update(p4d_trainer *t, p4d_error *err)
 	p4d_scalars mine;
 	double scale;
 
-	for (uint32_t i = 0; i < t->net.weights.segments; i++)
-		if (p4d_optimizer__reduce_segment(t, i, true, err) < 0)
-			return -1;
-	if (p4d_comm_settle(t->net.dp_cp, err) < 0 || measure(t, squares_of, &mine, err) < 0)
+	if (finish_gradients(t, err) < 0 || measure(t, squares_of, &mine, err) < 0)
 		return -1;
 	/* in the usual case gradients are read once */
 	if (!isfinite(mine.squares) && measure(t, nonfinite_of, &mine, err) < 0)

@@ -12,7 +12,8 @@ static int open_parts(p4d_trainer *t, const p4d_net_settings *set, uint32_t rank
 	if (p4d_net_open(&t->net, set, rank, err) < 0)
 		return -1;
 	t->gathers = calloc(t->net.weights.segments, sizeof(*t->gathers));
-	return t->gathers ? 0 : p4d_fail(err, P4D_E_NO_MEMORY, "no memory for a trainer");
+	return t->gathers ? p4d_uses__open(t, err)
+			  : p4d_fail(err, P4D_E_NO_MEMORY, "no memory for a trainer");
 }
 
 int p4d_trainer_open(p4d_trainer **trainer, const p4d_trainer_settings *set, p4d_error *err)
@@ -53,14 +54,22 @@ static int run(p4d_trainer *t, uint64_t number, bool evaluating, p4d_batch_sourc
 	return p4d_executor__run(t, err);
 }
 
+/* Of sharded gradients this rank's shards are new, and parameters that are whole are gathered. */
+static int initialize(p4d_trainer *t, uint64_t seed, bool trained_only, p4d_error *err)
+{
+	if (p4d_net_initialize(&t->net, seed, trained_only, err) < 0)
+		return -1;
+	return t->net.gradient_window ? p4d_trainer_restore(t, err) : 0;
+}
+
 int p4d_trainer_initialize(p4d_trainer *t, uint64_t seed, p4d_error *err)
 {
-	return p4d_net_initialize(&t->net, seed, false, err);
+	return initialize(t, seed, false, err);
 }
 
 int p4d_trainer_initialize_trained(p4d_trainer *t, uint64_t seed, p4d_error *err)
 {
-	return p4d_net_initialize(&t->net, seed, true, err);
+	return initialize(t, seed, true, err);
 }
 
 int p4d_trainer_step(p4d_trainer *t, uint64_t number, float learning_rate, p4d_batch_source source,

@@ -91,7 +91,8 @@ int p4d_trainer_restore(p4d_trainer *trainer, p4d_error *err);
 
 /*
  * For tests: gradients of this rank's flat buffer as the last step left them, reduced (of this rank's shard;
- * the rest is partial sums), of the sum of losses over global_batch * seq_len.
+ * the rest is partial sums), of the sum of losses over global_batch * seq_len. Of sharded gradients the
+ * shards alone, one after the other.
  */
 const float *p4d_trainer_gradients(const p4d_trainer *trainer);
 

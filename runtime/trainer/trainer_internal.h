@@ -34,6 +34,11 @@ struct p4d_trainer {
 
 /* executor.c */
 int p4d_executor__run(p4d_trainer *t, p4d_error *err);
+/* Whether an instruction runs in an evaluation, too. */
+bool p4d_executor__evaluates(const p4d_instruction *in);
+
+/* uses.c: lists for the window of parameters, where there is one. Errors: NO_MEMORY. */
+int p4d_uses__open(p4d_trainer *t, p4d_error *err);
 
 /* optimizer.c */
 /* Starts gathering the parameters of a segment, or of all with GATHER_PARAMS in the list, in order. */

@@ -16,7 +16,7 @@ static void *state_at(p4d_trainer *t, uint32_t segment, p4d_state state, uint64_
 
 	p4d_trainer_shard(t, segment, &first, count);
 	if (!all)
-		return (float *)p4d_buffers_at(&t->net, B_PARAMETERS) + first;
+		return p4d_buffers_parameters(&t->net, segment, first);
 	return all +
 	       t->net.weights.segment[segment].offset / t->net.shards * p4d_state_bytes(t->net.l, state);
 }
@@ -108,8 +108,7 @@ int p4d_trainer_restore(p4d_trainer *t, p4d_error *err)
 		p4d_trainer_shard(t, i, &first, &count);
 		if (p4d_buffers_state(&t->net, P4D_STATE_MASTER)) {
 			const float *master = state_at(t, i, P4D_STATE_MASTER, &count);
-			t->net.d->cast(t->net.d, t->net.type,
-				       (char *)p4d_buffers_at(&t->net, B_PARAMETERS) + first * t->net.element,
+			t->net.d->cast(t->net.d, t->net.type, p4d_buffers_parameters(&t->net, i, first),
 				       P4D_DT_FP32, master, count);
 		}
 		if (p4d_optimizer__gather_segment(t, i, err) < 0)

@@ -193,6 +193,8 @@ static inline test_job *random_job(const char *model)
 	static const char *const schedules[] = {"gpipe", "1f1b", "interleaved", "zb1p", "zbv", "v-half"};
 	static const char *const vocabularies[] = {"off", "off", "vocab-1", "vocab-2"};
 	static const char *const splits[] = {"pipeline-split=5,7 ", "pipeline-split=2,6,4 ", "", ""};
+	static const char *const sharding[] = {"off", "states", "gradients", "parameters",
+					       "parameters shard-degree=2"};
 	static const uint32_t degrees[] = {1, 1, 2, 2, 3, 4};
 
 	for (;;) {
@@ -207,8 +209,7 @@ static inline test_job *random_job(const char *model)
 			 deep ? 2 + below(2)
 			 : v  ? 2
 			      : 1,
-			 schedule, one_of(vocabularies, 4), below(4) ? "on" : "off", one_of(splits, 4),
-			 12 * dp);
+			 schedule, one_of(vocabularies, 4), one_of(sharding, 5), one_of(splits, 4), 12 * dp);
 		test_job *job =
 		    tp * cp * pp * dp <= MOST_RANKS ? open_job(model, options, tp * cp * pp * dp) : NULL;
 		if (job)

@@ -75,7 +75,9 @@ static inline bool random_layout(p4d_layout *l, int only)
 	put(&r, P4D_OPTIMIZER_DTYPE, draw(2) ? P4D_STATE_HALF : P4D_STATE_FP32);
 	put(&r, P4D_RECOMPUTE, recompute == P4D_RECOMPUTE_MOE ? P4D_RECOMPUTE_KEEP : recompute);
 	put(&r, P4D_SEQUENCE_PARALLEL, draw(4) > 0);
-	put(&r, P4D_OPTIMIZER_SHARDING, draw(4) > 0);
+	put(&r, P4D_OPTIMIZER_SHARDING,
+	    PICK(P4D_SHARD_NOTHING, P4D_SHARD_STATES, P4D_SHARD_STATES, P4D_SHARD_GRADIENTS,
+		 P4D_SHARD_PARAMETERS));
 	put(&r, P4D_PRECISION, PICK(P4D_BF16, P4D_BF16, P4D_FP16, P4D_FP32));
 	put(&r, P4D_DEVICE, PICK(P4D_CUDA, P4D_CUDA, P4D_CPU));
 	put(&r, P4D_SEQ_LEN, PICK(96, 512, 2048, 8192, 32768));
@@ -83,6 +85,8 @@ static inline bool random_layout(p4d_layout *l, int only)
 	uint64_t model = tp * cp * pp, dp = PICK(1, 2, 3, 4, 8), world = model * dp;
 	if (world % per_node)
 		return false;
+	if (r.value[P4D_OPTIMIZER_SHARDING] && dp * cp % 2 == 0 && draw(4) == 0)
+		put(&r, P4D_SHARD_DEGREE, dp * cp / 2);
 	put(&r, P4D_GLOBAL_BATCH, dp * (uint64_t)r.value[P4D_MICRO_BATCH] * pp * (1 + draw(8)));
 	if (kind->chunks == 1 && pp > 1 && pp <= 8 && draw(4) == 0) {
 		/* the first stage gives a layer to the second */

@@ -68,12 +68,26 @@ static uint64_t adapters(const p4d_layout *l)
 	return sum;
 }
 
+/* Over how many ranks; what else than the optimizer's states is. */
+static uint64_t shards_of(const p4d_layout *l)
+{
+	return !l->optimizer_sharding ? 1 : l->shard_degree ? l->shard_degree : l->dp * l->cp;
+}
+
+static bool shares(const p4d_layout *l, int what)
+{
+	return l->zero_stage >= what && shards_of(l) > 1;
+}
+
 /*
  * Parameters of a rank: each layer, on cpus each chunk, with what begins or ends the model, padded to whole
- * shards of `unit`. Or the adapters beside them.
+ * shards of `unit`. Or the adapters beside them. Where gradients are sharded, each layer and table apart; the
+ * most of a layer, or of a table.
  */
-static uint64_t parameters(const p4d_layout *l, uint64_t stage, bool trained, uint64_t unit)
+static uint64_t parameters(const p4d_layout *l, uint64_t stage, bool trained, uint64_t unit,
+			   uint64_t *layer_most, uint64_t *table_most)
 {
+	const bool apart = shares(l, P4D_SHARD_GRADIENTS);
 	uint64_t d = l->head_dim, A = l->heads * d, G = l->kv_heads * d, h = l->hidden;
 	uint64_t layer = 2 * h + (h * (A + 2 * G) + A * h + 3 * l->ffn * h) / l->tp, sum = 0;
 	const bool ends = !trained || l->finetune == P4D_TUNE_FULL;
@@ -81,18 +95,27 @@ static uint64_t parameters(const p4d_layout *l, uint64_t stage, bool trained, ui
 	layer += l->bias == P4D_BIAS_QKV ? (A + 2 * G) / l->tp : 0;
 	layer += l->qk_norm ? 2 * d : 0;
 	layer = ends ? layer : adapters(l);
+	*layer_most = *table_most = 0;
+	if (ends && apart) {
+		const uint64_t table = (l->vocab * h / l->tp + unit - 1) / unit * unit;
+		const bool last = stage == end_of(l), shared = l->tied && stage == 0;
+		sum += ((stage == 0) + (last && !shared)) * table;
+		*table_most = stage == 0 || last ? table : 0;
+	}
 	for (uint64_t chunk = 0; chunk < l->vpp; chunk++) {
 		const uint64_t layers = l->stage_layers[stage] / l->vpp;
 		uint64_t n = 0;
 		for (uint64_t i = 0; i < layers; i++) {
 			n += layer;
-			if (ends && stage == 0 && chunk == 0 && i == 0)
+			if (ends && !apart && stage == 0 && chunk == 0 && i == 0)
 				n += l->vocab * h / l->tp;
 			if (ends && stage == end_of(l) && chunk == l->vpp - 1 && i == layers - 1)
-				n += h + (l->tied && end_of(l) == 0 ? 0 : l->vocab * h / l->tp);
-			if (l->device == P4D_CPU && i < layers - 1)
+				n += h + (apart || (l->tied && end_of(l) == 0) ? 0 : l->vocab * h / l->tp);
+			if (l->device == P4D_CPU && !apart && i < layers - 1)
 				continue;
-			sum += (n + unit - 1) / unit * unit;
+			n = (n + unit - 1) / unit * unit;
+			*layer_most = most(*layer_most, n);
+			sum += n;
 			n = 0;
 		}
 	}
@@ -158,10 +181,15 @@ static uint64_t closed_form(const p4d_layout *l, uint64_t stage)
 	const uint64_t e = fp32 ? 4 : 2, d = l->head_dim, h = l->hidden;
 	const uint64_t n = l->micro_batch * longest(l) / l->cp, ns = l->sequence_parallel ? n / l->tp : n;
 	const uint64_t a = l->heads / l->tp, A = a * d, G = l->kv_heads / l->tp * d, f = l->ffn / l->tp;
-	const uint64_t shards = l->optimizer_sharding ? l->dp * l->cp : 1;
+	const uint64_t shards = shards_of(l);
 	const bool lora = l->finetune == P4D_TUNE_LORA;
-	const uint64_t P = parameters(l, stage, true, 128 * shards), shard = P / shards;
-	const uint64_t frozen = lora ? parameters(l, stage, false, 1) : 0;
+	const bool gradients = shares(l, P4D_SHARD_GRADIENTS), kept = !shares(l, P4D_SHARD_PARAMETERS);
+	uint64_t layer, table, frozen_layer = 0, frozen_table = 0;
+	const uint64_t P = parameters(l, stage, true, 128 * shards, &layer, &table), shard = P / shards;
+	const uint64_t frozen =
+	    lora ? parameters(l, stage, false, kept ? 1 : 128 * shards, &frozen_layer, &frozen_table) : 0;
+	/* of two layers, but where a stage has one, and a table */
+	const uint64_t window = least(2, l->stage_layers[stage]);
 	const uint64_t between = lora ? up(e * n * l->lora_rank) : 0;
 	const uint64_t flight = in_flight(l, stage), S = up(e * ns * h), N = up(e * n * h);
 
@@ -169,13 +197,16 @@ static uint64_t closed_form(const p4d_layout *l, uint64_t stage)
 	const bool gathers = l->cp > 1 && l->cp_comm == P4D_CP_ALL_GATHER;
 	const uint64_t seen = l->seq_len + (gathers ? l->seq_len / l->cp : 0), all = n * l->cp;
 
-	uint64_t always = up(e * (P + frozen)) + up(4 * P) + (fp32 ? 0 : up(4 * shard)) +
-			  2 * up((l->half_moments ? 2 : 4) * shard) + up(4 * l->seq_len / l->cp * d) +
-			  up(4 * seen) + 65536 +
-			  (!cpu   ? (32 << 20) + up(4 * most(256 * h, 128 * (A + 2 * G)))
-			   : fp32 ? 0
-				  : 3145728) +
-			  (l->pp > 1 ? 4 * S : 0);
+	uint64_t always =
+	    up(e * (P + frozen) / (kept ? 1 : shards)) + up(4 * (gradients ? shard : P)) +
+	    (gradients ? window * up(4 * layer) + up(4 * table) : 0) +
+	    (kept ? 0 : window * up(e * (layer + frozen_layer)) + up(e * (table + frozen_table))) +
+	    (fp32 ? 0 : up(4 * shard)) + 2 * up((l->half_moments ? 2 : 4) * shard) +
+	    up(4 * l->seq_len / l->cp * d) + up(4 * seen) + 65536 +
+	    (!cpu   ? (32 << 20) + up(4 * most(256 * h, 128 * (A + 2 * G)))
+	     : fp32 ? 0
+		    : 3145728) +
+	    (l->pp > 1 ? 4 * S : 0);
 	/* whole sequences: tokens, documents (of slices as queries and as keys), keys, gradients of keys */
 	const bool sliced = l->slices > 1;
 	const uint64_t whole = l->micro_batch * l->seq_len, copies = (sliced ? begun(l, stage) : flight) + 1;
@@ -237,6 +268,7 @@ static uint64_t closed_form(const p4d_layout *l, uint64_t stage)
 static void equals_the_closed_form(void **state)
 {
 	unsigned count = 0, each[P4D_SCHEDULES] = {0}, gathered = 0, adapted = 0, sliced = 0;
+	unsigned sharded = 0, copied = 0;
 	static p4d_layout l;
 	static p4d_plan plan;
 
@@ -258,6 +290,8 @@ static void equals_the_closed_form(void **state)
 		gathered += l.cp_comm == P4D_CP_ALL_GATHER;
 		adapted += l.finetune == P4D_TUNE_LORA;
 		sliced += l.slices > 1;
+		sharded += shares(&l, P4D_SHARD_PARAMETERS);
+		copied += l.shard_degree && shares(&l, P4D_SHARD_GRADIENTS);
 		count++;
 	}
 	printf("%u configurations, keys gathered in %u; per schedule:", count, gathered);
@@ -266,7 +300,7 @@ static void equals_the_closed_form(void **state)
 		assert_true(each[schedule] > 500);
 	}
 	printf("\n");
-	assert_true(gathered > 1000 && adapted > 1000 && sliced > 300);
+	assert_true(gathered > 1000 && adapted > 1000 && sliced > 300 && sharded > 1000 && copied > 100);
 }
 
 /* ---- properties of every plan ---- */

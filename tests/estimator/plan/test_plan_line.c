@@ -33,6 +33,27 @@ static void round_trip(void **state)
 	assert_string_equal(line, again);
 }
 
+/* Plans say `on`, as they did when that was the word, and read it. */
+static void words_of_plans_stay(void **state)
+{
+	p4d_request r, back = {.model = ""};
+	char line[P4D_PLAN_MAX];
+	p4d_error err;
+
+	(void)state;
+	complete(&r);
+	assert_int_equal(p4d_request_set(&r, P4D_OPTIMIZER_SHARDING, "states", P4D_BY_USER, &err), 0);
+	assert_int_equal(p4d_plan_write(&r, line, sizeof(line), &err), 0);
+	assert_non_null(strstr(line, ":optimizer-sharding=on@u:"));
+	assert_int_equal(p4d_plan_read(line, &back, &err), 0);
+	assert_int_equal(back.value[P4D_OPTIMIZER_SHARDING], P4D_SHARD_STATES);
+	assert_int_equal(p4d_request_set(&r, P4D_OPTIMIZER_SHARDING, "parameters", P4D_BY_USER, &err), 0);
+	assert_int_equal(p4d_plan_write(&r, line, sizeof(line), &err), 0);
+	assert_non_null(strstr(line, ":optimizer-sharding=parameters@u:"));
+	memset(&back, 0, sizeof(back));
+	assert_int_equal(p4d_plan_read(line, &back, &err), 0);
+}
+
 static void differences_are_named(void **state)
 {
 	p4d_request a, b;
@@ -181,6 +202,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(round_trip),
+	    cmocka_unit_test(words_of_plans_stay),
 	    cmocka_unit_test(differences_are_named),
 	    cmocka_unit_test(every_cut_and_every_flipped_byte_is_noticed),
 	    cmocka_unit_test(digests),

@@ -232,14 +232,14 @@ static void type_rule(void **state)
 	       "grad-dtype=fp16 does not go with precision=bf16", "--p4d-grad-dtype=fp32");
 	refuse("framework=megatron precision=fp32 grad-dtype=bf16", 1, 8, P4D_E_VALUE,
 	       "grad-dtype=bf16 does not go with precision=fp32", "--p4d-grad-dtype=fp32");
-	refuse(
-	    "framework=megatron optimizer-sharding=off optimizer-dtype=bf16", 1, 8, P4D_E_VALUE,
-	    "optimizer-dtype and master-dtype below fp32 need optimizer-sharding=on and a 16-bit precision",
-	    "--p4d-optimizer-sharding=on");
-	refuse(
-	    "framework=megatron precision=fp32 master-dtype=fp16", 1, 8, P4D_E_VALUE,
-	    "optimizer-dtype and master-dtype below fp32 need optimizer-sharding=on and a 16-bit precision",
-	    "--p4d-optimizer-dtype=fp32 --p4d-master-dtype=fp32");
+	refuse("framework=megatron optimizer-sharding=off optimizer-dtype=bf16", 1, 8, P4D_E_VALUE,
+	       "optimizer-dtype and master-dtype below fp32 need optimizer-sharding=states and a 16-bit "
+	       "precision",
+	       "--p4d-optimizer-sharding=states");
+	refuse("framework=megatron precision=fp32 master-dtype=fp16", 1, 8, P4D_E_VALUE,
+	       "optimizer-dtype and master-dtype below fp32 need optimizer-sharding=states and a 16-bit "
+	       "precision",
+	       "--p4d-optimizer-dtype=fp32 --p4d-master-dtype=fp32");
 	/* p4d-train rounds moments with any precision and sharding */
 	p4d_layout l;
 	p4d_error err;
@@ -252,6 +252,40 @@ static void type_rule(void **state)
 	       "grad-dtype=bf16: p4d-train accumulates gradients in fp32", "--p4d-framework=megatron");
 	refuse("framework=p4d grad-dtype=bf16", 1, 8, P4D_E_VALUE,
 	       "grad-dtype=bf16: p4d-train accumulates gradients in fp32", "--p4d-grad-dtype=fp32");
+}
+
+/* What else than states is sharded, over how many ranks, is for those frameworks that have it. */
+static void sharding_rule(void **state)
+{
+	p4d_layout l;
+	p4d_error err;
+
+	(void)state;
+	assert_int_equal(build("framework=p4d optimizer-sharding=on", 1, 8, &l, &err), 0);
+	assert_int_equal(l.zero_stage, P4D_SHARD_STATES);
+	assert_int_equal(build("framework=megatron optimizer-sharding=states", 1, 8, &l, &err), 0);
+	assert_int_equal(build("framework=p4d optimizer-sharding=parameters shard-degree=4", 1, 8, &l, &err),
+			 0);
+	assert_int_equal(l.zero_stage, P4D_SHARD_PARAMETERS);
+	refuse("framework=megatron optimizer-sharding=gradients", 1, 8, P4D_E_VALUE,
+	       "optimizer-sharding=gradients is p4d-train's; Megatron-LM's distributed optimizer shards "
+	       "states",
+	       "--p4d-optimizer-sharding=states");
+	refuse("framework=megatron shard-degree=4", 1, 8, P4D_E_VALUE,
+	       "shard-degree=4: Megatron-LM shards the optimizer over all dp*cp ranks",
+	       "leave out --p4d-shard-degree");
+	refuse("framework=deepspeed optimizer-sharding=parameters", 1, 8, P4D_E_VALUE,
+	       "optimizer-sharding=parameters: DeepSpeed has --zero-stage",
+	       "leave out --p4d-optimizer-sharding");
+	refuse("framework=p4d reshard-after-forward=off", 1, 8, P4D_E_VALUE,
+	       "reshard-after-forward=off: with p4d-train parameters stay gathered over a step with "
+	       "optimizer-sharding=gradients",
+	       "leave out --p4d-reshard-after-forward");
+	refuse("framework=p4d optimizer-sharding=off shard-degree=4", 1, 8, P4D_E_VALUE,
+	       "shard-degree=4 needs optimizer-sharding: without it every rank has all of its part",
+	       "--p4d-optimizer-sharding=states");
+	refuse("framework=p4d shard-degree=3", 1, 8, P4D_E_WORLD,
+	       "shard-degree=3 does not divide dp*cp = 8*1", "--p4d-shard-degree=8");
 }
 
 static void world_rule(void **state)
@@ -421,6 +455,7 @@ int main(void)
 	    cmocka_unit_test(derived_numbers),
 	    cmocka_unit_test(tensor_rules),
 	    cmocka_unit_test(pipeline_rules),
+	    cmocka_unit_test(sharding_rule),
 	    cmocka_unit_test(world_rule),
 	    cmocka_unit_test(sequence_rule),
 	    cmocka_unit_test(batch_rule),

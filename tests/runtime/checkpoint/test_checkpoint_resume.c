@@ -140,6 +140,12 @@ static void goes_on_anywhere(void **state)
 	     "precision=fp32 optimizer-dtype=bf16 cp=2 optimizer-sharding=off", 4, 2},
 	    {MODEL "tied=on", "precision=fp32 pp=2 token-slices=3",
 	     "precision=fp32 tp=2 token-slices=2 schedule=gpipe recompute=full", 4, 2},
+	    {MODEL "tied=on", "precision=fp32 optimizer-sharding=parameters",
+	     "precision=fp32 pp=2 optimizer-sharding=gradients", 4, 4},
+	    {MODEL "tied=off", "precision=bf16 optimizer-sharding=gradients tp=2",
+	     "precision=bf16 optimizer-sharding=parameters shard-degree=2", 4, 4},
+	    {MODEL "tied=off", "precision=fp32 cp=2 optimizer-sharding=parameters shard-degree=2",
+	     "precision=fp32 tp=2 pp=2", 4, 4},
 	};
 
 	(void)state;

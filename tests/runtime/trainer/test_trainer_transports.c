@@ -110,6 +110,9 @@ static const shape few[] = {
     {8, "tp=2 cp=2 pp=2 vpp=1 micro-batch=1 schedule=1f1b recompute=full"},
     {2, "tp=2 cp=1 pp=1 vpp=1 micro-batch=2 tp-comm-overlap=on"},
     {4, "tp=2 cp=1 pp=1 vpp=1 micro-batch=1 tp-comm-overlap=on recompute=full"},
+    {4, "tp=1 cp=2 pp=2 vpp=1 micro-batch=1 schedule=zb1p optimizer-sharding=gradients"},
+    {4, "tp=2 cp=1 pp=1 vpp=1 micro-batch=1 optimizer-sharding=parameters"},
+    {8, "tp=1 cp=1 pp=2 vpp=2 micro-batch=1 schedule=v-half optimizer-sharding=parameters shard-degree=2"},
     {4, "tp=2 cp=1 pp=2 vpp=2 micro-batch=1 schedule=v-half tp-comm-overlap=on vocab-parallel=vocab-2"},
 };
 enum { FEW = sizeof(few) / sizeof(few[0]) };

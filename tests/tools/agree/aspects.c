@@ -104,8 +104,8 @@ static const aspect p4d[] = {
       "--p4d-framework=fsdp"}},
     {15,
      {"--p4d-precision=bf16", "--p4d-precision=fp32", "--p4d-precision=fp16", "--p4d-device=cpu",
-      "--p4d-device=cuda", "--p4d-optimizer-sharding=off", "--p4d-sequence-parallel=off",
-      "--p4d-te-wgrad=off", "--p4d-attention=unfused", "--p4d-unknown=1"}},
+      "--p4d-device=cuda", "--p4d-optimizer-sharding=off", "--p4d-optimizer-sharding=parameters",
+      "--p4d-sequence-parallel=off", "--p4d-te-wgrad=off", "--p4d-attention=unfused", "--p4d-unknown=1"}},
     {6, {"--p4d-fix", "--p4d-override=because", "--p4d-override=it did run"}},
 };
 

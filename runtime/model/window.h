@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "model/net.h"
+
+/*
+ * Parameters that are not on this rank's device whole. A pass needs those of one layer at a time, or of a
+ * table of the vocabulary. So there are places for a few layers and a table, the rows window.layers and
+ * window.table of the plan, and a segment (weights.h) is brought into one of them before it is used.
+ *
+ * What a step uses, in order, is known before it begins: a list of uses (p4d_window_follow). From it the
+ * window knows what to bring next, beside the passes before, and what to give up for it: that which is used
+ * last (Belady's choice, which brings the fewest). So a window with a place for every layer brings each once
+ * a step, one with two brings nearly every use.
+ *
+ * Where segments come from is a source. window_gather.c: shards of all ranks that share a model. Another is
+ * a table of the two functions below, given to p4d_window_open; nothing else knows what a source is. It may
+ * need some ranks to call together: all ranks of a stage have the same list, so they bring in one order.
+ */
+typedef struct p4d_window_source {
+	/*
+	 * Begins to bring a segment (its frozen part, then what is trained: p4d_window__at tells where each
+	 * lies) to `to`, after what is queued on the device now, which may still read what was there.
+	 * *ticket: for `await`.
+	 */
+	int (*bring)(p4d_net *m, uint32_t segment, char *to, uint64_t *ticket, p4d_error *err);
+	/* What is queued on the device from now on finds it there. Tickets are awaited in any order, also
+	 * twice. */
+	int (*await)(p4d_net *m, uint64_t ticket, p4d_error *err);
+} p4d_window_source;
+
+/* Of a step: a segment's parameters are used until the next use. beside: the last use goes on. */
+typedef struct p4d_window_need {
+	uint32_t segment;
+	uint32_t next; /* the next use of the same segment; UINT32_MAX: none. Filled by p4d_window_follow */
+	bool beside;
+} p4d_window_need;
+
+typedef struct p4d_window_list {
+	p4d_window_need *need; /* owned */
+	uint32_t count;
+} p4d_window_list;
+
+/* Where the plan has the rows; else this and the functions below do nothing. Errors: NO_MEMORY. */
+int p4d_window_open(p4d_net *m, const p4d_window_source *source, p4d_error *err);
+void p4d_window_close(p4d_net *m);
+
+/* The uses of a step, or of an evaluation: their segments and `beside`. Takes them over. */
+void p4d_window_follow(p4d_net *m, bool evaluating, p4d_window_list uses);
+/* A step begins, or an evaluation: nothing that is there is used any more. */
+void p4d_window_begin(p4d_net *m);
+/*
+ * The next use of the list: returns when what is queued from now on finds the segment, and after what comes
+ * next was begun. Errors: INSTRUCTIONS (it is not the next use), RANK.
+ */
+int p4d_window_use(p4d_net *m, uint32_t segment, p4d_error *err);
+
+/* Where a weight is, or was last: before its first use at the start of the window. */
+void *p4d_window__at(const p4d_net *m, const p4d_weight *w);
+
+/* The source where parameters are sharded over the ranks of dp_cp. */
+extern const p4d_window_source p4d_window_gather;
