@@ -5,6 +5,7 @@
 #include "framework/p4d_check.h"
 #include "framework/p4d_fp8.h"
 #include "plan/cudnn_workspace.h"
+#include "plan/offload.h"
 #include "plan/parameters.h"
 #include "plan/plan_rows.h"
 #include "request/architecture.h"
@@ -79,6 +80,19 @@ static uint64_t narrow(p4d_rows *rows, p4d_wide wide)
 	return rows->overflow ? 0 : (uint64_t)wide;
 }
 
+/* Subgroups of states pass through a few slots, see offload.h. */
+static void add_subgroups(p4d_rows *rows, const p4d_rank_sizes *z, uint64_t shard)
+{
+	const p4d_layout *l = rows->layout;
+	const uint64_t n = p4d_offload_subgroup(shard), states = p4d_offload_state_bytes(l);
+
+	add(rows, B_HOST_GRADIENTS, P4D_DT_FP32, n, 0, 0)->slots = P4D_OFFLOAD_SLOTS;
+	add(rows, B_HOST_PARAMETERS, z->dtype, n, 0, 0)->slots = P4D_OFFLOAD_SLOTS;
+	if (p4d_offload_split_of(l, rows->gpu).share)
+		add_copies(rows, B_STAGED_STATES, P4D_DT_BYTES, P4D_OFFLOAD_SLOTS, p4d_times(rows, n, states),
+			   0);
+}
+
 static void add_states(p4d_rows *rows, const p4d_rank_sizes *z)
 {
 	const uint64_t n = narrow(rows, p4d_parameters_padded(rows->layout, &rows->schedule, rows->stage));
@@ -90,9 +104,15 @@ static void add_states(p4d_rows *rows, const p4d_rank_sizes *z)
 		return;
 	add(rows, B_GRADIENTS, P4D_DT_FP32, n, 0, 0);
 	const uint64_t shard = n / p4d_optimizer_shards(rows->layout);
-	p4d_rows_of_states(rows, P4D_STATE_MASTER, P4D_STATE_MASTER + 1, P4D_DT_FP32, shard);
+	p4d_tensor *state =
+	    p4d_rows_of_states(rows, P4D_STATE_MASTER, P4D_STATE_MASTER + 1, P4D_DT_FP32, shard);
 	p4d_rows_of_states(rows, P4D_STATE_MASTER + 1, P4D_MOST_STATES,
 			   rows->layout->half_moments ? P4D_DT_BF16 : P4D_DT_FP32, shard);
+	if (!(rows->layout->offload & P4D_OFFLOAD_OPTIMIZER))
+		return;
+	for (; state < &rows->plan->tensor[rows->plan->count]; state++)
+		state->lifetime = P4D_LIVES_ON_HOST;
+	add_subgroups(rows, z, shard);
 }
 
 /*

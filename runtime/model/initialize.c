@@ -181,11 +181,12 @@ int p4d_net_initialize(p4d_net *m, uint64_t seed, bool trained_only, p4d_error *
 	for (uint32_t i = 0; master && i < m->weights.segments; i++) {
 		uint64_t first, count;
 		p4d_weights_shard_of(m->l, &m->weights.segment[i], m->place, &first, &count);
-		m->d->copy(m->d, master + m->weights.segment[i].offset / m->shards, gradients + first,
+		m->d->move(m->d, NULL, master + m->weights.segment[i].offset / m->shards, gradients + first,
 			   count * sizeof(*master));
 	}
+	p4d_device *d = p4d_buffers_states_away(m) ? m->host : m->d;
 	for (p4d_state i = P4D_STATE_MASTER + 1; i < p4d_optimizer_of(m->l)->states; i++)
-		m->d->zero(m->d, p4d_buffers_state(m, i),
-			   m->weights.elements / m->shards * p4d_state_bytes(m->l, i));
+		d->zero(d, p4d_buffers_state(m, i),
+			m->weights.elements / m->shards * p4d_state_bytes(m->l, i));
 	return m->d->sync(m->d, err);
 }
