@@ -111,6 +111,7 @@ libp4dcore_la_SOURCES = \
 	estimator/schedule/schedule_check.h estimator/schedule/schedule_fields.c estimator/schedule/schedule_check.c \
 	estimator/schedule/schedule_execute.c \
 	estimator/plan/shared_sizes.h estimator/plan/optimizer.h estimator/plan/optimizer.c \
+	estimator/plan/offload.h estimator/plan/offload.c \
 	estimator/plan/buffers.def estimator/plan/buffers.h \
 	estimator/plan/cudnn_workspace.h estimator/plan/cudnn_workspace.c \
 	estimator/plan/serving.h estimator/plan/serving.c estimator/plan/colocated.h estimator/plan/colocated.c estimator/plan/parameters.h estimator/plan/parameters.c \

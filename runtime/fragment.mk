@@ -96,7 +96,7 @@ model_sources = \
 # The executor of instruction lists, and the optimizer.
 trainer_sources = \
 	runtime/trainer/trainer.h runtime/trainer/trainer_internal.h runtime/trainer/trainer.c runtime/trainer/trainer_state.c \
-	runtime/trainer/executor.c runtime/trainer/uses.c runtime/trainer/optimizer.c
+	runtime/trainer/executor.c runtime/trainer/uses.c runtime/trainer/optimizer.c runtime/trainer/optimizer_host.c
 
 # The options of p4d-train. The manual is made from them where p4d-train is not built, too.
 noinst_LTLIBRARIES += libp4dsettings.la

@@ -299,6 +299,9 @@ static void set_update(const p4d_layout *l, const p4d_cost_rates *r, p4d_cost_ri
 	/* gradients of the whole stage are zeroed */
 	out->optimizer.latency = 2 * P4D_LAUNCH_SECONDS + p4d_framework_of(l->framework)->cost.step_seconds;
 	out->optimizer.each = (optimizer_bytes(l) / (double)shards + gradient) * r->hbm;
+	/* gradients are zeroed, and read for their norm; nothing hides the update on the host and device */
+	if (r->host_update > 0)
+		out->optimizer.each = r->host_update / (double)shards + 2 * gradient * r->hbm;
 	/* parameters are cast once, both ways, or those in FP8 transposed */
 	if (l->precision == P4D_FP8 && !p4d_framework_of(l->framework)->cost.casts_each_product)
 		out->optimizer.each += (l->fp8_params ? 2 : 4) * r->hbm;

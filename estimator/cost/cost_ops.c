@@ -8,6 +8,7 @@
 #include <math.h>
 
 #include "cost/cost_internal.h"
+#include "plan/offload.h"
 
 /* Output tile of a multiprocessor, in elements: 128 x 256. */
 #define TILE_ELEMENTS 32768.0
@@ -58,6 +59,8 @@ bool p4d_cost_known(const p4d_layout *l, const p4d_gpu *gpu)
 	if (l->link_domain > 1 && l->world > 1 && !(gpu->link_bytes_per_s > 0 && gpu->link_efficiency > 0))
 		return false;
 	if (l->world > l->link_domain && !(gpu->net_bytes_per_s > 0))
+		return false;
+	if (l->framework == P4D_FRAMEWORK_P4D && l->offload && !(gpu->host_link_bytes_per_s > 0))
 		return false;
 	if (l->precision == P4D_FP8 && !(gpu->peak_bf16_flops > 0 && product_efficiency(l, gpu) > 0))
 		return false;
@@ -133,6 +136,8 @@ p4d_cost_rates p4d_cost__rates_of(const p4d_layout *l, const p4d_gpu *gpu)
 	r.hbm = inverse(gpu->hbm_bytes_per_s * gpu->hbm_efficiency);
 	r.link = inverse(gpu->link_bytes_per_s * gpu->link_efficiency);
 	r.net = inverse(gpu->net_bytes_per_s * P4D_NET_EFFICIENCY);
+	const bool away = l->framework == P4D_FRAMEWORK_P4D && l->offload & P4D_OFFLOAD_OPTIMIZER;
+	r.host_update = away ? p4d_offload_split_of(l, gpu).seconds : 0;
 	r.multiprocessors = multiprocessors;
 	r.lost = 2 * LOST_ROUND * TILE_ELEMENTS * multiprocessors;
 	r.last_forward = last_rows(gpu->sm, false) * multiprocessors;

@@ -5,6 +5,7 @@
 #include "framework/p4d_check.h"
 #include "framework/p4d_fp8.h"
 #include "plan/cudnn_workspace.h"
+#include "plan/offload.h"
 #include "plan/parameters.h"
 #include "plan/plan_rows.h"
 #include "request/architecture.h"
@@ -91,6 +92,19 @@ static void add_windows(p4d_rows *rows, p4d_buffer layers, p4d_buffer table, p4d
 		add(rows, table, dtype, narrow(rows, w.table), 0, 0);
 }
 
+/* Subgroups of states pass through a few slots, see offload.h. */
+static void add_subgroups(p4d_rows *rows, const p4d_rank_sizes *z, uint64_t shard)
+{
+	const p4d_layout *l = rows->layout;
+	const uint64_t n = p4d_offload_subgroup(shard), states = p4d_offload_state_bytes(l);
+
+	add(rows, B_HOST_GRADIENTS, P4D_DT_FP32, n, 0, 0)->slots = P4D_OFFLOAD_SLOTS;
+	add(rows, B_HOST_PARAMETERS, z->dtype, n, 0, 0)->slots = P4D_OFFLOAD_SLOTS;
+	if (p4d_offload_split_of(l, rows->gpu).share)
+		add_copies(rows, B_STAGED_STATES, P4D_DT_BYTES, P4D_OFFLOAD_SLOTS, p4d_times(rows, n, states),
+			   0);
+}
+
 static void add_states(p4d_rows *rows, const p4d_rank_sizes *z)
 {
 	const uint64_t n = narrow(rows, p4d_parameters_padded(rows->layout, &rows->schedule, rows->stage));
@@ -109,9 +123,15 @@ static void add_states(p4d_rows *rows, const p4d_rank_sizes *z)
 	add(rows, B_GRADIENTS, P4D_DT_FP32, gradients ? shard : n, 0, 0);
 	if (gradients)
 		add_windows(rows, B_LAYER_GRADIENTS, B_TABLE_GRADIENTS, P4D_DT_FP32, false);
-	p4d_rows_of_states(rows, P4D_STATE_MASTER, P4D_STATE_MASTER + 1, P4D_DT_FP32, shard);
+	p4d_tensor *state =
+	    p4d_rows_of_states(rows, P4D_STATE_MASTER, P4D_STATE_MASTER + 1, P4D_DT_FP32, shard);
 	p4d_rows_of_states(rows, P4D_STATE_MASTER + 1, P4D_MOST_STATES,
 			   rows->layout->half_moments ? P4D_DT_BF16 : P4D_DT_FP32, shard);
+	if (!(rows->layout->offload & P4D_OFFLOAD_OPTIMIZER))
+		return;
+	for (; state < &rows->plan->tensor[rows->plan->count]; state++)
+		state->lifetime = P4D_LIVES_ON_HOST;
+	add_subgroups(rows, z, shard);
 }
 
 /*
@@ -137,7 +157,8 @@ static void add_data(p4d_rows *rows, const p4d_rank_sizes *z)
 {
 	const p4d_layout *l = rows->layout;
 	const bool everywhere = l->vocab_parallel;
-	const p4d_slots slots = everywhere ? p4d_schedule_slots(&rows->schedule, 0) : rows->plan->slots;
+	const p4d_slots slots =
+	    everywhere && rows->stage ? p4d_schedule_slots(&rows->schedule, 0) : rows->plan->slots;
 	const uint64_t copies = in_flight(&slots) + PREFETCHED;
 	const uint64_t n = l->slices > 1 ? p4d_times(rows, l->seq_len, l->micro_batch) : z->n;
 

@@ -136,9 +136,20 @@ static int check_degree(const p4d_layout *l, p4d_error *err)
 	return p4d_fix(err, "--p4d-optimizer-sharding=states");
 }
 
+static int check_offload(const p4d_layout *l, p4d_error *err)
+{
+	const unsigned other = l->offload & ~(unsigned)P4D_OFFLOAD_OPTIMIZER;
+
+	if (!other)
+		return 0;
+	p4d_fail(err, P4D_E_VALUE, "offload=%s: p4d-train keeps them on the GPU; the optimizer may leave it",
+		 other & P4D_OFFLOAD_PARAMS ? "params" : "activations");
+	return p4d_fix(err, "--p4d-offload=optimizer");
+}
+
 int p4d_framework__p4d_layout(const p4d_layout *l, p4d_error *err)
 {
-	if (check_degree(l, err) < 0 || check_halves(l, err) < 0)
+	if (check_degree(l, err) < 0 || check_halves(l, err) < 0 || check_offload(l, err) < 0)
 		return -1;
 	return p4d_framework__fp8_check(l, err);
 }

@@ -11,8 +11,8 @@
 /*
  * What it does per second, and which fraction of that it sustains; 0 unknown: RATE(member, name in gpus.json,
  * largest value there, unit). Peaks are dense, fp16 as bf16 where it is unknown, fp32 without tf32; links are
- * per GPU in one direction, inside a node and to others; attention is of the peak, its causal half; the
- * board's power is its limit.
+ * per GPU in one direction, inside a node, to others and to the host's memory; attention is of the peak, its
+ * causal half; the board's power is its limit.
  */
 #define P4D_GPU_RATES(RATE) \
 	RATE(peak_bf16_flops, "peak_bf16_tflops", 1e9, 1e12) \
@@ -23,6 +23,7 @@
 	RATE(hbm_bytes_per_s, "hbm_tb_per_s", 1e6, 1e12) \
 	RATE(link_bytes_per_s, "link_gb_per_s", 1e9, 1e9) \
 	RATE(net_bytes_per_s, "net_gb_per_s", 1e9, 1e9) \
+	RATE(host_link_bytes_per_s, "host_link_gb_per_s", 1e9, 1e9) \
 	RATE(gemm_efficiency, "gemm_efficiency", 1, 1) \
 	RATE(gemm_fp8_efficiency, "gemm_fp8_efficiency", 1, 1) \
 	RATE(gemm_fp4_efficiency, "gemm_fp4_efficiency", 1, 1) \

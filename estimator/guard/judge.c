@@ -440,9 +440,12 @@ int p4d_guard__judge(const p4d_site *site, const p4d_job *job, const p4d_request
 	v->judged = true;
 	if (check_memory(job, request, v, err) < 0 && !only_said(v, doubt(v, &capacity), err))
 		return -1;
-	/* what processes need beside it is an allowance; what is offloaded alone is a sum of tensors */
+	/* what processes need beside it is an allowance; what is offloaded alone is a sum of tensors, as is
+	 * all that p4d-train holds */
 	const bool killed = p4d_guard__is_killed(job, v->geometry.host_bytes, &v->estimate);
-	const char *what = v->layout.offload && !killed ? "host memory of what is offloaded" : NULL;
+	const bool allowed = !p4d_framework_of(v->layout.framework)->checkpoints_are_modelled;
+	const char *what =
+	    v->layout.offload && allowed && !killed ? "host memory of what is offloaded" : NULL;
 	if ((check_host_memory(job, v, err) < 0 && !only_said(v, what, err)) ||
 	    check_idle_gpus(job, v, err) < 0)
 		return -1;

@@ -67,19 +67,24 @@ static bool open_to(const p4d_request *asked, const p4d_way *way)
 	       (way->option != P4D_FRAMEWORK || asked->value[P4D_FRAMEWORK] == P4D_FRAMEWORK_DDP);
 }
 
-/* Whether the job would be killed with it, whatever fits its GPUs. */
+/* Whether the host has too little for it, whatever fits its GPUs. job: may be NULL. */
 static bool kills(const p4d_job *job, const p4d_request *with, const p4d_search_space *space)
 {
 	p4d_request complete = *with;
 	p4d_estimate estimate;
 	p4d_layout layout;
 
-	if (!job || !p4d_is_set(with, P4D_OFFLOAD))
+	if (!p4d_is_set(with, P4D_OFFLOAD))
 		return false;
 	p4d_request_complete(&complete, 0, space->nodes * space->gpus_per_node);
-	return p4d_layout_build(&complete, space->nodes, space->gpus_per_node, &layout, NULL) == 0 &&
-	       p4d_memory_estimate(&layout, P4D_METHOD_PLAN, &space->capacity, &estimate, NULL) == 0 &&
-	       p4d_guard__is_killed(job, space->capacity.host_bytes, &estimate);
+	if (p4d_layout_build(&complete, space->nodes, space->gpus_per_node, &layout, NULL) < 0 ||
+	    p4d_memory_estimate(&layout, P4D_METHOD_PLAN, &space->capacity, &estimate, NULL) < 0)
+		return false;
+	/* p4d-train's need is no allowance, and is refused */
+	const bool exact = p4d_framework_of(layout.framework)->checkpoints_are_modelled;
+	const uint64_t have = space->capacity.host_bytes;
+	return (exact && have && estimate.host_bytes > have) ||
+	       (job && p4d_guard__is_killed(job, have, &estimate));
 }
 
 /* The first of the list with which it fits, maybe with a smaller micro-batch or more recomputation; NULL:

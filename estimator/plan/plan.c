@@ -25,15 +25,30 @@ typedef struct arena {
 	p4d_packing packing;
 } arena;
 
+/* One row after the other, whose copies are contiguous. */
+static void place_on_host(p4d_rows *rows, p4d_tensor *row)
+{
+	const uint64_t copies = p4d_times(rows, row->layers, row->slots);
+
+	row->offset = rows->plan->host_bytes;
+	row->layer_stride = row->layers > 1 ? row->bytes : 0;
+	row->slot_stride = row->slots > 1 ? row->bytes * row->layers : 0;
+	rows->plan->host_bytes = plus(rows, row->offset, p4d_times(rows, copies, row->bytes));
+}
+
 /* Slots are contiguous, as are the layers in a slot. */
 static void measure_regions(p4d_rows *rows, region of[P4D_LIVES_IN_RANGE + 1])
 {
-	const p4d_plan *plan = rows->plan;
+	p4d_plan *plan = rows->plan;
 	uint64_t at = 0;
 
 	memset(of, 0, (P4D_LIVES_IN_RANGE + 1) * sizeof(*of));
 	for (unsigned i = 0; i < plan->count; i++) {
-		const p4d_tensor *row = &plan->tensor[i];
+		p4d_tensor *row = &plan->tensor[i];
+		if (row->lifetime == P4D_LIVES_ON_HOST) {
+			place_on_host(rows, row);
+			continue;
+		}
 		region *r = &of[row->lifetime];
 		uint64_t *sum = row->layers > 1 ? &r->layer : &r->flat;
 		*sum = plus(rows, *sum, row->bytes);
@@ -91,6 +106,8 @@ static void place_rows(p4d_plan *plan, const arena *a)
 	}
 	for (unsigned i = 0; i < plan->count; i++) {
 		p4d_tensor *row = &plan->tensor[i];
+		if (row->lifetime == P4D_LIVES_ON_HOST)
+			continue;
 		if (row->lifetime == P4D_LIVES_IN_RANGE) {
 			row->offset += begin_of(a, __builtin_ctz(row->live_range));
 			continue;
@@ -107,6 +124,8 @@ static bool is_live(const p4d_tensor *row, p4d_live_point point)
 {
 	if (row->lifetime == P4D_LIVES_IN_RANGE)
 		return row->live_range >> point & 1;
+	if (row->lifetime == P4D_LIVES_ON_HOST)
+		return false;
 	return row->lifetime == P4D_LIVES_ALWAYS || !(P4D_FREE_OF_SLOTS >> point & 1);
 }
 

@@ -24,6 +24,7 @@ typedef enum p4d_lifetime {
 	P4D_LIVES_IN_SLOT,            /* one per activation slot, from a chunk's forward to its backward */
 	P4D_LIVES_IN_VOCABULARY_SLOT, /* one per vocabulary slot */
 	P4D_LIVES_IN_RANGE, /* at the live points of its mask; between them its content is undefined */
+	P4D_LIVES_ON_HOST,  /* always, in the arena of the host */
 } p4d_lifetime;
 
 /* Live points: what a rank may be doing. Transient buffers with disjoint live ranges share memory. */
@@ -63,7 +64,7 @@ typedef struct p4d_tensor {
 	uint64_t bytes;    /* of one copy, aligned */
 	uint32_t layers;   /* copies within a slot, one per layer of the chunk; 1 otherwise */
 	uint32_t slots;    /* 1 outside of slots */
-	/* profile p4d: offset of the first copy in the arena; the copy of slot s and layer l lies at offset +
+	/* profile p4d: offset of the first copy in its arena; the copy of slot s and layer l lies at offset +
 	 * s*slot_stride + l*layer_stride */
 	uint64_t offset, slot_stride, layer_stride;
 } p4d_tensor;
@@ -83,7 +84,7 @@ typedef struct p4d_plan {
 	 * stream's blocks serve that stream alone (CUDACachingAllocator.cpp) */
 	uint64_t idle[P4D_LIVE_POINTS];
 	uint64_t idle_bytes; /* at the peak; beside the arena */
-	uint64_t host_bytes; /* of this rank, on the host instead (--offload) */
+	uint64_t host_bytes; /* of this rank, on the host instead (--offload); of p4d-train its arena there */
 	p4d_phase phase;     /* of the peak */
 	p4d_live_point peak; /* when most bytes are live */
 } p4d_plan;

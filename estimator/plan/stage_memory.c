@@ -133,7 +133,8 @@ static uint64_t narrow_host(p4d_wide wide)
 	return narrow(wide, &bytes) < 0 ? P4D_NOT_MODELLED - 1 : bytes;
 }
 
-p4d_host_class p4d_memory_host_of_rank(const p4d_layout *l, uint32_t stage, uint64_t arena_bytes)
+p4d_host_class p4d_memory_host_of_rank(const p4d_layout *l, uint32_t stage, uint64_t arena_bytes,
+				       uint64_t offloaded_bytes)
 {
 	const p4d_schedule schedule = p4d_schedule_of(l);
 	const uint64_t shards = p4d_optimizer_shards(l);
@@ -143,8 +144,9 @@ p4d_host_class p4d_memory_host_of_rank(const p4d_layout *l, uint32_t stage, uint
 	const p4d_wide saving = p4d_parameters_padded(l, &schedule, stage) / shards * states * FP32_BYTES;
 	const p4d_wide loading = p4d_parameters__largest_segment(l, &schedule, stage) / shards * FP32_BYTES;
 
-	return (p4d_host_class){narrow_host(process), narrow_host(arena), narrow_host(saving),
-				narrow_host(loading), narrow_host(process + arena + saving + loading)};
+	const p4d_wide sum = process + arena + offloaded_bytes + saving + loading;
+	return (p4d_host_class){narrow_host(process), narrow_host(arena),   offloaded_bytes,
+				narrow_host(saving),  narrow_host(loading), narrow_host(sum)};
 }
 
 /* rank_bytes, and offloaded of them: per rank, over all stages examined. */
@@ -358,7 +360,8 @@ int p4d_memory_estimate(const p4d_layout *layout, int method, const p4d_capacity
 		}
 		offloaded = stage.host_bytes > offloaded ? stage.host_bytes : offloaded;
 		if (p4d_framework_of(layout->framework)->checkpoints_are_modelled) {
-			const uint64_t need = p4d_memory_host_of_rank(layout, i, stage.allocated_bytes).sum;
+			const uint64_t need =
+			    p4d_memory_host_of_rank(layout, i, stage.allocated_bytes, stage.host_bytes).sum;
 			host_rank = need > host_rank ? need : host_rank;
 		}
 	}

@@ -88,12 +88,15 @@ int p4d_memory_of_stage(const p4d_layout *layout, int method, const p4d_gpu *gpu
  * on overflow.
  */
 typedef struct p4d_host_class {
-	uint64_t process; /* the program, its libraries and the ranks' shared memory: an allowance */
-	uint64_t arena;   /* with cpu */
+	uint64_t process;   /* the program, its libraries and the ranks' shared memory: an allowance */
+	uint64_t arena;     /* with cpu */
+	uint64_t offloaded; /* the arena of the host */
 	uint64_t saving, loading;
 	uint64_t sum;
 } p4d_host_class;
-p4d_host_class p4d_memory_host_of_rank(const p4d_layout *layout, uint32_t stage, uint64_t arena_bytes);
+/* arena_bytes, offloaded_bytes: of its plan. */
+p4d_host_class p4d_memory_host_of_rank(const p4d_layout *layout, uint32_t stage, uint64_t arena_bytes,
+				       uint64_t offloaded_bytes);
 
 /* The available memory. */
 typedef struct p4d_capacity {

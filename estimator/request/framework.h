@@ -77,14 +77,13 @@ typedef struct p4d_framework_fixed {
 		P4D_BACKWARD_PREFETCH, P4D_NO_MEANING, program " is not FSDP" \
 	}
 
-/* Options of those frameworks that shard and offload as PyTorch does; for the others' `fixed`. */
+/* Options of those frameworks that shard as PyTorch does; for the others' `fixed`. */
 #define P4D_FIXED_WITHOUT_PYTORCH(program) \
 	P4D_FIXED_WITHOUT_FSDP(program), \
 	    {P4D_ZERO_STAGE, P4D_NO_MEANING, program " has --optimizer-sharding"}, \
 	    {P4D_ZERO_BUCKET, P4D_NO_MEANING, program " has no buckets of DeepSpeed's"}, \
 	    {P4D_OPTIMIZER, P4D_ADAMW, "with " program " p4d knows AdamW only"}, \
 	    {P4D_PARAM_DTYPE, P4D_NO_MEANING, program " stores parameters in --precision"}, \
-	    {P4D_OFFLOAD, 0, "with " program " p4d does not model offloading"}, \
 	    {P4D_MODEL_CODE, P4D_NO_MEANING, program " has its own modules"}, \
 	    {P4D_TRANSFORMERS, P4D_NO_MEANING, program " has its own modules"}, \
 	    {P4D_COMPILE, P4D_NO_MEANING, program " does not compile the model"}, \

@@ -122,6 +122,10 @@ struct p4d_device {
 	int (*allocate)(p4d_device *, uint64_t bytes, void **arena, p4d_error *err);
 	/* waits for all that is queued on any stream, without the watch */
 	void (*release)(p4d_device *, void *arena);
+	/* the same of an arena on the host, that `move` reaches at the full rate of the link */
+	uint64_t host_allocated_bytes;
+	int (*host_allocate)(p4d_device *, uint64_t bytes, void **arena, p4d_error *err);
+	void (*host_release)(p4d_device *, void *arena);
 	/* Bytes of its memory that are in use, by whomever, and all; the cpu: what this process ever had, and
 	 * 0. */
 	void (*usage)(p4d_device *, uint64_t *used, uint64_t *total);
@@ -134,6 +138,9 @@ struct p4d_device {
 	/* from_host may be changed on return; to_host is complete on return */
 	void (*upload)(p4d_device *, void *to, const void *from_host, uint64_t bytes);
 	void (*download)(p4d_device *, void *to_host, const void *from, uint64_t bytes);
+	/* between the arena and that of the host, or inside one, queued on a stream: neither place may change
+	 * until then */
+	void (*move)(p4d_device *, void *stream, void *to, const void *from, uint64_t bytes);
 	/* Errors: DEVICE, also of what was queued before; what failed once fails for good. */
 	int (*sync)(p4d_device *, p4d_error *err);
 	void (*close)(p4d_device *);

@@ -47,7 +47,7 @@ int p4d_arena_use(const p4d_net *m, uint64_t used[P4D_PART_COUNT], p4d_error *er
 		const p4d_tensor *row = &plan->tensor[i];
 		uint64_t bytes = 0;
 		const bool moment = row->lifetime == P4D_LIVES_IN_RANGE;
-		if (moment && !(row->live_range & 1u << plan->peak))
+		if (row->lifetime == P4D_LIVES_ON_HOST || (moment && !(row->live_range & 1u << plan->peak)))
 			continue;
 		if (written_in_row(m, row, &bytes, err) < 0)
 			return -1;

@@ -17,7 +17,10 @@ void p4d_buffers__find(p4d_net *m)
 
 static void *place_of(const p4d_net *m, const p4d_tensor *row, uint64_t slot, uint64_t layer)
 {
-	return row ? m->arena + row->offset + slot * row->slot_stride + layer * row->layer_stride : NULL;
+	if (!row)
+		return NULL;
+	char *arena = row->lifetime == P4D_LIVES_ON_HOST ? m->host_arena : m->arena;
+	return arena + row->offset + slot * row->slot_stride + layer * row->layer_stride;
 }
 
 void *p4d_buffers_at(const p4d_net *m, p4d_buffer which)
@@ -28,6 +31,11 @@ void *p4d_buffers_at(const p4d_net *m, p4d_buffer which)
 void *p4d_buffers_state(const p4d_net *m, p4d_state which)
 {
 	return place_of(m, m->row[B_STATE + which], 0, 0);
+}
+
+bool p4d_buffers_states_away(const p4d_net *m)
+{
+	return m->row[B_HOST_GRADIENTS];
 }
 
 bool p4d_buffers__keeps(const p4d_net *m, p4d_activation which)

@@ -9,6 +9,8 @@ void p4d_buffers__find(p4d_net *m);
 void *p4d_buffers_at(const p4d_net *m, p4d_buffer which);
 /* An optimizer state; NULL: the master copy in fp32, which does not exist. */
 void *p4d_buffers_state(const p4d_net *m, p4d_state which);
+/* Whether the states are on the host. */
+bool p4d_buffers_states_away(const p4d_net *m);
 /* Whether layers keep it for their backward pass; else it is recomputed. */
 bool p4d_buffers__keeps(const p4d_net *m, p4d_activation which);
 void *p4d_buffers_at_slot(const p4d_net *m, p4d_buffer which, uint32_t slot, uint32_t layer);

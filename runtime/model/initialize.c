@@ -194,7 +194,7 @@ static void store(p4d_net *m, uint64_t here)
 			m->d->cast(m->d, m->type, p4d_buffers_parameters(m, i, first), P4D_DT_FP32, numbers,
 				   count);
 		if (master)
-			m->d->copy(m->d, master + m->weights.segment[i].offset / m->shards, numbers,
+			m->d->move(m->d, NULL, master + m->weights.segment[i].offset / m->shards, numbers,
 				   count * sizeof(*master));
 	}
 }
@@ -218,8 +218,9 @@ int p4d_net_initialize(p4d_net *m, uint64_t seed, bool trained_only, p4d_error *
 	}
 	free(numbers);
 	store(m, here);
+	p4d_device *d = p4d_buffers_states_away(m) ? m->host : m->d;
 	for (p4d_state i = P4D_STATE_MASTER + 1; i < p4d_optimizer_of(m->l)->states; i++)
-		m->d->zero(m->d, p4d_buffers_state(m, i),
-			   m->weights.elements / m->shards * p4d_state_bytes(m->l, i));
+		d->zero(d, p4d_buffers_state(m, i),
+			m->weights.elements / m->shards * p4d_state_bytes(m->l, i));
 	return m->d->sync(m->d, err);
 }

@@ -145,6 +145,9 @@ static int allocate(p4d_net *m, p4d_error *err)
 	if (allocate_documents(m, err) < 0 || m->d->allocate(m->d, m->plan.arena_bytes, &arena, err) < 0)
 		return -1;
 	m->arena = arena;
+	if (m->plan.host_bytes && m->d->host_allocate(m->d, m->plan.host_bytes, &arena, err) < 0)
+		return -1;
+	m->host_arena = m->plan.host_bytes ? arena : NULL;
 	m->d->set_workspace(m->d, p4d_buffers_at(m, B_LIBRARY), bytes_of(m, B_LIBRARY),
 			    p4d_buffers_at(m, B_REDUCTIONS), bytes_of(m, B_REDUCTIONS));
 	return 0;
@@ -209,6 +212,7 @@ int p4d_net_open(p4d_net *m, const p4d_net_settings *set, uint32_t rank, p4d_err
 	m->set = *set;
 	m->l = set->layout;
 	m->d = set->device;
+	m->host = set->host ? set->host : set->device;
 	m->place = p4d_place_of(m->l, rank);
 	fill_sizes(m);
 	if (p4d_plan_build(m->l, m->set.gpu, m->place.pp, &m->plan, err) < 0 || compile(m, err) < 0 ||
@@ -237,6 +241,8 @@ void p4d_net_close(p4d_net *m)
 	p4d_parallel__close(m);
 	if (ended)
 		m->d->release(m->d, m->arena);
+	if (ended && m->host_arena)
+		m->d->host_release(m->d, m->host_arena);
 	p4d_window_close(m);
 	p4d_gradient_window_close(m);
 	p4d_schedule_lists_free(&m->list, 1);

@@ -17,6 +17,7 @@ typedef struct p4d_net_settings {
 	const p4d_layout *layout; /* borrowed for the life of the net */
 	const p4d_gpu *gpu;       /* NULL on the cpu */
 	p4d_device *device;
+	p4d_device *host; /* computes in the memory of the host what is kept there; NULL: `device` does */
 	p4d_world *world;
 	p4d_transport *transport; /* of data on the device; NULL: the device's memory is the host's */
 	p4d_rope rope;
@@ -70,13 +71,13 @@ typedef struct p4d_gradient_window p4d_gradient_window;
 typedef struct p4d_net {
 	p4d_net_settings set;
 	const p4d_layout *l;
-	p4d_device *d;
+	p4d_device *d, *host;
 	p4d_place place;
 	p4d_schedule schedule;
 	p4d_plan plan;
 	p4d_instruction_list list;
 	p4d_weights weights;
-	char *arena;
+	char *arena, *host_arena;         /* the latter: NULL where nothing is on the host */
 	const p4d_tensor *row[B_BUFFERS]; /* NULL: the plan has none */
 	/* NULL: parameters, gradients are whole */
 	p4d_window *window;

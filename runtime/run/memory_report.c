@@ -21,6 +21,10 @@ static int fill(p4d_memory_report *r, const p4d_job_plan *plan, const p4d_traine
 		return p4d_fail(err, P4D_E_PLAN_CHANGED,
 				"the plan has %" PRIu64 " bytes, the device allocated %" PRIu64,
 				r->planned_bytes, r->allocated_bytes);
+	if (p4d_trainer_plan(trainer)->host_bytes != device->host_allocated_bytes)
+		return p4d_fail(err, P4D_E_PLAN_CHANGED,
+				"the plan has %" PRIu64 " bytes on the host, the device allocated %" PRIu64,
+				p4d_trainer_plan(trainer)->host_bytes, device->host_allocated_bytes);
 	memcpy(r->planned, p4d_trainer_plan(trainer)->part, sizeof(r->planned));
 	if (p4d_trainer_arena_used(trainer, r->used, err) < 0)
 		return -1;
@@ -33,7 +37,8 @@ static int fill(p4d_memory_report *r, const p4d_job_plan *plan, const p4d_traine
 		r->planned_reserve = planned.device_bytes - planned.allocated_bytes;
 		device->usage(device, &r->device_bytes, &r->device_total);
 	}
-	r->host = p4d_memory_host_of_rank(&plan->layout, stage, r->planned_bytes);
+	r->host = p4d_memory_host_of_rank(&plan->layout, stage, r->planned_bytes,
+					  p4d_trainer_plan(trainer)->host_bytes);
 	return 0;
 }
 
@@ -92,6 +97,7 @@ void p4d_memory_report_json(const p4d_memory_report *r, p4d_text *json)
 	    {"allocated_bytes", r->allocated_bytes},
 	    {"used_bytes", r->used_bytes},
 	    {"host_planned_bytes", r->host.sum},
+	    {"host_offloaded_bytes", r->host.offloaded},
 	    {"host_saving_bytes", r->host.saving},
 	    {"host_loading_bytes", r->host.loading},
 	    {"host_peak_bytes", r->host_peak},
@@ -146,6 +152,10 @@ const char *p4d_memory_report_text(const p4d_memory_report *r, char *buf, size_t
 	if (r->device_total) {
 		put_row(&to, "GPU", r->planned_bytes + r->planned_reserve, r->device_bytes, unit);
 		p4d_text_print(&to, "  of %.3f, by all processes\n", (double)r->device_total / unit);
+	}
+	if (r->host.offloaded) {
+		put_row(&to, "offloaded", r->host.offloaded, P4D_NOT_MODELLED, unit);
+		p4d_text_print(&to, "  on the host, allocated\n");
 	}
 	put_row(&to, "host", r->host.sum, r->host_peak, unit);
 	p4d_text_print(&to, "  of any rank; %.3f in files", (double)r->host_mapped / unit);

@@ -74,6 +74,7 @@ static int open_trainer(p4d_run *run, p4d_error *err)
 	};
 
 	settings.net.device = &run->device;
+	settings.net.host = run->host.name ? &run->host : NULL;
 	settings.net.world = run->world;
 	settings.net.transport = run->transport;
 	settings.net.z_loss = (float)s->z_loss;
@@ -172,6 +173,7 @@ static int start(p4d_run *run, p4d_error *err)
 	if (open_group(run, err) < 0 ||
 	    p4d_agree_on_options(run->all, run->world, run->settings, run->plan, err) < 0 ||
 	    p4d_open_device(&run->device, run->settings, run->plan, run->ranks, err) < 0 ||
+	    p4d_open_host(&run->host, run->settings, run->plan, err) < 0 ||
 	    p4d_comm_transport_open(&run->transport, run->all, &run->device,
 				    (p4d_transport_kind)run->settings->comm, NULL, err) < 0 ||
 	    open_trainer(run, err) < 0)
@@ -342,6 +344,8 @@ static void finish(p4d_run *run)
 	p4d_group_close(run->all);
 	p4d_world_close(run->world);
 	run->device.close(&run->device);
+	if (run->host.name)
+		run->host.close(&run->host);
 	p4d_watchdog_end();
 }
 

@@ -26,6 +26,21 @@ static uint32_t local_rank(const p4d_settings *settings, const p4d_ranks *ranks)
 	return settings->local_ranks || !text ? ranks->rank : (uint32_t)strtoul(text, NULL, 10);
 }
 
+static uint32_t own_cores(const p4d_settings *settings, const p4d_job_plan *plan)
+{
+	return p4d_rank_cores((uint32_t)plan->layout.gpus_per_node, settings->local_ranks > 0);
+}
+
+int p4d_open_host(p4d_device *host, const p4d_settings *settings, const p4d_job_plan *plan, p4d_error *err)
+{
+	if (plan->layout.device == P4D_CPU || !plan->layout.offload)
+		return 0;
+	if (p4d_device_cpu_open(host, err) < 0)
+		return -1;
+	p4d_device_cpu_threads(own_cores(settings, plan));
+	return 0;
+}
+
 int p4d_open_device(p4d_device *device, const p4d_settings *settings, const p4d_job_plan *plan,
 		    const p4d_ranks *ranks, p4d_error *err)
 {
@@ -37,9 +52,7 @@ int p4d_open_device(p4d_device *device, const p4d_settings *settings, const p4d_
 	if (p4d_device_cpu_open(device, err) < 0)
 		return -1;
 	const uint32_t threads =
-	    settings->threads != UINT64_MAX
-		? (uint32_t)settings->threads
-		: p4d_rank_cores((uint32_t)plan->layout.gpus_per_node, settings->local_ranks > 0);
+	    settings->threads != UINT64_MAX ? (uint32_t)settings->threads : own_cores(settings, plan);
 	p4d_device_cpu_threads(threads);
 	const char *kernels = p4d_blas_kernels_text();
 	int used = snprintf(device->text, sizeof(device->text), "cpu");

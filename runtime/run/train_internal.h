@@ -17,6 +17,7 @@ typedef struct p4d_run {
 	const p4d_job_plan *plan;
 	const p4d_ranks *ranks;
 	p4d_device device;
+	p4d_device host; /* of a GPU's rank, for what is offloaded; else closed */
 	p4d_world *world;
 	p4d_group *all;
 	p4d_transport *transport;

@@ -26,7 +26,7 @@ static int check_staging(const p4d_checkpoint_storage *storage, p4d_error *err)
 {
 	const uint64_t needed =
 	    p4d_checkpoint_staging_bytes(storage->layout, storage->weights, storage->place);
-	const uint64_t planned = p4d_memory_host_of_rank(storage->layout, storage->place.pp, 0).saving;
+	const uint64_t planned = p4d_memory_host_of_rank(storage->layout, storage->place.pp, 0, 0).saving;
 
 	if (needed <= planned)
 		return 0;

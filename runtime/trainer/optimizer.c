@@ -9,6 +9,27 @@
 #include "plan/parameters.h"
 #include "trainer/trainer_internal.h"
 
+p4d_piece p4d_optimizer__piece(const p4d_trainer *t, uint32_t segment, uint64_t at, uint64_t count)
+{
+	const p4d_optimizer *optimizer = p4d_optimizer_of(t->net.l);
+	/* state shards lie one after the other */
+	const uint64_t shard = t->net.weights.segment[segment].offset / t->net.shards;
+	uint64_t first, length;
+
+	p4d_trainer_shard(t, segment, &first, &length);
+	p4d_piece p = {.segment = segment,
+		       .first = first + at,
+		       .count = count,
+		       .device = t->net.d,
+		       .parameters = p4d_buffers_parameters(&t->net, segment, first + at),
+		       .gradients = p4d_buffers_gradients(&t->net, segment, first + at)};
+	for (p4d_state i = 0; i < optimizer->states; i++) {
+		char *all = p4d_buffers_state(&t->net, i);
+		p.state[i] = all ? all + (shard + at) * p4d_state_bytes(t->net.l, i) : NULL;
+	}
+	return p;
+}
+
 void p4d_trainer_shard(const p4d_trainer *t, uint32_t segment, uint64_t *first, uint64_t *count)
 {
 	p4d_weights_shard_of(t->net.l, &t->net.weights.segment[segment], t->net.place, first, count);
@@ -259,6 +280,9 @@ static int measure(p4d_trainer *t, measurement *add, p4d_scalars *scalars, p4d_e
 typedef struct part {
 	const p4d_weight *weight;
 	uint64_t from, count;
+	p4d_device *device;
+	char *parameters;
+	const float *gradients;
 	void *state[P4D_MOST_STATES];
 } part;
 
@@ -288,10 +312,10 @@ static void adamw_half(p4d_trainer *t, const part *p, const p4d_adam *step)
 		    .origin = s->first_row * width + s->first_column};
 		float *const master = p->state[P4D_STATE_MASTER];
 		const uint64_t at = from - p->from;
-		t->net.d->adam_half(
-		    t->net.d, t->net.type, p4d_buffers_parameters(&t->net, p->weight->segment, from),
-		    master ? master + at : NULL, (uint16_t *)p->state[1] + at, (uint16_t *)p->state[2] + at,
-		    p4d_buffers_gradients(&t->net, p->weight->segment, from), to - from, step, &rounding);
+		p->device->adam_half(p->device, t->net.type, p->parameters + at * t->net.element,
+				     master ? master + at : NULL, (uint16_t *)p->state[1] + at,
+				     (uint16_t *)p->state[2] + at, p->gradients + at, to - from, step,
+				     &rounding);
 	}
 }
 
@@ -315,36 +339,50 @@ static void adamw(p4d_trainer *t, const part *p, double scale)
 	if (t->net.l->half_moments)
 		adamw_half(t, p, &step);
 	else
-		t->net.d->adam(t->net.d, t->net.type,
-			       p4d_buffers_parameters(&t->net, p->weight->segment, p->from),
-			       p->state[P4D_STATE_MASTER], p->state[1], p->state[2],
-			       p4d_buffers_gradients(&t->net, p->weight->segment, p->from), p->count, &step);
+		p->device->adam(p->device, t->net.type, p->parameters, p->state[P4D_STATE_MASTER],
+				p->state[1], p->state[2], p->gradients, p->count, &step);
 }
 
-static void update(p4d_trainer *t, double scale)
+void p4d_optimizer__update_piece(p4d_trainer *t, const p4d_piece *piece, double scale)
 {
 	static update_weight *const updates[P4D_OPTIMIZERS] = {[P4D_ADAMW] = adamw};
 	const p4d_optimizer *optimizer = p4d_optimizer_of(t->net.l);
-	uint64_t first, length;
+	const p4d_segment *s = &t->net.weights.segment[piece->segment];
+	const uint64_t behind = piece->first + piece->count;
 
-	for (uint32_t i = 0; i < t->net.weights.segments; i++) {
-		const p4d_segment *s = &t->net.weights.segment[i];
-		p4d_trainer_shard(t, i, &first, &length);
-		for (uint32_t k = s->first_weight; k < s->first_weight + s->weights; k++) {
-			const p4d_weight *w = &t->net.weights.weight[k];
-			part p = {.weight = w};
-			part_of(t, i, w, &p.from, &p.count);
-			if (!p.count)
-				continue;
-			for (p4d_state j = 0; j < optimizer->states; j++) {
-				char *all = p4d_buffers_state(&t->net, j);
-				/* state shards lie one after the other */
-				const uint64_t at = s->offset / t->net.shards + (p.from - first);
-				p.state[j] = all ? all + at * p4d_state_bytes(t->net.l, j) : NULL;
-			}
-			updates[optimizer - p4d_optimizers](t, &p, scale);
-		}
+	for (uint32_t k = s->first_weight; k < s->first_weight + s->weights; k++) {
+		const p4d_weight *w = &t->net.weights.weight[k];
+		const uint64_t from = w->offset > piece->first ? w->offset : piece->first;
+		const uint64_t end = w->offset + w->rows * w->columns, to = end < behind ? end : behind;
+		if (from >= to)
+			continue;
+		const uint64_t at = from - piece->first;
+		part p = {.weight = w,
+			  .from = from,
+			  .count = to - from,
+			  .device = piece->device,
+			  .parameters = (char *)piece->parameters + at * t->net.element,
+			  .gradients = piece->gradients + at};
+		for (p4d_state j = 0; j < optimizer->states; j++)
+			p.state[j] = piece->state[j]
+					 ? (char *)piece->state[j] + at * p4d_state_bytes(t->net.l, j)
+					 : NULL;
+		updates[optimizer - p4d_optimizers](t, &p, scale);
 	}
+}
+
+static int update(p4d_trainer *t, double scale, p4d_error *err)
+{
+	uint64_t first, count;
+
+	if (p4d_buffers_states_away(&t->net))
+		return p4d_optimizer_host__update(t, scale, err);
+	for (uint32_t i = 0; i < t->net.weights.segments; i++) {
+		p4d_trainer_shard(t, i, &first, &count);
+		const p4d_piece all = p4d_optimizer__piece(t, i, 0, count);
+		p4d_optimizer__update_piece(t, &all, scale);
+	}
+	return 0;
 }
 
 int p4d_optimizer__update(p4d_trainer *t, p4d_error *err)
@@ -377,6 +415,5 @@ int p4d_optimizer__update(p4d_trainer *t, p4d_error *err)
 		return 0;
 	if (t->optimizer.clip > 0 && r->gradient_norm > (double)t->optimizer.clip)
 		scale *= (double)t->optimizer.clip / r->gradient_norm;
-	update(t, scale);
-	return 0;
+	return update(t, scale, err);
 }

@@ -12,8 +12,11 @@ static int open_parts(p4d_trainer *t, const p4d_net_settings *set, uint32_t rank
 	if (p4d_net_open(&t->net, set, rank, err) < 0)
 		return -1;
 	t->gathers = calloc(t->net.weights.segments, sizeof(*t->gathers));
-	return t->gathers ? p4d_uses__open(t, err)
-			  : p4d_fail(err, P4D_E_NO_MEMORY, "no memory for a trainer");
+	if (!t->gathers)
+		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for a trainer");
+	if (p4d_uses__open(t, err) < 0)
+		return -1;
+	return p4d_buffers_states_away(&t->net) ? p4d_optimizer_host__open(t, err) : 0;
 }
 
 int p4d_trainer_open(p4d_trainer **trainer, const p4d_trainer_settings *set, p4d_error *err)

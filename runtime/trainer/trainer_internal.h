@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include "plan/offload.h"
 #include "trainer/trainer.h"
 
 /* The buffers of one direction, and the sends in flight from them. */
@@ -19,6 +20,27 @@ typedef struct p4d_receive {
 	bool begun;
 } p4d_receive;
 
+/*
+ * Consecutive elements of this rank's shard of a segment, and where their numbers are. first: of the flat
+ * buffer; device: that of the memory that all of these are in.
+ */
+typedef struct p4d_piece {
+	uint32_t segment;
+	uint64_t first, count;
+	p4d_device *device;
+	void *parameters;
+	const float *gradients;
+	void *state[P4D_MOST_STATES]; /* NULL: the master that is the parameter itself */
+} p4d_piece;
+
+/* Of states on the host: streams up to the device and down from it, and events of each slot. */
+typedef struct p4d_offload {
+	void *up, *down;
+	void *came[2][P4D_OFFLOAD_SLOTS], *left[2][P4D_OFFLOAD_SLOTS]; /* to update; after it: device, host */
+	void *updated[P4D_OFFLOAD_SLOTS];
+	uint32_t share; /* see p4d_offload_split */
+} p4d_offload;
+
 struct p4d_trainer {
 	p4d_net net;
 	p4d_optimizer_settings optimizer;
@@ -30,6 +52,7 @@ struct p4d_trainer {
 	uint64_t *gathers; /* by segment: calls of `replicas` after which its parameters are there */
 	p4d_step_result result;
 	p4d_span *spans; /* (list) p4d_trainer_trace */
+	p4d_offload offload;
 };
 
 /* executor.c */
@@ -57,3 +80,13 @@ int p4d_optimizer__reduce_layer(p4d_trainer *t, const p4d_instruction *in, uint3
 int p4d_optimizer__reduce_chunk(p4d_trainer *t, uint32_t chunk, p4d_error *err);
 int p4d_optimizer__reduce_segment(p4d_trainer *t, uint32_t segment, bool at_end, p4d_error *err);
 int p4d_optimizer__update(p4d_trainer *t, p4d_error *err);
+/* `count` elements of the shard of a segment, from number `at` on, on the device; states where they are. */
+p4d_piece p4d_optimizer__piece(const p4d_trainer *t, uint32_t segment, uint64_t at, uint64_t count);
+/* scale: of the gradients. */
+void p4d_optimizer__update_piece(p4d_trainer *t, const p4d_piece *piece, double scale);
+
+/* optimizer_host.c: with states on the host */
+int p4d_optimizer_host__open(p4d_trainer *t, p4d_error *err);
+int p4d_optimizer_host__update(p4d_trainer *t, double scale, p4d_error *err);
+/* Parameters of this rank's shards from their masters. */
+int p4d_optimizer_host__restore(p4d_trainer *t, p4d_error *err);

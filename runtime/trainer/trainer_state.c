@@ -21,6 +21,31 @@ static void *state_at(p4d_trainer *t, uint32_t segment, p4d_state state, uint64_
 	       t->net.weights.segment[segment].offset / t->net.shards * p4d_state_bytes(t->net.l, state);
 }
 
+static bool is_away(const p4d_trainer *t, p4d_state state)
+{
+	return p4d_buffers_states_away(&t->net) && p4d_buffers_state(&t->net, state);
+}
+
+/* Waits for the device, which may move states, too. */
+static int fetch(p4d_trainer *t, p4d_state state, void *to, const void *from, uint64_t bytes, p4d_error *err)
+{
+	if (!is_away(t, state))
+		t->net.d->download(t->net.d, to, from, bytes);
+	if (t->net.d->sync(t->net.d, err) < 0)
+		return -1;
+	if (is_away(t, state))
+		memcpy(to, from, bytes);
+	return 0;
+}
+
+static void put(p4d_trainer *t, p4d_state state, void *to, const void *from, uint64_t bytes)
+{
+	if (is_away(t, state))
+		memcpy(to, from, bytes);
+	else
+		t->net.d->upload(t->net.d, to, from, bytes);
+}
+
 static int check_segment(const p4d_trainer *t, uint32_t segment, p4d_error *err)
 {
 	if (segment < t->net.weights.segments)
@@ -38,8 +63,7 @@ int p4d_trainer_read(p4d_trainer *t, uint32_t segment, p4d_state state, float *t
 	const unsigned bytes = p4d_state_bytes(t->net.l, state);
 	/* what is narrower comes into the end of the room, and is widened in place */
 	char *narrow = (char *)to + count * sizeof(uint16_t);
-	t->net.d->download(t->net.d, bytes == sizeof(*to) ? (void *)to : narrow, from, count * bytes);
-	if (t->net.d->sync(t->net.d, err) < 0)
+	if (fetch(t, state, bytes == sizeof(*to) ? (void *)to : narrow, from, count * bytes, err) < 0)
 		return -1;
 	for (uint64_t i = 0; bytes != sizeof(*to) && i < count; i++) {
 		uint16_t x;
@@ -65,7 +89,7 @@ static void write_rounded(p4d_trainer *t, uint32_t segment, const float *from)
 }
 
 /* To the nearest: what was stored in bf16 comes back as it was. */
-static void write_half(p4d_trainer *t, uint16_t *to, const float *from, uint64_t count)
+static void write_half(p4d_trainer *t, p4d_state state, uint16_t *to, const float *from, uint64_t count)
 {
 	enum { AT_ONCE = 4096 };
 	uint16_t some[AT_ONCE];
@@ -74,7 +98,7 @@ static void write_half(p4d_trainer *t, uint16_t *to, const float *from, uint64_t
 		n = count - at < AT_ONCE ? count - at : AT_ONCE;
 		for (uint64_t i = 0; i < n; i++)
 			some[i] = p4d_to_bf16(from[at + i]);
-		t->net.d->upload(t->net.d, to + at, some, n * sizeof(*some));
+		put(t, state, to + at, some, n * sizeof(*some));
 	}
 }
 
@@ -89,10 +113,12 @@ int p4d_trainer_write(p4d_trainer *t, uint32_t segment, p4d_state state, const f
 		return 0;
 	}
 	void *to = state_at(t, segment, state, &count);
+	if (is_away(t, state) && t->net.d->sync(t->net.d, err) < 0)
+		return -1;
 	if (p4d_state_bytes(t->net.l, state) == sizeof(*from))
-		t->net.d->upload(t->net.d, to, from, count * sizeof(*from));
+		put(t, state, to, from, count * sizeof(*from));
 	else
-		write_half(t, to, from, count);
+		write_half(t, state, to, from, count);
 	return 0;
 }
 
@@ -101,19 +127,28 @@ void p4d_trainer_write_frozen(p4d_trainer *t, uint64_t offset, float *numbers, u
 	p4d_buffers_put_frozen(&t->net, offset, numbers, count);
 }
 
-int p4d_trainer_restore(p4d_trainer *t, p4d_error *err)
+static int cast_masters(p4d_trainer *t, p4d_error *err)
 {
+	if (!p4d_buffers_state(&t->net, P4D_STATE_MASTER))
+		return 0;
+	if (is_away(t, P4D_STATE_MASTER))
+		return p4d_optimizer_host__restore(t, err);
 	for (uint32_t i = 0; i < t->net.weights.segments; i++) {
 		uint64_t first, count;
 		p4d_trainer_shard(t, i, &first, &count);
-		if (p4d_buffers_state(&t->net, P4D_STATE_MASTER)) {
-			const float *master = state_at(t, i, P4D_STATE_MASTER, &count);
-			t->net.d->cast(t->net.d, t->net.type, p4d_buffers_parameters(&t->net, i, first),
-				       P4D_DT_FP32, master, count);
-		}
+		t->net.d->cast(t->net.d, t->net.type, p4d_buffers_parameters(&t->net, i, first), P4D_DT_FP32,
+			       state_at(t, i, P4D_STATE_MASTER, &count), count);
+	}
+	return 0;
+}
+
+int p4d_trainer_restore(p4d_trainer *t, p4d_error *err)
+{
+	if (cast_masters(t, err) < 0)
+		return -1;
+	for (uint32_t i = 0; i < t->net.weights.segments; i++)
 		if (p4d_optimizer__gather_segment(t, i, err) < 0)
 			return -1;
-	}
 	if (p4d_comm_await(t->net.dp_cp, p4d_comm_called(t->net.dp_cp), err) < 0)
 		return -1;
 	return t->net.d->sync(t->net.d, err);

@@ -416,7 +416,7 @@ static void lists_have_the_documented_schema(void **state)
 	    "name label aliases usable_bytes reported_bytes nominal_bytes "
 	    "peak_bf16_flops peak_fp16_flops peak_fp8_flops peak_fp4_flops peak_fp32_flops "
 	    "hbm_bytes_per_s link_bytes_per_s "
-	    "net_bytes_per_s gemm_efficiency gemm_fp8_efficiency gemm_fp4_efficiency "
+	    "net_bytes_per_s host_link_bytes_per_s gemm_efficiency gemm_fp8_efficiency gemm_fp4_efficiency "
 	    "attention_forward_efficiency "
 	    "attention_backward_efficiency hbm_efficiency link_efficiency board_watts multiprocessors "
 	    "nvlink_domain gpus_per_node sm status "

@@ -66,9 +66,15 @@ exits 0 p4d plan --model llama3-70b --gpu h100 --nodes 8 --tp 4 --recompute full
 
 # nothing fits: the fix names a larger job that does
 refused P4D013 p4d plan --model llama3-70b --gpu h100
-says "does not fit on 1 x 8 h100-80gb: at least " "of 79.1 GiB (limit 97 %), " "of them parameters, gradients and optimizer, with " "searched tp, cp, pp," "without more GPUs: --finetune=lora" "p4d: fix: p4d estimate "
+says "does not fit on 1 x 8 h100-80gb: at least " "of 79.1 GiB (limit 97 %), " "of them parameters, gradients and optimizer, with " "searched tp, cp, pp," "without more GPUs: --offload=optimizer, --finetune=lora" "p4d: fix: p4d estimate "
 fix=$(fix)
 exits 0 $fix
+# beside it the ways out that are named do: with the states on the host, which a node has to hold
+exits 0 p4d plan --model llama3-70b --gpu h100 --offload=optimizer
+exits 13 p4d plan --model llama3-8b --gpu h100 --gpus-per-node 1
+exits 0 p4d plan --model llama3-8b --gpu h100 --gpus-per-node 1 --offload=optimizer
+refused P4D013 p4d plan --model llama3-70b --gpu h100 --mem=400G
+says "without more GPUs: --finetune=lora"
 # nothing fits with these flags: the fix is on the same GPUs
 exits 13 p4d plan --model llama13b --gpu h100 --nodes 1 --tp 1 --pp 1 --cp 1
 says "--nodes=1 --gpus-per-node=8"

@@ -67,6 +67,8 @@ done <<'END'
 --sequence-parallel off --local-ranks 2 --tp 2
 --optimizer-sharding off --local-ranks 2
 --optimizer-dtype bf16
+--offload optimizer
+--offload params
 --finetune lora
 --lora-rank 4
 --lora-targets attention

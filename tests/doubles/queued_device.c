@@ -35,6 +35,12 @@ static void q_release(p4d_device *device, void *arena)
 	q->cpu.release(&q->cpu, arena);
 }
 
+static int q_host_allocate(p4d_device *device, uint64_t bytes, void **arena, p4d_error *err)
+{
+	device->host_allocated_bytes += bytes;
+	return of(device)->cpu.host_allocate(&of(device)->cpu, bytes, arena, err);
+}
+
 static void q_usage(p4d_device *device, uint64_t *used, uint64_t *total)
 {
 	of(device)->cpu.usage(&of(device)->cpu, used, total);
@@ -70,6 +76,26 @@ static void q_upload(p4d_device *device, void *to, const void *from, uint64_t by
 		abort();
 	memcpy(own.data, from, bytes);
 	queued_put(&of(device)->compute->calls, do_upload, &own, sizeof(own));
+}
+
+typedef struct movement {
+	void *to;
+	const void *from;
+	uint64_t bytes;
+} movement;
+
+static void do_move(void *args)
+{
+	const movement *own = args;
+
+	memcpy(own->to, own->from, own->bytes);
+}
+
+static void q_move(p4d_device *device, void *where, void *to, const void *from, uint64_t bytes)
+{
+	const movement own = {to, from, bytes};
+
+	queued_put(&stream_of(device, where)->calls, do_move, &own, sizeof(own));
 }
 
 /* ---- operations ---- */
@@ -266,6 +292,8 @@ int queued_device_open(p4d_device *device, const char *identity, unsigned side_l
 	    .state = q,
 	    .allocate = q_allocate,
 	    .release = q_release,
+	    .host_allocate = q_host_allocate,
+	    .host_release = q_release,
 	    .set_workspace = q_set_workspace,
 	    .usage = q_usage,
 	    .zero = q_zero,
@@ -273,6 +301,7 @@ int queued_device_open(p4d_device *device, const char *identity, unsigned side_l
 	    .copy_rows = q_copy_rows,
 	    .upload = q_upload,
 	    .download = q_download,
+	    .move = q_move,
 	    .sync = queued_sync,
 	    .close = q_close,
 	    .stream_open = queued_stream_open,

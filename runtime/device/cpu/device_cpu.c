@@ -22,7 +22,7 @@
 
 enum { HUGE_PAGE_BYTES = 2 << 20 };
 
-static int cpu_allocate(p4d_device *device, uint64_t bytes, void **arena, p4d_error *err)
+static int take(uint64_t bytes, void **arena, p4d_error *err)
 {
 	const size_t alignment = bytes < HUGE_PAGE_BYTES ? P4D_ARENA_ALIGNMENT : HUGE_PAGE_BYTES;
 	void *memory;
@@ -32,8 +32,23 @@ static int cpu_allocate(p4d_device *device, uint64_t bytes, void **arena, p4d_er
 				(double)bytes / (1 << 30));
 	if (alignment == HUGE_PAGE_BYTES)
 		(void)madvise(memory, bytes, MADV_HUGEPAGE); /* faster where available */
-	device->allocated_bytes += bytes;
 	*arena = memory;
+	return 0;
+}
+
+static int cpu_allocate(p4d_device *device, uint64_t bytes, void **arena, p4d_error *err)
+{
+	if (take(bytes, arena, err) < 0)
+		return -1;
+	device->allocated_bytes += bytes;
+	return 0;
+}
+
+static int cpu_host_allocate(p4d_device *device, uint64_t bytes, void **arena, p4d_error *err)
+{
+	if (take(bytes, arena, err) < 0)
+		return -1;
+	device->host_allocated_bytes += bytes;
 	return 0;
 }
 
@@ -59,6 +74,12 @@ static void cpu_zero(p4d_device *device, void *to, uint64_t bytes)
 static void cpu_copy(p4d_device *device, void *to, const void *from, uint64_t bytes)
 {
 	(void)device;
+	memcpy(to, from, bytes);
+}
+
+static void cpu_move(p4d_device *device, void *stream, void *to, const void *from, uint64_t bytes)
+{
+	(void)device, (void)stream;
 	memcpy(to, from, bytes);
 }
 
@@ -297,12 +318,15 @@ int p4d_device_cpu_open(p4d_device *device, p4d_error *err)
 	    .name = "cpu",
 	    .allocate = cpu_allocate,
 	    .release = cpu_release,
+	    .host_allocate = cpu_host_allocate,
+	    .host_release = cpu_release,
 	    .usage = cpu_usage,
 	    .zero = cpu_zero,
 	    .copy = cpu_copy,
 	    .copy_rows = cpu_copy_rows,
 	    .upload = cpu_copy,
 	    .download = cpu_copy,
+	    .move = cpu_move,
 	    .sync = cpu_nothing,
 	    .close = cpu_close,
 	    .stream_open = cpu_open_none,

@@ -73,6 +73,35 @@ static void release(p4d_device *device, void *arena)
 	p4d_cuda_check(c, cudaFree(arena), "release");
 }
 
+static int host_allocate(p4d_device *device, uint64_t bytes, void **arena, p4d_error *err)
+{
+	const cudaError_t status = cudaHostAlloc(arena, bytes ? bytes : 1, cudaHostAllocDefault);
+
+	if (status == cudaSuccess) {
+		device->host_allocated_bytes += bytes;
+		return 0;
+	}
+	(void)cudaGetLastError(); /* it is told here */
+	return p4d_fail(err, P4D_E_NO_MEMORY, "the host cannot provide %.1f GiB of pinned memory: %s",
+			gib(bytes), cudaGetErrorString(status));
+}
+
+static void host_release(p4d_device *device, void *arena)
+{
+	p4d_cuda_check(p4d_cuda_of(device), cudaFreeHost(arena), "release");
+}
+
+static void move(p4d_device *device, void *stream, void *to, const void *from, uint64_t bytes)
+{
+	p4d_cuda *c = p4d_cuda_of(device);
+
+	if (bytes)
+		p4d_cuda_check(c,
+			       cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault,
+					       stream ? (cudaStream_t)stream : c->stream),
+			       "move");
+}
+
 static void set_workspace(p4d_device *device, void *workspace, uint64_t workspace_bytes, void *sums,
 			  uint64_t sums_bytes)
 {
@@ -195,6 +224,9 @@ void p4d_cuda_memory_table(p4d_device *device)
 {
 	device->allocate = allocate;
 	device->release = release;
+	device->host_allocate = host_allocate;
+	device->host_release = host_release;
+	device->move = move;
 	device->set_workspace = set_workspace;
 	device->usage = usage;
 	device->fill = fill;

@@ -162,6 +162,10 @@ static void host_memory(void **state)
  * --mem the job is killed. What processes take beside them is an allowance, which refuses nobody. */
 static void offloading(void **state)
 {
+#define LARGE \
+	"model=llama3-70b layers=80 hidden=8192 ffn=28672 heads=64 kv-heads=8 head-dim=128 " \
+	"vocab=128256 norm=rmsnorm glu=on tied=off positions=rope bias=none qk-norm=off " \
+	"max-seq-len=8192 seq-len=2048 global-batch=8 "
 	static const char flags[] = MODEL_13B
 	    "framework=deepspeed zero-stage=2 offload=optimizer recompute=full tp=1 cp=1 pp=1 vpp=1 "
 	    "micro-batch=1 global-batch=8";
@@ -181,14 +185,26 @@ static void offloading(void **state)
 	job.mem_per_node_bytes = tensors;
 	expect(submit(*state, job, flags), P4D_WARN, P4D_E_UNVALIDATED);
 	/* offloading is no way out of too little GPU memory where it kills the job */
-	static const char large[] =
-	    "model=llama3-70b layers=80 hidden=8192 ffn=28672 heads=64 kv-heads=8 head-dim=128 "
-	    "vocab=128256 norm=rmsnorm glu=on tied=off positions=rope bias=none qk-norm=off "
-	    "max-seq-len=8192 framework=deepspeed zero-stage=3 seq-len=2048 global-batch=8";
 	static const char way[] = "--p4d-offload=optimizer";
 	for (int enough = 0; enough < 2; enough++) {
 		job.mem_per_node_bytes = enough ? UINT64_C(2000) << 30 : UINT64_C(100) << 30;
-		t = submit(*state, job, large);
+		t = submit(*state, job, LARGE "framework=deepspeed zero-stage=3");
+		expect(t, P4D_REJECT, P4D_E_NO_LAYOUT);
+		assert_int_equal(strstr(t->text, way) != NULL, enough);
+	}
+	/* p4d-train's, whose need is known, is refused, and the fix is enough; so is its way out */
+	static const char own[] = MODEL_13B "framework=p4d offload=optimizer tp=8 recompute=full "
+					    "micro-batch=1 global-batch=8";
+	job.mem_per_node_bytes = UINT64_C(100) << 30;
+	t = submit(*state, job, own);
+	expect(t, P4D_REJECT, P4D_E_HOST_MEMORY);
+	assert_true(t->verdict.estimate.offloaded_bytes > UINT64_C(13015864320) * 12);
+	assert_int_equal(p4d_gres_parse_mem(t->verdict.message[0].fix + strlen("--mem="), &bytes, NULL), 0);
+	job.mem_per_node_bytes = bytes;
+	expect(submit(*state, job, own), P4D_PASS, P4D_E_CHOSE);
+	for (int enough = 0; enough < 2; enough++) {
+		job.mem_per_node_bytes = enough ? UINT64_C(2000) << 30 : UINT64_C(100) << 30;
+		t = submit(*state, job, LARGE "framework=p4d");
 		expect(t, P4D_REJECT, P4D_E_NO_LAYOUT);
 		assert_int_equal(strstr(t->text, way) != NULL, enough);
 	}

@@ -5,8 +5,10 @@
 #include "support/plan_layouts.h"
 
 static const char *const layouts[] = {
-    "framework=p4d precision=bf16", "framework=p4d precision=fp32",      "framework=p4d device=cpu",
-    "framework=megatron",           "framework=megatron precision=fp32", "framework=megatron precision=fp16",
+    "framework=p4d precision=bf16",      "framework=p4d precision=fp32",
+    "framework=p4d device=cpu",          "framework=megatron",
+    "framework=megatron precision=fp32", "framework=megatron precision=fp16",
+    "framework=p4d offload=optimizer",
 };
 
 static void plan_of(const char *text, p4d_layout *l, p4d_plan *plan)
@@ -58,6 +60,8 @@ static void plans_have_the_states_of_the_entry(void **state)
 			assert_int_equal(row->part, P4D_PART_OPTIMIZER);
 			assert_int_equal(row->dtype, P4D_DT_FP32);
 			assert_int_equal(row->shape[0], plan.tensor[0].shape[0] / 4); /* dp */
+			const bool away = l.offload & P4D_OFFLOAD_OPTIMIZER;
+			assert_int_equal(row->lifetime, away ? P4D_LIVES_ON_HOST : P4D_LIVES_ALWAYS);
 			moments += s != P4D_STATE_MASTER ? row->bytes : 0;
 		}
 		if (l.framework == P4D_FRAMEWORK_MEGATRON)
@@ -92,12 +96,12 @@ static void take_names(const char *name[B_BUFFERS], const p4d_plan *plan)
 }
 
 /* No number without a row, and no two rows with a name: among random layouts, which are of models like Llama,
- * and three others each appears. */
+ * and four others each appears. */
 static void every_buffer_is_in_some_plan(void **state)
 {
 	static const char *const others[] = {
 	    "framework=p4d device=cpu architecture=gemma2 activation=geglu glu=on",
-	    "framework=p4d device=cpu precision=fp8",
+	    "framework=p4d device=cpu precision=fp8", "framework=p4d offload=optimizer",
 	    "framework=p4d device=cpu architecture=gpt2 norm=layernorm activation=gelu glu=off "
 	    "positions=learned "
 	    "bias=all"};

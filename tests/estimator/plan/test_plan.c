@@ -378,7 +378,9 @@ static void the_fullest_stage_is_found(void **state)
 		for (uint32_t i = 0; i < l.pp; i++) {
 			assert_int_equal(p4d_memory_of_stage(&l, P4D_METHOD_PLAN, &h100, i, &stage, NULL), 0);
 			fullest = most(fullest, stage.device_bytes);
-			host = most(host, p4d_memory_host_of_rank(&l, i, stage.allocated_bytes).sum);
+			host =
+			    most(host,
+				 p4d_memory_host_of_rank(&l, i, stage.allocated_bytes, stage.host_bytes).sum);
 			p4d_wide n = p4d_parameters__of_vocabulary(&l);
 			for (uint32_t chunk = 0; chunk < l.vpp; chunk++)
 				n += p4d_parameters__of_chunk(&l, &schedule, i, chunk);

@@ -63,7 +63,7 @@ static void check_host(const p4d_layout *layout, p4d_trainer *t)
 {
 	const p4d_weights *weights = p4d_trainer_weights(t);
 	const p4d_place place = p4d_trainer_place(t);
-	const p4d_host_class host = p4d_memory_host_of_rank(layout, place.pp, 0);
+	const p4d_host_class host = p4d_memory_host_of_rank(layout, place.pp, 0, 0);
 	uint64_t first, count, largest = 0;
 
 	for (uint32_t i = 0; i < weights->segments; i++) {

@@ -35,6 +35,7 @@ static int train_on_cpu(p4d_world *world, uint32_t rank, uint32_t size, p4d_erro
 /* A rank whose queue is looked at while it makes steps. */
 typedef struct stepping {
 	transports_rank r;
+	p4d_device host; /* of what is offloaded */
 	training_text text;
 	p4d_trainer *trainer;
 	uint64_t steps;
@@ -46,6 +47,8 @@ static int begin_steps(stepping *s, p4d_world *world, uint32_t size, p4d_error *
 	TRY(transports_open(&s->r, world, size, kind, err));
 	p4d_trainer_settings settings = training_settings(&layout, &s->r.device, world, VOCAB);
 	settings.net.transport = s->r.transport;
+	settings.net.host = &s->host;
+	TRY(p4d_device_cpu_open(&s->host, err));
 	TRY(p4d_trainer_open(&s->trainer, &settings, err));
 	s->text.place = p4d_trainer_place(s->trainer);
 	return 0;
@@ -62,6 +65,7 @@ static int end_steps(stepping *s)
 {
 	p4d_trainer_close(s->trainer);
 	transports_close(&s->r);
+	s->host.close(&s->host);
 	return 0;
 }
 
@@ -114,6 +118,9 @@ static const shape few[] = {
     {4, "tp=2 cp=1 pp=1 vpp=1 micro-batch=1 optimizer-sharding=parameters"},
     {8, "tp=1 cp=1 pp=2 vpp=2 micro-batch=1 schedule=v-half optimizer-sharding=parameters shard-degree=2"},
     {4, "tp=2 cp=1 pp=2 vpp=2 micro-batch=1 schedule=v-half tp-comm-overlap=on vocab-parallel=vocab-2"},
+    {1, "tp=1 cp=1 pp=1 vpp=1 micro-batch=2 offload=optimizer"},
+    {4, "tp=2 cp=1 pp=1 vpp=1 micro-batch=1 offload=optimizer"},
+    {4, "tp=1 cp=1 pp=2 vpp=2 micro-batch=1 schedule=zbv offload=optimizer"},
 };
 enum { FEW = sizeof(few) / sizeof(few[0]) };
 

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "gpu/gpu.h"
+#include "request/layout.h"
+
+/*
+ * What p4d-train keeps on the host with --offload. Optimizer states: they are there, and a rank's shard of
+ * them is cut into subgroups. Some are updated on the host, which a gradient goes down to and a parameter
+ * comes up from; the others on the device, where their states come up and go down again. Both run at once,
+ * and so do the transfers, of which the two directions do not hinder each other (Deep Optimizer States, arXiv
+ * 2410.21316). Subgroups pass through P4D_OFFLOAD_SLOTS slots on either side: one that arrives, one that is
+ * updated, one that leaves.
+ */
+enum { P4D_OFFLOAD_SLOTS = 3, P4D_OFFLOAD_PARTS = 64 };
+
+/* Fraction of a host link's line rate that large copies of pinned memory get. An assumption. */
+#define P4D_HOST_LINK_EFFICIENCY 0.8
+
+/*
+ * AdamW on the host, elements per second and rank: 28 to 30 bytes of host memory for each, of which a socket
+ * of 2023 with four GPUs has 300 GB/s. An assumption; p4d_offload_split_of is all that depends on it.
+ */
+#define P4D_HOST_UPDATES_PER_S 2.0e9
+
+/* Elements of a subgroup, of a rank's shard of so many: a multiple of the arena's alignment in any type. */
+uint64_t p4d_offload_subgroup(uint64_t shard);
+
+/* Bytes of all states of an element that are on the host; and of those before a state. */
+unsigned p4d_offload_state_bytes(const p4d_layout *layout);
+unsigned p4d_offload_state_offset(const p4d_layout *layout, unsigned state);
+
+/* Whether parameters go down to the host's update, too: they are their own masters, or some of them keep
+ * their values. */
+bool p4d_offload_lowers_parameters(const p4d_layout *layout);
+
+/*
+ * How many of P4D_OFFLOAD_PARTS subgroups are updated on the device: those with which the slowest of both
+ * directions and the host takes least. Half of them where the rate of the link is not known. seconds: of an
+ * element of the shard, so split; 0: unknown.
+ */
+typedef struct p4d_offload_split {
+	uint32_t share;
+	double seconds;
+} p4d_offload_split;
+p4d_offload_split p4d_offload_split_of(const p4d_layout *layout, const p4d_gpu *gpu);
+
+/* Subgroup number i of a split: spread evenly. */
+static inline bool p4d_offload_on_device(uint32_t share, uint64_t i)
+{
+	return (i + 1) * share / P4D_OFFLOAD_PARTS > i * share / P4D_OFFLOAD_PARTS;
+}

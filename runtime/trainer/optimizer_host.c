@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The optimizer where its states are on the host. This rank's shard is cut into subgroups, updated in turns
+ * on the host and on the device, each of which works on its own while transfers run on two streams beside
+ * them (plan/offload.h). Work for the device is queued ahead of the subgroup that the host is at.
+ */
+#include "model/buffers.h"
+#include "trainer/trainer_internal.h"
+
+enum { DEVICE, HOST };
+
+static int open_events(p4d_trainer *t, void *events[P4D_OFFLOAD_SLOTS], p4d_error *err)
+{
+	for (int i = 0; i < P4D_OFFLOAD_SLOTS; i++)
+		if (t->net.d->event_open(t->net.d, &events[i], err) < 0)
+			return -1;
+	return 0;
+}
+
+int p4d_optimizer_host__open(p4d_trainer *t, p4d_error *err)
+{
+	p4d_offload *o = &t->offload;
+
+	o->share = p4d_offload_split_of(t->net.l, t->net.set.gpu).share;
+	if (t->net.d->stream_open(t->net.d, &o->up, err) < 0 ||
+	    t->net.d->stream_open(t->net.d, &o->down, err) < 0 || open_events(t, o->updated, err) < 0)
+		return -1;
+	for (int where = DEVICE; where <= HOST; where++)
+		if (open_events(t, o->came[where], err) < 0 || open_events(t, o->left[where], err) < 0)
+			return -1;
+	return 0;
+}
+
+/* ---- subgroups ---- */
+
+/* The next subgroup, of those that lie one after the other in the segments of the rank. */
+typedef struct cursor {
+	uint32_t segment;
+	uint64_t at;       /* elements of its shard before it */
+	uint64_t number;   /* of the subgroup */
+	uint64_t turn[2];  /* subgroups before it, by where they are updated */
+	uint64_t elements; /* of a subgroup, at most */
+} cursor;
+
+static cursor begin(const p4d_trainer *t)
+{
+	return (cursor){.elements = t->net.row[B_HOST_GRADIENTS]->shape[0]};
+}
+
+/* False: there is none. A shard ends with the segment's last weight; behind that is padding. */
+static bool at_piece(const p4d_trainer *t, cursor *c, p4d_piece *piece)
+{
+	for (; c->segment < t->net.weights.segments; c->segment++, c->at = 0) {
+		const p4d_segment *s = &t->net.weights.segment[c->segment];
+		const uint64_t end = s->offset + s->elements;
+		uint64_t first, count;
+		p4d_trainer_shard(t, c->segment, &first, &count);
+		const uint64_t whole = end <= first ? 0 : end - first < count ? end - first : count;
+		if (c->at >= whole)
+			continue;
+		const uint64_t left = whole - c->at;
+		*piece = p4d_optimizer__piece(t, c->segment, c->at, left < c->elements ? left : c->elements);
+		return true;
+	}
+	return false;
+}
+
+static bool is_on_device(const p4d_trainer *t, const cursor *c)
+{
+	return p4d_offload_on_device(t->offload.share, c->number);
+}
+
+static void step_over(const p4d_trainer *t, cursor *c, const p4d_piece *piece)
+{
+	c->turn[is_on_device(t, c) ? DEVICE : HOST]++;
+	c->number++;
+	c->at += piece->count;
+}
+
+/* ---- on the device ---- */
+
+/* States of the piece between the host and a slot. */
+static void move_states(p4d_trainer *t, const p4d_piece *on_host, const p4d_piece *staged, bool up)
+{
+	for (p4d_state i = 0; i < p4d_optimizer_of(t->net.l)->states; i++) {
+		if (!on_host->state[i])
+			continue;
+		t->net.d->move(
+		    t->net.d, up ? t->offload.up : t->offload.down, up ? staged->state[i] : on_host->state[i],
+		    up ? on_host->state[i] : staged->state[i], on_host->count * p4d_state_bytes(t->net.l, i));
+	}
+}
+
+static p4d_piece in_slot(const p4d_trainer *t, const p4d_piece *piece, uint64_t slot, uint64_t elements)
+{
+	const p4d_tensor *row = t->net.row[B_STAGED_STATES];
+	char *at = (char *)p4d_buffers_at(&t->net, B_STAGED_STATES) + slot * (row->bytes / P4D_OFFLOAD_SLOTS);
+	p4d_piece staged = *piece;
+
+	for (p4d_state i = 0; i < p4d_optimizer_of(t->net.l)->states; i++)
+		if (piece->state[i])
+			staged.state[i] = at + elements * p4d_offload_state_offset(t->net.l, i);
+	return staged;
+}
+
+static void queue_on_device(p4d_trainer *t, const cursor *c, const p4d_piece *piece, double scale)
+{
+	p4d_offload *o = &t->offload;
+	p4d_device *d = t->net.d;
+	const uint64_t slot = c->turn[DEVICE] % P4D_OFFLOAD_SLOTS;
+	const p4d_piece staged = in_slot(t, piece, slot, c->elements);
+
+	d->event_wait(d, o->up, o->left[DEVICE][slot]);
+	move_states(t, piece, &staged, true);
+	d->event_record(d, o->came[DEVICE][slot], o->up);
+	d->event_wait(d, NULL, o->came[DEVICE][slot]);
+	p4d_optimizer__update_piece(t, &staged, scale);
+	d->event_record(d, o->updated[slot], NULL);
+	d->event_wait(d, o->down, o->updated[slot]);
+	move_states(t, piece, &staged, false);
+	d->event_record(d, o->left[DEVICE][slot], o->down);
+}
+
+/* ---- on the host ---- */
+
+static p4d_piece on_host(const p4d_trainer *t, const p4d_piece *piece, uint64_t turn)
+{
+	const uint32_t slot = (uint32_t)(turn % P4D_OFFLOAD_SLOTS);
+	p4d_piece there = *piece;
+
+	there.device = t->net.host;
+	there.gradients = p4d_buffers_at_slot(&t->net, B_HOST_GRADIENTS, slot, 0);
+	there.parameters = p4d_buffers_at_slot(&t->net, B_HOST_PARAMETERS, slot, 0);
+	return there;
+}
+
+static void queue_gradients(p4d_trainer *t, const cursor *c, const p4d_piece *piece)
+{
+	p4d_offload *o = &t->offload;
+	p4d_device *d = t->net.d;
+	const uint64_t slot = c->turn[HOST] % P4D_OFFLOAD_SLOTS;
+	const p4d_piece there = on_host(t, piece, c->turn[HOST]);
+
+	d->event_wait(d, o->down, o->left[HOST][slot]);
+	d->move(d, o->down, (void *)there.gradients, piece->gradients, piece->count * sizeof(float));
+	if (p4d_offload_lowers_parameters(t->net.l))
+		d->move(d, o->down, there.parameters, piece->parameters, piece->count * t->net.element);
+	d->event_record(d, o->came[HOST][slot], o->down);
+}
+
+static void raise_parameters(p4d_trainer *t, const p4d_piece *piece, const p4d_piece *there, uint64_t slot)
+{
+	p4d_device *d = t->net.d;
+
+	d->move(d, t->offload.up, piece->parameters, there->parameters, piece->count * t->net.element);
+	d->event_record(d, t->offload.left[HOST][slot], t->offload.up);
+}
+
+static int update_on_host(p4d_trainer *t, const cursor *c, const p4d_piece *piece, double scale,
+			  p4d_error *err)
+{
+	const uint64_t slot = c->turn[HOST] % P4D_OFFLOAD_SLOTS;
+	const p4d_piece there = on_host(t, piece, c->turn[HOST]);
+
+	if (p4d_comm_device_reach(t->net.d, t->offload.came[HOST][slot], err) < 0)
+		return -1;
+	p4d_optimizer__update_piece(t, &there, scale);
+	raise_parameters(t, piece, &there, slot);
+	return 0;
+}
+
+/* ---- all of them ---- */
+
+/* What is queued before is done when these begin; and the other way round. */
+static void fork_streams(p4d_trainer *t)
+{
+	t->net.d->stream_wait(t->net.d, t->offload.up, NULL);
+	t->net.d->stream_wait(t->net.d, t->offload.down, NULL);
+}
+
+static void join_streams(p4d_trainer *t)
+{
+	t->net.d->stream_wait(t->net.d, NULL, t->offload.up);
+	t->net.d->stream_wait(t->net.d, NULL, t->offload.down);
+}
+
+/* Up to P4D_OFFLOAD_SLOTS subgroups of the host ahead of the one that it updates. */
+static void queue_ahead(p4d_trainer *t, cursor *ahead, const cursor *now, double scale)
+{
+	p4d_piece piece;
+
+	while (ahead->turn[HOST] < now->turn[HOST] + P4D_OFFLOAD_SLOTS && at_piece(t, ahead, &piece)) {
+		if (is_on_device(t, ahead))
+			queue_on_device(t, ahead, &piece, scale);
+		else
+			queue_gradients(t, ahead, &piece);
+		step_over(t, ahead, &piece);
+	}
+}
+
+int p4d_optimizer_host__update(p4d_trainer *t, double scale, p4d_error *err)
+{
+	cursor now = begin(t), ahead = now;
+	p4d_piece piece;
+
+	fork_streams(t);
+	while (at_piece(t, &now, &piece)) {
+		queue_ahead(t, &ahead, &now, scale);
+		if (!is_on_device(t, &now) && update_on_host(t, &now, &piece, scale, err) < 0)
+			return -1;
+		step_over(t, &now, &piece);
+	}
+	join_streams(t);
+	return 0;
+}
+
+int p4d_optimizer_host__restore(p4d_trainer *t, p4d_error *err)
+{
+	cursor now = begin(t);
+	p4d_piece piece;
+
+	fork_streams(t);
+	for (; at_piece(t, &now, &piece); now.at += piece.count) {
+		const uint64_t slot = now.turn[HOST]++ % P4D_OFFLOAD_SLOTS;
+		const p4d_piece there = on_host(t, &piece, slot);
+		if (p4d_comm_device_reach(t->net.d, t->offload.left[HOST][slot], err) < 0)
+			return -1;
+		t->net.host->cast(t->net.host, t->net.type, there.parameters, P4D_DT_FP32,
+				  piece.state[P4D_STATE_MASTER], piece.count);
+		raise_parameters(t, &piece, &there, slot);
+	}
+	join_streams(t);
+	return 0;
+}

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What p4d-train keeps on the host: the split of its updates, both arenas, and what a node needs. */
+#include "support/support.h"
+
+#include <math.h>
+
+#include "cost/cost.h"
+#include "plan/offload.h"
+#include "plan/plan.h"
+#include "request/defaults.h"
+#include "support/cost_gpus.h"
+
+static p4d_gpu h100;
+
+static int setup(void **state)
+{
+	if (load_gpus(state) < 0)
+		return -1;
+	h100 = gpu_named("h100-80gb");
+	return 0;
+}
+
+static p4d_layout layout_of(const char *text, uint64_t ranks)
+{
+	p4d_request r = {.model = "custom"};
+	p4d_layout l;
+	p4d_error err;
+
+	set_all(&r,
+		"model=custom framework=p4d layers=32 hidden=4096 ffn=14336 heads=32 kv-heads=8 head-dim=128 "
+		"vocab=128256 max-seq-len=8192 seq-len=8192 norm=rmsnorm glu=on positions=rope bias=none "
+		"tied=off "
+		"qk-norm=off global-batch=64");
+	set_all(&r, text);
+	p4d_request_complete(&r, 0, ranks);
+	if (p4d_layout_build(&r, 1, ranks, &l, &err) < 0)
+		fail_msg("%s: %s", text, err.text);
+	return l;
+}
+
+/* Spread evenly: any run of subgroups has its share of them, to within one. */
+static void subgroups_take_turns(void **state)
+{
+	(void)state;
+	for (uint32_t share = 0; share <= P4D_OFFLOAD_PARTS; share++) {
+		unsigned device = 0;
+		for (uint64_t i = 0; i < 1000; i++) {
+			device += p4d_offload_on_device(share, i);
+			assert_true(fabs((double)device - (double)((i + 1) * share) / P4D_OFFLOAD_PARTS) < 1);
+		}
+	}
+	assert_int_equal(p4d_offload_subgroup(1), 128);
+	assert_int_equal(p4d_offload_subgroup(UINT64_C(1) << 20), (1 << 16) + 128);
+	assert_int_equal(p4d_offload_subgroup(UINT64_C(1) << 40), 1 << 24);
+}
+
+/* By hand, in seconds per element: with a share d on the device the way up takes (12 d + 2 (1 - d)) / link,
+ * that down 4 (1 - d) + 12 d, the host (1 - d) / rate. */
+static void the_split_follows_the_rates(void **state)
+{
+	const p4d_layout l = layout_of("precision=bf16 offload=optimizer", 8),
+			 fp32 = layout_of("precision=fp32 offload=optimizer", 8);
+	p4d_gpu gpu = h100;
+
+	(void)state;
+	assert_int_equal(p4d_offload_state_bytes(&l), 12);
+	assert_int_equal(p4d_offload_state_offset(&l, 2), 8);
+	assert_int_equal(p4d_offload_state_bytes(&fp32), 8);
+	/* (8 d + 4) / 0.8 / 64e9 = (1 - d) / 2e9 where both take as long: d = 0.643, and the host with 41 of
+	 * 64 */
+	gpu.host_link_bytes_per_s = 64e9;
+	p4d_offload_split split = p4d_offload_split_of(&l, &gpu);
+	assert_int_equal(split.share, 41);
+	assert_float_equal(split.seconds, 23 / 64. / 2e9, 1e-16);
+	/* a slow link: all on the host is bound by gradients that go down */
+	gpu.host_link_bytes_per_s = 1e9;
+	split = p4d_offload_split_of(&l, &gpu);
+	assert_int_equal(split.share, 0);
+	assert_float_equal(split.seconds, 4 / 0.8e9, 1e-16);
+	/* a fast one */
+	gpu.host_link_bytes_per_s = 450e9;
+	assert_true(p4d_offload_split_of(&l, &gpu).share > 55);
+	/* nothing is known: half, and no time */
+	gpu.host_link_bytes_per_s = 0;
+	split = p4d_offload_split_of(&l, &gpu);
+	assert_int_equal(split.share, P4D_OFFLOAD_PARTS / 2);
+	assert_true(split.seconds == 0 && p4d_offload_split_of(&l, NULL).share == P4D_OFFLOAD_PARTS / 2);
+	/* then there is no step time either */
+	assert_true(p4d_cost_known(&l, &h100));
+	gpu = h100;
+	gpu.host_link_bytes_per_s = 0;
+	assert_false(p4d_cost_known(&l, &gpu));
+}
+
+/* States leave the device, nothing else does; slots for them lie where activations are free by then. */
+static void states_are_in_the_arena_of_the_host(void **state)
+{
+	const p4d_layout here = layout_of("precision=bf16", 8), away = layout_of("offload=optimizer", 8);
+	static p4d_plan one, other;
+
+	(void)state;
+	assert_int_equal(p4d_plan_build(&here, &h100, 0, &one, NULL), 0);
+	assert_int_equal(p4d_plan_build(&away, &h100, 0, &other, NULL), 0);
+	const uint64_t shard = p4d_plan_find(&one, B_STATE)->shape[0], n = p4d_offload_subgroup(shard);
+	assert_int_equal(one.host_bytes, 0);
+	assert_int_equal(other.host_bytes, shard * 12 + 3 * n * (4 + 2));
+	assert_int_equal(one.arena_bytes - other.arena_bytes, shard * 12);
+	assert_int_equal(p4d_plan_find(&other, B_STAGED_STATES)->bytes, 3 * n * 12);
+	uint64_t end = 0;
+	for (unsigned i = 0; i < other.count; i++)
+		if (other.tensor[i].lifetime == P4D_LIVES_ON_HOST) {
+			assert_int_equal(other.tensor[i].offset, end);
+			assert_int_equal(end % 256, 0);
+			end += other.tensor[i].bytes * other.tensor[i].slots;
+		}
+	assert_int_equal(end, other.host_bytes);
+	assert_int_equal(other.part[P4D_PART_OPTIMIZER], 0);
+}
+
+/* The node's memory has to hold it: --mem. */
+static void the_node_needs_more(void **state)
+{
+	const p4d_capacity capacity = {.gpu = &h100};
+	const p4d_layout here = layout_of("precision=bf16", 8), away = layout_of("offload=optimizer", 8);
+	p4d_estimate one, other;
+	static p4d_plan plan;
+
+	(void)state;
+	assert_int_equal(p4d_plan_build(&away, &h100, 0, &plan, NULL), 0);
+	assert_int_equal(p4d_memory_estimate(&here, P4D_METHOD_PLAN, &capacity, &one, NULL), 0);
+	assert_int_equal(p4d_memory_estimate(&away, P4D_METHOD_PLAN, &capacity, &other, NULL), 0);
+	assert_int_equal(other.host_bytes - one.host_bytes, 8 * plan.host_bytes);
+	assert_int_equal(other.offloaded_bytes, 8 * plan.host_bytes);
+	assert_int_equal(one.offloaded_bytes, 0);
+}
+
+/* An update at a hundredth of the rate of HBM is seen in the step, and by how much. */
+static void the_step_shows_the_transfers(void **state)
+{
+	const p4d_layout here = layout_of("precision=bf16", 8), away = layout_of("offload=optimizer", 8);
+	p4d_timeline_work work = {0};
+	p4d_step one, other;
+	static p4d_plan plan;
+
+	(void)state;
+	assert_int_equal(p4d_plan_build(&away, &h100, 0, &plan, NULL), 0);
+	assert_int_equal(p4d_cost_step(&here, &h100, &work, &one, NULL), 0);
+	assert_int_equal(p4d_cost_step(&away, &h100, &work, &other, NULL), 0);
+	const double shard = (double)p4d_plan_find(&plan, B_STATE)->shape[0];
+	const double update = shard * p4d_offload_split_of(&away, &h100).seconds;
+	assert_true(update > 0.1);
+	assert_true(other.seconds - one.seconds > 0.9 * update && other.seconds - one.seconds < update);
+	p4d_timeline_work_free(&work);
+	assert_true(p4d_cost_bound(&away, &h100, NULL) <= other.seconds);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(subgroups_take_turns),
+	    cmocka_unit_test(the_split_follows_the_rates),
+	    cmocka_unit_test(states_are_in_the_arena_of_the_host),
+	    cmocka_unit_test(the_node_needs_more),
+	    cmocka_unit_test(the_step_shows_the_transfers),
+	};
+	return cmocka_run_group_tests(tests, setup, NULL);
+}
