@@ -96,22 +96,24 @@ int p4d_plan_verify_checksum(const p4d_request *request, const p4d_layout *layou
 	return p4d_fix(err, "install the same p4d and gpus.json on the login nodes and here");
 }
 
-/*
- * Numbers and words of lists stand for themselves. The words of plans stay what they were, so that those that
- * were saved are read, and hash the same.
- */
+/* The words of plans stay what they were, so that those that were saved are read, and hash the same. */
+static const char *word_of(const p4d_request *request, p4d_option option, char *buf, size_t size)
+{
+	if (option == P4D_OPTIMIZER_SHARDING && request->value[option] == P4D_SHARD_STATES)
+		return "on";
+	return p4d_request_value_text(request, option, buf, size);
+}
+
+/* Numbers and words of lists stand for themselves. */
 static void add_value(p4d_text *line, const p4d_request *request, p4d_option option)
 {
 	const p4d_kind kind = p4d_request_option_info(option)->kind;
 	char value[VALUE_MAX];
 
-	if (option == P4D_OPTIMIZER_SHARDING && request->value[option] == P4D_SHARD_STATES)
-		p4d_text_add(line, "on");
-	else if (kind == P4D_INTEGER_KIND)
+	if (kind == P4D_INTEGER_KIND)
 		p4d_text_add(line, p4d_number_integer(request->value[option], value));
 	else if (kind == P4D_CHOICE_KIND)
-		p4d_text_add(line,
-			     p4d_request_choice_name(option, request->value[option], value, sizeof(value)));
+		p4d_text_add(line, word_of(request, option, value, sizeof(value)));
 	else
 		p4d_plan_encode(line, p4d_request_value_text(request, option, value, sizeof(value)));
 }
