@@ -131,6 +131,8 @@
     {4, "tp=1 cp=2 pp=2 vpp=1 micro-batch=1 optimizer-sharding=gradients vocab-parallel=vocab-2"},
     {6, "tp=1 cp=2 pp=3 vpp=1 micro-batch=1 optimizer-sharding=parameters pipeline-split=3,3,2"},
     {8, "tp=1 cp=1 pp=4 vpp=2 micro-batch=1 optimizer-sharding=parameters schedule=interleaved"},
+    {4, "tp=1 cp=1 pp=2 vpp=1 micro-batch=2 optimizer-sharding=parameters token-slices=2"},
+    {8, "tp=2 cp=1 pp=2 vpp=1 micro-batch=1 optimizer-sharding=gradients token-slices=3"},
     /* over some of the ranks, copies on the others */
     {4, "tp=1 cp=1 pp=1 vpp=1 micro-batch=1 shard-degree=2"},
     {4, "tp=1 cp=1 pp=1 vpp=1 micro-batch=1 shard-degree=2 optimizer-sharding=gradients"},
