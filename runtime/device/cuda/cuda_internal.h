@@ -9,7 +9,7 @@
 
 /* Inside the cuda backend: what its files share. */
 
-enum { P4D_STAGING_SLOTS = 4, P4D_STAGING_BYTES = 1 << 20 };
+enum { P4D_STAGING_SLOTS = 4, P4D_STAGING_BYTES = 16 << 20 };
 
 /* A stream or event that was opened, to be closed with the device. */
 typedef struct p4d_cuda_opened {

@@ -126,7 +126,7 @@ static void arena_too_large(void **state)
 /* More than all slots of the staging memory, and not a multiple of them. */
 static void copies_are_whole(void **state)
 {
-	enum { COUNT = (9 << 20) + 123 };
+	enum { COUNT = (5 << 24) + (3 << 20) + 123 };
 	unsigned char *from = malloc(COUNT), *to = malloc(COUNT);
 	void *arena;
 
