@@ -5,6 +5,7 @@
  */
 #include "support/support.h"
 
+#include <math.h>
 #include <sys/mman.h>
 
 #include "comm/transport/transport_open.h"
@@ -172,6 +173,18 @@ static void a_layer(void **state)
 	assert_int_equal(launches_of_layer("keep precision=fp8"), 24 + 4 * 3 * 2 + update);
 }
 
+/* Without what passes through the host, as NCCL does not. */
+static double on_gpu_bytes(const counted_step *step)
+{
+	double bytes = step->bytes;
+
+	for (unsigned i = 0; i < step->operations; i++)
+		if (!strcmp(step->operation[i].name, "upload") ||
+		    !strcmp(step->operation[i].name, "download"))
+			bytes -= step->operation[i].bytes;
+	return bytes;
+}
+
 /*
  * With tp-comm-overlap a layer's eight products of gathered inputs and of sums are halves; all else is as it
  * was.
@@ -195,6 +208,12 @@ static void halves(void **state)
 		    strcmp(o->name, "upload") && strcmp(o->name, "download"))
 			assert_int_equal(calls(&half, o->name), o->calls);
 	}
+	/* each of the four matrices is read once more forward, and once more backward; by two ranks, half of
+	 * it */
+	const double matrices = 2048 * (2048 + 2 * 512 + 2048 + 3 * 8192) / 2;
+	print_message("%.3f GB in halves, %.3f whole\n", on_gpu_bytes(&half) / 1e9,
+		      on_gpu_bytes(&whole) / 1e9);
+	assert_true(fabs(on_gpu_bytes(&half) - on_gpu_bytes(&whole) - 2 * 2 * matrices) < 1);
 }
 
 static int set_up(void **state)
