@@ -442,8 +442,8 @@ distcheck-short:
 
 EXTRA_DIST += tests/command/lib.sh $(command_tests) tests/command/test_chat.sh tests/command/test_export.sh tests/command/test_fine_tuning.sh tests/command/test_tokenizers.sh tests/command/test_train.sh tests/command/test_train_logs.sh tests/command/test_train_evaluation.sh tests/command/test_train_options.sh tests/command/test_train_moments.sh tests/command/test_train_offload.sh tests/command/test_train_released.sh tests/command/test_train_lora.sh tests/plugin/test_plugin_symbols.sh
 EXTRA_DIST += tests/fuzz/test_replay.sh tests/fuzz/fuzz.sh tests/fuzz/real_files.sh tests/fuzz/corpus
-TESTS += tests/gpu/test_kit.sh tests/gpu/test_report.sh
-EXTRA_DIST += tests/gpu/run tests/gpu/pack tests/gpu/report tests/gpu/test_kit.sh tests/gpu/test_report.sh tests/gpu/pytorch_baseline.py tests/parity
+TESTS += tests/gpu/test_kit.sh tests/gpu/test_report.sh tests/runtime/device/test_cuda_apart.sh
+EXTRA_DIST += tests/runtime/device/test_cuda_apart.sh tests/gpu/run tests/gpu/pack tests/gpu/report tests/gpu/test_kit.sh tests/gpu/test_report.sh tests/gpu/pytorch_baseline.py tests/parity
 EXTRA_DIST += tests/setup.sh tests/static.sh tests/install.sh tests/data tests/cluster
 EXTRA_DIST += tests/demo_training.sh tests/without_training.sh tests/pkg_config.sh tests/releases.sh
 EXTRA_DIST += tests/bench/sbatch_cost.sh tests/bench/overfit.sh tests/bench/pytorch_cpu.py

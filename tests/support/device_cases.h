@@ -11,18 +11,24 @@
 #undef LOAD
 #undef STORE
 #undef ROUNDED
-#undef FINISH
+#undef KEEP
+#undef PUT
+#undef FETCH
 #if P4D_CPU_TYPE == 64
 #define CALL(name, ...) OP(name)(__VA_ARGS__)
 #define ACCUMULATE OP(accumulate)
 #define PRODUCT(name, ...) OP(name)(NULL, __VA_ARGS__)
-#define FINISH()
+#define KEEP(bytes) keep(NULL, bytes)
+#define PUT memcpy
+#define FETCH memcpy
 #else
 #define CALL(name, ...) device.name(&device, P4D_CPU_TYPE == 16 ? P4D_DT_BF16 : P4D_DT_FP32, __VA_ARGS__)
 #define ACCUMULATE(y, x, count) \
 	device.accumulate(&device, y, P4D_CPU_TYPE == 16 ? P4D_DT_BF16 : P4D_DT_FP32, x, count)
 #define PRODUCT CALL
-#define FINISH() finish(&device)
+#define KEEP(bytes) keep(&device, bytes)
+#define PUT(to, from, bytes) put(&device, to, from, bytes)
+#define FETCH(to, from, bytes) fetch(&device, to, from, bytes)
 #endif
 #if P4D_CPU_TYPE == 16
 #define LOAD(x) (double)p4d_from_bf16(x)
@@ -34,40 +40,93 @@
 #define ROUNDED false
 #endif
 
-static ELEMENT *OP(elements)(uint64_t count, uint64_t seed)
+/* Numbers of the type, in the host's memory; to be freed. */
+static ELEMENT *OP(rounded)(uint64_t count, uint64_t seed)
 {
-	ELEMENT *x = keep(count * sizeof(*x));
+	ELEMENT *x = malloc((count + 1) * sizeof(*x));
 	double *from = numbers(count, seed);
 
+	assert_non_null(x);
 	for (uint64_t i = 0; i < count; i++)
 		x[i] = STORE(from[i]);
 	free(from);
 	return x;
 }
 
-static REAL *OP(reals)(uint64_t count, uint64_t seed)
+static REAL *OP(unrounded)(uint64_t count, uint64_t seed)
 {
-	REAL *x = keep(count * sizeof(*x));
+	REAL *x = malloc((count + 1) * sizeof(*x));
 	double *from = numbers(count, seed);
 
+	assert_non_null(x);
 	for (uint64_t i = 0; i < count; i++)
 		x[i] = (REAL)from[i];
 	free(from);
 	return x;
 }
 
+/* What was computed on the host, in the memory of operations. */
+static void *OP(kept)(void *host, uint64_t bytes)
+{
+	void *x = KEEP(bytes);
+
+	PUT(x, host, bytes);
+	free(host);
+	return x;
+}
+
+static ELEMENT *OP(elements)(uint64_t count, uint64_t seed)
+{
+	return OP(kept)(OP(rounded)(count, seed), count * sizeof(ELEMENT));
+}
+
+static REAL *OP(reals)(uint64_t count, uint64_t seed)
+{
+	return OP(kept)(OP(unrounded)(count, seed), count * sizeof(REAL));
+}
+
+/* A number `from(i)` for each i, on the host. */
+#define WHOLE(name, count, from) \
+	int32_t *name = malloc(((count) + 1) * sizeof(*name)); \
+	assert_non_null(name); \
+	for (uint64_t i = 0; i < (count); i++) \
+		name[i] = (int32_t)(from); \
+	name = OP(kept)(name, (count) * sizeof(*name))
+
+static ELEMENT *OP(fetched_elements)(const ELEMENT *x, uint64_t count)
+{
+	ELEMENT *host = malloc((count + 1) * sizeof(*host));
+
+	assert_non_null(host);
+	FETCH(host, x, count * sizeof(*host));
+	return host;
+}
+
+static REAL *OP(fetched_reals)(const REAL *x, uint64_t count)
+{
+	REAL *host = malloc((count + 1) * sizeof(*host));
+
+	assert_non_null(host);
+	FETCH(host, x, count * sizeof(*host));
+	return host;
+}
+
 static void OP(record_elements)(const char *name, const ELEMENT *x, uint64_t count)
 {
-	FINISH();
+	ELEMENT *host = OP(fetched_elements)(x, count);
+
 	for (uint64_t i = 0; i < count; i++)
-		note(name, LOAD(x[i]), ROUNDED, i == 0);
+		note(name, LOAD(host[i]), ROUNDED, i == 0);
+	free(host);
 }
 
 static void OP(record_reals)(const char *name, const REAL *x, uint64_t count)
 {
-	FINISH();
+	REAL *host = OP(fetched_reals)(x, count);
+
 	for (uint64_t i = 0; i < count; i++)
-		note(name, (double)x[i], false, i == 0);
+		note(name, (double)host[i], false, i == 0);
+	free(host);
 }
 
 static void OP(products)(uint64_t n, uint64_t out, uint64_t in)
@@ -79,14 +138,12 @@ static void OP(products)(uint64_t n, uint64_t out, uint64_t in)
 
 	PRODUCT(linear, y, residual, x, w, n, out, in);
 	OP(record_elements)("linear, residual", y, n * out);
-	FINISH();
 	y = OP(elements)(n * out, 3);
 	for (int accumulate = 1; accumulate >= 0; accumulate--) {
 		PRODUCT(linear_weight, dw, y, x, n, out, in, accumulate);
 		OP(record_reals)("linear_weight", dw, out * in);
 		PRODUCT(linear, y, accumulate ? y : NULL, x, w, n, out, in);
 		OP(record_elements)("linear", y, n * out);
-		FINISH();
 		/* what was just rounded must not differ between the types */
 		y = OP(elements)(n * out, 3);
 		PRODUCT(linear_input, x, y, w, n, out, in, accumulate);
@@ -97,7 +154,6 @@ static void OP(products)(uint64_t n, uint64_t out, uint64_t in)
 	for (int accumulate = 0; accumulate < 2; accumulate++) {
 		PRODUCT(columns, wide + 1, out + 3, x, w, n, out, in, 0.5f, accumulate);
 		OP(record_elements)("columns", wide, n * (out + 3));
-		FINISH();
 		wide = OP(elements)(n * (out + 3), 6);
 		PRODUCT(columns_weight, dw, wide + 2, out + 3, x, n, out, in, 0.5f, accumulate);
 		OP(record_reals)("columns_weight", dw, out * in);
@@ -131,28 +187,34 @@ static void OP(attention_heads)(uint64_t n, uint64_t a, uint64_t k, uint64_t d, 
 	const uint64_t columns = (a + 2 * k) * d, length = n > 2 ? n / 2 : 1;
 	ELEMENT *qkv = OP(elements)(n * columns, 1), *left = OP(elements)(n * columns, 2);
 	ELEMENT *dqkv = OP(elements)(n * columns, 3), *bias = OP(elements)(columns, 4);
-	ELEMENT *weight = OP(elements)(2 * d, 5);
+	ELEMENT *weight = OP(rounded)(2 * d, 5);
 	REAL *rstd = OP(reals)(n * (a + k), 6), *dbias = OP(reals)(columns, 7),
 	     *dweight = OP(reals)(2 * d, 8);
-	float *rope = keep(length * d * sizeof(*rope));
-	p4d_heads heads = {.n = n, .length = length, .heads = a, .kv_heads = k, .head_dim = d, .rope = rope};
+	float *rope = malloc(length * d * sizeof(*rope));
 
+	assert_non_null(rope);
 	for (uint64_t i = 0; i < length * d; i++)
 		rope[i] = (float)(i % 7) / 8 - 0.5f;
+	rope = OP(kept)(rope, length * d * sizeof(*rope));
+	for (uint64_t i = 0; i < 2 * d; i++)
+		weight[i] = norms && LOAD(weight[i]) == 0 ? STORE(1) : weight[i];
+	weight = OP(kept)(weight, 2 * d * sizeof(*weight));
+	p4d_heads heads = {.n = n, .length = length, .heads = a, .kv_heads = k, .head_dim = d, .rope = rope};
 	if (norms) {
 		heads.bias = bias;
 		heads.query_weight = weight;
 		heads.key_weight = weight + d;
 		heads.epsilon = 1e-6f;
-		for (uint64_t i = 0; i < 2 * d; i++)
-			weight[i] = LOAD(weight[i]) == 0 ? STORE(1) : weight[i];
 	}
 	CALL(heads_backward, dqkv, left, norms ? rstd : NULL, &heads, norms ? dbias : NULL, dweight,
 	     dweight + d);
 	OP(record_elements)("heads_backward", dqkv, n * columns);
+	ELEMENT *added = OP(fetched_elements)(dqkv, n * columns);
+	REAL *before = OP(fetched_reals)(dbias, columns);
 	for (uint64_t i = 0; i < (norms ? n * columns : 0); i++)
-		dbias[i % columns] -= (REAL)LOAD(dqkv[i]);
-	OP(record_reals)("heads_backward, bias", dbias, columns); /* what it was before */
+		before[i % columns] -= (REAL)LOAD(added[i]);
+	free(added);
+	OP(record_reals)("heads_backward, bias", OP(kept)(before, columns * sizeof(REAL)), columns);
 	OP(record_reals)("heads_backward, weights", dweight, 2 * d);
 	CALL(heads, qkv, norms ? rstd : NULL, &heads);
 	OP(record_elements)("heads", qkv, n * columns);
@@ -168,9 +230,10 @@ static void OP(attentions)(uint64_t queries, uint64_t keys, bool documents)
 	REAL *lse = OP(reals)(n * A, 5), *sums = OP(reals)(n * A, 6), *total = OP(reals)(n * COLUMNS, 7);
 	REAL *dq = OP(reals)(n * COLUMNS, 8), *dkv = OP(reals)(B * keys * KEY_COLUMNS, 9);
 	REAL *total_lse = OP(reals)(n * A, 10);
-	int32_t *position = keep((queries + keys) * sizeof(*position));
-	int32_t *document = keep(B * (queries + keys) * sizeof(*document));
-	void *workspace = keep(P4D_ATTENTION_TILE * (2 * P4D_ATTENTION_TILE + 5 * D) * sizeof(REAL));
+	/* the first query comes before all keys and sees nothing */
+	WHOLE(position, queries + keys, i < queries ? i : i - queries + 1);
+	WHOLE(document, B * (queries + keys), i / 90);
+	void *workspace = KEEP(P4D_ATTENTION_TILE * (2 * P4D_ATTENTION_TILE + 5 * D) * sizeof(REAL));
 	const p4d_attention_shape shape = {.batch = B,
 					   .queries = queries,
 					   .keys = keys,
@@ -185,13 +248,6 @@ static void OP(attentions)(uint64_t queries, uint64_t keys, bool documents)
 					   .key_stride = KEY_COLUMNS,
 					   .scale = 1.5f};
 
-	/* the first query comes before all keys and sees nothing */
-	for (uint64_t i = 0; i < queries; i++)
-		position[i] = (int32_t)i;
-	for (uint64_t i = 0; i < keys; i++)
-		position[queries + i] = (int32_t)(i + 1);
-	for (uint64_t i = 0; i < B * (queries + keys); i++)
-		document[i] = (int32_t)(i / 90);
 	/* the lse that belongs to it: probabilities stay below 1 */
 	CALL(attention, o, lse, q, kv, kv + K * D, &shape, workspace);
 	OP(record_elements)("attention", o, n * COLUMNS);
@@ -209,16 +265,16 @@ static void OP(attentions)(uint64_t queries, uint64_t keys, bool documents)
 
 static void OP(swiglus)(uint64_t n, uint64_t f)
 {
-	ELEMENT *gate_up = OP(elements)(n * 2 * f, 1), *product = OP(elements)(n * f, 2);
+	ELEMENT *scaled = OP(rounded)(n * 2 * f, 1), *again = KEEP(n * 2 * f * sizeof(*again));
 
 	for (uint64_t i = 0; i < n * 2 * f; i++)
-		gate_up[i] = STORE(LOAD(gate_up[i]) * (i % 5 ? 4 : 64));
+		scaled[i] = STORE(LOAD(scaled[i]) * (i % 5 ? 4 : 64));
+	PUT(again, scaled, n * 2 * f * sizeof(*again));
+	ELEMENT *gate_up = OP(kept)(scaled, n * 2 * f * sizeof(*gate_up)), *product = OP(elements)(n * f, 2);
 	CALL(swiglu, product, gate_up, n, f);
 	OP(record_elements)("swiglu", product, n * f);
 	product = OP(elements)(n * f, 2);
-	ELEMENT *again = OP(elements)(n * 2 * f, 1), *act = OP(elements)(n * f, 3);
-	for (uint64_t i = 0; i < n * 2 * f; i++)
-		again[i] = gate_up[i];
+	ELEMENT *act = OP(elements)(n * f, 3);
 	CALL(swiglu_backward, gate_up, NULL, product, n, f);
 	OP(record_elements)("swiglu_backward", gate_up, n * 2 * f);
 	CALL(swiglu_backward, again, act, product, n, f);
@@ -231,10 +287,8 @@ static void OP(embeddings)(uint64_t n, uint64_t h)
 	enum { FIRST = 3, ROWS = 6 };
 	ELEMENT *table = OP(elements)(ROWS * h, 1), *out = OP(elements)(n * h, 2);
 	REAL *dtable = OP(reals)(ROWS * h, 3);
-	int32_t *tokens = keep((n + 1) * sizeof(*tokens));
+	WHOLE(tokens, n, (int32_t)(i * 5 % 13) - 1);
 
-	for (uint64_t i = 0; i < n; i++)
-		tokens[i] = (int32_t)(i * 5 % 13) - 1;
 	CALL(embed_backward, dtable, out, tokens, n, h, FIRST, ROWS);
 	OP(record_reals)("embed_backward", dtable, ROWS * h);
 	CALL(embed, out, table, tokens, n, h, FIRST, ROWS);
@@ -247,18 +301,19 @@ static void OP(logit_gradients)(uint64_t n, uint64_t vocab, float z_loss)
 	const uint64_t stride = vocab + 3;
 	ELEMENT *logits = OP(elements)(n * stride, 1), *whole = OP(elements)(n * stride, 1);
 	REAL *maximum = OP(reals)(n, 3), *sum = OP(reals)(n, 4), *target = OP(reals)(n, 5);
-	int32_t *labels = keep((n + 1) * sizeof(*labels));
+	WHOLE(labels, n, (int32_t)(i * 3 % (vocab + 4)) - 1);
 
-	for (uint64_t i = 0; i < n; i++)
-		labels[i] = (int32_t)(i * 3 % (vocab + 4)) - 1;
 	CALL(softmax_sums, maximum, sum, target, logits, stride, labels, n, vocab, 2);
 	OP(record_reals)("softmax_sums, maximum", maximum, n);
 	OP(record_reals)("softmax_sums, sum", sum, n);
 	OP(record_reals)("softmax_sums, target", target, n);
+	REAL *sums = OP(fetched_reals)(sum, n), *ones = OP(fetched_reals)(maximum, n);
 	for (uint64_t i = 0; i < n; i++) {
-		maximum[i] = 1;
-		sum[i] = 2 + sum[i];
+		ones[i] = 1;
+		sums[i] = 2 + sums[i];
 	}
+	sum = OP(kept)(sums, n * sizeof(*sum));
+	maximum = OP(kept)(ones, n * sizeof(*maximum));
 	CALL(logits_gradient, logits, stride, maximum, sum, labels, n, vocab, 2, 0.5f, z_loss);
 	OP(record_elements)("logits_gradient", logits, n * stride);
 	CALL(cross_entropy, maximum, sum, target, whole, stride, labels, n, vocab, 0.5f, z_loss);
@@ -279,11 +334,12 @@ static void OP(optimizer)(uint64_t count)
 			       .correction2 = 0.25f,
 			       .gradient_scale = 0.5f};
 	ELEMENT *parameter = OP(elements)(count, 1);
-	REAL *master = OP(reals)(count, 1), *first = OP(reals)(count, 2), *second = OP(reals)(count, 3);
+	REAL *master = OP(reals)(count, 1), *first = OP(reals)(count, 2), *second = OP(unrounded)(count, 3);
 	REAL *gradient = OP(reals)(count, 4);
 
 	for (uint64_t i = 0; i < count; i++)
 		second[i] = second[i] * second[i];
+	second = OP(kept)(second, count * sizeof(*second));
 	for (int step = 0; step < 2; step++)
 		CALL(adam, parameter, P4D_CPU_TYPE == 16 ? master : NULL, first, second, gradient, count,
 		     &adam);

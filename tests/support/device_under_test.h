@@ -4,8 +4,9 @@
 /*
  * Tests of a device are compiled three times: for the cpu; for the cuda device with its kernels compiled for
  * the host, where products are those of the cpu (P4D_TEST_CUDA); and, by tests/gpu/run, for a GPU
- * (P4D_TEST_GPU). Their memory is the host's; a GPU's is managed, so that it is where it is used. Include
- * after support.h.
+ * (P4D_TEST_GPU). What operations are given lies in the device's memory, which the host does not touch:
+ * numbers are put there, and fetched. With P4D_SHIM_GUARD=1 in the environment that of a shim is like a
+ * GPU's: the host cannot touch it. Include after support.h.
  */
 #include "device/device.h"
 
@@ -19,30 +20,6 @@
 #include "device/device_cuda.h"
 #endif
 
-/* Memory that the device and the host see, of zeros; to be freed by drop_memory. */
-static inline void *make_memory(uint64_t bytes)
-{
-	void *memory;
-
-#ifdef P4D_TEST_GPU
-	assert_int_equal(cudaMallocManaged(&memory, bytes ? bytes : 1, cudaMemAttachGlobal), cudaSuccess);
-	memset(memory, 0, bytes);
-#else
-	memory = calloc(bytes ? bytes : 1, 1); /* exactly so much: checkers see what lies beyond */
-	assert_non_null(memory);
-#endif
-	return memory;
-}
-
-static inline void drop_memory(void *memory)
-{
-#ifdef P4D_TEST_GPU
-	cudaFree(memory);
-#else
-	free(memory);
-#endif
-}
-
 /* Before the host reads what an operation wrote, or writes what one reads. */
 static inline void finish(p4d_device *device)
 {
@@ -50,6 +27,66 @@ static inline void finish(p4d_device *device)
 
 	if (device->sync(device, &err) < 0)
 		fail_msg("%s", err.text);
+}
+
+/* Whether what operations are given is not the host's memory. */
+static inline bool is_apart(const p4d_device *device)
+{
+#ifdef P4D_TEST_CUDA
+	return device->identity[0] && getenv("P4D_SHIM_GUARD");
+#else
+	return device->identity[0];
+#endif
+}
+
+/* Memory of the device, to be freed by drop_memory; make_memory: of zeros. */
+static inline void *make_room(p4d_device *device, uint64_t bytes)
+{
+	void *memory = NULL;
+
+#if defined(P4D_TEST_CUDA) || defined(P4D_TEST_GPU)
+	if (is_apart(device)) {
+		assert_int_equal(cudaMalloc(&memory, bytes ? bytes : 1), cudaSuccess);
+		return memory;
+	}
+#endif
+	(void)device;
+	memory = calloc(bytes ? bytes : 1, 1); /* exactly so much: checkers see what lies beyond */
+	assert_non_null(memory);
+	return memory;
+}
+
+static inline void *make_memory(p4d_device *device, uint64_t bytes)
+{
+	void *memory = make_room(device, bytes);
+
+	if (is_apart(device))
+		device->zero(device, memory, bytes);
+	return memory;
+}
+
+static inline void drop_memory(p4d_device *device, void *memory)
+{
+#if defined(P4D_TEST_CUDA) || defined(P4D_TEST_GPU)
+	if (is_apart(device)) {
+		cudaFree(memory);
+		return;
+	}
+#endif
+	(void)device;
+	free(memory);
+}
+
+/* Copies to the device's memory, and back what operations left there. */
+static inline void put(p4d_device *device, void *to, const void *from_host, uint64_t bytes)
+{
+	device->upload(device, to, from_host, bytes);
+}
+
+static inline void fetch(p4d_device *device, void *to_host, const void *from, uint64_t bytes)
+{
+	device->download(device, to_host, from, bytes);
+	finish(device);
 }
 
 #if defined(P4D_TEST_CUDA) || defined(P4D_TEST_GPU)
@@ -72,19 +109,6 @@ enum { WORKSPACE_BYTES = P4D_CPU_PRODUCT_BYTES };
 #endif
 enum { SUMS_BYTES = 64 << 20 };
 
-/* Memory that only the device sees. */
-static inline void *make_device_memory(uint64_t bytes)
-{
-#ifdef P4D_TEST_GPU
-	void *memory;
-
-	assert_int_equal(cudaMalloc(&memory, bytes), cudaSuccess);
-	return memory;
-#else
-	return make_memory(bytes);
-#endif
-}
-
 /* Lends what a trainer would take from its arena. */
 static inline int open_device_under_test(p4d_device *device, p4d_error *err)
 {
@@ -98,8 +122,9 @@ static inline int open_device_under_test(p4d_device *device, p4d_error *err)
 	if (status < 0)
 		return -1;
 	if (!workspace) {
-		workspace = make_device_memory(WORKSPACE_BYTES);
-		sums = make_device_memory(SUMS_BYTES);
+		/* contents do not matter: as a trainer's arena before it is filled */
+		workspace = make_room(device, WORKSPACE_BYTES);
+		sums = make_room(device, SUMS_BYTES);
 	}
 	device->set_workspace(device, workspace, WORKSPACE_BYTES, sums, SUMS_BYTES);
 	return 0;

@@ -12,15 +12,27 @@ uint64_t element_bytes(p4d_dtype type)
 void *run_memory(kernel_run *run, uint64_t bytes)
 {
 	assert_true(run->operands < KERNEL_OPERANDS);
-	return run->operand[run->operands++] = make_memory(bytes);
+	return run->operand[run->operands++] = make_memory(run->device, bytes);
+}
+
+/* So many numbers of the run, in the host's memory. */
+static float *next_numbers(kernel_run *run, uint64_t count)
+{
+	float *from = malloc((count ? count : 1) * sizeof(*from));
+
+	assert_non_null(from);
+	for (uint64_t i = 0; i < count; i++)
+		from[i] = (float)number(&run->random);
+	return from;
 }
 
 float *run_reals(kernel_run *run, uint64_t count)
 {
 	float *x = (float *)run_memory(run, (count + run->off) * sizeof(*x)) + run->off;
+	float *from = next_numbers(run, count);
 
-	for (uint64_t i = 0; i < count; i++)
-		x[i] = (float)number(&run->random);
+	put(run->device, x, from, count * sizeof(*x));
+	free(from);
 	return x;
 }
 
@@ -28,33 +40,42 @@ void *run_elements(kernel_run *run, uint64_t count)
 {
 	const uint64_t bytes = element_bytes(run->type);
 	char *x = (char *)run_memory(run, (count + run->off) * bytes) + run->off * bytes;
-	float *from = make_memory(count * sizeof(*from));
+	float *host = next_numbers(run, count), *from = make_memory(run->device, count * sizeof(*from));
 
-	for (uint64_t i = 0; i < count; i++)
-		from[i] = (float)number(&run->random);
+	put(run->device, from, host, count * sizeof(*from));
 	run->device->cast(run->device, run->type, x, P4D_DT_FP32, from, count);
 	finish(run->device);
-	drop_memory(from);
+	drop_memory(run->device, from);
+	free(host);
 	return x;
 }
 
-void record_result(kernel_run *run, const char *name, p4d_dtype type, const void *x, uint64_t count)
+static float *next_result(kernel_run *run, const char *name, p4d_dtype type, uint64_t count)
 {
 	assert_true(run->results < KERNEL_RESULTS);
 	kernel_result *r = &run->result[run->results++];
 
-	*r = (kernel_result){name, count, make_memory(count * sizeof(float)), type == P4D_DT_BF16};
-	run->device->cast(run->device, P4D_DT_FP32, r->x, type, x, count);
-	finish(run->device);
+	*r = (kernel_result){name, count, malloc((count ? count : 1) * sizeof(float)), type == P4D_DT_BF16};
+	assert_non_null(r->x);
+	return r->x;
+}
+
+void record_result(kernel_run *run, const char *name, p4d_dtype type, const void *x, uint64_t count)
+{
+	float *to = next_result(run, name, type, count),
+	      *wide = make_memory(run->device, count * sizeof(*wide));
+
+	run->device->cast(run->device, P4D_DT_FP32, wide, type, x, count);
+	fetch(run->device, to, wide, count * sizeof(*to));
+	drop_memory(run->device, wide);
 }
 
 void record_number(kernel_run *run, const char *name, const double *x)
 {
-	float *as_float = run_memory(run, sizeof(*as_float));
+	double number;
 
-	finish(run->device);
-	*as_float = (float)*x;
-	record_result(run, name, P4D_DT_FP32, as_float, 1);
+	fetch(run->device, &number, x, sizeof(number));
+	*next_result(run, name, P4D_DT_FP32, 1) = (float)number;
 }
 
 kernel_run *run_begin(p4d_device *device, p4d_dtype type, uint64_t off)
@@ -72,14 +93,14 @@ kernel_run *run_begin(p4d_device *device, p4d_dtype type, uint64_t off)
 static void drop_operands(kernel_run *run)
 {
 	while (run->operands > 0)
-		drop_memory(run->operand[--run->operands]);
+		drop_memory(run->device, run->operand[--run->operands]);
 }
 
 void run_end(kernel_run *run)
 {
 	drop_operands(run);
 	while (run->results > 0)
-		drop_memory(run->result[--run->results].x);
+		free(run->result[--run->results].x);
 	free(run);
 }
 
@@ -142,10 +163,10 @@ static void run_again(kernel_cases *cases, const kernel_run *first)
 void check_kernels(kernel_cases *cases, double limit)
 {
 	static const p4d_dtype types[] = {P4D_DT_FP32, P4D_DT_BF16};
-	void *workspace = make_memory(P4D_CPU_PRODUCT_BYTES);
 	p4d_device cpu, tested;
 
 	assert_int_equal(p4d_device_cpu_open(&cpu, NULL), 0);
+	void *workspace = make_memory(&cpu, P4D_CPU_PRODUCT_BYTES);
 	cpu.set_workspace(&cpu, workspace, P4D_CPU_PRODUCT_BYTES, NULL, 0);
 	assert_int_equal(open_device_under_test(&tested, NULL), 0);
 	for (size_t way = 0; way < 4; way += test_stride(1, 3)) {
@@ -159,9 +180,9 @@ void check_kernels(kernel_cases *cases, double limit)
 		run_end(expected);
 		run_end(got);
 	}
+	drop_memory(&cpu, workspace);
 	cpu.close(&cpu);
 	tested.close(&tested);
-	drop_memory(workspace);
 }
 
 void select_tests(void)

@@ -33,8 +33,8 @@ typedef struct kernel_run {
 typedef void kernel_cases(kernel_run *run);
 
 /*
- * Memory of a run, for operands and results: bytes of zeros, fp32 numbers, elements of its type, by `off`
- * from an aligned address. The numbers are the next of the run: exact in bf16, in [-1, 1).
+ * Memory of a run on its device, for operands and results: bytes of zeros, fp32 numbers, elements of its
+ * type, by `off` from an aligned address. The numbers are the next of the run: exact in bf16, in [-1, 1).
  */
 void *run_memory(kernel_run *run, uint64_t bytes);
 float *run_reals(kernel_run *run, uint64_t count);

@@ -62,6 +62,9 @@ typedef struct p4d_shim_machine {
 	unsigned long launches; /* all that was queued: kernels, copies, products, attention */
 } p4d_shim_machine;
 extern p4d_shim_machine p4d_shim_gpu;
+/* Around what is executed with the GPU's memory (shim_runtime.c). */
+void p4d_shim_enter(void);
+void p4d_shim_leave(void);
 
 const char *cudaGetErrorString(cudaError_t error);
 cudaError_t cudaGetLastError(void);

@@ -252,6 +252,7 @@ void p4d_shim_run(dim3 blocks, unsigned threads, size_t shared, const std::funct
 	p4d_shim_gpu.launches++;
 	if (p4d_shim_gpu.dry)
 		return;
+	p4d_shim_enter();
 	body = &kernel;
 	p4d_shim.threads = dim3(threads);
 	p4d_shim.blocks = blocks;
@@ -265,4 +266,5 @@ void p4d_shim_run(dim3 blocks, unsigned threads, size_t shared, const std::funct
 		run_block(threads);
 		free(p4d_shim.shared);
 	}
+	p4d_shim_leave();
 }

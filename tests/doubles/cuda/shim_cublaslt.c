@@ -289,7 +289,9 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
 	p4d_shim_gpu.milliseconds +=
 	    (double)p4d_shim_milliseconds(d_layout->rows, d_layout->columns,
 					  desc->transposed[0] ? a_layout->rows : a_layout->columns, number);
+	p4d_shim_enter();
 	if (!p4d_shim_gpu.dry)
 		compute(desc, &p);
+	p4d_shim_leave();
 	return CUBLAS_STATUS_SUCCESS;
 }

@@ -99,11 +99,79 @@ static cudaError_t reserve(void **memory, size_t bytes)
 	return result(*memory != MAP_FAILED ? cudaSuccess : cudaErrorMemoryAllocation);
 }
 
+/*
+ * With P4D_SHIM_GUARD=1 the GPU's memory is open only while something is executed that was queued: to the
+ * host, and to operations of the cpu device, it is closed, as a GPU's is. What is freed there is not used
+ * again.
+ */
+enum { APART = 1 << 30, BLOCKS = 4096, PAGE = 4096, MARKED = 1 << 20 };
+static struct {
+	char *from;
+	size_t used;
+	int opened;
+	unsigned
+	    blocks; /* one behind the other; freed ones are used again when all behind them are freed, too */
+	struct {
+		size_t at;
+		bool freed;
+	} block[BLOCKS];
+} apart;
+
+static bool is_guarded(void)
+{
+	const char *wanted = getenv("P4D_SHIM_GUARD");
+
+	return wanted && !strcmp(wanted, "1");
+}
+
+void p4d_shim_enter(void)
+{
+	if (apart.from && apart.opened++ == 0)
+		mprotect(apart.from, apart.used, PROT_READ | PROT_WRITE);
+}
+
+void p4d_shim_leave(void)
+{
+	if (apart.from && --apart.opened == 0)
+		mprotect(apart.from, apart.used, PROT_NONE);
+}
+
+static cudaError_t allocate_apart(void **memory, size_t bytes)
+{
+	if (!apart.from) {
+		apart.from = mmap(NULL, APART, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		if (apart.from == MAP_FAILED)
+			abort();
+	}
+	if (apart.blocks == BLOCKS || bytes > APART - PAGE - apart.used)
+		return result(cudaErrorMemoryAllocation);
+	*memory = apart.from + apart.used;
+	apart.block[apart.blocks++].at = apart.used;
+	apart.used += (bytes + PAGE) / PAGE * PAGE;
+	p4d_shim_enter();
+	memset(*memory, 0xff, bytes < MARKED ? bytes : MARKED); /* more would take longer than the tests */
+	p4d_shim_leave();
+	return cudaSuccess;
+}
+
+static void free_apart(const char *memory)
+{
+	for (unsigned i = 0; i < apart.blocks; i++)
+		if (apart.from + apart.block[i].at == memory)
+			apart.block[i].freed = true;
+	for (; apart.blocks > 0 && apart.block[apart.blocks - 1].freed; apart.blocks--) {
+		apart.block[apart.blocks - 1].freed = false;
+		apart.used = apart.block[apart.blocks - 1].at;
+	}
+}
+
 /* Unwritten memory is NaN, so that no test passes by luck. */
 cudaError_t cudaMalloc(void **memory, size_t bytes)
 {
 	if (p4d_shim_gpu.dry)
 		return reserve(memory, bytes);
+	if (is_guarded())
+		return allocate_apart(memory, bytes);
 	if (bytes > SIZE_MAX / 2 || posix_memalign(memory, 256, bytes) != 0)
 		return result(cudaErrorMemoryAllocation);
 	memset(*memory, 0xff, bytes);
@@ -112,7 +180,9 @@ cudaError_t cudaMalloc(void **memory, size_t bytes)
 
 cudaError_t cudaFree(void *memory)
 {
-	if (!p4d_shim_gpu.dry)
+	if (!p4d_shim_gpu.dry && is_guarded())
+		free_apart(memory);
+	else if (!p4d_shim_gpu.dry)
 		free(memory);
 	return cudaSuccess;
 }
@@ -134,8 +204,10 @@ cudaError_t cudaMemsetAsync(void *memory, int value, size_t bytes, cudaStream_t 
 {
 	(void)stream;
 	p4d_shim_gpu.launches++;
+	p4d_shim_enter();
 	if (!p4d_shim_gpu.dry)
 		memset(memory, value, bytes);
+	p4d_shim_leave();
 	return result(p4d_shim_gpu.fails);
 }
 
@@ -144,10 +216,12 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaM
 {
 	(void)kind, (void)stream;
 	p4d_shim_gpu.launches++;
+	p4d_shim_enter();
 	if (!p4d_shim_gpu.dry)
 		memcpy(to, from, bytes);
 	else if ((uintptr_t)to - (uintptr_t)reserved.from >= reserved.bytes)
 		memset(to, 0, bytes); /* to the host: no losses, no gradients */
+	p4d_shim_leave();
 	return result(p4d_shim_gpu.fails);
 }
 
@@ -156,8 +230,10 @@ cudaError_t cudaMemset2DAsync(void *memory, size_t pitch, int value, size_t widt
 {
 	(void)stream;
 	p4d_shim_gpu.launches++;
+	p4d_shim_enter();
 	for (size_t i = 0; i < height && !p4d_shim_gpu.dry; i++)
 		memset((char *)memory + i * pitch, value, width);
+	p4d_shim_leave();
 	return result(p4d_shim_gpu.fails);
 }
 
@@ -166,8 +242,10 @@ cudaError_t cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_
 {
 	(void)kind, (void)stream;
 	p4d_shim_gpu.launches++;
+	p4d_shim_enter();
 	for (size_t i = 0; i < height && !p4d_shim_gpu.dry; i++)
 		memcpy((char *)to + i * to_pitch, (const char *)from + i * from_pitch, width);
+	p4d_shim_leave();
 	return result(p4d_shim_gpu.fails);
 }
 

@@ -182,6 +182,7 @@ int p4d_sdpa_run(p4d_sdpa *f, const p4d_sdpa_shape *s, const p4d_sdpa_call *c, p
 
 	if (!to.dk)
 		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for gradients");
+	p4d_shim_enter();
 	to.dv = to.dk + gradients;
 	if (bytes)
 		memset(c->workspace, 0xff, bytes);
@@ -197,6 +198,7 @@ int p4d_sdpa_run(p4d_sdpa *f, const p4d_sdpa_shape *s, const p4d_sdpa_call *c, p
 			}
 	if (s->backward)
 		round_keys(s, c, to);
+	p4d_shim_leave();
 	free(to.dk);
 	return 0;
 }

@@ -10,36 +10,57 @@
 #include "support/kernel_cases.h"
 #include "support/numbers.h"
 
-/* Tokens one after the other. */
-static int32_t *places(kernel_run *run, uint64_t count, int32_t first)
+/* Whole numbers of the host's, in the run's memory. */
+static int32_t *placed(kernel_run *run, const int32_t *host, uint64_t count)
 {
 	int32_t *at = run_memory(run, count * sizeof(*at));
 
-	for (uint64_t i = 0; i < count; i++)
-		at[i] = first + (int32_t)i;
+	put(run->device, at, host, count * sizeof(*at));
 	return at;
+}
+
+enum { MOST_TOKENS = 4096 };
+
+/* Tokens one after the other; those from `half` on lie so far behind. */
+static int32_t *places_apart(kernel_run *run, uint64_t count, int32_t first, uint64_t half, int32_t behind)
+{
+	int32_t at[MOST_TOKENS];
+
+	assert_true(count <= MOST_TOKENS);
+	for (uint64_t i = 0; i < count; i++)
+		at[i] = first + (int32_t)i + (i < half ? 0 : behind);
+	return placed(run, at, count);
+}
+
+static int32_t *places(kernel_run *run, uint64_t count, int32_t first)
+{
+	return places_apart(run, count, first, count, 0);
 }
 
 /* Documents of a few tokens each. */
 static int32_t *documents_of(kernel_run *run, uint64_t batch, uint64_t count, uint64_t length)
 {
-	int32_t *at = run_memory(run, batch * count * sizeof(*at));
+	int32_t at[MOST_TOKENS];
 
+	assert_true(batch * count <= MOST_TOKENS);
 	for (uint64_t i = 0; i < batch * count; i++)
 		at[i] = (int32_t)(i % count / length);
-	return at;
+	return placed(run, at, batch * count);
 }
 
 /* -inf, of queries that see nothing, is no size to compare by: a number in its place. */
 static void record_lse(kernel_run *run, const float *lse, uint64_t count)
 {
-	float *finite = run_memory(run, count * sizeof(*finite));
+	float *finite = run_memory(run, count * sizeof(*finite)), *host = malloc(count * sizeof(*host));
 
-	finish(run->device);
+	assert_non_null(host);
+	fetch(run->device, host, lse, count * sizeof(*host));
 	for (uint64_t i = 0; i < count; i++) {
-		assert_false(isnan(lse[i]));
-		finite[i] = lse[i] == -INFINITY ? -9 : lse[i];
+		assert_false(isnan(host[i]));
+		host[i] = host[i] == -INFINITY ? -9 : host[i];
 	}
+	put(run->device, finite, host, count * sizeof(*host));
+	free(host);
 	record_result(run, "attention, lse", P4D_DT_FP32, finite, count);
 }
 
@@ -68,28 +89,23 @@ static void attentions(kernel_run *run, uint64_t queries, uint64_t keys, uint64_
 	float *dq = run_reals(run, n * q_columns), *dkv = run_reals(run, batch * keys * key_columns);
 	void *workspace = run_memory(run, cpu_workspace_bytes(d));
 	float *gradient_sums = run_memory(run, n * q_columns * sizeof(float));
-	p4d_attention_shape shape = {.batch = batch,
-				     .queries = queries,
-				     .keys = keys,
-				     .heads = a,
-				     .kv_heads = kv,
-				     .head_dim = d,
-				     .query_position = places(run, queries, 0),
-				     .key_position = places(run, keys, same ? 0 : 1),
-				     .query_document =
-					 documents ? documents_of(run, batch, queries, 37) : NULL,
-				     .key_document = documents ? documents_of(run, batch, keys, 37) : NULL,
-				     .query_stride = q_columns,
-				     .key_stride = key_columns,
-				     .scale = 0.5f};
+	p4d_attention_shape shape = {
+	    .batch = batch,
+	    .queries = queries,
+	    .keys = keys,
+	    .heads = a,
+	    .kv_heads = kv,
+	    .head_dim = d,
+	    /* zigzag: the second half of the queries lies far behind the keys, the
+	       first before them */
+	    .query_position = places_apart(run, queries, 0, zigzag ? queries / 2 : queries, 1000),
+	    .key_position = places(run, keys, (same ? 0 : 1) + (zigzag ? (int32_t)queries / 2 : 0)),
+	    .query_document = documents ? documents_of(run, batch, queries, 37) : NULL,
+	    .key_document = documents ? documents_of(run, batch, keys, 37) : NULL,
+	    .query_stride = q_columns,
+	    .key_stride = key_columns,
+	    .scale = 0.5f};
 
-	if (zigzag) { /* the second half of the queries lies far behind the keys, the first before them */
-		int32_t *position = (int32_t *)shape.query_position;
-		for (uint64_t i = queries / 2; i < queries; i++)
-			position[i] += 1000;
-		for (uint64_t i = 0; i < keys; i++)
-			((int32_t *)shape.key_position)[i] += (int32_t)queries / 2;
-	}
 	device->attention(device, run->type, o, lse, qkv, k, v, &shape, workspace);
 	record_result(run, "attention", run->type, o, n * a * d);
 	record_lse(run, lse, a * n);
@@ -143,11 +159,12 @@ static int32_t chunk_at(uint64_t rank, uint64_t i, uint64_t chunk)
 
 static int32_t *chunks_of(kernel_run *run, uint64_t rank, uint64_t chunk)
 {
-	int32_t *at = run_memory(run, 2 * chunk * sizeof(*at));
+	int32_t at[MOST_TOKENS];
 
+	assert_true(2 * chunk <= MOST_TOKENS);
 	for (uint64_t i = 0; i < 2 * chunk; i++)
 		at[i] = chunk_at(rank, i / chunk, chunk) + (int32_t)(i % chunk);
-	return at;
+	return placed(run, at, 2 * chunk);
 }
 
 static p4d_attention_split split_of(sight what, const p4d_attention_shape *s)
@@ -201,22 +218,31 @@ static void set_positions(kernel_run *run, sight what, p4d_attention_shape *s)
 		s->key_position = chunks_of(run, what == EARLIER ? 0 : CP - 1, chunk);
 }
 
-/* Of exactly so many bytes, as far as the cuda device is concerned, with something behind it. */
+/*
+ * Of exactly so many bytes, as far as the cuda device is concerned, with something behind it. It holds NaN:
+ * nobody may count on zeros there, as cuDNN did before 9.6 in its sum of query gradients.
+ */
 static unsigned char *workspace_of(kernel_run *run, const p4d_attention_shape *s)
 {
 	const uint64_t cpu = cpu_workspace_bytes(s->head_dim);
-	unsigned char *workspace =
-	    run_memory(run, (s->workspace_bytes > cpu ? s->workspace_bytes : cpu) + BEYOND);
+	const uint64_t bytes = (s->workspace_bytes > cpu ? s->workspace_bytes : cpu) + BEYOND;
+	unsigned char *workspace = run_memory(run, bytes), *host = malloc(bytes);
 
-	memset(workspace + s->workspace_bytes, 0x5a, BEYOND);
+	assert_non_null(host);
+	memset(host, 0xff, bytes);
+	memset(host + s->workspace_bytes, 0x5a, BEYOND);
+	put(run->device, workspace, host, bytes);
+	free(host);
 	return workspace;
 }
 
 static void untouched_beyond(kernel_run *run, const p4d_attention_shape *s, const unsigned char *workspace)
 {
-	finish(run->device);
+	unsigned char beyond[BEYOND];
+
+	fetch(run->device, beyond, workspace + s->workspace_bytes, BEYOND);
 	for (int i = 0; i < BEYOND && !strcmp(run->device->name, "cuda"); i++)
-		assert_int_equal(workspace[s->workspace_bytes + (uint64_t)i], 0x5a);
+		assert_int_equal(beyond[i], 0x5a);
 }
 
 static void fused(kernel_run *run, sight what, uint64_t batch, uint64_t chunk, uint64_t kv, uint64_t group,
@@ -365,6 +391,8 @@ static void expect_own_kernels(p4d_dtype type, p4d_attention_shape s, uint64_t o
 	assert_int_equal(open_device_under_test(&cuda, NULL), 0);
 	kernel_run *run = run_begin(&cuda, type, off);
 	set_positions(run, WHOLE, &s);
+	if (s.query_document)
+		s.query_document = s.key_document = documents_of(run, s.batch, s.queries, s.queries);
 	if (!strstr(cuda.attention_text, "own kernels")) {
 		char *qkv = run_elements(run, n * s.query_stride), *k = qkv + a * d * element_bytes(type);
 		void *o = run_elements(run, n * a * d), *workspace = run_memory(run, s.workspace_bytes);
@@ -394,7 +422,7 @@ static void workspace_is_borrowed(void **state)
 
 static void what_is_not_fused(void **state)
 {
-	static const int32_t one[2 * 16]; /* document of all tokens */
+	static const int32_t one; /* document of all tokens */
 	const p4d_attention_shape usual = shape_of(WHOLE, 2, 8, 2, 2, 16);
 	p4d_attention_shape s = usual;
 
@@ -404,7 +432,7 @@ static void what_is_not_fused(void **state)
 	s.blocks = 0;
 	expect_own_kernels(P4D_DT_BF16, s, 0, "own kernels (the visible keys are unknown)");
 	s = usual;
-	s.query_document = s.key_document = one;
+	s.query_document = s.key_document = &one;
 	expect_own_kernels(P4D_DT_BF16, s, 0, "own kernels (documents are masked)");
 	s = usual;
 	s.workspace_bytes -= SM ? 1 : s.workspace_bytes;

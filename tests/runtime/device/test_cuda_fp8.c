@@ -13,18 +13,35 @@ static p4d_fp8_operand operand_of(kernel_run *run, const p4d_fp8_operand_shape *
 {
 	const uint64_t bytes = p4d_fp8_scales_bytes(s);
 	const p4d_fp8_operand to = {*s, run_memory(run, s->rows * s->depth), run_memory(run, bytes)};
+	char *host = malloc(bytes);
 
-	memset(to.scales, 0xff, bytes);
+	assert_non_null(host);
+	memset(host, 0xff, bytes);
+	put(run->device, to.scales, host, bytes);
+	free(host);
 	return to;
 }
 
-/* Scales where there are blocks; in tiles of exponents 0 beside them. */
+/* In the host's memory, to be freed. */
+static p4d_fp8_operand fetched(p4d_device *device, const p4d_fp8_operand *x)
+{
+	const uint64_t codes = x->shape.rows * x->shape.depth, scales = p4d_fp8_scales_bytes(&x->shape);
+	const p4d_fp8_operand to = {x->shape, malloc(codes), malloc(scales)};
+
+	assert_true(to.codes && to.scales);
+	fetch(device, to.codes, x->codes, codes);
+	fetch(device, to.scales, x->scales, scales);
+	return to;
+}
+
+/* Scales where there are blocks; in tiles of exponents 0 beside them. Both in the host's memory. */
 static void same_operand(const p4d_fp8_operand *got, const p4d_fp8_operand *expected)
 {
 	const p4d_fp8_operand_shape *s = &got->shape;
 	const uint64_t bytes = p4d_fp8_scales_bytes(s), rows = s->block ? s->block_rows : s->rows;
-	char *rest = make_memory(bytes);
+	char *rest = malloc(bytes);
 
+	assert_non_null(rest);
 	for (uint64_t i = 0; i < s->rows * s->depth; i++)
 		if (got->codes[i] != expected->codes[i])
 			fail_msg("code (%d, %d) is %02x, not %02x", (int)(i / s->depth), (int)(i % s->depth),
@@ -39,45 +56,62 @@ static void same_operand(const p4d_fp8_operand *got, const p4d_fp8_operand *expe
 		}
 	for (uint64_t i = 0; i < bytes && s->scale_bytes == 1; i++)
 		assert_int_equal(rest[i], 0);
-	drop_memory(rest);
+	free(rest);
 }
 
 /* Numbers of all sizes; a row and a block of zeros; two that are not finite. */
-static void *some_operand(kernel_run *run, uint64_t rows, uint64_t columns)
+static void some_numbers(float *x, uint64_t rows, uint64_t columns)
 {
-	float *from = run_memory(run, rows * columns * sizeof(*from));
-	void *x = run_memory(run, rows * columns * element_bytes(run->type));
+	uint64_t random = 1;
 
 	for (uint64_t i = 0; i < rows * columns; i++) {
 		const uint64_t row = i / columns, column = i % columns;
 		const bool zero = row == 5 || (row < 64 && column / 32 == 2);
 		const int size = (int)(row * 7 + column / 16 * 11) % 40 - 20;
-		from[i] = zero ? 0 : ldexpf((float)number(&run->random), size);
+		x[i] = zero ? 0 : ldexpf((float)number(&random), size);
 	}
 	if (rows * columns > 5000)
-		from[4000] = -INFINITY, from[rows * columns - 1] = NAN;
-	run->device->cast(run->device, run->type, x, P4D_DT_FP32, from, rows * columns);
+		x[4000] = -INFINITY, x[rows * columns - 1] = NAN;
+}
+
+/* Those, in the run's memory and type. */
+static void *some_operand(kernel_run *run, const float *numbers, uint64_t count)
+{
+	float *from = run_memory(run, count * sizeof(*from));
+	void *x = run_memory(run, count * element_bytes(run->type));
+
+	put(run->device, from, numbers, count * sizeof(*from));
+	run->device->cast(run->device, run->type, x, P4D_DT_FP32, from, count);
 	finish(run->device);
 	return x;
 }
 
-static void operands_of(kernel_run *run, p4d_device *cpu, int recipe, p4d_fp8_role role, uint64_t rows,
+static void operands_of(kernel_run *run, kernel_run *right, int recipe, p4d_fp8_role role, uint64_t rows,
 			uint64_t columns)
 {
 	const p4d_fp8_operand_shape shapes[] = {p4d_fp8_shape_of(recipe, role, rows, columns),
 						p4d_fp8_shape_of(recipe, role, columns, rows)};
-	const p4d_fp8_operand expected[] = {operand_of(run, &shapes[0]), operand_of(run, &shapes[1])};
-	const void *x = some_operand(run, rows, columns);
+	const p4d_fp8_operand expected[] = {operand_of(right, &shapes[0]), operand_of(right, &shapes[1])};
+	float *numbers = malloc(rows * columns * sizeof(*numbers));
 
-	cpu->quantize(cpu, run->type, &expected[0], &expected[1], x);
+	assert_non_null(numbers);
+	some_numbers(numbers, rows, columns);
+	right->device->quantize(right->device, right->type, &expected[0], &expected[1],
+				some_operand(right, numbers, rows * columns));
+	const void *x = some_operand(run, numbers, rows * columns);
+	free(numbers);
 	for (int way = 1; way < 4; way++) {
 		const p4d_fp8_operand got[] = {operand_of(run, &shapes[0]), operand_of(run, &shapes[1])};
 		run->device->quantize(run->device, run->type, way & 1 ? &got[0] : NULL,
 				      way & 2 ? &got[1] : NULL, x);
-		finish(run->device);
-		for (int i = 0; i < 2; i++)
-			if (way >> i & 1)
-				same_operand(&got[i], &expected[i]);
+		for (int i = 0; i < 2; i++) {
+			if (!(way >> i & 1))
+				continue;
+			const p4d_fp8_operand here = fetched(run->device, &got[i]);
+			same_operand(&here, &expected[i]);
+			free(here.codes);
+			free(here.scales);
+		}
 	}
 }
 
@@ -90,9 +124,10 @@ static void all_operands(p4d_device *cuda, p4d_device *cpu, p4d_dtype type)
 	for (int i = 0; i < 3; i++)
 		for (int k = 0; k < 5; k++)
 			for (p4d_fp8_role role = P4D_FP8_INPUT; role < P4D_FP8_ROLES; role++) {
-				kernel_run *run = run_begin(cuda, type, 0);
-				operands_of(run, cpu, fp8_recipes[i], role, sizes[k][0], sizes[k][1]);
+				kernel_run *run = run_begin(cuda, type, 0), *right = run_begin(cpu, type, 0);
+				operands_of(run, right, fp8_recipes[i], role, sizes[k][0], sizes[k][1]);
 				run_end(run);
+				run_end(right);
 			}
 }
 

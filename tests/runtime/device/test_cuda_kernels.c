@@ -104,11 +104,13 @@ static void embeddings(kernel_run *run, uint64_t n, uint64_t h, uint64_t rows)
 	p4d_device *const device = run->device;
 	void *table = run_elements(run, rows * h), *out = run_elements(run, n * h);
 	float *dtable = run_reals(run, rows * h);
-	int32_t *tokens = run_memory(run, n * sizeof(*tokens));
+	int32_t host[300], *tokens = run_memory(run, n * sizeof(*tokens));
 
 	/* few tokens, so that all come again, some beyond the table on either side */
+	assert_true(n <= 300);
 	for (uint64_t i = 0; i < n; i++)
-		tokens[i] = (int32_t)(i * i % 23) - 1;
+		host[i] = (int32_t)(i * i % 23) - 1;
+	put(device, tokens, host, n * sizeof(*tokens));
 	device->embed_backward(device, run->type, dtable, out, tokens, n, h, 3, rows);
 	record_result(run, "embed_backward", P4D_DT_FP32, dtable, rows * h);
 	device->embed(device, run->type, out, table, tokens, n, h, 3, rows);
@@ -119,10 +121,14 @@ static void embeddings(kernel_run *run, uint64_t n, uint64_t h, uint64_t rows)
 static void cross_entropy(kernel_run *run, uint64_t n, uint64_t vocab, uint64_t stride)
 {
 	p4d_device *const device = run->device;
+	enum { MOST = 40 };
 	float *maximum = run_reals(run, n), *sum = run_reals(run, n), *target = run_reals(run, n),
-	      *most = run_reals(run, n);
+	      *most = run_reals(run, n), found[3][MOST];
+	int32_t of[MOST];
+	const double before = 2;
 	void *logits = run_elements(run, n * stride), *whole = run_elements(run, n * stride);
 	int32_t *labels = run_memory(run, n * sizeof(*labels));
+	assert_true(n <= MOST);
 	double *loss = run_memory(run, sizeof(*loss));
 
 	/* times 4, and larger for some */
@@ -133,8 +139,9 @@ static void cross_entropy(kernel_run *run, uint64_t n, uint64_t vocab, uint64_t 
 	device->add(device, run->type, logits, logits, logits, stride);
 	device->add(device, run->type, whole, whole, whole, stride);
 	for (uint64_t i = 0; i < n; i++)
-		labels[i] = (int32_t)(i * 7 % (vocab + 5)) - 1;
-	*loss = 2;
+		of[i] = (int32_t)(i * 7 % (vocab + 5)) - 1;
+	put(device, labels, of, n * sizeof(*labels));
+	put(device, loss, &before, sizeof(before));
 	device->softmax_sums(device, run->type, maximum, sum, target, logits, stride, labels, n, vocab, 2);
 	record_result(run, "softmax, maximum", P4D_DT_FP32, maximum, n);
 	record_result(run, "softmax, sum", P4D_DT_FP32, sum, n);
@@ -144,8 +151,10 @@ static void cross_entropy(kernel_run *run, uint64_t n, uint64_t vocab, uint64_t 
 	device->logits_gradient(device, run->type, logits, stride, maximum, sum, labels, n, vocab, 2, 0.25f,
 				0.01f);
 	record_result(run, "logits_gradient", run->type, logits, n * stride);
+	fetch(device, found[0], maximum, n * sizeof(float));
 	for (uint64_t i = 0; i < n; i++)
-		most[i] = maximum[i] + (float)(i % 5);
+		found[0][i] += (float)(i % 5);
+	put(device, most, found[0], n * sizeof(float));
 	device->rescale(device, sum, maximum, most, n);
 	record_result(run, "rescale", P4D_DT_FP32, sum, n);
 	device->cross_entropy(device, run->type, maximum, sum, target, whole, stride, labels, n, vocab, 0.25f,
@@ -156,9 +165,24 @@ static void cross_entropy(kernel_run *run, uint64_t n, uint64_t vocab, uint64_t 
 	record_result(run, "cross_entropy", run->type, whole, n * stride);
 	device->softmax_sums(device, run->type, maximum, sum, target, logits, stride, labels, n, 0,
 			     2); /* a rank without rows */
-	finish(device);
+	fetch(device, found[0], maximum, n * sizeof(float));
+	fetch(device, found[1], sum, n * sizeof(float));
+	fetch(device, found[2], target, n * sizeof(float));
 	for (uint64_t i = 0; i < n; i++)
-		assert_true(maximum[i] == -INFINITY && sum[i] == 0 && target[i] == 0);
+		assert_true(found[0][i] == -INFINITY && found[1][i] == 0 && found[2][i] == 0);
+}
+
+/* Second moments are not negative. */
+static void square(kernel_run *run, float *x, uint64_t count)
+{
+	float *host = malloc((count ? count : 1) * sizeof(*host));
+
+	assert_non_null(host);
+	fetch(run->device, host, x, count * sizeof(*host));
+	for (uint64_t i = 0; i < count; i++)
+		host[i] *= host[i];
+	put(run->device, x, host, count * sizeof(*host));
+	free(host);
 }
 
 static void arrays(kernel_run *run, uint64_t count)
@@ -175,8 +199,7 @@ static void arrays(kernel_run *run, uint64_t count)
 	record_result(run, "add", run->type, y, count);
 	device->accumulate(device, gradient, run->type, a, count);
 	record_result(run, "accumulate", P4D_DT_FP32, gradient, count);
-	for (uint64_t i = 0; i < count; i++)
-		second[i] *= second[i];
+	square(run, second, count);
 	gradient = run_reals(run, count);
 	device->adam(device, run->type, b, run->type == P4D_DT_BF16 ? master : NULL, first, second, gradient,
 		     count, &adam);
@@ -190,8 +213,7 @@ static void arrays(kernel_run *run, uint64_t count)
 	/* numbers that no device has rounded before */
 	first = run_reals(run, count);
 	second = run_reals(run, count);
-	for (uint64_t i = 0; i < count; i++)
-		second[i] *= second[i];
+	square(run, second, count);
 	device->cast(device, P4D_DT_BF16, m, P4D_DT_FP32, first, count);
 	device->cast(device, P4D_DT_BF16, v, P4D_DT_FP32, second, count);
 	device->adam_half(device, run->type, b, run->type == P4D_DT_BF16 ? master : NULL, m, v, gradient,
@@ -200,21 +222,24 @@ static void arrays(kernel_run *run, uint64_t count)
 	record_result(run, "adam_half, master", P4D_DT_FP32, master, count);
 	record_result(run, "adam_half, first moment", P4D_DT_BF16, m, count);
 	record_result(run, "adam_half, second moment", P4D_DT_BF16, v, count);
-	*squares = 3;
+	double of_squares = 3;
+	put(device, squares, &of_squares, sizeof(of_squares));
 	device->sum_squares(device, squares, gradient, count);
 	record_number(run, "sum_squares", squares);
 	if (count > 3) {
-		gradient[0] = NAN;
-		gradient[count - 1] = INFINITY;
-		gradient[count / 2] = -INFINITY;
+		static const float wrong[] = {NAN, INFINITY, -INFINITY};
+		put(device, gradient, &wrong[0], sizeof(float));
+		put(device, gradient + count - 1, &wrong[1], sizeof(float));
+		put(device, gradient + count / 2, &wrong[2], sizeof(float));
 	}
-	*nonfinite = 5;
+	uint64_t wrong_ones = 5;
+	put(device, nonfinite, &wrong_ones, sizeof(wrong_ones));
 	device->count_nonfinite(device, nonfinite, gradient, count);
-	finish(device);
-	assert_int_equal(*nonfinite, count > 3 ? 8 : 5);
+	fetch(device, &wrong_ones, nonfinite, sizeof(wrong_ones));
+	assert_int_equal(wrong_ones, count > 3 ? 8 : 5);
 	device->sum_squares(device, squares, gradient, count);
-	finish(device);
-	assert_true(!isfinite(*squares) == (count > 3));
+	fetch(device, &of_squares, squares, sizeof(of_squares));
+	assert_true(!isfinite(of_squares) == (count > 3));
 	device->cast(device, P4D_DT_BF16, y, P4D_DT_FP32, master, count / 2);
 	record_result(run, "cast", P4D_DT_BF16, y, count / 2);
 	device->cast(device, run->type, y, run->type, a, count);
@@ -327,36 +352,39 @@ static void products(void **state)
 static void sums_do_not_depend_on_addresses(void **state)
 {
 	enum { COUNT = 5000, PLACES = 9 };
-	float *x = make_memory((COUNT + PLACES) * sizeof(*x));
-	double *sums = make_memory(PLACES * sizeof(*sums));
+	float host[COUNT];
+	double first = 0, sum;
 	uint64_t random = 3;
 	p4d_device cuda;
 
 	(void)state;
+	for (int k = 0; k < COUNT; k++)
+		host[k] = (float)number(&random) * 1.1f;
 	assert_int_equal(open_device_under_test(&cuda, NULL), 0);
+	float *x = make_memory(&cuda, (COUNT + PLACES) * sizeof(*x));
+	double *to = make_memory(&cuda, sizeof(*to));
 	for (int i = 0; i < PLACES; i++) {
-		random = 3;
-		for (int k = 0; k < COUNT; k++)
-			x[i + k] = (float)number(&random) * 1.1f;
-		sums[i] = 0;
-		cuda.sum_squares(&cuda, &sums[i], x + i, COUNT);
-		finish(&cuda);
-		assert_true(sums[i] > 0 && sums[i] == sums[0]);
+		put(&cuda, x + i, host, sizeof(host));
+		cuda.zero(&cuda, to, sizeof(*to));
+		cuda.sum_squares(&cuda, to, x + i, COUNT);
+		fetch(&cuda, &sum, to, sizeof(sum));
+		first = i ? first : sum;
+		assert_true(sum > 0 && sum == first);
 	}
+	drop_memory(&cuda, x);
+	drop_memory(&cuda, to);
 	cuda.close(&cuda);
-	drop_memory(x);
-	drop_memory(sums);
 }
 
 /* More blocks than a grid has, whose number is small again where it is cut to 32 bits. */
 static void too_many_blocks_are_an_error(void **state)
 {
 	const uint64_t rows = ((uint64_t)1 << 32) + 1;
-	char *memory = make_memory(32);
 	p4d_device cuda;
 
 	(void)state;
 	assert_int_equal(open_device_under_test(&cuda, NULL), 0);
+	char *memory = make_memory(&cuda, 32);
 #ifdef P4D_TEST_CUDA /* the shim ends the program */
 	const pid_t child = fork();
 	int status = 0;
@@ -373,8 +401,8 @@ static void too_many_blocks_are_an_error(void **state)
 	cuda.copy_rows(&cuda, memory, 0, memory + 16, 0, 16, rows);
 	assert_true(cuda.sync(&cuda, &err) < 0);
 #endif
+	drop_memory(&cuda, memory);
 	cuda.close(&cuda);
-	drop_memory(memory);
 }
 
 int main(void)

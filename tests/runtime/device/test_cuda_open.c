@@ -2,6 +2,10 @@
 /* Opening the cuda device, its arena, its copies and its failures, on a machine that the shim plays. */
 #include "support/support.h"
 
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <unistd.h>
 
 #include "support/device_under_test.h"
@@ -147,6 +151,39 @@ static void copies_are_whole(void **state)
 	device.release(&device, arena);
 	device.close(&device);
 	free(from), free(to);
+}
+
+/* A shim whose memory is closed to the host. */
+static void touch_closed_memory(void)
+{
+	char x = 7;
+	void *arena;
+
+	signal(SIGSEGV, SIG_DFL);
+	setenv("P4D_SHIM_GUARD", "1", 1);
+	if (open_as(0) < 0 || device.allocate(&device, 100, &arena, &err) < 0)
+		_exit(1);
+	device.zero(&device, arena, 100);
+	device.upload(&device, (char *)arena + 3, &x, 1);
+	x = 0;
+	device.download(&device, &x, (char *)arena + 3, 1);
+	if (x != 7)
+		_exit(2);
+	_exit(*(volatile char *)arena + 3);
+}
+
+/* test_cuda_apart.sh counts on it. */
+static void closed_memory_is_closed(void **state)
+{
+	int status = 0;
+
+	(void)state;
+	const pid_t child = fork();
+	assert_true(child >= 0);
+	if (child == 0)
+		touch_closed_memory();
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
 }
 
 /* What failed first is told by sync, then and always. */
@@ -323,6 +360,7 @@ int main(void)
 	    cmocka_unit_test_setup(other_version, prepare),
 	    cmocka_unit_test_setup(arena_too_large, prepare),
 	    cmocka_unit_test_setup(copies_are_whole, prepare),
+	    cmocka_unit_test_setup(closed_memory_is_closed, prepare),
 	    cmocka_unit_test_setup(failures_stay, prepare),
 	    cmocka_unit_test_setup(own_attention, prepare),
 	    cmocka_unit_test_setup(heads_that_are_too_wide, prepare),

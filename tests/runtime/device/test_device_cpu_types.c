@@ -39,20 +39,31 @@ static void note(const char *name, double x, bool rounded, bool first)
 }
 
 enum { KEPT = 4096 };
-static void *kept[KEPT];
+static struct {
+	p4d_device *device; /* NULL: the host's memory */
+	void *memory;
+} kept[KEPT];
 static unsigned number_kept;
 
 /* Memory until the cases of a type are through. */
-static void *keep(uint64_t bytes)
+static void *keep(p4d_device *on, uint64_t bytes)
 {
 	assert_true(number_kept < KEPT);
-	return kept[number_kept++] = make_memory(bytes);
+	kept[number_kept].device = on;
+	void *memory = on ? make_memory(on, bytes) : calloc(bytes ? bytes : 1, 1);
+	assert_non_null(memory);
+	return kept[number_kept++].memory = memory;
 }
 
 static void drop_all(void)
 {
-	while (number_kept > 0)
-		drop_memory(kept[--number_kept]);
+	while (number_kept > 0) {
+		number_kept--;
+		if (kept[number_kept].device)
+			drop_memory(kept[number_kept].device, kept[number_kept].memory);
+		else
+			free(kept[number_kept].memory);
+	}
 }
 
 #include "support/device_cases.h"
@@ -223,18 +234,22 @@ static void bf16_is_the_nearest(void **state)
 static void casts(void **state)
 {
 	enum { N = 37 };
-	float *x = p4d_cpu_reals_fp32(N, 1), *back = keep(N * sizeof(*back)),
-	      *copied = keep(N * sizeof(*copied));
-	uint16_t *stored = keep(N * sizeof(*stored)), *again = keep(N * sizeof(*again));
+	float x[N], back[N], copied[N], *on = keep(&device, sizeof(x)), *wide = keep(&device, sizeof(x));
+	uint16_t stored[N], again[N], *narrow = keep(&device, sizeof(stored)),
+				      *same = keep(&device, sizeof(stored));
 
 	(void)state;
 	for (int i = 0; i < N; i++)
-		x[i] *= 1.003f;
-	device.cast(&device, P4D_DT_BF16, stored, P4D_DT_FP32, x, N);
-	device.cast(&device, P4D_DT_FP32, back, P4D_DT_BF16, stored, N);
-	device.cast(&device, P4D_DT_BF16, again, P4D_DT_BF16, stored, N);
-	device.cast(&device, P4D_DT_FP32, copied, P4D_DT_FP32, x, N);
-	finish(&device);
+		x[i] = ((float)i - 18) / 16 * 1.003f;
+	put(&device, on, x, sizeof(x));
+	device.cast(&device, P4D_DT_BF16, narrow, P4D_DT_FP32, on, N);
+	fetch(&device, stored, narrow, sizeof(stored));
+	device.cast(&device, P4D_DT_FP32, wide, P4D_DT_BF16, narrow, N);
+	fetch(&device, back, wide, sizeof(back));
+	device.cast(&device, P4D_DT_BF16, same, P4D_DT_BF16, narrow, N);
+	fetch(&device, again, same, sizeof(again));
+	device.cast(&device, P4D_DT_FP32, wide, P4D_DT_FP32, on, N);
+	fetch(&device, copied, wide, sizeof(copied));
 	for (int i = 0; i < N; i++) {
 		assert_int_equal(stored[i], p4d_to_bf16(x[i]));
 		assert_true(back[i] == p4d_from_bf16(stored[i]));
@@ -244,62 +259,104 @@ static void casts(void **state)
 	drop_all();
 }
 
-/* Statistics of fp32 logits, their loss, and sums of gradients, against the same in double. */
-static void sums(void **state)
-{
-	enum { N = 9, V = 53, COUNT = N * V };
-	float *logits = p4d_cpu_reals_fp32(COUNT, 1), *most = p4d_cpu_reals_fp32(N, 1);
-	float *maximum = p4d_cpu_reals_fp32(N, 1), *sum = p4d_cpu_reals_fp32(N, 1),
-	      *target = p4d_cpu_reals_fp32(N, 1);
-	double *exact = p4d_cpu_reals_fp64(COUNT, 1), maximum64[N], sum64[N], target64[N];
-	double *loss = keep(sizeof(*loss)), *squares = keep(sizeof(*squares)), loss64 = 1;
-	int32_t *labels = keep(N * sizeof(*labels));
-	uint64_t *number = keep(sizeof(*number));
+enum { ROWS = 9, VOCAB = 53, COUNT = ROWS * VOCAB };
 
-	(void)state;
+/* Statistics of rows of logits, as the device under test and in double; where they lie on the device. */
+typedef struct statistics {
+	float *logits, *maximum, *sum, *target; /* on the device */
+	int32_t *labels;
+	double exact[COUNT], maximum64[ROWS], sum64[ROWS], target64[ROWS];
+	int32_t host_labels[ROWS];
+} statistics;
+
+static statistics some_statistics(void)
+{
+	float *logits = p4d_cpu_unrounded_fp32(COUNT, 1);
+	statistics s = {.maximum = keep(&device, ROWS * sizeof(float)),
+			.sum = keep(&device, ROWS * sizeof(float)),
+			.target = keep(&device, ROWS * sizeof(float)),
+			.labels = keep(&device, sizeof(s.host_labels))};
+
 	for (int i = 0; i < COUNT; i++) {
 		logits[i] *= 32;
-		exact[i] *= 32;
+		s.exact[i] = (double)logits[i];
 	}
-	for (int i = 0; i < N; i++)
-		labels[i] = i * 7 - 2;
-	*loss = 1;
-	device.softmax_sums(&device, P4D_DT_FP32, maximum, sum, target, logits, V, labels, N, V, 1);
-	p4d_cpu_softmax_sums_fp64(maximum64, sum64, target64, exact, V, labels, N, V, 1);
-	device.losses(&device, loss, maximum, sum, target, labels, N, 0.01f);
-	p4d_cpu_losses_fp64(&loss64, maximum64, sum64, target64, labels, N, 0.01f);
-	finish(&device);
-	assert_true(fabs(*loss - loss64) <= 1e-5 * loss64);
-	for (int i = 0; i < N; i++) {
-		most[i] = maximum[i] + (float)i / 4;
-		assert_true((double)maximum[i] == maximum64[i] && (double)target[i] == target64[i]);
-		assert_true(fabs((double)sum[i] - sum64[i]) <= 1e-5 * sum64[i]);
-	}
-	device.rescale(&device, sum, maximum, most, N);
-	finish(&device);
-	for (int i = 0; i < N; i++)
-		assert_true(fabs((double)sum[i] - sum64[i] * exp(-i / 4.0)) <= 1e-5 * sum64[i]);
+	for (int i = 0; i < ROWS; i++)
+		s.host_labels[i] = i * 7 - 2;
+	s.logits = p4d_cpu_kept_fp32(logits, COUNT * sizeof(*logits));
+	put(&device, s.labels, s.host_labels, sizeof(s.host_labels));
+	device.softmax_sums(&device, P4D_DT_FP32, s.maximum, s.sum, s.target, s.logits, VOCAB, s.labels, ROWS,
+			    VOCAB, 1);
+	p4d_cpu_softmax_sums_fp64(s.maximum64, s.sum64, s.target64, s.exact, VOCAB, s.host_labels, ROWS,
+				  VOCAB, 1);
+	return s;
+}
 
-	for (uint64_t count = 0; count < 40; count++) {
-		*squares = 3;
-		device.sum_squares(&device, squares, logits, count);
-		finish(&device);
-		assert_true(fabs(*squares - 3 - dot(exact, exact, count)) <= 1e-14 * *squares);
+/* Statistics of fp32 logits and their loss, against the same in double. */
+static void sums(void **state)
+{
+	statistics s = some_statistics();
+	double loss64 = 1, loss = 1, *on = keep(&device, sizeof(loss));
+	float maximum[ROWS], sum[ROWS], target[ROWS], most[ROWS], *larger = keep(&device, sizeof(most));
+
+	(void)state;
+	put(&device, on, &loss, sizeof(loss));
+	device.losses(&device, on, s.maximum, s.sum, s.target, s.labels, ROWS, 0.01f);
+	p4d_cpu_losses_fp64(&loss64, s.maximum64, s.sum64, s.target64, s.host_labels, ROWS, 0.01f);
+	fetch(&device, &loss, on, sizeof(loss));
+	assert_true(fabs(loss - loss64) <= 1e-5 * loss64);
+	fetch(&device, maximum, s.maximum, sizeof(maximum));
+	fetch(&device, sum, s.sum, sizeof(sum));
+	fetch(&device, target, s.target, sizeof(target));
+	for (int i = 0; i < ROWS; i++) {
+		most[i] = maximum[i] + (float)i / 4;
+		assert_true((double)maximum[i] == s.maximum64[i] && (double)target[i] == s.target64[i]);
+		assert_true(fabs((double)sum[i] - s.sum64[i]) <= 1e-5 * s.sum64[i]);
 	}
-	*number = 1;
-	device.count_nonfinite(&device, number, logits, COUNT);
-	finish(&device);
-	assert_int_equal(*number, 1);
-	logits[0] = NAN;
-	logits[COUNT / 2] = INFINITY;
-	logits[COUNT - 1] = -INFINITY;
-	device.count_nonfinite(&device, number, logits, COUNT);
-	finish(&device);
-	assert_int_equal(*number, 1 + 3);
+	put(&device, larger, most, sizeof(most));
+	device.rescale(&device, s.sum, s.maximum, larger, ROWS);
+	fetch(&device, sum, s.sum, sizeof(sum));
+	for (int i = 0; i < ROWS; i++)
+		assert_true(fabs((double)sum[i] - s.sum64[i] * exp(-i / 4.0)) <= 1e-5 * s.sum64[i]);
+	drop_all();
+}
+
+static uint64_t nonfinite(const float *x, uint64_t before)
+{
+	uint64_t *on = keep(&device, sizeof(*on));
+
+	put(&device, on, &before, sizeof(before));
+	device.count_nonfinite(&device, on, x, COUNT);
+	fetch(&device, &before, on, sizeof(before));
+	return before;
+}
+
+/* Sums of gradients, and what is no number. */
+static void sums_of_gradients(void **state)
+{
+	static const float wrong[] = {NAN, INFINITY, -INFINITY};
+	statistics s = some_statistics();
+	double squares, *on = keep(&device, sizeof(squares));
+	float sum;
+
+	(void)state;
+	for (uint64_t count = 0; count < 40; count++) {
+		squares = 3;
+		put(&device, on, &squares, sizeof(squares));
+		device.sum_squares(&device, on, s.logits, count);
+		fetch(&device, &squares, on, sizeof(squares));
+		assert_true(fabs(squares - 3 - dot(s.exact, s.exact, count)) <= 1e-14 * squares);
+	}
+	assert_int_equal(nonfinite(s.logits, 1), 1);
+	put(&device, s.logits, &wrong[0], sizeof(float));
+	put(&device, s.logits + COUNT / 2, &wrong[1], sizeof(float));
+	put(&device, s.logits + COUNT - 1, &wrong[2], sizeof(float));
+	assert_int_equal(nonfinite(s.logits, 1), 1 + 3);
 	/* what is no number does not vanish on its way to the loss */
-	device.softmax_sums(&device, P4D_DT_FP32, maximum, sum, target, logits, V, labels, N, V, 0);
-	finish(&device);
-	assert_true(isnan(sum[0]));
+	device.softmax_sums(&device, P4D_DT_FP32, s.maximum, s.sum, s.target, s.logits, VOCAB, s.labels, ROWS,
+			    VOCAB, 0);
+	fetch(&device, &sum, s.sum, sizeof(sum));
+	assert_true(isnan(sum));
 	drop_all();
 }
 
@@ -375,6 +432,7 @@ int main(void)
 #endif
 	    cmocka_unit_test(casts),
 	    cmocka_unit_test(sums),
+	    cmocka_unit_test(sums_of_gradients),
 	    cmocka_unit_test(memory),
 	};
 	const int failed = cmocka_run_group_tests(functions, NULL, NULL);
