@@ -18,7 +18,7 @@
 #include "request/framework.h"
 #include "search/search.h"
 
-enum { USUAL_TOP = 5, USUAL_PLACES = 20, CP_COLUMN = 2 };
+enum { USUAL_TOP = 5, USUAL_PLACES = 20, TP_COLUMN = 1, CP_COLUMN = 2 };
 
 static const double usual_tokens = 1e9;
 
@@ -170,12 +170,17 @@ static void add_columns(p4d_table *table, const plans *p)
 
 static void add_layout(p4d_table *table, size_t rank, const p4d_layout *l)
 {
-	const uint64_t numbers[] = {rank, l->tp, l->cp, l->pp, l->vpp, l->dp, l->micro_batch};
+	const uint64_t numbers[] = {rank, p4d_tp_ranks(l), l->cp, l->pp, l->vpp, l->dp, l->micro_batch};
 	const char *gathered = l->cp_comm == P4D_CP_ALL_GATHER ? " all-gather" : "";
-	char schedule[32], vocabulary[32], recompute[32];
+	char schedule[32], vocabulary[32], recompute[32], grid[P4D_TP_TEXT];
 
+	p4d_layout_tp_text(l, grid);
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
-		p4d_table_cell(table, P4D_PLAIN, "%" PRIu64 "%s", numbers[i], i == CP_COLUMN ? gathered : "");
+		if (i == TP_COLUMN)
+			p4d_table_cell(table, P4D_PLAIN, "%s", grid);
+		else
+			p4d_table_cell(table, P4D_PLAIN, "%" PRIu64 "%s", numbers[i],
+				       i == CP_COLUMN ? gathered : "");
 	for (size_t i = 0; i < 2 && l->experts; i++)
 		p4d_table_cell(table, P4D_PLAIN, "%" PRIu64, i ? l->etp : l->ep);
 	p4d_request_choice_name(P4D_SCHEDULE, l->schedule, schedule, sizeof(schedule));

@@ -87,7 +87,7 @@ libp4dcore_la_SOURCES = \
 	estimator/request/devices.h \
 	estimator/request/defaults.h estimator/request/defaults.c \
 	estimator/request/layout.h estimator/request/layout.c \
-	estimator/request/layout_internal.h estimator/request/layout_pipeline.c estimator/request/layout_slices.c estimator/request/layout_adapters.c estimator/request/layout_modules.c estimator/request/layout_check.c \
+	estimator/request/layout_internal.h estimator/request/layout_pipeline.c estimator/request/layout_slices.c estimator/request/layout_adapters.c estimator/request/layout_modules.c estimator/request/layout_grid.c estimator/request/layout_check.c \
 	estimator/request/layers.h estimator/request/layers.c estimator/request/model_size.h estimator/request/model_size.c estimator/request/routing.h estimator/request/routing.c \
 	estimator/request/framework.h estimator/request/framework.c \
 	estimator/model/model_internal.h estimator/model/model.c estimator/model/model_names.c estimator/model/presets.c \
@@ -127,7 +127,7 @@ libp4dcore_la_SOURCES = \
 	estimator/timeline/timeline.c estimator/timeline/timeline_graph.h estimator/timeline/timeline_graph.c \
 	estimator/timeline/timeline_period.c estimator/timeline/timeline_gpipe.c estimator/timeline/timeline_steady.c \
 	estimator/cost/cost.h estimator/cost/cost_internal.h estimator/cost/cost.c estimator/cost/cost_slices.c estimator/cost/cost_step.c \
-	estimator/cost/cost_states.c estimator/cost/cost_parts.c estimator/cost/cost_layer.c estimator/cost/cost_overlap.c estimator/cost/cost_head.c estimator/cost/cost_ops.c \
+	estimator/cost/cost_states.c estimator/cost/cost_parts.c estimator/cost/cost_layer.c estimator/cost/cost_overlap.c estimator/cost/cost_grid.c estimator/cost/cost_head.c estimator/cost/cost_ops.c \
 	estimator/cost/cost_comm.c estimator/cost/cost_experts.c estimator/cost/cost_flops.c estimator/cost/cost_fp8.c \
 	estimator/cost/breakdown.h estimator/cost/breakdown.c \
 	estimator/search/search.h estimator/search/search.c estimator/search/search_internal.h estimator/search/search_enumerate.c \

@@ -237,6 +237,8 @@ const char *p4d_subject_flags(const p4d_request *request, const char *prefix, ch
 		shown.origin[P4D_PIPELINE_SPLIT] = P4D_BY_USER;
 	if (p4d_is_set(request, P4D_SLICE_LENGTHS))
 		shown.origin[P4D_SLICE_LENGTHS] = P4D_BY_USER;
+	if (p4d_is_set(request, P4D_TP_GRID))
+		shown.origin[P4D_TP_GRID] = P4D_BY_USER;
 	shown.origin[P4D_FIX] = P4D_UNSET;
 	p4d_request_flags(&shown, prefix, 1u << P4D_BY_USER, buf, size);
 	return buf;

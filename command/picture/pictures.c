@@ -18,15 +18,15 @@ const char *p4d_picture__title(const p4d_picture *picture, char *buf, size_t siz
 const char *p4d_picture__layout(const p4d_picture *picture, char *buf, size_t size)
 {
 	const p4d_layout *l = picture->layout;
-	char schedule[32], vocabulary[32], recompute[32], slices[32] = "";
+	char schedule[32], vocabulary[32], recompute[32], slices[32] = "", tp[P4D_TP_TEXT];
 
 	p4d_request_choice_name(P4D_VOCAB_PARALLEL, l->vocab_parallel, vocabulary, sizeof(vocabulary));
 	if (l->slices > 1)
 		snprintf(slices, sizeof(slices), " of %" PRIu64 " slices", l->slices);
 	snprintf(buf, size,
-		 "tp %" PRIu64 " · cp %" PRIu64 " · pp %" PRIu64 " · vpp %" PRIu64 " · dp %" PRIu64
+		 "tp %s · cp %" PRIu64 " · pp %" PRIu64 " · vpp %" PRIu64 " · dp %" PRIu64
 		 " · %s%s%s%s · %" PRIu64 " micro-batches of %" PRIu64 " × %" PRIu64 " tokens · recompute %s",
-		 l->tp, l->cp, l->pp, l->vpp, l->dp,
+		 p4d_layout_tp_text(l, tp), l->cp, l->pp, l->vpp, l->dp,
 		 p4d_request_choice_name(P4D_SCHEDULE, l->schedule, schedule, sizeof(schedule)),
 		 l->vocab_parallel == P4D_VOCAB_OFF ? "" : " + ",
 		 l->vocab_parallel == P4D_VOCAB_OFF ? "" : vocabulary, slices, l->micro_batches,

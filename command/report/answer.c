@@ -23,15 +23,15 @@ static void print_answer(const p4d_verdict *v, const p4d_request *request, const
 {
 	static const char *const words[] = {"would pass", "would pass with a warning", "would be refused"};
 	const p4d_layout *l = &v->layout;
-	char memory[64];
+	char memory[64], tp[P4D_TP_TEXT];
 
 	printf("p4d: %s", words[v->action]);
 	if (v->judged)
-		printf(": %s on %" PRIu32 " node%s of %" PRIu32 " x %s, tp=%" PRIu64 " cp=%" PRIu64
-		       " pp=%" PRIu64 " dp=%" PRIu64 " micro-batch=%" PRIu64 ", %s",
+		printf(": %s on %" PRIu32 " node%s of %" PRIu32 " x %s, tp=%s cp=%" PRIu64 " pp=%" PRIu64
+		       " dp=%" PRIu64 " micro-batch=%" PRIu64 ", %s",
 		       request->model, v->geometry.nodes, v->geometry.nodes == 1 ? "" : "s",
 		       v->geometry.gpus_per_node, v->estimate.gpu ? v->estimate.gpu->name : "CPU ranks",
-		       l->tp, l->cp, l->pp, l->dp, l->micro_batch,
+		       p4d_layout_tp_text(l, tp), l->cp, l->pp, l->dp, l->micro_batch,
 		       p4d_verdict_memory(v, memory, sizeof(memory)));
 	else if (v->starts)
 		printf(": %s starts on %" PRIu32 " node%s of %" PRIu32 " x %s, %" PRIu64

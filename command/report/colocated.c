@@ -60,7 +60,7 @@ static void print_pairs(const p4d_subject *subject, const p4d_layout *l, const p
 
 	printf("%s, preference training on %" PRIu64 " x %s: %s, tp=%" PRIu64 " pp=%" PRIu64 " dp=%" PRIu64
 	       ", %" PRIu64 " pairs a micro-batch\n",
-	       subject->model, l->tp * l->cp * l->pp * l->dp, subject->capacity.gpu->name,
+	       subject->model, p4d_tp_ranks(l) * l->cp * l->pp * l->dp, subject->capacity.gpu->name,
 	       p4d_framework_of(l->framework)->name, l->tp, l->pp, l->dp, l->micro_batch);
 	printf("GiB of a GPU: policy %s, reference %s", p4d_report_gib(c->training.actor, a),
 	       p4d_report_gib(c->training.reference, b));
@@ -75,7 +75,7 @@ static void print_colocated(const p4d_subject *subject, const p4d_layout *l, con
 	list(c, parts);
 	printf("%s, reinforcement learning on %" PRIu64 " x %s: %s, tp=%" PRIu64 " pp=%" PRIu64 " dp=%" PRIu64
 	       "; engine on %s\n",
-	       subject->model, l->tp * l->cp * l->pp * l->dp, subject->capacity.gpu->name,
+	       subject->model, p4d_tp_ranks(l) * l->cp * l->pp * l->dp, subject->capacity.gpu->name,
 	       p4d_framework_of(l->framework)->name, l->tp, l->pp, l->dp,
 	       c->serving.max_model_len ? "the same GPUs" : "others");
 	printf("%-16s %12s %12s\n", "GiB of a GPU", "generating", "training");

@@ -66,7 +66,7 @@ static const char *choice(p4d_option option, int64_t value, char buf[32])
 void p4d_report_layout(const char *model, const p4d_layout *l, uint64_t nodes, const p4d_gpu *gpu, int method)
 {
 	char schedule[32], vocabulary[32], recompute[32], precision[32], device[32];
-	char evaluation[48] = "", spread[96] = "", slices[192] = "", lengths[512];
+	char evaluation[48] = "", spread[96] = "", slices[192] = "", lengths[512], tp[P4D_TP_TEXT];
 	const bool gathered = l->cp_comm == P4D_CP_ALL_GATHER;
 
 	if (l->eval_micro_batch != l->micro_batch)
@@ -85,10 +85,10 @@ void p4d_report_layout(const char *model, const p4d_layout *l, uint64_t nodes, c
 					    : "unnamed GPUs",
 		   p4d_framework_of(l->framework)->name, p4d_memory_method_name(method, l->framework));
 	print_line(
-	    "tp %" PRIu64 ", cp %" PRIu64 "%s, pp %" PRIu64 ", dp %" PRIu64 ", %svpp %" PRIu64
+	    "tp %s, cp %" PRIu64 "%s, pp %" PRIu64 ", dp %" PRIu64 ", %svpp %" PRIu64
 	    ", %s%s%s%s; micro-batch %" PRIu64 " x %" PRIu64 " x dp = global-batch %" PRIu64
 	    "%s; seq-len %" PRIu64 "; recompute %s; %s on %s",
-	    l->tp, l->cp, gathered ? " by all-gather" : "", l->pp, l->dp, spread, l->vpp,
+	    p4d_layout_tp_text(l, tp), l->cp, gathered ? " by all-gather" : "", l->pp, l->dp, spread, l->vpp,
 	    choice(P4D_SCHEDULE, l->schedule, schedule), l->vocab_parallel == P4D_VOCAB_OFF ? "" : " with ",
 	    l->vocab_parallel == P4D_VOCAB_OFF ? ""
 					       : choice(P4D_VOCAB_PARALLEL, l->vocab_parallel, vocabulary),

@@ -84,7 +84,7 @@ struct json_object *p4d_report_json_layout(const p4d_layout *l, uint64_t nodes)
 		const char *name;
 		uint64_t value;
 	} numbers[] = {
-	    {"tp", l->tp},
+	    {"tp", p4d_tp_ranks(l)},
 	    {"cp", l->cp},
 	    {"pp", l->pp},
 	    {"dp", l->dp},

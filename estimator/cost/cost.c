@@ -93,8 +93,8 @@ p4d_cost_passes p4d_cost__chunk_passes(const p4d_layout *l, const p4d_cost_terms
  */
 static double transfer_seconds(const p4d_layout *l, const p4d_cost_rates *r)
 {
-	double whole = r->element * (double)l->micro_batch * (double)p4d_pass_tokens(l) / (double)l->cp *
-		       (double)l->hidden;
+	double whole = r->element * (double)p4d_rank_batch(l) * (double)p4d_pass_tokens(l) / (double)l->cp *
+		       (double)p4d_rank_hidden(l);
 	bool scatters = p4d_framework_of(l->framework)->cost.scatters_sends,
 	     cut = l->sequence_parallel || scatters;
 	double bytes = cut ? whole / (double)l->tp : whole;
@@ -310,16 +310,18 @@ static void set_update(const p4d_layout *l, const p4d_cost_rates *r, p4d_cost_ri
 static void set_once(const p4d_layout *l, p4d_cost_once *once, const p4d_cost_rates *r)
 {
 	const double tables = (double)l->tp * (l->vocab_parallel ? (double)l->pp : 1);
+	const double hidden = (double)p4d_rank_hidden(l);
 
-	*once = (p4d_cost_once){.layer_elements = p4d_cost__layer_matrices(l) / (double)l->tp,
-				.table_elements = (double)l->vocab * (double)l->hidden / tables};
+	*once = (p4d_cost_once){.layer_elements = p4d_cost__layer_matrices(l) / (double)p4d_tp_ranks(l),
+				.table_elements = (double)l->vocab * hidden / tables};
 	if (p4d_cost__freezes(l)) {
 		once->layer_elements = p4d_cost__adapters(l) / (double)l->tp;
 		once->table_elements = 0;
 	}
 	const uint64_t shards = p4d_optimizer_shards(l);
 	const bool apart = adds_copies_once(l) && shards > 1;
-	set_update(l, r, p4d_cost__ring_of(l, apart ? shards : l->dp * l->cp, l->tp), shards, &once->all);
+	set_update(l, r, p4d_cost__ring_of(l, apart ? shards : l->dp * l->cp, p4d_tp_ranks(l)), shards,
+		   &once->all);
 	if (l->experts) {
 		/* a second optimizer; sums of the routers' losses over all ranks; its gradients are scaled */
 		once->expert_layer_elements = p4d_cost__expert_layer_matrices(l) / (double)l->tp;
@@ -336,6 +338,7 @@ static void set_once(const p4d_layout *l, p4d_cost_once *once, const p4d_cost_ra
 	once->tied = twice ? p4d_cost__transfer_seconds(r, l->world <= l->link_domain,
 							gradient_bytes(l) * once->table_elements)
 			   : 0;
+	once->tied += p4d_cost__tables_seconds(l, r, once->table_elements);
 }
 
 /*
@@ -410,6 +413,8 @@ static void recall_once(const p4d_layout *l, p4d_cost_cache *memory, p4d_cost_te
 {
 	const uint64_t key = once_key_of(l);
 
+	if (p4d_tp_ranks(l) != l->tp) /* the key has no grid */
+		memory = NULL;
 	if (memory && memory->once_key == key) {
 		t->once = memory->once;
 		return;

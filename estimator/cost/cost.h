@@ -94,6 +94,13 @@ double p4d_cost_bound(const p4d_layout *layout, const p4d_gpu *gpu, p4d_cost_cac
  */
 double p4d_cost_floor(const p4d_layout *layout, const p4d_gpu *gpu, p4d_cost_cache *memory);
 
+/*
+ * Of the grids of a layout's tensor-parallel ranks that its model, micro-batch and framework allow, the one
+ * whose passes take the least time, communication included; memory is not looked at. Time: of a few layers
+ * for each way to write the number of ranks as a product of three. The GPU's rates must be known.
+ */
+p4d_tp_grid p4d_cost_best_grid(const p4d_layout *layout, const p4d_gpu *gpu);
+
 /* The step of a layout of which its duration and bubble are known. */
 p4d_step p4d_cost_step_of(const p4d_layout *layout, const p4d_gpu *gpu, double seconds,
 			  double bubble_fraction);

@@ -102,12 +102,15 @@ static void head_once(const p4d_layout *l, const p4d_cost_rates *r, p4d_cost_par
 	weight_pass(l, y)->gemm += table.weight;
 	y->forward.memory_bound = p4d_cost__memory_seconds(r, 2 * e * z.residual) + table.statistics;
 	y->backward_input.memory_bound = p4d_cost__memory_seconds(r, 3 * e * z.residual) + table.gradient;
+	/* logits of a part of the features */
+	y->forward.tensor_comm =
+	    p4d_cost__features_seconds(l, r, r->element * z.n * (double)l->vocab / (double)l->tp);
 	if (l->tp == 1)
 		return;
 	double one = p4d_cost__boundary_seconds(l, r, &z);
 	/* maximum, sum and the label's logit of every token */
-	y->forward.tensor_comm = (l->sequence_parallel ? one : 0) +
-				 6 * p4d_cost__gather_seconds(r, p4d_cost__tensor_ring(l), 4 * z.n);
+	y->forward.tensor_comm += (l->sequence_parallel ? one : 0) +
+				  6 * p4d_cost__gather_seconds(r, p4d_cost__tensor_ring(l), 4 * z.n);
 	y->backward_input.tensor_comm = (l->sequence_parallel ? 1 : 2) * one;
 	if (l->sequence_parallel && !p4d_framework_of(l->framework)->cost.overlaps_sequence_parallel)
 		weight_pass(l, y)->tensor_comm += one;
@@ -156,7 +159,7 @@ void p4d_cost__vocabulary(const p4d_layout *l, const p4d_cost_rates *r, p4d_cost
 	double pp = (double)l->pp, e = r->element, rows = z.n * z.h;
 	table_cost table = table_of(l, r, &z, (double)l->tp * pp);
 	double gather = l->tp > 1 ? p4d_cost__boundary_seconds(l, r, &z) : 0;
-	p4d_cost_ring stages = p4d_cost__ring_of(l, l->pp, l->tp * l->cp * l->dp);
+	p4d_cost_ring stages = p4d_cost__ring_of(l, l->pp, p4d_tp_ranks(l) * l->cp * l->dp);
 	/* each stage holds a share of the rows; the rest of its output is zeros */
 	double embed = p4d_cost__memory_seconds(r, 2 * e * rows);
 

@@ -86,8 +86,8 @@ double p4d_cost__neighbour_seconds(const p4d_cost_rates *r, p4d_cost_ring ring, 
 typedef struct p4d_cost_sizes {
 	double n;          /* tokens */
 	double residual;   /* of the residual stream: n * hidden, sharded by tp with sequence parallelism */
-	double h, A, G, f; /* widths: hidden; queries, keys, feed-forward, sharded by tp. Of latent attention
-			      A and G are the mean of a key's and a value's */
+	double h, A, G, f; /* widths: hidden, over the Y of a tp-grid; queries, keys, feed-forward, sharded by
+			      tp. Of latent attention A and G are the mean of a key's and a value's */
 	double up;         /* columns of gate and up */
 	double scores;     /* of unfused attention */
 } p4d_cost_sizes;
@@ -149,6 +149,15 @@ void p4d_cost__casts(const p4d_layout *layout, const p4d_cost_rates *r, const p4
  */
 void p4d_cost__halves(const p4d_layout *layout, const p4d_cost_rates *r, const p4d_cost_sizes *z,
 		      p4d_cost_share *qkv, p4d_cost_share *gate_up, p4d_cost_part *y);
+
+/*
+ * cost_grid.c: what the Y and Z of a tp-grid add to the passes of a dense layer, whose other costs are known;
+ * the sum over Y of `bytes` on every rank; and over Z, once a step, of the gradients of tables. Seconds.
+ */
+void p4d_cost__grid(const p4d_layout *layout, const p4d_cost_rates *r, const p4d_cost_sizes *z,
+		    p4d_cost_part *y);
+double p4d_cost__features_seconds(const p4d_layout *layout, const p4d_cost_rates *r, double bytes);
+double p4d_cost__tables_seconds(const p4d_layout *layout, const p4d_cost_rates *r, double elements);
 
 /* Of an operand of so many elements; 0 where products are not in FP8. Seconds. */
 double p4d_cost__cast_seconds(const p4d_layout *layout, const p4d_cost_rates *r, double elements);
@@ -231,7 +240,8 @@ typedef struct p4d_cost_once {
 	/* of a layer with experts: all but those; and those of the rank */
 	double expert_layer_elements, expert_elements;
 	p4d_cost_update all, experts; /* the latter over the ranks that hold the same ones */
-	double tied; /* seconds to sum a tied table's gradients between the two ends of a pipeline */
+	double tied; /* seconds to sum tables' gradients: of a tied one between the two ends of a pipeline;
+			and over the Z of a tp-grid */
 } p4d_cost_once;
 
 /*

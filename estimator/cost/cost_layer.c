@@ -34,7 +34,7 @@ static void unfused(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost
 		    p4d_cost_share *forward, p4d_cost_share *backward)
 {
 	double s = (double)l->seq_len, d = (double)l->head_dim, e = r->element, q = s / (double)l->cp;
-	double batch = (double)l->micro_batch * (double)l->heads / (double)l->tp;
+	double batch = (double)p4d_rank_batch(l) * (double)l->heads / (double)l->tp;
 	double to_scores = p4d_cost__gemm_seconds(r, batch, q, s, d, e),
 	       from_scores = p4d_cost__gemm_seconds(r, batch, q, d, s, e);
 	/* dropout of the probabilities: read, write and the mask */
@@ -65,7 +65,7 @@ static void ring(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_si
 {
 	const uint64_t ranks = l->cp / l->cp_heads; /* the others have heads of their own, of all tokens */
 	double steps = (double)ranks - 1;
-	p4d_cost_ring context = p4d_cost__ring_of(l, ranks, l->tp * l->cp_heads);
+	p4d_cost_ring context = p4d_cost__ring_of(l, ranks, p4d_tp_ranks(l) * l->cp_heads);
 	/* backward, the gradients of keys and values go round too */
 	double element = r->element + (backward ? gradient_element(l, r) : 0),
 	       bytes = element * z->n * 2 * z->G;
@@ -86,8 +86,9 @@ static void all_gather(const p4d_layout *l, const p4d_cost_rates *r, const p4d_c
 		       p4d_cost_share *out)
 {
 	const bool reorders = p4d_framework_of(l->framework)->cost.reorders_gathered_keys;
-	double elements = z->n * (double)l->cp * 2 * z->G, calls = reorders ? 2 : 2 * (double)l->micro_batch;
-	p4d_cost_ring context = p4d_cost__ring_of(l, l->cp, l->tp);
+	double elements = z->n * (double)l->cp * 2 * z->G,
+	       calls = reorders ? 2 : 2 * (double)p4d_rank_batch(l);
+	p4d_cost_ring context = p4d_cost__ring_of(l, l->cp, p4d_tp_ranks(l));
 
 	out->context_comm += calls * p4d_cost__gather_seconds(r, context, r->element * elements / calls);
 	if (reorders)
@@ -106,7 +107,7 @@ static void all_to_all(const p4d_layout *l, const p4d_cost_rates *r, const p4d_c
 		       p4d_cost_share *out)
 {
 	const double inputs = r->element * z->n * (z->A + 2 * z->G), output = r->element * z->n * z->A;
-	p4d_cost_ring context = p4d_cost__ring_of(l, ranks, l->tp);
+	p4d_cost_ring context = p4d_cost__ring_of(l, ranks, p4d_tp_ranks(l));
 
 	/* each rank sends all but its own share, as in a gather of as many bytes */
 	out->context_comm +=
@@ -451,6 +452,7 @@ static void recompute(const p4d_layout *l, const p4d_cost_rates *r, const p4d_co
 		break;
 	case P4D_RECOMPUTE_MLP:
 		y->recompute.gemm += p4d_cost__product_seconds(r, z->n, z->up, z->h, e);
+		y->recompute.tensor_comm += p4d_cost__features_seconds(l, r, e * z->n * z->up);
 		if (!framework->recomputes_whole_mlp) /* the activation is recomputed in any case, and its
 							 input gathered */
 			break;
@@ -515,6 +517,7 @@ static void layer(const p4d_layout *l, const p4d_cost_rates *r, p4d_layer_kind k
 	if (l->precision == P4D_FP8)
 		p4d_cost__casts(l, r, &z, experts, &y->forward, &y->backward_input);
 	tensor_parallel(l, r, &z, kind, y);
+	p4d_cost__grid(l, r, &z, y);
 	launches(l, experts, y);
 	recompute(l, r, &z, &core, &of_experts, experts, y);
 }

@@ -194,8 +194,8 @@ double p4d_cost__memory_seconds(const p4d_cost_rates *r, double bytes)
 
 p4d_cost_sizes p4d_cost__sizes_of(const p4d_layout *l)
 {
-	double t = (double)l->tp, d = (double)l->head_dim, b = (double)l->micro_batch;
-	p4d_cost_sizes z = {.h = (double)l->hidden};
+	double t = (double)l->tp, d = (double)l->head_dim, b = (double)p4d_rank_batch(l);
+	p4d_cost_sizes z = {.h = (double)p4d_rank_hidden(l)};
 
 	z.n = (double)p4d_pass_tokens(l) * b / (double)l->cp;
 	z.residual = z.n * z.h / (l->sequence_parallel ? t : 1);

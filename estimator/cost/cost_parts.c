@@ -53,7 +53,7 @@ static p4d_cost_passes recall(const p4d_layout *l, const p4d_cost_rates *r, p4d_
 	/* all bits of the key reach only the highest */
 	const unsigned place = (unsigned)(mixed >> (64 - P4D_COST_CACHE_BITS));
 
-	if (!memory)
+	if (!memory || p4d_tp_ranks(l) != l->tp) /* keys have no grid */
 		return work_out(l, r, cost);
 	if (memory->place[place].key != key.first || memory->place[place].more != key.second) {
 		memory->place[place].passes = work_out(l, r, cost);

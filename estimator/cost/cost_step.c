@@ -170,7 +170,8 @@ double p4d_cost_floor(const p4d_layout *l, const p4d_gpu *gpu, p4d_cost_cache *m
 	const p4d_cost_passes dense = p4d_cost__layer_passes(l, &rates, memory);
 	const double with = p4d_cost__expert_layers(l);
 	p4d_cost_passes y = {0};
-	const double sequences = (double)l->micro_batch * (double)l->world / (double)(l->tp * l->cp);
+	const double sequences =
+	    (double)l->micro_batch * (double)l->world / (double)(p4d_tp_ranks(l) * l->cp);
 	const double logits = 2.0 * (double)l->seq_len * (double)l->hidden * (double)l->vocab;
 
 	p4d_cost__passes_add(&y, &dense, (double)l->layers - with);

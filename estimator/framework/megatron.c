@@ -178,6 +178,7 @@ static const p4d_framework_fixed fixed[] = {
     P4D_FIXED_WITHOUT_ADAPTERS("Megatron-LM"),
     {P4D_TOKEN_SLICES, P4D_NO_MEANING, "Megatron-LM passes whole sequences; p4d-train has slices"},
     {P4D_OFFLOAD, 0, "with Megatron-LM p4d does not model offloading"},
+    {P4D_TP_GRID, P4D_NO_MEANING, "Megatron-LM splits matrices in one dimension"},
     {.why = NULL}};
 
 static const char *const script_words[] = {"pretrain_gpt", "--tensor-model-parallel-size",

@@ -289,11 +289,18 @@ static void add_working_set(p4d_rows *rows, const p4d_rank_sizes *z)
 	add(rows, B_HIDDEN, z->dtype, z->ns, z->h, 0);
 	add(rows, B_NORM_OUT, z->dtype, z->ns, z->h, 0);
 	add(rows, B_NORM_OUT_GRADIENT, z->dtype, z->ns, z->h, 0);
+	if (l->tp_y > 1) /* of rows whose features are on several ranks */
+		add(rows, B_NORM_DOTS, P4D_DT_FP32, z->ns, 0, 0);
 	if (l->tp > 1) /* what a row-parallel product gives, before it is summed over tp */
 		add(rows, B_PARTIAL, z->dtype, z->n, z->h, 0);
 	if (l->sequence_parallel) {
 		add(rows, B_GATHERED, z->dtype, z->n, z->h, 0);
 		add(rows, B_GATHERED_GRADIENT, z->dtype, z->n, z->h, 0);
+	}
+	if (l->tp_z > 1) {
+		const uint64_t matrices = narrow(rows, p4d_layer_matrices(z));
+		add(rows, B_GRID_MATRICES, z->dtype, P4D_DEPTH_PLACES, matrices, 0);
+		add(rows, B_GRID_GRADIENTS, P4D_DT_FP32, P4D_DEPTH_PLACES, matrices, 0);
 	}
 	if (kept(l->recompute) < GROUP_OPERANDS)
 		add(rows, B_FFN_ACT, z->dtype, z->n, z->f, 0);
@@ -308,7 +315,7 @@ static void add_working_set(p4d_rows *rows, const p4d_rank_sizes *z)
 static uint64_t workspace(const p4d_rows *rows, const p4d_rank_sizes *z, bool backward)
 {
 	const p4d_layout *l = rows->layout;
-	p4d_attention_split split = {.batch = l->micro_batch,
+	p4d_attention_split split = {.batch = z->batch,
 				     .heads = z->heads,
 				     .kv_heads = z->kv_heads,
 				     .head_dim = l->head_dim,
@@ -431,13 +438,14 @@ static void write_rows(p4d_rows *rows)
  * Beside the groups of all frameworks: keys are gathered in two rank orders; with cp the dp-cp group differs
  * from the cp group, and where copies of the model share an optimizer each, so do those; vocabulary
  * parallelism sums over all stages, and passes data between them; the two ends of the model share a tied
- * table.
+ * table; a tp-grid has groups of its Y and Z.
  */
 static uint64_t groups_bytes(const p4d_layout *l, uint32_t stage)
 {
 	const p4d_schedule s = p4d_schedule_of(l);
 	const bool is_end = (stage == 0) != p4d_schedule_is_last(&s, stage);
-	uint64_t bytes = p4d_memory_usual_groups_bytes(l, stage);
+	uint64_t bytes = p4d_memory_usual_groups_bytes(l, stage) + p4d_memory_communicator_bytes(l->tp_y) +
+			 p4d_memory_communicator_bytes(l->tp_z);
 
 	if (l->cp_comm == P4D_CP_ALL_GATHER)
 		bytes += p4d_memory_communicator_bytes(l->cp);

@@ -147,9 +147,44 @@ static int check_offload(const p4d_layout *l, p4d_error *err)
 	return p4d_fix(err, "--p4d-offload=optimizer");
 }
 
+/* What p4d-train does not have where tensor parallelism has two or three dimensions. */
+static int check_grid(const p4d_layout *l, p4d_error *err)
+{
+	const bool splits_features = l->tp_y > 1;
+	const struct {
+		bool asked;
+		const char *why, *fix;
+	} refused[] = {
+	    {l->vocab_parallel != P4D_VOCAB_OFF, "vocab-parallel splits tables over the stages and X alone",
+	     "--p4d-vocab-parallel=off"},
+	    {l->zero_stage > 1, "the optimizer alone is sharded beside a grid",
+	     "--p4d-optimizer-sharding=states"},
+	    {l->offload != 0, "states stay on the GPU beside a grid", "--p4d-offload=none"},
+	    {l->slices > 1, "token-slices keeps keys of whole micro-batches", "--p4d-token-slices=1"},
+	    {l->tp_comm_overlap, "tp-comm-overlap has halves for X alone", "--p4d-tp-comm-overlap=off"},
+	    {l->precision == P4D_FP8, "p4d-train quantizes whole operands", "--p4d-precision=bf16"},
+	    {l->finetune != P4D_TUNE_FULL, "adapters are split over X alone", "--p4d-finetune=full"},
+	    {splits_features && l->norm_tensors > 1, "LayerNorm takes whole rows, which Y splits", NULL},
+	};
+
+	if (l->tp_y == 1 && l->tp_z == 1)
+		return 0;
+	for (size_t i = 0; i < sizeof(refused) / sizeof(*refused); i++) {
+		if (!refused[i].asked)
+			continue;
+		p4d_fail(err, P4D_E_UNMODELLED, "tp-grid=%" PRIu64 ",%" PRIu64 ",%" PRIu64 ": %s", l->tp,
+			 l->tp_y, l->tp_z, refused[i].why);
+		if (refused[i].fix)
+			return p4d_fix(err, "%s", refused[i].fix);
+		return p4d_fix(err, "--p4d-tp-grid=%" PRIu64 ",1,%" PRIu64, l->tp * l->tp_y, l->tp_z);
+	}
+	return 0;
+}
+
 int p4d_framework__p4d_layout(const p4d_layout *l, p4d_error *err)
 {
-	if (check_degree(l, err) < 0 || check_halves(l, err) < 0 || check_offload(l, err) < 0)
+	if (check_grid(l, err) < 0 || check_degree(l, err) < 0 || check_halves(l, err) < 0 ||
+	    check_offload(l, err) < 0)
 		return -1;
 	return p4d_framework__fp8_check(l, err);
 }

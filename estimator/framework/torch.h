@@ -90,6 +90,7 @@ void p4d_torch__rows(p4d_rows *rows);
 	    {P4D_MASTER_DTYPE, P4D_NO_MEANING, program " has no such choice; see --param-dtype"}, \
 	    {P4D_CP_HEADS, P4D_NO_MEANING, program " does not exchange heads"}, \
 	    {P4D_TOKEN_SLICES, P4D_NO_MEANING, program " has no slices; p4d-train does"}, \
+	    {P4D_TP_GRID, P4D_NO_MEANING, program " splits matrices in one dimension"}, \
 	    {P4D_ADAM_COPIES, P4D_NO_MEANING, program " does not update with Transformer Engine"}, \
 	    {P4D_RECOMPUTE_METHOD, P4D_RECOMPUTE_UNIFORM, "all layers are recomputed"}, \
 	    {P4D_RECOMPUTE_LAYERS, 1, "layers are recomputed one at a time"}, \

@@ -92,7 +92,7 @@ static int check_memory(const p4d_job *job, const p4d_request *request, const p4
 {
 	const p4d_estimate *e = &v->estimate;
 	double limit = p4d_site_policy_limit(&v->policy, v->layout.framework);
-	char recompute[16], stage[P4D_WHERE_TEXT], where[64] = "", subject[208];
+	char tp[P4D_TP_TEXT], recompute[16], stage[P4D_WHERE_TEXT], where[64] = "", subject[208];
 
 	if (!e->capacity_bytes || e->fraction <= limit)
 		return 0;
@@ -101,13 +101,13 @@ static int check_memory(const p4d_job *job, const p4d_request *request, const p4
 			 v->geometry.gpu_types);
 	return p4d_fail(
 	    err, P4D_E_DOES_NOT_FIT,
-	    "%s needs %.1f of %.1f GiB (%.0f %%, limit %.0f %%) on %s%s: %s with tp=%" PRIu64 " cp=%" PRIu64
+	    "%s needs %.1f of %.1f GiB (%.0f %%, limit %.0f %%) on %s%s: %s with tp=%s cp=%" PRIu64
 	    " pp=%" PRIu64 " dp=%" PRIu64 " micro-batch=%" PRIu64 " seq-len=%" PRIu64 " recompute=%s",
 	    subject_of(job, request, subject, sizeof(subject)), p4d_to_gib(e->peak.device_bytes),
 	    p4d_to_gib(e->capacity_bytes), 100 * e->fraction, 100 * limit,
 	    p4d_on_gpu(v->layout.device) ? e->gpu->name : "the host", where,
-	    p4d_memory_where(&v->layout, e, stage), v->layout.tp, v->layout.cp, v->layout.pp, v->layout.dp,
-	    v->layout.micro_batch, v->layout.seq_len,
+	    p4d_memory_where(&v->layout, e, stage), p4d_layout_tp_text(&v->layout, tp), v->layout.cp,
+	    v->layout.pp, v->layout.dp, v->layout.micro_batch, v->layout.seq_len,
 	    p4d_request_choice_name(P4D_RECOMPUTE, v->layout.recompute, recompute, sizeof(recompute)));
 }
 

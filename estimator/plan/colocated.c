@@ -73,7 +73,7 @@ static int engine_of(const p4d_request *request, const p4d_layout *l, const p4d_
 	r.value[P4D_PP] = 1;
 	r.value[P4D_OFFLOAD] = 0;
 	p4d_serving_complete(&r, gpu);
-	if (p4d_serving_estimate(&r, gpu, l->tp * l->cp * l->pp * l->dp, &c->serving, err) < 0)
+	if (p4d_serving_estimate(&r, gpu, p4d_tp_ranks(l) * l->cp * l->pp * l->dp, &c->serving, err) < 0)
 		return -1;
 	c->generating.engine = c->serving.budget_bytes;
 	c->training.engine = r.value[P4D_ENGINE_SLEEP] ? 0 : c->serving.budget_bytes;

@@ -107,6 +107,13 @@ typedef struct p4d_windows {
 p4d_windows p4d_parameters_windows(const p4d_layout *layout, const p4d_schedule *schedule, uint32_t stage,
 				   bool all);
 
+/* Elements of a layer's matrices on a rank, with all the rows that it gathers. The layout has checked all
+ * divisions. */
+static inline p4d_wide p4d_layer_matrices(const p4d_rank_sizes *z)
+{
+	return (p4d_wide)z->h * (z->columns + z->q + z->up + z->f);
+}
+
 /* The largest of these. */
 p4d_wide p4d_parameters__largest_segment(const p4d_layout *layout, const p4d_schedule *schedule,
 					 uint32_t stage);

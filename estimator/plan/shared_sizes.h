@@ -63,9 +63,10 @@ static inline p4d_dtype p4d_dtype_of(const p4d_layout *layout)
 /* A rank's share of a micro-batch. The layout has checked all divisions; n < 2^43. */
 typedef struct p4d_rank_sizes {
 	p4d_dtype dtype; /* of activations and parameters */
-	uint64_t n;      /* tokens: b*s/c; of a slice those of the longest */
+	uint64_t batch;  /* sequences: b, over the Z of a tp-grid */
+	uint64_t n;      /* tokens: batch*s/c; of a slice those of the longest */
 	uint64_t ns;     /* the same under sequence parallelism: n/t */
-	uint64_t h, f;   /* hidden; feed-forward columns */
+	uint64_t h, f;   /* hidden, over the Y of a tp-grid; feed-forward columns */
 	uint64_t up;     /* columns of the product before the activation: gates and ups, or ups */
 	uint64_t heads, kv_heads;
 	uint64_t q, kv, columns; /* of queries, of keys, of queries, keys and values */
@@ -76,9 +77,10 @@ static inline p4d_rank_sizes p4d_rank_sizes_of(const p4d_layout *l)
 	p4d_rank_sizes z;
 
 	z.dtype = p4d_dtype_of(l);
-	z.n = p4d_pass_tokens(l) / l->cp * l->micro_batch;
+	z.batch = p4d_rank_batch(l);
+	z.n = p4d_pass_tokens(l) / l->cp * z.batch;
 	z.ns = l->sequence_parallel ? z.n / l->tp : z.n;
-	z.h = l->hidden;
+	z.h = p4d_rank_hidden(l);
 	z.f = l->ffn / l->tp;
 	z.up = l->glu ? 2 * z.f : z.f;
 	z.heads = l->heads / l->tp;
@@ -88,6 +90,9 @@ static inline p4d_rank_sizes p4d_rank_sizes_of(const p4d_layout *l)
 	z.columns = z.q + 2 * z.kv;
 	return z;
 }
+
+/* With the Z of a tp-grid: layers whose matrices are there at a time, one that is used and the next. */
+enum { P4D_DEPTH_PLACES = 2 };
 
 /*
  * Logits exist of so many tokens at a time, and of so many bytes at most: few enough to stay in a cpu's

@@ -102,10 +102,10 @@ static const char *framework_for(const p4d_request *r)
 static void say_contradicted(const p4d_request *r, const p4d_framework_fixed *f, p4d_code code,
 			     p4d_error *err)
 {
-	char asked[32];
+	char asked[64];
 
 	p4d_fail(err, code, "%s=%s: %s", p4d_request_option_info(f->option)->name,
-		 text_of(f->option, r->value[f->option], asked, sizeof(asked)), f->why);
+		 p4d_request_value_text(r, f->option, asked, sizeof(asked)), f->why);
 }
 
 bool p4d_framework_models(const p4d_request *r, p4d_error *err)

@@ -122,14 +122,14 @@ static void pad_vocabulary(p4d_layout *l)
 void p4d_layout_of_model(const p4d_request *request, p4d_layout *layout)
 {
 	memset(layout, 0, offsetof(p4d_layout, stage_layers));
-	layout->tp = layout->pp = layout->ep = layout->etp = 1;
+	layout->tp = layout->tp_y = layout->tp_z = layout->pp = layout->ep = layout->etp = 1;
 	fill_model(request, layout);
 }
 
 /* What differs between the layouts of a search. The rest is filled. */
 static void fill_choices(const p4d_request *r, p4d_layout *l)
 {
-	l->tp = (uint64_t)p4d_framework_value(r, P4D_TP);
+	p4d_layout__grid(r, l);
 	l->cp = (uint64_t)p4d_framework_value(r, P4D_CP);
 	l->pp = (uint64_t)p4d_framework_value(r, P4D_PP);
 	l->ep = l->etp = 1;

@@ -39,6 +39,10 @@ typedef struct p4d_layout {
 	const struct p4d_architecture *architecture; /* see architecture.h; never NULL */
 	/* parallel degrees */
 	uint64_t world, gpus_per_node, tp, cp, pp, vpp, dp;
+	/* --tp-grid X,Y,Z (arXiv 2305.13525): tp is X, over which heads and the feed-forward's columns are
+	 * split; the hidden features are over Y, and a layer's matrices and a micro-batch's sequences over Z.
+	 * 1 without: see p4d_tp_ranks */
+	uint64_t tp_y, tp_z;
 	uint64_t ep, etp;   /* of experts; 1 without */
 	uint64_t expert_dp; /* ranks that hold the same experts: dp*cp*tp / (ep*etp) */
 	double imbalance;   /* tokens of the fullest rank's experts, over the mean */
@@ -166,6 +170,45 @@ static inline uint64_t p4d_window_of(const p4d_layout *l, uint64_t layer)
 	const unsigned every = l->architecture->full_attention_every;
 
 	return l->sliding_window < l->seq_len && !(every && (layer + 1) % every == 0) ? l->sliding_window : 0;
+}
+
+/* Ranks that share the layers' matrices and the sequences of a micro-batch. */
+static inline uint64_t p4d_tp_ranks(const p4d_layout *l)
+{
+	return l->tp * l->tp_y * l->tp_z;
+}
+
+/* X, Y and Z of --tp-grid. */
+typedef struct p4d_tp_grid {
+	uint64_t x, y, z;
+} p4d_tp_grid;
+
+static inline void p4d_layout_put_grid(p4d_layout *l, p4d_tp_grid grid)
+{
+	l->tp = grid.x;
+	l->tp_y = grid.y;
+	l->tp_z = grid.z;
+}
+
+/* layout_grid.c: "8", or of a grid "8 (2,2,2)". Returns buf. */
+enum { P4D_TP_TEXT = 96 };
+const char *p4d_layout_tp_text(const p4d_layout *layout, char buf[P4D_TP_TEXT]);
+
+/* Whether p4d is to choose (--tp-grid=auto): a search does; no layout is built of that. */
+bool p4d_layout_grid_is_open(const p4d_request *request);
+
+/* Whether it divides the model's layers, and the micro-batch. */
+bool p4d_layout_grid_works(const p4d_layout *layout, p4d_tp_grid grid);
+
+/* Sequences of a micro-batch on a rank, and hidden features. */
+static inline uint64_t p4d_rank_batch(const p4d_layout *l)
+{
+	return l->micro_batch / l->tp_z;
+}
+
+static inline uint64_t p4d_rank_hidden(const p4d_layout *l)
+{
+	return l->hidden / l->tp_y;
 }
 
 /* Tensor parallelism stays where NVLink is: inside a node, or on whole nodes of a domain. */

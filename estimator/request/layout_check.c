@@ -69,7 +69,7 @@ static int check_tensor(const p4d_layout *l, p4d_error *err)
 		return fail_tp(l, P4D_E_WIDTH, "columns of the feed-forward layer", l->ffn, err);
 	if (l->hidden % l->tp)
 		return fail_tp(l, P4D_E_WIDTH, "columns of the hidden layer", l->hidden, err);
-	if (!p4d_tp_is_linked(l, l->tp)) {
+	if (!p4d_tp_is_linked(l, p4d_tp_ranks(l))) {
 		uint64_t nearest = list_tp(l, list, sizeof(list));
 		char domain[64] = "";
 		if (l->link_domain > l->gpus_per_node)
@@ -77,7 +77,7 @@ static int check_tensor(const p4d_layout *l, p4d_error *err)
 				 l->link_domain);
 		p4d_fail(err, P4D_E_TP_NODE,
 			 "tp=%" PRIu64 " does not divide the %" PRIu64 " GPUs of a node%s; tp can be %s",
-			 l->tp, l->gpus_per_node, domain, list);
+			 p4d_tp_ranks(l), l->gpus_per_node, domain, list);
 		return p4d_fix(err, "--p4d-tp=%" PRIu64, nearest);
 	}
 	return 0;
@@ -85,19 +85,19 @@ static int check_tensor(const p4d_layout *l, p4d_error *err)
 
 static int check_world(p4d_layout *l, p4d_error *err)
 {
-	uint64_t model = l->tp * l->cp * l->pp; /* each <= 4096: cannot overflow */
+	uint64_t tp = p4d_tp_ranks(l), model = tp * l->cp * l->pp; /* each <= 4096: cannot overflow */
 
 	if (l->world % model) {
 		uint64_t above = (l->world / model + 1) * model;
 		p4d_fail(err, P4D_E_WORLD,
 			 "%" PRIu64 " GPUs are not a multiple of tp*cp*pp = %" PRIu64 "*%" PRIu64 "*%" PRIu64
 			 " = %" PRIu64 "; use %" PRIu64 " GPUs or a product dividing %" PRIu64,
-			 l->world, l->tp, l->cp, l->pp, model, above, l->world);
+			 l->world, tp, l->cp, l->pp, model, above, l->world);
 		if (above % l->gpus_per_node == 0)
 			p4d_fix(err, "--nodes=%" PRIu64 " --gpus-per-node=%" PRIu64, above / l->gpus_per_node,
 				l->gpus_per_node);
-		else if (l->world % l->tp == 0)
-			p4d_fix(err, "--p4d-tp=%" PRIu64 " --p4d-cp=1 --p4d-pp=1", l->tp);
+		else if (l->world % tp == 0)
+			p4d_fix(err, "--p4d-tp=%" PRIu64 " --p4d-cp=1 --p4d-pp=1", tp);
 		return -1;
 	}
 	l->dp = l->world / model;
@@ -453,10 +453,10 @@ static int check_framework(const p4d_layout *l, p4d_error *err)
 
 int p4d_layout__check(const p4d_request *request, p4d_layout *l, p4d_error *err)
 {
-	return check_tensor(l, err) < 0 || p4d_layout__split(request, l, err) < 0 ||
-		       check_world(l, err) < 0 || check_shards(l, err) < 0 ||
-		       check_experts(request, l, err) < 0 || check_sequence(l, err) < 0 ||
-		       check_batch(l, err) < 0 || check_schedule(l, err) < 0 ||
+	return p4d_layout__check_grid(request, l, err) < 0 || check_tensor(l, err) < 0 ||
+		       p4d_layout__split(request, l, err) < 0 || check_world(l, err) < 0 ||
+		       check_shards(l, err) < 0 || check_experts(request, l, err) < 0 ||
+		       check_sequence(l, err) < 0 || check_batch(l, err) < 0 || check_schedule(l, err) < 0 ||
 		       p4d_layout__slices(request, l, err) < 0 || check_types(request, l, err) < 0 ||
 		       check_overlap(l, err) < 0 || check_heads(l, err) < 0 ||
 		       check_hierarchy(request, l, err) < 0 || check_recompute(l, err) < 0 ||

@@ -16,6 +16,13 @@ int p4d_layout__slices(const p4d_request *request, p4d_layout *layout, p4d_error
  * micro-batches, stages). Errors: those of p4d_layout_derive. */
 int p4d_layout__check(const p4d_request *request, p4d_layout *layout, p4d_error *err);
 
+/*
+ * layout_grid.c: fills tp, tp_y and tp_z; and whether the grid's product is tp, it divides what it splits,
+ * and goes with the rest. Errors: VALUE, WIDTH, BATCH, UNMODELLED.
+ */
+void p4d_layout__grid(const p4d_request *request, p4d_layout *layout);
+int p4d_layout__check_grid(const p4d_request *request, const p4d_layout *layout, p4d_error *err);
+
 /* A condition on a candidate value, to list the numbers that would work. */
 typedef bool (*p4d_layout__works)(const p4d_layout *layout, uint64_t candidate);
 

@@ -33,7 +33,7 @@ static bool chunks_divide(const p4d_layout *l, uint64_t chunks)
 
 static bool pp_works(const p4d_layout *l, uint64_t pp)
 {
-	return pp_divides(l, pp) && l->world % (l->tp * l->cp * pp) == 0;
+	return pp_divides(l, pp) && l->world % (p4d_tp_ranks(l) * l->cp * pp) == 0;
 }
 
 /*

@@ -24,12 +24,12 @@ static p4d_wide of_attention(const p4d_layout *l)
 	const p4d_wide h = l->hidden, A = (p4d_wide)l->heads * l->head_dim,
 		       G = (p4d_wide)l->kv_heads * l->head_dim;
 	const unsigned queries = l->architecture->gated_attention ? 3 : 2; /* with gates, and the output */
-	p4d_wide n = p4d_div_up(queries * h * A + 2 * h * G, l->tp);
+	p4d_wide n = p4d_div_up(queries * h * A + 2 * h * G, p4d_tp_ranks(l));
 
 	if (l->biased & P4D_BIASED_QKV)
 		n += p4d_div_up(A + 2 * G, l->tp);
 	if (l->biased & P4D_BIASED_OUTPUT)
-		n += h;
+		n += p4d_rank_hidden(l);
 	if (l->qk_norm == P4D_QK_NORM_HEAD)
 		n += 2 * (p4d_wide)l->head_dim;
 	else if (l->qk_norm == P4D_QK_NORM_WIDE)
@@ -93,9 +93,9 @@ static p4d_wide nothing(const p4d_layout *l)
 static p4d_wide of_mlp(const p4d_layout *l)
 {
 	const p4d_wide h = l->hidden, f = l->ffn, up = l->glu ? 2 : 1;
-	const p4d_wide matrices = p4d_div_up((up + 1) * h * f, l->tp);
+	const p4d_wide matrices = p4d_div_up((up + 1) * h * f, p4d_tp_ranks(l));
 
-	return matrices + (l->biased & P4D_BIASED_MLP ? p4d_div_up(up * f, l->tp) + h : 0);
+	return matrices + (l->biased & P4D_BIASED_MLP ? p4d_div_up(up * f, l->tp) + p4d_rank_hidden(l) : 0);
 }
 
 p4d_wide p4d_size_of_layer(const p4d_layout *l)
@@ -103,7 +103,7 @@ p4d_wide p4d_size_of_layer(const p4d_layout *l)
 	const p4d_architecture *a = l->architecture;
 
 	return a->attentions * of_attention(l) + a->mlps * of_mlp(l) +
-	       (p4d_wide)a->norms * l->norm_tensors * l->hidden;
+	       (p4d_wide)a->norms * l->norm_tensors * p4d_rank_hidden(l);
 }
 
 /* The router, and the shared experts. */
@@ -167,13 +167,13 @@ p4d_wide p4d_size_of_further(const p4d_layout *l)
 
 p4d_wide p4d_size_of_table(const p4d_layout *l)
 {
-	return p4d_div_up((p4d_wide)l->vocab * l->hidden, l->tp);
+	return p4d_div_up((p4d_wide)l->vocab * p4d_rank_hidden(l), l->tp);
 }
 
 p4d_wide p4d_size_of_begin(const p4d_layout *l)
 {
 	const p4d_architecture *a = l->architecture;
-	const p4d_wide h = l->hidden, rows = (p4d_wide)l->positions + a->token_types;
+	const p4d_wide h = p4d_rank_hidden(l), rows = (p4d_wide)l->positions + a->token_types;
 	p4d_wide n = rows * h + (a->embedding_norm ? h * l->norm_tensors : 0);
 
 	if (a->patch_elements) /* their product with its bias, the class token */
@@ -184,7 +184,7 @@ p4d_wide p4d_size_of_begin(const p4d_layout *l)
 p4d_wide p4d_size_of_end(const p4d_layout *l)
 {
 	const p4d_architecture *a = l->architecture;
-	const p4d_wide h = l->hidden;
+	const p4d_wide h = p4d_rank_hidden(l);
 	p4d_wide n = a->final_norms * h * l->norm_tensors;
 
 	if (a->head_transform) {

@@ -134,6 +134,7 @@ typedef struct p4d_request {
 	int64_t value[P4D_OPTIONS];
 	uint8_t origin[P4D_OPTIONS];
 	char model[256];
+	char tp_grid[24];
 	char pipeline_split[1024];
 	char slice_lengths[512];
 	char lora_targets[256];

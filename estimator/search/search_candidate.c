@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One candidate of the search: layout, memory, time. */
+#include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "cost/cost.h"
@@ -25,6 +27,26 @@ static bool chooses_cp_comm(const p4d_search_enumeration *w)
 	       p4d_framework_of(w->layout.framework)->chooses_cp_comm;
 }
 
+/* With the best of its grids, where p4d chooses that. */
+static bool derive(p4d_search_enumeration *w)
+{
+	p4d_request *r = &w->trial;
+
+	if (!p4d_layout_grid_is_open(w->asked))
+		return p4d_layout_derive(r, &w->layout, NULL) == 0;
+	r->origin[P4D_TP_GRID] = P4D_UNSET;
+	if (p4d_layout_derive(r, &w->layout, NULL) < 0)
+		return false;
+	if (!w->timed || p4d_tp_ranks(&w->layout) == 1)
+		return true;
+	const p4d_tp_grid grid = p4d_cost_best_grid(&w->layout, w->space->capacity.gpu);
+	if (grid.x == w->layout.tp)
+		return true;
+	snprintf(r->tp_grid, sizeof(r->tp_grid), "%" PRIu64 ",%" PRIu64 ",%" PRIu64, grid.x, grid.y, grid.z);
+	p4d_request_put(r, P4D_TP_GRID, 1, P4D_BY_P4D);
+	return p4d_layout_derive(r, &w->layout, NULL) == 0;
+}
+
 /* Completes the candidate and builds its layout, with the faster cp-comm. */
 static bool build(p4d_search_enumeration *w)
 {
@@ -35,7 +57,7 @@ static bool build(p4d_search_enumeration *w)
 		p4d_request_put(&w->trial, P4D_CP_COMM, P4D_CP_P2P, P4D_BY_P4D);
 	if (p4d_is_open(w, P4D_SLICE_LENGTHS))
 		w->trial.origin[P4D_SLICE_LENGTHS] = P4D_UNSET;
-	if (p4d_layout_derive(&w->trial, &w->layout, NULL) < 0)
+	if (!derive(w))
 		return false;
 	if (w->timed && chooses_cp_comm(w) && p4d_cost_prefers_gather(&w->layout, w->space->capacity.gpu))
 		set_cp_comm(w, P4D_CP_ALL_GATHER);
@@ -96,7 +118,7 @@ static bool fits(p4d_search_enumeration *w, uint64_t *bytes)
 	const unsigned bit = 1u << w->layout.recompute;
 
 	*bytes = P4D_NOT_MODELLED;
-	if (w->too_large & bit)
+	if (w->too_large & bit && !w->grids)
 		return false;
 	const uint64_t played =
 	    p4d_framework_of(w->layout.framework)->plays_layers ? TO_PLAY * w->layout.layers : 0;
@@ -135,7 +157,7 @@ static void remember(p4d_search_enumeration *w, uint64_t device_bytes)
 	const p4d_layout *l = &w->layout;
 	const double fraction = fraction_of(w, device_bytes);
 	w->entry[w->entries++] = (p4d_search_entry){
-	    .tp = (uint16_t)l->tp,
+	    .tp = (uint16_t)p4d_tp_ranks(l),
 	    .cp = (uint16_t)l->cp,
 	    .pp = (uint16_t)l->pp,
 	    .vpp = (uint16_t)l->vpp,
@@ -149,8 +171,8 @@ static void remember(p4d_search_enumeration *w, uint64_t device_bytes)
 	    .vocab_parallel = (uint8_t)l->vocab_parallel,
 	    .cp_comm = (uint8_t)l->cp_comm,
 	    .memory_step = (uint16_t)(fraction * MEMORY_STEPS),
-	    .kinds = (uint8_t)((l->tp > 1) + (l->cp > 1) + (l->pp > 1) + (l->vpp > 1) + (l->ep > 1) +
-			       (l->etp > 1) + (l->slices > 1)),
+	    .kinds = (uint8_t)((p4d_tp_ranks(l) > 1) + (l->cp > 1) + (l->pp > 1) + (l->vpp > 1) +
+			       (l->ep > 1) + (l->etp > 1) + (l->slices > 1)),
 	    .unsafe = fraction > w->space->safe,
 	    .pipeline_empty = l->micro_batches < l->pp,
 	    .seconds = w->bound,

@@ -94,8 +94,9 @@ static void over_micro_batches(p4d_search_enumeration *w)
 		 * less well */
 		bool worse = last == P4D_TOO_SLOW && slowest > 0 && w->bound > slowest;
 		slowest = last == P4D_TOO_SLOW ? w->bound : 0;
-		if (last == P4D_NOT_DIVISIBLE || last == P4D_TOO_LARGE || worse || w->any ||
-		    w->layout.slices > 1)
+		/* a larger one may be what a grid divides, and allow one that holds less */
+		const bool no_more = last == P4D_NOT_DIVISIBLE || last == P4D_TOO_LARGE;
+		if ((no_more && !w->grids) || worse || w->any || w->layout.slices > 1)
 			break;
 	}
 }
@@ -368,6 +369,7 @@ void p4d_search_enumerate__start(p4d_search_enumeration *w, const p4d_request *r
 	w->trial = *request;
 	w->entry = NULL;
 	w->entries = w->room = 0;
+	w->grids = p4d_is_set(request, P4D_TP_GRID);
 	w->any = w->one = w->lean = w->equal_slices = false;
 	w->slack = slack;
 	w->skipped = false;

@@ -46,6 +46,7 @@ typedef struct p4d_search_enumeration {
 	p4d_layout layout;      /* large, hence here rather than on every frame */
 	p4d_search_entry *entry;
 	size_t entries, room;
+	bool grids;                   /* --tp-grid: little is known of a layout before it is built */
 	bool any;                     /* stop at the first that fits */
 	bool one;                     /* only the fastest is asked for, and what ties with it */
 	bool timed;                   /* the cost model covers the GPU */

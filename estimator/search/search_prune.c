@@ -14,7 +14,7 @@ bool p4d_search_prune__states_fit(p4d_search_enumeration *w, p4d_search_spread a
 	const uint64_t world = w->space->nodes * w->space->gpus_per_node;
 	p4d_layout *l = &w->layout;
 
-	if (!w->discard)
+	if (!w->discard || w->grids)
 		return true;
 	l->tp = (uint64_t)w->trial.value[P4D_TP];
 	l->cp = (uint64_t)w->trial.value[P4D_CP];
@@ -94,7 +94,7 @@ bool p4d_search_prune__may_win(p4d_search_enumeration *w)
 	p4d_search_spread at = {0, 0};
 	double least = INFINITY;
 
-	if (isinf(w->least))
+	if (isinf(w->least) || w->grids)
 		return true;
 	while (p4d_search_enumerate__spread(w, 0, &at)) {
 		const double one = floor_of(w, at, recompute, micro_batch, 1);
@@ -124,6 +124,8 @@ static bool is_too_large(const p4d_search_enumeration *w)
 	const int recompute = (int)w->trial.value[P4D_RECOMPUTE];
 	const uint64_t most = w->most_of_1f1b[recompute];
 
+	if (w->grids)
+		return false;
 	return w->too_large >> recompute & 1 ||
 	       (most && (uint64_t)w->trial.value[P4D_MICRO_BATCH] >= most && is_like_1f1b(w));
 }
@@ -143,7 +145,7 @@ p4d_search_outcome p4d_search_prune__try(p4d_search_enumeration *w)
 		w->counts.considered++;
 		return P4D_TOO_LARGE;
 	}
-	if (isinf(w->least) ||
+	if (isinf(w->least) || w->grids ||
 	    p4d_search_candidate__may_win(w, floor_of(w, at, recompute, micro_batch, stages))) {
 		const p4d_search_outcome outcome = p4d_search_candidate__try(w);
 		if (outcome == P4D_TOO_LARGE && w->trial.value[P4D_SCHEDULE] == P4D_1F1B && is_like_1f1b(w))

@@ -63,7 +63,7 @@ static int add_stage(p4d_checkpoint_map *map, uint32_t stage, p4d_error *err)
 	const p4d_weights *weights = &map->stage[stage];
 	p4d_weight_slice slices[P4D_SLICES_OF_WEIGHT];
 
-	for (uint32_t tp = 0; tp < map->layout.tp; tp++)
+	for (uint32_t tp = 0; tp < p4d_tp_ranks(&map->layout); tp++)
 		for (uint32_t i = 0; i < weights->trained; i++) {
 			p4d_place place = {.tp = tp, .pp = stage};
 			unsigned n = p4d_weight_slices_of(&map->layout, place, map->vocab,
@@ -181,8 +181,9 @@ bool p4d_checkpoint_map__same_storage(const p4d_checkpoint_map *map, const p4d_l
 {
 	const p4d_layout *a = &map->layout, *b = layout;
 
-	if (a->tp != b->tp || a->cp != b->cp || a->pp != b->pp || a->vpp != b->vpp || a->dp != b->dp ||
-	    a->vocab != b->vocab || !a->vocab_parallel != !b->vocab_parallel ||
+	if (a->tp != b->tp || a->tp_y != b->tp_y || a->tp_z != b->tp_z || a->cp != b->cp || a->pp != b->pp ||
+	    a->vpp != b->vpp || a->dp != b->dp || a->vocab != b->vocab ||
+	    !a->vocab_parallel != !b->vocab_parallel ||
 	    p4d_is_v_shaped(a->schedule) != p4d_is_v_shaped(b->schedule) ||
 	    p4d_optimizer_shards(a) != p4d_optimizer_shards(b) ||
 	    p4d_shards_gradients(a) != p4d_shards_gradients(b)) /* other segments */

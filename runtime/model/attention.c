@@ -34,7 +34,7 @@ p4d_attention_shape p4d_attention__shape_of(const p4d_net *m, const p4d_layer *y
 	const int32_t *positions = p4d_buffers_at(m, B_POSITIONS), *documents = m->documents;
 	const uint32_t own = p4d_sequence__own_block(m);
 	p4d_attention_shape shape = {
-	    .batch = m->l->micro_batch,
+	    .batch = m->batch,
 	    .queries = m->length,
 	    .keys = keys,
 	    .heads = m->l->heads / m->l->tp,

@@ -38,7 +38,7 @@ static int gather(p4d_net *m, void *to, void *qkv, p4d_error *err)
 {
 	const uint64_t width = 2 * m->kv * m->element;
 
-	for (uint64_t b = 0; b < m->l->micro_batch; b++)
+	for (uint64_t b = 0; b < m->batch; b++)
 		for (uint64_t i = 0; i < HALVES; i++) {
 			const half h = half_of(m, b, i);
 			char *all = (char *)to + h.all * width, *own = (char *)to + h.own * width;
@@ -54,7 +54,7 @@ static int scatter(p4d_net *m, float *gradients, float *sums, p4d_error *err)
 {
 	const uint64_t width = 2 * m->kv, bytes = width * sizeof(*sums);
 
-	for (uint64_t b = 0; b < m->l->micro_batch; b++)
+	for (uint64_t b = 0; b < m->batch; b++)
 		for (uint64_t i = 0; i < HALVES; i++) {
 			const half h = half_of(m, b, i);
 			float *all = gradients + h.all * width, *own = gradients + h.own * width;

@@ -6,6 +6,7 @@
 #include "base/vector.h"
 #include "model/gradient_window.h"
 #include "model/sequence_order.h"
+#include "model/depth.h"
 #include "model/window.h"
 #include "plan/parameters.h"
 
@@ -103,6 +104,8 @@ void *p4d_buffers__weight(const p4d_net *m, p4d_weight_kind kind, uint32_t layer
 {
 	const p4d_weight *w = p4d_weights__find(&m->weights, kind, layer);
 
+	if (w && w->over_z)
+		return p4d_depth__weight(m, w);
 	if (w && m->window)
 		return p4d_window__at(m, w);
 	return w ? (char *)p4d_buffers_at(m, B_PARAMETERS) + w->offset * m->element : NULL;
@@ -121,6 +124,8 @@ float *p4d_buffers__gradient(const p4d_net *m, p4d_weight_kind kind, uint32_t la
 {
 	const p4d_weight *w = p4d_weights__find(&m->weights, kind, layer);
 
+	if (w && w->over_z)
+		return m->row[B_GRADIENTS] ? p4d_depth__gradient(m, w) : NULL;
 	return w && !w->frozen && m->row[B_GRADIENTS] ? gradient_of(m, w) : NULL;
 }
 
@@ -130,9 +135,14 @@ static void zero_numbers(p4d_net *m, float *from, const float *to)
 		m->d->zero(m->d, from, (uint64_t)(to - from) * sizeof(float));
 }
 
-/* Those that a product gives, all at once; norms, biases and adapters are small, and are added up. */
-static bool is_set_by_product(p4d_weight_kind kind)
+/* Those that a product gives, all at once; norms, biases and adapters are small, and are added up, as are
+ * the sums over the ranks of a grid. */
+static bool is_set_by_product(const p4d_weight *w)
 {
+	const p4d_weight_kind kind = w->kind;
+
+	if (w->over_z)
+		return false;
 	return kind == P4D_W_QKV || kind == P4D_W_OUTPUT || kind == P4D_W_GATE_UP || kind == P4D_W_DOWN ||
 	       kind == P4D_W_EMBEDDING || kind == P4D_W_HEAD;
 }
@@ -143,7 +153,7 @@ static void clear(p4d_net *m, uint32_t first, uint32_t behind, float *from, cons
 	for (uint32_t i = first; i < behind; i++) {
 		const p4d_weight *w = &m->weights.weight[i];
 		float *at = gradient_of(m, w);
-		m->begun[i] = !is_set_by_product(w->kind);
+		m->begun[i] = !is_set_by_product(w);
 		if (m->begun[i])
 			continue;
 		zero_numbers(m, from, at); /* what lies between those that are set */
@@ -176,6 +186,10 @@ bool p4d_buffers__has_part(p4d_net *m, p4d_weight_kind kind, uint32_t layer, uin
 	bool *begun = &m->begun[w - m->weights.weight];
 	float *at = gradient_of(m, w);
 
+	if (w->over_z) {
+		p4d_depth__compute(m, w);
+		return false;
+	}
 	if (*begun)
 		return true;
 	*begun = true;
@@ -188,7 +202,9 @@ void p4d_buffers_complete_gradients(p4d_net *m, uint32_t segment)
 	const p4d_segment *s = &m->weights.segment[segment];
 
 	for (uint32_t i = s->first_weight; i < s->first_weight + s->weights; i++)
-		(void)p4d_buffers__has_part(m, m->weights.weight[i].kind, m->weights.weight[i].layer, 0);
+		if (!m->weights.weight[i].over_z)
+			(void)p4d_buffers__has_part(m, m->weights.weight[i].kind, m->weights.weight[i].layer,
+						    0);
 }
 
 static void put(p4d_net *m, uint64_t place, const void *elements, uint64_t count)

@@ -49,7 +49,8 @@ static void for_each_run(p4d_net *m, char *rows, using *use)
 	const uint64_t each = m->ns / m->parts, end = m->ns;
 
 	for (uint64_t row = 0, count; row < end; row += count) {
-		const uint64_t inside = row % each, before = m->l->sequence_parallel ? m->place.tp * each : 0;
+		const uint64_t inside = row % each,
+			       before = m->l->sequence_parallel ? p4d_place_grid(m->l, m->place).x * each : 0;
 		const uint64_t first = p4d_parallel__part(m, (unsigned)(row / each)).first;
 		const uint64_t at = (first + before + inside) % m->length;
 		count = m->length - at < each - inside ? m->length - at : each - inside;
@@ -74,7 +75,7 @@ void p4d_embedding__finish(p4d_net *m, void *rows)
 	void *positions = p4d_buffers_at(m, B_NORM_OUT);
 
 	if (m->l->architecture->scaled_embedding)
-		m->d->scale(m->d, m->type, rows, (float)sqrt((double)m->h), m->ns * m->h);
+		m->d->scale(m->d, m->type, rows, (float)sqrt((double)m->l->hidden), m->ns * m->h);
 	if (!m->l->positions)
 		return;
 	for_each_run(m, positions, take_positions);
@@ -86,7 +87,7 @@ void p4d_embedding_finish_back(p4d_net *m, void *gradient)
 	if (p4d_buffers__gradient(m, P4D_W_POSITIONS, 0)) /* not where it is frozen */
 		for_each_run(m, gradient, give_positions);
 	if (m->l->architecture->scaled_embedding)
-		m->d->scale(m->d, m->type, gradient, (float)sqrt((double)m->h), m->ns * m->h);
+		m->d->scale(m->d, m->type, gradient, (float)sqrt((double)m->l->hidden), m->ns * m->h);
 }
 
 int p4d_embedding_forward(p4d_net *m, uint32_t micro_batch, void *to, p4d_error *err)

@@ -11,8 +11,8 @@
 
 bool p4d_net_generates(const p4d_layout *l)
 {
-	return l->pp == 1 && l->cp == 1 && l->dp == 1 && l->vpp == 1 && l->micro_batch == 1 &&
-	       l->slices == 1 && !l->sequence_parallel && !l->vocab_parallel &&
+	return p4d_tp_ranks(l) == l->tp && l->pp == 1 && l->cp == 1 && l->dp == 1 && l->vpp == 1 &&
+	       l->micro_batch == 1 && l->slices == 1 && !l->sequence_parallel && !l->vocab_parallel &&
 	       l->recompute == P4D_RECOMPUTE_NONE;
 }
 

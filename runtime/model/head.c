@@ -102,16 +102,25 @@ static int softmax(p4d_net *m, const p4d_head_work *work, const table *rows, con
 	return 0;
 }
 
-/* Capped where the model's are. */
-static void logits_of(p4d_net *m, const table *rows, const logits_chunk *c)
+static void product(p4d_net *m, const table *rows, const logits_chunk *c)
 {
-	const float cap = m->l->architecture->logit_cap;
-
 	if (rows->rows)
 		m->d->columns(m->d, m->type, c->logits, c->stride, c->x, rows->weight, c->n, rows->rows, m->h,
 			      1, false);
+}
+
+/* Of all features; capped where the model's are. */
+static int logits_of(p4d_net *m, const table *rows, const logits_chunk *c, p4d_error *err)
+{
+	const float cap = m->l->architecture->logit_cap;
+
+	product(m, rows, c);
+	if (rows->rows && m->tp_y &&
+	    p4d_comm_all_reduce(m->tp_y, c->logits, c->n * c->stride, m->type, P4D_SUM, err) < 0)
+		return -1;
 	if (rows->rows && cap > 0)
 		m->d->soft_cap(m->d, m->type, c->logits, c->stride, c->n, rows->rows, cap);
+	return 0;
 }
 
 static void gradient_of_table(p4d_net *m, const table *rows, const logits_chunk *c, bool accumulate)
@@ -132,8 +141,7 @@ static void gradient_of_input(p4d_net *m, const table *rows, const logits_chunk 
 static int head_chunk(p4d_net *m, const p4d_head_work *work, const table *rows, const logits_chunk *c,
 		      p4d_error *err)
 {
-	logits_of(m, rows, c);
-	if (softmax(m, work, rows, c, work->input || work->weight, err) < 0)
+	if (logits_of(m, rows, c, err) < 0 || softmax(m, work, rows, c, work->input || work->weight, err) < 0)
 		return -1;
 	if (work->weight && rows->gradient && rows->rows)
 		gradient_of_table(m, rows, c, p4d_buffers__has_part(m, rows->kind, 0, rows->rows));
@@ -170,7 +178,7 @@ void p4d_head__warm_up(p4d_net *m)
 	const uint64_t each = m->row[B_LOGITS]->shape[0], last = (m->n - 1) / each * each;
 	for (uint64_t from = 0; from <= last; from += last ? last : 1) {
 		const logits_chunk c = chunk_of(m, &any, from);
-		logits_of(m, &all, &c);
+		product(m, &all, &c);
 		if (m->l->evaluates)
 			continue;
 		gradient_of_input(m, &all, &c);
@@ -179,18 +187,18 @@ void p4d_head__warm_up(p4d_net *m)
 	}
 }
 
-void p4d_head_norm(p4d_net *m, uint32_t slot, void *to)
+int p4d_head_norm(p4d_net *m, uint32_t slot, void *to, p4d_error *err)
 {
-	p4d_norm__forward(m, P4D_W_FINAL_NORM, 0, to, p4d_buffers_at_slot(m, B_HEAD_RSTD, slot, 0),
-			  p4d_buffers_at_slot(m, B_HEAD_INPUT, slot, 0));
+	return p4d_norm__forward(m, P4D_W_FINAL_NORM, 0, to, p4d_buffers_at_slot(m, B_HEAD_RSTD, slot, 0),
+				 p4d_buffers_at_slot(m, B_HEAD_INPUT, slot, 0), err);
 }
 
-void p4d_head_norm_backward(p4d_net *m, uint32_t slot, const void *gradient)
+int p4d_head_norm_backward(p4d_net *m, uint32_t slot, const void *gradient, p4d_error *err)
 {
 	m->d->zero(m->d, p4d_buffers_at(m, B_HIDDEN), m->ns * m->h * m->element);
-	p4d_norm__backward(m, P4D_W_FINAL_NORM, 0, p4d_buffers_at(m, B_HIDDEN), gradient,
-			   p4d_buffers_at_slot(m, B_HEAD_INPUT, slot, 0),
-			   p4d_buffers_at_slot(m, B_HEAD_RSTD, slot, 0));
+	return p4d_norm__backward(m, P4D_W_FINAL_NORM, 0, p4d_buffers_at(m, B_HIDDEN), gradient,
+				  p4d_buffers_at_slot(m, B_HEAD_INPUT, slot, 0),
+				  p4d_buffers_at_slot(m, B_HEAD_RSTD, slot, 0), err);
 }
 
 /* To fp32, in place: from the last on, which is behind all that are still to be read. */
@@ -209,7 +217,8 @@ int p4d_head__logits(p4d_net *m, float *logits, p4d_error *err)
 	void *here = p4d_buffers_at(m, B_LOGITS), *x = p4d_buffers_at(m, B_NORM_OUT);
 	const float cap = m->l->architecture->logit_cap;
 
-	p4d_head_norm(m, 0, x);
+	if (p4d_head_norm(m, 0, x, err) < 0)
+		return -1;
 	memset(logits, 0, m->set.vocab * sizeof(*logits));
 	if (rows.rows) {
 		m->d->linear(m->d, m->type, here, NULL, x, rows.weight, 1, rows.rows, m->h);
@@ -227,11 +236,12 @@ int p4d_head__logits(p4d_net *m, float *logits, p4d_error *err)
 int p4d_head_loss(p4d_net *m, uint32_t micro_batch, uint32_t slot, p4d_error *err)
 {
 	void *norm_out = p4d_buffers_at(m, B_NORM_OUT), *gradient = p4d_buffers_at(m, B_NORM_OUT_GRADIENT);
+	const p4d_tp_grid at = p4d_place_grid(m->l, m->place);
 	p4d_head_work work = {
 	    .softmax = p4d_buffers_at(m, B_SOFTMAX),
 	    .group = m->tp,
 	    .merge = true,
-	    .count = m->place.tp == 0,
+	    .count = at.x == 0 && at.y == 0, /* each rank of Z has other tokens */
 	    .input = !m->evaluating,
 	    .weight = !m->evaluating,
 	    .input_gradient = p4d_parallel__partial(m, gradient),
@@ -241,7 +251,8 @@ int p4d_head_loss(p4d_net *m, uint32_t micro_batch, uint32_t slot, p4d_error *er
 	if (!work.labels)
 		return -1;
 	m->trained += work.count ? p4d_buffers__trained(m, micro_batch) : 0;
-	p4d_head_norm(m, slot, norm_out);
+	if (p4d_head_norm(m, slot, norm_out, err) < 0)
+		return -1;
 	work.x = p4d_parallel__gather_rows(m, norm_out, p4d_buffers_at(m, B_GATHERED), err);
 	if (!work.x || p4d_head__chunks(m, &work, err) < 0)
 		return -1;
@@ -249,6 +260,5 @@ int p4d_head_loss(p4d_net *m, uint32_t micro_batch, uint32_t slot, p4d_error *er
 		return 0;
 	if (p4d_parallel__reduce_partial(m, gradient, err) < 0)
 		return -1;
-	p4d_head_norm_backward(m, slot, gradient);
-	return 0;
+	return p4d_head_norm_backward(m, slot, gradient, err);
 }

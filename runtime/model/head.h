@@ -7,8 +7,8 @@
 
 /* Loss of the hidden state in a slot; its gradient in B_HIDDEN unless evaluating */
 int p4d_head_loss(p4d_net *m, uint32_t micro_batch, uint32_t slot, p4d_error *err);
-void p4d_head_norm(p4d_net *m, uint32_t slot, void *to);
-void p4d_head_norm_backward(p4d_net *m, uint32_t slot, const void *gradient);
+int p4d_head_norm(p4d_net *m, uint32_t slot, void *to, p4d_error *err);
+int p4d_head_norm_backward(p4d_net *m, uint32_t slot, const void *gradient, p4d_error *err);
 
 int p4d_vocabulary_pass(p4d_net *m, const p4d_instruction *in, p4d_error *err);
 /*

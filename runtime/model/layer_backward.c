@@ -96,9 +96,8 @@ static int end_projection(p4d_net *m, const p4d_layer *y, const projection_back 
 	}
 	if (projection_weight(m, y, back, dy, err) < 0 || p4d_parallel__reduced(m, err) < 0)
 		return -1;
-	p4d_norm__backward(m, p->norm, y->number, p4d_buffers_at(m, B_HIDDEN), gradient,
-			   y->activation[p->input], y->activation[p->rstd]);
-	return 0;
+	return p4d_norm__backward(m, p->norm, y->number, p4d_buffers_at(m, B_HIDDEN), gradient,
+				  y->activation[p->input], y->activation[p->rstd], err);
 }
 
 /*
@@ -114,8 +113,9 @@ static int end_gradient(p4d_net *m, const p4d_layer *y, p4d_weight_kind norm, p4
 
 	if (y->activation[output]) {
 		m->d->zero(m->d, through, m->ns * m->h * m->element);
-		p4d_norm__backward(m, norm, y->number, through, gradient, y->activation[output],
-				   y->activation[rstd]);
+		if (p4d_norm__backward(m, norm, y->number, through, gradient, y->activation[output],
+				       y->activation[rstd], err) < 0)
+			return -1;
 		gradient = through;
 	}
 	if (dbias)
@@ -132,7 +132,7 @@ static int end_input(p4d_net *m, const p4d_layer *y, p4d_weight_kind weight, voi
 			return -1;
 		input_gradient(m, weight, y->number, p4d_parallel__part(m, i), dx, dy->rows, m->h, in);
 	}
-	return 0;
+	return p4d_parallel__sum_features(m, dx, in, err);
 }
 
 static int ffn_part(p4d_net *m, const p4d_layer *y, p4d_error *err)

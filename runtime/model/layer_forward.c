@@ -23,7 +23,9 @@ int p4d_layer__norm(p4d_net *m, const p4d_layer *y, const p4d_projection *p, p4d
 {
 	void *kept = y->activation[p->normed], *normed = kept ? kept : p4d_buffers_at(m, B_NORM_OUT);
 
-	p4d_norm__forward(m, p->norm, y->number, normed, y->activation[p->rstd], y->activation[p->input]);
+	if (p4d_norm__forward(m, p->norm, y->number, normed, y->activation[p->rstd], y->activation[p->input],
+			      err) < 0)
+		return -1;
 	return gather(m, normed, to, err);
 }
 
@@ -109,8 +111,9 @@ static int add_end(p4d_net *m, void *to, const void *residual, const void *x, co
 	}
 	if (product(m, output ? output : sum, x, end, y->number, in, err) < 0)
 		return -1;
-	if (output)
-		p4d_norm__forward(m, end->norm, y->number, sum, y->activation[end->rstd], output);
+	if (output &&
+	    p4d_norm__forward(m, end->norm, y->number, sum, y->activation[end->rstd], output, err) < 0)
+		return -1;
 	m->d->add(m->d, m->type, to, residual, sum, m->ns * m->h);
 	return 0;
 }
@@ -132,7 +135,7 @@ static int project(p4d_net *m, const p4d_layer *y, const p4d_projection *p, uint
 		p4d_product__forward(m, p->weight, y->number, to, NULL, rows, part.count, out, m->h);
 		p4d_adapters__add(m, p->weight, y->number, to, rows, part.count);
 	}
-	return 0;
+	return p4d_parallel__sum_features(m, y->activation[p->output], out, err);
 }
 
 static int attention_part(p4d_net *m, const p4d_layer *y, p4d_error *err)
@@ -177,9 +180,8 @@ static int ffn_output(p4d_net *m, const p4d_layer *y, p4d_error *err)
 	p4d_layer__activate(m, ffn_act, y->activation[ACT_GATE_UP]);
 	if (product(m, output, ffn_act, &ffn_end, y->number, m->f, err) < 0)
 		return -1;
-	p4d_norm__forward(m, P4D_W_FFN_POST_NORM, y->number, p4d_buffers_at(m, B_NORM_OUT),
-			  y->activation[ACT_FFN_OUTPUT_RSTD], output);
-	return 0;
+	return p4d_norm__forward(m, P4D_W_FFN_POST_NORM, y->number, p4d_buffers_at(m, B_NORM_OUT),
+				 y->activation[ACT_FFN_OUTPUT_RSTD], output, err);
 }
 
 int p4d_layer__recompute(p4d_net *m, const p4d_layer *y, p4d_error *err)

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "model/buffers.h"
+#include "model/depth.h"
 #include "model/gradient_window.h"
 #include "model/parallel.h"
 #include "model/sequence_order.h"
@@ -68,7 +69,8 @@ static void fill_sizes(p4d_net *m)
 	m->type = z.dtype;
 	m->element = m->type == P4D_DT_FP32 ? 4 : 2;
 	m->length = p4d_pass_tokens(l) / l->cp;
-	m->whole = l->seq_len / l->cp * l->micro_batch;
+	m->whole = l->seq_len / l->cp * z.batch;
+	m->batch = z.batch;
 	m->n = z.n;
 	m->ns = z.ns;
 	m->h = z.h;
@@ -114,7 +116,7 @@ static uint64_t copies_of(const p4d_net *m, p4d_buffer which)
 /* In the order of the sequences, and as attention takes them. */
 static int allocate_documents(p4d_net *m, p4d_error *err)
 {
-	const uint64_t sequences = m->l->micro_batch * m->l->seq_len, *shape = m->row[B_DOCUMENTS]->shape;
+	const uint64_t sequences = m->batch * m->l->seq_len, *shape = m->row[B_DOCUMENTS]->shape;
 
 	m->document_holder = calloc(shape[0], sizeof(*m->document_holder));
 	if (m->set.document_mask)
@@ -265,6 +267,7 @@ void p4d_net_begin(p4d_net *m, uint64_t number, bool evaluating, p4d_batch_sourc
 	m->evaluating = evaluating;
 	m->trained = 0;
 	p4d_window_begin(m);
+	p4d_depth__forget(m);
 	m->d->zero(m->d, p4d_buffers_at(m, B_SCALARS), sizeof(p4d_scalars));
 	memset(m->token_holder, 0xff, copies_of(m, B_TOKENS) * sizeof(*m->token_holder));
 	memset(m->label_holder, 0xff, copies_of(m, B_LABELS) * sizeof(*m->label_holder));

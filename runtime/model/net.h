@@ -68,6 +68,16 @@ typedef struct p4d_scalars {
 typedef struct p4d_window p4d_window;
 typedef struct p4d_gradient_window p4d_gradient_window;
 
+/* What depth.h gathered and sums. */
+typedef struct p4d_depth {
+	uint32_t layer[P4D_DEPTH_PLACES]; /* in each place; UINT32_MAX: none */
+	uint64_t calls[P4D_DEPTH_PLACES]; /* of the group, with the last of its gathers */
+	unsigned computed;                /* a bit for each matrix of the pass's layer that has a gradient */
+	unsigned summed;                  /* those of sum_layer, on their way */
+	uint32_t sum_layer;
+	uint64_t sum_calls;
+} p4d_depth;
+
 typedef struct p4d_net {
 	p4d_net_settings set;
 	const p4d_layout *l;
@@ -85,7 +95,8 @@ typedef struct p4d_net {
 
 	p4d_dtype type;
 	uint64_t element;     /* bytes of type */
-	uint64_t n, ns, h;    /* tokens; under sequence parallelism; hidden */
+	uint64_t batch;       /* sequences */
+	uint64_t n, ns, h;    /* tokens; under sequence parallelism; hidden features of this rank */
 	uint64_t f, q, kv;    /* columns of this rank */
 	uint64_t up;          /* of the product in front of the activation */
 	uint64_t columns;     /* q + 2 * kv */
@@ -108,6 +119,9 @@ typedef struct p4d_net {
 	 * results are used. With tp_comm_overlap those of tp are, too.
 	 */
 	p4d_group *tp, *cp, *dp_cp, *copies, *pp, *vocabulary, *embedding_group;
+	/* of a tp-grid, where tp is X; NULL: one rank. Those of tp_z are asynchronous, too */
+	p4d_group *tp_y, *tp_z;
+	p4d_depth depth;
 	p4d_group *world;       /* all ranks; numbers of the host */
 	p4d_group *cp_reversed; /* where keys are gathered, else NULL; data on the device */
 

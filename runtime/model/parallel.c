@@ -24,8 +24,19 @@ static int open_reversed(p4d_net *m, p4d_error *err)
 	return status;
 }
 
-/* The ranks whose places agree with `place` outside of the directions that vary, in the order of ranks. */
-static int open_group(p4d_net *m, p4d_group **group, bool tp, bool cp, bool dp, bool pp, p4d_error *err)
+/* Directions in which places differ; X, Y and Z are those of tensor parallelism. */
+enum { X = 1, Y = 2, Z = 4, CP = 8, DP = 16, PP = 32 };
+
+static unsigned differ(const p4d_layout *l, p4d_place a, p4d_place b)
+{
+	const p4d_tp_grid g = p4d_place_grid(l, a), h = p4d_place_grid(l, b);
+
+	return (g.x != h.x ? X : 0) | (g.y != h.y ? Y : 0) | (g.z != h.z ? Z : 0) | (a.cp != b.cp ? CP : 0) |
+	       (a.dp != b.dp ? DP : 0) | (a.pp != b.pp ? PP : 0);
+}
+
+/* The ranks whose places differ from this one's in no other directions, in the order of ranks. */
+static int open_group(p4d_net *m, p4d_group **group, unsigned directions, p4d_error *err)
 {
 	const p4d_layout *l = m->l;
 	uint32_t *ranks = malloc(l->world * sizeof(*ranks)), count = 0;
@@ -33,12 +44,9 @@ static int open_group(p4d_net *m, p4d_group **group, bool tp, bool cp, bool dp, 
 
 	if (!ranks)
 		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for a rank group");
-	for (uint32_t rank = 0; rank < l->world; rank++) {
-		const p4d_place p = p4d_place_of(l, rank);
-		if ((tp || p.tp == m->place.tp) && (cp || p.cp == m->place.cp) &&
-		    (dp || p.dp == m->place.dp) && (pp || p.pp == m->place.pp))
+	for (uint32_t rank = 0; rank < l->world; rank++)
+		if (!(differ(l, p4d_place_of(l, rank), m->place) & ~directions))
 			ranks[count++] = rank;
-	}
 	status = p4d_group_open(group, m->set.world, ranks, count, err);
 	free(ranks);
 	return status;
@@ -72,8 +80,7 @@ static int open_replicas(p4d_net *m, p4d_error *err)
 {
 	const bool all = m->shards == 1;
 
-	if ((all ? open_group(m, &m->dp_cp, false, true, true, false, err)
-		 : open_sharing(m, &m->dp_cp, false, err)) < 0)
+	if ((all ? open_group(m, &m->dp_cp, CP | DP, err) : open_sharing(m, &m->dp_cp, false, err)) < 0)
 		return -1;
 	return all || m->shards == m->l->dp * m->l->cp ? 0 : open_sharing(m, &m->copies, true, err);
 }
@@ -172,12 +179,48 @@ static p4d_traffic between_copies(const p4d_net *m)
 	return collectives_of(m, largest_segment(m, &frozen) / m->shards * sizeof(float), 0);
 }
 
+/* Of a tp-grid. Y: sums of what products over a part of the features give, and of norms' squares. */
+static p4d_traffic between_y(const p4d_net *m)
+{
+	const uint64_t most = m->columns > m->up ? m->columns : m->up;
+	const uint64_t logits = p4d_logits_tokens(m->l) * p4d_logits_columns(m->l);
+	const uint64_t product = m->n * most > logits ? m->n * most : logits;
+
+	return collectives_of(m, product * m->element, 0);
+}
+
+/* Z: matrices of layers and their gradients, and gradients of what its ranks have whole. */
+static p4d_traffic between_z(const p4d_net *m)
+{
+	uint64_t whole = 0, cut = 0;
+
+	for (uint32_t i = 0; i < m->weights.count; i++) {
+		const p4d_weight *w = &m->weights.weight[i];
+		uint64_t *most = w->over_z ? &cut : &whole;
+		*most = w->rows * w->columns > *most ? w->rows * w->columns : *most;
+	}
+	p4d_traffic y = collectives_of(m, whole * sizeof(float), cut * m->l->tp_z * sizeof(float));
+
+	y.async = true;
+	y.blocks = REPLICAS_BLOCKS;
+	return y;
+}
+
 /* Whose members have the same arena. */
 static p4d_traffic in_arena(const p4d_net *m, p4d_traffic traffic)
 {
 	traffic.memory = m->arena;
 	traffic.memory_bytes = m->plan.arena_bytes;
 	return traffic;
+}
+
+static int put_grid_on_device(p4d_net *m, p4d_error *err)
+{
+	const p4d_traffic y = in_arena(m, between_y(m)), z = in_arena(m, between_z(m));
+
+	if (m->tp_y && p4d_comm_on_device(m->tp_y, m->set.transport, &y, err) < 0)
+		return -1;
+	return m->tp_z ? p4d_comm_on_device(m->tp_z, m->set.transport, &z, err) : 0;
 }
 
 /* From here on these groups carry what lies in the arena. */
@@ -206,7 +249,8 @@ static int put_on_device(p4d_net *m, uint8_t *sends, p4d_error *err)
 				  .scratch = m->arena};
 
 	if (p4d_comm_on_device(m->tp, m->set.transport, &tp, err) < 0 ||
-	    p4d_comm_on_device(m->dp_cp, m->set.transport, &replicas, err) < 0)
+	    p4d_comm_on_device(m->dp_cp, m->set.transport, &replicas, err) < 0 ||
+	    put_grid_on_device(m, err) < 0)
 		return -1;
 	if (m->copies && p4d_comm_on_device(m->copies, m->set.transport, &copies, err) < 0)
 		return -1;
@@ -241,11 +285,13 @@ static int open_device_groups(p4d_net *m, p4d_error *err)
 
 int p4d_parallel__open(p4d_net *m, p4d_error *err)
 {
-	if (open_group(m, &m->tp, true, false, false, false, err) < 0 ||
-	    open_group(m, &m->cp, false, true, false, false, err) < 0 || open_replicas(m, err) < 0 ||
-	    open_group(m, &m->pp, false, false, false, true, err) < 0 ||
-	    open_group(m, &m->vocabulary, true, false, false, true, err) < 0 ||
-	    open_group(m, &m->world, true, true, true, true, err) < 0)
+	if (open_group(m, &m->tp, X, err) < 0 || open_group(m, &m->cp, CP, err) < 0 ||
+	    open_replicas(m, err) < 0 || open_group(m, &m->pp, PP, err) < 0 ||
+	    open_group(m, &m->vocabulary, X | PP, err) < 0 ||
+	    open_group(m, &m->world, X | Y | Z | CP | DP | PP, err) < 0)
+		return -1;
+	if ((m->l->tp_y > 1 && open_group(m, &m->tp_y, Y, err) < 0) ||
+	    (m->l->tp_z > 1 && open_group(m, &m->tp_z, Z, err) < 0))
 		return -1;
 	if (m->l->cp_comm == P4D_CP_ALL_GATHER && open_reversed(m, err) < 0)
 		return -1;
@@ -254,8 +300,8 @@ int p4d_parallel__open(p4d_net *m, p4d_error *err)
 
 void p4d_parallel__close(p4d_net *m)
 {
-	p4d_group **groups[] = {&m->tp, &m->cp,         &m->cp_reversed, &m->dp_cp,          &m->copies,
-				&m->pp, &m->vocabulary, &m->world,       &m->embedding_group};
+	p4d_group **groups[] = {&m->tp,         &m->cp,    &m->cp_reversed,     &m->dp_cp, &m->copies, &m->pp,
+				&m->vocabulary, &m->world, &m->embedding_group, &m->tp_y,  &m->tp_z};
 
 	for (size_t i = 0; i < sizeof(groups) / sizeof(*groups); i++) {
 		if (*groups[i])
@@ -329,6 +375,11 @@ int p4d_parallel__reduce_part(p4d_net *m, void *to, unsigned part, p4d_error *er
 	return 0;
 }
 
+int p4d_parallel__sum_features(p4d_net *m, void *product, uint64_t columns, p4d_error *err)
+{
+	return m->tp_y ? p4d_comm_all_reduce(m->tp_y, product, m->n * columns, m->type, P4D_SUM, err) : 0;
+}
+
 int p4d_parallel__reduced(p4d_net *m, p4d_error *err)
 {
 	return p4d_comm_settle(m->tp, err);
@@ -344,7 +395,9 @@ int p4d_parallel__reduce_partial(p4d_net *m, void *to, p4d_error *err)
 
 void p4d_parallel_leave(p4d_net *m, bool replicas)
 {
-	const unsigned own = m->l->tp_comm_overlap ? P4D_TP_BLOCKS : 0;
+	const unsigned own = m->l->tp_comm_overlap                     ? P4D_TP_BLOCKS
+			     : m->tp_z && p4d_comm_runs_async(m->tp_z) ? REPLICAS_BLOCKS
+								       : 0;
 
 	if (m->d->leave)
 		m->d->leave(m->d, own + (replicas && p4d_comm_runs_async(m->dp_cp) ? REPLICAS_BLOCKS : 0));

@@ -38,6 +38,8 @@ void *p4d_parallel__partial(p4d_net *m, void *to);
 int p4d_parallel__reduce_part(p4d_net *m, void *to, unsigned part, p4d_error *err);
 int p4d_parallel__reduced(p4d_net *m, p4d_error *err);
 int p4d_parallel__reduce_partial(p4d_net *m, void *to, p4d_error *err);
+/* The product (n, columns) of hidden features, of which a rank of a tp-grid has a part: their sum over Y. */
+int p4d_parallel__sum_features(p4d_net *m, void *product, uint64_t columns, p4d_error *err);
 /*
  * What products leave to collectives that run beside them: those of tensor parallelism in any pass, where
  * they overlap, and among replicas in some.

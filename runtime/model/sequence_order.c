@@ -103,7 +103,7 @@ static uint64_t arrange(const p4d_net *m, int32_t *to, const int32_t *from)
 		return 2 * m->whole;
 	}
 	for (uint64_t block = 0; block < blocks(m); block++)
-		for (uint64_t b = 0; b < m->l->micro_batch; b++)
+		for (uint64_t b = 0; b < m->batch; b++)
 			for (uint64_t i = 0; i < width(m, block); i++)
 				to[count++] = from[b * sequence + place(m, block, i)];
 	return count;
@@ -115,7 +115,7 @@ int p4d_sequence_find_documents(p4d_net *m, uint32_t pass_micro_batch, p4d_error
 	const p4d_tensor *row = m->row[B_DOCUMENTS];
 	const uint64_t copies = row->shape[0], copy = micro_batch % copies, sequence = m->l->seq_len;
 	const p4d_batch batch = {.documents = m->host_documents};
-	int32_t *arranged = m->host_documents + m->l->micro_batch * sequence;
+	int32_t *arranged = m->host_documents + m->batch * sequence;
 	char *to = m->arena + row->offset + copy * (row->bytes / copies);
 
 	m->documents = NULL;

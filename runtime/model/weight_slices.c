@@ -15,43 +15,38 @@ static void name_slice(p4d_weight_slice *p, const p4d_weight *w, const char *nam
 		snprintf(p->name, sizeof(p->name), "model.layers.%u.%s", w->layer, name);
 }
 
-/* Part `index` of a tensor cut by rows into `ranks` equal parts: `rows` rows at row `at` of the weight. */
-static void cut_rows(p4d_weight_slice *p, const p4d_weight *w, const char *name, uint64_t at, uint64_t rows,
-		     uint64_t index, uint64_t ranks)
+/* One of equal parts. */
+typedef struct part {
+	uint64_t index, of;
+} part;
+static const part whole = {0, 1};
+
+/* Of a tensor whose rows and columns are cut into equal parts: `rows` rows at row `at` of the weight. */
+static void cut(p4d_weight_slice *p, const p4d_weight *w, const char *name, uint64_t at, uint64_t rows,
+		part by_rows, part by_columns)
 {
 	name_slice(p, w, name);
-	p->tensor_rows = rows * ranks;
-	p->tensor_columns = w->columns == 1 ? 0 : w->columns;
-	p->first_row = rows * index;
+	p->tensor_rows = rows * by_rows.of;
+	p->tensor_columns = w->columns == 1 && by_columns.of == 1 ? 0 : w->columns * by_columns.of;
+	p->first_row = rows * by_rows.index;
 	p->rows = rows;
-	p->first_column = 0;
+	p->first_column = w->columns * by_columns.index;
 	p->columns = w->columns;
 	p->offset = w->offset + at * w->columns;
 }
 
-static void cut_columns(p4d_weight_slice *p, const p4d_weight *w, const char *name, uint64_t index,
-			uint64_t ranks)
-{
-	name_slice(p, w, name);
-	p->tensor_rows = p->rows = w->rows;
-	p->first_row = 0;
-	p->tensor_columns = w->columns * ranks;
-	p->first_column = w->columns * index;
-	p->columns = w->columns;
-	p->offset = w->offset;
-}
-
 static unsigned cut_table(p4d_weight_slice *p, const p4d_weight *w, const char *name, uint64_t first,
-			  uint64_t vocab)
+			  uint64_t vocab, part by_columns)
 {
 	if (first >= vocab)
 		return 0;
 	name_slice(p, w, name);
 	p->tensor_rows = vocab;
-	p->tensor_columns = p->columns = w->columns;
+	p->columns = w->columns;
+	p->tensor_columns = w->columns * by_columns.of;
 	p->first_row = first;
 	p->rows = vocab - first < w->rows ? vocab - first : w->rows;
-	p->first_column = 0;
+	p->first_column = w->columns * by_columns.index;
 	p->offset = w->offset;
 	return 1;
 }
@@ -69,17 +64,18 @@ static unsigned cut_adapter(p4d_weight_slice *p, const p4d_layout *l, p4d_place 
 	const uint64_t q = l->heads / l->tp * l->head_dim, kv = l->kv_heads / l->tp * l->head_dim;
 	const bool fused = is_b && number == 0 && l->architecture->fused_qkv;
 	const uint64_t rows[] = {fused ? q : w->rows, kv, kv};
+	const part x = {place.tp, l->tp};
 	const unsigned count = fused ? 3 : 1;
 	char name[64];
 
 	for (unsigned i = 0, at = 0; i < count; at += (unsigned)rows[i++]) {
 		name_adapter(name, number + i, is_b);
 		if (w->replicated)
-			cut_rows(&p[i], w, name, 0, w->rows, 0, 1);
+			cut(&p[i], w, name, 0, w->rows, whole, whole);
 		else if (is_b)
-			cut_rows(&p[i], w, name, at, rows[i], place.tp, l->tp);
+			cut(&p[i], w, name, at, rows[i], x, whole);
 		else
-			cut_columns(&p[i], w, name, place.tp, l->tp);
+			cut(&p[i], w, name, 0, w->rows, whole, x);
 		p[i].tensor_columns =
 		    p[i].tensor_columns ? p[i].tensor_columns : 1; /* a rank of 1 is no vector */
 	}
@@ -120,8 +116,9 @@ static const char *whole_name(const p4d_layout *l, p4d_weight_kind kind)
 		   : names[kind];
 }
 
-unsigned p4d_weight_slices_of(const p4d_layout *l, p4d_place place, uint64_t vocab, const p4d_weight *w,
-			      p4d_weight_slice slices[P4D_SLICES_OF_WEIGHT])
+/* Of a weight with all of its rows. */
+static unsigned slices_of(const p4d_layout *l, p4d_place place, uint64_t vocab, const p4d_weight *w,
+			  p4d_weight_slice slices[P4D_SLICES_OF_WEIGHT])
 {
 	static const char *const projections[2][3] = {
 	    {"self_attn.q_proj.weight", "self_attn.k_proj.weight", "self_attn.v_proj.weight"},
@@ -130,39 +127,76 @@ unsigned p4d_weight_slices_of(const p4d_layout *l, p4d_place place, uint64_t voc
 					      {"mlp.gate_proj.bias", "mlp.up_proj.bias"}};
 	const uint64_t q = l->heads / l->tp * l->head_dim, kv = l->kv_heads / l->tp * l->head_dim;
 	const bool bias = w->kind == P4D_W_QKV_BIAS || w->kind == P4D_W_UP_BIAS;
+	const p4d_tp_grid at = p4d_place_grid(l, place);
+	const part x = {at.x, l->tp}, y = w->over_y ? (part){at.y, l->tp_y} : whole;
 
 	switch (w->kind) {
 	case P4D_W_EMBEDDING:
 		return cut_table(slices, w, "model.embed_tokens.weight", p4d_weights__table_row(l, place, w),
-				 vocab);
+				 vocab, y);
 	case P4D_W_HEAD:
 		return cut_table(slices, w, l->tied ? "model.embed_tokens.weight" : "lm_head.weight",
-				 p4d_weights__table_row(l, place, w), vocab);
+				 p4d_weights__table_row(l, place, w), vocab, y);
+	case P4D_W_POSITIONS:
+		cut(slices, w, whole_name(l, w->kind), 0, w->rows, whole, y);
+		return 1;
 	case P4D_W_QKV:
 	case P4D_W_QKV_BIAS:
-		cut_rows(&slices[0], w, projections[bias][0], 0, q, place.tp, l->tp);
-		cut_rows(&slices[1], w, projections[bias][1], q, kv, place.tp, l->tp);
-		cut_rows(&slices[2], w, projections[bias][2], q + kv, kv, place.tp, l->tp);
+		cut(&slices[0], w, projections[bias][0], 0, q, x, y);
+		cut(&slices[1], w, projections[bias][1], q, kv, x, y);
+		cut(&slices[2], w, projections[bias][2], q + kv, kv, x, y);
 		return 3;
 	case P4D_W_GATE_UP:
 	case P4D_W_UP_BIAS:
 		if (!l->glu) {
-			cut_rows(slices, w, ups[bias][1], 0, w->rows, place.tp, l->tp);
+			cut(slices, w, ups[bias][1], 0, w->rows, x, y);
 			return 1;
 		}
-		cut_rows(&slices[0], w, ups[bias][0], 0, w->rows / 2, place.tp, l->tp);
-		cut_rows(&slices[1], w, ups[bias][1], w->rows / 2, w->rows / 2, place.tp, l->tp);
+		cut(&slices[0], w, ups[bias][0], 0, w->rows / 2, x, y);
+		cut(&slices[1], w, ups[bias][1], w->rows / 2, w->rows / 2, x, y);
 		return 2;
 	case P4D_W_OUTPUT:
-		cut_columns(slices, w, "self_attn.o_proj.weight", place.tp, l->tp);
+		cut(slices, w, "self_attn.o_proj.weight", 0, w->rows, y, x);
 		return 1;
 	case P4D_W_DOWN:
-		cut_columns(slices, w, "mlp.down_proj.weight", place.tp, l->tp);
+		cut(slices, w, "mlp.down_proj.weight", 0, w->rows, y, x);
 		return 1;
 	default:
 		if (p4d_weights_adapts(w->kind))
 			return cut_adapter(slices, l, place, w);
-		cut_rows(slices, w, whole_name(l, w->kind), 0, w->rows, 0, 1);
+		cut(slices, w, whole_name(l, w->kind), 0, w->rows, y, whole);
 		return 1;
 	}
+}
+
+/* Of slices those parts that are in rows from .. to-1 of the weight, where the first is at its offset. */
+static unsigned clip(p4d_weight_slice *slices, unsigned count, const p4d_weight *w, uint64_t from,
+		     uint64_t to)
+{
+	unsigned kept = 0;
+
+	for (unsigned i = 0; i < count; i++) {
+		p4d_weight_slice p = slices[i];
+		const uint64_t first = (p.offset - w->offset) / w->columns, end = first + p.rows;
+		const uint64_t begin = first > from ? first : from, last = end < to ? end : to;
+		if (begin >= last)
+			continue;
+		p.first_row += begin - first;
+		p.rows = last - begin;
+		p.offset = w->offset + (begin - from) * w->columns;
+		slices[kept++] = p;
+	}
+	return kept;
+}
+
+unsigned p4d_weight_slices_of(const p4d_layout *l, p4d_place place, uint64_t vocab, const p4d_weight *w,
+			      p4d_weight_slice slices[P4D_SLICES_OF_WEIGHT])
+{
+	const uint64_t z = p4d_place_grid(l, place).z;
+	p4d_weight all = *w;
+
+	if (!w->over_z)
+		return slices_of(l, place, vocab, w, slices);
+	all.rows *= l->tp_z;
+	return clip(slices, slices_of(l, place, vocab, &all, slices), w, z * w->rows, (z + 1) * w->rows);
 }

@@ -25,9 +25,18 @@ static void add(weights_builder *b, p4d_weight_kind kind, uint32_t layer, uint64
 	const bool whole =
 	    kind == P4D_W_POSITIONS || (columns == 1 && kind != P4D_W_QKV_BIAS && kind != P4D_W_UP_BIAS);
 
+	const bool of_layer =
+	    kind == P4D_W_QKV || kind == P4D_W_OUTPUT || kind == P4D_W_GATE_UP || kind == P4D_W_DOWN;
+	const bool of_columns = kind == P4D_W_QKV_BIAS || kind == P4D_W_UP_BIAS || kind == P4D_W_QUERY_NORM ||
+				kind == P4D_W_KEY_NORM;
+
+	if (of_layer)
+		rows /= b->layout->tp_z;
 	b->to->weight[b->to->count++] = (p4d_weight){
 	    .kind = kind,
 	    .layer = layer,
+	    .over_y = b->layout->tp_y > 1 && !of_columns,
+	    .over_z = b->layout->tp_z > 1 && of_layer,
 	    .rows = rows,
 	    .columns = columns,
 	    .offset = b->at,
@@ -44,9 +53,9 @@ static void add(weights_builder *b, p4d_weight_kind kind, uint32_t layer, uint64
 /* With its bias. */
 static void add_norm(weights_builder *b, p4d_weight_kind kind, uint32_t layer)
 {
-	add(b, kind, layer, b->layout->hidden, 1);
+	add(b, kind, layer, p4d_rank_hidden(b->layout), 1);
 	if (b->layout->norm_tensors > 1)
-		add(b, p4d_weights__bias_of(kind), layer, b->layout->hidden, 1);
+		add(b, p4d_weights__bias_of(kind), layer, p4d_rank_hidden(b->layout), 1);
 }
 
 static void add_layer(weights_builder *b, uint32_t layer)
@@ -108,7 +117,7 @@ static void add_end(weights_builder *b, bool begins)
 
 	add_norm(b, P4D_W_FINAL_NORM, 0);
 	if (tables_are_inside(l) && !(l->tied && begins))
-		add(b, P4D_W_HEAD, 0, l->vocab / l->tp, l->hidden);
+		add(b, P4D_W_HEAD, 0, l->vocab / l->tp, p4d_rank_hidden(l));
 }
 
 static void begin_segment(weights_builder *b, uint32_t layer)
@@ -158,9 +167,9 @@ static void add_chunk(weights_builder *b, const p4d_schedule *schedule, uint32_t
 	for (uint32_t i = 0; i < b->to->of_chunk; i++) {
 		begin_segment(b, first + i);
 		if (whole && i == 0 && position == 0 && tables_are_inside(l))
-			add(b, P4D_W_EMBEDDING, 0, l->vocab / l->tp, l->hidden);
+			add(b, P4D_W_EMBEDDING, 0, l->vocab / l->tp, p4d_rank_hidden(l));
 		if (whole && i == 0 && position == 0 && l->positions)
-			add(b, P4D_W_POSITIONS, 0, l->positions, l->hidden);
+			add(b, P4D_W_POSITIONS, 0, l->positions, p4d_rank_hidden(l));
 		for (uint32_t k = i; k < (b->to->of_chunk == 1 ? layers : i + 1); k++)
 			if (whole)
 				add_layer(b, first + k);
@@ -266,7 +275,9 @@ uint32_t p4d_weights_table_segment(const p4d_weights *weights, p4d_weight_kind k
 
 uint64_t p4d_weights__table_row(const p4d_layout *l, p4d_place place, const p4d_weight *weight)
 {
-	return weight->rows * (l->vocab_parallel ? place.tp + l->tp * place.pp : place.tp);
+	const uint64_t x = p4d_place_grid(l, place).x;
+
+	return weight->rows * (l->vocab_parallel ? x + l->tp * place.pp : x);
 }
 
 uint32_t p4d_weights_shard_number(const p4d_layout *layout, p4d_place place)

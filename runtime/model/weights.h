@@ -28,6 +28,13 @@ typedef struct p4d_place {
 p4d_place p4d_place_of(const p4d_layout *layout, uint32_t rank);
 uint32_t p4d_place_rank(const p4d_layout *layout, p4d_place place);
 
+/* Of place.tp in a --tp-grid, X first: tp = x + X*(y + Y*z). */
+static inline p4d_tp_grid p4d_place_grid(const p4d_layout *l, p4d_place place)
+{
+	return (p4d_tp_grid){place.tp % l->tp, place.tp / l->tp % l->tp_y, place.tp / l->tp / l->tp_y};
+}
+
+/* Of t, h/Y and, where they are matrices of a layer, so many rows of Z ranks, see p4d_weight. */
 typedef enum p4d_weight_kind {
 	P4D_W_EMBEDDING,      /* (V/t, h); V/(t*p) with vocabulary parallelism */
 	P4D_W_ATTENTION_NORM, /* (h) */
@@ -75,8 +82,12 @@ typedef struct p4d_weight {
 	uint64_t offset;        /* elements from the start of the stage's flat buffer */
 	uint32_t segment;       /* that it belongs to, or beside which it is frozen */
 	bool decay;             /* weight decay applies: matrices */
-	bool replicated; /* the same on all tp ranks: gradients are summed over tp, and count once in norms */
-	bool frozen;     /* has no gradient */
+	bool replicated; /* the same on all X (tp) ranks: gradients are summed over them, and count once in
+			    norms */
+	bool over_y; /* each rank of Y has other features; else all have the same, and the same gradient */
+	bool over_z; /* rows are cut over Z, and gathered for use (depth.h); else each rank of Z has all of
+			them, and gradients of its sequences */
+	bool frozen; /* has no gradient */
 } p4d_weight;
 
 /* What is gathered, reduced and optimized as one: see p4d_chunk_segments. The last: tables of the vocabulary

@@ -179,14 +179,16 @@ static int fill(const p4d_train_data *data, p4d_sampler *sampler, uint64_t step,
 	const p4d_layout *l = data->layout;
 	const p4d_samples part = {.tokens = batch->tokens, .labels = batch->labels};
 	const p4d_samples whole = {.documents = batch->documents};
-	uint64_t first = p4d_first_sample((step - 1) * l->global_batch, micro_batch, l->micro_batch,
-					  data->place.dp, l->dp);
+	const uint64_t own = p4d_rank_batch(l);
+	const uint64_t first = p4d_first_sample((step - 1) * l->global_batch, micro_batch, l->micro_batch,
+						data->place.dp, l->dp) +
+			       p4d_place_grid(l, data->place).z * own;
 
-	if (batch->documents && p4d_sampler_fill(sampler, first, l->micro_batch, 0, 1, &whole, err) < 0)
+	if (batch->documents && p4d_sampler_fill(sampler, first, own, 0, 1, &whole, err) < 0)
 		return -1;
 	if (!batch->tokens && !batch->labels)
 		return 0;
-	return p4d_sampler_fill(sampler, first, l->micro_batch, data->place.cp, l->cp, &part, err);
+	return p4d_sampler_fill(sampler, first, own, data->place.cp, l->cp, &part, err);
 }
 
 int p4d_train_data_training_batch(void *context, uint64_t step, uint32_t micro_batch, const p4d_batch *batch,

@@ -59,7 +59,7 @@ static void say_layout(p4d_run *run)
 	const p4d_layout *l = &run->plan->layout;
 	const char *comm = p4d_comm_transport_name(run->transport);
 	const char *no_gpu = run->plan->no_gpu;
-	char device[768], text[1600], data[256], cp_comm[16];
+	char device[768], text[1600], data[256], cp_comm[16], tp[P4D_TP_TEXT];
 	p4d_step_event event;
 
 	if (!run->leads)
@@ -70,7 +70,7 @@ static void say_layout(p4d_run *run)
 		 run->device.attention_text);
 	p4d_text *json = p4d_step_event_begin(&event, "start");
 	p4d_json_text_whole(json, "ranks", l->world);
-	p4d_json_text_whole(json, "tp", l->tp);
+	p4d_json_text_whole(json, "tp", p4d_tp_ranks(l));
 	p4d_json_text_whole(json, "cp", l->cp);
 	p4d_json_text_whole(json, "pp", l->pp);
 	p4d_json_text_whole(json, "dp", l->dp);
@@ -87,9 +87,10 @@ static void say_layout(p4d_run *run)
 	p4d_json_text_string(json, "device", run->device.name);
 	p4d_json_text_string(json, "device_text", device);
 	snprintf(text, sizeof(text),
-		 "%" PRIu64 " ranks: tp %" PRIu64 ", cp %" PRIu64 ", pp %" PRIu64 ", dp %" PRIu64 "; %" PRIu64
+		 "%" PRIu64 " ranks: tp %s, cp %" PRIu64 ", pp %" PRIu64 ", dp %" PRIu64 "; %" PRIu64
 		 " tokens a step, %s; communication: %s; device: %s",
-		 l->world, l->tp, l->cp, l->pp, l->dp, l->global_batch * l->seq_len, data, comm, device);
+		 l->world, p4d_layout_tp_text(l, tp), l->cp, l->pp, l->dp, l->global_batch * l->seq_len, data,
+		 comm, device);
 	p4d_step_log_event(&run->log, &event, text);
 }
 

@@ -71,7 +71,8 @@ static void add_rank(p4d_trace *trace, const p4d_layout *layout, uint32_t rank, 
 		     uint64_t count)
 {
 	const p4d_place place = p4d_place_of(layout, rank);
-	const unsigned process = (unsigned)(1 + place.tp + layout->tp * (place.cp + layout->cp * place.dp));
+	const unsigned process =
+	    (unsigned)(1 + place.tp + p4d_tp_ranks(layout) * (place.cp + layout->cp * place.dp));
 	char name[96];
 
 	if (!place.pp) {

@@ -3,6 +3,7 @@
 #include <time.h>
 
 #include "model/buffers.h"
+#include "model/depth.h"
 #include "model/embedding.h"
 #include "model/gradient_window.h"
 #include "model/head.h"
@@ -149,15 +150,21 @@ static int head_back(p4d_trainer *t, const p4d_instruction *in, p4d_error *err)
 
 	if (use_layer(t, in, last, err) < 0 || begin_layer(t, in, last, err) < 0)
 		return -1;
-	if (t->net.l->vocab_parallel) {
-		p4d_head_norm_backward(&t->net, in->slot,
-				       p4d_buffers_boundary(&t->net, B_HEAD_GRADIENT, in->micro_batch));
-		return 0;
-	}
+	if (t->net.l->vocab_parallel)
+		return p4d_head_norm_backward(
+		    &t->net, in->slot, p4d_buffers_boundary(&t->net, B_HEAD_GRADIENT, in->micro_batch), err);
 	if (use_table(t, P4D_W_HEAD, err) < 0 || begin_table(t, P4D_W_HEAD, err) < 0 ||
 	    p4d_head_loss(&t->net, in->micro_batch, in->slot, err) < 0)
 		return -1;
 	return end_table(t, P4D_W_HEAD, err);
+}
+
+/* Gathers a layer's matrices over a grid, once its parameters are there. */
+static int gather_matrices(p4d_trainer *t, const p4d_instruction *in, uint64_t layer, p4d_error *err)
+{
+	if (await_layer(t, in, layer, err) < 0)
+		return -1;
+	return p4d_depth_gather(&t->net, layer_of(t, in, layer).number, err);
 }
 
 static int forward(p4d_trainer *t, const p4d_instruction *in, p4d_error *err)
@@ -166,7 +173,8 @@ static int forward(p4d_trainer *t, const p4d_instruction *in, p4d_error *err)
 	const bool ends = position == p4d_schedule_positions(&t->net.schedule) - 1;
 	p4d_layer y = layer_of(t, in, 0);
 
-	if (p4d_sequence_find_documents(&t->net, in->micro_batch, err) < 0)
+	if (p4d_sequence_find_documents(&t->net, in->micro_batch, err) < 0 ||
+	    (t->net.tp_z && gather_matrices(t, in, 0, err) < 0))
 		return -1;
 	if (position == 0 && t->net.l->vocab_parallel)
 		t->net.d->copy(t->net.d, y.activation[ACT_INPUT],
@@ -175,23 +183,32 @@ static int forward(p4d_trainer *t, const p4d_instruction *in, p4d_error *err)
 	else if (position == 0 && embed(t, in, y.activation[ACT_INPUT], err) < 0)
 		return -1;
 	for (uint64_t i = 0; i < t->net.layers; i++) {
-		const p4d_layer next = layer_of(t, in, i + 1 < t->net.layers ? i + 1 : i);
+		const uint64_t behind = i + 1 < t->net.layers ? i + 1 : i;
+		const p4d_layer next = layer_of(t, in, behind);
 		void *output = i + 1 < t->net.layers ? next.activation[ACT_INPUT]
 			       : ends                ? p4d_buffers_at_slot(&t->net, B_HEAD_INPUT, in->slot, 0)
 						     : free_buffer(t, false, err);
 		if (!output || p4d_parallel_throttle(&t->net, err) < 0 || await_layer(t, in, i, err) < 0 ||
+		    (t->net.tp_z && gather_matrices(t, in, behind, err) < 0) ||
+		    p4d_depth_await(&t->net, y.number, err) < 0 ||
 		    p4d_layer_forward(&t->net, &y, output, err) < 0)
 			return -1;
 		y = next;
 	}
 	if (ends && t->net.l->vocab_parallel)
-		p4d_head_norm(&t->net, in->slot,
-			      p4d_buffers_boundary(&t->net, B_HEAD_OUTPUT, in->micro_batch));
-	else if (ends && t->net.evaluating)
+		return p4d_head_norm(&t->net, in->slot,
+				     p4d_buffers_boundary(&t->net, B_HEAD_OUTPUT, in->micro_batch), err);
+	if (ends && t->net.evaluating)
 		return use_table(t, P4D_W_HEAD, err) < 0
 			   ? -1
 			   : p4d_head_loss(&t->net, in->micro_batch, in->slot, err);
 	return 0;
+}
+
+/* Among replicas, once the sums over a grid are there: those of the layer before. */
+static int reduce_layer(p4d_trainer *t, const p4d_instruction *in, uint64_t layer, p4d_error *err)
+{
+	return p4d_optimizer__reduce_layer(t, in, (uint32_t)(layer + (t->net.tp_z != NULL)), err);
 }
 
 /* Of the last layer that ends the model it began with the head; the first of the model ends with the
@@ -203,10 +220,12 @@ static int layer_back(p4d_trainer *t, const p4d_instruction *in, uint64_t i, boo
 	const p4d_layer y = layer_of(t, in, i);
 
 	if (p4d_parallel_throttle(&t->net, err) < 0 || use_layer(t, in, i, err) < 0 ||
-	    (!began && begin_layer(t, in, i, err) < 0) || p4d_layer_backward(&t->net, &y, err) < 0 ||
+	    (i && p4d_depth_gather(&t->net, y.number - 1, err) < 0) ||
+	    p4d_depth_await(&t->net, y.number, err) < 0 || (!began && begin_layer(t, in, i, err) < 0) ||
+	    p4d_layer_backward(&t->net, &y, err) < 0 || p4d_depth_reduce(&t->net, y.number, err) < 0 ||
 	    (!goes_on && end_layer(t, in, i, err) < 0))
 		return -1;
-	return in->op == P4D_OP_BACKWARD ? p4d_optimizer__reduce_layer(t, in, (uint32_t)i, err) : 0;
+	return in->op == P4D_OP_BACKWARD ? reduce_layer(t, in, i, err) : 0;
 }
 
 static int backward(p4d_trainer *t, const p4d_instruction *in, p4d_error *err)
@@ -215,13 +234,16 @@ static int backward(p4d_trainer *t, const p4d_instruction *in, p4d_error *err)
 	const bool ends = position == p4d_schedule_positions(&t->net.schedule) - 1;
 	void *hidden = p4d_buffers_at(&t->net, B_HIDDEN), *output;
 
-	if (p4d_sequence_find_documents(&t->net, in->micro_batch, err) < 0)
+	if (p4d_sequence_find_documents(&t->net, in->micro_batch, err) < 0 ||
+	    p4d_depth_gather(&t->net, layer_of(t, in, t->net.layers - 1).number, err) < 0)
 		return -1;
 	if (ends && head_back(t, in, err) < 0)
 		return -1;
 	for (uint64_t i = t->net.layers; i-- > 0;)
 		if (layer_back(t, in, i, ends && i == t->net.layers - 1, position == 0 && i == 0, err) < 0)
 			return -1;
+	if (p4d_depth_end(&t->net, err) < 0)
+		return -1;
 	if (position == 0 && !t->net.l->vocab_parallel)
 		return embed_back(t, in, hidden, err) < 0 ? -1 : end_layer(t, in, 0, err);
 	if (position == 0) { /* learned positions are reduced with the chunk, before the tables' passes end */
@@ -245,9 +267,10 @@ static int layer_weights(p4d_trainer *t, const p4d_instruction *in, uint64_t i, 
 	if (p4d_parallel_throttle(&t->net, err) < 0 ||
 	    (p4d_layer_late_norms(&t->net) && use_layer(t, in, i, err) < 0) ||
 	    (adds && begin_layer(t, in, i, err) < 0) || p4d_layer_backward_weights(&t->net, &y, err) < 0 ||
+	    p4d_depth_reduce(&t->net, y.number, err) < 0 ||
 	    (adds && end_layer(t, in, i, err) < 0))
 		return -1;
-	return p4d_optimizer__reduce_layer(t, in, (uint32_t)i, err);
+	return reduce_layer(t, in, i, err);
 }
 
 static int backward_weight(p4d_trainer *t, const p4d_instruction *in, p4d_error *err)
@@ -255,7 +278,7 @@ static int backward_weight(p4d_trainer *t, const p4d_instruction *in, p4d_error 
 	for (uint64_t i = t->net.layers; i-- > 0;)
 		if (layer_weights(t, in, i, err) < 0)
 			return -1;
-	return 0;
+	return p4d_depth_end(&t->net, err);
 }
 
 /* Passes of vocabulary parallelism: which table they read, and of which they add to the gradient. */

@@ -142,13 +142,9 @@ static void part_of(const p4d_trainer *t, uint32_t segment, const p4d_weight *w,
 	*count = end > *from ? end - *from : 0;
 }
 
-/* Sums over ranks that are no replicas: of weights that they have both, or see parts of the tokens of. */
-static int sum_weight(p4d_trainer *t, uint32_t segment, const p4d_weight *w, p4d_error *err)
+static int sum_over(p4d_trainer *t, uint32_t segment, const p4d_weight *w, p4d_group *group, p4d_error *err)
 {
 	uint64_t from = w->offset, count = w->rows * w->columns;
-	p4d_group *group = is_tied_copy(t, w)         ? t->net.embedding_group
-			   : is_partial_over_tp(t, w) ? t->net.tp
-						      : NULL;
 
 	if (!group)
 		return 0;
@@ -158,6 +154,20 @@ static int sum_weight(p4d_trainer *t, uint32_t segment, const p4d_weight *w, p4d
 				P4D_SUM, err) < 0)
 		return -1;
 	return p4d_comm_settle(group, err);
+}
+
+/* Sums over ranks that are no replicas: of weights that they have both, or see parts of the tokens of; and of
+ * a grid's Z, whose ranks have other sequences. */
+static int sum_weight(p4d_trainer *t, uint32_t segment, const p4d_weight *w, p4d_error *err)
+{
+	p4d_group *group = is_tied_copy(t, w)         ? t->net.embedding_group
+			   : is_partial_over_tp(t, w) ? t->net.tp
+						      : NULL;
+
+	return sum_over(t, segment, w, group, err) < 0 ||
+		       sum_over(t, segment, w, w->over_z ? NULL : t->net.tp_z, err) < 0
+		   ? -1
+		   : 0;
 }
 
 static int sum_weights(p4d_trainer *t, uint32_t segment, p4d_error *err)
@@ -235,9 +245,11 @@ static int finish_gradients(p4d_trainer *t, p4d_error *err)
 /* Of the ranks that hold the same gradient, only one counts it. */
 static bool counts(const p4d_trainer *t, const p4d_weight *w)
 {
+	const p4d_tp_grid at = p4d_place_grid(t->net.l, t->net.place);
+
 	if (p4d_weights_copy_number(t->net.l, t->net.place))
 		return false;
-	if (w->replicated && t->net.place.tp)
+	if ((w->replicated && at.x) || (!w->over_y && at.y) || (!w->over_z && at.z))
 		return false;
 	return !(is_tied_copy(t, w) && w->kind == P4D_W_HEAD);
 }

@@ -28,6 +28,11 @@ exits 0 p4d plan --framework p4d --model llama3-70b --gpu h100 --nodes 4 --tp 8 
 prints "p4d: --tp-comm-overlap=on: a step of the first takes"
 exits 0 p4d plan --framework p4d --model llama3-70b --gpu h100 --nodes 4 --tp 8 --top 1 --tp-comm-overlap on
 prints "--p4d-tp-comm-overlap=on"
+# of 8 tensor-parallel ranks the best grid, which estimate takes as it is printed
+exits 0 p4d plan --framework p4d --model llama2-13b --gpu h100 --nodes 4 --tp 8 --top 1 --tp-grid auto
+prints "8 (1,1,8)" "--p4d-tp-grid=1,1,8"
+exits 0 p4d estimate --framework p4d --model llama2-13b --gpu h100 --nodes 4 --tp 8 --tp-grid 2,2,2 --micro-batch 2
+prints "tp 8 (2,2,2)"
 silent
 exits 0 p4d plan --model llama3-70b --gpu h100 --nodes 8 --top 12
 [ "$(printf '%s\n' "$out" | grep -c '^ *[0-9][0-9]*  --p4d-model=')" = 12 ] || fail "not twelve plans"

@@ -170,6 +170,10 @@ OPERATION(10, columns_weight, TYPE, REALS(dw), IN(dy), SIZE(stride), IN(x), SIZE
 	  FLAG(accumulate))
 OPERATION(8, norm, TYPE, OUT(y), REALS(rstd), IN(x), IN(weight), SIZE(n), SIZE(h), REAL(epsilon))
 OPERATION(9, norm_backward, TYPE, OUT(dx), REALS(dweight), IN(dy), IN(x), IN(weight), READ(rstd), SIZE(n), SIZE(h))
+OPERATION(8, row_dots, TYPE, REALS(sums), IN(a), IN(b), IN(weight), SIZE(n), SIZE(h), REAL(plus))
+OPERATION(10, split_norm, TYPE, OUT(y), REALS(rstd), IN(x), IN(weight), SIZE(n), SIZE(h), SIZE(width), REAL(epsilon), REAL(plus))
+OPERATION(12, split_norm_backward, TYPE, OUT(dx), REALS(dweight), IN(dy), IN(x), IN(weight), READ(rstd), READ(dots), SIZE(n),
+	  SIZE(h), SIZE(width), REAL(plus))
 OPERATION(5, add, TYPE, OUT(y), IN(a), IN(b), SIZE(count))
 OPERATION(4, heads, TYPE, OUT(qkv), REALS(rstd), (const p4d_heads *, heads))
 OPERATION(8, heads_backward, TYPE, OUT(dqkv), IN(qkv), READ(rstd), (const p4d_heads *, heads), REALS(dbias),
@@ -319,6 +323,9 @@ int queued_device_open(p4d_device *device, const char *identity, unsigned side_l
 	    .columns_weight = q_columns_weight,
 	    .norm = q_norm,
 	    .norm_backward = q_norm_backward,
+	    .row_dots = q_row_dots,
+	    .split_norm = q_split_norm,
+	    .split_norm_backward = q_split_norm_backward,
 	    .add = q_add,
 	    .heads = kept_heads,
 	    .heads_backward = kept_heads_backward,

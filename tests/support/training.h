@@ -46,11 +46,13 @@ static inline int training_source(void *context, uint64_t step, uint32_t micro_b
 	const training_text *text = context;
 	const p4d_layout *l = text->layout;
 	const uint64_t length = l->seq_len / l->cp, chunk = l->cp > 1 ? length / 2 : length;
-	const uint64_t first =
-	    (step - 1) * l->global_batch + (micro_batch * l->dp + text->place.dp) * l->micro_batch;
+	const uint64_t own = p4d_rank_batch(l);
+	const uint64_t first = (step - 1) * l->global_batch +
+			       (micro_batch * l->dp + text->place.dp) * l->micro_batch +
+			       p4d_place_grid(l, text->place).z * own;
 
 	(void)err;
-	for (uint64_t b = 0; b < l->micro_batch; b++)
+	for (uint64_t b = 0; b < own; b++)
 		for (uint64_t i = 0; i < length; i++) {
 			const uint64_t at = i < chunk ? text->place.cp * chunk + i
 						      : (2 * l->cp - 1 - text->place.cp) * chunk + i - chunk;
@@ -62,7 +64,7 @@ static inline int training_source(void *context, uint64_t step, uint32_t micro_b
 				batch->labels[b * length + i] =
 				    trained ? training_token(first + b, at + 1, text->vocab) : -1;
 		}
-	for (uint64_t b = 0; batch->documents && b < l->micro_batch; b++)
+	for (uint64_t b = 0; batch->documents && b < own; b++)
 		for (uint64_t i = 0, document = 0; i < l->seq_len; i++) {
 			document += training_begins(first + b, i);
 			batch->documents[b * l->seq_len + i] = (int32_t)document;

@@ -4,6 +4,7 @@
 #include "support/support.h"
 
 #include "plan/parameters.h"
+#include "request/framework.h"
 #include "support/plan_layouts.h"
 
 /* ---- the closed form ---- */
@@ -88,8 +89,8 @@ static uint64_t parameters(const p4d_layout *l, uint64_t stage, bool trained, ui
 			   uint64_t *layer_most, uint64_t *table_most)
 {
 	const bool apart = shares(l, P4D_SHARD_GRADIENTS);
-	uint64_t d = l->head_dim, A = l->heads * d, G = l->kv_heads * d, h = l->hidden;
-	uint64_t layer = 2 * h + (h * (A + 2 * G) + A * h + 3 * l->ffn * h) / l->tp, sum = 0;
+	uint64_t d = l->head_dim, A = l->heads * d, G = l->kv_heads * d, h = l->hidden / l->tp_y;
+	uint64_t layer = 2 * h + (h * (A + 2 * G) + A * h + 3 * l->ffn * h) / l->tp / l->tp_z, sum = 0;
 	const bool ends = !trained || l->finetune == P4D_TUNE_FULL;
 
 	layer += l->bias == P4D_BIAS_QKV ? (A + 2 * G) / l->tp : 0;
@@ -131,7 +132,7 @@ static uint64_t line(uint64_t bytes)
 static uint64_t attention_workspace(const p4d_layout *l, uint64_t a, uint64_t g, bool backward)
 {
 	const bool gathers = l->cp > 1 && l->cp_comm == P4D_CP_ALL_GATHER;
-	const uint64_t length = l->seq_len / l->cp, b = l->micro_batch, d = l->head_dim;
+	const uint64_t length = l->seq_len / l->cp, b = l->micro_batch / l->tp_z, d = l->head_dim;
 	const uint64_t queries = gathers ? length / 2 : length, keys = gathers ? l->seq_len : length;
 	const uint64_t bytes = 256;
 
@@ -178,8 +179,9 @@ static uint64_t closed_form(const p4d_layout *l, uint64_t stage)
 {
 	const bool fp32 = l->precision == P4D_FP32, cpu = l->device == P4D_CPU;
 	const bool first = stage == 0, last = stage == end_of(l);
-	const uint64_t e = fp32 ? 4 : 2, d = l->head_dim, h = l->hidden;
-	const uint64_t n = l->micro_batch * longest(l) / l->cp, ns = l->sequence_parallel ? n / l->tp : n;
+	const uint64_t e = fp32 ? 4 : 2, d = l->head_dim, h = l->hidden / l->tp_y;
+	const uint64_t b = l->micro_batch / l->tp_z, n = b * longest(l) / l->cp,
+		       ns = l->sequence_parallel ? n / l->tp : n;
 	const uint64_t a = l->heads / l->tp, A = a * d, G = l->kv_heads / l->tp * d, f = l->ffn / l->tp;
 	const uint64_t shards = shards_of(l);
 	const bool lora = l->finetune == P4D_TUNE_LORA;
@@ -209,12 +211,16 @@ static uint64_t closed_form(const p4d_layout *l, uint64_t stage)
 	    (l->pp > 1 ? 4 * S : 0);
 	/* whole sequences: tokens, documents (of slices as queries and as keys), keys, gradients of keys */
 	const bool sliced = l->slices > 1;
-	const uint64_t whole = l->micro_batch * l->seq_len, copies = (sliced ? begun(l, stage) : flight) + 1;
+	const uint64_t whole = b * l->seq_len, copies = (sliced ? begun(l, stage) : flight) + 1;
 	always += (uint64_t)(first + last) * copies * up(4 * whole / l->cp) +
-		  copies * up(4 * l->micro_batch * (sliced ? 2 * l->seq_len : seen));
+		  copies * up(4 * b * (sliced ? 2 * l->seq_len : seen));
 	if (sliced)
 		always += l->stage_layers[stage] *
 			  (begun(l, stage) * up(e * whole * 2 * G) + up(4 * whole * 2 * G));
+	/* two layers' matrices, all rows of them; and their gradients, on the way back */
+	const uint64_t matrices = 2 * h * (A + 2 * G + A + 3 * f);
+	const uint64_t of_matrices = l->tp_z > 1 ? up(4 * matrices) : 0;
+	always += l->tp_z > 1 ? up(e * matrices) : 0;
 
 	uint64_t input = S,
 		 rest = up(4 * ns) + up(e * n * (A + 2 * G)) + up(e * n * A) + up(4 * n * a) + S + up(4 * ns);
@@ -254,15 +260,57 @@ static uint64_t closed_form(const p4d_layout *l, uint64_t stage)
 	uint64_t chunks = (n - 1) / most(128, least(fit, cpu ? 1024 : 4096)) + 1;
 	uint64_t chunk = ((n - 1) / chunks / 128 + 1) * 128;
 
-	uint64_t hidden = 3 * S + partial + 2 * gathered;
-	uint64_t forward = (keeps ? 0 : up(e * n * f)) + scores + context + again + between;
-	uint64_t backward_ffn = (keeps ? 1 : 2) * up(e * n * f) + again + between;
-	uint64_t backward_attention = between + up(e * n * A) + up(e * n * (A + 2 * G)) + accumulator +
-				      row_sums + workspace + context_back +
+	uint64_t hidden = 3 * S + partial + 2 * gathered + (l->tp_y > 1 ? up(4 * ns) : 0);
+	uint64_t forward = (keeps ? 0 : up(e * n * f)) + scores + context + again + between + of_matrices;
+	uint64_t backward_ffn = (keeps ? 1 : 2) * up(e * n * f) + again + between + of_matrices;
+	uint64_t backward_attention = between + of_matrices + up(e * n * A) + up(e * n * (A + 2 * G)) +
+				      accumulator + row_sums + workspace + context_back +
 				      (l->recompute == P4D_RECOMPUTE_FULL ? rest : 0);
 	uint64_t head = last ? up(e * (chunk < n ? chunk : n) * V) + up(12 * n) : 0;
 	uint64_t transient = hidden + most(most(forward, backward_ffn), most(backward_attention, head));
 	return always + slots + transient;
+}
+
+/* Another grid of as many tensor-parallel ranks, where there is one that p4d-train has. */
+static bool in_a_grid(p4d_layout *l)
+{
+	const p4d_framework *p4d = p4d_framework_of(P4D_FRAMEWORK_P4D);
+	const uint64_t x = PICK(1, 2, 4), y = PICK(1, 2, 4), tp = l->tp;
+
+	if (tp % (x * y) || x == tp || l->finetune != P4D_TUNE_FULL ||
+	    !p4d_layout_grid_works(l, (p4d_tp_grid){x, y, tp / x / y}))
+		return false;
+	p4d_layout_put_grid(l, (p4d_tp_grid){x, y, tp / x / y});
+	l->sequence_parallel = l->sequence_parallel && x > 1;
+	return p4d->check_layout(l, NULL) == 0;
+}
+
+static void grids_equal_the_closed_form(void **state)
+{
+	unsigned count = 0, split[2] = {0};
+	static p4d_layout l;
+	static p4d_plan plan;
+
+	(void)state;
+	while (count < 1000) {
+		if (!random_layout(&l, -1) || l.vocab_parallel || l.tp == 1 ||
+		    (l.schedule == P4D_V_HALF && l.micro_batches < l.pp + 2) || !in_a_grid(&l))
+			continue;
+		const uint32_t stage = (uint32_t)draw(l.pp);
+		assert_int_equal(p4d_plan_build(&l, &h100, stage, &plan, NULL), 0);
+		const uint64_t expected = closed_form(&l, stage);
+		if (plan.arena_bytes != expected)
+			fail_msg("stage %u of %d, schedule %d, recompute %d, grid %d,%d,%d, cp %d (%d): plan "
+				 "%llu, closed form %llu",
+				 stage, (int)l.pp, l.schedule, l.recompute, (int)l.tp, (int)l.tp_y,
+				 (int)l.tp_z, (int)l.cp, l.cp_comm, (unsigned long long)plan.arena_bytes,
+				 (unsigned long long)expected);
+		split[0] += l.tp_y > 1;
+		split[1] += l.tp_z > 1;
+		count++;
+	}
+	printf("%u grids, %u with Y, %u with Z\n", count, split[0], split[1]);
+	assert_true(split[0] > 200 && split[1] > 200);
 }
 
 static void equals_the_closed_form(void **state)
@@ -487,9 +535,10 @@ static void operands_in_fp8(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(equals_the_closed_form),     cmocka_unit_test(buffers_do_not_overlap),
-	    cmocka_unit_test(the_fullest_stage_is_found), cmocka_unit_test(hash_tells_plans_apart),
-	    cmocka_unit_test(absurd_sizes_are_an_error),  cmocka_unit_test(operands_in_fp8),
+	    cmocka_unit_test(equals_the_closed_form), cmocka_unit_test(grids_equal_the_closed_form),
+	    cmocka_unit_test(buffers_do_not_overlap), cmocka_unit_test(the_fullest_stage_is_found),
+	    cmocka_unit_test(hash_tells_plans_apart), cmocka_unit_test(absurd_sizes_are_an_error),
+	    cmocka_unit_test(operands_in_fp8),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

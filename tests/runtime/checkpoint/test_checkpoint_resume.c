@@ -146,6 +146,14 @@ static void goes_on_anywhere(void **state)
 	     "precision=bf16 optimizer-sharding=parameters shard-degree=2", 4, 4},
 	    {MODEL "tied=off", "precision=fp32 cp=2 optimizer-sharding=parameters shard-degree=2",
 	     "precision=fp32 tp=2 pp=2", 4, 4},
+	    {MODEL "tied=off", "precision=fp32 tp=8 tp-grid=2,2,2 micro-batch=2", "precision=fp32 tp=2 pp=2",
+	     8, 4},
+	    {MODEL "tied=on", "precision=fp32 tp=2 cp=2",
+	     "precision=fp32 pp=2 tp=4 tp-grid=1,2,2 micro-batch=2 optimizer-sharding=off", 4, 8},
+	    {MODEL "tied=off", "precision=fp32 tp=4 tp-grid=1,4,1",
+	     "precision=fp32 tp=4 tp-grid=1,1,4 micro-batch=4 schedule=zb1p", 4, 8},
+	    {MODEL "tied=on", "precision=fp32 optimizer-dtype=bf16 tp=4 tp-grid=2,1,2 micro-batch=2",
+	     "precision=fp32 optimizer-dtype=bf16 tp=2", 4, 4},
 	};
 
 	(void)state;

@@ -30,8 +30,34 @@ static void norms(kernel_run *run, uint64_t n, uint64_t h)
 	record_result(run, "norm_backward, weight", P4D_DT_FP32, dweight, h);
 }
 
+/* The second half of rows of which the first is elsewhere. */
+static void split_norms(kernel_run *run, uint64_t n, uint64_t h, float plus)
+{
+	p4d_device *const device = run->device;
+	void *y = run_elements(run, n * h), *x = run_elements(run, n * h), *weight = run_elements(run, h),
+	     *dx = run_elements(run, n * h);
+	float *rstd = run_reals(run, n), *dots = run_reals(run, n), *dweight = run_reals(run, h);
+
+	device->row_dots(device, run->type, dots, y, x, weight, n, h, plus);
+	record_result(run, "row_dots, weighted", P4D_DT_FP32, dots, n);
+	device->row_dots(device, run->type, rstd, x, x, NULL, n, h, plus);
+	record_result(run, "row_dots", P4D_DT_FP32, rstd, n);
+	device->split_norm(device, run->type, y, rstd, x, weight, n, h, 2 * h, 1e-5f, plus);
+	record_result(run, "split_norm", run->type, y, n * h);
+	record_result(run, "split_norm, rstd", P4D_DT_FP32, rstd, n);
+	y = run_elements(run, n * h);
+	device->split_norm_backward(device, run->type, dx, dweight, y, x, weight, rstd, dots, n, h, 2 * h,
+				    plus);
+	record_result(run, "split_norm_backward", run->type, dx, n * h);
+	record_result(run, "split_norm_backward, weight", P4D_DT_FP32, dweight, h);
+}
+
 static void norm_cases(kernel_run *run)
 {
+	split_norms(run, 1, 8, 0);
+	split_norms(run, 300, 40, 1);
+	split_norms(run, 5, 129, 0);
+	split_norms(run, 3, 6152, 0);
 	norms(run, 1, 8);
 	norms(run, 300, 40); /* more rows than partial sums */
 	norms(run, 5, 129);

@@ -138,6 +138,54 @@ static double norm(void *context)
 	return dot(c->y, c->towards, c->n * c->in);
 }
 
+/* Rows in two parts, whose sums are added up: as one norm, both ways. */
+static void split_norm_case(uint64_t n, uint64_t h)
+{
+	const uint64_t part[2] = {h / 3, h - h / 3};
+	double *x = numbers(n * h, 1), *weight = numbers(h, 2), *dy = numbers(n * h, 4);
+	double *y = calloc(n * h, sizeof(*y)), *dx = calloc(n * h, sizeof(*dx)), *dw = calloc(h, sizeof(*dw));
+	double rstd[2][16], dots[2][16], whole[16];
+	double *parts[2][5]; /* x, dy, y, dx, weight of each; dw follows y's */
+
+	assert_true(n <= 16);
+	OP(norm)(y, whole, x, weight, n, h, 1e-5f);
+	OP(norm_backward)(dx, dw, dy, x, weight, whole, n, h);
+	for (int p = 0; p < 2; p++) {
+		const uint64_t w = part[p], from = p ? part[0] : 0;
+		for (int k = 0; k < 5; k++)
+			parts[p][k] = calloc(n * w + w, sizeof(double));
+		for (uint64_t i = 0; i < n; i++)
+			for (uint64_t j = 0; j < w; j++) {
+				parts[p][0][i * w + j] = x[i * h + from + j];
+				parts[p][1][i * w + j] = dy[i * h + from + j];
+			}
+		memcpy(parts[p][4], weight + from, w * sizeof(double));
+		OP(row_dots)(rstd[p], parts[p][0], parts[p][0], NULL, n, w, 1);
+		OP(row_dots)(dots[p], parts[p][1], parts[p][0], parts[p][4], n, w, 0);
+	}
+	for (uint64_t i = 0; i < n; i++) {
+		rstd[0][i] = rstd[1][i] = rstd[0][i] + rstd[1][i];
+		dots[0][i] = dots[1][i] = dots[0][i] + dots[1][i];
+	}
+	for (int p = 0; p < 2; p++) {
+		const uint64_t w = part[p], from = p ? part[0] : 0;
+		OP(split_norm)(parts[p][2], rstd[p], parts[p][0], parts[p][4], n, w, h, 1e-5f, 0);
+		OP(split_norm_backward)
+		(parts[p][3], parts[p][2] + n * w, parts[p][1], parts[p][0], parts[p][4], rstd[p], dots[p], n,
+		 w, h, 0);
+		for (uint64_t i = 0; i < n; i++)
+			for (uint64_t j = 0; j < w; j++) {
+				assert_true(fabs(parts[p][2][i * w + j] - y[i * h + from + j]) < 1e-12);
+				assert_true(fabs(parts[p][3][i * w + j] - dx[i * h + from + j]) < 1e-12);
+			}
+		for (uint64_t j = 0; j < w; j++)
+			assert_true(fabs(parts[p][2][n * w + j] - dw[from + j]) < 1e-12);
+		for (int k = 0; k < 5; k++)
+			free(parts[p][k]);
+	}
+	free(x), free(weight), free(dy), free(y), free(dx), free(dw);
+}
+
 static void norm_case(uint64_t n, uint64_t h)
 {
 	call c = {.n = n, .in = h};
@@ -164,6 +212,8 @@ static void norm_gradients(void **state)
 	norm_case(1, 2);
 	norm_case(5, 19);
 	norm_case(3, 64);
+	split_norm_case(1, 4);
+	split_norm_case(7, 65);
 }
 
 /* `heads` works in place: the function starts from a copy. */

@@ -37,6 +37,7 @@ static const chain chains[] = {
     {"--pp 4 --vocab-parallel vocab-1", "--local-ranks 1"},
     {"--pp 2 --token-slices 4",
      "--local-ranks 2 --tp 2 --token-slices 2 --slice-lengths 10,6 --schedule gpipe"},
+    {"--tp 4 --tp-grid 1,2,2 --micro-batch 2", "--local-ranks 4 --tp 2 --pp 2"},
     {"--pp 2 --vpp 2 --schedule v-half --vocab-parallel vocab-2", "--local-ranks 8 --tp 2 --pp 2 --cp 2"},
 };
 enum { CHAINS = sizeof(chains) / sizeof(*chains) };

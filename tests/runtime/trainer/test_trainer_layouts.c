@@ -367,6 +367,42 @@ static void half_moments(void **state)
 	all_equal(&(trial){MODEL GROUPED "precision=bf16 optimizer-dtype=bf16", 2e-2, 0.2, FEW, 9, NULL, 0});
 }
 
+/* Tensor parallelism in two and three dimensions. */
+static const shape grids[] = {
+    {2, "tp=2 tp-grid=1,2,1 cp=1 pp=1 vpp=1 micro-batch=2"},
+    {4, "tp=4 tp-grid=2,2,1 cp=1 pp=1 vpp=1 micro-batch=2"},
+    {4, "tp=4 tp-grid=2,2,1 cp=1 pp=1 vpp=1 micro-batch=1 sequence-parallel=off recompute=full"},
+    {4, "tp=4 tp-grid=1,4,1 cp=1 pp=1 vpp=1 micro-batch=2 schedule=zb1p"},
+    {8, "tp=4 tp-grid=2,2,1 cp=1 pp=2 vpp=2 micro-batch=1 schedule=interleaved recompute=mlp"},
+    {8, "tp=4 tp-grid=2,2,1 cp=2 pp=1 vpp=1 micro-batch=2"},
+    {8, "tp=2 tp-grid=1,2,1 cp=1 pp=2 vpp=2 micro-batch=1 schedule=zbv optimizer-sharding=off"},
+    {2, "tp=2 tp-grid=1,1,2 cp=1 pp=1 vpp=1 micro-batch=2"},
+    {4, "tp=4 tp-grid=1,1,4 cp=1 pp=1 vpp=1 micro-batch=4 recompute=full"},
+    {4, "tp=4 tp-grid=2,1,2 cp=1 pp=1 vpp=1 micro-batch=2"},
+    {4, "tp=4 tp-grid=1,2,2 cp=1 pp=1 vpp=1 micro-batch=2 schedule=zb1p"},
+    {8, "tp=8 tp-grid=2,2,2 cp=1 pp=1 vpp=1 micro-batch=2"},
+    {8, "tp=4 tp-grid=2,1,2 cp=1 pp=2 vpp=1 micro-batch=2 schedule=1f1b optimizer-sharding=off"},
+    {8, "tp=4 tp-grid=1,2,2 cp=1 pp=2 vpp=2 micro-batch=2 schedule=zbv"},
+    {8, "tp=2 tp-grid=1,1,2 cp=2 pp=2 vpp=2 micro-batch=2 schedule=v-half recompute=mlp"},
+    {8, "tp=4 tp-grid=2,1,2 cp=1 pp=1 vpp=1 micro-batch=4 sequence-parallel=off"},
+    {8, "tp=2 tp-grid=1,1,2 cp=1 pp=4 vpp=2 micro-batch=2 schedule=interleaved recompute=keep"},
+};
+
+static void grids_of_ranks(void **state)
+{
+	(void)state;
+	all_equal(&(trial){MODEL PLAIN "precision=fp32", 1e-5, 1e-3, ALL, 0, grids,
+			   sizeof(grids) / sizeof(*grids)});
+	all_equal(&(trial){MODEL GROUPED "precision=fp32", 1e-5, 1e-3, ALL, 0, grids,
+			   sizeof(grids) / sizeof(*grids)});
+	all_equal(&(trial){MODEL
+			   "kv-heads=4 tied=on bias=none qk-norm=off architecture=gemma2 activation=geglu "
+			   "sliding-window=5 precision=fp32",
+			   1e-5, 1e-3, ALL, 0, grids, sizeof(grids) / sizeof(*grids)});
+	all_equal(
+	    &(trial){MODEL PLAIN "precision=bf16", 2e-2, 0.2, ALL, 0, grids, sizeof(grids) / sizeof(*grids)});
+}
+
 /* Between nodes ranks talk by sockets, in a node by shared memory: the same bits. */
 static void nodes_change_nothing(void **state)
 {
@@ -400,6 +436,7 @@ int main(void)
 	    cmocka_unit_test(masked_documents), cmocka_unit_test(bf16_model),
 	    cmocka_unit_test(adapters),         cmocka_unit_test(nodes_change_nothing),
 	    cmocka_unit_test(half_moments),     cmocka_unit_test(token_slices),
+	    cmocka_unit_test(grids_of_ranks),
 	};
 
 	return cmocka_run_group_tests_name("layouts of the trainer", tests, prepare, NULL);

@@ -121,6 +121,11 @@ static const shape few[] = {
     {1, "tp=1 cp=1 pp=1 vpp=1 micro-batch=2 offload=optimizer"},
     {4, "tp=2 cp=1 pp=1 vpp=1 micro-batch=1 offload=optimizer"},
     {4, "tp=1 cp=1 pp=2 vpp=2 micro-batch=1 schedule=zbv offload=optimizer"},
+    {4, "tp=4 tp-grid=2,2,1 cp=1 pp=1 vpp=1 micro-batch=1"},
+    {4, "tp=4 tp-grid=2,1,2 cp=1 pp=1 vpp=1 micro-batch=2 recompute=full"},
+    {8, "tp=4 tp-grid=1,2,2 cp=1 pp=2 vpp=2 micro-batch=2 schedule=zbv"},
+    /* layer by layer, as on GPUs */
+    {4, "tp=2 tp-grid=1,1,2 cp=1 pp=1 vpp=1 micro-batch=2 device=cuda precision=fp32"},
 };
 enum { FEW = sizeof(few) / sizeof(few[0]) };
 

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Tensor parallelism in two and three dimensions (--tp-grid, arXiv 2305.13525). Over X activations are summed
+ * as over the ranks of tensor parallelism in one dimension, of the features that a rank of Y has
+ * (cost_layer.c). Here: sums over Y, of what products over a part of the features give, which nothing hides;
+ * and over Z matrices gathered and their gradients summed, a layer ahead of the passes. The latter run beside
+ * products and kernels, not beside other collectives, with which they share the links.
+ */
+#include <math.h>
+
+#include "cost/cost_internal.h"
+#include "plan/parameters.h"
+
+static p4d_cost_ring ring_of_y(const p4d_layout *l)
+{
+	return p4d_cost__ring_of(l, l->tp_y, l->tp);
+}
+
+static p4d_cost_ring ring_of_z(const p4d_layout *l)
+{
+	return p4d_cost__ring_of(l, l->tp_z, l->tp * l->tp_y);
+}
+
+double p4d_cost__features_seconds(const p4d_layout *l, const p4d_cost_rates *r, double bytes)
+{
+	return 2 * p4d_cost__gather_seconds(r, ring_of_y(l), bytes);
+}
+
+/* Both blocks of a layer, each way; and of each row of a norm the sum of squares, or of products. */
+static void features(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z, p4d_cost_part *y)
+{
+	const double e = r->element, n = z->n;
+	const double norms = 2 * p4d_cost__features_seconds(l, r, 4 * z->residual / z->h);
+
+	y->forward.tensor_comm += norms + p4d_cost__features_seconds(l, r, e * n * (z->A + 2 * z->G)) +
+				  p4d_cost__features_seconds(l, r, e * n * z->up);
+	y->backward_input.tensor_comm += norms + p4d_cost__features_seconds(l, r, e * n * z->A) +
+					 p4d_cost__features_seconds(l, r, e * n * z->f);
+}
+
+/* What a pass does not hide of a collective beside it. */
+static double seen(double collective, const p4d_cost_share *pass)
+{
+	const double hides = p4d_cost_share_seconds(pass) - pass->tensor_comm - pass->context_comm;
+
+	return collective > hides ? collective - hides : 0;
+}
+
+static void depth(const p4d_layout *l, const p4d_cost_rates *r, p4d_cost_part *y)
+{
+	const p4d_rank_sizes sizes = p4d_rank_sizes_of(l);
+	const double elements = (double)p4d_layer_matrices(&sizes), sums = 4 * elements;
+	const double gather = p4d_cost__gather_seconds(r, ring_of_z(l), r->element * elements),
+		     reduce = p4d_cost__gather_seconds(r, ring_of_z(l), sums);
+	p4d_cost_share back = y->backward_input;
+
+	p4d_cost_share_add(&back, &y->backward_weight, 1);
+	y->forward.tensor_comm += seen(gather, &y->forward);
+	y->backward_input.tensor_comm += seen(gather + reduce, &back);
+	/* sums are added to the gradient of this rank's rows */
+	y->backward_input.memory_bound += p4d_cost__memory_seconds(r, 3 * sums / (double)l->tp_z);
+}
+
+void p4d_cost__grid(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z, p4d_cost_part *y)
+{
+	if (l->tp_y > 1)
+		features(l, r, z, y);
+	if (l->tp_z > 1)
+		depth(l, r, y);
+}
+
+double p4d_cost__tables_seconds(const p4d_layout *l, const p4d_cost_rates *r, double elements)
+{
+	return 2 * p4d_cost__gather_seconds(r, ring_of_z(l), 4 * elements);
+}
+
+/* Seconds of a stage's passes for a sequence, of layers and the ends of the model; infinite: not possible. */
+static double seconds_with(p4d_layout *l, const p4d_cost_rates *r, p4d_tp_grid grid)
+{
+	const p4d_framework *framework = p4d_framework_of(l->framework);
+
+	if (!p4d_layout_grid_works(l, grid))
+		return INFINITY;
+	p4d_layout_put_grid(l, grid);
+	if (framework->check_layout && framework->check_layout(l, NULL) < 0)
+		return INFINITY;
+	const p4d_cost_passes layer = p4d_cost__layer_passes(l, r, NULL),
+			      head = p4d_cost__head_passes(l, r, NULL);
+	const double layers = (double)l->layers / (double)l->pp;
+
+	return layers * (layer.forward + layer.input + layer.weight) + head.forward + head.input +
+	       head.weight;
+}
+
+p4d_tp_grid p4d_cost_best_grid(const p4d_layout *layout, const p4d_gpu *gpu)
+{
+	const uint64_t tp = p4d_tp_ranks(layout);
+	p4d_layout l = *layout;
+	const p4d_cost_rates r = p4d_cost__rates_of(&l, gpu);
+	p4d_tp_grid best = {tp, 1, 1};
+	double least = INFINITY;
+
+	for (uint64_t x = tp; x >= 1; x--)
+		for (uint64_t y = 1; tp % x == 0 && y <= tp / x; y++) {
+			const p4d_tp_grid grid = {x, y, tp / x / y};
+			const double seconds = tp / x % y == 0 ? seconds_with(&l, &r, grid) : INFINITY;
+			if (seconds < least) {
+				least = seconds;
+				best = grid;
+			}
+		}
+	return best;
+}

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The grid of tensor-parallel ranks: which there are, and which a model can have. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/number.h"
+#include "request/framework.h"
+#include "request/layout_internal.h"
+
+/* "2,2,1"; false: that is no grid. */
+static bool read_grid(const char *text, p4d_tp_grid *grid)
+{
+	uint64_t *const to[] = {&grid->x, &grid->y, &grid->z};
+	const uint64_t most = (uint64_t)p4d_request_option_info(P4D_TP)->max;
+
+	for (int i = 0; i < 3; i++) {
+		text = p4d_number_digits(text, to[i]);
+		if (!text || *to[i] == 0 || *to[i] > most || *text != (i < 2 ? ',' : '\0'))
+			return false;
+		text++;
+	}
+	return true;
+}
+
+bool p4d_layout_grid_is_open(const p4d_request *r)
+{
+	return p4d_is_set(r, P4D_TP_GRID) && !strcmp(r->tp_grid, "auto");
+}
+
+void p4d_layout__grid(const p4d_request *r, p4d_layout *l)
+{
+	const uint64_t tp = (uint64_t)p4d_framework_value(r, P4D_TP);
+	p4d_tp_grid grid = {tp, 1, 1};
+
+	if (p4d_is_set(r, P4D_TP_GRID) && (!read_grid(r->tp_grid, &grid) || grid.x * grid.y * grid.z != tp))
+		grid = (p4d_tp_grid){tp, 1, 1}; /* which the check refuses */
+	p4d_layout_put_grid(l, grid);
+}
+
+const char *p4d_layout_tp_text(const p4d_layout *l, char buf[P4D_TP_TEXT])
+{
+	const int used = snprintf(buf, P4D_TP_TEXT, "%" PRIu64, p4d_tp_ranks(l));
+
+	if (p4d_tp_ranks(l) != l->tp)
+		snprintf(buf + used, P4D_TP_TEXT - (size_t)used, " (%" PRIu64 ",%" PRIu64 ",%" PRIu64 ")",
+			 l->tp, l->tp_y, l->tp_z);
+	return buf;
+}
+
+/* What keeps a grid from splitting the layers; NULL: nothing. */
+static const char *uneven(const p4d_layout *l, p4d_tp_grid g)
+{
+	const uint64_t qkv = (l->heads + 2 * l->kv_heads) * l->head_dim, up = l->glu ? 2 * l->ffn : l->ffn;
+
+	return l->heads % g.x                    ? "X does not divide the attention heads"
+	       : l->kv_heads % g.x               ? "X does not divide the key/value heads"
+	       : l->ffn % g.x || l->hidden % g.x ? "X does not divide the columns"
+	       : l->hidden % g.y                 ? "Y does not divide the hidden features"
+	       : qkv / g.x % g.z || up / g.x % g.z || l->hidden / g.y % g.z
+		   ? "Z does not divide a matrix's rows"
+		   : NULL;
+}
+
+bool p4d_layout_grid_works(const p4d_layout *l, p4d_tp_grid g)
+{
+	return !uneven(l, g) && l->micro_batch % g.z == 0;
+}
+
+/* A grid of as many ranks, with the largest X that works. */
+static int fix_grid(const p4d_layout *l, uint64_t tp, p4d_error *err)
+{
+	for (uint64_t x = tp; x >= 1; x--)
+		for (uint64_t y = 1; tp % x == 0 && y <= tp / x; y++)
+			if (tp / x % y == 0 && p4d_layout_grid_works(l, (p4d_tp_grid){x, y, tp / x / y}))
+				return p4d_fix(err, "--p4d-tp-grid=%" PRIu64 ",%" PRIu64 ",%" PRIu64, x, y,
+					       tp / x / y);
+	return p4d_fix(err, "--p4d-tp=1 --p4d-tp-grid=1,1,1");
+}
+
+int p4d_layout__check_grid(const p4d_request *r, const p4d_layout *l, p4d_error *err)
+{
+	const uint64_t tp = (uint64_t)p4d_framework_value(r, P4D_TP);
+	p4d_tp_grid g;
+
+	if (!p4d_is_set(r, P4D_TP_GRID))
+		return 0;
+	if (p4d_layout_grid_is_open(r)) {
+		p4d_fail(err, P4D_E_VALUE,
+			 "tp-grid=auto is chosen with the layout, by p4d plan or where a job leaves it open, "
+			 "and this one is complete");
+		return fix_grid(l, tp, err);
+	}
+	if (!read_grid(r->tp_grid, &g)) {
+		p4d_fail(err, P4D_E_VALUE, "tp-grid=%.23s is not three numbers X,Y,Z from 1 on", r->tp_grid);
+		return fix_grid(l, tp, err);
+	}
+	if (g.x * g.y * g.z != tp) {
+		p4d_fail(err, P4D_E_VALUE, "tp-grid=%.23s has %" PRIu64 " ranks, and tp=%" PRIu64, r->tp_grid,
+			 g.x * g.y * g.z, tp);
+		return fix_grid(l, tp, err);
+	}
+	if (uneven(l, g)) {
+		p4d_fail(err, P4D_E_WIDTH,
+			 "tp-grid=%.23s: %s (heads=%" PRIu64 " kv-heads=%" PRIu64 " head-dim=%" PRIu64
+			 " ffn=%" PRIu64 " hidden=%" PRIu64 ")",
+			 r->tp_grid, uneven(l, g), l->heads, l->kv_heads, l->head_dim, l->ffn, l->hidden);
+		return fix_grid(l, tp, err);
+	}
+	if (l->micro_batch % g.z) {
+		p4d_fail(err, P4D_E_BATCH,
+			 "tp-grid=%.23s gives each of Z=%" PRIu64
+			 " ranks sequences of its own, and a micro-batch has %" PRIu64,
+			 r->tp_grid, g.z, l->micro_batch);
+		return p4d_fix(err, "--p4d-micro-batch=%" PRIu64, (l->micro_batch / g.z + 1) * g.z);
+	}
+	return 0;
+}

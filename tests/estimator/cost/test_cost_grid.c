@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tensor parallelism in two and three dimensions: which grids there are, what they take, and which is chosen.
+ */
+#include "plan/plan.h"
+#include "search/search.h"
+#include "support/cost_steps.h"
+
+#define P4D_13B MODEL_13B "framework=p4d seq-len=4096 global-batch=64 "
+
+/* (X,1,1) is tensor parallelism as it always was: plan, time and arena. */
+static void one_dimension_is_no_other_layout(void **state)
+{
+	const p4d_gpu gpu = gpu_named("h100");
+	const p4d_layout plain = layout_of(P4D_13B "tp=8", 1, 8),
+			 grid = layout_of(P4D_13B "tp=8 tp-grid=8,1,1", 1, 8);
+	uint64_t a, b;
+
+	(void)state;
+	assert_int_equal(p4d_plan_hash(&plain, &gpu, &a, NULL), 0);
+	assert_int_equal(p4d_plan_hash(&grid, &gpu, &b, NULL), 0);
+	assert_true(a == b);
+	assert_true(seconds(P4D_13B "tp=8", 1, 8, &gpu) == seconds(P4D_13B "tp=8 tp-grid=8,1,1", 1, 8, &gpu));
+}
+
+/* Each collective, from bytes and rates alone. */
+static void collectives_by_hand(void **state)
+{
+	const p4d_gpu gpu = gpu_named("h100");
+	const p4d_layout l = layout_of(P4D_13B "tp=8 tp-grid=2,2,2 micro-batch=2", 1, 8);
+	const p4d_cost_rates r = p4d_cost__rates_of(&l, &gpu);
+	const p4d_cost_ring two = {2, 2};
+	const double n = 4096, h = 5120 / 2, q = 5120 / 2, f = 13824 / 2, ns = n / 2;
+	const double one = p4d_cost__gather_seconds(&r, two, 2 * n * h);
+	const double norms = 4 * p4d_cost__gather_seconds(&r, two, 4 * ns);
+	const double over_y = 2 * p4d_cost__gather_seconds(&r, two, 2 * n * 3 * q) +
+			      2 * p4d_cost__gather_seconds(&r, two, 2 * n * 2 * f);
+	const double matrices = h * (4 * q + 3 * f);
+	const double over_z = p4d_cost__gather_seconds(&r, two, 2 * matrices);
+	p4d_cost_part y;
+
+	(void)state;
+	p4d_cost__layer(&l, &r, &y);
+	const double work = y.forward.gemm + y.forward.attention + y.forward.memory_bound;
+	const double expected = 4 * one + norms + over_y + fmax(over_z - work, 0);
+	print_message("forward: %.0f us of %.0f, gathered in %.0f\n", 1e6 * y.forward.tensor_comm,
+		      1e6 * p4d_cost_share_seconds(&y.forward), 1e6 * over_z);
+	assert_true(fabs(y.forward.tensor_comm / expected - 1) < 1e-9);
+}
+
+/* As many sequences as fill all of Z: matrices are gathered beside the products, and activations not summed.
+ */
+static void the_best_grid(void **state)
+{
+	const p4d_gpu gpu = gpu_named("h100");
+	const p4d_layout few = layout_of(P4D_13B "tp=8 micro-batch=1", 1, 8),
+			 many = layout_of(P4D_13B "tp=8 micro-batch=8", 1, 8);
+	const p4d_tp_grid one = p4d_cost_best_grid(&few, &gpu), eight = p4d_cost_best_grid(&many, &gpu);
+	char options[512];
+
+	(void)state;
+	print_message("one sequence: %d,%d,%d; eight: %d,%d,%d\n", (int)one.x, (int)one.y, (int)one.z,
+		      (int)eight.x, (int)eight.y, (int)eight.z);
+	assert_int_equal(one.z, 1); /* Z divides the micro-batch */
+	assert_true(eight.z > 1);
+	snprintf(options, sizeof(options), P4D_13B "tp=8 micro-batch=8 tp-grid=%d,%d,%d", (int)eight.x,
+		 (int)eight.y, (int)eight.z);
+	const double chosen = seconds(options, 1, 8, &gpu),
+		     plain = seconds(P4D_13B "tp=8 micro-batch=8", 1, 8, &gpu);
+	print_message("a step: %.3f s, with tp=8 %.3f s\n", chosen, plain);
+	assert_true(chosen < plain);
+}
+
+/* --tp-grid=auto: no layout is slower than without, and what is found says its grid. */
+static void the_search_chooses(void **state)
+{
+	static p4d_candidate with, without;
+	p4d_search_counts counts;
+	const p4d_gpu gpu = gpu_named("h100");
+	const p4d_search_space space = {
+	    .nodes = 4, .gpus_per_node = 8, .capacity = {&gpu, 0, 0}, .safe = 0.95, .limit = 0.97};
+	p4d_request r = {.gpu = ""};
+	p4d_layout l;
+	p4d_error err;
+
+	(void)state;
+	set_all(&r, P4D_13B "tp=8 cp=1 pp=1");
+	assert_int_equal(p4d_search_run(&r, &space, &without, 1, &counts), 1);
+	set_all(&r, "tp-grid=auto");
+	assert_int_equal(p4d_search_run(&r, &space, &with, 1, &counts), 1);
+	print_message("%.3f s with %s, micro-batch %d; %.3f s with tp alone, micro-batch %d\n",
+		      with.step.seconds, with.request.tp_grid, (int)with.request.value[P4D_MICRO_BATCH],
+		      without.step.seconds, (int)without.request.value[P4D_MICRO_BATCH]);
+	assert_true(with.step.seconds < without.step.seconds);
+	assert_int_equal(p4d_layout_build(&with.request, 4, 8, &l, &err), 0);
+	assert_true(l.tp_z > 1);
+}
+
+static void refused(const char *options, p4d_code code, const char *text, const char *fix)
+{
+	p4d_request r = {.gpu = ""};
+	p4d_layout l;
+	p4d_error err;
+
+	set_all(&r, options);
+	p4d_request_complete(&r, 0, 8);
+	assert_int_equal(p4d_layout_build(&r, 1, 8, &l, &err), -1);
+	if (!strstr(err.text, text))
+		fail_msg("%s", err.text);
+	assert_int_equal(err.code, code);
+	assert_string_equal(err.fix, fix);
+}
+
+static void grids_that_are_none(void **state)
+{
+	(void)state;
+	refused(P4D_13B "tp=8 tp-grid=2x4", P4D_E_VALUE, "tp-grid=2x4 is not three numbers",
+		"--p4d-tp-grid=8,1,1");
+	refused(P4D_13B "tp=8 tp-grid=auto", P4D_E_VALUE, "this one is complete", "--p4d-tp-grid=8,1,1");
+	refused(P4D_13B "tp=8 tp-grid=2,2,1", P4D_E_VALUE, "has 4 ranks, and tp=8", "--p4d-tp-grid=8,1,1");
+	refused(P4D_13B "tp=8 tp-grid=0,2,4", P4D_E_VALUE, "is not three numbers", "--p4d-tp-grid=8,1,1");
+	refused(P4D_13B "tp=6 tp-grid=3,2,1", P4D_E_WIDTH, "X does not divide the attention heads (heads=40",
+		"--p4d-tp=1 --p4d-tp-grid=1,1,1");
+	refused(P4D_13B "tp=8 tp-grid=2,1,4 micro-batch=2", P4D_E_BATCH, "a micro-batch has 2",
+		"--p4d-micro-batch=4");
+	refused(P4D_13B "tp=2 pp=4 tp-grid=1,1,2 micro-batch=2 vocab-parallel=vocab-1", P4D_E_UNMODELLED,
+		"vocab-parallel splits tables over the stages and X alone", "--p4d-vocab-parallel=off");
+	refused(P4D_13B "tp=8 tp-grid=2,1,4 micro-batch=4 tp-comm-overlap=on", P4D_E_UNMODELLED,
+		"tp-comm-overlap has halves for X alone", "--p4d-tp-comm-overlap=off");
+	refused(P4D_13B "tp=8 tp-grid=4,2,1 precision=fp8", P4D_E_UNMODELLED,
+		"p4d-train quantizes whole operands", "--p4d-precision=bf16");
+	refused(P4D_13B "tp=8 tp-grid=4,2,1 finetune=lora lora-rank=8", P4D_E_UNMODELLED,
+		"adapters are split over X alone", "--p4d-finetune=full");
+	refused(P4D_13B "tp=4 tp-grid=2,2,1 device=cpu norm=layernorm", P4D_E_UNMODELLED,
+		"LayerNorm takes whole rows, which Y splits", "--p4d-tp-grid=4,1,1");
+	refused(MODEL_13B "framework=megatron tp=8 tp-grid=4,2,1", P4D_E_VALUE,
+		"tp-grid=4,2,1: Megatron-LM splits matrices in one dimension", "leave out --p4d-tp-grid");
+	refused(MODEL_13B "framework=fsdp tp=8 tp-grid=4,2,1", P4D_E_VALUE,
+		"splits matrices in one dimension", "leave out --p4d-tp-grid");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(one_dimension_is_no_other_layout),
+	    cmocka_unit_test(collectives_by_hand),
+	    cmocka_unit_test(the_best_grid),
+	    cmocka_unit_test(the_search_chooses),
+	    cmocka_unit_test(grids_that_are_none),
+	};
+
+	return cmocka_run_group_tests(tests, load_gpus, NULL);
+}
