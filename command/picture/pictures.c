@@ -25,7 +25,8 @@ const char *p4d_picture__layout(const p4d_picture *picture, char *buf, size_t si
 		snprintf(slices, sizeof(slices), " of %" PRIu64 " slices", l->slices);
 	snprintf(buf, size,
 		 "tp %" PRIu64 " · cp %" PRIu64 " · pp %" PRIu64 " · vpp %" PRIu64 " · dp %" PRIu64
-		 " · %s%s%s%s · %" PRIu64 " micro-batches of %" PRIu64 " × %" PRIu64 " tokens · recompute %s",
+		 " · %s%s%s%s%s · %" PRIu64 " micro-batches of %" PRIu64 " × %" PRIu64
+		 " tokens · recompute %s",
 		 l->tp, l->cp, l->pp, l->vpp, l->dp,
 		 p4d_request_choice_name(P4D_SCHEDULE, l->schedule, schedule, sizeof(schedule)),
 		 l->vocab_parallel == P4D_VOCAB_OFF ? "" : " + ",

@@ -246,6 +246,8 @@ static int check_local_loss(const p4d_request *r, const p4d_layout *l, p4d_error
 	    {l->vocab_parallel != P4D_VOCAB_OFF,
 	     "gives every stage a head of its own, which vocab-parallel would shard over all of them",
 	     "--p4d-vocab-parallel=off"},
+	    {l->zero_stage > P4D_SHARD_STATES, "shards the optimizer's states, not gradients and parameters",
+	     "--p4d-optimizer-sharding=states"},
 	    {l->slices > 1, "runs whole micro-batches, not token-slices", "--p4d-token-slices=1"},
 	    {l->schedule != P4D_1F1B,
 	     "needs schedule=1f1b: a stage runs a micro-batch forward and at once back",

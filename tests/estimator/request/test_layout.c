@@ -356,6 +356,11 @@ static void local_loss_rule(void **state)
 	    "--p4d-vocab-parallel=off");
 	refuse("pp=2 finetune=lora lora-rank=8 local-loss=stage", 1, 8, P4D_E_SCHEDULE,
 	       "local-loss=stage trains heads, and finetune=lora adapters only", "--p4d-local-loss=off");
+	refuse("pp=2 local-loss=stage optimizer-sharding=gradients", 1, 8, P4D_E_SCHEDULE,
+	       "local-loss=stage shards the optimizer's states, not gradients and parameters",
+	       "--p4d-optimizer-sharding=states");
+	refuse("pp=2 local-loss=stage token-slices=2", 1, 8, P4D_E_SCHEDULE,
+	       "local-loss=stage runs whole micro-batches, not token-slices", "--p4d-token-slices=1");
 	refuse("pp=2 framework=megatron local-loss=stage", 1, 8, P4D_E_VALUE,
 	       "local-loss=stage: with Megatron-LM gradients cross all stages", "leave out --p4d-local-loss");
 	refuse("framework=fsdp local-loss=stage", 1, 8, P4D_E_VALUE,
