@@ -183,7 +183,7 @@ static p4d_wide end_of(const p4d_layout *l, const p4d_schedule *schedule, uint32
 	const bool apart = l->vocab_parallel || p4d_shards_gradients(l) || (l->tied && stage == 0);
 
 	if (p4d_schedule_position_of(schedule, stage, chunk) < p4d_schedule_positions(schedule) - 1)
-		return 0;
+		return l->local_loss ? p4d_size_of_end(l) + p4d_size_of_table(l) : 0;
 	return p4d_size_of_end(l) + (apart ? 0 : p4d_size_of_table(l));
 }
 
