@@ -135,11 +135,14 @@ static int write_weights(const arguments *a, p4d_error *err)
 
 	if (complete(a, &export, err) < 0 || p4d_export_write(&export, taken, sizeof(taken), err) < 0)
 		return -1;
-	printf("%s: %s of %s in %s%s\n", export.to, export.alone ? "adapters" : "weights", taken,
+	printf("%s: %s of %s in %s%s%s\n", export.to, export.alone ? "adapters" : "weights", taken,
 	       a->fp32 ? "fp32" : "bf16",
 	       export.alone || p4d_export_has_config(&export)
 		   ? ""
-		   : "; without config.json: the transformers library has no such model");
+		   : "; without config.json: the transformers library has no such model",
+	       p4d_export_drops_losses(taken)
+		   ? "; without the heads of --local-loss, which are no part of the model"
+		   : "");
 	return 0;
 }
 

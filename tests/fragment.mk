@@ -145,7 +145,7 @@ unit_tests += \
 	tests/runtime/trainer/test_trainer_layouts tests/runtime/trainer/test_trainer_fp8 \
 	tests/runtime/trainer/test_trainer_offload \
 	tests/runtime/trainer/test_trainer_transports \
-	tests/runtime/trainer/test_skip \
+	tests/runtime/trainer/test_skip tests/runtime/trainer/test_local_loss \
 	tests/runtime/checkpoint/test_checkpoint_resume \
 	tests/runtime/run/test_memory_report \
 	tests/runtime/run/test_parity \
@@ -237,7 +237,7 @@ if HAVE_TOKENIZERS
 command_tests += tests/command/test_tokenizers.sh
 endif
 if HAVE_OPENBLAS
-command_tests += tests/command/test_chat.sh tests/command/test_export.sh tests/command/test_train.sh tests/command/test_train_logs.sh tests/command/test_train_evaluation.sh tests/command/test_train_options.sh tests/command/test_train_moments.sh tests/command/test_train_offload.sh tests/command/test_train_released.sh tests/command/test_train_lora.sh
+command_tests += tests/command/test_chat.sh tests/command/test_export.sh tests/command/test_train.sh tests/command/test_train_logs.sh tests/command/test_train_evaluation.sh tests/command/test_train_options.sh tests/command/test_train_moments.sh tests/command/test_train_offload.sh tests/command/test_train_released.sh tests/command/test_train_lora.sh tests/command/test_train_local_loss.sh
 if HAVE_TOKENIZERS
 command_tests += tests/command/test_fine_tuning.sh
 endif
@@ -440,7 +440,7 @@ long_tests = $(cuda_tests) tests/runtime/device/test_cudnn_graphs tests/runtime/
 distcheck-short:
 	$(MAKE) distcheck AM_MAKEFLAGS='TESTS="$(filter-out $(long_tests),$(TESTS))"'
 
-EXTRA_DIST += tests/command/lib.sh $(command_tests) tests/command/test_chat.sh tests/command/test_export.sh tests/command/test_fine_tuning.sh tests/command/test_tokenizers.sh tests/command/test_train.sh tests/command/test_train_logs.sh tests/command/test_train_evaluation.sh tests/command/test_train_options.sh tests/command/test_train_moments.sh tests/command/test_train_offload.sh tests/command/test_train_released.sh tests/command/test_train_lora.sh tests/plugin/test_plugin_symbols.sh
+EXTRA_DIST += tests/command/lib.sh $(command_tests) tests/command/test_chat.sh tests/command/test_export.sh tests/command/test_fine_tuning.sh tests/command/test_tokenizers.sh tests/command/test_train.sh tests/command/test_train_logs.sh tests/command/test_train_evaluation.sh tests/command/test_train_options.sh tests/command/test_train_moments.sh tests/command/test_train_offload.sh tests/command/test_train_released.sh tests/command/test_train_lora.sh tests/command/test_train_local_loss.sh tests/plugin/test_plugin_symbols.sh
 EXTRA_DIST += tests/fuzz/test_replay.sh tests/fuzz/fuzz.sh tests/fuzz/real_files.sh tests/fuzz/corpus
 TESTS += tests/gpu/test_kit.sh tests/gpu/test_report.sh tests/runtime/device/test_cuda_apart.sh
 EXTRA_DIST += tests/runtime/device/test_cuda_apart.sh tests/gpu/run tests/gpu/pack tests/gpu/report tests/gpu/test_kit.sh tests/gpu/test_report.sh tests/gpu/pytorch_baseline.py tests/parity

@@ -86,12 +86,13 @@ void p4d_report_layout(const char *model, const p4d_layout *l, uint64_t nodes, c
 		   p4d_framework_of(l->framework)->name, p4d_memory_method_name(method, l->framework));
 	print_line(
 	    "tp %s, cp %" PRIu64 "%s, pp %" PRIu64 ", dp %" PRIu64 ", %svpp %" PRIu64
-	    ", %s%s%s%s; micro-batch %" PRIu64 " x %" PRIu64 " x dp = global-batch %" PRIu64
+	    ", %s%s%s%s%s; micro-batch %" PRIu64 " x %" PRIu64 " x dp = global-batch %" PRIu64
 	    "%s; seq-len %" PRIu64 "; recompute %s; %s on %s",
 	    p4d_layout_tp_text(l, tp), l->cp, gathered ? " by all-gather" : "", l->pp, l->dp, spread, l->vpp,
 	    choice(P4D_SCHEDULE, l->schedule, schedule), l->vocab_parallel == P4D_VOCAB_OFF ? "" : " with ",
 	    l->vocab_parallel == P4D_VOCAB_OFF ? ""
 					       : choice(P4D_VOCAB_PARALLEL, l->vocab_parallel, vocabulary),
+	    l->local_loss ? ", a loss of its own for each stage (not what full backpropagation learns)" : "",
 	    slices, l->micro_batch, l->micro_batches, l->global_batch, evaluation, l->seq_len,
 	    choice(P4D_RECOMPUTE, l->recompute, recompute), choice(P4D_PRECISION, l->precision, precision),
 	    choice(P4D_DEVICE, l->device, device));

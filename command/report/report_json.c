@@ -109,6 +109,7 @@ struct json_object *p4d_report_json_layout(const p4d_layout *l, uint64_t nodes)
 	    {"cp_comm", P4D_CP_COMM, l->cp_comm},
 	    {"schedule", P4D_SCHEDULE, l->schedule},
 	    {"vocab_parallel", P4D_VOCAB_PARALLEL, l->vocab_parallel},
+	    {"local_loss", P4D_LOCAL_LOSS, l->local_loss},
 	    {"recompute", P4D_RECOMPUTE, l->recompute},
 	    {"recompute_method", P4D_RECOMPUTE_METHOD, l->recompute_block},
 	    {"sequence_parallel", P4D_SEQUENCE_PARALLEL, l->sequence_parallel},

@@ -58,7 +58,8 @@ static bool holds_embedding(uint32_t stage, uint32_t chunk)
 
 static bool holds_head(const p4d_layout *l, uint32_t stage, uint32_t chunk)
 {
-	return chunk == l->vpp - 1 && stage == (p4d_is_v_shaped(l->schedule) ? 0 : l->pp - 1);
+	return l->local_loss ||
+	       (chunk == l->vpp - 1 && stage == (p4d_is_v_shaped(l->schedule) ? 0 : l->pp - 1));
 }
 
 p4d_cost_passes p4d_cost__layers_passes(const p4d_cost_terms *t, double layers, double with_experts)
@@ -119,7 +120,7 @@ static double stage_elements(const p4d_layout *l, const p4d_cost_terms *t, uint3
 		return n + (l->tied ? 1 : 2) * table;
 	if (stage == 0)
 		n += table;
-	if (stage == last && (!l->tied || stage != 0))
+	if (l->local_loss || (stage == last && (!l->tied || stage != 0)))
 		n += table;
 	if (stage == last) /* for further tokens */
 		n += (double)l->mtp_layers * t->once.expert_layer_elements +

@@ -256,9 +256,11 @@ static double recomputed_flops(const p4d_layout *l, bool experts)
 
 double p4d_cost_hardware_flops(const p4d_layout *l)
 {
-	/* the gradient pass of vocabulary parallelism recomputes its logits */
+	/* the gradient pass of vocabulary parallelism recomputes its logits; local losses have more heads */
 	const double again = l->vocab_parallel ? 2 * heads(l) : 0;
+	const double local = l->local_loss ? 6 * (double)(l->pp - 1) * heads(l) : 0;
 
-	return tokens(l) * (matrix_flops(l) + 4 * scans(l) + 3 * attending(l) * scores_flops(l) +
-			    over_layers(l, recomputed_flops(l, false), recomputed_flops(l, true)) + again);
+	return tokens(l) *
+	       (matrix_flops(l) + 4 * scans(l) + 3 * attending(l) * scores_flops(l) +
+		over_layers(l, recomputed_flops(l, false), recomputed_flops(l, true)) + again + local);
 }

@@ -42,7 +42,9 @@ static void pass_by(const p4d_layout *l, const p4d_cost_terms *t, uint32_t stage
 	p4d_cost_passes y = p4d_cost__chunk_passes(l, t, stage, 0);
 
 	v->before += stages * (y.forward + t->send + (stage ? t->recv : 0));
-	v->after += stages * (y.input + (p4d_is_split(l->schedule) ? 0 : y.weight) + t->send + t->recv);
+	if (!l->local_loss) /* nothing goes back */
+		v->after +=
+		    stages * (y.input + (p4d_is_split(l->schedule) ? 0 : y.weight) + t->send + t->recv);
 }
 
 /*
@@ -73,7 +75,7 @@ static stage_work stage_work_of(const p4d_layout *l, const p4d_cost_terms *t, ui
 
 	if (stage == 0)
 		p4d_cost__passes_add(&y, &t->embedding, 1);
-	if (stage == last)
+	if (stage == last || l->local_loss)
 		p4d_cost__passes_add(&y, &t->head, 1);
 	/* all stages compute the logits of a micro-batch, in vocab-1 their gradients, before it goes back */
 	const bool one = l->vocab_parallel == P4D_VOCAB_1;
@@ -106,8 +108,9 @@ static double seen_from(const p4d_layout *l, const p4d_cost_terms *t, const p4d_
 	const p4d_cost_step_ends ends = stage ? p4d_cost__step_ends_of(l, one, stage) : *first;
 	const stage_work work = stage_work_of(l, t, stage);
 
-	return later(done(l, t, v, &ends, work.first + work.later) + ends.reduce + ends.optimizer,
-		     done(l, t, v, &ends, work.first) + v->after + v->end);
+	const double own = done(l, t, v, &ends, work.first + work.later) + ends.reduce + ends.optimizer;
+
+	return l->local_loss ? own : later(own, done(l, t, v, &ends, work.first) + v->after + v->end);
 }
 
 /*

@@ -175,6 +175,7 @@ static const p4d_framework_choice defaults[] = {{P4D_FP8_RECIPE, P4D_FP8_DELAYED
 static const p4d_framework_fixed fixed[] = {
     {P4D_SHARD_DEGREE, P4D_NO_MEANING, "Megatron-LM shards the optimizer over all dp*cp ranks"},
     P4D_FIXED_WITHOUT_PYTORCH("Megatron-LM"),
+    P4D_FIXED_OF_OTHERS("Megatron-LM"),
     P4D_FIXED_WITHOUT_ADAPTERS("Megatron-LM"),
     {P4D_TOKEN_SLICES, P4D_NO_MEANING, "Megatron-LM passes whole sequences; p4d-train has slices"},
     {P4D_OFFLOAD, 0, "with Megatron-LM p4d does not model offloading"},

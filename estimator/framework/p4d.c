@@ -64,6 +64,12 @@ __attribute__((always_inline)) static inline p4d_tensor *add(p4d_rows *rows, p4d
 	return row;
 }
 
+/* Whether the stage has a head that is not sharded over all. */
+static bool has_loss(const p4d_rows *rows)
+{
+	return rows->last || rows->layout->local_loss;
+}
+
 /* A row of copies, each aligned. */
 static void add_copies(p4d_rows *rows, p4d_buffer id, p4d_dtype dtype, uint64_t copies, uint64_t y,
 		       uint64_t z)
@@ -164,7 +170,7 @@ static void add_data(p4d_rows *rows, const p4d_rank_sizes *z)
 
 	if (rows->first || everywhere)
 		add_copies(rows, B_TOKENS, P4D_DT_INT32, copies, n, 0);
-	if (rows->last || everywhere)
+	if (has_loss(rows) || everywhere)
 		add_copies(rows, B_LABELS, P4D_DT_INT32, copies, n, 0);
 	add_copies(rows, B_DOCUMENTS, P4D_DT_INT32, in_flight(&rows->plan->slots) + PREFETCHED,
 		   l->slices > 1 ? 2 : context_blocks(l), n);
@@ -183,7 +189,8 @@ static void add_staging(p4d_rows *rows, const p4d_rank_sizes *z)
 	};
 
 	for (int i = 0; i < 6; i++)
-		if (pair[i / 2].there)
+		if (pair[i / 2].there &&
+		    !(pair[i / 2].id[i % 2] == B_SEND_BACKWARD && rows->layout->local_loss))
 			add_copies(rows, pair[i / 2].id[i % 2], z->dtype, P4D_SEND_BUFFERS, z->ns, z->h);
 }
 
@@ -269,7 +276,7 @@ static void add_head(p4d_rows *rows, const p4d_rank_sizes *z)
 {
 	const p4d_layout *l = rows->layout;
 
-	if (!rows->last && !l->vocab_parallel)
+	if (!has_loss(rows) && !l->vocab_parallel)
 		return;
 	add(rows, B_LOGITS, z->dtype, p4d_logits_tokens(l), p4d_logits_columns(l), 0);
 	if (!l->vocab_parallel) {
@@ -418,7 +425,7 @@ static void write_rows(p4d_rows *rows)
 
 	add_persistent(rows, &z);
 	add_activations(rows, &z, true);
-	if (rows->last) {
+	if (has_loss(rows)) {
 		add(rows, B_HEAD_INPUT, z.dtype, z.ns, z.h, 0);
 		add(rows, B_HEAD_RSTD, P4D_DT_FP32, means ? 2 : z.ns, means ? z.ns : 0, 0);
 	}

@@ -157,6 +157,7 @@ static int check_grid(const p4d_layout *l, p4d_error *err)
 	} refused[] = {
 	    {l->vocab_parallel != P4D_VOCAB_OFF, "vocab-parallel splits tables over the stages and X alone",
 	     "--p4d-vocab-parallel=off"},
+	    {l->local_loss, "local-loss splits the heads of stages over X alone", "--p4d-local-loss=off"},
 	    {l->zero_stage > 1, "the optimizer alone is sharded beside a grid",
 	     "--p4d-optimizer-sharding=states"},
 	    {l->offload != 0, "states stay on the GPU beside a grid", "--p4d-offload=none"},

@@ -104,9 +104,7 @@ void p4d_torch__rows(p4d_rows *rows);
 	    {P4D_ETP, 1, "with " program " p4d models whole experts"}, \
 	    {P4D_TOKEN_DISPATCHER, P4D_ALL_TO_ALL, \
 	     "with " program " p4d models the exchange by all-to-all"}, \
-	{ \
-		P4D_SHARED_OVERLAP, 0, "shared experts run behind the exchange" \
-	}
+	    {P4D_SHARED_OVERLAP, 0, "shared experts run behind the exchange"}, P4D_FIXED_OF_OTHERS(program)
 #define P4D_FIXED_OVERLAP(program) \
 	{ \
 		P4D_OVERLAP_DP, 1, program " overlaps communication with passes" \

@@ -49,6 +49,8 @@ p4d_wide p4d_parameters__of_chunk(const p4d_layout *l, const p4d_schedule *sched
 			n += l->mtp_layers * p4d_size_of_further(l);
 		if (l->mtp_layers && stage > 0 && !l->tied) /* they have the embedding, too */
 			n += begin_parameters(l);
+	} else if (l->local_loss) {
+		n += p4d_size_of_table(l) + p4d_size_of_end(l);
 	}
 	return n;
 }
@@ -181,7 +183,7 @@ static p4d_wide end_of(const p4d_layout *l, const p4d_schedule *schedule, uint32
 	const bool apart = l->vocab_parallel || p4d_shards_gradients(l) || (l->tied && stage == 0);
 
 	if (p4d_schedule_position_of(schedule, stage, chunk) < p4d_schedule_positions(schedule) - 1)
-		return 0;
+		return l->local_loss ? p4d_size_of_end(l) + p4d_size_of_table(l) : 0;
 	return p4d_size_of_end(l) + (apart ? 0 : p4d_size_of_table(l));
 }
 
@@ -222,7 +224,7 @@ static p4d_wide padded_chunk(const p4d_layout *l, const p4d_schedule *schedule, 
 	const uint64_t segments = p4d_chunk_segments(l, stage);
 	const uint32_t position = p4d_schedule_position_of(schedule, stage, chunk);
 
-	if (segments > 1 && position > 0 && position < p4d_schedule_positions(schedule) - 1)
+	if (segments > 1 && position > 0 && !p4d_schedule_has_loss(schedule, position))
 		return segments * layer;
 	p4d_wide n = padded(l, segment_parameters(l, schedule, stage, chunk, 0));
 	if (segments > 1)

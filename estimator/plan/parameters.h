@@ -10,7 +10,8 @@
 
 /*
  * Elements of a chunk on one rank: its layers, and where the model begins or ends embedding, final norm and
- * head. With vocabulary parallelism the tables are not in chunks: see p4d_parameters__of_vocabulary.
+ * head; with local losses, a head on every stage. With vocabulary parallelism the tables are not in chunks:
+ * see p4d_parameters__of_vocabulary.
  */
 p4d_wide p4d_parameters__of_chunk(const p4d_layout *layout, const p4d_schedule *schedule, uint32_t stage,
 				  uint32_t chunk);

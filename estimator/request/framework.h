@@ -93,6 +93,12 @@ typedef struct p4d_framework_fixed {
 		P4D_PACKING, P4D_NO_MEANING, program " fills all sequences" \
 	}
 
+/* Of all programs but p4d-train. */
+#define P4D_FIXED_OF_OTHERS(program) \
+	{ \
+		P4D_LOCAL_LOSS, P4D_NO_MEANING, "with " program " gradients cross all stages" \
+	}
+
 #define P4D_FIXED_WITHOUT_ADAPTERS(program) \
 	{P4D_FINETUNE, P4D_TUNE_FULL, "with " program " p4d does not model adapters"}, \
 	    {P4D_LORA_RANK, P4D_NO_MEANING, "with " program " p4d does not model adapters"}, \

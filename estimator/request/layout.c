@@ -147,6 +147,7 @@ static void fill_choices(const p4d_request *r, p4d_layout *l)
 	l->eval_micro_batch = own ? (uint64_t)r->value[P4D_EVAL_MICRO_BATCH] : l->micro_batch;
 	l->schedule = (int)r->value[P4D_SCHEDULE];
 	l->vocab_parallel = (int)r->value[P4D_VOCAB_PARALLEL];
+	l->local_loss = p4d_is_stated(r, P4D_LOCAL_LOSS) && r->value[P4D_LOCAL_LOSS] == P4D_LOCAL_STAGE;
 	l->recompute = (int)r->value[P4D_RECOMPUTE];
 	l->recompute_modules = p4d_layout__modules(r, l);
 	l->cp_comm = l->cp > 1 ? (int)p4d_framework_value(r, P4D_CP_COMM) : P4D_CP_P2P;

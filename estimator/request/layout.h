@@ -63,6 +63,7 @@ typedef struct p4d_layout {
 	uint64_t slices, slice_begin, slice_len;
 	/* switches */
 	int framework, precision, device, schedule, vocab_parallel, recompute;
+	bool local_loss;   /* each stage has a head and a loss of its own; no gradient crosses stages */
 	int cp_comm;       /* P4D_CP_P2P without context parallelism */
 	uint64_t cp_heads; /* of P4D_CP_P2P: ranks that exchange heads; 1: none do */
 	bool sequence_parallel, optimizer_sharding, fused_cross_entropy, fused_swiglu, flash_attention,

@@ -225,6 +225,43 @@ static int check_vocabulary(const p4d_layout *l, p4d_error *err)
 	return p4d_fix(err, "--p4d-vocab-parallel=off");
 }
 
+/*
+ * A stage runs a micro-batch forward and at once back, with a loss and a head of its own. Which layers it has
+ * is what the model learns: nobody but the user says so.
+ */
+static int check_local_loss(const p4d_request *r, const p4d_layout *l, p4d_error *err)
+{
+	const bool stages = p4d_is_stated(r, P4D_PP),
+		   split = !p4d_is_set(r, P4D_PIPELINE_SPLIT) || p4d_is_stated(r, P4D_PIPELINE_SPLIT);
+	const struct {
+		bool differs;
+		const char *why, *fix;
+	} all[] = {
+	    {!stages || !split,
+	     "learns what the stages make of it: say which they are, with pp and pipeline-split",
+	     "--p4d-local-loss=off"},
+	    {l->pp == 1, "needs pp > 1: one stage has the model's loss", "--p4d-local-loss=off"},
+	    {l->finetune != P4D_TUNE_FULL, "trains heads, and finetune=lora adapters only",
+	     "--p4d-local-loss=off"},
+	    {l->vocab_parallel != P4D_VOCAB_OFF,
+	     "gives every stage a head of its own, which vocab-parallel would shard over all of them",
+	     "--p4d-vocab-parallel=off"},
+	    {l->zero_stage > P4D_SHARD_STATES, "shards the optimizer's states, not gradients and parameters",
+	     "--p4d-optimizer-sharding=states"},
+	    {l->slices > 1, "runs whole micro-batches, not token-slices", "--p4d-token-slices=1"},
+	    {l->schedule != P4D_1F1B,
+	     "needs schedule=1f1b: a stage runs a micro-batch forward and at once back",
+	     "--p4d-schedule=1f1b --p4d-vpp=1"},
+	};
+
+	for (size_t i = 0; l->local_loss && i < sizeof(all) / sizeof(*all); i++)
+		if (all[i].differs) {
+			p4d_fail(err, P4D_E_SCHEDULE, "local-loss=stage %s", all[i].why);
+			return p4d_fix(err, "%s", all[i].fix);
+		}
+	return 0;
+}
+
 static int check_schedule(const p4d_layout *l, p4d_error *err)
 {
 	const p4d_schedule_kind *kind = p4d_schedule_kinds[l->schedule];
@@ -457,10 +494,11 @@ int p4d_layout__check(const p4d_request *request, p4d_layout *l, p4d_error *err)
 		       p4d_layout__split(request, l, err) < 0 || check_world(l, err) < 0 ||
 		       check_shards(l, err) < 0 || check_experts(request, l, err) < 0 ||
 		       check_sequence(l, err) < 0 || check_batch(l, err) < 0 || check_schedule(l, err) < 0 ||
-		       p4d_layout__slices(request, l, err) < 0 || check_types(request, l, err) < 0 ||
-		       check_overlap(l, err) < 0 || check_heads(l, err) < 0 ||
-		       check_hierarchy(request, l, err) < 0 || check_recompute(l, err) < 0 ||
-		       p4d_layout__check_modules(request, l, err) < 0 || check_framework(l, err) < 0
+		       p4d_layout__slices(request, l, err) < 0 || check_local_loss(request, l, err) < 0 ||
+		       check_types(request, l, err) < 0 || check_overlap(l, err) < 0 ||
+		       check_heads(l, err) < 0 || check_hierarchy(request, l, err) < 0 ||
+		       check_recompute(l, err) < 0 || p4d_layout__check_modules(request, l, err) < 0 ||
+		       check_framework(l, err) < 0
 		   ? -1
 		   : 0;
 }

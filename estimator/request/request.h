@@ -33,6 +33,7 @@ typedef enum p4d_option {
 
 /* Values of the CHOICE options, in the order of their lists; of schedules in schedules.h. */
 enum { P4D_VOCAB_OFF, P4D_VOCAB_1, P4D_VOCAB_2 };
+enum { P4D_LOCAL_OFF, P4D_LOCAL_STAGE };
 enum { P4D_ALL_TO_ALL, P4D_ALL_GATHER, P4D_DEEPEP }; /* of tokens to experts */
 enum { P4D_CP_P2P, P4D_CP_ALL_GATHER, P4D_CP_A2A };
 enum { P4D_GRAPHS_NONE, P4D_GRAPHS_ATTENTION, P4D_GRAPHS_MLP, P4D_GRAPHS_LAYERS };

@@ -18,6 +18,7 @@ p4d_schedule p4d_schedule_of(const p4d_layout *layout)
 	return (p4d_schedule){
 	    .kind = layout->schedule,
 	    .vocabulary = layout->vocab_parallel,
+	    .local = layout->local_loss,
 	    .stages = (uint32_t)layout->pp,
 	    .chunks = (uint32_t)layout->vpp,
 	    .micro_batches = (uint32_t)layout->micro_batches * slices,
@@ -66,8 +67,8 @@ static uint64_t count_instructions(const p4d_schedule *s, uint32_t stage)
 	for (uint32_t chunk = 0; chunk < s->chunks; chunk++) {
 		uint32_t position = p4d_schedule_position_of(s, stage, chunk);
 		each += p4d_is_split(s->kind) ? 3 : 2;
-		each += position > 0 ? 2 : 0;
-		each += position < last ? 2 : 0;
+		each += (position > 0) + p4d_schedule_tells(s, position);
+		each += (position < last) + p4d_schedule_is_told(s, position);
 	}
 	if (s->vocabulary != P4D_VOCAB_OFF)
 		each += 4;
@@ -80,6 +81,7 @@ static uint64_t count_instructions(const p4d_schedule *s, uint32_t stage)
 typedef struct neighbours {
 	uint16_t below, above; /* stages */
 	bool first, last;      /* none below, above */
+	bool tells, told;      /* gradients go below, come from above */
 } neighbours;
 
 /* State of compiling one stage. */
@@ -132,12 +134,12 @@ static void emit_backward(compiler *c, const p4d_pass *pass)
 
 	if (slices > 1 && p4d_schedule_slice_of(c->s, pass->micro_batch) == slices - 1)
 		p4d_slot_pool__reverse(&c->activation, pass->chunk, slices);
-	if (!of->last)
+	if (of->told)
 		emit_transfer(c, P4D_OP_RECV_BACKWARD, pass, of->above, 0);
 	p4d_instruction *in = emit(c, (p4d_op)pass->op, pass->chunk, pass->micro_batch);
 	in->slot = pass->op == P4D_OP_BACKWARD ? p4d_slot_pool__release(&c->activation, pass->chunk)
 					       : p4d_slot_pool__look(&c->activation, pass->chunk);
-	if (!of->first)
+	if (of->tells)
 		emit_transfer(c, P4D_OP_SEND_BACKWARD, pass, of->below, 0);
 }
 
@@ -190,6 +192,8 @@ static void find_neighbours(compiler *c)
 		neighbours *of = &c->of[chunk];
 		of->first = position == 0;
 		of->last = position == p4d_schedule_positions(s) - 1;
+		of->tells = p4d_schedule_tells(s, position);
+		of->told = p4d_schedule_is_told(s, position);
 		of->below = of->first ? 0 : (uint16_t)p4d_schedule_stage_at(s, position - 1, NULL);
 		of->above = of->last ? 0 : (uint16_t)p4d_schedule_stage_at(s, position + 1, NULL);
 	}

@@ -30,6 +30,7 @@ typedef struct p4d_schedule {
 	uint32_t stages, chunks;
 	uint32_t micro_batches;
 	uint32_t slices; /* of a micro-batch; 0 is 1. Divides micro_batches, which counts slices */
+	bool local;      /* of P4D_1F1B: each stage has a loss of its own, and no gradient crosses stages */
 } p4d_schedule;
 
 typedef enum p4d_op {
@@ -140,7 +141,25 @@ static inline uint32_t p4d_schedule_position_of(const p4d_schedule *s, uint32_t 
 /* The stage (and chunk, may be NULL) at a position. */
 uint32_t p4d_schedule_stage_at(const p4d_schedule *s, uint32_t position, uint32_t *chunk);
 
-/* The stage with the loss; the embedding is on stage 0. */
+/* Whether a head and a loss come behind a position: the model's, or with local losses a stage's. */
+static inline bool p4d_schedule_has_loss(const p4d_schedule *s, uint32_t position)
+{
+	return s->local || position == p4d_schedule_positions(s) - 1;
+}
+
+/* Whether a gradient comes to a position from the next one. */
+static inline bool p4d_schedule_is_told(const p4d_schedule *s, uint32_t position)
+{
+	return !p4d_schedule_has_loss(s, position);
+}
+
+/* Whether a position gives the one before it a gradient. */
+static inline bool p4d_schedule_tells(const p4d_schedule *s, uint32_t position)
+{
+	return position > 0 && !s->local;
+}
+
+/* The stage with the model's loss; the embedding is on stage 0. */
 static inline bool p4d_schedule_is_last(const p4d_schedule *s, uint32_t stage)
 {
 	return stage == (p4d_is_v_shaped(s->kind) ? 0 : s->stages - 1);

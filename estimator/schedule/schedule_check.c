@@ -126,8 +126,8 @@ static int check_transfer(checker *c, bool forward, bool receive)
 static int check_neighbours(checker *c, bool forward)
 {
 	const uint32_t position = p4d_schedule_position_of(c->s, c->stage, here(c)->chunk);
-	const bool receives = forward ? position > 0 : position < c->last;
-	const bool sends = forward ? position < c->last : position > 0;
+	const bool receives = forward ? position > 0 : p4d_schedule_is_told(c->s, position);
+	const bool sends = forward ? position < c->last : p4d_schedule_tells(c->s, position);
 
 	if (receives &&
 	    (c->at == 0 || !same_pass(c, c->at - 1, forward ? P4D_OP_RECV_FORWARD : P4D_OP_RECV_BACKWARD)))

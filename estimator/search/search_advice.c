@@ -23,6 +23,13 @@ static const struct choice {
 };
 enum { CHOICES = sizeof(choices) / sizeof(*choices), OF_EVALUATION = 1 };
 
+/* With losses of their own the stages are what a model learns. */
+static bool is_the_users(const p4d_request *request, const struct choice *choice)
+{
+	return choice->option[0] == P4D_PP && p4d_is_stated(request, P4D_LOCAL_LOSS) &&
+	       request->value[P4D_LOCAL_LOSS] == P4D_LOCAL_STAGE;
+}
+
 /* Unsets the choices of a mask. Returns how many were made, or -1 when one of them was not. */
 static int give_up(p4d_request *request, unsigned mask)
 {
@@ -32,6 +39,10 @@ static int give_up(p4d_request *request, unsigned mask)
 		bool made = false;
 		if (!(mask & (1u << i)))
 			continue;
+		if (is_the_users(request, &choices[i])) {
+			rc = -1;
+			continue;
+		}
 		for (unsigned j = 0; j < choices[i].count; j++) {
 			made = made || p4d_is_set(request, choices[i].option[j]);
 			request->origin[choices[i].option[j]] = P4D_UNSET;

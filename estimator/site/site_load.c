@@ -264,6 +264,9 @@ static int read_defaults(load *l, const p4d_conf_section *section, p4d_request *
 	for (int i = 0; i < P4D_OPTIONS; i++) {
 		if (!section->lines[i])
 			continue;
+		if (i == P4D_LOCAL_LOSS)
+			return fail(l, section->lines[i], RANGE,
+				    "local_loss changes what a model learns: users choose it, no site");
 		if (p4d_request_set(defaults, (p4d_option)i, p4d_conf__value(l->conf, section, i, 0),
 				    P4D_BY_SITE, &local) < 0)
 			return fail(l, section->lines[i], RANGE, "%s", local.text);

@@ -14,7 +14,6 @@ uint32_t p4d_timeline_graph__cost_count(const p4d_schedule *s)
 static void chunk_costs(const p4d_schedule *s, const p4d_durations *d, uint32_t stage, p4d_instruction pass,
 			double *of)
 {
-	const uint32_t last = p4d_schedule_positions(s) - 1;
 	const uint32_t position = p4d_schedule_position_of(s, stage, pass.chunk);
 
 	for (unsigned op = 0; op < 3; op++) {
@@ -26,7 +25,7 @@ static void chunk_costs(const p4d_schedule *s, const p4d_durations *d, uint32_t 
 	}
 	if (position > 0 && p4d_schedule_stage_at(s, position - 1, NULL) != stage)
 		of[0] += d->recv;
-	if (position < last && p4d_schedule_stage_at(s, position + 1, NULL) != stage)
+	if (p4d_schedule_is_told(s, position) && p4d_schedule_stage_at(s, position + 1, NULL) != stage)
 		of[1] += d->recv;
 }
 

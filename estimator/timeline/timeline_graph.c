@@ -188,7 +188,7 @@ static wait wait_of(const graph_builder *b, uint32_t position, const p4d_pass *p
 		break;
 	case P4D_OP_BACKWARD:
 	case P4D_OP_BACKWARD_INPUT:
-		if (position < b->last)
+		if (p4d_schedule_is_told(s, position))
 			return wait_for(b->backward[(position + 1) * m + i],
 					lag_between(s, position, position + 1));
 		if (tables)

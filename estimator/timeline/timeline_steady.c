@@ -238,7 +238,7 @@ static bool is_same(const p4d_schedule *a, const p4d_schedule *b)
 {
 	return a->kind == b->kind && a->vocabulary == b->vocabulary && a->stages == b->stages &&
 	       a->chunks == b->chunks && a->micro_batches == b->micro_batches &&
-	       p4d_schedule_slices(a) == p4d_schedule_slices(b);
+	       p4d_schedule_slices(a) == p4d_schedule_slices(b) && a->local == b->local;
 }
 
 /* Takes off the budget what it costs to go through a graph so many times: a unit for two nodes that are

@@ -133,6 +133,12 @@ static uint64_t norms_of(const p4d_layout *l)
 	return 2 * (uint64_t)l->architecture->place + l->architecture->unit_norms;
 }
 
+static bool same_stages(const p4d_layout *a, const p4d_layout *b)
+{
+	return a->local_loss == b->local_loss && a->pp == b->pp &&
+	       memcmp(a->stage_layers, b->stage_layers, a->pp * sizeof(a->stage_layers[0])) == 0;
+}
+
 bool p4d_checkpoint_map__same_model(const p4d_checkpoint_map *map, const p4d_checkpoint_storage *storage,
 				    p4d_error *err)
 {
@@ -167,6 +173,14 @@ bool p4d_checkpoint_map__same_model(const p4d_checkpoint_map *map, const p4d_che
 			 b->finetune == P4D_TUNE_FULL ? "full" : "lora");
 		return false;
 	}
+	if (b->local_loss && !same_stages(a, b)) {
+		p4d_fail(
+		    err, P4D_E_CHECKPOINT,
+		    "it is of a run with %s, whose stages have other losses than --local-loss=stage with "
+		    "pp=%" PRIu64 " here",
+		    a->local_loss ? "other stages" : "--local-loss=off", b->pp);
+		return false;
+	}
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++)
 		if (numbers[i].stored != numbers[i].wanted) {
 			p4d_fail(err, P4D_E_CHECKPOINT,
@@ -185,7 +199,7 @@ bool p4d_checkpoint_map__same_storage(const p4d_checkpoint_map *map, const p4d_l
 	    a->vpp != b->vpp || a->dp != b->dp || a->vocab != b->vocab ||
 	    !a->vocab_parallel != !b->vocab_parallel ||
 	    p4d_is_v_shaped(a->schedule) != p4d_is_v_shaped(b->schedule) ||
-	    p4d_optimizer_shards(a) != p4d_optimizer_shards(b) ||
+	    p4d_optimizer_shards(a) != p4d_optimizer_shards(b) || a->local_loss != b->local_loss ||
 	    p4d_shards_gradients(a) != p4d_shards_gradients(b)) /* other segments */
 		return false;
 	return memcmp(a->stage_layers, b->stage_layers, a->pp * sizeof(a->stage_layers[0])) == 0;

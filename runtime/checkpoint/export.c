@@ -9,6 +9,7 @@
 #include "checkpoint/checkpoint_internal.h"
 #include "checkpoint/huggingface.h"
 #include "checkpoint/released.h"
+#include "plan/plan_line.h"
 
 static bool is_there(const char *directory, const char *file)
 {
@@ -90,6 +91,17 @@ int p4d_export_write(const p4d_export *export, char *taken, size_t size, p4d_err
 	    find_newest(export->from, step, &earlier, before, sizeof(before), NULL) == 0)
 		p4d_fix(err, "p4d export %.200s, the one before, and an empty DIR", before);
 	return -1;
+}
+
+bool p4d_export_drops_losses(const char *taken)
+{
+	p4d_checkpoint_info info;
+	p4d_request request;
+	p4d_error err;
+
+	return p4d_checkpoint_read_info(taken, &info, &err) == 0 &&
+	       p4d_plan_read(info.plan, &request, &err) == 0 && p4d_is_set(&request, P4D_LOCAL_LOSS) &&
+	       request.value[P4D_LOCAL_LOSS] == P4D_LOCAL_STAGE;
 }
 
 bool p4d_export_has_config(const p4d_export *export)

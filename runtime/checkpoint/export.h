@@ -26,5 +26,8 @@ typedef struct p4d_export {
  */
 int p4d_export_write(const p4d_export *export, char *taken, size_t size, p4d_error *err);
 
+/* Whether the checkpoint has heads of stages' own losses (--local-loss), which are no part of the model. */
+bool p4d_export_drops_losses(const char *taken);
+
 /* Whether p4d_export_write made a config.json: not of a model that the transformers library does not have. */
 bool p4d_export_has_config(const p4d_export *export);

@@ -123,16 +123,34 @@ void p4d_huggingface__close(p4d_huggingface_weights *in)
 	*in = (p4d_huggingface_weights){.files = NULL};
 }
 
+/* A folder of weights, and where they go. */
+typedef struct import {
+	p4d_huggingface_weights in;
+	const p4d_checkpoint_storage *to;
+} import;
+
+static int fetch_or_begin(void *context, p4d_state state, const p4d_weight_slice *slice, uint64_t at,
+			  uint64_t count, float *to, p4d_error *err)
+{
+	import *x = context;
+
+	if (!p4d_weights_is_local(slice->name))
+		return p4d_huggingface__fetch(&x->in, state, slice, at, count, to, err);
+	if (state == P4D_STATE_MASTER)
+		x->to->initial(x->to->context, slice, at, count, to);
+	return 0;
+}
+
 int p4d_huggingface_import(const char *path, const p4d_checkpoint_storage *storage, p4d_error *err)
 {
-	p4d_huggingface_weights in;
+import x = {.to = storage };
 
-	if (p4d_huggingface__open(&in, path, storage->layout, err) < 0)
+	if (p4d_huggingface__open(&x.in, path, storage->layout, err) < 0)
 		return -1;
 	int rc = storage->weights->frozen
-		     ? p4d_checkpoint__fill_frozen(storage, p4d_huggingface__fetch, &in, err)
-		     : p4d_checkpoint__fill_storage(storage, p4d_huggingface__fetch, &in, err);
-	p4d_huggingface__close(&in);
+		     ? p4d_checkpoint__fill_frozen(storage, p4d_huggingface__fetch, &x.in, err)
+		     : p4d_checkpoint__fill_storage(storage, fetch_or_begin, &x, err);
+	p4d_huggingface__close(&x.in);
 	return rc;
 }
 

@@ -104,7 +104,7 @@ static int list_tensors(export *out, uint64_t file_bytes, p4d_error *err)
 
 	for (size_t i = 0; i < out->map->count; i++) {
 		uint64_t bytes;
-		if (!is_first_of_name(out->map, i))
+		if (!is_first_of_name(out->map, i) || p4d_weights_is_local(out->map->slice[i].slice.name))
 			continue;
 		p4d_weight_slice *whole = &out->whole[out->count];
 		*whole = whole_of(&out->map->slice[i].slice);

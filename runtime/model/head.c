@@ -11,7 +11,6 @@
 
 /* This rank's rows of the vocabulary; padding rows are in no softmax. */
 typedef struct table {
-	p4d_weight_kind kind;
 	void *weight;
 	float *gradient;
 	uint64_t first, rows;
@@ -19,13 +18,12 @@ typedef struct table {
 
 static table table_of(const p4d_net *m)
 {
-	const p4d_weight *w = p4d_weights__find(&m->weights, P4D_W_HEAD, 0);
-	const p4d_weight_kind kind = w ? P4D_W_HEAD : P4D_W_EMBEDDING;
-	table y = {.kind = kind,
-		   .weight = p4d_buffers__weight(m, kind, 0),
-		   .gradient = p4d_buffers__gradient(m, kind, 0)};
+	const p4d_weight_kind kind = m->head.table;
+	const uint32_t layer = m->head.layer;
+	const p4d_weight *w = p4d_weights__find(&m->weights, kind, layer);
+	table y = {.weight = p4d_buffers__weight(m, kind, layer),
+		   .gradient = p4d_buffers__gradient(m, kind, layer)};
 
-	w = w ? w : p4d_weights__find(&m->weights, P4D_W_EMBEDDING, 0);
 	y.first = p4d_weights__table_row(m->l, m->place, w);
 	if (y.first < m->set.vocab)
 		y.rows = m->set.vocab - y.first < w->rows ? m->set.vocab - y.first : w->rows;
@@ -144,7 +142,8 @@ static int head_chunk(p4d_net *m, const p4d_head_work *work, const table *rows, 
 	if (logits_of(m, rows, c, err) < 0 || softmax(m, work, rows, c, work->input || work->weight, err) < 0)
 		return -1;
 	if (work->weight && rows->gradient && rows->rows)
-		gradient_of_table(m, rows, c, p4d_buffers__has_part(m, rows->kind, 0, rows->rows));
+		gradient_of_table(m, rows, c,
+				  p4d_buffers__has_part(m, m->head.table, m->head.layer, rows->rows));
 	if (work->input)
 		gradient_of_input(m, rows, c);
 	return 0;
@@ -189,14 +188,15 @@ void p4d_head__warm_up(p4d_net *m)
 
 int p4d_head_norm(p4d_net *m, uint32_t slot, void *to, p4d_error *err)
 {
-	return p4d_norm__forward(m, P4D_W_FINAL_NORM, 0, to, p4d_buffers_at_slot(m, B_HEAD_RSTD, slot, 0),
+	return p4d_norm__forward(m, m->head.norm, m->head.layer, to,
+				 p4d_buffers_at_slot(m, B_HEAD_RSTD, slot, 0),
 				 p4d_buffers_at_slot(m, B_HEAD_INPUT, slot, 0), err);
 }
 
 int p4d_head_norm_backward(p4d_net *m, uint32_t slot, const void *gradient, p4d_error *err)
 {
 	m->d->zero(m->d, p4d_buffers_at(m, B_HIDDEN), m->ns * m->h * m->element);
-	return p4d_norm__backward(m, P4D_W_FINAL_NORM, 0, p4d_buffers_at(m, B_HIDDEN), gradient,
+	return p4d_norm__backward(m, m->head.norm, m->head.layer, p4d_buffers_at(m, B_HIDDEN), gradient,
 				  p4d_buffers_at_slot(m, B_HEAD_INPUT, slot, 0),
 				  p4d_buffers_at_slot(m, B_HEAD_RSTD, slot, 0), err);
 }
@@ -241,7 +241,7 @@ int p4d_head_loss(p4d_net *m, uint32_t micro_batch, uint32_t slot, p4d_error *er
 	    .softmax = p4d_buffers_at(m, B_SOFTMAX),
 	    .group = m->tp,
 	    .merge = true,
-	    .count = at.x == 0 && at.y == 0, /* each rank of Z has other tokens */
+	    .count = at.x == 0 && at.y == 0 && m->last, /* the model's; each rank of Z has other tokens */
 	    .input = !m->evaluating,
 	    .weight = !m->evaluating,
 	    .input_gradient = p4d_parallel__partial(m, gradient),

@@ -113,7 +113,7 @@ static bool is_norm(p4d_weight_kind kind)
 {
 	return kind == P4D_W_ATTENTION_NORM || kind == P4D_W_FFN_NORM || kind == P4D_W_FINAL_NORM ||
 	       kind == P4D_W_QUERY_NORM || kind == P4D_W_KEY_NORM || kind == P4D_W_ATTENTION_POST_NORM ||
-	       kind == P4D_W_FFN_POST_NORM;
+	       kind == P4D_W_FFN_POST_NORM || kind == P4D_W_LOCAL_NORM;
 }
 
 /*
@@ -133,6 +133,26 @@ static void begin_with(share *all, const p4d_net *m, const p4d_weight *w, const 
 	if (w->decay)
 		all->deviation =
 		    residual ? INITIAL_DEVIATION / sqrt(2.0 * (double)m->l->layers) : INITIAL_DEVIATION;
+}
+
+static uint64_t key_of(uint64_t seed, const p4d_weight_slice *p)
+{
+	return mixed(seed) ^ p4d_hash_bytes(p->name, strlen(p->name));
+}
+
+void p4d_net_draw_local(const p4d_net *m, uint64_t seed, const p4d_weight_slice *p, uint64_t at,
+			uint64_t count, float *to)
+{
+	p4d_weight_slice slices[P4D_SLICES_OF_WEIGHT];
+	share all = {.slice = p, .key = key_of(seed, p), .from = at, .count = count, .to = to};
+
+	for (uint32_t i = 0; i < m->weights.count; i++) {
+		const p4d_weight *w = &m->weights.weight[i];
+		if (p4d_weight_slices_of(m->l, m->place, m->set.vocab, w, slices) &&
+		    !strcmp(slices[0].name, p->name))
+			begin_with(&all, m, w, p);
+	}
+	draw(&all);
 }
 
 /* The gradient buffer holds what is trained in fp32 until it is stored: all, or this rank's shards. */
@@ -164,8 +184,7 @@ static uint64_t wanted(const p4d_net *m, const p4d_weight *w, const p4d_weight_s
 static void initialize_slice(p4d_net *m, const p4d_weight *w, const p4d_weight_slice *p, uint64_t seed,
 			     float *numbers, unsigned threads)
 {
-	share all = {
-	    .slice = p, .key = mixed(seed) ^ p4d_hash_bytes(p->name, strlen(p->name)), .to = numbers};
+	share all = {.slice = p, .key = key_of(seed, p), .to = numbers};
 
 	const uint64_t count = wanted(m, w, p, &all.from);
 

@@ -207,6 +207,18 @@ static int check_plan(const p4d_net *m, p4d_error *err)
 			all, m->place.pp, trained, planned, planned_trained);
 }
 
+static void find_head(p4d_net *m)
+{
+	m->head.norm = P4D_W_FINAL_NORM;
+	m->head.table = p4d_weights__find(&m->weights, P4D_W_HEAD, 0) ? P4D_W_HEAD : P4D_W_EMBEDDING;
+	for (uint32_t i = 0; i < m->weights.count; i++)
+		if (m->weights.weight[i].kind == P4D_W_LOCAL_HEAD) {
+			m->head.norm = P4D_W_LOCAL_NORM;
+			m->head.table = P4D_W_LOCAL_HEAD;
+			m->head.layer = m->weights.weight[i].layer;
+		}
+}
+
 int p4d_net_open(p4d_net *m, const p4d_net_settings *set, uint32_t rank, p4d_error *err)
 {
 	if (check(set, err) < 0)
@@ -221,6 +233,7 @@ int p4d_net_open(p4d_net *m, const p4d_net_settings *set, uint32_t rank, p4d_err
 	    p4d_weights_open(&m->weights, m->l, m->place.pp, err) < 0)
 		return -1;
 	p4d_buffers__find(m);
+	find_head(m);
 	if (check_plan(m, err) < 0 || allocate(m, err) < 0 || p4d_parallel__open(m, err) < 0 ||
 	    p4d_window_open(m, &p4d_window_gather, err) < 0 || p4d_gradient_window_open(m, err) < 0)
 		return -1;

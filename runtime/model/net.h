@@ -109,8 +109,12 @@ typedef struct p4d_net {
 	uint64_t shards;      /* of the optimizer state */
 	unsigned parts;       /* in which tokens pass between tp ranks; see parallel.h */
 	bool first, last;     /* the stage begins, ends the model */
-	bool tied_ends;       /* two stages hold a copy of the table */
-	uint32_t last_stage;  /* where the model ends */
+	struct {
+		p4d_weight_kind norm, table;
+		uint32_t layer; /* that they are found by */
+	} head;                 /* of the loss on this stage: the model's, or the stage's own */
+	bool tied_ends;         /* two stages hold a copy of the table */
+	uint32_t last_stage;    /* where the model ends */
 
 	/*
 	 * Data on the device: tp, cp, those of dp*cp that share an optimizer (all, where it is not
@@ -167,6 +171,10 @@ int p4d_net_read_scalars(p4d_net *net, p4d_scalars *scalars, p4d_error *err);
  * are sharded, this rank's shards of them. trained_only: not of those that are frozen.
  */
 int p4d_net_initialize(p4d_net *net, uint64_t seed, bool trained_only, p4d_error *err);
+
+/* Elements at .. at+count-1 of a slice of a stage's own head, on the host, as these begin. */
+void p4d_net_draw_local(const p4d_net *net, uint64_t seed, const p4d_weight_slice *slice, uint64_t at,
+			uint64_t count, float *to);
 
 /* warm_up.c. Errors: DEVICE. */
 int p4d_net__warm_up(p4d_net *net, p4d_error *err);

@@ -5,6 +5,9 @@
 
 #include "model/weights.h"
 
+/* No model has such tensors; see p4d_weights_is_local. */
+#define LOCAL "local_loss."
+
 static void name_slice(p4d_weight_slice *p, const p4d_weight *w, const char *name)
 {
 	if (p4d_weights_adapts(w->kind))
@@ -109,11 +112,18 @@ static const char *whole_name(const p4d_layout *l, p4d_weight_kind kind)
 	    /* as Gemma 2 has it, where "post_attention" is behind attention */
 	    [P4D_W_ATTENTION_POST_NORM] = "post_attention_layernorm.weight",
 	    [P4D_W_FFN_POST_NORM] = "post_feedforward_layernorm.weight",
+	    [P4D_W_LOCAL_NORM] = LOCAL "norm.weight",
+	    [P4D_W_LOCAL_NORM_BIAS] = LOCAL "norm.bias",
 	};
 
 	return kind == P4D_W_FFN_NORM && l->architecture->place == P4D_NORMS_AROUND
 		   ? "pre_feedforward_layernorm.weight"
 		   : names[kind];
+}
+
+bool p4d_weights_is_local(const char *name)
+{
+	return strstr(name, "." LOCAL) != NULL;
 }
 
 /* Of a weight with all of its rows. */
@@ -137,6 +147,9 @@ static unsigned slices_of(const p4d_layout *l, p4d_place place, uint64_t vocab, 
 	case P4D_W_HEAD:
 		return cut_table(slices, w, l->tied ? "model.embed_tokens.weight" : "lm_head.weight",
 				 p4d_weights__table_row(l, place, w), vocab, y);
+	case P4D_W_LOCAL_HEAD:
+		return cut_table(slices, w, LOCAL "head.weight", p4d_weights__table_row(l, place, w), vocab,
+				 y);
 	case P4D_W_POSITIONS:
 		cut(slices, w, whole_name(l, w->kind), 0, w->rows, whole, y);
 		return 1;

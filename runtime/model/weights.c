@@ -120,6 +120,13 @@ static void add_end(weights_builder *b, bool begins)
 		add(b, P4D_W_HEAD, 0, l->vocab / l->tp, p4d_rank_hidden(l));
 }
 
+/* A loss of the stage's own, behind layer `layer`. */
+static void add_local_end(weights_builder *b, uint32_t layer)
+{
+	add_norm(b, P4D_W_LOCAL_NORM, layer);
+	add(b, P4D_W_LOCAL_HEAD, layer, b->layout->vocab / b->layout->tp, b->layout->hidden);
+}
+
 static void begin_segment(weights_builder *b, uint32_t layer)
 {
 	p4d_segment *s = &b->to->segment[b->number];
@@ -177,6 +184,8 @@ static void add_chunk(weights_builder *b, const p4d_schedule *schedule, uint32_t
 				add_adapters(b, first + k);
 		if (whole && i == b->to->of_chunk - 1 && position == p4d_schedule_positions(schedule) - 1)
 			add_end(b, stage == 0);
+		else if (whole && i == b->to->of_chunk - 1 && p4d_schedule_has_loss(schedule, position))
+			add_local_end(b, first + layers - 1);
 		end_segment(b);
 	}
 }
@@ -255,6 +264,7 @@ p4d_weight_kind p4d_weights__bias_of(p4d_weight_kind norm)
 	return norm == P4D_W_ATTENTION_NORM ? P4D_W_ATTENTION_NORM_BIAS
 	       : norm == P4D_W_FFN_NORM     ? P4D_W_FFN_NORM_BIAS
 	       : norm == P4D_W_FINAL_NORM   ? P4D_W_FINAL_NORM_BIAS
+	       : norm == P4D_W_LOCAL_NORM   ? P4D_W_LOCAL_NORM_BIAS
 					    : P4D_W_KINDS;
 }
 

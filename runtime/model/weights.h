@@ -59,6 +59,10 @@ typedef enum p4d_weight_kind {
 	/* norms behind each block (h) */
 	P4D_W_ATTENTION_POST_NORM,
 	P4D_W_FFN_POST_NORM,
+	/* of a stage's own loss, behind its last layer, whose number they have: (h), and as the embedding */
+	P4D_W_LOCAL_NORM,
+	P4D_W_LOCAL_NORM_BIAS,
+	P4D_W_LOCAL_HEAD,
 	/* of each linear layer of p4d_adapted_of: A (rank, in), and behind it B (out, rank) */
 	P4D_W_ADAPTER,
 	P4D_W_KINDS = P4D_W_ADAPTER + 2 * P4D_ADAPTED_LAYERS
@@ -158,6 +162,9 @@ enum { P4D_SLICES_OF_WEIGHT = 3 };
 
 /* "self_attn.q_proj": the module of a linear layer of p4d_adapted_of. */
 const char *p4d_weights_adapted_name(unsigned number);
+
+/* Whether a tensor belongs to a stage's own loss, not to the model. */
+bool p4d_weights_is_local(const char *name);
 
 /* The slices of a weight on the rank at a place; returns how many. vocab: rows of the real vocabulary. */
 unsigned p4d_weight_slices_of(const p4d_layout *layout, p4d_place place, uint64_t vocab,

@@ -16,6 +16,11 @@ static void write_frozen(void *context, uint64_t offset, float *numbers, uint64_
 	p4d_trainer_write_frozen(context, offset, numbers, count);
 }
 
+static void initial(void *context, const p4d_weight_slice *slice, uint64_t at, uint64_t count, float *to)
+{
+	p4d_trainer_draw_local(context, slice, at, count, to);
+}
+
 p4d_checkpoint_storage p4d_checkpoint_storage_of(p4d_trainer *trainer, const p4d_layout *layout,
 						 uint64_t vocab)
 {
@@ -26,6 +31,7 @@ p4d_checkpoint_storage p4d_checkpoint_storage_of(p4d_trainer *trainer, const p4d
 					.read = read_trainer,
 					.write = write_trainer,
 					.write_frozen = write_frozen,
+					.initial = initial,
 					.context = trainer};
 }
 

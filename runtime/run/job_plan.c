@@ -121,8 +121,10 @@ static int build(p4d_job_plan *plan, uint64_t ranks, bool planned, bool evaluate
 		return -1;
 	/* nothing is kept for a backward pass */
 	plan->layout.evaluates = evaluates;
-	if (evaluates)
+	if (evaluates) {
 		plan->layout.recompute = P4D_RECOMPUTE_FULL;
+		plan->layout.local_loss = false; /* the model's is that of the last stage */
+	}
 	return p4d_memory_estimate(&plan->layout, P4D_METHOD_PLAN, &capacity, &plan->estimate, err);
 }
 

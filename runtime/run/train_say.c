@@ -75,6 +75,8 @@ static void say_layout(p4d_run *run)
 	p4d_json_text_whole(json, "pp", l->pp);
 	p4d_json_text_whole(json, "dp", l->dp);
 	p4d_json_text_whole(json, "vpp", l->vpp);
+	if (l->local_loss)
+		p4d_json_text_string(json, "local_loss", "stage");
 	p4d_json_text_string(json, "cp_comm",
 			     p4d_request_choice_name(P4D_CP_COMM, l->cp_comm, cp_comm, sizeof(cp_comm)));
 	p4d_json_text_whole(json, "seq_len", l->seq_len);
@@ -87,10 +89,11 @@ static void say_layout(p4d_run *run)
 	p4d_json_text_string(json, "device", run->device.name);
 	p4d_json_text_string(json, "device_text", device);
 	snprintf(text, sizeof(text),
-		 "%" PRIu64 " ranks: tp %s, cp %" PRIu64 ", pp %" PRIu64 ", dp %" PRIu64 "; %" PRIu64
+		 "%" PRIu64 " ranks: tp %s, cp %" PRIu64 ", pp %" PRIu64 "%s, dp %" PRIu64 "; %" PRIu64
 		 " tokens a step, %s; communication: %s; device: %s",
-		 l->world, p4d_layout_tp_text(l, tp), l->cp, l->pp, l->dp, l->global_batch * l->seq_len, data,
-		 comm, device);
+		 l->world, p4d_layout_tp_text(l, tp), l->cp, l->pp,
+		 l->local_loss ? " (each stage learns from a loss of its own, the model's is the last)" : "",
+		 l->dp, l->global_batch * l->seq_len, data, comm, device);
 	p4d_step_log_event(&run->log, &event, text);
 }
 

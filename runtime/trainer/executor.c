@@ -153,10 +153,25 @@ static int head_back(p4d_trainer *t, const p4d_instruction *in, p4d_error *err)
 	if (t->net.l->vocab_parallel)
 		return p4d_head_norm_backward(
 		    &t->net, in->slot, p4d_buffers_boundary(&t->net, B_HEAD_GRADIENT, in->micro_batch), err);
+	/* a stage's own is beside its last layer */
+	if (t->net.head.table == P4D_W_LOCAL_HEAD)
+		return p4d_head_loss(&t->net, in->micro_batch, in->slot, err);
 	if (use_table(t, P4D_W_HEAD, err) < 0 || begin_table(t, P4D_W_HEAD, err) < 0 ||
 	    p4d_head_loss(&t->net, in->micro_batch, in->slot, err) < 0)
 		return -1;
 	return end_table(t, P4D_W_HEAD, err);
+}
+
+/* What a loss of the stage's own keeps goes to the next stage, too. */
+static int pass_on(p4d_trainer *t, const p4d_instruction *in, p4d_error *err)
+{
+	void *to = free_buffer(t, false, err);
+
+	if (!to)
+		return -1;
+	t->net.d->copy(t->net.d, to, p4d_buffers_at_slot(&t->net, B_HEAD_INPUT, in->slot, 0),
+		       boundary_bytes(t, in));
+	return 0;
 }
 
 /* Gathers a layer's matrices over a grid, once its parameters are there. */
@@ -171,6 +186,7 @@ static int forward(p4d_trainer *t, const p4d_instruction *in, p4d_error *err)
 {
 	const uint32_t position = p4d_schedule_position_of(&t->net.schedule, t->net.place.pp, in->chunk);
 	const bool ends = position == p4d_schedule_positions(&t->net.schedule) - 1;
+	const bool kept = p4d_schedule_has_loss(&t->net.schedule, position);
 	p4d_layer y = layer_of(t, in, 0);
 
 	if (p4d_sequence_find_documents(&t->net, in->micro_batch, err) < 0 ||
@@ -186,7 +202,7 @@ static int forward(p4d_trainer *t, const p4d_instruction *in, p4d_error *err)
 		const uint64_t behind = i + 1 < t->net.layers ? i + 1 : i;
 		const p4d_layer next = layer_of(t, in, behind);
 		void *output = i + 1 < t->net.layers ? next.activation[ACT_INPUT]
-			       : ends                ? p4d_buffers_at_slot(&t->net, B_HEAD_INPUT, in->slot, 0)
+			       : kept                ? p4d_buffers_at_slot(&t->net, B_HEAD_INPUT, in->slot, 0)
 						     : free_buffer(t, false, err);
 		if (!output || p4d_parallel_throttle(&t->net, err) < 0 || await_layer(t, in, i, err) < 0 ||
 		    (t->net.tp_z && gather_matrices(t, in, behind, err) < 0) ||
@@ -202,7 +218,7 @@ static int forward(p4d_trainer *t, const p4d_instruction *in, p4d_error *err)
 		return use_table(t, P4D_W_HEAD, err) < 0
 			   ? -1
 			   : p4d_head_loss(&t->net, in->micro_batch, in->slot, err);
-	return 0;
+	return kept && !ends ? pass_on(t, in, err) : 0;
 }
 
 /* Among replicas, once the sums over a grid are there: those of the layer before. */
@@ -231,7 +247,7 @@ static int layer_back(p4d_trainer *t, const p4d_instruction *in, uint64_t i, boo
 static int backward(p4d_trainer *t, const p4d_instruction *in, p4d_error *err)
 {
 	const uint32_t position = p4d_schedule_position_of(&t->net.schedule, t->net.place.pp, in->chunk);
-	const bool ends = position == p4d_schedule_positions(&t->net.schedule) - 1;
+	const bool ends = p4d_schedule_has_loss(&t->net.schedule, position);
 	void *hidden = p4d_buffers_at(&t->net, B_HIDDEN), *output;
 
 	if (p4d_sequence_find_documents(&t->net, in->micro_batch, err) < 0 ||
@@ -251,6 +267,8 @@ static int backward(p4d_trainer *t, const p4d_instruction *in, p4d_error *err)
 		if (end_layer(t, in, 0, err) < 0)
 			return -1;
 	}
+	if (position > 0 && !p4d_schedule_tells(&t->net.schedule, position))
+		return 0;
 	output = position == 0 ? p4d_buffers_boundary(&t->net, B_EMBEDDING_GRADIENT, in->micro_batch)
 			       : free_buffer(t, true, err);
 	if (!output)
@@ -267,8 +285,7 @@ static int layer_weights(p4d_trainer *t, const p4d_instruction *in, uint64_t i, 
 	if (p4d_parallel_throttle(&t->net, err) < 0 ||
 	    (p4d_layer_late_norms(&t->net) && use_layer(t, in, i, err) < 0) ||
 	    (adds && begin_layer(t, in, i, err) < 0) || p4d_layer_backward_weights(&t->net, &y, err) < 0 ||
-	    p4d_depth_reduce(&t->net, y.number, err) < 0 ||
-	    (adds && end_layer(t, in, i, err) < 0))
+	    p4d_depth_reduce(&t->net, y.number, err) < 0 || (adds && end_layer(t, in, i, err) < 0))
 		return -1;
 	return reduce_layer(t, in, i, err);
 }

@@ -18,6 +18,7 @@ typedef struct p4d_optimizer_settings {
 typedef struct p4d_trainer_settings {
 	p4d_net_settings net;
 	p4d_optimizer_settings optimizer;
+	uint64_t seed; /* of p4d_trainer_draw_local */
 } p4d_trainer_settings;
 
 typedef struct p4d_step_result {
@@ -39,6 +40,10 @@ void p4d_trainer_close(p4d_trainer *trainer);
 int p4d_trainer_initialize(p4d_trainer *trainer, uint64_t seed, p4d_error *err);
 /* The same of what is trained, where that is not all: adapters. */
 int p4d_trainer_initialize_trained(p4d_trainer *trainer, uint64_t seed, p4d_error *err);
+
+/* What a slice of a stage's own head begins with beside weights of a released model, which has none. */
+void p4d_trainer_draw_local(const p4d_trainer *trainer, const p4d_weight_slice *slice, uint64_t at,
+			    uint64_t count, float *to);
 
 /*
  * One optimizer step. number counts from 1 (Adam's correction). The host waits for the device once, for the

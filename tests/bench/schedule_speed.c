@@ -114,16 +114,24 @@ static void seconds_speed(const p4d_schedule *s)
 int main(void)
 {
 	static const p4d_schedule lists[] = {
-	    {P4D_1F1B, P4D_VOCAB_OFF, 64, 1, 512, 1},   {P4D_INTERLEAVED, P4D_VOCAB_OFF, 64, 4, 512, 1},
-	    {P4D_ZB1P, P4D_VOCAB_OFF, 64, 1, 512, 1},   {P4D_ZBV, P4D_VOCAB_OFF, 64, 2, 512, 1},
-	    {P4D_V_HALF, P4D_VOCAB_OFF, 64, 2, 512, 1}, {P4D_1F1B, P4D_VOCAB_2, 64, 1, 512, 1},
+	    {P4D_1F1B, P4D_VOCAB_OFF, 64, 1, 512, 1, false},
+	    {P4D_INTERLEAVED, P4D_VOCAB_OFF, 64, 4, 512, 1, false},
+	    {P4D_ZB1P, P4D_VOCAB_OFF, 64, 1, 512, 1, false},
+	    {P4D_ZBV, P4D_VOCAB_OFF, 64, 2, 512, 1, false},
+	    {P4D_V_HALF, P4D_VOCAB_OFF, 64, 2, 512, 1, false},
+	    {P4D_1F1B, P4D_VOCAB_2, 64, 1, 512, 1, false},
 	};
 	static const p4d_schedule steps[] = {
-	    {P4D_GPIPE, P4D_VOCAB_OFF, 8, 1, 128, 1},       {P4D_1F1B, P4D_VOCAB_OFF, 8, 1, 128, 1},
-	    {P4D_INTERLEAVED, P4D_VOCAB_OFF, 8, 2, 128, 1}, {P4D_INTERLEAVED, P4D_VOCAB_OFF, 8, 4, 128, 1},
-	    {P4D_ZB1P, P4D_VOCAB_OFF, 8, 1, 128, 1},        {P4D_ZBV, P4D_VOCAB_OFF, 8, 2, 128, 1},
-	    {P4D_V_HALF, P4D_VOCAB_OFF, 8, 2, 128, 1},      {P4D_1F1B, P4D_VOCAB_1, 8, 1, 128, 1},
-	    {P4D_V_HALF, P4D_VOCAB_2, 8, 2, 128, 1},        {P4D_1F1B, P4D_VOCAB_OFF, 64, 1, 1024, 1},
+	    {P4D_GPIPE, P4D_VOCAB_OFF, 8, 1, 128, 1, false},
+	    {P4D_1F1B, P4D_VOCAB_OFF, 8, 1, 128, 1, false},
+	    {P4D_INTERLEAVED, P4D_VOCAB_OFF, 8, 2, 128, 1, false},
+	    {P4D_INTERLEAVED, P4D_VOCAB_OFF, 8, 4, 128, 1, false},
+	    {P4D_ZB1P, P4D_VOCAB_OFF, 8, 1, 128, 1, false},
+	    {P4D_ZBV, P4D_VOCAB_OFF, 8, 2, 128, 1, false},
+	    {P4D_V_HALF, P4D_VOCAB_OFF, 8, 2, 128, 1, false},
+	    {P4D_1F1B, P4D_VOCAB_1, 8, 1, 128, 1, false},
+	    {P4D_V_HALF, P4D_VOCAB_2, 8, 2, 128, 1, false},
+	    {P4D_1F1B, P4D_VOCAB_OFF, 64, 1, 1024, 1, false},
 	};
 
 	/* stages alike but for the ends */

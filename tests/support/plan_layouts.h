@@ -99,6 +99,9 @@ static inline bool random_layout(p4d_layout *l, int only)
 		if (p4d_request_set(&r, P4D_PIPELINE_SPLIT, split, P4D_BY_USER, NULL) < 0)
 			fail();
 	}
+	if (schedule == P4D_1F1B && pp > 1 && !r.value[P4D_VOCAB_PARALLEL] && !p4d_is_set(&r, P4D_FINETUNE) &&
+	    draw(3) == 0)
+		put(&r, P4D_LOCAL_LOSS, P4D_LOCAL_STAGE);
 	p4d_request_complete(&r, 0, world);
 	return p4d_layout_build(&r, world / per_node, per_node, l, NULL) == 0;
 }

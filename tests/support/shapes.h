@@ -34,6 +34,9 @@ static inline p4d_schedule random_schedule(uint32_t most_stages, uint32_t most_m
 		s.slices = 1 + random_below(6);
 		s.micro_batches *= s.slices;
 	}
+	/* losses of the stages' own */
+	s.local = s.kind == P4D_1F1B && s.vocabulary == P4D_VOCAB_OFF && s.stages > 1 && s.slices <= 1 &&
+		  s.micro_batches % 3 == 0;
 	return s;
 }
 
@@ -50,8 +53,9 @@ static inline const char *shape_text(const p4d_schedule *s)
 	char name[16];
 
 	p4d_request_choice_name(P4D_SCHEDULE, s->kind, name, sizeof(name));
-	snprintf(text, sizeof(text), "%s vocabulary=%d stages=%u chunks=%u micro-batches=%u slices=%u", name,
-		 s->vocabulary, s->stages, s->chunks, s->micro_batches, p4d_schedule_slices(s));
+	snprintf(text, sizeof(text), "%s%s vocabulary=%d stages=%u chunks=%u micro-batches=%u slices=%u",
+		 name, s->local ? " with local losses" : "", s->vocabulary, s->stages, s->chunks,
+		 s->micro_batches, p4d_schedule_slices(s));
 	return text;
 }
 

@@ -36,10 +36,11 @@ static void random_options(uint32_t *state, char *options, size_t size, uint32_t
 	*nodes = (tp * cp * pp * dp + 7) / 8;
 	snprintf(options, size,
 		 MODEL_13B "seq-len=4096 framework=%s tp=%u cp=%u pp=%u vpp=%u schedule=%s vocab-parallel=%s "
-			   "recompute=%s micro-batch=%u global-batch=%u%s",
+			   "recompute=%s micro-batch=%u global-batch=%u%s%s",
 		 next(state) % 2 ? "megatron" : "p4d", tp, cp, pp, vpp, schedules[schedule],
 		 vocabularies[next(state) % 4], recomputes[next(state) % 4], micro_batch,
-		 micro * micro_batch * dp, pp == 4 ? splits[next(state) % 5] : "");
+		 micro * micro_batch * dp, pp == 4 ? splits[next(state) % 5] : "",
+		 (schedule == 1 || schedule == 2) && micro % 3 == 0 ? " local-loss=stage" : "");
 }
 
 /* Layouts by schedule: how near the bound is to the step. */

@@ -33,8 +33,8 @@ static uint64_t in_flight(const p4d_layout *l, uint64_t stage)
 	case P4D_GPIPE:
 		return m;
 	case P4D_1F1B:
-		return least(m, p - stage + l->slices -
-				    1); /* Seq1F1B: as many more as the last stage begins with */
+		/* Seq1F1B: as many more as the last stage begins with */
+		return l->local_loss ? 1 : least(m, p - stage + l->slices - 1);
 	case P4D_INTERLEAVED:
 		return least(m * v, 2 * (p - stage - 1) + (v - 1) * p + 1);
 	case P4D_ZB1P:
@@ -112,6 +112,8 @@ static uint64_t parameters(const p4d_layout *l, uint64_t stage, bool trained, ui
 				n += l->vocab * h / l->tp;
 			if (ends && stage == end_of(l) && chunk == l->vpp - 1 && i == layers - 1)
 				n += h + (apart || (l->tied && end_of(l) == 0) ? 0 : l->vocab * h / l->tp);
+			else if (l->local_loss && i == layers - 1)
+				n += h + l->vocab * h / l->tp;
 			if (l->device == P4D_CPU && !apart && i < layers - 1)
 				continue;
 			n = (n + unit - 1) / unit * unit;
@@ -178,7 +180,7 @@ static uint64_t longest(const p4d_layout *l)
 static uint64_t closed_form(const p4d_layout *l, uint64_t stage)
 {
 	const bool fp32 = l->precision == P4D_FP32, cpu = l->device == P4D_CPU;
-	const bool first = stage == 0, last = stage == end_of(l);
+	const bool first = stage == 0, last = stage == end_of(l) || l->local_loss;
 	const uint64_t e = fp32 ? 4 : 2, d = l->head_dim, h = l->hidden / l->tp_y;
 	const uint64_t b = l->micro_batch / l->tp_z, n = b * longest(l) / l->cp,
 		       ns = l->sequence_parallel ? n / l->tp : n;
@@ -208,7 +210,7 @@ static uint64_t closed_form(const p4d_layout *l, uint64_t stage)
 	    (!cpu   ? (32 << 20) + up(4 * most(256 * h, 128 * (A + 2 * G)))
 	     : fp32 ? 0
 		    : 3145728) +
-	    (l->pp > 1 ? 4 * S : 0);
+	    (l->pp > 1 ? (l->local_loss ? 2 : 4) * S : 0);
 	/* whole sequences: tokens, documents (of slices as queries and as keys), keys, gradients of keys */
 	const bool sliced = l->slices > 1;
 	const uint64_t whole = b * l->seq_len, copies = (sliced ? begun(l, stage) : flight) + 1;
@@ -315,7 +317,7 @@ static void grids_equal_the_closed_form(void **state)
 
 static void equals_the_closed_form(void **state)
 {
-	unsigned count = 0, each[P4D_SCHEDULES] = {0}, gathered = 0, adapted = 0, sliced = 0;
+	unsigned count = 0, each[P4D_SCHEDULES] = {0}, gathered = 0, adapted = 0, sliced = 0, local = 0;
 	unsigned sharded = 0, copied = 0;
 	static p4d_layout l;
 	static p4d_plan plan;
@@ -340,6 +342,7 @@ static void equals_the_closed_form(void **state)
 		sliced += l.slices > 1;
 		sharded += shares(&l, P4D_SHARD_PARAMETERS);
 		copied += l.shard_degree && shares(&l, P4D_SHARD_GRADIENTS);
+		local += l.local_loss;
 		count++;
 	}
 	printf("%u configurations, keys gathered in %u; per schedule:", count, gathered);
@@ -348,7 +351,8 @@ static void equals_the_closed_form(void **state)
 		assert_true(each[schedule] > 500);
 	}
 	printf("\n");
-	assert_true(gathered > 1000 && adapted > 1000 && sliced > 300 && sharded > 1000 && copied > 100);
+	assert_true(gathered > 1000 && adapted > 1000 && sliced > 300 && sharded > 1000 && copied > 100 &&
+		    local > 100);
 }
 
 /* ---- properties of every plan ---- */
@@ -461,7 +465,7 @@ static void hash_tells_plans_apart(void **state)
 	assert_int_equal(p4d_plan_hash(&other, &h100, &c, NULL), 0);
 	assert_true(a != c);
 	/* in a stage whose table is not read */
-	while (!random_layout(&l, P4D_1F1B) || l.pp < 6)
+	while (!random_layout(&l, P4D_1F1B) || l.pp < 6 || l.local_loss)
 		;
 	other = l;
 	other.stage_layers[3]++;
@@ -480,7 +484,7 @@ static void absurd_sizes_are_an_error(void **state)
 	p4d_error err;
 
 	(void)state;
-	while (!random_layout(&l, P4D_1F1B))
+	while (!random_layout(&l, P4D_1F1B) || l.local_loss)
 		;
 	l.seq_len = 134217728;
 	l.micro_batch = 65536;

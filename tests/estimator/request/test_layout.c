@@ -321,6 +321,52 @@ static void batch_rule(void **state)
 	       "--p4d-micro-batch=1");
 }
 
+/* Losses of the stages' own: with stages that the user names, a head for each, and 1F1B. */
+static void local_loss_rule(void **state)
+{
+	p4d_layout l;
+	p4d_error err;
+
+	(void)state;
+	assert_int_equal(build("pp=2", 1, 8, &l, &err), 0);
+	assert_false(l.local_loss);
+	assert_int_equal(build("pp=2 local-loss=off", 1, 8, &l, &err), 0);
+	assert_false(l.local_loss);
+	assert_int_equal(build("tp=2 pp=4 local-loss=stage", 1, 8, &l, &err), 0);
+	assert_true(l.local_loss);
+	refuse("local-loss=stage", 1, 8, P4D_E_SCHEDULE,
+	       "local-loss=stage learns what the stages make of it: say which they are, with pp and "
+	       "pipeline-split",
+	       "--p4d-local-loss=off");
+	refuse("pp=1 local-loss=stage", 1, 8, P4D_E_SCHEDULE,
+	       "local-loss=stage needs pp > 1: one stage has the model's loss", "--p4d-local-loss=off");
+	refuse("pp=2 vpp=2 local-loss=stage", 1, 8, P4D_E_SCHEDULE,
+	       "local-loss=stage needs schedule=1f1b: a stage runs a micro-batch forward and at once back",
+	       "--p4d-schedule=1f1b --p4d-vpp=1");
+	refuse("pp=2 schedule=zb1p local-loss=stage", 1, 8, P4D_E_SCHEDULE,
+	       "local-loss=stage needs schedule=1f1b: a stage runs a micro-batch forward and at once back",
+	       "--p4d-schedule=1f1b --p4d-vpp=1");
+	refuse("pp=2 schedule=v-half vpp=2 local-loss=stage", 1, 8, P4D_E_SCHEDULE,
+	       "local-loss=stage needs schedule=1f1b: a stage runs a micro-batch forward and at once back",
+	       "--p4d-schedule=1f1b --p4d-vpp=1");
+	refuse(
+	    "pp=2 vocab-parallel=vocab-1 local-loss=stage", 1, 8, P4D_E_SCHEDULE,
+	    "local-loss=stage gives every stage a head of its own, which vocab-parallel would shard over all "
+	    "of them",
+	    "--p4d-vocab-parallel=off");
+	refuse("pp=2 finetune=lora lora-rank=8 local-loss=stage", 1, 8, P4D_E_SCHEDULE,
+	       "local-loss=stage trains heads, and finetune=lora adapters only", "--p4d-local-loss=off");
+	refuse("pp=2 local-loss=stage optimizer-sharding=gradients", 1, 8, P4D_E_SCHEDULE,
+	       "local-loss=stage shards the optimizer's states, not gradients and parameters",
+	       "--p4d-optimizer-sharding=states");
+	refuse("pp=2 local-loss=stage token-slices=2", 1, 8, P4D_E_SCHEDULE,
+	       "local-loss=stage runs whole micro-batches, not token-slices", "--p4d-token-slices=1");
+	refuse("pp=2 framework=megatron local-loss=stage", 1, 8, P4D_E_VALUE,
+	       "local-loss=stage: with Megatron-LM gradients cross all stages", "leave out --p4d-local-loss");
+	refuse("framework=fsdp local-loss=stage", 1, 8, P4D_E_VALUE,
+	       "local-loss=stage: with FSDP gradients cross all stages", "leave out --p4d-local-loss");
+}
+
 static void schedule_rule(void **state)
 {
 	(void)state;
@@ -463,6 +509,7 @@ int main(void)
 	    cmocka_unit_test(uneven_chunks_that_do_not_work),
 	    cmocka_unit_test(uneven_groups),
 	    cmocka_unit_test(type_rule),
+	    cmocka_unit_test(local_loss_rule),
 	    cmocka_unit_test(schedule_rule),
 	    cmocka_unit_test(framework_rule),
 	    cmocka_unit_test(what_only_megatron_has),

@@ -5,8 +5,8 @@
 
 static void test_positions(void **state)
 {
-	const p4d_schedule interleaved = {P4D_INTERLEAVED, P4D_VOCAB_OFF, 4, 3, 4, 1};
-	const p4d_schedule v = {P4D_ZBV, P4D_VOCAB_OFF, 4, 2, 4, 1};
+	const p4d_schedule interleaved = {P4D_INTERLEAVED, P4D_VOCAB_OFF, 4, 3, 4, 1, false};
+	const p4d_schedule v = {P4D_ZBV, P4D_VOCAB_OFF, 4, 2, 4, 1, false};
 	uint32_t chunk;
 
 	(void)state;
@@ -91,8 +91,8 @@ static void assert_order(int kind, uint32_t stages, uint32_t chunks, uint32_t mi
 /* Two micro-batches of two slices: those of one run forward in order, and backward in reverse. */
 static void test_orders_of_slices(void **state)
 {
-	const p4d_schedule one = {P4D_1F1B, P4D_VOCAB_OFF, 2, 1, 4, 2};
-	const p4d_schedule all = {P4D_GPIPE, P4D_VOCAB_OFF, 2, 1, 4, 2};
+	const p4d_schedule one = {P4D_1F1B, P4D_VOCAB_OFF, 2, 1, 4, 2, false};
+	const p4d_schedule all = {P4D_GPIPE, P4D_VOCAB_OFF, 2, 1, 4, 2, false};
 
 	(void)state;
 	/* Seq1F1B: the last stage begins with as many forwards as there are slices, the first with one more
@@ -106,7 +106,7 @@ static void test_orders_of_slices(void **state)
 /* The slots of one micro-batch are freed from the last slice to the first. */
 static void test_slots_of_slices(void **state)
 {
-	const p4d_schedule s = {P4D_1F1B, P4D_VOCAB_OFF, 1, 1, 6, 3};
+	const p4d_schedule s = {P4D_1F1B, P4D_VOCAB_OFF, 1, 1, 6, 3, false};
 	p4d_instruction_list *lists = compiled(&s);
 	static const struct {
 		int op;
@@ -152,7 +152,7 @@ static void test_orders(void **state)
 
 static void test_instructions(void **state)
 {
-	const p4d_schedule s = {P4D_INTERLEAVED, P4D_VOCAB_OFF, 2, 2, 2, 1};
+	const p4d_schedule s = {P4D_INTERLEAVED, P4D_VOCAB_OFF, 2, 2, 2, 1, false};
 	p4d_instruction_list *lists = compiled(&s);
 	const p4d_instruction *in = lists[0].at;
 
@@ -197,7 +197,7 @@ static void test_small_schedules(void **state)
 		for (uint32_t stages = 1; stages <= 6; stages++) {
 			for (uint32_t micro_batches = 1; micro_batches <= 14; micro_batches++) {
 				p4d_schedule s = {
-				    kind, P4D_VOCAB_OFF, stages, least_chunks(kind), micro_batches, 1};
+				    kind, P4D_VOCAB_OFF, stages, least_chunks(kind), micro_batches, 1, false};
 				if (s.chunks > 1 && stages == 1)
 					continue;
 				if (p4d_schedule_kinds[kind]->in_groups)
@@ -214,12 +214,17 @@ static void test_small_schedules(void **state)
 static void test_large_schedules(void **state)
 {
 	static const p4d_schedule large[] = {
-	    {P4D_GPIPE, P4D_VOCAB_OFF, 2, 1, 70000, 1},     {P4D_1F1B, P4D_VOCAB_OFF, 1024, 1, 40, 1},
-	    {P4D_1F1B, P4D_VOCAB_1, 300, 1, 90, 1},         {P4D_INTERLEAVED, P4D_VOCAB_OFF, 64, 8, 64, 1},
-	    {P4D_ZB1P, P4D_VOCAB_OFF, 128, 1, 200, 1},      {P4D_ZBV, P4D_VOCAB_OFF, 1024, 2, 20, 1},
-	    {P4D_ZBV, P4D_VOCAB_OFF, 64, 2, 200, 1},        {P4D_V_HALF, P4D_VOCAB_OFF, 1024, 2, 20, 1},
-	    {P4D_V_HALF, P4D_VOCAB_2, 65, 2, 150, 1},       {P4D_1F1B, P4D_VOCAB_OFF, 100, 1, 64 * 20, 64},
-	    {P4D_GPIPE, P4D_VOCAB_OFF, 30, 1, 64 * 20, 64},
+	    {P4D_GPIPE, P4D_VOCAB_OFF, 2, 1, 70000, 1, false},
+	    {P4D_1F1B, P4D_VOCAB_OFF, 1024, 1, 40, 1, false},
+	    {P4D_1F1B, P4D_VOCAB_1, 300, 1, 90, 1, false},
+	    {P4D_INTERLEAVED, P4D_VOCAB_OFF, 64, 8, 64, 1, false},
+	    {P4D_ZB1P, P4D_VOCAB_OFF, 128, 1, 200, 1, false},
+	    {P4D_ZBV, P4D_VOCAB_OFF, 1024, 2, 20, 1, false},
+	    {P4D_ZBV, P4D_VOCAB_OFF, 64, 2, 200, 1, false},
+	    {P4D_V_HALF, P4D_VOCAB_OFF, 1024, 2, 20, 1, false},
+	    {P4D_V_HALF, P4D_VOCAB_2, 65, 2, 150, 1, false},
+	    {P4D_1F1B, P4D_VOCAB_OFF, 100, 1, 64 * 20, 64, false},
+	    {P4D_GPIPE, P4D_VOCAB_OFF, 30, 1, 64 * 20, 64, false},
 	};
 
 	(void)state;
@@ -229,7 +234,7 @@ static void test_large_schedules(void **state)
 
 static void test_too_large(void **state)
 {
-	const p4d_schedule s = {P4D_INTERLEAVED, P4D_VOCAB_OFF, 1024, 1024, 1 << 24, 1};
+	const p4d_schedule s = {P4D_INTERLEAVED, P4D_VOCAB_OFF, 1024, 1024, 1 << 24, 1, false};
 	p4d_instruction_list *lists = calloc(s.stages, sizeof(*lists));
 	p4d_error err;
 

@@ -2,7 +2,9 @@
 /* What the checker refuses: valid lists with one thing wrong. */
 #include "support/support.h"
 
-#include "support/shapes.h"
+#include <math.h>
+
+#include "support/durations.h"
 
 static void assert_refused(const p4d_schedule *s, const p4d_instruction_list *lists, const char *what)
 {
@@ -108,7 +110,7 @@ static void test_mutations(void **state)
 
 static void test_slots_said(void **state)
 {
-	const p4d_schedule s = {P4D_V_HALF, P4D_VOCAB_2, 4, 2, 8, 1};
+	const p4d_schedule s = {P4D_V_HALF, P4D_VOCAB_2, 4, 2, 8, 1, false};
 	p4d_instruction_list *lists = compiled(&s);
 
 	(void)state;
@@ -126,7 +128,7 @@ static void test_slots_said(void **state)
 /* Each list is right by itself, but the first stage would send all before it receives. */
 static void test_deadlock(void **state)
 {
-	const p4d_schedule one = {P4D_1F1B, P4D_VOCAB_OFF, 2, 1, 8, 1};
+	const p4d_schedule one = {P4D_1F1B, P4D_VOCAB_OFF, 2, 1, 8, 1, false};
 	p4d_schedule all = one;
 	p4d_error err;
 
@@ -145,7 +147,7 @@ static void test_deadlock(void **state)
 /* The second stage takes micro-batch 1 before 0 everywhere; the first sends 0 first. */
 static void test_other_order(void **state)
 {
-	const p4d_schedule s = {P4D_1F1B, P4D_VOCAB_OFF, 2, 1, 4, 1};
+	const p4d_schedule s = {P4D_1F1B, P4D_VOCAB_OFF, 2, 1, 4, 1, false};
 	p4d_instruction_list *lists = compiled(&s);
 	p4d_error err;
 
@@ -166,7 +168,7 @@ static void test_other_order(void **state)
 /* Vocab-2 lists begin the backward before T: under the rules of vocab-1 they wait for ever. */
 static void test_barriers(void **state)
 {
-	p4d_schedule s = {P4D_1F1B, P4D_VOCAB_2, 4, 1, 8, 1};
+	p4d_schedule s = {P4D_1F1B, P4D_VOCAB_2, 4, 1, 8, 1, false};
 	p4d_instruction_list *lists = compiled(&s);
 
 	(void)state;
@@ -178,7 +180,7 @@ static void test_barriers(void **state)
 /* At most two results may wait between passes of one stage: all embeddings first are too many. */
 static void test_hand_overs(void **state)
 {
-	const p4d_schedule s = {P4D_1F1B, P4D_VOCAB_1, 2, 1, 6, 1};
+	const p4d_schedule s = {P4D_1F1B, P4D_VOCAB_1, 2, 1, 6, 1, false};
 	p4d_instruction_list *lists = compiled(&s);
 	p4d_error err;
 
@@ -232,7 +234,7 @@ static void exchange(p4d_instruction *a, p4d_instruction *b)
 /* On one stage, where no transfer shows it: slices and sequences that need each other the other way. */
 static void test_slices(void **state)
 {
-	const p4d_schedule s = {P4D_GPIPE, P4D_VOCAB_OFF, 1, 1, 6, 3};
+	const p4d_schedule s = {P4D_GPIPE, P4D_VOCAB_OFF, 1, 1, 6, 3, false};
 	static const struct {
 		p4d_op op;
 		uint32_t first, second; /* passes that change places */
@@ -265,13 +267,48 @@ static void test_slices(void **state)
 	release(lists, &s);
 }
 
+/* With losses of the stages' own nothing goes back, and a stage holds one micro-batch. */
+static void local_losses(void **state)
+{
+	(void)state;
+	for (uint32_t p = 2; p <= 6; p++)
+		for (uint32_t m = 1; m <= 9; m++) {
+			p4d_schedule s = {.kind = P4D_1F1B, .stages = p, .chunks = 1, .micro_batches = m};
+			p4d_instruction_list *whole = compiled(&s);
+			durations_store store;
+			const p4d_durations d = even_durations(&s, &store);
+			p4d_timeline t;
+			s.local = true;
+			p4d_instruction_list *lists = compiled(&s);
+			assert_int_equal(p4d_schedule_check(&s, lists, NULL), 0);
+			for (uint32_t stage = 0; stage < p; stage++) {
+				assert_int_equal(lists[stage].slots.activation, 1);
+				assert_int_equal(p4d_schedule_slots(&s, stage).activation, 1);
+				for (size_t i = 0; i < lists[stage].count; i++)
+					assert_true(lists[stage].at[i].op != P4D_OP_RECV_BACKWARD &&
+						    lists[stage].at[i].op != P4D_OP_SEND_BACKWARD);
+			}
+			/* 1F1B's lists have transfers that are refused here, and the reverse */
+			assert_refused(&s, whole, "a gradient that crosses stages");
+			s.local = false;
+			assert_refused(&s, lists, "a gradient that does not come");
+			s.local = true;
+			/* a stage waits for its first input only */
+			assert_int_equal(p4d_timeline_run(&s, lists, &d, false, &t, NULL), 0);
+			assert_true(fabs(t.seconds - 3 * m - (p - 1)) < 1e-9);
+			p4d_timeline_free(&t, p);
+			release(lists, &s);
+			release(whole, &s);
+		}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_mutations), cmocka_unit_test(test_slots_said),
 	    cmocka_unit_test(test_deadlock),  cmocka_unit_test(test_other_order),
 	    cmocka_unit_test(test_barriers),  cmocka_unit_test(test_hand_overs),
-	    cmocka_unit_test(test_slices),
+	    cmocka_unit_test(test_slices),    cmocka_unit_test(local_losses),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

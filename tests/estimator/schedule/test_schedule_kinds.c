@@ -234,7 +234,7 @@ static void step_time_is_that_of_the_events(void **state)
 	for (int i = 0; i < P4D_SCHEDULES; i++) {
 		const p4d_schedule_kind *kind = p4d_schedule_kinds[i];
 		for (uint32_t stages = kind->chunks == 1 ? 1 : 2; stages <= 9; stages++) {
-			p4d_schedule s = {i, P4D_VOCAB_OFF, stages, least_chunks(i), 0, 1};
+			p4d_schedule s = {i, P4D_VOCAB_OFF, stages, least_chunks(i), 0, 1, false};
 			const int last = kind->vocabulary && stages > 1 ? P4D_VOCAB_2 : P4D_VOCAB_OFF;
 			for (; s.vocabulary <= last; s.vocabulary++) {
 				/* fewer than show the steady state, and many more */

@@ -20,7 +20,7 @@ static p4d_timeline timed(const p4d_schedule *s, const p4d_instruction_list *lis
 /* F = B = W = 1 per chunk, nothing else takes time. */
 static double bubble_of(int kind, uint32_t p, uint32_t v, uint32_t m)
 {
-	const p4d_schedule s = {kind, P4D_VOCAB_OFF, p, v, m, 1};
+	const p4d_schedule s = {kind, P4D_VOCAB_OFF, p, v, m, 1, false};
 	durations_store store;
 	p4d_durations d = even_durations(&s, &store);
 	p4d_instruction_list *lists = compiled(&s);
@@ -84,7 +84,7 @@ static void test_bubbles_of_slices(void **state)
 	(void)state;
 	for (uint32_t i = 0; i < 2 * 6 * 6 * 4; i++) {
 		const uint32_t p = 1 + i / 2 % 6, slices = 1 + i / 12 % 6, m = 1 << 2 * (i / 72);
-		const p4d_schedule s = {kinds[i % 2], P4D_VOCAB_OFF, p, 1, m * slices, slices};
+		const p4d_schedule s = {kinds[i % 2], P4D_VOCAB_OFF, p, 1, m * slices, slices, false};
 		durations_store store;
 		const p4d_durations d = even_durations(&s, &store);
 		p4d_timeline_work work = {0};
@@ -109,7 +109,8 @@ static void test_vocabulary_barriers_are_hidden(void **state)
 				double idle[2];
 				for (unsigned i = 0; i < 2; i++) {
 					const p4d_schedule s = {
-					    kind, vocabulary, p, least_chunks(kind), (4 + 4 * i) * p, 1};
+					    kind, vocabulary, p, least_chunks(kind), (4 + 4 * i) * p,
+					    1,    false};
 					durations_store store;
 					p4d_durations d = even_durations(&s, &store);
 					d.vocabulary_forward = d.vocabulary_backward = 0.7;
@@ -238,7 +239,7 @@ static void test_starts(void **state)
 /* Two stages, two micro-batches, worked out by hand. */
 static void test_by_hand(void **state)
 {
-	const p4d_schedule s = {P4D_1F1B, P4D_VOCAB_OFF, 2, 1, 2, 1};
+	const p4d_schedule s = {P4D_1F1B, P4D_VOCAB_OFF, 2, 1, 2, 1, false};
 	const double forward[] = {1, 2}, input[] = {1, 3}, weight[] = {1, 1};
 	const double gather[] = {0.5, 0.25}, reduce[] = {1, 1}, optimizer[] = {2, 1};
 	const p4d_durations d = {.forward = forward,
@@ -266,7 +267,7 @@ static void test_by_hand(void **state)
 
 static void test_no_durations(void **state)
 {
-	const p4d_schedule s = {P4D_ZBV, P4D_VOCAB_OFF, 4, 2, 8, 1};
+	const p4d_schedule s = {P4D_ZBV, P4D_VOCAB_OFF, 4, 2, 8, 1, false};
 	const p4d_durations d = {0};
 	p4d_instruction_list *lists = compiled(&s);
 	p4d_timeline timeline = timed(&s, lists, &d, true);
@@ -281,7 +282,7 @@ static void test_no_durations(void **state)
 
 static void test_wrong_lists(void **state)
 {
-	const p4d_schedule s = {P4D_1F1B, P4D_VOCAB_OFF, 3, 1, 4, 1};
+	const p4d_schedule s = {P4D_1F1B, P4D_VOCAB_OFF, 3, 1, 4, 1, false};
 	const p4d_durations d = {0};
 	p4d_instruction_list *lists = compiled(&s);
 	p4d_timeline timeline;

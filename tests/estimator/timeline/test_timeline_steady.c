@@ -90,7 +90,7 @@ static void test_slow_change(void **state)
 	(void)state;
 	for (int kind = 0; kind < P4D_SCHEDULES; kind++) {
 		for (int i = 0; i < 6; i++) {
-			p4d_schedule s = {kind, P4D_VOCAB_OFF, 8, least_chunks(kind), 800, 1};
+			p4d_schedule s = {kind, P4D_VOCAB_OFF, 8, least_chunks(kind), 800, 1, false};
 			durations_store store;
 			p4d_durations d = even_durations(&s, &store);
 			for (uint32_t chunk = 0; chunk < s.chunks; chunk++)
@@ -110,7 +110,7 @@ static void test_many_micro_batches(void **state)
 
 	(void)state;
 	for (int kind = 0; kind < P4D_SCHEDULES; kind++) {
-		p4d_schedule s = {kind, P4D_VOCAB_OFF, 8, least_chunks(kind), 1 << 24, 1};
+		p4d_schedule s = {kind, P4D_VOCAB_OFF, 8, least_chunks(kind), 1 << 24, 1, false};
 		durations_store store;
 		p4d_durations d = even_durations(&s, &store);
 		double bubble;
@@ -135,7 +135,7 @@ static void test_work(void **state)
 	(void)state;
 	for (int round = 0; round < 3; round++) {
 		for (uint32_t i = 0; i < 200; i++) {
-			const p4d_schedule s = {P4D_1F1B, (int)(i % 3), 2 + i % 50, 1, 300 + i, 1};
+			const p4d_schedule s = {P4D_1F1B, (int)(i % 3), 2 + i % 50, 1, 300 + i, 1, false};
 			durations_store store;
 			const p4d_durations d = even_durations(&s, &store);
 			double seconds = seconds_of(&s, &d, &work, &bubble);
@@ -148,7 +148,7 @@ static void test_work(void **state)
 	p4d_timeline_work_free(&work);
 	assert_null(work.memory);
 	for (int i = 0; i < 10; i++) {
-		const p4d_schedule s = {P4D_ZBV, P4D_VOCAB_OFF, 8, 2, 100 + (uint32_t)i, 1};
+		const p4d_schedule s = {P4D_ZBV, P4D_VOCAB_OFF, 8, 2, 100 + (uint32_t)i, 1, false};
 		durations_store store;
 		const p4d_durations d = even_durations(&s, &store);
 		seconds_of(&s, &d, &work, &bubble);
@@ -169,7 +169,7 @@ static void test_budget_by_nodes(void **state)
 
 	(void)state;
 	for (int i = 0; i < 2; i++) {
-		const p4d_schedule s = {P4D_V_HALF, i ? P4D_VOCAB_2 : P4D_VOCAB_OFF, 8, 2, 40, 1};
+		const p4d_schedule s = {P4D_V_HALF, i ? P4D_VOCAB_2 : P4D_VOCAB_OFF, 8, 2, 40, 1, false};
 		p4d_timeline_work work = {.budget = &left};
 		durations_store store;
 		const p4d_durations d = even_durations(&s, &store);
@@ -224,7 +224,7 @@ static void test_many_slices(void **state)
 
 	(void)state;
 	for (int i = 0; i < 2; i++) {
-		p4d_schedule s = {kinds[i], P4D_VOCAB_OFF, 8, 1, 1 << 28, 64};
+		p4d_schedule s = {kinds[i], P4D_VOCAB_OFF, 8, 1, 1 << 28, 64, false};
 		durations_store store;
 		p4d_durations d = even_durations(&s, &store);
 		double bubble;

@@ -104,6 +104,23 @@ static void one_gpu(void **state)
 		1e-5);
 }
 
+/* Each stage with a head and a loss of its own; both of its layers are segments. */
+static void local_losses(void **state)
+{
+	static const char staged[] = PLAIN_MODEL "precision=fp32 tp=1 cp=1 layers=4 pp=2 local-loss=stage ";
+	double norm;
+
+	(void)state;
+	const curve cpu = curve_of(staged, 2, NULL, &layout, train);
+	char options[512];
+	snprintf(options, sizeof(options), "%s device=cuda", staged);
+	const curve cuda = curve_of(options, 2, NULL, &layout, train);
+	const double off = curve_off_by(&cpu, &cuda, &norm);
+	print_message("local losses: loss %.5f to %.5f, off by %.2g\n", cuda.loss[0], cuda.loss[STEPS - 1],
+		      off);
+	assert_true(off <= 1e-5 && norm <= 1e-3);
+}
+
 #define FP8_MODEL \
 	"model=custom layers=2 hidden=128 ffn=256 heads=2 kv-heads=2 head-dim=64 vocab=203 seq-len=128 " \
 	"global-batch=4 micro-batch=2 pp=1 vpp=1 tied=off bias=none qk-norm=off precision=fp8 "
@@ -252,11 +269,15 @@ static void documents(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(one_gpu),           cmocka_unit_test(in_fp8),
+	    cmocka_unit_test(one_gpu),
+	    cmocka_unit_test(local_losses),
+	    cmocka_unit_test(in_fp8),
 #ifndef P4D_TEST_GPU
 	    cmocka_unit_test(evaluation_in_fp8),
 #endif
-	    cmocka_unit_test(several_ranks),     cmocka_unit_test(documents), cmocka_unit_test(token_slices),
+	    cmocka_unit_test(several_ranks),
+	    cmocka_unit_test(documents),
+	    cmocka_unit_test(token_slices),
 	};
 
 	return cmocka_run_group_tests_name("training on the cuda device", tests, curve_setup, NULL);

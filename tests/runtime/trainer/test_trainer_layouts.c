@@ -182,6 +182,10 @@ static bool is_tried(const trial *t, const shape *at, size_t i)
 	return getenv("P4D_TEST_ALL") || (i + t->shift) % (getenv("P4D_TEST_FEW") ? FEW : t->each) == 0;
 }
 
+/* What the others are held against. */
+static const shape alone = {1, "tp=1 cp=1 pp=1 vpp=1 micro-batch=2"};
+static const shape *base = &alone;
+
 static void all_equal(const trial *t)
 {
 	const shape *table = t->at ? t->at : shapes;
@@ -194,8 +198,8 @@ static void all_equal(const trial *t)
 	const shape *worst_at = NULL;
 	char options[1024];
 
-	snprintf(options, sizeof(options), "%s tp=1 cp=1 pp=1 vpp=1 micro-batch=2", t->model);
-	const curve one = run(options, 1, NULL);
+	snprintf(options, sizeof(options), "%s %s", t->model, base->options);
+	const curve one = run(options, base->ranks, NULL);
 	for (size_t i = 0; i < count; i++) {
 		const shape *at = &table[i];
 		if (!is_tried(t, at, i))
@@ -351,6 +355,49 @@ static void masked_documents(void **state)
 	curve_documents = masked = false;
 }
 
+/*
+ * Losses of the stages' own: the stages are the model, and all else that a layout may be changes nothing. It
+ * is not what full backpropagation learns.
+ */
+static void local_losses(void **state)
+{
+	static const char model[] = MODEL PLAIN "precision=fp32 local-loss=stage";
+	static const char tied[] = MODEL GROUPED "precision=fp32 local-loss=stage";
+	static const shape two = {2, "tp=1 cp=1 pp=2 micro-batch=2"};
+	static const shape four = {4, "tp=1 cp=1 pp=4 micro-batch=2 pipeline-split=1,3,2,2"};
+	static const shape of_two[] = {
+	    {2, "tp=1 cp=1 pp=2 micro-batch=1 recompute=full"},
+	    {2, "tp=1 cp=1 pp=2 micro-batch=4 recompute=mlp optimizer-sharding=off"},
+	    {4, "tp=2 cp=1 pp=2 micro-batch=2 sequence-parallel=off"},
+	    {4, "tp=2 cp=1 pp=2 micro-batch=1 sequence-parallel=on recompute=keep"},
+	    {4, "tp=1 cp=2 pp=2 micro-batch=1"},
+	    {4, "tp=1 cp=2 pp=2 micro-batch=2 cp-comm=all-gather recompute=full"},
+	    {4, "tp=1 cp=1 pp=2 micro-batch=2"},
+	    {8, "tp=2 cp=2 pp=2 micro-batch=1 recompute=mlp"},
+	    {8, "tp=2 cp=1 pp=2 micro-batch=1 tp-comm-overlap=on"},
+	};
+	static const shape of_four[] = {
+	    {4, "tp=1 cp=1 pp=4 micro-batch=1 pipeline-split=1,3,2,2 recompute=full"},
+	    {8, "tp=2 cp=1 pp=4 micro-batch=2 pipeline-split=1,3,2,2"},
+	    {8, "tp=1 cp=1 pp=4 micro-batch=1 pipeline-split=1,3,2,2 optimizer-sharding=off"},
+	};
+	const size_t twos = sizeof(of_two) / sizeof(*of_two), fours = sizeof(of_four) / sizeof(*of_four);
+
+	(void)state;
+	base = &two;
+	all_equal(&(trial){model, 1e-5, 1e-3, ALL, 0, of_two, twos});
+	all_equal(&(trial){tied, 1e-5, 1e-3, ALL, 0, of_two, twos});
+	base = &four;
+	all_equal(&(trial){model, 1e-5, 1e-3, ALL, 0, of_four, fours});
+	base = &alone;
+	const curve local = run(MODEL PLAIN "precision=fp32 tp=1 cp=1 pp=2 micro-batch=2 local-loss=stage", 2,
+				NULL),
+		    full = run(MODEL PLAIN "precision=fp32 tp=1 cp=1 pp=2 micro-batch=2", 2, NULL);
+	assert_true(fabs(local.loss[0] - full.loss[0]) < 1e-6 * full.loss[0]);
+	assert_true(fabs(local.loss[steps] - full.loss[steps]) > 1e-4 * full.loss[steps]);
+	assert_true(local.loss[steps] < 0.99 * local.loss[0]);
+}
+
 /* Rounded to 8 bits in other places. */
 static void bf16_model(void **state)
 {
@@ -436,7 +483,7 @@ int main(void)
 	    cmocka_unit_test(masked_documents), cmocka_unit_test(bf16_model),
 	    cmocka_unit_test(adapters),         cmocka_unit_test(nodes_change_nothing),
 	    cmocka_unit_test(half_moments),     cmocka_unit_test(token_slices),
-	    cmocka_unit_test(grids_of_ranks),
+	    cmocka_unit_test(local_losses),     cmocka_unit_test(grids_of_ranks),
 	};
 
 	return cmocka_run_group_tests_name("layouts of the trainer", tests, prepare, NULL);
