@@ -19,14 +19,14 @@ static void name_slice(p4d_weight_slice *p, const p4d_weight *w, const char *nam
 }
 
 /* One of equal parts. */
-typedef struct part {
+typedef struct portion {
 	uint64_t index, of;
-} part;
-static const part whole = {0, 1};
+} portion;
+static const portion whole = {0, 1};
 
 /* Of a tensor whose rows and columns are cut into equal parts: `rows` rows at row `at` of the weight. */
 static void cut(p4d_weight_slice *p, const p4d_weight *w, const char *name, uint64_t at, uint64_t rows,
-		part by_rows, part by_columns)
+		portion by_rows, portion by_columns)
 {
 	name_slice(p, w, name);
 	p->tensor_rows = rows * by_rows.of;
@@ -39,7 +39,7 @@ static void cut(p4d_weight_slice *p, const p4d_weight *w, const char *name, uint
 }
 
 static unsigned cut_table(p4d_weight_slice *p, const p4d_weight *w, const char *name, uint64_t first,
-			  uint64_t vocab, part by_columns)
+			  uint64_t vocab, portion by_columns)
 {
 	if (first >= vocab)
 		return 0;
@@ -67,7 +67,7 @@ static unsigned cut_adapter(p4d_weight_slice *p, const p4d_layout *l, p4d_place 
 	const uint64_t q = l->heads / l->tp * l->head_dim, kv = l->kv_heads / l->tp * l->head_dim;
 	const bool fused = is_b && number == 0 && l->architecture->fused_qkv;
 	const uint64_t rows[] = {fused ? q : w->rows, kv, kv};
-	const part x = {place.tp, l->tp};
+	const portion x = {place.tp, l->tp};
 	const unsigned count = fused ? 3 : 1;
 	char name[64];
 
@@ -138,7 +138,7 @@ static unsigned slices_of(const p4d_layout *l, p4d_place place, uint64_t vocab, 
 	const uint64_t q = l->heads / l->tp * l->head_dim, kv = l->kv_heads / l->tp * l->head_dim;
 	const bool bias = w->kind == P4D_W_QKV_BIAS || w->kind == P4D_W_UP_BIAS;
 	const p4d_tp_grid at = p4d_place_grid(l, place);
-	const part x = {at.x, l->tp}, y = w->over_y ? (part){at.y, l->tp_y} : whole;
+	const portion x = {at.x, l->tp}, y = w->over_y ? (portion){at.y, l->tp_y} : whole;
 
 	switch (w->kind) {
 	case P4D_W_EMBEDDING:

@@ -188,7 +188,7 @@ static void estimate_has_the_documented_schema(void **state)
 	    "tp cp pp dp ep etp vpp micro_batch eval_micro_batch global_batch "
 	    "micro_batches seq_len "
 	    "world nodes gpus_per_node recompute_layers cp_comm schedule "
-	    "vocab_parallel recompute recompute_method sequence_parallel optimizer_sharding precision device "
+	    "vocab_parallel local_loss recompute recompute_method sequence_parallel optimizer_sharding precision device "
 	    "cross_entropy swiglu attention dropout "
 	    "te_wgrad grad_dtype optimizer_dtype master_dtype tp_comm_overlap overlap_p2p "
 	    "overlap_dp allocator "

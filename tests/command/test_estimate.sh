@@ -330,10 +330,10 @@ for precision in fp16 fp32; do
 done
 
 # an option of other frameworks than the one p4d takes by default: the fix is one that has it, and is accepted
-exits 5 p4d estimate --shard-degree 4 --model llama3.1-8b --gpu h100 --gpus-per-node 8 --seq-len 1024
+exits 5 p4d estimate --compile on --model llama3.1-8b --gpu h100 --gpus-per-node 8 --seq-len 1024
 says "p4d: fix: --framework=fsdp"
 # shellcheck disable=SC2046
-exits 0 p4d estimate --shard-degree 4 --model llama3.1-8b --gpu h100 --gpus-per-node 8 --seq-len 1024 $(fix)
+exits 0 p4d estimate --compile on --model llama3.1-8b --gpu h100 --gpus-per-node 8 --seq-len 1024 $(fix)
 exits 5 p4d estimate --zero-stage 2 --model llama3.2-1b --gpu h100 --gpus-per-node 8 --seq-len 1024
 says "p4d: fix: --framework=deepspeed"
 exits 5 p4d estimate --framework ddp --offload optimizer --model llama3.2-1b --gpu h100 --gpus-per-node 8 --seq-len 1024

@@ -59,6 +59,15 @@ done <<'END'
 --token-slices 2
 --slice-lengths 24,8 --local-ranks 2 --pp 2 --token-slices 2
 --slice-lengths 24,8
+--tp-grid 1,2,1 --local-ranks 2 --tp 2
+--tp-grid 1,1,2 --local-ranks 2 --tp 2 --micro-batch 2
+--tp-grid 2,2,1 --local-ranks 2 --tp 2
+--local-loss stage --local-ranks 2 --pp 2
+--local-loss stage
+--shard-degree 2 --local-ranks 4 --optimizer-sharding gradients
+--shard-degree 2
+--optimizer-sharding gradients --local-ranks 2
+--optimizer-sharding parameters --local-ranks 2
 --vocab-parallel vocab-1 --local-ranks 2 --pp 2
 --vocab-parallel vocab-2
 --recompute full

@@ -47,6 +47,9 @@ static void end(const char *name, double bytes, double arithmetic)
  */
 #define BYTES_norm e *(2 * n * h + h) + 4 * n
 #define BYTES_norm_backward e *(4 * n * h + h) + 4 * n + (dweight ? 8 * h : 0)
+#define BYTES_row_dots e *((a == b ? 1 : 2) * n * h + (weight ? h : 0)) + 4 * n
+#define BYTES_split_norm e *(2 * n * h + h) + 8 * n
+#define BYTES_split_norm_backward e *(4 * n * h + h) + 8 * n + (dweight ? 8 * h : 0)
 #define OPERAND ((double)(to ? to->shape.rows * to->shape.depth : turned->shape.rows * turned->shape.depth))
 #define BYTES_quantize \
 	OPERAND *(e * ((to ? to : turned)->shape.block ? 1 : 2) + (to != NULL) + (turned != NULL))

@@ -5,6 +5,7 @@
 #include "device/cuda/reduce.cu"
 #include "device/cuda/elements.cu"
 #include "device/cuda/rmsnorm.cu"
+#include "device/cuda/split_norm.cu"
 #include "device/cuda/rope.cu"
 #include "device/cuda/swiglu.cu"
 #include "device/cuda/embedding.cu"

@@ -130,6 +130,8 @@ static void refusals_say_what_helps(void **state)
 		}
 		for (const p4d_framework_fixed *fixed = f->fixed; fixed && fixed->why; fixed++) {
 			build(MODEL_70B "tp=4 pp=4", i, &r);
+			if (p4d_framework_fixed_of(&r, fixed->option) != fixed)
+				continue; /* one before it says more */
 			const int64_t other = fixed->value ? 0 : 1;
 			p4d_request_put(&r, fixed->option, other, P4D_BY_SITE);
 			assert_int_equal(p4d_framework_check(&r, NULL), 0);
