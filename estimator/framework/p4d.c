@@ -341,11 +341,12 @@ static uint64_t workspace(const p4d_rows *rows, const p4d_rank_sizes *z, bool ba
 	/* sequence by sequence, a slice of queries and all keys up to its end */
 	uint64_t keys = 0;
 	for (uint64_t i = 0; i < l->slices; i++) {
+		keys += l->slice_tokens[i];
 		const p4d_attention_call call = {.batch = 1,
 						 .heads = z->heads,
 						 .kv_heads = z->kv_heads,
 						 .queries = l->slice_tokens[i],
-						 .keys = keys += l->slice_tokens[i],
+						 .keys = keys,
 						 .head_dim = l->head_dim,
 						 .backward = backward,
 						 .staged = true};

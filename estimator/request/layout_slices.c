@@ -92,7 +92,7 @@ static bool fits(const p4d_layout *l, const uint32_t *lengths, uint64_t count)
 
 static int take_lengths(const p4d_request *r, p4d_layout *l, p4d_error *err)
 {
-	uint32_t lengths[P4D_MAX_SLICES];
+	uint32_t lengths[P4D_MAX_SLICES] = {0};
 	char text[sizeof(r->slice_lengths)];
 
 	if (!p4d_is_set(r, P4D_SLICE_LENGTHS)) {

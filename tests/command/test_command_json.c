@@ -183,16 +183,16 @@ static void estimate_has_the_documented_schema(void **state)
 	assert_keys(at(object, "gpu"), "name usable_bytes");
 	assert_step(object);
 	assert_keys(at(object, "peak"), "stage phase allocated_bytes device_bytes capacity_bytes fraction");
-	assert_keys(
-	    at(object, "layout"),
-	    "tp cp pp dp ep etp vpp micro_batch eval_micro_batch global_batch "
-	    "micro_batches seq_len "
-	    "world nodes gpus_per_node recompute_layers cp_comm schedule "
-	    "vocab_parallel local_loss recompute recompute_method sequence_parallel optimizer_sharding precision device "
-	    "cross_entropy swiglu attention dropout "
-	    "te_wgrad grad_dtype optimizer_dtype master_dtype tp_comm_overlap overlap_p2p "
-	    "overlap_dp allocator "
-	    "account_for_embedding account_for_loss pipeline_split");
+	assert_keys(at(object, "layout"),
+		    "tp cp pp dp ep etp vpp micro_batch eval_micro_batch global_batch "
+		    "micro_batches seq_len "
+		    "world nodes gpus_per_node recompute_layers cp_comm schedule "
+		    "vocab_parallel local_loss recompute recompute_method sequence_parallel "
+		    "optimizer_sharding precision device "
+		    "cross_entropy swiglu attention dropout "
+		    "te_wgrad grad_dtype optimizer_dtype master_dtype tp_comm_overlap overlap_p2p "
+		    "overlap_dp allocator "
+		    "account_for_embedding account_for_loss pipeline_split");
 	assert_keys(at(object, "host"), "needed_bytes granted_bytes");
 	assert_text(object, "model", "llama2-13b");
 	assert_text(object, "framework", "megatron");

@@ -35,6 +35,9 @@ static const struct {
 } more[] = {
     {"norm_rows<", 1.55, "each row's block reads the weight"},
     {"norm_rows_backward<", 1.3, "each block reads the weight"},
+    {"split_norm_rows<", 1.55, "each row's block reads the weight"},
+    {"row_dots<", 1.55, "each row's block reads the weight"},
+    {"split_norm_columns_backward<", 1.3, "each block reads the weight, and its rows' statistics"},
     {"long_norm_rows_backward<", 3, "partial sums are not in registers"},
     {"quantize_tiles<", 1.02, "each block reads the maxima of parts, where all share a scale"},
     {"turn_heads<", 1.1, "a block has heads of neighbouring tokens, which share angles and weights"},
@@ -86,6 +89,20 @@ static void norms(p4d_dtype type, uint64_t e, uint64_t h, uint64_t n)
 	if (h == H)
 		p4d_kernel_norm(NULL, type, y, rstd, x, w, n, h, 1e-5f);
 	p4d_kernel_norm_backward(NULL, sums, type, y, dw, x, x, w, rstd, n, h);
+	look();
+}
+
+/* Of rows that several ranks share. */
+static void split_norms(p4d_dtype type, uint64_t e, uint64_t h, uint64_t n)
+{
+	void *const x = take(e * n * h), *const y = take(e * n * h), *const w = take(e * h);
+	float *const rstd = take(4 * n), *const dots = take(4 * n);
+	float *const sums = take(4 * n * h), *const dw = take(4 * h);
+
+	p4d_kernel_row_dots(NULL, type, rstd, x, y, NULL, n, h, 0);
+	p4d_kernel_row_dots(NULL, type, dots, x, y, w, n, h, 0);
+	p4d_kernel_split_norm(NULL, type, y, rstd, x, w, n, h, 2 * h, 1e-5f, 0);
+	p4d_kernel_split_norm_backward(NULL, sums, type, y, dw, x, x, w, rstd, dots, n, h, 2 * h, 0);
 	look();
 }
 
@@ -231,6 +248,7 @@ static void all(void **state)
 		norms(type, e, 2 * H, N / 2);
 		norms(type, e, 4 * H, N / 2);
 		norms(type, e, 12 * H, 3);
+		split_norms(type, e, H, N);
 		heads(type, e, false);
 		heads(type, e, true);
 		rows(type, e);
