@@ -86,12 +86,15 @@ static bool was_refused(const p4d_site *site, const p4d_job *before, const p4d_j
 
 	if (!same_partition(before, job))
 		return false;
+	const p4d_geometry is = geometry_of(site, job, after);
+	if (!is.nodes) /* nothing to compare: the second verdict is spared */
+		return false;
 	p4d_guard_verify(site, before, p4d_watch_cluster, NULL, plan, options, &now);
 	if (now.action != P4D_REJECT || reason(&now) != reason(after))
 		return false;
-	const p4d_geometry was = geometry_of(site, before, &now), is = geometry_of(site, job, after);
-	return was.nodes && was.nodes == is.nodes && was.gpus_per_node == is.gpus_per_node &&
-	       was.gpu == is.gpu && was.host_bytes == is.host_bytes;
+	const p4d_geometry was = geometry_of(site, before, &now);
+	return was.nodes == is.nodes && was.gpus_per_node == is.gpus_per_node && was.gpu == is.gpu &&
+	       was.host_bytes == is.host_bytes;
 }
 
 static int judge_update(const job_desc_msg_t *update, const job_desc_msg_t *current, uint32_t uid,

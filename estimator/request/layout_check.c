@@ -10,13 +10,30 @@
 
 enum { LISTED = 12 };
 
-uint64_t p4d_layout__list(const p4d_layout *layout, p4d_layout__works works, uint64_t highest,
+/*
+ * The least divisor of `whole` above its divisor n; 0: there is none. Those above the root are what is left
+ * of `whole` without one below it, so that all of a number's take as many steps as twice its root.
+ */
+static uint64_t next_divisor(uint64_t whole, uint64_t n)
+{
+	uint64_t d = n + 1;
+
+	for (; d <= whole / d; d++)
+		if (whole % d == 0)
+			return d;
+	for (d = d - 1 < whole / n ? d - 1 : whole / n; d; d--)
+		if (whole % d == 0 && whole / d > n)
+			return whole / d;
+	return 0;
+}
+
+uint64_t p4d_layout__list(const p4d_layout *layout, p4d_layout__works works, uint64_t whole, uint64_t highest,
 			  uint64_t wanted, char *buf, size_t size)
 {
 	uint64_t nearest = 0, count = 0;
 	p4d_text text = p4d_text_in(buf, size);
 
-	for (uint64_t n = 1; n <= highest; n++) {
+	for (uint64_t n = 1; n && n <= highest; n = next_divisor(whole, n)) {
 		if (!works(layout, n))
 			continue;
 		uint64_t gap = n > wanted ? n - wanted : wanted - n;
@@ -42,7 +59,7 @@ static uint64_t list_tp(const p4d_layout *l, char *buf, size_t size)
 {
 	const uint64_t most = (uint64_t)p4d_request_option_info(P4D_TP)->max;
 
-	return p4d_layout__list(l, tp_works, l->link_domain < most ? l->link_domain : most, l->tp, buf, size);
+	return p4d_layout__list(l, tp_works, l->heads, most, l->tp, buf, size);
 }
 
 static int fail_tp(const p4d_layout *l, p4d_code code, const char *what, uint64_t number, p4d_error *err)
@@ -452,7 +469,7 @@ static int check_experts(const p4d_request *r, p4d_layout *l, p4d_error *err)
 	}
 	if (!etp_works(l, l->etp)) {
 		const uint64_t nearest =
-		    p4d_layout__list(l, etp_works, l->link_domain, l->etp, list, sizeof(list));
+		    p4d_layout__list(l, etp_works, l->expert_ffn, l->link_domain, l->etp, list, sizeof(list));
 		p4d_fail(err, P4D_E_EXPERTS,
 			 "etp=%" PRIu64 " does not divide the %" PRIu64
 			 " columns of an expert, dp*cp*tp = %" PRIu64 " and the %" PRIu64
@@ -461,7 +478,8 @@ static int check_experts(const p4d_request *r, p4d_layout *l, p4d_error *err)
 		return p4d_fix(err, "--p4d-etp=%" PRIu64, nearest);
 	}
 	if (!ep_works(l, l->ep)) {
-		const uint64_t nearest = p4d_layout__list(l, ep_works, l->experts, l->ep, list, sizeof(list));
+		const uint64_t nearest =
+		    p4d_layout__list(l, ep_works, l->experts, l->experts, l->ep, list, sizeof(list));
 		p4d_fail(err, P4D_E_EXPERTS,
 			 "ep=%" PRIu64 " does not divide the %" PRIu64 " experts or, times etp=%" PRIu64
 			 ", dp*cp*tp = %" PRIu64 "*%" PRIu64 "*%" PRIu64 "; ep can be %s",

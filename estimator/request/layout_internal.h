@@ -27,10 +27,11 @@ int p4d_layout__check_grid(const p4d_request *request, const p4d_layout *layout,
 typedef bool (*p4d_layout__works)(const p4d_layout *layout, uint64_t candidate);
 
 /*
- * Writes the values in 1..highest that work, at most a dozen of them, and returns the one nearest to `wanted`
- * (the larger on a tie: a larger degree never needs more memory), or 0 when there is none.
+ * Writes the divisors of `whole` in 1..highest that work, at most a dozen of them, and returns the one
+ * nearest to `wanted` (the larger on a tie: a larger degree never needs more memory), or 0 when there is
+ * none.
  */
-uint64_t p4d_layout__list(const p4d_layout *layout, p4d_layout__works works, uint64_t highest,
+uint64_t p4d_layout__list(const p4d_layout *layout, p4d_layout__works works, uint64_t whole, uint64_t highest,
 			  uint64_t wanted, char *buf, size_t size);
 
 /* layout_adapters.c: what is trained, and whether what was asked for has an effect. Errors: VALUE. */

@@ -146,13 +146,14 @@ static int fail_pipeline(const p4d_layout *l, p4d_error *err)
 	uint64_t vpp = 0;
 	char list[160];
 
-	uint64_t pp = p4d_layout__list(l, pp_works, most, l->pp, list, sizeof(list));
+	uint64_t pp = p4d_layout__list(l, pp_works, counted(l), most, l->pp, list, sizeof(list));
 	if (!pp)
-		pp = p4d_layout__list(l, pp_divides, most, l->pp, list, sizeof(list));
+		pp = p4d_layout__list(l, pp_divides, counted(l), most, l->pp, list, sizeof(list));
 	if (!pp)
-		vpp = p4d_layout__list(l, vpp_divides, most, l->vpp, list, sizeof(list));
+		vpp = p4d_layout__list(l, vpp_divides, counted(l), most, l->vpp, list, sizeof(list));
 	if (!pp && !vpp)
-		p4d_layout__list(l, chunks_divide, counted(l), l->pp * l->vpp, list, sizeof(list));
+		p4d_layout__list(l, chunks_divide, counted(l), counted(l), l->pp * l->vpp, list,
+				 sizeof(list));
 	if (pp)
 		fail_counts(l, "vpp", l->vpp, "pp", list, err);
 	else if (vpp)

@@ -151,6 +151,33 @@ static void numbers_that_work(void **state)
 	}
 }
 
+/* Divisors of many experts, on both sides of the root. */
+static void numbers_that_work_of_many(void **state)
+{
+	static const struct {
+		const char *flags, *can;
+	} cases[] = {
+	    {"experts=15000 ep=5", "ep can be 1, 2, 3, 4, 6, 8, 12, 24"},
+	    {"experts=72 ep=5", "ep can be 1, 2, 3, 4, 6, 8, 9, 12, 18, 24, 36, 72"},
+	    {"experts=65521 ep=5", "ep can be 1"}, /* a prime */
+	    {"experts=36 ep=5", "ep can be 1, 2, 3, 4, 6, 9, 12, 18, 36"},
+	};
+	char flags[160];
+	p4d_layout l;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		p4d_error err = {0};
+		snprintf(flags, sizeof(flags), "model=mixtral-8x7b framework=megatron seq-len=4096 %s",
+			 cases[i].flags);
+		const p4d_request r = asked(flags, 72);
+		assert_int_equal(built(&r, 9, &l, &err), -1);
+		if (!strstr(err.text, cases[i].can) ||
+		    strlen(strstr(err.text, cases[i].can)) != strlen(cases[i].can))
+			fail_msg("%s: %s", flags, err.text);
+	}
+}
+
 /* What only experts have is said to be without effect, where there are none. */
 static void dense_models_have_none(void **state)
 {
@@ -280,6 +307,7 @@ int main(void)
 	    cmocka_unit_test(modules_say_selective),
 	    cmocka_unit_test(options_without_effect),
 	    cmocka_unit_test(numbers_that_work),
+	    cmocka_unit_test(numbers_that_work_of_many),
 	    cmocka_unit_test(dense_models_have_none),
 	    cmocka_unit_test(imbalance_and_recomputation_count),
 	    cmocka_unit_test(dispatchers_and_capacities_count),
