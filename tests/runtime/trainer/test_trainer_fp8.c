@@ -162,6 +162,7 @@ static void learns(void **state)
 	char options[64];
 
 	(void)state;
+	test_skip_where_few();
 	const double bf16 = trained("precision=bf16");
 	for (size_t i = 0; i < all_or(1, 3); i++) {
 		snprintf(options, sizeof(options), "precision=fp8 fp8-recipe=%s", recipes[i]);
