@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "request/routing.h"
 
-#include <float.h>
 #include <math.h>
 
 /* Beyond this nothing fits anywhere, and what callers multiply it with stays within 128 bits. */
@@ -24,20 +23,33 @@ static p4d_wide padded_copies(const p4d_layout *l, uint64_t own)
 	return bounded(ceil(mean * l->capacity) * (double)l->experts);
 }
 
+/* log(n!) */
+static double log_factorial(uint64_t n)
+{
+	int sign;
+
+	return lgamma_r((double)n + 1, &sign);
+}
+
 /*
  * How likely a token has an expert among `mine` of all, chosen without replacement. It is the same whether
- * its experts miss these or these miss its experts: the fewer of both are gone through, at most 1,700 of
- * 65,536.
+ * its experts miss these or these miss its experts: the fewer of both are gone through, or, where they are
+ * more than any model's, all at once.
  */
 static double has_one_of(const p4d_layout *l, uint64_t mine)
 {
-	const uint64_t chosen = l->experts_per_token;
-	const uint64_t fewer = chosen < mine ? chosen : mine, more = chosen < mine ? mine : chosen;
-	const double others = (double)(l->experts - more);
+	enum { MANY = 64 };
+	const uint64_t chosen = l->experts_per_token, all = l->experts;
+	const uint64_t fewer = chosen < mine ? chosen : mine, others = all - (chosen < mine ? mine : chosen);
 	double none = 1;
 
-	for (uint64_t i = 0; i < fewer && none > DBL_EPSILON / 4; i++)
-		none *= fmax(others - (double)i, 0) / (double)(l->experts - i);
+	if (fewer > others)
+		return 1;
+	if (fewer > MANY)
+		return 1 - exp(log_factorial(others) - log_factorial(others - fewer) +
+			       log_factorial(all - fewer) - log_factorial(all));
+	for (uint64_t i = 0; i < fewer; i++)
+		none *= (double)(others - i) / (double)(all - i);
 	return 1 - none;
 }
 

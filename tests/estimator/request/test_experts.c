@@ -4,12 +4,14 @@
 #include "support/support.h"
 
 #include <inttypes.h>
+#include <math.h>
 
 #include "model/model.h"
 #include "plan/parameters.h"
 #include "plan/stage_memory.h"
 #include "request/defaults.h"
 #include "request/framework.h"
+#include "request/routing.h"
 
 static p4d_request asked(const char *flags, uint64_t world)
 {
@@ -274,6 +276,38 @@ static void dispatchers_and_capacities_count(void **state)
 	assert_true(bytes_with("ep=8 mtp-layers=1") > exchanged);
 }
 
+/* The fullest rank receives a token once, if at all: as choosing its experts one by one has it. */
+static void deepep_receives_each_once(void **state)
+{
+	static const uint64_t cases[][2] = {{8, 2},     {256, 8},     {4096, 64},
+					    {4096, 65}, {65536, 200}, {65536, 60000}};
+	const uint64_t own = 1 << 20;
+	char text[256];
+	p4d_layout l;
+	p4d_error err;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		const uint64_t experts = cases[i][0], chosen = cases[i][1];
+		snprintf(text, sizeof(text),
+			 "model=mixtral-8x7b framework=megatron seq-len=4096 experts=%" PRIu64
+			 " experts-per-token=%" PRIu64 " ep=8 token-dispatcher=deepep",
+			 experts, chosen);
+		const p4d_request r = asked(text, 64);
+		if (built(&r, 8, &l, &err) < 0)
+			fail_msg("%s: %s", text, err.text);
+		double none = 1;
+		for (uint64_t k = 0; k < chosen; k++)
+			none *= k < experts - experts / 8
+				    ? (double)(experts - experts / 8 - k) / (double)(experts - k)
+				    : 0;
+		const double expected = (double)own * 8 * (1 - none),
+			     got = (double)p4d_routed_of(&l, own).received;
+		if (fabs(got - expected) > 1 + 1e-9 * expected)
+			fail_msg("%s: %.0f tokens, not %.0f", text, got, expected);
+	}
+}
+
 /* Each is refused with a fix that works. */
 static void dispatch_that_megatron_lacks(void **state)
 {
@@ -311,6 +345,7 @@ int main(void)
 	    cmocka_unit_test(dense_models_have_none),
 	    cmocka_unit_test(imbalance_and_recomputation_count),
 	    cmocka_unit_test(dispatchers_and_capacities_count),
+	    cmocka_unit_test(deepep_receives_each_once),
 	    cmocka_unit_test(dispatch_that_megatron_lacks),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
