@@ -432,13 +432,10 @@ tests_bench_worst_verdict_LDADD = $(fakehost_LDADD)
 .PHONY: bench check-compiled distcheck-short tools gpu-checks gpu-kit gpu-report pictures always
 CLEANFILES += $(EXTRA_PROGRAMS)
 
-# make distcheck without the tests that calculate for long and read no files: it is about files.
-long_tests = $(cuda_tests) tests/runtime/device/test_cudnn_graphs tests/runtime/run/test_killed tests/runtime/comm/test_comm \
-	tests/runtime/comm/test_comm_device tests/runtime/comm/test_comm_failure tests/estimator/search/test_search \
-	tests/estimator/search/test_search_budget \
-	tests/runtime/trainer/test_trainer_fp8 tests/runtime/trainer/test_trainer_layouts \
-	tests/runtime/trainer/test_trainer_offload tests/runtime/trainer/test_trainer_transports \
-	tests/runtime/device/test_cuda_apart.sh
+# make distcheck is about files: of the runtime's tests those that read some, and no long searches.
+reading_tests = $(addprefix tests/runtime/,device/test_device_llama run/test_parity run/test_settings run/test_tensorboard trainer/test_trainer)
+long_tests = $(filter-out $(reading_tests),$(filter tests/runtime/%,$(TESTS))) \
+	tests/estimator/search/test_search tests/estimator/search/test_search_budget
 # What another compilation of the same sources may change: not what is read of them, nor guard pages beside the sanitizers' own.
 same_tests = tests/house/test_rooms.sh tests/house/test_names.sh tests/house/test_hardening.sh tests/house/test_sbom.sh \
 	tests/gpu/test_kit.sh tests/gpu/test_report.sh tests/runtime/device/test_cuda_apart.sh
