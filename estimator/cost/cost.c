@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cost/cost_internal.h"
+#include "plan/offload.h"
 #include "plan/optimizer.h"
 #include "plan/parameters.h"
 #include "schedule/schedule.h"
@@ -134,16 +135,18 @@ static p4d_cost_line line_of(double latency, double seconds, double elements)
 	return (p4d_cost_line){latency, (seconds - latency) / elements};
 }
 
-/* Whether each pass gathers the parameters it uses; PyTorch's pipelines keep them gathered. */
+/* Whether each pass gathers the parameters it uses, or brings them from the host; PyTorch's pipelines keep
+ * them gathered. */
 static bool gathers_for_passes(const p4d_layout *l)
 {
-	return l->framework == P4D_FRAMEWORK_P4D ? p4d_shards_parameters(l) : l->zero_stage > 2 && l->pp == 1;
+	return l->framework == P4D_FRAMEWORK_P4D ? p4d_windows_parameters(l)
+						 : l->zero_stage > 2 && l->pp == 1;
 }
 
 /* Whether each backward pass reduces its gradients, instead of the last one. */
 static bool reduces_for_passes(const p4d_layout *l)
 {
-	return gathers_for_passes(l) || p4d_shards_gradients(l);
+	return l->framework == P4D_FRAMEWORK_P4D ? p4d_shards_gradients(l) : gathers_for_passes(l);
 }
 
 /* p4d-train's copies of a model add their gradients once a step, others' after every pass. */
@@ -165,9 +168,12 @@ typedef struct sharded_group {
 
 static double gather_seconds(const p4d_layout *l, const p4d_cost_rates *r, sharded_group g)
 {
+	const double bytes = r->element * g.elements;
+
 	if (!gathers_for_passes(l))
 		return 0;
-	return p4d_cost__gather_seconds(r, p4d_cost__ring_of(l, g.shards, g.apart), r->element * g.elements);
+	return p4d_cost__gather_seconds(r, p4d_cost__ring_of(l, g.shards, g.apart), bytes) +
+	       bytes / (double)g.shards * r->lift;
 }
 
 /* Gradients are reduced over those ranks, and what each is left with over the copies of the model. */
@@ -208,12 +214,12 @@ static double hidden_behind(const p4d_layout *l, const p4d_cost_rates *r, p4d_co
 static double hidden_behind_halves(const p4d_layout *l, const p4d_cost_rates *r, p4d_cost_passes *layer,
 				   sharded_group g)
 {
-	const double gather = gather_seconds(l, r, g);
+	const double gather = gather_seconds(l, r, g) * p4d_offload_misses(l);
 	double exposed[3] = {gather - layer->forward};
 
 	if (p4d_cost__freezes(l))
 		g.elements = p4d_cost__adapters(l) / (double)l->tp;
-	const double reduce = reduce_seconds(l, r, g);
+	const double reduce = reduces_for_passes(l) ? reduce_seconds(l, r, g) : 0;
 	const bool halves = p4d_is_split(l->schedule) && l->recompute != P4D_RECOMPUTE_FULL;
 	const double again = l->recompute == P4D_RECOMPUTE_KEEP ? 0 : gather;
 	exposed[1] = gather + reduce - layer->input - (halves ? 0 : layer->weight);
@@ -239,9 +245,10 @@ static void add_gathers(const p4d_layout *l, p4d_cost_terms *t)
 	const sharded_group table = {(double)l->vocab * (double)l->hidden / tp, shards, l->tp};
 
 	t->layer_data = t->expert_layer_data = t->table_data = 0;
-	if (!reduces_for_passes(l))
+	if (!gathers_for_passes(l) && !reduces_for_passes(l))
 		return;
-	const double first = gather_seconds(l, r, table), last = reduce_seconds(l, r, table);
+	const double first = gather_seconds(l, r, table),
+		     last = reduces_for_passes(l) ? reduce_seconds(l, r, table) : 0;
 
 	const sharded_group layer = {p4d_cost__layer_matrices(l) / tp, shards, l->tp};
 

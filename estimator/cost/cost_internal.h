@@ -20,7 +20,9 @@ typedef struct p4d_cost_rates {
 	double attention_forward, attention_backward; /* of fused attention, long sequences */
 	double hbm;                                   /* seconds per byte of a kernel that only moves data */
 	double link, net;   /* seconds per byte of one GPU in one direction: in the node, to others */
-	double host_update; /* seconds for an element whose states p4d-train has on the host; 0: on the GPU */
+	double host_update; /* seconds for an element that p4d-train has on the host, or its states; 0: on the
+			       GPU */
+	double lift;        /* seconds per byte of parameters that come from the host; 0: none do */
 	double lost;        /* FLOPs per unit of depth that a product loses to tile quantization */
 	double last_forward, last_backward; /* queries of attention's last blocks, on all multiprocessors */
 	double element;                     /* bytes of an activation */

@@ -9,6 +9,7 @@
 
 #include "cost/cost_internal.h"
 #include "plan/offload.h"
+#include "plan/parameters.h"
 
 /* Output tile of a multiprocessor, in elements: 128 x 256. */
 #define TILE_ELEMENTS 32768.0
@@ -136,8 +137,10 @@ p4d_cost_rates p4d_cost__rates_of(const p4d_layout *l, const p4d_gpu *gpu)
 	r.hbm = inverse(gpu->hbm_bytes_per_s * gpu->hbm_efficiency);
 	r.link = inverse(gpu->link_bytes_per_s * gpu->link_efficiency);
 	r.net = inverse(gpu->net_bytes_per_s * P4D_NET_EFFICIENCY);
-	const bool away = l->framework == P4D_FRAMEWORK_P4D && l->offload & P4D_OFFLOAD_OPTIMIZER;
-	r.host_update = away ? p4d_offload_split_of(l, gpu).seconds : 0;
+	const bool streams = p4d_streams_parameters(l),
+		   away = l->framework == P4D_FRAMEWORK_P4D && l->offload & P4D_OFFLOAD_OPTIMIZER;
+	r.host_update = away || streams ? p4d_offload_split_of(l, gpu).seconds : 0;
+	r.lift = streams ? inverse(gpu->host_link_bytes_per_s * P4D_HOST_LINK_EFFICIENCY) : 0;
 	r.multiprocessors = multiprocessors;
 	r.lost = 2 * LOST_ROUND * TILE_ELEMENTS * multiprocessors;
 	r.last_forward = last_rows(gpu->sm, false) * multiprocessors;

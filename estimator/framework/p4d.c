@@ -86,29 +86,46 @@ static uint64_t narrow(p4d_rows *rows, p4d_wide wide)
 	return rows->overflow ? 0 : (uint64_t)wide;
 }
 
-/* One of which a pass works on, one that is on its way; and a table. */
+/* Places for some layers; and a table. */
 static void add_windows(p4d_rows *rows, p4d_buffer layers, p4d_buffer table, p4d_dtype dtype, bool all)
 {
 	const p4d_windows w = p4d_parameters_windows(rows->layout, &rows->schedule, rows->stage, all);
 	const uint64_t on_stage = rows->layout->stage_layers[rows->stage];
+	/* of gradients one that a pass adds to, and one that is on its way */
+	const uint64_t gradients = on_stage < P4D_WINDOW_LAYERS ? on_stage : P4D_WINDOW_LAYERS;
 
-	add_copies(rows, layers, dtype, on_stage < P4D_WINDOW_LAYERS ? on_stage : P4D_WINDOW_LAYERS,
+	add_copies(rows, layers, dtype, all ? p4d_offload_resident(rows->layout, rows->stage) : gradients,
 		   narrow(rows, w.layer), 0);
 	if (w.table)
 		add(rows, table, dtype, narrow(rows, w.table), 0, 0);
 }
 
-/* Subgroups of states pass through a few slots, see offload.h. */
+/* Subgroups of what is on the host pass through a few slots, see offload.h. */
 static void add_subgroups(p4d_rows *rows, const p4d_rank_sizes *z, uint64_t shard)
 {
 	const p4d_layout *l = rows->layout;
-	const uint64_t n = p4d_offload_subgroup(shard), states = p4d_offload_state_bytes(l);
+	const uint64_t n = p4d_offload_subgroup(shard), staged = p4d_offload_staged_bytes(l);
 
-	add(rows, B_HOST_GRADIENTS, P4D_DT_FP32, n, 0, 0)->slots = P4D_OFFLOAD_SLOTS;
-	add(rows, B_HOST_PARAMETERS, z->dtype, n, 0, 0)->slots = P4D_OFFLOAD_SLOTS;
+	if (l->offload & P4D_OFFLOAD_OPTIMIZER)
+		add(rows, B_HOST_GRADIENTS, P4D_DT_FP32, n, 0, 0)->slots = P4D_OFFLOAD_SLOTS;
+	if (l->offload & P4D_OFFLOAD_OPTIMIZER && !p4d_streams_parameters(l))
+		add(rows, B_HOST_PARAMETERS, z->dtype, n, 0, 0)->slots = P4D_OFFLOAD_SLOTS;
 	if (p4d_offload_split_of(l, rows->gpu).share)
-		add_copies(rows, B_STAGED_STATES, P4D_DT_BYTES, P4D_OFFLOAD_SLOTS, p4d_times(rows, n, states),
+		add_copies(rows, B_STAGED_STATES, P4D_DT_BYTES, P4D_OFFLOAD_SLOTS, p4d_times(rows, n, staged),
 			   0);
+}
+
+/* All of a stage, or shards of them; and what of them is whole on the device. */
+static void add_parameters(p4d_rows *rows, const p4d_rank_sizes *z, uint64_t elements)
+{
+	const p4d_layout *l = rows->layout;
+	const uint64_t shards = p4d_shards_parameters(l) ? p4d_optimizer_shards(l) : 1;
+	p4d_tensor *row = add(rows, B_PARAMETERS, z->dtype, elements / shards, 0, 0);
+
+	if (p4d_streams_parameters(l))
+		row->lifetime = P4D_LIVES_ON_HOST;
+	if (p4d_windows_parameters(l))
+		add_windows(rows, B_LAYER_WINDOW, B_TABLE_WINDOW, z->dtype, true);
 }
 
 static void add_states(p4d_rows *rows, const p4d_rank_sizes *z)
@@ -117,13 +134,10 @@ static void add_states(p4d_rows *rows, const p4d_rank_sizes *z)
 	const uint64_t frozen =
 	    narrow(rows, p4d_parameters_frozen(rows->layout, &rows->schedule, rows->stage));
 
-	const bool parameters = p4d_shards_parameters(rows->layout),
-		   gradients = p4d_shards_gradients(rows->layout);
-	const uint64_t shards = p4d_optimizer_shards(rows->layout), shard = n / shards;
+	const bool gradients = p4d_shards_gradients(rows->layout);
+	const uint64_t shard = n / p4d_optimizer_shards(rows->layout);
 
-	add(rows, B_PARAMETERS, z->dtype, parameters ? (n + frozen) / shards : n + frozen, 0, 0);
-	if (parameters)
-		add_windows(rows, B_LAYER_WINDOW, B_TABLE_WINDOW, z->dtype, true);
+	add_parameters(rows, z, n + frozen);
 	if (rows->layout->evaluates)
 		return;
 	add(rows, B_GRADIENTS, P4D_DT_FP32, gradients ? shard : n, 0, 0);
@@ -133,11 +147,11 @@ static void add_states(p4d_rows *rows, const p4d_rank_sizes *z)
 	    p4d_rows_of_states(rows, P4D_STATE_MASTER, P4D_STATE_MASTER + 1, P4D_DT_FP32, shard);
 	p4d_rows_of_states(rows, P4D_STATE_MASTER + 1, P4D_MOST_STATES,
 			   rows->layout->half_moments ? P4D_DT_BF16 : P4D_DT_FP32, shard);
-	if (!(rows->layout->offload & P4D_OFFLOAD_OPTIMIZER))
-		return;
-	for (; state < &rows->plan->tensor[rows->plan->count]; state++)
+	const bool away = rows->layout->offload & P4D_OFFLOAD_OPTIMIZER;
+	for (; away && state < &rows->plan->tensor[rows->plan->count]; state++)
 		state->lifetime = P4D_LIVES_ON_HOST;
-	add_subgroups(rows, z, shard);
+	if (away || p4d_streams_parameters(rows->layout))
+		add_subgroups(rows, z, shard);
 }
 
 /*

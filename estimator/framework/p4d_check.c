@@ -5,6 +5,7 @@
 #include <inttypes.h>
 
 #include "framework/p4d_fp8.h"
+#include "plan/parameters.h"
 #include "plan/shared_sizes.h"
 #include "request/architecture.h"
 
@@ -138,13 +139,34 @@ static int check_degree(const p4d_layout *l, p4d_error *err)
 
 static int check_offload(const p4d_layout *l, p4d_error *err)
 {
-	const unsigned other = l->offload & ~(unsigned)P4D_OFFLOAD_OPTIMIZER;
+	const bool params = l->offload & P4D_OFFLOAD_PARAMS, whole = !p4d_shards_parameters(l);
 
-	if (!other)
-		return 0;
-	p4d_fail(err, P4D_E_VALUE, "offload=%s: p4d-train keeps them on the GPU; the optimizer may leave it",
-		 other & P4D_OFFLOAD_PARAMS ? "params" : "activations");
-	return p4d_fix(err, "--p4d-offload=optimizer");
+	if (l->offload & P4D_OFFLOAD_ACTIVATIONS) {
+		p4d_fail(err, P4D_E_VALUE,
+			 "offload=activations: p4d-train keeps them on the GPU; optimizer and parameters may "
+			 "leave it");
+		return p4d_fix(err, "--p4d-offload=optimizer,params");
+	}
+	if (params && l->local_loss) {
+		p4d_fail(err, P4D_E_UNMODELLED,
+			 "offload=params: with local-loss the heads of stages stay on the GPU");
+		return p4d_fix(err, "--p4d-offload=optimizer");
+	}
+	if (params && whole && p4d_optimizer_shards(l) > 1) {
+		p4d_fail(err, P4D_E_VALUE,
+			 "offload=params: %" PRIu64
+			 " ranks share an optimizer, so the host of each has a part of the parameters",
+			 p4d_optimizer_shards(l));
+		return p4d_fix(err, "--p4d-optimizer-sharding=parameters");
+	}
+	if (l->resident_layers && whole && !params) {
+		p4d_fail(err, P4D_E_VALUE,
+			 "resident-layers=%" PRIu64
+			 ": all layers are on the GPU unless parameters are sharded or on the host",
+			 l->resident_layers);
+		return p4d_fix(err, "--p4d-offload=params");
+	}
+	return 0;
 }
 
 /* What p4d-train does not have where tensor parallelism has two or three dimensions. */

@@ -2,6 +2,7 @@
 #include "plan/offload.h"
 
 #include "plan/optimizer.h"
+#include "plan/parameters.h"
 
 enum {
 	LARGEST = 1 << 24, /* 64 MiB of gradients: a transfer is long beside its latency */
@@ -35,9 +36,61 @@ unsigned p4d_offload_state_bytes(const p4d_layout *l)
 	return p4d_offload_state_offset(l, p4d_optimizer_of(l)->states);
 }
 
-bool p4d_offload_lowers_parameters(const p4d_layout *l)
+unsigned p4d_offload_staged_states(const p4d_layout *l)
+{
+	return l->offload & P4D_OFFLOAD_OPTIMIZER ? p4d_offload_state_bytes(l) : 0;
+}
+
+static unsigned parameter_bytes(const p4d_layout *l)
+{
+	return l->precision == P4D_FP32 ? 4 : 2;
+}
+
+unsigned p4d_offload_staged_bytes(const p4d_layout *l)
+{
+	return p4d_offload_staged_states(l) + (p4d_streams_parameters(l) ? parameter_bytes(l) : 0);
+}
+
+bool p4d_offload_reads_parameters(const p4d_layout *l)
 {
 	return l->precision == P4D_FP32 || l->half_moments;
+}
+
+uint64_t p4d_offload_resident(const p4d_layout *l, uint32_t stage)
+{
+	const uint64_t asked = l->resident_layers ? l->resident_layers : P4D_WINDOW_LAYERS;
+
+	return asked < l->stage_layers[stage] ? asked : l->stage_layers[stage];
+}
+
+/*
+ * The window gives up what is used last, and has to bring what comes next while a layer runs: two places are
+ * always on the way. Where all fit, each is brought once a step, for one of its passes.
+ */
+double p4d_offload_misses(const p4d_layout *l)
+{
+	const double layers = l->stage_layers[0], resident = (double)p4d_offload_resident(l, 0);
+	const double batches = (double)(l->global_batch / l->micro_batch / l->dp);
+
+	if (resident <= P4D_WINDOW_LAYERS)
+		return 1;
+	return resident < layers ? (layers - resident + P4D_WINDOW_LAYERS) / layers : 1 / (2 * batches);
+}
+
+/* Bytes of an element that go either way, by where it is updated. */
+typedef struct sides {
+	double up, down;
+} sides;
+
+static sides bytes_of(const p4d_layout *l, bool on_device)
+{
+	const double parameter = parameter_bytes(l), states = p4d_offload_staged_states(l);
+	const double read = p4d_offload_reads_parameters(l) ? parameter : 0;
+	const bool away = p4d_streams_parameters(l);
+
+	if (on_device)
+		return (sides){states + (away ? read : 0), states + (away ? parameter : 0)};
+	return away ? (sides){0, 4} : (sides){parameter, 4 + read};
 }
 
 static double larger(double a, double b)
@@ -48,16 +101,17 @@ static double larger(double a, double b)
 p4d_offload_split p4d_offload_split_of(const p4d_layout *l, const p4d_gpu *gpu)
 {
 	const double link = gpu ? gpu->host_link_bytes_per_s * P4D_HOST_LINK_EFFICIENCY : 0;
-	const double states = p4d_offload_state_bytes(l), parameter = l->precision == P4D_FP32 ? 4 : 2;
-	const double gradient = 4 + (p4d_offload_lowers_parameters(l) ? parameter : 0);
-	p4d_offload_split best = {P4D_OFFLOAD_PARTS / 2, 0};
+	const sides there = bytes_of(l, true), here = bytes_of(l, false);
+	/* states that are on the device are updated there */
+	const uint32_t least = l->offload & P4D_OFFLOAD_OPTIMIZER ? 0 : P4D_OFFLOAD_PARTS;
+	p4d_offload_split best = {least ? least : P4D_OFFLOAD_PARTS / 2, 0};
 
-	for (uint32_t i = 0; link > 0 && i <= P4D_OFFLOAD_PARTS; i++) {
+	for (uint32_t i = least; link > 0 && i <= P4D_OFFLOAD_PARTS; i++) {
 		const double device = (double)i / P4D_OFFLOAD_PARTS, host = 1 - device;
-		const double up = (device * states + host * parameter) / link,
-			     down = (device * states + host * gradient) / link;
+		const double up = (device * there.up + host * here.up) / link,
+			     down = (device * there.down + host * here.down) / link;
 		const double seconds = larger(larger(up, down), host / P4D_HOST_UPDATES_PER_S);
-		if (i == 0 || seconds < best.seconds)
+		if (i == least || seconds < best.seconds)
 			best = (p4d_offload_split){i, seconds};
 	}
 	return best;

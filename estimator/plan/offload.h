@@ -5,12 +5,17 @@
 #include "request/layout.h"
 
 /*
- * What p4d-train keeps on the host with --offload. Optimizer states: they are there, and a rank's shard of
- * them is cut into subgroups. Some are updated on the host, which a gradient goes down to and a parameter
- * comes up from; the others on the device, where their states come up and go down again. Both run at once,
- * and so do the transfers, of which the two directions do not hinder each other (Deep Optimizer States, arXiv
- * 2410.21316). Subgroups pass through P4D_OFFLOAD_SLOTS slots on either side: one that arrives, one that is
- * updated, one that leaves.
+ * What p4d-train keeps on the host with --offload.
+ *
+ * Parameters: they are there, or this rank's shards of them; layers come up into a window one after the other
+ * (runtime/model/window.h), beside the passes (Superpipeline).
+ *
+ * Optimizer states: they are there, and a rank's shard of them is cut into subgroups. Some are updated on the
+ * host, which a gradient goes down to and a parameter comes up from, unless it stays; the others on the
+ * device, where what of them is on the host comes up and goes down again. Both run at once, and so do the
+ * transfers, of which the two directions do not hinder each other (Deep Optimizer States, arXiv 2410.21316).
+ * Where only parameters are on the host all are updated on the device. Subgroups pass through
+ * P4D_OFFLOAD_SLOTS slots on either side: one that arrives, one that is updated, one that leaves.
  */
 enum { P4D_OFFLOAD_SLOTS = 3, P4D_OFFLOAD_PARTS = 64 };
 
@@ -26,13 +31,25 @@ enum { P4D_OFFLOAD_SLOTS = 3, P4D_OFFLOAD_PARTS = 64 };
 /* Elements of a subgroup, of a rank's shard of so many: a multiple of the arena's alignment in any type. */
 uint64_t p4d_offload_subgroup(uint64_t shard);
 
-/* Bytes of all states of an element that are on the host; and of those before a state. */
+/* Bytes of all states of an element; and of those before a state. */
 unsigned p4d_offload_state_bytes(const p4d_layout *layout);
 unsigned p4d_offload_state_offset(const p4d_layout *layout, unsigned state);
 
-/* Whether parameters go down to the host's update, too: they are their own masters, or some of them keep
- * their values. */
-bool p4d_offload_lowers_parameters(const p4d_layout *layout);
+/*
+ * Bytes of an element that a subgroup on the device has in its slot: of what is on the host. Its parameters
+ * lie behind states.
+ */
+unsigned p4d_offload_staged_bytes(const p4d_layout *layout);
+unsigned p4d_offload_staged_states(const p4d_layout *layout);
+
+/* Whether an update needs parameters as they were: they are their own masters, or some of them keep their
+ * values. */
+bool p4d_offload_reads_parameters(const p4d_layout *layout);
+
+/* Layers that the window of a stage has room for; and of the layers that a pass uses, the fraction that is
+ * brought for it: the first ones are those of the pass before. */
+uint64_t p4d_offload_resident(const p4d_layout *layout, uint32_t stage);
+double p4d_offload_misses(const p4d_layout *layout);
 
 /*
  * How many of P4D_OFFLOAD_PARTS subgroups are updated on the device: those with which the slowest of both

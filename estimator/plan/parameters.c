@@ -174,13 +174,13 @@ static p4d_wide start_of(const p4d_layout *l, const p4d_schedule *schedule, uint
 {
 	if (p4d_schedule_position_of(schedule, stage, chunk) > 0)
 		return 0;
-	return p4d_shards_gradients(l) ? p4d_size_of_begin(l) : begin_parameters(l);
+	return p4d_cuts_segments(l) ? p4d_size_of_begin(l) : begin_parameters(l);
 }
 
 static p4d_wide end_of(const p4d_layout *l, const p4d_schedule *schedule, uint32_t stage, uint32_t chunk)
 {
 	/* where one stage has both ends, a tied table belongs to the start */
-	const bool apart = l->vocab_parallel || p4d_shards_gradients(l) || (l->tied && stage == 0);
+	const bool apart = l->vocab_parallel || p4d_cuts_segments(l) || (l->tied && stage == 0);
 
 	if (p4d_schedule_position_of(schedule, stage, chunk) < p4d_schedule_positions(schedule) - 1)
 		return l->local_loss ? p4d_size_of_end(l) + p4d_size_of_table(l) : 0;
@@ -199,8 +199,7 @@ static p4d_wide segment_parameters(const p4d_layout *l, const p4d_schedule *sche
 	       (i == segments - 1 ? end_of(l, schedule, stage, chunk) : 0);
 }
 
-/* Segments of tables: with vocabulary parallelism one of them all; where gradients are sharded, one of each.
- */
+/* Segments of tables: with vocabulary parallelism one of them all; with p4d_cuts_segments one of each. */
 typedef struct tables {
 	p4d_wide of[2];
 } tables;
@@ -209,7 +208,7 @@ static tables tables_of(const p4d_layout *l, const p4d_schedule *schedule, uint3
 {
 	const p4d_wide shared = p4d_parameters__of_vocabulary(l), table = p4d_size_of_table(l);
 
-	if (!p4d_shards_gradients(l))
+	if (!p4d_cuts_segments(l))
 		return (tables){{shared, 0}};
 	if (l->vocab_parallel)
 		return l->tied ? (tables){{shared, 0}} : (tables){{shared / 2, shared / 2}};
@@ -269,8 +268,8 @@ p4d_wide p4d_parameters_frozen(const p4d_layout *l, const p4d_schedule *schedule
 {
 	if (l->finetune == P4D_TUNE_FULL)
 		return 0;
-	return p4d_shards_parameters(l) ? padded_model(l, schedule, stage)
-					: p4d_parameters_of_stage(l, schedule, stage);
+	return p4d_windows_parameters(l) ? padded_model(l, schedule, stage)
+					 : p4d_parameters_of_stage(l, schedule, stage);
 }
 
 p4d_wide p4d_parameters_padded(const p4d_layout *l, const p4d_schedule *schedule, uint32_t stage)

@@ -58,8 +58,8 @@ static inline uint64_t p4d_expert_shards(const p4d_layout *layout)
 }
 
 /*
- * Whether p4d-train keeps of gradients this rank's shards alone, and of parameters, too. What is whole is
- * then a window: see p4d_parameters_windows.
+ * Whether p4d-train keeps of gradients this rank's shards alone, and of parameters, too; and whether it has
+ * parameters on the host. What is on the device whole is then a window: see p4d_parameters_windows.
  */
 static inline bool p4d_shards_gradients(const p4d_layout *layout)
 {
@@ -72,16 +72,33 @@ static inline bool p4d_shards_parameters(const p4d_layout *layout)
 	return layout->zero_stage >= P4D_SHARD_PARAMETERS && p4d_shards_gradients(layout);
 }
 
+static inline bool p4d_streams_parameters(const p4d_layout *layout)
+{
+	return layout->framework == P4D_FRAMEWORK_P4D && layout->offload & P4D_OFFLOAD_PARAMS;
+}
+
+static inline bool p4d_windows_parameters(const p4d_layout *layout)
+{
+	return p4d_streams_parameters(layout) || p4d_shards_parameters(layout);
+}
+
+/* Whether segments are layers on any device, and tables of the vocabulary segments of their own: where one
+ * of them at a time passes through a window. */
+static inline bool p4d_cuts_segments(const p4d_layout *layout)
+{
+	return p4d_streams_parameters(layout) || p4d_shards_gradients(layout);
+}
+
 /*
  * A segment is what p4d-train gathers, reduces and optimizes as one: on GPUs, where that overlaps with
  * passes, a layer (a chunk's first with the start of the model, its last with the end); on CPUs the chunk.
- * Where gradients are sharded, a layer anywhere, and each table of the vocabulary is one of its own.
+ * Where p4d_cuts_segments, a layer anywhere, and each table of the vocabulary is one of its own.
  */
 static inline uint64_t p4d_chunk_segments(const p4d_layout *layout, uint32_t stage)
 {
 	const uint64_t layers = layout->stage_layers[stage] / layout->vpp;
 
-	return (p4d_on_gpu(layout->device) || p4d_shards_gradients(layout)) && layers ? layers : 1;
+	return (p4d_on_gpu(layout->device) || p4d_cuts_segments(layout)) && layers ? layers : 1;
 }
 
 /* Segments are padded to a multiple of this, so that each can be reduced and gathered separately. */
@@ -92,14 +109,15 @@ static inline uint64_t p4d_segment_unit(const p4d_layout *layout)
 
 /*
  * The parameters of a stage that p4d-train trains, as it stores them: each segment, and the tables, padded;
- * adapters alone where there are any. And the others, behind them: padded where they are sharded, too.
+ * adapters alone where there are any. And the others, behind them: padded where they pass through a window.
  */
 p4d_wide p4d_parameters_padded(const p4d_layout *layout, const p4d_schedule *schedule, uint32_t stage);
 p4d_wide p4d_parameters_frozen(const p4d_layout *layout, const p4d_schedule *schedule, uint32_t stage);
 
 /*
  * Elements of the largest layer and of the largest table of a stage, as segments: what a window has room for.
- * all: of all parameters; else of those that are trained.
+ * all: of all parameters; else of those that are trained. Layers that it has room for unless another number
+ * is asked for: that of a pass, and one on its way.
  */
 enum { P4D_WINDOW_LAYERS = 2 };
 typedef struct p4d_windows {

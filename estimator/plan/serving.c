@@ -36,7 +36,7 @@ static bool offloads(const p4d_request *r)
 /* "--p4d-gpu=8" is one of these to getopt, which completes names. */
 p4d_option p4d_serving_unused(const p4d_request *r)
 {
-	for (int i = P4D_ENGINE; i <= P4D_RESIDENT_LAYERS; i++)
+	for (int i = P4D_ENGINE; i < P4D_RESIDENT_LAYERS; i++) /* which training has, too */
 		if (r->origin[i] == P4D_BY_USER)
 			return (p4d_option)i;
 	return P4D_OPTIONS;

@@ -99,6 +99,9 @@ void p4d_request_complete(p4d_request *r, uint32_t published_batch, uint64_t wor
 		p4d_request_default(r, P4D_RECOMPUTE, P4D_RECOMPUTE_SELECTIVE, P4D_BY_P4D);
 	if (p4d_architecture_of(r)->attention_sinks) /* PyTorch's fused attention has none */
 		p4d_request_default(r, P4D_ATTENTION, 0, P4D_BY_P4D);
+	if (runs == P4D_FRAMEWORK_P4D && p4d_is_set(r, P4D_OFFLOAD) &&
+	    r->value[P4D_OFFLOAD] & P4D_OFFLOAD_PARAMS) /* each rank's host has its part */
+		p4d_request_default(r, P4D_OPTIMIZER_SHARDING, P4D_SHARD_PARAMETERS, P4D_BY_P4D);
 	for (int i = 0; i < P4D_OPTIONS; i++) {
 		const p4d_option_info *info = p4d_request_option_info((p4d_option)i);
 		if ((info->kind == P4D_INTEGER_KIND || info->kind == P4D_CHOICE_KIND) && info->number >= 0)

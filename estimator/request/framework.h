@@ -95,8 +95,9 @@ typedef struct p4d_framework_fixed {
 
 /* Of all programs but p4d-train. */
 #define P4D_FIXED_OF_OTHERS(program) \
+	{P4D_LOCAL_LOSS, P4D_NO_MEANING, "with " program " gradients cross all stages"}, \
 	{ \
-		P4D_LOCAL_LOSS, P4D_NO_MEANING, "with " program " gradients cross all stages" \
+		P4D_RESIDENT_LAYERS, P4D_NO_MEANING, "with " program " p4d knows of no window of layers" \
 	}
 
 #define P4D_FIXED_WITHOUT_ADAPTERS(program) \

@@ -207,6 +207,7 @@ static void fill_training(const p4d_request *r, uint64_t nodes, uint64_t gpus_pe
 	l->optimizer = (int)p4d_framework_value(r, P4D_OPTIMIZER);
 	l->param_dtype = (int)p4d_framework_value(r, P4D_PARAM_DTYPE);
 	l->offload = p4d_layout__offload(r);
+	l->resident_layers = p4d_is_set(r, P4D_RESIDENT_LAYERS) ? (uint64_t)r->value[P4D_RESIDENT_LAYERS] : 0;
 	l->model_code = (int)p4d_framework_value(r, P4D_MODEL_CODE);
 	l->transformers = (uint64_t)p4d_framework_value(r, P4D_TRANSFORMERS);
 	l->compile = p4d_framework_value(r, P4D_COMPILE);

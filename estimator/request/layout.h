@@ -75,11 +75,12 @@ typedef struct p4d_layout {
 	bool keeps_gathered;   /* FSDP: parameters stay gathered after the forward pass */
 	/* FSDP1; it has no parameters but flat ones, and gathers them no sooner than they are needed */
 	bool flat_parameters, flat_alone, never_prefetches, prefetches_forward;
-	int optimizer;         /* P4D_ADAMW, ... */
-	int param_dtype;       /* of stored parameters, where that is not the precision's */
-	unsigned offload;      /* what is in host memory; mask of P4D_OFFLOAD_* */
-	uint64_t transformers; /* major release of that library; 0: not known */
-	int model_code;        /* whose modules, of frameworks that train any */
+	int optimizer;            /* P4D_ADAMW, ... */
+	int param_dtype;          /* of stored parameters, where that is not the precision's */
+	unsigned offload;         /* what is in host memory; mask of P4D_OFFLOAD_* */
+	uint64_t resident_layers; /* that a window of parameters has room for; 0: as many as by default */
+	uint64_t transformers;    /* major release of that library; 0: not known */
+	int model_code;           /* whose modules, of frameworks that train any */
 	bool compile, chunked_loss, packing, autocast;
 	int finetune, quant;   /* what is trained, and the type of the layers' weights that are not */
 	uint64_t lora_rank;    /* of adapters, 0 without */

@@ -239,7 +239,8 @@ int p4d_layout__check_offload(const p4d_request *r, p4d_error *err)
 			 "offload: DDP keeps parameters and optimizer on the GPU, activations may leave it");
 		return p4d_fix(err, "--p4d-framework=deepspeed --p4d-zero-stage=2");
 	}
-	if (asked & P4D_OFFLOAD_ACTIVATIONS && r->value[P4D_MODEL_CODE] == P4D_MODEL_CODE_TORCHTITAN) {
+	if (asked & P4D_OFFLOAD_ACTIVATIONS && p4d_framework_has(r, P4D_MODEL_CODE) &&
+	    r->value[P4D_MODEL_CODE] == P4D_MODEL_CODE_TORCHTITAN) {
 		p4d_fail(err, P4D_E_VALUE, "offload=activations: torchtitan keeps them on the GPU");
 		return p4d_fix(err, "--p4d-recompute=full");
 	}

@@ -200,7 +200,7 @@ bool p4d_checkpoint_map__same_storage(const p4d_checkpoint_map *map, const p4d_l
 	    !a->vocab_parallel != !b->vocab_parallel ||
 	    p4d_is_v_shaped(a->schedule) != p4d_is_v_shaped(b->schedule) ||
 	    p4d_optimizer_shards(a) != p4d_optimizer_shards(b) || a->local_loss != b->local_loss ||
-	    p4d_shards_gradients(a) != p4d_shards_gradients(b)) /* other segments */
+	    p4d_cuts_segments(a) != p4d_cuts_segments(b)) /* other segments */
 		return false;
 	return memcmp(a->stage_layers, b->stage_layers, a->pp * sizeof(a->stage_layers[0])) == 0;
 }

@@ -107,6 +107,14 @@ uint64_t p4d_comm_called(const p4d_group *g)
 	return g->transport && g->size > 1 ? g->transport->ops->called(g) : 0;
 }
 
+void p4d_comm_follow(p4d_group *g, void *event)
+{
+	if (g->transport)
+		g->transport->device->event_wait(g->transport->device,
+						 p4d_comm_runs_async(g) ? g->transport->ops->stream(g) : NULL,
+						 event);
+}
+
 int p4d_comm_await(p4d_group *g, uint64_t count, p4d_error *err)
 {
 	return g->transport && g->size > 1 && count ? g->transport->ops->await(g, count, err) : 0;

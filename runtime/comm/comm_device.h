@@ -88,5 +88,8 @@ static inline int p4d_comm_settle(p4d_group *group, p4d_error *err)
 	return p4d_comm_await(group, p4d_comm_called(group), err);
 }
 
+/* Collectives of the group that are called from now on start after what an event of the device marks, too. */
+void p4d_comm_follow(p4d_group *group, void *event);
+
 /* Blocks the host until an event is reached, or the device's watch reports that it never will be. */
 int p4d_comm_device_reach(p4d_device *device, void *event, p4d_error *err);

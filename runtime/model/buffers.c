@@ -34,6 +34,11 @@ void *p4d_buffers_state(const p4d_net *m, p4d_state which)
 	return place_of(m, m->row[B_STATE + which], 0, 0);
 }
 
+bool p4d_buffers_is_away(const p4d_net *m, p4d_buffer which)
+{
+	return m->row[which] && m->row[which]->lifetime == P4D_LIVES_ON_HOST;
+}
+
 bool p4d_buffers_states_away(const p4d_net *m)
 {
 	return m->row[B_HOST_GRADIENTS];
@@ -209,8 +214,12 @@ void p4d_buffers_complete_gradients(p4d_net *m, uint32_t segment)
 
 static void put(p4d_net *m, uint64_t place, const void *elements, uint64_t count)
 {
-	m->d->upload(m->d, (char *)p4d_buffers_at(m, B_PARAMETERS) + place * m->element, elements,
-		     count * m->element);
+	char *to = (char *)p4d_buffers_at(m, B_PARAMETERS) + place * m->element;
+
+	if (p4d_buffers_is_away(m, B_PARAMETERS))
+		memcpy(to, elements, count * m->element);
+	else
+		m->d->upload(m->d, to, elements, count * m->element);
 }
 
 /* Of elements at an offset of the flat buffer those that are in this rank's shard of one part of it. */

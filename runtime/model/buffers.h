@@ -9,7 +9,8 @@ void p4d_buffers__find(p4d_net *m);
 void *p4d_buffers_at(const p4d_net *m, p4d_buffer which);
 /* An optimizer state; NULL: the master copy in fp32, which does not exist. */
 void *p4d_buffers_state(const p4d_net *m, p4d_state which);
-/* Whether the states are on the host. */
+/* Whether the plan has it on the host; and the states. */
+bool p4d_buffers_is_away(const p4d_net *m, p4d_buffer which);
 bool p4d_buffers_states_away(const p4d_net *m);
 /* Whether layers keep it for their backward pass; else it is recomputed. */
 bool p4d_buffers__keeps(const p4d_net *m, p4d_activation which);

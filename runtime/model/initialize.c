@@ -196,20 +196,26 @@ static void initialize_slice(p4d_net *m, const p4d_weight *w, const p4d_weight_s
 	}
 }
 
-/* The numbers of the gradient buffer become parameters, and masters where there are any. */
+/*
+ * The numbers of the gradient buffer become parameters, and masters where there are any. Parameters on the
+ * host are in fp32 their own masters; others follow when they are restored.
+ */
 static void store(p4d_net *m, uint64_t here)
 {
-	const bool whole = !p4d_shards_gradients(m->l);
+	const bool whole = !p4d_shards_gradients(m->l), away = p4d_buffers_is_away(m, B_PARAMETERS);
 	float *master = p4d_buffers_state(m, P4D_STATE_MASTER);
 
-	if (whole)
+	if (away && !master)
+		m->d->move(m->d, NULL, p4d_buffers_at(m, B_PARAMETERS), p4d_buffers_at(m, B_GRADIENTS),
+			   here * sizeof(float));
+	else if (whole && !away)
 		m->d->cast(m->d, m->type, p4d_buffers_at(m, B_PARAMETERS), P4D_DT_FP32,
 			   p4d_buffers_at(m, B_GRADIENTS), here);
 	for (uint32_t i = 0; i < m->weights.segments; i++) {
 		uint64_t first, count;
 		p4d_weights_shard_of(m->l, &m->weights.segment[i], m->place, &first, &count);
 		const float *numbers = p4d_buffers_gradients(m, i, first);
-		if (!whole)
+		if (!whole && !away)
 			m->d->cast(m->d, m->type, p4d_buffers_parameters(m, i, first), P4D_DT_FP32, numbers,
 				   count);
 		if (master)

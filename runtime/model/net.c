@@ -219,6 +219,17 @@ static void find_head(p4d_net *m)
 		}
 }
 
+static int open_windows(p4d_net *m, p4d_error *err)
+{
+	const bool host = p4d_streams_parameters(m->l);
+
+	if (host && p4d_host_link__open(&m->lift, m->d, err) < 0)
+		return -1;
+	if (p4d_window_open(m, host ? &p4d_window_host : &p4d_window_gather, err) < 0)
+		return -1;
+	return p4d_gradient_window_open(m, err);
+}
+
 int p4d_net_open(p4d_net *m, const p4d_net_settings *set, uint32_t rank, p4d_error *err)
 {
 	if (check(set, err) < 0)
@@ -235,7 +246,7 @@ int p4d_net_open(p4d_net *m, const p4d_net_settings *set, uint32_t rank, p4d_err
 	p4d_buffers__find(m);
 	find_head(m);
 	if (check_plan(m, err) < 0 || allocate(m, err) < 0 || p4d_parallel__open(m, err) < 0 ||
-	    p4d_window_open(m, &p4d_window_gather, err) < 0 || p4d_gradient_window_open(m, err) < 0)
+	    open_windows(m, err) < 0)
 		return -1;
 	if (p4d_net__warm_up(m, err) < 0)
 		return -1;

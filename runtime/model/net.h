@@ -2,6 +2,7 @@
 #pragma once
 
 #include "comm/comm_device.h"
+#include "model/host_link.h"
 #include "model/rope.h"
 #include "model/weights.h"
 #include "plan/plan.h"
@@ -91,6 +92,7 @@ typedef struct p4d_net {
 	const p4d_tensor *row[B_BUFFERS]; /* NULL: the plan has none */
 	/* NULL: parameters, gradients are whole */
 	p4d_window *window;
+	p4d_host_link lift; /* open where parameters are on the host */
 	p4d_gradient_window *gradient_window;
 
 	p4d_dtype type;

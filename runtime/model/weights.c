@@ -107,7 +107,7 @@ static void add_adapters(weights_builder *b, uint32_t layer)
 /* Of the chunks at the ends of the model. */
 static bool tables_are_inside(const p4d_layout *l)
 {
-	return !l->vocab_parallel && !p4d_shards_gradients(l);
+	return !l->vocab_parallel && !p4d_cuts_segments(l);
 }
 
 /* begins: the stage also has the start of the model */
@@ -149,7 +149,7 @@ static void end_segment(weights_builder *b)
 		s->elements = elements;
 		s->padded = padded;
 		b->at = s->offset + padded;
-	} else if (p4d_shards_parameters(b->layout)) {
+	} else if (p4d_windows_parameters(b->layout)) {
 		s->frozen_padded = padded;
 		b->at = s->frozen_offset + padded;
 	}
@@ -217,7 +217,7 @@ static void add_stage(weights_builder *b, const p4d_schedule *schedule, uint32_t
 	for (uint32_t chunk = 0; chunk < l->vpp; chunk++)
 		add_chunk(b, schedule, stage, chunk);
 	b->to->in_chunks = b->number;
-	if (p4d_shards_gradients(l)) {
+	if (p4d_cuts_segments(l)) {
 		add_tables(b, embedding, false);
 		add_tables(b, false, head);
 	} else if (l->vocab_parallel) {

@@ -98,7 +98,7 @@ typedef struct p4d_weight {
  * that are in no chunk. */
 typedef struct p4d_segment {
 	uint64_t offset, elements, padded; /* in the flat buffer */
-	/* of the same layer or table, what is frozen; padded 0: that is not sharded */
+	/* of the same layer or table, what is frozen; padded 0: that is in no window */
 	uint64_t frozen_offset, frozen_padded;
 	uint32_t layer; /* of the model */
 	uint32_t first_weight, weights;

@@ -13,9 +13,10 @@
  * last (Belady's choice, which brings the fewest). So a window with a place for every layer brings each once
  * a step, one with two brings nearly every use.
  *
- * Where segments come from is a source. window_gather.c: shards of all ranks that share a model. Another is
- * a table of the two functions below, given to p4d_window_open; nothing else knows what a source is. It may
- * need some ranks to call together: all ranks of a stage have the same list, so they bring in one order.
+ * Where segments come from is a source (window_gather.c): shards of all ranks that share a model; the host,
+ * or shards on all hosts. A source is a table of the two functions below, given to p4d_window_open; nothing
+ * else knows what it is. It may need some ranks to call together: all ranks of a stage have the same list, so
+ * they bring in one order.
  */
 typedef struct p4d_window_source {
 	/*
@@ -58,5 +59,6 @@ int p4d_window_use(p4d_net *m, uint32_t segment, p4d_error *err);
 /* Where a weight is, or was last: before its first use at the start of the window. */
 void *p4d_window__at(const p4d_net *m, const p4d_weight *w);
 
-/* The source where parameters are sharded over the ranks of dp_cp. */
-extern const p4d_window_source p4d_window_gather;
+/* The sources where parameters are sharded over the ranks of dp_cp; and where they, or shards, are on the
+ * host. */
+extern const p4d_window_source p4d_window_gather, p4d_window_host;

@@ -1,31 +1,90 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Segments of the window from the shards of all ranks that share a model, beside the passes. */
+/*
+ * Segments of the window beside the passes: from the shards of all ranks that share a model, on their
+ * devices; from the host, where this rank has all; and from the shards on the hosts, of which each rank
+ * brings its own up before all are gathered.
+ */
 #include "model/buffers.h"
 #include "model/window.h"
 
-/* Shards lie one after the other, in the order of the flat buffer. */
-static int gather(p4d_net *m, char *to, uint64_t offset, uint64_t padded, p4d_error *err)
+/* This rank's shard of a part of the flat buffer: shards lie one after the other, in its order. */
+static char *shard_at(const p4d_net *m, uint64_t offset)
 {
-	const uint64_t shard_bytes = padded / m->shards * m->element;
-	const char *shards = p4d_buffers_at(m, B_PARAMETERS);
-
-	return p4d_comm_all_gather(m->dp_cp, to, shards + offset / m->shards * m->element, shard_bytes, err);
+	return (char *)p4d_buffers_at(m, B_PARAMETERS) + offset / m->shards * m->element;
 }
 
-static int bring(p4d_net *m, uint32_t segment, char *to, uint64_t *ticket, p4d_error *err)
+static uint64_t shard_bytes(const p4d_net *m, uint64_t padded)
+{
+	return padded / m->shards * m->element;
+}
+
+static int gather(p4d_net *m, char *to, uint64_t padded, const char *shard, p4d_error *err)
+{
+	return p4d_comm_all_gather(m->dp_cp, to, shard, shard_bytes(m, padded), err);
+}
+
+/* A segment's two parts, where they go. */
+static char *trained_part(const p4d_net *m, const p4d_segment *s, char *to)
+{
+	return to + s->frozen_padded * m->element;
+}
+
+static int gather_shards(p4d_net *m, uint32_t segment, char *to, uint64_t *ticket, p4d_error *err)
 {
 	const p4d_segment *s = &m->weights.segment[segment];
 
-	if (gather(m, to, s->frozen_offset, s->frozen_padded, err) < 0 ||
-	    gather(m, to + s->frozen_padded * m->element, s->offset, s->padded, err) < 0)
+	if (gather(m, to, s->frozen_padded, shard_at(m, s->frozen_offset), err) < 0 ||
+	    gather(m, trained_part(m, s, to), s->padded, shard_at(m, s->offset), err) < 0)
 		return -1;
 	*ticket = p4d_comm_called(m->dp_cp);
 	return 0;
 }
 
-static int await(p4d_net *m, uint64_t ticket, p4d_error *err)
+static int await_gathered(p4d_net *m, uint64_t ticket, p4d_error *err)
 {
 	return p4d_comm_await(m->dp_cp, ticket, err);
 }
 
-const p4d_window_source p4d_window_gather = {bring, await};
+const p4d_window_source p4d_window_gather = {gather_shards, await_gathered};
+
+/* Where this rank's shard of a part lies among those of all. */
+static char *own_place(const p4d_net *m, char *to, uint64_t padded)
+{
+	const bool shared = m->shards > 1;
+
+	return to + (shared ? p4d_weights_shard_number(m->l, m->place) * shard_bytes(m, padded) : 0);
+}
+
+static void lift_shard(p4d_net *m, char *to, uint64_t padded, uint64_t offset)
+{
+	p4d_host_link__move(&m->lift, own_place(m, to, padded), shard_at(m, offset), shard_bytes(m, padded));
+}
+
+static int lift_segment(p4d_net *m, uint32_t segment, char *to, uint64_t *ticket, p4d_error *err)
+{
+	const p4d_segment *s = &m->weights.segment[segment];
+	char *trained = trained_part(m, s, to);
+
+	p4d_host_link__follow(&m->lift);
+	lift_shard(m, to, s->frozen_padded, s->frozen_offset);
+	lift_shard(m, trained, s->padded, s->offset);
+	*ticket = p4d_host_link__ticket(&m->lift);
+	if (m->shards == 1)
+		return 0;
+	p4d_comm_follow(m->dp_cp, p4d_host_link__event(&m->lift, *ticket));
+	if (gather(m, to, s->frozen_padded, own_place(m, to, s->frozen_padded), err) < 0 ||
+	    gather(m, trained, s->padded, own_place(m, trained, s->padded), err) < 0)
+		return -1;
+	*ticket = p4d_comm_called(m->dp_cp);
+	return 0;
+}
+
+static int await_lifted(p4d_net *m, uint64_t ticket, p4d_error *err)
+{
+	if (m->shards > 1)
+		return p4d_comm_await(m->dp_cp, ticket, err);
+	p4d_host_link__await(&m->lift, ticket);
+	return 0;
+}
+
+const p4d_window_source p4d_window_host = {lift_segment, await_lifted};

@@ -59,7 +59,7 @@ static const struct {
     {P4D_FP8_PARAM_GATHER, P4D_FP8_PARAM_GATHER},
     {P4D_DEVICE, P4D_DEVICE}, /* has one choice more here than in a plan, and sets both */
     {P4D_CROSS_ENTROPY, P4D_CHUNKED_LOSS},
-    {P4D_ALLOCATOR, P4D_RESIDENT_LAYERS},
+    {P4D_ALLOCATOR, P4D_SWAP},
     {P4D_EXPERTS, P4D_V_HEAD_DIM},
     {P4D_STORED, P4D_ARENA},
     {P4D_NODES, P4D_GPUS_PER_NODE}, /* given by the ranks that were started */

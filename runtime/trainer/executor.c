@@ -84,7 +84,7 @@ static int use_layer(p4d_trainer *t, const p4d_instruction *in, uint64_t layer, 
 /* A table that is a segment of its own is waited for here, too. */
 static int use_table(p4d_trainer *t, p4d_weight_kind kind, p4d_error *err)
 {
-	if (!p4d_shards_gradients(t->net.l))
+	if (!p4d_cuts_segments(t->net.l))
 		return 0;
 	const uint32_t segment = p4d_weights_table_segment(&t->net.weights, kind);
 	if (p4d_optimizer__await_segment(t, segment, err) < 0)

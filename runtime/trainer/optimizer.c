@@ -182,19 +182,25 @@ static int sum_weights(p4d_trainer *t, uint32_t segment, p4d_error *err)
 
 /*
  * The two stages that hold a tied table sum at the end: earlier, one would wait for the other, which may
- * still have passes to run.
+ * still have passes to run. So do tables that are in no chunk and that no instruction reduces.
  */
+static bool waits_for_the_end(const p4d_trainer *t, uint32_t segment)
+{
+	const p4d_segment *s = &t->net.weights.segment[segment];
+
+	for (uint32_t i = 0; i < s->weights; i++)
+		if (is_tied_copy(t, &t->net.weights.weight[s->first_weight + i]))
+			return true;
+	return segment >= t->net.weights.in_chunks && !t->net.l->vocab_parallel;
+}
+
 int p4d_optimizer__reduce_segment(p4d_trainer *t, uint32_t segment, bool at_end, p4d_error *err)
 {
 	const p4d_segment *s = &t->net.weights.segment[segment];
-	const p4d_weight *weights = t->net.weights.weight + s->first_weight;
 	uint64_t first, count;
-	bool tied = false;
 
 	p4d_buffers_complete_gradients(&t->net, segment);
-	for (uint32_t i = 0; i < s->weights; i++)
-		tied = tied || is_tied_copy(t, &weights[i]);
-	if (tied != at_end)
+	if (waits_for_the_end(t, segment) != at_end)
 		return 0;
 	if (sum_weights(t, segment, err) < 0)
 		return -1;
@@ -387,7 +393,7 @@ static int update(p4d_trainer *t, double scale, p4d_error *err)
 {
 	uint64_t first, count;
 
-	if (p4d_buffers_states_away(&t->net))
+	if (p4d_optimizer_host__is_used(t))
 		return p4d_optimizer_host__update(t, scale, err);
 	for (uint32_t i = 0; i < t->net.weights.segments; i++) {
 		p4d_trainer_shard(t, i, &first, &count);

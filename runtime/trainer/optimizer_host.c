@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The optimizer where its states are on the host. This rank's shard is cut into subgroups, updated in turns
- * on the host and on the device, each of which works on its own while transfers run on two streams beside
- * them (plan/offload.h). Work for the device is queued ahead of the subgroup that the host is at.
+ * The optimizer where its states or parameters are on the host. This rank's shard is cut into subgroups,
+ * updated in turns on the host and on the device, each of which works on its own while transfers run on two
+ * streams beside them (plan/offload.h). Work for the device is queued ahead of the subgroup that the host is
+ * at.
  */
 #include "model/buffers.h"
 #include "trainer/trainer_internal.h"
@@ -17,10 +18,18 @@ static int open_events(p4d_trainer *t, void *events[P4D_OFFLOAD_SLOTS], p4d_erro
 	return 0;
 }
 
+bool p4d_optimizer_host__is_used(const p4d_trainer *t)
+{
+	return !t->net.l->evaluates &&
+	       (p4d_buffers_states_away(&t->net) || p4d_buffers_is_away(&t->net, B_PARAMETERS));
+}
+
 int p4d_optimizer_host__open(p4d_trainer *t, p4d_error *err)
 {
 	p4d_offload *o = &t->offload;
 
+	o->states = p4d_buffers_states_away(&t->net);
+	o->parameters = p4d_buffers_is_away(&t->net, B_PARAMETERS);
 	o->share = p4d_offload_split_of(t->net.l, t->net.set.gpu).share;
 	if (t->net.d->stream_open(t->net.d, &o->up, err) < 0 ||
 	    t->net.d->stream_open(t->net.d, &o->down, err) < 0 || open_events(t, o->updated, err) < 0)
@@ -44,7 +53,7 @@ typedef struct cursor {
 
 static cursor begin(const p4d_trainer *t)
 {
-	return (cursor){.elements = t->net.row[B_HOST_GRADIENTS]->shape[0]};
+	return (cursor){.elements = p4d_offload_subgroup(t->net.weights.elements / t->net.shards)};
 }
 
 /* False: there is none. A shard ends with the segment's last weight; behind that is padding. */
@@ -79,16 +88,29 @@ static void step_over(const p4d_trainer *t, cursor *c, const p4d_piece *piece)
 
 /* ---- on the device ---- */
 
-/* States of the piece between the host and a slot. */
+/* Between the host and a slot. */
+static void move(p4d_trainer *t, void *on_host, void *staged, uint64_t bytes, bool up)
+{
+	p4d_device *d = t->net.d;
+
+	if (up)
+		d->move(d, t->offload.up, staged, on_host, bytes);
+	else
+		d->move(d, t->offload.down, on_host, staged, bytes);
+}
+
 static void move_states(p4d_trainer *t, const p4d_piece *on_host, const p4d_piece *staged, bool up)
 {
-	for (p4d_state i = 0; i < p4d_optimizer_of(t->net.l)->states; i++) {
-		if (!on_host->state[i])
-			continue;
-		t->net.d->move(
-		    t->net.d, up ? t->offload.up : t->offload.down, up ? staged->state[i] : on_host->state[i],
-		    up ? on_host->state[i] : staged->state[i], on_host->count * p4d_state_bytes(t->net.l, i));
-	}
+	for (p4d_state i = 0; i < p4d_optimizer_of(t->net.l)->states; i++)
+		if (t->offload.states && on_host->state[i])
+			move(t, on_host->state[i], staged->state[i],
+			     on_host->count * p4d_state_bytes(t->net.l, i), up);
+}
+
+static void move_parameters(p4d_trainer *t, const p4d_piece *on_host, const p4d_piece *staged, bool up)
+{
+	if (t->offload.parameters)
+		move(t, on_host->parameters, staged->parameters, on_host->count * t->net.element, up);
 }
 
 static p4d_piece in_slot(const p4d_trainer *t, const p4d_piece *piece, uint64_t slot, uint64_t elements)
@@ -98,9 +120,24 @@ static p4d_piece in_slot(const p4d_trainer *t, const p4d_piece *piece, uint64_t 
 	p4d_piece staged = *piece;
 
 	for (p4d_state i = 0; i < p4d_optimizer_of(t->net.l)->states; i++)
-		if (piece->state[i])
+		if (t->offload.states && piece->state[i])
 			staged.state[i] = at + elements * p4d_offload_state_offset(t->net.l, i);
+	if (t->offload.parameters)
+		staged.parameters = at + elements * p4d_offload_staged_states(t->net.l);
 	return staged;
+}
+
+/* What was queued leaves a slot with an update's results. */
+static void leave(p4d_trainer *t, const p4d_piece *piece, const p4d_piece *staged, uint64_t slot)
+{
+	p4d_offload *o = &t->offload;
+	p4d_device *d = t->net.d;
+
+	d->event_record(d, o->updated[slot], NULL);
+	d->event_wait(d, o->down, o->updated[slot]);
+	move_states(t, piece, staged, false);
+	move_parameters(t, piece, staged, false);
+	d->event_record(d, o->left[DEVICE][slot], o->down);
 }
 
 static void queue_on_device(p4d_trainer *t, const cursor *c, const p4d_piece *piece, double scale)
@@ -112,13 +149,12 @@ static void queue_on_device(p4d_trainer *t, const cursor *c, const p4d_piece *pi
 
 	d->event_wait(d, o->up, o->left[DEVICE][slot]);
 	move_states(t, piece, &staged, true);
+	if (p4d_offload_reads_parameters(t->net.l))
+		move_parameters(t, piece, &staged, true);
 	d->event_record(d, o->came[DEVICE][slot], o->up);
 	d->event_wait(d, NULL, o->came[DEVICE][slot]);
 	p4d_optimizer__update_piece(t, &staged, scale);
-	d->event_record(d, o->updated[slot], NULL);
-	d->event_wait(d, o->down, o->updated[slot]);
-	move_states(t, piece, &staged, false);
-	d->event_record(d, o->left[DEVICE][slot], o->down);
+	leave(t, piece, &staged, slot);
 }
 
 /* ---- on the host ---- */
@@ -130,7 +166,8 @@ static p4d_piece on_host(const p4d_trainer *t, const p4d_piece *piece, uint64_t 
 
 	there.device = t->net.host;
 	there.gradients = p4d_buffers_at_slot(&t->net, B_HOST_GRADIENTS, slot, 0);
-	there.parameters = p4d_buffers_at_slot(&t->net, B_HOST_PARAMETERS, slot, 0);
+	if (!t->offload.parameters)
+		there.parameters = p4d_buffers_at_slot(&t->net, B_HOST_PARAMETERS, slot, 0);
 	return there;
 }
 
@@ -143,7 +180,7 @@ static void queue_gradients(p4d_trainer *t, const cursor *c, const p4d_piece *pi
 
 	d->event_wait(d, o->down, o->left[HOST][slot]);
 	d->move(d, o->down, (void *)there.gradients, piece->gradients, piece->count * sizeof(float));
-	if (p4d_offload_lowers_parameters(t->net.l))
+	if (!t->offload.parameters && p4d_offload_reads_parameters(t->net.l))
 		d->move(d, o->down, there.parameters, piece->parameters, piece->count * t->net.element);
 	d->event_record(d, o->came[HOST][slot], o->down);
 }
@@ -152,6 +189,8 @@ static void raise_parameters(p4d_trainer *t, const p4d_piece *piece, const p4d_p
 {
 	p4d_device *d = t->net.d;
 
+	if (t->offload.parameters) /* they are where they belong */
+		return;
 	d->move(d, t->offload.up, piece->parameters, there->parameters, piece->count * t->net.element);
 	d->event_record(d, t->offload.left[HOST][slot], t->offload.up);
 }
@@ -214,6 +253,31 @@ int p4d_optimizer_host__update(p4d_trainer *t, double scale, p4d_error *err)
 	return 0;
 }
 
+static int restore_on_host(p4d_trainer *t, const p4d_piece *piece, uint64_t turn, p4d_error *err)
+{
+	const uint64_t slot = turn % P4D_OFFLOAD_SLOTS;
+	const p4d_piece there = on_host(t, piece, turn);
+
+	if (p4d_comm_device_reach(t->net.d, t->offload.left[HOST][slot], err) < 0)
+		return -1;
+	t->net.host->cast(t->net.host, t->net.type, there.parameters, P4D_DT_FP32,
+			  piece->state[P4D_STATE_MASTER], piece->count);
+	raise_parameters(t, piece, &there, slot);
+	return 0;
+}
+
+/* Of masters on the device. */
+static void restore_on_device(p4d_trainer *t, const p4d_piece *piece, uint64_t turn, uint64_t elements)
+{
+	const uint64_t slot = turn % P4D_OFFLOAD_SLOTS;
+	const p4d_piece staged = in_slot(t, piece, slot, elements);
+	p4d_device *d = t->net.d;
+
+	d->event_wait(d, NULL, t->offload.left[DEVICE][slot]);
+	d->cast(d, t->net.type, staged.parameters, P4D_DT_FP32, piece->state[P4D_STATE_MASTER], piece->count);
+	leave(t, piece, &staged, slot);
+}
+
 int p4d_optimizer_host__restore(p4d_trainer *t, p4d_error *err)
 {
 	cursor now = begin(t);
@@ -221,13 +285,10 @@ int p4d_optimizer_host__restore(p4d_trainer *t, p4d_error *err)
 
 	fork_streams(t);
 	for (; at_piece(t, &now, &piece); now.at += piece.count) {
-		const uint64_t slot = now.turn[HOST]++ % P4D_OFFLOAD_SLOTS;
-		const p4d_piece there = on_host(t, &piece, slot);
-		if (p4d_comm_device_reach(t->net.d, t->offload.left[HOST][slot], err) < 0)
+		if (!t->offload.states)
+			restore_on_device(t, &piece, now.turn[DEVICE]++, now.elements);
+		else if (restore_on_host(t, &piece, now.turn[HOST]++, err) < 0)
 			return -1;
-		t->net.host->cast(t->net.host, t->net.type, there.parameters, P4D_DT_FP32,
-				  piece.state[P4D_STATE_MASTER], piece.count);
-		raise_parameters(t, &piece, &there, slot);
 	}
 	join_streams(t);
 	return 0;

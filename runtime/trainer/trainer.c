@@ -16,7 +16,7 @@ static int open_parts(p4d_trainer *t, const p4d_net_settings *set, uint32_t rank
 		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for a trainer");
 	if (p4d_uses__open(t, err) < 0)
 		return -1;
-	return p4d_buffers_states_away(&t->net) ? p4d_optimizer_host__open(t, err) : 0;
+	return p4d_optimizer_host__is_used(t) ? p4d_optimizer_host__open(t, err) : 0;
 }
 
 int p4d_trainer_open(p4d_trainer **trainer, const p4d_trainer_settings *set, p4d_error *err)
@@ -58,12 +58,13 @@ static int run(p4d_trainer *t, uint64_t number, bool evaluating, p4d_batch_sourc
 	return p4d_executor__run(t, err);
 }
 
-/* Of sharded gradients this rank's shards are new, and parameters that are whole are gathered. */
+/* Of sharded gradients this rank's shards are new, and parameters that are whole are gathered; those on the
+ * host follow from masters. */
 static int initialize(p4d_trainer *t, uint64_t seed, bool trained_only, p4d_error *err)
 {
 	if (p4d_net_initialize(&t->net, seed, trained_only, err) < 0)
 		return -1;
-	return t->net.gradient_window ? p4d_trainer_restore(t, err) : 0;
+	return t->net.gradient_window || t->net.window ? p4d_trainer_restore(t, err) : 0;
 }
 
 int p4d_trainer_initialize(p4d_trainer *t, uint64_t seed, p4d_error *err)

@@ -33,8 +33,9 @@ typedef struct p4d_piece {
 	void *state[P4D_MOST_STATES]; /* NULL: the master that is the parameter itself */
 } p4d_piece;
 
-/* Of states on the host: streams up to the device and down from it, and events of each slot. */
+/* Of states or parameters on the host: streams up to the device and down from it, and events of each slot. */
 typedef struct p4d_offload {
+	bool states, parameters; /* which of them */
 	void *up, *down;
 	void *came[2][P4D_OFFLOAD_SLOTS], *left[2][P4D_OFFLOAD_SLOTS]; /* to update; after it: device, host */
 	void *updated[P4D_OFFLOAD_SLOTS];
@@ -86,7 +87,8 @@ p4d_piece p4d_optimizer__piece(const p4d_trainer *t, uint32_t segment, uint64_t 
 /* scale: of the gradients. */
 void p4d_optimizer__update_piece(p4d_trainer *t, const p4d_piece *piece, double scale);
 
-/* optimizer_host.c: with states on the host */
+/* optimizer_host.c: with states or parameters on the host */
+bool p4d_optimizer_host__is_used(const p4d_trainer *t);
 int p4d_optimizer_host__open(p4d_trainer *t, p4d_error *err);
 int p4d_optimizer_host__update(p4d_trainer *t, double scale, p4d_error *err);
 /* Parameters of this rank's shards from their masters. */

@@ -23,7 +23,9 @@ static void *state_at(p4d_trainer *t, uint32_t segment, p4d_state state, uint64_
 
 static bool is_away(const p4d_trainer *t, p4d_state state)
 {
-	return p4d_buffers_states_away(&t->net) && p4d_buffers_state(&t->net, state);
+	const p4d_buffer states = (p4d_buffer)(B_STATE + state);
+
+	return p4d_buffers_is_away(&t->net, t->net.row[states] ? states : B_PARAMETERS);
 }
 
 /* Waits for the device, which may move states, too. */
@@ -131,7 +133,7 @@ static int cast_masters(p4d_trainer *t, p4d_error *err)
 {
 	if (!p4d_buffers_state(&t->net, P4D_STATE_MASTER))
 		return 0;
-	if (is_away(t, P4D_STATE_MASTER))
+	if (p4d_optimizer_host__is_used(t))
 		return p4d_optimizer_host__restore(t, err);
 	for (uint32_t i = 0; i < t->net.weights.segments; i++) {
 		uint64_t first, count;

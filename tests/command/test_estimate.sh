@@ -241,8 +241,10 @@ for command in plan simulate; do
 	# shellcheck disable=SC2046 # the fix is a command
 	exits 0 $(fix)
 done
-exits 0 p4d estimate --model llama3.1-8b --gpu h100 --nodes 2 --tp 8 --resident-layers 4
-says "--resident-layers has no effect on training, only with --workload=serve"
+exits 5 p4d estimate --model llama3.1-8b --gpu h100 --nodes 2 --tp 8 --resident-layers 4
+says "resident-layers=4: all layers are on the GPU unless parameters are sharded or on the host" "--offload=params"
+exits 5 p4d estimate --model llama3.1-8b --framework megatron --gpu h100 --nodes 2 --tp 8 --resident-layers 4
+says "with Megatron-LM p4d knows of no window of layers"
 exits 0 p4d plan --model llama3.1-8b --gpu h100 --kv-cache-dtype fp8
 says "--kv-cache-dtype has no effect on training"
 # reinforcement learning: what stands beside each other, and a fix that is enough

@@ -30,30 +30,47 @@ for layout in "--precision fp32 --local-ranks 2 --tp 2" "--precision bf16 --loca
 	[ "$(member planned_bytes away)" -lt "$(member planned_bytes plain)" ] || fail "the arena is as large as without"
 done
 
-# killed behind a checkpoint, it goes on as the run that nobody killed
-steps=300
-exits 0 train --steps $steps --log whole --offload optimizer --local-ranks 2
-train --steps $steps --log killed --offload optimizer --local-ranks 2 --checkpoint kept --save-every 5 2>killed.err &
-parent=$!
-waited=0
-until grep -q '"event":"saved"' killed 2>/dev/null; do
-	waited=$((waited + 1))
-	[ $waited -lt 1200 ] || fail "no checkpoint: $(cat killed.err)"
-	sleep 0.05
+for layout in "--precision bf16" "--precision fp32 --local-ranks 2 --tp 2" "--precision bf16 --local-ranks 4 --pp 2 --resident-layers 1"; do
+	rm -f away
+	# shellcheck disable=SC2086
+	exits 0 train $layout --steps 2 --log away --offload optimizer,params
+	[ "$(member planned_bytes away)" = "$(member allocated_bytes away)" ] || fail "the arena is not the plan's"
+	[ "$(member host_offloaded_bytes away)" -gt 100000 ] || fail "nothing is on the host: $(cat away)"
 done
-kill -9 "$(pgrep -P "$parent" | sort -n | tail -n 1)"
-wait "$parent"
-status=$?
-[ $status = 137 ] || fail "a killed rank ends with $status: $(cat killed.err)"
-exits 0 train --steps $steps --log again --offload optimizer --local-ranks 2 --checkpoint kept --resume must
-first=$(losses again | head -n 1 | cut -d ' ' -f 1)
-[ "$first" -gt 5 ] || fail "it began again: $first"
-losses whole | awk -v first="$first" '$1 >= first' >expected
-losses again | cmp -s - expected || fail "from step $first on it is another run: $(losses again | diff - expected | head)"
+
+# what is killed behind a checkpoint goes on as the run that nobody killed
+steps=300
+for offload in optimizer optimizer,params; do
+	rm -rf whole killed again kept
+	exits 0 train --steps $steps --log whole --offload $offload --local-ranks 2
+	train --steps $steps --log killed --offload $offload --local-ranks 2 --checkpoint kept --save-every 5 2>killed.err &
+	parent=$!
+	waited=0
+	until grep -q '"event":"saved"' killed 2>/dev/null; do
+		waited=$((waited + 1))
+		[ $waited -lt 1200 ] || fail "no checkpoint: $(cat killed.err)"
+		sleep 0.05
+	done
+	kill -9 "$(pgrep -P "$parent" | sort -n | tail -n 1)"
+	wait "$parent"
+	status=$?
+	[ $status = 137 ] || fail "a killed rank ends with $status: $(cat killed.err)"
+	exits 0 train --steps $steps --log again --offload $offload --local-ranks 2 --checkpoint kept --resume must
+	first=$(losses again | head -n 1 | cut -d ' ' -f 1)
+	[ "$first" -gt 5 ] || fail "it began again: $first"
+	losses whole | awk -v first="$first" '$1 >= first' >expected
+	losses again | cmp -s - expected || fail "from step $first on it is another run: $(losses again | diff - expected | head)"
+done
 
 # and where states are on the device
 exits 0 train --steps $((steps + 2)) --log here --local-ranks 2 --tp 2 --checkpoint kept --resume must
 [ "$(losses here | wc -l)" = 2 ] || fail "it did not go on: $(losses here)"
 
-refused P4D005 train --steps 1 --offload params
-says "offload=params: p4d-train keeps them on the GPU; the optimizer may leave it"
+refused P4D005 train --steps 1 --offload activations
+says "offload=activations: p4d-train keeps them on the GPU; optimizer and parameters may leave it" "--offload=optimizer,params"
+refused P4D005 train --steps 1 --local-ranks 2 --offload params --optimizer-sharding states
+says "offload=params: 2 ranks share an optimizer, so the host of each has a part of the parameters" "--optimizer-sharding=parameters"
+refused P4D005 train --steps 1 --resident-layers 4
+says "resident-layers=4: all layers are on the GPU unless parameters are sharded or on the host" "--offload=params"
+refused P4D009 train --steps 1 --local-ranks 2 --pp 2 --offload params --local-loss stage
+says "offload=params: with local-loss the heads of stages stay on the GPU" "--offload=optimizer"

@@ -78,6 +78,10 @@ done <<'END'
 --optimizer-dtype bf16
 --offload optimizer
 --offload params
+--offload activations
+--resident-layers 1 --offload params
+--resident-layers 1 --local-ranks 2 --optimizer-sharding parameters
+--resident-layers 1
 --finetune lora
 --lora-rank 4
 --lora-targets attention

@@ -119,6 +119,11 @@ static bool nccl_runs_async(const p4d_group *g)
 	return ((p4d_nccl_group *)g->transport_state)->collectives.handle != NULL;
 }
 
+static void *nccl_stream(const p4d_group *g)
+{
+	return ((p4d_nccl_group *)g->transport_state)->collectives.handle;
+}
+
 static uint64_t nccl_called(const p4d_group *g)
 {
 	const p4d_nccl_stream *stream = &((p4d_nccl_group *)g->transport_state)->collectives;
@@ -237,6 +242,7 @@ const p4d_transport_ops p4d_nccl__transport = {
     .close = p4d_nccl__group_close,
     .collective = nccl_collective,
     .runs_async = nccl_runs_async,
+    .stream = nccl_stream,
     .called = nccl_called,
     .await = nccl_await,
     .send = nccl_send,

@@ -117,6 +117,48 @@ static void states_are_in_the_arena_of_the_host(void **state)
 	assert_int_equal(other.part[P4D_PART_OPTIMIZER], 0);
 }
 
+static uint64_t bytes_of(const p4d_plan *plan, p4d_buffer which)
+{
+	const p4d_tensor *row = p4d_plan_find(plan, which);
+
+	return row ? row->bytes * row->slots : 0;
+}
+
+/* Parameters leave, but for a window of two layers and a table. Updates are on the device as its states are,
+ * or in both places, where no parameter is copied on the host. */
+static void parameters_are_in_the_arena_of_the_host(void **state)
+{
+	const p4d_layout here = layout_of("precision=bf16", 1), away = layout_of("offload=params", 1),
+			 both = layout_of("offload=optimizer,params resident-layers=4", 1);
+	static p4d_plan one, other, all;
+
+	(void)state;
+	assert_int_equal(p4d_plan_build(&here, &h100, 0, &one, NULL), 0);
+	assert_int_equal(p4d_plan_build(&away, &h100, 0, &other, NULL), 0);
+	assert_int_equal(p4d_plan_build(&both, &h100, 0, &all, NULL), 0);
+	const uint64_t parameters = bytes_of(&one, B_PARAMETERS), states = 6 * parameters;
+	/* q, k, v, out; gate, up, down; two norms, and the final one: elements of the last layer, padded */
+	const uint64_t layer = 4096 * (4096 + 2 * 1024 + 4096) + 3 * 4096 * 14336 + 3 * 4096,
+		       table = UINT64_C(128256) * 4096;
+	assert_int_equal(layer % 128, 0);
+	assert_int_equal(bytes_of(&other, B_LAYER_WINDOW), 2 * layer * 2);
+	assert_int_equal(bytes_of(&all, B_LAYER_WINDOW), 4 * layer * 2);
+	assert_int_equal(bytes_of(&other, B_TABLE_WINDOW), table * 2);
+	assert_int_equal(bytes_of(&other, B_PARAMETERS), parameters);
+	assert_int_equal(other.host_bytes, parameters);
+	assert_int_equal(one.arena_bytes - other.arena_bytes, parameters - 2 * layer * 2 - table * 2);
+	const uint64_t n = p4d_offload_subgroup(parameters / 2);
+	assert_int_equal(bytes_of(&other, B_STAGED_STATES), 3 * n * 2);
+	assert_int_equal(bytes_of(&all, B_STAGED_STATES), 3 * n * 14);
+	assert_int_equal(all.host_bytes, parameters + states + 3 * n * 4);
+	assert_int_equal(other.arena_bytes - all.arena_bytes, states - 2 * layer * 2);
+	assert_int_equal(p4d_offload_split_of(&away, &h100).share, P4D_OFFLOAD_PARTS);
+	/* shards of them, and of nothing that is whole */
+	const p4d_layout sharded = layout_of("offload=params", 8);
+	assert_int_equal(p4d_plan_build(&sharded, &h100, 0, &other, NULL), 0);
+	assert_int_equal(other.host_bytes, parameters / 8);
+}
+
 /* The node's memory has to hold it: --mem. */
 static void the_node_needs_more(void **state)
 {
@@ -154,6 +196,43 @@ static void the_step_shows_the_transfers(void **state)
 	assert_true(p4d_cost_bound(&away, &h100, NULL) <= other.seconds);
 }
 
+static double step_of(const p4d_layout *layout, const p4d_gpu *gpu)
+{
+	p4d_timeline_work work = {0};
+	p4d_step step;
+
+	assert_int_equal(p4d_cost_step(layout, gpu, &work, &step, NULL), 0);
+	p4d_timeline_work_free(&work);
+	assert_true(p4d_cost_bound(layout, gpu, NULL) <= step.seconds * (1 + 1e-9));
+	return step.seconds;
+}
+
+/* What passes hide of layers that come up, they hide; of a slow link each byte is seen. */
+static void the_step_shows_what_passes_do_not_hide(void **state)
+{
+	const p4d_layout here = layout_of("precision=bf16", 1), away = layout_of("offload=params", 1),
+			 eight = layout_of("offload=params resident-layers=8", 1),
+			 whole = layout_of("offload=params resident-layers=32", 1);
+	const double layer = 2. * (4096 * (4096 + 2 * 1024 + 4096) + 3 * 4096 * 14336),
+		     table = 2. * 128256 * 4096;
+	p4d_gpu gpu = h100;
+
+	(void)state;
+	assert_true(p4d_offload_misses(&here) == 1 && p4d_offload_misses(&away) == 1);
+	assert_true(p4d_offload_misses(&eight) == 26 / 32. && p4d_offload_misses(&whole) == 1 / 128.);
+	assert_true(step_of(&here, &gpu) < step_of(&whole, &gpu));
+	assert_true(step_of(&whole, &gpu) < step_of(&eight, &gpu));
+	assert_true(step_of(&eight, &gpu) < step_of(&away, &gpu));
+	/* forward 8.5 ms on the way beside 6.7 ms of computing; backward all is hidden; the embedding is not
+	 */
+	const double link = 0.8 * 64e9, update = 2 * 8.03e9 / link;
+	const double more = step_of(&away, &gpu) - step_of(&here, &gpu), hidden = more - update;
+	assert_true(hidden > 64 * table / link && hidden < 64 * (table + 32 * layer) / link);
+	gpu.host_link_bytes_per_s = 1e9;
+	const double slow = step_of(&away, &gpu);
+	assert_true(slow > 64 * 2 * 32 * layer / 0.8e9 && slow < 1.2 * 64 * 2 * (32 * layer + table) / 0.8e9);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -162,6 +241,8 @@ int main(void)
 	    cmocka_unit_test(states_are_in_the_arena_of_the_host),
 	    cmocka_unit_test(the_node_needs_more),
 	    cmocka_unit_test(the_step_shows_the_transfers),
+	    cmocka_unit_test(parameters_are_in_the_arena_of_the_host),
+	    cmocka_unit_test(the_step_shows_what_passes_do_not_hide),
 	};
 	return cmocka_run_group_tests(tests, setup, NULL);
 }

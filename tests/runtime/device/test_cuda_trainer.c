@@ -44,7 +44,7 @@ static int train(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 	p4d_group *all = open_all(world, size, err);
 	p4d_transport *transport = NULL;
 	p4d_trainer *trainer;
-	p4d_device device;
+	p4d_device device, host;
 	p4d_plan plan;
 
 	if (!all)
@@ -59,6 +59,10 @@ static int train(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 	p4d_trainer_settings settings = training_settings(&layout, &device, world, VOCAB);
 	settings.net.transport = transport;
 	settings.net.document_mask = curve_documents;
+	if (layout.offload) {
+		TRY(p4d_device_cpu_open(&host, err));
+		settings.net.host = &host;
+	}
 	TRY(p4d_trainer_open(&trainer, &settings, err));
 #ifndef P4D_TEST_GPU
 	/* the warm-up has asked for all shapes of the run */
@@ -67,8 +71,10 @@ static int train(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 #endif
 	TRY(curve_train(trainer, &layout, STEPS, rank, nothing, err));
 	TRY(p4d_plan_build(&layout, NULL, p4d_trainer_place(trainer).pp, &plan, err));
-	CHECK(device.allocated_bytes == plan.arena_bytes);
+	CHECK(device.allocated_bytes == plan.arena_bytes && device.host_allocated_bytes == plan.host_bytes);
 	p4d_trainer_close(trainer);
+	if (layout.offload)
+		host.close(&host);
 	p4d_comm_transport_close(transport);
 	p4d_group_close(all);
 	device.close(&device);
@@ -102,6 +108,17 @@ static void one_gpu(void **state)
 	/* without gradients of norms */
 	compare(GROUPED_MODEL "precision=fp32 finetune=lora lora-rank=3", "tp=1 cp=1 recompute=full", 1,
 		1e-5);
+}
+
+/* What is on the host, and comes up and goes down on streams of their own. */
+static void offloaded(void **state)
+{
+	(void)state;
+	compare(PLAIN_MODEL "precision=fp32 offload=optimizer,params", "tp=1 cp=1", 1, 1e-5);
+	test_skip_where_few();
+	compare(GROUPED_MODEL "precision=bf16 offload=params", "tp=1 cp=1 recompute=full", 1, 2e-2);
+	compare(GROUPED_MODEL "precision=bf16 offload=optimizer,params", "tp=1 cp=2 cp-comm=p2p", 2, 2e-2);
+	compare(PLAIN_MODEL "precision=fp32 offload=params finetune=lora lora-rank=3", "tp=2 cp=1", 2, 1e-5);
 }
 
 /* Each stage with a head and a loss of its own; both of its layers are segments. */
@@ -269,14 +286,12 @@ static void documents(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(one_gpu),
-	    cmocka_unit_test(local_losses),
-	    cmocka_unit_test(in_fp8),
+	    cmocka_unit_test(one_gpu),           cmocka_unit_test(offloaded),
+	    cmocka_unit_test(local_losses),      cmocka_unit_test(in_fp8),
 #ifndef P4D_TEST_GPU
 	    cmocka_unit_test(evaluation_in_fp8),
 #endif
-	    cmocka_unit_test(several_ranks),
-	    cmocka_unit_test(documents),
+	    cmocka_unit_test(several_ranks),     cmocka_unit_test(documents),
 	    cmocka_unit_test(token_slices),
 	};
 
