@@ -59,6 +59,8 @@ static void write_flags(const p4d_request *asked, const p4d_request *candidate, 
 	/* the fastest may not fit where equal ones do */
 	if (candidate->origin[P4D_SLICE_LENGTHS] == P4D_BY_P4D)
 		p4d_text_entry(&flags, " ", "--p4d-slice-lengths=%s", candidate->slice_lengths);
+	else if (p4d_is_set(asked, P4D_SLICE_LENGTHS) && !p4d_is_set(candidate, P4D_SLICE_LENGTHS))
+		p4d_text_entry(&flags, " ", "--p4d-slice-lengths=%" PRId64, candidate->value[P4D_SEQ_LEN]);
 }
 
 /* More GPUs are seldom the cheapest way. With the budget that their search has left. */

@@ -158,22 +158,29 @@ static int check_company(const p4d_request *r, const p4d_layout *l, p4d_error *e
 	return 0;
 }
 
-int p4d_layout__slices(const p4d_request *r, p4d_layout *l, p4d_error *err)
+/* One slice is the sequence: its length may be said, as no command line can unset it. */
+static int check_whole(const p4d_request *r, const p4d_layout *l, p4d_error *err)
 {
 	uint32_t lengths[P4D_MAX_SLICES];
 
+	if (!p4d_is_stated(r, P4D_SLICE_LENGTHS))
+		return 0;
+	const uint64_t count = read_lengths(r->slice_lengths, lengths);
+	if (count == 1 && lengths[0] == l->seq_len)
+		return 0;
+	p4d_fail(err, P4D_E_SEQUENCE, "slice-lengths=%.80s has no effect with token-slices=1",
+		 r->slice_lengths);
+	if (!p4d_framework_has(r, P4D_TOKEN_SLICES))
+		return p4d_fix(err, "leave out --p4d-slice-lengths");
+	return count > 1 ? p4d_fix(err, "--p4d-token-slices=%" PRIu64, count)
+			 : p4d_fix(err, "--p4d-slice-lengths=%" PRIu64, l->seq_len);
+}
+
+int p4d_layout__slices(const p4d_request *r, p4d_layout *l, p4d_error *err)
+{
 	l->slice_begin = 0;
 	l->slice_len = l->seq_len;
-	if (l->slices == 1) {
-		const uint64_t count =
-		    p4d_is_stated(r, P4D_SLICE_LENGTHS) ? read_lengths(r->slice_lengths, lengths) : 1;
-		if (count == 1)
-			return 0;
-		p4d_fail(err, P4D_E_SEQUENCE, "slice-lengths=%.80s has no effect with token-slices=1",
-			 r->slice_lengths);
-		if (!p4d_framework_has(r, P4D_TOKEN_SLICES))
-			return p4d_fix(err, "leave out --p4d-slice-lengths");
-		return p4d_fix(err, "--p4d-token-slices=%" PRIu64, count ? count : 2);
-	}
+	if (l->slices == 1)
+		return check_whole(r, l, err);
 	return check_company(r, l, err) < 0 || check_count(l, err) < 0 ? -1 : take_lengths(r, l, err);
 }

@@ -98,6 +98,11 @@ static void refusals_have_a_fix_that_works(void **state)
 	    {ON("h100", 1), MODEL_13B "tp=8 seq-len=2001", P4D_E_SEQUENCE},
 	    {ON("h100", 3), MODEL_13B "tp=8 pp=2", P4D_E_WORLD},
 	    {ON("h100", 1), MODEL_13B "tp=2 pp=3", P4D_E_LAYERS},
+	    /* lengths of slices cannot be unset, either */
+	    {ON("h100", 4),
+	     MODEL_13B "framework=p4d tp=2 pp=2 token-slices=4 slice-lengths=512,512,512,512 schedule=zbv "
+		       "vpp=2",
+	     P4D_E_SCHEDULE},
 	    /* the split of the stages is said, too: p4d may choose none, or prefers what is safe */
 	    {ON("fixed", 1), MODEL_70B "layers=83 tp=8", P4D_E_NO_LAYOUT},
 	    {ON("careful", 1), MODEL_70B "layers=83 tp=8", P4D_E_NO_LAYOUT},
