@@ -199,7 +199,7 @@ static int check_grid(const p4d_layout *l, p4d_error *err)
 			 l->tp_y, l->tp_z, refused[i].why);
 		if (refused[i].fix)
 			return p4d_fix(err, "%s", refused[i].fix);
-		return p4d_fix(err, "--p4d-tp-grid=%" PRIu64 ",1,%" PRIu64, l->tp * l->tp_y, l->tp_z);
+		return p4d_layout_fix_grid(l, p4d_tp_ranks(l), err);
 	}
 	return 0;
 }

@@ -202,6 +202,10 @@ bool p4d_layout_grid_is_open(const p4d_request *request);
 /* Whether it divides the model's layers, and the micro-batch. */
 bool p4d_layout_grid_works(const p4d_layout *layout, p4d_tp_grid grid);
 
+/* Into *err, which is set: a grid of so many ranks that works, with the largest X; without one, one rank.
+ * Returns -1. */
+int p4d_layout_fix_grid(const p4d_layout *layout, uint64_t ranks, p4d_error *err);
+
 /* Sequences of a micro-batch on a rank, and hidden features. */
 static inline uint64_t p4d_rank_batch(const p4d_layout *l)
 {

@@ -59,10 +59,19 @@ static uint64_t list_tp(const p4d_layout *l, char *buf, size_t size)
 {
 	const uint64_t most = (uint64_t)p4d_request_option_info(P4D_TP)->max;
 
-	return p4d_layout__list(l, tp_works, l->heads, most, l->tp, buf, size);
+	return p4d_layout__list(l, tp_works, l->heads, most, p4d_tp_ranks(l), buf, size);
 }
 
-static int fail_tp(const p4d_layout *l, p4d_code code, const char *what, uint64_t number, p4d_error *err)
+/* With a grid that is said: of one dimension, which every such tp has. */
+static int fix_tp(const p4d_request *r, uint64_t tp, p4d_error *err)
+{
+	return p4d_is_set(r, P4D_TP_GRID)
+		   ? p4d_fix(err, "--p4d-tp=%" PRIu64 " --p4d-tp-grid=%" PRIu64 ",1,1", tp, tp)
+		   : p4d_fix(err, "--p4d-tp=%" PRIu64, tp);
+}
+
+static int fail_tp(const p4d_request *r, const p4d_layout *l, p4d_code code, const char *what,
+		   uint64_t number, p4d_error *err)
 {
 	char list[160];
 	uint64_t nearest = list_tp(l, list, sizeof(list));
@@ -71,21 +80,21 @@ static int fail_tp(const p4d_layout *l, p4d_code code, const char *what, uint64_
 		 "tp=%" PRIu64 " does not divide the %" PRIu64 " %s; with %" PRIu64 " heads, %" PRIu64
 		 " key/value heads and %" PRIu64 " GPUs per node tp can be %s",
 		 l->tp, number, what, l->heads, l->kv_heads, l->gpus_per_node, list);
-	return p4d_fix(err, "--p4d-tp=%" PRIu64, nearest);
+	return fix_tp(r, nearest, err);
 }
 
-static int check_tensor(const p4d_layout *l, p4d_error *err)
+static int check_tensor(const p4d_request *r, const p4d_layout *l, p4d_error *err)
 {
 	char list[160];
 
 	if (l->heads % l->tp)
-		return fail_tp(l, P4D_E_HEADS, "attention heads", l->heads, err);
+		return fail_tp(r, l, P4D_E_HEADS, "attention heads", l->heads, err);
 	if (l->kv_heads % l->tp)
-		return fail_tp(l, P4D_E_KV_HEADS, "key/value heads", l->kv_heads, err);
+		return fail_tp(r, l, P4D_E_KV_HEADS, "key/value heads", l->kv_heads, err);
 	if (l->ffn % l->tp)
-		return fail_tp(l, P4D_E_WIDTH, "columns of the feed-forward layer", l->ffn, err);
+		return fail_tp(r, l, P4D_E_WIDTH, "columns of the feed-forward layer", l->ffn, err);
 	if (l->hidden % l->tp)
-		return fail_tp(l, P4D_E_WIDTH, "columns of the hidden layer", l->hidden, err);
+		return fail_tp(r, l, P4D_E_WIDTH, "columns of the hidden layer", l->hidden, err);
 	if (!p4d_tp_is_linked(l, p4d_tp_ranks(l))) {
 		uint64_t nearest = list_tp(l, list, sizeof(list));
 		char domain[64] = "";
@@ -95,7 +104,7 @@ static int check_tensor(const p4d_layout *l, p4d_error *err)
 		p4d_fail(err, P4D_E_TP_NODE,
 			 "tp=%" PRIu64 " does not divide the %" PRIu64 " GPUs of a node%s; tp can be %s",
 			 p4d_tp_ranks(l), l->gpus_per_node, domain, list);
-		return p4d_fix(err, "--p4d-tp=%" PRIu64, nearest);
+		return fix_tp(r, nearest, err);
 	}
 	return 0;
 }
@@ -509,7 +518,7 @@ static int check_framework(const p4d_layout *l, p4d_error *err)
 
 int p4d_layout__check(const p4d_request *request, p4d_layout *l, p4d_error *err)
 {
-	return p4d_layout__check_grid(request, l, err) < 0 || check_tensor(l, err) < 0 ||
+	return p4d_layout__check_grid(request, l, err) < 0 || check_tensor(request, l, err) < 0 ||
 		       p4d_layout__split(request, l, err) < 0 || check_world(l, err) < 0 ||
 		       check_shards(l, err) < 0 || check_experts(request, l, err) < 0 ||
 		       check_sequence(l, err) < 0 || check_batch(l, err) < 0 || check_schedule(l, err) < 0 ||

@@ -62,13 +62,13 @@ static const char *uneven(const p4d_layout *l, p4d_tp_grid g)
 		   : NULL;
 }
 
+/* Norms are split over Y by a sum of squares; LayerNorm has a mean, too. */
 bool p4d_layout_grid_works(const p4d_layout *l, p4d_tp_grid g)
 {
-	return !uneven(l, g) && l->micro_batch % g.z == 0;
+	return !uneven(l, g) && l->micro_batch % g.z == 0 && (g.y == 1 || l->norm_tensors == 1);
 }
 
-/* A grid of as many ranks, with the largest X that works. */
-static int fix_grid(const p4d_layout *l, uint64_t tp, p4d_error *err)
+int p4d_layout_fix_grid(const p4d_layout *l, uint64_t tp, p4d_error *err)
 {
 	for (uint64_t x = tp; x >= 1; x--)
 		for (uint64_t y = 1; tp % x == 0 && y <= tp / x; y++)
@@ -89,23 +89,23 @@ int p4d_layout__check_grid(const p4d_request *r, const p4d_layout *l, p4d_error 
 		p4d_fail(err, P4D_E_VALUE,
 			 "tp-grid=auto is chosen with the layout, by p4d plan or where a job leaves it open, "
 			 "and this one is complete");
-		return fix_grid(l, tp, err);
+		return p4d_layout_fix_grid(l, tp, err);
 	}
 	if (!read_grid(r->tp_grid, &g)) {
 		p4d_fail(err, P4D_E_VALUE, "tp-grid=%.23s is not three numbers X,Y,Z from 1 on", r->tp_grid);
-		return fix_grid(l, tp, err);
+		return p4d_layout_fix_grid(l, tp, err);
 	}
 	if (g.x * g.y * g.z != tp) {
 		p4d_fail(err, P4D_E_VALUE, "tp-grid=%.23s has %" PRIu64 " ranks, and tp=%" PRIu64, r->tp_grid,
 			 g.x * g.y * g.z, tp);
-		return fix_grid(l, tp, err);
+		return p4d_layout_fix_grid(l, tp, err);
 	}
 	if (uneven(l, g)) {
 		p4d_fail(err, P4D_E_WIDTH,
 			 "tp-grid=%.23s: %s (heads=%" PRIu64 " kv-heads=%" PRIu64 " head-dim=%" PRIu64
 			 " ffn=%" PRIu64 " hidden=%" PRIu64 ")",
 			 r->tp_grid, uneven(l, g), l->heads, l->kv_heads, l->head_dim, l->ffn, l->hidden);
-		return fix_grid(l, tp, err);
+		return p4d_layout_fix_grid(l, tp, err);
 	}
 	if (l->micro_batch % g.z) {
 		p4d_fail(err, P4D_E_BATCH,

@@ -132,6 +132,14 @@ static void grids_that_are_none(void **state)
 		"adapters are split over X alone", "--p4d-finetune=full");
 	refused(P4D_13B "tp=4 tp-grid=2,2,1 device=cpu norm=layernorm", P4D_E_UNMODELLED,
 		"LayerNorm takes whole rows, which Y splits", "--p4d-tp-grid=4,1,1");
+	/* where X alone does not divide the heads, not back to what was refused */
+	refused(P4D_13B "heads=12 kv-heads=12 tp=8 tp-grid=4,2,1 device=cpu norm=layernorm", P4D_E_UNMODELLED,
+		"LayerNorm takes whole rows, which Y splits", "--p4d-tp=1 --p4d-tp-grid=1,1,1");
+	refused(P4D_13B "heads=12 kv-heads=12 tp=8 tp-grid=4,2,1 device=cpu norm=layernorm micro-batch=2",
+		P4D_E_UNMODELLED, "LayerNorm takes whole rows, which Y splits", "--p4d-tp-grid=4,1,2");
+	/* both are said, as one without the other is no grid */
+	refused(P4D_13B "tp=16 tp-grid=4,2,2 micro-batch=2", P4D_E_TP_NODE,
+		"tp=16 does not divide the 8 GPUs of a node", "--p4d-tp=8 --p4d-tp-grid=8,1,1");
 	refused(MODEL_13B "framework=megatron tp=8 tp-grid=4,2,1", P4D_E_VALUE,
 		"tp-grid=4,2,1: Megatron-LM splits matrices in one dimension", "leave out --p4d-tp-grid");
 	refused(MODEL_13B "framework=fsdp tp=8 tp-grid=4,2,1", P4D_E_VALUE,
