@@ -75,6 +75,16 @@ static struct json_object *choice(p4d_option option, int value)
 	return text(p4d_request_choice_name(option, value, name, sizeof(name)));
 }
 
+static struct json_object *json_of_grid(const p4d_layout *l)
+{
+	const uint64_t grid[] = {l->tp, l->tp_y, l->tp_z};
+	struct json_object *array = json_object_new_array();
+
+	for (size_t i = 0; i < sizeof(grid) / sizeof(*grid); i++)
+		json_object_array_add(array, json_object_new_uint64(grid[i]));
+	return array;
+}
+
 struct json_object *p4d_report_json_layout(const p4d_layout *l, uint64_t nodes)
 {
 	struct json_object *object = json_object_new_object();
@@ -138,6 +148,8 @@ struct json_object *p4d_report_json_layout(const p4d_layout *l, uint64_t nodes)
 	for (uint64_t stage = 0; stage < l->pp; stage++)
 		json_object_array_add(split, json_object_new_uint64(l->stage_layers[stage]));
 	add(object, "pipeline_split", split);
+	if (p4d_tp_ranks(l) != l->tp)
+		add(object, "tp_grid", json_of_grid(l));
 	if (l->slices == 1)
 		return object;
 	struct json_object *lengths = json_object_new_array();

@@ -33,6 +33,8 @@ exits 0 p4d plan --framework p4d --model llama2-13b --gpu h100 --nodes 4 --tp 8 
 prints "8 (1,1,8)" "--p4d-tp-grid=1,1,8"
 exits 0 p4d estimate --framework p4d --model llama2-13b --gpu h100 --nodes 4 --tp 8 --tp-grid 2,2,2 --micro-batch 2
 prints "tp 8 (2,2,2)"
+exits 0 p4d estimate --framework p4d --model llama2-13b --gpu h100 --nodes 4 --tp 8 --tp-grid 2,2,2 --micro-batch 2 --json
+printf '%s' "$out" | tr -d ' \n' | grep -q '"tp_grid":\[2,2,2\]' || fail "no grid in JSON"
 silent
 exits 0 p4d plan --model llama3-70b --gpu h100 --nodes 8 --top 12
 [ "$(printf '%s\n' "$out" | grep -c '^ *[0-9][0-9]*  --p4d-model=')" = 12 ] || fail "not twelve plans"
