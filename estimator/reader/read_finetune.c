@@ -139,14 +139,18 @@ const p4d_read_argument p4d_finetune__accelerate[] = {
     {NULL, 0, NULL, NULL},
 };
 
+/* DeepSpeed's defaults of numbers of ranks, and less: nothing is shared so. */
+static const char *const one_or_none[] = {"0", "", "1", "", NULL};
+static const char *const below_one[] = {"-1", "", "0", "", NULL};
+
 /* DeepSpeed's configuration (docs/_pages/config-json.md of DeepSpeed 0.17). */
 const p4d_read_argument p4d_finetune__deepspeed[] = {
     {"--deepspeed.zero_optimization.stage", EXTRA(ZERO_STAGE), NULL, NULL},
     {"--deepspeed.zero_optimization.reduce_bucket_size", EXTRA(ZERO_BUCKET), NULL, NULL},
     {"--deepspeed.zero_optimization.overlap_comm", EXTRA(ZERO_OVERLAP), "on", p4d_finetune__off},
     /* a second copy of the parameters in a node, and shards of groups of ranks */
-    {"--deepspeed.zero_optimization.zero_hpz_partition_size", P4D_READ_NOT_MODELLED, NULL, NULL},
-    {"--deepspeed.zero_optimization.mics_shard_size", P4D_READ_NOT_MODELLED, NULL, NULL},
+    {"--deepspeed.zero_optimization.zero_hpz_partition_size", P4D_READ_NOT_MODELLED, NULL, one_or_none},
+    {"--deepspeed.zero_optimization.mics_shard_size", P4D_READ_NOT_MODELLED, NULL, below_one},
     {"--deepspeed.zero_optimization.offload_optimizer.device", EXTRA(OFFLOAD_OPTIMIZER), NULL, NULL},
     {"--deepspeed.zero_optimization.offload_param.device", EXTRA(OFFLOAD_PARAMS), NULL, NULL},
     {"--deepspeed.zero_optimization.cpu_offload", EXTRA(OFFLOAD_OPTIMIZER), "cpu", NULL},

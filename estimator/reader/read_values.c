@@ -239,6 +239,9 @@ void p4d_reader__take(p4d_reading *r, const p4d_read_argument *a, const p4d_read
 		return;
 	}
 	if (a->what == P4D_READ_NOT_MODELLED) {
+		const char *word = !a->value && a->words && given->value ? word_of(a, given->value) : NULL;
+		if (word && !*word)
+			return;
 		p4d_reader__unknown(r, name, "%s%s (%.60s:%u) is not modelled",
 				    given->name[0] == '-' && a->name[0] != '-' ? "--" : "", given->name,
 				    found.file, found.line);

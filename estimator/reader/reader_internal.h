@@ -13,8 +13,8 @@ typedef struct p4d_read_argument {
 	int what;
 	const char *value;
 	/* pairs of the program's word and p4d's, where they differ ("": says nothing); a word that is not
-	 * among them is not known. Of a switch: what it means if it is told not to be. Or
-	 * p4d_reader__list, or p4d_reader__first. */
+	 * among them is not known. Of P4D_READ_NOT_MODELLED: with which it is not in use. Of a switch: what
+	 * it means if it is told not to be. Or p4d_reader__list, or p4d_reader__first. */
 	const char *const *words;
 } p4d_read_argument;
 

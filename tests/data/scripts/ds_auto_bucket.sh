@@ -8,6 +8,8 @@ cat > zero3.json <<'JSON'
   "zero_optimization": {
     "stage": 3,
     "overlap_comm": true,
+    "zero_hpz_partition_size": 1,
+    "mics_shard_size": -1,
     "contiguous_gradients": true,
     "sub_group_size": 1e9,
     "reduce_bucket_size": "auto",
