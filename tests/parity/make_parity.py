@@ -2,14 +2,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes tests/data/parity: a tiny model of each architecture that p4d-train has, as transformers stores it, and what it computes.
 
-    make_parity.py [--lora] DIRECTORY
+    make_parity.py [--lora] DIRECTORY [NAME ...]
 
 NAME/config.json and model.safetensors (bf16) are the model; truth/model.safetensors has, under the name of each weight, the gradient
 of the mean loss, and "loss", "tokens" and "labels"; truth/logits.npy those of the first sequence, which is `text` in the characters of
 released/tokenizer.json. Labels of -1 are not trained on. lora/model.safetensors are adapters of all linear layers beside it, as PEFT names them, lora/truth what those
 change: gradients, loss and logits. Everything is computed in float64, with RoPE's angles, too (transformers 5.23, peft 0.21, torch 2.15).
-With --lora only what is in lora/ is written.
+With --lora only what is in lora/ is written; with names only these models.
+
+Numbers are drawn again until no tensor of the gradient is off by more than WELL when transformers computes it in float32 with half an
+ulp of noise behind each module: in some models, of Gemma 2 most, sums nearly cancel, and what float32 rounds is then more than 2e-6 of
+a tensor, whoever computes it.
 """
+import copy
+import itertools
 import os
 import sys
 
@@ -22,6 +28,7 @@ import transformers
 
 VOCAB, BATCH, LENGTH = 40, 2, 24
 RANK, ALPHA = 3, 6
+WELL, DRAWS = 2.3e-6, 12 # of noise that is somewhat more than rounding; test_parity allows 2e-6
 SIZES = {"vocab_size": VOCAB, "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 4,
          "num_key_value_heads": 2, "head_dim": 8, "max_position_embeddings": 64, "bos_token_id": None, "eos_token_id": None,
          "pad_token_id": None}
@@ -78,12 +85,33 @@ def exact_frequencies(model, config):
         rotary.inv_freq = parameters["rope_theta"] ** (-torch.arange(0, d, 2).double() / d)
 
 
-def compute(model, tokens, labels, stored, to):
-    """Gradients of what is stored, loss and logits, into the folder `to`."""
+def gradients(model, tokens, labels, names):
+    """Of the mean loss: those of the parameters with these names, stored by what they are names of; and logits and loss."""
     logits = model(tokens).logits
     loss = torch.nn.functional.cross_entropy(logits.reshape(-1, VOCAB), labels.reshape(-1), ignore_index=-1)
-    loss.backward()
-    truth = {name: weight.grad.float() for name, weight in stored.items()}
+    parameters = dict(model.named_parameters())
+    return dict(zip(names.values(), torch.autograd.grad(loss, [parameters[own] for own in names]))), logits, loss
+
+
+def round_again(_module, _inputs, output):
+    """As if what a module returns had been summed in another order."""
+    return output * (1 + torch.randn_like(output) * 2**-24) if isinstance(output, torch.Tensor) else output
+
+
+def off_in_float32(model, single, tokens, labels, names):
+    """The worst tensor's error, of DRAWS times that it is computed."""
+    truth, _, _ = gradients(model, tokens, labels, names)
+    hooks = [module.register_forward_hook(round_again) for module in single.modules() if not list(module.children())]
+    ways = [gradients(single, tokens, labels, names)[0] for _ in range(DRAWS)]
+    for hook in hooks:
+        hook.remove()
+    return max(((way[name] - truth[name]).norm() / truth[name].norm()).item() for way in ways for name in truth)
+
+
+def compute(model, tokens, labels, names, to):
+    """Gradients of what is stored, loss and logits, into the folder `to`."""
+    truth, logits, loss = gradients(model, tokens, labels, names)
+    truth = {name: gradient.float() for name, gradient in truth.items()}
     truth.update(loss=loss.detach().float().reshape(1), tokens=tokens.float(), labels=labels.float())
     os.makedirs(to, exist_ok=True)
     safetensors.torch.save_file(truth, os.path.join(to, "model.safetensors"))
@@ -95,44 +123,73 @@ def add_adapters(model, path):
     """Of all linear layers but the head, with numbers of fp32; stored in `path`, returned by their names there."""
     model = peft.get_peft_model(model, peft.LoraConfig(r=RANK, lora_alpha=ALPHA, target_modules="all-linear", task_type="CAUSAL_LM",
                                                        fan_in_fan_out=type(model).__name__.startswith("GPT2")))
-    adapters = {name.replace(".default", ""): p for name, p in model.named_parameters() if ".lora_" in name}
+    adapters = {name: p for name, p in model.named_parameters() if ".lora_" in name}
+    names = {name: name.replace(".default", "") for name in adapters}
     with torch.no_grad():
         for p in adapters.values():
-            p.data = (torch.randn(p.shape) * 0.1).double()
+            p.data = torch.randn(p.shape) * 0.1
     os.makedirs(path, exist_ok=True)
-    safetensors.torch.save_file({name: p.detach().float() for name, p in adapters.items()}, os.path.join(path, "model.safetensors"))
-    return model, adapters
+    safetensors.torch.save_file({names[name]: p.detach().float() for name, p in adapters.items()}, os.path.join(path, "model.safetensors"))
+    return model, names
 
 
-def main(directory, base=True):
+def exact(model):
+    """In float64, with its angles."""
+    model = copy.deepcopy(model).double()
+    exact_frequencies(model, model.config)
+    exact_angles(model)
+    return model
+
+
+def make_base(of_library, config, path, seed):
+    """A model, stored in `path`: in float64, in float32, and the names of what is stored, by those of parameters."""
+    torch.manual_seed(seed)
+    model = of_library(config)
+    randomize(model)
+    model.to(torch.bfloat16).save_pretrained(path)
+    if os.path.exists(os.path.join(path, "generation_config.json")):
+        os.remove(os.path.join(path, "generation_config.json"))
+    model = of_library.from_pretrained(path, dtype=torch.float32, attn_implementation="eager").eval()
+    names = {name: name for name in safetensors.torch.load_file(os.path.join(path, "model.safetensors"))}
+    return exact(model), model, names
+
+
+def make_adapters(of_library, path, seed):
+    torch.manual_seed(seed)
+    model = of_library.from_pretrained(path, dtype=torch.float32, attn_implementation="eager").eval()
+    single, names = add_adapters(model, os.path.join(path, "lora"))
+    return exact(single), single, names
+
+
+def main(directory, only, base=True):
     generator = torch.Generator().manual_seed(9)
     tokens = torch.randint(0, VOCAB, (BATCH, LENGTH + 1), generator=generator)
     tokens, labels = tokens[:, :-1], tokens[:, 1:].clone()
     labels[:, 3::7] = -1
     with open(os.path.join(directory, "text"), "w", encoding="utf-8") as file:
         print("".join(make_released.CHARACTERS[i] for i in tokens[0]), file=file)
+
+    def write(what, make, seed, to):
+        """Of the first seeds the one with which float32 is near float64."""
+        for draw in itertools.count():
+            model, single, names = make(seed + 100 * draw)
+            off = off_in_float32(model, single, tokens, labels, names)
+            if off <= WELL:
+                break
+        print(what, compute(model, tokens, labels, names, to), f"draw {draw}, in float32 within {off:.2g}")
+
     for number, (name, (family, own)) in enumerate(MODELS.items()):
-        torch.manual_seed(41 + number)
+        if only and name not in only:
+            continue
         path = os.path.join(directory, name)
         of_library = getattr(transformers, family + ("LMHeadModel" if family == "GPT2" else "ForCausalLM"))
         config = getattr(transformers, family + "Config")(**{**(GPT2 if name == "gpt2" else SIZES), **own})
         if base:
-            model = of_library(config)
-            randomize(model)
-            model.to(torch.bfloat16).save_pretrained(path)
-            if os.path.exists(os.path.join(path, "generation_config.json")):
-                os.remove(os.path.join(path, "generation_config.json"))
-        model = of_library.from_pretrained(path, dtype=torch.float32, attn_implementation="eager").double().eval()
-        exact_frequencies(model, model.config)
-        exact_angles(model)
-        if base:
-            parameters = dict(model.named_parameters())
-            stored = safetensors.torch.load_file(os.path.join(path, "model.safetensors"))
-            print(name, compute(model, tokens, labels, {one: parameters[one] for one in stored}, os.path.join(path, "truth")))
-        torch.manual_seed(71 + number)
-        model, adapters = add_adapters(model, os.path.join(path, "lora"))
-        print(name, "with adapters", compute(model, tokens, labels, adapters, os.path.join(path, "lora", "truth")))
+            write(name, lambda seed: make_base(of_library, config, path, seed), 41 + number, os.path.join(path, "truth"))
+        lora = os.path.join(path, "lora", "truth")
+        write(f"{name} with adapters", lambda seed: make_adapters(of_library, path, seed), 71 + number, lora)
 
 
 if __name__ == "__main__":
-    main(sys.argv[-1], "--lora" not in sys.argv)
+    WORDS = [word for word in sys.argv[1:] if word != "--lora"]
+    main(WORDS[0], WORDS[1:], "--lora" not in sys.argv)
