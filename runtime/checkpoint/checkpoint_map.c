@@ -191,6 +191,15 @@ bool p4d_checkpoint_map__same_model(const p4d_checkpoint_map *map, const p4d_che
 	return true;
 }
 
+/* Of stages with as many layers: a GPU's segments are layers, and tables may be some of their own. */
+static bool same_segments(const p4d_layout *a, const p4d_layout *b)
+{
+	for (uint32_t stage = 0; stage < a->pp; stage++)
+		if (p4d_chunk_segments(a, stage) != p4d_chunk_segments(b, stage))
+			return false;
+	return p4d_cuts_segments(a) == p4d_cuts_segments(b);
+}
+
 bool p4d_checkpoint_map__same_storage(const p4d_checkpoint_map *map, const p4d_layout *layout)
 {
 	const p4d_layout *a = &map->layout, *b = layout;
@@ -199,10 +208,10 @@ bool p4d_checkpoint_map__same_storage(const p4d_checkpoint_map *map, const p4d_l
 	    a->vpp != b->vpp || a->dp != b->dp || a->vocab != b->vocab ||
 	    !a->vocab_parallel != !b->vocab_parallel ||
 	    p4d_is_v_shaped(a->schedule) != p4d_is_v_shaped(b->schedule) ||
-	    p4d_optimizer_shards(a) != p4d_optimizer_shards(b) || a->local_loss != b->local_loss ||
-	    p4d_cuts_segments(a) != p4d_cuts_segments(b)) /* other segments */
+	    p4d_optimizer_shards(a) != p4d_optimizer_shards(b) || a->local_loss != b->local_loss)
 		return false;
-	return memcmp(a->stage_layers, b->stage_layers, a->pp * sizeof(a->stage_layers[0])) == 0;
+	return memcmp(a->stage_layers, b->stage_layers, a->pp * sizeof(a->stage_layers[0])) == 0 &&
+	       same_segments(a, b);
 }
 
 void p4d_checkpoint_map__flat(const p4d_checkpoint_map *map, uint32_t stage, uint32_t tp, uint32_t segment,

@@ -106,6 +106,30 @@ static void same_layout_keeps_every_bit(void **state)
 	}
 }
 
+/* The same layout on a GPU and on CPUs: segments are layers there, and chunks here. */
+static void devices_have_segments_of_their_own(void **state)
+{
+	static const char *const options[] = {"framework=p4d device=cpu", "framework=p4d device=cuda"};
+	const char *model =
+		       SMALL_MODEL "tied=off bias=none qk-norm=off precision=fp32 seq-len=64 global-batch=4",
+		   *dir = in_directory("devices");
+	char path[P4D_PATH];
+
+	(void)state;
+	for (uint64_t step = 1; step <= 4; step++) {
+		const uint32_t ranks = step > 2 ? 2 : 1;
+		test_job *from = open_job(model, options[step % 2], ranks);
+		test_job *to = open_job(model, options[1 - step % 2], ranks);
+		assert_true(from && to);
+		fill_job(from, step);
+		save_job(from, dir, step);
+		assert_int_equal(p4d_checkpoint_path(dir, step, path, sizeof(path), NULL), 0);
+		load_all(to, path, step, step);
+		close_job(to);
+		close_job(from);
+	}
+}
+
 /* Cuts a text out of the manifest, which gets the checksum of the rest. */
 static void cut_from_manifest(const char *path, const char *text)
 {
@@ -412,6 +436,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(any_layout_to_any_other),
 	    cmocka_unit_test(same_layout_keeps_every_bit),
+	    cmocka_unit_test(devices_have_segments_of_their_own),
 	    cmocka_unit_test(other_models_are_refused),
 	    cmocka_unit_test(hugging_face_there_and_back),
 	    cmocka_unit_test(half_precision_and_wrong_shapes),
