@@ -124,15 +124,15 @@ void p4d_huggingface__close(p4d_huggingface_weights *in)
 }
 
 /* A folder of weights, and where they go. */
-typedef struct import {
+typedef struct importing {
 	p4d_huggingface_weights in;
 	const p4d_checkpoint_storage *to;
-} import;
+} importing;
 
 static int fetch_or_begin(void *context, p4d_state state, const p4d_weight_slice *slice, uint64_t at,
 			  uint64_t count, float *to, p4d_error *err)
 {
-	import *x = context;
+	importing *x = context;
 
 	if (!p4d_weights_is_local(slice->name))
 		return p4d_huggingface__fetch(&x->in, state, slice, at, count, to, err);
@@ -143,7 +143,7 @@ static int fetch_or_begin(void *context, p4d_state state, const p4d_weight_slice
 
 int p4d_huggingface_import(const char *path, const p4d_checkpoint_storage *storage, p4d_error *err)
 {
-import x = {.to = storage };
+	importing x = {.to = storage};
 
 	if (p4d_huggingface__open(&x.in, path, storage->layout, err) < 0)
 		return -1;
