@@ -148,6 +148,7 @@ const p4d_read_argument p4d_finetune__deepspeed[] = {
     {"--deepspeed.zero_optimization.stage", EXTRA(ZERO_STAGE), NULL, NULL},
     {"--deepspeed.zero_optimization.reduce_bucket_size", EXTRA(ZERO_BUCKET), NULL, NULL},
     {"--deepspeed.zero_optimization.overlap_comm", EXTRA(ZERO_OVERLAP), "on", p4d_finetune__off},
+    {"--deepspeed.zero_optimization.contiguous_gradients", EXTRA(ZERO_CONTIGUOUS), "on", p4d_finetune__off},
     /* a second copy of the parameters in a node, and shards of groups of ranks */
     {"--deepspeed.zero_optimization.zero_hpz_partition_size", P4D_READ_NOT_MODELLED, NULL, one_or_none},
     {"--deepspeed.zero_optimization.mics_shard_size", P4D_READ_NOT_MODELLED, NULL, below_one},
@@ -321,11 +322,15 @@ static void finish_zero(p4d_reading *r, const p4d_read_value *place)
 		p4d_reader__put(r, P4D_ZERO_BUCKET, bucket, "%.0f",
 				is_auto(bucket) ? 0 : strtod(bucket->text, NULL));
 	put_if_set(r, P4D_OVERLAP_DP, AT(ZERO_OVERLAP));
+	if (p4d_reader__is(AT(ZERO_CONTIGUOUS), "off"))
+		p4d_reader__unknown(r, "contiguous_gradients",
+				    "it is false, and p4d models buckets that gradients are copied to");
 	/* the default is taken, which is at most 1 GiB off a usual one: that is said, but no reason not to
 	 * judge */
 	for (unsigned i = 0; i < r->unknowns; i++)
 		if (strstr(r->unknown[i].name, "reduce_bucket_size") ||
-		    strstr(r->unknown[i].name, "overlap_comm"))
+		    strstr(r->unknown[i].name, "overlap_comm") ||
+		    strstr(r->unknown[i].name, "contiguous_gradients"))
 			r->unknown[i].doubt = true;
 	if (p4d_reader__is(optimizer, "nvme") || p4d_reader__is(params, "nvme"))
 		p4d_reader__unknown(r, "offload", "offload to nvme is not modelled");

@@ -1,0 +1,17 @@
+#!/bin/bash
+#SBATCH --nodes=4 --gpus-per-node=8 --ntasks-per-node=1
+cat > plain.json <<'JSON'
+{
+  "bf16": {"enabled": true},
+  "zero_optimization": {
+    "stage": 2,
+    "reduce_bucket_size": 2e8,
+    "contiguous_gradients": false
+  },
+  "train_micro_batch_size_per_gpu": 1,
+  "gradient_accumulation_steps": 4
+}
+JSON
+srun torchrun --nnodes 4 --nproc_per_node 8 --rdzv_backend c10d --rdzv_endpoint "$(hostname):29500" \
+    run_clm.py --deepspeed plain.json --model_name_or_path Qwen/Qwen2.5-7B --block_size 4096 \
+    --per_device_train_batch_size 1 --gradient_accumulation_steps 4 --gradient_checkpointing --bf16 --output_dir out
