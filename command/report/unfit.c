@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "request/defaults.h"
 
-/* Which rule, of what was asked for. */
+/* Which rule, of what was asked for, with its fix. */
 static void not_divisible(const p4d_subject *subject, p4d_error *err)
 {
 	p4d_request complete = subject->request;
@@ -23,6 +23,8 @@ static void not_divisible(const p4d_subject *subject, p4d_error *err)
 		 "no layout of %" PRIu64 " x %" PRIu64
 		 " GPUs with these flags meets the divisibility rules%s%.300s",
 		 subject->nodes, subject->gpus_per_node, rc < 0 ? ": " : "", rc < 0 ? why.text : "");
+	if (rc < 0 && why.fix[0])
+		p4d_fix(err, "%s", why.fix);
 }
 
 /* How close the search came, and what it searched. */
@@ -109,11 +111,11 @@ int p4d_unfit_explain(const p4d_subject *subject, const p4d_search_space *space,
 						   command, sizeof(command)));
 	const p4d_error inner = *err;
 	p4d_unfit_ways_out(subject, &subject->request, space, ways, sizeof(ways), smaller, sizeof(smaller));
-	if (ways[0])
+	if (ways[0] && counts->considered) /* they are ways out of too little memory */
 		p4d_fail(err, inner.code, "%.320s; without more GPUs: %.130s", inner.text, ways);
 	if (p4d_search_smallest(&subject->request, space, p4d_subject_most_gpus(subject), &nodes,
 				&gpus_per_node, &found) < 0)
-		return p4d_fix(err, "%s", smaller);
+		return p4d_fix(err, "%s", inner.fix[0] ? inner.fix : smaller);
 	return p4d_fix(err, "%s",
 		       p4d_subject_command(&found.request, nodes, gpus_per_node, command, sizeof(command)));
 }

@@ -28,6 +28,12 @@ exits 0 p4d plan --framework p4d --model llama3-70b --gpu h100 --nodes 4 --tp 8 
 prints "p4d: --tp-comm-overlap=on: a step of the first takes"
 exits 0 p4d plan --framework p4d --model llama3-70b --gpu h100 --nodes 4 --tp 8 --top 1 --tp-comm-overlap on
 prints "--p4d-tp-comm-overlap=on"
+# where no layout keeps a rule the fix is that rule's, and no way out of too little memory
+refused P4D013 p4d plan --framework p4d --model llama2-13b --gpu h100 --nodes 4 --local-loss stage
+says "local-loss=stage learns what the stages make of it" "fix: --local-loss=off"
+case $err in *"without more GPUs"*) fail "ways out of too little memory" ;; esac
+refused P4D013 p4d plan --framework p4d --model llama2-13b --gpu h100 --nodes 4 --tp 8 --tp-grid 3,1,1
+says "tp-grid=3,1,1 has 3 ranks, and tp=8" "fix: --tp-grid=8,1,1"
 # of 8 tensor-parallel ranks the best grid, which estimate takes as it is printed
 exits 0 p4d plan --framework p4d --model llama2-13b --gpu h100 --nodes 4 --tp 8 --top 1 --tp-grid auto
 prints "8 (1,1,8)" "--p4d-tp-grid=1,1,8"
