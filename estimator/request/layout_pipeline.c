@@ -73,22 +73,31 @@ static bool can_split_chunks(const p4d_layout *l)
 	       l->pp * l->vpp <= 128 && l->layers >= l->pp * l->vpp;
 }
 
-/* Numbers that add up to the layers, as many as stages or chunks. Returns how many; 0: malformed. */
-static uint64_t read_split(const char *text, const p4d_layout *l, uint32_t layers[P4D_MAX_STAGES])
+uint64_t p4d_layout__numbers(const char *text, uint64_t most, uint64_t room, uint32_t *numbers)
 {
-	uint64_t count = 0, total = 0;
+	uint64_t count = 0;
 
 	for (const char *at = text; *at;) {
 		uint64_t n;
 		const char *end = p4d_number_digits(at, &n);
-		if (!end || n == 0 || n > MOST_LAYERS || (*end && *end != ',') || count == P4D_MAX_STAGES)
+		if (!end || n == 0 || n > most || (*end && *end != ',') || count == room)
 			return 0;
-		layers[count++] = (uint32_t)n;
-		total += n;
+		numbers[count++] = (uint32_t)n;
 		at = *end ? end + 1 : end;
 		if (*end && !*at) /* trailing comma */
 			return 0;
 	}
+	return count;
+}
+
+/* Numbers that add up to the layers, as many as stages or chunks. Returns how many; 0: malformed. */
+static uint64_t read_split(const char *text, const p4d_layout *l, uint32_t layers[P4D_MAX_STAGES])
+{
+	const uint64_t count = p4d_layout__numbers(text, MOST_LAYERS, P4D_MAX_STAGES, layers);
+	uint64_t total = 0;
+
+	for (uint64_t i = 0; i < count; i++)
+		total += layers[i];
 	return total == l->layers ? count : 0;
 }
 

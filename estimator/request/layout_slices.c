@@ -3,7 +3,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "base/number.h"
 #include "base/text.h"
 #include "request/fp8.h"
 #include "request/framework.h"
@@ -63,19 +62,7 @@ const char *p4d_layout_slices_text(const uint32_t *lengths, uint64_t slices, cha
 /* How many lengths; 0: malformed, or more than there may be. */
 static uint64_t read_lengths(const char *text, uint32_t lengths[P4D_MAX_SLICES])
 {
-	uint64_t count = 0;
-
-	for (const char *at = text; *at;) {
-		uint64_t n;
-		const char *end = p4d_number_digits(at, &n);
-		if (!end || n == 0 || n > UINT32_MAX || (*end && *end != ',') || count == P4D_MAX_SLICES)
-			return 0;
-		lengths[count++] = (uint32_t)n;
-		at = *end ? end + 1 : end;
-		if (*end && !*at) /* trailing comma */
-			return 0;
-	}
-	return count;
+	return p4d_layout__numbers(text, UINT32_MAX, P4D_MAX_SLICES, lengths);
 }
 
 static bool fits(const p4d_layout *l, const uint32_t *lengths, uint64_t count)
