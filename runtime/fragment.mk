@@ -89,7 +89,7 @@ model_sources = \
 	runtime/model/attention.h runtime/model/attention.c runtime/model/attention_ring.c runtime/model/attention_slices.c runtime/model/attention_gather.c \
 	runtime/model/norm.h runtime/model/norm.c runtime/model/embedding.h runtime/model/embedding.c runtime/model/head.h runtime/model/head.c runtime/model/vocabulary.c \
 	runtime/model/generate.h runtime/model/generate.c \
-	runtime/model/host_link.h runtime/model/host_link.c runtime/model/window.h runtime/model/window.c runtime/model/window_gather.c \
+	runtime/model/host_link.h runtime/model/host_link.c runtime/model/swap.h runtime/model/swap.c runtime/model/window.h runtime/model/window.c runtime/model/window_gather.c \
 	runtime/model/gradient_window.h runtime/model/gradient_window.c \
 	runtime/model/arena_use.c runtime/model/product.h runtime/model/product.c runtime/model/warm_up.c
 

@@ -173,7 +173,7 @@ static double gather_seconds(const p4d_layout *l, const p4d_cost_rates *r, shard
 	if (!gathers_for_passes(l))
 		return 0;
 	return p4d_cost__gather_seconds(r, p4d_cost__ring_of(l, g.shards, g.apart), bytes) +
-	       bytes / (double)g.shards * r->lift;
+	       (p4d_streams_parameters(l) ? bytes / (double)g.shards * r->lift : 0);
 }
 
 /* Gradients are reduced over those ranks, and what each is left with over the copies of the model. */
@@ -490,6 +490,7 @@ void p4d_cost__terms_of(const p4d_layout *l, const p4d_gpu *gpu, p4d_cost_cache 
 	t->rates = p4d_cost__recall_rates(l, gpu, memory);
 	set_parts(l, memory, t);
 	add_gathers(l, t);
+	p4d_cost__add_swaps(l, gpu, t);
 	set_links(l, t);
 	recall_once(l, memory, t);
 }
@@ -524,6 +525,7 @@ static void add_pass(const p4d_layout *l, const p4d_gpu *gpu, uint32_t stage, ui
 	find_parts(l, &t.rates, &p);
 	set_parts(l, NULL, &t);
 	add_gathers(l, &t);
+	p4d_cost__add_swaps(l, gpu, &t);
 	p4d_cost_passes seconds = p4d_cost__chunk_passes(l, &t, stage, chunk);
 	out->forward += seconds.forward;
 	out->backward_input += seconds.input;
@@ -533,6 +535,7 @@ static void add_pass(const p4d_layout *l, const p4d_gpu *gpu, uint32_t stage, ui
 	add_part(out, &p.expert_layer, with);
 	out->data_comm +=
 	    t.layer_data * (p4d_chunk_layers(l, stage, chunk) - with) + t.expert_layer_data * with;
+	out->recompute += t.layer_again * p4d_chunk_layers(l, stage, chunk);
 	if (holds_embedding(stage, chunk)) {
 		add_part(out, &p.embedding, 1);
 		out->data_comm += t.table_data;

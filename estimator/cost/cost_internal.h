@@ -22,8 +22,9 @@ typedef struct p4d_cost_rates {
 	double link, net;   /* seconds per byte of one GPU in one direction: in the node, to others */
 	double host_update; /* seconds for an element that p4d-train has on the host, or its states; 0: on the
 			       GPU */
-	double lift;        /* seconds per byte of parameters that come from the host; 0: none do */
-	double lost;        /* FLOPs per unit of depth that a product loses to tile quantization */
+	double
+	    lift; /* seconds per byte of parameters or activations between host and GPU; 0: there are none */
+	double lost; /* FLOPs per unit of depth that a product loses to tile quantization */
 	double last_forward, last_backward; /* queries of attention's last blocks, on all multiprocessors */
 	double element;                     /* bytes of an activation */
 	double multiprocessors;
@@ -269,15 +270,21 @@ typedef struct p4d_cost_terms {
 	p4d_cost_rates rates;
 	p4d_cost_passes layer, embedding, head;           /* the last two are 0 with vocabulary parallelism */
 	p4d_cost_passes expert_layer;                     /* 0 where no layer has experts */
-	double layer_data, expert_layer_data, table_data; /* of these, exposed data-parallel communication */
-	p4d_cost_vocabulary_passes vocabulary;            /* 0 without */
-	double send, recv;                                /* as in p4d_durations */
+	double layer_data, expert_layer_data, table_data; /* of these, exposed data-parallel communication,
+							     and transfers from and to the host */
+	double layer_again; /* of a layer's input pass: what is recomputed where activations are swapped */
+	p4d_cost_vocabulary_passes vocabulary; /* 0 without */
+	double send, recv;                     /* as in p4d_durations */
 	p4d_cost_once once;
 } p4d_cost_terms;
 
 /* memory may be NULL. */
 void p4d_cost__terms_of(const p4d_layout *layout, const p4d_gpu *gpu, p4d_cost_cache *memory,
 			p4d_cost_terms *out);
+
+/* cost_swap.c: makes layers as long as what they do not hide of activations that are swapped, and what they
+ * recompute. */
+void p4d_cost__add_swaps(const p4d_layout *layout, const p4d_gpu *gpu, p4d_cost_terms *terms);
 
 /* A layout whose passes are those of one slice. */
 void p4d_cost__slice_of(const p4d_layout *layout, uint32_t number, p4d_layout *one);

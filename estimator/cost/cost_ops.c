@@ -140,7 +140,9 @@ p4d_cost_rates p4d_cost__rates_of(const p4d_layout *l, const p4d_gpu *gpu)
 	const bool streams = p4d_streams_parameters(l),
 		   away = l->framework == P4D_FRAMEWORK_P4D && l->offload & P4D_OFFLOAD_OPTIMIZER;
 	r.host_update = away || streams ? p4d_offload_split_of(l, gpu).seconds : 0;
-	r.lift = streams ? inverse(gpu->host_link_bytes_per_s * P4D_HOST_LINK_EFFICIENCY) : 0;
+	r.lift = streams || p4d_swaps_activations(l)
+		     ? inverse(gpu->host_link_bytes_per_s * P4D_HOST_LINK_EFFICIENCY)
+		     : 0;
 	r.multiprocessors = multiprocessors;
 	r.lost = 2 * LOST_ROUND * TILE_ELEMENTS * multiprocessors;
 	r.last_forward = last_rows(gpu->sm, false) * multiprocessors;

@@ -237,6 +237,27 @@ static saved_group kept(int recompute)
 						 : GROUP_FFN;
 }
 
+/* Of a few layers, instead of all in a slot. */
+static void put_in_places(p4d_tensor *row)
+{
+	row->lifetime = P4D_LIVES_ALWAYS;
+	row->layers = P4D_SWAP_PLACES;
+	row->slots = 1;
+}
+
+/* Where they go, of the layers that are not computed again. */
+static void add_swapped(p4d_rows *rows, uint64_t bytes)
+{
+	const uint32_t layers =
+	    p4d_offload_swapped(rows->layout, rows->gpu, (uint32_t)rows->slot_layers, bytes);
+
+	if (!layers)
+		return;
+	p4d_tensor *row = add(rows, B_HOST_ACTIVATIONS, P4D_DT_BYTES, bytes, 0, 0);
+	row->layers = layers;
+	row->slots = rows->plan->slots.activation;
+}
+
 /*
  * Saved until the layer's last gradient: in split schedules the gradients of qkv and of gate and up replace
  * them and wait there for the weight pass, which recomputes all else that it needs.
@@ -271,6 +292,8 @@ static void add_activations(p4d_rows *rows, const p4d_rank_sizes *z, bool keep)
 	};
 
 	const saved_group last = kept(rows->layout->recompute);
+	const bool swaps = keep && p4d_swaps_activations(rows->layout);
+	uint64_t swapped = 0;
 
 	for (int i = 0; i < ACT_COUNT; i++) {
 		const struct activation *a = &activations[i];
@@ -282,7 +305,13 @@ static void add_activations(p4d_rows *rows, const p4d_rank_sizes *z, bool keep)
 			 : p4d_row_at(rows, a->live_range, a->again, a->shard, P4D_PART_WORKING_SET, dtype,
 				      size[i].x, size[i].y, 0);
 		row->id = (p4d_buffer)(B_ACTIVATION + i);
+		if (swaps && a->group > GROUP_INPUT) {
+			put_in_places(row);
+			swapped += row->bytes; /* of rows that are checked below */
+		}
 	}
+	if (swaps)
+		add_swapped(rows, swapped);
 }
 
 /* The head in chunks of tokens. */

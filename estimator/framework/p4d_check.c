@@ -5,6 +5,7 @@
 #include <inttypes.h>
 
 #include "framework/p4d_fp8.h"
+#include "plan/offload.h"
 #include "plan/parameters.h"
 #include "plan/shared_sizes.h"
 #include "request/architecture.h"
@@ -137,16 +138,32 @@ static int check_degree(const p4d_layout *l, p4d_error *err)
 	return p4d_fix(err, "--p4d-optimizer-sharding=states");
 }
 
+/* Activations that are swapped are those of a layer from its forward pass to one backward pass. */
+static int check_swap(const p4d_layout *l, p4d_error *err)
+{
+	const struct {
+		bool asked;
+		const char *why, *fix;
+	} refused[] = {
+	    {l->recompute == P4D_RECOMPUTE_FULL, "with recompute=full layers keep nothing but their inputs",
+	     "--p4d-offload=none"},
+	    {p4d_is_split(l->schedule), "the schedule's second halves of backward passes need them once more",
+	     "--p4d-schedule=1f1b --p4d-vpp=1"},
+	    {l->slices > 1, "slices need keys and values of those before them", "--p4d-token-slices=1"},
+	};
+
+	for (size_t i = 0; p4d_swaps_activations(l) && i < sizeof(refused) / sizeof(*refused); i++)
+		if (refused[i].asked) {
+			p4d_fail(err, P4D_E_UNMODELLED, "offload=activations: %s", refused[i].why);
+			return p4d_fix(err, "%s", refused[i].fix);
+		}
+	return 0;
+}
+
 static int check_offload(const p4d_layout *l, p4d_error *err)
 {
 	const bool params = l->offload & P4D_OFFLOAD_PARAMS, whole = !p4d_shards_parameters(l);
 
-	if (l->offload & P4D_OFFLOAD_ACTIVATIONS) {
-		p4d_fail(err, P4D_E_VALUE,
-			 "offload=activations: p4d-train keeps them on the GPU; optimizer and parameters may "
-			 "leave it");
-		return p4d_fix(err, "--p4d-offload=optimizer,params");
-	}
 	if (params && l->local_loss) {
 		p4d_fail(err, P4D_E_UNMODELLED,
 			 "offload=params: with local-loss the heads of stages stay on the GPU");
@@ -207,7 +224,7 @@ static int check_grid(const p4d_layout *l, p4d_error *err)
 int p4d_framework__p4d_layout(const p4d_layout *l, p4d_error *err)
 {
 	if (check_grid(l, err) < 0 || check_degree(l, err) < 0 || check_halves(l, err) < 0 ||
-	    check_offload(l, err) < 0)
+	    check_offload(l, err) < 0 || check_swap(l, err) < 0)
 		return -1;
 	return p4d_framework__fp8_check(l, err);
 }

@@ -116,3 +116,30 @@ p4d_offload_split p4d_offload_split_of(const p4d_layout *l, const p4d_gpu *gpu)
 	}
 	return best;
 }
+
+/* A layer's products forward, and attention, to half of the keys, as if it had their rate. */
+static double forward_seconds(const p4d_layout *l, const p4d_gpu *gpu)
+{
+	const double peak = l->precision == P4D_FP32   ? gpu->peak_fp32_flops
+			    : gpu->peak_bf16_flops > 0 ? gpu->peak_bf16_flops
+						       : gpu->peak_fp16_flops;
+	const p4d_rank_sizes z = p4d_rank_sizes_of(l);
+
+	if (!(peak > 0 && gpu->gemm_efficiency > 0))
+		return 0;
+	const uint64_t keys =
+	    l->sliding_window && l->sliding_window < l->seq_len ? l->sliding_window : l->seq_len;
+	const double attention = (double)keys * (double)z.q;
+	return 2 * (double)z.n * ((double)p4d_layer_matrices(&z) + attention) / peak / gpu->gemm_efficiency;
+}
+
+uint32_t p4d_offload_swapped(const p4d_layout *l, const p4d_gpu *gpu, uint32_t layers, uint64_t bytes)
+{
+	const double link = gpu ? gpu->host_link_bytes_per_s * P4D_HOST_LINK_EFFICIENCY : 0;
+	const double forward = gpu ? forward_seconds(l, gpu) : 0;
+
+	if (!(link > 0 && forward > 0))
+		return layers - layers / 2;
+	const double hidden = forward * link / (double)bytes;
+	return hidden < 1 ? (uint32_t)(hidden * layers) : layers;
+}

@@ -10,6 +10,11 @@
  * Parameters: they are there, or this rank's shards of them; layers come up into a window one after the other
  * (runtime/model/window.h), beside the passes (Superpipeline).
  *
+ * Activations: what a layer keeps for its backward pass, but its input, goes down beside the passes that
+ * follow, and comes up beside the layer behind it; or is dropped, and computed again from the input. As many
+ * layers are swapped as a forward pass hides, spread evenly, and the others recomputed (KARMA, arXiv
+ * 2008.11421). On the device are places for P4D_SWAP_PLACES layers.
+ *
  * Optimizer states: they are there, and a rank's shard of them is cut into subgroups. Some are updated on the
  * host, which a gradient goes down to and a parameter comes up from, unless it stays; the others on the
  * device, where what of them is on the host comes up and goes down again. Both run at once, and so do the
@@ -17,7 +22,7 @@
  * Where only parameters are on the host all are updated on the device. Subgroups pass through
  * P4D_OFFLOAD_SLOTS slots on either side: one that arrives, one that is updated, one that leaves.
  */
-enum { P4D_OFFLOAD_SLOTS = 3, P4D_OFFLOAD_PARTS = 64 };
+enum { P4D_OFFLOAD_SLOTS = 3, P4D_OFFLOAD_PARTS = 64, P4D_SWAP_PLACES = 3 };
 
 /* Fraction of a host link's line rate that large copies of pinned memory get. An assumption. */
 #define P4D_HOST_LINK_EFFICIENCY 0.8
@@ -27,6 +32,30 @@ enum { P4D_OFFLOAD_SLOTS = 3, P4D_OFFLOAD_PARTS = 64 };
  * of 2023 with four GPUs has 300 GB/s. An assumption; p4d_offload_split_of is all that depends on it.
  */
 #define P4D_HOST_UPDATES_PER_S 2.0e9
+
+/* Whether activations leave the device; not those of evaluation alone, which keeps one layer's. */
+static inline bool p4d_swaps_activations(const p4d_layout *layout)
+{
+	return layout->framework == P4D_FRAMEWORK_P4D && layout->offload & P4D_OFFLOAD_ACTIVATIONS &&
+	       !layout->evaluates;
+}
+
+/*
+ * Of so many layers of a chunk, how many are swapped, each of so many bytes; half of them where no rate is
+ * known. And of a layer: how many of these are before it, and whether it is one.
+ */
+uint32_t p4d_offload_swapped(const p4d_layout *layout, const p4d_gpu *gpu, uint32_t layers, uint64_t bytes);
+
+static inline uint32_t p4d_offload_swapped_before(uint32_t swapped, uint32_t layers, uint32_t layer)
+{
+	return (uint32_t)((uint64_t)layer * swapped / layers);
+}
+
+static inline bool p4d_offload_is_swapped(uint32_t swapped, uint32_t layers, uint32_t layer)
+{
+	return p4d_offload_swapped_before(swapped, layers, layer + 1) >
+	       p4d_offload_swapped_before(swapped, layers, layer);
+}
 
 /* Elements of a subgroup, of a rank's shard of so many: a multiple of the arena's alignment in any type. */
 uint64_t p4d_offload_subgroup(uint64_t shard);

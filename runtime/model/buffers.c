@@ -6,6 +6,7 @@
 #include "base/vector.h"
 #include "model/gradient_window.h"
 #include "model/sequence_order.h"
+#include "model/swap.h"
 #include "model/depth.h"
 #include "model/window.h"
 #include "plan/parameters.h"
@@ -48,7 +49,7 @@ bool p4d_buffers__keeps(const p4d_net *m, p4d_activation which)
 {
 	const p4d_tensor *row = m->row[B_ACTIVATION + which];
 
-	return row && row->lifetime == P4D_LIVES_IN_SLOT;
+	return row && row->lifetime != P4D_LIVES_IN_RANGE;
 }
 
 void *p4d_buffers_at_slot(const p4d_net *m, p4d_buffer which, uint32_t slot, uint32_t layer)
@@ -75,8 +76,10 @@ p4d_layer p4d_buffers_layer(const p4d_net *m, uint32_t chunk, uint32_t slot, uin
 {
 	p4d_layer y = {.number = m->weights.segment[chunk * m->weights.of_chunk].layer + layer};
 
+	const uint32_t place = m->swap ? p4d_swap__place(m, slot, layer) : layer;
+
 	for (int i = 0; i < ACT_COUNT; i++)
-		y.activation[i] = place_of(m, m->row[B_ACTIVATION + i], slot, layer);
+		y.activation[i] = place_of(m, m->row[B_ACTIVATION + i], slot, i == ACT_INPUT ? layer : place);
 	y.keys_values = copy_of(m, B_SLICE_KEYS_VALUES, m->sequences * m->layers + layer);
 	y.key_gradients = copy_of(m, B_SLICE_GRADIENTS, layer);
 	return y;

@@ -12,7 +12,7 @@ void *p4d_buffers_state(const p4d_net *m, p4d_state which);
 /* Whether the plan has it on the host; and the states. */
 bool p4d_buffers_is_away(const p4d_net *m, p4d_buffer which);
 bool p4d_buffers_states_away(const p4d_net *m);
-/* Whether layers keep it for their backward pass; else it is recomputed. */
+/* Whether layers keep it for their backward pass; else it is recomputed, as is all that is lost. */
 bool p4d_buffers__keeps(const p4d_net *m, p4d_activation which);
 void *p4d_buffers_at_slot(const p4d_net *m, p4d_buffer which, uint32_t slot, uint32_t layer);
 /* Buffer `number` of the P4D_SEND_BUFFERS in a row. */

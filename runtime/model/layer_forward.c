@@ -186,11 +186,13 @@ static int ffn_output(p4d_net *m, const p4d_layer *y, p4d_error *err)
 
 int p4d_layer__recompute(p4d_net *m, const p4d_layer *y, p4d_error *err)
 {
-	if (!p4d_buffers__keeps(m, ACT_QKV) && attention_part(m, y, err) < 0)
+	if ((y->lost || !p4d_buffers__keeps(m, ACT_QKV)) && attention_part(m, y, err) < 0)
 		return -1;
-	if (p4d_buffers__keeps(m, ACT_GATE_UP))
+	if (!y->lost && p4d_buffers__keeps(m, ACT_GATE_UP))
 		return 0;
 	if (gate_up(m, y, err) < 0)
 		return -1;
+	if (y->activation[ACT_PRODUCT]) /* kept where nothing is lost */
+		p4d_layer__activate(m, y->activation[ACT_PRODUCT], y->activation[ACT_GATE_UP]);
 	return y->activation[ACT_FFN_OUTPUT] ? ffn_output(m, y, err) : 0;
 }

@@ -11,6 +11,7 @@
 #include "model/gradient_window.h"
 #include "model/parallel.h"
 #include "model/sequence_order.h"
+#include "model/swap.h"
 #include "model/window.h"
 #include "plan/parameters.h"
 #include "request/fp8.h"
@@ -227,7 +228,7 @@ static int open_windows(p4d_net *m, p4d_error *err)
 		return -1;
 	if (p4d_window_open(m, host ? &p4d_window_host : &p4d_window_gather, err) < 0)
 		return -1;
-	return p4d_gradient_window_open(m, err);
+	return p4d_gradient_window_open(m, err) < 0 ? -1 : p4d_swap_open(m, err);
 }
 
 int p4d_net_open(p4d_net *m, const p4d_net_settings *set, uint32_t rank, p4d_error *err)
@@ -271,6 +272,7 @@ void p4d_net_close(p4d_net *m)
 		m->d->host_release(m->d, m->host_arena);
 	p4d_window_close(m);
 	p4d_gradient_window_close(m);
+	p4d_swap_close(m);
 	p4d_schedule_lists_free(&m->list, 1);
 	p4d_weights_close(&m->weights);
 	free(m->host_tokens);

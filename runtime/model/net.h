@@ -52,6 +52,7 @@ typedef struct p4d_layer {
 	void *keys_values;
 	float *key_gradients;
 	uint32_t number; /* of the model */
+	bool lost;       /* its input alone is there: the backward pass computes all else again */
 } p4d_layer;
 
 enum { CHANNEL_FORWARD, CHANNEL_BACKWARD, CHANNEL_RING, CHANNEL_RING_GRADIENTS };
@@ -68,6 +69,7 @@ typedef struct p4d_scalars {
 /* window.h, gradient_window.h */
 typedef struct p4d_window p4d_window;
 typedef struct p4d_gradient_window p4d_gradient_window;
+typedef struct p4d_swap p4d_swap; /* swap.h */
 
 /* What depth.h gathered and sums. */
 typedef struct p4d_depth {
@@ -92,6 +94,7 @@ typedef struct p4d_net {
 	const p4d_tensor *row[B_BUFFERS]; /* NULL: the plan has none */
 	/* NULL: parameters, gradients are whole */
 	p4d_window *window;
+	p4d_swap *swap;     /* NULL: layers keep activations in slots */
 	p4d_host_link lift; /* open where parameters are on the host */
 	p4d_gradient_window *gradient_window;
 

@@ -10,6 +10,7 @@
 #include "model/layer.h"
 #include "model/parallel.h"
 #include "model/sequence_order.h"
+#include "model/swap.h"
 #include "model/window.h"
 #include "plan/parameters.h"
 #include "trainer/trainer_internal.h"
@@ -200,8 +201,9 @@ static int forward(p4d_trainer *t, const p4d_instruction *in, p4d_error *err)
 		return -1;
 	for (uint64_t i = 0; i < t->net.layers; i++) {
 		const uint64_t behind = i + 1 < t->net.layers ? i + 1 : i;
-		const p4d_layer next = layer_of(t, in, behind);
-		void *output = i + 1 < t->net.layers ? next.activation[ACT_INPUT]
+		p4d_swap_begin(&t->net, in->slot, (uint32_t)i);
+		y = layer_of(t, in, i);
+		void *output = i + 1 < t->net.layers ? layer_of(t, in, behind).activation[ACT_INPUT]
 			       : kept                ? p4d_buffers_at_slot(&t->net, B_HEAD_INPUT, in->slot, 0)
 						     : free_buffer(t, false, err);
 		if (!output || p4d_parallel_throttle(&t->net, err) < 0 || await_layer(t, in, i, err) < 0 ||
@@ -209,7 +211,7 @@ static int forward(p4d_trainer *t, const p4d_instruction *in, p4d_error *err)
 		    p4d_depth_await(&t->net, y.number, err) < 0 ||
 		    p4d_layer_forward(&t->net, &y, output, err) < 0)
 			return -1;
-		y = next;
+		p4d_swap_end(&t->net, in->slot, (uint32_t)i);
 	}
 	if (ends && t->net.l->vocab_parallel)
 		return p4d_head_norm(&t->net, in->slot,
@@ -233,8 +235,10 @@ static int reduce_layer(p4d_trainer *t, const p4d_instruction *in, uint64_t laye
 static int layer_back(p4d_trainer *t, const p4d_instruction *in, uint64_t i, bool began, bool goes_on,
 		      p4d_error *err)
 {
-	const p4d_layer y = layer_of(t, in, i);
+	const bool lost = p4d_swap_use(&t->net, in->slot, (uint32_t)i);
+	p4d_layer y = layer_of(t, in, i);
 
+	y.lost = lost;
 	if (p4d_parallel_throttle(&t->net, err) < 0 || use_layer(t, in, i, err) < 0 ||
 	    (i && p4d_depth_gather(&t->net, y.number - 1, err) < 0) ||
 	    p4d_depth_await(&t->net, y.number, err) < 0 || (!began && begin_layer(t, in, i, err) < 0) ||

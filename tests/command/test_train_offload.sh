@@ -17,13 +17,19 @@ losses() { sed -n 's/.*"event":"step","step":\([0-9]*\),.*"loss":\([^,]*\),.*/\1
 member() { sed -n "s/.*\"event\":\"memory\".*\"$1\":\([0-9]*\).*/\1/p" "$2"; }
 
 for layout in "--precision fp32 --local-ranks 2 --tp 2" "--precision bf16 --local-ranks 4 --pp 2"; do
-	rm -f plain away
+	rm -f plain away swapped
 	# shellcheck disable=SC2086
 	exits 0 train $layout --steps 12 --log plain
 	# shellcheck disable=SC2086
 	exits 0 train $layout --steps 12 --log away --offload optimizer
+	# shellcheck disable=SC2086
+	exits 0 train $layout --steps 12 --log swapped --offload activations
 	[ "$(losses plain | wc -l)" = 12 ] || fail "there are no losses"
 	[ "$(losses plain)" = "$(losses away)" ] || fail "$layout: losses are others on the host: $(losses plain; losses away)"
+	[ "$(losses plain)" = "$(losses swapped)" ] || fail "$layout: losses are others with swaps: $(losses plain; losses swapped)"
+	[ "$(member host_offloaded_bytes swapped)" -gt 10000 ] || fail "no activation is on the host: $(cat swapped)"
+	[ "$(member planned_bytes swapped)" = "$(member allocated_bytes swapped)" ] || fail "the arena is not the plan's"
+	[ "$(member planned_bytes swapped)" -lt "$(member planned_bytes plain)" ] || fail "the arena is as large as without"
 	[ "$(member host_offloaded_bytes plain)" = 0 ] || fail "something is on the host: $(cat plain)"
 	[ "$(member host_offloaded_bytes away)" -gt 100000 ] || fail "nothing is on the host: $(cat away)"
 	[ "$(member planned_bytes away)" = "$(member allocated_bytes away)" ] || fail "the arena is not the plan's"
@@ -40,7 +46,7 @@ done
 
 # what is killed behind a checkpoint goes on as the run that nobody killed
 steps=300
-for offload in optimizer optimizer,params; do
+for offload in optimizer optimizer,params,activations; do
 	rm -rf whole killed again kept
 	exits 0 train --steps $steps --log whole --offload $offload --local-ranks 2
 	train --steps $steps --log killed --offload $offload --local-ranks 2 --checkpoint kept --save-every 5 2>killed.err &
@@ -66,8 +72,12 @@ done
 exits 0 train --steps $((steps + 2)) --log here --local-ranks 2 --tp 2 --checkpoint kept --resume must
 [ "$(losses here | wc -l)" = 2 ] || fail "it did not go on: $(losses here)"
 
-refused P4D005 train --steps 1 --offload activations
-says "offload=activations: p4d-train keeps them on the GPU; optimizer and parameters may leave it" "--offload=optimizer,params"
+refused P4D009 train --steps 1 --offload activations --recompute full
+says "offload=activations: with recompute=full layers keep nothing but their inputs" "--offload=none"
+refused P4D009 train --steps 1 --local-ranks 2 --pp 2 --schedule zb1p --offload activations
+says "offload=activations: the schedule's second halves of backward passes need them once more" "--schedule=1f1b"
+refused P4D009 train --steps 1 --local-ranks 2 --pp 2 --token-slices 2 --offload activations
+says "offload=activations: slices need keys and values of those before them" "--token-slices=1"
 refused P4D005 train --steps 1 --local-ranks 2 --offload params --optimizer-sharding states
 says "offload=params: 2 ranks share an optimizer, so the host of each has a part of the parameters" "--optimizer-sharding=parameters"
 refused P4D005 train --steps 1 --resident-layers 4

@@ -80,6 +80,7 @@ done <<'END'
 --offload optimizer
 --offload params
 --offload activations
+--offload activations --recompute full
 --resident-layers 1 --offload params
 --resident-layers 1 --local-ranks 2 --optimizer-sharding parameters
 --resident-layers 1

@@ -103,6 +103,10 @@
     {4, "tp=1 cp=1 pp=2 vpp=2 micro-batch=1 schedule=zbv offload=params optimizer-sharding=off"},
     {8, "tp=2 cp=2 pp=2 vpp=2 micro-batch=1 schedule=v-half vocab-parallel=vocab-2 "
 	"offload=optimizer,params"},
+    /* activations */
+    {1, "tp=1 cp=1 pp=1 vpp=1 micro-batch=2 offload=activations recompute=mlp"},
+    {4, "tp=1 cp=1 pp=4 vpp=1 micro-batch=1 schedule=gpipe offload=activations"},
+    {8, "tp=2 cp=2 pp=2 vpp=2 micro-batch=1 schedule=interleaved offload=optimizer,params,activations"},
     /* as many stages as do not divide the layers */
     {3, "tp=1 cp=1 pp=3 vpp=1 micro-batch=1 schedule=1f1b pipeline-split=3,3,2"},
     {3, "tp=1 cp=1 pp=3 vpp=1 micro-batch=2 schedule=1f1b pipeline-split=2,3,3 vocab-parallel=vocab-1"},

@@ -159,6 +159,59 @@ static void parameters_are_in_the_arena_of_the_host(void **state)
 	assert_int_equal(other.host_bytes, parameters / 8);
 }
 
+/* Places for three layers stay, and inputs; what a forward pass hides goes to the host, for each slot. */
+static void activations_are_in_the_arena_of_the_host(void **state)
+{
+	const p4d_layout here = layout_of("precision=bf16 pp=2 schedule=1f1b", 2),
+			 away = layout_of("precision=bf16 pp=2 schedule=1f1b offload=activations", 2);
+	static p4d_plan one, other;
+	p4d_gpu gpu = h100;
+
+	(void)state;
+	assert_int_equal(p4d_plan_build(&here, &h100, 0, &one, NULL), 0);
+	assert_int_equal(p4d_plan_build(&away, &h100, 0, &other, NULL), 0);
+	const uint64_t n = 8192, input = n * 4096 * 2;
+	/* two statistics of norms, qkv, attention and its sums, the middle, gate and up */
+	const uint64_t layer =
+	    2 * n * 4 + n * 6144 * 2 + n * 4096 * 2 + 32 * n * 4 + n * 4096 * 2 + n * 2 * 14336 * 2;
+	assert_int_equal(one.slots.activation, 2);
+	assert_int_equal(one.arena_bytes - other.arena_bytes, (2 * 16 - 3) * layer);
+	assert_int_equal(bytes_of(&other, B_ACTIVATION + ACT_INPUT), 2 * input);
+	const p4d_tensor *row = p4d_plan_find(&other, B_HOST_ACTIVATIONS);
+	assert_int_equal(row->bytes, layer);
+	assert_int_equal(row->slots, 2);
+	assert_int_equal(other.host_bytes, 2 * row->layers * layer);
+	/* by hand: 2 n (218M + 8192 * 4096) FLOPs at the rate of products, against 698 MB at 51.2 GB/s */
+	const double forward = 2. * 8192 * (4096 * 10240. + 3 * 4096 * 14336. + 8192 * 4096.) /
+			       h100.peak_bf16_flops / h100.gemm_efficiency;
+	const double swapped = forward * 0.8 * h100.host_link_bytes_per_s / (double)layer * 16;
+	assert_int_equal(row->layers, (uint32_t)swapped);
+	assert_true(row->layers > 4 && row->layers < 12);
+	/* all over a fast link, none over a slow one */
+	gpu.host_link_bytes_per_s = 450e9;
+	assert_int_equal(p4d_offload_swapped(&away, &gpu, 16, layer), 16);
+	gpu.host_link_bytes_per_s = 1e9;
+	assert_int_equal(p4d_offload_swapped(&away, &gpu, 16, layer), 0);
+	assert_int_equal(p4d_offload_swapped(&away, NULL, 15, layer), 8);
+	assert_int_equal(p4d_plan_build(&away, &gpu, 0, &other, NULL), 0);
+	assert_null(p4d_plan_find(&other, B_HOST_ACTIVATIONS));
+}
+
+/* Each has a number of its own, in order. */
+static void swapped_layers_are_spread(void **state)
+{
+	(void)state;
+	for (uint32_t layers = 1; layers < 40; layers++)
+		for (uint32_t swapped = 0; swapped <= layers; swapped++) {
+			uint32_t count = 0;
+			for (uint32_t i = 0; i < layers; i++) {
+				assert_int_equal(p4d_offload_swapped_before(swapped, layers, i), count);
+				count += p4d_offload_is_swapped(swapped, layers, i);
+			}
+			assert_int_equal(count, swapped);
+		}
+}
+
 /* The node's memory has to hold it: --mem. */
 static void the_node_needs_more(void **state)
 {
@@ -233,6 +286,25 @@ static void the_step_shows_what_passes_do_not_hide(void **state)
 	assert_true(slow > 64 * 2 * 32 * layer / 0.8e9 && slow < 1.2 * 64 * 2 * (32 * layer + table) / 0.8e9);
 }
 
+/* Between keeping all and computing all again; over a fast link nothing is computed again, nothing waits. */
+static void the_step_shows_what_is_computed_again(void **state)
+{
+	const p4d_layout here = layout_of("precision=bf16", 1), away = layout_of("offload=activations", 1),
+			 full = layout_of("precision=bf16 recompute=full", 1);
+	p4d_gpu gpu = h100;
+
+	(void)state;
+	const double keeps = step_of(&here, &gpu), all = step_of(&full, &gpu), some = step_of(&away, &gpu);
+	static p4d_plan plan;
+	assert_int_equal(p4d_plan_build(&away, &gpu, 0, &plan, NULL), 0);
+	const double again = 1 - p4d_plan_find(&plan, B_HOST_ACTIVATIONS)->layers / 32.;
+	assert_true(fabs((some - keeps) / (all - keeps) - again) < 1e-3);
+	gpu.host_link_bytes_per_s = 450e9;
+	assert_true(fabs(step_of(&away, &gpu) - keeps) < 1e-9 * keeps);
+	gpu.host_link_bytes_per_s = 1e9;
+	assert_true(fabs(step_of(&away, &gpu) - all) < 1e-9 * all);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -243,6 +315,9 @@ int main(void)
 	    cmocka_unit_test(the_step_shows_the_transfers),
 	    cmocka_unit_test(parameters_are_in_the_arena_of_the_host),
 	    cmocka_unit_test(the_step_shows_what_passes_do_not_hide),
+	    cmocka_unit_test(activations_are_in_the_arena_of_the_host),
+	    cmocka_unit_test(swapped_layers_are_spread),
+	    cmocka_unit_test(the_step_shows_what_is_computed_again),
 	};
 	return cmocka_run_group_tests(tests, setup, NULL);
 }

@@ -115,6 +115,7 @@ static void offloaded(void **state)
 {
 	(void)state;
 	compare(PLAIN_MODEL "precision=fp32 offload=optimizer,params", "tp=1 cp=1", 1, 1e-5);
+	compare(GROUPED_MODEL "layers=5 precision=fp32 offload=activations", "tp=1 cp=1", 1, 1e-5);
 	test_skip_where_few();
 	compare(GROUPED_MODEL "precision=bf16 offload=params", "tp=1 cp=1 recompute=full", 1, 2e-2);
 	compare(GROUPED_MODEL "precision=bf16 offload=optimizer,params", "tp=1 cp=2 cp-comm=p2p", 2, 2e-2);

@@ -185,6 +185,28 @@ static void more_layers_are_resident(void **state)
 	assert_equal(models[0], &sharded, "resident-layers=5");
 }
 
+/* Half of the layers are swapped here, the others recomputed. */
+static void activations(void **state)
+{
+	static const shape some[] = {
+	    {1, "tp=1 cp=1 pp=1 vpp=1 micro-batch=2"},
+	    {1, "tp=1 cp=1 pp=1 vpp=1 micro-batch=1 recompute=keep"},
+	    {1, "tp=1 cp=1 pp=1 vpp=1 micro-batch=1 schedule=gpipe recompute=mlp"},
+	    {2, "tp=2 cp=1 pp=1 vpp=1 micro-batch=1 optimizer-sharding=parameters"},
+	    {4, "tp=1 cp=2 pp=2 vpp=1 micro-batch=1 schedule=1f1b recompute=mlp"},
+	    {4, "tp=1 cp=1 pp=2 vpp=2 micro-batch=1 schedule=interleaved"},
+	    {4, "tp=1 cp=1 pp=4 vpp=1 micro-batch=1 schedule=1f1b vocab-parallel=vocab-1"},
+	};
+	const unsigned count = sizeof(some) / sizeof(*some);
+
+	(void)state;
+	for (unsigned m = 0; m < sizeof(models) / sizeof(*models); m++)
+		for (unsigned i = m; i < count; i += m ? 3 : 1)
+			assert_equal(models[m], &some[i],
+				     i % 2 ? "offload=optimizer,activations" : "offload=activations");
+	assert_equal(models[1], &some[3], "offload=optimizer,params,activations");
+}
+
 /* ---- states as checkpoints see them ---- */
 
 enum { MOST_SEGMENTS = 64 };
@@ -277,9 +299,9 @@ static void states_are_carried(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(optimizer_states),   cmocka_unit_test(of_other_models),
-	    cmocka_unit_test(parameters),         cmocka_unit_test(more_layers_are_resident),
-	    cmocka_unit_test(states_are_carried),
+	    cmocka_unit_test(optimizer_states), cmocka_unit_test(of_other_models),
+	    cmocka_unit_test(parameters),       cmocka_unit_test(more_layers_are_resident),
+	    cmocka_unit_test(activations),      cmocka_unit_test(states_are_carried),
 	};
 	return cmocka_run_group_tests(tests, curve_setup, NULL);
 }

@@ -124,6 +124,8 @@ static const shape few[] = {
     {1, "tp=1 cp=1 pp=1 vpp=1 micro-batch=2 offload=params"},
     {4, "tp=2 cp=1 pp=1 vpp=1 micro-batch=1 offload=optimizer,params resident-layers=3"},
     {4, "tp=1 cp=1 pp=2 vpp=1 micro-batch=1 schedule=1f1b offload=params optimizer-sharding=off"},
+    {1, "tp=1 cp=1 pp=1 vpp=1 micro-batch=2 offload=activations"},
+    {4, "tp=1 cp=2 pp=2 vpp=1 micro-batch=1 schedule=1f1b offload=optimizer,params,activations"},
     {4, "tp=4 tp-grid=2,2,1 cp=1 pp=1 vpp=1 micro-batch=1"},
     {4, "tp=4 tp-grid=2,1,2 cp=1 pp=1 vpp=1 micro-batch=2 recompute=full"},
     {8, "tp=4 tp-grid=1,2,2 cp=1 pp=2 vpp=2 micro-batch=2 schedule=zbv"},

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Activations that p4d-train swaps or computes again (plan/offload.h): what of it passes do not hide. */
+#include <string.h>
+
+#include "cost/cost_internal.h"
+#include "plan/offload.h"
+#include "plan/parameters.h"
+#include "plan/plan.h"
+
+static double behind(double seconds)
+{
+	return seconds > 0 ? seconds : 0;
+}
+
+/* More than a layer's backward passes take, where it computes all again. */
+static double recomputation(const p4d_layout *l, const p4d_cost_rates *r)
+{
+	p4d_layout full;
+
+	memcpy(&full, l, sizeof(full));
+	full.recompute = P4D_RECOMPUTE_FULL;
+	const p4d_cost_passes once = p4d_cost__layer_passes(l, r, NULL),
+			      again = p4d_cost__layer_passes(&full, r, NULL);
+	return again.input + again.weight - once.input - once.weight;
+}
+
+/* Parameters of a layer that come up the same link beside a pass. */
+static double lifted(const p4d_layout *l, const p4d_cost_rates *r)
+{
+	const double elements = p4d_cost__layer_matrices(l) / (double)l->tp;
+
+	if (!p4d_streams_parameters(l))
+		return 0;
+	return r->element * elements / (double)p4d_optimizer_shards(l) * r->lift * p4d_offload_misses(l);
+}
+
+void p4d_cost__add_swaps(const p4d_layout *l, const p4d_gpu *gpu, p4d_cost_terms *t)
+{
+	p4d_plan plan;
+
+	t->layer_again = 0;
+	if (!p4d_swaps_activations(l) || p4d_plan_build(l, gpu, 0, &plan, NULL) < 0)
+		return;
+	const p4d_tensor *row = p4d_plan_find(&plan, B_HOST_ACTIVATIONS);
+	const double layers = (double)(l->stage_layers[0] / l->vpp);
+	const double share = row ? row->layers / layers : 0, bytes = row ? (double)row->bytes : 0;
+	const double moved = share * bytes * t->rates.lift;
+
+	t->layer_again = (1 - share) * recomputation(l, &t->rates);
+	t->layer.input += t->layer_again;
+	/* the way down is free of parameters */
+	const double forward = behind(moved - t->layer.forward),
+		     backward = behind(moved + lifted(l, &t->rates) - t->layer.input - t->layer.weight);
+	t->layer.forward += forward;
+	t->layer.input += backward;
+	t->layer_data += forward + backward;
+}
