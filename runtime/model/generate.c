@@ -8,15 +8,6 @@
 #include "model/embedding.h"
 #include "model/head.h"
 #include "model/layer.h"
-#include "plan/offload.h"
-#include "plan/parameters.h"
-
-bool p4d_net_generates(const p4d_layout *l)
-{
-	return p4d_tp_ranks(l) == l->tp && l->pp == 1 && l->cp == 1 && l->dp == 1 && l->vpp == 1 &&
-	       l->micro_batch == 1 && l->slices == 1 && !l->sequence_parallel && !l->vocab_parallel &&
-	       l->recompute == P4D_RECOMPUTE_NONE && !p4d_windows_parameters(l) && !p4d_swaps_activations(l);
-}
 
 static int one_token(void *context, uint64_t step, uint32_t micro_batch, const p4d_batch *batch,
 		     p4d_error *err)
