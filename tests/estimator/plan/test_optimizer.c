@@ -96,13 +96,14 @@ static void take_names(const char *name[B_BUFFERS], const p4d_plan *plan)
 }
 
 /* No number without a row, and no two rows with a name: among random layouts, which are of models like Llama,
- * and four others each appears. */
+ * and some others each appears. */
 static void every_buffer_is_in_some_plan(void **state)
 {
 	static const char *const others[] = {
 	    "framework=p4d device=cpu architecture=gemma2 activation=geglu glu=on",
 	    "framework=p4d device=cpu precision=fp8",
 	    "framework=p4d offload=optimizer",
+	    "framework=p4d offload=activations",
 	    "framework=p4d tp=4 tp-grid=2,1,2 micro-batch=2 global-batch=8",
 	    "framework=p4d tp=4 tp-grid=2,2,1",
 	    "framework=p4d device=cpu architecture=gpt2 norm=layernorm activation=gelu glu=off "
