@@ -139,6 +139,8 @@ const p4d_read_argument p4d_finetune__accelerate[] = {
     {NULL, 0, NULL, NULL},
 };
 
+/* Gradients are copied to buckets. */
+static const char *const contiguous[] = {"true", "", "auto", "", NULL};
 /* DeepSpeed's defaults of numbers of ranks, and less: nothing is shared so. */
 static const char *const one_or_none[] = {"0", "", "1", "", NULL};
 static const char *const below_one[] = {"-1", "", "0", "", NULL};
@@ -148,7 +150,7 @@ const p4d_read_argument p4d_finetune__deepspeed[] = {
     {"--deepspeed.zero_optimization.stage", EXTRA(ZERO_STAGE), NULL, NULL},
     {"--deepspeed.zero_optimization.reduce_bucket_size", EXTRA(ZERO_BUCKET), NULL, NULL},
     {"--deepspeed.zero_optimization.overlap_comm", EXTRA(ZERO_OVERLAP), "on", p4d_finetune__off},
-    {"--deepspeed.zero_optimization.contiguous_gradients", EXTRA(ZERO_CONTIGUOUS), "on", p4d_finetune__off},
+    {"--deepspeed.zero_optimization.contiguous_gradients", P4D_READ_NOT_MODELLED, NULL, contiguous},
     /* a second copy of the parameters in a node, and shards of groups of ranks */
     {"--deepspeed.zero_optimization.zero_hpz_partition_size", P4D_READ_NOT_MODELLED, NULL, one_or_none},
     {"--deepspeed.zero_optimization.mics_shard_size", P4D_READ_NOT_MODELLED, NULL, below_one},
@@ -322,9 +324,6 @@ static void finish_zero(p4d_reading *r, const p4d_read_value *place)
 		p4d_reader__put(r, P4D_ZERO_BUCKET, bucket, "%.0f",
 				is_auto(bucket) ? 0 : strtod(bucket->text, NULL));
 	put_if_set(r, P4D_OVERLAP_DP, AT(ZERO_OVERLAP));
-	if (p4d_reader__is(AT(ZERO_CONTIGUOUS), "off"))
-		p4d_reader__unknown(r, "contiguous_gradients",
-				    "it is false, and p4d models buckets that gradients are copied to");
 	/* the default is taken, which is at most 1 GiB off a usual one: that is said, but no reason not to
 	 * judge */
 	for (unsigned i = 0; i < r->unknowns; i++)

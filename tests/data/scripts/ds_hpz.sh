@@ -8,6 +8,7 @@ cat > zeropp.json <<'JSON'
     "reduce_bucket_size": 2e8,
     "zero_quantized_weights": false,
     "zero_hpz_partition_size": 8,
+    "contiguous_gradients": false,
     "overlap_comm": false
   },
   "train_micro_batch_size_per_gpu": 1,
