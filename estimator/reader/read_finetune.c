@@ -180,11 +180,6 @@ static bool is_set(const p4d_reading *r, p4d_option option)
 	return p4d_reader__set(&r->value[option]) && !r->by_default[option];
 }
 
-static bool is_auto(const p4d_read_value *value)
-{
-	return p4d_reader__is(value, "auto");
-}
-
 /* Types: the program's own arguments, else what DeepSpeed or accelerate are told. */
 static void finish_precision(p4d_reading *r)
 {
@@ -202,168 +197,6 @@ static void finish_precision(p4d_reading *r)
 		p4d_reader__unknown(r, "precision", "mixed_precision %.60s is not modelled", mixed->text);
 	else if (mixed->unknown || AT(DEEPSPEED_BF16)->unknown || AT(DEEPSPEED_FP16)->unknown)
 		p4d_reader__forget(r, P4D_PRECISION);
-}
-
-static bool has_word(const p4d_read_value *value, const char *word)
-{
-	return p4d_reader__set(value) && strstr(value->text, word);
-}
-
-static void put_if_set(p4d_reading *r, p4d_option option, const p4d_read_value *value)
-{
-	if (p4d_reader__set(value))
-		p4d_reader__put(r, option, value, "%s", value->text);
-}
-
-/* What is not known of a job that is judged all the same. */
-static void say_doubt(p4d_reading *r, const char *name, const char *why)
-{
-	p4d_read_unknown *u = p4d_reader__unknown(r, name, "%s", why);
-
-	if (u)
-		u->doubt = true;
-}
-
-/* FSDP1 or 2, and how the first has its units. by_trainer: the Trainer was told, whose release has a
- * default; else accelerate, whose default is the first. */
-static void finish_units(p4d_reading *r, bool by_trainer)
-{
-	const p4d_read_value *version = AT(FSDP_VERSION), *wrap = AT(FSDP_WRAP);
-	const bool layers = p4d_reader__set(wrap) ? p4d_reader__is(wrap, "layers")
-						  : by_trainer && has_word(AT(FSDP), "auto_wrap");
-
-	put_if_set(r, P4D_FSDP_VERSION, version);
-	if (!p4d_reader__set(version) && !version->unknown && !by_trainer)
-		p4d_reader__put_default(r, P4D_FSDP_VERSION, "1");
-	if (!p4d_reader__is(&r->value[P4D_FSDP_VERSION], "1"))
-		return;
-	if (!layers) {
-		p4d_reader__forget(r, P4D_FSDP_VERSION);
-		p4d_reader__unknown(r, "fsdp-version",
-				    "FSDP1 whose units are not the layers is not modelled");
-		return;
-	}
-	put_if_set(r, P4D_BACKWARD_PREFETCH, AT(FSDP_PREFETCH));
-	if (!p4d_reader__set(AT(FSDP_PREFETCH)))
-		p4d_reader__put_default(r, P4D_BACKWARD_PREFETCH, "off");
-	put_if_set(r, P4D_ORIG_PARAMS, AT(FSDP_ORIG_PARAMS));
-	put_if_set(r, P4D_FORWARD_PREFETCH, AT(FSDP_FORWARD));
-	if (p4d_reader__is(AT(FSDP_LIMIT), "off"))
-		say_doubt(r, "limit_all_gathers",
-			  "gathers run ahead of the passes as far as the host does, which takes more memory "
-			  "than is counted");
-}
-
-/*
- * The Trainer's FSDP (training_args.py of 4.48 to 5.24): before 5.0 it is version 1, whatever its
- * configuration says, before 5.10 unless that says otherwise; and version 2 keeps parameters gathered
- * before 5.4, unless it is told to reshard.
- */
-void p4d_finetune__released(p4d_reading *r, const p4d_read_release *release)
-{
-	p4d_read_value *version = AT(FSDP_VERSION);
-	const bool told = p4d_reader__set(version);
-	const bool of_trainer =
-	    version->argument && !strncmp(version->argument, "--fsdp_config.", strlen("--fsdp_config."));
-	const unsigned long at = 100 * release->major + release->minor;
-
-	if (!p4d_reader__set(AT(FSDP)) || version->unknown ||
-	    (told && !(of_trainer && p4d_reader__is(version, "2"))))
-		return;
-	if (!at) {
-		say_doubt(r, "fsdp-version",
-			  told ? "the release of transformers: before 5.0 it is FSDP1, whatever fsdp_config "
-				 "says, and before 5.4 parameters stay gathered"
-			       : "the release of transformers: before 5.10 it is FSDP1, which keeps what is "
-				 "in no layer gathered");
-	} else if (at < 500 || (!told && at < 510)) {
-		*version = release->place;
-		snprintf(version->text, sizeof(version->text), "1");
-		finish_units(r, true);
-	} else if (told && at < 504 && !p4d_reader__set(AT(FSDP_STRATEGY))) {
-		p4d_reader__put(r, P4D_RESHARD, &release->place, "off");
-	}
-}
-
-/* Which framework shards what, as its place says. */
-static void finish_fsdp(p4d_reading *r, const p4d_read_value *place)
-{
-	const p4d_read_value *fsdp = AT(FSDP), *strategy = AT(FSDP_STRATEGY), *offload = AT(FSDP_OFFLOAD);
-	const bool hybrid = has_word(fsdp, "hybrid_shard") || p4d_reader__is(strategy, "hybrid");
-
-	p4d_reader__put(r, P4D_FRAMEWORK, place, "fsdp");
-	finish_units(r, place == fsdp);
-	if (has_word(fsdp, "shard_grad_op") || p4d_reader__is(strategy, "grad"))
-		p4d_reader__put(r, P4D_RESHARD, p4d_reader__is(strategy, "grad") ? strategy : fsdp, "off");
-	if (p4d_reader__is(strategy, "none"))
-		p4d_reader__put(r, P4D_SHARD_DEGREE, strategy, "1");
-	if (hybrid && p4d_reader__set(&r->value[P4D_GPUS_PER_NODE]))
-		p4d_reader__put(r, P4D_SHARD_DEGREE, p4d_reader__set(fsdp) ? fsdp : strategy, "%s",
-				r->value[P4D_GPUS_PER_NODE].text);
-	else if (hybrid)
-		p4d_reader__unknown(r, "shard-degree", "the GPUs of a node, which are not known");
-	if (p4d_reader__set(offload) || has_word(fsdp, "offload"))
-		p4d_reader__put(r, P4D_OFFLOAD, p4d_reader__set(offload) ? offload : fsdp, "params");
-}
-
-static void finish_zero(p4d_reading *r, const p4d_read_value *place)
-{
-	const p4d_read_value *stage = AT(ZERO_STAGE), *optimizer = AT(OFFLOAD_OPTIMIZER),
-			     *params = AT(OFFLOAD_PARAMS), *bucket = AT(ZERO_BUCKET);
-	const bool optimizer_out = p4d_reader__is(optimizer, "cpu"),
-		   params_out = p4d_reader__is(params, "cpu");
-
-	p4d_reader__put(r, P4D_FRAMEWORK, place, "deepspeed");
-	if (p4d_reader__set(stage) && !is_auto(stage))
-		p4d_reader__put(r, P4D_ZERO_STAGE, stage, "%s", stage->text);
-	else if (!stage->unknown && p4d_reader__set(AT(DEEPSPEED_MICRO)))
-		p4d_reader__put(r, P4D_ZERO_STAGE, place, "0"); /* a configuration without the section */
-	else
-		p4d_reader__unknown(r, "zero-stage", "it is in a configuration that was not read");
-	if (p4d_reader__set(bucket))
-		p4d_reader__put(r, P4D_ZERO_BUCKET, bucket, "%.0f",
-				is_auto(bucket) ? 0 : strtod(bucket->text, NULL));
-	put_if_set(r, P4D_OVERLAP_DP, AT(ZERO_OVERLAP));
-	/* the default is taken, which is at most 1 GiB off a usual one: that is said, but no reason not to
-	 * judge */
-	for (unsigned i = 0; i < r->unknowns; i++)
-		if (strstr(r->unknown[i].name, "reduce_bucket_size") ||
-		    strstr(r->unknown[i].name, "overlap_comm") ||
-		    strstr(r->unknown[i].name, "contiguous_gradients"))
-			r->unknown[i].doubt = true;
-	if (p4d_reader__is(optimizer, "nvme") || p4d_reader__is(params, "nvme"))
-		p4d_reader__unknown(r, "offload", "offload to nvme is not modelled");
-	if (optimizer_out || params_out)
-		p4d_reader__put(r, P4D_OFFLOAD, optimizer_out ? optimizer : params, "%s%s%s",
-				optimizer_out ? "optimizer" : "", optimizer_out && params_out ? "," : "",
-				params_out ? "params" : "");
-}
-
-static void finish_distribution(p4d_reading *r)
-{
-	const p4d_read_value *told = AT(DISTRIBUTED), *stage = AT(ZERO_STAGE), *fsdp = AT(FSDP),
-			     *file = AT(DEEPSPEED_FILE);
-	/* a stage counts where accelerate was not told of something else than the file with it */
-	const bool other = p4d_reader__set(told) && !p4d_reader__is(told, "deepspeed");
-	const p4d_read_value *zero = p4d_reader__set(file)               ? file
-				     : p4d_reader__set(stage) && !other  ? stage
-				     : p4d_reader__is(told, "deepspeed") ? told
-									 : NULL;
-	const bool uses_fsdp = p4d_reader__set(fsdp) && *fsdp->text && strcmp(fsdp->text, "False") != 0 &&
-			       strcmp(fsdp->text, "false") != 0;
-
-	if (p4d_reader__set(&r->value[P4D_FRAMEWORK]))
-		return;
-	if (zero)
-		finish_zero(r, zero);
-	else if (uses_fsdp || p4d_reader__is(told, "fsdp"))
-		finish_fsdp(r, uses_fsdp ? fsdp : told);
-	else if (told->unknown || fsdp->unknown || stage->unknown)
-		p4d_reader__forget(r, P4D_FRAMEWORK);
-	else if (p4d_reader__set(told))
-		p4d_reader__put(r, P4D_FRAMEWORK, told, "ddp");
-	else
-		p4d_reader__put_default(r, P4D_FRAMEWORK, "ddp");
 }
 
 /* accelerate counts processes, of all machines. */
@@ -408,7 +241,7 @@ static void finish_batches(p4d_reading *r)
 	if (!p4d_reader__set(steps))
 		steps = AT(DEEPSPEED_ACCUMULATION);
 	const uint64_t accumulated =
-	    p4d_reader__set(steps) && !is_auto(steps) ? p4d_reader__number(steps) : 1;
+	    p4d_reader__set(steps) && !p4d_finetune__is_auto(steps) ? p4d_reader__number(steps) : 1;
 	const uint64_t each = p4d_reader__number(&r->value[P4D_MICRO_BATCH]);
 	if (is_set(r, P4D_GLOBAL_BATCH))
 		return;
@@ -443,14 +276,14 @@ static void finish_adapter(p4d_reading *r)
 	}
 	if (adapted) {
 		p4d_reader__put(r, P4D_FINETUNE, lora, "%s", p4d_reader__set(quant) ? "qlora" : lora->text);
-		put_if_set(r, P4D_LORA_RANK, AT(RANK));
+		p4d_finetune__put_if_set(r, P4D_LORA_RANK, AT(RANK));
 		if (p4d_reader__set(AT(DROPOUT)))
 			p4d_reader__put(r, P4D_LORA_DROPOUT, AT(DROPOUT), "%s",
 					strtod(AT(DROPOUT)->text, NULL) > 0 ? "on" : "off");
 		if (p4d_reader__set(AT(ALL_LINEAR)))
 			p4d_reader__put(r, P4D_LORA_TARGETS, AT(ALL_LINEAR), "all-linear");
 		else
-			put_if_set(r, P4D_LORA_TARGETS, AT(TARGETS));
+			p4d_finetune__put_if_set(r, P4D_LORA_TARGETS, AT(TARGETS));
 	} else if (p4d_reader__is(lora, "full")) {
 		p4d_reader__put(r, P4D_FINETUNE, lora, "full");
 	} else if (p4d_reader__set(rank) && !r->named) {
@@ -460,7 +293,7 @@ static void finish_adapter(p4d_reading *r)
 				    "%s (%.60s:%u) says a rank, nothing that there are adapters",
 				    rank->argument ? rank->argument : "LoRA", rank->file, rank->line);
 	}
-	put_if_set(r, P4D_QUANT, quant);
+	p4d_finetune__put_if_set(r, P4D_QUANT, quant);
 }
 
 /* Targets that PEFT (0.18) takes for a model, told by a part of its name, the first of which counts. */
@@ -551,13 +384,13 @@ static void finish_optimizer(p4d_reading *r)
 	/* an optimizer in DeepSpeed's configuration is the one */
 	if (name)
 		p4d_reader__put(r, P4D_OPTIMIZER, type, "%s", name);
-	else if (p4d_reader__set(type) && !is_auto(type))
+	else if (p4d_reader__set(type) && !p4d_finetune__is_auto(type))
 		p4d_reader__unknown(r, "optimizer", "%.60s (%.60s:%u) is not modelled", type->text,
 				    type->file, type->line);
 	else if (type->unknown)
 		p4d_reader__forget(r, P4D_OPTIMIZER);
 	else
-		put_if_set(r, P4D_OPTIMIZER, own);
+		p4d_finetune__put_if_set(r, P4D_OPTIMIZER, own);
 }
 
 const char p4d_finetune__reward[] = "pairs of sequences, and a head of one number instead of the vocabulary";
@@ -624,14 +457,14 @@ void p4d_finetune__finish(p4d_reading *r)
 {
 	finish_processes(r);
 	finish_precision(r);
-	finish_distribution(r);
+	p4d_finetune__distribution(r);
 	finish_batches(r);
 	finish_evaluation(r);
 	finish_adapter(r);
 	finish_optimizer(r);
 	finish_autocast(r);
 	for (const p4d_read_alias *a = alike; a->option != P4D_OPTIONS; a++)
-		put_if_set(r, a->option, &r->extra[a->extra]);
+		p4d_finetune__put_if_set(r, a->option, &r->extra[a->extra]);
 	/* DeepSpeed holds parameters in the precision that it computes in, and accelerate with FSDP in fp32
 	 * what is trained in mixed precision, whatever they were loaded as */
 	if (p4d_reader__is(&r->value[P4D_FRAMEWORK], "deepspeed") && r->by_default[P4D_PARAM_DTYPE]) {

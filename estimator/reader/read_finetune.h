@@ -107,3 +107,18 @@ void p4d_finetune__adapter(p4d_reading *reading, const char *rank, const char *t
 /* Options that follow from the extra values. */
 void p4d_finetune__finish(p4d_reading *reading);
 p4d_read_value *p4d_finetune__extra(p4d_reading *reading, int extra);
+/* read_finetune_sharding.c: the framework, and how it shards. Part of the above. */
+void p4d_finetune__distribution(p4d_reading *reading);
+
+/* What DeepSpeed takes from the program that it runs in. */
+static inline bool p4d_finetune__is_auto(const p4d_read_value *value)
+{
+	return p4d_reader__is(value, "auto");
+}
+
+static inline void p4d_finetune__put_if_set(p4d_reading *reading, p4d_option option,
+					    const p4d_read_value *value)
+{
+	if (p4d_reader__set(value))
+		p4d_reader__put(reading, option, value, "%s", value->text);
+}
