@@ -282,6 +282,19 @@ typedef struct p4d_cost_terms {
 void p4d_cost__terms_of(const p4d_layout *layout, const p4d_gpu *gpu, p4d_cost_cache *memory,
 			p4d_cost_terms *out);
 
+/* cost_gathers.c */
+/* Whether each pass gathers the parameters it uses, or brings them from the host; PyTorch's pipelines keep
+ * them gathered. */
+bool p4d_cost__gathers_for_passes(const p4d_layout *layout);
+/* Whether each backward pass reduces its gradients, instead of the last one. */
+bool p4d_cost__reduces_for_passes(const p4d_layout *layout);
+/* p4d-train's copies of a model add their gradients once a step, others' after every pass. */
+bool p4d_cost__adds_copies_once(const p4d_layout *layout);
+/* Of an element, as it is reduced. */
+double p4d_cost__gradient_bytes(const p4d_layout *layout);
+/* Makes layers as long as what they do not hide of gathers and reductions. */
+void p4d_cost__add_gathers(const p4d_layout *layout, p4d_cost_terms *terms);
+
 /* cost_swap.c: makes layers as long as what they do not hide of activations that are swapped, and what they
  * recompute. */
 void p4d_cost__add_swaps(const p4d_layout *layout, const p4d_gpu *gpu, p4d_cost_terms *terms);
