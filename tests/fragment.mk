@@ -4,7 +4,7 @@
 
 # The longest is begun first.
 unit_tests = \
-	tests/estimator/search/test_search tests/estimator/search/test_search_budget tests/estimator/search/test_search_slices \
+	tests/estimator/search/test_search tests/estimator/search/test_search_budget tests/estimator/search/test_search_slices tests/estimator/search/test_search_sharding \
 	tests/estimator/base/test_choice \
 	tests/estimator/base/test_file \
 	tests/estimator/base/test_json_file \

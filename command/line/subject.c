@@ -231,6 +231,9 @@ const char *p4d_subject_flags(const p4d_request *request, const char *prefix, ch
 		    (!of_vocabulary || cuts_vocabulary))
 			shown.origin[option] = P4D_BY_USER;
 	}
+	for (size_t i = 0; i < P4D_SHARING_OPTIONS; i++)
+		if (p4d_layout_shares_more(request, p4d_sharing_options[i]))
+			shown.origin[p4d_sharing_options[i]] = P4D_BY_USER;
 	if (p4d_is_set(request, P4D_FRAMEWORK))
 		shown.origin[P4D_FRAMEWORK] = P4D_BY_USER;
 	if (p4d_is_set(request, P4D_PIPELINE_SPLIT))

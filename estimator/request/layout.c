@@ -19,6 +19,17 @@ const p4d_option p4d_layout_options[P4D_LAYOUT_OPTIONS] = {
     P4D_ETP,         P4D_MICRO_BATCH, P4D_RECOMPUTE,      P4D_EVAL_MICRO_BATCH,
     P4D_TOKEN_SLICES};
 
+const p4d_option p4d_sharing_options[P4D_SHARING_OPTIONS] = {P4D_OPTIMIZER_SHARDING, P4D_SHARD_DEGREE};
+
+bool p4d_layout_shares_more(const p4d_request *r, p4d_option option)
+{
+	const bool implied = p4d_is_set(r, P4D_OFFLOAD) && r->value[P4D_OFFLOAD] & P4D_OFFLOAD_PARAMS;
+
+	if (r->origin[option] != P4D_BY_P4D || r->value[P4D_FRAMEWORK] != P4D_FRAMEWORK_P4D)
+		return false;
+	return option != P4D_OPTIMIZER_SHARDING || (r->value[option] > P4D_SHARD_STATES && !implied);
+}
+
 bool p4d_layout_is_default(const p4d_request *request, p4d_option option)
 {
 	const int64_t otherwise = p4d_request_option_info(option)->number;

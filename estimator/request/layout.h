@@ -235,6 +235,12 @@ static inline bool p4d_precise_optimizer(const p4d_layout *l)
  */
 enum { P4D_LAYOUT_OPTIONS = 13 };
 extern const p4d_option p4d_layout_options[P4D_LAYOUT_OPTIONS];
+
+/* What ranks share, and how many: chosen only where less does not do, and said only then. */
+enum { P4D_SHARING_OPTIONS = 2 };
+extern const p4d_option p4d_sharing_options[P4D_SHARING_OPTIONS];
+/* Whether p4d chose more of one of them than where nothing is said. */
+bool p4d_layout_shares_more(const p4d_request *request, p4d_option option);
 bool p4d_layout_is_default(const p4d_request *request, p4d_option option);
 
 /* Whether an option has no effect because the model lacks what it is about: experts. */

@@ -22,6 +22,7 @@ static int by_simplicity(const void *a, const void *b)
 	const int orders[] = {
 	    x->unsafe - y->unsafe,
 	    x->recompute - y->recompute,
+	    x->sharding - y->sharding,
 	    x->pipeline_empty - y->pipeline_empty,
 	    ranks,
 	    x->cp - y->cp,
@@ -41,11 +42,13 @@ static int by_simplicity(const void *a, const void *b)
 	return 0;
 }
 
-/* Of layouts that are as fast: less memory, then fewer kinds of parallelism. */
+/* Of layouts that are as fast: less to share, less memory, then fewer kinds of parallelism. */
 static int by_preference(const void *a, const void *b)
 {
 	const p4d_search_entry *x = a, *y = b;
 
+	if (x->sharding != y->sharding)
+		return x->sharding - y->sharding;
 	if (x->memory_step != y->memory_step)
 		return x->memory_step - y->memory_step;
 	if (x->kinds != y->kinds)
@@ -230,10 +233,16 @@ bool p4d_search_preferred(const p4d_request *request, const p4d_search_space *sp
 			  p4d_search_counts *counts)
 {
 	p4d_search_space safe = *space;
+	p4d_candidate other;
 
 	safe.limit = space->safe < space->limit ? space->safe : space->limit;
-	return p4d_search_run(request, &safe, found, 1, NULL) ||
-	       p4d_search_run(request, space, found, 1, counts);
+	if (!p4d_search_run(request, &safe, found, 1, NULL))
+		return p4d_search_run(request, space, found, 1, counts);
+	if (p4d_layout_shares_more(&found->request, P4D_OPTIMIZER_SHARDING) &&
+	    p4d_search_run(request, space, &other, 1, counts) &&
+	    !p4d_layout_shares_more(&other.request, P4D_OPTIMIZER_SHARDING))
+		*found = other;
+	return true;
 }
 
 bool p4d_search_any(const p4d_request *request, const p4d_search_space *space)

@@ -13,14 +13,15 @@
 
 /*
  * Enumerates the layouts of a world: tp, cp, pp, vpp, ep, etp, micro-batch, recompute, schedule and
- * vocabulary parallelism, as far as they are open, pruned by divisibility and memory. All have the same
- * global batch (request/defaults.h). Layers that do not divide are split as evenly as possible. Those that
- * fit are ranked by predicted step time; step times within 1.5 % are a tie, which goes to less memory (in
- * steps of 2 % of the capacity), then to the simpler layout: fewer of tp, cp, pp and vpp in use, then by the
- * keys that follow. Where the cost model does not cover the GPU, they are ranked by: below `safe`, no
- * recompute, a full pipeline, smaller tp*cp*pp (tp stays inside the node), less context parallelism, fewer
- * stages, larger micro-batch (above `safe`: smaller). Layouts that cannot be faster than another that fits
- * (needless recomputation) are omitted.
+ * vocabulary parallelism, and what ranks of p4d-train share where nothing fits that shares less, as far as
+ * they are open, pruned by divisibility and memory. All have the same global batch (request/defaults.h).
+ * Layers that do not divide are split as evenly as possible. Those that fit are ranked by predicted step
+ * time; step times within 1.5 % are a tie, which goes to less memory (in steps of 2 % of the capacity), then
+ * to the simpler layout: fewer of tp, cp, pp and vpp in use, then by the keys that follow. Where the cost
+ * model does not cover the GPU, they are ranked by: below `safe`, no recompute, a full pipeline, smaller
+ * tp*cp*pp (tp stays inside the node), less context parallelism, fewer stages, larger micro-batch (above
+ * `safe`: smaller). Layouts that cannot be faster than another that fits (needless recomputation) are
+ * omitted.
  */
 
 /*
@@ -69,8 +70,8 @@ size_t p4d_search_run(const p4d_request *request, const p4d_search_space *space,
 
 /*
  * What p4d chooses for a job: the best layout below `safe`, else the best below the limit, so that it
- * does not choose a layout that it would then warn about. Returns whether there is one; counts as above, of
- * the second search.
+ * does not choose a layout that it would then warn about. One above `safe` is taken before one that shares
+ * more than the optimizer's states. Returns whether there is one; counts as above, of the second search.
  */
 bool p4d_search_preferred(const p4d_request *request, const p4d_search_space *space, p4d_candidate *found,
 			  p4d_search_counts *counts);

@@ -170,6 +170,8 @@ static void remember(p4d_search_enumeration *w, uint64_t device_bytes)
 	    .schedule = (uint8_t)l->schedule,
 	    .vocab_parallel = (uint8_t)l->vocab_parallel,
 	    .cp_comm = (uint8_t)l->cp_comm,
+	    .sharding = (uint8_t)l->zero_stage,
+	    .shard_degree = (uint32_t)l->shard_degree,
 	    .memory_step = (uint16_t)(fraction * MEMORY_STEPS),
 	    .kinds = (uint8_t)((p4d_tp_ranks(l) > 1) + (l->cp > 1) + (l->pp > 1) + (l->vpp > 1) +
 			       (l->ep > 1) + (l->etp > 1) + (l->slices > 1)),

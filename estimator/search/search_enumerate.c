@@ -248,7 +248,8 @@ static void over_experts(p4d_search_enumeration *w, uint64_t ranks, uint64_t pp)
 {
 	p4d_search_spread at = {0, 0};
 
-	if (!p4d_search__take(w, TO_DISCARD))
+	if (!p4d_search__take(w, TO_DISCARD) ||
+	    !p4d_search_sharding__degrees(w, ranks / pp * (uint64_t)w->trial.value[P4D_CP]))
 		return;
 	while (p4d_search_enumerate__spread(
 	    w, ranks / pp * (uint64_t)w->trial.value[P4D_TP] * (uint64_t)w->trial.value[P4D_CP], &at)) {
@@ -309,12 +310,10 @@ static void over_context(p4d_search_enumeration *w, uint64_t ranks)
 	}
 }
 
-void p4d_search_enumerate__all(p4d_search_enumeration *w)
+static void over_tensor(p4d_search_enumeration *w)
 {
 	uint64_t world = w->space->nodes * w->space->gpus_per_node;
 
-	if (!w->complete || !p4d_search__take(w, TO_BEGIN))
-		return;
 	if (!p4d_is_open(w, P4D_TP)) {
 		over_context(w, world / asked_or_1(w, P4D_TP));
 		return;
@@ -326,6 +325,15 @@ void p4d_search_enumerate__all(p4d_search_enumeration *w)
 		propose(w, P4D_TP, tp);
 		over_context(w, world / tp);
 	}
+}
+
+void p4d_search_enumerate__all(p4d_search_enumeration *w)
+{
+	if (!w->complete || !p4d_search__take(w, TO_BEGIN))
+		return;
+	do
+		over_tensor(w);
+	while (p4d_search_sharding__next(w));
 }
 
 /* Data-parallel size of all layouts; 1 where they differ. */
@@ -373,6 +381,7 @@ void p4d_search_enumerate__start(p4d_search_enumeration *w, const p4d_request *r
 	w->any = w->one = w->lean = w->equal_slices = false;
 	w->slack = slack;
 	w->skipped = false;
+	w->sharing = 0;
 	w->split_pp = 0;
 	w->least = w->fastest = INFINITY;
 	w->work = (p4d_timeline_work){.budget = space->budget ? &space->budget->left : NULL};
@@ -412,5 +421,6 @@ void p4d_search_enumerate__back(p4d_search_enumeration *w, const p4d_search_entr
 		p4d_request_put(&w->trial, P4D_TOKEN_SLICES, e->slices,
 				e->slices > 1 ? P4D_BY_P4D : P4D_UNSET);
 	propose_where_open(w, P4D_RECOMPUTE, e->recompute);
+	p4d_search_sharding__put(w, e->sharding, e->shard_degree);
 	propose_split(w, e->pp, e->vpp);
 }

@@ -17,9 +17,10 @@ typedef struct p4d_search_entry {
 	uint32_t micro_batch;
 	uint8_t slices;
 	bool equal_slices; /* else as long as is fastest */
-	uint8_t recompute, schedule, vocab_parallel, cp_comm;
-	uint16_t memory_step; /* its memory, coarse */
-	uint8_t kinds;        /* of tp, cp, pp, vpp, ep, etp and slices, how many are in use */
+	uint8_t recompute, schedule, vocab_parallel, cp_comm, sharding;
+	uint32_t shard_degree; /* as the layout has it */
+	uint16_t memory_step;  /* its memory, coarse */
+	uint8_t kinds;         /* of tp, cp, pp, vpp, ep, etp and slices, how many are in use */
 	bool unsafe, pipeline_empty;
 	bool timed, cut; /* cut: the budget did not suffice for it */
 	double seconds;  /* of the step; until it is timed, a lower bound; 0 unknown */
@@ -57,6 +58,7 @@ typedef struct p4d_search_enumeration {
 	double fastest;               /* step of one that fits and was timed; infinite: none */
 	double slack;                 /* what is slower by more is not examined, and */
 	bool skipped;                 /* something was not */
+	unsigned sharing;             /* which kind of sharing is tried (search_sharding.c); 0: the least */
 	double bound;                 /* of the last candidate; 0 unknown */
 	uint64_t split_pp, split_vpp; /* what the trial's pipeline split is for */
 	unsigned too_large;           /* a bit for each recompute that was, with a smaller micro-batch */
@@ -133,6 +135,14 @@ p4d_search_outcome p4d_search_prune__try(p4d_search_enumeration *w);
  * that is looked at from then on. The trial is lost.
  */
 void p4d_search_prune__time(p4d_search_enumeration *w);
+
+/* search_sharding.c */
+/* Goes on to the next kind of sharing; false: there is none, or none is needed. */
+bool p4d_search_sharding__next(p4d_search_enumeration *w);
+/* Chooses the shard-degree of so many dp*cp ranks; false: this kind of sharing has none there. */
+bool p4d_search_sharding__degrees(p4d_search_enumeration *w, uint64_t ranks);
+/* Puts it into the trial, where it is open. degree: 0: all ranks. */
+void p4d_search_sharding__put(p4d_search_enumeration *w, int sharding, uint64_t degree);
 
 /* search_candidate.c */
 /*
