@@ -429,25 +429,22 @@ tests_bench_verdict_latency_LDADD = $(fakehost_LDADD)
 tests_bench_worst_verdict_CPPFLAGS = $(fakehost_CPPFLAGS)
 tests_bench_worst_verdict_LDFLAGS = $(fakehost_exports)
 tests_bench_worst_verdict_LDADD = $(fakehost_LDADD)
-.PHONY: bench check-compiled distcheck-short tools gpu-checks gpu-kit gpu-report pictures always
+.PHONY: bench check-compiled tools gpu-checks gpu-kit gpu-report pictures always
 CLEANFILES += $(EXTRA_PROGRAMS)
 
-# make distcheck is about files: of the runtime's tests those that read some, and no long searches.
-reading_tests = $(addprefix tests/runtime/,device/test_device_llama run/test_parity run/test_settings run/test_tensorboard trainer/test_trainer)
-long_tests = $(filter-out $(reading_tests),$(filter tests/runtime/%,$(TESTS))) \
-	tests/estimator/search/test_search tests/estimator/search/test_search_budget
-# What another compilation of the same sources may change: not what is read of them, nor guard pages beside the sanitizers' own.
+# What another compilation of the same sources need not repeat: what is read of them, guard pages beside the sanitizers' own, long
+# searches and trainings by the command, whose parts have tests, too.
 same_tests = tests/house/test_rooms.sh tests/house/test_names.sh tests/house/test_hardening.sh tests/house/test_sbom.sh \
-	tests/gpu/test_kit.sh tests/gpu/test_report.sh tests/runtime/device/test_cuda_apart.sh
+	tests/gpu/test_kit.sh tests/gpu/test_report.sh tests/runtime/device/test_cuda_apart.sh \
+	tests/estimator/search/test_search tests/runtime/run/test_killed tests/plugin/test_fakehost_cost \
+	$(addprefix tests/command/test_train_,options.sh moments.sh offload.sh local_loss.sh released.sh)
 check-compiled:
 	$(MAKE) check TESTS="$(filter-out $(same_tests),$(TESTS))"
-distcheck-short:
-	$(MAKE) distcheck AM_MAKEFLAGS='TESTS="$(filter-out $(long_tests),$(TESTS))"'
 
 EXTRA_DIST += tests/command/lib.sh $(command_tests) tests/command/test_chat.sh tests/command/test_export.sh tests/command/test_fine_tuning.sh tests/command/test_tokenizers.sh tests/command/test_train.sh tests/command/test_train_logs.sh tests/command/test_train_evaluation.sh tests/command/test_train_options.sh tests/command/test_train_moments.sh tests/command/test_train_offload.sh tests/command/test_train_released.sh tests/command/test_train_lora.sh tests/command/test_train_local_loss.sh tests/plugin/test_plugin_symbols.sh
 EXTRA_DIST += tests/fuzz/test_replay.sh tests/fuzz/fuzz.sh tests/fuzz/real_files.sh tests/fuzz/corpus
 TESTS += tests/gpu/test_kit.sh tests/gpu/test_report.sh tests/runtime/device/test_cuda_apart.sh
 EXTRA_DIST += tests/runtime/device/test_cuda_apart.sh tests/gpu/run tests/gpu/pack tests/gpu/report tests/gpu/test_kit.sh tests/gpu/test_report.sh tests/gpu/pytorch_baseline.py tests/parity
-EXTRA_DIST += tests/setup.sh tests/static.sh tests/install.sh tests/data tests/cluster
+EXTRA_DIST += tests/setup.sh tests/static.sh tests/install.sh tests/distcheck.sh tests/data tests/cluster
 EXTRA_DIST += tests/demo_training.sh tests/without_training.sh tests/pkg_config.sh tests/releases.sh
 EXTRA_DIST += tests/bench/sbatch_cost.sh tests/bench/overfit.sh tests/bench/pytorch_cpu.py

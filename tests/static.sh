@@ -46,7 +46,7 @@ cppcheck_with() # OPTION-OR-PATH...
 analysed()
 {
 	cppcheck_with estimator command plugin tests/tools &&
-		cppcheck_with -DP4D_CPU_TYPE=16 runtime && cppcheck_with -DP4D_CPU_TYPE=32 runtime
+		cppcheck_with -DP4D_CPU_TYPE=16 runtime && cppcheck_with -DP4D_CPU_TYPE=32 runtime/device/cpu
 }
 
 # scdoc writes more paragraph macros than mandoc likes; that changes nothing in the page.

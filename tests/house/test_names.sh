@@ -18,41 +18,38 @@ fault() { echo "FAIL: $*"; failed=1; }
 cd "$source" || exit 2
 
 # object, its source: estimator/plan/.libs/libp4d_la-plan.o is of estimator/plan/plan.c
-(cd "$build" && find estimator command plugin runtime -name '*.o' 2>/dev/null) | while read -r object; do
-	stem=$(echo "$object" | sed 's|\.libs/||; s|/[a-z0-9_]*_la-|/|; s|/p4d-|/|; s|/p4d_train-|/|; s|/tables-|/|; s|\.o$||')
-	for end in c cu cc; do
-		[ ! -f "$stem.$end" ] || echo "$object $stem.$end"
-	done
-done >"$work/objects"
+find estimator command plugin runtime -name '*.c' -o -name '*.cu' -o -name '*.cc' >"$work/sources"
+(cd "$build" && find estimator command plugin runtime -name '*.o' 2>/dev/null) |
+	sed 'h; s|\.libs/||; s|/[a-z0-9_]*_la-|/|; s|/p4d-|/|; s|/p4d_train-|/|; s|/tables-|/|; s|\.o$||; G; s|\n| |' |
+	awk 'NR == FNR { stem = $1; sub(/\.[a-z]*$/, "", stem); source[stem] = $1; next } $1 in source { print $2, source[$1] }' \
+		"$work/sources" - >"$work/objects"
 if [ ! -s "$work/objects" ]; then
 	echo "nothing was built"
 	exit 77
 fi
-while read -r object file; do
-	nm "$build/$object" 2>/dev/null | awk -v file="$file" '
-		NF == 3 && $2 ~ /^[TDRB]$/ && $3 ~ /^p4d_/ { print "D", $3, file }
-		NF == 2 && $1 == "U" && $2 ~ /^p4d_/ { print "U", $2, file }'
-done <"$work/objects" | LC_ALL=C sort -u >"$work/symbols"
+# nm -A: FILE:VALUE TYPE NAME
+(cd "$build" && cut -d' ' -f1 "$work/objects" | xargs nm -A 2>/dev/null) | awk '
+	NR == FNR { source[$1] = $2; next }
+	{ split($1, at, ":"); file = source[at[1]] }
+	NF == 3 && $2 ~ /^[TDRB]$/ && $3 ~ /^p4d_/ { print "D", $3, file }
+	NF == 3 && $2 == "U" && $3 ~ /^p4d_/ { print "U", $3, file }' "$work/objects" - | LC_ALL=C sort -u >"$work/symbols"
 
 # Which file includes which header.
-find estimator command plugin runtime -name '*.[ch]' -o -name '*.cu' -o -name '*.cc' | while read -r file; do
-	sed -n "s|^# *include \"\([^\"]*\)\".*|I \1 $file|p" "$file"
-done >"$work/included"
+find estimator command plugin runtime -name '*.[ch]' -o -name '*.cu' -o -name '*.cc' >"$work/files"
+xargs awk '/^# *include "/ { split($0, quoted, "\""); print "I", quoted[2], FILENAME }' <"$work/files" >"$work/included"
 # name(, in a header outside of comments, at the depth of the file: a prototype
-find estimator command plugin runtime -name '*.h' | while read -r header; do
-	echo "H $header"
-	awk -v header="$header" '
-		/^\/\*/ { comment = 1 }
-		!comment && /^(extern |[a-z].*[ *])p4d_[a-z0-9_]+(\(|\[|;|,)/ && !/^(static|typedef|#)/ {
-			line = $0
-			while (match(line, /p4d_[a-z0-9_]+[(\[;,]/)) {
-				print "P", substr(line, RSTART, RLENGTH - 1), header
-				line = substr(line, RSTART + RLENGTH)
-				if ($0 !~ /^extern/) break
-			}
+find estimator command plugin runtime -name '*.h' | xargs awk '
+	FNR == 1 { comment = 0; print "H", FILENAME }
+	/^\/\*/ { comment = 1 }
+	!comment && /^(extern |[a-z].*[ *])p4d_[a-z0-9_]+(\(|\[|;|,)/ && !/^(static|typedef|#)/ {
+		line = $0
+		while (match(line, /p4d_[a-z0-9_]+[(\[;,]/)) {
+			print "P", substr(line, RSTART, RLENGTH - 1), FILENAME
+			line = substr(line, RSTART + RLENGTH)
+			if ($0 !~ /^extern/) break
 		}
-		/\*\// { comment = 0 }' "$header"
-done >"$work/prototypes"
+	}
+	/\*\// { comment = 0 }' >"$work/prototypes"
 
 awk '$1 == "D" { print $2, $3 }' "$work/symbols" | awk '
 	{ n[$1]++; where[$1] = where[$1] " " $2 }
@@ -132,9 +129,10 @@ awk -v least_named=$least_named -v least_declared=$least_declared '
 	}' "$work/prototypes" "$work/included" "$work/symbols" || failed=1
 
 # Types: of whatever file.
-find estimator command plugin runtime -name '*.[ch]' -o -name '*.cu' -o -name '*.cc' | while read -r file; do
-	sed -n 's/^} \([a-z_0-9]*\);.*/\1/p; s/^typedef .* \*\{0,1\}\([a-z_0-9]*\);$/\1/p; s/^typedef .*(\*\([a-z_0-9]*\))(.*/\1/p' "$file" |
-		LC_ALL=C sort -u
-done | sort | uniq -d >"$work/types"
+xargs awk '
+	/^} [a-z_0-9]*;/ { name = $2; sub(/;.*/, "", name); print name, FILENAME }
+	/^typedef .*[ *][a-z_0-9]*;$/ { name = $NF; gsub(/[*;]/, "", name); print name, FILENAME }
+	/^typedef .*\(\*[a-z_0-9]*\)\(/ { match($0, /\(\*[a-z_0-9]*\)/); print substr($0, RSTART + 2, RLENGTH - 3), FILENAME }' \
+	<"$work/files" | LC_ALL=C sort -u | cut -d' ' -f1 | uniq -d >"$work/types"
 [ ! -s "$work/types" ] || fault "types of one name: $(tr '\n' ' ' <"$work/types")"
 exit $failed

@@ -1,0 +1,16 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# distcheck.sh BUILDDIR: the tarball holds every file of the repository, and where there is no Slurm it configures, builds from
+# sources that cannot be written to, installs and uninstalls. Tests are run elsewhere: from the sources that it was made of.
+set -eu
+source=$(cd "$(dirname "$0")/.." && pwd)
+. "$source/tests/setup.sh"
+fail() { echo "FAIL: $*"; exit 1; }
+
+make -C "$1" -j "$(p4d_cores)" distcheck AM_MAKEFLAGS="TESTS= check_PROGRAMS= check_LTLIBRARIES=" \
+	DISTCHECK_CONFIGURE_FLAGS="--without-slurm --without-sentencepiece --without-cuda CFLAGS=-O0"
+# a clone is known by its files; what was unpacked from a tarball has nothing to be compared with
+[ -e "$source/.git" ] || exit 0
+tar -tf "$1"/p4d-*.tar.xz | sed 's,^[^/]*/,,' | sort >"$1/tarball.files"
+missing=$(git -C "$source" ls-files | grep -v '^\.gitignore$' | sort | comm -23 - "$1/tarball.files")
+[ -z "$missing" ] || fail "not in the tarball: $(echo "$missing" | head -20)"
