@@ -38,7 +38,7 @@ fi
 find estimator command plugin runtime -name '*.[ch]' -o -name '*.cu' -o -name '*.cc' >"$work/files"
 xargs awk '/^# *include "/ { split($0, quoted, "\""); print "I", quoted[2], FILENAME }' <"$work/files" >"$work/included"
 # name(, in a header outside of comments, at the depth of the file: a prototype
-find estimator command plugin runtime -name '*.h' | xargs awk '
+grep '\.h$' "$work/files" | xargs awk '
 	FNR == 1 { comment = 0; print "H", FILENAME }
 	/^\/\*/ { comment = 1 }
 	!comment && /^(extern |[a-z].*[ *])p4d_[a-z0-9_]+(\(|\[|;|,)/ && !/^(static|typedef|#)/ {
