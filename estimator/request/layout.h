@@ -223,6 +223,15 @@ static inline bool p4d_tp_is_linked(const p4d_layout *l, uint64_t tp)
 	return l->gpus_per_node % tp == 0 || (l->link_domain % tp == 0 && tp % l->gpus_per_node == 0);
 }
 
+/* So does a grid, but for Z, whose matrices come a layer ahead: it may go over whole nodes (AxoNN). */
+static inline bool p4d_grid_is_linked(const p4d_layout *l)
+{
+	const uint64_t ranks = l->tp * l->tp_y * l->tp_z;
+
+	return p4d_tp_is_linked(l, ranks) ||
+	       (l->tp_z > 1 && p4d_tp_is_linked(l, l->tp * l->tp_y) && ranks % l->gpus_per_node == 0);
+}
+
 /* Megatron-LM's precision-aware optimizer, which keeps states in fewer bits. */
 static inline bool p4d_precise_optimizer(const p4d_layout *l)
 {

@@ -83,10 +83,29 @@ static int fail_tp(const p4d_request *r, const p4d_layout *l, p4d_code code, con
 	return fix_tp(r, nearest, err);
 }
 
+/* Tensor parallelism that leaves a node. */
+static int fail_links(const p4d_request *r, const p4d_layout *l, p4d_error *err)
+{
+	char list[160], domain[64] = "";
+	const uint64_t nearest = list_tp(l, list, sizeof(list));
+
+	if (l->link_domain > l->gpus_per_node)
+		snprintf(domain, sizeof(domain), ", or whole nodes of the %" PRIu64 " on NVLink",
+			 l->link_domain);
+	if (p4d_tp_ranks(l) == l->tp)
+		p4d_fail(err, P4D_E_TP_NODE,
+			 "tp=%" PRIu64 " does not divide the %" PRIu64 " GPUs of a node%s; tp can be %s",
+			 l->tp, l->gpus_per_node, domain, list);
+	else
+		p4d_fail(err, P4D_E_TP_NODE,
+			 "tp-grid=%" PRIu64 ",%" PRIu64 ",%" PRIu64 ": X*Y does not divide the %" PRIu64
+			 " GPUs of a node%s, or all do not fill whole nodes, over which Z may go",
+			 l->tp, l->tp_y, l->tp_z, l->gpus_per_node, domain);
+	return fix_tp(r, nearest, err);
+}
+
 static int check_tensor(const p4d_request *r, const p4d_layout *l, p4d_error *err)
 {
-	char list[160];
-
 	if (l->heads % l->tp)
 		return fail_tp(r, l, P4D_E_HEADS, "attention heads", l->heads, err);
 	if (l->kv_heads % l->tp)
@@ -95,17 +114,8 @@ static int check_tensor(const p4d_request *r, const p4d_layout *l, p4d_error *er
 		return fail_tp(r, l, P4D_E_WIDTH, "columns of the feed-forward layer", l->ffn, err);
 	if (l->hidden % l->tp)
 		return fail_tp(r, l, P4D_E_WIDTH, "columns of the hidden layer", l->hidden, err);
-	if (!p4d_tp_is_linked(l, p4d_tp_ranks(l))) {
-		uint64_t nearest = list_tp(l, list, sizeof(list));
-		char domain[64] = "";
-		if (l->link_domain > l->gpus_per_node)
-			snprintf(domain, sizeof(domain), ", or whole nodes of the %" PRIu64 " on NVLink",
-				 l->link_domain);
-		p4d_fail(err, P4D_E_TP_NODE,
-			 "tp=%" PRIu64 " does not divide the %" PRIu64 " GPUs of a node%s; tp can be %s",
-			 p4d_tp_ranks(l), l->gpus_per_node, domain, list);
-		return fix_tp(r, nearest, err);
-	}
+	if (!p4d_grid_is_linked(l))
+		return fail_links(r, l, err);
 	return 0;
 }
 

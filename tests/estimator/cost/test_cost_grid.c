@@ -47,6 +47,39 @@ static void collectives_by_hand(void **state)
 	assert_true(fabs(y.forward.tensor_comm / expected - 1) < 1e-9);
 }
 
+/* Over Z matrices come from other nodes, at the rate of the network; X and Y stay where NVLink is. */
+static void z_goes_over_nodes(void **state)
+{
+	const p4d_gpu gpu = gpu_named("h100");
+	const p4d_layout l = layout_of(P4D_13B "tp=16 tp-grid=2,2,4 micro-batch=4 seq-len=2048", 4, 8);
+	const p4d_cost_rates r = p4d_cost__rates_of(&l, &gpu);
+	const double h = 5120 / 2, q = 5120 / 2, f = 13824 / 2, bytes = 2 * h * (4 * q + 3 * f);
+	const p4d_cost_ring two_of_four = {4, 2};
+	p4d_cost_part with, without;
+
+	(void)state;
+	assert_int_equal(l.dp, 2);
+	p4d_cost__layer(&l, &r, &with);
+	p4d_layout one = l;
+	one.tp_z = 1;
+	one.micro_batch = 1;
+	p4d_cost__layer(&one, &r, &without);
+	const double hides = with.forward.gemm + with.forward.attention + with.forward.memory_bound;
+	const double gather = p4d_cost__gather_seconds(&r, two_of_four, bytes);
+	print_message("gathered in %.0f us, of which a layer hides %.0f\n", 1e6 * gather, 1e6 * hides);
+	assert_true(gather > 1.1 * p4d_cost__gather_seconds(&r, (p4d_cost_ring){4, 4}, bytes));
+	const double seen = with.forward.tensor_comm - without.forward.tensor_comm;
+	assert_true(gather > hides && fabs(seen - (gather - hides)) < 1e-9);
+
+	/* whole nodes, and no part of one */
+	p4d_request request = {.gpu = ""};
+	p4d_error err;
+	set_all(&request, P4D_13B "tp=8 tp-grid=2,1,4 micro-batch=4");
+	p4d_request_complete(&request, 0, 24);
+	assert_int_equal(p4d_layout_build(&request, 4, 6, &one, &err), -1);
+	assert_int_equal(err.code, P4D_E_TP_NODE);
+}
+
 /* As many sequences as fill all of Z: matrices are gathered beside the products, and activations not summed.
  */
 static void the_best_grid(void **state)
@@ -148,8 +181,10 @@ static void grids_that_are_none(void **state)
 	refused(P4D_13B "heads=12 kv-heads=12 tp=8 tp-grid=4,2,1 device=cpu norm=layernorm micro-batch=2",
 		P4D_E_UNMODELLED, "LayerNorm takes whole rows, which Y splits", "--p4d-tp-grid=4,1,2");
 	/* both are said, as one without the other is no grid */
-	refused(P4D_13B "tp=16 tp-grid=4,2,2 micro-batch=2", P4D_E_TP_NODE,
-		"tp=16 does not divide the 8 GPUs of a node", "--p4d-tp=8 --p4d-tp-grid=8,1,1");
+	refused(P4D_13B "tp=16 tp-grid=4,4,1", P4D_E_TP_NODE,
+		"tp-grid=4,4,1: X*Y does not divide the 8 GPUs of a node", "--p4d-tp=8 --p4d-tp-grid=8,1,1");
+	refused(P4D_13B "tp=16 tp-grid=4,2,2 micro-batch=2", P4D_E_WORLD,
+		"8 GPUs are not a multiple of tp*cp*pp = 16*1*1", "--nodes=2 --gpus-per-node=8");
 	refused(MODEL_13B "framework=megatron tp=8 tp-grid=4,2,1", P4D_E_VALUE,
 		"tp-grid=4,2,1: Megatron-LM splits matrices in one dimension", "leave out --p4d-tp-grid");
 	refused(MODEL_13B "framework=fsdp tp=8 tp-grid=4,2,1", P4D_E_VALUE,
@@ -161,6 +196,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(one_dimension_is_no_other_layout),
 	    cmocka_unit_test(collectives_by_hand),
+	    cmocka_unit_test(z_goes_over_nodes),
 	    cmocka_unit_test(the_best_grid),
 	    cmocka_unit_test(the_search_chooses),
 	    cmocka_unit_test(grids_that_are_none),
