@@ -50,6 +50,7 @@ unit_tests = \
 	tests/estimator/cost/test_cost tests/estimator/cost/test_cost_order tests/estimator/cost/test_cost_slices tests/estimator/cost/test_cost_grid \
 	tests/estimator/cost/test_cost_bound \
 	tests/estimator/cost/test_cost_runs tests/estimator/cost/test_cost_systems \
+	tests/estimator/cost/test_systems_slices tests/estimator/cost/test_systems_grid tests/estimator/cost/test_systems_offload \
 	tests/estimator/timeline/test_timeline \
 	tests/estimator/timeline/test_timeline_steady \
 	tests/estimator/guard/test_guard tests/estimator/guard/test_guard_bounds \
@@ -264,7 +265,7 @@ check_LTLIBRARIES += libp4dsupport.la
 libp4dsupport_la_SOURCES = \
 	tests/support/support.h tests/support/numbers.h tests/support/shapes.h tests/support/conf_file.h tests/support/durations.h tests/support/guarded_site.h \
 	tests/support/built_layout.h tests/support/site_text.h tests/support/estimates.h tests/support/job_sites.h tests/support/model_files.h tests/support/models.h tests/support/sbatch_words.h \
-	tests/support/cost_steps.h tests/support/comm_failures.h tests/support/plan_layouts.h tests/support/cost_gpus.h tests/support/search_space.h tests/support/token_files.h tests/support/checkpoint_ranks.h \
+	tests/support/cost_steps.h tests/support/comm_failures.h tests/support/plan_layouts.h tests/support/cost_gpus.h tests/support/systems.h tests/support/search_space.h tests/support/token_files.h tests/support/checkpoint_ranks.h \
 	tests/support/forked.h tests/support/forked.c
 if HAVE_OPENBLAS
 check_LTLIBRARIES += libp4dtrainsupport.la

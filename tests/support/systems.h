@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Rows of p4d-systems(7): what a paper says of a case, and what p4d says of the same. Each comparison names
+ * its tolerance; where p4d misses, a test holds why.
+ */
+#include "support/cost_steps.h"
+
+/* Prints a row; said has to be within `tolerance` of published (a share of it). */
+static inline void row(const char *name, double published, double said, double tolerance)
+{
+	const double error = said / published - 1;
+
+	printf("%-46s published %8.3f   p4d %8.3f   %+6.1f %% (of %.0f)\n", name, published, said,
+	       100 * error, 100 * tolerance);
+	if (fabs(error) > tolerance)
+		fail_msg("%s: %g published, %g said", name, published, said);
+}
