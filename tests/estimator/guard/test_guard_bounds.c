@@ -78,10 +78,9 @@ static void a_fix_is_found_in_time(void **state)
 		uint32_t nodes;
 		const char *flags;
 	} jobs[] = {
-	    {5040,
-	     "model=x norm=rmsnorm glu=on tied=off positions=rope bias=none qk-norm=off head-dim=128 "
-	     "kv-heads=8 heads=64 hidden=4096 ffn=49152 vocab=262144 max-seq-len=4096 layers=65520 pp=2 "
-	     "vpp=2 schedule=gpipe micro-batch=1024 seq-len=8192 recompute=full framework=deepspeed"},
+	    {5040, "model=x norm=rmsnorm glu=on tied=off positions=rope bias=none qk-norm=off head-dim=128 "
+		   "kv-heads=8 heads=64 hidden=4096 ffn=49152 vocab=262144 max-seq-len=4096 layers=1008 pp=2 "
+		   "vpp=2 schedule=gpipe micro-batch=1024 seq-len=8192 recompute=full framework=deepspeed"},
 	    {1024, "model=x norm=rmsnorm glu=on tied=off positions=rope bias=none qk-norm=on head-dim=128 "
 		   "kv-heads=8 heads=64 hidden=5120 ffn=25600 vocab=151936 max-seq-len=40960 layers=64 cp=8 "
 		   "vocab-parallel=vocab-1 micro-batch=1024 global-batch=16777216 seq-len=131072 "
@@ -98,6 +97,9 @@ static void a_fix_is_found_in_time(void **state)
 			best = took < best ? took : best;
 		}
 		print_message("%.1f ms\n", best);
+		const trial *t = submit(*state, ON("h100", jobs[i].nodes), jobs[i].flags);
+		assert_int_equal(t->verdict.action, P4D_REJECT);
+		assert_non_null(strstr(t->text, "fix: --p4d-"));
 		assert_true(best < LIMIT_MS);
 	}
 }
