@@ -39,6 +39,18 @@ done <<'END'
 --local-ranks 2 --cp 2
 --local-ranks 2
 --local-ranks 2 --pp 2 --vocab-parallel vocab-1
+--local-ranks 2 --optimizer-sharding gradients
+--local-ranks 2 --pp 2 --micro-batch 2 --optimizer-sharding parameters
+--local-ranks 4 --tp 2 --optimizer-sharding parameters --resident-layers 3
+--local-ranks 4 --cp 2 --optimizer-sharding parameters --shard-degree 2
+--offload params --resident-layers 1
+--local-ranks 2 --offload optimizer,params,activations
+--local-ranks 4 --tp 2 --pp 2 --offload params
+--local-ranks 2 --pp 2 --offload activations
+--local-ranks 4 --tp 2 --pp 2 --token-slices 3 --slice-lengths 16,10,6
+--local-ranks 4 --tp 4 --tp-grid 2,2,1
+--local-ranks 4 --tp 2 --tp-grid 1,1,2 --pp 2 --micro-batch 2
+--local-ranks 2 --pp 2 --local-loss stage
 END
 exits 0 evaluate --checkpoint run --valid-data letters
 tokens=$(p4d data --json -o again other | sed -n 's/.*"tokens": *\([0-9]*\).*/\1/p')
@@ -55,6 +67,17 @@ for precision in fp32 bf16; do
 	echo "$out" | grep -q '"used":{"params":[0-9]*,"activations"' || fail "used for training: $out"
 done
 grep -q '"planned":{"params":[0-9]*,"grads":[0-9]*,"optimizer"' log || fail "no gradients while training: $(cat log)"
+
+# what is on the host is what the plan of an evaluation has there: parameters, or nothing
+# host_of LAYOUT: bytes on the host in an evaluation
+host_of()
+{
+	# shellcheck disable=SC2086
+	exits 0 evaluate $1 --checkpoint run --valid-data letters
+	printf '%s\n' "$out" | sed -n 's/.*"event":"memory".*"host_offloaded_bytes":\([0-9]*\).*/\1/p'
+}
+[ "$(host_of "--offload optimizer,activations")" = 0 ] || fail "something is on the host"
+[ "$(host_of "--offload optimizer,params,activations")" -gt 100000 ] || fail "no parameters are on the host"
 
 # a released model has the loss that transformers computes; so does its mask count
 exits 0 evaluate --init-from "$released/llama" --valid-data ids --seq-len 32
