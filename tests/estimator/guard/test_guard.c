@@ -119,6 +119,61 @@ static void refusals_have_a_fix_that_works(void **state)
 	}
 }
 
+/* Fixes that share gradients and parameters, or move states to the host. */
+static void fixes_that_share_or_offload(void **state)
+{
+	static const struct {
+		const char *partition;
+		uint32_t nodes;
+		const char *flags, *fix;
+	} cases[] = {
+	    /* the defaults of the site's policy, without a search: shared more, it fits */
+	    {"fixed", 16, MODEL_70B "framework=p4d tp=1 pp=1", "--p4d-optimizer-sharding=parameters"},
+	    /* what the user fixed does not fit, nor with states in shards */
+	    {"h100", 16, MODEL_70B "framework=p4d tp=1 pp=1 cp=1 micro-batch=16 recompute=none",
+	     "--p4d-optimizer-sharding=parameters"},
+	    {"h100", 2, MODEL_13B "framework=p4d tp=1 pp=1 cp=1 micro-batch=32 recompute=none",
+	     "--p4d-optimizer-sharding="},
+	    {"h100", 1, MODEL_13B "framework=p4d tp=2 pp=1 cp=1 offload=params optimizer-sharding=states",
+	     "--p4d-optimizer-sharding=parameters"},
+	    {"h100", 1, MODEL_13B "framework=p4d tp=8 resident-layers=4", "--p4d-offload=params"},
+	    {"h100", 1, MODEL_13B "framework=p4d tp=4 shard-degree=2 optimizer-sharding=off",
+	     "--p4d-optimizer-sharding=states"},
+	    {"h100", 1,
+	     MODEL_13B "framework=p4d tp=4 pp=2 schedule=1f1b local-loss=stage optimizer-sharding=parameters",
+	     "--p4d-optimizer-sharding=states"},
+	    {"h100", 1, MODEL_13B "framework=p4d tp=4 pp=2 schedule=1f1b local-loss=stage offload=params",
+	     "--p4d-offload=optimizer"},
+	    {"h100", 1, MODEL_13B "framework=p4d tp=8 tp-grid=4,2,1 optimizer-sharding=parameters",
+	     "--p4d-optimizer-sharding=states"},
+	    {"h100", 1, MODEL_13B "framework=p4d tp=8 tp-grid=4,2,1 offload=optimizer", "--p4d-offload=none"},
+	    {"h100", 1, MODEL_13B "framework=p4d tp=8 recompute=full offload=activations",
+	     "--p4d-offload=none"},
+	    {"h100", 1, MODEL_13B "framework=megatron tp=8 optimizer-sharding=parameters",
+	     "--p4d-optimizer-sharding=states"},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		const p4d_job job = ON(cases[i].partition, cases[i].nodes);
+		trial refused = *submit(*state, job, cases[i].flags);
+		assert_int_equal(refused.verdict.action, P4D_REJECT);
+		if (!strstr(refused.verdict.message[0].fix, cases[i].fix))
+			fail_msg("%s: %s", cases[i].flags, refused.text);
+		fix_works(*state, job, cases[i].flags, &refused);
+	}
+	/* and the way out that needs no more GPUs */
+	static const char flags[] =
+	    MODEL_70B "framework=p4d tp=8 pp=1 cp=1 micro-batch=1 optimizer-sharding=states";
+	trial *t = submit(*state, ON("h100", 2), flags);
+	expect(t, P4D_REJECT, P4D_E_NO_LAYOUT);
+	assert_non_null(strstr(t->text, "; without more GPUs: --p4d-offload=optimizer,"));
+	expect(
+	    submit(*state, ON("h100", 2),
+		   MODEL_70B
+		   "framework=p4d tp=8 pp=1 cp=1 micro-batch=1 optimizer-sharding=states offload=optimizer"),
+	    P4D_PASS, P4D_E_CHOSE);
+}
+
 /* More GPUs than a node has: a fix that keeps them is one that Slurm refuses. */
 static void a_fix_fits_the_nodes(void **state)
 {
@@ -323,6 +378,7 @@ int main(void)
 	    cmocka_unit_test(a_precision_that_the_gpu_lacks),
 	    cmocka_unit_test(one_rank_on_mig),
 	    cmocka_unit_test(refusals_have_a_fix_that_works),
+	    cmocka_unit_test(fixes_that_share_or_offload),
 	    cmocka_unit_test(a_fix_fits_the_nodes),
 	    cmocka_unit_test(a_refusal_names_the_numbers),
 	    cmocka_unit_test(evaluation_may_be_the_peak),
