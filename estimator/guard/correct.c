@@ -58,6 +58,10 @@ static void write_flags(const p4d_request *asked, const p4d_request *candidate, 
 			p4d_text_entry(
 			    &flags, " ", "--p4d-%s=%s", p4d_request_option_info(p4d_sharing_options[i])->name,
 			    p4d_request_value_text(candidate, p4d_sharing_options[i], value, sizeof(value)));
+	/* with the rest of a layout there is nothing left to choose it with */
+	if (p4d_layout_grid_is_open(asked))
+		p4d_text_entry(&flags, " ", "--p4d-tp-grid=%s",
+			       p4d_layout_grid_text(candidate, value, sizeof(value)));
 	/* where only this one fits p4d would not choose it by itself */
 	if (split_differs(asked, candidate))
 		write_split(candidate, &flags);

@@ -43,6 +43,9 @@ static bool write_choices(const p4d_request *asked, const p4d_request *complete,
 			p4d_text_entry(
 			    &choices, " ", "%s=%s", p4d_request_option_info(p4d_sharing_options[i])->name,
 			    p4d_request_value_text(complete, p4d_sharing_options[i], value, sizeof(value)));
+	if (p4d_layout_grid_is_open(asked))
+		p4d_text_entry(&choices, " ", "tp-grid=%s",
+			       p4d_layout_grid_text(complete, value, sizeof(value)));
 	if (p4d_is_set(complete, P4D_PIPELINE_SPLIT) && !p4d_is_set(asked, P4D_PIPELINE_SPLIT))
 		p4d_text_entry(&choices, " ", "pipeline-split=%.60s%s", complete->pipeline_split,
 			       strlen(complete->pipeline_split) > 60 ? "..." : "");

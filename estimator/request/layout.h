@@ -196,6 +196,9 @@ static inline void p4d_layout_put_grid(p4d_layout *l, p4d_tp_grid grid)
 enum { P4D_TP_TEXT = 96 };
 const char *p4d_layout_tp_text(const p4d_layout *layout, char buf[P4D_TP_TEXT]);
 
+/* The grid of a complete request, "2,2,2"; "8,1,1" where none is set. Returns buf. */
+const char *p4d_layout_grid_text(const p4d_request *request, char *buf, size_t size);
+
 /* Whether p4d is to choose (--tp-grid=auto): a search does; no layout is built of that. */
 bool p4d_layout_grid_is_open(const p4d_request *request);
 

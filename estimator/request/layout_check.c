@@ -140,19 +140,25 @@ static int check_world(p4d_layout *l, p4d_error *err)
 	return 0;
 }
 
+/* The one below n, or the least: with the next one those that a message names. */
+static uint64_t multiple_near(uint64_t n, uint64_t unit)
+{
+	return n < unit ? unit : n / unit * unit;
+}
+
 static int check_sequence(const p4d_layout *l, p4d_error *err)
 {
 	uint64_t unit = (l->cp > 1 ? 2 * l->cp : 1) * (l->sequence_parallel ? l->tp : 1);
 
 	if (l->seq_len % unit == 0)
 		return 0;
-	uint64_t below = l->seq_len / unit * unit;
+	const uint64_t near = multiple_near(l->seq_len, unit);
 	p4d_fail(err, P4D_E_SEQUENCE,
 		 "seq-len=%" PRIu64 " is not a multiple of %" PRIu64 " (%scp=%" PRIu64
 		 "%s); seq-len can be %" PRIu64 " or %" PRIu64,
 		 l->seq_len, unit, l->cp > 1 ? "2 x " : "", l->cp, l->sequence_parallel ? ", times tp" : "",
-		 below ? below : unit, below + unit);
-	return p4d_fix(err, "--p4d-seq-len=%" PRIu64, below ? below : unit);
+		 near, near + unit);
+	return p4d_fix(err, "--p4d-seq-len=%" PRIu64, near);
 }
 
 /* Both degrees of a hierarchy are above one. */
@@ -219,14 +225,14 @@ static int check_batch(p4d_layout *l, p4d_error *err)
 	uint64_t unit = l->micro_batch * l->dp;
 
 	if (l->global_batch % unit) {
-		uint64_t below = l->global_batch / unit * unit;
+		const uint64_t near = multiple_near(l->global_batch, unit);
 		p4d_fail(err, P4D_E_BATCH,
 			 "global-batch=%" PRIu64 " is not a multiple of micro-batch=%" PRIu64 " x dp=%" PRIu64
 			 " = %" PRIu64 "; global-batch can be %" PRIu64 " or %" PRIu64,
-			 l->global_batch, l->micro_batch, l->dp, unit, below ? below : unit, below + unit);
+			 l->global_batch, l->micro_batch, l->dp, unit, near, near + unit);
 		if (l->global_batch % l->dp == 0)
 			return p4d_fix(err, "--p4d-micro-batch=1");
-		return p4d_fix(err, "--p4d-global-batch=%" PRIu64, below + unit);
+		return p4d_fix(err, "--p4d-global-batch=%" PRIu64, (l->global_batch / unit + 1) * unit);
 	}
 	l->micro_batches = l->global_batch / unit;
 	return 0;

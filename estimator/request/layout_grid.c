@@ -38,6 +38,15 @@ void p4d_layout__grid(const p4d_request *r, p4d_layout *l)
 	p4d_layout_put_grid(l, grid);
 }
 
+const char *p4d_layout_grid_text(const p4d_request *r, char *buf, size_t size)
+{
+	if (p4d_is_set(r, P4D_TP_GRID))
+		snprintf(buf, size, "%s", r->tp_grid);
+	else
+		snprintf(buf, size, "%" PRId64 ",1,1", r->value[P4D_TP]);
+	return buf;
+}
+
 const char *p4d_layout_tp_text(const p4d_layout *l, char buf[P4D_TP_TEXT])
 {
 	const int used = snprintf(buf, P4D_TP_TEXT, "%" PRIu64, p4d_tp_ranks(l));

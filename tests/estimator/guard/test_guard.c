@@ -33,6 +33,44 @@ static void open_flags_are_completed(void **state)
 	expect_verified(*state, t);
 }
 
+/* The grid of `auto` is said with the rest that p4d chose, also where it has one dimension. */
+static void a_grid_that_is_chosen_is_said(void **state)
+{
+	static const struct {
+		const char *flags, *grid;
+	} cases[] = {
+	    {MODEL_13B "framework=p4d tp=8 tp-grid=auto", "1,1,8"},
+	    {MODEL_13B "framework=p4d tp=8 tp-grid=auto micro-batch=1", "8,1,1"},
+	};
+	char said[64];
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		trial *t = submit(*state, ON("h100", 4), cases[i].flags);
+		expect(t, P4D_PASS, P4D_E_CHOSE);
+		snprintf(said, sizeof(said), " tp-grid=%s", cases[i].grid);
+		if (!strstr(t->text, said))
+			fail_msg("%s: %s", cases[i].flags, t->text);
+		snprintf(said, sizeof(said), "%" PRIu64 ",%" PRIu64 ",%" PRIu64, t->verdict.layout.tp,
+			 t->verdict.layout.tp_y, t->verdict.layout.tp_z);
+		assert_string_equal(said, cases[i].grid);
+		expect_verified(*state, t);
+	}
+	/* a fix has it with the rest */
+	static const char large[] =
+	    MODEL_13B "framework=p4d tp=8 tp-grid=auto micro-batch=512 recompute=none pp=1 cp=1";
+	trial refused = *submit(*state, ON("h100", 1), large);
+	expect(&refused, P4D_REJECT, P4D_E_DOES_NOT_FIT);
+	assert_non_null(strstr(refused.verdict.message[0].fix, "--p4d-tp-grid="));
+	fix_works(*state, ON("h100", 1), large, &refused);
+	/* nobody asked */
+	trial *t = submit(*state, ON("h100", 4), MODEL_13B "framework=p4d tp=8");
+	expect(t, P4D_PASS, P4D_E_CHOSE);
+	assert_null(strstr(t->text, "tp-grid"));
+	t = submit(*state, ON("h100", 4), MODEL_13B "framework=p4d tp=8 tp-grid=2,2,2");
+	expect(t, P4D_PASS, P4D_E_CHOSE);
+	assert_null(strstr(t->text, "tp-grid"));
+}
+
 /* It runs, slowly: a warning, with what is faster. */
 static void a_precision_that_the_gpu_lacks(void **state)
 {
@@ -375,6 +413,7 @@ int main(void)
 	    cmocka_unit_test(degrees_that_divide_nothing_are_named),
 	    cmocka_unit_test(complete_flags_pass_silently),
 	    cmocka_unit_test(open_flags_are_completed),
+	    cmocka_unit_test(a_grid_that_is_chosen_is_said),
 	    cmocka_unit_test(a_precision_that_the_gpu_lacks),
 	    cmocka_unit_test(one_rank_on_mig),
 	    cmocka_unit_test(refusals_have_a_fix_that_works),

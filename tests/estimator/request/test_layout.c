@@ -308,6 +308,9 @@ static void sequence_rule(void **state)
 	refuse("tp=8 seq-len=1001", 1, 8, P4D_E_SEQUENCE,
 	       "seq-len=1001 is not a multiple of 8 (cp=1, times tp); seq-len can be 1000 or 1008",
 	       "--p4d-seq-len=1000");
+	/* below the least */
+	refuse("tp=2 seq-len=1", 1, 8, P4D_E_SEQUENCE,
+	       "seq-len=1 is not a multiple of 2 (cp=1, times tp); seq-len can be 2 or 4", "--p4d-seq-len=2");
 }
 
 static void batch_rule(void **state)
@@ -316,6 +319,9 @@ static void batch_rule(void **state)
 	refuse("tp=2 global-batch=10", 1, 8, P4D_E_BATCH,
 	       "global-batch=10 is not a multiple of micro-batch=1 x dp=4 = 4; global-batch can be 8 or 12",
 	       "--p4d-global-batch=12");
+	refuse("tp=2 global-batch=3", 1, 8, P4D_E_BATCH,
+	       "global-batch=3 is not a multiple of micro-batch=1 x dp=4 = 4; global-batch can be 4 or 8",
+	       "--p4d-global-batch=4");
 	refuse("tp=2 global-batch=12 micro-batch=2", 1, 8, P4D_E_BATCH,
 	       "global-batch=12 is not a multiple of micro-batch=2 x dp=4 = 8; global-batch can be 8 or 16",
 	       "--p4d-micro-batch=1");
