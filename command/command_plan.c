@@ -84,12 +84,15 @@ static int print_env(const p4d_subject *subject, const plans *p, p4d_error *err)
 {
 	described d;
 	p4d_request placed;
+	const char *lacks;
 	char text[P4D_PLAN_MAX];
 
 	if (describe(subject, &p->found[0], &d, err) < 0 ||
 	    write_line(subject, &p->found[0], &d.layout, &placed, text, sizeof(text), err) < 0)
 		return -1;
 	p4d_export(&placed, &d.layout, text, print_export, NULL);
+	if (!p4d_export_arguments(&placed, &d.layout, &lacks))
+		printf("# no P4D_MEGATRON_ARGS: Megatron-LM has no %s\n", lacks);
 	fflush(stdout);
 	p4d_report_messages(subject->messages, subject->message);
 	return 0;

@@ -14,7 +14,7 @@ double p4d_measured__seconds(const p4d_measured *row, const p4d_layout *l)
 		return row->step_seconds;
 	if (row->tokens_per_second_per_gpu > 0)
 		return (double)l->global_batch * (double)l->seq_len / gpus / row->tokens_per_second_per_gpu;
-	double flops = row->tflops_of_hardware ? p4d_cost_hardware_flops(l) : p4d_cost_model_flops(l);
+	double flops = row->tflops_of_hardware ? p4d_cost_hardware_flops(l, NULL) : p4d_cost_model_flops(l);
 	return flops / gpus / (row->tflops_per_gpu * 1e12);
 }
 

@@ -364,9 +364,35 @@ static size_t flags_of(const p4d_layout *l, p4d_framework_flag flags[P4D_FRAMEWO
 	return count;
 }
 
+static const char *lacks(const p4d_request *r, const p4d_layout *l)
+{
+	const unsigned schedules = p4d_framework_of(P4D_FRAMEWORK_MEGATRON)->schedules;
+	const struct {
+		bool has;
+		const char *what;
+	} all[] = {
+	    {l->tp_y > 1 || l->tp_z > 1, "tp-grid"},
+	    {l->slices > 1, "token-slices"},
+	    {!(schedules >> l->schedule & 1), "schedules but gpipe, 1f1b and interleaved"},
+	    {l->vocab_parallel != P4D_VOCAB_OFF, "vocab-parallel"},
+	    {l->zero_stage > P4D_SHARD_STATES, "sharded gradients and parameters, as p4d knows it"},
+	    {l->shard_degree != 0, "shard-degree"},
+	    {l->local_loss, "local losses"},
+	    {l->offload != 0, "offload that p4d models"},
+	    {l->finetune != P4D_TUNE_FULL, "adapters that p4d models"},
+	    {p4d_architecture_block_difference(r) != NULL, "model like this one that p4d knows"},
+	};
+
+	for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)
+		if (all[i].has)
+			return all[i].what;
+	return NULL;
+}
+
 const p4d_framework_arguments p4d_megatron__arguments = {
     .variable = "P4D_MEGATRON_ARGS",
     .program = "pretrain_gpt.py",
     .write = write_arguments,
     .flags = flags_of,
+    .lacks = lacks,
 };

@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "guard/script_request.h"
 #include "guard/verdict.h"
+#include "job/export.h"
 #include "job/job_limits.h"
 #include "job/script.h"
 #include "request/framework.h"
@@ -282,6 +283,23 @@ static int check_tasks(const p4d_job *job, const p4d_verdict *v, const p4d_scrip
 	    p4d_job_task_flags(job, v->geometry.nodes, v->layout.gpus_per_node, flags, sizeof(flags)));
 }
 
+/* Of a layout for p4d-train: what Megatron-LM would be told of it, which may have no such layout. */
+static int check_passed(const p4d_request *request, const p4d_verdict *v, const p4d_script *script,
+			p4d_error *err)
+{
+	const p4d_framework *megatron = p4d_framework_of(P4D_FRAMEWORK_MEGATRON);
+	const char *lacks;
+
+	if (!(script->arguments >> P4D_FRAMEWORK_MEGATRON & 1) ||
+	    script->frameworks >> P4D_FRAMEWORK_P4D & 1 || /* and shows them, at most */
+	    p4d_export_arguments(request, &v->layout, &lacks))
+		return 0;
+	p4d_fail(err, P4D_E_CONTRADICTION,
+		 "the script passes $%s, and this layout has none: it is for p4d-train, and %s has no %s",
+		 megatron->arguments->variable, megatron->program, lacks);
+	return p4d_fix(err, "in the script, start p4d-train, which reads the plan");
+}
+
 /*
  * A program that does not read the plan follows it only through its arguments. Literal ones must agree with
  * the plan, and the script must pass on what p4d chose.
@@ -296,7 +314,7 @@ static int check_script(const p4d_job *job, const p4d_request *request, const p4
 	if (job->reading && p4d_guard__compare_script(job->reading, request, err) < 0)
 		return -1;
 	if (!arguments)
-		return 0;
+		return check_passed(request, v, script, err);
 	/* where it was submitted all of the script was read, and compared */
 	if (script->contradiction[0] && !job->reading && request->origin[P4D_FRAMEWORK] != P4D_BY_SCRIPT) {
 		p4d_fail(err, P4D_E_CONTRADICTION, "the script says %s, the plan says %" PRIu64,

@@ -41,6 +41,18 @@ const char *p4d_export_name(size_t index)
 	return NULL;
 }
 
+const p4d_framework_arguments *p4d_export_arguments(const p4d_request *request, const p4d_layout *layout,
+						    const char **lacks)
+{
+	const p4d_framework_arguments *own = p4d_framework_arguments_of(layout),
+				      *megatron = p4d_framework_of(P4D_FRAMEWORK_MEGATRON)->arguments;
+	const char *what = own ? NULL : megatron->lacks(request, layout);
+
+	if (lacks)
+		*lacks = what;
+	return own ? own : what ? NULL : megatron;
+}
+
 void p4d_export(const p4d_request *request, const p4d_layout *layout, const char *plan,
 		p4d_export_visit visit, void *context)
 {
@@ -54,9 +66,9 @@ void p4d_export(const p4d_request *request, const p4d_layout *layout, const char
 		      context);
 	snprintf(value, sizeof(value), "%" PRIu64, layout->dp);
 	visit("P4D_DP", value, context);
-	const p4d_framework_arguments *arguments = p4d_framework_arguments_of(layout);
-	if (!arguments) /* p4d-train's layouts are Megatron-LM's, too */
-		arguments = p4d_framework_of(P4D_FRAMEWORK_MEGATRON)->arguments;
+	const p4d_framework_arguments *arguments = p4d_export_arguments(request, layout, NULL);
+	if (!arguments)
+		return;
 	arguments->write(request, layout, value, sizeof(value));
 	visit(arguments->variable, value, context);
 }

@@ -13,6 +13,13 @@
  */
 typedef void (*p4d_export_visit)(const char *name, const char *value, void *context);
 
+/*
+ * How a program is given the layout: the one that it is for, or, of a layout of p4d-train, which reads the
+ * plan, Megatron-LM. NULL: that has no such layouts; *lacks (may be NULL) then says what it has not.
+ */
+const struct p4d_framework_arguments *p4d_export_arguments(const p4d_request *request,
+							   const p4d_layout *layout, const char **lacks);
+
 /* Calls visit for every variable. plan: the plan line. */
 void p4d_export(const p4d_request *request, const p4d_layout *layout, const char *plan,
 		p4d_export_visit visit, void *context);

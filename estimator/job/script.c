@@ -221,6 +221,8 @@ static void found(p4d_script *script, command *now, const word *w, const char *t
 		now->framework = true;
 		if (!p4d_framework_of((int)w->value)->arguments)
 			script->uses_plan = now->reads_plan = true;
+		else if (!strcmp(w->text, p4d_framework_of((int)w->value)->arguments->variable))
+			script->arguments |= 1u << w->value;
 		break;
 	case ALLOCATOR:
 		if (is_assignment(behind - w->length, text))

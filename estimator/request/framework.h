@@ -53,6 +53,9 @@ typedef struct p4d_framework_arguments {
 	const char *program;  /* that takes them */
 	void (*write)(const p4d_request *request, const p4d_layout *layout, char *buf, size_t size);
 	size_t (*flags)(const p4d_layout *layout, p4d_framework_flag flags[P4D_FRAMEWORK_FLAGS]);
+	/* what a layout of p4d-train has and the program has not, for messages: "tp-grid"; NULL: nothing.
+	 * NULL where it is never given one */
+	const char *(*lacks)(const p4d_request *request, const p4d_layout *layout);
 } p4d_framework_arguments;
 
 /* An option that a framework has in one way only: what the user asks for beside that is refused, what the

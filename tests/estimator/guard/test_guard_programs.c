@@ -79,6 +79,40 @@ static void megatron_scripts(void **state)
 	expect(t, P4D_REJECT, P4D_E_CONTRADICTION);
 }
 
+/* Of a layout that Megatron-LM has not there are no arguments that a script could pass. */
+static void megatron_has_no_such_layout(void **state)
+{
+	static const char grid[] =
+	    MODEL_13B "framework=p4d tp=4 tp-grid=2,1,2 cp=1 pp=1 vpp=1 micro-batch=2 recompute=full";
+	static const char line[] =
+	    MODEL_13B "framework=p4d tp=4 cp=1 pp=1 vpp=1 micro-batch=2 recompute=full";
+	static const char passes[] = "#!/bin/bash\nsrun python pretrain_gpt.py $P4D_MEGATRON_ARGS\n";
+	static p4d_verdict again;
+	p4d_job job = ON("h100", 1);
+
+	job.script = passes;
+	trial *t = submit(*state, job, grid);
+	expect(t, P4D_REJECT, P4D_E_CONTRADICTION);
+	assert_non_null(strstr(t->text, "the script passes $P4D_MEGATRON_ARGS, and this layout has none: it "
+					"is for p4d-train, and Megatron-LM has no tp-grid"));
+	assert_string_equal(t->verdict.message[0].fix,
+			    "in the script, start p4d-train, which reads the plan");
+	/* as the fix says */
+	job.script = "#!/bin/bash\necho $P4D_MEGATRON_ARGS\nsrun -n 8 p4d-train\n";
+	expect(submit(*state, job, grid), P4D_PASS, P4D_OK);
+	job.script = passes;
+	expect(submit(*state, job, line), P4D_PASS, P4D_OK);
+	/* and where the script is seen by slurmctld only */
+	job.script = NULL;
+	t = submit(*state, job, grid);
+	expect(t, P4D_PASS, P4D_OK);
+	t->job.script = passes;
+	t->job.script_length = strlen(passes);
+	p4d_guard_verify(*state, &t->job, NULL, NULL, t->verdict.plan, NULL, &again);
+	assert_int_equal(again.action, P4D_REJECT);
+	assert_int_equal(again.message[0].code, P4D_E_CONTRADICTION);
+}
+
 /* What another program needs is never judged as p4d-train's. */
 static void programs_without_a_formula(void **state)
 {
@@ -294,6 +328,7 @@ int main(void)
 	    cmocka_unit_test(unvalidated_families),
 	    cmocka_unit_test(tasks_of_p4d_train),
 	    cmocka_unit_test(megatron_scripts),
+	    cmocka_unit_test(megatron_has_no_such_layout),
 	    cmocka_unit_test(programs_without_a_formula),
 	    cmocka_unit_test(sections_of_gpus_are_for_what_is_not_modelled),
 	    cmocka_unit_test(framework_is_assumed),

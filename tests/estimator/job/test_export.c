@@ -150,12 +150,61 @@ static void every_output_is_exported(void **state)
 	assert_int_equal(s.count, 1);
 }
 
+static void of_megatron(const char *name, const char *value, void *context)
+{
+	if (!strcmp(name, "P4D_MEGATRON_ARGS"))
+		snprintf(context, 64, "%s", value);
+}
+
+/* p4d-train's layouts are Megatron-LM's, too; of what that has not there are no arguments. */
+static void layouts_that_megatron_has_not(void **state)
+{
+	static const struct {
+		const char *options, *lacks;
+	} cases[] = {
+	    {"tp=8", NULL},
+	    {"tp=8 tp-grid=8,1,1", NULL},
+	    {"tp=4 pp=2 schedule=gpipe optimizer-sharding=off", NULL},
+	    {"tp=4 tp-grid=2,2,1", "tp-grid"},
+	    {"tp=4 tp-grid=2,1,2 micro-batch=2", "tp-grid"},
+	    {"tp=8 pp=2 token-slices=2", "token-slices"},
+	    {"tp=8 pp=2 schedule=zb1p", "schedules but"},
+	    {"tp=8 pp=2 vpp=2 schedule=v-half", "schedules but"},
+	    {"tp=8 pp=2 schedule=1f1b vocab-parallel=vocab-1", "vocab-parallel"},
+	    {"tp=8 optimizer-sharding=gradients", "sharded gradients"},
+	    {"tp=8 optimizer-sharding=parameters", "sharded gradients"},
+	    {"tp=4 shard-degree=2", "shard-degree"},
+	    {"tp=8 pp=2 schedule=1f1b local-loss=stage", "local losses"},
+	    {"tp=8 offload=optimizer", "offload"},
+	    {"tp=8 finetune=lora", "adapters"},
+	    {"tp=8 device=cpu architecture=gemma2 activation=geglu", "model"},
+	};
+	char options[512], args[64];
+	p4d_request r;
+	p4d_layout l;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		const char *lacks;
+		snprintf(options, sizeof(options), MODEL_70B "framework=p4d %s", cases[i].options);
+		build(options, &r, &l);
+		args[0] = '\0';
+		p4d_export(&r, &l, "the plan", of_megatron, args);
+		assert_int_equal(p4d_export_arguments(&r, &l, &lacks) == NULL, cases[i].lacks != NULL);
+		if (cases[i].lacks && (args[0] || !lacks || !strstr(lacks, cases[i].lacks)))
+			fail_msg("%s: lacks %s, has %s", cases[i].options, lacks ? lacks : "nothing", args);
+		if (!cases[i].lacks && (lacks || strncmp(args, "--tensor-model-parallel-size ", 29)))
+			fail_msg("%s: lacks %s, has %s", cases[i].options, lacks ? lacks : "nothing", args);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(megatron_arguments),
 	    cmocka_unit_test(arguments_agree_with_the_layout),
 	    cmocka_unit_test(every_output_is_exported),
+	    cmocka_unit_test(layouts_that_megatron_has_not),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
