@@ -112,6 +112,9 @@ p4d_step p4d_cost_step_of(const p4d_layout *layout, const p4d_gpu *gpu, double s
 int p4d_cost_step(const p4d_layout *layout, const p4d_gpu *gpu, p4d_timeline_work *work, p4d_step *out,
 		  p4d_error *err);
 
-/* FLOPs of one step of the whole job: the model's, and what the hardware executes. */
+/*
+ * FLOPs of one step of the whole job: the model's, and what the hardware executes. gpu: which tells how many
+ * layers p4d-train swaps and does not recompute; NULL: half of them.
+ */
 double p4d_cost_model_flops(const p4d_layout *layout);
-double p4d_cost_hardware_flops(const p4d_layout *layout);
+double p4d_cost_hardware_flops(const p4d_layout *layout, const p4d_gpu *gpu);

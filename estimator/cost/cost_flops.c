@@ -230,8 +230,8 @@ static double scores_flops(const p4d_layout *l)
 	return 4 * p4d_cost__query_width(l) * (double)l->seq_len * p4d_cost__scores_share(l);
 }
 
-/* Per token and layer: what the backward pass recomputes. */
-static double recomputed_flops(const p4d_layout *l, bool experts)
+/* Per token and layer: what the backward pass recomputes, where activations stay, or are swapped. */
+static double recomputed_of_kept(const p4d_layout *l, bool experts)
 {
 	const double scores = scores_flops(l);
 	const p4d_framework_cost *framework = &p4d_framework_of(l->framework)->cost;
@@ -254,13 +254,22 @@ static double recomputed_flops(const p4d_layout *l, bool experts)
 	}
 }
 
-double p4d_cost_hardware_flops(const p4d_layout *l)
+/* The same of all layers: those that are dropped, for swaps would be seen, are computed again from inputs. */
+static double recomputed_flops(const p4d_layout *l, double dropped, bool experts)
 {
+	return dropped * (2 * passed(l, experts) + scores_flops(l)) +
+	       (1 - dropped) * recomputed_of_kept(l, experts);
+}
+
+double p4d_cost_hardware_flops(const p4d_layout *l, const p4d_gpu *gpu)
+{
+	const double dropped = p4d_cost__dropped_share(l, gpu);
 	/* the gradient pass of vocabulary parallelism recomputes its logits; local losses have more heads */
 	const double again = l->vocab_parallel ? 2 * heads(l) : 0;
 	const double local = l->local_loss ? 6 * (double)(l->pp - 1) * heads(l) : 0;
 
 	return tokens(l) *
 	       (matrix_flops(l) + 4 * scans(l) + 3 * attending(l) * scores_flops(l) +
-		over_layers(l, recomputed_flops(l, false), recomputed_flops(l, true)) + again + local);
+		over_layers(l, recomputed_flops(l, dropped, false), recomputed_flops(l, dropped, true)) +
+		again + local);
 }

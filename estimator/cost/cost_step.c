@@ -192,7 +192,7 @@ p4d_step p4d_cost_step_of(const p4d_layout *l, const p4d_gpu *gpu, double second
 {
 	const double peak = p4d_cost__rates_of(l, gpu).peak, gpus = (double)l->world;
 	const double model = p4d_cost_model_flops(l) / seconds / gpus;
-	const double hardware = p4d_cost_hardware_flops(l) / seconds / gpus;
+	const double hardware = p4d_cost_hardware_flops(l, gpu) / seconds / gpus;
 
 	return (p4d_step){.seconds = seconds,
 			  .bubble_fraction = bubble_fraction,

@@ -34,19 +34,40 @@ static double lifted(const p4d_layout *l, const p4d_cost_rates *r)
 	return r->element * elements / (double)p4d_optimizer_shards(l) * r->lift * p4d_offload_misses(l);
 }
 
-void p4d_cost__add_swaps(const p4d_layout *l, const p4d_gpu *gpu, p4d_cost_terms *t)
+/* Of a stage's layers, which all chunks have as many of: how many are swapped, and bytes of one. */
+typedef struct swaps {
+	double share, bytes;
+} swaps;
+
+static bool swaps_of(const p4d_layout *l, const p4d_gpu *gpu, swaps *s)
 {
 	p4d_plan plan;
 
-	t->layer_again = 0;
 	if (!p4d_swaps_activations(l) || p4d_plan_build(l, gpu, 0, &plan, NULL) < 0)
-		return;
+		return false;
 	const p4d_tensor *row = p4d_plan_find(&plan, B_HOST_ACTIVATIONS);
-	const double layers = (double)(l->stage_layers[0] / l->vpp);
-	const double share = row ? row->layers / layers : 0, bytes = row ? (double)row->bytes : 0;
-	const double moved = share * bytes * t->rates.lift;
+	*s = (swaps){row ? row->layers / (double)(l->stage_layers[0] / l->vpp) : 0,
+		     row ? (double)row->bytes : 0};
+	return true;
+}
 
-	t->layer_again = (1 - share) * recomputation(l, &t->rates);
+double p4d_cost__dropped_share(const p4d_layout *l, const p4d_gpu *gpu)
+{
+	swaps s;
+
+	return swaps_of(l, gpu, &s) ? 1 - s.share : 0;
+}
+
+void p4d_cost__add_swaps(const p4d_layout *l, const p4d_gpu *gpu, p4d_cost_terms *t)
+{
+	swaps s;
+
+	t->layer_again = 0;
+	if (!swaps_of(l, gpu, &s))
+		return;
+	const double moved = s.share * s.bytes * t->rates.lift;
+
+	t->layer_again = (1 - s.share) * recomputation(l, &t->rates);
 	t->layer.input += t->layer_again;
 	/* the way down is free of parameters */
 	const double forward = behind(moved - t->layer.forward),

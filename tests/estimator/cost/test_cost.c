@@ -3,6 +3,7 @@
 #include "support/cost_steps.h"
 
 #include "cost/breakdown.h"
+#include "plan/plan.h"
 
 static void flops_by_hand(void **state)
 {
@@ -16,23 +17,24 @@ static void flops_by_hand(void **state)
 
 	assert_int_equal(l.vocab, 256);
 	assert_true(p4d_cost_model_flops(&l) == tokens * (6 * matrices + 6 * scores));
-	assert_true(p4d_cost_hardware_flops(&l) == tokens * (6 * matrices + 12 * scores));
+	assert_true(p4d_cost_hardware_flops(&l, NULL) == tokens * (6 * matrices + 12 * scores));
 	l = layout_of(SMALL "framework=megatron global-batch=8 recompute=full", 1, 1);
 	assert_true(p4d_cost_model_flops(&l) == tokens * (6 * matrices + 6 * scores));
 	/* the head is not computed again */
-	assert_true(p4d_cost_hardware_flops(&l) == tokens * (8 * matrices - 2 * 256 * 64 + 16 * scores));
+	assert_true(p4d_cost_hardware_flops(&l, NULL) ==
+		    tokens * (8 * matrices - 2 * 256 * 64 + 16 * scores));
 	l = layout_of(SMALL "framework=megatron global-batch=8 recompute=selective", 1, 1);
-	assert_true(p4d_cost_hardware_flops(&l) == tokens * (6 * matrices + 16 * scores));
+	assert_true(p4d_cost_hardware_flops(&l, NULL) == tokens * (6 * matrices + 16 * scores));
 	l = layout_of(SMALL "framework=p4d global-batch=8 recompute=mlp", 1, 1);
-	assert_true(p4d_cost_hardware_flops(&l) ==
+	assert_true(p4d_cost_hardware_flops(&l, NULL) ==
 		    tokens * (6 * matrices + 2 * 2 * 2 * 64 * 128 + 12 * scores));
 	/* what a window leaves out nobody executes: of 32 tokens, 8 */
 	const double share = 8.0 / 32 * (2 - 8.0 / 32);
 	l = layout_of(SMALL "framework=megatron global-batch=8 recompute=selective sliding-window=8", 1, 1);
 	assert_true(fabs(p4d_cost_model_flops(&l) / (tokens * (6 * matrices + 6 * scores * share)) - 1) <
 		    1e-12);
-	assert_true(fabs(p4d_cost_hardware_flops(&l) / (tokens * (6 * matrices + 16 * scores * share)) - 1) <
-		    1e-12);
+	assert_true(fabs(p4d_cost_hardware_flops(&l, NULL) / (tokens * (6 * matrices + 16 * scores * share)) -
+			 1) < 1e-12);
 	/* the heads need not be as wide as the model */
 	l = layout_of("model=custom layers=1 hidden=64 ffn=128 heads=8 kv-heads=8 head-dim=16 vocab=256 "
 		      "norm=rmsnorm glu=on tied=on positions=rope bias=none qk-norm=off seq-len=32 "
@@ -90,7 +92,39 @@ static void hardware_flops_as_published(void **state)
 	double B = 3072, s = 2048, L = 128, h = 25600, V = 51200;
 	double published = 96 * B * s * L * h * h * (1 + s / (6 * h) + V / (16 * L * h));
 
-	assert_true(fabs(p4d_cost_hardware_flops(&l) / published - 1) < 1e-12);
+	assert_true(fabs(p4d_cost_hardware_flops(&l, NULL) / published - 1) < 1e-12);
+}
+
+/* Between those of all activations kept and those of all computed again, as many as are not swapped. */
+static void dropped_layers_are_computed_again(void **state)
+{
+	static const char model[] =
+	    MODEL_13B "framework=p4d precision=bf16 global-batch=64 seq-len=2048 tp=2 pp=2 "
+		      "schedule=1f1b micro-batch=1 ";
+	p4d_gpu gpu = gpu_named("h100");
+	char options[1024];
+	static p4d_plan plan;
+
+	(void)state;
+	for (int fast = 0; fast < 3; fast++) {
+		gpu.host_link_bytes_per_s = fast == 2 ? 450e9 : fast ? 64e9 : 1e9;
+		p4d_layout kept = layout_of(model, 1, 8);
+		snprintf(options, sizeof(options), "%srecompute=full", model);
+		p4d_layout all = layout_of(options, 1, 8);
+		snprintf(options, sizeof(options), "%soffload=activations", model);
+		p4d_layout some = layout_of(options, 1, 8);
+		assert_int_equal(p4d_plan_build(&some, &gpu, 0, &plan, NULL), 0);
+		const p4d_tensor *row = p4d_plan_find(&plan, B_HOST_ACTIVATIONS);
+		const double again = 1 - (row ? row->layers : 0) / 20.,
+			     least = p4d_cost_hardware_flops(&kept, &gpu),
+			     most = p4d_cost_hardware_flops(&all, &gpu),
+			     flops = p4d_cost_hardware_flops(&some, &gpu);
+		assert_true(fast == 2 ? again == 0 : fast ? again > 0 && again < 1 : again == 1);
+		assert_true(least < 0.8 * most);
+		assert_true(fabs((flops - least) / (most - least) - again) < 1e-9);
+		const p4d_step y = step_of(&some, &gpu);
+		assert_true(fabs(y.hardware_tflops_per_gpu * 8e12 * y.seconds / flops - 1) < 1e-9);
+	}
 }
 
 static void rates_of_a_step(void **state)
@@ -357,6 +391,7 @@ int main(void)
 	    cmocka_unit_test(flops_by_hand),
 	    cmocka_unit_test(adapters_freeze_the_rest),
 	    cmocka_unit_test(hardware_flops_as_published),
+	    cmocka_unit_test(dropped_layers_are_computed_again),
 	    cmocka_unit_test(rates_of_a_step),
 	    cmocka_unit_test(passes_add_up),
 	    cmocka_unit_test(weights_that_wait),
