@@ -64,17 +64,15 @@ uint64_t p4d_offload_resident(const p4d_layout *l, uint32_t stage)
 }
 
 /*
- * The window gives up what is used last, and has to bring what comes next while a layer runs: two places are
- * always on the way. Where all fit, each is brought once a step, for one of its passes.
+ * The first pass of a step brings all. Each one behind it begins with the layers that the one before ended
+ * with, and finds them in the window, which gives up what is used last.
  */
 double p4d_offload_misses(const p4d_layout *l)
 {
 	const double layers = l->stage_layers[0], resident = (double)p4d_offload_resident(l, 0);
-	const double batches = (double)(l->global_batch / l->micro_batch / l->dp);
+	const double passes = 2 * (double)(l->global_batch / l->micro_batch / l->dp);
 
-	if (resident <= P4D_WINDOW_LAYERS)
-		return 1;
-	return resident < layers ? (layers - resident + P4D_WINDOW_LAYERS) / layers : 1 / (2 * batches);
+	return 1 - (1 - 1 / passes) * resident / layers;
 }
 
 /* Bytes of an element that go either way, by where it is updated. */

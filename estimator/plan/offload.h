@@ -76,7 +76,7 @@ unsigned p4d_offload_staged_states(const p4d_layout *layout);
 bool p4d_offload_reads_parameters(const p4d_layout *layout);
 
 /* Layers that the window of a stage has room for; and of the layers that a pass uses, the fraction that is
- * brought for it: the first ones are those of the pass before. */
+ * brought for it: exactly where one chunk passes forward and back in turns, which is assumed. */
 uint64_t p4d_offload_resident(const p4d_layout *layout, uint32_t stage);
 double p4d_offload_misses(const p4d_layout *layout);
 

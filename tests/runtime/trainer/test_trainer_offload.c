@@ -188,6 +188,78 @@ static void more_layers_are_resident(void **state)
 	assert_equal(models[0], &sharded, "resident-layers=5");
 }
 
+/* ---- what is brought into the window of layers ---- */
+
+static int (*plain_allocate)(p4d_device *, uint64_t, void **, p4d_error *);
+static void (*plain_move)(p4d_device *, void *, void *, const void *, uint64_t);
+static char *arena, *window, *window_end;
+static uint64_t brought;
+
+static int remembering_allocate(p4d_device *device, uint64_t bytes, void **memory, p4d_error *err)
+{
+	TRY(plain_allocate(device, bytes, memory, err));
+	arena = *memory;
+	return 0;
+}
+
+static void counting_move(p4d_device *device, void *stream, void *to, const void *from, uint64_t bytes)
+{
+	brought += bytes && (char *)to >= window && (char *)to < window_end;
+	plain_move(device, stream, to, from, bytes);
+}
+
+/* Leaves how many layers a step brings, behind the first. */
+static int count_what_is_brought(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
+{
+	training_text text = {.layout = &layout, .vocab = VOCAB};
+	p4d_step_result result;
+	p4d_trainer *trainer;
+	p4d_device device;
+
+	(void)rank, (void)size;
+	TRY(p4d_device_cpu_open(&device, err));
+	plain_allocate = device.allocate;
+	plain_move = device.move;
+	device.allocate = remembering_allocate;
+	device.move = counting_move;
+	p4d_trainer_settings settings = training_settings(&layout, &device, world, VOCAB);
+	TRY(p4d_trainer_open(&trainer, &settings, err));
+	TRY(p4d_trainer_initialize(trainer, SEED, err));
+	text.place = p4d_trainer_place(trainer);
+	const p4d_tensor *row = p4d_plan_find(p4d_trainer_plan(trainer), B_LAYER_WINDOW);
+	CHECK(row && arena);
+	window = arena + row->offset;
+	window_end = window + row->bytes;
+	for (uint64_t step = 1; step <= 2; step++) {
+		brought = 0;
+		TRY(p4d_trainer_step(trainer, step, 1e-3f, training_source, &text, &result, err));
+	}
+	curve_shared->tokens = brought;
+	p4d_trainer_close(trainer);
+	device.close(&device);
+	return 0;
+}
+
+static void as_many_layers_are_brought_as_predicted(void **state)
+{
+	static const unsigned resident[] = {1, 2, 3, 5, 7, 8, 100}, micro_batch[] = {2, 8};
+	char options[1024];
+
+	(void)state;
+	for (size_t k = 0; k < sizeof(micro_batch) / sizeof(*micro_batch); k++)
+		for (size_t i = 0; i < sizeof(resident) / sizeof(*resident); i++) {
+			snprintf(options, sizeof(options),
+				 "%s tp=1 cp=1 pp=1 vpp=1 micro-batch=%u offload=params resident-layers=%u",
+				 models[0], micro_batch[k], resident[i]);
+			const curve c = curve_of(options, 1, NULL, &layout, count_what_is_brought);
+			const double uses = 2. * (double)layout.layers * (double)layout.micro_batches,
+				     predicted = uses * p4d_offload_misses(&layout);
+			if (fabs((double)c.tokens - predicted) > 1e-6)
+				fail_msg("%s: %d layers are brought in %g uses, predicted %g", options,
+					 (int)c.tokens, uses, predicted);
+		}
+}
+
 /* Half of the layers are swapped here, the others recomputed. */
 static void activations(void **state)
 {
@@ -302,9 +374,13 @@ static void states_are_carried(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(optimizer_states), cmocka_unit_test(of_other_models),
-	    cmocka_unit_test(parameters),       cmocka_unit_test(more_layers_are_resident),
-	    cmocka_unit_test(activations),      cmocka_unit_test(states_are_carried),
+	    cmocka_unit_test(optimizer_states),
+	    cmocka_unit_test(of_other_models),
+	    cmocka_unit_test(parameters),
+	    cmocka_unit_test(more_layers_are_resident),
+	    cmocka_unit_test(activations),
+	    cmocka_unit_test(states_are_carried),
+	    cmocka_unit_test(as_many_layers_are_brought_as_predicted),
 	};
 	return cmocka_run_group_tests(tests, curve_setup, NULL);
 }
