@@ -191,6 +191,7 @@ static void all_equal(const trial *t)
 {
 	const shape *table = t->at ? t->at : shapes;
 	const size_t count = t->at ? t->count : SHAPES;
+	size_t first = 0;
 	const double began = forked_now();
 	/* fewer steps to grow in, fewer terms to add */
 	const double loss = narrow ? t->loss / 10 : t->loss, most_norm = narrow ? t->norm / 10 : t->norm;
@@ -199,9 +200,13 @@ static void all_equal(const trial *t)
 	const shape *worst_at = NULL;
 	char options[1024];
 
+	while (first < count && !is_tried(t, &table[first], first))
+		first++;
+	if (first == count)
+		return; /* P4D_TEST_FEW, P4D_TEST_LAYOUT: of another model */
 	snprintf(options, sizeof(options), "%s %s", t->model, base->options);
 	const curve one = run(options, base->ranks, NULL);
-	for (size_t i = 0; i < count; i++) {
+	for (size_t i = first; i < count; i++) {
 		const shape *at = &table[i];
 		if (!is_tried(t, at, i))
 			continue;
