@@ -7,7 +7,7 @@ source=$(cd "$(dirname "$0")/.." && pwd)
 . "$source/tests/setup.sh"
 fail() { echo "FAIL: $*"; exit 1; }
 
-make -C "$1" -j "$(p4d_cores)" distcheck AM_MAKEFLAGS="TESTS= check_PROGRAMS= check_LTLIBRARIES=" \
+XZ_OPT=-0 make -C "$1" -j "$(p4d_cores)" distcheck AM_MAKEFLAGS="TESTS= check_PROGRAMS= check_LTLIBRARIES=" \
 	DISTCHECK_CONFIGURE_FLAGS="--without-slurm --without-sentencepiece --without-cuda CFLAGS=-O0"
 # a clone is known by its files; what was unpacked from a tarball has nothing to be compared with
 [ -e "$source/.git" ] || exit 0

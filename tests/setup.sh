@@ -116,7 +116,7 @@ p4d_configure_and_make()
 		(cd "$p4d_from" && autoreconf -fi) || return 1
 	fi
 	if [ ! -f "$p4d_into/Makefile" ] || [ "$(cat "$p4d_into/configured-with" 2>/dev/null)" != "$*" ]; then
-		(cd "$p4d_into" && "$p4d_from/configure" "$@") || return 1
+		(cd "$p4d_into" && CONFIG_SHELL=/bin/sh "$p4d_from/configure" "$@") || return 1
 		echo "$*" >"$p4d_into/configured-with"
 	fi
 	make -C "$p4d_into" -j "$(p4d_cores)" all

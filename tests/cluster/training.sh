@@ -8,7 +8,8 @@ cat >model.json <<'END'
 {"name": "tiny", "layers": 4, "hidden": 32, "ffn": 64, "heads": 4, "kv_heads": 2, "head_dim": 8, "vocab": 257,
  "max_seq_len": 32, "norm": "rmsnorm", "glu": "on", "tied": "off", "positions": "rope", "bias": "none", "qk_norm": "off"}
 END
-p4d data -o text "$SOURCE/CONTRIBUTING.md" "$SOURCE/README.md" >/dev/null || fail "no data"
+# a text that nobody edits: rounding may grow more with another
+p4d data -o text "$SOURCE/LICENSE" >/dev/null || fail "no data"
 # Low enough that rounding in another order does not grow: at 1e-2 it was 1e-5 of the loss after 20 steps.
 rate="--lr 2e-3"
 # losses FILE: "step loss norm", the last ones of a step that was made twice

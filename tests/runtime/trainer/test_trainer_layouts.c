@@ -161,7 +161,7 @@ static curve run(const char *options, uint32_t ranks, const uint32_t *nodes)
 	return curve_of(text, ranks, nodes, &layout, train);
 }
 
-enum { FEW = 45, SOME = 10, HALF = 2, ALL = 1 };
+enum { FEW = 97, SOME = 20, HALF = 2, ALL = 1 };
 
 /* A model, how far losses and norms of the gradients may be off in 20 steps, and which layouts are tried:
  * every `each`-th of these, NULL: of all that there are. */
