@@ -205,8 +205,8 @@ bool p4d_layout_grid_is_open(const p4d_request *request);
 /* Whether it divides the model's layers, and the micro-batch. */
 bool p4d_layout_grid_works(const p4d_layout *layout, p4d_tp_grid grid);
 
-/* Into *err, which is set: a grid of so many ranks that works, with the largest X; without one, one rank.
- * Returns -1. */
+/* Into *err, which is set: a grid of so many ranks that works and is linked, with the largest X; without one,
+ * of the most ranks that divide them. Returns -1. */
 int p4d_layout_fix_grid(const p4d_layout *layout, uint64_t ranks, p4d_error *err);
 
 /* Sequences of a micro-batch on a rank, and hidden features. */
@@ -227,12 +227,12 @@ static inline bool p4d_tp_is_linked(const p4d_layout *l, uint64_t tp)
 }
 
 /* So does a grid, but for Z, whose matrices come a layer ahead: it may go over whole nodes (AxoNN). */
-static inline bool p4d_grid_is_linked(const p4d_layout *l)
+static inline bool p4d_grid_is_linked(const p4d_layout *l, p4d_tp_grid g)
 {
-	const uint64_t ranks = l->tp * l->tp_y * l->tp_z;
+	const uint64_t ranks = g.x * g.y * g.z;
 
 	return p4d_tp_is_linked(l, ranks) ||
-	       (l->tp_z > 1 && p4d_tp_is_linked(l, l->tp * l->tp_y) && ranks % l->gpus_per_node == 0);
+	       (g.z > 1 && p4d_tp_is_linked(l, g.x * g.y) && ranks % l->gpus_per_node == 0);
 }
 
 /* Megatron-LM's precision-aware optimizer, which keeps states in fewer bits. */

@@ -96,11 +96,16 @@ static int fail_links(const p4d_request *r, const p4d_layout *l, p4d_error *err)
 		p4d_fail(err, P4D_E_TP_NODE,
 			 "tp=%" PRIu64 " does not divide the %" PRIu64 " GPUs of a node%s; tp can be %s",
 			 l->tp, l->gpus_per_node, domain, list);
+	else if (!p4d_tp_is_linked(l, l->tp * l->tp_y))
+		p4d_fail(err, P4D_E_TP_NODE,
+			 "tp-grid=%" PRIu64 ",%" PRIu64 ",%" PRIu64 ": X*Y = %" PRIu64
+			 " does not divide the %" PRIu64 " GPUs of a node%s",
+			 l->tp, l->tp_y, l->tp_z, l->tp * l->tp_y, l->gpus_per_node, domain);
 	else
 		p4d_fail(err, P4D_E_TP_NODE,
-			 "tp-grid=%" PRIu64 ",%" PRIu64 ",%" PRIu64 ": X*Y does not divide the %" PRIu64
-			 " GPUs of a node%s, or all do not fill whole nodes, over which Z may go",
-			 l->tp, l->tp_y, l->tp_z, l->gpus_per_node, domain);
+			 "tp-grid=%" PRIu64 ",%" PRIu64 ",%" PRIu64 ": its %" PRIu64
+			 " ranks neither divide the %" PRIu64 " GPUs of a node nor fill whole nodes",
+			 l->tp, l->tp_y, l->tp_z, p4d_tp_ranks(l), l->gpus_per_node);
 	return fix_tp(r, nearest, err);
 }
 
@@ -114,7 +119,7 @@ static int check_tensor(const p4d_request *r, const p4d_layout *l, p4d_error *er
 		return fail_tp(r, l, P4D_E_WIDTH, "columns of the feed-forward layer", l->ffn, err);
 	if (l->hidden % l->tp)
 		return fail_tp(r, l, P4D_E_WIDTH, "columns of the hidden layer", l->hidden, err);
-	if (!p4d_grid_is_linked(l))
+	if (!p4d_grid_is_linked(l, (p4d_tp_grid){l->tp, l->tp_y, l->tp_z}))
 		return fail_links(r, l, err);
 	return 0;
 }

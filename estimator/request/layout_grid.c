@@ -77,14 +77,31 @@ bool p4d_layout_grid_works(const p4d_layout *l, p4d_tp_grid g)
 	return !uneven(l, g) && l->micro_batch % g.z == 0 && (g.y == 1 || l->norm_tensors == 1);
 }
 
+static bool find_grid(const p4d_layout *l, uint64_t ranks, p4d_tp_grid *found)
+{
+	for (uint64_t x = ranks; x >= 1; x--)
+		for (uint64_t y = 1; ranks % x == 0 && y <= ranks / x; y++) {
+			*found = (p4d_tp_grid){x, y, ranks / x / y};
+			if (ranks / x % y == 0 && p4d_layout_grid_works(l, *found) &&
+			    p4d_grid_is_linked(l, *found))
+				return true;
+		}
+	return false;
+}
+
 int p4d_layout_fix_grid(const p4d_layout *l, uint64_t tp, p4d_error *err)
 {
-	for (uint64_t x = tp; x >= 1; x--)
-		for (uint64_t y = 1; tp % x == 0 && y <= tp / x; y++)
-			if (tp / x % y == 0 && p4d_layout_grid_works(l, (p4d_tp_grid){x, y, tp / x / y}))
-				return p4d_fix(err, "--p4d-tp-grid=%" PRIu64 ",%" PRIu64 ",%" PRIu64, x, y,
-					       tp / x / y);
-	return p4d_fix(err, "--p4d-tp=1 --p4d-tp-grid=1,1,1");
+	p4d_tp_grid g = {1, 1, 1};
+	uint64_t ranks = tp;
+
+	while (ranks > 1 && (tp % ranks || !find_grid(l, ranks, &g)))
+		ranks--;
+	if (ranks == tp)
+		return p4d_fix(err, "--p4d-tp-grid=%" PRIu64 ",%" PRIu64 ",%" PRIu64, g.x, g.y, g.z);
+	if (ranks == 1)
+		g = (p4d_tp_grid){1, 1, 1};
+	return p4d_fix(err, "--p4d-tp=%" PRIu64 " --p4d-tp-grid=%" PRIu64 ",%" PRIu64 ",%" PRIu64, ranks, g.x,
+		       g.y, g.z);
 }
 
 int p4d_layout__check_grid(const p4d_request *r, const p4d_layout *l, p4d_error *err)

@@ -128,19 +128,41 @@ static void the_search_chooses(void **state)
 	assert_true(l.tp_z > 1);
 }
 
-static void refused(const char *options, p4d_code code, const char *text, const char *fix)
+static void refused_on(uint64_t nodes, const char *options, p4d_code code, const char *text, const char *fix)
 {
 	p4d_request r = {.gpu = ""};
 	p4d_layout l;
 	p4d_error err;
 
 	set_all(&r, options);
-	p4d_request_complete(&r, 0, 8);
-	assert_int_equal(p4d_layout_build(&r, 1, 8, &l, &err), -1);
+	p4d_request_complete(&r, 0, 8 * nodes);
+	assert_int_equal(p4d_layout_build(&r, nodes, 8, &l, &err), -1);
 	if (!strstr(err.text, text))
 		fail_msg("%s", err.text);
 	assert_int_equal(err.code, code);
 	assert_string_equal(err.fix, fix);
+}
+
+static void refused(const char *options, p4d_code code, const char *text, const char *fix)
+{
+	refused_on(1, options, code, text, fix);
+}
+
+/* A fix is no grid that is refused in its turn. */
+static void over_nodes_and_refused(void **state)
+{
+	static const char sixteen[] = P4D_13B "heads=64 kv-heads=64 hidden=8192 ffn=16384 tp=16 ";
+	char options[1024];
+
+	(void)state;
+	snprintf(options, sizeof(options), "%stp-grid=2,2,2 micro-batch=2", sixteen);
+	refused_on(4, options, P4D_E_VALUE, "has 8 ranks, and tp=16", "--p4d-tp-grid=8,1,2");
+	snprintf(options, sizeof(options), "%stp-grid=auto micro-batch=1", sixteen);
+	refused_on(4, options, P4D_E_VALUE, "this one is complete", "--p4d-tp=8 --p4d-tp-grid=8,1,1");
+	refused_on(6, P4D_13B "heads=48 kv-heads=48 hidden=6144 ffn=18432 tp=6 tp-grid=2,1,3 micro-batch=3",
+		   P4D_E_TP_NODE,
+		   "tp-grid=2,1,3: its 6 ranks neither divide the 8 GPUs of a node nor fill whole nodes",
+		   "--p4d-tp=8 --p4d-tp-grid=8,1,1");
 }
 
 static void grids_that_are_none(void **state)
@@ -152,7 +174,7 @@ static void grids_that_are_none(void **state)
 	refused(P4D_13B "tp=8 tp-grid=2,2,1", P4D_E_VALUE, "has 4 ranks, and tp=8", "--p4d-tp-grid=8,1,1");
 	refused(P4D_13B "tp=8 tp-grid=0,2,4", P4D_E_VALUE, "is not three numbers", "--p4d-tp-grid=8,1,1");
 	refused(P4D_13B "tp=6 tp-grid=3,2,1", P4D_E_WIDTH, "X does not divide the attention heads (heads=40",
-		"--p4d-tp=1 --p4d-tp-grid=1,1,1");
+		"--p4d-tp=2 --p4d-tp-grid=2,1,1");
 	refused(P4D_13B "tp=8 tp-grid=2,1,4 micro-batch=2", P4D_E_BATCH, "a micro-batch has 2",
 		"--p4d-micro-batch=4");
 	refused(P4D_13B "tp=2 pp=4 tp-grid=1,1,2 micro-batch=2 vocab-parallel=vocab-1", P4D_E_UNMODELLED,
@@ -177,12 +199,13 @@ static void grids_that_are_none(void **state)
 		"LayerNorm takes whole rows, which Y splits", "--p4d-tp-grid=4,1,1");
 	/* where X alone does not divide the heads, not back to what was refused */
 	refused(P4D_13B "heads=12 kv-heads=12 tp=8 tp-grid=4,2,1 device=cpu norm=layernorm", P4D_E_UNMODELLED,
-		"LayerNorm takes whole rows, which Y splits", "--p4d-tp=1 --p4d-tp-grid=1,1,1");
+		"LayerNorm takes whole rows, which Y splits", "--p4d-tp=4 --p4d-tp-grid=4,1,1");
 	refused(P4D_13B "heads=12 kv-heads=12 tp=8 tp-grid=4,2,1 device=cpu norm=layernorm micro-batch=2",
 		P4D_E_UNMODELLED, "LayerNorm takes whole rows, which Y splits", "--p4d-tp-grid=4,1,2");
 	/* both are said, as one without the other is no grid */
 	refused(P4D_13B "tp=16 tp-grid=4,4,1", P4D_E_TP_NODE,
-		"tp-grid=4,4,1: X*Y does not divide the 8 GPUs of a node", "--p4d-tp=8 --p4d-tp-grid=8,1,1");
+		"tp-grid=4,4,1: X*Y = 16 does not divide the 8 GPUs of a node",
+		"--p4d-tp=8 --p4d-tp-grid=8,1,1");
 	refused(P4D_13B "tp=16 tp-grid=4,2,2 micro-batch=2", P4D_E_WORLD,
 		"8 GPUs are not a multiple of tp*cp*pp = 16*1*1", "--nodes=2 --gpus-per-node=8");
 	refused(MODEL_13B "framework=megatron tp=8 tp-grid=4,2,1", P4D_E_VALUE,
@@ -199,6 +222,7 @@ int main(void)
 	    cmocka_unit_test(z_goes_over_nodes),
 	    cmocka_unit_test(the_best_grid),
 	    cmocka_unit_test(the_search_chooses),
+	    cmocka_unit_test(over_nodes_and_refused),
 	    cmocka_unit_test(grids_that_are_none),
 	};
 
