@@ -92,7 +92,7 @@ static int print_env(const p4d_subject *subject, const plans *p, p4d_error *err)
 		return -1;
 	p4d_export(&placed, &d.layout, text, print_export, NULL);
 	if (!p4d_export_arguments(&placed, &d.layout, &lacks))
-		printf("# no P4D_MEGATRON_ARGS: Megatron-LM has no %s\n", lacks);
+		printf("unset P4D_MEGATRON_ARGS # Megatron-LM has no %s\n", lacks);
 	fflush(stdout);
 	p4d_report_messages(subject->messages, subject->message);
 	return 0;
