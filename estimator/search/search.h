@@ -16,12 +16,12 @@
  * vocabulary parallelism, and what ranks of p4d-train share where nothing fits that shares less, as far as
  * they are open, pruned by divisibility and memory. All have the same global batch (request/defaults.h).
  * Layers that do not divide are split as evenly as possible. Those that fit are ranked by predicted step
- * time; step times within 1.5 % are a tie, which goes to less memory (in steps of 2 % of the capacity), then
- * to the simpler layout: fewer of tp, cp, pp and vpp in use, then by the keys that follow. Where the cost
- * model does not cover the GPU, they are ranked by: below `safe`, no recompute, a full pipeline, smaller
- * tp*cp*pp (tp stays inside the node), less context parallelism, fewer stages, larger micro-batch (above
- * `safe`: smaller). Layouts that cannot be faster than another that fits (needless recomputation) are
- * omitted.
+ * time; step times within 1.5 % are a tie, which goes to what shares less, then to less memory (in
+ * steps of 2 % of the capacity), then to the simpler layout: fewer of tp, cp, pp and vpp in use, then by the
+ * keys that follow. Where the cost model does not cover the GPU, they are ranked by: below `safe`, no
+ * recompute, less to share, a full pipeline, smaller tp*cp*pp (tp stays inside the node), less context
+ * parallelism, fewer stages, larger micro-batch (above `safe`: smaller). Layouts that cannot be faster than
+ * another that fits (needless recomputation) are omitted.
  */
 
 /*

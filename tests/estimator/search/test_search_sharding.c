@@ -67,7 +67,7 @@ static void only_parameters_fit(void **state)
 	assert_true(best.step.seconds <= 1.015 * found[0].step.seconds);
 }
 
-/* 8B on 2 nodes: within a node there is room for the shards, and NVLink is faster than the network. */
+/* 13B on 2 nodes: within a node there is room for the shards, and NVLink is faster than the network. */
 static void inside_nodes(void **state)
 {
 	unsigned inside = 0;
@@ -128,10 +128,14 @@ static void above_safe_before_sharing(void **state)
 	assert_int_equal(sharding_of(&found[0]), P4D_SHARD_PARAMETERS);
 
 	p4d_request wide = {.gpu = ""};
-	space = space_of(8, 8, "h100-80gb");
-	set_all(&wide, MODEL_70B "framework=p4d seq-len=8192 global-batch=512 cp=1");
+	space = space_of(2, 8, "h100-80gb");
+	set_all(&wide, MODEL_13B "framework=p4d seq-len=4096 global-batch=256 tp=2 pp=1 cp=1");
 	assert_true(p4d_search_run(&wide, &space, &found[0], 1, NULL) == 1);
-	space.safe = 0.2; /* nothing has so little but parameters in shards, if anything */
+	/* nothing has so little but parameters in shards */
+	space.safe = space.limit = 0.5;
+	assert_true(p4d_search_run(&wide, &space, &found[1], 1, NULL) == 1);
+	assert_int_equal(sharding_of(&found[1]), P4D_SHARD_PARAMETERS);
+	space.limit = 0.95;
 	assert_true(p4d_search_preferred(&wide, &space, &found[1], &counts));
 	assert_int_equal(sharding_of(&found[1]), P4D_SHARD_STATES);
 }
