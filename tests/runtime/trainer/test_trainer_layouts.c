@@ -465,10 +465,11 @@ static void nodes_change_nothing(void **state)
 	    MODEL GROUPED "precision=fp32 tp=2 cp=1 pp=2 vpp=1 micro-batch=1 schedule=1f1b",
 	    MODEL PLAIN "precision=fp32 tp=1 cp=2 pp=2 vpp=2 micro-batch=1 schedule=zbv",
 	    MODEL PLAIN "precision=fp32 tp=1 cp=4 pp=1 vpp=1 micro-batch=2 cp-comm=all-gather",
+	    MODEL PLAIN "precision=fp32 tp=4 tp-grid=2,1,2 cp=1 pp=1 vpp=1 micro-batch=2",
 	};
 
 	(void)state;
-	for (int i = 0; i < 3; i++) {
+	for (size_t i = 0; i < sizeof(options) / sizeof(*options); i++) {
 		const curve one = run(options[i], 4, NULL), two = run(options[i], 4, nodes);
 		assert_memory_equal(&one, &two, sizeof(one));
 	}
