@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What ranks share beyond the optimizer's states. To the same layout it only adds communication, so it is
- * tried where nothing fits that shares less, and all that fits then is compared by time. Sharing nothing is
- * never faster than sharing states, and not tried.
+ * What ranks share beyond the optimizer's states. To the same layout that adds communication, or with few
+ * micro-batches wins less than a tie, so it is tried where nothing is possible and fits that shares less, and
+ * all that fits then is compared by time. Sharing nothing is never faster than sharing states, and not tried.
  */
 #include "request/framework.h"
 #include "search/search_internal.h"

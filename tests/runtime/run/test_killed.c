@@ -236,6 +236,7 @@ static void kill_again_and_again(const chain *c, uint64_t *seed, unsigned *kille
 	bool elsewhere = false;
 
 	for (unsigned k = 0; k < kills || !elsewhere; ++*seed) {
+		assert_true(k < 50); /* sooner or later a checkpoint is there */
 		const attempt a = plan_attempt(*seed, start_seconds);
 		print_message("%s, seed %d: kill rank %u %s\n", c->layout, (int)*seed, a.rank,
 			      moment_name[a.moment]);

@@ -203,7 +203,7 @@ static void all_equal(const trial *t)
 	while (first < count && !is_tried(t, &table[first], first))
 		first++;
 	if (first == count)
-		return; /* P4D_TEST_FEW, P4D_TEST_LAYOUT: of another model */
+		return; /* P4D_TEST_FEW, P4D_TEST_LAYOUT: none of these */
 	snprintf(options, sizeof(options), "%s %s", t->model, base->options);
 	const curve one = run(options, base->ranks, NULL);
 	for (size_t i = first; i < count; i++) {
