@@ -438,7 +438,7 @@ CLEANFILES += $(EXTRA_PROGRAMS)
 same_tests = tests/house/test_rooms.sh tests/house/test_names.sh tests/house/test_hardening.sh tests/house/test_sbom.sh \
 	tests/gpu/test_kit.sh tests/gpu/test_report.sh tests/runtime/device/test_cuda_apart.sh \
 	tests/estimator/search/test_search tests/runtime/run/test_killed tests/plugin/test_fakehost_cost \
-	$(addprefix tests/command/test_train_,options.sh moments.sh offload.sh local_loss.sh released.sh)
+	tests/command/test_train.sh $(addprefix tests/command/test_train_,options.sh moments.sh offload.sh local_loss.sh released.sh)
 check-compiled:
 	$(MAKE) check TESTS="$(filter-out $(same_tests),$(TESTS))"
 

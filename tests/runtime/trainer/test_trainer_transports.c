@@ -146,7 +146,7 @@ static void all_equal(const char *model, double limit, size_t first, size_t each
 
 	snprintf(options, sizeof(options), "%s tp=1 cp=1 pp=1 vpp=1 micro-batch=2", model);
 	const curve one = curve_of(options, 1, NULL, &layout, train_on_cpu);
-	for (size_t i = all ? 0 : first; i < count; i += all ? 1 : each * test_stride(1, 3)) {
+	for (size_t i = all ? 0 : first; i < count; i += all ? 1 : each * test_stride(1, 6)) {
 		if (only && !strstr(table[i].options, only))
 			continue;
 		const double start = forked_now();
