@@ -56,13 +56,7 @@ static void too_large(const p4d_subject *subject, const p4d_search_space *space,
 			p4d_text_entry(&text, " ", "%s=%s", p4d_request_option_info(option)->name,
 				       p4d_request_value_text(&least->request, option, value, sizeof(value)));
 	}
-	for (size_t i = 0; i < P4D_SHARING_OPTIONS; i++) {
-		const p4d_option option = p4d_sharing_options[i];
-		char value[64];
-		if (p4d_layout_shares_more(&least->request, option))
-			p4d_text_entry(&text, " ", "%s=%s", p4d_request_option_info(option)->name,
-				       p4d_request_value_text(&least->request, option, value, sizeof(value)));
-	}
+	p4d_layout_add_sharing(&least->request, "", &text);
 	if (p4d_layout_build(&least->request, subject->nodes, subject->gpus_per_node, &layout, NULL) == 0)
 		p4d_memory_estimate(&layout, subject->method, &subject->capacity, &e, NULL);
 	const uint64_t *part = e.peak.part;

@@ -53,11 +53,7 @@ static void write_flags(const p4d_request *asked, const p4d_request *candidate, 
 		p4d_text_entry(&flags, " ", "--p4d-%s=%s", p4d_request_option_info(option)->name,
 			       p4d_request_value_text(candidate, option, value, sizeof(value)));
 	}
-	for (size_t i = 0; i < P4D_SHARING_OPTIONS; i++)
-		if (p4d_layout_shares_more(candidate, p4d_sharing_options[i]))
-			p4d_text_entry(
-			    &flags, " ", "--p4d-%s=%s", p4d_request_option_info(p4d_sharing_options[i])->name,
-			    p4d_request_value_text(candidate, p4d_sharing_options[i], value, sizeof(value)));
+	p4d_layout_add_sharing(candidate, "--p4d-", &flags);
 	/* with the rest of a layout there is nothing left to choose it with */
 	if (p4d_layout_grid_is_open(asked))
 		p4d_text_entry(&flags, " ", "--p4d-tp-grid=%s",

@@ -38,11 +38,7 @@ static bool write_choices(const p4d_request *asked, const p4d_request *complete,
 		p4d_text_entry(&choices, " ", "%s=%s", p4d_request_option_info(option)->name,
 			       p4d_request_value_text(complete, option, value, sizeof(value)));
 	}
-	for (size_t i = 0; i < P4D_SHARING_OPTIONS; i++)
-		if (p4d_layout_shares_more(complete, p4d_sharing_options[i]))
-			p4d_text_entry(
-			    &choices, " ", "%s=%s", p4d_request_option_info(p4d_sharing_options[i])->name,
-			    p4d_request_value_text(complete, p4d_sharing_options[i], value, sizeof(value)));
+	p4d_layout_add_sharing(complete, "", &choices);
 	if (p4d_layout_grid_is_open(asked))
 		p4d_text_entry(&choices, " ", "tp-grid=%s",
 			       p4d_layout_grid_text(complete, value, sizeof(value)));

@@ -30,6 +30,18 @@ bool p4d_layout_shares_more(const p4d_request *r, p4d_option option)
 	return option != P4D_OPTIMIZER_SHARDING || (r->value[option] > P4D_SHARD_STATES && !implied);
 }
 
+void p4d_layout_add_sharing(const p4d_request *r, const char *prefix, p4d_text *text)
+{
+	char value[64];
+
+	for (size_t i = 0; i < P4D_SHARING_OPTIONS; i++) {
+		const p4d_option option = p4d_sharing_options[i];
+		if (p4d_layout_shares_more(r, option))
+			p4d_text_entry(text, " ", "%s%s=%s", prefix, p4d_request_option_info(option)->name,
+				       p4d_request_value_text(r, option, value, sizeof(value)));
+	}
+}
+
 bool p4d_layout_is_default(const p4d_request *request, p4d_option option)
 {
 	const int64_t otherwise = p4d_request_option_info(option)->number;

@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "request/architecture.h"
 #include "request/request.h"
 
@@ -253,6 +254,8 @@ enum { P4D_SHARING_OPTIONS = 2 };
 extern const p4d_option p4d_sharing_options[P4D_SHARING_OPTIONS];
 /* Whether p4d chose more of one of them than where nothing is said. */
 bool p4d_layout_shares_more(const p4d_request *request, p4d_option option);
+/* Adds those to a text, "--p4d-optimizer-sharding=parameters" with the prefix "--p4d-". */
+void p4d_layout_add_sharing(const p4d_request *request, const char *prefix, p4d_text *text);
 bool p4d_layout_is_default(const p4d_request *request, p4d_option option);
 
 /* Whether an option has no effect because the model lacks what it is about: experts. */

@@ -25,26 +25,13 @@ static uint64_t slices_of(const p4d_candidate *c)
 	return p4d_is_set(&c->request, P4D_TOKEN_SLICES) ? (uint64_t)c->request.value[P4D_TOKEN_SLICES] : 1;
 }
 
-/* What the search says of a candidate is what its own flags give, lengths of slices among them. */
+/* Lengths of slices are among its own flags. */
 static void holds(const p4d_candidate *c, uint64_t nodes)
 {
-	const p4d_gpu *gpu = gpu_of("h100-80gb");
-	const p4d_capacity capacity = {gpu, 0, 0};
-	p4d_timeline_work work = {0};
-	p4d_estimate e;
-	p4d_step step;
-	p4d_layout l;
-	p4d_error err;
+	const p4d_layout l = layout_that_holds(c, nodes, 8);
 
-	if (p4d_layout_build(&c->request, nodes, 8, &l, &err) < 0)
-		fail_msg("%s", err.text);
 	assert_int_equal(l.slices, slices_of(c));
 	assert_true(l.slices == 1 || p4d_is_set(&c->request, P4D_SLICE_LENGTHS));
-	assert_int_equal(p4d_memory_estimate(&l, P4D_METHOD_PLAN, &capacity, &e, NULL), 0);
-	assert_int_equal(e.peak.device_bytes, c->device_bytes);
-	assert_int_equal(p4d_cost_step(&l, gpu, &work, &step, NULL), 0);
-	assert_true(step.seconds == c->step.seconds);
-	p4d_timeline_work_free(&work);
 }
 
 /* Eight sequences through a pipeline that they cannot fill. */
