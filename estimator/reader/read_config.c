@@ -256,9 +256,17 @@ static void find_prefixes(const p4d_reader *reader, const char *prefix[CONFIG_FI
 	prefix[count] = NULL;
 }
 
+/* By itself: a file that cannot be read asks this of every argument, and most differ in their first letter. */
+static bool begins_with(const char *name, const char *prefix)
+{
+	while (*prefix && *name == *prefix)
+		name++, prefix++;
+	return !*prefix;
+}
+
 static bool begins_with_one(const char *name, const char *const *prefix)
 {
-	while (*prefix && strncmp(name, *prefix, strlen(*prefix)) != 0)
+	while (*prefix && !begins_with(name, *prefix))
 		prefix++;
 	return *prefix;
 }
@@ -266,16 +274,15 @@ static bool begins_with_one(const char *name, const char *const *prefix)
 /* What a file that is not read may say: all that its names stand for, but for those of other files. */
 static void lose(p4d_reading *r, const char *prefix)
 {
-	const size_t length = strlen(prefix);
 	const char *others[CONFIG_FILES + 1] = {NULL};
 
 	r->more_arguments = true;
-	if (!length)
+	if (!*prefix)
 		find_prefixes(r->reader, others);
 	for (int i = 0; i < P4D_READ_TABLES && r->reader->arguments[i]; i++)
 		for (const p4d_read_argument *a = r->reader->arguments[i]; a->name; a++) {
-			if (a->what < 0 || strncmp(a->name, "--", 2) != 0 ||
-			    strncmp(a->name + 2, prefix, length) != 0 || begins_with_one(a->name + 2, others))
+			if (a->what < 0 || !begins_with(a->name, "--") || !begins_with(a->name + 2, prefix) ||
+			    begins_with_one(a->name + 2, others))
 				continue;
 			*p4d_reader__slot(r, a->what) = (p4d_read_value){.unknown = true};
 			if (a->what < (int)P4D_OPTIONS)

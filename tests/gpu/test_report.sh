@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # No kernel spills but those of p4d's own attention, all access 16 bytes at a time where rows allow, and move few bytes more than
-# they must: make gpu-report. A kernel that does not is named.
+# they must: make gpu-report. A kernel that does not is named. For one architecture, P4D_TEST_ALL: for three.
 set -eu
 cd "$P4D_TEST_BUILDDIR"
 [ -e .libs/libp4d-cuda.so ] || { echo "built without CUDA"; exit 77; }
@@ -48,6 +48,7 @@ grep -q 'FAULT: swiglu_rows<float,1> spills' "$work/poor" || fail "spills are no
 grep -q 'FAULT: unheard is of no kind' "$work/poor" || fail "a kernel of no kind is not found: $(cat "$work/poor")"
 [ "$status" = 1 ] || fail "faults end with $status"
 
+[ -n "${P4D_TEST_ALL:-}" ] || export P4D_REPORT_ARCHITECTURES=90
 # shellcheck disable=SC2046 # a list of files
 report all $(sed -n 's/^#include "\(.*\.cu\)"$/\1/p' "$P4D_TEST_SRCDIR/tests/doubles/cuda/shim_kernels.cc" |
 	sed "s|^|$P4D_TEST_SRCDIR/runtime/|")
