@@ -197,11 +197,15 @@ static uint64_t most_alive(const p4d_rows *rows, bool experts)
 {
 	const p4d_layout *l = rows->layout;
 	uint16_t chunks[P4D_MAX_UNEVEN_CHUNKS];
+	uint64_t before = 0, experts_before = 0;
 
+	/* in the model's order: where each chunk begins would be looked for in all stages before it */
 	for (uint64_t i = 0; i < l->pp * l->vpp; i++) {
-		const uint32_t stage = (uint32_t)(i % l->pp), chunk = (uint32_t)(i / l->pp);
-		const uint32_t with = p4d_parameters_expert_layers(l, stage, chunk);
-		chunks[i] = (uint16_t)(experts ? with : p4d_chunk_layers(l, stage, chunk) - with);
+		const uint32_t layers = p4d_chunk_layers(l, (uint32_t)(i % l->pp), (uint32_t)(i / l->pp));
+		const uint64_t upto = p4d_expert_layers_before(l, before += layers);
+		const uint64_t with = upto - experts_before;
+		chunks[i] = (uint16_t)(experts ? with : layers - with);
+		experts_before = upto;
 	}
 	return p4d_schedule_layers_alive(&rows->schedule, rows->stage, chunks);
 }

@@ -154,6 +154,10 @@ static void plans_of_any_program(void **state)
 	    {"framework=megatron pp=128 vpp=256 schedule=interleaved layers=65536 experts=256 ep=8 "
 	     "expert-every=2 dense-layers=60000 global-batch=65536",
 	     1024},
+	    {"framework=megatron pp=1024 vpp=4 schedule=interleaved layers=32768 experts=256 "
+	     "experts-per-token=8 "
+	     "expert-every=2 ep=8 global-batch=65536",
+	     1024},
 	    {"framework=megatron pp=1024 layers=65536 experts=65536 experts-per-token=65536 expert-every=3 "
 	     "token-dispatcher=deepep ep=8 global-batch=65536",
 	     1024},
