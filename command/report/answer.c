@@ -7,7 +7,9 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "report/colocated.h"
 #include "report/report.h"
+#include "report/serving.h"
 
 static void print_no_options(const p4d_reading *script)
 {
@@ -16,6 +18,25 @@ static void print_no_options(const p4d_reading *script)
 		printf(", and %s (%s:%" PRIu32 ") is no training that p4d knows", script->program,
 		       script->file, script->line);
 	printf(", not checked");
+}
+
+static void print_place(const p4d_verdict *v)
+{
+	printf(" on %" PRIu32 " node%s of %" PRIu32 " x %s", v->geometry.nodes,
+	       v->geometry.nodes == 1 ? "" : "s", v->geometry.gpus_per_node,
+	       v->geometry.gpu ? v->geometry.gpu->name : "GPUs");
+}
+
+static void print_colocated(const p4d_verdict *v, const p4d_request *request)
+{
+	const p4d_colocated *c = &v->colocated;
+
+	printf(": %s, %s", request->model, c->pairs ? "preference training" : "reinforcement learning");
+	print_place(v);
+	printf(", %.1f", p4d_to_gib(c->training.sum));
+	if (!c->pairs)
+		printf(" while it trains and %.1f while it generates", p4d_to_gib(c->generating.sum));
+	printf(" of %.1f GiB (unvalidated)", p4d_to_gib(c->capacity_bytes));
 }
 
 /* The outcome in one line. script: see p4d_checked. */
@@ -33,14 +54,15 @@ static void print_answer(const p4d_verdict *v, const p4d_request *request, const
 		       v->geometry.gpus_per_node, v->estimate.gpu ? v->estimate.gpu->name : "CPU ranks",
 		       p4d_layout_tp_text(l, tp), l->cp, l->pp, l->dp, l->micro_batch,
 		       p4d_verdict_memory(v, memory, sizeof(memory)));
-	else if (v->starts)
-		printf(": %s starts on %" PRIu32 " node%s of %" PRIu32 " x %s, %" PRIu64
-		       " sequence%s of %" PRIu64 " tokens at a time (unvalidated)",
-		       request->model, v->geometry.nodes, v->geometry.nodes == 1 ? "" : "s",
-		       v->geometry.gpus_per_node, v->geometry.gpu ? v->geometry.gpu->name : "GPUs",
+	else if (v->starts) {
+		printf(": %s starts", request->model);
+		print_place(v);
+		printf(", %" PRIu64 " sequence%s of %" PRIu64 " tokens at a time (unvalidated)",
 		       v->serving.sequences, v->serving.sequences == 1 ? "" : "s", v->serving.max_model_len);
-	else if (v->serving.max_model_len)
+	} else if (v->serving.max_model_len)
 		printf(": %s does not start (unvalidated)", request->model);
+	else if (v->colocated.capacity_bytes)
+		print_colocated(v, request);
 	else if (v->read)
 		printf(": not checked%s%s", v->unread[0] ? ": " : "", v->unread);
 	else if (v->action == P4D_PASS && !p4d_request_any(request))
@@ -146,6 +168,13 @@ struct json_object *p4d_answer_json(const p4d_checked *answer)
 	json_object_object_add(object, "peak", v->judged ? p4d_report_json_peak(&v->estimate) : NULL);
 	json_object_object_add(object, "host",
 			       v->judged ? p4d_report_json_host(&v->estimate, v->geometry.host_bytes) : NULL);
+	struct json_object *serving = NULL, *colocated = NULL;
+	if (v->serving.max_model_len)
+		p4d_serving_json(&v->serving, serving = json_object_new_object());
+	if (v->colocated.capacity_bytes)
+		p4d_colocated_json(&v->colocated, colocated = json_object_new_object());
+	json_object_object_add(object, "serving", serving);
+	json_object_object_add(object, "colocated", colocated);
 	json_object_object_add(object, "plan", v->plan[0] ? json_object_new_string(v->plan) : NULL);
 	struct json_object *read = json_object_new_object();
 	each_read(sbatch, add_object, read);

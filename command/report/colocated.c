@@ -25,11 +25,9 @@ static void list(const p4d_colocated *c, colocated_part parts[PARTS])
 	parts[4] = (colocated_part){"sum", c->generating.sum, c->training.sum};
 }
 
-static int print_json(const p4d_subject *subject, const p4d_layout *l, const p4d_colocated *c, bool fits,
-		      p4d_error *err)
+void p4d_colocated_json(const p4d_colocated *c, struct json_object *object)
 {
-	struct json_object *object = json_object_new_object(),
-			   *sums[2] = {json_object_new_object(), json_object_new_object()};
+	struct json_object *sums[2] = {json_object_new_object(), json_object_new_object()};
 	colocated_part parts[PARTS];
 
 	list(c, parts);
@@ -37,16 +35,24 @@ static int print_json(const p4d_subject *subject, const p4d_layout *l, const p4d
 		json_object_object_add(sums[0], parts[i].name, json_object_new_uint64(parts[i].generating));
 		json_object_object_add(sums[1], parts[i].name, json_object_new_uint64(parts[i].training));
 	}
-	json_object_object_add(object, "model", json_object_new_string(subject->model));
-	json_object_object_add(object, "framework",
-			       json_object_new_string(p4d_framework_of(l->framework)->name));
-	json_object_object_add(object, "gpu", json_object_new_string(subject->capacity.gpu->name));
-	json_object_object_add(object, "layout", p4d_report_json_layout(l, subject->nodes));
 	json_object_object_add(object, "capacity_bytes", json_object_new_uint64(c->capacity_bytes));
 	json_object_object_add(object, "generating", sums[0]);
 	json_object_object_add(object, "training", sums[1]);
 	json_object_object_add(object, "host_bytes", json_object_new_uint64(c->host_bytes));
 	json_object_object_add(object, "cache_tokens", json_object_new_uint64(c->serving.tokens));
+}
+
+static int print_json(const p4d_subject *subject, const p4d_layout *l, const p4d_colocated *c, bool fits,
+		      p4d_error *err)
+{
+	struct json_object *object = json_object_new_object();
+
+	json_object_object_add(object, "model", json_object_new_string(subject->model));
+	json_object_object_add(object, "framework",
+			       json_object_new_string(p4d_framework_of(l->framework)->name));
+	json_object_object_add(object, "gpu", json_object_new_string(subject->capacity.gpu->name));
+	json_object_object_add(object, "layout", p4d_report_json_layout(l, subject->nodes));
+	p4d_colocated_json(c, object);
 	json_object_object_add(object, "fits", json_object_new_boolean(fits));
 	json_object_object_add(object, "validated", json_object_new_boolean(false));
 	json_object_object_add(object, "messages",

@@ -7,9 +7,8 @@
 #include "plan/serving.h"
 #include "report/report.h"
 
-static int print_json(const p4d_subject *subject, const p4d_serving *s, bool starts, p4d_error *err)
+void p4d_serving_json(const p4d_serving *s, struct json_object *object)
 {
-	struct json_object *object = json_object_new_object();
 	const struct {
 		const char *name;
 		uint64_t value;
@@ -32,10 +31,17 @@ static int print_json(const p4d_subject *subject, const p4d_serving *s, bool sta
 		       {"sequences", s->sequences},
 		       {"longest", s->longest}};
 
-	json_object_object_add(object, "model", json_object_new_string(subject->model));
-	json_object_object_add(object, "gpu", json_object_new_string(subject->capacity.gpu->name));
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++)
 		json_object_object_add(object, numbers[i].name, json_object_new_uint64(numbers[i].value));
+}
+
+static int print_json(const p4d_subject *subject, const p4d_serving *s, bool starts, p4d_error *err)
+{
+	struct json_object *object = json_object_new_object();
+
+	json_object_object_add(object, "model", json_object_new_string(subject->model));
+	json_object_object_add(object, "gpu", json_object_new_string(subject->capacity.gpu->name));
+	p4d_serving_json(s, object);
 	json_object_object_add(object, "fits", json_object_new_boolean(starts));
 	json_object_object_add(object, "validated", json_object_new_boolean(false));
 	json_object_object_add(object, "messages",

@@ -276,7 +276,7 @@ static void advise(const p4d_guard_work *g, p4d_verdict *v)
 		v->would_reject = false;
 		v->action = P4D_PASS;
 	}
-	if (v->messages && (v->judged || v->colocated || v->serving.max_model_len)) {
+	if (v->messages && (v->judged || v->colocated.capacity_bytes || v->serving.max_model_len)) {
 		const char *doubt = p4d_reading_doubt(g->job->reading);
 		p4d_verdict__say(v, P4D_E_READ, "judged by %s%s%s%s",
 				 p4d_guard__script_place(g->job->reading, place, sizeof(place)),

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "job/job.h"
+#include "plan/colocated.h"
 #include "plan/plan_line.h"
 #include "plan/serving.h"
 #include "plan/stage_memory.h"
@@ -42,9 +43,9 @@ typedef struct p4d_verdict {
 	p4d_geometry geometry;
 	p4d_layout layout;
 	p4d_estimate estimate;
-	bool colocated;      /* reinforcement learning was judged */
-	p4d_serving serving; /* of a job that serves; max_model_len 0: it does not, or was not judged */
-	bool starts;         /* the engine that serves */
+	p4d_colocated colocated; /* of several models; capacity_bytes 0: it has one, or was not judged */
+	p4d_serving serving;     /* of a job that serves; max_model_len 0: it does not, or was not judged */
+	bool starts;             /* the engine that serves */
 	unsigned messages;
 	p4d_message message[P4D_MESSAGES];
 	char plan[P4D_PLAN_MAX]; /* the plan line to export or approve; "" when there is none */

@@ -19,7 +19,7 @@ void p4d_guard__judge_colocated(const p4d_request *request, uint32_t published_b
 	const p4d_geometry *g = &v->geometry;
 	p4d_request complete = *request;
 	p4d_error err = {.code = P4D_OK};
-	p4d_colocated c;
+	p4d_colocated *c = &v->colocated;
 	p4d_layout l;
 	const uint64_t world = (uint64_t)g->nodes * g->gpus_per_node;
 
@@ -32,9 +32,8 @@ void p4d_guard__judge_colocated(const p4d_request *request, uint32_t published_b
 	p4d_colocated_complete(&complete, world);
 	p4d_request_complete(&complete, published_batch, world);
 	if (p4d_layout_build(&complete, g->nodes, g->gpus_per_node, &l, &err) < 0 ||
-	    p4d_colocated_estimate(&complete, &l, g->gpu, &c, &err) < 0 ||
-	    p4d_colocated_check(&complete, &l, g->gpu, &c, p4d_site_policy_limit(&v->policy, l.framework),
+	    p4d_colocated_estimate(&complete, &l, g->gpu, c, &err) < 0 ||
+	    p4d_colocated_check(&complete, &l, g->gpu, c, p4d_site_policy_limit(&v->policy, l.framework),
 				&err) < 0)
 		say(v, &err);
-	v->colocated = true;
 }

@@ -124,8 +124,10 @@ int p4d_colocated_estimate(const p4d_request *r, const p4d_layout *l, const p4d_
 	p4d_estimate e;
 
 	if (prefers(r)) {
+		if (estimate_pairs(r, l, &c, &capacity, err) < 0)
+			return -1;
 		*out = c;
-		return estimate_pairs(r, l, out, &capacity, err);
+		return 0;
 	}
 	if (p4d_memory_estimate(l, P4D_METHOD_PLAN, &capacity, &e, err) < 0 ||
 	    engine_of(r, l, gpu, &c, err) < 0)

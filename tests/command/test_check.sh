@@ -158,6 +158,32 @@ sed -i "s/131072/$length/" serve.sh
 exits 0 p4d check --gpus-per-node=h100:2 -N1 serve.sh
 prints "starts on 1 node of 2 x h100-80gb, 1 sequence of $length tokens at a time (unvalidated)"
 [ -z "$err" ] || fail "the job hears: $err"
+exits 0 p4d check --json --gpus-per-node=h100:2 -N1 serve.sh
+prints "\"max_model_len\":$length" '"colocated":null'
+
+# several models beside each other: what they hold, and that they were judged
+cat >rl.sh <<'JOB'
+#!/bin/sh
+#SBATCH -N1 --gpus-per-node=h100:8
+python3 -m verl.trainer.main_ppo data.max_prompt_length=512 data.max_response_length=512 \
+    actor_rollout_ref.model.path=meta-llama/Llama-3.1-8B-Instruct actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=4 \
+    actor_rollout_ref.rollout.name=vllm actor_rollout_ref.rollout.tensor_model_parallel_size=2 \
+    actor_rollout_ref.rollout.gpu_memory_utilization=0.4 algorithm.adv_estimator=gae \
+    trainer.n_gpus_per_node=8 trainer.nnodes=1
+JOB
+exits 0 p4d check rl.sh
+prints "would pass: meta-llama/Llama-3.1-8B-Instruct, reinforcement learning on 1 node of 8 x h100-80gb, " \
+	" while it generates of 79.1 GiB (unvalidated)"
+[ -z "$err" ] || fail "the job hears: $err"
+exits 0 p4d check --json rl.sh
+prints '"colocated":{' '"serving":null'
+sed -i 's/8B/70B/' rl.sh
+exits 0 p4d check rl.sh
+prints "would pass with a warning: meta-llama/Llama-3.1-70B-Instruct, reinforcement learning on"
+says "[P4D121] unvalidated: meta-llama/Llama-3.1-70B-Instruct needs " "[P4D118] judged by rl.sh:3 (verl.trainer.main_ppo)"
+printf '#!/bin/sh\naccelerate launch --num_processes 8 --use_fsdp --fsdp_version 2 -m trl.scripts.dpo --model_name_or_path Qwen/Qwen2.5-7B --bf16 --max_length 2048 --per_device_train_batch_size 1 --gradient_checkpointing\n' >dpo.sh
+exits 0 p4d check -N1 --gpus-per-node=h100:8 dpo.sh
+prints "would pass: Qwen/Qwen2.5-7B, preference training on 1 node of 8 x h100-80gb, "
 
 # one process on one GPU, without a launcher: the batch is known
 printf '#!/bin/sh\n#SBATCH --gres=gpu:h100:1\npython sft.py --model_name_or_path mistralai/Mistral-7B-v0.1 --dataset_name x --max_length 4096 --per_device_train_batch_size 8 --use_peft --lora_r 64 --load_in_4bit --bf16\n' >one.sh
