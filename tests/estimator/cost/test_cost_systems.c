@@ -281,7 +281,7 @@ static void zero_3_at_scale(void **state)
 		const p4d_layout l = layout_of(options, rows[i].gpus / 8, 8);
 		const double said = step_of(&l, &gpu).hardware_tflops_per_gpu;
 		row("zero-3: TFLOP/s a GPU (a miss)", rows[i].published, said, rows[i].tolerance);
-		assert_true(said < before);
+		assert_true(said > rows[i].published && said < before); /* as if gathers hid better */
 		before = said;
 	}
 }

@@ -183,6 +183,8 @@ static bool is_tried(const trial *t, const shape *at, size_t i)
 	return getenv("P4D_TEST_ALL") || (i + t->shift) % (getenv("P4D_TEST_FEW") ? FEW : t->each) == 0;
 }
 
+static size_t tried;
+
 /* What the others are held against. */
 static const shape alone = {1, "tp=1 cp=1 pp=1 vpp=1 micro-batch=2"};
 static const shape *base = &alone;
@@ -210,6 +212,7 @@ static void all_equal(const trial *t)
 		const shape *at = &table[i];
 		if (!is_tried(t, at, i))
 			continue;
+		tried++;
 		const double start = forked_now();
 		snprintf(options, sizeof(options), "%s %s", t->model, at->options);
 		const curve other = run(options, at->ranks, NULL);
@@ -494,5 +497,9 @@ int main(void)
 	    cmocka_unit_test(local_losses),     cmocka_unit_test(grids_of_ranks),
 	};
 
-	return cmocka_run_group_tests_name("layouts of the trainer", tests, prepare, NULL);
+	const int failed = cmocka_run_group_tests_name("layouts of the trainer", tests, prepare, NULL);
+	if (failed || tried || !getenv("P4D_TEST_LAYOUT"))
+		return failed;
+	fprintf(stderr, "P4D_TEST_LAYOUT: no layout contains \"%s\"\n", getenv("P4D_TEST_LAYOUT"));
+	return 1;
 }
