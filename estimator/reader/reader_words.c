@@ -53,13 +53,33 @@ static const char *const words[] = {"train",
 				    "max_position_embeddings",
 				    NULL};
 
-enum { MOST = 64 << 10 };
+enum { MOST = 64 << 10, PAIRS = 1024 };
 
+static unsigned pair_of(const char *at)
+{
+	return ((unsigned char)at[0] * 33u + (unsigned char)at[1]) % PAIRS;
+}
+
+static bool is_at(const char *at, size_t left)
+{
+	for (const char *const *word = words; *word; word++)
+		if ((*word)[0] == at[0] && (*word)[1] == at[1] && strlen(*word) <= left &&
+		    !memcmp(at, *word, strlen(*word)))
+			return true;
+	return false;
+}
+
+/* Of every script that is submitted: words are looked for where there are two letters that one begins with.
+ */
 bool p4d_reader_may_train(const char *text, size_t length)
 {
+	bool begins[PAIRS] = {false};
+
 	length = length < MOST ? length : MOST;
 	for (const char *const *word = words; *word; word++)
-		if (memmem(text, length, *word, strlen(*word)))
+		begins[pair_of(*word)] = true;
+	for (size_t i = 0; i + 1 < length; i++)
+		if (begins[pair_of(text + i)] && is_at(text + i, length - i))
 			return true;
 	return false;
 }
