@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "reader/reader_words.h"
 
-#include <string.h>
+#include <stdint.h>
 
 /* In each program and argument that a reader is known by; test_reader_words holds them against the readers.
  */
@@ -50,36 +50,40 @@ static const char *const words[] = {"train",
 				    "vllm_mode",
 				    "rlhf",
 				    "max-position-embeddings",
-				    "max_position_embeddings",
-				    NULL};
+				    "max_position_embeddings"};
 
-enum { MOST = 64 << 10, PAIRS = 1024 };
+enum { WORDS = sizeof(words) / sizeof(words[0]), MOST = 64 << 10, BEGINNINGS = 1024 };
 
-static unsigned pair_of(const char *at)
+/* No word has less than three letters. */
+static unsigned beginning_of(const char *at)
 {
-	return ((unsigned char)at[0] * 33u + (unsigned char)at[1]) % PAIRS;
+	const unsigned char *letter = (const unsigned char *)at;
+
+	return (letter[0] * 1089u + letter[1] * 33u + letter[2]) % BEGINNINGS;
 }
 
-static bool is_at(const char *at, size_t left)
+static bool begins(const char *text, size_t length, const char *word)
 {
-	for (const char *const *word = words; *word; word++)
-		if ((*word)[0] == at[0] && (*word)[1] == at[1] && strlen(*word) <= left &&
-		    !memcmp(at, *word, strlen(*word)))
-			return true;
-	return false;
+	for (; *word && length && *text == *word; text++, length--)
+		word++;
+	return !*word;
 }
 
-/* Of every script that is submitted: words are looked for where there are two letters that one begins with.
- */
+/* Of every script that is submitted: looks for a word only where its first letters may be. */
 bool p4d_reader_may_train(const char *text, size_t length)
 {
-	bool begins[PAIRS] = {false};
+	/* words with a beginning, as a list: one more than its index */
+	uint8_t first[BEGINNINGS] = {0}, next[WORDS + 1];
 
 	length = length < MOST ? length : MOST;
-	for (const char *const *word = words; *word; word++)
-		begins[pair_of(*word)] = true;
-	for (size_t i = 0; i + 1 < length; i++)
-		if (begins[pair_of(text + i)] && is_at(text + i, length - i))
-			return true;
+	for (uint8_t i = 1; i <= WORDS; i++) {
+		uint8_t *begin = &first[beginning_of(words[i - 1])];
+		next[i] = *begin;
+		*begin = i;
+	}
+	for (size_t at = 0; at + 2 < length; at++)
+		for (uint8_t i = first[beginning_of(text + at)]; i; i = next[i])
+			if (begins(text + at, length - at, words[i - 1]))
+				return true;
 	return false;
 }
