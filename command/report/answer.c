@@ -33,10 +33,10 @@ static void print_colocated(const p4d_verdict *v, const p4d_request *request)
 
 	printf(": %s, %s", request->model, c->pairs ? "preference training" : "reinforcement learning");
 	print_place(v);
-	printf(", %.1f", p4d_to_gib(c->training.sum));
+	printf(", %.1f of %.1f GiB", p4d_to_gib(c->training.sum), p4d_to_gib(c->capacity_bytes));
 	if (!c->pairs)
-		printf(" while it trains and %.1f while it generates", p4d_to_gib(c->generating.sum));
-	printf(" of %.1f GiB (unvalidated)", p4d_to_gib(c->capacity_bytes));
+		printf(" while it trains, %.1f while it generates", p4d_to_gib(c->generating.sum));
+	fputs(" (unvalidated)", stdout);
 }
 
 /* The outcome in one line. script: see p4d_checked. */

@@ -173,7 +173,7 @@ python3 -m verl.trainer.main_ppo data.max_prompt_length=512 data.max_response_le
 JOB
 exits 0 p4d check rl.sh
 prints "would pass: meta-llama/Llama-3.1-8B-Instruct, reinforcement learning on 1 node of 8 x h100-80gb, " \
-	" while it generates of 79.1 GiB (unvalidated)"
+	" of 79.1 GiB while it trains, " " while it generates (unvalidated)"
 [ -z "$err" ] || fail "the job hears: $err"
 exits 0 p4d check --json rl.sh
 prints '"colocated":{' '"serving":null'
