@@ -202,10 +202,10 @@ static uint64_t most_alive(const p4d_rows *rows, bool experts)
 	/* in the model's order: where each chunk begins would be looked for in all stages before it */
 	for (uint64_t i = 0; i < l->pp * l->vpp; i++) {
 		const uint32_t layers = p4d_chunk_layers(l, (uint32_t)(i % l->pp), (uint32_t)(i / l->pp));
-		const uint64_t upto = p4d_expert_layers_before(l, before += layers);
-		const uint64_t with = upto - experts_before;
+		const uint64_t after = p4d_expert_layers_before(l, before += layers);
+		const uint64_t with = after - experts_before;
 		chunks[i] = (uint16_t)(experts ? with : layers - with);
-		experts_before = upto;
+		experts_before = after;
 	}
 	return p4d_schedule_layers_alive(&rows->schedule, rows->stage, chunks);
 }

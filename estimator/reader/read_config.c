@@ -256,7 +256,7 @@ static void find_prefixes(const p4d_reader *reader, const char *prefix[CONFIG_FI
 	prefix[count] = NULL;
 }
 
-/* By itself: a file that cannot be read asks this of every argument, and most differ in their first letter. */
+/* Not strncmp: a file that cannot be read asks this of every argument, and most differ at once. */
 static bool begins_with(const char *name, const char *prefix)
 {
 	while (*prefix && *name == *prefix)

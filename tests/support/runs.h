@@ -10,7 +10,7 @@
 #include "support/run_log.h"
 #include "support/token_files.h"
 
-enum { RANKS = 4, STEPS = 144, SAVE_EVERY = 12, WORDS = 96 };
+enum { RANKS = 4, STEPS = 96, SAVE_EVERY = 12, WORDS = 96 };
 static const double PATIENCE_SECONDS = 300;
 
 #define MODEL \

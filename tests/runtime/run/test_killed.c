@@ -215,6 +215,7 @@ static double run_whole(const char *layout, run_curve *curve)
 
 static void goes_on_to_the_same_end(const char *layout, const run_curve *curve)
 {
+	char differ[160];
 	launched l;
 
 	shell("rm -f chain.jsonl");
@@ -224,7 +225,9 @@ static void goes_on_to_the_same_end(const char *layout, const run_curve *curve)
 	if (log.differ)
 		fail_msg("%d steps differ, the loss by %g", (int)log.differ, log.off);
 	assert_int_equal(newest("chain"), STEPS);
-	shell("diff -r whole/step-00000144 chain/step-00000144 >differ || { cat differ; exit 1; }");
+	snprintf(differ, sizeof(differ),
+		 "diff -r whole/step-%08d chain/step-%08d >differ || { cat differ; exit 1; }", STEPS, STEPS);
+	shell(differ);
 }
 
 /* Until it was killed often enough, and went on elsewhere. Counts kills and seeds. */
