@@ -137,7 +137,7 @@ bool p4d_guard__script_unread(const p4d_reading *r, p4d_error *why)
 	reasons all = {.list = p4d_text_in(list, sizeof(list)), .fix = p4d_text_in(fix, sizeof(fix))};
 
 	p4d_guard__script_place(r, place, sizeof(place));
-	if (!r->value[P4D_FRAMEWORK].file && !serves(r)) {
+	if (!r->value[P4D_FRAMEWORK].file && !serves(r) && r->named) {
 		p4d_fail(why, P4D_E_UNMODELLED, "%.200s was not checked: p4d does not model %.60s", place,
 			 p4d_reading_framework(r));
 		return true;

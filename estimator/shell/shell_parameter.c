@@ -467,7 +467,8 @@ void p4d_shell__parameter(p4d_shell *sh, p4d_shell_source *s, p4d_shell_build *b
 	if (indirect)
 		p4d_shell__advance(sh, &inside);
 	size_t n = p4d_shell__name_length(&inside, 0);
-	while (!n && isdigit((unsigned char)p4d_shell__peek(&inside, n)))
+	const bool named = n > 0;
+	while (!named && isdigit((unsigned char)p4d_shell__peek(&inside, n))) /* ${10} */
 		n++;
 	if (!n && p4d_shell__peek(&inside, 0))
 		n = 1;

@@ -67,6 +67,9 @@ prints "tp                   8 "
 echo 'torchrun train_t5.py --tensor-model-parallel-size 8' >other.sh
 exits 0 p4d read other.sh
 prints "train_t5.py is none that p4d knows" "tp                   8 "
+sed -i '1i #!/bin/sh' other.sh
+exits 0 p4d check -N1 --gpus-per-node=h100:8 other.sh
+says "was not checked, for p4d cannot tell: program (train_t5.py is none that p4d knows; its arguments are like those of megatron)"
 
 # Hostile scripts end in an answer, and nothing of a script is run.
 printf '#!/bin/sh\ntouch ran\n$(touch ran)\nX=`touch ran`\npretrain_gpt.py --num-layers $(touch ran) --hidden-size $(./run)\n' >run.sh

@@ -197,6 +197,7 @@ static void scopes(void **state)
 	means("A=(1); mapfile -t A <f; run ${A[0]}", "<run><?>;");
 	means("mapfile -t A <<E\nx y\nz\nE\nrun \"${A[@]}\"", "<run><x y><z>;");
 	means("set 8 4; run $1 $#; set -e; run $1; set -- a; run $1", "<run><8><2>;<run><8>;<run><a>;");
+	means("set a b c d e f g h i j k; run ${10} ${11} $10 ${12:-none}", "<run><j><k><a0><none>;");
 	means("if x; then : ${T:=8}; else : ${T:=2}; fi; run $T", "<x>;<run><?>;");
 	means("N=a-tp8; run ${N//[!0-9]/} ${N/%8/x} ${N/#a/b} ${N//[a-z]} $(basename /m/24.json .json)",
 	      "<run><8><a-tpx><b-tp8><-8><24>;");
