@@ -116,6 +116,67 @@ static p4d_value in_folder(const p4d_read_context *c, p4d_value path, p4d_cell c
 	return (p4d_value){cells, folder + 1 + path.length};
 }
 
+/* The row of a name, which may also be one of accelerate launch. */
+static const p4d_read_argument *find(const p4d_read_context *c, const char *name)
+{
+	const p4d_read_argument *a = p4d_reader__find(c->reading->reader, name);
+	char launcher[sizeof(((argument_word *)0)->name) + 16];
+
+	if (a || !c->accelerates || strncmp(name, "--", 2) != 0)
+		return a;
+	snprintf(launcher, sizeof(launcher), "--accelerate.%s", name + 2);
+	return p4d_reader__find(c->reading->reader, launcher);
+}
+
+static bool next_word(p4d_value *text, p4d_value *word)
+{
+	uint32_t from = 0, to;
+
+	while (from < text->length && !text->at[from].unknown && isspace((unsigned char)text->at[from].c))
+		from++;
+	for (to = from; to < text->length; to++)
+		if (!text->at[to].unknown && isspace((unsigned char)text->at[to].c))
+			break;
+	*word = (p4d_value){text->at + from, to - from};
+	*text = (p4d_value){text->at + to, text->length - to};
+	return word->length > 0;
+}
+
+/*
+ * Options that depend on a test ("" or "--load ckpt"): of those that p4d knows it is not known whether they
+ * are there; others change nothing. False: it may be anything else. take: says so.
+ */
+static bool may_be_options(p4d_read_context *c, p4d_value unknown, bool take)
+{
+	size_t count = 0;
+	const p4d_value *text =
+	    p4d_shell_may_be(c->shell, unknown.length == 1 ? unknown.at[0].unknown : 0, &count);
+	bool after_option = false;
+
+	if (!text || has_operands(c->reading->reader))
+		return false;
+	for (size_t i = 0; i < count; i++) {
+		p4d_value rest = text[i], word;
+		while (next_word(&rest, &word)) {
+			argument_word w;
+			if (!is_option(word)) {
+				if (!after_option || is_unknown_word(word) || is_argument(c, word))
+					return false;
+				continue;
+			}
+			after_option = true;
+			take_apart(word, &w);
+			const p4d_read_argument *a = find(c, w.name);
+			if (a && p4d_reader__is_file(a))
+				return false;
+			if (a && take)
+				p4d_reader__take_perhaps(c->reading, a,
+							 p4d_shell_unknown(c->shell, unknown.at[0].unknown));
+		}
+	}
+	return true;
+}
+
 /* What it is given: the words that belong to it. *used: how many of those behind it. */
 static void take_word(p4d_read_context *c, const p4d_read_argument *a, argument_word *w, p4d_value word,
 		      const p4d_value *behind, size_t count, size_t *used, bool files)
@@ -126,6 +187,7 @@ static void take_word(p4d_read_context *c, const p4d_read_argument *a, argument_
 	size_t values = 0;
 
 	while (w->separate && values < count && !is_option(behind[values]) &&
+	       !may_be_options(c, behind[values], false) &&
 	       (values == 0 || (!is_unknown_word(behind[values]) && !is_argument(c, behind[values]))))
 		values++;
 	const bool list = a->words == p4d_reader__list;
@@ -181,18 +243,6 @@ static void say_skipped(p4d_read_context *c, p4d_value word)
 					    "%s is not read: it may belong to the option before it", text);
 }
 
-/* The row of a name, which may also be one of accelerate launch. */
-static const p4d_read_argument *find(const p4d_read_context *c, const char *name)
-{
-	const p4d_read_argument *a = p4d_reader__find(c->reading->reader, name);
-	char launcher[sizeof(((argument_word *)0)->name) + 16];
-
-	if (a || !c->accelerates || strncmp(name, "--", 2) != 0)
-		return a;
-	snprintf(launcher, sizeof(launcher), "--accelerate.%s", name + 2);
-	return p4d_reader__find(c->reading->reader, launcher);
-}
-
 /* One word and those that belong to it; returns how many these are. */
 static size_t read_word(p4d_read_context *c, const p4d_value *words, size_t count, bool files, bool *operand)
 {
@@ -205,6 +255,10 @@ static size_t read_word(p4d_read_context *c, const p4d_value *words, size_t coun
 	} else if (is_unknown_word(words[0])) {
 		if (files)
 			return 0;
+		if (may_be_options(c, words[0], false)) {
+			may_be_options(c, words[0], true);
+			return 0;
+		}
 		p4d_reader__unknown(r, "arguments", "%s",
 				    p4d_shell_unknown(c->shell, p4d_value_unknown(words[0])));
 		r->more_arguments = true;

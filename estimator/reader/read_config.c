@@ -284,12 +284,7 @@ static void lose(p4d_reading *r, const char *prefix)
 			if (a->what < 0 || !begins_with(a->name, "--") || !begins_with(a->name + 2, prefix) ||
 			    begins_with_one(a->name + 2, others))
 				continue;
-			*p4d_reader__slot(r, a->what) = (p4d_read_value){.unknown = true};
-			if (a->what < (int)P4D_OPTIONS)
-				r->by_default[a->what] = false;
-			for (const p4d_read_alias *o = r->reader->aliases; o && o->option != P4D_OPTIONS; o++)
-				if (r->by_default[o->option] && a->what == P4D_READ_EXTRA(o->extra))
-					p4d_reader__forget(r, o->option);
+			p4d_reader__lose(r, a);
 		}
 }
 

@@ -220,6 +220,23 @@ static void take_off(p4d_reading *r, const p4d_read_argument *a, p4d_read_value 
 	}
 }
 
+void p4d_reader__lose(p4d_reading *r, const p4d_read_argument *a)
+{
+	*p4d_reader__slot(r, a->what) = (p4d_read_value){.unknown = true};
+	if (a->what < (int)P4D_OPTIONS)
+		r->by_default[a->what] = false;
+	for (const p4d_read_alias *o = r->reader->aliases; o && o->option != P4D_OPTIONS; o++)
+		if (r->by_default[o->option] && a->what == P4D_READ_EXTRA(o->extra))
+			p4d_reader__forget(r, o->option);
+}
+
+void p4d_reader__take_perhaps(p4d_reading *r, const p4d_read_argument *a, const char *why)
+{
+	if (a->what >= 0)
+		p4d_reader__lose(r, a);
+	p4d_reader__unknown(r, name_of(a), "%s", why);
+}
+
 void p4d_reader__take(p4d_reading *r, const p4d_read_argument *a, const p4d_read_given *given)
 {
 	static const char *const off[] = {"false", "no", "off", "none", "null", "0", "0.0", "f", "n", NULL};

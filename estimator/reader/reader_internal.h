@@ -135,6 +135,10 @@ p4d_read_value *p4d_reader__slot(p4d_reading *reading, int what);
 
 /* One argument with its value. */
 void p4d_reader__take(p4d_reading *reading, const p4d_read_argument *argument, const p4d_read_given *given);
+/* One that is there or not: its value is not known. */
+void p4d_reader__take_perhaps(p4d_reading *reading, const p4d_read_argument *argument, const char *why);
+/* What it stands for, an option or P4D_READ_EXTRA, is not known any more. */
+void p4d_reader__lose(p4d_reading *reading, const p4d_read_argument *argument);
 /* The same but for - and _. */
 bool p4d_reader__same_name(const char *a, const char *b);
 /* The row of a name; NULL: p4d does not ask for it. */

@@ -86,6 +86,11 @@ bool p4d_shell_variable(p4d_shell *shell, const char *name, p4d_value *value);
 
 /* Why text is not known: "$NODES is not set", "output of nproc". */
 const char *p4d_shell_unknown(const p4d_shell *shell, uint16_t unknown);
+/*
+ * What text that depends on a test may be, besides none: texts whose words are not split yet, which stay as
+ * long as the shell's memory does. NULL: it may be anything.
+ */
+const p4d_value *p4d_shell_may_be(const p4d_shell *shell, uint16_t unknown, size_t *count);
 /* "train.sh"; "$NAME" of a value that the environment has, "$1" of an argument. */
 const char *p4d_shell_file_name(const p4d_shell *shell, uint8_t file);
 

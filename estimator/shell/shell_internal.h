@@ -120,6 +120,8 @@ struct p4d_shell {
 	uint32_t files, unknowns;
 	const char *file[P4D_SHELL_FILES];
 	const char *unknown[P4D_SHELL_UNKNOWNS];
+	p4d_shell_words may_be[P4D_SHELL_UNKNOWNS]; /* what it is for; none: anything */
+	bool anything[P4D_SHELL_UNKNOWNS];
 	p4d_shell_words parameters; /* $0, $1 ... */
 	p4d_shell_var *variable[P4D_SHELL_BUCKETS];
 	p4d_shell_function *function;

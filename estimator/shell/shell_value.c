@@ -86,6 +86,14 @@ const char *p4d_shell_unknown(const p4d_shell *sh, uint16_t unknown)
 	return unknown && unknown <= sh->unknowns ? sh->unknown[unknown - 1] : "";
 }
 
+const p4d_value *p4d_shell_may_be(const p4d_shell *sh, uint16_t unknown, size_t *count)
+{
+	if (!unknown || unknown > sh->unknowns || sh->anything[unknown - 1] || !sh->may_be[unknown - 1].count)
+		return NULL;
+	*count = sh->may_be[unknown - 1].count;
+	return sh->may_be[unknown - 1].at;
+}
+
 const char *p4d_shell_keep(p4d_shell *sh, const char *text)
 {
 	return p4d_shell__copy(sh, text, strlen(text));

@@ -153,20 +153,59 @@ static bool is_plain(p4d_value value)
 	return !value.length || value.at[0].unknown || value.at[0].c != '-';
 }
 
+enum { MAY_BE_MOST = 16 };
+
+static void add_text(p4d_shell *sh, uint16_t unknown, p4d_value text)
+{
+	p4d_shell_words *texts = &sh->may_be[unknown - 1];
+	p4d_shell_build copy = {0}; /* what is appended to stands where the next is built */
+
+	for (uint32_t i = 0; i < texts->count && p4d_shell__work(sh, text.length + 1); i++)
+		if (p4d_shell__equal(texts->at[i], text))
+			return;
+	sh->anything[unknown - 1] |= texts->count == MAY_BE_MOST;
+	if (sh->anything[unknown - 1])
+		return;
+	p4d_shell__add_value(sh, &copy, text, false);
+	p4d_shell__add_word(sh, texts, (p4d_value){copy.at, copy.length});
+}
+
+/* One of the texts that this unknown one may be. */
+static void may_be(p4d_shell *sh, uint16_t unknown, p4d_value text)
+{
+	const uint16_t earlier = text.length == 1 ? text.at[0].unknown : 0;
+	size_t count = 0;
+
+	if (!text.length || earlier == unknown || unknown == P4D_SHELL_UNKNOWNS)
+		return;
+	if (!earlier)
+		add_text(sh, unknown, text);
+	const p4d_value *texts = p4d_shell_may_be(sh, earlier, &count);
+	sh->anything[unknown - 1] |= earlier && !texts;
+	for (size_t i = 0; i < count; i++)
+		add_text(sh, unknown, texts[i]);
+}
+
 /* What a value may be after a test that is not known: what it began with, and perhaps more. */
 static p4d_value perhaps(p4d_shell *sh, p4d_shell_name name, p4d_value before, p4d_value after, bool plain,
 			 uint32_t line)
 {
+	const uint16_t unknown =
+	    p4d_shell__reason(sh, "$%.*s depends on a test (line %u)",
+			      (int)(name.length < 64 ? name.length : 64), name.text, line);
 	p4d_shell_build b = {0};
 
-	if (after.length >= before.length && p4d_shell__equal(before, (p4d_value){after.at, before.length}))
+	if (after.length >= before.length && p4d_shell__equal(before, (p4d_value){after.at, before.length})) {
 		p4d_shell__add_value(sh, &b, before, false);
+		after = (p4d_value){after.at + before.length, after.length - before.length};
+		if (before.length && after.length && !after.at[0].unknown && after.at[0].c == ' ')
+			p4d_shell__add(sh, &b, after.at[0]); /* other words */
+	} else {
+		may_be(sh, unknown, before);
+	}
+	may_be(sh, unknown, after);
 	p4d_shell__add(sh, &b,
-		       (p4d_cell){.line = line,
-				  .unknown = p4d_shell__reason(sh, "$%.*s depends on a test (line %u)",
-							       (int)(name.length < 64 ? name.length : 64),
-							       name.text, line),
-				  .c = plain ? P4D_CELL_WORDS : '?'});
+		       (p4d_cell){.line = line, .unknown = unknown, .c = plain ? P4D_CELL_WORDS : '?'});
 	return (p4d_value){b.at, b.length};
 }
 
@@ -269,6 +308,8 @@ void p4d_shell__assign_array(p4d_shell *sh, p4d_shell_mode mode, p4d_shell_name 
 	v->array = v->set = true;
 	if (mode == P4D_SHELL_MAYBE) {
 		p4d_value some = perhaps(sh, name, (p4d_value){0}, (p4d_value){0}, false, line);
+		for (uint32_t i = 0; known && i < words.count; i++)
+			may_be(sh, p4d_value_unknown(some), words.at[i]);
 		if (v->map)
 			lose(sh, v, p4d_value_unknown(some));
 		else

@@ -53,7 +53,8 @@ prints '"layers":'
 
 # What is given but not known is no default, and nothing is pasted that a shell would read otherwise.
 exits 0 p4d read unknown.sh
-case $out in *"  tp       "*"Not known"* | *"p4d estimate"*) fail "tp is given, though not known" ;; esac
+case $out in *"  tp       "*"Not known"* | *"p4d estimate"*" --tp="*) fail "tp is given, though not known" ;; esac
+case $out in *"  sequence-parallel "*"Not known"* | *"p4d estimate"*" --sequence-parallel="*) fail "a flag of a test is a default" ;; esac
 echo "python run_clm.py --model_name_or_path 'gpt2; touch ran' --block_size 1024" >quote.sh
 exits 0 p4d read quote.sh
 case $out in *"p4d estimate"*) fail "a command of the script is offered to be pasted" ;; esac
