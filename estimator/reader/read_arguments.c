@@ -143,6 +143,21 @@ static bool next_word(p4d_value *text, p4d_value *word)
 }
 
 /*
+ * Behind an option that p4d does not know: its value, or with a variable that is not quoted, options that
+ * nobody can tell.
+ */
+static void doubt_value(p4d_read_context *c, const char *option, p4d_value value)
+{
+	if (value.at[0].quoted)
+		return;
+	p4d_read_unknown *u =
+	    p4d_reader__unknown(c->reading, "arguments", "what %.60s is given is not known (%.80s)", option,
+				p4d_shell_unknown(c->shell, p4d_value_unknown(value)));
+	if (u)
+		u->doubt = true;
+}
+
+/*
  * Options that depend on a test ("" or "--load ckpt"): of those that p4d knows it is not known whether they
  * are there; others change nothing. False: it may be anything else. take: says so.
  */
@@ -156,12 +171,19 @@ static bool may_be_options(p4d_read_context *c, p4d_value unknown, bool take)
 	if (!text || has_operands(c->reading->reader))
 		return false;
 	for (size_t i = 0; i < count; i++) {
+		argument_word w = {.name = "", .separate = false};
 		p4d_value rest = text[i], word;
 		while (next_word(&rest, &word)) {
-			argument_word w;
+			if (is_unknown_word(word) && w.separate && !find(c, w.name)) {
+				if (take)
+					doubt_value(c, w.name, word);
+				w.separate = false;
+				continue;
+			}
 			if (!is_option(word)) {
 				if (!after_option || is_unknown_word(word) || is_argument(c, word))
 					return false;
+				w.separate = false;
 				continue;
 			}
 			after_option = true;
@@ -279,8 +301,14 @@ static size_t read_word(p4d_read_context *c, const p4d_value *words, size_t coun
 	/* of words that belong to no option the first is one, and so are all that name files; what follows
 	 * an option that p4d does not know may belong to that */
 	*operand = *w.name ? *operand && a : a && p4d_reader__is_file(a);
-	if (a)
+	if (a) {
 		take_word(c, a, &w, words[0], words + 1, count - 1, &used, files);
+	} else if (is_option(words[0]) && w.separate && count > 1 && is_unknown_word(words[1]) &&
+		   !may_be_options(c, words[1], false)) {
+		used = 1;
+		if (!files)
+			doubt_value(c, w.name, words[1]);
+	}
 	return used;
 }
 

@@ -149,6 +149,16 @@ sed -i '/^#SBATCH/d' read.sh
 exits 0 p4d check read.sh
 prints "would pass: not checked: the job requests no GPU from Slurm"
 
+# what an option that matters to no GPU is given may be known on the node alone: the job is judged, and that is said
+cat >resume.sh <<'JOB'
+#!/bin/sh
+LAST=$(ls -td out/checkpoint-* | head -n 1)
+[ -z "$LAST" ] || ARGS="--resume_from_checkpoint $LAST"
+torchrun --nproc_per_node 1 run_clm.py --model_name_or_path meta-llama/Llama-3.1-8B --bf16 --block_size 4096 --per_device_train_batch_size 1 $ARGS
+JOB
+exits 0 p4d check -N1 --gpus-per-node=h100:1 resume.sh
+says "[P4D012] meta-llama/Llama-3.1-8B needs " "[P4D118] judged by resume.sh:4 (run_clm.py), though what --resume_from_checkpoint is given is not known (output of ls)"
+
 # an inference engine: what it would say when it starts, in the words of its own command line
 printf '#!/bin/sh\nvllm serve meta-llama/Llama-3.1-70B-Instruct --tensor-parallel-size 2 --max-model-len 131072\n' >serve.sh
 exits 0 p4d check --gpus-per-node=h100:2 -N1 serve.sh
