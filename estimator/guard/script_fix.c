@@ -167,6 +167,23 @@ static bool wanted(const mended *m, const p4d_read_value *v, char *value, size_t
 			       p4d_request_value_text(m->candidate, option, text, sizeof(text)), value, size);
 }
 
+/* What the new word of an argument needs beside it. */
+static void add_beside(const mended *m, const p4d_read_value *v, const char *word, p4d_text *fix)
+{
+	const char *value, *other = p4d_reading_beside(m->reading, v->argument, word, &value);
+	const p4d_read_value *there = other ? p4d_reading_argument(m->reading, other) : NULL;
+	char text[128];
+
+	if (!other)
+		return;
+	if (!write_in_file(v->file, other, value, text, sizeof(text)))
+		snprintf(text, sizeof(text), "%s %s", other, value);
+	if (there)
+		p4d_text_entry(fix, "; ", "%.100s:%" PRIu32 ": %s", there->file, there->line, text);
+	else
+		p4d_text_entry(fix, "; ", "%.100s:%" PRIu32 ": add %s", v->file, v->line, text);
+}
+
 /* A line of the script, or of its configuration, that has an argument. */
 static void mend_line(const mended *m, const p4d_read_value *v, p4d_text *fix)
 {
@@ -187,6 +204,7 @@ static void mend_line(const mended *m, const p4d_read_value *v, p4d_text *fix)
 		else
 			p4d_text_entry(fix, "; ", "%s: %s %s", place, v->argument,
 				       strcmp(value, "true") != 0 ? value : "");
+		add_beside(m, v, value, fix);
 	} else if (after < 0 && says && !in_their_files(v->argument)) {
 		p4d_text_entry(fix, "; ", "%s: without %s", place, v->argument);
 	}

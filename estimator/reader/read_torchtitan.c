@@ -218,6 +218,9 @@ static void finish_checkpointing(p4d_reading *r)
 	}
 }
 
+static const p4d_read_beside selective = {"--activation_checkpoint.mode", "selective",
+					  "--activation_checkpoint.selective_ac_option", "op"};
+
 static uint64_t value_or(const p4d_read_value *value, uint64_t otherwise)
 {
 	return p4d_reader__set(value) ? p4d_reader__number(value) : otherwise;
@@ -331,6 +334,7 @@ const p4d_reader p4d_reader__torchtitan = {
     .arguments_alone = {"--job.config_file"},
     .arguments = {arguments},
     .defaults = defaults,
+    .beside = &selective,
     .variables = variables,
     .shipped = find_shipped,
     .finish = finish,

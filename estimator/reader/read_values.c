@@ -205,6 +205,18 @@ bool p4d_reading_say(const p4d_reading *r, const char *argument, p4d_option opti
 	return word;
 }
 
+const char *p4d_reading_beside(const p4d_reading *r, const char *argument, const char *word,
+			       const char **value)
+{
+	const p4d_read_beside *b = r->reader->beside;
+
+	if (!b || strcmp(b->argument, argument) != 0 || strcmp(b->word, word) != 0)
+		return NULL;
+	const p4d_read_value *given = p4d_reading_argument(r, b->other);
+	*value = b->value;
+	return given && !strcmp(given->text, b->value) ? NULL : b->other;
+}
+
 /* A switch that is told not to be one. */
 static void take_off(p4d_reading *r, const p4d_read_argument *a, p4d_read_value *place)
 {

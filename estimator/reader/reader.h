@@ -89,6 +89,12 @@ int p4d_reading_option(const p4d_reading *reading, const char *argument);
 /* An argument that is an option of p4d; NULL: p4d knows none. */
 const char *p4d_reading_name(const p4d_reading *reading, p4d_option option);
 
+/* The argument that this word of another needs beside it, with its value, unless the script says so; NULL:
+ * none.
+ */
+const char *p4d_reading_beside(const p4d_reading *reading, const char *argument, const char *word,
+			       const char **value);
+
 /*
  * What an argument says so that an option has a value: "8", "selective", of a switch "true" or "false". text:
  * the value as p4d's option would be typed. False: p4d does not know the words.

@@ -69,6 +69,12 @@ typedef struct p4d_read_release {
 } p4d_read_release;
 
 /* One training program. */
+/* What a word means only with another argument beside it, which has another default. */
+typedef struct p4d_read_beside {
+	const char *argument, *word;
+	const char *other, *value;
+} p4d_read_beside;
+
 typedef struct p4d_reader {
 	const char *framework; /* as in --framework, or as p4d names what it does not model yet */
 	/* file names or modules, with wildcards, or scripts that start them; "NAME SUBCOMMAND" */
@@ -79,6 +85,7 @@ typedef struct p4d_reader {
 	const char *release;                /* that has them, "TRL 1.10"; NULL: none is said */
 	const p4d_read_variable *variables; /* last: name NULL; NULL: none */
 	const p4d_read_alias *aliases;      /* last: P4D_OPTIONS; NULL: none */
+	const p4d_read_beside *beside;      /* NULL: no word is like that */
 	const char *folders[2];             /* arguments that say where the files lie that it names */
 	bool assignments;                   /* NAME=VALUE is an argument, too */
 	bool every_gpu;                     /* it starts on all GPUs of its node by itself */

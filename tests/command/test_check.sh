@@ -159,6 +159,32 @@ JOB
 exits 0 p4d check -N1 --gpus-per-node=h100:1 resume.sh
 says "[P4D012] meta-llama/Llama-3.1-8B needs " "[P4D118] judged by resume.sh:4 (run_clm.py), though what --resume_from_checkpoint is given is not known (output of ls)"
 
+# torchtitan 0.2 means every second layer by "selective", unless it is told what p4d means
+cat >titan.toml <<'TOML'
+[model]
+name = "llama3"
+flavor = "70B"
+[training]
+local_batch_size = 2
+seq_len = 8192
+[parallelism]
+tensor_parallel_degree = 8
+pipeline_parallel_degree = 1
+[compile]
+enable = true
+[activation_checkpoint]
+mode = "full"
+TOML
+printf '#!/bin/sh\nsrun torchrun --nnodes 2 --nproc_per_node 8 -m torchtitan.train --job.config_file titan.toml\n' >titan.sh
+exits 0 p4d check -N2 --ntasks-per-node=1 --gpus-per-node=h100:8 titan.sh
+says 'titan.toml:13: mode = "selective"; titan.toml:13: add selective_ac_option = "op"'
+echo 'selective_ac_option = "2"' >>titan.toml
+exits 0 p4d check -N2 --ntasks-per-node=1 --gpus-per-node=h100:8 titan.sh
+says 'titan.toml:14: selective_ac_option = "op"'
+sed -i 's/"2"/"op"/' titan.toml
+exits 0 p4d check -N2 --ntasks-per-node=1 --gpus-per-node=h100:8 titan.sh
+case $err in *selective_ac_option*) fail "it is there" ;; esac
+
 # an inference engine: what it would say when it starts, in the words of its own command line
 printf '#!/bin/sh\nvllm serve meta-llama/Llama-3.1-70B-Instruct --tensor-parallel-size 2 --max-model-len 131072\n' >serve.sh
 exits 0 p4d check --gpus-per-node=h100:2 -N1 serve.sh
