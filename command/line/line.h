@@ -105,6 +105,8 @@ void p4d_subject_say(p4d_subject *subject, p4d_code code, const char *fix, const
 
 /* Says so of an option that only engines have. What serves is refused: with the command that estimates it. */
 int p4d_subject_trains(p4d_subject *subject, p4d_error *err);
+/* Says so of an option that the workload does not have. */
+void p4d_subject_say_unused(p4d_subject *subject);
 
 /* Says so where the GPU lacks the precision of a complete request. */
 void p4d_subject_say_precision(p4d_subject *subject, const p4d_request *request);

@@ -188,7 +188,6 @@ int p4d_subject_open(p4d_subject *subject, const p4d_line *line, bool search, p4
 
 int p4d_subject_trains(p4d_subject *subject, p4d_error *err)
 {
-	const p4d_option unused = p4d_serving_unused(&subject->request);
 	char flags[1024], workload[16];
 
 	if (subject->request.value[P4D_WORKLOAD] != P4D_WORKLOAD_TRAIN) {
@@ -199,11 +198,18 @@ int p4d_subject_trains(p4d_subject *subject, p4d_error *err)
 			       subject->request.gpu[0] ? " --gpu=" : "", subject->request.gpu, subject->nodes,
 			       subject->gpus_per_node);
 	}
-	if (unused != P4D_OPTIONS)
-		p4d_subject_say(subject, P4D_E_NO_EFFECT, "",
-				"--%s has no effect on training, only with --workload=%s",
-				p4d_request_option_info(unused)->name, p4d_serving_workload(unused));
+	p4d_subject_say_unused(subject);
 	return 0;
+}
+
+void p4d_subject_say_unused(p4d_subject *subject)
+{
+	const p4d_option unused = p4d_serving_unused(&subject->request);
+	char text[160];
+
+	if (unused != P4D_OPTIONS)
+		p4d_subject_say(subject, P4D_E_NO_EFFECT, "", "%s",
+				p4d_serving_unused_text(&subject->request, unused, "--", text, sizeof(text)));
 }
 
 void p4d_subject_close(p4d_subject *subject)

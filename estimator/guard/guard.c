@@ -285,11 +285,24 @@ static void advise(const p4d_guard_work *g, p4d_verdict *v)
 	}
 }
 
+static void say_unused(p4d_verdict *v, const p4d_request *request)
+{
+	const p4d_option unused = p4d_serving_unused(request);
+	char text[160];
+
+	if (unused == P4D_OPTIONS)
+		return;
+	v->action = P4D_WARN;
+	p4d_verdict__say(v, P4D_E_NO_EFFECT, "%s",
+			 p4d_serving_unused_text(request, unused, "--p4d-", text, sizeof(text)));
+}
+
 static int judge_serving(p4d_guard_work *g, p4d_error *err)
 {
 	p4d_verdict *v = g->verdict;
 	const int rc = p4d_guard__judge_serving(g->site, g->job, g->source, g->context, g->request, v, err);
 
+	say_unused(v, g->request);
 	for (unsigned i = 0; g->by_script && i < v->messages; i++)
 		p4d_guard__script_flag(g->job->reading, v->message[i].fix, sizeof(v->message[i].fix));
 	if (g->by_script && rc < 0)
@@ -305,18 +318,6 @@ static int judge_colocated(p4d_guard_work *g, p4d_error *err)
 	for (unsigned i = 0; g->by_script && i < v->messages; i++)
 		p4d_guard__script_flag(g->job->reading, v->message[i].fix, sizeof(v->message[i].fix));
 	return p4d_plan_write(g->request, v->plan, sizeof(v->plan), err);
-}
-
-static void say_unused(p4d_verdict *v, const p4d_request *request)
-{
-	const p4d_option unused = p4d_serving_unused(request);
-
-	if (unused == P4D_OPTIONS)
-		return;
-	v->action = P4D_WARN;
-	p4d_verdict__say(v, P4D_E_NO_EFFECT,
-			 "--p4d-%s has no effect on training, only with --p4d-workload=%s",
-			 p4d_request_option_info(unused)->name, p4d_serving_workload(unused));
 }
 
 /* Evaluation in more than a micro-batch of training may be what fills the GPUs. */

@@ -2,6 +2,7 @@
 #include "plan/serving.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 
 #include "request/architecture.h"
 #include "request/model_size.h"
@@ -36,15 +37,26 @@ static bool offloads(const p4d_request *r)
 /* "--p4d-gpu=8" is one of these to getopt, which completes names. */
 p4d_option p4d_serving_unused(const p4d_request *r)
 {
-	for (int i = P4D_ENGINE; i < P4D_RESIDENT_LAYERS; i++) /* which training has, too */
+	const bool serves = r->value[P4D_WORKLOAD] == P4D_WORKLOAD_SERVE;
+	const int from = serves ? P4D_COLOCATE : P4D_ENGINE,
+		  to = serves ? P4D_SWAP + 1 : P4D_RESIDENT_LAYERS; /* which training has, too */
+
+	for (int i = from; i < to; i++)
 		if (r->origin[i] == P4D_BY_USER)
 			return (p4d_option)i;
 	return P4D_OPTIONS;
 }
 
-const char *p4d_serving_workload(p4d_option option)
+const char *p4d_serving_unused_text(const p4d_request *r, p4d_option unused, const char *prefix, char *buf,
+				    size_t size)
 {
-	return option >= P4D_COLOCATE && option <= P4D_SWAP ? "rl" : "serve";
+	const bool rl = unused >= P4D_COLOCATE && unused <= P4D_SWAP;
+
+	snprintf(buf, size, "%s%s has no effect on %s, only with %sworkload=%s", prefix,
+		 p4d_request_option_info(unused)->name,
+		 r->value[P4D_WORKLOAD] == P4D_WORKLOAD_SERVE ? "serving" : "training", prefix,
+		 rl ? "rl" : "serve");
+	return buf;
 }
 
 void p4d_serving_complete(p4d_request *r, const p4d_gpu *gpu)

@@ -247,6 +247,8 @@ exits 5 p4d estimate --model llama3.1-8b --framework megatron --gpu h100 --nodes
 says "with Megatron-LM p4d knows of no window of layers"
 exits 0 p4d plan --model llama3.1-8b --gpu h100 --kv-cache-dtype fp8
 says "--kv-cache-dtype has no effect on training"
+exits 0 p4d estimate --workload serve --model llama-3.1-8b --gpu h100 --tp 2 --engine-tp 4
+says "--engine-tp has no effect on serving, only with --workload=rl"
 # reinforcement learning: what stands beside each other, and a fix that is enough
 rl="--workload rl --model qwen2.5-7b --framework deepspeed --zero-stage 2 --recompute full --seq-len 4096 --gpus-per-node 8 --gpu h100"
 # shellcheck disable=SC2086 # several options
