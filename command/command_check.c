@@ -319,7 +319,8 @@ static void advise(const check *c, const p4d_sbatch *sbatch, const p4d_verdict *
 		p4d_live_preempt_mode(partition, preempt_mode, sizeof(preempt_mode));
 	p4d_advice_on_script(advice, &sbatch->job, v);
 	p4d_advice_on_options(advice, sbatch, v, preempt_mode);
-	if (v->judged)
+	/* what is not validated refuses nobody, but it is no time to speak of fewer GPUs */
+	if (v->judged && v->estimate.fraction <= p4d_site_policy_limit(&v->policy, v->layout.framework))
 		p4d_advice_on_size(advice, c->site, &sbatch->request, &space);
 }
 

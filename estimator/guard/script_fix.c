@@ -86,19 +86,32 @@ static bool changes(const p4d_reading *r, const p4d_read_value *v, const p4d_req
 /* How files that DeepSpeed and accelerate read say what makes a job smaller. */
 static const struct {
 	const char *of, *text; /* where its ZeRO stage stands; what is to be there, too */
+	const char *options;   /* the same for a launcher; NULL: it takes none */
 	int64_t offload;
 } file_words[] = {
-    {"--deepspeed.", "\"offload_optimizer\": {\"device\": \"cpu\"}", P4D_OFFLOAD_OPTIMIZER},
+    {"--deepspeed.", "\"offload_optimizer\": {\"device\": \"cpu\"}", NULL, P4D_OFFLOAD_OPTIMIZER},
     {"--deepspeed.", "\"offload_optimizer\": {\"device\": \"cpu\"}, \"offload_param\": {\"device\": \"cpu\"}",
-     P4D_OFFLOAD_OPTIMIZER | P4D_OFFLOAD_PARAMS},
-    {"--accelerate.", "offload_optimizer_device: cpu", P4D_OFFLOAD_OPTIMIZER},
+     NULL, P4D_OFFLOAD_OPTIMIZER | P4D_OFFLOAD_PARAMS},
+    {"--accelerate.", "offload_optimizer_device: cpu", "--offload_optimizer_device cpu",
+     P4D_OFFLOAD_OPTIMIZER},
     {"--accelerate.", "offload_optimizer_device: cpu, offload_param_device: cpu",
-     P4D_OFFLOAD_OPTIMIZER | P4D_OFFLOAD_PARAMS},
+     "--offload_optimizer_device cpu --offload_param_device cpu", P4D_OFFLOAD_OPTIMIZER | P4D_OFFLOAD_PARAMS},
 };
 
 static bool in_their_files(const char *argument)
 {
 	return !strncmp(argument, "--deepspeed.", 12) || !strncmp(argument, "--accelerate.", 13);
+}
+
+/* As it stands on the line of `accelerate launch`, if it is one of its options. */
+static const char *on_line(const char *argument, char *buf, size_t size)
+{
+	static const char launcher[] = "--accelerate.";
+
+	if (strncmp(argument, launcher, sizeof(launcher) - 1) != 0)
+		return argument;
+	snprintf(buf, size, "--%s", argument + sizeof(launcher) - 1);
+	return buf;
 }
 
 typedef struct mended {
@@ -136,6 +149,13 @@ static bool write_in_file(const char *file, const char *argument, const char *va
 		return true;
 	}
 	return false;
+}
+
+static bool is_configuration(const char *file)
+{
+	char text[32];
+
+	return write_in_file(file, "", "", text, sizeof(text));
 }
 
 /* What an argument has to say; false: no change, or p4d does not know the words. */
@@ -190,7 +210,8 @@ static void mend_line(const mended *m, const p4d_read_value *v, p4d_text *fix)
 	const size_t length = strlen(v->argument);
 	const int before = find(m->old, v->argument, length), after = find(m->new, v->argument, length);
 	const bool says = before >= 0 || changes(m->reading, v, m->asked, m->candidate);
-	char place[128], value[64], text[128];
+	char place[128], value[64], text[128], option[64];
+	const char *said = on_line(v->argument, option, sizeof(option));
 
 	snprintf(place, sizeof(place), v->line ? "%.100s:%" PRIu32 : "%.100s", v->file, v->line);
 	if (wanted(m, v, value, sizeof(value))) {
@@ -200,13 +221,13 @@ static void mend_line(const mended *m, const p4d_read_value *v, p4d_text *fix)
 			p4d_text_entry(fix, "; ", "%s: %.*s", place, (int)m->new->at[after].length,
 				       m->new->at[after].text);
 		else if (!strcmp(value, "false"))
-			p4d_text_entry(fix, "; ", "%s: without %s", place, v->argument);
+			p4d_text_entry(fix, "; ", "%s: without %s", place, said);
 		else
-			p4d_text_entry(fix, "; ", "%s: %s %s", place, v->argument,
+			p4d_text_entry(fix, "; ", "%s: %s %s", place, said,
 				       strcmp(value, "true") != 0 ? value : "");
 		add_beside(m, v, value, fix);
 	} else if (after < 0 && says && !in_their_files(v->argument)) {
-		p4d_text_entry(fix, "; ", "%s: without %s", place, v->argument);
+		p4d_text_entry(fix, "; ", "%s: without %s", place, said);
 	}
 }
 
@@ -329,7 +350,7 @@ void p4d_guard__script_fix(const p4d_reading *r, const p4d_request *asked, const
 
 void p4d_guard__script_flag(const p4d_reading *r, char *flag, size_t size)
 {
-	char name[32], value[64], said[64], text[256], place[128];
+	char name[64], value[64], said[64], text[256], place[128];
 	const char *equals = strchr(flag, '=');
 
 	if (strncmp(flag, "--p4d-", 6) != 0 || !equals || strpbrk(flag, " ;") || equals - flag > 30)
@@ -351,7 +372,7 @@ void p4d_guard__script_flag(const p4d_reading *r, char *flag, size_t size)
 	if (v->file && v->argument && write_in_file(v->file, argument, said, text, sizeof(text)))
 		snprintf(flag, size, "%s%s", place, text);
 	else
-		snprintf(flag, size, "%s%s %s", place, argument, said);
+		snprintf(flag, size, "%s%s %s", place, on_line(argument, name, sizeof(name)), said);
 }
 
 /* In the file that names the model, as its program's configuration says it, or on the line that starts the
@@ -388,7 +409,11 @@ bool p4d_guard__script_way(const p4d_reading *r, const p4d_way *way, p4d_text *f
 	     i++)
 		if (way->option == P4D_OFFLOAD && way->value == file_words[i].offload &&
 		    !strncmp(stage->argument, file_words[i].of, strlen(file_words[i].of))) {
-			p4d_text_entry(fix, "; ", "in %.100s: %s", stage->file, file_words[i].text);
+			if (!file_words[i].options || is_configuration(stage->file))
+				p4d_text_entry(fix, "; ", "in %.100s: %s", stage->file, file_words[i].text);
+			else
+				p4d_text_entry(fix, "; ", "%.100s:%" PRIu32 ": add %s to accelerate launch",
+					       stage->file, stage->line, file_words[i].options);
 			return true;
 		}
 	return write_way(r, way, fix);

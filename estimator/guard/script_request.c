@@ -137,7 +137,9 @@ bool p4d_guard__script_unread(const p4d_reading *r, p4d_error *why)
 	reasons all = {.list = p4d_text_in(list, sizeof(list)), .fix = p4d_text_in(fix, sizeof(fix))};
 
 	p4d_guard__script_place(r, place, sizeof(place));
-	if (!r->value[P4D_FRAMEWORK].file && !serves(r) && r->named) {
+	list_reasons(r, &all);
+	/* without a framework: p4d does not model it, or a file that is not read decides */
+	if (!r->value[P4D_FRAMEWORK].file && !serves(r) && (is_unknown(r, "framework") || !all.count)) {
 		p4d_fail(why, P4D_E_UNMODELLED, "%.200s was not checked: p4d does not model %.60s", place,
 			 p4d_reading_framework(r));
 		return true;
@@ -146,7 +148,6 @@ bool p4d_guard__script_unread(const p4d_reading *r, p4d_error *why)
 		*why = (p4d_error){.code = P4D_OK}; /* it takes all from a plan, and there is none */
 		return true;
 	}
-	list_reasons(r, &all);
 	if (!all.count)
 		return false;
 	p4d_fail(why, P4D_E_NOT_READ, "%.120s was not checked, for p4d cannot tell: %.330s", place, list);

@@ -185,6 +185,26 @@ sed -i 's/"2"/"op"/' titan.toml
 exits 0 p4d check -N2 --ntasks-per-node=1 --gpus-per-node=h100:8 titan.sh
 case $err in *selective_ac_option*) fail "it is there" ;; esac
 
+# accelerate launch is told in its own words, and what it is told then fits
+cat >zero.sh <<'JOB'
+#!/bin/sh
+accelerate launch --num_processes 8 --use_deepspeed --zero_stage 2 sft.py --model_name_or_path Qwen/Qwen2.5-32B --bf16 --gradient_checkpointing --per_device_train_batch_size 4 --max_length 8192
+JOB
+exits 0 p4d check -N1 --gpus-per-node=h100:8 zero.sh
+says "p4d: fix: zero.sh:2: add --offload_optimizer_device cpu to accelerate launch; zero.sh:2: --per_device_train_batch_size 2; zero.sh:2: --zero_stage 3; zero.sh:2: add --gradient_accumulation_steps 2"
+sed -i 's/launch/launch --offload_optimizer_device cpu/; s/batch_size 4/batch_size 2 --gradient_accumulation_steps 2/; s/zero_stage 2/zero_stage 3/' zero.sh
+exits 0 p4d check -N1 --gpus-per-node=h100:8 zero.sh
+prints "p4d: would pass: Qwen/Qwen2.5-32B on 1 node of 8 x h100-80gb"
+
+# a file that is not there decides about the framework; what does not fit hears nothing of fewer GPUs
+printf '#!/bin/sh\naxolotl train nowhere.yml\n' >axolotl.sh
+exits 0 p4d check -N1 --gpus-per-node=h100:8 axolotl.sh
+says "was not checked, for p4d cannot tell: file (nowhere.yml cannot be read, nor what it sets)"
+printf '#!/bin/sh\ntune run --nproc_per_node 8 full_finetune_distributed --config llama3_1/70B_full batch_size=8 tokenizer.max_seq_len=8192\n' >tune.sh
+exits 0 p4d check -N1 --gpus-per-node=h100:8 tune.sh
+says "[P4D121] unvalidated (offloading): llama3.1-70b needs "
+case $out in *'would also fit'*) fail "advice on a job that does not fit" ;; esac
+
 # an inference engine: what it would say when it starts, in the words of its own command line
 printf '#!/bin/sh\nvllm serve meta-llama/Llama-3.1-70B-Instruct --tensor-parallel-size 2 --max-model-len 131072\n' >serve.sh
 exits 0 p4d check --gpus-per-node=h100:2 -N1 serve.sh
