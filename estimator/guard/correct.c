@@ -168,6 +168,17 @@ int p4d_guard__correct_mig(p4d_guard_work *g, const p4d_request *asked, p4d_erro
 			p4d_to_gib(gpu->usable_bytes));
 }
 
+/* What the program that the script starts cannot be told. */
+static uint32_t untold(const p4d_reading *reading)
+{
+	uint32_t kept = 0;
+
+	for (size_t i = 0; i < P4D_LAYOUT_OPTIONS; i++)
+		if (!p4d_reading_name(reading, p4d_layout_options[i]))
+			kept |= 1u << i;
+	return kept;
+}
+
 /* Nothing fits with the user's choices: suggests what would, or changes them where allowed (and rewrites). */
 int p4d_guard__correct(p4d_guard_work *g, const p4d_request *asked, bool rewrites, p4d_error *err)
 {
@@ -188,6 +199,8 @@ int p4d_guard__correct(p4d_guard_work *g, const p4d_request *asked, bool rewrite
 		g->space.gpus_per_node = then.gpus_per_node = of_node;
 	}
 	g->budget.left = P4D_GUARD_FIX_UNITS;
+	if (g->by_script)
+		g->space.kept = untold(g->job->reading);
 	if (p4d_search_nearest(asked, &g->space, &found) >= 0) {
 		if (!rewrites || !on_node || !may_rewrite(g, asked, &found.request))
 			return write_fix(g, asked, &found, &then, NULL, err);

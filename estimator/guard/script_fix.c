@@ -103,14 +103,22 @@ static bool in_their_files(const char *argument)
 	return !strncmp(argument, "--deepspeed.", 12) || !strncmp(argument, "--accelerate.", 13);
 }
 
-/* As it stands on the line of `accelerate launch`, if it is one of its options. */
-static const char *on_line(const char *argument, char *buf, size_t size)
+/* An argument as it stands on the line that starts the program: "--tp 8", "tp=8"; "--zero_stage 3" of
+ * `accelerate launch`. value: "true": of a switch; "": none is said. */
+static const char *on_line(const p4d_reading *r, const char *argument, const char *value, char *buf,
+			   size_t size)
 {
 	static const char launcher[] = "--accelerate.";
+	const bool launched = !strncmp(argument, launcher, sizeof(launcher) - 1);
+	const bool bare = !*value || !strcmp(value, "true");
 
-	if (strncmp(argument, launcher, sizeof(launcher) - 1) != 0)
-		return argument;
-	snprintf(buf, size, "--%s", argument + sizeof(launcher) - 1);
+	if (launched)
+		snprintf(buf, size, "--%s%s%s", argument + sizeof(launcher) - 1, bare ? "" : " ",
+			 bare ? "" : value);
+	else if (p4d_reading_assigns(r))
+		snprintf(buf, size, "%s%s%s", argument + strspn(argument, "-"), *value ? "=" : "", value);
+	else
+		snprintf(buf, size, "%s%s%s", argument, bare ? "" : " ", bare ? "" : value);
 	return buf;
 }
 
@@ -210,8 +218,7 @@ static void mend_line(const mended *m, const p4d_read_value *v, p4d_text *fix)
 	const size_t length = strlen(v->argument);
 	const int before = find(m->old, v->argument, length), after = find(m->new, v->argument, length);
 	const bool says = before >= 0 || changes(m->reading, v, m->asked, m->candidate);
-	char place[128], value[64], text[128], option[64];
-	const char *said = on_line(v->argument, option, sizeof(option));
+	char place[128], value[64], text[128];
 
 	snprintf(place, sizeof(place), v->line ? "%.100s:%" PRIu32 : "%.100s", v->file, v->line);
 	if (wanted(m, v, value, sizeof(value))) {
@@ -221,18 +228,20 @@ static void mend_line(const mended *m, const p4d_read_value *v, p4d_text *fix)
 			p4d_text_entry(fix, "; ", "%s: %.*s", place, (int)m->new->at[after].length,
 				       m->new->at[after].text);
 		else if (!strcmp(value, "false"))
-			p4d_text_entry(fix, "; ", "%s: without %s", place, said);
+			p4d_text_entry(fix, "; ", "%s: without %s", place,
+				       on_line(m->reading, v->argument, "", text, sizeof(text)));
 		else
-			p4d_text_entry(fix, "; ", "%s: %s %s", place, said,
-				       strcmp(value, "true") != 0 ? value : "");
+			p4d_text_entry(fix, "; ", "%s: %s", place,
+				       on_line(m->reading, v->argument, value, text, sizeof(text)));
 		add_beside(m, v, value, fix);
 	} else if (after < 0 && says && !in_their_files(v->argument)) {
-		p4d_text_entry(fix, "; ", "%s: without %s", place, said);
+		p4d_text_entry(fix, "; ", "%s: without %s", place,
+			       on_line(m->reading, v->argument, "", text, sizeof(text)));
 	}
 }
 
-/* Of a program whose arguments are not the framework's: what its configuration leaves out. */
-static void add_to_file(const mended *m, p4d_text *fix)
+/* Of a program whose arguments are not the framework's: what its configuration, or its line, leaves out. */
+static void add_to_configuration(const mended *m, p4d_text *fix)
 {
 	const char *file = m->reading->value[P4D_MODEL].file;
 	char value[64], said[64], text[128];
@@ -245,9 +254,13 @@ static void add_to_file(const mended *m, p4d_text *fix)
 		    m->asked->value[option] == m->candidate->value[option])
 			continue;
 		p4d_request_value_text(m->candidate, option, value, sizeof(value));
-		if (p4d_reading_say(m->reading, name, option, value, said, sizeof(said)) &&
-		    write_in_file(file, name, said, text, sizeof(text)))
+		if (!p4d_reading_say(m->reading, name, option, value, said, sizeof(said)))
+			continue;
+		if (write_in_file(file, name, said, text, sizeof(text)))
 			p4d_text_entry(fix, "; ", "%s: add %s", file, text);
+		else if (m->reading->line)
+			p4d_text_entry(fix, "; ", "%s:%" PRIu32 ": add %s", m->reading->file,
+				       m->reading->line, on_line(m->reading, name, said, text, sizeof(text)));
 	}
 }
 
@@ -345,7 +358,7 @@ void p4d_guard__script_fix(const p4d_reading *r, const p4d_request *asked, const
 	if (own && known && (add || script_changes(asked, candidate)))
 		add_arguments(&m, add, fix);
 	else if (add && !own)
-		add_to_file(&m, fix);
+		add_to_configuration(&m, fix);
 }
 
 void p4d_guard__script_flag(const p4d_reading *r, char *flag, size_t size)
@@ -372,7 +385,7 @@ void p4d_guard__script_flag(const p4d_reading *r, char *flag, size_t size)
 	if (v->file && v->argument && write_in_file(v->file, argument, said, text, sizeof(text)))
 		snprintf(flag, size, "%s%s", place, text);
 	else
-		snprintf(flag, size, "%s%s %s", place, on_line(argument, name, sizeof(name)), said);
+		snprintf(flag, size, "%s%s", place, on_line(r, argument, said, text, sizeof(text)));
 }
 
 /* In the file that names the model, as its program's configuration says it, or on the line that starts the

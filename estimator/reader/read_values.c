@@ -174,6 +174,11 @@ const char *p4d_reading_name(const p4d_reading *r, p4d_option option)
 	return NULL;
 }
 
+bool p4d_reading_assigns(const p4d_reading *r)
+{
+	return r->reader->assignments;
+}
+
 /* The program's word for p4d's; NULL: it has none. */
 static const char *program_word(const p4d_read_argument *a, const char *text)
 {

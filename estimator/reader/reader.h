@@ -88,6 +88,8 @@ int p4d_reading_option(const p4d_reading *reading, const char *argument);
 
 /* An argument that is an option of p4d; NULL: p4d knows none. */
 const char *p4d_reading_name(const p4d_reading *reading, p4d_option option);
+/* Whether the program is told NAME=VALUE, where others are told --NAME VALUE. */
+bool p4d_reading_assigns(const p4d_reading *reading);
 
 /* The argument that this word of another needs beside it, with its value, unless the script says so; NULL:
  * none.

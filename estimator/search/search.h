@@ -43,6 +43,8 @@ typedef struct p4d_search_space {
 	bool replace_user;  /* may change what the user set (rewrite = all): tp, cp, pp, vpp, micro-batch,
 			       recompute */
 	p4d_search_budget *budget; /* NULL: as long as it takes */
+	/* bits of p4d_layout_options that p4d_search_nearest and p4d_search_smallest leave as they are */
+	uint32_t kept;
 } p4d_search_space;
 
 typedef struct p4d_candidate {

@@ -30,8 +30,16 @@ static bool is_the_users(const p4d_request *request, const struct choice *choice
 	       request->value[P4D_LOCAL_LOSS] == P4D_LOCAL_STAGE;
 }
 
+static bool is_kept(const p4d_search_space *space, p4d_option option)
+{
+	for (size_t i = 0; i < P4D_LAYOUT_OPTIONS; i++)
+		if (p4d_layout_options[i] == option)
+			return space->kept >> i & 1;
+	return false;
+}
+
 /* Unsets the choices of a mask. Returns how many were made, or -1 when one of them was not. */
-static int give_up(p4d_request *request, unsigned mask)
+static int give_up(const p4d_search_space *space, p4d_request *request, unsigned mask)
 {
 	int rc = 0;
 
@@ -39,7 +47,7 @@ static int give_up(p4d_request *request, unsigned mask)
 		bool made = false;
 		if (!(mask & (1u << i)))
 			continue;
-		if (is_the_users(request, &choices[i])) {
+		if (is_the_users(request, &choices[i]) || is_kept(space, choices[i].option[0])) {
 			rc = -1;
 			continue;
 		}
@@ -69,7 +77,7 @@ static int nearest_below_limit(const p4d_request *request, const p4d_search_spac
 		for (unsigned mask = 0; mask < 1u << CHOICES; mask++) {
 			p4d_request relaxed = *request;
 			p4d_candidate candidate;
-			if (__builtin_popcount(mask) != most || give_up(&relaxed, mask) < 0)
+			if (__builtin_popcount(mask) != most || give_up(space, &relaxed, mask) < 0)
 				continue;
 			if (!p4d_search_any(&relaxed, space) ||
 			    !p4d_search_run(&relaxed, space, &candidate, 1, NULL))
@@ -114,7 +122,7 @@ int p4d_search_smallest(const p4d_request *request, const p4d_search_space *spac
 	p4d_request relaxed = *request;
 
 	for (unsigned i = 0; i < CHOICES; i++)
-		give_up(&relaxed, 1u << i);
+		give_up(space, &relaxed, 1u << i);
 
 	if (space->nodes == 1)
 		for (uint64_t gpus = space->gpus_per_node + 1; gpus <= most_gpus_per_node; gpus++) {

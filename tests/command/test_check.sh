@@ -204,6 +204,13 @@ printf '#!/bin/sh\ntune run --nproc_per_node 8 full_finetune_distributed --confi
 exits 0 p4d check -N1 --gpus-per-node=h100:8 tune.sh
 says "[P4D121] unvalidated (offloading): llama3.1-70b needs "
 case $out in *'would also fit'*) fail "advice on a job that does not fit" ;; esac
+# what torchtune can be told, as it is told: NAME=VALUE on its line
+printf '#!/bin/sh\ntune run --nproc_per_node 8 full_finetune_distributed --config llama3_1/8B_full batch_size=64 tokenizer.max_seq_len=2048\n' >tune.sh
+exits 0 p4d check -N1 --gpus-per-node=h100:8 tune.sh
+says "p4d: fix: tune.sh:2: add context_parallel_dim=2"
+sed -i 's/batch_size/context_parallel_dim=2 batch_size/' tune.sh
+exits 0 p4d check -N1 --gpus-per-node=h100:8 tune.sh
+prints "p4d: would pass: llama3.1-8b on 1 node of 8 x h100-80gb, tp=1 cp=2"
 
 # an inference engine: what it would say when it starts, in the words of its own command line
 printf '#!/bin/sh\nvllm serve meta-llama/Llama-3.1-70B-Instruct --tensor-parallel-size 2 --max-model-len 131072\n' >serve.sh
