@@ -65,6 +65,17 @@ bool p4d_reading_say(const p4d_reading *reading, const char *argument, p4d_optio
 	return reader->say(reading, argument, option, text, buf, size);
 }
 
+bool p4d_reading_assigns(const p4d_reading *reading)
+{
+	return reader->assigns(reading);
+}
+
+const char *p4d_reading_beside(const p4d_reading *reading, const char *argument, const char *word,
+			       const char **value)
+{
+	return reader->beside(reading, argument, word, value);
+}
+
 const char *p4d_reading_framework(const p4d_reading *reading)
 {
 	return reader->framework(reading);

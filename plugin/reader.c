@@ -27,5 +27,7 @@ const p4d_reader_calls p4d_reader = {
     .option = p4d_reading_option,
     .name = p4d_reading_name,
     .say = p4d_reading_say,
+    .assigns = p4d_reading_assigns,
+    .beside = p4d_reading_beside,
     .framework = p4d_reading_framework,
 };

@@ -168,15 +168,14 @@ int p4d_guard__correct_mig(p4d_guard_work *g, const p4d_request *asked, p4d_erro
 			p4d_to_gib(gpu->usable_bytes));
 }
 
-/* What the program that the script starts cannot be told. */
-static uint32_t untold(const p4d_reading *reading)
+/* A fix changes nothing that the program of the script cannot be told. */
+static void keep_untold(p4d_guard_work *g, const p4d_request *asked)
 {
-	uint32_t kept = 0;
+	const p4d_geometry *now = &g->verdict->geometry;
+	p4d_request complete = *asked;
 
-	for (size_t i = 0; i < P4D_LAYOUT_OPTIONS; i++)
-		if (!p4d_reading_name(reading, p4d_layout_options[i]))
-			kept |= 1u << i;
-	return kept;
+	p4d_request_complete(&complete, g->published_batch, (uint64_t)now->nodes * now->gpus_per_node);
+	g->space.kept = p4d_guard__script_untold(g->job->reading, &complete, now);
 }
 
 /* Nothing fits with the user's choices: suggests what would, or changes them where allowed (and rewrites). */
@@ -200,7 +199,7 @@ int p4d_guard__correct(p4d_guard_work *g, const p4d_request *asked, bool rewrite
 	}
 	g->budget.left = P4D_GUARD_FIX_UNITS;
 	if (g->by_script)
-		g->space.kept = untold(g->job->reading);
+		keep_untold(g, asked);
 	if (p4d_search_nearest(asked, &g->space, &found) >= 0) {
 		if (!rewrites || !on_node || !may_rewrite(g, asked, &found.request))
 			return write_fix(g, asked, &found, &then, NULL, err);

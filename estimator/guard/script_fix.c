@@ -327,6 +327,20 @@ static void add_arguments(const mended *m, bool all, p4d_text *fix)
 		p4d_text_entry(fix, "; ", "%s:%" PRIu32 ": add %s", r->file, r->line, added);
 }
 
+uint32_t p4d_guard__script_untold(const p4d_reading *r, const p4d_request *asked, const p4d_geometry *now)
+{
+	argument_list own = {.count = 0};
+	uint32_t untold = 0;
+
+	/* which takes the framework's arguments can be told all that these say */
+	if (write_arguments(asked, now->nodes, now->gpus_per_node, &own) && takes(r, &own))
+		return 0;
+	for (size_t i = 0; i < P4D_LAYOUT_OPTIONS; i++)
+		if (!p4d_reading_name(r, p4d_layout_options[i]) && !r->value[p4d_layout_options[i]].argument)
+			untold |= 1u << i;
+	return untold;
+}
+
 void p4d_guard__script_fix(const p4d_reading *r, const p4d_request *asked, const p4d_request *candidate,
 			   const p4d_geometry *now, const p4d_geometry *then, bool add, p4d_text *fix)
 {

@@ -46,6 +46,11 @@ bool p4d_guard__script_stays(const p4d_reading *reading, const p4d_request *cand
 void p4d_guard__script_fix(const p4d_reading *reading, const p4d_request *asked, const p4d_request *candidate,
 			   const p4d_geometry *now, const p4d_geometry *then, bool add, p4d_text *fix);
 
+/* The bits of p4d_layout_options that the program cannot be told, as p4d_search_space.kept. asked: a complete
+ * request for the GPUs of now. */
+uint32_t p4d_guard__script_untold(const p4d_reading *reading, const p4d_request *asked,
+				  const p4d_geometry *now);
+
 /* Adds the same for one option more: "in ds_z3.json: \"stage\": 3". False: p4d knows no words of the script's
  * for it. */
 bool p4d_guard__script_way(const p4d_reading *reading, const p4d_way *way, p4d_text *fix);
