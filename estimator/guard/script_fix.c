@@ -205,7 +205,7 @@ static void add_beside(const mended *m, const p4d_read_value *v, const char *wor
 	if (!other)
 		return;
 	if (!write_in_file(v->file, other, value, text, sizeof(text)))
-		snprintf(text, sizeof(text), "%s %s", other, value);
+		on_line(m->reading, other, value, text, sizeof(text));
 	if (there)
 		p4d_text_entry(fix, "; ", "%.100s:%" PRIu32 ": %s", there->file, there->line, text);
 	else
