@@ -161,6 +161,8 @@ static void print_no_training(const p4d_reading *r, const char *name)
 	if (*r->program)
 		printf("; %s, started at %s, is none", r->program,
 		       place(r->file, r->line, from, sizeof(from)));
+	if (r->left.file)
+		printf("; it exits at %s", place(r->left.file, r->left.line, from, sizeof(from)));
 	puts(r->incomplete ? "; not read to its end" : "");
 	print_unknown(r);
 }

@@ -17,6 +17,9 @@ static void print_no_options(const p4d_reading *script)
 	if (script && *script->program) /* it was read */
 		printf(", and %s (%s:%" PRIu32 ") is no training that p4d knows", script->program,
 		       script->file, script->line);
+	if (script && script->left.file)
+		printf("; its script exits at %s:%" PRIu32 ", before any training", script->left.file,
+		       script->left.line);
 	printf(", not checked");
 }
 

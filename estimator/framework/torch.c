@@ -77,8 +77,8 @@ p4d_wide p4d_torch__moments(const p4d_layout *l, p4d_wide elements, unsigned ele
 
 	if (o->paged)
 		return 0;
-	if (o->quantized)
-		return count * (elements + p4d_div_up(elements, P4D_QUANTIZED_BLOCK) * 4);
+	if (o->bits)
+		return count * p4d_quantized_moment(o, elements);
 	if (o->factored)
 		return count * (elements / (l->hidden ? l->hidden : 1)) * 4;
 	return count * elements * element;

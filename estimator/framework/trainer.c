@@ -15,7 +15,9 @@ static void write_arguments(const p4d_request *request, const p4d_layout *l, cha
 							      [P4D_ADAMW_8BIT] = "adamw_8bit",
 							      [P4D_PAGED_ADAMW_8BIT] = "paged_adamw_8bit",
 							      [P4D_ADAFACTOR] = "adafactor",
-							      [P4D_SGD] = "sgd"};
+							      [P4D_SGD] = "sgd",
+							      [P4D_PAGED_ADAMW] = "paged_adamw_32bit",
+							      [P4D_ADAMW_4BIT] = "adamw_torch_4bit"};
 	p4d_text a = p4d_text_in(buf, size);
 
 	(void)request;

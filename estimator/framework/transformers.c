@@ -425,6 +425,7 @@ const char *p4d_torch__trainer_unvalidated(const p4d_layout *l)
 	    {l->packing, "packed sequences"},
 	    {l->offload & ~(unsigned)P4D_OFFLOAD_OPTIMIZER, "offloading of parameters or activations"},
 	    {p4d_optimizer_of(l)->paged, "a paged optimizer"},
+	    {p4d_optimizer_of(l)->bits == 4, "an optimizer in 4 bits"},
 	    {evaluates && !l->flash_attention, "evaluation with unfused attention"},
 	    {evaluates && (l->keeps_gathered || (l->experts && (zero3 || !states)) || (states && flat) ||
 			   l->kv_rank || lit || encoder),

@@ -202,9 +202,8 @@ uint64_t p4d_transformers__moment_bytes(const p4d_layout *l, uint64_t parameters
 
 	if (o->paged)
 		return 0;
-	if (o->quantized)
-		return count *
-		       (parameters + (parameters + P4D_QUANTIZED_BLOCK - 1) / P4D_QUANTIZED_BLOCK * 4);
+	if (o->bits)
+		return count * (uint64_t)p4d_quantized_moment(o, parameters);
 	if (o->factored)
 		return l->finetune != P4D_TUNE_FULL
 			   ? parameters / (l->lora_rank ? l->lora_rank : 1) * 4

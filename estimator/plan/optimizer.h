@@ -2,6 +2,7 @@
 #pragma once
 
 #include "request/layout.h"
+#include "request/model_size.h"
 
 enum { P4D_STATE_MASTER, P4D_MOST_STATES = 3 };
 typedef unsigned p4d_state; /* a number in p4d_optimizer.state */
@@ -14,8 +15,8 @@ typedef unsigned p4d_state; /* a number in p4d_optimizer.state */
 typedef struct p4d_optimizer {
 	const char *name;
 	unsigned states;
-	bool quantized; /* moments are a byte each, with an fp32 scale for every block of P4D_QUANTIZED_BLOCK
-			 */
+	unsigned bits;  /* of a moment that is quantized, 0 of others, with an fp32 scale for every block */
+	unsigned block; /* of so many */
 	bool paged;     /* moments are in host memory, until the driver brings them */
 	bool factored;  /* the second moment of a matrix is a row and a column */
 	struct {
@@ -24,8 +25,6 @@ typedef struct p4d_optimizer {
 	} state[P4D_MOST_STATES];
 } p4d_optimizer;
 
-enum { P4D_QUANTIZED_BLOCK = 256 }; /* bitsandbytes */
-
 /* By number (request.h). */
 extern const p4d_optimizer p4d_optimizers[P4D_OPTIMIZERS];
 
@@ -33,6 +32,12 @@ extern const p4d_optimizer p4d_optimizers[P4D_OPTIMIZERS];
 static inline unsigned p4d_state_bytes(const p4d_layout *layout, p4d_state state)
 {
 	return state != P4D_STATE_MASTER && layout->half_moments ? 2 : 4;
+}
+
+/* Bytes of one quantized moment of so many parameters. */
+static inline p4d_wide p4d_quantized_moment(const p4d_optimizer *optimizer, p4d_wide parameters)
+{
+	return parameters * optimizer->bits / 8 + p4d_div_up(parameters, optimizer->block) * 4;
 }
 
 static inline const p4d_optimizer *p4d_optimizer_of(const p4d_layout *layout)

@@ -240,8 +240,7 @@ uint64_t p4d_memory_least_states(const p4d_layout *l)
 	/* moments have the type of parameters where gradients come and go */
 	const bool come = p4d_framework_of(l->framework)->frees_gradients;
 	const bool held = !come && !p4d_shards_gradients(l);
-	const bool moments =
-	    !o->quantized && !o->paged && !o->factored && !(l->offload & P4D_OFFLOAD_OPTIMIZER);
+	const bool moments = !o->bits && !o->paged && !o->factored && !(l->offload & P4D_OFFLOAD_OPTIMIZER);
 	const unsigned half = l->precision == P4D_FP32 ? 4 : 2;
 	uint64_t bytes;
 

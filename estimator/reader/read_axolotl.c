@@ -9,8 +9,8 @@
 static const char *const adapters[] = {"lora", "lora", "qlora", "qlora", "", "", NULL};
 static const char *const halves[] = {"true", "bf16",  "True", "bf16",  "auto", "bf16", "full",
 				     "bf16", "false", "",     "False", "",     NULL};
-static const char *const checkpointing[] = {"true",  "full", "True",  "full", "unsloth", "full",
-					    "false", "none", "False", "none", NULL};
+static const char *const checkpointing[] = {"true", "full",  "True", "full",  "unsloth", "full", "offload",
+					    "full", "false", "none", "False", "none",    NULL};
 /* any of its values turns FSDP on, with or without `fsdp:` (0.12 and later) */
 #define FSDP_CONFIG(name) \
 	{"--fsdp_config." name, EXTRA(DISTRIBUTED), "fsdp", NULL}, \
@@ -50,7 +50,7 @@ static const p4d_read_argument arguments[] = {
     {"--peft_use_dora", P4D_READ_NOT_MODELLED, "on", NULL},
     {"--relora", P4D_READ_NOT_MODELLED, "on", NULL},
     {"--relora_steps", P4D_READ_NOT_MODELLED, NULL, NULL},
-    {"--activation_offloading", P4D_READ_NOT_MODELLED, "on", NULL},
+    {"--activation_offloading", P4D_READ_SAVES, "on", NULL},
     {"--adapter", EXTRA(LORA), NULL, adapters},
     {"--lora_r", EXTRA(RANK), NULL, NULL},
     {"--lora_dropout", EXTRA(DROPOUT), NULL, NULL},

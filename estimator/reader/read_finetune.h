@@ -48,7 +48,8 @@ enum {
 	P4D_FINETUNE_COMPILE,
 	P4D_FINETUNE_PACKING,
 	P4D_FINETUNE_CHUNKED_LOSS,
-	P4D_FINETUNE_OWN, /* the reader's own from here */
+	P4D_FINETUNE_FSDP_FILE, /* its path, where --fsdp names one */
+	P4D_FINETUNE_OWN,       /* the reader's own from here */
 };
 
 /* Names that the configurations of accelerate and DeepSpeed have: "--accelerate.", "--deepspeed.". */

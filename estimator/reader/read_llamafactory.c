@@ -112,7 +112,8 @@ const p4d_reader p4d_reader__llamafactory = {
     .aliases = p4d_finetune__aliases,
     .release = "LLaMA-Factory 0.9",
     .programs = {"llamafactory-cli train", "lmf train", "llamafactory.launcher", "train_bash.py",
-		 "llamafactory/launcher.py"},
+		 "llamafactory/launcher.py", "src/train.py *.yaml", "src/train.py *.yml",
+		 "src/train.py *.json"},
     .arguments_alone = {"--finetuning_type"},
     .arguments = {factory_arguments, p4d_finetune__deepspeed, p4d_finetune__accelerate},
     .defaults = factory_defaults,
@@ -147,7 +148,9 @@ static const p4d_read_argument swift_arguments[] = {
     {"--use_liger_kernel", EXTRA(CHUNKED_LOSS), "on", p4d_finetune__off},
     {"--optim", EXTRA(OPTIMIZER), NULL, p4d_finetune__optimizers},
     {"--deepspeed", P4D_READ_FILE_IN(P4D_FINETUNE_DEEPSPEED_FILE), "deepspeed.", NULL},
-    {"--fsdp", EXTRA(FSDP), NULL, p4d_reader__list},
+    {"--fsdp", P4D_READ_FILE_IN(P4D_FINETUNE_FSDP_FILE), "accelerate.", NULL},
+    {"--accelerate.fsdp", EXTRA(FSDP), NULL, p4d_reader__list},
+    {"--accelerate.fsdp_config.activation_cpu_offload", P4D_READ_SAVES, "on", NULL},
     {"--modules_to_save", P4D_READ_NOT_MODELLED, NULL, NULL},
     {"--sequence_parallel_size", P4D_CP, NULL, NULL},
     {"--torch_compile", EXTRA(COMPILE), "on", p4d_finetune__off},
@@ -165,14 +168,13 @@ static const p4d_read_default swift_defaults[] = {
 };
 
 /* --deepspeed zero2_offload: a configuration that swift brings along. */
-static bool find_zero(p4d_reading *r, const p4d_read_argument *a, const p4d_read_given *given)
+static bool find_zero(p4d_reading *r, const p4d_read_given *given)
 {
 	p4d_read_value *stage = &r->extra[P4D_FINETUNE_ZERO_STAGE],
 		       *optimizer = &r->extra[P4D_FINETUNE_OFFLOAD_OPTIMIZER],
 		       *params = &r->extra[P4D_FINETUNE_OFFLOAD_PARAMS];
 	const char *name = given->value;
 
-	(void)a;
 	if (strncmp(name, "zero", 4) != 0 || name[4] < '0' || name[4] > '3' ||
 	    (name[5] && strcmp(name + 5, "_offload") != 0))
 		return false;
@@ -187,6 +189,41 @@ static bool find_zero(p4d_reading *r, const p4d_read_argument *a, const p4d_read
 	return true;
 }
 
+/* Its only configuration of FSDP (swift/config/fsdp2.json). */
+static bool find_fsdp(p4d_reading *r, const p4d_read_given *given)
+{
+	const p4d_read_value place = {.file = given->file, .line = given->line};
+
+	if (strcmp(given->value, "fsdp2") != 0)
+		return false;
+	r->extra[P4D_FINETUNE_FSDP_CHECKPOINTING] = r->extra[P4D_FINETUNE_FSDP_FILE] = place;
+	memcpy(r->extra[P4D_FINETUNE_FSDP_CHECKPOINTING].text, "full", sizeof("full"));
+	return true;
+}
+
+static bool find_shipped(p4d_reading *r, const p4d_read_argument *a, const p4d_read_given *given)
+{
+	return p4d_reader__same_name(a->name, "--fsdp") ? find_fsdp(r, given) : find_zero(r, given);
+}
+
+/* What a configuration of FSDP leaves out (sft_args.py). */
+static void finish_swift_fsdp(p4d_reading *r)
+{
+	p4d_read_value *file = &r->extra[P4D_FINETUNE_FSDP_FILE], *fsdp = &r->extra[P4D_FINETUNE_FSDP],
+		       *version = &r->extra[P4D_FINETUNE_FSDP_VERSION];
+
+	if (!p4d_reader__set(file))
+		return;
+	if (!p4d_reader__set(fsdp) && !fsdp->unknown) {
+		*fsdp = *file;
+		memcpy(fsdp->text, "full_shard auto_wrap", sizeof("full_shard auto_wrap"));
+	}
+	if (!p4d_reader__set(version) && !version->unknown) {
+		*version = *file;
+		memcpy(version->text, "2", sizeof("2"));
+	}
+}
+
 static void finish_swift(p4d_reading *r)
 {
 	const p4d_read_value *target = &r->extra[P4D_FINETUNE_TARGETS];
@@ -199,6 +236,7 @@ static void finish_swift(p4d_reading *r)
 	if (p4d_reader__set(dtype) && !p4d_reader__set(&r->value[P4D_PRECISION]) &&
 	    !r->value[P4D_PRECISION].unknown && !p4d_reader__is(dtype, "fp32"))
 		p4d_reader__put(r, P4D_PRECISION, dtype, "%s", dtype->text);
+	finish_swift_fsdp(r);
 	p4d_finetune__finish(r);
 	if (!p4d_reader__set(&r->extra[P4D_FINETUNE_LORA]) && r->named)
 		p4d_reader__put_default(r, P4D_FINETUNE,
@@ -220,10 +258,11 @@ const p4d_reader p4d_reader__swift_rl = {
     .aliases = p4d_finetune__aliases,
     .release = "swift 4",
     .programs = {"swift rlhf", "swift.cli.rlhf", "swift/cli/rlhf.py"},
-    .arguments = {swift_arguments, p4d_finetune__deepspeed, p4d_reinforcement__engine},
+    .arguments = {swift_arguments, p4d_finetune__deepspeed, p4d_reinforcement__engine,
+		  p4d_finetune__accelerate},
     .defaults = swift_defaults,
     .variables = variables,
-    .shipped = find_zero,
+    .shipped = find_shipped,
     .finish = finish_swift_rl,
     .released = p4d_finetune__released,
 };
@@ -282,10 +321,10 @@ const p4d_reader p4d_reader__swift = {
     .aliases = p4d_finetune__aliases,
     .release = "swift 4",
     .programs = {"swift sft", "swift pt", "swift.cli.sft", "swift/cli/sft.py"},
-    .arguments = {swift_arguments, p4d_finetune__deepspeed},
+    .arguments = {swift_arguments, p4d_finetune__deepspeed, p4d_finetune__accelerate},
     .defaults = swift_defaults,
     .variables = variables,
-    .shipped = find_zero,
+    .shipped = find_shipped,
     .finish = finish_swift,
     .released = p4d_finetune__released,
 };

@@ -114,7 +114,8 @@ const p4d_reader p4d_reader__nemo_rl = {
     .framework = "nemo-rl",
     .programs = {"run_grpo_math.py", "run_grpo_sliding_puzzle.py", "run_vlm_grpo.py", "run_grpo_rm.py",
 		 "examples/run_grpo.py", "examples/run_dpo.py", "examples/run_ppo.py",
-		 "examples/run_distillation.py"},
+		 "examples/run_distillation.py", "run_grpo_nemo_gym.py", "run_distillation_nemo_gym.py",
+		 "run_grpo_single_controller.py", "run_xtoken_off_policy_distillation.py"},
     .arguments_alone = {"policy.model_name", "grpo.num_prompts_per_step", "cluster.gpus_per_node"},
     .arguments = {nemo_rl_arguments},
     .assignments = true,
@@ -130,7 +131,7 @@ static void finish_nemo_rl_sft(p4d_reading *r)
 /* One model. */
 const p4d_reader p4d_reader__nemo_rl_sft = {
     .framework = "nemo-rl",
-    .programs = {"examples/run_sft.py", "examples/run_rm.py"},
+    .programs = {"examples/run_sft.py", "examples/run_rm.py", "examples/run_vlm_sft.py"},
     .arguments = {nemo_rl_arguments},
     .assignments = true,
     .finish = finish_nemo_rl_sft,

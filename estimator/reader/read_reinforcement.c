@@ -89,7 +89,9 @@ enum {
 	KL_REWARD,
 	ESTIMATOR,
 	DYNAMIC,
-	MOST_TOKENS
+	MOST_TOKENS,
+	SHARDS,
+	MICRO_OF_ALL
 };
 
 static const p4d_read_argument verl_arguments[] = {
@@ -101,7 +103,8 @@ static const p4d_read_argument verl_arguments[] = {
     {"--actor_rollout_ref.actor.megatron.pipeline_model_parallel_size", P4D_PP, NULL, NULL},
     {"--actor_rollout_ref.actor.megatron.context_parallel_size", P4D_CP, NULL, NULL},
     {"--actor_rollout_ref.actor.strategy", P4D_FRAMEWORK, NULL, strategies},
-    {"--actor_rollout_ref.actor.fsdp_config.fsdp_size", P4D_READ_NOT_MODELLED, NULL, NULL},
+    {"--actor_rollout_ref.actor.fsdp_config.fsdp_size", EXTRA(SHARDS), NULL, NULL},
+    {"--actor_rollout_ref.actor.ppo_micro_batch_size", EXTRA(MICRO_OF_ALL), NULL, NULL},
     {"--actor_rollout_ref.actor.ulysses_sequence_parallel_size", P4D_CP, NULL, NULL},
     {"--actor_rollout_ref.actor.fsdp_config.param_offload", EXTRA(PARAM_OFFLOAD), "on", off},
     {"--actor_rollout_ref.actor.fsdp_config.optimizer_offload", EXTRA(OPTIMIZER_OFFLOAD), "on", off},
@@ -156,12 +159,43 @@ static void finish_rank(p4d_reading *r)
 		p4d_reader__put(r, P4D_FINETUNE, rank, "lora");
 }
 
+/* What verl divides by its ranks, as it did before it had a name for the share of each. */
+static void put_micro_batch(p4d_reading *r)
+{
+	const p4d_read_value *all = &r->extra[MICRO_OF_ALL];
+	const uint64_t cp = p4d_reader__number(&r->value[P4D_CP]),
+		       gpus = p4d_reader__number(&r->value[P4D_NODES]) *
+			      p4d_reader__number(&r->value[P4D_GPUS_PER_NODE]),
+		       ranks = gpus / (cp ? cp : 1);
+
+	if (!p4d_reader__number(all) || p4d_reader__set(&r->value[P4D_MICRO_BATCH]))
+		return;
+	if (ranks && p4d_reader__number(all) >= ranks)
+		p4d_reader__put(r, P4D_MICRO_BATCH, all, "%" PRIu64, p4d_reader__number(all) / ranks);
+	else
+		p4d_reader__unknown(r, "micro-batch",
+				    "%.20s sequences of all ranks, whose number is not known", all->text);
+}
+
+/* -1: all ranks share. */
+static void put_shards(p4d_reading *r)
+{
+	const p4d_read_value *shards = &r->extra[SHARDS];
+
+	if (shards->unknown)
+		p4d_reader__forget(r, P4D_SHARD_DEGREE);
+	else if (p4d_reader__number(shards))
+		p4d_reader__put(r, P4D_SHARD_DEGREE, shards, "%s", shards->text);
+}
+
 static void finish_verl(p4d_reading *r)
 {
 	const p4d_read_value *kl =
 	    is_on(&r->extra[KL_LOSS], false) ? &r->extra[KL_LOSS] : &r->extra[KL_REWARD];
 
 	put_length(r, PROMPT, RESPONSE, (uint64_t[]){512, 512});
+	put_micro_batch(r);
+	put_shards(r);
 	put_swap(r, PARAM_OFFLOAD, OPTIMIZER_OFFLOAD);
 	put_critic(r, ESTIMATOR);
 	if (!is_on(kl, false))

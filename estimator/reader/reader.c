@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The commands of a script, and the arguments of those that train. */
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,6 +53,8 @@ typedef struct reading_state {
 	p4d_value nodes, gpus_per_node; /* of the launcher around a script */
 	uint64_t until_ns;              /* for configuration files, of all programs */
 	p4d_read_python python;
+	const char *name, *text; /* of the script */
+	size_t length;
 } reading_state;
 
 const p4d_reader *p4d_reader__at(size_t index)
@@ -93,7 +96,10 @@ static bool is_named(p4d_value program, const char *pattern)
 	return p4d_value_is(last, pattern);
 }
 
-/* How many words name a program: "axolotl train" is two; 0: they do not. */
+/*
+ * How many words name a program: "axolotl train" is two; 0: they do not. "train.py *.yaml" is one, which is
+ * called so by others, too, but without such a file.
+ */
 static size_t is_program(const p4d_launch *launch, const char *pattern)
 {
 	const char *blank = strchr(pattern, ' ');
@@ -102,10 +108,10 @@ static size_t is_program(const p4d_launch *launch, const char *pattern)
 	if (!blank)
 		return is_named(launch->words[0], pattern);
 	snprintf(program, sizeof(program), "%.*s", (int)(blank - pattern), pattern);
-	return launch->count > 1 && is_named(launch->words[0], program) &&
-		       is_named(launch->words[1], blank + 1)
-		   ? 2
-		   : 0;
+	if (launch->count < 2 || !is_named(launch->words[0], program) ||
+	    !is_named(launch->words[1], blank + 1))
+		return 0;
+	return blank[1] == '*' ? 1 : 2;
 }
 
 /* Whether a word is an option or NAME=VALUE of this name. */
@@ -126,8 +132,8 @@ static bool is_argument(p4d_value word, const char *name)
 /* Programs beside a training that take its arguments, too: they generate, evaluate, convert. */
 static bool is_none(p4d_value program)
 {
-	static const char *const parts[] = {"generat", "inference",  "eval",           "server",
-					    "convert", "preprocess", "checkpoint_util"};
+	static const char *const parts[] = {"generat",    "inference",       "eval",   "server", "convert",
+					    "preprocess", "checkpoint_util", "analyze"};
 	char text[256];
 
 	p4d_value_text(program, text, sizeof(text));
@@ -373,12 +379,38 @@ static const char *file(void *context, const char *path, size_t *length)
 	return host->file ? host->file(host->context, path, length) : NULL;
 }
 
+/* Whether a script has commands behind a line. */
+static bool goes_on(const char *text, size_t length, uint32_t line)
+{
+	bool comment = false;
+
+	for (size_t i = 0; i < length; i++) {
+		if (text[i] == '\n')
+			comment = false, line -= line > 0;
+		else if (text[i] == '#')
+			comment = true;
+		else if (!line && !comment && !isspace((unsigned char)text[i]))
+			return true;
+	}
+	return false;
+}
+
+static void left(void *context, p4d_shell *shell, p4d_value exit)
+{
+	const reading_state *state = context;
+	const p4d_read_value place = p4d_reader__place_of(shell, exit);
+
+	if (place.file != state->name || goes_on(state->text, state->length, place.line))
+		state->reading->left = place;
+}
+
 void p4d_reader_read(p4d_reading *reading, const p4d_reader_host *host, const p4d_shell_limits *limits,
 		     const char *name, const char *text, size_t length, const char *const *arguments,
 		     const char *directory)
 {
-	reading_state state = {.reading = reading, .host = host};
-	const p4d_shell_host own = {&state, variable, file, unread, run_command};
+	reading_state state = {
+	    .reading = reading, .host = host, .name = name, .text = text, .length = length};
+	const p4d_shell_host own = {&state, variable, file, unread, run_command, left};
 
 	*reading = (p4d_reading){.reader = NULL};
 	reading->incomplete = p4d_shell_read(&own, limits, name, text, length, arguments, directory);

@@ -43,6 +43,8 @@ typedef struct p4d_reading {
 	bool more_arguments;    /* some of its arguments are not known, so nor is what is left to defaults */
 	unsigned commands;      /* that start a training; the first is read */
 	const char *incomplete; /* why the script was not read to its end; NULL: it was */
+	/* The exit that ends the script before its last command; file NULL: none does. */
+	p4d_read_value left;
 	p4d_read_value value[P4D_OPTIONS];
 	bool by_default[P4D_OPTIONS];          /* value is what the framework does if nothing is said */
 	p4d_read_value extra[P4D_READ_EXTRAS]; /* of the reader itself */

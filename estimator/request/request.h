@@ -62,8 +62,18 @@ enum {
 	"none|optimizer|params|optimizer,params|activations|optimizer,activations|params,activations|" \
 	"optimizer,params,activations|weights"
 /* Optimizers, in the order of their table (plan/optimizer.h). */
-enum { P4D_ADAMW, P4D_ADAMW_8BIT, P4D_PAGED_ADAMW_8BIT, P4D_ADAFACTOR, P4D_SGD, P4D_MUON, P4D_OPTIMIZERS };
-#define P4D_OPTIMIZER_NAMES "adamw|adamw-8bit|paged-adamw-8bit|adafactor|sgd|muon"
+enum {
+	P4D_ADAMW,
+	P4D_ADAMW_8BIT,
+	P4D_PAGED_ADAMW_8BIT,
+	P4D_ADAFACTOR,
+	P4D_SGD,
+	P4D_MUON,
+	P4D_PAGED_ADAMW,
+	P4D_ADAMW_4BIT,
+	P4D_OPTIMIZERS
+};
+#define P4D_OPTIMIZER_NAMES "adamw|adamw-8bit|paged-adamw-8bit|adafactor|sgd|muon|paged-adamw|adamw-4bit"
 /* Values of --optimizer-sharding, each with those before it: the stages of ZeRO (arXiv 1910.02054). */
 enum { P4D_SHARD_NOTHING, P4D_SHARD_STATES, P4D_SHARD_GRADIENTS, P4D_SHARD_PARAMETERS };
 enum { P4D_TUNE_FULL, P4D_TUNE_LORA, P4D_TUNE_QLORA };

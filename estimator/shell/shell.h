@@ -45,6 +45,9 @@ typedef struct p4d_shell_host {
 	void (*unread)(void *context, const char *path);
 	/* A command that is none of the shell's own. certain: no test that is not known decides about it. */
 	void (*command)(void *context, p4d_shell *shell, const p4d_value *words, size_t count, bool certain);
+	/* An exit before the script's end, which no test that is not known decides about. NULL: nobody asks.
+	 */
+	void (*left)(void *context, p4d_shell *shell, p4d_value exit);
 } p4d_shell_host;
 
 enum {

@@ -161,6 +161,8 @@ static p4d_shell_status run_eval(const p4d_shell_call *w)
 
 static p4d_shell_status run_exit(const p4d_shell_call *w)
 {
+	if (!w->sh->exited && w->mode == P4D_SHELL_RUN)
+		w->sh->exit = w->at[-1];
 	w->sh->exited = w->sh->exited || w->mode == P4D_SHELL_RUN;
 	return P4D_SHELL_TAKEN;
 }
@@ -204,35 +206,66 @@ static p4d_shell_status run_false(const p4d_shell_call *w)
 	return P4D_SHELL_FALSE;
 }
 
+static const p4d_shell_name here = {"PWD", 3}, before = {"OLDPWD", 6}, stack = {"DIRSTACK", 8};
+
+/* Which of two branches was taken matters behind them alone: p4d_shell__run. */
+static void enter(const p4d_shell_call *w, p4d_value directory)
+{
+	const p4d_shell_mode mode = w->mode == P4D_SHELL_MAYBE && w->sh->branches ? P4D_SHELL_RUN : w->mode;
+	p4d_value left = {0};
+
+	p4d_shell_variable(w->sh, here.text, &left);
+	p4d_shell__assign(w->sh, mode, before, left, false, 0);
+	p4d_shell__assign(w->sh, mode, here, directory, false, 0);
+}
+
 static p4d_shell_status run_cd(const p4d_shell_call *w)
 {
 	const char *path = w->count ? p4d_shell__absolute(w->sh, w->at[w->count - 1]) : "";
-	p4d_shell_build b = {0};
-	p4d_cell where = {0};
+	p4d_value directory;
 
-	if (*path)
-		p4d_shell__add_text(w->sh, &b, path, where);
+	if (w->count && p4d_value_is(w->at[w->count - 1], "-") &&
+	    p4d_shell_variable(w->sh, before.text, &directory))
+		enter(w, directory);
+	else if (!w->count && p4d_shell_variable(w->sh, "HOME", &directory))
+		enter(w, directory);
+	else if (*path)
+		enter(w, p4d_shell__value_of(w->sh, path, (p4d_cell){0}));
 	else
-		p4d_shell__add(
-		    w->sh, &b,
-		    (p4d_cell){.unknown = p4d_shell__reason(w->sh, "the directory after cd"), .c = '?'});
-	p4d_shell__assign(w->sh, w->mode, (p4d_shell_name){"PWD", 3}, (p4d_value){b.at, b.length}, false, 0);
+		enter(w, p4d_shell__not_known(w->sh, p4d_shell__reason(w->sh, "the directory after cd")));
+	return P4D_SHELL_TAKEN;
+}
+
+static p4d_shell_status run_pushd(const p4d_shell_call *w)
+{
+	p4d_value left;
+	p4d_shell_words more = {0};
+
+	if (p4d_shell_variable(w->sh, here.text, &left))
+		p4d_shell__add_word(w->sh, &more, left);
+	p4d_shell__assign_array(w->sh, P4D_SHELL_RUN, stack, more, true, 0);
+	return run_cd(w);
+}
+
+static p4d_shell_status run_popd(const p4d_shell_call *w)
+{
+	p4d_shell_var *v = p4d_shell__lookup(w->sh, stack) ? p4d_shell__own(w->sh, stack) : NULL;
+
+	if (!v || !v->value.count) /* bash says so, and stays */
+		return P4D_SHELL_FALSE;
+	enter(w, v->value.at[--v->value.count]);
 	return P4D_SHELL_TAKEN;
 }
 
 static const p4d_shell_builtin builtins[] = {
-    {".", run_dot, false},         {":", run_true, false},
-    {"[", run_test, false},        {"break", run_break, false},
-    {"cd", run_cd, false},         {"continue", run_continue, false},
-    {"declare", run_export, true}, {"eval", run_eval, false},
-    {"exit", run_exit, false},     {"export", run_export, true},
-    {"false", run_false, false},   {"local", run_export, true},
-    {"pushd", run_cd, false},      {"readonly", run_export, true},
-    {"return", run_return, false}, {"set", run_set, false},
-    {"shift", run_shift, false},   {"source", run_dot, false},
-    {"test", run_test, false},     {"true", run_true, false},
-    {"typeset", run_export, true}, {"unset", run_unset, false},
-    {NULL, NULL, false},
+    {".", run_dot, false},         {":", run_true, false},      {"[", run_test, false},
+    {"break", run_break, false},   {"cd", run_cd, false},       {"continue", run_continue, false},
+    {"declare", run_export, true}, {"eval", run_eval, false},   {"exit", run_exit, false},
+    {"export", run_export, true},  {"false", run_false, false}, {"local", run_export, true},
+    {"popd", run_popd, false},     {"pushd", run_pushd, false}, {"readonly", run_export, true},
+    {"return", run_return, false}, {"set", run_set, false},     {"shift", run_shift, false},
+    {"source", run_dot, false},    {"test", run_test, false},   {"true", run_true, false},
+    {"typeset", run_export, true}, {"unset", run_unset, false}, {NULL, NULL, false},
 };
 
 const p4d_shell_builtin *p4d_shell__builtin(p4d_value name)

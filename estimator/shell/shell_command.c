@@ -283,21 +283,33 @@ static bool call_function(const p4d_shell_call *w, p4d_value name)
 	return false;
 }
 
+/* How many words only say that what follows is no function; not so `command -v`, which runs nothing. */
+static size_t before_command(const p4d_shell_words *all)
+{
+	size_t first = 0;
+
+	while (first + 1 < all->count && all->at[first + 1].length && all->at[first + 1].at[0].c != '-' &&
+	       (p4d_value_is(all->at[first], "builtin") || p4d_value_is(all->at[first], "command")))
+		first++;
+	return first;
+}
+
 static p4d_shell_status execute(p4d_shell *sh, const p4d_shell_source *s, p4d_shell_mode mode,
 				const p4d_shell_words *all, const p4d_shell_redirection *r)
 {
-	p4d_shell_call w = {sh, all->at + 1, all->count - 1, mode, r, s};
+	const size_t first = before_command(all);
+	p4d_shell_call w = {sh, all->at + first + 1, all->count - first - 1, mode, r, s};
 
-	if (!p4d_value_unknown(all->at[0]) && call_function(&w, all->at[0]))
+	if (!first && !p4d_value_unknown(all->at[0]) && call_function(&w, all->at[0]))
 		return P4D_SHELL_TAKEN;
-	const p4d_shell_builtin *b = p4d_shell__builtin(all->at[0]);
+	const p4d_shell_builtin *b = p4d_shell__builtin(all->at[first]);
 	if (b)
 		return b->run(&w);
 	/* what it costs to see that a command is none that anybody asks for */
 	if (sh->host->command && p4d_shell__work(sh, 48)) {
 		const p4d_shell_redirection *before = sh->redirection;
 		sh->redirection = r;
-		sh->host->command(sh->host->context, sh, all->at, all->count,
+		sh->host->command(sh->host->context, sh, all->at + first, all->count - first,
 				  mode == P4D_SHELL_RUN && !sh->perhaps);
 		sh->redirection = before;
 	}
@@ -402,5 +414,7 @@ const char *p4d_shell_read(const p4d_shell_host *host, const p4d_shell_limits *l
 			v->exported = true; /* wherever bash has it from */
 	}
 	p4d_shell__all(sh, (p4d_shell_source){.text = text, .length = length, .line = 1}, P4D_SHELL_RUN);
+	if (sh->exited && host->left)
+		host->left(host->context, sh, sh->exit);
 	return sh->stopped;
 }

@@ -112,11 +112,13 @@ struct p4d_shell {
 	uint64_t work;
 	const char *stopped; /* why; nothing more is read */
 	bool exited;         /* so that nothing more is read, as it should be */
+	p4d_value exit;      /* the word */
 	bool returned;       /* from a function or sourced file */
 	bool left_loop;      /* by break or continue */
 	bool broke_loop;     /* by break */
 	int depth, level;    /* of recursion; of scripts that run scripts */
 	int in_function;
+	int branches; /* that are read and may not be taken */
 	uint32_t files, unknowns;
 	const char *file[P4D_SHELL_FILES];
 	const char *unknown[P4D_SHELL_UNKNOWNS];

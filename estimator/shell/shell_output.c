@@ -246,12 +246,20 @@ static p4d_shell_status run_pwd(const p4d_shell_call *w)
 	return P4D_SHELL_TAKEN;
 }
 
+static bool begins_option(p4d_value word)
+{
+	return word.length > 1 && word.at[0].c == '-' && !word.at[0].unknown;
+}
+
 /* The directory of a path, or what is in it. */
 static p4d_shell_status part_of_path(const p4d_shell_call *w, bool last)
 {
-	if (!w->count || w->count > (last ? 2 : 1))
+	const size_t first = w->count && p4d_value_is(w->at[0], "--");
+	const size_t count = w->count - first;
+
+	if (!count || count > (last ? 2 : 1) || begins_option(w->at[first]))
 		return p4d_shell__print_unknown(w);
-	p4d_value path = w->at[0], suffix = w->count > 1 ? w->at[1] : (p4d_value){0};
+	p4d_value path = w->at[first], suffix = count > 1 ? w->at[first + 1] : (p4d_value){0};
 	while (path.length > 1 && path.at[path.length - 1].c == '/' && !path.at[path.length - 1].unknown)
 		path.length--;
 	uint32_t cut = path.length;
@@ -288,8 +296,12 @@ static p4d_shell_status run_basename(const p4d_shell_call *w)
 static p4d_shell_status run_realpath(const p4d_shell_call *w)
 {
 	const char *path = w->count ? p4d_shell__absolute(w->sh, w->at[w->count - 1]) : "";
+	bool relative = false;
 
-	if (!*path)
+	for (size_t i = 0; i < w->count; i++)
+		relative = relative ||
+			   (w->at[i].length > 10 && p4d_value_is((p4d_value){w->at[i].at, 10}, "--relative"));
+	if (!*path || relative)
 		return p4d_shell__print_unknown(w);
 	print_text(w, path);
 	return P4D_SHELL_TAKEN;

@@ -406,10 +406,28 @@ static p4d_shell_status and_or(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mod
 	}
 }
 
+/* Behind a branch that may not have been taken: one that came back leaves the directory known. */
+static void leave_branch(p4d_shell *sh, p4d_value before)
+{
+	const p4d_shell_name here = {"PWD", 3};
+	p4d_value after;
+
+	sh->branches--;
+	if (!p4d_shell_variable(sh, here.text, &after) || after.at == before.at ||
+	    !p4d_shell__work(sh, after.length) || p4d_shell__equal(before, after))
+		return;
+	p4d_shell__assign(sh, P4D_SHELL_RUN, here, before, false, 0);
+	p4d_shell__assign(sh, P4D_SHELL_MAYBE, here, after, false, 0);
+}
+
 p4d_shell_status p4d_shell__run(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mode mode)
 {
 	p4d_shell_status status = P4D_SHELL_TAKEN;
+	p4d_value directory;
+	const bool branch = mode == P4D_SHELL_MAYBE && p4d_shell_variable(sh, "PWD", &directory);
 
+	if (branch)
+		sh->branches++;
 	if (++sh->depth > P4D_SHELL_DEPTH)
 		p4d_shell__stop(sh, "it is nested too deep to read");
 	for (p4d_shell__lines(sh, s); !p4d_shell__at_end(sh, s) && !list_ends(s); p4d_shell__lines(sh, s)) {
@@ -425,5 +443,7 @@ p4d_shell_status p4d_shell__run(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mo
 			p4d_shell__advance(sh, s);
 	}
 	sh->depth--;
+	if (branch)
+		leave_branch(sh, directory);
 	return status;
 }

@@ -95,6 +95,17 @@ exits 0 p4d read --json own.sh
 prints '"framework":null' '"program":"src/own.py"' '"from":"own.sh:3"'
 exits 0 p4d check own.sh
 prints "the job has no p4d options, and src/own.py (own.sh:3) is no training that p4d knows, not checked"
+# An exit for want of a variable or an argument is named, not one at the end.
+printf '#!/bin/bash\nif [ -z "$WORKSPACE" ]; then\n\techo no; exit 1\nfi\ntorchrun pretrain_gpt.py --num-layers 2\n' >asks.sh
+exits 0 p4d read asks.sh
+prints "asks.sh: no training that p4d knows; it exits at asks.sh:3"
+exits 0 p4d check asks.sh
+prints "the job has no p4d options; its script exits at asks.sh:3, before any training, not checked"
+exits 0 env WORKSPACE=/w p4d read asks.sh
+prints "pretrain_gpt.py (megatron)"
+printf '#!/bin/bash\n./prepare\n(exit 3)\nexit 0\n# done\n' >ends.sh
+exits 0 p4d read ends.sh
+[ "$out" = "ends.sh: no training that p4d knows" ] || fail "an exit at the end is named"
 printf '#!/bin/sh\nsrun ./prepare --steps 3\n' >own.sh
 exits 0 p4d check own.sh
 prints "p4d: would pass: the job has no p4d options, not checked"

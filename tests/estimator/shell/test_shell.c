@@ -46,7 +46,7 @@ static const char *run_within(trace *t, const char *script, uint64_t work, const
 {
 	static _Alignas(16) char memory[1 << 20];
 	static const char *const arguments[] = {"one", "two words", NULL};
-	const p4d_shell_host host = {t, variable, file, NULL, command};
+	const p4d_shell_host host = {t, variable, file, NULL, command, NULL};
 	const p4d_shell_limits limits = {memory, sizeof(memory), work};
 
 	t->text = p4d_text_in(t->buf, sizeof(t->buf));
@@ -149,6 +149,9 @@ static void expansions(void **state)
 	means("run $(hostname) `date` $(echo a b) $(dirname /x/y) $(basename /x/y)",
 	      "<run><?><?><a><b></x><y>;");
 	means("D=$(cd .. && pwd); run $D", "<run></>;");
+	means(
+	    "run $(dirname -- x/y) $(basename -- /a/b.c .c) $(dirname -z x/y) $(realpath --relative-to=/ x)",
+	    "<run><x><b><?><?>;");
 	means("X=$(cat <(echo hi)); run $X", "<run><hi>;");
 	means("run $(cat <(ls))", "<ls>;<run><?>;");
 	means("run $(ls)", "<ls>;<run><?>;");
@@ -207,6 +210,24 @@ static void scopes(void **state)
 	means("C=$(\n# isn't (\necho a)\nrun $C \"$(echo \"b)\" c)\"", "<run><a><b) c>;");
 	means("[ \"$NO\" == debug ] && run a || run b", "<run><b>;");
 	means("D=$(cd \"$(dirname \"${BASH_SOURCE[0]}\")\" &>/dev/null && pwd); run $D", "<run></job>;");
+	means("D=$( cd -- \"$( dirname -- \"${BASH_SOURCE[0]}\" )\" &> /dev/null && pwd ); run $D",
+	      "<run></job>;");
+	means("f() { run f; }; f; command f; command run x; builtin cd /a; command cd b; run $PWD; command "
+	      "-v z",
+	      "<run><f>;<f>;<run><x>;<run></a/b>;<command><-v><z>;");
+}
+
+/* Where a script goes, and comes back. */
+static void directories(void **state)
+{
+	(void)state;
+	means("cd /a; cd b; cd -; run $PWD $OLDPWD; cd; run $PWD", "<run></a></a/b>;<run></home/u>;");
+	means("cd /a; pushd b; pushd /c; run $PWD; popd; run $PWD; popd; run $PWD; popd || run $PWD",
+	      "<run></c>;<run></a/b>;<run></a>;<run></a>;");
+	means("cd /a; if x; then cd b; run $PWD; cd ..; fi; run $PWD", "<x>;?<run></a/b>;<run></a>;");
+	means("cd /a; if x; then pushd b; popd; else pushd c; popd; fi; run $PWD", "<x>;<run></a>;");
+	means("cd /a; if x; then cd b; fi; run $PWD", "<x>;<run></a?>;");
+	means("cd /a; [ -f y ] && cd b; run $PWD", "<run></a?>;");
 }
 
 static void files(void **state)
@@ -375,10 +396,11 @@ static void bounds(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(braces),  cmocka_unit_test(searches),   cmocka_unit_test(words),
-	    cmocka_unit_test(growth),  cmocka_unit_test(expansions), cmocka_unit_test(control),
-	    cmocka_unit_test(scopes),  cmocka_unit_test(files),      cmocka_unit_test(arrays),
-	    cmocka_unit_test(outputs), cmocka_unit_test(options),    cmocka_unit_test(bounds),
+	    cmocka_unit_test(braces), cmocka_unit_test(searches),    cmocka_unit_test(words),
+	    cmocka_unit_test(growth), cmocka_unit_test(expansions),  cmocka_unit_test(control),
+	    cmocka_unit_test(scopes), cmocka_unit_test(directories), cmocka_unit_test(files),
+	    cmocka_unit_test(arrays), cmocka_unit_test(outputs),     cmocka_unit_test(options),
+	    cmocka_unit_test(bounds),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
