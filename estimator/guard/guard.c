@@ -351,7 +351,8 @@ static int complete(p4d_guard_work *g, p4d_cluster_source source, void *context,
 	const bool unmodelled = !serves && is_unmodelled(g, &program);
 	job.cpu = p4d_is_set(g->request, P4D_DEVICE) && !p4d_on_gpu(g->request->value[P4D_DEVICE]);
 	const int placed = p4d_guard__place(g->site, &job, source, context, v, err);
-	if (g->by_script && (placed < 0 || is_unknown_model(g, err) || starts_others(g, err))) {
+	if ((g->by_script && (placed < 0 || is_unknown_model(g, err))) ||
+	    (placed == 0 && g->request->origin[P4D_MODEL] == P4D_BY_SCRIPT && starts_others(g, err))) {
 		p4d_verdict__leave_unread(v, g->job, err);
 		return 0;
 	}

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "reader/read_finetune.h"
 #include "reader/read_megatron.h"
 
 enum {
@@ -528,4 +529,25 @@ const p4d_reader p4d_reader__megatron = {
     .arguments = {arguments, yaml_arguments, p4d_megatron__hybrid},
     .defaults = defaults,
     .finish = finish,
+};
+
+/* Reinforcement learning with Megatron-LM, whose arguments it takes beside its own. */
+static const p4d_read_argument slime_arguments[] = {
+    {"--hf-checkpoint", P4D_MODEL, NULL, NULL},
+    {"--actor-num-nodes", P4D_NODES, NULL, NULL},
+    {"--actor-num-gpus-per-node", P4D_GPUS_PER_NODE, NULL, NULL},
+    {NULL, 0, NULL, NULL},
+};
+
+static void finish_slime(p4d_reading *r)
+{
+	finish(r);
+	p4d_finetune__reinforcement(r);
+}
+
+const p4d_reader p4d_reader__slime = {
+    .framework = "slime",
+    .arguments_alone = {"--actor-num-gpus-per-node", "--rollout-num-gpus"},
+    .arguments = {slime_arguments, arguments, p4d_megatron__hybrid},
+    .finish = finish_slime,
 };

@@ -81,7 +81,7 @@ static const p4d_read_argument tune_arguments[] = {
     {"--ac_mode", P4D_RECOMPUTE, NULL, modes},
     {"--tensor_parallel_dim", P4D_TP, NULL, NULL},
     {"--context_parallel_dim", P4D_CP, NULL, NULL},
-    {"--optimizer_in_bwd", P4D_READ_NOT_MODELLED, "on", NULL},
+    {"--optimizer_in_bwd", P4D_READ_SAVES, "on", NULL},
     {NULL, 0, NULL, NULL},
 };
 
@@ -212,12 +212,15 @@ static void finish_targets(p4d_reading *r)
 static void finish_tune(p4d_reading *r)
 {
 	const bool single = strstr(r->program, "single_device") != NULL;
+	const p4d_read_value program = {.file = r->file, .line = r->line};
 
 	finish_component(r);
 	finish_targets(r);
 	if (p4d_reader__is(&r->value[P4D_SHARD_DEGREE], "-1")) /* what the other degrees leave */
 		r->value[P4D_SHARD_DEGREE] = (p4d_read_value){.file = NULL};
 	p4d_reader__put_default(r, P4D_FRAMEWORK, single ? "ddp" : "fsdp");
+	if (single && !p4d_reader__set(&r->value[P4D_GPUS_PER_NODE]))
+		p4d_reader__put(r, P4D_GPUS_PER_NODE, &program, "1");
 	if (p4d_reader__set(&r->extra[P4D_FINETUNE_FSDP_OFFLOAD]))
 		p4d_reader__put(r, P4D_OFFLOAD, &r->extra[P4D_FINETUNE_FSDP_OFFLOAD], "params");
 	if (p4d_reader__set(&r->extra[P4D_FINETUNE_PARAM_DTYPE]))

@@ -9,6 +9,7 @@
 #include "reader/reader_internal.h"
 
 static const p4d_reader *const readers[] = {
+    &p4d_reader__slime, /* with Megatron's arguments, too */
     &p4d_reader__megatron,
     &p4d_reader__torchtitan,
     &p4d_reader__trl,
@@ -330,6 +331,7 @@ static void run_command(void *context, p4d_shell *shell, const p4d_value *words,
 	if (!launch.count && !launch.shell_input)
 		return;
 	const p4d_value nodes = state->nodes, gpus = state->gpus_per_node;
+	const unsigned before = r->commands;
 	if (launch.nodes.length)
 		state->nodes = launch.nodes;
 	if (launch.gpus_per_node.length)
@@ -349,6 +351,9 @@ static void run_command(void *context, p4d_shell *shell, const p4d_value *words,
 		p4d_shell_text(shell, launch.words, launch.count);
 	} else if (launch.shell_script && !was_read && !reader) {
 		say_unread(r, p4d_value_text(launch.words[0], path, sizeof(path)), "starts");
+	} else if (!named && launch.words == words && p4d_shell_may_run(shell, words, count) &&
+		   r->commands != before) {
+		; /* one of what it may be was read */
 	} else if (reader && (r->commands++ == 0 || goes_before(r, reader, named, certain))) {
 		r->certain = certain;
 		take_program(r, shell, &launch, words[0]);

@@ -107,7 +107,8 @@ extern const p4d_reader p4d_reader__megatron, p4d_reader__trainer, p4d_reader__t
     p4d_reader__nemo_rl, p4d_reader__nemo_rl_sft, p4d_reader__verl_sft, p4d_reader__openrlhf_sft,
     p4d_reader__openrlhf_others, p4d_reader__swift_rl, p4d_reader__swift_megatron, p4d_reader__trl_rl,
     p4d_reader__openrlhf_preference, p4d_reader__foundry, p4d_reader__open_lm, p4d_reader__picotron,
-    p4d_reader__colossal, p4d_reader__automodel, p4d_reader__unsloth, p4d_reader__maxtext, p4d_reader__xla;
+    p4d_reader__colossal, p4d_reader__automodel, p4d_reader__unsloth, p4d_reader__maxtext, p4d_reader__xla,
+    p4d_reader__slime;
 
 static inline bool p4d_reader__is_file(const p4d_read_argument *argument)
 {

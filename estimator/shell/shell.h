@@ -77,6 +77,9 @@ const char *p4d_shell_read(const p4d_shell_host *host, const p4d_shell_limits *l
 bool p4d_shell_script(p4d_shell *shell, const p4d_value *words, size_t count, int levels);
 /* Reads a text that a command runs, as `bash -c` does: words[0]; the others are its $0, $1 ... */
 void p4d_shell_text(p4d_shell *shell, const p4d_value *words, size_t count);
+/* Reads what a command may be whose first word depends on a test: "$RUN", which one branch or both have set.
+ * False: it may be anything. */
+bool p4d_shell_may_run(p4d_shell *shell, const p4d_value *words, size_t count);
 /* What the command reads from its standard input: a here-document, or what is piped into it. False: nothing
  * that the script says. */
 bool p4d_shell_input(p4d_shell *shell, p4d_value *text);

@@ -175,3 +175,27 @@ void p4d_shell_text(p4d_shell *sh, const p4d_value *words, size_t count)
 	p4d_shell__leave(sh, &scope);
 	sh->mode = mode;
 }
+
+bool p4d_shell_may_run(p4d_shell *sh, const p4d_value *words, size_t count)
+{
+	const p4d_shell_mode mode = sh->mode;
+	size_t texts;
+	const p4d_value *text =
+	    words[0].length == 1 ? p4d_shell_may_be(sh, words[0].at[0].unknown, &texts) : NULL;
+
+	for (size_t i = 0; text && i < texts && p4d_shell__work(sh, P4D_SHELL_BUCKETS); i++) {
+		p4d_shell_build b = {0};
+		p4d_shell_scope scope;
+		p4d_shell__add_value(sh, &b, text[i], false);
+		for (size_t j = 1; j < count; j++) {
+			p4d_shell__add(sh, &b, (p4d_cell){.c = ' '});
+			p4d_shell__add_value(sh, &b, words[j], true);
+		}
+		p4d_shell__enter(sh, &scope, false);
+		p4d_shell__all(sh, p4d_shell__source_of(sh, (p4d_value){b.at, b.length}, NULL),
+			       P4D_SHELL_MAYBE);
+		p4d_shell__leave(sh, &scope);
+	}
+	sh->mode = mode;
+	return text != NULL;
+}

@@ -308,3 +308,10 @@ exits 0 $check -p h100 large.sh
 prints "p4d: would pass: qwen3-30b-a3b on 4 nodes of 8 x h100-80gb, tp=1 cp=16 pp=1 dp=2"
 # experts beside a pipeline, whose layers torchtitan splits with its ends counted
 exits 0 $check -p h100 titan_deepseek.sh
+
+# fewer processes than GPUs are not judged as if they were as many, whatever option completes the script
+printf '#!/bin/sh\n#SBATCH -p h100 -N1 --gpus-per-node=8\ntorchrun --nproc_per_node 4 run_clm.py --model_name_or_path gpt2-xl --per_device_train_batch_size 2 --block_size 1024 --bf16 --output_dir x\n' >half.sh
+exits 0 $check half.sh
+says "half.sh:3 (run_clm.py) was not checked: it is started with gpus-per-node=4, but the job has 8"
+exits 0 $check --p4d-micro-batch=1 half.sh
+says "half.sh:3 (run_clm.py) was not checked: it is started with gpus-per-node=4, but the job has 8"

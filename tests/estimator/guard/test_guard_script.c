@@ -305,7 +305,9 @@ static void contradictions_name_both_places(void **state)
 static void a_fix_is_one_for_what_then_runs(void **state)
 {
 	p4d_job job = {.partition = "judging", .min_nodes = 2, .max_nodes = 2, .gres = "gpu:1"};
-	trial *t = judged(*state, job, RUN MODEL BATCH "--pipeline-model-parallel-size $SLURM_NNODES\n",
+	trial *t = judged(*state, job,
+			  "torchrun --nproc_per_node 1 pretrain_gpt.py " MODEL BATCH
+			  "--pipeline-model-parallel-size $SLURM_NNODES\n",
 			  "cp=2", false);
 
 	expect(t, P4D_REJECT, P4D_E_WORLD);
