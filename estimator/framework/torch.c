@@ -120,6 +120,9 @@ static void add_states(p4d_rows *rows, const p4d_torch_sizes *z)
 	}
 	if (l->offload & P4D_OFFLOAD_PARAMS)
 		return;
+	if (l->optimizer_foreach)
+		p4d_torch_held(rows, 1u << P4D_AT_OPTIMIZER, "update", "tp pp dp cp", P4D_PART_WORKING_SET,
+			       optimizer * z->param);
 	if ((z->accumulates && l->pp == 1) || master)
 		always(rows, "gradients", P4D_PART_GRADS, gradients, true);
 	else

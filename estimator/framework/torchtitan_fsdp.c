@@ -275,6 +275,9 @@ void p4d_torchtitan__sparse_rows(p4d_rows *rows, p4d_torch_sizes *z)
 	always(rows, "parameters", P4D_PART_PARAMS, share * z->param, false);
 	always(rows, "optimizer.moments", P4D_PART_OPTIMIZER,
 	       (int64_t)p4d_torch__moments(l, (p4d_wide)share, z->param), true);
+	if (l->optimizer_foreach)
+		p4d_torch_held(rows, 1u << P4D_AT_OPTIMIZER, "update", "dp cp", P4D_PART_WORKING_SET,
+			       (p4d_wide)(share * z->param));
 	always(rows, "angles", P4D_PART_LIBRARIES, angles_of(rows), false);
 	if (z->accumulates && l->pp == 1)
 		always(rows, "gradients", P4D_PART_GRADS, share * z->param, true);

@@ -177,7 +177,7 @@ static sharding of_one_copy(const p4d_layout *l, uint64_t trained, unsigned elem
 	return (sharding){.parameters = parameters,
 			  .moments = moment_bytes(l, trained, element),
 			  .buckets = l->dp > 1 ? trained * element : 0, /* reducer.cpp */
-			  .step = p4d_transformers__update_bytes(l, element),
+			  .step = p4d_transformers__update_bytes(l, trained, element),
 			  .gradients = trained * element};
 }
 
@@ -299,6 +299,7 @@ static sharding of_fsdp(const p4d_layout *l, uint64_t trained, uint64_t frozen, 
 		return (sharding){.host = 2 * element * share + kept + moment_bytes(l, share, element)};
 	return (sharding){.parameters = element * share + kept,
 			  .moments = moment_bytes(l, share, element),
+			  .step = l->optimizer_foreach ? element * share : 0,
 			  .gradients = element * share};
 }
 

@@ -230,8 +230,9 @@ uint64_t p4d_transformers__experts_up(const p4d_layout *l);
 uint64_t p4d_transformers__parameter_bytes(const p4d_layout *l, unsigned element);
 /* Moments of so many parameters; factored ones are a row and a column of each matrix. */
 uint64_t p4d_transformers__moment_bytes(const p4d_layout *l, uint64_t parameters, unsigned element);
-/* What an update holds beside states and gradients: Adafactor's tensors, of the largest parameter. */
-uint64_t p4d_transformers__update_bytes(const p4d_layout *l, unsigned element);
+/* What an update of so many parameters holds beside states and gradients: Adafactor's tensors, of the largest
+ * parameter, or one moment of all. */
+uint64_t p4d_transformers__update_bytes(const p4d_layout *l, uint64_t trained, unsigned element);
 
 /* DeepSpeed's stage3_max_live_parameters */
 enum { P4D_ZERO_LIVE = 1000000000 };

@@ -215,7 +215,7 @@ uint64_t p4d_transformers__moment_bytes(const p4d_layout *l, uint64_t parameters
 	return count * parameters * element;
 }
 
-uint64_t p4d_transformers__update_bytes(const p4d_layout *l, unsigned element)
+uint64_t p4d_transformers__update_bytes(const p4d_layout *l, uint64_t trained, unsigned element)
 {
 	const uint64_t table = l->vocab * l->hidden, experts = p4d_transformers__experts_up(l);
 	const uint64_t matrix = l->hidden * l->ffn > experts ? l->hidden * l->ffn : experts;
@@ -224,5 +224,7 @@ uint64_t p4d_transformers__update_bytes(const p4d_layout *l, unsigned element)
 				 : table > matrix ? table
 						  : matrix;
 
+	if (l->optimizer_foreach)
+		return trained * element;
 	return p4d_optimizer_of(l)->factored ? largest * (element < 4 ? 16 : 8) : 0;
 }

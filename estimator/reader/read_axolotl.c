@@ -119,8 +119,10 @@ static void finish(p4d_reading *r)
 	/* the environment that it makes for accelerate has no other unless it is told */
 	if (p4d_reader__is(&r->value[P4D_FSDP_VERSION], "1") && !p4d_reader__set(&r->value[P4D_ORIG_PARAMS]))
 		p4d_reader__put_default(r, P4D_ORIG_PARAMS, "off");
-	/* it loads weights in the type that it computes in, whatever the release of transformers is */
-	if (p4d_reader__is(&r->value[P4D_FRAMEWORK], "ddp") && p4d_reader__set(&r->value[P4D_PRECISION]))
+	/* it loads weights in the type that it computes in, whatever the release of transformers is; fp16 is
+	 * none that --param-dtype has */
+	if (p4d_reader__is(&r->value[P4D_FRAMEWORK], "ddp") && p4d_reader__set(&r->value[P4D_PRECISION]) &&
+	    !p4d_reader__is(&r->value[P4D_PRECISION], "fp16"))
 		p4d_reader__put_default(r, P4D_PARAM_DTYPE, "%s", r->value[P4D_PRECISION].text);
 	if (p4d_reader__set(method) && !p4d_finetune__preference(r, method->text))
 		p4d_reader__unknown(r, "rl", "rl %.60s is not modelled", method->text);

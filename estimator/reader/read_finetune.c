@@ -21,7 +21,7 @@ const p4d_read_alias p4d_finetune__aliases[] = {
 static const p4d_read_alias *const alike = p4d_finetune__aliases + 1;
 
 const char *const p4d_finetune__optimizers[] = {"adamw_torch",
-						"adamw",
+						"foreach",
 						"adamw_torch_fused",
 						"adamw",
 						"adamw_hf",
@@ -388,9 +388,24 @@ static const char *deepspeed_optimizer(const p4d_read_value *type)
 	return NULL;
 }
 
+/* adamw_torch is fused only where its name says so (trainer_optimizer.py); DeepSpeed updates what a rank has
+ * as one tensor. */
+static void put_own_optimizer(p4d_reading *r, p4d_read_value *own)
+{
+	const bool foreach = p4d_reader__is(own, "foreach");
+
+	if (foreach)
+		memcpy(own->text, "adamw", sizeof("adamw"));
+	p4d_finetune__put_if_set(r, P4D_OPTIMIZER, own);
+	if (foreach && (p4d_reader__is(&r->value[P4D_FRAMEWORK], "fsdp") ||
+			p4d_reader__is(&r->value[P4D_FRAMEWORK], "ddp")))
+		p4d_reader__put(r, P4D_OPTIMIZER_FOREACH, own, "on");
+}
+
 static void finish_optimizer(p4d_reading *r)
 {
-	const p4d_read_value *own = AT(OPTIMIZER), *type = AT(DEEPSPEED_OPTIMIZER);
+	p4d_read_value *own = AT(OPTIMIZER);
+	const p4d_read_value *type = AT(DEEPSPEED_OPTIMIZER);
 	const char *name = deepspeed_optimizer(type);
 
 	/* an optimizer in DeepSpeed's configuration is the one */
@@ -402,7 +417,7 @@ static void finish_optimizer(p4d_reading *r)
 	else if (type->unknown)
 		p4d_reader__forget(r, P4D_OPTIMIZER);
 	else
-		p4d_finetune__put_if_set(r, P4D_OPTIMIZER, own);
+		put_own_optimizer(r, own);
 }
 
 const char p4d_finetune__reward[] = "pairs of sequences, and a head of one number instead of the vocabulary";

@@ -13,6 +13,8 @@ static const char *const bits[] = {"4", "nf4", "8", "int8", NULL};
 static const char *const checkpointing[] = {"none"};
 static const char *const kernels[] = {"flash", "flash", "fused", "flash", "unfused", "unfused", NULL};
 static const char *const off[] = {"off"};
+static const char *const tasks[] = {"causal_lm", "", NULL};
+static const char *const none[] = {"0", "", "0.0", "", "0.", "", NULL};
 static const char *const granularities[] = {"full", "full", "selective", "selective", "none", "none", NULL};
 
 static const p4d_read_argument factory_arguments[] = {
@@ -41,6 +43,7 @@ static const p4d_read_argument factory_arguments[] = {
     {"--packing", EXTRA(PACKING), "on", p4d_finetune__off},
     {"--neat_packing", EXTRA(PACKING), "on", p4d_finetune__off},
     {"--optim", EXTRA(OPTIMIZER), NULL, p4d_finetune__optimizers},
+    {"--task_type", P4D_READ_NOT_MODELLED, NULL, tasks},
     {"--use_galore", P4D_READ_NOT_MODELLED, "on", NULL},
     {"--upcast_lmhead_output", P4D_READ_NOT_MODELLED, "on", NULL},
     {"--fp8", P4D_READ_NOT_MODELLED, "on", NULL},
@@ -152,6 +155,13 @@ static const p4d_read_argument swift_arguments[] = {
     {"--accelerate.fsdp", EXTRA(FSDP), NULL, p4d_reader__list},
     {"--accelerate.fsdp_config.activation_cpu_offload", P4D_READ_SAVES, "on", NULL},
     {"--modules_to_save", P4D_READ_NOT_MODELLED, NULL, NULL},
+    {"--use_galore", P4D_READ_NOT_MODELLED, "on", NULL},
+    {"--use_dora", P4D_READ_NOT_MODELLED, "on", NULL},
+    {"--lisa_activated_layers", P4D_READ_NOT_MODELLED, NULL, none},
+    {"--freeze_parameters", P4D_READ_NOT_MODELLED, NULL, NULL},
+    {"--freeze_parameters_ratio", P4D_READ_NOT_MODELLED, NULL, none},
+    {"--trainable_parameters", P4D_READ_NOT_MODELLED, NULL, NULL},
+    {"--target_parameters", P4D_READ_NOT_MODELLED, NULL, NULL},
     {"--sequence_parallel_size", P4D_CP, NULL, NULL},
     {"--torch_compile", EXTRA(COMPILE), "on", p4d_finetune__off},
     {"--nodes", P4D_NODES, NULL, NULL},

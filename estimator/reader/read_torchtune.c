@@ -420,7 +420,8 @@ static void finish_litgpt(p4d_reading *r)
 	p4d_finetune__finish(r);
 	if (r->by_default[P4D_GLOBAL_BATCH] || !r->value[P4D_GLOBAL_BATCH].file)
 		p4d_reader__put_default(r, P4D_GLOBAL_BATCH, pretrain ? "512" : "16");
-	if (p4d_reader__is(lora, "lora") && p4d_reader__is(&r->value[P4D_PARAM_DTYPE], "bf16"))
+	if (p4d_reader__is(lora, "lora") && p4d_reader__is(&r->value[P4D_PARAM_DTYPE], "bf16") &&
+	    !p4d_reader__is(&r->value[P4D_FRAMEWORK], "fsdp"))         /* which casts by itself */
 		p4d_reader__put_default(r, P4D_ADAPTER_DTYPE, "bf16"); /* of the model's type */
 	p4d_finetune__adapter(r, "8", "q_proj,v_proj", false);         /* lora_query and lora_value */
 }

@@ -86,6 +86,7 @@ typedef struct p4d_framework_fixed {
 	    {P4D_ZERO_STAGE, P4D_NO_MEANING, program " has --optimizer-sharding"}, \
 	    {P4D_ZERO_BUCKET, P4D_NO_MEANING, program " has no buckets of DeepSpeed's"}, \
 	    {P4D_OPTIMIZER, P4D_ADAMW, "with " program " p4d knows AdamW only"}, \
+	    {P4D_OPTIMIZER_FOREACH, P4D_NO_MEANING, program " updates in one kernel"}, \
 	    {P4D_PARAM_DTYPE, P4D_NO_MEANING, program " stores parameters in --precision"}, \
 	    {P4D_MODEL_CODE, P4D_NO_MEANING, program " has its own modules"}, \
 	    {P4D_TRANSFORMERS, P4D_NO_MEANING, program " has its own modules"}, \

@@ -228,6 +228,7 @@ static void fill_training(const p4d_request *r, uint64_t nodes, uint64_t gpus_pe
 	l->never_prefetches = p4d_is_set(r, P4D_BACKWARD_PREFETCH) && !r->value[P4D_BACKWARD_PREFETCH];
 	l->prefetches_forward = p4d_is_set(r, P4D_FORWARD_PREFETCH) && r->value[P4D_FORWARD_PREFETCH];
 	l->optimizer = (int)p4d_framework_value(r, P4D_OPTIMIZER);
+	l->optimizer_foreach = p4d_framework_value(r, P4D_OPTIMIZER_FOREACH) > 0;
 	l->param_dtype = (int)p4d_framework_value(r, P4D_PARAM_DTYPE);
 	l->offload = p4d_layout__offload(r);
 	l->resident_layers = p4d_is_set(r, P4D_RESIDENT_LAYERS) ? (uint64_t)r->value[P4D_RESIDENT_LAYERS] : 0;

@@ -77,6 +77,7 @@ typedef struct p4d_layout {
 	/* FSDP1; it has no parameters but flat ones, and gathers them no sooner than they are needed */
 	bool flat_parameters, flat_alone, never_prefetches, prefetches_forward;
 	int optimizer;            /* P4D_ADAMW, ... */
+	bool optimizer_foreach;   /* its update has a temporary as large as one moment */
 	int param_dtype;          /* of stored parameters, where that is not the precision's */
 	unsigned offload;         /* what is in host memory; mask of P4D_OFFLOAD_* */
 	uint64_t resident_layers; /* that a window of parameters has room for; 0: as many as by default */

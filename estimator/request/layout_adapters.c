@@ -197,6 +197,10 @@ int p4d_layout__check_adapters(const p4d_request *r, p4d_error *err)
 	    check_fsdp(r, err) < 0)
 		return -1;
 	targets_of(r, &unknown);
+	/* others train any model, with names that p4d need not know, and heads and embeddings */
+	if (unknown && r->value[P4D_FRAMEWORK] != P4D_FRAMEWORK_P4D)
+		return p4d_fail(err, P4D_E_UNMODELLED, "lora-targets: p4d knows no linear layer named '%.*s'",
+				(int)strcspn(unknown, ","), unknown);
 	if (unknown)
 		return p4d_fail(err, P4D_E_VALUE, "lora-targets: no linear layer is named '%.*s'",
 				(int)strcspn(unknown, ","), unknown);

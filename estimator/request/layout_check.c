@@ -362,6 +362,17 @@ static int check_copies(const p4d_request *r, const p4d_layout *l, p4d_error *er
 	return p4d_fix(err, "--p4d-optimizer-dtype=bf16");
 }
 
+static int check_foreach(const p4d_request *r, const p4d_layout *l, p4d_error *err)
+{
+	char name[24];
+
+	if (!l->optimizer_foreach || l->optimizer == P4D_ADAMW)
+		return 0;
+	p4d_fail(err, P4D_E_VALUE, "optimizer-foreach has no effect with optimizer=%s",
+		 p4d_request_value_text(r, P4D_OPTIMIZER, name, sizeof(name)));
+	return p4d_fix(err, "leave out --p4d-optimizer-foreach");
+}
+
 /* A 16-bit gradient is of the type of the parameters; Megatron-LM's precision-aware optimizer is sharded. */
 static int check_types(const p4d_request *r, const p4d_layout *l, p4d_error *err)
 {
@@ -371,7 +382,7 @@ static int check_types(const p4d_request *r, const p4d_layout *l, p4d_error *err
 				   [P4D_FP8] = P4D_GRAD_BF16};
 	char name[16], precision[16];
 
-	if (check_fp8(r, l, err) < 0 || check_copies(r, l, err) < 0)
+	if (check_fp8(r, l, err) < 0 || check_copies(r, l, err) < 0 || check_foreach(r, l, err) < 0)
 		return -1;
 	if (l->grad_dtype != P4D_GRAD_FP32 && l->grad_dtype != half[l->precision]) {
 		p4d_fail(err, P4D_E_VALUE, "grad-dtype=%s does not go with precision=%s",

@@ -315,3 +315,8 @@ exits 0 $check half.sh
 says "half.sh:3 (run_clm.py) was not checked: it is started with gpus-per-node=4, but the job has 8"
 exits 0 $check --p4d-micro-batch=1 half.sh
 says "half.sh:3 (run_clm.py) was not checked: it is started with gpus-per-node=4, but the job has 8"
+
+# adapters of what p4d does not count refuse nobody
+printf '#!/bin/sh\n#SBATCH -p h100 -N1 --gpus-per-node=1\nswift sft --model Qwen/Qwen2.5-1.5B --tuner_type lora --target_modules all-linear lm_head --torch_dtype bfloat16 --dataset d --max_length 1024\n' >head.sh
+exits 0 $check head.sh
+says "[P4D009] head.sh:3 (swift sft) was not checked: lora-targets: p4d knows no linear layer named 'lm_head'"

@@ -274,8 +274,8 @@ esac
 exits 0 $command
 exits 5 p4d estimate --framework ddp --model llama3.1-8b --lora-rank 16 --gpu a10g --gpus-per-node 1 --seq-len 512
 says "lora-rank has no effect"
-exits 5 p4d estimate --framework ddp --model llama3.1-8b --finetune lora --lora-targets q_prj --gpu a10g --gpus-per-node 1 --seq-len 512
-says "no linear layer is named 'q_prj'"
+exits 9 p4d estimate --framework ddp --model llama3.1-8b --finetune lora --lora-targets q_prj --gpu a10g --gpus-per-node 1 --seq-len 512
+says "p4d knows no linear layer named 'q_prj'"
 
 # trainers that accumulate no gradients unless told to: the batch is what each rank takes; nothing is said of options that the
 # framework leaves no choice about; where no number of GPUs is enough, a framework that shards is the fix

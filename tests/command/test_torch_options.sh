@@ -57,6 +57,18 @@ fsdp="--framework fsdp --model-code transformers --recompute full"
 	about "$(part optimizer $fsdp --offload optimizer,params)" 0
 }
 
+# AdamW that is not fused: as much again as one moment, of what a rank has, while it updates
+foreach()
+{
+	about "$(($(phase step --model llama3.1-8b "$@" --optimizer-foreach on) - $(phase step --model llama3.1-8b "$@")))" "$wanted"
+}
+wanted=15317 foreach --framework ddp
+# shellcheck disable=SC2086
+wanted=3829 foreach $fsdp
+wanted=3829 foreach --framework fsdp
+# shellcheck disable=SC2086
+about "$(phase step --model llama3.1-8b $fsdp --offload optimizer,params --optimizer-foreach on)" "$(phase step --model llama3.1-8b $fsdp --offload optimizer,params)"
+
 # DDP with --fp16 trains parameters in fp32: a scaler of gradients takes no others
 about "$(part params --framework ddp --precision fp16)" 30634
 
@@ -136,6 +148,8 @@ refuses "--framework ddp --overlap-dp off" "DDP overlaps communication with pass
 refuses "--framework fsdp --model-code transformers --orig-params off" "orig-params has no effect with FSDP2" "--fsdp-version=1"
 refuses "--framework fsdp --model-code torchtitan --fsdp-version 1" "torchtitan runs FSDP2" "leave out --fsdp-version"
 refuses "--framework ddp --reshard-after-forward off" "DDP is not FSDP" "leave out --reshard-after-forward"
+refuses "--framework ddp --optimizer sgd --optimizer-foreach on" "optimizer-foreach has no effect with optimizer=sgd" "leave out --optimizer-foreach"
+refuses "--framework deepspeed --optimizer-foreach on" "DeepSpeed updates what a rank has as one tensor" "leave out --optimizer-foreach"
 refuses "--framework fsdp --lora-rank 8" "lora-rank has no effect without finetune=lora or qlora" "--finetune=lora"
 refuses "--framework fsdp --lora-dropout on" "lora-dropout has no effect without finetune=lora or qlora" "--finetune=lora"
 refuses "--framework ddp --quant nf4" "quant needs finetune=qlora" "--finetune=qlora"
