@@ -147,6 +147,17 @@ static p4d_shell_status run_tr(const p4d_shell_call *w)
 	return P4D_SHELL_TAKEN;
 }
 
+/* Whether what is not known of a text is single words, which may be counted. */
+static bool is_of_words(const p4d_shell_call *w, p4d_value *text)
+{
+	if (!p4d_shell__input(w->sh, w->redirection, text))
+		return false;
+	for (uint32_t i = 0; i < text->length; i++)
+		if (text->at[i].unknown && text->at[i].c != P4D_CELL_WORD)
+			return false;
+	return text->length > 0;
+}
+
 static p4d_shell_status run_wc(const p4d_shell_call *w)
 {
 	p4d_shell_options o = {.switches = "lwc", .valued = ""};
@@ -157,7 +168,9 @@ static p4d_shell_status run_wc(const p4d_shell_call *w)
 
 	if (first == SIZE_MAX || first < w->count || o.is['l'] + o.is['w'] + o.is['c'] != 1)
 		return p4d_shell__print_unknown(w);
-	if (!p4d_shell__filter_text(w, NULL, &text))
+	if (!o.is['c'] && is_of_words(w, &text))
+		;
+	else if (!p4d_shell__filter_text(w, NULL, &text))
 		return P4D_SHELL_TAKEN;
 	for (uint32_t i = 0; i < text.length && p4d_shell__work(w->sh, 1); i++) {
 		const bool blank = isspace((unsigned char)text.at[i].c);
@@ -166,6 +179,7 @@ static p4d_shell_status run_wc(const p4d_shell_call *w)
 		inside = !blank;
 	}
 	p4d_cell like = text.length ? text.at[0] : (p4d_cell){0};
+	like.unknown = 0;
 	p4d_shell__print(w, p4d_shell__digits(w->sh,
 					      o.is['l']   ? lines
 					      : o.is['w'] ? words

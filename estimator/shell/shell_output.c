@@ -387,6 +387,68 @@ static p4d_shell_status print_words(const p4d_shell_call *w)
 	return print_kind(w, P4D_CELL_WORDS);
 }
 
+/* As many lines of a word that the job alone will know as a variable says. False: it is no such number. */
+static bool print_lines(const p4d_shell_call *w, const char *variable)
+{
+	enum { MOST = 1024 };
+	char text[8], name[64];
+	p4d_value number;
+
+	if (!p4d_shell_variable(w->sh, variable, &number) || !number.length || p4d_value_unknown(number))
+		return false;
+	const unsigned long lines = strtoul(p4d_value_text(number, text, sizeof(text)), NULL, 10);
+	if (!lines || lines > MOST || number.length >= sizeof(text))
+		return false;
+	p4d_value_text(w->at[-1], name, sizeof(name));
+	p4d_cell line[2] = {number.at[0], number.at[0]};
+	line[0].c = P4D_CELL_WORD;
+	line[0].unknown = p4d_shell__reason(w->sh, "output of %s", name);
+	line[1].c = '\n';
+	for (unsigned long i = 0; i < lines && !w->sh->stopped; i++)
+		p4d_shell__print(w, (p4d_value){line, 2});
+	return true;
+}
+
+/* show hostnames $SLURM_JOB_NODELIST: one for each node. */
+static p4d_shell_status run_scontrol(const p4d_shell_call *w)
+{
+	const p4d_value list = w->count == 3 ? w->at[2] : (p4d_value){0};
+	const char *why =
+	    list.length == 1 && list.at[0].unknown ? p4d_shell_unknown(w->sh, list.at[0].unknown) : "";
+	const bool all = w->count == 2 ||
+			 !strncmp(why, "$SLURM_JOB_NODELIST", strlen("$SLURM_JOB_NODELIST")) ||
+			 !strncmp(why, "$SLURM_NODELIST", strlen("$SLURM_NODELIST"));
+
+	if (all && w->count >= 2 && p4d_value_is(w->at[0], "show") &&
+	    (p4d_value_is(w->at[1], "hostnames") || p4d_value_is(w->at[1], "hostname")) &&
+	    print_lines(w, "SLURM_NNODES"))
+		return P4D_SHELL_TAKEN;
+	return print_words(w);
+}
+
+/* A line for each GPU, where nothing else is printed. */
+static p4d_shell_status run_nvidia_smi(const p4d_shell_call *w)
+{
+	static const char query[] = "--query-gpu=";
+	bool lists = false, heads = true;
+
+	for (size_t i = 0; i < w->count; i++) {
+		const p4d_value word = w->at[i];
+		char format[32];
+		if (p4d_value_is(word, "-L") || p4d_value_is(word, "--list-gpus"))
+			lists = true, heads = false;
+		else if (word.length >= sizeof(query) &&
+			 p4d_value_is((p4d_value){word.at, sizeof(query) - 1}, query))
+			lists = true;
+		else if (strstr(p4d_value_text(word, format, sizeof(format)), "noheader"))
+			heads = false;
+		else
+			return p4d_shell__print_unknown(w);
+	}
+	return lists && !heads && print_lines(w, "SLURM_GPUS_ON_NODE") ? P4D_SHELL_TAKEN
+								       : p4d_shell__print_unknown(w);
+}
+
 static p4d_shell_status print_nothing(const p4d_shell_call *w)
 {
 	(void)w;
@@ -412,7 +474,8 @@ const p4d_shell_builtin p4d_shell__printers[] = {
     {"uname", print_word, false},
     {"whoami", print_word, false},
     {"date", print_words, false},
-    {"scontrol", print_words, false},
+    {"scontrol", run_scontrol, false},
+    {"nvidia-smi", run_nvidia_smi, false},
     /* nothing */
     {"chmod", print_nothing, false},
     {"mkdir", print_nothing, false},

@@ -15,7 +15,12 @@ typedef struct trace {
 static const char *variable(void *context, const char *name)
 {
 	(void)context;
-	return !strcmp(name, "HOME") ? "/home/u" : !strcmp(name, "LATER") ? p4d_shell_later : NULL;
+	return !strcmp(name, "HOME")                 ? "/home/u"
+	       : !strcmp(name, "LATER")              ? p4d_shell_later
+	       : !strcmp(name, "SLURM_NNODES")       ? "2"
+	       : !strcmp(name, "SLURM_GPUS_ON_NODE") ? "4"
+	       : !strcmp(name, "SLURM_JOB_NODELIST") ? p4d_shell_later
+						     : NULL;
 }
 
 static const char *file(void *context, const char *path, size_t *length)
@@ -163,8 +168,8 @@ static void control(void **state)
 	(void)state;
 	means("A=7; if [ $A = 7 ]; then run y; else run n; fi", "<run><y>;");
 	means("if [[ $HOME == /home/* && -n $HOME ]]; then run y; elif x; then run n; fi", "<run><y>;");
-	means("if nvidia-smi; then run y; else run n; fi; run z",
-	      "<nvidia-smi>;?<run><y>;?<run><n>;<run><z>;");
+	means("if x; then run y; else run n; fi; run z", "<x>;?<run><y>;?<run><n>;<run><z>;");
+	means("if nvidia-smi; then run y; fi", "?<run><y>;");
 	means("A=1; if [ -f x ]; then A=2; fi; run $A", "<run><?>;");
 	means("A=1; if [ -f x ]; then A=1; fi; run $A", "<run><1>;");
 	means("case $1 in t*|on[ef]) run y;; *) run n;; esac", "<run><y>;");
@@ -289,6 +294,15 @@ static void outputs(void **state)
 	      "<run><8><ab><b,c><8>;");
 	means("run $(seq 2 4) $(echo '4*(2+1)' | bc) $(echo A | tr '[:upper:]' '[:lower:]')",
 	      "<run><2><3><4><12><a>;");
+	means("run $(scontrol show hostnames | wc -l) $(scontrol show hostnames $SLURM_JOB_NODELIST | wc -w) "
+	      "$(scontrol show hostnames $X | wc -l) $(scontrol show hostnames | head -n 1) $(scontrol show "
+	      "jobs)",
+	      "<run><2><2><?><?><?>;");
+	means("N=($(scontrol show hostname $SLURM_NODELIST)); run ${#N[@]} ${N[0]}", "<run><2><?>;");
+	means("N=($(scontrol show hostname $SLURM_JOB_NODELIST)); run ${#N[@]} ${N[0]}", "<run><2><?>;");
+	means("run $(nvidia-smi -L | wc -l) $(nvidia-smi --query-gpu=name --format=csv,noheader | wc -l) "
+	      "$(nvidia-smi --query-gpu=name --format=csv | wc -l) $(nvidia-smi | wc -l)",
+	      "<run><4><4><?><?>;");
 	means("run $(ls | wc -l) $(echo $LATER | tr a b) $(echo a | sed s/a/b/) $(awk 1 f)",
 	      "<ls>;<run><?><?><b><?>;");
 	means("printf 'a b\nc\n' > f; run $(<f) $(cat f | head -1) $(wc -l <f)", "<run><a><b><c><a><b><2>;");
