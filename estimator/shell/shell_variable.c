@@ -197,7 +197,8 @@ static p4d_value perhaps(p4d_shell *sh, p4d_shell_name name, p4d_value before, p
 
 	if (after.length >= before.length && p4d_shell__equal(before, (p4d_value){after.at, before.length})) {
 		p4d_shell__add_value(sh, &b, before, false);
-		after = (p4d_value){after.at + before.length, after.length - before.length};
+		if (before.length)
+			after = (p4d_value){after.at + before.length, after.length - before.length};
 		if (before.length && after.length && !after.at[0].unknown && after.at[0].c == ' ')
 			p4d_shell__add(sh, &b, after.at[0]); /* other words */
 	} else {
