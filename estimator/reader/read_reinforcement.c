@@ -419,7 +419,7 @@ enum {
 	KIND,
 	GENERATIONS
 };
-_Static_assert(GENERATIONS < P4D_READ_EXTRAS, "extra values");
+_Static_assert((int)GENERATIONS < (int)P4D_READ_EXTRAS, "extra values");
 
 const p4d_read_argument p4d_reinforcement__engine[] = {
     {"--rlhf_type", EXTRA(KIND), NULL, NULL},

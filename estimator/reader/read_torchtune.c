@@ -20,7 +20,7 @@ enum {
 	LIT_MLP,
 	LIT_PRECISION,
 };
-_Static_assert(LIT_PRECISION < P4D_READ_EXTRAS, "extra values");
+_Static_assert((int)LIT_PRECISION < (int)P4D_READ_EXTRAS, "extra values");
 
 static const char *const dtypes[] = {"bf16", "bf16", "fp32", "fp32", NULL};
 static const char *const optimizers[] = {"torch.optim.AdamW",
