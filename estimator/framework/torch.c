@@ -78,7 +78,7 @@ p4d_wide p4d_torch__moments(const p4d_layout *l, p4d_wide elements, unsigned ele
 	if (o->paged)
 		return 0;
 	if (o->bits)
-		return count * p4d_quantized_moment(o, elements);
+		return count * p4d_torch_quantized_moment(o, elements);
 	if (o->factored)
 		return count * (elements / (l->hidden ? l->hidden : 1)) * 4;
 	return count * elements * element;

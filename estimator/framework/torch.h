@@ -67,6 +67,12 @@ typedef struct p4d_torch_modules {
 extern const p4d_torch_modules *const p4d_torch__modules[P4D_MODEL_CODES];
 extern const p4d_torch_modules p4d_torch__torchtitan, p4d_torch__transformers, p4d_torch__litgpt;
 
+/* Bytes of one quantized moment of so many parameters. */
+static inline p4d_wide p4d_torch_quantized_moment(const p4d_optimizer *optimizer, p4d_wide parameters)
+{
+	return parameters * optimizer->bits / 8 + p4d_div_up(parameters, optimizer->block) * 4;
+}
+
 /* A row of so many bytes at some live points (mask of 1 << point); none of 0. */
 static inline void p4d_torch_held(p4d_rows *rows, unsigned points, const char *name, const char *shard,
 				  p4d_memory_class part, p4d_wide bytes)

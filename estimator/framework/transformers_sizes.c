@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How many parameters transformers' modules and PEFT's adapters have, and what is stored of them. */
+#include "framework/torch.h"
 #include "framework/transformers.h"
 #include "plan/optimizer.h"
 #include "request/model_size.h"
@@ -203,7 +204,7 @@ uint64_t p4d_transformers__moment_bytes(const p4d_layout *l, uint64_t parameters
 	if (o->paged)
 		return 0;
 	if (o->bits)
-		return count * (uint64_t)p4d_quantized_moment(o, parameters);
+		return count * (uint64_t)p4d_torch_quantized_moment(o, parameters);
 	if (o->factored)
 		return l->finetune != P4D_TUNE_FULL
 			   ? parameters / (l->lora_rank ? l->lora_rank : 1) * 4

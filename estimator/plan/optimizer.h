@@ -2,7 +2,6 @@
 #pragma once
 
 #include "request/layout.h"
-#include "request/model_size.h"
 
 enum { P4D_STATE_MASTER, P4D_MOST_STATES = 3 };
 typedef unsigned p4d_state; /* a number in p4d_optimizer.state */
@@ -32,12 +31,6 @@ extern const p4d_optimizer p4d_optimizers[P4D_OPTIMIZERS];
 static inline unsigned p4d_state_bytes(const p4d_layout *layout, p4d_state state)
 {
 	return state != P4D_STATE_MASTER && layout->half_moments ? 2 : 4;
-}
-
-/* Bytes of one quantized moment of so many parameters. */
-static inline p4d_wide p4d_quantized_moment(const p4d_optimizer *optimizer, p4d_wide parameters)
-{
-	return parameters * optimizer->bits / 8 + p4d_div_up(parameters, optimizer->block) * 4;
 }
 
 static inline const p4d_optimizer *p4d_optimizer_of(const p4d_layout *layout)
