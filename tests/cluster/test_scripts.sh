@@ -27,7 +27,7 @@ torchrun --nproc_per_node 8 pretrain_gpt.py \
 END
 sed "s/^torchrun/: torchrun/" train.sh >hidden.sh
 sed 's/tensor-model-parallel-size 1/tensor-model-parallel-size 8/' train.sh >fits.sh
-sed 's/parallel-size 1/parallel-size $(nvidia-smi -L | wc -l)/' train.sh >unknown.sh
+sed 's/parallel-size 1/parallel-size $(cat tp)/' train.sh >unknown.sh
 
 # advise, the default: the job passes with one short block, and is as it would be without p4d
 run sbatch -H train.sh
@@ -59,7 +59,7 @@ silent
 # what cannot be read is named, with why and the option that would say it
 run sbatch -H unknown.sh
 accepted
-says "p4d: [P4D117] unknown.sh:4 (pretrain_gpt.py) was not checked, for p4d cannot tell: tp (output of nvidia-smi)"
+says "p4d: [P4D117] unknown.sh:4 (pretrain_gpt.py) was not checked, for p4d cannot tell: tp (output of cat)"
 same "$(fix)" "--p4d-tp=N"
 does_not_say error
 run p4d check unknown.sh
