@@ -435,9 +435,7 @@ static bool keys(p4d_shell *sh, p4d_shell_source *s, reference *r)
 	if (!r->all || (v && (v->lost || p4d_shell__any_number(v->value.at, v->value.count))))
 		return false;
 	if (!v || v->map) {
-		r->count =
-		    v ? v->key.count : 0; /* a value without a key was set before the map was declared */
-		r->at = r->count ? v->key.at : NULL;
+		r->at = v && v->key.count ? v->key.at : NULL;
 		return true;
 	}
 	for (uint32_t i = 0; i < v->value.count; i++)

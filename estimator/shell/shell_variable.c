@@ -269,6 +269,11 @@ void p4d_shell__assign(p4d_shell *sh, p4d_shell_mode mode, p4d_shell_name name, 
 	p4d_shell_var *v = p4d_shell__own(sh, name);
 	if (!v)
 		return;
+	if (v->map) {
+		p4d_shell__assign_element(sh, mode, name, p4d_shell__value_of(sh, "0", (p4d_cell){0}), value,
+					  append, line);
+		return;
+	}
 	const bool is_there = known && known->value.count;
 	value = assigned(sh, v, mode, is_there ? known->value.at[0] : (p4d_value){0}, value, is_there, append,
 			 line);
@@ -315,6 +320,11 @@ void p4d_shell__assign_array(p4d_shell *sh, p4d_shell_mode mode, p4d_shell_name 
 			lose(sh, v, p4d_value_unknown(some));
 		else
 			p4d_shell__add_word(sh, &v->value, some);
+		return;
+	}
+	if (v->map &&
+	    words.count) { /* keys and values in turn, or keys alone: that depends on bash's release */
+		lose(sh, v, p4d_shell__reason(sh, "a map without keys (line %u)", line));
 		return;
 	}
 	for (uint32_t i = 0; i < words.count; i++)

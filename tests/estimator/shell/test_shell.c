@@ -202,6 +202,10 @@ static void scopes(void **state)
 	means("for ((n=0; n<LATER; n++)); do run $n; done; run $n", "?<run><?>;<run><?>;");
 	means("i=1; (( i += 2, j = i * 2 )); run $i $j $((i == 3 && (k = 7))) $k; ((0 && (i = 9))) || run $i",
 	      "<run><3><6><1><7>;<run><3>;");
+	means("declare -A m=([a]=1); m=7; run ${m[a]} ${m[0]} ${!m[@]}; declare -A n; n=8; run ${!n[@]} "
+	      "${n[0]}",
+	      "<run><1><7><a><0>;<run><0><8>;");
+	means("declare -A m; m=(x y); run ${!m[*]} ${m[x]}", "<run><?><?>;");
 	means("A=(1); mapfile -t A <f; run ${A[0]}", "<run><?>;");
 	means("mapfile -t A <<E\nx y\nz\nE\nrun \"${A[@]}\"", "<run><x y><z>;");
 	means("set 8 4; run $1 $#; set -e; run $1; set -- a; run $1", "<run><8><2>;<run><8>;<run><a>;");
