@@ -398,19 +398,6 @@ static int complete(p4d_guard_work *g, p4d_cluster_source source, void *context,
 	return rc;
 }
 
-/* Whose training it is that p4d does not model. */
-static void name_script(const p4d_guard_work *g, p4d_error *err)
-{
-	const p4d_error why = *err;
-	char place[208];
-
-	if (!g->by_script || why.code != P4D_E_UNMODELLED || strstr(why.text, " was not checked"))
-		return;
-	p4d_fail(err, why.code, "%.120s was not checked: %.330s",
-		 p4d_guard__script_place(g->job->reading, place, sizeof(place)), why.text);
-	memcpy(err->fix, why.fix, sizeof(err->fix));
-}
-
 void p4d_guard__complete(const p4d_site *site, const p4d_job *job, p4d_cluster_source source, void *context,
 			 uint32_t published_batch, bool searches, p4d_request *request, p4d_verdict *verdict)
 {
@@ -441,8 +428,10 @@ void p4d_guard__complete(const p4d_site *site, const p4d_job *job, p4d_cluster_s
 	    complete(&g, source, context, &err) < 0) {
 		if (searches)
 			p4d_guard__limit_nodes(&g, &err);
-		name_script(&g, &err);
-		p4d_verdict__error(verdict, &err);
+		if (g.by_script && err.code == P4D_E_UNMODELLED)
+			p4d_verdict__leave_unread(verdict, &named, &err);
+		else
+			p4d_verdict__error(verdict, &err);
 	}
 	p4d_verdict__name_model(verdict, request);
 	p4d_verdict__finish(verdict, p4d_is_set(request, P4D_OVERRIDE) ? request->override_reason : NULL);

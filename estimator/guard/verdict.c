@@ -82,12 +82,14 @@ void p4d_verdict__leave_unread(p4d_verdict *verdict, const p4d_job *job, const p
 			     : "");
 		return;
 	}
-	const bool itself = why->code == P4D_E_NOT_READ || why->code == P4D_E_UNMODELLED;
 	char place[208];
+	p4d_guard__script_place(job->reading, place, sizeof(place));
+	/* which says itself whose training it is, or not */
+	const bool placed = !strncmp(why->text, place, strnlen(place, 120));
+	const p4d_code code = why->code == P4D_E_UNMODELLED ? P4D_E_UNMODELLED : P4D_E_NOT_READ;
 	p4d_message *message =
-	    itself ? p4d_verdict__say(verdict, why->code, "%s", why->text)
-		   : p4d_verdict__say(verdict, P4D_E_NOT_READ, "%.120s was not checked: %.340s",
-				      p4d_guard__script_place(job->reading, place, sizeof(place)), why->text);
+	    placed ? p4d_verdict__say(verdict, code, "%s", why->text)
+		   : p4d_verdict__say(verdict, code, "%.120s was not checked: %.340s", place, why->text);
 	snprintf(message->fix, sizeof(message->fix), "%s", why->fix);
 	verdict->action = P4D_WARN;
 }

@@ -168,9 +168,7 @@ static p4d_shell_status run_wc(const p4d_shell_call *w)
 
 	if (first == SIZE_MAX || first < w->count || o.is['l'] + o.is['w'] + o.is['c'] != 1)
 		return p4d_shell__print_unknown(w);
-	if (!o.is['c'] && is_of_words(w, &text))
-		;
-	else if (!p4d_shell__filter_text(w, NULL, &text))
+	if ((o.is['c'] || !is_of_words(w, &text)) && !p4d_shell__filter_text(w, NULL, &text))
 		return P4D_SHELL_TAKEN;
 	for (uint32_t i = 0; i < text.length && p4d_shell__work(w->sh, 1); i++) {
 		const bool blank = isspace((unsigned char)text.at[i].c);

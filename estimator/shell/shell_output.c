@@ -415,9 +415,8 @@ static p4d_shell_status run_scontrol(const p4d_shell_call *w)
 	const p4d_value list = w->count == 3 ? w->at[2] : (p4d_value){0};
 	const char *why =
 	    list.length == 1 && list.at[0].unknown ? p4d_shell_unknown(w->sh, list.at[0].unknown) : "";
-	const bool all = w->count == 2 ||
-			 !strncmp(why, "$SLURM_JOB_NODELIST", strlen("$SLURM_JOB_NODELIST")) ||
-			 !strncmp(why, "$SLURM_NODELIST", strlen("$SLURM_NODELIST"));
+	const bool all =
+	    w->count == 2 || (!strncmp(why, "$SLURM_", strlen("$SLURM_")) && strstr(why, "NODELIST"));
 
 	if (all && w->count >= 2 && p4d_value_is(w->at[0], "show") &&
 	    (p4d_value_is(w->at[1], "hostnames") || p4d_value_is(w->at[1], "hostname")) &&

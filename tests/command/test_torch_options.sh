@@ -69,6 +69,11 @@ wanted=3829 foreach --framework fsdp
 # shellcheck disable=SC2086
 about "$(phase step --model llama3.1-8b $fsdp --offload optimizer,params --optimizer-foreach on)" "$(phase step --model llama3.1-8b $fsdp --offload optimizer,params)"
 
+# moments: 4 bits and a scale of fp32 for 128 of them; paged ones are on the host
+about "$(part optimizer --framework ddp --optimizer adamw-8bit)" 15557
+about "$(part optimizer --framework ddp --optimizer adamw-4bit)" 8138
+[ "$(part optimizer --framework ddp --optimizer paged-adamw)" -eq 0 ] || fail "paged moments are on the GPU"
+
 # DDP with --fp16 trains parameters in fp32: a scaler of gradients takes no others
 about "$(part params --framework ddp --precision fp16)" 30634
 

@@ -14,4 +14,4 @@ python3 -m verl.trainer.main_ppo \
     actor_rollout_ref.rollout.gpu_memory_utilization=0.6 \
     actor_rollout_ref.ref.fsdp_config.param_offload=True \
     critic.model.path=Qwen/Qwen2.5-14B-Instruct critic.ppo_micro_batch_size_per_gpu=1 \
-    trainer.n_gpus_per_node=8 trainer.nnodes=1
+    actor_rollout_ref.actor.fsdp_config.fsdp_size=-1 trainer.n_gpus_per_node=8 trainer.nnodes=1

@@ -324,6 +324,8 @@ static void hostile_scripts(void **state)
 			p4d_reader_read(&reading, &host, &limits, "job.sh", text, length, NULL, "/job");
 			const uint64_t took = cpu_ns() - start;
 			least = took < least ? took : least;
+			if (least > at_most) /* a host that gives others the processor does so for a while */
+				nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
 		}
 		if (getenv("P4D_TEST_VERBOSE"))
 			printf("%7.2f ms  %.40s|%.60s|%.60s (%s)\n", (double)least * 1e-6, h->begin, h->again,

@@ -205,6 +205,7 @@ static void scopes(void **state)
 	means("declare -A m=([a]=1); m=7; run ${m[a]} ${m[0]} ${!m[@]}; declare -A n; n=8; run ${!n[@]} "
 	      "${n[0]}",
 	      "<run><1><7><a><0>;<run><0><8>;");
+	means("if x; then E=; fi; run e$E", "<x>;<run><e?>;");
 	means("declare -A m; m=(x y); run ${!m[*]} ${m[x]}", "<run><?><?>;");
 	means("A=(1); mapfile -t A <f; run ${A[0]}", "<run><?>;");
 	means("mapfile -t A <<E\nx y\nz\nE\nrun \"${A[@]}\"", "<run><x y><z>;");
