@@ -435,7 +435,8 @@ static bool keys(p4d_shell *sh, p4d_shell_source *s, reference *r)
 	if (!r->all || (v && (v->lost || p4d_shell__any_number(v->value.at, v->value.count))))
 		return false;
 	if (!v || v->map) {
-		r->at = v && v->key.count ? v->key.at : NULL;
+		r->count = v ? v->key.count : 0;
+		r->at = r->count ? v->key.at : NULL;
 		return true;
 	}
 	for (uint32_t i = 0; i < v->value.count; i++)

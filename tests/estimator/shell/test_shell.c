@@ -206,6 +206,7 @@ static void scopes(void **state)
 	      "${n[0]}",
 	      "<run><1><7><a><0>;<run><0><8>;");
 	means("if x; then E=; fi; run e$E", "<x>;<run><e?>;");
+	means("run ${!*[0]} ${!@[0]} x", "<run><x>;");
 	means("declare -A m; m=(x y); run ${!m[*]} ${m[x]}", "<run><?><?>;");
 	means("A=(1); mapfile -t A <f; run ${A[0]}", "<run><?>;");
 	means("mapfile -t A <<E\nx y\nz\nE\nrun \"${A[@]}\"", "<run><x y><z>;");
