@@ -76,6 +76,9 @@ extern const char *const p4d_finetune__strategies[],
 /* Options that follow from one of the extra values. */
 extern const p4d_read_alias p4d_finetune__aliases[];
 
+/* read_llamafactory.c: how many processes LLaMA-Factory and swift start torchrun with. */
+extern const p4d_read_variable p4d_finetune__processes[];
+
 /*
  * What learns from preferences, by the name of its method ("dpo", "ipo", "orpo", "simpo", "kto"), behind
  * p4d_finetune__finish: pairs, with a frozen copy of the model or without; of KTO single sequences, with one.

@@ -11,11 +11,8 @@ enum { STAGE = P4D_FINETUNE_OWN, PREFERENCE_LOSS };
 static const char *const methods[] = {"lora", "lora", "full", "full", NULL};
 static const char *const bits[] = {"4", "nf4", "8", "int8", NULL};
 static const char *const checkpointing[] = {"none"};
-static const char *const kernels[] = {"flash", "flash", "fused", "flash", "unfused", "unfused", NULL};
-static const char *const off[] = {"off"};
 static const char *const tasks[] = {"causal_lm", "", NULL};
 static const char *const none[] = {"0", "", "0.0", "", "0.", "", NULL};
-static const char *const granularities[] = {"full", "full", "selective", "selective", "none", "none", NULL};
 
 static const p4d_read_argument factory_arguments[] = {
     {"", P4D_READ_FILE, "", p4d_reader__first},
@@ -80,7 +77,7 @@ static const p4d_read_default factory_defaults[] = {
 };
 
 /* Both start torchrun themselves, with these. */
-static const p4d_read_variable variables[] = {
+const p4d_read_variable p4d_finetune__processes[] = {
     {"NNODES", "--nodes", false},
     {"NPROC_PER_NODE", "--gpus-per-node", false},
     {NULL, NULL, false},
@@ -121,7 +118,7 @@ const p4d_reader p4d_reader__llamafactory = {
     .defaults = factory_defaults,
     .every_gpu = true,
     .assignments = true, /* behind a file */
-    .variables = variables,
+    .variables = p4d_finetune__processes,
     .finish = finish_factory,
     .released = p4d_finetune__released,
 };
@@ -271,59 +268,10 @@ const p4d_reader p4d_reader__swift_rl = {
     .arguments = {swift_arguments, p4d_finetune__deepspeed, p4d_reinforcement__engine,
 		  p4d_finetune__accelerate},
     .defaults = swift_defaults,
-    .variables = variables,
+    .variables = p4d_finetune__processes,
     .shipped = find_shipped,
     .finish = finish_swift_rl,
     .released = p4d_finetune__released,
-};
-
-/* Megatron-Core as swift (4) runs it, with models of the hub. */
-static const p4d_read_argument megatron_arguments[] = {
-    {"--config", P4D_READ_FILE, "", NULL},
-    {"--model", P4D_MODEL, NULL, NULL},
-    {"--tuner_type", EXTRA(LORA), NULL, methods},
-    {"--train_type", EXTRA(LORA), NULL, methods},
-    {"--lora_rank", EXTRA(RANK), NULL, NULL},
-    {"--lora_dropout", EXTRA(DROPOUT), NULL, NULL},
-    {"--target_modules", EXTRA(TARGETS), NULL, p4d_reader__list},
-    {"--max_length", P4D_SEQ_LEN, NULL, NULL},
-    {"--micro_batch_size", P4D_MICRO_BATCH, NULL, NULL},
-    {"--global_batch_size", P4D_GLOBAL_BATCH, NULL, NULL},
-    {"--tensor_model_parallel_size", P4D_TP, NULL, NULL},
-    {"--pipeline_model_parallel_size", P4D_PP, NULL, NULL},
-    {"--context_parallel_size", P4D_CP, NULL, NULL},
-    {"--expert_model_parallel_size", P4D_EP, NULL, NULL},
-    {"--expert_tensor_parallel_size", P4D_ETP, NULL, NULL},
-    {"--sequence_parallel", P4D_SEQUENCE_PARALLEL, "on", off},
-    {"--use_distributed_optimizer", P4D_OPTIMIZER_SHARDING, "on", off},
-    {"--recompute_granularity", P4D_RECOMPUTE, NULL, granularities},
-    {"--recompute_method", P4D_RECOMPUTE_METHOD, NULL, NULL},
-    {"--recompute_num_layers", P4D_RECOMPUTE_LAYERS, NULL, NULL},
-    {"--packing", EXTRA(PACKING), "on", p4d_finetune__off},
-    {"--bf16", P4D_PRECISION, "bf16", NULL},
-    {"--torch_dtype", EXTRA(PARAM_DTYPE), NULL, p4d_finetune__dtypes},
-    {"--attention_backend", P4D_ATTENTION, NULL, kernels},
-    {"--nodes", P4D_NODES, NULL, NULL},
-    {"--gpus-per-node", P4D_GPUS_PER_NODE, NULL, NULL},
-    {NULL, 0, NULL, NULL},
-};
-
-static void finish_swift_megatron(p4d_reading *r)
-{
-	p4d_finetune__finish(r);
-	if (strstr(r->program, "rlhf"))
-		p4d_finetune__reinforcement(r);
-	else
-		p4d_finetune__unmodelled(r);
-}
-
-const p4d_reader p4d_reader__swift_megatron = {
-    .framework = "megatron-swift",
-    .programs = {"megatron sft", "megatron pt", "megatron rlhf", "swift/cli/_megatron/sft.py",
-		 "swift/cli/_megatron/pt.py", "swift/cli/_megatron/rlhf.py"},
-    .arguments = {megatron_arguments},
-    .variables = variables,
-    .finish = finish_swift_megatron,
 };
 
 const p4d_reader p4d_reader__swift = {
@@ -333,7 +281,7 @@ const p4d_reader p4d_reader__swift = {
     .programs = {"swift sft", "swift pt", "swift.cli.sft", "swift/cli/sft.py"},
     .arguments = {swift_arguments, p4d_finetune__deepspeed, p4d_finetune__accelerate},
     .defaults = swift_defaults,
-    .variables = variables,
+    .variables = p4d_finetune__processes,
     .shipped = find_shipped,
     .finish = finish_swift,
     .released = p4d_finetune__released,

@@ -12,15 +12,15 @@ enum {
 	LAYERS_PER_CHUNK = P4D_READ_EXTRA(0),
 	GROUPS = P4D_READ_EXTRA(1),
 	GROUPED = P4D_READ_EXTRA(2),
-	GRANULARITY = P4D_READ_EXTRA(3),
-	MODULES = P4D_READ_EXTRA(4),
+	GRANULARITY = P4D_MEGATRON_GRANULARITY,
+	MODULES = P4D_MEGATRON_MODULES,
 	QKV_BIAS = P4D_READ_EXTRA(5),
 	TOKENIZER_VOCAB = P4D_READ_EXTRA(6),
 	FUSED_LOSS = P4D_READ_EXTRA(7),
 	LOSS_KERNEL = P4D_READ_EXTRA(8),
 	OLD_METHOD = P4D_READ_EXTRA(9),
 	LAYER_FREQUENCY = P4D_READ_EXTRA(10),
-	DISPATCHER = P4D_READ_EXTRA(11),
+	DISPATCHER = P4D_MEGATRON_DISPATCHER,
 	GROUPED_PRODUCTS = P4D_READ_EXTRA(12),
 	LATENT = P4D_READ_EXTRA(14),
 	LATENT_SIZES = P4D_READ_EXTRA(15), /* as many as finish_latent has sizes */
@@ -57,7 +57,7 @@ static const char *const attention_heads[] = {"multiquery", "1", "multihead", ""
 static const char *const implementations[] = {"transformer_engine", "", NULL};
 static const char *const dropouts[] = {"0", "off", "0.0", "off", "0.00", "off", "0.1", "on", NULL};
 
-static const p4d_read_argument arguments[] = {
+const p4d_read_argument p4d_reader__megatron_arguments[] = {
     {"--tensor-model-parallel-size", P4D_TP, NULL, NULL},
     {"--pipeline-model-parallel-size", P4D_PP, NULL, NULL},
     {"--context-parallel-size", P4D_CP, NULL, NULL},
@@ -274,7 +274,10 @@ static p4d_read_value *extra(p4d_reading *r, int what)
 static void finish_recomputation(p4d_reading *r)
 {
 	const p4d_read_value *granularity = extra(r, GRANULARITY), *modules = extra(r, MODULES);
-	const bool sparse = p4d_reader__set(&r->value[P4D_EXPERTS]) || p4d_reader__set(extra(r, LATENT));
+	/* or it recomputes what only such models have */
+	const bool sparse = p4d_reader__set(&r->value[P4D_EXPERTS]) || p4d_reader__set(extra(r, LATENT)) ||
+			    strstr(modules->text, "moe") || strstr(modules->text, "mla_") ||
+			    strstr(modules->text, "shared_experts");
 
 	/* a method alone meant all of the layer */
 	if (p4d_reader__set(extra(r, OLD_METHOD))) {
@@ -322,8 +325,8 @@ static bool first_layers(const char *pattern, uint64_t layers, uint64_t *dense)
 	return !layers || (uint64_t)zeros + ones == layers;
 }
 
-/* Its default is all-gather; flex is DeepEP unless it is said otherwise. */
-static void finish_dispatcher(p4d_reading *r)
+/* flex is DeepEP unless it is said otherwise */
+void p4d_megatron__finish_dispatcher(p4d_reading *r)
 {
 	static const struct {
 		const char *type, *backend, *name;
@@ -333,10 +336,8 @@ static void finish_dispatcher(p4d_reading *r)
 	const bool flex = p4d_reader__set(type) && !strcmp(type->text, "flex");
 	const char *of_flex = !flex ? "" : p4d_reader__set(backend) ? backend->text : "deepep";
 
-	if (!p4d_reader__set(type)) {
-		p4d_reader__put_default(r, P4D_TOKEN_DISPATCHER, "all-gather");
+	if (!p4d_reader__set(type))
 		return;
-	}
 	for (size_t i = 0; i < sizeof(dispatchers) / sizeof(dispatchers[0]); i++)
 		if (!strcmp(type->text, dispatchers[i].type) && !strcmp(of_flex, dispatchers[i].backend)) {
 			p4d_reader__put(r, P4D_TOKEN_DISPATCHER, type, "%s", dispatchers[i].name);
@@ -362,7 +363,8 @@ static void finish_experts(p4d_reading *r)
 				    frequency->text);
 	if (dense)
 		p4d_reader__put(r, P4D_DENSE_LAYERS, frequency, "%" PRIu64, dense);
-	finish_dispatcher(r);
+	p4d_reader__put_default(r, P4D_TOKEN_DISPATCHER, "all-gather");
+	p4d_megatron__finish_dispatcher(r);
 	if (!p4d_reader__set(extra(r, GROUPED_PRODUCTS)))
 		p4d_reader__unknown(r, "moe-grouped-gemm", "experts one after the other are not modelled");
 	if (!p4d_reader__set(&r->value[P4D_EXPERTS_PER_TOKEN]))
@@ -445,21 +447,26 @@ static void finish_split(p4d_reading *r)
 	if (!p4d_reader__set(place) && !first->unknown && !last->unknown)
 		return;
 	p4d_reader__forget(r, P4D_PIPELINE_SPLIT);
-	if (!layers || !pp || first->unknown || last->unknown)
+	if (!pp || first->unknown || last->unknown)
 		return;
 	const uint64_t others = pp > ends ? pp - ends : 0;
-	if (!others || layers <= taken || (layers - taken) % others ||
-	    p4d_reader__set(extra(r, LAYERS_PER_CHUNK)) || p4d_reader__set(&r->value[P4D_VPP])) {
+	const bool divides = others ? layers > taken && (layers - taken) % others == 0 : layers == taken;
+	if ((layers && !divides) || p4d_reader__set(extra(r, LAYERS_PER_CHUNK)) ||
+	    p4d_reader__set(&r->value[P4D_VPP])) {
 		p4d_reader__unknown(r, "pipeline-split", "%s layers over %s stages, %s of them in the %s",
-				    r->value[P4D_LAYERS].text, r->value[P4D_PP].text, place->text,
-				    place == first ? "first" : "last");
+				    layers ? r->value[P4D_LAYERS].text : "the model's", r->value[P4D_PP].text,
+				    place->text, place == first ? "first" : "last");
 		return;
 	}
 	for (uint64_t i = 0; i < pp && i < UINT16_MAX; i++)
-		p4d_text_entry(&split, ",", "%" PRIu64,
-			       i == 0 && p4d_reader__set(first)       ? p4d_reader__number(first)
-			       : i + 1 == pp && p4d_reader__set(last) ? p4d_reader__number(last)
-								      : (layers - taken) / others);
+		if (i == 0 && p4d_reader__set(first))
+			p4d_text_entry(&split, ",", "%" PRIu64, p4d_reader__number(first));
+		else if (i + 1 == pp && p4d_reader__set(last))
+			p4d_text_entry(&split, ",", "%" PRIu64, p4d_reader__number(last));
+		else if (layers)
+			p4d_text_entry(&split, ",", "%" PRIu64, (layers - taken) / others);
+		else
+			p4d_text_entry(&split, ",", "-");
 	if (!split.truncated)
 		p4d_reader__put(r, P4D_PIPELINE_SPLIT, place, "%s", text);
 }
@@ -478,6 +485,18 @@ static void finish_hierarchy(p4d_reading *r)
 	else
 		p4d_reader__unknown(r, "cp-heads", "--hierarchical-context-parallel-sizes %s is not modelled",
 				    sizes->text);
+}
+
+void p4d_megatron__finish_training(p4d_reading *r)
+{
+	/* its own fusion, the default, keeps the softmax in fp32 as the unfused loss does */
+	if (p4d_reader__set(extra(r, FUSED_LOSS)) && !strcmp(extra(r, LOSS_KERNEL)->text, "te"))
+		p4d_reader__put(r, P4D_CROSS_ENTROPY, extra(r, LOSS_KERNEL), "fused");
+	finish_split(r);
+	finish_recomputation(r);
+	finish_fp8(r);
+	finish_hierarchy(r);
+	p4d_reader__graphs(r, extra(r, GRAPHS), extra(r, GRAPH_SCOPE));
 }
 
 static void finish(p4d_reading *r)
@@ -506,17 +525,10 @@ static void finish(p4d_reading *r)
 		p4d_reader__put(r, P4D_VOCAB, extra(r, TOKENIZER_VOCAB), "%" PRIu64, vocab);
 	else if (!extra(r, TOKENIZER_VOCAB)->unknown)
 		p4d_reader__unknown(r, "vocab", "it is the tokenizer's; --vocab-size is not given");
-	/* its own fusion, the default, keeps the softmax in fp32 as the unfused loss does */
-	if (p4d_reader__set(extra(r, FUSED_LOSS)) && !strcmp(extra(r, LOSS_KERNEL)->text, "te"))
-		p4d_reader__put(r, P4D_CROSS_ENTROPY, extra(r, LOSS_KERNEL), "fused");
-	finish_split(r);
-	finish_recomputation(r);
+	p4d_megatron__finish_training(r);
 	finish_latent(r);
 	finish_experts(r);
-	finish_fp8(r);
-	finish_hierarchy(r);
 	p4d_megatron__finish_hybrid(r);
-	p4d_reader__graphs(r, extra(r, GRAPHS), extra(r, GRAPH_SCOPE));
 }
 
 const p4d_reader p4d_reader__megatron = {
@@ -526,7 +538,7 @@ const p4d_reader p4d_reader__megatron = {
 		 "pretrain_hybrid.py"},
     .arguments_alone = {"--tensor-model-parallel-size", "--pipeline-model-parallel-size",
 			"--max-position-embeddings"},
-    .arguments = {arguments, yaml_arguments, p4d_megatron__hybrid},
+    .arguments = {p4d_reader__megatron_arguments, yaml_arguments, p4d_megatron__hybrid},
     .defaults = defaults,
     .finish = finish,
 };
@@ -548,6 +560,6 @@ static void finish_slime(p4d_reading *r)
 const p4d_reader p4d_reader__slime = {
     .framework = "slime",
     .arguments_alone = {"--actor-num-gpus-per-node", "--rollout-num-gpus"},
-    .arguments = {slime_arguments, arguments, p4d_megatron__hybrid},
+    .arguments = {slime_arguments, p4d_reader__megatron_arguments, p4d_megatron__hybrid},
     .finish = finish_slime,
 };

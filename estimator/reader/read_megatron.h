@@ -3,6 +3,18 @@
 
 #include "reader/reader_internal.h"
 
+/* Values of the reader's own that other programs on Megatron-Core have other defaults for. */
+enum {
+	P4D_MEGATRON_GRANULARITY = P4D_READ_EXTRA(3), /* of recomputation */
+	P4D_MEGATRON_MODULES = P4D_READ_EXTRA(4),     /* that are recomputed */
+	P4D_MEGATRON_DISPATCHER = P4D_READ_EXTRA(11), /* of tokens to experts */
+};
+
+/* Megatron-LM's arguments, and what they say together of the training, not of the model. */
+extern const p4d_read_argument p4d_reader__megatron_arguments[];
+void p4d_megatron__finish_training(p4d_reading *reading);
+void p4d_megatron__finish_dispatcher(p4d_reading *reading);
+
 /* read_megatron_hybrid.c: layers of several kinds. Values of the reader's own from the 32nd on are its. */
 extern const p4d_read_argument p4d_megatron__hybrid[];
 void p4d_megatron__finish_hybrid(p4d_reading *reading);

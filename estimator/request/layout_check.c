@@ -505,7 +505,8 @@ static int check_experts(const p4d_request *r, p4d_layout *l, p4d_error *err)
 			 l->experts_per_token, l->experts);
 		return p4d_fix(err, "--p4d-experts-per-token=%" PRIu64, l->experts);
 	}
-	if (p4d_is_stated(r, P4D_SHARED_OVERLAP) && !l->shared_ffn) {
+	/* a script's is left in for models that have them */
+	if (r->origin[P4D_SHARED_OVERLAP] == P4D_BY_USER && !l->shared_ffn) {
 		p4d_fail(err, P4D_E_VALUE, "shared-overlap has no effect: the model has no shared experts");
 		return p4d_fix(err, "leave out --p4d-shared-overlap");
 	}

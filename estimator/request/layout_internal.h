@@ -8,9 +8,9 @@
 /* Splits the layers over stages and chunks. Errors: LAYERS, SPLIT. */
 int p4d_layout__split(const p4d_request *request, p4d_layout *layout, p4d_error *err);
 
-/* Reads "12,8,8": numbers from 1 to `most` (below 2^32), no more than there is room for. Returns how many; 0:
- * it is no such list. */
-uint64_t p4d_layout__numbers(const char *text, uint64_t most, uint64_t room, uint32_t *numbers);
+/* Reads "12,8,8": numbers from 1 to `most` (below 2^32), no more than there is room for; open: or "-", which
+ * is 0. Returns how many; 0: it is no such list. */
+uint64_t p4d_layout__numbers(const char *text, uint64_t most, uint64_t room, bool open, uint32_t *numbers);
 
 /* layout_slices.c: the slices of a sequence, of a layout whose schedule is checked. Errors: SEQUENCE,
  * SCHEDULE, VALUE. */

@@ -73,14 +73,15 @@ static bool can_split_chunks(const p4d_layout *l)
 	       l->pp * l->vpp <= 128 && l->layers >= l->pp * l->vpp;
 }
 
-uint64_t p4d_layout__numbers(const char *text, uint64_t most, uint64_t room, uint32_t *numbers)
+uint64_t p4d_layout__numbers(const char *text, uint64_t most, uint64_t room, bool open, uint32_t *numbers)
 {
 	uint64_t count = 0;
 
 	for (const char *at = text; *at;) {
-		uint64_t n;
-		const char *end = p4d_number_digits(at, &n);
-		if (!end || n == 0 || n > most || (*end && *end != ',') || count == room)
+		const bool left = open && *at == '-';
+		uint64_t n = 0;
+		const char *end = left ? at + 1 : p4d_number_digits(at, &n);
+		if (!end || (n == 0 && !left) || n > most || (*end && *end != ',') || count == room)
 			return 0;
 		numbers[count++] = (uint32_t)n;
 		at = *end ? end + 1 : end;
@@ -90,15 +91,27 @@ uint64_t p4d_layout__numbers(const char *text, uint64_t most, uint64_t room, uin
 	return count;
 }
 
-/* Numbers that add up to the layers, as many as stages or chunks. Returns how many; 0: malformed. */
+/*
+ * Numbers that add up to the layers, as many as stages or chunks, some of them "-": those share what the
+ * others leave. Returns how many; 0: malformed.
+ */
 static uint64_t read_split(const char *text, const p4d_layout *l, uint32_t layers[P4D_MAX_STAGES])
 {
-	const uint64_t count = p4d_layout__numbers(text, MOST_LAYERS, P4D_MAX_STAGES, layers);
-	uint64_t total = 0;
+	const uint64_t count = p4d_layout__numbers(text, MOST_LAYERS, P4D_MAX_STAGES, true, layers);
+	uint64_t total = 0, sharing = 0;
 
-	for (uint64_t i = 0; i < count; i++)
+	for (uint64_t i = 0; i < count; i++) {
 		total += layers[i];
-	return total == l->layers ? count : 0;
+		sharing += !layers[i];
+	}
+	if (!sharing)
+		return total == l->layers ? count : 0;
+	if (total >= l->layers || (l->layers - total) % sharing)
+		return 0;
+	for (uint64_t i = 0; i < count; i++)
+		if (!layers[i])
+			layers[i] = (uint32_t)((l->layers - total) / sharing);
+	return count;
 }
 
 static int fail_split(const char *text, const p4d_layout *l, p4d_error *err)

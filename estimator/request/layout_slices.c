@@ -62,7 +62,7 @@ const char *p4d_layout_slices_text(const uint32_t *lengths, uint64_t slices, cha
 /* How many lengths; 0: malformed, or more than there may be. */
 static uint64_t read_lengths(const char *text, uint32_t lengths[P4D_MAX_SLICES])
 {
-	return p4d_layout__numbers(text, UINT32_MAX, P4D_MAX_SLICES, lengths);
+	return p4d_layout__numbers(text, UINT32_MAX, P4D_MAX_SLICES, false, lengths);
 }
 
 static bool fits(const p4d_layout *l, const uint32_t *lengths, uint64_t count)

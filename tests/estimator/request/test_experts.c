@@ -49,6 +49,20 @@ static void layout_of_experts(void **state)
 	assert_int_equal(p4d_parameters_expert_layers(&l, 1, 0), l.stage_layers[1]);
 }
 
+/* Who types what has no effect is told; scripts keep it for models that have shared experts. */
+static void overlap_of_no_shared_experts(void **state)
+{
+	p4d_request r = asked("model=qwen3-30b-a3b framework=megatron ep=8 shared-overlap=on", 8);
+	p4d_layout l;
+	p4d_error err;
+
+	(void)state;
+	assert_int_equal(built(&r, 1, &l, &err), -1);
+	assert_non_null(strstr(err.text, "no shared experts"));
+	r.origin[P4D_SHARED_OVERLAP] = P4D_BY_SCRIPT;
+	assert_int_equal(built(&r, 1, &l, &err), 0);
+}
+
 /* Of every stage and chunk as many as going through the layers finds; so for each stage as a whole. */
 static void experts_of_stages(void **state)
 {
@@ -337,6 +351,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(layout_of_experts),
+	    cmocka_unit_test(overlap_of_no_shared_experts),
 	    cmocka_unit_test(experts_of_stages),
 	    cmocka_unit_test(modules_say_selective),
 	    cmocka_unit_test(options_without_effect),

@@ -61,6 +61,11 @@ static void derived_numbers(void **state)
 	assert_int_equal(l.vocab, 32768); /* a multiple of 128*tp */
 	assert_int_equal(build("pp=3 pipeline-split=13,14,13", 1, 3, &l, &err), 0);
 	assert_int_equal(l.stage_layers[1], 14);
+	assert_int_equal(build("pp=4 pipeline-split=13,-,-,5", 1, 4, &l, &err), 0);
+	assert_int_equal(l.stage_layers[0], 13);
+	assert_int_equal(l.stage_layers[1], 11);
+	assert_int_equal(l.stage_layers[2], 11);
+	assert_int_equal(l.stage_layers[3], 5);
 	assert_int_equal(build("tp=1", 1, 1, &l, &err), 0);
 	assert_false(l.sequence_parallel);
 }
@@ -107,7 +112,7 @@ static void pipeline_rules(void **state)
 	    "pp=2 pipeline-split=40", 1, 8, P4D_E_SPLIT,
 	    "pipeline-split=40 must be pp=2 numbers, each a multiple of vpp=1, that add up to the 40 layers",
 	    "--p4d-pipeline-split=20,20");
-	const char *bad[] = {"40,0", "20,,20", "20,20,", ",20,20", "20;20", "-20,60", "20,20x", "20,10,10"};
+	const char *bad[] = {"40,0", "20,,20", "20,20,", ",20,20", "20;20", "-20,60", "20,20x", "20,10,10", "-,40", "40,-", "20,--", "-20"};
 	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
 		char flags[64];
 		p4d_layout l;
