@@ -50,6 +50,7 @@ static const struct {
     {"named", "automodel finetune -c c.yaml"},
     {"named", "colossalai run train.py --use_grad_checkpoint"},
     {"named", "python unsloth-cli.py"},
+    {"slime", "python3 train.py --actor-num-gpus-per-node 8"},
 };
 enum { PROGRAMS = sizeof(programs) / sizeof(programs[0]) };
 
@@ -71,14 +72,14 @@ static void print_words(const char *reader)
 }
 
 /* The programs to choose from: one bit each. */
-static uint32_t find_programs(void)
+static uint64_t find_programs(void)
 {
 	const char *reader = getenv("P4D_FUZZ_READER");
-	uint32_t chosen = 0;
+	uint64_t chosen = 0;
 
 	for (unsigned i = 0; i < PROGRAMS; i++)
 		if (!reader || !*reader || !strcmp(programs[i].reader, reader))
-			chosen |= 1u << i;
+			chosen |= UINT64_C(1) << i;
 	if (getenv("P4D_FUZZ_WORDS")) {
 		print_words(reader ? reader : "");
 		fflush(stdout);
@@ -143,7 +144,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	enum { MEMORY = 2 << 20 };
 	static _Alignas(16) char memory[MEMORY];
 	static p4d_reading reading;
-	static uint32_t chosen;
+	static uint64_t chosen;
 	unsigned nth;
 
 	if (!chosen)
