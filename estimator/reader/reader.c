@@ -174,24 +174,26 @@ static const p4d_reader *find_reader(const p4d_launch *launch, size_t *words)
 	if (!launch->count)
 		return NULL;
 	const p4d_value path = launch->words[0];
+	const bool none = is_none(path);
 	for (uint32_t i = 0; i < path.length; i++)
 		if (!path.at[i].unknown && (!i || (path.at[i - 1].c == '/' && !path.at[i - 1].unknown)))
 			begins[(unsigned char)path.at[i].c] = true;
 	for (int i = 0; i < READERS; i++)
 		for (int j = 0; j < P4D_READ_PROGRAMS && readers[i]->programs[j]; j++) {
 			const char *name = readers[i]->programs[j];
-			if (*name != '*' && !begins[(unsigned char)*name])
+			const bool part = name[strlen(name) - 1] == '*';
+			if ((*name != '*' && !begins[(unsigned char)*name]) || (part && none))
 				continue;
 			const size_t named = strlen(name) > longest ? is_program(launch, name) : 0;
 			/* a part of a name is others', too */
-			if (!named || (readers[i]->arguments_alone[0] && name[strlen(name) - 1] == '*' &&
-				       !readers[i]->assignments && !has_argument(launch, readers[i])))
+			if (!named || (readers[i]->arguments_alone[0] && part && !readers[i]->assignments &&
+				       !has_argument(launch, readers[i])))
 				continue;
 			found = readers[i];
 			longest = strlen(name);
 			*words = named;
 		}
-	if (found || is_none(launch->words[0]))
+	if (found || none)
 		return found;
 	for (int i = 0; i < READERS; i++)
 		for (int j = 0; j < 4 && readers[i]->arguments_alone[j]; j++)
@@ -320,6 +322,17 @@ static bool goes_before(const p4d_reading *r, const p4d_reader *reader, size_t n
 	return certain && !r->certain;
 }
 
+/* Whether what a script is given is a program that p4d knows: "launch.sh python pretrain_gpt.py ..." */
+static bool is_given_program(const p4d_launch *launch)
+{
+	p4d_launch given;
+	size_t named = 0;
+
+	p4d_reader__launch(launch->words + 1, launch->count - 1, &given);
+	return given.count && !given.shell_script && !given.shell_text && !given.shell_input &&
+	       find_reader(&given, &named) && named;
+}
+
 static void run_command(void *context, p4d_shell *shell, const p4d_value *words, size_t count, bool certain)
 {
 	reading_state *state = context;
@@ -350,7 +363,11 @@ static void run_command(void *context, p4d_shell *shell, const p4d_value *words,
 	} else if (launch.shell_text) {
 		p4d_shell_text(shell, launch.words, launch.count);
 	} else if (launch.shell_script && !was_read && !reader) {
-		say_unread(r, p4d_value_text(launch.words[0], path, sizeof(path)), "starts");
+		const bool given = is_given_program(&launch);
+		say_unread(r, p4d_value_text(launch.words[0], path, sizeof(path)),
+			   given ? "does with what it is given" : "starts");
+		if (given)
+			run_command(context, shell, launch.words + 1, launch.count - 1, certain);
 	} else if (!named && launch.words == words && p4d_shell_may_run(shell, words, count) &&
 		   r->commands != before) {
 		; /* one of what it may be was read */
