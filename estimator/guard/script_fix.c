@@ -131,39 +131,50 @@ typedef struct mended {
 } mended;
 
 /* Configuration files, by the ending of their names. */
+enum { TOML, YAML, YML, JSON, FORMATS };
 static const struct {
 	const char *ending, *key_quote, *between;
 	bool quotes;
-} file_formats[] = {{".toml", "", " = ", true},
-		    {".yaml", "", ": ", false},
-		    {".yml", "", ": ", false},
-		    {".json", "\"", ": ", true}};
+} file_formats[FORMATS] = {[TOML] = {".toml", "", " = ", true},
+			   [YAML] = {".yaml", "", ": ", false},
+			   [YML] = {".yml", "", ": ", false},
+			   [JSON] = {".json", "\"", ": ", true}};
+
+/* By the ending of its name; what only files say, DeepSpeed's JSON and the sections of accelerate's YAML, is
+ * of one, wherever that is written. -1: it is none. */
+static int format_of(const char *file, const char *argument)
+{
+	const size_t length = strlen(file);
+
+	for (int i = 0; i < FORMATS; i++) {
+		const size_t ending = strlen(file_formats[i].ending);
+		if (length > ending && !strcmp(file + length - ending, file_formats[i].ending))
+			return i;
+	}
+	if (!strncmp(argument, "--deepspeed.", 12))
+		return JSON;
+	return !strncmp(argument, "--accelerate.", 13) && strchr(argument + 13, '.') ? YAML : -1;
+}
 
 /* "micro_batch_size: 1": an argument in the words of the file; false: it is no configuration file. */
 static bool write_in_file(const char *file, const char *argument, const char *value, char *buf, size_t size)
 {
-	const size_t length = strlen(file);
+	const int format = format_of(file, argument);
 	const char *dot = strrchr(argument, '.'), *key = dot ? dot + 1 : argument + strspn(argument, "-");
 
-	for (size_t i = 0; i < sizeof(file_formats) / sizeof(*file_formats); i++) {
-		const size_t ending = strlen(file_formats[i].ending);
-		if (length <= ending || strcmp(file + length - ending, file_formats[i].ending) != 0)
-			continue;
-		const bool bare = !file_formats[i].quotes || !strcmp(value, "true") ||
-				  !strcmp(value, "false") || !value[strspn(value, "0123456789.")];
-		const char *quote = bare ? "" : "\"";
-		snprintf(buf, size, "%s%s%s%s%s%s%s", file_formats[i].key_quote, key,
-			 file_formats[i].key_quote, file_formats[i].between, quote, value, quote);
-		return true;
-	}
-	return false;
+	if (format < 0)
+		return false;
+	const bool bare = !file_formats[format].quotes || !strcmp(value, "true") || !strcmp(value, "false") ||
+			  !value[strspn(value, "0123456789.")];
+	const char *quote = bare ? "" : "\"", *around = file_formats[format].key_quote;
+	snprintf(buf, size, "%s%s%s%s%s%s%s", around, key, around, file_formats[format].between, quote, value,
+		 quote);
+	return true;
 }
 
-static bool is_configuration(const char *file)
+static bool is_configuration(const p4d_read_value *v)
 {
-	char text[32];
-
-	return write_in_file(file, "", "", text, sizeof(text));
+	return format_of(v->file, v->argument) >= 0;
 }
 
 /* What an argument has to say; false: no change, or p4d does not know the words. */
@@ -436,7 +447,7 @@ bool p4d_guard__script_way(const p4d_reading *r, const p4d_way *way, p4d_text *f
 	     i++)
 		if (way->option == P4D_OFFLOAD && way->value == file_words[i].offload &&
 		    !strncmp(stage->argument, file_words[i].of, strlen(file_words[i].of))) {
-			if (!file_words[i].options || is_configuration(stage->file))
+			if (!file_words[i].options || is_configuration(stage))
 				p4d_text_entry(fix, "; ", "in %.100s: %s", stage->file, file_words[i].text);
 			else
 				p4d_text_entry(fix, "; ", "%.100s:%" PRIu32 ": add %s to accelerate launch",

@@ -133,6 +133,14 @@ sed -i 's/Llama-3.1-8B/Llama-3.1-70B/' zero.sh
 sed -i 's/"stage": 3/"stage": 2/' ds.json
 exits 13 p4d check --conf zero.conf -p a100 -N1 --gpus-per-node=4 --ntasks-per-node=1 zero.sh
 says "without more GPUs: --p4d-zero-stage=3 --p4d-offload=optimizer" 'fix: in ds.json: "offload_optimizer": {"device": "cpu"}' 'ds.json:3: "stage": 3'
+# also where the script writes the file itself
+{ printf '#!/bin/sh\ncat >z.json <<J\n' && cat ds.json && printf 'J\n' && sed '1d; s/ds.json/z.json/' zero.sh; } >own.sh
+exits 13 p4d check --conf zero.conf -p a100 -N1 --gpus-per-node=4 --ntasks-per-node=1 own.sh
+says 'fix: in own.sh: "offload_optimizer": {"device": "cpu"}; own.sh:5: "stage": 3'
+printf '#!/bin/sh\ncat >acc.yaml <<Y\ndistributed_type: DEEPSPEED\nnum_processes: 4\nmixed_precision: bf16\ndeepspeed_config:\n  zero_stage: 2\nY\n' >own.sh
+sed '1d; s/torchrun --nproc_per_node 4/accelerate launch --config_file acc.yaml/; s/ --deepspeed ds.json//' zero.sh >>own.sh
+exits 13 p4d check --conf zero.conf -p a100 -N1 --gpus-per-node=4 --ntasks-per-node=1 own.sh
+says 'fix: in own.sh: offload_optimizer_device: cpu; own.sh:7: zero_stage: 3'
 # configuration files are mended in their own words: TOML, YAML with a batch that stays, and packed sequences, which refuse nobody
 sed 's/a100-80gb/h100-80gb/; s/"a100"/"h100"/; s/= 4/= 8/' zero.conf >files.conf
 cat >llama3.toml <<'TOML'
