@@ -128,6 +128,9 @@ static void print_json(const p4d_reading *r)
 	add(answer, "command",
 	    *estimate_command(r, command, sizeof(command)) ? json_object_new_string(command) : NULL);
 	add(answer, "incomplete", r->incomplete ? json_object_new_string(r->incomplete) : NULL);
+	add(answer, "exit",
+	    r->left.file ? json_object_new_string(place(r->left.file, r->left.line, from, sizeof(from)))
+			 : NULL);
 	p4d_report_json_print(answer, NULL);
 }
 

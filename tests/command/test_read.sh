@@ -99,6 +99,8 @@ prints "the job has no p4d options, and src/own.py (own.sh:3) is no training tha
 printf '#!/bin/bash\nif [ -z "$WORKSPACE" ]; then\n\techo no; exit 1\nfi\ntorchrun pretrain_gpt.py --num-layers 2\n' >asks.sh
 exits 0 p4d read asks.sh
 prints "asks.sh: no training that p4d knows; it exits at asks.sh:3"
+exits 0 p4d read --json asks.sh
+prints '"exit":"asks.sh:3"'
 exits 0 p4d check asks.sh
 prints "the job has no p4d options; its script exits at asks.sh:3, before any training, not checked"
 exits 0 env WORKSPACE=/w p4d read asks.sh
