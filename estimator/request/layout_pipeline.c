@@ -2,6 +2,7 @@
 /* Which stage and which of its chunks has how many layers. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/number.h"
 #include "base/text.h"
@@ -116,11 +117,19 @@ static uint64_t read_split(const char *text, const p4d_layout *l, uint32_t layer
 
 static int fail_split(const char *text, const p4d_layout *l, p4d_error *err)
 {
-	p4d_fail(err, P4D_E_SPLIT,
-		 "pipeline-split=%.80s must be pp=%" PRIu64 " numbers, each a multiple of vpp=%" PRIu64
-		 ", that add up to the %" PRIu64 " layers%s",
-		 text, l->pp, l->vpp, l->layers,
-		 can_split_chunks(l) ? ", or one number for each of the pp x vpp chunks" : "");
+	if (strchr(text, '-'))
+		p4d_fail(err, P4D_E_SPLIT,
+			 "pipeline-split=%.80s must be pp=%" PRIu64
+			 " numbers, or - where stages share evenly what the others leave of the %" PRIu64
+			 " layers",
+			 text, l->pp, l->layers);
+	else
+		p4d_fail(err, P4D_E_SPLIT,
+			 "pipeline-split=%.80s must be pp=%" PRIu64
+			 " numbers, each a multiple of vpp=%" PRIu64 ", that add up to the %" PRIu64
+			 " layers%s",
+			 text, l->pp, l->vpp, l->layers,
+			 can_split_chunks(l) ? ", or one number for each of the pp x vpp chunks" : "");
 	if (l->vpp > 1 && can_split_chunks(l))
 		return fix_split(l, "", l->pp * l->vpp, err);
 	if (l->vpp == 1 && l->layers >= l->pp && l->pp <= 64)

@@ -112,7 +112,12 @@ static void pipeline_rules(void **state)
 	    "pp=2 pipeline-split=40", 1, 8, P4D_E_SPLIT,
 	    "pipeline-split=40 must be pp=2 numbers, each a multiple of vpp=1, that add up to the 40 layers",
 	    "--p4d-pipeline-split=20,20");
-	const char *bad[] = {"40,0", "20,,20", "20,20,", ",20,20", "20;20", "-20,60", "20,20x", "20,10,10", "-,40", "40,-", "20,--", "-20"};
+	refuse("pp=4 pipeline-split=12,-,-,-", 1, 8, P4D_E_SPLIT,
+	       "pipeline-split=12,-,-,- must be pp=4 numbers, or - where stages share evenly what the others "
+	       "leave of the 40 layers",
+	       "--p4d-pipeline-split=10,10,10,10");
+	const char *bad[] = {"40,0",   "20,,20",   "20,20,", ",20,20", "20;20", "-20,60",
+			     "20,20x", "20,10,10", "-,40",   "40,-",   "20,--", "-20"};
 	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
 		char flags[64];
 		p4d_layout l;
