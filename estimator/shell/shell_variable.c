@@ -170,13 +170,13 @@ static void add_text(p4d_shell *sh, uint16_t unknown, p4d_value text)
 	p4d_shell__add_word(sh, texts, (p4d_value){copy.at, copy.length});
 }
 
-/* One of the texts that this unknown one may be. */
+/* One of the texts that this unknown one may be; 0: there was no room for it. */
 static void may_be(p4d_shell *sh, uint16_t unknown, p4d_value text)
 {
 	const uint16_t earlier = text.length == 1 ? text.at[0].unknown : 0;
 	size_t count = 0;
 
-	if (!text.length || earlier == unknown || unknown == P4D_SHELL_UNKNOWNS)
+	if (!unknown || !text.length || earlier == unknown || unknown == P4D_SHELL_UNKNOWNS)
 		return;
 	if (!earlier)
 		add_text(sh, unknown, text);
