@@ -29,6 +29,16 @@ static const char *file(void *context, const char *path, size_t *length)
 	return in->text;
 }
 
+/* Scripts that end in no letter are given little, so that reading stops anywhere. */
+static p4d_shell_limits limits_of(void *memory, size_t most, const uint8_t *data, size_t size)
+{
+	const unsigned last = size ? data[size - 1] : 0;
+
+	if (last < 0x80)
+		return (p4d_shell_limits){memory, most, P4D_SHELL_WORK / 24};
+	return (p4d_shell_limits){memory, (size_t)4096 << (last & 7), (uint64_t)16 << (last >> 3 & 15)};
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	enum { MEMORY = 8 << 20 };
@@ -42,7 +52,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	memcpy(text, data, size); /* of exactly its length, so that one byte beyond it is found */
 	input in = {text, size};
 	const p4d_reader_host host = {.shell = {.context = &in, .variable = variable, .file = file}};
-	const p4d_shell_limits limits = {memory, MEMORY, P4D_SHELL_WORK / 24};
+	const p4d_shell_limits limits = limits_of(memory, MEMORY, data, size);
 	p4d_reader_read(&reading, &host, &limits, "job.sh", text, size, arguments, "/job");
 	if (reading.reader && (!reading.file || !reading.commands))
 		abort();
