@@ -339,7 +339,7 @@ static int complete(p4d_guard_work *g, p4d_cluster_source source, void *context,
 {
 	p4d_verdict *v = g->verdict;
 	p4d_job job = *g->job;
-	const char *program;
+	const char *program = NULL;
 
 	if (p4d_job_check_limits(g->job, err) < 0)
 		return -1;
