@@ -76,8 +76,10 @@ extern const char *const p4d_finetune__strategies[],
 /* Options that follow from one of the extra values. */
 extern const p4d_read_alias p4d_finetune__aliases[];
 
-/* read_llamafactory.c: how many processes LLaMA-Factory and swift start torchrun with. */
-extern const p4d_read_variable p4d_finetune__processes[];
+/* read_llamafactory.c: how many processes swift and LLaMA-Factory start torchrun with; words of swift's for
+ * the task that p4d models, and for a share of nothing. */
+extern const p4d_read_variable p4d_swift__processes[];
+extern const char *const p4d_swift__tasks[], *const p4d_swift__none[];
 
 /*
  * What learns from preferences, by the name of its method ("dpo", "ipo", "orpo", "simpo", "kto"), behind

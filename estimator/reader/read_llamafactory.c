@@ -11,8 +11,8 @@ enum { STAGE = P4D_FINETUNE_OWN, PREFERENCE_LOSS };
 static const char *const methods[] = {"lora", "lora", "full", "full", NULL};
 static const char *const bits[] = {"4", "nf4", "8", "int8", NULL};
 static const char *const checkpointing[] = {"none"};
-static const char *const tasks[] = {"causal_lm", "", NULL};
-static const char *const none[] = {"0", "", "0.0", "", "0.", "", NULL};
+const char *const p4d_swift__tasks[] = {"causal_lm", "", NULL};
+const char *const p4d_swift__none[] = {"0", "", "0.0", "", "0.", "", NULL};
 
 static const p4d_read_argument factory_arguments[] = {
     {"", P4D_READ_FILE, "", p4d_reader__first},
@@ -77,7 +77,7 @@ static const p4d_read_default factory_defaults[] = {
 };
 
 /* Both start torchrun themselves, with these. */
-const p4d_read_variable p4d_finetune__processes[] = {
+const p4d_read_variable p4d_swift__processes[] = {
     {"NNODES", "--nodes", false},
     {"NPROC_PER_NODE", "--gpus-per-node", false},
     {NULL, NULL, false},
@@ -118,7 +118,7 @@ const p4d_reader p4d_reader__llamafactory = {
     .defaults = factory_defaults,
     .every_gpu = true,
     .assignments = true, /* behind a file */
-    .variables = p4d_finetune__processes,
+    .variables = p4d_swift__processes,
     .finish = finish_factory,
     .released = p4d_finetune__released,
 };
@@ -151,12 +151,12 @@ static const p4d_read_argument swift_arguments[] = {
     {"--accelerate.fsdp", EXTRA(FSDP), NULL, p4d_reader__list},
     {"--accelerate.fsdp_config.activation_cpu_offload", P4D_READ_SAVES, "on", NULL},
     {"--modules_to_save", P4D_READ_NOT_MODELLED, NULL, NULL},
-    {"--task_type", P4D_READ_NOT_MODELLED, NULL, tasks},
+    {"--task_type", P4D_READ_NOT_MODELLED, NULL, p4d_swift__tasks},
     {"--use_galore", P4D_READ_NOT_MODELLED, "on", NULL},
     {"--use_dora", P4D_READ_NOT_MODELLED, "on", NULL},
-    {"--lisa_activated_layers", P4D_READ_NOT_MODELLED, NULL, none},
+    {"--lisa_activated_layers", P4D_READ_NOT_MODELLED, NULL, p4d_swift__none},
     {"--freeze_parameters", P4D_READ_NOT_MODELLED, NULL, NULL},
-    {"--freeze_parameters_ratio", P4D_READ_NOT_MODELLED, NULL, none},
+    {"--freeze_parameters_ratio", P4D_READ_NOT_MODELLED, NULL, p4d_swift__none},
     {"--trainable_parameters", P4D_READ_NOT_MODELLED, NULL, NULL},
     {"--target_parameters", P4D_READ_NOT_MODELLED, NULL, NULL},
     {"--sequence_parallel_size", P4D_CP, NULL, NULL},
@@ -268,7 +268,7 @@ const p4d_reader p4d_reader__swift_rl = {
     .arguments = {swift_arguments, p4d_finetune__deepspeed, p4d_reinforcement__engine,
 		  p4d_finetune__accelerate},
     .defaults = swift_defaults,
-    .variables = p4d_finetune__processes,
+    .variables = p4d_swift__processes,
     .shipped = find_shipped,
     .finish = finish_swift_rl,
     .released = p4d_finetune__released,
@@ -281,7 +281,7 @@ const p4d_reader p4d_reader__swift = {
     .programs = {"swift sft", "swift pt", "swift.cli.sft", "swift/cli/sft.py"},
     .arguments = {swift_arguments, p4d_finetune__deepspeed, p4d_finetune__accelerate},
     .defaults = swift_defaults,
-    .variables = p4d_finetune__processes,
+    .variables = p4d_swift__processes,
     .shipped = find_shipped,
     .finish = finish_swift,
     .released = p4d_finetune__released,

@@ -6,8 +6,6 @@
 #include "reader/read_megatron.h"
 
 static const char *const tuners[] = {"full", "full", "lora", "lora", NULL};
-static const char *const tasks[] = {"causal_lm", "", NULL};
-static const char *const none[] = {"0", "", "0.0", "", "0.", "", NULL};
 static const char *const on[] = {"true", "", "True", "", NULL};
 static const char *const off[] = {"off"};
 static const char *const backends[] = {"flash", "flash", "flash_2", "flash",   "flash_3",
@@ -31,11 +29,11 @@ static const p4d_read_argument arguments[] = {
     {"--moe_grouped_gemm", P4D_READ_NOT_MODELLED, NULL, on},
     {"--torch_dtype", P4D_PRECISION, NULL, p4d_finetune__dtypes},
     {"--attention_backend", P4D_ATTENTION, NULL, backends},
-    {"--task_type", P4D_READ_NOT_MODELLED, NULL, tasks},
+    {"--task_type", P4D_READ_NOT_MODELLED, NULL, p4d_swift__tasks},
     {"--freeze_llm", P4D_READ_NOT_MODELLED, "on", NULL},
     {"--freeze_parameters", P4D_READ_NOT_MODELLED, NULL, NULL},
     {"--freeze_parameters_regex", P4D_READ_NOT_MODELLED, NULL, NULL},
-    {"--freeze_parameters_ratio", P4D_READ_NOT_MODELLED, NULL, none},
+    {"--freeze_parameters_ratio", P4D_READ_NOT_MODELLED, NULL, p4d_swift__none},
     {"--adapters", P4D_READ_NOT_MODELLED, NULL, NULL},
     {"--mcore_adapter", P4D_READ_NOT_MODELLED, NULL, NULL},
     {"--megatron_extra_kwargs", P4D_READ_NOT_MODELLED, NULL, NULL},
@@ -60,16 +58,11 @@ static const p4d_read_default defaults[] = {
     {0, NULL},
 };
 
-static p4d_read_value *extra(p4d_reading *r, int what)
-{
-	return &r->extra[what - (int)P4D_OPTIONS];
-}
-
 /* Modules alone mean that they are recomputed; no granularity is a word. */
 static void finish_granularity(p4d_reading *r)
 {
-	p4d_read_value *granularity = extra(r, P4D_MEGATRON_GRANULARITY);
-	const p4d_read_value *modules = extra(r, P4D_MEGATRON_MODULES);
+	p4d_read_value *granularity = p4d_reader__slot(r, P4D_MEGATRON_GRANULARITY);
+	const p4d_read_value *modules = p4d_reader__slot(r, P4D_MEGATRON_MODULES);
 
 	if (!p4d_reader__set(granularity) && !granularity->unknown && p4d_reader__set(modules)) {
 		*granularity = *modules;
@@ -127,6 +120,6 @@ const p4d_reader p4d_reader__swift_megatron = {
 		 "swift/cli/_megatron/pt.py", "swift/cli/_megatron/rlhf.py"},
     .arguments = {arguments, p4d_reader__megatron_arguments},
     .defaults = defaults,
-    .variables = p4d_finetune__processes,
+    .variables = p4d_swift__processes,
     .finish = finish,
 };

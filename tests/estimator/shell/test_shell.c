@@ -47,16 +47,23 @@ static void command(void *context, p4d_shell *shell, const p4d_value *words, siz
 	p4d_text_add(&t->text, ";");
 }
 
+static const char *run_limited(trace *t, const char *script, const p4d_shell_limits *limits,
+			       const char **stopped)
+{
+	static const char *const arguments[] = {"one", "two words", NULL};
+	const p4d_shell_host host = {t, variable, file, NULL, command, NULL};
+
+	t->text = p4d_text_in(t->buf, sizeof(t->buf));
+	*stopped = p4d_shell_read(&host, limits, "job.sh", script, strlen(script), arguments, "/job");
+	return t->buf;
+}
+
 static const char *run_within(trace *t, const char *script, uint64_t work, const char **stopped)
 {
 	static _Alignas(16) char memory[1 << 20];
-	static const char *const arguments[] = {"one", "two words", NULL};
-	const p4d_shell_host host = {t, variable, file, NULL, command, NULL};
 	const p4d_shell_limits limits = {memory, sizeof(memory), work};
 
-	t->text = p4d_text_in(t->buf, sizeof(t->buf));
-	*stopped = p4d_shell_read(&host, &limits, "job.sh", script, strlen(script), arguments, "/job");
-	return t->buf;
+	return run_limited(t, script, &limits, stopped);
 }
 
 static void means(const char *script, const char *wanted)
@@ -413,14 +420,34 @@ static void bounds(void **state)
 	assert_non_null(stopped);
 }
 
+/* Wherever the memory ends, it ends in a message; sanitizers find what is written beside it. */
+static void memory_ends(void **state)
+{
+	static const char script[] = "while :; do\ncase $LATER in x) G+=(a $E $SOME); M[$x]=$y; N=$N$LATER; "
+				     "f() { run; } ;; esac\ndone\n";
+	enum { LEAST = 16 << 10, MOST = 400 << 10, STEP = 64 };
+	const char *stopped;
+	trace t;
+
+	(void)state;
+	for (size_t size = LEAST; size < MOST; size += STEP) {
+		char *memory = malloc(size); /* of exactly that size */
+		assert_non_null(memory);
+		const p4d_shell_limits limits = {memory, size, P4D_SHELL_WORK / 24};
+		run_limited(&t, script, &limits, &stopped);
+		free(memory);
+		assert_non_null(stopped);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(braces), cmocka_unit_test(searches),    cmocka_unit_test(words),
-	    cmocka_unit_test(growth), cmocka_unit_test(expansions),  cmocka_unit_test(control),
-	    cmocka_unit_test(scopes), cmocka_unit_test(directories), cmocka_unit_test(files),
-	    cmocka_unit_test(arrays), cmocka_unit_test(outputs),     cmocka_unit_test(options),
-	    cmocka_unit_test(bounds),
+	    cmocka_unit_test(memory_ends), cmocka_unit_test(braces), cmocka_unit_test(searches),
+	    cmocka_unit_test(words),       cmocka_unit_test(growth), cmocka_unit_test(expansions),
+	    cmocka_unit_test(control),     cmocka_unit_test(scopes), cmocka_unit_test(directories),
+	    cmocka_unit_test(files),       cmocka_unit_test(arrays), cmocka_unit_test(outputs),
+	    cmocka_unit_test(options),     cmocka_unit_test(bounds),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
