@@ -51,6 +51,12 @@ static const struct {
     {"named", "colossalai run train.py --use_grad_checkpoint"},
     {"named", "python unsloth-cli.py"},
     {"slime", "python3 train.py --actor-num-gpus-per-node 8"},
+    {"openrlhf", "deepspeed --module openrlhf.cli.train_dpo"},
+    {"openrlhf", "deepspeed --module openrlhf.cli.train_prm"},
+    {"open-lm", "torchrun --nproc_per_node 8 -m open_lm.main --config c.yaml"},
+    {"picotron", "torchrun --nproc_per_node 8 picotron/train.py --config c.json"},
+    {"maxtext", "python3 -m MaxText.train c.yml"},
+    {"xla", "python xla_spawn.py --num_cores 8 run_clm.py"},
 };
 enum { PROGRAMS = sizeof(programs) / sizeof(programs[0]) };
 
