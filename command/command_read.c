@@ -56,10 +56,12 @@ static p4d_request framework_read(const p4d_reading *r)
 	return request;
 }
 
-/* Whether an option that was read is one of the framework's, as p4d models it. */
+/* Whether an option that was read is one of the framework's, as p4d models it, and means something. */
 static bool is_typed(const p4d_reading *r, const p4d_request *framework, p4d_option option)
 {
-	if (!r->value[option].file)
+	const bool dense = !strcmp(r->value[P4D_MODEL].text, "custom") && !r->value[P4D_EXPERTS].file;
+
+	if (!r->value[option].file || (dense && p4d_layout_lacks(framework, option)))
 		return false;
 	if (option == P4D_EVAL_MICRO_BATCH)
 		return p4d_framework_evaluates(framework);

@@ -225,7 +225,7 @@ static bool is_unknown_model(const p4d_guard_work *g, p4d_error *err)
 
 	if (!g->request->unmodelled[0])
 		return false;
-	p4d_fail(err, P4D_E_UNMODELLED, "%.120s was not checked: p4d does not model %.200s",
+	p4d_fail(err, P4D_E_UNMODELLED, "%.120s was not checked, as it is not modelled: %.200s",
 		 p4d_guard__script_place(g->job->reading, place, sizeof(place)), g->request->unmodelled);
 	return true;
 }

@@ -101,14 +101,12 @@ static bool has_operands(const p4d_reader *reader)
 	return a && a->words != p4d_reader__first;
 }
 
-enum { PATH_CELLS = 256 };
-
 /* The path of a file that is named without its folder. */
-static p4d_value in_folder(const p4d_read_context *c, p4d_value path, p4d_cell cells[PATH_CELLS])
+static p4d_value in_folder(const p4d_read_context *c, p4d_value path, p4d_cell cells[P4D_READ_PATH])
 {
 	const uint32_t folder = c->folder.length;
 
-	if (!folder || !path.length || path.at[0].c == '/' || folder + 1 + path.length > PATH_CELLS)
+	if (!folder || !path.length || path.at[0].c == '/' || folder + 1 + path.length > P4D_READ_PATH)
 		return path;
 	memcpy(cells, c->folder.at, folder * sizeof(*cells));
 	cells[folder] = (p4d_cell){.c = '/'};
@@ -226,12 +224,12 @@ static void take_word(p4d_read_context *c, const p4d_read_argument *a, argument_
 		given.unknown = p4d_shell_unknown(c->shell, p4d_value_unknown(value));
 	p4d_value_text(value, text, sizeof(text));
 	char long_value[64];
-	if (value.length >= sizeof(text) && !given.unknown) {
+	if (value.length >= sizeof(text) && !given.unknown && !files) {
 		snprintf(long_value, sizeof(long_value), "it has %u characters", value.length);
 		given.unknown = long_value;
 	}
 	if (files) {
-		p4d_cell cells[PATH_CELLS];
+		p4d_cell cells[P4D_READ_PATH];
 		p4d_reader__follow(c, a, *a->name ? value : in_folder(c, value, cells), &given);
 		return;
 	}

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Values of configuration files, under the names that arguments have. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -98,13 +99,11 @@ static bool list_text(const p4d_config_node *list, char *text, size_t size)
 	return true;
 }
 
-enum { PATH_CELLS = 256 };
-
-static p4d_value value_of(p4d_cell cells[PATH_CELLS], const char *text)
+static p4d_value value_of(p4d_cell cells[P4D_READ_PATH], const char *text)
 {
 	uint32_t length = 0;
 
-	for (; length < PATH_CELLS && text[length]; length++)
+	for (; length < P4D_READ_PATH && text[length]; length++)
 		cells[length] = (p4d_cell){.c = text[length]};
 	return (p4d_value){cells, length};
 }
@@ -115,8 +114,8 @@ static void follow_text(p4d_read_context *c, const config_text *from, const p4d_
 {
 	const char *slash = from->file ? strrchr(from->file, '/') : NULL;
 	const bool beside = a->words == p4d_reader__beside && slash && given->value[0] != '/';
-	p4d_cell cells[PATH_CELLS];
-	char path[PATH_CELLS];
+	p4d_cell cells[P4D_READ_PATH];
+	char path[P4D_READ_PATH + 1]; /* one more: what is cut is too long */
 
 	snprintf(path, sizeof(path), "%.*s%s", beside ? (int)(slash + 1 - from->file) : 0,
 		 beside ? from->file : "", given->value);
@@ -332,10 +331,17 @@ static bool read_file(p4d_read_context *c, p4d_value path, const char *prefix)
 {
 	config_text from = {.text = NULL};
 	p4d_config_format format = P4D_CONFIG_YAML;
-	char shown[128];
+	char shown[P4D_READ_PATH];
 
 	p4d_value_text(path, shown, sizeof(shown));
 	const bool inline_json = shown[0] == '{';
+	if (!inline_json && path.length >= sizeof(shown)) {
+		p4d_reader__unknown(c->reading, "file",
+				    "%.60s... is a path of %" PRIu32 " characters, too long for p4d", shown,
+				    path.length);
+		lose(c->reading, prefix);
+		return true;
+	}
 	if (!inline_json && !p4d_config_format_of(shown, &format))
 		return false;
 	if (c->files++ >= CONFIG_FILES) {
@@ -388,7 +394,7 @@ void p4d_reader__follow(p4d_read_context *c, const p4d_read_argument *a, p4d_val
 
 void p4d_reader__follow_if_there(p4d_read_context *c, const p4d_read_argument *a, const char *path)
 {
-	p4d_cell cells[PATH_CELLS];
+	p4d_cell cells[P4D_READ_PATH];
 	const p4d_value value = value_of(cells, path);
 	p4d_value written;
 	const char *text;

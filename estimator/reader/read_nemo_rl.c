@@ -6,6 +6,8 @@ static const char *const checkpointing[] = {"none"};
 static const char *const off[] = {"off"};
 static const char *const precisions[] = {"bfloat16", "bf16", "bf16", "bf16", "float16", "fp16", NULL};
 static const char *const engines[] = {"vllm", "vllm", "sglang", "sglang", NULL};
+static const char *const half[] = {"bf16"};
+static const char nemo_rl_release[] = "NeMo-RL 0.6";
 
 #define EXTRA(name) P4D_READ_EXTRA(name)
 
@@ -28,6 +30,9 @@ enum {
 	DTENSOR_RANK,
 	MEGATRON_LORA,
 	MEGATRON_RANK,
+	MEGATRON_STATES,
+	MEGATRON_GRADIENTS,
+	PENALTY,
 };
 
 static const p4d_read_argument nemo_rl_arguments[] = {
@@ -55,11 +60,16 @@ static const p4d_read_argument nemo_rl_arguments[] = {
     {"--policy.megatron_cfg.activation_checkpointing", EXTRA(MEGATRON_CHECKPOINTING), "full", checkpointing},
     {"--policy.megatron_cfg.peft.enabled", EXTRA(MEGATRON_LORA), "lora", NULL},
     {"--policy.megatron_cfg.peft.dim", EXTRA(MEGATRON_RANK), NULL, NULL},
+    {"--policy.megatron_cfg.optimizer.use_distributed_optimizer", EXTRA(MEGATRON_STATES), "states", off},
+    {"--policy.megatron_cfg.distributed_data_parallel_config.grad_reduce_in_fp32", EXTRA(MEGATRON_GRADIENTS),
+     "fp32", half},
     {"--policy.precision", P4D_PRECISION, NULL, precisions},
     {"--policy.sequence_packing.enabled", P4D_PACKING, "on", off},
     {"--policy.generation.backend", P4D_ENGINE, NULL, engines},
     {"--policy.generation.vllm_cfg.tensor_parallel_size", P4D_ENGINE_TP, NULL, NULL},
     {"--policy.generation.vllm_cfg.gpu_memory_utilization", P4D_GPU_UTILIZATION, NULL, NULL},
+    {"--policy.generation.colocated.enabled", P4D_COLOCATE, "on", off},
+    {"--loss_fn.reference_policy_kl_penalty", EXTRA(PENALTY), NULL, NULL},
     {"--cluster.gpus_per_node", P4D_GPUS_PER_NODE, NULL, NULL},
     {"--cluster.num_nodes", P4D_NODES, NULL, NULL},
     {NULL, 0, NULL, NULL},
@@ -80,6 +90,8 @@ static void put_enabled(p4d_reading *r)
 		    {P4D_SEQUENCE_PARALLEL, DTENSOR_SP, MEGATRON_SP},
 		    {P4D_RECOMPUTE, DTENSOR_CHECKPOINTING, MEGATRON_CHECKPOINTING},
 		    {P4D_OFFLOAD, DTENSOR_OFFLOAD, -1},
+		    {P4D_OPTIMIZER_SHARDING, -1, MEGATRON_STATES},
+		    {P4D_GRAD_DTYPE, -1, MEGATRON_GRADIENTS},
 		    {P4D_FINETUNE, DTENSOR_LORA, MEGATRON_LORA},
 		    {P4D_LORA_RANK, DTENSOR_RANK, MEGATRON_RANK}};
 	const p4d_read_value *dtensor = &r->extra[USES_DTENSOR], *megatron = &r->extra[USES_MEGATRON];
@@ -104,22 +116,104 @@ static void put_enabled(p4d_reading *r)
 	}
 }
 
-static void finish_nemo_rl(p4d_reading *r)
+/*
+ * FSDP2 has parameters in fp32 and reduces gradients after every micro-batch, as torchtitan does, whose
+ * modules are the ones with tensor parallelism that p4d knows (models/automodel).
+ */
+static void put_framework(p4d_reading *r)
+{
+	const p4d_read_value *megatron = &r->extra[USES_MEGATRON], *dtensor = &r->extra[USES_DTENSOR];
+	const bool adapts = p4d_reader__is(&r->value[P4D_FINETUNE], "lora");
+
+	if (p4d_reader__is(megatron, "on")) {
+		p4d_reader__put(r, P4D_FRAMEWORK, megatron, "megatron");
+		r->value[P4D_PACKING] = (p4d_read_value){.file = NULL}; /* it fills all sequences */
+		return;
+	}
+	if (!p4d_reader__is(dtensor, "on")) {
+		p4d_reader__forget(r, P4D_FRAMEWORK);
+		p4d_reader__unknown(r, "framework",
+				    "whether policy.dtensor_cfg or policy.megatron_cfg is enabled");
+		return;
+	}
+	p4d_reader__put(r, P4D_FRAMEWORK, dtensor, "fsdp");
+	p4d_reader__put_default(r, P4D_MODEL_CODE, adapts ? "transformers" : "torchtitan");
+	p4d_reader__put_default(r, P4D_PARAM_DTYPE, "fp32");
+	if (adapts)
+		p4d_reader__put_default(r, P4D_LORA_TARGETS, "all-linear");
+}
+
+static void finish_nemo_rl_grpo(p4d_reading *r)
+{
+	put_enabled(r);
+	put_framework(r);
+	if (p4d_reader__is(&r->value[P4D_COLOCATE], "off"))
+		p4d_reader__unknown(r, "colocate", "which GPUs generate, where those that train do not");
+	if (p4d_reader__is_zero(&r->extra[PENALTY]))
+		p4d_reader__put(r, P4D_REFERENCE, &r->extra[PENALTY], "off");
+}
+
+/* While the engine or the reference uses a GPU, nothing else is on it (models/policy/workers). */
+static const p4d_read_default grpo_defaults[] = {
+    {P4D_WORKLOAD, "rl"},
+    {P4D_SWAP, "optimizer,params"},
+    {P4D_REFERENCE, "host"},
+    {P4D_ENGINE_SLEEP, "on"},
+    {0, NULL},
+};
+
+const p4d_reader p4d_reader__nemo_rl = {
+    .framework = "nemo-rl",
+    .programs = {"run_grpo_math.py", "run_grpo_sliding_puzzle.py", "examples/run_grpo.py",
+		 "run_grpo_nemo_gym.py"},
+    .arguments_alone = {"grpo.num_prompts_per_step"},
+    .arguments = {nemo_rl_arguments},
+    .defaults = grpo_defaults,
+    .release = nemo_rl_release,
+    .assignments = true,
+    .finish = finish_nemo_rl_grpo,
+};
+
+static void finish_nemo_rl_dpo(p4d_reading *r)
+{
+	static const p4d_option of_engine[] = {P4D_ENGINE, P4D_ENGINE_TP, P4D_GPU_UTILIZATION, P4D_COLOCATE};
+
+	/* files for all methods have one */
+	for (size_t i = 0; i < sizeof(of_engine) / sizeof(*of_engine); i++)
+		r->value[of_engine[i]] = (p4d_read_value){.file = NULL};
+	put_enabled(r);
+	put_framework(r);
+	p4d_finetune__preference(r, "dpo");
+}
+
+static const p4d_read_default dpo_defaults[] = {{P4D_REFERENCE, "host"}, {0, NULL}};
+
+const p4d_reader p4d_reader__nemo_rl_dpo = {
+    .framework = "nemo-rl",
+    .programs = {"examples/run_dpo.py"},
+    .arguments = {nemo_rl_arguments},
+    .defaults = dpo_defaults,
+    .release = nemo_rl_release,
+    .assignments = true,
+    .finish = finish_nemo_rl_dpo,
+};
+
+static void finish_nemo_rl_others(p4d_reading *r)
 {
 	put_enabled(r);
 	p4d_finetune__reinforcement(r);
 }
 
-const p4d_reader p4d_reader__nemo_rl = {
+/* Reward models, teachers, critics, and encoders of images. */
+const p4d_reader p4d_reader__nemo_rl_others = {
     .framework = "nemo-rl",
-    .programs = {"run_grpo_math.py", "run_grpo_sliding_puzzle.py", "run_vlm_grpo.py", "run_grpo_rm.py",
-		 "examples/run_grpo.py", "examples/run_dpo.py", "examples/run_ppo.py",
-		 "examples/run_distillation.py", "run_grpo_nemo_gym.py", "run_distillation_nemo_gym.py",
-		 "run_grpo_single_controller.py", "run_xtoken_off_policy_distillation.py"},
-    .arguments_alone = {"policy.model_name", "grpo.num_prompts_per_step", "cluster.gpus_per_node"},
+    .programs = {"run_vlm_grpo.py", "run_grpo_rm.py", "examples/run_ppo.py", "examples/run_distillation.py",
+		 "run_distillation_nemo_gym.py", "run_grpo_single_controller.py",
+		 "run_xtoken_off_policy_distillation.py"},
+    .arguments_alone = {"policy.model_name", "cluster.gpus_per_node"},
     .arguments = {nemo_rl_arguments},
     .assignments = true,
-    .finish = finish_nemo_rl,
+    .finish = finish_nemo_rl_others,
 };
 
 static void finish_nemo_rl_sft(p4d_reading *r)

@@ -23,11 +23,6 @@ static bool is_on(const p4d_read_value *v, bool otherwise)
 	return p4d_reader__set(v) ? p4d_reader__is(v, "on") : otherwise;
 }
 
-static bool is_zero(const p4d_read_value *v)
-{
-	return p4d_reader__set(v) && strspn(v->text, "0.") == strlen(v->text);
-}
-
 /* A prompt and what is generated are one sequence; otherwise: what the program takes of each, 0: it does not
  * say. */
 static void put_length(p4d_reading *r, int prompt, int response, const uint64_t otherwise[2])
@@ -332,7 +327,7 @@ static void finish_openrlhf(p4d_reading *r)
 	}
 	put_length(r, PROMPT_TOKENS, GENERATED_TOKENS, (uint64_t[]){1024, 1024});
 	put_critic(r, ADVANTAGE);
-	if (is_zero(kl))
+	if (p4d_reader__is_zero(kl))
 		p4d_reader__put(r, P4D_REFERENCE, kl, "off");
 	else
 		p4d_reader__put_default(r, P4D_REFERENCE, "on");
@@ -479,11 +474,11 @@ void p4d_reinforcement__finish(p4d_reading *r, const p4d_reinforcement_defaults 
 		p4d_reader__put_default(r, P4D_COLOCATE, "off");
 	else
 		p4d_reader__put(r, P4D_COLOCATE, p4d_reader__set(mode) ? mode : uses, "on");
-	if (is_zero(beta) || (!p4d_reader__set(beta) && !d->refers))
+	if (p4d_reader__is_zero(beta) || (!p4d_reader__set(beta) && !d->refers))
 		p4d_reader__put_default(r, P4D_REFERENCE, "off");
 	else if (beta->unknown)
 		p4d_reader__forget(r, P4D_REFERENCE);
-	if (p4d_reader__set(level) && !is_zero(level))
+	if (p4d_reader__set(level) && !p4d_reader__is_zero(level))
 		p4d_reader__put(r, P4D_ENGINE_SLEEP, level, "on");
 	if (!p4d_reader__set(&r->value[P4D_ENGINE_SLEEP]))
 		p4d_reader__put_default(r, P4D_ENGINE_SLEEP, "off");

@@ -40,6 +40,11 @@ bool p4d_reader__is(const p4d_read_value *value, const char *text)
 	return value->file && !strcmp(value->text, text);
 }
 
+bool p4d_reader__is_zero(const p4d_read_value *value)
+{
+	return p4d_reader__set(value) && strspn(value->text, "0.") == strlen(value->text);
+}
+
 p4d_read_value *p4d_reader__slot(p4d_reading *r, int what)
 {
 	return what >= (int)P4D_OPTIONS ? &r->extra[what - (int)P4D_OPTIONS] : &r->value[what];

@@ -27,6 +27,8 @@ static const p4d_reader *const readers[] = {
     &p4d_reader__openrlhf,
     &p4d_reader__p4d,
     &p4d_reader__nemo_rl,
+    &p4d_reader__nemo_rl_dpo,
+    &p4d_reader__nemo_rl_others,
     &p4d_reader__nemo_rl_sft,
     &p4d_reader__verl_sft,
     &p4d_reader__openrlhf_sft,

@@ -447,11 +447,15 @@ static int check_dense(const p4d_request *r, const p4d_layout *l, p4d_error *err
 		    err, P4D_E_UNMODELLED,
 		    "mtp-layers: p4d models layers for further tokens of models with experts only");
 	for (size_t i = 0; i < sizeof(of_experts) / sizeof(of_experts[0]); i++) {
-		const char *name = p4d_request_option_info(of_experts[i])->name;
-		if (!p4d_is_stated(r, of_experts[i]))
+		const p4d_option option = of_experts[i];
+		const char *name = p4d_request_option_info(option)->name;
+		const bool spreads = option == P4D_EP || option == P4D_ETP;
+		/* a program ignores all of them but ranks that it is to spread none over */
+		const bool ignored = r->origin[option] == P4D_BY_SCRIPT && option != P4D_EP;
+		if (!p4d_is_stated(r, option) || ignored || (spreads && r->value[option] == 1))
 			continue;
 		p4d_fail(err, P4D_E_VALUE, "%s has no effect: the model has no experts", name);
-		return p4d_fix(err, "leave out --p4d-%s", name);
+		return spreads ? p4d_fix(err, "--p4d-%s=1", name) : p4d_fix(err, "leave out --p4d-%s", name);
 	}
 	return 0;
 }

@@ -24,6 +24,28 @@ command=$(printf '%s\n' "$out" | sed -n 's/^  \(p4d estimate .*\)/\1/p')
 exits 0 $command --gpu h100
 prints "on 8 nodes of 8" "tp 2, cp 2"
 
+# So is one of a model without experts, whose script says something of them.
+echo "torchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 32 --hidden-size 4096 --num-attention-heads 32 --seq-length 4096 \
+	--max-position-embeddings 4096 --vocab-size 32000 --micro-batch-size 1 --global-batch-size 64 --bf16 \
+	--tensor-model-parallel-size 8 --expert-model-parallel-size 1 --moe-token-dispatcher-type alltoall" >dense.sh
+exits 0 p4d read dense.sh
+prints "ep                   1              dense.sh:1"
+command=$(printf '%s\n' "$out" | sed -n 's/^  \(p4d estimate .*\)/\1/p')
+# shellcheck disable=SC2086 # a command
+exits 0 $command --gpu h100
+prints "tp 8"
+
+# Configurations in folders with long names, which name others beside them.
+folder=$PWD/$(printf 'portfolio_of_the_project_%.0s' 1 2 3 4 5)/$(printf 'experiments_of_this_year_%.0s' 1 2 3 4 5)
+mkdir -p "$folder"
+cp nemo_rl_base.yaml nemo_rl_recipe.yaml "$folder"
+echo "python examples/run_grpo.py --config $folder/nemo_rl_recipe.yaml" >long.sh
+exits 0 p4d read long.sh
+prints "seq-len              4096 " "tp                   2 "
+echo "axolotl train $folder/$folder/$folder.yaml" >long.sh
+exits 0 p4d read long.sh
+prints "characters, too long for p4d"
+
 # A list that is put together line by line is read, as long as people's are.
 {
 	echo 'DATA="" ROOT=/corpus/v3.0/tokenized_v3.0'

@@ -37,6 +37,7 @@ words=
 if [ -n "$P4D_FUZZ_READER" ]; then
 	words=build-fuzz/$P4D_FUZZ_READER.words
 	P4D_FUZZ_WORDS=1 "build-fuzz/fuzz_$target" "$source/tests/fuzz/fuzz.sh" >"$words" 2>&- || true
+	[ -s "$words" ] || words= # of a reader without arguments there are none, and libFuzzer refuses an empty dictionary
 fi
 exec "build-fuzz/fuzz_$target" -max_total_time="$1" -max_len="${P4D_FUZZ_BYTES:-65536}" ${words:+"-dict=$words"} -timeout=5 \
 	-artifact_prefix="build-fuzz/$target-" "build-fuzz/$target" "$source/tests/fuzz/corpus/$target" "build-fuzz/real-$target"

@@ -43,7 +43,7 @@ static const struct {
     {"swift", "swift rlhf --deepspeed zero2"},
     {"trl", "trl grpo --config c.yaml"},
     {"openrlhf", "deepspeed --module openrlhf.cli.train_sft"},
-    {"nemo-rl", "python examples/run_sft.py --config c.yaml"},
+    {"nemo-rl", "python examples/run_dpo.py --config c.yaml"},
     {"trl", "HF_HOME=/h trl sft"},
     {"axolotl", "HF_HOME=/h axolotl train c.yml"},
     {"named", "composer -n 8 train/train.py c.yaml"},

@@ -107,6 +107,26 @@ static void the_site_decides(void **state)
 	expect(judged(*state, ON("judging", 1), small, "", true), P4D_PASS, P4D_OK);
 }
 
+/* What programs take for models without experts, too, and do not heed; of ranks for experts only one. */
+static void what_is_for_experts_is_ignored(void **state)
+{
+	static const char others[] =
+	    RUN MODEL BATCH "--tensor-model-parallel-size 8 --expert-model-parallel-size "
+			    "1 --expert-tensor-parallel-size 4 --moe-router-topk 2 "
+			    "--moe-token-dispatcher-type alltoall --moe-layer-freq 2\n",
+			  spread[] = RUN MODEL BATCH
+			  "--tensor-model-parallel-size 8 --expert-model-parallel-size 2\n";
+	static const char *const partitions[] = {"h100", "judging", "picky"};
+
+	for (size_t i = 0; i < sizeof(partitions) / sizeof(partitions[0]); i++)
+		for (int controller = 0; controller < 2; controller++)
+			expect(judged(*state, ON(partitions[i], 1), others, "", controller), P4D_PASS,
+			       P4D_OK);
+	trial *t = by_script(*state, "h100", spread);
+	expect(t, P4D_WARN, P4D_E_VALUE);
+	says(t, "the model has no experts");
+}
+
 static void what_is_not_known_refuses_nobody(void **state)
 {
 	static const struct {
@@ -326,6 +346,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(the_site_decides),
+	    cmocka_unit_test(what_is_for_experts_is_ignored),
 	    cmocka_unit_test(what_is_not_known_refuses_nobody),
 	    cmocka_unit_test(unread_files_refuse_nobody),
 	    cmocka_unit_test(vocabularies_of_tokenizers),

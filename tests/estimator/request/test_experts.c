@@ -63,6 +63,21 @@ static void overlap_of_no_shared_experts(void **state)
 	assert_int_equal(built(&r, 1, &l, &err), 0);
 }
 
+/* Without experts one rank for them is what there is anyway. */
+static void ranks_of_no_experts(void **state)
+{
+	p4d_request r = asked("model=llama2-7b framework=megatron ep=1 etp=1", 8);
+	p4d_layout l;
+	p4d_error err;
+
+	(void)state;
+	assert_int_equal(built(&r, 1, &l, &err), 0);
+	r.value[P4D_EP] = 2;
+	assert_int_equal(built(&r, 1, &l, &err), -1);
+	assert_string_equal(err.text, "ep has no effect: the model has no experts");
+	assert_string_equal(err.fix, "--p4d-ep=1");
+}
+
 /* Of every stage and chunk as many as going through the layers finds; so for each stage as a whole. */
 static void experts_of_stages(void **state)
 {
@@ -352,6 +367,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(layout_of_experts),
 	    cmocka_unit_test(overlap_of_no_shared_experts),
+	    cmocka_unit_test(ranks_of_no_experts),
 	    cmocka_unit_test(experts_of_stages),
 	    cmocka_unit_test(modules_say_selective),
 	    cmocka_unit_test(options_without_effect),
