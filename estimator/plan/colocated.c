@@ -114,6 +114,38 @@ static int estimate_pairs(const p4d_request *r, const p4d_layout *layout, p4d_co
 	return 0;
 }
 
+/* Logits in 16 bits, whose gradient takes their place. */
+static bool has_loss_in_place(const p4d_layout *l)
+{
+	return l->packing && l->framework == P4D_FRAMEWORK_FSDP &&
+	       l->model_code == P4D_MODEL_CODE_TRANSFORMERS && !l->chunked_loss;
+}
+
+/* Its peak is at the loss, or where a layer goes backward, when the logits are gone. */
+static int estimate_actor(const p4d_layout *layout, const p4d_capacity *capacity, p4d_estimate *e,
+			  p4d_error *err)
+{
+	p4d_layout l = *layout;
+	p4d_estimate without;
+
+	if (p4d_memory_estimate(layout, P4D_METHOD_PLAN, capacity, e, err) < 0)
+		return -1;
+	if (!has_loss_in_place(layout))
+		return 0;
+	l.chunked_loss = true;
+	if (p4d_memory_estimate(&l, P4D_METHOD_PLAN, capacity, &without, err) < 0)
+		return -1;
+	uint64_t *logits = &e->peak.part[P4D_PART_LOGITS];
+	const p4d_wide once = (p4d_wide)l.micro_batch * l.seq_len * l.vocab * 2;
+	if (once < *logits) {
+		e->peak.device_bytes -= *logits - (uint64_t)once;
+		*logits = (uint64_t)once;
+	}
+	if (without.peak.device_bytes > e->peak.device_bytes)
+		*e = without;
+	return 0;
+}
+
 int p4d_colocated_estimate(const p4d_request *r, const p4d_layout *l, const p4d_gpu *gpu, p4d_colocated *out,
 			   p4d_error *err)
 {
@@ -129,8 +161,7 @@ int p4d_colocated_estimate(const p4d_request *r, const p4d_layout *l, const p4d_
 		*out = c;
 		return 0;
 	}
-	if (p4d_memory_estimate(l, P4D_METHOD_PLAN, &capacity, &e, err) < 0 ||
-	    engine_of(r, l, gpu, &c, err) < 0)
+	if (estimate_actor(l, &capacity, &e, err) < 0 || engine_of(r, l, gpu, &c, err) < 0)
 		return -1;
 	const uint64_t kept = kept_of(&e.peak, l, swap), peak = e.peak.device_bytes;
 	/* a value instead of logits */

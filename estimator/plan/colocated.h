@@ -20,6 +20,9 @@
  * with nothing. The engine takes its fraction of the whole GPU, as vLLM does (gpu_worker.py), so that it does
  * not start where the others leave less.
  *
+ * The actor's loss is taken to be transformers', but with FSDP and no padding (--packing on) verl's: logits in
+ * 16 bits, and flash-attn's cross entropy, whose gradient takes their place (verl 0.7, logprobs_from_logits).
+ *
  * Preference training (--workload preference: DPO) has the policy, which takes the chosen and the rejected
  * sequences of a micro-batch in one pass, and the frozen copy, in the type that the policy is stored in,
  * whose pass comes first and keeps nothing. Their loss is taken to hold what that of training does (TRL 1.10,

@@ -116,6 +116,7 @@ static const p4d_read_argument verl_arguments[] = {
     {"--actor_rollout_ref.model.target_modules", P4D_LORA_TARGETS, NULL, NULL},
     {"--actor_rollout_ref.model.enable_gradient_checkpointing", P4D_RECOMPUTE, "full", checkpointing},
     {"--actor_rollout_ref.model.use_remove_padding", P4D_PACKING, "on", off},
+    {"--actor_rollout_ref.model.use_fused_kernels", P4D_CHUNKED_LOSS, "on", off},
     {"--actor_rollout_ref.rollout.name", P4D_ENGINE, NULL, engines},
     {"--actor_rollout_ref.rollout.tensor_model_parallel_size", P4D_ENGINE_TP, NULL, NULL},
     {"--actor_rollout_ref.rollout.gpu_memory_utilization", P4D_GPU_UTILIZATION, NULL, NULL},
