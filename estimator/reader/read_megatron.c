@@ -559,7 +559,7 @@ static void finish_slime(p4d_reading *r)
 
 const p4d_reader p4d_reader__slime = {
     .framework = "slime",
-    .arguments_alone = {"--actor-num-gpus-per-node", "--rollout-num-gpus"},
+    .arguments_alone = {"--hf-checkpoint", "--rollout-num-gpus"},
     .arguments = {slime_arguments, p4d_reader__megatron_arguments, p4d_megatron__hybrid},
     .finish = finish_slime,
 };

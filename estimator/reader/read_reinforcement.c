@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reinforcement learning with verl (0.7) and OpenRLHF (0.9 and before it), and what they have for supervised
- * training; what TRL and swift are told of their engine.
+ * Reinforcement learning with verl (0.7) and OpenRLHF (0.11, whose names have dots, and before it), and what
+ * they have for supervised training; what TRL and swift are told of their engine.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -71,6 +71,18 @@ static void put_critic(p4d_reading *r, int estimator)
 		p4d_reader__put(r, P4D_CRITIC, v, p4d_reader__is(v, "gae") ? "on" : "off");
 	else
 		p4d_reader__put_default(r, P4D_CRITIC, "on");
+}
+
+/* Sequences are packed up to so many tokens; otherwise: what the program takes. */
+static void put_packed(p4d_reading *r, int packs, int most, const char *otherwise)
+{
+	if (!is_on(&r->extra[packs], false))
+		return;
+	p4d_reader__put(r, P4D_MICRO_BATCH, &r->extra[packs], "1");
+	if (p4d_reader__number(&r->extra[most]))
+		p4d_reader__put(r, P4D_SEQ_LEN, &r->extra[most], "%s", r->extra[most].text);
+	else
+		p4d_reader__put_default(r, P4D_SEQ_LEN, "%s", otherwise);
 }
 
 /* verl */
@@ -199,14 +211,7 @@ static void finish_verl(p4d_reading *r)
 	else
 		p4d_reader__put(r, P4D_REFERENCE, kl,
 				is_on(&r->extra[REFERENCE_OFFLOAD], false) ? "host" : "on");
-	if (is_on(&r->extra[DYNAMIC], false)) { /* sequences are packed up to so many tokens */
-		p4d_reader__put(r, P4D_MICRO_BATCH, &r->extra[DYNAMIC], "1");
-		if (p4d_reader__number(&r->extra[MOST_TOKENS]))
-			p4d_reader__put(r, P4D_SEQ_LEN, &r->extra[MOST_TOKENS], "%s",
-					r->extra[MOST_TOKENS].text);
-		else
-			p4d_reader__put_default(r, P4D_SEQ_LEN, "16384");
-	}
+	put_packed(r, DYNAMIC, MOST_TOKENS, "16384");
 	finish_rank(r);
 }
 
@@ -252,7 +257,9 @@ const p4d_reader p4d_reader__verl_sft = {
 };
 
 /* OpenRLHF */
-enum { PROMPT_TOKENS, GENERATED_TOKENS, ADVANTAGE, KL, COLOCATES, SLEEPS };
+enum { PROMPT_TOKENS, GENERATED_TOKENS, ADVANTAGE, KL, COLOCATES, SLEEPS, PACKS, MOST_PACKED };
+
+static const char *const openrlhf_optimizers[] = {"adam", "adamw", "muon", "muon", NULL};
 
 static const p4d_read_argument openrlhf_arguments[] = {
     {"--prompt_max_len", EXTRA(PROMPT_TOKENS), NULL, NULL},
@@ -261,6 +268,29 @@ static const p4d_read_argument openrlhf_arguments[] = {
     {"--init_kl_coef", EXTRA(KL), NULL, NULL},
     {"--colocate_all_models", EXTRA(COLOCATES), "on", NULL},
     {"--deepspeed_enable_sleep", EXTRA(SLEEPS), "on", NULL},
+    {"--algo.advantage.estimator", EXTRA(ADVANTAGE), NULL, NULL},
+    {"--algo.kl.init_coef", EXTRA(KL), NULL, NULL},
+    {"--train.colocate_all", EXTRA(COLOCATES), "on", NULL},
+    {"--ds.enable_sleep", EXTRA(SLEEPS), "on", NULL},
+    {"--use_dynamic_batch", EXTRA(PACKS), "on", NULL},
+    {"--train.dynamic_batch_enable", EXTRA(PACKS), "on", NULL},
+    {"--train_max_tokens_per_gpu", EXTRA(MOST_PACKED), NULL, NULL},
+    {"--train.max_tokens_per_gpu", EXTRA(MOST_PACKED), NULL, NULL},
+    {"--vllm.tensor_parallel_size", P4D_ENGINE_TP, NULL, NULL},
+    {"--vllm.gpu_memory_utilization", P4D_GPU_UTILIZATION, NULL, NULL},
+    {"--vllm.enable_sleep", P4D_ENGINE_SLEEP, "on", NULL},
+    {"--actor.num_nodes", P4D_NODES, NULL, NULL},
+    {"--actor.num_gpus_per_node", P4D_GPUS_PER_NODE, NULL, NULL},
+    {"--data.max_len", P4D_SEQ_LEN, NULL, NULL},
+    {"--ds.attn_implementation", P4D_ATTENTION, NULL, p4d_finetune__attention},
+    {"--ds.lora.rank", P4D_LORA_RANK, NULL, NULL},
+    {"--ds.lora.target_modules", P4D_LORA_TARGETS, NULL, p4d_reader__list},
+    {"--ds.load_in_4bit", P4D_QUANT, "nf4", NULL},
+    {"--ds.use_liger_kernel", P4D_CHUNKED_LOSS, "on", NULL},
+    {"--ds.ring_attn_size", P4D_CP, NULL, NULL},
+    {"--ds.tensor_parallel_size", P4D_TP, NULL, NULL},
+    {"--ds.zpg", P4D_READ_NOT_MODELLED, NULL, NULL},
+    {"--optim", P4D_OPTIMIZER, NULL, openrlhf_optimizers},
     {"--vllm_tensor_parallel_size", P4D_ENGINE_TP, NULL, NULL},
     {"--vllm_gpu_memory_utilization", P4D_GPU_UTILIZATION, NULL, NULL},
     {"--vllm_enable_sleep", P4D_ENGINE_SLEEP, "on", NULL},
@@ -274,7 +304,6 @@ static const p4d_read_argument openrlhf_arguments[] = {
     {"--train_batch_size", P4D_GLOBAL_BATCH, NULL, NULL},
     {"--train.batch_size", P4D_GLOBAL_BATCH, NULL, NULL},
     {"--max_len", P4D_SEQ_LEN, NULL, NULL},
-    {"--data.max_len", P4D_SEQ_LEN, NULL, NULL},
     {"--zero_stage", P4D_ZERO_STAGE, NULL, NULL},
     {"--ds.zero_stage", P4D_ZERO_STAGE, NULL, NULL},
     {"--adam_offload", P4D_OFFLOAD, "optimizer", NULL},
@@ -326,7 +355,10 @@ static void finish_openrlhf(p4d_reading *r)
 		    "not model");
 		return;
 	}
-	put_length(r, PROMPT_TOKENS, GENERATED_TOKENS, (uint64_t[]){1024, 1024});
+	/* --data.max_len is that of both */
+	if (!p4d_reader__set(&r->value[P4D_SEQ_LEN]))
+		put_length(r, PROMPT_TOKENS, GENERATED_TOKENS, (uint64_t[]){1024, 1024});
+	put_packed(r, PACKS, MOST_PACKED, "16192");
 	put_critic(r, ADVANTAGE);
 	if (p4d_reader__is_zero(kl))
 		p4d_reader__put(r, P4D_REFERENCE, kl, "off");

@@ -50,7 +50,7 @@ static const struct {
     {"named", "automodel finetune -c c.yaml"},
     {"named", "colossalai run train.py --use_grad_checkpoint"},
     {"named", "python unsloth-cli.py"},
-    {"slime", "python3 train.py --actor-num-gpus-per-node 8"},
+    {"slime", "python3 train.py --hf-checkpoint m"},
     {"openrlhf", "deepspeed --module openrlhf.cli.train_dpo"},
     {"openrlhf", "deepspeed --module openrlhf.cli.train_prm"},
     {"open-lm", "torchrun --nproc_per_node 8 -m open_lm.main --config c.yaml"},
