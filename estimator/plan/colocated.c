@@ -29,9 +29,12 @@ void p4d_colocated_complete(p4d_request *r, uint64_t world)
 	p4d_request_default(r, P4D_REFERENCE, P4D_REFERENCE_ON, P4D_BY_P4D);
 	p4d_request_default(r, P4D_CRITIC, 0, P4D_BY_P4D);
 	p4d_request_default(r, P4D_SWAP, 0, P4D_BY_P4D);
-	/* one micro-batch of each rank, after which gradients are reduced */
+	/* one micro-batch of each rank, after which gradients are reduced; of a pipeline as many as fill it
+	 */
+	const int64_t in_pipeline = p4d_is_set(r, P4D_PP) ? r->value[P4D_PP] : 1;
 	if (world && !(world % ranks))
-		p4d_request_default(r, P4D_GLOBAL_BATCH, (int64_t)(world / ranks) * of_rank, P4D_BY_P4D);
+		p4d_request_default(r, P4D_GLOBAL_BATCH, (int64_t)(world / ranks) * of_rank * in_pipeline,
+				    P4D_BY_P4D);
 }
 
 /* What is there between two steps: gradients are not, but for Megatron-LM's buffer, which parameters go with.

@@ -20,8 +20,9 @@
  * with nothing. The engine takes its fraction of the whole GPU, as vLLM does (gpu_worker.py), so that it does
  * not start where the others leave less.
  *
- * The actor's loss is taken to be transformers', but with FSDP and no padding (--packing on) verl's: logits in
- * 16 bits, and flash-attn's cross entropy, whose gradient takes their place (verl 0.7, logprobs_from_logits).
+ * The actor's loss is taken to be transformers', but with FSDP and no padding (--packing on) verl's: logits
+ * in 16 bits, and flash-attn's cross entropy, whose gradient takes their place (verl 0.7,
+ * logprobs_from_logits).
  *
  * Preference training (--workload preference: DPO) has the policy, which takes the chosen and the rejected
  * sequences of a micro-batch in one pass, and the frozen copy, in the type that the policy is stored in,
@@ -44,8 +45,8 @@ typedef struct p4d_colocated {
 
 /*
  * Defaults of --workload rl and preference, in a request whose model is known, on so many GPUs (world): a
- * colocated engine that sleeps, a reference, one micro-batch of each rank. With more of them FSDP as
- * accelerate runs it (TRL) sums whole gradients; verl reduces after each.
+ * colocated engine that sleeps, a reference, one micro-batch of each rank, of a pipeline one of each stage.
+ * With more of them FSDP as accelerate runs it (TRL) sums whole gradients; verl reduces after each.
  */
 void p4d_colocated_complete(p4d_request *request, uint64_t world);
 

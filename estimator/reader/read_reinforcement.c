@@ -98,7 +98,13 @@ enum {
 	DYNAMIC,
 	MOST_TOKENS,
 	SHARDS,
-	MICRO_OF_ALL
+	MICRO_OF_ALL,
+	CONFIG_NAME,
+	VPP,
+	ETP,
+	GRANULARITY,
+	MODULES,
+	ON_HOST
 };
 
 static const p4d_read_argument verl_arguments[] = {
@@ -109,7 +115,19 @@ static const p4d_read_argument verl_arguments[] = {
     {"--actor_rollout_ref.actor.megatron.tensor_model_parallel_size", P4D_TP, NULL, NULL},
     {"--actor_rollout_ref.actor.megatron.pipeline_model_parallel_size", P4D_PP, NULL, NULL},
     {"--actor_rollout_ref.actor.megatron.context_parallel_size", P4D_CP, NULL, NULL},
+    {"--actor_rollout_ref.actor.megatron.expert_model_parallel_size", P4D_EP, NULL, NULL},
+    {"--actor_rollout_ref.actor.megatron.expert_tensor_parallel_size", EXTRA(ETP), NULL, NULL},
+    {"--actor_rollout_ref.actor.megatron.virtual_pipeline_model_parallel_size", EXTRA(VPP), NULL, NULL},
+    {"--actor_rollout_ref.actor.megatron.sequence_parallel", P4D_SEQUENCE_PARALLEL, "on", off},
+    {"--actor_rollout_ref.actor.megatron.use_distributed_optimizer", P4D_OPTIMIZER_SHARDING, "states", off},
+    {"--actor_rollout_ref.actor.megatron.override_transformer_config.recompute_granularity",
+     EXTRA(GRANULARITY), NULL, NULL},
+    {"--actor_rollout_ref.actor.megatron.override_transformer_config.recompute_modules", EXTRA(MODULES), NULL,
+     NULL},
+    {"--actor_rollout_ref.actor.optim.override_optimizer_config.optimizer_cpu_offload", EXTRA(ON_HOST), "on",
+     off},
     {"--actor_rollout_ref.actor.strategy", P4D_FRAMEWORK, NULL, strategies},
+    {"--config-name", EXTRA(CONFIG_NAME), NULL, NULL},
     {"--actor_rollout_ref.actor.fsdp_config.fsdp_size", EXTRA(SHARDS), NULL, NULL},
     {"--actor_rollout_ref.actor.ppo_micro_batch_size", EXTRA(MICRO_OF_ALL), NULL, NULL},
     {"--actor_rollout_ref.actor.ulysses_sequence_parallel_size", P4D_CP, NULL, NULL},
@@ -196,8 +214,46 @@ static void put_shards(p4d_reading *r)
 		p4d_reader__put(r, P4D_SHARD_DEGREE, shards, "%s", shards->text);
 }
 
+/* A value that a file or hydra may give as none. */
+static bool is_null(const p4d_read_value *v)
+{
+	return !p4d_reader__set(v) || p4d_reader__is(v, "null") || p4d_reader__is(v, "None");
+}
+
+/* What ppo_megatron_trainer.yaml has otherwise (engine/megatron.yaml, utils/megatron_utils.py). */
+static void finish_verl_megatron(p4d_reading *r)
+{
+	static const p4d_option of_fsdp[] = {P4D_MODEL_CODE, P4D_PACKING, P4D_CHUNKED_LOSS};
+	const p4d_read_value *granularity = &r->extra[GRANULARITY];
+
+	for (size_t i = 0; i < sizeof(of_fsdp) / sizeof(*of_fsdp); i++)
+		r->value[of_fsdp[i]] = (p4d_read_value){.file = NULL};
+	p4d_reader__put_default(r, P4D_RECOMPUTE, "none");
+	if (granularity->unknown)
+		p4d_reader__forget(r, P4D_RECOMPUTE);
+	else if (!is_null(granularity))
+		p4d_reader__put(r, P4D_RECOMPUTE, granularity, "%s", granularity->text);
+	if (p4d_reader__is(granularity, "selective") && !is_null(&r->extra[MODULES]))
+		p4d_reader__unknown(r, "recompute-modules", "%.60s is not modelled", r->extra[MODULES].text);
+	if (!is_null(&r->extra[VPP]))
+		p4d_reader__put(r, P4D_VPP, &r->extra[VPP], "%s", r->extra[VPP].text);
+	if (!is_null(&r->extra[ETP]))
+		p4d_reader__put(r, P4D_ETP, &r->extra[ETP], "%s", r->extra[ETP].text);
+	if (is_on(&r->extra[ON_HOST], false))
+		p4d_reader__put(r, P4D_OFFLOAD, &r->extra[ON_HOST], "optimizer");
+	if (!p4d_reader__set(&r->value[P4D_OPTIMIZER_SHARDING]))
+		p4d_reader__put_default(r, P4D_OPTIMIZER_SHARDING, "states");
+	if (!p4d_reader__set(&r->value[P4D_SEQUENCE_PARALLEL]) && p4d_reader__number(&r->value[P4D_TP]) > 1)
+		p4d_reader__put_default(r, P4D_SEQUENCE_PARALLEL, "on");
+	p4d_reader__put_default(r, P4D_GRAD_DTYPE, "fp32");
+}
+
 static void finish_verl(p4d_reading *r)
 {
+	const p4d_read_value *config = &r->extra[CONFIG_NAME];
+
+	if (r->by_default[P4D_FRAMEWORK] && p4d_reader__set(config) && strstr(config->text, "megatron"))
+		p4d_reader__put(r, P4D_FRAMEWORK, config, "megatron");
 	const p4d_read_value *kl =
 	    is_on(&r->extra[KL_LOSS], false) ? &r->extra[KL_LOSS] : &r->extra[KL_REWARD];
 
@@ -211,6 +267,8 @@ static void finish_verl(p4d_reading *r)
 	else
 		p4d_reader__put(r, P4D_REFERENCE, kl,
 				is_on(&r->extra[REFERENCE_OFFLOAD], false) ? "host" : "on");
+	if (p4d_reader__is(&r->value[P4D_FRAMEWORK], "megatron"))
+		finish_verl_megatron(r);
 	put_packed(r, DYNAMIC, MOST_TOKENS, "16384");
 	finish_rank(r);
 }

@@ -98,6 +98,14 @@ static void losses_in_place(void **state)
 	assert_int_equal(padded.colocated.training.actor, padded.actor.peak.device_bytes);
 }
 
+/* A pipeline is full, also one of chunks. */
+static void pipelines_are_full(void **state)
+{
+	(void)state;
+	assert_int_equal(learn("framework=megatron tp=2 pp=2").layout.micro_batches, 2);
+	assert_int_equal(learn("framework=megatron tp=2 pp=4 vpp=7 micro-batch=2").layout.micro_batches, 4);
+}
+
 /* A critic keeps what the actor keeps; the actor's peak is the larger one, for a critic has no logits. */
 static void critics_keep_as_much(void **state)
 {
@@ -185,6 +193,7 @@ int main(void)
 	    cmocka_unit_test(pairs),
 	    cmocka_unit_test(what_is_swapped_is_on_the_host),
 	    cmocka_unit_test(losses_in_place),
+	    cmocka_unit_test(pipelines_are_full),
 	    cmocka_unit_test(critics_keep_as_much),
 	    cmocka_unit_test(references),
 	    cmocka_unit_test(fixes),
