@@ -147,6 +147,7 @@ dist_model_DATA = \
 	etc/models/olmo3-32b.json \
 	etc/models/olmo3-7b.json \
 	etc/models/olmoe-1b-7b.json \
+	etc/models/open-llama-3b.json \
 	etc/models/opt-1.3b.json \
 	etc/models/opt-125m.json \
 	etc/models/opt-13b.json \
