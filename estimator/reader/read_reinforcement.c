@@ -11,6 +11,8 @@
 static const char *const checkpointing[] = {"none"};
 static const char *const off[] = {"off"};
 static const char *const precisions[] = {"bf16", "bf16", "fp16", "fp16", "bfloat16", "bf16", NULL};
+static const char *const stored[] = {"fp32", "fp32",     "float32", "fp32", "bf16",
+				     "bf16", "bfloat16", "bf16",    NULL};
 static const char *const engines[] = {"vllm", "vllm", "sglang", "sglang", NULL};
 static const char *const sft_strategies[] = {"fsdp", "", "fsdp2", "", "megatron", "", NULL};
 static const char *const strategies[] = {"fsdp", "fsdp", "fsdp2", "fsdp", "megatron", "megatron", NULL};
@@ -131,6 +133,8 @@ static const p4d_read_argument verl_arguments[] = {
     {"--actor_rollout_ref.actor.fsdp_config.fsdp_size", EXTRA(SHARDS), NULL, NULL},
     {"--actor_rollout_ref.actor.ppo_micro_batch_size", EXTRA(MICRO_OF_ALL), NULL, NULL},
     {"--actor_rollout_ref.actor.ulysses_sequence_parallel_size", P4D_CP, NULL, NULL},
+    {"--actor_rollout_ref.actor.fsdp_config.model_dtype", P4D_PARAM_DTYPE, NULL, stored},
+    {"--actor_rollout_ref.actor.fsdp_config.offload_policy", P4D_OFFLOAD, "params", NULL},
     {"--actor_rollout_ref.actor.fsdp_config.param_offload", EXTRA(PARAM_OFFLOAD), "on", off},
     {"--actor_rollout_ref.actor.fsdp_config.optimizer_offload", EXTRA(OPTIMIZER_OFFLOAD), "on", off},
     {"--actor_rollout_ref.actor.megatron.param_offload", EXTRA(PARAM_OFFLOAD), "on", off},
@@ -223,7 +227,7 @@ static bool is_null(const p4d_read_value *v)
 /* What ppo_megatron_trainer.yaml has otherwise (engine/megatron.yaml, utils/megatron_utils.py). */
 static void finish_verl_megatron(p4d_reading *r)
 {
-	static const p4d_option of_fsdp[] = {P4D_MODEL_CODE, P4D_PACKING, P4D_CHUNKED_LOSS};
+	static const p4d_option of_fsdp[] = {P4D_MODEL_CODE, P4D_PACKING, P4D_CHUNKED_LOSS, P4D_PARAM_DTYPE};
 	const p4d_read_value *granularity = &r->extra[GRANULARITY];
 
 	for (size_t i = 0; i < sizeof(of_fsdp) / sizeof(*of_fsdp); i++)
