@@ -288,9 +288,10 @@ static int check_options(const p4d_request *r, const p4d_layout *l, p4d_error *e
 		return p4d_fail(
 		    err, P4D_E_VALUE,
 		    "cpu-offload-gb and offload=weights are two ways to have weights on the host");
-	if (p4d_is_stated(r, P4D_EXPERT_PARALLEL) && r->value[P4D_EXPERT_PARALLEL] && !l->experts)
+	/* what engines do not heed is no mistake of a script */
+	if (r->origin[P4D_EXPERT_PARALLEL] == P4D_BY_USER && r->value[P4D_EXPERT_PARALLEL] && !l->experts)
 		return p4d_fail(err, P4D_E_VALUE, "expert-parallel has no effect: the model has no experts");
-	if (p4d_is_stated(r, P4D_MAX_LORA_RANK) && !p4d_is_set(r, P4D_MAX_LORAS)) {
+	if (r->origin[P4D_MAX_LORA_RANK] == P4D_BY_USER && !p4d_is_set(r, P4D_MAX_LORAS)) {
 		p4d_fail(err, P4D_E_VALUE, "max-lora-rank has no effect without max-loras");
 		return p4d_fix(err, "--p4d-max-loras=1");
 	}

@@ -190,7 +190,7 @@ static void experts_over_engines(void **state)
 			 UINT64_C(8192) * 2 * (3 * 14336 - 3 * 14336 / 2) * 2);
 	assert_true(dp4.profile_bytes > tp2.profile_bytes);
 
-	const p4d_request few = request_of("model=mixtral-8x7b tp=2 data-parallel-size=8", &h100),
+	p4d_request few = request_of("model=mixtral-8x7b tp=2 data-parallel-size=8", &h100),
 			  dense = request_of("model=llama3.1-8b expert-parallel=on", &h100),
 			  rank = request_of("model=llama3.1-8b max-lora-rank=8", &h100),
 			  latent = request_of("model=deepseek-v2-lite max-loras=1", &h100);
@@ -203,6 +203,10 @@ static void experts_over_engines(void **state)
 	assert_string_equal(err.fix, "--p4d-max-loras=1");
 	assert_int_equal(p4d_serving_estimate(&latent, &h100, 8, &s, &err), -1);
 	assert_int_equal(err.code, P4D_E_UNMODELLED);
+	/* vLLM does not heed them, and a script may have both for any model */
+	dense.origin[P4D_EXPERT_PARALLEL] = rank.origin[P4D_MAX_LORA_RANK] = P4D_BY_SCRIPT;
+	assert_int_equal(p4d_serving_estimate(&dense, &h100, 8, &s, &err), 0);
+	assert_int_equal(p4d_serving_estimate(&rank, &h100, 8, &s, &err), 0);
 }
 
 /* Gemma 3 1B: of 26 layers every sixth attends to all, the others to 512 tokens and the chunk being added. */
