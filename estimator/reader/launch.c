@@ -11,8 +11,9 @@ typedef struct launcher {
 	const char *short_switches;
 	unsigned operands; /* behind the options, before the command */
 	/* MPI: a command, and its long options have one dash. REMOTE: the same, or one word of a shell's
-	 * text. DASHES: what stands behind a word "--". */
-	enum { COMMAND, MPI, PYTHON, SHELL, REMOTE, DASHES } starts;
+	 * text. DASHES: what stands behind a word "--". EITHER: a command, or behind -m a module of Python.
+	 */
+	enum { COMMAND, MPI, PYTHON, SHELL, REMOTE, DASHES, EITHER } starts;
 	const char *prefix; /* of its options, which say something about the training; NULL: they do not */
 } launcher;
 
@@ -115,7 +116,7 @@ static const launcher launchers[] = {
      " active frozen no-sync isolated locked exact offline quiet verbose no-dev only-dev all-extras "
      "all-groups "
      "all-packages no-default-groups no-editable no-project no-config no-cache no-env-file no-progress ",
-     "qvn", 0, COMMAND, NULL},
+     "qvn", 0, EITHER, NULL},
     {"poetry", "run", "", "", 0, COMMAND, NULL},
     {"pipenv", "run", "", "", 0, COMMAND, NULL},
     {"conda", "run", " no-capture-output live-stream ", "", 0, COMMAND, NULL},
@@ -259,7 +260,8 @@ static size_t behind_options(const launcher *l, const p4d_value *words, size_t c
 		const p4d_value word = {w.at + dashes, equals - dashes};
 		p4d_value_text(word, name, sizeof(name));
 		const bool is_long = dashes == 2 || (l->starts == MPI && strlen(name) > 1);
-		if (l->starts == PYTHON && (!strcmp(name, "m") || !strcmp(name, "module"))) {
+		if ((l->starts == PYTHON || l->starts == EITHER) &&
+		    (!strcmp(name, "m") || !strcmp(name, "module"))) {
 			*module = true;
 			return at + 1;
 		}

@@ -92,17 +92,6 @@ extern const char p4d_finetune__reward[];
 /* Reinforcement learning, whose models stand beside each other: what was read is no one model's memory. */
 void p4d_finetune__reinforcement(p4d_reading *reading);
 
-/* Arguments of TRL's and swift's engines, which generate what the model learns from, and what follows of
- * them: behind p4d_finetune__finish. */
-typedef struct p4d_reinforcement_defaults {
-	const char *utilization;     /* of the GPU's memory */
-	uint64_t prompt, completion; /* tokens; 0: it takes any */
-	bool refers;                 /* to a frozen copy, unless --beta is 0 */
-} p4d_reinforcement_defaults;
-
-extern const p4d_read_argument p4d_reinforcement__engine[];
-void p4d_reinforcement__finish(p4d_reading *reading, const p4d_reinforcement_defaults *defaults);
-
 /* p4d_reader.released, of programs whose --fsdp is the Trainer's. */
 void p4d_finetune__released(p4d_reading *reading, const p4d_read_release *release);
 /* A program whose memory p4d does not model. */

@@ -2,7 +2,7 @@
 /* LLaMA-Factory (0.9) and ms-swift (3), whose arguments are those of Hugging Face's Trainer and their own. */
 #include <string.h>
 
-#include "reader/read_finetune.h"
+#include "reader/read_reinforcement.h"
 
 #define EXTRA(name) P4D_READ_EXTRA(P4D_FINETUNE_##name)
 

@@ -3,7 +3,7 @@
  * 1.16). */
 #include <string.h>
 
-#include "reader/read_finetune.h"
+#include "reader/read_reinforcement.h"
 
 #define EXTRA(name) P4D_READ_EXTRA(P4D_FINETUNE_##name)
 

@@ -24,6 +24,8 @@ static const p4d_reader *const readers[] = {
     &p4d_reader__neox,
     &p4d_reader__nanotron,
     &p4d_reader__verl,
+    &p4d_reader__skyrl,
+    &p4d_reader__skyrl_sft,
     &p4d_reader__openrlhf,
     &p4d_reader__p4d,
     &p4d_reader__nemo_rl,

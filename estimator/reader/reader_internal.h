@@ -108,7 +108,8 @@ extern const p4d_reader p4d_reader__megatron, p4d_reader__trainer, p4d_reader__t
     p4d_reader__verl_sft, p4d_reader__openrlhf_sft, p4d_reader__openrlhf_others, p4d_reader__swift_rl,
     p4d_reader__swift_megatron, p4d_reader__trl_rl, p4d_reader__openrlhf_preference, p4d_reader__foundry,
     p4d_reader__open_lm, p4d_reader__picotron, p4d_reader__colossal, p4d_reader__automodel,
-    p4d_reader__unsloth, p4d_reader__maxtext, p4d_reader__xla, p4d_reader__slime;
+    p4d_reader__unsloth, p4d_reader__maxtext, p4d_reader__xla, p4d_reader__slime, p4d_reader__skyrl,
+    p4d_reader__skyrl_sft;
 
 /* Characters of a path that is followed; a longer one is said to be too long. */
 enum { P4D_READ_PATH = 512 };
@@ -128,6 +129,8 @@ uint64_t p4d_reader__number(const p4d_read_value *value);
 bool p4d_reader__is(const p4d_read_value *value, const char *text);
 /* "0", "0.0" */
 bool p4d_reader__is_zero(const p4d_read_value *value);
+/* Of "on" or "off", or `otherwise`, which is what the program does by itself. */
+bool p4d_reader__is_on(const p4d_read_value *value, bool otherwise);
 /* An option that follows from another value, which was written in the same place. */
 void p4d_reader__put(p4d_reading *reading, p4d_option option, const p4d_read_value *place, const char *format,
 		     ...) __attribute__((format(printf, 4, 5)));

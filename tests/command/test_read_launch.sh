@@ -34,6 +34,7 @@ for launcher in "" "python" "python3.11 -u" "srun -N2 -n 16 --gpus-per-node 8 -l
 	started "$launcher $program"
 done
 started "python -m pretrain_gpt --tensor-model-parallel-size 8 --num-layers 4"
+started "uv run --isolated --extra fsdp -m pretrain_gpt --tensor-model-parallel-size 8 --num-layers 4"
 started "srun bash -c \"torchrun --nproc_per_node 8 $program\""
 started "srun bash -euo pipefail -c '$program'" "srun bash -lc 'cd /x && $program'"
 started "srun bash <<EOF" "torchrun $program" EOF

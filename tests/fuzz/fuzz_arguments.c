@@ -37,7 +37,7 @@ static const struct {
     {"verl", "python -m verl.trainer.main_ppo"},
     {"openrlhf", "deepspeed -m openrlhf.cli.train_ppo"},
     {"p4d", "srun p4d-train"},
-    {"verl", "torchrun -m verl.trainer.sft_trainer"},
+    {"skyrl", "uv run -m skyrl.train.entrypoints.main_base"},
     {"nemo-rl", "python run_grpo_math.py --config c.yaml"},
     {"megatron-swift", "megatron sft --config c.yaml"},
     {"swift", "swift rlhf --deepspeed zero2"},
