@@ -12,6 +12,7 @@
 #include "command.h"
 #include "job/read_job.h"
 #include "job/sbatch.h"
+#include "model/model.h"
 #include "report/report.h"
 #include "request/framework.h"
 
@@ -56,11 +57,22 @@ static p4d_request framework_read(const p4d_reading *r)
 	return request;
 }
 
-/* Whether an option that was read is one of the framework's, as p4d models it, and means something. */
-static bool is_typed(const p4d_reading *r, const p4d_request *framework, p4d_option option)
+/* Of what the script says, or of a model that p4d knows. */
+static bool has_no_experts(const p4d_reading *r)
 {
-	const bool dense = !strcmp(r->value[P4D_MODEL].text, "custom") && !r->value[P4D_EXPERTS].file;
+	p4d_request model = {.model = ""};
 
+	if (r->value[P4D_EXPERTS].file || r->value[P4D_EXPERTS].unknown || !r->value[P4D_MODEL].file)
+		return false;
+	if (!strcmp(r->value[P4D_MODEL].text, "custom"))
+		return true;
+	return p4d_request_set(&model, P4D_MODEL, r->value[P4D_MODEL].text, P4D_BY_SCRIPT, NULL) == 0 &&
+	       p4d_model_resolve(&model, NULL, NULL, NULL) == 0 && !p4d_is_set(&model, P4D_EXPERTS);
+}
+
+/* Whether an option that was read is one of the framework's, as p4d models it, and means something. */
+static bool is_typed(const p4d_reading *r, const p4d_request *framework, bool dense, p4d_option option)
+{
 	if (!r->value[option].file || (dense && p4d_layout_lacks(framework, option)))
 		return false;
 	if (option == P4D_EVAL_MICRO_BATCH)
@@ -77,9 +89,10 @@ static const char *estimate_command(const p4d_reading *r, char *buf, size_t size
 	if (!r->reader || !r->value[P4D_FRAMEWORK].file || r->more_arguments)
 		return buf;
 	const p4d_request framework = framework_read(r);
+	const bool dense = has_no_experts(r);
 	p4d_text_add(&text, "p4d estimate");
 	for (int i = 0; i < (int)P4D_OPTIONS; i++)
-		if (is_typed(r, &framework, (p4d_option)i)) {
+		if (is_typed(r, &framework, dense, (p4d_option)i)) {
 			if (strspn(r->value[i].text, plain) != strlen(r->value[i].text))
 				return buf[0] = '\0',
 				       buf; /* nothing that a shell would read otherwise is pasted */

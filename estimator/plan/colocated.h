@@ -22,7 +22,7 @@
  *
  * The actor's loss is taken to be transformers', but with FSDP and no padding (--packing on) verl's: logits
  * in 16 bits, and flash-attn's cross entropy, whose gradient takes their place (verl 0.7,
- * logprobs_from_logits).
+ * logprobs_from_logits); with a term of entropy more is kept.
  *
  * Preference training (--workload preference: DPO) has the policy, which takes the chosen and the rejected
  * sequences of a micro-batch in one pass, and the frozen copy, in the type that the policy is stored in,

@@ -101,17 +101,21 @@ static bool has_operands(const p4d_reader *reader)
 	return a && a->words != p4d_reader__first;
 }
 
-/* The path of a file that is named without its folder. */
-static p4d_value in_folder(const p4d_read_context *c, p4d_value path, p4d_cell cells[P4D_READ_PATH])
+/* The path of a file that is named without its folder. One that is too long stays so. */
+static p4d_value in_folder(p4d_read_context *c, p4d_value path)
 {
 	const uint32_t folder = c->folder.length;
 
-	if (!folder || !path.length || path.at[0].c == '/' || folder + 1 + path.length > P4D_READ_PATH)
+	if (!folder || !path.length || path.at[0].c == '/')
 		return path;
-	memcpy(cells, c->folder.at, folder * sizeof(*cells));
-	cells[folder] = (p4d_cell){.c = '/'};
-	memcpy(cells + folder + 1, path.at, path.length * sizeof(*cells));
-	return (p4d_value){cells, folder + 1 + path.length};
+	if (folder + 1 + path.length > P4D_READ_PATH)
+		path.length = folder + 1 < P4D_READ_PATH ? P4D_READ_PATH - folder - 1 : 0;
+	if (!path.length)
+		return c->folder;
+	memcpy(c->path, c->folder.at, folder * sizeof(*c->path));
+	c->path[folder] = (p4d_cell){.c = '/'};
+	memcpy(c->path + folder + 1, path.at, path.length * sizeof(*c->path));
+	return (p4d_value){c->path, folder + 1 + path.length};
 }
 
 /* The row of a name, which may also be one of accelerate launch. */
@@ -229,8 +233,7 @@ static void take_word(p4d_read_context *c, const p4d_read_argument *a, argument_
 		given.unknown = long_value;
 	}
 	if (files) {
-		p4d_cell cells[P4D_READ_PATH];
-		p4d_reader__follow(c, a, *a->name ? value : in_folder(c, value, cells), &given);
+		p4d_reader__follow(c, a, *a->name ? value : in_folder(c, value), &given);
 		return;
 	}
 	for (size_t i = 1; list && i < values; i++)

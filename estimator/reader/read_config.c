@@ -114,12 +114,11 @@ static void follow_text(p4d_read_context *c, const config_text *from, const p4d_
 {
 	const char *slash = from->file ? strrchr(from->file, '/') : NULL;
 	const bool beside = a->words == p4d_reader__beside && slash && given->value[0] != '/';
-	p4d_cell cells[P4D_READ_PATH];
 	char path[P4D_READ_PATH + 1]; /* one more: what is cut is too long */
 
 	snprintf(path, sizeof(path), "%.*s%s", beside ? (int)(slash + 1 - from->file) : 0,
 		 beside ? from->file : "", given->value);
-	p4d_reader__follow(c, a, value_of(cells, path), given);
+	p4d_reader__follow(c, a, value_of(c->path, path), given);
 }
 
 /* The node of a dotted name; NULL: none. */
@@ -394,8 +393,7 @@ void p4d_reader__follow(p4d_read_context *c, const p4d_read_argument *a, p4d_val
 
 void p4d_reader__follow_if_there(p4d_read_context *c, const p4d_read_argument *a, const char *path)
 {
-	p4d_cell cells[P4D_READ_PATH];
-	const p4d_value value = value_of(cells, path);
+	const p4d_value value = value_of(c->path, path);
 	p4d_value written;
 	const char *text;
 	size_t length;

@@ -127,10 +127,11 @@ static void put_framework(p4d_reading *r)
 
 	if (p4d_reader__is(megatron, "on")) {
 		p4d_reader__put(r, P4D_FRAMEWORK, megatron, "megatron");
-		r->value[P4D_PACKING] = (p4d_read_value){.file = NULL}; /* it fills all sequences */
+		/* p4d counts all sequences of Megatron-Core as full, packed or not */
+		r->value[P4D_PACKING] = (p4d_read_value){.file = NULL};
 		return;
 	}
-	if (!p4d_reader__is(dtensor, "on")) {
+	if (megatron->unknown || !p4d_reader__is(dtensor, "on")) {
 		p4d_reader__forget(r, P4D_FRAMEWORK);
 		p4d_reader__unknown(r, "framework",
 				    "whether policy.dtensor_cfg or policy.megatron_cfg is enabled");
@@ -139,8 +140,11 @@ static void put_framework(p4d_reading *r)
 	p4d_reader__put(r, P4D_FRAMEWORK, dtensor, "fsdp");
 	p4d_reader__put_default(r, P4D_MODEL_CODE, adapts ? "transformers" : "torchtitan");
 	p4d_reader__put_default(r, P4D_PARAM_DTYPE, "fp32");
-	if (adapts)
+	if (adapts) {
 		p4d_reader__put_default(r, P4D_LORA_TARGETS, "all-linear");
+		/* its logits are in fp32, as without packing; see colocated.h */
+		r->value[P4D_PACKING] = (p4d_read_value){.file = NULL};
+	}
 }
 
 static void finish_nemo_rl_grpo(p4d_reading *r)

@@ -14,6 +14,8 @@ static const char *const precisions[] = {"bf16", "bf16", "fp16", "fp16", "bfloat
 
 #define EXTRA(name) P4D_READ_EXTRA(name)
 
+enum { MOST_RANKS = 1 << 16 }; /* that share a sequence */
+
 void p4d_reinforcement__put_length(p4d_reading *r, int prompt, int response, const uint64_t otherwise[2])
 {
 	const p4d_read_value *part[] = {&r->extra[prompt], &r->extra[response]}, *place = NULL;
@@ -38,6 +40,10 @@ void p4d_reinforcement__put_length(p4d_reading *r, int prompt, int response, con
 
 void p4d_reinforcement__put_swap(p4d_reading *r, int params, int optimizer)
 {
+	if (r->extra[params].unknown || r->extra[optimizer].unknown) {
+		p4d_reader__forget(r, P4D_SWAP);
+		return;
+	}
 	const bool both =
 	    p4d_reader__is_on(&r->extra[params], false) && p4d_reader__is_on(&r->extra[optimizer], false);
 
@@ -61,15 +67,31 @@ void p4d_reinforcement__put_critic(p4d_reading *r, int estimator)
 		p4d_reader__put_default(r, P4D_CRITIC, "on");
 }
 
-void p4d_reinforcement__put_packed(p4d_reading *r, int packs, int most, const char *otherwise)
+void p4d_reinforcement__put_packed(p4d_reading *r, int packs, int most, uint64_t otherwise,
+				   const p4d_option *shared)
 {
+	const p4d_read_value *given = &r->extra[most];
+	uint64_t tokens = p4d_reader__set(given) ? p4d_reader__number(given) : otherwise;
+
+	if (r->extra[packs].unknown) {
+		p4d_reader__forget(r, P4D_MICRO_BATCH);
+		p4d_reader__forget(r, P4D_SEQ_LEN);
+	}
 	if (!p4d_reader__is_on(&r->extra[packs], false))
 		return;
 	p4d_reader__put(r, P4D_MICRO_BATCH, &r->extra[packs], "1");
-	if (p4d_reader__number(&r->extra[most]))
-		p4d_reader__put(r, P4D_SEQ_LEN, &r->extra[most], "%s", r->extra[most].text);
+	for (; *shared != P4D_OPTIONS; shared++) {
+		const uint64_t ranks = p4d_reader__number(&r->value[*shared]);
+		tokens *= ranks && ranks <= MOST_RANKS ? ranks : 1;
+		if (r->value[*shared].unknown)
+			tokens = 0;
+	}
+	if (given->unknown || !tokens || tokens > UINT32_MAX)
+		p4d_reader__forget(r, P4D_SEQ_LEN);
+	else if (p4d_reader__set(given))
+		p4d_reader__put(r, P4D_SEQ_LEN, given, "%" PRIu64, tokens);
 	else
-		p4d_reader__put_default(r, P4D_SEQ_LEN, "%s", otherwise);
+		p4d_reader__put_default(r, P4D_SEQ_LEN, "%" PRIu64, tokens);
 }
 
 void p4d_reinforcement__finish_rank(p4d_reading *r)
@@ -119,6 +141,7 @@ static const p4d_read_argument openrlhf_arguments[] = {
     {"--ds.tensor_parallel_size", P4D_TP, NULL, NULL},
     {"--ds.zpg", P4D_READ_NOT_MODELLED, NULL, NULL},
     {"--optim", P4D_OPTIMIZER, NULL, openrlhf_optimizers},
+    {"--actor.optim", P4D_OPTIMIZER, NULL, openrlhf_optimizers},
     {"--vllm_tensor_parallel_size", P4D_ENGINE_TP, NULL, NULL},
     {"--vllm_gpu_memory_utilization", P4D_GPU_UTILIZATION, NULL, NULL},
     {"--vllm_enable_sleep", P4D_ENGINE_SLEEP, "on", NULL},
@@ -172,29 +195,41 @@ static const p4d_read_default openrlhf_defaults[] = {
     {0, NULL},
 };
 
+static void finish_openrlhf_rank(p4d_reading *r)
+{
+	p4d_reinforcement__finish_rank(r);
+	if (p4d_reader__is(&r->value[P4D_FINETUNE], "lora") && !p4d_reader__set(&r->value[P4D_LORA_TARGETS]))
+		p4d_reader__put_default(r, P4D_LORA_TARGETS, "all-linear");
+}
+
 static void finish_openrlhf(p4d_reading *r)
 {
 	const p4d_read_value *kl = &r->extra[KL];
 
 	if (!p4d_reader__is_on(&r->extra[COLOCATES], false)) {
-		p4d_reader__unknown(
-		    r, "colocate",
-		    "without --colocate_all_models each model has GPUs of its own, which p4d does "
-		    "not model");
+		p4d_reader__unknown(r, "colocate",
+				    "without --train.colocate_all (--colocate_all_models) each model has "
+				    "GPUs of its own, which "
+				    "p4d does not model");
 		return;
 	}
 	/* --data.max_len is that of both */
 	if (!p4d_reader__set(&r->value[P4D_SEQ_LEN]))
 		p4d_reinforcement__put_length(r, PROMPT_TOKENS, GENERATED_TOKENS, (uint64_t[]){1024, 1024});
-	p4d_reinforcement__put_packed(r, PACKS, MOST_PACKED, "16192");
+	p4d_reinforcement__put_packed(r, PACKS, MOST_PACKED, 16192,
+				      (p4d_option[]){P4D_CP, P4D_TP, P4D_OPTIONS});
 	p4d_reinforcement__put_critic(r, ADVANTAGE);
 	if (p4d_reader__is_zero(kl))
 		p4d_reader__put(r, P4D_REFERENCE, kl, "off");
 	else
 		p4d_reader__put_default(r, P4D_REFERENCE, "on");
-	if (p4d_reader__is_on(&r->extra[SLEEPS], false))
+	if (r->extra[SLEEPS].unknown || p4d_reader__is_on(&r->extra[SLEEPS], false))
 		p4d_reader__put(r, P4D_SWAP, &r->extra[SLEEPS], "optimizer,params");
-	p4d_reinforcement__finish_rank(r);
+	finish_openrlhf_rank(r);
+	/* those with dots are of a release that takes fewer */
+	if (r->by_default[P4D_MICRO_BATCH] && r->value[P4D_MODEL].argument &&
+	    strchr(r->value[P4D_MODEL].argument, '.'))
+		p4d_reader__put_default(r, P4D_MICRO_BATCH, "1");
 }
 
 const p4d_reader p4d_reader__openrlhf = {
@@ -210,7 +245,7 @@ const p4d_reader p4d_reader__openrlhf = {
  */
 static void finish_openrlhf_preference(p4d_reading *r)
 {
-	p4d_reinforcement__finish_rank(r);
+	finish_openrlhf_rank(r);
 	p4d_finetune__preference(r, strstr(r->program, "kto") ? "kto" : "dpo");
 }
 
@@ -241,7 +276,7 @@ static void finish_openrlhf_sft(p4d_reading *r)
 {
 	p4d_read_unknown *loop;
 
-	p4d_reinforcement__finish_rank(r);
+	finish_openrlhf_rank(r);
 	if (p4d_reader__set(&r->value[P4D_QUANT]) && p4d_reader__set(&r->value[P4D_FINETUNE]))
 		p4d_reader__put(r, P4D_FINETUNE, &r->value[P4D_QUANT], "qlora");
 	if (strstr(r->program, "train_rm")) {

@@ -12,8 +12,10 @@ void p4d_reinforcement__put_length(p4d_reading *r, int prompt, int response, con
 void p4d_reinforcement__put_swap(p4d_reading *r, int params, int optimizer);
 /* An estimator of advantages that learns values, as PPO's does, has a critic. */
 void p4d_reinforcement__put_critic(p4d_reading *r, int estimator);
-/* Sequences are packed up to so many tokens; otherwise: what the program takes. */
-void p4d_reinforcement__put_packed(p4d_reading *r, int packs, int most, const char *otherwise);
+/* Sequences are packed up to so many tokens of each rank; otherwise: what the program takes. shared: degrees
+ * of ranks that have a sequence together, up to P4D_OPTIONS. */
+void p4d_reinforcement__put_packed(p4d_reading *r, int packs, int most, uint64_t otherwise,
+				   const p4d_option *shared);
 /* Adapters, of which a rank of 0 is none. */
 void p4d_reinforcement__finish_rank(p4d_reading *r);
 

@@ -88,6 +88,10 @@ void p4d_reader__put(p4d_reading *r, p4d_option option, const p4d_read_value *pl
 {
 	va_list values;
 
+	if (place->unknown) {
+		p4d_reader__forget(r, option);
+		return;
+	}
 	va_start(values, format);
 	put(&r->value[option], place, format, values);
 	va_end(values);
@@ -293,7 +297,7 @@ void p4d_reader__take(p4d_reading *r, const p4d_read_argument *a, const p4d_read
 	}
 	p4d_read_value *slot = p4d_reader__slot(r, a->what);
 	*slot = (p4d_read_value){.unknown = true}; /* until it is read */
-	if (!a->value && given->unknown) {
+	if (given->unknown) {                      /* also of --switch=$X, and of a switch in a file */
 		p4d_reader__unknown(r, name, "%s", given->unknown);
 		return;
 	}

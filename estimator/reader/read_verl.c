@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reinforcement learning with verl (0.7) and SkyRL (0.5), whose words are hydra's, on FSDP or Megatron-Core;
- * and what verl has for supervised training. */
+/* Reinforcement learning with verl (0.7) and SkyRL (August 2026), whose words are hydra's, on FSDP or
+ * Megatron-Core; and what verl has for supervised training. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -36,7 +36,8 @@ enum {
 	ETP,
 	GRANULARITY,
 	MODULES,
-	ON_HOST
+	METHOD,
+	RECOMPUTED_LAYERS
 };
 
 static const p4d_read_argument verl_arguments[] = {
@@ -56,8 +57,14 @@ static const p4d_read_argument verl_arguments[] = {
      EXTRA(GRANULARITY), NULL, NULL},
     {"--actor_rollout_ref.actor.megatron.override_transformer_config.recompute_modules", EXTRA(MODULES), NULL,
      NULL},
-    {"--actor_rollout_ref.actor.optim.override_optimizer_config.optimizer_cpu_offload", EXTRA(ON_HOST), "on",
-     off},
+    {"--actor_rollout_ref.actor.megatron.override_transformer_config.recompute_method", EXTRA(METHOD), NULL,
+     NULL},
+    {"--actor_rollout_ref.actor.megatron.override_transformer_config.recompute_num_layers",
+     EXTRA(RECOMPUTED_LAYERS), NULL, NULL},
+    {"--actor_rollout_ref.model.lora.rank", P4D_LORA_RANK, NULL, NULL},
+    {"--actor_rollout_ref.model.lora.target_modules", P4D_LORA_TARGETS, NULL, NULL},
+    {"--actor_rollout_ref.actor.optim.override_optimizer_config.optimizer_cpu_offload", P4D_READ_NOT_MODELLED,
+     "on", NULL},
     {"--actor_rollout_ref.actor.strategy", P4D_FRAMEWORK, NULL, strategies},
     {"--config-name", EXTRA(CONFIG_NAME), NULL, NULL},
     {"--actor_rollout_ref.actor.fsdp_config.fsdp_size", EXTRA(SHARDS), NULL, NULL},
@@ -148,16 +155,42 @@ static void leave_fsdp(p4d_reading *r)
 		r->value[of_fsdp[i]] = (p4d_read_value){.file = NULL};
 }
 
-/* What of it is recomputed; both have nothing where nothing is said. */
-static void put_granularity(p4d_reading *r, const p4d_read_value *granularity, const p4d_read_value *modules)
+/* Which extra values say what Megatron-Core recomputes. */
+typedef struct recomputation {
+	int granularity, modules, method, layers;
+} recomputation;
+
+/* core_attn is what `selective` means anyway. */
+static bool is_core_attention(const p4d_read_value *modules)
 {
-	p4d_reader__put_default(r, P4D_RECOMPUTE, "none");
-	if (granularity->unknown)
-		p4d_reader__forget(r, P4D_RECOMPUTE);
-	else if (!is_null(granularity))
-		p4d_reader__put(r, P4D_RECOMPUTE, granularity, "%s", granularity->text);
-	if (p4d_reader__is(granularity, "selective") && !is_null(modules))
+	return is_null(modules) || p4d_reader__is(modules, "core_attn") ||
+	       p4d_reader__is(modules, "[core_attn]") || p4d_reader__is(modules, "[\"core_attn\"]") ||
+	       p4d_reader__is(modules, "['core_attn']");
+}
+
+static void put_recomputation(p4d_reading *r, const recomputation *which)
+{
+	const p4d_read_value *granularity = &r->extra[which->granularity],
+			     *modules = &r->extra[which->modules], *method = &r->extra[which->method],
+			     *layers = &r->extra[which->layers];
+
+	p4d_reader__put(r, P4D_RECOMPUTE, granularity, "%s",
+			is_null(granularity) ? "none" : granularity->text);
+	if (p4d_reader__is(granularity, "selective") && (modules->unknown || !is_core_attention(modules)))
 		p4d_reader__unknown(r, "recompute-modules", "%.60s is not modelled", modules->text);
+	if (!p4d_reader__is(granularity, "full"))
+		return;
+	if (method->unknown || !is_null(method))
+		p4d_reader__put(r, P4D_RECOMPUTE_METHOD, method, "%s", method->text);
+	if (layers->unknown || !is_null(layers))
+		p4d_reader__put(r, P4D_RECOMPUTE_LAYERS, layers, "%s", layers->text);
+}
+
+/* A value of a file or of hydra's, where it is not none. */
+static void put_unless_null(p4d_reading *r, p4d_option option, const p4d_read_value *v)
+{
+	if (v->unknown || !is_null(v))
+		p4d_reader__put(r, option, v, "%s", v->text);
 }
 
 /* As Megatron-Core is configured where nothing else is said (verl's engine/megatron.yaml, SkyRL's config.py).
@@ -174,39 +207,51 @@ static void put_megatron_defaults(p4d_reading *r)
 
 static void finish_verl_megatron(p4d_reading *r)
 {
+	static const recomputation which = {GRANULARITY, MODULES, METHOD, RECOMPUTED_LAYERS};
+
 	leave_fsdp(r);
-	put_granularity(r, &r->extra[GRANULARITY], &r->extra[MODULES]);
-	if (!is_null(&r->extra[VPP]))
-		p4d_reader__put(r, P4D_VPP, &r->extra[VPP], "%s", r->extra[VPP].text);
-	if (!is_null(&r->extra[ETP]))
-		p4d_reader__put(r, P4D_ETP, &r->extra[ETP], "%s", r->extra[ETP].text);
-	if (p4d_reader__is_on(&r->extra[ON_HOST], false))
-		p4d_reader__put(r, P4D_OFFLOAD, &r->extra[ON_HOST], "optimizer");
+	p4d_reader__put_default(r, P4D_RECOMPUTE, "none");
+	if (r->extra[which.granularity].unknown || p4d_reader__set(&r->extra[which.granularity]))
+		put_recomputation(r, &which);
+	put_unless_null(r, P4D_VPP, &r->extra[VPP]);
+	put_unless_null(r, P4D_ETP, &r->extra[ETP]);
 	put_megatron_defaults(r);
+}
+
+/* A frozen copy is there where either term of KL is used. */
+static void put_reference(p4d_reading *r, const p4d_read_value *loss, const p4d_read_value *reward,
+			  bool otherwise, const char *where)
+{
+	const p4d_read_value *place = p4d_reader__is(loss, "on") ? loss : reward;
+
+	if (p4d_reader__is(place, "on"))
+		p4d_reader__put(r, P4D_REFERENCE, place, "%s", where);
+	else if (loss->unknown || reward->unknown)
+		p4d_reader__forget(r, P4D_REFERENCE);
+	else if (otherwise && !p4d_reader__set(loss))
+		p4d_reader__put_default(r, P4D_REFERENCE, "%s", where);
+	else
+		p4d_reader__put_default(r, P4D_REFERENCE, "off");
 }
 
 static void finish_verl(p4d_reading *r)
 {
 	const p4d_read_value *config = &r->extra[CONFIG_NAME];
 
-	if (r->by_default[P4D_FRAMEWORK] && p4d_reader__set(config) && strstr(config->text, "megatron"))
+	if (r->by_default[P4D_FRAMEWORK] && config->unknown)
+		p4d_reader__forget(r, P4D_FRAMEWORK);
+	else if (r->by_default[P4D_FRAMEWORK] && p4d_reader__set(config) && strstr(config->text, "megatron"))
 		p4d_reader__put(r, P4D_FRAMEWORK, config, "megatron");
-	const p4d_read_value *kl =
-	    p4d_reader__is_on(&r->extra[KL_LOSS], false) ? &r->extra[KL_LOSS] : &r->extra[KL_REWARD];
-
 	p4d_reinforcement__put_length(r, PROMPT, RESPONSE, (uint64_t[]){512, 512});
 	put_micro_batch(r);
 	put_shards(r, &r->extra[SHARDS]);
 	p4d_reinforcement__put_swap(r, PARAM_OFFLOAD, OPTIMIZER_OFFLOAD);
 	p4d_reinforcement__put_critic(r, ESTIMATOR);
-	if (!p4d_reader__is_on(kl, false))
-		p4d_reader__put_default(r, P4D_REFERENCE, "off");
-	else
-		p4d_reader__put(r, P4D_REFERENCE, kl,
-				p4d_reader__is_on(&r->extra[REFERENCE_OFFLOAD], false) ? "host" : "on");
+	put_reference(r, &r->extra[KL_LOSS], &r->extra[KL_REWARD], false,
+		      p4d_reader__is_on(&r->extra[REFERENCE_OFFLOAD], false) ? "host" : "on");
 	if (p4d_reader__is(&r->value[P4D_FRAMEWORK], "megatron"))
 		finish_verl_megatron(r);
-	p4d_reinforcement__put_packed(r, DYNAMIC, MOST_TOKENS, "16384");
+	p4d_reinforcement__put_packed(r, DYNAMIC, MOST_TOKENS, 16384, (p4d_option[]){P4D_CP, P4D_OPTIONS});
 	p4d_reinforcement__finish_rank(r);
 }
 
@@ -260,7 +305,11 @@ enum {
 	SKYRL_CRITIC,
 	SKYRL_ETP,
 	SKYRL_GRANULARITY,
-	SKYRL_MODULES
+	SKYRL_MODULES,
+	SKYRL_METHOD,
+	SKYRL_LAYERS,
+	SKYRL_KL_LOSS,
+	SKYRL_KL_REWARD
 };
 
 static const p4d_read_argument skyrl_arguments[] = {
@@ -285,6 +334,14 @@ static const p4d_read_argument skyrl_arguments[] = {
      EXTRA(SKYRL_GRANULARITY), NULL, NULL},
     {"--trainer.policy.megatron_config.transformer_config_kwargs.recompute_modules", EXTRA(SKYRL_MODULES),
      NULL, NULL},
+    {"--trainer.policy.megatron_config.transformer_config_kwargs.recompute_method", EXTRA(SKYRL_METHOD), NULL,
+     NULL},
+    {"--trainer.policy.megatron_config.transformer_config_kwargs.recompute_num_layers", EXTRA(SKYRL_LAYERS),
+     NULL, NULL},
+    {"--trainer.policy.megatron_config.optimizer_config_kwargs.optimizer_cpu_offload", P4D_READ_NOT_MODELLED,
+     "on", NULL},
+    {"--trainer.algorithm.use_kl_loss", EXTRA(SKYRL_KL_LOSS), "on", off},
+    {"--trainer.algorithm.use_kl_in_reward", EXTRA(SKYRL_KL_REWARD), "on", off},
     {"--trainer.gradient_checkpointing", P4D_RECOMPUTE, "full", checkpointing},
     {"--trainer.micro_train_batch_size_per_gpu", P4D_MICRO_BATCH, NULL, NULL},
     {"--trainer.max_tokens_per_microbatch", EXTRA(SKYRL_MOST_TOKENS), NULL, NULL},
@@ -306,27 +363,43 @@ static const p4d_read_argument skyrl_arguments[] = {
 
 /* As its config.py has them. Where all share the GPUs, each goes to the host while another works. */
 static const p4d_read_default skyrl_defaults[] = {
-    {P4D_WORKLOAD, "rl"},
-    {P4D_FRAMEWORK, "fsdp"},
-    {P4D_MODEL_CODE, "transformers"},
-    {P4D_PRECISION, "bf16"},
-    {P4D_PARAM_DTYPE, "fp32"},
-    {P4D_RECOMPUTE, "full"},
-    {P4D_PACKING, "on"},
-    {P4D_MICRO_BATCH, "1"},
-    {P4D_NODES, "1"},
-    {P4D_GPUS_PER_NODE, "1"},
-    {P4D_ENGINE_TP, "1"},
-    {P4D_GPU_UTILIZATION, "0.8"},
-    {P4D_ENGINE_SLEEP, "on"},
-    {P4D_REFERENCE, "host"},
-    {P4D_SWAP, "optimizer,params"},
-    {0, NULL},
+    {P4D_WORKLOAD, "rl"},     {P4D_FRAMEWORK, "fsdp"},        {P4D_MODEL_CODE, "transformers"},
+    {P4D_PRECISION, "bf16"},  {P4D_PARAM_DTYPE, "fp32"},      {P4D_RECOMPUTE, "full"},
+    {P4D_PACKING, "on"},      {P4D_MICRO_BATCH, "1"},         {P4D_NODES, "1"},
+    {P4D_GPUS_PER_NODE, "1"}, {P4D_ENGINE_TP, "1"},           {P4D_GPU_UTILIZATION, "0.8"},
+    {P4D_ENGINE_SLEEP, "on"}, {P4D_SWAP, "optimizer,params"}, {0, NULL},
 };
+
+/* Micro-batches of up to so many tokens, but of one sequence at least. */
+static void put_most_tokens(p4d_reading *r, const p4d_read_value *most)
+{
+	const uint64_t tokens = p4d_reader__number(most),
+		       longest = p4d_reader__number(&r->value[P4D_SEQ_LEN]);
+
+	if (!most->unknown && !tokens)
+		return;
+	p4d_reader__put(r, P4D_MICRO_BATCH, most, "1");
+	if (most->unknown || tokens > longest)
+		p4d_reader__put(r, P4D_SEQ_LEN, most, "%s", most->text);
+}
+
+/* All is recomputed where nothing is said, and nothing without trainer.gradient_checkpointing. */
+static void finish_skyrl_megatron(p4d_reading *r)
+{
+	static const recomputation which = {SKYRL_GRANULARITY, SKYRL_MODULES, SKYRL_METHOD, SKYRL_LAYERS};
+	const p4d_read_value *granularity = &r->extra[SKYRL_GRANULARITY];
+
+	leave_fsdp(r);
+	if (!p4d_reader__is(&r->value[P4D_RECOMPUTE], "none") &&
+	    (granularity->unknown || p4d_reader__set(granularity)))
+		put_recomputation(r, &which);
+	put_unless_null(r, P4D_ETP, &r->extra[SKYRL_ETP]);
+	put_megatron_defaults(r);
+}
 
 static void finish_skyrl(p4d_reading *r)
 {
-	const p4d_read_value *critic = &r->extra[SKYRL_CRITIC], *most = &r->extra[SKYRL_MOST_TOKENS];
+	const p4d_read_value *critic = &r->extra[SKYRL_CRITIC];
 
 	p4d_reinforcement__put_length(r, SKYRL_PROMPT, SKYRL_RESPONSE, (uint64_t[]){512, 1024});
 	put_shards(r, &r->extra[SKYRL_SHARDS]);
@@ -337,17 +410,10 @@ static void finish_skyrl(p4d_reading *r)
 		p4d_reader__put(r, P4D_CRITIC, critic, "on");
 	else
 		p4d_reader__put_default(r, P4D_CRITIC, "off");
-	if (most->unknown || (p4d_reader__number(most) && !p4d_reader__is(most, "-1"))) {
-		p4d_reader__put(r, P4D_MICRO_BATCH, most, "1");
-		p4d_reader__put(r, P4D_SEQ_LEN, most, "%s", most->text);
-	}
-	if (p4d_reader__is(&r->value[P4D_FRAMEWORK], "megatron")) {
-		leave_fsdp(r);
-		put_granularity(r, &r->extra[SKYRL_GRANULARITY], &r->extra[SKYRL_MODULES]);
-		if (!is_null(&r->extra[SKYRL_ETP]))
-			p4d_reader__put(r, P4D_ETP, &r->extra[SKYRL_ETP], "%s", r->extra[SKYRL_ETP].text);
-		put_megatron_defaults(r);
-	}
+	put_reference(r, &r->extra[SKYRL_KL_LOSS], &r->extra[SKYRL_KL_REWARD], true, "host");
+	put_most_tokens(r, &r->extra[SKYRL_MOST_TOKENS]);
+	if (p4d_reader__is(&r->value[P4D_FRAMEWORK], "megatron"))
+		finish_skyrl_megatron(r);
 	p4d_reinforcement__finish_rank(r);
 }
 

@@ -131,7 +131,7 @@ bool p4d_reader__is(const p4d_read_value *value, const char *text);
 bool p4d_reader__is_zero(const p4d_read_value *value);
 /* Of "on" or "off", or `otherwise`, which is what the program does by itself. */
 bool p4d_reader__is_on(const p4d_read_value *value, bool otherwise);
-/* An option that follows from another value, which was written in the same place. */
+/* An option that follows from another value, which was written in the same place, or is not known either. */
 void p4d_reader__put(p4d_reading *reading, p4d_option option, const p4d_read_value *place, const char *format,
 		     ...) __attribute__((format(printf, 4, 5)));
 /* An option that is given, but p4d cannot tell how. */
@@ -173,6 +173,9 @@ typedef struct p4d_read_context {
 	p4d_value folder; /* of configuration files; length 0: the job's */
 	bool of_script;   /* what is read are variables of a script that cannot be read */
 	bool accelerates; /* options may be those of accelerate launch */
+	/* of a file that is put together: not on the stack, where files that name files would stand on each
+	 * other; once a file is open, it is not needed */
+	p4d_cell path[P4D_READ_PATH];
 } p4d_read_context;
 
 /* Where a value was written: what its first character came from. */

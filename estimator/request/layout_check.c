@@ -455,6 +455,8 @@ static int check_dense(const p4d_request *r, const p4d_layout *l, p4d_error *err
 		if (!p4d_is_stated(r, option) || ignored || (spreads && r->value[option] == 1))
 			continue;
 		p4d_fail(err, P4D_E_VALUE, "%s has no effect: the model has no experts", name);
+		if (r->origin[option] == P4D_BY_SCRIPT)
+			return -1; /* its own argument is wrong, whatever p4d is told */
 		return spreads ? p4d_fix(err, "--p4d-%s=1", name) : p4d_fix(err, "leave out --p4d-%s", name);
 	}
 	return 0;

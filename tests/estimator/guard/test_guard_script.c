@@ -125,6 +125,7 @@ static void what_is_for_experts_is_ignored(void **state)
 	trial *t = by_script(*state, "h100", spread);
 	expect(t, P4D_WARN, P4D_E_VALUE);
 	says(t, "the model has no experts");
+	assert_string_equal(t->verdict.message[0].fix, ""); /* no option of p4d's mends the script's */
 }
 
 static void what_is_not_known_refuses_nobody(void **state)
