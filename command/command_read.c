@@ -57,16 +57,20 @@ static p4d_request framework_read(const p4d_reading *r)
 	return request;
 }
 
-/* Of what the script says, or of a model that p4d knows. */
+/* Whether it says something of experts, and has a model without any: its own, or one that p4d knows. */
 static bool has_no_experts(const p4d_reading *r)
 {
 	p4d_request model = {.model = ""};
+	bool says = false;
 
 	if (r->value[P4D_EXPERTS].file || r->value[P4D_EXPERTS].unknown || !r->value[P4D_MODEL].file)
 		return false;
 	if (!strcmp(r->value[P4D_MODEL].text, "custom"))
 		return true;
-	return p4d_request_set(&model, P4D_MODEL, r->value[P4D_MODEL].text, P4D_BY_SCRIPT, NULL) == 0 &&
+	for (int i = 0; i < (int)P4D_OPTIONS; i++)
+		says = says || (r->value[i].file && p4d_layout_lacks(&model, (p4d_option)i));
+	return says &&
+	       p4d_request_set(&model, P4D_MODEL, r->value[P4D_MODEL].text, P4D_BY_SCRIPT, NULL) == 0 &&
 	       p4d_model_resolve(&model, NULL, NULL, NULL) == 0 && !p4d_is_set(&model, P4D_EXPERTS);
 }
 
