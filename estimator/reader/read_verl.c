@@ -155,6 +155,13 @@ static void leave_fsdp(p4d_reading *r)
 		r->value[of_fsdp[i]] = (p4d_read_value){.file = NULL};
 }
 
+/* A value of a file or of hydra's, where it is not none. */
+static void put_unless_null(p4d_reading *r, p4d_option option, const p4d_read_value *v)
+{
+	if (v->unknown || !is_null(v))
+		p4d_reader__put(r, option, v, "%s", v->text);
+}
+
 /* Which extra values say what Megatron-Core recomputes. */
 typedef struct recomputation {
 	int granularity, modules, method, layers;
@@ -171,8 +178,7 @@ static bool is_core_attention(const p4d_read_value *modules)
 static void put_recomputation(p4d_reading *r, const recomputation *which)
 {
 	const p4d_read_value *granularity = &r->extra[which->granularity],
-			     *modules = &r->extra[which->modules], *method = &r->extra[which->method],
-			     *layers = &r->extra[which->layers];
+			     *modules = &r->extra[which->modules];
 
 	p4d_reader__put(r, P4D_RECOMPUTE, granularity, "%s",
 			is_null(granularity) ? "none" : granularity->text);
@@ -180,17 +186,8 @@ static void put_recomputation(p4d_reading *r, const recomputation *which)
 		p4d_reader__unknown(r, "recompute-modules", "%.60s is not modelled", modules->text);
 	if (!p4d_reader__is(granularity, "full"))
 		return;
-	if (method->unknown || !is_null(method))
-		p4d_reader__put(r, P4D_RECOMPUTE_METHOD, method, "%s", method->text);
-	if (layers->unknown || !is_null(layers))
-		p4d_reader__put(r, P4D_RECOMPUTE_LAYERS, layers, "%s", layers->text);
-}
-
-/* A value of a file or of hydra's, where it is not none. */
-static void put_unless_null(p4d_reading *r, p4d_option option, const p4d_read_value *v)
-{
-	if (v->unknown || !is_null(v))
-		p4d_reader__put(r, option, v, "%s", v->text);
+	put_unless_null(r, P4D_RECOMPUTE_METHOD, &r->extra[which->method]);
+	put_unless_null(r, P4D_RECOMPUTE_LAYERS, &r->extra[which->layers]);
 }
 
 /* As Megatron-Core is configured where nothing else is said (verl's engine/megatron.yaml, SkyRL's config.py).
