@@ -96,3 +96,6 @@ without_spank()
 # variable NAME: of an `env` listing in $out
 variable() { printf '%s\n' "$out" | sed -n "s/^$1=//p"; }
 nodes_are_up() { ! sinfo -h -o %t | grep -qE 'drain|down|fail' || fail "a node was drained: $(sinfo -R)"; }
+
+# Slurm 24.11 starts its processes anew for it, and on a busy machine answers too late: wait for what it changes.
+reconfigure() { scontrol reconfigure || echo "reconfigure: no answer in time"; }

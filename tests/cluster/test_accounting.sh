@@ -26,7 +26,7 @@ at_end()
 		kill "$pid" && wait "$pid"
 	done 2>/dev/null
 }
-wait_until() { for _ in $(seq 150); do "$@" >/dev/null 2>&1 && return; sleep 0.1; done; tail -n 5 "$work"/*.log "$own"/log/slurmctld.*; scontrol show assoc_mgr flags=assoc; scontrol ping; fail "in vain: $*"; }
+wait_until() { for _ in $(seq 300); do "$@" >/dev/null 2>&1 && return; sleep 0.1; done; tail -n 5 "$work"/*.log "$own"/log/slurmctld.*; scontrol show assoc_mgr flags=assoc; scontrol ping; fail "in vain: $*"; }
 
 # The database, on a socket only. Slurm has procedures there, so it needs its own tables; and its own database is there from the
 # start, since slurmdbd 26.05 and MariaDB's client library 11.8.9 fail after slurmdbd has made it.
@@ -140,7 +140,7 @@ run sbatch -H $node $toobig job.sh
 refused P4D013
 says 'fix: --nodes='
 sed -i 's/^AccountingStoragePort=.*/&\nAccountingStorageEnforce=limits/' "$SLURM_CONF"
-scontrol reconfigure
+reconfigure
 enforces() { scontrol show config | grep -qi '^AccountingStorageEnforce.*limits'; }
 wait_until enforces
 sacctmgr -i modify qos large set maxtresperjob=node=1 >/dev/null
@@ -182,7 +182,7 @@ says 'GPUs, and a job there gets at most 8'
 lacks "$err" '--nodes='
 sacctmgr -i modify qos large set maxtresperjob=gres/gpu=-1 >/dev/null
 sed -i '/^AccountingStorageEnforce=limits/d' "$SLURM_CONF"
-scontrol reconfigure
+reconfigure
 lifted() { ! enforces; }
 wait_until lifted
 
@@ -190,7 +190,7 @@ wait_until lifted
 [ "$(id -u)" = 0 ] || exit 0
 sacctmgr -i add user daemon account=physics defaultaccount=physics >/dev/null
 echo 'PrivateData=accounts,users,usage' >>"$SLURM_CONF"
-scontrol reconfigure
+reconfigure
 user_sees() { setpriv --reuid=daemon --regid=daemon --clear-groups scontrol show assoc_mgr flags=assoc; }
 wait_until sh -c 'scontrol show config | grep -q "^PrivateData.*accounts"'
 user_sees | grep -i 'account' | head

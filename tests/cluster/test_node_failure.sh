@@ -10,7 +10,7 @@ steps=1000 # so that it is not at its end while its node is taken away
 at_end()
 {
 	sed -i '/^SlurmdTimeout=/d' "$CLUSTER/etc/slurm.conf"
-	scontrol reconfigure
+	reconfigure
 	[ -d "/proc/$(cat "$CLUSTER/run/slurmd-h2.pid")" ] || "$cluster" boot "$CLUSTER" h2
 	until_true 100 h2_is idle
 }
@@ -29,7 +29,7 @@ until_true 50 told || fail "it does not say who was lost: $(cat parts.out)"
 # A node is down when one whole attempt to reach it, ten seconds, fails and its last answer is older than this. Other tests keep the
 # default of five minutes.
 echo "SlurmdTimeout=10" >>"$CLUSTER/etc/slurm.conf"
-scontrol reconfigure
+reconfigure
 last=$(losses parts/log.jsonl | tail -n 1)
 [ "${last%% *}" -lt $steps ] || fail "it was at its end already"
 
