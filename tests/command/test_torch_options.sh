@@ -177,7 +177,7 @@ deepspeed run_clm.py --deepspeed ds.json --model_name_or_path meta-llama/Llama-3
 SH
 printf '%s\n' 'scripts = judge' 'partition h100 { gpu = "h100-80gb"' ' gpus_per_node = 8' ' default = true }' 'version = 1' >judge.conf
 exits 0 p4d check --conf judge.conf autotp.sh
-prints "[P4D009]" "does not model tp=4: with DeepSpeed p4d models data parallelism alone"
+prints "[P4D009]" "as it is not modelled: tp=4: with DeepSpeed p4d models data parallelism alone"
 
 # lengths as people write them; other numbers have no such units
 exits 0 p4d estimate --gpu h200 --gpus-per-node 8 --model llama3.1-8b --framework fsdp --seq-len 128k --cp 8

@@ -191,9 +191,9 @@ static void experts_over_engines(void **state)
 	assert_true(dp4.profile_bytes > tp2.profile_bytes);
 
 	p4d_request few = request_of("model=mixtral-8x7b tp=2 data-parallel-size=8", &h100),
-			  dense = request_of("model=llama3.1-8b expert-parallel=on", &h100),
-			  rank = request_of("model=llama3.1-8b max-lora-rank=8", &h100),
-			  latent = request_of("model=deepseek-v2-lite max-loras=1", &h100);
+		    dense = request_of("model=llama3.1-8b expert-parallel=on", &h100),
+		    rank = request_of("model=llama3.1-8b max-lora-rank=8", &h100),
+		    latent = request_of("model=deepseek-v2-lite max-loras=1", &h100);
 	assert_int_equal(p4d_serving_estimate(&few, &h100, 8, &s, &err), -1);
 	assert_int_equal(err.code, P4D_E_WORLD);
 	assert_non_null(strstr(err.text, "8 engines"));
