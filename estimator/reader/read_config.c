@@ -99,13 +99,13 @@ static bool list_text(const p4d_config_node *list, char *text, size_t size)
 	return true;
 }
 
-static p4d_value value_of(p4d_cell cells[P4D_READ_PATH], const char *text)
+static p4d_value value_of(p4d_read_context *c, const char *text)
 {
 	uint32_t length = 0;
 
 	for (; length < P4D_READ_PATH && text[length]; length++)
-		cells[length] = (p4d_cell){.c = text[length]};
-	return (p4d_value){cells, length};
+		c->path[length] = (p4d_cell){.c = text[length]};
+	return (p4d_value){c->path, length};
 }
 
 /* A file that a file names: it is sought as the script would find it, or beside that file. */
@@ -118,7 +118,7 @@ static void follow_text(p4d_read_context *c, const config_text *from, const p4d_
 
 	snprintf(path, sizeof(path), "%.*s%s", beside ? (int)(slash + 1 - from->file) : 0,
 		 beside ? from->file : "", given->value);
-	p4d_reader__follow(c, a, value_of(c->path, path), given);
+	p4d_reader__follow(c, a, value_of(c, path), given);
 }
 
 /* The node of a dotted name; NULL: none. */
@@ -393,7 +393,7 @@ void p4d_reader__follow(p4d_read_context *c, const p4d_read_argument *a, p4d_val
 
 void p4d_reader__follow_if_there(p4d_read_context *c, const p4d_read_argument *a, const char *path)
 {
-	const p4d_value value = value_of(c->path, path);
+	const p4d_value value = value_of(c, path);
 	p4d_value written;
 	const char *text;
 	size_t length;

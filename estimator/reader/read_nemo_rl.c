@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* NeMo-RL (0.6): one of two frameworks is enabled, and both are in its files. */
-#include "reader/read_finetune.h"
+#include "reader/read_reinforcement.h"
 
 static const char *const checkpointing[] = {"none"};
 static const char *const off[] = {"off"};
 static const char *const precisions[] = {"bfloat16", "bf16", "bf16", "bf16", "float16", "fp16", NULL};
-static const char *const engines[] = {"vllm", "vllm", "sglang", "sglang", NULL};
 static const char *const half[] = {"bf16"};
 static const char nemo_rl_release[] = "NeMo-RL 0.6";
 
@@ -65,7 +64,7 @@ static const p4d_read_argument nemo_rl_arguments[] = {
      "fp32", half},
     {"--policy.precision", P4D_PRECISION, NULL, precisions},
     {"--policy.sequence_packing.enabled", P4D_PACKING, "on", off},
-    {"--policy.generation.backend", P4D_ENGINE, NULL, engines},
+    {"--policy.generation.backend", P4D_ENGINE, NULL, p4d_reinforcement__engines},
     {"--policy.generation.vllm_cfg.tensor_parallel_size", P4D_ENGINE_TP, NULL, NULL},
     {"--policy.generation.vllm_cfg.gpu_memory_utilization", P4D_GPU_UTILIZATION, NULL, NULL},
     {"--policy.generation.colocated.enabled", P4D_COLOCATE, "on", off},
@@ -128,7 +127,7 @@ static void put_framework(p4d_reading *r)
 	if (p4d_reader__is(megatron, "on")) {
 		p4d_reader__put(r, P4D_FRAMEWORK, megatron, "megatron");
 		/* p4d counts all sequences of Megatron-Core as full, packed or not */
-		r->value[P4D_PACKING] = (p4d_read_value){.file = NULL};
+		p4d_reader__leave_out(r, P4D_PACKING);
 		return;
 	}
 	if (megatron->unknown || !p4d_reader__is(dtensor, "on")) {
@@ -143,7 +142,7 @@ static void put_framework(p4d_reading *r)
 	if (adapts) {
 		p4d_reader__put_default(r, P4D_LORA_TARGETS, "all-linear");
 		/* its logits are in fp32, as without packing; see colocated.h */
-		r->value[P4D_PACKING] = (p4d_read_value){.file = NULL};
+		p4d_reader__leave_out(r, P4D_PACKING);
 	}
 }
 
@@ -184,7 +183,7 @@ static void finish_nemo_rl_dpo(p4d_reading *r)
 
 	/* files for all methods have one */
 	for (size_t i = 0; i < sizeof(of_engine) / sizeof(*of_engine); i++)
-		r->value[of_engine[i]] = (p4d_read_value){.file = NULL};
+		p4d_reader__leave_out(r, of_engine[i]);
 	put_enabled(r);
 	put_framework(r);
 	p4d_finetune__preference(r, "dpo");

@@ -14,7 +14,7 @@ static const char *const precisions[] = {"bf16", "bf16", "fp16", "fp16", "bfloat
 
 #define EXTRA(name) P4D_READ_EXTRA(name)
 
-enum { MOST_RANKS = 1 << 16 }; /* that share a sequence */
+const char *const p4d_reinforcement__engines[] = {"vllm", "vllm", "sglang", "sglang", NULL};
 
 void p4d_reinforcement__put_length(p4d_reading *r, int prompt, int response, const uint64_t otherwise[2])
 {
@@ -59,9 +59,7 @@ void p4d_reinforcement__put_critic(p4d_reading *r, int estimator)
 {
 	const p4d_read_value *v = &r->extra[estimator];
 
-	if (v->unknown)
-		p4d_reader__forget(r, P4D_CRITIC);
-	else if (p4d_reader__set(v))
+	if (v->unknown || p4d_reader__set(v))
 		p4d_reader__put(r, P4D_CRITIC, v, p4d_reader__is(v, "gae") ? "on" : "off");
 	else
 		p4d_reader__put_default(r, P4D_CRITIC, "on");
@@ -81,9 +79,9 @@ void p4d_reinforcement__put_packed(p4d_reading *r, int packs, int most, uint64_t
 		return;
 	p4d_reader__put(r, P4D_MICRO_BATCH, &r->extra[packs], "1");
 	for (; *shared != P4D_OPTIONS; shared++) {
-		const uint64_t ranks = p4d_reader__number(&r->value[*shared]);
-		tokens *= ranks && ranks <= MOST_RANKS ? ranks : 1;
-		if (r->value[*shared].unknown)
+		const p4d_read_value *degree = &r->value[*shared];
+		const uint64_t ranks = p4d_reader__set(degree) ? p4d_reader__number(degree) : 1;
+		if (degree->unknown || __builtin_mul_overflow(tokens, ranks, &tokens))
 			tokens = 0;
 	}
 	if (given->unknown || !tokens || tokens > UINT32_MAX)

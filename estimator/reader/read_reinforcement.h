@@ -5,6 +5,9 @@
 
 /* What programs for reinforcement learning say alike; for read_*.c only. Their own values are extra ones. */
 
+/* Words of engines' names. */
+extern const char *const p4d_reinforcement__engines[];
+
 /* A prompt and what is generated are one sequence; otherwise: what the program takes of each, 0: it does not
  * say. */
 void p4d_reinforcement__put_length(p4d_reading *r, int prompt, int response, const uint64_t otherwise[2]);

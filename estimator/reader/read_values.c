@@ -116,6 +116,12 @@ void p4d_reader__forget(p4d_reading *r, p4d_option option)
 	r->by_default[option] = false;
 }
 
+void p4d_reader__leave_out(p4d_reading *r, p4d_option option)
+{
+	r->value[option] = (p4d_read_value){.file = NULL};
+	r->by_default[option] = false;
+}
+
 bool p4d_reader__same_name(const char *a, const char *b)
 {
 	for (; *a && *b; a++, b++)

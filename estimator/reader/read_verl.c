@@ -11,7 +11,6 @@ static const char *const off[] = {"off"};
 static const char *const half[] = {"bf16"};
 static const char *const stored[] = {"fp32", "fp32",     "float32", "fp32", "bf16",
 				     "bf16", "bfloat16", "bf16",    NULL};
-static const char *const engines[] = {"vllm", "vllm", "sglang", "sglang", NULL};
 static const char *const sft_strategies[] = {"fsdp", "", "fsdp2", "", "megatron", "", NULL};
 static const char *const strategies[] = {"fsdp", "fsdp", "fsdp2", "fsdp", "megatron", "megatron", NULL};
 
@@ -88,7 +87,7 @@ static const p4d_read_argument verl_arguments[] = {
     {"--actor_rollout_ref.model.enable_gradient_checkpointing", P4D_RECOMPUTE, "full", checkpointing},
     {"--actor_rollout_ref.model.use_remove_padding", P4D_PACKING, "on", off},
     {"--actor_rollout_ref.model.use_fused_kernels", P4D_CHUNKED_LOSS, "on", off},
-    {"--actor_rollout_ref.rollout.name", P4D_ENGINE, NULL, engines},
+    {"--actor_rollout_ref.rollout.name", P4D_ENGINE, NULL, p4d_reinforcement__engines},
     {"--actor_rollout_ref.rollout.tensor_model_parallel_size", P4D_ENGINE_TP, NULL, NULL},
     {"--actor_rollout_ref.rollout.gpu_memory_utilization", P4D_GPU_UTILIZATION, NULL, NULL},
     {"--actor_rollout_ref.rollout.free_cache_engine", P4D_ENGINE_SLEEP, "on", off},
@@ -134,16 +133,14 @@ static void put_micro_batch(p4d_reading *r)
 /* -1: all ranks share. */
 static void put_shards(p4d_reading *r, const p4d_read_value *shards)
 {
-	if (shards->unknown)
-		p4d_reader__forget(r, P4D_SHARD_DEGREE);
-	else if (p4d_reader__number(shards))
+	if (shards->unknown || p4d_reader__number(shards))
 		p4d_reader__put(r, P4D_SHARD_DEGREE, shards, "%s", shards->text);
 }
 
-/* A value that a file or hydra may give as none. */
+/* Nothing, also as a file or hydra may say it. */
 static bool is_null(const p4d_read_value *v)
 {
-	return !p4d_reader__set(v) || p4d_reader__is(v, "null") || p4d_reader__is(v, "None");
+	return !v->unknown && (!p4d_reader__set(v) || p4d_reader__is(v, "null") || p4d_reader__is(v, "None"));
 }
 
 /* Options of which an FSDP job has values, and Megatron-Core none. */
@@ -152,13 +149,12 @@ static void leave_fsdp(p4d_reading *r)
 	static const p4d_option of_fsdp[] = {P4D_MODEL_CODE, P4D_PACKING, P4D_CHUNKED_LOSS, P4D_PARAM_DTYPE};
 
 	for (size_t i = 0; i < sizeof(of_fsdp) / sizeof(*of_fsdp); i++)
-		r->value[of_fsdp[i]] = (p4d_read_value){.file = NULL};
+		p4d_reader__leave_out(r, of_fsdp[i]);
 }
 
-/* A value of a file or of hydra's, where it is not none. */
 static void put_unless_null(p4d_reading *r, p4d_option option, const p4d_read_value *v)
 {
-	if (v->unknown || !is_null(v))
+	if (!is_null(v))
 		p4d_reader__put(r, option, v, "%s", v->text);
 }
 
@@ -182,7 +178,7 @@ static void put_recomputation(p4d_reading *r, const recomputation *which)
 
 	p4d_reader__put(r, P4D_RECOMPUTE, granularity, "%s",
 			is_null(granularity) ? "none" : granularity->text);
-	if (p4d_reader__is(granularity, "selective") && (modules->unknown || !is_core_attention(modules)))
+	if (p4d_reader__is(granularity, "selective") && !is_core_attention(modules))
 		p4d_reader__unknown(r, "recompute-modules", "%.60s is not modelled", modules->text);
 	if (!p4d_reader__is(granularity, "full"))
 		return;
@@ -194,12 +190,14 @@ static void put_recomputation(p4d_reading *r, const recomputation *which)
  */
 static void put_megatron_defaults(p4d_reading *r)
 {
-	if (!p4d_reader__set(&r->value[P4D_OPTIMIZER_SHARDING]))
-		p4d_reader__put_default(r, P4D_OPTIMIZER_SHARDING, "states");
-	if (!p4d_reader__set(&r->value[P4D_SEQUENCE_PARALLEL]) && p4d_reader__number(&r->value[P4D_TP]) > 1)
-		p4d_reader__put_default(r, P4D_SEQUENCE_PARALLEL, "on");
-	if (!p4d_reader__set(&r->value[P4D_GRAD_DTYPE]))
-		p4d_reader__put_default(r, P4D_GRAD_DTYPE, "fp32");
+	static const p4d_read_default otherwise[] = {
+	    {P4D_OPTIMIZER_SHARDING, "states"}, {P4D_GRAD_DTYPE, "fp32"}, {P4D_SEQUENCE_PARALLEL, "on"}};
+
+	for (size_t i = 0; i < sizeof(otherwise) / sizeof(*otherwise); i++)
+		if (!p4d_reader__set(&r->value[otherwise[i].option]) &&
+		    (otherwise[i].option != P4D_SEQUENCE_PARALLEL ||
+		     p4d_reader__number(&r->value[P4D_TP]) > 1))
+			p4d_reader__put_default(r, otherwise[i].option, "%s", otherwise[i].value);
 }
 
 static void finish_verl_megatron(p4d_reading *r)
@@ -279,7 +277,8 @@ static const p4d_read_argument verl_sft_arguments[] = {
     {NULL, 0, NULL, NULL},
 };
 
-static void finish_verl_sft(p4d_reading *r)
+/* verl's and SkyRL's. */
+static void finish_supervised(p4d_reading *r)
 {
 	p4d_reinforcement__finish_rank(r);
 	p4d_finetune__unmodelled(r);
@@ -290,7 +289,7 @@ const p4d_reader p4d_reader__verl_sft = {
     .programs = {"verl.trainer.fsdp_sft_trainer", "verl.trainer.sft_trainer"},
     .arguments = {verl_sft_arguments},
     .assignments = true,
-    .finish = finish_verl_sft,
+    .finish = finish_supervised,
 };
 
 /* SkyRL */
@@ -347,8 +346,8 @@ static const p4d_read_argument skyrl_arguments[] = {
     {"--trainer.fused_lm_head_logprob", P4D_CHUNKED_LOSS, "on", off},
     {"--trainer.max_prompt_length", EXTRA(SKYRL_PROMPT), NULL, NULL},
     {"--generator.sampling_params.max_generate_length", EXTRA(SKYRL_RESPONSE), NULL, NULL},
-    {"--generator.backend", P4D_ENGINE, NULL, engines},
-    {"--generator.inference_engine.backend", P4D_ENGINE, NULL, engines},
+    {"--generator.backend", P4D_ENGINE, NULL, p4d_reinforcement__engines},
+    {"--generator.inference_engine.backend", P4D_ENGINE, NULL, p4d_reinforcement__engines},
     {"--generator.inference_engine_tensor_parallel_size", P4D_ENGINE_TP, NULL, NULL},
     {"--generator.inference_engine.tensor_parallel_size", P4D_ENGINE_TP, NULL, NULL},
     {"--generator.gpu_memory_utilization", P4D_GPU_UTILIZATION, NULL, NULL},
@@ -403,7 +402,7 @@ static void finish_skyrl(p4d_reading *r)
 	if (p4d_reader__is(&r->value[P4D_COLOCATE], "off"))
 		p4d_reader__unknown(r, "colocate",
 				    "without trainer.placement.colocate_all models have GPUs of their own");
-	if (critic->unknown || !is_null(critic))
+	if (!is_null(critic))
 		p4d_reader__put(r, P4D_CRITIC, critic, "on");
 	else
 		p4d_reader__put_default(r, P4D_CRITIC, "off");
@@ -434,28 +433,20 @@ static const p4d_read_argument skyrl_sft_arguments[] = {
     {"--placement.num_gpus_per_node", P4D_GPUS_PER_NODE, NULL, NULL},
     {"--sequence_parallel_size", P4D_CP, NULL, NULL},
     {"--fsdp_config.cpu_offload", P4D_OFFLOAD, "params", NULL},
-    {"--fsdp_config.fsdp_size", EXTRA(SKYRL_SHARDS), NULL, NULL},
     {"--megatron_config.tensor_model_parallel_size", P4D_TP, NULL, NULL},
     {"--megatron_config.pipeline_model_parallel_size", P4D_PP, NULL, NULL},
     {"--megatron_config.context_parallel_size", P4D_CP, NULL, NULL},
     {"--megatron_config.expert_model_parallel_size", P4D_EP, NULL, NULL},
-    {"--megatron_config.expert_tensor_parallel_size", EXTRA(SKYRL_ETP), NULL, NULL},
     {"--batch_size", P4D_GLOBAL_BATCH, NULL, NULL},
     {"--micro_train_batch_size_per_gpu", P4D_MICRO_BATCH, NULL, NULL},
     {"--max_length", P4D_SEQ_LEN, NULL, NULL},
     {NULL, 0, NULL, NULL},
 };
 
-static void finish_skyrl_sft(p4d_reading *r)
-{
-	p4d_reinforcement__finish_rank(r);
-	p4d_finetune__unmodelled(r);
-}
-
 const p4d_reader p4d_reader__skyrl_sft = {
     .framework = "skyrl",
     .programs = {"skyrl.train.main_sft"},
     .arguments = {skyrl_sft_arguments},
     .assignments = true,
-    .finish = finish_skyrl_sft,
+    .finish = finish_supervised,
 };

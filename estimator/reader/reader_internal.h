@@ -136,6 +136,8 @@ void p4d_reader__put(p4d_reading *reading, p4d_option option, const p4d_read_val
 		     ...) __attribute__((format(printf, 4, 5)));
 /* An option that is given, but p4d cannot tell how. */
 void p4d_reader__forget(p4d_reading *reading, p4d_option option);
+/* An option that the program is given and that means nothing there. */
+void p4d_reader__leave_out(p4d_reading *reading, p4d_option option);
 /* Behind finish: what is none of an option's values ("1,2,4" of a sweep) is not known. */
 void p4d_reader__check(p4d_reading *reading);
 /* What the framework does if nothing is said. */
