@@ -49,7 +49,8 @@ typedef struct p4d_gpu {
 	int gpus_per_node;   /* of the nodes it is sold in; 0: 8 */
 	int sm;              /* compute capability, 90 for 9.0; 0 unknown */
 	char source[256];
-	char status[16]; /* how sure the row is: "read", "mixed", "weak", "derived" (MIG slices) */
+	char status[16]; /* how sure the row is: "read", "mixed", "weak", "derived" (MIG slices), "site"
+			    (p4d.conf) */
 } p4d_gpu;
 
 /* Bytes are printed in GiB, and only printed. */
@@ -80,6 +81,9 @@ int p4d_gpus_parse(p4d_gpus *gpus, const char *text, size_t length, const char *
 
 /* Copies the built-in table, so that `owned` can be written. Errors: NO_MEMORY. */
 int p4d_gpus_own(p4d_gpus *gpus, p4d_error *err);
+
+/* Adds a GPU of a new name to a table, which is copied for it, and moves. Errors: NO_MEMORY. */
+int p4d_gpus_add(p4d_gpus *gpus, const p4d_gpu *gpu, p4d_error *err);
 
 void p4d_gpus_free(p4d_gpus *gpus);
 

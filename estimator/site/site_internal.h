@@ -41,3 +41,27 @@ struct p4d_site {
 	size_t sections;
 	p4d_site_section *section;
 };
+
+/* One load of a p4d.conf in progress. */
+typedef struct p4d_site_load_state {
+	const p4d_conf *conf;
+	p4d_site *site;
+	p4d_error *err;
+} p4d_site_load_state;
+
+/* A plain decimal number above 0 and up to max. Errors: CONF_SYNTAX, CONF_RANGE. */
+int p4d_site__read_number(p4d_site_load_state *l, unsigned line, p4d_conf_key key, const char *text,
+			  double max, double *out);
+
+/* Resolves the name of a GPU, by the `gpu` sections first. Errors: CONF_RANGE. */
+int p4d_site__find_gpu(p4d_site_load_state *l, unsigned line, const char *name, const p4d_gpu **gpu,
+		       unsigned *ambiguous);
+
+/*
+ * Makes the table of GPUs writable if a section changes it, and adds the GPUs that sections describe with
+ * memory_gib and that it does not have. Call it before anything points into the table.
+ */
+int p4d_site__add_gpus(p4d_site_load_state *l);
+
+/* A `gpu` section, but for its policy. */
+int p4d_site__read_gpu_section(p4d_site_load_state *l, const p4d_conf_section *from, p4d_site_section *to);

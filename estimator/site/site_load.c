@@ -9,28 +9,22 @@
 
 #include "base/choice.h"
 #include "base/number.h"
-#include "base/suggest.h"
 #include "base/text.h"
 #include "site/site_internal.h"
 
 static const double GIB = 1073741824.0;
 
-/* One load in progress. */
-typedef struct load {
-	const p4d_conf *conf;
-	p4d_site *site;
-	p4d_error *err;
-} load;
-
 #define fail(l, line, code, ...) p4d_conf__fail((l)->conf, line, (l)->err, P4D_E_CONF_##code, __VA_ARGS__)
 
-static const char *value_of(const load *l, const p4d_conf_section *section, p4d_conf_key key, unsigned i)
+static const char *value_of(const p4d_site_load_state *l, const p4d_conf_section *section, p4d_conf_key key,
+			    unsigned i)
 {
 	return p4d_conf__value(l->conf, section, key, i);
 }
 
 /* Index of text in "a|b|c". */
-static int choice(load *l, unsigned line, p4d_conf_key key, const char *text, const char *list, int *out)
+static int choice(p4d_site_load_state *l, unsigned line, p4d_conf_key key, const char *text, const char *list,
+		  int *out)
 {
 	int index = p4d_choice_find(list, text);
 
@@ -41,7 +35,7 @@ static int choice(load *l, unsigned line, p4d_conf_key key, const char *text, co
 	return 0;
 }
 
-static int boolean(load *l, unsigned line, p4d_conf_key key, const char *text, bool *out)
+static int boolean(p4d_site_load_state *l, unsigned line, p4d_conf_key key, const char *text, bool *out)
 {
 	int index = p4d_choice_find("false|true", text);
 
@@ -52,8 +46,8 @@ static int boolean(load *l, unsigned line, p4d_conf_key key, const char *text, b
 	return 0;
 }
 
-/* A plain decimal number above 0 and up to max. */
-static int number(load *l, unsigned line, p4d_conf_key key, const char *text, double max, double *out)
+int p4d_site__read_number(p4d_site_load_state *l, unsigned line, p4d_conf_key key, const char *text,
+			  double max, double *out)
 {
 	const char *name = p4d_conf__key_table[key].name;
 	double value;
@@ -66,17 +60,18 @@ static int number(load *l, unsigned line, p4d_conf_key key, const char *text, do
 	return 0;
 }
 
-static int gib(load *l, unsigned line, p4d_conf_key key, const char *text, uint64_t *bytes)
+static int gib(p4d_site_load_state *l, unsigned line, p4d_conf_key key, const char *text, uint64_t *bytes)
 {
 	double value;
 
-	if (number(l, line, key, text, 1 << 20, &value) < 0)
+	if (p4d_site__read_number(l, line, key, text, 1 << 20, &value) < 0)
 		return -1;
 	*bytes = (uint64_t)(value * GIB);
 	return 0;
 }
 
-static int count(load *l, unsigned line, p4d_conf_key key, const char *text, uint32_t max, uint32_t *out)
+static int count(p4d_site_load_state *l, unsigned line, p4d_conf_key key, const char *text, uint32_t max,
+		 uint32_t *out)
 {
 	uint64_t value;
 
@@ -91,7 +86,7 @@ static int count(load *l, unsigned line, p4d_conf_key key, const char *text, uin
 }
 
 /* YYYY-MM-DD: local midnight. */
-static int date(load *l, unsigned line, p4d_conf_key key, const char *text, int64_t *out)
+static int date(p4d_site_load_state *l, unsigned line, p4d_conf_key key, const char *text, int64_t *out)
 {
 	struct tm day = {.tm_isdst = -1};
 	const char *end = strptime(text, "%Y-%m-%d", &day);
@@ -106,7 +101,7 @@ static int date(load *l, unsigned line, p4d_conf_key key, const char *text, int6
 }
 
 /* A list, with a comma after each name. */
-static int read_names(load *l, const p4d_conf_section *section, p4d_conf_key key, char **out)
+static int read_names(p4d_site_load_state *l, const p4d_conf_section *section, p4d_conf_key key, char **out)
 {
 	p4d_text names = {.grows = true};
 	const char *text;
@@ -118,7 +113,7 @@ static int read_names(load *l, const p4d_conf_section *section, p4d_conf_key key
 }
 
 /* Stores the value of a key of the section in the member that its row names. */
-static int read_member(load *l, const p4d_conf_section *section, p4d_conf_key key, void *owner)
+static int read_member(p4d_site_load_state *l, const p4d_conf_section *section, p4d_conf_key key, void *owner)
 {
 	const p4d_conf_key_info *info = &p4d_conf__key_table[key];
 	const unsigned line = section->lines[key];
@@ -131,7 +126,7 @@ static int read_member(load *l, const p4d_conf_section *section, p4d_conf_key ke
 	case P4D_CONF_BOOLEAN:
 		return boolean(l, line, key, text, to);
 	case P4D_CONF_FRACTION:
-		return number(l, line, key, text, 1, to);
+		return p4d_site__read_number(l, line, key, text, 1, to);
 	case P4D_CONF_GIB:
 		return gib(l, line, key, text, to);
 	case P4D_CONF_COUNT:
@@ -150,8 +145,8 @@ static int read_member(load *l, const p4d_conf_section *section, p4d_conf_key ke
 }
 
 /* All keys of the section whose values are members of `owner`. *set: which. */
-static int read_members(load *l, const p4d_conf_section *section, p4d_conf_owner kind, void *owner,
-			uint64_t *set)
+static int read_members(p4d_site_load_state *l, const p4d_conf_section *section, p4d_conf_owner kind,
+			void *owner, uint64_t *set)
 {
 	*set = 0;
 	for (int key = 0; key < P4D_KEYS; key++) {
@@ -165,8 +160,8 @@ static int read_members(load *l, const p4d_conf_section *section, p4d_conf_owner
 }
 
 /* base: the policy without the section. */
-static int read_policy(load *l, const p4d_conf_section *section, const p4d_policy *base, p4d_policy *policy,
-		       uint64_t *set)
+static int read_policy(p4d_site_load_state *l, const p4d_conf_section *section, const p4d_policy *base,
+		       p4d_policy *policy, uint64_t *set)
 {
 	*policy = *base;
 	if (read_members(l, section, P4D_CONF_OF_POLICY, policy, set) < 0)
@@ -184,50 +179,7 @@ static int read_policy(load *l, const p4d_conf_section *section, const p4d_polic
 	return 0;
 }
 
-/* Resolves a GPU name from the file. */
-static int read_gpu(load *l, unsigned line, p4d_conf_key key, const char *name, const p4d_gpu **gpu,
-		    unsigned *ambiguous)
-{
-	p4d_suggest alike = {.wanted = name};
-
-	/* a gpu section's own name must not be resolved through itself */
-	*gpu = key == P4D_KEY_NAME ? p4d_gpu_find(&l->site->gpus, name, ambiguous)
-				   : p4d_site_gpu(l->site, name, ambiguous);
-	if (*gpu)
-		return 0;
-	for (size_t i = 0; i < l->site->gpus.count; i++)
-		p4d_suggest_offer(&alike, l->site->gpus.gpu[i].name);
-	return fail(l, line, RANGE, "GPU `%.64s` is not in gpus.json%s", name, p4d_suggest_text(&alike));
-}
-
-static int read_gpu_section(load *l, const p4d_conf_section *from, p4d_site_section *to)
-{
-	unsigned line = from->lines[P4D_KEY_NAME], usable_line = from->lines[P4D_KEY_USABLE_GIB];
-	const p4d_gpus *gpus = &l->site->gpus;
-	char place[240];
-	uint64_t bytes;
-
-	if (read_gpu(l, line ? line : from->line, P4D_KEY_NAME,
-		     line ? value_of(l, from, P4D_KEY_NAME, 0) : from->title, &to->gpu, &to->ambiguous) < 0)
-		return -1;
-	if (line)
-		to->ambiguous = 1; /* the site has named the exact one */
-	if (!usable_line)
-		return 0;
-	for (const p4d_conf_section *other = &l->conf->section[1]; other < from; other++)
-		if (other->kind == P4D_GPU_SECTION && other->lines[P4D_KEY_USABLE_GIB] &&
-		    l->site->section[other - &l->conf->section[1]].gpu == to->gpu)
-			return fail(l, usable_line, DUPLICATE,
-				    "usable_gib of %s is set twice; the first is on %s", to->gpu->name,
-				    p4d_conf__place(l->conf, other->lines[P4D_KEY_USABLE_GIB], usable_line,
-						    place, sizeof(place)));
-	if (gib(l, usable_line, P4D_KEY_USABLE_GIB, value_of(l, from, P4D_KEY_USABLE_GIB, 0), &bytes) < 0)
-		return -1;
-	gpus->owned[to->gpu - gpus->gpu].usable_bytes = bytes;
-	return 0;
-}
-
-static int read_partition_section(load *l, const p4d_conf_section *from, p4d_site_section *to)
+static int read_partition_section(p4d_site_load_state *l, const p4d_conf_section *from, p4d_site_section *to)
 {
 	p4d_site_partition *partition = &to->partition;
 	const char *text;
@@ -239,7 +191,7 @@ static int read_partition_section(load *l, const p4d_conf_section *from, p4d_sit
 		if (i == P4D_SECTION_GPUS)
 			return fail(l, line, RANGE, "gpu: a partition may have at most %d types",
 				    P4D_SECTION_GPUS);
-		if (read_gpu(l, line, P4D_KEY_GPU, text, &partition->gpu[i], &partition->ambiguous[i]) < 0)
+		if (p4d_site__find_gpu(l, line, text, &partition->gpu[i], &partition->ambiguous[i]) < 0)
 			return -1;
 		partition->gpus = i + 1;
 	}
@@ -257,7 +209,7 @@ static int read_partition_section(load *l, const p4d_conf_section *from, p4d_sit
 	return 0;
 }
 
-static int read_defaults(load *l, const p4d_conf_section *section, p4d_request *defaults)
+static int read_defaults(p4d_site_load_state *l, const p4d_conf_section *section, p4d_request *defaults)
 {
 	p4d_error local;
 
@@ -275,7 +227,7 @@ static int read_defaults(load *l, const p4d_conf_section *section, p4d_request *
 }
 
 /* Where the defaults of a section go: to its partition, which is the section before it, or to all. */
-static p4d_request *defaults_of(load *l, const p4d_conf_section *from, p4d_site_section *to)
+static p4d_request *defaults_of(p4d_site_load_state *l, const p4d_conf_section *from, p4d_site_section *to)
 {
 	if (!from->title[0])
 		return &l->site->defaults;
@@ -285,7 +237,7 @@ static p4d_request *defaults_of(load *l, const p4d_conf_section *from, p4d_site_
 	return to[-1].defaults;
 }
 
-static int read_globals(load *l)
+static int read_globals(p4d_site_load_state *l)
 {
 	const p4d_conf_section *conf = &l->conf->section[0];
 	p4d_site_section *global = &l->site->global;
@@ -307,7 +259,7 @@ static void note_needs(p4d_site *site, const p4d_site_section *section)
 				(section->kind == P4D_GPU_SECTION && section->policy.require_plan);
 }
 
-static int read_section(load *l, const p4d_conf_section *from, p4d_site_section *to)
+static int read_section(p4d_site_load_state *l, const p4d_conf_section *from, p4d_site_section *to)
 {
 	if (from->kind == P4D_DEFAULTS_SECTION) {
 		p4d_request *defaults = defaults_of(l, from, to);
@@ -319,7 +271,7 @@ static int read_section(load *l, const p4d_conf_section *from, p4d_site_section 
 	return from->kind == P4D_PARTITION_SECTION ? read_partition_section(l, from, to) : 0;
 }
 
-static int read_sections(load *l)
+static int read_sections(p4d_site_load_state *l)
 {
 	size_t total = l->conf->sections - 1;
 
@@ -338,7 +290,8 @@ static int read_sections(load *l)
 				snprintf(to->name, sizeof(to->name), "%s", from->title);
 				to->length = (uint8_t)strlen(to->name);
 				to->is_pattern = p4d_site__is_pattern(to->name);
-				if (from->kind == P4D_GPU_SECTION && read_gpu_section(l, from, to) < 0)
+				if (from->kind == P4D_GPU_SECTION &&
+				    p4d_site__read_gpu_section(l, from, to) < 0)
 					return -1;
 				l->site->sections = i + 1;
 			} else if (read_section(l, from, to) < 0) {
@@ -384,7 +337,7 @@ p4d_site *p4d_site_default(const char *datadir, p4d_mode mode, p4d_error *err)
 }
 
 /* A path of the global section; NULL when it is not set. -1 when it is not absolute. */
-static int absolute_path(load *l, p4d_conf_key key, const char **path)
+static int absolute_path(p4d_site_load_state *l, p4d_conf_key key, const char **path)
 {
 	const p4d_conf_section *global = &l->conf->section[0];
 
@@ -395,19 +348,9 @@ static int absolute_path(load *l, p4d_conf_key key, const char **path)
 	return 0;
 }
 
-/* The table is copied before anything points into it, and only if it will be changed. */
-static int own_gpus(load *l)
-{
-	for (size_t i = 1; i < l->conf->sections; i++)
-		if (l->conf->section[i].kind == P4D_GPU_SECTION &&
-		    l->conf->section[i].lines[P4D_KEY_USABLE_GIB])
-			return p4d_gpus_own(&l->site->gpus, l->err);
-	return 0;
-}
-
 static p4d_site *build(const p4d_conf *conf, const char *datadir, p4d_error *err)
 {
-	load l = {.conf = conf, .err = err};
+	p4d_site_load_state l = {.conf = conf, .err = err};
 	const char *data, *gpus;
 
 	if (absolute_path(&l, P4D_KEY_DATA, &data) < 0 || absolute_path(&l, P4D_KEY_GPUS, &gpus) < 0)
@@ -415,7 +358,7 @@ static p4d_site *build(const p4d_conf *conf, const char *datadir, p4d_error *err
 	l.site = new_site(data ? data : datadir, gpus, err);
 	if (!l.site)
 		return NULL;
-	if (own_gpus(&l) < 0 || read_globals(&l) < 0 || read_sections(&l) < 0) {
+	if (p4d_site__add_gpus(&l) < 0 || read_globals(&l) < 0 || read_sections(&l) < 0) {
 		p4d_site_free(l.site);
 		return NULL;
 	}

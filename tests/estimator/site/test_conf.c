@@ -126,8 +126,26 @@ static void out_of_range(void **state)
 		"p4d.conf:2: GPU `h100x` is not in gpus.json; nearest: h100-80gb, h100-96gb, h100-1g.10gb");
 	refused("partition a { gpu = { h100, qq } }\nversion = 1\n", P4D_E_CONF_RANGE,
 		"p4d.conf:1: GPU `qq` is not in gpus.json");
-	refused("gpu special { usable_gib = 40 }\nversion = 1\n", P4D_E_CONF_RANGE,
-		"p4d.conf:1: GPU `special` is not in gpus.json");
+	refused(
+	    "gpu special { usable_gib = 40 }\nversion = 1\n", P4D_E_CONF_RANGE,
+	    "p4d.conf:1: GPU `special` is not in gpus.json; memory_gib in place of usable_gib describes one "
+	    "that p4d does not know");
+	refused(
+	    "gpu special { mode = off }\nversion = 1\n", P4D_E_CONF_RANGE,
+	    "p4d.conf:1: GPU `special` is not in gpus.json; memory_gib = N describes one that p4d does not "
+	    "know");
+	refused("gpu \"my*\" { memory_gib = 40 }\nversion = 1\n", P4D_E_CONF_RANGE,
+		"p4d.conf:1: GPU `my*`: a new GPU needs a `name` of less than 48 characters, without blanks, "
+		"commas and wildcards");
+	refused("gpu special { memory_gib = 4097 }\nversion = 1\n", P4D_E_CONF_RANGE,
+		"p4d.conf:1: memory_gib = 4097: not above 0 and at most 4096");
+	refused("gpu special { memory_gib = 40\ncompute_capability = 86 }\nversion = 1\n", P4D_E_CONF_SYNTAX,
+		"p4d.conf:2: compute_capability = 86: not like 8.0");
+	refused("gpu special { memory_gib = 40\nusable_gib = 40 }\nversion = 1\n", P4D_E_CONF_DUPLICATE,
+		"p4d.conf:2: usable_gib and memory_gib of special: one of them is enough");
+	/* MiB, or a digit too many */
+	refused("gpu h100 { usable_gib = 81559 }\nversion = 1\n", P4D_E_CONF_RANGE,
+		"p4d.conf:1: usable_gib = 81559: h100-80gb has 80 GiB at most");
 	refused("partition a { gpu = { h100,h100,h100,h100,h100,h100,h100,h100,h100 } }\nversion = 1\n",
 		P4D_E_CONF_RANGE, "p4d.conf:1: gpu: a partition may have at most 8 types");
 	refused("data = etc\nversion = 1\n", P4D_E_CONF_RANGE,

@@ -34,6 +34,8 @@ static const char *sample(p4d_conf_key key, int which, char *buf, size_t size)
 	case P4D_CONF_TEXT:
 		break;
 	}
+	if (key == P4D_KEY_COMPUTE_CAPABILITY)
+		return which ? "9.0" : "8.0";
 	return key == P4D_KEY_GPU || key == P4D_KEY_NAME ? "h100-80gb" : "/nonexistent";
 }
 

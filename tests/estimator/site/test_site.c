@@ -234,6 +234,35 @@ static void gpus(void **state)
 	p4d_site_free(site);
 }
 
+/* A GPU that gpus.json lacks, by its size; one that it has keeps the rest of its figures. */
+static void described_gpus(void **state)
+{
+	(void)state;
+	p4d_site *site =
+	    loaded("partition p { gpu = { ours, other } }\n"
+		   "gpu ours { name = mygpu }\ngpu mygpu { memory_gib = 14.5 compute_capability = 7.5 }\n"
+		   "gpu other { memory_gib = 9 }\ngpu t4 { memory_gib = 14 }\nversion = 1\n");
+	const p4d_gpu *gpu = p4d_site_gpu(site, "ours", NULL), *t4 = p4d_site_gpu(site, "t4", NULL);
+	assert_string_equal(gpu->name, "mygpu");
+	assert_ptr_equal(p4d_site_gpu(site, "MyGPU", NULL), gpu);
+	assert_int_equal(gpu->usable_bytes, (uint64_t)(14.5 * 1073741824));
+	assert_int_equal(gpu->sm, 75);
+	assert_string_equal(p4d_site_partition_of(site, "p")->gpu[0]->name, "mygpu");
+	assert_string_equal(p4d_site_least_gpu(p4d_site_partition_of(site, "p"))->name, "other");
+	assert_int_equal(p4d_site_gpu(site, "other", NULL)->sm, 0);
+	assert_string_equal(t4->name, "t4-16gb");
+	assert_int_equal(t4->usable_bytes, (uint64_t)14 << 30);
+	assert_true(t4->hbm_bytes_per_s > 0);
+	/* the others are where they were */
+	assert_string_equal(p4d_site_gpu(site, "h100", NULL)->name, "h100-80gb");
+	char *text = p4d_site_text(site);
+	p4d_site *again = loaded(text);
+	assert_int_equal(p4d_site_gpu(again, "ours", NULL)->usable_bytes, gpu->usable_bytes);
+	free(text);
+	p4d_site_free(again);
+	p4d_site_free(site);
+}
+
 static void numbers_and_defaults(void **state)
 {
 	(void)state;
@@ -434,6 +463,7 @@ int main(void)
 	    cmocka_unit_test(plans_required),
 	    cmocka_unit_test(a_list_of_partitions_gets_the_strictest),
 	    cmocka_unit_test(gpus),
+	    cmocka_unit_test(described_gpus),
 	    cmocka_unit_test(numbers_and_defaults),
 	    cmocka_unit_test(users_and_reservations),
 	    cmocka_unit_test(names_with_wildcards),
