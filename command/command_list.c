@@ -13,7 +13,7 @@ static struct json_object *names(const char *list)
 	struct json_object *array = json_object_new_array();
 
 	for (; *list; list += strcspn(list, ","), list += *list == ',')
-		json_object_array_add(array, json_object_new_string_len(list, (int)strcspn(list, ",")));
+		json_object_array_add(array, json_object_new_string_len(list, (int)strcspn(list, ",=")));
 	return array;
 }
 

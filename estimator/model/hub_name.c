@@ -3,6 +3,7 @@
 
 #include <ctype.h>
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -17,22 +18,28 @@ static bool is_separator(char c, bool dots)
 /* Words that do not change the shape, and what they say of the weights. */
 static const struct {
 	const char *word;
-	int stored; /* -1: nothing */
+	bool variant; /* of the model: its context may be another one */
+	int stored;   /* -1: nothing */
 } words[] = {
-    {"instruct", -1},
-    {"it", -1},
-    {"base", -1},
-    {"hf", -1},
-    {"chat", -1},
-    {"pt", -1},
-    {"unsloth", -1},
-    {"awq", P4D_STORED_INT4},
-    {"gptq", P4D_STORED_INT4},
-    {"int4", P4D_STORED_INT4},
-    {"int8", P4D_STORED_INT8},
-    {"fp8", P4D_STORED_FP8},
-    {"bnb", P4D_STORED_NF4},
-    {"4bit", P4D_STORED_NF4},
+    {"instruct", true, -1},
+    {"it", true, -1},
+    {"base", true, -1},
+    {"hf", true, -1},
+    {"chat", true, -1},
+    {"pt", true, -1},
+    {"unsloth", false, -1},
+    {"awq", false, P4D_STORED_INT4},
+    {"gptq", false, P4D_STORED_INT4},
+    {"int4", false, P4D_STORED_INT4},
+    {"w4a16", false, P4D_STORED_INT4},
+    {"quantized.w4a16", false, P4D_STORED_INT4},
+    {"int8", false, P4D_STORED_INT8},
+    {"w8a8", false, P4D_STORED_INT8},
+    {"quantized.w8a8", false, P4D_STORED_INT8},
+    {"fp8", false, P4D_STORED_FP8},
+    {"dynamic", false, -1},
+    {"bnb", false, P4D_STORED_NF4},
+    {"4bit", false, P4D_STORED_NF4},
 };
 
 /* Index in words; -1: another one. */
@@ -44,31 +51,40 @@ static int find_word(const char *at, size_t length)
 	return -1;
 }
 
-p4d_hub_name p4d_model__hub_name(const char *name)
+/* base without its words, or without those that name no variant. "" if there are none. */
+static void drop_words(p4d_hub_name *n, bool variants, char *to, size_t size)
 {
-	const char *slash = strrchr(name, '/');
-	p4d_hub_name n = {.whole = name, .base = slash ? slash + 1 : name, .stored = -1};
 	size_t used = 0;
 	bool dropped = false;
 
 	/* the first word is the family's */
-	for (const char *at = n.base; *at;) {
+	for (const char *at = n->base; *at;) {
 		const size_t length = strcspn(at, "-_ ");
-		const int word = at == n.base ? -1 : find_word(at, length);
-		if (word < 0 && used + length + 1 >= sizeof(n.plain)) {
+		const int found = at == n->base ? -1 : find_word(at, length),
+			  word = found >= 0 && (variants || !words[found].variant) ? found : -1;
+		if (word < 0 && used + length + 1 >= size) {
 			dropped = false;
 			break;
 		}
 		if (word < 0) {
-			memcpy(n.plain + used, at, length);
+			memcpy(to + used, at, length);
 			used += length;
 		} else {
 			dropped = true;
-			n.stored = words[word].stored >= 0 ? words[word].stored : n.stored;
+			n->stored = words[word].stored >= 0 ? words[word].stored : n->stored;
 		}
 		at += length + (at[length] != '\0');
 	}
-	n.plain[dropped ? used : 0] = '\0';
+	to[dropped ? used : 0] = '\0';
+}
+
+p4d_hub_name p4d_model__hub_name(const char *name)
+{
+	const char *slash = strrchr(name, '/');
+	p4d_hub_name n = {.whole = name, .base = slash ? slash + 1 : name, .stored = -1};
+
+	drop_words(&n, true, n.plain, sizeof(n.plain));
+	drop_words(&n, false, n.variant, sizeof(n.variant));
 	return n;
 }
 
@@ -89,25 +105,33 @@ static bool same(const char *name, size_t length, const char *other, bool dots)
 	}
 }
 
-int p4d_model__hub_name_fits(const p4d_hub_name *n, const char *names)
+static int fits_one(const p4d_hub_name *n, const char *at, size_t length)
+{
+	const char *slash = memrchr(at, '/', length), *base = slash ? slash + 1 : at;
+	const size_t rest = length - (size_t)(base - at);
+
+	if (same(at, length, n->whole, false))
+		return P4D_HUB_NAME_DOTTED;
+	if (same(at, length, n->whole, true))
+		return P4D_HUB_NAME_WHOLE;
+	if (same(base, rest, n->base, true))
+		return P4D_HUB_NAME_BASE;
+	if (*n->variant && same(base, rest, n->variant, true))
+		return P4D_HUB_NAME_VARIANT;
+	return *n->plain && same(base, rest, n->plain, true) ? P4D_HUB_NAME_PLAIN : P4D_HUB_NAME_NO;
+}
+
+int p4d_model__hub_name_fits(const p4d_hub_name *n, const char *names, int64_t *max_seq_len)
 {
 	int best = P4D_HUB_NAME_NO;
 
 	for (const char *at = names; *at; at += *at == ',') {
-		const size_t length = strcspn(at, ",");
-		const char *slash = memrchr(at, '/', length), *base = slash ? slash + 1 : at;
-		const size_t rest = length - (size_t)(base - at);
-		int fits = P4D_HUB_NAME_NO;
-		if (same(at, length, n->whole, false))
-			fits = P4D_HUB_NAME_DOTTED;
-		else if (same(at, length, n->whole, true))
-			fits = P4D_HUB_NAME_WHOLE;
-		else if (same(base, rest, n->base, true))
-			fits = P4D_HUB_NAME_BASE;
-		else if (*n->plain && same(base, rest, n->plain, true))
-			fits = P4D_HUB_NAME_PLAIN;
+		const size_t length = strcspn(at, ",="), whole = strcspn(at, ",");
+		const int fits = fits_one(n, at, length);
+		if (fits > best && max_seq_len)
+			*max_seq_len = at[length] == '=' ? strtoll(at + length + 1, NULL, 10) : 0;
 		best = fits > best ? fits : best;
-		at += length;
+		at += whole;
 	}
 	return best;
 }

@@ -158,6 +158,15 @@ int p4d_model__take(const p4d_presets_row *row, const char *what, p4d_request *r
 	return take(&model, &row->preset, what, request, preset, err);
 }
 
+void p4d_model__take_length(int64_t max_seq_len, p4d_request *request)
+{
+	const p4d_option_info *info = p4d_request_option_info(P4D_MAX_SEQ_LEN);
+
+	if (max_seq_len >= info->min && max_seq_len <= info->max &&
+	    (!p4d_is_set(request, P4D_MAX_SEQ_LEN) || request->origin[P4D_MAX_SEQ_LEN] == P4D_BY_MODEL))
+		p4d_request_put(request, P4D_MAX_SEQ_LEN, max_seq_len, P4D_BY_MODEL);
+}
+
 int p4d_model__parse(const char *text, size_t length, const char *what, p4d_request *request,
 		     p4d_preset *preset, p4d_error *err)
 {

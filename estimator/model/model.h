@@ -12,15 +12,16 @@
  * `custom` from flags alone. Loading a model fills the unset model numbers of a request (origin P4D_BY_MODEL;
  * what the user set is kept).
  *
- * A preset file has `name`, `aliases`, `source`, `parameters` (an exact number, or a string as printed:
- * "13.0B"), `global_batch`, `seq_len`, and the model options of options.def with '_' for '-' and choices as
- * they are typed; `rope_scaling` is the object that Hugging Face has. Users may write such files, too.
+ * A preset file has `name`, `aliases` ("ORG/NAME=N": this one has a context of N tokens), `source`,
+ * `parameters` (an exact number, or a string as printed: "13.0B"), `global_batch`, `seq_len`, and the model
+ * options of options.def with '_' for '-' and choices as they are typed; `rope_scaling` is the object that
+ * Hugging Face has. Users may write such files, too.
  */
 
 /* Preset data beyond the shape. */
 typedef struct p4d_preset {
 	char name[64];
-	char aliases[512]; /* comma-separated */
+	char aliases[512]; /* comma-separated; NAME=N has a context of N tokens */
 	char source[256];
 	uint64_t parameters;   /* published count; 0 when none was published */
 	uint64_t exact;        /* 1 when `parameters` is exact rather than rounded to the printed digits */

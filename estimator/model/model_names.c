@@ -83,16 +83,17 @@ static void squeeze(const char *name, size_t length, char *key, size_t size)
 
 /* How well a preset's aliases fit. One that cannot be read has none; an error only when it is requested by
  * name. */
-static int aliases_fit(const listing *list, int i, const p4d_hub_name *name)
+static int aliases_fit(const listing *list, int i, const p4d_hub_name *name, int64_t *max_seq_len)
 {
 	p4d_presets_row row = {.preset = {.name = ""}};
 	char path[MAX_PATH];
 
 	if (!list->datadir)
-		return p4d_model__hub_name_fits(name, p4d_presets_table[i].preset.aliases);
+		return p4d_model__hub_name_fits(name, p4d_presets_table[i].preset.aliases, max_seq_len);
 	path_of(list->datadir, list->file[i]->d_name, path, sizeof(path));
-	return p4d_model_file_read(path, &row, NULL) < 0 ? P4D_HUB_NAME_NO
-							 : p4d_model__hub_name_fits(name, row.preset.aliases);
+	return p4d_model_file_read(path, &row, NULL) < 0
+		   ? P4D_HUB_NAME_NO
+		   : p4d_model__hub_name_fits(name, row.preset.aliases, max_seq_len);
 }
 
 /* Insertions, deletions and replacements that turn a into b. */
@@ -224,24 +225,29 @@ static int find_row(const char *name)
 	return -1;
 }
 
+typedef struct found {
+	int at;              /* -1: none */
+	int fits;            /* P4D_HUB_NAME_* */
+	int64_t max_seq_len; /* of this name; 0: the preset's */
+} found;
+
 /* The preset of a name, and whether it has this very one. A preset's own name goes before aliases. */
-static int find(const listing *list, const p4d_hub_name *name, int *fits)
+static found find(const listing *list, const p4d_hub_name *name)
 {
+	found best = {.at = list->datadir ? -1 : find_row(name->whole)};
 	char own[MAX_KEY];
 	size_t length;
-	int best = list->datadir ? -1 : find_row(name->whole);
 
-	*fits = best < 0 ? P4D_HUB_NAME_NO : P4D_HUB_NAME_DOTTED;
+	best.fits = best.at < 0 ? P4D_HUB_NAME_NO : P4D_HUB_NAME_DOTTED;
 	for (int aliases = 0; aliases < 2; aliases++)
-		for (int i = 0; i < list->count && *fits < P4D_HUB_NAME_DOTTED; i++) {
+		for (int i = 0; i < list->count && best.fits < P4D_HUB_NAME_DOTTED; i++) {
 			const char *preset = name_at(list, i, &length);
+			int64_t max_seq_len = 0;
 			snprintf(own, sizeof(own), "%.*s", (int)length, preset);
-			const int now =
-			    aliases ? aliases_fit(list, i, name) : p4d_model__hub_name_fits(name, own);
-			if (now <= *fits)
-				continue;
-			*fits = now;
-			best = i;
+			const int now = aliases ? aliases_fit(list, i, name, &max_seq_len)
+						: p4d_model__hub_name_fits(name, own, NULL);
+			if (now > best.fits)
+				best = (found){i, now, max_seq_len};
 		}
 	return best;
 }
@@ -260,7 +266,7 @@ static int load(const listing *list, int i, p4d_request *request, p4d_preset *pr
 /* What the name says of the weights, where the model's file does not. */
 static void take_stored(const p4d_hub_name *name, int fits, p4d_request *request)
 {
-	if (fits == P4D_HUB_NAME_PLAIN && name->stored >= 0)
+	if (fits < P4D_HUB_NAME_BASE && name->stored >= 0)
 		p4d_request_default(request, P4D_STORED, name->stored, P4D_BY_MODEL);
 }
 
@@ -278,14 +284,17 @@ int p4d_model__preset_load(const char *name, const char *datadir, int least, p4d
 		*unknown = true;
 		return -1;
 	}
-	int fits, found = find(&list, &hub, &fits), rc = -1;
-	*unknown = found < 0 || fits < least;
+	const found best = find(&list, &hub);
+	int rc = -1;
+	*unknown = best.at < 0 || best.fits < least;
 	if (*unknown)
 		fail_unknown(name, &list, err);
 	else
-		rc = load(&list, found, request, preset, err);
-	if (rc == 0)
-		take_stored(&hub, fits, request);
+		rc = load(&list, best.at, request, preset, err);
+	if (rc == 0) {
+		take_stored(&hub, best.fits, request);
+		p4d_model__take_length(best.max_seq_len, request);
+	}
 	free_listing(&list);
 	return rc;
 }

@@ -5,16 +5,34 @@
 #include <string.h>
 
 #include "model/hub_name.h"
+#include "model/model_internal.h"
 
-static void keep(const p4d_preset *preset, const p4d_request *model, void *context)
+static p4d_presets_row *add_row(p4d_presets *all, const p4d_preset *preset, const p4d_request *model)
 {
-	p4d_presets *all = context;
 	p4d_presets_row *grown = realloc(all->row, (all->count + 1) * sizeof(*grown));
 
 	if (!grown)
-		return;
+		return NULL;
 	all->row = grown;
-	all->row[all->count++] = (p4d_presets_row){*preset, *model};
+	grown[all->count] = (p4d_presets_row){*preset, *model};
+	return &grown[all->count++];
+}
+
+/* An alias with a context length of its own has a row of its own, without a name. */
+static void keep(const p4d_preset *preset, const p4d_request *model, void *context)
+{
+	add_row(context, preset, model);
+	for (const char *at = preset->aliases; *at; at += *at == ',') {
+		const size_t whole = strcspn(at, ","), length = strcspn(at, ",=");
+		p4d_presets_row *row = length < whole ? add_row(context, preset, model) : NULL;
+		if (row) {
+			*row->preset.name = '\0';
+			memcpy(row->preset.aliases, at, whole);
+			row->preset.aliases[whole] = '\0';
+			p4d_model__take_length(strtoll(at + length + 1, NULL, 10), &row->model);
+		}
+		at += whole;
+	}
 }
 
 int p4d_presets_load(p4d_presets *presets, const char *datadir, p4d_error *err)
@@ -37,9 +55,10 @@ const p4d_request *p4d_presets_find(const p4d_presets *presets, const char *name
 	for (int aliases = 0; aliases < 2; aliases++)
 		for (size_t i = 0; i < presets->count && best < P4D_HUB_NAME_DOTTED; i++) {
 			const p4d_preset *preset = &presets->row[i].preset;
-			const int fits =
-			    p4d_model__hub_name_fits(&hub, aliases ? preset->aliases : preset->name);
-			if (fits <= best)
+			int64_t max_seq_len = 0;
+			const int fits = p4d_model__hub_name_fits(
+			    &hub, aliases ? preset->aliases : preset->name, &max_seq_len);
+			if (fits <= best || (max_seq_len && *preset->name)) /* that has its own row */
 				continue;
 			best = fits;
 			found = &presets->row[i].model;

@@ -83,8 +83,9 @@ static void built_in_presets_are_the_files(void **state)
 	for (size_t i = 0; i < files.count; i++) {
 		assert_memory_equal(&built_in.row[i].preset, &files.row[i].preset, sizeof(p4d_preset));
 		assert_memory_equal(&built_in.row[i].model, &files.row[i].model, sizeof(p4d_request));
-		assert_ptr_equal(p4d_presets_find(&built_in, files.row[i].preset.name),
-				 &built_in.row[i].model);
+		if (*files.row[i].preset.name) /* an alias with its own context has none */
+			assert_ptr_equal(p4d_presets_find(&built_in, files.row[i].preset.name),
+					 &built_in.row[i].model);
 	}
 	p4d_presets_free(&files);
 	p4d_presets_free(&built_in);

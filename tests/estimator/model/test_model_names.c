@@ -56,6 +56,59 @@ static void names_of_variants(void **state)
 	assert_int_equal(p4d_model_resolve(&empty, NULL, NULL, NULL), -1);
 }
 
+/* Names of one shape whose config.json has another context length, in files of several kinds of weights. */
+static void variants_have_their_own_context(void **state)
+{
+	static const struct {
+		const char *typed;
+		int64_t max_seq_len;
+		int stored;
+	} cases[] = {
+	    {"Qwen/Qwen3-4B", 40960, -1},
+	    {"qwen3-4b", 40960, -1},
+	    {"Qwen/Qwen3-4B-FP8", 40960, P4D_STORED_FP8},
+	    {"Qwen/Qwen3-4B-Instruct-2507", 262144, -1},
+	    {"Qwen3-4B-Instruct-2507", 262144, -1},
+	    {"Qwen/Qwen3-4B-Instruct-2507-FP8", 262144, P4D_STORED_FP8},
+	    {"Qwen/Qwen3-4B-Base", 32768, -1},
+	    {"unsloth/Qwen3-4B-Instruct-2507-unsloth-bnb-4bit", 262144, P4D_STORED_NF4},
+	    {"Qwen/Qwen3-Coder-30B-A3B-Instruct-FP8", 262144, P4D_STORED_FP8},
+	    {"Qwen/Qwen2.5-7B", 131072, -1},
+	    {"Qwen/Qwen2.5-7B-Instruct", 32768, -1},
+	    {"Qwen/Qwen2.5-7B-Instruct-AWQ", 32768, P4D_STORED_INT4},
+	    {"Qwen/Qwen2.5-Coder-7B-Instruct", 32768, -1},
+	    {"microsoft/Phi-3-mini-4k-instruct", 4096, -1},
+	    {"microsoft/Phi-3-mini-128k-instruct", 131072, -1},
+	    {"meta-llama/Llama-4-Scout-17B-16E-Instruct", 10485760, -1},
+	    {"RedHatAI/Meta-Llama-3.1-8B-Instruct-quantized.w4a16", 131072, P4D_STORED_INT4},
+	};
+	p4d_presets presets = {0};
+	p4d_error err = {0};
+	(void)state;
+
+	assert_int_equal(p4d_presets_load(&presets, NULL, &err), 0);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		p4d_request request = named(cases[i].typed);
+		p4d_preset preset;
+		resolve(&request, &preset);
+		assert_int_equal(request.value[P4D_MAX_SEQ_LEN], cases[i].max_seq_len);
+		assert_int_equal(p4d_is_set(&request, P4D_STORED) ? (int)request.value[P4D_STORED] : -1,
+				 cases[i].stored);
+	}
+	/* what slurmctld compares plans with */
+	const p4d_request *found = p4d_presets_find(&presets, "Qwen/Qwen3-4B-Instruct-2507");
+	assert_non_null(found);
+	assert_int_equal(found->value[P4D_MAX_SEQ_LEN], 262144);
+	assert_int_equal(p4d_presets_find(&presets, "qwen3-4b")->value[P4D_MAX_SEQ_LEN], 40960);
+	assert_int_equal(p4d_presets_find(&presets, "Qwen/Qwen3-4B")->value[P4D_MAX_SEQ_LEN], 40960);
+	p4d_presets_free(&presets);
+	/* what the user says counts */
+	p4d_request own = named("Qwen/Qwen3-4B-Instruct-2507");
+	p4d_request_put(&own, P4D_MAX_SEQ_LEN, 1000, P4D_BY_USER);
+	resolve(&own, NULL);
+	assert_int_equal(own.value[P4D_MAX_SEQ_LEN], 1000);
+}
+
 /* All names and aliases, as they are compared; a clash would make an alias depend on the order of files. */
 static struct {
 	char key[64], name[64];
@@ -91,7 +144,7 @@ static void check_aliases(const p4d_preset *preset, const p4d_request *request, 
 	add_name(preset->name, strlen(preset->name), preset->name);
 	for (const char *at = preset->aliases; *at;
 	     at += at[strcspn(at, ",")] ? strcspn(at, ",") + 1 : strlen(at))
-		add_name(at, strcspn(at, ","), preset->name);
+		add_name(at, strcspn(at, ",="), preset->name);
 }
 
 static void aliases_are_unique_and_resolve(void **state)
@@ -217,6 +270,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(names_of_variants),
+	    cmocka_unit_test(variants_have_their_own_context),
 	    cmocka_unit_test(aliases_are_unique_and_resolve),
 	    cmocka_unit_test(names_ignore_case_and_separators),
 	    cmocka_unit_test(unknown_names_show_the_nearest),
