@@ -4,7 +4,8 @@
 #   --without-slurm              builds the estimator and the command only
 #   --with-slurm-plugindir=DIR   where p4d.so and job_submit_p4d.so are installed
 # Without the last one they go where Slurm looks for plugins, unless --prefix says that this is an installation apart;
-# then they go below the prefix, and PluginDir in slurm.conf has to name that directory too.
+# then they go below the prefix, and PluginDir in slurm.conf has to name that directory too. It is an error if that place is
+# not known: slurmctld does not start with a plugin that it does not find.
 AC_DEFUN([P4D_SLURM], [
 	AC_ARG_WITH([slurm],
 		[AS_HELP_STRING([--with-slurm=DIR], [where Slurm is installed; --without-slurm: no plugins])],
@@ -56,20 +57,42 @@ AC_DEFUN([P4D_SLURM_VERSION], [
 	done
 ])
 
-# P4D_SLURM_PLUGINDIR(PREFIX): Debian keeps plugins in slurm-wlm, Slurm's own packages in slurm.
+# P4D_SLURM_PLUGINDIR(PREFIX): where Slurm looks for plugins. libslurm knows: the directory that it was built with is one of
+# its strings, on a machine without daemons too. Otherwise it is where plugins are: Debian keeps them in slurm-wlm, Slurm's own
+# packages in slurm.
 AC_DEFUN([P4D_SLURM_PLUGINDIR], [
-	p4d_slurm_found=
-	for p4d_dir in "$1"/lib/*/slurm-wlm "$1"/lib64/slurm "$1"/lib/slurm "$1"/lib/*/slurm; do
+	AC_MSG_CHECKING([where Slurm looks for plugins])
+	P4D_SLURM_BUILT_IN([$1])
+	for p4d_dir in $p4d_slurm_built_in "$1"/lib/*/slurm-wlm "$1"/lib64/slurm "$1"/lib/slurm "$1"/lib/*/slurm; do
 		AS_IF([test -z "$p4d_slurm_found" && test -d "$p4d_dir"], [p4d_slurm_found=$p4d_dir])
 	done
-	AS_CASE([$p4d_slurm_found],
-		[''], [slurmplugindir='${libdir}/slurm'],
-		[slurmplugindir=$p4d_slurm_found
-		 AS_CASE([$with_slurm:$prefix],
-			[yes:NONE|check:NONE|yes:/usr|check:/usr], [],
-			[yes:*|check:*], [slurmplugindir='${libdir}/'`basename "$p4d_slurm_found"`])])
-	AS_IF([test -n "$with_slurm_plugindir"], [slurmplugindir=$with_slurm_plugindir])
+	AS_IF([test -n "$with_slurm_plugindir"], [slurmplugindir=$with_slurm_plugindir],
+		[AS_CASE([$with_slurm:$prefix],
+			[yes:NONE|check:NONE|yes:/usr|check:/usr|/*], [slurmplugindir=$p4d_slurm_found],
+			[slurmplugindir='${libdir}/'`basename "${p4d_slurm_found:-slurm}"`])])
+	AC_MSG_RESULT([${slurmplugindir:-unknown}])
+	AS_IF([test -z "$slurmplugindir"],
+		[AC_MSG_ERROR([cannot tell where this Slurm looks for plugins: name the directory with --with-slurm-plugindir=DIR
+(scontrol show config | grep PluginDir), or leave the plugins out with --without-slurm])])
 	# Slurm's plugins use symbols that libslurm lacks (cred/none of 24.11: get_log_level): Slurm's own programs link this.
 	AS_IF([test -f "$p4d_slurm_found/libslurmfull.so"],
 		[SLURM_LIBS="-L$p4d_slurm_found -Wl,-rpath,$p4d_slurm_found -lslurmfull"])
+])
+
+# P4D_SLURM_BUILT_IN(PREFIX): p4d_slurm_built_in: directories in libslurm's strings that may hold its plugins, a line each;
+# p4d_slurm_found: the only one of them, which need not exist here.
+AC_DEFUN([P4D_SLURM_BUILT_IN], [
+	p4d_slurm_found=
+	p4d_slurm_built_in=
+	p4d_library=
+	for p4d_dir in "$1/lib64" "$1/lib"; do
+		AS_IF([test "$1" != /usr && test -z "$p4d_library" && test -f "$p4d_dir/libslurm.so"],
+			[p4d_library=$p4d_dir/libslurm.so])
+	done
+	AS_IF([test "$1" = /usr], [p4d_library=`$CC $CFLAGS $LDFLAGS -print-file-name=libslurm.so 2>/dev/null`])
+	AS_IF([test -n "$p4d_library" && test -f "$p4d_library"],
+		[p4d_slurm_built_in=`LC_ALL=C tr '\000' '\n' <"$p4d_library" | LC_ALL=C grep -a '^/' |
+			LC_ALL=C grep -aE '^[[A-Za-z0-9_./+-]]*/lib[[^/]]*/([[^/]]+/)*slurm[[^/.]]*$' | grep -v '^/var/' | sort -u`])
+	AS_CASE([$p4d_slurm_built_in], [''|*"
+"*], [], [p4d_slurm_found=$p4d_slurm_built_in])
 ])

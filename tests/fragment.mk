@@ -216,8 +216,8 @@ tests_runtime_device_test_cudnn_graphs_LDADD = libp4dcudnn.la $(LDADD) -ldl
 tests_runtime_device_test_cudnn_graphs_LDFLAGS = $(AM_LDFLAGS) -Wl,-rpath,$(CUDA_LIBDIR)
 
 # the structure of the sources, and the names in what was built
-TESTS += tests/house/test_rooms.sh tests/house/test_names.sh tests/house/test_hardening.sh tests/house/test_sbom.sh
-EXTRA_DIST += tests/house/test_rooms.sh tests/house/test_names.sh tests/house/test_hardening.sh tests/house/test_sbom.sh
+TESTS += tests/house/test_rooms.sh tests/house/test_names.sh tests/house/test_hardening.sh tests/house/test_sbom.sh tests/house/test_installed.sh
+EXTRA_DIST += tests/house/test_rooms.sh tests/house/test_names.sh tests/house/test_hardening.sh tests/house/test_sbom.sh tests/house/test_installed.sh
 
 # the command that was built, as a user types it
 command_tests = \
@@ -435,7 +435,7 @@ CLEANFILES += $(EXTRA_PROGRAMS)
 
 # What another compilation of the same sources need not repeat: what is read of them, guard pages beside the sanitizers' own, long
 # searches and trainings by the command, whose parts have tests, too.
-same_tests = tests/house/test_rooms.sh tests/house/test_names.sh tests/house/test_hardening.sh tests/house/test_sbom.sh \
+same_tests = tests/house/test_rooms.sh tests/house/test_names.sh tests/house/test_hardening.sh tests/house/test_sbom.sh tests/house/test_installed.sh \
 	tests/gpu/test_kit.sh tests/gpu/test_report.sh tests/runtime/device/test_cuda_apart.sh \
 	tests/estimator/search/test_search tests/runtime/run/test_killed tests/plugin/test_fakehost_cost \
 	tests/command/test_train.sh $(addprefix tests/command/test_train_,options.sh moments.sh offload.sh local_loss.sh released.sh)
@@ -447,5 +447,5 @@ EXTRA_DIST += tests/fuzz/test_replay.sh tests/fuzz/fuzz.sh tests/fuzz/real_files
 TESTS += tests/gpu/test_kit.sh tests/gpu/test_report.sh tests/runtime/device/test_cuda_apart.sh
 EXTRA_DIST += tests/runtime/device/test_cuda_apart.sh tests/gpu/run tests/gpu/pack tests/gpu/report tests/gpu/test_kit.sh tests/gpu/test_report.sh tests/gpu/pytorch_baseline.py tests/parity
 EXTRA_DIST += tests/setup.sh tests/static.sh tests/install.sh tests/distcheck.sh tests/data tests/cluster
-EXTRA_DIST += tests/demo_training.sh tests/without_training.sh tests/pkg_config.sh tests/releases.sh
+EXTRA_DIST += tests/demo_training.sh tests/plugin_directory.sh tests/without_training.sh tests/pkg_config.sh tests/releases.sh
 EXTRA_DIST += tests/bench/sbatch_cost.sh tests/bench/overfit.sh tests/bench/pytorch_cpu.py

@@ -1,0 +1,47 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# What README.md and p4d-spank(8) say of packages and files is what the tree says: the packages of tests/setup.sh, every module
+# that `make install` puts somewhere, and no newer release of autoconf or json-c than they name.
+set -u
+source=$(cd "$(dirname "$0")/../.." && pwd)
+cd "${P4D_TEST_BUILDDIR:-.}" || exit 2
+. "$source/tests/setup.sh"
+failed=0
+fault() { echo "FAIL: $*"; failed=1; }
+
+listed=$(sed -n '/^apt-get install/,/[^\\]$/p' "$source/README.md" | tr -d '\\' | tr -s ' \t' '\n' | grep -v '^$')
+[ -n "$listed" ] || fault "README.md lists no packages"
+for package in $p4d_packages_build; do
+	echo "$listed" | grep -qxF "$package" || fault "$package is not in README.md"
+done
+for package in $(echo "$listed" | grep -vxE 'apt-get|install|--.*'); do
+	case " $(echo $p4d_packages_build) " in *" $package "*) ;; *) fault "README.md names $package" ;; esac
+done
+
+table=$(sed -n '/^| where | what |/,/^$/p' "$source/README.md")
+files=$(sed -n '/^# FILES/,/^# SEE ALSO/p' "$source/man/p4d-spank.8.scd")
+modules=$(sed -n 's/^installed_modules += //p' "$source"/*/fragment.mk "$source"/runtime/device/cuda/fragment.mk |
+	tr ' ' '\n' | sed 's,.*/,,')
+[ "$(echo "$modules" | grep -c .)" -ge 9 ] || fault "these modules are installed: $modules"
+for module in $modules; do
+	echo "$table" | grep -qF "\`$module.so\`" || fault "$module.so is not in README.md's table"
+	echo "$files" | grep -qF "_$module.so_" || fault "$module.so is not in FILES of p4d-spank(8)"
+done
+for built in .libs/*.so; do
+	built=$(basename "$built" .so)
+	echo "$modules" | grep -qx -- "$built" || fault "$built.so is built and not installed"
+done
+
+# RHEL 9 has these.
+grep -qxF 'AC_PREREQ([2.69])' "$source/configure.ac" || fault "configure.ac wants another autoconf"
+grep -qF '[json-c >= 0.14]' "$source/configure.ac" || fault "configure.ac wants another json-c"
+if command -v objdump >/dev/null; then
+	objdump -p p4d .libs/*.so | grep -oE 'JSONC_[0-9.]+' | grep -vx JSONC_0.14 && fault "newer than json-c 0.14"
+fi
+if command -v autoreconf2.69 >/dev/null; then
+	copy=$(mktemp -d) || exit 2
+	(cd "$source" && tar cf - configure.ac Makefile.am m4/p4d_*.m4 */fragment.mk runtime/device/cuda/fragment.mk) | tar xf - -C "$copy"
+	(cd "$copy" && autoreconf2.69 -fi) >"$copy/log" 2>&1 || { tail "$copy/log"; fault "autoconf 2.69 does not do"; }
+	rm -rf "$copy"
+fi
+exit $failed
