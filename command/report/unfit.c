@@ -75,7 +75,9 @@ static const char *last_fix(const p4d_request *request)
 {
 	const char *own = p4d_framework_of((int)request->value[P4D_FRAMEWORK])->no_fit_fix;
 
-	return own ? own : "no number of these GPUs is enough: shorten --seq-len or take a smaller --model";
+	return own ? own
+		   : "p4d found no number of these GPUs that is enough: shorten --seq-len or take a smaller "
+		     "--model";
 }
 
 const char *p4d_unfit_ways_out(const p4d_subject *subject, const p4d_request *asked,

@@ -260,7 +260,7 @@ static p4d_megatron_again recomputed(const p4d_rows *rows)
 		return (p4d_megatron_again){0, l->recompute == P4D_RECOMPUTE_MLP || !l->flash_attention, all};
 	if (l->recompute_block) /* what comes first in the model; the others go first in the backward pass */
 		return (p4d_megatron_again){n, n == all, all - n};
-	return (p4d_megatron_again){(all + n - 1) / n, n, 0};
+	return (p4d_megatron_again){n ? (all + n - 1) / n : 0, n, 0};
 }
 
 /* One of a layer's tensors, or what of it is recomputed for the backward pass of its group. */
@@ -297,6 +297,11 @@ static void add_attention(p4d_rows *rows, const p4d_megatron_again *r, const p4d
 	saved(rows, r, HEADS, "layer.key_and_value", ACROSS, dtype, 2, z->tokens, z->G);
 	if (p4d_megatron__fp8_saves_output(l))
 		saved(rows, r, HEADS, "layer.output_fp8", ACROSS, P4D_DT_BYTES, z->tokens, z->A, 0);
+	if (l->qk_norm) { /* what the norms of queries and keys are given */
+		saved(rows, r, HEADS, "layer.normed_product", ACROSS, dtype, z->tokens, z->A + z->G, 0);
+		saved(rows, r, HEADS, "layer.qk_statistics", ACROSS, P4D_DT_FP32, l->norm_tensors, z->tokens,
+		      (l->heads + l->kv_heads) / l->tp);
+	}
 	if (selective && l->flash_attention)
 		saved(rows, r, HEADS, "layer.product", ACROSS, dtype, z->tokens, z->A + z->G, 0);
 	saved(rows, r, STATISTICS, "layer.softmax_statistics", ACROSS, P4D_DT_FP32, l->heads / l->tp,

@@ -123,8 +123,9 @@ static p4d_wide backward_exchange(const p4d_rows *rows, const p4d_megatron_again
 	const bool ring = l->cp_comm == P4D_CP_P2P, layers = r->groups && r->layers;
 	const p4d_wide narrow = (p4d_wide)z->own * z->h;
 	const p4d_wide ffn = l->recompute == P4D_RECOMPUTE_MLP ? narrow : z->ffn;
+	const p4d_wide normed = l->qk_norm ? z->A + z->G : 0;
 	const p4d_wide saved =
-	    2 * narrow + z->ffn + (p4d_wide)z->tokens * ((1 + z->outputs) * z->A + 2 * z->G);
+	    2 * narrow + z->ffn + (p4d_wide)z->tokens * ((1 + z->outputs) * z->A + 2 * z->G + normed);
 
 	if (!exchange(l, z) || (ring && !layers))
 		return 0;

@@ -192,7 +192,7 @@ static int fail_pipeline(const p4d_layout *l, p4d_error *err)
 	else
 		fail_counts(l, "", 0, "pp x vpp", list, err);
 	const p4d_framework *f = p4d_framework_of(l->framework);
-	if (!counts && f->uneven_chunks && l->pp > 1 && l->layers + 2 >= 2 * l->pp * l->vpp &&
+	if (!counts && f->uneven_chunks && l->pp > 1 && l->layers + 2 >= l->pp * l->vpp &&
 	    (f->spreads_remainders || (l->layers + 2) % (l->pp * l->vpp) == 0))
 		return p4d_fix(err, "--p4d-account-for-embedding=on --p4d-account-for-loss=on");
 	if (l->vpp == 1 && l->pp <= l->layers && l->pp <= 64)
@@ -208,14 +208,17 @@ static int fail_pipeline(const p4d_layout *l, p4d_error *err)
 	return p4d_fix(err, "--p4d-schedule=1f1b --p4d-vpp=1");
 }
 
-/* The first chunk has a layer less for the embedding, the last one for the loss; what does not divide, the
- * first ones have (torchtitan's _generate_llm_fqn_per_model_part). */
+/*
+ * The first chunk has a layer less for the embedding, the last one for the loss. Either may have none left
+ * (Megatron's transformer_block.py). The first chunks have the remainder of the division (torchtitan's
+ * _generate_llm_fqn_per_model_part).
+ */
 static int split_with_ends(p4d_layout *l, p4d_error *err)
 {
 	const uint64_t chunks = l->pp * l->vpp, each = counted(l) / chunks, more = counted(l) % chunks;
 	uint32_t layers[P4D_MAX_UNEVEN_CHUNKS];
 
-	if (chunks > P4D_MAX_UNEVEN_CHUNKS || each < 2) {
+	if (chunks > P4D_MAX_UNEVEN_CHUNKS || each < 1) {
 		p4d_fail(err, P4D_E_LAYERS,
 			 "with the embedding or the loss counted as a layer, pp x vpp = %" PRIu64
 			 " chunks of %" PRIu64 " layers are too many",

@@ -101,10 +101,28 @@ static void over_micro_batches(p4d_search_enumeration *w)
 	}
 }
 
-/* Uneven layers: one more for some stages in the middle, as the ends have embedding and head. */
+/* Embedding and loss that the user counts as layers of a pipeline's split. */
+static uint64_t counted_ends(const p4d_search_enumeration *w)
+{
+	static const p4d_option ends[] = {P4D_ACCOUNT_FOR_EMBEDDING, P4D_ACCOUNT_FOR_LOSS};
+	uint64_t count = 0;
+
+	for (size_t i = 0; i < sizeof(ends) / sizeof(*ends); i++)
+		count += p4d_is_set(w->asked, ends[i]) && p4d_framework_value(w->asked, ends[i]) > 0;
+	return count;
+}
+
+/* What a pipeline of so many stages is split into. */
+static uint64_t layers_to_split(const p4d_search_enumeration *w, uint64_t pp)
+{
+	return (uint64_t)w->asked->value[P4D_LAYERS] + (pp > 1 ? counted_ends(w) : 0);
+}
+
+/* Uneven layers: one more for some stages in the middle, as the ends have embedding and head. A split says
+ * where all layers are, and contradicts ends that count as layers. */
 static bool propose_split(p4d_search_enumeration *w, uint64_t pp, uint64_t vpp)
 {
-	const uint64_t layers = (uint64_t)w->asked->value[P4D_LAYERS], units = layers / vpp;
+	const uint64_t layers = layers_to_split(w, pp), units = layers / vpp;
 	const uint64_t base = units / pp, extra = units % pp, from = (pp - extra) / 2;
 
 	if (!p4d_is_open(w, P4D_PIPELINE_SPLIT))
@@ -112,6 +130,8 @@ static bool propose_split(p4d_search_enumeration *w, uint64_t pp, uint64_t vpp)
 	w->trial.origin[P4D_PIPELINE_SPLIT] = P4D_UNSET;
 	if (layers % (pp * vpp) == 0)
 		return true;
+	if (pp > 1 && counted_ends(w))
+		return p4d_framework_of(w->layout.framework)->spreads_remainders;
 	/* where the layers divide evenly, an uneven split for more chunks gains nothing */
 	if (layers % pp == 0 || layers % vpp || base == 0 || pp > MOST_SPLIT_STAGES ||
 	    vpp > MOST_SPLIT_CHUNKS)
@@ -174,7 +194,7 @@ static void try_shape(p4d_search_enumeration *w, uint64_t pp, int schedule, uint
 static void try_schedule(p4d_search_enumeration *w, uint64_t pp, int schedule)
 {
 	const p4d_schedule_kind *kind = p4d_schedule_kinds[schedule];
-	const uint64_t layers = (uint64_t)w->asked->value[P4D_LAYERS], chunks = kind->chunks;
+	const uint64_t layers = layers_to_split(w, pp), chunks = kind->chunks;
 	const uint64_t most = (uint64_t)p4d_request_option_info(P4D_VPP)->max;
 	/* vocab-2 holds less and waits less than vocab-1, which is tried only on request */
 	const bool first_kind =
@@ -271,7 +291,7 @@ static uint64_t asked_or_1(const p4d_search_enumeration *w, p4d_option option)
 
 static void over_pipelines(p4d_search_enumeration *w, uint64_t ranks)
 {
-	const uint64_t layers = (uint64_t)w->asked->value[P4D_LAYERS];
+	const uint64_t layers = layers_to_split(w, P4D_MAX_STAGES);
 	uint64_t most = layers < P4D_MAX_STAGES ? layers : P4D_MAX_STAGES;
 
 	if (!p4d_is_open(w, P4D_PP)) {

@@ -147,7 +147,7 @@ def transformer_config(c):
         cross_entropy_loss_fusion=c["cross-entropy"] != "unfused",
         cross_entropy_fusion_impl="te" if c["cross-entropy"] == "fused" else "native",
         overlap_p2p_comm=c["vpp"] > 1, batch_p2p_comm=c["vpp"] == 1, deallocate_pipeline_outputs=True,
-        perform_initialization=False, **recompute), **experts, **precision})
+        perform_initialization=False, qk_layernorm=c.get("qk-norm") == "on", **recompute), **experts, **precision})
 
 
 def build(c, ledger):
@@ -172,7 +172,7 @@ def build(c, ledger):
             model = megatron_hybrids.model(c, config, padded, first, last)
         else:
             layers = (get_gpt_decoder_block_spec(config, True, normalization=config.normalization, **virtual)
-                      if "experts" in c else get_gpt_layer_with_transformer_engine_spec())
+                      if "experts" in c else get_gpt_layer_with_transformer_engine_spec(qk_layernorm=c.get("qk-norm") == "on"))
             further = get_gpt_mtp_block_spec(config, layers, True, **virtual) if config.mtp_num_layers else None
             model = GPTModel(
                 config, layers, padded, c["seq-len"], pre_process=first, post_process=last, parallel_output=True,

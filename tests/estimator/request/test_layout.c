@@ -155,6 +155,20 @@ static void chunks_of_a_stage_may_differ(void **state)
 	assert_int_equal(l.stage_layers[0], 16);
 	assert_int_equal(l.stage_layers[1], 15);
 	assert_false(l.uneven_chunks);
+	/* a chunk for the embedding alone and one for the loss, as NVIDIA runs it, and whole such stages */
+	assert_int_equal(build(MODEL_405B "layers=30 pp=4 vpp=8 account-for-embedding=on account-for-loss=on",
+			       8, 8, &l, &err),
+			 0);
+	assert_int_equal(p4d_chunk_layers(&l, 0, 0), 0);
+	assert_int_equal(p4d_chunk_layers(&l, 0, 1), 1);
+	assert_int_equal(p4d_chunk_layers(&l, 3, 7), 0);
+	assert_int_equal(l.stage_layers[3], 7);
+	assert_int_equal(
+	    build(MODEL_405B "layers=6 pp=8 account-for-embedding=on account-for-loss=on", 8, 8, &l, &err),
+	    0);
+	assert_int_equal(l.stage_layers[0], 0);
+	assert_int_equal(l.stage_layers[6], 1);
+	assert_int_equal(l.stage_layers[7], 0);
 	/* a pipeline of one stage is not split */
 	assert_int_equal(build(MODEL_405B "layers=31 account-for-loss=on", 1, 8, &l, &err), 0);
 	assert_int_equal(l.stage_layers[0], 31);
@@ -190,9 +204,9 @@ static void uneven_chunks_that_do_not_work(void **state)
 	    "pipeline-split says where all layers are: account-for-embedding and account-for-loss do not go "
 	    "with it",
 	    "--p4d-account-for-embedding=off --p4d-account-for-loss=off");
-	refuse(MODEL_405B "layers=10 pp=2 vpp=6 account-for-embedding=on account-for-loss=on", 2, 8,
+	refuse("framework=fsdp layers=16 tp=2 pp=4 vpp=8 account-for-embedding=on account-for-loss=on", 2, 8,
 	       P4D_E_LAYERS,
-	       "with the embedding or the loss counted as a layer, pp x vpp = 12 chunks of 1 layers are too "
+	       "with the embedding or the loss counted as a layer, pp x vpp = 32 chunks of 0 layers are too "
 	       "many",
 	       "--p4d-account-for-embedding=off --p4d-account-for-loss=off --p4d-vpp=1");
 	/* p4d-train has chunks of one size */

@@ -377,6 +377,34 @@ static void splits_layers_that_do_not_divide(void **state)
 	assert_string_equal(found.request.pipeline_split, "7,8,8,8,8,8,8,8,8,8,8,8,8,8,8,7");
 }
 
+/* Embedding and loss as layers: 405B's 128 divide where its 126 do not, and no split contradicts that. */
+static void divides_layers_and_counted_ends(void **state)
+{
+	p4d_request r = {.gpu = ""};
+	p4d_search_space space = space_of(64, 8, "h100-80gb");
+	p4d_candidate found[8];
+
+	(void)state;
+	set_all(&r, MODEL_LLAMA_405B "framework=megatron "
+				     "grad-dtype=bf16 seq-len=8192 global-batch=256 account-for-embedding=on "
+				     "account-for-loss=on");
+	size_t n = p4d_search_run(&r, &space, found, 8, NULL);
+	assert_true(n > 1);
+	for (size_t i = 0; i < n; i++) {
+		const p4d_request *layout = &found[i].request;
+		assert_false(p4d_is_set(layout, P4D_PIPELINE_SPLIT));
+		assert_int_equal(128 % (layout->value[P4D_PP] * layout->value[P4D_VPP]), 0);
+	}
+	/* as NVIDIA ran it */
+	set_all(&r, "tp=8 pp=8 cp=2 vpp=8");
+	assert_int_equal(p4d_search_run(&r, &space, found, 1, NULL), 1);
+	assert_true(found[0].fraction <= space.limit);
+	/* chunks without a layer at both ends */
+	p4d_request_put(&r, P4D_LAYERS, 30, P4D_BY_USER);
+	set_all(&r, "pp=4");
+	assert_int_equal(p4d_search_run(&r, &space, found, 1, NULL), 1);
+}
+
 /* Short sequences on many ranks: a ring would only wait. What is asked for stays; Megatron-LM keeps p2p. */
 static void gathers_keys_where_that_is_faster(void **state)
 {
@@ -500,6 +528,7 @@ int main(void)
 	    cmocka_unit_test(best_comes_first),
 	    cmocka_unit_test(without_a_clock),
 	    cmocka_unit_test(splits_layers_that_do_not_divide),
+	    cmocka_unit_test(divides_layers_and_counted_ends),
 	    cmocka_unit_test(gathers_keys_where_that_is_faster),
 	    cmocka_unit_test(keeps_what_was_asked),
 	    cmocka_unit_test(gives_up_as_little_as_possible),
