@@ -525,6 +525,7 @@ static const p4d_framework_fixed fixed[] = {
     {P4D_FP8_PARAM_GATHER, P4D_NO_MEANING, "p4d-train gathers parameters as they are without FP8"},
     {P4D_CP_HEADS, P4D_NO_MEANING, "p4d-train exchanges keys and values"},
     {P4D_ADAM_COPIES, P4D_NO_MEANING, "p4d-train makes no copies of moments"},
+    {P4D_PADDING, P4D_NO_MEANING, "p4d-train fills all sequences"},
     {P4D_CUDA_GRAPHS, P4D_GRAPHS_NONE, "p4d-train captures no graphs"},
     {P4D_RECOMPUTE_METHOD, P4D_RECOMPUTE_UNIFORM, "p4d-train recomputes all layers"},
     {P4D_RECOMPUTE_LAYERS, 1, "p4d-train recomputes one layer at a time"},

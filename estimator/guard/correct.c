@@ -239,8 +239,8 @@ void p4d_guard__suggest(p4d_guard_work *g, const p4d_request *asked)
 	p4d_error err = {.code = P4D_E_DOES_NOT_FIT};
 
 	for (unsigned i = 0; i < v->messages; i++)
-		if (v->message[i].code == P4D_E_UNVALIDATED && v->estimate.fraction > limit &&
-		    !v->message[i].fix[0]) {
+		if ((v->message[i].code == P4D_E_UNVALIDATED || v->message[i].code == P4D_E_LENGTH) &&
+		    v->estimate.fraction > limit && !v->message[i].fix[0]) {
 			p4d_guard__correct(g, asked, false, &err);
 			snprintf(v->message[i].fix, sizeof(v->message[i].fix), "%s", err.fix);
 		}

@@ -152,7 +152,7 @@ static int complete_and_judge(p4d_guard_work *g, p4d_error *err)
 	return rc;
 }
 
-static void say_above_safe(p4d_verdict *v)
+static void say_above_safe(p4d_verdict *v, const p4d_request *request)
 {
 	const p4d_estimate *e = &v->estimate;
 
@@ -161,9 +161,11 @@ static void say_above_safe(p4d_verdict *v)
 		return;
 	v->action = P4D_WARN;
 	p4d_message *message = p4d_verdict__say(
-	    v, P4D_E_ABOVE_SAFE, "%.1f of %.1f GiB (%.0f %%) on %s is above the safe %.0f %% of this site",
+	    v, P4D_E_ABOVE_SAFE, "%.1f of %.1f GiB (%.0f %%) on %s%s is above the safe %.0f %% of this site",
 	    p4d_to_gib(e->peak.device_bytes), p4d_to_gib(e->capacity_bytes), 100 * e->fraction,
-	    p4d_on_gpu(v->layout.device) ? e->gpu->name : "the host", 100 * v->policy.safe);
+	    p4d_on_gpu(v->layout.device) ? e->gpu->name : "the host",
+	    p4d_guard__is_bound(request) ? ", if a micro-batch has a sequence of the longest length," : "",
+	    100 * v->policy.safe);
 	const char *fix = p4d_framework_of(v->layout.framework)->above_safe_fix;
 	if (fix && v->layout.allocator == P4D_ALLOCATOR_DEFAULT)
 		snprintf(message->fix, sizeof(message->fix), "%s", fix);
@@ -388,7 +390,7 @@ static int complete(p4d_guard_work *g, p4d_cluster_source source, void *context,
 		p4d_verdict__say(v, P4D_E_PARTLY, "%s alone is judged", g->request->judged_part);
 	int rc = complete_and_judge(g, err);
 	if (rc == 0)
-		say_above_safe(v);
+		say_above_safe(v, g->request);
 	else
 		p4d_guard__fix_memory(g->site, &job, source, context, v, v->estimate.host_bytes, err);
 	/* a refused job has a plan too if it was checked: an override or mode = warn lets it through */

@@ -415,6 +415,8 @@ static void say_release(const p4d_job *job, const p4d_request *request, p4d_verd
 	p4d_layout layout;
 	p4d_estimate e;
 
+	if (v->estimate.fraction > limit) /* said already, with a release that takes less */
+		return;
 	if (v->layout.framework != P4D_FRAMEWORK_DDP || v->layout.transformers ||
 	    v->layout.model_code != P4D_MODEL_CODE_TRANSFORMERS || v->layout.param_dtype == P4D_PARAM_FP32 ||
 	    v->layout.quant || request->origin[P4D_PARAM_DTYPE] != P4D_BY_P4D || !job->reading)
@@ -456,8 +458,11 @@ int p4d_guard__judge(const p4d_site *site, const p4d_job *job, const p4d_request
 	if (p4d_memory_estimate(&v->layout, P4D_METHOD_PLAN, &capacity, &v->estimate, err) < 0)
 		return -1;
 	v->judged = true;
-	if (check_memory(job, request, v, err) < 0 && !only_said(v, doubt(v, &capacity), err))
-		return -1;
+	if (check_memory(job, request, v, err) < 0) {
+		const char *why = doubt(v, &capacity);
+		if (!p4d_guard__say_length(job, request, &capacity, why, v, err) && !only_said(v, why, err))
+			return -1;
+	}
 	/* what processes need beside it is an allowance; what is offloaded alone is a sum of tensors, as is
 	 * all that p4d-train holds */
 	const bool killed = p4d_guard__is_killed(job, v->geometry.host_bytes, &v->estimate);

@@ -55,6 +55,17 @@ void p4d_guard__complete(const p4d_site *site, const p4d_job *job, p4d_cluster_s
 int p4d_guard__judge(const p4d_site *site, const p4d_job *job, const p4d_request *request,
 		     p4d_verdict *verdict, p4d_error *err);
 
+/* Whether seq-len is the most that a sequence has, and not what all have. */
+bool p4d_guard__is_bound(const p4d_request *request);
+
+/*
+ * A job that does not fit (*err) with sequences as long as seq-len. If that is only an upper bound and
+ * shorter ones fit, it passes with a warning: true, and *err is empty. Otherwise *err also says how much it
+ * needs with sequences of any length. doubt: what of it was not compared with measurements; NULL: nothing.
+ */
+bool p4d_guard__say_length(const p4d_job *job, const p4d_request *request, const p4d_capacity *capacity,
+			   const char *doubt, p4d_verdict *verdict, p4d_error *err);
+
 /* Whether what is offloaded is more than the memory that the job asked for, beyond which its cgroup kills it.
  * host_bytes: that memory, of a node; 0: not known. */
 bool p4d_guard__is_killed(const p4d_job *job, uint64_t host_bytes, const p4d_estimate *estimate);

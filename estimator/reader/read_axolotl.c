@@ -60,6 +60,7 @@ static const p4d_read_argument arguments[] = {
     {"--load_in_8bit", EXTRA(QUANT), "int8", NULL},
     {"--optimizer", EXTRA(OPTIMIZER), NULL, p4d_finetune__optimizers},
     {"--sample_packing", EXTRA(PACKING), "on", p4d_finetune__off},
+    {"--pad_to_sequence_len", EXTRA(PADDING), "max_length", NULL},
     {"--torch_compile", EXTRA(COMPILE), "on", p4d_finetune__off},
     {"--flash_attention", P4D_ATTENTION, "flash", NULL},
     {"--flex_attention", P4D_ATTENTION, "flash", NULL},
@@ -105,6 +106,8 @@ static const p4d_read_default defaults[] = {
     {0, NULL},
 };
 
+static const char *const bounds[] = {"--sequence_len", "", NULL};
+
 static void finish(p4d_reading *r)
 {
 	const p4d_read_value *method = &r->extra[METHOD];
@@ -137,5 +140,7 @@ const p4d_reader p4d_reader__axolotl = {
     .every_gpu = true,
     .accelerates = true,
     .aliases = p4d_finetune__aliases,
+    .bounds = bounds,
+    .filling = p4d_finetune__filling,
     .finish = finish,
 };

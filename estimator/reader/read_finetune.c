@@ -18,6 +18,8 @@ const p4d_read_alias p4d_finetune__aliases[] = {
     {P4D_CHUNKED_LOSS, P4D_FINETUNE_CHUNKED_LOSS},
     {P4D_OPTIONS, 0},
 };
+const p4d_read_filling p4d_finetune__filling[] = {
+    {EXTRA(PACKING), "on", true}, {EXTRA(PADDING), "max_length", true}, {0, NULL, false}};
 static const p4d_read_alias *const alike = p4d_finetune__aliases + 1;
 
 const char *const p4d_finetune__optimizers[] = {"adamw_torch",

@@ -48,6 +48,7 @@ enum {
 	P4D_FINETUNE_COMPILE,
 	P4D_FINETUNE_PACKING,
 	P4D_FINETUNE_CHUNKED_LOSS,
+	P4D_FINETUNE_PADDING,   /* max_length: of every sequence */
 	P4D_FINETUNE_FSDP_FILE, /* its path, where --fsdp names one */
 	P4D_FINETUNE_OWN,       /* the reader's own from here */
 };
@@ -75,6 +76,8 @@ extern const char *const p4d_finetune__strategies[],
 
 /* Options that follow from one of the extra values. */
 extern const p4d_read_alias p4d_finetune__aliases[];
+/* Packed sequences are full, and so are those that are padded to the length that the program is told. */
+extern const p4d_read_filling p4d_finetune__filling[];
 
 /* read_llamafactory.c: how many processes swift and LLaMA-Factory start torchrun with; words of swift's for
  * the task that p4d models, and for a share of nothing. */

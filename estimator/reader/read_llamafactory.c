@@ -83,6 +83,13 @@ const p4d_read_variable p4d_swift__processes[] = {
     {NULL, NULL, false},
 };
 
+static const char *const factory_bounds[] = {"--cutoff_len", "", NULL};
+/* Pretraining packs unless it is told not to. */
+static const p4d_read_filling factory_filling[] = {{EXTRA(PACKING), "on", true},
+						   {EXTRA(PACKING), "off", false},
+						   {P4D_READ_EXTRA(STAGE), "pt", true},
+						   {0, NULL, false}};
+
 static void finish_factory(p4d_reading *r)
 {
 	const p4d_read_value *target = &r->extra[P4D_FINETUNE_TARGETS], *stage = &r->extra[STAGE];
@@ -119,6 +126,8 @@ const p4d_reader p4d_reader__llamafactory = {
     .every_gpu = true,
     .assignments = true, /* behind a file */
     .variables = p4d_swift__processes,
+    .bounds = factory_bounds,
+    .filling = factory_filling,
     .finish = finish_factory,
     .released = p4d_finetune__released,
 };
@@ -173,6 +182,12 @@ static const p4d_read_default swift_defaults[] = {
     {P4D_MODEL_CODE, "transformers"},
     {0, NULL},
 };
+
+static const char *const swift_bounds[] = {"--max_length", NULL};
+static const p4d_read_filling swift_filling[] = {{EXTRA(PACKING), "on", true},
+						 {EXTRA(PACKING), "off", false},
+						 {P4D_READ_PROGRAM, "pt", true},
+						 {0, NULL, false}};
 
 /* --deepspeed zero2_offload: a configuration that swift brings along. */
 static bool find_zero(p4d_reading *r, const p4d_read_given *given)
@@ -283,6 +298,8 @@ const p4d_reader p4d_reader__swift = {
     .defaults = swift_defaults,
     .variables = p4d_swift__processes,
     .shipped = find_shipped,
+    .bounds = swift_bounds,
+    .filling = swift_filling,
     .finish = finish_swift,
     .released = p4d_finetune__released,
 };

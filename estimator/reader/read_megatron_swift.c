@@ -12,6 +12,8 @@ static const char *const backends[] = {"flash", "flash", "flash_2", "flash",   "
 				       "flash", "fused", "flash",   "unfused", "unfused",
 				       "auto",  "flash", "local",   "unfused", NULL};
 
+enum { PACKING = P4D_READ_EXTRA(P4D_READ_EXTRAS - 1) };
+
 /* What Megatron-LM calls otherwise, or takes with another meaning. */
 static const p4d_read_argument arguments[] = {
     {"--config", P4D_READ_FILE, "", NULL},
@@ -21,6 +23,7 @@ static const p4d_read_argument arguments[] = {
     {"--lora_rank", P4D_LORA_RANK, NULL, NULL},
     {"--target_modules", P4D_LORA_TARGETS, NULL, p4d_reader__list},
     {"--max_length", P4D_SEQ_LEN, NULL, NULL},
+    {"--packing", PACKING, "on", off},
     {"--virtual_pipeline_model_parallel_size", P4D_VPP, NULL, NULL},
     {"--num_layers_per_virtual_pipeline_stage", P4D_READ_NOT_MODELLED, NULL, NULL},
     {"--sequence_parallel", P4D_SEQUENCE_PARALLEL, "on", off},
@@ -87,6 +90,10 @@ static void finish_adapter(p4d_reading *r)
 	}
 }
 
+static const char *const bounds[] = {"--max_length", NULL};
+static const p4d_read_filling filling[] = {
+    {PACKING, "on", true}, {PACKING, "off", false}, {P4D_READ_PROGRAM, "pt", true}, {0, NULL, false}};
+
 static void finish(p4d_reading *r)
 {
 	p4d_read_unknown *loop;
@@ -121,5 +128,7 @@ const p4d_reader p4d_reader__swift_megatron = {
     .arguments = {arguments, p4d_reader__megatron_arguments},
     .defaults = defaults,
     .variables = p4d_swift__processes,
+    .bounds = bounds,
+    .filling = filling,
     .finish = finish,
 };

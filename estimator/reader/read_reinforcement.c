@@ -286,12 +286,17 @@ static void finish_openrlhf_sft(p4d_reading *r)
 		loop->doubt = true;
 }
 
+static const char *const sft_bounds[] = {"--max_len", "--data.max_len", NULL};
+static const p4d_read_filling sft_filling[] = {{P4D_PACKING, "on", true}, {0, NULL, false}};
+
 const p4d_reader p4d_reader__openrlhf_sft = {
     .framework = "openrlhf",
     .programs = {"openrlhf.cli.train_sft", "openrlhf.cli.train_rm"},
     .arguments = {openrlhf_arguments},
     .defaults = openrlhf_preference_defaults,
     .release = "OpenRLHF 0.8",
+    .bounds = sft_bounds,
+    .filling = sft_filling,
     .finish = finish_openrlhf_sft,
 };
 

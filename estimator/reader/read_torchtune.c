@@ -276,6 +276,8 @@ static bool find_tune_config(p4d_reading *r, const p4d_read_argument *a, const p
 	return false;
 }
 
+static const char *const tune_bounds[] = {"--tokenizer.max_seq_len", "", NULL};
+
 const p4d_reader p4d_reader__torchtune = {
     .framework = "torchtune",
     .programs = {"full_finetune_distributed", "full_finetune_single_device", "lora_finetune_distributed",
@@ -286,6 +288,8 @@ const p4d_reader p4d_reader__torchtune = {
     .arguments = {tune_arguments},
     .assignments = true,
     .shipped = find_tune_config,
+    .bounds = tune_bounds,
+    .filling = p4d_finetune__filling,
     .finish = finish_tune,
 };
 
@@ -435,11 +439,16 @@ static const p4d_read_default litgpt_defaults[] = {
     {0, NULL},
 };
 
+static const char *const litgpt_bounds[] = {"--train.max_seq_length", "", NULL};
+static const p4d_read_filling litgpt_filling[] = {{P4D_READ_PROGRAM, "pretrain", true}, {0, NULL, false}};
+
 const p4d_reader p4d_reader__litgpt = {
     .framework = "litgpt",
     .release = "litgpt 0.5",
     .programs = {"litgpt finetune*", "litgpt pretrain"},
     .arguments = {litgpt_arguments},
     .defaults = litgpt_defaults,
+    .bounds = litgpt_bounds,
+    .filling = litgpt_filling,
     .finish = finish_litgpt,
 };

@@ -52,6 +52,8 @@ static const p4d_read_argument arguments[] = {
     {"--optim", EXTRA(OPTIMIZER), NULL, p4d_finetune__optimizers},
     {"--torch_compile", EXTRA(COMPILE), "on", p4d_finetune__off},
     {"--packing", EXTRA(PACKING), "on", p4d_finetune__off},
+    {"--pad_to_max_length", EXTRA(PADDING), "max_length", NULL},
+    {"--padding", EXTRA(PADDING), NULL, NULL},
     {"--use_liger_kernel", EXTRA(CHUNKED_LOSS), "on", p4d_finetune__off},
     {"--use_liger", EXTRA(CHUNKED_LOSS), "on", p4d_finetune__off},
     {"--use_peft", EXTRA(LORA), "lora", NULL},
@@ -95,6 +97,15 @@ static const p4d_read_argument arguments[] = {
     {NULL, 0, NULL, NULL},
 };
 
+/* Data collators pad to the longest sequence of a batch; --block_size cuts all text into blocks. */
+static const char *const bounds[] = {"--max_seq_length",
+				     "--max_seq_len",
+				     "--max_length",
+				     "--model_max_length",
+				     "--max_source_length",
+				     "",
+				     NULL};
+
 /* As transformers.TrainingArguments documents them. */
 static const p4d_read_default trainer_defaults[] = {
     {P4D_MICRO_BATCH, "8"},
@@ -130,6 +141,8 @@ const p4d_reader p4d_reader__trainer = {
     .arguments_alone = {"--per_device_train_batch_size"},
     .arguments = {arguments, p4d_finetune__accelerate, p4d_finetune__deepspeed},
     .defaults = trainer_defaults,
+    .bounds = bounds,
+    .filling = p4d_finetune__filling,
     .finish = finish_trainer,
     .released = p4d_finetune__released,
 };
@@ -151,6 +164,8 @@ const p4d_reader p4d_reader__trl = {
 		 "trl.scripts.dpo"},
     .arguments = {arguments, p4d_finetune__accelerate, p4d_finetune__deepspeed},
     .defaults = trl_defaults,
+    .bounds = bounds,
+    .filling = p4d_finetune__filling,
     .finish = finish_trl,
     .released = p4d_finetune__released,
 };
@@ -189,5 +204,7 @@ const p4d_reader p4d_reader__deepspeed = {
     .framework = "deepspeed",
     .arguments_alone = {"--deepspeed_config"},
     .arguments = {deepspeed_arguments, p4d_finetune__deepspeed, p4d_finetune__accelerate, arguments},
+    .bounds = bounds,
+    .filling = p4d_finetune__filling,
     .finish = p4d_finetune__finish,
 };

@@ -350,6 +350,49 @@ void p4d_reader__check(p4d_reading *r)
 	}
 }
 
+static bool applies(const p4d_reading *r, const p4d_read_filling *row)
+{
+	const char *blank = strrchr(r->program, ' ');
+
+	if (row->what == P4D_READ_PROGRAM)
+		return blank && !strcmp(blank + 1, row->text);
+	return p4d_reader__is(p4d_reader__slot((p4d_reading *)r, row->what), row->text);
+}
+
+/* The row that decides; NULL: none applies. */
+static const p4d_read_filling *filling_of(const p4d_reading *r)
+{
+	for (const p4d_read_filling *row = r->reader->filling; row && row->text; row++)
+		if (applies(r, row))
+			return row;
+	return NULL;
+}
+
+static bool is_bound(const p4d_reading *r, const p4d_read_value *length)
+{
+	for (const char *const *name = r->reader->bounds; name && *name; name++)
+		if (length->argument ? !strcmp(length->argument, *name)
+				     : !**name && r->by_default[P4D_SEQ_LEN])
+			return true;
+	return false;
+}
+
+void p4d_reader__padding(p4d_reading *r)
+{
+	const p4d_read_value *length = &r->value[P4D_SEQ_LEN];
+	const p4d_read_filling *row = filling_of(r);
+
+	if (!p4d_reader__set(length) || p4d_reader__set(&r->value[P4D_PADDING]) || !is_bound(r, length))
+		return;
+	const p4d_read_value *why =
+	    row && row->what != P4D_READ_PROGRAM ? p4d_reader__slot(r, row->what) : length;
+	const char *padding = row && row->fills ? "max-length" : "longest";
+	if (why->line || why->argument)
+		p4d_reader__put(r, P4D_PADDING, why, "%s", padding);
+	else
+		p4d_reader__put_default(r, P4D_PADDING, "%s", padding);
+}
+
 /* Without a scope all of a layer is captured (transformer_config.py). */
 void p4d_reader__graphs(p4d_reading *r, const p4d_read_value *whose, const p4d_read_value *scope)
 {

@@ -284,11 +284,14 @@ static void finish_supervised(p4d_reading *r)
 	p4d_finetune__unmodelled(r);
 }
 
+static const char *const supervised_bounds[] = {"--data.max_length", "--max_length", NULL};
+
 const p4d_reader p4d_reader__verl_sft = {
     .framework = "verl",
     .programs = {"verl.trainer.fsdp_sft_trainer", "verl.trainer.sft_trainer"},
     .arguments = {verl_sft_arguments},
     .assignments = true,
+    .bounds = supervised_bounds,
     .finish = finish_supervised,
 };
 
@@ -448,5 +451,6 @@ const p4d_reader p4d_reader__skyrl_sft = {
     .programs = {"skyrl.train.main_sft"},
     .arguments = {skyrl_sft_arguments},
     .assignments = true,
+    .bounds = supervised_bounds,
     .finish = finish_supervised,
 };

@@ -296,6 +296,7 @@ static void read_program(reading_state *state, p4d_shell *shell, const p4d_launc
 	if (reader->finish)
 		reader->finish(r);
 	p4d_reader__check(r);
+	p4d_reader__padding(r);
 }
 
 /* bash <<EOF, bash -s WORDS: what stands in the script is read. */

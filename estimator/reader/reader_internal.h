@@ -60,6 +60,17 @@ typedef struct p4d_read_variable {
 	bool of_script; /* that starts the program, and cannot be read */
 } p4d_read_variable;
 
+/*
+ * A value with which sequences have the length that the program is told, or have not. what: as in
+ * p4d_read_argument, or P4D_READ_PROGRAM: text is the last word of the program's name.
+ */
+typedef struct p4d_read_filling {
+	int what;
+	const char *text;
+	bool fills;
+} p4d_read_filling;
+enum { P4D_READ_PROGRAM = -1 };
+
 enum { P4D_READ_PROGRAMS = 18, P4D_READ_TABLES = 4 };
 
 /* Of transformers, as the environment's own file says it; major is 0 where that is not known. */
@@ -86,9 +97,13 @@ typedef struct p4d_reader {
 	const p4d_read_variable *variables; /* last: name NULL; NULL: none */
 	const p4d_read_alias *aliases;      /* last: P4D_OPTIONS; NULL: none */
 	const p4d_read_beside *beside;      /* NULL: no word is like that */
-	const char *folders[2];             /* arguments that say where the files lie that it names */
-	bool assignments;                   /* NAME=VALUE is an argument, too */
-	bool every_gpu;                     /* it starts on all GPUs of its node by itself */
+	/* arguments of P4D_SEQ_LEN that are an upper bound, for the program pads to the longest sequence of a
+	 * micro-batch; "": so is its default. NULL: none is, or the last */
+	const char *const *bounds;
+	const p4d_read_filling *filling; /* the first that applies decides instead; last: text NULL */
+	const char *folders[2];          /* arguments that say where the files lie that it names */
+	bool assignments;                /* NAME=VALUE is an argument, too */
+	bool every_gpu;                  /* it starts on all GPUs of its node by itself */
 	bool accelerates; /* "NAME SUBCOMMAND" is accelerate launch, whose options it takes, too */
 	/* A configuration that is no file, but shipped with the program: false if p4d does not know it. NULL:
 	 * none is. */
@@ -140,6 +155,8 @@ void p4d_reader__forget(p4d_reading *reading, p4d_option option);
 void p4d_reader__leave_out(p4d_reading *reading, p4d_option option);
 /* Behind finish: what is none of an option's values ("1,2,4" of a sweep) is not known. */
 void p4d_reader__check(p4d_reading *reading);
+/* Behind finish: whether sequences have all of seq-len. */
+void p4d_reader__padding(p4d_reading *reading);
 /* What the framework does if nothing is said. */
 void p4d_reader__put_default(p4d_reading *reading, p4d_option option, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

@@ -75,6 +75,7 @@ enum {
 };
 #define P4D_OPTIMIZER_NAMES "adamw|adamw-8bit|paged-adamw-8bit|adafactor|sgd|muon|paged-adamw|adamw-4bit"
 /* Values of --optimizer-sharding, each with those before it: the stages of ZeRO (arXiv 1910.02054). */
+enum { P4D_PAD_MAX_LENGTH, P4D_PAD_LONGEST };
 enum { P4D_SHARD_NOTHING, P4D_SHARD_STATES, P4D_SHARD_GRADIENTS, P4D_SHARD_PARAMETERS };
 enum { P4D_TUNE_FULL, P4D_TUNE_LORA, P4D_TUNE_QLORA };
 enum { P4D_QUANT_NONE, P4D_QUANT_NF4, P4D_QUANT_INT8, P4D_QUANT_FP8 };

@@ -202,7 +202,7 @@ exits 0 p4d check -N1 --gpus-per-node=h100:8 axolotl.sh
 says "was not checked, for p4d cannot tell: file (nowhere.yml cannot be read, nor what it sets)"
 printf '#!/bin/sh\ntune run --nproc_per_node 8 full_finetune_distributed --config llama3_1/70B_full batch_size=8 tokenizer.max_seq_len=8192\n' >tune.sh
 exits 0 p4d check -N1 --gpus-per-node=h100:8 tune.sh
-says "[P4D121] unvalidated (offloading): llama3.1-70b needs "
+says "[P4D123] tokenizer.max_seq_len 8192 (tune.sh:2) is an upper bound: it needs " "; unvalidated: offloading"
 case $out in *'would also fit'*) fail "advice on a job that does not fit" ;; esac
 # what torchtune can be told, as it is told: NAME=VALUE on its line
 printf '#!/bin/sh\ntune run --nproc_per_node 8 full_finetune_distributed --config llama3_1/8B_full batch_size=64 tokenizer.max_seq_len=2048\n' >tune.sh
@@ -211,6 +211,56 @@ says "p4d: fix: tune.sh:2: add context_parallel_dim=2"
 sed -i 's/batch_size/context_parallel_dim=2 batch_size/' tune.sh
 exits 0 p4d check -N1 --gpus-per-node=h100:8 tune.sh
 prints "p4d: would pass: llama3.1-8b on 1 node of 8 x h100-80gb, tp=1 cp=2"
+
+# a length that is an upper bound refuses nobody, unless what does not depend on it is too much; packing and padding make it the length
+lengths()
+{
+	printf '#!/bin/sh\n%s\n' "$*" >lengths.sh
+}
+sft="trl sft --model_name_or_path Qwen/Qwen2.5-7B --dataset_name x --per_device_train_batch_size 16 --bf16 --gradient_checkpointing --max_length 8192"
+one="-N1 --gpus-per-node=h100:1"
+judged="p4d check --conf judge.conf $one"
+sed 's/^mode = enforce/&\nscripts = judge/' p4d.conf >judge.conf
+lengths "$sft --use_peft"
+exits 0 $judged lengths.sh
+says "[P4D123] max_length 8192 (lengths.sh:2) is an upper bound: it needs " "(405 %) only if a micro-batch has a sequence that long; up to about 1216 tokens fit" \
+	"p4d: fix: lengths.sh:2: --per_device_train_batch_size 1"
+prints "would pass with a warning" "padding=longest"
+refused P4D012 $judged --p4d-seq-len=8192 lengths.sh
+refused P4D012 $judged --p4d-padding=max-length lengths.sh
+refused P4D013 p4d check --conf judge.conf $one --p4d-model=llama3-8b --p4d-framework=ddp --p4d-finetune=lora --p4d-seq-len=131072 --wrap=true
+exits 0 p4d check --conf judge.conf $one --p4d-model=llama3-8b --p4d-framework=ddp --p4d-finetune=lora --p4d-seq-len=131072 --p4d-padding=longest --wrap=true
+says "[P4D123] seq-len 131072 is an upper bound"
+lengths "$(printf '%s' "$sft --use_peft" | sed "s/8192/512/")"
+exits 0 $judged lengths.sh
+silent
+lengths "$sft --use_peft --padding max_length"
+refused P4D012 $judged lengths.sh
+lengths "$sft"
+refused P4D013 $judged lengths.sh
+says "; sequences of any length need more than 120.0 GiB"
+lengths "swift sft --model Qwen/Qwen2.5-7B-Instruct --train_type lora --torch_dtype bfloat16 --max_length 16384 --per_device_train_batch_size 16"
+exits 0 $judged lengths.sh
+says "[P4D123] max_length 16384"
+sed -i 's/swift sft/swift pt/' lengths.sh
+refused P4D012 $judged lengths.sh
+lengths "llamafactory-cli train --model_name_or_path Qwen/Qwen2.5-7B --stage sft --finetuning_type lora --cutoff_len 8192 --per_device_train_batch_size 16 --bf16"
+exits 0 $judged lengths.sh
+says "[P4D123] cutoff_len 8192"
+sed -i 's/stage sft/stage pt/' lengths.sh
+refused P4D012 $judged lengths.sh
+sed -i 's/stage pt/stage pt --packing false/' lengths.sh
+exits 0 $judged lengths.sh
+says "[P4D123] cutoff_len 8192"
+printf 'base_model: Qwen/Qwen2.5-7B\nadapter: lora\nlora_r: 8\nlora_target_linear: true\nsequence_len: 16384\nmicro_batch_size: 16\ngradient_checkpointing: true\nbf16: true\n' >bound.yaml
+lengths "axolotl train bound.yaml"
+exits 0 $judged lengths.sh
+says "[P4D123] sequence_len 16384 (bound.yaml:5)"
+echo 'pad_to_sequence_len: true' >>bound.yaml
+refused P4D012 $judged lengths.sh
+# all text is cut into blocks of that length
+lengths "python run_clm.py --model_name_or_path Qwen/Qwen2.5-7B --dataset_name x --do_train --per_device_train_batch_size 4 --block_size 4096 --bf16 --output_dir x"
+refused P4D012 $judged lengths.sh
 
 # an inference engine: what it would say when it starts, in the words of its own command line
 printf '#!/bin/sh\nvllm serve meta-llama/Llama-3.1-70B-Instruct --tensor-parallel-size 2 --max-model-len 131072\n' >serve.sh
@@ -266,7 +316,7 @@ cat >zero.json <<EOF
 {"bf16": {"enabled": true}, "zero_optimization": {"stage": 3}}
 EOF
 srun torchrun --nnodes $SLURM_NNODES --nproc_per_node 8 sft.py --deepspeed zero.json \
-	--model_name_or_path Qwen/Qwen3-32B --dataset_name x --eval_strategy steps --max_length 32768 --bf16 --gradient_checkpointing \
+	--model_name_or_path Qwen/Qwen3-32B --dataset_name x --eval_strategy steps --max_length 32768 --padding max_length --bf16 --gradient_checkpointing \
 	--per_device_train_batch_size 2 --per_device_eval_batch_size 8 --gradient_accumulation_steps 4
 JOB
 exits 0 p4d check zero.sh
