@@ -5,8 +5,10 @@
 #include <pwd.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -51,6 +53,9 @@ typedef struct subject {
 	const p4d_site_partition *partition; /* its section; NULL: none */
 	p4d_policy policy;
 } subject;
+
+/* Stands for a partition that no section names; patterns match it as any other. */
+static const char others[] = "(others)";
 
 static subject subject_of(const p4d_site *site, const p4d_site_job *job)
 {
@@ -97,7 +102,7 @@ static void add_row(p4d_table *table, const subject *s)
 	const p4d_gpu *gpu = p4d_site_least_gpu(partition);
 	char names[256], size[P4D_SIZE_TEXT];
 
-	p4d_table_cell(table, P4D_PLAIN, "%s%s", s->job.partition ? s->job.partition : "(others)",
+	p4d_table_cell(table, P4D_PLAIN, "%s%s", s->job.partition ? s->job.partition : others,
 		       partition && partition->is_default ? " *" : "");
 	p4d_table_cell(table, P4D_PLAIN, "%s", gpu_names(partition, names, sizeof(names)));
 	p4d_table_cell(table, P4D_PLAIN, "%s", gpu ? p4d_report_gib(gpu->usable_bytes, size) : "-");
@@ -133,7 +138,7 @@ static bool next_subject(const p4d_site *site, const p4d_site_job *asked, unsign
 	}
 	if (!partition && i && !p4d_site_partition_at(site, i - 1))
 		return false;
-	*s = subject_of(site, &(p4d_site_job){.partition = partition ? partition->name : NULL});
+	*s = subject_of(site, &(p4d_site_job){.partition = partition ? partition->name : others});
 	return true;
 }
 
@@ -236,17 +241,88 @@ static void compare_cluster(const p4d_site *site, const p4d_cluster *cluster, no
 	}
 }
 
-/* slurmctld is stricter than this command about who may write the file. */
-static void compare_trust(const char *path, notes *n)
+/*
+ * slurmctld and sbatch are stricter than this command about who may write the file: *err. A draft that is
+ * checked by its owner is right but for that, which is a note.
+ */
+static void compare_trust(const p4d_line *line, const char *path, notes *n, p4d_error *err)
 {
 	const struct passwd *slurm = getpwnam("slurm");
-	p4d_error err;
+	const bool is_draft = line->operands || line->conf;
+	struct stat st;
+	p4d_error why;
 	p4d_site *site =
-	    p4d_site_load(path, p4d_line_data_directory(), true, slurm ? slurm->pw_uid : getuid(), &err);
+	    p4d_site_load(path, p4d_line_data_directory(), true, slurm ? slurm->pw_uid : getuid(), &why);
 
-	if (!site)
-		note(n, "slurmctld would reject the file: %.200s", err.text);
+	if (!site) {
+		note(n, "slurmctld and sbatch will reject the file: %.200s", why.text);
+		if (!is_draft || stat(path, &st) < 0 || st.st_uid != getuid() ||
+		    st.st_mode & (S_IWGRP | S_IWOTH))
+			*err = why;
+	}
 	p4d_site_free(site);
+}
+
+static bool one_is(p4d_site_named of, const char *in_conf, const char *known)
+{
+	char name[256];
+
+	for (const char *at = known; *at; at += *at == '\n') {
+		const size_t length = strcspn(at, "\n");
+		snprintf(name, sizeof(name), "%.*s", (int)(length < sizeof(name) ? length : sizeof(name) - 1),
+			 at);
+		if (p4d_site_name_matches(of, in_conf, name))
+			return true;
+		at += length;
+	}
+	return false;
+}
+
+/* Names of a kind that the cluster does not have. */
+static void compare_names(const p4d_site *site, p4d_site_named of, const char *kind, const char *known,
+			  notes *n)
+{
+	const char *name;
+
+	for (size_t i = 0; known && (name = p4d_site_name_at(site, of, i)); i++)
+		if (!one_is(of, name, known))
+			note(n, "%s %s: p4d.conf names it, but the cluster has no %s of that name", kind,
+			     name, kind);
+}
+
+static void compare_accounting(const p4d_site *site, notes *n)
+{
+	char *accounts = p4d_site_name_at(site, P4D_NAMED_ACCOUNTS, 0) ? p4d_live_names("account") : NULL;
+	char *qoses = p4d_site_name_at(site, P4D_NAMED_QOSES, 0) ? p4d_live_names("qos") : NULL;
+
+	compare_names(site, P4D_NAMED_ACCOUNTS, "account", accounts, n);
+	compare_names(site, P4D_NAMED_QOSES, "QOS", qoses, n);
+	free(accounts);
+	free(qoses);
+}
+
+static void compare_users(const p4d_site *site, notes *n)
+{
+	const char *name;
+
+	for (size_t i = 0; (name = p4d_site_user_at(site, i)); i++)
+		if (!getpwnam(name))
+			note(n, "user %s: p4d.conf names them, but this machine has no user of that name",
+			     name);
+}
+
+/* Partitions that require_plan lists; those of sections are compared with their GPUs. */
+static void compare_required(const p4d_site *site, const p4d_cluster *cluster, notes *n)
+{
+	const char *name;
+
+	for (size_t i = 0; (name = p4d_site_name_at(site, P4D_NAMED_PARTITIONS, i)); i++)
+		if (strcmp(name, "true") && strcmp(name, "false") && !p4d_site_partition_of(site, name) &&
+		    !in_cluster(cluster, name, false))
+			note(n,
+			     "partition %s: require_plan lists it, but the cluster has no nodes of a "
+			     "partition of that name",
+			     name);
 }
 
 static struct json_object *policy_object(const subject *s)
@@ -258,8 +334,8 @@ static struct json_object *policy_object(const subject *s)
 
 	for (unsigned i = 0; partition && i < partition->gpus; i++)
 		json_object_array_add(gpus, json_object_new_string(partition->gpu[i]->name));
-	json_object_object_add(object, "partition",
-			       s->job.partition ? json_object_new_string(s->job.partition) : NULL);
+	const bool named = s->job.partition && s->job.partition != others;
+	json_object_object_add(object, "partition", named ? json_object_new_string(s->job.partition) : NULL);
 	json_object_object_add(object, "default",
 			       json_object_new_boolean(partition && partition->is_default));
 	json_object_object_add(object, "gpus", gpus);
@@ -344,6 +420,17 @@ static int print_text(const p4d_site *site, const p4d_site_job *asked, const cha
 	return 0;
 }
 
+/* The presets that `data` names are there. */
+static int check_data(p4d_site *site, const char *path, p4d_error *err)
+{
+	p4d_error why;
+
+	if (p4d_site_load_presets(site, &why) == 0)
+		return 0;
+	return p4d_fail(err, P4D_E_CONF_RANGE, "%.200s%sdata = %.100s: %.150s", path, *path ? ": " : "",
+			p4d_site_datadir(site) ? p4d_site_datadir(site) : "", why.text);
+}
+
 int p4d_command_conf(const p4d_line *line, p4d_error *err)
 {
 	static notes n;
@@ -361,11 +448,21 @@ int p4d_command_conf(const p4d_line *line, p4d_error *err)
 	if (!site)
 		return -1;
 	const p4d_cluster *cluster = p4d_live_cluster(NULL);
-	if (*path)
-		compare_trust(path, &n);
-	if (cluster)
+	p4d_error distrust = {.code = P4D_OK};
+	int rc = check_data(site, path, err);
+	if (rc == 0 && *path)
+		compare_trust(line, path, &n, &distrust);
+	compare_users(site, &n);
+	if (cluster) {
 		compare_cluster(site, cluster, &n);
-	int rc = (line->json ? print_json : print_text)(site, &line->job, path, cluster != NULL, &n, err);
+		compare_required(site, cluster, &n);
+		compare_accounting(site, &n);
+	}
+	if (rc == 0)
+		rc = (line->json ? print_json : print_text)(site, &line->job, path, cluster != NULL, &n, err);
 	p4d_site_free(site);
-	return rc;
+	if (rc < 0 || !distrust.code)
+		return rc;
+	*err = distrust;
+	return -1;
 }

@@ -72,6 +72,9 @@ const p4d_cluster *p4d_live_cluster(void *unused);
 void p4d_live_cluster_free(void);
 /* Whether the live cluster has that name. */
 bool p4d_live_cluster_is(const char *name);
+/* The accounts or QOSes ("account", "qos") that slurmdbd knows, a line each; the caller frees it. NULL: it
+ * does not answer. */
+char *p4d_live_names(const char *entity);
 /* PreemptMode of a partition, "CANCEL"; "" unknown. */
 const char *p4d_live_preempt_mode(const char *partition, char *buf, size_t size);
 

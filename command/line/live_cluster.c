@@ -214,6 +214,14 @@ bool p4d_live_cluster_is(const char *name)
 	return is;
 }
 
+char *p4d_live_names(const char *entity)
+{
+	const char *format = strcmp(entity, "qos") ? "format=account" : "format=name";
+
+	return output_of(
+	    (const char *const[]){"sacctmgr", "--noheader", "--parsable2", "list", entity, format, NULL});
+}
+
 const char *p4d_live_preempt_mode(const char *partition, char *buf, size_t size)
 {
 	char option[128];

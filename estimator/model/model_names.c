@@ -54,7 +54,7 @@ static int list_presets(const char *datadir, listing *list, p4d_error *err)
 	snprintf(path, sizeof(path), "%s/models", datadir);
 	list->count = scandir(path, &list->file, is_preset_file, by_name);
 	if (list->count < 0)
-		return p4d_fail(err, P4D_E_IO, "%.255s: presets cannot be read: %m", path);
+		return p4d_fail(err, P4D_E_INSTALLATION, "%.255s: presets cannot be read: %m", path);
 	return 0;
 }
 

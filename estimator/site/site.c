@@ -382,21 +382,48 @@ p4d_policy p4d_site_policy_strictest(const p4d_site *site)
 	return policy;
 }
 
-const char *p4d_site_user_at(const p4d_site *site, size_t i)
+/* The list and the sections that have names of a kind. */
+static const struct {
+	p4d_conf_key list;
+	p4d_conf_section_kind sections;
+} named[] = {
+    [P4D_NAMED_PARTITIONS] = {P4D_KEY_REQUIRE_PLAN_LIST, P4D_PARTITION_SECTION},
+    [P4D_NAMED_QOSES] = {P4D_KEY_EXEMPT_QOS, P4D_QOS_SECTION},
+    [P4D_NAMED_ACCOUNTS] = {P4D_KEY_EXEMPT_ACCOUNTS, P4D_ACCOUNT_SECTION},
+    [P4D_NAMED_USERS] = {P4D_KEY_EXEMPT_USERS, P4D_USER_SECTION},
+};
+
+static const char *name_at(const p4d_site *site, p4d_site_named of, size_t i, bool patterns)
 {
 	const p4d_conf_section *global = site->conf.sections ? &site->conf.section[0] : NULL;
 	const char *name;
 
 	for (unsigned at = 0;
-	     global && (name = p4d_conf__value(&site->conf, global, P4D_KEY_EXEMPT_USERS, at)); at++)
-		if (!p4d_site__is_pattern(name) && !i--)
+	     global && (name = p4d_conf__value(&site->conf, global, (int)named[of].list, at)); at++)
+		if ((patterns || !p4d_site__is_pattern(name)) && !i--)
 			return name;
 	for (size_t at = 0; at < site->sections; at++) {
 		const p4d_site_section *section = &site->section[at];
-		if (section->kind == P4D_USER_SECTION && !section->is_pattern && !i--)
+		if (section->kind == named[of].sections && (patterns || !section->is_pattern) && !i--)
 			return section->name;
 	}
 	return NULL;
+}
+
+const char *p4d_site_name_at(const p4d_site *site, p4d_site_named of, size_t i)
+{
+	return name_at(site, of, i, true);
+}
+
+bool p4d_site_name_matches(p4d_site_named of, const char *in_conf, const char *name)
+{
+	return matches(in_conf, strlen(in_conf), name, strlen(name),
+		       p4d_conf__folds_case(named[of].sections));
+}
+
+const char *p4d_site_user_at(const p4d_site *site, size_t i)
+{
+	return name_at(site, P4D_NAMED_USERS, i, false);
 }
 
 bool p4d_site_policy_depends_on_accounts(const p4d_site *site)

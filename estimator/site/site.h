@@ -148,6 +148,20 @@ bool p4d_site_policy_depends_on_gpus(const p4d_site *site);
 /* Iterates over the users that it names, without wildcards: i = 0, 1, ... until NULL. */
 const char *p4d_site_user_at(const p4d_site *site, size_t i);
 
+/* What p4d.conf names in lists of its own, and in sections. */
+typedef enum p4d_site_named {
+	P4D_NAMED_PARTITIONS,
+	P4D_NAMED_QOSES,
+	P4D_NAMED_ACCOUNTS,
+	P4D_NAMED_USERS
+} p4d_site_named;
+
+/* Iterates over all names of a kind, first those of the list: i = 0, 1, ... until NULL. */
+const char *p4d_site_name_at(const p4d_site *site, p4d_site_named of, size_t i);
+
+/* Whether a name is the one that p4d.conf has, which may be a pattern, by Slurm's rules of case. */
+bool p4d_site_name_matches(p4d_site_named of, const char *in_conf, const char *name);
+
 /* Host bytes per rank that framework megatron needs at checkpoints, as set by the site; 0: not modelled. */
 uint64_t p4d_site_host_bytes_per_rank(const p4d_site *site);
 

@@ -237,15 +237,32 @@ static p4d_request *defaults_of(p4d_site_load_state *l, const p4d_conf_section *
 	return to[-1].defaults;
 }
 
+/* Outside of sections require_plan lists partitions: `true` is each of them, `false` none. */
+static int read_required(p4d_site_load_state *l)
+{
+	char **list = &l->site->require_plan;
+	const char *meant = !*list                     ? NULL
+			    : !strcmp(*list, "true,")  ? "*,"
+			    : !strcmp(*list, "false,") ? ""
+						       : NULL;
+
+	if (!meant)
+		return 0;
+	free(*list);
+	*list = strdup(meant);
+	return *list ? 0 : p4d_fail(l->err, P4D_E_NO_MEMORY, "no memory for a list");
+}
+
 static int read_globals(p4d_site_load_state *l)
 {
 	const p4d_conf_section *conf = &l->conf->section[0];
 	p4d_site_section *global = &l->site->global;
 	uint64_t set;
 
-	return read_policy(l, conf, &l->site->base, &global->policy, &global->set) < 0
-		   ? -1
-		   : read_members(l, conf, P4D_CONF_OF_SITE, l->site, &set);
+	if (read_policy(l, conf, &l->site->base, &global->policy, &global->set) < 0 ||
+	    read_members(l, conf, P4D_CONF_OF_SITE, l->site, &set) < 0)
+		return -1;
+	return read_required(l);
 }
 
 /* Notes what a policy needs to know of a job. */

@@ -12,7 +12,7 @@ done
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 mkdir "$work/bin"
-for program in sinfo scontrol; do
+for program in sinfo scontrol sacctmgr; do
 	printf '#!/bin/sh\nexit 1\n' >"$work/bin/$program"
 	chmod +x "$work/bin/$program"
 done

@@ -83,6 +83,26 @@ sed 's/a100-40gb/a100-80gb/' p4d.conf >larger.conf
 exits 0 p4d conf larger.conf
 prints "The live cluster agrees."
 
+# names that nobody has
+printf '#!/bin/sh\ncase "$*" in *account*) echo physics ;; *qos*) printf "normal\\nBig\\n" ;; esac\n' >bin/sacctmgr
+cat >names.conf <<'CONF'
+require_plan = { "h100", "h100s", "str*" }
+exempt_accounts = { "Physics", "chemistry" }
+exempt_qos = { "big", "b*" }
+qos "normal" { mode = warn }
+qos "urgent" { mode = warn }
+account "bio*" { mode = warn }
+version = 1
+CONF
+exits 0 p4d conf names.conf
+prints "partition h100s: require_plan lists it" "account chemistry: p4d.conf names it" "QOS urgent: p4d.conf names it" "account bio*: "
+for there in "partition h100:" "partition str" "account Physics" "QOS big" "QOS b\*" "QOS normal"; do
+	! printf '%s\n' "$out" | grep "^note: $there" | grep -v "is not mapped" | grep . || fail "$there is there"
+done
+printf '#!/bin/sh\nexit 1\n' >bin/sacctmgr
+exits 0 p4d conf names.conf
+! printf '%s\n' "$out" | grep -E '^note: (account|QOS)' || fail "without accounting nothing is known of accounts"
+
 # no answer is no error
 for script in 'exit 1' 'echo "big*|1|64|2|16|b1|x|gpu:h100:8"; exit 1' 'kill -9 $$' 'yes'; do
 	printf '#!/bin/sh\n%s\n' "$script" >bin/sinfo

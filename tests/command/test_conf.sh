@@ -41,11 +41,41 @@ printf 'mode = off\nmode = warn\nversion = 1\n' >bad.conf
 exits 62 p4d conf bad.conf
 exits 3 p4d conf nosuch.conf
 
-# slurmctld would not read what everybody may write
+# slurmctld does not read what everybody may write
 printf 'version = 1\n' >open.conf
 chmod 666 open.conf
-exits 0 p4d conf open.conf
-prints "slurmctld would reject the file"
+exits 64 p4d conf open.conf
+prints "slurmctld and sbatch will reject the file" "group or others may write to it"
+says "fix: chmod go-w"
+# nor what belongs to somebody else
+if [ "$(id -u)" = 0 ]; then
+	chmod 644 open.conf
+	chown 65534 open.conf
+	exits 64 p4d conf open.conf
+	prints "owned by uid 65534"
+fi
+
+# (others) is a partition without a section, not the default one
+printf 'mode = warn\npartition "h100" { gpu = "h100-80gb" default = true mode = enforce }\nversion = 1\n' >others.conf
+exits 0 p4d conf others.conf
+printf '%s\n' "$out" | grep -q '^h100 \* .* enforce ' || fail "the default partition's mode"
+printf '%s\n' "$out" | grep -q '^(others) .* warn ' || fail "the mode of a partition without a section"
+exits 0 p4d conf --json others.conf
+printf '%s\n' "$out" | tr -d ' \n' | grep -q '"partition":null,"default":false,"gpus":\[\],"gpus_per_node":null,"mode":"warn"' ||
+	fail "the same in JSON"
+printf 'mode = warn\npartition "*" { mode = off }\nversion = 1\n' >others.conf
+exits 0 p4d conf others.conf
+printf '%s\n' "$out" | grep -q '^(others) .* off ' || fail "a pattern that every partition matches"
+
+# what it names has to be there; a fault of the site refuses no job
+printf 'mode = enforce\npartition h { gpu = "h100-80gb" default = true }\ndata = "/nonexistent"\nversion = 1\n' >data.conf
+exits 61 p4d conf data.conf
+says "data.conf: data = /nonexistent: /nonexistent/models: presets cannot be read"
+exits 0 p4d check --conf data.conf --p4d-model=llama3-8b --gpus-per-node=8 job.sh
+exits 16 p4d estimate --conf data.conf --model llama3-8b
+printf 'exempt_users = { "no-such-user", "svc-*" }\nversion = 1\n' >users.conf
+exits 0 p4d conf users.conf
+prints "user no-such-user: p4d.conf names"
 
 # what would hold for a job
 cat >jobs.conf <<'END'

@@ -289,7 +289,7 @@ static void no_presets(void **state)
 	(void)state;
 
 	assert_int_equal(p4d_model_resolve(&request, "/nonexistent", NULL, &err), -1);
-	assert_int_equal(err.code, P4D_E_IO);
+	assert_int_equal(err.code, P4D_E_INSTALLATION);
 	assert_string_equal(err.text,
 			    "/nonexistent/models: presets cannot be read: No such file or directory");
 	assert_int_equal(p4d_model_each("/nonexistent", check_preset, NULL, &err), -1);

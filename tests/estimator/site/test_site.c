@@ -179,6 +179,14 @@ static void plans_required(void **state)
 	assert_false(p4d_site_policy(site, &(p4d_site_job){.partition = "e"}).require_plan);
 	assert_string_equal(p4d_site_partition_of(site, NULL)->name, "c");
 	p4d_site_free(site);
+	/* outside of sections it lists partitions: true is all of them */
+	site = loaded("require_plan = true\npartition b { require_plan = false }\nversion = 1\n");
+	assert_true(p4d_site_policy(site, &(p4d_site_job){.partition = "a"}).require_plan);
+	assert_false(p4d_site_policy(site, &(p4d_site_job){.partition = "b"}).require_plan);
+	p4d_site_free(site);
+	site = loaded("require_plan = false\nversion = 1\n");
+	assert_false(p4d_site_policy(site, &(p4d_site_job){.partition = "false"}).require_plan);
+	p4d_site_free(site);
 }
 
 static void a_list_of_partitions_gets_the_strictest(void **state)
