@@ -146,7 +146,7 @@ libp4dreader_la_SOURCES = \
 	estimator/shell/shell.h estimator/shell/shell_internal.h estimator/shell/shell_value.c estimator/shell/shell_word.c \
 	estimator/shell/shell_parameter.c estimator/shell/shell_number.c estimator/shell/shell_test.c estimator/shell/shell_run.c \
 	estimator/shell/shell_command.c estimator/shell/shell_builtin.c estimator/shell/shell_file.c estimator/shell/shell_variable.c \
-	estimator/shell/shell_loop.c estimator/shell/shell_output.c estimator/shell/shell_filter.c estimator/shell/shell_search.c estimator/shell/shell_pattern.c estimator/shell/shell_brace.c estimator/shell/shell_read.c \
+	estimator/shell/shell_loop.c estimator/shell/shell_frame.c estimator/shell/shell_unread.c estimator/shell/shell_output.c estimator/shell/shell_filter.c estimator/shell/shell_search.c estimator/shell/shell_pattern.c estimator/shell/shell_brace.c estimator/shell/shell_read.c \
 	estimator/reader/reader.h estimator/reader/reader_internal.h estimator/reader/reader.c estimator/reader/launch.c estimator/reader/launched.c estimator/reader/python.c \
 	estimator/reader/read_values.c estimator/reader/read_arguments.c estimator/reader/read_config.c \
 	estimator/reader/read_megatron.h estimator/reader/read_megatron.c estimator/reader/read_megatron_hybrid.c estimator/reader/read_megatron_swift.c estimator/reader/read_finetune.h estimator/reader/read_finetune.c estimator/reader/read_finetune_sharding.c estimator/reader/read_trainer.c estimator/reader/read_axolotl.c estimator/reader/read_llamafactory.c \

@@ -237,6 +237,20 @@ static bool may_be_options(const launcher *l, const p4d_value *words, size_t cou
 	return is_known_program(words[1]) || (words[1].length > 1 && words[1].at[0].c == '-');
 }
 
+/* Letters that a shell is given: -c, -s, -euo pipefail, -eox pipefail, -O extglob. Returns how many words
+ * they are. */
+static size_t shell_options(const char *letters, p4d_launch *launch, bool *text)
+{
+	size_t words = 1;
+
+	for (; *letters; letters++) {
+		*text = *text || *letters == 'c';
+		launch->shell_input = launch->shell_input || *letters == 's';
+		words += *letters == 'o' || *letters == 'O';
+	}
+	return words;
+}
+
 /* Behind the options of a launcher. *module: it was told that a Python module follows, which is
  * words[result]. */
 static size_t behind_options(const launcher *l, const p4d_value *words, size_t count, size_t at,
@@ -250,7 +264,8 @@ static size_t behind_options(const launcher *l, const p4d_value *words, size_t c
 			at++;
 			continue;
 		}
-		if (!w.length || w.at[0].unknown || w.at[0].c != '-' || w.length == 1)
+		const bool plus = l->starts == SHELL && w.length && w.at[0].c == '+'; /* bash +x */
+		if (!w.length || w.at[0].unknown || (w.at[0].c != '-' && !plus) || w.length == 1)
 			break;
 		uint32_t dashes = w.length > 1 && w.at[1].c == '-' ? 2 : 1, equals = dashes;
 		if (dashes == 2 && w.length == 2)
@@ -265,13 +280,8 @@ static size_t behind_options(const launcher *l, const p4d_value *words, size_t c
 			*module = true;
 			return at + 1;
 		}
-		if (l->starts == SHELL && dashes == 1 && strchr(name, 'c')) {
-			*text = true;
-			return at + 1 + (name[strlen(name) - 1] == 'o');
-		}
-		if (l->starts == SHELL && dashes == 1) { /* -s, -euo pipefail */
-			launch->shell_input = launch->shell_input || strchr(name, 's');
-			at += 1 + (*name && name[strlen(name) - 1] == 'o');
+		if (l->starts == SHELL && dashes == 1) {
+			at += shell_options(name, launch, text);
 			continue;
 		}
 		if (dashes == 1 && l->starts == PYTHON && !strcmp(name, "c"))

@@ -228,6 +228,19 @@ static bool finds_programs(const char *path)
 	return false;
 }
 
+/* Whether a shell reads a file when it starts to work for a user: what that exports sbatch has in its
+ * environment. */
+static bool is_of_login(const char *path)
+{
+	static const char *const names[] = {".bashrc", ".bash_profile", ".bash_login", ".profile", "bashrc"};
+	const char *slash = strrchr(path, '/');
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (!strcmp(slash ? slash + 1 : path, names[i]))
+			return true;
+	return false;
+}
+
 static void say_unread(p4d_reading *r, const char *path, const char *what)
 {
 	p4d_read_unknown *u =
@@ -237,12 +250,14 @@ static void say_unread(p4d_reading *r, const char *path, const char *what)
 		u->doubt = true;
 }
 
-static void unread(void *context, const char *path)
+static bool unread(void *context, const char *path)
 {
 	const reading_state *state = context;
 
-	if (!finds_programs(path))
-		say_unread(state->reading, path, "sets");
+	if (finds_programs(path))
+		return false;
+	say_unread(state->reading, path, "sets");
+	return !is_of_login(path);
 }
 
 /* Which command starts a program, whose end says what it is. */

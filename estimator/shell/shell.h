@@ -41,8 +41,11 @@ typedef struct p4d_shell_host {
 	const char *(*variable)(void *context, const char *name);
 	/* The text of a file that the script reads, which stays until the run is over; NULL: it cannot be. */
 	const char *(*file)(void *context, const char *path, size_t *length);
-	/* A file of commands that cannot be read; what it sets is not known. NULL: nobody asks. */
-	void (*unread)(void *context, const char *path);
+	/*
+	 * A file of commands that cannot be read, or "output of NAME" that is read as commands. True: it may
+	 * set any variable; false: paths alone, as modules do. NULL: it may set any.
+	 */
+	bool (*unread)(void *context, const char *path);
 	/* A command that is none of the shell's own. certain: no test that is not known decides about it. */
 	void (*command)(void *context, p4d_shell *shell, const p4d_value *words, size_t count, bool certain);
 	/* An exit before the script's end, which no test that is not known decides about. NULL: nobody asks.

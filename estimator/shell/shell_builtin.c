@@ -42,11 +42,16 @@ void p4d_shell__declare(p4d_shell *sh, const p4d_value *words, size_t count, p4d
 	}
 }
 
-/* export $(...): of what is not known any variable may be set. */
+/* export $(...), eval "$(...)": if its first word is not known, any variable may be set. */
 static void say_unknown_names(const p4d_shell_call *w, p4d_value word)
 {
-	if (w->sh->host->unread && word.length && word.at[0].unknown && word.at[0].c == '?')
-		w->sh->host->unread(w->sh->host->context, p4d_shell_unknown(w->sh, word.at[0].unknown));
+	const char c = word.length && word.at[0].unknown ? word.at[0].c : '\0';
+	size_t texts;
+
+	if (c && p4d_shell_may_be(w->sh, word.at[0].unknown, &texts))
+		return; /* it is one of some texts that stand in the script */
+	if (c == '?' || (c == P4D_CELL_UNSET_HERE && w->sh->unread.reason))
+		p4d_shell__unread(w->sh, p4d_shell_unknown(w->sh, word.at[0].unknown));
 }
 
 static p4d_shell_status run_export(const p4d_shell_call *w)
@@ -90,22 +95,37 @@ static p4d_shell_status run_unset(const p4d_shell_call *w)
 	return P4D_SHELL_TAKEN;
 }
 
+static bool is_sign(p4d_value word)
+{
+	return word.length && !word.at[0].unknown && (word.at[0].c == '-' || word.at[0].c == '+');
+}
+
+/* A word of options, -eux; each o in it takes the next word that is no option. Returns how many words it is.
+ */
+static size_t set_options(const p4d_shell_call *w, size_t at)
+{
+	const p4d_value word = w->at[at];
+	size_t words = 1;
+
+	for (uint32_t i = 1; i < word.length; i++) {
+		const bool named = !word.at[i].unknown && word.at[i].c == 'o' && at + words < w->count &&
+				   w->at[at + words].length && !is_sign(w->at[at + words]);
+		const bool all = (named && p4d_value_is(w->at[at + words], "allexport")) ||
+				 (!word.at[i].unknown && word.at[i].c == 'a');
+		if (all && w->mode == P4D_SHELL_RUN)
+			w->sh->exports = word.at[0].c == '-';
+		words += named;
+	}
+	return words;
+}
+
 static p4d_shell_status run_set(const p4d_shell_call *w)
 {
 	size_t i = 0;
 
-	/* options, and what -o takes */
-	while (i < w->count && w->at[i].length && memchr("-+", w->at[i].at[0].c, 2) &&
-	       !w->at[i].at[0].unknown) {
-		if (p4d_value_is(w->at[i], "--") || p4d_value_is(w->at[i], "-"))
-			break;
-		const bool named = p4d_value_is((p4d_value){w->at[i].at + w->at[i].length - 1, 1}, "o");
-		if (w->mode == P4D_SHELL_RUN &&
-		    (has_flag(&w->at[i], 1, 'a') || p4d_value_is(w->at[i], "+a") ||
-		     (named && i + 1 < w->count && p4d_value_is(w->at[i + 1], "allexport"))))
-			w->sh->exports = w->at[i].at[0].c == '-';
-		i += named ? 2 : 1;
-	}
+	while (i < w->count && is_sign(w->at[i]) && !p4d_value_is(w->at[i], "--") &&
+	       !p4d_value_is(w->at[i], "-"))
+		i += set_options(w, i);
 	if (i >= w->count || w->mode != P4D_SHELL_RUN)
 		return P4D_SHELL_TAKEN;
 	i -= !p4d_value_is(w->at[i], "--");
@@ -140,8 +160,8 @@ static p4d_shell_status run_dot(const p4d_shell_call *w)
 {
 	char path[256];
 
-	if (!p4d_shell__run_file(w->sh, w->at, w->count, w->mode, false) && w->count && w->sh->host->unread)
-		w->sh->host->unread(w->sh->host->context, p4d_value_text(w->at[0], path, sizeof(path)));
+	if (w->count && !p4d_shell__run_file(w->sh, w->at, w->count, w->mode, false))
+		p4d_shell__unread(w->sh, p4d_value_text(w->at[0], path, sizeof(path)));
 	return P4D_SHELL_TAKEN;
 }
 
@@ -154,6 +174,7 @@ static p4d_shell_status run_eval(const p4d_shell_call *w)
 			p4d_shell__add(w->sh, &text, (p4d_cell){.c = ' '});
 		p4d_shell__add_value(w->sh, &text, w->at[i], false);
 	}
+	say_unknown_names(w, (p4d_value){text.at, text.length});
 	p4d_shell__all(w->sh, p4d_shell__source_of(w->sh, (p4d_value){text.at, text.length}, w->source),
 		       w->mode);
 	return P4D_SHELL_TAKEN;
@@ -167,10 +188,13 @@ static p4d_shell_status run_exit(const p4d_shell_call *w)
 	return P4D_SHELL_TAKEN;
 }
 
+/* From a function or a sourced file; elsewhere it fails, by which scripts tell whether they are sourced. */
 static p4d_shell_status run_return(const p4d_shell_call *w)
 {
+	if (!w->sh->frame->outer)
+		return P4D_SHELL_FALSE;
 	w->sh->returned = w->sh->returned || w->mode == P4D_SHELL_RUN;
-	return P4D_SHELL_TAKEN;
+	return w->count && p4d_value_is(w->at[0], "0") ? P4D_SHELL_TRUE : P4D_SHELL_TAKEN;
 }
 
 static p4d_shell_status run_continue(const p4d_shell_call *w)

@@ -250,11 +250,13 @@ static bool call_function(const p4d_shell_call *w, p4d_value name)
 	for (p4d_shell_function *f = sh->function; f && p4d_shell__work(sh, 4); f = f->next) {
 		if (f->name.length != wanted.length || memcmp(f->name.text, wanted.text, wanted.length))
 			continue;
-		p4d_shell_words before = sh->parameters;
+		const p4d_shell_words before = sh->parameters;
 		p4d_shell_local *locals = sh->local;
 		p4d_shell_source body = f->body;
+		const p4d_shell_frame frame = {sh->frame, name, f->source};
+		sh->frame = &frame;
 		sh->parameters = (p4d_shell_words){0};
-		p4d_shell__add_word(sh, &sh->parameters, name);
+		p4d_shell__add_word(sh, &sh->parameters, before.count ? before.at[0] : name);
 		for (size_t i = 0; i < w->count; i++)
 			p4d_shell__add_word(sh, &sh->parameters, w->at[i]);
 		if (++sh->depth > P4D_SHELL_DEPTH)
@@ -277,6 +279,7 @@ static bool call_function(const p4d_shell_call *w, p4d_value name)
 			sh->local->variable->next = next;
 		}
 		sh->parameters = before;
+		sh->frame = frame.outer;
 		sh->returned = false;
 		return true;
 	}
@@ -313,6 +316,7 @@ static p4d_shell_status execute(p4d_shell *sh, const p4d_shell_source *s, p4d_sh
 				  mode == P4D_SHELL_RUN && !sh->perhaps);
 		sh->redirection = before;
 	}
+	p4d_shell__environment(sh, all->at[first]);
 	return p4d_shell__print_unknown(&w);
 }
 
@@ -400,7 +404,9 @@ const char *p4d_shell_read(const p4d_shell_host *host, const p4d_shell_limits *l
 			  .work = limits->work,
 			  .files = 1,
 			  .file = {name}};
-	p4d_shell__add_word(sh, &sh->parameters, p4d_shell__value_of(sh, name, (p4d_cell){0}));
+	const p4d_shell_frame script = {.source = p4d_shell__value_of(sh, name, (p4d_cell){0})};
+	sh->frame = &script;
+	p4d_shell__add_word(sh, &sh->parameters, script.source);
 	for (int i = 1; arguments && *arguments; arguments++, i++) {
 		p4d_cell where = {.file = p4d_shell__place(sh, "$%d", i) & 127u};
 		p4d_shell__add_word(sh, &sh->parameters, p4d_shell__value_of(sh, *arguments, where));

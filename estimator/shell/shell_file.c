@@ -9,7 +9,8 @@
 static bool same_each_time(p4d_value text)
 {
 	for (uint32_t i = 0; i < text.length; i++)
-		if (text.at[i].unknown && text.at[i].c != P4D_CELL_WORD && text.at[i].c != P4D_CELL_UNSET)
+		if (text.at[i].unknown && text.at[i].c != P4D_CELL_WORD && text.at[i].c != P4D_CELL_UNSET &&
+		    text.at[i].c != P4D_CELL_UNSET_HERE)
 			return false;
 	return true;
 }
@@ -135,13 +136,22 @@ bool p4d_shell__run_file(p4d_shell *sh, const p4d_value *words, size_t count, p4
 				       .line = 1,
 				       .file = p4d_shell__place(sh, "%s", p4d_shell__text_of(sh, words[0]))};
 	}
-	p4d_shell_words before = sh->parameters;
+	static const p4d_cell sourced[] = {{.c = 's'}, {.c = 'o'}, {.c = 'u'},
+					   {.c = 'r'}, {.c = 'c'}, {.c = 'e'}};
+	const p4d_shell_words before = sh->parameters;
+	const p4d_shell_frame frame = {.outer = own_parameters ? NULL : sh->frame,
+				       .function = {sourced, 6},
+				       .source = words[0]},
+			      *const outer = sh->frame;
 	if (own_parameters || count > 1) {
 		sh->parameters = (p4d_shell_words){0};
 		for (size_t i = 0; i < count; i++)
-			p4d_shell__add_word(sh, &sh->parameters, words[i]);
+			p4d_shell__add_word(sh, &sh->parameters,
+					    !i && !own_parameters && before.count ? before.at[0] : words[i]);
 	}
+	sh->frame = &frame;
 	p4d_shell__all(sh, s, mode);
+	sh->frame = outer;
 	sh->parameters = before;
 	sh->returned = false;
 	return true;
@@ -167,7 +177,10 @@ void p4d_shell_text(p4d_shell *sh, const p4d_value *words, size_t count)
 	const p4d_shell_mode mode = sh->mode;
 	p4d_shell_scope scope;
 
+	const p4d_shell_frame text = {.outer = NULL};
+
 	p4d_shell__enter(sh, &scope, true);
+	sh->frame = &text;
 	sh->parameters = (p4d_shell_words){0};
 	for (size_t i = 1; i < count; i++)
 		p4d_shell__add_word(sh, &sh->parameters, words[i]);

@@ -10,6 +10,8 @@
 #define P4D_CELL_BOUNDARY ((p4d_cell){.c = 0})
 /* c of what is not known because it is not set, for which bash has nothing. */
 #define P4D_CELL_UNSET 'u'
+/* The same of what may be set by a module, or by what could not be read. */
+#define P4D_CELL_UNSET_HERE 'h'
 /* c of what is not known, but is one word and no option: the name of a host, a number. */
 #define P4D_CELL_WORD 'w'
 /* The same of what may be several: names of hosts. */
@@ -63,6 +65,7 @@ typedef struct p4d_shell_var {
 	p4d_shell_words key;   /* of the elements of a map */
 	p4d_shell_build kept;  /* memory of a value that grows */
 	uint32_t scope;        /* the subshell that set it */
+	uint32_t since;        /* p4d_shell.unreads when it was changed last */
 	p4d_shell_name target; /* of a reference: the variable that it names; length 0: not known */
 	uint16_t lost;         /* why nothing is known of its elements; 0: it is */
 	bool array, set, exported, map, integer, reference;
@@ -74,16 +77,30 @@ typedef struct p4d_shell_local {
 	p4d_shell_var *variable, before;
 } p4d_shell_local;
 
+/* A function or file that is being read, of those inside each other: FUNCNAME and BASH_SOURCE. */
+typedef struct p4d_shell_frame {
+	const struct p4d_shell_frame *outer; /* NULL: the script itself */
+	p4d_value function, source;
+} p4d_shell_frame;
+
 typedef struct p4d_shell_function {
 	struct p4d_shell_function *next;
 	p4d_shell_name name;
 	p4d_shell_source body;
+	p4d_value source; /* the path of the file that defines it */
 } p4d_shell_function;
 
 typedef struct p4d_shell_written {
 	struct p4d_shell_written *next;
 	p4d_value path, text;
 } p4d_shell_written;
+
+/* What may have set any variable: a file or a text that could not be read. */
+typedef struct p4d_shell_unread {
+	uint16_t reason; /* its name; 0: nothing */
+	uint32_t at;     /* p4d_shell.unreads with it */
+	bool modules;    /* something changed the environment as modules do, which sets paths and the like */
+} p4d_shell_unread;
 
 /* What a subshell cannot change: variables are set in front of those of the shell around it. */
 enum { P4D_SHELL_BUCKETS = 64 };
@@ -92,6 +109,8 @@ typedef struct p4d_shell_scope {
 	p4d_shell_function *function;
 	p4d_shell_local *local;
 	p4d_shell_words parameters;
+	const p4d_shell_frame *frame;
+	p4d_shell_unread unread;
 	uint32_t scope, process;
 	bool exited, returned, left_loop, broke_loop;
 } p4d_shell_scope;
@@ -129,6 +148,9 @@ struct p4d_shell {
 	p4d_shell_function *function;
 	p4d_shell_local *local;
 	p4d_shell_written *written;
+	const p4d_shell_frame *frame;
+	p4d_shell_unread unread;
+	uint32_t unreads;       /* how many things could not be read so far */
 	uint32_t scope, scopes; /* of subshells: this one's, and of all so far */
 	uint32_t process;       /* scope that this bash began with: older variables are there if exported */
 	p4d_shell_mode mode;    /* of the command that is read */
@@ -202,6 +224,23 @@ void p4d_shell__assign_element(p4d_shell *sh, p4d_shell_mode mode, p4d_shell_nam
 /* Where the element of a subscript is, or would be. False: not known, with the reason. */
 bool p4d_shell__index(p4d_shell *sh, const p4d_shell_var *v, p4d_value subscript, int64_t *index,
 		      uint16_t *unknown);
+
+/* One of the texts that an unknown one may be. */
+void p4d_shell__may_be(p4d_shell *sh, uint16_t unknown, p4d_value text);
+
+/* shell_unread.c: what may be set by what p4d cannot read. */
+/* A file, or a text, that may set any variable; what: "params.sh", "output of python3". */
+void p4d_shell__unread(p4d_shell *sh, const char *what);
+/* After a command: it may have changed the environment, as `module load` does. */
+void p4d_shell__environment(p4d_shell *sh, p4d_value command);
+/* Why it is not known whether a variable that the script leaves unset or empty is set; 0: it is not. */
+uint16_t p4d_shell__may_be_set(p4d_shell *sh, p4d_shell_name name);
+/* Whether modules set variables of such a name, also where nothing else was left unread. */
+bool p4d_shell__of_modules(const p4d_shell *sh, p4d_shell_name name);
+
+/* shell_frame.c: BASH_SOURCE and FUNCNAME, which bash keeps itself. The variable; NULL: it is empty. */
+bool p4d_shell__is_of_frames(p4d_shell_name name);
+p4d_shell_var *p4d_shell__of_frames(p4d_shell *sh, p4d_shell_name name);
 
 /* shell_word.c: words with their quotes and expansions. b is NULL where they are only skipped. */
 static inline char p4d_shell__peek(const p4d_shell_source *s, size_t ahead)

@@ -11,6 +11,7 @@ typedef struct reference {
 	const p4d_value *at; /* NULL: not set */
 	size_t count;
 	uint16_t unknown; /* why it is not known which one it is; 0: it is */
+	bool elsewhere;   /* for it may be set by what could not be read */
 	bool all, joined; /* [@] or [*] */
 	bool parameters;  /* of the script */
 } reference;
@@ -20,6 +21,13 @@ static void add_unknown(p4d_shell *sh, p4d_shell_build *b, p4d_cell where, uint1
 	where.unknown = reason;
 	where.quoted = quoted;
 	where.c = '?';
+	p4d_shell__add(sh, b, where);
+}
+
+static void add_unknown_reference(p4d_shell *sh, p4d_shell_build *b, p4d_cell where, const reference *r)
+{
+	where.unknown = r->unknown;
+	where.c = r->elsewhere ? P4D_CELL_UNSET_HERE : '?';
 	p4d_shell__add(sh, b, where);
 }
 
@@ -37,6 +45,18 @@ static void add_count(p4d_shell *sh, p4d_shell_build *b, p4d_cell where, const p
 		add_unknown(sh, b, where, unknown, where.quoted);
 	else
 		add_number(sh, b, where, count);
+}
+
+/* What bash sets by itself. */
+static bool is_own(p4d_shell_name name)
+{
+	static const char *const names[] = {"RANDOM", "SRANDOM", "SECONDS", "EPOCHSECONDS", "BASHPID",
+					    "PPID",   "UID",     "EUID",    "HOSTNAME",     "LINENO"};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (strlen(names[i]) == name.length && !memcmp(names[i], name.text, name.length))
+			return true;
+	return false;
 }
 
 static reference look_up(p4d_shell *sh, p4d_shell_name name)
@@ -67,11 +87,9 @@ static reference look_up(p4d_shell *sh, p4d_shell_name name)
 		if (v && v->value.count) {
 			r.at = v->value.at;
 			r.count = 1;
-		} else if (name.length == 11 && !memcmp(name.text, "BASH_SOURCE", 11) &&
-			   sh->parameters.count) {
-			r.at = sh->parameters.at;
-			r.count = 1;
 		}
+		r.unknown = name.length && !is_own(name) ? p4d_shell__may_be_set(sh, name) : 0;
+		r.elsewhere = r.unknown;
 	}
 	return r;
 }
@@ -93,25 +111,13 @@ static void add_values(p4d_shell *sh, p4d_shell_build *b, const reference *r, bo
 	}
 }
 
-/* What bash sets by itself. */
-static bool is_own(p4d_shell_name name)
-{
-	static const char *const names[] = {"RANDOM", "SRANDOM", "SECONDS", "EPOCHSECONDS", "BASHPID",
-					    "PPID",   "UID",     "EUID",    "HOSTNAME",     "LINENO"};
-
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		if (strlen(names[i]) == name.length && !memcmp(names[i], name.text, name.length))
-			return true;
-	return false;
-}
-
 /* Not set here: the job's environment, or a file that p4d has not read, may still set it. */
 static void add_unset(p4d_shell *sh, p4d_shell_build *b, p4d_cell where, p4d_shell_name name, bool quoted)
 {
 	where.unknown =
 	    p4d_shell__reason(sh, "$%.*s is not set", (int)(name.length < 64 ? name.length : 64), name.text);
 	where.quoted = quoted;
-	where.c = P4D_CELL_UNSET;
+	where.c = p4d_shell__of_modules(sh, name) ? P4D_CELL_UNSET_HERE : P4D_CELL_UNSET;
 	p4d_shell__add(sh, b, where);
 }
 
@@ -137,7 +143,7 @@ void p4d_shell__emit(p4d_shell *sh, p4d_shell_source *s, p4d_shell_build *b, p4d
 		return;
 	}
 	if (r.unknown)
-		add_unknown(sh, b, where, r.unknown, quoted);
+		add_unknown_reference(sh, b, where, &r);
 	else if (!r.at && !r.all)
 		add_unset(sh, b, where, name, quoted);
 	else
@@ -275,9 +281,6 @@ static void subscript(p4d_shell *sh, p4d_shell_source *s, reference *r)
 	p4d_shell_var *v = p4d_shell__lookup(sh, r->name);
 	const p4d_shell_words values = v ? v->value : (p4d_shell_words){0};
 
-	if (!v && r->at && c == '0') /* BASH_SOURCE[0] */
-		return;
-	r->unknown = 0;
 	if (whole) {
 		r->all = true;
 		r->joined = c == '*';
@@ -289,6 +292,8 @@ static void subscript(p4d_shell *sh, p4d_shell_source *s, reference *r)
 	const p4d_value text = p4d_shell__subscript(sh, inside);
 	r->at = NULL;
 	r->count = 0;
+	if (r->unknown) /* what could not be read may set it */
+		return;
 	if (v && !p4d_shell__index(sh, v, text, &index, &r->unknown))
 		return;
 	r->unknown = 0;
@@ -425,6 +430,28 @@ static void operate(p4d_shell *sh, p4d_shell_source *s, p4d_shell_source end, p4
 	}
 }
 
+/* The same of a parameter that is not known: after := it stays so; with :+ it may be the word, or nothing. */
+static void operate_unknown(p4d_shell *sh, p4d_shell_source *s, p4d_shell_source end, p4d_shell_build *b,
+			    const reference *r, p4d_cell where)
+{
+	uint16_t reason = r->unknown;
+
+	if (p4d_shell__peek(s, 0) == ':')
+		p4d_shell__advance(sh, s);
+	const char c = p4d_shell__peek(s, 0);
+	if (c == '=')
+		p4d_shell__assign(sh, sh->mode, r->name, p4d_shell__not_known(sh, reason), false, s->line);
+	if (c != '+') {
+		add_unknown_reference(sh, b, where, r);
+		return;
+	}
+	p4d_shell__advance(sh, s);
+	p4d_shell_build word = operand(sh, s, end, where.quoted, false);
+	reason = p4d_shell__reason(sh, "line %u: %s", where.line, p4d_shell_unknown(sh, reason));
+	p4d_shell__may_be(sh, reason, p4d_shell__joined(sh, &word));
+	add_unknown(sh, b, where, reason, where.quoted);
+}
+
 /* ${!NAME[@]}: the keys of a map, or numbers. */
 static bool keys(p4d_shell *sh, p4d_shell_source *s, reference *r)
 {
@@ -491,7 +518,7 @@ void p4d_shell__parameter(p4d_shell *sh, p4d_shell_source *s, p4d_shell_build *b
 	if (!indirect && p4d_shell__peek(&inside, 0) == '[')
 		subscript(sh, &inside, &r);
 	if (r.unknown) {
-		add_unknown(sh, b, where, r.unknown, quoted);
+		operate_unknown(sh, &inside, end, b, &r, where);
 	} else if (!known) {
 		add_unknown(sh, b, where,
 			    p4d_shell__reason(sh, "an element of $%.*s", (int)(n < 64 ? n : 64), name.text),

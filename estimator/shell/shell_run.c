@@ -241,7 +241,7 @@ static bool function_definition(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mo
 	if (mode != P4D_SHELL_SKIP) {
 		p4d_shell_function *f = p4d_shell__take(sh, sizeof(*f));
 		if (f) {
-			*f = (p4d_shell_function){sh->function, name, *s};
+			*f = (p4d_shell_function){sh->function, name, *s, sh->frame->source};
 			sh->function = f;
 		}
 	}

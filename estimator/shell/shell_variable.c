@@ -58,6 +58,8 @@ void p4d_shell__enter(p4d_shell *sh, p4d_shell_scope *scope, bool process)
 	scope->function = sh->function;
 	scope->local = sh->local;
 	scope->parameters = sh->parameters;
+	scope->frame = sh->frame;
+	scope->unread = sh->unread;
 	scope->scope = sh->scope;
 	scope->process = sh->process;
 	scope->exited = sh->exited;
@@ -77,6 +79,8 @@ void p4d_shell__leave(p4d_shell *sh, const p4d_shell_scope *scope)
 	sh->function = scope->function;
 	sh->local = scope->local;
 	sh->parameters = scope->parameters;
+	sh->frame = scope->frame;
+	sh->unread = scope->unread;
 	sh->scope = scope->scope;
 	sh->process = scope->process;
 	sh->exited = scope->exited;
@@ -109,6 +113,8 @@ static p4d_shell_name meant(p4d_shell *sh, p4d_shell_name name)
 /* The value of an environment variable was written nowhere: line 0. */
 p4d_shell_var *p4d_shell__lookup(p4d_shell *sh, p4d_shell_name name)
 {
+	if (p4d_shell__is_of_frames(name))
+		return p4d_shell__of_frames(sh, name);
 	p4d_shell_var *v = p4d_shell__find(sh, meant(sh, name), true);
 
 	if (v && v->scope < sh->process && !v->exported && (v->set || v->array))
@@ -171,7 +177,7 @@ static void add_text(p4d_shell *sh, uint16_t unknown, p4d_value text)
 }
 
 /* One of the texts that this unknown one may be; 0: there was no room for it. */
-static void may_be(p4d_shell *sh, uint16_t unknown, p4d_value text)
+void p4d_shell__may_be(p4d_shell *sh, uint16_t unknown, p4d_value text)
 {
 	const uint16_t earlier = text.length == 1 ? text.at[0].unknown : 0;
 	size_t count = 0;
@@ -202,9 +208,9 @@ static p4d_value perhaps(p4d_shell *sh, p4d_shell_name name, p4d_value before, p
 		if (before.length && after.length && !after.at[0].unknown && after.at[0].c == ' ')
 			p4d_shell__add(sh, &b, after.at[0]); /* other words */
 	} else {
-		may_be(sh, unknown, before);
+		p4d_shell__may_be(sh, unknown, before);
 	}
-	may_be(sh, unknown, after);
+	p4d_shell__may_be(sh, unknown, after);
 	p4d_shell__add(sh, &b,
 		       (p4d_cell){.line = line, .unknown = unknown, .c = plain ? P4D_CELL_WORDS : '?'});
 	return (p4d_value){b.at, b.length};
@@ -265,18 +271,22 @@ void p4d_shell__assign(p4d_shell *sh, p4d_shell_mode mode, p4d_shell_name name, 
 	if (mode == P4D_SHELL_SKIP)
 		return;
 	name = meant(sh, name);
+	const uint16_t set_elsewhere = p4d_shell__may_be_set(sh, name);
 	p4d_shell_var *known = p4d_shell__lookup(sh, name);
 	p4d_shell_var *v = p4d_shell__own(sh, name);
 	if (!v)
 		return;
+	v->since = sh->unreads;
 	if (v->map) {
 		p4d_shell__assign_element(sh, mode, name, p4d_shell__value_of(sh, "0", (p4d_cell){0}), value,
 					  append, line);
 		return;
 	}
-	const bool is_there = known && known->value.count;
-	value = assigned(sh, v, mode, is_there ? known->value.at[0] : (p4d_value){0}, value, is_there, append,
-			 line);
+	const bool is_there = (known && known->value.count) || set_elsewhere;
+	const p4d_value before = set_elsewhere ? p4d_shell__not_known(sh, set_elsewhere)
+				 : is_there    ? known->value.at[0]
+					       : (p4d_value){0};
+	value = assigned(sh, v, mode, before, value, is_there, append, line);
 	if (v->reference && mode == P4D_SHELL_RUN && is_name(value) && !is_called(v->name, value))
 		v->target = p4d_shell__name_of(sh, value); /* declare -n */
 	else if (v->reference)
@@ -303,19 +313,23 @@ void p4d_shell__assign_array(p4d_shell *sh, p4d_shell_mode mode, p4d_shell_name 
 	if (mode == P4D_SHELL_SKIP)
 		return;
 	name = meant(sh, name);
+	const uint16_t set_elsewhere = append ? p4d_shell__may_be_set(sh, name) : 0;
 	p4d_shell_var *known = append ? p4d_shell__lookup(sh, name) : NULL;
 	p4d_shell_var *v = p4d_shell__own(sh, name);
 	if (!v)
 		return;
-	if (!known) {
+	v->since = sh->unreads;
+	if (!known || set_elsewhere) {
 		v->value = v->key = (p4d_shell_words){0};
 		v->lost = 0;
 	}
+	if (set_elsewhere)
+		p4d_shell__add_word(sh, &v->value, p4d_shell__not_known(sh, set_elsewhere));
 	v->array = v->set = true;
 	if (mode == P4D_SHELL_MAYBE) {
 		p4d_value some = perhaps(sh, name, (p4d_value){0}, (p4d_value){0}, false, line);
 		for (uint32_t i = 0; known && i < words.count; i++)
-			may_be(sh, p4d_value_unknown(some), words.at[i]);
+			p4d_shell__may_be(sh, p4d_value_unknown(some), words.at[i]);
 		if (v->map)
 			lose(sh, v, p4d_value_unknown(some));
 		else
@@ -368,6 +382,7 @@ void p4d_shell__assign_element(p4d_shell *sh, p4d_shell_mode mode, p4d_shell_nam
 	p4d_shell_var *v = p4d_shell__own(sh, name);
 	if (!v)
 		return;
+	v->since = sh->unreads;
 	if (!known)
 		v->value = v->key = (p4d_shell_words){0};
 	v->array = v->set = true;
@@ -415,10 +430,12 @@ void p4d_shell__unset(p4d_shell *sh, p4d_shell_mode mode, p4d_shell_name name, p
 {
 	name = meant(sh, name);
 	const p4d_shell_var *known = mode == P4D_SHELL_SKIP ? NULL : p4d_shell__lookup(sh, name);
-	p4d_shell_var *v = known ? p4d_shell__own(sh, name) : NULL;
+	p4d_shell_var *v =
+	    known || (mode == P4D_SHELL_RUN && sh->unread.reason) ? p4d_shell__own(sh, name) : NULL;
 
 	if (!v)
 		return;
+	v->since = sh->unreads;
 	if (mode == P4D_SHELL_MAYBE && (v->array || subscript.length)) {
 		lose(sh, v,
 		     p4d_value_unknown(perhaps(sh, name, (p4d_value){0}, (p4d_value){0}, false, line)));

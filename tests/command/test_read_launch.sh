@@ -36,7 +36,9 @@ done
 started "python -m pretrain_gpt --tensor-model-parallel-size 8 --num-layers 4"
 started "uv run --isolated --extra fsdp -m pretrain_gpt --tensor-model-parallel-size 8 --num-layers 4"
 started "srun bash -c \"torchrun --nproc_per_node 8 $program\""
-started "srun bash -euo pipefail -c '$program'" "srun bash -lc 'cd /x && $program'"
+started "srun bash -ceo pipefail '$program'"
+started "bash +x -O extglob -c '$program'"
+started "srun bash -euo pipefail -c '$program'" "srun bash -eox pipefail -c '$program'" "srun bash -c -e '$program'" "srun bash -lc 'cd /x && $program'"
 started "srun bash <<EOF" "torchrun $program" EOF
 started "srun bash -s 8 <<'EOF'" 'pretrain_gpt.py --tensor-model-parallel-size $1 --num-layers 4' EOF
 started "bash <(echo '$program')"
@@ -124,7 +126,7 @@ prints "layers               8 " "seq-len              \$B is not set"
 # what is exported without a name that is known may be any variable
 printf '%s\n' '#!/bin/bash' "export \$(grep -v '^#' nowhere.env | xargs)" 'pretrain_gpt.py --num-layers ${LAYERS:-4}' >job.sh
 exits 0 p4d read job.sh
-prints "layers               4 " "output of grep cannot be read, nor what it sets"
+prints "layers               \$LAYERS may be set by the output of grep" "output of grep cannot be read, nor what it sets"
 # an option of one letter has a name
 printf '%s\n' '#!/bin/bash' 'python deepy.py train.py c.yml -d' >job.sh
 exits 0 p4d read job.sh

@@ -236,6 +236,43 @@ static void scopes(void **state)
 }
 
 /* Where a script goes, and comes back. */
+/* As bash 5.2 answers. */
+static void set_options(void **state)
+{
+	(void)state;
+	means("set -eox pipefail; run $# $1", "<run><2><one>;");
+	means("set -eoux pipefail a; run $# $1", "<run><1><a>;");
+	means("set -oe pipefail; run $#", "<run><2>;");
+	means("set -oo pipefail errexit z; run $# $1", "<run><1><z>;");
+	means("set -o pipefail -e; run $#", "<run><2>;");
+	means("set +o; run $#; set -o -e; run $#; set +eo pipefail; run $#", "<run><2>;<run><2>;<run><2>;");
+	means("set -euo pipefail -- b; run $# $1; set --; run $#", "<run><1><b>;<run><0>;");
+	means("set -aeo pipefail; N=3; set +ao pipefail; M=4; bash <<E\nE\nrun $N", "<bash>;<run><3>;");
+}
+
+/* What tells a file whether it is sourced, and a function who called it; as bash 5.2 answers. */
+static void frames(void **state)
+{
+	(void)state;
+	means("run $BASH_SOURCE ${BASH_SOURCE[0]} ${#BASH_SOURCE[@]} $0 ${FUNCNAME[0]-none}",
+	      "<run><job.sh><job.sh><1><job.sh><none>;");
+	means(
+	    "f() { run ${FUNCNAME[0]} ${FUNCNAME[1]} $0 $1 ${#BASH_SOURCE[@]}; }; f a; run ${FUNCNAME-none}",
+	    "<run><f><main><job.sh><a><2>;<run><none>;");
+	means("cat >s.sh <<'E'\nrun ${BASH_SOURCE[0]} ${BASH_SOURCE[-1]} $0 $1\n[ \"$0\" = \"$BASH_SOURCE\" "
+	      "] && exit 1\n"
+	      "g() { run ${BASH_SOURCE[0]} ${BASH_SOURCE[1]} \"${FUNCNAME[*]}\"; }\nE\n. ./s.sh y; run $1; g",
+	      "<run><./s.sh><job.sh><job.sh><y>;<run><one>;<run><./s.sh><job.sh><g main>;");
+	means("cat >s.sh <<'E'\nif [[ ${BASH_SOURCE[0]} == ${0} ]]; then exit 1; fi\nE\nbash s.sh; source "
+	      "s.sh; run",
+	      "<bash><s.sh>;<run>;");
+	means("(return 0 2>/dev/null) && run sourced; run on", "<run><on>;");
+	means("(return 0 2>/dev/null) || main=1; run $main", "<run><1>;");
+	means("cat >s.sh <<'E'\n(return 0 2>/dev/null) || exit 1\n(return) && run yes\nE\n. s.sh; run",
+	      "<run><yes>;<run>;");
+	means("return 1; run", "<run>;");
+}
+
 static void directories(void **state)
 {
 	(void)state;
@@ -443,11 +480,12 @@ static void memory_ends(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(memory_ends), cmocka_unit_test(braces), cmocka_unit_test(searches),
-	    cmocka_unit_test(words),       cmocka_unit_test(growth), cmocka_unit_test(expansions),
-	    cmocka_unit_test(control),     cmocka_unit_test(scopes), cmocka_unit_test(directories),
-	    cmocka_unit_test(files),       cmocka_unit_test(arrays), cmocka_unit_test(outputs),
-	    cmocka_unit_test(options),     cmocka_unit_test(bounds),
+	    cmocka_unit_test(memory_ends), cmocka_unit_test(braces),      cmocka_unit_test(searches),
+	    cmocka_unit_test(words),       cmocka_unit_test(growth),      cmocka_unit_test(expansions),
+	    cmocka_unit_test(control),     cmocka_unit_test(scopes),      cmocka_unit_test(set_options),
+	    cmocka_unit_test(frames),      cmocka_unit_test(directories), cmocka_unit_test(files),
+	    cmocka_unit_test(arrays),      cmocka_unit_test(outputs),     cmocka_unit_test(options),
+	    cmocka_unit_test(bounds),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
