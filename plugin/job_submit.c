@@ -96,6 +96,27 @@ static int outputs_agree(const p4d_environment *env, const p4d_verdict *verdict,
 		       e.name);
 }
 
+static void put_output(const char *name, const char *value, void *desc)
+{
+	slurm_env_array_overwrite(&((job_desc_msg_t *)desc)->environment, name, value);
+}
+
+/*
+ * What follows from the plan is in the batch script's environment whatever its node has of p4d: a script that
+ * passes $P4D_MEGATRON_ARGS would train another layout without it.
+ */
+static void export_plan(job_desc_msg_t *desc, const p4d_verdict *verdict)
+{
+	if (!desc->script || !desc->environment || !verdict->plan[0] || !verdict->judged)
+		return;
+	for (uint32_t i = 0; i < desc->env_size; i++)
+		if (!desc->environment[i]) /* Slurm's own function ends there */
+			return;
+	p4d_export(&verdict->planned, &verdict->layout, verdict->plan, put_output, desc);
+	for (desc->env_size = 0; desc->environment[desc->env_size];)
+		desc->env_size++;
+}
+
 static void judge(const p4d_site *site, const p4d_job *job, const p4d_environment *env, p4d_verdict *verdict)
 {
 	p4d_request options = {0};
@@ -195,6 +216,8 @@ static int submit(job_desc_msg_t *desc, uint32_t uid, const p4d_site *site, uint
 		rc = P4D_REFUSED;
 	else if (verdict->plan[0] || desc->admin_comment)
 		approve(site, desc, &outcome);
+	if (rc == SLURM_SUCCESS)
+		export_plan(desc, verdict);
 	if (noted)
 		refer_to(&note, verdict);
 	if (verdict->action == P4D_REJECT || is_news(&variables, noted, verdict))

@@ -50,3 +50,5 @@
 /* Slurm calls slurm_xfree on what it is given: memory from any other allocator crashes slurmctld. */
 extern char *slurm_xstrdup(const char *text);
 extern void slurm_xfree(void **pointer);
+/* NAME=value in an environment that ends with NULL, which moves. */
+extern int slurm_env_array_overwrite(char ***environment, const char *name, const char *value);

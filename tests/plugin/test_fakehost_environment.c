@@ -129,6 +129,47 @@ static void a_switch_has_no_value_to_differ(void **state)
 	hosted_expect(desc, true, "");
 }
 
+/* As sbatch leaves it: the plan, of which slurmstepd derives the rest. */
+static job_desc_msg_t *without_outputs(const char *assignments)
+{
+	job_desc_msg_t *desc = job_planned("h100", assignments);
+
+	hosted_edit(desc, "P4D_TP", NULL);
+	hosted_edit(desc, "P4D_PP", NULL);
+	hosted_edit(desc, "P4D_MEGATRON_ARGS", NULL);
+	return desc;
+}
+
+/* A batch script finds the layout on a node without p4d.so too; srun's jobs have no environment here. */
+static void a_script_gets_its_layout_from_slurmctld(void **state)
+{
+	(void)state;
+	job_desc_msg_t *desc = without_outputs(HOSTED_GOOD);
+	assert_int_equal(fakehost_submit(&hosted, desc, &hosted_said), SLURM_SUCCESS);
+	assert_null(desc->environment[desc->env_size]);
+	assert_string_equal(*hosted_variable(desc->environment, desc->env_size, "P4D_TP"), "P4D_TP=8");
+	assert_non_null(strstr(*hosted_variable(desc->environment, desc->env_size, "P4D_MEGATRON_ARGS"),
+			       "--tensor-model-parallel-size 8"));
+	fakehost_free(desc);
+	/* the other copy of the plan is enough, as with --export=NONE */
+	desc = without_outputs(HOSTED_GOOD);
+	hosted_edit(desc, "P4D_PLAN", NULL);
+	assert_int_equal(fakehost_submit(&hosted, desc, &hosted_said), SLURM_SUCCESS);
+	hosted_variable(desc->environment, desc->env_size, "P4D_PLAN");
+	hosted_variable(desc->environment, desc->env_size, "P4D_PP");
+	fakehost_free(desc);
+	/* neither a job without a script, nor one that is refused */
+	for (int refused = 0; refused < 2; refused++) {
+		desc = without_outputs(refused ? HOSTED_LARGE : HOSTED_GOOD);
+		if (!refused)
+			fakehost_set(&desc->script, NULL);
+		const uint32_t before = desc->env_size;
+		assert_int_equal(fakehost_submit(&hosted, desc, &hosted_said) != SLURM_SUCCESS, refused);
+		assert_int_equal(desc->env_size, before);
+		fakehost_free(desc);
+	}
+}
+
 static void null_everywhere(void **state)
 {
 	(void)state;
@@ -155,9 +196,13 @@ static void null_everywhere(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    HOSTED_TEST(options_without_a_plan_are_refused), HOSTED_TEST(malformed_values_are_named),
-	    HOSTED_TEST(edited_plans_are_refused),           HOSTED_TEST(contradictions_are_refused),
-	    HOSTED_TEST(a_switch_has_no_value_to_differ),    HOSTED_TEST(null_everywhere),
+	    HOSTED_TEST(options_without_a_plan_are_refused),
+	    HOSTED_TEST(malformed_values_are_named),
+	    HOSTED_TEST(edited_plans_are_refused),
+	    HOSTED_TEST(contradictions_are_refused),
+	    HOSTED_TEST(a_switch_has_no_value_to_differ),
+	    HOSTED_TEST(null_everywhere),
+	    HOSTED_TEST(a_script_gets_its_layout_from_slurmctld),
 	};
 
 	return cmocka_run_group_tests(tests, hosted_start, hosted_stop);

@@ -150,7 +150,7 @@ static void a_fix_in_an_included_file_is_seen(void **state)
 /* Waits until plain GPU jobs of this kind are refused for want of a plan, or not. */
 static bool becomes(const char *partition, const char *account, const char *qos, bool refused)
 {
-	for (int i = 0; i < 400; i++) {
+	for (int i = 0; i < HOSTED_TRIES; i++) {
 		job_desc_msg_t *desc = job_plain(partition);
 		fakehost_set(&desc->account, account);
 		fakehost_set(&desc->qos, qos);
@@ -158,7 +158,7 @@ static bool becomes(const char *partition, const char *account, const char *qos,
 		fakehost_free(desc);
 		if (now == refused)
 			return true;
-		usleep(10000);
+		usleep(HOSTED_TRY_US);
 	}
 	return false;
 }

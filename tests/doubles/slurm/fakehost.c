@@ -18,6 +18,7 @@ char *slurm_xstrdup(const char *text);
 void slurm_xfree(void **pointer);
 job_desc_msg_t *copy_job_record_to_job_desc(struct job_record *record);
 void slurm_free_job_desc_msg(job_desc_msg_t *desc);
+int slurm_env_array_overwrite(char ***environment, const char *name, const char *value);
 
 slurm_conf_t slurm_conf;
 
@@ -195,16 +196,34 @@ void fakehost_set(char **field, const char *text)
 
 static void append(char ***list, uint32_t *count, const char *name, const char *value)
 {
-	char **grown = fakehost_alloc((*count + 1) * sizeof(*grown));
+	char **grown = fakehost_alloc((*count + 2) * sizeof(*grown));
 
 	if (*count)
 		memcpy(grown, *list, *count * sizeof(*grown));
 	slurm_xfree((void **)list);
 	*list = grown;
+	grown[*count + 1] = NULL;
 	size_t size = strlen(name) + strlen(value) + 2;
 	grown[*count] = fakehost_alloc(size);
 	snprintf(grown[*count], size, "%s=%s", name, value);
 	++*count;
+}
+
+int slurm_env_array_overwrite(char ***environment, const char *name, const char *value)
+{
+	const size_t length = strlen(name);
+	uint32_t count = 0;
+
+	for (; (*environment)[count]; count++)
+		if (!strncmp((*environment)[count], name, length) && (*environment)[count][length] == '=') {
+			char *line = fakehost_alloc(length + strlen(value) + 2);
+			sprintf(line, "%s=%s", name, value);
+			slurm_xfree((void **)&(*environment)[count]);
+			(*environment)[count] = line;
+			return 1;
+		}
+	append(environment, &count, name, value);
+	return 1;
 }
 
 void fakehost_env(job_desc_msg_t *desc, const char *name, const char *value)

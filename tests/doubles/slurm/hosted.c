@@ -64,10 +64,10 @@ const char *hosted_plan(job_desc_msg_t *desc)
 
 bool hosted_logged(const char *text)
 {
-	for (int i = 0; i < 400; i++) {
+	for (int i = 0; i < HOSTED_TRIES; i++) {
 		if (strstr(fakehost_log(), text))
 			return true;
-		usleep(10000);
+		usleep(HOSTED_TRY_US);
 	}
 	return false;
 }
@@ -107,8 +107,8 @@ int hosted_leaks(void **state)
 {
 	(void)state;
 	/* the thread of the plugin may be in the middle of a request */
-	for (int waited = 0; fakehost_alive() != alive && waited < 300; waited++)
-		usleep(10000);
+	for (int waited = 0; fakehost_alive() != alive && waited < HOSTED_TRIES; waited++)
+		usleep(HOSTED_TRY_US);
 	if (fakehost_alive() != alive)
 		print_error("%zd of Slurm's allocations were not freed\n",
 			    (ssize_t)(fakehost_alive() - alive));

@@ -30,7 +30,11 @@ void hosted_edit_everywhere(job_desc_msg_t *desc, const char *name, const char *
 
 const char *hosted_plan(job_desc_msg_t *desc);
 
-/* Waits for the plugin's thread, which checks once a second, to log this. */
+/* What is waited for, this often: the plugin's thread checks once a second, or when a loaded machine lets it.
+ */
+enum { HOSTED_TRIES = 6000, HOSTED_TRY_US = 10000 };
+
+/* Waits for the plugin's thread to log this. */
 bool hosted_logged(const char *text);
 
 /* The group's set-up and tear-down; *state is the directory of the site. */
