@@ -20,10 +20,10 @@
 static int run_help(const p4d_line *line, p4d_error *err);
 
 static const p4d_subcommand subcommands[] = {
-    {"estimate", "--model NAME [--gpu NAME] [--nodes N] [--tp N] [--svg FILE] ...",
+    {"estimate", "MODEL [--gpu NAME] [--gpus N] [--tp N] [--svg FILE] ...",
      "what every GPU of a layout would hold, stage by stage",
      P4D_TAKES_JOB | P4D_TAKES_SVG | P4D_TAKES_CONF | P4D_TAKES_JSON, 0, p4d_command_estimate, NULL, NULL},
-    {"check", "[--json] [--conf FILE] [SBATCH OPTIONS] JOB.sh",
+    {"check", "[--json] [--conf FILE] [--gpu NAME] [SBATCH OPTIONS] JOB.sh",
      "what sbatch would answer for a job script, without submitting it", P4D_TAKES_CONF | P4D_TAKES_JSON, 0,
      NULL, p4d_command_check, p4d_check_options},
     {"data", "[OPTIONS] -o PREFIX FILE...", "training data for p4d-train and Megatron-LM out of text files",
@@ -31,8 +31,7 @@ static const p4d_subcommand subcommands[] = {
     {"export", "[OPTIONS] CHECKPOINT DIR",
      "the weights of a checkpoint of p4d-train, as transformers or PEFT reads them", 0, 0, NULL,
      p4d_command_export, p4d_export_options},
-    {"plan", "--model NAME [--gpu NAME] [--nodes N] ...",
-     "the layouts that fit, best first, with flags to paste",
+    {"plan", "MODEL [--gpu NAME] [--gpus N] ...", "the layouts that fit, best first, with flags to paste",
      P4D_TAKES_JOB | P4D_TAKES_TOP | P4D_TAKES_PLACES | P4D_TAKES_CONF | P4D_TAKES_JSON, 0, p4d_command_plan,
      NULL, NULL},
     {"plot", "[--svg FILE] LOG.jsonl...", "loss, speed and memory of runs of p4d-train, beside each other",
@@ -40,7 +39,7 @@ static const p4d_subcommand subcommands[] = {
     {"read", "[--json] JOB.sh [ARGS]",
      "what a job script says about its training, with the line of each value", 0, 0, NULL, p4d_command_read,
      p4d_read_options},
-    {"simulate", "--model NAME [--gpu NAME] [--pp N] [--schedule NAME] [--svg FILE] ...",
+    {"simulate", "MODEL [--gpu NAME] [--pp N] [--schedule NAME] [--svg FILE] ...",
      "one step of a layout's pipeline, pass by pass: time, bubble, micro-batches in flight",
      P4D_TAKES_JOB | P4D_TAKES_SVG | P4D_TAKES_TRACE | P4D_TAKES_CONF | P4D_TAKES_JSON, 0,
      p4d_command_simulate, NULL, NULL},
@@ -88,10 +87,11 @@ static void print_overview(void)
 		printf("  p4d %-14s %s\n", subcommands[i].name, subcommands[i].help);
 	puts("  p4d --version\n\n"
 	     "For example\n\n"
-	     "  p4d estimate --model llama2-13b --gpu h100 --tp 8\n"
-	     "  p4d plan --model llama3-70b --gpu h100 --nodes 8\n"
-	     "  p4d simulate --model llama3-70b --gpu h100 --tp 4 --pp 8 --svg pipeline.svg\n"
-	     "  p4d check -p h100 -N1 --gpus-per-node=8 --p4d-model=llama2-13b job.sh\n\n"
+	     "  p4d estimate llama2-13b --gpu h100 --tp 8\n"
+	     "  p4d estimate meta-llama/Llama-3.1-8B --gpu rtx4090 --finetune qlora --seq-len 4k\n"
+	     "  p4d estimate Qwen/Qwen3-8B --gpu l40s --workload serve\n"
+	     "  p4d plan llama3-70b --gpu h100 --gpus 64\n"
+	     "  p4d check --gpu h100 job.sh\n\n"
 	     "Options of a command: p4d help COMMAND. Manual: p4d(1).");
 }
 
@@ -112,8 +112,10 @@ static int run(int argc, char *argv[], p4d_error *err)
 {
 	p4d_line line = {0};
 
-	if (argc < 2)
-		return p4d_fail(err, P4D_E_USAGE, "no command given"), p4d_fix(err, "p4d help");
+	if (argc < 2) {
+		print_overview();
+		return 0;
+	}
 	if (!strcmp(argv[1], "--version") || !strcmp(argv[1], "-V")) {
 		puts("p4d " PACKAGE_VERSION);
 		return 0;

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/number.h"
 #include "base/text.h"
 #include "command.h"
 #include "job/read_job.h"
@@ -21,7 +22,9 @@ extern char **environ;
 
 const char p4d_check_options[] =
     "\nSBATCH OPTIONS are those of sbatch(1) with the --p4d- options; the #SBATCH lines of the script and\n"
-    "the SBATCH_ variables of the environment count as they do for sbatch.";
+    "the SBATCH_ variables of the environment count as they do for sbatch.\n\n"
+    "  --gpu NAME                  the GPU (p4d gpus), where no cluster and no p4d.conf says it\n"
+    "  --elsewhere LIST|all        also where else on the site the job would fit";
 
 enum { SCRIPT_BYTES = 4 << 20, READING_BYTES = 6 << 20, COMPONENTS = 128 };
 
@@ -56,8 +59,8 @@ static int usage(p4d_error *err, const char *text)
 /* Options that apply to all components may be given in any of them. */
 static void take_common(p4d_sbatch *first, p4d_sbatch *other)
 {
-	static const p4d_sbatch_field common[] = {P4D_SBATCH_WRAP, P4D_SBATCH_CONF, P4D_SBATCH_JSON,
-						  P4D_SBATCH_ELSEWHERE, P4D_SBATCH_HELP};
+	static const p4d_sbatch_field common[] = {P4D_SBATCH_WRAP,      P4D_SBATCH_CONF, P4D_SBATCH_JSON,
+						  P4D_SBATCH_ELSEWHERE, P4D_SBATCH_GPU,  P4D_SBATCH_HELP};
 
 	for (size_t i = 0; i < sizeof(common) / sizeof(common[0]); i++)
 		if (!first->value[common[i]]) {
@@ -281,6 +284,23 @@ static void read_job(check *c, p4d_sbatch *sbatch)
 	sbatch->job.reading = c->reading.reader ? &c->reading : NULL;
 }
 
+/* Whoever names the GPU has no cluster at hand, perhaps: GPUs that a script without #SBATCH lines starts
+ * processes for are the job's. */
+static void take_started_gpus(p4d_sbatch *sbatch)
+{
+	const p4d_reading *reading = sbatch->job.reading;
+	p4d_job *job = &sbatch->job;
+	uint64_t gpus, nodes = 1;
+
+	if (!job->gpu_type || !reading || p4d_job_wants_gpus(job) || sbatch->gres ||
+	    !p4d_number_whole(reading->value[P4D_GPUS_PER_NODE].text, 1, 1024, &gpus) ||
+	    asprintf(&sbatch->gres, "gpu:%" PRIu64, gpus) < 0)
+		return;
+	job->gres = sbatch->gres;
+	if (!job->min_nodes && p4d_number_whole(reading->value[P4D_NODES].text, 1, 1 << 20, &nodes))
+		job->min_nodes = job->max_nodes = (uint32_t)nodes;
+}
+
 /* Never fails: an error that prevents the check becomes part of the verdict, as in sbatch. */
 static void judge(check *c, p4d_sbatch *sbatch, uint32_t *published_batch, p4d_verdict *verdict)
 {
@@ -292,6 +312,7 @@ static void judge(check *c, p4d_sbatch *sbatch, uint32_t *published_batch, p4d_v
 		return;
 	}
 	read_job(c, sbatch);
+	take_started_gpus(sbatch);
 	p4d_guard_submit(c->site, &sbatch->job, p4d_live_cluster, NULL, &sbatch->request, published_batch,
 			 verdict);
 }
@@ -392,8 +413,11 @@ static int check_job(const p4d_subcommand *self, check *c, p4d_error *err)
 	if (c->components < c->typed)
 		c->components = c->typed;
 	c->site = p4d_line_open_site(c->first.value[P4D_SBATCH_CONF], err);
+	const char *gpu = c->first.value[P4D_SBATCH_GPU];
 	if (!c->site)
 		return -1;
+	if (gpu && !p4d_site_gpu(c->site, gpu, NULL))
+		return p4d_line_unknown_gpu(c->site, gpu, err);
 	if (c->first.value[P4D_SBATCH_JSON])
 		c->answers = json_object_new_array();
 	for (unsigned i = 0; i < c->components; i++)

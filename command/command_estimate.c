@@ -181,6 +181,7 @@ static int print_text(const p4d_subject *subject, const judged *j, p4d_error *er
 	p4d_report_layout(subject->model, &j->layout, subject->nodes, subject->capacity.gpu,
 			  j->estimate.method);
 	p4d_report_defaults(&subject->request);
+	p4d_subject_print_framework(&subject->request);
 	if (p4d_report_memory(&j->layout, &j->estimate, j->safe, j->limit, err) < 0)
 		return -1;
 	p4d_report_step(subject->capacity.gpu, &j->timed);

@@ -243,11 +243,13 @@ static int print_text(const p4d_subject *subject, const plans *p, p4d_error *err
 	described d;
 
 	printf("%s on %" PRIu64 " node%s of %" PRIu64 " x %s: the best of %" PRIu64
-	       " layouts, below %.0f %% of memory\nglobal batch %s\n\n",
+	       " layouts, below %.0f %% of memory\nglobal batch %s\n",
 	       subject->model, subject->nodes, subject->nodes == 1 ? "" : "s", subject->gpus_per_node,
 	       subject->capacity.gpu ? subject->capacity.gpu->name : "CPU ranks", p->counts.considered,
 	       100 * p->space.limit,
 	       p4d_defaults_batch_text(&p->found[0].request, "--", batch, sizeof(batch)));
+	p4d_subject_print_framework(&p->found[0].request);
+	puts("");
 	add_columns(&table, p);
 	for (size_t i = 0; i < p->count; i++) {
 		if (describe(subject, &p->found[i], &d, err) < 0) {
@@ -359,9 +361,10 @@ static int plan_places(p4d_subject *subject, const p4d_line *line, p4d_error *er
 	p4d_search_space space = {.published_batch = subject->preset.global_batch, .method = subject->method};
 	p4d_places places = {.count = 0};
 
-	if (p4d_is_set(typed, P4D_GPU) || !p4d_on_gpu(subject->request.value[P4D_DEVICE]) || line->env)
+	if (p4d_is_set(typed, P4D_GPU) || !p4d_on_gpu(subject->request.value[P4D_DEVICE]) || line->env ||
+	    line->gpus)
 		return p4d_fail(err, P4D_E_USAGE,
-				"--partitions goes with none of --gpu, --device=cpu and --env");
+				"--partitions goes with none of --gpu, --gpus, --device=cpu and --env");
 	p4d_request_default(&subject->request, P4D_FRAMEWORK, p4d_framework_default(&subject->request),
 			    P4D_BY_P4D);
 	const p4d_places_wanted wanted = {

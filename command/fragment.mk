@@ -3,7 +3,7 @@
 noinst_LTLIBRARIES += libp4dcommand.la
 libp4dcommand_la_SOURCES = \
 	command/line/line.h command/line/line.c command/line/site_open.c command/line/live_cluster.c \
-	command/line/subject.c \
+	command/line/subject.c command/line/synonyms.c \
 	command/report/table.h command/report/table.c \
 	command/report/report.h command/report/report.c command/report/report_json.c command/report/report_step.c \
 	command/report/places.h command/report/places.c command/report/advice.h command/report/advice.c command/report/answer.h command/report/answer.c command/report/unfit.h command/report/unfit.c command/report/serving.h command/report/serving.c \

@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/arguments.h"
 #include "base/number.h"
@@ -31,6 +32,7 @@ enum {
 	TOP,
 	ENV,
 	MEM,
+	GPUS,
 	SVG,
 	PARTITIONS,
 	TOKENS,
@@ -61,8 +63,10 @@ static void fill_table(struct option *at, const p4d_subcommand *command)
 			    info->name, info->kind != P4D_SWITCH_KIND ? required_argument : no_argument, NULL,
 			    VALUE + i};
 	}
-	if (command->takes & P4D_TAKES_JOB)
+	if (command->takes & P4D_TAKES_JOB) {
 		*at++ = (struct option){"mem", required_argument, NULL, MEM};
+		*at++ = (struct option){"gpus", required_argument, NULL, GPUS};
+	}
 	if (command->takes & P4D_TAKES_TOP)
 		*at++ = (struct option){"top", required_argument, NULL, TOP};
 	if (command->takes & P4D_TAKES_TOP)
@@ -122,6 +126,50 @@ static int set_mem(p4d_line *line, const char *text, p4d_error *err)
 	return 0;
 }
 
+/* The type in "h100:8" is the GPU; *rest: the number. */
+static int take_type(p4d_line *line, const char *text, const char **rest, p4d_error *err)
+{
+	const char *colon = strchr(text, ':');
+	char type[64];
+
+	*rest = text;
+	if (!colon || colon == text || colon - text >= (ptrdiff_t)sizeof(type))
+		return 0;
+	snprintf(type, sizeof(type), "%.*s", (int)(colon - text), text);
+	*rest = colon + 1;
+	return p4d_request_set_typed(&line->request, P4D_GPU, type, err);
+}
+
+static int set_gpus(p4d_line *line, const char *text, p4d_error *err)
+{
+	enum { MOST = 1 << 20 };
+	const char *number;
+	uint64_t value;
+
+	if (take_type(line, text, &number, err) < 0)
+		return -1;
+	if (!p4d_number_whole(number, 1, MOST, &value))
+		return p4d_fail(err, P4D_E_VALUE, "--gpus=%.64s: not a whole number from 1 to %d", text,
+				MOST);
+	if (line->gpus && line->gpus != value)
+		return p4d_fail(err, P4D_E_USAGE,
+				"--gpus is given twice: %" PRIu64 " and %" PRIu64 "; leave one out",
+				line->gpus, value);
+	line->gpus = value;
+	return 0;
+}
+
+static int set_option(p4d_line *line, p4d_option option, const char *text, p4d_error *err)
+{
+	if (option == P4D_GPUS_PER_NODE && take_type(line, text, &text, err) < 0)
+		return -1;
+	if (option == P4D_FRAMEWORK && (!strcasecmp(text, "vllm") || !strcasecmp(text, "sglang")))
+		return p4d_request_set_typed(&line->request, P4D_WORKLOAD, "serve", err) < 0
+			   ? -1
+			   : p4d_request_set_typed(&line->request, P4D_ENGINE, text, err);
+	return p4d_request_set_typed(&line->request, option, text, err);
+}
+
 /* "300B" */
 static int set_tokens(p4d_line *line, const char *text, p4d_error *err)
 {
@@ -178,13 +226,42 @@ static int set(p4d_line *line, int which, p4d_error *err)
 		return set_top(line, optarg, err);
 	case MEM:
 		return set_mem(line, optarg, err);
+	case GPUS:
+		return set_gpus(line, optarg, err);
 	case POLICY ... OTHERS - 1:
 		return set_text((const char **)((char *)&line->job + of_job[which - POLICY].member),
 				of_job[which - POLICY].name, optarg, err);
 	default:
-		return p4d_request_set_typed(&line->request, (p4d_option)(which - VALUE),
-					     optarg ? optarg : "", err);
+		return set_option(line, (p4d_option)(which - VALUE), optarg ? optarg : "", err);
 	}
+}
+
+/* What getopt does not know may be a word of others. */
+static int other_word(const p4d_subcommand *command, int argc, char *argv[], p4d_error *err)
+{
+	const char *word = optind > 0 && optind <= argc ? argv[optind - 1] : "",
+		   *value = optind < argc && *argv[optind] != '-' ? argv[optind] : NULL;
+
+	if ((command->takes & P4D_TAKES_JOB) && word[0] == '-') {
+		const char *equals = strchr(word, '='), *name = word + 1 + (word[1] == '-');
+		if (word[1] != '-' || strcspn(name, "=") > 1) /* --m may be any that begins so */
+			p4d_line_synonym(name, equals ? equals + 1 : value, err);
+	}
+	if (!err->fix[0])
+		p4d_fix(err, "p4d help %s", command->name);
+	return -1;
+}
+
+/* The first operand of a command about a job is the model. */
+static int take_model(p4d_line *line, const p4d_subcommand *command, p4d_error *err)
+{
+	if (!(command->takes & P4D_TAKES_JOB) || !line->operands || line->request.model[0])
+		return 0;
+	if (p4d_request_set_typed(&line->request, P4D_MODEL, line->operand[0], err) < 0)
+		return -1;
+	line->operand++;
+	line->operands--;
+	return 0;
 }
 
 int p4d_line_parse(p4d_line *line, const p4d_subcommand *command, int argc, char *argv[], p4d_error *err)
@@ -197,13 +274,12 @@ int p4d_line_parse(p4d_line *line, const p4d_subcommand *command, int argc, char
 	while ((more = p4d_arguments_next(argc, argv, ":h", table, &which, err)) > 0)
 		if (set(line, which, err) < 0)
 			return -1;
-	if (more < 0) {
-		if (!err->fix[0])
-			p4d_fix(err, "p4d help %s", command->name);
-		return -1;
-	}
+	if (more < 0)
+		return other_word(command, argc, argv, err);
 	line->operands = argc - optind;
 	line->operand = argv + optind;
+	if (!line->help && take_model(line, command, err) < 0)
+		return -1;
 	if (!line->help && line->operands > command->operands)
 		return p4d_fail(err, P4D_E_USAGE, "p4d %s: unexpected argument \"%.64s\"", command->name,
 				line->operand[command->operands]),
@@ -235,8 +311,11 @@ void p4d_line_help(const p4d_subcommand *command)
 		if (takes_option(command, i))
 			print_option(info->name, p4d_option_argument(info), info->help);
 	}
-	if (command->takes & P4D_TAKES_JOB)
+	if (command->takes & P4D_TAKES_JOB) {
+		print_option("gpus", "[TYPE:]N",
+			     "GPUs of the whole job, as for sbatch: on nodes of the usual size");
 		print_option("mem", "SIZE", "host memory per node, as for sbatch");
+	}
 	if (command->takes & P4D_TAKES_TOP) {
 		print_option("top", "N", "how many layouts to print (5)");
 		print_option("env", NULL,

@@ -23,6 +23,7 @@ typedef struct p4d_line {
 	bool json, env, help;
 	uint32_t top;       /* --top */
 	uint64_t mem_bytes; /* --mem, per node; 0 unset */
+	uint64_t gpus;      /* --gpus, of the whole job; 0 unset */
 	int operands;
 	char **operand;
 } p4d_line;
@@ -53,12 +54,22 @@ int p4d_line_parse(p4d_line *line, const p4d_subcommand *command, int argc, char
 void p4d_line_help(const p4d_subcommand *command);
 
 /*
+ * synonyms.c: words of Slurm and of training programs ("--batch-size", "--num-gpus=4") that p4d has another
+ * one for. word: without the dashes, up to a '='; value: that of the option, NULL: none. True: err has the
+ * right one as its fix.
+ */
+bool p4d_line_synonym(const char *word, const char *value, p4d_error *err);
+
+/*
  * site_open.c: the site in force. --conf; else p4d.conf where p4d_site_find finds it for $SLURM_CONF (not
  * set: /etc/slurm/slurm.conf); else the built-in defaults, in mode enforce: who asks wants an answer. path
  * gets the file, "" for the defaults.
  */
 int p4d_line_find_conf(const char *option, char *path, size_t size, p4d_error *err);
 p4d_site *p4d_line_open_site(const char *option, p4d_error *err);
+
+/* Fails with UNKNOWN_GPU and the names that are nearest. */
+int p4d_line_unknown_gpu(const p4d_site *site, const char *name, p4d_error *err);
 
 /* What parses configuration files of a format that a job script names; for p4d_job_read. */
 p4d_config_read *p4d_line_config(p4d_config_format format);
@@ -110,6 +121,9 @@ void p4d_subject_say(p4d_subject *subject, p4d_code code, const char *fix, const
 int p4d_subject_trains(p4d_subject *subject, p4d_error *err);
 /* Says so of an option that the workload does not have. */
 void p4d_subject_say_unused(p4d_subject *subject);
+
+/* One line on whose memory it is, of a complete request, where p4d chose the framework. */
+void p4d_subject_print_framework(const p4d_request *request);
 
 /* Says so where the GPU lacks the precision of a complete request. */
 void p4d_subject_say_precision(p4d_subject *subject, const p4d_request *request);

@@ -63,7 +63,7 @@ static int resolve_model(p4d_subject *subject, p4d_error *err)
 	return 0;
 }
 
-static int unknown_gpu(const p4d_site *site, const char *name, p4d_error *err)
+int p4d_line_unknown_gpu(const p4d_site *site, const char *name, p4d_error *err)
 {
 	const p4d_gpus *gpus = p4d_site_gpus(site);
 	p4d_suggest alike = {.wanted = name};
@@ -88,7 +88,7 @@ static int choose_gpu(p4d_subject *subject, p4d_error *err)
 	if (p4d_is_set(request, P4D_GPU)) {
 		gpu = p4d_site_gpu(subject->site, request->gpu, &ambiguous);
 		if (!gpu)
-			return unknown_gpu(subject->site, request->gpu, err);
+			return p4d_line_unknown_gpu(subject->site, request->gpu, err);
 	} else {
 		gpu = p4d_site_least_gpu(partition);
 		if (!gpu)
@@ -121,7 +121,7 @@ static uint64_t whole_node(const p4d_subject *subject, bool of_site)
 
 	if (of_site && partition && partition->gpus_per_node)
 		return partition->gpus_per_node;
-	return gpu && gpu->gpus_per_node ? (uint64_t)gpu->gpus_per_node : USUAL_GPUS_PER_NODE;
+	return gpu ? p4d_gpu_usual_node(gpu) : USUAL_GPUS_PER_NODE;
 }
 
 /* Most GPUs per node, up to `most`, with which `world` GPUs fill whole nodes and tp stays inside one. */
@@ -131,6 +131,41 @@ static uint64_t fill_nodes(uint64_t most, uint64_t world, uint64_t tp, uint64_t 
 		if (world % gpus == 0 && gpus % tp == 0)
 			return gpus;
 	return most; /* not divisible; the layout's own checks give the better message */
+}
+
+static int uneven(uint64_t gpus, const char *over, uint64_t count, p4d_error *err)
+{
+	p4d_fail(err, P4D_E_GEOMETRY, "%" PRIu64 " GPUs cannot be spread evenly over %s=%" PRIu64, gpus, over,
+		 count);
+	return p4d_fix(err, "--gpus=%" PRIu64, (gpus / count + (gpus < count)) * count);
+}
+
+/* --gpus: all of the job, as for sbatch. Whole nodes of the usual size where it fills them. */
+static int spread_gpus(p4d_subject *subject, uint64_t gpus, p4d_error *err)
+{
+	p4d_request *request = &subject->request;
+	const bool of_site = request->origin[P4D_GPU] == P4D_BY_SITE;
+	uint64_t each = whole_node(subject, of_site);
+
+	if (p4d_is_set(request, P4D_NODES)) {
+		const uint64_t nodes = (uint64_t)request->value[P4D_NODES];
+		if (gpus % nodes)
+			return uneven(gpus, "nodes", nodes, err);
+		each = gpus / nodes;
+	}
+	if (p4d_is_set(request, P4D_GPUS_PER_NODE)) {
+		const uint64_t per_node = (uint64_t)request->value[P4D_GPUS_PER_NODE];
+		if (gpus % per_node || (p4d_is_set(request, P4D_NODES) && each != per_node))
+			return uneven(gpus, "gpus-per-node", per_node, err);
+		each = per_node;
+	}
+	while (gpus % each)
+		each--;
+	if (each > (uint64_t)p4d_request_option_info(P4D_GPUS_PER_NODE)->max)
+		return uneven(gpus, "nodes", gpus / each, err);
+	p4d_request_put(request, P4D_GPUS_PER_NODE, (int64_t)each, P4D_BY_USER);
+	p4d_request_put(request, P4D_NODES, (int64_t)(gpus / each), P4D_BY_USER);
+	return 0;
 }
 
 static void choose_geometry(p4d_subject *subject, bool search)
@@ -160,6 +195,51 @@ static void choose_geometry(p4d_subject *subject, bool search)
 	subject->nodes = (uint64_t)request->value[P4D_NODES];
 }
 
+/*
+ * Adapters, quantized weights and models of the hub are those of the HF Trainer, if nobody says what trains
+ * them. A search is for layouts, which it has none of.
+ */
+static void choose_framework(p4d_subject *subject, bool search)
+{
+	static const p4d_option tuning[] = {P4D_LORA_RANK, P4D_LORA_TARGETS, P4D_LORA_DROPOUT,
+					    P4D_ADAPTER_DTYPE, P4D_QUANT};
+	p4d_request *request = &subject->request;
+	const char *model = request->model, *end = strrchr(model, '.');
+	const bool trains = request->value[P4D_WORKLOAD] == P4D_WORKLOAD_TRAIN;
+	bool tunes = p4d_is_set(request, P4D_FINETUNE) && request->value[P4D_FINETUNE];
+
+	if (p4d_is_set(request, P4D_FRAMEWORK) || !trains || !p4d_on_gpu(request->value[P4D_DEVICE]))
+		return;
+	for (size_t i = 0; i < sizeof(tuning) / sizeof(*tuning); i++)
+		tunes = tunes || p4d_is_set(request, tuning[i]);
+	const bool of_hub = strchr(model, '/') || (end && !strcmp(end, ".json"));
+	if ((tunes || (of_hub && !search)) && p4d_framework_suits(request, P4D_FRAMEWORK_DDP))
+		p4d_request_put(request, P4D_FRAMEWORK, P4D_FRAMEWORK_DDP, P4D_BY_P4D);
+}
+
+void p4d_subject_print_framework(const p4d_request *request)
+{
+	static const char *const whose[] = {[P4D_FRAMEWORK_P4D] = "p4d-train",
+					    [P4D_FRAMEWORK_MEGATRON] = "Megatron-LM",
+					    [P4D_FRAMEWORK_FSDP] = "PyTorch's FSDP2 (torchtitan)",
+					    [P4D_FRAMEWORK_DEEPSPEED] = "DeepSpeed",
+					    [P4D_FRAMEWORK_DDP] = "the Hugging Face Trainer"};
+	const int framework = (int)request->value[P4D_FRAMEWORK];
+	const char *before = " --framework ";
+
+	if (request->origin[P4D_FRAMEWORK] != P4D_BY_P4D)
+		return;
+	printf("Memory of %s (--framework %s). For others:", whose[framework],
+	       p4d_framework_of(framework)->name);
+	for (int i = 0; i < P4D_FRAMEWORKS; i++)
+		if (i != framework) {
+			printf("%s%s%s", before, p4d_framework_of(i)->name,
+			       i == P4D_FRAMEWORK_DDP ? " (HF)" : "");
+			before = "|";
+		}
+	puts("");
+}
+
 int p4d_subject_open(p4d_subject *subject, const p4d_line *line, bool search, p4d_error *err)
 {
 	const p4d_site_partition *partition;
@@ -169,7 +249,10 @@ int p4d_subject_open(p4d_subject *subject, const p4d_line *line, bool search, p4
 	if (!subject->site || resolve_model(subject, err) < 0)
 		return -1;
 	p4d_site_apply_defaults(subject->site, NULL, &subject->request);
+	choose_framework(subject, search);
 	if (choose_gpu(subject, err) < 0)
+		return -1;
+	if (line->gpus && spread_gpus(subject, line->gpus, err) < 0)
 		return -1;
 	choose_geometry(subject, search);
 	partition = p4d_site_partition_of(subject->site, NULL);

@@ -100,6 +100,12 @@ void p4d_gpu_set_domain(const p4d_gpu *gpu, p4d_request *request);
 /* True for an instance of a GPU that is partitioned (MIG), such as h100-80gb-1g.10gb. */
 bool p4d_gpu_is_mig(const p4d_gpu *gpu);
 
+/* GPUs of the nodes that a GPU is sold in. */
+static inline uint32_t p4d_gpu_usual_node(const p4d_gpu *gpu)
+{
+	return gpu->gpus_per_node ? (uint32_t)gpu->gpus_per_node : 8;
+}
+
 /* Whether this is a GPU's name or one of its aliases, as p4d_gpu_find compares them. */
 bool p4d_gpu_is_named(const p4d_gpu *gpu, const char *name);
 

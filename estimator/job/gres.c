@@ -155,6 +155,11 @@ int p4d_gres__parse_gpus(const char *text, bool bare, char *type, size_t size, u
 	}
 	if (!entries)
 		return 0;
+	if (entries == 2 && all[0].count == all[1].count && !all[0].length != !all[1].length) {
+		/* the same GPUs, with and without their type: "gpu:4,gpu:a100:4" */
+		all[0] = all[all[0].length ? 0 : 1];
+		entries = 1;
+	}
 	*count = 0;
 	for (unsigned i = 0; i < entries; i++)
 		*count += all[i].count;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
 #include <string.h>
 
 #include "job/hostlist.h"
@@ -50,6 +51,8 @@ static int read_p4d_job_wish(const p4d_job *job, p4d_job_wish *out, p4d_error *e
 	    read_one(job->gpus_per_task, true, &out->per_task, out, err) < 0 ||
 	    read_one(job->gpus_per_socket, true, &out->per_socket, out, err) < 0)
 		return -1;
+	if (job->gpu_type)
+		snprintf(out->type, sizeof(out->type), "%s", job->gpu_type);
 	return 0;
 }
 

@@ -22,6 +22,7 @@ typedef struct p4d_job {
 	const char *gpus;          /* --gpus, tres_per_job */
 	const char *gpus_per_task; /* tres_per_task */
 	const char *gpus_per_socket;
+	const char *gpu_type;           /* goes before the type in those: p4d check --gpu; NULL: theirs */
 	const char *nodelist, *exclude; /* -w, -x */
 	const char *clusters;           /* -M: others than this one, of which nothing is known here */
 	/* before this, and nowhere else but for the script, its texts: slurmctld's plugin compares them */

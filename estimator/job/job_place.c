@@ -167,6 +167,18 @@ static uint32_t node_gpus_with_cpus(p4d_job_placement *p, bool *differ, bool *fe
 	return *few ? cpus / each : gpus;
 }
 
+/* Where nothing is known of the cluster (on a laptop), the GPUs that nodes with this GPU usually have; 0:
+ * unknown. */
+static uint32_t usual_node_gpus(p4d_job_placement *p)
+{
+	const p4d_cluster *cluster = p4d_job__lazy(&p->lazy);
+
+	if (p->all.count || !p->all.believed || (cluster && cluster->count))
+		return 0;
+	const p4d_gpu *gpu = p4d_site_gpu(p->site, p->wants.type, &(unsigned){0});
+	return gpu ? p4d_gpu_usual_node(gpu) : 0;
+}
+
 /* The nodes of a total that leaves them open. */
 static int count_nodes(p4d_job_placement *p, uint32_t total, uint32_t *per_node, p4d_error *err)
 {
@@ -182,6 +194,8 @@ static int count_nodes(p4d_job_placement *p, uint32_t total, uint32_t *per_node,
 	}
 	if (!*per_node && p->least > 1)
 		*per_node = total / p->least + (total % p->least != 0);
+	if (!*per_node)
+		*per_node = usual_node_gpus(p);
 	if (!*per_node) {
 		p4d_fail(err, P4D_E_GEOMETRY,
 			 "%u GPUs on an open number of nodes: the GPUs per node of the partition are unknown",

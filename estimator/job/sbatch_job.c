@@ -113,6 +113,7 @@ static int read_gres(p4d_sbatch *sbatch, p4d_job *job, p4d_error *err)
 	job->gpus = sbatch->gpus;
 	job->gpus_per_task = sbatch->gpus_per_task;
 	job->gpus_per_socket = sbatch->gpus_per_socket;
+	job->gpu_type = sbatch->value[P4D_SBATCH_GPU];
 	/* of both forms the last one counts, which is --gres; newer releases take only one */
 	char type[48];
 	uint32_t count;

@@ -42,6 +42,14 @@ static bool is_folder(const char *path)
 	return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
 }
 
+/* A folder here may have a model. */
+static bool has_config(const char *folder)
+{
+	char path[MAX_PATH];
+
+	return snprintf(path, sizeof(path), "%s/config.json", folder) < (int)sizeof(path) && is_there(path);
+}
+
 /* Where names lead; an adapter's base is no adapter. */
 typedef struct search {
 	const char *datadir;
@@ -113,7 +121,7 @@ static int resolve_name(const search *in, const char *name, p4d_request *request
 
 	int rc = p4d_model__preset_load(name, in->datadir, slash ? P4D_HUB_NAME_WHOLE : P4D_HUB_NAME_PLAIN,
 					request, preset, &why, &unknown);
-	if (unknown && slash && is_there(name))
+	if (unknown && (slash ? is_there(name) : has_config(name)))
 		return read_place(in, name, request, preset, err);
 	if (unknown && p4d_model__hub_cache(name, path, sizeof(path))) {
 		rc = read_folder(in, path, request, preset, err);

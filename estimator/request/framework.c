@@ -98,6 +98,17 @@ static const char *framework_for(const p4d_request *r)
 	return NULL;
 }
 
+bool p4d_framework_suits(const p4d_request *r, int framework)
+{
+	p4d_request with = *r;
+
+	p4d_request_put(&with, P4D_FRAMEWORK, framework, P4D_BY_P4D);
+	p4d_framework_put_defaults(&with);
+	return !contradicted(r, framework) && takes(framework, r, NULL) == 0 &&
+	       (!p4d_is_set(r, P4D_RECOMPUTE) ||
+		p4d_framework_recomputes(&with, (int)r->value[P4D_RECOMPUTE]));
+}
+
 /* "tp=2: with DDP every GPU has a copy of the model" */
 static void say_contradicted(const p4d_request *r, const p4d_framework_fixed *f, p4d_code code,
 			     p4d_error *err)

@@ -280,6 +280,8 @@ void p4d_framework_put_defaults(p4d_request *request);
 
 /* The default of the option, for a request whose model is known. */
 int p4d_framework_default(const p4d_request *request);
+/* Whether it trains the model, with what the request says. */
+bool p4d_framework_suits(const p4d_request *request, int framework);
 
 /*
  * Whether p4d has formulas for the model in the request's framework, or in any where none is set; else *err

@@ -370,3 +370,28 @@ says "half.sh:3 (run_clm.py) was not checked: it is started with gpus-per-node=4
 printf '#!/bin/sh\n#SBATCH -p h100 -N1 --gpus-per-node=1\nswift sft --model Qwen/Qwen2.5-1.5B --tuner_type lora --target_modules all-linear lm_head --torch_dtype bfloat16 --dataset d --max_length 1024\n' >head.sh
 exits 0 $check head.sh
 says "[P4D009] head.sh:3 (swift sft) was not checked: lora-targets: p4d knows no linear layer named 'lm_head'"
+
+# on a laptop: no cluster, no p4d.conf
+unset SLURM_CONF
+train="run_clm.py --model_name_or_path Qwen/Qwen2.5-0.5B --per_device_train_batch_size 1 --block_size 2048 --bf16"
+printf '#!/bin/sh\n#SBATCH --gpus-per-node=4\ntorchrun --nproc-per-node 4 %s\n' "$train" >laptop.sh
+printf '#!/bin/sh\ntorchrun --nnodes 2 --nproc-per-node 4 %s\n' "$train" >bare.sh
+exits 0 p4d check --gpu h100 laptop.sh
+prints "on 1 node of 4 x h100-80gb"
+exits 0 p4d check --gres=gpu:a100-80gb:4 laptop.sh
+prints "on 1 node of 4 x a100-80gb"
+exits 0 p4d check --gpus-per-node=a100-80gb:4 laptop.sh
+prints "on 1 node of 4 x a100-80gb"
+# without a request for GPUs, those that it starts processes on
+exits 0 p4d check --gpu h100 bare.sh
+prints "on 2 nodes of 4 x h100-80gb"
+exits 0 p4d check --gpus=h100:8 -N2 bare.sh
+prints "on 2 nodes of 4 x h100-80gb"
+exits 0 p4d check --gpus=h100:16 --p4d-model=llama13b --wrap=true
+prints "on 2 nodes of 8 x h100-80gb"
+exits 10 p4d check --gpu h1000 --p4d-model=llama13b laptop.sh
+refused P4D001 p4d check --p4d-gpu=h100 laptop.sh
+says "--p4d-gpu is no option" "p4d check --gpu=h100"
+printf '#!/bin/sh\n#SBATCH --gpu=h100\ntrue\n' >gpu.sh
+refused P4D001 p4d check gpu.sh
+says "--gpu is an option of \`p4d check\`"

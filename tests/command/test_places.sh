@@ -66,7 +66,7 @@ printf '%s\n' "$out" | sed -n 's/^  \(--partition=.*\)/\1/p' >offers
 refused P4D001 $where h100,h20
 says '--partitions=h20: neither p4d.conf nor the cluster tells its GPUs; nearest: h200' 'fix: --partitions=all'
 refused P4D001 $where all --gpu h100
-says '--partitions goes with none of --gpu, --device=cpu and --env'
+says '--partitions goes with none of --gpu, --gpus, --device=cpu and --env'
 refused P4D001 p4d plan --model llama3-8b --gpu h100 --tokens 1B
 says '--tokens has an effect with --partitions only'
 for tokens in 0 -1 1e30 300Q ''; do

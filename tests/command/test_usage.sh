@@ -3,8 +3,9 @@
 # Command lines: what is accepted, and what is said of the rest.
 . "${0%/*}/lib.sh"
 
-exits 1 p4d
-says "no command given" "p4d help"
+exits 0 p4d
+prints "p4d estimate" "For example"
+silent
 exits 1 p4d estimat
 says 'unknown command "estimat"; nearest: estimate'
 exits 0 p4d --version
@@ -37,7 +38,13 @@ exits 1 p4d estimate --micro-bach 4
 says "unknown option --micro-bach; nearest: micro-batch"
 exits 1 p4d estimate --json=1
 says "--json takes no value"
-exits 1 p4d estimate llama13b
+exits 0 p4d estimate llama13b
+prints "llama13b on 1 node"
+exits 1 p4d estimate llama13b llama7b
+says '"llama7b"'
+exits 1 p4d estimate --model llama13b llama7b
+says '"llama7b"'
+exits 1 p4d models llama13b
 says '"llama13b"'
 refused P4D001 p4d estimate --model llama13b --p4d-tp=8
 says "--p4d-tp" "fix: --tp=8"
@@ -73,3 +80,63 @@ refused P4D020 p4d estimate --model llama13b --tp 3
 says "40" "1, 2, 4"
 exits 3 p4d estimate --model llama13b --conf nosuch.conf
 says "nosuch.conf"
+
+# words of others lead to p4d's, with their value
+for words in "--num-gpus 4|--gpus=4" "--batch-size=8|--micro-batch=8" "--batch 8|--micro-batch=8" "--lora|--finetune=lora" \
+	"--qlora|--finetune=qlora" "--seq 4k|--seq-len=4k" "--max_seq_length=2048|--seq-len=2048" "--load_in_4bit|--finetune=qlora" \
+	"--zero 3|--framework=deepspeed --zero-stage=3" "-N 2|--nodes=2" "--batch-size|--micro-batch=VALUE" \
+	"--gradient-checkpointing|--recompute=full" "--inference|--workload=serve" "--lr 1e-4|leave it out"; do
+	exits 1 p4d estimate llama13b ${words%%|*}
+	[ "$(fix)" = "${words#*|}" ] || fail "${words%%|*} leads to $(fix)"
+done
+exits 1 p4d models --batch-size 8
+[ "$(fix)" = "p4d help models" ] || fail "$(fix)"
+
+# a model's file, and a folder with one
+mkdir mine
+cp "$P4D_TEST_SRCDIR/tests/data/hf/llama2-7b.json" mine/config.json
+exits 0 p4d estimate mine/config.json
+exits 0 p4d estimate mine
+prints "on 1 node"
+exits 7 p4d estimate there_is_none
+
+# --gpus are all of the job's, as for sbatch
+exits 0 p4d estimate llama13b --gpu h100 --gpus 64 --tp 8
+prints "on 8 nodes of 8 x h100-80gb"
+exits 0 p4d plan llama13b --gpus h100:64 --micro-batch 1
+prints "on 8 nodes of 8 x h100-80gb"
+exits 0 p4d estimate llama3.2-1b --gpu h100 --gpus 4
+prints "on 1 node of 4 x h100-80gb"
+exits 0 p4d estimate llama3.2-1b --gpu h100 --gpus 12
+prints "on 2 nodes of 6 x h100-80gb"
+exits 0 p4d estimate llama3.2-1b --gpu h100 --gpus 16 --gpus-per-node 4
+prints "on 4 nodes of 4 x h100-80gb"
+exits 0 p4d estimate llama3.2-1b --gpu h100 --gpus 16 --nodes 4
+prints "on 4 nodes of 4 x h100-80gb"
+exits 0 p4d estimate llama3.2-1b --gpus-per-node a100-80gb:4
+prints "on 1 node of 4 x a100-80gb"
+refused P4D035 p4d estimate llama3.2-1b --gpu h100 --gpus 10 --nodes 4
+says "10 GPUs cannot be spread evenly over nodes=4" "fix: --gpus=8"
+exits 5 p4d estimate llama13b --gpus 0
+exits 1 p4d estimate llama13b --gpus 8 --gpus 16
+says "--gpus is given twice: 8 and 16"
+exits 1 p4d plan llama13b --partitions all --gpus 8 --conf p4d.conf
+
+# whose memory it is, unless --framework says it
+exits 0 p4d estimate llama3.2-1b --gpu h100
+prints "Memory of p4d-train (--framework p4d)"
+exits 0 p4d estimate meta-llama/Meta-Llama-3-8B --gpu h200 --finetune lora --seq-len 2048
+prints "Memory of the Hugging Face Trainer (--framework ddp)" "framework ddp"
+for tuned in "--finetune qlora" "--quant int8 --finetune qlora" "--lora-rank 8 --finetune lora"; do
+	exits 0 p4d estimate llama3-8b --gpu h200 --seq-len 2048 $tuned
+	prints "framework ddp"
+done
+exits 0 p4d estimate meta-llama/Meta-Llama-3-8B --gpu h100 --tp 8
+prints "Memory of p4d-train"
+for framework in hf trainer Transformers; do
+	exits 0 p4d estimate llama3-8b --gpu h200 --framework $framework --finetune lora --seq-len 2048
+	prints "framework ddp"
+	case $out in *"Memory of"*) fail "said although it was asked for" ;; esac
+done
+exits 0 p4d estimate llama3-8b --gpu h100 --framework vllm
+prints "served by vllm"
