@@ -117,7 +117,18 @@ static void export_plan(job_desc_msg_t *desc, const p4d_verdict *verdict)
 		desc->env_size++;
 }
 
-static void judge(const p4d_site *site, const p4d_job *job, const p4d_environment *env, p4d_verdict *verdict)
+/*
+ * Options that change nothing, as the side that submitted found: the job is one without. Who forges that
+ * could have left them out.
+ */
+static bool idle(const p4d_environment *env, const p4d_note *note)
+{
+	return env->options && !p4d_environment_plan(env) && !env->conflict.code && note && note->read;
+}
+
+/* note: NULL: there is none. */
+static void judge(const p4d_site *site, const p4d_job *job, const p4d_environment *env, const p4d_note *note,
+		  p4d_verdict *verdict)
 {
 	p4d_request options = {0};
 	p4d_error err = {0};
@@ -131,7 +142,8 @@ static void judge(const p4d_site *site, const p4d_job *job, const p4d_environmen
 		p4d_guard_fail(site, job, &err, verdict);
 		return;
 	}
-	p4d_guard_verify(site, job, p4d_watch_cluster, NULL, plan, &options, verdict);
+	p4d_guard_verify(site, job, p4d_watch_cluster, NULL, plan, idle(env, note) ? NULL : &options,
+			 verdict);
 	if (plan && verdict->action != P4D_REJECT && verdict->judged &&
 	    outputs_agree(env, verdict, plan, &err) < 0)
 		p4d_guard_fail(site, job, &err, verdict);
@@ -160,7 +172,8 @@ static void refer_to(const p4d_note *note, p4d_verdict *verdict)
 	if (note->outcome != P4D_OUTCOME_REFUSE || !p4d_note_same_reason(note, verdict))
 		return;
 	verdict->messages = 1;
-	first->code = note->code[0];
+	first->code = p4d_note_reason(note);
+	verdict->policy.message = NULL;
 	first->fix[0] = '\0';
 	snprintf(first->text, sizeof(first->text), "refused, for the reason that p4d gave above");
 }
@@ -195,14 +208,15 @@ static int submit(job_desc_msg_t *desc, uint32_t uid, const p4d_site *site, uint
 
 	p4d_job_from_desc(&job, desc);
 	p4d_watch_identify(&job, desc->user_id == NO_VAL ? uid : desc->user_id);
+	const bool noted = p4d_note_read(variables.note, &note);
 	if (!p4d_kept_find(&job, &variables, generation, &outcome)) {
-		judge(site, &job, &variables, verdict);
+		judge(site, &job, &variables, noted ? &note : NULL, verdict);
 		p4d_approval_summary(verdict, outcome.summary);
 		p4d_kept_add(&outcome);
 	}
-	const bool noted = p4d_note_read(variables.note, &note);
 	const bool has_options =
-	    variables.options || p4d_environment_plan(&variables) || variables.conflict.code;
+	    (variables.options || p4d_environment_plan(&variables) || variables.conflict.code) &&
+	    !idle(&variables, noted ? &note : NULL);
 	const bool by_client = has_options ? noted && p4d_note_heed(&note, verdict)
 					   : judge_script(site, &job, desc, noted ? &note : NULL, verdict);
 	p4d_job_submit_log_verdict(site,
@@ -238,7 +252,7 @@ int job_submit(job_desc_msg_t *desc, uint32_t uid, char **err_msg)
 	if (site)
 		rc = submit(desc, uid, site, generation, err_msg);
 	p4d_watch_release();
-	if (variables.note && !variables.options && !p4d_environment_plan(&variables))
+	if (variables.note && !p4d_environment_plan(&variables))
 		p4d_script_remove_note(desc);
 	pthread_mutex_unlock(&busy);
 	return rc;

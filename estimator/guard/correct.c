@@ -36,7 +36,8 @@ static bool split_differs(const p4d_request *asked, const p4d_request *candidate
  * Flags that turn what the user typed into the candidate: every layout option that is not the default, and
  * every one that the user had set to something else. The script's own take other words.
  */
-static void write_flags(const p4d_request *asked, const p4d_request *candidate, char *buf, size_t size)
+static void write_flags(const p4d_request *asked, const p4d_request *candidate, bool as_written, char *buf,
+			size_t size)
 {
 	p4d_text flags = p4d_text_in(buf, size);
 	char value[64];
@@ -48,11 +49,14 @@ static void write_flags(const p4d_request *asked, const p4d_request *candidate, 
 		p4d_option option = p4d_layout_options[i];
 		bool differs = p4d_is_set(asked, option) && asked->value[option] != candidate->value[option];
 		if ((p4d_layout_is_default(candidate, option) && !differs) ||
-		    asked->origin[option] == P4D_BY_SCRIPT)
+		    asked->origin[option] == P4D_BY_SCRIPT ||
+		    (as_written && asked->origin[option] != P4D_BY_USER))
 			continue;
 		p4d_text_entry(&flags, " ", "--p4d-%s=%s", p4d_request_option_info(option)->name,
 			       p4d_request_value_text(candidate, option, value, sizeof(value)));
 	}
+	if (as_written)
+		return;
 	p4d_layout_add_sharing(candidate, "--p4d-", &flags);
 	/* with the rest of a layout there is nothing left to choose it with */
 	if (p4d_layout_grid_is_open(asked))
@@ -101,7 +105,7 @@ static int write_fix(p4d_guard_work *g, const p4d_request *asked, const p4d_cand
 		return -1;
 	if (way && !reading)
 		p4d_text_entry(&fix, " ", "%s", p4d_way_text(way, "--p4d-", where, sizeof(where)));
-	write_flags(asked, &found->request, flags, sizeof(flags));
+	write_flags(asked, &found->request, g->as_written, flags, sizeof(flags));
 	if (flags[0])
 		p4d_text_entry(&fix, " ", "%s", flags);
 	if (reading) {
@@ -111,6 +115,7 @@ static int write_fix(p4d_guard_work *g, const p4d_request *asked, const p4d_cand
 		p4d_guard__script_fix(reading, &complete, &found->request, now, then,
 				      !reading->more_arguments, &fix);
 	}
+	g->verdict->planned = found->request;
 	return p4d_fix(err, "%s", text);
 }
 
@@ -121,7 +126,7 @@ static bool may_rewrite(const p4d_guard_work *g, const p4d_request *asked, const
 		if (asked->origin[p4d_layout_options[i]] == P4D_BY_SCRIPT &&
 		    asked->value[p4d_layout_options[i]] != found->value[p4d_layout_options[i]])
 			return false;
-	return !g->by_script &&
+	return !g->by_script && !g->as_written &&
 	       (g->verdict->policy.rewrite == P4D_REWRITE_ALL ||
 		(g->verdict->policy.rewrite == P4D_REWRITE_UNSET && p4d_is_set(asked, P4D_FIX)));
 }
@@ -198,7 +203,7 @@ int p4d_guard__correct(p4d_guard_work *g, const p4d_request *asked, bool rewrite
 		g->space.gpus_per_node = then.gpus_per_node = of_node;
 	}
 	g->budget.left = P4D_GUARD_FIX_UNITS;
-	if (g->by_script)
+	if (g->by_script || g->as_written)
 		keep_untold(g, asked);
 	if (p4d_search_nearest(asked, &g->space, &found) >= 0) {
 		if (!rewrites || !on_node || !may_rewrite(g, asked, &found.request))

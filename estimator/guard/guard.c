@@ -111,7 +111,7 @@ static int complete_and_judge(p4d_guard_work *g, p4d_error *err)
 	p4d_candidate best;
 	p4d_search_counts counts = {.considered = 0};
 
-	if (!g->by_script && v->policy.rewrite != P4D_REWRITE_OFF &&
+	if (!g->by_script && !g->as_written && v->policy.rewrite != P4D_REWRITE_OFF &&
 	    p4d_search_preferred(&asked, &g->space, &best, &counts)) {
 		*g->request = best.request;
 	} else {
@@ -142,7 +142,7 @@ static int complete_and_judge(p4d_guard_work *g, p4d_error *err)
 	if (v->judged && g->searches &&
 	    p4d_plan_add_checksum(g->request, &v->layout, v->geometry.gpu, err) < 0)
 		return -1;
-	if (rc == 0 && !g->by_script)
+	if (rc == 0 && !g->by_script && !g->as_written)
 		say_choice(&asked, g->request, code, v);
 	if (rc == 0 && g->budget.cut)
 		say_cut(g->request, v);
@@ -416,6 +416,7 @@ void p4d_guard__complete(const p4d_site *site, const p4d_job *job, p4d_cluster_s
 			    .searches = searches};
 	p4d_error err = {.code = P4D_OK};
 
+	g.as_written = !g.by_script && p4d_guard__script_binds(named.reading, &named);
 	if (g.by_script) {
 		p4d_guard_verify(site, job, source, context, NULL, NULL, verdict);
 		/* a plan that the site requires comes from options, or from the script where this counts as

@@ -17,7 +17,8 @@ typedef struct p4d_guard_work {
 	p4d_verdict *verdict;
 	p4d_search_space space;
 	p4d_search_budget budget;
-	bool by_script; /* the user typed nothing */
+	bool by_script;  /* the user typed nothing */
+	bool as_written; /* the program does what the script says: nothing is chosen, nor rewritten */
 	bool searches;
 } p4d_guard_work;
 

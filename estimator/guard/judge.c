@@ -311,7 +311,9 @@ static int check_script(const p4d_job *job, const p4d_request *request, const p4
 	const p4d_framework_arguments *arguments = p4d_framework_arguments_of(&v->layout);
 	char value[64];
 
-	if (job->reading && p4d_guard__compare_script(job->reading, request, err) < 0)
+	/* what is typed beside a script that binds was compared before, and nothing is chosen */
+	if (job->reading && !p4d_guard__script_binds(job->reading, job) &&
+	    p4d_guard__compare_script(job->reading, request, err) < 0)
 		return -1;
 	if (!arguments)
 		return check_passed(request, v, script, err);

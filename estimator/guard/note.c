@@ -8,6 +8,35 @@
 #include "base/text.h"
 #include "guard/verdict.h"
 
+/* What only the side that submits sees: the script, with the files that it names. */
+static bool is_of_script(p4d_code code)
+{
+	return code == P4D_E_CONTRADICTION || code == P4D_E_NO_EFFECT;
+}
+
+/* Notes may stand before the reason of a refusal. */
+static bool is_reason(p4d_code code)
+{
+	return code < P4D_E_CHOSE && code != P4D_E_AMBIGUOUS_GPU && code != P4D_E_MIXED_GPUS;
+}
+
+/* The message that says why a job is refused, or else the first. */
+static unsigned reason_of(const p4d_verdict *verdict)
+{
+	for (unsigned i = 0; i < verdict->messages; i++)
+		if (is_reason(verdict->message[i].code))
+			return i;
+	return 0;
+}
+
+p4d_code p4d_note_reason(const p4d_note *note)
+{
+	for (unsigned i = 0; i < note->codes; i++)
+		if (is_reason(note->code[i]))
+			return note->code[i];
+	return note->codes ? note->code[0] : P4D_OK;
+}
+
 const char *p4d_note_write(const p4d_verdict *verdict, char buf[P4D_NOTE_MAX])
 {
 	p4d_text line = p4d_text_in(buf, P4D_NOTE_MAX);
@@ -22,7 +51,8 @@ const char *p4d_note_write(const p4d_verdict *verdict, char buf[P4D_NOTE_MAX])
 	for (unsigned i = 0; i < verdict->messages; i++)
 		p4d_text_print(&line, "%sP4D%03d", i ? "," : "", (int)verdict->message[i].code);
 	if (verdict->messages)
-		p4d_text_print(&line, "\t%s\t%s", verdict->message[0].text, verdict->message[0].fix);
+		p4d_text_print(&line, "\t%s\t%s", verdict->message[reason_of(verdict)].text,
+			       verdict->message[reason_of(verdict)].fix);
 	else
 		p4d_text_add(&line, "\t\t");
 	if (read)
@@ -93,18 +123,31 @@ static bool adopt(const p4d_note *note, p4d_verdict *verdict)
 	verdict->messages = note->codes;
 	for (unsigned i = 0; i < note->codes; i++)
 		verdict->message[i] = (p4d_message){.code = note->code[i]};
-	memcpy(verdict->message[0].text, note->text, sizeof(note->text));
-	memcpy(verdict->message[0].fix, note->fix, sizeof(note->fix));
+	p4d_message *reason = &verdict->message[reason_of(verdict)];
+	memcpy(reason->text, note->text, sizeof(note->text));
+	memcpy(reason->fix, note->fix, sizeof(note->fix));
 	return true;
+}
+
+/*
+ * The verdict becomes as strict as the note, which is the user's: it never makes one milder. It refuses for
+ * what slurmctld cannot see, and nobody but the job's own user.
+ */
+static void refuse_as(const p4d_note *note, p4d_verdict *verdict)
+{
+	verdict->would_reject = note->outcome >= P4D_OUTCOME_WOULD_REFUSE;
+	if (note->outcome == P4D_OUTCOME_REFUSE && verdict->policy.mode == P4D_MODE_ENFORCE &&
+	    is_of_script(p4d_note_reason(note)))
+		verdict->action = P4D_REJECT;
 }
 
 bool p4d_note_same_reason(const p4d_note *note, const p4d_verdict *verdict)
 {
-	const p4d_code code = verdict->messages ? verdict->message[0].code : P4D_OK;
+	const p4d_code code = verdict->messages ? verdict->message[reason_of(verdict)].code : P4D_OK,
+		       noted = p4d_note_reason(note);
 
 	/* slurmctld does not look for another layout */
-	return code &&
-	       (note->code[0] == code || (code == P4D_E_DOES_NOT_FIT && note->code[0] == P4D_E_NO_LAYOUT));
+	return code && (noted == code || (code == P4D_E_DOES_NOT_FIT && noted == P4D_E_NO_LAYOUT));
 }
 
 bool p4d_note_heed_script(const p4d_note *note, p4d_verdict *verdict)
@@ -116,7 +159,7 @@ bool p4d_note_heed_script(const p4d_note *note, p4d_verdict *verdict)
 	if (verdict->action == P4D_REJECT || verdict->judged || !note->codes)
 		return false;
 	verdict->read = true;
-	verdict->would_reject = note->outcome >= P4D_OUTCOME_WOULD_REFUSE;
+	refuse_as(note, verdict);
 	return adopt(note, verdict);
 }
 
@@ -142,6 +185,6 @@ bool p4d_note_heed(const p4d_note *note, p4d_verdict *verdict)
 	}
 	if (note->outcome <= p4d_verdict_outcome(verdict))
 		return false;
-	verdict->would_reject = note->outcome >= P4D_OUTCOME_WOULD_REFUSE;
+	refuse_as(note, verdict);
 	return adopt(note, verdict);
 }

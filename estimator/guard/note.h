@@ -10,7 +10,7 @@
  */
 typedef struct p4d_note {
 	p4d_outcome outcome;
-	bool read; /* the job has no options, its script was judged */
+	bool read; /* the job runs as without its options, if it has any; its script was judged */
 	unsigned codes;
 	p4d_code code[P4D_MESSAGES];
 	char text[480];
@@ -24,15 +24,19 @@ const char *p4d_note_write(const p4d_verdict *verdict, char buf[P4D_NOTE_MAX]);
 /* Reads a note; false: there is none, or it is not one that p4d writes. */
 bool p4d_note_read(const char *line, p4d_note *note);
 
+/* Why the submitting side refuses. */
+p4d_code p4d_note_reason(const p4d_note *note);
+
 /* True when the submitting side names the reason that slurmctld has found, too. */
 bool p4d_note_same_reason(const p4d_note *note, const p4d_verdict *verdict);
 
 /*
  * Adds the note to slurmctld's own verdict of a job with options. In place of NO_PLAN stands why there is no
  * plan, a refusal for the same reason gets the note's fix, and what passes is reported as the submitting side
- * saw it. The exception: options without a plan pass where the submitting side could not judge them through
- * no fault of the user, on_error is pass and no plan is required; who forges that could have left the options
- * out. Returns true when the verdict now says what the note says.
+ * saw it. A refusal for what its script says, which slurmctld may not see, is one here, too. The exception:
+ * options without a plan pass where the submitting side could not judge them through no fault of the user,
+ * on_error is pass and no plan is required; who forges that could have left the options out. Returns true
+ * when the verdict now says what the note says.
  */
 bool p4d_note_heed(const p4d_note *note, p4d_verdict *verdict);
 

@@ -93,28 +93,38 @@ static bool may_lack(const p4d_reading *r, p4d_option option)
 	return option == P4D_GLOBAL_BATCH && (!strcmp(workload, "rl") || !strcmp(workload, "preference"));
 }
 
-static void list_reasons(const p4d_reading *r, reasons *all)
+/* Whether the user says it. */
+static bool says(const p4d_request *typed, int option)
 {
-	const bool defaults = reads_plan(r) || serves(r);
-	const bool custom = !strcmp(r->value[P4D_MODEL].text, "custom");
+	return typed && option >= 0 && p4d_is_set(typed, (p4d_option)option);
+}
+
+static void list_reasons(const p4d_reading *r, const p4d_request *typed, reasons *all)
+{
+	const bool defaults = reads_plan(r) || serves(r), named = says(typed, P4D_MODEL);
+	const bool custom = !named && !strcmp(r->value[P4D_MODEL].text, "custom");
 
 	if (r->incomplete)
 		add_reason(all, "the rest of the script", r->incomplete);
 	if (!r->certain)
 		add_reason(all, "whether it runs", "a test before it decides");
-	for (unsigned i = 0; i < r->unknowns; i++) /* what is only doubtful is advised */
-		if (!r->unknown[i].doubt && !is_size(p4d_request_option_find(r->unknown[i].name)))
+	for (unsigned i = 0; i < r->unknowns; i++) { /* what is only doubtful is advised */
+		const int option = p4d_request_option_find(r->unknown[i].name);
+		const bool of_model =
+		    option >= 0 && p4d_request_option_info((p4d_option)option)->where & P4D_WHERE_MODEL;
+		if (!r->unknown[i].doubt && !is_size(option) && !says(typed, option) && !(named && of_model))
 			add_reason(all, r->unknown[i].name, r->unknown[i].why);
+	}
 	for (size_t i = 0; !defaults && i < sizeof(required) / sizeof(*required); i++) {
 		const p4d_option_info *info = p4d_request_option_info(required[i]);
 		if (!r->value[required[i]].file && !is_unknown(r, info->name) && !may_lack(r, required[i]) &&
-		    (custom || !(info->where & P4D_WHERE_MODEL)))
+		    !says(typed, required[i]) && (custom || !(info->where & P4D_WHERE_MODEL)))
 			add_reason(all, info->name, "not given");
 	}
-	if (serves(r) && !r->value[P4D_MODEL].file && !is_unknown(r, "model"))
+	if (serves(r) && !named && !r->value[P4D_MODEL].file && !is_unknown(r, "model"))
 		add_reason(all, "model", "not given");
 	if (!defaults && custom && strcmp(r->value[P4D_POSITIONS].text, "rope") != 0 &&
-	    !r->value[P4D_MAX_SEQ_LEN].file && !is_unknown(r, "max-seq-len"))
+	    !r->value[P4D_MAX_SEQ_LEN].file && !is_unknown(r, "max-seq-len") && !says(typed, P4D_MAX_SEQ_LEN))
 		add_reason(all, "max-seq-len", "not given");
 	if (all->count > REASONS)
 		p4d_text_print(&all->list, " and %u more", all->count - REASONS);
@@ -127,19 +137,20 @@ bool p4d_guard__script_lacks_vocabulary(const p4d_reading *r)
 
 	if (!r->value[P4D_FRAMEWORK].file || reads_plan(r))
 		return false;
-	list_reasons(r, &all);
+	list_reasons(r, NULL, &all);
 	return all.count == 1 && !strncmp(list, "vocab ", 6);
 }
 
-bool p4d_guard__script_unread(const p4d_reading *r, p4d_error *why)
+bool p4d_guard__script_unread(const p4d_reading *r, const p4d_request *typed, p4d_error *why)
 {
 	char list[400], fix[240], place[208];
 	reasons all = {.list = p4d_text_in(list, sizeof(list)), .fix = p4d_text_in(fix, sizeof(fix))};
 
 	p4d_guard__script_place(r, place, sizeof(place));
-	list_reasons(r, &all);
+	list_reasons(r, typed, &all);
 	/* without a framework: p4d does not model it, or a file that is not read decides */
-	if (!r->value[P4D_FRAMEWORK].file && !serves(r) && (is_unknown(r, "framework") || !all.count)) {
+	if (!r->value[P4D_FRAMEWORK].file && !says(typed, P4D_FRAMEWORK) && !serves(r) &&
+	    (is_unknown(r, "framework") || !all.count)) {
 		p4d_fail(why, P4D_E_UNMODELLED, "%.200s was not checked: p4d does not model %.60s", place,
 			 p4d_reading_framework(r));
 		return true;
@@ -161,9 +172,9 @@ bool p4d_guard__script_unread(const p4d_reading *r, p4d_error *why)
 int p4d_guard__take_script(const p4d_reading *r, p4d_request *request, p4d_error *err)
 {
 	const bool typed_model = p4d_is_set(request, P4D_MODEL);
-	/* which describes the model also says how it is trained by what it leaves to defaults; but not if
-	 * p4d's own arguments may be among its */
-	const bool defaults = !typed_model && !r->more_arguments;
+	/* which is given arguments also says by what it leaves to defaults how it trains; but not if p4d's
+	 * own may be among them */
+	const bool defaults = !r->more_arguments && (!typed_model || p4d_guard__gives_arguments(r));
 
 	for (int i = 0; i < (int)P4D_OPTIONS; i++) {
 		const p4d_option option = (p4d_option)i;
@@ -229,7 +240,7 @@ static bool is_compared(const p4d_request *request, p4d_option option)
 	return request->origin[option] == P4D_BY_USER && option != P4D_MODEL;
 }
 
-static bool agrees(const p4d_request *request, p4d_option option, const char *text)
+bool p4d_guard__agrees(const p4d_request *request, p4d_option option, const char *text)
 {
 	p4d_request script = {.model = ""};
 	char mine[1024];
@@ -264,13 +275,15 @@ int p4d_guard__compare_script(const p4d_reading *r, const p4d_request *request, 
 	p4d_text fix = p4d_text_in(flags, sizeof(flags));
 	bool differs = false, chosen = false;
 
-	if (strcmp(p4d_reading_framework(r), framework->name) != 0)
+	const char *script = p4d_guard__script_framework(r);
+
+	if (strcmp(script ? script : p4d_reading_framework(r), framework->name) != 0)
 		return 0;
 	for (int i = 0; i < (int)P4D_OPTIONS; i++) {
 		const p4d_option option = (p4d_option)i;
 		if (!r->value[i].file || r->by_default[i] || !is_in_plan(option) ||
 		    !p4d_is_set(request, option) || request->origin[i] == P4D_BY_SCRIPT ||
-		    !is_compared(request, option) || agrees(request, option, r->value[i].text))
+		    !is_compared(request, option) || p4d_guard__agrees(request, option, r->value[i].text))
 			continue;
 		if (!differs)
 			contradict(r, request, i, err);

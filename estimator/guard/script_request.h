@@ -18,15 +18,36 @@ const char *p4d_guard__script_place(const p4d_reading *reading, char *buf, size_
 
 /*
  * True if a reading (with a reader) is less than a verdict takes. *why: OK, where nobody could wish for one;
- * UNMODELLED, or NOT_READ with what is missing and the options that would say it.
+ * UNMODELLED, or NOT_READ with what is missing and the options that would say it. typed: what the user says
+ * of it is not missing.
  */
-bool p4d_guard__script_unread(const p4d_reading *reading, p4d_error *why);
+bool p4d_guard__script_unread(const p4d_reading *reading, const p4d_request *typed, p4d_error *why);
 
 /* True if nothing but the size of the vocabulary is missing, which only the tokenizer knows. */
 bool p4d_guard__script_lacks_vocabulary(const p4d_reading *reading);
 
+/* script_typed.c: the framework as the script says it, "ddp"; NULL: p4d cannot tell, or does not model it. */
+const char *p4d_guard__script_framework(const p4d_reading *reading);
+
+/* True if the script gives its program a model; else it may be told elsewhere, the rest too. */
+bool p4d_guard__gives_arguments(const p4d_reading *reading);
+
+/* True if its program does what the script says, and nothing that p4d could tell it: it uses no plan. */
+bool p4d_guard__script_binds(const p4d_reading *reading, const p4d_job *job);
+
+/*
+ * Options that are typed beside a script that binds. What says the same as the script is not set any more.
+ * True if others contradict it, by what it gives or leaves to defaults: *err is CONTRADICTION, and the fix
+ * what to type instead; *without: the request without these.
+ */
+bool p4d_guard__settle_typed(const p4d_reading *reading, const char *datadir, p4d_request *request,
+			     p4d_request *without, p4d_error *err);
+
 /* Fills what is not typed, origin P4D_BY_SCRIPT. Errors: VALUE, of what the script gives. */
 int p4d_guard__take_script(const p4d_reading *reading, p4d_request *request, p4d_error *err);
+
+/* True if an option has the value of this text. */
+bool p4d_guard__agrees(const p4d_request *request, p4d_option option, const char *text);
 
 /* Compares a complete request with the script that would run. Errors: CONTRADICTION, with both places. */
 int p4d_guard__compare_script(const p4d_reading *reading, const p4d_request *request, p4d_error *err);

@@ -6,6 +6,7 @@
 
 #include "guard/script_request.h"
 #include "guard/verdict.h"
+#include "job/script.h"
 #include "model/model.h"
 #include "request/framework.h"
 
@@ -37,12 +38,111 @@ static void leave_unread(const p4d_site *site, const p4d_job *job, p4d_cluster_s
 	p4d_verdict__finish(verdict, NULL);
 }
 
-/* Unless the user names another: then the script's words are not the program's. */
-static bool is_of_framework(const p4d_reading *reading, const p4d_request *request)
+/* A program that p4d does not model needs no model, but a plan has one. */
+static void name_unmodelled(p4d_request *request)
 {
-	return !p4d_is_set(request, P4D_FRAMEWORK) ||
-	       !strcmp(p4d_framework_of((int)request->value[P4D_FRAMEWORK])->name,
-		       p4d_reading_framework(reading));
+	if (!p4d_is_set(request, P4D_MODEL))
+		p4d_request_set(request, P4D_MODEL, "custom", P4D_BY_P4D, NULL);
+}
+
+/* Which a plan must say; a job without a script may, too. */
+static bool uses_plan(const p4d_job *job)
+{
+	return !job->script || p4d_script_scan(job->script, job->script_length, NULL).uses_plan;
+}
+
+/* Options alone say too little of a program that runs the same without them. */
+static void leave_unnamed(const p4d_site *site, const p4d_job *job, p4d_cluster_source source, void *context,
+			  const p4d_request *request, p4d_verdict *verdict)
+{
+	const char *reason = p4d_is_set(request, P4D_OVERRIDE) ? request->override_reason : NULL;
+
+	p4d_guard_verify(site, job, source, context, NULL, NULL, verdict);
+	if (verdict->would_reject || verdict->policy.mode == P4D_MODE_OFF || verdict->policy.exempt)
+		return;
+	verdict->read = true;
+	verdict->action = P4D_WARN;
+	p4d_message *message = p4d_verdict__say(verdict, P4D_E_INCOMPLETE_MODEL,
+						"the job was not checked: p4d options were given without "
+						"--p4d-model, and p4d cannot read it in the "
+						"script");
+	snprintf(message->fix, sizeof(message->fix), "--p4d-model=NAME (`p4d models` lists the presets)");
+	p4d_verdict__finish(verdict, reason);
+}
+
+/* The user names another framework than that of the program which the script visibly starts. */
+static bool names_another(const p4d_reading *reading, const p4d_request *request, p4d_error *err)
+{
+	const char *script = p4d_guard__script_framework(reading);
+	const char *typed = p4d_is_set(request, P4D_FRAMEWORK)
+				? p4d_framework_of((int)request->value[P4D_FRAMEWORK])->name
+				: NULL;
+	char place[208];
+
+	if (!script || !typed || !strcmp(script, typed) || p4d_is_set(request, P4D_UNMODELLED))
+		return false;
+	p4d_fail(err, P4D_E_CONTRADICTION,
+		 "--p4d-framework=%s is judged, but the program of %s trains with %s", typed,
+		 p4d_guard__script_place(reading, place, sizeof(place)), script);
+	p4d_fix(err, "--p4d-framework=%s", script);
+	return true;
+}
+
+static void refuse(const p4d_site *site, const p4d_job *job, const p4d_request *request, const p4d_error *err,
+		   p4d_verdict *verdict)
+{
+	memset(verdict, 0, sizeof(*verdict));
+	verdict->policy = p4d_guard_policy(site, job, NULL);
+	p4d_verdict__error(verdict, err);
+	p4d_verdict__name_model(verdict, request);
+	p4d_verdict__finish(verdict, p4d_is_set(request, P4D_OVERRIDE) ? request->override_reason : NULL);
+}
+
+/* The value that an option has in a layout that fits, in place of what is typed. */
+static void put_fitting(const p4d_request *typed, const p4d_request *without, const p4d_request *fitting,
+			p4d_text *fix)
+{
+	char value[64];
+
+	for (int i = 0; i < (int)P4D_OPTIONS; i++) {
+		const p4d_option option = (p4d_option)i;
+		if (p4d_is_set(typed, option) && !p4d_is_set(without, option) && option != P4D_MODEL &&
+		    p4d_is_set(fitting, option) && typed->value[i] != fitting->value[i])
+			p4d_text_entry(fix, " ", "--p4d-%s=%s", p4d_request_option_info(option)->name,
+				       p4d_request_value_text(fitting, option, value, sizeof(value)));
+	}
+}
+
+/*
+ * Some options do not reach the program (*err). If the script as it is written does not fit either, the fix
+ * is one for that, with the options that are typed as it then says them.
+ */
+static void refuse_contradiction(const p4d_site *site, const p4d_job *job, p4d_cluster_source source,
+				 void *context, const p4d_request *typed, const p4d_request *without,
+				 p4d_error *err, p4d_verdict *verdict)
+{
+	p4d_request script = *without;
+	p4d_preset preset = {.global_batch = 0};
+	p4d_error why;
+	char text[sizeof(err->fix)];
+	p4d_text fix = p4d_text_in(text, sizeof(text));
+
+	if (!p4d_guard__script_unread(job->reading, without, &why) &&
+	    p4d_guard__take_script(job->reading, &script, &why) == 0 &&
+	    p4d_model_resolve(&script, p4d_site_datadir(site), &preset, &why) == 0) {
+		p4d_guard__complete(site, job, source, context, preset.global_batch, true, &script, verdict);
+		const char *lines = verdict->message[0].fix;
+		if (verdict->would_reject && verdict->messages && *lines) {
+			if (p4d_is_set(typed, P4D_MODEL) && !p4d_is_set(without, P4D_MODEL))
+				p4d_text_entry(&fix, " ", "--p4d-model=%s",
+					       job->reading->value[P4D_MODEL].text);
+			put_fitting(typed, without, &verdict->planned, &fix);
+			p4d_text_entry(&fix, strncmp(lines, "--", 2) ? "; " : " ", "%s", lines);
+			if (!fix.truncated)
+				p4d_fix(err, "%s", text);
+		}
+	}
+	refuse(site, job, typed, err, verdict);
 }
 
 /*
@@ -86,30 +186,54 @@ static bool settle_vocabulary(const p4d_site *site, const p4d_job *job, p4d_clus
 void p4d_guard_submit(const p4d_site *site, const p4d_job *job, p4d_cluster_source source, void *context,
 		      p4d_request *request, uint32_t *published_batch, p4d_verdict *verdict)
 {
-	const bool typed = p4d_request_any(request);
+	bool typed = p4d_request_any(request);
 	p4d_job with = *job;
 	p4d_preset preset = {.global_batch = 0};
 	p4d_error err = {.code = P4D_OK};
 
-	with.reading = reading_of(site, job, source, context);
-	if (typed && !(p4d_guard__script_runs(with.reading) && is_of_framework(with.reading, request)))
-		with.reading = NULL;
 	*published_batch = 0;
+	with.reading = reading_of(site, job, source, context);
+	if (typed && !p4d_guard__script_runs(with.reading))
+		with.reading = NULL;
+	if (typed && with.reading && names_another(with.reading, request, &err)) {
+		refuse(site, job, request, &err, verdict);
+		return;
+	}
+	const bool binds =
+	    typed && !p4d_is_set(request, P4D_UNMODELLED) && p4d_guard__script_binds(with.reading, &with);
+	if (binds) {
+		const p4d_request all = *request;
+		p4d_request without;
+		if (p4d_guard__settle_typed(with.reading, p4d_site_datadir(site), request, &without, &err)) {
+			refuse_contradiction(site, &with, source, context, &all, &without, &err, verdict);
+			return;
+		}
+		typed = p4d_request_any(request);
+	}
 	p4d_request probe = *request;
 	if (!typed && with.reading &&
 	    settle_vocabulary(site, &with, source, context, true, &probe, verdict)) {
 		*request = probe;
 		return;
 	}
-	const bool unread = !typed && with.reading && p4d_guard__script_unread(with.reading, &err);
-	if (unread || (with.reading && p4d_guard__take_script(with.reading, request, &err) < 0) ||
-	    (p4d_is_set(request, P4D_MODEL) &&
-	     p4d_model_resolve(request, p4d_site_datadir(site), &preset, &err) < 0))
-		typed ? p4d_guard_fail(site, job, &err, verdict)
-		      : leave_unread(site, &with, source, context, &err, verdict);
-	else
+	const bool unread = with.reading && (!typed || binds) &&
+			    p4d_guard__script_unread(with.reading, typed ? request : NULL, &err);
+	int rc = unread ? -1 : 0;
+	if (!unread && with.reading)
+		rc = p4d_guard__take_script(with.reading, request, &err);
+	if (rc == 0 && p4d_is_set(request, P4D_MODEL))
+		rc = p4d_model_resolve(request, p4d_site_datadir(site), &preset, &err);
+	if (rc == 0 && p4d_is_set(request, P4D_UNMODELLED))
+		name_unmodelled(request);
+	if (rc == 0 && typed && !p4d_is_set(request, P4D_MODEL) && !uses_plan(job))
+		leave_unnamed(site, job, source, context, request, verdict);
+	else if (rc == 0)
 		p4d_guard__complete(site, &with, source, context, preset.global_batch, true, request,
 				    verdict);
+	else if (typed && !unread)
+		p4d_guard_fail(site, job, &err, verdict);
+	else
+		leave_unread(site, &with, source, context, &err, verdict);
 	*published_batch = preset.global_batch;
 }
 
@@ -141,7 +265,7 @@ void p4d_guard_verify_script(const p4d_site *site, const p4d_job *job, p4d_clust
 		p4d_guard_verify(site, job, source, context, NULL, NULL, verdict);
 	else if (settle_vocabulary(site, &with, source, context, false, &request, verdict))
 		return;
-	else if (p4d_guard__script_unread(with.reading, &err) ||
+	else if (p4d_guard__script_unread(with.reading, NULL, &err) ||
 		 p4d_guard__take_script(with.reading, &request, &err) < 0 ||
 		 fill_model(site, &request, &err) < 0)
 		leave_unread(site, &with, source, context, &err, verdict);

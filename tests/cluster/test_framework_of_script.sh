@@ -23,7 +23,8 @@ says "the script starts Megatron-LM"
 run sh -c "cat megatron.sh | sbatch -H $(fix)"
 refused P4D012 spank
 run sbatch -H --p4d-framework=p4d megatron.sh
-accepted
+refused P4D046 spank
+same "$(fix)" "--p4d-framework=megatron"
 
 # nothing that only p4d-train has is chosen for Megatron-LM
 sed '/^#SBATCH/d' megatron.sh >open.sh

@@ -75,7 +75,7 @@ refused P4D012 spank
 run sbatch -H --p4d-tp=8 train.sh
 refused P4D046 spank
 says "--p4d-tp=8 is judged, but train.sh:9 has --tensor-model-parallel-size 1, and that is what Megatron-LM takes"
-same "$(fix)" "--p4d-tp=1"
+same "$(fix)" "--p4d-tp=1; train.sh:4: add --pipeline-model-parallel-size 8"
 
 # stdin: as a file, and from a pipe, where only slurmctld sees it
 run sh -c 'sbatch -H <train.sh'

@@ -96,7 +96,7 @@ says "1: p4d: [P4D033]"
 exits 0 $check --p4d-model=llama2-70b : -A boss job.sh
 # sbatch takes fewer nodes than it was told to where there are fewer tasks
 for nodes in -N2 -N1-2; do
-	exits 0 $check "$nodes" -n1 --gpus-per-node=8 --p4d-framework=megatron job.sh
+	exits 0 $check "$nodes" -n1 --gpus-per-node=8 --p4d-framework=megatron --p4d-model=llama13b --wrap 'pretrain_gpt.py $P4D_MEGATRON_ARGS'
 	prints "on 1 node of 8"
 done
 refused P4D013 $check -N1 -n1 --gpus-per-node=8 --p4d-framework=megatron --p4d-model=llama3-70b --wrap 'pretrain_gpt.py $P4D_MEGATRON_ARGS'
@@ -262,6 +262,61 @@ refused P4D012 $judged lengths.sh
 lengths "python run_clm.py --model_name_or_path Qwen/Qwen2.5-7B --dataset_name x --do_train --per_device_train_batch_size 4 --block_size 4096 --bf16 --output_dir x"
 refused P4D012 $judged lengths.sh
 
+# options that say what the script says change nothing; those that do not reach the program are refused, whatever trains it
+typed()
+{
+	printf '#!/bin/sh\n%s\n' "$*" >typed.sh
+}
+same_answer()
+{
+	run p4d check --conf judge.conf $one typed.sh
+	alone="$status $out $err"
+	run p4d check --conf judge.conf $one "$@" typed.sh
+	[ "$status $out $err" = "$alone" ] || fail "with $* the answer is not: $alone"
+}
+# contradicts OPTIONS FIX: with the fix the answer is the script's own
+contradicts()
+{
+	# shellcheck disable=SC2086 # options
+	refused P4D046 p4d check --conf judge.conf $one $1 typed.sh
+	says "p4d: fix: $2"
+}
+typed "python sft.py --model_name_or_path meta-llama/Llama-3.1-8B --dataset_name x --per_device_train_batch_size 2 --max_length 2048 --gradient_checkpointing --bf16 --use_peft --lora_r 16"
+same_answer --p4d-framework=ddp
+same_answer --p4d-model=llama3.1-8b
+same_answer --p4d-framework=ddp --p4d-model=llama3.1-8b --p4d-micro-batch=2 --p4d-finetune=lora --p4d-lora-rank=16 --p4d-tp=1 --p4d-param-dtype=fp32
+contradicts --p4d-model=llama3.2-1b --p4d-model=meta-llama/Llama-3.1-8B
+contradicts --p4d-quant=nf4 --p4d-quant=none
+contradicts --p4d-param-dtype=bf16 --p4d-param-dtype=fp32
+contradicts --p4d-framework=fsdp --p4d-framework=ddp
+contradicts --p4d-seq-len=4096 --p4d-seq-len=2048
+exits 0 p4d check --conf judge.conf $one --p4d-seq-len=512 --p4d-vocab=128300 typed.sh
+typed "python run_clm.py --model_name_or_path Qwen/Qwen2.5-7B --dataset_name x --do_train --per_device_train_batch_size 4 --block_size 4096 --bf16 --output_dir x"
+contradicts --p4d-seq-len=128 "--p4d-seq-len=4096; typed.sh:2: --per_device_train_batch_size 1"
+contradicts "--p4d-finetune=lora --p4d-recompute=full" "--p4d-finetune=full; typed.sh:2: --per_device_train_batch_size 1; typed.sh:2: add --gradient_accumulation_steps 4 --gradient_checkpointing True"
+sed -i 's/size 4/size 1 --gradient_accumulation_steps 4 --gradient_checkpointing True/' typed.sh
+same_answer --p4d-recompute=full --p4d-finetune=full
+one="-N1 --gpus-per-node=h100:8"
+megatron="torchrun --nproc-per-node 8 pretrain_gpt.py --num-layers 40 --hidden-size 5120 --num-attention-heads 40 --seq-length 4096 --max-position-embeddings 4096 --global-batch-size 128 --bf16 --vocab-size 32000 --micro-batch-size 1"
+typed "$megatron"
+same_answer --p4d-framework=megatron --p4d-tp=1 --p4d-recompute=none
+contradicts --p4d-tp=8 "--p4d-tp=1; typed.sh:2: add --pipeline-model-parallel-size 8"
+says "--p4d-tp=8 does not reach the program: typed.sh:2 (pretrain_gpt.py) has no --tensor-model-parallel-size and takes tp=1"
+contradicts "--p4d-recompute=full --p4d-optimizer-sharding=on" "--p4d-recompute=none --p4d-optimizer-sharding=off; typed.sh:2: add --pipeline-model-parallel-size 8"
+typed "$megatron --pipeline-model-parallel-size 8"
+exits 0 p4d check --conf judge.conf $one --p4d-recompute=full --p4d-optimizer-sharding=on --p4d-recompute=none --p4d-optimizer-sharding=off typed.sh
+same_answer --p4d-pp=8
+# an argument that p4d's own are passed beside is one that they replace
+typed "$megatron "'$P4D_MEGATRON_ARGS'
+exits 0 p4d check --conf judge.conf $one --p4d-model=custom --p4d-layers=40 --p4d-hidden=5120 --p4d-ffn=20480 --p4d-heads=40 --p4d-vocab=32000 --p4d-seq-len=4096 --p4d-tp=8 typed.sh
+# nothing is known of the program: options alone refuse nobody
+typed "deepspeed finetune.py"
+exits 0 p4d check --conf judge.conf $one --p4d-framework=deepspeed --p4d-seq-len=2048 typed.sh
+says "[P4D008] the job was not checked: p4d options were given without --p4d-model"
+exits 0 p4d check --conf judge.conf $one --p4d-unmodelled=mine typed.sh
+says "[P4D009] what the job runs is not modelled, the job was not checked: mine"
+refused P4D008 p4d check --conf judge.conf $one --p4d-tp=8 --wrap='srun p4d-train'
+
 # an inference engine: what it would say when it starts, in the words of its own command line
 printf '#!/bin/sh\nvllm serve meta-llama/Llama-3.1-70B-Instruct --tensor-parallel-size 2 --max-model-len 131072\n' >serve.sh
 exits 0 p4d check --gpus-per-node=h100:2 -N1 serve.sh
@@ -338,7 +393,7 @@ exits 0 p4d check sharded.sh
 prints "eval-micro-batch=8 (sharded.sh:10)"
 says "sharded.sh:10: --per_device_eval_batch_size 1"
 # of other modules than the script's, that somebody asks for, evaluation is not modelled
-exits 0 p4d check --p4d-model-code=torchtitan sharded.sh
+run p4d check --p4d-model-code=torchtitan sharded.sh
 says "training alone is judged; evaluation in micro-batches of 8 (sharded.sh:10) is not modelled"
 sed -i 's/--eval_strategy steps//' sharded.sh
 exits 0 p4d check sharded.sh
@@ -363,7 +418,7 @@ exits 0 $check -p h100 titan_deepseek.sh
 printf '#!/bin/sh\n#SBATCH -p h100 -N1 --gpus-per-node=8\ntorchrun --nproc_per_node 4 run_clm.py --model_name_or_path gpt2-xl --per_device_train_batch_size 2 --block_size 1024 --bf16 --output_dir x\n' >half.sh
 exits 0 $check half.sh
 says "half.sh:3 (run_clm.py) was not checked: it is started with gpus-per-node=4, but the job has 8"
-exits 0 $check --p4d-micro-batch=1 half.sh
+exits 0 $check --p4d-vocab=50304 half.sh
 says "half.sh:3 (run_clm.py) was not checked: it is started with gpus-per-node=4, but the job has 8"
 
 # adapters of what p4d does not count refuse nobody

@@ -316,10 +316,13 @@ static void contradictions_name_both_places(void **state)
 		   "--tensor-model-parallel-size 8\nfi\n",
 		   "tp=8", false);
 	expect(t, P4D_PASS, P4D_OK);
-	expect_verified(*state, t);
-	/* of another program than the user names they are none of its words */
+	/* what the script says is not said again, so the job is one without options */
+	assert_string_equal(t->verdict.plan, "");
+	assert_true(t->verdict.read);
+	/* it visibly starts another program than the user names */
 	t = judged(*state, ON("h100", 1), script, MODEL_13B "tp=8 framework=p4d", false);
-	expect(t, P4D_PASS, P4D_E_CHOSE);
+	expect(t, P4D_REJECT, P4D_E_CONTRADICTION);
+	assert_string_equal(t->verdict.message[0].fix, "--p4d-framework=megatron");
 }
 
 /* Slurm's own variables follow the fix, and what p4d's flags do not say of a script is added to it. */
@@ -328,8 +331,8 @@ static void a_fix_is_one_for_what_then_runs(void **state)
 	p4d_job job = {.partition = "judging", .min_nodes = 2, .max_nodes = 2, .gres = "gpu:1"};
 	trial *t = judged(*state, job,
 			  "torchrun --nproc_per_node 1 pretrain_gpt.py " MODEL BATCH
-			  "--pipeline-model-parallel-size $SLURM_NNODES\n",
-			  "cp=2", false);
+			  "--pipeline-model-parallel-size $SLURM_NNODES --context-parallel-size 2\n",
+			  "", false);
 
 	expect(t, P4D_REJECT, P4D_E_WORLD);
 	if (strstr(t->text, "--nodes="))

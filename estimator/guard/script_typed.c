@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Options that are typed beside a script that p4d reads: which say what it says, which do not reach its
+ * program, and which describe what it leaves open. */
+#include "guard/script_request.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "job/script.h"
+#include "model/model.h"
+#include "request/defaults.h"
+#include "request/framework.h"
+
+/* What a program does only if it is told: without a word it does what p4d takes as the default. */
+static const p4d_option told[] = {P4D_TP,           P4D_CP,
+				  P4D_PP,           P4D_VPP,
+				  P4D_EP,           P4D_ETP,
+				  P4D_CP_COMM,      P4D_RECOMPUTE,
+				  P4D_ZERO_STAGE,   P4D_OPTIMIZER_SHARDING,
+				  P4D_QUANT,        P4D_SHARD_DEGREE,
+				  P4D_OFFLOAD,      P4D_SEQUENCE_PARALLEL,
+				  P4D_FINETUNE,     P4D_COMPILE,
+				  P4D_CHUNKED_LOSS, P4D_PACKING};
+
+/* What a program's code and libraries are, which no argument says: the user may know better than p4d's
+ * default. */
+static const p4d_option described[] = {P4D_MODEL_CODE,    P4D_TRANSFORMERS, P4D_AUTOCAST,
+				       P4D_ADAPTER_DTYPE, P4D_ORIG_PARAMS,  P4D_ALLOCATOR};
+
+/* By which two models are told apart. */
+static const p4d_option sizes[] = {P4D_LAYERS, P4D_HIDDEN, P4D_FFN, P4D_HEADS, P4D_KV_HEADS};
+
+#define COUNT(array) (sizeof(array) / sizeof(*(array)))
+
+static bool is_among(const p4d_option *list, size_t count, p4d_option option)
+{
+	for (size_t i = 0; i < count; i++)
+		if (list[i] == option)
+			return true;
+	return false;
+}
+
+static bool is_typed(const p4d_request *request, p4d_option option)
+{
+	return request->origin[option] == P4D_BY_USER;
+}
+
+static bool is_model(p4d_option option)
+{
+	return p4d_request_option_info(option)->where & P4D_WHERE_MODEL;
+}
+
+const char *p4d_guard__script_framework(const p4d_reading *r)
+{
+	const p4d_read_value *v = &r->value[P4D_FRAMEWORK];
+
+	return v->file ? v->text : NULL;
+}
+
+bool p4d_guard__gives_arguments(const p4d_reading *r)
+{
+	const p4d_read_value *model = &r->value[P4D_MODEL];
+
+	return r->value[P4D_LAYERS].file || (model->file && strcmp(model->text, "custom") != 0);
+}
+
+bool p4d_guard__script_binds(const p4d_reading *r, const p4d_job *job)
+{
+	const char *framework = r ? p4d_guard__script_framework(r) : NULL;
+
+	if (!p4d_guard__script_runs(r) || r->more_arguments || !p4d_guard__gives_arguments(r) ||
+	    (framework && !strcmp(framework, p4d_framework_of(P4D_FRAMEWORK_P4D)->name)))
+		return false;
+	return !job->script || !p4d_script_scan(job->script, job->script_length, NULL).uses_plan;
+}
+
+typedef struct typed {
+	const p4d_reading *reading;
+	const char *datadir;
+	p4d_request *request;
+	p4d_request full;    /* request, with the sizes of its model */
+	p4d_request written; /* the script alone, complete */
+	p4d_request *without;
+	char flags[400];
+	p4d_text fix;
+	p4d_error *err;
+	bool of_framework; /* which it is is known */
+	unsigned contradictions;
+} typed;
+
+static void take_sizes(typed *t, p4d_request *request)
+{
+	p4d_preset preset;
+	p4d_error err;
+
+	if (p4d_is_set(request, P4D_MODEL))
+		p4d_model_resolve(request, t->datadir, &preset, &err);
+}
+
+/* What is typed of the data beside an upper bound: a length up to it, or that all sequences have it. */
+static bool describes(const typed *t, p4d_option option)
+{
+	const p4d_request *request = t->request, *written = &t->written;
+	const bool bound = p4d_is_set(written, P4D_PADDING) && written->value[P4D_PADDING] == P4D_PAD_LONGEST;
+
+	if (option == P4D_PADDING)
+		return request->value[option] == P4D_PAD_MAX_LENGTH;
+	return option == P4D_SEQ_LEN && bound && p4d_is_set(written, option) &&
+	       request->value[option] <= written->value[option];
+}
+
+/* The value of the script as it is written, in p4d's words; NULL: it is not known. */
+static const char *written_value(const typed *t, p4d_option option, char *buf, size_t size)
+{
+	const p4d_read_value *v = &t->reading->value[option];
+	const p4d_option_info *info = p4d_request_option_info(option);
+
+	if (v->file)
+		return v->text;
+	if (v->unknown || !is_among(told, COUNT(told), option) || !t->of_framework)
+		return NULL;
+	if (p4d_is_set(&t->written, option))
+		return p4d_request_value_text(&t->written, option, buf, size);
+	if (info->kind == P4D_INTEGER_KIND)
+		return "1";
+	return p4d_request_choice_name(option, 0, buf, size);
+}
+
+/* What takes the script's words: Megatron-LM, or the program with another framework beneath it. */
+static const char *program_of(const typed *t)
+{
+	const p4d_framework *f = p4d_framework_of((int)t->written.value[P4D_FRAMEWORK]);
+	const char *program = t->reading->program, *slash = strrchr(program, '/');
+
+	if (!strcmp(p4d_reading_framework(t->reading), f->name))
+		return f->program;
+	return slash ? slash + 1 : program;
+}
+
+/* The typed model is another one than the script's. */
+static void contradict_model(typed *t)
+{
+	if (!is_typed(t->without, P4D_MODEL))
+		return;
+	p4d_text_entry(&t->fix, " ", "--p4d-model=%s", t->reading->value[P4D_MODEL].text);
+	t->without->origin[P4D_MODEL] = P4D_UNSET;
+}
+
+static void contradict(typed *t, p4d_option option, const char *value)
+{
+	const p4d_reading *r = t->reading;
+	const p4d_read_value *v = &r->value[option];
+	const p4d_option_info *info = p4d_request_option_info(option);
+	const char *argument = v->argument ? v->argument : p4d_reading_name(r, option);
+	const bool of_model = !is_typed(t->request, option);
+	char mine[64], place[208];
+
+	p4d_request_value_text(&t->full, option, mine, sizeof(mine));
+	if (v->file && (v->line || v->argument))
+		snprintf(place, sizeof(place), v->line ? "%.100s:%" PRIu32 : "%.100s", v->file, v->line);
+	else
+		p4d_guard__script_place(r, place, sizeof(place));
+	if (t->contradictions++ == 0 && v->file && (v->line || v->argument))
+		p4d_fail(t->err, P4D_E_CONTRADICTION,
+			 "%s%s=%s is judged, but %s has %s %.40s, and that is what %s takes",
+			 of_model ? "" : "--p4d-", info->name, mine, place, argument ? argument : info->name,
+			 v->text, program_of(t));
+	else if (t->contradictions == 1)
+		p4d_fail(t->err, P4D_E_CONTRADICTION,
+			 "--p4d-%s=%s does not reach the program: %s%s%s%s takes %s=%.40s", info->name, mine,
+			 place, argument ? " has no " : "", argument ? argument : "", argument ? " and" : "",
+			 info->name, value);
+	if (of_model) {
+		contradict_model(t);
+		return;
+	}
+	p4d_text_entry(&t->fix, " ", "--p4d-%s=%s", info->name, value);
+	t->without->origin[option] = P4D_UNSET;
+}
+
+static void settle_option(typed *t, p4d_option option)
+{
+	char buf[64];
+	const p4d_read_value *v = &t->reading->value[option];
+	const bool of_model = !is_typed(t->request, option) && is_among(sizes, COUNT(sizes), option) &&
+			      is_typed(t->request, P4D_MODEL) && v->argument &&
+			      t->full.origin[option] == P4D_BY_MODEL;
+
+	if (t->reading->by_default[option] && is_among(described, COUNT(described), option))
+		return;
+	if ((!is_typed(t->request, option) && !of_model) ||
+	    (is_model(option) && t->reading->by_default[option]))
+		return;
+	const char *value = written_value(t, option, buf, sizeof(buf));
+	if (!value || describes(t, option))
+		return;
+	if (!p4d_guard__agrees(&t->full, option, value))
+		contradict(t, option, value);
+	else if (!of_model)
+		t->request->origin[option] = t->without->origin[option] = P4D_UNSET;
+}
+
+/* Whether the script's numbers of its model are all those of the typed one. */
+static bool same_numbers(const typed *t)
+{
+	for (int i = 0; i < (int)P4D_OPTIONS; i++)
+		if (is_model((p4d_option)i) && t->written.origin[i] != t->full.origin[i] &&
+		    (!p4d_is_set(&t->written, (p4d_option)i) || !p4d_is_set(&t->full, (p4d_option)i)))
+			return false;
+		else if (is_model((p4d_option)i) && p4d_is_set(&t->full, (p4d_option)i) &&
+			 t->written.value[i] != t->full.value[i])
+			return false;
+	return !strcmp(t->written.unmodelled, t->full.unmodelled);
+}
+
+/* A name that both have: it is the same model, another one, or the script's says nothing to p4d. */
+static void settle_model(typed *t)
+{
+	const p4d_read_value *v = &t->reading->value[P4D_MODEL];
+	char mine[128];
+
+	if (!is_typed(t->request, P4D_MODEL) || !v->file)
+		return;
+	if (same_numbers(t) || (!strcmp(v->text, "custom") && !strcmp(t->request->model, "custom"))) {
+		t->request->origin[P4D_MODEL] = t->without->origin[P4D_MODEL] = P4D_UNSET;
+		return;
+	}
+	if (!strcmp(v->text, "custom") || !p4d_is_set(&t->written, P4D_LAYERS))
+		return;
+	for (size_t i = 0; i < COUNT(sizes); i++) {
+		if (is_typed(t->request, sizes[i]) || t->full.value[sizes[i]] == t->written.value[sizes[i]])
+			continue;
+		snprintf(mine, sizeof(mine), "%.100s", t->request->model);
+		if (t->contradictions++ == 0)
+			p4d_fail(t->err, P4D_E_CONTRADICTION,
+				 "--p4d-model=%s is judged, but %.100s:%" PRIu32 " has %s %.100s", mine,
+				 v->file, v->line, v->argument ? v->argument : "model", v->text);
+		contradict_model(t);
+		return;
+	}
+}
+
+bool p4d_guard__settle_typed(const p4d_reading *r, const char *datadir, p4d_request *request,
+			     p4d_request *without, p4d_error *err)
+{
+	typed t = {.reading = r,
+		   .datadir = datadir,
+		   .request = request,
+		   .full = *request,
+		   .written = {.model = ""},
+		   .without = without,
+		   .err = err};
+
+	*without = *request;
+	t.fix = p4d_text_in(t.flags, sizeof(t.flags));
+	take_sizes(&t, &t.full);
+	p4d_guard__take_script(r, &t.written, NULL);
+	p4d_request_inherit(&t.written, request, P4D_FRAMEWORK, P4D_BY_SCRIPT);
+	t.of_framework = p4d_is_set(&t.written, P4D_FRAMEWORK);
+	take_sizes(&t, &t.written);
+	settle_model(&t);
+	/* what p4d takes by default may follow from the model */
+	for (int i = 0; i < (int)P4D_OPTIONS; i++)
+		if (is_model((p4d_option)i))
+			p4d_request_inherit(&t.written, &t.full, (p4d_option)i, P4D_BY_MODEL);
+	p4d_request_complete(&t.written, 0, 0);
+	for (int i = 0; i < (int)P4D_OPTIONS; i++)
+		if (i != P4D_MODEL && i != P4D_UNMODELLED &&
+		    p4d_request_option_info((p4d_option)i)->where & P4D_WHERE_PLAN)
+			settle_option(&t, (p4d_option)i);
+	if (t.contradictions)
+		p4d_fix(err, "%s", t.flags);
+	return t.contradictions;
+}

@@ -1,0 +1,90 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Options beside a script that p4d reads, with `optional p4d.so`: what they say again changes nothing, and what does not reach the
+# program is refused by slurmctld too, once.
+. "${0%/*}/lib.sh"
+
+echo "optional $BUILD/.libs/p4d.so conf=$CLUSTER/etc/p4d.conf" >plugstack.conf
+sed "s|^PlugStackConfig=.*|PlugStackConfig=$work/plugstack.conf|" "$SLURM_CONF" >slurm.conf
+export SLURM_CONF="$work/slurm.conf"
+conf=$CLUSTER/etc/p4d.conf
+cp "$conf" kept.conf
+at_end()
+{
+	cp "$work/kept.conf" "$conf"
+	sleep 1.2
+}
+judging()
+{
+	sed "s/^mode = enforce/mode = ${1:-enforce}\nscripts = judge/" kept.conf >new.conf
+	cp new.conf "$conf"
+	sleep 1.2
+}
+# once TEXT: the user reads it once
+once()
+{
+	same "$(printf '%s\n' "$err" | grep -c -F -- "$1")" 1 "times '$1'"
+}
+cat >megatron.sh <<'JOB'
+#!/bin/sh
+torchrun --nproc-per-node 8 pretrain_gpt.py --num-layers 32 --hidden-size 4096 --ffn-hidden-size 14336 --num-attention-heads 32 --group-query-attention --num-query-groups 8 --seq-length 8192 --max-position-embeddings 8192 --swiglu --normalization RMSNorm --untie-embeddings-and-output-weights --disable-bias-linear --position-embedding-type rope --micro-batch-size 8 --global-batch-size 128 --bf16 --use-distributed-optimizer --vocab-size 128256 --tensor-model-parallel-size 1 --pipeline-model-parallel-size 1
+JOB
+cat >hf.sh <<'JOB'
+#!/bin/sh
+python run_clm.py --model_name_or_path Qwen/Qwen2.5-7B --do_train --per_device_train_batch_size 4 --block_size 4096 --bf16 --output_dir x
+JOB
+cat >lora.sh <<'JOB'
+#!/bin/sh
+accelerate launch --multi_gpu --num_processes 8 sft.py --model_name_or_path meta-llama/Llama-3.1-8B --per_device_train_batch_size 2 --max_length 2048 --gradient_checkpointing --bf16 --use_peft --lora_r 16
+JOB
+cat >long.sh <<'JOB'
+#!/bin/sh
+python sft.py --model_name_or_path Qwen/Qwen2.5-7B --dataset_name x --max_length 8192 --per_device_train_batch_size 16 --bf16 --use_peft --gradient_checkpointing
+JOB
+one="-N1 --gpus-per-node=1"
+judging
+for options in "--p4d-tp=8 --p4d-micro-batch=1" --p4d-seq-len=128 --p4d-layers=1 "--p4d-model=llama3.2-1b --p4d-tp=8" --p4d-framework=fsdp; do
+	# shellcheck disable=SC2086 # options
+	run sbatch -H $node $options megatron.sh
+	refused P4D046 slurmctld
+	once "refused, for the reason that p4d gave above"
+	once "p4d: fix:"
+done
+run sbatch -H $one --p4d-seq-len=128 hf.sh
+refused P4D046 slurmctld
+run sbatch -H $one --p4d-finetune=lora --p4d-micro-batch=1 --p4d-recompute=full hf.sh
+refused P4D046 slurmctld
+# what the script says, said again
+run sbatch -H $one --p4d-framework=ddp hf.sh
+refused P4D012 slurmctld
+run sbatch -H $node --p4d-framework=ddp --p4d-model=llama3.1-8b lora.sh
+accepted
+silent
+run sbatch -H $node --p4d-framework=megatron --p4d-tp=1 megatron.sh
+refused P4D012 slurmctld
+# an upper bound refuses nobody, there either
+for options in "" --p4d-framework=ddp --p4d-vocab=152064; do
+	# shellcheck disable=SC2086 # options
+	run sbatch -H $one $options long.sh
+	accepted
+	once "[P4D123]"
+done
+run sbatch -H $one --p4d-seq-len=8192 long.sh
+[ "$status" != 0 ] || fail "a typed length refuses nobody"
+# options alone
+printf '#!/bin/sh\ndeepspeed finetune.py\n' >unknown.sh
+run sbatch -H $node --p4d-framework=deepspeed --p4d-seq-len=2048 unknown.sh
+accepted
+once "[P4D008]"
+run sbatch -H $node --p4d-unmodelled=mine unknown.sh
+accepted
+once "[P4D009]"
+# a note alone makes nothing milder, and one of a refusal is heeded
+run env SLURM_SPANK_P4D_VERDICT="$(printf 'pass\tP4D123\tx\ty\tscript')" sbatch -H $node --p4d-tp=8 megatron.sh
+refused P4D046 slurmctld
+# in other modes nothing is refused
+judging warn
+run sbatch -H $node --p4d-tp=8 megatron.sh
+accepted
+once "[P4D046]"
+nodes_are_up
