@@ -36,6 +36,11 @@ static int check_fp8(const p4d_request *r, p4d_error *err)
 static int check_sparse(const p4d_request *r, p4d_error *err)
 {
 	const bool titan = r->value[P4D_MODEL_CODE] == P4D_MODEL_CODE_TORCHTITAN;
+	if (r->value[P4D_MODEL_CODE] != P4D_MODEL_CODE_TRANSFORMERS && p4d_is_set(r, P4D_CHUNKED_LOSS) &&
+	    r->value[P4D_CHUNKED_LOSS] > P4D_LOSS_CHUNKED) {
+		p4d_fail(err, P4D_E_VALUE, "chunked-loss: TRL trains transformers' modules");
+		return p4d_fix(err, "--p4d-model-code=transformers");
+	}
 	const char *program = p4d_framework_of((int)r->value[P4D_FRAMEWORK])->program;
 	const char *what = NULL;
 

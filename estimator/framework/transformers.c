@@ -421,7 +421,7 @@ const char *p4d_torch__trainer_unvalidated(const p4d_layout *l)
 	    {states && !l->flash_attention, "unfused attention beside layers with a state"},
 	    {l->experts && granite, "Granite's experts"},
 	    {l->quant > P4D_QUANT_NF4, "weights in 8 bits"},
-	    {l->chunked_loss, "a chunked loss"},
+	    {l->chunked_loss == P4D_LOSS_CHUNKED, "a chunked loss"},
 	    {l->compile, "compiled modules, counted as they are without"},
 	    {l->packing, "packed sequences"},
 	    {l->offload & ~(unsigned)P4D_OFFLOAD_OPTIMIZER, "offloading of parameters or activations"},

@@ -460,6 +460,70 @@ static void chunked_end(p4d_tape_writer *w, p4d_tape_tensor x)
 	hold(w, x);
 }
 
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+/*
+ * TRL 1.4 to 1.14 (_chunked_cross_entropy_loss): logits of 256 tokens at a time, in fp32, with their softmax
+ * and entropy; each chunk is recomputed in the backward pass. Weights are cast to fp32, and by autocast back.
+ * Gradients of chunks are summed: beside the sum there are two in fp32, or one and the weights they are of.
+ */
+static void trl_end(p4d_tape_writer *w, p4d_tape_tensor x)
+{
+	const p4d_layout *l = w->layout;
+	const uint64_t table = l->vocab * l->hidden,
+		       chunk = (w->tokens < 256 ? w->tokens : 256) * l->vocab * 4;
+	const uint64_t fp32 = w->weight < 4 ? 4 * table : 0, lowered = w->autocast ? 2 * table : 0;
+	/* logits and what a cap makes of them, their logarithms, exponentials, and the products of both */
+	const uint64_t chunks = (l->architecture->logit_cap > 0 ? 6 : 4) * chunk;
+	const bool copies = w->rows > 1;
+	const p4d_tape_tensor rows = copies ? map(w, x, false, false) : view(w, x, x.elements);
+
+	if (!copies)
+		op(w, x, rows, P4D_NEW_GRADIENT);
+	const p4d_tape_tensor sorted = map(w, rows, false, false);
+	p4d_tape_operation *o = op(w, sorted, made(w, 1, 4, true), P4D_NEW_GRADIENT);
+	o->saved[0] = sorted.value;
+	o->weight = w->trains ? table * w->weight : 0;
+	o->scratch = larger(fp32 + lowered + chunk, chunks);
+	o->back_scratch = larger(larger(fp32 + lowered + chunk, (w->autocast ? lowered : fp32) + chunks),
+				 w->trains ? 8 * table + (w->autocast ? 0 : chunk) : 0) +
+			  sorted.elements * sorted.element;
+	hold(w, x);
+}
+
+/*
+ * TRL from 1.15 on (ChunkedLogProbFunction): tiles of 4096 tokens by 32768 words in one buffer, twice;
+ * gradients are summed in fp32 and cast when all are there.
+ */
+static void tiled_end(p4d_tape_writer *w, p4d_tape_tensor x)
+{
+	enum { TOKENS = 4096, WORDS = 32768, VECTORS = 12 };
+	const p4d_layout *l = w->layout;
+	const unsigned element = w->autocast ? 2 : x.element;
+	const uint64_t tokens = w->tokens < TOKENS ? w->tokens : TOKENS,
+		       words = l->vocab < WORDS ? l->vocab : WORDS, table = l->vocab * l->hidden;
+	/* the buffer, and a tile's input and weights in another type */
+	const uint64_t tile = tokens * WORDS * element +
+			      (element < x.element ? tokens * l->hidden * element : 0) +
+			      (element < w->weight ? words * l->hidden * element : 0);
+	const p4d_tape_tensor rows = view(w, x, x.elements);
+	op(w, x, rows, P4D_NEW_GRADIENT);
+	const p4d_tape_tensor selected = map(w, rows, false, false);
+	const p4d_tape_tensor loss = made(w, 1, 4, true);
+	p4d_tape_operation *o = op(w, selected, loss, P4D_NEW_GRADIENT);
+
+	o->saved[0] = selected.value;
+	o->kept = w->tokens * 2 * 4;
+	o->weight = w->trains ? table * w->weight : 0;
+	o->scratch = tile + w->tokens * VECTORS * 4;
+	o->back_scratch =
+	    tile + (x.element < 4 ? x.elements * 4 : 0) + (w->trains && w->weight < 4 ? table * 4 : 0);
+	hold(w, x);
+}
+
 /* What the head reads: BERT's transform, the class token of an image, or all tokens behind the last norm. */
 static p4d_tape_tensor head_input(p4d_tape_writer *w, p4d_tape_tensor x)
 {
@@ -482,7 +546,10 @@ static void end(p4d_tape_writer *w)
 	const p4d_tape_tensor y = head_input(w, x);
 
 	if (l->chunked_loss) {
-		chunked_end(w, y);
+		void (*const ends[])(p4d_tape_writer *, p4d_tape_tensor) = {[P4D_LOSS_CHUNKED] = chunked_end,
+									    [P4D_LOSS_TRL] = trl_end,
+									    [P4D_LOSS_TRL_FUSED] = tiled_end};
+		ends[l->chunked_loss](w, y);
 		return;
 	}
 	p4d_tape_tensor logits = linear(w, y, l->hidden, l->vocab, 0);

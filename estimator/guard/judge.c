@@ -397,44 +397,15 @@ static void fix_world(const p4d_job *job, const p4d_request *request, const p4d_
 }
 
 /* Why a layout that seems not to fit may fit all the same; NULL: nothing says so. */
-static const char *doubt(const p4d_verdict *v, const p4d_capacity *capacity)
+static const char *doubt(const p4d_job *job, const p4d_request *request, const p4d_verdict *v,
+			 const p4d_capacity *capacity)
 {
 	const double limit = p4d_site_policy_limit(&v->policy, v->layout.framework);
 	const char *what = p4d_framework_unvalidated(&v->layout);
 
-	return what ? what : p4d_memory_of_newer(&v->layout, P4D_METHOD_PLAN, capacity, limit);
-}
-
-/*
- * Weights that nobody gave a type: transformers before release 5 loads them in fp32, so that what is read of
- * its programs may not fit all the same. Which release runs is known of a virtual environment that is read.
- */
-static void say_release(const p4d_job *job, const p4d_request *request, p4d_verdict *v,
-			const p4d_capacity *capacity)
-{
-	const double limit = p4d_site_policy_limit(&v->policy, v->layout.framework);
-	p4d_request other = *request;
-	p4d_layout layout;
-	p4d_estimate e;
-
-	if (v->estimate.fraction > limit) /* said already, with a release that takes less */
-		return;
-	if (v->layout.framework != P4D_FRAMEWORK_DDP || v->layout.transformers ||
-	    v->layout.model_code != P4D_MODEL_CODE_TRANSFORMERS || v->layout.param_dtype == P4D_PARAM_FP32 ||
-	    v->layout.quant || request->origin[P4D_PARAM_DTYPE] != P4D_BY_P4D || !job->reading)
-		return;
-	p4d_request_put(&other, P4D_TRANSFORMERS, 4, P4D_BY_P4D);
-	p4d_request_put(&other, P4D_PARAM_DTYPE, P4D_PARAM_FP32, P4D_BY_P4D);
-	if (p4d_layout_build(&other, v->geometry.nodes, v->geometry.gpus_per_node, &layout, NULL) < 0 ||
-	    p4d_memory_estimate(&layout, P4D_METHOD_PLAN, capacity, &e, NULL) < 0 || e.fraction <= limit)
-		return;
-	v->action = P4D_WARN;
-	p4d_message *message = p4d_verdict__say(
-	    v, P4D_E_RELEASE,
-	    "with transformers before 5, which loads weights in fp32, it needs %.1f of %.1f GiB (%.0f %%)",
-	    p4d_to_gib(e.peak.device_bytes), p4d_to_gib(e.capacity_bytes), 100 * e.fraction);
-	snprintf(message->fix, sizeof(message->fix),
-		 "--p4d-transformers=5, or --p4d-param-dtype=bf16 if the program is told so");
+	if (!what)
+		what = p4d_memory_of_newer(&v->layout, P4D_METHOD_PLAN, capacity, limit);
+	return what ? what : p4d_guard__release_that_fits(job, request, v, capacity);
 }
 
 int p4d_guard__judge(const p4d_site *site, const p4d_job *job, const p4d_request *request, p4d_verdict *v,
@@ -461,7 +432,7 @@ int p4d_guard__judge(const p4d_site *site, const p4d_job *job, const p4d_request
 		return -1;
 	v->judged = true;
 	if (check_memory(job, request, v, err) < 0) {
-		const char *why = doubt(v, &capacity);
+		const char *why = doubt(job, request, v, &capacity);
 		if (!p4d_guard__say_length(job, request, &capacity, why, v, err) && !only_said(v, why, err))
 			return -1;
 	}
@@ -477,7 +448,7 @@ int p4d_guard__judge(const p4d_site *site, const p4d_job *job, const p4d_request
 	if (check_tasks(job, v, &script, err) < 0 || check_script(job, request, v, &script, err) < 0)
 		return -1;
 	say_precision(request, v);
-	say_release(job, request, v, &capacity);
+	p4d_guard__say_releases(job, request, v, &capacity);
 	return 0;
 }
 

@@ -66,6 +66,14 @@ bool p4d_guard__is_bound(const p4d_request *request);
 bool p4d_guard__say_length(const p4d_job *job, const p4d_request *request, const p4d_capacity *capacity,
 			   const char *doubt, p4d_verdict *verdict, p4d_error *err);
 
+/* releases.c. A release that the job may have and with which it fits, though not with the one that p4d took;
+ * NULL: none is known. */
+const char *p4d_guard__release_that_fits(const p4d_job *job, const p4d_request *request, const p4d_verdict *v,
+					 const p4d_capacity *capacity);
+/* Warns of releases that the job may have and with which it does not fit. */
+void p4d_guard__say_releases(const p4d_job *job, const p4d_request *request, p4d_verdict *v,
+			     const p4d_capacity *capacity);
+
 /* Whether what is offloaded is more than the memory that the job asked for, beyond which its cgroup kills it.
  * host_bytes: that memory, of a node; 0: not known. */
 bool p4d_guard__is_killed(const p4d_job *job, uint64_t host_bytes, const p4d_estimate *estimate);

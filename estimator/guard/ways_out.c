@@ -60,7 +60,11 @@ static bool shares_more(const p4d_request *asked, const p4d_way *way)
 /* Only DDP has no other way to share. */
 static bool open_to(const p4d_request *asked, const p4d_way *way)
 {
-	return shares_more(asked, way) &&
+	/* a loss of TRL's makes no logits either */
+	const bool chunks = way->option == P4D_CHUNKED_LOSS && p4d_is_set(asked, P4D_CHUNKED_LOSS) &&
+			    asked->value[P4D_CHUNKED_LOSS] != P4D_LOSS_WHOLE;
+
+	return shares_more(asked, way) && !chunks &&
 	       (!p4d_is_set(asked, way->option) || asked->value[way->option] != way->value) &&
 	       !p4d_framework_fixed_of(asked, way->option) &&
 	       (!way->sharded || asked->value[P4D_FRAMEWORK] == P4D_FRAMEWORK_DEEPSPEED) &&

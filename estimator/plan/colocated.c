@@ -135,7 +135,7 @@ static int estimate_actor(const p4d_layout *layout, const p4d_capacity *capacity
 		return -1;
 	if (!has_loss_in_place(layout))
 		return 0;
-	l.chunked_loss = true;
+	l.chunked_loss = P4D_LOSS_CHUNKED;
 	if (p4d_memory_estimate(&l, P4D_METHOD_PLAN, capacity, &without, err) < 0)
 		return -1;
 	uint64_t *logits = &e->peak.part[P4D_PART_LOGITS];

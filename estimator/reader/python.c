@@ -121,36 +121,77 @@ static void put_release(p4d_reading *r, const p4d_read_release *release)
 		p4d_reader__put_default(r, P4D_PARAM_DTYPE, "bf16");
 }
 
-/* Of the environment that runs the program; major 0: not known. */
-static p4d_read_release find_release(p4d_shell *shell, const p4d_reader_host *host,
-				     const p4d_read_python *python, const p4d_launch *launch,
-				     const p4d_value *words)
+/* The directory of the environment that runs the program; false: it is not known. */
+static bool find_environment(p4d_shell *shell, const p4d_reader_host *host, const p4d_read_python *python,
+			     const p4d_launch *launch, const p4d_value *words, char *directory, size_t size)
 {
-	const p4d_read_release none = {.major = 0};
-	char directory[sizeof(python->directory)], path[sizeof(directory) + 64];
-	size_t length;
-
 	if (!host->shell.file || launch->container)
-		return none;
-	if (of_program(launch, words, directory, sizeof(directory)))
-		;
-	else if (python->unknown)
-		return none;
-	else if (*python->directory)
-		snprintf(directory, sizeof(directory), "%s", python->directory);
-	else if (!of_environment(shell, python, directory, sizeof(directory)))
-		return none;
+		return false;
+	if (of_program(launch, words, directory, size))
+		return true;
+	if (python->unknown)
+		return false;
+	if (*python->directory)
+		return snprintf(directory, size, "%s", python->directory) > 0;
+	return of_environment(shell, python, directory, size);
+}
+
+/* A file of a package in the environment; NULL: it has none. place: says where. */
+static const char *package_file(p4d_shell *shell, const p4d_reader_host *host, const char *directory,
+				const char *name, size_t *length, p4d_read_value *place)
+{
+	char path[sizeof(((p4d_read_python *)0)->directory) + 64];
+
 	for (int minor = LAST_MINOR; minor >= FIRST_MINOR; minor--) {
-		snprintf(path, sizeof(path), "%s/lib/python3.%d/site-packages/transformers/__init__.py",
-			 directory, minor);
-		const char *text = host->shell.file(host->shell.context, path, &length);
+		snprintf(path, sizeof(path), "%s/lib/python3.%d/site-packages/%s", directory, minor, name);
+		const char *text = host->shell.file(host->shell.context, path, length);
 		if (!text)
 			continue;
-		p4d_read_release found = release_of(text, length);
-		found.place.file = p4d_shell_keep(shell, path);
-		return found.major >= 3 && found.major <= 99 && found.place.file ? found : none;
+		place->file = p4d_shell_keep(shell, path);
+		return place->file ? text : NULL;
 	}
-	return none;
+	return NULL;
+}
+
+static p4d_read_release find_release(p4d_shell *shell, const p4d_reader_host *host, const char *directory)
+{
+	const p4d_read_release none = {.major = 0};
+	p4d_read_value place = {.file = NULL};
+	size_t length;
+	const char *text = package_file(shell, host, directory, "transformers/__init__.py", &length, &place);
+
+	if (!text)
+		return none;
+	p4d_read_release found = release_of(text, length);
+	found.place.file = place.file;
+	return found.major >= 3 && found.major <= 99 ? found : none;
+}
+
+static void find_trl(p4d_reading *r, p4d_shell *shell, const p4d_reader_host *host, const char *directory)
+{
+	/* the first that its documentation has; releases are told apart by it, as no file has their number */
+	static const struct {
+		const char *words;
+		p4d_read_trl trl;
+	} signs[] = {{"deprecated alias of `\"nll\"`", P4D_READ_TRL_FUSED},
+		     {"defaults to `\"chunked_nll\"`", P4D_READ_TRL_CHUNKED},
+		     {"`\"chunked_nll\"`", P4D_READ_TRL_OFFERS},
+		     {"class SFTConfig", P4D_READ_TRL_LOGITS}};
+	p4d_read_value place = {.file = NULL};
+	size_t length = 0;
+	const char *text = package_file(shell, host, directory, "trl/trainer/sft_config.py", &length, &place);
+
+	length = length < BEGINNING ? length : BEGINNING;
+	for (size_t i = 0; text && i < sizeof(signs) / sizeof(*signs); i++) {
+		const char *at = memmem(text, length, signs[i].words, strlen(signs[i].words));
+		if (!at)
+			continue;
+		place.line = 1;
+		for (const char *c = text; c < at; c++)
+			place.line += *c == '\n';
+		r->reader->trl(r, signs[i].trl, &place);
+		return;
+	}
 }
 
 void p4d_reader__python_release(p4d_reading *r, p4d_shell *shell, const p4d_reader_host *host,
@@ -159,12 +200,18 @@ void p4d_reader__python_release(p4d_reading *r, p4d_shell *shell, const p4d_read
 {
 	const bool ddp = p4d_reader__is(&r->value[P4D_FRAMEWORK], "ddp"),
 		   fsdp = p4d_reader__is(&r->value[P4D_FRAMEWORK], "fsdp") && r->reader->released;
+	p4d_read_release release = {.major = 0};
+	char directory[sizeof(python->directory)];
 
-	if ((!ddp && !fsdp) || !p4d_reader__is(&r->value[P4D_MODEL_CODE], "transformers"))
+	if (!p4d_reader__is(&r->value[P4D_MODEL_CODE], "transformers"))
 		return;
-	const p4d_read_release release = find_release(shell, host, python, launch, words);
+	const bool found = find_environment(shell, host, python, launch, words, directory, sizeof(directory));
+	if (found && r->reader->trl)
+		find_trl(r, shell, host, directory);
+	if (found && (ddp || fsdp))
+		release = find_release(shell, host, directory);
 	if (fsdp)
 		r->reader->released(r, &release);
-	else if (release.major)
+	else if (ddp && release.major)
 		put_release(r, &release);
 }

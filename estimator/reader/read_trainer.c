@@ -147,27 +147,63 @@ const p4d_reader p4d_reader__trainer = {
     .released = p4d_finetune__released,
 };
 
+enum { TRL_LOSS = P4D_FINETUNE_OWN };
+
+/* SFTConfig's; DPO's are of another kind, and all take what the head gives. */
+static const p4d_read_argument trl_arguments[] = {
+    {"--loss_type", P4D_READ_EXTRA(TRL_LOSS), NULL, NULL},
+    {NULL, 0, NULL, NULL},
+};
+
+/*
+ * How TRL computes head and loss. Where its release is not known p4d takes 1.15 or later, which makes no
+ * logits; what an older one makes is looked at when the job is judged. With Liger the loss is Liger's.
+ */
+static void put_trl_loss(p4d_reading *r, p4d_read_trl trl, const p4d_read_value *place)
+{
+	const p4d_read_value *loss = &r->extra[TRL_LOSS];
+	const bool sft = !strstr(r->program, "dpo"), named = sft && p4d_reader__set(loss);
+	const bool asks = named && p4d_reader__is(loss, "chunked_nll");
+	const char *value = "off";
+
+	if (p4d_reader__set(&r->extra[P4D_FINETUNE_CHUNKED_LOSS]))
+		return;
+	if (trl == P4D_READ_TRL_UNKNOWN || trl == P4D_READ_TRL_FUSED)
+		value = "trl-fused";
+	else if (sft && trl >= P4D_READ_TRL_OFFERS && (asks || (trl == P4D_READ_TRL_CHUNKED && !named)))
+		value = "trl";
+	/* all logits are what the script may change, by an argument of its own */
+	if (trl != P4D_READ_TRL_UNKNOWN && strcmp(value, "off") != 0)
+		p4d_reader__put(r, P4D_CHUNKED_LOSS, place, "%s", value);
+	else if (asks)
+		p4d_reader__put(r, P4D_CHUNKED_LOSS, loss, "%s", value);
+	else
+		p4d_reader__put_default(r, P4D_CHUNKED_LOSS, "%s", value);
+}
+
 static void finish_trl(p4d_reading *r)
 {
 	p4d_finetune__finish(r);
 	p4d_finetune__adapter(r, "16", NULL, true); /* of its ModelConfig */
 	if (strstr(r->program, "dpo"))
 		p4d_finetune__preference(r, "dpo");
+	put_trl_loss(r, P4D_READ_TRL_UNKNOWN, NULL);
 }
 
 const p4d_reader p4d_reader__trl = {
     .framework = "trl",
     .accelerates = true,
     .aliases = p4d_finetune__aliases,
-    .release = "TRL 1.10",
+    .release = "TRL 1.16",
     .programs = {"trl sft", "trl dpo", "run_sft.py", "sft.py", "dpo.py", "run_dpo.py", "trl.scripts.sft",
 		 "trl.scripts.dpo"},
-    .arguments = {arguments, p4d_finetune__accelerate, p4d_finetune__deepspeed},
+    .arguments = {trl_arguments, arguments, p4d_finetune__accelerate, p4d_finetune__deepspeed},
     .defaults = trl_defaults,
     .bounds = bounds,
     .filling = p4d_finetune__filling,
     .finish = finish_trl,
     .released = p4d_finetune__released,
+    .trl = put_trl_loss,
 };
 
 static void finish_trl_rl(p4d_reading *r)
@@ -183,7 +219,7 @@ const p4d_reader p4d_reader__trl_rl = {
     .framework = "trl",
     .accelerates = true,
     .aliases = p4d_finetune__aliases,
-    .release = "TRL 1.10",
+    .release = "TRL 1.16",
     .programs = {"trl grpo", "trl rloo", "trl kto", "trl reward", "grpo.py", "run_grpo.py", "train_grpo.py",
 		 "ppo.py", "rloo.py", "kto.py", "gkd.py", "online_dpo.py", "grpo_vlm.py",
 		 "reward_modeling.py", "trl.scripts.reward", "trl.scripts.grpo", "trl.scripts.kto"},

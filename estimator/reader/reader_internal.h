@@ -71,13 +71,22 @@ typedef struct p4d_read_filling {
 } p4d_read_filling;
 enum { P4D_READ_PROGRAM = -1 };
 
-enum { P4D_READ_PROGRAMS = 18, P4D_READ_TABLES = 4 };
+enum { P4D_READ_PROGRAMS = 18, P4D_READ_TABLES = 5 };
 
 /* Of transformers, as the environment's own file says it; major is 0 where that is not known. */
 typedef struct p4d_read_release {
 	unsigned long major, minor;
 	p4d_read_value place;
 } p4d_read_release;
+
+/* Which losses the TRL of an environment has, as its sft_config.py says. */
+typedef enum p4d_read_trl {
+	P4D_READ_TRL_UNKNOWN,
+	P4D_READ_TRL_LOGITS,  /* before 1.4: no loss in chunks */
+	P4D_READ_TRL_OFFERS,  /* 1.4 to 1.6: if --loss_type asks for it */
+	P4D_READ_TRL_CHUNKED, /* 1.7 to 1.14: unless --loss_type says otherwise */
+	P4D_READ_TRL_FUSED,   /* 1.15 and later: always, in tiles */
+} p4d_read_trl;
 
 /* One training program. */
 /* What a word means only with another argument beside it, which has another default. */
@@ -113,6 +122,9 @@ typedef struct p4d_reader {
 	void (*finish)(p4d_reading *reading);
 	/* What follows from the release of transformers that runs it, behind finish; NULL: nothing. */
 	void (*released)(p4d_reading *reading, const p4d_read_release *release);
+	/* What follows from the release of TRL, after finish; NULL: nothing. place: of the file that says it.
+	 */
+	void (*trl)(p4d_reading *reading, p4d_read_trl trl, const p4d_read_value *place);
 } p4d_reader;
 
 extern const p4d_reader p4d_reader__megatron, p4d_reader__trainer, p4d_reader__trl, p4d_reader__deepspeed,

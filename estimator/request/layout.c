@@ -235,7 +235,7 @@ static void fill_training(const p4d_request *r, uint64_t nodes, uint64_t gpus_pe
 	l->model_code = (int)p4d_framework_value(r, P4D_MODEL_CODE);
 	l->transformers = (uint64_t)p4d_framework_value(r, P4D_TRANSFORMERS);
 	l->compile = p4d_framework_value(r, P4D_COMPILE);
-	l->chunked_loss = p4d_framework_value(r, P4D_CHUNKED_LOSS);
+	l->chunked_loss = (int)p4d_framework_value(r, P4D_CHUNKED_LOSS);
 	l->packing = p4d_framework_value(r, P4D_PACKING);
 	l->autocast = p4d_framework_value(r, P4D_AUTOCAST);
 	p4d_layout__adapters(r, l);

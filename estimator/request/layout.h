@@ -83,7 +83,8 @@ typedef struct p4d_layout {
 	uint64_t resident_layers; /* that a window of parameters has room for; 0: as many as by default */
 	uint64_t transformers;    /* major release of that library; 0: not known */
 	int model_code;           /* whose modules, of frameworks that train any */
-	bool compile, chunked_loss, packing, autocast;
+	bool compile, packing, autocast;
+	int chunked_loss;      /* P4D_LOSS_* */
 	int finetune, quant;   /* what is trained, and the type of the layers' weights that are not */
 	uint64_t lora_rank;    /* of adapters, 0 without */
 	unsigned lora_targets; /* linear layers that have one: mask of P4D_TARGET_* */

@@ -35,6 +35,10 @@
         tests/parity/make_transformers_memory.py --hybrids --lora --models bamba,granitemoehybrid,qwen3_next --framework $m; done
     for m in "ddp --seed 64 --count 10" "fsdp --seed 66 --count 6" "deepspeed --resident --seed 65 --count 6"; do
         tests/parity/make_transformers_memory.py --hybrids --evaluation --framework $m; done   # transformers_hybrids_evaluation.csv
+    for m in "ddp --seed 501 --count 18" "fsdp --seed 502 --count 9" "deepspeed --seed 503 --count 9" "ddp --seed 521 --count 12"; do
+        tests/parity/make_transformers_memory.py --loss trl-fused --framework $m; done         # transformers_trl.csv, trl==1.16.0
+    for m in "ddp --seed 511 --count 18" "fsdp --seed 512 --count 9" "deepspeed --seed 513 --count 9"; do
+        tests/parity/make_transformers_memory.py --loss trl --framework $m; done               # and trl==1.10.0; not all end in ten minutes
     tests/parity/make_transformers_memory.py --compare tests/data/transformers_memory.csv
 
 transformers' models, PEFT's adapters, bitsandbytes' 4-bit layers, accelerate's mixed precision, FSDP and DeepSpeed's
@@ -389,6 +393,9 @@ def all_built(ledger):
 def trainable(c):
     """The model of a configuration with its adapters, recomputed if asked for."""
     model = made(c)
+    if c.get("chunked-loss", "off") != "off":
+        import trl_training
+        trl_training.prepare(c, model)
     if c["finetune"] != "full":
         model = with_adapters(c, model)
     if c["recompute"] == "full":
@@ -461,7 +468,9 @@ def measure(c, show=0):
     else:
         import sharded_training
         train = sharded_training.train_deepspeed
-    with ledger, kernels_of_cuda.Autocast(), torch.autograd.set_multithreading_enabled(False):
+    import trl_training
+    ledger.selected = trl_training.tokens_of(c)
+    with ledger, kernels_of_cuda.Autocast(), trl_training.Selected(), torch.autograd.set_multithreading_enabled(False):
         trained = train(c, ledger)
         at_most = ledger.peak, ledger.peak_phase, ledger.peak_classes, ledger.peak_live
         evaluation = evaluate(c, ledger, *trained) if "eval-micro-batch" in c else None
@@ -559,7 +568,7 @@ def compare(path, stride):
         for line, row in enumerate(csv.DictReader(file)):
             if line % stride:
                 continue
-            measured = largest({k: number(row[k]) for k in row if k in OPTIONS or k in sparse.SHAPE or k in hybrid.OPTIONS or k in ["lora-dropout", "eval-micro-batch", *UNITS, *BUCKETS, *AHEAD]})
+            measured = largest({k: number(row[k]) for k in row if k in OPTIONS or k in sparse.SHAPE or k in hybrid.OPTIONS or k in ["lora-dropout", "eval-micro-batch", "chunked-loss", *UNITS, *BUCKETS, *AHEAD]})
             if not measured or any(str(measured[k]) != row[k] for k in RESULTS + ["evaluation"] if k in row):
                 print(f"line {line + 2}: {measured}")
                 wrong += 1
@@ -579,6 +588,7 @@ def main():
     parser.add_argument("--kept", action="store_const", const=kept, dest="units", help="FSDP2 that does not reshard after the forward pass")
     parser.add_argument("--ahead", action="store_true", help="FSDP1 gathers ahead of forward passes, too")
     parser.add_argument("--overlapped", action="store_true", help="ZeRO 1 and 2 with overlap_comm")
+    parser.add_argument("--loss", choices=("trl", "trl-fused"), help="TRL's loss (trl_training.py)")
     parser.add_argument("--evaluation", action="store_true", help="also in micro-batches of its own, at most 16 times as large")
     parser.add_argument("--partitioned", action="store_true", help="all parameters with ZeRO 1 and 2 alone")
     parser.add_argument("--lora", action="store_true", help="adapters on all linear layers of models whose layers have a state")
@@ -603,6 +613,7 @@ def main():
     options = options + UNITS if a.units else options
     options = options + BUCKETS if a.overlapped else options
     options = options + AHEAD if a.ahead else options
+    options = options + ["chunked-loss"] if a.loss else options
     results = RESULTS + ["evaluation"] if a.evaluation else RESULTS
     out = csv.DictWriter(sys.stdout, ["looked_at", "seed"] + options + results, lineterminator="\n")
     out.writeheader()
@@ -622,6 +633,8 @@ def main():
             c = a.units(r, c)
         if a.ahead:
             c["forward-prefetch"] = "on"
+        if a.loss:
+            c["chunked-loss"] = a.loss
         if a.overlapped:
             c = overlapped(r, c)
         if a.evaluation:

@@ -325,6 +325,19 @@ static void buckets_that_overlap(void **state)
 	holds(of[BY_METHOD], 0.01, 0.04);
 }
 
+/* TRL's loss, which makes no logits: in chunks (1.10) and in tiles (1.16). */
+static void losses_of_trl(void **state)
+{
+	static group of[KINDS][GROUPS];
+	const int rows = compare("transformers_trl.csv", false, of);
+
+	(void)state;
+	if (getenv("P4D_TEST_ROWS"))
+		return;
+	assert_true(rows >= 55 && blind(of[BY_LOOK]) >= 9);
+	holds(of[BY_METHOD], 0.03, 0.09);
+}
+
 /* In micro-batches of its own, without autograd; training of the same rows is compared above. */
 static void evaluation(void **state)
 {
@@ -357,8 +370,8 @@ int main(void)
 	    cmocka_unit_test(transformers_itself),  cmocka_unit_test(transformers_with_experts),
 	    cmocka_unit_test(layers_with_a_state),  cmocka_unit_test(adapters_with_dropout),
 	    cmocka_unit_test(units_of_fsdp),        cmocka_unit_test(units_gathered_ahead),
-	    cmocka_unit_test(buckets_that_overlap), cmocka_unit_test(evaluation),
-	    cmocka_unit_test(evaluation_of_hybrids)};
+	    cmocka_unit_test(buckets_that_overlap), cmocka_unit_test(losses_of_trl),
+	    cmocka_unit_test(evaluation),           cmocka_unit_test(evaluation_of_hybrids)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a script does not say, and what releases of its libraries do differently. p4d judges by one release.
+ * A job that would not fit with another one is warned of; a job that would fit with another one is not
+ * refused. Releases that p4d reads from the job's environment leave nothing open.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "guard/script_request.h"
+#include "guard/verdict.h"
+#include "plan/stage_memory.h"
+#include "request/framework.h"
+
+typedef struct question {
+	const p4d_request *request;
+	const p4d_layout *layout;
+	const p4d_reading *reading;
+	const p4d_geometry *geometry;
+} question;
+
+/* One difference, as another value of an option. */
+typedef struct other_release {
+	bool (*is_open)(const question *q);
+	p4d_option option;
+	int64_t value;
+	bool fixes_release; /* --transformers is set too */
+	const char *what, *fix;
+} other_release;
+
+/* Weights that nobody gave a type. */
+static bool loads_by_default(const question *q)
+{
+	const p4d_layout *l = q->layout;
+
+	return l->framework == P4D_FRAMEWORK_DDP && !l->transformers &&
+	       l->model_code == P4D_MODEL_CODE_TRANSFORMERS && l->param_dtype != P4D_PARAM_FP32 &&
+	       !l->quant && q->request->origin[P4D_PARAM_DTYPE] == P4D_BY_P4D;
+}
+
+/* TRL's loss, where p4d assumed a release. */
+static bool is_of_trl(const question *q)
+{
+	return q->layout->chunked_loss == P4D_LOSS_TRL_FUSED && q->reading->by_default[P4D_CHUNKED_LOSS] &&
+	       q->request->origin[P4D_CHUNKED_LOSS] == P4D_BY_SCRIPT;
+}
+
+static bool names_loss(const question *q)
+{
+	return p4d_reading_argument(q->reading, "--loss_type") || strstr(q->reading->program, "dpo");
+}
+
+static bool is_trl_before_15(const question *q)
+{
+	return is_of_trl(q) && names_loss(q);
+}
+
+static bool is_trl_before_7(const question *q)
+{
+	return is_of_trl(q) && !names_loss(q);
+}
+
+#define TRL_FIX "--p4d-chunked-loss=trl-fused (TRL 1.15 and later), trl (1.4 to 1.14) or off"
+static const other_release others[] = {
+    {loads_by_default, P4D_PARAM_DTYPE, P4D_PARAM_FP32, true,
+     "with transformers before 5, which loads weights in fp32",
+     "--p4d-transformers=5, or --p4d-param-dtype=bf16 if the program is told so"},
+    {is_trl_before_15, P4D_CHUNKED_LOSS, P4D_LOSS_WHOLE, false,
+     "with TRL before 1.15, which makes all logits", TRL_FIX},
+    {is_trl_before_7, P4D_CHUNKED_LOSS, P4D_LOSS_WHOLE, false, "with TRL before 1.7, which makes all logits",
+     TRL_FIX},
+    {is_trl_before_7, P4D_CHUNKED_LOSS, P4D_LOSS_TRL, false, "with TRL 1.7 to 1.14", TRL_FIX},
+};
+enum { OTHERS = sizeof(others) / sizeof(*others) };
+
+/* False: it is not known what the job would need. */
+static bool estimate(const other_release *other, const question *q, const p4d_capacity *capacity,
+		     p4d_estimate *e)
+{
+	p4d_request with = *q->request;
+	p4d_layout layout;
+
+	if (!other->is_open(q))
+		return false;
+	p4d_request_put(&with, other->option, other->value, P4D_BY_P4D);
+	if (other->fixes_release)
+		p4d_request_put(&with, P4D_TRANSFORMERS, 4, P4D_BY_P4D);
+	return p4d_layout_build(&with, q->geometry->nodes, q->geometry->gpus_per_node, &layout, NULL) == 0 &&
+	       p4d_memory_estimate(&layout, P4D_METHOD_PLAN, capacity, e, NULL) == 0;
+}
+
+const char *p4d_guard__release_that_fits(const p4d_job *job, const p4d_request *request, const p4d_verdict *v,
+					 const p4d_capacity *capacity)
+{
+	const question q = {request, &v->layout, job->reading, &v->geometry};
+	const double limit = p4d_site_policy_limit(&v->policy, v->layout.framework);
+	p4d_estimate e;
+
+	for (int i = 0; job->reading && i < OTHERS; i++)
+		if (estimate(&others[i], &q, capacity, &e) && e.fraction <= limit)
+			return others[i].what;
+	return NULL;
+}
+
+void p4d_guard__say_releases(const p4d_job *job, const p4d_request *request, p4d_verdict *v,
+			     const p4d_capacity *capacity)
+{
+	const question q = {request, &v->layout, job->reading, &v->geometry};
+	const double limit = p4d_site_policy_limit(&v->policy, v->layout.framework);
+	p4d_estimate e;
+
+	if (v->estimate.fraction > limit) /* said already, with a release that takes less */
+		return;
+	for (int i = 0; job->reading && i < OTHERS; i++) {
+		if (!estimate(&others[i], &q, capacity, &e) || e.fraction <= limit)
+			continue;
+		v->action = P4D_WARN;
+		p4d_message *message = p4d_verdict__say(
+		    v, P4D_E_RELEASE, "%s, it needs %.1f of %.1f GiB (%.0f %%)", others[i].what,
+		    p4d_to_gib(e.peak.device_bytes), p4d_to_gib(e.capacity_bytes), 100 * e.fraction);
+		snprintf(message->fix, sizeof(message->fix), "%s", others[i].fix);
+	}
+}
