@@ -154,7 +154,8 @@ static bool judge_script(const p4d_site *site, p4d_job *job, const job_desc_msg_
 			 p4d_verdict *verdict)
 {
 	if (verdict->policy.scripts == P4D_SCRIPTS_IGNORE || verdict->policy.exempt ||
-	    verdict->policy.mode == P4D_MODE_OFF || verdict->would_reject)
+	    verdict->policy.mode == P4D_MODE_OFF ||
+	    (verdict->would_reject && !p4d_verdict_requires_plan(verdict)))
 		return false;
 	job->reading = p4d_script_read(job, desc);
 	if (job->reading)

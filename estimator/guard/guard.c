@@ -261,6 +261,19 @@ static bool judges(const p4d_guard_work *g, const p4d_verdict *v)
 	return v->policy.scripts == P4D_SCRIPTS_JUDGE && !(reading && p4d_reading_doubt(reading));
 }
 
+/* Where the site requires a plan, a script says as much as options if p4d reads all of it. */
+static bool says_training(const p4d_guard_work *g, const p4d_verdict *v)
+{
+	const p4d_reading *reading = g->job->reading;
+
+	return v->policy.scripts != P4D_SCRIPTS_IGNORE && reading && !p4d_reading_doubt(reading);
+}
+
+static bool was_judged(const p4d_verdict *v)
+{
+	return v->judged || v->colocated.capacity_bytes || v->serving.max_model_len;
+}
+
 /* What is said of a job whose user typed nothing. Without a plan and p4d's variables it runs as it would
  * without p4d. */
 static void advise(const p4d_guard_work *g, p4d_verdict *v)
@@ -278,7 +291,7 @@ static void advise(const p4d_guard_work *g, p4d_verdict *v)
 		v->would_reject = false;
 		v->action = P4D_PASS;
 	}
-	if (v->messages && (v->judged || v->colocated.capacity_bytes || v->serving.max_model_len)) {
+	if (v->messages && was_judged(v)) {
 		const char *doubt = p4d_reading_doubt(g->job->reading);
 		p4d_verdict__say(v, P4D_E_READ, "judged by %s%s%s%s",
 				 p4d_guard__script_place(g->job->reading, place, sizeof(place)),
@@ -416,13 +429,14 @@ void p4d_guard__complete(const p4d_site *site, const p4d_job *job, p4d_cluster_s
 			    .searches = searches};
 	p4d_error err = {.code = P4D_OK};
 
+	bool required = false;
+
 	g.as_written = !g.by_script && p4d_guard__script_binds(named.reading, &named);
 	if (g.by_script) {
 		p4d_guard_verify(site, job, source, context, NULL, NULL, verdict);
-		/* a plan that the site requires comes from options, or from the script where this counts as
-		 * much */
-		const bool plans = searches && judges(&g, verdict);
-		if (!p4d_is_set(request, P4D_MODEL) || (verdict->would_reject && !plans))
+		required = p4d_verdict_requires_plan(verdict);
+		if (!p4d_is_set(request, P4D_MODEL) ||
+		    (verdict->would_reject && !(required && says_training(&g, verdict))))
 			return;
 	}
 	memset(verdict, 0, sizeof(*verdict));
@@ -438,7 +452,9 @@ void p4d_guard__complete(const p4d_site *site, const p4d_job *job, p4d_cluster_s
 	}
 	p4d_verdict__name_model(verdict, request);
 	p4d_verdict__finish(verdict, p4d_is_set(request, P4D_OVERRIDE) ? request->override_reason : NULL);
-	if (g.by_script)
+	if (required && !was_judged(verdict))
+		p4d_guard_verify(site, job, source, context, NULL, NULL, verdict);
+	else if (g.by_script)
 		advise(&g, verdict);
 }
 

@@ -132,5 +132,8 @@ const char *p4d_guard_message_text(const p4d_message *message, char *buf, size_t
  * are none. */
 const char *p4d_verdict_text(const p4d_verdict *verdict, char *buf, size_t size);
 
+/* The job is refused, or would be, because it does not say what it trains. */
+bool p4d_verdict_requires_plan(const p4d_verdict *verdict);
+
 /* Use of the fullest rank: "47.6 of 79.1 GiB (60 %)"; on a host of unknown memory "0.012 GiB per rank". */
 const char *p4d_verdict_memory(const p4d_verdict *verdict, char *buf, size_t size);

@@ -150,12 +150,23 @@ bool p4d_note_same_reason(const p4d_note *note, const p4d_verdict *verdict)
 	return code && (noted == code || (code == P4D_E_DOES_NOT_FIT && noted == P4D_E_NO_LAYOUT));
 }
 
+static bool was_judged(const p4d_note *note)
+{
+	return note->outcome != P4D_OUTCOME_NOT_JUDGED && note->outcome != P4D_OUTCOME_REFUSE &&
+	       !(note->codes && note->code[0] == P4D_E_PLAN_REQUIRED);
+}
+
 bool p4d_note_heed_script(const p4d_note *note, p4d_verdict *verdict)
 {
 	const p4d_policy *policy = &verdict->policy;
 
 	if (!note->read || policy->exempt || policy->mode == P4D_MODE_OFF)
 		return false;
+	if (p4d_verdict_requires_plan(verdict) && policy->scripts != P4D_SCRIPTS_IGNORE && was_judged(note)) {
+		verdict->action = P4D_PASS;
+		verdict->would_reject = false;
+		verdict->messages = 0;
+	}
 	if (verdict->action == P4D_REJECT || verdict->judged || !note->codes)
 		return false;
 	verdict->read = true;

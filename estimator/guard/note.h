@@ -6,7 +6,8 @@
 /*
  * What the submitting side decided, for slurmctld's log and messages, in the variable P4D_EXPORT_VERDICT of
  * the job: outcome, codes, text and fix, separated by tabs, which no message contains. It is the user's own
- * data, so it never makes slurmctld more lenient, with the exception that p4d_note_heed names.
+ * data, so it never makes slurmctld more lenient, with the exceptions that p4d_note_heed and
+ * p4d_note_heed_script name.
  */
 typedef struct p4d_note {
 	p4d_outcome outcome;
@@ -42,6 +43,8 @@ bool p4d_note_heed(const p4d_note *note, p4d_verdict *verdict);
 
 /*
  * The same for a job without options: where slurmctld, which has the script's text alone, could not judge it,
- * its verdict says what the submitting side saw, and stays one that passes.
+ * its verdict says what the submitting side saw, and stays one that passes. The exception: a job that has to
+ * say what it trains says so if the submitting side judged its script; who forges that could have typed the
+ * options of a small model.
  */
 bool p4d_note_heed_script(const p4d_note *note, p4d_verdict *verdict);

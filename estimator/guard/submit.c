@@ -25,11 +25,22 @@ static const p4d_reading *reading_of(const p4d_site *site, const p4d_job *job, p
 	return counts ? job->reading : NULL;
 }
 
+/* A job that must say what it trains says part of it in its script: the rest is enough. */
+static void say_missing(const p4d_error *why, p4d_message *message)
+{
+	snprintf(message->text, sizeof(message->text),
+		 "GPU jobs like this one must say what they train: %.400s", why->text);
+	if (*why->fix)
+		snprintf(message->fix, sizeof(message->fix), "%s", why->fix);
+}
+
 /* The job passes, and the user hears why p4d cannot tell whether it should; unless it has no GPUs. */
 static void leave_unread(const p4d_site *site, const p4d_job *job, p4d_cluster_source source, void *context,
 			 const p4d_error *why, p4d_verdict *verdict)
 {
 	p4d_guard_verify(site, job, source, context, NULL, NULL, verdict);
+	if (p4d_verdict_requires_plan(verdict) && why->code == P4D_E_NOT_READ)
+		say_missing(why, &verdict->message[0]);
 	if (verdict->would_reject || !p4d_job_gets_gpus(site, job, source, context))
 		return;
 	if (why->code == P4D_E_UNMODELLED && verdict->policy.unmodelled == P4D_UNMODELLED_PASS)

@@ -94,6 +94,11 @@ void p4d_verdict__leave_unread(p4d_verdict *verdict, const p4d_job *job, const p
 	verdict->action = P4D_WARN;
 }
 
+bool p4d_verdict_requires_plan(const p4d_verdict *verdict)
+{
+	return verdict->would_reject && verdict->messages && verdict->message[0].code == P4D_E_PLAN_REQUIRED;
+}
+
 void p4d_verdict__name_model(p4d_verdict *verdict, const p4d_request *request)
 {
 	snprintf(verdict->model, sizeof(verdict->model), "%.*s", (int)sizeof(verdict->model) - 1,

@@ -47,8 +47,15 @@ static int check_missing(const p4d_site *site, const p4d_job *job, p4d_cluster_s
 		return p4d_fix(err, "eval \"$(%s)\"", command);
 	}
 	if (v->policy.require_plan && gets_gpus) {
-		p4d_fail(err, P4D_E_PLAN_REQUIRED, "GPU jobs like this one must say what they train");
-		return p4d_fix(err, "--p4d-model=NAME (`p4d models` lists the presets)");
+		/* what else may run there is the site's decision */
+		const bool others = v->policy.unmodelled == P4D_UNMODELLED_PASS;
+		p4d_fail(err, P4D_E_PLAN_REQUIRED, "GPU jobs like this one must say what they train%s",
+			 others ? ""
+				: ", and this site lets no program run here that p4d does not model "
+				  "(unmodelled = pass does)");
+		return p4d_fix(err, "--p4d-model=NAME (`p4d models` lists the presets)%s",
+			       others ? ", or --p4d-unmodelled=PROGRAM for one that trains no such model"
+				      : "");
 	}
 	return 0;
 }

@@ -22,3 +22,39 @@ done
 # --exclusive comes with all GPUs of the node
 run sbatch -H -p strict --exclusive job.sh
 refused P4D043
+
+# a script that p4d reads says what it trains, also where it only counts as advice and needs files that slurmctld does not read
+model="--num-layers 40 --hidden-size 5120 --ffn-hidden-size 13824 --num-attention-heads 40 --seq-length 4096
+	--max-position-embeddings 4096 --position-embedding-type rope --swiglu --normalization RMSNorm --vocab-size 32000
+	--untie-embeddings-and-output-weights --disable-bias-linear --bf16 --hidden-dropout 0 --micro-batch-size 1 --global-batch-size 64"
+cat >small.sh <<EOF
+#!/bin/sh
+torchrun --nproc_per_node 8 pretrain_gpt.py $(echo $model) --tensor-model-parallel-size 8
+EOF
+echo "TP=8" >sizes.sh
+sed "s/parallel-size 8/parallel-size \$TP/; 2i . $work/sizes.sh" small.sh >sourced.sh
+for script in small.sh sourced.sh; do
+	run sbatch -H -p strict $node $script
+	accepted
+	silent
+done
+run sh -c "cat small.sh | sbatch -H -p strict $node"
+accepted
+run sh -c "cat sourced.sh | sbatch -H -p strict $node"
+refused P4D043
+# of what a script leaves open, the rest
+sed 's/ --global-batch-size 64//' small.sh >part.sh
+run sbatch -H -p strict $node part.sh
+refused P4D043
+says "global-batch (not given)"
+same "$(fix)" --p4d-global-batch=N
+run sbatch -H -p strict $node --p4d-global-batch=64 part.sh
+accepted
+sed 's/parallel-size 8/parallel-size 1/' small.sh >large.sh
+run sbatch -H -p strict $node large.sh
+accepted
+says P4D012
+echo "python resnet.py" >>job.sh
+run sbatch -H -p strict $node job.sh
+refused P4D043
+says "this site lets no program run here that p4d does not model"

@@ -67,6 +67,6 @@ prints "data: built in"
 P4D_DATADIR=$work/nowhere
 export P4D_DATADIR
 exits 0 p4d gpus
-exits 3 p4d models
+exits 16 p4d models
 says "nowhere"
 exits 0 p4d dump-features

@@ -12,6 +12,7 @@
 	"partition picky { " SECTION " scripts = judge\n unmodelled = reject }\n" \
 	"partition strict { " SECTION " scripts = judge\n require_plan = true }\n" \
 	"partition required { " SECTION " require_plan = true }\n" \
+	"partition open { " SECTION " require_plan = true\n unmodelled = pass }\n" \
 	"partition deaf { " SECTION " scripts = ignore }\n" \
 	"partition watched { " SECTION " mode = observe }\n" \
 	"partition nothing { mode = enforce }\n" \
@@ -96,9 +97,23 @@ static void the_site_decides(void **state)
 	t = by_script(*state, "judging", small);
 	expect(t, P4D_PASS, P4D_OK);
 	expect_verified(*state, t);
-	/* a required plan can come from it there */
-	expect(by_script(*state, "strict", small), P4D_PASS, P4D_OK);
-	expect(by_script(*state, "required", small), P4D_REJECT, P4D_E_PLAN_REQUIRED);
+	/* it says what it trains, where that is required; where it only counts as advice, without a plan */
+	for (int controller = 0; controller < 2; controller++) {
+		expect(judged(*state, ON("strict", 1), small, "", controller), P4D_PASS, P4D_OK);
+		t = judged(*state, ON("required", 1), small, "", controller);
+		expect(t, P4D_PASS, P4D_OK);
+		assert_true(t->verdict.judged && t->verdict.read);
+		assert_string_equal(t->verdict.plan, "");
+		expect(judged(*state, ON("required", 1), large, "", controller), P4D_WARN,
+		       P4D_E_DOES_NOT_FIT);
+		t = judged(*state, ON("required", 1), "python3 resnet.py\n", "", controller);
+		expect(t, P4D_REJECT, P4D_E_PLAN_REQUIRED);
+		says(t,
+		     "this site lets no program run here that p4d does not model (unmodelled = pass does)");
+		t = judged(*state, ON("open", 1), "python3 resnet.py\n", "", controller);
+		expect(t, P4D_REJECT, P4D_E_PLAN_REQUIRED);
+		says(t, "or --p4d-unmodelled=PROGRAM for one that trains no such model");
+	}
 	/* slurmctld alone */
 	expect(judged(*state, ON("h100", 1), large, "", true), P4D_WARN, P4D_E_DOES_NOT_FIT);
 	t = judged(*state, ON("judging", 1), large, "", true);
