@@ -25,7 +25,7 @@ static const p4d_option told[] = {P4D_TP,           P4D_CP,
 
 /* What a program's code and libraries are, which no argument says: the user may know better than p4d's
  * default. */
-static const p4d_option described[] = {P4D_MODEL_CODE,    P4D_TRANSFORMERS, P4D_AUTOCAST,
+static const p4d_option described[] = {P4D_MODEL_CODE,    P4D_TRANSFORMERS, P4D_AUTOCAST, P4D_GLOBAL_BATCH,
 				       P4D_ADAPTER_DTYPE, P4D_ORIG_PARAMS,  P4D_ALLOCATOR};
 
 /* By which two models are told apart. */

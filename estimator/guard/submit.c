@@ -81,8 +81,22 @@ static void leave_unnamed(const p4d_site *site, const p4d_job *job, p4d_cluster_
 	p4d_verdict__finish(verdict, reason);
 }
 
+/* Whether the framework can train the typed model. */
+static bool can_train(const p4d_site *site, const p4d_request *typed, const char *framework)
+{
+	p4d_request with = *typed;
+	p4d_preset preset;
+	p4d_error err;
+
+	return p4d_request_set(&with, P4D_FRAMEWORK, framework, P4D_BY_SCRIPT, &err) == 0 &&
+	       (!p4d_is_set(&with, P4D_MODEL) ||
+		(p4d_model_resolve(&with, p4d_site_datadir(site), &preset, &err) == 0 &&
+		 p4d_framework_of((int)with.value[P4D_FRAMEWORK])->check_model(&with, &err) == 0));
+}
+
 /* The user names another framework than that of the program which the script visibly starts. */
-static bool names_another(const p4d_reading *reading, const p4d_request *request, p4d_error *err)
+static bool names_another(const p4d_site *site, const p4d_reading *reading, const p4d_request *request,
+			  p4d_error *err)
 {
 	const char *script = p4d_guard__script_framework(reading);
 	const char *typed = p4d_is_set(request, P4D_FRAMEWORK)
@@ -95,8 +109,21 @@ static bool names_another(const p4d_reading *reading, const p4d_request *request
 	p4d_fail(err, P4D_E_CONTRADICTION,
 		 "--p4d-framework=%s is judged, but the program of %s trains with %s", typed,
 		 p4d_guard__script_place(reading, place, sizeof(place)), script);
-	p4d_fix(err, "--p4d-framework=%s", script);
+	if (can_train(site, request, script))
+		p4d_fix(err, "--p4d-framework=%s", script);
 	return true;
+}
+
+/* The framework is the script's, too; not if nothing else is typed. */
+static void share_framework(const p4d_reading *reading, p4d_request *request)
+{
+	const uint8_t origin = request->origin[P4D_FRAMEWORK];
+
+	if (origin != P4D_BY_USER || !p4d_guard__script_framework(reading))
+		return;
+	request->origin[P4D_FRAMEWORK] = P4D_BY_SCRIPT;
+	if (!p4d_request_any(request))
+		request->origin[P4D_FRAMEWORK] = origin;
 }
 
 static void refuse(const p4d_site *site, const p4d_job *job, const p4d_request *request, const p4d_error *err,
@@ -206,7 +233,7 @@ void p4d_guard_submit(const p4d_site *site, const p4d_job *job, p4d_cluster_sour
 	with.reading = reading_of(site, job, source, context);
 	if (typed && !p4d_guard__script_runs(with.reading))
 		with.reading = NULL;
-	if (typed && with.reading && names_another(with.reading, request, &err)) {
+	if (typed && with.reading && names_another(site, with.reading, request, &err)) {
 		refuse(site, job, request, &err, verdict);
 		return;
 	}
@@ -220,6 +247,8 @@ void p4d_guard_submit(const p4d_site *site, const p4d_job *job, p4d_cluster_sour
 			return;
 		}
 		typed = p4d_request_any(request);
+	} else if (typed && with.reading && !p4d_is_set(request, P4D_UNMODELLED)) {
+		share_framework(with.reading, request);
 	}
 	p4d_request probe = *request;
 	if (!typed && with.reading &&

@@ -159,6 +159,51 @@ static const aspect megatron[] = {
       "srun python pretrain_gpt.py $A", "srun python pretrain_gpt.py $A $P4D_MEGATRON_ARGS"}},
 };
 
+/* Programs on transformers and PyTorch: their arguments, then the command. */
+static const aspect program[] = {
+    {97,
+     {"A=\"$A --model_name_or_path Qwen/Qwen2.5-7B\"",
+      "A=\"$A --model_name_or_path meta-llama/Llama-3.1-8B\"",
+      "A=\"$A --model_name_or_path mistralai/Mistral-7B-v0.1\"", "A=\"$A --model_name_or_path $MODEL\"",
+      "A=\"$A --model_name_or_path Qwen/Qwen2.5-32B\"", "A=\"$A --model_name_or_path Qwen/Qwen2.5-1.5B\""}},
+    {95,
+     {"A=\"$A --per_device_train_batch_size 1\"", "A=\"$A --per_device_train_batch_size 4\"",
+      "A=\"$A --per_device_train_batch_size 16\"", "A=\"$A --per_device_train_batch_size $BATCH\""}},
+    {90, {"A=\"$A --max_length 2048\"", "A=\"$A --max_length 8192\"", "A=\"$A --block_size 4096\""}},
+    {90, {"A=\"$A --bf16\"", "A=\"$A --bf16 --gradient_checkpointing\"", "A=\"$A --fp16\""}},
+    {40, {"A=\"$A --use_peft --lora_r 16\"", "A=\"$A --use_peft --lora_r 64 --load_in_4bit\""}},
+    {30, {"A=\"$A --gradient_accumulation_steps 4\"", "A=\"$A --packing\"", "A=\"$A --use_liger_kernel\""}},
+    {10, {"A=\"$A --eval_strategy steps --per_device_eval_batch_size 8\"", "A=\"$A --use_dora\""}},
+    {100,
+     {"accelerate launch --multi_gpu --num_processes 8 sft.py $A",
+      "accelerate launch --num_processes 8 --use_fsdp --fsdp_version 2 sft.py $A",
+      "accelerate launch --num_processes 8 --use_deepspeed --zero_stage 3 sft.py $A",
+      "torchrun --nproc_per_node 8 run_clm.py --do_train $A", "torchrun --nproc_per_node 8 run_clm.py $A",
+      "python sft.py $A", "torchrun --nproc_per_node 8 finetune.py $A", "deepspeed finetune.py",
+      "llamafactory-cli train --stage sft --finetuning_type lora --cutoff_len 4096 $A",
+      "NPROC_PER_NODE=8 swift sft --model Qwen/Qwen2.5-7B --torch_dtype bfloat16 --max_length 4096",
+      "tune run --nproc_per_node 8 full_finetune_distributed --config llama3_1/8B_full batch_size=2",
+      "torchrun --nproc_per_node 8 -m torchtitan.train --model.name llama3 --model.flavor 8B"}},
+};
+
+static const aspect typed[] = {
+    {30,
+     {"--p4d-framework=ddp", "--p4d-framework=fsdp", "--p4d-framework=deepspeed", "--p4d-framework=megatron",
+      "--p4d-framework=p4d"}},
+    {30,
+     {"--p4d-model=llama3.1-8b", "--p4d-model=qwen2.5-7b", "--p4d-model=mistral-7b", "--p4d-model=llama13b",
+      "--p4d-model=custom", "--p4d-model=nothing.json"}},
+    {30, {"--p4d-micro-batch=1", "--p4d-micro-batch=4", "--p4d-micro-batch=16", "--p4d-micro-batch=x"}},
+    {15, {"--p4d-tp=1", "--p4d-tp=2", "--p4d-tp=8", "--p4d-pp=1", "--p4d-pp=2", "--p4d-cp=1"}},
+    {25, {"--p4d-recompute=none", "--p4d-recompute=full", "--p4d-recompute=selective"}},
+    {20, {"--p4d-seq-len=512", "--p4d-seq-len=4096", "--p4d-seq-len=8192", "--p4d-padding=longest"}},
+    {20,
+     {"--p4d-finetune=lora", "--p4d-finetune=full", "--p4d-lora-rank=16", "--p4d-quant=nf4",
+      "--p4d-zero-stage=3", "--p4d-optimizer-sharding=on", "--p4d-param-dtype=bf16"}},
+    {15, {"--p4d-vocab=32000", "--p4d-vocab=152064", "--p4d-kv-heads=8", "--p4d-max-seq-len=4096"}},
+    {8, {"--p4d-unmodelled=mine", "--p4d-override=because", "--p4d-transformers=5"}},
+};
+
 #define LIST(rows) \
 	{ \
 		sizeof(rows) / sizeof(rows[0]), rows \
@@ -168,3 +213,5 @@ const aspect_list slurm_aspects = LIST(slurm);
 const aspect_list p4d_aspects = LIST(p4d);
 const aspect_list body_aspects = LIST(body);
 const aspect_list megatron_aspects = LIST(megatron);
+const aspect_list program_aspects = LIST(program);
+const aspect_list typed_aspects = LIST(typed);

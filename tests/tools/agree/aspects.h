@@ -16,5 +16,9 @@ typedef struct aspect_list {
 	const aspect *at;
 } aspect_list;
 
-/* Options of sbatch, p4d's, lines of a script, and of one that has the arguments of Megatron-LM itself. */
-extern const aspect_list slurm_aspects, p4d_aspects, body_aspects, megatron_aspects;
+/* Options of sbatch, p4d's, lines of a script, and of ones that have the arguments of Megatron-LM, or of
+ * another program. */
+extern const aspect_list slurm_aspects, p4d_aspects, body_aspects, megatron_aspects, program_aspects;
+/* Options of p4d beside a script that says it all: they say the same, something else, or what it leaves open.
+ */
+extern const aspect_list typed_aspects;

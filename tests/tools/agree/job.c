@@ -167,13 +167,17 @@ void generate(job *j)
 		j->components = COMPONENTS;
 		j->typed_colon = j->source == FROM_WRAP || chance(2);
 	}
-	const bool megatron = chance(100) < 40;
+	const unsigned kind = chance(100);
+	const aspect_list *lines = kind < 30   ? &megatron_aspects
+				   : kind < 60 ? &program_aspects
+					       : &body_aspects;
+	const bool reads = lines != &body_aspects;
 	for (unsigned c = 0; c < j->components; c++) {
 		add_aspects(j, c, &slurm_aspects);
-		if (chance(100) < (megatron ? 30 : 88))
-			add_aspects(j, c, &p4d_aspects);
+		if (chance(100) < (reads ? 60 : 88))
+			add_aspects(j, c, reads && chance(100) < 80 ? &typed_aspects : &p4d_aspects);
 	}
-	add_lines(j, megatron ? &megatron_aspects : &body_aspects);
+	add_lines(j, lines);
 }
 
 void write_script(const job *j)
