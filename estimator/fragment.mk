@@ -150,7 +150,7 @@ libp4dreader_la_SOURCES = \
 	estimator/reader/reader.h estimator/reader/reader_internal.h estimator/reader/reader.c estimator/reader/launch.c estimator/reader/launched.c estimator/reader/python.c \
 	estimator/reader/read_values.c estimator/reader/read_arguments.c estimator/reader/read_config.c \
 	estimator/reader/read_megatron.h estimator/reader/read_megatron.c estimator/reader/read_megatron_hybrid.c estimator/reader/read_megatron_swift.c estimator/reader/read_finetune.h estimator/reader/read_finetune.c estimator/reader/read_finetune_sharding.c estimator/reader/read_trainer.c estimator/reader/read_axolotl.c estimator/reader/read_llamafactory.c \
-	estimator/reader/read_torchtune.c estimator/reader/torchtitan_configs.def estimator/reader/torchtune_configs.def estimator/reader/read_torchtitan.c estimator/reader/read_serve.c estimator/reader/read_named.c estimator/reader/read_nemo_rl.c estimator/reader/read_others.c estimator/reader/read_reinforcement.h estimator/reader/read_reinforcement.c estimator/reader/read_verl.c estimator/reader/read_files.h estimator/reader/read_files.c
+	estimator/reader/read_torchtune.c estimator/reader/torchtitan_configs.def estimator/reader/torchtune_configs.def estimator/reader/read_torchtitan.c estimator/reader/read_serve.c estimator/reader/read_named.c estimator/reader/read_nemo_rl.c estimator/reader/read_others.c estimator/reader/read_reinforcement.h estimator/reader/read_reinforcement.c estimator/reader/read_verl.c estimator/reader/read_hydra.c estimator/reader/read_files.h estimator/reader/read_files.c
 libp4dreader_la_CFLAGS = $(libp4dbase_la_CFLAGS)
 libp4dreader_la_LIBADD = libp4dconfig.la
 

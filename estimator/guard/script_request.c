@@ -69,6 +69,16 @@ static bool is_unknown(const p4d_reading *r, const char *name)
 	return false;
 }
 
+/* Whether a file of its configuration is not read, so that the program is told more than is known. */
+static bool lacks_file(const p4d_reading *r)
+{
+	for (unsigned i = 0; i < r->unknowns; i++)
+		if (!r->unknown[i].doubt &&
+		    (!strcmp(r->unknown[i].name, "file") || !strcmp(r->unknown[i].name, "arguments")))
+			return true;
+	return false;
+}
+
 /* A program that reads the plan has p4d's own defaults. */
 static bool reads_plan(const p4d_reading *r)
 {
@@ -99,9 +109,17 @@ static bool says(const p4d_request *typed, int option)
 	return typed && option >= 0 && p4d_is_set(typed, (p4d_option)option);
 }
 
+/* Whether a value is not known because its configuration was not read. */
+static bool of_file(const p4d_read_unknown *u)
+{
+	return !strcmp(u->why, "it is in a configuration that was not read");
+}
+
 static void list_reasons(const p4d_reading *r, const p4d_request *typed, reasons *all)
 {
-	const bool defaults = reads_plan(r) || serves(r), named = says(typed, P4D_MODEL);
+	/* what is not given may stand where p4d has not read it, which is said before */
+	const bool lacks = lacks_file(r);
+	const bool defaults = reads_plan(r) || serves(r) || lacks, named = says(typed, P4D_MODEL);
 	const bool custom = !named && !strcmp(r->value[P4D_MODEL].text, "custom");
 
 	if (r->incomplete)
@@ -112,7 +130,8 @@ static void list_reasons(const p4d_reading *r, const p4d_request *typed, reasons
 		const int option = p4d_request_option_find(r->unknown[i].name);
 		const bool of_model =
 		    option >= 0 && p4d_request_option_info((p4d_option)option)->where & P4D_WHERE_MODEL;
-		if (!r->unknown[i].doubt && !is_size(option) && !says(typed, option) && !(named && of_model))
+		if (!r->unknown[i].doubt && !is_size(option) && !says(typed, option) && !(named && of_model) &&
+		    !(lacks && of_file(&r->unknown[i])))
 			add_reason(all, r->unknown[i].name, r->unknown[i].why);
 	}
 	for (size_t i = 0; !defaults && i < sizeof(required) / sizeof(*required); i++) {
@@ -148,8 +167,8 @@ bool p4d_guard__script_unread(const p4d_reading *r, const p4d_request *typed, p4
 
 	p4d_guard__script_place(r, place, sizeof(place));
 	list_reasons(r, typed, &all);
-	/* without a framework: p4d does not model it, or a file that is not read decides */
-	if (!r->value[P4D_FRAMEWORK].file && !says(typed, P4D_FRAMEWORK) && !serves(r) &&
+	/* without a framework p4d does not model it, unless a file that is not read may name it */
+	if (!r->value[P4D_FRAMEWORK].file && !says(typed, P4D_FRAMEWORK) && !serves(r) && !lacks_file(r) &&
 	    (is_unknown(r, "framework") || !all.count)) {
 		p4d_fail(why, P4D_E_UNMODELLED, "%.200s was not checked: p4d does not model %.60s", place,
 			 p4d_reading_framework(r));

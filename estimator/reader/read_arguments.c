@@ -391,6 +391,8 @@ void p4d_reader__arguments(p4d_read_context *c, const p4d_launch *launch, size_t
 		/* files first: what the command line says replaces what they say */
 		const bool files = pass == 0;
 		bool operand = true;
+		if (files && c->reading->reader->hydra)
+			p4d_reader__hydra(c, launch, first);
 		if (files && (launch->accelerates || c->accelerates))
 			read_accelerate(c, launch, first);
 		read_variables(c, files);

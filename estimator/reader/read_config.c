@@ -7,7 +7,7 @@
 
 #include "reader/reader_internal.h"
 
-enum { CONFIG_FILES = 8, CONFIG_NAME = 160 };
+enum { CONFIG_FILES = 8, HYDRA_FILES = 24, CONFIG_NAME = 160 };
 
 /* What is not known of a text that the script writes stands in it as one character of Unicode's private use
  * area, from this on. */
@@ -99,7 +99,7 @@ static bool list_text(const p4d_config_node *list, char *text, size_t size)
 	return true;
 }
 
-static p4d_value value_of(p4d_read_context *c, const char *text)
+p4d_value p4d_reader__path(p4d_read_context *c, const char *text)
 {
 	uint32_t length = 0;
 
@@ -118,7 +118,7 @@ static void follow_text(p4d_read_context *c, const config_text *from, const p4d_
 
 	snprintf(path, sizeof(path), "%.*s%s", beside ? (int)(slash + 1 - from->file) : 0,
 		 beside ? from->file : "", given->value);
-	p4d_reader__follow(c, a, value_of(c, path), given);
+	p4d_reader__follow(c, a, p4d_reader__path(c, path), given);
 }
 
 /* The node of a dotted name; NULL: none. */
@@ -297,6 +297,32 @@ static void lose_unknown(p4d_read_context *c, const config_text *from, const cha
 	lose(c->reading, prefix);
 }
 
+/* Whether a file of hydra's says that its names begin with nothing, whatever group it is of. */
+static bool is_global(const config_text *from)
+{
+	const char *at = from->text;
+
+	for (; *at == '#' || *at == '\n'; at = strchr(at, '\n') ? strchr(at, '\n') + 1 : "")
+		if (!strncmp(at, "# @package _global_", strlen("# @package _global_")))
+			return true;
+	return false;
+}
+
+/* The values of a file, with those of the files that hydra puts before and behind them. */
+static void walk_whole(p4d_read_context *c, const config_text *from, const p4d_config_node *root,
+		       const char *prefix)
+{
+	char name[CONFIG_NAME];
+
+	if (c->hydra && from->file && is_global(from))
+		prefix = "";
+	if (c->hydra && from->file)
+		p4d_reader__compose(c, root, from->file, prefix, false);
+	walk(c, from, root, name, (size_t)snprintf(name, sizeof(name), "--%s", prefix));
+	if (c->hydra && from->file)
+		p4d_reader__compose(c, root, from->file, prefix, true);
+}
+
 /* Parses a text and takes its values. */
 static void read_text(p4d_read_context *c, config_text *from, p4d_config_format format, const char *prefix,
 		      const char *shown)
@@ -305,7 +331,6 @@ static void read_text(p4d_read_context *c, config_text *from, p4d_config_format 
 	if (read && !c->until_ns)
 		c->until_ns = p4d_config_clock() + P4D_READ_CONFIG_NS;
 	p4d_config tree = {.until_ns = c->until_ns};
-	char name[CONFIG_NAME];
 
 	const bool known = read && read(&tree, from->text, from->length);
 	from->root = tree.root;
@@ -319,7 +344,7 @@ static void read_text(p4d_read_context *c, config_text *from, p4d_config_format 
 	else if (!tree.root || tree.root->kind != P4D_CONFIG_MAP)
 		lose_unknown(c, from, prefix, shown);
 	else
-		walk(c, from, tree.root, name, (size_t)snprintf(name, sizeof(name), "--%s", prefix));
+		walk_whole(c, from, tree.root, prefix);
 	if (!c->values)
 		p4d_reader__unknown(c->reading, "file", "%.80s has too many values to read them all", shown);
 	p4d_config_free(&tree);
@@ -343,7 +368,7 @@ static bool read_file(p4d_read_context *c, p4d_value path, const char *prefix)
 	}
 	if (!inline_json && !p4d_config_format_of(shown, &format))
 		return false;
-	if (c->files++ >= CONFIG_FILES) {
+	if (c->files++ >= (c->hydra ? HYDRA_FILES : CONFIG_FILES)) {
 		p4d_reader__unknown(c->reading, "file", "%.80s: too many files", shown);
 		lose(c->reading, prefix);
 		return true;
@@ -393,7 +418,7 @@ void p4d_reader__follow(p4d_read_context *c, const p4d_read_argument *a, p4d_val
 
 void p4d_reader__follow_if_there(p4d_read_context *c, const p4d_read_argument *a, const char *path)
 {
-	const p4d_value value = value_of(c, path);
+	const p4d_value value = p4d_reader__path(c, path);
 	p4d_value written;
 	const char *text;
 	size_t length;

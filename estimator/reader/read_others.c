@@ -44,7 +44,6 @@ static const p4d_read_argument nemo_arguments[] = {
     {"--model.recompute_num_layers", P4D_RECOMPUTE_LAYERS, NULL, NULL},
     {"--model.cuda_graph_impl", P4D_READ_EXTRA(GRAPHS), NULL, NULL},
     {"--model.cuda_graph_scope", P4D_READ_EXTRA(GRAPH_SCOPE), NULL, p4d_reader__list},
-    {"--config-name", P4D_READ_EXTRA(CONFIG_NAME), NULL, NULL},
     {"--factory", P4D_READ_EXTRA(RECIPE), NULL, NULL}, /* of NeMo 2's command line */
     {"--trainer.strategy.tensor_model_parallel_size", P4D_TP, NULL, NULL},
     {"--trainer.strategy.pipeline_model_parallel_size", P4D_PP, NULL, NULL},
@@ -71,19 +70,21 @@ static void finish_nemo(p4d_reading *r)
 	if (p4d_reader__set(&r->value[P4D_LAYERS]) && p4d_reader__set(&r->value[P4D_HIDDEN]))
 		p4d_reader__put_default(r, P4D_MODEL, "custom");
 	p4d_reader__graphs(r, &r->extra[GRAPHS], &r->extra[GRAPH_SCOPE]);
-	for (int i = CONFIG_NAME; i <= RECIPE; i++)
-		if (p4d_reader__set(&r->extra[i])) {
-			p4d_reader__unknown(r, "file", "what the %s %.60s sets is not read",
-					    i == RECIPE ? "recipe" : "configuration", r->extra[i].text);
-			r->more_arguments = true;
-		}
+	if (p4d_reader__set(&r->extra[RECIPE])) {
+		p4d_reader__unknown(r, "file", "what the recipe %.60s sets is not read",
+				    r->extra[RECIPE].text);
+		r->more_arguments = true;
+	}
 }
+
+static const p4d_read_hydra nemo_hydra = {NULL, "conf", "megatron_gpt_config"};
 
 const p4d_reader p4d_reader__nemo = {
     .framework = "nemo",
     .programs = {"megatron_gpt_pretraining.py", "megatron_gpt_finetuning.py", "train_gpt_sft.py", "nemo llm"},
     .arguments_alone = {"model.tensor_model_parallel_size", "train.global_batch_size"},
     .arguments = {nemo_arguments},
+    .hydra = &nemo_hydra,
     .assignments = true,
     .finish = finish_nemo,
 };

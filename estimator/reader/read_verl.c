@@ -65,7 +65,7 @@ static const p4d_read_argument verl_arguments[] = {
     {"--actor_rollout_ref.actor.optim.override_optimizer_config.optimizer_cpu_offload", P4D_READ_NOT_MODELLED,
      "on", NULL},
     {"--actor_rollout_ref.actor.strategy", P4D_FRAMEWORK, NULL, strategies},
-    {"--config-name", EXTRA(CONFIG_NAME), NULL, NULL},
+    {"--hydra.shipped", EXTRA(CONFIG_NAME), NULL, NULL},
     {"--actor_rollout_ref.actor.fsdp_config.fsdp_size", EXTRA(SHARDS), NULL, NULL},
     {"--actor_rollout_ref.actor.ppo_micro_batch_size", EXTRA(MICRO_OF_ALL), NULL, NULL},
     {"--actor_rollout_ref.actor.ulysses_sequence_parallel_size", P4D_CP, NULL, NULL},
@@ -97,6 +97,15 @@ static const p4d_read_argument verl_arguments[] = {
     {"--trainer.nnodes", P4D_NODES, NULL, NULL},
     {NULL, 0, NULL, NULL},
 };
+
+static const char *const verl_shipped[] = {"ppo_trainer", "ppo_megatron_trainer",
+					   "dp_*",        "megatron_*",
+					   "legacy_*",    "hf_model",
+					   "rollout",     "rollout_*",
+					   "reward_*",    "profiler",
+					   "fsdp",        "engine",
+					   NULL};
+static const p4d_read_hydra verl_hydra = {verl_shipped, "config", "ppo_trainer"};
 
 /* As its ppo_trainer.yaml has them. */
 static const p4d_read_default verl_defaults[] = {
@@ -257,6 +266,7 @@ const p4d_reader p4d_reader__verl = {
     .arguments = {verl_arguments},
     .defaults = verl_defaults,
     .release = "verl 0.7",
+    .hydra = &verl_hydra,
     .assignments = true,
     .finish = finish_verl,
 };
@@ -284,12 +294,18 @@ static void finish_supervised(p4d_reading *r)
 	p4d_finetune__unmodelled(r);
 }
 
+static const char *const verl_sft_shipped[] = {"sft_trainer", "sft_trainer_*", NULL};
+static const p4d_read_hydra verl_sft_hydra = {verl_sft_shipped, "config", "sft_trainer"};
+static const char *const skyrl_shipped[] = {"ppo_base_config", NULL};
+static const p4d_read_hydra skyrl_hydra = {skyrl_shipped, "config", "ppo_base_config"};
+
 static const char *const supervised_bounds[] = {"--data.max_length", "--max_length", NULL};
 
 const p4d_reader p4d_reader__verl_sft = {
     .framework = "verl",
     .programs = {"verl.trainer.fsdp_sft_trainer", "verl.trainer.sft_trainer"},
     .arguments = {verl_sft_arguments},
+    .hydra = &verl_sft_hydra,
     .assignments = true,
     .bounds = supervised_bounds,
     .finish = finish_supervised,
@@ -423,6 +439,7 @@ const p4d_reader p4d_reader__skyrl = {
     .arguments = {skyrl_arguments},
     .defaults = skyrl_defaults,
     .release = "SkyRL of August 2026",
+    .hydra = &skyrl_hydra,
     .assignments = true,
     .finish = finish_skyrl,
 };

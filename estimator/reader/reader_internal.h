@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include "config/config_tree.h"
 #include "reader/reader.h"
 
 /*
@@ -88,13 +89,21 @@ typedef enum p4d_read_trl {
 	P4D_READ_TRL_FUSED,   /* 1.15 and later: always, in tiles */
 } p4d_read_trl;
 
-/* One training program. */
+
+/* Of a program whose configuration hydra puts together. */
+typedef struct p4d_read_hydra {
+	const char *const
+	    *shipped; /* configurations that it brings along, patterns with * at the end; last NULL */
+	const char *folder, *name; /* of its own: "config", "ppo_trainer" */
+} p4d_read_hydra;
+
 /* What a word means only with another argument beside it, which has another default. */
 typedef struct p4d_read_beside {
 	const char *argument, *word;
 	const char *other, *value;
 } p4d_read_beside;
 
+/* One training program. */
 typedef struct p4d_reader {
 	const char *framework; /* as in --framework, or as p4d names what it does not model yet */
 	/* file names or modules, with wildcards, or scripts that start them; "NAME SUBCOMMAND" */
@@ -111,6 +120,7 @@ typedef struct p4d_reader {
 	const char *const *bounds;
 	const p4d_read_filling *filling; /* the first that applies decides instead; last: text NULL */
 	const char *folders[2];          /* arguments that say where the files lie that it names */
+	const p4d_read_hydra *hydra;     /* NULL: its configuration is none of hydra's */
 	bool assignments;                /* NAME=VALUE is an argument, too */
 	bool every_gpu;                  /* it starts on all GPUs of its node by itself */
 	bool accelerates; /* "NAME SUBCOMMAND" is accelerate launch, whose options it takes, too */
@@ -201,7 +211,10 @@ typedef struct p4d_read_context {
 	unsigned values;   /* of configuration files that may still be looked at */
 	uint64_t until_ns; /* of p4d_config_clock: when they are given up; 0: none was read yet */
 	unsigned files;
-	p4d_value folder; /* of configuration files; length 0: the job's */
+	p4d_value folder;               /* of configuration files; length 0: the job's */
+	const struct p4d_launch *hydra; /* whose words choose parts of a configuration; NULL: none is read */
+	const char *hydra_root;         /* the folder of its primary file */
+	int hydra_depth;
 	bool of_script;   /* what is read are variables of a script that cannot be read */
 	bool accelerates; /* options may be those of accelerate launch */
 	/* of a file that is put together: not on the stack, where files that name files would stand on each
@@ -218,6 +231,9 @@ void p4d_reader__follow(p4d_read_context *context, const p4d_read_argument *argu
 /* The same of a file of the user's that the script does not name, and that need not be there. */
 void p4d_reader__follow_if_there(p4d_read_context *context, const p4d_read_argument *argument,
 				 const char *path);
+
+/* A path as a value, which stays until the next one. */
+p4d_value p4d_reader__path(p4d_read_context *context, const char *text);
 
 /* launch.c: what starts a program, and the program. */
 enum { P4D_LAUNCH_OPTIONS = 24 };
@@ -244,6 +260,13 @@ typedef struct p4d_launch {
 
 /* Takes off srun, torchrun, python and their like. words must outlive the launch. */
 void p4d_reader__launch(const p4d_value *words, size_t count, p4d_launch *launch);
+
+/* read_hydra.c: the configuration that --config-path and --config-name name. */
+void p4d_reader__hydra(p4d_read_context *context, const p4d_launch *launch, size_t first);
+/* The files of its defaults list: those that a file's own values replace, or (behind) those that replace
+ * them. below: what the names of the file begin with. */
+void p4d_reader__compose(p4d_read_context *context, const p4d_config_node *root, const char *file,
+			 const char *below, bool behind);
 
 /* read_arguments.c: the words behind the program, from words[first]. */
 void p4d_reader__arguments(p4d_read_context *context, const p4d_launch *launch, size_t first);
