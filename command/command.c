@@ -8,6 +8,7 @@
 #include "base/suggest.h"
 #include "data/command_data.h"
 #include "plot/command_plot.h"
+#include "rehearse/command_rehearse.h"
 #include "report/report.h"
 #include "validate/command_validate.h"
 
@@ -39,6 +40,9 @@ static const p4d_subcommand subcommands[] = {
     {"read", "[--json] JOB.sh [ARGS]",
      "what a job script says about its training, with the line of each value", 0, 0, NULL, p4d_command_read,
      p4d_read_options},
+    {"rehearse", "[--gpu NAME] [--nodes N] [--gpus-per-node N] [--json] -- PROGRAM [ARGS]",
+     "what a training program holds, by running it on GPUs that are not there", 0, 0, NULL,
+     p4d_command_rehearse, p4d_rehearse_options},
     {"simulate", "MODEL [--gpu NAME] [--pp N] [--schedule NAME] [--svg FILE] ...",
      "one step of a layout's pipeline, pass by pass: time, bubble, micro-batches in flight",
      P4D_TAKES_JOB | P4D_TAKES_SVG | P4D_TAKES_TRACE | P4D_TAKES_CONF | P4D_TAKES_JSON, 0,

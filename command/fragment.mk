@@ -20,6 +20,9 @@ libp4dcommand_la_SOURCES = \
 	command/data/documents.h command/data/documents.c command/data/progress.h command/data/progress.c \
 	command/data/chat.h command/data/chat.c command/data/chat_templates.def \
 	command/data/command_data.h command/data/command_data.c \
+	command/rehearse/store.h command/rehearse/store.c command/rehearse/store_keys.h command/rehearse/store_keys.c \
+	command/rehearse/player.h command/rehearse/player.c command/rehearse/rehearsed.h command/rehearse/rehearsed.c \
+	command/rehearse/command_rehearse.h command/rehearse/command_rehearse.c \
 	command/command.h command/command_estimate.c command/command_plan.c command/command_check.c command/command_conf.c command/command_job.c command/command_read.c \
 	command/command_export.c command/command_list.c command/command_explain.c command/command_simulate.c
 libp4dcommand_la_CPPFLAGS = $(AM_CPPFLAGS) $(SMARTCOLS_CFLAGS) $(JSONC_CFLAGS)

@@ -57,6 +57,7 @@ unit_tests = \
 	tests/estimator/guard/test_guard_programs \
 	tests/estimator/guard/test_guard_script \
 	tests/estimator/guard/test_guard_verify \
+	tests/rehearsal/test_stand_ins \
 	tests/command/test_command_json \
 	tests/command/picture/test_charts tests/command/picture/test_svg \
 	tests/command/picture/test_view
@@ -231,7 +232,7 @@ command_tests = \
 	tests/command/test_lists.sh tests/command/test_torch_options.sh tests/command/test_validate.sh tests/command/test_accuracy.sh \
 	tests/command/test_output.sh \
 	tests/command/test_plan.sh tests/command/test_places.sh \
-	tests/command/test_plot.sh \
+	tests/command/test_plot.sh tests/command/test_rehearse.sh \
 	tests/command/test_simulate.sh \
 	tests/command/test_usage.sh
 if HAVE_TOKENIZERS
@@ -287,6 +288,10 @@ tests_runtime_device_test_device_cpu_attention_LDADD = libp4dcpu64.la $(LDADD)
 tests_runtime_device_test_device_cpu_types_LDADD = libp4dcpu64.la $(LDADD)
 tests_runtime_comm_test_comm_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc -Wl,--wrap=calloc -Wl,--wrap=realloc
 tests_runtime_checkpoint_test_checkpoint_LDADD = $(LDADD) $(XXHASH_LIBS)
+# a training program that p4d rehearse runs
+check_PROGRAMS += tests/rehearsal/played
+tests_rehearsal_played_LDADD = -ldl
+tests_rehearsal_test_stand_ins_LDADD = libp4dstandins.la $(CMOCKA_LIBS) -ldl -lpthread
 
 AM_TESTS_ENVIRONMENT = \
 	P4D_TEST_DATADIR=$(abs_top_srcdir)/etc; export P4D_TEST_DATADIR; \

@@ -13,7 +13,7 @@ prints "p4d "
 exits 0 p4d --help
 prints "p4d estimate" "p4d check" "p4d plan" "p4d simulate" "p4d job" "p4d conf" "p4d models" "p4d gpus" "p4d explain" "p4d dump-features"
 exits 1 p4d help nosuch
-for command in estimate check data export plan plot simulate job conf models gpus explain dump-features help; do
+for command in estimate check data export plan plot rehearse simulate job conf models gpus explain dump-features help; do
 	exits 0 p4d help $command
 	prints "p4d $command"
 	silent

@@ -35,8 +35,11 @@ command/picture       SVG
 command/plot          p4d plot
 command/validate      predictions against measurements
 command/data          p4d data
+command/rehearse      p4d rehearse
 command               the program p4d
 plugin                p4d.so and job_submit_p4d.so
+
+rehearsal             what stands in for a GPU and its libraries
 
 runtime/trainer       the executor of a list, the optimizer
 runtime/run           the program p4d-train
@@ -49,7 +52,7 @@ failed=0
 fault() { echo "FAIL: $*"; failed=1; }
 
 echo "$rooms" | awk 'NF { print $1 }' >"$work/rooms"
-find estimator command plugin runtime -type f \( -name '*.[ch]' -o -name '*.cu' -o -name '*.cc' -o -name '*.def' \) |
+find estimator command plugin rehearsal runtime -type f \( -name '*.[ch]' -o -name '*.cu' -o -name '*.cc' -o -name '*.def' \) |
 	LC_ALL=C sort >"$work/files"
 
 # Every #include "...": file, header.
@@ -64,8 +67,8 @@ awk -v files="$work/files" '
 	$2 == "config.h" { next }
 	{
 		found = 0
-		split("estimator command plugin runtime", parts, " ")
-		for (i = 1; i <= 4; i++)
+		split("estimator command plugin rehearsal runtime", parts, " ")
+		for (i = 1; i <= 5; i++)
 			if ((parts[i] "/" $2) in there) { header = parts[i] "/" $2; found++ }
 		if (found == 0) { print $1 ": \"" $2 "\" is no header of the house, or not written from the root of its part"; next }
 		if (found > 1) { print $1 ": \"" $2 "\" may be one of several"; next }
@@ -78,7 +81,7 @@ $(cat "$work/edges")"
 echo "$(awk '{ print $1 }' "$work/includes" | wc -l) includes between $(wc -l <"$work/rooms") rooms, $(wc -l <"$work/edges") edges that point up"
 
 # A file name says which file: no two in a part, and nothing in a root, where it would hide a header of the C library.
-for part in estimator command plugin runtime tests; do
+for part in estimator command plugin rehearsal runtime tests; do
 	twice=$(find "$part" -type f \( -name '*.[ch]' -o -name '*.cu' -o -name '*.cc' \) -exec basename {} \; | sort | uniq -d)
 	[ -z "$twice" ] || fault "$part has two files of these names: $twice"
 done

@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "rehearse/player.h"
+
+#include <errno.h>
+#include <ftw.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/library.h"
+#include "line/line.h"
+
+static const char *const driver_names[] = {"libcuda.so.1", "libnvidia-ml.so.1"};
+static const char *const rank_files[] = {"report", "phases"};
+
+static volatile sig_atomic_t interrupted;
+static volatile pid_t running; /* the leader of the program's process group */
+
+static void interrupt(int signal)
+{
+	interrupted = signal;
+	if (running > 0)
+		kill(-running, SIGKILL);
+}
+
+static void path_in(const char *directory, const char *name, char *path, size_t size)
+{
+	if (snprintf(path, size, "%s/%s", directory, name) >= (int)size)
+		path[0] = '\0'; /* opening it fails */
+}
+
+void p4d_player__file(const p4d_player *player, const char *name, uint64_t rank, char *path, size_t size)
+{
+	char file[64];
+
+	snprintf(file, sizeof(file), "%s-%" PRIu64, name, rank);
+	path_in(player->directory, file, path, size);
+}
+
+/* Beside the program in the build tree, else where it is installed. */
+static int find_parts(p4d_player *p, p4d_error *err)
+{
+	const char *data = p4d_line_data_directory();
+	char link[PATH_MAX], built[PATH_MAX + 32];
+	ssize_t length = readlink("/proc/self/exe", link, sizeof(link) - 1);
+
+	if (!p4d_library_find("libp4d-rehearsal.so", p->library, sizeof(p->library)))
+		return p4d_fail(err, P4D_E_INSTALLATION,
+				"%.300s is missing: this p4d was installed without rehearsals", p->library);
+	link[length > 0 ? length : 0] = '\0';
+	for (int up = 0; up < 2; up++) {
+		char *slash = strrchr(link, '/');
+		if (slash)
+			*slash = '\0';
+		snprintf(built, sizeof(built), "%s/rehearsal/python", link);
+		if (!access(built, R_OK)) {
+			snprintf(p->python, sizeof(p->python), "%.4000s", built);
+			return 0;
+		}
+	}
+	snprintf(p->python, sizeof(p->python), "%.4000s/rehearsal", data ? data : P4D_DATADIR);
+	if (access(p->python, R_OK))
+		return p4d_fail(err, P4D_E_INSTALLATION,
+				"%.300s is missing: this p4d was installed without rehearsals", p->python);
+	return 0;
+}
+
+int p4d_player__open(p4d_player *p, p4d_error *err)
+{
+	const char *tmp = getenv("TMPDIR");
+	char path[P4D_PLAYER_PATH];
+
+	if (find_parts(p, err))
+		return -1;
+	snprintf(p->directory, sizeof(p->directory), "%.4000s/p4d-rehearse.XXXXXX",
+		 tmp && *tmp ? tmp : "/tmp");
+	if (!mkdtemp(p->directory)) {
+		p4d_fail(err, P4D_E_IO, "%.300s: %s", p->directory, strerror(errno));
+		p->directory[0] = '\0';
+		return -1;
+	}
+	for (size_t i = 0; i < sizeof(driver_names) / sizeof(driver_names[0]); i++) {
+		path_in(p->directory, driver_names[i], path, sizeof(path));
+		if (symlink(p->library, path))
+			return p4d_fail(err, P4D_E_IO, "%.300s: %s", path, strerror(errno));
+	}
+	path_in(p->directory, "record", path, sizeof(path));
+	if (mkdir(path, 0700))
+		return p4d_fail(err, P4D_E_IO, "%.300s: %s", path, strerror(errno));
+	return 0;
+}
+
+static int remove_entry(const char *path, const struct stat *status, int kind, struct FTW *walk)
+{
+	(void)status, (void)kind, (void)walk;
+	remove(path);
+	return 0;
+}
+
+void p4d_player__close(p4d_player *p)
+{
+	if (p->directory[0])
+		nftw(p->directory, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+	p->directory[0] = '\0';
+}
+
+/* The environment of a rank */
+
+static int set(const char *name, const char *value)
+{
+	return setenv(name, value, 1);
+}
+
+static int set_number(const char *name, uint64_t value)
+{
+	char text[24];
+
+	snprintf(text, sizeof(text), "%" PRIu64, value);
+	return set(name, text);
+}
+
+/* VALUE in front of what NAME has, as the search paths of the loader and of Python have it. */
+static int prepend(const char *name, const char *value)
+{
+	const char *old = getenv(name);
+	char text[4 * P4D_PLAYER_PATH];
+
+	if (!old || !*old)
+		return set(name, value);
+	if (snprintf(text, sizeof(text), "%s:%s", value, old) >= (int)sizeof(text))
+		return -1;
+	return set(name, text);
+}
+
+/* As torchrun sets them, and srun with a task per GPU. Without other ranks the program sees neither. */
+static int describe_rank(const p4d_player *p, uint64_t rank)
+{
+	const struct {
+		const char *name;
+		uint64_t value;
+	} numbers[] = {
+	    {"RANK", rank},
+	    {"LOCAL_RANK", rank % p->gpus_per_node},
+	    {"WORLD_SIZE", p->nodes * p->gpus_per_node},
+	    {"LOCAL_WORLD_SIZE", p->gpus_per_node},
+	    {"GROUP_RANK", rank / p->gpus_per_node},
+	    {"GROUP_WORLD_SIZE", p->nodes},
+	    {"MASTER_PORT", p->port},
+	    {"TORCHELASTIC_RESTART_COUNT", 0},
+	    {"SLURM_PROCID", rank},
+	    {"SLURM_LOCALID", rank % p->gpus_per_node},
+	    {"SLURM_NODEID", rank / p->gpus_per_node},
+	    {"SLURM_NTASKS", p->nodes * p->gpus_per_node},
+	    {"SLURM_NNODES", p->nodes},
+	};
+
+	if (p->nodes * p->gpus_per_node == 1)
+		return 0;
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+		if (set_number(numbers[i].name, numbers[i].value))
+			return -1;
+	/* Every rank is then a client of the store, also rank 0. */
+	return set("MASTER_ADDR", "127.0.0.1") || set("TORCHELASTIC_USE_AGENT_STORE", "True") ||
+		       set("TORCHELASTIC_RUN_ID", "rehearsal")
+		   ? -1
+		   : 0;
+}
+
+static int describe_gpu(const p4d_player *p, uint64_t rank)
+{
+	char path[P4D_PLAYER_PATH];
+
+	for (size_t i = 0; i < sizeof(rank_files) / sizeof(rank_files[0]); i++) {
+		p4d_player__file(p, rank_files[i], rank, path, sizeof(path));
+		if (set(i ? "P4D_REHEARSAL_PHASES" : "P4D_REHEARSAL_REPORT", path))
+			return -1;
+	}
+	path_in(p->directory, "record", path, sizeof(path));
+	unsetenv("CUDA_VISIBLE_DEVICES");
+	return set("P4D_REHEARSAL_RECORD", path) || set("P4D_REHEARSAL_NAME", p->gpu->label) ||
+		       set_number("P4D_REHEARSAL_BYTES", p->gpu->usable_bytes) ||
+		       set_number("P4D_REHEARSAL_GPUS", p->gpus_per_node) ||
+		       set_number("P4D_REHEARSAL_SM", (uint64_t)p->gpu->sm) ||
+		       set_number("P4D_REHEARSAL_SMS", (uint64_t)p->gpu->multiprocessors) ||
+		       set_number("P4D_REHEARSAL_STEPS", p->steps)
+		   ? -1
+		   : 0;
+}
+
+/* In the child. What the program prints goes to stderr, so that stdout has the answer alone. */
+static void start(const p4d_player *p, uint64_t rank)
+{
+	const struct rlimit none = {0, 0};
+
+	setpgid(0, 0);
+	setrlimit(RLIMIT_CORE, &none);
+	dup2(STDERR_FILENO, STDOUT_FILENO);
+	if (describe_gpu(p, rank) || describe_rank(p, rank) || prepend("LD_LIBRARY_PATH", p->directory) ||
+	    prepend("LD_PRELOAD", p->library) || prepend("PYTHONPATH", p->python) ||
+	    set("PYTHONFAULTHANDLER", "1") || setenv("WANDB_MODE", "offline", 0))
+		_exit(126);
+	execvp(p->program[0], p->program);
+	fprintf(stderr, "p4d: %s: %s\n", p->program[0], strerror(errno));
+	_exit(127);
+}
+
+static double seconds_since(const struct timespec *began)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)(t.tv_sec - began->tv_sec) + (double)(t.tv_nsec - began->tv_nsec) / 1e9;
+}
+
+/* Waits in short naps, which a timeout needs and nobody notices. A program that hangs says where: Python
+ * prints its stack at SIGABRT. */
+static int await(const p4d_player *p, pid_t child, p4d_played *played)
+{
+	const struct timespec nap = {.tv_nsec = 20000000};
+	struct timespec began;
+	struct rusage use;
+	int status;
+
+	clock_gettime(CLOCK_MONOTONIC, &began);
+	for (;;) {
+		pid_t ended = wait4(child, &status, WNOHANG, &use);
+		played->seconds = seconds_since(&began);
+		if (ended == child)
+			break;
+		if (ended < 0 && errno != EINTR)
+			return -1;
+		if (!played->timed_out && played->seconds > (double)p->timeout) {
+			played->timed_out = true;
+			kill(-child, SIGABRT);
+		} else if (played->timed_out && played->seconds > (double)p->timeout + 5) {
+			kill(-child, SIGKILL);
+		}
+		nanosleep(&nap, NULL);
+	}
+	kill(-child, SIGKILL); /* workers that load data */
+	played->status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+	played->resident_bytes = (uint64_t)use.ru_maxrss * 1024;
+	return 0;
+}
+
+int p4d_player__play(const p4d_player *p, uint64_t rank, p4d_played *played, p4d_error *err)
+{
+	struct sigaction on = {.sa_handler = interrupt}, old[2];
+	static const int signals[] = {SIGINT, SIGTERM};
+
+	*played = (p4d_played){.rank = rank};
+	for (int i = 0; i < 2; i++)
+		sigaction(signals[i], &on, &old[i]);
+	fflush(NULL);
+	pid_t child = fork();
+	if (!child)
+		start(p, rank);
+	if (child > 0) {
+		setpgid(child, child);
+		running = child;
+	}
+	int rc = child < 0 ? -1 : await(p, child, played);
+	running = 0;
+	for (int i = 0; i < 2; i++)
+		sigaction(signals[i], &old[i], NULL);
+	if (rc)
+		return p4d_fail(err, P4D_E_IO, "rank %" PRIu64 " cannot be played: %s", rank,
+				strerror(errno));
+	if (interrupted)
+		return p4d_fail(err, P4D_E_IO, "ended by signal %d", (int)interrupted);
+	return 0;
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "gpu/gpu.h"
+
+enum { P4D_PLAYER_RANKS = 16384, P4D_PLAYER_PATH = 4096 };
+
+/* A rehearsal: which program, on which GPUs, and how far. */
+typedef struct p4d_player {
+	const p4d_gpu *gpu;
+	uint64_t nodes, gpus_per_node;
+	uint64_t steps;   /* optimizer steps after which a rank ends; 0: the program ends by itself */
+	uint64_t timeout; /* seconds for a rank */
+	char **program;   /* NULL-terminated */
+	char directory[P4D_PLAYER_PATH]; /* temporary: libraries, reports */
+	char library[P4D_PLAYER_PATH], python[P4D_PLAYER_PATH];
+	uint16_t port; /* of the store; 0: one GPU needs none */
+} p4d_player;
+
+typedef struct p4d_played {
+	uint64_t rank;
+	int status; /* of the program: exit status, or 128 and its signal */
+	bool timed_out;
+	uint64_t resident_bytes; /* most of the host's memory that it held */
+	double seconds;
+} p4d_played;
+
+/*
+ * Makes the directory with the libraries that stand in for the driver; `library` is where the stand-ins are.
+ * The caller ends with p4d_player__close, also after an error. Errors: INSTALLATION, IO.
+ */
+int p4d_player__open(p4d_player *player, p4d_error *err);
+void p4d_player__close(p4d_player *player);
+
+/*
+ * Runs the program as RANK of nodes * gpus_per_node and waits for its end. What it prints goes to stderr. A
+ * signal that ends this command ends the program first. The files of the rank are then in the directory
+ * (p4d_player__file). Errors: IO.
+ */
+int p4d_player__play(const p4d_player *player, uint64_t rank, p4d_played *played, p4d_error *err);
+
+/* "report" (the stand-ins', JSON) or "phases" (PyTorch's, a JSON object a line) of a rank. */
+void p4d_player__file(const p4d_player *player, const char *name, uint64_t rank, char *path, size_t size);

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "rehearse/rehearsed.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/json_file.h"
+
+enum { FILE_BYTES = 16 << 20 };
+
+static uint64_t member(struct json_object *o, const char *name)
+{
+	struct json_object *value;
+
+	return json_object_object_get_ex(o, name, &value) ? json_object_get_uint64(value) : 0;
+}
+
+static unsigned names(struct json_object *o, const char *name, const char **out)
+{
+	struct json_object *list;
+	unsigned count = 0;
+
+	if (!json_object_object_get_ex(o, name, &list) || !json_object_is_type(list, json_type_array))
+		return 0;
+	for (size_t i = 0; i < json_object_array_length(list) && count < P4D_REHEARSED_NAMES; i++)
+		out[count++] = json_object_get_string(json_object_array_get_idx(list, i));
+	return count;
+}
+
+static void take_devices(p4d_rehearsed *r, struct json_object *report)
+{
+	struct json_object *list;
+
+	if (!json_object_object_get_ex(report, "devices", &list) ||
+	    !json_object_is_type(list, json_type_array))
+		return;
+	for (size_t i = 0; i < json_object_array_length(list); i++) {
+		struct json_object *device = json_object_array_get_idx(list, i);
+		uint64_t peak = member(device, "peak_bytes"), refused = member(device, "refused_bytes");
+		r->device = peak > r->device ? peak : r->device;
+		if (refused > r->refused) {
+			r->refused = refused;
+			r->held = member(device, "held_bytes");
+		}
+	}
+}
+
+static int read_report(p4d_rehearsed *r, const p4d_player *player, p4d_error *err)
+{
+	char path[P4D_PLAYER_PATH];
+
+	p4d_player__file(player, "report", r->played.rank, path, sizeof(path));
+	if (access(path, R_OK))
+		return 0;
+	r->text = p4d_json_read(path, FILE_BYTES, err);
+	if (!r->text)
+		return -1;
+	take_devices(r, r->text);
+	r->pinned = member(r->text, "pinned_bytes");
+	r->managed = member(r->text, "managed_bytes");
+	r->products = member(r->text, "products");
+	r->flops = member(r->text, "flops");
+	r->collectives = member(r->text, "collectives");
+	r->collective_bytes = member(r->text, "collective_bytes");
+	r->missing_count = names(r->text, "missing", r->missing);
+	r->doubts_count = names(r->text, "doubts", r->doubts);
+	return 0;
+}
+
+static void take_phase(p4d_rehearsed *r, struct json_object *row)
+{
+	struct json_object *name;
+
+	r->even_routes += member(row, "even_routes");
+	if (json_object_object_get_ex(row, "unknown_reads", &name) &&
+	    json_object_is_type(name, json_type_array))
+		r->unknown_reads += json_object_array_length(name);
+	if (!json_object_object_get_ex(row, "phase", &name))
+		return;
+	p4d_rehearsed_phase p = {
+	    .step = member(row, "step"),
+	    .allocated = member(row, "allocated"),
+	    .reserved = member(row, "reserved"),
+	    .parameters = member(row, "parameters"),
+	    .gradients = member(row, "gradients"),
+	    .optimizer = member(row, "optimizer"),
+	};
+	snprintf(p.name, sizeof(p.name), "%s", json_object_get_string(name));
+	r->updated = r->updated || !strcmp(p.name, "update");
+	r->allocated = p.allocated > r->allocated ? p.allocated : r->allocated;
+	r->reserved = p.reserved > r->reserved ? p.reserved : r->reserved;
+	if (r->phases < P4D_REHEARSED_PHASES)
+		r->phase[r->phases++] = p;
+}
+
+/* A JSON object a line; a line that the end of the process cut off is left out. */
+static int read_phases(p4d_rehearsed *r, const p4d_player *player, p4d_error *err)
+{
+	char path[P4D_PLAYER_PATH], *rest = NULL;
+	size_t length;
+
+	p4d_player__file(player, "phases", r->played.rank, path, sizeof(path));
+	if (access(path, R_OK))
+		return 0;
+	char *text = p4d_text_read(path, FILE_BYTES, &length, err);
+	if (!text)
+		return -1;
+	for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+		struct json_object *row = json_tokener_parse(line);
+		if (row && json_object_is_type(row, json_type_object))
+			take_phase(r, row);
+		json_object_put(row);
+	}
+	free(text);
+	return 0;
+}
+
+int p4d_rehearsed__read(p4d_rehearsed *r, const p4d_player *player, const p4d_played *played, p4d_error *err)
+{
+	memset(r, 0, sizeof(*r));
+	r->played = *played;
+	return read_report(r, player, err) || read_phases(r, player, err) ? -1 : 0;
+}
+
+void p4d_rehearsed__free(p4d_rehearsed *r)
+{
+	json_object_put(r->text);
+	r->text = NULL;
+}
+
+const p4d_rehearsed_phase *p4d_rehearsed__peak(const p4d_rehearsed *r)
+{
+	const p4d_rehearsed_phase *most = NULL;
+
+	for (unsigned i = 0; i < r->phases; i++)
+		if (!most || r->phase[i].reserved > most->reserved ||
+		    (r->phase[i].reserved == most->reserved && r->phase[i].allocated > most->allocated))
+			most = &r->phase[i];
+	return most;
+}
+
+static p4d_rehearsed_verdict incomplete(const p4d_rehearsed *r, char *reason, size_t size)
+{
+	if (r->played.timed_out)
+		snprintf(reason, size, "it did not end within %.0f s", r->played.seconds);
+	else if (r->played.status)
+		snprintf(reason, size, "the program ended with status %d", r->played.status);
+	else if (!r->device)
+		snprintf(reason, size, "the program used no GPU");
+	else if (r->missing_count)
+		snprintf(reason, size, "it called %s%s, which the rehearsal does not play", r->missing[0],
+			 r->missing_count > 1 ? " and others" : "");
+	else
+		return P4D_REHEARSED_PASS;
+	return P4D_REHEARSED_INCOMPLETE;
+}
+
+p4d_rehearsed_verdict p4d_rehearsed__judge(const p4d_rehearsed *r, const p4d_gpu *gpu, char *reason,
+					   size_t size)
+{
+	reason[0] = '\0';
+	/* A program that caught the error and went on fits: its allocator freed what it kept, and asked
+	 * again. */
+	if (r->refused && r->played.status) {
+		snprintf(reason, size, "it asked for %.2f GiB when %.1f of %.1f GiB were taken",
+			 p4d_to_gib(r->refused), p4d_to_gib(r->held), p4d_to_gib(gpu->usable_bytes));
+		return P4D_REHEARSED_REJECT;
+	}
+	if (incomplete(r, reason, size))
+		return P4D_REHEARSED_INCOMPLETE;
+	if (r->unknown_reads) {
+		snprintf(reason, size,
+			 "unvalidated: the program read %" PRIu64 " values that only a GPU computes",
+			 r->unknown_reads);
+		return P4D_REHEARSED_WARN;
+	}
+	if (!r->updated && r->phases) {
+		snprintf(reason, size, "no optimizer ran");
+		return P4D_REHEARSED_WARN;
+	}
+	if (r->device > gpu->usable_bytes / 100 * 95) {
+		snprintf(reason, size, "above 95 %% of the GPU");
+		return P4D_REHEARSED_WARN;
+	}
+	return P4D_REHEARSED_PASS;
+}
+
+const char *p4d_rehearsed__verdict_name(p4d_rehearsed_verdict verdict)
+{
+	static const char *const name[] = {"pass", "warn", "incomplete", "reject"};
+
+	return name[verdict];
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <json-c/json.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "rehearse/player.h"
+
+enum { P4D_REHEARSED_PHASES = 64, P4D_REHEARSED_NAMES = 64 };
+
+/* What one phase of a step held at most. Bytes. */
+typedef struct p4d_rehearsed_phase {
+	char name[32]; /* load, forward, backward, update, between, evaluation, save */
+	uint64_t step; /* from 1 */
+	uint64_t allocated, reserved;
+	uint64_t parameters, gradients, optimizer; /* at the end of the phase */
+} p4d_rehearsed_phase;
+
+/* What a rank held and did. Strings belong to `text`. */
+typedef struct p4d_rehearsed {
+	p4d_played played;
+	unsigned phases;
+	p4d_rehearsed_phase phase[P4D_REHEARSED_PHASES];
+	uint64_t allocated, reserved; /* peaks over all phases; 0 where the program is not PyTorch */
+	uint64_t device;              /* peak on the fullest device, context included; 0: none was used */
+	uint64_t refused, held; /* the request that did not fit, and what the device held then; 0: none */
+	uint64_t pinned, managed;
+	uint64_t products, flops, collectives, collective_bytes, unknown_reads, even_routes;
+	bool updated; /* an optimizer has run */
+	unsigned missing_count, doubts_count;
+	const char *missing[P4D_REHEARSED_NAMES], *doubts[P4D_REHEARSED_NAMES];
+	struct json_object *text;
+} p4d_rehearsed;
+
+/* Reads a rank's files. A file that is not there leaves its members 0. Errors: JSON, IO. The caller ends with
+ * p4d_rehearsed__free. */
+int p4d_rehearsed__read(p4d_rehearsed *r, const p4d_player *player, const p4d_played *played, p4d_error *err);
+void p4d_rehearsed__free(p4d_rehearsed *r);
+
+/* The phase that reserved most; NULL: none is known. */
+const p4d_rehearsed_phase *p4d_rehearsed__peak(const p4d_rehearsed *r);
+
+typedef enum p4d_rehearsed_verdict {
+	P4D_REHEARSED_PASS,
+	P4D_REHEARSED_WARN,       /* above 95 % of the GPU, or something makes the answer less sure */
+	P4D_REHEARSED_INCOMPLETE, /* nothing can be said: why stands in the reason */
+	P4D_REHEARSED_REJECT,     /* it ran out of the GPU's memory */
+} p4d_rehearsed_verdict;
+
+/* What the rank says about the job, with a reason for everything but a pass. */
+p4d_rehearsed_verdict p4d_rehearsed__judge(const p4d_rehearsed *r, const p4d_gpu *gpu, char *reason,
+					   size_t size);
+const char *p4d_rehearsed__verdict_name(p4d_rehearsed_verdict verdict);

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/* ncclResult_t */
+enum { COMM_OK = 0, COMM_CUDA = 1, COMM_SYSTEM = 2 };
+enum { COMM_ID_BYTES = 128 };
+
+/* ncclComm */
+typedef struct p4d_comm {
+	int ranks, rank;
+	int splits;          /* communicators made of this one */
+	uint64_t broadcasts; /* so far: what numbers a record */
+	char id[COMM_ID_BYTES];
+	FILE *written, *read;
+	int read_root;
+} p4d_comm;
+
+/*
+ * What ranks broadcast, in files of the directory P4D_REHEARSAL_RECORD, by communicator and root. A broadcast
+ * of at most P4D_ACCOUNT_SMALL bytes is written with its number, and read by number and size. Without the
+ * directory, or where the record has no such broadcast, nothing is written or changed.
+ */
+void p4d_comm_record_write(p4d_comm *c, const void *from, size_t bytes);
+void p4d_comm_record_read(p4d_comm *c, int root, void *to, size_t bytes);
+void p4d_comm_record_end(p4d_comm *c);

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <limits.h>
+#include <stdlib.h>
+
+#include "account.h"
+#include "comm.h"
+
+typedef struct entry {
+	uint64_t number, bytes;
+} entry;
+
+static FILE *open_record(const p4d_comm *c, int root, const char *mode)
+{
+	const char *directory = getenv("P4D_REHEARSAL_RECORD");
+	char path[PATH_MAX];
+
+	if (!directory || !c->id[0])
+		return NULL;
+	int length = snprintf(path, sizeof(path), "%s/%s-%d", directory, c->id, root);
+	return length > 0 && (size_t)length < sizeof(path) ? fopen(path, mode) : NULL;
+}
+
+void p4d_comm_record_write(p4d_comm *c, const void *from, size_t bytes)
+{
+	entry e = {c->broadcasts, bytes};
+
+	if (bytes > P4D_ACCOUNT_SMALL)
+		return;
+	if (!c->written)
+		c->written = open_record(c, c->rank, "we");
+	if (!c->written)
+		return;
+	fwrite(&e, sizeof(e), 1, c->written);
+	fwrite(from, bytes, 1, c->written);
+	fflush(c->written);
+}
+
+/* Numbers only grow, so the search goes on from where the last one ended. */
+static void find(FILE *record, uint64_t number, void *to, size_t bytes)
+{
+	entry e;
+
+	for (long at = ftell(record); fread(&e, sizeof(e), 1, record) == 1; at = ftell(record)) {
+		if (e.number > number) {
+			fseek(record, at, SEEK_SET);
+			return;
+		}
+		if (e.number == number && e.bytes == bytes) {
+			char *kept = malloc(bytes ? bytes : 1);
+			if (kept && fread(kept, 1, bytes, record) == bytes)
+				p4d_account_copy(to, kept, bytes);
+			free(kept);
+			return;
+		}
+		fseek(record, (long)e.bytes, SEEK_CUR);
+	}
+}
+
+void p4d_comm_record_read(p4d_comm *c, int root, void *to, size_t bytes)
+{
+	if (bytes > P4D_ACCOUNT_SMALL)
+		return;
+	if (c->read && c->read_root != root) {
+		fclose(c->read);
+		c->read = NULL;
+	}
+	if (!c->read)
+		c->read = open_record(c, root, "re");
+	c->read_root = root;
+	if (c->read)
+		find(c->read, c->broadcasts, to, bytes);
+}
+
+void p4d_comm_record_end(p4d_comm *c)
+{
+	if (c->written)
+		fclose(c->written);
+	if (c->read)
+		fclose(c->read);
+}

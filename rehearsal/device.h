@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* What a GPU of some compute capability is, beyond what gpus.json has. Sizes in bytes. */
+typedef struct p4d_device_kind {
+	int sm;
+	size_t shared_bytes;       /* of a multiprocessor */
+	size_t block_shared_bytes; /* that a block can ask for */
+	int threads;               /* of a multiprocessor */
+	int blocks;                /* of a multiprocessor */
+	int l2_bytes;
+	int bus_bits;
+} p4d_device_kind;
+
+const p4d_device_kind *p4d_device_get(void);
+
+/* The value of enum cudaDevAttr and CUdevice_attribute, whose numbers are the same. */
+int p4d_device_attribute(int attribute);
+
+/* "0000:01:00.0" */
+void p4d_device_bus_id(char *text, size_t room, int device);

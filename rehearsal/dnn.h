@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* cuDNN's backend interface: the numbers that the stand-in uses. */
+enum { DNN_OK = 0, DNN_NO_MEMORY = 1003 };
+/* cudnnBackendDescriptorType_t */
+enum { DNN_ENGINE = 2, DNN_HEURISTICS = 4, DNN_PLAN = 5, DNN_DEVICE = 38 };
+/* cudnnBackendAttributeName_t */
+enum {
+	DNN_HEURISTICS_RESULTS = 202,
+	DNN_HEURISTICS_DEVICE = 204,
+	DNN_CONFIGURATION_ENGINE = 300,
+	DNN_PLAN_WORKSPACE = 402,
+	DNN_PLAN_JSON = 405,
+	DNN_PLAN_DEVICE = 407,
+	DNN_GRAPH_ENGINES = 802,
+	DNN_ENGINE_INDEX = 1301,
+	DNN_ENGINE_DEVICE = 1307,
+	DNN_DEVICE_JSON = 2702,
+};
+/* cudnnBackendAttributeType_t */
+enum {
+	DNN_TYPE_HANDLE = 0,
+	DNN_TYPE_BOOLEAN = 2,
+	DNN_TYPE_INT64 = 3,
+	DNN_TYPE_DOUBLE = 5,
+	DNN_TYPE_POINTER = 6,
+	DNN_TYPE_DESCRIPTOR = 15,
+	DNN_TYPE_CHAR = 24,
+	DNN_TYPE_FRACTION = 26,
+};
+
+/*
+ * Descriptors for cuDNN before 9.8: attributes are kept as they are set; a search finds one engine, which
+ * needs no workspace. The functions are those of the backend interface.
+ */
+int p4d_dnn_old_create(int type, void **descriptor);
+int p4d_dnn_old_destroy(void *descriptor);
+int p4d_dnn_old_set(void *descriptor, int attribute, int type, int64_t count, const void *values);
+int p4d_dnn_old_get(const void *descriptor, int attribute, int type, int64_t room, int64_t *count,
+		    void *values);

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Groups whose other ranks are not there.
+
+PyTorch's own process group of NCCL runs on the stand-in of NCCL. A group of gloo would wait for its peers' sockets, so
+PyTorch's own fake group takes its place. Collectives of Python objects take sizes from kernels, so they are answered
+here: every absent rank holds what this one holds. What a rank broadcasts is kept in P4D_REHEARSAL_RECORD, and ranks that
+are played later read it there."""
+import os
+import pickle
+
+_counts = {}
+
+
+def _record(module, group, source):
+    """The file of the next broadcast of objects from `source`; None without a record."""
+    directory = os.environ.get("P4D_REHEARSAL_RECORD")
+    if not directory:
+        return None
+    name = module._get_process_group_name(group or module._get_default_group())
+    _counts[name, source] = number = _counts.get((name, source), 0) + 1
+    return os.path.join(directory, "objects-%s-%s-%d" % (name, source, number))
+
+
+def _objects(module):
+    def all_gather_object(object_list, obj, group=None, **rest):
+        object_list[:] = [obj] * len(object_list)
+
+    def gather_object(obj, object_gather_list=None, dst=None, group=None, **rest):
+        if object_gather_list:
+            object_gather_list[:] = [obj] * len(object_gather_list)
+
+    def scatter_object_list(scatter_object_output_list, scatter_object_input_list=None, src=None, group=None, **rest):
+        if scatter_object_input_list:
+            scatter_object_output_list[0] = scatter_object_input_list[module.get_rank(group)]
+
+    def broadcast_object_list(object_list, src=None, group=None, device=None, group_src=None, **rest):
+        if src is None:
+            src = module.get_global_rank(group, group_src) if group is not None and group_src is not None else 0
+        path = _record(module, group, src)
+        if path and module.get_rank() == src:
+            with open(path, "wb") as out:
+                pickle.dump(list(object_list), out)
+        elif path and os.path.exists(path):
+            with open(path, "rb") as kept:
+                object_list[:] = pickle.load(kept)
+
+    for function in (all_gather_object, gather_object, scatter_object_list, broadcast_object_list):
+        setattr(module, function.__name__, function)
+
+
+def _gloo(module):
+    from torch._C._distributed_c10d import FakeProcessGroup
+    real = getattr(module, "ProcessGroupGloo", None)
+    if real is None:
+        return
+
+    class Fake(FakeProcessGroup):
+        """Before PyTorch 2.9 the fake group lacks this method."""
+
+        def _set_sequence_number_for_group(self):
+            pass
+
+    class Gloo(type):
+        """PyTorch makes such groups, asks isinstance() of them, and looks up their Options."""
+
+        def __call__(cls, store, rank, size, *rest, **named):
+            if hasattr(FakeProcessGroup, "_create_internal"):
+                return FakeProcessGroup._create_internal(rank, size)
+            return Fake(rank, size)
+
+        def __instancecheck__(cls, group):
+            return isinstance(group, (FakeProcessGroup, real))
+
+        def __getattr__(cls, name):
+            return getattr(real, name)
+
+    module.ProcessGroupGloo = Gloo("ProcessGroupGloo", (), {})
+
+
+def install(module):
+    _gloo(module)
+    _objects(module)

@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Computes small values for real.
+
+Kernels do nothing in a rehearsal, but programs take sizes and paths from values: whether a mask is all ones, which
+expert gets a token. Device memory is host memory and copies of up to 1 MiB are real, so values that come from the
+host are known. This dispatch mode follows which storages hold known values. It runs operators on small known tensors
+on the CPU, in the same memory. Everything else runs on the stand-in, and its results are unknown. top-k of unknown
+values, which is how routers choose experts, spreads evenly. A value that the program reads although it is unknown is
+counted and reported."""
+import atexit
+import ctypes
+import json
+import os
+import traceback
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_flatten, tree_map_only
+
+SMALL = 1 << 20  # bytes; P4D_ACCOUNT_SMALL of the stand-ins
+aten = torch.ops.aten
+PLAIN = (torch.Tensor, torch.nn.Parameter)
+
+# Operators whose answer leaves the device: as a number, or as the size of a tensor.
+READS = {aten._local_scalar_dense, aten.nonzero, aten._unique2, aten.unique_dim, aten.unique_consecutive,
+         aten.masked_select, aten.repeat_interleave, aten.bincount, aten.equal, aten.is_nonzero}
+# Operators whose results hold nothing yet.
+EMPTY = {aten.empty, aten.empty_strided, aten.empty_like, aten.new_empty, aten.new_empty_strided, aten.record_stream}
+FACTORIES = {aten.zeros, aten.ones, aten.full, aten.arange, aten.rand, aten.randn}
+
+known = set()  # addresses of storages
+unknown_reads = {}  # (operator, place in the program): how often
+even_routes = 0
+
+
+def _address(tensor):
+    return tensor.untyped_storage().data_ptr()
+
+
+def _is_small(tensor):
+    return tensor.untyped_storage().nbytes() <= SMALL
+
+
+def _is_known(tensor):
+    return not tensor.is_cuda or (type(tensor) in PLAIN and _is_small(tensor) and _address(tensor) in known)
+
+
+def _mark(tensor, is_known):
+    if not tensor.is_cuda or type(tensor) not in PLAIN:
+        return
+    address = _address(tensor)
+    if not address:
+        return
+    if is_known and _is_small(tensor):
+        known.add(address)
+    else:
+        known.discard(address)
+
+
+def _on_host(tensor):
+    """The memory of a device's tensor, as a tensor of the CPU."""
+    if not tensor.is_cuda:
+        return tensor
+    bytes_ = tensor.untyped_storage().nbytes()
+    if not bytes_:
+        return torch.empty_strided(tensor.size(), tensor.stride(), dtype=tensor.dtype)
+    memory = torch.frombuffer((ctypes.c_char * bytes_).from_address(_address(tensor)), dtype=torch.uint8)
+    return torch.empty(0, dtype=tensor.dtype).set_(memory.untyped_storage(), tensor.storage_offset(), tensor.size(),
+                                                   tensor.stride())
+
+
+def _place():
+    """Where the program is, outside of PyTorch and of this package."""
+    for frame in reversed(traceback.extract_stack()[:-2]):
+        if "/torch/" not in frame.filename and "p4d_rehearsal" not in frame.filename:
+            return "%s:%d" % (frame.filename.split("site-packages/")[-1], frame.lineno)
+    return "?"
+
+
+def _even_indices(scores, k, dim):
+    """Experts in turn: as many tokens for each as there can be."""
+    n = scores.shape[dim]
+    rest = list(scores.shape)
+    del rest[dim]
+    indices = torch.arange(scores.numel() // n * k).remainder_(n)
+    return indices.view(*rest, k).movedim(-1, dim).contiguous()
+
+
+class Values(TorchDispatchMode):
+    def __torch_dispatch__(self, function, types, arguments=(), named=None):
+        named = named or {}
+        tensors = [t for t in tree_flatten((arguments, named))[0] if isinstance(t, torch.Tensor)]
+        device = self.device_of(tensors, named)
+        if device is None or device.type != "cuda" or any(type(t) not in PLAIN for t in tensors):
+            return function(*arguments, **named)
+        operator = function.overloadpacket
+        if operator is aten.topk and not _is_known(arguments[0]) and "out" not in named:
+            return self.route(function, arguments, named)
+        all_known = all(map(_is_known, tensors))
+        if not all_known and operator in READS and not self.is_logged(operator, arguments):
+            self.note_read(operator)
+        returns_view = any(r.alias_info is not None for r in function._schema.returns)
+        writes = function._schema.is_mutable
+        if returns_view and not writes:
+            return function(*arguments, **named)  # the storage stays as known as it was
+        if all_known and self.can_compute(operator, function, arguments, tensors):
+            try:
+                result = self.compute(function, arguments, named, device, writes)
+            except (RuntimeError, NotImplementedError, TypeError):
+                result = None  # no such operator on the CPU
+            if result is not None:
+                return result
+        result = function(*arguments, **named)
+        self.mark_results(operator, function, arguments, result, writes, all_known)
+        return result
+
+    @staticmethod
+    def device_of(tensors, named):
+        for tensor in tensors:
+            if tensor.is_cuda:
+                return tensor.device
+        return torch.device(named["device"]) if named.get("device") is not None else None
+
+    @staticmethod
+    def route(function, arguments, named):
+        global even_routes
+        even_routes += 1
+        result = function(*arguments, **named)
+        dim = arguments[2] if len(arguments) > 2 else named.get("dim", -1)
+        indices = _even_indices(arguments[0], arguments[1], dim)
+        if indices.numel() * 8 <= SMALL:
+            _on_host(result[1]).copy_(indices)
+            _mark(result[1], True)
+        _mark(result[0], False)
+        return result
+
+    @staticmethod
+    def is_logged(operator, arguments):
+        """A single number with a fraction is a loss or a norm, which no size is taken from."""
+        return operator is aten._local_scalar_dense and arguments[0].is_floating_point()
+
+    @staticmethod
+    def note_read(operator):
+        key = (operator.__name__, _place())
+        unknown_reads[key] = unknown_reads.get(key, 0) + 1
+
+    @staticmethod
+    def can_compute(operator, function, arguments, tensors):
+        if operator in EMPTY or "c10d" in str(function):
+            return False
+        if operator in FACTORIES and isinstance(arguments[0], (list, tuple)):
+            if torch.Size(arguments[0]).numel() * 8 > SMALL:
+                return False
+        return all(_is_small(t) if t.is_cuda else t.numel() * t.element_size() <= SMALL for t in tensors)
+
+    @staticmethod
+    def compute(function, arguments, named, device, writes):
+        """Runs the operator on the CPU; None where that is not possible."""
+        if writes:
+            if not arguments or not isinstance(arguments[0], torch.Tensor) or not arguments[0].is_cuda or "out" in named:
+                return None
+            function(*tree_map_only(torch.Tensor, _on_host, arguments), **tree_map_only(torch.Tensor, _on_host, named))
+            _mark(arguments[0], True)
+            return arguments[0]
+        on_host = {name: torch.device("cpu") if isinstance(value, torch.device) else value
+                   for name, value in tree_map_only(torch.Tensor, _on_host, named).items() if name != "pin_memory"}
+        result = function(*tree_map_only(torch.Tensor, _on_host, arguments), **on_host)
+        to = torch.device(named["device"]) if named.get("device") is not None else device
+
+        def on_device(tensor):
+            if to.type != "cuda":
+                return tensor
+            copy = torch.empty_strided(tensor.size(), tensor.stride(), dtype=tensor.dtype, device=to)
+            if copy.numel():
+                _on_host(copy).copy_(tensor)
+            _mark(copy, True)
+            return copy
+
+        return tree_map_only(torch.Tensor, on_device, result)
+
+    @staticmethod
+    def mark_results(operator, function, arguments, result, writes, all_known):
+        if not writes:
+            for tensor in tree_flatten(result)[0]:
+                if isinstance(tensor, torch.Tensor):
+                    # A copy from the host is made by the stand-in, unless its type changes on the device.
+                    source = arguments[0] if arguments and isinstance(arguments[0], torch.Tensor) else None
+                    copied = operator is aten._to_copy and source is not None and _is_known(source)
+                    _mark(tensor, copied and (source.dtype == tensor.dtype or not tensor.is_cuda))
+            return
+        for argument, value in zip(function._schema.arguments, arguments):
+            if argument.alias_info is None or not argument.alias_info.is_write:
+                continue
+            for tensor in tree_flatten(value)[0]:
+                if isinstance(tensor, torch.Tensor):
+                    whole = tensor.numel() * tensor.element_size() == tensor.untyped_storage().nbytes()
+                    _mark(tensor, operator is aten.copy_ and (all_known or (_is_known(arguments[1]) and whole)))
+
+
+def _write():
+    path = os.environ.get("P4D_REHEARSAL_PHASES")
+    if not path:
+        return
+    reads = [{"operator": operator, "place": place, "count": count}
+             for (operator, place), count in sorted(unknown_reads.items())]
+    with open(path, "a") as out:
+        out.write(json.dumps({"unknown_reads": reads, "even_routes": even_routes}) + "\n")
+
+
+def install():
+    from p4d_rehearsal import phases
+    Values().__enter__()
+    atexit.register(_write)
+    phases.at_end.append(_write)

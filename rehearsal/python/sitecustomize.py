@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Python imports this module when it starts. It adds what a rehearsal needs to torch, torch.distributed and DeepSpeed
+right after the program imports them. No installed file is changed."""
+import importlib.abc
+import importlib.util
+import os
+import sys
+
+
+def _after_torch(module):
+    from p4d_rehearsal import phases, values
+    phases.install()
+    if os.environ.get("P4D_REHEARSAL_VALUES", "1") != "0":
+        values.install()
+
+
+def _after_distributed(module):
+    from p4d_rehearsal import groups
+    groups.install(module)
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    """Runs a function after the first import of a module."""
+
+    def __init__(self, after):
+        self.after = after
+
+    def find_spec(self, name, path, target=None):
+        then = self.after.pop(name, None)
+        if not then:
+            return None
+        spec = importlib.util.find_spec(name)
+        if not spec or not spec.loader:
+            return None
+        run = spec.loader.exec_module
+
+        def exec_module(module):
+            run(module)
+            then(module)
+
+        spec.loader.exec_module = exec_module
+        return spec
+
+
+def _run_hidden():
+    """Runs the sitecustomize of the system or of the virtual environment, which this one hides."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    for place in sys.path:
+        path = os.path.join(place or ".", "sitecustomize.py")
+        if os.path.abspath(place or ".") != here and os.path.isfile(path):
+            spec = importlib.util.spec_from_file_location("sitecustomize", path)
+            spec.loader.exec_module(importlib.util.module_from_spec(spec))
+            return
+
+
+if os.environ.get("P4D_REHEARSAL_REPORT"):
+    sys.meta_path.insert(0, _Finder({"torch": _after_torch, "torch.distributed.distributed_c10d": _after_distributed}))
+_run_hidden()

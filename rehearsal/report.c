@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "report.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "abi.h"
+#include "account.h"
+#include "pinned.h"
+#include "settings.h"
+
+enum { NAMES = 256 };
+
+typedef struct names {
+	const char *name[NAMES];
+	size_t count;
+} names;
+
+static _Atomic uint64_t counts[P4D_REPORT_COUNTS];
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static names missing, doubts;
+static uint64_t workspace;
+
+void p4d_report_add(p4d_report_count count, uint64_t value)
+{
+	atomic_fetch_add_explicit(&counts[count], value, memory_order_relaxed);
+}
+
+void p4d_report_workspace(uint64_t bytes)
+{
+	pthread_mutex_lock(&lock);
+	if (bytes > workspace)
+		workspace = bytes;
+	pthread_mutex_unlock(&lock);
+}
+
+static void add_name(names *n, const char *name)
+{
+	pthread_mutex_lock(&lock);
+	for (size_t i = 0; i < n->count; i++)
+		if (!strcmp(n->name[i], name)) {
+			pthread_mutex_unlock(&lock);
+			return;
+		}
+	if (n->count < NAMES)
+		n->name[n->count++] = name;
+	pthread_mutex_unlock(&lock);
+}
+
+void p4d_report_missing(const char *name)
+{
+	add_name(&missing, name);
+}
+
+void p4d_report_doubt(const char *doubt)
+{
+	add_name(&doubts, doubt);
+}
+
+static void write_names(FILE *out, const char *member, const names *n)
+{
+	fprintf(out, ", \"%s\": [", member);
+	for (size_t i = 0; i < n->count; i++)
+		fprintf(out, "%s\"%s\"", i ? ", " : "", n->name[i]);
+	fputc(']', out);
+}
+
+static void write_devices(FILE *out)
+{
+	const char *comma = "";
+
+	fputs("{\"devices\": [", out);
+	for (int i = 0; i < p4d_settings()->devices; i++) {
+		uint64_t held, refused = p4d_account_refused(i, &held);
+		if (!p4d_account_peak(i))
+			continue;
+		fprintf(out, "%s{\"device\": %d, \"peak_bytes\": %" PRIu64, comma, i, p4d_account_peak(i));
+		if (refused)
+			fprintf(out, ", \"refused_bytes\": %" PRIu64 ", \"held_bytes\": %" PRIu64, refused,
+				held);
+		fputc('}', out);
+		comma = ", ";
+	}
+	fputc(']', out);
+}
+
+static void write_report(FILE *out)
+{
+	static const char *const member[P4D_REPORT_COUNTS] = {
+	    "launches", "products", "flops", "graphs", "collectives", "collective_bytes",
+	};
+
+	write_devices(out);
+	fprintf(out, ", \"pinned_bytes\": %" PRIu64 ", \"managed_bytes\": %" PRIu64, p4d_pinned_peak(),
+		p4d_pinned_managed_peak());
+	for (int i = 0; i < P4D_REPORT_COUNTS; i++)
+		fprintf(out, ", \"%s\": %" PRIu64, member[i], atomic_load(&counts[i]));
+	pthread_mutex_lock(&lock);
+	fprintf(out, ", \"workspace_bytes\": %" PRIu64, workspace);
+	write_names(out, "missing", &missing);
+	write_names(out, "doubts", &doubts);
+	pthread_mutex_unlock(&lock);
+	fputs("}\n", out);
+}
+
+ENTRY int p4d_report_write(void)
+{
+	const char *path = p4d_settings()->report;
+
+	if (!path)
+		return 0;
+	FILE *out = fopen(path, "we");
+	if (!out)
+		return -1;
+	write_report(out);
+	return fclose(out) ? -1 : 0;
+}
+
+/* A process that never used a device (a shell, a helper) leaves no report. */
+__attribute__((destructor)) static void write_at_end(void)
+{
+	for (int i = 0; i < p4d_settings()->devices; i++)
+		if (p4d_account_peak(i)) {
+			p4d_report_write();
+			return;
+		}
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* What the stand-ins saw, as JSON in the file that the settings name. Any thread may call. */
+
+typedef enum p4d_report_count {
+	P4D_REPORT_LAUNCHES,         /* kernels */
+	P4D_REPORT_PRODUCTS,         /* matrix products of cuBLAS and cuBLASLt */
+	P4D_REPORT_FLOPS,            /* of those products */
+	P4D_REPORT_GRAPHS,           /* executions of cuDNN's graphs */
+	P4D_REPORT_COLLECTIVES,      /* of NCCL */
+	P4D_REPORT_COLLECTIVE_BYTES, /* that this rank handed to them */
+	P4D_REPORT_COUNTS,
+} p4d_report_count;
+
+void p4d_report_add(p4d_report_count count, uint64_t value);
+
+/* A workspace that cuDNN's plan asks for; the report has the largest. */
+void p4d_report_workspace(uint64_t bytes);
+
+/* NAME (a string that stays) was called and is not implemented. The report has each name once. */
+void p4d_report_missing(const char *name);
+
+/* Something that makes the answer less sure, a sentence that stays. The report has each once. */
+void p4d_report_doubt(const char *doubt);
+
+/*
+ * Writes the report, as the end of the process does; a later call replaces it. For the Python module, before
+ * it ends the process. 0, or -1 where the file could not be written.
+ */
+int p4d_report_write(void);

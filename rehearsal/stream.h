@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+
+/*
+ * Streams are in order and always done. What they remember is which capture of a graph they take part in: an
+ * event carries the capture of the stream that recorded it to the streams that wait for it.
+ */
+typedef struct p4d_runtime_stream p4d_runtime_stream;
+typedef struct p4d_event p4d_event;
+
+/* The capture that STREAM (a handle of the program; 0, 1 and 2 are the device's own streams) takes part in;
+ * 0: none. */
+unsigned long long p4d_stream_capture(const p4d_runtime_stream *stream);
+
+p4d_event *p4d_event_new(void);
+void p4d_event_record(p4d_event *event, const p4d_runtime_stream *stream);

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A training program for test_rehearse.sh, without PyTorch: finds CUDA as programs do that open it at run
+ * time. played MIB: takes so much. played missing: calls what the stand-ins do not play. played hang: does
+ * not end. played store: with other ranks, speaks to the store. played none: uses no GPU.
+ */
+#include <arpa/inet.h>
+#include <dlfcn.h>
+#include <netinet/in.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+static int fail(const char *what)
+{
+	printf("played: %s\n", what);
+	return 1;
+}
+
+static void *entry(const char *library, const char *name)
+{
+	void *opened = dlopen(library, RTLD_NOW);
+
+	return opened ? dlsym(opened, name) : NULL;
+}
+
+static int take(size_t mib)
+{
+	int (*allocate)(void **, size_t) = NULL;
+	void *address;
+
+	*(void **)&allocate = dlsym(RTLD_DEFAULT, "cudaMalloc");
+	if (!allocate)
+		return fail("no cudaMalloc");
+	return allocate(&address, mib << 20) ? fail("CUDA error: out of memory") : 0;
+}
+
+static int call_missing(void)
+{
+	long (*call)(void) = NULL;
+
+	*(void **)&call = dlsym(RTLD_DEFAULT, "cudaArrayGetInfo");
+	return take(10) || !call || call() != 801;
+}
+
+/* One request of TCPStore's protocol: its number, and keys or values with their lengths. */
+static void put(int fd, int request, uint64_t count, const char *const *text, int texts)
+{
+	char out[512], *at = out;
+
+	*at++ = (char)request;
+	if (count)
+		at = (char *)memcpy(at, &count, 8) + 8;
+	for (int i = 0; i < texts; i++) {
+		uint64_t length = strlen(text[i]);
+		memcpy(at, &length, 8);
+		memcpy(at + 8, text[i], length);
+		at += 8 + length;
+	}
+	/* in two pieces: a request need not come whole */
+	if (write(fd, out, 3) != 3 || write(fd, out + 3, (size_t)(at - out) - 3) != at - out - 3)
+		exit(fail("the store does not take requests"));
+}
+
+static void get(int fd, void *data, size_t bytes)
+{
+	if (recv(fd, data, bytes, MSG_WAITALL) != (ssize_t)bytes)
+		exit(fail("the store does not answer"));
+}
+
+static int connect_store(void)
+{
+	const char *port = getenv("MASTER_PORT");
+	struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+	address.sin_port = htons((uint16_t)(port ? atoi(port) : 0));
+	return connect(fd, (struct sockaddr *)&address, sizeof(address)) ? -1 : fd;
+}
+
+static int speak_to_store(void)
+{
+	enum { SET = 1, GET = 3, ADD = 4, WAIT = 6 };
+	const char *pair[] = {"key", "value"}, *absent[] = {"nobody"};
+	char value[128], done;
+	uint64_t length;
+	struct timespec began, ended;
+	int fd = connect_store();
+
+	if (fd < 0)
+		return fail("no store");
+	put(fd, SET, 0, pair, 2);
+	put(fd, GET, 0, pair, 1);
+	get(fd, &length, 8);
+	get(fd, value, length == 5 ? 5 : 0);
+	if (length != 5 || memcmp(value, "value", 5))
+		return fail("the store lost a value");
+	clock_gettime(CLOCK_MONOTONIC, &began);
+	put(fd, WAIT, 1, absent, 1);
+	get(fd, &done, 1);
+	put(fd, GET, 0, absent, 1);
+	get(fd, &length, 8);
+	clock_gettime(CLOCK_MONOTONIC, &ended);
+	if (length != sizeof(value))
+		return fail("no value for a rank that is not there");
+	get(fd, value, sizeof(value));
+	if (ended.tv_sec - began.tv_sec > 20)
+		return fail("the store waited for a rank that is not there");
+	return take(10);
+}
+
+int main(int argc, char *argv[])
+{
+	const char *how = argc > 1 ? argv[1] : "none";
+
+	if (!strcmp(how, "none"))
+		return 0;
+	int (*start)(unsigned) = NULL, (*watch)(void) = NULL;
+	*(void **)&start = entry("libcuda.so.1", "cuInit");
+	*(void **)&watch = entry("libnvidia-ml.so.1", "nvmlInit_v2");
+	if (!start || start(0) || !watch || watch())
+		return fail("no driver");
+	if (!strcmp(how, "hang"))
+		for (take(10);; sleep(1))
+			;
+	if (!strcmp(how, "missing"))
+		return call_missing();
+	if (!strcmp(how, "store"))
+		return speak_to_store();
+	return take((size_t)atol(how));
+}

@@ -1,0 +1,401 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The stand-ins as a program calls them: what PyTorch's allocator asks for, in its order, on a GPU of 1 GiB.
+ */
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "support/support.h"
+
+/* Of the program's own headers, which this test does not have. */
+int cudaMalloc(void **address, size_t bytes);
+int cudaFree(void *address);
+int cudaMallocAsync(void **address, size_t bytes, void *stream);
+int cudaFreeAsync(void *address, void *stream);
+int cudaMallocManaged(void **address, size_t bytes, unsigned flags);
+int cudaHostAlloc(void **address, size_t bytes, unsigned flags);
+int cudaFreeHost(void *address);
+int cudaHostRegister(void *address, size_t bytes, unsigned flags);
+int cudaHostUnregister(void *address);
+int cudaMemGetInfo(size_t *left, size_t *total);
+int cudaMemcpy(void *to, const void *from, size_t bytes, int kind);
+int cudaMemset(void *to, int value, size_t bytes);
+int cudaGetLastError(void);
+const char *cudaGetErrorString(int error);
+int cudaGetDeviceCount(int *count);
+int cudaSetDevice(int device);
+int cudaGetDevice(int *device);
+int cudaGetDeviceProperties(void *properties, int device);
+int cudaGetDeviceProperties_v2(void *properties, int device);
+int cudaPointerGetAttributes(void *attributes, const void *address);
+int cudaStreamCreateWithFlags(void **stream, unsigned flags);
+int cudaStreamDestroy(void *stream);
+int cudaStreamBeginCapture(void *stream, int mode);
+int cudaStreamEndCapture(void *stream, void **graph);
+int cudaStreamIsCapturing(void *stream, int *status);
+int cudaStreamWaitEvent(void *stream, void *event, unsigned flags);
+int cudaEventCreate(void **event);
+int cudaEventRecord(void *event, void *stream);
+int cudaEventDestroy(void *event);
+int cudaGraphDestroy(void *graph);
+long cudaArrayGetInfo(void);
+int cuMemCreate(void **handle, size_t bytes, const void *wanted, unsigned long long flags);
+int cuMemRelease(void *handle);
+int cuMemAddressReserve(void **address, size_t bytes, size_t alignment, void *fixed,
+			unsigned long long flags);
+int cuMemMap(void *address, size_t bytes, size_t offset, void *handle, unsigned long long flags);
+int cuMemUnmap(void *address, size_t bytes);
+int ncclCommInitRankScalable(void **comm, int ranks, int rank, int ids, const void *id, void *config);
+int ncclCommDestroy(void *comm);
+int ncclAllGather(const void *from, void *to, size_t count, int type, void *comm, void *stream);
+int ncclAllReduce(const void *from, void *to, size_t count, int type, int operation, void *comm,
+		  void *stream);
+int ncclBroadcast(const void *from, void *to, size_t count, int type, int root, void *comm, void *stream);
+int ncclSend(const void *from, size_t count, int type, int peer, void *comm, void *stream);
+int ncclRecv(void *to, size_t count, int type, int peer, void *comm, void *stream);
+int ncclGroupStart(void);
+int ncclGroupEnd(void);
+int p4d_report_write(void);
+
+#define MIB ((size_t)1 << 20)
+enum { CONTEXT_MIB = 100, OUT_OF_MEMORY = 2, NOT_SUPPORTED = 801 };
+static char report[] = "/tmp/p4d-stand-ins.XXXXXX";
+
+static size_t used(void)
+{
+	size_t left, total;
+
+	assert_int_equal(cudaMemGetInfo(&left, &total), 0);
+	assert_int_equal(total, 1024 * MIB);
+	return total - left;
+}
+
+static void memory_is_an_account(void **state)
+{
+	void *large, *small, *other;
+	size_t before = used();
+
+	(void)state;
+	assert_true(before >= CONTEXT_MIB * MIB);
+	assert_int_equal(cudaMalloc(&large, 21 * MIB), 0);
+	assert_int_equal(used() - before, 22 * MIB); /* the driver gives 2 MiB at once */
+	assert_int_equal(cudaMalloc(&small, 1000), 0);
+	assert_int_equal(used() - before, 24 * MIB);
+	assert_int_equal(cudaMalloc(&other, 1000), 0); /* shares what the first one took */
+	assert_int_equal(used() - before, 24 * MIB);
+	assert_int_equal(cudaFree(large), 0);
+	assert_int_equal(cudaFree(small), 0);
+	assert_int_equal(cudaFree(other), 0);
+	assert_int_equal(used(), before);
+	assert_int_equal(cudaFree(NULL), 0);
+	assert_int_not_equal(cudaFree(large), 0); /* twice */
+	cudaGetLastError();
+}
+
+static void what_does_not_fit_is_cudas_error(void **state)
+{
+	size_t before = used();
+	void *address = &before;
+
+	(void)state;
+	assert_int_equal(cudaMalloc(&address, 2048 * MIB), OUT_OF_MEMORY);
+	assert_null(address);
+	assert_int_equal(used(), before);
+	assert_string_equal(cudaGetErrorString(cudaGetLastError()), "out of memory");
+	assert_int_equal(cudaGetLastError(), 0);
+	assert_int_equal(cudaMalloc(&address, 900 * MIB), 0);
+	assert_int_equal(cudaFree(address), 0);
+	assert_int_equal(cudaMalloc(&address, SIZE_MAX - 10), OUT_OF_MEMORY);
+	cudaGetLastError();
+}
+
+static void small_data_is_real(void **state)
+{
+	char there[100] = "known", back[100] = "";
+	void *first, *second;
+
+	(void)state;
+	assert_int_equal(cudaMalloc(&first, 4 * MIB), 0);
+	assert_int_equal(cudaMemcpy(first, there, sizeof(there), 1), 0);
+	assert_int_equal(cudaMemcpy(back, first, sizeof(back), 2), 0);
+	assert_string_equal(back, "known");
+	assert_int_equal(cudaMemset(first, 0, 4 * MIB), 0); /* large: cleared all the same */
+	assert_int_equal(cudaMemcpy(back, first, sizeof(back), 2), 0);
+	assert_string_equal(back, "");
+	assert_int_equal(cudaMemcpy(first, there, sizeof(there), 1), 0);
+	assert_int_equal(cudaFree(first), 0);
+	assert_int_equal(cudaMalloc(&second, 4 * MIB), 0);
+	assert_int_equal(cudaMemcpy(back, second, sizeof(back), 2), 0);
+	assert_string_equal(back, "");
+	assert_int_equal(cudaFree(second), 0);
+}
+
+/* As expandable segments do it: one address range, pages mapped as they are needed. */
+static void virtual_memory_is_counted_until_nobody_has_it(void **state)
+{
+	struct {
+		int type, handle_types, location_type, device;
+		void *windows;
+		unsigned char flags[8];
+	} wanted = {.type = 1, .location_type = 1};
+	size_t before = used();
+	void *address, *handle, *second;
+
+	(void)state;
+	assert_int_equal(cuMemAddressReserve(&address, 512 * MIB, 0, NULL, 0), 0);
+	assert_int_equal(used(), before);
+	assert_int_equal(cuMemCreate(&handle, 20 * MIB, &wanted, 0), 0);
+	assert_int_equal(cuMemMap(address, 20 * MIB, 0, handle, 0), 0);
+	assert_int_equal(cuMemRelease(handle), 0); /* still mapped */
+	assert_int_equal(used() - before, 20 * MIB);
+	assert_int_equal(cuMemCreate(&second, 2048 * MIB, &wanted, 0), OUT_OF_MEMORY);
+	assert_int_equal(cuMemUnmap(address, 20 * MIB), 0);
+	assert_int_equal(used(), before);
+}
+
+static void pinned_memory_is_an_address_of_both(void **state)
+{
+	struct {
+		int type, device;
+		void *on_device, *on_host;
+		long reserved[8];
+	} a;
+	static char own[4096];
+	void *pinned, *managed, *device;
+
+	(void)state;
+	assert_int_equal(cudaHostAlloc(&pinned, 10 * MIB, 0), 0);
+	assert_int_equal(cudaPointerGetAttributes(&a, (char *)pinned + 5 * MIB), 0);
+	assert_int_equal(a.type, 1);
+	assert_ptr_equal(a.on_device, (char *)pinned + 5 * MIB);
+	assert_int_equal(cudaFreeHost(pinned), 0);
+	assert_int_equal(cudaHostRegister(own, sizeof(own), 0), 0);
+	assert_int_equal(cudaPointerGetAttributes(&a, own + 1), 0);
+	assert_int_equal(a.type, 1);
+	assert_int_equal(cudaHostUnregister(own), 0);
+	assert_int_equal(cudaPointerGetAttributes(&a, own + 1), 0);
+	assert_int_equal(a.type, 0);
+	assert_int_equal(cudaMallocManaged(&managed, MIB, 1), 0);
+	assert_int_equal(cudaPointerGetAttributes(&a, managed), 0);
+	assert_int_equal(a.type, 3);
+	assert_int_equal(cudaFree(managed), 0);
+	assert_int_equal(cudaMalloc(&device, MIB), 0);
+	assert_int_equal(cudaPointerGetAttributes(&a, device), 0);
+	assert_int_equal(a.type, 2);
+	assert_int_equal(cudaFree(device), 0);
+}
+
+static void pools_give_back_what_they_took(void **state)
+{
+	size_t before = used();
+	void *address;
+
+	(void)state;
+	assert_int_equal(cudaMallocAsync(&address, 30 * MIB, NULL), 0);
+	assert_int_equal(used() - before, 30 * MIB);
+	assert_int_equal(cudaFreeAsync(address, NULL), 0);
+	assert_int_equal(used(), before);
+}
+
+static int capturing(void *stream)
+{
+	int status;
+
+	assert_int_equal(cudaStreamIsCapturing(stream, &status), 0);
+	return status;
+}
+
+static void events_carry_a_capture_to_other_streams(void **state)
+{
+	void *first, *second, *event, *graph;
+
+	(void)state;
+	assert_int_equal(cudaStreamCreateWithFlags(&first, 1), 0);
+	assert_int_equal(cudaStreamCreateWithFlags(&second, 1), 0);
+	assert_int_equal(cudaEventCreate(&event), 0);
+	assert_int_equal(cudaStreamBeginCapture(first, 0), 0);
+	assert_int_equal(capturing(first), 1);
+	assert_int_equal(capturing(second), 0);
+	assert_int_equal(cudaEventRecord(event, first), 0);
+	assert_int_equal(cudaStreamWaitEvent(second, event, 0), 0);
+	assert_int_equal(capturing(second), 1);
+	assert_int_equal(cudaStreamEndCapture(first, &graph), 0);
+	assert_int_equal(capturing(first) + capturing(second), 0);
+	assert_int_equal(cudaGraphDestroy(graph), 0);
+	assert_int_equal(cudaEventDestroy(event), 0);
+	assert_int_equal(cudaStreamDestroy(first), 0);
+	assert_int_equal(cudaStreamDestroy(second), 0);
+}
+
+static int at(const char *properties, size_t offset)
+{
+	int value;
+
+	memcpy(&value, properties + offset, sizeof(value));
+	return value;
+}
+
+/* Where the two releases of CUDA have capability, multiprocessors and shared memory: by their headers. */
+static void properties_stand_where_each_release_has_them(void **state)
+{
+	char p[1032];
+	int count;
+
+	(void)state;
+	assert_int_equal(cudaGetDeviceCount(&count), 0);
+	assert_int_equal(count, 2);
+	assert_int_equal(cudaGetDeviceProperties(p, 0), 0); /* CUDA 13 */
+	assert_int_equal(at(p, 360) * 10 + at(p, 364), 80);
+	assert_int_equal(at(p, 384), 108);
+	assert_int_equal(at(p, 672), 163 * 1024);
+	assert_int_equal(cudaGetDeviceProperties_v2(p, 0), 0); /* CUDA 12 */
+	assert_int_equal(at(p, 360) * 10 + at(p, 364), 80);
+	assert_int_equal(at(p, 388), 108);
+	assert_int_equal(at(p, 696), 163 * 1024);
+}
+
+static void devices_are_a_threads_own(void **state)
+{
+	int device;
+
+	(void)state;
+	assert_int_equal(cudaSetDevice(1), 0);
+	size_t before = used();
+	void *address;
+	assert_int_equal(cudaMalloc(&address, 10 * MIB), 0);
+	assert_int_equal(used() - before, 10 * MIB);
+	assert_int_equal(cudaSetDevice(0), 0);
+	assert_int_equal(cudaSetDevice(2), 101);
+	cudaGetLastError();
+	assert_int_equal(cudaGetDevice(&device), 0);
+	assert_int_equal(device, 0);
+	assert_int_equal(cudaFree(address), 0);
+	assert_int_equal(cudaSetDevice(1), 0);
+	assert_int_equal(used(), before);
+	assert_int_equal(cudaSetDevice(0), 0);
+}
+
+static void absent_ranks_hold_what_this_one_holds(void **state)
+{
+	enum { INT64 = 4, FLOAT32 = 7, SUM = 0, MAXIMUM = 2 };
+	int64_t mine = 5, all[4] = {0}, sum = 0, maximum = 0, foreign = 0;
+	void *comm;
+
+	(void)state;
+	assert_int_equal(ncclCommInitRankScalable(&comm, 4, 1, 1, "id", NULL), 0);
+	assert_int_equal(ncclAllGather(&mine, all, 1, INT64, comm, NULL), 0);
+	assert_true(all[0] == 5 && all[1] == 5 && all[2] == 5 && all[3] == 5);
+	assert_int_equal(ncclAllReduce(&mine, &sum, 1, INT64, SUM, comm, NULL), 0);
+	assert_int_equal(sum, 20);
+	assert_int_equal(ncclAllReduce(&mine, &maximum, 1, INT64, MAXIMUM, comm, NULL), 0);
+	assert_int_equal(maximum, 5);
+	/* a group of broadcasts is a gather into a list */
+	assert_int_equal(ncclGroupStart(), 0);
+	assert_int_equal(ncclBroadcast(&foreign, &foreign, 1, INT64, 0, comm, NULL), 0);
+	assert_int_equal(ncclBroadcast(&mine, &mine, 1, INT64, 1, comm, NULL), 0);
+	assert_int_equal(ncclGroupEnd(), 0);
+	assert_int_equal(foreign, 5);
+	foreign = 0;
+	assert_int_equal(ncclGroupStart(), 0);
+	assert_int_equal(ncclSend(&mine, 1, INT64, 2, comm, NULL), 0);
+	assert_int_equal(ncclRecv(&foreign, 1, INT64, 2, comm, NULL), 0);
+	assert_int_equal(ncclGroupEnd(), 0);
+	assert_int_equal(foreign, 5);
+	assert_int_equal(ncclCommDestroy(comm), 0);
+}
+
+static void *allocate_at_random(void *seed)
+{
+	unsigned next = *(unsigned *)seed;
+	void *held[16] = {NULL};
+
+	for (int i = 0; i < 4000; i++) {
+		int slot = rand_r(&next) % 16;
+		if (held[slot] && cudaFree(held[slot]))
+			return "a block was not known";
+		held[slot] = NULL;
+		if (cudaMalloc(&held[slot], (size_t)(rand_r(&next) % 8000000)) && held[slot])
+			return "memory beside an error";
+	}
+	for (int slot = 0; slot < 16; slot++)
+		cudaFree(held[slot]);
+	return NULL;
+}
+
+static void threads_share_the_account(void **state)
+{
+	pthread_t thread[4];
+	unsigned seed[4] = {1, 2, 3, 4};
+	size_t before = used();
+
+	(void)state;
+	for (int i = 0; i < 4; i++)
+		assert_int_equal(pthread_create(&thread[i], NULL, allocate_at_random, &seed[i]), 0);
+	for (int i = 0; i < 4; i++) {
+		void *fault;
+		assert_int_equal(pthread_join(thread[i], &fault), 0);
+		assert_null(fault);
+	}
+	assert_int_equal(used(), before);
+}
+
+static void what_is_not_played_is_named(void **state)
+{
+	char text[8192] = "";
+
+	(void)state;
+	assert_int_equal(cudaArrayGetInfo(), NOT_SUPPORTED);
+	assert_int_equal(p4d_report_write(), 0);
+	FILE *in = fopen(report, "r");
+	assert_non_null(in);
+	assert_true(fread(text, 1, sizeof(text) - 1, in) > 0);
+	fclose(in);
+	assert_non_null(strstr(text, "\"missing\": [\"cudaArrayGetInfo\"]"));
+	assert_non_null(strstr(text, "\"device\": 1"));
+	assert_non_null(strstr(text, "\"refused_bytes\": "));
+}
+
+static int describe_gpu(void **state)
+{
+	(void)state;
+	int fd = mkstemp(report);
+	if (fd < 0)
+		return -1;
+	close(fd);
+	setenv("P4D_REHEARSAL_BYTES", "1073741824", 1);
+	setenv("P4D_REHEARSAL_CONTEXT_BYTES", "104857600", 1);
+	setenv("P4D_REHEARSAL_GPUS", "2", 1);
+	setenv("P4D_REHEARSAL_SM", "80", 1);
+	setenv("P4D_REHEARSAL_SMS", "108", 1);
+	setenv("P4D_REHEARSAL_CUDA", "13", 1);
+	setenv("P4D_REHEARSAL_REPORT", report, 1);
+	return 0;
+}
+
+static int remove_report(void **state)
+{
+	(void)state;
+	return remove(report);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(memory_is_an_account),
+	    cmocka_unit_test(what_does_not_fit_is_cudas_error),
+	    cmocka_unit_test(small_data_is_real),
+	    cmocka_unit_test(virtual_memory_is_counted_until_nobody_has_it),
+	    cmocka_unit_test(pinned_memory_is_an_address_of_both),
+	    cmocka_unit_test(pools_give_back_what_they_took),
+	    cmocka_unit_test(events_carry_a_capture_to_other_streams),
+	    cmocka_unit_test(properties_stand_where_each_release_has_them),
+	    cmocka_unit_test(devices_are_a_threads_own),
+	    cmocka_unit_test(absent_ranks_hold_what_this_one_holds),
+	    cmocka_unit_test(threads_share_the_account),
+	    cmocka_unit_test(what_is_not_played_is_named),
+	};
+	return cmocka_run_group_tests(tests, describe_gpu, remove_report);
+}
