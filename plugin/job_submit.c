@@ -180,15 +180,17 @@ static void refer_to(const p4d_note *note, p4d_verdict *verdict)
 }
 
 /*
- * What the submitting side completed or noted it has reported on, but not what only the script tells, which
- * it did not see when it came through a pipe.
+ * What the submitting side completed or noted it has reported on, unless it only observes, as without a
+ * p4d.conf; but not what only the script tells, which it did not see when it came through a pipe.
  */
-static bool is_news(const p4d_environment *env, bool noted, const p4d_verdict *verdict)
+static bool is_news(const p4d_environment *env, const p4d_note *note, const p4d_verdict *verdict)
 {
 	if (verdict->action != P4D_WARN)
 		return false;
+	if (note && note->silent)
+		return true;
 	if (!p4d_environment_plan(env))
-		return !noted;
+		return !note;
 	return verdict->messages && verdict->message[0].code == P4D_E_UNMODELLED &&
 	       !p4d_is_set(&verdict->planned, P4D_UNMODELLED);
 }
@@ -235,7 +237,7 @@ static int submit(job_desc_msg_t *desc, uint32_t uid, const p4d_site *site, uint
 		export_plan(desc, verdict);
 	if (noted)
 		refer_to(&note, verdict);
-	if (verdict->action == P4D_REJECT || is_news(&variables, noted, verdict))
+	if (verdict->action == P4D_REJECT || is_news(&variables, noted ? &note : NULL, verdict))
 		p4d_job_submit_say_verdict(verdict, err_msg);
 	return rc;
 }

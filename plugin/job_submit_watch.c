@@ -15,6 +15,7 @@
 #include "accounting.h"
 #include "base/new_file.h"
 #include "cluster_facts.h"
+#include "config.h"
 #include "slurm_compat.h"
 
 enum {
@@ -95,6 +96,17 @@ static p4d_site *load_conf(const char *otherwise)
 	return fresh;
 }
 
+/* What is in force: for the log, at the start and after each change. */
+static void say_site(const char *what, const char *path)
+{
+	const p4d_mode usual = p4d_site_policy(site, &(p4d_site_job){.partition = "-"}).mode;
+	const p4d_mode most = p4d_site_policy_strictest(site).mode;
+
+	slurm_info("p4d: %s %s (p4d " PACKAGE_VERSION "): mode = %s%s%s%s", what,
+		   *path ? path : "no p4d.conf", p4d_site_mode_name(usual), most != usual ? " (" : "",
+		   most != usual ? p4d_site_mode_name(most) : "", most != usual ? " in sections)" : "");
+}
+
 /* What is broken is tried again each time: the mistake may be in a file that it includes. */
 static void check_conf(void)
 {
@@ -104,7 +116,7 @@ static void check_conf(void)
 	if (fresh) {
 		publish_site(fresh);
 		accounting_due = 0;
-		slurm_info("p4d: reloaded %s", conf_path);
+		say_site("reloaded", conf_path);
 	}
 }
 
@@ -246,6 +258,8 @@ void p4d_watch_start(const char *path, uint32_t trusted_uid, const char *state)
 	conf_uid = trusted_uid;
 	failure[0] = '\0';
 	publish_site(first_site());
+	if (site)
+		say_site("started with", p4d_site_path(site));
 	start_thread();
 }
 

@@ -469,7 +469,10 @@ int p4d_guard__judge_unmodelled(const p4d_request *request, const char *program,
 
 	if (v->policy.unmodelled == P4D_UNMODELLED_REJECT || required) {
 		p4d_fail(err, P4D_E_UNMODELLED, "%s is not modelled%s: %s", what,
-			 required ? ", and GPU jobs of this partition must be checked" : "", why);
+			 required ? ", and GPU jobs of this partition must be checked (unless the site has "
+				    "unmodelled = pass)"
+				  : "",
+			 why);
 		return is_model ? -1
 				: p4d_fix(err, "--p4d-framework=NAME (%s)%s", P4D_FRAMEWORK_NAMES,
 					  program || is_script ? "" : " instead of --p4d-unmodelled");

@@ -55,8 +55,11 @@ const char *p4d_note_write(const p4d_verdict *verdict, char buf[P4D_NOTE_MAX])
 			       verdict->message[reason_of(verdict)].fix);
 	else
 		p4d_text_add(&line, "\t\t");
-	if (read)
-		p4d_text_add(&line, "\tscript");
+	const bool silent = verdict->policy.mode == P4D_MODE_OBSERVE;
+	if (read || silent)
+		p4d_text_print(&line, "\t%s", read ? "script" : "");
+	if (silent)
+		p4d_text_add(&line, "\tsilent");
 	return buf;
 }
 
@@ -113,6 +116,8 @@ bool p4d_note_read(const char *line, p4d_note *note)
 	read_field(&line, note->fix, sizeof(note->fix));
 	read_field(&line, word, sizeof(word));
 	note->read = !strcmp(word, "script");
+	read_field(&line, word, sizeof(word));
+	note->silent = !strcmp(word, "silent");
 	/* only of a script it is worth a note that all is well */
 	return note->read || (note->codes && note->outcome != P4D_OUTCOME_PASS);
 }

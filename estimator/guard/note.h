@@ -11,7 +11,8 @@
  */
 typedef struct p4d_note {
 	p4d_outcome outcome;
-	bool read; /* the job runs as without its options, if it has any; its script was judged */
+	bool read;   /* the job runs as without its options, if it has any; its script was judged */
+	bool silent; /* the submitting side only observes, so it told the user nothing */
 	unsigned codes;
 	p4d_code code[P4D_MESSAGES];
 	char text[480];

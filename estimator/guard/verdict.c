@@ -62,7 +62,10 @@ void p4d_verdict__error(p4d_verdict *verdict, const p4d_error *err)
 				 "judged as %s, for nothing tells which program the job starts; "
 				 "--p4d-framework=%s does, or --p4d-unmodelled=PROGRAM",
 				 p4d_framework_of(verdict->layout.framework)->program, P4D_FRAMEWORK_NAMES);
-	verdict->fault_of_site = p4d_verdict__is_fault_of_site(err->code);
+	/* a site that refuses what is not modelled refuses GPUs that it does not describe */
+	verdict->fault_of_site =
+	    p4d_verdict__is_fault_of_site(err->code) &&
+	    !(err->code == P4D_E_UNKNOWN_GPU && verdict->policy.unmodelled == P4D_UNMODELLED_REJECT);
 	if (verdict->fault_of_site && verdict->policy.on_error == P4D_ON_ERROR_PASS) {
 		verdict->action = P4D_WARN;
 		p4d_verdict__say(verdict, P4D_E_NOT_JUDGED,

@@ -126,6 +126,22 @@ static void put_messages(p4d_text *line, const p4d_verdict *verdict, bool codes)
 	p4d_text_quoted(line, value);
 }
 
+/* What the job gets, where nobody typed it and the cluster's accounting is known. */
+static const char *account_of(const p4d_job *job)
+{
+	return job->account || !p4d_associations_known(job->associations)
+		   ? job->account
+		   : p4d_associations_default_account(job->associations, job->user);
+}
+
+static const char *qos_of(const p4d_job *job, const char *account, const char *partition)
+{
+	return job->qos || !p4d_associations_known(job->associations)
+		   ? job->qos
+		   : p4d_associations_default_qos(job->associations, job->user, account, partition,
+						  strcspn(partition, ","));
+}
+
 const char *p4d_verdict_line(const p4d_verdict_subject *subject, const p4d_verdict *verdict, char *buf,
 			     size_t size)
 {
@@ -140,9 +156,11 @@ const char *p4d_verdict_line(const p4d_verdict_subject *subject, const p4d_verdi
 	put_text(&line, "job", subject->name);
 	put_text(&line, "job_id", subject->job_id);
 	put(&line, "uid", "%" PRIu32, subject->uid);
-	put_text(&line, "account", job->account);
-	put_text(&line, "partition", job->partition ? job->partition : geometry->partition);
-	put_text(&line, "qos", job->qos);
+	const char *partition = job->partition ? job->partition : geometry->partition;
+	const char *account = account_of(job);
+	put_text(&line, "account", account);
+	put_text(&line, "partition", partition);
+	put_text(&line, "qos", qos_of(job, account, partition));
 	put_text(&line, "model", verdict->model);
 	put_text(&line, "gpu", geometry->gpu ? geometry->gpu->name : NULL);
 	put_number(&line, "nodes", geometry->nodes, 0, geometry->nodes);

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "config.h"
 #include "doubles/slurm/hosted.h"
 
 static void a_bad_edit_changes_nothing(void **state)
@@ -104,6 +105,8 @@ static void it_observes_where_nobody_wrote_a_configuration(void **state)
 	fakehost_set(&large->tres_per_node, "gres:gpu:h100:8");
 	hosted_expect(large, true, "");
 	assert_non_null(strstr(fakehost_log(), "P4D012"));
+	assert_non_null(
+	    strstr(fakehost_log(), "started with no p4d.conf (p4d " PACKAGE_VERSION "): mode = observe"));
 	site_write("mode = enforced\nversion = 1\n");
 	restart();
 	assert_non_null(strstr(fakehost_log(), "p4d.conf:1: mode = enforced"));
@@ -134,6 +137,7 @@ static void a_fix_in_an_included_file_is_seen(void **state)
 	fputs("mode = off\nversion = 1\n", file);
 	fclose(file);
 	assert_true(hosted_logged("reloaded"));
+	assert_true(hosted_logged("mode = off\n"));
 	hosted_expect(job_plain("strict"), true, "");
 	/* and so is a later change of it */
 	fakehost_forget();
@@ -193,6 +197,7 @@ static void accounts_and_qos_that_nobody_typed_count(void **state)
 	fakehost_account("bob", FAKEHOST_UID + 1, "trusted", NULL, 0, true);
 	write_accounts("account staff { require_plan = true }\nexempt_accounts = { trusted }");
 	assert_true(becomes("h100", NULL, NULL, true)); /* the section of a parent of the default account */
+	assert_non_null(strstr(fakehost_log(), " account=\"physics\" partition=\"h100\" "));
 	assert_true(becomes("h100", "physics", NULL, true));
 	assert_true(becomes("h100", "guests", NULL, false));
 	/* not the account of this user: it neither exempts nor frees */
@@ -200,7 +205,9 @@ static void accounts_and_qos_that_nobody_typed_count(void **state)
 	write_accounts("account staff { require_plan = true }\naccount physics { mode = off }");
 	assert_true(becomes("h100", NULL, NULL, false)); /* a nearer one */
 	write_accounts("qos large { require_plan = true }");
+	assert_true(hosted_logged("(p4d " PACKAGE_VERSION "): mode = enforce\n"));
 	assert_true(becomes("h100", NULL, NULL, true)); /* the default QOS of the association */
+	assert_non_null(strstr(fakehost_log(), " qos=\"large\" "));
 	assert_true(becomes("h100", NULL, "normal", false));
 	assert_true(becomes("h100", "guests", NULL, false));
 	assert_true(becomes("bare", "guests", NULL, true)); /* the QOS of the partition */

@@ -237,6 +237,30 @@ static void unvalidated_families(void **state)
 	expect(submit(*state, job, flags), P4D_REJECT, P4D_E_UNMODELLED);
 }
 
+/* Nor is a GPU that nobody describes: what is not modelled is refused where the site says so. */
+static void unknown_gpus(void **state)
+{
+	p4d_site *lax = load("mode = enforce\n"), *site = load("mode = enforce\nunmodelled = reject\n");
+	p4d_request options = {.model = ""};
+	p4d_job job = ON("new", 1);
+	p4d_verdict v;
+
+	(void)state;
+	job.gres = "gpu:mystery:8";
+	expect(submit(lax, job, MODEL_13B), P4D_WARN, P4D_E_UNKNOWN_GPU);
+	trial *t = submit(site, job, MODEL_13B);
+	expect(t, P4D_REJECT, P4D_E_UNKNOWN_GPU);
+	assert_false(t->verdict.fault_of_site);
+	/* slurmctld, of a job whose options come without a plan */
+	set_all(&options, MODEL_13B);
+	p4d_guard_verify(site, &job, NULL, NULL, NULL, &options, &v);
+	assert_int_equal(v.action, P4D_REJECT);
+	p4d_guard_verify(lax, &job, NULL, NULL, NULL, &options, &v);
+	assert_int_equal(v.action, P4D_WARN);
+	p4d_site_free(lax);
+	p4d_site_free(site);
+}
+
 /* The policy of the GPUs is that of the job, whether or not what it runs is modelled. */
 static void sections_of_gpus_are_for_what_is_not_modelled(void **state)
 {
@@ -323,6 +347,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(unmodelled_architectures),
+	    cmocka_unit_test(unknown_gpus),
 	    cmocka_unit_test(serving),
 	    cmocka_unit_test(reinforcement),
 	    cmocka_unit_test(unvalidated_families),
