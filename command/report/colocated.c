@@ -55,6 +55,11 @@ static int print_json(const p4d_subject *subject, const p4d_layout *l, const p4d
 	p4d_colocated_json(c, object);
 	json_object_object_add(object, "fits", json_object_new_boolean(fits));
 	json_object_object_add(object, "validated", json_object_new_boolean(false));
+	json_object_object_add(object, "verdict",
+			       json_object_new_string(p4d_report_action(fits ? P4D_PASS : P4D_REJECT)));
+	json_object_object_add(
+	    object, "unvalidated",
+	    json_object_new_string(c->pairs ? "preference training" : "reinforcement learning"));
 	json_object_object_add(object, "messages",
 			       p4d_report_json_messages(subject->messages, subject->message));
 	return p4d_report_json_print(object, err);

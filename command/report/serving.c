@@ -22,6 +22,8 @@ void p4d_serving_json(const p4d_serving *s, struct json_object *object)
 		       {"capacity_bytes", s->capacity_bytes},
 		       {"budget_bytes", s->budget_bytes},
 		       {"weights_bytes", s->weights_bytes},
+		       {"loading_bytes", s->loading_bytes},
+		       {"outside_bytes", s->outside_bytes},
 		       {"adapter_bytes", s->adapter_bytes},
 		       {"host_bytes", s->host_bytes},
 		       {"profile_bytes", s->profile_bytes},
@@ -35,15 +37,17 @@ void p4d_serving_json(const p4d_serving *s, struct json_object *object)
 		json_object_object_add(object, numbers[i].name, json_object_new_uint64(numbers[i].value));
 }
 
-static int print_json(const p4d_subject *subject, const p4d_serving *s, bool starts, p4d_error *err)
+static int print_json(const p4d_subject *subject, const p4d_serving *s, p4d_action action, p4d_error *err)
 {
 	struct json_object *object = json_object_new_object();
 
 	json_object_object_add(object, "model", json_object_new_string(subject->model));
 	json_object_object_add(object, "gpu", json_object_new_string(subject->capacity.gpu->name));
 	p4d_serving_json(s, object);
-	json_object_object_add(object, "fits", json_object_new_boolean(starts));
+	json_object_object_add(object, "fits", json_object_new_boolean(action != P4D_REJECT));
 	json_object_object_add(object, "validated", json_object_new_boolean(false));
+	json_object_object_add(object, "verdict", json_object_new_string(p4d_report_action(action)));
+	json_object_object_add(object, "unvalidated", json_object_new_string("inference engines"));
 	json_object_object_add(object, "messages",
 			       p4d_report_json_messages(subject->messages, subject->message));
 	return p4d_report_json_print(object, err);
@@ -62,6 +66,8 @@ static void print_text(const p4d_subject *subject, const p4d_serving *s, bool st
 	       p4d_report_gib(s->profile_bytes, b));
 	printf(", keys and values %s; one sequence of %" PRIu64 " tokens %s\n",
 	       p4d_report_gib(s->available_bytes, a), s->max_model_len, p4d_report_gib(s->sequence_bytes, b));
+	if (s->loading_bytes > s->weights_bytes)
+		printf("Weights before they are quantized: %s\n", p4d_report_gib(s->loading_bytes, a));
 	if (s->adapter_bytes)
 		printf("Of the weights room for adapters: %s\n", p4d_report_gib(s->adapter_bytes, a));
 	if (s->host_bytes && s->resident_layers == s->stage_layers)
@@ -83,6 +89,7 @@ int p4d_serving_report(p4d_subject *subject, bool json, p4d_error *err)
 	p4d_request *r = &subject->request;
 	p4d_error why = {.code = P4D_OK};
 	p4d_serving s;
+	p4d_action action = P4D_PASS;
 	char engine[16];
 
 	if (!gpu) {
@@ -97,12 +104,20 @@ int p4d_serving_report(p4d_subject *subject, bool json, p4d_error *err)
 		p4d_request_without_prefix(why.fix);
 		p4d_subject_say(subject, why.code, why.fix, "%s", why.text);
 	}
+	if (why.code == P4D_OK && p4d_serving_check_start(r, gpu, &s, &why) < 0) {
+		action = P4D_WARN;
+		p4d_request_without_prefix(why.fix);
+		p4d_subject_say(subject, why.code, why.fix, "%s", why.text);
+		why = (p4d_error){.code = P4D_OK};
+	}
 	if (p4d_serving_check_host(&s, subject->gpus_per_node, subject->mem_bytes, &why) < 0)
 		p4d_subject_say(subject, why.code, why.fix, "%s", why.text);
+	if (why.code != P4D_OK)
+		action = P4D_REJECT;
 	if (!json)
 		print_text(subject, &s, why.code == P4D_OK,
 			   p4d_request_choice_name(P4D_ENGINE, r->value[P4D_ENGINE], engine, sizeof(engine)));
-	else if (print_json(subject, &s, why.code == P4D_OK, err) < 0)
+	else if (print_json(subject, &s, action, err) < 0)
 		return -1;
 	return (int)why.code;
 }

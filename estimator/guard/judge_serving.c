@@ -22,6 +22,12 @@ int p4d_guard__judge_serving(const p4d_site *site, const p4d_job *job, p4d_clust
 	    p4d_serving_check_host(&v->serving, v->geometry.gpus_per_node, v->geometry.host_bytes, err) ==
 		0) {
 		v->starts = true;
+		p4d_error why;
+		if (p4d_serving_check_start(&complete, gpu, &v->serving, &why) < 0) {
+			v->action = P4D_WARN;
+			snprintf(p4d_verdict__say(v, why.code, "%.400s", why.text)->fix,
+				 sizeof(v->message[0].fix), "%s", why.fix);
+		}
 		return 0;
 	}
 	if (!__builtin_mul_overflow(v->serving.host_bytes, v->geometry.gpus_per_node, &host_bytes))

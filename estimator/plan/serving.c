@@ -16,6 +16,7 @@ enum {
 	LARGE_GPU_GIB = 70, /* vLLM takes larger batches there */
 	RESIDENT = 2,       /* layers: one runs while the next one comes */
 	LORA_RANK = 16,
+	FEW_SEQUENCES = 16,      /* whose graphs are seven, of 51 */
 	EXPERT_TOKENS = 1 << 16, /* that go through the experts at a time (VLLM_FUSED_MOE_CHUNK_SIZE) */
 };
 #define UTILIZATION 0.9
@@ -139,7 +140,7 @@ static p4d_wide matrices_of_expert_layer(const p4d_layout *l)
 }
 
 /* The fullest stage: as many layers as any, and one end of the model or both. */
-static p4d_wide weights_of(const p4d_layout *l, const p4d_request *r, uint64_t layers)
+static p4d_wide weights_of(const p4d_layout *l, int stored, uint64_t layers)
 {
 	const p4d_wide h = l->hidden;
 	const uint64_t all = p4d_expert_layers_before(l, l->layers), with = all < layers ? all : layers;
@@ -155,7 +156,6 @@ static p4d_wide weights_of(const p4d_layout *l, const p4d_request *r, uint64_t l
 		  : 0);
 	const p4d_wide table = div_up(l->vocab, (uint64_t)VOCAB_MULTIPLE * l->tp) * VOCAB_MULTIPLE * h;
 	const unsigned tables = l->pp == 1 && !l->tied && l->architecture->kind != P4D_VISION ? 2 : 1;
-	const int stored = (int)r->value[P4D_STORED];
 	/* files in MXFP4 have experts in it, and all else in 16 bits */
 	const p4d_wide in_full =
 	    stored == P4D_STORED_FP4 && l->experts ? layers * matrices_of_attention(l) : 0;
@@ -300,6 +300,31 @@ static int check_options(const p4d_request *r, const p4d_layout *l, p4d_error *e
 	return 0;
 }
 
+/* How the linear layers' weights are on the GPU: as in the model's file, or as the engine quantizes them on
+ * the way. */
+static int stored_of(const p4d_request *r)
+{
+	const int stored = (int)r->value[P4D_STORED];
+
+	/* beside training, quant is of the weights that are trained on */
+	if (stored != P4D_STORED_FULL || !p4d_is_set(r, P4D_QUANT) ||
+	    r->value[P4D_WORKLOAD] != P4D_WORKLOAD_SERVE)
+		return stored;
+	return r->value[P4D_QUANT] == P4D_QUANT_FP8   ? P4D_STORED_FP8
+	       : r->value[P4D_QUANT] == P4D_QUANT_NF4 ? P4D_STORED_NF4
+						      : stored;
+}
+
+static int check_quant(const p4d_request *r, p4d_error *err)
+{
+	if (r->value[P4D_QUANT] != P4D_QUANT_INT8 || r->value[P4D_WORKLOAD] != P4D_WORKLOAD_SERVE ||
+	    r->value[P4D_STORED] == P4D_STORED_INT8)
+		return 0;
+	p4d_fail(err, P4D_E_VALUE,
+		 "quant=int8: engines quantize to fp8 or nf4 while they load; int8 is in files");
+	return p4d_fix(err, "--p4d-stored=int8");
+}
+
 /* An engine has weights to offload, and nothing else. */
 static int check_offload(const p4d_request *r, p4d_error *err)
 {
@@ -330,7 +355,8 @@ int p4d_serving_estimate(const p4d_request *r, const p4d_gpu *gpu, uint64_t worl
 	l.dp = outside ? 1 : s.dp; /* SGLang's copies share nothing */
 	const bool whole = p4d_is_set(r, P4D_EXPERT_PARALLEL) && r->value[P4D_EXPERT_PARALLEL];
 	l.ep = whole ? l.tp * l.dp : 1;
-	if (check(&l, s.dp, world, err) < 0 || check_offload(r, err) < 0 || check_options(r, &l, err) < 0)
+	if (check(&l, s.dp, world, err) < 0 || check_offload(r, err) < 0 || check_options(r, &l, err) < 0 ||
+	    check_quant(r, err) < 0)
 		return -1;
 	s.tp = l.tp;
 	s.pp = l.pp;
@@ -342,7 +368,8 @@ int p4d_serving_estimate(const p4d_request *r, const p4d_gpu *gpu, uint64_t worl
 	const uint64_t window = offloads(r) ? (uint64_t)r->value[P4D_RESIDENT_LAYERS] : layers;
 	s.resident_layers = window < layers ? window : layers;
 	s.stage_layers = layers;
-	const p4d_wide all = weights_of(&l, r, layers), inside = all - weights_of(&l, r, 0),
+	const int stored = stored_of(r);
+	const p4d_wide all = weights_of(&l, stored, layers), inside = all - weights_of(&l, stored, 0),
 		       wanted = p4d_is_set(r, P4D_CPU_OFFLOAD)
 				    ? (p4d_wide)(p4d_request_real(r, P4D_CPU_OFFLOAD) * (double)GIB)
 				    : 0,
@@ -351,7 +378,7 @@ int p4d_serving_estimate(const p4d_request *r, const p4d_gpu *gpu, uint64_t worl
 				      ? adapter_of(&l, layers) * (p4d_wide)r->value[P4D_MAX_LORAS] *
 					    (p4d_wide)r->value[P4D_MAX_LORA_RANK] * ELEMENT
 				      : 0;
-	const p4d_wide weights = weights_of(&l, r, s.resident_layers) - away + adapters,
+	const p4d_wide weights = weights_of(&l, stored, s.resident_layers) - away + adapters,
 		       host = offloads(r) ? inside : away,
 		       profile = profile_of(&l, s.max_batched_tokens, s.max_num_seqs);
 	/* of latent attention the latent and the keys' positions, whole on every rank */
@@ -366,6 +393,10 @@ int p4d_serving_estimate(const p4d_request *r, const p4d_gpu *gpu, uint64_t worl
 		return p4d_fail(err, P4D_E_OVERFLOW,
 				"one GPU would hold more than 4 EiB; check the model's sizes");
 	s.weights_bytes = (uint64_t)weights;
+	s.loading_bytes =
+	    stored == P4D_STORED_FP8 && r->value[P4D_STORED] == P4D_STORED_FULL && !away && !offloads(r)
+		? (uint64_t)weights_of(&l, P4D_STORED_FULL, layers)
+		: s.weights_bytes;
 	s.host_bytes = (uint64_t)host;
 	s.adapter_bytes = (uint64_t)adapters;
 	s.profile_bytes = (uint64_t)profile;
@@ -373,6 +404,11 @@ int p4d_serving_estimate(const p4d_request *r, const p4d_gpu *gpu, uint64_t worl
 	const uint64_t before = outside ? CONTEXT_BYTES + (l.tp * l.pp > 1 ? NCCL_BYTES : 0) : 0;
 	const uint64_t room = s.capacity_bytes > before ? s.capacity_bytes - before : 0;
 	s.budget_bytes = (uint64_t)(p4d_request_real(r, P4D_GPU_UTILIZATION) * (double)room);
+	const uint64_t others = CONTEXT_BYTES + (l.tp * l.pp > 1 ? NCCL_BYTES : 0);
+	const uint64_t rest = s.capacity_bytes - s.budget_bytes;
+	s.outside_bytes = rest > others ? rest - others : 0;
+	s.graphs = !outside && s.max_num_seqs > FEW_SEQUENCES &&
+		   !(p4d_is_set(r, P4D_CUDA_GRAPHS) && !r->value[P4D_CUDA_GRAPHS]);
 	const uint64_t taken = s.weights_bytes + (outside ? 0 : s.profile_bytes);
 	s.available_bytes = taken < s.budget_bytes ? s.budget_bytes - taken : 0;
 	s.sequences = s.available_bytes / s.sequence_bytes;
@@ -403,6 +439,30 @@ int p4d_serving_check(const char *model, const p4d_gpu *gpu, const p4d_serving *
 		 model, s->max_model_len, (double)s->sequence_bytes / gib, gpu->name,
 		 (double)s->available_bytes / gib, s->tp, s->pp, s->longest);
 	return p4d_fix(err, "--p4d-seq-len=%" PRIu64, s->longest);
+}
+
+int p4d_serving_check_start(const p4d_request *r, const p4d_gpu *gpu, const p4d_serving *s, p4d_error *err)
+{
+	const double gib = (double)GIB, utilization = p4d_request_real(r, P4D_GPU_UTILIZATION);
+
+	if (s->loading_bytes > s->capacity_bytes) {
+		p4d_fail(
+		    err, P4D_E_ABOVE_SAFE,
+		    "quant=fp8: releases that quantize weights after they are loaded need %.1f of the %.1f "
+		    "GiB of %s for them in 16 bits",
+		    (double)s->loading_bytes / gib, (double)s->capacity_bytes / gib, gpu->name);
+		return p4d_fix(err, "--p4d-tp=%" PRIu64, 2 * s->tp);
+	}
+	if (!s->graphs || s->outside_bytes >= GIB)
+		return 0;
+	const double least = utilization - ((double)(GIB - s->outside_bytes) / (double)s->capacity_bytes);
+	p4d_fail(err, P4D_E_ABOVE_SAFE,
+		 "gpu-memory-utilization=%.3g leaves %.1f GiB of %s beside CUDA context%s: vLLM before 0.21 "
+		 "captures "
+		 "CUDA graphs there, in 1 to 3 GiB; --enforce-eager has none",
+		 utilization, (double)s->outside_bytes / gib, gpu->name,
+		 s->tp * s->pp > 1 ? " and NCCL" : "");
+	return p4d_fix(err, "--p4d-gpu-memory-utilization=%.2f", (double)(int)(100 * least) / 100);
 }
 
 int p4d_serving_check_host(const p4d_serving *s, uint64_t gpus_per_node, uint64_t host_bytes, p4d_error *err)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/error.h"
@@ -33,7 +34,11 @@
 typedef struct p4d_serving {
 	uint64_t capacity_bytes, budget_bytes; /* of the GPU, and what the engine takes of it */
 	uint64_t weights_bytes;
-	uint64_t host_bytes;    /* weights of this GPU's layers that are on the host; 0: none */
+	uint64_t loading_bytes; /* the same in 16 bits, which some releases load before they quantize them */
+	uint64_t
+	    outside_bytes;   /* what the engine's share, CUDA context and NCCL leave; CUDA graphs are there */
+	bool graphs;         /* more of them are captured than those of a few sequences */
+	uint64_t host_bytes; /* weights of this GPU's layers that are on the host; 0: none */
 	uint64_t adapter_bytes; /* room for them, part of weights_bytes */
 	uint64_t profile_bytes; /* activations of max-num-batched-tokens, and sampling max-num-seqs of them */
 	uint64_t available_bytes; /* for keys and values; 0: weights alone are more than the budget */
@@ -66,6 +71,14 @@ int p4d_serving_estimate(const p4d_request *request, const p4d_gpu *gpu, uint64_
 
 /* "needs 20.5 GiB for one sequence of 131072 tokens, ..." where it does not fit; DOES_NOT_FIT with a fix. */
 int p4d_serving_check(const char *model, const p4d_gpu *gpu, const p4d_serving *serving, p4d_error *err);
+
+/*
+ * What may fail where it fits, in some releases: weights that are quantized after they were loaded
+ * (quant=fp8), and CUDA graphs, which vLLM before 0.21 captures outside of its share, in 1 to 3 GiB by its
+ * own words. ABOVE_SAFE with a fix.
+ */
+int p4d_serving_check_start(const p4d_request *request, const p4d_gpu *gpu, const p4d_serving *serving,
+			    p4d_error *err);
 
 /* Whether the weights that the GPUs of a node have on its host are within its memory; 0: that is not known.
  * HOST_MEMORY with a fix. */

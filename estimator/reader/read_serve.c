@@ -6,11 +6,16 @@
 
 #include "reader/read_finetune.h"
 
-static const char *const quants[] = {"fp8", "fp8", "bitsandbytes", "nf4", NULL};
+/* The others are of files, whose config.json or name says how they are stored. */
+static const char *const quants[] = {"fp8",         "fp8",  "bitsandbytes",       "nf4",  "none",     "none",
+				     "awq",         "none", "awq_marlin",         "none", "gptq",     "none",
+				     "gptq_marlin", "none", "compressed-tensors", "none", "modelopt", "none",
+				     "mxfp4",       "none", "auto-round",         "none", "quark",    "none",
+				     NULL};
 static const char *const caches[] = {"auto", "auto",     "fp8", "fp8", "fp8_e4m3",
 				     "fp8",  "fp8_e5m2", "fp8", NULL};
 
-enum { ADAPTERS, MOST_ADAPTERS, ADAPTER_RANK };
+enum { ADAPTERS, MOST_ADAPTERS, ADAPTER_RANK, COMPILATION };
 
 static const p4d_read_argument vllm_arguments[] = {
     {"", P4D_MODEL, NULL, NULL},
@@ -28,6 +33,9 @@ static const p4d_read_argument vllm_arguments[] = {
     {"-q", P4D_QUANT, NULL, quants},
     {"--kv-cache-dtype", P4D_KV_CACHE_DTYPE, NULL, caches},
     {"--dtype", P4D_PRECISION, NULL, p4d_finetune__dtypes},
+    {"--enforce-eager", P4D_CUDA_GRAPHS, "none", NULL},
+    {"--compilation-config", P4D_READ_EXTRA(COMPILATION), NULL, NULL},
+    {"-O0", P4D_CUDA_GRAPHS, "none", NULL},
     {"--cpu-offload-gb", P4D_CPU_OFFLOAD, NULL, NULL},
     {"--data-parallel-size", P4D_ENGINE_DP, NULL, NULL},
     {"-dp", P4D_ENGINE_DP, NULL, NULL},
@@ -109,6 +117,10 @@ static void finish_vllm(p4d_reading *r)
 			     *rank = &r->extra[ADAPTER_RANK];
 
 	finish_length(r);
+	const p4d_read_value *compilation = &r->extra[COMPILATION];
+	if (p4d_reader__set(compilation) && strstr(compilation->text, "cudagraph_mode") &&
+	    strstr(compilation->text, "\"NONE\""))
+		p4d_reader__put(r, P4D_CUDA_GRAPHS, compilation, "none");
 	if (adapters->unknown || (p4d_reader__set(adapters) && (most->unknown || rank->unknown))) {
 		p4d_reader__forget(r, P4D_MAX_LORAS);
 		p4d_reader__forget(r, P4D_MAX_LORA_RANK);

@@ -418,3 +418,19 @@ prints "unvalidated: evaluation of such modules"
 exits 12 p4d estimate --framework p4d --model custom --layers 1024 --hidden 65536 --ffn 262144 --heads 512 --kv-heads 512 --head-dim 128 --vocab 1000000 \
 	--max-seq-len 8192 --norm rmsnorm --glu on --tied off --positions rope --bias none --qk-norm off --gpu h100 --nodes 4096 --gpus-per-node 8 --tp 1 --pp 8
 says "not all layouts were compared for the fix"
+
+# JSON has a verdict, whatever the workload
+for workload in "serve" "rl --framework deepspeed --zero-stage 3" "preference --framework ddp --finetune lora --seq-len 1024"; do
+	exits 0 p4d estimate llama3.2-1b --gpu h200 --gpus 8 --json --workload $workload
+	prints '"verdict":"pass"' '"unvalidated":"'
+done
+exits 0 p4d estimate qwen3-8b --gpu l4 --json --workload serve --gpu-memory-utilization 0.95 --seq-len 4k
+prints '"verdict":"warn"' '"code":"P4D112"'
+exits 0 p4d estimate qwen3-8b --gpu l4 --json --workload serve --gpu-memory-utilization 0.95 --seq-len 4k --cuda-graphs none
+prints '"verdict":"pass"'
+exits 12 p4d estimate Qwen/Qwen3-4B-Instruct-2507 --gpu rtx4090 --json --workload serve
+prints '"verdict":"reject"' '"max_model_len":262144'
+exits 0 p4d estimate qwen3-14b --gpu l4 --workload serve --quant nf4 --seq-len 4k
+prints "Verdict: starts"
+exits 5 p4d estimate qwen3-14b --gpu l4 --workload serve --quant int8
+[ "$(fix)" = "--stored=int8" ] || fail "$(fix)"

@@ -48,6 +48,90 @@ static void one_gpu(void **state)
 	assert_int_equal(s.longest, 131072);
 }
 
+static uint64_t linears_of_8b(void)
+{
+	/* 32 layers of 4096 x (2 x 4096 + 2 x 1024 + 3 x 14336) */
+	return UINT64_C(32) * 4096 * (2 * 4096 + 2 * 1024 + 3 * 14336);
+}
+
+/* The engine quantizes linear layers while it loads 16-bit weights. */
+static void quantized_while_loading(void **state)
+{
+	const p4d_serving full = serve("model=llama3.1-8b workload=serve", &l4, 1),
+			  fp8 = serve("model=llama3.1-8b workload=serve quant=fp8", &l4, 1),
+			  nf4 = serve("model=llama3.1-8b workload=serve quant=nf4", &l4, 1),
+			  file = serve("model=llama3.1-8b workload=serve quant=fp8 stored=int4", &l4, 1),
+			  none = serve("model=llama3.1-8b workload=serve quant=none", &l4, 1);
+	p4d_request r = request_of("model=llama3.1-8b workload=serve quant=int8", &l4);
+	p4d_error err = {0};
+	p4d_serving s;
+
+	(void)state;
+	assert_int_equal(full.weights_bytes - fp8.weights_bytes, linears_of_8b());
+	assert_int_equal(full.weights_bytes - nf4.weights_bytes,
+			 linears_of_8b() * 2 - linears_of_8b() * 516 / 1000);
+	assert_int_equal(none.weights_bytes, full.weights_bytes);
+	assert_true(file.weights_bytes < fp8.weights_bytes);
+	assert_int_equal(fp8.loading_bytes, full.weights_bytes);
+	assert_int_equal(nf4.loading_bytes, nf4.weights_bytes);
+	assert_int_equal(p4d_serving_estimate(&r, &l4, 1, &s, &err), -1);
+	assert_string_equal(err.fix, "--p4d-stored=int8");
+	/* 14B in 16 bits is more than the GPU has, in FP8 not */
+	r = request_of("model=qwen3-14b workload=serve quant=fp8 seq-len=4096", &l4);
+	assert_int_equal(p4d_serving_estimate(&r, &l4, 1, &s, &err), 0);
+	assert_int_equal(p4d_serving_check("qwen3-14b", &l4, &s, &err), 0);
+	assert_int_equal(p4d_serving_check_start(&r, &l4, &s, &err), -1);
+	assert_int_equal(err.code, P4D_E_ABOVE_SAFE);
+	assert_non_null(strstr(err.text, "27.5 of the 22.0 GiB"));
+	/* beside training, quant is that of what is trained */
+	r = request_of("model=llama3.1-8b workload=rl quant=nf4", &l4);
+	assert_int_equal(p4d_serving_estimate(&r, &l4, 1, &s, &err), 0);
+	assert_int_equal(s.weights_bytes, full.weights_bytes);
+}
+
+/* CUDA graphs have what utilization, context and, with several GPUs, NCCL leave. */
+static void graphs_are_outside(void **state)
+{
+	static const struct {
+		const char *flags;
+		uint64_t world;
+		int fits;
+	} cases[] = {
+	    {"model=qwen3-8b workload=serve seq-len=4096", 1, 0},
+	    {"model=qwen3-8b workload=serve seq-len=4096 gpu-memory-utilization=0.95", 1, -1},
+	    {"model=qwen3-8b workload=serve seq-len=4096 gpu-memory-utilization=0.95 cuda-graphs=none", 1, 0},
+	    {"model=qwen3-8b workload=serve seq-len=4096 gpu-memory-utilization=0.95 max-num-seqs=8", 1, 0},
+	    {"model=qwen3-8b workload=serve seq-len=4096 gpu-memory-utilization=0.95 engine=sglang", 1, 0},
+	    {"model=qwen3-32b workload=serve seq-len=4096 tp=4", 4, -1},
+	    {"model=qwen3-32b workload=serve seq-len=4096 tp=4 cuda-graphs=none", 4, 0},
+	};
+	(void)state;
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		const p4d_request r = request_of(cases[i].flags, &l4);
+		p4d_error err = {0};
+		p4d_serving s;
+		assert_int_equal(p4d_serving_estimate(&r, &l4, cases[i].world, &s, &err), 0);
+		if (p4d_serving_check_start(&r, &l4, &s, &err) != cases[i].fits)
+			fail_msg("%s: %s", cases[i].flags, err.text);
+		if (cases[i].fits == 0)
+			continue;
+		/* with the fix there is a GiB */
+		char flags[1024];
+		snprintf(flags, sizeof(flags), "%s %s", cases[i].flags, err.fix + strlen("--p4d-"));
+		char *own = strstr(flags, " gpu-memory-utilization=0.95");
+		if (own)
+			memmove(own, own + strlen(" gpu-memory-utilization=0.95"),
+				strlen(own + strlen(" gpu-memory-utilization=0.95")) + 1);
+		const p4d_request fixed = request_of(flags, &l4);
+		assert_int_equal(p4d_serving_estimate(&fixed, &l4, cases[i].world, &s, &err), 0);
+		assert_int_equal(p4d_serving_check_start(&fixed, &l4, &s, &err), 0);
+		assert_true(s.outside_bytes >= UINT64_C(1) << 30);
+	}
+	const p4d_serving large = serve("model=qwen3-32b workload=serve tp=4", &h100, 4);
+	assert_true(large.outside_bytes > UINT64_C(6) << 30);
+}
+
 /* Latent attention keeps 512 + 64 elements of a token in each of 27 layers, on every rank; experts are
  * divided. */
 static void latent(void **state)
@@ -296,12 +380,20 @@ static void of_engines_alone(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(one_gpu),    cmocka_unit_test(latent),
-	    cmocka_unit_test(too_long),   cmocka_unit_test(weights_in_fewer_bits),
-	    cmocka_unit_test(parallel),   cmocka_unit_test(on_the_host),
-	    cmocka_unit_test(adapters),   cmocka_unit_test(experts_over_engines),
-	    cmocka_unit_test(windows),    cmocka_unit_test(engines),
-	    cmocka_unit_test(offloading), cmocka_unit_test(of_engines_alone),
+	    cmocka_unit_test(one_gpu),
+	    cmocka_unit_test(quantized_while_loading),
+	    cmocka_unit_test(graphs_are_outside),
+	    cmocka_unit_test(latent),
+	    cmocka_unit_test(too_long),
+	    cmocka_unit_test(weights_in_fewer_bits),
+	    cmocka_unit_test(parallel),
+	    cmocka_unit_test(on_the_host),
+	    cmocka_unit_test(adapters),
+	    cmocka_unit_test(experts_over_engines),
+	    cmocka_unit_test(windows),
+	    cmocka_unit_test(engines),
+	    cmocka_unit_test(offloading),
+	    cmocka_unit_test(of_engines_alone),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
