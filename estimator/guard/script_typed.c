@@ -152,7 +152,8 @@ static void contradict(typed *t, p4d_option option, const char *value)
 	const p4d_reading *r = t->reading;
 	const p4d_read_value *v = &r->value[option];
 	const p4d_option_info *info = p4d_request_option_info(option);
-	const char *argument = v->argument ? v->argument : p4d_reading_name(r, option);
+	const char *known = p4d_reading_name(r, option);
+	const char *argument = v->argument ? v->argument : known && known[0] == '-' ? known : NULL;
 	const bool of_model = !is_typed(t->request, option);
 	char mine[64], place[208];
 

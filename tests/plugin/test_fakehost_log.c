@@ -137,11 +137,42 @@ static void what_sbatch_decided_is_logged(void **state)
 	assert_non_null(strstr(fakehost_log(), "verdict=\"rewrite\" code=\"P4D111\""));
 }
 
+/* A plan that fits, and a note of sbatch. */
+static job_desc_msg_t *good_noted(const char *partition, const char *note)
+{
+	job_desc_msg_t *desc = job_planned(partition, HOSTED_GOOD);
+
+	fakehost_spank_env(desc, "P4D_VERDICT", note);
+	return desc;
+}
+
+static void a_note_makes_nothing_milder(void **state)
+{
+	static const char contradiction[] = "refuse\tP4D011,P4D046\t--p4d-tp=8 is judged, but\t--p4d-tp=1";
+	static const char idle[] = "pass\t\t\t\tscript";
+
+	(void)state;
+	/* what only sbatch sees of a script is a refusal here, too, where jobs are refused */
+	hosted_expect(good_noted("h100", contradiction), false,
+		      "refused, for the reason that p4d gave above");
+	hosted_expect(good_noted("warn", contradiction), true, "");
+	hosted_expect(good_noted("observe", contradiction), true, "");
+	/* what slurmctld sees itself is not */
+	hosted_expect(good_noted("h100", "refuse\tP4D012\tx\t"), true, "");
+	hosted_expect(good_noted("h100", idle), true, "");
+	/* options that change nothing: a job without options */
+	hosted_expect(job_noted("h100", idle), true, "");
+	job_desc_msg_t *desc = job_planned("h100", HOSTED_LARGE);
+	fakehost_spank_env(desc, "P4D_VERDICT", idle);
+	hosted_expect(desc, false, "[P4D012]");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    HOSTED_TEST(nobody_writes_lines_of_the_log),
 	    HOSTED_TEST(what_sbatch_decided_is_logged),
+	    HOSTED_TEST(a_note_makes_nothing_milder),
 	};
 
 	return cmocka_run_group_tests(tests, hosted_start, hosted_stop);
