@@ -160,7 +160,11 @@ void p4d_advice_on_size(p4d_advice *advice, const p4d_site *site, const p4d_requ
 	char text[256];
 	p4d_text list = p4d_text_in(text, sizeof(text));
 
-	if (!space->capacity.gpu)
+	/* what of it is on the host was never measured, nor is it known what the hosts of other GPUs have */
+	const bool offloads = p4d_is_set(request, P4D_OFFLOAD) && request->value[P4D_OFFLOAD];
+	const bool exact = p4d_framework_of((int)request->value[P4D_FRAMEWORK])->checkpoints_are_modelled;
+
+	if (!space->capacity.gpu || (offloads && !exact))
 		return;
 	reopen(&open);
 	fewer(&open, space, &list);

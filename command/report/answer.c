@@ -47,7 +47,7 @@ static void print_answer(const p4d_verdict *v, const p4d_request *request, const
 {
 	static const char *const words[] = {"would pass", "would pass with a warning", "would be refused"};
 	const p4d_layout *l = &v->layout;
-	char memory[64], tp[P4D_TP_TEXT];
+	char memory[128], tp[P4D_TP_TEXT];
 
 	printf("p4d: %s", words[v->action]);
 	if (v->judged)

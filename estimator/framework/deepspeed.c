@@ -7,7 +7,6 @@ static const p4d_framework_fixed fixed[] = {
 
     P4D_FIXED_WITHOUT_FSDP("DeepSpeed"),
     {P4D_SHARD_DEGREE, P4D_NO_MEANING, "p4d models ZeRO over all data-parallel ranks"},
-    {P4D_OPTIMIZER_FOREACH, P4D_NO_MEANING, "DeepSpeed updates what a rank has as one tensor"},
     {P4D_TP, 1, "with DeepSpeed p4d models data parallelism alone"},
     {P4D_PP, 1, "with DeepSpeed p4d models data parallelism alone"},
     {P4D_CP, 1, "with DeepSpeed p4d models data parallelism alone"},

@@ -225,6 +225,9 @@ static sharding of_zero(const p4d_layout *l, uint64_t trained, uint64_t all, uin
 	const uint64_t up = p4d_transformers__experts_up(l);
 	const uint64_t largest = larger(larger(table, l->hidden * l->ffn), up);
 	const bool on_host = l->offload & P4D_OFFLOAD_OPTIMIZER;
+	/* torch's AdamW that is not fused makes another moment of the tensor that it updates, when gradients
+	 * in 16 bits are gone. Stages 1 and 2 hold as much before that. */
+	const uint64_t unfused = l->optimizer_foreach ? 4 : 0;
 	/* the largest gradient that goes to the host: one side of an adapter, or a parameter */
 	const uint64_t on_its_way =
 	    l->finetune == P4D_TUNE_FULL ? largest : l->lora_rank * larger(l->hidden, l->ffn);
@@ -232,20 +235,20 @@ static sharding of_zero(const p4d_layout *l, uint64_t trained, uint64_t all, uin
 		      .master = on_host ? 0 : 4 * share,
 		      .moments = on_host ? 0 : moment_bytes(l, share, 4)};
 
-	/* master copy and moments of DeepSpeedCPUAdam, and the gradients that it reads, pinned: in fp32, of
-	 * ZeRO-3 in the type of the parameters. Stages 1 and 2 have what they updated in the type of the
-	 * parameters, too, and a gradient on its way (stage_1_and_2.py,
+	/* master copy and moments of DeepSpeedCPUAdam, and the gradients in fp32 that it reads, pinned.
+	 * ZeRO-3 also has gradients in the type of the parameters (stage3.py, grad_partitions_flat_buffer).
+	 * Stages 1 and 2 have what they updated in that type, and a gradient on its way (stage_1_and_2.py,
 	 * param_buffer_of_bit16_for_cpu_offload_groups and temp_grad_buffer_for_cpu_offload) */
 	if (on_host)
-		z.host = share * (4 + (l->zero_stage < 3 ? 4 + element : element)) +
-			 moment_bytes(l, share, 4) + (l->zero_stage < 3 ? element * on_its_way : 0);
+		z.host = share * (4 + 4 + element) + moment_bytes(l, share, 4) +
+			 (l->zero_stage < 3 ? element * on_its_way : 0);
 	if (l->offload & P4D_OFFLOAD_PARAMS)
 		z.host += (held + l->dp - 1) / l->dp;
 	switch (l->zero_stage) {
 	case 0:
 		z.master = element < 4 ? 4 * trained : 0;
 		z.moments = moment_bytes(l, trained, 4);
-		z.step = element < 4 ? 4 * trained : 0;
+		z.step = (element < 4 ? 4 * trained : 0) + unfused * trained;
 		z.gradients = element * trained;
 		break;
 	case 3:
@@ -267,7 +270,7 @@ static sharding of_zero(const p4d_layout *l, uint64_t trained, uint64_t all, uin
 			z.evaluation = (p4d_gathered){0, least(z.evaluation.layers, z.forward / element),
 						      least(z.evaluation.head, z.loss / element)};
 		/* of a group of parameters, gradients in one tensor, and that in fp32 */
-		z.step = on_host ? 0 : (4 + element) * (share < GROUP ? share : GROUP);
+		z.step = on_host ? 0 : (4 + (unfused ? unfused : element)) * (share < GROUP ? share : GROUP);
 		break;
 	default:
 		/* a gradient on its way to the host */

@@ -53,7 +53,7 @@ static bool write_choices(const p4d_request *asked, const p4d_request *complete,
 
 static void say_choice(const p4d_request *asked, const p4d_request *complete, p4d_code code, p4d_verdict *v)
 {
-	char choices[256], batch[96], assumed[160] = "", memory[64];
+	char choices[256], batch[96], assumed[160] = "", memory[128];
 
 	if (!write_choices(asked, complete, v->assumed, choices, sizeof(choices)))
 		return;

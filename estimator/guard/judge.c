@@ -89,6 +89,13 @@ static bool only_said(p4d_verdict *v, const char *what, p4d_error *err)
 	return true;
 }
 
+/* As accelerate runs it: nothing is reduced before the last micro-batch. */
+static bool accumulates_whole(const p4d_layout *l)
+{
+	return l->framework == P4D_FRAMEWORK_FSDP && l->model_code == P4D_MODEL_CODE_TRANSFORMERS &&
+	       l->micro_batches > 1;
+}
+
 static int check_memory(const p4d_job *job, const p4d_request *request, const p4d_verdict *v, p4d_error *err)
 {
 	const p4d_estimate *e = &v->estimate;
@@ -103,13 +110,15 @@ static int check_memory(const p4d_job *job, const p4d_request *request, const p4
 	return p4d_fail(
 	    err, P4D_E_DOES_NOT_FIT,
 	    "%s needs %.1f of %.1f GiB (%.0f %%, limit %.0f %%) on %s%s: %s with tp=%s cp=%" PRIu64
-	    " pp=%" PRIu64 " dp=%" PRIu64 " micro-batch=%" PRIu64 " seq-len=%" PRIu64 " recompute=%s",
+	    " pp=%" PRIu64 " dp=%" PRIu64 " micro-batch=%" PRIu64 " seq-len=%" PRIu64 " recompute=%s%s",
 	    subject_of(job, request, subject, sizeof(subject)), p4d_to_gib(e->peak.device_bytes),
 	    p4d_to_gib(e->capacity_bytes), 100 * e->fraction, 100 * limit,
 	    p4d_on_gpu(v->layout.device) ? e->gpu->name : "the host", where,
 	    p4d_memory_where(&v->layout, e, stage), p4d_layout_tp_text(&v->layout, tp), v->layout.cp,
 	    v->layout.pp, v->layout.dp, v->layout.micro_batch, v->layout.seq_len,
-	    p4d_request_choice_name(P4D_RECOMPUTE, v->layout.recompute, recompute, sizeof(recompute)));
+	    p4d_request_choice_name(P4D_RECOMPUTE, v->layout.recompute, recompute, sizeof(recompute)),
+	    accumulates_whole(&v->layout) ? ", with whole gradients, which FSDP keeps while it accumulates"
+					  : "");
 }
 
 /* A part of its nodes' memory. */
@@ -396,6 +405,20 @@ static void fix_world(const p4d_job *job, const p4d_request *request, const p4d_
 		p4d_fix(err, "%s", p4d_job_flags(job, world / gpus, gpus, flags, sizeof(flags)));
 }
 
+/* How far PyTorch's allocator fragments differs from job to job: a job that fits without is not refused. */
+static const char *fits_unfragmented(const p4d_verdict *v)
+{
+	const p4d_estimate *e = &v->estimate;
+	const int framework = v->layout.framework;
+	const bool of_torch = framework == P4D_FRAMEWORK_DDP || framework == P4D_FRAMEWORK_FSDP ||
+			      framework == P4D_FRAMEWORK_DEEPSPEED;
+	const double most = p4d_site_policy_limit(&v->policy, framework) * (double)e->capacity_bytes;
+
+	return of_torch && (double)(e->peak.device_bytes - e->peak.part[P4D_PART_FRAGMENTATION]) <= most
+		   ? "fragmentation, without which it fits"
+		   : NULL;
+}
+
 /* Why a layout that seems not to fit may fit all the same; NULL: nothing says so. */
 static const char *doubt(const p4d_job *job, const p4d_request *request, const p4d_verdict *v,
 			 const p4d_capacity *capacity)
@@ -403,6 +426,8 @@ static const char *doubt(const p4d_job *job, const p4d_request *request, const p
 	const double limit = p4d_site_policy_limit(&v->policy, v->layout.framework);
 	const char *what = p4d_framework_unvalidated(&v->layout);
 
+	if (!what)
+		what = fits_unfragmented(v);
 	if (!what)
 		what = p4d_memory_of_newer(&v->layout, P4D_METHOD_PLAN, capacity, limit);
 	return what ? what : p4d_guard__release_that_fits(job, request, v, capacity);

@@ -60,6 +60,19 @@ static bool is_trl_before_7(const question *q)
 	return is_of_trl(q) && !names_loss(q);
 }
 
+/* Nothing says which AdamW the Trainer takes. */
+static bool takes_fused_by_default(const question *q)
+{
+	const p4d_layout *l = q->layout;
+	const bool of_torch = l->framework == P4D_FRAMEWORK_DDP || l->framework == P4D_FRAMEWORK_FSDP ||
+			      l->framework == P4D_FRAMEWORK_DEEPSPEED;
+
+	return of_torch && l->model_code == P4D_MODEL_CODE_TRANSFORMERS && l->optimizer == P4D_ADAMW &&
+	       !l->optimizer_foreach && !(l->offload & P4D_OFFLOAD_OPTIMIZER) &&
+	       !p4d_is_stated(q->request, P4D_OPTIMIZER_FOREACH) && !q->reading->value[P4D_OPTIMIZER].file &&
+	       p4d_reading_takes(q->reading, "--optim");
+}
+
 #define TRL_FIX "--p4d-chunked-loss=trl-fused (TRL 1.15 and later), trl (1.4 to 1.14) or off"
 static const other_release others[] = {
     {loads_by_default, P4D_PARAM_DTYPE, P4D_PARAM_FP32, true,
@@ -70,6 +83,9 @@ static const other_release others[] = {
     {is_trl_before_7, P4D_CHUNKED_LOSS, P4D_LOSS_WHOLE, false, "with TRL before 1.7, which makes all logits",
      TRL_FIX},
     {is_trl_before_7, P4D_CHUNKED_LOSS, P4D_LOSS_TRL, false, "with TRL 1.7 to 1.14", TRL_FIX},
+    {takes_fused_by_default, P4D_OPTIMIZER_FOREACH, 1, false,
+     "with PyTorch before 2.8, where the Trainer's AdamW is not fused",
+     "--p4d-optimizer-foreach=off, or --optim adamw_torch_fused in the script"},
 };
 enum { OTHERS = sizeof(others) / sizeof(*others) };
 

@@ -25,8 +25,8 @@ static const p4d_option told[] = {P4D_TP,           P4D_CP,
 
 /* What a program's code and libraries are, which no argument says: the user may know better than p4d's
  * default. */
-static const p4d_option described[] = {P4D_MODEL_CODE,    P4D_TRANSFORMERS, P4D_AUTOCAST, P4D_GLOBAL_BATCH,
-				       P4D_ADAPTER_DTYPE, P4D_ORIG_PARAMS,  P4D_ALLOCATOR};
+static const p4d_option described[] = {P4D_MODEL_CODE,    P4D_TRANSFORMERS, P4D_AUTOCAST,  P4D_GLOBAL_BATCH,
+				       P4D_ADAPTER_DTYPE, P4D_ORIG_PARAMS,  P4D_ALLOCATOR, P4D_CHUNKED_LOSS};
 
 /* By which two models are told apart. */
 static const p4d_option sizes[] = {P4D_LAYERS, P4D_HIDDEN, P4D_FFN, P4D_HEADS, P4D_KV_HEADS};

@@ -178,11 +178,15 @@ const char *p4d_verdict_text(const p4d_verdict *verdict, char *buf, size_t size)
 const char *p4d_verdict_memory(const p4d_verdict *verdict, char *buf, size_t size)
 {
 	const p4d_estimate *e = &verdict->estimate;
+	const bool offloads = verdict->layout.offload && e->host_bytes != P4D_NOT_MODELLED;
+	p4d_text text = p4d_text_in(buf, size);
 
 	if (e->capacity_bytes)
-		snprintf(buf, size, "%.1f of %.1f GiB (%.0f %%)", p4d_to_gib(e->peak.device_bytes),
-			 p4d_to_gib(e->capacity_bytes), 100 * e->fraction);
+		p4d_text_print(&text, "%.1f of %.1f GiB (%.0f %%)", p4d_to_gib(e->peak.device_bytes),
+			       p4d_to_gib(e->capacity_bytes), 100 * e->fraction);
 	else
-		snprintf(buf, size, "%.3f GiB per rank", p4d_to_gib(e->peak.device_bytes));
+		p4d_text_print(&text, "%.3f GiB per rank", p4d_to_gib(e->peak.device_bytes));
+	if (offloads)
+		p4d_text_print(&text, ", host memory %.1f GiB a node", p4d_to_gib(e->host_bytes));
 	return buf;
 }

@@ -390,8 +390,8 @@ static const char *deepspeed_optimizer(const p4d_read_value *type)
 	return NULL;
 }
 
-/* adamw_torch is fused only where its name says so (trainer_optimizer.py); DeepSpeed updates what a rank has
- * as one tensor. */
+/* adamw_torch is fused only where its name says so (trainer_optimizer.py). DeepSpeed runs it too, unless its
+ * own configuration has an optimizer or its states are on the host. */
 static void put_own_optimizer(p4d_reading *r, p4d_read_value *own)
 {
 	const bool foreach = p4d_reader__is(own, "foreach");
@@ -399,7 +399,9 @@ static void put_own_optimizer(p4d_reading *r, p4d_read_value *own)
 	if (foreach)
 		memcpy(own->text, "adamw", sizeof("adamw"));
 	p4d_finetune__put_if_set(r, P4D_OPTIMIZER, own);
-	if (foreach && (p4d_reader__is(&r->value[P4D_FRAMEWORK], "fsdp") ||
+	const bool zero = p4d_reader__is(&r->value[P4D_FRAMEWORK], "deepspeed"),
+		   on_host = strstr(r->value[P4D_OFFLOAD].text, "optimizer");
+	if (foreach && ((zero && !on_host) || p4d_reader__is(&r->value[P4D_FRAMEWORK], "fsdp") ||
 			p4d_reader__is(&r->value[P4D_FRAMEWORK], "ddp")))
 		p4d_reader__put(r, P4D_OPTIMIZER_FOREACH, own, "on");
 }

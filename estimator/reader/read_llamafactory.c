@@ -90,6 +90,25 @@ static const p4d_read_filling factory_filling[] = {{EXTRA(PACKING), "on", true},
 						   {P4D_READ_EXTRA(STAGE), "pt", true},
 						   {0, NULL, false}};
 
+/*
+ * Types of parameters (its loader and init_adapter): what is loaded has the type that is computed in,
+ * whatever the release of transformers. What is trained is then cast to fp32, unless pure_bf16 says
+ * otherwise or ZeRO-3 or FSDP share it. (DeepSpeed makes of them what it trains in.)
+ */
+static void put_factory_types(p4d_reading *r)
+{
+	const p4d_read_value *precision = &r->value[P4D_PRECISION], *method = &r->value[P4D_FINETUNE];
+	const bool half = p4d_reader__is(precision, "bf16") || p4d_reader__is(precision, "fp16");
+
+	if (!half || !p4d_reader__is(&r->value[P4D_FRAMEWORK], "ddp") ||
+	    r->extra[P4D_FINETUNE_PARAM_DTYPE].unknown || p4d_reader__set(&r->value[P4D_PARAM_DTYPE]))
+		return;
+	if (p4d_reader__is(method, "full"))
+		p4d_reader__put_default(r, P4D_PARAM_DTYPE, "fp32");
+	else if (p4d_reader__is(method, "lora"))
+		p4d_reader__put_default(r, P4D_PARAM_DTYPE, "bf16"); /* of two bytes */
+}
+
 static void finish_factory(p4d_reading *r)
 {
 	const p4d_read_value *target = &r->extra[P4D_FINETUNE_TARGETS], *stage = &r->extra[STAGE];
@@ -101,6 +120,7 @@ static void finish_factory(p4d_reading *r)
 		p4d_reader__put_default(r, P4D_FINETUNE,
 					p4d_reader__set(&r->extra[P4D_FINETUNE_QUANT]) ? "qlora" : "lora");
 	p4d_finetune__adapter(r, "8", "all-linear", false);
+	put_factory_types(r);
 	/* of its losses two need no frozen copy (finetuning_args.py) */
 	const p4d_read_value *loss = &r->extra[PREFERENCE_LOSS];
 	const bool alone = p4d_reader__is(loss, "orpo") || p4d_reader__is(loss, "simpo");

@@ -6,7 +6,7 @@
 at() { p4d check -N1 --gpus-per-node=h100:1 "$@"; }
 cat >sft.sh <<'JOB'
 #!/bin/sh
-accelerate launch --num_processes 1 sft.py --model_name_or_path meta-llama/Llama-3.2-3B --dataset_name x --bf16 \
+accelerate launch --num_processes 1 sft.py --model_name_or_path meta-llama/Llama-3.2-3B --dataset_name x --bf16 --optim adamw_torch_fused \
 	--gradient_checkpointing --per_device_train_batch_size 8 --max_length 4096
 JOB
 
@@ -54,3 +54,48 @@ printf 'class SFTConfig:\n    defaults to `"nll"`\n    - `"chunked_nll"`: deprec
 are "trl-fused trl-fused trl-fused"
 exits 0 at active.sh
 case $err in *P4D122*) fail "the release was read" ;; esac
+
+# torch's AdamW that is not fused, which the Trainer takes with PyTorch before 2.8
+sed 's/ --optim adamw_torch_fused//; s/batch_size 8/batch_size 1/; s,meta-llama/Llama-3.2-3B,Qwen/Qwen3-4B,' chunked.sh >unfused.sh
+exits 0 at unfused.sh
+says "[P4D122] with PyTorch before 2.8, where the Trainer's AdamW is not fused, it needs"
+exits 0 at --p4d-optimizer-foreach=off unfused.sh
+case $err in *P4D122*) fail "which AdamW it is was said" ;; esac
+
+# LLaMA-Factory loads what it does not train in the type that it computes in, and casts what it trains to fp32
+factory() { printf '#!/bin/sh\nllamafactory-cli train --model_name_or_path %s --stage sft --cutoff_len 1024 --per_device_train_batch_size 1 --optim adamw_torch_fused %s\n' "$1" "$2"; }
+gpu="p4d check -N1 --gpus-per-node=rtx4090:1"
+factory meta-llama/Llama-2-7b-hf "--finetuning_type lora --fp16" >lora.sh
+exits 0 $gpu lora.sh
+prints "would pass: " "14.6 of 23.6 GiB"
+factory meta-llama/Llama-2-7b-hf "--finetuning_type lora --bf16" >lora.sh
+exits 0 $gpu lora.sh
+case $err in *P4D122*) fail "LLaMA-Factory always names a type" ;; esac
+factory Qwen/Qwen2.5-1.5B "--finetuning_type full --bf16" >full.sh
+exits 0 $gpu full.sh
+says "[P4D013] Qwen/Qwen2.5-1.5B needs 26.6 of 23.6 GiB"
+factory Qwen/Qwen2.5-1.5B "--finetuning_type full --bf16 --pure_bf16" >full.sh
+exits 0 $gpu full.sh
+prints "would pass: "
+
+# what is offloaded is in the verdict, and no smaller place is named for it
+cat >offload.sh <<'JOB'
+#!/bin/bash
+cat >ds.json <<X
+{"bf16": {"enabled": true}, "zero_optimization": {"stage": 3, "offload_optimizer": {"device": "cpu"}, "offload_param": {"device": "cpu"}}}
+X
+deepspeed --num_gpus 1 run_clm.py --deepspeed ds.json --model_name_or_path Qwen/Qwen2.5-32B --bf16 --per_device_train_batch_size 1 --block_size 2048 --gradient_checkpointing
+JOB
+exits 0 at --mem=744G offload.sh
+prints "GiB (" "host memory 612.3 GiB a node"
+case $out in *"would also fit"*) fail "host memory elsewhere is not known" ;; esac
+
+# FSDP: a job that fits but for fragmentation gets a warning
+large="-N2 --p4d-framework=fsdp --p4d-model-code=transformers --p4d-fsdp-version=1 --p4d-model=qwen2.5-32b --p4d-micro-batch=1 --p4d-recompute=full --wrap=true"
+# shellcheck disable=SC2086
+{
+	exits 0 p4d check --gpus-per-node=h100:8 $large --p4d-seq-len=20000 --p4d-global-batch=16
+	says "[P4D121] unvalidated (fragmentation, without which it fits): qwen2.5-32b needs 82.2 of 79.1 GiB"
+	refused P4D013 p4d check --gpus-per-node=h100:8 $large --p4d-seq-len=24000 --p4d-global-batch=32
+	says "with whole gradients, which FSDP keeps while it accumulates"
+}

@@ -348,6 +348,8 @@ def optimizer_of(c, parameters):
         return transformers.optimization.Adafactor(parameters, lr=1e-4, relative_step=False, scale_parameter=False)
     if c["optimizer"] == "sgd":
         return torch.optim.SGD(parameters, lr=1e-4)
+    if c.get("optimizer-foreach") == "on":
+        return torch.optim.AdamW(parameters, lr=1e-4, fused=False, foreach=True)
     return torch.optim.AdamW(parameters, lr=1e-4, fused=c["offload"] == "none", foreach=None if c["offload"] == "none" else False)
 
 
