@@ -11,7 +11,8 @@
 /* What a program that does not follow the plan has to be told, for p4d to judge it. */
 static const p4d_option required[] = {P4D_LAYERS, P4D_HIDDEN,  P4D_FFN,         P4D_HEADS,
 				      P4D_VOCAB,  P4D_SEQ_LEN, P4D_MICRO_BATCH, P4D_GLOBAL_BATCH};
-enum { REASONS = 3 };
+/* REASONS are named, and the options of FIXES. */
+enum { REASONS = 2, FIXES = 3 };
 
 /* Those are the job's own. */
 static bool is_size(int option)
@@ -130,8 +131,8 @@ static void list_reasons(const p4d_reading *r, const p4d_request *typed, reasons
 		const int option = p4d_request_option_find(r->unknown[i].name);
 		const bool of_model =
 		    option >= 0 && p4d_request_option_info((p4d_option)option)->where & P4D_WHERE_MODEL;
-		if (!r->unknown[i].doubt && !is_size(option) && !says(typed, option) && !(named && of_model) &&
-		    !(lacks && of_file(&r->unknown[i])))
+		if (!r->unknown[i].doubt && !is_size(option) && !says(typed, option) &&
+		    !(named && of_model) && !(lacks && of_file(&r->unknown[i])))
 			add_reason(all, r->unknown[i].name, r->unknown[i].why);
 	}
 	for (size_t i = 0; !defaults && i < sizeof(required) / sizeof(*required); i++) {
@@ -146,7 +147,7 @@ static void list_reasons(const p4d_reading *r, const p4d_request *typed, reasons
 	    !r->value[P4D_MAX_SEQ_LEN].file && !is_unknown(r, "max-seq-len") && !says(typed, P4D_MAX_SEQ_LEN))
 		add_reason(all, "max-seq-len", "not given");
 	if (all->count > REASONS)
-		p4d_text_print(&all->list, " and %u more", all->count - REASONS);
+		p4d_text_print(&all->list, ", and %u more", all->count - REASONS);
 }
 
 bool p4d_guard__script_lacks_vocabulary(const p4d_reading *r)
@@ -160,6 +161,36 @@ bool p4d_guard__script_lacks_vocabulary(const p4d_reading *r)
 	return all.count == 1 && !strncmp(list, "vocab ", 6);
 }
 
+/* Why a file was not read: what is missing may stand in it. NULL: all were. */
+static const char *unread_file(const p4d_reading *r)
+{
+	for (unsigned i = 0; i < r->unknowns; i++)
+		if (!strcmp(r->unknown[i].name, "file"))
+			return r->unknown[i].why;
+	return NULL;
+}
+
+/* Says what matters first: the file that was not read, else the program, else the values. */
+static void say_unread(const p4d_reading *r, const reasons *all, p4d_error *why)
+{
+	const char *slash = strrchr(r->program, '/'), *file = unread_file(r);
+	char place[208];
+
+	p4d_guard__script_place(r, place, sizeof(place));
+	if (file) {
+		p4d_fail(why, P4D_E_NOT_READ, "%.120s was not checked: %.160s", place, file);
+		return;
+	}
+	if (!r->named) {
+		p4d_fail(why, P4D_E_NOT_READ, "%.80s is not a program p4d knows; its memory was not checked",
+			 slash ? slash + 1 : r->program);
+		return;
+	}
+	p4d_fail(why, P4D_E_NOT_READ, "%.120s was not checked: p4d cannot tell %.260s", place, all->list.at);
+	if (!all->no_fix && !all->fix.truncated && all->count <= FIXES)
+		p4d_fix(why, "%s", all->fix.at);
+}
+
 bool p4d_guard__script_unread(const p4d_reading *r, const p4d_request *typed, p4d_error *why)
 {
 	char list[400], fix[240], place[208];
@@ -168,8 +199,8 @@ bool p4d_guard__script_unread(const p4d_reading *r, const p4d_request *typed, p4
 	p4d_guard__script_place(r, place, sizeof(place));
 	list_reasons(r, typed, &all);
 	/* without a framework p4d does not model it, unless a file that is not read may name it */
-	if (!r->value[P4D_FRAMEWORK].file && !says(typed, P4D_FRAMEWORK) && !serves(r) && !lacks_file(r) &&
-	    (is_unknown(r, "framework") || !all.count)) {
+	if (r->named && !r->value[P4D_FRAMEWORK].file && !says(typed, P4D_FRAMEWORK) && !serves(r) &&
+	    !lacks_file(r) && (is_unknown(r, "framework") || !all.count)) {
 		p4d_fail(why, P4D_E_UNMODELLED, "%.200s was not checked: p4d does not model %.60s", place,
 			 p4d_reading_framework(r));
 		return true;
@@ -180,9 +211,7 @@ bool p4d_guard__script_unread(const p4d_reading *r, const p4d_request *typed, p4
 	}
 	if (!all.count)
 		return false;
-	p4d_fail(why, P4D_E_NOT_READ, "%.120s was not checked, for p4d cannot tell: %.330s", place, list);
-	if (!all.no_fix && !all.fix.truncated)
-		p4d_fix(why, "%s", fix);
+	say_unread(r, &all, why);
 	return true;
 }
 

@@ -13,6 +13,10 @@
 /* True if it certainly runs one training, and which: then what was read of it holds. */
 bool p4d_guard__script_runs(const p4d_reading *reading);
 
+/* False of a script that says nothing of a language model, or that names another kind of model: p4d says
+ * nothing about it. files: the user's configurations of models may be read. */
+bool p4d_guard__script_concerns(const p4d_site *site, const p4d_reading *reading, bool files);
+
 /* "train.sh:90 (pretrain_gpt.py)" */
 const char *p4d_guard__script_place(const p4d_reading *reading, char *buf, size_t size);
 

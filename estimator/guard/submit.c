@@ -10,13 +10,13 @@
 #include "model/model.h"
 #include "request/framework.h"
 
-/* The reading, if it counts for the site. */
+/* The reading, if it counts for the site and is about a language model. */
 static const p4d_reading *reading_of(const p4d_site *site, const p4d_job *job, p4d_cluster_source source,
-				     void *context)
+				     void *context, bool files)
 {
 	char name[P4D_PARTITION_NAME];
 
-	if (!job->reading || !job->reading->reader)
+	if (!job->reading || !job->reading->reader || !p4d_guard__script_concerns(site, job->reading, files))
 		return NULL;
 	const p4d_job named = p4d_guard__in_default(site, job, source, context, name);
 	const p4d_policy policy = p4d_guard_policy(site, &named, NULL);
@@ -230,7 +230,7 @@ void p4d_guard_submit(const p4d_site *site, const p4d_job *job, p4d_cluster_sour
 	p4d_error err = {.code = P4D_OK};
 
 	*published_batch = 0;
-	with.reading = reading_of(site, job, source, context);
+	with.reading = reading_of(site, job, source, context, true);
 	if (typed && !p4d_guard__script_runs(with.reading))
 		with.reading = NULL;
 	if (typed && with.reading && names_another(site, with.reading, request, &err)) {
@@ -300,7 +300,7 @@ void p4d_guard_verify_script(const p4d_site *site, const p4d_job *job, p4d_clust
 	p4d_request request = {.model = ""};
 	p4d_error err = {.code = P4D_OK};
 
-	with.reading = reading_of(site, job, source, context);
+	with.reading = reading_of(site, job, source, context, false);
 	if (!with.reading)
 		p4d_guard_verify(site, job, source, context, NULL, NULL, verdict);
 	else if (settle_vocabulary(site, &with, source, context, false, &request, verdict))

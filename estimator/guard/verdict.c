@@ -88,7 +88,7 @@ void p4d_verdict__leave_unread(p4d_verdict *verdict, const p4d_job *job, const p
 	char place[208];
 	p4d_guard__script_place(job->reading, place, sizeof(place));
 	/* which says itself whose training it is, or not */
-	const bool placed = !strncmp(why->text, place, strnlen(place, 120));
+	const bool placed = !job->reading->named || !strncmp(why->text, place, strnlen(place, 120));
 	const p4d_code code = why->code == P4D_E_UNMODELLED ? P4D_E_UNMODELLED : P4D_E_NOT_READ;
 	p4d_message *message =
 	    placed ? p4d_verdict__say(verdict, code, "%s", why->text)

@@ -46,6 +46,10 @@ typedef struct p4d_preset {
  */
 int p4d_model_resolve(p4d_request *request, const char *datadir, p4d_preset *preset, p4d_error *err);
 
+/* Whether a name ("google/vit-base-patch16-224", a path) is that of a model of images, sound or vectors: no
+ * language model, whatever program trains it. */
+bool p4d_model_is_other(const char *name);
+
 /*
  * The same for the text of a model file (Hugging Face config.json or preset form), without file access. what:
  * names it in messages.

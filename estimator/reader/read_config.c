@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "reader/reader_internal.h"
+#include "reader/evidence.h"
 
 enum { CONFIG_FILES = 8, HYDRA_FILES = 24, CONFIG_NAME = 160 };
 
@@ -162,6 +162,8 @@ static void take_leaf(p4d_read_context *c, const config_text *from, const p4d_co
 	uint16_t unknown = 0;
 	char refers[100];
 
+	if (c->weighs && node->kind != P4D_CONFIG_MAP)
+		p4d_reader__weigh(&c->evidence, c->reading->reader, name);
 	if (!a)
 		return;
 	place_line(c, from, node->line, &given);

@@ -278,6 +278,19 @@ static void finish_batches(p4d_reading *r)
 	}
 }
 
+/* A rank without the switch for adapters: TRL ignores it, but a program of the user's own may always train
+ * them. */
+static void doubt_adapter(p4d_reading *r, const p4d_read_value *rank)
+{
+	if (!r->named)
+		p4d_reader__forget(r, P4D_FINETUNE);
+	p4d_read_unknown *u = p4d_reader__unknown(
+	    r, "finetune", "%s (%.60s:%u) does not say whether the program trains adapters",
+	    rank->argument ? rank->argument : "a rank of LoRA", rank->file, rank->line);
+	if (u)
+		u->doubt = r->named;
+}
+
 /* Adapters, and the type that the frozen weights are stored in. */
 static void finish_adapter(p4d_reading *r)
 {
@@ -300,12 +313,8 @@ static void finish_adapter(p4d_reading *r)
 			p4d_finetune__put_if_set(r, P4D_LORA_TARGETS, AT(TARGETS));
 	} else if (p4d_reader__is(lora, "full")) {
 		p4d_reader__put(r, P4D_FINETUNE, lora, "full");
-	} else if (p4d_reader__set(rank) && !r->named) {
-		/* programs of one's own may always train adapters */
-		p4d_reader__forget(r, P4D_FINETUNE);
-		p4d_reader__unknown(r, "finetune",
-				    "%s (%.60s:%u) says a rank, nothing that there are adapters",
-				    rank->argument ? rank->argument : "LoRA", rank->file, rank->line);
+	} else if (p4d_reader__set(rank)) {
+		doubt_adapter(r, rank);
 	}
 	p4d_finetune__put_if_set(r, P4D_QUANT, quant);
 }

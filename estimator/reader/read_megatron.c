@@ -531,11 +531,16 @@ static void finish(p4d_reading *r)
 	p4d_megatron__finish_hybrid(r);
 }
 
+/* train_gpt.py is Megatron-LM's with one of these. */
+static const char *const typical[] = {"--micro-batch-size", "--num-attention-heads",
+				      "--tensor-model-parallel-size", "--pipeline-model-parallel-size", NULL};
+
 const p4d_reader p4d_reader__megatron = {
     .framework = "megatron",
     .release = "Megatron-LM core_v0.16",
-    .programs = {"pretrain_gpt.py", "pretrain_llama*", "pretrain_gpt", "train_gpt.py", "pretrain_mamba.py",
+    .programs = {"pretrain_gpt.py", "pretrain_llama*", "pretrain_gpt", "~train_gpt.py", "pretrain_mamba.py",
 		 "pretrain_hybrid.py"},
+    .typical = typical,
     .arguments_alone = {"--tensor-model-parallel-size", "--pipeline-model-parallel-size",
 			"--max-position-embeddings"},
     .arguments = {p4d_reader__megatron_arguments, yaml_arguments, p4d_megatron__hybrid},

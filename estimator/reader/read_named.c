@@ -29,7 +29,7 @@ static const p4d_read_argument foundry_arguments[] = {
 
 const p4d_reader p4d_reader__foundry = {
     .framework = "llm-foundry",
-    .programs = {"train/train.py", "llmfoundry train"},
+    .programs = {"~train/train.py", "llmfoundry train"},
     .arguments_alone = {"device_train_microbatch_size", "fsdp_config.sharding_strategy", "model.d_model"},
     .arguments = {foundry_arguments},
     .assignments = true,
@@ -118,8 +118,8 @@ static const p4d_read_argument automodel_arguments[] = {
 
 const p4d_reader p4d_reader__automodel = {
     .framework = "nemo-automodel",
-    .programs = {"automodel finetune", "automodel pretrain", "llm_finetune/finetune.py",
-		 "llm_pretrain/pretrain.py"},
+    .programs = {"automodel finetune", "automodel pretrain", "~llm_finetune/finetune.py",
+		 "~llm_pretrain/pretrain.py"},
     .arguments = {automodel_arguments},
     .finish = p4d_finetune__unmodelled,
 };
@@ -155,7 +155,7 @@ const p4d_reader p4d_reader__maxtext = {
 
 const p4d_reader p4d_reader__xla = {
     .framework = "pytorch/xla",
-    .programs = {"xla_spawn.py", "torch_xla.distributed.xla_dist", "xla_dist"},
+    .programs = {"~xla_spawn.py", "torch_xla.distributed.xla_dist", "xla_dist"},
     .arguments = {none},
     .finish = p4d_finetune__unmodelled,
 };

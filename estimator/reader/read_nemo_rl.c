@@ -167,8 +167,8 @@ static const p4d_read_default grpo_defaults[] = {
 
 const p4d_reader p4d_reader__nemo_rl = {
     .framework = "nemo-rl",
-    .programs = {"run_grpo_math.py", "run_grpo_sliding_puzzle.py", "examples/run_grpo.py",
-		 "run_grpo_nemo_gym.py"},
+    .programs = {"~run_grpo_math.py", "~run_grpo_sliding_puzzle.py", "~examples/run_grpo.py",
+		 "~run_grpo_nemo_gym.py"},
     .arguments_alone = {"grpo.num_prompts_per_step"},
     .arguments = {nemo_rl_arguments},
     .defaults = grpo_defaults,
@@ -193,7 +193,7 @@ static const p4d_read_default dpo_defaults[] = {{P4D_REFERENCE, "host"}, {0, NUL
 
 const p4d_reader p4d_reader__nemo_rl_dpo = {
     .framework = "nemo-rl",
-    .programs = {"examples/run_dpo.py"},
+    .programs = {"~examples/run_dpo.py"},
     .arguments = {nemo_rl_arguments},
     .defaults = dpo_defaults,
     .release = nemo_rl_release,
@@ -210,9 +210,9 @@ static void finish_nemo_rl_others(p4d_reading *r)
 /* Reward models, teachers, critics, and encoders of images. */
 const p4d_reader p4d_reader__nemo_rl_others = {
     .framework = "nemo-rl",
-    .programs = {"run_vlm_grpo.py", "run_grpo_rm.py", "examples/run_ppo.py", "examples/run_distillation.py",
-		 "run_distillation_nemo_gym.py", "run_grpo_single_controller.py",
-		 "run_xtoken_off_policy_distillation.py"},
+    .programs = {"~run_vlm_grpo.py", "~run_grpo_rm.py", "~examples/run_ppo.py",
+		 "~examples/run_distillation.py", "~run_distillation_nemo_gym.py",
+		 "~run_grpo_single_controller.py", "~run_xtoken_off_policy_distillation.py"},
     .arguments_alone = {"policy.model_name", "cluster.gpus_per_node"},
     .arguments = {nemo_rl_arguments},
     .assignments = true,
@@ -228,7 +228,7 @@ static void finish_nemo_rl_sft(p4d_reading *r)
 /* One model. */
 const p4d_reader p4d_reader__nemo_rl_sft = {
     .framework = "nemo-rl",
-    .programs = {"examples/run_sft.py", "examples/run_rm.py", "examples/run_vlm_sft.py"},
+    .programs = {"~examples/run_sft.py", "~examples/run_rm.py", "~examples/run_vlm_sft.py"},
     .arguments = {nemo_rl_arguments},
     .assignments = true,
     .finish = finish_nemo_rl_sft,

@@ -81,7 +81,8 @@ static const p4d_read_hydra nemo_hydra = {NULL, "conf", "megatron_gpt_config"};
 
 const p4d_reader p4d_reader__nemo = {
     .framework = "nemo",
-    .programs = {"megatron_gpt_pretraining.py", "megatron_gpt_finetuning.py", "train_gpt_sft.py", "nemo llm"},
+    .programs = {"megatron_gpt_pretraining.py", "megatron_gpt_finetuning.py", "~train_gpt_sft.py",
+		 "nemo llm"},
     .arguments_alone = {"model.tensor_model_parallel_size", "train.global_batch_size"},
     .arguments = {nemo_arguments},
     .hydra = &nemo_hydra,
@@ -114,7 +115,7 @@ static const p4d_read_argument neox_arguments[] = {
 
 const p4d_reader p4d_reader__neox = {
     .framework = "gpt-neox",
-    .programs = {"deepy.py"},
+    .programs = {"deepy.py train.py", "~deepy.py"},
     .folders = {"--conf_dir", "-d"},
     .arguments = {neox_arguments},
     .finish = p4d_finetune__unmodelled,
@@ -163,7 +164,7 @@ static void finish_nanotron(p4d_reading *r)
 
 const p4d_reader p4d_reader__nanotron = {
     .framework = "nanotron",
-    .programs = {"run_train.py"},
+    .programs = {"~run_train.py"},
     .arguments = {nanotron_arguments},
     .assignments = true,
     .finish = finish_nanotron,

@@ -330,7 +330,7 @@ static const p4d_read_variable variables[] = {
 
 const p4d_reader p4d_reader__torchtitan = {
     .framework = "torchtitan",
-    .programs = {"torchtitan.train", "torchtitan/train.py", "run_train.sh"},
+    .programs = {"torchtitan.train", "torchtitan/train.py", "~run_train.sh"},
     .arguments_alone = {"--job.config_file"},
     .arguments = {arguments},
     .defaults = defaults,

@@ -3,6 +3,7 @@
  * 1.16). */
 #include <string.h>
 
+#include "reader/evidence.h"
 #include "reader/read_reinforcement.h"
 
 #define EXTRA(name) P4D_READ_EXTRA(P4D_FINETUNE_##name)
@@ -133,11 +134,24 @@ static void finish_trainer(p4d_reading *r)
 	p4d_finetune__finish(r);
 }
 
+/* Of the arguments of transformers' examples those that few other programs have. */
+static const char *const trainer_typical[] = {"--model_name_or_path",
+					      "--per_device_train_batch_size",
+					      "--per_gpu_train_batch_size",
+					      "--config_name",
+					      "--block_size",
+					      "--max_source_length",
+					      "--do_train",
+					      NULL};
+
 const p4d_reader p4d_reader__trainer = {
     .framework = "trainer",
     .release = "transformers 5.23",
-    .programs = {"run_clm.py", "run_mlm.py", "finetune_lora.py", "run_summarization.py",
-		 "run_translation.py"},
+    .programs = {"pytorch/language-modeling/run_clm.py", "pytorch/language-modeling/run_mlm.py",
+		 "pytorch/summarization/run_summarization.py", "pytorch/translation/run_translation.py",
+		 "~run_clm.py", "~run_mlm.py", "~run_summarization.py", "~run_translation.py"},
+    .typical = trainer_typical,
+    .parser = p4d_reader__of_examples,
     .arguments_alone = {"--per_device_train_batch_size"},
     .arguments = {arguments, p4d_finetune__accelerate, p4d_finetune__deepspeed},
     .defaults = trainer_defaults,
@@ -190,13 +204,20 @@ static void finish_trl(p4d_reading *r)
 	put_trl_loss(r, P4D_READ_TRL_UNKNOWN, NULL);
 }
 
+/* Of TRL's arguments those that few other programs have. */
+static const char *const trl_typical[] = {
+    "--model_name_or_path", "--per_device_train_batch_size", "--sft_model_path", "--use_peft",
+    "--num_generations",    "--max_completion_length",       "--reward_funcs",   NULL};
+
 const p4d_reader p4d_reader__trl = {
     .framework = "trl",
     .accelerates = true,
     .aliases = p4d_finetune__aliases,
     .release = "TRL 1.16",
-    .programs = {"trl sft", "trl dpo", "run_sft.py", "sft.py", "dpo.py", "run_dpo.py", "trl.scripts.sft",
-		 "trl.scripts.dpo"},
+    .programs = {"trl sft", "trl dpo", "trl.scripts.sft", "trl.scripts.dpo", "trl/scripts/sft.py",
+		 "trl/scripts/dpo.py", "open_r1/sft.py", "~run_sft.py", "~sft.py", "~dpo.py", "~run_dpo.py"},
+    .typical = trl_typical,
+    .parser = p4d_reader__of_trl,
     .arguments = {trl_arguments, arguments, p4d_finetune__accelerate, p4d_finetune__deepspeed},
     .defaults = trl_defaults,
     .bounds = bounds,
@@ -220,9 +241,31 @@ const p4d_reader p4d_reader__trl_rl = {
     .accelerates = true,
     .aliases = p4d_finetune__aliases,
     .release = "TRL 1.16",
-    .programs = {"trl grpo", "trl rloo", "trl kto", "trl reward", "grpo.py", "run_grpo.py", "train_grpo.py",
-		 "ppo.py", "rloo.py", "kto.py", "gkd.py", "online_dpo.py", "grpo_vlm.py",
-		 "reward_modeling.py", "trl.scripts.reward", "trl.scripts.grpo", "trl.scripts.kto"},
+    .programs = {"trl grpo",
+		 "trl rloo",
+		 "trl kto",
+		 "trl reward",
+		 "trl.scripts.reward",
+		 "trl.scripts.grpo",
+		 "trl.scripts.kto",
+		 "trl.scripts.rloo",
+		 "trl/scripts/reward.py",
+		 "trl/scripts/grpo.py",
+		 "trl/scripts/kto.py",
+		 "trl/scripts/rloo.py",
+		 "open_r1/grpo.py",
+		 "~grpo.py",
+		 "~run_grpo.py",
+		 "~train_grpo.py",
+		 "~ppo.py",
+		 "~rloo.py",
+		 "~kto.py",
+		 "~gkd.py",
+		 "~online_dpo.py",
+		 "~grpo_vlm.py",
+		 "~reward_modeling.py"},
+    .typical = trl_typical,
+    .parser = p4d_reader__of_trl_rl,
     .arguments_alone = {"--num_generations", "--reward_funcs", "--vllm_mode", "--rlhf_type"},
     .arguments = {arguments, p4d_finetune__accelerate, p4d_finetune__deepspeed, p4d_reinforcement__engine},
     .defaults = trl_defaults,

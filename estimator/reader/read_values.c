@@ -102,7 +102,8 @@ void p4d_reader__put_default(p4d_reading *r, p4d_option option, const char *form
 {
 	va_list values;
 
-	if (r->value[option].unknown)
+	/* of a program that is not known, nobody knows the defaults */
+	if (r->value[option].unknown || !r->named)
 		return;
 	va_start(values, format);
 	put(&r->value[option], &(p4d_read_value){.file = r->reader->framework}, format, values);

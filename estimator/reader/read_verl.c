@@ -261,7 +261,7 @@ static void finish_verl(p4d_reading *r)
 
 const p4d_reader p4d_reader__verl = {
     .framework = "verl",
-    .programs = {"verl.trainer.main_*", "verl.experimental.*", "recipe.*"},
+    .programs = {"verl.trainer.main_*", "verl.experimental.*", "~recipe.*"},
     .arguments_alone = {"actor_rollout_ref.model.path", "actor_rollout_ref.actor.strategy"},
     .arguments = {verl_arguments},
     .defaults = verl_defaults,

@@ -72,7 +72,7 @@ typedef struct p4d_read_filling {
 } p4d_read_filling;
 enum { P4D_READ_PROGRAM = -1 };
 
-enum { P4D_READ_PROGRAMS = 18, P4D_READ_TABLES = 5 };
+enum { P4D_READ_PROGRAMS = 24, P4D_READ_TABLES = 5 };
 
 /* Of transformers, as the environment's own file says it; major is 0 where that is not known. */
 typedef struct p4d_read_release {
@@ -106,8 +106,13 @@ typedef struct p4d_read_beside {
 /* One training program. */
 typedef struct p4d_reader {
 	const char *framework; /* as in --framework, or as p4d names what it does not model yet */
-	/* file names or modules, with wildcards, or scripts that start them; "NAME SUBCOMMAND" */
+	/* file names or modules, with wildcards, or scripts that start them; "NAME SUBCOMMAND"; "~NAME": other
+	 * projects use that name too (evidence.h) */
 	const char *programs[P4D_READ_PROGRAMS];
+	/* arguments of which "~NAME" needs one; NULL: any that is read but a file's path */
+	const char *const *typical;
+	/* lists of all arguments that its parser knows, where it stops at others; NULL: it may take any */
+	const char *const *parser;
 	const char *arguments_alone[4]; /* one of these means the same, whatever the program's name is */
 	const p4d_read_argument *arguments[P4D_READ_TABLES]; /* each ends with a name NULL */
 	const p4d_read_default *defaults;                    /* last: value NULL; NULL: none */
@@ -204,8 +209,17 @@ const p4d_read_argument *p4d_reader__find(const p4d_reader *reader, const char *
 /* read_arguments.c */
 enum { P4D_READ_CONFIG_VALUES = 1 << 13, P4D_READ_CONFIG_NS = 8000000 /* of all files together */ };
 
+/* What arguments say of their program. */
+typedef struct p4d_read_evidence {
+	bool typical; /* one is the program's own */
+	bool foreign; /* one is none that its parser knows */
+	bool file;    /* one names a configuration file, which may hold others */
+} p4d_read_evidence;
+
 typedef struct p4d_read_context {
 	p4d_reading *reading;
+	bool weighs; /* the program is not certain: takes what configuration files hold as evidence */
+	p4d_read_evidence evidence;
 	p4d_shell *shell;
 	const p4d_reader_host *host;
 	unsigned values;   /* of configuration files that may still be looked at */
@@ -260,6 +274,15 @@ typedef struct p4d_launch {
 
 /* Takes off srun, torchrun, python and their like. words must outlive the launch. */
 void p4d_reader__launch(const p4d_value *words, size_t count, p4d_launch *launch);
+
+/* programs.c: the program of a command. */
+typedef struct p4d_read_program {
+	const p4d_reader *reader; /* NULL: none that p4d knows */
+	size_t words;             /* of its name; 0: only its arguments are like those of the reader's */
+	bool common;              /* the name is others', too */
+} p4d_read_program;
+
+void p4d_reader__find_program(p4d_shell *shell, const p4d_launch *launch, p4d_read_program *to);
 
 /* read_hydra.c: the configuration that --config-path and --config-name name. */
 void p4d_reader__hydra(p4d_read_context *context, const p4d_launch *launch, size_t first);

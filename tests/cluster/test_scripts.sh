@@ -59,7 +59,7 @@ silent
 # what cannot be read is named, with why and the option that would say it
 run sbatch -H unknown.sh
 accepted
-says "p4d: [P4D117] unknown.sh:4 (pretrain_gpt.py) was not checked, for p4d cannot tell: tp (output of cat)"
+says "p4d: [P4D117] unknown.sh:4 (pretrain_gpt.py) was not checked: p4d cannot tell tp (output of cat)"
 same "$(fix)" "--p4d-tp=N"
 does_not_say error
 run p4d check unknown.sh

@@ -199,7 +199,7 @@ prints "p4d: would pass: Qwen/Qwen2.5-32B on 1 node of 8 x h100-80gb"
 # a file that is not there decides about the framework; what does not fit hears nothing of fewer GPUs
 printf '#!/bin/sh\naxolotl train nowhere.yml\n' >axolotl.sh
 exits 0 p4d check -N1 --gpus-per-node=h100:8 axolotl.sh
-says "was not checked, for p4d cannot tell: file (nowhere.yml cannot be read, nor what it sets)"
+says "was not checked: nowhere.yml cannot be read, nor what it sets"
 printf '#!/bin/sh\ntune run --nproc_per_node 8 full_finetune_distributed --config llama3_1/70B_full batch_size=8 tokenizer.max_seq_len=8192\n' >tune.sh
 exits 0 p4d check -N1 --gpus-per-node=h100:8 tune.sh
 says "[P4D123] tokenizer.max_seq_len 8192 (tune.sh:2) is an upper bound: it needs " "; unvalidated: offloading"
@@ -359,7 +359,7 @@ exits 0 p4d check one.sh
 prints "would pass: mistralai/Mistral-7B-v0.1 on 1 node of 1 x h100-80gb, tp=1 cp=1 pp=1 dp=1 micro-batch=8, "
 sed -i 's/h100:1/h100:2/' one.sh
 exits 0 p4d check one.sh
-says "p4d cannot tell: global-batch"
+says "p4d cannot tell global-batch"
 
 # logits of a long sequence: the way out that costs nothing, in the words of the program; evaluation in larger micro-batches is said
 cat >zero.sh <<'JOB'
@@ -370,7 +370,7 @@ source /nowhere/venv/bin/activate
 cat >zero.json <<EOF
 {"bf16": {"enabled": true}, "zero_optimization": {"stage": 3}}
 EOF
-srun torchrun --nnodes $SLURM_NNODES --nproc_per_node 8 sft.py --deepspeed zero.json \
+srun torchrun --nnodes $SLURM_NNODES --nproc_per_node 8 trl/scripts/sft.py --deepspeed zero.json \
 	--model_name_or_path Qwen/Qwen3-32B --dataset_name x --eval_strategy steps --max_length 32768 --padding max_length --bf16 --gradient_checkpointing \
 	--per_device_train_batch_size 2 --per_device_eval_batch_size 8 --gradient_accumulation_steps 4
 JOB

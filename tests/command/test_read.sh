@@ -89,10 +89,14 @@ exits 0 p4d read two.sh
 prints "tp                   8 "
 echo 'torchrun train_t5.py --tensor-model-parallel-size 8' >other.sh
 exits 0 p4d read other.sh
-prints "train_t5.py is none that p4d knows" "tp                   8 "
+prints "train_t5.py is not a program p4d knows; its arguments are like those of megatron" "tp                   8 "
 sed -i '1i #!/bin/sh' other.sh
 exits 0 p4d check -N1 --gpus-per-node=h100:8 other.sh
-says "was not checked, for p4d cannot tell: program (train_t5.py is none that p4d knows; its arguments are like those of megatron)"
+silent
+sed -i 's/$/ --num-layers 24 --hidden-size 1024/' other.sh
+sed -i '1s/.*/#!\/bin\/sh/' other.sh
+exits 0 p4d check -N1 --gpus-per-node=h100:8 other.sh
+says "[P4D117] train_t5.py is not a program p4d knows; its memory was not checked"
 
 # Hostile scripts end in an answer, and nothing of a script is run.
 printf '#!/bin/sh\ntouch ran\n$(touch ran)\nX=`touch ran`\npretrain_gpt.py --num-layers $(touch ran) --hidden-size $(./run)\n' >run.sh

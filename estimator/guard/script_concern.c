@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which scripts p4d speaks about at all: those of language models. */
+#include <string.h>
+
+#include "guard/script_request.h"
+#include "model/model.h"
+
+/* Whether a model that the script describes itself, or that p4d knows by name, is there. */
+static bool has_language_model(const p4d_site *site, const p4d_reading *r, bool files)
+{
+	const p4d_read_value *model = &r->value[P4D_MODEL];
+	p4d_request probe = {.model = ""};
+
+	if (r->value[P4D_LAYERS].file && r->value[P4D_HIDDEN].file)
+		return true;
+	if (!model->file || !strcmp(model->text, "custom"))
+		return false;
+	if (p4d_site_preset(site, model->text))
+		return true;
+	return files && p4d_request_set(&probe, P4D_MODEL, model->text, P4D_BY_SCRIPT, NULL) == 0 &&
+	       p4d_model_resolve(&probe, p4d_site_datadir(site), NULL, NULL) == 0 && !probe.unmodelled[0];
+}
+
+bool p4d_guard__script_concerns(const p4d_site *site, const p4d_reading *r, bool files)
+{
+	if (r->value[P4D_MODEL].file && p4d_model_is_other(r->value[P4D_MODEL].text))
+		return false;
+	return r->named || has_language_model(site, r, files);
+}

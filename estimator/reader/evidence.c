@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Whether the arguments of a command are those of the program that its name says. */
+#include "reader/evidence.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* How many names of the lists begin so; 1 also if one is the name itself. */
+static unsigned count_names(const char *const *lists, const char *name)
+{
+	char wanted[100];
+	unsigned count = 0;
+	const int length = snprintf(wanted, sizeof(wanted), " %s", name);
+
+	if (length < 0 || (size_t)length >= sizeof(wanted))
+		return 0;
+	for (char *at = wanted; *at; at++)
+		*at = *at == '-' ? '_' : *at;
+	for (; *lists; lists++)
+		for (const char *at = *lists; (at = strstr(at, wanted)); at += length) {
+			if (at[length] == ' ')
+				return 1;
+			count++;
+		}
+	return count;
+}
+
+/* Whether a parser takes it: by its name, by the beginning of one name alone, or with "no_" before it. A name
+ * of a configuration file is that of its table. */
+static bool is_known(const char *const *lists, const char *name)
+{
+	char text[96];
+
+	snprintf(text, sizeof(text), "%.*s", (int)strcspn(name, "."), name);
+	if (!*text || !strcmp(text, "h") || !strcmp(text, "help"))
+		return true;
+	if (name[strlen(text)] == '.' &&
+	    (!strcmp(text, "accelerate") || !strcmp(text, "env"))) /* of TrlParser */
+		return true;
+	return count_names(lists, text) == 1 ||
+	       (!strncmp(text, "no_", 3) && count_names(lists, text + 3) == 1) ||
+	       (!strncmp(text, "no-", 3) && count_names(lists, text + 3) == 1);
+}
+
+static bool is_typical(const p4d_reader *reader, const char *name)
+{
+	const char *const *typical = reader->typical;
+
+	if (!typical) {
+		const p4d_read_argument *a = p4d_reader__find(reader, name);
+		return a && *a->name && !p4d_reader__is_file(a);
+	}
+	while (*typical && !p4d_reader__same_name(*typical, name))
+		typical++;
+	return *typical;
+}
+
+void p4d_reader__weigh(p4d_read_evidence *e, const p4d_reader *reader, const char *name)
+{
+	const p4d_read_argument *a = p4d_reader__find(reader, name);
+
+	e->file = e->file || (a && p4d_reader__is_file(a)) ||
+		  (reader->assignments && p4d_reader__same_name(name, "--config-name")); /* hydra's */
+	e->typical = e->typical || is_typical(reader, name);
+	e->foreign = e->foreign || (reader->parser && !is_known(reader->parser, name + strspn(name, "-")));
+}
+
+/* A word that belongs to no option: of a program that has none but a file, another is foreign. */
+static void weigh_operand(p4d_read_evidence *e, const p4d_reader *reader, const char *word)
+{
+	const p4d_read_argument *a = p4d_reader__find(reader, "");
+	p4d_config_format format;
+	const bool file = p4d_config_format_of(word, &format);
+
+	e->file = e->file || (file && a && p4d_reader__is_file(a));
+	e->foreign = e->foreign || (reader->parser && !file && !p4d_reader__find(reader, word));
+}
+
+/* The name in "--name=value", or of "name=value" where that is an argument. "": none. */
+static const char *name_of(const p4d_reader *reader, p4d_value word, char *name, size_t size)
+{
+	uint32_t from = 0, equals = 0;
+	bool dash;
+
+	*name = '\0';
+	while (from < word.length && !word.at[from].unknown && word.at[from].c == '+') /* of hydra */
+		from++;
+	word = (p4d_value){word.at + from, word.length - from};
+	dash = word.length > 1 && !word.at[0].unknown && word.at[0].c == '-' &&
+	       !(word.at[1].c >= '0' && word.at[1].c <= '9') && word.at[1].c != '.';
+	while (equals < word.length && !word.at[equals].unknown && word.at[equals].c != '=')
+		equals++;
+	if (equals < word.length && word.at[equals].unknown)
+		return name;
+	if (!dash && (!reader->assignments || equals == word.length || size < 3))
+		return name;
+	memcpy(name, "--", sizeof("--"));
+	p4d_value_text((p4d_value){word.at, equals}, name + (dash ? 0 : 2), size - 2);
+	return name;
+}
+
+p4d_read_evidence p4d_reader__weigh_command(p4d_shell *shell, const p4d_launch *launch,
+					    const p4d_reader *reader, size_t first)
+{
+	p4d_read_evidence e = {.typical = false};
+	bool operand = true;
+	p4d_value value;
+	char name[96];
+
+	for (size_t i = first; i < launch->count; i++) {
+		const p4d_value word = launch->words[i];
+		if (*name_of(reader, word, name, sizeof(name)))
+			p4d_reader__weigh(&e, reader, name);
+		else if (operand && word.length && !p4d_value_unknown(word))
+			weigh_operand(&e, reader, p4d_value_text(word, name, sizeof(name)));
+		operand = false;
+	}
+	for (const p4d_read_variable *v = reader->variables; v && v->name; v++)
+		e.typical = e.typical || (launch->shell_script &&
+					  p4d_shell_variable(shell, v->name, &value) && value.length);
+	return e;
+}

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which program a command starts. */
+#include <stdio.h>
+#include <string.h>
+
+#include "reader/evidence.h"
+
+static const p4d_reader *const readers[] = {
+    &p4d_reader__slime, /* with Megatron's arguments, too */
+    &p4d_reader__megatron,
+    &p4d_reader__torchtitan,
+    &p4d_reader__trl,
+    &p4d_reader__axolotl,
+    &p4d_reader__llamafactory,
+    &p4d_reader__swift,
+    &p4d_reader__torchtune,
+    &p4d_reader__litgpt,
+    &p4d_reader__vllm,
+    &p4d_reader__sglang,
+    &p4d_reader__nemo,
+    &p4d_reader__neox,
+    &p4d_reader__nanotron,
+    &p4d_reader__verl,
+    &p4d_reader__skyrl,
+    &p4d_reader__skyrl_sft,
+    &p4d_reader__openrlhf,
+    &p4d_reader__p4d,
+    &p4d_reader__nemo_rl,
+    &p4d_reader__nemo_rl_dpo,
+    &p4d_reader__nemo_rl_others,
+    &p4d_reader__nemo_rl_sft,
+    &p4d_reader__verl_sft,
+    &p4d_reader__openrlhf_sft,
+    &p4d_reader__openrlhf_others,
+    &p4d_reader__swift_rl,
+    &p4d_reader__swift_megatron,
+    &p4d_reader__trl_rl,
+    &p4d_reader__openrlhf_preference,
+    &p4d_reader__foundry,
+    &p4d_reader__open_lm,
+    &p4d_reader__picotron,
+    &p4d_reader__colossal,
+    &p4d_reader__automodel,
+    &p4d_reader__unsloth,
+    &p4d_reader__maxtext,
+    &p4d_reader__xla,
+    &p4d_reader__trainer,
+    &p4d_reader__deepspeed,
+};
+enum { READERS = sizeof(readers) / sizeof(readers[0]) };
+
+const p4d_reader *p4d_reader__at(size_t index)
+{
+	return index < READERS ? readers[index] : NULL;
+}
+
+/* With one wildcard at most, at either end; with as many directories as the pattern has. */
+static bool is_named(p4d_value program, const char *pattern)
+{
+	uint32_t from = program.length, length = (uint32_t)strlen(pattern), directories = 0;
+	const char end = length ? pattern[length - 1] : '*';
+
+	if (!from || (end != '*' && (program.at[from - 1].unknown || program.at[from - 1].c != end)))
+		return false; /* most are not */
+	for (const char *at = pattern; *at; at++)
+		directories += *at == '/';
+	while (from && (program.at[from - 1].unknown || program.at[from - 1].c != '/' || directories--))
+		from--;
+	p4d_value last = {program.at + from, program.length - from};
+	if (pattern[0] == '*' && last.length + 1 >= length)
+		return p4d_value_is((p4d_value){last.at + last.length + 1 - length, length - 1}, pattern + 1);
+	if (length && pattern[length - 1] == '*' && last.length + 1 >= length) {
+		for (uint32_t i = 0; i + 1 < length; i++)
+			if (last.at[i].unknown || last.at[i].c != pattern[i])
+				return false;
+		return true;
+	}
+	return p4d_value_is(last, pattern);
+}
+
+/*
+ * How many words name a program: "axolotl train" is two; 0: they do not. "train.py *.yaml" is one, which is
+ * called so by others, too, but without such a file.
+ */
+static size_t is_program(const p4d_launch *launch, const char *pattern)
+{
+	const char *blank = strchr(pattern, ' ');
+	char program[64];
+
+	if (!blank)
+		return is_named(launch->words[0], pattern);
+	snprintf(program, sizeof(program), "%.*s", (int)(blank - pattern), pattern);
+	if (launch->count < 2 || !is_named(launch->words[0], program) ||
+	    !is_named(launch->words[1], blank + 1))
+		return 0;
+	return blank[1] == '*' ? 1 : 2;
+}
+
+/* Whether a word is an option or NAME=VALUE of this name. */
+static bool is_argument(p4d_value word, const char *name)
+{
+	char text[96];
+	uint32_t equals = 0;
+
+	while (word.length && !word.at[0].unknown && word.at[0].c == '+') /* hydra's "++NAME=" */
+		word = (p4d_value){word.at + 1, word.length - 1};
+	if (!word.length || (word.at[0].c != name[0] && (!strchr("-_", name[0]) || word.at[0].c != '_')))
+		return false; /* most are not */
+	while (equals < word.length && (word.at[equals].unknown || word.at[equals].c != '='))
+		equals++;
+	return p4d_reader__same_name(p4d_value_text((p4d_value){word.at, equals}, text, sizeof(text)), name);
+}
+
+/* Programs beside a training that take its arguments, too: they generate, evaluate, convert. */
+static bool is_none(p4d_value program)
+{
+	static const char *const parts[] = {"generat",    "inference",       "eval",   "server", "convert",
+					    "preprocess", "checkpoint_util", "analyze"};
+	char text[256];
+
+	p4d_value_text(program, text, sizeof(text));
+	const char *slash = strrchr(text, '/');
+	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+		if (strstr(slash ? slash : text, parts[i]))
+			return true;
+	return false;
+}
+
+/* Whether one of its words is an argument of the reader's programs. */
+static bool has_argument(const p4d_launch *launch, const p4d_reader *reader)
+{
+	char name[96];
+
+	for (size_t i = 1; i < launch->count; i++) {
+		p4d_value word = launch->words[i];
+		uint32_t equals = 0;
+		while (equals < word.length && (word.at[equals].unknown || word.at[equals].c != '='))
+			equals++;
+		word.length = equals;
+		if (*p4d_value_text(word, name, sizeof(name)) == '-' && p4d_reader__find(reader, name))
+			return true;
+	}
+	return false;
+}
+
+/* The parts of a program's path begin so; most begin as no program does. */
+static void note_beginnings(p4d_value path, bool begins[256])
+{
+	for (uint32_t i = 0; i < path.length; i++)
+		if (!path.at[i].unknown && (!i || (path.at[i - 1].c == '/' && !path.at[i - 1].unknown)))
+			begins[(unsigned char)path.at[i].c] = true;
+}
+
+/* Whether a name of the table is that of the command's program; common: it takes the arguments to tell. */
+static size_t match(p4d_shell *shell, const p4d_launch *launch, const p4d_reader *reader, const char *name,
+		    bool common)
+{
+	const size_t words = is_program(launch, name);
+
+	if (!words)
+		return 0;
+	if (common) {
+		const p4d_read_evidence e = p4d_reader__weigh_command(shell, launch, reader, words);
+		return p4d_reader__may_be_proven(&e) ? words : 0;
+	}
+	/* a part of a name is others', too */
+	if (name[strlen(name) - 1] == '*' && reader->arguments_alone[0] && !reader->assignments &&
+	    !has_argument(launch, reader))
+		return 0;
+	return words;
+}
+
+/* By its name, of which the longest is the one. */
+static void find_by_name(p4d_shell *shell, const p4d_launch *launch, bool none, p4d_read_program *to)
+{
+	bool begins[256] = {false};
+	size_t longest = 0;
+
+	note_beginnings(launch->words[0], begins);
+	for (int i = 0; i < READERS; i++)
+		for (int j = 0; j < P4D_READ_PROGRAMS && readers[i]->programs[j]; j++) {
+			const bool common = readers[i]->programs[j][0] == P4D_READ_COMMON;
+			const char *name = readers[i]->programs[j] + common;
+			const size_t length = strlen(name);
+			if ((*name != '*' && !begins[(unsigned char)*name]) ||
+			    (none && name[length - 1] == '*') || length <= longest)
+				continue;
+			const size_t words = match(shell, launch, readers[i], name, common);
+			if (!words)
+				continue;
+			*to = (p4d_read_program){.reader = readers[i], .words = words, .common = common};
+			longest = length;
+		}
+}
+
+static bool stands_alone(const p4d_launch *launch, const p4d_reader *reader)
+{
+	for (int j = 0; j < 4 && reader->arguments_alone[j]; j++)
+		for (size_t k = 1; k < launch->count; k++)
+			if (is_argument(launch->words[k], reader->arguments_alone[j]))
+				return true;
+	return false;
+}
+
+void p4d_reader__find_program(p4d_shell *shell, const p4d_launch *launch, p4d_read_program *to)
+{
+	*to = (p4d_read_program){.reader = NULL};
+	if (!launch->count)
+		return;
+	const bool none = is_none(launch->words[0]);
+	find_by_name(shell, launch, none, to);
+	for (int i = 0; !to->reader && !none && i < READERS; i++)
+		if (stands_alone(launch, readers[i]))
+			to->reader = readers[i];
+}
