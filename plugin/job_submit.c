@@ -5,6 +5,7 @@
  */
 #include "job_submit.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -195,6 +196,16 @@ static bool is_news(const p4d_environment *env, const p4d_note *note, const p4d_
 	       !p4d_is_set(&verdict->planned, P4D_UNMODELLED);
 }
 
+/*
+ * A job that would pass because the cluster is not known yet, right after slurmctld's start: sbatch, srun and
+ * salloc try again after a second.
+ */
+static bool is_early(const p4d_verdict *verdict)
+{
+	return verdict->action == P4D_WARN && verdict->fault_of_site && verdict->messages &&
+	       verdict->message[0].code == P4D_E_GPU_OF_PARTITION && p4d_watch_is_starting();
+}
+
 /* Of one submission at a time, and not on the stack of slurmctld's threads, which begin with none of it. */
 static pthread_mutex_t busy = PTHREAD_MUTEX_INITIALIZER;
 static p4d_environment variables;
@@ -222,6 +233,8 @@ static int submit(job_desc_msg_t *desc, uint32_t uid, const p4d_site *site, uint
 	    !idle(&variables, noted ? &note : NULL);
 	const bool by_client = has_options ? noted && p4d_note_heed(&note, verdict)
 					   : judge_script(site, &job, desc, noted ? &note : NULL, verdict);
+	if (is_early(verdict))
+		return EAGAIN;
 	p4d_job_submit_log_verdict(site,
 				   &(p4d_verdict_subject){.event = "submit",
 							  .source = by_client ? "client" : "controller",

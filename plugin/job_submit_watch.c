@@ -22,6 +22,7 @@ enum {
 	CLUSTER_MAX_AGE = 30, /* seconds; refreshed on demand only */
 	CLUSTER_RETRY = 5,
 	ACCOUNTING_AGE = 30, /* seconds; only where p4d.conf depends on it */
+	START = 10,          /* seconds in which the cluster is waited for */
 };
 
 /* Read by the hooks, replaced by the thread, under `published`. */
@@ -31,6 +32,7 @@ static p4d_cluster cluster;
 static p4d_associations *associations; /* NULL: not asked for, or no answer yet */
 static uint64_t generation = 1;
 static atomic_bool cluster_wanted = true;
+static time_t started; /* before there are hooks to read it */
 
 /* Only p4d_watch_start, p4d_watch_stop and the thread touch these. */
 static pthread_mutex_t control = PTHREAD_MUTEX_INITIALIZER;
@@ -41,6 +43,14 @@ static char conf_path[4096], kept_path[4096];
 static uint32_t conf_uid;
 static char failure[480]; /* why the file is not the one in force; "": it is */
 static time_t cluster_due, accounting_due;
+
+static time_t monotonic(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec;
+}
 
 static void publish_site(p4d_site *fresh)
 {
@@ -257,6 +267,7 @@ void p4d_watch_start(const char *path, uint32_t trusted_uid, const char *state)
 	snprintf(kept_path, sizeof(kept_path), "%s/p4d.conf.good", state);
 	conf_uid = trusted_uid;
 	failure[0] = '\0';
+	started = monotonic();
 	publish_site(first_site());
 	if (site)
 		say_site("started with", p4d_site_path(site));
@@ -292,6 +303,11 @@ const p4d_site *p4d_watch_acquire(uint64_t *number)
 void p4d_watch_release(void)
 {
 	pthread_rwlock_unlock(&published);
+}
+
+bool p4d_watch_is_starting(void)
+{
+	return !cluster.count && monotonic() - started < START;
 }
 
 const p4d_cluster *p4d_watch_cluster(void *unused)

@@ -29,5 +29,9 @@ void p4d_watch_release(void);
 /* A p4d_cluster_source: the cluster as last seen; call between acquire and release. */
 const p4d_cluster *p4d_watch_cluster(void *unused);
 
+/* The first seconds after slurmctld's start, in which the cluster is not known yet; call between acquire and
+ * release. */
+bool p4d_watch_is_starting(void);
+
 /* Adds what is known of the job's user, until release; call between acquire and release. */
 void p4d_watch_identify(p4d_job *job, uint32_t uid);

@@ -2,6 +2,8 @@
 /* p4d.conf and accounting, as the plugin in slurmctld follows them. */
 #include "support/support.h"
 
+#include <errno.h>
+
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -59,6 +61,36 @@ static void restart(void)
 	hosted.fini();
 	fakehost_forget();
 	assert_int_equal(hosted.init(), SLURM_SUCCESS);
+}
+
+/* Right after the start the cluster is not known: a job that depends on it comes back, as sbatch does at
+ * EAGAIN. */
+static void a_start_is_no_way_past_the_check(void **state)
+{
+	(void)state;
+	int rc = EAGAIN;
+	job_desc_msg_t *planned = job_planned("live", HOSTED_GOOD);
+
+	site_write("mode = enforce\nversion = 1\n");
+	restart();
+	for (int i = 0; rc == EAGAIN && i < HOSTED_TRIES; i++) {
+		job_desc_msg_t *desc = job_plain("live");
+		fakehost_env(desc, "_SLURM_SPANK_OPTION_p4d_p4d_model", "llama13b");
+		rc = fakehost_submit(&hosted, desc, &hosted_said);
+		if (!i)
+			assert_int_equal(rc, EAGAIN);
+		if (rc == EAGAIN)
+			assert_string_equal(hosted_said, "");
+		fakehost_free(desc);
+		usleep(HOSTED_TRY_US);
+	}
+	assert_int_not_equal(rc, SLURM_SUCCESS);
+	assert_non_null(strstr(hosted_said, "[P4D040]"));
+	/* what does not depend on it does not wait */
+	restart();
+	hosted_expect(planned, true, "");
+	site_write(NULL);
+	assert_true(hosted_logged("reloaded"));
 }
 
 static void the_last_good_file_outlives_a_restart(void **state)
@@ -258,6 +290,7 @@ int main(void)
 	    HOSTED_TEST(accounts_and_qos_that_nobody_typed_count),
 	    HOSTED_TEST(reservations_have_their_own_policy),
 	    HOSTED_TEST(a_fix_in_an_included_file_is_seen),
+	    HOSTED_TEST(a_start_is_no_way_past_the_check),
 	    HOSTED_TEST(the_last_good_file_outlives_a_restart),
 	    HOSTED_TEST(it_observes_where_nobody_wrote_a_configuration),
 	};
