@@ -133,7 +133,7 @@ libp4dcore_la_SOURCES = \
 	estimator/search/search.h estimator/search/search.c estimator/search/search_internal.h estimator/search/search_enumerate.c \
 	estimator/search/placement.h estimator/search/placement.c estimator/search/search_prune.c estimator/search/search_sharding.c estimator/search/search_candidate.c estimator/search/search_advice.c \
 	estimator/guard/guard.h estimator/guard/verdict.h estimator/guard/verdict.c estimator/guard/verdict_log.h estimator/guard/verdict_log.c estimator/guard/note.h estimator/guard/note.c \
-	estimator/guard/judge.c estimator/guard/judge_serving.c estimator/guard/judge_colocated.c estimator/guard/releases.c \
+	estimator/guard/judge.c estimator/guard/judge_serving.c estimator/guard/judge_weights.c estimator/guard/judge_colocated.c estimator/guard/releases.c \
 	estimator/guard/judge_length.c \
 	estimator/guard/script_request.h estimator/guard/script_request.c estimator/guard/script_concern.c estimator/guard/script_fix.c estimator/guard/script_typed.c estimator/guard/submit.c \
 	estimator/guard/guard_internal.h estimator/guard/guard.c estimator/guard/correct.c estimator/guard/verify.c estimator/guard/ways_out.c

@@ -46,6 +46,7 @@ static void leave_unread(const p4d_site *site, const p4d_job *job, p4d_cluster_s
 	if (why->code == P4D_E_UNMODELLED && verdict->policy.unmodelled == P4D_UNMODELLED_PASS)
 		return;
 	p4d_verdict__leave_unread(verdict, job, why);
+	p4d_guard__judge_weights(site, job, source, context, verdict);
 	p4d_verdict__finish(verdict, NULL);
 }
 

@@ -43,6 +43,11 @@ p4d_job p4d_guard__in_default(const p4d_site *site, const p4d_job *job, p4d_clus
 int p4d_guard__place(const p4d_site *site, const p4d_job *job, p4d_cluster_source source, void *context,
 		     p4d_verdict *verdict, p4d_error *err);
 
+/* judge_weights.c: warns if a training that was not checked has more weights on a GPU than that has memory.
+ * Silent, unless model, sharding and type are certain. */
+void p4d_guard__judge_weights(const p4d_site *site, const p4d_job *job, p4d_cluster_source source,
+			      void *context, p4d_verdict *verdict);
+
 /* p4d_guard_complete; searches: for a layout, and for a fix. */
 void p4d_guard__complete(const p4d_site *site, const p4d_job *job, p4d_cluster_source source, void *context,
 			 uint32_t published_batch, bool searches, p4d_request *request, p4d_verdict *verdict);

@@ -455,3 +455,18 @@ says "--p4d-gpu is no option" "p4d check --gpu=h100"
 printf '#!/bin/sh\n#SBATCH --gpu=h100\ntrue\n' >gpu.sh
 refused P4D001 p4d check gpu.sh
 says "--gpu is an option of \`p4d check\`"
+
+# a training that is not checked, whose weights alone do not fit: 30.5e9 parameters, experts over two GPUs
+swift="megatron sft --model Qwen/Qwen3-30B-A3B --train_type lora --lora_rank 8 --expert_model_parallel_size"
+swift_end="--micro_batch_size 1 --global_batch_size 8 --max_length 2048"
+printf '#!/bin/sh\n#SBATCH --gpus-per-node=8\nNPROC_PER_NODE=8 %s 2 %s\n' "$swift" "$swift_end" >weights.sh
+exits 0 p4d check --gpu rtx4090 weights.sh
+says "adapters with Megatron-Core are not modelled" "[P4D012] the weights of Qwen/Qwen3-30B-A3B alone take 29.9 GiB"
+exits 0 p4d check --gpu h100 weights.sh
+case $err in *P4D012*) fail "they fit" ;; esac
+printf '#!/bin/sh\n#SBATCH --gpus-per-node=8\nNPROC_PER_NODE=8 %s 8 %s\n' "$swift" "$swift_end" >weights.sh
+exits 0 p4d check --gpu rtx4090 weights.sh
+case $err in *P4D012*) fail "an eighth of the experts fits" ;; esac
+printf '#!/bin/sh\n#SBATCH --gpus-per-node=8\nNPROC_PER_NODE=8 %s $EP %s\n' "$swift" "$swift_end" >weights.sh
+exits 0 p4d check --gpu rtx4090 weights.sh
+case $err in *P4D012*) fail "the sharding is not known" ;; esac
