@@ -147,6 +147,16 @@ static int print_documents(const p4d_subject *subject, const judged *j, p4d_erro
 	return 0;
 }
 
+/* What of the prediction was compared with nothing; NULL: nothing. */
+static const char *unvalidated(const p4d_subject *subject, const judged *j)
+{
+	const char *what = p4d_framework_unvalidated(&j->layout);
+
+	return what || j->code != P4D_E_DOES_NOT_FIT
+		   ? what
+		   : p4d_memory_of_newer(&j->layout, subject->method, &subject->capacity, j->limit);
+}
+
 static int print_json(const p4d_subject *subject, const judged *j, p4d_error *err)
 {
 	struct json_object *object = json_object_new_object(), *stages;
@@ -162,6 +172,7 @@ static int print_json(const p4d_subject *subject, const judged *j, p4d_error *er
 	json_object_object_add(object, "gpu", p4d_report_json_gpu(subject->capacity.gpu));
 	json_object_object_add(object, "layout", p4d_report_json_layout(&j->layout, subject->nodes));
 	json_object_object_add(object, "peak", p4d_report_json_peak(&j->estimate));
+	json_object_object_add(object, "unvalidated", p4d_report_json_unvalidated(unvalidated(subject, j)));
 	json_object_object_add(object, "stages", stages);
 	json_object_object_add(object, "step", p4d_report_json_step(&j->timed));
 	const double most = most_imbalance(subject, j);
@@ -188,9 +199,7 @@ static int print_text(const p4d_subject *subject, const judged *j, p4d_error *er
 	print_imbalance(subject, j);
 	if (print_documents(subject, j, err) < 0)
 		return -1;
-	const char *what = p4d_framework_unvalidated(&j->layout);
-	if (!what && j->code == P4D_E_DOES_NOT_FIT)
-		what = p4d_memory_of_newer(&j->layout, subject->method, &subject->capacity, j->limit);
+	const char *what = unvalidated(subject, j);
 	if (j->estimate.capacity_bytes)
 		printf("Verdict: %s%s%s%s\n", p4d_report_action(j->action), what ? " (unvalidated: " : "",
 		       what ? what : "", what ? ")" : "");

@@ -114,6 +114,8 @@ static int add_plan(const p4d_subject *subject, const p4d_candidate *candidate, 
 	json_object_object_add(stages, "max_device_bytes", p4d_report_json_bytes(d.most_bytes));
 	json_object_object_add(plan, "layout", p4d_report_json_layout(&d.layout, subject->nodes));
 	json_object_object_add(plan, "peak", p4d_report_json_peak(&d.estimate));
+	json_object_object_add(plan, "unvalidated",
+			       p4d_report_json_unvalidated(p4d_framework_unvalidated(&d.layout)));
 	json_object_object_add(plan, "stages", stages);
 	json_object_object_add(plan, "step", p4d_report_json_step(&d.timed));
 	json_object_object_add(plan, "losses", p4d_report_json_breakdown(&d.timed));

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "report/answer.h"
+#include "request/framework.h"
 
 #include <inttypes.h>
 #include <limits.h>
@@ -169,6 +170,9 @@ struct json_object *p4d_answer_json(const p4d_checked *answer)
 	json_object_object_add(object, "layout",
 			       v->judged ? p4d_report_json_layout(&v->layout, v->geometry.nodes) : NULL);
 	json_object_object_add(object, "peak", v->judged ? p4d_report_json_peak(&v->estimate) : NULL);
+	json_object_object_add(
+	    object, "unvalidated",
+	    p4d_report_json_unvalidated(v->judged ? p4d_framework_unvalidated(&v->layout) : NULL));
 	json_object_object_add(object, "host",
 			       v->judged ? p4d_report_json_host(&v->estimate, v->geometry.host_bytes) : NULL);
 	struct json_object *serving = NULL, *colocated = NULL;

@@ -55,6 +55,8 @@ struct json_object *p4d_report_json_messages(unsigned count, const p4d_message *
 struct json_object *p4d_report_json_error(const p4d_error *err);
 struct json_object *p4d_report_json_layout(const p4d_layout *layout, uint64_t nodes);
 struct json_object *p4d_report_json_gpu(const p4d_gpu *gpu);
+/* What of the memory was compared with nothing, as in the text; NULL: nothing. */
+struct json_object *p4d_report_json_unvalidated(const char *what);
 struct json_object *p4d_report_json_peak(const p4d_estimate *estimate);
 int p4d_report_json_stages(const p4d_layout *layout, const p4d_estimate *estimate,
 			   struct json_object **stages, p4d_error *err);

@@ -160,6 +160,11 @@ struct json_object *p4d_report_json_layout(const p4d_layout *l, uint64_t nodes)
 	return object;
 }
 
+struct json_object *p4d_report_json_unvalidated(const char *what)
+{
+	return what ? json_object_new_string(what) : NULL;
+}
+
 struct json_object *p4d_report_json_peak(const p4d_estimate *estimate)
 {
 	struct json_object *object = json_object_new_object();

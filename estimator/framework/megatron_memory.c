@@ -151,10 +151,11 @@ static void add_states(p4d_rows *rows)
 	const p4d_wide group = share - experts_share > experts_share ? share - experts_share : experts_share;
 	add_unscaled(rows, N, rows->overflow ? 0 : (uint64_t)group);
 	add_cast(rows, rows->overflow ? 0 : (uint64_t)group);
-	/* the update reads fp32 gradients, which it copies; but for the precision-aware optimizer */
+	/* the update reads fp32 gradients, which it copies, except the precision-aware optimizer; the copies
+	 * stay until the next step's zero_grad(), and so through evaluation */
 	if (half_grads && !reads_as_they_are(l))
-		p4d_row_at(rows, 1u << P4D_AT_OPTIMIZER, "optimizer.gradients", "tp pp dp cp",
-			   P4D_PART_OPTIMIZER, P4D_DT_FP32, shard, 0, 0);
+		p4d_row_at(rows, P4D_FREE_OF_SLOTS, "optimizer.gradients", "tp pp dp cp", P4D_PART_OPTIMIZER,
+			   P4D_DT_FP32, shard, 0, 0);
 	/* PyTorch's optimizers allocate all but the master copy at their first step */
 	for (p4d_tensor *row = p4d_rows_of_states(rows, P4D_STATE_MASTER + 1, P4D_MOST_STATES,
 						  l->half_moments ? P4D_DT_BF16 : P4D_DT_FP32, shard);

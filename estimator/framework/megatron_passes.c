@@ -4,6 +4,7 @@
  * moments of a layer's backward pass the widest counts, less what the layer has freed until then.
  */
 #include "framework/megatron_memory.h"
+#include "request/routing.h"
 
 #define IN_LAYER (1u << P4D_AT_EVALUATION_LAYER)
 #define IN_HEAD (1u << P4D_AT_EVALUATION_HEAD)
@@ -300,15 +301,22 @@ static void add_evaluation(p4d_rows *rows)
 {
 	const p4d_layout *l = rows->layout;
 	const p4d_dtype dtype = p4d_dtype_of(l);
-	const p4d_megatron_sizes z = p4d_framework__megatron_sizes(l, l->eval_micro_batch);
+	p4d_megatron_sizes z = p4d_framework__megatron_sizes(l, l->eval_micro_batch);
 
+	if (!l->pattern_length)
+		p4d_megatron__size_experts(rows, &z);
 	p4d_row_at(rows, IN_LAYER | IN_HEAD, "evaluation.hidden", ALONG, P4D_PART_WORKING_SET, dtype, 2,
 		   z.own, z.h);
 	if (z.gathers)
 		p4d_row_at(rows, IN_LAYER | IN_HEAD, "evaluation.gathered", "cp", P4D_PART_WORKING_SET, dtype,
 			   z.tokens, z.h, 0);
-	p4d_row_at(rows, IN_LAYER, "evaluation.layer", ACROSS, P4D_PART_WORKING_SET, dtype, z.tokens,
-		   widest_forward(l, &z), 0);
+	/* experts' input, which training saves, besides what their forward pass holds */
+	const p4d_wide experts = z.forward ? z.forward + p4d_routed_of(l, z.own).gathered * z.h : 0;
+	const p4d_wide layer = most((p4d_wide)z.tokens * widest_forward(l, &z), experts);
+	rows->overflow = rows->overflow || layer >> 62;
+	if (!rows->overflow)
+		p4d_row_at(rows, IN_LAYER, "evaluation.layer", ACROSS, P4D_PART_WORKING_SET, dtype,
+			   (uint64_t)layer, 0, 0);
 	if (rows->last)
 		add_logits(rows, IN_HEAD, "evaluation.logits", "evaluation.softmax", z.tokens, l->mtp_layers);
 }

@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "request/architecture.h"
 
@@ -71,6 +72,42 @@ const char *p4d_framework_unvalidated(const p4d_layout *l)
 	return what ? what : l->architecture->unvalidated ? "the architecture" : NULL;
 }
 
+bool p4d_framework_states_nothing(const p4d_request *r, p4d_option option)
+{
+	static const struct {
+		p4d_option option;
+		int64_t value;
+	} numbers[] = {{P4D_EP, 1},           {P4D_ETP, 1},
+		       {P4D_TOKEN_SLICES, 1}, {P4D_CP_HEADS, 1},
+		       {P4D_EXPERT_EVERY, 1}, {P4D_SHARED_FFN, 0},
+		       {P4D_DENSE_LAYERS, 0}, {P4D_ZERO_STAGE, 0},
+		       {P4D_MTP_LAYERS, 0},   {P4D_TOKEN_DISPATCHER, P4D_ALL_TO_ALL}};
+	char text[64];
+
+	/* programs that have other words for it may do the contrary of off */
+	static const p4d_option of_sharding[] = {P4D_OPTIMIZER_SHARDING, P4D_RESHARD, P4D_ORIG_PARAMS,
+						 P4D_FORWARD_PREFETCH, P4D_BACKWARD_PREFETCH};
+
+	for (size_t i = 0; i < sizeof(of_sharding) / sizeof(*of_sharding); i++)
+		if (of_sharding[i] == option)
+			return false;
+	if (option == P4D_IMBALANCE)
+		return p4d_request_real(r, option) == 1;
+	if (option == P4D_EXPERT_CAPACITY)
+		return p4d_request_real(r, option) == 0;
+	if (option == P4D_TP_GRID) /* one dimension */
+		return strstr(r->tp_grid, ",1,1") != NULL;
+	if (option == P4D_EVAL_MICRO_BATCH)
+		return r->value[option] == r->value[P4D_MICRO_BATCH];
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++)
+		if (numbers[i].option == option)
+			return r->value[option] == numbers[i].value;
+	if (p4d_request_option_info(option)->kind != P4D_CHOICE_KIND)
+		return false;
+	p4d_request_choice_name(option, r->value[option], text, sizeof(text));
+	return !strcmp(text, "off") || !strcmp(text, "none");
+}
+
 static const char *text_of(p4d_option option, int64_t value, char *buf, size_t size)
 {
 	if (p4d_request_option_info(option)->kind == P4D_CHOICE_KIND)
@@ -84,7 +121,9 @@ static const p4d_framework_fixed *contradicted(const p4d_request *r, int framewo
 {
 	const p4d_framework_fixed *f = p4d_framework_all_fixed(r, framework);
 
-	while (f && f->why && (!p4d_is_stated(r, f->option) || r->value[f->option] == f->value))
+	while (f && f->why &&
+	       (!p4d_is_stated(r, f->option) || r->value[f->option] == f->value ||
+		(f->value == P4D_NO_MEANING && p4d_framework_states_nothing(r, f->option))))
 		f++;
 	return f && f->why ? f : NULL;
 }
@@ -187,7 +226,8 @@ int p4d_framework_check(const p4d_request *r, p4d_error *err)
 		return p4d_fix(err, "--p4d-vocab-parallel=off");
 	}
 	/* a default of the site is meant for others, and what a script says of evaluation runs as it is */
-	if (!p4d_framework_evaluates(r) && r->origin[P4D_EVAL_MICRO_BATCH] == P4D_BY_USER) {
+	if (!p4d_framework_evaluates(r) && r->origin[P4D_EVAL_MICRO_BATCH] == P4D_BY_USER &&
+	    !p4d_framework_states_nothing(r, P4D_EVAL_MICRO_BATCH)) {
 		p4d_fail(err, P4D_E_VALUE, "eval-micro-batch %s", f->no_eval_micro_batch);
 		return p4d_fix(err, "leave out --p4d-eval-micro-batch");
 	}

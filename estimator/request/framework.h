@@ -265,6 +265,12 @@ static inline int64_t p4d_framework_value(const p4d_request *request, p4d_option
 	return !f ? request->value[option] : f->value == P4D_NO_MEANING ? 0 : f->value;
 }
 
+/*
+ * Whether what is given of an option is what there is without it: off, none, a degree of one. It is no
+ * mistake, whatever program or model has nothing of the kind.
+ */
+bool p4d_framework_states_nothing(const p4d_request *request, p4d_option option);
+
 /* A program that p4d knows by name only: it does not model how much memory it takes. */
 typedef struct p4d_framework_other {
 	const char *name;     /* in messages */

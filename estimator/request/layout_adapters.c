@@ -134,7 +134,8 @@ static int check_fsdp(const p4d_request *r, p4d_error *err)
 
 	for (size_t i = 0; i < sizeof(unused) / sizeof(*unused); i++) {
 		const char *name = p4d_request_option_info(unused[i].option)->name;
-		if (r->origin[unused[i].option] != P4D_BY_USER || (flat && unused[i].of_flat))
+		if (r->origin[unused[i].option] != P4D_BY_USER ||
+		    p4d_framework_states_nothing(r, unused[i].option) || (flat && unused[i].of_flat))
 			continue;
 		p4d_fail(err, P4D_E_VALUE, "%s has no effect with %s", name, unused[i].why);
 		return unused[i].of_flat ? p4d_fix(err, "--p4d-fsdp-version=1")
@@ -147,11 +148,11 @@ int p4d_layout__check_adapters(const p4d_request *r, p4d_error *err)
 {
 	const bool adapters = p4d_is_set(r, P4D_FINETUNE) && r->value[P4D_FINETUNE] != P4D_TUNE_FULL;
 	const bool quantized = adapters && r->value[P4D_FINETUNE] == P4D_TUNE_QLORA;
+	const bool drops = r->origin[P4D_LORA_DROPOUT] == P4D_BY_USER && r->value[P4D_LORA_DROPOUT];
 	const char *unknown = NULL;
 
-	if (!adapters &&
-	    (r->origin[P4D_LORA_RANK] == P4D_BY_USER || *r->lora_targets ||
-	     r->origin[P4D_ADAPTER_DTYPE] == P4D_BY_USER || r->origin[P4D_LORA_DROPOUT] == P4D_BY_USER)) {
+	if (!adapters && (r->origin[P4D_LORA_RANK] == P4D_BY_USER || *r->lora_targets ||
+			  r->origin[P4D_ADAPTER_DTYPE] == P4D_BY_USER || drops)) {
 		p4d_fail(err, P4D_E_VALUE, "%s has no effect without finetune=lora or qlora",
 			 r->origin[P4D_LORA_RANK] == P4D_BY_USER       ? "lora-rank"
 			 : *r->lora_targets                            ? "lora-targets"
@@ -161,7 +162,7 @@ int p4d_layout__check_adapters(const p4d_request *r, p4d_error *err)
 	}
 	/* modules' types are those of their parameters; adapters have another */
 	if (!adapters && p4d_is_set(r, P4D_FRAMEWORK) && r->value[P4D_FRAMEWORK] == P4D_FRAMEWORK_DEEPSPEED &&
-	    r->origin[P4D_AUTOCAST] == P4D_BY_USER) {
+	    r->origin[P4D_AUTOCAST] == P4D_BY_USER && r->value[P4D_AUTOCAST]) {
 		p4d_fail(
 		    err, P4D_E_VALUE,
 		    "autocast has no effect with DeepSpeed, which holds all that is trained in --precision");

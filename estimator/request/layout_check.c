@@ -356,7 +356,7 @@ static int check_fp8(const p4d_request *r, const p4d_layout *l, p4d_error *err)
 /* Moments in fp32 are not copied. */
 static int check_copies(const p4d_request *r, const p4d_layout *l, p4d_error *err)
 {
-	if (l->half_moments || !p4d_is_stated(r, P4D_ADAM_COPIES))
+	if (l->half_moments || !p4d_is_stated(r, P4D_ADAM_COPIES) || !r->value[P4D_ADAM_COPIES])
 		return 0;
 	p4d_fail(err, P4D_E_VALUE, "adam-copies needs optimizer-dtype=bf16");
 	return p4d_fix(err, "--p4d-optimizer-dtype=bf16");
@@ -452,7 +452,7 @@ static int check_dense(const p4d_request *r, const p4d_layout *l, p4d_error *err
 		const bool spreads = option == P4D_EP || option == P4D_ETP;
 		/* a program ignores all of them but ranks that it is to spread none over */
 		const bool ignored = r->origin[option] == P4D_BY_SCRIPT && option != P4D_EP;
-		if (!p4d_is_stated(r, option) || ignored || (spreads && r->value[option] == 1))
+		if (!p4d_is_stated(r, option) || ignored || p4d_framework_states_nothing(r, option))
 			continue;
 		p4d_fail(err, P4D_E_VALUE, "%s has no effect: the model has no experts", name);
 		if (r->origin[option] == P4D_BY_SCRIPT)
@@ -512,7 +512,7 @@ static int check_experts(const p4d_request *r, p4d_layout *l, p4d_error *err)
 		return p4d_fix(err, "--p4d-experts-per-token=%" PRIu64, l->experts);
 	}
 	/* a script's is left in for models that have them */
-	if (r->origin[P4D_SHARED_OVERLAP] == P4D_BY_USER && !l->shared_ffn) {
+	if (r->origin[P4D_SHARED_OVERLAP] == P4D_BY_USER && r->value[P4D_SHARED_OVERLAP] && !l->shared_ffn) {
 		p4d_fail(err, P4D_E_VALUE, "shared-overlap has no effect: the model has no shared experts");
 		return p4d_fix(err, "leave out --p4d-shared-overlap");
 	}

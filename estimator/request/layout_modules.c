@@ -81,6 +81,8 @@ int p4d_layout__check_modules(const p4d_request *r, const p4d_layout *l, p4d_err
 	if (!*r->recompute_modules)
 		return 0;
 	const unsigned modules = modules_of(r->recompute_modules, &unknown);
+	if (modules == P4D_MODULE_CORE_ATTENTION && !unknown) /* Megatron-LM's default */
+		return 0;
 	if (unknown)
 		return p4d_fail(err, P4D_E_VALUE, "recompute-modules: no module is named '%.*s'",
 				(int)strcspn(unknown, ",+"), unknown);

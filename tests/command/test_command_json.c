@@ -178,7 +178,7 @@ static void estimate_has_the_documented_schema(void **state)
 					    "--framework megatron --recompute full");
 
 	(void)state;
-	assert_keys(object, "model framework method gpu layout peak stages step most_imbalance host defaults "
+	assert_keys(object, "model framework method gpu layout peak unvalidated stages step most_imbalance host defaults "
 			    "verdict messages");
 	assert_keys(at(object, "gpu"), "name usable_bytes");
 	assert_step(object);
@@ -309,7 +309,7 @@ static void plan_has_the_documented_schema(void **state)
 	assert_text(object, "global_batch.by", "model");
 	for (size_t i = 0; i < 3; i++) {
 		struct json_object *plan = json_object_array_get_idx(plans, i);
-		assert_keys(plan, "layout peak stages step losses flags plan");
+		assert_keys(plan, "layout peak unvalidated stages step losses flags plan");
 		assert_step(plan);
 		assert_true(number(plan, "stages.max_device_bytes") == number(plan, "peak.device_bytes"));
 		assert_true(number(plan, "stages.min_device_bytes") <= number(plan, "peak.device_bytes"));
@@ -366,7 +366,7 @@ static void simulate_has_the_documented_schema(void **state)
 static void check_has_the_documented_schema(void **state)
 {
 	static const char *const keys =
-	    "verdict would_reject judged changed mode partition model gpu layout peak host serving "
+	    "verdict would_reject judged changed mode partition model gpu layout peak unvalidated host serving "
 	    "colocated plan read by_script messages advice";
 	struct json_object *object =
 	    run(0, "check --json -p x -N1 --gpus-per-node=h100:8 --p4d-model=llama13b --wrap=true");

@@ -168,7 +168,7 @@ prints "Verdict: reject (unvalidated: copies of bf16 moments"
 refused P4D012 copied --adam-copies on
 case $out in *unvalidated*) fail "a release that was given is open" ;; esac
 exits 0 copied --adam-copies off
-exits 5 p4d estimate --model llama13b --gpu h100 --framework megatron --adam-copies off
+exits 5 p4d estimate --model llama13b --gpu h100 --framework megatron --adam-copies on
 says "adam-copies needs optimizer-dtype=bf16" "--optimizer-dtype=bf16"
 # NVFP4: half of what 8 bits take, and a scale of one byte for 16
 weights_of()
@@ -320,7 +320,7 @@ says "adapter-dtype has no effect"
 exits 5 p4d estimate --framework fsdp --finetune lora --model llama3.1-8b --adapter-dtype bf16 $eight
 says "adapter-dtype has no effect with FSDP"
 # shellcheck disable=SC2086
-exits 5 p4d estimate --framework fsdp --model llama3.1-8b --autocast off $eight
+exits 5 p4d estimate --framework fsdp --model llama3.1-8b --autocast on $eight
 says "autocast has no effect with FSDP"
 # shellcheck disable=SC2086
 exits 5 p4d estimate --framework deepspeed --model llama3.1-8b --autocast on $eight
@@ -434,3 +434,29 @@ exits 0 p4d estimate qwen3-14b --gpu l4 --workload serve --quant nf4 --seq-len 4
 prints "Verdict: starts"
 exits 5 p4d estimate qwen3-14b --gpu l4 --workload serve --quant int8
 [ "$(fix)" = "--stored=int8" ] || fail "$(fix)"
+
+# programs that gate on JSON see what the text says of the memory
+exits 0 p4d estimate --json --framework megatron --model llama3-70b --gpu b200 --nodes 8 --gpus-per-node 8 --tp 8 --pp 4 --precision fp8
+prints '"unvalidated":"FP8 with delayed scales"'
+exits 0 p4d plan --json --framework megatron --model llama3-70b --gpu b200 --nodes 8 --gpus-per-node 8 --tp 8 --pp 4 --precision fp8
+prints '"unvalidated":"FP8 with delayed scales"'
+exits 0 p4d estimate --json --framework megatron --model llama3-70b --gpu b200 --nodes 8 --gpus-per-node 8 --tp 8 --pp 4
+prints '"unvalidated":null'
+
+# an option that states what is there without it is no mistake, with any program
+states="--model llama3.1-8b --gpu b200 --nodes 4 --gpus-per-node 8 --seq-len 4096"
+while read -r options; do
+	# shellcheck disable=SC2086 # options
+	exits 0 p4d estimate $states $options
+done <<EOF
+--framework megatron --tp 4 --shared-overlap off --imbalance 1 --token-dispatcher all-to-all --pad-experts off
+--framework megatron --tp 4 --recompute none --recompute-modules core_attn
+--framework megatron --tp 4 --compile off --chunked-loss off --packing off --token-slices 1 --adam-copies off --lora-dropout off
+--framework fsdp --te-wgrad off --attention-mask off --shared-overlap off --recompute-modules core_attn --local-loss off --tp-grid 1,1,1
+--framework p4d --compile off --attention-mask off --cuda-graphs none --adam-copies off
+--framework deepspeed --zero-stage 3 --autocast off --offload none --micro-batch 1 --eval-micro-batch 1
+EOF
+exits 5 p4d estimate $states --framework fsdp --attention-mask on
+says "attention-mask=on: FSDP brings no attention mask to the GPU"
+exits 5 p4d estimate $states --framework megatron --shared-overlap on
+says "shared-overlap has no effect"
