@@ -165,6 +165,21 @@ static void a_note_makes_nothing_milder(void **state)
 	job_desc_msg_t *desc = job_planned("h100", HOSTED_LARGE);
 	fakehost_spank_env(desc, "P4D_VERDICT", idle);
 	hosted_expect(desc, false, "[P4D012]");
+	/* but a script that sbatch judged says what it trains, where that is required */
+	static const struct {
+		const char *note;
+		bool accepted;
+	} required[] = {{idle, true},
+			{"not-judged\tP4D117\tx\t\tscript", false},
+			{"refuse\tP4D043\tx\t\tscript", false},
+			{"would-refuse\tP4D043\tx\t\tscript", false},
+			{"pass\t\t\t\t", false}};
+	for (size_t i = 0; i < sizeof(required) / sizeof(required[0]); i++) {
+		desc = job_plain("strict");
+		fakehost_set(&desc->script, "#!/bin/sh\n. sizes.sh\n");
+		fakehost_spank_env(desc, "P4D_VERDICT", required[i].note);
+		hosted_expect(desc, required[i].accepted, required[i].accepted ? "" : "P4D043");
+	}
 }
 
 int main(void)
