@@ -30,6 +30,8 @@ int p4d_guard__judge_serving(const p4d_site *site, const p4d_job *job, p4d_clust
 		}
 		return 0;
 	}
+	p4d_serving_fix_tp(&complete, gpu, (uint64_t)v->geometry.nodes * v->geometry.gpus_per_node,
+			   v->geometry.gpus_per_node, err);
 	if (!__builtin_mul_overflow(v->serving.host_bytes, v->geometry.gpus_per_node, &host_bytes))
 		p4d_guard__fix_memory(site, job, source, context, v, host_bytes, err);
 	if (v->policy.unmodelled == P4D_UNMODELLED_REJECT)

@@ -2,6 +2,7 @@
 #include "plan/serving.h"
 
 #include <inttypes.h>
+#include <string.h>
 #include <stdio.h>
 
 #include "request/architecture.h"
@@ -463,6 +464,45 @@ int p4d_serving_check_start(const p4d_request *r, const p4d_gpu *gpu, const p4d_
 		 utilization, (double)s->outside_bytes / gib, gpu->name,
 		 s->tp * s->pp > 1 ? " and NCCL" : "");
 	return p4d_fix(err, "--p4d-gpu-memory-utilization=%.2f", (double)(int)(100 * least) / 100);
+}
+
+/* Whether the engine starts with a tp, if it has as many GPUs as that takes. */
+static bool starts_with(const p4d_request *request, const p4d_gpu *gpu, uint64_t tp)
+{
+	p4d_request with = *request;
+	p4d_serving s;
+
+	p4d_request_put(&with, P4D_TP, (int64_t)tp, P4D_BY_USER);
+	return p4d_serving_estimate(&with, gpu, UINT32_MAX, &s, NULL) == 0 &&
+	       p4d_serving_check(request->model, gpu, &s, NULL) == 0;
+}
+
+void p4d_serving_fix_tp(const p4d_request *request, const p4d_gpu *gpu, uint64_t world,
+			uint64_t gpus_per_node, p4d_error *err)
+{
+	enum { MOST = 256 };
+	const uint64_t now = (uint64_t)request->value[P4D_TP], pp = (uint64_t)request->value[P4D_PP],
+		       dp = p4d_is_set(request, P4D_ENGINE_DP) ? (uint64_t)request->value[P4D_ENGINE_DP] : 1;
+	uint64_t tp = now + 1;
+
+	if (!err || err->code != P4D_E_DOES_NOT_FIT)
+		return;
+	while (tp <= MOST && !starts_with(request, gpu, tp))
+		tp++;
+	const bool there =
+	    tp <= MOST && tp * pp * dp <= world && (tp <= gpus_per_node || tp % gpus_per_node == 0);
+	if (there) {
+		p4d_fix(err, "--p4d-tp=%" PRIu64, tp);
+		return;
+	}
+	const p4d_error inner = *err;
+	if (tp <= MOST)
+		p4d_fail(err, inner.code, "%.380s; it takes tp=%" PRIu64 ", %" PRIu64 " GPUs of this kind",
+			 inner.text, tp, tp * pp * dp);
+	else
+		p4d_fail(err, inner.code, "%s", inner.text);
+	if (strncmp(inner.fix, "--p4d-seq-len=", strlen("--p4d-seq-len=")) == 0)
+		p4d_fix(err, "%s", inner.fix);
 }
 
 int p4d_serving_check_host(const p4d_serving *s, uint64_t gpus_per_node, uint64_t host_bytes, p4d_error *err)

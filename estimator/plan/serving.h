@@ -80,6 +80,14 @@ int p4d_serving_check(const char *model, const p4d_gpu *gpu, const p4d_serving *
 int p4d_serving_check_start(const p4d_request *request, const p4d_gpu *gpu, const p4d_serving *serving,
 			    p4d_error *err);
 
+/*
+ * Replaces the fix of DOES_NOT_FIT by the least tp with which a sequence of full length fits on these GPUs,
+ * of which a node has gpus_per_node. If there is none the text says how many GPUs such an engine takes, and a
+ * shorter sequence stays the fix, if one was.
+ */
+void p4d_serving_fix_tp(const p4d_request *request, const p4d_gpu *gpu, uint64_t world,
+			uint64_t gpus_per_node, p4d_error *err);
+
 /* Whether the weights that the GPUs of a node have on its host are within its memory; 0: that is not known.
  * HOST_MEMORY with a fix. */
 int p4d_serving_check_host(const p4d_serving *serving, uint64_t gpus_per_node, uint64_t host_bytes,
