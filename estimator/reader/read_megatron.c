@@ -73,7 +73,7 @@ const p4d_read_argument p4d_reader__megatron_arguments[] = {
     {"--no-overlap-p2p-communication", P4D_OVERLAP_P2P, "off", NULL},
     {"--decoder-first-pipeline-num-layers", FIRST_STAGE, NULL, NULL},
     {"--decoder-last-pipeline-num-layers", LAST_STAGE, NULL, NULL},
-    {"--pipeline-model-parallel-layout", P4D_READ_NOT_MODELLED, NULL, NULL},
+    {"--pipeline-model-parallel-layout", P4D_MEGATRON_PICTURE, NULL, NULL},
     {"--account-for-embedding-in-pipeline-split", P4D_ACCOUNT_FOR_EMBEDDING, "on", NULL},
     {"--account-for-loss-in-pipeline-split", P4D_ACCOUNT_FOR_LOSS, "on", NULL},
     {"--accumulate-allreduce-grads-in-fp32", P4D_GRAD_DTYPE, "fp32", NULL},
@@ -493,6 +493,7 @@ void p4d_megatron__finish_training(p4d_reading *r)
 	if (p4d_reader__set(extra(r, FUSED_LOSS)) && !strcmp(extra(r, LOSS_KERNEL)->text, "te"))
 		p4d_reader__put(r, P4D_CROSS_ENTROPY, extra(r, LOSS_KERNEL), "fused");
 	finish_split(r);
+	p4d_megatron__finish_picture(r);
 	finish_recomputation(r);
 	finish_fp8(r);
 	finish_hierarchy(r);

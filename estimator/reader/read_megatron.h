@@ -7,6 +7,7 @@
 enum {
 	P4D_MEGATRON_GRANULARITY = P4D_READ_EXTRA(3), /* of recomputation */
 	P4D_MEGATRON_MODULES = P4D_READ_EXTRA(4),     /* that are recomputed */
+	P4D_MEGATRON_PICTURE = P4D_READ_EXTRA(46),    /* --pipeline-model-parallel-layout */
 	P4D_MEGATRON_DISPATCHER = P4D_READ_EXTRA(11), /* of tokens to experts */
 };
 
@@ -18,3 +19,6 @@ void p4d_megatron__finish_dispatcher(p4d_reading *reading);
 /* read_megatron_hybrid.c: layers of several kinds. Values of the reader's own from the 32nd on are its. */
 extern const p4d_read_argument p4d_megatron__hybrid[];
 void p4d_megatron__finish_hybrid(p4d_reading *reading);
+
+/* Layers of each chunk, of a picture of the pipeline. */
+void p4d_megatron__finish_picture(p4d_reading *reading);
