@@ -136,7 +136,7 @@ libp4dcore_la_SOURCES = \
 	estimator/guard/judge.c estimator/guard/judge_serving.c estimator/guard/judge_weights.c estimator/guard/judge_colocated.c estimator/guard/releases.c \
 	estimator/guard/judge_length.c \
 	estimator/guard/script_request.h estimator/guard/script_request.c estimator/guard/script_concern.c estimator/guard/script_fix.c estimator/guard/script_typed.c estimator/guard/submit.c \
-	estimator/guard/guard_internal.h estimator/guard/guard.c estimator/guard/correct.c estimator/guard/verify.c estimator/guard/ways_out.c
+	estimator/guard/guard_internal.h estimator/guard/guard.c estimator/guard/correct.c estimator/guard/pasted.c estimator/guard/verify.c estimator/guard/ways_out.c
 nodist_libp4dcore_la_SOURCES = estimator/site/tables.c
 libp4dcore_la_CFLAGS = $(libp4dbase_la_CFLAGS)
 libp4dcore_la_LIBADD = libp4dbase.la -lm
@@ -149,7 +149,7 @@ libp4dreader_la_SOURCES = \
 	estimator/shell/shell_loop.c estimator/shell/shell_frame.c estimator/shell/shell_unread.c estimator/shell/shell_output.c estimator/shell/shell_filter.c estimator/shell/shell_search.c estimator/shell/shell_pattern.c estimator/shell/shell_brace.c estimator/shell/shell_read.c \
 	estimator/reader/reader.h estimator/reader/reader_internal.h estimator/reader/reader.c estimator/reader/launch.c estimator/reader/launched.c estimator/reader/python.c estimator/reader/programs.c estimator/reader/evidence.h estimator/reader/evidence.c estimator/reader/known_arguments.c \
 	estimator/reader/read_values.c estimator/reader/read_arguments.c estimator/reader/read_config.c \
-	estimator/reader/read_megatron.h estimator/reader/read_megatron.c estimator/reader/read_megatron_hybrid.c estimator/reader/read_megatron_swift.c estimator/reader/read_finetune.h estimator/reader/read_finetune.c estimator/reader/read_finetune_sharding.c estimator/reader/read_trainer.c estimator/reader/read_axolotl.c estimator/reader/read_llamafactory.c \
+	estimator/reader/read_megatron.h estimator/reader/read_megatron.c estimator/reader/read_megatron_hybrid.c estimator/reader/read_megatron_picture.c estimator/reader/read_megatron_swift.c estimator/reader/read_finetune.h estimator/reader/read_finetune.c estimator/reader/read_finetune_sharding.c estimator/reader/read_trainer.c estimator/reader/read_axolotl.c estimator/reader/read_llamafactory.c \
 	estimator/reader/read_torchtune.c estimator/reader/torchtitan_configs.def estimator/reader/torchtune_configs.def estimator/reader/read_torchtitan.c estimator/reader/read_serve.c estimator/reader/read_named.c estimator/reader/read_nemo_rl.c estimator/reader/read_others.c estimator/reader/read_reinforcement.h estimator/reader/read_reinforcement.c estimator/reader/read_verl.c estimator/reader/read_hydra.c estimator/reader/read_files.h estimator/reader/read_files.c
 libp4dreader_la_CFLAGS = $(libp4dbase_la_CFLAGS)
 libp4dreader_la_LIBADD = libp4dconfig.la

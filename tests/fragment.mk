@@ -227,6 +227,7 @@ command_tests = \
 	tests/command/test_conf.sh \
 	tests/command/test_data.sh \
 	tests/command/test_estimate.sh \
+	tests/command/test_fixes.sh \
 	tests/command/test_job.sh \
 	tests/command/test_read.sh tests/command/test_read_release.sh tests/command/test_read_launch.sh tests/command/test_read_unread.sh tests/command/test_read_hydra.sh tests/command/test_read_scripts.sh \
 	tests/command/test_lists.sh tests/command/test_torch_options.sh tests/command/test_validate.sh tests/command/test_accuracy.sh \
@@ -391,6 +392,13 @@ tests_gpu_check_trainer_CPPFLAGS = $(gpu_CPPFLAGS)
 tests_gpu_check_trainer_LDADD = $(gpu_LDADD)
 tests_gpu_speed_CPPFLAGS = $(gpu_CPPFLAGS)
 tests_gpu_speed_LDADD = $(gpu_LDADD)
+
+# Jobs with fixes that are pasted.
+check_PROGRAMS += fixes
+fixes_SOURCES = tests/tools/fixes/fixes.c tests/tools/fixes/cases.c tests/tools/fixes/cases.h tests/tools/fixes/edit.c \
+	tests/tools/fixes/edit.h
+fixes_CPPFLAGS = $(AM_CPPFLAGS) $(JSONC_CFLAGS)
+fixes_LDADD = $(JSONC_LIBS) -lm
 
 # What cluster tests and benches run; built on demand.
 if HAVE_SLURM

@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "guard/guard_internal.h"
 #include "guard/script_request.h"
+#include "guard/verdict.h"
 #include "request/defaults.h"
 #include "request/framework.h"
 
@@ -72,6 +73,28 @@ static void write_flags(const p4d_request *asked, const p4d_request *candidate, 
 		p4d_text_entry(&flags, " ", "--p4d-slice-lengths=%" PRId64, candidate->value[P4D_SEQ_LEN]);
 }
 
+/* What the job says once write_flags's flags are pasted: the candidate, but for what the script says. */
+static p4d_request with_flags(const p4d_request *asked, const p4d_request *candidate, bool as_written)
+{
+	if (asked->origin[P4D_MODEL] == P4D_BY_SCRIPT && !p4d_request_any(asked))
+		return *asked;
+	p4d_request pasted = as_written ? *asked : *candidate;
+	for (size_t i = 0; i < P4D_LAYOUT_OPTIONS && as_written; i++)
+		if (asked->origin[p4d_layout_options[i]] == P4D_BY_USER)
+			p4d_request_put(&pasted, p4d_layout_options[i], candidate->value[p4d_layout_options[i]],
+					P4D_BY_USER);
+	if (as_written)
+		return pasted;
+	for (size_t i = 0; i < P4D_LAYOUT_OPTIONS; i++) {
+		const p4d_option option = p4d_layout_options[i];
+		if (asked->origin[option] == P4D_BY_SCRIPT)
+			p4d_request_put(&pasted, option, asked->value[option], P4D_BY_SCRIPT);
+		else if (p4d_is_set(&pasted, option) && !p4d_layout_is_default(&pasted, option))
+			pasted.origin[option] = P4D_BY_USER;
+	}
+	return pasted;
+}
+
 /* More GPUs are seldom the cheapest way. With the budget that their search has left. */
 static void admit_ways_out(p4d_guard_work *g, const p4d_request *asked, p4d_way best[P4D_WAYS],
 			   p4d_error *err)
@@ -84,6 +107,51 @@ static void admit_ways_out(p4d_guard_work *g, const p4d_request *asked, p4d_way 
 		p4d_fail(err, inner.code, "%.300s; without more GPUs: %s", inner.text, ways);
 }
 
+/* The memory that offloading takes of each node, as an option, if the job does not say how much it gets.
+ * False: a node has less. */
+static bool write_memory(const p4d_guard_work *g, const p4d_request *found, const p4d_geometry *then,
+			 p4d_text *fix)
+{
+	const p4d_job *job = g->job;
+	const uint64_t has = g->space.capacity.host_bytes;
+	p4d_estimate e;
+	p4d_layout layout;
+
+	if (!p4d_is_set(found, P4D_OFFLOAD) || !found->value[P4D_OFFLOAD] || job->mem_is_all ||
+	    job->mem_per_node_bytes || job->mem_per_gpu_bytes || job->mem_per_cpu_bytes ||
+	    p4d_layout_build(found, then->nodes, then->gpus_per_node, &layout, NULL) < 0 ||
+	    p4d_memory_estimate(&layout, P4D_METHOD_PLAN, &g->space.capacity, &e, NULL) < 0 ||
+	    e.host_bytes == P4D_NOT_MODELLED)
+		return true;
+	const uint64_t gib = (e.host_bytes >> 30) + 1;
+	p4d_text_entry(fix, " ", "--mem=%" PRIu64 "G", gib);
+	return !has || gib <= has >> 30;
+}
+
+/* Whether the guard lets the job pass once the fix is pasted: its options of Slurm, and what options of p4d
+ * and the script then say. */
+static bool is_accepted(const p4d_guard_work *g, const char *slurm, const p4d_request *pasted,
+			const p4d_geometry *then)
+{
+	p4d_request complete = *pasted, none = {.model = ""};
+	p4d_error err = {.code = P4D_OK};
+	p4d_verdict v = {.policy = g->verdict->policy};
+	p4d_job job = *g->job;
+	p4d_pasted room;
+
+	if (!p4d_guard__paste(&room, slurm, &job, &none) ||
+	    p4d_job_geometry(g->site, &job, g->source, g->context, &v.geometry, NULL) < 0 ||
+	    v.geometry.nodes != then->nodes || v.geometry.gpus_per_node != then->gpus_per_node)
+		return false;
+	p4d_request_complete(&complete, g->published_batch, (uint64_t)then->nodes * then->gpus_per_node);
+	if (p4d_guard__judge(g->site, &job, &complete, &v, &err) < 0)
+		return false;
+	for (unsigned i = 0; i < v.messages; i++)
+		if (v.message[i].code == P4D_E_UNVALIDATED || v.message[i].code == P4D_E_LENGTH)
+			return false;
+	return true;
+}
+
 /* Options of Slurm, p4d's, and lines of the script: all that has to be changed for a candidate, way (may be
  * NULL) among it. */
 static int write_fix(p4d_guard_work *g, const p4d_request *asked, const p4d_candidate *found,
@@ -91,9 +159,10 @@ static int write_fix(p4d_guard_work *g, const p4d_request *asked, const p4d_cand
 {
 	const p4d_geometry *now = &g->verdict->geometry;
 	const p4d_reading *reading = g->job->reading;
-	char flags[400], where[400], text[sizeof(err->fix)];
+	char flags[400], where[400], slurm[480], text[sizeof(err->fix)];
 	p4d_text fix = p4d_text_in(text, sizeof(text));
 	p4d_job job = *g->job;
+	p4d_request pasted = reading ? with_flags(asked, &found->request, g->as_written) : found->request;
 
 	if (!err || (reading && !p4d_guard__script_stays(reading, &found->request, now, then)))
 		return -1;
@@ -101,8 +170,9 @@ static int write_fix(p4d_guard_work *g, const p4d_request *asked, const p4d_cand
 	if (then->nodes != now->nodes || then->gpus_per_node != now->gpus_per_node)
 		p4d_text_entry(&fix, " ", "%s",
 			       p4d_job_flags(&job, then->nodes, then->gpus_per_node, where, sizeof(where)));
-	if (way && reading && !p4d_guard__script_way(reading, way, &fix))
+	if (!write_memory(g, &found->request, then, &fix))
 		return -1;
+	snprintf(slurm, sizeof(slurm), "%s", text);
 	if (way && !reading)
 		p4d_text_entry(&fix, " ", "%s", p4d_way_text(way, "--p4d-", where, sizeof(where)));
 	write_flags(asked, &found->request, g->as_written, flags, sizeof(flags));
@@ -112,9 +182,18 @@ static int write_fix(p4d_guard_work *g, const p4d_request *asked, const p4d_cand
 		p4d_request complete = *asked;
 		p4d_request_complete(&complete, g->published_batch,
 				     (uint64_t)now->nodes * now->gpus_per_node);
-		p4d_guard__script_fix(reading, &complete, &found->request, now, then,
-				      !reading->more_arguments, &fix);
+		p4d_request_put(&pasted, P4D_GLOBAL_BATCH, complete.value[P4D_GLOBAL_BATCH],
+				complete.origin[P4D_GLOBAL_BATCH]);
+		if (!p4d_guard__script_fix(reading, &complete, &found->request, now, then, way,
+					   !reading->more_arguments, &pasted, &fix))
+			return -1;
+		if (way && !p4d_guard__script_way(reading, way, &fix))
+			return -1;
+		if (way)
+			p4d_way_take(way, &pasted);
 	}
+	if (fix.truncated || !is_accepted(g, slurm, &pasted, then))
+		return -1;
 	g->verdict->planned = found->request;
 	return p4d_fix(err, "%s", text);
 }
@@ -183,6 +262,35 @@ static void keep_untold(p4d_guard_work *g, const p4d_request *asked)
 	g->space.kept = p4d_guard__script_untold(g->job->reading, &complete, now);
 }
 
+/* A job that does not say how much memory it needs may be told to: a node has so much. */
+static void know_memory(p4d_guard_work *g)
+{
+	p4d_job whole = *g->job;
+	p4d_geometry node;
+
+	if (whole.mem_per_node_bytes || whole.mem_per_gpu_bytes || whole.mem_per_cpu_bytes)
+		return;
+	whole.mem_is_all = true;
+	if (p4d_job_geometry(g->site, &whole, g->source, g->context, &node, NULL) == 0)
+		g->space.capacity.host_bytes = node.host_bytes;
+}
+
+/* A fix without more GPUs; -1: none. */
+static int correct_by(p4d_guard_work *g, const p4d_request *asked, const p4d_way *way, p4d_error *err)
+{
+	p4d_request with = *asked;
+	p4d_candidate found;
+
+	if (way->option == P4D_OPTIONS)
+		return -1;
+	p4d_way_take(way, &with);
+	g->budget.left = P4D_GUARD_WAY_UNITS;
+	if (p4d_search_nearest(&with, &g->space, &found) < 0)
+		return -1;
+	write_fix(g, asked, &found, &g->verdict->geometry, way, err);
+	return err->fix[0] ? 0 : -1;
+}
+
 /* Nothing fits with the user's choices: suggests what would, or changes them where allowed (and rewrites). */
 int p4d_guard__correct(p4d_guard_work *g, const p4d_request *asked, bool rewrites, p4d_error *err)
 {
@@ -193,7 +301,7 @@ int p4d_guard__correct(p4d_guard_work *g, const p4d_request *asked, bool rewrite
 	p4d_geometry then = *geometry;
 	p4d_candidate found;
 	uint64_t nodes, gpus_per_node;
-	p4d_way way[P4D_WAYS] = {{P4D_OPTIONS, 0, false}, {P4D_OPTIONS, 0, false}};
+	p4d_way way[P4D_WAYS] = {{P4D_OPTIONS, 0, P4D_OPTIONS, 0}, {P4D_OPTIONS, 0, P4D_OPTIONS, 0}};
 
 	/* Slurm takes no fix that keeps more GPUs than a node has */
 	if (!on_node) {
@@ -203,6 +311,7 @@ int p4d_guard__correct(p4d_guard_work *g, const p4d_request *asked, bool rewrite
 		g->space.gpus_per_node = then.gpus_per_node = of_node;
 	}
 	g->budget.left = P4D_GUARD_FIX_UNITS;
+	know_memory(g);
 	if (g->by_script || g->as_written)
 		keep_untold(g, asked);
 	if (p4d_search_nearest(asked, &g->space, &found) >= 0) {
@@ -222,18 +331,15 @@ int p4d_guard__correct(p4d_guard_work *g, const p4d_request *asked, bool rewrite
 		grown = -1;
 	if (too_large)
 		admit_ways_out(g, asked, way, err);
-	for (int i = 0; i < P4D_WAYS && grown < 0 && way[i].option != P4D_OPTIONS && !err->fix[0]; i++) {
-		p4d_request with = *asked;
-		p4d_way_take(&way[i], &with);
-		g->budget.left = P4D_GUARD_WAY_UNITS;
-		if (p4d_search_nearest(&with, &g->space, &found) >= 0)
-			write_fix(g, asked, &found, &then, &way[i], err);
-	}
-	if (grown < 0)
+	if (on_node && correct_by(g, asked, &way[0], err) == 0)
 		return -1;
 	then.nodes = (uint32_t)nodes;
 	then.gpus_per_node = (uint32_t)gpus_per_node;
-	return write_fix(g, asked, &found, &then, NULL, err);
+	if (grown == 0)
+		write_fix(g, asked, &found, &then, NULL, err);
+	if (!err->fix[0] && on_node)
+		correct_by(g, asked, &way[1], err);
+	return -1;
 }
 
 /* What would fit, of a job that does not by formulas that refuse nobody. */

@@ -413,6 +413,35 @@ static int complete(p4d_guard_work *g, p4d_cluster_source source, void *context,
 	return rc;
 }
 
+/* Takes a fix of options away with which the job is refused again. If that has a fix of options, both are the
+ * fix. */
+static void judge_fix(const p4d_guard_work *g, const p4d_request *asked, bool again, p4d_error *err)
+{
+	p4d_request request = *asked;
+	p4d_job job = *g->job;
+	p4d_pasted room;
+	p4d_verdict v = {.messages = 0};
+	char both[2 * sizeof(err->fix)];
+
+	/* p4d_guard__correct has judged its own */
+	if (!err->fix[0] || is_curable(err->code) || err->code == P4D_E_NO_LAYOUT || g->by_script ||
+	    !p4d_guard__paste(&room, err->fix, &job, &request))
+		return;
+	/* nobody changes what a script starts by an option */
+	if (strstr(err->fix, "--p4d-framework=") && job.reading && p4d_guard__script_framework(job.reading)) {
+		err->fix[0] = '\0';
+		return;
+	}
+	p4d_guard__complete(g->site, &job, g->source, g->context, g->published_batch, again, &request, &v);
+	if (!v.messages || v.action != P4D_REJECT)
+		return;
+	snprintf(both, sizeof(both), "%s %s", err->fix, v.message[0].fix);
+	err->fix[0] = '\0';
+	if (again && v.message[0].fix[0] && strlen(both) < sizeof(err->fix) &&
+	    p4d_guard__paste(&room, both, &job, &request))
+		p4d_fix(err, "%s", both);
+}
+
 void p4d_guard__complete(const p4d_site *site, const p4d_job *job, p4d_cluster_source source, void *context,
 			 uint32_t published_batch, bool searches, p4d_request *request, p4d_verdict *verdict)
 {
@@ -428,6 +457,7 @@ void p4d_guard__complete(const p4d_site *site, const p4d_job *job, p4d_cluster_s
 			    .by_script = !p4d_request_any(request),
 			    .searches = searches};
 	p4d_error err = {.code = P4D_OK};
+	const p4d_request asked = *request;
 
 	bool required = false;
 
@@ -443,8 +473,10 @@ void p4d_guard__complete(const p4d_site *site, const p4d_job *job, p4d_cluster_s
 	verdict->policy = p4d_guard_policy(site, &named, NULL);
 	if (!verdict->policy.exempt && verdict->policy.mode != P4D_MODE_OFF &&
 	    complete(&g, source, context, &err) < 0) {
-		if (searches)
+		if (searches) {
 			p4d_guard__limit_nodes(&g, &err);
+			judge_fix(&g, &asked, err.code == P4D_E_HOST_MEMORY, &err);
+		}
 		if (g.by_script && err.code == P4D_E_UNMODELLED)
 			p4d_verdict__leave_unread(verdict, &named, &err);
 		else

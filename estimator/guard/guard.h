@@ -96,25 +96,29 @@ void p4d_guard_fail(const p4d_site *site, const p4d_job *job, const p4d_error *e
  */
 const char *p4d_guard_lacks_precision(const p4d_request *request, const p4d_gpu *gpu, char *buf, size_t size);
 
+/* What may be pasted: something that shards, and something that offloads. */
 enum { P4D_WAYS = 2 };
 
-/* An option that makes a job smaller; P4D_OPTIONS: none. */
+/* Options that make a job smaller without more GPUs. option P4D_OPTIONS: none; also P4D_OPTIONS: one is
+ * enough. */
 typedef struct p4d_way {
 	p4d_option option;
 	int64_t value;
-	bool sharded; /* and parameters are sharded (ZeRO-3) */
+	p4d_option also;
+	int64_t more;
 } p4d_way;
 
+/* Puts the options into the request. What another framework does not have goes, unless the user typed it. */
 void p4d_way_take(const p4d_way *way, p4d_request *request);
 /* "--p4d-zero-stage=3 --p4d-offload=optimizer" */
 const char *p4d_way_text(const p4d_way *way, const char *prefix, char *buf, size_t size);
 
 /*
  * What else than more GPUs would let a job fit that fits in no layout, each on its own and with what was
- * asked for: "--partition=b200 (b200-180gb), --p4d-offload=optimizer, --p4d-seq-len=4096,
- * --p4d-finetune=lora"; empty: nothing. best: the options among them, first the one that changes least of
- * what is learnt. job: NULL for the command, whose options have another prefix. Spends the budget of the
- * space.
+ * asked for: "--partition=b200 (b200-180gb), --p4d-offload=optimizer, LoRA (--p4d-finetune=lora, 24.0 GiB),
+ * shorter sequences (--p4d-seq-len=4096)"; empty: nothing. best: those that keep what is trained and can be
+ * pasted: for a job whose script was read, those that its program has words for. job: NULL for the command,
+ * whose options have another prefix. Spends the budget of the space.
  */
 const char *p4d_guard_ways_out(const p4d_site *site, const p4d_job *job, const p4d_request *asked,
 			       const p4d_search_space *space, const char *prefix, p4d_way best[P4D_WAYS],

@@ -41,3 +41,13 @@ void p4d_guard__limit_nodes(const p4d_guard_work *work, p4d_error *err);
 /* What would fit, of a job that does not by formulas that refuse nobody: a fix of the message that says so.
  */
 void p4d_guard__suggest(p4d_guard_work *work, const p4d_request *asked);
+
+/* What the texts of a pasted fix are kept in. */
+enum { P4D_PASTED_GRES = 200 };
+typedef struct p4d_pasted {
+	char words[480], gres[P4D_PASTED_GRES];
+} p4d_pasted;
+
+/* Puts options, separated by blanks, into the job and the request, which keep texts of room. False: they are
+ * not options alone. */
+bool p4d_guard__paste(p4d_pasted *room, const char *options, p4d_job *job, p4d_request *request);

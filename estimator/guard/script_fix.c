@@ -127,8 +127,33 @@ typedef struct mended {
 	const p4d_request *asked, *candidate;
 	const p4d_layout *layout;       /* of the candidate */
 	const argument_list *old, *new; /* empty, where the program takes others */
+	uint64_t micro_batches;         /* of asked; 0: no layout */
 	bool accumulates;               /* another number of micro-batches makes the same batch */
+	bool unread;                    /* p4d could not read what is added */
+	bool batch_said;                /* and the fix says how many, or the batch */
+	const p4d_way *way;             /* whose options p4d_guard__script_way says; NULL: none */
+	p4d_request *pasted;            /* what the script will say */
 } mended;
+
+/* Once the fix is pasted, the script says what the candidate has. */
+static void note_pasted(const mended *m, ptrdiff_t option)
+{
+	if (option < 0 || option >= (ptrdiff_t)P4D_OPTIONS || !p4d_is_set(m->candidate, (p4d_option)option))
+		return;
+	m->pasted->origin[option] = P4D_UNSET; /* inherited are texts, too */
+	p4d_request_inherit(m->pasted, m->candidate, (p4d_option)option, P4D_BY_SCRIPT);
+}
+
+static bool is_of_way(const mended *m, ptrdiff_t option)
+{
+	return m->way && option >= 0 &&
+	       (option == (ptrdiff_t)m->way->option || option == (ptrdiff_t)m->way->also);
+}
+
+static bool accumulates_by(const char *argument)
+{
+	return strstr(argument, "accumulation_steps") || strstr(argument, "global_batch_size");
+}
 
 /* Configuration files, by the ending of their names. */
 enum { TOML, YAML, YML, JSON, FORMATS };
@@ -195,12 +220,12 @@ static bool wanted(const mended *m, const p4d_read_value *v, char *value, size_t
 			 flag < length ? m->new->at[after].text + flag : "true");
 		return true;
 	}
+	if (m->accumulates && strstr(v->argument, "accumulation_steps")) {
+		snprintf(value, size, "%" PRIu64, m->layout->micro_batches);
+		return m->layout->micro_batches != m->micro_batches;
+	}
 	if (!of_option)
 		return false;
-	if (option == P4D_GLOBAL_BATCH && m->accumulates && strstr(v->argument, "accumulation")) {
-		snprintf(value, size, "%" PRIu64, m->layout->micro_batches);
-		return true;
-	}
 	return changes(m->reading, v, m->asked, m->candidate) &&
 	       p4d_reading_say(m->reading, v->argument, option,
 			       p4d_request_value_text(m->candidate, option, text, sizeof(text)), value, size);
@@ -224,15 +249,18 @@ static void add_beside(const mended *m, const p4d_read_value *v, const char *wor
 }
 
 /* A line of the script, or of its configuration, that has an argument. */
-static void mend_line(const mended *m, const p4d_read_value *v, p4d_text *fix)
+static void mend_line(mended *m, const p4d_read_value *v, p4d_text *fix)
 {
+	const ptrdiff_t option = v - m->reading->value;
 	const size_t length = strlen(v->argument);
 	const int before = find(m->old, v->argument, length), after = find(m->new, v->argument, length);
 	const bool says = before >= 0 || changes(m->reading, v, m->asked, m->candidate);
 	char place[128], value[64], text[128];
 
+	m->batch_said = m->batch_said || accumulates_by(v->argument);
 	snprintf(place, sizeof(place), v->line ? "%.100s:%" PRIu32 : "%.100s", v->file, v->line);
 	if (wanted(m, v, value, sizeof(value))) {
+		note_pasted(m, option);
 		if (write_in_file(v->file, v->argument, value, text, sizeof(text)))
 			p4d_text_entry(fix, "; ", "%s: %s", place, text);
 		else if (after >= 0)
@@ -246,18 +274,36 @@ static void mend_line(const mended *m, const p4d_read_value *v, p4d_text *fix)
 				       on_line(m->reading, v->argument, value, text, sizeof(text)));
 		add_beside(m, v, value, fix);
 	} else if (after < 0 && says && !in_their_files(v->argument)) {
+		note_pasted(m, option);
 		p4d_text_entry(fix, "; ", "%s: without %s", place,
 			       on_line(m->reading, v->argument, "", text, sizeof(text)));
 	}
 }
 
-/* Of a program whose arguments are not the framework's: what its configuration, or its line, leaves out. */
-static void add_to_configuration(const mended *m, p4d_text *fix)
+/* Adds a line to the configuration that names the model, or an argument to the line that starts the program.
+ */
+static bool add_anywhere(const mended *m, const char *name, const char *said, p4d_text *fix)
 {
 	const char *file = m->reading->value[P4D_MODEL].file;
-	char value[64], said[64], text[128];
+	char text[128];
 
-	for (size_t i = 0; file && i < P4D_LAYOUT_OPTIONS; i++) {
+	if (write_in_file(file, name, said, text, sizeof(text)))
+		p4d_text_entry(fix, "; ", "%s: add %s", file, text);
+	else if (m->reading->line)
+		p4d_text_entry(fix, "; ", "%s:%" PRIu32 ": add %s", m->reading->file,
+			       m->reading->program_line, on_line(m->reading, name, said, text, sizeof(text)));
+	else
+		return false;
+	return true;
+}
+
+/* Of a program whose arguments are not the framework's: what its configuration, or its line, leaves out. */
+static void add_to_configuration(mended *m, p4d_text *fix)
+{
+	static const char steps[] = "--gradient_accumulation_steps";
+	char value[64], said[64];
+
+	for (size_t i = 0; m->reading->value[P4D_MODEL].file && i < P4D_LAYOUT_OPTIONS; i++) {
 		const p4d_option option = p4d_layout_options[i];
 		const p4d_read_value *v = &m->reading->value[option];
 		const char *name = p4d_reading_name(m->reading, option);
@@ -265,13 +311,14 @@ static void add_to_configuration(const mended *m, p4d_text *fix)
 		    m->asked->value[option] == m->candidate->value[option])
 			continue;
 		p4d_request_value_text(m->candidate, option, value, sizeof(value));
-		if (!p4d_reading_say(m->reading, name, option, value, said, sizeof(said)))
-			continue;
-		if (write_in_file(file, name, said, text, sizeof(text)))
-			p4d_text_entry(fix, "; ", "%s: add %s", file, text);
-		else if (m->reading->line)
-			p4d_text_entry(fix, "; ", "%s:%" PRIu32 ": add %s", m->reading->file,
-				       m->reading->line, on_line(m->reading, name, said, text, sizeof(text)));
+		if (p4d_reading_say(m->reading, name, option, value, said, sizeof(said)) &&
+		    add_anywhere(m, name, said, fix))
+			note_pasted(m, (ptrdiff_t)option);
+	}
+	if (m->accumulates && !m->batch_said && m->layout->micro_batches > 1 &&
+	    m->reading->value[P4D_MODEL].file && p4d_reading_takes(m->reading, steps)) {
+		snprintf(value, sizeof(value), "%" PRIu64, m->layout->micro_batches);
+		m->batch_said = add_anywhere(m, steps, value, fix);
 	}
 }
 
@@ -316,26 +363,59 @@ static bool script_changes(const p4d_request *asked, const p4d_request *candidat
 	return false;
 }
 
+/* Whether p4d could read a flag that is followed by " VALUE", "=VALUE" or nothing. */
+static bool is_known(const p4d_reading *r, const char *flag, const char *rest, size_t length)
+{
+	char value[64];
+
+	snprintf(value, sizeof(value), "%.*s", length > 1 ? (int)(length - 1) : 0,
+		 length > 1 ? rest + 1 : "");
+	return p4d_reading_knows(r, flag, value);
+}
+
+/* A shell would take the bars of a picture for pipes. */
+static void add_argument(p4d_text *text, const argument_list *list, unsigned i)
+{
+	const int flag = (int)list->at[i].flag, length = (int)list->at[i].length;
+	const char *at = list->at[i].text;
+
+	if (length > flag && memchr(at, '|', (size_t)length))
+		p4d_text_entry(text, " ", "%.*s'%.*s'", flag + 1, at, length - flag - 1, at + flag + 1);
+	else
+		p4d_text_entry(text, " ", "%.*s", length, at);
+}
+
 /* On the line that starts the program, what the script leaves to defaults; all: also what flags say. */
-static void add_arguments(const mended *m, bool all, p4d_text *fix)
+static void add_arguments(mended *m, bool all, p4d_text *fix)
 {
 	const p4d_reading *r = m->reading;
-	char added[256], flag[64];
+	char added[400], flag[64];
 	p4d_text more = p4d_text_in(added, sizeof(added));
 
 	for (unsigned i = 0; i < m->new->count; i++) {
 		const int before = find(m->old, m->new->at[i].text, m->new->at[i].flag);
-		if (m->new->at[i].flag >= sizeof(flag) ||
-		    (before >= 0 && same(m->old, before, m->new, (int)i)))
+		if (m->new->at[i].flag >= sizeof(flag))
 			continue;
 		memcpy(flag, m->new->at[i].text, m->new->at[i].flag);
 		flag[m->new->at[i].flag] = '\0';
-		if (!p4d_reading_argument(r, flag) && !said_elsewhere(m, flag) &&
-		    (all || !said_by_flags(m, flag)))
-			p4d_text_entry(&more, " ", "%.*s", (int)m->new->at[i].length, m->new->at[i].text);
+		/* what the script leaves out follows from the micro-batch and the GPUs */
+		const bool follows = m->accumulates && accumulates_by(flag);
+		if ((before >= 0 && same(m->old, before, m->new, (int)i) && !follows) ||
+		    is_of_way(m, p4d_reading_option(r, flag)) || p4d_reading_argument(r, flag) ||
+		    said_elsewhere(m, flag) || (!all && said_by_flags(m, flag)))
+			continue;
+		add_argument(&more, m->new, i);
+		m->unread = m->unread || !is_known(r, flag, &m->new->at[i].text[m->new->at[i].flag],
+						   m->new->at[i].length - m->new->at[i].flag);
+		m->batch_said = m->batch_said || accumulates_by(flag);
 	}
+	for (size_t i = 0; i < P4D_LAYOUT_OPTIONS && r->line; i++)
+		if (all || m->asked->origin[p4d_layout_options[i]] == P4D_BY_SCRIPT)
+			note_pasted(m, (ptrdiff_t)p4d_layout_options[i]);
+	if (all)
+		note_pasted(m, (ptrdiff_t)P4D_PIPELINE_SPLIT);
 	if (more.length && r->line)
-		p4d_text_entry(fix, "; ", "%s:%" PRIu32 ": add %s", r->file, r->line, added);
+		p4d_text_entry(fix, "; ", "%s:%" PRIu32 ": add %s", r->file, r->program_line, added);
 }
 
 uint32_t p4d_guard__script_untold(const p4d_reading *r, const p4d_request *asked, const p4d_geometry *now)
@@ -343,17 +423,29 @@ uint32_t p4d_guard__script_untold(const p4d_reading *r, const p4d_request *asked
 	argument_list own = {.count = 0};
 	uint32_t untold = 0;
 
-	/* which takes the framework's arguments can be told all that these say */
-	if (write_arguments(asked, now->nodes, now->gpus_per_node, &own) && takes(r, &own))
-		return 0;
-	for (size_t i = 0; i < P4D_LAYOUT_OPTIONS; i++)
-		if (!p4d_reading_name(r, p4d_layout_options[i]) && !r->value[p4d_layout_options[i]].argument)
+	/* which takes the framework's arguments can be told all that these say, if p4d can read it again */
+	const bool all = write_arguments(asked, now->nodes, now->gpus_per_node, &own) && takes(r, &own);
+	for (size_t i = 0; i < P4D_LAYOUT_OPTIONS; i++) {
+		const char *name = p4d_reading_name(r, p4d_layout_options[i]);
+		if (all ? p4d_layout_options[i] == P4D_VPP && name && !p4d_reading_knows(r, name, "2")
+			: !name && !r->value[p4d_layout_options[i]].argument)
 			untold |= 1u << i;
+	}
 	return untold;
 }
 
-void p4d_guard__script_fix(const p4d_reading *r, const p4d_request *asked, const p4d_request *candidate,
-			   const p4d_geometry *now, const p4d_geometry *then, bool add, p4d_text *fix)
+static uint64_t micro_batches_of(const p4d_request *asked, const p4d_geometry *now)
+{
+	p4d_layout layout;
+
+	return p4d_layout_build(asked, now->nodes, now->gpus_per_node, &layout, NULL) < 0
+		   ? 0
+		   : layout.micro_batches;
+}
+
+bool p4d_guard__script_fix(const p4d_reading *r, const p4d_request *asked, const p4d_request *candidate,
+			   const p4d_geometry *now, const p4d_geometry *then, const p4d_way *way, bool add,
+			   p4d_request *pasted, p4d_text *fix)
 {
 	argument_list old = {.count = 0}, new = {.count = 0};
 	p4d_layout layout;
@@ -362,17 +454,25 @@ void p4d_guard__script_fix(const p4d_reading *r, const p4d_request *asked, const
 		    .candidate = candidate,
 		    .layout = &layout,
 		    .old = &old,
-		    .new = &new};
+		    .new = &new,
+		    .micro_batches = micro_batches_of(asked, now),
+		    .way = way,
+		    .pasted = pasted};
 
 	if (p4d_layout_build(candidate, then->nodes, then->gpus_per_node, &layout, NULL) < 0)
-		return;
+		return false;
 	/* others may train with the same framework, in words of their own */
 	bool known = write_arguments(asked, now->nodes, now->gpus_per_node, &old);
 	const bool own = write_arguments(candidate, then->nodes, then->gpus_per_node, &new) && takes(r, &new);
 	if (!own)
 		old.count = new.count = 0;
+	/* sequences of a step, if nothing but the number of micro-batches stays */
 	m.accumulates = asked->value[P4D_MICRO_BATCH] != candidate->value[P4D_MICRO_BATCH] ||
+			asked->value[P4D_TP] * asked->value[P4D_CP] * asked->value[P4D_PP] !=
+			    candidate->value[P4D_TP] * candidate->value[P4D_CP] * candidate->value[P4D_PP] ||
 			now->nodes != then->nodes || now->gpus_per_node != then->gpus_per_node;
+	m.batch_said = r->value[P4D_GLOBAL_BATCH].file && r->value[P4D_GLOBAL_BATCH].argument &&
+		       !r->by_default[P4D_GLOBAL_BATCH];
 	for (int i = 0; i < (int)P4D_OPTIONS + P4D_READ_EXTRAS; i++) {
 		const p4d_read_value *v =
 		    i < (int)P4D_OPTIONS ? &r->value[i] : &r->extra[i - (int)P4D_OPTIONS];
@@ -384,6 +484,10 @@ void p4d_guard__script_fix(const p4d_reading *r, const p4d_request *asked, const
 		add_arguments(&m, add, fix);
 	else if (add && !own)
 		add_to_configuration(&m, fix);
+	if (m.unread)
+		return false;
+	return m.batch_said || !m.accumulates || asked->origin[P4D_GLOBAL_BATCH] != P4D_BY_SCRIPT ||
+	       m.micro_batches == layout.micro_batches;
 }
 
 void p4d_guard__script_flag(const p4d_reading *r, char *flag, size_t size)
@@ -406,7 +510,7 @@ void p4d_guard__script_flag(const p4d_reading *r, char *flag, size_t size)
 		snprintf(place, sizeof(place), v->line ? "%.100s:%" PRIu32 ": " : "%.100s: ", v->file,
 			 v->line);
 	else
-		snprintf(place, sizeof(place), "%.100s:%" PRIu32 ": add ", r->file, r->line);
+		snprintf(place, sizeof(place), "%.100s:%" PRIu32 ": add ", r->file, r->program_line);
 	if (v->file && v->argument && write_in_file(v->file, argument, said, text, sizeof(text)))
 		snprintf(flag, size, "%s%s", place, text);
 	else
@@ -415,44 +519,78 @@ void p4d_guard__script_flag(const p4d_reading *r, char *flag, size_t size)
 
 /* In the file that names the model, as its program's configuration says it, or on the line that starts the
  * program. */
-static bool write_way(const p4d_reading *r, const p4d_way *way, p4d_text *fix)
+static bool write_way(const p4d_reading *r, p4d_option option, int64_t value, p4d_text *fix)
 {
-	const p4d_read_value *there = &r->value[way->option];
-	const char *name = p4d_reading_name(r, way->option), *file = r->value[P4D_MODEL].file;
+	const p4d_read_value *there = &r->value[option];
+	const char *name = p4d_reading_name(r, option), *file = r->value[P4D_MODEL].file;
 	p4d_request with = {.model = ""};
 	char text[64], said[64], line[128];
 
-	p4d_request_put(&with, way->option, way->value, P4D_BY_USER);
-	p4d_request_value_text(&with, way->option, text, sizeof(text));
-	if (!name || !file || !p4d_reading_say(r, name, way->option, text, said, sizeof(said)))
+	p4d_request_put(&with, option, value, P4D_BY_USER);
+	p4d_request_value_text(&with, option, text, sizeof(text));
+	if (!name || !file || !p4d_reading_say(r, name, option, text, said, sizeof(said)))
 		return false;
-	if (write_in_file(file, name, said, line, sizeof(line)))
+	/* torchtitan takes what its TOML has in a table on its line, too */
+	if (!(r->line && format_of(file, name) == TOML) &&
+	    write_in_file(file, name, said, line, sizeof(line)))
 		p4d_text_entry(fix, "; ", "in %.100s: %s", file, line);
 	else if (r->line)
-		p4d_text_entry(fix, "; ", "%s:%" PRIu32 ": %s%s%s%s", there->line ? there->file : r->file,
-			       there->line ? there->line : r->line, there->line ? "" : "add ", name,
-			       strcmp(said, "true") != 0 ? " " : "", strcmp(said, "true") != 0 ? said : "");
+		p4d_text_entry(fix, "; ", "%s:%" PRIu32 ": %s%s", there->line ? there->file : r->file,
+			       there->line ? there->line : r->program_line, there->line ? "" : "add ",
+			       on_line(r, name, said, line, sizeof(line)));
 	else
 		return false;
 	return true;
 }
 
-bool p4d_guard__script_way(const p4d_reading *r, const p4d_way *way, p4d_text *fix)
+/* Another framework, for a program that copies the model to every GPU. */
+static bool write_sharding(const p4d_reading *r, int64_t framework, int64_t zero_stage, p4d_text *fix)
+{
+	bool launcher = false;
+	const char *words =
+	    p4d_reading_shards(r, p4d_framework_of((int)framework)->name, zero_stage, &launcher);
+
+	if (!words || !r->line)
+		return false;
+	p4d_text_entry(fix, "; ", "%s:%" PRIu32 ": add %s%s", r->file, launcher ? r->line : r->program_line,
+		       words, launcher ? " to accelerate launch" : "");
+	return true;
+}
+
+/* Where DeepSpeed's or accelerate's file, or accelerate launch, says the ZeRO stage. */
+static bool write_offload(const p4d_reading *r, int64_t offload, p4d_text *fix)
 {
 	const p4d_read_value *stage = &r->value[P4D_ZERO_STAGE];
 
-	if (way->option == P4D_ZERO_STAGE && stage->file && stage->argument)
-		return true; /* p4d_guard__script_fix says where it stands */
 	for (size_t i = 0; stage->file && stage->argument && i < sizeof(file_words) / sizeof(*file_words);
-	     i++)
-		if (way->option == P4D_OFFLOAD && way->value == file_words[i].offload &&
-		    !strncmp(stage->argument, file_words[i].of, strlen(file_words[i].of))) {
-			if (!file_words[i].options || is_configuration(stage))
-				p4d_text_entry(fix, "; ", "in %.100s: %s", stage->file, file_words[i].text);
-			else
-				p4d_text_entry(fix, "; ", "%.100s:%" PRIu32 ": add %s to accelerate launch",
-					       stage->file, stage->line, file_words[i].options);
-			return true;
-		}
-	return write_way(r, way, fix);
+	     i++) {
+		if (offload != file_words[i].offload ||
+		    strncmp(stage->argument, file_words[i].of, strlen(file_words[i].of)) != 0)
+			continue;
+		if (!file_words[i].options || is_configuration(stage))
+			p4d_text_entry(fix, "; ", "in %.100s: %s", stage->file, file_words[i].text);
+		else
+			p4d_text_entry(fix, "; ", "%.100s:%" PRIu32 ": add %s to accelerate launch",
+				       stage->file, stage->line, file_words[i].options);
+		return true;
+	}
+	return write_way(r, P4D_OFFLOAD, offload, fix);
+}
+
+static bool write_part(const p4d_reading *r, p4d_option option, int64_t value, p4d_text *fix)
+{
+	const p4d_read_value *there = &r->value[option];
+
+	if (option == P4D_OPTIONS || (option == P4D_ZERO_STAGE && there->file && there->argument))
+		return true; /* p4d_guard__script_fix says where it stands */
+	return option == P4D_OFFLOAD ? write_offload(r, value, fix) : write_way(r, option, value, fix);
+}
+
+bool p4d_guard__script_way(const p4d_reading *r, const p4d_way *way, p4d_text *fix)
+{
+	if (way->option == P4D_FRAMEWORK)
+		return write_sharding(r, way->value, 0, fix);
+	if (way->also == P4D_FRAMEWORK)
+		return write_sharding(r, way->more, way->value, fix);
+	return write_part(r, way->option, way->value, fix) && write_part(r, way->also, way->more, fix);
 }

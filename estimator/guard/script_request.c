@@ -261,7 +261,12 @@ bool p4d_guard__script_stays(const p4d_reading *r, const p4d_request *candidate,
 			     const p4d_geometry *then)
 {
 	const bool same = now->nodes == then->nodes && now->gpus_per_node == then->gpus_per_node;
+	const p4d_read_value *nodes_said = &r->value[P4D_NODES], *gpus_said = &r->value[P4D_GPUS_PER_NODE];
 
+	/* its launcher is told of as many processes as now, or of none and starts them on one node */
+	if ((now->nodes != then->nodes && (nodes_said->file ? !of_slurm(nodes_said) : r->one_node)) ||
+	    (now->gpus_per_node != then->gpus_per_node && gpus_said->file && !of_slurm(gpus_said)))
+		return false;
 	for (size_t i = 0; i < P4D_LAYOUT_OPTIONS && !same; i++) {
 		const p4d_read_value *v = &r->value[p4d_layout_options[i]];
 		const bool nodes = of_slurm(v) && (!strcmp(v->file, "$SLURM_NNODES") ||

@@ -66,10 +66,13 @@ bool p4d_guard__script_stays(const p4d_reading *reading, const p4d_request *cand
 /*
  * Adds what to change in the script for another layout, in the words of its program: "train.sh:95:
  * --tensor-model-parallel-size 8; train.sh:90: add --sequence-parallel". asked, candidate: complete requests,
- * for the GPUs of now and then. add: also what the script leaves out.
+ * for the GPUs of now and then. way: options of it are left to p4d_guard__script_way; may be NULL. add: also
+ * what the script leaves out. pasted: gets what the changed script says. False: the changed script would
+ * train with another global batch, or p4d could not read it.
  */
-void p4d_guard__script_fix(const p4d_reading *reading, const p4d_request *asked, const p4d_request *candidate,
-			   const p4d_geometry *now, const p4d_geometry *then, bool add, p4d_text *fix);
+bool p4d_guard__script_fix(const p4d_reading *reading, const p4d_request *asked, const p4d_request *candidate,
+			   const p4d_geometry *now, const p4d_geometry *then, const p4d_way *way, bool add,
+			   p4d_request *pasted, p4d_text *fix);
 
 /* The bits of p4d_layout_options that the program cannot be told, as p4d_search_space.kept. asked: a complete
  * request for the GPUs of now. */

@@ -4,74 +4,126 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "guard/script_request.h"
 #include "guard/verdict.h"
 #include "request/defaults.h"
 #include "request/framework.h"
 
 enum { SHORTEST = 1024, PARTITIONS = 4 };
 
-/* Memory for nothing, or for transfers: what is learnt stays. The first that is enough is named. */
-static const p4d_way shared[] = {{P4D_CHUNKED_LOSS, 1, false},
-				 {P4D_OPTIMIZER_SHARDING, P4D_SHARD_STATES, false},
-				 {P4D_OPTIMIZER_SHARDING, P4D_SHARD_GRADIENTS, false},
-				 {P4D_OPTIMIZER_SHARDING, P4D_SHARD_PARAMETERS, false},
-				 {P4D_ZERO_STAGE, 3, false},
-				 {P4D_OFFLOAD, P4D_OFFLOAD_OPTIMIZER, false},
-				 {P4D_OFFLOAD, P4D_OFFLOAD_OPTIMIZER, true},
-				 {P4D_OFFLOAD, P4D_OFFLOAD_OPTIMIZER | P4D_OFFLOAD_PARAMS, true},
-				 {P4D_OFFLOAD, P4D_OFFLOAD_PARAMS, false},
-				 {P4D_FRAMEWORK, P4D_FRAMEWORK_FSDP, false},
-				 {P4D_OPTIONS, 0, false}};
-/* Fewer parameters learn. */
-static const p4d_way adapters[] = {
-    {P4D_FINETUNE, P4D_TUNE_LORA, false}, {P4D_FINETUNE, P4D_TUNE_QLORA, false}, {P4D_OPTIONS, 0, false}};
+/* Memory for nothing, or for transfers between GPUs: what is trained stays. The first that is enough is
+ * named. */
+static const p4d_way shared[] = {{P4D_CHUNKED_LOSS, 1, P4D_OPTIONS, 0},
+				 {P4D_OPTIMIZER_SHARDING, P4D_SHARD_STATES, P4D_OPTIONS, 0},
+				 {P4D_OPTIMIZER_SHARDING, P4D_SHARD_GRADIENTS, P4D_OPTIONS, 0},
+				 {P4D_OPTIMIZER_SHARDING, P4D_SHARD_PARAMETERS, P4D_OPTIONS, 0},
+				 {P4D_ZERO_STAGE, 1, P4D_OPTIONS, 0},
+				 {P4D_ZERO_STAGE, 2, P4D_OPTIONS, 0},
+				 {P4D_ZERO_STAGE, 3, P4D_OPTIONS, 0},
+				 {P4D_ZERO_STAGE, 3, P4D_CHUNKED_LOSS, 1},
+				 {P4D_ZERO_STAGE, 2, P4D_FRAMEWORK, P4D_FRAMEWORK_DEEPSPEED},
+				 {P4D_ZERO_STAGE, 3, P4D_FRAMEWORK, P4D_FRAMEWORK_DEEPSPEED},
+				 {P4D_FRAMEWORK, P4D_FRAMEWORK_FSDP, P4D_OPTIONS, 0},
+				 {P4D_OPTIONS, 0, P4D_OPTIONS, 0}};
+/* Memory for transfers to the host. */
+static const p4d_way offloaded[] = {
+    {P4D_OFFLOAD, P4D_OFFLOAD_OPTIMIZER, P4D_OPTIONS, 0},
+    {P4D_OFFLOAD, P4D_OFFLOAD_OPTIMIZER, P4D_ZERO_STAGE, 3},
+    {P4D_OFFLOAD, P4D_OFFLOAD_OPTIMIZER | P4D_OFFLOAD_PARAMS, P4D_ZERO_STAGE, 3},
+    {P4D_OFFLOAD, P4D_OFFLOAD_PARAMS, P4D_OPTIONS, 0},
+    {P4D_OPTIONS, 0, P4D_OPTIONS, 0}};
+/* Another training, in which fewer parameters learn: nobody but the user chooses it. */
+static const p4d_way adapters[] = {{P4D_FINETUNE, P4D_TUNE_LORA, P4D_OPTIONS, 0},
+				   {P4D_FINETUNE, P4D_TUNE_QLORA, P4D_OPTIONS, 0},
+				   {P4D_OPTIONS, 0, P4D_OPTIONS, 0}};
+
+/* The value of one of its options; false: it has none for it. */
+static bool has(const p4d_way *way, p4d_option option, int64_t *value)
+{
+	if (option == P4D_OPTIONS || (way->option != option && way->also != option))
+		return false;
+	*value = way->option == option ? way->value : way->more;
+	return true;
+}
 
 void p4d_way_take(const p4d_way *way, p4d_request *request)
 {
+	int64_t framework;
+
+	if (has(way, P4D_FRAMEWORK, &framework)) {
+		p4d_request_put(request, P4D_FRAMEWORK, framework, P4D_BY_USER);
+		for (int i = 0; i < (int)P4D_OPTIONS; i++) {
+			const p4d_framework_fixed *f = p4d_framework_fixed_of(request, (p4d_option)i);
+			if (f && p4d_is_set(request, (p4d_option)i) && request->origin[i] != P4D_BY_USER &&
+			    request->value[i] != f->value)
+				request->origin[i] = P4D_UNSET;
+		}
+	}
+	if (way->also != P4D_OPTIONS)
+		p4d_request_put(request, way->also, way->more, P4D_BY_USER);
 	p4d_request_put(request, way->option, way->value, P4D_BY_USER);
-	if (way->sharded && request->value[P4D_FRAMEWORK] == P4D_FRAMEWORK_DEEPSPEED)
-		p4d_request_put(request, P4D_ZERO_STAGE, 3, P4D_BY_USER);
 }
 
 const char *p4d_way_text(const p4d_way *way, const char *prefix, char *buf, size_t size)
 {
+	const p4d_option options[] = {way->also, way->option};
 	p4d_text text = p4d_text_in(buf, size);
 	p4d_request with = {.model = ""};
 	char value[48];
 
 	p4d_way_take(way, &with);
-	p4d_text_print(&text, "%s%s%s%s=%s", way->sharded ? prefix : "", way->sharded ? "zero-stage=3 " : "",
-		       prefix, p4d_request_option_info(way->option)->name,
-		       p4d_request_value_text(&with, way->option, value, sizeof(value)));
+	for (int i = 0; i < 2; i++)
+		if (options[i] != P4D_OPTIONS)
+			p4d_text_entry(&text, " ", "%s%s=%s", prefix,
+				       p4d_request_option_info(options[i])->name,
+				       p4d_request_value_text(&with, options[i], value, sizeof(value)));
 	return buf;
 }
 
-/* Whether it would share more than now, of what the framework can. */
-static bool shares_more(const p4d_request *asked, const p4d_way *way)
+/* Whether it would shard more than the request does, as far as the framework can. */
+static bool shares_more(const p4d_request *asked, p4d_option option, int64_t value)
 {
 	const p4d_framework *f = p4d_framework_of((int)asked->value[P4D_FRAMEWORK]);
 
-	if (way->option != P4D_OPTIMIZER_SHARDING)
+	if (option != P4D_OPTIMIZER_SHARDING && option != P4D_ZERO_STAGE)
 		return true;
-	return !(f->states_only && way->value > P4D_SHARD_STATES) &&
-	       !(p4d_is_set(asked, way->option) && asked->value[way->option] > way->value);
+	return !(f->states_only && option == P4D_OPTIMIZER_SHARDING && value > P4D_SHARD_STATES) &&
+	       !(p4d_is_set(asked, option) && asked->value[option] > value);
 }
 
-/* Only DDP has no other way to share. */
-static bool open_to(const p4d_request *asked, const p4d_way *way)
+/* Whether the request may have an option, with another value than now. */
+static bool open_to(const p4d_request *asked, p4d_option option, int64_t value)
 {
+	if (option == P4D_OPTIONS)
+		return true;
 	/* a loss of TRL's makes no logits either */
-	const bool chunks = way->option == P4D_CHUNKED_LOSS && p4d_is_set(asked, P4D_CHUNKED_LOSS) &&
-			    asked->value[P4D_CHUNKED_LOSS] != P4D_LOSS_WHOLE;
-
-	return shares_more(asked, way) && !chunks &&
-	       (!p4d_is_set(asked, way->option) || asked->value[way->option] != way->value) &&
-	       !p4d_framework_fixed_of(asked, way->option) &&
-	       (!way->sharded || asked->value[P4D_FRAMEWORK] == P4D_FRAMEWORK_DEEPSPEED) &&
-	       (way->option != P4D_FRAMEWORK || asked->value[P4D_FRAMEWORK] == P4D_FRAMEWORK_DDP);
+	if (option == P4D_CHUNKED_LOSS && p4d_is_set(asked, option) && asked->value[option] != P4D_LOSS_WHOLE)
+		return false;
+	return shares_more(asked, option, value) && !p4d_framework_fixed_of(asked, option) &&
+	       (option != P4D_ZERO_STAGE || asked->value[P4D_FRAMEWORK] == P4D_FRAMEWORK_DEEPSPEED);
 }
 
-/* Whether the host has too little for it, whatever fits its GPUs. job: may be NULL. */
+/* DDP shards nothing, so its program may be told to use another framework; one GPU has nobody to share with.
+ */
+static bool is_way(const p4d_request *asked, const p4d_way *way, const p4d_search_space *space)
+{
+	int64_t framework, value;
+	const bool shards = has(way, P4D_FRAMEWORK, &framework) || has(way, P4D_ZERO_STAGE, &value) ||
+			    has(way, P4D_OPTIMIZER_SHARDING, &value);
+	const bool offloads = has(way, P4D_OFFLOAD, &value);
+
+	if (shards && !offloads && space->nodes * space->gpus_per_node == 1)
+		return false;
+	if (has(way, P4D_FRAMEWORK, &framework))
+		return asked->value[P4D_FRAMEWORK] == P4D_FRAMEWORK_DDP;
+	if (p4d_is_set(asked, way->option) && asked->value[way->option] == way->value &&
+	    (way->also == P4D_OPTIONS ||
+	     (p4d_is_set(asked, way->also) && asked->value[way->also] == way->more)))
+		return false;
+	return open_to(asked, way->option, way->value) && open_to(asked, way->also, way->more);
+}
+
+/* Whether the hosts have too little memory for it, as far as that is known. job: may be NULL. */
 static bool kills(const p4d_job *job, const p4d_request *with, const p4d_search_space *space)
 {
 	p4d_request complete = *with;
@@ -84,30 +136,66 @@ static bool kills(const p4d_job *job, const p4d_request *with, const p4d_search_
 	if (p4d_layout_build(&complete, space->nodes, space->gpus_per_node, &layout, NULL) < 0 ||
 	    p4d_memory_estimate(&layout, P4D_METHOD_PLAN, &space->capacity, &estimate, NULL) < 0)
 		return false;
-	/* p4d-train's need is no allowance, and is refused */
-	const bool exact = p4d_framework_of(layout.framework)->checkpoints_are_modelled;
 	const uint64_t have = space->capacity.host_bytes;
-	return (exact && have && estimate.host_bytes > have) ||
-	       (job && p4d_guard__is_killed(job, have, &estimate));
+	return have && (estimate.host_bytes > have || (job && p4d_guard__is_killed(job, have, &estimate)));
 }
 
-/* The first of the list with which it fits, maybe with a smaller micro-batch or more recomputation; NULL:
- * none. */
-static const p4d_way *first_of(const p4d_way *way, const p4d_job *job, const p4d_request *asked,
-			       const p4d_search_space *space)
+/* Whether a fix may name it: the program of a script that was read has words for it; of others p4d knows only
+ * the options, which do not change what framework they start. */
+static bool is_pasted(const p4d_job *job, const p4d_way *way)
 {
-	for (; way->option != P4D_OPTIONS; way++) {
+	char words[256];
+	p4d_text text = p4d_text_in(words, sizeof(words));
+	int64_t framework;
+
+	if (job && job->reading)
+		return p4d_guard__script_way(job->reading, way, &text);
+	return !job || !has(way, P4D_FRAMEWORK, &framework);
+}
+
+/* A way with which a job fits, maybe with a smaller micro-batch or more recomputation. */
+typedef struct found_way {
+	const p4d_way *named, *pasted; /* the first, and the first that a fix may name; NULL: none */
+	uint64_t bytes;                /* of a GPU, with the one that is named */
+} found_way;
+
+static found_way first_of(const p4d_way *way, const p4d_job *job, const p4d_request *asked,
+			  const p4d_search_space *space)
+{
+	found_way found = {.named = NULL};
+
+	for (; way->option != P4D_OPTIONS && !found.pasted; way++) {
 		p4d_request with = *asked;
-		p4d_candidate found;
-		if (!open_to(asked, way))
+		p4d_candidate candidate;
+		const bool pasted = is_way(asked, way, space) && is_pasted(job, way);
+		if (!is_way(asked, way, space) || (found.named && !pasted))
 			continue;
 		p4d_way_take(way, &with);
-		if (kills(job, &with, space))
+		if (kills(job, &with, space) || p4d_search_nearest(&with, space, &candidate) < 0)
 			continue;
-		if (p4d_search_any(&with, space) || p4d_search_nearest(&with, space, &found) >= 0)
-			return way;
+		if (!found.named) {
+			found.named = way;
+			found.bytes = candidate.device_bytes;
+		}
+		if (pasted)
+			found.pasted = way;
 	}
-	return NULL;
+	return found;
+}
+
+/* LoRA or QLoRA that fits, in words. */
+static void name_adapters(const p4d_job *job, const p4d_request *asked, const p4d_search_space *space,
+			  const char *prefix, p4d_text *list)
+{
+	char text[96];
+
+	if (p4d_is_set(asked, P4D_FINETUNE) && asked->value[P4D_FINETUNE] != P4D_TUNE_FULL)
+		return;
+	const found_way found = first_of(adapters, job, asked, space);
+	if (found.named)
+		p4d_text_entry(
+		    list, ", ", "%s (%s, %.1f GiB)", found.named->value == P4D_TUNE_LORA ? "LoRA" : "QLoRA",
+		    p4d_way_text(found.named, prefix, text, sizeof(text)), p4d_to_gib(found.bytes));
 }
 
 /* The longest half, quarter ... of the sequence that fits; 0: none. */
@@ -160,16 +248,34 @@ static const p4d_site_partition *larger(const p4d_site *site, const p4d_job *job
 	return NULL;
 }
 
+/* Of a kind: the first in words; what a fix may say goes into *best. */
+static void name_way(const p4d_way *ways, const p4d_job *job, const p4d_request *asked,
+		     const p4d_search_space *space, const char *prefix, p4d_way *best, p4d_text *list)
+{
+	const found_way found = first_of(ways, job, asked, space);
+	int64_t framework;
+	char text[96];
+
+	if (found.pasted)
+		*best = *found.pasted;
+	if (!found.named)
+		return;
+	p4d_way_text(found.named, prefix, text, sizeof(text));
+	if (has(found.named, P4D_FRAMEWORK, &framework))
+		p4d_text_entry(list, ", ", "%s (%s, %.1f GiB)", p4d_framework_of((int)framework)->program,
+			       text, p4d_to_gib(found.bytes));
+	else
+		p4d_text_entry(list, ", ", "%s", text);
+}
+
 const char *p4d_guard_ways_out(const p4d_site *site, const p4d_job *job, const p4d_request *asked,
 			       const p4d_search_space *space, const char *prefix, p4d_way best[P4D_WAYS],
 			       char *buf, size_t size)
 {
 	p4d_text list = p4d_text_in(buf, size);
-	const p4d_way *way, *tunes = NULL;
-	char text[96];
 
 	for (int i = 0; i < P4D_WAYS; i++)
-		best[i] = (p4d_way){P4D_OPTIONS, 0, false};
+		best[i] = (p4d_way){P4D_OPTIONS, 0, P4D_OPTIONS, 0};
 	if (!space->capacity.gpu || !p4d_on_gpu(asked->value[P4D_DEVICE]))
 		return buf;
 	const p4d_site_partition *partition = larger(site, job, asked, space);
@@ -179,22 +285,11 @@ const char *p4d_guard_ways_out(const p4d_site *site, const p4d_job *job, const p
 	else if (partition)
 		p4d_text_entry(&list, ", ", "--gpu=%s (partition %s)", p4d_site_least_gpu(partition)->name,
 			       partition->name);
-	way = first_of(shared, job, asked, space);
-	if (way) {
-		p4d_text_entry(&list, ", ", "%s", p4d_way_text(way, prefix, text, sizeof(text)));
-		*best++ = *way;
-	}
+	name_way(shared, job, asked, space, prefix, &best[0], &list);
+	name_way(offloaded, job, asked, space, prefix, &best[1], &list);
+	name_adapters(job, asked, space, prefix, &list);
 	const int64_t length = shorter(asked, space);
 	if (length)
-		p4d_text_entry(&list, ", ", "%sseq-len=%" PRId64, prefix, length);
-	if (p4d_is_set(asked, P4D_FINETUNE) && asked->value[P4D_FINETUNE] != P4D_TUNE_FULL)
-		return buf;
-	tunes = first_of(adapters, job, asked, space);
-	if (tunes) {
-		p4d_text_entry(&list, ", ", "%s", p4d_way_text(tunes, prefix, text, sizeof(text)));
-		*best = *tunes;
-	} else {
-		p4d_text_entry(&list, ", ", "LoRA or offloading (%sframework=fsdp or deepspeed)", prefix);
-	}
+		p4d_text_entry(&list, ", ", "shorter sequences (%sseq-len=%" PRId64 ")", prefix, length);
 	return buf;
 }

@@ -243,12 +243,27 @@ static uint64_t count_ranks(const p4d_reading *r)
 	return gpus * (p4d_reader__set(nodes) ? p4d_reader__number(nodes) : 1);
 }
 
+/* Ranks that have sequences of their own; 0: not known. */
+static uint64_t count_replicas(const p4d_reading *r)
+{
+	static const p4d_option shared[] = {P4D_TP, P4D_CP};
+	uint64_t ranks = count_ranks(r), each = 1;
+
+	for (size_t i = 0; i < sizeof(shared) / sizeof(*shared); i++) {
+		const uint64_t of = p4d_reader__number(&r->value[shared[i]]);
+		if (r->value[shared[i]].unknown || of > UINT16_MAX)
+			return 0;
+		each *= of ? of : 1;
+	}
+	return ranks % each ? 0 : ranks / each;
+}
+
 /* Sequences of a micro-batch and of a step; DeepSpeed's "auto" is what the program is told. */
 static void finish_batches(p4d_reading *r)
 {
 	const p4d_read_value *micro = AT(DEEPSPEED_MICRO), *global = AT(DEEPSPEED_GLOBAL),
 			     *steps = AT(ACCUMULATION);
-	const uint64_t ranks = count_ranks(r);
+	const uint64_t ranks = count_replicas(r);
 
 	if (p4d_reader__number(micro) && !is_set(r, P4D_MICRO_BATCH))
 		p4d_reader__put(r, P4D_MICRO_BATCH, micro, "%s", micro->text);

@@ -248,6 +248,13 @@ static bool find_shipped(p4d_reading *r, const p4d_read_argument *a, const p4d_r
 	return p4d_reader__same_name(a->name, "--fsdp") ? find_fsdp(r, given) : find_zero(r, given);
 }
 
+/* Configurations that swift brings along. */
+static const p4d_read_shards swift_shards[] = {
+    {"deepspeed", 2, "--deepspeed", "--deepspeed zero2", false},
+    {"deepspeed", 3, "--deepspeed", "--deepspeed zero3", false},
+    {NULL, 0, NULL, NULL, false},
+};
+
 /* What a configuration of FSDP leaves out (sft_args.py). */
 static void finish_swift_fsdp(p4d_reading *r)
 {
@@ -313,6 +320,7 @@ const p4d_reader p4d_reader__swift = {
     .framework = "swift",
     .aliases = p4d_finetune__aliases,
     .release = "swift 4",
+    .shards = swift_shards,
     .programs = {"swift sft", "swift pt", "swift.cli.sft", "swift/cli/sft.py"},
     .arguments = {swift_arguments, p4d_finetune__deepspeed, p4d_finetune__accelerate},
     .defaults = swift_defaults,

@@ -127,6 +127,14 @@ static const p4d_read_default trl_defaults[] = {
     {0, NULL},
 };
 
+/* --deepspeed takes a file, which p4d does not write. */
+static const p4d_read_shards shards[] = {
+    {"fsdp", 0, "--fsdp", "--fsdp \"full_shard auto_wrap\"", false},
+    {"deepspeed", 2, "--accelerate.use_deepspeed", "--use_deepspeed --zero_stage 2", true},
+    {"deepspeed", 3, "--accelerate.use_deepspeed", "--use_deepspeed --zero_stage 3", true},
+    {NULL, 0, NULL, NULL, false},
+};
+
 /* These arguments are only those of transformers' Trainer, whatever the program is called. */
 static void finish_trainer(p4d_reading *r)
 {
@@ -157,6 +165,7 @@ const p4d_reader p4d_reader__trainer = {
     .defaults = trainer_defaults,
     .bounds = bounds,
     .filling = p4d_finetune__filling,
+    .shards = shards,
     .finish = finish_trainer,
     .released = p4d_finetune__released,
 };
@@ -222,6 +231,7 @@ const p4d_reader p4d_reader__trl = {
     .defaults = trl_defaults,
     .bounds = bounds,
     .filling = p4d_finetune__filling,
+    .shards = shards,
     .finish = finish_trl,
     .released = p4d_finetune__released,
     .trl = put_trl_loss,

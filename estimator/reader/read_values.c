@@ -170,6 +170,17 @@ static const char *word_of(const p4d_read_argument *a, const char *text)
 	return NULL;
 }
 
+bool p4d_reading_knows(const p4d_reading *r, const char *argument, const char *value)
+{
+	const p4d_read_argument *a = p4d_reader__find(r->reader, argument);
+	const bool modelled = a && a->what != P4D_READ_NOT_MODELLED;
+
+	if (!a || !a->words || (a->value && modelled))
+		return !a || modelled;
+	const char *word = word_of(a, value);
+	return word && (modelled || !*word);
+}
+
 int p4d_reading_option(const p4d_reading *r, const char *argument)
 {
 	const p4d_read_argument *a = p4d_reader__find(r->reader, argument);
@@ -241,6 +252,31 @@ const char *p4d_reading_beside(const p4d_reading *r, const char *argument, const
 	const p4d_read_value *given = p4d_reading_argument(r, b->other);
 	*value = b->value;
 	return given && !strcmp(given->text, b->value) ? NULL : b->other;
+}
+
+/* Whether accelerate launch starts the program, with arguments on its line. */
+static bool is_accelerated(const p4d_reading *r)
+{
+	static const char prefix[] = "--accelerate.";
+
+	for (int i = 0; i < P4D_READ_EXTRAS; i++)
+		if (r->extra[i].argument && !strncmp(r->extra[i].argument, prefix, sizeof(prefix) - 1))
+			return !strchr(r->extra[i].argument + sizeof(prefix) - 1, '.');
+	return false;
+}
+
+const char *p4d_reading_shards(const p4d_reading *r, const char *framework, int64_t zero_stage,
+			       bool *launcher)
+{
+	const bool accelerated = is_accelerated(r);
+
+	for (const p4d_read_shards *s = r->reader->shards; s && s->framework; s++)
+		if (!strcmp(s->framework, framework) && s->zero_stage == zero_stage &&
+		    s->launcher == accelerated && !p4d_reading_argument(r, s->argument)) {
+			*launcher = s->launcher;
+			return s->words;
+		}
+	return NULL;
 }
 
 /* A switch that is told not to be one. */

@@ -86,7 +86,8 @@ static bool unread(void *context, const char *path)
 /* Which command starts a program, whose end says what it is. */
 static void take_program(p4d_reading *r, const p4d_shell *shell, const p4d_launch *launch, p4d_value command)
 {
-	const p4d_read_value place = p4d_reader__place_of(shell, command);
+	const p4d_read_value place = p4d_reader__place_of(shell, command),
+			     own = p4d_reader__place_of(shell, launch->words[0]);
 	p4d_value program = launch->words[0];
 
 	if (program.length >= sizeof(r->program))
@@ -95,6 +96,9 @@ static void take_program(p4d_reading *r, const p4d_shell *shell, const p4d_launc
 	p4d_value_text(program, r->program, sizeof(r->program));
 	r->file = place.file;
 	r->line = place.line;
+	/* its name may be a variable's, which is set above */
+	const bool below = place.file && own.file && !strcmp(own.file, place.file) && own.line > place.line;
+	r->program_line = below ? own.line : place.line;
 }
 
 /* The arguments of one program; those of another that was read before are forgotten. named: words of its
@@ -248,6 +252,7 @@ static void run_command(void *context, p4d_shell *shell, const p4d_value *words,
 	} else if (reader && (r->commands++ == 0 || goes_before(r, reader, named, certain))) {
 		r->certain = certain;
 		read_program(state, shell, &launch, &program, words[0]);
+		r->one_node = launch.starts_ranks || reader->every_gpu;
 		p4d_reader__python_release(r, shell, state->host, &state->python, &launch, words);
 	} else if (!reader && !*r->program && !launch.shell_script &&
 		   (launch.every_gpu || launch.gpus_per_node.length)) {

@@ -38,6 +38,9 @@ typedef struct p4d_reading {
 	char program[128]; /* without a reader the first that torchrun or its like start; "": none */
 	const char *file;  /* of the command that starts it */
 	uint32_t line;
+	uint32_t program_line;  /* where its own arguments may follow: another one if its launcher takes
+				   several lines */
+	bool one_node;          /* a launcher starts it, on one node unless it is told otherwise */
 	bool certain;           /* no test that p4d cannot decide is before it */
 	bool named;             /* by the program's name */
 	bool more_arguments;    /* some of its arguments are not known, so nor is what is left to defaults */
@@ -85,6 +88,9 @@ const p4d_read_value *p4d_reading_argument(const p4d_reading *reading, const cha
 /* Whether the program has an argument of that name, which need not be in the script. */
 bool p4d_reading_takes(const p4d_reading *reading, const char *argument);
 
+/* Whether p4d would read an argument with a value, "--tp" "8", if the script had it. value: "": a switch. */
+bool p4d_reading_knows(const p4d_reading *reading, const char *argument, const char *value);
+
 /* The option of p4d that an argument is; -1: none. */
 int p4d_reading_option(const p4d_reading *reading, const char *argument);
 
@@ -98,6 +104,14 @@ bool p4d_reading_assigns(const p4d_reading *reading);
  */
 const char *p4d_reading_beside(const p4d_reading *reading, const char *argument, const char *word,
 			       const char **value);
+
+/*
+ * Words with which the program, which copies the model to every GPU, shards it with another framework:
+ * "--deepspeed zero2". *launcher: they belong behind "accelerate launch". zero_stage: 0: any. NULL: p4d knows
+ * none, or the script says something of that argument already.
+ */
+const char *p4d_reading_shards(const p4d_reading *reading, const char *framework, int64_t zero_stage,
+			       bool *launcher);
 
 /*
  * What an argument says so that an option has a value: "8", "selective", of a switch "true" or "false". text:

@@ -103,6 +103,14 @@ typedef struct p4d_read_beside {
 	const char *other, *value;
 } p4d_read_beside;
 
+/* How a program that copies the model to every GPU is told to shard it. */
+typedef struct p4d_read_shards {
+	const char *framework; /* as in --framework */
+	int zero_stage;        /* 0: it has none */
+	const char *argument, *words;
+	bool launcher; /* an argument of accelerate launch */
+} p4d_read_shards;
+
 /* One training program. */
 typedef struct p4d_reader {
 	const char *framework; /* as in --framework, or as p4d names what it does not model yet */
@@ -120,6 +128,7 @@ typedef struct p4d_reader {
 	const p4d_read_variable *variables; /* last: name NULL; NULL: none */
 	const p4d_read_alias *aliases;      /* last: P4D_OPTIONS; NULL: none */
 	const p4d_read_beside *beside;      /* NULL: no word is like that */
+	const p4d_read_shards *shards;      /* last: framework NULL; NULL: p4d has no words for it */
 	/* arguments of P4D_SEQ_LEN that are an upper bound, for the program pads to the longest sequence of a
 	 * micro-batch; "": so is its default. NULL: none is, or the last */
 	const char *const *bounds;
@@ -265,6 +274,7 @@ typedef struct p4d_launch {
 	bool shell_input;               /* its text comes on standard input; words are arguments */
 	bool every_gpu;                 /* a launcher starts it on all GPUs of its node */
 	bool accelerates;               /* accelerate launch is among them */
+	bool starts_ranks;              /* torchrun or its like is among them */
 	bool container;                 /* it runs in an image */
 	p4d_value nodes, gpus_per_node; /* as a launcher was told; length 0: not */
 	p4d_value included, excluded;   /* "worker-0:0,1@worker-1:0,1", as DeepSpeed was told */

@@ -173,16 +173,16 @@ pipeline_parallel_degree = 1
 [compile]
 enable = true
 [activation_checkpoint]
-mode = "full"
+mode = "none"
 TOML
-printf '#!/bin/sh\nsrun torchrun --nnodes 2 --nproc_per_node 8 -m torchtitan.train --job.config_file titan.toml\n' >titan.sh
-exits 0 p4d check -N2 --ntasks-per-node=1 --gpus-per-node=h100:8 titan.sh
+printf '#!/bin/sh\nsrun torchrun --nnodes $SLURM_NNODES --nproc_per_node 8 -m torchtitan.train --job.config_file titan.toml\n' >titan.sh
+exits 0 p4d check -N4 --ntasks-per-node=1 --gpus-per-node=h100:8 titan.sh
 says 'titan.toml:13: mode = "selective"; titan.toml:13: add selective_ac_option = "op"'
 echo 'selective_ac_option = "2"' >>titan.toml
-exits 0 p4d check -N2 --ntasks-per-node=1 --gpus-per-node=h100:8 titan.sh
+exits 0 p4d check -N4 --ntasks-per-node=1 --gpus-per-node=h100:8 titan.sh
 says 'titan.toml:14: selective_ac_option = "op"'
 sed -i 's/"2"/"op"/' titan.toml
-exits 0 p4d check -N2 --ntasks-per-node=1 --gpus-per-node=h100:8 titan.sh
+exits 0 p4d check -N4 --ntasks-per-node=1 --gpus-per-node=h100:8 titan.sh
 case $err in *selective_ac_option*) fail "it is there" ;; esac
 
 # accelerate launch is told in its own words, and what it is told then fits
@@ -191,7 +191,8 @@ cat >zero.sh <<'JOB'
 accelerate launch --num_processes 8 --use_deepspeed --zero_stage 2 sft.py --model_name_or_path Qwen/Qwen2.5-32B --bf16 --gradient_checkpointing --per_device_train_batch_size 4 --loss_type chunked_nll --max_length 8192
 JOB
 exits 0 p4d check -N1 --gpus-per-node=h100:8 zero.sh
-says "p4d: fix: zero.sh:2: add --offload_optimizer_device cpu to accelerate launch; zero.sh:2: --zero_stage 3"
+# also of the host: a job that does not say how much memory it wants is told to
+says "p4d: fix: --mem=444G; zero.sh:2: --zero_stage 3; zero.sh:2: add --offload_optimizer_device cpu to accelerate launch"
 sed -i 's/launch/launch --offload_optimizer_device cpu/; s/zero_stage 2/zero_stage 3/' zero.sh
 exits 0 p4d check -N1 --gpus-per-node=h100:8 zero.sh
 prints "p4d: would pass: Qwen/Qwen2.5-32B on 1 node of 8 x h100-80gb"
@@ -207,8 +208,8 @@ case $out in *'would also fit'*) fail "advice on a job that does not fit" ;; esa
 # what torchtune can be told, as it is told: NAME=VALUE on its line
 printf '#!/bin/sh\ntune run --nproc_per_node 8 full_finetune_distributed --config llama3_1/8B_full batch_size=64 tokenizer.max_seq_len=2048\n' >tune.sh
 exits 0 p4d check -N1 --gpus-per-node=h100:8 tune.sh
-says "p4d: fix: tune.sh:2: add context_parallel_dim=2"
-sed -i 's/batch_size/context_parallel_dim=2 batch_size/' tune.sh
+says "p4d: fix: tune.sh:2: gradient_accumulation_steps=2; tune.sh:2: add context_parallel_dim=2"
+sed -i 's/batch_size/context_parallel_dim=2 gradient_accumulation_steps=2 batch_size/' tune.sh
 exits 0 p4d check -N1 --gpus-per-node=h100:8 tune.sh
 prints "p4d: would pass: llama3.1-8b on 1 node of 8 x h100-80gb, tp=1 cp=2"
 
@@ -383,7 +384,7 @@ exits 0 p4d check zero.sh
 says "[P4D013] Qwen/Qwen3-32B needs" "without more GPUs: --p4d-chunked-loss=on, " \
 	"in evaluation (eval-micro-batch=8) with" \
 	"judged by zero.sh:8 (sft.py), though /nowhere/site.sh cannot be read, nor what it sets; the job is submitted as it is" \
-	"fix: zero.sh:8: add --use_liger_kernel; zero.sh:10: --per_device_train_batch_size 1; zero.sh:10: --per_device_eval_batch_size 1; zero.sh:10: --gradient_accumulation_steps 8"
+	"fix: zero.sh:10: --per_device_train_batch_size 1; zero.sh:10: --per_device_eval_batch_size 1; zero.sh:10: --gradient_accumulation_steps 8; zero.sh:8: add --use_liger_kernel"
 sed -i 's/--per_device_train_batch_size 2/ --use_liger_kernel --per_device_train_batch_size 1/; s/steps 4/steps 8/; s/eval_batch_size 8/eval_batch_size 1/' zero.sh
 exits 0 p4d check zero.sh
 case $err in *P4D013* | *evaluation*) fail "the fix was pasted" ;; esac
@@ -412,8 +413,8 @@ for of in "titan_moe qwen3-30b-a3b" "hf_moe_lora Mixtral-8x7B" "ds_moe OLMoE-1B-
 done
 sed 's/mode full/mode none/; s/seq_len 4096/seq_len 16384/' titan_moe.sh >large.sh
 exits 0 $check -p h100 large.sh
-says "p4d: [P4D012] qwen3-30b-a3b needs " "p4d: fix: large.sh:10: --parallelism.data_parallel_shard_degree=2; large.sh:8: add --parallelism.context_parallel_degree=16"
-sed -i '9s/torchtitan.train/& --parallelism.context_parallel_degree=16/; 10s/degree=*[ ]*[-0-9]*/degree=2/' large.sh
+says "p4d: [P4D012] qwen3-30b-a3b needs " "p4d: fix: large.sh:10: --parallelism.data_parallel_shard_degree=2; large.sh:9: add --parallelism.context_parallel_degree=16 --training.global_batch_size=64"
+sed -i '9s/torchtitan.train/& --parallelism.context_parallel_degree=16 --training.global_batch_size=64/; 10s/degree=*[ ]*[-0-9]*/degree=2/' large.sh
 exits 0 $check -p h100 large.sh
 prints "p4d: would pass: qwen3-30b-a3b on 4 nodes of 8 x h100-80gb, tp=1 cp=16 pp=1 dp=2"
 # experts beside a pipeline, whose layers torchtitan splits with its ends counted

@@ -278,11 +278,11 @@ exits 9 p4d estimate --framework ddp --model llama3.1-8b --finetune lora --lora-
 says "p4d knows no linear layer named 'q_prj'"
 
 # trainers that accumulate no gradients unless told to: the batch is what each rank takes; nothing is said of options that the
-# framework leaves no choice about; where no number of GPUs is enough, a framework that shards is the fix
+# framework leaves no choice about; a framework that shards what DDP copies is the fix
 exits 12 p4d estimate --framework ddp --model llama3-8b --gpu h100 --gpus-per-node 8 --seq-len 1024
 prints "micro-batch 1 x 8 x dp = global-batch 64;"
 [ "${out#*te-wgrad=}" = "$out" ] || fail "an option of Transformer Engine is shown"
-says "[P4D012]" "--framework=fsdp"
+says "[P4D012]" "fix: p4d estimate " "--zero-stage=2 --framework=deepspeed"
 fix=$(fix)
 exits 0 $fix
 exits 0 p4d estimate --framework ddp --model llama3.2-1b --gpu h100 --gpus-per-node 8 --seq-len 1024 --micro-batch 2

@@ -83,7 +83,7 @@ exits 0 p4d plan --model llama3-70b --gpu h100 --nodes 8 --tp 4 --recompute full
 
 # nothing fits: the fix names a larger job that does
 refused P4D013 p4d plan --model llama3-70b --gpu h100
-says "does not fit on 1 x 8 h100-80gb: at least " "of 79.1 GiB (limit 97 %), " "of them parameters, gradients and optimizer, with " "searched tp, cp, pp," "without more GPUs: --offload=optimizer, --finetune=lora" "p4d: fix: p4d estimate "
+says "does not fit on 1 x 8 h100-80gb: at least " "of 79.1 GiB (limit 97 %), " "of them parameters, gradients and optimizer, with " "searched tp, cp, pp," "without more GPUs: --offload=optimizer, LoRA (--finetune=lora, " "p4d: fix: p4d estimate "
 fix=$(fix)
 exits 0 $fix
 # beside it the ways out that are named do: with the states on the host, which a node has to hold
@@ -91,7 +91,7 @@ exits 0 p4d plan --model llama3-70b --gpu h100 --offload=optimizer
 exits 13 p4d plan --model llama3-8b --gpu h100 --gpus-per-node 1
 exits 0 p4d plan --model llama3-8b --gpu h100 --gpus-per-node 1 --offload=optimizer
 refused P4D013 p4d plan --model llama3-70b --gpu h100 --mem=400G
-says "without more GPUs: --finetune=lora"
+says "without more GPUs: LoRA (--finetune=lora, "
 # nothing fits with these flags: the fix is on the same GPUs
 exits 13 p4d plan --model llama13b --gpu h100 --nodes 1 --tp 1 --pp 1 --cp 1
 says "--nodes=1 --gpus-per-node=8"
@@ -111,36 +111,37 @@ exits 13 p4d plan --conf big.conf --model llama3-70b
 says "without more GPUs: --gpu=b200-180gb (partition big), "
 exits 0 p4d plan --conf big.conf --model llama3-70b --gpu=b200-180gb
 exits 13 p4d check --conf big.conf -p small -N1 --gpus-per-node=8 --p4d-model=llama3-70b --wrap=true
-says "without more GPUs: --partition=big (b200-180gb), --p4d-finetune=lora" "p4d: fix: --nodes="
+says "without more GPUs: --partition=big (b200-180gb), LoRA (--p4d-finetune=lora, " "p4d: fix: --nodes="
 exits 0 p4d check --conf big.conf -p small -N1 --gpus-per-node=8 --p4d-model=llama3-70b --partition=big --wrap=true
 # where no number of GPUs is enough, the fix is the way out that changes least of what is learnt
 for framework in ddp "deepspeed --zero-stage 0"; do
 	exits 13 p4d plan --framework $framework --model llama3.1-8b --gpu a100-80gb --nodes 1
-	says "without more GPUs: --" "--finetune=lora" "p4d: fix: p4d estimate "
+	says "without more GPUs: " "LoRA (--finetune=lora, " "p4d: fix: p4d estimate "
 	fix=$(fix)
+	case $fix in *--finetune* | *--seq-len=[0-3]*) fail "the fix trains something else" ;; esac
 	exits 0 $fix
 done
 printf 'partition "a100" {\n\tgpu = "a100-80gb"\n\tgpus_per_node = 4\n}\nscripts = judge\nmode = enforce\nversion = 1\n' >zero.conf
 printf '{"bf16": {"enabled": true},\n "zero_optimization": {\n  "stage": 0}}\n' >ds.json
 printf '#!/bin/sh\nsrun torchrun --nproc_per_node 4 run_clm.py --model_name_or_path meta-llama/Llama-3.1-8B --bf16 --block_size 4096 \\\n --per_device_train_batch_size 2 --gradient_checkpointing --deepspeed ds.json\n' >zero.sh
 exits 13 p4d check --conf zero.conf -p a100 -N1 --gpus-per-node=4 --ntasks-per-node=1 zero.sh
-says 'fix: ds.json:3: "stage": 3'
+says 'fix: ds.json:3: "stage": 1'
 printf '%s\n' "$err" | grep -q 'fix:.*without' && fail "what is to be changed is to be left out"
-sed -i 's/"stage": 0/"stage": 3/' ds.json
+sed -i 's/"stage": 0/"stage": 1/' ds.json
 exits 0 p4d check --conf zero.conf -p a100 -N1 --gpus-per-node=4 --ntasks-per-node=1 zero.sh
 # ZeRO-2 keeps whole parameters: what is offloaded is sharded first
 sed -i 's/Llama-3.1-8B/Llama-3.1-70B/' zero.sh
-sed -i 's/"stage": 3/"stage": 2/' ds.json
+sed -i 's/"stage": 1/"stage": 2/' ds.json
 exits 13 p4d check --conf zero.conf -p a100 -N1 --gpus-per-node=4 --ntasks-per-node=1 zero.sh
-says "without more GPUs: --p4d-zero-stage=3 --p4d-offload=optimizer" 'fix: in ds.json: "offload_optimizer": {"device": "cpu"}' 'ds.json:3: "stage": 3'
+says "without more GPUs: --p4d-zero-stage=3 --p4d-offload=optimizer" 'fix: --mem=928G; ds.json:3: "stage": 3; in ds.json: "offload_optimizer": {"device": "cpu"}'
 # also where the script writes the file itself
 { printf '#!/bin/sh\ncat >z.json <<J\n' && cat ds.json && printf 'J\n' && sed '1d; s/ds.json/z.json/' zero.sh; } >own.sh
 exits 13 p4d check --conf zero.conf -p a100 -N1 --gpus-per-node=4 --ntasks-per-node=1 own.sh
-says 'fix: in own.sh: "offload_optimizer": {"device": "cpu"}; own.sh:5: "stage": 3'
+says 'own.sh:5: "stage": 3; in own.sh: "offload_optimizer": {"device": "cpu"}'
 printf '#!/bin/sh\ncat >acc.yaml <<Y\ndistributed_type: DEEPSPEED\nnum_processes: 4\nmixed_precision: bf16\ndeepspeed_config:\n  zero_stage: 2\nY\n' >own.sh
 sed '1d; s/torchrun --nproc_per_node 4/accelerate launch --config_file acc.yaml/; s/ --deepspeed ds.json//' zero.sh >>own.sh
 exits 13 p4d check --conf zero.conf -p a100 -N1 --gpus-per-node=4 --ntasks-per-node=1 own.sh
-says 'fix: in own.sh: offload_optimizer_device: cpu; own.sh:7: zero_stage: 3'
+says 'own.sh:7: zero_stage: 3; in own.sh: offload_optimizer_device: cpu'
 # configuration files are mended in their own words: TOML, YAML with a batch that stays, and packed sequences, which refuse nobody
 sed 's/a100-80gb/h100-80gb/; s/"a100"/"h100"/; s/= 4/= 8/' zero.conf >files.conf
 cat >llama3.toml <<'TOML'
@@ -157,8 +158,8 @@ mode = "none"
 TOML
 printf '#!/bin/sh\nsrun torchrun --nnodes 4 --nproc_per_node 8 -m torchtitan.train --job.config_file llama3.toml\n' >titan.sh
 exits 12 p4d check --conf files.conf -p h100 -N4 --gpus-per-node=8 --ntasks-per-node=1 titan.sh
-says 'fix: llama3.toml:5: local_batch_size = 1; llama3.toml:10: mode = "full"'
-sed -i 's/local_batch_size = 16/local_batch_size = 1/; s/"none"/"full"/' llama3.toml
+says 'fix: llama3.toml:5: local_batch_size = 1; llama3.toml:10: mode = "full"; titan.sh:2: add --training.global_batch_size=256'
+sed -i 's/local_batch_size = 16/local_batch_size = 1\nglobal_batch_size = 256/; s/"none"/"full"/' llama3.toml
 exits 0 p4d check --conf files.conf -p h100 -N4 --gpus-per-node=8 --ntasks-per-node=1 titan.sh
 cat >lora.yml <<'YAML'
 base_model: meta-llama/Llama-3.1-8B
@@ -175,7 +176,7 @@ bf16: true
 flash_attention: true
 YAML
 printf '#!/bin/sh\naccelerate launch -m axolotl.cli.train lora.yml\n' >axolotl.sh
-exits 12 p4d check --conf files.conf -p h100 -N1 --gpus-per-node=8 axolotl.sh
+exits 0 p4d check --conf files.conf -p h100 -N1 --gpus-per-node=8 axolotl.sh
 wanted='lora.yml:8: micro_batch_size: 2; lora.yml:9: gradient_accumulation_steps: 8; lora.yml:5: gradient_checkpointing: true'
 says "fix: $wanted"
 sed 's/packing: false/packing: true/' lora.yml >packed.yml
@@ -185,26 +186,32 @@ says "unvalidated (packed sequences)" "fix: packed.yml:8: micro_batch_size: 2"
 case $err in *P4D112*) fail "seven times the GPU is above the safe fraction" ;; esac
 sed -i 's/batch_size: 8/batch_size: 2/; s/steps: 2/steps: 8/; s/checkpointing: false/checkpointing: true/' lora.yml
 exits 0 p4d check --conf files.conf -p h100 -N1 --gpus-per-node=8 axolotl.sh
-# adapters, as each program is told of them
-printf 'base_model: meta-llama/Llama-3.1-8B\nmicro_batch_size: 1\nsequence_len: 4096\nbf16: true\ngradient_checkpointing: true\n' >whole.yml
-printf '#!/bin/sh\naxolotl train whole.yml\n' >axolotl.sh
+# sharding, as each program is told of it; adapters train something else, and are words
 plain="--model_name_or_path meta-llama/Llama-3.1-8B --per_device_train_batch_size 1 --bf16 --gradient_checkpointing"
-printf '#!/bin/sh\naccelerate launch sft.py %s --max_length 2048\n' "$plain" >trl.sh
+printf '#!/bin/sh\naccelerate launch --num_processes 8 sft.py %s --max_length 2048\n' "$plain" >trl.sh
+printf '#!/bin/sh\nNPROC_PER_NODE=8 swift sft --model Qwen/Qwen3-8B --train_type full --torch_dtype bfloat16 --attn_impl flash_attn \\\n  --per_device_train_batch_size 2 --gradient_accumulation_steps 4 --max_length 2048\n' >swift.sh
 printf '#!/bin/sh\nFORCE_TORCHRUN=1 llamafactory-cli train %s --cutoff_len 2048 --finetuning_type full\n' "$plain" >factory.sh
-for way in "axolotl.sh in whole.yml: adapter: lora" "trl.sh trl.sh:2: add --use_peft" "factory.sh factory.sh:2: --finetuning_type lora"; do
+for way in "trl.sh trl.sh:2: add --use_deepspeed --zero_stage 2 to accelerate launch" "swift.sh swift.sh:2: add --deepspeed zero2"; do
 	exits 13 p4d check --conf files.conf -p h100 -N1 --gpus-per-node=8 "${way%% *}"
-	says "fix: ${way#* }"
+	says "without more GPUs: DeepSpeed (--p4d-framework=deepspeed --p4d-zero-stage=2, " "LoRA (--p4d-finetune=lora, "
+	[ "$(fix)" = "${way#* }" ] || fail "the fix is not ${way#* }"
 done
-echo 'adapter: lora' >>whole.yml
-sed -i 's/sft.py/sft.py --use_peft/' trl.sh
-sed -i 's/_type full/_type lora/' factory.sh
-for script in axolotl trl factory; do
+exits 13 p4d check --conf files.conf -p h100 -N1 --gpus-per-node=8 factory.sh
+says "DeepSpeed (--p4d-framework=deepspeed --p4d-zero-stage=2, "
+[ -z "$(fix)" ] || fail "p4d writes no configuration of DeepSpeed"
+sed -i 's/launch/launch --use_deepspeed --zero_stage 2/' trl.sh
+sed -i 's/swift sft/& --deepspeed zero2/' swift.sh
+for script in trl swift; do
 	exits 0 p4d check --conf files.conf -p h100 -N1 --gpus-per-node=8 $script.sh
+	prints "p4d: would pass: "
 done
+# one GPU has nobody to share with
+exits 13 p4d check --conf files.conf -p h100 -N1 --gpus-per-node=1 --p4d-model=qwen3-8b --p4d-framework=ddp --wrap=true
+case $err in *framework=fsdp* | *framework=deepspeed*) fail "sharding on one GPU" ;; esac
 # nodes that are named, and those of a reservation, are where they are
 for bound in --nodelist=n1 --reservation=course; do
 	exits 13 p4d check --conf big.conf -p small -N1 --gpus-per-node=8 --p4d-model=llama3-70b "$bound" --wrap=true
-	says "without more GPUs: --p4d-finetune=lora"
+	says "without more GPUs: LoRA (--p4d-finetune=lora, "
 done
 # of a long sequence a part fits
 exits 13 p4d check --conf big.conf -p small -N1 --gpus-per-node=1 --p4d-model=llama3.2-1b --p4d-seq-len=131072 --wrap=true
