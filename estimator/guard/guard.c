@@ -330,6 +330,8 @@ static int judge_colocated(p4d_guard_work *g, p4d_error *err)
 	p4d_verdict *v = g->verdict;
 
 	p4d_guard__judge_colocated(g->request, g->published_batch, v);
+	if (g->request->value[P4D_WORKLOAD] == P4D_WORKLOAD_PREFERENCE)
+		p4d_guard__say_releases_of_pairs(g->job, g->request, g->published_batch, v);
 	for (unsigned i = 0; g->by_script && i < v->messages; i++)
 		p4d_guard__script_flag(g->job->reading, v->message[i].fix, sizeof(v->message[i].fix));
 	return p4d_plan_write(g->request, v->plan, sizeof(v->plan), err);

@@ -137,3 +137,25 @@ void p4d_guard__say_releases(const p4d_job *job, const p4d_request *request, p4d
 		snprintf(message->fix, sizeof(message->fix), "%s", others[i].fix);
 	}
 }
+
+void p4d_guard__say_releases_of_pairs(const p4d_job *job, const p4d_request *request,
+				      uint32_t published_batch, p4d_verdict *v)
+{
+	const p4d_read_value *loss = job->reading ? &job->reading->value[P4D_CHUNKED_LOSS] : NULL;
+	p4d_request with = *request;
+	p4d_verdict other = *v;
+
+	/* TRL's, where p4d assumed a release */
+	if (!loss || v->messages || !job->reading->by_default[P4D_CHUNKED_LOSS] ||
+	    request->origin[P4D_CHUNKED_LOSS] != P4D_BY_SCRIPT ||
+	    request->value[P4D_CHUNKED_LOSS] != P4D_LOSS_TRL_FUSED)
+		return;
+	p4d_request_put(&with, P4D_CHUNKED_LOSS, P4D_LOSS_WHOLE, P4D_BY_P4D);
+	p4d_guard__judge_colocated(&with, published_batch, &other);
+	if (!other.messages)
+		return;
+	v->action = P4D_WARN;
+	p4d_message *message = p4d_verdict__say(
+	    v, P4D_E_RELEASE, "with TRL before 1.15, which makes all logits, %.300s", other.message[0].text);
+	snprintf(message->fix, sizeof(message->fix), "%s", TRL_FIX);
+}

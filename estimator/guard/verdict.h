@@ -79,6 +79,10 @@ const char *p4d_guard__release_that_fits(const p4d_job *job, const p4d_request *
 void p4d_guard__say_releases(const p4d_job *job, const p4d_request *request, p4d_verdict *v,
 			     const p4d_capacity *capacity);
 
+/* The same of preference training. */
+void p4d_guard__say_releases_of_pairs(const p4d_job *job, const p4d_request *request,
+				      uint32_t published_batch, p4d_verdict *verdict);
+
 /* Whether what is offloaded is more than the memory that the job asked for, beyond which its cgroup kills it.
  * host_bytes: that memory, of a node; 0: not known. */
 bool p4d_guard__is_killed(const p4d_job *job, uint64_t host_bytes, const p4d_estimate *estimate);

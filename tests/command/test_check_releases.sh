@@ -28,6 +28,13 @@ sed 's/--bf16/--bf16 --loss_type chunked_nll/' sft.sh >chunked.sh
 exits 0 at chunked.sh
 case $err in *P4D122*) fail "all releases that have it make no logits" ;; esac
 
+# DPO
+sed 's/sft.py/dpo.py/; s,meta-llama/Llama-3.2-3B,Qwen/Qwen2.5-3B,; s/batch_size 8/batch_size 2/' sft.sh >dpo.sh
+exits 0 at dpo.sh
+says "[P4D122] with TRL before 1.15, which makes all logits, unvalidated: Qwen/Qwen2.5-3B needs"
+exits 0 at --p4d-chunked-loss=trl-fused dpo.sh
+case $err in *P4D122*) fail "which release it is was said" ;; esac
+
 # the release that the environment has
 mkdir -p venv/bin venv/lib/python3.12/site-packages/trl/trainer venv/lib/python3.12/site-packages/transformers
 : >venv/bin/activate
