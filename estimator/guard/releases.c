@@ -73,6 +73,17 @@ static bool takes_fused_by_default(const question *q)
 	       p4d_reading_takes(q->reading, "--optim");
 }
 
+/* GPUs without a flash kernel run PyTorch's memory-efficient one, where transformers asks for it. */
+static bool has_no_flash(const question *q)
+{
+	const p4d_gpu *gpu = q->geometry->gpu;
+
+	return gpu && gpu->sm && gpu->sm < 80 && q->layout->flash_attention &&
+	       q->layout->model_code == P4D_MODEL_CODE_TRANSFORMERS &&
+	       !p4d_is_stated(q->request, P4D_ATTENTION) && !q->reading->value[P4D_ATTENTION].file &&
+	       p4d_reading_takes(q->reading, "--attn_implementation");
+}
+
 #define TRL_FIX "--p4d-chunked-loss=trl-fused (TRL 1.15 and later), trl (1.4 to 1.14) or off"
 static const other_release others[] = {
     {loads_by_default, P4D_PARAM_DTYPE, P4D_PARAM_FP32, true,
@@ -83,6 +94,9 @@ static const other_release others[] = {
     {is_trl_before_7, P4D_CHUNKED_LOSS, P4D_LOSS_WHOLE, false, "with TRL before 1.7, which makes all logits",
      TRL_FIX},
     {is_trl_before_7, P4D_CHUNKED_LOSS, P4D_LOSS_TRL, false, "with TRL 1.7 to 1.14", TRL_FIX},
+    {has_no_flash, P4D_ATTENTION, 0, false,
+     "with eager attention, which transformers before 4.36 has and GPUs without flash kernels may get",
+     "--p4d-attention=flash, or --attn_implementation sdpa in the script"},
     {takes_fused_by_default, P4D_OPTIMIZER_FOREACH, 1, false,
      "with PyTorch before 2.8, where the Trainer's AdamW is not fused",
      "--p4d-optimizer-foreach=off, or --optim adamw_torch_fused in the script"},

@@ -106,3 +106,15 @@ large="-N2 --p4d-framework=fsdp --p4d-model-code=transformers --p4d-fsdp-version
 	refused P4D013 p4d check --gpus-per-node=h100:8 $large --p4d-seq-len=24000 --p4d-global-batch=32
 	says "with whole gradients, which FSDP keeps while it accumulates"
 }
+
+# a GPU without a flash kernel: which attention is counted
+cat >v100.sh <<'JOB'
+#!/bin/sh
+torchrun --nproc_per_node 1 run_clm.py --model_name_or_path meta-llama/Llama-3.2-1B --dataset_name x --per_device_train_batch_size 2 \
+	--block_size 4096 --fp16 --optim adamw_torch_fused --gradient_checkpointing
+JOB
+exits 0 p4d check -N1 --gpus-per-node=v100-32gb:1 v100.sh
+says "[P4D122] with eager attention, which transformers before 4.36 has and GPUs without flash kernels may get, it needs"
+sed 's/--fp16/--fp16 --attn_implementation sdpa/' v100.sh >sdpa.sh
+exits 0 p4d check -N1 --gpus-per-node=v100-32gb:1 sdpa.sh
+case $err in *eager*) fail "it is told which" ;; esac
