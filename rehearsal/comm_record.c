@@ -5,9 +5,9 @@
 #include "account.h"
 #include "comm.h"
 
-typedef struct entry {
+typedef struct logged {
 	uint64_t number, bytes;
-} entry;
+} logged;
 
 static FILE *open_record(const p4d_comm *c, int root, const char *mode)
 {
@@ -22,7 +22,7 @@ static FILE *open_record(const p4d_comm *c, int root, const char *mode)
 
 void p4d_comm_record_write(p4d_comm *c, const void *from, size_t bytes)
 {
-	entry e = {c->broadcasts, bytes};
+	logged e = {c->broadcasts, bytes};
 
 	if (bytes > P4D_ACCOUNT_SMALL)
 		return;
@@ -38,7 +38,7 @@ void p4d_comm_record_write(p4d_comm *c, const void *from, size_t bytes)
 /* Numbers only grow, so the search goes on from where the last one ended. */
 static void find(FILE *record, uint64_t number, void *to, size_t bytes)
 {
-	entry e;
+	logged e;
 
 	for (long at = ftell(record); fread(&e, sizeof(e), 1, record) == 1; at = ftell(record)) {
 		if (e.number > number) {
