@@ -352,6 +352,22 @@ static void say_evaluation(p4d_verdict *v, const p4d_reading *reading, const p4d
 			 size, there->file, there->line);
 }
 
+/* Whether what was read of the script is not enough after all. */
+static bool is_left(const p4d_guard_work *g, int placed, p4d_error *err)
+{
+	if (g->by_script && (placed < 0 || is_unknown_model(g, err)))
+		return true;
+	return placed == 0 && g->request->origin[P4D_MODEL] == P4D_BY_SCRIPT && starts_others(g, err);
+}
+
+static void leave(p4d_guard_work *g, p4d_cluster_source source, void *context, p4d_error why)
+{
+	if (!g->by_script) /* what needs a plan has none */
+		p4d_guard_verify(g->site, g->job, source, context, NULL, NULL, g->verdict);
+	if (g->by_script || !g->verdict->would_reject)
+		p4d_verdict__leave_unread(g->verdict, g->job, &why);
+}
+
 static int complete(p4d_guard_work *g, p4d_cluster_source source, void *context, p4d_error *err)
 {
 	p4d_verdict *v = g->verdict;
@@ -368,9 +384,8 @@ static int complete(p4d_guard_work *g, p4d_cluster_source source, void *context,
 	const bool unmodelled = !serves && is_unmodelled(g, &program);
 	job.cpu = p4d_is_set(g->request, P4D_DEVICE) && !p4d_on_gpu(g->request->value[P4D_DEVICE]);
 	const int placed = p4d_guard__place(g->site, &job, source, context, v, err);
-	if ((g->by_script && (placed < 0 || is_unknown_model(g, err))) ||
-	    (placed == 0 && g->request->origin[P4D_MODEL] == P4D_BY_SCRIPT && starts_others(g, err))) {
-		p4d_verdict__leave_unread(v, g->job, err);
+	if (is_left(g, placed, err)) {
+		leave(g, source, context, *err);
 		return 0;
 	}
 	if (unmodelled)

@@ -115,16 +115,17 @@ static bool names_another(const p4d_site *site, const p4d_reading *reading, cons
 	return true;
 }
 
-/* The framework is the script's, too; not if nothing else is typed. */
-static void share_framework(const p4d_reading *reading, p4d_request *request)
+/* The framework is the script's, too. If nothing else is typed, nothing is, unless the script needs a plan.
+ */
+static void share_framework(const p4d_job *job, p4d_request *request)
 {
 	const uint8_t origin = request->origin[P4D_FRAMEWORK];
 
-	if (origin != P4D_BY_USER || !p4d_guard__script_framework(reading))
+	if (origin != P4D_BY_USER || !p4d_guard__script_framework(job->reading))
 		return;
 	request->origin[P4D_FRAMEWORK] = P4D_BY_SCRIPT;
 	if (!p4d_request_any(request))
-		request->origin[P4D_FRAMEWORK] = origin;
+		request->origin[P4D_FRAMEWORK] = uses_plan(job) ? origin : P4D_UNSET;
 }
 
 static void refuse(const p4d_site *site, const p4d_job *job, const p4d_request *request, const p4d_error *err,
@@ -225,7 +226,8 @@ static bool settle_vocabulary(const p4d_site *site, const p4d_job *job, p4d_clus
 void p4d_guard_submit(const p4d_site *site, const p4d_job *job, p4d_cluster_source source, void *context,
 		      p4d_request *request, uint32_t *published_batch, p4d_verdict *verdict)
 {
-	bool typed = p4d_request_any(request);
+	const bool carries = p4d_request_any(request);
+	bool typed = carries;
 	p4d_job with = *job;
 	p4d_preset preset = {.global_batch = 0};
 	p4d_error err = {.code = P4D_OK};
@@ -249,7 +251,8 @@ void p4d_guard_submit(const p4d_site *site, const p4d_job *job, p4d_cluster_sour
 		}
 		typed = p4d_request_any(request);
 	} else if (typed && with.reading && !p4d_is_set(request, P4D_UNMODELLED)) {
-		share_framework(with.reading, request);
+		share_framework(&with, request);
+		typed = p4d_request_any(request);
 	}
 	p4d_request probe = *request;
 	if (!typed && with.reading &&
@@ -275,6 +278,9 @@ void p4d_guard_submit(const p4d_site *site, const p4d_job *job, p4d_cluster_sour
 		p4d_guard_fail(site, job, &err, verdict);
 	else
 		leave_unread(site, &with, source, context, &err, verdict);
+	/* slurmctld, too, takes it for a job without options */
+	if (carries && (!typed || unread) && !verdict->plan[0])
+		verdict->read = true;
 	*published_batch = preset.global_batch;
 }
 

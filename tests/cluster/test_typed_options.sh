@@ -79,6 +79,13 @@ once "[P4D008]"
 run sbatch -H $node --p4d-unmodelled=mine unknown.sh
 accepted
 once "[P4D009]"
+# without GPUs, and with a framework alone beside arguments that are not all known
+printf '#!/bin/sh\ntorchrun --nproc_per_node 8 -m torchtitan.train --model.name llama3 --model.flavor 8B\n' >titan.sh
+run sbatch -H --p4d-model=llama3.1-8b titan.sh
+accepted
+printf '#!/bin/sh\naccelerate launch --num_processes 8 --use_deepspeed --zero_stage 3 sft.py $A --model_name_or_path Qwen/Qwen2.5-1.5B --gradient_accumulation_steps 4\n' >args.sh
+run sbatch -H $node --p4d-framework=deepspeed args.sh
+accepted
 # a note alone makes nothing milder, and one of a refusal is heeded
 run env SLURM_SPANK_P4D_VERDICT="$(printf 'pass\tP4D123\tx\ty\tscript')" sbatch -H $node --p4d-tp=8 megatron.sh
 refused P4D046 slurmctld
