@@ -190,8 +190,9 @@ static bool is_news(const p4d_environment *env, const p4d_note *note, const p4d_
 		return false;
 	if (note && note->silent)
 		return true;
+	/* another plugin may have sent the job to other GPUs than those for which it passed there */
 	if (!p4d_environment_plan(env))
-		return !note;
+		return !note || (verdict->would_reject && note->outcome < P4D_OUTCOME_NOT_JUDGED);
 	return verdict->messages && verdict->message[0].code == P4D_E_UNMODELLED &&
 	       !p4d_is_set(&verdict->planned, P4D_UNMODELLED);
 }

@@ -165,6 +165,21 @@ static void a_note_makes_nothing_milder(void **state)
 	job_desc_msg_t *desc = job_planned("h100", HOSTED_LARGE);
 	fakehost_spank_env(desc, "P4D_VERDICT", idle);
 	hosted_expect(desc, false, "[P4D012]");
+	/* nor is what passed where sbatch saw it right for the partition that another plugin chose */
+	static const char script[] =
+	    "#!/bin/sh\ntorchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 40 --hidden-size 5120 "
+	    "--ffn-hidden-size 13824 --num-attention-heads 40 --seq-length 4096 --max-position-embeddings "
+	    "4096 "
+	    "--position-embedding-type rope --swiglu --normalization RMSNorm --vocab-size 32000 "
+	    "--untie-embeddings-and-output-weights --disable-bias-linear --bf16 --hidden-dropout 0 "
+	    "--micro-batch-size 1 --global-batch-size 64\n";
+	static const char *const before[] = {idle, "would-refuse\tP4D012,P4D118\tx\ty\tscript"};
+	for (size_t i = 0; i < 2; i++) {
+		desc = job_plain("h100");
+		fakehost_set(&desc->script, script);
+		fakehost_spank_env(desc, "P4D_VERDICT", before[i]);
+		hosted_expect(desc, true, i ? "" : "[P4D012]");
+	}
 	/* but a script that sbatch judged says what it trains, where that is required */
 	static const struct {
 		const char *note;
