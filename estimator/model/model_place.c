@@ -47,7 +47,8 @@ static bool has_config(const char *folder)
 {
 	char path[MAX_PATH];
 
-	return snprintf(path, sizeof(path), "%s/config.json", folder) < (int)sizeof(path) && is_there(path);
+	return is_folder(folder) &&
+	       snprintf(path, sizeof(path), "%s/config.json", folder) < (int)sizeof(path) && is_there(path);
 }
 
 /* Where names lead; an adapter's base is no adapter. */
