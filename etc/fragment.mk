@@ -182,17 +182,26 @@ dist_model_DATA = \
 	etc/models/qwen2.5-1.5b.json \
 	etc/models/qwen2.5-14b.json \
 	etc/models/qwen2.5-32b.json \
+	etc/models/qwen2.5-vl-32b.json \
 	etc/models/qwen2.5-3b.json \
+	etc/models/qwen2.5-vl-3b.json \
 	etc/models/qwen2.5-72b.json \
+	etc/models/qwen2.5-vl-72b.json \
 	etc/models/qwen2.5-7b.json \
+	etc/models/qwen2.5-vl-7b.json \
 	etc/models/qwen3-0.6b.json \
 	etc/models/qwen3-1.7b.json \
+	etc/models/qwen3-vl-2b.json \
 	etc/models/qwen3-14b.json \
 	etc/models/qwen3-235b-a22b.json \
 	etc/models/qwen3-30b-a3b.json \
+	etc/models/qwen3-vl-30b-a3b.json \
 	etc/models/qwen3-32b.json \
+	etc/models/qwen3-vl-32b.json \
 	etc/models/qwen3-4b.json \
+	etc/models/qwen3-vl-4b.json \
 	etc/models/qwen3-8b.json \
+	etc/models/qwen3-vl-8b.json \
 	etc/models/qwen3-next-80b-a3b.json \
 	etc/models/roberta-base.json \
 	etc/models/roberta-large.json \

@@ -460,3 +460,6 @@ exits 5 p4d estimate $states --framework fsdp --attention-mask on
 says "attention-mask=on: FSDP brings no attention mask to the GPU"
 exits 5 p4d estimate $states --framework megatron --shared-overlap on
 says "shared-overlap has no effect"
+# of a model that also sees, the text part: a lower bound, which is said
+exits 12 p4d estimate Qwen/Qwen2.5-VL-32B-Instruct --gpu h100 --gpus 8 --seq-len 2048
+says "[P4D120] the text part of Qwen2_5_VLForConditionalGeneration alone is judged" "[P4D012]"
