@@ -203,9 +203,9 @@ int p4d_gres__parse_nodes(const char *text, uint32_t *min, uint32_t *max, p4d_er
 	high = low;
 	if (text[first] && count_of(text + first + 1, strlen(text + first + 1), &high) <= 0)
 		goto bad;
-	if (!low || high < low)
+	if (high < low || (!low && high))
 		goto bad;
-	*min = low;
+	*min = low; /* --nodes=0 of a template is as if it were not given */
 	*max = high;
 	return 0;
 bad:

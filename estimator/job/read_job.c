@@ -66,6 +66,18 @@ static uint32_t cpus_per_task_of(const p4d_job *job)
 	return job->cpus_per_task;
 }
 
+/* SLURM_TASKS_PER_NODE: "8(x2)", of one node "8". */
+static const char *tasks_of_nodes(lookup *l)
+{
+	const p4d_job *job = l->script->job;
+	const uint32_t nodes = nodes_of(job), tasks = tasks_of(job), each = nodes ? tasks / nodes : 0;
+
+	if (!each || tasks % nodes || (nodes > 1 && each != job->tasks_per_node && each > 1))
+		return p4d_shell_later;
+	snprintf(l->text, sizeof(l->text), nodes > 1 ? "%" PRIu32 "(x%" PRIu32 ")" : "%" PRIu32, each, nodes);
+	return l->text;
+}
+
 /* Variables that Slurm sets from options of the job. */
 static const struct {
 	const char *name;
@@ -108,6 +120,8 @@ static const char *of_job(lookup *l, const char *name)
 		return as_typed(l, job->gpus);
 	if (!strcmp(name, "SLURM_GPUS_PER_TASK"))
 		return as_typed(l, job->gpus_per_task);
+	if (!strcmp(name, "SLURM_TASKS_PER_NODE"))
+		return tasks_of_nodes(l);
 	for (size_t i = 0; i < sizeof(of_slurm) / sizeof(of_slurm[0]); i++)
 		if (!strcmp(of_slurm[i].name, name))
 			return number(l, of_slurm[i].value(job));

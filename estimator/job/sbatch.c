@@ -281,6 +281,32 @@ static int read_directive(p4d_sbatch *sbatch, char *line, char **words, unsigned
 	return 0;
 }
 
+/* Where a here-document ends that a line begins, "cat <<EOF"; the line's own end if it begins none. */
+static const char *behind_here_document(const char *line, const char *next, const char *end)
+{
+	const char *at = memmem(line, (size_t)(next - line), "<<", 2);
+	const char *hash = memchr(line, '#', (size_t)(next - line));
+	char word[64];
+	size_t length = 0;
+
+	if (!at || (hash && hash < at) || at + 2 >= next || at[2] == '<')
+		return next;
+	const bool strips = at[2] == '-';
+	for (at += 2 + strips; at < next && (isblank((unsigned char)*at) || strchr("'\"\\", *at)); at++)
+		;
+	for (; at < next && (isalnum((unsigned char)*at) || *at == '_') && length < sizeof(word); at++)
+		word[length++] = *at;
+	for (const char *body = next, *after; length && body < end; body = after) {
+		const char *newline = memchr(body, '\n', (size_t)(end - body));
+		after = newline ? newline + 1 : end;
+		while (strips && body < after && *body == '\t')
+			body++;
+		if ((size_t)((newline ? newline : end) - body) == length && !memcmp(body, word, length))
+			return after;
+	}
+	return next; /* a shift, or a text without an end */
+}
+
 unsigned p4d_sbatch_late_line(const char *text, size_t length, unsigned *count)
 {
 	const char *end = text + length;
@@ -296,6 +322,9 @@ unsigned p4d_sbatch_late_line(const char *text, size_t length, unsigned *count)
 		command = command || is_command(line, size);
 		if (command && size > 7 && !memcmp(line, "#SBATCH", 7) && !(*count)++)
 			first = number;
+		const char *const after = command ? behind_here_document(line, next, end) : next;
+		for (; next < after; next++)
+			number += *next == '\n';
 	}
 	return first;
 }

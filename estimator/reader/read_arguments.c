@@ -282,9 +282,11 @@ static size_t read_word(p4d_read_context *c, const p4d_value *words, size_t coun
 			may_be_options(c, words[0], true);
 			return 0;
 		}
-		p4d_reader__unknown(r, "arguments", "%s",
-				    p4d_shell_unknown(c->shell, p4d_value_unknown(words[0])));
-		r->more_arguments = true;
+		p4d_read_unknown *u = p4d_reader__unknown(
+		    r, "arguments", "%s", p4d_shell_unknown(c->shell, p4d_value_unknown(words[0])));
+		if (u)
+			u->doubt = p4d_value_is_unset(words[0]);
+		r->more_arguments = r->more_arguments || !u || !u->doubt;
 		return 0;
 	} else if (!r->reader->assignments || !is_assignment(words[0], &w)) {
 		p4d_value_text(words[0], w.name, sizeof(w.name));

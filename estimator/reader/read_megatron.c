@@ -515,7 +515,7 @@ static void finish(p4d_reading *r)
 				    r->value[P4D_LAYERS].text, r->value[P4D_PP].text, chunk->text);
 	if (p4d_reader__set(extra(r, GROUPED)) && p4d_reader__set(groups))
 		p4d_reader__put(r, P4D_KV_HEADS, groups, "%s", groups->text);
-	else if (p4d_reader__set(groups))
+	else if (p4d_reader__set(groups) && !p4d_reader__is(&r->value[P4D_HEADS], groups->text))
 		p4d_reader__unknown(r, "kv-heads",
 				    "--num-query-groups without --group-query-attention has no effect");
 	if (!p4d_reader__set(&r->value[P4D_FFN]) && hidden && is(r, P4D_GLU, "off"))

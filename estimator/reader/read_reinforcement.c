@@ -311,15 +311,18 @@ enum {
 	OFFLOADS_MODEL,
 	OFFLOADS_OPTIMIZER,
 	KIND,
-	GENERATIONS
+	GENERATIONS,
+	SERVER
 };
-_Static_assert((int)GENERATIONS < (int)P4D_READ_EXTRAS, "extra values");
+_Static_assert((int)SERVER < (int)P4D_READ_EXTRAS, "extra values");
 
 const p4d_read_argument p4d_reinforcement__engine[] = {
     {"--rlhf_type", EXTRA(KIND), NULL, NULL},
     {"--num_generations", EXTRA(GENERATIONS), NULL, NULL},
     {"--use_vllm", EXTRA(USES_ENGINE), "on", off},
     {"--vllm_mode", EXTRA(ENGINE_MODE), NULL, NULL},
+    {"--vllm_server_host", EXTRA(SERVER), NULL, p4d_reader__there},
+    {"--vllm_server_base_url", EXTRA(SERVER), NULL, p4d_reader__there},
     {"--vllm_gpu_memory_utilization", P4D_GPU_UTILIZATION, NULL, NULL},
     {"--vllm_tensor_parallel_size", P4D_ENGINE_TP, NULL, NULL},
     {"--vllm_enable_sleep_mode", P4D_ENGINE_SLEEP, "on", off},
@@ -340,6 +343,12 @@ static bool generates(const p4d_reading *r)
 	return p4d_reader__set(kind) ? p4d_reader__is(kind, "grpo")
 				     : strstr(r->program, "grpo") || strstr(r->program, "rloo") ||
 					   p4d_reader__set(&r->extra[GENERATIONS]);
+}
+
+/* Whether the engine is one that runs elsewhere: what names it means that mode, TRL's default before 1.0. */
+static bool names_server(const p4d_reading *r)
+{
+	return p4d_reader__set(&r->extra[SERVER]);
 }
 
 void p4d_reinforcement__finish(p4d_reading *r, const p4d_reinforcement_defaults *d)
@@ -370,7 +379,7 @@ void p4d_reinforcement__finish(p4d_reading *r, const p4d_reinforcement_defaults 
 	p4d_reinforcement__put_swap(r, OFFLOADS_MODEL, OFFLOADS_OPTIMIZER);
 	if (mode->unknown || uses->unknown)
 		p4d_reader__unknown(r, "colocate", "whether an engine is on these GPUs");
-	else if (!engine || p4d_reader__is(mode, "server"))
+	else if (!engine || p4d_reader__is(mode, "server") || (!p4d_reader__set(mode) && names_server(r)))
 		p4d_reader__put_default(r, P4D_COLOCATE, "off");
 	else
 		p4d_reader__put(r, P4D_COLOCATE, p4d_reader__set(mode) ? mode : uses, "on");

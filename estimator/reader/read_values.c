@@ -10,7 +10,7 @@
 #include "reader/reader_internal.h"
 
 const char *const p4d_reader__list[] = {NULL}, *const p4d_reader__first[] = {NULL},
-		  *const p4d_reader__beside[] = {NULL};
+		  *const p4d_reader__there[] = {NULL}, *const p4d_reader__beside[] = {NULL};
 
 bool p4d_reader__set(const p4d_read_value *value)
 {
@@ -340,7 +340,12 @@ void p4d_reader__take(p4d_reading *r, const p4d_read_argument *a, const p4d_read
 	}
 	p4d_read_value *slot = p4d_reader__slot(r, a->what);
 	*slot = (p4d_read_value){.unknown = true}; /* until it is read */
-	if (given->unknown) {                      /* also of --switch=$X, and of a switch in a file */
+	if (a->words == p4d_reader__there) {
+		snprintf(found.text, sizeof(found.text), "on");
+		*slot = found;
+		return;
+	}
+	if (given->unknown) { /* also of --switch=$X, and of a switch in a file */
 		p4d_reader__unknown(r, name, "%s", given->unknown);
 		return;
 	}

@@ -16,6 +16,7 @@ typedef struct reading_state {
 	p4d_value nodes, gpus_per_node; /* of the launcher around a script */
 	uint64_t until_ns;              /* for configuration files, of all programs */
 	p4d_read_python python;
+	uint64_t first;          /* what tells a command from the one that is read */
 	const char *name, *text; /* of the script */
 	size_t length;
 } reading_state;
@@ -198,6 +199,65 @@ static bool goes_before(const p4d_reading *r, const p4d_reader *reader, bool nam
 	return certain && !r->certain;
 }
 
+static uint64_t add_cells(uint64_t hash, p4d_value value)
+{
+	for (uint32_t i = 0; i < value.length; i++)
+		hash = (hash ^ (unsigned char)value.at[i].c ^ (uint64_t)value.at[i].unknown << 8) *
+		       0x100000001b3;
+	return hash * 0x100000001b3;
+}
+
+/* Whether a word is an option, or NAME=VALUE, that p4d does not ask for: a rank, a seed, a folder. */
+static bool is_of_no_plan(const p4d_reader *reader, p4d_value word, bool *option)
+{
+	char name[96];
+	uint32_t equals = 0;
+
+	while (equals < word.length && (word.at[equals].unknown || word.at[equals].c != '='))
+		equals++;
+	*option = word.length && !word.at[0].unknown && word.at[0].c == '-' && equals == word.length;
+	p4d_value_text((p4d_value){word.at, equals}, name, sizeof(name));
+	return (name[0] == '-' || equals < word.length) && !p4d_reader__find(reader, name);
+}
+
+/* What tells a command from others: all that p4d asks for. Commands that differ in nothing else have one
+ * plan. */
+static uint64_t plan_of(const reading_state *state, const p4d_launch *launch, const p4d_reader *reader)
+{
+	uint64_t hash = 0xcbf29ce484222325;
+	bool skips = false; /* the value of an option that p4d does not ask for */
+
+	hash = add_cells(add_cells(add_cells(hash, launch->words[0]), state->nodes), state->gpus_per_node);
+	for (size_t i = 1; i < launch->count; i++) {
+		bool option;
+		const bool of_none = is_of_no_plan(reader, launch->words[i], &option);
+		const bool dash = launch->words[i].length && launch->words[i].at[0].c == '-';
+		if (!of_none && (!skips || dash))
+			hash = add_cells(hash, launch->words[i]);
+		skips = of_none && option;
+	}
+	return hash;
+}
+
+/* Whether a command is to be read, and counts it: it is the first, or goes before that. One that has the plan
+ * of the command that is read, on another node, with another seed or in its turn, is that training. */
+static bool counts(reading_state *state, const p4d_launch *launch, const p4d_reader *reader, size_t named,
+		   bool certain)
+{
+	p4d_reading *r = state->reading;
+	const uint64_t plan = plan_of(state, launch, reader);
+	const bool first = !r->commands, same = !first && r->reader == reader && plan == state->first;
+	const bool read = first || goes_before(r, reader, named, certain);
+
+	if (!same) {
+		r->commands++;
+		r->serving += is_engine(reader);
+	}
+	if (read)
+		state->first = plan;
+	return read;
+}
+
 /* Whether what a script is given is a program that p4d knows: "launch.sh python pretrain_gpt.py ..." */
 static bool is_given_program(p4d_shell *shell, const p4d_launch *launch)
 {
@@ -249,12 +309,14 @@ static void run_command(void *context, p4d_shell *shell, const p4d_value *words,
 	} else if (!named && launch.words == words && p4d_shell_may_run(shell, words, count) &&
 		   r->commands != before) {
 		; /* one of what it may be was read */
-	} else if (reader && (r->commands++ == 0 || goes_before(r, reader, named, certain))) {
+	} else if (reader && counts(state, &launch, reader, named, certain)) {
 		r->certain = certain;
 		read_program(state, shell, &launch, &program, words[0]);
 		r->one_node = launch.starts_ranks || reader->every_gpu;
 		p4d_reader__python_release(r, shell, state->host, &state->python, &launch, words);
-	} else if (!reader && !*r->program && !launch.shell_script &&
+	} else if (reader) {
+		; /* another one was read */
+	} else if (!*r->program && !launch.shell_script &&
 		   (launch.every_gpu || launch.gpus_per_node.length)) {
 		take_program(r, shell, &launch, words[0]);
 	}
@@ -314,7 +376,11 @@ void p4d_reader_read(p4d_reading *reading, const p4d_reader_host *host, const p4
 
 	*reading = (p4d_reading){.reader = NULL};
 	reading->incomplete = p4d_shell_read(&own, limits, name, text, length, arguments, directory);
-	if (reading->commands > 1)
+	if (reading->commands > 1 && reading->serving + 1 == reading->commands)
+		p4d_reader__unknown(reading, "commands",
+				    "one trains, and %u serve%s a model; on which nodes is not known",
+				    reading->serving, reading->serving > 1 ? "" : "s");
+	else if (reading->commands > 1)
 		p4d_reader__unknown(reading, "commands", "%u commands start a training; the first is read",
 				    reading->commands);
 }

@@ -15,7 +15,7 @@
  * is listed with the reason.
  */
 
-enum { P4D_READ_UNKNOWNS = 32, P4D_READ_EXTRAS = 52 };
+enum { P4D_READ_UNKNOWNS = 32, P4D_READ_EXTRAS = 56 };
 
 typedef struct p4d_read_value {
 	char text[256];       /* as p4d's option would be typed */
@@ -44,7 +44,8 @@ typedef struct p4d_reading {
 	bool certain;           /* no test that p4d cannot decide is before it */
 	bool named;             /* by the program's name */
 	bool more_arguments;    /* some of its arguments are not known, so nor is what is left to defaults */
-	unsigned commands;      /* that start a training; the first is read */
+	unsigned commands;      /* that start another training than the first, which is read; 1: none does */
+	unsigned serving;       /* of these, how many only serve a model */
 	const char *incomplete; /* why the script was not read to its end; NULL: it was */
 	/* The exit that ends the script before its last command; file NULL: none does. */
 	p4d_read_value left;

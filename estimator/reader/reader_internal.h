@@ -32,6 +32,8 @@ enum {
 extern const char *const p4d_reader__list[];
 /* Of a file that a file is made of: its path is from the folder of that. */
 extern const char *const p4d_reader__beside[];
+/* Of arguments of which it counts alone that they are given: "on", whatever their value is. */
+extern const char *const p4d_reader__there[];
 /* Of "": only the first word is one. */
 extern const char *const p4d_reader__first[];
 

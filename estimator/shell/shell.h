@@ -110,3 +110,5 @@ const char *p4d_value_text(p4d_value value, char *buf, size_t size);
 bool p4d_value_is(p4d_value value, const char *text);
 /* Whether it begins with what is not known and may be anything, also options; not so the name of a host. */
 bool p4d_value_may_be_options(p4d_value value);
+/* Whether it is nothing but a variable that neither the script nor the environment sets, without quotes. */
+bool p4d_value_is_unset(p4d_value value);

@@ -409,6 +409,40 @@ static bool print_lines(const p4d_shell_call *w, const char *variable)
 	return true;
 }
 
+/* Whether what reads the output of this command asks for the line of a word. */
+static bool is_asked_for(const p4d_shell_call *w, const char *word)
+{
+	enum { FAR = 160 };
+	const p4d_shell_source *s = w->source;
+	const size_t left = s && s->at < s->length ? s->length - s->at : 0, most = left < FAR ? left : FAR;
+	const char *end = most ? memchr(s->text + s->at, '\n', most) : NULL;
+	const size_t length = end ? (size_t)(end - s->text) - s->at : most;
+
+	return length && p4d_shell__peek(s, 0) == '|' && memmem(s->text + s->at, length, word, strlen(word));
+}
+
+/* show job $SLURM_JOB_ID | awk -F= '/Command=/{print $2}': the script, of which Slurm runs a copy. */
+static bool print_own_path(const p4d_shell_call *w)
+{
+	p4d_value id = w->count > 2 ? w->at[2] : (p4d_value){0};
+	const p4d_shell_frame *script = w->sh->frame;
+	const char *why = id.length == 1 ? p4d_shell_unknown(w->sh, id.at[0].unknown) : "";
+
+	if (w->count < 3 || !p4d_value_is(w->at[0], "show") ||
+	    (!p4d_value_is(w->at[1], "job") && !p4d_value_is(w->at[1], "jobid")) ||
+	    strncmp(why, "$SLURM_JOB", strlen("$SLURM_JOB")) != 0 || !is_asked_for(w, "Command"))
+		return false;
+	while (script->outer)
+		script = script->outer;
+	const char *path = p4d_shell__absolute(w->sh, script->source);
+	if (!*path)
+		return false;
+	print_text(w, "   Command=");
+	print_text(w, path);
+	print_text(w, "\n");
+	return true;
+}
+
 /* show hostnames $SLURM_JOB_NODELIST: one for each node. */
 static p4d_shell_status run_scontrol(const p4d_shell_call *w)
 {
@@ -421,6 +455,8 @@ static p4d_shell_status run_scontrol(const p4d_shell_call *w)
 	if (all && w->count >= 2 && p4d_value_is(w->at[0], "show") &&
 	    (p4d_value_is(w->at[1], "hostnames") || p4d_value_is(w->at[1], "hostname")) &&
 	    print_lines(w, "SLURM_NNODES"))
+		return P4D_SHELL_TAKEN;
+	if (print_own_path(w))
 		return P4D_SHELL_TAKEN;
 	return print_words(w);
 }

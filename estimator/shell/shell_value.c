@@ -352,6 +352,12 @@ bool p4d_value_may_be_options(p4d_value value)
 	       value.at[0].c != P4D_CELL_WORDS && !(path && value.at[0].quoted);
 }
 
+bool p4d_value_is_unset(p4d_value value)
+{
+	return value.length == 1 && value.at[0].unknown && value.at[0].c == P4D_CELL_UNSET &&
+	       !value.at[0].quoted;
+}
+
 bool p4d_value_is(p4d_value value, const char *text)
 {
 	uint32_t i = 0;

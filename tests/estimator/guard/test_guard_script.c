@@ -152,9 +152,9 @@ static void what_is_not_known_refuses_nobody(void **state)
 	    {RUN MODEL BATCH "--moe-token-dispatcher-type alltoall_seq --num-experts 8 --moe-grouped-gemm\n",
 	     "cannot tell moe-token-dispatcher-type (alltoall_seq is not modelled)"},
 	    {RUN MODEL "\n", "cannot tell micro-batch (not given), global-batch (not given)"},
-	    {RUN MODEL BATCH "$OTHERS\n", "arguments ($OTHERS is not set)"},
+	    {"source /x/y.sh\n" RUN MODEL BATCH "$OTHERS\n", "arguments ($OTHERS may be set by /x/y.sh"},
 	    {"if nvidia-smi; then " RUN MODEL BATCH "; fi\n", "cannot tell whether it runs"},
-	    {RUN MODEL BATCH "\n" RUN MODEL BATCH "\n", "2 commands start a training"},
+	    {RUN MODEL BATCH "\n" RUN MODEL BATCH "--fp16\n", "2 commands start a training"},
 	    {"torchrun --nproc_per_node 4 pretrain_gpt.py " MODEL BATCH "\n",
 	     "it is started with gpus-per-node=4, but the job has 8"},
 	    {RUN "--num-layers 40 --hidden-size 5120 --ffn-hidden-size 13824 --num-attention-heads 40 "
@@ -172,6 +172,10 @@ static void what_is_not_known_refuses_nobody(void **state)
 				fail_msg("%s: action %d: %s", cases[i].script, t->verdict.action, t->text);
 			says(t, cases[i].says);
 		}
+	/* nothing here can set that variable: a doubt, which refuses nobody */
+	const trial *doubted = judged(*state, ON("judging", 1), RUN MODEL BATCH "$OTHERS\n", "", false);
+	assert_int_equal(doubted->verdict.action, P4D_WARN);
+	says(doubted, "though $OTHERS is not set");
 	/* options say the rest, and are offered where they can */
 	const trial *t = by_script(*state, "judging", cases[0].script);
 	assert_string_equal(t->verdict.message[0].fix, "--p4d-tp=N");

@@ -169,8 +169,7 @@ static void components_of_a_heterogeneous_script(void **state)
 static void bad_numbers(void **state)
 {
 	static const char *const lines[] = {
-	    "-n 0",   "-n 4x", "-n -1", "-n 99999999999", "--ntasks-per-node=",
-	    "-c two", "-N 0",  "-N x",  "--mem=4Q"};
+	    "-n 0", "-n 4x", "-n -1", "-n 99999999999", "--ntasks-per-node=", "-c two", "-N x", "--mem=4Q"};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
