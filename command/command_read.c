@@ -26,10 +26,11 @@ enum { MEMORY = 6 << 20 };
 
 static const char *place(const char *from, uint32_t line, char *buf, size_t size)
 {
+	p4d_text text = p4d_text_in(buf, size);
+
+	p4d_text_escaped(&text, from);
 	if (line)
-		snprintf(buf, size, "%s:%" PRIu32, from, line);
-	else
-		snprintf(buf, size, "%s", from);
+		p4d_text_print(&text, ":%" PRIu32, line);
 	return buf;
 }
 

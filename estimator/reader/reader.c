@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/number.h"
+#include "base/text.h"
 #include "reader/evidence.h"
 
 enum { LEVELS = 2 };
@@ -366,6 +367,28 @@ static void left(void *context, p4d_shell *shell, p4d_value exit)
 		state->reading->left = place;
 }
 
+/* Control characters that a script holds are never printed as they are: "\x1b". */
+static void make_printable(char *text, size_t size)
+{
+	char escaped[sizeof(((p4d_read_value *)0)->text)];
+	p4d_text to = p4d_text_in(escaped, size < sizeof(escaped) ? size : sizeof(escaped));
+
+	p4d_text_escaped(&to, text);
+	memcpy(text, escaped, strlen(escaped) + 1);
+}
+
+static void make_all_printable(p4d_reading *r)
+{
+	make_printable(r->program, sizeof(r->program));
+	for (int i = 0; i < (int)P4D_OPTIONS; i++)
+		if (r->value[i].file)
+			make_printable(r->value[i].text, sizeof(r->value[i].text));
+	for (unsigned i = 0; i < r->unknowns; i++) {
+		make_printable(r->unknown[i].name, sizeof(r->unknown[i].name));
+		make_printable(r->unknown[i].why, sizeof(r->unknown[i].why));
+	}
+}
+
 void p4d_reader_read(p4d_reading *reading, const p4d_reader_host *host, const p4d_shell_limits *limits,
 		     const char *name, const char *text, size_t length, const char *const *arguments,
 		     const char *directory)
@@ -383,4 +406,5 @@ void p4d_reader_read(p4d_reading *reading, const p4d_reader_host *host, const p4
 	else if (reading->commands > 1)
 		p4d_reader__unknown(reading, "commands", "%u commands start a training; the first is read",
 				    reading->commands);
+	make_all_printable(reading);
 }

@@ -150,3 +150,16 @@ run p4d check --conf judge.conf job.sh
 [ "$status" = 13 ] || fail "full finetuning of 13B is not refused"
 
 [ $count -ge 75 ] || fail "only $count scripts"
+
+# Control characters of a script are never printed as they are.
+escape=$(printf '\033')
+for command in "torchrun --nproc_per_node 1 tr${escape}[2Jain.py $llama --per_device_train_batch_size 1 --max_length 'a${escape}b'" \
+	"trl sft --model_name_or_path 'meta${escape}[2J' --per_device_train_batch_size 1 --dtype '${escape}'" \
+	"torchrun --nproc_per_node 1 own${escape}.py" ". './env${escape}.sh'; trl sft $llama --per_device_train_batch_size 1"; do
+	job "$command"
+	for way in "read" "read --json" "check --conf judge.conf" "check --conf judge.conf --json"; do
+		# shellcheck disable=SC2086 # words
+		exits 0 p4d $way job.sh
+		case $out$err in *"$escape"*) fail "p4d $way prints control characters" ;; esac
+	done
+done
