@@ -17,6 +17,7 @@
 #include "job/sbatch.h"
 #include "report/answer.h"
 #include "report/report.h"
+#include "request/framework.h"
 
 extern char **environ;
 
@@ -340,8 +341,9 @@ static void advise(const check *c, const p4d_sbatch *sbatch, const p4d_verdict *
 		p4d_live_preempt_mode(partition, preempt_mode, sizeof(preempt_mode));
 	p4d_advice_on_script(advice, &sbatch->job, v);
 	p4d_advice_on_options(advice, sbatch, v, preempt_mode);
-	/* what is not validated refuses nobody, but it is no time to speak of fewer GPUs */
-	if (v->judged && v->estimate.fraction <= p4d_site_policy_limit(&v->policy, v->layout.framework))
+	/* no smaller places by figures that are not validated, nor where hosts hold a part of the model */
+	if (v->judged && !p4d_framework_unvalidated(&v->layout) && !v->layout.offload &&
+	    v->estimate.fraction <= p4d_site_policy_limit(&v->policy, v->layout.framework))
 		p4d_advice_on_size(advice, c->site, &sbatch->request, &space);
 }
 

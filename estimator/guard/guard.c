@@ -152,7 +152,18 @@ static int complete_and_judge(p4d_guard_work *g, p4d_error *err)
 	return rc;
 }
 
-static void say_above_safe(p4d_verdict *v, const p4d_request *request)
+/* Whether expandable segments are enough to be safe. */
+static bool is_safe_expandable(const p4d_guard_work *g)
+{
+	p4d_layout layout = g->verdict->layout;
+	p4d_estimate e;
+
+	layout.allocator = P4D_ALLOCATOR_EXPANDABLE;
+	return p4d_memory_estimate(&layout, P4D_METHOD_PLAN, &g->space.capacity, &e, NULL) == 0 &&
+	       e.fraction <= g->verdict->policy.safe;
+}
+
+static void say_above_safe(const p4d_guard_work *g, p4d_verdict *v, const p4d_request *request)
 {
 	const p4d_estimate *e = &v->estimate;
 
@@ -167,7 +178,7 @@ static void say_above_safe(p4d_verdict *v, const p4d_request *request)
 	    p4d_guard__is_bound(request) ? ", if a micro-batch has a sequence of the longest length," : "",
 	    100 * v->policy.safe);
 	const char *fix = p4d_framework_of(v->layout.framework)->above_safe_fix;
-	if (fix && v->layout.allocator == P4D_ALLOCATOR_DEFAULT)
+	if (fix && v->layout.allocator == P4D_ALLOCATOR_DEFAULT && is_safe_expandable(g))
 		snprintf(message->fix, sizeof(message->fix), "%s", fix);
 }
 
@@ -420,7 +431,7 @@ static int complete(p4d_guard_work *g, p4d_cluster_source source, void *context,
 		p4d_verdict__say(v, P4D_E_PARTLY, "%s alone is judged", g->request->judged_part);
 	int rc = complete_and_judge(g, err);
 	if (rc == 0)
-		say_above_safe(v, g->request);
+		say_above_safe(g, v, g->request);
 	else
 		p4d_guard__fix_memory(g->site, &job, source, context, v, v->estimate.host_bytes, err);
 	/* a refused job has a plan too if it was checked: an override or mode = warn lets it through */

@@ -28,7 +28,9 @@ static void write_others(const char *gres, p4d_text *out)
 		const char *name = at + prefix;
 		bool gpu = !strncasecmp(name, "gpu", 3) &&
 			   (length == prefix + 3 || name[3] == ':' || name[3] == '=');
-		if (length > prefix && !gpu)
+		/* Slurm takes no shards of GPUs together with GPUs */
+		const bool parts = !strncasecmp(name, "shard", 5) || !strncasecmp(name, "mps", 3);
+		if (length > prefix && !gpu && !parts)
 			p4d_text_print(out, "%.*s,", (int)(length - prefix), name);
 		at += length;
 	}

@@ -163,7 +163,7 @@ static bool say_unmodelled(const char *name, const char *key, p4d_error *err)
 /* Fills the errors for a name that is no preset, with the names of its family that are closest to it. */
 static void fail_unknown(const char *name, const listing *list, p4d_error *err)
 {
-	char key[MAX_KEY], other[MAX_KEY], names[200], first[MAX_KEY] = "";
+	char key[MAX_KEY], other[MAX_KEY], names[200], file[200] = "";
 	p4d_text text = p4d_text_in(names, sizeof(names));
 	/* an organization prefix would only add noise */
 	const char *slash = strrchr(name, '/'), *base = slash ? slash + 1 : name;
@@ -184,18 +184,22 @@ static void fail_unknown(const char *name, const listing *list, p4d_error *err)
 			if (edit_distance(key, other) != distance)
 				continue;
 			p4d_text_entry(&text, ", ", "%.*s", (int)length, preset);
-			if (!shown++)
-				snprintf(first, sizeof(first), "%.*s", (int)length, preset);
+			shown++;
 		}
 	}
 	if (!related && family(key))
 		snprintf(names, sizeof(names), "; no preset is of a family \"%.*s\"",
 			 (int)(family(key) < 32 ? family(key) : 32), key);
-	p4d_fail(err, P4D_E_UNKNOWN_MODEL,
-		 "unknown model \"%.128s\"%s%s; others come as --p4d-model=PATH/config.json, or =custom with "
-		 "sizes",
-		 name, shown ? "; nearest: " : "", names);
-	p4d_fix(err, "%s%s", shown ? "--p4d-model=" : "p4d models", first);
+	if (slash && slash != name)
+		snprintf(file, sizeof(file), " (hf download %.128s config.json)", name);
+	p4d_fail(
+	    err, P4D_E_UNKNOWN_MODEL,
+	    "unknown model \"%.128s\"%s%s; others come as --p4d-model=PATH/config.json%s, or =custom with "
+	    "sizes",
+	    name, shown ? "; nearest: " : "", names, file);
+	/* the nearest is another model: no fix */
+	if (!shown)
+		p4d_fix(err, "p4d models");
 }
 
 /* The file of a name spelt like its file. */

@@ -192,7 +192,7 @@ accelerate launch --num_processes 8 --use_deepspeed --zero_stage 2 sft.py --mode
 JOB
 exits 0 p4d check -N1 --gpus-per-node=h100:8 zero.sh
 # also of the host: a job that does not say how much memory it wants is told to
-says "p4d: fix: --mem=444G; zero.sh:2: --zero_stage 3; zero.sh:2: add --offload_optimizer_device cpu to accelerate launch"
+says "p4d: fix: --mem=" "G; zero.sh:2: --zero_stage 3; zero.sh:2: add --offload_optimizer_device cpu to accelerate launch"
 sed -i 's/launch/launch --offload_optimizer_device cpu/; s/zero_stage 2/zero_stage 3/' zero.sh
 exits 0 p4d check -N1 --gpus-per-node=h100:8 zero.sh
 prints "p4d: would pass: Qwen/Qwen2.5-32B on 1 node of 8 x h100-80gb"

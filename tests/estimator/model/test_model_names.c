@@ -192,24 +192,29 @@ static void names_ignore_case_and_separators(void **state)
 	}
 }
 
-#define OTHERS "; others come as --p4d-model=PATH/config.json, or =custom with sizes"
+#define FILES "; others come as --p4d-model=PATH/config.json"
+#define OTHERS FILES ", or =custom with sizes"
+#define OTHERS_OF(name) FILES " (hf download " name " config.json), or =custom with sizes"
 
 static void unknown_names_show_the_nearest(void **state)
 {
 	static const char *const cases[][3] = {
-	    {"llama14b", "unknown model \"llama14b\"; nearest: llama13b, llama2-13b, llama2-7b" OTHERS,
-	     "--p4d-model=llama13b"},
+	    {"llama14b", "unknown model \"llama14b\"; nearest: llama13b, llama2-13b, llama2-7b" OTHERS, ""},
 	    {"meta-llama/Llama-2-13c",
-	     "unknown model \"meta-llama/Llama-2-13c\"; nearest: llama2-13b, llama13b, llama2-70b" OTHERS,
-	     "--p4d-model=llama2-13b"},
-	    {"mistral7", "unknown model \"mistral7\"; nearest: mistral-7b" OTHERS, "--p4d-model=mistral-7b"},
-	    {"lama7b", "unknown model \"lama7b\"; nearest: llama7b" OTHERS, "--p4d-model=llama7b"},
+	     "unknown model \"meta-llama/Llama-2-13c\"; nearest: llama2-13b, llama13b, llama2-70b" OTHERS_OF(
+		 "meta-llama/Llama-2-13c"),
+	     ""},
+	    {"mistral7", "unknown model \"mistral7\"; nearest: mistral-7b" OTHERS, ""},
+	    {"lama7b", "unknown model \"lama7b\"; nearest: llama7b" OTHERS, ""},
 	    /* names that only look alike */
 	    {"someorg/jetmoe-8b",
-	     "unknown model \"someorg/jetmoe-8b\"; no preset is of a family \"jetmoe\"" OTHERS, "p4d models"},
+	     "unknown model \"someorg/jetmoe-8b\"; no preset is of a family \"jetmoe\"" OTHERS_OF(
+		 "someorg/jetmoe-8b"),
+	     "p4d models"},
 	    {"gqx-oss-20b", "unknown model \"gqx-oss-20b\"; no preset is of a family \"gqxoss\"" OTHERS,
 	     "p4d models"},
-	    {"no/such/thing", "unknown model \"no/such/thing\"; no preset is of a family \"thing\"" OTHERS,
+	    {"no/such/thing",
+	     "unknown model \"no/such/thing\"; no preset is of a family \"thing\"" OTHERS_OF("no/such/thing"),
 	     "p4d models"},
 	};
 	(void)state;
