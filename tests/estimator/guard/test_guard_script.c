@@ -152,7 +152,7 @@ static void what_is_not_known_refuses_nobody(void **state)
 	    {RUN MODEL BATCH "--moe-token-dispatcher-type alltoall_seq --num-experts 8 --moe-grouped-gemm\n",
 	     "cannot tell moe-token-dispatcher-type (alltoall_seq is not modelled)"},
 	    {RUN MODEL "\n", "cannot tell micro-batch (not given), global-batch (not given)"},
-	    {"source /x/y.sh\n" RUN MODEL BATCH "$OTHERS\n", "arguments ($OTHERS may be set by /x/y.sh"},
+	    {"source /x/y.sh\n" RUN MODEL BATCH "$OTHERS\n", "/x/y.sh cannot be read, nor what it sets"},
 	    {"if nvidia-smi; then " RUN MODEL BATCH "; fi\n", "cannot tell whether it runs"},
 	    {RUN MODEL BATCH "\n" RUN MODEL BATCH "--fp16\n", "2 commands start a training"},
 	    {"torchrun --nproc_per_node 4 pretrain_gpt.py " MODEL BATCH "\n",
