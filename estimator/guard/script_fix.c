@@ -266,7 +266,7 @@ static void mend_line(mended *m, const p4d_read_value *v, p4d_text *fix)
 		else if (after >= 0)
 			p4d_text_entry(fix, "; ", "%s: %.*s", place, (int)m->new->at[after].length,
 				       m->new->at[after].text);
-		else if (!strcmp(value, "false"))
+		else if (!strcmp(value, "false") && !p4d_reading_assigns(m->reading))
 			p4d_text_entry(fix, "; ", "%s: without %s", place,
 				       on_line(m->reading, v->argument, "", text, sizeof(text)));
 		else

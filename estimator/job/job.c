@@ -246,6 +246,17 @@ int p4d_job_geometry(const p4d_site *site, const p4d_job *job, p4d_cluster_sourc
 	return 0;
 }
 
+/* Whether nodes of a row are counted with another row of their partition: a node with two types of GPUs is in
+ * both. */
+static bool is_part_of(const p4d_partition_facts *const *row, size_t j, size_t k, uint32_t *budget)
+{
+	if (row[k] == row[j])
+		return k < j;
+	return !strcmp(row[k]->partition, row[j]->partition) &&
+	       p4d_hostlist__within(row[j]->nodes, row[k]->nodes, budget) &&
+	       (k < j || !p4d_hostlist__within(row[k]->nodes, row[j]->nodes, budget));
+}
+
 p4d_job_bounds p4d_job_most(const p4d_site *site, const p4d_job *job, p4d_cluster_source source,
 			    void *context)
 {
@@ -253,6 +264,7 @@ p4d_job_bounds p4d_job_most(const p4d_site *site, const p4d_job *job, p4d_cluste
 	const char *user = NULL;
 	const p4d_associations *limits = job->limits ? job->limits(job->limits_context, &user) : NULL;
 	const p4d_partition_facts *row[P4D_JOB_CANDIDATES];
+	uint32_t budget = P4D_HOSTLIST_BUDGET;
 	p4d_job_bounds most = {0};
 	bool bounded = true;
 
@@ -268,8 +280,8 @@ p4d_job_bounds p4d_job_most(const p4d_site *site, const p4d_job *job, p4d_cluste
 		uint32_t nodes = 0;
 		for (size_t j = 0; j < p.all.count; j++) {
 			bool counted = strcmp(row[j]->partition, row[i]->partition) != 0;
-			for (size_t k = 0; k < j && !counted; k++)
-				counted = row[k] == row[j];
+			for (size_t k = 0; k < p.all.count && !counted; k++)
+				counted = k != j && is_part_of(row, j, k, &budget);
 			nodes += counted ? 0 : p4d_hostlist__count(row[j]->nodes);
 		}
 		uint32_t granted[P4D_LIMITS];

@@ -55,6 +55,13 @@ case $(fix) in *--nodes*) fail "a fix that takes too many nodes" ;; esac
 exits 35 p4d check --conf bare.conf -N5 --gpus=12 -p big --p4d-model=llama13b any.sh
 case $(fix) in *--nodes*) fail "a fix that takes too many nodes" ;; esac
 
+# a node with two types of GPUs is one node
+sinfo_prints 'two|500000|64|2|16|x1|(null)|gpu:h100:4,gpu:a100:4'
+printf '#!/bin/sh\necho "PartitionName=two AllowGroups=ALL MaxNodes=UNLIMITED"\n' >bin/scontrol
+exits 11 p4d check --conf bare.conf -p two -N1 --gres=gpu:4 --p4d-model=llama13b --p4d-framework=p4d any.sh
+says "and a job there gets at most 1"
+case $(fix) in *--nodes*) fail "a fix that takes too many nodes" ;; esac
+
 # p4d.conf against the cluster
 cat >site.conf <<'CONF'
 partition "big" {
