@@ -85,6 +85,13 @@ static bool is_typed(const p4d_reading *r, const p4d_request *framework, bool de
 	return !r->by_default[option] || !p4d_framework_fixed_of(framework, option);
 }
 
+/* What the program does by default counts as known only if all of its arguments are: one that was not read
+ * may be it. */
+static bool is_default(const p4d_reading *r, int option)
+{
+	return r->value[option].file && r->by_default[option] && !r->more_arguments;
+}
+
 /* The command that estimates what was read; "" for programs that p4d does not model. */
 static const char *estimate_command(const p4d_reading *r, char *buf, size_t size)
 {
@@ -122,7 +129,8 @@ static void print_json(const p4d_reading *r)
 		if (!v->file)
 			continue;
 		if (r->by_default[i]) {
-			add(defaults, info->name, json_value(info, v->text));
+			if (is_default(r, i))
+				add(defaults, info->name, json_value(info, v->text));
 			continue;
 		}
 		value = json_object_new_object();
@@ -196,12 +204,10 @@ static void print_defaults(const p4d_reading *r)
 	bool any = false;
 
 	for (int i = 0; i < (int)P4D_OPTIONS; i++)
-		any = any || (r->value[i].file && r->by_default[i]);
+		any = any || is_default(r, i);
 	if (!any)
 		return;
-	printf("\n%s as %s does by default:\n\n",
-	       r->more_arguments ? "If what is not known does not say otherwise," : "Not in the script, so",
-	       release ? release : "the program");
+	printf("\nNot in the script, so as %s does by default:\n\n", release ? release : "the program");
 	print_values(r, true);
 }
 
