@@ -285,6 +285,8 @@ static int read_shape(const fields *f, p4d_measured *row)
 	p4d_request_put(&row->request, P4D_MODEL, 1, P4D_BY_USER);
 	p4d_request_put(&row->request, P4D_FRAMEWORK, P4D_FRAMEWORK_MEGATRON, P4D_BY_USER);
 	p4d_request_put(&row->request, P4D_QK_NORM, 0, P4D_BY_USER);
+	/* NeMo's, Megatron Bridge's and SimuMax's runs make no mask, and those of 2021 are short */
+	p4d_request_put(&row->request, P4D_ATTENTION_MASK, 0, P4D_BY_USER);
 	return set_same(f, &row->request) < 0 || set_flags(f, &row->request) < 0 ||
 		       set_words(f, &row->request) < 0 || set_optional(f, &row->request) < 0 ||
 		       set_options(f, &row->request) < 0 || set_batch(f, &row->request) < 0

@@ -205,7 +205,7 @@ p4d_cost_sizes p4d_cost__sizes_of(const p4d_layout *l)
 	z.n = (double)p4d_pass_tokens(l) * b / (double)l->cp;
 	z.residual = z.n * z.h / (l->sequence_parallel ? t : 1);
 	z.A = p4d_cost__query_width(l) / t;
-	z.G = l->kv_rank ? z.A : (double)l->kv_heads * d / t;
+	z.G = l->kv_rank ? z.A : (double)p4d_rank_kv_heads(l) * d;
 	z.f = (double)l->ffn / t;
 	z.up = (l->glu ? 2 : 1) * z.f;
 	z.scores = z.n * (double)l->seq_len * (double)l->heads / t;

@@ -197,13 +197,15 @@ const p4d_framework p4d_framework__megatron = {
     .recomputes = ~(1u << P4D_RECOMPUTE_KEEP),
     .states_only = "is p4d-train's; Megatron-LM's distributed optimizer shards states",
     .no_recompute = "is p4d-train's; Megatron-LM keeps as much with none",
+    .copies_kv_heads = true,
     .uneven_chunks = true,
     .vocab_multiple = 128, /* make-vocab-size-divisible-by */
     .write_rows = p4d_framework__megatron_rows,
     .groups_bytes = p4d_memory_usual_groups_bytes,
     .alignment = 1,
     .unvalidated = unvalidated,
-    .evaluation = 1u << P4D_AT_EVALUATION_LAYER | 1u << P4D_AT_EVALUATION_HEAD,
+    .evaluation =
+	1u << P4D_AT_EVALUATION_LAYER | 1u << P4D_AT_EVALUATION_HEAD | 1u << P4D_AT_EVALUATION_BATCH,
     /* reserved over allocated: mean of 19 runs on B200, 1.053 (1.028 to 1.093); segments that grow leave
      * little but unused ends */
     .fragmentation = {53, 10},

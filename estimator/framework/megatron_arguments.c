@@ -310,6 +310,8 @@ static void add_memory(p4d_text *a, const p4d_request *r, const p4d_layout *l)
 		add(a, "--cross-entropy-loss-fusion --cross-entropy-fusion-impl te");
 	if (l->glu && !l->fused_swiglu)
 		add(a, "--no-bias-swiglu-fusion");
+	if (!l->attention_mask)
+		add(a, "--no-create-attention-mask-in-dataloader");
 	if (!l->te_wgrad)
 		add(a, "--no-gradient-accumulation-fusion");
 	if (!l->dropout)

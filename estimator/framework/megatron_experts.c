@@ -285,7 +285,7 @@ static void keep_attention(const stored *p, const p4d_megatron_sizes *z, uint64_
 	const p4d_layout *l = p->rows->layout;
 	const p4d_dtype dtype = p4d_dtype_of(l);
 	const p4d_wide t = z->tokens;
-	const uint64_t heads = (l->heads + l->kv_heads) / l->tp;
+	const uint64_t heads = l->heads / l->tp + p4d_rank_kv_heads(l);
 
 	keep(p, "layer.query_and_output", ACROSS, dtype, n, t * 2 * z->A);
 	keep(p, "layer.key_and_value", ACROSS, dtype, n, t * 2 * z->G);
@@ -295,7 +295,7 @@ static void keep_attention(const stored *p, const p4d_megatron_sizes *z, uint64_
 	}
 	/* checkpointed, attention keeps its inputs, of which values are a part of the product */
 	if (again(l, P4D_MODULE_CORE_ATTENTION))
-		keep(p, "layer.whole_product", ACROSS, dtype, n, t * (z->A + z->G));
+		keep(p, "layer.whole_product", ACROSS, dtype, n, t * p4d_megatron__product(l, z));
 	else
 		keep(p, "layer.softmax_statistics", ACROSS, P4D_DT_FP32, n, t * (l->heads / l->tp));
 }

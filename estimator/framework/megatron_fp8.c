@@ -63,7 +63,7 @@ static p4d_wide attention_weights(const p4d_layout *l, const p4d_megatron_sizes 
 	const p4d_wide heads = l->heads / l->tp, query = heads * (l->head_dim + l->rope_dim);
 
 	if (!l->kv_rank)
-		return (p4d_wide)z->h * 2 * (z->A + z->G);
+		return (p4d_wide)z->h * 2 * (z->A + l->kv_heads * l->head_dim / l->tp);
 	return (l->q_rank ? (p4d_wide)l->q_rank * (z->h + query) : z->h * query) +
 	       (p4d_wide)z->h * (l->kv_rank + l->rope_dim) + l->kv_rank * heads * (l->head_dim + l->v_dim) +
 	       (p4d_wide)z->h * heads * l->v_dim;

@@ -19,7 +19,7 @@ p4d_megatron_sizes p4d_framework__megatron_sizes(const p4d_layout *l, uint64_t m
 
 	z.own = z.gathers ? z.tokens / l->tp : z.tokens;
 	z.A = l->heads / l->tp * l->head_dim;
-	z.G = l->kv_heads / l->tp * l->head_dim;
+	z.G = p4d_rank_kv_heads(l) * l->head_dim;
 	z.F = l->ffn / l->tp;
 	z.up = (l->glu ? 2 : 1) * z.F;
 	/* unfused: the activated gate and the other half, each a tensor of its own, beside their product */
@@ -170,7 +170,7 @@ static void add_states(p4d_rows *rows)
 static void add_weight_grad_buffers(p4d_rows *rows)
 {
 	const p4d_layout *l = rows->layout;
-	const uint64_t A = l->heads / l->tp * l->head_dim, G = l->kv_heads / l->tp * l->head_dim,
+	const uint64_t A = l->heads / l->tp * l->head_dim, G = l->kv_heads * l->head_dim / l->tp,
 		       h = l->hidden;
 	bool dense = p4d_parameters_expert_layers_of_stage(l, rows->stage) < l->stage_layers[rows->stage],
 	     attends = true;
@@ -301,10 +301,11 @@ static void add_attention(p4d_rows *rows, const p4d_megatron_again *r, const p4d
 	if (l->qk_norm) { /* what the norms of queries and keys are given */
 		saved(rows, r, HEADS, "layer.normed_product", ACROSS, dtype, z->tokens, z->A + z->G, 0);
 		saved(rows, r, HEADS, "layer.qk_statistics", ACROSS, P4D_DT_FP32, l->norm_tensors, z->tokens,
-		      (l->heads + l->kv_heads) / l->tp);
+		      l->heads / l->tp + p4d_rank_kv_heads(l));
 	}
 	if (selective && l->flash_attention)
-		saved(rows, r, HEADS, "layer.product", ACROSS, dtype, z->tokens, z->A + z->G, 0);
+		saved(rows, r, HEADS, "layer.product", ACROSS, dtype, z->tokens, p4d_megatron__product(l, z),
+		      0);
 	saved(rows, r, STATISTICS, "layer.softmax_statistics", ACROSS, P4D_DT_FP32, l->heads / l->tp,
 	      z->tokens, 0);
 	if (!l->flash_attention) {

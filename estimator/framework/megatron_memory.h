@@ -56,6 +56,17 @@ typedef struct p4d_megatron_sizes {
 
 p4d_megatron_sizes p4d_framework__megatron_sizes(const p4d_layout *layout, uint64_t micro_batch);
 
+/*
+ * Columns of attention's first product besides the values, which are a part of it. If ranks have copies of
+ * key/value heads, the product of all ranks is gathered (attention.py, get_query_key_value_tensors).
+ */
+static inline uint64_t p4d_megatron__product(const p4d_layout *layout, const p4d_megatron_sizes *sizes)
+{
+	return layout->kv_heads < layout->tp
+		   ? (layout->heads + 2 * layout->kv_heads) * layout->head_dim - sizes->G
+		   : sizes->A + sizes->G;
+}
+
 /* How the layers of a chunk are recomputed. */
 typedef struct p4d_megatron_again {
 	uint64_t groups; /* each keeps its input; 0 where not layers are recomputed */
@@ -87,6 +98,12 @@ void p4d_megatron__state_libraries(p4d_rows *rows);
 typedef enum p4d_megatron_group { INPUT, NORM, HEADS, STATISTICS, MIDDLE, FFN } p4d_megatron_group;
 void p4d_megatron__captured(p4d_rows *rows, p4d_megatron_group group, p4d_tensor *row);
 void p4d_megatron__graphs(p4d_rows *rows, const p4d_megatron_sizes *sizes);
+/* The attention mask of the data loader (megatron_mask.c). Slots have their rows before. */
+void p4d_megatron__mask(p4d_rows *rows, const p4d_megatron_again *again, const p4d_megatron_sizes *sizes);
+/* Tensors of one micro-batch in the slots, in bytes; and how many narrow tensors the schedule refers to
+ * besides them (megatron_passes.c). */
+p4d_wide p4d_megatron__slot_bytes(const p4d_rows *rows, const p4d_megatron_sizes *sizes);
+uint64_t p4d_megatron__inputs_held(const p4d_rows *rows);
 /* Of tensors, the widest moment of the feed-forward part's backward pass (megatron_passes.c). */
 p4d_wide p4d_megatron__widest_ffn(const p4d_rows *rows, const p4d_megatron_sizes *sizes);
 

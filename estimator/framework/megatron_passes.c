@@ -7,6 +7,9 @@
 #include "request/routing.h"
 
 #define IN_LAYER (1u << P4D_AT_EVALUATION_LAYER)
+#define BUT_THE_HEAD \
+	(1u << P4D_AT_EMBED | 1u << P4D_AT_FORWARD | 1u << P4D_AT_BACKWARD_FFN | \
+	 1u << P4D_AT_BACKWARD_ATTENTION | 1u << P4D_AT_BATCH)
 #define IN_HEAD (1u << P4D_AT_EVALUATION_HEAD)
 
 static p4d_wide most(p4d_wide a, p4d_wide b)
@@ -21,7 +24,7 @@ static p4d_wide most(p4d_wide a, p4d_wide b)
  * gradient, until the chunk's next forward pass (set_input_tensor). Of one rank, fitted to what all stages of
  * 2 to 8 hold.
  */
-static uint64_t inputs_held(const p4d_rows *rows)
+uint64_t p4d_megatron__inputs_held(const p4d_rows *rows)
 {
 	const p4d_layout *l = rows->layout;
 	const int64_t p = (int64_t)l->pp, v = (int64_t)l->vpp, behind = p - 1 - rows->stage;
@@ -165,7 +168,7 @@ static void add_passes(p4d_rows *rows, const p4d_megatron_again *r, const p4d_me
 {
 	const p4d_layout *l = rows->layout;
 	const p4d_wide narrow = (p4d_wide)z->own * z->h;
-	const uint64_t inputs = inputs_held(rows), received = !rows->last;
+	const uint64_t inputs = p4d_megatron__inputs_held(rows), received = !rows->last;
 	const bool full = l->micro_batches > l->pp - rows->stage;
 	/* recomputed layers begin when the one other layer of the chunk is done, with a gradient of their own
 	 */
@@ -226,7 +229,7 @@ static void add_head(p4d_rows *rows, const p4d_megatron_sizes *z)
 {
 	const p4d_layout *l = rows->layout;
 	const p4d_wide narrow = (p4d_wide)z->own * z->h;
-	const uint64_t inputs = least(inputs_held(rows), 4);
+	const uint64_t inputs = least(p4d_megatron__inputs_held(rows), 4);
 	const uint64_t V = (l->vocab + l->tp - 1) / l->tp;
 
 	/* all hidden states as one tensor, and the norms before it */
@@ -246,6 +249,18 @@ static void add_head(p4d_rows *rows, const p4d_megatron_sizes *z)
 				  (p4d_wide)V * z->h);
 }
 
+p4d_wide p4d_megatron__slot_bytes(const p4d_rows *rows, const p4d_megatron_sizes *z)
+{
+	p4d_wide slot = 0;
+
+	for (unsigned i = 0; i < rows->plan->count; i++)
+		if (rows->plan->tensor[i].lifetime == P4D_LIVES_IN_SLOT)
+			slot += (p4d_wide)rows->plan->tensor[i].bytes * rows->plan->tensor[i].layers;
+	if (rows->layout->uneven_chunks || z->mixed) /* one slot has the layers of all */
+		slot /= rows->plan->slots.activation;
+	return slot;
+}
+
 /*
  * The embedding's gradient, which autograd hands over as a whole, beside that of its output. The slot of its
  * micro-batch is free then, as are those that the last forward pass has left behind.
@@ -259,17 +274,10 @@ static void add_embedding(p4d_rows *rows, const p4d_megatron_sizes *z)
 	const p4d_wide narrow = (p4d_wide)z->own * z->h;
 	const p4d_wide table = (p4d_wide)l->vocab / l->tp * z->h;
 	const p4d_wide output =
-	    (p4d_wide)z->tokens * z->h + (!rows->last + least(inputs_held(rows), 3)) * narrow;
+	    (p4d_wide)z->tokens * z->h + (!rows->last + least(p4d_megatron__inputs_held(rows), 3)) * narrow;
 	/* of a tied table the head's is added, to a third one */
 	const p4d_wide held = l->tied && rows->last ? most(table + output, 2 * table) : table + output;
-	p4d_wide slot = 0;
-
-	for (unsigned i = 0; i < rows->plan->count; i++)
-		if (rows->plan->tensor[i].lifetime == P4D_LIVES_IN_SLOT)
-			slot += (p4d_wide)rows->plan->tensor[i].bytes * rows->plan->tensor[i].layers;
-	if (l->uneven_chunks || z->mixed) /* one slot has the layers of all */
-		slot /= slots;
-	const p4d_wide free = slot * (1 + (slots > left ? slots - left : 0));
+	const p4d_wide free = p4d_megatron__slot_bytes(rows, z) * (1 + (slots > left ? slots - left : 0));
 	const p4d_wide bytes = (held + 2 * z->left) * (dtype == P4D_DT_FP32 ? 4 : 2);
 	rows->overflow = rows->overflow || bytes >> 62 || free >> 62;
 	if (bytes > free && !rows->overflow)
@@ -321,6 +329,33 @@ static void add_evaluation(p4d_rows *rows)
 		add_logits(rows, IN_HEAD, "evaluation.logits", "evaluation.softmax", z.tokens, l->mtp_layers);
 }
 
+/*
+ * If chunks differ, fewer layers are alive when the last stage has logits than at the peak of its other
+ * passes: the slots have those, and the others are rows of the other moments.
+ */
+static void put_fewer_at_head(p4d_rows *rows, const p4d_megatron_sizes *z)
+{
+	const p4d_layout *l = rows->layout;
+	p4d_plan *plan = rows->plan;
+	p4d_wide more = 0;
+
+	if (!rows->last || !l->uneven_chunks || z->mixed || l->pattern_length)
+		return;
+	const uint64_t alive = p4d_schedule_layers_alive_at_head(&rows->schedule, l->chunk_layers);
+	for (unsigned i = 0; i < plan->count; i++) {
+		p4d_tensor *row = &plan->tensor[i];
+		if (row->lifetime != P4D_LIVES_IN_SLOT || row->layers != rows->slot_layers ||
+		    row->layers <= alive)
+			continue;
+		more += (p4d_wide)row->bytes * (row->layers - alive);
+		row->layers = (uint32_t)alive;
+	}
+	rows->overflow = rows->overflow || more >> 62;
+	if (more && !rows->overflow)
+		p4d_row_at(rows, BUT_THE_HEAD, "slots.others", ACROSS, P4D_PART_ACTIVATIONS, P4D_DT_BYTES,
+			   (uint64_t)more, 0, 0);
+}
+
 void p4d_framework__megatron_passes(p4d_rows *rows, const p4d_megatron_again *r, const p4d_megatron_sizes *z)
 {
 	add_passes(rows, r, z);
@@ -329,4 +364,6 @@ void p4d_framework__megatron_passes(p4d_rows *rows, const p4d_megatron_again *r,
 	if (rows->first)
 		add_embedding(rows, z);
 	add_evaluation(rows);
+	p4d_megatron__mask(rows, r, z);
+	put_fewer_at_head(rows, z);
 }

@@ -530,6 +530,7 @@ static const p4d_framework_fixed fixed[] = {
     {P4D_RECOMPUTE_METHOD, P4D_RECOMPUTE_UNIFORM, "p4d-train recomputes all layers"},
     {P4D_RECOMPUTE_LAYERS, 1, "p4d-train recomputes one layer at a time"},
     {P4D_ALLOCATOR, P4D_ALLOCATOR_DEFAULT, "p4d-train does not use PyTorch's allocator"},
+    {P4D_ATTENTION_MASK, P4D_NO_MEANING, "p4d-train's attention needs no mask"},
     {P4D_ACCOUNT_FOR_EMBEDDING, 0, "p4d-train splits layers only; see --p4d-pipeline-split"},
     {P4D_ACCOUNT_FOR_LOSS, 0, "p4d-train splits layers only; see --p4d-pipeline-split"},
     {P4D_OVERLAP_P2P, 1, "p4d-train overlaps transfers between stages"},

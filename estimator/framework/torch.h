@@ -104,6 +104,7 @@ void p4d_torch__rows(p4d_rows *rows);
 	    {P4D_SWIGLU, 0, "the kernel of SwiGLU is --compile's, or PyTorch's"}, \
 	    {P4D_DROPOUT, 0, "p4d models these models without dropout"}, \
 	    {P4D_TE_WGRAD, P4D_NO_MEANING, "that is of Transformer Engine"}, \
+	    {P4D_ATTENTION_MASK, P4D_NO_MEANING, program " brings no attention mask to the GPU"}, \
 	    {P4D_CUDA_GRAPHS, P4D_GRAPHS_NONE, \
 	     "p4d models those of Transformer Engine with Megatron-LM alone"}, \
 	    {P4D_TP_COMM_OVERLAP, 0, "p4d does not model it with PyTorch"}, \

@@ -43,11 +43,15 @@ typedef enum p4d_live_point {
 	P4D_AT_EVALUATION_LAYER,
 	P4D_AT_EVALUATION_HEAD,
 	P4D_AT_OPTIMIZER, /* the update, after the last backward pass */
+	/* before a forward pass, while the micro-batch is brought to the GPU; the same of evaluation */
+	P4D_AT_BATCH,
+	P4D_AT_EVALUATION_BATCH,
 	P4D_LIVE_POINTS
 } p4d_live_point;
 
 #define P4D_FREE_OF_SLOTS \
-	(1u << P4D_AT_EVALUATION_LAYER | 1u << P4D_AT_EVALUATION_HEAD | 1u << P4D_AT_OPTIMIZER)
+	(1u << P4D_AT_EVALUATION_LAYER | 1u << P4D_AT_EVALUATION_HEAD | 1u << P4D_AT_OPTIMIZER | \
+	 1u << P4D_AT_EVALUATION_BATCH)
 
 /* A row of the table. Sizes are those of one copy on this rank. */
 typedef struct p4d_tensor {

@@ -3,7 +3,7 @@
 
 #include "plan/plan_rows.h"
 
-_Static_assert(P4D_LIVE_POINTS <= 12, "three nibbles of live points");
+_Static_assert(P4D_LIVE_POINTS <= 16, "four nibbles of live points");
 
 /*
  * Transient buffers with disjoint live ranges share memory: each goes on top of all that overlap with it,
@@ -20,8 +20,8 @@ void p4d_plan__pack(p4d_plan *plan, p4d_packing *packing)
 	for (unsigned i = 0; i < plan->count; i++)
 		if (plan->tensor[i].lifetime == P4D_LIVES_IN_RANGE) {
 			unsigned mask = plan->tensor[i].live_range;
-			unsigned points =
-			    of_nibble[mask & 15] + of_nibble[mask >> 4 & 15] + of_nibble[mask >> 8];
+			unsigned points = of_nibble[mask & 15] + of_nibble[mask >> 4 & 15] +
+					  of_nibble[mask >> 8 & 15] + of_nibble[mask >> 12];
 			order[points][count[points]++] = (uint8_t)i;
 		}
 	for (int points = P4D_LIVE_POINTS; points > 0; points--)

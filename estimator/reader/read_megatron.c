@@ -139,6 +139,8 @@ const p4d_read_argument p4d_reader__megatron_arguments[] = {
     {"--cross-entropy-fusion-impl", LOSS_KERNEL, NULL, NULL},
     {"--no-bias-swiglu-fusion", P4D_SWIGLU, "unfused", NULL},
     {"--no-gradient-accumulation-fusion", P4D_TE_WGRAD, "off", NULL},
+    {"--no-create-attention-mask-in-dataloader", P4D_ATTENTION_MASK, "off", NULL},
+    {"--dataloader-inter-document-masking", P4D_ATTENTION_MASK, "off", NULL},
     {"--hidden-dropout", P4D_DROPOUT, NULL, dropouts},
     {"--num-experts", P4D_EXPERTS, NULL, NULL},
     {"--moe-router-topk", P4D_EXPERTS_PER_TOKEN, NULL, NULL},

@@ -8,6 +8,7 @@
 static const char *const tuners[] = {"full", "full", "lora", "lora", NULL};
 static const char *const on[] = {"true", "", "True", "", NULL};
 static const char *const off[] = {"off"};
+static const char *const masked[] = {"on"}; /* sequences that are not packed have a mask */
 static const char *const backends[] = {"flash", "flash", "flash_2", "flash",   "flash_3",
 				       "flash", "fused", "flash",   "unfused", "unfused",
 				       "auto",  "flash", "local",   "unfused", NULL};
@@ -29,6 +30,7 @@ static const p4d_read_argument arguments[] = {
     {"--sequence_parallel", P4D_SEQUENCE_PARALLEL, "on", off},
     {"--use_distributed_optimizer", P4D_OPTIMIZER_SHARDING, "on", off},
     {"--gradient_accumulation_fusion", P4D_TE_WGRAD, "on", off},
+    {"--padding_free", P4D_ATTENTION_MASK, "off", masked},
     {"--moe_grouped_gemm", P4D_READ_NOT_MODELLED, NULL, on},
     {"--torch_dtype", P4D_PRECISION, NULL, p4d_finetune__dtypes},
     {"--attention_backend", P4D_ATTENTION, NULL, backends},

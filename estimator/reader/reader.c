@@ -146,6 +146,9 @@ static p4d_read_evidence read_arguments(reading_state *state, p4d_shell *shell, 
 	state->until_ns = context.until_ns;
 	if (reader->finish)
 		reader->finish(r);
+	/* Megatron-LM's data loader makes a mask; programs that call Megatron-Core have loaders of their own */
+	if (reader != &p4d_reader__megatron && p4d_reader__is(&r->value[P4D_FRAMEWORK], "megatron"))
+		p4d_reader__put_default(r, P4D_ATTENTION_MASK, "off");
 	p4d_reader__check(r);
 	p4d_reader__padding(r);
 	return context.evidence;

@@ -144,6 +144,7 @@ typedef struct p4d_framework {
 	const char *states_only;  /* message if of --optimizer-sharding it has states only; NULL: has all */
 	bool selects_operations;  /* with recompute=selective drops what a list of operations says, not scores
 				     alone */
+	bool copies_kv_heads;     /* tp may be a multiple of the key/value heads */
 	bool uneven_chunks;       /* the chunks of a stage may differ */
 	/* pipelines of PyTorch: larger groups of micro-batches than stages; and layers that do not divide,
 	 * with embedding and loss counted, are in the first chunks */

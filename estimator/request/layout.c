@@ -244,6 +244,7 @@ static void fill_training(const p4d_request *r, uint64_t nodes, uint64_t gpus_pe
 	l->flash_attention = p4d_framework_value(r, P4D_ATTENTION);
 	l->dropout = p4d_framework_value(r, P4D_DROPOUT);
 	l->te_wgrad = p4d_framework_value(r, P4D_TE_WGRAD);
+	l->attention_mask = p4d_framework_has(r, P4D_ATTENTION_MASK) && optional(r, P4D_ATTENTION_MASK, 1);
 	l->grad_dtype = (int)p4d_framework_value(r, P4D_GRAD_DTYPE);
 	l->fp8_recipe = (int)p4d_framework_value(r, P4D_FP8_RECIPE);
 	l->fp8_params = p4d_framework_value(r, P4D_FP8_PARAM_GATHER);

@@ -68,7 +68,7 @@ typedef struct p4d_layout {
 	int cp_comm;       /* P4D_CP_P2P without context parallelism */
 	uint64_t cp_heads; /* of P4D_CP_P2P: ranks that exchange heads; 1: none do */
 	bool sequence_parallel, optimizer_sharding, fused_cross_entropy, fused_swiglu, flash_attention,
-	    dropout, te_wgrad;
+	    dropout, te_wgrad, attention_mask;
 	int zero_stage; /* what is sharded over dp*cp: 0 nothing, 1 optimizer, 2 gradients, 3 parameters, too
 			 */
 	uint64_t zero_bucket;  /* elements of gradients that DeepSpeed reduces at once */
@@ -150,6 +150,12 @@ enum {
 };
 
 /* Of a stage's chunk. */
+/* Key/value heads of a rank: with fewer of them than tp, ranks have copies (Megatron-Core). */
+static inline uint64_t p4d_rank_kv_heads(const p4d_layout *l)
+{
+	return l->kv_heads < l->tp ? 1 : l->kv_heads / l->tp;
+}
+
 static inline uint32_t p4d_chunk_layers(const p4d_layout *l, uint32_t stage, uint32_t chunk)
 {
 	return l->uneven_chunks ? l->chunk_layers[chunk * l->pp + stage]
@@ -262,6 +268,9 @@ bool p4d_layout_is_default(const p4d_request *request, p4d_option option);
 
 /* Whether an option has no effect because the model lacks what it is about: experts. */
 bool p4d_layout_lacks(const p4d_request *request, p4d_option option);
+
+/* Whether a framework splits so many key/value heads over tp ranks, or copies them on several. */
+bool p4d_layout_kv_heads_work(int framework, uint64_t kv_heads, uint64_t tp);
 
 /*
  * Builds a layout for nodes * gpus_per_node GPUs (host processes with --device cpu). The request must have a

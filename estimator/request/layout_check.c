@@ -48,10 +48,15 @@ uint64_t p4d_layout__list(const p4d_layout *layout, p4d_layout__works works, uin
 	return nearest;
 }
 
+bool p4d_layout_kv_heads_work(int framework, uint64_t kv_heads, uint64_t tp)
+{
+	return kv_heads % tp == 0 || (tp % kv_heads == 0 && p4d_framework_of(framework)->copies_kv_heads);
+}
+
 static bool tp_works(const p4d_layout *l, uint64_t tp)
 {
-	return l->heads % tp == 0 && l->kv_heads % tp == 0 && l->ffn % tp == 0 && l->hidden % tp == 0 &&
-	       p4d_tp_is_linked(l, tp);
+	return l->heads % tp == 0 && p4d_layout_kv_heads_work(l->framework, l->kv_heads, tp) &&
+	       l->ffn % tp == 0 && l->hidden % tp == 0 && p4d_tp_is_linked(l, tp);
 }
 
 /* The numbers for tp that would work; returns the nearest. */
@@ -76,10 +81,13 @@ static int fail_tp(const p4d_request *r, const p4d_layout *l, p4d_code code, con
 	char list[160];
 	uint64_t nearest = list_tp(l, list, sizeof(list));
 
+	const bool copies = code == P4D_E_KV_HEADS && p4d_framework_of(l->framework)->copies_kv_heads;
+
 	p4d_fail(err, code,
-		 "tp=%" PRIu64 " does not divide the %" PRIu64 " %s; with %" PRIu64 " heads, %" PRIu64
+		 "tp=%" PRIu64 " %s the %" PRIu64 " %s; with %" PRIu64 " heads, %" PRIu64
 		 " key/value heads and %" PRIu64 " GPUs per node tp can be %s",
-		 l->tp, number, what, l->heads, l->kv_heads, l->gpus_per_node, list);
+		 l->tp, copies ? "neither divides nor is a multiple of" : "does not divide", number, what,
+		 l->heads, l->kv_heads, l->gpus_per_node, list);
 	return fix_tp(r, nearest, err);
 }
 
@@ -113,7 +121,7 @@ static int check_tensor(const p4d_request *r, const p4d_layout *l, p4d_error *er
 {
 	if (l->heads % l->tp)
 		return fail_tp(r, l, P4D_E_HEADS, "attention heads", l->heads, err);
-	if (l->kv_heads % l->tp)
+	if (!p4d_layout_kv_heads_work(l->framework, l->kv_heads, l->tp))
 		return fail_tp(r, l, P4D_E_KV_HEADS, "key/value heads", l->kv_heads, err);
 	if (l->ffn % l->tp)
 		return fail_tp(r, l, P4D_E_WIDTH, "columns of the feed-forward layer", l->ffn, err);
@@ -174,23 +182,23 @@ static int check_hierarchy(const p4d_request *r, const p4d_layout *l, p4d_error 
 	if (asked == 1 && l->cp_heads == 1)
 		return 0;
 	if (l->cp_heads > 1 && l->cp > l->cp_heads && l->cp % l->cp_heads == 0 &&
-	    l->kv_heads / l->tp % l->cp_heads == 0)
+	    p4d_rank_kv_heads(l) % l->cp_heads == 0)
 		return 0;
 	return p4d_fail(err, P4D_E_VALUE,
 			"cp-heads=%" PRIu64 " needs cp-comm=p2p, cp a multiple above it, not %" PRIu64
 			", and kv-heads of a rank that are one, not %" PRIu64,
-			asked > 1 ? asked : l->cp_heads, l->cp, l->kv_heads / l->tp);
+			asked > 1 ? asked : l->cp_heads, l->cp, p4d_rank_kv_heads(l));
 }
 
 /* Heads are exchanged whole. */
 static int check_heads(const p4d_layout *l, p4d_error *err)
 {
-	if (l->cp_comm != P4D_CP_A2A || l->kv_heads / l->tp % l->cp == 0)
+	if (l->cp_comm != P4D_CP_A2A || p4d_rank_kv_heads(l) % l->cp == 0)
 		return 0; /* heads are a multiple of kv-heads */
 	p4d_fail(err, P4D_E_KV_HEADS,
 		 "cp-comm=a2a gives each of cp=%" PRIu64 " ranks heads of its own, but tp=%" PRIu64
 		 " leaves %" PRIu64 " kv-heads",
-		 l->cp, l->tp, l->kv_heads / l->tp);
+		 l->cp, l->tp, p4d_rank_kv_heads(l));
 	return p4d_fix(err, "--p4d-cp-comm=p2p");
 }
 

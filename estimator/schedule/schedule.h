@@ -185,6 +185,9 @@ p4d_slots p4d_schedule_slots(const p4d_schedule *s, uint32_t stage);
  */
 uint32_t p4d_schedule_layers_alive(const p4d_schedule *s, uint32_t stage, const uint16_t *chunk_layers);
 
+/* The same of the last stage, at the end of the last chunk's forward passes, when it has logits. */
+uint32_t p4d_schedule_layers_alive_at_head(const p4d_schedule *s, const uint16_t *chunk_layers);
+
 /*
  * Of a stage in the shape of a V: how many forwards of chunk 0 come before the first of chunk 1, and how many
  * backward (input) passes of chunk 0 after the last of chunk 1. The reverse counts are 0.

@@ -92,8 +92,12 @@ p4d_v_ends p4d_schedule_v_ends(const p4d_schedule *s, uint32_t stage)
 			    .behind = least(many.behind, s->micro_batches)};
 }
 
-/* Passes run through the chunks in groups of micro-batches; backward in the reverse order. */
-uint32_t p4d_schedule_layers_alive(const p4d_schedule *s, uint32_t stage, const uint16_t *chunk_layers)
+/*
+ * Passes run through the chunks in groups of micro-batches; backward in the reverse order. The most layers
+ * that are alive in forward passes of chunk `from` and of those after it.
+ */
+static uint32_t layers_alive(const p4d_schedule *s, uint32_t stage, const uint16_t *chunk_layers,
+			     uint64_t from)
 {
 	const uint64_t group = p4d_schedule_group(s), period = group * s->chunks,
 		       all = (uint64_t)s->micro_batches * s->chunks;
@@ -104,7 +108,8 @@ uint32_t p4d_schedule_layers_alive(const p4d_schedule *s, uint32_t stage, const 
 
 	/* as many passes at a time as stay in their chunks */
 	for (uint64_t i = 0, run; i < end; i += run) {
-		const int64_t taken = chunk_layers[i % period / group * s->stages + stage];
+		const uint64_t chunk = i % period / group;
+		const int64_t taken = chunk_layers[chunk * s->stages + stage];
 		int64_t freed = 0;
 		run = group - i % group;
 		if (i + 1 < ahead) {
@@ -116,9 +121,19 @@ uint32_t p4d_schedule_layers_alive(const p4d_schedule *s, uint32_t stage, const 
 		}
 		run = run < end - i ? run : end - i;
 		const int64_t first = alive + taken, last = first + (int64_t)(run - 1) * (taken - freed);
-		most = first > most ? first : most;
-		most = last > most ? last : most;
+		most = chunk >= from && first > most ? first : most;
+		most = chunk >= from && last > most ? last : most;
 		alive += (int64_t)run * (taken - freed);
 	}
 	return (uint32_t)most;
+}
+
+uint32_t p4d_schedule_layers_alive(const p4d_schedule *s, uint32_t stage, const uint16_t *chunk_layers)
+{
+	return layers_alive(s, stage, chunk_layers, 0);
+}
+
+uint32_t p4d_schedule_layers_alive_at_head(const p4d_schedule *s, const uint16_t *chunk_layers)
+{
+	return layers_alive(s, s->stages - 1, chunk_layers, s->chunks - 1);
 }

@@ -340,7 +340,8 @@ static void over_tensor(p4d_search_enumeration *w)
 	}
 	for (uint64_t tp = 1; tp <= w->layout.link_domain && tp <= world; tp++) {
 		if (!p4d_tp_is_linked(&w->layout, tp) || world % tp ||
-		    (uint64_t)w->asked->value[P4D_KV_HEADS] % tp)
+		    !p4d_layout_kv_heads_work(w->layout.framework, (uint64_t)w->asked->value[P4D_KV_HEADS],
+					      tp))
 			continue;
 		propose(w, P4D_TP, tp);
 		over_context(w, world / tp);

@@ -20,6 +20,8 @@
     tests/parity/make_megatron_memory.py --fp8 --seed 21 --count 40        # tests/data/megatron_fp8.csv
     tests/parity/make_megatron_memory.py --fp8 --seed 22 --count 90
     tests/parity/make_megatron_memory.py --experts --fp8 --seed 31 --count 30  # tests/data/megatron_fp8_experts.csv
+    tests/parity/make_megatron_memory.py --options --seed 51 --count 25    # tests/data/megatron_options.csv
+    tests/parity/make_megatron_memory.py --options --seed 52 --count 60
     pip download --no-deps --no-binary :all: mamba-ssm==2.3.2.post1    # its Python, beside TE's on PYTHONPATH
     tests/parity/make_megatron_memory.py --hybrids --seed 41 --count 30    # tests/data/megatron_hybrids.csv
     tests/parity/make_megatron_memory.py --hybrids --seed 42 --count 60
@@ -51,6 +53,7 @@ warnings.filterwarnings("ignore")
 import counted_gpu
 import megatron_experts
 import megatron_hybrids
+import megatron_options
 import te_quantizers
 
 SHAPES = [  # hidden, ffn, heads, kv heads, head size: small ones to the width of 405B
@@ -147,6 +150,8 @@ def transformer_config(c):
         cross_entropy_loss_fusion=c["cross-entropy"] != "unfused",
         cross_entropy_fusion_impl="te" if c["cross-entropy"] == "fused" else "native",
         overlap_p2p_comm=c["vpp"] > 1, batch_p2p_comm=c["vpp"] == 1, deallocate_pipeline_outputs=True,
+        account_for_embedding_in_pipeline_split=c.get("account-for-embedding") == "on",
+        account_for_loss_in_pipeline_split=c.get("account-for-loss") == "on",
         perform_initialization=False, qk_layernorm=c.get("qk-norm") == "on", **recompute), **experts, **precision})
 
 
@@ -240,6 +245,19 @@ def follow_phases(ledger, chunks):
         model.output_layer.register_forward_pre_hook(head_starts)
 
 
+def attention_mask_of(c, model):
+    """As get_batch() of pretrain_gpt.py brings it: to the chunks with the embedding and the loss."""
+    import torch
+    from megatron.core.utils import get_attr_wrapped_model, get_batch_on_this_cp_rank
+    ends = [get_attr_wrapped_model(model, end) for end in ("pre_process", "post_process")]
+    if c.get("attention-mask") != "on" or not any(ends):
+        return None
+    whole = torch.empty(c["micro-batch"], 1, c["seq-len"], c["seq-len"], dtype=torch.bool, device="cuda")
+    batch = {"attention_mask": whole}
+    del whole
+    return get_batch_on_this_cp_rank(batch)["attention_mask"]
+
+
 def train(c, ledger, config, chunks, optimizer):
     """Two steps: the first creates what stays, the second is measured."""
     import torch
@@ -261,7 +279,8 @@ def train(c, ledger, config, chunks, optimizer):
         tokens = torch.zeros(rows, length, dtype=torch.long, device="cuda")
         labels, positions = torch.zeros_like(tokens), torch.zeros_like(tokens)
         mask = torch.ones(rows, length, device="cuda")
-        return model(tokens, positions, None, labels=labels), sum_of_losses(mask)
+        attention_mask = attention_mask_of(c, model)
+        return model(tokens, positions, attention_mask, labels=labels), sum_of_losses(mask)
 
     run = get_forward_backward_func()
     virtual = c["vpp"] > 1
@@ -388,7 +407,7 @@ def compare(path, stride):
             if number % stride:
                 continue
             options = OPTIONS + [k for k in megatron_experts.OPTIONS + megatron_hybrids.OPTIONS + ["recompute-modules", "shared-overlap"]
-                                 + megatron_experts.DISPATCH + te_quantizers.OPTIONS if k in row]
+                                 + megatron_options.OPTIONS + megatron_experts.DISPATCH + te_quantizers.OPTIONS if k in row]
             measured = forked({k: value_of(row[k]) for k in options}, int(row["stage"]))
             if not measured or any(str(measured[k]) != row[k] for k in RESULTS):
                 print(f"line {number + 2}: {measured}")
@@ -406,6 +425,7 @@ def main():
     parser.add_argument("--hybrids", action="store_true", help="Megatron-Core's MambaModel; needs mamba-ssm's Python")
     parser.add_argument("--delta-nets", action="store_true", help="with --experts --hybrids: Qwen3-Next")
     parser.add_argument("--fp8", action="store_true", help="products in FP8, and precision-aware optimizers")
+    parser.add_argument("--options", action="store_true", help="QK norm, attention masks, copied key/value heads, counted ends")
     parser.add_argument("--few-stages", action="store_true", help="the first, the last and one between, else all")
     parser.add_argument("--show", help="options of one configuration, as in the header line")
     parser.add_argument("--compare", help="measure the rows of a file again")
@@ -428,6 +448,8 @@ def main():
         options = options + megatron_experts.DISPATCH
     if a.fp8:
         options = options + te_quantizers.OPTIONS
+    if a.options:
+        options = options + megatron_options.OPTIONS
     out = csv.DictWriter(sys.stdout, ["looked_at", "seed"] + options + RESULTS, lineterminator="\n")
     out.writeheader()
     r = random.Random(a.seed)
@@ -448,13 +470,15 @@ def main():
             c = megatron_experts.pick_dispatch(r, c)
         if a.fp8:
             c = te_quantizers.pick(r, c)
+        if a.options:
+            c = megatron_options.pick(r, c)
         middle = r.randrange(1, c["pp"] - 1) if c["pp"] > 2 else 0
-        if number in MENDED_WITH.get(a.seed, ()) and not a.experts and not a.fp8:
+        if number in MENDED_WITH.get(a.seed, ()) and not a.experts and not a.fp8 and not a.options:
             continue
         for stage in sorted({0, middle, c["pp"] - 1}) if a.few_stages else range(c["pp"]):
             row = forked(c, stage)
             if row:
-                out.writerow(dict(looked_at="before" if a.seed in (1, te_quantizers.SEEN) or seen else "after", seed=a.seed, **c, **row))
+                out.writerow(dict(looked_at="before" if a.seed in (1, te_quantizers.SEEN, megatron_options.SEEN) or seen else "after", seed=a.seed, **c, **row))
                 sys.stdout.flush()
 
 

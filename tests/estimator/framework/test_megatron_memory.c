@@ -92,7 +92,7 @@ static uint64_t expected(const row *r)
 	char batch[32];
 	const uint64_t world = number(r, "tp") * number(r, "cp") * number(r, "pp") * number(r, "dp");
 
-	set_all(&q, "model=custom framework=megatron bias=none qk-norm=off dropout=off");
+	set_all(&q, "model=custom framework=megatron bias=none qk-norm=off dropout=off attention-mask=off");
 	set_all(&q, architecture_of(r));
 	set_all(&q, strcmp(field(r, "activation"), "swiglu") ? "glu=off" : "glu=on");
 	for (int i = 0; strcmp(r->name[i], "stage"); i++) {     /* behind it is what was measured */
@@ -240,6 +240,13 @@ static void megatron_core_itself(void **state)
 	compare("megatron_memory.csv", 0.003, 0.015, 500, 50);
 }
 
+/* Norms of queries and keys, attention masks, copied key/value heads, chunks of embedding or loss alone. */
+static void further_options(void **state)
+{
+	(void)state;
+	compare("megatron_options.csv", 0.003, 0.02, 33, 25);
+}
+
 /* Mixtral, Qwen3 and Qwen1.5-MoE, DeepSeek V2 and V3, Moonlight, Kimi K2 with few layers. */
 static void with_experts(void **state)
 {
@@ -287,6 +294,7 @@ static void delta_nets(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(megatron_core_itself),
+					   cmocka_unit_test(further_options),
 					   cmocka_unit_test(with_experts),
 					   cmocka_unit_test(in_fp8),
 					   cmocka_unit_test(experts_in_fp8),

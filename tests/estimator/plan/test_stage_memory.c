@@ -30,7 +30,8 @@ static void megatron_by_hand(void **state)
 	p4d_layout l;
 
 	(void)state;
-	set_all(&r, SMALL "framework=megatron te-wgrad=off dropout=off cross-entropy=fused global-batch=1");
+	set_all(&r, SMALL "framework=megatron te-wgrad=off dropout=off cross-entropy=fused global-batch=1 "
+			  "attention-mask=off");
 	p4d_estimate e = estimate(&r, 1, 1, P4D_METHOD_PLAN, &l);
 	/* per layer: q and o 2*64*64, k and v 2*64*32, three times 64*128, two norms of 64 */
 	uint64_t parameters = 2 * (2 * 64 * 64 + 2 * 64 * 32 + 3 * 64 * 128 + 2 * 64) + 2 * 256 * 64 + 64;
@@ -258,7 +259,8 @@ static void evaluation_of_megatron_by_hand(void **state)
 	p4d_layout l;
 
 	(void)state;
-	set_all(&r, SMALL "framework=megatron te-wgrad=off dropout=off cross-entropy=fused global-batch=1");
+	set_all(&r, SMALL "framework=megatron te-wgrad=off dropout=off cross-entropy=fused global-batch=1 "
+			  "attention-mask=off");
 	p4d_estimate e = estimate(&r, 1, 1, P4D_METHOD_PLAN, &l);
 	assert_int_equal(e.peak.phase_bytes[P4D_EVALUATION], 18 * parameters + WORKSPACES + hidden + layer);
 	/* gradients in bf16, of which the update leaves copies in fp32 */
@@ -289,6 +291,50 @@ static void evaluation_of_megatron_by_hand(void **state)
 }
 
 /*
+ * The mask of the data loader: a byte for each pair of tokens, in the forward pass; if layers are recomputed,
+ * of every micro-batch in flight; with context parallelism the rows of the rank's tokens. Not on stages
+ * between the first and the last.
+ */
+static void mask_of_megatron_by_hand(void **state)
+{
+	static const struct {
+		const char *options;
+		uint64_t gpus, bytes; /* at the peak of stage 0 */
+	} cases[] = {
+	    {"seq-len=32768 recompute=none", 1, UINT64_C(32768) * 32768},
+	    {"seq-len=32768 recompute=full", 1, UINT64_C(32768) * 32768},
+	    {"seq-len=32768 recompute=full pp=2 global-batch=4", 2, 2 * UINT64_C(32768) * 32768},
+	    {"seq-len=32768 recompute=full eval-micro-batch=2", 1, 2 * UINT64_C(32768) * 32768},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		uint64_t bytes[2];
+		for (int with = 0; with < 2; with++) {
+			p4d_request r = {.gpu = ""};
+			p4d_layout l;
+			p4d_stage stage;
+			set_all(&r, SMALL "framework=megatron vocab=16 cross-entropy=fused global-batch=1");
+			set_all(&r, cases[i].options);
+			set_all(&r, with ? "attention-mask=on" : "attention-mask=off");
+			estimate(&r, 1, cases[i].gpus, P4D_METHOD_PLAN, &l);
+			assert_int_equal(p4d_memory_of_stage(&l, P4D_METHOD_PLAN, NULL, 0, &stage, NULL), 0);
+			bytes[with] = stage.allocated_bytes;
+			if (i == 2) { /* three stages have one between */
+				set_all(&r, "layers=3 pp=3");
+				estimate(&r, 1, 3, P4D_METHOD_PLAN, &l);
+				assert_int_equal(
+				    p4d_memory_of_stage(&l, P4D_METHOD_PLAN, NULL, 1, &stage, NULL), 0);
+				assert_true(stage.allocated_bytes < cases[i].bytes);
+			}
+		}
+		/* the peak may have been at another moment without */
+		const uint64_t more = bytes[1] - bytes[0];
+		assert_true(more <= cases[i].bytes && more > cases[i].bytes - cases[i].bytes / 64);
+	}
+}
+
+/*
  * All-gather: keys and values of all ranks, and their gradients, where that is more than what the peak is
  * made of else; and attention's output is kept in two forms. Ring: buffers of all ranks and results of all
  * steps, in the forward pass.
@@ -299,7 +345,7 @@ static void gathered_keys_of_megatron(void **state)
 	p4d_layout l;
 
 	(void)state;
-	set_all(&r, SMALL "framework=megatron cp=4 ffn=16 vocab=16 cross-entropy=fused");
+	set_all(&r, SMALL "framework=megatron cp=4 ffn=16 vocab=16 cross-entropy=fused attention-mask=off");
 	set_all(&r, "global-batch=1");
 	const p4d_estimate ring = estimate(&r, 1, 4, P4D_METHOD_PLAN, &l);
 	set_all(&r, "cp-comm=all-gather");
@@ -529,6 +575,7 @@ int main(void)
 	    cmocka_unit_test(evaluation_of_megatron_by_hand),
 	    cmocka_unit_test(graphs_of_megatron_by_hand),
 	    cmocka_unit_test(weight_grad_shapes_count_once),
+	    cmocka_unit_test(mask_of_megatron_by_hand),
 	    cmocka_unit_test(gathered_keys_of_megatron),
 	    cmocka_unit_test(p4d_by_hand),
 	    cmocka_unit_test(communicators_by_hand),

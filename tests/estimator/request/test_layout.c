@@ -72,11 +72,21 @@ static void derived_numbers(void **state)
 
 static void tensor_rules(void **state)
 {
+	p4d_layout l;
+	p4d_error err;
+
 	(void)state;
 	refuse("tp=3", 1, 8, P4D_E_HEADS,
 	       "tp=3 does not divide the 40 attention heads; with 40 heads, 40 key/value heads and 8 GPUs "
 	       "per node tp can be 1, 2, 4, 8",
 	       "--p4d-tp=4");
+	/* Megatron-Core gives several ranks the same head */
+	assert_int_equal(build("framework=megatron tp=4 kv-heads=2", 1, 8, &l, &err), 0);
+	assert_int_equal(p4d_rank_kv_heads(&l), 1);
+	refuse("framework=megatron tp=8 kv-heads=5", 1, 8, P4D_E_KV_HEADS,
+	       "tp=8 neither divides nor is a multiple of the 5 key/value heads; with 40 heads, 5 key/value "
+	       "heads and 8 GPUs per node tp can be 1",
+	       "--p4d-tp=1");
 	refuse("tp=4 kv-heads=2", 1, 8, P4D_E_KV_HEADS,
 	       "tp=4 does not divide the 2 key/value heads; with 40 heads, 2 key/value heads and 8 GPUs per "
 	       "node tp can be 1, 2",
