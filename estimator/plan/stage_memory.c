@@ -323,12 +323,30 @@ double p4d_memory_most_imbalance(const p4d_layout *layout, int method, const p4d
 	return below;
 }
 
+/*
+ * Experts that are full drop tokens, and how many is known only when it runs: less than the capacity is taken
+ * wherever fewer tokens come. Whether the layout fits if half of them are dropped.
+ */
+static bool fits_if_dropped(const p4d_layout *layout, int method, const p4d_capacity *capacity,
+			    double fraction)
+{
+	p4d_layout l = *layout;
+	uint64_t bytes;
+
+	if (!l.experts || !(l.capacity > 0) || l.padded || l.capacity > l.imbalance)
+		return false;
+	l.capacity /= 2;
+	return p4d_memory_fits_below(&l, method, capacity, fraction, &bytes);
+}
+
 const char *p4d_memory_of_newer(const p4d_layout *layout, int method, const p4d_capacity *capacity,
 				double fraction)
 {
 	p4d_layout l = *layout;
 	uint64_t bytes;
 
+	if (fits_if_dropped(layout, method, capacity, fraction))
+		return "tokens that experts drop beyond their capacity";
 	if (!l.half_moments || !l.adam_copies || !l.adam_copies_open ||
 	    p4d_framework_of(l.framework)->rounds_moments)
 		return NULL;

@@ -128,8 +128,9 @@ double p4d_memory_most_imbalance(const p4d_layout *layout, int method, const p4d
 				 double fraction);
 
 /*
- * Of a layout that does not stay below that: what newer releases of its program take less for, if it does
- * with them and nobody said which release it is, for messages; else NULL.
+ * Of a layout that does not stay below that: what it may take less for, if it does with that, for messages;
+ * else NULL. That is what newer releases of its program no longer do, if nobody said which release it is, and
+ * tokens that experts drop.
  */
 const char *p4d_memory_of_newer(const p4d_layout *layout, int method, const p4d_capacity *capacity,
 				double fraction);

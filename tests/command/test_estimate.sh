@@ -463,3 +463,10 @@ says "shared-overlap has no effect"
 # of a model that also sees, the text part: a lower bound, which is said
 exits 12 p4d estimate Qwen/Qwen2.5-VL-32B-Instruct --gpu h100 --gpus 8 --seq-len 2048
 says "[P4D120] the text part of Qwen2_5_VLForConditionalGeneration alone is judged" "[P4D012]"
+
+# how many tokens experts drop is known only when they run; padded ones take their capacity
+drops="p4d estimate --framework megatron --model qwen3-30b-a3b --gpu h800 --nodes 2 --gpus-per-node 8 --tp 1 --pp 2 --ep 8 --seq-len 8192 --micro-batch 1 --global-batch 64 --recompute none --expert-capacity 1"
+exits 12 $drops
+prints "Verdict: reject (unvalidated: tokens that experts drop beyond their capacity)"
+exits 12 $drops --pad-experts on
+case $out in *unvalidated*) fail "a capacity that is padded is known" ;; esac
