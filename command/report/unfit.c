@@ -71,9 +71,11 @@ static void too_large(const p4d_subject *subject, const p4d_search_space *space,
 		 text.length ? shape : "tp=1 pp=1", open.length ? searched : "nothing, as all is given");
 }
 
-static const char *last_fix(const p4d_request *request)
+static const char *last_fix(const p4d_subject *subject, const p4d_request *request)
 {
-	const char *own = p4d_framework_of((int)request->value[P4D_FRAMEWORK])->no_fit_fix;
+	/* on one GPU no framework has anybody to share with */
+	const bool alone = subject->nodes * subject->gpus_per_node == 1;
+	const char *own = alone ? NULL : p4d_framework_of((int)request->value[P4D_FRAMEWORK])->no_fit_fix;
 
 	return own ? own
 		   : "p4d found no number of these GPUs that is enough: shorten --seq-len or take a smaller "
@@ -88,7 +90,7 @@ const char *p4d_unfit_ways_out(const p4d_subject *subject, const p4d_request *as
 	p4d_way way[P4D_WAYS];
 
 	p4d_guard_ways_out(subject->site, NULL, asked, space, "--", way, ways, size);
-	snprintf(fix, room, "%s", last_fix(asked));
+	snprintf(fix, room, "%s", last_fix(subject, asked));
 	if (way[0].option == P4D_OPTIONS)
 		return ways;
 	p4d_way_take(&way[0], &with);

@@ -14,7 +14,8 @@ static const char *type_of(const char *text, char *buf, size_t size)
 	uint32_t count;
 	p4d_text out = p4d_text_in(buf, size);
 
-	if (p4d_gres__parse_gpus(text, true, type, sizeof(type), &count, NULL) > 0 && type[0])
+	if (p4d_gres__parse_gpus(text, true, type, sizeof(type), &count, NULL) > 0 && type[0] &&
+	    strcasecmp(type, "shard") != 0 && strcasecmp(type, "mps") != 0)
 		p4d_text_print(&out, "%s:", type);
 	return buf;
 }
