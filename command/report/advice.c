@@ -62,12 +62,30 @@ void p4d_advice_on_script(p4d_advice *advice, const p4d_job *job, const p4d_verd
 	on_tasks(advice, &script, verdict);
 }
 
+static void on_foreign(p4d_advice *advice, const p4d_sbatch *sbatch)
+{
+	const unsigned more = sbatch->foreigns - 1;
+	char others[32] = "", alike[64] = "";
+
+	if (sbatch->alike)
+		snprintf(alike, sizeof(alike), "; nearest: --%.40s", sbatch->alike);
+	if (more)
+		snprintf(others, sizeof(others), " and %u other%s", more, more == 1 ? "" : "s");
+	add(advice, "options",
+	    "p4d does not know %.64s%s of the #SBATCH lines; sbatch takes %s if another plugin of the site "
+	    "has "
+	    "%s%s",
+	    sbatch->foreign, others, more ? "them" : "it", more ? "them" : "it", alike);
+}
+
 void p4d_advice_on_options(p4d_advice *advice, const p4d_sbatch *sbatch, const p4d_verdict *verdict,
 			   const char *preempt_mode)
 {
 	const uint64_t host_bytes = verdict->judged ? verdict->estimate.host_bytes : P4D_NOT_MODELLED;
 	char peak[64] = "more than training does";
 
+	if (sbatch->foreign)
+		on_foreign(advice, sbatch);
 	if (sbatch->value[P4D_SBATCH_REQUEUE] && strstr(preempt_mode, "CANCEL"))
 		add(advice, "requeue",
 		    "--requeue has no effect on preemption here: PreemptMode of the partition is %.60s",

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/arguments.h"
 
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -66,6 +65,18 @@ static int bad_long_option(const struct option *table, const char *name, p4d_err
 					name, list);
 	}
 	return p4d_fail(err, P4D_E_USAGE, "--%.*s takes no value", (int)length, name);
+}
+
+bool p4d_arguments_unknown(const char *word, const struct option *table)
+{
+	const size_t length = strncmp(word, "--", 2) != 0 ? 0 : strcspn(word + 2, "=");
+
+	if (!length)
+		return false;
+	for (; table->name; table++)
+		if (!strncmp(table->name, word + 2, length))
+			return false;
+	return true;
 }
 
 int p4d_arguments_next(int argc, char *const argv[], const char *letters, const struct option *table,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <getopt.h>
+#include <stdbool.h>
 
 #include "base/error.h"
 
@@ -15,3 +16,6 @@
  */
 int p4d_arguments_next(int argc, char *const argv[], const char *letters, const struct option *table,
 		       int *which, p4d_error *err);
+
+/* True for "--name" and "--name=value" if no option of the table has that name, nor one that starts so. */
+bool p4d_arguments_unknown(const char *word, const struct option *table);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/arguments.h"
+#include "base/suggest.h"
 
 enum { LONG = 256 }; /* values of long options, above every letter */
 
@@ -135,6 +136,38 @@ static int put(p4d_sbatch *sbatch, int index, const char *text, p4d_sbatch_sourc
 	return 0;
 }
 
+/* The known option whose name shares more than half of this one, as a misspelled one does; NULL: none.
+ */
+static const char *find_alike(const char *word, const struct option *options)
+{
+	char name[64];
+	p4d_suggest alike = {.wanted = name};
+
+	snprintf(name, sizeof(name), "%.*s", (int)strcspn(word, "="), word);
+	for (; options->name; options++)
+		p4d_suggest_offer(&alike, options->name);
+	return 2 * alike.shared > strlen(name) ? alike.name[0] : NULL;
+}
+
+/*
+ * Skips an option that another SPANK plugin of the site may have, and the word behind it unless that is an
+ * option: whether it takes a value is not known. False: it cannot be one; an error was reported.
+ */
+static bool skip_foreign(p4d_sbatch *sbatch, int argc, char *const argv[], const struct option *options)
+{
+	const char *word = argv[optind - 1];
+
+	if (!p4d_arguments_unknown(word, options) || !strncmp(word, "--p4d", 5))
+		return false;
+	if (!strchr(word, '=') && optind < argc && argv[optind][0] != '-')
+		optind++;
+	if (sbatch->foreigns++)
+		return true;
+	sbatch->alike = find_alike(word + 2, options);
+	sbatch->foreign = strndup(word, strcspn(word, "="));
+	return sbatch->foreign;
+}
+
 static int read_arguments(p4d_sbatch *sbatch, int argc, char *const argv[], p4d_sbatch_source source,
 			  int *operand, p4d_error *err)
 {
@@ -143,9 +176,14 @@ static int read_arguments(p4d_sbatch *sbatch, int argc, char *const argv[], p4d_
 
 	fill_tables(&tables);
 	optind = 0;
-	while ((more = p4d_arguments_next(argc, argv, tables.letters, tables.options, &which, err)) > 0)
-		if (put(sbatch, value_index(which), optarg ? optarg : "", source, err) < 0)
+	while ((more = p4d_arguments_next(argc, argv, tables.letters, tables.options, &which, err)) != 0) {
+		const bool skipped =
+		    more < 0 && source == P4D_FROM_SCRIPT && skip_foreign(sbatch, argc, argv, tables.options);
+		if (skipped)
+			continue;
+		if (more < 0 || put(sbatch, value_index(which), optarg ? optarg : "", source, err) < 0)
 			return -1;
+	}
 	*operand = optind;
 	return more;
 }

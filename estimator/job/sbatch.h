@@ -78,8 +78,11 @@ typedef struct p4d_sbatch {
 	/* filled by p4d_sbatch_job and p4d_sbatch_request */
 	char *gres, *gpus, *gpus_per_task, *gpus_per_socket; /* in the syntax of p4d_gres_parse */
 	char *nodelist;                                      /* NULL: as typed */
-	p4d_job job;                                         /* borrows from this struct; without script */
-	p4d_request request;                                 /* what the user set */
+	char *foreign;     /* an option of the script that neither sbatch nor p4d has, "--name"; NULL: none */
+	unsigned foreigns; /* how many */
+	const char *alike; /* the known option that foreign may be a misspelling of; NULL: none */
+	p4d_job job;       /* borrows from this struct; without script */
+	p4d_request request; /* what the user set */
 } p4d_sbatch;
 
 /*
@@ -93,8 +96,9 @@ int p4d_sbatch_environment(p4d_sbatch *sbatch, char *const environment[], p4d_er
 
 /*
  * Reads the #SBATCH lines of one component (0 unless the job is heterogeneous), up to the first command as
- * sbatch does. components: how many the script describes. Errors: USAGE, with the line, also for scripts that
- * sbatch refuses.
+ * sbatch does. components: how many the script describes. A long option that is unknown may be that of
+ * another SPANK plugin: it is noted in foreign, and its value is skipped. Errors: USAGE, with the line, also
+ * for scripts that sbatch refuses.
  */
 int p4d_sbatch_script(p4d_sbatch *sbatch, const char *text, size_t length, unsigned component,
 		      unsigned *components, p4d_error *err);

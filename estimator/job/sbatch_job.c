@@ -318,5 +318,6 @@ void p4d_sbatch_free(p4d_sbatch *sbatch)
 	free(sbatch->gpus_per_task);
 	free(sbatch->gpus_per_socket);
 	free(sbatch->nodelist);
+	free(sbatch->foreign);
 	memset(sbatch, 0, sizeof(*sbatch));
 }

@@ -68,7 +68,7 @@ refused P4D001 $check --bogus job.sh
 says "--bogus"
 exits 1 $check --tp=8 job.sh
 says "fix: --p4d-tp=8"
-printf '#!/bin/sh\n#SBATCH --bogus\n' >bad.sh
+printf '#!/bin/sh\n#SBATCH --p4d-bogus\n' >bad.sh
 refused P4D001 $check bad.sh
 says "line 2"
 printf 'true\n' >bad.sh
@@ -105,6 +105,25 @@ says "fix: --nodes=3 --ntasks=3 --gpus-per-node=8"
 # the breakdown
 exits 0 $check --p4d-verbose job.sh
 prints "optimizer" "Peak: stage 0"
+
+# an option of another SPANK plugin of the site: only its sbatch knows it; but those of p4d are known
+printf '%s\n' '#!/bin/sh' '#SBATCH -p h100 -N 1 --gpus-per-node=8' '#SBATCH --quotatype=reserved' '#SBATCH --p4d-model=llama13b' 'srun train' >foreign.sh
+exits 0 $check foreign.sh
+prints "would pass: llama13b" "p4d does not know --quotatype of the #SBATCH lines; sbatch takes it if another plugin of the site has it"
+exits 0 $check --json foreign.sh
+prints '"about":"options"'
+sed 's/=reserved/ reserved --tenant a/' foreign.sh >foreigns.sh
+exits 0 $check foreigns.sh
+prints "would pass: llama13b" "p4d does not know --quotatype and 1 other of the #SBATCH lines; sbatch takes them"
+case $out in *nearest*) fail "it is no misspelling" ;; esac
+sed 's/quotatype=reserved/gpu-per-node=8/' foreign.sh >misspelled.sh
+exits 0 $check misspelled.sh
+prints "p4d does not know --gpu-per-node of" "nearest: --gpus-per-node"
+sed 's/quotatype/p4d-quota/' foreign.sh >own.sh
+exits 1 $check own.sh
+says "line 3 of the batch script: unknown option --p4d-quota"
+exits 1 $check --quotatype=reserved job.sh
+says "unknown option --quotatype"
 
 # what is commonly lost in silence, and what would do as well: advice, whatever it says
 cat >late.sh <<'JOB'

@@ -125,7 +125,10 @@ static void bad_scripts(void **state)
 	    {"  #!/bin/sh\n", "#!"},
 	    {"#!/bin/sh\r\necho\r\n", "DOS"},
 	    {SCRIPT("#SBATCH -N2\n#SBATCH --account=\"open -J k\n"), "line 3"},
-	    {SCRIPT("#SBATCH --nosuch=1\n"), "line 2"},
+	    {SCRIPT("#SBATCH --p4d-nosuch=1\n"), "line 2"},
+	    {SCRIPT("#SBATCH --gpus\n"), "needs a value"},
+	    {SCRIPT("#SBATCH --nodes 2 --quotatype reserved extra\n"), "\"extra\""},
+	    {SCRIPT("#SBATCH --ntasks-per=1\n"), "ambiguous"},
 	    {SCRIPT("#SBATCH -p a extra -J k\n"), "\"extra\""},
 	    {SCRIPT("#SBATCHX -p a\n"), "\"X\""},
 	    {SCRIPT("#SBATCH --json\n"), "not of sbatch"},
@@ -140,6 +143,33 @@ static void bad_scripts(void **state)
 	}
 	err = script_fails("#!/bin/sh\n\0x", 12);
 	assert_mentions(&err, "NUL");
+}
+
+/* Other SPANK plugins of a site add options that only its sbatch knows. */
+static void options_of_other_plugins(void **state)
+{
+	static const struct {
+		const char *text, *name;
+		unsigned count;
+	} cases[] = {
+	    {SCRIPT("#SBATCH --quotatype=reserved\n#SBATCH -p h100\n"), "--quotatype", 1},
+	    {SCRIPT("#SBATCH --quotatype reserved -p h100\n"), "--quotatype", 1},
+	    {SCRIPT("#SBATCH --with-scratch -p h100\n#SBATCH --tenant a --vlan=3 -N1\n"), "--with-scratch",
+	     3},
+	    {SCRIPT("#SBATCH -p h100 --comment --quotatype\n"), NULL, 0}, /* a value */
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		p4d_sbatch sbatch = {0};
+		script(&sbatch, cases[i].text);
+		understand(&sbatch);
+		assert_string_equal(sbatch.job.partition, "h100");
+		assert_int_equal(sbatch.foreigns, cases[i].count);
+		if (cases[i].name)
+			assert_string_equal(sbatch.foreign, cases[i].name);
+		p4d_sbatch_free(&sbatch);
+	}
 }
 
 static void components_of_a_heterogeneous_script(void **state)
@@ -302,6 +332,7 @@ int main(void)
 	    cmocka_unit_test(directive_words),
 	    cmocka_unit_test(directive_without_newline_at_the_end),
 	    cmocka_unit_test(bad_scripts),
+	    cmocka_unit_test(options_of_other_plugins),
 	    cmocka_unit_test(components_of_a_heterogeneous_script),
 	    cmocka_unit_test(bad_numbers),
 	    cmocka_unit_test(an_environment_that_is_exported),
