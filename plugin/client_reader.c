@@ -49,6 +49,11 @@ bool p4d_reading_takes(const p4d_reading *reading, const char *argument)
 	return reader->takes(reading, argument);
 }
 
+bool p4d_reading_knows(const p4d_reading *reading, const char *argument, const char *value)
+{
+	return reader->knows(reading, argument, value);
+}
+
 int p4d_reading_option(const p4d_reading *reading, const char *argument)
 {
 	return reader->option(reading, argument);
@@ -74,6 +79,12 @@ const char *p4d_reading_beside(const p4d_reading *reading, const char *argument,
 			       const char **value)
 {
 	return reader->beside(reading, argument, word, value);
+}
+
+const char *p4d_reading_shards(const p4d_reading *reading, const char *framework, int64_t zero_stage,
+			       bool *launcher)
+{
+	return reader->shards(reading, framework, zero_stage, launcher);
 }
 
 const char *p4d_reading_framework(const p4d_reading *reading)

@@ -24,10 +24,12 @@ const p4d_reader_calls p4d_reader = {
     .free_files = p4d_read_files_free,
     .argument = p4d_reading_argument,
     .takes = p4d_reading_takes,
+    .knows = p4d_reading_knows,
     .option = p4d_reading_option,
     .name = p4d_reading_name,
     .say = p4d_reading_say,
     .assigns = p4d_reading_assigns,
     .beside = p4d_reading_beside,
+    .shards = p4d_reading_shards,
     .framework = p4d_reading_framework,
 };

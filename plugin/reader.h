@@ -17,6 +17,7 @@ typedef struct p4d_reader_calls {
 	/* as in reader.h */
 	const p4d_read_value *(*argument)(const p4d_reading *reading, const char *argument);
 	bool (*takes)(const p4d_reading *reading, const char *argument);
+	bool (*knows)(const p4d_reading *reading, const char *argument, const char *value);
 	int (*option)(const p4d_reading *reading, const char *argument);
 	const char *(*name)(const p4d_reading *reading, p4d_option option);
 	bool (*say)(const p4d_reading *reading, const char *argument, p4d_option option, const char *text,
@@ -24,6 +25,8 @@ typedef struct p4d_reader_calls {
 	bool (*assigns)(const p4d_reading *reading);
 	const char *(*beside)(const p4d_reading *reading, const char *argument, const char *word,
 			      const char **value);
+	const char *(*shards)(const p4d_reading *reading, const char *framework, int64_t zero_stage,
+			      bool *launcher);
 	const char *(*framework)(const p4d_reading *reading);
 } p4d_reader_calls;
 

@@ -83,7 +83,7 @@ says "/shared/conf/ppo_trainer.yaml cannot be read, nor what it sets" "[P4D117]"
 printf 'defaults: [ppo_trainer, {rollout@actor_rollout_ref.rollout: ours}]\ndata: {max_prompt_length: 24, max_response_length: 40}\n' >conf/part.yaml
 runs '--config-path=$PWD/conf --config-name=part'
 has seq-len 64 conf/part.yaml
-has recompute full ''
+lacks recompute
 lacks engine-tp
 # configurations of verl's own, wherever it lies
 for words in '--config-name=ppo_trainer' '--config-path=config --config-name=ppo_trainer.yaml'; do
