@@ -195,7 +195,7 @@ static void find_by_name(p4d_shell *shell, const p4d_launch *launch, bool none, 
 
 static bool stands_alone(const p4d_launch *launch, const p4d_reader *reader)
 {
-	for (int j = 0; j < 4 && reader->arguments_alone[j]; j++)
+	for (int j = 0; j < P4D_READ_ALONE && reader->arguments_alone[j]; j++)
 		for (size_t k = 1; k < launch->count; k++)
 			if (is_argument(launch->words[k], reader->arguments_alone[j]))
 				return true;
@@ -209,6 +209,8 @@ void p4d_reader__find_program(p4d_shell *shell, const p4d_launch *launch, p4d_re
 		return;
 	const bool none = is_none(launch->words[0]);
 	find_by_name(shell, launch, none, to);
+	if (to->reader && to->reader->earlier && stands_alone(launch, to->reader->earlier))
+		to->reader = to->reader->earlier;
 	for (int i = 0; !to->reader && !none && i < READERS; i++)
 		if (stands_alone(launch, readers[i]))
 			to->reader = readers[i];

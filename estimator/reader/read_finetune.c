@@ -495,6 +495,17 @@ static void finish_evaluation(p4d_reading *r)
 		r->value[P4D_EVAL_MICRO_BATCH] = (p4d_read_value){.file = NULL};
 }
 
+void p4d_finetune__adapts(p4d_reading *r)
+{
+	p4d_read_value *method = AT(LORA);
+	const p4d_read_value *place = p4d_reader__set(AT(RANK)) ? AT(RANK) : AT(TARGETS);
+
+	if (!r->named || p4d_reader__set(method) || method->unknown || !p4d_reader__set(place))
+		return;
+	*method = (p4d_read_value){.file = place->file, .line = place->line};
+	memcpy(method->text, "lora", sizeof("lora"));
+}
+
 void p4d_finetune__unmodelled(p4d_reading *r)
 {
 	p4d_reader__forget(r, P4D_FRAMEWORK);

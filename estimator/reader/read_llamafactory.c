@@ -115,6 +115,7 @@ static void finish_factory(p4d_reading *r)
 
 	if (p4d_reader__is(target, "all"))
 		r->extra[P4D_FINETUNE_ALL_LINEAR] = *target;
+	p4d_finetune__adapts(r);
 	p4d_finetune__finish(r);
 	if (!p4d_reader__set(&r->extra[P4D_FINETUNE_LORA]) && r->named)
 		p4d_reader__put_default(r, P4D_FINETUNE,
@@ -155,10 +156,8 @@ const p4d_reader p4d_reader__llamafactory = {
 static const p4d_read_argument swift_arguments[] = {
     {"--config", P4D_READ_FILE, "", NULL},
     {"--model", P4D_MODEL, NULL, NULL},
-    {"--model_id_or_path", P4D_MODEL, NULL, NULL},
     {"--train_type", EXTRA(LORA), NULL, methods},
     {"--tuner_type", EXTRA(LORA), NULL, methods},
-    {"--sft_type", EXTRA(LORA), NULL, methods},
     {"--lora_rank", EXTRA(RANK), NULL, NULL},
     {"--lora_dropout", EXTRA(DROPOUT), NULL, NULL},
     {"--target_modules", EXTRA(TARGETS), NULL, p4d_reader__list},
@@ -286,6 +285,7 @@ static void finish_swift(p4d_reading *r)
 	    !r->value[P4D_PRECISION].unknown && !p4d_reader__is(dtype, "fp32"))
 		p4d_reader__put(r, P4D_PRECISION, dtype, "%s", dtype->text);
 	finish_swift_fsdp(r);
+	p4d_finetune__adapts(r);
 	p4d_finetune__finish(r);
 	if (!p4d_reader__set(&r->extra[P4D_FINETUNE_LORA]) && r->named)
 		p4d_reader__put_default(r, P4D_FINETUNE,
@@ -306,6 +306,7 @@ const p4d_reader p4d_reader__swift_rl = {
     .framework = "swift",
     .aliases = p4d_finetune__aliases,
     .release = "swift 4",
+    .earlier = &p4d_reader__swift_2_rlhf,
     .programs = {"swift rlhf", "swift.cli.rlhf", "swift/cli/rlhf.py"},
     .arguments = {swift_arguments, p4d_finetune__deepspeed, p4d_reinforcement__engine,
 		  p4d_finetune__accelerate},
@@ -320,6 +321,7 @@ const p4d_reader p4d_reader__swift = {
     .framework = "swift",
     .aliases = p4d_finetune__aliases,
     .release = "swift 4",
+    .earlier = &p4d_reader__swift_2,
     .shards = swift_shards,
     .programs = {"swift sft", "swift pt", "swift.cli.sft", "swift/cli/sft.py"},
     .arguments = {swift_arguments, p4d_finetune__deepspeed, p4d_finetune__accelerate},

@@ -74,7 +74,7 @@ typedef struct p4d_read_filling {
 } p4d_read_filling;
 enum { P4D_READ_PROGRAM = -1 };
 
-enum { P4D_READ_PROGRAMS = 24, P4D_READ_TABLES = 5 };
+enum { P4D_READ_PROGRAMS = 24, P4D_READ_TABLES = 5, P4D_READ_ALONE = 8 };
 
 /* Of transformers, as the environment's own file says it; major is 0 where that is not known. */
 typedef struct p4d_read_release {
@@ -90,7 +90,6 @@ typedef enum p4d_read_trl {
 	P4D_READ_TRL_CHUNKED, /* 1.7 to 1.14: unless --loss_type says otherwise */
 	P4D_READ_TRL_FUSED,   /* 1.15 and later: always, in tiles */
 } p4d_read_trl;
-
 
 /* Of a program whose configuration hydra puts together. */
 typedef struct p4d_read_hydra {
@@ -116,17 +115,21 @@ typedef struct p4d_read_shards {
 /* One training program. */
 typedef struct p4d_reader {
 	const char *framework; /* as in --framework, or as p4d names what it does not model yet */
-	/* file names or modules, with wildcards, or scripts that start them; "NAME SUBCOMMAND"; "~NAME": other
-	 * projects use that name too (evidence.h) */
+	/* file names or modules, with wildcards, or scripts that start them; "NAME SUBCOMMAND"; "~NAME":
+	 * other projects use that name too (evidence.h) */
 	const char *programs[P4D_READ_PROGRAMS];
 	/* arguments of which "~NAME" needs one; NULL: any that is read but a file's path */
 	const char *const *typical;
 	/* lists of all arguments that its parser knows, where it stops at others; NULL: it may take any */
 	const char *const *parser;
-	const char *arguments_alone[4]; /* one of these means the same, whatever the program's name is */
+	const char *
+	    arguments_alone[P4D_READ_ALONE]; /* one of these means the same, whatever the program's name is */
 	const p4d_read_argument *arguments[P4D_READ_TABLES]; /* each ends with a name NULL */
 	const p4d_read_default *defaults;                    /* last: value NULL; NULL: none */
-	const char *release;                /* that has them, "TRL 1.10"; NULL: none is said */
+	const char *release; /* that has them, "TRL 1.10"; NULL: none is said */
+	/* of an earlier release with other arguments, if its arguments_alone has one of the command's; NULL:
+	 * p4d knows none */
+	const struct p4d_reader *earlier;
 	const p4d_read_variable *variables; /* last: name NULL; NULL: none */
 	const p4d_read_alias *aliases;      /* last: P4D_OPTIONS; NULL: none */
 	const p4d_read_beside *beside;      /* NULL: no word is like that */
@@ -162,7 +165,7 @@ extern const p4d_reader p4d_reader__megatron, p4d_reader__trainer, p4d_reader__t
     p4d_reader__swift_megatron, p4d_reader__trl_rl, p4d_reader__openrlhf_preference, p4d_reader__foundry,
     p4d_reader__open_lm, p4d_reader__picotron, p4d_reader__colossal, p4d_reader__automodel,
     p4d_reader__unsloth, p4d_reader__maxtext, p4d_reader__xla, p4d_reader__slime, p4d_reader__skyrl,
-    p4d_reader__skyrl_sft;
+    p4d_reader__skyrl_sft, p4d_reader__swift_2, p4d_reader__swift_2_rlhf;
 
 /* Characters of a path that is followed; a longer one is said to be too long. */
 enum { P4D_READ_PATH = 512 };

@@ -26,6 +26,7 @@ static const struct {
     {"deepspeed", "deepspeed train.py --deepspeed_config c.json"},
     {"axolotl", "axolotl train c.yml"},
     {"llamafactory", "llamafactory-cli train c.yaml"},
+    {"swift", "swift sft --sft_type full --model_type qwen2-7b"},
     {"swift", "swift sft --deepspeed zero3_offload"},
     {"torchtune", "tune run --nproc_per_node 2 lora_finetune_distributed --config c.yaml"},
     {"litgpt", "litgpt finetune_lora --config c.yaml"},

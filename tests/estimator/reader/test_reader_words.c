@@ -20,7 +20,7 @@ static void every_reader_is_found(void **state)
 	for (; (reader = p4d_reader__at(count)); count++) {
 		for (int i = 0; i < P4D_READ_PROGRAMS && reader->programs[i]; i++)
 			may(reader->programs[i]);
-		for (int i = 0; i < 4 && reader->arguments_alone[i]; i++)
+		for (int i = 0; i < P4D_READ_ALONE && reader->arguments_alone[i]; i++)
 			may(reader->arguments_alone[i]);
 	}
 	assert_true(count > 1);
