@@ -171,21 +171,24 @@ static bool skip_foreign(p4d_sbatch *sbatch, int argc, char *const argv[], const
 static int read_arguments(p4d_sbatch *sbatch, int argc, char *const argv[], p4d_sbatch_source source,
 			  int *operand, p4d_error *err)
 {
+	const bool skips = source == P4D_FROM_SCRIPT || sbatch->skips_foreign;
 	option_tables tables = {0};
+	p4d_error unknown = {0};
 	int which, more;
 
 	fill_tables(&tables);
 	optind = 0;
-	while ((more = p4d_arguments_next(argc, argv, tables.letters, tables.options, &which, err)) != 0) {
-		const bool skipped =
-		    more < 0 && source == P4D_FROM_SCRIPT && skip_foreign(sbatch, argc, argv, tables.options);
-		if (skipped)
+	while ((more = p4d_arguments_next(argc, argv, tables.letters, tables.options, &which, &unknown)) !=
+	       0) {
+		if (more < 0 && skips && skip_foreign(sbatch, argc, argv, tables.options))
 			continue;
+		if (more < 0 && err)
+			*err = unknown;
 		if (more < 0 || put(sbatch, value_index(which), optarg ? optarg : "", source, err) < 0)
 			return -1;
 	}
 	*operand = optind;
-	return more;
+	return 0;
 }
 
 int p4d_sbatch_arguments(p4d_sbatch *sbatch, int argc, char *const argv[], int *operand, p4d_error *err)

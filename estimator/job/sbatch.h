@@ -74,6 +74,8 @@ enum { P4D_SBATCH_VALUES = P4D_SBATCH_FIELDS + P4D_OPTIONS };
 typedef struct p4d_sbatch {
 	char *value[P4D_SBATCH_VALUES]; /* as typed, "" for options without a value; NULL unset */
 	uint8_t source[P4D_SBATCH_VALUES];
+	bool skips_foreign; /* options of other plugins are skipped on the command line, too: a script's
+			       sbatch */
 	const char *prefix; /* of the variables that users write p4d's options to; NULL: SBATCH */
 	/* filled by p4d_sbatch_job and p4d_sbatch_request */
 	char *gres, *gpus, *gpus_per_task, *gpus_per_socket; /* in the syntax of p4d_gres_parse */
