@@ -16,6 +16,9 @@ bool p4d_transformers__countable(const p4d_layout *l)
 
 	if (eager || l->micro_batch > 1) /* scores, or the mask */
 		columns += (eager ? l->heads : 1) * (p4d_wide)l->seq_len;
+	if (l->state_heads) /* values, and the states of a layer: at most one for each token */
+		columns += l->state_heads * (p4d_wide)l->state_head_dim * (1 + (p4d_wide)l->state_size) +
+			   2 * (p4d_wide)l->state_groups * l->state_size;
 	p4d_wide all = tokens * columns;
 	if (l->experts)
 		all += tokens * l->experts + p4d_routed_of(l, l->micro_batch * l->seq_len).gathered *
