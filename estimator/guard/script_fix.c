@@ -543,6 +543,12 @@ static bool write_way(const p4d_reading *r, p4d_option option, int64_t value, p4
 	return true;
 }
 
+/* Which of two commands on a line takes an option of the launcher. */
+static const char *of_launcher(const p4d_reading *r)
+{
+	return r->launches ? "" : " to accelerate launch";
+}
+
 /* Another framework, for a program that copies the model to every GPU. */
 static bool write_sharding(const p4d_reading *r, int64_t framework, int64_t zero_stage, p4d_text *fix)
 {
@@ -553,7 +559,7 @@ static bool write_sharding(const p4d_reading *r, int64_t framework, int64_t zero
 	if (!words || !r->line)
 		return false;
 	p4d_text_entry(fix, "; ", "%s:%" PRIu32 ": add %s%s", r->file, launcher ? r->line : r->program_line,
-		       words, launcher ? " to accelerate launch" : "");
+		       words, launcher ? of_launcher(r) : "");
 	return true;
 }
 
@@ -570,8 +576,8 @@ static bool write_offload(const p4d_reading *r, int64_t offload, p4d_text *fix)
 		if (!file_words[i].options || is_configuration(stage))
 			p4d_text_entry(fix, "; ", "in %.100s: %s", stage->file, file_words[i].text);
 		else
-			p4d_text_entry(fix, "; ", "%.100s:%" PRIu32 ": add %s to accelerate launch",
-				       stage->file, stage->line, file_words[i].options);
+			p4d_text_entry(fix, "; ", "%.100s:%" PRIu32 ": add %s%s", stage->file, stage->line,
+				       file_words[i].options, of_launcher(r));
 		return true;
 	}
 	return write_way(r, P4D_OFFLOAD, offload, fix);

@@ -55,6 +55,12 @@ static bool is_typical(const p4d_reader *reader, const char *name)
 	return *typical;
 }
 
+static void note_foreign(p4d_read_evidence *e, const char *name)
+{
+	if (!*e->foreign)
+		snprintf(e->foreign, sizeof(e->foreign), "%.*s", (int)sizeof(e->foreign) - 1, name);
+}
+
 void p4d_reader__weigh(p4d_read_evidence *e, const p4d_reader *reader, const char *name)
 {
 	const p4d_read_argument *a = p4d_reader__find(reader, name);
@@ -62,7 +68,8 @@ void p4d_reader__weigh(p4d_read_evidence *e, const p4d_reader *reader, const cha
 	e->file = e->file || (a && p4d_reader__is_file(a)) ||
 		  (reader->assignments && p4d_reader__same_name(name, "--config-name")); /* hydra's */
 	e->typical = e->typical || is_typical(reader, name);
-	e->foreign = e->foreign || (reader->parser && !is_known(reader->parser, name + strspn(name, "-")));
+	if (reader->parser && !is_known(reader->parser, name + strspn(name, "-")))
+		note_foreign(e, name);
 }
 
 /* A word that belongs to no option: of a program that has none but a file, another is foreign. */
@@ -73,7 +80,8 @@ static void weigh_operand(p4d_read_evidence *e, const p4d_reader *reader, const 
 	const bool file = p4d_config_format_of(word, &format);
 
 	e->file = e->file || (file && a && p4d_reader__is_file(a));
-	e->foreign = e->foreign || (reader->parser && !file && !p4d_reader__find(reader, word));
+	if (reader->parser && !file && !p4d_reader__find(reader, word))
+		note_foreign(e, word);
 }
 
 /* The name in "--name=value", or of "name=value" where that is an argument. "": none. */
@@ -85,7 +93,8 @@ static const char *name_of(const p4d_reader *reader, p4d_value word, char *name,
 	*name = '\0';
 	while (from < word.length && !word.at[from].unknown && word.at[from].c == '+') /* of hydra */
 		from++;
-	word = (p4d_value){word.at + from, word.length - from};
+	if (from) /* an empty word has no cells */
+		word = (p4d_value){word.at + from, word.length - from};
 	dash = word.length > 1 && !word.at[0].unknown && word.at[0].c == '-' &&
 	       !(word.at[1].c >= '0' && word.at[1].c <= '9') && word.at[1].c != '.';
 	while (equals < word.length && !word.at[equals].unknown && word.at[equals].c != '=')

@@ -5,7 +5,9 @@
 
 /*
  * Many people call their own program sft.py or train_gpt.py. Such a name, which has P4D_READ_COMMON before it
- * in the table of its reader, says which program it is only together with the program's arguments.
+ * in the table of its reader, says which program it is only together with the program's arguments. One
+ * argument that the program's parser does not know disproves it, unless the name has a folder,
+ * "~examples/scripts/sft.py": then the program may be of a newer release, and p4d only advises.
  */
 #define P4D_READ_COMMON '~'
 
@@ -22,11 +24,11 @@ p4d_read_evidence p4d_reader__weigh_command(p4d_shell *shell, const p4d_launch *
 /* Whether the arguments are the program's own. */
 static inline bool p4d_reader__is_proven(const p4d_read_evidence *evidence)
 {
-	return evidence->typical && !evidence->foreign;
+	return evidence->typical && !*evidence->foreign;
 }
 
 /* The same, or its configuration file may still say so. */
 static inline bool p4d_reader__may_be_proven(const p4d_read_evidence *evidence)
 {
-	return (evidence->typical || evidence->file) && !evidence->foreign;
+	return (evidence->typical || evidence->file) && !*evidence->foreign;
 }

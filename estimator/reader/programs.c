@@ -160,7 +160,9 @@ static size_t match(p4d_shell *shell, const p4d_launch *launch, const p4d_reader
 	if (!words)
 		return 0;
 	if (common) {
-		const p4d_read_evidence e = p4d_reader__weigh_command(shell, launch, reader, words);
+		p4d_read_evidence e = p4d_reader__weigh_command(shell, launch, reader, words);
+		if (strchr(name, '/'))
+			*e.foreign = '\0';
 		return p4d_reader__may_be_proven(&e) ? words : 0;
 	}
 	/* a part of a name is others', too */
@@ -188,7 +190,10 @@ static void find_by_name(p4d_shell *shell, const p4d_launch *launch, bool none, 
 			const size_t words = match(shell, launch, readers[i], name, common);
 			if (!words)
 				continue;
-			*to = (p4d_read_program){.reader = readers[i], .words = words, .common = common};
+			*to = (p4d_read_program){.reader = readers[i],
+						 .words = words,
+						 .common = common,
+						 .placed = common && strchr(name, '/')};
 			longest = length;
 		}
 }

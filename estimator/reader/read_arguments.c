@@ -212,6 +212,7 @@ static void take_word(p4d_read_context *c, const p4d_read_argument *a, argument_
 
 	while (w->separate && values < count && !is_option(behind[values]) &&
 	       !may_be_options(c, behind[values], false) &&
+	       !(a->value && p4d_value_is_unset(behind[values])) && /* --switch $NOTHING */
 	       (values == 0 || (!is_unknown_word(behind[values]) && !is_argument(c, behind[values]))))
 		values++;
 	const bool list = a->words == p4d_reader__list;

@@ -134,13 +134,18 @@ static void finish_factory(p4d_reading *r)
 							       : "other models are held, too");
 }
 
+/* Of LLaMA-Factory's arguments those that few other programs have. */
+static const char *const factory_typical[] = {"--finetuning_type", "--cutoff_len", "--template", "--stage",
+					      NULL};
+
 const p4d_reader p4d_reader__llamafactory = {
     .framework = "llamafactory",
     .aliases = p4d_finetune__aliases,
     .release = "LLaMA-Factory 0.9",
     .programs = {"llamafactory-cli train", "lmf train", "llamafactory.launcher", "~train_bash.py",
 		 "llamafactory/launcher.py", "~src/train.py *.yaml", "~src/train.py *.yml",
-		 "~src/train.py *.json"},
+		 "~src/train.py *.json", "~src/train.py"},
+    .typical = factory_typical,
     .arguments_alone = {"--finetuning_type"},
     .arguments = {factory_arguments, p4d_finetune__deepspeed, p4d_finetune__accelerate},
     .defaults = factory_defaults,

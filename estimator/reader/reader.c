@@ -17,8 +17,9 @@ typedef struct reading_state {
 	p4d_value nodes, gpus_per_node; /* of the launcher around a script */
 	uint64_t until_ns;              /* for configuration files, of all programs */
 	p4d_read_python python;
-	uint64_t first;          /* what tells a command from the one that is read */
-	const char *name, *text; /* of the script */
+	uint64_t first;                  /* what tells a command from the one that is read */
+	unsigned unknowns, unknowns_end; /* which of the reading's are of the command that is read */
+	const char *name, *text;         /* of the script */
 	size_t length;
 } reading_state;
 
@@ -107,13 +108,13 @@ static void take_program(p4d_reading *r, const p4d_shell *shell, const p4d_launc
  * name, 0 if it is not known; alike: then its arguments are the reader's. Returns what files say of the
  * program. */
 static p4d_read_evidence read_arguments(reading_state *state, p4d_shell *shell, const p4d_launch *launch,
-					const p4d_reader *reader, size_t named, bool common, bool alike)
+					const p4d_reader *reader, size_t named, bool alike)
 {
 	p4d_reading *r = state->reading;
 	p4d_read_context context = {.reading = r,
 				    .shell = shell,
 				    .host = state->host,
-				    .weighs = common,
+				    .weighs = named,
 				    .values = P4D_READ_CONFIG_VALUES,
 				    .until_ns = state->until_ns,
 				    .of_script = launch->shell_script,
@@ -125,6 +126,7 @@ static p4d_read_evidence read_arguments(reading_state *state, p4d_shell *shell, 
 	memset(r->by_default, 0, sizeof(r->by_default));
 	r->more_arguments = !named;
 	r->named = named;
+	r->launches = context.accelerates;
 	r->reader = reader;
 	if (named > 1) {
 		const size_t length = strlen(r->program);
@@ -146,12 +148,23 @@ static p4d_read_evidence read_arguments(reading_state *state, p4d_shell *shell, 
 	state->until_ns = context.until_ns;
 	if (reader->finish)
 		reader->finish(r);
-	/* Megatron-LM's data loader makes a mask; programs that call Megatron-Core have loaders of their own */
+	/* Megatron-LM's data loader makes a mask; programs that call Megatron-Core have loaders of their own
+	 */
 	if (reader != &p4d_reader__megatron && p4d_reader__is(&r->value[P4D_FRAMEWORK], "megatron"))
 		p4d_reader__put_default(r, P4D_ATTENTION_MASK, "off");
 	p4d_reader__check(r);
 	p4d_reader__padding(r);
 	return context.evidence;
+}
+
+/* A parser that stops at unknown arguments is given one: it is of another release, or was changed. */
+static void doubt_release(p4d_reading *r, const char *argument)
+{
+	p4d_read_unknown *u = p4d_reader__unknown(r, "arguments", "%.60s is not an argument of %s", argument,
+						  p4d_reading_release(r));
+
+	if (u)
+		u->doubt = true;
 }
 
 /* A name that other projects use counts only if what its configuration files hold does not disprove it. */
@@ -161,18 +174,19 @@ static void read_program(reading_state *state, p4d_shell *shell, const p4d_launc
 	const unsigned before = state->reading->unknowns;
 
 	take_program(state->reading, shell, launch, command);
-	p4d_read_evidence e =
-	    read_arguments(state, shell, launch, program->reader, program->words, program->common, true);
-	if (!program->common)
-		return;
+	p4d_read_evidence e = read_arguments(state, shell, launch, program->reader, program->words, true);
 	const p4d_read_evidence line =
 	    p4d_reader__weigh_command(shell, launch, program->reader, program->words);
+	const char *foreign = *line.foreign ? line.foreign : e.foreign;
 	e.typical = e.typical || line.typical;
-	if (p4d_reader__is_proven(&e))
+	if (!program->common || (e.typical && (program->placed || !*foreign))) {
+		if (program->words == 1 && *foreign)
+			doubt_release(state->reading, foreign);
 		return;
+	}
 	state->reading->unknowns = before;
 	take_program(state->reading, shell, launch, command);
-	read_arguments(state, shell, launch, program->reader, 0, false, e.typical);
+	read_arguments(state, shell, launch, program->reader, 0, e.typical);
 }
 
 /* bash <<EOF, bash -s WORDS: what stands in the script is read. */
@@ -262,6 +276,17 @@ static bool counts(reading_state *state, const p4d_launch *launch, const p4d_rea
 	return read;
 }
 
+/* Drops what is not known of a command that another one goes before. */
+static void forget(reading_state *state)
+{
+	p4d_reading *r = state->reading;
+
+	memmove(&r->unknown[state->unknowns], &r->unknown[state->unknowns_end],
+		(r->unknowns - state->unknowns_end) * sizeof(r->unknown[0]));
+	r->unknowns -= state->unknowns_end - state->unknowns;
+	state->unknowns = state->unknowns_end = r->unknowns;
+}
+
 /* Whether what a script is given is a program that p4d knows: "launch.sh python pretrain_gpt.py ..." */
 static bool is_given_program(p4d_shell *shell, const p4d_launch *launch)
 {
@@ -315,9 +340,11 @@ static void run_command(void *context, p4d_shell *shell, const p4d_value *words,
 		; /* one of what it may be was read */
 	} else if (reader && counts(state, &launch, reader, named, certain)) {
 		r->certain = certain;
+		forget(state);
 		read_program(state, shell, &launch, &program, words[0]);
 		r->one_node = launch.starts_ranks || reader->every_gpu;
 		p4d_reader__python_release(r, shell, state->host, &state->python, &launch, words);
+		state->unknowns_end = r->unknowns;
 	} else if (reader) {
 		; /* another one was read */
 	} else if (!*r->program && !launch.shell_script &&
@@ -407,7 +434,8 @@ void p4d_reader_read(p4d_reading *reading, const p4d_reader_host *host, const p4
 				    "one trains, and %u serve%s a model; on which nodes is not known",
 				    reading->serving, reading->serving > 1 ? "" : "s");
 	else if (reading->commands > 1)
-		p4d_reader__unknown(reading, "commands", "%u commands start a training; the first is read",
-				    reading->commands);
+		p4d_reader__unknown(reading, "commands",
+				    "%u commands start a training; p4d read the one at %.60s:%u",
+				    reading->commands, reading->file, reading->line);
 	make_all_printable(reading);
 }

@@ -43,6 +43,7 @@ typedef struct p4d_reading {
 	bool one_node;          /* a launcher starts it, on one node unless it is told otherwise */
 	bool certain;           /* no test that p4d cannot decide is before it */
 	bool named;             /* by the program's name */
+	bool launches;          /* it takes the options of accelerate launch itself */
 	bool more_arguments;    /* some of its arguments are not known, so nor is what is left to defaults */
 	unsigned commands;      /* that start another training than the first, which is read; 1: none does */
 	unsigned serving;       /* of these, how many only serve a model */

@@ -115,8 +115,8 @@ typedef struct p4d_read_shards {
 /* One training program. */
 typedef struct p4d_reader {
 	const char *framework; /* as in --framework, or as p4d names what it does not model yet */
-	/* file names or modules, with wildcards, or scripts that start them; "NAME SUBCOMMAND"; "~NAME":
-	 * other projects use that name too (evidence.h) */
+	/* file names or modules, with wildcards, or scripts that start them; "NAME SUBCOMMAND"; "~NAME" or
+	 * "~FOLDER/NAME": other projects use that name too (evidence.h) */
 	const char *programs[P4D_READ_PROGRAMS];
 	/* arguments of which "~NAME" needs one; NULL: any that is read but a file's path */
 	const char *const *typical;
@@ -225,14 +225,14 @@ enum { P4D_READ_CONFIG_VALUES = 1 << 13, P4D_READ_CONFIG_NS = 8000000 /* of all 
 
 /* What arguments say of their program. */
 typedef struct p4d_read_evidence {
-	bool typical; /* one is the program's own */
-	bool foreign; /* one is none that its parser knows */
-	bool file;    /* one names a configuration file, which may hold others */
+	bool typical;     /* one is the program's own */
+	bool file;        /* one names a configuration file, which may hold others */
+	char foreign[64]; /* one that its parser does not know; "": there is none */
 } p4d_read_evidence;
 
 typedef struct p4d_read_context {
 	p4d_reading *reading;
-	bool weighs; /* the program is not certain: takes what configuration files hold as evidence */
+	bool weighs; /* takes what configuration files hold as evidence of which program it is */
 	p4d_read_evidence evidence;
 	p4d_shell *shell;
 	const p4d_reader_host *host;
@@ -294,7 +294,8 @@ void p4d_reader__launch(const p4d_value *words, size_t count, p4d_launch *launch
 typedef struct p4d_read_program {
 	const p4d_reader *reader; /* NULL: none that p4d knows */
 	size_t words;             /* of its name; 0: only its arguments are like those of the reader's */
-	bool common;              /* the name is others', too */
+	bool common;              /* other projects use the name also */
+	bool placed;              /* but it is in a folder as in its own project */
 } p4d_read_program;
 
 void p4d_reader__find_program(p4d_shell *shell, const p4d_launch *launch, p4d_read_program *to);

@@ -120,6 +120,16 @@ judged "trl sft $llama --dataset_name x $lora"
 judged "python -m trl.scripts.sft $llama --dataset_name x $lora"
 judged "accelerate launch trl/scripts/sft.py $llama --dataset_name x $lora"
 judged "python trl/scripts/sft.py $llama $lora --local_option 1" # a path that only that project has
+# an argument of a newer release, or of a changed copy: advice, never a refusal
+judged "accelerate launch examples/scripts/sft.py $llama --dataset_name x $lora --argument_of_tomorrow 3"
+judged "accelerate launch /opt/trl/examples/scripts/dpo.py $llama --dataset_name x $lora --argument_of_tomorrow=3"
+full="--model_name_or_path meta-llama/Llama-2-13b-hf --per_device_train_batch_size 1"
+judged "torchrun examples/scripts/sft.py $full" 13
+judged "torchrun examples/scripts/sft.py $full --argument_of_tomorrow 3"
+says "though --argument_of_tomorrow is not an argument of TRL 1.16; the job is submitted as it is"
+judged "torchrun transformers/examples/pytorch/language-modeling/run_clm.py $full --block_size 1024" 13
+judged "torchrun transformers/examples/pytorch/language-modeling/run_clm.py $full --block_size 1024 --argument_of_tomorrow"
+quiet 'python examples/scripts/sft.py --net resnet50'
 judged "accelerate launch sft.py $llama --dataset_name x $lora"
 judged "python sft.py $llama $lora --neftune_noise_alpha 5 --warmup_ratio 0.03 --report_to wandb --assistant_only_loss --eos_token x"
 judged "python sft.py $llama $lora --no_remove_unused_columns --dataset-text-field text --lr_scheduler_ty cosine"
@@ -140,6 +150,16 @@ judged 'accelerate launch sft.py --config trl.yaml'
 judged 'python sft.py --config trl.yaml --packing --eval_strategy no'
 printf '%s\n' 'model_name_or_path: meta-llama/Llama-3.2-1B' 'stage: sft' 'finetuning_type: lora' 'template: llama3' 'cutoff_len: 1024' 'per_device_train_batch_size: 1' >lf.yaml
 judged 'torchrun src/train.py lf.yaml'
+
+judged 'torchrun src/train.py --stage sft --do_train --model_name_or_path meta-llama/Llama-3.2-1B --template llama3 --finetuning_type lora --per_device_train_batch_size 1'
+judged "trl sft --model_name_or_path gpt2 --max_length 1024 --per_device_train_batch_size 1 --bf16 \$NOTHING"
+
+# accelerate's options belong to trl itself
+gpus=4
+judged "trl sft $full --num_processes 4" 13
+says "add --use_deepspeed --zero_stage"
+case $err in *"accelerate launch"*) fail "no accelerate launch is there" ;; esac
+gpus=1
 
 # A rank of LoRA without the switch for adapters is a doubt: advice, never a refusal.
 job "trl sft --model_name_or_path meta-llama/Llama-2-13b-hf --per_device_train_batch_size 1 --max_length 2048 --lora_r 16"
