@@ -57,6 +57,13 @@ static bool find_fix(const p4d_subject *subject, const p4d_request *asked, const
 	return !budget.cut;
 }
 
+/* Too much by fragmentation alone, for which no site refuses a job. */
+static bool fits_unfragmented(const judged *j)
+{
+	return j->estimate.fraction > j->limit &&
+	       p4d_memory_fits_unfragmented(&j->layout, &j->estimate, j->limit);
+}
+
 static void judge_memory(p4d_subject *subject, const p4d_request *asked, judged *j)
 {
 	const p4d_estimate *e = &j->estimate;
@@ -69,14 +76,16 @@ static void judge_memory(p4d_subject *subject, const p4d_request *asked, judged 
 		return;
 	if (e->fraction > j->limit) {
 		const bool whole = find_fix(subject, asked, j, fix, sizeof(fix));
-		p4d_subject_say(subject, P4D_E_DOES_NOT_FIT, fix,
-				"%.200s needs %.1f of %.1f GiB (%.0f %%, limit %.0f %%) of %s on %s%s",
-				subject->model, p4d_to_gib(e->peak.device_bytes),
-				p4d_to_gib(e->capacity_bytes), 100 * e->fraction, 100 * j->limit, what,
+		const bool may_fit = fits_unfragmented(j);
+		p4d_subject_say(subject, may_fit ? P4D_E_UNVALIDATED : P4D_E_DOES_NOT_FIT, fix,
+				"%s%.200s needs %.1f of %.1f GiB (%.0f %%, limit %.0f %%) of %s on %s%s",
+				may_fit ? "unvalidated (" P4D_MEMORY_UNFRAGMENTED "): " : "", subject->model,
+				p4d_to_gib(e->peak.device_bytes), p4d_to_gib(e->capacity_bytes),
+				100 * e->fraction, 100 * j->limit, what,
 				p4d_memory_where(&j->layout, e, stage),
 				whole ? "" : "; not all layouts were compared for the fix");
-		j->action = P4D_REJECT;
-		j->code = P4D_E_DOES_NOT_FIT;
+		j->action = may_fit ? P4D_WARN : P4D_REJECT;
+		j->code = may_fit ? P4D_OK : P4D_E_DOES_NOT_FIT;
 	} else if (e->fraction > j->safe) {
 		p4d_subject_say(subject, P4D_E_ABOVE_SAFE, "",
 				"%.1f of %.1f GiB (%.0f %%) is above the safe %.0f %%",
@@ -152,6 +161,8 @@ static const char *unvalidated(const p4d_subject *subject, const judged *j)
 {
 	const char *what = p4d_framework_unvalidated(&j->layout);
 
+	if (!what && fits_unfragmented(j))
+		what = P4D_MEMORY_UNFRAGMENTED;
 	return what || j->code != P4D_E_DOES_NOT_FIT
 		   ? what
 		   : p4d_memory_of_newer(&j->layout, subject->method, &subject->capacity, j->limit);

@@ -80,6 +80,30 @@ static void print_answer(const p4d_verdict *v, const p4d_request *request, const
 	putchar('\n');
 }
 
+/* What a job that p4d judged also does, and p4d has no formula for; NULL: nothing known. */
+static const char *not_counted(const p4d_checked *answer)
+{
+	const p4d_layout *l = &answer->verdict->layout;
+	const p4d_reading *r = answer->sbatch->job.reading;
+
+	if (!answer->verdict->judged)
+		return NULL;
+	if (l->framework == P4D_FRAMEWORK_DEEPSPEED && l->zero_stage == 3 && r && r->saves_on_host)
+		return "saving gathers the 16-bit weights in the host memory of rank 0 "
+		       "(stage3_gather_16bit_weights_on_model_save)";
+	if (l->framework == P4D_FRAMEWORK_FSDP && l->flat_parameters && l->quant)
+		return "loading, before FSDP1 shards the quantized weights";
+	return NULL;
+}
+
+static void print_not_counted(const p4d_checked *answer)
+{
+	const char *what = not_counted(answer);
+
+	if (what)
+		printf("Not counted: %s\n", what);
+}
+
 /* Visits what the script decided. */
 static void each_read(const p4d_sbatch *sbatch,
 		      void (*visit)(const char *, const char *, const char *, void *), void *context)
@@ -137,6 +161,7 @@ void p4d_answer_print(const p4d_checked *answer, const char *prefix)
 	fputs(prefix, stdout);
 	print_answer(v, &sbatch->request, answer->script);
 	print_read(sbatch);
+	print_not_counted(answer);
 	if (v->policy.mode == P4D_MODE_OBSERVE)
 		for (unsigned i = 0; i < v->messages; i++)
 			printf("%s\n", p4d_guard_message_text(&v->message[i], text, sizeof(text)));
@@ -175,6 +200,8 @@ struct json_object *p4d_answer_json(const p4d_checked *answer)
 	    p4d_report_json_unvalidated(v->judged ? p4d_framework_unvalidated(&v->layout) : NULL));
 	json_object_object_add(object, "host",
 			       v->judged ? p4d_report_json_host(&v->estimate, v->geometry.host_bytes) : NULL);
+	const char *left_out = not_counted(answer);
+	json_object_object_add(object, "not_counted", left_out ? json_object_new_string(left_out) : NULL);
 	struct json_object *serving = NULL, *colocated = NULL;
 	if (v->serving.max_model_len)
 		p4d_serving_json(&v->serving, serving = json_object_new_object());

@@ -405,20 +405,6 @@ static void fix_world(const p4d_job *job, const p4d_request *request, const p4d_
 		p4d_fix(err, "%s", p4d_job_flags(job, world / gpus, gpus, flags, sizeof(flags)));
 }
 
-/* How far PyTorch's allocator fragments differs from job to job: a job that fits without is not refused. */
-static const char *fits_unfragmented(const p4d_verdict *v)
-{
-	const p4d_estimate *e = &v->estimate;
-	const int framework = v->layout.framework;
-	const bool of_torch = framework == P4D_FRAMEWORK_DDP || framework == P4D_FRAMEWORK_FSDP ||
-			      framework == P4D_FRAMEWORK_DEEPSPEED;
-	const double most = p4d_site_policy_limit(&v->policy, framework) * (double)e->capacity_bytes;
-
-	return of_torch && (double)(e->peak.device_bytes - e->peak.part[P4D_PART_FRAGMENTATION]) <= most
-		   ? "fragmentation, without which it fits"
-		   : NULL;
-}
-
 /* Why a layout that seems not to fit may fit all the same; NULL: nothing says so. */
 static const char *doubt(const p4d_job *job, const p4d_request *request, const p4d_verdict *v,
 			 const p4d_capacity *capacity)
@@ -426,8 +412,8 @@ static const char *doubt(const p4d_job *job, const p4d_request *request, const p
 	const double limit = p4d_site_policy_limit(&v->policy, v->layout.framework);
 	const char *what = p4d_framework_unvalidated(&v->layout);
 
-	if (!what)
-		what = fits_unfragmented(v);
+	if (!what && p4d_memory_fits_unfragmented(&v->layout, &v->estimate, limit))
+		what = P4D_MEMORY_UNFRAGMENTED;
 	if (!what)
 		what = p4d_memory_of_newer(&v->layout, P4D_METHOD_PLAN, capacity, limit);
 	return what ? what : p4d_guard__release_that_fits(job, request, v, capacity);

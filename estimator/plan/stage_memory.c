@@ -339,6 +339,15 @@ static bool fits_if_dropped(const p4d_layout *layout, int method, const p4d_capa
 	return p4d_memory_fits_below(&l, method, capacity, fraction, &bytes);
 }
 
+bool p4d_memory_fits_unfragmented(const p4d_layout *l, const p4d_estimate *e, double fraction)
+{
+	const bool of_torch = l->framework == P4D_FRAMEWORK_DDP || l->framework == P4D_FRAMEWORK_FSDP ||
+			      l->framework == P4D_FRAMEWORK_DEEPSPEED;
+	const uint64_t needed = e->peak.device_bytes - e->peak.part[P4D_PART_FRAGMENTATION];
+
+	return of_torch && (double)needed <= fraction * (double)e->capacity_bytes;
+}
+
 const char *p4d_memory_of_newer(const p4d_layout *layout, int method, const p4d_capacity *capacity,
 				double fraction)
 {

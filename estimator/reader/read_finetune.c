@@ -164,6 +164,10 @@ const p4d_read_argument p4d_finetune__deepspeed[] = {
     {"--deepspeed.zero_optimization.stage", EXTRA(ZERO_STAGE), NULL, NULL},
     {"--deepspeed.zero_optimization.reduce_bucket_size", EXTRA(ZERO_BUCKET), NULL, NULL},
     {"--deepspeed.zero_optimization.overlap_comm", EXTRA(ZERO_OVERLAP), "on", p4d_finetune__off},
+    {"--deepspeed.zero_optimization.stage3_gather_16bit_weights_on_model_save", EXTRA(ZERO_GATHER), "on",
+     p4d_finetune__off},
+    {"--deepspeed.zero_optimization.stage3_gather_fp16_weights_on_model_save", EXTRA(ZERO_GATHER), "on",
+     p4d_finetune__off}, /* before DeepSpeed 0.5.9 */
     {"--deepspeed.zero_optimization.contiguous_gradients", P4D_READ_NOT_MODELLED, NULL, contiguous},
     /* a second copy of the parameters in a node, and shards of groups of ranks */
     {"--deepspeed.zero_optimization.zero_hpz_partition_size", P4D_READ_NOT_MODELLED, NULL, one_or_none},

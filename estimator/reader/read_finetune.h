@@ -33,6 +33,7 @@ enum {
 	P4D_FINETUNE_ZERO_STAGE,
 	P4D_FINETUNE_ZERO_BUCKET,       /* elements, or "auto" */
 	P4D_FINETUNE_ZERO_OVERLAP,      /* on, off */
+	P4D_FINETUNE_ZERO_GATHER,       /* on: saving gathers the model on a host */
 	P4D_FINETUNE_OFFLOAD_OPTIMIZER, /* "cpu" */
 	P4D_FINETUNE_OFFLOAD_PARAMS,
 	P4D_FINETUNE_OFFLOAD_ACTIVATIONS,

@@ -123,6 +123,7 @@ static void finish_zero(p4d_reading *r, const p4d_read_value *place)
 		p4d_reader__put(r, P4D_ZERO_BUCKET, bucket, "%.0f",
 				p4d_finetune__is_auto(bucket) ? 0 : strtod(bucket->text, NULL));
 	p4d_finetune__put_if_set(r, P4D_OVERLAP_DP, AT(ZERO_OVERLAP));
+	r->saves_on_host = p4d_reader__is(AT(ZERO_GATHER), "on");
 	/* the default is taken, which is at most 1 GiB off a usual one: that is said, but no reason not to
 	 * judge */
 	for (unsigned i = 0; i < r->unknowns; i++)

@@ -15,7 +15,7 @@
  * is listed with the reason.
  */
 
-enum { P4D_READ_UNKNOWNS = 32, P4D_READ_EXTRAS = 56 };
+enum { P4D_READ_UNKNOWNS = 32, P4D_READ_EXTRAS = 57 };
 
 typedef struct p4d_read_value {
 	char text[256];       /* as p4d's option would be typed */
@@ -47,6 +47,7 @@ typedef struct p4d_reading {
 	bool more_arguments;    /* some of its arguments are not known, so nor is what is left to defaults */
 	unsigned commands;      /* that start another training than the first, which is read; 1: none does */
 	unsigned serving;       /* of these, how many only serve a model */
+	bool saves_on_host;     /* with ZeRO-3, saving gathers the 16-bit weights on one rank's host */
 	const char *incomplete; /* why the script was not read to its end; NULL: it was */
 	/* The exit that ends the script before its last command; file NULL: none does. */
 	p4d_read_value left;

@@ -118,3 +118,37 @@ says "[P4D122] with eager attention, which transformers before 4.36 has and GPUs
 sed 's/--fp16/--fp16 --attn_implementation sdpa/' v100.sh >sdpa.sh
 exits 0 p4d check -N1 --gpus-per-node=v100-32gb:1 sdpa.sh
 case $err in *eager*) fail "it is told which" ;; esac
+
+# what p4d has no formula for
+cat >saves.sh <<'JOB'
+#!/bin/bash
+cat >ds.json <<X
+{"bf16": {"enabled": true}, "zero_optimization": {"stage": 3, "stage3_gather_16bit_weights_on_model_save": true}}
+X
+deepspeed --num_gpus 8 run_clm.py --deepspeed ds.json --model_name_or_path Qwen/Qwen2.5-7B --bf16 --per_device_train_batch_size 1 --block_size 2048 --gradient_checkpointing
+JOB
+eight="p4d check -N1 --gpus-per-node=h100:8"
+exits 0 $eight saves.sh
+prints "would pass: " "Not counted: saving gathers the 16-bit weights in the host memory of rank 0"
+[ -z "$err" ] || fail "sbatch says nothing of it: $err"
+exits 0 $eight --json saves.sh
+prints '"not_counted":"saving gathers'
+for other in 's/save": true/save": false/' 's/"stage": 3/"stage": 2/'; do
+	sed "$other" saves.sh >others.sh
+	exits 0 $eight others.sh
+	case $out in *"Not counted"*) fail "$other: nothing is gathered" ;; esac
+done
+flat="--p4d-framework=fsdp --p4d-model-code=transformers --p4d-fsdp-version=1 --p4d-model=llama-2-70b --p4d-micro-batch=1 --p4d-seq-len=1024 --p4d-recompute=full --wrap=true"
+exits 0 $eight --p4d-finetune=qlora --p4d-lora-rank=16 $flat
+prints "Not counted: loading, before FSDP1 shards the quantized weights"
+exits 0 $eight --p4d-finetune=lora --p4d-lora-rank=16 $flat
+case $out in *"Not counted"*) fail "weights in 16 bits are loaded as they are sharded" ;; esac
+
+# p4d estimate says of fragmentation what sbatch does
+same="p4d estimate --framework=fsdp --model-code=transformers --fsdp-version=1 --model=qwen2.5-32b --micro-batch=1 --recompute=full --gpu=h100 --nodes=2 --gpus-per-node=8"
+exits 0 $same --seq-len=20000 --global-batch=16
+prints "Verdict: warn (unvalidated: fragmentation, without which it fits)"
+says "[P4D121] unvalidated (fragmentation, without which it fits): qwen2.5-32b needs 82.2 of 79.1 GiB"
+exits 0 $same --seq-len=20000 --global-batch=16 --json
+prints '"verdict":"warn"' '"unvalidated":"fragmentation, without which it fits"'
+refused P4D012 $same --seq-len=24000 --global-batch=32
