@@ -254,6 +254,11 @@ static int gather(check *c, unsigned component, p4d_sbatch *sbatch, p4d_error *e
 	return read_nodes(sbatch, err) < 0 ? -1 : p4d_sbatch_job(sbatch, err);
 }
 
+static const char *program(void *site, const char *path)
+{
+	return p4d_site_program(site, path);
+}
+
 /* What the script says of the training it starts; of components, which run one script, nothing. */
 static void read_job(check *c, p4d_sbatch *sbatch)
 {
@@ -280,9 +285,12 @@ static void read_job(check *c, p4d_sbatch *sbatch)
 				       .variables = SIZE_MAX,
 				       .export = sbatch->value[P4D_SBATCH_EXPORT],
 				       .files = &c->files,
+				       .typed = &sbatch->request,
+				       .program = program,
+				       .site = c->site,
 				       .config = p4d_line_config},
 		     &(p4d_shell_limits){c->memory, READING_BYTES, P4D_SHELL_WORK}, &c->reading);
-	sbatch->job.reading = c->reading.reader ? &c->reading : NULL;
+	sbatch->job.reading = c->reading.reader || *c->reading.comment ? &c->reading : NULL;
 }
 
 /* Whoever names the GPU has no cluster at hand, perhaps: GPUs that a script without #SBATCH lines starts

@@ -366,17 +366,30 @@ static int print_json(const p4d_site *site, const p4d_site_job *asked, const cha
 {
 	struct json_object *object = json_object_new_object();
 	struct json_object *partitions = json_object_new_array(), *list = json_object_new_array();
+	struct json_object *programs = json_object_new_object();
+	const char *name, *is;
 	subject s;
 
+	for (size_t i = 0; (name = p4d_site_program_at(site, i, &is)); i++)
+		json_object_object_add(programs, name, json_object_new_string(is));
 	for (unsigned i = 0; next_subject(site, asked, i, &s); i++)
 		json_object_array_add(partitions, policy_object(&s));
 	for (unsigned i = 0; i < n->count; i++)
 		json_object_array_add(list, json_object_new_string(n->text[i]));
 	json_object_object_add(object, "file", *path ? json_object_new_string(path) : NULL);
 	json_object_object_add(object, "partitions", partitions);
+	json_object_object_add(object, "programs", programs);
 	json_object_object_add(object, "cluster", json_object_new_boolean(live));
 	json_object_object_add(object, "notes", list);
 	return p4d_report_json_print(object, err);
+}
+
+static void print_programs(const p4d_site *site)
+{
+	const char *name, *is;
+
+	for (size_t i = 0; (name = p4d_site_program_at(site, i, &is)); i++)
+		printf("Scripts that start %s: read as %s.\n", name, is);
 }
 
 /* What has no column. */
@@ -412,6 +425,7 @@ static int print_text(const p4d_site *site, const p4d_site_job *asked, const cha
 		return -1;
 	putchar('\n');
 	print_details(site, asked);
+	print_programs(site);
 	puts(!live      ? "Not compared with a live cluster (sinfo did not answer)."
 	     : n->count ? "Compared with the live cluster:"
 			: "The live cluster agrees.");

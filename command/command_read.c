@@ -17,7 +17,8 @@
 #include "request/framework.h"
 
 const char p4d_read_options[] =
-    "\n  --json  as JSON\n\n"
+    "\n  --json          as JSON\n"
+    "  --program NAME  whose arguments an unknown program takes: trl, trainer, megatron, ...\n\n"
     "ARGS are those that sbatch would hand to the script. Nothing of the script is executed.";
 
 extern char **environ;
@@ -153,6 +154,7 @@ static void print_json(const p4d_reading *r)
 	add(answer, "options", options);
 	add(answer, "defaults", defaults);
 	add(answer, "unknown", unknown);
+	add(answer, "comment", *r->comment ? json_object_new_string(r->comment) : NULL);
 	add(answer, "command",
 	    *estimate_command(r, command, sizeof(command)) ? json_object_new_string(command) : NULL);
 	add(answer, "incomplete", r->incomplete ? json_object_new_string(r->incomplete) : NULL);
@@ -176,6 +178,8 @@ static void print_values(const p4d_reading *r, bool by_default)
 
 static void print_unknown(const p4d_reading *r)
 {
+	if (*r->comment)
+		printf("\n%s\n", r->comment);
 	if (r->unknowns || r->incomplete)
 		puts("\nNot known:\n");
 	for (unsigned i = 0; i < r->unknowns; i++)
@@ -188,10 +192,11 @@ static void print_no_training(const p4d_reading *r, const char *name)
 {
 	char from[PATH_MAX + 16];
 
-	printf("%s: no training that p4d knows", name);
 	if (*r->program)
-		printf("; %s, started at %s, is none", r->program,
+		printf("%s: p4d does not know %s (%s)", name, r->program,
 		       place(r->file, r->line, from, sizeof(from)));
+	else
+		printf("%s: no training that p4d knows", name);
 	if (r->left.file)
 		printf("; it exits at %s", place(r->left.file, r->left.line, from, sizeof(from)));
 	puts(r->incomplete ? "; not read to its end" : "");
@@ -239,7 +244,8 @@ static int usage(p4d_error *err, const char *text)
 }
 
 /* A script that p4d cannot read is no error: the answer says so. */
-static int read_job(const char *path, char *const *arguments, bool json, p4d_error *err)
+static int read_job(const char *path, char *const *arguments, const p4d_request *typed, bool json,
+		    p4d_error *err)
 {
 	p4d_read_files files = {.count = 0};
 	p4d_sbatch sbatch = {.prefix = NULL};
@@ -270,6 +276,7 @@ static int read_job(const char *path, char *const *arguments, bool json, p4d_err
 					       .variables = SIZE_MAX,
 					       .export = sbatch.value[P4D_SBATCH_EXPORT],
 					       .files = &files,
+					       .typed = typed,
 					       .config = p4d_line_config},
 			     &(p4d_shell_limits){memory, MEMORY, P4D_SHELL_WORK}, reading);
 		json ? print_json(reading) : print_text(reading, path);
@@ -282,8 +289,22 @@ static int read_job(const char *path, char *const *arguments, bool json, p4d_err
 	return status;
 }
 
+/* The value of --program NAME or --program=NAME, whose last word is *i then; NULL: it is another option. */
+static const char *program_of(char *argv[], int *i)
+{
+	static const char name[] = "--program";
+	const size_t length = strlen(name);
+
+	if (strncmp(argv[*i], name, length) != 0)
+		return NULL;
+	if (argv[*i][length] == '=')
+		return argv[*i] + length + 1;
+	return !argv[*i][length] && argv[*i + 1] ? argv[++*i] : NULL;
+}
+
 int p4d_command_read(const p4d_subcommand *self, int argc, char *argv[], p4d_error *err)
 {
+	p4d_request typed = {.model = ""};
 	bool json = false;
 	int i = 1;
 
@@ -292,9 +313,15 @@ int p4d_command_read(const p4d_subcommand *self, int argc, char *argv[], p4d_err
 			p4d_line_help(self);
 			return 0;
 		}
-		if (strcmp(argv[i], "--json") != 0)
-			return usage(err, "p4d read takes no options but --json, before the script");
-		json = true;
+		const char *program = program_of(argv, &i);
+		if (program && p4d_request_set(&typed, P4D_PROGRAM, program, P4D_BY_USER, err) < 0) {
+			p4d_request_without_prefix(err->text);
+			return -1;
+		}
+		if (!program && strcmp(argv[i], "--json") != 0)
+			return usage(err,
+				     "p4d read takes the options --json and --program, before the script");
+		json = json || !program;
 	}
 	if (i == argc)
 		return usage(err, "no job script given");
@@ -304,5 +331,5 @@ int p4d_command_read(const p4d_subcommand *self, int argc, char *argv[], p4d_err
 		argv[--argc] = NULL;
 	}
 	errno = 0;
-	return read_job(argv[i], argv + i + 1, json, err);
+	return read_job(argv[i], argv + i + 1, &typed, json, err);
 }

@@ -11,7 +11,7 @@ libp4doptions_la_SOURCES = \
 	estimator/base/number.h estimator/base/number.c \
 	estimator/base/choice.h estimator/base/choice.c \
 	estimator/base/option.h estimator/base/option.c \
-	estimator/request/options.def estimator/request/architectures.def estimator/request/schedules.h estimator/request/request.h estimator/request/request.c \
+	estimator/request/options.def estimator/request/architectures.def estimator/request/programs.def estimator/request/schedules.h estimator/request/request.h estimator/request/request.c \
 	estimator/job/export.h estimator/job/export.c \
 	estimator/reader/reader_words.h estimator/reader/reader_words.c
 libp4doptions_la_CFLAGS = $(libp4dbase_la_CFLAGS)
@@ -147,7 +147,7 @@ libp4dreader_la_SOURCES = \
 	estimator/shell/shell_parameter.c estimator/shell/shell_number.c estimator/shell/shell_test.c estimator/shell/shell_run.c \
 	estimator/shell/shell_command.c estimator/shell/shell_builtin.c estimator/shell/shell_file.c estimator/shell/shell_variable.c \
 	estimator/shell/shell_loop.c estimator/shell/shell_frame.c estimator/shell/shell_unread.c estimator/shell/shell_output.c estimator/shell/shell_filter.c estimator/shell/shell_search.c estimator/shell/shell_pattern.c estimator/shell/shell_brace.c estimator/shell/shell_read.c \
-	estimator/reader/reader.h estimator/reader/reader_internal.h estimator/reader/reader.c estimator/reader/launch.c estimator/reader/launched.c estimator/reader/python.c estimator/reader/programs.c estimator/reader/evidence.h estimator/reader/evidence.c estimator/reader/known_arguments.c \
+	estimator/reader/reader.h estimator/reader/reader_internal.h estimator/reader/reader.c estimator/reader/launch.c estimator/reader/launched.c estimator/reader/python.c estimator/reader/programs.c estimator/reader/told.h estimator/reader/told.c estimator/reader/evidence.h estimator/reader/evidence.c estimator/reader/known_arguments.c \
 	estimator/reader/read_values.c estimator/reader/read_arguments.c estimator/reader/read_config.c \
 	estimator/reader/read_megatron.h estimator/reader/read_megatron.c estimator/reader/read_megatron_hybrid.c estimator/reader/read_megatron_picture.c estimator/reader/read_megatron_swift.c estimator/reader/read_finetune.h estimator/reader/read_finetune.c estimator/reader/read_finetune_sharding.c estimator/reader/read_trainer.c estimator/reader/read_axolotl.c estimator/reader/read_llamafactory.c estimator/reader/read_swift_2.c \
 	estimator/reader/read_torchtune.c estimator/reader/torchtitan_configs.def estimator/reader/torchtune_configs.def estimator/reader/read_torchtitan.c estimator/reader/read_serve.c estimator/reader/read_named.c estimator/reader/read_nemo_rl.c estimator/reader/read_others.c estimator/reader/read_reinforcement.h estimator/reader/read_reinforcement.c estimator/reader/read_verl.c estimator/reader/read_hydra.c estimator/reader/read_files.h estimator/reader/read_files.c

@@ -29,6 +29,7 @@ void p4d_job_read(const p4d_job_script *script, const p4d_shell_limits *limits, 
 	const p4d_reader_calls *calls = open_reader();
 
 	reading->reader = NULL;
+	reading->comment[0] = '\0';
 	if (calls)
 		calls->read(script, limits, reading);
 }

@@ -158,7 +158,7 @@ static bool judge_script(const p4d_site *site, p4d_job *job, const job_desc_msg_
 	    verdict->policy.mode == P4D_MODE_OFF ||
 	    (verdict->would_reject && !p4d_verdict_requires_plan(verdict)))
 		return false;
-	job->reading = p4d_script_read(job, desc);
+	job->reading = p4d_script_read(site, job, desc);
 	if (job->reading)
 		p4d_guard_verify_script(site, job, p4d_watch_cluster, NULL, verdict);
 	job->reading = NULL;

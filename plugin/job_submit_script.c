@@ -26,7 +26,12 @@ static const char *name_of(const job_desc_msg_t *desc)
 	return slash ? slash + 1 : path;
 }
 
-const p4d_reading *p4d_script_read(const p4d_job *job, const job_desc_msg_t *desc)
+static const char *program(void *site, const char *path)
+{
+	return p4d_site_program(site, path);
+}
+
+const p4d_reading *p4d_script_read(const p4d_site *site, const p4d_job *job, const job_desc_msg_t *desc)
 {
 	const char *arguments[ARGUMENTS + 1] = {NULL};
 	const bool is_component = desc->het_job_offset != NO_VAL;
@@ -41,6 +46,8 @@ const p4d_reading *p4d_script_read(const p4d_job *job, const job_desc_msg_t *des
 	p4d_job_read(&(p4d_job_script){.job = job,
 				       .name = name_of(desc),
 				       .arguments = arguments,
+				       .program = program,
+				       .site = (void *)site,
 				       .environment = desc->environment,
 				       .variables = !desc->environment           ? 0
 						    : desc->env_size < VARIABLES ? desc->env_size

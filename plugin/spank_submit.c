@@ -30,6 +30,8 @@
 
 typedef struct submission {
 	const p4d_given *given;
+	int argc; /* of plugstack.conf */
+	char **argv;
 	bool typed; /* the job is one of p4d's by its options */
 	p4d_site *site;
 	bool site_is_unusable; /* it is the default, in place of a p4d.conf that is broken */
@@ -68,11 +70,13 @@ static void release(submission *s)
  * False without memory. A p4d.conf that is broken here is not the user's business: one line, which does not
  * call it an error, because there are programs that cancel what sbatch says that word about.
  */
-static bool open_site(submission *s, int argc, char **argv)
+static bool open_site(submission *s)
 {
 	p4d_error unusable;
 
-	s->site = p4d_site_file_load(argc, argv, &unusable);
+	if (s->site)
+		return true;
+	s->site = p4d_site_file_load(s->argc, s->argv, &unusable);
 	s->site_is_unusable = unusable.code;
 	if (unusable.code && s->typed && p4d_client_talks())
 		slurm_spank_log("p4d: [P4D%03d] p4d.conf cannot be used here (p4d conf says why); slurmctld "
@@ -178,13 +182,21 @@ static bool is_heterogeneous(const p4d_client_script *script)
 	return unusable || components > 1;
 }
 
+static const char *program(void *context, const char *path)
+{
+	submission *s = context;
+
+	return open_site(s) ? p4d_site_program(s->site, path) : NULL;
+}
+
 /* What the script says of the training it starts. */
 static void read_script(submission *s)
 {
 	p4d_client_script_open(&s->script);
 	s->job.script = s->script.text;
 	s->job.script_length = s->script.length;
-	if (!s->script.text || !p4d_reader_may_train(s->script.text, s->script.length))
+	if (!s->script.text ||
+	    !(p4d_is_set(&s->request, P4D_PROGRAM) || p4d_reader_may_train(s->script.text, s->script.length)))
 		return;
 	p4d_client_script_name(&s->script);
 	s->memory = malloc(READING_BYTES);
@@ -198,9 +210,12 @@ static void read_script(submission *s)
 				       .environment = environ,
 				       .variables = SIZE_MAX,
 				       .export = s->sbatch.value[P4D_SBATCH_EXPORT],
-				       .files = &s->files},
+				       .files = &s->files,
+				       .typed = &s->request,
+				       .program = program,
+				       .site = s},
 		     &(p4d_shell_limits){s->memory, READING_BYTES, P4D_SHELL_WORK}, s->reading);
-	s->job.reading = s->reading->reader ? s->reading : NULL;
+	s->job.reading = s->reading->reader || *s->reading->comment ? s->reading : NULL;
 }
 
 /* model files are the user's and are read with the user's rights */
@@ -292,7 +307,7 @@ static int conclude(spank_t spank, submission *s)
 
 int p4d_submit_job(spank_t spank, const p4d_given *given, int argc, char **argv)
 {
-	submission s = {.given = given};
+	submission s = {.given = given, .argc = argc, .argv = argv};
 	p4d_error err = {.code = P4D_OK};
 
 	bool malformed =
@@ -302,7 +317,7 @@ int p4d_submit_job(spank_t spank, const p4d_given *given, int argc, char **argv)
 	s.typed = malformed ? p4d_given_any(given) : p4d_request_any(&s.request);
 	if (!malformed)
 		read_script(&s);
-	if ((!s.typed && !s.job.reading) || !open_site(&s, argc, argv)) {
+	if ((!s.typed && !s.job.reading) || !open_site(&s)) {
 		release(&s);
 		return 0;
 	}
@@ -387,7 +402,7 @@ static int judge_by_record(submission *s, uint32_t job_id, p4d_error *err)
 
 int p4d_submit_step(spank_t spank, const p4d_given *given, int argc, char **argv)
 {
-	submission s = {.given = given, .typed = true};
+	submission s = {.given = given, .argc = argc, .argv = argv, .typed = true};
 	p4d_request plan = {0};
 	p4d_error err = {.code = P4D_OK};
 	/* with --jobid alone, the environment is not that job's */
@@ -396,7 +411,7 @@ int p4d_submit_step(spank_t spank, const p4d_given *given, int argc, char **argv
 	if (!p4d_given_request(given, &s.request, &err) && line && !p4d_plan_read(line, &plan, &err) &&
 	    !p4d_record_options_agree(&plan, &s.request, &err))
 		return 0;
-	if (!open_site(&s, argc, argv))
+	if (!open_site(&s))
 		return 0;
 	s.job.partition = getenv("SLURM_JOB_PARTITION");
 	s.job.account = getenv("SLURM_JOB_ACCOUNT");

@@ -233,7 +233,7 @@ command_tests = \
 	tests/command/test_lists.sh tests/command/test_torch_options.sh tests/command/test_validate.sh tests/command/test_accuracy.sh \
 	tests/command/test_output.sh \
 	tests/command/test_plan.sh tests/command/test_places.sh \
-	tests/command/test_plot.sh tests/command/test_programs.sh tests/command/test_rehearse.sh \
+	tests/command/test_plot.sh tests/command/test_programs.sh tests/command/test_program.sh tests/command/test_rehearse.sh \
 	tests/command/test_simulate.sh \
 	tests/command/test_usage.sh
 if HAVE_TOKENIZERS

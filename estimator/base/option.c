@@ -8,7 +8,11 @@
 
 #include "base/choice.h"
 #include "base/number.h"
+#include "base/suggest.h"
 #include "base/text.h"
+
+/* Characters of the choices, of which more are not printed as an argument. */
+enum { LONG_LIST = 72 };
 
 int64_t p4d_option_bits(double real)
 {
@@ -76,6 +80,27 @@ static bool whole_of(const p4d_option_info *info, const char *text, uint64_t *va
 	return *value >= least;
 }
 
+/* Of a long list the nearest names. */
+static int no_choice(const p4d_option_info *info, const char *prefix, const char *text, p4d_error *err)
+{
+	enum { NAMES = 64, NAME = 24 };
+	const char *list = p4d_option_choices(info);
+	char name[NAMES][NAME];
+	p4d_suggest alike = {.wanted = text};
+
+	const char *at = strlen(list) > LONG_LIST ? list : "";
+	for (int i = 0; i < NAMES && *at; i++) {
+		const size_t length = strcspn(at, "|");
+		snprintf(name[i], NAME, "%.*s", (int)length, at);
+		p4d_suggest_offer(&alike, name[i]);
+		at += length + (at[length] == '|');
+	}
+	if (alike.count)
+		return p4d_fail(err, P4D_E_VALUE, "%s%s=%.64s: p4d does not have that name%s", prefix,
+				info->name, text, p4d_suggest_text(&alike));
+	return p4d_fail(err, P4D_E_VALUE, "%s%s=%.64s: not one of %s", prefix, info->name, text, list);
+}
+
 int p4d_option_parse(const p4d_option_info *info, const char *prefix, const char *text, int64_t *value,
 		     p4d_error *err)
 {
@@ -100,8 +125,7 @@ int p4d_option_parse(const p4d_option_info *info, const char *prefix, const char
 	case P4D_CHOICE_KIND:
 		index = p4d_choice_find(p4d_option_choices(info), text);
 		if (index < 0)
-			return p4d_fail(err, P4D_E_VALUE, "%s%s=%.64s: not one of %s", prefix, info->name,
-					text, p4d_option_choices(info));
+			return no_choice(info, prefix, text, err);
 		*value = index;
 		return 0;
 	case P4D_TEXT_KIND:
@@ -141,9 +165,7 @@ const char *p4d_option_text(const p4d_option_info *info, int64_t value, char *bu
 
 const char *p4d_option_argument(const p4d_option_info *info)
 {
-	enum { LINE = 72 };
-
 	if (info->kind == P4D_SWITCH_KIND)
 		return NULL;
-	return strlen(p4d_option_choices(info)) > LINE ? "NAME" : p4d_option_choices(info);
+	return strlen(p4d_option_choices(info)) > LONG_LIST ? "NAME" : p4d_option_choices(info);
 }

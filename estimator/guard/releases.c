@@ -47,7 +47,7 @@ static bool is_of_trl(const question *q)
 
 static bool names_loss(const question *q)
 {
-	return p4d_reading_argument(q->reading, "--loss_type") || strstr(q->reading->program, "dpo");
+	return p4d_reading_argument(q->reading, "--loss_type") || strstr(p4d_reading_kind(q->reading), "dpo");
 }
 
 static bool is_trl_before_15(const question *q)

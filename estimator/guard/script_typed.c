@@ -188,6 +188,9 @@ static void settle_option(typed *t, p4d_option option)
 			      is_typed(t->request, P4D_MODEL) && v->argument &&
 			      t->full.origin[option] == P4D_BY_MODEL;
 
+	/* only its user knows what their own program does without an argument */
+	if (t->reading->told && (!v->argument || t->reading->by_default[option]))
+		return;
 	if (t->reading->by_default[option] && is_among(described, COUNT(described), option))
 		return;
 	if ((!is_typed(t->request, option) && !of_model) ||

@@ -223,16 +223,18 @@ static bool settle_vocabulary(const p4d_site *site, const p4d_job *job, p4d_clus
 	return true;
 }
 
-void p4d_guard_submit(const p4d_site *site, const p4d_job *job, p4d_cluster_source source, void *context,
-		      p4d_request *request, uint32_t *published_batch, p4d_verdict *verdict)
+static void submit(const p4d_site *site, const p4d_job *job, p4d_cluster_source source, void *context,
+		   p4d_request *request, uint32_t *published_batch, p4d_verdict *verdict)
 {
 	const bool carries = p4d_request_any(request);
-	bool typed = carries;
 	p4d_job with = *job;
 	p4d_preset preset = {.global_batch = 0};
 	p4d_error err = {.code = P4D_OK};
 
 	*published_batch = 0;
+	/* of the script alone, which was read with it */
+	request->origin[P4D_PROGRAM] = P4D_UNSET;
+	bool typed = p4d_request_any(request);
 	with.reading = reading_of(site, job, source, context, true);
 	if (typed && !p4d_guard__script_runs(with.reading))
 		with.reading = NULL;
@@ -282,6 +284,26 @@ void p4d_guard_submit(const p4d_site *site, const p4d_job *job, p4d_cluster_sour
 	if (carries && (!typed || unread) && !verdict->plan[0])
 		verdict->read = true;
 	*published_batch = preset.global_batch;
+}
+
+/* A comment of the script that p4d cannot take. It refuses no job. */
+static void say_comment(const p4d_job *job, p4d_verdict *verdict)
+{
+	const p4d_policy *policy = &verdict->policy;
+
+	if (!job->reading || !*job->reading->comment || policy->mode == P4D_MODE_OFF || policy->exempt ||
+	    policy->scripts == P4D_SCRIPTS_IGNORE)
+		return;
+	p4d_verdict__say(verdict, P4D_E_VALUE, "%s", job->reading->comment);
+	if (verdict->action == P4D_PASS && policy->mode != P4D_MODE_OBSERVE)
+		verdict->action = P4D_WARN;
+}
+
+void p4d_guard_submit(const p4d_site *site, const p4d_job *job, p4d_cluster_source source, void *context,
+		      p4d_request *request, uint32_t *published_batch, p4d_verdict *verdict)
+{
+	submit(site, job, source, context, request, published_batch, verdict);
+	say_comment(job, verdict);
 }
 
 /* No file is read here. */

@@ -195,6 +195,13 @@ static p4d_config_read *config(void *context, p4d_config_format format)
 	return read;
 }
 
+static const char *program(void *context, const char *path)
+{
+	const lookup *l = context;
+
+	return l->script->program(l->script->site, path);
+}
+
 /* One that says which interpreter it is for, and that is no shell. */
 static bool is_of_other_language(const char *text, size_t length)
 {
@@ -209,7 +216,9 @@ void p4d_job_read(const p4d_job_script *script, const p4d_shell_limits *limits, 
 	lookup l = {.script = script};
 	const p4d_reader_host host = {
 	    .shell = {.context = &l, .variable = variable, .file = script->files ? file : NULL},
-	    .config = script->config ? config : NULL};
+	    .config = script->config ? config : NULL,
+	    .typed = script->typed,
+	    .program = script->program ? program : NULL};
 
 	if (is_of_other_language(script->job->script, script->job->script_length)) {
 		*reading = (p4d_reading){.incomplete = "it is not a script of a shell"};

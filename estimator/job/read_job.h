@@ -19,7 +19,11 @@ typedef struct p4d_job_script {
 	char *const *environment;     /* NAME=VALUE */
 	size_t variables;             /* that many, or as many as there are before a NULL */
 	const char *export;           /* of sbatch; NULL: all */
-	p4d_read_files *files;        /* takes the files that are read; NULL: none may be */
+	const p4d_request *typed;     /* the job's p4d options; NULL: none */
+	/* What the site says that a program is; NULL: nothing. */
+	const char *(*program)(void *site, const char *path);
+	void *site;
+	p4d_read_files *files; /* takes the files that are read; NULL: none may be */
 	p4d_config_read *(*config)(p4d_config_format format); /* parses their formats; NULL: none */
 } p4d_job_script;
 

@@ -111,8 +111,7 @@ static bool is_argument(p4d_value word, const char *name)
 	return p4d_reader__same_name(p4d_value_text((p4d_value){word.at, equals}, text, sizeof(text)), name);
 }
 
-/* Programs beside a training that take its arguments, too: they generate, evaluate, convert. */
-static bool is_none(p4d_value program)
+bool p4d_reader__is_none(p4d_value program)
 {
 	static const char *const parts[] = {"generat",    "inference",       "eval",   "server", "convert",
 					    "preprocess", "checkpoint_util", "analyze"};
@@ -212,7 +211,7 @@ void p4d_reader__find_program(p4d_shell *shell, const p4d_launch *launch, p4d_re
 	*to = (p4d_read_program){.reader = NULL};
 	if (!launch->count)
 		return;
-	const bool none = is_none(launch->words[0]);
+	const bool none = p4d_reader__is_none(launch->words[0]);
 	find_by_name(shell, launch, none, to);
 	if (to->reader && to->reader->earlier && stands_alone(launch, to->reader->earlier))
 		to->reader = to->reader->earlier;

@@ -244,7 +244,7 @@ const p4d_reader p4d_reader__openrlhf = {
 static void finish_openrlhf_preference(p4d_reading *r)
 {
 	finish_openrlhf_rank(r);
-	p4d_finetune__preference(r, strstr(r->program, "kto") ? "kto" : "dpo");
+	p4d_finetune__preference(r, strstr(p4d_reading_kind(r), "kto") ? "kto" : "dpo");
 }
 
 static const p4d_read_default openrlhf_preference_defaults[] = {
@@ -277,7 +277,7 @@ static void finish_openrlhf_sft(p4d_reading *r)
 	finish_openrlhf_rank(r);
 	if (p4d_reader__set(&r->value[P4D_QUANT]) && p4d_reader__set(&r->value[P4D_FINETUNE]))
 		p4d_reader__put(r, P4D_FINETUNE, &r->value[P4D_QUANT], "qlora");
-	if (strstr(r->program, "train_rm")) {
+	if (strstr(p4d_reading_kind(r), "train_rm")) {
 		p4d_reader__unknown(r, "loss", "%s", p4d_finetune__reward);
 		return;
 	}
@@ -340,9 +340,10 @@ static bool generates(const p4d_reading *r)
 {
 	const p4d_read_value *kind = &r->extra[KIND];
 
-	return p4d_reader__set(kind) ? p4d_reader__is(kind, "grpo")
-				     : strstr(r->program, "grpo") || strstr(r->program, "rloo") ||
-					   p4d_reader__set(&r->extra[GENERATIONS]);
+	return p4d_reader__set(kind)
+		   ? p4d_reader__is(kind, "grpo")
+		   : strstr(p4d_reading_kind(r), "grpo") || strstr(p4d_reading_kind(r), "rloo") ||
+			 p4d_reader__set(&r->extra[GENERATIONS]);
 }
 
 /* Whether the engine is one that runs elsewhere: what names it means that mode, TRL's default before 1.0. */
@@ -359,10 +360,10 @@ void p4d_reinforcement__finish(p4d_reading *r, const p4d_reinforcement_defaults 
 
 	if (!generates(r)) {
 		const p4d_read_value *kind = &r->extra[KIND];
-		const char *method = p4d_reader__set(kind)       ? kind->text
-				     : strstr(r->program, "kto") ? "kto"
-								 : "";
-		if (!strcmp(method, "rm") || strstr(r->program, "reward")) {
+		const char *method = p4d_reader__set(kind)                ? kind->text
+				     : strstr(p4d_reading_kind(r), "kto") ? "kto"
+									  : "";
+		if (!strcmp(method, "rm") || strstr(p4d_reading_kind(r), "reward")) {
 			p4d_reader__forget(r, P4D_FRAMEWORK);
 			p4d_reader__unknown(r, "framework", "a reward model is not modelled: %s",
 					    p4d_finetune__reward);

@@ -185,7 +185,7 @@ static const p4d_read_argument trl_arguments[] = {
 static void put_trl_loss(p4d_reading *r, p4d_read_trl trl, const p4d_read_value *place)
 {
 	const p4d_read_value *loss = &r->extra[TRL_LOSS];
-	const bool sft = !strstr(r->program, "dpo"), named = sft && p4d_reader__set(loss);
+	const bool sft = !strstr(p4d_reading_kind(r), "dpo"), named = sft && p4d_reader__set(loss);
 	const bool asks = named && p4d_reader__is(loss, "chunked_nll");
 	const char *value = "off";
 
@@ -208,7 +208,7 @@ static void finish_trl(p4d_reading *r)
 {
 	p4d_finetune__finish(r);
 	p4d_finetune__adapter(r, "16", NULL, true); /* of its ModelConfig */
-	if (strstr(r->program, "dpo"))
+	if (strstr(p4d_reading_kind(r), "dpo"))
 		p4d_finetune__preference(r, "dpo");
 	put_trl_loss(r, P4D_READ_TRL_UNKNOWN, NULL);
 }

@@ -8,6 +8,7 @@
 #include "base/number.h"
 #include "base/text.h"
 #include "reader/evidence.h"
+#include "reader/told.h"
 
 enum { LEVELS = 2 };
 
@@ -21,6 +22,8 @@ typedef struct reading_state {
 	unsigned unknowns, unknowns_end; /* which of the reading's are of the command that is read */
 	const char *name, *text;         /* of the script */
 	size_t length;
+	p4d_read_told told;
+	int certainty; /* of the command that is read, as p4d_reader__tell returns it */
 } reading_state;
 
 const char *p4d_reading_release(const p4d_reading *r)
@@ -173,6 +176,8 @@ static void read_program(reading_state *state, p4d_shell *shell, const p4d_launc
 {
 	const unsigned before = state->reading->unknowns;
 
+	state->reading->kind = program->kind;
+	state->reading->told = program->told;
 	take_program(state->reading, shell, launch, command);
 	p4d_read_evidence e = read_arguments(state, shell, launch, program->reader, program->words, true);
 	const p4d_read_evidence line =
@@ -180,7 +185,7 @@ static void read_program(reading_state *state, p4d_shell *shell, const p4d_launc
 	const char *foreign = *line.foreign ? line.foreign : e.foreign;
 	e.typical = e.typical || line.typical;
 	if (!program->common || (e.typical && (program->placed || !*foreign))) {
-		if (program->words == 1 && *foreign)
+		if (program->words == 1 && *foreign && !program->told)
 			doubt_release(state->reading, foreign);
 		return;
 	}
@@ -300,6 +305,18 @@ static bool is_given_program(p4d_shell *shell, const p4d_launch *launch)
 	return program.words;
 }
 
+/* Whether a command may be the training that is told; what is less certainly it, and was read, is none. */
+static bool means(reading_state *state, int certainty)
+{
+	p4d_reading *r = state->reading;
+
+	if (!r->commands || !certainty || !state->certainty)
+		return true;
+	if (certainty > state->certainty && state->certainty < P4D_TOLD_ARGUMENTS)
+		r->commands = r->serving = 0;
+	return certainty >= state->certainty || state->certainty == P4D_TOLD_KNOWN;
+}
+
 static void run_command(void *context, p4d_shell *shell, const p4d_value *words, size_t count, bool certain)
 {
 	reading_state *state = context;
@@ -322,6 +339,7 @@ static void run_command(void *context, p4d_shell *shell, const p4d_value *words,
 	    launch.shell_script && p4d_shell_script(shell, launch.words, launch.count, LEVELS);
 	if (!launch.shell_text && !launch.shell_input && !was_read)
 		p4d_reader__find_program(shell, &launch, &program);
+	const int certainty = p4d_reader__tell(&state->told, state->host, shell, &launch, &program);
 	/* a script is one of a program by its name only */
 	const bool named = program.words;
 	const p4d_reader *reader = launch.shell_script && !named ? NULL : program.reader;
@@ -338,9 +356,10 @@ static void run_command(void *context, p4d_shell *shell, const p4d_value *words,
 	} else if (!named && launch.words == words && p4d_shell_may_run(shell, words, count) &&
 		   r->commands != before) {
 		; /* one of what it may be was read */
-	} else if (reader && counts(state, &launch, reader, named, certain)) {
+	} else if (reader && means(state, certainty) && counts(state, &launch, reader, named, certain)) {
 		r->certain = certain;
 		forget(state);
+		state->certainty = certainty;
 		read_program(state, shell, &launch, &program, words[0]);
 		r->one_node = launch.starts_ranks || reader->every_gpu;
 		p4d_reader__python_release(r, shell, state->host, &state->python, &launch, words);
@@ -410,6 +429,7 @@ static void make_printable(char *text, size_t size)
 static void make_all_printable(p4d_reading *r)
 {
 	make_printable(r->program, sizeof(r->program));
+	make_printable(r->comment, sizeof(r->comment));
 	for (int i = 0; i < (int)P4D_OPTIONS; i++)
 		if (r->value[i].file)
 			make_printable(r->value[i].text, sizeof(r->value[i].text));
@@ -428,6 +448,7 @@ void p4d_reader_read(p4d_reading *reading, const p4d_reader_host *host, const p4
 	const p4d_shell_host own = {&state, variable, file, unread, run_command, left};
 
 	*reading = (p4d_reading){.reader = NULL};
+	p4d_reader__told(&state.told, host, text, length);
 	reading->incomplete = p4d_shell_read(&own, limits, name, text, length, arguments, directory);
 	if (reading->commands > 1 && reading->serving + 1 == reading->commands)
 		p4d_reader__unknown(reading, "commands",
@@ -437,5 +458,6 @@ void p4d_reader_read(p4d_reading *reading, const p4d_reader_host *host, const p4
 		p4d_reader__unknown(reading, "commands",
 				    "%u commands start a training; p4d read the one at %.60s:%u",
 				    reading->commands, reading->file, reading->line);
+	p4d_reader__take_comments(reading, host, name, text, length);
 	make_all_printable(reading);
 }

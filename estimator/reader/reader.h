@@ -35,19 +35,24 @@ struct p4d_reader;
 
 typedef struct p4d_reading {
 	const struct p4d_reader *reader; /* of the program's arguments; NULL: no training was found */
+	const char
+	    *kind; /* the method of a program that was named, "dpo"; NULL: its file's name may say it */
 	char program[128]; /* without a reader the first that torchrun or its like start; "": none */
 	const char *file;  /* of the command that starts it */
 	uint32_t line;
-	uint32_t program_line;  /* where its own arguments may follow: another one if its launcher takes
-				   several lines */
-	bool one_node;          /* a launcher starts it, on one node unless it is told otherwise */
-	bool certain;           /* no test that p4d cannot decide is before it */
-	bool named;             /* by the program's name */
-	bool launches;          /* it takes the options of accelerate launch itself */
-	bool more_arguments;    /* some of its arguments are not known, so nor is what is left to defaults */
-	unsigned commands;      /* that start another training than the first, which is read; 1: none does */
-	unsigned serving;       /* of these, how many only serve a model */
-	bool saves_on_host;     /* with ZeRO-3, saving gathers the 16-bit weights on one rank's host */
+	uint32_t program_line; /* where its own arguments may follow: another one if its launcher takes
+				  several lines */
+	bool one_node;         /* a launcher starts it, on one node unless it is told otherwise */
+	bool certain;          /* no test that p4d cannot decide is before it */
+	bool named;            /* by the program's name */
+	bool told;             /* what it is the user or the site says */
+	bool launches;         /* it takes the options of accelerate launch itself */
+	bool more_arguments;   /* some of its arguments are not known, so nor is what is left to defaults */
+	unsigned commands;     /* that start another training than the first, which is read; 1: none does */
+	unsigned serving;      /* of these, how many only serve a model */
+	bool saves_on_host;    /* with ZeRO-3, saving gathers the 16-bit weights on one rank's host */
+	/* A comment of the script that p4d cannot take: "job.sh:3: program=x: ..."; "": none */
+	char comment[240];
 	const char *incomplete; /* why the script was not read to its end; NULL: it was */
 	/* The exit that ends the script before its last command; file NULL: none does. */
 	p4d_read_value left;
@@ -62,6 +67,9 @@ typedef struct p4d_reader_host {
 	p4d_shell_host shell; /* its command and unread are the reader's own */
 	/* What parses a format; NULL: nothing does. NULL: configuration files are not read. */
 	p4d_config_read *(*config)(void *context, p4d_config_format format);
+	const p4d_request *typed; /* the job's p4d options; NULL: none */
+	/* What the site says that a program is, by its file or module; NULL: nothing. */
+	const char *(*program)(void *context, const char *path);
 } p4d_reader_host;
 
 /*
@@ -83,6 +91,12 @@ static inline const char *p4d_reading_doubt(const p4d_reading *reading)
 		if (reading->unknown[i].doubt)
 			return reading->unknown[i].why;
 	return NULL;
+}
+
+/* What says the method, if an argument does not: the name that the user gave the program, or its file's. */
+static inline const char *p4d_reading_kind(const p4d_reading *reading)
+{
+	return reading->kind ? reading->kind : reading->program;
 }
 
 /* What the script gives as an argument of the program; NULL: it does not. */

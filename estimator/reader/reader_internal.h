@@ -296,8 +296,12 @@ typedef struct p4d_read_program {
 	size_t words;             /* of its name; 0: only its arguments are like those of the reader's */
 	bool common;              /* other projects use the name also */
 	bool placed;              /* but it is in a folder as in its own project */
+	bool told;                /* by the user or the site */
+	const char *kind;         /* of p4d_reading */
 } p4d_read_program;
 
+/* Programs next to a training that take its arguments: they generate, evaluate, convert. */
+bool p4d_reader__is_none(p4d_value program);
 void p4d_reader__find_program(p4d_shell *shell, const p4d_launch *launch, p4d_read_program *to);
 
 /* read_hydra.c: the configuration that --config-path and --config-name name. */

@@ -6,6 +6,7 @@
 /* In each program and argument that a reader is known by; test_reader_words holds them against the readers.
  */
 static const char *const words[] = {"train",
+				    "p4d:",
 				    "parallel",
 				    "finetun",
 				    "sft",

@@ -15,6 +15,12 @@ const char p4d_request_architectures[] =
 #undef ARCHITECTURE
     ;
 
+static const char programs[] =
+#define PROGRAM(name, reader, kind) "|" name
+#include "request/programs.def"
+#undef PROGRAM
+    ;
+
 #define S P4D_WHERE_SLURM
 #define C P4D_WHERE_COMMAND
 #define P P4D_WHERE_PLAN
@@ -33,7 +39,9 @@ static const p4d_option_info table[P4D_OPTIONS] = {
 		      P4D_CHOICE_KIND, \
 		      where, \
 		      .number = otherwise, \
-		      .choices = sizeof(list) > 1 ? NULL : p4d_request_architectures},
+		      .choices = sizeof(list) > 1          ? NULL \
+				 : P4D_##id == P4D_PROGRAM ? programs \
+							   : p4d_request_architectures},
 #define TEXT(id, name, argument, member, where, help) \
 	[P4D_##id] = {name, \
 		      argument, \

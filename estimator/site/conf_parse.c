@@ -90,6 +90,18 @@ static const char *section_text(const p4d_conf_section *section, char *buf, size
 	return buf;
 }
 
+/* Where a key may stand: of several sections, that of partitions. */
+static int section_of(const p4d_conf_key_info *key)
+{
+	int kind = P4D_GLOBAL_SECTION + 1;
+
+	if (key->where & (1u << P4D_PARTITION_SECTION))
+		return P4D_PARTITION_SECTION;
+	while (kind < P4D_DEFAULTS_SECTION && !(key->where & (1u << kind)))
+		kind++;
+	return kind;
+}
+
 static int unknown_key(parse *p, const p4d_conf_section *section, const char *name, unsigned line)
 {
 	char where[96], known[P4D_OPTIONS][32];
@@ -115,7 +127,7 @@ static int unknown_key(parse *p, const p4d_conf_section *section, const char *na
 		if (!strcmp(key->name, name)) {
 			if (section->kind == P4D_GLOBAL_SECTION)
 				return fail(p, line, SYNTAX, "`%s` belongs in a `%s` section", name,
-					    key->where & (1u << P4D_PARTITION_SECTION) ? "partition" : "gpu");
+					    p4d_conf__section_names[section_of(key)]);
 			return fail(p, line, SYNTAX, "`%s` is not allowed in a `%s` section", name,
 				    p4d_conf__section_names[section->kind]);
 		}

@@ -100,6 +100,32 @@ const char *p4d_site_datadir(const p4d_site *site)
 	return site->datadir;
 }
 
+const char *p4d_site_program_at(const p4d_site *site, size_t i, const char **is)
+{
+	for (size_t at = 0; at < site->sections; at++)
+		if (site->section[at].kind == P4D_PROGRAM_SECTION && !i--) {
+			*is = site->section[at].program;
+			return site->section[at].name;
+		}
+	return NULL;
+}
+
+const char *p4d_site_program(const p4d_site *site, const char *path)
+{
+	const char *name, *is, *best = NULL;
+	size_t longest = 0;
+
+	for (size_t i = 0; (name = p4d_site_program_at(site, i, &is)); i++) {
+		const size_t length = strlen(path), part = strlen(name);
+		if (part > longest && part <= length && !strcmp(path + length - part, name) &&
+		    (part == length || path[length - part - 1] == '/')) {
+			best = is;
+			longest = part;
+		}
+	}
+	return best;
+}
+
 const char *p4d_site_path(const p4d_site *site)
 {
 	return site->conf.files ? site->conf.file[0].path : "";

@@ -102,6 +102,11 @@ const char *p4d_site_datadir(const p4d_site *site); /* where models/ is; NULL: t
 int p4d_site_load_presets(p4d_site *site, p4d_error *err);
 const p4d_request *p4d_site_preset(const p4d_site *site, const char *name);
 
+/* What the site says that a program of job scripts is, by the end of its path; NULL: nothing. */
+const char *p4d_site_program(const p4d_site *site, const char *path);
+/* Iterates over these programs: i = 0, 1, ... until NULL; *is: what each is. */
+const char *p4d_site_program_at(const p4d_site *site, size_t i, const char **is);
+
 const char *p4d_site_path(const p4d_site *site); /* "" for the default */
 
 /* The section of a partition, NULL when it has none. name NULL: the one marked default, else NULL. */

@@ -17,6 +17,7 @@ typedef struct p4d_site_section {
 	p4d_site_partition partition; /* of a partition section */
 	p4d_request *defaults;        /* of a partition section; NULL: none */
 	const p4d_gpu *gpu;           /* of a gpu section */
+	const char *program;          /* of a program section; owned by conf */
 	unsigned ambiguous;
 } p4d_site_section;
 

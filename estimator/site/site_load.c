@@ -276,12 +276,31 @@ static void note_needs(p4d_site *site, const p4d_site_section *section)
 				(section->kind == P4D_GPU_SECTION && section->policy.require_plan);
 }
 
+static int read_program(p4d_site_load_state *l, const p4d_conf_section *from, p4d_site_section *to)
+{
+	static const char prefix[] = "--p4d-";
+	const char *text = value_of(l, from, P4D_KEY_IS, 0);
+	p4d_request probe = {.model = ""};
+	p4d_error local;
+
+	if (!text)
+		return fail(l, from->line, RANGE, "program `%s`: `is` does not say which program it is",
+			    from->title);
+	if (p4d_request_set(&probe, P4D_PROGRAM, text, P4D_BY_SITE, &local) < 0)
+		return fail(l, from->lines[P4D_KEY_IS], RANGE, "%s",
+			    local.text + (strncmp(local.text, prefix, strlen(prefix)) ? 0 : strlen(prefix)));
+	to->program = text;
+	return 0;
+}
+
 static int read_section(p4d_site_load_state *l, const p4d_conf_section *from, p4d_site_section *to)
 {
 	if (from->kind == P4D_DEFAULTS_SECTION) {
 		p4d_request *defaults = defaults_of(l, from, to);
 		return defaults ? read_defaults(l, from, defaults) : -1;
 	}
+	if (from->kind == P4D_PROGRAM_SECTION)
+		return read_program(l, from, to);
 	if (read_policy(l, from, &l->site->global.policy, &to->policy, &to->set) < 0)
 		return -1;
 	note_needs(l->site, to);

@@ -116,7 +116,7 @@ prints "no training that p4d knows"
 # What is none is named where a launcher of trainings starts it, but not what a shell starts.
 printf '#!/bin/sh\n./prepare --steps 3\nsrun torchrun --nproc_per_node 8 src/own.py --width 8\naccelerate launch other.py\n' >own.sh
 exits 0 p4d read own.sh
-prints "own.sh: no training that p4d knows; src/own.py, started at own.sh:3, is none"
+prints "own.sh: p4d does not know src/own.py (own.sh:3)"
 exits 0 p4d read --json own.sh
 prints '"framework":null' '"program":"src/own.py"' '"from":"own.sh:3"'
 exits 0 p4d check own.sh

@@ -36,6 +36,8 @@ static const char *sample(p4d_conf_key key, int which, char *buf, size_t size)
 	}
 	if (key == P4D_KEY_COMPUTE_CAPABILITY)
 		return which ? "9.0" : "8.0";
+	if (key == P4D_KEY_IS)
+		return which ? "trl" : "trainer";
 	return key == P4D_KEY_GPU || key == P4D_KEY_NAME ? "h100-80gb" : "/nonexistent";
 }
 

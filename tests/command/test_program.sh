@@ -1,0 +1,100 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# The user and the site say which program a script's training command is: by an option, a comment of the script, or p4d.conf.
+. "${0%/*}/lib.sh"
+
+printf '%s\n' 'mode = enforce' 'scripts = judge' 'partition "*" { gpu = a100-80gb }' 'version = 1' >judge.conf
+printf '%s\n' 'program "my/train.py" { is = trainer }' >site.conf
+cat judge.conf >>site.conf
+printf '%s\n' 'mode = enforce' 'scripts = advise' 'partition "*" { gpu = a100-80gb }' 'version = 1' >advise.conf
+arguments='--model_name_or_path meta-llama/Llama-3.1-8B --per_device_train_batch_size 1 --max_seq_length 2048 --bf16 --mine 3'
+job() # job COMMENT [COMMAND]
+{
+	printf '%s\n' '#!/bin/bash' '#SBATCH -p gpu -N1 --gpus-per-node=4' "$1" 'python prepare.py' \
+		"${2:-torchrun --nproc_per_node 4 src/my/train.py $arguments}" 'python merge.py --to out' >job.sh
+}
+# holds GIB OPTION ...: that memory is judged
+holds()
+{
+	want=$1
+	shift
+	run p4d check "$@" job.sh
+	case $out in *", $want of 79.1 GiB"*) ;; *) fail "$*: not $want GiB" ;; esac
+}
+
+# ---- an option ----
+job ''
+exits 0 p4d check --conf judge.conf job.sh
+case $err in "p4d: [P4D117] train.py is not a program p4d knows"*) ;; *) fail "an unknown program" ;; esac
+holds 158.7 --conf judge.conf --p4d-program=trl
+holds 80.2 --conf judge.conf --p4d-program=trainer
+exits 13 p4d check --conf judge.conf --p4d-program=trl job.sh
+exits 5 p4d check --conf judge.conf --p4d-program=trlx job.sh
+says "[P4D005] --p4d-program=trlx: p4d does not have that name; nearest: trl, trl-dpo, trl-kto"
+# what the program does without an argument only its user knows; an argument of the script is what it takes
+holds 35.1 --conf judge.conf --p4d-program=trl --p4d-finetune=lora
+exits 46 p4d check --conf judge.conf --p4d-program=trl --p4d-micro-batch=2 job.sh
+says "--p4d-micro-batch=2 is judged, but job.sh:5 has --per_device_train_batch_size 1"
+exits 0 p4d read --program trl job.sh
+prints "job.sh: src/my/train.py (trl), started at job.sh:5"
+exits 0 p4d read --program=trl-dpo job.sh
+prints "workload             preference"
+exits 5 p4d read --program=trlx job.sh
+says "--program=trlx: p4d does not have that name"
+# a program that p4d knows stays what it is
+job '' "torchrun --nproc_per_node 4 -m trl.scripts.sft $arguments --use_peft"
+exits 0 p4d read --program trainer job.sh
+prints "(trl), started at job.sh:5"
+
+# ---- a comment ----
+job '#  p4d: program=trl finetune=lora lora-rank=16'
+holds 35.4 --conf judge.conf
+[ -z "$err" ] || fail "p4d speaks of what fits"
+holds 35.4 --conf site.conf
+holds 34.7 --conf site.conf --p4d-program=trainer
+exits 0 p4d read job.sh
+prints "finetune             lora           job.sh:3"
+prints "global-batch         4 "
+job '# p4d: program=trl finetune=lora micro-batch=4'
+exits 0 p4d read job.sh
+prints "micro-batch          4              job.sh:3"
+prints "global-batch         16 "
+# all of it, where the program has no arguments
+job '# p4d: program=trl finetune=lora model=meta-llama/Llama-3.1-8B seq-len=2048 micro-batch=1 global-batch=4 precision=bf16' \
+	'accelerate launch --num_processes 4 train.py'
+holds 35.1 --conf judge.conf
+# a mistake is said with its line, and refuses nobody
+for site in judge advise; do
+	job '# p4d: program=trlx'
+	exits 0 p4d check --conf $site.conf job.sh
+	says "[P4D005] job.sh:3: program=trlx: p4d does not have that name; nearest: trl, trl-dpo, trl-kto"
+	job '# p4d: program=trl finetune=lora lora-rang=8'
+	exits 0 p4d check --conf $site.conf job.sh
+	says "[P4D005] job.sh:3: p4d takes no \`lora-rang\` in a comment; nearest: lora-rank"
+	job '# p4d: program=trl finetune=lora lora-rank=x'
+	exits 0 p4d check --conf $site.conf job.sh
+	says "[P4D005] job.sh:3: lora-rank=x: not a whole number from 1 to 65536"
+	job '# p4d: program=trl finetune=lora override=mine'
+	exits 0 p4d check --conf $site.conf job.sh
+	says "p4d takes no \`override\` in a comment"
+done
+
+# ---- p4d.conf ----
+job ''
+holds 80.2 --conf site.conf
+holds 158.7 --conf site.conf --p4d-program=trl
+job '' "torchrun --nproc_per_node 4 your/train.py $arguments"
+exits 0 p4d check --conf site.conf job.sh
+says "[P4D117] train.py is not a program p4d knows"
+exits 0 p4d conf --conf site.conf
+prints "Scripts that start my/train.py: read as trainer."
+exits 0 p4d conf --conf site.conf --json
+prints '"my/train.py":"trainer"'
+for case in 'is = trainr|[P4D061] bad.conf:1: program=trainr: p4d does not have that name; nearest: trainer' \
+	'|[P4D061] bad.conf:1: program `my/train.py`: `is` does not say which program it is' \
+	'mode = off|[P4D060] bad.conf:1: `mode` is not allowed in a `program` section'; do
+	sed "s/is = trainer/${case%%|*}/" site.conf >bad.conf
+	run p4d conf --conf bad.conf
+	[ "$status" != 0 ] || fail "$case: accepted"
+	says "${case#*|}"
+done
