@@ -30,6 +30,11 @@
  * dpo_trainer.py: concatenated sequences, log-probabilities of the logits). With adapters the copy is the
  * policy without them.
  *
+ * TRL 1.10's loss, run on a GPU that only counts, took 0.9 to 1.3 % more than policy and reference here, in
+ * four configurations (fp32 logits, all parameters or LoRA, with and without recomputation). It holds the
+ * logits of both passes and, for its metrics, a third copy. In bf16 without autocast the logits stay in
+ * 16 bits: p4d's figure is 32 % too large there.
+ *
  * The critic is taken to be of the actor's size, and to be sharded like it.
  */
 typedef struct p4d_colocated {

@@ -263,7 +263,7 @@ qlora="--framework ddp --model llama3.1-8b --finetune qlora --lora-rank 16 --gpu
 # shellcheck disable=SC2086 # several options
 exits 0 p4d estimate $qlora --seq-len 512
 # shellcheck disable=SC2086
-exits 12 p4d estimate $qlora --seq-len 2048
+exits 12 p4d estimate $qlora --seq-len 2560
 says "[P4D012] llama3.1-8b needs"
 command=$(fix)
 case $command in
