@@ -170,6 +170,21 @@ static const char *unread_file(const p4d_reading *r)
 	return NULL;
 }
 
+/* Names the program whose arguments these are, if they say of a training what p4d asks first: its model and
+ * its batch. */
+static void fix_program(const p4d_reading *r, p4d_error *why)
+{
+	const char *framework = p4d_reading_framework(r);
+	p4d_request probe = {.model = ""};
+	p4d_error err;
+
+	if (!r->more_arguments || r->incomplete || r->commands != 1 || !r->value[P4D_MICRO_BATCH].file ||
+	    (!r->value[P4D_MODEL].file && !r->value[P4D_LAYERS].file) ||
+	    p4d_request_set(&probe, P4D_PROGRAM, framework, P4D_BY_P4D, &err) < 0)
+		return;
+	p4d_fix(why, "--p4d-program=%s", framework);
+}
+
 /* Says what matters first: the file that was not read, else the program, else the values. */
 static void say_unread(const p4d_reading *r, const reasons *all, p4d_error *why)
 {
@@ -184,6 +199,7 @@ static void say_unread(const p4d_reading *r, const reasons *all, p4d_error *why)
 	if (!r->named) {
 		p4d_fail(why, P4D_E_NOT_READ, "%.80s is not a program p4d knows; its memory was not checked",
 			 slash ? slash + 1 : r->program);
+		fix_program(r, why);
 		return;
 	}
 	p4d_fail(why, P4D_E_NOT_READ, "%.120s was not checked: p4d cannot tell %.260s", place, all->list.at);

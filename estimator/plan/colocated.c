@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 
+#include "base/text.h"
 #include "plan/parameters.h"
 #include "request/model_size.h"
 
@@ -268,6 +269,13 @@ static int check_pair(const p4d_request *r, const p4d_layout *l, const p4d_gpu *
 	return -1;
 }
 
+/* What the job has; most have not all. */
+static void add_part(p4d_text *parts, const char *name, uint64_t bytes)
+{
+	if (bytes)
+		p4d_text_print(parts, ", %s %.1f", name, (double)bytes / GIB);
+}
+
 int p4d_colocated_check(const p4d_request *r, const p4d_layout *l, const p4d_gpu *gpu, const p4d_colocated *c,
 			double limit, p4d_error *err)
 {
@@ -281,14 +289,18 @@ int p4d_colocated_check(const p4d_request *r, const p4d_layout *l, const p4d_gpu
 		       critic = said ? c->training.critic : c->generating.critic,
 		       engine = said ? c->training.engine : c->generating.engine,
 		       sum = said ? c->training.sum : c->generating.sum;
-	p4d_fail(
-	    err, P4D_E_DOES_NOT_FIT,
-	    "%s needs %.1f of %.1f GiB on %s while it %s: actor %.1f, reference %.1f, critic %.1f, engine "
-	    "%.1f (gpu-memory-utilization %.2f)",
-	    r->model, (double)sum / GIB, (double)c->capacity_bytes / GIB, gpu->name,
-	    said ? "trains" : "generates", (double)actor / GIB, (double)reference / GIB, (double)critic / GIB,
-	    (double)engine / GIB,
-	    c->serving.max_model_len ? (double)c->serving.budget_bytes / (double)c->capacity_bytes : 0.0);
+	char text[160];
+	p4d_text parts = p4d_text_in(text, sizeof(text));
+
+	add_part(&parts, "reference", reference);
+	add_part(&parts, "critic", critic);
+	add_part(&parts, "engine", engine);
+	if (c->serving.max_model_len)
+		p4d_text_print(&parts, " (gpu-memory-utilization %.2f)",
+			       (double)c->serving.budget_bytes / (double)c->capacity_bytes);
+	p4d_fail(err, P4D_E_DOES_NOT_FIT, "%s needs %.1f of %.1f GiB on %s while it %s: actor %.1f%s",
+		 r->model, (double)sum / GIB, (double)c->capacity_bytes / GIB, gpu->name,
+		 said ? "trains" : "generates", (double)actor / GIB, text);
 	fix(r, l, gpu, c, limit, err);
 	return -1;
 }

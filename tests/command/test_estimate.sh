@@ -254,7 +254,7 @@ rl="--workload rl --model qwen2.5-7b --framework deepspeed --zero-stage 2 --reco
 # shellcheck disable=SC2086 # several options
 exits 12 p4d estimate $rl --gpu-memory-utilization 0.5
 prints "generating     training" "reference               14.19        14.19" "does not fit (unvalidated)"
-says "while it generates: actor" "p4d: fix: --gpu-memory-utilization=0.45"
+says "while it generates: actor 25.3, reference 14.2, engine 39.5 (gpu-memory-utilization 0.50)" "p4d: fix: --gpu-memory-utilization=0.45"
 # shellcheck disable=SC2086
 exits 0 p4d estimate $rl --gpu-memory-utilization 0.45 --json
 prints '"training":{' '"reference":15231233024' '"fits":true'

@@ -26,6 +26,7 @@ holds()
 job ''
 exits 0 p4d check --conf judge.conf job.sh
 case $err in "p4d: [P4D117] train.py is not a program p4d knows"*) ;; *) fail "an unknown program" ;; esac
+[ "$(fix)" = --p4d-program=trainer ] || fail "not the program whose arguments these are"
 holds 158.7 --conf judge.conf --p4d-program=trl
 holds 80.2 --conf judge.conf --p4d-program=trainer
 exits 13 p4d check --conf judge.conf --p4d-program=trl job.sh
@@ -41,6 +42,10 @@ exits 0 p4d read --program=trl-dpo job.sh
 prints "workload             preference"
 exits 5 p4d read --program=trlx job.sh
 says "--program=trlx: p4d does not have that name"
+# no program is named that could not be judged either
+job '' "torchrun --nproc_per_node 4 src/my/train.py --model_name_or_path meta-llama/Llama-3.1-8B --deepspeed"
+exits 0 p4d check --conf judge.conf job.sh
+[ -z "$(fix)" ] || fail "a fix without a batch"
 # a program that p4d knows stays what it is
 job '' "torchrun --nproc_per_node 4 -m trl.scripts.sft $arguments --use_peft"
 exits 0 p4d read --program trainer job.sh

@@ -1,0 +1,61 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Which program a script's own file is: the user says it by an option or a comment, the site in p4d.conf. slurmctld, which alone sees
+# a script from a pipe, finds the same.
+. "${0%/*}/lib.sh"
+
+conf=$CLUSTER/etc/p4d.conf
+site() # site LINE: of the whole site
+{
+	sed "s|^mode = enforce|&\nscripts = judge\n$1|" "$CLUSTER/p4d.conf.good" >"$conf.new"
+	mv "$conf.new" "$conf"
+	sleep 1.5
+}
+cat >own.sh <<'END'
+#!/bin/bash
+#SBATCH -N1 --gpus-per-node=8
+torchrun --nproc_per_node 8 my/train.py --model_name_or_path meta-llama/Llama-3.1-8B --per_device_train_batch_size 1 \
+	--max_seq_length 2048 --bf16 --mine 3
+END
+sed '2a # p4d: program=trl' own.sh >comment.sh
+sed '2a # p4d: program=trl finetune=lora lora-rank=16' own.sh >lora.sh
+sed '2a # p4d: program=tlr' own.sh >wrong.sh
+
+site ''
+run sbatch -H own.sh
+accepted
+says "p4d: [P4D117] train.py is not a program p4d knows"
+same "$(fix)" "--p4d-program=trainer"
+run sbatch -H --p4d-program=trl own.sh
+refused P4D013 spank
+run sbatch -H --p4d-program=trl --p4d-finetune=lora own.sh
+accepted
+contains "$(job "$id" AdminComment)" "finetune=lora@u"
+run sbatch -H --p4d-program=megatron own.sh
+accepted
+says P4D117
+run sbatch -H --p4d-program=trlx own.sh
+refused P4D005 spank
+run sbatch -H comment.sh
+refused P4D013 spank
+run sh -c 'cat comment.sh | sbatch -H'
+refused P4D012 slurmctld
+run sbatch -H lora.sh
+accepted
+silent
+run sh -c 'cat lora.sh | sbatch -H'
+accepted
+silent
+run sbatch -H wrong.sh
+accepted
+says "[P4D005] wrong.sh:3: program=tlr: not one of"
+does_not_say error
+
+site 'program "my/train.py" { is = trl }'
+run sbatch -H own.sh
+refused P4D013 spank
+run sh -c 'cat own.sh | sbatch -H'
+refused P4D012 slurmctld
+run sbatch -H lora.sh
+accepted
+silent
