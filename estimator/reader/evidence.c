@@ -68,7 +68,7 @@ void p4d_reader__weigh(p4d_read_evidence *e, const p4d_reader *reader, const cha
 	e->file = e->file || (a && p4d_reader__is_file(a)) ||
 		  (reader->assignments && p4d_reader__same_name(name, "--config-name")); /* hydra's */
 	e->typical = e->typical || is_typical(reader, name);
-	if (reader->parser && !is_known(reader->parser, name + strspn(name, "-")))
+	if (reader->parser && !*e->foreign && !is_known(reader->parser, name + strspn(name, "-")))
 		note_foreign(e, name);
 }
 
@@ -109,13 +109,18 @@ static const char *name_of(const p4d_reader *reader, p4d_value word, char *name,
 }
 
 p4d_read_evidence p4d_reader__weigh_command(p4d_shell *shell, const p4d_launch *launch,
-					    const p4d_reader *reader, size_t first)
+					    const p4d_reader *reader, size_t first, unsigned *left)
 {
 	p4d_read_evidence e = {.typical = false};
 	bool operand = true;
 	p4d_value value;
 	char name[96];
 
+	if (launch->count > *left) {
+		*left = 0;
+		return e;
+	}
+	*left -= (unsigned)launch->count;
 	for (size_t i = first; i < launch->count; i++) {
 		const p4d_value word = launch->words[i];
 		if (*name_of(reader, word, name, sizeof(name)))

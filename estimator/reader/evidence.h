@@ -17,9 +17,12 @@ extern const char *const p4d_reader__of_trl[], *const p4d_reader__of_trl_rl[],
 
 /* Takes an argument into account, "--name" or "--table.name". */
 void p4d_reader__weigh(p4d_read_evidence *evidence, const p4d_reader *reader, const char *name);
-/* The arguments on a command line, from words[first] on, and the variables that stand for some. */
+/*
+ * The arguments on a command line, from words[first] on, and the variables that stand for some. *left: how
+ * many words may still be weighed in this script; a command with more proves nothing.
+ */
 p4d_read_evidence p4d_reader__weigh_command(p4d_shell *shell, const p4d_launch *launch,
-					    const p4d_reader *reader, size_t first);
+					    const p4d_reader *reader, size_t first, unsigned *left);
 
 /* Whether the arguments are the program's own. */
 static inline bool p4d_reader__is_proven(const p4d_read_evidence *evidence)

@@ -106,6 +106,8 @@ static bool is_argument(p4d_value word, const char *name)
 		word = (p4d_value){word.at + 1, word.length - 1};
 	if (!word.length || (word.at[0].c != name[0] && (!strchr("-_", name[0]) || word.at[0].c != '_')))
 		return false; /* most are not */
+	if (word.length > 2 && name[1] && !strchr("-_", name[2]) && word.at[2].c != name[2])
+		return false; /* nor do most begin alike after "--" */
 	while (equals < word.length && (word.at[equals].unknown || word.at[equals].c != '='))
 		equals++;
 	return p4d_reader__same_name(p4d_value_text((p4d_value){word.at, equals}, text, sizeof(text)), name);
@@ -152,14 +154,14 @@ static void note_beginnings(p4d_value path, bool begins[256])
 
 /* Whether a name of the table is that of the command's program; common: it takes the arguments to tell. */
 static size_t match(p4d_shell *shell, const p4d_launch *launch, const p4d_reader *reader, const char *name,
-		    bool common)
+		    bool common, unsigned *left)
 {
 	const size_t words = is_program(launch, name);
 
 	if (!words)
 		return 0;
 	if (common) {
-		p4d_read_evidence e = p4d_reader__weigh_command(shell, launch, reader, words);
+		p4d_read_evidence e = p4d_reader__weigh_command(shell, launch, reader, words, left);
 		if (strchr(name, '/'))
 			*e.foreign = '\0';
 		return p4d_reader__may_be_proven(&e) ? words : 0;
@@ -172,7 +174,8 @@ static size_t match(p4d_shell *shell, const p4d_launch *launch, const p4d_reader
 }
 
 /* By its name, of which the longest is the one. */
-static void find_by_name(p4d_shell *shell, const p4d_launch *launch, bool none, p4d_read_program *to)
+static void find_by_name(p4d_shell *shell, const p4d_launch *launch, bool none, unsigned *left,
+			 p4d_read_program *to)
 {
 	bool begins[256] = {false};
 	size_t longest = 0;
@@ -186,7 +189,7 @@ static void find_by_name(p4d_shell *shell, const p4d_launch *launch, bool none, 
 			if ((*name != '*' && !begins[(unsigned char)*name]) ||
 			    (none && name[length - 1] == '*') || length <= longest)
 				continue;
-			const size_t words = match(shell, launch, readers[i], name, common);
+			const size_t words = match(shell, launch, readers[i], name, common, left);
 			if (!words)
 				continue;
 			*to = (p4d_read_program){.reader = readers[i],
@@ -200,19 +203,20 @@ static void find_by_name(p4d_shell *shell, const p4d_launch *launch, bool none, 
 static bool stands_alone(const p4d_launch *launch, const p4d_reader *reader)
 {
 	for (int j = 0; j < P4D_READ_ALONE && reader->arguments_alone[j]; j++)
-		for (size_t k = 1; k < launch->count; k++)
+		for (size_t k = 1; k < launch->count && k < P4D_READ_WEIGHED; k++)
 			if (is_argument(launch->words[k], reader->arguments_alone[j]))
 				return true;
 	return false;
 }
 
-void p4d_reader__find_program(p4d_shell *shell, const p4d_launch *launch, p4d_read_program *to)
+void p4d_reader__find_program(p4d_shell *shell, const p4d_launch *launch, unsigned *left,
+			      p4d_read_program *to)
 {
 	*to = (p4d_read_program){.reader = NULL};
 	if (!launch->count)
 		return;
 	const bool none = p4d_reader__is_none(launch->words[0]);
-	find_by_name(shell, launch, none, to);
+	find_by_name(shell, launch, none, left, to);
 	if (to->reader && to->reader->earlier && stands_alone(launch, to->reader->earlier))
 		to->reader = to->reader->earlier;
 	for (int i = 0; !to->reader && !none && i < READERS; i++)

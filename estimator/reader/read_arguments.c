@@ -387,8 +387,22 @@ static void find_folder(p4d_read_context *c, const p4d_launch *launch, size_t fi
 				c->folder = launch->words[i + 1];
 }
 
+/* How many words of a command are read. */
+static size_t words_to_read(p4d_reading *r, size_t count)
+{
+	enum { MOST = 4096 };
+
+	if (count <= MOST)
+		return count;
+	p4d_reader__unknown(r, "arguments", "%zu words are too many to read them all", count);
+	r->more_arguments = true;
+	return MOST;
+}
+
 void p4d_reader__arguments(p4d_read_context *c, const p4d_launch *launch, size_t first)
 {
+	const size_t count = words_to_read(c->reading, launch->count);
+
 	find_folder(c, launch, first);
 	for (int pass = 0; pass < 2; pass++) {
 		/* files first: what the command line says replaces what they say */
@@ -401,7 +415,7 @@ void p4d_reader__arguments(p4d_read_context *c, const p4d_launch *launch, size_t
 		read_variables(c, files);
 		for (unsigned i = 0; i < launch->options; i++)
 			read_launcher(c, &launch->option[i], files);
-		for (size_t i = first; i < launch->count; i++)
-			i += read_word(c, launch->words + i, launch->count - i, files, &operand);
+		for (size_t i = first; i < count; i++)
+			i += read_word(c, launch->words + i, count - i, files, &operand);
 	}
 }

@@ -302,11 +302,17 @@ static void lose_unknown(p4d_read_context *c, const config_text *from, const cha
 /* Whether a file of hydra's says that its names begin with nothing, whatever group it is of. */
 static bool is_global(const config_text *from)
 {
-	const char *at = from->text;
+	static const char package[] = "# @package _global_";
+	const char *at = from->text, *const end = at + from->length;
 
-	for (; *at == '#' || *at == '\n'; at = strchr(at, '\n') ? strchr(at, '\n') + 1 : "")
-		if (!strncmp(at, "# @package _global_", strlen("# @package _global_")))
+	while (at < end && (*at == '#' || *at == '\n')) {
+		if ((size_t)(end - at) >= sizeof(package) - 1 && !memcmp(at, package, sizeof(package) - 1))
 			return true;
+		at = memchr(at, '\n', (size_t)(end - at));
+		if (!at)
+			return false;
+		at++;
+	}
 	return false;
 }
 

@@ -133,10 +133,16 @@ bool p4d_reader__same_name(const char *a, const char *b)
 
 const p4d_read_argument *p4d_reader__find(const p4d_reader *reader, const char *name)
 {
+	/* the first letter after "--", by which most names differ; '\0': name has none */
+	const char first = name[0] && name[1] && name[2] != '-' && name[2] != '_' ? name[2] : '\0';
+
 	for (int i = 0; i < P4D_READ_TABLES && reader->arguments[i]; i++)
-		for (const p4d_read_argument *a = reader->arguments[i]; a->name; a++)
+		for (const p4d_read_argument *a = reader->arguments[i]; a->name; a++) {
+			if (first && a->name[0] && a->name[1] && a->name[2] != first)
+				continue;
 			if (p4d_reader__same_name(name, a->name))
 				return a;
+		}
 	return NULL;
 }
 

@@ -18,6 +18,7 @@ typedef struct reading_state {
 	p4d_value nodes, gpus_per_node; /* of the launcher around a script */
 	uint64_t until_ns;              /* for configuration files, of all programs */
 	p4d_read_python python;
+	unsigned weighs_left;            /* of P4D_READ_WEIGHED */
 	uint64_t first;                  /* what tells a command from the one that is read */
 	unsigned unknowns, unknowns_end; /* which of the reading's are of the command that is read */
 	const char *name, *text;         /* of the script */
@@ -181,7 +182,7 @@ static void read_program(reading_state *state, p4d_shell *shell, const p4d_launc
 	take_program(state->reading, shell, launch, command);
 	p4d_read_evidence e = read_arguments(state, shell, launch, program->reader, program->words, true);
 	const p4d_read_evidence line =
-	    p4d_reader__weigh_command(shell, launch, program->reader, program->words);
+	    p4d_reader__weigh_command(shell, launch, program->reader, program->words, &state->weighs_left);
 	const char *foreign = *line.foreign ? line.foreign : e.foreign;
 	e.typical = e.typical || line.typical;
 	if (!program->common || (e.typical && (program->placed || !*foreign))) {
@@ -293,7 +294,7 @@ static void forget(reading_state *state)
 }
 
 /* Whether what a script is given is a program that p4d knows: "launch.sh python pretrain_gpt.py ..." */
-static bool is_given_program(p4d_shell *shell, const p4d_launch *launch)
+static bool is_given_program(reading_state *state, p4d_shell *shell, const p4d_launch *launch)
 {
 	p4d_launch given;
 	p4d_read_program program;
@@ -301,7 +302,7 @@ static bool is_given_program(p4d_shell *shell, const p4d_launch *launch)
 	p4d_reader__launch(launch->words + 1, launch->count - 1, &given);
 	if (!given.count || given.shell_script || given.shell_text || given.shell_input)
 		return false;
-	p4d_reader__find_program(shell, &given, &program);
+	p4d_reader__find_program(shell, &given, &state->weighs_left, &program);
 	return program.words;
 }
 
@@ -338,8 +339,9 @@ static void run_command(void *context, p4d_shell *shell, const p4d_value *words,
 	const bool was_read =
 	    launch.shell_script && p4d_shell_script(shell, launch.words, launch.count, LEVELS);
 	if (!launch.shell_text && !launch.shell_input && !was_read)
-		p4d_reader__find_program(shell, &launch, &program);
-	const int certainty = p4d_reader__tell(&state->told, state->host, shell, &launch, &program);
+		p4d_reader__find_program(shell, &launch, &state->weighs_left, &program);
+	const int certainty =
+	    p4d_reader__tell(&state->told, state->host, shell, &launch, &state->weighs_left, &program);
 	/* a script is one of a program by its name only */
 	const bool named = program.words;
 	const p4d_reader *reader = launch.shell_script && !named ? NULL : program.reader;
@@ -348,7 +350,7 @@ static void run_command(void *context, p4d_shell *shell, const p4d_value *words,
 	} else if (launch.shell_text) {
 		p4d_shell_text(shell, launch.words, launch.count);
 	} else if (launch.shell_script && !was_read && !reader) {
-		const bool given = is_given_program(shell, &launch);
+		const bool given = is_given_program(state, shell, &launch);
 		say_unread(r, p4d_value_text(launch.words[0], path, sizeof(path)),
 			   given ? "does with what it is given" : "starts");
 		if (given)
@@ -443,8 +445,12 @@ void p4d_reader_read(p4d_reading *reading, const p4d_reader_host *host, const p4
 		     const char *name, const char *text, size_t length, const char *const *arguments,
 		     const char *directory)
 {
-	reading_state state = {
-	    .reading = reading, .host = host, .name = name, .text = text, .length = length};
+	reading_state state = {.reading = reading,
+			       .host = host,
+			       .weighs_left = P4D_READ_WEIGHED,
+			       .name = name,
+			       .text = text,
+			       .length = length};
 	const p4d_shell_host own = {&state, variable, file, unread, run_command, left};
 
 	*reading = (p4d_reading){.reader = NULL};

@@ -302,7 +302,13 @@ typedef struct p4d_read_program {
 
 /* Programs next to a training that take its arguments: they generate, evaluate, convert. */
 bool p4d_reader__is_none(p4d_value program);
-void p4d_reader__find_program(p4d_shell *shell, const p4d_launch *launch, p4d_read_program *to);
+
+/* How many words of a script's commands are weighed at most, to tell programs of one name (evidence.h). */
+enum { P4D_READ_WEIGHED = 4096 };
+
+/* *left: of P4D_READ_WEIGHED. */
+void p4d_reader__find_program(p4d_shell *shell, const p4d_launch *launch, unsigned *left,
+			      p4d_read_program *to);
 
 /* read_hydra.c: the configuration that --config-path and --config-name name. */
 void p4d_reader__hydra(p4d_read_context *context, const p4d_launch *launch, size_t first);

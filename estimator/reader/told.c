@@ -241,9 +241,9 @@ static bool may_be(const p4d_launch *launch, const char *path)
 	       (ends_with(path, ".py") || launch->every_gpu || launch->starts_ranks);
 }
 
-static int certainty(p4d_shell *shell, const p4d_launch *launch, const p4d_reader *reader)
+static int certainty(p4d_shell *shell, const p4d_launch *launch, const p4d_reader *reader, unsigned *left)
 {
-	const p4d_read_evidence e = p4d_reader__weigh_command(shell, launch, reader, 1);
+	const p4d_read_evidence e = p4d_reader__weigh_command(shell, launch, reader, 1, left);
 
 	if (e.typical || e.file)
 		return P4D_TOLD_ARGUMENTS;
@@ -252,7 +252,7 @@ static int certainty(p4d_shell *shell, const p4d_launch *launch, const p4d_reade
 }
 
 int p4d_reader__tell(const p4d_read_told *told, const p4d_reader_host *host, p4d_shell *shell,
-		     const p4d_launch *launch, p4d_read_program *program)
+		     const p4d_launch *launch, unsigned *left, p4d_read_program *program)
 {
 	char path[P4D_READ_PATH];
 	const char *name = told->program;
@@ -269,7 +269,7 @@ int p4d_reader__tell(const p4d_read_told *told, const p4d_reader_host *host, p4d
 					      .words = 1,
 					      .told = true,
 					      .kind = *programs[i].kind ? programs[i].kind : NULL};
-		return by_site ? P4D_TOLD_KNOWN : certainty(shell, launch, programs[i].reader);
+		return by_site ? P4D_TOLD_KNOWN : certainty(shell, launch, programs[i].reader, left);
 	}
 	return program->words ? P4D_TOLD_KNOWN : 0;
 }

@@ -22,7 +22,7 @@ enum { P4D_TOLD_MAY_BE = 1, P4D_TOLD_LAUNCHED, P4D_TOLD_ARGUMENTS, P4D_TOLD_KNOW
 /* Puts the program that is told in place of one that p4d does not know. Returns the certainty; 0: nothing is
  * said of this command. */
 int p4d_reader__tell(const p4d_read_told *told, const p4d_reader_host *host, p4d_shell *shell,
-		     const p4d_launch *launch, p4d_read_program *program);
+		     const p4d_launch *launch, unsigned *left, p4d_read_program *program);
 
 /* Puts the values of the script's comments in place of those that were read; name: the script's. */
 void p4d_reader__take_comments(p4d_reading *reading, const p4d_reader_host *host, const char *name,

@@ -51,6 +51,9 @@ static const hostile scripts[] = {
     TEXT("run ", "x ", ""),
     TEXT("run ", "--model-# # ", ""),
     TEXT("torchrun pretrain_gpt.py ", "--num-layers # ", ""),
+    FEW("python grpo.py --num_generations 8 ", "--v ", "", 30000),
+    FEW("python trl/scripts/grpo.py ", "--vl ", "", 30000),
+    FEW("", "python grpo.py --num_generations 8 --v --v --v --v --v --v --v --v\n", "", 5000),
     TEXT("torchrun pretrain_gpt.py ", "--tensor-model-parallel-size=# \\\n", ""),
     TEXT("", "torchrun pretrain_gpt.py --num-layers #\n", ""),
     TEXT("", "python train_#.py --x\n", ""),
@@ -235,6 +238,12 @@ static const hostile scripts[] = {
     FILES("", "torchrun -m torchtitan.train --job.config_file c.toml\n", "", 1, "a#=\"\"\"x\"\"\"\n"),
     FILES("", "torchrun -m torchtitan.train --job.config_file c.toml\n", "", 1, "a#=1979-05-27T07:32:00Z\n"),
     FILES("", "torchrun -m torchtitan.train --job.config_file c#.toml\n", "", 0, "[[a]]\n"),
+    FILES("", "python grpo.py --num_generations 8 --config c.yaml\n", "", 1, "v: 1\n"),
+    FILES("", "python trl/scripts/grpo.py --num_generations 8 --config c.yaml\n", "", 1, "vl: 1\n"),
+    FILES("", "python trl/scripts/grpo.py --num_generations 8 --config c.yaml\n", "", 1, "world_size: 1\n"),
+    FILES("", "python -m verl.trainer.main_ppo --config-path=/a --config-name=b\n", "", 1,
+	  "defaults:\n- a#\n"),
+    FILES("", "python -m verl.trainer.main_ppo --config-path=/a --config-name=b\n", "", 1, "- /a/b@c: d#\n"),
 };
 
 static size_t add(char *to, size_t length, const char *what, size_t number)
