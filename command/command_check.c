@@ -15,6 +15,7 @@
 #include "command.h"
 #include "job/read_job.h"
 #include "job/sbatch.h"
+#include "line/submitted.h"
 #include "report/answer.h"
 #include "report/report.h"
 #include "request/framework.h"
@@ -44,7 +45,8 @@ typedef struct check {
 	char directory[2 * PATH_MAX];
 	p4d_reading reading;
 	p4d_read_files files;
-	char *memory; /* of the reading */
+	p4d_submitted submitted; /* by the script */
+	char *memory;            /* of the reading */
 	p4d_site *site;
 	struct json_object *answers; /* with --json */
 	p4d_code code;
@@ -277,6 +279,9 @@ static void read_job(check *c, p4d_sbatch *sbatch)
 	c->memory = c->memory ? c->memory : malloc(READING_BYTES);
 	if (!c->memory)
 		return;
+	c->submitted.script = c->script;
+	c->submitted.length = c->length;
+	c->submitted.files = &c->files;
 	p4d_job_read(&(p4d_job_script){.job = &sbatch->job,
 				       .name = c->name,
 				       .arguments = (const char *const *)c->arguments,
@@ -288,7 +293,9 @@ static void read_job(check *c, p4d_sbatch *sbatch)
 				       .typed = &sbatch->request,
 				       .program = program,
 				       .site = c->site,
-				       .config = p4d_line_config},
+				       .config = p4d_line_config,
+				       .submits = p4d_submitted_add,
+				       .context = &c->submitted},
 		     &(p4d_shell_limits){c->memory, READING_BYTES, P4D_SHELL_WORK}, &c->reading);
 	sbatch->job.reading = c->reading.reader || *c->reading.comment ? &c->reading : NULL;
 }
@@ -311,7 +318,7 @@ static void take_started_gpus(p4d_sbatch *sbatch)
 }
 
 /* Never fails: an error that prevents the check becomes part of the verdict, as in sbatch. */
-static void judge(check *c, p4d_sbatch *sbatch, uint32_t *published_batch, p4d_verdict *verdict)
+static void judge(check *c, p4d_sbatch *sbatch, bool reads, uint32_t *published_batch, p4d_verdict *verdict)
 {
 	p4d_error err;
 
@@ -320,7 +327,8 @@ static void judge(check *c, p4d_sbatch *sbatch, uint32_t *published_batch, p4d_v
 		p4d_guard_fail(c->site, &sbatch->job, &err, verdict);
 		return;
 	}
-	read_job(c, sbatch);
+	if (reads)
+		read_job(c, sbatch);
 	take_started_gpus(sbatch);
 	p4d_guard_submit(c->site, &sbatch->job, p4d_live_cluster, NULL, &sbatch->request, published_batch,
 			 verdict);
@@ -355,6 +363,119 @@ static void advise(const check *c, const p4d_sbatch *sbatch, const p4d_verdict *
 		p4d_advice_on_size(advice, c->site, &sbatch->request, &space);
 }
 
+/* Whether p4d has anything to say of a job. */
+static bool matters(const p4d_sbatch *sbatch, const p4d_verdict *v)
+{
+	return sbatch->job.reading || p4d_is_set(&sbatch->request, P4D_MODEL) || v->action != P4D_PASS ||
+	       v->messages;
+}
+
+static bool is_worse(const p4d_verdict *a, const p4d_verdict *b)
+{
+	if (a->action != b->action)
+		return a->action > b->action;
+	if (a->would_reject != b->would_reject)
+		return a->would_reject;
+	return a->judged && (!b->judged || a->estimate.fraction > b->estimate.fraction);
+}
+
+static void take_verdict(check *c, const p4d_verdict *verdict)
+{
+	if (verdict->action > c->worst)
+		c->worst = verdict->action;
+	if (verdict->action == P4D_REJECT && c->code == P4D_OK)
+		c->code = verdict->message[0].code;
+}
+
+/* What a script was doubted for may be otherwise in its jobs, too. */
+static void take_doubts(const p4d_reading *from, p4d_reading *to)
+{
+	for (unsigned i = 0; i < from->unknowns && to->unknowns < P4D_READ_UNKNOWNS; i++)
+		if (from->unknown[i].doubt)
+			to->unknown[to->unknowns++] = from->unknown[i];
+}
+
+/* Which of the jobs that the script submits is the worst; NULL: none is one of p4d's. */
+static p4d_submitted_job *judge_submitted(check *c, uint32_t *published_batch, p4d_verdict *worst)
+{
+	p4d_submitted_job *found = NULL;
+	p4d_verdict verdict;
+	uint32_t batch;
+
+	for (unsigned i = 0; i < c->submitted.count; i++) {
+		p4d_submitted_job *job = c->submitted.job[i];
+		if (c->first.value[P4D_SBATCH_GPU])
+			job->sbatch.job.gpu_type = c->first.value[P4D_SBATCH_GPU];
+		take_doubts(&c->reading, &job->reading);
+		judge(c, &job->sbatch, false, &batch, &verdict);
+		if (!matters(&job->sbatch, &verdict) || (found && !is_worse(&verdict, worst)))
+			continue;
+		*worst = verdict;
+		*published_batch = batch;
+		found = job;
+	}
+	return found;
+}
+
+/* What is said of the worst job that the script submits. counts: it decides. False: nothing. */
+static bool answer_submitted(check *c, bool counts, struct json_object **object)
+{
+	p4d_verdict verdict;
+	p4d_advice advice = {0};
+	uint32_t published_batch;
+	char which[64] = "";
+	p4d_submitted_job *job = judge_submitted(c, &published_batch, &verdict);
+
+	if (!job)
+		return false;
+	advise(c, &job->sbatch, &verdict, published_batch, &advice);
+	if (counts)
+		take_verdict(c, &verdict);
+	const p4d_checked answer = {&job->sbatch, &verdict, &advice,
+				    job->reading.reader ? NULL : &job->reading};
+	const unsigned all = c->submitted.count + c->submitted.more;
+	if (all > 1)
+		snprintf(which, sizeof(which), ", the worst of %u%s", c->submitted.count,
+			 c->submitted.more ? " that were checked" : "");
+	if (c->answers) {
+		char from[PATH_MAX + 16];
+		snprintf(from, sizeof(from), "%s:%" PRIu32, job->from, job->line);
+		*object = p4d_answer_json(&answer);
+		json_object_object_add(*object, "submitted_by", json_object_new_string(from));
+		return true;
+	}
+	printf("p4d: the job that %s submits at line %" PRIu32 "%s:\n", job->from, job->line, which);
+	fflush(stdout);
+	p4d_answer_print(&answer, "");
+	return true;
+}
+
+static void answer_component(check *c, unsigned component, const p4d_checked *answer)
+{
+	struct json_object *object = NULL;
+	char prefix[16] = ""; /* as Slurm does */
+
+	if (c->components > 1)
+		snprintf(prefix, sizeof(prefix), "%u: ", component);
+	const bool first = c->components > 1 || matters(answer->sbatch, answer->verdict);
+	if (first && !c->answers)
+		p4d_answer_print(answer, prefix);
+	take_verdict(c, answer->verdict);
+	const bool submitted = answer_submitted(c, !first, &object);
+	if (!first && !submitted && !c->answers)
+		p4d_answer_print(answer, prefix);
+	if (!c->answers)
+		return;
+	if (object && !first) {
+		json_object_array_add(c->answers, object);
+		return;
+	}
+	struct json_object *own = p4d_answer_json(answer);
+	if (object)
+		json_object_object_add(own, "submits", object);
+	json_object_array_add(c->answers, own);
+}
+
 static int check_component(check *c, unsigned component, p4d_error *err)
 {
 	p4d_sbatch sbatch = {0};
@@ -366,20 +487,10 @@ static int check_component(check *c, unsigned component, p4d_error *err)
 		p4d_sbatch_free(&sbatch);
 		return -1;
 	}
-	judge(c, &sbatch, &published_batch, &verdict);
+	judge(c, &sbatch, true, &published_batch, &verdict);
 	advise(c, &sbatch, &verdict, published_batch, &advice);
-	if (verdict.action > c->worst)
-		c->worst = verdict.action;
-	if (verdict.action == P4D_REJECT && c->code == P4D_OK)
-		c->code = verdict.message[0].code;
-	const p4d_checked answer = {&sbatch, &verdict, &advice, c->reading.reader ? NULL : &c->reading};
-	char prefix[16] = ""; /* as Slurm does */
-	if (c->components > 1)
-		snprintf(prefix, sizeof(prefix), "%u: ", component);
-	if (c->answers)
-		json_object_array_add(c->answers, p4d_answer_json(&answer));
-	else
-		p4d_answer_print(&answer, prefix);
+	answer_component(c, component,
+			 &(p4d_checked){&sbatch, &verdict, &advice, c->reading.reader ? NULL : &c->reading});
 	p4d_sbatch_free(&sbatch);
 	return 0;
 }
@@ -448,6 +559,7 @@ int p4d_command_check(const p4d_subcommand *self, int argc, char *argv[], p4d_er
 	p4d_site_free(c.site);
 	json_object_put(c.answers);
 	free(c.script);
+	p4d_submitted_free(&c.submitted);
 	p4d_read_files_free(&c.files);
 	free(c.memory);
 	return status;

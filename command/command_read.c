@@ -12,6 +12,7 @@
 #include "command.h"
 #include "job/read_job.h"
 #include "job/sbatch.h"
+#include "line/submitted.h"
 #include "model/model.h"
 #include "report/report.h"
 #include "request/framework.h"
@@ -117,7 +118,7 @@ static const char *estimate_command(const p4d_reading *r, char *buf, size_t size
 	return buf;
 }
 
-static void print_json(const p4d_reading *r)
+static struct json_object *json_of(const p4d_reading *r)
 {
 	struct json_object *answer = json_object_new_object(), *options = json_object_new_object(),
 			   *defaults = json_object_new_object(), *unknown = json_object_new_array();
@@ -161,7 +162,7 @@ static void print_json(const p4d_reading *r)
 	add(answer, "exit",
 	    r->left.file ? json_object_new_string(place(r->left.file, r->left.line, from, sizeof(from)))
 			 : NULL);
-	p4d_report_json_print(answer, NULL);
+	return answer;
 }
 
 static void print_values(const p4d_reading *r, bool by_default)
@@ -237,6 +238,60 @@ static void print_text(const p4d_reading *r, const char *name)
 		printf("\nWhat it would hold%s:\n\n  %s\n", lacks ? ", once the rest is given" : "", command);
 }
 
+/* Whether two jobs say the same, as those of a loop over learning rates do. */
+static bool says_the_same(const p4d_reading *a, const p4d_reading *b)
+{
+	for (int i = 0; i < (int)P4D_OPTIONS; i++)
+		if (strcmp(a->value[i].text, b->value[i].text) != 0)
+			return false;
+	return a->reader == b->reader && !strcmp(a->program, b->program);
+}
+
+/* Whether a job trains, and says another thing than those before it. */
+static bool is_new(const p4d_submitted *s, unsigned at)
+{
+	bool is_new = s->job[at]->reading.reader;
+
+	for (unsigned i = 0; is_new && i < at; i++)
+		is_new = !says_the_same(&s->job[i]->reading, &s->job[at]->reading);
+	return is_new;
+}
+
+static void print_all_json(const p4d_reading *r, const p4d_submitted *s)
+{
+	struct json_object *answer = json_of(r), *jobs = json_object_new_array();
+	char from[PATH_MAX + 16];
+
+	for (unsigned i = 0; i < s->count; i++)
+		if (is_new(s, i)) {
+			const p4d_submitted_job *j = s->job[i];
+			struct json_object *job = json_of(&j->reading);
+			add(job, "submitted_by",
+			    json_object_new_string(place(j->from, j->line, from, sizeof(from))));
+			json_object_array_add(jobs, job);
+		}
+	add(answer, "submits", jobs);
+	p4d_report_json_print(answer, NULL);
+}
+
+/* The script itself, unless only the jobs that it submits train. */
+static void print_all(const p4d_reading *r, const char *name, const p4d_submitted *s)
+{
+	bool printed = r->reader;
+
+	if (printed)
+		print_text(r, name);
+	for (unsigned i = 0; i < s->count; i++)
+		if (is_new(s, i)) {
+			printf("%sThe job that %s submits at line %" PRIu32 ":\n\n", printed ? "\n" : "",
+			       s->job[i]->from, s->job[i]->line);
+			print_text(&s->job[i]->reading, s->job[i]->name);
+			printed = true;
+		}
+	if (!printed)
+		print_text(r, name);
+}
+
 static int usage(p4d_error *err, const char *text)
 {
 	p4d_fail(err, P4D_E_USAGE, "%s", text);
@@ -251,6 +306,7 @@ static int read_job(const char *path, char *const *arguments, const p4d_request 
 	p4d_sbatch sbatch = {.prefix = NULL};
 	char directory[PATH_MAX], *memory = malloc(MEMORY);
 	p4d_reading *reading = malloc(sizeof(*reading));
+	p4d_submitted submitted = {.script = NULL};
 	size_t length;
 	unsigned components;
 	int status = -1;
@@ -268,6 +324,9 @@ static int read_job(const char *path, char *const *arguments, const p4d_request 
 			p4d_sbatch_free(&sbatch);
 		sbatch.job.script = text;
 		sbatch.job.script_length = length;
+		submitted.script = text;
+		submitted.length = length;
+		submitted.files = &files;
 		p4d_job_read(&(p4d_job_script){.job = &sbatch.job,
 					       .name = path,
 					       .arguments = (const char *const *)arguments,
@@ -277,11 +336,14 @@ static int read_job(const char *path, char *const *arguments, const p4d_request 
 					       .export = sbatch.value[P4D_SBATCH_EXPORT],
 					       .files = &files,
 					       .typed = typed,
-					       .config = p4d_line_config},
+					       .config = p4d_line_config,
+					       .submits = p4d_submitted_add,
+					       .context = &submitted},
 			     &(p4d_shell_limits){memory, MEMORY, P4D_SHELL_WORK}, reading);
-		json ? print_json(reading) : print_text(reading, path);
+		json ? print_all_json(reading, &submitted) : print_all(reading, path, &submitted);
 		status = 0;
 	}
+	p4d_submitted_free(&submitted);
 	p4d_sbatch_free(&sbatch);
 	p4d_read_files_free(&files);
 	free(reading);

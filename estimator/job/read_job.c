@@ -137,6 +137,8 @@ static const char *of_environment(lookup *l, const char *name)
 	const p4d_job_script *s = l->script;
 	const size_t length = strlen(name);
 
+	if (s->inherited)
+		return s->inherited(s->context, name);
 	for (size_t i = 0; i < s->variables && s->environment[i]; i++) {
 		if (l->compared++ == COMPARISONS)
 			return p4d_shell_later;
@@ -183,7 +185,10 @@ static const char *variable(void *context, const char *name)
 static const char *file(void *context, const char *path, size_t *length)
 {
 	const lookup *l = context;
+	const char *text = l->script->left ? l->script->left(l->script->context, path, length) : NULL;
 
+	if (text)
+		return text;
 	return p4d_read_files_open(l->script->files, path, length);
 }
 
@@ -202,6 +207,13 @@ static const char *program(void *context, const char *path)
 	return l->script->program(l->script->site, path);
 }
 
+static void submits(void *context, p4d_shell *shell, const p4d_value *words, size_t count)
+{
+	const lookup *l = context;
+
+	l->script->submits(l->script->context, shell, words, count);
+}
+
 /* One that says which interpreter it is for, and that is no shell. */
 static bool is_of_other_language(const char *text, size_t length)
 {
@@ -218,7 +230,8 @@ void p4d_job_read(const p4d_job_script *script, const p4d_shell_limits *limits, 
 	    .shell = {.context = &l, .variable = variable, .file = script->files ? file : NULL},
 	    .config = script->config ? config : NULL,
 	    .typed = script->typed,
-	    .program = script->program ? program : NULL};
+	    .program = script->program ? program : NULL,
+	    .submits = script->submits ? submits : NULL};
 
 	if (is_of_other_language(script->job->script, script->job->script_length)) {
 		*reading = (p4d_reading){.incomplete = "it is not a script of a shell"};

@@ -25,6 +25,13 @@ typedef struct p4d_job_script {
 	void *site;
 	p4d_read_files *files; /* takes the files that are read; NULL: none may be */
 	p4d_config_read *(*config)(p4d_config_format format); /* parses their formats; NULL: none */
+	/* A command "sbatch" that the script runs, with its arguments; NULL: nobody asks. */
+	void (*submits)(void *context, p4d_shell *shell, const p4d_value *words, size_t count);
+	/* Of a job that a script submits: the environment and the files that this script leaves it; NULL: it
+	 * has environment and files. */
+	const char *(*inherited)(void *context, const char *name);
+	const char *(*left)(void *context, const char *path, size_t *length);
+	void *context; /* of these */
 } p4d_job_script;
 
 /* The reading borrows from the limits' memory, the files and *script. */

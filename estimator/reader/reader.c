@@ -318,6 +318,15 @@ static bool means(reading_state *state, int certainty)
 	return certainty >= state->certainty || state->certainty == P4D_TOLD_KNOWN;
 }
 
+static bool submits(const reading_state *state, p4d_shell *shell, const p4d_launch *launch)
+{
+	if (!state->host->submits || !launch->count || launch->shell_text ||
+	    !p4d_value_is(launch->words[0], "sbatch"))
+		return false;
+	state->host->submits(state->host->shell.context, shell, launch->words, launch->count);
+	return true;
+}
+
 static void run_command(void *context, p4d_shell *shell, const p4d_value *words, size_t count, bool certain)
 {
 	reading_state *state = context;
@@ -326,7 +335,7 @@ static void run_command(void *context, p4d_shell *shell, const p4d_value *words,
 
 	p4d_reader__python_command(&state->python, words, count);
 	p4d_reader__launch(words, count, &launch);
-	if (!launch.count && !launch.shell_input)
+	if ((!launch.count && !launch.shell_input) || submits(state, shell, &launch))
 		return;
 	const p4d_value nodes = state->nodes, gpus = state->gpus_per_node;
 	const unsigned before = r->commands;

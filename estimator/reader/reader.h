@@ -70,6 +70,8 @@ typedef struct p4d_reader_host {
 	const p4d_request *typed; /* the job's p4d options; NULL: none */
 	/* What the site says that a program is, by its file or module; NULL: nothing. */
 	const char *(*program)(void *context, const char *path);
+	/* A command "sbatch" with its arguments. NULL: nobody asks. context: as in shell. */
+	void (*submits)(void *context, p4d_shell *shell, const p4d_value *words, size_t count);
 } p4d_reader_host;
 
 /*

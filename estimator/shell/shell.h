@@ -92,6 +92,8 @@ bool p4d_shell_file(p4d_shell *shell, p4d_value path, p4d_value *written, const 
 const char *p4d_shell_keep(p4d_shell *shell, const char *text);
 /* The value of a variable, as the script or the environment sets it; false: not set. */
 bool p4d_shell_variable(p4d_shell *shell, const char *name, p4d_value *value);
+/* The same of one that the command has in its environment. */
+bool p4d_shell_exported(p4d_shell *shell, const char *name, p4d_value *value);
 
 /* Why text is not known: "$NODES is not set", "output of nproc". */
 const char *p4d_shell_unknown(const p4d_shell *shell, uint16_t unknown);

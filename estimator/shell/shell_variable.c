@@ -149,6 +149,16 @@ bool p4d_shell_variable(p4d_shell *sh, const char *name, p4d_value *value)
 	return true;
 }
 
+bool p4d_shell_exported(p4d_shell *sh, const char *name, p4d_value *value)
+{
+	p4d_shell_scope scope;
+
+	p4d_shell__enter(sh, &scope, true);
+	const bool set = p4d_shell_variable(sh, name, value);
+	p4d_shell__leave(sh, &scope);
+	return set;
+}
+
 /* No options: it begins with no dash, and is no more than a word. */
 static bool is_plain(p4d_value value)
 {

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <limits.h>
+
+#include "job/read_job.h"
+#include "job/sbatch.h"
+
+/*
+ * The jobs that a script submits itself: the sbatch commands of a launcher, on a file, a here-document or
+ * --wrap. Those that differ, up to P4D_SUBMITTED of them. Zero before use, but for what the caller fills.
+ */
+enum { P4D_SUBMITTED = 8 };
+
+typedef struct p4d_submitted_job {
+	p4d_sbatch sbatch; /* with its options, and the job that they ask for; its reading is below */
+	p4d_reading reading;
+	char name[PATH_MAX]; /* of its script, for messages */
+	char from[PATH_MAX]; /* the script that submits it */
+	uint32_t line;       /* of the sbatch command */
+	char *script, **arguments, *memory;
+	size_t hash;
+	bool itself; /* the script that submits: no other job */
+} p4d_submitted_job;
+
+typedef struct p4d_submitted {
+	/* the caller's */
+	const char *script; /* that submits: a job that submits itself again is no other */
+	size_t length;
+	p4d_read_files *files;
+	/* filled */
+	p4d_submitted_job *job[P4D_SUBMITTED];
+	unsigned count;
+	unsigned more;   /* that were not kept */
+	unsigned unread; /* whose script or options depend on what p4d does not know */
+	/* for the job that is being read */
+	p4d_shell *shell;
+	char *left[P4D_SUBMITTED]; /* files that the script wrote */
+	unsigned lefts;
+	char text[1024];
+} p4d_submitted;
+
+/* p4d_job_script.submits, with a p4d_submitted as context. */
+void p4d_submitted_add(void *context, p4d_shell *shell, const p4d_value *words, size_t count);
+void p4d_submitted_free(p4d_submitted *submitted);
