@@ -441,6 +441,18 @@ static int complete(p4d_guard_work *g, p4d_cluster_source source, void *context,
 	return rc;
 }
 
+/* Whether options of a fix reach the program of a script that says itself how it trains. */
+static bool reaches_program(const p4d_guard_work *g, const char *fix)
+{
+	p4d_request typed = {.model = ""}, without;
+	p4d_job job = *g->job;
+	p4d_pasted room;
+	p4d_error err;
+
+	return !p4d_guard__script_binds(job.reading, g->job) || !p4d_guard__paste(&room, fix, &job, &typed) ||
+	       !p4d_guard__settle_typed(job.reading, p4d_site_datadir(g->site), &typed, &without, &err);
+}
+
 /* Takes a fix of options away with which the job is refused again. If that has a fix of options, both are the
  * fix. */
 static void judge_fix(const p4d_guard_work *g, const p4d_request *asked, bool again, p4d_error *err)
@@ -451,6 +463,8 @@ static void judge_fix(const p4d_guard_work *g, const p4d_request *asked, bool ag
 	p4d_verdict v = {.messages = 0};
 	char both[2 * sizeof(err->fix)];
 
+	if (!reaches_program(g, err->fix))
+		err->fix[0] = '\0';
 	/* p4d_guard__correct has judged its own */
 	if (!err->fix[0] || is_curable(err->code) || err->code == P4D_E_NO_LAYOUT || g->by_script ||
 	    !p4d_guard__paste(&room, err->fix, &job, &request))

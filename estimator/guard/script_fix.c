@@ -129,7 +129,7 @@ typedef struct mended {
 	const argument_list *old, *new; /* empty, where the program takes others */
 	uint64_t micro_batches;         /* of asked; 0: no layout */
 	bool accumulates;               /* another number of micro-batches makes the same batch */
-	bool unread;                    /* p4d could not read what is added */
+	bool unread;                    /* p4d could not read what is added, or the words are not known */
 	bool batch_said;                /* and the fix says how many, or the batch */
 	const p4d_way *way;             /* whose options p4d_guard__script_way says; NULL: none */
 	p4d_request *pasted;            /* what the script will say */
@@ -248,6 +248,17 @@ static void add_beside(const mended *m, const p4d_read_value *v, const char *wor
 		p4d_text_entry(fix, "; ", "%.100s:%" PRIu32 ": add %s", v->file, v->line, text);
 }
 
+/* Whether no other argument says what this one has no words for: without it the program has its default, or
+ * what its configuration says. */
+static bool says_alone(const mended *m, const p4d_read_value *v)
+{
+	const p4d_option option = (p4d_option)(v - m->reading->value);
+	const char *name = p4d_reading_name(m->reading, option);
+
+	return !m->new->count &&name && !strcmp(name, v->argument) &&
+	       (p4d_reading_assigns(m->reading) || !p4d_layout_is_default(m->candidate, option));
+}
+
 /* A line of the script, or of its configuration, that has an argument. */
 static void mend_line(mended *m, const p4d_read_value *v, p4d_text *fix)
 {
@@ -274,6 +285,7 @@ static void mend_line(mended *m, const p4d_read_value *v, p4d_text *fix)
 				       on_line(m->reading, v->argument, value, text, sizeof(text)));
 		add_beside(m, v, value, fix);
 	} else if (after < 0 && says && !in_their_files(v->argument)) {
+		m->unread = m->unread || (before < 0 && says_alone(m, v));
 		note_pasted(m, option);
 		p4d_text_entry(fix, "; ", "%s: without %s", place,
 			       on_line(m->reading, v->argument, "", text, sizeof(text)));

@@ -116,6 +116,21 @@ static bool of_file(const p4d_read_unknown *u)
 	return !strcmp(u->why, "it is in a configuration that was not read");
 }
 
+/* A file that may be there, and that names no model. */
+static bool is_default_file(const p4d_read_unknown *u)
+{
+	static const char start[] = "accelerate's default configuration";
+
+	return !strncmp(u->why, start, sizeof(start) - 1);
+}
+
+/* Without a model there is nothing to check, whatever such a file says. */
+static bool is_idle(const p4d_reading *r, const p4d_request *typed, const p4d_read_unknown *u)
+{
+	return is_default_file(u) && !r->value[P4D_MODEL].file && !is_unknown(r, "model") &&
+	       !says(typed, P4D_MODEL);
+}
+
 static void list_reasons(const p4d_reading *r, const p4d_request *typed, reasons *all)
 {
 	/* what is not given may stand where p4d has not read it, which is said before */
@@ -132,7 +147,8 @@ static void list_reasons(const p4d_reading *r, const p4d_request *typed, reasons
 		const bool of_model =
 		    option >= 0 && p4d_request_option_info((p4d_option)option)->where & P4D_WHERE_MODEL;
 		if (!r->unknown[i].doubt && !is_size(option) && !says(typed, option) &&
-		    !(named && of_model) && !(lacks && of_file(&r->unknown[i])))
+		    !(named && of_model) && !(lacks && of_file(&r->unknown[i])) &&
+		    !is_idle(r, typed, &r->unknown[i]))
 			add_reason(all, r->unknown[i].name, r->unknown[i].why);
 	}
 	for (size_t i = 0; !defaults && i < sizeof(required) / sizeof(*required); i++) {

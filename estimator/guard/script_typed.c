@@ -238,8 +238,9 @@ static void settle_model(typed *t)
 		snprintf(mine, sizeof(mine), "%.100s", t->request->model);
 		if (t->contradictions++ == 0)
 			p4d_fail(t->err, P4D_E_CONTRADICTION,
-				 "--p4d-model=%s is judged, but %.100s:%" PRIu32 " has %s %.100s", mine,
-				 v->file, v->line, v->argument ? v->argument : "model", v->text);
+				 v->line ? "--p4d-model=%s is judged, but %.100s:%" PRIu32 " has %s %.100s"
+					 : "--p4d-model=%s is judged, but %.100s%.0" PRIu32 " has %s %.100s",
+				 mine, v->file, v->line, v->argument ? v->argument : "model", v->text);
 		contradict_model(t);
 		return;
 	}
@@ -273,7 +274,7 @@ bool p4d_guard__settle_typed(const p4d_reading *r, const char *datadir, p4d_requ
 		if (i != P4D_MODEL && i != P4D_UNMODELLED &&
 		    p4d_request_option_info((p4d_option)i)->where & P4D_WHERE_PLAN)
 			settle_option(&t, (p4d_option)i);
-	if (t.contradictions)
+	if (t.contradictions && !t.fix.truncated)
 		p4d_fix(err, "%s", t.flags);
 	return t.contradictions;
 }

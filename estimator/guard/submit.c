@@ -336,7 +336,7 @@ void p4d_guard_verify_script(const p4d_site *site, const p4d_job *job, p4d_clust
 		return;
 	else if (p4d_guard__script_unread(with.reading, NULL, &err) ||
 		 p4d_guard__take_script(with.reading, &request, &err) < 0 ||
-		 fill_model(site, &request, &err) < 0)
+		 (p4d_is_set(&request, P4D_MODEL) && fill_model(site, &request, &err) < 0))
 		leave_unread(site, &with, source, context, &err, verdict);
 	else
 		p4d_guard__complete(site, &with, source, context, 0, false, &request, verdict);

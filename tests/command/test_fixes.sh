@@ -16,3 +16,21 @@ printf '%s\n' "$out"
 exits 0 p4d check --conf p4d.conf -p h100 -N1 --gpus-per-node=1 --wrap='trl sft --model_name_or_path ibm-granite/granite-4.0-micro --bf16 --max_length 4096 --per_device_train_batch_size 1 --use_peft'
 says "nearest: granite-4.0-h-micro" "(hf download ibm-granite/granite-4.0-micro config.json)"
 [ -z "$(fix)" ] || fail "a fix that is another model"
+
+# torchtune's recipe recomputes everything, and has no word for less: nothing to paste
+printf '#!/bin/bash\ntune run --nnodes 2 --nproc_per_node 1 full_finetune_distributed --config llama3_2/1B_full batch_size=1 gradient_accumulation_steps=64 tokenizer.max_seq_len=16384\n' >tune.sh
+printf 'mode = enforce\nscripts = judge\npartition l4 {\n\tgpu = "l4-24gb"\n\tgpus_per_node = 8\n}\nversion = 1\n' >l4.conf
+run p4d check --conf l4.conf -p l4 --nodes=2 --gpus-per-node=1 tune.sh
+says "P4D123"
+case $err in *without*) fail "leaves out what is not there" ;; esac
+
+# an option that does not reach the program is no fix
+cat >factory.sh <<'JOB'
+#!/bin/sh
+llamafactory-cli train --model_name_or_path Qwen/Qwen2.5-1.5B --stage sft --finetuning_type lora --cutoff_len 4096
+JOB
+exits 0 p4d check --conf p4d.conf -p h100 -N2 --gpus-per-node=8 factory.sh
+says "P4D026"
+[ -z "$(fix)" ] || fail "a fix that is refused"
+exits 46 p4d check --conf p4d.conf -p h100 -N2 --gpus-per-node=8 --p4d-micro-batch=1 factory.sh
+[ "$(fix)" = --p4d-micro-batch=8 ] || fail "the fix contradicts the script as well"
