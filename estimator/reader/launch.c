@@ -372,6 +372,7 @@ void p4d_reader__launch(const p4d_value *words, size_t count, p4d_launch *launch
 			launch->starts_ranks =
 			    launch->starts_ranks || l->switches == torchrun_switches ||
 			    (l->starts == PYTHON && strncmp(l->name, "python", strlen("python")) != 0);
+			launch->python = launch->python || l->starts == PYTHON;
 			launch->container = launch->container || is_among(images, l->name);
 			launch->every_gpu = launch->every_gpu || l->prefix || !strcmp(l->name, "deepspeed");
 			launch->shell_text = text;

@@ -281,6 +281,7 @@ typedef struct p4d_launch {
 	bool accelerates;               /* accelerate launch is among them */
 	bool starts_ranks;              /* torchrun or its like is among them */
 	bool container;                 /* it runs in an image */
+	bool python;                    /* python or a launcher of its programs is among them */
 	p4d_value nodes, gpus_per_node; /* as a launcher was told; length 0: not */
 	p4d_value included, excluded;   /* "worker-0:0,1@worker-1:0,1", as DeepSpeed was told */
 	p4d_launch_option option[P4D_LAUNCH_OPTIONS]; /* of launchers that say something about the training */

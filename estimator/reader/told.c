@@ -234,13 +234,6 @@ static bool ends_with(const char *text, const char *end)
 	return length > wanted && !strcmp(text + length - wanted, end);
 }
 
-/* Whether a command may be the training that somebody speaks of. */
-static bool may_be(const p4d_launch *launch, const char *path)
-{
-	return !launch->shell_script && !p4d_reader__is_none(launch->words[0]) &&
-	       (ends_with(path, ".py") || launch->every_gpu || launch->starts_ranks);
-}
-
 static int certainty(p4d_shell *shell, const p4d_launch *launch, const p4d_reader *reader, unsigned *left)
 {
 	const p4d_read_evidence e = p4d_reader__weigh_command(shell, launch, reader, 1, left);
@@ -249,6 +242,14 @@ static int certainty(p4d_shell *shell, const p4d_launch *launch, const p4d_reade
 		return P4D_TOLD_ARGUMENTS;
 	return launch->every_gpu || launch->starts_ranks || launch->gpus_per_node.length ? P4D_TOLD_LAUNCHED
 											 : P4D_TOLD_MAY_BE;
+}
+
+/* Whether a command may be the training that somebody speaks of. */
+static bool may_be(const p4d_launch *launch, const char *path, int certainty)
+{
+	return !launch->shell_script && !p4d_reader__is_none(launch->words[0]) &&
+	       (ends_with(path, ".py") || launch->every_gpu || launch->starts_ranks ||
+		(launch->python && certainty == P4D_TOLD_ARGUMENTS));
 }
 
 int p4d_reader__tell(const p4d_read_told *told, const p4d_reader_host *host, p4d_shell *shell,
@@ -263,13 +264,17 @@ int p4d_reader__tell(const p4d_read_told *told, const p4d_reader_host *host, p4d
 	const bool by_site = !name && host->program && !launch->shell_script &&
 			     (name = host->program(host->shell.context, path));
 	for (size_t i = 0; name && i < PROGRAMS; i++) {
-		if (strcasecmp(programs[i].name, name) != 0 || !(by_site || may_be(launch, path)))
+		if (strcasecmp(programs[i].name, name) != 0)
+			continue;
+		const int certain =
+		    by_site ? P4D_TOLD_KNOWN : certainty(shell, launch, programs[i].reader, left);
+		if (!by_site && !may_be(launch, path, certain))
 			continue;
 		*program = (p4d_read_program){.reader = programs[i].reader,
 					      .words = 1,
 					      .told = true,
 					      .kind = *programs[i].kind ? programs[i].kind : NULL};
-		return by_site ? P4D_TOLD_KNOWN : certainty(shell, launch, programs[i].reader, left);
+		return certain;
 	}
 	return program->words ? P4D_TOLD_KNOWN : 0;
 }

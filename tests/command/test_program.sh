@@ -46,6 +46,13 @@ says "--program=trlx: p4d does not have that name"
 job '' "torchrun --nproc_per_node 4 src/my/train.py --model_name_or_path meta-llama/Llama-3.1-8B --deepspeed"
 exits 0 p4d check --conf judge.conf job.sh
 [ -z "$(fix)" ] || fail "a fix without a batch"
+# a module, which no launcher starts; what has arguments of the program is the training
+job '' "srun python -m my.train $arguments"
+exits 0 p4d read --program trl job.sh
+prints "my.train (trl), started at job.sh:5"
+job '# p4d: program=trl' "python setup.py install; python -m pip install x; torchrun --nproc_per_node 4 other.py; python -m my.train $arguments"
+exits 0 p4d read job.sh
+prints "my.train (trl), started at job.sh:5"
 # a program that p4d knows stays what it is
 job '' "torchrun --nproc_per_node 4 -m trl.scripts.sft $arguments --use_peft"
 exits 0 p4d read --program trainer job.sh
