@@ -322,8 +322,11 @@ static int read_directive(p4d_sbatch *sbatch, char *line, char **words, unsigned
 	return 0;
 }
 
-/* Where a here-document ends that a line begins, "cat <<EOF"; the line's own end if it begins none. */
-static const char *behind_here_document(const char *line, const char *next, const char *end)
+/*
+ * Where a here-document ends that a line begins, "cat <<EOF"; the line's own end if it begins none. lines:
+ * how many more may be looked at: each of many may have no end.
+ */
+static const char *behind_here_document(const char *line, const char *next, const char *end, unsigned *lines)
 {
 	const char *at = memmem(line, (size_t)(next - line), "<<", 2);
 	const char *hash = memchr(line, '#', (size_t)(next - line));
@@ -337,7 +340,7 @@ static const char *behind_here_document(const char *line, const char *next, cons
 		;
 	for (; at < next && (isalnum((unsigned char)*at) || *at == '_') && length < sizeof(word); at++)
 		word[length++] = *at;
-	for (const char *body = next, *after; length && body < end; body = after) {
+	for (const char *body = next, *after; length && body < end && *lines; body = after, (*lines)--) {
 		const char *newline = memchr(body, '\n', (size_t)(end - body));
 		after = newline ? newline + 1 : end;
 		while (strips && body < after && *body == '\t')
@@ -351,6 +354,7 @@ static const char *behind_here_document(const char *line, const char *next, cons
 unsigned p4d_sbatch_late_line(const char *text, size_t length, unsigned *count)
 {
 	const char *end = text + length;
+	unsigned lines = 1 << 20; /* of here-documents */
 	unsigned number = 0, first = 0;
 	bool command = false;
 
@@ -363,7 +367,7 @@ unsigned p4d_sbatch_late_line(const char *text, size_t length, unsigned *count)
 		command = command || is_command(line, size);
 		if (command && size > 7 && !memcmp(line, "#SBATCH", 7) && !(*count)++)
 			first = number;
-		const char *const after = command ? behind_here_document(line, next, end) : next;
+		const char *const after = command ? behind_here_document(line, next, end, &lines) : next;
 		for (; next < after; next++)
 			number += *next == '\n';
 	}

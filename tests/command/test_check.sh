@@ -490,3 +490,7 @@ case $err in *P4D012*) fail "an eighth of the experts fits" ;; esac
 printf '#!/bin/sh\n#SBATCH --gpus-per-node=8\nNPROC_PER_NODE=8 %s $EP %s\n' "$swift" "$swift_end" >weights.sh
 exits 0 p4d check --gpu rtx4090 weights.sh
 case $err in *P4D012*) fail "the sharding is not known" ;; esac
+
+# many here-documents without an end take no time
+{ printf '#!/bin/sh\n' && yes 'a <<E' | head -170000; } >late.sh
+exits 0 timeout 10 $check late.sh
