@@ -21,7 +21,7 @@ void p4d_report_add(p4d_report_count count, uint64_t value);
 /* A workspace that cuDNN's plan asks for; the report has the largest. */
 void p4d_report_workspace(uint64_t bytes);
 
-/* NAME (a string that stays) was called and is not implemented. The report has each name once. */
+/* The program called NAME (a string that stays), which no stand-in plays. The report has each name once. */
 void p4d_report_missing(const char *name);
 
 /* Something that makes the answer less sure, a sentence that stays. The report has each once. */

@@ -366,7 +366,7 @@ static void simulate_has_the_documented_schema(void **state)
 static void check_has_the_documented_schema(void **state)
 {
 	static const char *const keys =
-	    "verdict would_reject judged changed mode partition model gpu layout peak unvalidated host serving "
+	    "verdict would_reject judged changed mode partition model gpu layout peak unvalidated host not_counted serving "
 	    "colocated plan read by_script messages advice";
 	struct json_object *object =
 	    run(0, "check --json -p x -N1 --gpus-per-node=h100:8 --p4d-model=llama13b --wrap=true");
@@ -421,7 +421,7 @@ static void lists_have_the_documented_schema(void **state)
 	    "attention_backward_efficiency hbm_efficiency link_efficiency board_watts multiprocessors "
 	    "nvlink_domain gpus_per_node sm status "
 	    "source");
-	assert_keys(conf, "file partitions cluster notes");
+	assert_keys(conf, "file partitions programs cluster notes");
 	assert_keys(at(conf, "partitions.0"),
 		    "partition default gpus gpus_per_node mode later from exempt "
 		    "safe limit_ddp limit_deepspeed limit_fsdp limit_megatron limit_p4d rewrite "
