@@ -24,7 +24,7 @@ static struct {
 static void add(job_key *key, const void *bytes, size_t length)
 {
 	key->complete = key->complete && length <= sizeof(key->bytes) - key->length;
-	if (!key->complete)
+	if (!key->complete || !length)
 		return;
 	memcpy(key->bytes + key->length, bytes, length);
 	key->length += length;
