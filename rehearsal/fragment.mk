@@ -43,3 +43,6 @@ rehearsal/python/stamp: $(addprefix $(srcdir)/,$(rehearsal_python))
 		for file in $(rehearsal_python); do cp $(srcdir)/$$file $$file; done
 	@touch $@
 CLEANFILES += rehearsal/python/stamp
+# The copies of a build outside of the sources.
+clean-local:
+	test $(srcdir) = . || rm -rf rehearsal/python

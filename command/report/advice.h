@@ -22,7 +22,8 @@ typedef struct p4d_advice {
 /* #SBATCH lines that sbatch ignores, and tasks that do not match the ranks of a job that was judged. */
 void p4d_advice_on_script(p4d_advice *advice, const p4d_job *job, const p4d_verdict *verdict);
 
-/* Options of the script that p4d does not know, --requeue and --mem-update. preempt_mode: of the partition, as sinfo prints it; "" unknown. */
+/* Options of the script that p4d does not know, --requeue and --mem-update. preempt_mode: of the partition,
+ * as sinfo prints it; "" unknown. */
 void p4d_advice_on_options(p4d_advice *advice, const p4d_sbatch *sbatch, const p4d_verdict *verdict,
 			   const char *preempt_mode);
 

@@ -101,7 +101,8 @@ int p4d_serving_report(p4d_subject *subject, bool json, p4d_error *err)
 		return -1;
 	p4d_subject_say_unused(subject);
 	if (p4d_serving_check(subject->model, gpu, &s, &why) < 0) {
-		p4d_serving_fix_tp(r, gpu, subject->nodes * subject->gpus_per_node, subject->gpus_per_node, &why);
+		p4d_serving_fix_tp(r, gpu, subject->nodes * subject->gpus_per_node, subject->gpus_per_node,
+				   &why);
 		p4d_request_without_prefix(why.fix);
 		p4d_subject_say(subject, why.code, why.fix, "%s", why.text);
 	}

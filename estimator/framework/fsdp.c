@@ -38,7 +38,8 @@ static void add_parallelism(p4d_text *a, const p4d_layout *l)
 	add(a, "--parallelism.pipeline_parallel_first_stage_less_layers=%d", l->embedding_counts);
 	add(a, "--parallelism.pipeline_parallel_last_stage_less_layers=%d", l->loss_counts);
 	const uint64_t counted = l->layers + l->embedding_counts + l->loss_counts, chunks = l->pp * l->vpp;
-	const uint64_t most = (counted + chunks - 1) / chunks, by_default = l->schedule == P4D_INTERLEAVED ? 2 : 1;
+	const uint64_t most = (counted + chunks - 1) / chunks,
+		       by_default = l->schedule == P4D_INTERLEAVED ? 2 : 1;
 	if (l->vpp != by_default && (counted + most - 1) / most == chunks)
 		add(a, "--parallelism.pipeline_parallel_layers_per_stage=%" PRIu64, most);
 	add(a, "--parallelism.pipeline_parallel_microbatch_size=%" PRIu64, l->micro_batch);

@@ -81,8 +81,8 @@ static p4d_request with_flags(const p4d_request *asked, const p4d_request *candi
 	p4d_request pasted = as_written ? *asked : *candidate;
 	for (size_t i = 0; i < P4D_LAYOUT_OPTIONS && as_written; i++)
 		if (asked->origin[p4d_layout_options[i]] == P4D_BY_USER)
-			p4d_request_put(&pasted, p4d_layout_options[i], candidate->value[p4d_layout_options[i]],
-					P4D_BY_USER);
+			p4d_request_put(&pasted, p4d_layout_options[i],
+					candidate->value[p4d_layout_options[i]], P4D_BY_USER);
 	if (as_written)
 		return pasted;
 	for (size_t i = 0; i < P4D_LAYOUT_OPTIONS; i++) {

@@ -103,8 +103,8 @@ void p4d_finetune__unmodelled(p4d_reading *reading);
 /* What an adapter is where a script says no more: rank and targets, NULL those of PEFT for the model, and
  * whether what it is given is dropped out. Behind p4d_finetune__finish. */
 void p4d_finetune__adapter(p4d_reading *reading, const char *rank, const char *targets, bool dropout);
-/* Before p4d_finetune__finish, of programs that train adapters unless they are told to train all parameters: a
- * rank or targets are those of its adapters. */
+/* Before p4d_finetune__finish, of programs that train adapters unless they are told to train all parameters:
+ * a rank or targets are those of its adapters. */
 void p4d_finetune__adapts(p4d_reading *reading);
 /* Options that follow from the extra values. */
 void p4d_finetune__finish(p4d_reading *reading);

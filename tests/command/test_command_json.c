@@ -178,8 +178,10 @@ static void estimate_has_the_documented_schema(void **state)
 					    "--framework megatron --recompute full");
 
 	(void)state;
-	assert_keys(object, "model framework method gpu layout peak unvalidated stages step most_imbalance host defaults "
-			    "verdict messages");
+	assert_keys(
+	    object,
+	    "model framework method gpu layout peak unvalidated stages step most_imbalance host defaults "
+	    "verdict messages");
 	assert_keys(at(object, "gpu"), "name usable_bytes");
 	assert_step(object);
 	assert_keys(at(object, "peak"), "stage phase allocated_bytes device_bytes capacity_bytes fraction");
@@ -365,9 +367,9 @@ static void simulate_has_the_documented_schema(void **state)
 
 static void check_has_the_documented_schema(void **state)
 {
-	static const char *const keys =
-	    "verdict would_reject judged changed mode partition model gpu layout peak unvalidated host not_counted serving "
-	    "colocated plan read by_script messages advice";
+	static const char *const keys = "verdict would_reject judged changed mode partition model gpu layout "
+					"peak unvalidated host not_counted serving "
+					"colocated plan read by_script messages advice";
 	struct json_object *object =
 	    run(0, "check --json -p x -N1 --gpus-per-node=h100:8 --p4d-model=llama13b --wrap=true");
 

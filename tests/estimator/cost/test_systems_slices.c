@@ -162,9 +162,10 @@ static p4d_layout of_long(const long_model *m, unsigned tokens, unsigned batch, 
 		 "pp=%u global-batch=%u ffn=%u schedule=1f1b %s",
 		 m->layers, m->hidden, m->heads, m->heads, m->hidden / m->heads, tokens, tokens, m->tp, m->pp,
 		 batch, slices ? m->hidden * 8 / 3 / 16 * 16 : 4 * m->hidden,
-		 slices ? OF_LLAMA "recompute=keep token-slices=4"
-			: "model=custom norm=layernorm glu=off tied=off positions=rope bias=all qk-norm=off "
-			  "framework=megatron attention=flash attention-mask=off recompute=none micro-batch=1");
+		 slices
+		     ? OF_LLAMA "recompute=keep token-slices=4"
+		     : "model=custom norm=layernorm glu=off tied=off positions=rope bias=all qk-norm=off "
+		       "framework=megatron attention=flash attention-mask=off recompute=none micro-batch=1");
 	p4d_layout l = layout_of(options, m->gpus / 8, 8);
 	p4d_cost_choose_slices(&r, &l, gpu);
 	return l;

@@ -293,14 +293,11 @@ static void delta_nets(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(megatron_core_itself),
-					   cmocka_unit_test(further_options),
-					   cmocka_unit_test(with_experts),
-					   cmocka_unit_test(in_fp8),
-					   cmocka_unit_test(experts_in_fp8),
-					   cmocka_unit_test(hybrids),
-					   cmocka_unit_test(hybrids_with_experts),
-					   cmocka_unit_test(delta_nets)};
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(megatron_core_itself), cmocka_unit_test(further_options),
+	    cmocka_unit_test(with_experts),         cmocka_unit_test(in_fp8),
+	    cmocka_unit_test(experts_in_fp8),       cmocka_unit_test(hybrids),
+	    cmocka_unit_test(hybrids_with_experts), cmocka_unit_test(delta_nets)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
