@@ -174,10 +174,9 @@ bool p4d_shell_script(p4d_shell *sh, const p4d_value *words, size_t count, int l
 
 void p4d_shell_text(p4d_shell *sh, const p4d_value *words, size_t count)
 {
+	static const p4d_shell_frame text = {.outer = NULL};
 	const p4d_shell_mode mode = sh->mode;
 	p4d_shell_scope scope;
-
-	const p4d_shell_frame text = {.outer = NULL};
 
 	p4d_shell__enter(sh, &scope, true);
 	sh->frame = &text;
