@@ -387,7 +387,7 @@ static void take_verdict(check *c, const p4d_verdict *verdict)
 		c->code = verdict->message[0].code;
 }
 
-/* What a script was doubted for may be otherwise in its jobs, too. */
+/* The doubts about a script hold for its jobs as well. */
 static void take_doubts(const p4d_reading *from, p4d_reading *to)
 {
 	for (unsigned i = 0; i < from->unknowns && to->unknowns < P4D_READ_UNKNOWNS; i++)
@@ -417,7 +417,7 @@ static p4d_submitted_job *judge_submitted(check *c, uint32_t *published_batch, p
 	return found;
 }
 
-/* What is said of the worst job that the script submits. counts: it decides. False: nothing. */
+/* Prints the worst job that the script submits. counts: it decides. False: none was printed. */
 static bool answer_submitted(check *c, bool counts, struct json_object **object)
 {
 	p4d_verdict verdict;

@@ -16,7 +16,7 @@
 #define IN_EVALUATION \
 	(1u << P4D_AT_EVALUATION_LAYER | 1u << P4D_AT_EVALUATION_HEAD | 1u << P4D_AT_EVALUATION_BATCH)
 
-/* The chunk of this stage that is given the mask: with the embedding, or with the loss. */
+/* The chunk of this stage that takes the mask: it has the embedding or the loss. */
 static uint32_t chunk_of(const p4d_rows *rows)
 {
 	return rows->first ? 0 : (uint32_t)rows->layout->vpp - 1;
@@ -53,7 +53,7 @@ static void add(p4d_rows *rows, unsigned points, const char *name, p4d_wide byte
 			   0);
 }
 
-/* A rank's rows of the mask, for so many sequences. */
+/* A rank's rows of the mask, for these sequences. */
 static p4d_wide slice(const p4d_layout *l, uint64_t micro_batch)
 {
 	return (p4d_wide)micro_batch * (l->seq_len / l->cp) * l->seq_len;

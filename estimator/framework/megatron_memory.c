@@ -298,7 +298,7 @@ static void add_attention(p4d_rows *rows, const p4d_megatron_again *r, const p4d
 	saved(rows, r, HEADS, "layer.key_and_value", ACROSS, dtype, 2, z->tokens, z->G);
 	if (p4d_megatron__fp8_saves_output(l))
 		saved(rows, r, HEADS, "layer.output_fp8", ACROSS, P4D_DT_BYTES, z->tokens, z->A, 0);
-	if (l->qk_norm) { /* what the norms of queries and keys are given */
+	if (l->qk_norm) { /* inputs of the norms of queries and keys */
 		saved(rows, r, HEADS, "layer.normed_product", ACROSS, dtype, z->tokens, z->A + z->G, 0);
 		saved(rows, r, HEADS, "layer.qk_statistics", ACROSS, P4D_DT_FP32, l->norm_tensors, z->tokens,
 		      l->heads / l->tp + p4d_rank_kv_heads(l));
