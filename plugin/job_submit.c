@@ -198,13 +198,16 @@ static bool is_news(const p4d_environment *env, const p4d_note *note, const p4d_
 }
 
 /*
- * A job that would pass because the cluster is not known yet, right after slurmctld's start: sbatch, srun and
- * salloc try again after a second.
+ * A job whose GPUs or whose number of nodes (it follows from the CPUs of the nodes) slurmctld does not know
+ * yet, right after its start: sbatch, srun and salloc try again after a second.
  */
 static bool is_early(const p4d_verdict *verdict)
 {
-	return verdict->action == P4D_WARN && verdict->fault_of_site && verdict->messages &&
-	       verdict->message[0].code == P4D_E_GPU_OF_PARTITION && p4d_watch_is_starting();
+	if (!verdict->messages || !p4d_watch_is_starting())
+		return false;
+	return (verdict->action == P4D_WARN && verdict->fault_of_site &&
+		verdict->message[0].code == P4D_E_GPU_OF_PARTITION) ||
+	       verdict->message[0].code == P4D_E_GEOMETRY;
 }
 
 /* Of one submission at a time, and not on the stack of slurmctld's threads, which begin with none of it. */

@@ -137,7 +137,7 @@ static void check_cluster(time_t now)
 	if (!atomic_load(&cluster_wanted) || now < cluster_due)
 		return;
 	if (p4d_cluster_load(&fresh, NULL) < 0) {
-		cluster_due = now + CLUSTER_RETRY;
+		cluster_due = now + (p4d_watch_is_starting() ? 1 : CLUSTER_RETRY);
 		return;
 	}
 	cluster_due = now + CLUSTER_MAX_AGE;
