@@ -42,7 +42,7 @@ static const p4d_subcommand subcommands[] = {
      p4d_read_options},
     {"rehearse", "[--gpu NAME] [--nodes N] [--gpus-per-node N] [--json] -- PROGRAM [ARGS]",
      "what a training program holds, by running it on GPUs that are not there", 0, 0, NULL,
-     p4d_command_rehearse, p4d_rehearse_options},
+     p4d_command_rehearse, p4d_rehearse_help},
     {"simulate", "MODEL [--gpu NAME] [--pp N] [--schedule NAME] [--svg FILE] ...",
      "one step of a layout's pipeline, pass by pass: time, bubble, micro-batches in flight",
      P4D_TAKES_JOB | P4D_TAKES_SVG | P4D_TAKES_TRACE | P4D_TAKES_CONF | P4D_TAKES_JSON, 0,

@@ -23,6 +23,7 @@ libp4dcommand_la_SOURCES = \
 	command/rehearse/store.h command/rehearse/store.c command/rehearse/store_keys.h command/rehearse/store_keys.c \
 	command/rehearse/player.h command/rehearse/player.c command/rehearse/rehearsed.h command/rehearse/rehearsed.c \
 	command/rehearse/rehearse_answer.h command/rehearse/rehearse_answer.c command/rehearse/rehearse_json.c \
+	command/rehearse/rehearse_options.h command/rehearse/rehearse_options.c \
 	command/rehearse/command_rehearse.h command/rehearse/command_rehearse.c \
 	command/command.h command/command_estimate.c command/command_plan.c command/command_check.c command/command_conf.c command/command_job.c command/command_read.c \
 	command/command_export.c command/command_list.c command/command_explain.c command/command_simulate.c
