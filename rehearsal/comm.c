@@ -128,17 +128,32 @@ ENTRY int ncclCommInitAll(p4d_comm **c, int devices)
 	return COMM_OK;
 }
 
-/* Who else has this colour is not known: the size is the parent's, which PyTorch does not ask for. */
+/* Who else has a colour is not known to NCCL's caller. The Python module knows the group that PyTorch makes,
+ * and says so before it does. */
+static _Thread_local int expected_ranks, expected_rank;
+
+ENTRY void p4d_comm_expect_split(int ranks, int rank)
+{
+	expected_ranks = ranks;
+	expected_rank = rank;
+}
+
+/* Without that, the group is as large as its parent, and the key, which orders ranks, is this rank. */
 ENTRY int ncclCommSplit(p4d_comm *parent, int colour, int key, p4d_comm **c)
 {
+	int ranks = expected_ranks, rank = expected_rank;
 	char id[COMM_ID_BYTES];
 
-	(void)key;
 	*c = NULL;
 	if (colour == NO_COLOUR)
 		return COMM_OK;
+	expected_ranks = 0;
+	if (!ranks) {
+		ranks = parent->ranks;
+		rank = key >= 0 && key < ranks ? key : parent->rank;
+	}
 	snprintf(id, sizeof(id), "%.90s.%d.%d", parent->id, parent->splits++, colour);
-	return make(c, parent->ranks, parent->rank, id);
+	return make(c, ranks, rank, id);
 }
 
 ENTRY int ncclCommDestroy(p4d_comm *c)
@@ -284,12 +299,25 @@ ENTRY int ncclReduceScatter(const char *from, void *to, size_t count, int type, 
 	return COMM_OK;
 }
 
+/* How many parts of BYTES the block at TO has room for, at most the group's ranks: the size of a group that
+ * was split off may be its parent's. */
+static size_t parts_at(const char *to, size_t bytes, const p4d_comm *c)
+{
+	size_t room, parts = (size_t)c->ranks;
+	void *start;
+
+	if (!bytes || !p4d_account_block(to, &start, &room))
+		return parts;
+	room -= (size_t)(to - (char *)start);
+	return room / bytes < parts ? room / bytes : parts;
+}
+
 static void fill_all(char *to, const char *from, size_t bytes, const p4d_comm *c)
 {
 	if (bytes > P4D_ACCOUNT_SMALL)
 		return;
-	for (int i = 0; i < c->ranks; i++)
-		move(to + bytes * (size_t)i, from, bytes);
+	for (size_t i = 0, parts = parts_at(to, bytes, c); i < parts; i++)
+		move(to + bytes * i, from, bytes);
 }
 
 ENTRY int ncclAllGather(const void *from, void *to, size_t count, int type, const p4d_comm *c)

@@ -49,6 +49,9 @@ int cuMemAddressReserve(void **address, size_t bytes, size_t alignment, void *fi
 int cuMemMap(void *address, size_t bytes, size_t offset, void *handle, unsigned long long flags);
 int cuMemUnmap(void *address, size_t bytes);
 int ncclCommInitRankScalable(void **comm, int ranks, int rank, int ids, const void *id, void *config);
+int ncclCommSplit(void *parent, int colour, int key, void **comm, void *config);
+int ncclCommCount(const void *comm, int *ranks);
+int ncclCommUserRank(const void *comm, int *rank);
 int ncclCommDestroy(void *comm);
 int ncclAllGather(const void *from, void *to, size_t count, int type, void *comm, void *stream);
 int ncclAllReduce(const void *from, void *to, size_t count, int type, int operation, void *comm,
@@ -58,6 +61,7 @@ int ncclSend(const void *from, size_t count, int type, int peer, void *comm, voi
 int ncclRecv(void *to, size_t count, int type, int peer, void *comm, void *stream);
 int ncclGroupStart(void);
 int ncclGroupEnd(void);
+void p4d_comm_expect_split(int ranks, int rank);
 int p4d_report_write(void);
 
 #define MIB ((size_t)1 << 20)
@@ -307,6 +311,45 @@ static void absent_ranks_hold_what_this_one_holds(void **state)
 	assert_int_equal(ncclCommDestroy(comm), 0);
 }
 
+static void expect_group(const void *comm, int ranks, int rank)
+{
+	int value;
+
+	assert_int_equal(ncclCommCount(comm, &value), 0);
+	assert_int_equal(value, ranks);
+	assert_int_equal(ncclCommUserRank(comm, &value), 0);
+	assert_int_equal(value, rank);
+}
+
+static void a_group_that_is_split_off_has_its_own_size(void **state)
+{
+	enum { INT64 = 4, PART = 8, ALL = 8 * PART };
+	int64_t mine[PART] = {5, 5, 5, 5, 5, 5, 5, 5}, *all, *beyond, seen[ALL];
+	void *world, *group;
+
+	(void)state;
+	assert_int_equal(ncclCommInitRankScalable(&world, 16, 11, 1, "id", NULL), 0);
+	p4d_comm_expect_split(8, 3);
+	assert_int_equal(ncclCommSplit(world, 1, 3, &group, NULL), 0);
+	expect_group(group, 8, 3);
+	assert_int_equal(ncclCommDestroy(group), 0);
+	/* Nobody said the size: it is the parent's, and a gather stays within what it was given. */
+	assert_int_equal(ncclCommSplit(world, 1, 3, &group, NULL), 0);
+	expect_group(group, 16, 3);
+	assert_int_equal(cudaMalloc((void **)&all, sizeof(seen)), 0);
+	assert_int_equal(cudaMalloc((void **)&beyond, sizeof(seen)), 0);
+	assert_ptr_equal(beyond, all + ALL);
+	assert_int_equal(ncclAllGather(mine, all, PART, INT64, group, NULL), 0);
+	assert_int_equal(cudaMemcpy(seen, all, sizeof(seen), 2), 0);
+	assert_true(seen[0] == 5 && seen[ALL - 1] == 5);
+	assert_int_equal(cudaMemcpy(seen, beyond, sizeof(seen), 2), 0);
+	assert_int_equal(seen[0], 0);
+	assert_int_equal(cudaFree(all), 0);
+	assert_int_equal(cudaFree(beyond), 0);
+	assert_int_equal(ncclCommDestroy(group), 0);
+	assert_int_equal(ncclCommDestroy(world), 0);
+}
+
 static void *allocate_at_random(void *seed)
 {
 	unsigned next = *(unsigned *)seed;
@@ -394,6 +437,7 @@ int main(void)
 	    cmocka_unit_test(properties_stand_where_each_release_has_them),
 	    cmocka_unit_test(devices_are_a_threads_own),
 	    cmocka_unit_test(absent_ranks_hold_what_this_one_holds),
+	    cmocka_unit_test(a_group_that_is_split_off_has_its_own_size),
 	    cmocka_unit_test(threads_share_the_account),
 	    cmocka_unit_test(what_is_not_played_is_named),
 	};

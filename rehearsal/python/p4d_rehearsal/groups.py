@@ -5,6 +5,8 @@ PyTorch's own process group of NCCL runs on the stand-in of NCCL. A group of glo
 PyTorch's own fake group takes its place. Collectives of Python objects take sizes from kernels, so they are answered
 here: every absent rank holds what this one holds. What a rank broadcasts is kept in P4D_REHEARSAL_RECORD, and ranks that
 are played later read it there."""
+import ctypes
+import functools
 import os
 import pickle
 
@@ -77,6 +79,44 @@ def _gloo(module):
     module.ProcessGroupGloo = Gloo("ProcessGroupGloo", (), {})
 
 
+def _expect(ranks, rank):
+    """Tells the stand-in of NCCL what group the next split makes: NCCL would count its members."""
+    getattr(ctypes.CDLL(None), "p4d_comm_expect_split", lambda *group: None)(ranks, rank)
+
+
+def _splits(module):
+    """PyTorch makes groups of a communicator that exists by ncclCommSplit."""
+    make = module._new_process_group_helper
+
+    @functools.wraps(make)
+    def new_group(group_size, group_rank, *rest, **named):
+        _expect(group_size, -1 if group_rank is None else group_rank)
+        try:
+            return make(group_size, group_rank, *rest, **named)
+        finally:
+            _expect(0, 0)
+
+    module._new_process_group_helper = new_group
+    split = getattr(module, "split_group", None)
+    if not split:
+        return
+
+    @functools.wraps(split)
+    def split_group(parent_pg=None, split_ranks=None, *rest, **named):
+        rank = (parent_pg or module._get_default_group()).rank()
+        for ranks in split_ranks or ():
+            if rank in ranks:
+                _expect(len(ranks), list(ranks).index(rank))
+                break
+        try:
+            return split(parent_pg, split_ranks, *rest, **named)
+        finally:
+            _expect(0, 0)
+
+    module.split_group = split_group
+
+
 def install(module):
     _gloo(module)
+    _splits(module)
     _objects(module)

@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""fully_shard (FSDP2) over all ranks, or with "hybrid" over the GPUs of a node and copies on every node (HSDP)."""
+import os
+import sys
+
+import torch
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+
+import gpt
+
+gpt.join()
+world, in_node = int(os.environ["WORLD_SIZE"]), int(os.environ["LOCAL_WORLD_SIZE"])
+if sys.argv[1:] == ["hybrid"]:
+    mesh = init_device_mesh("cuda", (world // in_node, in_node), mesh_dim_names=("copies", "shards"))
+else:
+    mesh = init_device_mesh("cuda", (world,))
+with torch.device("meta"):
+    model = gpt.GPT()
+policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
+for block in model.blocks:
+    fully_shard(block, mesh=mesh, mp_policy=policy)
+fully_shard(model, mesh=mesh, mp_policy=policy)
+model.to_empty(device="cuda")
+for parameter in model.parameters():
+    torch.nn.init.normal_(parameter, std=0.02)
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
+for step in range(10):
+    for micro in range(2):
+        model.set_requires_gradient_sync(micro == 1)
+        loss = model(*gpt.batch())
+        loss.backward()
+    norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    optimizer.step()
+    optimizer.zero_grad()
+    print("step", step, "loss", loss.item(), "norm", norm.full_tensor().item())
+torch.distributed.destroy_process_group()
