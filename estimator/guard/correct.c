@@ -104,7 +104,7 @@ static void admit_ways_out(p4d_guard_work *g, const p4d_request *asked, p4d_way 
 
 	p4d_guard_ways_out(g->site, g->job, asked, &g->space, "--p4d-", best, ways, sizeof(ways));
 	if (ways[0])
-		p4d_fail(err, inner.code, "%.300s; without more GPUs: %s", inner.text, ways);
+		p4d_fail(err, inner.code, "%.300s" P4D_WITHOUT_MORE_GPUS "%s", inner.text, ways);
 }
 
 /* The memory that offloading takes of each node, as an option, if the job does not say how much it gets.

@@ -377,6 +377,9 @@ static void leave(p4d_guard_work *g, p4d_cluster_source source, void *context, p
 		p4d_guard_verify(g->site, g->job, source, context, NULL, NULL, g->verdict);
 	if (g->by_script || !g->verdict->would_reject)
 		p4d_verdict__leave_unread(g->verdict, g->job, &why);
+	if (g->by_script && why.code == P4D_E_UNMODELLED &&
+	    g->verdict->policy.unmodelled != P4D_UNMODELLED_PASS)
+		p4d_guard__say_weights(g->site, g->job, source, context, g->request, g->verdict);
 }
 
 static int complete(p4d_guard_work *g, p4d_cluster_source source, void *context, p4d_error *err)

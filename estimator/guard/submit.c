@@ -34,9 +34,10 @@ static void say_missing(const p4d_error *why, p4d_message *message)
 		snprintf(message->fix, sizeof(message->fix), "%s", why->fix);
 }
 
-/* The job passes, and the user hears why p4d cannot tell whether it should; unless it has no GPUs. */
+/* The job passes, and the user hears why p4d cannot tell whether it should; unless it has no GPUs, or cannot
+ * fit whatever is not known. files: as for p4d_guard__judge_weights. */
 static void leave_unread(const p4d_site *site, const p4d_job *job, p4d_cluster_source source, void *context,
-			 const p4d_error *why, p4d_verdict *verdict)
+			 bool files, const p4d_error *why, p4d_verdict *verdict)
 {
 	p4d_guard_verify(site, job, source, context, NULL, NULL, verdict);
 	if (p4d_verdict_requires_plan(verdict) && why->code == P4D_E_NOT_READ)
@@ -46,7 +47,7 @@ static void leave_unread(const p4d_site *site, const p4d_job *job, p4d_cluster_s
 	if (why->code == P4D_E_UNMODELLED && verdict->policy.unmodelled == P4D_UNMODELLED_PASS)
 		return;
 	p4d_verdict__leave_unread(verdict, job, why);
-	p4d_guard__judge_weights(site, job, source, context, verdict);
+	p4d_guard__judge_weights(site, job, source, context, files, verdict);
 	p4d_verdict__finish(verdict, NULL);
 }
 
@@ -279,7 +280,7 @@ static void submit(const p4d_site *site, const p4d_job *job, p4d_cluster_source 
 	else if (typed && !unread)
 		p4d_guard_fail(site, job, &err, verdict);
 	else
-		leave_unread(site, &with, source, context, &err, verdict);
+		leave_unread(site, &with, source, context, true, &err, verdict);
 	/* slurmctld, too, takes it for a job without options */
 	if (carries && (!typed || unread) && !verdict->plan[0])
 		verdict->read = true;
@@ -306,8 +307,7 @@ void p4d_guard_submit(const p4d_site *site, const p4d_job *job, p4d_cluster_sour
 	say_comment(job, verdict);
 }
 
-/* No file is read here. */
-static int fill_model(const p4d_site *site, p4d_request *request, p4d_error *err)
+int p4d_guard__fill_model(const p4d_site *site, p4d_request *request, p4d_error *err)
 {
 	const p4d_request *preset = p4d_site_preset(site, request->model);
 
@@ -336,8 +336,8 @@ void p4d_guard_verify_script(const p4d_site *site, const p4d_job *job, p4d_clust
 		return;
 	else if (p4d_guard__script_unread(with.reading, NULL, &err) ||
 		 p4d_guard__take_script(with.reading, &request, &err) < 0 ||
-		 (p4d_is_set(&request, P4D_MODEL) && fill_model(site, &request, &err) < 0))
-		leave_unread(site, &with, source, context, &err, verdict);
+		 (p4d_is_set(&request, P4D_MODEL) && p4d_guard__fill_model(site, &request, &err) < 0))
+		leave_unread(site, &with, source, context, false, &err, verdict);
 	else
 		p4d_guard__complete(site, &with, source, context, 0, false, &request, verdict);
 	verdict->plan[0] = '\0'; /* nothing that the job is given here could carry it */

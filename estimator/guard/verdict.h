@@ -43,10 +43,22 @@ p4d_job p4d_guard__in_default(const p4d_site *site, const p4d_job *job, p4d_clus
 int p4d_guard__place(const p4d_site *site, const p4d_job *job, p4d_cluster_source source, void *context,
 		     p4d_verdict *verdict, p4d_error *err);
 
-/* judge_weights.c: warns if a training that was not checked has more weights on a GPU than that has memory.
- * Silent, unless model, sharding and type are certain. */
+/*
+ * judge_weights.c. A training of which p4d cannot tell enough to check it: says if its weights, with their
+ * gradients and optimizer states where these are certain, take more than a GPU has, whatever the rest is.
+ * Refuses it if all of that is certain and the site refuses jobs by their scripts. Options of the job count for
+ * nothing here. files: models may be read from files, and a fix is searched.
+ */
 void p4d_guard__judge_weights(const p4d_site *site, const p4d_job *job, p4d_cluster_source source,
-			      void *context, p4d_verdict *verdict);
+			      void *context, bool files, p4d_verdict *verdict);
+
+/* The same of a training that p4d does not model, by its weights alone. It refuses nothing. request: with
+ * the numbers of its model. */
+void p4d_guard__say_weights(const p4d_site *site, const p4d_job *job, p4d_cluster_source source,
+			    void *context, const p4d_request *request, p4d_verdict *verdict);
+
+/* submit.c: the numbers of a preset, or of "custom"; reads no file. */
+int p4d_guard__fill_model(const p4d_site *site, p4d_request *request, p4d_error *err);
 
 /* p4d_guard_complete; searches: for a layout, and for a fix. */
 void p4d_guard__complete(const p4d_site *site, const p4d_job *job, p4d_cluster_source source, void *context,

@@ -491,6 +491,54 @@ printf '#!/bin/sh\n#SBATCH --gpus-per-node=8\nNPROC_PER_NODE=8 %s $EP %s\n' "$sw
 exits 0 p4d check --gpu rtx4090 weights.sh
 case $err in *P4D012*) fail "the sharding is not known" ;; esac
 
+# the same of PyTorch's frameworks; with a length that is not known, nothing else is open
+cat >judging.conf <<'EOF'
+mode = enforce
+scripts = judge
+partition "h100" { gpu = "h100-80gb" gpus_per_node = 8 default = true }
+version = 1
+EOF
+weigh() # PROGRAM AND ARGUMENTS: a job with 8 GPUs
+{
+	printf '#!/bin/sh\n#SBATCH -N1 --gpus-per-node=8\n%s --per_device_train_batch_size 1 --bf16\n' "$1" >weights.sh
+}
+factory="llamafactory-cli train --stage sft --do_train --cutoff_len \$LEN --model_name_or_path"
+weigh "$factory meta-llama/Llama-3.1-8B --finetuning_type full"
+exits 12 p4d check --conf judging.conf weights.sh
+says "[P4D012] weights, gradients and optimizer states of meta-llama/Llama-3.1-8B alone take 149.6 GiB of a GPU" \
+	"DeepSpeed (--p4d-framework=deepspeed --p4d-zero-stage=2, 36.8 GiB)" "p4d cannot tell seq-len"
+weigh "$factory meta-llama/Llama-3.1-70B --finetuning_type lora"
+exits 12 p4d check --conf judging.conf weights.sh
+says "[P4D012] the weights of meta-llama/Llama-3.1-70B alone take 133.3 GiB of a GPU"
+sed 's/judge$/advise/' judging.conf >advising.conf
+exits 0 p4d check --conf advising.conf weights.sh
+says "[P4D012] the weights of meta-llama/Llama-3.1-70B alone take 133.3 GiB of a GPU"
+# vision and language: the text part alone, whose weights may be frozen
+weigh "$factory Qwen/Qwen2.5-VL-72B-Instruct --finetuning_type full"
+exits 12 p4d check --conf judging.conf weights.sh
+says "[P4D012] the weights of the text part of Qwen/Qwen2.5-VL-72B-Instruct alone take 137.4 GiB of a GPU"
+# not modelled: its weights alone are known
+weigh "torchrun --nproc_per_node 8 run_clm.py --do_train --block_size 2048 --model_name_or_path databricks/dbrx-base"
+exits 0 p4d check --conf judging.conf weights.sh
+says "[P4D009]" "[P4D012] the weights of databricks/dbrx-base alone take 245.1 GiB of a GPU in 16 bits"
+# what else is open may be what makes it fit
+light() # PROGRAM AND ARGUMENTS
+{
+	weigh "$1"
+	exits 0 p4d check --conf judging.conf weights.sh
+	case $err in *P4D012*) fail "$1 may fit" ;; esac
+}
+light "$factory meta-llama/Llama-3.1-8B --finetuning_type lora"
+light "$factory meta-llama/Llama-3.1-70B --finetuning_type lora --quantization_bit 4"
+light "$factory meta-llama/Llama-3.1-70B --finetuning_type lora --quantization_bit \$BITS"
+light "$factory meta-llama/Llama-3.1-70B --finetuning_type lora --deepspeed away.json"
+light "$factory meta-llama/Llama-3.1-70B --finetuning_type \$METHOD"
+light "$factory meta-llama/Llama-3.1-8B --finetuning_type full \$MORE"
+# one process on all GPUs shares the model between them
+light "swift sft --model meta-llama/Llama-3.1-70B-Instruct --train_type lora --max_length \$LEN"
+light "torchrun --nproc_per_node 8 mine.py --do_train --block_size \$LEN --model_name_or_path meta-llama/Llama-3.1-70B"
+light "torchrun --nproc_per_node 8 run_clm.py --do_train --block_size 2048 --model_name_or_path databricks/dbrx-base --deepspeed away.json"
+
 # many here-documents without an end take no time
 { printf '#!/bin/sh\n' && yes 'a <<E' | head -170000; } >late.sh
 exits 0 timeout 10 $check late.sh
