@@ -292,6 +292,9 @@ tests_runtime_checkpoint_test_checkpoint_LDADD = $(LDADD) $(XXHASH_LIBS)
 # a training program that p4d rehearse runs
 check_PROGRAMS += tests/rehearsal/played
 tests_rehearsal_played_LDADD = -ldl
+# what ./check rehearsal runs, and a test of that
+TESTS += tests/rehearsal/test_run.sh
+EXTRA_DIST += tests/rehearsal/run.py tests/rehearsal/test_run.sh tests/rehearsal/programs
 tests_rehearsal_test_stand_ins_LDADD = libp4dstandins.la $(CMOCKA_LIBS) -ldl -lpthread
 
 AM_TESTS_ENVIRONMENT = \
@@ -450,7 +453,7 @@ CLEANFILES += $(EXTRA_PROGRAMS)
 # searches and trainings by the command, whose parts have tests, too.
 same_tests = tests/house/test_rooms.sh tests/house/test_names.sh tests/house/test_hardening.sh tests/house/test_sbom.sh tests/house/test_installed.sh \
 	tests/gpu/test_kit.sh tests/gpu/test_report.sh tests/runtime/device/test_cuda_apart.sh \
-	tests/estimator/search/test_search tests/runtime/run/test_killed tests/plugin/test_fakehost_cost tests/command/test_rehearse.sh \
+	tests/estimator/search/test_search tests/runtime/run/test_killed tests/plugin/test_fakehost_cost tests/command/test_rehearse.sh tests/rehearsal/test_run.sh \
 	tests/command/test_train.sh $(addprefix tests/command/test_train_,options.sh moments.sh offload.sh local_loss.sh released.sh)
 check-compiled:
 	$(MAKE) check TESTS="$(filter-out $(same_tests),$(TESTS))"

@@ -1,0 +1,268 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Rehearses the programs of tests/rehearsal/programs with PyTorch from PyPI: ./check rehearsal.
+
+A program says in comments at its top how it is rehearsed and what must come out:
+
+    # rehearse: --gpus-per-node 8 --ranks 0 -- --layers 4    options of p4d rehearse, and the program's arguments
+    # torch: 2.4 today        the releases it runs with (default: today)
+    # needs: transformers trl==0.25.1                        packages that it imports
+    # want: verdict=pass reserved_gib=1.2..1.4 phase=update
+
+`want` has at least a verdict. An incomplete one has reason=WORD too, a word of the reason that p4d gives. Figures are the
+largest of all ranks that were played. A line may be given more than once; its words add up. `# case: NAME` begins one of several
+ways to run the program: what stands above the first one is for all. A file without such comments is a module that programs
+share. Prints one line per case and release; the last line is `N passed, N failed, N skipped`."""
+import argparse
+import json
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+# PyTorch of each release, with what its time's packages need; a Python that its wheels are for.
+RELEASES = {
+    "2.4": {"packages": ["torch==2.4.1", "numpy<2"], "until": (3, 12)},
+    "today": {"packages": ["torch", "numpy"], "until": (3, 99)},
+}
+# A package is taken in the release of PyTorch's time.
+OF_THAT_TIME = {
+    "2.4": {"transformers": "transformers==4.46.3", "accelerate": "accelerate==1.1.1", "torchvision": "torchvision==0.19.1",
+            "peft": "peft==0.13.2"},
+}
+GIB = 1 << 30
+FIGURES = ("allocated", "reserved", "device")
+WANTED = {"verdict", "phase", "reason"} | {f + "_gib" for f in FIGURES}
+SECTIONS = ("rehearse", "torch", "needs", "want")
+
+
+class Skipped(Exception):
+    """Why something cannot be tried on this machine."""
+
+
+class Failed(Exception):
+    """What is wrong."""
+
+
+def read_comments(path):
+    """Sections of the comments at the top of a program, by case: {"": {"needs": [word, ...], ...}, "hybrid": ...}"""
+    cases, name = {"": {}}, ""
+    for line in path.read_text().splitlines():
+        if line and not line.startswith("#"):
+            break
+        section, colon, rest = line.lstrip("# ").partition(":")
+        if section == "case" and colon:
+            name = rest.strip()
+            cases[name] = {}
+        elif section in SECTIONS and colon:
+            cases[name].setdefault(section, []).extend(shlex.split(rest))
+    return cases
+
+
+def read_cases(path):
+    """The cases of a program by name, each with all sections."""
+    cases = read_comments(path)
+    common = cases.pop("")
+    if not cases:
+        return {path.stem: checked(path.stem, common)} if common else {}
+    stem = path.stem
+    return {stem + "-" + name: checked(stem + "-" + name, {section: common.get(section, []) + own.get(section, [])
+                                                          for section in SECTIONS})
+            for name, own in cases.items()}
+
+
+def checked(name, case):
+    wanted = dict(word.partition("=")[::2] for word in case.get("want", []))
+    unknown = set(wanted) - WANTED
+    if unknown or "verdict" not in wanted:
+        raise Failed("%s: want: %s" % (name, "unknown: " + ", ".join(sorted(unknown)) if unknown else "no verdict"))
+    if wanted["verdict"] == "incomplete" and not wanted.get("reason"):
+        raise Failed("%s: want: an incomplete one has no reason" % name)
+    releases = case.get("torch") or ["today"]
+    for release in releases:
+        if release not in RELEASES:
+            raise Failed("%s: torch: %s is none of %s" % (name, release, ", ".join(RELEASES)))
+    return {"rehearse": case.get("rehearse", []), "needs": case.get("needs", []), "torch": releases, "want": wanted}
+
+
+class Environment:
+    """A virtual environment with a release of PyTorch; packages are added as programs need them."""
+
+    def __init__(self, release, folder, python):
+        self.release = release
+        self.given = python
+        self.folder = folder / ("venv-" + release)
+        self.python = Path(python) if python else self.folder / "bin/python"
+        self.ready = False
+        self.problems = {}  # by package, why it is not there; "" where it is
+
+    def pip(self, *words):
+        """None, or what pip says last."""
+        done = subprocess.run([self.python, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--no-input", *words],
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+        said = [line for line in done.stdout.splitlines() if line.startswith("ERROR:")] or done.stdout.splitlines()
+        return None if not done.returncode else (said[0] if said else "pip ended with %d" % done.returncode)
+
+    def open(self):
+        if self.ready:
+            return
+        if not self.given and not (self.folder / "made").exists():
+            if sys.version_info[:2] > RELEASES[self.release]["until"]:
+                raise Skipped("its wheels are for Python %d.%d and older" % RELEASES[self.release]["until"])
+            made = subprocess.run([sys.executable, "-m", "venv", self.folder], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                  text=True, check=False)
+            problem = made.stdout.strip() if made.returncode else self.pip(*RELEASES[self.release]["packages"])
+            if problem:
+                raise Skipped("no PyTorch %s: %s" % (self.release, problem))
+            (self.folder / "made").touch()
+        self.ready = True
+
+    def add(self, package):
+        if package not in self.problems:
+            self.problems[package] = self.find(package) or ""
+        if self.problems[package]:
+            raise Skipped(self.problems[package])
+
+    def find(self, package):
+        """None where PACKAGE is there, or was installed."""
+        name = package.split("=")[0].split("<")[0].split(">")[0].split("[")[0]
+        if self.given:
+            found = subprocess.run([self.python, "-c", "import importlib.metadata as m, sys; m.version(sys.argv[1])", name],
+                                   stderr=subprocess.DEVNULL, check=False)
+            return "no %s in that Python" % name if found.returncode else None
+        package = OF_THAT_TIME.get(self.release, {}).get(package, package)
+        return self.pip(package, *RELEASES[self.release]["packages"])
+
+
+def peaks(answer):
+    """The largest figures of all ranks, in GiB, and the phase of the largest."""
+    ranks = [rank["peak"] for rank in answer["ranks"]]
+    largest = max(ranks, key=lambda peak: peak["reserved_bytes"], default={})
+    found = {f + "_gib": max((peak[f + "_bytes"] for peak in ranks), default=0) / GIB for f in FIGURES}
+    found["phase"] = largest.get("phase")
+    return found
+
+
+def hold_against(answer, wanted):
+    """Raises Failed where ANSWER, what p4d printed, differs from what the program's header has."""
+    reason = answer.get("reason") or ""
+    not_played = sorted({name for rank in answer["ranks"] for name in rank.get("not_played", [])})
+    said = answer["verdict"] + (": " + reason if reason else "") + ("; not played: " + ", ".join(not_played) if not_played else "")
+    if answer["verdict"] != wanted["verdict"]:
+        raise Failed("%s; %s is wanted" % (said, wanted["verdict"]))
+    if wanted.get("reason") and wanted["reason"] not in reason:
+        raise Failed('%s; "%s" is wanted' % (said, wanted["reason"]))
+    found = peaks(answer)
+    for name, value in wanted.items():
+        if name.endswith("_gib"):
+            least, _, most = value.partition("..")
+            if not float(least) <= found[name] <= float(most or least):
+                raise Failed("%s is %.3f; %s is wanted" % (name, found[name], value))
+        elif name == "phase" and found[name] != value:
+            raise Failed("most in %s; %s is wanted" % (found[name], value))
+    return "%s, %.2f GiB allocated, %.2f reserved" % (answer["verdict"], found["allocated_gib"], found["reserved_gib"])
+
+
+def rehearse(p4d, python, program, header, keep):
+    """What p4d answers about PROGRAM, which runs in a folder of its own."""
+    options, arguments = header["rehearse"], []
+    if "--" in options:
+        at = options.index("--")
+        options, arguments = options[:at], options[at + 1:]
+    with tempfile.TemporaryDirectory(prefix="p4d-rehearsal.") as folder:
+        environment = dict(os.environ, HF_HOME=folder, HF_HUB_OFFLINE="1", WANDB_MODE="disabled", TMPDIR=folder,
+                           PYTHONDONTWRITEBYTECODE="1", TOKENIZERS_PARALLELISM="false",
+                           PATH="%s:%s" % (Path(python).parent, os.environ.get("PATH", "")))
+        done = subprocess.run([p4d, "rehearse", *options, "--json", "--", python, program, *arguments], cwd=folder,
+                              env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              text=True, errors="replace", check=False)
+    keep.write_text(done.stdout + done.stderr)
+    try:
+        answer = json.loads(done.stdout)
+    except ValueError:
+        answer = {}
+    if "ranks" not in answer:
+        raise Failed("p4d ended with %d: %s" % (done.returncode, (done.stderr + done.stdout).strip()[-400:]))
+    return answer, done.stderr
+
+
+def try_program(p4d, environment, program, header, keep):
+    environment.open()
+    for package in header["needs"]:
+        environment.add(package)
+    answer, said = rehearse(p4d, environment.python, program, header, keep)
+    try:
+        return hold_against(answer, header["want"])
+    except Failed as failed:
+        end = "".join("\n      | " + line for line in said.strip().splitlines()[-25:])
+        raise Failed(str(failed) + end) from None
+
+
+def took(since):
+    seconds = round(time.monotonic() - since)
+    return " (%d s)" % seconds if seconds >= 5 else ""
+
+
+class Report:
+    def __init__(self):
+        self.counts = {"ok": 0, "FAIL": 0, "skip": 0}
+
+    def say(self, result, name, text):
+        self.counts[result] += 1
+        print("%-5s rehearsal/%s: %s" % (result, name, text), flush=True)
+
+    def end(self):
+        """The closing line; returns the status to exit with."""
+        print("%(ok)d passed, %(FAIL)d failed, %(skip)d skipped" % self.counts)
+        return 1 if self.counts["FAIL"] else 0
+
+
+def try_case(p4d, environments, path, case, header, report, folder):
+    for release in header["torch"]:
+        name = "%s/%s" % (release, case)
+        since = time.monotonic()
+        try:
+            text = try_program(p4d, environments[release], path, header, folder / ("%s-%s.log" % (release, case)))
+            report.say("ok", name, text + took(since))
+        except Skipped as skipped:
+            report.say("skip", name, skipped)
+        except Failed as failed:
+            report.say("FAIL", name, failed)
+
+
+def main():
+    words = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    words.add_argument("--p4d", default="./p4d", help="the program to test (default ./p4d)")
+    words.add_argument("--folder", default="rehearsal-venvs", help="where virtual environments and logs are kept")
+    words.add_argument("--programs", default=HERE / "programs", help="folder of the programs")
+    words.add_argument("--python", action="append", default=[], metavar="RELEASE=FILE",
+                       help="take this Python as it is for a release: today=/opt/venv/bin/python")
+    words.add_argument("program", nargs="*", help="names of programs (default: all)")
+    given = words.parse_args()
+    folder = Path(given.folder).resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    pythons = dict(word.partition("=")[::2] for word in given.python)
+    environments = {release: Environment(release, folder, pythons.get(release)) for release in RELEASES}
+    report = Report()
+    tried = set()
+    for path in sorted(Path(given.programs).resolve().glob("*.py")):
+        try:
+            cases = read_cases(path)
+        except Failed as failed:
+            report.say("FAIL", path.stem, failed)
+            continue
+        for name, header in cases.items():
+            if not given.program or {name, path.stem} & set(given.program):
+                tried |= {name, path.stem}
+                try_case(Path(given.p4d).resolve(), environments, path, name, header, report, folder)
+    for name in sorted(set(given.program) - tried):
+        report.say("FAIL", name, "there is no such program")
+    return report.end()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

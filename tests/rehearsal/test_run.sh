@@ -1,0 +1,93 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# run.py, with programs that are scripts of the shell and call tests/rehearsal/played.c: what it makes of their comments and of
+# p4d's answers.
+. "$P4D_TEST_SRCDIR/tests/command/lib.sh"
+
+played=$P4D_TEST_BUILDDIR/tests/rehearsal/played
+[ -x "$played" ] && command -v python3 >/dev/null || exit 77
+mkdir programs
+# program NAME: from stdin
+program() { cat >"programs/$1.py"; }
+try()
+{
+	python3 "$P4D_TEST_SRCDIR/tests/rehearsal/run.py" --p4d "$P4D_TEST_BUILDDIR/p4d" --programs programs --folder logs \
+		--python today=/bin/sh "$@"
+}
+
+program fits <<END
+# want: verdict=pass device_gib=10.3..10.6
+
+$played 10240
+END
+program shared <<END
+echo "a module that others use"
+END
+program ways <<END
+# rehearse: --gpu a100-40gb
+# case: small
+# want: verdict=pass device_gib=1.4..1.5
+# case: large
+# want: verdict=reject reason="it asked for 40.00 GiB"
+# rehearse: -- 40960
+# case: unplayed
+# rehearse: -- missing
+# want: verdict=incomplete reason=cudaArrayGetInfo
+$played \${1:-1024}
+END
+exits 0 try
+prints "ok    rehearsal/today/fits: pass" "ok    rehearsal/today/ways-small: pass" "ok    rehearsal/today/ways-large: reject" \
+	"ok    rehearsal/today/ways-unplayed: incomplete" "4 passed, 0 failed, 0 skipped"
+case $out in *shared*) fail "a module was taken for a program" ;; esac
+exits 0 try ways-small
+prints "1 passed, 0 failed, 0 skipped"
+[ -s logs/today-ways-small.log ] || fail "what p4d printed is not kept"
+exits 1 try nosuch
+prints "FAIL  rehearsal/nosuch: there is no such program"
+
+# what differs is said, with what the program printed last
+program fits <<END
+# want: verdict=reject
+echo its last words
+$played 10240
+END
+exits 1 try fits
+prints "FAIL  rehearsal/today/fits: pass; reject is wanted" "| its last words"
+program fits <<END
+# want: verdict=pass device_gib=11..12
+$played 10240
+END
+exits 1 try fits
+prints "FAIL  rehearsal/today/fits: device_gib is 10.4"
+program fits <<END
+# rehearse: --gpu nosuch
+# want: verdict=pass
+$played 10240
+END
+exits 1 try fits
+prints 'unknown GPU \"nosuch'
+
+# comments that say nothing that can be checked
+for want in "verdict=incomplete" "reserved_gib=1..2" "verdict=pass peak=3"; do
+	program fits <<-END
+		# want: $want
+		$played 10240
+	END
+	exits 1 try fits
+	prints "FAIL  rehearsal/fits: fits: want: "
+done
+program fits <<END
+# torch: 1.0
+# want: verdict=pass
+END
+exits 1 try fits
+prints "torch: 1.0 is none of"
+
+# without an index there is no PyTorch: pip's own reason
+program fits <<END
+# torch: 2.4
+# want: verdict=pass
+END
+export PIP_INDEX_URL=http://127.0.0.1:9/ PIP_RETRIES=0 PIP_FIND_LINKS=''
+exits 0 try fits
+prints "skip  rehearsal/2.4/fits: no PyTorch 2.4: " "0 passed, 0 failed, 1 skipped"
