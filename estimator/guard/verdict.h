@@ -46,8 +46,8 @@ int p4d_guard__place(const p4d_site *site, const p4d_job *job, p4d_cluster_sourc
 /*
  * judge_weights.c. A training of which p4d cannot tell enough to check it: says if its weights, with their
  * gradients and optimizer states where these are certain, take more than a GPU has, whatever the rest is.
- * Refuses it if all of that is certain and the site refuses jobs by their scripts. Options of the job count for
- * nothing here. files: models may be read from files, and a fix is searched.
+ * Refuses it if all of that is certain and the site refuses jobs by their scripts. Options of the job count
+ * for nothing here. files: models may be read from files, and a fix is searched.
  */
 void p4d_guard__judge_weights(const p4d_site *site, const p4d_job *job, p4d_cluster_source source,
 			      void *context, bool files, p4d_verdict *verdict);

@@ -182,6 +182,9 @@ const p4d_read_argument p4d_finetune__deepspeed[] = {
     {"--deepspeed.gradient_accumulation_steps", EXTRA(DEEPSPEED_ACCUMULATION), NULL, NULL},
     {"--deepspeed.train_batch_size", EXTRA(DEEPSPEED_GLOBAL), NULL, NULL},
     {"--deepspeed.optimizer.type", EXTRA(DEEPSPEED_OPTIMIZER), NULL, NULL},
+    {"--deepspeed.optimizer.params.torch_adam", EXTRA(DEEPSPEED_TORCH), "on", p4d_finetune__off},
+    {"--deepspeed.optimizer.params.fused", EXTRA(DEEPSPEED_FUSED), "on", p4d_finetune__off},
+    {"--deepspeed.optimizer.params.foreach", EXTRA(DEEPSPEED_FOREACH), "on", p4d_finetune__off},
     {"--deepspeed.tensor_parallel.autotp_size", P4D_TP, NULL, NULL},
     {NULL, 0, NULL, NULL},
 };
@@ -403,6 +406,7 @@ static void finish_autocast(p4d_reading *r)
 	p4d_reader__put_default(r, P4D_AUTOCAST, "off");
 }
 
+/* DeepSpeed takes its names in any case. */
 static const char *deepspeed_optimizer(const p4d_read_value *type)
 {
 	static const char *const names[] = {"Adam",      "adamw",     "AdamW",
@@ -413,7 +417,7 @@ static const char *deepspeed_optimizer(const p4d_read_value *type)
 					    "adafactor", NULL};
 
 	for (int i = 0; names[i]; i += 2)
-		if (p4d_reader__is(type, names[i]))
+		if (p4d_reader__set(type) && !strcasecmp(type->text, names[i]))
 			return names[i + 1];
 	return NULL;
 }
@@ -434,6 +438,29 @@ static void put_own_optimizer(p4d_reading *r, p4d_read_value *own)
 		p4d_reader__put(r, P4D_OPTIMIZER_FOREACH, own, "on");
 }
 
+/*
+ * DeepSpeed's own Adam is one kernel. torch's, if the configuration asks for it, takes all parameters at
+ * once, unless it is told to be fused (engine.py of DeepSpeed 0.19, get_optimizer_configuration).
+ */
+static void finish_torch_adam(p4d_reading *r)
+{
+	const p4d_read_value *type = AT(DEEPSPEED_OPTIMIZER), *torch = AT(DEEPSPEED_TORCH),
+			     *fused = AT(DEEPSPEED_FUSED), *foreach = AT(DEEPSPEED_FOREACH);
+	const bool adam = !strcasecmp(type->text, "adam") || !strcasecmp(type->text, "adamw");
+
+	if (!adam || p4d_reader__is(fused, "on") || strstr(r->value[P4D_OFFLOAD].text, "optimizer") ||
+	    !(torch->unknown || p4d_reader__is(torch, "on")))
+		return;
+	if (torch->unknown || fused->unknown || foreach->unknown)
+		p4d_reader__forget(r, P4D_OPTIMIZER_FOREACH);
+	else if (p4d_reader__is(foreach, "off"))
+		p4d_reader__unknown(r, "optimizer",
+				    "torch_adam with foreach=false (%.60s:%u) is not modelled", foreach->file,
+				    foreach->line);
+	else
+		p4d_reader__put(r, P4D_OPTIMIZER_FOREACH, torch, "on");
+}
+
 static void finish_optimizer(p4d_reading *r)
 {
 	p4d_read_value *own = AT(OPTIMIZER);
@@ -441,15 +468,17 @@ static void finish_optimizer(p4d_reading *r)
 	const char *name = deepspeed_optimizer(type);
 
 	/* an optimizer in DeepSpeed's configuration is the one */
-	if (name)
+	if (name) {
 		p4d_reader__put(r, P4D_OPTIMIZER, type, "%s", name);
-	else if (p4d_reader__set(type) && !p4d_finetune__is_auto(type))
+		finish_torch_adam(r);
+	} else if (p4d_reader__set(type) && !p4d_finetune__is_auto(type)) {
 		p4d_reader__unknown(r, "optimizer", "%.60s (%.60s:%u) is not modelled", type->text,
 				    type->file, type->line);
-	else if (type->unknown)
+	} else if (type->unknown) {
 		p4d_reader__forget(r, P4D_OPTIMIZER);
-	else
+	} else {
 		put_own_optimizer(r, own);
+	}
 }
 
 const char p4d_finetune__reward[] = "pairs of sequences, and a head of one number instead of the vocabulary";

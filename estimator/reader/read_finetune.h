@@ -43,9 +43,12 @@ enum {
 	P4D_FINETUNE_DEEPSPEED_ACCUMULATION,
 	P4D_FINETUNE_DEEPSPEED_GLOBAL,
 	P4D_FINETUNE_DEEPSPEED_OPTIMIZER,
-	P4D_FINETUNE_OPTIMIZER,   /* p4d's name */
-	P4D_FINETUNE_PARAM_DTYPE, /* fp32, bf16 */
-	P4D_FINETUNE_EVALUATION,  /* on, off: whether it evaluates while it trains */
+	P4D_FINETUNE_DEEPSPEED_TORCH,   /* on: its Adam is torch's */
+	P4D_FINETUNE_DEEPSPEED_FUSED,   /* on, off: as torch's is told */
+	P4D_FINETUNE_DEEPSPEED_FOREACH, /* on, off */
+	P4D_FINETUNE_OPTIMIZER,         /* p4d's name */
+	P4D_FINETUNE_PARAM_DTYPE,       /* fp32, bf16 */
+	P4D_FINETUNE_EVALUATION,        /* on, off: whether it evaluates while it trains */
 	P4D_FINETUNE_COMPILE,
 	P4D_FINETUNE_PACKING,
 	P4D_FINETUNE_CHUNKED_LOSS,

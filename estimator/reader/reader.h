@@ -15,7 +15,7 @@
  * is listed with the reason.
  */
 
-enum { P4D_READ_UNKNOWNS = 32, P4D_READ_EXTRAS = 57 };
+enum { P4D_READ_UNKNOWNS = 32, P4D_READ_EXTRAS = 60 };
 
 typedef struct p4d_read_value {
 	char text[256];       /* as p4d's option would be typed */
