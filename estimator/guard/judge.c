@@ -407,7 +407,7 @@ static void fix_world(const p4d_job *job, const p4d_request *request, const p4d_
 
 /* Why a layout that seems not to fit may fit all the same; NULL: nothing says so. */
 static const char *doubt(const p4d_job *job, const p4d_request *request, const p4d_verdict *v,
-			 const p4d_capacity *capacity)
+			 const p4d_capacity *capacity, bool uses_plan)
 {
 	const double limit = p4d_site_policy_limit(&v->policy, v->layout.framework);
 	const char *what = p4d_framework_unvalidated(&v->layout);
@@ -416,6 +416,8 @@ static const char *doubt(const p4d_job *job, const p4d_request *request, const p
 		what = P4D_MEMORY_UNFRAGMENTED;
 	if (!what)
 		what = p4d_memory_of_newer(&v->layout, P4D_METHOD_PLAN, capacity, limit);
+	if (!what && !uses_plan)
+		what = p4d_guard__recipe_that_fits(job, request, v, capacity);
 	return what ? what : p4d_guard__release_that_fits(job, request, v, capacity);
 }
 
@@ -443,7 +445,7 @@ int p4d_guard__judge(const p4d_site *site, const p4d_job *job, const p4d_request
 		return -1;
 	v->judged = true;
 	if (check_memory(job, request, v, err) < 0) {
-		const char *why = doubt(job, request, v, &capacity);
+		const char *why = doubt(job, request, v, &capacity, script.uses_plan);
 		if (!p4d_guard__say_length(job, request, &capacity, why, v, err) && !only_said(v, why, err))
 			return -1;
 	}

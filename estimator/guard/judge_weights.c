@@ -313,11 +313,22 @@ static void judge_weights(const weighing *w, p4d_verdict *verdict)
 		say(w, verdict, (uint64_t)bytes, "the weights", " in 16 bits");
 }
 
+/* Whether it is given, or known to be given. What a program must be told, and is not, it is told elsewhere,
+ * and maybe more. */
+static bool is_told(const p4d_reading *r, p4d_option option)
+{
+	for (unsigned i = 0; i < r->unknowns; i++)
+		if (p4d_request_option_find(r->unknown[i].name) == (int)option)
+			return true;
+	return r->value[option].file;
+}
+
 /* Whether a script's only training is read, up to what its program is told beside its model. */
 static bool is_read(const p4d_reading *r)
 {
 	return r && r->certain && !r->incomplete && !r->more_arguments && r->commands == 1 &&
-	       r->value[P4D_MODEL].file && !p4d_reading_doubt(r);
+	       r->value[P4D_MODEL].file && is_told(r, P4D_SEQ_LEN) && is_told(r, P4D_MICRO_BATCH) &&
+	       !p4d_reading_doubt(r);
 }
 
 /* Where it runs, and whether its weights are as large as their number says. */

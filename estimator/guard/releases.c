@@ -132,6 +132,38 @@ const char *p4d_guard__release_that_fits(const p4d_job *job, const p4d_request *
 	return NULL;
 }
 
+const char *p4d_guard__recipe_that_fits(const p4d_job *job, const p4d_request *request, const p4d_verdict *v,
+					const p4d_capacity *capacity)
+{
+	static const struct {
+		p4d_option option;
+		int64_t value;
+	} less[] = {{P4D_GRAD_DTYPE, P4D_BF16}, {P4D_CROSS_ENTROPY, 1}};
+	const double limit = p4d_site_policy_limit(&v->policy, v->layout.framework);
+	p4d_request with = *request;
+	bool open = false;
+	p4d_layout layout;
+	p4d_estimate e;
+
+	if (v->layout.framework != P4D_FRAMEWORK_MEGATRON || !v->layout.experts ||
+	    request->origin[P4D_FRAMEWORK] == P4D_BY_SCRIPT || p4d_guard__script_runs(job->reading))
+		return NULL;
+	for (size_t i = 0; i < sizeof(less) / sizeof(*less); i++) {
+		if (request->origin[less[i].option] != P4D_BY_P4D)
+			continue;
+		open = true;
+		p4d_request_put(&with, less[i].option, less[i].value, P4D_BY_P4D);
+	}
+	if (!open ||
+	    p4d_layout_build(&with, v->geometry.nodes, v->geometry.gpus_per_node, &layout, NULL) < 0 ||
+	    p4d_memory_estimate(&layout, P4D_METHOD_PLAN, capacity, &e, NULL) < 0)
+		return NULL;
+	return e.fraction <= limit || p4d_memory_fits_unfragmented(&layout, &e, limit)
+		   ? "gradients in fp32 and an unfused loss, which nothing says; --p4d-grad-dtype and "
+		     "--p4d-cross-entropy do"
+		   : NULL;
+}
+
 void p4d_guard__say_releases(const p4d_job *job, const p4d_request *request, p4d_verdict *v,
 			     const p4d_capacity *capacity)
 {

@@ -87,6 +87,13 @@ bool p4d_guard__say_length(const p4d_job *job, const p4d_request *request, const
  * NULL: none is known. */
 const char *p4d_guard__release_that_fits(const p4d_job *job, const p4d_request *request, const p4d_verdict *v,
 					 const p4d_capacity *capacity);
+/*
+ * A job with experts that Megatron-Core trains by a recipe that p4d does not see: recipes differ in the type
+ * of gradients and in the loss. Why it may fit if nothing says which it has; NULL: it does not, or that is
+ * said.
+ */
+const char *p4d_guard__recipe_that_fits(const p4d_job *job, const p4d_request *request, const p4d_verdict *v,
+					const p4d_capacity *capacity);
 /* Warns of releases that the job may have and with which it does not fit. */
 void p4d_guard__say_releases(const p4d_job *job, const p4d_request *request, p4d_verdict *v,
 			     const p4d_capacity *capacity);

@@ -127,8 +127,8 @@ bool p4d_memory_fits_below(const p4d_layout *layout, int method, const p4d_capac
 double p4d_memory_most_imbalance(const p4d_layout *layout, int method, const p4d_capacity *capacity,
 				 double fraction);
 
-/* Whether a layout of PyTorch's frameworks that does not stay below that would without fragmentation, which
- * differs from job to job. */
+/* Whether a layout that does not stay below that would without fragmentation. Only of PyTorch's frameworks,
+ * and of experts with Megatron-Core: there it differs from job to job. */
 bool p4d_memory_fits_unfragmented(const p4d_layout *layout, const p4d_estimate *estimate, double fraction);
 #define P4D_MEMORY_UNFRAGMENTED "fragmentation, without which it fits"
 

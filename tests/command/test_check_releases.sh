@@ -152,3 +152,14 @@ says "[P4D121] unvalidated (fragmentation, without which it fits): qwen2.5-32b n
 exits 0 $same --seq-len=20000 --global-batch=16 --json
 prints '"verdict":"warn"' '"unvalidated":"fragmentation, without which it fits"'
 refused P4D012 $same --seq-len=24000 --global-batch=32
+
+# experts with Megatron-Core, at the margin: recipes differ in gradients and loss, and fragmentation from job to job
+experts="p4d check -N1 --gpus-per-node=b300:8 --p4d-framework=megatron --p4d-model=qwen3-30b-a3b --p4d-tp=1 --p4d-cp=1 --p4d-pp=1 --p4d-ep=8 --p4d-recompute=none --p4d-seq-len=4096 --p4d-global-batch=512 --p4d-optimizer-sharding=on"
+exits 0 $experts --p4d-micro-batch=8 --wrap=./recipe.sh
+says "[P4D121] unvalidated (gradients in fp32 and an unfused loss, which nothing says; " "needs 286.3 of 267.7 GiB"
+exits 0 $experts --p4d-micro-batch=8 --p4d-grad-dtype=bf16 --p4d-cross-entropy=fused --wrap=./recipe.sh
+says "[P4D121] unvalidated (fragmentation, without which it fits)" "needs 256.6 of 267.7 GiB"
+refused P4D012 $experts --p4d-micro-batch=8 --p4d-grad-dtype=fp32 --p4d-cross-entropy=unfused --wrap=./recipe.sh
+refused P4D012 $experts --p4d-micro-batch=16 --wrap=./recipe.sh
+# the program takes what the plan says
+refused P4D012 $experts --p4d-micro-batch=8 --wrap='srun pretrain_gpt.py $P4D_MEGATRON_ARGS'
