@@ -286,3 +286,35 @@ bool p4d_hostlist__within(const char *a, const char *b, uint32_t *budget)
 {
 	return !any(a, b, false, budget);
 }
+
+/* Counts hosts that no list has. */
+typedef struct outside {
+	const char *const *others;
+	size_t count;
+	uint32_t hosts;
+} outside;
+
+static bool count_outside(const char *host, void *context)
+{
+	outside *o = context;
+	bool inside = false;
+
+	for (size_t i = 0; i < o->count && !inside; i++)
+		inside = p4d_hostlist__has(o->others[i], host);
+	o->hosts += !inside;
+	return true;
+}
+
+uint32_t p4d_hostlist__count_outside(const char *list, const char *const *others, size_t count,
+				     uint32_t *budget)
+{
+	outside o = {.others = others, .count = count};
+	size_t each = 0;
+
+	if (!count)
+		return p4d_hostlist__count(list);
+	for (size_t i = 0; i < count; i++)
+		each += strnlen(others[i], *budget);
+	const uint32_t step = each < UINT32_MAX ? (uint32_t)each : UINT32_MAX;
+	return visit_hosts(list, step, budget, count_outside, &o) ? o.hosts : p4d_hostlist__count(list);
+}

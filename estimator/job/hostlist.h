@@ -2,6 +2,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /*
@@ -33,3 +34,7 @@ bool p4d_hostlist__overlap(const char *a, const char *b, uint32_t *budget);
 
 /* True when every host of a is in b; false when that is too much to find out. */
 bool p4d_hostlist__within(const char *a, const char *b, uint32_t *budget);
+
+/* How many hosts of a list are in none of the others; all of them when that is too much to find out. */
+uint32_t p4d_hostlist__count_outside(const char *list, const char *const *others, size_t count,
+				     uint32_t *budget);

@@ -246,15 +246,24 @@ int p4d_job_geometry(const p4d_site *site, const p4d_job *job, p4d_cluster_sourc
 	return 0;
 }
 
-/* Whether nodes of a row are counted with another row of their partition: a node with two types of GPUs is in
- * both. */
-static bool is_part_of(const p4d_partition_facts *const *row, size_t j, size_t k, uint32_t *budget)
+/* Nodes of a row's partition in all of these rows. A node with two types of GPUs is in two of them. */
+static uint32_t nodes_of_partition(const p4d_partition_facts *const *row, size_t count, const char *partition,
+				   uint32_t *budget)
 {
-	if (row[k] == row[j])
-		return k < j;
-	return !strcmp(row[k]->partition, row[j]->partition) &&
-	       p4d_hostlist__within(row[j]->nodes, row[k]->nodes, budget) &&
-	       (k < j || !p4d_hostlist__within(row[k]->nodes, row[j]->nodes, budget));
+	const char *before[P4D_JOB_CANDIDATES];
+	size_t rows = 0;
+	uint32_t nodes = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		bool again = strcmp(row[i]->partition, partition) != 0;
+		for (size_t k = 0; k < rows && !again; k++)
+			again = before[k] == row[i]->nodes;
+		if (again)
+			continue;
+		nodes += p4d_hostlist__count_outside(row[i]->nodes, before, rows, budget);
+		before[rows++] = row[i]->nodes;
+	}
+	return nodes;
 }
 
 p4d_job_bounds p4d_job_most(const p4d_site *site, const p4d_job *job, p4d_cluster_source source,
@@ -277,13 +286,7 @@ p4d_job_bounds p4d_job_most(const p4d_site *site, const p4d_job *job, p4d_cluste
 			return most;
 	}
 	for (size_t i = 0; i < p.all.count; i++) {
-		uint32_t nodes = 0;
-		for (size_t j = 0; j < p.all.count; j++) {
-			bool counted = strcmp(row[j]->partition, row[i]->partition) != 0;
-			for (size_t k = 0; k < p.all.count && !counted; k++)
-				counted = k != j && is_part_of(row, j, k, &budget);
-			nodes += counted ? 0 : p4d_hostlist__count(row[j]->nodes);
-		}
+		uint32_t nodes = nodes_of_partition(row, p.all.count, row[i]->partition, &budget);
 		uint32_t granted[P4D_LIMITS];
 		for (p4d_limit of = 0; of < P4D_LIMITS; of++)
 			granted[of] = p4d_associations_most(limits, of, user, job->account, row[i]->partition,

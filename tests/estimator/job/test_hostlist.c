@@ -101,6 +101,12 @@ static void comparing(void **state)
 	/* the nodes of a large job, in a partition of other nodes */
 	assert_false(overlap("gpu[0001-2000]", "cpu[0001-9999]"));
 	assert_true(within("gpu[0001-2000]", "gpu[0001-9999]"));
+	const char *const others[] = {"a[3-4]", "b1,a9"};
+	uint32_t budget = P4D_HOSTLIST_BUDGET;
+	assert_int_equal(p4d_hostlist__count_outside("a[1-9],b1", others, 2, &budget), 6);
+	assert_int_equal(p4d_hostlist__count_outside("a[1-9],b1", others, 0, &budget), 10);
+	budget = 1;
+	assert_int_equal(p4d_hostlist__count_outside("a[1-9],b1", others, 2, &budget), 10);
 }
 
 /* Whatever the lists, a comparison takes little more than its budget allows, and then nothing. */

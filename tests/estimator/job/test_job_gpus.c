@@ -340,6 +340,14 @@ static void most_nodes(void **state)
 	rows[0].max_nodes = 3;
 	assert_int_equal(most_of((p4d_job){.gres = "gpu:8"}), 3);
 	rows[0].max_nodes = 0;
+	/* a node with both types is one node */
+	char h100[] = "h[1-4],m1", a100[] = "a[01-16],m1", *const nodes[] = {rows[1].nodes, rows[2].nodes};
+	rows[1].nodes = h100;
+	rows[2].nodes = a100;
+	assert_int_equal(most_of((p4d_job){.partition = "mixed", .gres = "gpu:4"}), 21);
+	assert_int_equal(most_of((p4d_job){.partition = "mixed", .gres = "gpu:a100:4"}), 17);
+	rows[1].nodes = nodes[0];
+	rows[2].nodes = nodes[1];
 }
 
 int main(void)
