@@ -141,7 +141,8 @@ static bool is_accepted(const p4d_guard_work *g, const char *slurm, const p4d_re
 
 	if (!p4d_guard__paste(&room, slurm, &job, &none) ||
 	    p4d_job_geometry(g->site, &job, g->source, g->context, &v.geometry, NULL) < 0 ||
-	    v.geometry.nodes != then->nodes || v.geometry.gpus_per_node != then->gpus_per_node)
+	    v.geometry.nodes != then->nodes || v.geometry.gpus_per_node != then->gpus_per_node ||
+	    v.geometry.gpu != then->gpu)
 		return false;
 	p4d_request_complete(&complete, g->published_batch, (uint64_t)then->nodes * then->gpus_per_node);
 	if (p4d_guard__judge(g->site, &job, &complete, &v, &err) < 0)
@@ -167,9 +168,10 @@ static int write_fix(p4d_guard_work *g, const p4d_request *asked, const p4d_cand
 	if (!err || (reading && !p4d_guard__script_stays(reading, &found->request, now, then)))
 		return -1;
 	job.cpu = !p4d_on_gpu(found->request.value[P4D_DEVICE]);
-	if (then->nodes != now->nodes || then->gpus_per_node != now->gpus_per_node)
+	if (then->nodes != now->nodes || then->gpus_per_node != now->gpus_per_node || then->gpu != now->gpu)
 		p4d_text_entry(&fix, " ", "%s",
-			       p4d_job_flags(&job, then->nodes, then->gpus_per_node, where, sizeof(where)));
+			       p4d_job_flags_with(&job, then->gpu != now->gpu ? g->gpu_type : NULL,
+						  then->nodes, then->gpus_per_node, where, sizeof(where)));
 	if (!write_memory(g, &found->request, then, &fix))
 		return -1;
 	snprintf(slurm, sizeof(slurm), "%s", text);
@@ -237,6 +239,34 @@ void p4d_guard__limit_nodes(const p4d_guard_work *g, p4d_error *err)
 		is_out_of_reach(g, nodes, g->verdict->geometry.gpus_per_node, err);
 }
 
+/* A larger GPU, or slice of one, that the job's own partitions have: the smallest that is enough. -1: none.
+ */
+static int correct_by_gpu(p4d_guard_work *g, const p4d_request *asked, p4d_geometry then, p4d_error *err)
+{
+	const p4d_search_space space = g->space;
+	const bool several = then.nodes > 1 || then.gpus_per_node > 1;
+	p4d_candidate found;
+
+	if (!then.gpu || !p4d_on_gpu(asked->value[P4D_DEVICE]))
+		return -1;
+	p4d_error with = {.code = err->code};
+	while (!with.fix[0] && (then.gpu = p4d_job_larger_gpu(g->site, g->job, g->source, g->context,
+							      then.gpu, then.gpus_per_node, g->gpu_type))) {
+		g->space.capacity.gpu = then.gpu;
+		g->space.nodes = then.nodes;
+		g->space.gpus_per_node = then.gpus_per_node;
+		g->budget.left = P4D_GUARD_WAY_UNITS;
+		if (!(several && p4d_gpu_is_mig(then.gpu)) &&
+		    p4d_search_nearest(asked, &g->space, &found) >= 0)
+			write_fix(g, asked, &found, &then, NULL, &with);
+	}
+	g->space = space;
+	if (!with.fix[0])
+		return -1;
+	memcpy(err->fix, with.fix, sizeof(err->fix));
+	return 0;
+}
+
 int p4d_guard__correct_mig(p4d_guard_work *g, const p4d_request *asked, p4d_error *err)
 {
 	const p4d_gpu *gpu = g->verdict->geometry.gpu;
@@ -248,8 +278,10 @@ int p4d_guard__correct_mig(p4d_guard_work *g, const p4d_request *asked, p4d_erro
 	if (p4d_search_nearest(asked, &g->space, &found) >= 0)
 		return write_fix(g, asked, &found, &one, NULL, err);
 	p4d_error inner = *err;
-	return p4d_fail(err, inner.code, "%.400s; %s needs more than one, %.1f GiB", inner.text, asked->model,
-			p4d_to_gib(gpu->usable_bytes));
+	p4d_fail(err, inner.code, "%.400s; %s needs more than one, %.1f GiB", inner.text, asked->model,
+		 p4d_to_gib(gpu->usable_bytes));
+	correct_by_gpu(g, asked, g->verdict->geometry, err);
+	return -1;
 }
 
 /* A fix changes nothing that the program of the script cannot be told. */
@@ -323,15 +355,16 @@ int p4d_guard__correct(p4d_guard_work *g, const p4d_request *asked, bool rewrite
 	const bool too_large = err->code == P4D_E_DOES_NOT_FIT;
 	if (too_large)
 		err->code = P4D_E_NO_LAYOUT;
-	if (geometry->gpu && p4d_gpu_is_mig(geometry->gpu))
-		return -1; /* no layout is on more than one */
-	int grown = p4d_search_smallest(asked, &g->space, section ? of_node : geometry->gpus_per_node, &nodes,
-					&gpus_per_node, &found);
+	const bool mig = geometry->gpu && p4d_gpu_is_mig(geometry->gpu); /* no layout is on more than one */
+	int grown = mig ? -1
+			: p4d_search_smallest(asked, &g->space, section ? of_node : geometry->gpus_per_node,
+					      &nodes, &gpus_per_node, &found);
 	if (grown == 0 && is_out_of_reach(g, nodes, gpus_per_node, err))
 		grown = -1;
 	if (too_large)
 		admit_ways_out(g, asked, way, err);
-	if (on_node && correct_by(g, asked, &way[0], err) == 0)
+	if (on_node &&
+	    (correct_by(g, asked, &way[0], err) == 0 || correct_by_gpu(g, asked, *geometry, err) == 0))
 		return -1;
 	then.nodes = (uint32_t)nodes;
 	then.gpus_per_node = (uint32_t)gpus_per_node;

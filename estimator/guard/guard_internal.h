@@ -20,6 +20,7 @@ typedef struct p4d_guard_work {
 	bool by_script;  /* the user typed nothing */
 	bool as_written; /* the program does what the script says: nothing is chosen, nor rewritten */
 	bool searches;
+	char gpu_type[48]; /* by which a fix asks for another GPU, if it does */
 } p4d_guard_work;
 
 /* For the layout of a job, for a fix, and for each way out that needs a layout of its own. A unit is about 10

@@ -127,6 +127,17 @@ p4d_job_bounds p4d_job_most(const p4d_site *site, const p4d_job *job, p4d_cluste
  */
 const char *p4d_job_flags(const p4d_job *job, uint64_t nodes, uint64_t gpus_per_node, char *buf, size_t size);
 
+/* The same with GPUs of a GRES type; NULL: of that which it asks for. */
+const char *p4d_job_flags_with(const p4d_job *job, const char *gpu_type, uint64_t nodes,
+			       uint64_t gpus_per_node, char *buf, size_t size);
+
+/*
+ * The smallest GPU that is larger than this one, and that the nodes of the job's partitions have, as many on
+ * each as it asks for; NULL: none. type: gets the GRES type that it is asked for by.
+ */
+const p4d_gpu *p4d_job_larger_gpu(const p4d_site *site, const p4d_job *job, p4d_cluster_source source,
+				  void *context, const p4d_gpu *than, uint32_t per_node, char type[48]);
+
 /* The options with which it runs one task on each of these GPUs. */
 const char *p4d_job_task_flags(const p4d_job *job, uint64_t nodes, uint64_t gpus_per_node, char *buf,
 			       size_t size);

@@ -7,15 +7,17 @@
 #include "base/text.h"
 #include "job/job_internal.h"
 
-/* "h100:" of a request that names one type, else "". */
-static const char *type_of(const char *text, char *buf, size_t size)
+/* "h100:" of a request that names one type, or of another one (NULL: none) in its place; else "". */
+static const char *type_of(const char *text, const char *other, char *buf, size_t size)
 {
 	char type[48];
 	uint32_t count;
 	p4d_text out = p4d_text_in(buf, size);
 
-	if (p4d_gres__parse_gpus(text, true, type, sizeof(type), &count, NULL) > 0 && type[0] &&
-	    strcasecmp(type, "shard") != 0 && strcasecmp(type, "mps") != 0)
+	if (other)
+		p4d_text_print(&out, "%s:", other);
+	else if (p4d_gres__parse_gpus(text, true, type, sizeof(type), &count, NULL) > 0 && type[0] &&
+		 strcasecmp(type, "shard") != 0 && strcasecmp(type, "mps") != 0)
 		p4d_text_print(&out, "%s:", type);
 	return buf;
 }
@@ -49,18 +51,25 @@ static void write_per_node(const p4d_job *job, const char *type, uint64_t gpus, 
 }
 
 /* As many tasks per GPU as now. */
-static void write_per_task(const p4d_job *job, uint32_t each, uint64_t nodes, uint64_t gpus, p4d_text *out)
+static void write_per_task(const p4d_job *job, const char *other, uint32_t each, uint64_t nodes,
+			   uint64_t gpus, p4d_text *out)
 {
 	char type[64];
 
 	if (gpus % each)
 		each = 1;
 	p4d_text_print(out, " --ntasks=%" PRIu64 " --ntasks-per-node=%" PRIu64 " --gpus-per-task=%s%" PRIu32,
-		       nodes * (gpus / each), gpus / each, type_of(job->gpus_per_task, type, sizeof(type)),
-		       each);
+		       nodes * (gpus / each), gpus / each,
+		       type_of(job->gpus_per_task, other, type, sizeof(type)), each);
 }
 
 const char *p4d_job_flags(const p4d_job *job, uint64_t nodes, uint64_t gpus_per_node, char *buf, size_t size)
+{
+	return p4d_job_flags_with(job, NULL, nodes, gpus_per_node, buf, size);
+}
+
+const char *p4d_job_flags_with(const p4d_job *job, const char *other, uint64_t nodes, uint64_t gpus_per_node,
+			       char *buf, size_t size)
 {
 	p4d_text out = p4d_text_in(buf, size);
 	char type[64];
@@ -80,15 +89,15 @@ const char *p4d_job_flags(const p4d_job *job, uint64_t nodes, uint64_t gpus_per_
 	else if (job->tasks && job->tasks < nodes && !job->gpus_per_task)
 		p4d_text_print(&out, " --ntasks=%" PRIu64, nodes);
 	if (job->gpus)
-		p4d_text_print(&out, " --gpus=%s%" PRIu64, type_of(job->gpus, type, sizeof(type)),
+		p4d_text_print(&out, " --gpus=%s%" PRIu64, type_of(job->gpus, other, type, sizeof(type)),
 			       nodes * gpus_per_node);
 	const bool per_task = job->gpus_per_task && p4d_gres__parse_gpus(job->gpus_per_task, true, type,
 									 sizeof(type), &each, NULL) > 0;
 	if (per_task)
-		write_per_task(job, each, nodes, gpus_per_node, &out);
+		write_per_task(job, other, each, nodes, gpus_per_node, &out);
 	if (job->gres || (!per_task && (!job->gpus || nodes > 1)))
-		write_per_node(job, job->gres ? type_of(job->gres, type, sizeof(type)) : "", gpus_per_node,
-			       &out);
+		write_per_node(job, job->gres ? type_of(job->gres, other, type, sizeof(type)) : "",
+			       gpus_per_node, &out);
 	return buf;
 }
 
@@ -99,7 +108,7 @@ const char *p4d_job_task_flags(const p4d_job *job, uint64_t nodes, uint64_t gpus
 
 	p4d_text_print(&out, "--nodes=%" PRIu64, nodes);
 	if (job->gpus_per_task) {
-		write_per_task(job, 1, nodes, gpus_per_node, &out);
+		write_per_task(job, NULL, 1, nodes, gpus_per_node, &out);
 		return buf;
 	}
 	if (job->tasks)

@@ -350,3 +350,30 @@ int p4d_job__gpu(const p4d_site *site, const p4d_job *job, const char *type, con
 	}
 	return 0;
 }
+
+const p4d_gpu *p4d_job_larger_gpu(const p4d_site *site, const p4d_job *job, p4d_cluster_source source,
+				  void *context, const p4d_gpu *than, uint32_t per_node, char type[48])
+{
+	p4d_job_lazy_cluster lazy = {.source = source, .context = context};
+	const p4d_gpu *larger = NULL;
+	candidates all;
+
+	if (p4d_job__candidates(site, job, "", &lazy, &all, NULL) < 0)
+		return NULL;
+	for (size_t i = 0; i < all.count; i++) {
+		const candidate *one = &all.at[i];
+		const p4d_partition_facts *row = p4d_job__facts(site, one, &lazy);
+		const p4d_cluster *cluster = p4d_job__lazy(&lazy);
+		const uint32_t has = row ? row->gpus_per_node : one->gpus_per_node;
+		/* of nodes without a type in Slurm none can be asked for; without a cluster, as p4d names it
+		 */
+		const char *of_p4d = one->gpu && !(cluster && cluster->count) ? one->gpu->name : "";
+		const char *name = row ? row->gpu_type : of_p4d;
+		if (!one->gpu || one->gpu->usable_bytes <= than->usable_bytes || !*name ||
+		    (has && has < per_node) || (larger && one->gpu->usable_bytes >= larger->usable_bytes))
+			continue;
+		larger = one->gpu;
+		snprintf(type, 48, "%s", name);
+	}
+	return larger;
+}

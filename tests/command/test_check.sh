@@ -539,6 +539,29 @@ light "swift sft --model meta-llama/Llama-3.1-70B-Instruct --train_type lora --m
 light "torchrun --nproc_per_node 8 mine.py --do_train --block_size \$LEN --model_name_or_path meta-llama/Llama-3.1-70B"
 light "torchrun --nproc_per_node 8 run_clm.py --do_train --block_size 2048 --model_name_or_path databricks/dbrx-base --deepspeed away.json"
 
+# an instance of a GPU, and a partition that has larger ones
+cat >mig.conf <<'EOF'
+mode = enforce
+partition "m" { gpu = {"h100-3g.40gb", "h100-80gb"} gpus_per_node = 4 default = true }
+partition "o" { gpu = "h100-3g.40gb" gpus_per_node = 4 }
+version = 1
+EOF
+slice="--p4d-model=llama3-8b --p4d-framework=ddp --p4d-micro-batch=1 --p4d-seq-len=2048 --wrap=true"
+exits 13 p4d check --conf mig.conf -p o -N1 --gres=gpu:h100-3g.40gb:1 $slice
+says "without more GPUs: LoRA (--p4d-finetune=lora, 20.2 GiB)"
+case $err in *"fix:"*) fail "LoRA is another training" ;; esac
+exits 13 p4d check --conf mig.conf -N1 --gres=gpu:h100-3g.40gb:1 $slice
+says "without more GPUs: LoRA (--p4d-finetune=lora, 20.2 GiB)" "fix: --nodes=1 --gres=gpu:h100-80gb:1"
+exits 0 p4d check --conf mig.conf --nodes=1 --gres=gpu:h100-80gb:1 $slice
+# without a type it may get either
+exits 13 p4d check --conf mig.conf -N1 --gpus-per-node=1 $slice
+says "fix: --nodes=1 --gpus-per-node=h100-80gb:1"
+exits 0 p4d check --conf mig.conf --nodes=1 --gpus-per-node=h100-80gb:1 $slice
+# two instances are no two GPUs; whole ones are
+exits 37 p4d check --conf mig.conf -N1 --gres=gpu:h100-3g.40gb:4 --p4d-model=llama3-8b --p4d-framework=fsdp --p4d-micro-batch=1 --p4d-seq-len=2048 --p4d-recompute=full --wrap=true
+says "fix: --nodes=1 --gres=gpu:h100-80gb:4"
+exits 0 p4d check --conf mig.conf -N1 --gres=gpu:h100-80gb:4 --p4d-model=llama3-8b --p4d-framework=fsdp --p4d-micro-batch=1 --p4d-seq-len=2048 --p4d-recompute=full --wrap=true
+
 # many here-documents without an end take no time
 { printf '#!/bin/sh\n' && yes 'a <<E' | head -170000; } >late.sh
 exits 0 timeout 10 $check late.sh

@@ -350,6 +350,32 @@ static void most_nodes(void **state)
 	rows[2].nodes = nodes[1];
 }
 
+/* A larger GPU of the job's partitions, as Slurm calls it there. */
+static void larger_gpus(void **state)
+{
+	(void)state;
+	char type[48] = "";
+	unsigned asked = 0;
+	const p4d_job job = {.partition = "mixed", .gres = "gpu:a100:4"};
+	const p4d_gpu *gpu = understood(nothing, job, NULL).gpu;
+
+	assert_string_equal(gpu->name, "a100-40gb");
+	gpu = p4d_job_larger_gpu(nothing, &job, ask, &asked, gpu, 4, type);
+	assert_non_null(gpu);
+	assert_string_equal(gpu->name, "h100-80gb");
+	assert_string_equal(type, "h100");
+	assert_null(p4d_job_larger_gpu(nothing, &job, ask, &asked, gpu, 4, type));
+	/* a node has no more than eight of them */
+	gpu = understood(nothing, job, NULL).gpu;
+	assert_null(p4d_job_larger_gpu(nothing, &job, ask, &asked, gpu, 16, type));
+	/* p4d.conf's names, where no cluster says others */
+	const p4d_job both = {.partition = "both", .gres = "gpu:4"};
+	gpu = p4d_gpu_find(p4d_site_gpus(mapped), "a100-80gb", NULL);
+	gpu = p4d_job_larger_gpu(mapped, &both, NULL, NULL, gpu, 4, type);
+	assert_non_null(gpu);
+	assert_string_equal(type, gpu->name);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -363,6 +389,7 @@ int main(void)
 	    cmocka_unit_test(gpu_of_the_nodes),
 	    cmocka_unit_test(gpu_unknown),
 	    cmocka_unit_test(most_nodes),
+	    cmocka_unit_test(larger_gpus),
 	    cmocka_unit_test(too_many_kinds),
 	};
 
