@@ -17,6 +17,7 @@
 #include "job/sbatch.h"
 #include "line/submitted.h"
 #include "report/answer.h"
+#include "rehearsals/rehearsals.h"
 #include "report/report.h"
 #include "request/framework.h"
 
@@ -46,7 +47,8 @@ typedef struct check {
 	p4d_reading reading;
 	p4d_read_files files;
 	p4d_submitted submitted; /* by the script */
-	char *memory;            /* of the reading */
+	p4d_rehearsals rehearsals;
+	char *memory; /* of the reading */
 	p4d_site *site;
 	struct json_object *answers; /* with --json */
 	p4d_code code;
@@ -295,9 +297,11 @@ static void read_job(check *c, p4d_sbatch *sbatch)
 				       .site = c->site,
 				       .config = p4d_line_config,
 				       .submits = p4d_submitted_add,
-				       .context = &c->submitted},
+				       .context = &c->submitted,
+				       .rehearsals = p4d_rehearsals_any() ? &c->rehearsals : NULL},
 		     &(p4d_shell_limits){c->memory, READING_BYTES, P4D_SHELL_WORK}, &c->reading);
 	sbatch->job.reading = c->reading.reader || *c->reading.comment ? &c->reading : NULL;
+	sbatch->job.rehearsals = &c->rehearsals;
 }
 
 /* Whoever names the GPU has no cluster at hand, perhaps: GPUs that a script without #SBATCH lines starts

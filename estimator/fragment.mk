@@ -13,6 +13,7 @@ libp4doptions_la_SOURCES = \
 	estimator/base/option.h estimator/base/option.c \
 	estimator/request/options.def estimator/request/architectures.def estimator/request/programs.def estimator/request/schedules.h estimator/request/request.h estimator/request/request.c \
 	estimator/job/export.h estimator/job/export.c \
+	estimator/rehearsals/rehearsals.h estimator/rehearsals/rehearsals_place.c \
 	estimator/reader/reader_words.h estimator/reader/reader_words.c
 libp4doptions_la_CFLAGS = $(libp4dbase_la_CFLAGS)
 
@@ -133,7 +134,7 @@ libp4dcore_la_SOURCES = \
 	estimator/search/search.h estimator/search/search.c estimator/search/search_internal.h estimator/search/search_enumerate.c \
 	estimator/search/placement.h estimator/search/placement.c estimator/search/search_prune.c estimator/search/search_sharding.c estimator/search/search_candidate.c estimator/search/search_advice.c \
 	estimator/guard/guard.h estimator/guard/verdict.h estimator/guard/verdict.c estimator/guard/verdict_log.h estimator/guard/verdict_log.c estimator/guard/note.h estimator/guard/note.c \
-	estimator/guard/judge.c estimator/guard/judge_serving.c estimator/guard/judge_weights.c estimator/guard/judge_colocated.c estimator/guard/releases.c \
+	estimator/guard/judge.c estimator/guard/judge_serving.c estimator/guard/judge_weights.c estimator/guard/judge_rehearsed.c estimator/guard/judge_colocated.c estimator/guard/releases.c \
 	estimator/guard/judge_length.c \
 	estimator/guard/script_request.h estimator/guard/script_request.c estimator/guard/script_concern.c estimator/guard/script_fix.c estimator/guard/script_typed.c estimator/guard/submit.c \
 	estimator/guard/guard_internal.h estimator/guard/guard.c estimator/guard/correct.c estimator/guard/pasted.c estimator/guard/verify.c estimator/guard/ways_out.c
@@ -142,12 +143,15 @@ libp4dcore_la_CFLAGS = $(libp4dbase_la_CFLAGS)
 libp4dcore_la_LIBADD = libp4dbase.la -lm
 libp4dreader_la_SOURCES = \
 	$(config_headers) estimator/config/config_library.c \
-	estimator/job/read_job.h estimator/job/read_job.c \
+	estimator/job/read_job.h estimator/job/read_job.c estimator/job/read_rehearsed.c \
+	estimator/rehearsals/rehearsals_internal.h estimator/rehearsals/rehearsals_digest.c estimator/rehearsals/rehearsals_words.def \
+	estimator/rehearsals/rehearsals_key.h estimator/rehearsals/rehearsals_key.c estimator/rehearsals/rehearsals_record.c \
+	estimator/rehearsals/rehearsals_find.c estimator/rehearsals/rehearsals_put.c \
 	estimator/shell/shell.h estimator/shell/shell_internal.h estimator/shell/shell_value.c estimator/shell/shell_word.c \
 	estimator/shell/shell_parameter.c estimator/shell/shell_number.c estimator/shell/shell_test.c estimator/shell/shell_run.c \
 	estimator/shell/shell_command.c estimator/shell/shell_builtin.c estimator/shell/shell_file.c estimator/shell/shell_variable.c \
 	estimator/shell/shell_loop.c estimator/shell/shell_frame.c estimator/shell/shell_unread.c estimator/shell/shell_output.c estimator/shell/shell_filter.c estimator/shell/shell_search.c estimator/shell/shell_pattern.c estimator/shell/shell_brace.c estimator/shell/shell_read.c \
-	estimator/reader/reader.h estimator/reader/reader_internal.h estimator/reader/reader.c estimator/reader/launch.c estimator/reader/launched.c estimator/reader/python.c estimator/reader/programs.c estimator/reader/told.h estimator/reader/told.c estimator/reader/evidence.h estimator/reader/evidence.c estimator/reader/known_arguments.c \
+	estimator/reader/reader.h estimator/reader/reader_internal.h estimator/reader/reader.c estimator/reader/launch.c estimator/reader/launched.c estimator/reader/python.c estimator/reader/started.c estimator/reader/programs.c estimator/reader/told.h estimator/reader/told.c estimator/reader/evidence.h estimator/reader/evidence.c estimator/reader/known_arguments.c \
 	estimator/reader/read_values.c estimator/reader/read_arguments.c estimator/reader/read_config.c \
 	estimator/reader/read_megatron.h estimator/reader/read_megatron.c estimator/reader/read_megatron_hybrid.c estimator/reader/read_megatron_picture.c estimator/reader/read_megatron_swift.c estimator/reader/read_finetune.h estimator/reader/read_finetune.c estimator/reader/read_finetune_sharding.c estimator/reader/read_trainer.c estimator/reader/read_axolotl.c estimator/reader/read_llamafactory.c estimator/reader/read_swift_2.c \
 	estimator/reader/read_torchtune.c estimator/reader/torchtitan_configs.def estimator/reader/torchtune_configs.def estimator/reader/read_torchtitan.c estimator/reader/read_serve.c estimator/reader/read_named.c estimator/reader/read_nemo_rl.c estimator/reader/read_others.c estimator/reader/read_reinforcement.h estimator/reader/read_reinforcement.c estimator/reader/read_verl.c estimator/reader/read_hydra.c estimator/reader/read_files.h estimator/reader/read_files.c

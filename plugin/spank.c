@@ -14,6 +14,7 @@
 #include "client_script.h"
 #include "job/export.h"
 #include "reader/reader_words.h"
+#include "rehearsals/rehearsals.h"
 #include "slurm_compat.h"
 #include "spank_client.h"
 #include "spank_options.h"
@@ -48,13 +49,14 @@ int slurm_spank_init(spank_t spank, int argc, char **argv)
 	}
 }
 
-/* A job without p4d options may say what it trains in its script. */
+/* A job without p4d options may say what it trains in its script, or start what its user has rehearsed. */
 static bool script_may_train(void)
 {
 	p4d_client_script script;
 
 	p4d_client_script_open(&script);
-	const bool may = script.text && p4d_reader_may_train(script.text, script.length);
+	const bool may =
+	    script.text && (p4d_reader_may_train(script.text, script.length) || p4d_rehearsals_any());
 	p4d_client_script_free(&script);
 	return may;
 }

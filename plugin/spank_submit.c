@@ -24,6 +24,7 @@
 #include "job_record.h"
 #include "module.h"
 #include "reader/reader_words.h"
+#include "rehearsals/rehearsals.h"
 #include "request/framework.h"
 #include "site_file.h"
 #include "spank_report.h"
@@ -47,6 +48,7 @@ typedef struct submission {
 	p4d_client_script script;
 	p4d_read_files files;
 	p4d_reading *reading;
+	p4d_rehearsals rehearsals;
 	char *memory; /* of the reading */
 	char directory[PATH_MAX];
 } submission;
@@ -192,11 +194,13 @@ static const char *program(void *context, const char *path)
 /* What the script says of the training it starts. */
 static void read_script(submission *s)
 {
+	const bool rehearsed = p4d_rehearsals_any() && p4d_job_wants_gpus(&s->job);
+
 	p4d_client_script_open(&s->script);
 	s->job.script = s->script.text;
 	s->job.script_length = s->script.length;
-	if (!s->script.text ||
-	    !(p4d_is_set(&s->request, P4D_PROGRAM) || p4d_reader_may_train(s->script.text, s->script.length)))
+	if (!s->script.text || !(p4d_is_set(&s->request, P4D_PROGRAM) ||
+				 p4d_reader_may_train(s->script.text, s->script.length) || rehearsed))
 		return;
 	p4d_client_script_name(&s->script);
 	s->memory = malloc(READING_BYTES);
@@ -213,9 +217,11 @@ static void read_script(submission *s)
 				       .files = &s->files,
 				       .typed = &s->request,
 				       .program = program,
-				       .site = s},
+				       .site = s,
+				       .rehearsals = rehearsed ? &s->rehearsals : NULL},
 		     &(p4d_shell_limits){s->memory, READING_BYTES, P4D_SHELL_WORK}, s->reading);
 	s->job.reading = s->reading->reader || *s->reading->comment ? s->reading : NULL;
+	s->job.rehearsals = &s->rehearsals;
 }
 
 /* model files are the user's and are read with the user's rights */
@@ -317,7 +323,7 @@ int p4d_submit_job(spank_t spank, const p4d_given *given, int argc, char **argv)
 	s.typed = malformed ? p4d_given_any(given) : p4d_request_any(&s.request);
 	if (!malformed)
 		read_script(&s);
-	if ((!s.typed && !s.job.reading) || !open_site(&s)) {
+	if ((!s.typed && !s.job.reading && !s.rehearsals.count) || !open_site(&s)) {
 		release(&s);
 		return 0;
 	}

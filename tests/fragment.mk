@@ -32,6 +32,7 @@ unit_tests = \
 	tests/estimator/job/test_script \
 	tests/estimator/reader/test_reader_words tests/estimator/reader/test_hostile_scripts \
 	tests/estimator/config/test_config \
+	tests/estimator/rehearsals/test_rehearsals \
 	tests/estimator/shell/test_shell \
 	tests/estimator/schedule/test_schedule \
 	tests/estimator/schedule/test_schedule_check \
@@ -233,7 +234,7 @@ command_tests = \
 	tests/command/test_lists.sh tests/command/test_torch_options.sh tests/command/test_validate.sh tests/command/test_accuracy.sh \
 	tests/command/test_output.sh \
 	tests/command/test_plan.sh tests/command/test_places.sh \
-	tests/command/test_plot.sh tests/command/test_programs.sh tests/command/test_program.sh tests/command/test_rehearse.sh \
+	tests/command/test_plot.sh tests/command/test_programs.sh tests/command/test_program.sh tests/command/test_rehearse.sh tests/command/test_check_rehearsed.sh \
 	tests/command/test_simulate.sh \
 	tests/command/test_usage.sh
 if HAVE_TOKENIZERS

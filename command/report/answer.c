@@ -67,6 +67,8 @@ static void print_answer(const p4d_verdict *v, const p4d_request *request, const
 		printf(": %s does not start (unvalidated)", request->model);
 	else if (v->colocated.capacity_bytes)
 		print_colocated(v, request);
+	else if (v->messages && v->message[0].code == P4D_E_REHEARSED)
+		printf(": judged by a rehearsal");
 	else if (v->read)
 		printf(": not checked%s%s", v->unread[0] ? ": " : "", v->unread);
 	else if (v->action == P4D_PASS && !p4d_request_any(request))

@@ -8,16 +8,18 @@
 #include "base/text.h"
 #include "guard/verdict.h"
 
-/* What only the side that submits sees: the script, with the files that it names. */
+/* What only the side that submits sees: the script, with the files that it names, and what the user has
+ * rehearsed. */
 static bool is_of_script(p4d_code code)
 {
-	return code == P4D_E_CONTRADICTION || code == P4D_E_NO_EFFECT;
+	return code == P4D_E_CONTRADICTION || code == P4D_E_NO_EFFECT || code == P4D_E_REHEARSED;
 }
 
 /* Notes may stand before the reason of a refusal. */
 static bool is_reason(p4d_code code)
 {
-	return code < P4D_E_CHOSE && code != P4D_E_AMBIGUOUS_GPU && code != P4D_E_MIXED_GPUS;
+	return code == P4D_E_REHEARSED ||
+	       (code < P4D_E_CHOSE && code != P4D_E_AMBIGUOUS_GPU && code != P4D_E_MIXED_GPUS);
 }
 
 /* The message that says why a job is refused, or else the first. */

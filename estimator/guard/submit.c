@@ -304,6 +304,9 @@ void p4d_guard_submit(const p4d_site *site, const p4d_job *job, p4d_cluster_sour
 		      p4d_request *request, uint32_t *published_batch, p4d_verdict *verdict)
 {
 	submit(site, job, source, context, request, published_batch, verdict);
+	p4d_guard__judge_rehearsed(site, job, source, context,
+				   p4d_is_set(request, P4D_OVERRIDE) ? request->override_reason : NULL,
+				   verdict);
 	say_comment(job, verdict);
 }
 

@@ -60,6 +60,11 @@ void p4d_guard__say_weights(const p4d_site *site, const p4d_job *job, p4d_cluste
 /* submit.c: the numbers of a preset, or of "custom"; reads no file. */
 int p4d_guard__fill_model(const p4d_site *site, p4d_request *request, p4d_error *err);
 
+/* judge_rehearsed.c: what rehearsals of the job's program found (job->rehearsals), on GPUs and in a geometry
+ * like the job's. */
+void p4d_guard__judge_rehearsed(const p4d_site *site, const p4d_job *job, p4d_cluster_source source,
+				void *context, const char *override_reason, p4d_verdict *verdict);
+
 /* p4d_guard_complete; searches: for a layout, and for a fix. */
 void p4d_guard__complete(const p4d_site *site, const p4d_job *job, p4d_cluster_source source, void *context,
 			 uint32_t published_batch, bool searches, p4d_request *request, p4d_verdict *verdict);

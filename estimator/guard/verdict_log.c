@@ -30,8 +30,9 @@ p4d_outcome p4d_verdict_outcome(const p4d_verdict *verdict)
 	if (says(verdict, P4D_E_CHANGED))
 		return P4D_OUTCOME_REWRITE;
 	/* what p4d chose or assumed is a remark */
-	const int remarks =
-	    says(verdict, P4D_E_CHOSE) + says(verdict, P4D_E_ASSUMED) + says(verdict, P4D_E_READ);
+	const int remarks = says(verdict, P4D_E_CHOSE) + says(verdict, P4D_E_ASSUMED) +
+			    says(verdict, P4D_E_READ) +
+			    (verdict->action == P4D_PASS && says(verdict, P4D_E_REHEARSED));
 	return verdict->messages > (unsigned)remarks ? P4D_OUTCOME_WARN : P4D_OUTCOME_PASS;
 }
 

@@ -49,6 +49,8 @@ typedef struct p4d_job {
 	const char *script;     /* text of the batch script; NULL for srun and salloc */
 	size_t script_length;
 	const struct p4d_reading *reading; /* what the script says; NULL: it was not read */
+	/* what was rehearsed of the commands it starts; NULL: nobody has looked */
+	const struct p4d_rehearsals *rehearsals;
 } p4d_job;
 
 enum { P4D_PARTITION_NAME = 64 };

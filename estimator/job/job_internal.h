@@ -2,6 +2,11 @@
 #pragma once
 
 #include "job/job.h"
+#include "reader/reader.h"
+#include "rehearsals/rehearsals.h"
+
+/* read_rehearsed.c: adds what was rehearsed of a command that a script starts. */
+void p4d_job__find_rehearsals(p4d_rehearsals *found, p4d_shell *shell, const p4d_command_run *started);
 
 /* Shared by gres.c, job_gpu.c, job_place.c and job.c. */
 

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include <limits.h>
 #include <stddef.h>
 
 #include "job/job.h"
 #include "reader/read_files.h"
 #include "reader/reader.h"
+#include "rehearsals/rehearsals.h"
 
 /*
  * Reads a job's script as the job will run it: with Slurm's variables of its nodes, tasks and GPUs as far as
@@ -31,12 +33,18 @@ typedef struct p4d_job_script {
 	 * has environment and files. */
 	const char *(*inherited)(void *context, const char *name);
 	const char *(*left)(void *context, const char *path, size_t *length);
-	/* What a variable is that only the job will know; p4d_shell_later: nobody says. NULL: of none. */
-	const char *(*later)(void *context, const char *name);
-	/* As p4d_reader_host has it. */
-	void (*starts)(void *context, p4d_shell *shell, const p4d_started *command);
-	void *context; /* of these */
+	void *context;                     /* of these */
+	struct p4d_rehearsals *rehearsals; /* gets what was rehearsed of its commands; NULL: nobody asks */
 } p4d_job_script;
+
+/* How a command that a script starts is found among rehearsals. */
+typedef struct p4d_job_command {
+	char key[P4D_REHEARSALS_KEY_TEXT];
+	char directory[PATH_MAX]; /* where it is started */
+} p4d_job_command;
+
+/* False: not all of it is known. */
+bool p4d_job_command_key(p4d_shell *shell, const p4d_command_run *started, p4d_job_command *to);
 
 /* The reading borrows from the limits' memory, the files and *script. */
 void p4d_job_read(const p4d_job_script *script, const p4d_shell_limits *limits, p4d_reading *reading);

@@ -136,6 +136,13 @@ static bool find_environment(p4d_shell *shell, const p4d_reader_host *host, cons
 	return of_environment(shell, python, directory, size);
 }
 
+bool p4d_reader__python_directory(p4d_shell *shell, const p4d_reader_host *host,
+				  const p4d_read_python *python, const p4d_launch *launch,
+				  const p4d_value *words, char *directory, size_t size)
+{
+	return find_environment(shell, host, python, launch, words, directory, size);
+}
+
 /* A file of a package in the environment; NULL: it has none. place: says where. */
 static const char *package_file(p4d_shell *shell, const p4d_reader_host *host, const char *directory,
 				const char *name, size_t *length, p4d_read_value *place)

@@ -286,8 +286,6 @@ typedef struct p4d_launch {
 	p4d_value included, excluded;   /* "worker-0:0,1@worker-1:0,1", as DeepSpeed was told */
 	p4d_launch_option option[P4D_LAUNCH_OPTIONS]; /* of launchers that say something about the training */
 	unsigned options;
-	p4d_launcher launcher[P4D_LAUNCHERS];
-	unsigned launchers;
 } p4d_launch;
 
 /* Takes off srun, torchrun, python and their like. words must outlive the launch. */
@@ -340,6 +338,14 @@ typedef struct p4d_read_python {
 /* A file that the script reads, and a command that it runs. */
 void p4d_reader__python_file(p4d_read_python *python, const char *path);
 void p4d_reader__python_command(p4d_read_python *python, const p4d_value *words, size_t count);
+/* The directory of the environment that runs a program; false: it is not known. words: of the whole command.
+ */
+bool p4d_reader__python_directory(p4d_shell *shell, const p4d_reader_host *host,
+				  const p4d_read_python *python, const p4d_launch *launch,
+				  const p4d_value *words, char *directory, size_t size);
+/* started.c: tells the host which program a command starts. */
+void p4d_reader__run(const p4d_reader_host *host, p4d_shell *shell, const p4d_command_run *like,
+		     const p4d_launch *launch, p4d_value nodes, p4d_value gpus_per_node);
 /* The release of transformers that a DDP job runs, of transformers/__init__.py (a regular file of that
  * environment, through host->shell.file); words: of the whole command. Behind finish. */
 void p4d_reader__python_release(p4d_reading *reading, p4d_shell *shell, const p4d_reader_host *host,

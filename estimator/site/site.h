@@ -27,6 +27,13 @@ typedef enum p4d_unmodelled {
 /* What the job script says of its training, of which the user has typed nothing: scripts. */
 typedef enum p4d_scripts { P4D_SCRIPTS_IGNORE, P4D_SCRIPTS_ADVISE, P4D_SCRIPTS_JUDGE } p4d_scripts;
 
+/* What `p4d rehearse` found of a job's program: rehearsals. */
+typedef enum p4d_rehearsals_policy {
+	P4D_REHEARSALS_IGNORE,
+	P4D_REHEARSALS_ADVISE,
+	P4D_REHEARSALS_JUDGE
+} p4d_rehearsals_policy;
+
 /* The policy for one job. */
 typedef struct p4d_policy {
 	p4d_mode mode;
@@ -36,6 +43,7 @@ typedef struct p4d_policy {
 	p4d_on_error on_error;
 	p4d_unmodelled unmodelled;
 	p4d_scripts scripts;
+	p4d_rehearsals_policy rehearsals;
 	double safe;  /* fraction of usable memory: pass silently up to here */
 	double limit; /* above: rewrite or refuse; between safe and limit: warn */
 	bool

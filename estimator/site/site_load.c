@@ -354,6 +354,7 @@ static p4d_site *new_site(const char *datadir, const char *gpus, p4d_error *err)
 				  .on_error = P4D_ON_ERROR_PASS,
 				  .unmodelled = P4D_UNMODELLED_WARN,
 				  .scripts = P4D_SCRIPTS_ADVISE,
+				  .rehearsals = P4D_REHEARSALS_ADVISE,
 				  .safe = 0.80,
 				  .limit = 0.95};
 	if (p4d_gpus_load(&site->gpus, gpus, err) < 0) {

@@ -8,8 +8,10 @@ import sys
 
 
 def _after_torch(module):
-    from p4d_rehearsal import phases, values
+    from p4d_rehearsal import files, phases, values
     phases.install()
+    if os.environ.get("P4D_REHEARSAL_FILES"):
+        phases.at_end.append(files.write)
     if os.environ.get("P4D_REHEARSAL_VALUES", "1") != "0":
         values.install()
 
@@ -55,4 +57,7 @@ def _run_hidden():
 
 if os.environ.get("P4D_REHEARSAL_REPORT"):
     sys.meta_path.insert(0, _Finder({"torch": _after_torch, "torch.distributed.distributed_c10d": _after_distributed}))
+if os.environ.get("P4D_REHEARSAL_FILES"):
+    from p4d_rehearsal import files
+    files.install()
 _run_hidden()

@@ -18,6 +18,9 @@ for program in sinfo scontrol sacctmgr; do
 done
 PATH=$work/bin:$P4D_TEST_BUILDDIR:$PATH
 cd "$work" || exit 1
+# what is kept of rehearsals
+XDG_CACHE_HOME=$work/.cache
+export XDG_CACHE_HOME
 
 cat >p4d.conf <<'CONF'
 mode = enforce

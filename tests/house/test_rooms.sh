@@ -6,6 +6,7 @@ rooms='
 estimator/base        text, numbers, files, errors
 estimator/config      configuration files of training programs, as trees
 estimator/shell       bash scripts, read as bash would run them
+estimator/rehearsals  what p4d rehearse found, kept for sbatch
 estimator/request     what was asked for, and the layout it means
 estimator/reader      what a job script says about its training
 estimator/model       model files

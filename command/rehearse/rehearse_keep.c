@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "rehearse/rehearse_keep.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/json_file.h"
+#include "reader/reader.h"
+#include "rehearsals/rehearsals_key.h"
+
+enum { FILE_BYTES = 4 << 20, MOST = 4096 };
+
+/* Files that decide what the program does, each once. */
+typedef struct list {
+	char *path[MOST];
+	size_t count;
+	char python[PATH_MAX];
+	bool full;
+} list;
+
+static void add(list *l, const char *path)
+{
+	char real[PATH_MAX];
+	struct stat st;
+
+	if (stat(path, &st) || !S_ISREG(st.st_mode))
+		return;
+	if (path[0] != '/') {
+		if (!getcwd(real, sizeof(real)) ||
+		    snprintf(real + strlen(real), sizeof(real) - strlen(real), "/%s", path) >=
+			(int)(sizeof(real) - strlen(real)))
+			return;
+		path = real;
+	}
+	char *copy = l->count < MOST ? strdup(path) : NULL;
+	l->full = l->full || !copy;
+	if (copy)
+		l->path[l->count++] = copy;
+}
+
+static int by_name(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static void keep_one_of_each(list *l)
+{
+	size_t kept = 0;
+
+	qsort(l->path, l->count, sizeof(l->path[0]), by_name);
+	for (size_t i = 0; i < l->count; i++) {
+		if (kept && !strcmp(l->path[i], l->path[kept - 1]))
+			free(l->path[i]);
+		else
+			l->path[kept++] = l->path[i];
+	}
+	l->count = kept;
+}
+
+/* What Python listed of a rank: "python DIRECTORY", "file PATH". */
+static void add_listed(list *l, const p4d_player *player, uint64_t rank)
+{
+	char path[P4D_PLAYER_PATH], *rest = NULL;
+	size_t length;
+	p4d_error err;
+
+	p4d_player__file(player, "files", rank, path, sizeof(path));
+	if (access(path, R_OK))
+		return;
+	char *text = p4d_text_read(path, FILE_BYTES, &length, &err);
+	for (char *line = text ? strtok_r(text, "\n", &rest) : NULL; line;
+	     line = strtok_r(NULL, "\n", &rest)) {
+		if (!strncmp(line, "file ", 5))
+			add(l, line + 5);
+		else if (!strncmp(line, "python ", 7) && !l->python[0])
+			snprintf(l->python, sizeof(l->python), "%s", line + 7);
+	}
+	free(text);
+}
+
+static bool is_configuration(const char *path)
+{
+	static const char *const endings[] = {".json", ".yaml", ".yml", ".toml", ".ini", ".cfg", ".py"};
+	const char *dot = strrchr(path, '.');
+
+	for (size_t i = 0; dot && i < sizeof(endings) / sizeof(endings[0]); i++)
+		if (!strcmp(dot, endings[i]))
+			return true;
+	return false;
+}
+
+/* A word, or what is behind its "=", that names a configuration or the folder of a model. */
+static void add_word(list *l, const char *word)
+{
+	const char *equals = strchr(word, '='), *path = equals ? equals + 1 : word;
+	char config[PATH_MAX];
+
+	if (is_configuration(path))
+		add(l, path);
+	if (*path && snprintf(config, sizeof(config), "%s/config.json", path) < (int)sizeof(config))
+		add(l, config);
+}
+
+/* The program's own file; one without a slash is found as a shell does. */
+static void add_program(list *l, const char *directory, const char *program, bool module)
+{
+	char path[PATH_MAX];
+
+	if (p4d_rehearsals_key_file(directory, program, module, path, sizeof(path))) {
+		add(l, path);
+		return;
+	}
+	for (const char *at = getenv("PATH"); at && *at && !module && !strchr(program, '/');
+	     at += strcspn(at, ":"), at += *at == ':')
+		if (snprintf(path, sizeof(path), "%.*s/%s", (int)strcspn(at, ":"), at, program) <
+			(int)sizeof(path) &&
+		    !access(path, X_OK)) {
+			add(l, path);
+			return;
+		}
+}
+
+static bool make_key(const p4d_rehearse_answer *a, const char *directory, size_t first, bool module,
+		     char text[P4D_REHEARSALS_KEY_TEXT])
+{
+	char *const *words = a->player->program + first;
+	p4d_rehearsals_key key;
+
+	p4d_rehearsals_key_begin(&key);
+	p4d_rehearsals_key_program(&key, directory, words[0], module);
+	for (size_t i = 1; words[i]; i++)
+		p4d_rehearsals_key_word(&key, words[i], true);
+	for (const char *const *name = p4d_rehearsals_variables; *name; name++) {
+		const char *value = getenv(*name);
+		if (value && *value)
+			p4d_rehearsals_key_variable(&key, *name, value);
+	}
+	return p4d_rehearsals_key_text(&key, text);
+}
+
+static p4d_rehearsal describe(const p4d_rehearse_answer *a, p4d_rehearsed_verdict verdict,
+			      const p4d_rehearsed *worst, const char *reason)
+{
+	p4d_rehearsal run = {.nodes = (uint32_t)a->player->nodes,
+			     .gpus_per_node = (uint32_t)a->player->gpus_per_node,
+			     .verdict = verdict == P4D_REHEARSED_PASS   ? P4D_REHEARSAL_PASS
+					: verdict == P4D_REHEARSED_WARN ? P4D_REHEARSAL_WARN
+									: P4D_REHEARSAL_REJECT,
+			     .when = time(NULL),
+			     .device_bytes = worst->device,
+			     .usable_bytes = a->player->gpu->usable_bytes};
+
+	snprintf(run.gpu, sizeof(run.gpu), "%s", a->player->gpu->name);
+	snprintf(run.reason, sizeof(run.reason), "%.*s", (int)sizeof(run.reason) - 1, reason);
+	return run;
+}
+
+static int keep(const p4d_rehearse_answer *a, const p4d_rehearsal *run, list *l, p4d_error *err)
+{
+	char directory[PATH_MAX], key[P4D_REHEARSALS_KEY_TEXT];
+	size_t count = 0;
+	bool module;
+
+	while (a->player->program[count])
+		count++;
+	const size_t first = p4d_reader_program(a->player->program, count, &module);
+	if (first == count || !getcwd(directory, sizeof(directory)) ||
+	    !make_key(a, directory, first, module, key))
+		return 0;
+	const char *program = a->player->program[first];
+	for (unsigned i = 0; i < a->count; i++)
+		add_listed(l, a->player, a->rehearsed[i].played.rank);
+	if (!l->python[0] && (module || is_configuration(program)))
+		return p4d_fail(err, P4D_E_VALUE,
+				"%.200s did not end by itself, so nothing is kept of its rehearsal", program);
+	add_program(l, directory, program, module);
+	for (size_t i = first + 1; i < count; i++)
+		add_word(l, a->player->program[i]);
+	keep_one_of_each(l);
+	if (l->full)
+		return p4d_fail(err, P4D_E_VALUE, "%.200s uses too many files to keep its rehearsal",
+				program);
+	return p4d_rehearsals_put(&(p4d_rehearsals_subject){.key = key,
+							    .program = program,
+							    .directory = directory,
+							    .python = l->python[0] ? l->python : NULL,
+							    .files = (const char *const *)l->path,
+							    .count = l->count},
+				  run, err);
+}
+
+void p4d_rehearse__keep(const p4d_rehearse_answer *a)
+{
+	const p4d_rehearsed *worst;
+	char reason[P4D_REHEARSE_REASON];
+	const p4d_rehearsed_verdict verdict = p4d_rehearse__judge(a, &worst, reason);
+	p4d_error err;
+
+	if (verdict == P4D_REHEARSED_INCOMPLETE)
+		return;
+	list *l = calloc(1, sizeof(*l));
+	if (!l)
+		return;
+	const p4d_rehearsal run = describe(a, verdict, worst, reason);
+	if (keep(a, &run, l, &err))
+		fprintf(stderr, "p4d: %s\n", err.text);
+	for (size_t i = 0; i < l->count; i++)
+		free(l->path[i]);
+	free(l);
+}

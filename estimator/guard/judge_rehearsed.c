@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the user has rehearsed of the program that a job starts. It refuses or warns; it lets nothing pass. */
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "guard/verdict.h"
+#include "rehearsals/rehearsals.h"
+
+static bool is_for(const p4d_rehearsal *run, const p4d_geometry *g)
+{
+	return !strcmp(run->gpu, g->gpu->name) && (run->nodes_said || run->nodes == g->nodes) &&
+	       (run->gpus_said || run->gpus_per_node == g->gpus_per_node);
+}
+
+static bool is_worse(const p4d_rehearsal *a, const p4d_rehearsal *b)
+{
+	if (a->verdict != b->verdict)
+		return a->verdict > b->verdict;
+	return a->device_bytes > b->device_bytes;
+}
+
+/* The worst of a script's commands; NULL: none was rehearsed on such GPUs. */
+static const p4d_rehearsal *choose(const p4d_rehearsals *found, const p4d_geometry *g)
+{
+	const p4d_rehearsal *worst = NULL;
+
+	for (unsigned i = 0; i < found->count; i++)
+		if (is_for(&found->run[i], g) && (!worst || is_worse(&found->run[i], worst)))
+			worst = &found->run[i];
+	return worst;
+}
+
+/* Where the job runs, and the policy there. False: it is not known. */
+static bool place(const p4d_site *site, const p4d_job *job, p4d_cluster_source source, void *context,
+		  p4d_verdict *v)
+{
+	char name[P4D_PARTITION_NAME];
+	p4d_error err;
+
+	if (v->geometry.gpu)
+		return true;
+	const p4d_job named = p4d_guard__in_default(site, job, source, context, name);
+	const p4d_geometry before = v->geometry;
+	const p4d_policy policy = v->policy;
+	if (!p4d_guard__place(site, &named, source, context, v, &err) && v->geometry.gpu)
+		return true;
+	v->geometry = before;
+	v->policy = policy;
+	return false;
+}
+
+/* That a job was not checked, which it now is. */
+static bool is_unchecked(const p4d_verdict *v)
+{
+	return v->read && !v->judged && v->messages && v->action != P4D_REJECT && !v->would_reject &&
+	       (v->message[0].code == P4D_E_NOT_READ || v->message[0].code == P4D_E_UNMODELLED);
+}
+
+static void write_text(const p4d_rehearsal *run, const p4d_verdict *v, p4d_message *to)
+{
+	const double used = p4d_to_gib(run->device_bytes), all = p4d_to_gib(run->usable_bytes);
+	const time_t when = (time_t)run->when;
+	char date[16] = "", memory[96], formulas[160] = "";
+	struct tm day;
+
+	if (localtime_r(&when, &day))
+		strftime(date, sizeof(date), "%Y-%m-%d", &day);
+	if (v->judged)
+		snprintf(formulas, sizeof(formulas), "; p4d's formulas: %.120s",
+			 p4d_verdict_memory(v, memory, sizeof(memory)));
+	p4d_text text = p4d_text_in(to->text, sizeof(to->text));
+	if (run->verdict == P4D_REHEARSAL_REJECT)
+		p4d_text_print(&text, "rehearsed %s: out of memory on %s", date, run->gpu);
+	else
+		p4d_text_print(&text, "rehearsed %s: %.1f of %.1f GiB (%.0f %%) on %s", date, used, all,
+			       100 * used / all, run->gpu);
+	if (*run->reason) {
+		p4d_text_add(&text, ": ");
+		p4d_text_escaped(&text, run->reason);
+	}
+	p4d_text_add(&text, formulas);
+	if (run->unsure)
+		p4d_text_add(&text, "; p4d cannot tell that the job runs the same Python");
+	to->code = P4D_E_REHEARSED;
+	to->fix[0] = '\0';
+}
+
+/* Before all others: it is the reason. */
+static p4d_message *say_first(p4d_verdict *v)
+{
+	if (v->messages == P4D_MESSAGES)
+		v->messages--;
+	memmove(&v->message[1], &v->message[0], v->messages * sizeof(v->message[0]));
+	v->messages++;
+	return &v->message[0];
+}
+
+static void refuse(p4d_verdict *v, const char *override_reason)
+{
+	v->read = true;
+	v->action = P4D_REJECT;
+	p4d_verdict__finish(v, override_reason);
+}
+
+static void say(const p4d_rehearsal *run, const char *override_reason, p4d_verdict *v)
+{
+	const bool fails = run->verdict == P4D_REHEARSAL_REJECT,
+		   refused = v->action == P4D_REJECT || v->would_reject;
+	const bool judges = v->policy.rehearsals == P4D_REHEARSALS_JUDGE && !run->unsure && !v->plan[0] &&
+			    v->geometry.gpu_types <= 1;
+	const bool unchecked = is_unchecked(v);
+	p4d_message message;
+
+	write_text(run, v, &message);
+	if (unchecked && v->messages == 1)
+		v->action = P4D_PASS;
+	if (unchecked)
+		v->message[0] = message;
+	else if (fails && !refused)
+		*say_first(v) = message;
+	else
+		*p4d_verdict__say(v, P4D_E_REHEARSED, "%s", "") = message;
+	if (refused)
+		return;
+	if (fails && judges)
+		refuse(v, override_reason);
+	else if (run->verdict != P4D_REHEARSAL_PASS && v->action == P4D_PASS &&
+		 v->policy.mode != P4D_MODE_OBSERVE)
+		v->action = P4D_WARN;
+}
+
+void p4d_guard__judge_rehearsed(const p4d_site *site, const p4d_job *job, p4d_cluster_source source,
+				void *context, const char *override_reason, p4d_verdict *v)
+{
+	if (!job->rehearsals || !job->rehearsals->count || !place(site, job, source, context, v) ||
+	    v->policy.mode == P4D_MODE_OFF || v->policy.exempt ||
+	    v->policy.rehearsals == P4D_REHEARSALS_IGNORE)
+		return;
+	const p4d_rehearsal *run = choose(job->rehearsals, &v->geometry);
+	if (run)
+		say(run, override_reason, v);
+}

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+/*
+ * What `p4d rehearse` found of a program, kept in a file of its user, so that sbatch and `p4d check` find it
+ * again by the command that a job script starts. The file is the user's own: it is data that may be forged or
+ * damaged, and what is not as p4d writes it is no record.
+ *
+ * A record is found by the command (rehearsals_key.h), and holds for files that have not changed since: the
+ * program's, its configuration's, those of the modules of the user's that it imported, and those that tell
+ * the releases of PyTorch and others.
+ */
+
+typedef enum p4d_rehearsal_verdict {
+	P4D_REHEARSAL_PASS,
+	P4D_REHEARSAL_WARN,   /* it ran, and `reason` says what to know of it */
+	P4D_REHEARSAL_REJECT, /* it ran out of the GPU's memory */
+	P4D_REHEARSAL_VERDICTS
+} p4d_rehearsal_verdict;
+
+/* A rehearsal on GPUs of one kind. */
+typedef struct p4d_rehearsal {
+	uint32_t nodes, gpus_per_node;
+	char gpu[48]; /* as `p4d gpus` names it */
+	p4d_rehearsal_verdict verdict;
+	int64_t when;                        /* seconds since 1970 */
+	uint64_t device_bytes, usable_bytes; /* at the peak of the fullest rank; what the GPU has */
+	char reason[160];
+	/* of what is found: what the script tells its launcher itself, so that the job's GPUs may be others
+	 */
+	bool nodes_said, gpus_said;
+	bool unsure; /* p4d cannot tell that the job runs the Python that was rehearsed */
+} p4d_rehearsal;
+
+/* Those of the commands that one job script starts. */
+enum { P4D_REHEARSALS_RUNS = 16, P4D_REHEARSALS_LOOKUPS = 256 };
+typedef struct p4d_rehearsals {
+	unsigned count;
+	unsigned lookups; /* commands that were looked for, of P4D_REHEARSALS_LOOKUPS */
+	p4d_rehearsal run[P4D_REHEARSALS_RUNS];
+} p4d_rehearsals;
+
+/* $XDG_CACHE_HOME/p4d/rehearsals, else ~/.cache/p4d/rehearsals. False: neither is known, or it is too long.
+ */
+bool p4d_rehearsals_directory(char *path, size_t size);
+
+/* Whether the user has rehearsed anything: without that directory nobody needs to read a script for it. */
+bool p4d_rehearsals_any(void);
+
+enum { P4D_REHEARSALS_KEY_TEXT = 33 };
+
+/* A command, as it is looked for. */
+typedef struct p4d_rehearsals_command {
+	const char *key;
+	const char *directory;         /* where it is started */
+	const char *python;            /* directory of the environment that runs it; NULL: not known */
+	uint32_t nodes, gpus_per_node; /* as its launcher is told; 0: it is not */
+} p4d_rehearsals_command;
+
+/* Adds the rehearsals that hold for a command. */
+void p4d_rehearsals_find(p4d_rehearsals *found, const p4d_rehearsals_command *command);
+
+/* What a record is about. Paths are absolute. */
+enum { P4D_REHEARSALS_FILES = 256 };
+typedef struct p4d_rehearsals_subject {
+	const char *key;       /* of the command */
+	const char *program;   /* its name, for people */
+	const char *directory; /* where it was started */
+	const char *python;    /* directory of the environment that ran it; NULL: it is not Python's */
+	const char *const *files;
+	size_t count;
+} p4d_rehearsals_subject;
+
+/*
+ * Writes a rehearsal into the record of its command; those of other GPUs and geometries stay if no file has
+ * changed since. Keeps the newest records of all. Errors: IO, NO_MEMORY, VALUE (what a record cannot hold).
+ */
+int p4d_rehearsals_put(const p4d_rehearsals_subject *subject, const p4d_rehearsal *run, p4d_error *err);

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "rehearsals/rehearsals.h"
+
+/* rehearsals_digest.c: against editing, not malice: whoever writes the files also writes the record. */
+typedef struct p4d_rehearsals_hash {
+	uint64_t half[2];
+} p4d_rehearsals_hash;
+
+p4d_rehearsals_hash p4d_rehearsals__hash_begin(void);
+void p4d_rehearsals__hash_add(p4d_rehearsals_hash *hash, const void *bytes, size_t length);
+
+/* What a file is: of a larger one than this, size and time stand for the content. */
+enum { P4D_REHEARSALS_CONTENT = 1 << 20 };
+typedef struct p4d_rehearsals_file {
+	uint64_t size, changed_ns;
+	p4d_rehearsals_hash hash;
+} p4d_rehearsals_file;
+
+/* False: it is no regular file, or cannot be read. content: also its hash. */
+bool p4d_rehearsals__file(const char *path, bool content, p4d_rehearsals_file *file);
+
+/* PATH as it is, or below the directory; false: too long. */
+bool p4d_rehearsals__path(const char *directory, const char *path, char *buf, size_t size);
+
+/* rehearsals_record.c: the text of a record, read line by line. */
+enum { P4D_REHEARSALS_BYTES = 96 << 10 };
+#define P4D_REHEARSALS_TITLE "p4d-rehearsal 1"
+extern const char *const p4d_rehearsals__verdicts[P4D_REHEARSAL_VERDICTS];
+
+typedef struct p4d_rehearsals_record {
+	char *text; /* owned; cut into lines */
+	const char *python;
+	unsigned files, runs;
+	struct {
+		const char *path; /* absolute, or below the directory where the program is started */
+		p4d_rehearsals_file file;
+	} file[P4D_REHEARSALS_FILES];
+	p4d_rehearsal run[P4D_REHEARSALS_RUNS];
+} p4d_rehearsals_record;
+
+/* Parses a text, which it cuts. False: it is not what p4d writes. */
+bool p4d_rehearsals__parse(char *text, size_t length, p4d_rehearsals_record *record);
+
+/* Opens and parses the record of a key. False: there is none, or it is not to be trusted. The caller frees
+ * record->text, also then. */
+bool p4d_rehearsals__open(const char *key, p4d_rehearsals_record *record);
+
+/* Whether all files of the record are as they were. */
+bool p4d_rehearsals__is_current(const p4d_rehearsals_record *record, const char *directory);

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "rehearsals/rehearsals_key.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "rehearsals/rehearsals_internal.h"
+
+#define NO_MEMORY(name)
+#define NO_MEMORY_SWITCH(name)
+#define NO_MEMORY_VARIABLE(name)
+
+static const char *const options[] = {
+#undef NO_MEMORY
+#define NO_MEMORY(name) name,
+#include "rehearsals/rehearsals_words.def"
+#undef NO_MEMORY
+#define NO_MEMORY(name)
+};
+
+static const char *const switches[] = {
+#undef NO_MEMORY_SWITCH
+#define NO_MEMORY_SWITCH(name) name,
+#include "rehearsals/rehearsals_words.def"
+#undef NO_MEMORY_SWITCH
+#define NO_MEMORY_SWITCH(name)
+};
+
+static const char *const variables[] = {
+#undef NO_MEMORY_VARIABLE
+#define NO_MEMORY_VARIABLE(name) name,
+#include "rehearsals/rehearsals_words.def"
+};
+
+#define COUNT(table) (sizeof(table) / sizeof((table)[0]))
+
+const char *const p4d_rehearsals_variables[] = {"PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF",
+						"PYTORCH_NO_CUDA_MEMORY_CACHING", NULL};
+
+static void add(uint64_t half[2], const char *text, size_t length)
+{
+	p4d_rehearsals_hash hash = {{half[0], half[1]}};
+
+	p4d_rehearsals__hash_add(&hash, text, length);
+	memcpy(half, hash.half, sizeof(hash.half));
+}
+
+void p4d_rehearsals_key_begin(p4d_rehearsals_key *key)
+{
+	*key = (p4d_rehearsals_key){.skips = false};
+	memcpy(key->words, p4d_rehearsals__hash_begin().half, sizeof(key->words));
+}
+
+/* "training.output-dir=x", "--output-dir": the name in small letters with _, behind its last dot. False: it
+ * is no option. */
+static bool take_name(const char *word, char name[64])
+{
+	const char *from = word + strspn(word, "-+");
+	const size_t length = strcspn(from, "=");
+	size_t count = 0;
+
+	if (from == word && !from[length])
+		return false;
+	for (size_t i = 0; i < length; i++) {
+		if (from[i] == '.')
+			count = 0;
+		else if (count < 63)
+			name[count++] = from[i] == '-' ? '_' : (char)tolower((unsigned char)from[i]);
+	}
+	name[count] = '\0';
+	return true;
+}
+
+static bool is_among(const char *const *table, size_t count, const char *name)
+{
+	for (size_t i = 0; i < count; i++)
+		if (!strcmp(table[i], name))
+			return true;
+	return false;
+}
+
+bool p4d_rehearsals_key_file(const char *directory, const char *program, bool module, char *path, size_t size)
+{
+	char name[PATH_MAX];
+	struct stat st;
+
+	if (!module)
+		return p4d_rehearsals__path(directory, program, path, size) && !stat(path, &st) &&
+		       S_ISREG(st.st_mode);
+	if (snprintf(name, sizeof(name), "%s", program) >= (int)sizeof(name))
+		return false;
+	for (char *dot = name; (dot = strchr(dot, '.'));)
+		*dot = '/';
+	for (int i = 0; i < 2; i++) {
+		const int length =
+		    snprintf(path, size, "%s/%s%s", directory, name, i ? "/__main__.py" : ".py");
+		if (length > 0 && (size_t)length < size && !stat(path, &st) && S_ISREG(st.st_mode))
+			return true;
+	}
+	return false;
+}
+
+void p4d_rehearsals_key_program(p4d_rehearsals_key *key, const char *directory, const char *program,
+				bool module)
+{
+	const char *slash = module ? NULL : strrchr(program, '/');
+	char path[PATH_MAX];
+	p4d_rehearsals_file file;
+
+	add(key->words, slash ? slash + 1 : program, strlen(slash ? slash + 1 : program));
+	if (p4d_rehearsals_key_file(directory, program, module, path, sizeof(path)) &&
+	    p4d_rehearsals__file(path, true, &file))
+		add(key->words, (const char *)file.hash.half, sizeof(file.hash.half));
+}
+
+void p4d_rehearsals_key_word(p4d_rehearsals_key *key, const char *word, bool known)
+{
+	const bool skipped = key->skips && word[0] != '-';
+	char name[64];
+
+	key->skips = false;
+	if (skipped)
+		return;
+	if (take_name(word, name)) {
+		const bool decides_nothing = is_among(options, COUNT(options), name);
+		if (is_among(switches, COUNT(switches), name))
+			return;
+		key->skips = decides_nothing && !strchr(word, '=');
+		if (decides_nothing)
+			return;
+	}
+	key->unknown = key->unknown || !known;
+	add(key->words, word, strlen(word));
+}
+
+void p4d_rehearsals_key_option(p4d_rehearsals_key *key, const char *name, const char *value, bool known)
+{
+	char plain[64];
+
+	if (!take_name(name, plain) && snprintf(plain, sizeof(plain), "%s", name) < 0)
+		return;
+	for (char *c = plain; *c; c++)
+		*c = *c == '-' ? '_' : (char)tolower((unsigned char)*c);
+	if (is_among(options, COUNT(options), plain) || is_among(switches, COUNT(switches), plain))
+		return;
+	key->unknown = key->unknown || !known;
+	add(key->words, "launcher", strlen("launcher"));
+	add(key->words, plain, strlen(plain));
+	add(key->words, value, strlen(value));
+}
+
+static bool decides_nothing(const char *name)
+{
+	for (size_t i = 0; i < COUNT(variables); i++) {
+		const size_t length = strlen(variables[i]);
+		const bool prefix = variables[i][length - 1] == '_';
+		if (prefix ? !strncmp(name, variables[i], length) : !strcmp(name, variables[i]))
+			return true;
+	}
+	return false;
+}
+
+void p4d_rehearsals_key_variable(p4d_rehearsals_key *key, const char *name, const char *value)
+{
+	p4d_rehearsals_hash hash = p4d_rehearsals__hash_begin();
+
+	if (decides_nothing(name))
+		return;
+	p4d_rehearsals__hash_add(&hash, name, strlen(name));
+	p4d_rehearsals__hash_add(&hash, value, strlen(value));
+	for (int i = 0; i < 2; i++)
+		key->variables[i] += hash.half[i];
+}
+
+bool p4d_rehearsals_key_text(const p4d_rehearsals_key *key, char text[P4D_REHEARSALS_KEY_TEXT])
+{
+	p4d_rehearsals_hash hash = {{key->words[0], key->words[1]}};
+
+	p4d_rehearsals__hash_add(&hash, key->variables, sizeof(key->variables));
+	snprintf(text, P4D_REHEARSALS_KEY_TEXT, "%016" PRIx64 "%016" PRIx64, hash.half[0], hash.half[1]);
+	return !key->unknown;
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "rehearsals/rehearsals.h"
+
+/*
+ * The key of a command: what of its words and variables decides how much memory it takes. Both who writes a
+ * record and who looks for it add the same in the same order: the program, its words, the variables.
+ */
+typedef struct p4d_rehearsals_key {
+	uint64_t words[2], variables[2];
+	bool skips;   /* the next word is the value of an option that decides nothing */
+	bool unknown; /* a word is not known that may decide */
+} p4d_rehearsals_key;
+
+void p4d_rehearsals_key_begin(p4d_rehearsals_key *key);
+
+/* The program: a file's path, in the directory if it is not absolute, or (module) a module of Python. A file
+ * counts by its name and content, wherever it lies. */
+void p4d_rehearsals_key_program(p4d_rehearsals_key *key, const char *directory, const char *program,
+				bool module);
+
+/* The file that a program is: of a module the one below the directory. False: none is there. */
+bool p4d_rehearsals_key_file(const char *directory, const char *program, bool module, char *path,
+			     size_t size);
+
+/* A word behind the program. known: false: some of its characters are not. */
+void p4d_rehearsals_key_word(p4d_rehearsals_key *key, const char *word, bool known);
+
+/* An option of the launcher that decides what the program does: "mixed_precision", "bf16". */
+void p4d_rehearsals_key_option(p4d_rehearsals_key *key, const char *name, const char *value, bool known);
+
+/* A variable that the script sets for its program; in any order. */
+void p4d_rehearsals_key_variable(p4d_rehearsals_key *key, const char *name, const char *value);
+
+/* Variables that count wherever they are set; NULL after the last. */
+extern const char *const p4d_rehearsals_variables[];
+
+/* False: no command has this key, as something of it is not known. */
+bool p4d_rehearsals_key_text(const p4d_rehearsals_key *key, char text[P4D_REHEARSALS_KEY_TEXT]);

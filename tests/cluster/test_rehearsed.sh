@@ -1,0 +1,103 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# A job whose program its user has rehearsed (tests/rehearsal/played.c) is judged at sbatch by that record, as the site wants.
+. "${0%/*}/lib.sh"
+
+played=$BUILD/tests/rehearsal/played
+[ -x "$played" ] || skip "tests/rehearsal/played is not built"
+export XDG_CACHE_HOME="$work/cache" P4D_DATADIR="$SOURCE/etc"
+conf=$CLUSTER/etc/p4d.conf
+# rehearsals VALUE: of the whole site
+rehearsals()
+{
+	sed "s/^mode = enforce/&\nrehearsals = $1/" "$CLUSTER/p4d.conf.good" >"$conf.new"
+	mv "$conf.new" "$conf"
+	sleep 1.5
+}
+at_end() { cp "$CLUSTER/p4d.conf.good" "$conf"; }
+
+cp "$played" program
+# job MIB: a job of one GPU that takes so much of it
+job_of()
+{
+	printf '#!/bin/bash\n#SBATCH -N1 --gpus-per-node=1 -o /dev/null\nsrun ./program %s --seed $RANDOM --output_dir "out-$SLURM_JOB_ID"\n' "$1"
+}
+job_of 10240 >small.sh
+job_of 102400 >large.sh
+
+# nothing was rehearsed: not a word
+run sbatch -H small.sh
+accepted
+silent
+run p4d rehearse --gpu h100-80gb -- ./program 10240
+accepted
+run p4d rehearse --gpu h100-80gb -- ./program 102400
+[ "$status" = 12 ] || fail "exit status $status instead of 12"
+
+# advise, the default
+today=$(date +%F)
+run sbatch -H small.sh
+accepted
+same "$err" "p4d: [P4D124] rehearsed $today: 10.5 of 79.1 GiB (13 %) on h100-80gb"
+run sbatch -H large.sh
+accepted
+says "p4d: [P4D124] rehearsed $today: out of memory on h100-80gb: it asked for 100.00 GiB"
+# on other GPUs, or more of them, it was not rehearsed
+run sbatch -H -p a100 large.sh
+accepted
+silent
+run sbatch -H --gpus-per-node=2 large.sh
+accepted
+silent
+run sbatch -H -p off large.sh
+accepted
+silent
+
+# judge: what ran out of memory is refused, where the mode enforces; the plugin is `optional`, so slurmctld refuses, too
+rehearsals judge
+run sbatch -H small.sh
+accepted
+says "rehearsed $today: 10.5 of 79.1 GiB"
+run sbatch -H large.sh
+refused P4D124
+says "out of memory on h100-80gb"
+run sbatch -H -p warn large.sh
+accepted
+says "[P4D124]"
+run sbatch -H -p observe large.sh
+accepted
+silent
+# slurmctld's own check comes first: a record lets nothing pass
+run sbatch -H -p strict small.sh
+refused P4D043
+# whoever changes the script, or the program, starts what was not rehearsed
+sed 's/102400/102401/' large.sh >changed.sh
+run sbatch -H changed.sh
+accepted
+silent
+sed 's/^srun/export BATCH=1\n&/' large.sh >changed.sh
+run sbatch -H changed.sh
+accepted
+silent
+cp program kept
+echo >>program
+run sbatch -H large.sh
+accepted
+silent
+cp kept program
+run sbatch -H large.sh
+refused P4D124
+# a record that is damaged is none
+for record in cache/p4d/rehearsals/*; do
+	head -c 2000 "$record" | tr 'a-f' 'u-z' >damaged
+	cat damaged >"$record"
+done
+run sbatch -H large.sh
+accepted
+silent
+
+rehearsals ignore
+run p4d rehearse --gpu h100-80gb -- ./program 102400
+run sbatch -H large.sh
+accepted
+silent

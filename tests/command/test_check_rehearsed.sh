@@ -1,0 +1,97 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# p4d check says what the user has rehearsed of a job's program (tests/rehearsal/played.c), as sbatch does.
+. "${0%/*}/lib.sh"
+
+played=$P4D_TEST_BUILDDIR/tests/rehearsal/played
+[ -x "$played" ] || exit 77
+cp "$played" program
+cat >job.sh <<'JOB'
+#!/bin/bash
+#SBATCH -N2 --gpus-per-node=8
+export NCCL_DEBUG=INFO
+srun --label ./program 10240 --output_dir /tmp/$SLURM_JOB_ID --seed 3
+JOB
+rehearsed="[P4D124] rehearsed $(date +%F)"
+
+# unsaid TEXT: the last run did not say it
+unsaid() { case $err in *"$1"*) false ;; esac; }
+
+# before anything was rehearsed, p4d knows nothing of it
+exits 0 p4d check --conf p4d.conf job.sh
+prints "the job has no p4d options, not checked"
+exits 0 p4d rehearse --nodes 2 --gpus-per-node 8 --ranks first -- ./program 10240
+record=$(ls "$XDG_CACHE_HOME"/p4d/rehearsals/*)
+[ "$(stat -c %a "$record")" = 600 ] || fail "others may read $record"
+exits 0 p4d check --conf p4d.conf job.sh
+prints "would pass: judged by a rehearsal"
+says "p4d: $rehearsed: 10.5 of 79.1 GiB (13 %) on h100-80gb"
+exits 0 p4d check --json --conf p4d.conf job.sh
+prints '"code":"P4D124"'
+
+# another geometry, other GPUs, another command or a variable for it were not rehearsed
+for change in s/-N2/-N1/ s/node=8/node=4/ s/10240/10241/ 's/^srun/export BATCH=4\n&/' 's/srun/BATCH=4 &/' 's/^srun/cd \/tmp; &/' \
+	's/10240/$(nproc)/' 's/srun/& apptainer exec image.sif/'; do
+	sed "$change" job.sh >changed.sh
+	exits 0 p4d check --conf p4d.conf changed.sh
+	prints "not checked"
+	unsaid P4D124 || fail "$change: judged by a rehearsal of something else"
+done
+exits 0 p4d check --conf p4d.conf --gpu a100-80gb job.sh
+unsaid P4D124 || fail "judged by a rehearsal on another GPU"
+# but the same under another launcher, and with more in front of it
+for change in 's/srun --label/mpirun -np 16/' 's/^srun --label/export TOKENIZERS_PARALLELISM=false; numactl -l /' 's/seed 3/seed 4/' 's/ --seed 3//'; do
+	sed "$change" job.sh >changed.sh
+	exits 0 p4d check --conf p4d.conf changed.sh
+	says "$rehearsed"
+done
+
+# out of memory: advise warns, judge refuses, ignore is silent; as an override and the modes want
+exits 12 p4d rehearse --gpus-per-node 8 --ranks first -- ./program 102400
+sed -e 's/-N2/-N1/' -e 's/10240/102400/' job.sh >large.sh
+exits 0 p4d check --conf p4d.conf large.sh
+prints "would pass with a warning: judged by a rehearsal"
+says "$rehearsed: out of memory on h100-80gb: it asked for 100.00 GiB when 0.5 of 79.1 GiB were taken"
+sed 's/^mode = enforce/&\nrehearsals = judge/' p4d.conf >judge.conf
+sed 's/^mode = enforce/&\nrehearsals = ignore/' p4d.conf >ignore.conf
+exits 124 p4d check --conf judge.conf large.sh
+prints "would be refused: judged by a rehearsal"
+says "$rehearsed: out of memory"
+exits 0 p4d check --conf judge.conf job.sh
+prints "would pass: judged by a rehearsal"
+exits 0 p4d check --conf judge.conf -p debug large.sh
+prints "would pass"
+exits 0 p4d check --conf ignore.conf large.sh
+prints "not checked"
+unsaid P4D124 || fail "ignored, and said"
+# where a plan is required, a record is none
+exits 0 p4d rehearse --gpu a100-40gb --gpus-per-node 8 --ranks first -- ./program 1024
+sed -e 's/-N2/-N1 -p strict/' -e 's/10240/1024/' job.sh >strict.sh
+exits 43 p4d check --conf p4d.conf strict.sh
+says "[P4D043]" "$rehearsed: 1.5 of 39.4 GiB"
+
+# a program that changed is another one; also a configuration that it is given
+cp program kept
+echo >>program
+exits 0 p4d check --conf judge.conf large.sh
+prints "not checked"
+cp kept program
+exits 124 p4d check --conf judge.conf large.sh
+echo '{"layers": 2}' >config.json
+exits 12 p4d rehearse --gpus-per-node 8 --ranks first -- ./program 102400 --config config.json
+sed 's/102400/& --config config.json/' large.sh >config.sh
+exits 124 p4d check --conf judge.conf config.sh
+echo '{"layers": 3}' >config.json
+exits 0 p4d check --conf judge.conf config.sh
+prints "not checked"
+
+# what p4d did not write is no record
+for record in "$XDG_CACHE_HOME"/p4d/rehearsals/*; do
+	head -c 3000 /dev/urandom >"$record"
+done
+exits 0 p4d check --conf judge.conf large.sh
+prints "not checked"
+rm -r "$XDG_CACHE_HOME/p4d/rehearsals"
+ln -s /etc "$XDG_CACHE_HOME/p4d/rehearsals"
+exits 0 p4d check --conf judge.conf large.sh
+prints "not checked"

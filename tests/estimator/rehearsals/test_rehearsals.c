@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Records of rehearsals: which command finds which, and what is no record. */
+#include "support/support.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "rehearsals/rehearsals_internal.h"
+#include "rehearsals/rehearsals_key.h"
+
+static char home[] = "/tmp/p4d-rehearsals.XXXXXX";
+
+static void put_text(const char *path, const char *text)
+{
+	FILE *out = fopen(path, "w");
+
+	assert_non_null(out);
+	fputs(text, out);
+	assert_int_equal(fclose(out), 0);
+}
+
+static int set_up(void **state)
+{
+	(void)state;
+	if (!mkdtemp(home) || chdir(home) || setenv("XDG_CACHE_HOME", home, 1))
+		return -1;
+	put_text("train.py", "print(1)\n");
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	char command[128];
+
+	(void)state;
+	snprintf(command, sizeof(command), "rm -rf %s", home);
+	return chdir("/") || system(command);
+}
+
+/* "train.py --a 1": the key of a command, "" if it has none. Words behind a "|" are variables. */
+static const char *key_of(const char *command)
+{
+	static char texts[4][P4D_REHEARSALS_KEY_TEXT];
+	static unsigned turn;
+	char *text = texts[turn++ % 4], line[512], *rest = line;
+	bool variables = false;
+	p4d_rehearsals_key key;
+
+	snprintf(line, sizeof(line), "%s", command);
+	p4d_rehearsals_key_begin(&key);
+	p4d_rehearsals_key_program(&key, home, strsep(&rest, " "), false);
+	for (char *word; (word = strsep(&rest, " "));) {
+		char *value = variables ? strchr(word, '=') : NULL;
+		if (value)
+			*value++ = '\0';
+		if (!strcmp(word, "|"))
+			variables = true;
+		else if (variables)
+			p4d_rehearsals_key_variable(&key, word, value);
+		else
+			p4d_rehearsals_key_word(&key, word, !strchr(word, '?'));
+	}
+	if (!p4d_rehearsals_key_text(&key, text))
+		text[0] = '\0';
+	return text;
+}
+
+static void same_memory(const char *a, const char *b)
+{
+	if (strcmp(key_of(a), key_of(b)) != 0)
+		fail_msg("%s and %s have different keys", a, b);
+}
+
+static void other_memory(const char *a, const char *b)
+{
+	if (!strcmp(key_of(a), key_of(b)))
+		fail_msg("%s and %s have the same key", a, b);
+}
+
+static void what_decides_memory_is_the_key(void **state)
+{
+	(void)state;
+	/* where results go, names, seeds, how fast it learns */
+	same_memory("train.py --batch 4", "train.py --batch 4 --output_dir /tmp/x --seed 7");
+	same_memory("train.py --batch 4", "train.py --output-dir=/tmp/x --batch 4 --run_name=b");
+	same_memory("train.py --batch 4", "train.py --batch 4 --output_dir ?/x");
+	same_memory("train.py trainer.seed=1", "train.py +trainer.seed=2");
+	same_memory("train.py --lr 1e-4 --batch 4", "train.py --lr 3e-4 --batch 4");
+	same_memory("train.py --overwrite_output_dir data", "train.py data");
+	/* an option without a value takes none from the next one */
+	same_memory("train.py --seed --batch 4", "train.py --batch 4");
+	other_memory("train.py --seed --batch 4", "train.py --seed --batch 8");
+	/* everything else */
+	other_memory("train.py --batch 4", "train.py --batch 8");
+	other_memory("train.py --batch 4", "train.py");
+	other_memory("train.py --batch=4", "train.py --batch=40");
+	other_memory("train.py a b", "train.py ab");
+	other_memory("train.py --lora.rank 8", "train.py --lora.rank 16");
+	other_memory("train.py --rank 8", "train.py --rank 16");
+	other_memory("train.py --a 1", "other.py --a 1");
+	/* what is not known may be anything */
+	assert_string_equal(key_of("train.py --batch ?"), "");
+}
+
+static void variables_of_the_script_count(void **state)
+{
+	(void)state;
+	same_memory("train.py | A=1 B=2", "train.py | B=2 A=1");
+	same_memory("train.py", "train.py | NCCL_DEBUG=INFO MASTER_PORT=1 OMP_NUM_THREADS=8");
+	other_memory("train.py", "train.py | BATCH=8");
+	other_memory("train.py | BATCH=8", "train.py | BATCH=16");
+	other_memory("train.py | A=1 B=2", "train.py | A=2 B=1");
+	other_memory("train.py", "train.py | PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True");
+}
+
+/* The program counts by its name and what is in it, wherever it lies. */
+static void program_counts_by_its_content(void **state)
+{
+	char before[P4D_REHEARSALS_KEY_TEXT];
+
+	(void)state;
+	snprintf(before, sizeof(before), "%s", key_of("train.py"));
+	assert_int_equal(mkdir("copy", 0700), 0);
+	put_text("copy/train.py", "print(1)\n");
+	assert_string_equal(key_of("copy/train.py"), before);
+	put_text("copy/train.py", "print(2)\n");
+	assert_string_not_equal(key_of("copy/train.py"), before);
+}
+
+static void put(const char *key, const char *gpu, uint64_t bytes, const char *python)
+{
+	const char *files[] = {"/proc/self/exe", NULL};
+	char path[64];
+	p4d_rehearsal run = {.nodes = 2,
+			     .gpus_per_node = 8,
+			     .verdict = P4D_REHEARSAL_WARN,
+			     .when = 1,
+			     .device_bytes = bytes,
+			     .usable_bytes = 100};
+	p4d_error err;
+
+	snprintf(path, sizeof(path), "%s/train.py", home);
+	snprintf(run.gpu, sizeof(run.gpu), "%s", gpu);
+	snprintf(run.reason, sizeof(run.reason), "above 95 %% of the GPU");
+	files[0] = path;
+	assert_int_equal(p4d_rehearsals_put(&(p4d_rehearsals_subject){.key = key,
+								      .program = "train.py",
+								      .directory = home,
+								      .python = python,
+								      .files = files,
+								      .count = 1},
+					    &run, &err),
+			 0);
+}
+
+static unsigned find(const char *key, const char *directory, const char *python, p4d_rehearsals *found)
+{
+	*found = (p4d_rehearsals){.count = 0};
+	p4d_rehearsals_find(found,
+			    &(p4d_rehearsals_command){.key = key, .directory = directory, .python = python});
+	return found->count;
+}
+
+static void a_record_is_found_again(void **state)
+{
+	const char *key = "00112233445566778899aabbccddeeff";
+	p4d_rehearsals found;
+	struct stat st;
+	char path[128];
+
+	(void)state;
+	put(key, "h100-80gb", 61, NULL);
+	assert_int_equal(find(key, home, NULL, &found), 1);
+	assert_int_equal(found.run[0].nodes, 2);
+	assert_int_equal(found.run[0].gpus_per_node, 8);
+	assert_string_equal(found.run[0].gpu, "h100-80gb");
+	assert_int_equal(found.run[0].verdict, P4D_REHEARSAL_WARN);
+	assert_int_equal(found.run[0].device_bytes, 61);
+	assert_string_equal(found.run[0].reason, "above 95 % of the GPU");
+	assert_false(found.run[0].unsure);
+	snprintf(path, sizeof(path), "%s/p4d/rehearsals/%s", home, key);
+	assert_int_equal(stat(path, &st), 0);
+	assert_int_equal(st.st_mode & 0777, 0600);
+	/* other GPUs are kept next to it, the same ones replace it */
+	put(key, "a100-40gb", 39, NULL);
+	put(key, "h100-80gb", 62, NULL);
+	assert_int_equal(find(key, home, NULL, &found), 2);
+	assert_int_equal(found.run[0].device_bytes + found.run[1].device_bytes, 39 + 62);
+	/* a file below the directory is looked for in the directory of the job */
+	assert_int_equal(find(key, "/usr", NULL, &found), 0);
+	/* written anew with the same content, it is as it was */
+	put_text("train.py", "print(1)\n");
+	assert_int_equal(find(key, home, NULL, &found), 2);
+	put_text("train.py", "print(3)\n");
+	assert_int_equal(find(key, home, NULL, &found), 0);
+	/* what was found of the old file goes with the next rehearsal */
+	put(key, "h100-80gb", 63, NULL);
+	assert_int_equal(find(key, home, NULL, &found), 1);
+	put_text("train.py", "print(1)\n");
+}
+
+static void another_python_is_another_program(void **state)
+{
+	const char *key = "10112233445566778899aabbccddeeff";
+	p4d_rehearsals found;
+
+	(void)state;
+	put(key, "h100-80gb", 61, "/usr");
+	assert_int_equal(find(key, home, "/usr", &found), 1);
+	assert_false(found.run[0].unsure);
+	assert_int_equal(find(key, home, "/var", &found), 0);
+	assert_int_equal(find(key, home, NULL, &found), 1);
+	assert_true(found.run[0].unsure);
+}
+
+static bool parses(const char *text)
+{
+	char copy[2048];
+	p4d_rehearsals_record *record = calloc(1, sizeof(*record));
+
+	snprintf(copy, sizeof(copy), "%s", text);
+	const bool is_record = p4d_rehearsals__parse(copy, strlen(copy), record);
+	free(record);
+	return is_record;
+}
+
+#define RUN "run 1 8 h100-80gb pass 1 2 3\n"
+static void damaged_texts_are_no_records(void **state)
+{
+	static const char *const texts[] = {
+	    "",
+	    "p4d-rehearsal 1\n",
+	    "p4d-rehearsal 2\n" RUN "end\n",
+	    "p4d-rehearsal 1\nend\n",
+	    "p4d-rehearsal 1\n" RUN,
+	    "p4d-rehearsal 1\n" RUN "end",
+	    "p4d-rehearsal 1\n" RUN "end\nmore\n",
+	    "p4d-rehearsal 1\nrun\nend\n",
+	    "p4d-rehearsal 1\nrun 1 8 h100-80gb maybe 1 2 3\nend\n",
+	    "p4d-rehearsal 1\nrun 1 8 h100-80gb pass 1 2 0\nend\n",
+	    "p4d-rehearsal 1\nrun 1 8 h100-80gb pass 1 2 -3\nend\n",
+	    "p4d-rehearsal 1\nrun 99999999 8 h100-80gb pass 1 2 3\nend\n",
+	    "p4d-rehearsal 1\nrun 1 8 a-name-of-a-gpu-that-is-longer-than-any-gpu-has-ever-had-since pass 1 "
+	    "2 3\nend\n",
+	    "p4d-rehearsal 1\nfile 1 2 3 4 x\n" RUN "end\n",
+	    "p4d-rehearsal 1\nfile 1 2 0000000000000003 0000000000000004\n" RUN "end\n",
+	    "p4d-rehearsal 1\nother x\n" RUN "end\n"};
+
+	(void)state;
+	assert_true(parses("p4d-rehearsal 1\nprogram x\nfile 1 2 0000000000000003 0000000000000004 a b\n" RUN
+			   "end\n"));
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+		if (parses(texts[i]))
+			fail_msg("a record: %s", texts[i]);
+}
+
+/* Makes what stands under the name of a record something else. */
+static void what_p4d_did_not_write_is_no_record(void **state)
+{
+	const char *key = "20112233445566778899aabbccddeeff", *good = "30112233445566778899aabbccddeeff";
+	static char large[2 * P4D_REHEARSALS_BYTES];
+	char path[128], other[128];
+	p4d_rehearsals found;
+
+	(void)state;
+	put(key, "h100-80gb", 61, NULL);
+	put(good, "h100-80gb", 61, NULL);
+	snprintf(path, sizeof(path), "%s/p4d/rehearsals/%s", home, key);
+	snprintf(other, sizeof(other), "%s/p4d/rehearsals/%s", home, good);
+	assert_int_equal(find(key, home, NULL, &found), 1);
+	assert_int_equal(chmod(path, 0666), 0); /* others may write it */
+	assert_int_equal(find(key, home, NULL, &found), 0);
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(symlink(other, path), 0);
+	assert_int_equal(find(key, home, NULL, &found), 0);
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(mkfifo(path, 0600), 0);
+	assert_int_equal(find(key, home, NULL, &found), 0);
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(mkdir(path, 0700), 0);
+	assert_int_equal(find(key, home, NULL, &found), 0);
+	assert_int_equal(rmdir(path), 0);
+	memset(large, 'x', sizeof(large) - 1);
+	put_text(path, large);
+	assert_int_equal(chmod(path, 0600), 0);
+	assert_int_equal(find(key, home, NULL, &found), 0);
+	int fd = open(path, O_WRONLY | O_TRUNC);
+	assert_int_equal(write(fd, "p4d-rehearsal 1\n\0\xff\n" RUN "end\n", 19), 19);
+	close(fd);
+	assert_int_equal(find(key, home, NULL, &found), 0);
+	if (!geteuid()) { /* of another user */
+		put(key, "h100-80gb", 61, NULL);
+		assert_int_equal(find(key, home, NULL, &found), 1);
+		assert_int_equal(chown(path, 65534, 65534), 0);
+		assert_int_equal(find(key, home, NULL, &found), 0);
+	}
+	assert_int_equal(find(good, home, NULL, &found), 1);
+}
+
+static void old_records_go(void **state)
+{
+	const struct timespec old[2] = {{.tv_sec = 1000}, {.tv_sec = 1000}};
+	char key[P4D_REHEARSALS_KEY_TEXT], path[128];
+	p4d_rehearsals found;
+
+	(void)state;
+	for (unsigned i = 0; i < 300; i++) {
+		snprintf(key, sizeof(key), "%032x", i);
+		snprintf(path, sizeof(path), "%s/p4d/rehearsals/%s", home, key);
+		put_text(path, "");
+		assert_int_equal(utimensat(AT_FDCWD, path, old, 0), 0);
+	}
+	put("40112233445566778899aabbccddeeff", "h100-80gb", 61, NULL);
+	unsigned left = 0;
+	for (unsigned i = 0; i < 300; i++) {
+		snprintf(path, sizeof(path), "%s/p4d/rehearsals/%032x", home, i);
+		left += !access(path, F_OK);
+	}
+	assert_in_range(left, 1, 255);
+	assert_int_equal(find("40112233445566778899aabbccddeeff", home, NULL, &found), 1);
+}
+
+/* Less than a millisecond for the record of a program with 50 modules, at best of some: the machine may be
+ * busy. */
+static void finding_is_quick(void **state)
+{
+	const char *key = "50112233445566778899aabbccddeeff", *files[50];
+	static char paths[50][64];
+	const p4d_rehearsal run = {.nodes = 1, .gpus_per_node = 8, .gpu = "h100-80gb", .usable_bytes = 1};
+	struct timespec a, b;
+	p4d_rehearsals found;
+	p4d_error err;
+	double least = 1;
+
+	(void)state;
+	for (int i = 0; i < 50; i++) {
+		snprintf(paths[i], sizeof(paths[i]), "%s/module%d.py", home, i);
+		put_text(paths[i], "import torch\n");
+		files[i] = paths[i];
+	}
+	assert_int_equal(
+	    p4d_rehearsals_put(
+		&(p4d_rehearsals_subject){
+		    .key = key, .program = "train.py", .directory = home, .files = files, .count = 50},
+		&run, &err),
+	    0);
+	for (int i = 0; i < 20; i++) {
+		clock_gettime(CLOCK_MONOTONIC, &a);
+		assert_int_equal(find(key, home, NULL, &found), 1);
+		clock_gettime(CLOCK_MONOTONIC, &b);
+		const double took = (double)(b.tv_sec - a.tv_sec) + (double)(b.tv_nsec - a.tv_nsec) / 1e9;
+		least = took < least ? took : least;
+	}
+	printf("a record with 50 files is found in %.0f us\n", least * 1e6);
+	assert_true(least < 1e-3);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(what_decides_memory_is_the_key),
+	    cmocka_unit_test(variables_of_the_script_count),
+	    cmocka_unit_test(program_counts_by_its_content),
+	    cmocka_unit_test(a_record_is_found_again),
+	    cmocka_unit_test(another_python_is_another_program),
+	    cmocka_unit_test(damaged_texts_are_no_records),
+	    cmocka_unit_test(what_p4d_did_not_write_is_no_record),
+	    cmocka_unit_test(old_records_go),
+	    cmocka_unit_test(finding_is_quick),
+	};
+
+	return cmocka_run_group_tests(tests, set_up, tear_down);
+}
