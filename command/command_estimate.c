@@ -26,11 +26,11 @@ typedef struct judged {
 enum { FIX_UNITS = 100000000 };
 
 /*
- * The layout closest to the request that fits on the same GPUs, or a command that finds one. False: the
- * search was cut short.
+ * The layout closest to the request that fits on the same GPUs, or on more, as a command; in words what else
+ * does. False: the search was cut short.
  */
 static bool find_fix(const p4d_subject *subject, const p4d_request *asked, const judged *j, char *fix,
-		     size_t size)
+		     size_t size, char *words, size_t room)
 {
 	p4d_search_budget budget = {.left = FIX_UNITS};
 	const p4d_search_space space = {.nodes = subject->nodes,
@@ -43,17 +43,22 @@ static bool find_fix(const p4d_subject *subject, const p4d_request *asked, const
 					.budget = &budget};
 	p4d_candidate found;
 	uint64_t nodes, gpus_per_node;
-	char ways[200];
+	char smaller[480];
 
-	if (p4d_search_nearest(asked, &space, &found) >= 0)
+	words[0] = fix[0] = '\0';
+	if (p4d_search_nearest(asked, &space, &found) >= 0) {
 		p4d_subject_command(&found.request, subject->nodes, subject->gpus_per_node, fix, size);
-	else if (p4d_search_smallest(asked, &space, p4d_subject_most_gpus(subject), &nodes, &gpus_per_node,
-				     &found) == 0)
+		return !budget.cut;
+	}
+	const bool grown = p4d_search_smallest(asked, &space, p4d_subject_most_gpus(subject), &nodes,
+					       &gpus_per_node, &found) == 0;
+	if (grown)
 		p4d_subject_command(&found.request, nodes, gpus_per_node, fix, size);
-	else if (budget.cut) /* nothing else is known, either */
-		fix[0] = '\0';
-	else
-		p4d_unfit_ways_out(subject, asked, &space, ways, sizeof(ways), fix, size);
+	if (budget.cut) /* nothing else is known */
+		return false;
+	p4d_unfit_ways_out(subject, asked, &space, grown, words, room, smaller, sizeof(smaller));
+	if (!grown)
+		snprintf(fix, size, "%s", smaller);
 	return !budget.cut;
 }
 
@@ -70,20 +75,20 @@ static void judge_memory(p4d_subject *subject, const p4d_request *asked, judged 
 	const char *what = !p4d_on_gpu(j->layout.device) ? "the host memory of a rank"
 			   : subject->capacity.gpu       ? subject->capacity.gpu->name
 							 : "";
-	char fix[480], stage[P4D_WHERE_TEXT];
+	char fix[480], words[320], stage[P4D_WHERE_TEXT];
 
 	if (!e->capacity_bytes)
 		return;
 	if (e->fraction > j->limit) {
-		const bool whole = find_fix(subject, asked, j, fix, sizeof(fix));
+		const bool whole = find_fix(subject, asked, j, fix, sizeof(fix), words, sizeof(words));
 		const bool may_fit = fits_unfragmented(j);
-		p4d_subject_say(subject, may_fit ? P4D_E_UNVALIDATED : P4D_E_DOES_NOT_FIT, fix,
-				"%s%.200s needs %.1f of %.1f GiB (%.0f %%, limit %.0f %%) of %s on %s%s",
-				may_fit ? "unvalidated (" P4D_MEMORY_UNFRAGMENTED "): " : "", subject->model,
-				p4d_to_gib(e->peak.device_bytes), p4d_to_gib(e->capacity_bytes),
-				100 * e->fraction, 100 * j->limit, what,
-				p4d_memory_where(&j->layout, e, stage),
-				whole ? "" : "; not all layouts were compared for the fix");
+		p4d_subject_say(
+		    subject, may_fit ? P4D_E_UNVALIDATED : P4D_E_DOES_NOT_FIT, fix,
+		    "%s%.200s needs %.1f of %.1f GiB (%.0f %%, limit %.0f %%) of %s on %s%.240s%s",
+		    may_fit ? "unvalidated (" P4D_MEMORY_UNFRAGMENTED "): " : "", subject->model,
+		    p4d_to_gib(e->peak.device_bytes), p4d_to_gib(e->capacity_bytes), 100 * e->fraction,
+		    100 * j->limit, what, p4d_memory_where(&j->layout, e, stage), words,
+		    whole ? "" : "; not all layouts were compared for the fix");
 		j->action = may_fit ? P4D_WARN : P4D_REJECT;
 		j->code = may_fit ? P4D_OK : P4D_E_DOES_NOT_FIT;
 	} else if (e->fraction > j->safe) {

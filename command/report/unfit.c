@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "guard/guard.h"
 #include "request/defaults.h"
 
 /* Which rule, of what was asked for, with its fix. */
@@ -71,38 +72,38 @@ static void too_large(const p4d_subject *subject, const p4d_search_space *space,
 		 text.length ? shape : "tp=1 pp=1", open.length ? searched : "nothing, as all is given");
 }
 
-static const char *last_fix(const p4d_subject *subject, const p4d_request *request)
+const char *p4d_unfit_ways_out(const p4d_subject *subject, const p4d_request *asked,
+			       const p4d_search_space *space, bool grown, char *words, size_t size, char *fix,
+			       size_t room)
 {
 	/* on one GPU no framework has anybody to share with */
 	const bool alone = subject->nodes * subject->gpus_per_node == 1;
-	const char *own = alone ? NULL : p4d_framework_of((int)request->value[P4D_FRAMEWORK])->no_fit_fix;
-
-	return own ? own
-		   : "p4d found no number of these GPUs that is enough: shorten --seq-len or take a smaller "
-		     "--model";
-}
-
-const char *p4d_unfit_ways_out(const p4d_subject *subject, const p4d_request *asked,
-			       const p4d_search_space *space, char *ways, size_t size, char *fix, size_t room)
-{
+	const char *own = alone ? NULL : p4d_framework_of((int)asked->value[P4D_FRAMEWORK])->no_fit;
+	p4d_text text = p4d_text_in(words, size);
 	p4d_candidate found;
 	p4d_request with = *asked;
 	p4d_way way[P4D_WAYS];
+	char ways[200];
 
-	p4d_guard_ways_out(subject->site, NULL, asked, space, "--", way, ways, size);
-	snprintf(fix, room, "%s", last_fix(subject, asked));
+	fix[0] = '\0';
+	p4d_guard_ways_out(subject->site, NULL, asked, space, "--", way, ways, sizeof(ways));
+	if (ways[0])
+		p4d_text_print(&text, "%s%s", P4D_WITHOUT_MORE_GPUS, ways);
+	else if (!grown)
+		p4d_text_print(&text, "; no number of these GPUs is enough%s%s", own ? ": " : "",
+			       own ? own : "");
 	if (way[0].option == P4D_OPTIONS)
-		return ways;
+		return words;
 	p4d_way_take(&way[0], &with);
 	if (p4d_search_nearest(&with, space, &found) >= 0)
 		p4d_subject_command(&found.request, subject->nodes, subject->gpus_per_node, fix, room);
-	return ways;
+	return words;
 }
 
 int p4d_unfit_explain(const p4d_subject *subject, const p4d_search_space *space,
 		      const p4d_search_counts *counts, p4d_error *err)
 {
-	char command[480], smaller[480], ways[200];
+	char command[480], smaller[480], words[320];
 	p4d_candidate found;
 	uint64_t nodes, gpus_per_node;
 
@@ -115,11 +116,13 @@ int p4d_unfit_explain(const p4d_subject *subject, const p4d_search_space *space,
 			       p4d_subject_command(&found.request, subject->nodes, subject->gpus_per_node,
 						   command, sizeof(command)));
 	const p4d_error inner = *err;
-	p4d_unfit_ways_out(subject, &subject->request, space, ways, sizeof(ways), smaller, sizeof(smaller));
-	if (ways[0] && counts->considered) /* they are ways out of too little memory */
-		p4d_fail(err, inner.code, "%.320s; without more GPUs: %.130s", inner.text, ways);
-	if (p4d_search_smallest(&subject->request, space, p4d_subject_most_gpus(subject), &nodes,
-				&gpus_per_node, &found) < 0)
+	const bool grown = p4d_search_smallest(&subject->request, space, p4d_subject_most_gpus(subject),
+					       &nodes, &gpus_per_node, &found) == 0;
+	p4d_unfit_ways_out(subject, &subject->request, space, grown, words, sizeof(words), smaller,
+			   sizeof(smaller));
+	if (counts->considered) /* they are ways out of too little memory */
+		p4d_fail(err, inner.code, "%.320s%.180s", inner.text, words);
+	if (!grown)
 		return p4d_fix(err, "%s", inner.fix[0] ? inner.fix : smaller);
 	return p4d_fix(err, "%s",
 		       p4d_subject_command(&found.request, nodes, gpus_per_node, command, sizeof(command)));

@@ -12,9 +12,9 @@ int p4d_unfit_explain(const p4d_subject *subject, const p4d_search_space *space,
 		      const p4d_search_counts *counts, p4d_error *err);
 
 /*
- * What else than more GPUs would let the request fit, as p4d_guard_ways_out, and the fix where no number of
- * them is enough: the command with the first of these, else what is left to do in the framework's words.
+ * What would let a request fit that does not on the subject's GPUs, nor on more of them (grown: it does): in
+ * words after a semicolon, as p4d_guard_ways_out or that nothing does, and as a command, fix ("": none).
  */
 const char *p4d_unfit_ways_out(const p4d_subject *subject, const p4d_request *asked,
-			       const p4d_search_space *space, char *ways, size_t size, char *fix,
+			       const p4d_search_space *space, bool grown, char *words, size_t size, char *fix,
 			       size_t room);

@@ -29,7 +29,7 @@ const p4d_framework p4d_framework__ddp = {
     .name = "ddp",
     .program = "DDP",
     P4D_TORCH_TRAINER,
-    .no_fit_fix = "--framework=fsdp or --framework=deepspeed, which shard what DDP copies to every GPU",
+    .no_fit = "DDP copies the model to every GPU, --framework=fsdp and --framework=deepspeed shard it",
     .fixed = fixed,
     .defaults = defaults,
     .script_words = script_words,

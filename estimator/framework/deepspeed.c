@@ -30,7 +30,6 @@ const p4d_framework p4d_framework__deepspeed = {
     .name = "deepspeed",
     .program = "DeepSpeed",
     P4D_TORCH_TRAINER,
-    .no_fit_fix = "--zero-stage=3 where it is less, a shorter --seq-len, or a smaller --model",
     .fixed = fixed,
     .defaults = defaults,
     .script_words = script_words,

@@ -99,6 +99,9 @@ const char *p4d_guard_lacks_precision(const p4d_request *request, const p4d_gpu 
 /* What may be pasted: something that shards, and something that offloads. */
 enum { P4D_WAYS = 2 };
 
+/* Between what a message says of a job that does not fit, and what else would do. */
+#define P4D_WITHOUT_MORE_GPUS "; without more GPUs: "
+
 /* Options that make a job smaller without more GPUs. option P4D_OPTIONS: none; also P4D_OPTIONS: one is
  * enough. */
 typedef struct p4d_way {

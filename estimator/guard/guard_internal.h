@@ -27,9 +27,6 @@ typedef struct p4d_guard_work {
  * ns, and all are 50 ms at most (tests/bench/worst_completion), which models in use do not need. */
 enum { P4D_GUARD_SEARCH_UNITS = 3000000, P4D_GUARD_FIX_UNITS = 2000000, P4D_GUARD_WAY_UNITS = 400000 };
 
-/* Between what a message says of a job that does not fit, and what else would do. */
-#define P4D_WITHOUT_MORE_GPUS "; without more GPUs: "
-
 /*
  * Nothing fits with the user's choices (err says what does not): suggests what would, as a fix of err (-1),
  * or takes it in place of the work's request where allowed (and rewrites; 0).

@@ -35,6 +35,7 @@ static const p4d_way offloaded[] = {
 /* Another training, in which fewer parameters learn: nobody but the user chooses it. */
 static const p4d_way adapters[] = {{P4D_FINETUNE, P4D_TUNE_LORA, P4D_OPTIONS, 0},
 				   {P4D_FINETUNE, P4D_TUNE_QLORA, P4D_OPTIONS, 0},
+				   {P4D_FINETUNE, P4D_TUNE_QLORA, P4D_CHUNKED_LOSS, 1},
 				   {P4D_OPTIONS, 0, P4D_OPTIONS, 0}};
 
 /* The value of one of its options; false: it has none for it. */
@@ -189,9 +190,10 @@ static void name_adapters(const p4d_job *job, const p4d_request *asked, const p4
 {
 	char text[96];
 
-	if (p4d_is_set(asked, P4D_FINETUNE) && asked->value[P4D_FINETUNE] != P4D_TUNE_FULL)
+	const int64_t now = p4d_is_set(asked, P4D_FINETUNE) ? asked->value[P4D_FINETUNE] : P4D_TUNE_FULL;
+	if (now == P4D_TUNE_QLORA || (p4d_is_set(asked, P4D_QUANT) && asked->value[P4D_QUANT]))
 		return;
-	const found_way found = first_of(adapters, job, asked, space);
+	const found_way found = first_of(&adapters[now == P4D_TUNE_LORA], job, asked, space);
 	if (found.named)
 		p4d_text_entry(
 		    list, ", ", "%s (%s, %.1f GiB)", found.named->value == P4D_TUNE_LORA ? "LoRA" : "QLoRA",

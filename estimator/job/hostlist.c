@@ -288,15 +288,15 @@ bool p4d_hostlist__within(const char *a, const char *b, uint32_t *budget)
 }
 
 /* Counts hosts that no list has. */
-typedef struct outside {
+typedef struct outside_hosts {
 	const char *const *others;
 	size_t count;
 	uint32_t hosts;
-} outside;
+} outside_hosts;
 
 static bool count_outside(const char *host, void *context)
 {
-	outside *o = context;
+	outside_hosts *o = context;
 	bool inside = false;
 
 	for (size_t i = 0; i < o->count && !inside; i++)
@@ -308,7 +308,7 @@ static bool count_outside(const char *host, void *context)
 uint32_t p4d_hostlist__count_outside(const char *list, const char *const *others, size_t count,
 				     uint32_t *budget)
 {
-	outside o = {.others = others, .count = count};
+	outside_hosts o = {.others = others, .count = count};
 	size_t each = 0;
 
 	if (!count)

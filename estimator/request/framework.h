@@ -170,8 +170,8 @@ typedef struct p4d_framework {
 	unsigned evaluation;           /* when it evaluates: a mask of 1 << p4d_live_point (plan.h) */
 	bool checkpoints_are_modelled; /* memory of saving and loading, device and host */
 	double limit; /* of the capacity, where the site sets none; 0: that of all frameworks */
-	/* where no number of GPUs is enough; NULL: nothing but a shorter sequence or a smaller model */
-	const char *no_fit_fix;
+	const char
+	    *no_fit; /* why no number of GPUs may be enough, and what shards more; NULL: nothing does */
 	const char *above_safe_fix; /* where the allocator is not expandable; NULL: nothing helps */
 
 	/* jobs */

@@ -470,3 +470,23 @@ exits 12 $drops
 prints "Verdict: reject (unvalidated: tokens that experts drop beyond their capacity)"
 exits 12 $drops --pad-experts on
 case $out in *unvalidated*) fail "a capacity that is padded is known" ;; esac
+
+# on one GPU: what else fits there, in words; a fix only where the same is trained
+one="p4d estimate --gpu rtx4090 --gpus 1 --framework ddp --recompute full"
+refused P4D012 $one --model llama3-8b --micro-batch 1
+says "; without more GPUs: QLoRA (--finetune=qlora, 21.0 GiB)"
+case $err in *"fix:"*) fail "nothing that trains the same fits" ;; esac
+exits 0 $one --model llama3-8b --micro-batch 1 --finetune=qlora
+refused P4D012 $one --model qwen3-14b --finetune lora --seq-len 2048 --micro-batch 1
+says "; without more GPUs: QLoRA (--finetune=qlora, 15.2 GiB)"
+refused P4D012 $one --model llama3-8b --finetune lora --seq-len 16384 --micro-batch 1
+says "QLoRA (--chunked-loss=on --finetune=qlora, 14.6 GiB), shorter sequences (--seq-len=2048)"
+exits 0 $one --model llama3-8b --finetune qlora --chunked-loss on --seq-len 16384 --micro-batch 1
+refused P4D012 p4d estimate --gpu h100 --gpus 1 --framework ddp --model qwen3-8b --finetune lora --seq-len 32768
+says "--chunked-loss=on, QLoRA (--chunked-loss=on --finetune=qlora, 24.2 GiB)"
+fix=$(fix)
+exits 0 $fix
+# where nothing fits, that is all
+refused P4D012 $one --model llama3.1-405b --micro-batch 1
+says "; no number of these GPUs is enough"
+case $err in *"fix:"*) fail "there is none" ;; esac
