@@ -22,23 +22,29 @@ def _after_distributed(module):
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    """Runs a function after the first import of a module."""
+    """Runs a function after the first import of a module. To ask whether there is such a module is no import."""
 
     def __init__(self, after):
         self.after = after
+        self.finding = set()
 
     def find_spec(self, name, path, target=None):
-        then = self.after.pop(name, None)
-        if not then:
+        if name not in self.after or name in self.finding:
             return None
-        spec = importlib.util.find_spec(name)
+        self.finding.add(name)
+        try:
+            spec = importlib.util.find_spec(name)
+        finally:
+            self.finding.discard(name)
         if not spec or not spec.loader:
             return None
         run = spec.loader.exec_module
 
         def exec_module(module):
             run(module)
-            then(module)
+            then = self.after.pop(name, None)
+            if then:
+                then(module)
 
         spec.loader.exec_module = exec_module
         return spec

@@ -11,6 +11,7 @@ import atexit
 import ctypes
 import json
 import os
+import sys
 import traceback
 
 import torch
@@ -203,6 +204,8 @@ def _write():
         return
     reads = [{"operator": operator, "place": place, "count": count}
              for (operator, place), count in sorted(unknown_reads.items())]
+    for read in reads:
+        print("p4d: only a GPU computes what %(operator)s read at %(place)s (%(count)d times)" % read, file=sys.stderr)
     with open(path, "a") as out:
         out.write(json.dumps({"unknown_reads": reads, "even_routes": even_routes}) + "\n")
 

@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: Apache-2.0
+"""transformers' Trainer with LoRA of PEFT."""
+import peft
+import torch
+import transformers
+
+import models
+
+model = models.make(models.llama(), dtype=torch.bfloat16)
+model = peft.get_peft_model(model, peft.LoraConfig(r=16, lora_alpha=32, target_modules="all-linear",
+                                                   task_type="CAUSAL_LM"))
+model.print_trainable_parameters()
+trainer = transformers.Trainer(model=model, args=models.arguments(), train_dataset=models.Texts(),
+                               data_collator=models.collator())
+trainer.train()
