@@ -10,6 +10,7 @@ counted and reported."""
 import atexit
 import ctypes
 import json
+import math
 import os
 import sys
 import traceback
@@ -27,7 +28,11 @@ READS = {aten._local_scalar_dense, aten.nonzero, aten._unique2, aten.unique_dim,
          aten.masked_select, aten.repeat_interleave, aten.bincount, aten.equal, aten.is_nonzero}
 # Operators whose results hold nothing yet.
 EMPTY = {aten.empty, aten.empty_strided, aten.empty_like, aten.new_empty, aten.new_empty_strided, aten.record_stream}
+COLLECTIVES = {"c10d", "_c10d_functional", "_c10d_functional_autograd"}
 FACTORIES = {aten.zeros, aten.ones, aten.full, aten.arange, aten.rand, aten.randn}
+
+# A training that goes well computes finite numbers: answers for values that nobody knows.
+FINITE = {aten.isnan: False, aten.isinf: False, aten.isfinite: True, aten.isposinf: False, aten.isneginf: False}
 
 known = set()  # addresses of storages
 unknown_reads = {}  # (operator, place in the program): how often
@@ -97,6 +102,11 @@ class Values(TorchDispatchMode):
         operator = function.overloadpacket
         if operator is aten.topk and not _is_known(arguments[0]) and "out" not in named:
             return self.route(function, arguments, named)
+        answer = self.is_finite(operator, arguments)
+        if answer is not None and not _is_known(arguments[0]):
+            return self.answer(function, arguments, named, answer)
+        if function.namespace in COLLECTIVES:
+            return self.communicate(function, arguments, named)
         all_known = all(map(_is_known, tensors))
         if not all_known and operator in READS and not self.is_logged(operator, arguments):
             self.note_read(operator)
@@ -136,6 +146,43 @@ class Values(TorchDispatchMode):
         return result
 
     @staticmethod
+    def is_finite(operator, arguments):
+        """What a question for NaN or infinity is answered with; None: it is another question."""
+        if operator in FINITE:
+            return FINITE[operator]
+        if operator not in (aten.eq, aten.ne) or len(arguments) < 2:
+            return None
+        asks = arguments[1] is arguments[0] or (isinstance(arguments[1], float) and math.isinf(arguments[1]))
+        # x == x holds of all but NaN, |x| == inf of nothing.
+        return (operator is aten.eq) == (arguments[1] is arguments[0]) if asks else None
+
+    @staticmethod
+    def answer(function, arguments, named, value):
+        result = function(*arguments, **named)
+        if isinstance(result, torch.Tensor) and type(result) in PLAIN and _is_small(result):
+            _on_host(result).fill_(value)
+            _mark(result, True)
+        return result
+
+    @staticmethod
+    def communicate(function, arguments, named):
+        """The stand-in of NCCL moves small data, so what comes of known data is known."""
+        result = function(*arguments, **named)
+        reduces = "reduce" in function.overloadpacket.__name__
+        sent, received = [], tree_flatten(result)[0]
+        for argument, value in zip(function._schema.arguments, arguments):
+            tensors = [t for t in tree_flatten(value)[0] if isinstance(t, torch.Tensor)]
+            writes = argument.alias_info is not None and argument.alias_info.is_write
+            received += tensors if writes or "output" in argument.name else []
+            sent += tensors if "output" not in argument.name else []
+        # Sums of 16 bits are left as they are.
+        is_known = all(_is_known(t) and not (reduces and t.is_floating_point() and t.itemsize < 4) for t in sent)
+        for tensor in received:
+            if isinstance(tensor, torch.Tensor) and not any(tensor is t for t in sent if not reduces):
+                _mark(tensor, is_known)
+        return result
+
+    @staticmethod
     def is_logged(operator, arguments):
         """A single number with a fraction is a loss or a norm, which no size is taken from."""
         return operator is aten._local_scalar_dense and arguments[0].is_floating_point()
@@ -147,7 +194,7 @@ class Values(TorchDispatchMode):
 
     @staticmethod
     def can_compute(operator, function, arguments, tensors):
-        if operator in EMPTY or "c10d" in str(function):
+        if operator in EMPTY:
             return False
         if operator in FACTORIES and isinstance(arguments[0], (list, tuple)):
             if torch.Size(arguments[0]).numel() * 8 > SMALL:
