@@ -331,6 +331,7 @@ static size_t behind_unknown(const p4d_value *words, size_t count, size_t at)
 
 void p4d_reader__launch(const p4d_value *words, size_t count, p4d_launch *launch)
 {
+	bool oumi = false;
 	size_t at = 0;
 
 	*launch = (p4d_launch){.words = words, .count = count};
@@ -372,6 +373,9 @@ void p4d_reader__launch(const p4d_value *words, size_t count, p4d_launch *launch
 			launch->starts_ranks =
 			    launch->starts_ranks || l->switches == torchrun_switches ||
 			    (l->starts == PYTHON && strncmp(l->name, "python", strlen("python")) != 0);
+			/* oumi tells it of the job's nodes */
+			launch->torchrun = launch->torchrun || (l->switches == torchrun_switches && !oumi);
+			oumi = oumi || !strcmp(l->name, "oumi");
 			launch->python = launch->python || l->starts == PYTHON;
 			launch->container = launch->container || is_among(images, l->name);
 			launch->every_gpu = launch->every_gpu || l->prefix || !strcmp(l->name, "deepspeed");

@@ -152,3 +152,18 @@ void p4d_reader__launched(p4d_reading *r, p4d_shell *shell, const p4d_launch *la
 		take_every_gpu(r, shell);
 	take_allocator(r, shell);
 }
+
+void p4d_reader__one_node(p4d_reading *r, p4d_shell *shell, const p4d_launch *launch)
+{
+	/* LLaMA-Factory and ms-swift start torchrun themselves */
+	const bool by_itself = r->reader->variables && !strcmp(r->reader->variables->name, "NNODES") &&
+			       p4d_reader__set(&r->value[P4D_GPUS_PER_NODE]);
+	p4d_value nodes;
+
+	if (p4d_reader__set(&r->value[P4D_NODES]) || r->value[P4D_NODES].unknown ||
+	    is_one(shell, "SLURM_NNODES") || !p4d_shell_variable(shell, "SLURM_NNODES", &nodes) ||
+	    !nodes.length || p4d_value_unknown(nodes) || !(launch->torchrun || by_itself))
+		return;
+	p4d_reader__put_default(r, P4D_NODES, "1");
+	r->value[P4D_NODES].argument = launch->torchrun ? "torchrun --nnodes" : "NNODES";
+}

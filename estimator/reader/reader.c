@@ -389,6 +389,7 @@ static void run_command(void *context, p4d_shell *shell, const p4d_value *words,
 		state->certainty = certainty;
 		read_program(state, shell, &launch, &program, words[0]);
 		r->one_node = launch.starts_ranks || reader->every_gpu;
+		p4d_reader__one_node(r, shell, &launch);
 		p4d_reader__python_release(r, shell, state->host, &state->python, &launch, words);
 		state->unknowns_end = r->unknowns;
 	} else if (reader) {

@@ -280,6 +280,7 @@ typedef struct p4d_launch {
 	bool every_gpu;                 /* a launcher starts it on all GPUs of its node */
 	bool accelerates;               /* accelerate launch is among them */
 	bool starts_ranks;              /* torchrun or its like is among them */
+	bool torchrun;                  /* that itself, whose default is one node */
 	bool container;                 /* it runs in an image */
 	bool python;                    /* python or a launcher of its programs is among them */
 	p4d_value nodes, gpus_per_node; /* as a launcher was told; length 0: not */
@@ -325,6 +326,11 @@ void p4d_reader__arguments(p4d_read_context *context, const p4d_launch *launch, 
  * gpus_per_node (length 0: none), and PyTorch's allocator. */
 void p4d_reader__launched(p4d_reading *reading, p4d_shell *shell, const p4d_launch *launch, p4d_value nodes,
 			  p4d_value gpus_per_node);
+
+/* What torchrun starts without --nnodes runs on one node, though the job has more: each of them may train by
+ * itself. */
+void p4d_reader__one_node(p4d_reading *reading, p4d_shell *shell, const p4d_launch *launch);
+
 /* A value without text, of the place where this was written. */
 p4d_read_value p4d_reader__place_of(const p4d_shell *shell, p4d_value value);
 

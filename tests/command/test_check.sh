@@ -539,6 +539,30 @@ light "swift sft --model meta-llama/Llama-3.1-70B-Instruct --train_type lora --m
 light "torchrun --nproc_per_node 8 mine.py --do_train --block_size \$LEN --model_name_or_path meta-llama/Llama-3.1-70B"
 light "torchrun --nproc_per_node 8 run_clm.py --do_train --block_size 2048 --model_name_or_path databricks/dbrx-base --deepspeed away.json"
 
+# a launcher that nobody tells of the job's nodes starts on one of them, or on each for itself
+spread() # PROGRAM AND ARGUMENTS
+{
+	printf '#!/bin/sh\n#SBATCH -N2 --gpus-per-node=8 --ntasks-per-node=1\n%s --per_device_train_batch_size 1 --bf16\n' "$1" >spread.sh
+}
+factory="llamafactory-cli train --stage sft --do_train --cutoff_len 2048 --model_name_or_path meta-llama/Llama-3.1-8B --finetuning_type lora"
+clm="run_clm.py --do_train --block_size 2048 --gradient_checkpointing --model_name_or_path meta-llama/Llama-3.2-1B"
+for alone in "srun $factory" "$factory" "srun torchrun --nproc_per_node 8 $clm"; do
+	spread "$alone"
+	exits 0 p4d check --conf judging.conf spread.sh
+	says "was not checked: it starts on one node, and the job has 2" "fix: --nodes=1 --gpus-per-node=8"
+	exits 0 p4d check --conf judging.conf --nodes=1 --gpus-per-node=8 spread.sh
+	prints "would pass"
+done
+for both in "NNODES=2 srun $factory" "srun torchrun --nnodes 2 --nproc_per_node 8 $clm"; do
+	spread "$both"
+	exits 0 p4d check --conf judging.conf spread.sh
+	prints "would pass" "on 2 nodes of 8"
+done
+# a fix that does not fit is none
+spread "srun torchrun --nproc_per_node 8 $(echo "$clm" | sed 's/3.2-1B/3.1-70B/')"
+exits 0 p4d check --conf judging.conf spread.sh
+case $err in *"fix:"*) fail "it does not fit on one node" ;; esac
+
 # an instance of a GPU, and a partition that has larger ones
 cat >mig.conf <<'EOF'
 mode = enforce

@@ -355,7 +355,7 @@ static void a_fix_is_one_for_what_then_runs(void **state)
 {
 	p4d_job job = {.partition = "judging", .min_nodes = 2, .max_nodes = 2, .gres = "gpu:1"};
 	trial *t = judged(*state, job,
-			  "torchrun --nproc_per_node 1 pretrain_gpt.py " MODEL BATCH
+			  "torchrun --nnodes 2 --nproc_per_node 1 pretrain_gpt.py " MODEL BATCH
 			  "--pipeline-model-parallel-size $SLURM_NNODES --context-parallel-size 2\n",
 			  "", false);
 
