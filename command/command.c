@@ -40,7 +40,7 @@ static const p4d_subcommand subcommands[] = {
     {"read", "[--json] JOB.sh [ARGS]",
      "what a job script says about its training, with the line of each value", 0, 0, NULL, p4d_command_read,
      p4d_read_options},
-    {"rehearse", "[--gpu NAME] [--nodes N] [--gpus-per-node N] [--json] -- PROGRAM [ARGS]",
+    {"rehearse", "[--gpu NAME] [--ranks LIST] [--json] [SBATCH OPTIONS] JOB.sh [ARGS] | -- PROGRAM [ARGS]",
      "what a training program holds, by running it on GPUs that are not there", 0, 0, NULL,
      p4d_command_rehearse, p4d_rehearse_help},
     {"simulate", "MODEL [--gpu NAME] [--pp N] [--schedule NAME] [--svg FILE] ...",

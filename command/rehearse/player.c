@@ -17,11 +17,9 @@
 
 #include "base/library.h"
 #include "line/line.h"
+#include "rehearse/rank_environment.h"
 
 static const char *const driver_names[] = {"libcuda.so.1", "libnvidia-ml.so.1"};
-/* Files that a rank writes, and the variables that name them. */
-static const char *const rank_files[][2] = {
-    {"report", "P4D_REHEARSAL_REPORT"}, {"phases", "P4D_REHEARSAL_PHASES"}, {"files", "P4D_REHEARSAL_FILES"}};
 
 static volatile sig_atomic_t interrupted;
 static volatile pid_t running; /* the leader of the program's process group */
@@ -114,103 +112,47 @@ void p4d_player__close(p4d_player *p)
 	p->directory[0] = '\0';
 }
 
-/* The environment of a rank */
-
-static int set(const char *name, const char *value)
+uint64_t p4d_player__world(const p4d_player *p)
 {
-	return setenv(name, value, 1);
+	return p->nodes * p->ranks_per_node;
 }
 
-static int set_number(const char *name, uint64_t value)
+/* The words of a rank. NULL: no memory. */
+static char **words_of(const p4d_player *p, uint64_t rank)
 {
-	char text[24];
+	static const char name[] = P4D_PLAYER_LOCAL_RANK;
+	size_t count = 0;
 
-	snprintf(text, sizeof(text), "%" PRIu64, value);
-	return set(name, text);
-}
-
-/* VALUE in front of what NAME has, as the search paths of the loader and of Python have it. */
-static int prepend(const char *name, const char *value)
-{
-	const char *old = getenv(name);
-	char text[4 * P4D_PLAYER_PATH];
-
-	if (!old || !*old)
-		return set(name, value);
-	if (snprintf(text, sizeof(text), "%s:%s", value, old) >= (int)sizeof(text))
-		return -1;
-	return set(name, text);
-}
-
-/* As torchrun sets them, and srun with a task per GPU. Without other ranks the program sees neither. */
-static int describe_rank(const p4d_player *p, uint64_t rank)
-{
-	const struct {
-		const char *name;
-		uint64_t value;
-	} numbers[] = {
-	    {"RANK", rank},
-	    {"LOCAL_RANK", rank % p->gpus_per_node},
-	    {"WORLD_SIZE", p->nodes * p->gpus_per_node},
-	    {"LOCAL_WORLD_SIZE", p->gpus_per_node},
-	    {"GROUP_RANK", rank / p->gpus_per_node},
-	    {"GROUP_WORLD_SIZE", p->nodes},
-	    {"MASTER_PORT", p->port},
-	    {"TORCHELASTIC_RESTART_COUNT", 0},
-	    {"SLURM_PROCID", rank},
-	    {"SLURM_LOCALID", rank % p->gpus_per_node},
-	    {"SLURM_NODEID", rank / p->gpus_per_node},
-	    {"SLURM_NTASKS", p->nodes * p->gpus_per_node},
-	    {"SLURM_NNODES", p->nodes},
-	};
-
-	if (p->nodes * p->gpus_per_node == 1)
-		return 0;
-	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
-		if (set_number(numbers[i].name, numbers[i].value))
-			return -1;
-	/* Every rank is then a client of the store, also rank 0. */
-	return set("MASTER_ADDR", "127.0.0.1") || set("TORCHELASTIC_USE_AGENT_STORE", "True") ||
-		       set("TORCHELASTIC_RUN_ID", "rehearsal")
-		   ? -1
-		   : 0;
-}
-
-static int describe_gpu(const p4d_player *p, uint64_t rank)
-{
-	char path[P4D_PLAYER_PATH];
-
-	for (size_t i = 0; i < sizeof(rank_files) / sizeof(rank_files[0]); i++) {
-		p4d_player__file(p, rank_files[i][0], rank, path, sizeof(path));
-		if (set(rank_files[i][1], path))
-			return -1;
+	while (p->program[count])
+		count++;
+	char **words = calloc(count + 1, sizeof(*words));
+	for (size_t i = 0; words && i < count; i++) {
+		const char *at = strstr(p->program[i], name);
+		words[i] = p->program[i];
+		if (at && asprintf(&words[i], "%.*s%" PRIu64 "%s", (int)(at - p->program[i]), p->program[i],
+				   rank % p->ranks_per_node, at + strlen(name)) < 0)
+			return NULL;
 	}
-	path_in(p->directory, "record", path, sizeof(path));
-	unsetenv("CUDA_VISIBLE_DEVICES");
-	return set("P4D_REHEARSAL_RECORD", path) || set("P4D_REHEARSAL_NAME", p->gpu->label) ||
-		       set_number("P4D_REHEARSAL_BYTES", p->gpu->usable_bytes) ||
-		       set_number("P4D_REHEARSAL_GPUS", p->gpus_per_node) ||
-		       set_number("P4D_REHEARSAL_SM", (uint64_t)p->gpu->sm) ||
-		       set_number("P4D_REHEARSAL_SMS", (uint64_t)p->gpu->multiprocessors) ||
-		       set_number("P4D_REHEARSAL_STEPS", p->steps)
-		   ? -1
-		   : 0;
+	return words;
 }
 
 /* In the child. What the program prints goes to stderr, so that stdout has the answer alone. */
 static void start(const p4d_player *p, uint64_t rank)
 {
 	const struct rlimit none = {0, 0};
+	char **words = words_of(p, rank);
 
 	setpgid(0, 0);
 	setrlimit(RLIMIT_CORE, &none);
 	dup2(STDERR_FILENO, STDOUT_FILENO);
-	if (describe_gpu(p, rank) || describe_rank(p, rank) || prepend("LD_LIBRARY_PATH", p->directory) ||
-	    prepend("LD_PRELOAD", p->library) || prepend("PYTHONPATH", p->python) ||
-	    set("PYTHONFAULTHANDLER", "1") || setenv("WANDB_MODE", "offline", 0))
+	if (!words || p4d_rank_environment__set(p, rank))
 		_exit(126);
-	execvp(p->program[0], p->program);
-	fprintf(stderr, "p4d: %s: %s\n", p->program[0], strerror(errno));
+	if (p->working && chdir(p->working)) {
+		fprintf(stderr, "p4d: %s: %s\n", p->working, strerror(errno));
+		_exit(127);
+	}
+	execvp(words[0], words);
+	fprintf(stderr, "p4d: %s: %s\n", words[0], strerror(errno));
 	_exit(127);
 }
 

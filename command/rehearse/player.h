@@ -9,14 +9,36 @@
 
 enum { P4D_PLAYER_RANKS = 16384, P4D_PLAYER_PATH = 4096 };
 
+/* A word of the program that stands for the rank's place on its node, as torchrun has it. */
+#define P4D_PLAYER_LOCAL_RANK "${local_rank}"
+
+/* What starts a rank, and so which variables it finds. A job of several nodes may have several of these. */
+enum {
+	P4D_STARTED_JOB = 1, /* those that Slurm sets for all processes of a job */
+	P4D_STARTED_SRUN = 2,
+	P4D_STARTED_TORCHRUN = 4,
+	P4D_STARTED_DEEPSPEED = 8,
+	P4D_STARTED_OPENMPI = 16,
+	P4D_STARTED_HYDRA = 32,
+	P4D_STARTED_TASKS = 64, /* a task of srun for each rank, also with torchrun */
+};
+
 /* A rehearsal: which program, on which GPUs, and how far. */
 typedef struct p4d_player {
 	const p4d_gpu *gpu;
 	uint64_t nodes, gpus_per_node;
-	uint64_t steps;   /* optimizer steps after which a rank ends; 0: the program ends by itself */
-	uint64_t timeout; /* seconds for a rank */
-	char **program;   /* NULL-terminated */
-	char directory[P4D_PLAYER_PATH]; /* temporary: libraries, reports */
+	uint64_t ranks_per_node;
+	uint64_t tasks_per_node; /* of a job that starts its ranks without srun; 0: as many as ranks */
+	uint64_t visible;        /* GPUs that a rank sees */
+	unsigned started;        /* P4D_STARTED_* */
+	uint64_t steps;          /* optimizer steps after which a rank ends; 0: the program ends by itself */
+	uint64_t timeout;        /* seconds for a rank */
+	char **program;          /* NULL-terminated */
+	char *const *variable;   /* "NAME=VALUE"; "NAME": not set. Before those of the rank. */
+	size_t variables;
+	const char *working;              /* directory that the program starts in; NULL: this one */
+	const char *job_name, *submitted; /* of a job: its name, and the directory of sbatch */
+	char directory[P4D_PLAYER_PATH];  /* temporary: libraries, reports */
 	char library[P4D_PLAYER_PATH], python[P4D_PLAYER_PATH];
 	uint16_t port; /* of the store; 0: one GPU needs none */
 } p4d_player;
@@ -35,6 +57,12 @@ typedef struct p4d_played {
  */
 int p4d_player__open(p4d_player *player, p4d_error *err);
 void p4d_player__close(p4d_player *player);
+
+uint64_t p4d_player__world(const p4d_player *player);
+
+/* What a variable of Slurm is that a rank finds; NULL: it is not set, or not one of these. */
+const char *p4d_player__slurm(const p4d_player *player, uint64_t rank, const char *name, char *buf,
+			      size_t size);
 
 /*
  * Runs the program as RANK of nodes * gpus_per_node and waits for its end. What it prints goes to stderr. A

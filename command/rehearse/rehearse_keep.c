@@ -125,6 +125,19 @@ static void add_program(list *l, const char *directory, const char *program, boo
 		}
 }
 
+/* A variable as the program finds it: what the job's script sets goes before what is there. */
+static const char *variable_of(const p4d_player *player, const char *name)
+{
+	const size_t length = strlen(name);
+
+	for (size_t i = player->variables; i-- > 0;) {
+		const char *text = player->variable[i];
+		if (!strncmp(text, name, length) && (text[length] == '=' || !text[length]))
+			return text[length] ? text + length + 1 : NULL;
+	}
+	return getenv(name);
+}
+
 static bool make_key(const p4d_rehearse_answer *a, const char *directory, size_t first, bool module,
 		     char text[P4D_REHEARSALS_KEY_TEXT])
 {
@@ -136,7 +149,7 @@ static bool make_key(const p4d_rehearse_answer *a, const char *directory, size_t
 	for (size_t i = 1; words[i]; i++)
 		p4d_rehearsals_key_word(&key, words[i], true);
 	for (const char *const *name = p4d_rehearsals_variables; *name; name++) {
-		const char *value = getenv(*name);
+		const char *value = variable_of(a->player, *name);
 		if (value && *value)
 			p4d_rehearsals_key_variable(&key, *name, value);
 	}
@@ -169,7 +182,10 @@ static int keep(const p4d_rehearse_answer *a, const p4d_rehearsal *run, list *l,
 	while (a->player->program[count])
 		count++;
 	const size_t first = p4d_reader_program(a->player->program, count, &module);
-	if (first == count || !getcwd(directory, sizeof(directory)) ||
+	if (first == count ||
+	    (a->player->working
+		 ? snprintf(directory, sizeof(directory), "%s", a->player->working) >= (int)sizeof(directory)
+		 : !getcwd(directory, sizeof(directory))) ||
 	    !make_key(a, directory, first, module, key))
 		return 0;
 	const char *program = a->player->program[first];

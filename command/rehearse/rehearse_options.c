@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rehearse/rehearse_options.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,20 +11,21 @@
 #include "rehearse/player.h"
 
 const char p4d_rehearse_help[] =
-    "\n  --gpu NAME          GPU that the program finds; see p4d gpus (default h100-80gb)\n"
-    "  --nodes N           nodes of the job (default 1)\n"
-    "  --gpus-per-node N   GPUs of each node (default 1)\n"
+    "\n  --gpu NAME          GPU that the program finds; see p4d gpus (default: the job's, else h100-80gb)\n"
+    "  --nodes N           nodes of the job (default: the job's, else 1)\n"
+    "  --gpus-per-node N   GPUs of each node (default: the job's, else 1)\n"
     "  --ranks LIST        ranks to play, one after the other: first,last (default), all, or numbers: "
     "0,5,63\n"
     "  --steps N           optimizer steps after which a rank ends (default 2; 0: the program ends by "
     "itself)\n"
     "  --timeout SECONDS   for one rank (default 600)\n"
     "  --json              as JSON\n\n"
-    "PROGRAM is the training program itself, without torchrun or srun: p4d sets RANK, WORLD_SIZE and their "
-    "like.\n"
-    "It runs for real, up to its optimizer's N-th step: what it writes before is written. Its GPU keeps "
-    "account of\n"
-    "memory and computes nothing.";
+    "JOB.sh: p4d reads which command trains, with its environment, directory, nodes and GPUs. SBATCH "
+    "OPTIONS\n"
+    "are those of sbatch. PROGRAM may begin with srun, torchrun, deepspeed or mpirun, whose ranks p4d "
+    "plays.\n"
+    "The program runs for real, up to its optimizer's N-th step: what it writes before is written. Its GPU "
+    "keeps\naccount of memory and computes nothing.";
 
 static int usage(p4d_error *err, const char *text, const char *word)
 {
@@ -40,6 +42,7 @@ static int number(const char *option, const char *text, uint64_t least, uint64_t
 			text, least, most);
 }
 
+/* 1: it is one of these options; 0: it is not; -1: an error. */
 static int take_option(p4d_rehearse_options *o, const char *name, const char *value, p4d_error *err)
 {
 	const struct {
@@ -52,23 +55,50 @@ static int take_option(p4d_rehearse_options *o, const char *name, const char *va
 	    {"--steps", 0, 1000, &o->steps},
 	    {"--timeout", 1, 86400, &o->timeout},
 	};
-	p4d_suggest alike = {.wanted = name};
 
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
 		if (!strcmp(name, numbers[i].name))
-			return number(name, value, numbers[i].least, numbers[i].most, numbers[i].value, err);
-		p4d_suggest_offer(&alike, numbers[i].name);
+			return number(name, value, numbers[i].least, numbers[i].most, numbers[i].value, err)
+				   ? -1
+				   : 1;
 	}
 	if (!strcmp(name, "--gpu")) {
 		o->gpu = value;
-		return 0;
+		return 1;
 	}
 	if (!strcmp(name, "--ranks")) {
 		o->ranks = value;
-		return 0;
+		return 1;
 	}
+	return 0;
+}
+
+static int unknown(const char *option, p4d_error *err)
+{
+	static const char *const names[] = {"--nodes", "--gpus-per-node", "--gpu",  "--ranks",
+					    "--steps", "--timeout",       "--json", "--partition"};
+	char name[64];
+	p4d_suggest alike = {.wanted = name};
+
+	snprintf(name, sizeof(name), "%.*s", (int)strcspn(option, "="), option);
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		p4d_suggest_offer(&alike, names[i]);
 	p4d_fail(err, P4D_E_USAGE, "unknown option %.60s%s", name, p4d_suggest_text(&alike));
 	return p4d_fix(err, "p4d help rehearse");
+}
+
+/* An option of sbatch, alone or with the next word as its value; returns the words taken. */
+static int take_sbatch(p4d_rehearse_options *o, char *argv[], p4d_error *err)
+{
+	char command[] = "sbatch", *words[] = {command, argv[0], argv[1], NULL};
+	const int count = argv[1] && argv[1][0] != '-' ? 3 : 2;
+	int operand = 0;
+	p4d_error other;
+
+	words[count] = NULL;
+	if (p4d_sbatch_arguments(&o->sbatch, count, words, &operand, &other) < 0)
+		return unknown(argv[0], err);
+	return operand - 1;
 }
 
 /* "--name=value" or "--name value"; returns the words taken, -1 with an error. */
@@ -81,13 +111,38 @@ static int take_words(p4d_rehearse_options *o, char *argv[], p4d_error *err)
 		o->json = true;
 		return 1;
 	}
-	if (equals) {
-		snprintf(name, sizeof(name), "%.*s", (int)(equals - argv[0]), argv[0]);
-		return take_option(o, name, equals + 1, err) ? -1 : 1;
+	snprintf(name, sizeof(name), "%.*s", (int)strcspn(argv[0], "="), argv[0]);
+	const char *value = equals ? equals + 1 : argv[1];
+	const int known = take_option(o, name, value ? value : "", err);
+	if (known < 0 || (known && !value))
+		return known < 0 ? -1 : usage(err, "no value given for ", argv[0]);
+	/* those of a job are sbatch's as well */
+	if (!known || value == o->gpu || !strcmp(name, "--ranks"))
+		return known ? 2 - (equals != NULL) : take_sbatch(o, argv, err);
+	if (!strcmp(name, "--nodes") || !strcmp(name, "--gpus-per-node"))
+		return take_sbatch(o, argv, err);
+	return 2 - (equals != NULL);
+}
+
+/* A program that is not behind "--" is a job script: text for a shell. */
+static int take_script(p4d_rehearse_options *o, char *argv[], p4d_error *err)
+{
+	char line[128] = "";
+	FILE *in = fopen(argv[0], "re");
+
+	if (!in)
+		return p4d_fail(err, P4D_E_IO, "job script %.200s: %s", argv[0], strerror(errno));
+	if (!fgets(line, sizeof(line), in))
+		line[0] = '\0';
+	fclose(in);
+	if (strncmp(line, "#!", 2) != 0 || !strstr(line, "sh")) {
+		p4d_fail(err, P4D_E_USAGE, "%.200s is no job script of a shell; a program goes behind --",
+			 argv[0]);
+		return p4d_fix(err, "p4d rehearse -- %.200s", argv[0]);
 	}
-	if (!argv[1])
-		return usage(err, "no value given for ", argv[0]);
-	return take_option(o, argv[0], argv[1], err) ? -1 : 2;
+	o->script = argv[0];
+	o->program = argv + 1;
+	return 0;
 }
 
 int p4d_rehearse_options__parse(p4d_rehearse_options *o, int argc, char *argv[], p4d_error *err)
@@ -100,15 +155,12 @@ int p4d_rehearse_options__parse(p4d_rehearse_options *o, int argc, char *argv[],
 			return -1;
 		i += words;
 	}
-	if (i < argc && !strcmp(argv[i], "--"))
-		i++;
+	const bool is_program = i < argc && !strcmp(argv[i], "--");
+	i += is_program;
 	if (i >= argc)
 		return usage(err, "no program given", "");
 	o->program = argv + i;
-	if (o->nodes * o->gpus_per_node > P4D_PLAYER_RANKS)
-		return p4d_fail(err, P4D_E_VALUE, "%" PRIu64 " ranks are more than the %d that p4d plays",
-				o->nodes * o->gpus_per_node, P4D_PLAYER_RANKS);
-	return 0;
+	return is_program ? 0 : take_script(o, argv + i, err);
 }
 
 static int add_rank(p4d_rehearse_options *o, uint64_t rank, p4d_error *err)
@@ -119,11 +171,12 @@ static int add_rank(p4d_rehearse_options *o, uint64_t rank, p4d_error *err)
 	return 0;
 }
 
-int p4d_rehearse_options__ranks(p4d_rehearse_options *o, p4d_error *err)
+int p4d_rehearse_options__ranks(p4d_rehearse_options *o, uint64_t world, p4d_error *err)
 {
-	uint64_t world = o->nodes * o->gpus_per_node, rank;
+	uint64_t rank;
 	char text[512], *rest = NULL;
 
+	o->count = 0;
 	if (!strcmp(o->ranks, "all")) {
 		for (rank = 0; rank < world; rank++)
 			if (add_rank(o, rank, err))

@@ -5,21 +5,27 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "job/sbatch.h"
 
 enum { P4D_REHEARSE_RANKS = 64 };
 
 /* The command line of p4d rehearse. Strings are the caller's words. */
 typedef struct p4d_rehearse_options {
-	const char *gpu, *ranks;
-	uint64_t nodes, gpus_per_node, steps, timeout;
+	const char *gpu; /* NULL: the job's, or the default */
+	const char *ranks;
+	uint64_t nodes, gpus_per_node; /* 0: not given */
+	uint64_t steps, timeout;
 	bool json;
-	char **program; /* NULL-terminated */
+	p4d_sbatch sbatch;  /* options of the job that were typed */
+	char **program;     /* NULL-terminated */
+	const char *script; /* a job's, with `program` its arguments; NULL: program is one */
 	uint64_t rank[P4D_REHEARSE_RANKS];
 	unsigned count; /* of ranks to play */
 } p4d_rehearse_options;
 
-/* Fills what the words name; the caller sets the defaults. Errors: USAGE, VALUE. */
+/* Fills what the words name; the caller sets the defaults, and ends with p4d_sbatch_free. Errors: USAGE,
+ * VALUE, IO. */
 int p4d_rehearse_options__parse(p4d_rehearse_options *o, int argc, char *argv[], p4d_error *err);
 
-/* Lists the ranks that --ranks names in a world of nodes * gpus_per_node. Errors: VALUE. */
-int p4d_rehearse_options__ranks(p4d_rehearse_options *o, p4d_error *err);
+/* Lists the ranks that --ranks names in a world of so many. Errors: VALUE. */
+int p4d_rehearse_options__ranks(p4d_rehearse_options *o, uint64_t world, p4d_error *err);

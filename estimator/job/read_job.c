@@ -173,10 +173,18 @@ static const char *of_export(lookup *l, const char *name)
 	return all ? of_environment(l, name) : p4d_shell_later;
 }
 
+static const char *of_slurm_or_later(lookup *l, const char *name)
+{
+	const char *text = of_job(l, name);
+
+	return text == p4d_shell_later && l->script->later ? l->script->later(l->script->context, name)
+							   : text;
+}
+
 static const char *variable(void *context, const char *name)
 {
-	if (!strncmp(name, "SLURM_", 6))
-		return of_job(context, name);
+	if (!strncmp(name, "SLURM", strlen("SLURM")))
+		return of_slurm_or_later(context, name);
 	if (!strncmp(name, "P4D_", 4)) /* p4d's own outputs */
 		return p4d_shell_later;
 	return of_export(context, name);
@@ -214,6 +222,13 @@ static void submits(void *context, p4d_shell *shell, const p4d_value *words, siz
 	l->script->submits(l->script->context, shell, words, count);
 }
 
+static void starts(void *context, p4d_shell *shell, const p4d_started *command)
+{
+	const lookup *l = context;
+
+	l->script->starts(l->script->context, shell, command);
+}
+
 static void runs(void *context, p4d_shell *shell, const p4d_command_run *started)
 {
 	const lookup *l = context;
@@ -239,6 +254,7 @@ void p4d_job_read(const p4d_job_script *script, const p4d_shell_limits *limits, 
 	    .typed = script->typed,
 	    .program = script->program ? program : NULL,
 	    .submits = script->submits ? submits : NULL,
+	    .starts = script->starts ? starts : NULL,
 	    .runs = script->rehearsals ? runs : NULL};
 
 	if (is_of_other_language(script->job->script, script->job->script_length)) {

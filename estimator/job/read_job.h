@@ -33,6 +33,10 @@ typedef struct p4d_job_script {
 	 * has environment and files. */
 	const char *(*inherited)(void *context, const char *name);
 	const char *(*left)(void *context, const char *path, size_t *length);
+	/* What a variable is that only the job will know; p4d_shell_later: nobody says. NULL: of none. */
+	const char *(*later)(void *context, const char *name);
+	/* As p4d_reader_host has it. */
+	void (*starts)(void *context, p4d_shell *shell, const p4d_started *command);
 	void *context;                     /* of these */
 	struct p4d_rehearsals *rehearsals; /* gets what was rehearsed of its commands; NULL: nobody asks */
 } p4d_job_script;

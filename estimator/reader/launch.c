@@ -359,6 +359,9 @@ void p4d_reader__launch(const p4d_value *words, size_t count, p4d_launch *launch
 				next = behind_options(l, words, count, next, launch, &module, &text) +
 				       l->operands;
 			text = text || (l->starts == REMOTE && next + 1 == count);
+			if (launch->launchers < P4D_LAUNCHERS)
+				launch->launcher[launch->launchers++] = (p4d_launcher){
+				    l->name, l->subcommand, at, next, module, l->starts == SHELL};
 			if (l->starts == SHELL && !text && (next >= count || launch->shell_input)) {
 				launch->shell_input = true;
 				launch->words = words + (next < count ? next : count);
@@ -390,4 +393,18 @@ void p4d_reader__launch(const p4d_value *words, size_t count, p4d_launch *launch
 	launch->count = count - at;
 	if (launch->count && ends_with(launch->words[0], ".sh") && !launch->shell_text)
 		launch->shell_script = true;
+}
+
+void p4d_reader_launchers(p4d_launchers *to, const p4d_value *words, size_t count)
+{
+	p4d_launch launch;
+
+	p4d_reader__launch(words, count, &launch);
+	*to = (p4d_launchers){
+	    .count = launch.launchers,
+	    .program = launch.count ? (size_t)(launch.words - words) : count,
+	    .shell = launch.shell_script || launch.shell_text || launch.shell_input,
+	    .container = launch.container,
+	};
+	memcpy(to->at, launch.launcher, sizeof(to->at));
 }

@@ -24,7 +24,8 @@ typedef struct reading_state {
 	const char *name, *text;         /* of the script */
 	size_t length;
 	p4d_read_told told;
-	int certainty; /* of the command that is read, as p4d_reader__tell returns it */
+	int certainty;             /* of the command that is read, as p4d_reader__tell returns it */
+	const p4d_started *around; /* launchers of the script or text that is read */
 } reading_state;
 
 const char *p4d_reading_release(const p4d_reading *r)
@@ -327,6 +328,22 @@ static bool submits(const reading_state *state, p4d_shell *shell, const p4d_laun
 	return true;
 }
 
+/* How many words are launchers around the script or text that a command is, without its shell. */
+static size_t around_shell(const p4d_value *words, const p4d_launch *launch)
+{
+	const p4d_launcher *last = launch->launchers ? &launch->launcher[launch->launchers - 1] : NULL;
+
+	if (last && last->shell)
+		return last->at;
+	return launch->words > words ? (size_t)(launch->words - words) : 0;
+}
+
+static void hand_over(const reading_state *state, p4d_shell *shell, const p4d_started *command)
+{
+	if (state->host->starts)
+		state->host->starts(state->host->shell.context, shell, command);
+}
+
 /* A command whose program is none of a shell's. */
 static void tell_started(const reading_state *state, p4d_shell *shell, const p4d_launch *launch,
 			 const p4d_value *words, bool certain)
@@ -358,9 +375,16 @@ static void run_command(void *context, p4d_shell *shell, const p4d_value *words,
 		state->nodes = launch.nodes;
 	if (launch.gpus_per_node.length)
 		state->gpus_per_node = launch.gpus_per_node;
+	const p4d_started *around = state->around;
+	const p4d_started launchers = {
+	    .around = around,
+	    .words = words,
+	    .count = around_shell(words, &launch),
+	};
 	tell_started(state, shell, &launch, words, certain);
 	p4d_read_program program = {.reader = NULL};
 	char path[256];
+	state->around = launchers.count ? &launchers : around;
 	const bool was_read =
 	    launch.shell_script && p4d_shell_script(shell, launch.words, launch.count, LEVELS);
 	if (!launch.shell_text && !launch.shell_input && !was_read)
@@ -370,6 +394,16 @@ static void run_command(void *context, p4d_shell *shell, const p4d_value *words,
 	/* a script is one of a program by its name only */
 	const bool named = program.words;
 	const p4d_reader *reader = launch.shell_script && !named ? NULL : program.reader;
+	const p4d_started command = {
+	    .around = around,
+	    .words = words,
+	    .count = count,
+	    .known = named && !launch.shell_script,
+	    .aside = launch.count && p4d_reader__is_none(launch.words[0]),
+	    .certain = certain,
+	};
+	if (!launch.shell_input && !launch.shell_text && !was_read)
+		hand_over(state, shell, &command);
 	if (launch.shell_input) {
 		read_input(shell, &launch, words[0]);
 	} else if (launch.shell_text) {
@@ -400,6 +434,7 @@ static void run_command(void *context, p4d_shell *shell, const p4d_value *words,
 	}
 	state->nodes = nodes;
 	state->gpus_per_node = gpus;
+	state->around = around;
 }
 
 static const char *variable(void *context, const char *name)

@@ -82,6 +82,39 @@ typedef struct p4d_reading {
 	p4d_read_unknown unknown[P4D_READ_UNKNOWNS];
 } p4d_reading;
 
+/* A launcher in front of a program: its words are words[at] up to words[next], where the command that it
+ * starts begins. */
+typedef struct p4d_launcher {
+	const char *name, *subcommand; /* "accelerate" "launch"; subcommand NULL: none */
+	size_t at, next;
+	bool module; /* words[next] is a module of Python */
+	bool shell;  /* words[next] is for a shell: its script, text or argument */
+} p4d_launcher;
+
+enum { P4D_LAUNCHERS = 12 };
+
+typedef struct p4d_launchers {
+	p4d_launcher at[P4D_LAUNCHERS]; /* the outermost first */
+	unsigned count;
+	size_t program; /* its index among the words; their number: none */
+	bool shell;     /* the program is a script, a text or the input of a shell */
+	bool container; /* it runs in an image, with a Python of its own */
+} p4d_launchers;
+
+/* Which launchers a command begins with. */
+void p4d_reader_launchers(p4d_launchers *to, const p4d_value *words, size_t count);
+
+/* A command of a script that starts a program. */
+typedef struct p4d_started {
+	const struct p4d_started *around; /* words of the launchers around the script or text that it stands
+					     in: "srun bash"; NULL: none */
+	const p4d_value *words;
+	size_t count;
+	bool known;   /* p4d knows its program, by its name */
+	bool aside;   /* its name says that it does not train: it generates, evaluates, converts */
+	bool certain; /* no test that p4d cannot decide is before it */
+} p4d_started;
+
 typedef struct p4d_reader_host {
 	p4d_shell_host shell; /* its command and unread are the reader's own */
 	/* What parses a format; NULL: nothing does. NULL: configuration files are not read. */
@@ -91,6 +124,8 @@ typedef struct p4d_reader_host {
 	const char *(*program)(void *context, const char *path);
 	/* A command "sbatch" with its arguments. NULL: nobody asks. context: as in shell. */
 	void (*submits)(void *context, p4d_shell *shell, const p4d_value *words, size_t count);
+	/* Every other command. NULL: nobody asks. */
+	void (*starts)(void *context, p4d_shell *shell, const p4d_started *command);
 	/* Every command that starts a program, also those that p4d does not know. NULL: nobody asks. */
 	void (*runs)(void *context, p4d_shell *shell, const p4d_command_run *started);
 } p4d_reader_host;

@@ -287,6 +287,8 @@ typedef struct p4d_launch {
 	p4d_value included, excluded;   /* "worker-0:0,1@worker-1:0,1", as DeepSpeed was told */
 	p4d_launch_option option[P4D_LAUNCH_OPTIONS]; /* of launchers that say something about the training */
 	unsigned options;
+	p4d_launcher launcher[P4D_LAUNCHERS];
+	unsigned launchers;
 } p4d_launch;
 
 /* Takes off srun, torchrun, python and their like. words must outlive the launch. */

@@ -99,6 +99,14 @@ bool p4d_shell_exported(p4d_shell *shell, const char *name, p4d_value *value);
 void p4d_shell_each_exported(p4d_shell *shell, void (*take)(void *context, const char *name, p4d_value value),
 			     void *context);
 
+/*
+ * Every variable of the command's environment that the script, or a file that it reads, has set or looked at.
+ * value NULL: the script removes it. Others are as sbatch has them.
+ */
+void p4d_shell_environment(p4d_shell *shell,
+			   void (*each)(void *context, const char *name, const p4d_value *value),
+			   void *context);
+
 /* Why text is not known: "$NODES is not set", "output of nproc". */
 const char *p4d_shell_unknown(const p4d_shell *shell, uint16_t unknown);
 /*

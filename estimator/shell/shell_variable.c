@@ -159,6 +159,31 @@ bool p4d_shell_exported(p4d_shell *sh, const char *name, p4d_value *value)
 	return set;
 }
 
+/* Whether a variable of the same name is in front of it: of this subshell. */
+static bool is_hidden(const p4d_shell_var *first, const p4d_shell_var *v)
+{
+	for (; first != v; first = first->next)
+		if (first->name.length == v->name.length &&
+		    !memcmp(first->name.text, v->name.text, v->name.length))
+			return true;
+	return false;
+}
+
+void p4d_shell_environment(p4d_shell *sh,
+			   void (*each)(void *context, const char *name, const p4d_value *value),
+			   void *context)
+{
+	for (int i = 0; i < P4D_SHELL_BUCKETS; i++)
+		for (const p4d_shell_var *v = sh->variable[i]; v; v = v->next) {
+			if (is_hidden(sh->variable[i], v))
+				continue;
+			if (v->set && v->exported && v->value.count)
+				each(context, v->name.text, &v->value.at[0]);
+			else if (!v->set && v->array)
+				each(context, v->name.text, NULL);
+		}
+}
+
 /* What the environment of sbatch has, or will have in the job, is exported as well. */
 static bool is_of_environment(p4d_shell *sh, const p4d_shell_var *v)
 {
@@ -168,14 +193,6 @@ static bool is_of_environment(p4d_shell *sh, const p4d_shell_var *v)
 		return false;
 	const char *from = p4d_shell_file_name(sh, value.at[0].file);
 	return value.at[0].unknown || (from[0] == '$' && !strcmp(from + 1, v->name.text));
-}
-
-static bool is_hidden(const p4d_shell_var *first, const p4d_shell_var *v)
-{
-	while (first != v && (first->name.length != v->name.length ||
-			      memcmp(first->name.text, v->name.text, v->name.length) != 0))
-		first = first->next;
-	return first != v;
 }
 
 void p4d_shell_each_exported(p4d_shell *sh, void (*take)(void *context, const char *name, p4d_value value),

@@ -12,7 +12,7 @@ mkdir "$TMPDIR"
 # what it holds: 10 GiB and the context, on a GPU of 79.1 GiB
 exits 0 p4d rehearse --gpu h100-80gb -- "$played" 10240
 prints "Verdict: pass on 1 x h100-80gb" "Rank 0: 10.5 of 79.1 GiB on the GPU (13 %)"
-exits 0 p4d rehearse --json "$played" 1024
+exits 0 p4d rehearse --json -- "$played" 1024
 prints '"verdict": "pass"' '"device_bytes": 1598029824' '"schema": 1'
 # the same program on a GPU that is too small gets CUDA's error
 exits 12 p4d rehearse --gpu a100-40gb -- "$played" 40960
@@ -37,6 +37,109 @@ exits 0 p4d rehearse --nodes 2 --gpus-per-node 8 -- "$played" store
 prints "Verdict: pass on 16 x h100-80gb" "Rank 0: " "Rank 15: "
 exits 0 p4d rehearse --nodes=2 --gpus-per-node=8 --ranks=3,5 -- "$played" store
 prints "Rank 3: " "Rank 5: "
+
+# A program that tells what it finds: $seen has a line of variables and a line of words per rank.
+seen=$work/seen
+export seen
+cat >"$work/prog" <<PROG
+#!/bin/sh
+for name in \$PRINTS; do
+	eval "printf '%s ' \"\$name=\\\${\$name-}\""
+done >>"\$seen"
+printf '|%s' "\$@" >>"\$seen"
+printf '\n' >>"\$seen"
+exec "$played" 1024
+PROG
+chmod +x "$work/prog"
+mkdir -p "$work/venv/bin" "$work/code"
+cp "$work/prog" "$work/venv/bin/python"
+printf '#!/bin/sh\nexit 1\n' >"$work/venv/bin/torchrun"
+chmod +x "$work/venv/bin/torchrun"
+cat >"$work/venv/bin/activate" <<'ACTIVATE'
+VIRTUAL_ENV=${0%/*}/venv
+PATH="VENV/bin:$PATH"
+export PATH
+ACTIVATE
+sed -i "s|VENV|$work/venv|" "$work/venv/bin/activate"
+
+# ranks LINE...: what the program saw
+ranks()
+{
+	printf '%s\n' "$@" >"$work/wanted"
+	diff "$work/wanted" "$seen" >"$work/differs" || fail "the program saw: $(cat "$work/differs")"
+	rm -f "$seen"
+}
+
+# a job script: launchers, environment, directory and geometry are those of the job
+cat >"$work/ranks.sh" <<'JOB'
+#!/bin/bash
+#SBATCH -p h100 --nodes=2 --gpus-per-node=4 --ntasks-per-node=1
+module load cuda
+source venv/bin/activate
+export DATA=/data OUT=$SLURM_JOB_ID HOST=$(hostname) PRINTS="RANK LOCAL_RANK WORLD_SIZE SLURM_PROCID SLURM_NTASKS DATA MORE HOST"
+export MASTER_ADDR=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
+python prepare_data.py
+cd code
+MORE=x srun torchrun --nnodes=$SLURM_NNODES --nproc-per-node=4 --rdzv-endpoint=$MASTER_ADDR:29500 my_train.py --lr $1 \
+	--name "a b" --out $OUT
+JOB
+exits 0 p4d rehearse "$work/ranks.sh" 3e-4
+prints "Verdict: pass on 8 x h100-80gb" "Rank 0: " "Rank 7: "
+says "ranks.sh:9: $work/venv/bin/python my_train.py --lr 3e-4" "module load cuda, \$HOST"
+ranks "RANK=0 LOCAL_RANK=0 WORLD_SIZE=8 SLURM_PROCID=0 SLURM_NTASKS=2 DATA=/data MORE=x HOST= |my_train.py|--lr|3e-4|--name|a b|--out|0" \
+	"RANK=7 LOCAL_RANK=3 WORLD_SIZE=8 SLURM_PROCID=1 SLURM_NTASKS=2 DATA=/data MORE=x HOST= |my_train.py|--lr|3e-4|--name|a b|--out|0"
+# options of sbatch go before those of the script
+exits 0 p4d rehearse --conf p4d.conf --nodes 1 -p strict --ranks all "$work/ranks.sh" 1
+prints "Verdict: pass on 4 x a100-40gb" "Rank 3: "
+exits 0 p4d rehearse --gpu a100-80gb "$work/ranks.sh" 1
+prints "on 8 x a100-80gb"
+rm -f "$seen"
+# each rank reads its own place in the job
+cat >"$work/place.sh" <<'JOB'
+#!/bin/sh
+#SBATCH -p h100 -N 2 --gpus-per-node=2 --ntasks-per-node=2
+export PRINTS="SLURM_PROCID SLURM_LOCALID WORLD_SIZE"
+srun sh -c 'if [ $SLURM_PROCID = 0 ]; then ./prog --first; else ./prog --rank $SLURM_PROCID; fi'
+JOB
+exits 0 p4d rehearse "$work/place.sh"
+ranks "SLURM_PROCID=0 SLURM_LOCALID=0 WORLD_SIZE= |--first" "SLURM_PROCID=3 SLURM_LOCALID=1 WORLD_SIZE= |--rank|3"
+# what cannot be read is named
+printf '#!/bin/sh\n#SBATCH -p h100 --gpus-per-node=1\n./train --data $NO_SUCH_DATA/x\n' >"$work/unknown.sh"
+exits 9 p4d rehearse "$work/unknown.sh"
+says '--data ?/x: $NO_SUCH_DATA is not set' "p4d rehearse --shell JOB.sh, or p4d rehearse -- PROGRAM"
+printf '#!/bin/sh\n#SBATCH -p h100 --gpus-per-node=1\necho hello\n' >"$work/nothing.sh"
+exits 9 p4d rehearse "$work/nothing.sh"
+says "finds no command that starts a program"
+exits 1 p4d rehearse "$played" 1024
+says "a program goes behind --"
+
+# launchers that are typed: each sets what it sets
+PRINTS="RANK LOCAL_RANK WORLD_SIZE LOCAL_SIZE SLURM_PROCID OMPI_COMM_WORLD_RANK OMPI_COMM_WORLD_SIZE PMI_RANK FOO"
+export PRINTS
+none="RANK= LOCAL_RANK= WORLD_SIZE= LOCAL_SIZE="
+exits 0 p4d rehearse --ranks last -- torchrun --nproc-per-node=8 --no-python ./prog --x
+ranks "RANK=7 LOCAL_RANK=7 WORLD_SIZE=8 LOCAL_SIZE= SLURM_PROCID= OMPI_COMM_WORLD_RANK= OMPI_COMM_WORLD_SIZE= PMI_RANK= FOO= |--x"
+exits 0 p4d rehearse --ranks last -- srun -N2 --gpus-per-node=8 --ntasks-per-node=8 ./prog
+prints "on 16 x h100-80gb"
+ranks "$none SLURM_PROCID=15 OMPI_COMM_WORLD_RANK= OMPI_COMM_WORLD_SIZE= PMI_RANK= FOO= |"
+exits 0 p4d rehearse --ranks last -- srun -N 2 -n 4 env FOO=1 torchrun --nnodes 2 --nproc_per_node 4 --no-python ./prog
+ranks "RANK=7 LOCAL_RANK=3 WORLD_SIZE=8 LOCAL_SIZE= SLURM_PROCID=1 OMPI_COMM_WORLD_RANK= OMPI_COMM_WORLD_SIZE= PMI_RANK= FOO=1 |"
+exits 0 p4d rehearse --ranks last -- mpirun -np 8 -x FOO=1 --bind-to none nohup ./prog -n 3
+ranks "$none SLURM_PROCID= OMPI_COMM_WORLD_RANK=7 OMPI_COMM_WORLD_SIZE=8 PMI_RANK= FOO=1 |-n|3"
+exits 0 p4d rehearse --ranks last -- mpiexec.hydra -n 16 -ppn 8 -genv FOO 2 ./prog
+prints "on 16 x h100-80gb"
+ranks "$none SLURM_PROCID= OMPI_COMM_WORLD_RANK= OMPI_COMM_WORLD_SIZE= PMI_RANK=15 FOO=2 |"
+exits 0 p4d rehearse --ranks last -- deepspeed --include localhost:0,1,2 --no_python ./prog --x
+ranks "RANK=2 LOCAL_RANK=2 WORLD_SIZE=3 LOCAL_SIZE=3 SLURM_PROCID= OMPI_COMM_WORLD_RANK= OMPI_COMM_WORLD_SIZE= PMI_RANK= FOO= |--x|--local_rank=2"
+printf 'a slots=4\nb slots=4\n' >"$work/hosts"
+exits 0 p4d rehearse --ranks last -- deepspeed --hostfile hosts --no_local_rank --no_python ./prog
+ranks "RANK=7 LOCAL_RANK=3 WORLD_SIZE=8 LOCAL_SIZE=4 SLURM_PROCID= OMPI_COMM_WORLD_RANK= OMPI_COMM_WORLD_SIZE= PMI_RANK= FOO= |"
+exits 0 p4d rehearse --ranks last -- "$work/venv/bin/python" -m torch.distributed.launch --nproc_per_node=2 train.py
+ranks "RANK=1 LOCAL_RANK=1 WORLD_SIZE=2 LOCAL_SIZE= SLURM_PROCID= OMPI_COMM_WORLD_RANK= OMPI_COMM_WORLD_SIZE= PMI_RANK= FOO= |train.py|--local-rank=1"
+exits 9 p4d rehearse -- apptainer exec --nv image.sif python train.py
+says "apptainer starts the program in a container"
+exits 9 p4d rehearse -- ssh host python train.py
+says "p4d does not play ssh"
 
 exits 1 p4d rehearse
 says "no program given" "p4d help rehearse"

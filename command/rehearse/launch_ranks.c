@@ -1,0 +1,547 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which ranks the launchers of a command start, and what one of them runs. */
+#include "rehearse/launch_ranks.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/number.h"
+#include "job/job.h"
+#include "reader/reader.h"
+
+/* A command without its launchers, so far. */
+typedef struct launching {
+	const p4d_words *from;
+	p4d_words *to;
+	p4d_rehearse_ranks *ranks;
+	const p4d_launcher *launcher;
+	bool module, no_python;               /* torchrun starts a module of Python, or no Python */
+	bool python;                          /* words of Python are written */
+	const char *local_rank;               /* an argument behind the program, "--local_rank"; NULL: none */
+	const char *unknown, *unknown_option; /* what an option that counts depends on; NULL: all is known */
+} launching;
+
+static const char *word(const launching *l, size_t index)
+{
+	return index < l->from->count ? l->from->at[index].text : "";
+}
+
+/* Options of a launcher */
+
+static bool same_name(const char *a, const char *b, size_t length)
+{
+	for (size_t i = 0; i < length; i++)
+		if (a[i] != b[i] && !(strchr("-_", a[i]) && strchr("-_", b[i])))
+			return false;
+	return !b[length];
+}
+
+/* Known text; else NULL, and the command cannot be played. */
+static const char *known(launching *l, size_t i, const char *name, const char *text)
+{
+	if (!l->from->at[i].unknown)
+		return text;
+	l->unknown = l->from->at[i].unknown;
+	l->unknown_option = name;
+	return NULL;
+}
+
+/* The value of an option that is word `i`; NULL: it is not that option. `name` has its dashes. */
+static const char *value_of(launching *l, size_t i, const char *name)
+{
+	const char *text = word(l, i);
+	const size_t length = strcspn(text, "=");
+	const bool is_short = name[1] != '-' && strlen(name) == 2;
+
+	if (is_short && !strncmp(text, name, 2) && text[2] >= '0' && text[2] <= '9')
+		return known(l, i, name, text + 2); /* -N2, not -np */
+	if (length != strlen(name) || !same_name(text, name, length))
+		return NULL;
+	if (text[length])
+		return known(l, i, name, text + length + 1);
+	return i + 1 < l->launcher->next ? known(l, i + 1, name, word(l, i + 1)) : NULL;
+}
+
+/* The last value of the options `names`, which end with NULL; NULL: none is given. */
+static const char *option(launching *l, const char *const *names)
+{
+	const char *found = NULL;
+
+	for (size_t i = l->launcher->at + 1; i < l->launcher->next; i++)
+		for (const char *const *name = names; *name; name++) {
+			const char *value = value_of(l, i, *name);
+			found = value ? value : found;
+		}
+	return found;
+}
+
+static bool has_switch(const launching *l, const char *name)
+{
+	for (size_t i = l->launcher->at + 1; i < l->launcher->next; i++)
+		if (strlen(word(l, i)) == strlen(name) && same_name(word(l, i), name, strlen(name)))
+			return true;
+	return false;
+}
+
+static uint64_t number(const char *text, uint64_t otherwise)
+{
+	uint64_t value;
+
+	return text && p4d_number_whole(text, 1, P4D_PLAYER_RANKS, &value) ? value : otherwise;
+}
+
+/* "4", and of "2:4" or "2-4" the most. */
+static uint64_t most(const char *text, uint64_t otherwise)
+{
+	const char *behind = text ? strpbrk(text, ":-") : NULL;
+
+	return number(behind ? behind + 1 : text, otherwise);
+}
+
+#define OPTION(l, ...) option(l, (const char *const[]){__VA_ARGS__, NULL})
+
+/* "8", "h100:8" or "gpu:h100:8". */
+static uint64_t gpus(const char *text, uint64_t otherwise)
+{
+	const char *behind = text ? strrchr(text, ':') : NULL;
+
+	return number(behind ? behind + 1 : text, otherwise);
+}
+
+/* srun and mpirun */
+
+static void take_tasks(launching *l, const char *all, const char *per_node)
+{
+	p4d_rehearse_ranks *r = l->ranks;
+	const uint64_t nodes = r->nodes ? r->nodes : 1;
+	const uint64_t tasks = number(all, per_node ? 0 : r->tasks);
+
+	r->ranks_per_node = number(per_node, tasks ? (tasks + nodes - 1) / nodes : r->tasks_per_node);
+	r->ranks_per_node = r->ranks_per_node ? r->ranks_per_node : 1;
+}
+
+static int take_srun(launching *l, p4d_error *err)
+{
+	p4d_rehearse_ranks *r = l->ranks;
+
+	if (OPTION(l, "--container-image"))
+		return p4d_fail(err, P4D_E_UNMODELLED,
+				"srun starts the program in a container, whose libraries p4d does not have; "
+				"rehearse it inside the container");
+	r->nodes = most(OPTION(l, "-N", "--nodes"), r->nodes);
+	r->gpus_per_node = gpus(OPTION(l, "--gpus-per-node", "--gres"), r->gpus_per_node);
+	const char *all = OPTION(l, "-G", "--gpus");
+	if (all && r->nodes)
+		r->gpus_per_node = (gpus(all, r->nodes) + r->nodes - 1) / r->nodes;
+	r->gpus_per_task = gpus(OPTION(l, "--gpus-per-task"), r->gpus_per_task);
+	take_tasks(l, OPTION(l, "-n", "--ntasks"), OPTION(l, "--ntasks-per-node", "--tasks-per-node"));
+	if (!r->gpus_per_node && r->gpus_per_task)
+		r->gpus_per_node = r->gpus_per_task * r->ranks_per_node;
+	r->started |= P4D_STARTED_SRUN;
+	return 0;
+}
+
+/* -x NAME=VALUE of Open MPI, -genv NAME VALUE of MPICH. */
+static void take_mpi_variables(launching *l)
+{
+	for (size_t i = l->launcher->at + 1; i + 1 < l->launcher->next; i++) {
+		const char *equals = strchr(word(l, i + 1), '=');
+		if (!strcmp(word(l, i), "-x") && equals)
+			p4d_words__set(
+			    l->to,
+			    p4d_words__copy(l->to->memory, word(l, i + 1), (size_t)(equals - word(l, i + 1))),
+			    equals + 1);
+		if ((!strcmp(word(l, i), "-genv") || !strcmp(word(l, i), "-env")) &&
+		    i + 2 < l->launcher->next)
+			p4d_words__set(l->to, word(l, i + 1), word(l, i + 2));
+	}
+}
+
+static int take_mpi(launching *l, p4d_error *err)
+{
+	const char *map = OPTION(l, "--map-by", "-map-by");
+	const char *all = OPTION(l, "-np", "-n", "-c", "--np", "--n");
+	const char *each =
+	    OPTION(l, "-N", "-npernode", "--npernode", "-ppn", "-perhost", "--ntasks-per-node");
+	char text[24];
+	uint64_t per_node = number(each, 0);
+
+	(void)err;
+	if (!per_node && map && !strncmp(map, "ppr:", 4))
+		per_node = strtoull(map + 4, NULL, 10);
+	/* without Slurm's nodes the number of all and that of a node say how many there are */
+	if (per_node && all && !l->ranks->nodes)
+		l->ranks->nodes = (number(all, per_node) + per_node - 1) / per_node;
+	snprintf(text, sizeof(text), "%" PRIu64, per_node);
+	take_tasks(l, all, per_node ? text : NULL);
+	take_mpi_variables(l);
+	l->ranks->started |=
+	    strcmp(l->launcher->name, "mpiexec.hydra") ? P4D_STARTED_OPENMPI : P4D_STARTED_HYDRA;
+	return 0;
+}
+
+/* torchrun */
+
+static int take_torchrun(launching *l, p4d_error *err)
+{
+	static const char *const every[] = {"gpu", "auto"};
+	p4d_rehearse_ranks *r = l->ranks;
+	const char *ranks = OPTION(l, "--nproc-per-node", "--nproc_per_node");
+	const bool is_launch = !strcmp(l->launcher->name, "torch.distributed.launch");
+
+	(void)err;
+	r->nodes = has_switch(l, "--standalone") ? 1 : most(OPTION(l, "--nnodes"), 1);
+	r->ranks_per_node = number(ranks, 1);
+	for (size_t i = 0; ranks && i < sizeof(every) / sizeof(every[0]); i++)
+		if (!strcmp(ranks, every[i]))
+			r->ranks_per_node = r->gpus_per_node ? r->gpus_per_node : 1;
+	r->gpus_per_node = r->gpus_per_node ? r->gpus_per_node : r->ranks_per_node;
+	r->gpus_per_task = 0;
+	r->started |= P4D_STARTED_TORCHRUN;
+	l->module = l->launcher->module;
+	l->no_python = has_switch(l, "--no-python");
+	if (is_launch && !has_switch(l, "--use-env"))
+		l->local_rank = "--local-rank";
+	return 0;
+}
+
+/* deepspeed */
+
+/* Nodes of a hostfile, "worker-0 slots=8" a line, and the slots of the first. */
+static void read_hostfile(const launching *l, const char *path, uint64_t *nodes, uint64_t *slots)
+{
+	char line[512], full[P4D_PLAYER_PATH];
+	const char *directory = l->from->directory;
+
+	*nodes = *slots = 0;
+	snprintf(full, sizeof(full), "%s%s%s", path[0] != '/' && directory ? directory : "",
+		 path[0] != '/' && directory ? "/" : "", path);
+	FILE *in = fopen(full, "re");
+	while (in && fgets(line, sizeof(line), in)) {
+		const char *at = strstr(line, "slots=");
+		if (line[0] == '#' || !at)
+			continue;
+		++*nodes;
+		*slots = *slots ? *slots : strtoull(at + strlen("slots="), NULL, 10);
+	}
+	if (in)
+		fclose(in);
+}
+
+/* --include=worker-0:0,1@worker-1:0,1: nodes, and the GPUs of the first; 0: all. */
+static void take_included(const char *text, uint64_t *nodes, uint64_t *each)
+{
+	const char *colon = strchr(text, ':');
+	const size_t first = strcspn(text, "@");
+
+	*nodes = 1;
+	*each = 0;
+	for (const char *c = text; *c; c++)
+		*nodes += *c == '@';
+	if (!colon || colon > text + first)
+		return;
+	*each = 1;
+	for (const char *c = colon; c < text + first; c++)
+		*each += *c == ',';
+}
+
+static int take_deepspeed(launching *l, p4d_error *err)
+{
+	p4d_rehearse_ranks *r = l->ranks;
+	const char *path = OPTION(l, "-H", "--hostfile"), *included = OPTION(l, "-i", "--include");
+	uint64_t nodes, slots;
+
+	if (OPTION(l, "-e", "--exclude"))
+		return p4d_fail(err, P4D_E_UNMODELLED,
+				"p4d does not play deepspeed --exclude; use --include or --num_gpus");
+	read_hostfile(l, path ? path : "/job/hostfile", &nodes, &slots);
+	r->ranks_per_node = slots ? slots : r->gpus_per_node ? r->gpus_per_node : 1;
+	if (included) {
+		uint64_t each;
+		take_included(included, &nodes, &each);
+		r->ranks_per_node = each ? each : r->ranks_per_node;
+	}
+	/* without a hostfile deepspeed starts on this node alone */
+	r->nodes = number(OPTION(l, "--num_nodes"), nodes ? nodes : 1);
+	r->ranks_per_node = number(OPTION(l, "--num_gpus"), r->ranks_per_node);
+	r->gpus_per_node = r->gpus_per_node ? r->gpus_per_node : r->ranks_per_node;
+	r->started |= P4D_STARTED_DEEPSPEED;
+	l->module = l->launcher->module;
+	l->no_python = has_switch(l, "--no_python");
+	if (!has_switch(l, "--no_local_rank"))
+		l->local_rank = "--local_rank";
+	return 0;
+}
+
+/* Words that stay */
+
+static void add_words(launching *l, size_t from, size_t to)
+{
+	for (size_t i = from; i < to && i < l->from->count; i++) {
+		const p4d_word *w = &l->from->at[i];
+		p4d_words__add(l->to, w->text);
+		l->to->at[l->to->count - 1].unknown = w->unknown;
+	}
+}
+
+static int keep(launching *l, p4d_error *err)
+{
+	(void)err;
+	add_words(l, l->launcher->at, l->launcher->next);
+	return 0;
+}
+
+static int drop(launching *l, p4d_error *err)
+{
+	(void)l, (void)err;
+	return 0;
+}
+
+/* Python itself stays; the module that it starts may be a launcher, which decides for itself. */
+static int take_python(launching *l, p4d_error *err)
+{
+	(void)err;
+	add_words(l, l->launcher->at, l->launcher->next - l->launcher->module);
+	l->module = l->launcher->module;
+	l->python = true;
+	return 0;
+}
+
+static int refuse_container(launching *l, p4d_error *err)
+{
+	return p4d_fail(
+	    err, P4D_E_UNMODELLED,
+	    "%s starts the program in a container, whose libraries p4d does not have; rehearse it "
+	    "inside the container",
+	    l->launcher->name);
+}
+
+static int refuse(launching *l, p4d_error *err)
+{
+	p4d_fail(err, P4D_E_UNMODELLED, "p4d does not play %s", l->launcher->name);
+	return p4d_fix(err, "p4d rehearse --nodes N --gpus-per-node N -- PROGRAM");
+}
+
+/* What is not in the table is not played. STAYS: the rest of the command is what runs. */
+static const struct {
+	const char *name;
+	int (*take)(launching *l, p4d_error *err);
+	bool stays;
+} kinds[] = {
+    {"srun", take_srun, false},
+    {"mpirun", take_mpi, false},
+    {"mpiexec", take_mpi, false},
+    {"mpiexec.hydra", take_mpi, false},
+    {"orterun", take_mpi, false},
+    {"horovodrun", take_mpi, false},
+    {"torchrun", take_torchrun, false},
+    {"torch.distributed.run", take_torchrun, false},
+    {"torch.distributed.launch", take_torchrun, false},
+    {"deepspeed", take_deepspeed, false},
+    {"python", take_python, false},
+    {"python3", take_python, false},
+    {"uv", keep, false},
+    {"poetry", keep, false},
+    {"pipenv", keep, false},
+    {"pixi", keep, false},
+    {"conda", keep, false},
+    {"mamba", keep, false},
+    {"micromamba", keep, false},
+    {"env", drop, false},
+    {"nohup", drop, false},
+    {"exec", drop, false},
+    {"command", drop, false},
+    {"time", drop, false},
+    {"nice", drop, false},
+    {"stdbuf", drop, false},
+    {"timeout", drop, false},
+    {"taskset", drop, false},
+    {"numactl", drop, false},
+    {"nsys", drop, false},
+    {"ncu", drop, false},
+    {"setsid", drop, false},
+    {"bash", drop, true},
+    {"sh", drop, true},
+    {"accelerate", drop, true},
+    {"accelerate.commands.launch", drop, true},
+    {"accelerate-launch", drop, true},
+    {"composer", drop, true},
+    {"tune", drop, true},
+    {"oumi", drop, true},
+    {"colossalai", drop, true},
+    {"apptainer", refuse_container, false},
+    {"singularity", refuse_container, false},
+    {"docker", refuse_container, false},
+    {"podman", refuse_container, false},
+    {"podman-hpc", refuse_container, false},
+    {"enroot", refuse_container, false},
+    {"sarus", refuse_container, false},
+    {"shifter", refuse_container, false},
+    {"ch-run", refuse_container, false},
+};
+
+static int fail_unknown(const char *what, const char *why, p4d_error *err)
+{
+	p4d_fail(err, P4D_E_UNMODELLED, "%.60s: %.120s", what, why);
+	return p4d_fix(err, "p4d rehearse --shell JOB.sh, or p4d rehearse -- PROGRAM");
+}
+
+/* NAME=VALUE between launchers, as env takes it. */
+static int take_assignments(launching *l, size_t from, size_t to, p4d_error *err)
+{
+	for (size_t i = from; i < to; i++) {
+		const char *text = word(l, i), *equals = strchr(text, '=');
+		if (!equals && l->from->at[i].unknown)
+			return fail_unknown("what the command begins with", l->from->at[i].unknown, err);
+		if (equals && equals > text && text[0] != '-' && !l->from->at[i].unknown)
+			p4d_words__set(l->to, p4d_words__copy(l->to->memory, text, (size_t)(equals - text)),
+				       equals + 1);
+	}
+	return 0;
+}
+
+/* What runs has to be known to its last word. */
+static int check_words(const p4d_words *words, p4d_error *err)
+{
+	for (size_t i = 0; i < words->count; i++)
+		if (words->at[i].unknown) {
+			const bool of_option = i && words->at[i - 1].text[0] == '-';
+			char what[64];
+			snprintf(what, sizeof(what), "%.30s%s%.30s", of_option ? words->at[i - 1].text : "",
+				 of_option ? " " : "", words->at[i].text);
+			return fail_unknown(what, words->at[i].unknown, err);
+		}
+	return 0;
+}
+
+/* The python of the folder that a launcher is in. */
+static const char *python_beside(launching *l, const char *launcher)
+{
+	const char *path = p4d_words__variable(l->from, "PATH");
+	const char *slash = strrchr(launcher, '/');
+	char *found;
+
+	if (slash) {
+		found = p4d_words__print(l->to->memory, "%.*s/python", (int)(slash - launcher), launcher);
+		return found && !access(found, X_OK) ? found : "python3";
+	}
+	for (const char *at = path; at && *at; at += strcspn(at, ":"), at += *at == ':') {
+		const int length = (int)strcspn(at, ":");
+		found = p4d_words__print(l->to->memory, "%.*s/%s", length, at, launcher);
+		if (!found || access(found, X_OK))
+			continue;
+		found = p4d_words__print(l->to->memory, "%.*s/python", length, at);
+		if (found && !access(found, X_OK))
+			return found;
+	}
+	return "python3";
+}
+
+/* Behind the last launcher: Python unless its words are there, and the program. */
+static void add_program(launching *l, size_t program)
+{
+	const bool starts_python =
+	    l->launcher && (l->ranks->started & (P4D_STARTED_TORCHRUN | P4D_STARTED_DEEPSPEED));
+
+	if (starts_python && l->no_python)
+		l->module = false;
+	else if (starts_python && !l->python)
+		p4d_words__add(l->to, l->to->count ? "python" : python_beside(l, word(l, l->launcher->at)));
+	if (l->module)
+		p4d_words__add(l->to, "-m");
+	add_words(l, program, l->from->count);
+	if (l->local_rank)
+		p4d_words__add(l->to,
+			       p4d_words__print(l->to->memory, "%s=" P4D_PLAYER_LOCAL_RANK, l->local_rank));
+}
+
+/* Returns where the words that run begin; -1 with an error. *stays: they do so with their launcher. */
+static int64_t take_launchers(launching *l, const p4d_launchers *launchers, bool *stays, p4d_error *err)
+{
+	const size_t count = sizeof(kinds) / sizeof(kinds[0]);
+	size_t behind = 0;
+
+	for (unsigned i = 0; i < launchers->count; i++) {
+		size_t k = 0;
+		l->launcher = &launchers->at[i];
+		if (take_assignments(l, behind, l->launcher->at, err))
+			return -1;
+		while (k < count && strcmp(kinds[k].name, l->launcher->name) != 0)
+			k++;
+		if (k < count && kinds[k].stays) {
+			*stays = true;
+			return (int64_t)l->launcher->at;
+		}
+		if (k == count ? refuse(l, err) : kinds[k].take(l, err))
+			return -1;
+		if (l->unknown) {
+			char what[64];
+			snprintf(what, sizeof(what), "%.30s %.30s", l->launcher->name, l->unknown_option);
+			return fail_unknown(what, l->unknown, err);
+		}
+		behind = l->launcher->next;
+	}
+	if (take_assignments(l, behind, launchers->program, err))
+		return -1;
+	return (int64_t)launchers->program;
+}
+
+/* A script that its name alone makes one of a shell. */
+static bool is_of_shell(const char *program)
+{
+	const size_t length = strlen(program);
+
+	return length > 3 && !strcmp(program + length - 3, ".sh") && access(program, X_OK);
+}
+
+/* GPUs and ranks that nothing said. */
+static void complete(p4d_rehearse_ranks *r)
+{
+	if (!r->started && r->is_typed && r->nodes * r->gpus_per_node > 1) {
+		r->ranks_per_node = r->gpus_per_node;
+		r->started = P4D_STARTED_TORCHRUN | P4D_STARTED_SRUN | P4D_STARTED_TASKS;
+	} else if (!r->started) {
+		r->nodes = r->ranks_per_node = 1;
+	}
+	r->nodes = r->nodes ? r->nodes : 1;
+	r->ranks_per_node = r->ranks_per_node ? r->ranks_per_node : 1;
+	r->gpus_per_node = r->gpus_per_node ? r->gpus_per_node : r->ranks_per_node;
+	r->visible =
+	    r->gpus_per_task && (r->started & P4D_STARTED_SRUN) ? r->gpus_per_task : r->gpus_per_node;
+}
+
+int p4d_launch__ranks(p4d_words *words, p4d_rehearse_ranks *ranks, p4d_error *err)
+{
+	p4d_words to = *words;
+	launching l = {.from = words, .to = &to, .ranks = ranks};
+	p4d_launchers launchers;
+	bool stays = false;
+	p4d_value *values = p4d_words__take(words->memory, (words->count + 1) * sizeof(*values));
+
+	for (size_t i = 0; values && i < words->count; i++)
+		values[i] = words->at[i].value;
+	if (!values)
+		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for %zu words", words->count);
+	p4d_reader_launchers(&launchers, values, words->count);
+	to.at = NULL;
+	to.count = to.room = 0;
+	ranks->started = 0;
+	const int64_t program = take_launchers(&l, &launchers, &stays, err);
+	if (program < 0)
+		return -1;
+	if (is_of_shell(word(&l, (size_t)program)))
+		p4d_words__add(&to, "bash");
+	if (stays && l.module)
+		p4d_words__add(&to, "-m");
+	stays ? add_words(&l, (size_t)program, words->count) : add_program(&l, (size_t)program);
+	if (!to.count || (size_t)program >= words->count)
+		return p4d_fail(err, P4D_E_USAGE, "the command starts no program");
+	if (check_words(&to, err))
+		return -1;
+	complete(ranks);
+	*words = to;
+	return 0;
+}

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which ranks of which program are played, on which GPU. */
+#include "rehearse/playing.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rehearse/launch_ranks.h"
+#include "rehearse/store.h"
+
+static const char usual_gpu[] = "h100-80gb";
+
+static int find_gpu(p4d_playing *p, p4d_error *err)
+{
+	const p4d_gpus *gpus = p4d_site_gpus(p->site);
+	const char *name = p->asked.gpu ? p->asked.gpu : usual_gpu;
+	unsigned candidates = 1;
+
+	p->player.gpu = p->job.gpu && !p->asked.gpu ? p->job.gpu : p4d_gpu_find(gpus, name, &candidates);
+	if (!p->player.gpu) {
+		p4d_fail(err, P4D_E_UNKNOWN_GPU, "unknown GPU \"%.60s\"", name);
+		return p4d_fix(err, "p4d gpus");
+	}
+	if (candidates > 1)
+		return p4d_fail(err, P4D_E_AMBIGUOUS_GPU,
+				"\"%.60s\" is the name of %u GPUs of different sizes; p4d gpus lists them",
+				name, candidates);
+	if (!p->player.gpu->sm)
+		return p4d_fail(err, P4D_E_UNMODELLED,
+				"%s has no CUDA; p4d rehearses programs for NVIDIA's GPUs",
+				p->player.gpu->name);
+	return 0;
+}
+
+/* The command of a job script as a rank of it runs it, or the program that was typed. */
+static int find_command(p4d_playing *p, p4d_rehearse_ranks *ranks, uint64_t rank, p4d_error *err)
+{
+	p4d_words words = {.memory = &p->memory};
+
+	if (p->asked.script) {
+		p->job.player = rank ? &p->player : NULL;
+		p->job.rank = rank;
+		if (p4d_read_command__find(&p->job, err))
+			return -1;
+		p->words = p->job.words;
+		*ranks = p->job.ranks;
+		return p4d_launch__ranks(&p->words, ranks, err);
+	}
+	for (char **word = p->asked.program; *word; word++)
+		p4d_words__add(&words, *word);
+	p->words = words;
+	*ranks = (p4d_rehearse_ranks){
+	    .nodes = p->asked.nodes, .gpus_per_node = p->asked.gpus_per_node, .is_typed = true};
+	if (ranks->gpus_per_node && !ranks->nodes)
+		ranks->nodes = 1;
+	if (ranks->nodes && !ranks->gpus_per_node)
+		ranks->gpus_per_node = 1;
+	return p4d_launch__ranks(&p->words, ranks, err);
+}
+
+static int take_ranks(p4d_playing *p, const p4d_rehearse_ranks *ranks, p4d_error *err)
+{
+	p4d_player *player = &p->player;
+	const uint64_t world = ranks->nodes * ranks->ranks_per_node;
+
+	if (world > P4D_PLAYER_RANKS || ranks->gpus_per_node > 64)
+		return p4d_fail(err, P4D_E_VALUE, "%" PRIu64 " ranks are more than the %d that p4d plays",
+				world, P4D_PLAYER_RANKS);
+	player->nodes = ranks->nodes;
+	player->gpus_per_node = ranks->gpus_per_node;
+	player->ranks_per_node = ranks->ranks_per_node;
+	player->tasks_per_node = ranks->tasks_per_node;
+	player->visible = ranks->visible;
+	player->started = ranks->started | (p->asked.script ? P4D_STARTED_JOB : 0u);
+	player->job_name = p->asked.script ? p->job.name : NULL;
+	player->submitted = p->asked.script ? p->job.directory : NULL;
+	return p4d_rehearse_options__ranks(&p->asked, world, err);
+}
+
+/* The words and variables that a rank runs with. */
+static int take_words(p4d_playing *p, p4d_error *err)
+{
+	p->player.program = p4d_words__list(&p->words);
+	p->player.variable = p->words.variable;
+	p->player.variables = p->words.variables;
+	p->player.working = p->words.directory ? p->words.directory
+			    : p->asked.script  ? p->job.directory
+					       : NULL;
+	return p->player.program && !p->memory.spent
+		   ? 0
+		   : p4d_fail(err, P4D_E_NO_MEMORY, "no memory for the words of the program");
+}
+
+/* What the program does not find as it would in the job. */
+static void print_notes(const p4d_playing *p)
+{
+	const p4d_read_command *job = &p->job;
+
+	if (!p->asked.script)
+		return;
+	fprintf(stderr, "p4d: %s:", job->place);
+	for (size_t i = 0; i < p->words.count && i < 12; i++)
+		fprintf(stderr, " %.60s", p->words.at[i].text);
+	fprintf(stderr, "%s\n", p->words.count > 12 ? " ..." : "");
+	if (job->others)
+		fprintf(stderr, "p4d: %u other command%s may train as well\n", job->others,
+			job->others > 1 ? "s" : "");
+	if (job->notes.count)
+		fputs("p4d: not known before the job, so the program does not have them:", stderr);
+	for (size_t i = 0; i < job->notes.count; i++)
+		fprintf(stderr, "%s %.100s", i ? "," : "", job->notes.at[i].text);
+	if (job->notes.count)
+		fputc('\n', stderr);
+}
+
+int p4d_playing__prepare(p4d_playing *p, p4d_error *err)
+{
+	p4d_rehearse_ranks ranks;
+
+	p->player.steps = p->asked.steps;
+	p->player.timeout = p->asked.timeout;
+	p->job.script = p->asked.script;
+	p->job.arguments = p->asked.program;
+	p->job.sbatch = &p->asked.sbatch;
+	p->job.site = p->site;
+	p->job.memory = &p->memory;
+	p->job.assumed = p4d_gpu_find(p4d_site_gpus(p->site), usual_gpu, NULL);
+	if (p->asked.script && p->asked.gpu) {
+		if (find_gpu(p, err))
+			return -1;
+		p->job.assumed = p->player.gpu;
+	}
+	if (find_command(p, &ranks, 0, err) || find_gpu(p, err) || take_ranks(p, &ranks, err) ||
+	    take_words(p, err))
+		return -1;
+	print_notes(p);
+	return 0;
+}
+
+static int open_store(p4d_playing *p, p4d_error *err)
+{
+	if (p->store || !(p->player.started & ~(unsigned)P4D_STARTED_JOB))
+		return 0;
+	return p4d_store__start(&p->store, &p->player.port, err);
+}
+
+static int play_rank(p4d_playing *p, unsigned i, p4d_error *err)
+{
+	const uint64_t rank = p->asked.rank[i];
+	p4d_played played;
+	p4d_rehearse_ranks ranks;
+
+	if (rank && p->asked.script && !p->launches &&
+	    (find_command(p, &ranks, rank, err) || take_words(p, err)))
+		return -1;
+	fprintf(stderr, "p4d: playing rank %" PRIu64 " of %" PRIu64 " on %s\n", rank,
+		p4d_player__world(&p->player), p->player.gpu->name);
+	return p4d_player__play(&p->player, rank, &played, err) ||
+		       p4d_rehearsed__read(&p->rehearsed[i], &p->player, &played, err)
+		   ? -1
+		   : 0;
+}
+
+int p4d_playing__play(p4d_playing *p, p4d_error *err)
+{
+	p->rehearsed = calloc(P4D_REHEARSE_RANKS, sizeof(*p->rehearsed));
+	if (!p->rehearsed)
+		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for %u ranks", p->asked.count);
+	if (p4d_player__open(&p->player, err) || open_store(p, err))
+		return -1;
+	for (unsigned i = 0; i < p->asked.count; i++)
+		if (play_rank(p, i, err))
+			return -1;
+	return 0;
+}
+
+void p4d_playing__end(p4d_playing *p)
+{
+	p4d_store__stop(p->store);
+	p4d_player__close(&p->player);
+	for (unsigned i = 0; p->rehearsed && i < P4D_REHEARSE_RANKS; i++)
+		p4d_rehearsed__free(&p->rehearsed[i]);
+	free(p->rehearsed);
+	p4d_sbatch_free(&p->asked.sbatch);
+	p4d_words__free(&p->memory);
+}

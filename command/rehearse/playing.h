@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <sys/types.h>
+
+#include "rehearse/read_command.h"
+#include "rehearse/rehearse_options.h"
+#include "rehearse/rehearsed.h"
+
+/* A rehearsal from its options to what its ranks held. Zero before use, except `asked` and `site`. */
+typedef struct p4d_playing {
+	p4d_rehearse_options asked;
+	p4d_site *site;
+	p4d_player player;
+	p4d_rehearsed *rehearsed; /* one per rank of `asked` */
+	p4d_read_command job;
+	p4d_words words; /* what a rank runs */
+	p4d_words_memory memory;
+	pid_t store;
+	int launches; /* of launchers inside each other that Python has told of */
+} p4d_playing;
+
+/* Finds the program, the GPU and the ranks. Errors: those of a job script and of GPUs. */
+int p4d_playing__prepare(p4d_playing *p, p4d_error *err);
+
+/* Plays the ranks that were asked for. Errors: IO, JSON. */
+int p4d_playing__play(p4d_playing *p, p4d_error *err);
+
+void p4d_playing__end(p4d_playing *p);

@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The environment of a rank, as what starts it would set it. */
+#include "rehearse/rank_environment.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	EVERY = P4D_STARTED_SRUN | P4D_STARTED_TORCHRUN | P4D_STARTED_DEEPSPEED | P4D_STARTED_OPENMPI |
+		P4D_STARTED_HYDRA,
+	ELASTIC = P4D_STARTED_TORCHRUN | P4D_STARTED_DEEPSPEED,
+	SLURM = P4D_STARTED_JOB | P4D_STARTED_SRUN,
+	NUMBERS = 64
+};
+
+typedef struct rank_number {
+	const char *name;
+	unsigned of; /* P4D_STARTED_*: set by any of these */
+	uint64_t value;
+} rank_number;
+
+/* Under srun, torchrun and deepspeed are one task of each node. */
+static uint64_t tasks_per_node(const p4d_player *p)
+{
+	if (!(p->started & P4D_STARTED_SRUN) && p->tasks_per_node)
+		return p->tasks_per_node;
+	return (p->started & ELASTIC) && !(p->started & P4D_STARTED_TASKS) ? 1 : p->ranks_per_node;
+}
+
+static size_t list(const p4d_player *p, uint64_t rank, rank_number *out)
+{
+	const uint64_t each = p->ranks_per_node ? p->ranks_per_node : 1, world = p->nodes * each,
+		       local = rank % each, node = rank / each,
+		       tasks = tasks_per_node(p) ? tasks_per_node(p) : 1;
+	const uint64_t task = tasks == each ? rank : node, place = tasks == each ? local : 0;
+	const rank_number numbers[] = {
+	    {"RANK", ELASTIC, rank},
+	    {"LOCAL_RANK", ELASTIC, local},
+	    {"WORLD_SIZE", ELASTIC, world},
+	    {"LOCAL_WORLD_SIZE", P4D_STARTED_TORCHRUN, each},
+	    {"GROUP_RANK", P4D_STARTED_TORCHRUN, node},
+	    {"GROUP_WORLD_SIZE", P4D_STARTED_TORCHRUN, p->nodes},
+	    {"ROLE_RANK", P4D_STARTED_TORCHRUN, rank},
+	    {"ROLE_WORLD_SIZE", P4D_STARTED_TORCHRUN, world},
+	    {"TORCHELASTIC_MAX_RESTARTS", P4D_STARTED_TORCHRUN, 0},
+	    {"CROSS_RANK", P4D_STARTED_DEEPSPEED, node},
+	    {"CROSS_SIZE", P4D_STARTED_DEEPSPEED, p->nodes},
+	    {"LOCAL_SIZE", P4D_STARTED_DEEPSPEED, each},
+	    {"OMPI_COMM_WORLD_RANK", P4D_STARTED_OPENMPI, rank},
+	    {"OMPI_COMM_WORLD_SIZE", P4D_STARTED_OPENMPI, world},
+	    {"OMPI_COMM_WORLD_LOCAL_RANK", P4D_STARTED_OPENMPI, local},
+	    {"OMPI_COMM_WORLD_LOCAL_SIZE", P4D_STARTED_OPENMPI, each},
+	    {"OMPI_COMM_WORLD_NODE_RANK", P4D_STARTED_OPENMPI, local},
+	    {"OMPI_UNIVERSE_SIZE", P4D_STARTED_OPENMPI, world},
+	    {"PMI_RANK", P4D_STARTED_HYDRA, rank},
+	    {"PMI_SIZE", P4D_STARTED_HYDRA, world},
+	    {"MPI_LOCALRANKID", P4D_STARTED_HYDRA, local},
+	    {"MPI_LOCALNRANKS", P4D_STARTED_HYDRA, each},
+	    {"SLURM_PROCID", SLURM, task},
+	    {"SLURM_LOCALID", SLURM, place},
+	    {"SLURM_NODEID", SLURM, node},
+	    {"SLURM_NTASKS", SLURM, p->nodes * tasks},
+	    {"SLURM_NPROCS", SLURM, p->nodes * tasks},
+	    {"SLURM_NNODES", SLURM, p->nodes},
+	    {"SLURM_JOB_NUM_NODES", SLURM, p->nodes},
+	    {"SLURM_STEP_NUM_NODES", P4D_STARTED_SRUN, p->nodes},
+	    {"SLURM_STEP_NUM_TASKS", P4D_STARTED_SRUN, p->nodes * tasks},
+	    {"SLURM_NTASKS_PER_NODE", SLURM, tasks},
+	    {"SLURM_GPUS_ON_NODE", SLURM, p->gpus_per_node},
+	    {"SLURM_JOB_ID", SLURM, 0},
+	    {"SLURM_JOBID", SLURM, 0},
+	    {"SLURM_STEP_ID", P4D_STARTED_SRUN, 0},
+	    {"SLURM_RESTART_COUNT", P4D_STARTED_JOB, 0},
+	    /* every rank is a client of the store, also rank 0 */
+	    {"TORCHELASTIC_RESTART_COUNT", EVERY, 0},
+	    {"MASTER_PORT", EVERY, p->port},
+	};
+
+	memcpy(out, numbers, sizeof(numbers));
+	return sizeof(numbers) / sizeof(numbers[0]);
+}
+
+/* All on this machine; the first is where programs look for rank 0. */
+static void hosts(const p4d_player *p, char *buf, size_t size)
+{
+	int length = snprintf(buf, size, "localhost");
+
+	for (uint64_t i = 1; i < p->nodes && i < 250 && length > 0 && (size_t)length + 16 < size; i++)
+		length += snprintf(buf + length, size - (size_t)length, ",127.0.0.%" PRIu64, i + 1);
+}
+
+typedef struct rank_text {
+	const char *name;
+	unsigned of;
+	const char *value;
+} rank_text;
+
+enum { TEXTS = 8, HOSTS = 4096 };
+
+static size_t list_texts(const p4d_player *p, const char *nodes, rank_text *out)
+{
+	const rank_text texts[] = {
+	    {"SLURM_JOB_NODELIST", SLURM, nodes},
+	    {"SLURM_NODELIST", SLURM, nodes},
+	    {"SLURM_STEP_NODELIST", P4D_STARTED_SRUN, nodes},
+	    {"SLURMD_NODENAME", SLURM, "localhost"},
+	    {"SLURM_SUBMIT_HOST", P4D_STARTED_JOB, "localhost"},
+	    {"SLURM_LAUNCH_NODE_IPADDR", P4D_STARTED_SRUN, "127.0.0.1"},
+	    {"SLURM_JOB_NAME", P4D_STARTED_JOB, p->job_name},
+	    {"SLURM_SUBMIT_DIR", P4D_STARTED_JOB, p->submitted},
+	};
+
+	memcpy(out, texts, sizeof(texts));
+	return sizeof(texts) / sizeof(texts[0]);
+}
+
+const char *p4d_player__slurm(const p4d_player *p, uint64_t rank, const char *name, char *buf, size_t size)
+{
+	rank_number numbers[NUMBERS];
+	rank_text texts[TEXTS];
+	char nodes[HOSTS];
+	const size_t count = list(p, rank, numbers);
+
+	hosts(p, nodes, sizeof(nodes));
+	const size_t others = list_texts(p, nodes, texts);
+	for (size_t i = 0; i < count; i++)
+		if ((numbers[i].of & SLURM) && !(numbers[i].of & ELASTIC) && !strcmp(numbers[i].name, name)) {
+			snprintf(buf, size, "%" PRIu64, numbers[i].value);
+			return buf;
+		}
+	for (size_t i = 0; i < others; i++)
+		if (!strcmp(texts[i].name, name) && texts[i].value) {
+			snprintf(buf, size, "%s", texts[i].value);
+			return buf;
+		}
+	return NULL;
+}
+
+static int set(const char *name, const char *value)
+{
+	return setenv(name, value, 1);
+}
+
+static int set_number(const char *name, uint64_t value)
+{
+	char digits[24];
+
+	snprintf(digits, sizeof(digits), "%" PRIu64, value);
+	return set(name, digits);
+}
+
+/* VALUE in front of what NAME has, as the search paths of the loader and of Python have it. */
+static int prepend(const char *name, const char *value)
+{
+	const char *old = getenv(name);
+	char both[4 * P4D_PLAYER_PATH];
+
+	if (!old || !*old)
+		return set(name, value);
+	if (snprintf(both, sizeof(both), "%s:%s", value, old) >= (int)sizeof(both))
+		return -1;
+	return set(name, both);
+}
+
+static int set_command(const p4d_player *p)
+{
+	for (size_t i = 0; i < p->variables; i++) {
+		const char *v = p->variable[i], *equals = strchr(v, '=');
+		char name[256];
+		if (!equals) {
+			unsetenv(v);
+			continue;
+		}
+		snprintf(name, sizeof(name), "%.*s", (int)(equals - v), v);
+		if (set(name, equals + 1))
+			return -1;
+	}
+	return 0;
+}
+
+static int set_rank(const p4d_player *p, uint64_t rank)
+{
+	rank_number numbers[NUMBERS];
+	rank_text texts[TEXTS];
+	char nodes[HOSTS];
+	const size_t count = list(p, rank, numbers);
+
+	hosts(p, nodes, sizeof(nodes));
+	const size_t others = list_texts(p, nodes, texts);
+	for (size_t i = 0; i < count; i++)
+		if ((numbers[i].of & p->started) && set_number(numbers[i].name, numbers[i].value))
+			return -1;
+	for (size_t i = 0; i < others; i++)
+		if ((texts[i].of & p->started) && texts[i].value && set(texts[i].name, texts[i].value))
+			return -1;
+	if (!(p->started & EVERY))
+		return 0;
+	if (set("MASTER_ADDR", "127.0.0.1") || set("TORCHELASTIC_USE_AGENT_STORE", "True") ||
+	    set_number("P4D_REHEARSAL_STORE", p->port))
+		return -1;
+	/* programs take that for torchrun */
+	return p->started & P4D_STARTED_TORCHRUN ? set("TORCHELASTIC_RUN_ID", "rehearsal") : 0;
+}
+
+/* As Slurm numbers a job's GPUs; without a job nobody does. */
+static int set_visible(const p4d_player *p)
+{
+	char all[512] = "0";
+	int length = 1;
+
+	if (!(p->started & P4D_STARTED_JOB))
+		return unsetenv("CUDA_VISIBLE_DEVICES");
+	for (uint64_t i = 1; i < p->visible && (size_t)length + 8 < sizeof(all); i++)
+		length += snprintf(all + length, sizeof(all) - (size_t)length, ",%" PRIu64, i);
+	return set("CUDA_VISIBLE_DEVICES", all);
+}
+
+static int set_gpu(const p4d_player *p, uint64_t rank)
+{
+	static const struct {
+		const char *name, *file;
+	} files[] = {{"P4D_REHEARSAL_REPORT", "report"},
+		     {"P4D_REHEARSAL_PHASES", "phases"},
+		     {"P4D_REHEARSAL_FILES", "files"},
+		     {"P4D_REHEARSAL_LAUNCH", "launch"}};
+	char path[P4D_PLAYER_PATH];
+
+	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+		p4d_player__file(p, files[i].file, rank, path, sizeof(path));
+		if (set(files[i].name, path))
+			return -1;
+	}
+	if (snprintf(path, sizeof(path), "%s/record", p->directory) >= (int)sizeof(path))
+		return -1;
+	return set_visible(p) || set("P4D_REHEARSAL_RECORD", path) ||
+		       set("P4D_REHEARSAL_NAME", p->gpu->label) ||
+		       set_number("P4D_REHEARSAL_BYTES", p->gpu->usable_bytes) ||
+		       set_number("P4D_REHEARSAL_GPUS", p->visible) ||
+		       set_number("P4D_REHEARSAL_SM", (uint64_t)p->gpu->sm) ||
+		       set_number("P4D_REHEARSAL_SMS", (uint64_t)p->gpu->multiprocessors) ||
+		       set_number("P4D_REHEARSAL_STEPS", p->steps)
+		   ? -1
+		   : 0;
+}
+
+int p4d_rank_environment__set(const p4d_player *p, uint64_t rank)
+{
+	return set_command(p) || set_gpu(p, rank) || set_rank(p, rank) ||
+		       prepend("LD_LIBRARY_PATH", p->directory) || prepend("LD_PRELOAD", p->library) ||
+		       prepend("PYTHONPATH", p->python) || set("PYTHONFAULTHANDLER", "1") ||
+		       setenv("WANDB_MODE", "offline", 0)
+		   ? -1
+		   : 0;
+}

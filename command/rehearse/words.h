@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/error.h"
+#include "shell/shell.h"
+
+/* Memory that lives as long as the rehearsal. Zero before use. */
+typedef struct p4d_words_memory {
+	void **block;
+	size_t count, room;
+	bool spent; /* there was not enough */
+} p4d_words_memory;
+
+/* NULL: no memory. */
+void *p4d_words__take(p4d_words_memory *memory, size_t size);
+char *p4d_words__copy(p4d_words_memory *memory, const char *text, size_t length);
+char *p4d_words__print(p4d_words_memory *memory, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+void p4d_words__free(p4d_words_memory *memory);
+
+/* A word of a command. Text and reason belong to the memory. */
+typedef struct p4d_word {
+	char *text;
+	const char *unknown; /* why a part of the text is not known: "$DATA is not set"; NULL: all is */
+	p4d_value value;     /* the same, as readers take it */
+} p4d_word;
+
+/* What runs: its words, and what differs from this command's environment. */
+typedef struct p4d_words {
+	p4d_words_memory *memory;
+	p4d_word *at;
+	size_t count, room;
+	char **variable; /* "NAME=VALUE"; "NAME": not set. The last of a name counts. */
+	size_t variables, variables_room;
+	char *directory; /* NULL: that of this command */
+} p4d_words;
+
+/* shell: tells why a part of the value is not known; NULL: all is. */
+void p4d_words__add_value(p4d_words *words, p4d_shell *shell, p4d_value value);
+void p4d_words__add(p4d_words *words, const char *text);
+void p4d_words__set(p4d_words *words, const char *name, const char *value);
+void p4d_words__unset(p4d_words *words, const char *name);
+
+/* As the command has it; NULL: not set. */
+const char *p4d_words__variable(const p4d_words *words, const char *name);
+
+/* NULL-terminated, for execvp. NULL: no memory. */
+char **p4d_words__list(const p4d_words *words);
