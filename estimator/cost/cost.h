@@ -92,7 +92,17 @@ double p4d_cost_bound(const p4d_layout *layout, const p4d_gpu *gpu, p4d_cost_cac
  * passes where the layout's schedule has them), and one of pp equal stages with the matrix products of the
  * head, and nothing else. pp = 1 covers pipelines of other stages: all share the head.
  */
-double p4d_cost_floor(const p4d_layout *layout, const p4d_gpu *gpu, p4d_cost_cache *memory);
+typedef struct p4d_cost_least {
+	double layers, head;
+} p4d_cost_least;
+p4d_cost_least p4d_cost_floor(const p4d_layout *layout, const p4d_gpu *gpu, p4d_cost_cache *memory);
+
+/*
+ * Seconds that a step takes at least in addition to the floor with this micro-batch, if the layers are split
+ * evenly: the last stage waits for the first micro-batch, and the step for the last one to go back. layers:
+ * seconds of the floor, of a step. Needs the layout's model, degrees, schedule and micro-batch.
+ */
+double p4d_cost_ramp(const p4d_layout *layout, double layers);
 
 /*
  * Of the grids of a layout's tensor-parallel ranks that its model, micro-batch and framework allow, the one

@@ -167,7 +167,7 @@ double p4d_cost_bound(const p4d_layout *l, const p4d_gpu *gpu, p4d_cost_cache *m
 }
 
 /* The time of a micro-batch is linear or, where transfers hide, convex: the larger, the less per sequence. */
-double p4d_cost_floor(const p4d_layout *l, const p4d_gpu *gpu, p4d_cost_cache *memory)
+p4d_cost_least p4d_cost_floor(const p4d_layout *l, const p4d_gpu *gpu, p4d_cost_cache *memory)
 {
 	const p4d_cost_rates rates = p4d_cost__recall_rates(l, gpu, memory);
 	const p4d_cost_passes dense = p4d_cost__layer_passes(l, &rates, memory);
@@ -182,8 +182,20 @@ double p4d_cost_floor(const p4d_layout *l, const p4d_gpu *gpu, p4d_cost_cache *m
 		const p4d_cost_passes sparse = p4d_cost__expert_layer_passes(l, &rates, memory);
 		p4d_cost__passes_add(&y, &sparse, with);
 	}
-	return (y.forward + y.input + y.weight) / sequences +
-	       3 * logits * rates.gemm * (double)l->pp / (double)l->world;
+	return (p4d_cost_least){.layers = (y.forward + y.input + y.weight) / sequences,
+				.head = 3 * logits * rates.gemm * (double)l->pp / (double)l->world};
+}
+
+/* Where stages differ, or part of a pass is deferred, nothing is added. */
+double p4d_cost_ramp(const p4d_layout *l, double layers)
+{
+	const bool differ =
+	    l->experts || l->pattern_length || l->recompute_block || l->layers % (l->pp * l->vpp);
+
+	if (differ || p4d_is_split(l->schedule) || l->vocab_parallel || l->local_loss || l->slices > 1)
+		return 0;
+	const double micro_batches = (double)l->global_batch / (double)(l->micro_batch * l->dp);
+	return layers * (double)(l->pp - 1) / ((double)l->vpp * micro_batches);
 }
 
 /* ---- the step ---- */

@@ -64,19 +64,25 @@ static bool build(p4d_search_enumeration *w)
 	return true;
 }
 
-double p4d_search_candidate__floor(p4d_search_enumeration *w)
+static double sum_of(p4d_cost_least least)
+{
+	return least.layers + least.head;
+}
+
+p4d_cost_least p4d_search_candidate__floor(p4d_search_enumeration *w)
 {
 	const p4d_gpu *gpu = w->space->capacity.gpu;
-	double least;
+	const double batch = (double)w->trial.value[P4D_GLOBAL_BATCH];
+	p4d_cost_least least;
 
 	w->layout.cp_comm = w->layout.cp > 1 ? (int)w->trial.value[P4D_CP_COMM] : P4D_CP_P2P;
 	least = p4d_cost_floor(&w->layout, gpu, &w->cache);
 	if (chooses_cp_comm(w)) {
 		w->layout.cp_comm = w->layout.cp_comm == P4D_CP_P2P ? P4D_CP_ALL_GATHER : P4D_CP_P2P;
-		const double other = p4d_cost_floor(&w->layout, gpu, &w->cache);
-		least = other < least ? other : least;
+		const p4d_cost_least other = p4d_cost_floor(&w->layout, gpu, &w->cache);
+		least = sum_of(other) < sum_of(least) ? other : least;
 	}
-	return least * (double)w->trial.value[P4D_GLOBAL_BATCH];
+	return (p4d_cost_least){least.layers * batch, least.head * batch};
 }
 
 bool p4d_search_candidate__may_win(p4d_search_enumeration *w, double bound)

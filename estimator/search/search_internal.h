@@ -31,7 +31,7 @@ typedef struct p4d_search_entry {
 /* A floor that was worked out (search_prune.c). key: degrees, micro-batch and recompute; 0: empty. */
 typedef struct p4d_search_floor {
 	uint64_t key, vocab;
-	double seconds;
+	p4d_cost_least seconds;
 } p4d_search_floor;
 
 enum { P4D_SEARCH_FLOOR_BITS = 6, P4D_SEARCH_FLOORS = 1 << P4D_SEARCH_FLOOR_BITS };
@@ -159,4 +159,4 @@ bool p4d_search_candidate__may_win(p4d_search_enumeration *w, double bound);
 /* Evaluates the candidate. If it fits, it is stored. */
 p4d_search_outcome p4d_search_candidate__try(p4d_search_enumeration *w);
 /* p4d_cost_floor of the layout, with the faster cp-comm, for the whole batch. */
-double p4d_search_candidate__floor(p4d_search_enumeration *w);
+p4d_cost_least p4d_search_candidate__floor(p4d_search_enumeration *w);

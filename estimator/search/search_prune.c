@@ -36,8 +36,8 @@ static bool is_even(const p4d_search_enumeration *w)
 	       !r->value[P4D_ACCOUNT_FOR_LOSS] && !r->value[P4D_ACCOUNT_FOR_EMBEDDING];
 }
 
-static double work_out_floor(p4d_search_enumeration *w, p4d_search_spread at, int recompute,
-			     uint64_t micro_batch, uint64_t stages)
+static p4d_cost_least work_out_floor(p4d_search_enumeration *w, p4d_search_spread at, int recompute,
+				     uint64_t micro_batch, uint64_t stages)
 {
 	const bool sequence = p4d_is_open(w, P4D_SEQUENCE_PARALLEL) || w->asked->value[P4D_SEQUENCE_PARALLEL];
 	p4d_layout *l = &w->layout;
@@ -65,8 +65,8 @@ static double work_out_floor(p4d_search_enumeration *w, p4d_search_spread at, in
  * chunks ask for the same floors again; experts are spread in too many ways for the key, and what is
  * recomputed in blocks, or exchanged by heads, depends on more.
  */
-static double floor_of(p4d_search_enumeration *w, p4d_search_spread at, int recompute, uint64_t micro_batch,
-		       uint64_t stages)
+static p4d_cost_least floor_of(p4d_search_enumeration *w, p4d_search_spread at, int recompute,
+			       uint64_t micro_batch, uint64_t stages)
 {
 	const p4d_layout *l = &w->layout;
 	const uint64_t tp = (uint64_t)w->trial.value[P4D_TP], cp = (uint64_t)w->trial.value[P4D_CP];
@@ -97,8 +97,8 @@ bool p4d_search_prune__may_win(p4d_search_enumeration *w)
 	if (isinf(w->least) || w->grids)
 		return true;
 	while (p4d_search_enumerate__spread(w, 0, &at)) {
-		const double one = floor_of(w, at, recompute, micro_batch, 1);
-		least = one < least ? one : least;
+		const p4d_cost_least one = floor_of(w, at, recompute, micro_batch, 1);
+		least = one.layers + one.head < least ? one.layers + one.head : least;
 	}
 	return p4d_search_candidate__may_win(w, least);
 }
@@ -130,12 +130,32 @@ static bool is_too_large(const p4d_search_enumeration *w)
 	       (most && (uint64_t)w->trial.value[P4D_MICRO_BATCH] >= most && is_like_1f1b(w));
 }
 
+/* What a step of the trial takes at least. */
+static double least_of(p4d_search_enumeration *w, p4d_search_spread at)
+{
+	const p4d_request *r = &w->trial;
+	const bool even = is_even(w), shared = r->value[P4D_VOCAB_PARALLEL] != P4D_VOCAB_OFF;
+	const uint64_t pp = (uint64_t)r->value[P4D_PP], micro_batch = (uint64_t)r->value[P4D_MICRO_BATCH];
+	const p4d_cost_least floor =
+	    floor_of(w, at, (int)r->value[P4D_RECOMPUTE], micro_batch, even && !shared ? pp : 1);
+	p4d_layout *l = &w->layout;
+
+	if (!even)
+		return floor.layers + floor.head;
+	l->pp = pp;
+	l->dp = l->world / (uint64_t)(r->value[P4D_TP] * r->value[P4D_CP] * r->value[P4D_PP]);
+	l->vpp = (uint64_t)r->value[P4D_VPP];
+	l->schedule = (int)r->value[P4D_SCHEDULE];
+	l->vocab_parallel = (int)r->value[P4D_VOCAB_PARALLEL];
+	l->slices = is_sliced(w) ? (uint64_t)r->value[P4D_TOKEN_SLICES] : 1;
+	l->micro_batch = micro_batch;
+	return floor.layers + floor.head + p4d_cost_ramp(l, floor.layers);
+}
+
 p4d_search_outcome p4d_search_prune__try(p4d_search_enumeration *w)
 {
 	const int recompute = (int)w->trial.value[P4D_RECOMPUTE];
 	const uint64_t micro_batch = (uint64_t)w->trial.value[P4D_MICRO_BATCH];
-	const bool shared = w->trial.value[P4D_VOCAB_PARALLEL] != P4D_VOCAB_OFF;
-	const uint64_t stages = is_even(w) && !shared ? (uint64_t)w->trial.value[P4D_PP] : 1;
 	const bool sparse = w->layout.experts > 0;
 	const p4d_search_spread at = {sparse ? (uint64_t)w->trial.value[P4D_EP] : 1,
 				      sparse ? (uint64_t)w->trial.value[P4D_ETP] : 1};
@@ -145,8 +165,7 @@ p4d_search_outcome p4d_search_prune__try(p4d_search_enumeration *w)
 		w->counts.considered++;
 		return P4D_TOO_LARGE;
 	}
-	if (isinf(w->least) || w->grids ||
-	    p4d_search_candidate__may_win(w, floor_of(w, at, recompute, micro_batch, stages))) {
+	if (isinf(w->least) || w->grids || p4d_search_candidate__may_win(w, least_of(w, at))) {
 		const p4d_search_outcome outcome = p4d_search_candidate__try(w);
 		if (outcome == P4D_TOO_LARGE && w->trial.value[P4D_SCHEDULE] == P4D_1F1B && is_like_1f1b(w))
 			w->most_of_1f1b[recompute] = micro_batch;

@@ -55,6 +55,30 @@ static double mean_of(const nearness *n)
 	return n->sum / n->count;
 }
 
+/*
+ * The bound is not below the floor of its tp and cp with any larger micro-batch, or below that of its own
+ * micro-batch and the ramp. The first is without recomputation.
+ */
+static void compare_floors(const p4d_layout *l, const p4d_gpu *gpu, bool uneven, uint32_t *seed, double bound,
+			   const char *options)
+{
+	const double batch = (double)l->global_batch, most = bound * (1 + 1e-9);
+	p4d_layout of = *l;
+
+	of.schedule = P4D_1F1B;
+	of.recompute_modules = 0;
+	of.pp = l->vocab_parallel || uneven ? 1 : l->pp;
+	const p4d_cost_least own = p4d_cost_floor(&of, gpu, NULL);
+	const double ramp = uneven ? 0 : p4d_cost_ramp(l, own.layers * batch);
+	if ((own.layers + own.head) * batch + ramp > most)
+		fail_msg("%s: bound %g is below floor and ramp", options, bound);
+	of.recompute = P4D_RECOMPUTE_NONE;
+	of.micro_batch *= 1 + next(seed) % 64;
+	const p4d_cost_least any = p4d_cost_floor(&of, gpu, NULL);
+	if ((any.layers + any.head) * batch > most)
+		fail_msg("%s: bound %g is below the floor", options, bound);
+}
+
 /* No schedule comes below the bound, and it is near enough to be of use. */
 static void bound_is_below(void **state)
 {
@@ -84,14 +108,7 @@ static void bound_is_below(void **state)
 		/* the timeline may be short by a thousandth */
 		if (!(bound <= step.seconds * 1.001 && bound > 0))
 			fail_msg("%s: bound %g, step %g", options, bound, step.seconds);
-		/* nor below the floor of its tp and cp */
-		p4d_layout most = l;
-		most.schedule = P4D_1F1B;
-		most.recompute = P4D_RECOMPUTE_NONE;
-		most.micro_batch = l.micro_batch * (1 + next(&seed) % 64);
-		most.pp = l.vocab_parallel || *r.pipeline_split || l.layers % l.pp ? 1 : l.pp;
-		if (p4d_cost_floor(&most, &gpu, NULL) * (double)l.global_batch > bound * (1 + 1e-9))
-			fail_msg("%s: bound %g is below the floor", options, bound);
+		compare_floors(&l, &gpu, *r.pipeline_split || l.layers % l.pp, &seed, bound, options);
 		nearness *of = &(l.vocab_parallel ? cut : plain)[l.schedule];
 		of->sum += bound / step.seconds;
 		of->count++;
@@ -165,13 +182,7 @@ static void bound_with_experts(void **state)
 		const double first = p4d_cost_bound(&l, &gpu, &memory);
 		if (first != bound || p4d_cost_bound(&l, &gpu, &memory) != bound)
 			fail_msg("%s: not %g", options, bound);
-		p4d_layout most = l;
-		most.schedule = P4D_1F1B;
-		most.recompute = P4D_RECOMPUTE_NONE;
-		most.micro_batch = l.micro_batch * (1 + next(&seed) % 64);
-		most.pp = l.vocab_parallel || *r.pipeline_split || l.layers % l.pp ? 1 : l.pp;
-		if (p4d_cost_floor(&most, &gpu, NULL) * (double)l.global_batch > bound * (1 + 1e-9))
-			fail_msg("%s: bound %g is below the floor", options, bound);
+		compare_floors(&l, &gpu, *r.pipeline_split || l.layers % l.pp, &seed, bound, options);
 		all.sum += bound / step.seconds;
 		all.count++;
 	}
