@@ -97,25 +97,62 @@ static int outputs_agree(const p4d_environment *env, const p4d_verdict *verdict,
 		       e.name);
 }
 
-static void put_output(const char *name, const char *value, void *desc)
+/* A list of variables that becomes a job's environment. */
+typedef struct variable_list {
+	char **entry;
+	size_t count;
+	char **output[P4D_ENVIRONMENT_EXPORTS]; /* entries of the plan's variables; NULL: none */
+} variable_list;
+
+/* Replaces the variable, or adds it. */
+static void put_output(const char *name, const char *value, void *context)
 {
-	slurm_env_array_overwrite(&((job_desc_msg_t *)desc)->environment, name, value);
+	variable_list *list = context;
+	const size_t length = strlen(name), size = strlen(value) + 1;
+	char *entry = P4D_XCALLOC(length + 1 + size, 1);
+
+	if (!entry)
+		return;
+	memcpy(entry, name, length);
+	entry[length] = '=';
+	memcpy(entry + length + 1, value, size);
+	char ***at = &list->output[p4d_environment_entry_of(entry).index];
+	*at = *at ? *at : &list->entry[list->count++];
+	slurm_xfree((void **)*at);
+	**at = entry;
+}
+
+static void move_variables(job_desc_msg_t *desc, variable_list *list)
+{
+	for (uint32_t i = 0; i < desc->env_size; i++) {
+		char *text = desc->environment[i];
+		if (!text)
+			continue;
+		const p4d_environment_entry is = p4d_environment_entry_of(text);
+		if (is.kind == P4D_ENTRY_OUTPUT && is.index < P4D_ENVIRONMENT_EXPORTS && !is.prefixed)
+			list->output[is.index] = &list->entry[list->count];
+		list->entry[list->count++] = text;
+	}
 }
 
 /*
  * What follows from the plan is in the batch script's environment whatever its node has of p4d: a script that
- * passes $P4D_MEGATRON_ARGS would train another layout without it.
+ * passes $P4D_MEGATRON_ARGS would train another layout without it. Slurm's own function goes through the
+ * whole environment for each variable.
  */
 static void export_plan(job_desc_msg_t *desc, const p4d_verdict *verdict)
 {
 	if (!desc->script || !desc->environment || !verdict->plan[0] || !verdict->judged)
 		return;
-	for (uint32_t i = 0; i < desc->env_size; i++)
-		if (!desc->environment[i]) /* Slurm's own function ends there */
-			return;
-	p4d_export(&verdict->planned, &verdict->layout, verdict->plan, put_output, desc);
-	for (desc->env_size = 0; desc->environment[desc->env_size];)
-		desc->env_size++;
+	const size_t room = (size_t)desc->env_size + P4D_ENVIRONMENT_EXPORTS + 1;
+	variable_list list = {.entry = P4D_XCALLOC(room, sizeof(*list.entry))};
+	if (!list.entry)
+		return;
+	move_variables(desc, &list);
+	p4d_export(&verdict->planned, &verdict->layout, verdict->plan, put_output, &list);
+	slurm_xfree((void **)&desc->environment);
+	desc->environment = list.entry;
+	desc->env_size = (uint32_t)list.count;
 }
 
 /*

@@ -50,5 +50,7 @@
 /* Slurm calls slurm_xfree on what it is given: memory from any other allocator crashes slurmctld. */
 extern char *slurm_xstrdup(const char *text);
 extern void slurm_xfree(void **pointer);
-/* NAME=value in an environment that ends with NULL, which moves. */
-extern int slurm_env_array_overwrite(char ***environment, const char *name, const char *value);
+/* P4D_XCALLOC: zeroes; NULL without memory. */
+extern void *slurm_xcalloc(size_t count, size_t size, bool clear, bool try, const char *file, int line,
+			   const char *function);
+#define P4D_XCALLOC(count, size) slurm_xcalloc(count, size, true, true, __FILE__, __LINE__, __func__)

@@ -170,6 +170,31 @@ static void a_script_gets_its_layout_from_slurmctld(void **state)
 	}
 }
 
+/* What a job has of them already, among the user's own, it then has once. */
+static void no_variable_is_written_twice(void **state)
+{
+	(void)state;
+	static const char *const names[] = {
+	    "P4D_PLAN=",     "P4D_TP=", "P4D_DP=", "P4D_MEGATRON_ARGS=", "SLURM_SPANK_P4D_PLAN=",
+	    "P4D_SOMETHING="};
+	job_desc_msg_t *desc = job_planned("h100", HOSTED_GOOD);
+	fakehost_env(desc, "P4D_SOMETHING", "mine");
+	hosted_edit(desc, "P4D_DP", NULL);
+	const uint32_t before = desc->env_size;
+
+	assert_int_equal(fakehost_submit(&hosted, desc, &hosted_said), SLURM_SUCCESS);
+	assert_int_equal(desc->env_size, before + 1); /* P4D_DP; the one that was edited has another name */
+	assert_null(desc->environment[desc->env_size]);
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+		unsigned count = 0;
+		for (uint32_t k = 0; k < desc->env_size; k++)
+			count += !strncmp(desc->environment[k], names[i], strlen(names[i]));
+		if (count != 1)
+			fail_msg("%s is there %u times", names[i], count);
+	}
+	fakehost_free(desc);
+}
+
 static void null_everywhere(void **state)
 {
 	(void)state;
@@ -203,6 +228,7 @@ int main(void)
 	    HOSTED_TEST(a_switch_has_no_value_to_differ),
 	    HOSTED_TEST(null_everywhere),
 	    HOSTED_TEST(a_script_gets_its_layout_from_slurmctld),
+	    HOSTED_TEST(no_variable_is_written_twice),
 	};
 
 	return cmocka_run_group_tests(tests, hosted_start, hosted_stop);
