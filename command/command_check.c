@@ -15,6 +15,7 @@
 #include "command.h"
 #include "job/read_job.h"
 #include "job/sbatch.h"
+#include "job/tasks.h"
 #include "line/submitted.h"
 #include "report/answer.h"
 #include "rehearsals/rehearsals.h"
@@ -45,6 +46,7 @@ typedef struct check {
 	char **arguments; /* NULL-terminated */
 	char directory[2 * PATH_MAX];
 	p4d_reading reading;
+	p4d_job_tasks tasks;
 	p4d_read_files files;
 	p4d_submitted submitted; /* by the script */
 	p4d_rehearsals rehearsals;
@@ -284,22 +286,26 @@ static void read_job(check *c, p4d_sbatch *sbatch)
 	c->submitted.script = c->script;
 	c->submitted.length = c->length;
 	c->submitted.files = &c->files;
-	p4d_job_read(&(p4d_job_script){.job = &sbatch->job,
-				       .name = c->name,
-				       .arguments = (const char *const *)c->arguments,
-				       .directory = c->directory,
-				       .environment = environ,
-				       .variables = SIZE_MAX,
-				       .export = sbatch->value[P4D_SBATCH_EXPORT],
-				       .files = &c->files,
-				       .typed = &sbatch->request,
-				       .program = program,
-				       .site = c->site,
-				       .config = p4d_line_config,
-				       .submits = p4d_submitted_add,
-				       .context = &c->submitted,
-				       .rehearsals = p4d_rehearsals_any() ? &c->rehearsals : NULL},
-		     &(p4d_shell_limits){c->memory, READING_BYTES, P4D_SHELL_WORK}, &c->reading);
+	p4d_job_script script = {.job = &sbatch->job,
+				 .name = c->name,
+				 .arguments = (const char *const *)c->arguments,
+				 .directory = c->directory,
+				 .environment = environ,
+				 .variables = SIZE_MAX,
+				 .submitted = true,
+				 .export = sbatch->value[P4D_SBATCH_EXPORT],
+				 .files = &c->files,
+				 .typed = &sbatch->request,
+				 .program = program,
+				 .site = c->site,
+				 .config = p4d_line_config,
+				 .submits = p4d_submitted_add,
+				 .context = &c->submitted,
+				 .rehearsals = p4d_rehearsals_any() ? &c->rehearsals : NULL};
+	const p4d_shell_limits limits = {c->memory, READING_BYTES, P4D_SHELL_WORK};
+	p4d_job_read(&script, &limits, &c->reading);
+	script.submits = NULL; /* all of them are there */
+	sbatch->job.array_tasks = p4d_job_tasks_of(&c->tasks, &script, &limits, &c->reading);
 	sbatch->job.reading = c->reading.reader || *c->reading.comment ? &c->reading : NULL;
 	sbatch->job.rehearsals = &c->rehearsals;
 }
@@ -376,11 +382,9 @@ static bool matters(const p4d_sbatch *sbatch, const p4d_verdict *v)
 
 static bool is_worse(const p4d_verdict *a, const p4d_verdict *b)
 {
-	if (a->action != b->action)
-		return a->action > b->action;
-	if (a->would_reject != b->would_reject)
-		return a->would_reject;
-	return a->judged && (!b->judged || a->estimate.fraction > b->estimate.fraction);
+	const p4d_rank rank_a = p4d_verdict_rank(a), rank_b = p4d_verdict_rank(b);
+
+	return p4d_rank_is_worse(&rank_a, &rank_b);
 }
 
 static void take_verdict(check *c, const p4d_verdict *verdict)
@@ -427,7 +431,7 @@ static bool answer_submitted(check *c, bool counts, struct json_object **object)
 	p4d_verdict verdict;
 	p4d_advice advice = {0};
 	uint32_t published_batch;
-	char which[64] = "";
+	char which[64] = "", task[32] = "";
 	p4d_submitted_job *job = judge_submitted(c, &published_batch, &verdict);
 
 	if (!job)
@@ -446,9 +450,13 @@ static bool answer_submitted(check *c, bool counts, struct json_object **object)
 		snprintf(from, sizeof(from), "%s:%" PRIu32, job->from, job->line);
 		*object = p4d_answer_json(&answer);
 		json_object_object_add(*object, "submitted_by", json_object_new_string(from));
+		if (job->of_task)
+			json_object_object_add(*object, "array_task", json_object_new_int64(job->task));
 		return true;
 	}
-	printf("p4d: the job that %s submits at line %" PRIu32 "%s:\n", job->from, job->line, which);
+	if (job->of_task)
+		snprintf(task, sizeof(task), ", array task %" PRIu32, job->task);
+	printf("p4d: the job that %s submits at line %" PRIu32 "%s%s:\n", job->from, job->line, task, which);
 	fflush(stdout);
 	p4d_answer_print(&answer, "");
 	return true;

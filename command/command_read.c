@@ -12,6 +12,7 @@
 #include "command.h"
 #include "job/read_job.h"
 #include "job/sbatch.h"
+#include "job/tasks.h"
 #include "line/submitted.h"
 #include "model/model.h"
 #include "report/report.h"
@@ -257,10 +258,24 @@ static bool is_new(const p4d_submitted *s, unsigned at)
 	return is_new;
 }
 
-static void print_all_json(const p4d_reading *r, const p4d_submitted *s)
+static struct json_object *json_of_tasks(p4d_job_tasks *tasks)
+{
+	struct json_object *all = json_object_new_array();
+
+	while (tasks && p4d_job_tasks_next(tasks)) {
+		struct json_object *one = json_of(tasks->reading);
+		add(one, "array_task", json_object_new_int64(tasks->task));
+		json_object_array_add(all, one);
+	}
+	return all;
+}
+
+static void print_all_json(const p4d_reading *r, p4d_job_tasks *tasks, const p4d_submitted *s)
 {
 	struct json_object *answer = json_of(r), *jobs = json_object_new_array();
 	char from[PATH_MAX + 16];
+
+	add(answer, "array_tasks", json_of_tasks(tasks));
 
 	for (unsigned i = 0; i < s->count; i++)
 		if (is_new(s, i)) {
@@ -274,17 +289,63 @@ static void print_all_json(const p4d_reading *r, const p4d_submitted *s)
 	p4d_report_json_print(answer, NULL);
 }
 
+/* What a task says that is not known of all. */
+static void print_task(const p4d_reading *all, const p4d_job_tasks *tasks)
+{
+	const p4d_reading *r = tasks->reading;
+	const char *separator = "";
+	char from[PATH_MAX + 16];
+
+	printf("Array task %" PRIu32 ": ", tasks->task);
+	for (int i = 0; i < (int)P4D_OPTIONS; i++) {
+		const p4d_read_value *v = &r->value[i];
+		const bool same = all->value[i].file && !strcmp(all->value[i].text, v->text);
+		if (!v->file || same || r->by_default[i])
+			continue;
+		printf("%s%s %s (%s)", separator, p4d_request_option_info((p4d_option)i)->name, v->text,
+		       place(v->file, v->line, from, sizeof(from)));
+		separator = ", ";
+	}
+	puts(*separator ? "" : "nothing else");
+}
+
+/* Of an array the tasks that say different things. tasks: NULL: none do. False: nothing was printed. */
+static bool print_tasks(const p4d_reading *all, p4d_job_tasks *tasks, const char *name)
+{
+	const unsigned kinds = tasks ? p4d_job_tasks_kinds(tasks) : 0;
+
+	if (kinds > 1 && all->reader)
+		puts("");
+	while (kinds && p4d_job_tasks_next(tasks)) {
+		if (all->reader) {
+			print_task(all, tasks);
+			continue;
+		}
+		if (kinds > 1)
+			printf("Array task %" PRIu32 ":\n\n", tasks->task);
+		print_text(tasks->reading, name);
+		puts("");
+	}
+	if (kinds && tasks->cut)
+		puts("The other tasks of the array were not read.");
+	return kinds;
+}
+
 /* The script itself, unless only the jobs that it submits train. */
-static void print_all(const p4d_reading *r, const char *name, const p4d_submitted *s)
+static void print_all(const p4d_reading *r, const char *name, p4d_job_tasks *tasks, const p4d_submitted *s)
 {
 	bool printed = r->reader;
 
 	if (printed)
 		print_text(r, name);
+	printed = print_tasks(r, tasks, name) || printed;
 	for (unsigned i = 0; i < s->count; i++)
 		if (is_new(s, i)) {
-			printf("%sThe job that %s submits at line %" PRIu32 ":\n\n", printed ? "\n" : "",
+			printf("%sThe job that %s submits at line %" PRIu32, printed ? "\n" : "",
 			       s->job[i]->from, s->job[i]->line);
+			if (s->job[i]->of_task)
+				printf(", array task %" PRIu32, s->job[i]->task);
+			puts(":\n");
 			print_text(&s->job[i]->reading, s->job[i]->name);
 			printed = true;
 		}
@@ -304,9 +365,10 @@ static int read_job(const char *path, char *const *arguments, const p4d_request 
 {
 	p4d_read_files files = {.count = 0};
 	p4d_sbatch sbatch = {.prefix = NULL};
-	char directory[PATH_MAX], *memory = malloc(MEMORY);
-	p4d_reading *reading = malloc(sizeof(*reading));
+	char directory[PATH_MAX], *memory = malloc(2 * MEMORY);
+	p4d_reading *reading = malloc(2 * sizeof(*reading)); /* and of a task */
 	p4d_submitted submitted = {.script = NULL};
+	p4d_job_tasks tasks;
 	size_t length;
 	unsigned components;
 	int status = -1;
@@ -327,20 +389,25 @@ static int read_job(const char *path, char *const *arguments, const p4d_request 
 		submitted.script = text;
 		submitted.length = length;
 		submitted.files = &files;
-		p4d_job_read(&(p4d_job_script){.job = &sbatch.job,
-					       .name = path,
-					       .arguments = (const char *const *)arguments,
-					       .directory = getcwd(directory, sizeof(directory)),
-					       .environment = environ,
-					       .variables = SIZE_MAX,
-					       .export = sbatch.value[P4D_SBATCH_EXPORT],
-					       .files = &files,
-					       .typed = typed,
-					       .config = p4d_line_config,
-					       .submits = p4d_submitted_add,
-					       .context = &submitted},
-			     &(p4d_shell_limits){memory, MEMORY, P4D_SHELL_WORK}, reading);
-		json ? print_all_json(reading, &submitted) : print_all(reading, path, &submitted);
+		p4d_job_script script = {.job = &sbatch.job,
+					 .name = path,
+					 .arguments = (const char *const *)arguments,
+					 .directory = getcwd(directory, sizeof(directory)),
+					 .environment = environ,
+					 .variables = SIZE_MAX,
+					 .export = sbatch.value[P4D_SBATCH_EXPORT],
+					 .files = &files,
+					 .typed = typed,
+					 .config = p4d_line_config,
+					 .submits = p4d_submitted_add,
+					 .context = &submitted};
+		const p4d_shell_limits limits = {memory, MEMORY, P4D_SHELL_WORK};
+		p4d_job_read(&script, &limits, reading);
+		script.submits = NULL; /* all of them are there */
+		reading[1] = reading[0];
+		const p4d_shell_limits others = {memory + MEMORY, MEMORY, P4D_SHELL_WORK};
+		p4d_job_tasks *each = p4d_job_tasks_of(&tasks, &script, &others, reading + 1);
+		json ? print_all_json(reading, each, &submitted) : print_all(reading, path, each, &submitted);
 		status = 0;
 	}
 	p4d_submitted_free(&submitted);

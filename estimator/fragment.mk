@@ -100,7 +100,7 @@ libp4dcore_la_SOURCES = \
 	estimator/site/conf_parse.c estimator/site/conf.c \
 	estimator/site/associations.h estimator/site/associations.c \
 	estimator/site/site.h estimator/site/site_internal.h estimator/site/site_load.c estimator/site/site_gpus.c estimator/site/site.c \
-	estimator/job/job.h estimator/job/job_internal.h estimator/job/gres.c estimator/job/hostlist.h estimator/job/hostlist.c estimator/job/job_flags.c estimator/job/job_gpu.c estimator/job/job_place.c estimator/job/job_limits.h \
+	estimator/job/job.h estimator/job/job_internal.h estimator/job/gres.c estimator/job/array.h estimator/job/array.c estimator/job/tasks.h estimator/job/tasks.c estimator/job/hostlist.h estimator/job/hostlist.c estimator/job/job_flags.c estimator/job/job_gpu.c estimator/job/job_place.c estimator/job/job_limits.h \
 	estimator/job/job_limits.c estimator/job/job.c \
 	estimator/job/sbatch_options.def estimator/job/sbatch.h estimator/job/sbatch.c estimator/job/sbatch_job.c \
 	estimator/job/cluster.h estimator/job/cluster.c estimator/job/script.h estimator/job/script.c \
@@ -136,7 +136,7 @@ libp4dcore_la_SOURCES = \
 	estimator/guard/guard.h estimator/guard/verdict.h estimator/guard/verdict.c estimator/guard/verdict_log.h estimator/guard/verdict_log.c estimator/guard/note.h estimator/guard/note.c \
 	estimator/guard/judge.c estimator/guard/judge_serving.c estimator/guard/judge_weights.c estimator/guard/judge_rehearsed.c estimator/guard/judge_colocated.c estimator/guard/releases.c \
 	estimator/guard/judge_length.c \
-	estimator/guard/script_request.h estimator/guard/script_request.c estimator/guard/script_concern.c estimator/guard/script_fix.c estimator/guard/script_typed.c estimator/guard/submit.c \
+	estimator/guard/script_request.h estimator/guard/script_request.c estimator/guard/script_concern.c estimator/guard/script_fix.c estimator/guard/script_typed.c estimator/guard/submit.c estimator/guard/judge_array.c \
 	estimator/guard/guard_internal.h estimator/guard/guard.c estimator/guard/correct.c estimator/guard/pasted.c estimator/guard/verify.c estimator/guard/ways_out.c
 nodist_libp4dcore_la_SOURCES = estimator/site/tables.c
 libp4dcore_la_CFLAGS = $(libp4dbase_la_CFLAGS)
@@ -150,7 +150,7 @@ libp4dreader_la_SOURCES = \
 	estimator/shell/shell.h estimator/shell/shell_internal.h estimator/shell/shell_value.c estimator/shell/shell_word.c \
 	estimator/shell/shell_parameter.c estimator/shell/shell_number.c estimator/shell/shell_test.c estimator/shell/shell_run.c \
 	estimator/shell/shell_command.c estimator/shell/shell_builtin.c estimator/shell/shell_file.c estimator/shell/shell_variable.c \
-	estimator/shell/shell_loop.c estimator/shell/shell_frame.c estimator/shell/shell_unread.c estimator/shell/shell_output.c estimator/shell/shell_filter.c estimator/shell/shell_search.c estimator/shell/shell_pattern.c estimator/shell/shell_brace.c estimator/shell/shell_read.c \
+	estimator/shell/shell_loop.c estimator/shell/shell_frame.c estimator/shell/shell_unread.c estimator/shell/shell_output.c estimator/shell/shell_filter.c estimator/shell/shell_search.c estimator/shell/shell_awk.c estimator/shell/shell_pattern.c estimator/shell/shell_brace.c estimator/shell/shell_read.c \
 	estimator/reader/reader.h estimator/reader/reader_internal.h estimator/reader/reader.c estimator/reader/launch.c estimator/reader/launched.c estimator/reader/python.c estimator/reader/started.c estimator/reader/programs.c estimator/reader/told.h estimator/reader/told.c estimator/reader/evidence.h estimator/reader/evidence.c estimator/reader/known_arguments.c \
 	estimator/reader/read_values.c estimator/reader/read_arguments.c estimator/reader/read_config.c \
 	estimator/reader/read_megatron.h estimator/reader/read_megatron.c estimator/reader/read_megatron_hybrid.c estimator/reader/read_megatron_picture.c estimator/reader/read_megatron_swift.c estimator/reader/read_finetune.h estimator/reader/read_finetune.c estimator/reader/read_finetune_sharding.c estimator/reader/read_trainer.c estimator/reader/read_axolotl.c estimator/reader/read_llamafactory.c estimator/reader/read_swift_2.c \

@@ -14,6 +14,7 @@ static const struct {
 	p4d_sbatch_field field;
 } job_options[] = {
     {"account", P4D_SBATCH_ACCOUNT},
+    {"array", P4D_SBATCH_ARRAY},
     {"clusters", P4D_SBATCH_CLUSTERS},
     {"constraint", P4D_SBATCH_CONSTRAINT},
     {"cores-per-socket", P4D_SBATCH_CORES_PER_SOCKET},

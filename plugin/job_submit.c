@@ -199,6 +199,7 @@ static bool judge_script(const p4d_site *site, p4d_job *job, const job_desc_msg_
 	if (job->reading)
 		p4d_guard_verify_script(site, job, p4d_watch_cluster, NULL, verdict);
 	job->reading = NULL;
+	job->array_tasks = NULL;
 	p4d_script_release();
 	return note && p4d_note_heed_script(note, verdict);
 }

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "job/export.h"
-#include "job/read_job.h"
 #include "job/script.h"
+#include "job/tasks.h"
 #include "job_environment.h"
 #include "reader/reader_words.h"
 
@@ -17,6 +17,8 @@ enum { ARENA = 1 << 20, WORK = P4D_SHELL_WORK / 24, ARGUMENTS = 64, VARIABLES = 
 static pthread_mutex_t busy = PTHREAD_MUTEX_INITIALIZER;
 static _Alignas(max_align_t) char arena[ARENA];
 static p4d_reading reading;
+static p4d_job_tasks tasks;
+static const char *arguments[ARGUMENTS + 1];
 
 static const char *name_of(const job_desc_msg_t *desc)
 {
@@ -31,9 +33,8 @@ static const char *program(void *site, const char *path)
 	return p4d_site_program(site, path);
 }
 
-const p4d_reading *p4d_script_read(const p4d_site *site, const p4d_job *job, const job_desc_msg_t *desc)
+const p4d_reading *p4d_script_read(const p4d_site *site, p4d_job *job, const job_desc_msg_t *desc)
 {
-	const char *arguments[ARGUMENTS + 1] = {NULL};
 	const bool is_component = desc->het_job_offset != NO_VAL;
 
 	pthread_mutex_lock(&busy);
@@ -41,9 +42,10 @@ const p4d_reading *p4d_script_read(const p4d_site *site, const p4d_job *job, con
 	if (!job->script || job->script_length >= P4D_SCRIPT_BYTES || is_component ||
 	    desc->argc > ARGUMENTS || !p4d_reader_may_train(job->script, job->script_length))
 		return NULL;
+	memset(arguments, 0, sizeof(arguments));
 	for (uint32_t i = 1; i < desc->argc && desc->argv; i++)
 		arguments[i - 1] = desc->argv[i];
-	p4d_job_read(&(p4d_job_script){.job = job,
+	const p4d_job_script script = {.job = job,
 				       .name = name_of(desc),
 				       .arguments = arguments,
 				       .program = program,
@@ -51,8 +53,12 @@ const p4d_reading *p4d_script_read(const p4d_site *site, const p4d_job *job, con
 				       .environment = desc->environment,
 				       .variables = !desc->environment           ? 0
 						    : desc->env_size < VARIABLES ? desc->env_size
-										 : VARIABLES},
-		     &(p4d_shell_limits){arena, sizeof(arena), WORK}, &reading);
+										 : VARIABLES,
+				       .submitted = true};
+	const p4d_shell_limits limits = {arena, sizeof(arena), WORK};
+	job->array = desc->array_inx;
+	p4d_job_read(&script, &limits, &reading);
+	job->array_tasks = p4d_job_tasks_of(&tasks, &script, &limits, &reading);
 	return reading.reader ? &reading : NULL;
 }
 

@@ -11,7 +11,7 @@
  * from the start, and not longer than a millisecond, else it counts as not read. NULL: no training is in it.
  * The reading is the caller's alone until p4d_script_release, which follows in any case.
  */
-const p4d_reading *p4d_script_read(const p4d_site *site, const p4d_job *job, const job_desc_msg_t *desc);
+const p4d_reading *p4d_script_read(const p4d_site *site, p4d_job *job, const job_desc_msg_t *desc);
 void p4d_script_release(void);
 
 /* Takes the note of the submitting side out of a job that has nothing else of p4d's. */

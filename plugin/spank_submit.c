@@ -20,7 +20,7 @@
 #include "guard/note.h"
 #include "job/export.h"
 #include "job_environment.h"
-#include "job/read_job.h"
+#include "job/tasks.h"
 #include "job_record.h"
 #include "module.h"
 #include "reader/reader_words.h"
@@ -47,6 +47,7 @@ typedef struct submission {
 	char *user;
 	p4d_client_script script;
 	p4d_read_files files;
+	p4d_job_tasks tasks;
 	p4d_reading *reading;
 	p4d_rehearsals rehearsals;
 	char *memory; /* of the reading */
@@ -207,19 +208,22 @@ static void read_script(submission *s)
 	s->reading = malloc(sizeof(*s->reading));
 	if (!s->script.arguments || !s->memory || !s->reading || is_heterogeneous(&s->script))
 		return;
-	p4d_job_read(&(p4d_job_script){.job = &s->job,
+	const p4d_job_script script = {.job = &s->job,
 				       .name = s->script.name,
 				       .arguments = s->script.arguments,
 				       .directory = getcwd(s->directory, sizeof(s->directory)),
 				       .environment = environ,
 				       .variables = SIZE_MAX,
+				       .submitted = true,
 				       .export = s->sbatch.value[P4D_SBATCH_EXPORT],
 				       .files = &s->files,
 				       .typed = &s->request,
 				       .program = program,
 				       .site = s,
-				       .rehearsals = rehearsed ? &s->rehearsals : NULL},
-		     &(p4d_shell_limits){s->memory, READING_BYTES, P4D_SHELL_WORK}, s->reading);
+				       .rehearsals = rehearsed ? &s->rehearsals : NULL};
+	const p4d_shell_limits limits = {s->memory, READING_BYTES, P4D_SHELL_WORK};
+	p4d_job_read(&script, &limits, s->reading);
+	s->job.array_tasks = p4d_job_tasks_of(&s->tasks, &script, &limits, s->reading);
 	s->job.reading = s->reading->reader || *s->reading->comment ? s->reading : NULL;
 	s->job.rehearsals = &s->rehearsals;
 }

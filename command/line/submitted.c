@@ -2,6 +2,7 @@
 #include "line/submitted.h"
 
 #include <ctype.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -160,6 +161,8 @@ static size_t hash_of(const p4d_submitted_job *job)
 	for (char **word = job->arguments; *word; word++)
 		for (const char *at = *word; *at; at++)
 			hash = hash * 31 + (unsigned char)*at;
+	if (job->of_task)
+		hash = (hash + 1) * 31 + job->task;
 	return hash;
 }
 
@@ -187,7 +190,7 @@ static const char *left(void *context, const char *path, size_t *length)
 	const char *text;
 	const size_t size = strlen(path);
 
-	if (size >= PATH || s->lefts == P4D_SUBMITTED)
+	if (size >= PATH || s->lefts == P4D_SUBMITTED_FILES)
 		return NULL;
 	for (size_t i = 0; i < size; i++)
 		cells[i] = (p4d_cell){.c = path[i], .quoted = 1};
@@ -200,30 +203,47 @@ static const char *left(void *context, const char *path, size_t *length)
 	return s->left[s->lefts++] = copy;
 }
 
+/* Which tasks of an array say different things. */
+static void take_kinds(p4d_submitted_job *job, const p4d_job_script *script, const p4d_shell_limits *limits)
+{
+	p4d_job_tasks each, *tasks = p4d_job_tasks_of(&each, script, limits, &job->reading);
+
+	while (tasks && p4d_job_tasks_next(tasks))
+		job->differs[job->kinds++] = tasks->task;
+	job->cut = tasks && tasks->cut;
+	if (tasks)
+		p4d_job_tasks_again(tasks, NULL);
+}
+
 static void read_job(p4d_submitted *s, p4d_submitted_job *job, size_t operand, size_t count)
 {
 	char *const *arguments = job->arguments + (operand < count ? operand + 1 : count);
-	char directory[PATH_MAX] = "";
+	char directory[PATH_MAX] = "", number[16];
 	p4d_value here;
 
 	if (p4d_shell_variable(s->shell, "PWD", &here) && !p4d_value_unknown(here))
 		p4d_value_text(here, directory, sizeof(directory));
-
+	snprintf(number, sizeof(number), "%" PRIu32, job->task);
 	job->sbatch.job.script = job->script;
 	job->sbatch.job.script_length = strlen(job->script);
-	p4d_job_read(&(p4d_job_script){.job = &job->sbatch.job,
+	const p4d_job_script script = {.job = &job->sbatch.job,
 				       .name = job->name,
 				       .arguments = (const char *const *)arguments,
 				       .directory = *directory ? directory : NULL,
 				       .environment = environ,
 				       .variables = SIZE_MAX,
+				       .submitted = true,
+				       .task = job->of_task ? number : NULL,
 				       .export = job->sbatch.value[P4D_SBATCH_EXPORT],
 				       .files = s->files,
 				       .config = p4d_line_config,
 				       .inherited = inherited,
 				       .left = left,
-				       .context = s},
-		     &(p4d_shell_limits){job->memory, MEMORY, P4D_SHELL_WORK}, &job->reading);
+				       .context = s};
+	const p4d_shell_limits limits = {job->memory, MEMORY, P4D_SHELL_WORK};
+	p4d_job_read(&script, &limits, &job->reading);
+	if (!job->of_task)
+		take_kinds(job, &script, &limits);
 	job->sbatch.job.reading = job->reading.reader || *job->reading.comment ? &job->reading : NULL;
 }
 
@@ -272,25 +292,46 @@ static bool take_job(p4d_submitted *s, p4d_submitted_job *job, const p4d_value *
 	return true;
 }
 
-void p4d_submitted_add(void *context, p4d_shell *shell, const p4d_value *words, size_t count)
+/* The job as it is for a task of its array; NULL: for all. NULL: it is not kept. */
+static p4d_submitted_job *add_job(p4d_submitted *s, const p4d_value *words, size_t count,
+				  const uint32_t *task)
 {
-	p4d_submitted *s = context;
 	p4d_submitted_job *job = s->count < P4D_SUBMITTED ? calloc(1, sizeof(*job)) : NULL;
 
 	if (!job) {
 		s->more++;
-		return;
+		return NULL;
 	}
-	s->shell = shell;
+	job->of_task = task;
+	job->task = task ? *task : 0;
 	job->line = words[0].at[0].line;
-	snprintf(job->from, sizeof(job->from), "%s", p4d_shell_file_name(shell, words[0].at[0].file));
+	snprintf(job->from, sizeof(job->from), "%s", p4d_shell_file_name(s->shell, words[0].at[0].file));
 	snprintf(job->name, sizeof(job->name), "%s", job->from);
 	const bool known = take_job(s, job, words, count);
 	s->unread += !known && !job->itself;
-	if (known && !was_taken(s, job))
+	if (known && !was_taken(s, job)) {
 		s->job[s->count++] = job;
-	else
-		free_job(job);
+		return job;
+	}
+	free_job(job);
+	return NULL;
+}
+
+void p4d_submitted_add(void *context, p4d_shell *shell, const p4d_value *words, size_t count)
+{
+	p4d_submitted *s = context;
+
+	s->shell = shell;
+	p4d_submitted_job *job = add_job(s, words, count, NULL);
+	const unsigned at = s->count;
+	for (unsigned i = 0; job && i < job->kinds; i++)
+		add_job(s, words, count, &job->differs[i]);
+	/* its tasks stand for it */
+	if (!job || job->cut || s->count == at)
+		return;
+	memmove(&s->job[at - 1], &s->job[at], (s->count - at) * sizeof(s->job[0]));
+	s->count--;
+	free_job(job);
 }
 
 void p4d_submitted_free(p4d_submitted *s)

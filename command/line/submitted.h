@@ -5,12 +5,14 @@
 
 #include "job/read_job.h"
 #include "job/sbatch.h"
+#include "job/tasks.h"
 
 /*
  * The jobs that a script submits itself: the sbatch commands of a launcher, on a file, a here-document or
- * --wrap. Those that differ, up to P4D_SUBMITTED of them. Zero before use, but for what the caller fills.
+ * --wrap. Those that differ, up to P4D_SUBMITTED of them; tasks of an array that say different things are
+ * such jobs. Zero before use, but for what the caller fills.
  */
-enum { P4D_SUBMITTED = 8 };
+enum { P4D_SUBMITTED = 16, P4D_SUBMITTED_FILES = 64 };
 
 typedef struct p4d_submitted_job {
 	p4d_sbatch sbatch; /* with its options, and the job that they ask for; its reading is below */
@@ -20,7 +22,12 @@ typedef struct p4d_submitted_job {
 	uint32_t line;       /* of the sbatch command */
 	char *script, **arguments, *memory;
 	size_t hash;
-	bool itself; /* the script that submits: no other job */
+	bool itself;  /* the script that submits: no other job */
+	bool of_task; /* of an array: task */
+	uint32_t task;
+	uint32_t differs[P4D_TASKS_APART]; /* one of each kind of task */
+	unsigned kinds;                    /* 0: all tasks say the same, or it is no array */
+	bool cut;                          /* there may be others */
 } p4d_submitted_job;
 
 typedef struct p4d_submitted {
@@ -35,7 +42,7 @@ typedef struct p4d_submitted {
 	unsigned unread; /* whose script or options depend on what p4d does not know */
 	/* for the job that is being read */
 	p4d_shell *shell;
-	char *left[P4D_SUBMITTED]; /* files that the script wrote */
+	char *left[P4D_SUBMITTED_FILES]; /* files that the script wrote */
 	unsigned lefts;
 	char text[1024];
 } p4d_submitted;

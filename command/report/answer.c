@@ -51,6 +51,10 @@ static void print_answer(const p4d_verdict *v, const p4d_request *request, const
 	char memory[128], tp[P4D_TP_TEXT];
 
 	printf("p4d: %s", words[v->action]);
+	if (v->tasks)
+		printf(": array task %" PRIu32, v->task);
+	if (v->tasks > 1)
+		printf(", the worst of %u", v->tasks);
 	if (v->judged)
 		printf(": %s on %" PRIu32 " node%s of %" PRIu32 " x %s, tp=%s cp=%" PRIu64 " pp=%" PRIu64
 		       " dp=%" PRIu64 " micro-batch=%" PRIu64 ", %s",
@@ -215,6 +219,8 @@ struct json_object *p4d_answer_json(const p4d_checked *answer)
 	struct json_object *read = json_object_new_object();
 	each_read(sbatch, add_object, read);
 	json_object_object_add(object, "read", read);
+	if (v->tasks)
+		json_object_object_add(object, "array_task", json_object_new_int64(v->task));
 	json_object_object_add(object, "by_script", json_object_new_boolean(v->read));
 	json_object_object_add(object, "messages", p4d_report_json_messages(v->messages, v->message));
 	json_object_object_add(object, "advice", p4d_advice_json(answer->advice));

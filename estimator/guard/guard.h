@@ -46,6 +46,8 @@ typedef struct p4d_verdict {
 	p4d_colocated colocated; /* of several models; capacity_bytes 0: it has one, or was not judged */
 	p4d_serving serving;     /* of a job that serves; max_model_len 0: it does not, or was not judged */
 	bool starts;             /* the engine that serves */
+	unsigned tasks; /* of an array whose tasks differ, that were compared; 1: not all; 0: no such job */
+	uint32_t task;  /* the worst of them, which is judged */
 	unsigned messages;
 	p4d_message message[P4D_MESSAGES];
 	char plan[P4D_PLAN_MAX]; /* the plan line to export or approve; "" when there is none */
@@ -138,6 +140,16 @@ const char *p4d_guard_message_text(const p4d_message *message, char *buf, size_t
 /* All messages of a verdict, at most four lines and, of a refusal, the site's, joined by newlines; "": there
  * are none. */
 const char *p4d_verdict_text(const p4d_verdict *verdict, char *buf, size_t size);
+
+/* How bad a verdict is: to find the worst of several jobs, or of an array's tasks. */
+typedef struct p4d_rank {
+	p4d_action action;
+	bool would_reject;
+	double fraction; /* of memory; negative: not judged */
+} p4d_rank;
+
+p4d_rank p4d_verdict_rank(const p4d_verdict *verdict);
+bool p4d_rank_is_worse(const p4d_rank *a, const p4d_rank *b);
 
 /* The job is refused, or would be, because it does not say what it trains. */
 bool p4d_verdict_requires_plan(const p4d_verdict *verdict);

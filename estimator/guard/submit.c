@@ -224,9 +224,15 @@ static bool settle_vocabulary(const p4d_site *site, const p4d_job *job, p4d_clus
 	return true;
 }
 
-static void submit(const p4d_site *site, const p4d_job *job, p4d_cluster_source source, void *context,
-		   p4d_request *request, uint32_t *published_batch, p4d_verdict *verdict)
+static void submit(const p4d_guard_asked *asked, bool searches)
 {
+	const p4d_site *site = asked->site;
+	const p4d_job *job = asked->job;
+	const p4d_cluster_source source = asked->source;
+	void *context = asked->context;
+	p4d_request *request = asked->request;
+	uint32_t *published_batch = asked->published_batch;
+	p4d_verdict *verdict = asked->verdict;
 	const bool carries = p4d_request_any(request);
 	p4d_job with = *job;
 	p4d_preset preset = {.global_batch = 0};
@@ -259,7 +265,7 @@ static void submit(const p4d_site *site, const p4d_job *job, p4d_cluster_source 
 	}
 	p4d_request probe = *request;
 	if (!typed && with.reading &&
-	    settle_vocabulary(site, &with, source, context, true, &probe, verdict)) {
+	    settle_vocabulary(site, &with, source, context, searches, &probe, verdict)) {
 		*request = probe;
 		return;
 	}
@@ -275,7 +281,7 @@ static void submit(const p4d_site *site, const p4d_job *job, p4d_cluster_source 
 	if (rc == 0 && typed && !p4d_is_set(request, P4D_MODEL) && !uses_plan(job))
 		leave_unnamed(site, job, source, context, request, verdict);
 	else if (rc == 0)
-		p4d_guard__complete(site, &with, source, context, preset.global_batch, true, request,
+		p4d_guard__complete(site, &with, source, context, preset.global_batch, searches, request,
 				    verdict);
 	else if (typed && !unread)
 		p4d_guard_fail(site, job, &err, verdict);
@@ -300,16 +306,6 @@ static void say_comment(const p4d_job *job, p4d_verdict *verdict)
 		verdict->action = P4D_WARN;
 }
 
-void p4d_guard_submit(const p4d_site *site, const p4d_job *job, p4d_cluster_source source, void *context,
-		      p4d_request *request, uint32_t *published_batch, p4d_verdict *verdict)
-{
-	submit(site, job, source, context, request, published_batch, verdict);
-	p4d_guard__judge_rehearsed(site, job, source, context,
-				   p4d_is_set(request, P4D_OVERRIDE) ? request->override_reason : NULL,
-				   verdict);
-	say_comment(job, verdict);
-}
-
 int p4d_guard__fill_model(const p4d_site *site, p4d_request *request, p4d_error *err)
 {
 	const p4d_request *preset = p4d_site_preset(site, request->model);
@@ -325,23 +321,66 @@ int p4d_guard__fill_model(const p4d_site *site, p4d_request *request, p4d_error 
 	return 0;
 }
 
+static void verify(const p4d_guard_asked *asked)
+{
+	const p4d_site *site = asked->site;
+	const p4d_cluster_source source = asked->source;
+	void *context = asked->context;
+	p4d_verdict *verdict = asked->verdict;
+	p4d_job with = *asked->job;
+	p4d_request *request = asked->request;
+	p4d_error err = {.code = P4D_OK};
+
+	with.reading = reading_of(site, &with, source, context, false);
+	if (!with.reading)
+		p4d_guard_verify(site, asked->job, source, context, NULL, NULL, verdict);
+	else if (settle_vocabulary(site, &with, source, context, false, request, verdict))
+		return;
+	else if (p4d_guard__script_unread(with.reading, NULL, &err) ||
+		 p4d_guard__take_script(with.reading, request, &err) < 0 ||
+		 (p4d_is_set(request, P4D_MODEL) && p4d_guard__fill_model(site, request, &err) < 0))
+		leave_unread(site, &with, source, context, false, &err, verdict);
+	else
+		p4d_guard__complete(site, &with, source, context, 0, false, request, verdict);
+	verdict->plan[0] = '\0'; /* nothing that the job is given here could carry it */
+}
+
+void p4d_guard__judge_asked(const p4d_guard_asked *asked, bool searches)
+{
+	if (asked->verifies) {
+		verify(asked);
+		return;
+	}
+	submit(asked, searches);
+	const p4d_request *request = asked->request;
+	p4d_guard__judge_rehearsed(asked->site, asked->job, asked->source, asked->context,
+				   p4d_is_set(request, P4D_OVERRIDE) ? request->override_reason : NULL,
+				   asked->verdict);
+	say_comment(asked->job, asked->verdict);
+}
+
+void p4d_guard_submit(const p4d_site *site, const p4d_job *job, p4d_cluster_source source, void *context,
+		      p4d_request *request, uint32_t *published_batch, p4d_verdict *verdict)
+{
+	p4d_guard__judge_tasks(&(p4d_guard_asked){.site = site,
+						  .job = job,
+						  .source = source,
+						  .context = context,
+						  .request = request,
+						  .published_batch = published_batch,
+						  .verdict = verdict});
+}
+
 void p4d_guard_verify_script(const p4d_site *site, const p4d_job *job, p4d_cluster_source source,
 			     void *context, p4d_verdict *verdict)
 {
-	p4d_job with = *job;
 	p4d_request request = {.model = ""};
-	p4d_error err = {.code = P4D_OK};
 
-	with.reading = reading_of(site, job, source, context, false);
-	if (!with.reading)
-		p4d_guard_verify(site, job, source, context, NULL, NULL, verdict);
-	else if (settle_vocabulary(site, &with, source, context, false, &request, verdict))
-		return;
-	else if (p4d_guard__script_unread(with.reading, NULL, &err) ||
-		 p4d_guard__take_script(with.reading, &request, &err) < 0 ||
-		 (p4d_is_set(&request, P4D_MODEL) && p4d_guard__fill_model(site, &request, &err) < 0))
-		leave_unread(site, &with, source, context, false, &err, verdict);
-	else
-		p4d_guard__complete(site, &with, source, context, 0, false, &request, verdict);
-	verdict->plan[0] = '\0'; /* nothing that the job is given here could carry it */
+	p4d_guard__judge_tasks(&(p4d_guard_asked){.site = site,
+						  .job = job,
+						  .source = source,
+						  .context = context,
+						  .request = &request,
+						  .verdict = verdict,
+						  .verifies = true});
 }

@@ -65,6 +65,24 @@ int p4d_guard__fill_model(const p4d_site *site, p4d_request *request, p4d_error 
 void p4d_guard__judge_rehearsed(const p4d_site *site, const p4d_job *job, p4d_cluster_source source,
 				void *context, const char *override_reason, p4d_verdict *verdict);
 
+/* What p4d_guard_submit and p4d_guard_verify_script are asked. */
+typedef struct p4d_guard_asked {
+	const p4d_site *site;
+	const p4d_job *job;
+	p4d_cluster_source source;
+	void *context;
+	p4d_request *request;
+	uint32_t *published_batch;
+	p4d_verdict *verdict;
+	bool verifies; /* for slurmctld */
+} p4d_guard_asked;
+
+/* submit.c: by the job's reading as it is; searches: as in p4d_guard__complete. */
+void p4d_guard__judge_asked(const p4d_guard_asked *asked, bool searches);
+
+/* judge_array.c: the same by the worst task of an array. */
+void p4d_guard__judge_tasks(const p4d_guard_asked *asked);
+
 /* p4d_guard_complete; searches: for a layout, and for a fix. */
 void p4d_guard__complete(const p4d_site *site, const p4d_job *job, p4d_cluster_source source, void *context,
 			 uint32_t published_batch, bool searches, p4d_request *request, p4d_verdict *verdict);

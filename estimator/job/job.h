@@ -25,6 +25,7 @@ typedef struct p4d_job {
 	const char *gpu_type;           /* goes before the type in those: p4d check --gpu; NULL: theirs */
 	const char *nodelist, *exclude; /* -w, -x */
 	const char *clusters;           /* -M: others than this one, of which nothing is known here */
+	const char *array;              /* -a: "0-5,9%2" */
 	/* before this, and nowhere else but for the script, its texts: slurmctld's plugin compares them */
 	const p4d_associations *associations; /* NULL: unknown */
 	/* what Slurm enforces of limits, and whose job it is, asked for only where a fix takes more nodes;
@@ -51,6 +52,7 @@ typedef struct p4d_job {
 	const struct p4d_reading *reading; /* what the script says; NULL: it was not read */
 	/* what was rehearsed of the commands it starts; NULL: nobody has looked */
 	const struct p4d_rehearsals *rehearsals;
+	struct p4d_job_tasks *array_tasks; /* what it says in each task of the array; NULL: the same in all */
 } p4d_job;
 
 enum { P4D_PARTITION_NAME = 64 };

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "job/array.h"
 #include "job/job_internal.h"
 
 /* Of variables with other names that are looked at in all, so that a script that asks often costs no time. */
@@ -13,6 +14,7 @@ enum { COMPARISONS = 1 << 16 };
 typedef struct lookup {
 	const p4d_job_script *script;
 	size_t compared;
+	bool asked_for_task; /* the number of the array's */
 	char text[1024];
 } lookup;
 
@@ -110,6 +112,52 @@ static const char *as_typed(lookup *l, const char *option)
 	return l->text;
 }
 
+static const char *of_environment(lookup *l, const char *name)
+{
+	const p4d_job_script *s = l->script;
+	const size_t length = strlen(name);
+
+	if (s->inherited)
+		return s->inherited(s->context, name);
+	for (size_t i = 0; i < s->variables && s->environment[i]; i++) {
+		if (l->compared++ == COMPARISONS)
+			return p4d_shell_later;
+		if (!strncmp(s->environment[i], name, length) && s->environment[i][length] == '=')
+			return s->environment[i] + length + 1;
+	}
+	return NULL;
+}
+
+/* SLURM_ARRAY_TASK_ID, _COUNT, _MIN, _MAX and _STEP. */
+static const char *of_array(lookup *l, const char *name)
+{
+	const p4d_job_script *s = l->script;
+	p4d_array array;
+
+	if (!s->job->array && s->submitted && !of_environment(l, name))
+		return NULL;
+	if (!strcmp(name, "SLURM_ARRAY_TASK_ID")) {
+		l->asked_for_task = true;
+		return s->task ? s->task : p4d_shell_later;
+	}
+	if (!p4d_array__read(s->job->array, &array))
+		return p4d_shell_later;
+	const struct {
+		const char *name;
+		uint32_t value;
+		bool known;
+	} numbers[] = {{"SLURM_ARRAY_TASK_COUNT", array.count, array.count},
+		       {"SLURM_ARRAY_TASK_MIN", array.least, true},
+		       {"SLURM_ARRAY_TASK_MAX", array.most, true},
+		       {"SLURM_ARRAY_TASK_STEP", array.step, array.step}};
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+		if (!strcmp(name, numbers[i].name) && numbers[i].known) {
+			snprintf(l->text, sizeof(l->text), "%" PRIu32, numbers[i].value);
+			return l->text;
+		}
+	return p4d_shell_later;
+}
+
 static const char *of_job(lookup *l, const char *name)
 {
 	const p4d_job *job = l->script->job;
@@ -125,27 +173,13 @@ static const char *of_job(lookup *l, const char *name)
 	for (size_t i = 0; i < sizeof(of_slurm) / sizeof(of_slurm[0]); i++)
 		if (!strcmp(of_slurm[i].name, name))
 			return number(l, of_slurm[i].value(job));
+	if (!strncmp(name, "SLURM_ARRAY_", 12))
+		return of_array(l, name);
 	if (!strcmp(name, "SLURM_JOB_PARTITION") && job->partition && !strchr(job->partition, ','))
 		return job->partition;
 	if (!strcmp(name, "SLURM_SUBMIT_DIR") && l->script->directory)
 		return l->script->directory;
 	return p4d_shell_later;
-}
-
-static const char *of_environment(lookup *l, const char *name)
-{
-	const p4d_job_script *s = l->script;
-	const size_t length = strlen(name);
-
-	if (s->inherited)
-		return s->inherited(s->context, name);
-	for (size_t i = 0; i < s->variables && s->environment[i]; i++) {
-		if (l->compared++ == COMPARISONS)
-			return p4d_shell_later;
-		if (!strncmp(s->environment[i], name, length) && s->environment[i][length] == '=')
-			return s->environment[i] + length + 1;
-	}
-	return NULL;
 }
 
 /*
@@ -263,4 +297,5 @@ void p4d_job_read(const p4d_job_script *script, const p4d_shell_limits *limits, 
 	}
 	p4d_reader_read(reading, &host, limits, script->name, script->job->script, script->job->script_length,
 			script->arguments, script->directory);
+	reading->by_task = l.asked_for_task;
 }

@@ -22,6 +22,8 @@ typedef struct p4d_job_script {
 	size_t variables;             /* that many, or as many as there are before a NULL */
 	const char *export;           /* of sbatch; NULL: all */
 	const p4d_request *typed;     /* the job's p4d options; NULL: none */
+	const char *task;             /* number of the array's task that runs it; NULL: not known */
+	bool submitted;               /* with all of its options: without --array it is no array */
 	/* What the site says that a program is; NULL: nothing. */
 	const char *(*program)(void *site, const char *path);
 	void *site;

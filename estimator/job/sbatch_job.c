@@ -250,6 +250,7 @@ int p4d_sbatch_job(p4d_sbatch *sbatch, p4d_error *err)
 	job->nodelist = sbatch->value[P4D_SBATCH_NODELIST];
 	job->exclude = sbatch->value[P4D_SBATCH_EXCLUDE];
 	job->clusters = sbatch->value[P4D_SBATCH_CLUSTERS];
+	job->array = sbatch->value[P4D_SBATCH_ARRAY];
 	job->expandable = is_expandable(sbatch);
 	job->overcommit = sbatch->value[P4D_SBATCH_OVERCOMMIT];
 	/* --exclusive=user and =mcs share the node with other jobs */

@@ -517,6 +517,7 @@ void p4d_reader_read(p4d_reading *reading, const p4d_reader_host *host, const p4
 	*reading = (p4d_reading){.reader = NULL};
 	p4d_reader__told(&state.told, host, text, length);
 	reading->incomplete = p4d_shell_read(&own, limits, name, text, length, arguments, directory);
+	reading->work = limits->work - p4d_shell_work_left(limits);
 	if (reading->commands > 1 && reading->serving + 1 == reading->commands)
 		p4d_reader__unknown(reading, "commands",
 				    "one trains, and %u serve%s a model; on which nodes is not known",

@@ -73,6 +73,8 @@ typedef struct p4d_reading {
 	/* A comment of the script that p4d cannot take: "job.sh:3: program=x: ..."; "": none */
 	char comment[240];
 	const char *incomplete; /* why the script was not read to its end; NULL: it was */
+	bool by_task;           /* it asks for the number of its array's task */
+	uint64_t work;          /* of the limits', what it took */
 	/* The exit that ends the script before its last command; file NULL: none does. */
 	p4d_read_value left;
 	p4d_read_value value[P4D_OPTIONS];

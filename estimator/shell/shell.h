@@ -73,6 +73,9 @@ const char *p4d_shell_read(const p4d_shell_host *host, const p4d_shell_limits *l
 			   const char *text, size_t length, const char *const *arguments,
 			   const char *directory);
 
+/* What is left of the limits' work after p4d_shell_read. */
+uint64_t p4d_shell_work_left(const p4d_shell_limits *limits);
+
 /* For p4d_shell_host.command alone, with the shell it was given. */
 
 /* Reads a script that a command runs: words[0] is its path, the others its arguments. False if it cannot be

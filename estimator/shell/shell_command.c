@@ -424,3 +424,10 @@ const char *p4d_shell_read(const p4d_shell_host *host, const p4d_shell_limits *l
 		host->left(host->context, sh, sh->exit);
 	return sh->stopped;
 }
+
+uint64_t p4d_shell_work_left(const p4d_shell_limits *limits)
+{
+	const p4d_shell *sh = limits->memory;
+
+	return limits->size < sizeof(*sh) ? limits->work : sh->work;
+}

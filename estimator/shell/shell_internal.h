@@ -352,6 +352,9 @@ size_t p4d_shell__filter_options(const p4d_shell_call *call, p4d_shell_options *
 bool p4d_shell__filter_text(const p4d_shell_call *call, const p4d_value *path, p4d_value *text);
 /* The next line of a text, which is cut off its front, with its end. */
 p4d_value p4d_shell__next_line(p4d_value *text);
+p4d_value p4d_shell__without_end(p4d_value line);
+/* shell_awk.c */
+p4d_shell_status p4d_shell__run_awk(const p4d_shell_call *call);
 
 /* shell_output.c: what a command prints. */
 p4d_value p4d_shell__output(p4d_shell *sh, p4d_shell_source inside);

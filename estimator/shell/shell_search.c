@@ -1,17 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* grep, awk and sed, as scripts use them to take a value out of a file, or put one in: plain patterns only.
- */
+/* grep and sed, as scripts use them to take a value out of a file, or put one in: plain patterns only. */
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "shell/shell_internal.h"
-
-static p4d_value without_end(p4d_value line)
-{
-	line.length -= line.length && line.at[line.length - 1].c == '\n';
-	return line;
-}
 
 /* grep of one pattern: its lines, or whether there are any. */
 static p4d_shell_status run_grep(const p4d_shell_call *w)
@@ -36,129 +29,13 @@ static p4d_shell_status run_grep(const p4d_shell_call *w)
 		return o.is['q'] ? P4D_SHELL_OPEN : P4D_SHELL_TAKEN;
 	while (lines.length && !w->sh->stopped && !(any && (o.is['q'] || o.is['m']))) {
 		const p4d_value line = p4d_shell__next_line(&lines);
-		if (p4d_shell__has_match(w->sh, &p, without_end(line)) == o.is['v'])
+		if (p4d_shell__has_match(w->sh, &p, p4d_shell__without_end(line)) == o.is['v'])
 			continue;
 		any = true;
 		if (!o.is['q'])
 			p4d_shell__print(w, line);
 	}
 	return any ? P4D_SHELL_TRUE : P4D_SHELL_FALSE;
-}
-
-/* '/pattern/ { print $N }' or 'NR==N { print $N }', of which either part may be missing. */
-typedef struct awk_program {
-	p4d_shell_pattern pattern;
-	bool by_pattern;
-	unsigned line; /* 0: all */
-	int field;     /* -1: the last */
-} awk_program;
-
-static const char *skip_blanks(const char *at)
-{
-	return at + strspn(at, " \t\n;");
-}
-
-static bool read_program(awk_program *a, char *text)
-{
-	char *at = text + strspn(text, " \t\n");
-
-	if (*at == '/') {
-		char *end = strchr(at + 1, '/');
-		if (!end || end[-1] == '\\')
-			return false;
-		*end = '\0';
-		a->by_pattern = true;
-		if (!p4d_shell__read_pattern(&a->pattern, at + 1, false, true))
-			return false;
-		at = end + 1;
-	} else if (!strncmp(at, "NR", 2)) {
-		at += 2 + strspn(at + 2, " ");
-		if (strncmp(at, "==", 2) != 0 || (a->line = (unsigned)strtoul(at + 2, &at, 10)) == 0)
-			return false;
-	}
-	const char *rest = skip_blanks(at);
-	if (!*rest && (a->by_pattern || a->line))
-		return true; /* the line */
-	if (*rest != '{')
-		return false;
-	rest = skip_blanks(rest + 1);
-	if (strncmp(rest, "print", 5) != 0)
-		return false;
-	rest = skip_blanks(rest + 5);
-	if (!strncmp(rest, "$NF", 3)) {
-		a->field = -1;
-		rest += 3;
-	} else if (*rest == '$' && rest[1] >= '0' && rest[1] <= '9' && !isdigit((unsigned char)rest[2])) {
-		a->field = rest[1] - '0';
-		rest += 2;
-	}
-	rest = skip_blanks(rest);
-	if (!strncmp(rest, "exit", 4)) { /* after the first */
-		if (a->line)
-			rest += 4;
-		else
-			return false;
-	}
-	rest = skip_blanks(rest);
-	return *rest == '}' && !*skip_blanks(rest + 1);
-}
-
-/* Field N of a line, of those that are cut at `by`, '\0' at blanks. */
-static p4d_value field_of(p4d_value line, char by, int field)
-{
-	p4d_value found = {0};
-	uint32_t at = 0;
-
-	if (!field)
-		return line;
-	for (int n = 1; at <= line.length; n++) {
-		while (!by && at < line.length && isblank((unsigned char)line.at[at].c))
-			at++;
-		if (at == line.length && !by)
-			break;
-		const uint32_t from = at;
-		while (at < line.length &&
-		       (by ? line.at[at].c != by : !isblank((unsigned char)line.at[at].c)))
-			at++;
-		found = p4d_shell__part(line, from, at - from);
-		if (n == field)
-			return found;
-		at++;
-	}
-	return field < 0 ? found : (p4d_value){0};
-}
-
-static p4d_shell_status run_awk(const p4d_shell_call *w)
-{
-	p4d_shell_options o = {.switches = "", .valued = "F"};
-	const size_t first = p4d_shell__filter_options(w, &o);
-	awk_program a = {.field = 0};
-	char text[256];
-	p4d_value lines;
-	unsigned number = 0;
-	const p4d_value by = o.value['F'];
-
-	if (first == SIZE_MAX || first >= w->count || w->count > first + 2 ||
-	    p4d_value_unknown(w->at[first]) || w->at[first].length >= sizeof(text) || by.length > 1 ||
-	    (by.length && !strchr(":=,/ ;\"'-_", by.at[0].c)))
-		return p4d_shell__print_unknown(w);
-	p4d_value_text(w->at[first], text, sizeof(text));
-	if (!read_program(&a, text))
-		return p4d_shell__print_unknown(w);
-	if (!p4d_shell__filter_text(w, first + 1 < w->count ? &w->at[first + 1] : NULL, &lines))
-		return P4D_SHELL_TAKEN;
-	const char separator = by.length && by.at[0].c != ' ' ? by.at[0].c : '\0';
-	while (lines.length && !w->sh->stopped) {
-		const p4d_value line = without_end(p4d_shell__next_line(&lines));
-		const p4d_cell end = {.c = '\n'};
-		number++;
-		if ((a.line && number != a.line) ||
-		    (a.by_pattern && !p4d_shell__has_match(w->sh, &a.pattern, line)))
-			continue;
-		p4d_shell__print(w, field_of(line, separator, a.field));
-		p4d_shell__print(w, (p4d_value){&end, 1});
-	}
-	return P4D_SHELL_TAKEN;
 }
 
 /* s/PATTERN/TEXT/g and /PATTERN/d of sed. */
@@ -244,7 +121,7 @@ static p4d_value edited(p4d_shell *sh, const edit *e, p4d_value text)
 	p4d_shell_build b = {0};
 
 	while (text.length && !sh->stopped) {
-		const p4d_value whole = p4d_shell__next_line(&text), line = without_end(whole);
+		const p4d_value whole = p4d_shell__next_line(&text), line = p4d_shell__without_end(whole);
 		uint32_t at = 0, from = 0, end = 0;
 		if (e->drops && p4d_shell__has_match(sh, &e->pattern, line))
 			continue;
@@ -267,7 +144,7 @@ typedef struct sed_words {
 	p4d_value script[SED_SCRIPTS], file; /* the first file */
 	size_t scripts, files;
 	bool has_script; /* an option names it, so that all operands are files */
-	bool in_place, extended, followed;
+	bool in_place, extended, quiet, followed;
 } sed_words;
 
 static void add_script(sed_words *to, p4d_value script)
@@ -313,7 +190,8 @@ static size_t read_sed_option(const p4d_shell_call *w, size_t i, sed_words *to)
 			return last ? 2 : 1;
 		}
 		to->extended = to->extended || c == 'E' || c == 'r';
-		to->followed = to->followed && (c == 'E' || c == 'r');
+		to->quiet = to->quiet || c == 'n';
+		to->followed = to->followed && (c == 'E' || c == 'r' || c == 'n');
 	}
 	return 1;
 }
@@ -339,11 +217,88 @@ static void read_sed(const p4d_shell_call *w, sed_words *to)
 		to->file = first[scripts];
 }
 
+/* Lines that sed prints by their numbers. */
+typedef struct sed_lines {
+	uint64_t from, to; /* the last: UINT64_MAX */
+	bool others;       /* than these */
+} sed_lines;
+
+static bool read_address(const char **at, uint64_t *line)
+{
+	char *end;
+
+	*line = UINT64_MAX;
+	if (**at == '$')
+		return ++*at;
+	*line = strtoull(*at, &end, 10);
+	const bool read = isdigit((unsigned char)**at) && *line && *line < UINT64_MAX;
+	*at = end;
+	return read;
+}
+
+/* "3p", "3{p;q}" and "2,5p" of sed -n; "3q;d", "3!d" and "1d" without -n. False: it is another script. */
+static bool read_lines(const sed_words *words, sed_lines *lines)
+{
+	static const struct {
+		const char *command;
+		bool quiet, others;
+	} forms[] = {{"p", true, false},       {"{p;q}", true, false}, {"{p;q;}", true, false},
+		     {"{p;q;d}", true, false}, {"q;d", false, false},  {"!d", false, false},
+		     {"d", false, true}};
+	char text[64], plain[sizeof(text)];
+	size_t length = 0;
+
+	if (words->scripts != 1 || p4d_value_unknown(words->script[0]) ||
+	    words->script[0].length >= sizeof(text))
+		return false;
+	p4d_value_text(words->script[0], text, sizeof(text));
+	for (const char *c = text; *c; c++)
+		if (*c != ' ')
+			plain[length++] = *c;
+	plain[length] = '\0';
+	const char *at = plain;
+	if (!read_address(&at, &lines->from))
+		return false;
+	lines->to = lines->from;
+	if (*at == ',' && (at++, !read_address(&at, &lines->to)))
+		return false;
+	if (lines->to < lines->from)
+		lines->to = lines->from; /* as sed does */
+	for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++)
+		if (!strcmp(at, forms[i].command) && words->quiet == forms[i].quiet) {
+			lines->others = forms[i].others;
+			return strcmp(at, "q;d") || lines->to == lines->from;
+		}
+	return false;
+}
+
+static p4d_value take_lines(p4d_shell *sh, const sed_lines *lines, p4d_value text)
+{
+	p4d_shell_build b = {0};
+
+	for (uint64_t number = 1; text.length && p4d_shell__work(sh, 1); number++) {
+		const p4d_value line = p4d_shell__next_line(&text);
+		const bool last = !text.length,
+			   from = number >= lines->from || (last && lines->from == UINT64_MAX);
+		const bool inside = from && (number <= lines->to || lines->to == UINT64_MAX);
+		if (inside != lines->others)
+			p4d_shell__add_value(sh, &b, line, false);
+	}
+	return (p4d_value){b.at, b.length};
+}
+
 /* What sed makes of a text; false: it is not followed. */
 static bool run_scripts(p4d_shell *sh, const sed_words *words, p4d_value *text)
 {
+	sed_lines lines;
 	edit e;
 
+	if (words->followed && read_lines(words, &lines)) {
+		*text = take_lines(sh, &lines, *text);
+		return true;
+	}
+	if (words->quiet)
+		return false;
 	for (size_t i = 0; i < words->scripts && !sh->stopped; i++)
 		for (p4d_value script = words->script[i]; script.length;) {
 			if (!read_edit(sh, &script, words->extended, &e))
@@ -396,6 +351,9 @@ static p4d_shell_status run_sed(const p4d_shell_call *w)
 }
 
 const p4d_shell_builtin p4d_shell__searches[] = {
-    {"awk", run_awk, false}, {"gawk", run_awk, false}, {"grep", run_grep, false},
-    {"sed", run_sed, false}, {NULL, NULL, false},
+    {"awk", p4d_shell__run_awk, false},
+    {"gawk", p4d_shell__run_awk, false},
+    {"grep", run_grep, false},
+    {"sed", run_sed, false},
+    {NULL, NULL, false},
 };
