@@ -93,8 +93,17 @@ def _even_indices(scores, k, dim):
 
 
 class Values(TorchDispatchMode):
+    supports_higher_order_operators = True
+
+    @classmethod
+    def ignore_compile_internals(cls):
+        """torch.compile would otherwise leave functions as they are: the mode is off while it traces, and on when they run."""
+        return True
+
     def __torch_dispatch__(self, function, types, arguments=(), named=None):
         named = named or {}
+        if not isinstance(function, torch._ops.OpOverload):
+            return self.run_higher(function, arguments, named)
         tensors = [t for t in tree_flatten((arguments, named))[0] if isinstance(t, torch.Tensor)]
         device = self.device_of(tensors, named)
         if device is None or device.type != "cuda" or any(type(t) not in PLAIN for t in tensors):
@@ -123,6 +132,15 @@ class Values(TorchDispatchMode):
                 return result
         result = function(*arguments, **named)
         self.mark_results(operator, function, arguments, result, writes, all_known)
+        return result
+
+    @staticmethod
+    def run_higher(function, arguments, named):
+        """An operator that takes functions, such as flex_attention: what they compute is unknown."""
+        result = function(*arguments, **named)
+        for tensor in tree_flatten(result)[0]:
+            if isinstance(tensor, torch.Tensor):
+                _mark(tensor, False)
         return result
 
     @staticmethod
