@@ -12,7 +12,7 @@ libp4dcommand_la_SOURCES = \
 	command/picture/pictures.h command/picture/pictures.c command/picture/svg_memory.c \
 	command/picture/svg_timeline.h command/picture/svg_timeline.c command/picture/svg_view.c command/picture/svg_flow.c \
 	command/picture/simulation.h command/picture/simulation.c command/picture/simulation_trace.c \
-	command/picture/charts.h command/picture/charts.c command/picture/svg_charts.c command/picture/text_charts.c \
+	command/picture/history.h command/picture/history.c command/picture/charts.h command/picture/charts.c command/picture/svg_charts.c command/picture/text_charts.c \
 	command/plot/training_log.h command/plot/training_log.c command/plot/command_plot.h command/plot/command_plot.c \
 	command/validate/measured.h command/validate/measured.c command/validate/measured_step.c \
 	command/validate/command_validate.h command/validate/command_validate.c command/validate/command_validate_memory.c \
@@ -23,6 +23,8 @@ libp4dcommand_la_SOURCES = \
 	command/rehearse/store.h command/rehearse/store.c command/rehearse/store_keys.h command/rehearse/store_keys.c \
 	command/rehearse/player.h command/rehearse/player.c command/rehearse/rehearsed.h command/rehearse/rehearsed.c \
 	command/rehearse/rehearse_keep.h command/rehearse/rehearse_keep.c \
+	command/rehearse/rehearsed_picture.c \
+	command/rehearse/rehearse_fits.h command/rehearse/rehearse_fits.c \
 	command/rehearse/rehearse_answer.h command/rehearse/rehearse_answer.c command/rehearse/rehearse_json.c \
 	command/rehearse/words.h command/rehearse/words.c \
 	command/rehearse/launch_ranks.h command/rehearse/launch_ranks.c command/rehearse/read_command.h command/rehearse/read_command.c \

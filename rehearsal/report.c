@@ -106,6 +106,11 @@ static void write_report(FILE *out)
 	fputs("}\n", out);
 }
 
+ENTRY uint64_t p4d_report_count_of(int count)
+{
+	return count < 0 || count >= P4D_REPORT_COUNTS ? 0 : atomic_load(&counts[count]);
+}
+
 ENTRY int p4d_report_write(void)
 {
 	const char *path = p4d_settings()->report;

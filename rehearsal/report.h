@@ -18,6 +18,9 @@ typedef enum p4d_report_count {
 
 void p4d_report_add(p4d_report_count count, uint64_t value);
 
+/* What was added so far, for the Python module; 0: there is no such count. */
+uint64_t p4d_report_count_of(int count);
+
 /* A workspace that cuDNN's plan asks for; the report has the largest. */
 void p4d_report_workspace(uint64_t bytes);
 

@@ -8,18 +8,31 @@
 #include "rehearse/rehearse_keep.h"
 #include "site/site.h"
 
-static int answer(const p4d_playing *r, const p4d_gpus *gpus, p4d_error *err)
+static int answer(const p4d_playing *r, p4d_error *err)
 {
-	const p4d_rehearse_answer a = {
-	    .player = &r->player, .rehearsed = r->rehearsed, .count = r->asked.count, .gpus = gpus};
+	p4d_rehearse_fits fits = {.count = 0};
+	const p4d_rehearse_answer a = {.player = &r->player,
+				       .rehearsed = r->rehearsed,
+				       .count = r->asked.count,
+				       .fits = &fits,
+				       .host_bytes = r->job.host_bytes};
+	const p4d_rehearsed *worst;
+	char reason[P4D_REHEARSE_REASON];
+	int status = -1;
 
 	p4d_rehearse__keep(&a);
-	return r->asked.json ? p4d_rehearse__print_json(&a) : p4d_rehearse__print(&a, err);
+	p4d_rehearse__judge(&a, &worst, reason);
+	if (!p4d_rehearse_fits__find(&fits, &r->player, r->site, worst, err))
+		status = r->asked.json ? p4d_rehearse__print_json(&a) : p4d_rehearse__print(&a, err);
+	if (status >= 0 && r->asked.svg && p4d_rehearsed__draw(worst, &r->player, r->asked.svg, err))
+		status = -1;
+	p4d_rehearse_fits__free(&fits);
+	return status;
 }
 
 int p4d_command_rehearse(const p4d_subcommand *self, int argc, char *argv[], p4d_error *err)
 {
-	p4d_playing r = {.asked = {.ranks = "first,last", .steps = 2, .timeout = 600}};
+	p4d_playing r = {.asked = {.ranks = "first,last", .phases = "train", .steps = 2, .timeout = 600}};
 	int status = -1;
 
 	if (argc > 1 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))) {
@@ -29,7 +42,7 @@ int p4d_command_rehearse(const p4d_subcommand *self, int argc, char *argv[], p4d
 	if (!p4d_rehearse_options__parse(&r.asked, argc, argv, err))
 		r.site = p4d_line_open_site(r.asked.sbatch.value[P4D_SBATCH_CONF], err);
 	if (r.site && !p4d_playing__prepare(&r, err) && !p4d_playing__play(&r, err))
-		status = answer(&r, p4d_site_gpus(r.site), err);
+		status = answer(&r, err);
 	p4d_playing__end(&r);
 	p4d_site_free(r.site);
 	return status;

@@ -33,6 +33,7 @@ typedef struct p4d_player {
 	unsigned started;        /* P4D_STARTED_* */
 	uint64_t steps;          /* optimizer steps after which a rank ends; 0: the program ends by itself */
 	uint64_t timeout;        /* seconds for a rank */
+	const char *phases;      /* a list of train, eval and save: what it goes on for after its steps */
 	char **program;          /* NULL-terminated */
 	char *const *variable;   /* "NAME=VALUE"; "NAME": not set. Before those of the rank. */
 	size_t variables;

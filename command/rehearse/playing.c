@@ -121,6 +121,7 @@ int p4d_playing__prepare(p4d_playing *p, p4d_error *err)
 
 	p->player.steps = p->asked.steps;
 	p->player.timeout = p->asked.timeout;
+	p->player.phases = p->asked.phases;
 	p->job.script = p->asked.script;
 	p->job.arguments = p->asked.program;
 	p->job.sbatch = &p->asked.sbatch;

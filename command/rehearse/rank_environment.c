@@ -234,7 +234,7 @@ static int set_gpu(const p4d_player *p, uint64_t rank)
 	}
 	if (snprintf(path, sizeof(path), "%s/record", p->directory) >= (int)sizeof(path))
 		return -1;
-	return set_visible(p) || set("P4D_REHEARSAL_RECORD", path) ||
+	return set_visible(p) || set("P4D_REHEARSAL_RECORD", path) || set("P4D_REHEARSAL_UNTIL", p->phases) ||
 		       set("P4D_REHEARSAL_NAME", p->gpu->label) ||
 		       set_number("P4D_REHEARSAL_BYTES", p->gpu->usable_bytes) ||
 		       set_number("P4D_REHEARSAL_GPUS", p->visible) ||

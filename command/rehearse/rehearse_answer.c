@@ -3,9 +3,12 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/number.h"
 #include "report/table.h"
+
+enum { ROWS = 8 };
 
 p4d_rehearsed_verdict p4d_rehearse__judge(const p4d_rehearse_answer *a, const p4d_rehearsed **worst,
 					  char reason[P4D_REHEARSE_REASON])
@@ -27,7 +30,118 @@ p4d_rehearsed_verdict p4d_rehearse__judge(const p4d_rehearse_answer *a, const p4
 	return verdict;
 }
 
-static void print_phases(const p4d_rehearsed *r, p4d_table *table)
+static uint64_t host_of(const p4d_rehearsed *r)
+{
+	return r->played.resident_bytes + r->copied + r->pinned;
+}
+
+uint64_t p4d_rehearse__node_host(const p4d_rehearse_answer *a)
+{
+	const uint64_t ranks = a->player->ranks_per_node;
+	uint64_t most = 0;
+
+	for (unsigned i = 0; i < a->count; i++)
+		if (host_of(&a->rehearsed[i]) > most)
+			most = host_of(&a->rehearsed[i]);
+	return most + (ranks - 1) * host_of(&a->rehearsed[a->count - 1]);
+}
+
+double p4d_rehearse__least_seconds(const p4d_rehearse_answer *a, const p4d_rehearsed *r)
+{
+	uint64_t flops, bytes;
+	double rate = a->player->gpu->peak_bf16_flops;
+
+	return p4d_rehearsed__last_step(r, &flops, &bytes) && rate > 0 ? (double)flops / rate : 0;
+}
+
+/* The verdict */
+
+static double share(uint64_t bytes, uint64_t of)
+{
+	return 100 * p4d_to_gib(bytes) / p4d_to_gib(of);
+}
+
+/* By how much a rank that ran out of memory does not fit. */
+static void print_excess(const p4d_rehearse_answer *a)
+{
+	const p4d_rehearsed *roomy = &a->fits->roomy;
+	const uint64_t usable = a->player->gpu->usable_bytes;
+
+	if (!roomy->text || roomy->played.status || roomy->device <= usable)
+		return;
+	const uint64_t least = p4d_rehearse_fits__least(roomy);
+	printf("With room for all it holds %.1f GiB, %.1f more than the GPU has", p4d_to_gib(roomy->device),
+	       p4d_to_gib(roomy->device - usable));
+	if (least < usable)
+		printf("; %.1f of them are allocated, so little is missing", p4d_to_gib(least));
+	puts(".");
+}
+
+static void print_verdict(const p4d_rehearse_answer *a, p4d_rehearsed_verdict verdict,
+			  const p4d_rehearsed *worst, const char *reason)
+{
+	const p4d_gpu *gpu = a->player->gpu;
+	const uint64_t gpus = p4d_player__world(a->player);
+
+	printf("Verdict: %s", p4d_rehearsed__verdict_name(verdict));
+	if (verdict <= P4D_REHEARSED_WARN)
+		printf(": %.1f of %.1f GiB (%.0f %%)", p4d_to_gib(worst->device),
+		       p4d_to_gib(gpu->usable_bytes), share(worst->device, gpu->usable_bytes));
+	printf(" on %" PRIu64 " x %s%s%s\n", gpus, gpu->name, *reason ? ": " : "", reason);
+	print_excess(a);
+}
+
+/* A rank */
+
+static void print_peak(const p4d_rehearsed *r, const p4d_gpu *gpu)
+{
+	const p4d_rehearsed_phase *peak = p4d_rehearsed__peak(r);
+
+	printf("Rank %" PRIu64 ": %.1f of %.1f GiB on the GPU (%.0f %%)", r->played.rank,
+	       p4d_to_gib(r->device), p4d_to_gib(gpu->usable_bytes), share(r->device, gpu->usable_bytes));
+	if (peak)
+		printf("; PyTorch allocated %.2f and reserved %.2f GiB, most in %s of step %" PRIu64,
+		       p4d_to_gib(r->allocated), p4d_to_gib(r->reserved), peak->name, peak->step);
+	puts(".");
+}
+
+static void print_notes(const p4d_rehearsed *r)
+{
+	for (unsigned i = 0; i < r->unseen_count; i++)
+		printf("  Note: the program did not %s.\n",
+		       strcmp(r->unseen[i], "eval") ? "save" : "evaluate");
+	for (unsigned i = 0; i < r->doubts_count; i++)
+		printf("  Note: %s.\n", r->doubts[i]);
+	for (unsigned i = 0; i < r->missing_count; i++)
+		printf("  Not played: %s.\n", r->missing[i]);
+}
+
+/* What filled the GPU when most was allocated. */
+static int print_largest(const p4d_rehearsed *r, p4d_error *err)
+{
+	p4d_table table = {0};
+	uint64_t rest = r->allocated;
+	char what[160];
+
+	if (!r->largest_count)
+		return 0;
+	p4d_table_column(&table, "largest at the peak", P4D_LEFT);
+	p4d_table_column(&table, "GiB", P4D_RIGHT);
+	for (unsigned i = 0; i < r->largest_count && i < ROWS && 200 * r->largest[i].bytes > r->allocated;
+	     i++) {
+		const p4d_rehearsed_largest *l = &r->largest[i];
+		snprintf(what, sizeof(what), "%.20s%s%.120s", l->kind, l->module ? " of " : "",
+			 l->module ? l->module : "");
+		p4d_table_cell(&table, P4D_PLAIN, "%s", what);
+		p4d_table_cell(&table, P4D_PLAIN, "%.2f", p4d_to_gib(l->bytes));
+		rest -= l->bytes < rest ? l->bytes : rest;
+	}
+	p4d_table_cell(&table, P4D_PLAIN, "all else");
+	p4d_table_cell(&table, P4D_PLAIN, "%.2f", p4d_to_gib(rest));
+	return p4d_table_print(&table, false, err);
+}
+
+static void add_phases(const p4d_rehearsed *r, p4d_table *table)
 {
 	for (unsigned i = 0; i < r->phases; i++) {
 		const p4d_rehearsed_phase *p = &r->phase[i];
@@ -41,72 +155,72 @@ static void print_phases(const p4d_rehearsed *r, p4d_table *table)
 	}
 }
 
-static int print_table(const p4d_rehearse_answer *a, p4d_error *err)
+static int print_phases(const p4d_rehearse_answer *a, p4d_error *err)
 {
 	static const char *const columns[] = {"rank",      "step",      "phase",     "parameters",
 					      "gradients", "optimizer", "allocated", "reserved (GiB)"};
 	p4d_table table = {0};
 	bool any = false;
 
+	for (unsigned i = 0; i < a->count; i++)
+		any = any || a->rehearsed[i].phases;
+	if (!any)
+		return 0;
+	putchar('\n');
 	for (size_t i = 0; i < sizeof(columns) / sizeof(columns[0]); i++)
 		p4d_table_column(&table, columns[i], i == 2 ? P4D_LEFT : P4D_RIGHT);
-	for (unsigned i = 0; i < a->count; i++) {
-		any = any || a->rehearsed[i].phases;
-		print_phases(&a->rehearsed[i], &table);
-	}
-	if (any)
-		return p4d_table_print(&table, false, err);
-	p4d_table_free(&table);
-	return 0;
+	for (unsigned i = 0; i < a->count; i++)
+		add_phases(&a->rehearsed[i], &table);
+	return p4d_table_print(&table, false, err);
 }
 
-/* GPUs of the table that hold what was reserved; the smallest first. */
-static void print_places(const p4d_rehearse_answer *a, const p4d_rehearsed *worst, const p4d_gpus *gpus)
-{
-	unsigned printed = 0;
-	uint64_t last = 0;
+/* The job */
 
-	for (; printed < 3; printed++) {
-		const p4d_gpu *least = NULL;
-		for (size_t i = 0; i < gpus->count; i++) {
-			const p4d_gpu *g = &gpus->gpu[i];
-			if (g->sm == a->player->gpu->sm && !p4d_gpu_is_mig(g) && g->usable_bytes > last &&
-			    g->usable_bytes > worst->device && g != a->player->gpu &&
-			    (!least || g->usable_bytes < least->usable_bytes))
-				least = g;
-		}
-		if (!least)
-			break;
-		printf("%s%s (%.0f %%)", printed ? ", " : "Also fits GPUs of this generation: ", least->name,
-		       100 * p4d_to_gib(worst->device) / p4d_to_gib(least->usable_bytes));
-		last = least->usable_bytes;
-	}
-	if (printed)
-		putchar('\n');
+static void print_host(const p4d_rehearse_answer *a, const p4d_rehearsed *worst)
+{
+	const uint64_t node = p4d_rehearse__node_host(a);
+
+	printf("Host:  %.1f GiB for a rank (%.1f resident, %.1f pinned, %.1f copied from the GPU)",
+	       p4d_to_gib(host_of(worst)), p4d_to_gib(worst->played.resident_bytes),
+	       p4d_to_gib(worst->pinned), p4d_to_gib(worst->copied));
+	if (a->player->ranks_per_node > 1)
+		printf(", %.1f GiB for a node", p4d_to_gib(node));
+	if (a->host_bytes)
+		printf("; the job has %.1f GiB%s", p4d_to_gib(a->host_bytes),
+		       node > a->host_bytes ? ": too little" : "");
+	puts(".");
 }
 
-static void print_rank(const p4d_rehearsed *r, const p4d_gpu *gpu)
+static void print_step(const p4d_rehearse_answer *a, const p4d_rehearsed *worst)
 {
-	const p4d_rehearsed_phase *peak = p4d_rehearsed__peak(r);
+	const double seconds = p4d_rehearse__least_seconds(a, worst);
+	uint64_t flops, bytes;
 
-	printf("Rank %" PRIu64 ": %.1f of %.1f GiB on the GPU (%.0f %%)", r->played.rank,
-	       p4d_to_gib(r->device), p4d_to_gib(gpu->usable_bytes),
-	       100 * p4d_to_gib(r->device) / p4d_to_gib(gpu->usable_bytes));
-	if (peak)
-		printf("; PyTorch allocated %.2f and reserved %.2f GiB, most in %s of step %" PRIu64,
-		       p4d_to_gib(r->allocated), p4d_to_gib(r->reserved), peak->name, peak->step);
-	printf(".\n  Host: %.1f GiB resident, %.1f pinned. %.0f s.", p4d_to_gib(r->played.resident_bytes),
-	       p4d_to_gib(r->pinned), r->played.seconds);
-	if (r->flops)
-		printf(" Matrix products: %.3g FLOP.", (double)r->flops);
-	if (r->collectives)
-		printf(" NCCL: %" PRIu64 " calls, %.2f GiB.", r->collectives,
-		       p4d_to_gib(r->collective_bytes));
-	putchar('\n');
-	for (unsigned i = 0; i < r->doubts_count; i++)
-		printf("  Note: %s.\n", r->doubts[i]);
-	for (unsigned i = 0; i < r->missing_count; i++)
-		printf("  Not played: %s.\n", r->missing[i]);
+	if (!p4d_rehearsed__last_step(worst, &flops, &bytes) || !flops)
+		return;
+	printf("Step:  %.3g TFLOP of matrix products", (double)flops / 1e12);
+	if (seconds > 0)
+		printf(", at least %.3g s at %.0f TFLOP/s", seconds, a->player->gpu->peak_bf16_flops / 1e12);
+	if (bytes)
+		printf("; %.2f GiB handed to NCCL", p4d_to_gib(bytes));
+	puts(".");
+}
+
+static void print_fits(const p4d_rehearse_answer *a, p4d_rehearse_fit_state state, const char *title)
+{
+	const char *before = title;
+
+	for (unsigned i = 0; i < a->fits->count; i++) {
+		const p4d_rehearse_fit *fit = &a->fits->fit[i];
+		if (fit->state != state)
+			continue;
+		printf("%s%s", before, fit->gpu->name);
+		if (state == P4D_REHEARSE_FITS)
+			printf(" (%.0f %%)", share(fit->device, fit->gpu->usable_bytes));
+		before = ", ";
+	}
+	if (before != title)
+		puts(state == P4D_REHEARSE_FITS_PERHAPS ? "; rehearse with --gpu." : ".");
 }
 
 int p4d_rehearse__print(const p4d_rehearse_answer *a, p4d_error *err)
@@ -115,16 +229,22 @@ int p4d_rehearse__print(const p4d_rehearse_answer *a, p4d_error *err)
 	char reason[P4D_REHEARSE_REASON];
 	p4d_rehearsed_verdict verdict = p4d_rehearse__judge(a, &worst, reason);
 
-	printf("Verdict: %s%s%s on %" PRIu64 " x %s\n\n", p4d_rehearsed__verdict_name(verdict),
-	       *reason ? ": " : "", reason, a->player->nodes * a->player->gpus_per_node,
-	       a->player->gpu->name);
-	for (unsigned i = 0; i < a->count; i++)
-		print_rank(&a->rehearsed[i], a->player->gpu);
+	print_verdict(a, verdict, worst, reason);
 	putchar('\n');
-	if (print_table(a, err))
+	for (unsigned i = 0; i < a->count; i++) {
+		print_peak(&a->rehearsed[i], a->player->gpu);
+		print_notes(&a->rehearsed[i]);
+	}
+	if (worst->largest_count)
+		putchar('\n');
+	if (print_largest(worst, err) || print_phases(a, err))
 		return -1;
-	if (verdict <= P4D_REHEARSED_WARN)
-		print_places(a, worst, a->gpus);
+	putchar('\n');
+	print_host(a, worst);
+	print_step(a, worst);
+	print_fits(a, P4D_REHEARSE_FITS, "Fits:  ");
+	print_fits(a, P4D_REHEARSE_FITS_PERHAPS, "May fit:  ");
+	print_fits(a, P4D_REHEARSE_FITS_NOT, "Does not fit:  ");
 	return p4d_rehearse__status(verdict);
 }
 

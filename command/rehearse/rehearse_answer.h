@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "gpu/gpu.h"
+#include "rehearse/rehearse_fits.h"
 #include "rehearse/rehearsed.h"
 
 /* What `p4d rehearse` answers: from ranks that were played, at least one. All members belong to the caller.
@@ -11,7 +12,8 @@ typedef struct p4d_rehearse_answer {
 	const p4d_player *player;
 	const p4d_rehearsed *rehearsed; /* one per rank that was played */
 	unsigned count;
-	const p4d_gpus *gpus;
+	const p4d_rehearse_fits *fits;
+	uint64_t host_bytes; /* of a node that the job may use; 0: not known */
 } p4d_rehearse_answer;
 
 enum { P4D_REHEARSE_REASON = 240 };
@@ -19,6 +21,12 @@ enum { P4D_REHEARSE_REASON = 240 };
 /* The verdict over all ranks, its reason (empty for a pass) and the rank that it is from. */
 p4d_rehearsed_verdict p4d_rehearse__judge(const p4d_rehearse_answer *a, const p4d_rehearsed **worst,
 					  char reason[P4D_REHEARSE_REASON]);
+
+/* Host memory of a node, from that of its ranks that were played: the others are like the last of them. */
+uint64_t p4d_rehearse__node_host(const p4d_rehearse_answer *a);
+
+/* Seconds that the matrix products of a rank's last step take at the rate of data sheets; 0: not known. */
+double p4d_rehearse__least_seconds(const p4d_rehearse_answer *a, const p4d_rehearsed *r);
 
 /* Prints the answer; the exit status of the verdict, or -1 with an error. Errors: NO_MEMORY. */
 int p4d_rehearse__print(const p4d_rehearse_answer *a, p4d_error *err);

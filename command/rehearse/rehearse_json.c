@@ -25,6 +25,8 @@ static struct json_object *phase_object(const p4d_rehearsed_phase *p)
 	add_bytes(o, "parameters_bytes", p->parameters);
 	add_bytes(o, "gradients_bytes", p->gradients);
 	add_bytes(o, "optimizer_bytes", p->optimizer);
+	add_bytes(o, "flops", p->flops);
+	add_bytes(o, "collective_bytes", p->collective_bytes);
 	return o;
 }
 
@@ -37,35 +39,133 @@ static struct json_object *strings(const char *const *text, unsigned count)
 	return list;
 }
 
-static struct json_object *rank_object(const p4d_rehearsed *r)
+static struct json_object *peak_object(const p4d_rehearsed *r)
 {
-	struct json_object *o = json_object_new_object(), *peak = json_object_new_object();
-	struct json_object *phases = json_object_new_array(), *host = json_object_new_object();
+	struct json_object *peak = json_object_new_object();
 	const p4d_rehearsed_phase *most = p4d_rehearsed__peak(r);
 
-	add_bytes(o, "rank", r->played.rank);
-	add_bytes(o, "exit", (uint64_t)r->played.status);
-	add(o, "seconds", json_object_new_double(r->played.seconds));
 	add_bytes(peak, "allocated_bytes", r->allocated);
 	add_bytes(peak, "reserved_bytes", r->reserved);
 	add_bytes(peak, "device_bytes", r->device);
 	add(peak, "phase", most ? json_object_new_string(most->name) : NULL);
-	add(o, "peak", peak);
+	return peak;
+}
+
+static struct json_object *largest_list(const p4d_rehearsed *r)
+{
+	struct json_object *list = json_object_new_array();
+
+	for (unsigned i = 0; i < r->largest_count; i++) {
+		struct json_object *o = json_object_new_object();
+		add(o, "kind", json_object_new_string(r->largest[i].kind));
+		add(o, "module", r->largest[i].module ? json_object_new_string(r->largest[i].module) : NULL);
+		add_bytes(o, "bytes", r->largest[i].bytes);
+		add_bytes(o, "blocks", r->largest[i].blocks);
+		json_object_array_add(list, o);
+	}
+	return list;
+}
+
+/* The last step that was rehearsed; NULL (null): there is none. */
+static struct json_object *step_object(const p4d_rehearse_answer *a, const p4d_rehearsed *r)
+{
+	const double seconds = p4d_rehearse__least_seconds(a, r);
+	uint64_t flops, bytes;
+
+	if (!p4d_rehearsed__last_step(r, &flops, &bytes))
+		return NULL;
+	struct json_object *o = json_object_new_object();
+	add_bytes(o, "flops", flops);
+	add(o, "least_seconds", seconds > 0 ? json_object_new_double(seconds) : NULL);
+	add_bytes(o, "collective_bytes", bytes);
+	return o;
+}
+
+static struct json_object *rank_object(const p4d_rehearse_answer *a, const p4d_rehearsed *r)
+{
+	struct json_object *o = json_object_new_object();
+	struct json_object *phases = json_object_new_array(), *host = json_object_new_object();
+
+	add_bytes(o, "rank", r->played.rank);
+	add_bytes(o, "exit", (uint64_t)r->played.status);
+	add(o, "seconds", json_object_new_double(r->played.seconds));
+	add(o, "peak", peak_object(r));
 	if (r->refused)
 		add_bytes(o, "refused_bytes", r->refused);
 	for (unsigned i = 0; i < r->phases; i++)
 		json_object_array_add(phases, phase_object(&r->phase[i]));
 	add(o, "phases", phases);
+	add(o, "largest", largest_list(r));
+	add(o, "step", step_object(a, r));
 	add_bytes(host, "resident_bytes", r->played.resident_bytes);
 	add_bytes(host, "pinned_bytes", r->pinned);
 	add_bytes(host, "managed_bytes", r->managed);
+	add_bytes(host, "copied_bytes", r->copied);
 	add(o, "host", host);
 	add_bytes(o, "flops", r->flops);
 	add_bytes(o, "collective_bytes", r->collective_bytes);
 	add_bytes(o, "unknown_reads", r->unknown_reads);
 	add(o, "not_played", strings(r->missing, r->missing_count));
+	add(o, "not_seen", strings(r->unseen, r->unseen_count));
 	add(o, "doubts", strings(r->doubts, r->doubts_count));
 	return o;
+}
+
+static struct json_object *fit_list(const p4d_rehearse_fits *fits)
+{
+	struct json_object *list = json_object_new_array();
+
+	for (unsigned i = 0; i < fits->count; i++) {
+		const p4d_rehearse_fit *fit = &fits->fit[i];
+		struct json_object *o = json_object_new_object();
+		add(o, "gpu", json_object_new_string(fit->gpu->name));
+		add_bytes(o, "usable_bytes", fit->gpu->usable_bytes);
+		add_bytes(o, "device_bytes", fit->device);
+		add(o, "fits",
+		    fit->state == P4D_REHEARSE_FITS_PERHAPS
+			? NULL
+			: json_object_new_boolean(fit->state == P4D_REHEARSE_FITS));
+		add(o, "rehearsed", json_object_new_boolean(fit->rehearsed));
+		json_object_array_add(list, o);
+	}
+	return list;
+}
+
+/* By how much it does not fit; NULL (null): it fits, or that is not known. */
+static struct json_object *excess(const p4d_rehearse_answer *a)
+{
+	const p4d_rehearsed *roomy = &a->fits->roomy;
+	const uint64_t usable = a->player->gpu->usable_bytes;
+
+	return roomy->text && !roomy->played.status && roomy->device > usable
+		   ? json_object_new_uint64(roomy->device - usable)
+		   : NULL;
+}
+
+static struct json_object *host_object(const p4d_rehearse_answer *a)
+{
+	struct json_object *o = json_object_new_object();
+
+	add_bytes(o, "node_bytes", p4d_rehearse__node_host(a));
+	add(o, "job_bytes", a->host_bytes ? json_object_new_uint64(a->host_bytes) : NULL);
+	return o;
+}
+
+/* Those of all ranks, each once. */
+static struct json_object *all_doubts(const p4d_rehearse_answer *a)
+{
+	struct json_object *all = json_object_new_object(), *list = json_object_new_array();
+
+	for (unsigned i = 0; i < a->count; i++)
+		for (unsigned k = 0; k < a->rehearsed[i].doubts_count; k++)
+			add(all, a->rehearsed[i].doubts[k], NULL);
+	json_object_object_foreach(all, doubt, none)
+	{
+		(void)none;
+		json_object_array_add(list, json_object_new_string(doubt));
+	}
+	json_object_put(all);
+	return list;
 }
 
 int p4d_rehearse__print_json(const p4d_rehearse_answer *a)
@@ -83,8 +183,12 @@ int p4d_rehearse__print_json(const p4d_rehearse_answer *a)
 	add_bytes(o, "nodes", a->player->nodes);
 	add_bytes(o, "gpus_per_node", a->player->gpus_per_node);
 	for (unsigned i = 0; i < a->count; i++)
-		json_object_array_add(ranks, rank_object(&a->rehearsed[i]));
+		json_object_array_add(ranks, rank_object(a, &a->rehearsed[i]));
 	add(o, "ranks", ranks);
+	add(o, "excess_bytes", excess(a));
+	add(o, "host", host_object(a));
+	add(o, "fits", fit_list(a->fits));
+	add(o, "doubts", all_doubts(a));
 	puts(json_object_to_json_string_ext(o, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED));
 	json_object_put(o);
 	return p4d_rehearse__status(verdict);

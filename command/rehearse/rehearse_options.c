@@ -18,7 +18,11 @@ const char p4d_rehearse_help[] =
     "0,5,63\n"
     "  --steps N           optimizer steps after which a rank ends (default 2; 0: the program ends by "
     "itself)\n"
+    "  --phases LIST       of train (default), eval and save: go on after N steps until the program "
+    "evaluated, "
+    "or saved\n"
     "  --timeout SECONDS   for one rank (default 600)\n"
+    "  --svg FILE          also draw what the fullest rank held over time\n"
     "  --json              as JSON\n\n"
     "JOB.sh: p4d reads which command trains, with its environment, directory, nodes and GPUs. SBATCH "
     "OPTIONS\n"
@@ -40,6 +44,23 @@ static int number(const char *option, const char *text, uint64_t least, uint64_t
 		return 0;
 	return p4d_fail(err, P4D_E_VALUE, "%s=%.60s: not a whole number from %" PRIu64 " to %" PRIu64, option,
 			text, least, most);
+}
+
+static int check_phases(const char *list, p4d_error *err)
+{
+	static const char *const known[] = {"train", "eval", "save"};
+
+	for (const char *at = list;; at++) {
+		size_t length = strcspn(at, ","), i = 0;
+		while (i < 3 && (strlen(known[i]) != length || strncmp(known[i], at, length)))
+			i++;
+		if (i == 3)
+			return p4d_fail(err, P4D_E_VALUE,
+					"--phases=%.60s: not a list of train, eval and save", list);
+		at += length;
+		if (!*at)
+			return 0;
+	}
 }
 
 /* 1: it is one of these options; 0: it is not; -1: an error. */
@@ -70,13 +91,22 @@ static int take_option(p4d_rehearse_options *o, const char *name, const char *va
 		o->ranks = value;
 		return 1;
 	}
+	if (!strcmp(name, "--svg")) {
+		o->svg = value;
+		return 1;
+	}
+	if (!strcmp(name, "--phases")) {
+		o->phases = value;
+		return check_phases(value, err) ? -1 : 1;
+	}
 	return 0;
 }
 
 static int unknown(const char *option, p4d_error *err)
 {
-	static const char *const names[] = {"--nodes", "--gpus-per-node", "--gpu",  "--ranks",
-					    "--steps", "--timeout",       "--json", "--partition"};
+	static const char *const names[] = {
+	    "--nodes",   "--gpus-per-node", "--gpu",       "--ranks",  "--steps",
+	    "--timeout", "--json",          "--partition", "--phases", "--svg"};
 	char name[64];
 	p4d_suggest alike = {.wanted = name};
 

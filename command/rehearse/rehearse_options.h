@@ -13,6 +13,8 @@ enum { P4D_REHEARSE_RANKS = 64 };
 typedef struct p4d_rehearse_options {
 	const char *gpu; /* NULL: the job's, or the default */
 	const char *ranks;
+	const char *phases;            /* a list of train, eval and save */
+	const char *svg;               /* file of the picture; NULL: none */
 	uint64_t nodes, gpus_per_node; /* 0: not given */
 	uint64_t steps, timeout;
 	bool json;

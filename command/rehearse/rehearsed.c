@@ -70,16 +70,51 @@ static int read_report(p4d_rehearsed *r, const p4d_player *player, p4d_error *er
 	return 0;
 }
 
-static void take_phase(p4d_rehearsed *r, struct json_object *row)
+static const char *text_of(struct json_object *o, const char *name)
 {
-	struct json_object *name;
+	struct json_object *value;
 
-	r->even_routes += member(row, "even_routes");
-	if (json_object_object_get_ex(row, "unknown_reads", &name) &&
-	    json_object_is_type(name, json_type_array))
-		r->unknown_reads += json_object_array_length(name);
-	if (!json_object_object_get_ex(row, "phase", &name))
+	return json_object_object_get_ex(o, name, &value) ? json_object_get_string(value) : NULL;
+}
+
+static void take_largest(p4d_rehearsed *r, struct json_object *list)
+{
+	for (size_t i = 0; i < json_object_array_length(list) && r->largest_count < P4D_REHEARSED_NAMES;
+	     i++) {
+		struct json_object *row = json_object_array_get_idx(list, i);
+		p4d_rehearsed_largest l = {
+		    .kind = text_of(row, "kind"),
+		    .module = text_of(row, "module"),
+		    .bytes = member(row, "bytes"),
+		    .blocks = member(row, "blocks"),
+		};
+		if (l.kind)
+			r->largest[r->largest_count++] = l;
+	}
+}
+
+/* A phase that comes again in a step, such as with gradient accumulation, is one. */
+static void add_phase(p4d_rehearsed *r, const p4d_rehearsed_phase *p)
+{
+	for (unsigned i = 0; i < r->phases; i++) {
+		p4d_rehearsed_phase *old = &r->phase[i];
+		if (old->step != p->step || strcmp(old->name, p->name))
+			continue;
+		old->allocated = p->allocated > old->allocated ? p->allocated : old->allocated;
+		old->reserved = p->reserved > old->reserved ? p->reserved : old->reserved;
+		old->parameters = p->parameters;
+		old->gradients = p->gradients;
+		old->optimizer = p->optimizer;
+		old->flops += p->flops;
+		old->collective_bytes += p->collective_bytes;
 		return;
+	}
+	if (r->phases < P4D_REHEARSED_PHASES)
+		r->phase[r->phases++] = *p;
+}
+
+static void take_phase(p4d_rehearsed *r, struct json_object *row, struct json_object *name)
+{
 	p4d_rehearsed_phase p = {
 	    .step = member(row, "step"),
 	    .allocated = member(row, "allocated"),
@@ -87,13 +122,34 @@ static void take_phase(p4d_rehearsed *r, struct json_object *row)
 	    .parameters = member(row, "parameters"),
 	    .gradients = member(row, "gradients"),
 	    .optimizer = member(row, "optimizer"),
+	    .flops = member(row, "flops"),
+	    .collective_bytes = member(row, "collective_bytes"),
 	};
 	snprintf(p.name, sizeof(p.name), "%s", json_object_get_string(name));
 	r->updated = r->updated || !strcmp(p.name, "update");
 	r->allocated = p.allocated > r->allocated ? p.allocated : r->allocated;
 	r->reserved = p.reserved > r->reserved ? p.reserved : r->reserved;
-	if (r->phases < P4D_REHEARSED_PHASES)
-		r->phase[r->phases++] = p;
+	add_phase(r, &p);
+}
+
+static void take_row(p4d_rehearsed *r, struct json_object *row)
+{
+	struct json_object *value;
+
+	r->even_routes += member(row, "even_routes");
+	r->copied += member(row, "host_copies");
+	if (json_object_object_get_ex(row, "unknown_reads", &value) &&
+	    json_object_is_type(value, json_type_array))
+		r->unknown_reads += json_object_array_length(value);
+	if (json_object_object_get_ex(row, "largest", &value) && json_object_is_type(value, json_type_array))
+		take_largest(r, value);
+	if (json_object_object_get_ex(row, "timeline", &value) &&
+	    json_object_is_type(value, json_type_object))
+		r->timeline = value;
+	if (!r->unseen_count)
+		r->unseen_count = names(row, "unseen", r->unseen);
+	if (json_object_object_get_ex(row, "phase", &value))
+		take_phase(r, row, value);
 }
 
 /* A JSON object a line; a line that the end of the process cut off is left out. */
@@ -110,9 +166,10 @@ static int read_phases(p4d_rehearsed *r, const p4d_player *player, p4d_error *er
 		return -1;
 	for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
 		struct json_object *row = json_tokener_parse(line);
-		if (row && json_object_is_type(row, json_type_object))
-			take_phase(r, row);
-		json_object_put(row);
+		if (row && json_object_is_type(row, json_type_object) && !json_object_array_add(r->rows, row))
+			take_row(r, row);
+		else
+			json_object_put(row);
 	}
 	free(text);
 	return 0;
@@ -122,13 +179,33 @@ int p4d_rehearsed__read(p4d_rehearsed *r, const p4d_player *player, const p4d_pl
 {
 	memset(r, 0, sizeof(*r));
 	r->played = *played;
+	r->rows = json_object_new_array();
+	if (!r->rows)
+		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for what rank %" PRIu64 " did",
+				played->rank);
 	return read_report(r, player, err) || read_phases(r, player, err) ? -1 : 0;
+}
+
+int p4d_rehearsed__play(p4d_rehearsed *r, const p4d_player *player, uint64_t rank, p4d_error *err)
+{
+	static const char *const written[] = {"report", "phases"};
+	char path[P4D_PLAYER_PATH];
+	p4d_played played;
+
+	for (int i = 0; i < 2; i++) {
+		p4d_player__file(player, written[i], rank, path, sizeof(path));
+		unlink(path);
+	}
+	return p4d_player__play(player, rank, &played, err) || p4d_rehearsed__read(r, player, &played, err)
+		   ? -1
+		   : 0;
 }
 
 void p4d_rehearsed__free(p4d_rehearsed *r)
 {
 	json_object_put(r->text);
-	r->text = NULL;
+	json_object_put(r->rows);
+	r->text = r->rows = NULL;
 }
 
 const p4d_rehearsed_phase *p4d_rehearsed__peak(const p4d_rehearsed *r)
@@ -140,6 +217,27 @@ const p4d_rehearsed_phase *p4d_rehearsed__peak(const p4d_rehearsed *r)
 		    (r->phase[i].reserved == most->reserved && r->phase[i].allocated > most->allocated))
 			most = &r->phase[i];
 	return most;
+}
+
+static bool is_of_training(const p4d_rehearsed_phase *p)
+{
+	return !strcmp(p->name, "forward") || !strcmp(p->name, "backward") || !strcmp(p->name, "update");
+}
+
+bool p4d_rehearsed__last_step(const p4d_rehearsed *r, uint64_t *flops, uint64_t *collective_bytes)
+{
+	uint64_t step = 0;
+
+	*flops = *collective_bytes = 0;
+	for (unsigned i = 0; i < r->phases; i++)
+		if (!strcmp(r->phase[i].name, "update"))
+			step = r->phase[i].step;
+	for (unsigned i = 0; i < r->phases; i++)
+		if (step && r->phase[i].step == step && is_of_training(&r->phase[i])) {
+			*flops += r->phase[i].flops;
+			*collective_bytes += r->phase[i].collective_bytes;
+		}
+	return step;
 }
 
 static p4d_rehearsed_verdict incomplete(const p4d_rehearsed *r, char *reason, size_t size)

@@ -16,9 +16,18 @@ typedef struct p4d_rehearsed_phase {
 	uint64_t step; /* from 1 */
 	uint64_t allocated, reserved;
 	uint64_t parameters, gradients, optimizer; /* at the end of the phase */
+	uint64_t flops, collective_bytes;          /* of matrix products, and handed to NCCL */
 } p4d_rehearsed_phase;
 
-/* What a rank held and did. Strings belong to `text`. */
+/* What was held when PyTorch had allocated most: blocks of one kind, and of one module or several alike. */
+typedef struct p4d_rehearsed_largest {
+	const char
+	    *kind; /* parameters, gradients, optimizer, buffers, activations, logits, communication, other */
+	const char *module; /* layers.*.mlp; NULL: of the whole model, or not known */
+	uint64_t bytes, blocks;
+} p4d_rehearsed_largest;
+
+/* What a rank held and did. Strings belong to `text` and `rows`. */
 typedef struct p4d_rehearsed {
 	p4d_played played;
 	unsigned phases;
@@ -28,16 +37,31 @@ typedef struct p4d_rehearsed {
 	uint64_t refused, held; /* the request that did not fit, and what the device held then; 0: none */
 	uint64_t pinned, managed;
 	uint64_t products, flops, collectives, collective_bytes, unknown_reads, even_routes;
-	bool updated; /* an optimizer has run */
+	bool updated;    /* an optimizer has run */
+	uint64_t copied; /* most of the host's memory that copies from the device would have filled */
+	unsigned largest_count;
+	p4d_rehearsed_largest largest[P4D_REHEARSED_NAMES]; /* the largest first */
+	struct json_object *timeline;                       /* as account.py writes it; NULL: none */
+	unsigned unseen_count;
+	const char *unseen[P4D_REHEARSED_NAMES]; /* phases that were asked for and did not come */
 	unsigned missing_count, doubts_count;
 	const char *missing[P4D_REHEARSED_NAMES], *doubts[P4D_REHEARSED_NAMES];
-	struct json_object *text;
+	struct json_object *text, *rows;
 } p4d_rehearsed;
 
+/* __play plays a rank, also once more, and reads its files as __read does. */
 /* Reads a rank's files. A file that is not there leaves its members 0. Errors: JSON, IO. The caller ends with
  * p4d_rehearsed__free. */
+int p4d_rehearsed__play(p4d_rehearsed *r, const p4d_player *player, uint64_t rank, p4d_error *err);
 int p4d_rehearsed__read(p4d_rehearsed *r, const p4d_player *player, const p4d_played *played, p4d_error *err);
 void p4d_rehearsed__free(p4d_rehearsed *r);
+
+/* Draws what the rank held over time. Errors: UNMODELLED where PyTorch's allocator kept no history, IO,
+ * NO_MEMORY. */
+int p4d_rehearsed__draw(const p4d_rehearsed *r, const p4d_player *player, const char *path, p4d_error *err);
+
+/* FLOPs and bytes of the last step whose optimizer ran; false: there is none. */
+bool p4d_rehearsed__last_step(const p4d_rehearsed *r, uint64_t *flops, uint64_t *collective_bytes);
 
 /* The phase that reserved most; NULL: none is known. */
 const p4d_rehearsed_phase *p4d_rehearsed__peak(const p4d_rehearsed *r);

@@ -8,8 +8,9 @@ import sys
 
 
 def _after_torch(module):
-    from p4d_rehearsal import files, phases, values
+    from p4d_rehearsal import files, phases, saving, values
     phases.install()
+    saving.after_torch(module)
     if os.environ.get("P4D_REHEARSAL_FILES"):
         phases.at_end.append(files.write)
     if os.environ.get("P4D_REHEARSAL_VALUES", "1") != "0":
@@ -62,10 +63,10 @@ def _run_hidden():
 
 
 if os.environ.get("P4D_REHEARSAL_REPORT"):
-    from p4d_rehearsal import autotune
+    from p4d_rehearsal import autotune, saving
     autotune.keep_apart()
     sys.meta_path.insert(0, _Finder({"torch": _after_torch, "torch.distributed.distributed_c10d": _after_distributed,
-                                     **autotune.AFTER}))
+                                     **autotune.AFTER, **saving.AFTER}))
 if os.environ.get("P4D_REHEARSAL_FILES"):
     from p4d_rehearsal import files
     files.install()

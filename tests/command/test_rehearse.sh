@@ -11,30 +11,33 @@ mkdir "$TMPDIR"
 
 # what it holds: 10 GiB and the context, on a GPU of 79.1 GiB
 exits 0 p4d rehearse --gpu h100-80gb -- "$played" 10240
-prints "Verdict: pass on 1 x h100-80gb" "Rank 0: 10.5 of 79.1 GiB on the GPU (13 %)"
+prints "Verdict: pass: 10.5 of 79.1 GiB (13 %) on 1 x h100-80gb" "Rank 0: 10.5 of 79.1 GiB on the GPU (13 %)"
 exits 0 p4d rehearse --json -- "$played" 1024
 prints '"verdict": "pass"' '"device_bytes": 1598029824' '"schema": 1'
 # the same program on a GPU that is too small gets CUDA's error
 exits 12 p4d rehearse --gpu a100-40gb -- "$played" 40960
-prints "Verdict: reject: it asked for 40.00 GiB when 0.5 of 39.4 GiB were taken on 1 x a100-40gb"
+prints "Verdict: reject on 1 x a100-40gb: it asked for 40.00 GiB when 0.5 of 39.4 GiB were taken"
 says "CUDA error: out of memory"
+# once more with room for all: by how much it does not fit, and where it does
+prints "With room for all it holds 40.5 GiB, 1.1 more than the GPU has."
+prints "Fits:  l40s-48gb (91 %), h100-80gb (51 %)" "Does not fit:  l4-24gb, a100-40gb."
 exits 0 p4d rehearse --gpu a100-80gb -- "$played" 78336
-prints "Verdict: warn: above 95 % of the GPU"
+prints "Verdict: warn: 77.0 of 79.1 GiB (97 %) on 1 x a100-80gb: above 95 % of the GPU"
 
 # what cannot be said
 exits 9 p4d rehearse -- "$played" missing
-prints "Verdict: incomplete: it called cudaArrayGetInfo, which the rehearsal does not play"
+prints "Verdict: incomplete on 1 x h100-80gb: it called cudaArrayGetInfo, which the rehearsal does not play"
 exits 9 p4d rehearse -- "$played" none
-prints "Verdict: incomplete: the program used no GPU"
+prints "Verdict: incomplete on 1 x h100-80gb: the program used no GPU"
 exits 9 p4d rehearse -- "$work/nosuch"
-prints "Verdict: incomplete: the program ended with status 127"
+prints "Verdict: incomplete on 1 x h100-80gb: the program ended with status 127"
 says "nosuch: No such file"
 exits 9 p4d rehearse --timeout 1 -- "$played" hang
-prints "Verdict: incomplete: it did not end within 1 s"
+prints "Verdict: incomplete on 1 x h100-80gb: it did not end within 1 s"
 
 # ranks of several nodes, one after the other, with a store that answers for the others
 exits 0 p4d rehearse --nodes 2 --gpus-per-node 8 -- "$played" store
-prints "Verdict: pass on 16 x h100-80gb" "Rank 0: " "Rank 15: "
+prints "Verdict: pass: 0.5 of 79.1 GiB (1 %) on 16 x h100-80gb" "Rank 0: " "Rank 15: "
 exits 0 p4d rehearse --nodes=2 --gpus-per-node=8 --ranks=3,5 -- "$played" store
 prints "Rank 3: " "Rank 5: "
 
@@ -84,13 +87,13 @@ MORE=x srun torchrun --nnodes=$SLURM_NNODES --nproc-per-node=4 --rdzv-endpoint=$
 	--name "a b" --out $OUT
 JOB
 exits 0 p4d rehearse "$work/ranks.sh" 3e-4
-prints "Verdict: pass on 8 x h100-80gb" "Rank 0: " "Rank 7: "
+prints "Verdict: pass: 1.5 of 79.1 GiB (2 %) on 8 x h100-80gb" "Rank 0: " "Rank 7: "
 says "ranks.sh:9: $work/venv/bin/python my_train.py --lr 3e-4" "module load cuda, \$HOST"
 ranks "RANK=0 LOCAL_RANK=0 WORLD_SIZE=8 SLURM_PROCID=0 SLURM_NTASKS=2 DATA=/data MORE=x HOST= |my_train.py|--lr|3e-4|--name|a b|--out|0" \
 	"RANK=7 LOCAL_RANK=3 WORLD_SIZE=8 SLURM_PROCID=1 SLURM_NTASKS=2 DATA=/data MORE=x HOST= |my_train.py|--lr|3e-4|--name|a b|--out|0"
 # options of sbatch go before those of the script
 exits 0 p4d rehearse --conf p4d.conf --nodes 1 -p strict --ranks all "$work/ranks.sh" 1
-prints "Verdict: pass on 4 x a100-40gb" "Rank 3: "
+prints "Verdict: pass: 1.5 of 39.4 GiB (4 %) on 4 x a100-40gb" "Rank 3: "
 exits 0 p4d rehearse --gpu a100-80gb "$work/ranks.sh" 1
 prints "on 8 x a100-80gb"
 rm -f "$seen"
@@ -140,6 +143,58 @@ exits 9 p4d rehearse -- apptainer exec --nv image.sif python train.py
 says "apptainer starts the program in a container"
 exits 9 p4d rehearse -- ssh host python train.py
 says "p4d does not play ssh"
+
+# what PyTorch says of a step: the files of a rehearsed Llama 3 8B (AdamW, checkpointing, 1 x 4,096 tokens)
+stored=$P4D_TEST_SRCDIR/tests/data/rehearsals/llama3-8b.jsonl
+cat >"$work/llama" <<EOF
+#!/bin/sh
+cp "$stored" "\$P4D_REHEARSAL_PHASES"
+exec "$played" 66672
+EOF
+chmod +x "$work/llama"
+exits 0 p4d rehearse --gpu h100-80gb -- "$work/llama"
+prints "Verdict: pass: 65.6 of 79.1 GiB (83 %) on 1 x h100-80gb" "reserved 65.10 GiB, most in backward of step 2"
+for row in "largest at the peak *GiB" "optimizer *29.92" "logits of lm_head *0.98" "all else *0.10" \
+	"0 *2 *update *14.96 *14.96 *29.92 *60.81 *65.10"; do
+	printf '%s\n' "$out" | grep -q "$row" || fail "no row \"$row\""
+done
+prints "Step:  226 TFLOP of matrix products, at least 0.229 s at 989 TFLOP/s"
+# a phase that comes again in a step is one row
+[ "$(printf '%s\n' "$out" | grep -c "0 *1 *backward")" = 1 ] || fail "a phase has several rows"
+exits 0 p4d rehearse --svg "$work/llama.svg" -- "$work/llama"
+for text in "65.6 of 79.1 GiB on NVIDIA H100" optimizer logits reserved "capacity 79.1" "peak 65.6" "allocated 60.9" \
+	backward "step 2"; do
+	grep -q ">$text" "$work/llama.svg" || fail "the picture has no $text"
+done
+exits 9 p4d rehearse --svg "$work/none.svg" -- "$played" 1
+says "--svg: rank 0 left no history of its memory"
+# the members of --json that p4d(1) names
+exits 0 p4d rehearse --json -- "$work/llama"
+for member in schema verdict reason gpu usable_bytes nodes gpus_per_node ranks rank exit seconds peak allocated_bytes \
+	reserved_bytes device_bytes phase phases step parameters_bytes gradients_bytes optimizer_bytes flops \
+	collective_bytes largest kind module bytes blocks least_seconds host resident_bytes pinned_bytes managed_bytes \
+	copied_bytes unknown_reads not_played not_seen doubts excess_bytes node_bytes job_bytes fits rehearsed; do
+	prints "\"$member\": "
+	grep -q "_${member}_" "$P4D_TEST_SRCDIR/man/p4d.1.scd" || grep -q "\*$member\*" "$P4D_TEST_SRCDIR/man/p4d.1.scd" ||
+		fail "p4d(1) does not name $member"
+done
+# what is reserved does not fit, what is allocated does: played there, where the allocator gets along
+sed 's/"reserved": [0-9]*/"reserved": 85899345920/' "$stored" >"$work/wide.jsonl"
+cat >"$work/wide" <<EOF
+#!/bin/sh
+cp "$work/wide.jsonl" "\$P4D_REHEARSAL_PHASES"
+[ "\$P4D_REHEARSAL_BYTES" -gt 90000000000 ] && exec "$played" 81920
+exec "$played" 76800
+EOF
+chmod +x "$work/wide"
+exits 0 p4d rehearse --gpu h200-141gb -- "$work/wide"
+says "p4d: playing rank 0 on h100-80gb, which it may just fit"
+prints "Fits:  h100-80gb (95 %), a100-80gb (95 %), h200-141gb (58 %)"
+
+# how far it goes
+exits 0 p4d rehearse --phases train,eval,save -- sh -c "test \$P4D_REHEARSAL_UNTIL = train,eval,save && exec $played 1"
+exits 5 p4d rehearse --phases eval,saves -- "$played" 1
+says "--phases=eval,saves: not a list of train, eval and save"
 
 exits 1 p4d rehearse
 says "no program given" "p4d help rehearse"

@@ -3,7 +3,10 @@
 
 One line of JSON per phase goes to P4D_REHEARSAL_PHASES:
 {"phase": "backward", "step": 1, "allocated": bytes, "reserved": bytes, "parameters": bytes, ...}
-`allocated` and `reserved` are peaks within the phase. After P4D_REHEARSAL_STEPS optimizer steps the process ends."""
+`allocated` and `reserved` are peaks within the phase. A phase that comes again in a step has another line. After
+P4D_REHEARSAL_STEPS optimizer steps the process ends, before the next forward pass of the training. If
+P4D_REHEARSAL_UNTIL has "eval" or "save", it first goes on until the program evaluated or saved (saving.py), for at
+most PATIENCE steps."""
 import atexit
 import ctypes
 import json
@@ -14,8 +17,15 @@ import weakref
 import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
+from p4d_rehearsal.account import Account
+
+PATIENCE = 50
+TRAINING = ("forward", "backward", "update", "between")
+
 _steps = int(os.environ.get("P4D_REHEARSAL_STEPS", "0"))
+FLOPS, COLLECTIVE_BYTES = 2, 5  # p4d_report_count of the stand-ins
 at_end = []  # what else is written before the process ends early
+current = None  # the _Phases of this process
 
 
 class _Phases:
@@ -24,16 +34,22 @@ class _Phases:
         self.phase = "load"
         self.step = 1
         self.updated = False  # an optimizer has run since the last forward pass
+        self.wanted = set(os.environ.get("P4D_REHEARSAL_UNTIL", "").split(",")) & {"eval", "save"}
+        self.saves = 0  # calls that save, one in the other
+        self.most = 0  # reserved in any phase
         self.models = weakref.WeakSet()
         self.optimizers = weakref.WeakSet()
         self.held = None  # kinds() when the last optimizer ended: zero_grad() comes before the phase does
+        self.counts = (0, 0)  # FLOPs and bytes of collectives until the phase began
         self.peaks = {}  # of the program's own period, by member of the allocator's statistics
+        self.account = Account(self)
 
     def enter(self, phase):
         if phase == self.phase:
             return
         self.leave()
         self.phase = phase
+        self.account.enter_phase(phase, self.step)
 
     def leave(self):
         """Writes the peaks of the phase that ends."""
@@ -44,10 +60,20 @@ class _Phases:
         row = {"phase": self.phase, "step": self.step,
                "allocated": stats["allocated_bytes"]["all"]["peak"], "reserved": stats["reserved_bytes"]["all"]["peak"]}
         row.update(self.held or self.kinds())
+        counts = _count(FLOPS), _count(COLLECTIVE_BYTES)
+        row["flops"], row["collective_bytes"] = (now - before for now, before in zip(counts, self.counts))
+        self.counts = counts
         self.held = None
+        self.account.leave_phase()
+        torch._C._cuda_resetPeakMemoryStats(torch.cuda.current_device())
+        if _steps and self.step > _steps and self.phase in TRAINING and row["reserved"] <= self.most:
+            return  # steps that wait for what is wanted
+        self.most = max(self.most, row["reserved"])
+        self.write(row)
+
+    def write(self, row):
         with open(self.path, "a") as out:
             out.write(json.dumps(row) + "\n")
-        torch._C._cuda_resetPeakMemoryStats(torch.cuda.current_device())
 
     def remember(self, stats):
         """Keeps peaks that a new phase would hide from the program."""
@@ -60,25 +86,46 @@ class _Phases:
         seen = set()
         parameters = [p for m in self.models for p in m.parameters()]
         parameters += [p for o in self.optimizers for g in o.param_groups for p in g["params"]]
-        return {"parameters": _bytes(parameters, seen), "gradients": _bytes([p.grad for p in parameters], seen),
-                "optimizer": _bytes([s for o in self.optimizers for state in o.state.values()
-                                     for s in (state.values() if isinstance(state, dict) else [])], seen)}
+        held = {"parameters": parameters, "gradients": [p.grad for p in parameters],
+                "optimizer": [s for o in self.optimizers for state in o.state.values()
+                              for s in (state.values() if isinstance(state, dict) else [])],
+                "buffers": [b for m in self.models for b in m.buffers()]}
+        self.account.drain()
+        bytes_ = {}
+        for kind, tensors in held.items():
+            storages = _storages(tensors, seen)
+            self.account.classify(kind, storages)
+            bytes_[kind] = sum(s.nbytes() for s in storages)
+        return bytes_
 
-    def forward_began(self, module, arguments):
-        self.forward_hook.remove()
-        self.models.add(module)
-        if self.updated:
-            if _steps and self.step >= _steps:
-                self.leave()
-                end(0)
+    def called(self, module):
+        """The program calls a model, or a loss."""
+        trains, evaluates = _use_of(module)
+        if evaluates:
+            self.models.add(module)
+            self.wanted.discard("eval")
+            self.enter("evaluation")
+        elif trains:
+            self.models.add(module)
+            if self.updated:
+                self.next_step()
+            self.enter("forward")
+        elif trains is None:
+            return  # it has no parameters
+        elif self.phase in ("load", ""):
+            self.models.add(module)  # a frozen one, such as a reference
+            self.enter("forward")
+
+    def next_step(self):
+        if _steps and self.step >= _steps and (not self.wanted or self.step >= _steps + PATIENCE):
             self.leave()
             self.phase = ""
-            self.updated = False
-            self.step += 1
-        self.enter("forward" if module.training else "evaluation")
-
-    def await_forward(self):
-        self.forward_hook = torch.nn.modules.module.register_module_forward_pre_hook(self.forward_began)
+            end(0)
+        self.leave()
+        self.phase = ""
+        self.updated = False
+        self.step += 1
+        self.account.new_step()
 
     def backward_began(self):
         self.enter("backward")
@@ -89,13 +136,57 @@ class _Phases:
 
     def update_ended(self):
         self.held = self.kinds()
-        if not self.updated:
-            self.updated = True
-            self.await_forward()
+        self.updated = True
+
+    def save_began(self):
+        """What is gathered or written while the program starts is not saved."""
+        self.saves += 1
+        if self.saves == 1 and self.phase != "load":
+            self.enter("save")
+
+    def save_ended(self):
+        self.saves -= 1
+        if not self.saves and self.phase == "save":
+            self.enter("between")
+
+    def saved(self):
+        """A file was written; a state dict that was gathered may not be one yet."""
+        if self.phase == "save":
+            self.wanted.discard("save")
+
+    def is_late(self):
+        """Whether the steps are done, and only evaluation or saving is waited for."""
+        return _steps and self.step >= _steps
+
+    def finish(self):
+        self.leave()
+        self.phase = ""
+        if self.wanted:
+            self.write({"unseen": sorted(self.wanted)})
+        self.account.write(self.path)
 
 
-def _bytes(tensors, seen):
-    total = 0
+def _count(number):
+    """What the stand-ins counted since the process began."""
+    count = ctypes.CDLL(None).p4d_report_count_of
+    count.restype = ctypes.c_uint64
+    return count(number)
+
+
+def _use_of(module):
+    """Whether a call of the module is a pass of the training (None: it has no parameters) or of an evaluation."""
+    grads = [p.requires_grad for p in module.parameters()]
+    if not grads:
+        return None, False
+    if not any(grads):
+        return False, False
+    evaluates = not module.training and not torch.is_grad_enabled()
+    return not evaluates, evaluates
+
+
+def _storages(tensors, seen):
+    """Those on the device that are not among those seen before."""
+    found = []
     for t in tensors:
         t = getattr(t, "_local_tensor", t)
         if not isinstance(t, torch.Tensor) or not t.is_cuda:
@@ -103,8 +194,8 @@ def _bytes(tensors, seen):
         storage = t.untyped_storage()
         if storage.data_ptr() not in seen:
             seen.add(storage.data_ptr())
-            total += storage.nbytes()
-    return total
+            found.append(storage)
+    return found
 
 
 def end(status):
@@ -156,15 +247,31 @@ def _keep_peaks(phases):
     memory.reset_peak_memory_stats = torch.cuda.reset_peak_memory_stats = reset
 
 
+def _follow_modules(phases):
+    compiling = torch.compiler.is_compiling
+
+    def entered(module, arguments):
+        if not compiling() and phases.account.entered(module):
+            phases.called(module)
+
+    def left(module, arguments, result):
+        if not compiling():
+            phases.account.left()
+
+    torch.nn.modules.module.register_module_forward_pre_hook(entered)
+    torch.nn.modules.module.register_module_forward_hook(left, always_call=True)
+
+
 def install():
+    global current
     path = os.environ.get("P4D_REHEARSAL_PHASES")
     if not path:
         return
-    phases = _Phases(path)
+    current = phases = _Phases(path)
     _keep_peaks(phases)
-    phases.await_forward()
+    _follow_modules(phases)
     _wrap(torch.autograd, "backward", phases.backward_began)
-    _wrap(torch, "save", lambda: phases.enter("save"))
     register_optimizer_step_pre_hook(lambda o, *rest: phases.update_began(o))
     register_optimizer_step_post_hook(lambda o, *rest: phases.update_ended())
-    atexit.register(phases.leave)
+    at_end.append(phases.finish)
+    atexit.register(phases.finish)

@@ -95,6 +95,10 @@ def _even_indices(scores, k, dim):
 class Values(TorchDispatchMode):
     supports_higher_order_operators = True
 
+    def __init__(self, account=None):
+        super().__init__()
+        self.account = account
+
     @classmethod
     def ignore_compile_internals(cls):
         """torch.compile would otherwise leave functions as they are: the mode is off while it traces, and on when they run."""
@@ -104,6 +108,14 @@ class Values(TorchDispatchMode):
         named = named or {}
         if not isinstance(function, torch._ops.OpOverload):
             return self.run_higher(function, arguments, named)
+        if not self.account:
+            return self.run(function, arguments, named)
+        self.account.note()
+        result = self.run(function, arguments, named)
+        self.account.after(function, arguments, result)
+        return result
+
+    def run(self, function, arguments, named):
         tensors = [t for t in tree_flatten((arguments, named))[0] if isinstance(t, torch.Tensor)]
         device = self.device_of(tensors, named)
         if device is None or device.type != "cuda" or any(type(t) not in PLAIN for t in tensors):
@@ -277,6 +289,6 @@ def _write():
 
 def install():
     from p4d_rehearsal import phases
-    Values().__enter__()
+    Values(phases.current.account if phases.current else None).__enter__()
     atexit.register(_write)
     phases.at_end.append(_write)

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+/* What a GPU held over time, by kind. Nothing is owned. */
+
+/* From the bottom to the top. */
+typedef enum p4d_history_band {
+	P4D_HISTORY_CONTEXT,
+	P4D_HISTORY_PARAMETERS,
+	P4D_HISTORY_GRADIENTS,
+	P4D_HISTORY_OPTIMIZER,
+	P4D_HISTORY_ACTIVATIONS,
+	P4D_HISTORY_LOGITS,
+	P4D_HISTORY_COMMUNICATION,
+	P4D_HISTORY_OTHER,
+	P4D_HISTORY_BANDS,
+} p4d_history_band;
+
+typedef struct p4d_history_moment {
+	double event;                             /* which of the allocations */
+	double reserved, band[P4D_HISTORY_BANDS]; /* bytes; the context is in both */
+} p4d_history_moment;
+
+typedef struct p4d_history_phase {
+	const char *name;
+	uint64_t step;
+	double begins, ends; /* events */
+} p4d_history_phase;
+
+typedef struct p4d_history {
+	const char *title, *subtitle;
+	const p4d_history_moment *moment;
+	size_t moments; /* at least 1 */
+	const p4d_history_phase *phase;
+	size_t phases;                        /* at least 1; the first begins at event 0 */
+	double events, peak;                  /* how many, and the one of the peak */
+	uint64_t allocated, device, capacity; /* bytes: most allocated, most held, and what there is */
+} p4d_history;
+
+/* The band of a kind's name, such as "optimizer"; P4D_HISTORY_OTHER of any other name. */
+p4d_history_band p4d_history_band_of(const char *kind);
+
+/* Stacked areas over time, with what was reserved, the peak, and the capacity as a line. Errors: IO,
+ * NO_MEMORY. */
+int p4d_history_draw(const p4d_history *history, const char *path, p4d_error *err);

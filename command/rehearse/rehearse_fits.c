@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "rehearse/rehearse_fits.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What a site without a p4d.conf may have. */
+static const char *const common[] = {"l4-24gb",   "a100-40gb",  "l40s-48gb",  "a100-80gb",
+				     "h100-80gb", "h200-141gb", "b200-180gb", "b300-288gb"};
+
+static const uint64_t room = (uint64_t)1 << 40;
+
+uint64_t p4d_rehearse_fits__least(const p4d_rehearsed *r)
+{
+	const uint64_t unused = r->reserved - r->allocated;
+
+	return r->reserved > r->allocated && r->device > unused ? r->device - unused : r->device;
+}
+
+static void add(p4d_rehearse_fits *fits, const p4d_gpu *gpu)
+{
+	unsigned at = 0;
+
+	if (!gpu || !gpu->sm || !gpu->usable_bytes || fits->count == P4D_REHEARSE_FITS_MOST)
+		return;
+	for (unsigned i = 0; i < fits->count; i++)
+		if (fits->fit[i].gpu == gpu)
+			return;
+	while (at < fits->count && fits->fit[at].gpu->usable_bytes <= gpu->usable_bytes)
+		at++;
+	memmove(&fits->fit[at + 1], &fits->fit[at], (fits->count - at) * sizeof(fits->fit[0]));
+	fits->fit[at] = (p4d_rehearse_fit){.gpu = gpu};
+	fits->count++;
+}
+
+static void list(p4d_rehearse_fits *fits, const p4d_site *site, const p4d_gpu *rehearsed)
+{
+	const p4d_site_partition *partition;
+
+	for (unsigned i = 0; (partition = p4d_site_partition_at(site, i)); i++)
+		for (unsigned k = 0; k < partition->gpus; k++)
+			if (partition->ambiguous[k] == 1)
+				add(fits, partition->gpu[k]);
+	if (!fits->count)
+		for (size_t i = 0; i < sizeof(common) / sizeof(common[0]); i++)
+			add(fits, p4d_gpu_find(p4d_site_gpus(site), common[i], NULL));
+	add(fits, rehearsed);
+}
+
+static bool ran_out(const p4d_rehearsed *r)
+{
+	return r->refused && r->played.status;
+}
+
+static int play(const p4d_player *player, const p4d_gpu *gpu, uint64_t rank, p4d_rehearsed *out,
+		p4d_error *err)
+{
+	p4d_player other = *player;
+
+	other.gpu = gpu;
+	return p4d_rehearsed__play(out, &other, rank, err);
+}
+
+/* A GPU like that of the rehearsal, with room for all. */
+static int play_with_room(p4d_rehearse_fits *fits, const p4d_player *player, uint64_t rank, p4d_error *err)
+{
+	p4d_gpu roomy = *player->gpu;
+
+	roomy.usable_bytes = room;
+	fprintf(stderr, "p4d: playing rank %" PRIu64 " again, with more memory, to see what it takes\n",
+		rank);
+	return play(player, &roomy, rank, &fits->roomy, err);
+}
+
+static void compare(p4d_rehearse_fit *fit, const p4d_rehearsed *r)
+{
+	fit->device = r->device;
+	fit->state = r->device <= fit->gpu->usable_bytes                    ? P4D_REHEARSE_FITS
+		     : p4d_rehearse_fits__least(r) > fit->gpu->usable_bytes ? P4D_REHEARSE_FITS_NOT
+									    : P4D_REHEARSE_FITS_PERHAPS;
+}
+
+static int play_there(p4d_rehearse_fit *fit, const p4d_player *player, uint64_t rank, p4d_error *err)
+{
+	p4d_rehearsed there = {.text = NULL};
+
+	fprintf(stderr, "p4d: playing rank %" PRIu64 " on %s, which it may just fit\n", rank, fit->gpu->name);
+	if (play(player, fit->gpu, rank, &there, err)) {
+		p4d_rehearsed__free(&there);
+		return -1;
+	}
+	if (ran_out(&there) || !there.played.status) {
+		fit->state = ran_out(&there) ? P4D_REHEARSE_FITS_NOT : P4D_REHEARSE_FITS;
+		fit->device = there.device;
+		fit->rehearsed = true;
+	}
+	p4d_rehearsed__free(&there);
+	return 0;
+}
+
+int p4d_rehearse_fits__find(p4d_rehearse_fits *fits, const p4d_player *player, const p4d_site *site,
+			    const p4d_rehearsed *rank, p4d_error *err)
+{
+	const p4d_rehearsed *whole = rank;
+	unsigned again = 0;
+
+	if (!ran_out(rank) && (rank->played.status || !rank->device))
+		return 0; /* nothing is known */
+	list(fits, site, player->gpu);
+	if (ran_out(rank)) {
+		if (play_with_room(fits, player, rank->played.rank, err))
+			return -1;
+		whole = fits->roomy.played.status ? NULL : &fits->roomy;
+	}
+	for (unsigned i = 0; i < fits->count; i++) {
+		p4d_rehearse_fit *fit = &fits->fit[i];
+		if (fit->gpu == player->gpu) {
+			fit->state = ran_out(rank) ? P4D_REHEARSE_FITS_NOT : P4D_REHEARSE_FITS;
+			fit->device = rank->device;
+			fit->rehearsed = true;
+			continue;
+		}
+		const bool smaller = ran_out(rank) && fit->gpu->usable_bytes <= player->gpu->usable_bytes;
+		fit->state = smaller ? P4D_REHEARSE_FITS_NOT : P4D_REHEARSE_FITS_PERHAPS;
+		if (whole)
+			compare(fit, whole);
+		if (whole && fit->state == P4D_REHEARSE_FITS_PERHAPS && again++ < P4D_REHEARSE_AGAIN &&
+		    play_there(fit, player, rank->played.rank, err))
+			return -1;
+	}
+	return 0;
+}
+
+void p4d_rehearse_fits__free(p4d_rehearse_fits *fits)
+{
+	p4d_rehearsed__free(&fits->roomy);
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+
+#include "rehearse/rehearsed.h"
+#include "site/site.h"
+
+/* On which GPUs a rehearsed rank fits. */
+
+typedef enum p4d_rehearse_fit_state {
+	P4D_REHEARSE_FITS,
+	P4D_REHEARSE_FITS_NOT,
+	P4D_REHEARSE_FITS_PERHAPS, /* what is allocated fits, what is reserved does not: it takes a rehearsal
+				    */
+} p4d_rehearse_fit_state;
+
+typedef struct p4d_rehearse_fit {
+	const p4d_gpu *gpu;
+	p4d_rehearse_fit_state state;
+	uint64_t device; /* bytes that the rank held there, or would */
+	bool rehearsed;  /* there, and not only compared */
+} p4d_rehearse_fit;
+
+enum { P4D_REHEARSE_FITS_MOST = 32, P4D_REHEARSE_AGAIN = 2 };
+
+typedef struct p4d_rehearse_fits {
+	unsigned count;
+	p4d_rehearse_fit fit[P4D_REHEARSE_FITS_MOST]; /* the smallest first; that of the rehearsal is in it */
+	/* What the rank would hold on a GPU with room for all; `text` is NULL where that was not asked. */
+	p4d_rehearsed roomy;
+} p4d_rehearse_fits;
+
+/*
+ * Compares the rank with the GPUs of the site's partitions, or with common ones. A rank that ran out of
+ * memory is played once more with room for all, so that it is known by how much it does not fit. On at most
+ * P4D_REHEARSE_AGAIN GPUs where it may fit, it is played again. End with p4d_rehearse_fits__free, also after
+ * an error. Errors: those of p4d_player__play.
+ */
+int p4d_rehearse_fits__find(p4d_rehearse_fits *fits, const p4d_player *player, const p4d_site *site,
+			    const p4d_rehearsed *rank, p4d_error *err);
+void p4d_rehearse_fits__free(p4d_rehearse_fits *fits);
+
+/* Bytes below which the rank cannot run: those that its allocator reserved and did not use are not counted.
+ */
+uint64_t p4d_rehearse_fits__least(const p4d_rehearsed *rank);
