@@ -24,6 +24,7 @@ libp4dcommand_la_SOURCES = \
 	command/rehearse/player.h command/rehearse/player.c command/rehearse/rehearsed.h command/rehearse/rehearsed.c \
 	command/rehearse/rehearse_keep.h command/rehearse/rehearse_keep.c \
 	command/rehearse/rehearsed_picture.c \
+	command/rehearse/micro_batch.h command/rehearse/micro_batch.c \
 	command/rehearse/rehearse_fits.h command/rehearse/rehearse_fits.c \
 	command/rehearse/rehearse_answer.h command/rehearse/rehearse_answer.c command/rehearse/rehearse_json.c \
 	command/rehearse/words.h command/rehearse/words.c \

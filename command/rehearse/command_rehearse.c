@@ -11,10 +11,12 @@
 static int answer(const p4d_playing *r, p4d_error *err)
 {
 	p4d_rehearse_fits fits = {.count = 0};
+	p4d_micro_batch micro_batch = {.option = r->asked.micro_batch};
 	const p4d_rehearse_answer a = {.player = &r->player,
 				       .rehearsed = r->rehearsed,
 				       .count = r->asked.count,
 				       .fits = &fits,
+				       .micro_batch = &micro_batch,
 				       .host_bytes = r->job.host_bytes};
 	const p4d_rehearsed *worst;
 	char reason[P4D_REHEARSE_REASON];
@@ -22,7 +24,8 @@ static int answer(const p4d_playing *r, p4d_error *err)
 
 	p4d_rehearse__keep(&a);
 	p4d_rehearse__judge(&a, &worst, reason);
-	if (!p4d_rehearse_fits__find(&fits, &r->player, r->site, worst, err))
+	if (!p4d_rehearse_fits__find(&fits, &r->player, r->site, worst, err) &&
+	    (!micro_batch.option || !p4d_micro_batch__find(&micro_batch, &r->player, worst, err)))
 		status = r->asked.json ? p4d_rehearse__print_json(&a) : p4d_rehearse__print(&a, err);
 	if (status >= 0 && r->asked.svg && p4d_rehearsed__draw(worst, &r->player, r->asked.svg, err))
 		status = -1;

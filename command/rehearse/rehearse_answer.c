@@ -223,6 +223,37 @@ static void print_fits(const p4d_rehearse_answer *a, p4d_rehearse_fit_state stat
 		puts(state == P4D_REHEARSE_FITS_PERHAPS ? "; rehearse with --gpu." : ".");
 }
 
+static int print_micro_batch(const p4d_rehearse_answer *a, p4d_error *err)
+{
+	const p4d_micro_batch *m = a->micro_batch;
+	p4d_table table = {0};
+
+	if (!m->option || !m->tries)
+		return 0;
+	putchar('\n');
+	p4d_table_column(&table, m->option, P4D_RIGHT);
+	p4d_table_column(&table, "GiB", P4D_RIGHT);
+	p4d_table_column(&table, "of the GPU", P4D_RIGHT);
+	for (unsigned i = 0; i < m->tries; i++) {
+		const p4d_micro_batch_try *t = &m->tried[i];
+		p4d_table_cell(&table, P4D_PLAIN, "%" PRIu64, t->value);
+		p4d_table_cell(&table, P4D_PLAIN, t->fits ? "%.1f" : "-", p4d_to_gib(t->device));
+		if (t->fits)
+			p4d_table_cell(&table, P4D_PLAIN, "%.0f %%",
+				       share(t->device, a->player->gpu->usable_bytes));
+		else
+			p4d_table_cell(&table, P4D_PLAIN, "does not fit");
+	}
+	if (p4d_table_print(&table, false, err))
+		return -1;
+	if (m->largest)
+		printf("Largest that fits: %s%s %" PRIu64 ".\n", m->sure ? "" : "at least ", m->option,
+		       m->largest);
+	else
+		printf("None of these fits.\n");
+	return 0;
+}
+
 int p4d_rehearse__print(const p4d_rehearse_answer *a, p4d_error *err)
 {
 	const p4d_rehearsed *worst;
@@ -245,6 +276,8 @@ int p4d_rehearse__print(const p4d_rehearse_answer *a, p4d_error *err)
 	print_fits(a, P4D_REHEARSE_FITS, "Fits:  ");
 	print_fits(a, P4D_REHEARSE_FITS_PERHAPS, "May fit:  ");
 	print_fits(a, P4D_REHEARSE_FITS_NOT, "Does not fit:  ");
+	if (print_micro_batch(a, err))
+		return -1;
 	return p4d_rehearse__status(verdict);
 }
 

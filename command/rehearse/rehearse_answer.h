@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "gpu/gpu.h"
+#include "rehearse/micro_batch.h"
 #include "rehearse/rehearse_fits.h"
 #include "rehearse/rehearsed.h"
 
@@ -13,6 +14,7 @@ typedef struct p4d_rehearse_answer {
 	const p4d_rehearsed *rehearsed; /* one per rank that was played */
 	unsigned count;
 	const p4d_rehearse_fits *fits;
+	const p4d_micro_batch *micro_batch;
 	uint64_t host_bytes; /* of a node that the job may use; 0: not known */
 } p4d_rehearse_answer;
 

@@ -168,6 +168,29 @@ static struct json_object *all_doubts(const p4d_rehearse_answer *a)
 	return list;
 }
 
+/* NULL (null): nobody asked, or nothing is known. */
+static struct json_object *micro_batch_object(const p4d_micro_batch *m)
+{
+	struct json_object *o, *tried;
+
+	if (!m->option || !m->tries)
+		return NULL;
+	o = json_object_new_object();
+	tried = json_object_new_array();
+	add(o, "option", json_object_new_string(m->option));
+	add(o, "largest", m->largest ? json_object_new_uint64(m->largest) : NULL);
+	add(o, "sure", json_object_new_boolean(m->sure));
+	for (unsigned i = 0; i < m->tries; i++) {
+		struct json_object *t = json_object_new_object();
+		add_bytes(t, "value", m->tried[i].value);
+		add(t, "fits", json_object_new_boolean(m->tried[i].fits));
+		add_bytes(t, "device_bytes", m->tried[i].device);
+		json_object_array_add(tried, t);
+	}
+	add(o, "tried", tried);
+	return o;
+}
+
 int p4d_rehearse__print_json(const p4d_rehearse_answer *a)
 {
 	const p4d_rehearsed *worst;
@@ -188,6 +211,7 @@ int p4d_rehearse__print_json(const p4d_rehearse_answer *a)
 	add(o, "excess_bytes", excess(a));
 	add(o, "host", host_object(a));
 	add(o, "fits", fit_list(a->fits));
+	add(o, "micro_batch", micro_batch_object(a->micro_batch));
 	add(o, "doubts", all_doubts(a));
 	puts(json_object_to_json_string_ext(o, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED));
 	json_object_put(o);

@@ -22,6 +22,7 @@ const char p4d_rehearse_help[] =
     "evaluated, "
     "or saved\n"
     "  --timeout SECONDS   for one rank (default 600)\n"
+    "  --micro-batch-option NAME   option of the program: also find its largest value that fits\n"
     "  --svg FILE          also draw what the fullest rank held over time\n"
     "  --json              as JSON\n\n"
     "JOB.sh: p4d reads which command trains, with its environment, directory, nodes and GPUs. SBATCH "
@@ -91,6 +92,10 @@ static int take_option(p4d_rehearse_options *o, const char *name, const char *va
 		o->ranks = value;
 		return 1;
 	}
+	if (!strcmp(name, "--micro-batch-option")) {
+		o->micro_batch = value;
+		return 1;
+	}
 	if (!strcmp(name, "--svg")) {
 		o->svg = value;
 		return 1;
@@ -104,9 +109,17 @@ static int take_option(p4d_rehearse_options *o, const char *name, const char *va
 
 static int unknown(const char *option, p4d_error *err)
 {
-	static const char *const names[] = {
-	    "--nodes",   "--gpus-per-node", "--gpu",       "--ranks",  "--steps",
-	    "--timeout", "--json",          "--partition", "--phases", "--svg"};
+	static const char *const names[] = {"--nodes",
+					    "--gpus-per-node",
+					    "--gpu",
+					    "--ranks",
+					    "--steps",
+					    "--timeout",
+					    "--json",
+					    "--partition",
+					    "--phases",
+					    "--svg",
+					    "--micro-batch-option"};
 	char name[64];
 	p4d_suggest alike = {.wanted = name};
 

@@ -14,6 +14,7 @@ typedef struct p4d_rehearse_options {
 	const char *gpu; /* NULL: the job's, or the default */
 	const char *ranks;
 	const char *phases;            /* a list of train, eval and save */
+	const char *micro_batch;       /* option of the program; NULL: none */
 	const char *svg;               /* file of the picture; NULL: none */
 	uint64_t nodes, gpus_per_node; /* 0: not given */
 	uint64_t steps, timeout;

@@ -191,6 +191,28 @@ exits 0 p4d rehearse --gpu h200-141gb -- "$work/wide"
 says "p4d: playing rank 0 on h100-80gb, which it may just fit"
 prints "Fits:  h100-80gb (95 %), a100-80gb (95 %), h200-141gb (58 %)"
 
+# the largest micro-batch that fits, from what two values take
+cat >"$work/batch" <<EOF
+#!/bin/sh
+[ "\$1" = --size ] || set -- --size "\${1#*=}"
+exec "$played" \$((10240 + 1500 * \$2))
+EOF
+chmod +x "$work/batch"
+exits 0 p4d rehearse --gpu a100-40gb --micro-batch-option --size -- "$work/batch" --size 4
+says "p4d: playing rank 0 with --size 8" "p4d: playing rank 0 with --size 19" "p4d: playing rank 0 with --size 20"
+prints "Largest that fits: --size 19."
+! printf '%s\n' "$err" | grep -q -e "--size 1[0-8]" || fail "needless tries"
+exits 0 p4d rehearse --json --gpu a100-40gb --micro-batch-option size -- "$work/batch" size=19
+prints '"largest": 19' '"sure": true' '"option": "size"'
+exits 12 p4d rehearse --gpu a100-40gb --micro-batch-option=--size -- "$work/batch" --size 40
+prints "Largest that fits: --size 19."
+exits 12 p4d rehearse --gpu l4-24gb --micro-batch-option --size -- "$work/batch" --size 400
+prints "Largest that fits: --size 7."
+exits 1 p4d rehearse --micro-batch-option --batch -- "$work/batch" --size 4
+says "the program is not given --batch"
+exits 5 p4d rehearse --micro-batch-option --size -- "$work/batch" --size x4
+says "no number"
+
 # how far it goes
 exits 0 p4d rehearse --phases train,eval,save -- sh -c "test \$P4D_REHEARSAL_UNTIL = train,eval,save && exec $played 1"
 exits 5 p4d rehearse --phases eval,saves -- "$played" 1

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "rehearse/rehearsed.h"
+
+/* The largest micro-batch that fits, by rehearsals with other values of one option of the program. */
+
+enum { P4D_MICRO_BATCH_TRIES = 10 };
+
+typedef struct p4d_micro_batch_try {
+	uint64_t value;
+	uint64_t device; /* bytes; of one that does not fit, those that were held when it ran out */
+	bool fits;
+} p4d_micro_batch_try;
+
+typedef struct p4d_micro_batch {
+	const char *option; /* NULL: nobody asks */
+	unsigned tries;
+	p4d_micro_batch_try tried[P4D_MICRO_BATCH_TRIES]; /* by value */
+	uint64_t largest;                                 /* that fits; 0: none did */
+	bool sure; /* the next larger one was tried, too, or 1 does not fit */
+} p4d_micro_batch;
+
+/*
+ * Tries values of the option, which the program has to be given: `option VALUE` or `option=VALUE`. rank: what
+ * it held with the present value. A try that fails for another reason than memory ends the search. Errors:
+ * USAGE, those of p4d_player__play.
+ */
+int p4d_micro_batch__find(p4d_micro_batch *m, const p4d_player *player, const p4d_rehearsed *rank,
+			  p4d_error *err);
