@@ -5,6 +5,7 @@
 
 #include "rehearse/playing.h"
 #include "rehearse/rehearse_answer.h"
+#include "rehearse/rehearse_estimate.h"
 #include "rehearse/rehearse_keep.h"
 #include "site/site.h"
 
@@ -17,6 +18,7 @@ static int answer(const p4d_playing *r, p4d_error *err)
 				       .count = r->asked.count,
 				       .fits = &fits,
 				       .micro_batch = &micro_batch,
+				       .estimate = p4d_rehearse_estimate(r),
 				       .host_bytes = r->job.host_bytes};
 	const p4d_rehearsed *worst;
 	char reason[P4D_REHEARSE_REASON];

@@ -206,6 +206,15 @@ static void print_step(const p4d_rehearse_answer *a, const p4d_rehearsed *worst)
 	puts(".");
 }
 
+static void print_estimate(const p4d_rehearse_answer *a, const p4d_rehearsed *worst)
+{
+	const p4d_rehearsed *r = a->fits->roomy.text ? &a->fits->roomy : worst;
+
+	if (a->estimate && r->device)
+		printf("p4d estimates %.1f GiB from the command line (%+.1f %%).\n", p4d_to_gib(a->estimate),
+		       share(a->estimate, r->device) - 100);
+}
+
 static void print_fits(const p4d_rehearse_answer *a, p4d_rehearse_fit_state state, const char *title)
 {
 	const char *before = title;
@@ -273,6 +282,7 @@ int p4d_rehearse__print(const p4d_rehearse_answer *a, p4d_error *err)
 	putchar('\n');
 	print_host(a, worst);
 	print_step(a, worst);
+	print_estimate(a, worst);
 	print_fits(a, P4D_REHEARSE_FITS, "Fits:  ");
 	print_fits(a, P4D_REHEARSE_FITS_PERHAPS, "May fit:  ");
 	print_fits(a, P4D_REHEARSE_FITS_NOT, "Does not fit:  ");

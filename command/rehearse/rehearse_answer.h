@@ -15,6 +15,7 @@ typedef struct p4d_rehearse_answer {
 	unsigned count;
 	const p4d_rehearse_fits *fits;
 	const p4d_micro_batch *micro_batch;
+	uint64_t estimate;   /* bytes on the fullest GPU by p4d's formulas; 0: not known */
 	uint64_t host_bytes; /* of a node that the job may use; 0: not known */
 } p4d_rehearse_answer;
 

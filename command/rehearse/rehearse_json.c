@@ -168,6 +168,19 @@ static struct json_object *all_doubts(const p4d_rehearse_answer *a)
 	return list;
 }
 
+/* By p4d's formulas, beside what was rehearsed; NULL (null): they do not know the program. */
+static struct json_object *estimate_object(const p4d_rehearse_answer *a, const p4d_rehearsed *worst)
+{
+	const p4d_rehearsed *r = a->fits->roomy.text ? &a->fits->roomy : worst;
+
+	if (!a->estimate || !r->device)
+		return NULL;
+	struct json_object *o = json_object_new_object();
+	add_bytes(o, "device_bytes", a->estimate);
+	add(o, "difference", json_object_new_double((double)a->estimate / (double)r->device - 1));
+	return o;
+}
+
 /* NULL (null): nobody asked, or nothing is known. */
 static struct json_object *micro_batch_object(const p4d_micro_batch *m)
 {
@@ -211,6 +224,7 @@ int p4d_rehearse__print_json(const p4d_rehearse_answer *a)
 	add(o, "excess_bytes", excess(a));
 	add(o, "host", host_object(a));
 	add(o, "fits", fit_list(a->fits));
+	add(o, "estimate", estimate_object(a, worst));
 	add(o, "micro_batch", micro_batch_object(a->micro_batch));
 	add(o, "doubts", all_doubts(a));
 	puts(json_object_to_json_string_ext(o, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED));

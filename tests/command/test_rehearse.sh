@@ -213,6 +213,22 @@ says "the program is not given --batch"
 exits 5 p4d rehearse --micro-batch-option --size -- "$work/batch" --size x4
 says "no number"
 
+# p4d's own estimate of a program that it knows, typed or in a job script
+printf '#!/bin/sh\nexec "%s" 24000\n' "$played" >"$work/bin/litgpt"
+chmod +x "$work/bin/litgpt"
+train="litgpt finetune_lora meta-llama/Llama-3.2-1B --train.micro_batch_size 4 --train.max_seq_length 2048 --precision bf16-true"
+# shellcheck disable=SC2086
+exits 0 p4d check --json --gpu h100-80gb --gpus-per-node=1 --wrap "$train"
+estimate=$(printf '%s\n' "$out" | sed -n 's/.*"device_bytes": *\([0-9]*\).*/\1/p' | head -n 1)
+# shellcheck disable=SC2086
+exits 0 p4d rehearse --json -- $train
+prints "\"device_bytes\": $estimate" '"difference": 0.0'
+printf '#!/bin/sh\n#SBATCH -N1 --gpus-per-node=1\n%s\n' "$train" >"$work/known.sh"
+exits 0 p4d rehearse --gpu h100-80gb "$work/known.sh"
+prints "p4d estimates 25.2 GiB from the command line (+5." 
+exits 0 p4d rehearse --json -- "$played" 1024
+prints '"estimate": null'
+
 # how far it goes
 exits 0 p4d rehearse --phases train,eval,save -- sh -c "test \$P4D_REHEARSAL_UNTIL = train,eval,save && exec $played 1"
 exits 5 p4d rehearse --phases eval,saves -- "$played" 1
