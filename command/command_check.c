@@ -50,7 +50,10 @@ typedef struct check {
 	p4d_read_files files;
 	p4d_submitted submitted; /* by the script */
 	p4d_rehearsals rehearsals;
-	char *memory; /* of the reading */
+	char *memory;            /* of the reading */
+	const p4d_sbatch *whose; /* script that is */
+	p4d_reading other;       /* the same as another program */
+	char *other_memory;
 	p4d_site *site;
 	struct json_object *answers; /* with --json */
 	p4d_code code;
@@ -265,6 +268,37 @@ static const char *program(void *site, const char *path)
 	return p4d_site_program(site, path);
 }
 
+static p4d_job_script script_of(check *c, const p4d_sbatch *sbatch, const p4d_request *typed)
+{
+	return (p4d_job_script){.job = &sbatch->job,
+				.name = c->name,
+				.arguments = (const char *const *)c->arguments,
+				.directory = c->directory,
+				.environment = environ,
+				.variables = SIZE_MAX,
+				.submitted = true,
+				.export = sbatch->value[P4D_SBATCH_EXPORT],
+				.files = &c->files,
+				.typed = typed,
+				.program = program,
+				.site = c->site,
+				.config = p4d_line_config,
+				.context = &c->submitted};
+}
+
+/* As sbatch does it, of the job whose script it is. */
+static const p4d_reading *read_as(void *context, const p4d_request *typed)
+{
+	check *c = context;
+
+	c->other_memory = c->other_memory ? c->other_memory : malloc(READING_BYTES);
+	if (!c->other_memory)
+		return NULL;
+	const p4d_job_script script = script_of(c, c->whose, typed);
+	p4d_job_read(&script, &(p4d_shell_limits){c->other_memory, READING_BYTES, P4D_SHELL_WORK}, &c->other);
+	return c->other.reader ? &c->other : NULL;
+}
+
 /* What the script says of the training it starts; of components, which run one script, nothing. */
 static void read_job(check *c, p4d_sbatch *sbatch)
 {
@@ -286,28 +320,18 @@ static void read_job(check *c, p4d_sbatch *sbatch)
 	c->submitted.script = c->script;
 	c->submitted.length = c->length;
 	c->submitted.files = &c->files;
-	p4d_job_script script = {.job = &sbatch->job,
-				 .name = c->name,
-				 .arguments = (const char *const *)c->arguments,
-				 .directory = c->directory,
-				 .environment = environ,
-				 .variables = SIZE_MAX,
-				 .submitted = true,
-				 .export = sbatch->value[P4D_SBATCH_EXPORT],
-				 .files = &c->files,
-				 .typed = &sbatch->request,
-				 .program = program,
-				 .site = c->site,
-				 .config = p4d_line_config,
-				 .submits = p4d_submitted_add,
-				 .context = &c->submitted,
-				 .rehearsals = p4d_rehearsals_any() ? &c->rehearsals : NULL};
+	p4d_job_script script = script_of(c, sbatch, &sbatch->request);
+	script.submits = p4d_submitted_add;
+	script.rehearsals = p4d_rehearsals_any() ? &c->rehearsals : NULL;
 	const p4d_shell_limits limits = {c->memory, READING_BYTES, P4D_SHELL_WORK};
 	p4d_job_read(&script, &limits, &c->reading);
 	script.submits = NULL; /* all of them are there */
 	sbatch->job.array_tasks = p4d_job_tasks_of(&c->tasks, &script, &limits, &c->reading);
 	sbatch->job.reading = c->reading.reader || *c->reading.comment ? &c->reading : NULL;
 	sbatch->job.rehearsals = &c->rehearsals;
+	c->whose = sbatch;
+	sbatch->job.read_as = read_as;
+	sbatch->job.read_context = c;
 }
 
 /* Whoever names the GPU has no cluster at hand, perhaps: GPUs that a script without #SBATCH lines starts
@@ -574,5 +598,6 @@ int p4d_command_check(const p4d_subcommand *self, int argc, char *argv[], p4d_er
 	p4d_submitted_free(&c.submitted);
 	p4d_read_files_free(&c.files);
 	free(c.memory);
+	free(c.other_memory);
 	return status;
 }

@@ -50,7 +50,9 @@ typedef struct submission {
 	p4d_job_tasks tasks;
 	p4d_reading *reading;
 	p4d_rehearsals rehearsals;
-	char *memory; /* of the reading */
+	char *memory;       /* of the reading */
+	p4d_reading *other; /* with another option */
+	char *other_memory;
 	char directory[PATH_MAX];
 } submission;
 
@@ -65,6 +67,8 @@ static void release(submission *s)
 	p4d_read_files_free(&s->files);
 	free(s->reading);
 	free(s->memory);
+	free(s->other);
+	free(s->other_memory);
 	p4d_sbatch_free(&s->sbatch);
 	p4d_site_free(s->site);
 }
@@ -192,6 +196,41 @@ static const char *program(void *context, const char *path)
 	return open_site(s) ? p4d_site_program(s->site, path) : NULL;
 }
 
+static bool make_room(p4d_reading **reading, char **memory)
+{
+	*memory = malloc(READING_BYTES);
+	*reading = malloc(sizeof(**reading));
+	return *memory && *reading;
+}
+
+static p4d_job_script script_of(submission *s, const p4d_request *typed)
+{
+	return (p4d_job_script){.job = &s->job,
+				.name = s->script.name,
+				.arguments = s->script.arguments,
+				.directory = *s->directory ? s->directory : NULL,
+				.environment = environ,
+				.variables = SIZE_MAX,
+				.submitted = true,
+				.export = s->sbatch.value[P4D_SBATCH_EXPORT],
+				.files = &s->files,
+				.typed = typed,
+				.program = program,
+				.site = s};
+}
+
+/* Once: a program that p4d does not know may be one that it knows. */
+static const p4d_reading *read_as(void *context, const p4d_request *typed)
+{
+	submission *s = context;
+
+	if (s->other || !make_room(&s->other, &s->other_memory))
+		return NULL;
+	const p4d_job_script script = script_of(s, typed);
+	p4d_job_read(&script, &(p4d_shell_limits){s->other_memory, READING_BYTES, P4D_SHELL_WORK}, s->other);
+	return s->other->reader ? s->other : NULL;
+}
+
 /* What the script says of the training it starts. */
 static void read_script(submission *s)
 {
@@ -204,26 +243,17 @@ static void read_script(submission *s)
 				 p4d_reader_may_train(s->script.text, s->script.length) || rehearsed))
 		return;
 	p4d_client_script_name(&s->script);
-	s->memory = malloc(READING_BYTES);
-	s->reading = malloc(sizeof(*s->reading));
-	if (!s->script.arguments || !s->memory || !s->reading || is_heterogeneous(&s->script))
+	if (!make_room(&s->reading, &s->memory) || !s->script.arguments || is_heterogeneous(&s->script))
 		return;
-	const p4d_job_script script = {.job = &s->job,
-				       .name = s->script.name,
-				       .arguments = s->script.arguments,
-				       .directory = getcwd(s->directory, sizeof(s->directory)),
-				       .environment = environ,
-				       .variables = SIZE_MAX,
-				       .submitted = true,
-				       .export = s->sbatch.value[P4D_SBATCH_EXPORT],
-				       .files = &s->files,
-				       .typed = &s->request,
-				       .program = program,
-				       .site = s,
-				       .rehearsals = rehearsed ? &s->rehearsals : NULL};
+	if (!getcwd(s->directory, sizeof(s->directory)))
+		s->directory[0] = '\0';
+	p4d_job_script script = script_of(s, &s->request);
+	script.rehearsals = rehearsed ? &s->rehearsals : NULL;
 	const p4d_shell_limits limits = {s->memory, READING_BYTES, P4D_SHELL_WORK};
 	p4d_job_read(&script, &limits, s->reading);
 	s->job.array_tasks = p4d_job_tasks_of(&s->tasks, &script, &limits, s->reading);
+	s->job.read_as = read_as;
+	s->job.read_context = s;
 	s->job.reading = s->reading->reader || *s->reading->comment ? s->reading : NULL;
 	s->job.rehearsals = &s->rehearsals;
 }

@@ -4,6 +4,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/text.h"
+#include "guard/guard_internal.h"
 #include "guard/script_request.h"
 #include "guard/verdict.h"
 #include "job/script.h"
@@ -34,6 +36,49 @@ static void say_missing(const p4d_error *why, p4d_message *message)
 		snprintf(message->fix, sizeof(message->fix), "%s", why->fix);
 }
 
+static void submit(const p4d_guard_asked *asked, bool searches);
+
+/*
+ * The program that a fix names, whose arguments the user's own takes: if the job would then be refused, that
+ * is no fix, and the message says so.
+ */
+static void judge_program(const p4d_site *site, const p4d_job *job, p4d_cluster_source source, void *context,
+			  p4d_message *message)
+{
+	p4d_request typed = {.model = ""};
+	p4d_verdict then = {.messages = 0};
+	p4d_job again = *job;
+	p4d_pasted room;
+	uint32_t batch;
+
+	if (strncmp(message->fix, "--p4d-program=", strlen("--p4d-program=")) != 0)
+		return;
+	again.reading = job->read_as && p4d_guard__paste(&room, message->fix, &again, &typed)
+			    ? job->read_as(job->read_context, &typed)
+			    : NULL;
+	again.read_as = NULL;
+	again.array_tasks = NULL;
+	if (again.reading)
+		submit(&(p4d_guard_asked){.site = site,
+					  .job = &again,
+					  .source = source,
+					  .context = context,
+					  .request = &typed,
+					  .published_batch = &batch,
+					  .verdict = &then},
+		       false);
+	if (again.reading && !then.would_reject)
+		return;
+	if (again.reading && then.judged) {
+		char memory[128];
+		p4d_text text = {
+		    .at = message->text, .size = sizeof(message->text), .length = strlen(message->text)};
+		p4d_text_print(&text, "; as %s it would need %s", message->fix,
+			       p4d_verdict_memory(&then, memory, sizeof(memory)));
+	}
+	message->fix[0] = '\0';
+}
+
 /* The job passes, and the user hears why p4d cannot tell whether it should; unless it has no GPUs, or cannot
  * fit whatever is not known. files: as for p4d_guard__judge_weights. */
 static void leave_unread(const p4d_site *site, const p4d_job *job, p4d_cluster_source source, void *context,
@@ -47,6 +92,8 @@ static void leave_unread(const p4d_site *site, const p4d_job *job, p4d_cluster_s
 	if (why->code == P4D_E_UNMODELLED && verdict->policy.unmodelled == P4D_UNMODELLED_PASS)
 		return;
 	p4d_verdict__leave_unread(verdict, job, why);
+	if (verdict->messages)
+		judge_program(site, job, source, context, &verdict->message[0]);
 	p4d_guard__judge_weights(site, job, source, context, files, verdict);
 	p4d_verdict__finish(verdict, NULL);
 }

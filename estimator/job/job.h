@@ -53,6 +53,10 @@ typedef struct p4d_job {
 	/* what was rehearsed of the commands it starts; NULL: nobody has looked */
 	const struct p4d_rehearsals *rehearsals;
 	struct p4d_job_tasks *array_tasks; /* what it says in each task of the array; NULL: the same in all */
+	/* Reads the script again as if these options were typed; what it returns is valid until the next
+	 * call. NULL: nobody can. */
+	const struct p4d_reading *(*read_as)(void *context, const p4d_request *typed);
+	void *read_context;
 } p4d_job;
 
 enum { P4D_PARTITION_NAME = 64 };

@@ -25,7 +25,15 @@ site ''
 run sbatch -H own.sh
 accepted
 says "p4d: [P4D117] train.py is not a program p4d knows"
+# it would be refused so
+says "; as --p4d-program=trainer it would need 80.2 of 79.1 GiB (101 %)"
+same "$(fix)" ""
+sed 's/Llama-3.1-8B/Llama-3.2-1B/' own.sh >small.sh
+run sbatch -H small.sh
+accepted
 same "$(fix)" "--p4d-program=trainer"
+run sbatch -H --p4d-program=trainer small.sh
+accepted
 run sbatch -H --p4d-program=trl own.sh
 refused P4D013 spank
 run sbatch -H --p4d-program=trl --p4d-finetune=lora own.sh

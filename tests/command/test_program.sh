@@ -26,7 +26,12 @@ holds()
 job ''
 exits 0 p4d check --conf judge.conf job.sh
 case $err in "p4d: [P4D117] train.py is not a program p4d knows"*) ;; *) fail "an unknown program" ;; esac
+says "; as --p4d-program=trainer it would need 80.2 of 79.1 GiB (101 %)"
+case $err in *"fix:"*) fail "it would be refused" ;; esac
+sed 's/Llama-3.1-8B/Llama-3.2-1B/' job.sh >small.sh
+exits 0 p4d check --conf judge.conf small.sh
 [ "$(fix)" = --p4d-program=trainer ] || fail "not the program whose arguments these are"
+exits 0 p4d check --conf judge.conf --p4d-program=trainer small.sh
 holds 158.7 --conf judge.conf --p4d-program=trl
 holds 80.2 --conf judge.conf --p4d-program=trainer
 exits 13 p4d check --conf judge.conf --p4d-program=trl job.sh
