@@ -276,6 +276,22 @@ static int take_deepspeed(launching *l, p4d_error *err)
 	return 0;
 }
 
+/* Launchers in Python that start their ranks through torchrun: they run for real up to there, and say then
+ * how many they start. Before that they find as many GPUs as they are told of. */
+static int take_own(launching *l, p4d_error *err)
+{
+	p4d_rehearse_ranks *r = l->ranks;
+	const uint64_t nodes = number(OPTION(l, "--num_machines", "--nnodes"), 1);
+	const uint64_t each = number(OPTION(l, "--nproc_per_node"), 0);
+	const uint64_t all = number(OPTION(l, "--num_processes"), each * nodes);
+
+	(void)err;
+	if (!r->gpus_per_node)
+		r->gpus_per_node = (all + nodes - 1) / nodes;
+	r->is_typed = false;
+	return 0;
+}
+
 /* Words that stay */
 
 static void add_words(launching *l, size_t from, size_t to)
@@ -365,13 +381,11 @@ static const struct {
     {"setsid", drop, false},
     {"bash", drop, true},
     {"sh", drop, true},
-    {"accelerate", drop, true},
-    {"accelerate.commands.launch", drop, true},
-    {"accelerate-launch", drop, true},
-    {"composer", drop, true},
-    {"tune", drop, true},
-    {"oumi", drop, true},
-    {"colossalai", drop, true},
+    {"accelerate", take_own, true},
+    {"accelerate.commands.launch", take_own, true},
+    {"accelerate-launch", take_own, true},
+    {"tune", take_own, true},
+    {"oumi", take_own, true},
     {"apptainer", refuse_container, false},
     {"singularity", refuse_container, false},
     {"docker", refuse_container, false},
@@ -471,16 +485,16 @@ static int64_t take_launchers(launching *l, const p4d_launchers *launchers, bool
 			return -1;
 		while (k < count && strcmp(kinds[k].name, l->launcher->name) != 0)
 			k++;
-		if (k < count && kinds[k].stays) {
-			*stays = true;
-			return (int64_t)l->launcher->at;
-		}
 		if (k == count ? refuse(l, err) : kinds[k].take(l, err))
 			return -1;
 		if (l->unknown) {
 			char what[64];
 			snprintf(what, sizeof(what), "%.30s %.30s", l->launcher->name, l->unknown_option);
 			return fail_unknown(what, l->unknown, err);
+		}
+		if (kinds[k].stays) {
+			*stays = true;
+			return (int64_t)l->launcher->at;
 		}
 		behind = l->launcher->next;
 	}

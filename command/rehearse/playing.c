@@ -3,10 +3,14 @@
 #include "rehearse/playing.h"
 
 #include <inttypes.h>
+#include <json-c/json.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "base/json_file.h"
 #include "rehearse/launch_ranks.h"
 #include "rehearse/store.h"
 
@@ -93,6 +97,13 @@ static int take_words(p4d_playing *p, p4d_error *err)
 		   : p4d_fail(err, P4D_E_NO_MEMORY, "no memory for the words of the program");
 }
 
+static void print_words(const p4d_playing *p)
+{
+	for (size_t i = 0; i < p->words.count && i < 12; i++)
+		fprintf(stderr, " %.60s", p->words.at[i].text);
+	fprintf(stderr, "%s\n", p->words.count > 12 ? " ..." : "");
+}
+
 /* What the program does not find as it would in the job. */
 static void print_notes(const p4d_playing *p)
 {
@@ -101,9 +112,7 @@ static void print_notes(const p4d_playing *p)
 	if (!p->asked.script)
 		return;
 	fprintf(stderr, "p4d: %s:", job->place);
-	for (size_t i = 0; i < p->words.count && i < 12; i++)
-		fprintf(stderr, " %.60s", p->words.at[i].text);
-	fprintf(stderr, "%s\n", p->words.count > 12 ? " ..." : "");
+	print_words(p);
 	if (job->others)
 		fprintf(stderr, "p4d: %u other command%s may train as well\n", job->others,
 			job->others > 1 ? "s" : "");
@@ -147,6 +156,97 @@ static int open_store(p4d_playing *p, p4d_error *err)
 	return p4d_store__start(&p->store, &p->player.port, err);
 }
 
+static struct json_object *member(struct json_object *o, const char *name)
+{
+	struct json_object *value;
+
+	return json_object_object_get_ex(o, name, &value) ? value : NULL;
+}
+
+static const char *entry(struct json_object *list, size_t i)
+{
+	const char *text = json_object_get_string(json_object_array_get_idx(list, i));
+
+	return text ? text : "";
+}
+
+static bool is_list(struct json_object *o)
+{
+	return json_object_is_type(o, json_type_array);
+}
+
+/* What a launcher would start: words, environment and ranks. False: it is no such file. */
+static bool take_launch(p4d_playing *p, struct json_object *launch, p4d_rehearse_ranks *ranks)
+{
+	struct json_object *words = member(launch, "words"), *variables = member(launch, "environment");
+	const char *directory = json_object_get_string(member(launch, "directory"));
+	p4d_words to = {.memory = &p->memory};
+
+	if (!is_list(words) || !is_list(variables) || !json_object_array_length(words))
+		return false;
+	for (size_t i = 0; i < json_object_array_length(words); i++)
+		p4d_words__add(&to, entry(words, i));
+	for (size_t i = 0; i < json_object_array_length(variables); i++)
+		p4d_words__assign(&to, entry(variables, i));
+	if (directory)
+		to.directory = p4d_words__copy(&p->memory, directory, strlen(directory));
+	p->words = to;
+	ranks->nodes = json_object_get_uint64(member(launch, "nodes"));
+	ranks->ranks_per_node = json_object_get_uint64(member(launch, "ranks_per_node"));
+	return true;
+}
+
+/* The launcher's ranks; its words may be another launcher's. */
+static int launch(p4d_playing *p, const p4d_rehearse_ranks *told, p4d_error *err)
+{
+	p4d_rehearse_ranks ranks = {.nodes = told->nodes ? told->nodes : p->player.nodes,
+				    .gpus_per_node = p->player.gpus_per_node};
+
+	if (p4d_launch__ranks(&p->words, &ranks, err))
+		return -1;
+	if (!(ranks.started & ~(unsigned)P4D_STARTED_JOB) && told->ranks_per_node) {
+		ranks.nodes = told->nodes;
+		ranks.ranks_per_node = told->ranks_per_node;
+		ranks.started = P4D_STARTED_TORCHRUN;
+	}
+	if (ranks.ranks_per_node > ranks.gpus_per_node)
+		ranks.visible = ranks.gpus_per_node = ranks.ranks_per_node;
+	ranks.started |= p->player.started & P4D_STARTED_SRUN;
+	if (take_ranks(p, &ranks, err) || take_words(p, err))
+		return -1;
+	fprintf(stderr, "p4d: it starts %" PRIu64 " rank%s:", p4d_player__world(&p->player),
+		p4d_player__world(&p->player) > 1 ? "s" : "");
+	print_words(p);
+	return 0;
+}
+
+/* Whether the program was a launcher, whose ranks are to be played instead: 1. */
+static int take_launcher(p4d_playing *p, uint64_t rank, p4d_error *err)
+{
+	enum { BYTES = 4 << 20, LAUNCHES = 4 };
+	char path[P4D_PLAYER_PATH];
+	p4d_rehearse_ranks told = {.nodes = 0};
+
+	p4d_player__file(&p->player, "launch", rank, path, sizeof(path));
+	if (access(path, R_OK))
+		return 0;
+	if (p->launches++ == LAUNCHES)
+		return p4d_fail(err, P4D_E_UNMODELLED, "more than %d launchers start each other", LAUNCHES);
+	struct json_object *object = p4d_json_read(path, BYTES, err);
+	if (!object)
+		return -1;
+	const bool taken = take_launch(p, object, &told);
+	json_object_put(object);
+	unlink(path);
+	for (int i = 0; i < 2; i++) {
+		p4d_player__file(&p->player, i ? "phases" : "report", rank, path, sizeof(path));
+		unlink(path);
+	}
+	if (!taken)
+		return p4d_fail(err, P4D_E_IO, "what the launcher starts cannot be read");
+	return launch(p, &told, err) ? -1 : 1;
+}
+
 static int play_rank(p4d_playing *p, unsigned i, p4d_error *err)
 {
 	const uint64_t rank = p->asked.rank[i];
@@ -171,9 +271,17 @@ int p4d_playing__play(p4d_playing *p, p4d_error *err)
 		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for %u ranks", p->asked.count);
 	if (p4d_player__open(&p->player, err) || open_store(p, err))
 		return -1;
-	for (unsigned i = 0; i < p->asked.count; i++)
+	for (unsigned i = 0; i < p->asked.count; i++) {
 		if (play_rank(p, i, err))
 			return -1;
+		const int again = i ? 0 : take_launcher(p, p->asked.rank[0], err);
+		if (again < 0 || (again && open_store(p, err)))
+			return -1;
+		if (again) {
+			p4d_rehearsed__free(&p->rehearsed[0]);
+			i = UINT_MAX; /* begins with the first of the new ranks */
+		}
+	}
 	return 0;
 }
 

@@ -139,9 +139,14 @@ void p4d_words__set(p4d_words *w, const char *name, const char *value)
 	add_variable(w, p4d_words__print(w->memory, "%s=%s", name, value));
 }
 
+void p4d_words__assign(p4d_words *w, const char *assignment)
+{
+	add_variable(w, p4d_words__copy(w->memory, assignment, strlen(assignment)));
+}
+
 void p4d_words__unset(p4d_words *w, const char *name)
 {
-	add_variable(w, p4d_words__copy(w->memory, name, strlen(name)));
+	p4d_words__assign(w, name);
 }
 
 const char *p4d_words__variable(const p4d_words *w, const char *name)

@@ -42,6 +42,7 @@ typedef struct p4d_words {
 void p4d_words__add_value(p4d_words *words, p4d_shell *shell, p4d_value value);
 void p4d_words__add(p4d_words *words, const char *text);
 void p4d_words__set(p4d_words *words, const char *name, const char *value);
+void p4d_words__assign(p4d_words *words, const char *assignment); /* "NAME=VALUE" */
 void p4d_words__unset(p4d_words *words, const char *name);
 
 /* As the command has it; NULL: not set. */

@@ -144,6 +144,37 @@ says "apptainer starts the program in a container"
 exits 9 p4d rehearse -- ssh host python train.py
 says "p4d does not play ssh"
 
+# a program that starts ranks itself tells which; p4d plays them, with its environment
+cat >"$work/starts" <<'STARTS'
+#!/bin/sh
+[ -z "${RANK-}" ] || exit 1
+printf '{"nodes": 2, "ranks_per_node": 4, "words": ["env", "FOO=told", "./prog", "--local-rank=${local_rank}"],
+	"environment": ["FOO=1", "PRINTS=RANK FOO SLURM_PROCID"], "directory": "%s"}' "$PWD" >"$P4D_REHEARSAL_LAUNCH"
+STARTS
+chmod +x "$work/starts"
+exits 0 p4d rehearse --ranks last -- srun -N2 --gpus-per-node=4 ./starts
+prints "on 8 x h100-80gb"
+ranks "RANK=7 FOO=told SLURM_PROCID=1 |--local-rank=3"
+printf '#!/bin/sh\nprintf "{}" >"$P4D_REHEARSAL_LAUNCH"\n' >"$work/starts"
+exits 3 p4d rehearse -- ./starts
+says "what the launcher starts cannot be read"
+printf '#!/bin/sh\nprintf "{\\"words\\": [\\"./starts\\"], \\"environment\\": []}" >"$P4D_REHEARSAL_LAUNCH"\n' >"$work/starts"
+exits 9 p4d rehearse -- ./starts
+says "more than 4 launchers start each other"
+# accelerate's own code says what it would start
+if python=$(command -v python3); then
+	mkdir -p "$work/site/accelerate/utils" "$work/site/accelerate/commands"
+	: >"$work/site/accelerate/__init__.py"
+	: >"$work/site/accelerate/utils/__init__.py"
+	: >"$work/site/accelerate/commands/__init__.py"
+	printf 'def prepare_simple_launcher_cmd_env(args):\n\treturn ["./prog", args], {"FSDP_VERSION": "2", "PRINTS": "FSDP_VERSION"}\n' \
+		>"$work/site/accelerate/utils/launch.py"
+	printf 'from accelerate.utils import launch\nlaunch.prepare_simple_launcher_cmd_env("--x")\nraise SystemExit(1)\n' \
+		>"$work/site/accelerate/commands/launch.py"
+	exits 0 env PYTHONPATH="$work/site" p4d rehearse -- "$python" -m accelerate.commands.launch --config_file fsdp.yaml ./prog
+	ranks "FSDP_VERSION=2 |--x"
+fi
+
 # what PyTorch says of a step: the files of a rehearsed Llama 3 8B (AdamW, checkpointing, 1 x 4,096 tokens)
 stored=$P4D_TEST_SRCDIR/tests/data/rehearsals/llama3-8b.jsonl
 cat >"$work/llama" <<EOF

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs that start the ranks themselves: torchrun, accelerate launch, and what calls them (trl, llamafactory-cli).
+
+Such a program runs for real up to where it would start its first process. What it would start, with the environment that
+it would pass on, goes to the file P4D_REHEARSAL_LAUNCH, and the program ends. p4d then plays these ranks."""
+import json
+import os
+import sys
+
+
+def _without(name, value):
+    """A search path without the entries that p4d put there."""
+    own = (os.path.dirname(os.path.dirname(os.path.abspath(__file__))), os.path.dirname(os.environ["P4D_REHEARSAL_LAUNCH"]))
+    kept = [entry for entry in value.split(os.pathsep) if entry not in own and "libp4d-rehearsal" not in entry]
+    return os.pathsep.join(kept)
+
+
+def _environment(environment):
+    paths = ("LD_PRELOAD", "LD_LIBRARY_PATH", "PYTHONPATH")
+    return ["%s=%s" % (name, _without(name, value) if name in paths else value)
+            for name, value in environment.items() if not name.startswith("P4D_REHEARSAL_")]
+
+
+def _tell(words, environment, nodes=0, ranks=0):
+    """nodes 0: no ranks are started here; the words may be another launcher's."""
+    path = os.environ["P4D_REHEARSAL_LAUNCH"]
+    with open(path + ".new", "w") as out:
+        json.dump({"nodes": nodes, "ranks_per_node": ranks, "words": [str(word) for word in words],
+                   "environment": _environment(environment), "directory": os.getcwd()}, out)
+    os.rename(path + ".new", path)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
+
+
+def torch(module):
+    """torch.distributed.launcher.api, for torchrun and all that call it."""
+    launch = module.launch_agent
+
+    def launch_agent(config, entrypoint, args, *rest, **named):
+        if isinstance(entrypoint, str):
+            _tell([entrypoint, *args], os.environ, config.max_nodes, config.nproc_per_node)
+        return launch(config, entrypoint, args, *rest, **named)
+
+    module.launch_agent = launch_agent
+
+
+def accelerate(module):
+    """accelerate.utils.launch: one process, or DeepSpeed's own launcher on several nodes."""
+
+    def told(prepare):
+        def prepared(*arguments, **named):
+            words, environment = prepare(*arguments, **named)
+            if words:
+                _tell(words, environment)
+            return words, environment
+
+        return prepared
+
+    for name in ("prepare_simple_launcher_cmd_env", "prepare_deepspeed_cmd_env"):
+        if hasattr(module, name):
+            setattr(module, name, told(getattr(module, name)))
+
+
+def rendezvous(module):
+    """torch.distributed.rendezvous: p4d's store answers for all ranks, whatever port the program chose for rank 0."""
+    create = module._create_c10d_store
+    port = os.environ["P4D_REHEARSAL_STORE"]
+
+    def create_store(hostname, own_port, *rest, **named):
+        os.environ["MASTER_ADDR"], os.environ["MASTER_PORT"] = "127.0.0.1", port
+        return create("127.0.0.1", int(port), *rest, **named)
+
+    module._create_c10d_store = create_store
+
+
+AFTER = {}
+if os.environ.get("P4D_REHEARSAL_LAUNCH"):
+    AFTER["torch.distributed.launcher.api"] = torch
+    AFTER["accelerate.utils.launch"] = accelerate
+if os.environ.get("P4D_REHEARSAL_STORE"):
+    AFTER["torch.distributed.rendezvous"] = rendezvous
