@@ -18,7 +18,7 @@ static int answer(const p4d_playing *r, p4d_error *err)
 				       .count = r->asked.count,
 				       .fits = &fits,
 				       .micro_batch = &micro_batch,
-				       .estimate = p4d_rehearse_estimate(r),
+				       .estimate = p4d_rehearse_estimate__find(r),
 				       .host_bytes = r->job.host_bytes};
 	const p4d_rehearsed *worst;
 	char reason[P4D_REHEARSE_REASON];

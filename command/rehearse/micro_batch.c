@@ -11,15 +11,15 @@
 enum { MOST = 1 << 20, LEAP = 8 };
 
 /* Where the program is given the option's value. */
-typedef struct search {
+typedef struct batch_search {
 	p4d_micro_batch *found;
 	const p4d_player *player;
 	uint64_t rank;
 	size_t at, count; /* the word with the value, and all words */
 	bool joined;      /* option=value */
-} search;
+} batch_search;
 
-static int find_value(search *s, uint64_t *value, p4d_error *err)
+static int find_value(batch_search *s, uint64_t *value, p4d_error *err)
 {
 	const char *option = s->found->option;
 	const size_t length = strlen(option);
@@ -65,7 +65,7 @@ static void keep(p4d_micro_batch *m, uint64_t value, const p4d_rehearsed *r)
 }
 
 /* Plays the rank with this value. 1: it was played; 0: it failed for another reason than memory. */
-static int try_value(search *s, uint64_t value, p4d_error *err)
+static int try_value(batch_search *s, uint64_t value, p4d_error *err)
 {
 	p4d_player other = *s->player;
 	p4d_rehearsed r = {.text = NULL};
@@ -132,7 +132,7 @@ static uint64_t next_value(p4d_micro_batch *m, uint64_t usable)
 int p4d_micro_batch__find(p4d_micro_batch *m, const p4d_player *player, const p4d_rehearsed *rank,
 			  p4d_error *err)
 {
-	search s = {.found = m, .player = player, .rank = rank->played.rank};
+	batch_search s = {.found = m, .player = player, .rank = rank->played.rank};
 	uint64_t value;
 	int rc = 1;
 

@@ -145,7 +145,7 @@ static uint64_t estimate_program(const p4d_playing *p)
 	return device;
 }
 
-uint64_t p4d_rehearse_estimate(const p4d_playing *p)
+uint64_t p4d_rehearse_estimate__find(const p4d_playing *p)
 {
 	estimate e = {.playing = p,
 		      .name = p->asked.script,

@@ -7,4 +7,4 @@
  * What p4d's own formulas say of the program that was rehearsed: the peak on the fullest GPU, from its
  * command line, as sbatch would judge it on these GPUs. 0: p4d does not know the program, or not all of it.
  */
-uint64_t p4d_rehearse_estimate(const p4d_playing *p);
+uint64_t p4d_rehearse_estimate__find(const p4d_playing *p);

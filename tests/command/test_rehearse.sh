@@ -256,7 +256,7 @@ exits 0 p4d rehearse --json -- $train
 prints "\"device_bytes\": $estimate" '"difference": 0.0'
 printf '#!/bin/sh\n#SBATCH -N1 --gpus-per-node=1\n%s\n' "$train" >"$work/known.sh"
 exits 0 p4d rehearse --gpu h100-80gb "$work/known.sh"
-prints "p4d estimates 25.2 GiB from the command line (+5." 
+prints "p4d estimates 25.2 GiB from the command line (+5."
 exits 0 p4d rehearse --json -- "$played" 1024
 prints '"estimate": null'
 
