@@ -6,9 +6,26 @@
 #include <string.h>
 
 #include "base/number.h"
+#include "report/report.h"
 #include "report/table.h"
 
 enum { ROWS = 8 };
+
+static uint64_t host_of(const p4d_rehearsed *r)
+{
+	return r->played.resident_bytes + r->copied + r->pinned;
+}
+
+uint64_t p4d_rehearse__node_host(const p4d_rehearse_answer *a)
+{
+	const uint64_t ranks = a->player->ranks_per_node;
+	uint64_t most = 0;
+
+	for (unsigned i = 0; i < a->count; i++)
+		if (host_of(&a->rehearsed[i]) > most)
+			most = host_of(&a->rehearsed[i]);
+	return most + (ranks - 1) * host_of(&a->rehearsed[a->count - 1]);
+}
 
 p4d_rehearsed_verdict p4d_rehearse__judge(const p4d_rehearse_answer *a, const p4d_rehearsed **worst,
 					  char reason[P4D_REHEARSE_REASON])
@@ -27,23 +44,14 @@ p4d_rehearsed_verdict p4d_rehearse__judge(const p4d_rehearse_answer *a, const p4
 			snprintf(reason, P4D_REHEARSE_REASON, "%s", text);
 		}
 	}
+	const uint64_t host = p4d_rehearse__node_host(a);
+	if (verdict == P4D_REHEARSED_PASS && a->host_bytes && host > a->host_bytes) {
+		verdict = P4D_REHEARSED_WARN;
+		snprintf(reason, P4D_REHEARSE_REASON,
+			 "the ranks of a node take %.1f GiB of the host, and the job has %.1f GiB",
+			 p4d_to_gib(host), p4d_to_gib(a->host_bytes));
+	}
 	return verdict;
-}
-
-static uint64_t host_of(const p4d_rehearsed *r)
-{
-	return r->played.resident_bytes + r->copied + r->pinned;
-}
-
-uint64_t p4d_rehearse__node_host(const p4d_rehearse_answer *a)
-{
-	const uint64_t ranks = a->player->ranks_per_node;
-	uint64_t most = 0;
-
-	for (unsigned i = 0; i < a->count; i++)
-		if (host_of(&a->rehearsed[i]) > most)
-			most = host_of(&a->rehearsed[i]);
-	return most + (ranks - 1) * host_of(&a->rehearsed[a->count - 1]);
 }
 
 double p4d_rehearse__least_seconds(const p4d_rehearse_answer *a, const p4d_rehearsed *r)
@@ -195,12 +203,14 @@ static void print_step(const p4d_rehearse_answer *a, const p4d_rehearsed *worst)
 {
 	const double seconds = p4d_rehearse__least_seconds(a, worst);
 	uint64_t flops, bytes;
+	char text[P4D_SIZE_TEXT];
 
 	if (!p4d_rehearsed__last_step(worst, &flops, &bytes) || !flops)
 		return;
 	printf("Step:  %.3g TFLOP of matrix products", (double)flops / 1e12);
 	if (seconds > 0)
-		printf(", at least %.3g s at %.0f TFLOP/s", seconds, a->player->gpu->peak_bf16_flops / 1e12);
+		printf(", at least %s at %.0f TFLOP/s", p4d_report_seconds(seconds, text),
+		       a->player->gpu->peak_bf16_flops / 1e12);
 	if (bytes)
 		printf("; %.2f GiB handed to NCCL", p4d_to_gib(bytes));
 	puts(".");

@@ -275,6 +275,11 @@ p4d_rehearsed_verdict p4d_rehearsed__judge(const p4d_rehearsed *r, const p4d_gpu
 			 r->unknown_reads);
 		return P4D_REHEARSED_WARN;
 	}
+	if (r->unseen_count) {
+		snprintf(reason, size, "the program did not %s",
+			 strcmp(r->unseen[0], "eval") ? "save" : "evaluate");
+		return P4D_REHEARSED_WARN;
+	}
 	if (!r->updated && r->phases) {
 		snprintf(reason, size, "no optimizer ran");
 		return P4D_REHEARSED_WARN;

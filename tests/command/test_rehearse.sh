@@ -189,7 +189,7 @@ for row in "largest at the peak *GiB" "optimizer *29.92" "logits of lm_head *0.9
 	"0 *2 *update *14.96 *14.96 *29.92 *60.81 *65.10"; do
 	printf '%s\n' "$out" | grep -q "$row" || fail "no row \"$row\""
 done
-prints "Step:  226 TFLOP of matrix products, at least 0.229 s at 989 TFLOP/s"
+prints "Step:  226 TFLOP of matrix products, at least 228.7 ms at 989 TFLOP/s"
 # a phase that comes again in a step is one row
 [ "$(printf '%s\n' "$out" | grep -c "0 *1 *backward")" = 1 ] || fail "a phase has several rows"
 exits 0 p4d rehearse --svg "$work/llama.svg" -- "$work/llama"
@@ -260,8 +260,19 @@ prints "p4d estimates 25.2 GiB from the command line (+5."
 exits 0 p4d rehearse --json -- "$played" 1024
 prints '"estimate": null'
 
+# the host's memory of a node against the job's
+printf '#!/bin/sh\n#SBATCH -N1 --gpus-per-node=4 --ntasks-per-node=4 --mem=%s\nsrun "%s" 1024\n' 1M "$played" >"$work/host.sh"
+exits 0 p4d rehearse --gpu h100-80gb "$work/host.sh"
+prints "Verdict: warn: 1.5 of 79.1 GiB (2 %) on 4 x h100-80gb: the ranks of a node take " "and the job has 0.0 GiB" ": too little."
+sed -i s/1M/64G/ "$work/host.sh"
+exits 0 p4d rehearse --gpu h100-80gb "$work/host.sh"
+prints "Verdict: pass" "; the job has 64.0 GiB."
+
 # how far it goes
 exits 0 p4d rehearse --phases train,eval,save -- sh -c "test \$P4D_REHEARSAL_UNTIL = train,eval,save && exec $played 1"
+printf '{"phase": "update", "step": 1, "allocated": 1, "reserved": 1}\n{"unseen": ["save"]}\n' >"$work/unseen.jsonl"
+exits 0 p4d rehearse --phases save -- sh -c "cp unseen.jsonl \"\$P4D_REHEARSAL_PHASES\" && exec $played 1"
+prints "Verdict: warn: " ": the program did not save"
 exits 5 p4d rehearse --phases eval,saves -- "$played" 1
 says "--phases=eval,saves: not a list of train, eval and save"
 

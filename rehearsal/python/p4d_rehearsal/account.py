@@ -129,9 +129,10 @@ class Account:
 
     def record(self):
         record = torch.cuda.memory._record_memory_history
-        # Releases before this option always start an empty history.
         clear = {"clear_history": True} if "clear_history" in _options(record) else {}
         try:
+            if not clear:
+                record(None)  # releases without that option clear the history when it ends
             record("all", context=None, max_entries=HISTORY, **clear)
             self.records = True
         except (RuntimeError, TypeError):
