@@ -27,10 +27,16 @@ libp4dstandins_la_CFLAGS = $(AM_CFLAGS) -Wno-missing-prototypes -fvisibility=hid
 
 rehearsal_python = \
 	rehearsal/python/sitecustomize.py \
-	rehearsal/python/p4d_rehearsal/__init__.py rehearsal/python/p4d_rehearsal/account.py rehearsal/python/p4d_rehearsal/autotune.py \
-	rehearsal/python/p4d_rehearsal/files.py rehearsal/python/p4d_rehearsal/groups.py rehearsal/python/p4d_rehearsal/launchers.py \
+	rehearsal/python/p4d_rehearsal/__init__.py \
+	rehearsal/python/p4d_rehearsal/account.py \
+	rehearsal/python/p4d_rehearsal/autotune.py \
+	rehearsal/python/p4d_rehearsal/files.py \
+	rehearsal/python/p4d_rehearsal/groups.py \
+	rehearsal/python/p4d_rehearsal/launchers.py \
+	rehearsal/python/p4d_rehearsal/phases.py \
 	rehearsal/python/p4d_rehearsal/saving.py \
-	rehearsal/python/p4d_rehearsal/phases.py rehearsal/python/p4d_rehearsal/values.py
+	rehearsal/python/p4d_rehearsal/stages.py \
+	rehearsal/python/p4d_rehearsal/values.py
 rehearsaldir = $(pkgdatadir)/rehearsal
 rehearsal_DATA = rehearsal/python/sitecustomize.py
 rehearsalpackagedir = $(rehearsaldir)/p4d_rehearsal

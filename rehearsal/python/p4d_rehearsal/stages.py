@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""torch.distributed.pipelining with stages of ranks that are not there.
+
+Before the first step each stage tells its neighbours the shapes that it sends. A stage keeps what it tells in
+P4D_REHEARSAL_RECORD. Where the stage before was not played, the nearest earlier one that was answers for it: the layers
+between two stages keep the shape. The stage after answers with gradients of what this stage gives it."""
+import dataclasses
+import os
+import pickle
+import sys
+
+
+def _path(stage):
+    directory = os.environ.get("P4D_REHEARSAL_RECORD")
+    return os.path.join(directory, "stage-%d" % stage) if directory else None
+
+
+def _keep(meta, stage):
+    path = _path(stage)
+    if path:
+        with open(path, "wb") as out:
+            pickle.dump(meta, out)
+
+
+def _nearest(stage):
+    """What that stage told the next one, or the nearest before it that did."""
+    for earlier in range(stage, -1, -1):
+        path = _path(earlier)
+        if path and os.path.exists(path):
+            with open(path, "rb") as kept:
+                return pickle.load(kept)
+    print("p4d: no stage before stage %d was played, which tells it what it gets: --ranks first,..." % (stage + 1),
+          file=sys.stderr)
+    return None
+
+
+def _gradient(meta):
+    return dataclasses.replace(meta, requires_grad=False) if meta.requires_grad else None
+
+
+def install(module):
+    stage_class = getattr(module, "PipelineStage", None)
+    if not hasattr(stage_class, "_recv_meta") or not hasattr(module, "_StageBackwardMeta"):
+        return  # an earlier PyTorch, which sends objects (groups.py)
+
+    def send_meta(self, meta, dst_stage):
+        if dst_stage > self.stage_index:
+            _keep(meta, self.stage_index)
+
+    def receive_meta(self, src_stage):
+        if src_stage < self.stage_index:
+            return _nearest(src_stage)
+        return module._StageBackwardMeta(backward_metas=tuple(map(_gradient, self._stage_meta.outputs)))
+
+    stage_class._send_meta = send_meta
+    stage_class._recv_meta = receive_meta
+
+
+AFTER = {"torch.distributed.pipelining.stage": install}
