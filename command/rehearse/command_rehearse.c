@@ -9,7 +9,18 @@
 #include "rehearse/rehearse_keep.h"
 #include "site/site.h"
 
-static int answer(const p4d_playing *r, p4d_error *err)
+/* For sbatch, which finds the command of a job script as it reads it. */
+static void keep(p4d_playing *r, const p4d_rehearse_answer *a)
+{
+	char key[P4D_REHEARSALS_KEY_TEXT];
+
+	if (!r->asked.script)
+		p4d_rehearse__keep(a, NULL);
+	else if (p4d_read_command__key(&r->job, key))
+		p4d_rehearse__keep(a, key);
+}
+
+static int answer(p4d_playing *r, p4d_error *err)
 {
 	p4d_rehearse_fits fits = {.count = 0};
 	p4d_micro_batch micro_batch = {.option = r->asked.micro_batch};
@@ -24,7 +35,7 @@ static int answer(const p4d_playing *r, p4d_error *err)
 	char reason[P4D_REHEARSE_REASON];
 	int status = -1;
 
-	p4d_rehearse__keep(&a);
+	keep(r, &a);
 	p4d_rehearse__judge(&a, &worst, reason);
 	if (!p4d_rehearse_fits__find(&fits, &r->player, r->site, worst, err) &&
 	    (!micro_batch.option || !p4d_micro_batch__find(&micro_batch, &r->player, worst, err)))

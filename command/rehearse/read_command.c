@@ -35,6 +35,8 @@ typedef struct finding {
 	int score;
 	char conda[PATH_MAX]; /* environment that was activated; "": none */
 	char slurm[4096];     /* text of the variable that is asked for */
+	char *key; /* of the command at the place that was found; NULL: the command is looked for */
+	bool has_key;
 } finding;
 
 /* Variables of Slurm that options do not decide. Those that are set where p4d runs go before. */
@@ -249,14 +251,15 @@ static void take_conda(finding *f, p4d_words *w)
 	    p4d_words__print(w->memory, "%s/bin%s%s", f->conda, path ? ":" : "", path ? path : ""));
 }
 
-static void take_place(p4d_read_command *c, const p4d_shell *shell, const p4d_started *command)
+static void take_place(const p4d_read_command *c, const p4d_shell *shell, const p4d_started *command,
+		       char place[sizeof(c->place)])
 {
 	const p4d_value first = command->words[0];
 
-	snprintf(c->place, sizeof(c->place), "%s", c->script);
+	snprintf(place, sizeof(c->place), "%s", c->script);
 	if (first.length && first.at[0].line)
-		snprintf(c->place, sizeof(c->place), "%s:%" PRIu32,
-			 p4d_shell_file_name(shell, first.at[0].file), first.at[0].line);
+		snprintf(place, sizeof(c->place), "%s:%" PRIu32, p4d_shell_file_name(shell, first.at[0].file),
+			 first.at[0].line);
 }
 
 /* The most likely command so far replaces the one before. */
@@ -278,7 +281,7 @@ static void take_command(void *context, p4d_shell *shell, const p4d_started *com
 	f->unknown = (p4d_words){.memory = c->memory};
 	c->others = 0;
 	c->words = words;
-	take_place(c, shell, command);
+	take_place(c, shell, command, c->place);
 	p4d_shell_environment(shell, take_variable, f);
 	take_conda(f, &c->words);
 	if (p4d_shell_variable(shell, "PWD", &here) && here.length && !p4d_value_unknown(here)) {
@@ -286,6 +289,22 @@ static void take_command(void *context, p4d_shell *shell, const p4d_started *com
 		if (c->words.directory)
 			p4d_value_text(here, c->words.directory, here.length + 1);
 	}
+}
+
+/* The key of the command that was found, as sbatch will make it. */
+static void take_key(void *context, p4d_shell *shell, const p4d_started *command)
+{
+	finding *f = context;
+	char place[sizeof(f->command->place)];
+	p4d_job_command of;
+
+	if (f->has_key || !command->run)
+		return;
+	take_place(f->command, shell, command, place);
+	if (strcmp(place, f->command->place) != 0 || !p4d_job_command_key(shell, command->run, &of))
+		return;
+	memcpy(f->key, of.key, sizeof(of.key));
+	f->has_key = true;
 }
 
 /* Nodes and GPUs of the job, as its options ask for them. */
@@ -362,8 +381,8 @@ static int read_text(finding *f, p4d_error *err)
 				       .program = program,
 				       .site = c->site,
 				       .config = p4d_line_config,
-				       .later = later,
-				       .starts = take_command,
+				       .later = f->key ? NULL : later,
+				       .starts = f->key ? take_key : take_command,
 				       .context = f},
 		     &(p4d_shell_limits){memory, MEMORY, P4D_SHELL_WORK}, reading);
 	for (size_t i = 0; i < f->unknown.count; i++)
@@ -371,7 +390,7 @@ static int read_text(finding *f, p4d_error *err)
 	for (unsigned i = 0; i < reading->unknowns; i++)
 		if (reading->unknown[i].doubt)
 			p4d_words__add(&c->notes, reading->unknown[i].why);
-	if (f->score)
+	if (f->score || f->key)
 		return 0;
 	p4d_fail(err, P4D_E_UNMODELLED, "%.200s: p4d finds no command that starts a program%s%s", c->script,
 		 reading->incomplete ? "; " : "", reading->incomplete ? reading->incomplete : "");
@@ -399,4 +418,19 @@ int p4d_read_command__find(p4d_read_command *c, p4d_error *err)
 	c->sbatch->job.script = NULL;
 	p4d_read_files_free(&f.files);
 	return rc;
+}
+
+bool p4d_read_command__key(p4d_read_command *c, char key[P4D_REHEARSALS_KEY_TEXT])
+{
+	finding f = {.command = c, .unknown = {.memory = c->memory}, .key = key};
+	size_t length;
+	p4d_error err;
+
+	c->sbatch->job.script = p4d_read_files_open(&f.files, c->script, &length);
+	c->sbatch->job.script_length = length;
+	if (c->sbatch->job.script)
+		read_text(&f, &err);
+	c->sbatch->job.script = NULL;
+	p4d_read_files_free(&f.files);
+	return f.has_key;
 }

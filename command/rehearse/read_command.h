@@ -34,3 +34,7 @@ typedef struct p4d_read_command {
  * need not be one that p4d knows. Errors: IO, USAGE, VALUE, UNMODELLED where the script starts nothing.
  */
 int p4d_read_command__find(p4d_read_command *c, p4d_error *err);
+
+/* The key of the command that was found, as sbatch makes it without knowing more of the job than its options.
+ * False: a part of the command is not known then. */
+bool p4d_read_command__key(p4d_read_command *c, char key[P4D_REHEARSALS_KEY_TEXT]);

@@ -19,25 +19,20 @@ enum { FILE_BYTES = 4 << 20, MOST = 4096 };
 typedef struct list {
 	char *path[MOST];
 	size_t count;
-	char python[PATH_MAX];
+	char python[PATH_MAX], directory[PATH_MAX];
 	bool full;
 } list;
 
 static void add(list *l, const char *path)
 {
-	char real[PATH_MAX];
+	char whole[PATH_MAX];
 	struct stat st;
+	const int length = path[0] == '/' ? snprintf(whole, sizeof(whole), "%s", path)
+					  : snprintf(whole, sizeof(whole), "%s/%s", l->directory, path);
 
-	if (stat(path, &st) || !S_ISREG(st.st_mode))
+	if (length < 0 || (size_t)length >= sizeof(whole) || stat(whole, &st) || !S_ISREG(st.st_mode))
 		return;
-	if (path[0] != '/') {
-		if (!getcwd(real, sizeof(real)) ||
-		    snprintf(real + strlen(real), sizeof(real) - strlen(real), "/%s", path) >=
-			(int)(sizeof(real) - strlen(real)))
-			return;
-		path = real;
-	}
-	char *copy = l->count < MOST ? strdup(path) : NULL;
+	char *copy = l->count < MOST ? strdup(whole) : NULL;
 	l->full = l->full || !copy;
 	if (copy)
 		l->path[l->count++] = copy;
@@ -107,11 +102,11 @@ static void add_word(list *l, const char *word)
 }
 
 /* The program's own file; one without a slash is found as a shell does. */
-static void add_program(list *l, const char *directory, const char *program, bool module)
+static void add_program(list *l, const char *program, bool module)
 {
 	char path[PATH_MAX];
 
-	if (p4d_rehearsals_key_file(directory, program, module, path, sizeof(path))) {
+	if (p4d_rehearsals_key_file(l->directory, program, module, path, sizeof(path))) {
 		add(l, path);
 		return;
 	}
@@ -160,6 +155,7 @@ static p4d_rehearsal describe(const p4d_rehearse_answer *a, p4d_rehearsed_verdic
 			      const p4d_rehearsed *worst, const char *reason)
 {
 	p4d_rehearsal run = {.nodes = (uint32_t)a->player->nodes,
+			     .ranks_per_node = (uint32_t)a->player->ranks_per_node,
 			     .gpus_per_node = (uint32_t)a->player->gpus_per_node,
 			     .verdict = verdict == P4D_REHEARSED_PASS   ? P4D_REHEARSAL_PASS
 					: verdict == P4D_REHEARSED_WARN ? P4D_REHEARSAL_WARN
@@ -173,20 +169,27 @@ static p4d_rehearsal describe(const p4d_rehearse_answer *a, p4d_rehearsed_verdic
 	return run;
 }
 
-static int keep(const p4d_rehearse_answer *a, const p4d_rehearsal *run, list *l, p4d_error *err)
+static bool find_directory(const p4d_player *player, list *l)
 {
-	char directory[PATH_MAX], key[P4D_REHEARSALS_KEY_TEXT];
+	if (!player->working)
+		return getcwd(l->directory, sizeof(l->directory));
+	return snprintf(l->directory, sizeof(l->directory), "%s", player->working) <
+	       (int)sizeof(l->directory);
+}
+
+/* key: of the command in a job script; NULL: the words are the command. */
+static int keep(const p4d_rehearse_answer *a, const p4d_rehearsal *run, const char *key, list *l,
+		p4d_error *err)
+{
+	char own[P4D_REHEARSALS_KEY_TEXT];
 	size_t count = 0;
 	bool module;
 
 	while (a->player->program[count])
 		count++;
 	const size_t first = p4d_reader_program(a->player->program, count, &module);
-	if (first == count ||
-	    (a->player->working
-		 ? snprintf(directory, sizeof(directory), "%s", a->player->working) >= (int)sizeof(directory)
-		 : !getcwd(directory, sizeof(directory))) ||
-	    !make_key(a, directory, first, module, key))
+	if (first == count || !find_directory(a->player, l) ||
+	    (!key && !make_key(a, l->directory, first, module, own)))
 		return 0;
 	const char *program = a->player->program[first];
 	for (unsigned i = 0; i < a->count; i++)
@@ -194,23 +197,23 @@ static int keep(const p4d_rehearse_answer *a, const p4d_rehearsal *run, list *l,
 	if (!l->python[0] && (module || is_configuration(program)))
 		return p4d_fail(err, P4D_E_VALUE,
 				"%.200s did not end by itself, so nothing is kept of its rehearsal", program);
-	add_program(l, directory, program, module);
+	add_program(l, program, module);
 	for (size_t i = first + 1; i < count; i++)
 		add_word(l, a->player->program[i]);
 	keep_one_of_each(l);
 	if (l->full)
 		return p4d_fail(err, P4D_E_VALUE, "%.200s uses too many files to keep its rehearsal",
 				program);
-	return p4d_rehearsals_put(&(p4d_rehearsals_subject){.key = key,
+	return p4d_rehearsals_put(&(p4d_rehearsals_subject){.key = key ? key : own,
 							    .program = program,
-							    .directory = directory,
+							    .directory = l->directory,
 							    .python = l->python[0] ? l->python : NULL,
 							    .files = (const char *const *)l->path,
 							    .count = l->count},
 				  run, err);
 }
 
-void p4d_rehearse__keep(const p4d_rehearse_answer *a)
+void p4d_rehearse__keep(const p4d_rehearse_answer *a, const char *key)
 {
 	const p4d_rehearsed *worst;
 	char reason[P4D_REHEARSE_REASON];
@@ -223,7 +226,7 @@ void p4d_rehearse__keep(const p4d_rehearse_answer *a)
 	if (!l)
 		return;
 	const p4d_rehearsal run = describe(a, verdict, worst, reason);
-	if (keep(a, &run, l, &err))
+	if (keep(a, &run, key, l, &err))
 		fprintf(stderr, "p4d: %s\n", err.text);
 	for (size_t i = 0; i < l->count; i++)
 		free(l->path[i]);

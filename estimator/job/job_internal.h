@@ -6,7 +6,11 @@
 #include "rehearsals/rehearsals.h"
 
 /* read_rehearsed.c: adds what was rehearsed of a command that a script starts. */
-void p4d_job__find_rehearsals(p4d_rehearsals *found, p4d_shell *shell, const p4d_command_run *started);
+void p4d_job__find_rehearsals(p4d_rehearsals *found, const p4d_job *job, p4d_shell *shell,
+			      const p4d_started *started);
+
+/* read_job.c: 0: not fixed. */
+uint32_t p4d_job__nodes(const p4d_job *job);
 
 /* Shared by gres.c, job_gpu.c, job_place.c and job.c. */
 

@@ -35,7 +35,7 @@ static uint32_t gpus_of(const char *text, bool bare)
 }
 
 /* Where nothing asks for more than one, one task is on one node; GPUs of the job may be spread. */
-static uint32_t nodes_of(const p4d_job *job)
+uint32_t p4d_job__nodes(const p4d_job *job)
 {
 	const bool one = job->tasks <= 1 && job->tasks_per_node <= 1 && !job->nodelist &&
 			 (!job->gpus || gpus_of(job->gpus, true) == 1);
@@ -47,7 +47,7 @@ static uint32_t nodes_of(const p4d_job *job)
 
 static uint32_t tasks_of(const p4d_job *job)
 {
-	return job->tasks ? job->tasks : job->tasks_per_node * nodes_of(job);
+	return job->tasks ? job->tasks : job->tasks_per_node * p4d_job__nodes(job);
 }
 
 /* With several nodes, --gpus may be spread unevenly. */
@@ -55,7 +55,7 @@ static uint32_t gpus_on_node_of(const p4d_job *job)
 {
 	const uint32_t gpus = gpus_of(job->gres, false), all = gpus_of(job->gpus, true);
 
-	return gpus ? gpus : nodes_of(job) == 1 || all == 1 ? all : 0;
+	return gpus ? gpus : p4d_job__nodes(job) == 1 || all == 1 ? all : 0;
 }
 
 static uint32_t tasks_per_node_of(const p4d_job *job)
@@ -72,7 +72,7 @@ static uint32_t cpus_per_task_of(const p4d_job *job)
 static const char *tasks_of_nodes(lookup *l)
 {
 	const p4d_job *job = l->script->job;
-	const uint32_t nodes = nodes_of(job), tasks = tasks_of(job), each = nodes ? tasks / nodes : 0;
+	const uint32_t nodes = p4d_job__nodes(job), tasks = tasks_of(job), each = nodes ? tasks / nodes : 0;
 
 	if (!each || tasks % nodes || (nodes > 1 && each != job->tasks_per_node && each > 1))
 		return p4d_shell_later;
@@ -85,8 +85,8 @@ static const struct {
 	const char *name;
 	uint32_t (*value)(const p4d_job *job); /* 0: not fixed */
 } of_slurm[] = {
-    {"SLURM_NNODES", nodes_of},
-    {"SLURM_JOB_NUM_NODES", nodes_of},
+    {"SLURM_NNODES", p4d_job__nodes},
+    {"SLURM_JOB_NUM_NODES", p4d_job__nodes},
     {"SLURM_NTASKS", tasks_of},
     {"SLURM_NPROCS", tasks_of},
     {"SLURM_NTASKS_PER_NODE", tasks_per_node_of},
@@ -258,16 +258,12 @@ static void submits(void *context, p4d_shell *shell, const p4d_value *words, siz
 
 static void starts(void *context, p4d_shell *shell, const p4d_started *command)
 {
-	const lookup *l = context;
+	const p4d_job_script *s = ((const lookup *)context)->script;
 
-	l->script->starts(l->script->context, shell, command);
-}
-
-static void runs(void *context, p4d_shell *shell, const p4d_command_run *started)
-{
-	const lookup *l = context;
-
-	p4d_job__find_rehearsals(l->script->rehearsals, shell, started);
+	if (s->rehearsals)
+		p4d_job__find_rehearsals(s->rehearsals, s->job, shell, command);
+	if (s->starts)
+		s->starts(s->context, shell, command);
 }
 
 /* One that says which interpreter it is for, and that is no shell. */
@@ -288,8 +284,7 @@ void p4d_job_read(const p4d_job_script *script, const p4d_shell_limits *limits, 
 	    .typed = script->typed,
 	    .program = script->program ? program : NULL,
 	    .submits = script->submits ? submits : NULL,
-	    .starts = script->starts ? starts : NULL,
-	    .runs = script->rehearsals ? runs : NULL};
+	    .starts = script->starts || script->rehearsals ? starts : NULL};
 
 	if (is_of_other_language(script->job->script, script->job->script_length)) {
 		*reading = (p4d_reading){.incomplete = "it is not a script of a shell"};

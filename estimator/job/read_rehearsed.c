@@ -79,19 +79,45 @@ bool p4d_job_command_key(p4d_shell *shell, const p4d_command_run *started, p4d_j
 	return p4d_rehearsals_key_text(&key, to->key);
 }
 
-void p4d_job__find_rehearsals(p4d_rehearsals *found, p4d_shell *shell, const p4d_command_run *started)
+/* Ranks on each node; 0: not known. all: where every GPU has one. */
+static uint32_t ranks_of(const p4d_command_run *run, const p4d_job *job, bool *all)
+{
+	const uint64_t nodes = run->nodes ? run->nodes : p4d_job__nodes(job);
+	const uint64_t each = run->tasks_per_node ? run->tasks_per_node
+			      : run->tasks        ? 0
+						  : job->tasks_per_node;
+	const uint64_t tasks = run->tasks ? run->tasks : job->tasks;
+
+	*all = run->ranks == P4D_RANKS_OF_GPUS;
+	if (run->ranks == P4D_RANKS_ONE)
+		return 1;
+	if (run->ranks == P4D_RANKS_TOLD)
+		return (uint32_t)run->ranks_per_node;
+	if (run->ranks != P4D_RANKS_OF_TASKS || job->tasks_per_gpu)
+		return 0;
+	if (each || !tasks)
+		return each ? (uint32_t)each : 1;
+	return nodes && tasks % nodes == 0 ? (uint32_t)(tasks / nodes) : 0;
+}
+
+void p4d_job__find_rehearsals(p4d_rehearsals *found, const p4d_job *job, p4d_shell *shell,
+			      const p4d_started *started)
 {
 	p4d_job_command command;
+	const p4d_command_run *run = started->run;
 	const unsigned first = found->count;
+	bool all;
 
-	if (found->lookups++ >= P4D_REHEARSALS_LOOKUPS || !p4d_job_command_key(shell, started, &command))
+	if (!run || found->lookups++ >= P4D_REHEARSALS_LOOKUPS || !p4d_job_command_key(shell, run, &command))
 		return;
-	p4d_rehearsals_find(found,
-			    &(p4d_rehearsals_command){.key = command.key,
-						      .directory = command.directory,
-						      .python = started->python,
-						      .nodes = (uint32_t)started->nodes,
-						      .gpus_per_node = (uint32_t)started->gpus_per_node});
+	const uint32_t ranks = ranks_of(run, job, &all);
+	p4d_rehearsals_find(found, &(p4d_rehearsals_command){.key = command.key,
+							     .directory = command.directory,
+							     .python = run->python,
+							     .nodes = (uint32_t)run->nodes,
+							     .ranks_per_node = ranks,
+							     .ranks_are_gpus = all,
+							     .ranks_said = run->ranks == P4D_RANKS_TOLD});
 	for (unsigned i = first; i < found->count; i++)
-		found->run[i].unsure = found->run[i].unsure || !started->certain;
+		found->run[i].unsure = found->run[i].unsure || !started->certain || (!ranks && !all);
 }

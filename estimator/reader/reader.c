@@ -338,25 +338,24 @@ static size_t around_shell(const p4d_value *words, const p4d_launch *launch)
 	return launch->words > words ? (size_t)(launch->words - words) : 0;
 }
 
-static void hand_over(const reading_state *state, p4d_shell *shell, const p4d_started *command)
+/* Tells the host of a command, with its program unless a shell runs it. */
+static void hand_over(const reading_state *state, p4d_shell *shell, const p4d_started *like,
+		      const p4d_launch *launch)
 {
-	if (state->host->starts)
-		state->host->starts(state->host->shell.context, shell, command);
-}
-
-/* A command whose program is none of a shell's. */
-static void tell_started(const reading_state *state, p4d_shell *shell, const p4d_launch *launch,
-			 const p4d_value *words, bool certain)
-{
-	p4d_command_run started = {.certain = certain};
 	char directory[sizeof(state->python.directory)];
+	p4d_started command = *like;
+	p4d_command_run run;
 
-	if (!state->host->runs || launch->shell_text || launch->shell_input || launch->shell_script)
+	if (!state->host->starts)
 		return;
-	if (p4d_reader__python_directory(shell, state->host, &state->python, launch, words, directory,
-					 sizeof(directory)))
-		started.python = directory;
-	p4d_reader__run(state->host, shell, &started, launch, state->nodes, state->gpus_per_node);
+	if (launch->count && !launch->shell_script) {
+		const bool known = p4d_reader__python_directory(shell, state->host, &state->python, launch,
+								command.words, directory, sizeof(directory));
+		p4d_reader__run(&run, command.words, launch, state->nodes, state->gpus_per_node,
+				known ? directory : NULL);
+		command.run = &run;
+	}
+	state->host->starts(state->host->shell.context, shell, &command);
 }
 
 static void run_command(void *context, p4d_shell *shell, const p4d_value *words, size_t count, bool certain)
@@ -381,7 +380,6 @@ static void run_command(void *context, p4d_shell *shell, const p4d_value *words,
 	    .words = words,
 	    .count = around_shell(words, &launch),
 	};
-	tell_started(state, shell, &launch, words, certain);
 	p4d_read_program program = {.reader = NULL};
 	char path[256];
 	state->around = launchers.count ? &launchers : around;
@@ -403,7 +401,7 @@ static void run_command(void *context, p4d_shell *shell, const p4d_value *words,
 	    .certain = certain,
 	};
 	if (!launch.shell_input && !launch.shell_text && !was_read)
-		hand_over(state, shell, &command);
+		hand_over(state, shell, &command, &launch);
 	if (launch.shell_input) {
 		read_input(shell, &launch, words[0]);
 	} else if (launch.shell_text) {

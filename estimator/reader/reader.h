@@ -42,11 +42,21 @@ enum { P4D_COMMAND_OPTIONS = 24 };
 typedef struct p4d_command_run {
 	const p4d_value *words; /* [0]: the program, without srun, torchrun, python and their like */
 	size_t count;
-	bool module;                   /* it is one of Python's */
-	bool certain;                  /* no test that p4d cannot decide is before it */
-	bool container;                /* it runs in an image */
-	const char *python;            /* directory of the environment that runs it; NULL: not known */
-	uint64_t nodes, gpus_per_node; /* as a launcher was told; 0: it was not */
+	bool module;        /* it is one of Python's */
+	bool container;     /* it runs in an image */
+	const char *python; /* directory of the environment that runs it; NULL: not known */
+	uint64_t nodes;     /* as a launcher was told; 0: it was not */
+	/* What starts its ranks: itself, a launcher that was told how many there are on a node, one that
+	 * takes all GPUs, or tasks of Slurm or MPI, of which the launcher may have been told. */
+	enum {
+		P4D_RANKS_ONE,
+		P4D_RANKS_TOLD,
+		P4D_RANKS_OF_GPUS,
+		P4D_RANKS_OF_TASKS,
+		P4D_RANKS_UNKNOWN
+	} ranks;
+	uint64_t ranks_per_node;        /* P4D_RANKS_TOLD */
+	uint64_t tasks, tasks_per_node; /* P4D_RANKS_OF_TASKS, as srun was told; 0: it was not */
 	p4d_command_option
 	    option[P4D_COMMAND_OPTIONS]; /* of launchers that say something about the training */
 	unsigned options;
@@ -115,6 +125,7 @@ typedef struct p4d_started {
 	bool known;   /* p4d knows its program, by its name */
 	bool aside;   /* its name says that it does not train: it generates, evaluates, converts */
 	bool certain; /* no test that p4d cannot decide is before it */
+	const p4d_command_run *run; /* its program; NULL: a script for a shell */
 } p4d_started;
 
 typedef struct p4d_reader_host {
@@ -128,8 +139,6 @@ typedef struct p4d_reader_host {
 	void (*submits)(void *context, p4d_shell *shell, const p4d_value *words, size_t count);
 	/* Every other command. NULL: nobody asks. */
 	void (*starts)(void *context, p4d_shell *shell, const p4d_started *command);
-	/* Every command that starts a program, also those that p4d does not know. NULL: nobody asks. */
-	void (*runs)(void *context, p4d_shell *shell, const p4d_command_run *started);
 } p4d_reader_host;
 
 /* Where the program is among the words of a command, behind srun, torchrun, python and their like; count:

@@ -351,9 +351,10 @@ void p4d_reader__python_command(p4d_read_python *python, const p4d_value *words,
 bool p4d_reader__python_directory(p4d_shell *shell, const p4d_reader_host *host,
 				  const p4d_read_python *python, const p4d_launch *launch,
 				  const p4d_value *words, char *directory, size_t size);
-/* started.c: tells the host which program a command starts. */
-void p4d_reader__run(const p4d_reader_host *host, p4d_shell *shell, const p4d_command_run *like,
-		     const p4d_launch *launch, p4d_value nodes, p4d_value gpus_per_node);
+/* started.c: the program of a command. words: of the whole command; python: as in
+ * p4d_command_run. */
+void p4d_reader__run(p4d_command_run *run, const p4d_value *words, const p4d_launch *launch, p4d_value nodes,
+		     p4d_value gpus_per_node, const char *python);
 /* The release of transformers that a DDP job runs, of transformers/__init__.py (a regular file of that
  * environment, through host->shell.file); words: of the whole command. Behind finish. */
 void p4d_reader__python_release(p4d_reading *reading, p4d_shell *shell, const p4d_reader_host *host,

@@ -27,21 +27,83 @@ static bool is_module(const p4d_launch *launch)
 	return launch->python && !strchr(text, '/') && !(length > 3 && !strcmp(text + length - 3, ".py"));
 }
 
-void p4d_reader__run(const p4d_reader_host *host, p4d_shell *shell, const p4d_command_run *like,
-		     const p4d_launch *launch, p4d_value nodes, p4d_value gpus_per_node)
+/* The value of an option of srun, in one word or two: "-n8", "-n" "8", "--ntasks=8". 0: not given, or not
+ * known, which *unknown then says. */
+static uint64_t option_of(const p4d_value *words, size_t count, const char *name, bool *unknown)
 {
-	p4d_command_run started = *like;
+	const size_t length = strlen(name);
+	const bool is_short = name[1] != '-';
+	char text[64];
 
-	started.words = launch->words;
-	started.count = launch->count;
-	started.module = is_module(launch);
-	started.container = launch->container;
-	started.nodes = told(nodes);
-	started.gpus_per_node = told(gpus_per_node);
+	for (size_t i = 0; i < count; i++) {
+		p4d_value_text(words[i], text, sizeof(text));
+		if (strncmp(text, name, length) != 0)
+			continue;
+		const bool joined = text[length] == '=' || (is_short && text[length]);
+		if (text[length] && !joined)
+			continue;
+		const uint32_t skip = (uint32_t)length + (text[length] == '=');
+		const p4d_value value = joined ? (p4d_value){words[i].at + skip, words[i].length - skip}
+					: i + 1 < count ? words[i + 1]
+							: (p4d_value){0};
+		const uint64_t number = told(value);
+		*unknown = *unknown || !number;
+		return number;
+	}
+	return 0;
+}
+
+/* srun and MPI start tasks; of MPI p4d does not know how many on which node. */
+static void take_tasks(p4d_command_run *run, const p4d_value *words, const p4d_launcher *l)
+{
+	static const char *const mpi[] = {"mpirun", "mpiexec", "mpiexec.hydra", "orterun", "horovodrun",
+					  "jsrun",  "ibrun",   "aprun",         "flux"};
+	bool unknown = false;
+
+	for (size_t i = 0; i < sizeof(mpi) / sizeof(mpi[0]); i++)
+		if (!strcmp(l->name, mpi[i]))
+			run->ranks = P4D_RANKS_UNKNOWN;
+	if (strcmp(l->name, "srun") != 0)
+		return;
+	words += l->at + 1;
+	const size_t count = l->next - l->at - 1;
+	run->ranks = P4D_RANKS_OF_TASKS;
+	run->tasks = option_of(words, count, "--ntasks", &unknown);
+	if (!run->tasks)
+		run->tasks = option_of(words, count, "-n", &unknown);
+	run->tasks_per_node = option_of(words, count, "--ntasks-per-node", &unknown);
+	run->ranks = unknown ? P4D_RANKS_UNKNOWN : P4D_RANKS_OF_TASKS;
+}
+
+static void take_ranks(p4d_command_run *run, const p4d_launch *launch, p4d_value gpus_per_node,
+		       const p4d_value *words)
+{
+	for (unsigned i = 0; i < launch->launchers; i++)
+		take_tasks(run, words, &launch->launcher[i]);
+	run->ranks_per_node = told(gpus_per_node);
+	if (run->ranks_per_node)
+		run->ranks = P4D_RANKS_TOLD;
+	else if (gpus_per_node.length)
+		run->ranks = P4D_RANKS_UNKNOWN;
+	else if (launch->every_gpu)
+		run->ranks = P4D_RANKS_OF_GPUS;
+	else if (launch->starts_ranks)
+		run->ranks = P4D_RANKS_ONE;
+}
+
+void p4d_reader__run(p4d_command_run *run, const p4d_value *words, const p4d_launch *launch, p4d_value nodes,
+		     p4d_value gpus_per_node, const char *python)
+{
+	*run = (p4d_command_run){.words = launch->words,
+				 .count = launch->count,
+				 .module = is_module(launch),
+				 .container = launch->container,
+				 .nodes = told(nodes),
+				 .python = python};
+	take_ranks(run, launch, gpus_per_node, words);
 	for (unsigned i = 0; i < launch->options && i < P4D_COMMAND_OPTIONS; i++)
-		started.option[started.options++] =
+		run->option[run->options++] =
 		    (p4d_command_option){launch->option[i].name, launch->option[i].value};
-	host->runs(host->shell.context, shell, &started);
 }
 
 /* Words as the shell has them, in one piece of memory; NULL: there is none. */

@@ -26,7 +26,7 @@ typedef enum p4d_rehearsal_verdict {
 
 /* A rehearsal on GPUs of one kind. */
 typedef struct p4d_rehearsal {
-	uint32_t nodes, gpus_per_node;
+	uint32_t nodes, ranks_per_node, gpus_per_node;
 	char gpu[48]; /* as `p4d gpus` names it */
 	p4d_rehearsal_verdict verdict;
 	int64_t when;                        /* seconds since 1970 */
@@ -35,7 +35,7 @@ typedef struct p4d_rehearsal {
 	/* of what is found: what the script tells its launcher itself, so that the job's GPUs may be others
 	 */
 	bool nodes_said, gpus_said;
-	bool unsure; /* p4d cannot tell that the job runs the Python that was rehearsed */
+	bool unsure; /* p4d cannot tell that the job runs the same Python, or as many ranks */
 } p4d_rehearsal;
 
 /* Those of the commands that one job script starts. */
@@ -58,9 +58,12 @@ enum { P4D_REHEARSALS_KEY_TEXT = 33 };
 /* A command, as it is looked for. */
 typedef struct p4d_rehearsals_command {
 	const char *key;
-	const char *directory;         /* where it is started */
-	const char *python;            /* directory of the environment that runs it; NULL: not known */
-	uint32_t nodes, gpus_per_node; /* as its launcher is told; 0: it is not */
+	const char *directory;   /* where it is started */
+	const char *python;      /* directory of the environment that runs it; NULL: not known */
+	uint32_t nodes;          /* as its launcher is told; 0: it is not */
+	uint32_t ranks_per_node; /* 0: not known */
+	bool ranks_said;         /* the launcher is told of them */
+	bool ranks_are_gpus;     /* every GPU has one */
 } p4d_rehearsals_command;
 
 /* Adds the rehearsals that hold for a command. */

@@ -16,6 +16,16 @@ static bool is_other_python(const char *of_job, const char *rehearsed)
 	return strcmp(of_job, rehearsed) != 0 && (!realpath(of_job, real) || strcmp(real, rehearsed) != 0);
 }
 
+/* Whether as many ranks ran on each node. */
+static bool is_for(const p4d_rehearsal *run, const p4d_rehearsals_command *command)
+{
+	if (command->nodes && command->nodes != run->nodes)
+		return false;
+	if (command->ranks_are_gpus)
+		return run->ranks_per_node == run->gpus_per_node;
+	return !command->ranks_per_node || command->ranks_per_node == run->ranks_per_node;
+}
+
 static void take(p4d_rehearsals *found, const p4d_rehearsals_command *command,
 		 const p4d_rehearsals_record *record)
 {
@@ -23,11 +33,10 @@ static void take(p4d_rehearsals *found, const p4d_rehearsals_command *command,
 
 	for (unsigned i = 0; i < record->runs && found->count < P4D_REHEARSALS_RUNS; i++) {
 		p4d_rehearsal run = record->run[i];
-		if ((command->nodes && command->nodes != run.nodes) ||
-		    (command->gpus_per_node && command->gpus_per_node != run.gpus_per_node))
+		if (!is_for(&run, command))
 			continue;
 		run.nodes_said = command->nodes;
-		run.gpus_said = command->gpus_per_node;
+		run.gpus_said = command->ranks_said;
 		run.unsure = unsure;
 		found->run[found->count++] = run;
 	}

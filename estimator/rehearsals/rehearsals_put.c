@@ -65,9 +65,11 @@ static void add_run(p4d_text *text, const p4d_rehearsal *run)
 	p4d_text escaped = p4d_text_in(reason, sizeof(reason));
 
 	p4d_text_escaped(&escaped, run->reason);
-	p4d_text_print(text, "run %" PRIu32 " %" PRIu32 " %s %s %" PRId64 " %" PRIu64 " %" PRIu64 "%s%s\n",
-		       run->nodes, run->gpus_per_node, run->gpu, p4d_rehearsals__verdicts[run->verdict],
-		       run->when, run->device_bytes, run->usable_bytes, *reason ? " " : "", reason);
+	p4d_text_print(
+	    text, "run %" PRIu32 " %" PRIu32 " %" PRIu32 " %s %s %" PRId64 " %" PRIu64 " %" PRIu64 "%s%s\n",
+	    run->nodes, run->ranks_per_node, run->gpus_per_node, run->gpu,
+	    p4d_rehearsals__verdicts[run->verdict], run->when, run->device_bytes, run->usable_bytes,
+	    *reason ? " " : "", reason);
 }
 
 /* The newest run of the same GPUs counts; the oldest of others has to go where there is no room. */
@@ -77,6 +79,7 @@ static void add_others(p4d_text *text, const p4d_rehearsals_record *old, const p
 
 	for (unsigned i = first; i < old->runs; i++)
 		if (old->run[i].nodes != run->nodes || old->run[i].gpus_per_node != run->gpus_per_node ||
+		    old->run[i].ranks_per_node != run->ranks_per_node ||
 		    strcmp(old->run[i].gpu, run->gpu) != 0)
 			add_run(text, &old->run[i]);
 }

@@ -6,7 +6,7 @@
  *	program train.py
  *	python /home/u/venv
  *	file SIZE CHANGED_NS HASH HASH PATH
- *	run NODES GPUS_PER_NODE GPU VERDICT WHEN DEVICE_BYTES USABLE_BYTES REASON
+ *	run NODES RANKS_PER_NODE GPUS_PER_NODE GPU VERDICT WHEN DEVICE_BYTES USABLE_BYTES REASON
  *	end
  */
 #include <fcntl.h>
@@ -77,10 +77,10 @@ static bool take_run(char *line, p4d_rehearsals_record *r)
 	enum { MOST_GPUS = 1 << 20 };
 	const uint64_t far = UINT64_C(1) << 40; /* of seconds */
 	p4d_rehearsal run = {.nodes = 0};
-	uint64_t nodes, gpus, when;
+	uint64_t nodes, ranks, gpus, when;
 
 	if (r->runs == P4D_REHEARSALS_RUNS || !take_number(&line, MOST_GPUS, &nodes) ||
-	    !take_number(&line, MOST_GPUS, &gpus))
+	    !take_number(&line, MOST_GPUS, &ranks) || !take_number(&line, MOST_GPUS, &gpus))
 		return false;
 	const char *gpu = take(&line);
 	if (!gpu || strlen(gpu) >= sizeof(run.gpu) || !take_verdict(&line, &run.verdict) ||
@@ -89,6 +89,7 @@ static bool take_run(char *line, p4d_rehearsals_record *r)
 	    (line && strlen(line) >= sizeof(run.reason)))
 		return false;
 	run.nodes = (uint32_t)nodes;
+	run.ranks_per_node = (uint32_t)ranks;
 	run.gpus_per_node = (uint32_t)gpus;
 	run.when = (int64_t)when;
 	snprintf(run.gpu, sizeof(run.gpu), "%s", gpu);

@@ -8,7 +8,7 @@ played=$P4D_TEST_BUILDDIR/tests/rehearsal/played
 cp "$played" program
 cat >job.sh <<'JOB'
 #!/bin/bash
-#SBATCH -N2 --gpus-per-node=8
+#SBATCH -N2 --gpus-per-node=8 --ntasks-per-node=8
 export NCCL_DEBUG=INFO
 srun --label ./program 10240 --output_dir /tmp/$SLURM_JOB_ID --seed 3
 JOB
@@ -30,7 +30,8 @@ exits 0 p4d check --json --conf p4d.conf job.sh
 prints '"code":"P4D124"'
 
 # another geometry, other GPUs, another command or a variable for it were not rehearsed
-for change in s/-N2/-N1/ s/node=8/node=4/ s/10240/10241/ 's/^srun/export BATCH=4\n&/' 's/srun/BATCH=4 &/' 's/^srun/cd \/tmp; &/' \
+for change in s/-N2/-N1/ s/gpus-per-node=8/gpus-per-node=4/ s/tasks-per-node=8/tasks-per-node=1/ 's/ --ntasks-per-node=8//' 's/srun/& -n8/' \
+	's/srun --label/torchrun --nproc_per_node 4/' s/10240/10241/ 's/^srun/export BATCH=4\n&/' 's/srun/BATCH=4 &/' 's/^srun/cd \/tmp; &/' \
 	's/10240/$(nproc)/' 's/srun/& apptainer exec image.sif/'; do
 	sed "$change" job.sh >changed.sh
 	exits 0 p4d check --conf p4d.conf changed.sh
@@ -40,11 +41,25 @@ done
 exits 0 p4d check --conf p4d.conf --gpu a100-80gb job.sh
 unsaid P4D124 || fail "judged by a rehearsal on another GPU"
 # but the same under another launcher, and with more in front of it
-for change in 's/srun --label/mpirun -np 16/' 's/^srun --label/export TOKENIZERS_PARALLELISM=false; numactl -l /' 's/seed 3/seed 4/' 's/ --seed 3//'; do
+for change in 's/srun --label/srun -n16/' 's/srun --label/torchrun --nproc_per_node 8 --nnodes 2/' 's/srun --label/deepspeed/' 's/^srun --label/export TOKENIZERS_PARALLELISM=false; srun numactl -l /' 's/seed 3/seed 4/' 's/ --seed 3//'; do
 	sed "$change" job.sh >changed.sh
 	exits 0 p4d check --conf p4d.conf changed.sh
 	says "$rehearsed"
 done
+
+# of MPI's tasks p4d does not know how many there are on a node
+sed 's/srun --label/mpirun -np 16/' job.sh >changed.sh
+exits 0 p4d check --conf p4d.conf changed.sh
+says "$rehearsed" "p4d cannot tell that the job runs it the same way"
+
+# a job script that was rehearsed as it is, with a variable for its program
+sed -e 's/^srun/export BATCH=$((SLURM_NTASKS * 2)) OUT=$TMPDIR\n&/' -e 's/10240/2048/' job.sh >own.sh
+exits 0 p4d rehearse --conf p4d.conf --ranks first own.sh
+exits 0 p4d check --conf p4d.conf own.sh
+says "$rehearsed: 2.5 of 79.1 GiB (3 %) on h100-80gb"
+sed 's/\* 2/* 4/' own.sh >changed.sh
+exits 0 p4d check --conf p4d.conf changed.sh
+unsaid P4D124 || fail "judged by a rehearsal with another BATCH"
 
 # out of memory: advise warns, judge refuses, ignore is silent; as an override and the modes want
 exits 12 p4d rehearse --gpus-per-node 8 --ranks first -- ./program 102400

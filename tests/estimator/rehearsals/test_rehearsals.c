@@ -136,6 +136,7 @@ static void put(const char *key, const char *gpu, uint64_t bytes, const char *py
 	const char *files[] = {"/proc/self/exe", NULL};
 	char path[64];
 	p4d_rehearsal run = {.nodes = 2,
+			     .ranks_per_node = 8,
 			     .gpus_per_node = 8,
 			     .verdict = P4D_REHEARSAL_WARN,
 			     .when = 1,
@@ -182,6 +183,19 @@ static void a_record_is_found_again(void **state)
 	assert_int_equal(found.run[0].device_bytes, 61);
 	assert_string_equal(found.run[0].reason, "above 95 % of the GPU");
 	assert_false(found.run[0].unsure);
+	/* as many ranks, where the script says how many */
+	p4d_rehearsals_command command = {.key = key, .directory = home, .ranks_per_node = 8};
+	p4d_rehearsals_find(&found, &command);
+	assert_int_equal(found.count, 2);
+	command.ranks_per_node = 4;
+	p4d_rehearsals_find(&found, &command);
+	command = (p4d_rehearsals_command){.key = key, .directory = home, .ranks_are_gpus = true, .nodes = 1};
+	p4d_rehearsals_find(&found, &command);
+	assert_int_equal(found.count, 2);
+	command.nodes = 2;
+	p4d_rehearsals_find(&found, &command);
+	assert_int_equal(found.count, 3);
+	assert_true(found.run[2].nodes_said);
 	snprintf(path, sizeof(path), "%s/p4d/rehearsals/%s", home, key);
 	assert_int_equal(stat(path, &st), 0);
 	assert_int_equal(st.st_mode & 0777, 0600);
@@ -228,7 +242,7 @@ static bool parses(const char *text)
 	return is_record;
 }
 
-#define RUN "run 1 8 h100-80gb pass 1 2 3\n"
+#define RUN "run 1 8 8 h100-80gb pass 1 2 3\n"
 static void damaged_texts_are_no_records(void **state)
 {
 	static const char *const texts[] = {
@@ -240,11 +254,11 @@ static void damaged_texts_are_no_records(void **state)
 	    "p4d-rehearsal 1\n" RUN "end",
 	    "p4d-rehearsal 1\n" RUN "end\nmore\n",
 	    "p4d-rehearsal 1\nrun\nend\n",
-	    "p4d-rehearsal 1\nrun 1 8 h100-80gb maybe 1 2 3\nend\n",
-	    "p4d-rehearsal 1\nrun 1 8 h100-80gb pass 1 2 0\nend\n",
-	    "p4d-rehearsal 1\nrun 1 8 h100-80gb pass 1 2 -3\nend\n",
-	    "p4d-rehearsal 1\nrun 99999999 8 h100-80gb pass 1 2 3\nend\n",
-	    "p4d-rehearsal 1\nrun 1 8 a-name-of-a-gpu-that-is-longer-than-any-gpu-has-ever-had-since pass 1 "
+	    "p4d-rehearsal 1\nrun 1 8 8 h100-80gb maybe 1 2 3\nend\n",
+	    "p4d-rehearsal 1\nrun 1 8 8 h100-80gb pass 1 2 0\nend\n",
+	    "p4d-rehearsal 1\nrun 1 8 8 h100-80gb pass 1 2 -3\nend\n",
+	    "p4d-rehearsal 1\nrun 99999999 8 8 h100-80gb pass 1 2 3\nend\n",
+	    "p4d-rehearsal 1\nrun 1 8 8 a-name-of-a-gpu-that-is-longer-than-any-gpu-has-ever-had-since pass 1 "
 	    "2 3\nend\n",
 	    "p4d-rehearsal 1\nfile 1 2 3 4 x\n" RUN "end\n",
 	    "p4d-rehearsal 1\nfile 1 2 0000000000000003 0000000000000004\n" RUN "end\n",
