@@ -48,7 +48,7 @@ static int answer(p4d_playing *r, p4d_error *err)
 
 int p4d_command_rehearse(const p4d_subcommand *self, int argc, char *argv[], p4d_error *err)
 {
-	p4d_playing r = {.asked = {.ranks = "first,last", .phases = "train", .steps = 2, .timeout = 600}};
+	p4d_playing r = {.asked = {.ranks = "fullest", .phases = "train", .steps = 2, .timeout = 600}};
 	int status = -1;
 
 	if (argc > 1 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))) {

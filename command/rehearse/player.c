@@ -2,6 +2,7 @@
 #include "rehearse/player.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <ftw.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -17,7 +18,9 @@
 
 #include "base/library.h"
 #include "line/line.h"
+#include "rehearse/played_progress.h"
 #include "rehearse/rank_environment.h"
+#include "rehearse/strays.h"
 
 static const char *const driver_names[] = {"libcuda.so.1", "libnvidia-ml.so.1"};
 
@@ -136,7 +139,23 @@ static char **words_of(const p4d_player *p, uint64_t rank)
 	return words;
 }
 
-/* In the child. What the program prints goes to stderr, so that stdout has the answer alone. */
+/* What the program prints goes to a file or to stderr: stdout has the answer alone. */
+static void redirect(const p4d_player *p, uint64_t rank)
+{
+	char path[P4D_PLAYER_PATH];
+	int fd = -1, none = open("/dev/null", O_RDONLY | O_CLOEXEC);
+
+	p4d_player__file(p, "output", rank, path, sizeof(path));
+	if (!p->verbose)
+		fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0600);
+	if (none >= 0)
+		dup2(none, STDIN_FILENO); /* in another process group the terminal would stop it */
+	if (fd >= 0)
+		dup2(fd, STDERR_FILENO);
+	dup2(STDERR_FILENO, STDOUT_FILENO);
+}
+
+/* In the child. */
 static void start(const p4d_player *p, uint64_t rank)
 {
 	const struct rlimit none = {0, 0};
@@ -144,7 +163,7 @@ static void start(const p4d_player *p, uint64_t rank)
 
 	setpgid(0, 0);
 	setrlimit(RLIMIT_CORE, &none);
-	dup2(STDERR_FILENO, STDOUT_FILENO);
+	redirect(p, rank);
 	if (!words || p4d_rank_environment__set(p, rank))
 		_exit(126);
 	if (p->working && chdir(p->working)) {
@@ -170,6 +189,7 @@ static int await(const p4d_player *p, pid_t child, p4d_played *played)
 {
 	const struct timespec nap = {.tv_nsec = 20000000};
 	struct timespec began;
+	p4d_played_progress progress = {.next = 0};
 	struct rusage use;
 	int status;
 
@@ -187,9 +207,13 @@ static int await(const p4d_player *p, pid_t child, p4d_played *played)
 		} else if (played->timed_out && played->seconds > (double)p->timeout + 5) {
 			kill(-child, SIGKILL);
 		}
+		p4d_played_progress__look(&progress, p, played);
 		nanosleep(&nap, NULL);
 	}
-	kill(-child, SIGKILL); /* workers that load data */
+	p4d_played_progress__end(&progress, p);
+	for (int i = 0; played->timed_out && i < 25; i++)
+		nanosleep(&nap, NULL); /* if a shell was first, its Python still prints */
+	kill(-child, SIGKILL);         /* workers that load data */
 	played->status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 	played->resident_bytes = (uint64_t)use.ru_maxrss * 1024;
 	return 0;
@@ -200,7 +224,10 @@ int p4d_player__play(const p4d_player *p, uint64_t rank, p4d_played *played, p4d
 	struct sigaction on = {.sa_handler = interrupt}, old[2];
 	static const int signals[] = {SIGINT, SIGTERM};
 
+	p4d_strays strays;
+
 	*played = (p4d_played){.rank = rank};
+	p4d_strays__begin(&strays);
 	for (int i = 0; i < 2; i++)
 		sigaction(signals[i], &on, &old[i]);
 	fflush(NULL);
@@ -213,8 +240,11 @@ int p4d_player__play(const p4d_player *p, uint64_t rank, p4d_played *played, p4d
 	}
 	int rc = child < 0 ? -1 : await(p, child, played);
 	running = 0;
+	p4d_strays__end(&strays);
 	for (int i = 0; i < 2; i++)
 		sigaction(signals[i], &old[i], NULL);
+	if (!rc && !interrupted && (played->status || played->timed_out))
+		p4d_played_progress__print_output(p, rank);
 	if (rc)
 		return p4d_fail(err, P4D_E_IO, "rank %" PRIu64 " cannot be played: %s", rank,
 				strerror(errno));

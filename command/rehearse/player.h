@@ -38,6 +38,8 @@ typedef struct p4d_player {
 	char *const *variable;   /* "NAME=VALUE"; "NAME": not set. Before those of the rank. */
 	size_t variables;
 	const char *working;              /* directory that the program starts in; NULL: this one */
+	bool progress;                    /* is printed to stderr */
+	bool verbose;                     /* what the program prints goes to stderr as it comes */
 	const char *job_name, *submitted; /* of a job: its name, and the directory of sbatch */
 	char directory[P4D_PLAYER_PATH];  /* temporary: libraries, reports */
 	char library[P4D_PLAYER_PATH], python[P4D_PLAYER_PATH];
@@ -66,7 +68,8 @@ const char *p4d_player__slurm(const p4d_player *player, uint64_t rank, const cha
 			      size_t size);
 
 /*
- * Runs the program as RANK of nodes * gpus_per_node and waits for its end. What it prints goes to stderr. A
+ * Runs the program as RANK of nodes * gpus_per_node and waits for its end. What it prints is kept; if it
+ * fails, its last lines go to stderr. A
  * signal that ends this command ends the program first. The files of the rank are then in the directory
  * (p4d_player__file). Errors: IO.
  */

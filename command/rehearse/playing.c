@@ -12,6 +12,7 @@
 
 #include "base/json_file.h"
 #include "rehearse/launch_ranks.h"
+#include "rehearse/rehearse_estimate.h"
 #include "rehearse/store.h"
 
 static const char usual_gpu[] = "h100-80gb";
@@ -80,7 +81,7 @@ static int take_ranks(p4d_playing *p, const p4d_rehearse_ranks *ranks, p4d_error
 	player->started = ranks->started | (p->asked.script ? P4D_STARTED_JOB : 0u);
 	player->job_name = p->asked.script ? p->job.name : NULL;
 	player->submitted = p->asked.script ? p->job.directory : NULL;
-	return p4d_rehearse_options__ranks(&p->asked, world, err);
+	return 0;
 }
 
 /* The words and variables that a rank runs with. */
@@ -102,6 +103,15 @@ static void print_words(const p4d_playing *p)
 	for (size_t i = 0; i < p->words.count && i < 12; i++)
 		fprintf(stderr, " %.60s", p->words.at[i].text);
 	fprintf(stderr, "%s\n", p->words.count > 12 ? " ..." : "");
+}
+
+static int list_ranks(p4d_playing *p, p4d_error *err)
+{
+	const uint64_t world = p4d_player__world(&p->player);
+	const bool asks = world > 2 && !strcmp(p->asked.ranks, "fullest");
+
+	return p4d_rehearse_options__ranks(&p->asked, world, asks ? p4d_rehearse_estimate__fullest(p) : 0,
+					   err);
 }
 
 /* What the program does not find as it would in the job. */
@@ -130,6 +140,8 @@ int p4d_playing__prepare(p4d_playing *p, p4d_error *err)
 
 	p->player.steps = p->asked.steps;
 	p->player.timeout = p->asked.timeout;
+	p->player.progress = p->asked.progress || isatty(STDERR_FILENO);
+	p->player.verbose = p->asked.verbose;
 	p->player.phases = p->asked.phases;
 	p->job.script = p->asked.script;
 	p->job.arguments = p->asked.program;
@@ -143,7 +155,7 @@ int p4d_playing__prepare(p4d_playing *p, p4d_error *err)
 		p->job.assumed = p->player.gpu;
 	}
 	if (find_command(p, &ranks, 0, err) || find_gpu(p, err) || take_ranks(p, &ranks, err) ||
-	    take_words(p, err))
+	    take_words(p, err) || list_ranks(p, err))
 		return -1;
 	print_notes(p);
 	return 0;
@@ -212,7 +224,7 @@ static int launch(p4d_playing *p, const p4d_rehearse_ranks *told, p4d_error *err
 	if (ranks.ranks_per_node > ranks.gpus_per_node)
 		ranks.visible = ranks.gpus_per_node = ranks.ranks_per_node;
 	ranks.started |= p->player.started & P4D_STARTED_SRUN;
-	if (take_ranks(p, &ranks, err) || take_words(p, err))
+	if (take_ranks(p, &ranks, err) || take_words(p, err) || list_ranks(p, err))
 		return -1;
 	fprintf(stderr, "p4d: it starts %" PRIu64 " rank%s:", p4d_player__world(&p->player),
 		p4d_player__world(&p->player) > 1 ? "s" : "");

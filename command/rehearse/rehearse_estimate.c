@@ -23,6 +23,7 @@ typedef struct estimate {
 	const char *text, *name, *directory;
 	char *const *arguments;
 	size_t length;
+	uint64_t stage, stages; /* out: of the pipeline, that which holds most; stages 0: not known */
 } estimate;
 
 static const char *program(void *site, const char *path)
@@ -31,7 +32,7 @@ static const char *program(void *site, const char *path)
 }
 
 /* The guard's verdict over the job; 0: it has none over its memory. */
-static uint64_t judge(const estimate *e, p4d_read_files *files, p4d_reading *reading, char *memory)
+static uint64_t judge(estimate *e, p4d_read_files *files, p4d_reading *reading, char *memory)
 {
 	p4d_sbatch *sbatch = e->sbatch;
 	uint32_t published_batch = 0;
@@ -63,6 +64,10 @@ static uint64_t judge(const estimate *e, p4d_read_files *files, p4d_reading *rea
 				 &published_batch, verdict);
 	if (verdict->judged && !verdict->colocated.capacity_bytes && !verdict->serving.max_model_len)
 		device = verdict->estimate.peak.device_bytes;
+	if (device) {
+		e->stage = verdict->estimate.stage;
+		e->stages = (uint64_t)verdict->layout.pp;
+	}
 	sbatch->job.reading = NULL;
 	free(verdict);
 	return device;
@@ -121,7 +126,7 @@ static char *write_script(const p4d_player *player)
 	return text.at;
 }
 
-static uint64_t estimate_program(const p4d_playing *p)
+static uint64_t estimate_program(const p4d_playing *p, estimate *e)
 {
 	char command[] = "sbatch", nodes[40], gpus[40], tasks[48], here[4096] = "";
 	char *const words[] = {command, nodes, gpus, tasks, NULL};
@@ -137,24 +142,48 @@ static uint64_t estimate_program(const p4d_playing *p)
 	snprintf(tasks, sizeof(tasks), "--ntasks-per-node=%" PRIu64, p->player.ranks_per_node);
 	if (script && getcwd(here, sizeof(here)) &&
 	    !p4d_sbatch_arguments(&sbatch, 4, words, &operand, &err) && !p4d_sbatch_job(&sbatch, &err)) {
-		estimate e = {p, &sbatch, script, "the program", here, none, strlen(script)};
-		device = read_and_judge(&e);
+		*e = (estimate){.playing = p,
+				.sbatch = &sbatch,
+				.text = script,
+				.name = "the program",
+				.directory = here,
+				.arguments = none,
+				.length = strlen(script)};
+		device = read_and_judge(e);
 	}
 	p4d_sbatch_free(&sbatch);
 	free(script);
 	return device;
 }
 
+static uint64_t estimate_playing(const p4d_playing *p, estimate *e)
+{
+	*e = (estimate){.playing = p,
+			.name = p->asked.script,
+			.directory = p->job.directory,
+			.arguments = p->job.arguments};
+	if (!p->asked.script)
+		return estimate_program(p, e);
+	p4d_sbatch sbatch = p->asked.sbatch; /* what it owns stays the options' */
+	e->sbatch = &sbatch;
+	const uint64_t device = read_and_judge(e);
+	e->sbatch = NULL;
+	return device;
+}
+
 uint64_t p4d_rehearse_estimate__find(const p4d_playing *p)
 {
-	estimate e = {.playing = p,
-		      .name = p->asked.script,
-		      .directory = p->job.directory,
-		      .arguments = p->job.arguments};
+	estimate e;
 
-	if (!p->asked.script)
-		return estimate_program(p);
-	p4d_sbatch sbatch = p->asked.sbatch; /* what it owns stays the options' */
-	e.sbatch = &sbatch;
-	return read_and_judge(&e);
+	return estimate_playing(p, &e);
+}
+
+uint64_t p4d_rehearse_estimate__fullest(const p4d_playing *p)
+{
+	const uint64_t world = p4d_player__world(&p->player);
+	estimate e;
+
+	if (!estimate_playing(p, &e) || e.stages < 3 || world % e.stages)
+		return 0;
+	return world / e.stages * e.stage;
 }

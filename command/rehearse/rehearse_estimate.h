@@ -8,3 +8,6 @@
  * command line, as sbatch would judge it on these GPUs. 0: p4d does not know the program, or not all of it.
  */
 uint64_t p4d_rehearse_estimate__find(const p4d_playing *p);
+
+/* The first rank of the pipeline stage that holds most by the same formulas; 0: not known, or the first. */
+uint64_t p4d_rehearse_estimate__fullest(const p4d_playing *p);

@@ -14,8 +14,8 @@ const char p4d_rehearse_help[] =
     "\n  --gpu NAME          GPU that the program finds; see p4d gpus (default: the job's, else h100-80gb)\n"
     "  --nodes N           nodes of the job (default: the job's, else 1)\n"
     "  --gpus-per-node N   GPUs of each node (default: the job's, else 1)\n"
-    "  --ranks LIST        ranks to play, one after the other: first,last (default), all, or numbers: "
-    "0,5,63\n"
+    "  --ranks LIST        ranks to play, one after the other: fullest (default), first, last, all, "
+    "or numbers: 0,5,63\n"
     "  --steps N           optimizer steps after which a rank ends (default 2; 0: the program ends by "
     "itself)\n"
     "  --phases LIST       of train (default), eval and save: go on after N steps until the program "
@@ -24,6 +24,8 @@ const char p4d_rehearse_help[] =
     "  --timeout SECONDS   for one rank (default 600)\n"
     "  --micro-batch-option NAME   option of the program: also find its largest value that fits\n"
     "  --svg FILE          also draw what the fullest rank held over time\n"
+    "  --progress          print step, phase and memory while it runs, also if stderr is no terminal\n"
+    "  --verbose           print what the program prints as it comes (default: its last lines if it fails)\n"
     "  --json              as JSON\n\n"
     "JOB.sh: p4d reads which command trains, with its environment, directory, nodes and GPUs. SBATCH "
     "OPTIONS\n"
@@ -150,10 +152,16 @@ static int take_words(p4d_rehearse_options *o, char *argv[], p4d_error *err)
 	char name[64];
 	const char *equals = strchr(argv[0], '=');
 
-	if (!strcmp(argv[0], "--json")) {
-		o->json = true;
-		return 1;
-	}
+	const struct {
+		const char *name;
+		bool *value;
+	} switches[] = {{"--json", &o->json}, {"--progress", &o->progress}, {"--verbose", &o->verbose}};
+
+	for (size_t i = 0; i < sizeof(switches) / sizeof(switches[0]); i++)
+		if (!strcmp(argv[0], switches[i].name)) {
+			*switches[i].value = true;
+			return 1;
+		}
 	snprintf(name, sizeof(name), "%.*s", (int)strcspn(argv[0], "="), argv[0]);
 	const char *value = equals ? equals + 1 : argv[1];
 	const int known = take_option(o, name, value ? value : "", err);
@@ -214,12 +222,25 @@ static int add_rank(p4d_rehearse_options *o, uint64_t rank, p4d_error *err)
 	return 0;
 }
 
-int p4d_rehearse_options__ranks(p4d_rehearse_options *o, uint64_t world, p4d_error *err)
+/* The first and the last rank, which have the first and the last pipeline stage, and the fullest if it is
+ * known. */
+static int add_fullest(p4d_rehearse_options *o, uint64_t world, uint64_t fullest, p4d_error *err)
+{
+	if (add_rank(o, 0, err))
+		return -1;
+	if (fullest && fullest < world - 1 && add_rank(o, fullest, err))
+		return -1;
+	return world > 1 ? add_rank(o, world - 1, err) : 0;
+}
+
+int p4d_rehearse_options__ranks(p4d_rehearse_options *o, uint64_t world, uint64_t fullest, p4d_error *err)
 {
 	uint64_t rank;
 	char text[512], *rest = NULL;
 
 	o->count = 0;
+	if (!strcmp(o->ranks, "fullest"))
+		return add_fullest(o, world, fullest, err);
 	if (!strcmp(o->ranks, "all")) {
 		for (rank = 0; rank < world; rank++)
 			if (add_rank(o, rank, err))

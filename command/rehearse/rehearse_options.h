@@ -18,7 +18,7 @@ typedef struct p4d_rehearse_options {
 	const char *svg;               /* file of the picture; NULL: none */
 	uint64_t nodes, gpus_per_node; /* 0: not given */
 	uint64_t steps, timeout;
-	bool json;
+	bool json, progress, verbose;
 	p4d_sbatch sbatch;  /* options of the job that were typed */
 	char **program;     /* NULL-terminated */
 	const char *script; /* a job's, with `program` its arguments; NULL: program is one */
@@ -30,5 +30,6 @@ typedef struct p4d_rehearse_options {
  * VALUE, IO. */
 int p4d_rehearse_options__parse(p4d_rehearse_options *o, int argc, char *argv[], p4d_error *err);
 
-/* Lists the ranks that --ranks names in a world of so many. Errors: VALUE. */
-int p4d_rehearse_options__ranks(p4d_rehearse_options *o, uint64_t world, p4d_error *err);
+/* Lists the ranks that --ranks names in a world of so many. fullest: the rank that holds most; 0: not known.
+ * Errors: VALUE. */
+int p4d_rehearse_options__ranks(p4d_rehearse_options *o, uint64_t world, uint64_t fullest, p4d_error *err);

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How far a rank is, and what it printed if it failed. */
+#include "rehearse/played_progress.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <json-c/json.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { TAIL = 16 << 10, LINES = 40 };
+
+/* The end of a file of a rank; "" if there is none. */
+static void read_tail(const p4d_player *player, const char *name, uint64_t rank, char *buf, size_t size)
+{
+	char path[P4D_PLAYER_PATH];
+	ssize_t length = 0;
+
+	p4d_player__file(player, name, rank, path, sizeof(path));
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd >= 0) {
+		if (lseek(fd, -(off_t)(size - 1), SEEK_END) < 0)
+			lseek(fd, 0, SEEK_SET);
+		length = read(fd, buf, size - 1);
+		close(fd);
+	}
+	buf[length > 0 ? length : 0] = '\0';
+}
+
+static uint64_t member(struct json_object *o, const char *name)
+{
+	struct json_object *value;
+
+	return json_object_object_get_ex(o, name, &value) ? json_object_get_uint64(value) : 0;
+}
+
+/* The last whole line that is about a phase. */
+static struct json_object *last_phase(char *text)
+{
+	struct json_object *found = NULL, *name;
+	char *end = strrchr(text, '\n');
+
+	while (end && !found) {
+		*end = '\0';
+		char *before = strrchr(text, '\n');
+		found = json_tokener_parse(before ? before + 1 : text);
+		if (found && !json_object_object_get_ex(found, "phase", &name)) {
+			json_object_put(found);
+			found = NULL;
+		}
+		end = before;
+	}
+	return found;
+}
+
+static void describe(const p4d_player *player, const p4d_played *played, char *buf, size_t size)
+{
+	char text[TAIL];
+	struct json_object *name;
+
+	read_tail(player, "phases", played->rank, text, sizeof(text));
+	struct json_object *phase = last_phase(text);
+	snprintf(buf, size, "p4d: rank %" PRIu64 ": starting", played->rank);
+	if (phase && json_object_object_get_ex(phase, "phase", &name))
+		snprintf(buf, size, "p4d: rank %" PRIu64 ": step %" PRIu64 " after %.24s, %.1f GiB reserved",
+			 played->rank, member(phase, "step"), json_object_get_string(name),
+			 p4d_to_gib(member(phase, "reserved")));
+	json_object_put(phase);
+}
+
+void p4d_played_progress__look(p4d_played_progress *progress, const p4d_player *player,
+			       const p4d_played *played)
+{
+	char text[sizeof(progress->last)];
+	const bool terminal = isatty(STDERR_FILENO);
+
+	if (!player->progress || player->verbose || played->seconds < progress->next)
+		return;
+	progress->next = played->seconds + 0.5;
+	describe(player, played, text, sizeof(text));
+	if (terminal)
+		fprintf(stderr, "\r%s, %.0f s\033[K", text, played->seconds);
+	else if (strcmp(text, progress->last) != 0)
+		fprintf(stderr, "%s\n", text);
+	snprintf(progress->last, sizeof(progress->last), "%s", text);
+}
+
+void p4d_played_progress__end(p4d_played_progress *progress, const p4d_player *player)
+{
+	if (player->progress && *progress->last && isatty(STDERR_FILENO))
+		fputs("\r\033[K", stderr);
+}
+
+void p4d_played_progress__print_output(const p4d_player *player, uint64_t rank)
+{
+	char text[TAIL], *from;
+	int lines = 0;
+
+	if (player->verbose)
+		return; /* it is there already */
+	read_tail(player, "output", rank, text, sizeof(text));
+	from = text + strlen(text);
+	while (from > text && lines <= LINES)
+		lines += *--from == '\n';
+	if (*from == '\n')
+		from++;
+	if (!*from)
+		return;
+	fprintf(stderr, "p4d: the last lines that rank %" PRIu64 " printed:\n%s%s", rank, from,
+		from[strlen(from) - 1] == '\n' ? "" : "\n");
+}

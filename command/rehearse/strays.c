@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Processes that a program leaves behind, in other process groups as well: services that it starts. */
+#include "rehearse/strays.h"
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+/* The children of this process; returns how many, at most `most`. */
+static size_t children(pid_t *out, size_t most)
+{
+	char path[64];
+	size_t count = 0;
+	int pid;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/children", (int)getpid());
+	FILE *in = fopen(path, "re");
+	while (in && count < most && fscanf(in, "%d", &pid) == 1)
+		out[count++] = pid;
+	if (in)
+		fclose(in);
+	return count;
+}
+
+void p4d_strays__begin(p4d_strays *strays)
+{
+	prctl(PR_SET_CHILD_SUBREAPER, 1);
+	strays->count = children(strays->own, sizeof(strays->own) / sizeof(strays->own[0]));
+}
+
+static bool is_own(const p4d_strays *strays, pid_t pid)
+{
+	for (size_t i = 0; i < strays->count; i++)
+		if (strays->own[i] == pid)
+			return true;
+	return false;
+}
+
+/* The children of those that end come next. */
+void p4d_strays__end(const p4d_strays *strays)
+{
+	enum { ROUNDS = 200, MOST = 256 };
+	const struct timespec nap = {.tv_nsec = 5000000};
+	pid_t pid[MOST];
+
+	for (int round = 0; round < ROUNDS; round++) {
+		const size_t count = children(pid, MOST);
+		size_t others = 0;
+		for (size_t i = 0; i < count; i++) {
+			if (is_own(strays, pid[i]))
+				continue;
+			others++;
+			kill(pid[i], SIGKILL);
+			waitpid(pid[i], NULL, WNOHANG);
+		}
+		if (!others)
+			return;
+		nanosleep(&nap, NULL);
+	}
+}

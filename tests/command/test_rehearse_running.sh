@@ -1,0 +1,53 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# p4d rehearse while a program runs: what it prints, how far it is, and that nothing of it is left.
+. "${0%/*}/lib.sh"
+
+played=$P4D_TEST_BUILDDIR/tests/rehearsal/played
+[ -x "$played" ] || exit 77
+
+# what the program prints is shown if it fails, at the end, or as it comes
+printf '#!/bin/sh\necho a loss\nexec "$@"\n' >"$work/prints"
+chmod +x "$work/prints"
+exits 0 p4d rehearse -- ./prints "$played" 1
+! printf '%s' "$err" | grep -q "a loss" || fail "it prints what the program does, though it did not fail"
+exits 0 p4d rehearse --verbose -- ./prints "$played" 1
+says "a loss"
+printf '#!/bin/sh\ni=0\nwhile [ $i -lt 100 ]; do echo line $i; i=$((i + 1)); done\nexit 3\n' >"$work/fails"
+chmod +x "$work/fails"
+exits 9 p4d rehearse -- ./fails
+prints "Verdict: incomplete" "the program ended with status 3"
+says "the last lines that rank 0 printed:" "line 99"
+! printf '%s' "$err" | grep -q "line 9$" || fail "it prints more than the last lines"
+printf '#!/bin/sh\nprintf '\''{"phase": "forward", "step": 2, "reserved": 3221225472}\\n'\'' >"$P4D_REHEARSAL_PHASES"\nsleep 2\nexec "$@"\n' \
+	>"$work/steps"
+chmod +x "$work/steps"
+exits 0 p4d rehearse --progress -- ./steps "$played" 1
+says "p4d: rank 0: step 2 after forward, 3.0 GiB reserved"
+# one that hangs: Python says where, also behind a shell
+if python=$(command -v python3); then
+	printf 'import time\ndef wait_for_data():\n\ttime.sleep(60)\nwait_for_data()\n' >"$work/hangs.py"
+	exits 9 p4d rehearse --timeout 2 -- sh -c "$python hangs.py; exit 1"
+	prints "Verdict: incomplete" "it did not end within"
+	says 'hangs.py", line 3 in wait_for_data'
+fi
+# services that it starts in sessions of their own end with it
+printf '#!/bin/sh\nsetsid sleep 4321 &\nexec "$@"\n' >"$work/leaves"
+chmod +x "$work/leaves"
+exits 0 p4d rehearse -- ./leaves "$played" 1
+! pgrep -f "^sleep 4321" >/dev/null || fail "it leaves a process"
+
+# first, last, and the pipeline stage between that holds most by p4d's formulas: here the second
+mkdir "$work/bin2"
+printf '#!/bin/sh\nexec "%s" 1024\n' "$played" >"$work/bin2/python"
+chmod +x "$work/bin2/python"
+cat >"$work/stages.sh" <<JOB
+#!/bin/sh
+#SBATCH -p h100 -N 1 --gpus-per-node=8 --ntasks-per-node=8
+srun $work/bin2/python pretrain_gpt.py --num-layers 30 --hidden-size 4096 --num-attention-heads 32 --seq-length 4096 \\
+	--max-position-embeddings 4096 --micro-batch-size 1 --global-batch-size 64 --bf16 --use-distributed-optimizer \\
+	--pipeline-model-parallel-size 4 --tensor-model-parallel-size 2 --decoder-first-pipeline-num-layers 3 \\
+	--decoder-last-pipeline-num-layers 3 --vocab-size 32000 --tokenizer-type NullTokenizer --mock-data
+JOB
+exits 0 p4d rehearse --conf p4d.conf "$work/stages.sh"
+prints "Rank 0: " "Rank 2: " "Rank 7: "
