@@ -7,8 +7,36 @@
 
 #include "slurm_compat.h"
 
+static uint64_t memory_per_gpu(const partition_info_t *partition)
+{
+	void *at =
+	    partition->job_defaults_list ? slurm_list_iterator_create(partition->job_defaults_list) : NULL;
+	uint64_t mebibytes = 0;
+
+	for (const job_defaults_t *one; at && (one = slurm_list_next(at));)
+		if (one->type == JOB_DEF_MEM_PER_GPU)
+			mebibytes = one->value;
+	if (at)
+		slurm_list_iterator_destroy(at);
+	return mebibytes;
+}
+
+/* Of the partition, or else of slurm.conf; jobs are held to it where memory is something that Slurm
+ * allocates. */
+static p4d_default_memory default_memory(const partition_info_t *partition, const slurm_conf_t *conf)
+{
+	const uint64_t own = partition->def_mem_per_cpu, others = conf ? conf->def_mem_per_cpu : 0,
+		       mebibytes = own && own != NO_VAL64 ? own : others;
+
+	if (!conf || !(conf->select_type_param & CR_MEMORY))
+		return (p4d_default_memory){0};
+	return p4d_cluster_default_memory(mebibytes & ~MEM_PER_CPU, mebibytes & MEM_PER_CPU,
+					  memory_per_gpu(partition));
+}
+
 /* The memory of Slurm's records is in MiB; max_share 0 is OverSubscribe=EXCLUSIVE. */
-static int add_node(p4d_cluster *cluster, const partition_info_t *partition, const node_info_t *node)
+static int add_node(p4d_cluster *cluster, const partition_info_t *partition, const node_info_t *node,
+		    const slurm_conf_t *conf)
 {
 	const p4d_cluster_nodes one = {
 	    .partition = partition->name,
@@ -21,6 +49,7 @@ static int add_node(p4d_cluster *cluster, const partition_info_t *partition, con
 	    .cores = (uint32_t)node->sockets * node->cores,
 	    .mem_bytes = (uint64_t)node->real_memory << 20,
 	    .max_nodes = partition->max_nodes == INFINITE ? 0 : partition->max_nodes,
+	    .memory = default_memory(partition, conf),
 	};
 
 	return p4d_cluster_add(cluster, &one);
@@ -45,7 +74,7 @@ static void fold_names(p4d_cluster *cluster)
 }
 
 static int add_partition(p4d_cluster *cluster, const partition_info_t *partition,
-			 const node_info_msg_t *nodes)
+			 const node_info_msg_t *nodes, const slurm_conf_t *conf)
 {
 	if (!partition->name)
 		return 0;
@@ -53,13 +82,13 @@ static int add_partition(p4d_cluster *cluster, const partition_info_t *partition
 	for (const int32_t *range = partition->node_inx; range && range[0] >= 0; range += 2) {
 		for (int32_t i = range[0]; i <= range[1] && (uint32_t)i < nodes->record_count; i++)
 			if (nodes->node_array[i].name &&
-			    add_node(cluster, partition, &nodes->node_array[i]) < 0)
+			    add_node(cluster, partition, &nodes->node_array[i], conf) < 0)
 				return -1;
 	}
 	return 0;
 }
 
-int p4d_cluster_load(p4d_cluster *cluster, p4d_error *err)
+int p4d_cluster_load(p4d_cluster *cluster, const slurm_conf_t *conf, p4d_error *err)
 {
 	partition_info_msg_t *partitions = NULL;
 	node_info_msg_t *nodes = NULL;
@@ -72,7 +101,7 @@ int p4d_cluster_load(p4d_cluster *cluster, p4d_error *err)
 			      slurm_strerror(why));
 	}
 	for (uint32_t i = 0; !rc && i < partitions->record_count; i++)
-		if (add_partition(&fresh, &partitions->partition_array[i], nodes) < 0)
+		if (add_partition(&fresh, &partitions->partition_array[i], nodes, conf) < 0)
 			rc = p4d_fail(err, P4D_E_NO_MEMORY, "no memory for the partitions of the cluster");
 	if (partitions)
 		slurm_free_partition_info_msg(partitions);

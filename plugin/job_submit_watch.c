@@ -25,6 +25,8 @@ enum {
 	START = 10,          /* seconds in which the cluster is waited for */
 };
 
+extern slurm_conf_t slurm_conf;
+
 /* Read by the hooks, replaced by the thread, under `published`. */
 static pthread_rwlock_t published = PTHREAD_RWLOCK_INITIALIZER;
 static p4d_site *site;
@@ -136,7 +138,7 @@ static void check_cluster(time_t now)
 
 	if (!atomic_load(&cluster_wanted) || now < cluster_due)
 		return;
-	if (p4d_cluster_load(&fresh, NULL) < 0) {
+	if (p4d_cluster_load(&fresh, &slurm_conf, NULL) < 0) {
 		cluster_due = now + (p4d_watch_is_starting() ? 1 : CLUSTER_RETRY);
 		return;
 	}

@@ -154,14 +154,52 @@ static uint32_t most_nodes(const char *line)
 											   : 0;
 }
 
+/* What follows " KEY=" in a line, or "KEY" and blanks; NULL: nothing. */
+static const char *value_of(const char *text, const char *key)
+{
+	const char *at = strstr(text, key);
+
+	return at ? at + strlen(key) + strspn(at + strlen(key), " =") : NULL;
+}
+
+/* DefMemPerNode or DefMemPerCPU in mebibytes; 0: UNLIMITED, or not there. */
+static uint64_t default_mebibytes(const char *text, bool *per_cpu)
+{
+	const char *node = value_of(text, "DefMemPerNode"), *cpu = value_of(text, "DefMemPerCPU");
+	uint64_t number;
+
+	*per_cpu = cpu != NULL;
+	return (cpu || node) && p4d_number_digits(cpu ? cpu : node, &number) ? number : 0;
+}
+
+/* As p4d.so finds it in the records of Slurm. config: `scontrol show config`. */
+static p4d_default_memory default_memory(const char *line, const char *config)
+{
+	const char *select = config ? value_of(config, "SelectTypeParameters") : NULL;
+	const char *memory = select ? strcasestr(select, "MEMORY") : NULL;
+	const char *of_gpu = strcasestr(line, "DefMemPerGPU=");
+	uint64_t per_gpu;
+	bool per_cpu;
+
+	if (!memory || memory > strchrnul(select, '\n'))
+		return (p4d_default_memory){0};
+	uint64_t mebibytes = default_mebibytes(line, &per_cpu);
+	if (!mebibytes)
+		mebibytes = default_mebibytes(config, &per_cpu);
+	if (!of_gpu || !p4d_number_digits(of_gpu + strlen("DefMemPerGPU="), &per_gpu))
+		per_gpu = 0;
+	return p4d_cluster_default_memory(mebibytes, per_cpu, per_gpu);
+}
+
 /*
  * What sinfo does not tell of partitions: MaxNodes, and that jobs get whole nodes, which is
- * OverSubscribe=EXCLUSIVE, from 26.05 on Exclusive=NODE.
+ * OverSubscribe=EXCLUSIVE, from 26.05 on Exclusive=NODE. And the memory that jobs get by default.
  */
 static void ask_partitions(void)
 {
 	static const char name[] = "PartitionName=";
 	char *text = output_of((const char *const[]){"scontrol", "--oneliner", "show", "partition", NULL});
+	char *config = output_of((const char *const[]){"scontrol", "show", "config", NULL});
 	char *rest = text;
 
 	for (char *line; rest && (line = strsep(&rest, "\n"));) {
@@ -176,8 +214,10 @@ static void ask_partitions(void)
 			    !strncmp(live.row[i].partition, partition, length)) {
 				live.row[i].whole_nodes = whole;
 				live.row[i].max_nodes = most_nodes(line);
+				live.row[i].memory = default_memory(line, config);
 			}
 	}
+	free(config);
 	free(text);
 }
 

@@ -142,19 +142,27 @@ bool p4d_guard__is_killed(const p4d_job *job, uint64_t host_bytes, const p4d_est
 	return has_part(job) && host_bytes && estimate->offloaded_bytes > host_bytes;
 }
 
+/* Who gives the job its memory, and how. */
+static const char *whose_memory(const p4d_job *job, const p4d_geometry *geometry)
+{
+	return geometry->host_by_default ? "without --mem a job here gets"
+	       : has_part(job)           ? NULL
+					 : "a node here has";
+}
+
 static int check_host_memory(const p4d_job *job, const p4d_verdict *v, p4d_error *err)
 {
 	uint64_t need = v->estimate.host_bytes, have = v->geometry.host_bytes;
 
 	if (need == P4D_NOT_MODELLED || !have || need <= have)
 		return 0;
+	const char *whose = whose_memory(job, &v->geometry);
 	p4d_fail(err, P4D_E_HOST_MEMORY,
 		 "%" PRIu64 " ranks of a node need %.1f GiB of host memory (%s included), "
 		 "%s%s %.1f GiB",
 		 v->layout.gpus_per_node, p4d_to_gib(need),
 		 v->layout.offload ? "what is offloaded" : "checkpoint staging",
-		 has_part(job) ? memory_option(job) : "a node here", has_part(job) ? " grants" : " has",
-		 p4d_to_gib(have));
+		 whose ? whose : memory_option(job), whose ? "" : " grants", p4d_to_gib(have));
 	return -1;
 }
 
@@ -179,11 +187,11 @@ void p4d_guard__fix_memory(const p4d_site *site, const p4d_job *job, p4d_cluster
 	err->fix[0] = '\0';
 	if (job->mem_is_all)
 		return;
-	if (!has_part(job))
+	if (!has_part(job) && !v->geometry.host_by_default)
 		return;
 	if (job->mem_per_gpu_bytes && !job->mem_per_node_bytes)
 		parts = v->geometry.gpus_per_node;
-	else if (!job->mem_per_node_bytes)
+	else if (!job->mem_per_node_bytes && has_part(job))
 		parts = (uint64_t)(job->cpus_per_task ? job->cpus_per_task : 1) * v->geometry.tasks_per_node;
 	whole.mem_per_node_bytes = whole.mem_per_gpu_bytes = whole.mem_per_cpu_bytes = 0;
 	whole.mem_is_all = true;
@@ -451,7 +459,9 @@ int p4d_guard__judge(const p4d_site *site, const p4d_job *job, const p4d_request
 	}
 	/* what processes need beside it is an allowance; what is offloaded alone is a sum of tensors, as is
 	 * all that p4d-train holds */
-	const bool killed = p4d_guard__is_killed(job, v->geometry.host_bytes, &v->estimate);
+	const bool killed =
+	    p4d_guard__is_killed(job, v->geometry.host_bytes, &v->estimate) ||
+	    (v->geometry.host_by_default && v->estimate.offloaded_bytes > v->geometry.host_bytes);
 	const bool allowed = !p4d_framework_of(v->layout.framework)->checkpoints_are_modelled;
 	const char *what =
 	    v->layout.offload && allowed && !killed ? "host memory of what is offloaded" : NULL;

@@ -30,7 +30,8 @@ static p4d_partition_facts *row_of(p4d_cluster *cluster, const p4d_cluster_nodes
 				     .cpus = nodes->cpus,
 				     .cores = nodes->cores,
 				     .max_nodes = nodes->max_nodes,
-				     .mem_bytes = nodes->mem_bytes};
+				     .mem_bytes = nodes->mem_bytes,
+				     .memory = nodes->memory};
 	snprintf(row->partition, sizeof(row->partition), "%s", nodes->partition);
 	snprintf(row->gpu_type, sizeof(row->gpu_type), "%s", type);
 	return row;
@@ -107,6 +108,16 @@ int p4d_cluster_add(p4d_cluster *cluster, const p4d_cluster_nodes *nodes)
 			return -1;
 	}
 	return any ? 0 : add_to_row(cluster, nodes, "", 0);
+}
+
+p4d_default_memory p4d_cluster_default_memory(uint64_t mebibytes, bool per_cpu, uint64_t per_gpu)
+{
+	static const uint64_t most = UINT64_C(1) << 40;
+	const uint64_t bytes = mebibytes < most ? mebibytes << 20 : 0;
+
+	return (p4d_default_memory){.per_gpu = per_gpu < most ? per_gpu << 20 : 0,
+				    .per_node = per_cpu ? 0 : bytes,
+				    .per_cpu = per_cpu ? bytes : 0};
 }
 
 uint32_t p4d_cluster_most_nodes(const p4d_partition_facts *row)

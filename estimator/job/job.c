@@ -160,6 +160,44 @@ static uint64_t node_memory(p4d_job_placement *p)
 	return least;
 }
 
+/* CPUs of a node that it gets in any case; cores are not shared. */
+static uint64_t cpus_of_node(const p4d_job_placement *p, const p4d_partition_facts *row, bool whole)
+{
+	const p4d_job *job = p->job;
+	const uint64_t tasks = p->out->tasks_per_node ? p->out->tasks_per_node : 1,
+		       threads = row->cores && row->cpus > row->cores ? row->cpus / row->cores : 1,
+		       of_task = job->cpus_per_task ? job->cpus_per_task : 1,
+		       of_gpus = (uint64_t)job->cpus_per_gpu * p->out->gpus_per_node,
+		       of_tasks = tasks * ((of_task + threads - 1) / threads * threads);
+
+	return whole ? row->cpus : of_gpus > of_tasks ? of_gpus : of_tasks;
+}
+
+/* What a job that asks for no memory gets of a node, of the least of its partitions; 0: all, or unknown. The
+ * cluster is not asked for that alone. */
+static uint64_t default_memory(p4d_job_placement *p)
+{
+	uint64_t least = 0;
+
+	for (size_t i = 0; p->lazy.asked && i < p->all.count; i++) {
+		const p4d_job_candidate *one = &p->all.at[i];
+		const p4d_partition_facts *row = p4d_job__facts(p->site, one, &p->lazy);
+		uint64_t bytes = 0;
+		if (!row)
+			return 0;
+		const p4d_default_memory *m = &row->memory;
+		const uint64_t each = m->per_gpu ? m->per_gpu : m->per_node ? m->per_node : m->per_cpu;
+		const uint64_t times = m->per_gpu ? p->out->gpus_per_node
+				       : m->per_node
+					   ? 1
+					   : cpus_of_node(p, row, p4d_job__gives_whole_nodes(p, one));
+		if (!each || !times || __builtin_mul_overflow(each, times, &bytes))
+			return 0;
+		least = !least || bytes < least ? bytes : least;
+	}
+	return least;
+}
+
 static int read_memory(p4d_job_placement *p, p4d_error *err)
 {
 	const p4d_job *job = p->job;
@@ -179,6 +217,10 @@ static int read_memory(p4d_job_placement *p, p4d_error *err)
 			return too_much(err);
 	} else {
 		out->host_bytes = node_memory(p);
+		if (!out->host_bytes && !job->cpu) {
+			out->host_bytes = default_memory(p);
+			out->host_by_default = out->host_bytes;
+		}
 	}
 	return 0;
 }

@@ -61,6 +61,12 @@ typedef struct p4d_job {
 
 enum { P4D_PARTITION_NAME = 64 };
 
+/* The host memory of a job that does not say how much, if Slurm holds jobs to that: of a GPU, or else of a
+ * node or an allocated CPU. Bytes; 0: all of the node, or unknown. */
+typedef struct p4d_default_memory {
+	uint64_t per_gpu, per_node, per_cpu;
+} p4d_default_memory;
+
 /* One (partition, GPU type) pair of the live cluster; the numbers are the least over its nodes. */
 typedef struct p4d_partition_facts {
 	char partition[P4D_PARTITION_NAME];
@@ -74,6 +80,7 @@ typedef struct p4d_partition_facts {
 	uint32_t cores;     /* 0 unknown */
 	uint32_t max_nodes; /* of a job; 0: as many as there are */
 	char *nodes;        /* hostlist; NULL unknown */
+	p4d_default_memory memory;
 } p4d_partition_facts;
 
 typedef struct p4d_cluster {
@@ -87,6 +94,7 @@ typedef struct p4d_geometry {
 	uint32_t nodes, gpus_per_node; /* with job.cpu: tasks per node */
 	uint32_t tasks_per_node;       /* 0 when the job does not say */
 	uint64_t host_bytes;           /* host memory per node granted to the job; 0 unknown */
+	bool host_by_default;          /* as it asks for none, and a job gets that here */
 	const p4d_gpu *gpu;            /* the one with the least memory among those possible */
 	unsigned gpu_types;            /* how many were possible */
 	unsigned ambiguous;            /* candidates behind an ambiguous name; 1 when clear */

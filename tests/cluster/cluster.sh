@@ -25,6 +25,7 @@ usage: cluster.sh start [OPTION...] DIR    DIR is new or empty and belongs to th
   --partition=NAME     one more partition, over the h100 nodes (may be repeated)
   --no-nodes           slurmctld only: enough for jobs that are never started
   --threads            nodes of 2 x 16 cores with two threads each, in place of 64 CPUs
+  --memory             memory is allocated to jobs, by default 800000 MiB of a node; partitions per-cpu, per-gpu and small with others
   --mig                with --no-nodes: m1 with GPUs and instances of MIG named as NVML does, m2 with short names; partition mig
 
 Nodes: h1 h2 with 8 h100 each, a1 a2 with 8 a100 each. Partitions: h100 (default), a100, mixed.
@@ -146,7 +147,7 @@ MpiDefault=none
 # The nodes are larger than the machine that plays them.
 SlurmdParameters=config_overrides
 SelectType=select/cons_tres
-SelectTypeParameters=CR_CPU
+${memory:+#}SelectTypeParameters=CR_CPU
 # Start jobs at once instead of in batches every few seconds.
 SchedulerParameters=batch_sched_delay=0,sched_interval=1,bf_interval=1
 KillWait=1
@@ -166,6 +167,13 @@ END
 	for name in $partitions; do
 		echo "PartitionName=$name Nodes=h1,h2"
 	done
+	[ -z "$memory" ] || cat <<END
+SelectTypeParameters=CR_CPU_Memory
+DefMemPerNode=800000
+PartitionName=small Nodes=h1,h2 DefMemPerNode=20000
+PartitionName=per-cpu Nodes=h1,h2 DefMemPerCPU=2000
+PartitionName=per-gpu Nodes=h1,h2 DefMemPerNode=20000 DefMemPerGPU=60000
+END
 	[ -z "$mig" ] || cat <<END
 NodeName=m1 NodeHostname=localhost NodeAddr=$address Port=$((port + 5)) Gres=gpu:nvidia_h100_80gb_hbm3:4,gpu:nvidia_h100_80gb_hbm3_3g.40gb:4
 NodeName=m2 NodeHostname=localhost NodeAddr=$address Port=$((port + 6)) Gres=gpu:1g.10gb:7,gpu:3g.40gb:2
@@ -296,7 +304,7 @@ start_daemons()
 
 start()
 {
-	auth=munge plugins='' plugin_dir='' conf='' partitions='' nodes=yes mig='' cpus=CPUs=64
+	auth=munge plugins='' plugin_dir='' conf='' partitions='' nodes=yes mig='' memory='' cpus=CPUs=64
 	while [ $# -gt 1 ]; do
 		case $1 in
 		--auth=none | --auth=munge) auth=${1#*=} ;;
@@ -306,6 +314,7 @@ start()
 		--partition=*) partitions="$partitions ${1#*=}" ;;
 		--no-nodes) nodes=no ;;
 		--mig) mig=yes ;;
+		--memory) memory=yes ;;
 		--threads) cpus="Sockets=2 CoresPerSocket=16 ThreadsPerCore=2" ;;
 		*) fail "unknown option $1" ;;
 		esac

@@ -11,17 +11,17 @@
 
 /* A live cluster as the plugins would describe it. */
 static p4d_partition_facts rows[] = {
-    {"gpu", "h100", "h100,ib", 8, GIB(2000), true, false, 64, 32, 0, "h[1-4]"},
-    {"mixed", "h100", "h100,ib", 8, GIB(2000), false, false, 64, 32, 0, "h[1-4]"},
-    {"mixed", "a100", "a100", 4, GIB(1000), false, false, 32, 16, 0, "a[01-16]"},
-    {"plain", "", "rack1,h200", 8, GIB(1500), false, false, 0, 0, 0, NULL},
-    {"odd", "weird", "", 2, GIB(64), false, false, 8, 4, 0, "o1"},
-    {"cpu", "", "", 0, GIB(256), false, true, 64, 32, 0, "c[1-9]"},
-    {"bare", "", "rack2", 4, GIB(256), false, false, 8, 4, 0, "b1"},
-    {"whole", "h100", "", 8, GIB(2000), false, true, 64, 32, 0, "h[5-6]"},
-    {"both", "h200", "", 8, GIB(2000), false, false, 64, 32, 0, "x[1-2]"},
-    {"both", "h100", "", 8, GIB(2000), false, false, 64, 32, 0, "y[1-2]"},
-    {"both", "a100", "", 8, GIB(2000), false, false, 64, 32, 0, "z1"},
+    {"gpu", "h100", "h100,ib", 8, GIB(2000), true, false, 64, 32, 0, "h[1-4]", {0}},
+    {"mixed", "h100", "h100,ib", 8, GIB(2000), false, false, 64, 32, 0, "h[1-4]", {0}},
+    {"mixed", "a100", "a100", 4, GIB(1000), false, false, 32, 16, 0, "a[01-16]", {0}},
+    {"plain", "", "rack1,h200", 8, GIB(1500), false, false, 0, 0, 0, NULL, {0}},
+    {"odd", "weird", "", 2, GIB(64), false, false, 8, 4, 0, "o1", {0}},
+    {"cpu", "", "", 0, GIB(256), false, true, 64, 32, 0, "c[1-9]", {0}},
+    {"bare", "", "rack2", 4, GIB(256), false, false, 8, 4, 0, "b1", {0}},
+    {"whole", "h100", "", 8, GIB(2000), false, true, 64, 32, 0, "h[5-6]", {0}},
+    {"both", "h200", "", 8, GIB(2000), false, false, 64, 32, 0, "x[1-2]", {0}},
+    {"both", "h100", "", 8, GIB(2000), false, false, 64, 32, 0, "y[1-2]", {0}},
+    {"both", "a100", "", 8, GIB(2000), false, false, 64, 32, 0, "z1", {0}},
 };
 static const p4d_cluster cluster = {sizeof(rows) / sizeof(rows[0]), rows};
 

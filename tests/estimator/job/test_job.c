@@ -360,6 +360,37 @@ static void the_allocator_in_the_environment(void **state)
 	}
 }
 
+/* What a job that asks for no memory gets: of its GPUs, or else of the node or its CPUs. */
+static void default_memory(void **state)
+{
+	(void)state;
+	p4d_job job = {.gres = "gpu:4"};
+	p4d_geometry g = understood(nothing, job, NULL);
+	assert_int_equal(g.host_bytes, 0);
+	assert_false(g.host_by_default);
+	rows[0].memory.per_node = GIB(100);
+	g = understood(nothing, job, NULL);
+	assert_int_equal(g.host_bytes, GIB(100));
+	assert_true(g.host_by_default);
+	rows[0].memory.per_gpu = GIB(20);
+	assert_int_equal(understood(nothing, job, NULL).host_bytes, GIB(80));
+	rows[0].memory = (p4d_default_memory){.per_cpu = GIB(2)};
+	/* a task has whole cores, of two CPUs each */
+	assert_int_equal(understood(nothing, job, NULL).host_bytes, GIB(4));
+	job.tasks_per_node = 4;
+	job.cpus_per_task = 3;
+	assert_int_equal(understood(nothing, job, NULL).host_bytes, GIB(32));
+	job.exclusive = true;
+	assert_int_equal(understood(nothing, job, NULL).host_bytes, GIB(128));
+	/* what it asks for, and what the site says, go before that */
+	job.mem_per_node_bytes = GIB(7);
+	g = understood(nothing, job, NULL);
+	assert_int_equal(g.host_bytes, GIB(7));
+	assert_false(g.host_by_default);
+	assert_int_equal(understood(mapped, (p4d_job){.gres = "gpu:4"}, NULL).host_bytes, GIB(1900));
+	rows[0].memory = (p4d_default_memory){0};
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -373,6 +404,7 @@ int main(void)
 	    cmocka_unit_test(longer_than_slurm_takes),
 	    cmocka_unit_test(node_lists_of_any_length),
 	    cmocka_unit_test(a_constraint_too_long_to_compare),
+	    cmocka_unit_test(default_memory),
 	};
 
 	return cmocka_run_group_tests_name("job", tests, load_sites, free_sites);

@@ -1,0 +1,51 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# A job that asks for no memory gets what Slurm gives by default: of the partition, else of slurm.conf. sbatch and p4d check
+# compare with that what is offloaded. A Slurm of its own.
+. "${0%/*}/lib.sh"
+
+own=$work/cluster shared=$SLURM_CONF preload=${LD_PRELOAD:-}
+at_end()
+{
+	"$SOURCE/tests/cluster/cluster.sh" stop "$own"
+	export SLURM_CONF="$shared" LD_PRELOAD="$preload"
+}
+"$SOURCE/tests/cluster/cluster.sh" start --auth=none --plugins="$BUILD/.libs" --no-nodes --memory "$own" || fail "no cluster"
+. "$own/env"
+printf 'mode = enforce\ngpu h100 { name = "h100-80gb" }\ngpu a100 { name = "a100-40gb" }\nversion = 1\n' >"$own/etc/p4d.conf.new"
+mv "$own/etc/p4d.conf.new" "$own/etc/p4d.conf"
+for _ in $(seq 50); do
+	! grep -q 'p4d: reloaded' "$own/log/slurmctld.log" || break
+	sleep 0.1
+done
+sleep 0.5
+
+# eight ranks, whose states take about 100 GiB of the node
+offload="$node --p4d-framework=deepspeed --p4d-model=llama3-8b --p4d-zero-stage=2 --p4d-offload=optimizer --p4d-micro-batch=1 --p4d-seq-len=2048 --p4d-recompute=full --p4d-global-batch=8"
+for partition in h100 per-gpu; do # 781 GiB of slurm.conf; 8 x 58.6 GiB
+	run sbatch -H -p $partition $offload job.sh
+	accepted
+	does_not_say P4D033
+	run p4d check --conf "$own/etc/p4d.conf" -p $partition $offload job.sh
+	accepted
+	does_not_say P4D033
+done
+got="without --mem a job here gets"
+for few in "small 19.5" "per-cpu 2.0"; do
+	partition=${few% *} gib=${few#* }
+	run sbatch -H -p "$partition" $offload job.sh
+	refused P4D033 spank
+	says "$got $gib GiB"
+	same "$(printf '%s\n' "$err" | grep -c 'fix: --mem=')" 1
+	flags=$(fix)
+	run p4d check --conf "$own/etc/p4d.conf" -p "$partition" $offload job.sh
+	refused P4D033
+	says "$got $gib GiB"
+	run sbatch -H -p "$partition" $offload $flags job.sh
+	accepted
+	does_not_say P4D033
+done
+# eight CPUs of each rank
+run sbatch -H -p per-cpu $offload --ntasks-per-node=8 --cpus-per-task=8 job.sh
+says "" # whatever of it is offloaded, 64 x 2 GiB are enough
+does_not_say "$got 2.0 GiB"
