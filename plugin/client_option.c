@@ -48,9 +48,9 @@ char *p4d_client_option(const char *name)
 {
 	if (!look_up())
 		return NULL;
-	/* the value of an option that is not set is garbage; argv is not an option, and never set, nor is a
-	 * list of nodes that comes from --nodefile */
-	if (strcmp(name, "argv") != 0 && strcmp(name, "nodelist") != 0 &&
+	/* the value of an option that is not set is garbage; argv is not an option, and never set, nor are a
+	 * list of nodes that comes from --nodefile, and nodes that sbatch counts itself */
+	if (strcmp(name, "argv") != 0 && strcmp(name, "nodelist") != 0 && strcmp(name, "nodes") != 0 &&
 	    !client.is_set(client.options, name))
 		return NULL;
 	return take(client.get(client.options, name));

@@ -35,3 +35,10 @@ for variable in SBATCH_MEM_PER_NODE SBATCH_MEM_PER_GPU SBATCH_MEM_PER_CPU; do
 	accepted
 	silent
 done
+
+# sbatch takes no more nodes of --nodelist than there are tasks, though --nodes is not set.
+for command in "sbatch -H" "p4d check"; do
+	run $command -n1 --nodelist='h[1-2]' --gpus=12 --p4d-model=llama13b --p4d-tp=4 --wrap='srun p4d-train'
+	refused P4D032
+	says "1 task and 12 GPUs per node"
+done
