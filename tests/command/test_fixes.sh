@@ -27,10 +27,11 @@ case $err in *without*) fail "leaves out what is not there" ;; esac
 # an option that does not reach the program is no fix
 cat >factory.sh <<'JOB'
 #!/bin/sh
+export NNODES=2
 llamafactory-cli train --model_name_or_path Qwen/Qwen2.5-1.5B --stage sft --finetuning_type lora --cutoff_len 4096
 JOB
 exits 0 p4d check --conf p4d.conf -p h100 -N2 --gpus-per-node=8 factory.sh
-says "P4D026"
+says "P4D118"
 [ -z "$(fix)" ] || fail "a fix that is refused"
 exits 46 p4d check --conf p4d.conf -p h100 -N2 --gpus-per-node=8 --p4d-micro-batch=1 factory.sh
 [ "$(fix)" = --p4d-micro-batch=8 ] || fail "the fix contradicts the script as well"
