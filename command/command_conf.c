@@ -242,8 +242,8 @@ static void compare_cluster(const p4d_site *site, const p4d_cluster *cluster, no
 }
 
 /*
- * slurmctld and sbatch are stricter than this command about who may write the file: *err. A draft that is
- * checked by its owner is right but for that, which is a note.
+ * slurmctld and sbatch are stricter than this command about who may write the file: *err. For a draft that
+ * its owner checks, this is a note, not an error.
  */
 static void compare_trust(const p4d_line *line, const char *path, notes *n, p4d_error *err)
 {

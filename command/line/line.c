@@ -104,7 +104,7 @@ static int set_top(p4d_line *line, const char *text, p4d_error *err)
 	if (!p4d_number_whole(text, 1, 1000, &value))
 		return p4d_fail(err, P4D_E_VALUE, "--top=%.64s: not a whole number from 1 to 1000", text);
 	if (line->top && line->top != value)
-		return p4d_fail(err, P4D_E_USAGE, "--top is given twice: %u and %" PRIu64 "; leave one out",
+		return p4d_fail(err, P4D_E_USAGE, "--top has two values, %u and %" PRIu64 ": leave one out",
 				line->top, value);
 	line->top = (uint32_t)value;
 	return 0;
@@ -120,8 +120,7 @@ static int set_mem(p4d_line *line, const char *text, p4d_error *err)
 		return p4d_fail(err, P4D_E_VALUE,
 				"--mem=%.64s: give the host memory of a node, for instance 512G", text);
 	if (line->mem_bytes && line->mem_bytes != bytes)
-		return p4d_fail(err, P4D_E_USAGE,
-				"--mem is given twice with different values; leave one out");
+		return p4d_fail(err, P4D_E_USAGE, "--mem has two values: leave one out");
 	line->mem_bytes = bytes;
 	return 0;
 }
@@ -153,7 +152,7 @@ static int set_gpus(p4d_line *line, const char *text, p4d_error *err)
 				MOST);
 	if (line->gpus && line->gpus != value)
 		return p4d_fail(err, P4D_E_USAGE,
-				"--gpus is given twice: %" PRIu64 " and %" PRIu64 "; leave one out",
+				"--gpus has two values, %" PRIu64 " and %" PRIu64 ": leave one out",
 				line->gpus, value);
 	line->gpus = value;
 	return 0;
@@ -187,8 +186,7 @@ static int set_tokens(p4d_line *line, const char *text, p4d_error *err)
 		return p4d_fail(err, P4D_E_VALUE,
 				"--tokens=%.64s: not a number from 1 to 1e18, such as 300B or 1.5T", text);
 	if (line->tokens > 0 && line->tokens != value * scale)
-		return p4d_fail(err, P4D_E_USAGE,
-				"--tokens is given twice with different values; leave one out");
+		return p4d_fail(err, P4D_E_USAGE, "--tokens has two values: leave one out");
 	line->tokens = value * scale;
 	return 0;
 }

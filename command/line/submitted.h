@@ -10,7 +10,7 @@
 /*
  * The jobs that a script submits itself: the sbatch commands of a launcher, on a file, a here-document or
  * --wrap. Those that differ, up to P4D_SUBMITTED of them; tasks of an array that say different things are
- * such jobs. Zero before use, but for what the caller fills.
+ * such jobs. The caller sets all members to zero, except those that it fills.
  */
 enum { P4D_SUBMITTED = 16, P4D_SUBMITTED_FILES = 64 };
 

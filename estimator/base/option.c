@@ -143,7 +143,7 @@ int p4d_option_twice(const char *name, const char *first, const char *second, p4
 {
 	if (!strcmp(first, second))
 		return 0;
-	return p4d_fail(err, P4D_E_USAGE, "--%s is given twice: %.64s and %.64s; leave one out", name, first,
+	return p4d_fail(err, P4D_E_USAGE, "--%s has two values, %.64s and %.64s: leave one out", name, first,
 			second);
 }
 

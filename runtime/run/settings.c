@@ -92,7 +92,8 @@ static void fill_table(struct option *at)
 	*at = (struct option){NULL, 0, NULL, 0};
 }
 
-/* Programs are often started with "$@" behind a script's own options, so the last is taken, and said. */
+/* Programs are often started with "$@" behind a script's own options, so the last counts, and a message says
+ * so. */
 static void note_twice(p4d_settings *settings, const char *name, const char *first, const char *last)
 {
 	p4d_error *twice = &settings->twice;
@@ -100,7 +101,7 @@ static void note_twice(p4d_settings *settings, const char *name, const char *fir
 
 	twice->code = P4D_E_USAGE;
 	snprintf(twice->text + used, sizeof(twice->text) - used,
-		 "%s--%s is given twice: %.64s and %.64s, which is taken", used ? "; " : "", name, first,
+		 "%s--%s has two values, %.64s and %.64s: the last counts", used ? "; " : "", name, first,
 		 last);
 }
 

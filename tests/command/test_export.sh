@@ -45,7 +45,7 @@ refused P4D001 p4d export --steps 1 whole other
 says "unknown option --steps"
 refused P4D005 p4d export --form gguf whole other
 refused P4D001 p4d export --shard-size 1GB --shard-size 2GB whole other
-says "--shard-size is given twice"
+says "--shard-size has two values"
 refused P4D001 p4d-train --checkpoint whole --export other
 says "unknown option --export"
 

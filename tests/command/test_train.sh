@@ -16,7 +16,7 @@ train() { p4d-train $model $run --global-batch 8 "$@"; }
 train_behind() { p4d-train $model $run "$@" & }
 
 # silent_but_twice: of an option that stands behind the common ones again
-silent_but_twice() { printf '%s\n' "$err" | grep -qv "given twice" && fail "it says more than that"; }
+silent_but_twice() { printf '%s\n' "$err" | grep -qv "has two values" && fail "it says more than that"; }
 
 # losses FILE: "step loss" of every step
 losses() { sed -n 's/.*"event":"step","step":\([0-9]*\),.*"loss":\([^,]*\),.*/\1 \2/p' "$1"; }
@@ -399,9 +399,9 @@ for path in "a folder/the text" "a folder/the text.bin"; do
 	same_losses one.json blanks.json
 done
 
-# an option that is given twice: the last, which is said once
+# an option with two values: the last counts, which is said once
 exits 0 train --steps 12 --local-ranks 2 --tp 2 --log twice.json --lr 1e-3
-[ "$err" = "p4d-train: [P4D001] --lr is given twice: 5e-3 and 1e-3, which is taken" ] || fail "it is not said"
+[ "$err" = "p4d-train: [P4D001] --lr has two values, 5e-3 and 1e-3: the last counts" ] || fail "it is not said"
 
 # kernels of the products: the user's, else what the processor can, which OpenBLAS may not know; nothing is left in the environment
 core() { OPENBLAS_VERBOSE=2 p4d-train --version 2>&1 | sed -n 's/^Core: //p' | tail -n 1; }

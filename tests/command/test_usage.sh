@@ -57,7 +57,7 @@ says "no model given" "--model NAME"
 
 # given twice
 exits 1 p4d estimate --model llama13b --tp 4 --tp 8
-says "--tp is given twice: 4 and 8"
+says "--tp has two values, 4 and 8"
 exits 1 p4d estimate --model llama13b --recompute=full --model llama7b
 says "llama13b and llama7b"
 exits 0 p4d estimate --model llama13b --tp 8 --tp=8 --gpu h100
@@ -119,7 +119,7 @@ refused P4D035 p4d estimate llama3.2-1b --gpu h100 --gpus 10 --nodes 4
 says "10 GPUs cannot be spread evenly over nodes=4" "fix: --gpus=8"
 exits 5 p4d estimate llama13b --gpus 0
 exits 1 p4d estimate llama13b --gpus 8 --gpus 16
-says "--gpus is given twice: 8 and 16"
+says "--gpus has two values, 8 and 16"
 exits 1 p4d plan llama13b --partitions all --gpus 8 --conf p4d.conf
 
 # whose memory it is, unless --framework says it

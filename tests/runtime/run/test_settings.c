@@ -70,8 +70,8 @@ static void test_values(void **state)
 	assert_int_equal(s.twice.code, P4D_OK);
 	assert_int_equal(PARSE("--data=a", "--steps=5", "--steps=6", "--data=b", "--log=l"), 0);
 	assert_int_equal(s.twice.code, P4D_E_USAGE);
-	assert_string_equal(s.twice.text, "--steps is given twice: 5 and 6, which is taken; --data is given "
-					  "twice: a and b, which is taken");
+	assert_string_equal(s.twice.text, "--steps has two values, 5 and 6: the last counts; --data has two "
+					  "values, a and b: the last counts");
 	assert_true(s.steps == 6 && !strcmp(s.data, "b"));
 }
 
