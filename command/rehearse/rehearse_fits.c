@@ -10,6 +10,8 @@
 static const char *const common[] = {"l4-24gb",   "a100-40gb",  "l40s-48gb",  "a100-80gb",
 				     "h100-80gb", "h200-141gb", "b200-180gb", "b300-288gb"};
 
+enum { QUICK = 30 }; /* seconds; who waited longer for a rank is not made to wait for others */
+
 static const uint64_t room = (uint64_t)1 << 40;
 
 uint64_t p4d_rehearse_fits__least(const p4d_rehearsed *r)
@@ -122,12 +124,13 @@ int p4d_rehearse_fits__find(p4d_rehearse_fits *fits, const p4d_player *player, c
 			fit->rehearsed = true;
 			continue;
 		}
-		const bool smaller = ran_out(rank) && fit->gpu->usable_bytes <= player->gpu->usable_bytes;
-		fit->state = smaller ? P4D_REHEARSE_FITS_NOT : P4D_REHEARSE_FITS_PERHAPS;
+		fit->state = P4D_REHEARSE_FITS_PERHAPS;
 		if (whole)
 			compare(fit, whole);
-		if (whole && fit->state == P4D_REHEARSE_FITS_PERHAPS && again++ < P4D_REHEARSE_AGAIN &&
-		    play_there(fit, player, rank->played.rank, err))
+		if (ran_out(rank) && fit->gpu->usable_bytes <= player->gpu->usable_bytes)
+			fit->state = P4D_REHEARSE_FITS_NOT;
+		if (whole && fit->state == P4D_REHEARSE_FITS_PERHAPS && rank->played.seconds < QUICK &&
+		    again++ < P4D_REHEARSE_AGAIN && play_there(fit, player, rank->played.rank, err))
 			return -1;
 	}
 	return 0;

@@ -34,8 +34,8 @@ typedef struct p4d_rehearse_fits {
 /*
  * Compares the rank with the GPUs of the site's partitions, or with common ones. A rank that ran out of
  * memory is played once more with room for all, so that it is known by how much it does not fit. On at most
- * P4D_REHEARSE_AGAIN GPUs where it may fit, it is played again. End with p4d_rehearse_fits__free, also after
- * an error. Errors: those of p4d_player__play.
+ * P4D_REHEARSE_AGAIN GPUs where it may fit, a rank that took less than half a minute is played again. End
+ * with p4d_rehearse_fits__free, also after an error. Errors: those of p4d_player__play.
  */
 int p4d_rehearse_fits__find(p4d_rehearse_fits *fits, const p4d_player *player, const p4d_site *site,
 			    const p4d_rehearsed *rank, p4d_error *err);
