@@ -35,6 +35,7 @@ rehearsal_python = \
 	rehearsal/python/p4d_rehearsal/launchers.py \
 	rehearsal/python/p4d_rehearsal/phases.py \
 	rehearsal/python/p4d_rehearsal/saving.py \
+	rehearsal/python/p4d_rehearsal/sizes.py \
 	rehearsal/python/p4d_rehearsal/stages.py \
 	rehearsal/python/p4d_rehearsal/values.py
 rehearsaldir = $(pkgdatadir)/rehearsal

@@ -22,6 +22,20 @@ def _after_distributed(module):
     groups.install(module)
 
 
+def _after_triton(module):
+    """What a kernel of Triton gets is no longer known: it may write there."""
+    if os.environ.get("P4D_REHEARSAL_VALUES", "1") == "0":
+        return
+    run = module.JITFunction.run
+
+    def outer(self, *arguments, **named):
+        from p4d_rehearsal import values
+        values.forget((arguments, named))
+        return run(self, *arguments, **named)
+
+    module.JITFunction.run = outer
+
+
 class _Finder(importlib.abc.MetaPathFinder):
     """Runs a function after the first import of a module. To ask whether there is such a module is no import."""
 
@@ -66,7 +80,8 @@ if os.environ.get("P4D_REHEARSAL_REPORT"):
     from p4d_rehearsal import autotune, launchers, saving, stages
     autotune.keep_apart()
     sys.meta_path.insert(0, _Finder({"torch": _after_torch, "torch.distributed.distributed_c10d": _after_distributed,
-                                     **autotune.AFTER, **launchers.AFTER, **saving.AFTER, **stages.AFTER}))
+                                     "triton.runtime.jit": _after_triton, **autotune.AFTER, **launchers.AFTER,
+                                     **saving.AFTER, **stages.AFTER}))
 if os.environ.get("P4D_REHEARSAL_FILES"):
     from p4d_rehearsal import files
     files.install()

@@ -10,7 +10,6 @@ counted and reported."""
 import atexit
 import ctypes
 import json
-import math
 import os
 import sys
 import traceback
@@ -19,6 +18,8 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map_only
 
+from p4d_rehearsal import sizes
+
 SMALL = 1 << 20  # bytes; P4D_ACCOUNT_SMALL of the stand-ins
 aten = torch.ops.aten
 PLAIN = (torch.Tensor, torch.nn.Parameter)
@@ -26,13 +27,11 @@ PLAIN = (torch.Tensor, torch.nn.Parameter)
 # Operators whose answer leaves the device: as a number, or as the size of a tensor.
 READS = {aten._local_scalar_dense, aten.nonzero, aten._unique2, aten.unique_dim, aten.unique_consecutive,
          aten.masked_select, aten.repeat_interleave, aten.bincount, aten.equal, aten.is_nonzero}
+COPIES = {aten._to_copy, aten.copy_}
 # Operators whose results hold nothing yet.
 EMPTY = {aten.empty, aten.empty_strided, aten.empty_like, aten.new_empty, aten.new_empty_strided, aten.record_stream}
 COLLECTIVES = {"c10d", "_c10d_functional", "_c10d_functional_autograd"}
 FACTORIES = {aten.zeros, aten.ones, aten.full, aten.arange, aten.rand, aten.randn}
-
-# A training that goes well computes finite numbers: answers for values that nobody knows.
-FINITE = {aten.isnan: False, aten.isinf: False, aten.isfinite: True, aten.isposinf: False, aten.isneginf: False}
 
 known = set()  # addresses of storages
 unknown_reads = {}  # (operator, place in the program): how often
@@ -121,16 +120,17 @@ class Values(TorchDispatchMode):
         if device is None or device.type != "cuda" or any(type(t) not in PLAIN for t in tensors):
             return function(*arguments, **named)
         operator = function.overloadpacket
-        if operator is aten.topk and not _is_known(arguments[0]) and "out" not in named:
-            return self.route(function, arguments, named)
-        answer = self.is_finite(operator, arguments)
-        if answer is not None and not _is_known(arguments[0]):
-            return self.answer(function, arguments, named, answer)
-        if function.namespace in COLLECTIVES:
-            return self.communicate(function, arguments, named)
+        done, result = self.answer_unknown(operator, function, arguments, named, device)
+        if done:
+            return result
+        if operator in sizes.MASKED and sizes.has_mask(arguments):
+            arguments = sizes.indices_of(arguments, _is_known, _on_host, self.put, lambda: self.note_read(operator))
+            tensors = [t for t in tree_flatten((arguments, named))[0] if isinstance(t, torch.Tensor)]
         all_known = all(map(_is_known, tensors))
-        if not all_known and operator in READS and not self.is_logged(operator, arguments):
-            self.note_read(operator)
+        if not all_known and operator in READS:
+            return self.read(operator, function, arguments, named, device)
+        if not all_known and operator in COPIES:
+            self.bring_to_host(operator, arguments, named)
         returns_view = any(r.alias_info is not None for r in function._schema.returns)
         writes = function._schema.is_mutable
         if returns_view and not writes:
@@ -145,6 +145,20 @@ class Values(TorchDispatchMode):
         result = function(*arguments, **named)
         self.mark_results(operator, function, arguments, result, writes, all_known)
         return result
+
+    def answer_unknown(self, operator, function, arguments, named, device):
+        """Whether the operator has an answer of its own, and that."""
+        if operator is aten.topk and not _is_known(arguments[0]) and "out" not in named:
+            return True, self.route(function, arguments, named)
+        answer = sizes.compared(operator, arguments)
+        if answer is not None and not _is_known(arguments[0]):
+            return True, self.answer(function, arguments, named, answer)
+        if function.namespace in COLLECTIVES:
+            return True, self.communicate(function, arguments, named)
+        if operator in sizes.SIZED:
+            shape = arguments[sizes.SIZED[operator]]
+            return True, torch.empty(shape, dtype=arguments[0].dtype, device=device)
+        return False, None
 
     @staticmethod
     def run_higher(function, arguments, named):
@@ -176,17 +190,6 @@ class Values(TorchDispatchMode):
         return result
 
     @staticmethod
-    def is_finite(operator, arguments):
-        """What a question for NaN or infinity is answered with; None: it is another question."""
-        if operator in FINITE:
-            return FINITE[operator]
-        if operator not in (aten.eq, aten.ne) or len(arguments) < 2:
-            return None
-        asks = arguments[1] is arguments[0] or (isinstance(arguments[1], float) and math.isinf(arguments[1]))
-        # x == x holds of all but NaN, |x| == inf of nothing.
-        return (operator is aten.eq) == (arguments[1] is arguments[0]) if asks else None
-
-    @staticmethod
     def answer(function, arguments, named, value):
         result = function(*arguments, **named)
         if isinstance(result, torch.Tensor) and type(result) in PLAIN and _is_small(result):
@@ -211,6 +214,38 @@ class Values(TorchDispatchMode):
             if isinstance(tensor, torch.Tensor) and not any(tensor is t for t in sent if not reduces):
                 _mark(tensor, is_known)
         return result
+
+    @staticmethod
+    def put(tensor, values):
+        if tensor.numel() and _is_small(tensor):
+            _on_host(tensor).copy_(values)
+            _mark(tensor, True)
+
+    def read(self, operator, function, arguments, named, device):
+        """An operator that needs values which nobody knows."""
+        if not self.is_logged(operator, arguments):
+            self.note_read(operator)
+        if operator is aten._local_scalar_dense:
+            if arguments[0].is_cuda and _is_small(arguments[0]):
+                _on_host(arguments[0]).fill_(sizes.number(arguments[0]))
+            return function(*arguments, **named)
+        if operator is aten.equal:
+            return arguments[0].shape == arguments[1].shape
+        instead = sizes.substitute(operator, arguments)
+        if instead is None:
+            return function(*arguments, **named)
+        return tree_map_only(torch.Tensor, lambda t: torch.empty(t.shape, dtype=t.dtype, device=device),
+                             function(*instead, **named))
+
+    def bring_to_host(self, operator, arguments, named):
+        """Whole numbers that are copied to the host are read there."""
+        source = arguments[1] if operator is aten.copy_ else arguments[0]
+        target = arguments[0].device if operator is aten.copy_ else named.get("device")
+        if target is None or torch.device(target).type != "cpu" or not source.is_cuda or _is_known(source):
+            return
+        if source.dtype in sizes.WHOLE and _is_small(source):
+            self.note_read(operator)
+            _on_host(source).fill_(sizes.number(source))
 
     @staticmethod
     def is_logged(operator, arguments):
@@ -285,6 +320,13 @@ def _write():
         print("p4d: only a GPU computes what %(operator)s read at %(place)s (%(count)d times)" % read, file=sys.stderr)
     with open(path, "a") as out:
         out.write(json.dumps({"unknown_reads": reads, "even_routes": even_routes}) + "\n")
+
+
+def forget(values):
+    """Kernels that PyTorch does not dispatch write to tensors as well."""
+    for tensor in tree_flatten(values)[0]:
+        if isinstance(tensor, torch.Tensor) and tensor.is_cuda and type(tensor) in PLAIN:
+            _mark(tensor, False)
 
 
 def install():

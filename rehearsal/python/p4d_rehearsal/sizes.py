@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators whose results are as large as values say.
+
+The GPU's kernels would leave such a size in memory that nobody wrote. Known masks are turned into indices on the host.
+Every element of an unknown mask is taken to be set, unknown values are taken to differ, and a number
+that nobody knows is 1, or 0 where it has a fraction or is a flag (overflow, for one). A training that goes well
+computes finite numbers, and no whole number that nobody knows equals another: texts that a model writes do not end
+early."""
+import math
+
+import torch
+
+aten = torch.ops.aten
+LARGEST = 1 << 24  # elements that are computed on the host for the size of a result
+
+MASKED = {aten.index, aten.index_put, aten.index_put_, aten._index_put_impl_, aten._unsafe_index,
+          aten._unsafe_index_put}
+MASKS = (torch.bool, torch.uint8)
+# Operators that look for set elements on their way to a result whose size is an argument: that argument's place.
+SIZED = {aten.masked_scatter_backward: 2}
+WHOLE = (torch.bool, torch.int16, torch.int32, torch.int64)
+FINITE = {aten.isnan: False, aten.isinf: False, aten.isfinite: True, aten.isposinf: False, aten.isneginf: False}
+
+
+def compared(operator, arguments):
+    """The answer to a comparison with a value that nobody knows; None: there is none."""
+    if operator in FINITE:
+        return FINITE[operator]
+    if operator not in (aten.eq, aten.ne) or len(arguments) < 2:
+        return None
+    same = arguments[1] is arguments[0]  # x == x holds for all but NaN
+    infinite = isinstance(arguments[1], float) and math.isinf(arguments[1])
+    if not same and not infinite and arguments[0].dtype not in WHOLE[1:]:
+        return None
+    return (operator is aten.eq) == same
+
+
+def number(tensor):
+    """What a number that nobody knows is read as."""
+    return 0 if tensor.is_floating_point() or tensor.is_complex() or tensor.dtype in MASKS else 1
+
+
+def has_mask(arguments):
+    indices = arguments[1] if len(arguments) > 1 else ()
+    return any(isinstance(i, torch.Tensor) and i.dtype in MASKS for i in indices)
+
+
+def _columns(mask, known, on_host, wanted):
+    """The places of a mask's set elements, a row of the result for each dimension, on the mask's device."""
+    source = on_host(mask) if known else torch.ones(mask.shape, dtype=torch.bool)
+    places = source.nonzero().t()
+    if wanted is not None and not known:
+        places = places[:, :wanted]
+    columns = torch.empty(places.shape, dtype=torch.int64, device=mask.device)
+    return columns, places
+
+
+def indices_of(arguments, is_known, on_host, put, note):
+    """The arguments with indices in place of masks; `put(tensor, values)` writes small known values."""
+    values = arguments[2] if len(arguments) > 2 and isinstance(arguments[2], torch.Tensor) else None
+    wanted = values.shape[0] if values is not None and values.dim() and values.shape[0] > 1 else None
+    plain = []
+    for index in arguments[1]:
+        if not isinstance(index, torch.Tensor) or index.dtype not in MASKS:
+            plain.append(index)
+            continue
+        known = is_known(index)
+        if not known:
+            note()
+        columns, places = _columns(index, known, on_host, wanted)
+        put(columns, places)
+        plain += columns.unbind(0)
+    return (arguments[0], plain) + tuple(arguments[2:])
+
+
+def substitute(operator, arguments):
+    """Arguments on the host whose result is as large as an unknown one is taken to be; None: there are none."""
+    first = arguments[0]
+    if first.numel() > LARGEST:
+        return None
+    if operator in (aten.nonzero, aten.repeat_interleave):
+        return (torch.ones(first.shape, dtype=first.dtype),) + tuple(arguments[1:])
+    if operator is aten.masked_select:
+        return torch.empty(first.shape, dtype=first.dtype), torch.ones(arguments[1].shape, dtype=torch.bool)
+    if operator in (aten._unique2, aten.unique_dim, aten.unique_consecutive):
+        return (torch.arange(first.numel()).view(first.shape),) + tuple(arguments[1:])
+    if operator is aten.bincount and len(arguments) < 2:
+        return (torch.zeros(first.shape, dtype=torch.int64),)
+    return None

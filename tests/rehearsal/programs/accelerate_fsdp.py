@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A loop of one's own with accelerate, and its FSDP plugin: accelerate_fsdp.py 1 or 2 (release of FSDP)."""
+import sys
+
+import accelerate
+import torch
+import transformers
+
+import models
+
+plugin = accelerate.FullyShardedDataParallelPlugin(
+    fsdp_version=int(sys.argv[1]), auto_wrap_policy="transformer_based_wrap",
+    transformer_cls_names_to_wrap=["LlamaDecoderLayer"], state_dict_type="SHARDED_STATE_DICT")
+accelerator = accelerate.Accelerator(mixed_precision="bf16", gradient_accumulation_steps=2, fsdp_plugin=plugin)
+model = models.make(models.llama())
+if sys.argv[1] == "1":
+    model = accelerator.prepare(model)  # makes new parameters
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5)
+schedule = transformers.get_cosine_schedule_with_warmup(optimizer, 2, 10)
+data = torch.utils.data.DataLoader(models.Texts(), batch_size=2, shuffle=True, collate_fn=models.collator())
+if sys.argv[1] == "1":
+    optimizer, data, schedule = accelerator.prepare(optimizer, data, schedule)
+else:
+    model, optimizer, data, schedule = accelerator.prepare(model, optimizer, data, schedule)
+for rows in data:
+    with accelerator.accumulate(model):
+        loss = model(**rows).loss
+        accelerator.backward(loss)
+        if accelerator.sync_gradients:
+            accelerator.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        schedule.step()
+        optimizer.zero_grad()
+    accelerator.print("loss", accelerator.gather(loss.detach()).mean().item())

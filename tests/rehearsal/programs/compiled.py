@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: Apache-2.0
+"""torch.compile: compiled.py [mode]. Inductor writes kernels with Triton."""
+import sys
+
+import torch
+
+import gpt
+
+shape = gpt.Shape(layers=2)
+model = torch.compile(gpt.GPT(shape).cuda(), mode=sys.argv[1] if sys.argv[1:] else None)
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
+for step in range(10):
+    with torch.autocast("cuda", torch.bfloat16):
+        loss = model(*gpt.batch(shape))
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    print("step", step, "loss", loss.item())

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""DeepSpeed's engine: deepspeed_zero.py STAGE [offload]. Adam of PyTorch, which needs no compiler."""
+import sys
+
+import deepspeed
+import torch
+
+import models
+
+stage, offload = int(sys.argv[1]), sys.argv[2:] == ["offload"]
+settings = {
+    "train_micro_batch_size_per_gpu": 2, "gradient_accumulation_steps": 2, "gradient_clipping": 1.0,
+    "bf16": {"enabled": True}, "zero_allow_untested_optimizer": True, "zero_force_ds_cpu_optimizer": False,
+    "zero_optimization": {"stage": stage, "overlap_comm": True, "contiguous_gradients": True,
+                          "stage3_gather_16bit_weights_on_model_save": True}}
+if offload:
+    settings["zero_optimization"]["offload_optimizer"] = {"device": "cpu", "pin_memory": True}
+    if stage == 3:
+        settings["zero_optimization"]["offload_param"] = {"device": "cpu", "pin_memory": True}
+deepspeed.init_distributed()
+if stage == 3:
+    with deepspeed.zero.Init(config_dict_or_path=settings):
+        model = models.make(models.llama())
+else:
+    model = models.make(models.llama())
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5)
+engine, optimizer, data, schedule = deepspeed.initialize(
+    model=model, optimizer=optimizer, training_data=models.Texts(), collate_fn=models.collator(), config=settings)
+for rows in data:
+    loss = engine(**{name: value.to(engine.device) for name, value in rows.items()}).loss
+    engine.backward(loss)
+    engine.step()
+    if engine.global_rank == 0:
+        print("loss", loss.item())

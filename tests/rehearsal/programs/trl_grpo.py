@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: Apache-2.0
+"""TRL's GRPOTrainer, which generates with transformers itself."""
+import datasets
+import trl
+
+import models
+
+
+def reward(completions, **rest):
+    return [float(len(c)) for c in completions]
+
+
+prompts = [{"prompt": "w1 w2 w%d" % i} for i in range(1, 200)]
+trainer = trl.GRPOTrainer(
+    model=models.make(models.llama()), reward_funcs=reward,
+    args=models.arguments(trl.GRPOConfig, per_device_train_batch_size=4, num_generations=4, max_completion_length=32),
+    train_dataset=datasets.Dataset.from_list(prompts), processing_class=models.tokenizer())
+trainer.train()

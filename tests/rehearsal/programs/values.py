@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a program sees of values: known ones are true, and unknown ones have answers that do not depend on chance."""
+import torch
+
+layer = torch.nn.Linear(1024, 1024).cuda()
+optimizer = torch.optim.AdamW(layer.parameters(), fused=True)
+mask = torch.tensor([True, False, True, False]).cuda()
+for step in range(2):
+    out = layer(torch.randn(4, 1024, device="cuda"))
+    kept = torch.zeros_like(out).masked_scatter(mask.unsqueeze(1).expand_as(out), out[mask])
+    assert out[mask].shape == (2, 1024), out[mask].shape
+    (kept.sum() + out[mask].sum()).backward()
+    assert not torch.isnan(out).any() and torch.isfinite(layer.weight.grad).all()
+    optimizer.step()
+    optimizer.zero_grad()
+    tokens = out.argmax(dim=1)  # nobody knows which
+    ends = tokens == 2
+    assert not ends.any() and tokens.tolist() == [1, 1, 1, 1], (ends, tokens)
+    assert out[out > 0].numel() == out.numel()  # an upper bound, which counts as a read
+    assert torch.unique(tokens).numel() == 4
+    assert mask.sum().item() == 2 and mask.nonzero().tolist() == [[0], [2]]
