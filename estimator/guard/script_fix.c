@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "guard/script_request.h"
+#include "guard/script_words.h"
 #include "request/framework.h"
 
 enum { ARGUMENTS = 2048, FLAGS = 64 };
@@ -103,25 +104,6 @@ static bool in_their_files(const char *argument)
 	return !strncmp(argument, "--deepspeed.", 12) || !strncmp(argument, "--accelerate.", 13);
 }
 
-/* An argument as it stands on the line that starts the program: "--tp 8", "tp=8"; "--zero_stage 3" of
- * `accelerate launch`. value: "true": of a switch; "": none is said. */
-static const char *on_line(const p4d_reading *r, const char *argument, const char *value, char *buf,
-			   size_t size)
-{
-	static const char launcher[] = "--accelerate.";
-	const bool launched = !strncmp(argument, launcher, sizeof(launcher) - 1);
-	const bool bare = !*value || !strcmp(value, "true");
-
-	if (launched)
-		snprintf(buf, size, "--%s%s%s", argument + sizeof(launcher) - 1, bare ? "" : " ",
-			 bare ? "" : value);
-	else if (p4d_reading_assigns(r))
-		snprintf(buf, size, "%s%s%s", argument + strspn(argument, "-"), *value ? "=" : "", value);
-	else
-		snprintf(buf, size, "%s%s%s", argument, bare ? "" : " ", bare ? "" : value);
-	return buf;
-}
-
 typedef struct mended {
 	const p4d_reading *reading;
 	const p4d_request *asked, *candidate;
@@ -155,51 +137,9 @@ static bool accumulates_by(const char *argument)
 	return strstr(argument, "accumulation_steps") || strstr(argument, "global_batch_size");
 }
 
-/* Configuration files, by the ending of their names. */
-enum { TOML, YAML, YML, JSON, FORMATS };
-static const struct {
-	const char *ending, *key_quote, *between;
-	bool quotes;
-} file_formats[FORMATS] = {[TOML] = {".toml", "", " = ", true},
-			   [YAML] = {".yaml", "", ": ", false},
-			   [YML] = {".yml", "", ": ", false},
-			   [JSON] = {".json", "\"", ": ", true}};
-
-/* By the ending of its name; what only files say, DeepSpeed's JSON and the sections of accelerate's YAML, is
- * of one, wherever that is written. -1: it is none. */
-static int format_of(const char *file, const char *argument)
-{
-	const size_t length = strlen(file);
-
-	for (int i = 0; i < FORMATS; i++) {
-		const size_t ending = strlen(file_formats[i].ending);
-		if (length > ending && !strcmp(file + length - ending, file_formats[i].ending))
-			return i;
-	}
-	if (!strncmp(argument, "--deepspeed.", 12))
-		return JSON;
-	return !strncmp(argument, "--accelerate.", 13) && strchr(argument + 13, '.') ? YAML : -1;
-}
-
-/* "micro_batch_size: 1": an argument in the words of the file; false: it is no configuration file. */
-static bool write_in_file(const char *file, const char *argument, const char *value, char *buf, size_t size)
-{
-	const int format = format_of(file, argument);
-	const char *dot = strrchr(argument, '.'), *key = dot ? dot + 1 : argument + strspn(argument, "-");
-
-	if (format < 0)
-		return false;
-	const bool bare = !file_formats[format].quotes || !strcmp(value, "true") || !strcmp(value, "false") ||
-			  !value[strspn(value, "0123456789.")];
-	const char *quote = bare ? "" : "\"", *around = file_formats[format].key_quote;
-	snprintf(buf, size, "%s%s%s%s%s%s%s", around, key, around, file_formats[format].between, quote, value,
-		 quote);
-	return true;
-}
-
 static bool is_configuration(const p4d_read_value *v)
 {
-	return format_of(v->file, v->argument) >= 0;
+	return p4d_guard__format_of(v->file, v->argument) >= 0;
 }
 
 /* What an argument has to say; false: no change, or p4d does not know the words. */
@@ -240,8 +180,8 @@ static void add_beside(const mended *m, const p4d_read_value *v, const char *wor
 
 	if (!other)
 		return;
-	if (!write_in_file(v->file, other, value, text, sizeof(text)))
-		on_line(m->reading, other, value, text, sizeof(text));
+	if (!p4d_guard__write_in_file(v->file, other, value, text, sizeof(text)))
+		p4d_guard__on_line(m->reading, other, value, text, sizeof(text));
 	if (there)
 		p4d_text_entry(fix, "; ", "%.100s:%" PRIu32 ": %s", there->file, there->line, text);
 	else
@@ -272,23 +212,24 @@ static void mend_line(mended *m, const p4d_read_value *v, p4d_text *fix)
 	snprintf(place, sizeof(place), v->line ? "%.100s:%" PRIu32 : "%.100s", v->file, v->line);
 	if (wanted(m, v, value, sizeof(value))) {
 		note_pasted(m, option);
-		if (write_in_file(v->file, v->argument, value, text, sizeof(text)))
+		if (p4d_guard__write_in_file(v->file, v->argument, value, text, sizeof(text)))
 			p4d_text_entry(fix, "; ", "%s: %s", place, text);
 		else if (after >= 0)
 			p4d_text_entry(fix, "; ", "%s: %.*s", place, (int)m->new->at[after].length,
 				       m->new->at[after].text);
 		else if (!strcmp(value, "false") && !p4d_reading_assigns(m->reading))
 			p4d_text_entry(fix, "; ", "%s: without %s", place,
-				       on_line(m->reading, v->argument, "", text, sizeof(text)));
+				       p4d_guard__on_line(m->reading, v->argument, "", text, sizeof(text)));
 		else
-			p4d_text_entry(fix, "; ", "%s: %s", place,
-				       on_line(m->reading, v->argument, value, text, sizeof(text)));
+			p4d_text_entry(
+			    fix, "; ", "%s: %s", place,
+			    p4d_guard__on_line(m->reading, v->argument, value, text, sizeof(text)));
 		add_beside(m, v, value, fix);
 	} else if (after < 0 && says && !in_their_files(v->argument)) {
 		m->unread = m->unread || (before < 0 && says_alone(m, v));
 		note_pasted(m, option);
 		p4d_text_entry(fix, "; ", "%s: without %s", place,
-			       on_line(m->reading, v->argument, "", text, sizeof(text)));
+			       p4d_guard__on_line(m->reading, v->argument, "", text, sizeof(text)));
 	}
 }
 
@@ -299,11 +240,12 @@ static bool add_anywhere(const mended *m, const char *name, const char *said, p4
 	const char *file = m->reading->value[P4D_MODEL].file;
 	char text[128];
 
-	if (write_in_file(file, name, said, text, sizeof(text)))
+	if (p4d_guard__write_in_file(file, name, said, text, sizeof(text)))
 		p4d_text_entry(fix, "; ", "%s: add %s", file, text);
 	else if (m->reading->line)
 		p4d_text_entry(fix, "; ", "%s:%" PRIu32 ": add %s", m->reading->file,
-			       m->reading->program_line, on_line(m->reading, name, said, text, sizeof(text)));
+			       m->reading->program_line,
+			       p4d_guard__on_line(m->reading, name, said, text, sizeof(text)));
 	else
 		return false;
 	return true;
@@ -523,10 +465,11 @@ void p4d_guard__script_flag(const p4d_reading *r, char *flag, size_t size)
 			 v->line);
 	else
 		snprintf(place, sizeof(place), "%.100s:%" PRIu32 ": add ", r->file, r->program_line);
-	if (v->file && v->argument && write_in_file(v->file, argument, said, text, sizeof(text)))
+	if (v->file && v->argument && p4d_guard__write_in_file(v->file, argument, said, text, sizeof(text)))
 		snprintf(flag, size, "%s%s", place, text);
 	else
-		snprintf(flag, size, "%s%s", place, on_line(r, argument, said, text, sizeof(text)));
+		snprintf(flag, size, "%s%s", place,
+			 p4d_guard__on_line(r, argument, said, text, sizeof(text)));
 }
 
 /* In the file that names the model, as its program's configuration says it, or on the line that starts the
@@ -543,13 +486,13 @@ static bool write_way(const p4d_reading *r, p4d_option option, int64_t value, p4
 	if (!name || !file || !p4d_reading_say(r, name, option, text, said, sizeof(said)))
 		return false;
 	/* torchtitan takes what its TOML has in a table on its line, too */
-	if (!(r->line && format_of(file, name) == TOML) &&
-	    write_in_file(file, name, said, line, sizeof(line)))
+	if (!(r->line && p4d_guard__format_of(file, name) == P4D_TOML) &&
+	    p4d_guard__write_in_file(file, name, said, line, sizeof(line)))
 		p4d_text_entry(fix, "; ", "in %.100s: %s", file, line);
 	else if (r->line)
 		p4d_text_entry(fix, "; ", "%s:%" PRIu32 ": %s%s", there->line ? there->file : r->file,
 			       there->line ? there->line : r->program_line, there->line ? "" : "add ",
-			       on_line(r, name, said, line, sizeof(line)));
+			       p4d_guard__on_line(r, name, said, line, sizeof(line)));
 	else
 		return false;
 	return true;

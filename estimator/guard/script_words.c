@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "guard/script_words.h"
+
+#include <stdio.h>
+#include <string.h>
+
+const char *p4d_guard__on_line(const p4d_reading *r, const char *argument, const char *value, char *buf,
+			       size_t size)
+{
+	static const char launcher[] = "--accelerate.";
+	const bool launched = !strncmp(argument, launcher, sizeof(launcher) - 1);
+	const bool bare = !*value || !strcmp(value, "true");
+
+	if (launched)
+		snprintf(buf, size, "--%s%s%s", argument + sizeof(launcher) - 1, bare ? "" : " ",
+			 bare ? "" : value);
+	else if (p4d_reading_assigns(r))
+		snprintf(buf, size, "%s%s%s", argument + strspn(argument, "-"), *value ? "=" : "", value);
+	else
+		snprintf(buf, size, "%s%s%s", argument, bare ? "" : " ", bare ? "" : value);
+	return buf;
+}
+
+/* Configuration files, by the ending of their names. */
+static const struct {
+	const char *ending, *key_quote, *between;
+	bool quotes;
+} file_formats[P4D_FILE_FORMATS] = {[P4D_TOML] = {".toml", "", " = ", true},
+				    [P4D_YAML] = {".yaml", "", ": ", false},
+				    [P4D_YML] = {".yml", "", ": ", false},
+				    [P4D_JSON] = {".json", "\"", ": ", true}};
+
+int p4d_guard__format_of(const char *file, const char *argument)
+{
+	const size_t length = strlen(file);
+
+	for (int i = 0; i < P4D_FILE_FORMATS; i++) {
+		const size_t ending = strlen(file_formats[i].ending);
+		if (length > ending && !strcmp(file + length - ending, file_formats[i].ending))
+			return i;
+	}
+	if (!strncmp(argument, "--deepspeed.", 12))
+		return P4D_JSON;
+	return !strncmp(argument, "--accelerate.", 13) && strchr(argument + 13, '.') ? P4D_YAML : -1;
+}
+
+bool p4d_guard__write_in_file(const char *file, const char *argument, const char *value, char *buf,
+			      size_t size)
+{
+	const int format = p4d_guard__format_of(file, argument);
+	const char *dot = strrchr(argument, '.'), *key = dot ? dot + 1 : argument + strspn(argument, "-");
+
+	if (format < 0)
+		return false;
+	const bool bare = !file_formats[format].quotes || !strcmp(value, "true") || !strcmp(value, "false") ||
+			  !value[strspn(value, "0123456789.")];
+	const char *quote = bare ? "" : "\"", *around = file_formats[format].key_quote;
+	snprintf(buf, size, "%s%s%s%s%s%s%s", around, key, around, file_formats[format].between, quote, value,
+		 quote);
+	return true;
+}
