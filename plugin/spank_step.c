@@ -8,6 +8,7 @@
 
 #include "guard/guard.h"
 #include "job/export.h"
+#include "guard/note.h"
 #include "job_environment.h"
 #include "job_record.h"
 #include "site_file.h"
@@ -69,15 +70,26 @@ static const p4d_cluster *no_cluster(void *unused)
 	return NULL; /* one RPC per step is enough; p4d.conf or a typed GRES must suffice */
 }
 
-static void conclude(const p4d_verdict *verdict)
+/* With `optional p4d.so` srun has printed the reason and the fix, and starts the step all the same. */
+static bool was_said(spank_t spank, const p4d_verdict *verdict)
+{
+	char line[P4D_NOTE_MAX];
+	p4d_note note;
+
+	return spank_getenv(spank, P4D_EXPORT_VERDICT, line, sizeof(line)) == ESPANK_SUCCESS &&
+	       p4d_note_read(line, &note) && note.outcome == P4D_OUTCOME_REFUSE &&
+	       p4d_note_same_reason(&note, verdict);
+}
+
+static void conclude(spank_t spank, const p4d_verdict *verdict)
 {
 	refused = verdict->action == P4D_REJECT;
-	if (verdict->action != P4D_PASS)
+	if (verdict->action != P4D_PASS && !was_said(spank, verdict))
 		p4d_verdict_text(verdict, said, sizeof(said));
 }
 
 /* slurmctld did not answer: the site's policy decides whether to refuse. */
-static void unanswered(const p4d_site *site, const p4d_job *job, const p4d_error *err)
+static void unanswered(spank_t spank, const p4d_site *site, const p4d_job *job, const p4d_error *err)
 {
 	p4d_policy policy = site ? p4d_guard_policy(site, job, NULL) : (p4d_policy){.mode = P4D_MODE_OFF};
 	p4d_verdict verdict;
@@ -85,7 +97,7 @@ static void unanswered(const p4d_site *site, const p4d_job *job, const p4d_error
 	slurm_info("p4d: [P4D%03d] %s; the step was not checked", err->code, err->text);
 	if (policy.mode == P4D_MODE_ENFORCE && !policy.exempt && policy.on_error == P4D_ON_ERROR_REJECT) {
 		p4d_guard_fail(site, job, err, &verdict);
-		conclude(&verdict);
+		conclude(spank, &verdict);
 	}
 }
 
@@ -102,7 +114,8 @@ static void say_other_component(void)
 	    P4D_E_STEP_DIFFERS);
 }
 
-static void judge(const p4d_record *record, const p4d_given *given, const char *line, int argc, char **argv)
+static void judge(spank_t spank, const p4d_record *record, const p4d_given *given, const char *line, int argc,
+		  char **argv)
 {
 	p4d_request options = {0};
 	p4d_verdict verdict = {0};
@@ -132,7 +145,7 @@ static void judge(const p4d_record *record, const p4d_given *given, const char *
 		p4d_guard_fail(site, &record->job, &err, &verdict);
 	else
 		p4d_guard_verify(site, &record->job, no_cluster, NULL, line, &options, &verdict);
-	conclude(&verdict);
+	conclude(spank, &verdict);
 	p4d_site_free(site);
 }
 
@@ -154,11 +167,11 @@ void p4d_step_judge(spank_t spank, const p4d_given *given, int argc, char **argv
 		return;
 	if (p4d_record_load(&record, job_id, &err) < 0) {
 		p4d_site *site = p4d_site_file_load(argc, argv, &(p4d_error){.code = P4D_OK});
-		unanswered(site, &record.job, &err);
+		unanswered(spank, site, &record.job, &err);
 		p4d_site_free(site);
 		return;
 	}
-	judge(&record, given, line, argc, argv);
+	judge(spank, &record, given, line, argc, argv);
 	p4d_record_free(&record);
 }
 

@@ -30,6 +30,18 @@ run salloc --no-shell $node $toobig
 by_slurmctld
 run srun $node $toobig true
 by_slurmctld
+# the reason and the fix of a step are printed once
+cat >steps.sh <<'END'
+#!/bin/sh
+srun -n1 --p4d-tp=4 true
+echo "other=$?"
+END
+run sbatch $node $full -o out steps.sh
+accepted
+finished "$id"
+run cat out
+lacks "$out" "other=0"
+same "$(printf '%s\n' "$out" | grep -c 'P4D044')" 1 "reasons"
 same "$(squeue -h -n "$SBATCH_JOB_NAME" -o %i | wc -l)" 1 "jobs submitted"
 # a broken or missing plugin breaks nobody
 echo "optional $work/missing.so" >plugstack.conf
