@@ -487,15 +487,15 @@ int p4d_guard__judge_unmodelled(const p4d_request *request, const char *program,
 	if (program)
 		snprintf(otherwise, sizeof(otherwise), " (--p4d-framework=%s says otherwise)",
 			 P4D_FRAMEWORK_NAMES);
-	/* a site that requires plans lets a job through without one only where it wrote so */
-	const bool required = v->policy.require_plan && v->policy.unmodelled != P4D_UNMODELLED_PASS;
+	/* where plans are required the user has to say it */
+	const bool required = v->policy.require_plan && v->policy.unmodelled != P4D_UNMODELLED_PASS &&
+			      request->origin[P4D_UNMODELLED] != P4D_BY_USER;
 
 	if (v->policy.unmodelled == P4D_UNMODELLED_REJECT || required) {
 		p4d_fail(err, P4D_E_UNMODELLED, "%s is not modelled%s: %s", what,
-			 required ? ", and GPU jobs of this partition must be checked (unless the site has "
-				    "unmodelled = pass)"
-				  : "",
-			 why);
+			 required ? ", and GPU jobs of this partition must say what they train" : "", why);
+		if (required && v->policy.unmodelled != P4D_UNMODELLED_REJECT)
+			return p4d_fix(err, "--p4d-unmodelled=PROGRAM");
 		return is_model ? -1
 				: p4d_fix(err, "--p4d-framework=NAME (%s)%s", P4D_FRAMEWORK_NAMES,
 					  program || is_script ? "" : " instead of --p4d-unmodelled");

@@ -48,11 +48,11 @@ static int check_missing(const p4d_site *site, const p4d_job *job, p4d_cluster_s
 	}
 	if (v->policy.require_plan && gets_gpus) {
 		/* what else may run there is the site's decision */
-		const bool others = v->policy.unmodelled == P4D_UNMODELLED_PASS;
+		const bool others = v->policy.unmodelled != P4D_UNMODELLED_REJECT;
 		p4d_fail(err, P4D_E_PLAN_REQUIRED, "GPU jobs like this one must say what they train%s",
 			 others ? ""
 				: ", and this site lets no program run here that p4d does not model "
-				  "(unmodelled = pass does)");
+				  "(unmodelled = warn does)");
 		return p4d_fix(err, "--p4d-model=NAME (`p4d models` lists the presets)%s",
 			       others ? ", or --p4d-unmodelled=PROGRAM for one that trains no such model"
 				      : "");

@@ -57,4 +57,18 @@ says P4D012
 echo "python resnet.py" >>job.sh
 run sbatch -H -p strict $node job.sh
 refused P4D043
+says "or --p4d-unmodelled=PROGRAM for one that trains no such model"
+# who says so has said what runs there; a site may still refuse it
+run sbatch -H -p strict $node --p4d-unmodelled=resnet.py job.sh
+accepted
+says "[P4D009] what the job runs is not modelled, the job was not checked: resnet.py"
+contains "$(grep 'code="P4D009"' "$CLUSTER/log/slurmctld.log" | tail -1)" 'verdict="not-judged"'
+conf=$CLUSTER/etc/p4d.conf
+sed 's/^mode = enforce/&\nunmodelled = reject/' "$CLUSTER/p4d.conf.good" >"$conf.new"
+mv "$conf.new" "$conf"
+sleep 1.5
+run sbatch -H -p strict $node --p4d-unmodelled=resnet.py job.sh
+refused P4D009
+run sbatch -H -p strict $node job.sh
+refused P4D043
 says "this site lets no program run here that p4d does not model"

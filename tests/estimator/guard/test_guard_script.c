@@ -108,8 +108,7 @@ static void the_site_decides(void **state)
 		       P4D_E_DOES_NOT_FIT);
 		t = judged(*state, ON("required", 1), "python3 resnet.py\n", "", controller);
 		expect(t, P4D_REJECT, P4D_E_PLAN_REQUIRED);
-		says(t,
-		     "this site lets no program run here that p4d does not model (unmodelled = pass does)");
+		says(t, "or --p4d-unmodelled=PROGRAM for one that trains no such model");
 		t = judged(*state, ON("open", 1), "python3 resnet.py\n", "", controller);
 		expect(t, P4D_REJECT, P4D_E_PLAN_REQUIRED);
 		says(t, "or --p4d-unmodelled=PROGRAM for one that trains no such model");
