@@ -320,6 +320,8 @@ static void read_job(check *c, p4d_sbatch *sbatch)
 	c->submitted.script = c->script;
 	c->submitted.length = c->length;
 	c->submitted.files = &c->files;
+	c->submitted.program = program;
+	c->submitted.site = c->site;
 	p4d_job_script script = script_of(c, sbatch, &sbatch->request);
 	script.submits = p4d_submitted_add;
 	script.rehearsals = p4d_rehearsals_any() ? &c->rehearsals : NULL;

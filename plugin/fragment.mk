@@ -27,6 +27,7 @@ client_LDFLAGS = $(plugin_LDFLAGS) -Wl,-z,noseparate-code
 
 # Loaded for every job of the cluster: the options alone.
 p4d_la_SOURCES = $(option_sources) \
+	plugin/site_words.h plugin/site_words.c \
 	plugin/slurm_compat.h \
 	plugin/job_environment.h plugin/job_environment.c \
 	plugin/spank.c \
@@ -52,7 +53,8 @@ libp4d_client_la_SOURCES = $(job_sources) $(option_sources) \
 	plugin/spank_report.h plugin/spank_report.c \
 	plugin/client_job.h plugin/client_job.c \
 	plugin/job_record.h plugin/job_record.c \
-	plugin/site_file.h plugin/site_file.c
+	plugin/site_file.h plugin/site_file.c \
+	plugin/site_words.h plugin/site_words.c
 libp4d_client_la_CPPFLAGS = $(plugin_CPPFLAGS)
 libp4d_client_la_CFLAGS = $(plugin_CFLAGS)
 libp4d_client_la_LDFLAGS = $(client_LDFLAGS) -Wl,-z,nodelete -export-symbols-regex '^p4d_client$$'

@@ -33,6 +33,22 @@ static const char *program(void *site, const char *path)
 	return p4d_site_program(site, path);
 }
 
+/* Whether the script may start a program that the site has a section for. */
+static bool starts_program_of(const p4d_site *site, const char *script, size_t length)
+{
+	enum { MOST = 64 << 10, PROGRAMS = 64 };
+	const char *name, *is;
+
+	length = length < MOST ? length : MOST;
+	for (size_t i = 0; i < PROGRAMS && (name = p4d_site_program_at(site, i, &is)); i++) {
+		const char *slash = strrchr(name, '/');
+		name = slash ? slash + 1 : name;
+		if (*name && memmem(script, length, name, strlen(name)))
+			return true;
+	}
+	return false;
+}
+
 const p4d_reading *p4d_script_read(const p4d_site *site, p4d_job *job, const job_desc_msg_t *desc)
 {
 	const bool is_component = desc->het_job_offset != NO_VAL;
@@ -40,7 +56,9 @@ const p4d_reading *p4d_script_read(const p4d_site *site, p4d_job *job, const job
 	pthread_mutex_lock(&busy);
 	/* of a text that is longer the end is not known */
 	if (!job->script || job->script_length >= P4D_SCRIPT_BYTES || is_component ||
-	    desc->argc > ARGUMENTS || !p4d_reader_may_train(job->script, job->script_length))
+	    desc->argc > ARGUMENTS ||
+	    !(p4d_reader_may_train(job->script, job->script_length) ||
+	      starts_program_of(site, job->script, job->script_length)))
 		return NULL;
 	memset(arguments, 0, sizeof(arguments));
 	for (uint32_t i = 1; i < desc->argc && desc->argv; i++)

@@ -16,6 +16,7 @@
 #include "reader/reader_words.h"
 #include "rehearsals/rehearsals.h"
 #include "slurm_compat.h"
+#include "site_words.h"
 #include "spank_client.h"
 #include "spank_options.h"
 
@@ -50,13 +51,14 @@ int slurm_spank_init(spank_t spank, int argc, char **argv)
 }
 
 /* A job without p4d options may say what it trains in its script, or start what its user has rehearsed. */
-static bool script_may_train(void)
+static bool script_may_train(int argc, char **argv)
 {
 	p4d_client_script script;
 
 	p4d_client_script_open(&script);
 	const bool may =
-	    script.text && (p4d_reader_may_train(script.text, script.length) || p4d_rehearsals_any());
+	    script.text && (p4d_reader_may_train(script.text, script.length) || p4d_rehearsals_any() ||
+			    p4d_site_words_in(argc, argv, script.text, script.length));
 	p4d_client_script_free(&script);
 	return may;
 }
@@ -71,7 +73,7 @@ static int submit(spank_t spank, int argc, char **argv)
 	if (!step && spank_context() == S_CTX_LOCAL)
 		p4d_options_add_defaults("SLURM");
 	const p4d_client_calls *client =
-	    p4d_given_any(given) || script_may_train() ? p4d_spank_client_open() : NULL;
+	    p4d_given_any(given) || script_may_train(argc, argv) ? p4d_spank_client_open() : NULL;
 	if (!step)
 		p4d_options_clean_environment(spank);
 	if (client)

@@ -27,6 +27,7 @@
 #include "rehearsals/rehearsals.h"
 #include "request/framework.h"
 #include "site_file.h"
+#include "site_words.h"
 #include "spank_report.h"
 
 typedef struct submission {
@@ -240,7 +241,8 @@ static void read_script(submission *s)
 	s->job.script = s->script.text;
 	s->job.script_length = s->script.length;
 	if (!s->script.text || !(p4d_is_set(&s->request, P4D_PROGRAM) ||
-				 p4d_reader_may_train(s->script.text, s->script.length) || rehearsed))
+				 p4d_reader_may_train(s->script.text, s->script.length) || rehearsed ||
+				 p4d_site_words_in(s->argc, s->argv, s->script.text, s->script.length)))
 		return;
 	p4d_client_script_name(&s->script);
 	if (!make_room(&s->reading, &s->memory) || !s->script.arguments || is_heterogeneous(&s->script))

@@ -181,6 +181,27 @@ static const char *inherited(void *context, const char *name)
 	return p4d_value_text(value, s->text, sizeof(s->text));
 }
 
+/* One that is not known makes an option of which p4d does not know all. */
+static const char *for_sbatch(void *context, const char *name)
+{
+	const char *value = inherited(context, name);
+
+	return value == p4d_shell_later ? "${P4D_UNREAD}" : value;
+}
+
+/* Whether the job's environment sets PyTorch's allocator to expandable segments. */
+static bool is_expandable(p4d_submitted *s)
+{
+	static const char *const names[] = {"PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		const char *value = inherited(s, names[i]);
+		if (value && value != p4d_shell_later && strstr(value, P4D_EXPANDABLE_SEGMENTS))
+			return true;
+	}
+	return false;
+}
+
 /* A file that the script has written before. */
 static const char *left(void *context, const char *path, size_t *length)
 {
@@ -236,6 +257,8 @@ static void read_job(p4d_submitted *s, p4d_submitted_job *job, size_t operand, s
 				       .task = job->of_task ? number : NULL,
 				       .export = job->sbatch.value[P4D_SBATCH_EXPORT],
 				       .files = s->files,
+				       .program = s->program,
+				       .site = s->site,
 				       .config = p4d_line_config,
 				       .inherited = inherited,
 				       .left = left,
@@ -267,11 +290,12 @@ static bool take_job(p4d_submitted *s, p4d_submitted_job *job, const p4d_value *
 
 	job->arguments = arguments_of(s->shell, words, count, &kept, &number);
 	job->sbatch.skips_foreign = true;
+	job->sbatch.job.expandable = is_expandable(s);
 	bool known = job->arguments &&
 		     p4d_sbatch_arguments(&job->sbatch, (int)number, job->arguments, &operand, NULL) == 0;
 	job->script = known ? script_of(s->shell, kept, number, (size_t)operand, job, &line) : NULL;
 	free((void *)kept);
-	known = job->script && p4d_sbatch_environment(&job->sbatch, environ, NULL) == 0 &&
+	known = job->script && p4d_sbatch_variables(&job->sbatch, for_sbatch, s, NULL) == 0 &&
 		p4d_sbatch_script(&job->sbatch, job->script, strlen(job->script), 0, &components, NULL) == 0;
 	if (!known || components > 1 || has_unknown_option(&job->sbatch) ||
 	    p4d_sbatch_job(&job->sbatch, NULL) < 0)

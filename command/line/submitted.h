@@ -35,6 +35,8 @@ typedef struct p4d_submitted {
 	const char *script; /* that submits: a job that submits itself again is no other */
 	size_t length;
 	p4d_read_files *files;
+	const char *(*program)(void *site, const char *path); /* as in p4d_job_script */
+	void *site;
 	/* filled */
 	p4d_submitted_job *job[P4D_SUBMITTED];
 	unsigned count;

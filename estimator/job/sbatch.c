@@ -240,6 +240,35 @@ int p4d_sbatch_environment(p4d_sbatch *sbatch, char *const environment[], p4d_er
 	return 0;
 }
 
+/* One variable of sbatch's environment, if it is set. */
+static int take_variable(p4d_sbatch *sbatch, int index, const char *value, p4d_error *err)
+{
+	if (!value || (!*value && index != P4D_SBATCH_EXCLUSIVE))
+		return 0;
+	return put(sbatch, index, value, P4D_FROM_ENVIRONMENT, err);
+}
+
+int p4d_sbatch_variables(p4d_sbatch *sbatch, const char *(*variable)(void *context, const char *name),
+			 void *context, p4d_error *err)
+{
+	char name[64];
+
+	for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++)
+		if (take_variable(sbatch, (int)variables[i].field, variable(context, variables[i].name),
+				  err) < 0)
+			return -1;
+	for (int i = 0; i < P4D_OPTIONS; i++) {
+		if (!for_slurm(i))
+			continue;
+		snprintf(name, sizeof(name), "SBATCH_%s", prefixed[i]);
+		for (char *c = name; *c; c++)
+			*c = *c == '-' ? '_' : (char)toupper((unsigned char)*c);
+		if (take_variable(sbatch, P4D_SBATCH_FIELDS + i, variable(context, name), err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
 /*
  * Cuts the rest of an #SBATCH line into words, in place, as sbatch does: quotes and backslashes are removed,
  * an unquoted # starts a comment. Returns the number of words, -1 for an unterminated quote.

@@ -97,6 +97,10 @@ int p4d_sbatch_arguments(p4d_sbatch *sbatch, int argc, char *const argv[], int *
 /* Reads SBATCH_PARTITION, SBATCH_P4D_TP and so on from NAME=VALUE strings. An empty one counts as unset. */
 int p4d_sbatch_environment(p4d_sbatch *sbatch, char *const environment[], p4d_error *err);
 
+/* The same of an environment that is asked for each variable: its value, or NULL. */
+int p4d_sbatch_variables(p4d_sbatch *sbatch, const char *(*variable)(void *context, const char *name),
+			 void *context, p4d_error *err);
+
 /*
  * Reads the #SBATCH lines of one component (0 unless the job is heterogeneous), up to the first command as
  * sbatch does. components: how many the script describes. A long option that is unknown may be that of

@@ -67,3 +67,21 @@ refused P4D012 slurmctld
 run sbatch -H lora.sh
 accepted
 silent
+
+# a program without a word that trainings have
+cat >plain.sh <<'END'
+#!/bin/bash
+#SBATCH -N1 --gpus-per-node=8
+torchrun --nproc_per_node 8 bin/start --num-layers 40 --hidden-size 5120 --num-attention-heads 40 --seq-length 4096 --bf16 \
+	--position-embedding-type rope --vocab-size 32000 --micro-batch-size 1 --global-batch-size 512
+END
+run sbatch -H plain.sh
+accepted
+silent
+site 'program "bin/start" { is = megatron }'
+run sbatch -H plain.sh
+refused P4D012 spank
+run sh -c 'cat plain.sh | sbatch -H'
+refused P4D012 slurmctld
+run sbatch -H own.sh
+accepted

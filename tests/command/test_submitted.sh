@@ -96,3 +96,43 @@ case $out in "p4d: would pass: custom on 1 node"*"the job that launch.sh submits
 sed -i '/inner.sh/d' launch.sh
 exits 0 $check launch.sh
 case $out in *submits*) fail "it is no other job" ;; esac
+
+# sections of p4d.conf for programs, and variables of sbatch that the launcher exports, count in the job; options that are typed for the
+# launcher are its own
+sed 's/^version/program "tools\/mine.py" { is = megatron }\n&/' judge.conf >program.conf
+printf '%s\n' '#!/bin/bash' "$lines -N1" "srun python tools/mine.py ${train#pretrain_gpt.py} 1" >own.sh
+launcher <<'E'
+sbatch own.sh
+E
+exits 12 p4d check --conf program.conf launch.sh
+prints "the job that launch.sh submits at line 2:" "would be refused: custom on 1 node of 8 x h100-80gb, tp=1"
+printf '%s\n' '#!/bin/bash' '#SBATCH -N1 --gpus-per-node=8 --ntasks-per-node=8' "srun python $train 1" >placed.sh
+launcher <<'E'
+export SBATCH_PARTITION=debug
+sbatch placed.sh
+E
+exits 0 $check launch.sh
+prints "the job that launch.sh submits at line 3:" "(mode = observe; mode = enforce would refuse it)"
+sed -i 's/export //' launch.sh
+exits 12 $check launch.sh
+launcher <<'E'
+export SBATCH_PARTITION=$(choose_partition)
+sbatch placed.sh
+E
+exits 0 $check launch.sh
+prints "the job has no p4d options"
+launcher <<'E'
+sbatch placed.sh
+E
+for option in --p4d-tp=8 --partition=debug --array=0-3; do
+	status=0
+	out=$($check $option launch.sh 2>err) || status=$?
+	err=$(cat err)
+	prints "the job that launch.sh submits at line 2:" "would be refused: custom on 1 node of 8 x h100-80gb, tp=1"
+done
+launcher <<'E'
+export SBATCH_P4D_MODEL=llama13b SBATCH_P4D_TP=8
+sbatch placed.sh
+E
+exits 46 $check launch.sh
+says "--p4d-tp=8 is judged, but placed.sh:3 has --tensor-model-parallel-size 1"

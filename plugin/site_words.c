@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "site_words.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "client_option.h"
+#include "slurm_compat.h"
+
+enum { MOST = 1 << 18, PATH = 4096 };
+
+static char *read_text(const char *path, size_t *length)
+{
+	const int fd = p4d_file_open(path);
+	char *text = fd < 0 ? NULL : p4d_file_read(fd, MOST, length);
+
+	if (fd >= 0)
+		close(fd);
+	return text;
+}
+
+/* In the places of p4d_site_file_load. */
+static char *read_conf(int argc, char **argv, size_t *length)
+{
+	const slurm_conf_t *conf = p4d_client_slurm_conf();
+	const char *slurm_conf = conf && conf->slurm_conf ? conf->slurm_conf : getenv("SLURM_CONF");
+	const char *slash = slurm_conf ? strrchr(slurm_conf, '/') : NULL;
+	char path[PATH];
+
+	for (int i = 0; i < argc; i++)
+		if (!strncmp(argv[i], "conf=", 5))
+			return read_text(argv[i] + 5, length);
+	if (slash) {
+		snprintf(path, sizeof(path), "%.*s/p4d.conf", (int)(slash - slurm_conf), slurm_conf);
+		if (!access(path, F_OK))
+			return read_text(path, length);
+	}
+	return read_text(P4D_SYSCONFDIR "/p4d.conf", length);
+}
+
+static bool is_of_word(char c)
+{
+	return isalnum((unsigned char)c) || c == '_';
+}
+
+/* Whether the section that begins at this word is of a program that stands in the script. */
+static bool names(const char *word, const char *end, const char *script, size_t length)
+{
+	const char *from = word + strlen("program");
+
+	while (from < end && isblank((unsigned char)*from))
+		from++;
+	if (from == end || *from++ != '"')
+		return false;
+	const char *to = memchr(from, '"', (size_t)(end - from));
+	if (!to)
+		return false;
+	const char *slash = memrchr(from, '/', (size_t)(to - from));
+	from = slash ? slash + 1 : from;
+	return to > from && memmem(script, length, from, (size_t)(to - from));
+}
+
+bool p4d_site_words_in(int argc, char **argv, const char *script, size_t length)
+{
+	size_t size;
+	char *text = read_conf(argc, argv, &size);
+	const char *end = text + size;
+	bool found = text && memmem(text, size, "include(", strlen("include("));
+
+	for (const char *at = text; text && !found; at++) {
+		at = memmem(at, (size_t)(end - at), "program", strlen("program"));
+		if (!at)
+			break;
+		found = (at == text || !is_of_word(at[-1])) && names(at, end, script, length);
+	}
+	free(text);
+	return found;
+}
