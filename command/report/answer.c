@@ -92,6 +92,9 @@ static const char *not_counted(const p4d_checked *answer)
 	const p4d_layout *l = &answer->verdict->layout;
 	const p4d_reading *r = answer->sbatch->job.reading;
 
+	if (r && answer->verdict->read && p4d_reading_has_server(r) &&
+	    (answer->verdict->judged || answer->verdict->colocated.capacity_bytes))
+		return "the engine that another command starts, on other GPUs of the job";
 	if (!answer->verdict->judged)
 		return NULL;
 	if (l->framework == P4D_FRAMEWORK_DEEPSPEED && l->zero_stage == 3 && r && r->saves_on_host)

@@ -313,6 +313,15 @@ static bool was_judged(const p4d_verdict *v)
 	return v->judged || v->colocated.capacity_bytes || v->serving.max_model_len;
 }
 
+/* Of a job of which the training has a part: no plan of the whole, and no other nodes or GPUs for it. */
+static void leave_to_user(p4d_verdict *v)
+{
+	v->plan[0] = '\0';
+	for (unsigned i = 0; i < v->messages; i++)
+		if (!strncmp(v->message[i].fix, "--", 2))
+			v->message[i].fix[0] = '\0';
+}
+
 /* What is said of a job whose user typed nothing. Without a plan and p4d's variables it runs as it would
  * without p4d. */
 static void advise(const p4d_guard_work *g, p4d_verdict *v)
@@ -320,6 +329,8 @@ static void advise(const p4d_guard_work *g, p4d_verdict *v)
 	char place[208];
 
 	v->read = true;
+	if (p4d_reading_has_server(g->job->reading))
+		leave_to_user(v);
 	if (!judges(g, v)) {
 		v->action = v->action == P4D_REJECT ? P4D_WARN : v->action;
 		v->plan[0] = '\0';
@@ -391,10 +402,42 @@ static void say_evaluation(p4d_verdict *v, const p4d_reading *reading, const p4d
 			 size, there->file, there->line);
 }
 
+/*
+ * A training next to an engine that serves has a part of the job, if its launcher says so: fewer nodes, or
+ * fewer GPUs of a node. False: they share all.
+ */
+static bool take_part(const p4d_guard_work *g, p4d_geometry *geometry, p4d_error *err)
+{
+	const p4d_reading *r = g->job->reading;
+	const uint32_t nodes = r->by_default[P4D_NODES]
+				   ? 0
+				   : (uint32_t)strtoul(r->value[P4D_NODES].text, NULL, 10),
+		       gpus = (uint32_t)strtoul(r->value[P4D_GPUS_PER_NODE].text, NULL, 10);
+	char place[208];
+
+	if (!(nodes && nodes < geometry->nodes) && !(gpus && gpus < geometry->gpus_per_node)) {
+		p4d_guard__script_place(r, place, sizeof(place));
+		p4d_fail(
+		    err, P4D_E_NOT_READ,
+		    "%.120s was not checked: one trains, and %u serve%s a model; on which GPUs is not known",
+		    place, r->serving, r->serving > 1 ? "" : "s");
+		return false;
+	}
+	if (nodes && nodes < geometry->nodes)
+		geometry->nodes = nodes;
+	if (gpus && gpus < geometry->gpus_per_node)
+		geometry->gpus_per_node = gpus;
+	geometry->tasks_per_node = 0;
+	return true;
+}
+
 /* Whether what was read of the script is not enough after all. */
 static bool is_left(const p4d_guard_work *g, int placed, p4d_error *err)
 {
 	if (g->by_script && (placed < 0 || is_unknown_model(g, err)))
+		return true;
+	if (g->by_script && p4d_reading_has_server(g->job->reading) &&
+	    !take_part(g, &g->verdict->geometry, err))
 		return true;
 	return placed == 0 && g->request->origin[P4D_MODEL] == P4D_BY_SCRIPT && starts_others(g, err);
 }

@@ -146,7 +146,9 @@ static void list_reasons(const p4d_reading *r, const p4d_request *typed, reasons
 		const int option = p4d_request_option_find(r->unknown[i].name);
 		const bool of_model =
 		    option >= 0 && p4d_request_option_info((p4d_option)option)->where & P4D_WHERE_MODEL;
-		if (!r->unknown[i].doubt && !is_size(option) && !says(typed, option) &&
+		/* where it trains follows from the job's size, which is not known here */
+		const bool of_server = p4d_reading_has_server(r) && !strcmp(r->unknown[i].name, "commands");
+		if (!r->unknown[i].doubt && !of_server && !is_size(option) && !says(typed, option) &&
 		    !(named && of_model) && !(lacks && of_file(&r->unknown[i])) &&
 		    !is_idle(r, typed, &r->unknown[i]))
 			add_reason(all, r->unknown[i].name, r->unknown[i].why);

@@ -194,6 +194,8 @@ static void note(p4d_launch *launch, const launcher *l, p4d_value word, const ch
 	plain[i] = '\0';
 	if (!strcmp(l->name, "srun") && !strncmp(plain, "container", strlen("container")))
 		launch->container = true;
+	if (!strcmp(l->name, "srun") && name[0] == 'N') /* -N1, -N 1 */
+		launch->step_nodes = word.length > 1 ? (p4d_value){word.at + 1, word.length - 1} : value;
 	if (!strcmp(l->name, "composer") && !strcmp(plain, "n"))
 		launch->gpus_per_node = value;
 	if (!strcmp(l->name, "deepspeed") && (!strcmp(plain, "include") || !strcmp(plain, "i")))

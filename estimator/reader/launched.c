@@ -153,6 +153,14 @@ void p4d_reader__launched(p4d_reading *r, p4d_shell *shell, const p4d_launch *la
 	take_allocator(r, shell);
 }
 
+void p4d_reader__in_step(p4d_reading *r, p4d_shell *shell, p4d_value nodes)
+{
+	if (!p4d_reader__set(&r->value[P4D_NODES]) || r->by_default[P4D_NODES]) {
+		take_launched(r, shell, P4D_NODES, nodes);
+		r->by_default[P4D_NODES] = r->by_default[P4D_NODES] && !nodes.length;
+	}
+}
+
 void p4d_reader__one_node(p4d_reading *r, p4d_shell *shell, const p4d_launch *launch)
 {
 	/* LLaMA-Factory and ms-swift start torchrun themselves */

@@ -16,6 +16,8 @@ typedef struct reading_state {
 	p4d_reading *reading;
 	const p4d_reader_host *host;
 	p4d_value nodes, gpus_per_node; /* of the launcher around a script */
+	p4d_value step_nodes;           /* of the step around it */
+	p4d_value trains_on;            /* of the step around the command that is read */
 	uint64_t until_ns;              /* for configuration files, of all programs */
 	p4d_read_python python;
 	unsigned weighs_left;            /* of P4D_READ_WEIGHED */
@@ -368,12 +370,14 @@ static void run_command(void *context, p4d_shell *shell, const p4d_value *words,
 	p4d_reader__launch(words, count, &launch);
 	if ((!launch.count && !launch.shell_input) || submits(state, shell, &launch))
 		return;
-	const p4d_value nodes = state->nodes, gpus = state->gpus_per_node;
+	const p4d_value nodes = state->nodes, gpus = state->gpus_per_node, step = state->step_nodes;
 	const unsigned before = r->commands;
 	if (launch.nodes.length)
 		state->nodes = launch.nodes;
 	if (launch.gpus_per_node.length)
 		state->gpus_per_node = launch.gpus_per_node;
+	if (launch.step_nodes.length)
+		state->step_nodes = launch.step_nodes;
 	const p4d_started *around = state->around;
 	const p4d_started launchers = {
 	    .around = around,
@@ -419,6 +423,7 @@ static void run_command(void *context, p4d_shell *shell, const p4d_value *words,
 		r->certain = certain;
 		forget(state);
 		state->certainty = certainty;
+		state->trains_on = state->step_nodes;
 		read_program(state, shell, &launch, &program, words[0]);
 		r->one_node = launch.starts_ranks || reader->every_gpu;
 		p4d_reader__one_node(r, shell, &launch);
@@ -432,6 +437,7 @@ static void run_command(void *context, p4d_shell *shell, const p4d_value *words,
 	}
 	state->nodes = nodes;
 	state->gpus_per_node = gpus;
+	state->step_nodes = step;
 	state->around = around;
 }
 
@@ -500,6 +506,17 @@ static void make_all_printable(p4d_reading *r)
 	}
 }
 
+/* Whether the training is told on how many nodes or GPUs it runs. */
+static bool is_placed(const p4d_reading *r)
+{
+	static const p4d_option sizes[] = {P4D_NODES, P4D_GPUS_PER_NODE};
+
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
+		if (p4d_reader__set(&r->value[sizes[i]]) && !r->by_default[sizes[i]])
+			return true;
+	return false;
+}
+
 void p4d_reader_read(p4d_reading *reading, const p4d_reader_host *host, const p4d_shell_limits *limits,
 		     const char *name, const char *text, size_t length, const char *const *arguments,
 		     const char *directory)
@@ -515,11 +532,13 @@ void p4d_reader_read(p4d_reading *reading, const p4d_reader_host *host, const p4
 	*reading = (p4d_reading){.reader = NULL};
 	p4d_reader__told(&state.told, host, text, length);
 	reading->incomplete = p4d_shell_read(&own, limits, name, text, length, arguments, directory);
+	if (p4d_reading_has_server(reading))
+		p4d_reader__in_step(reading, limits->memory, state.trains_on);
 	reading->work = limits->work - p4d_shell_work_left(limits);
-	if (reading->commands > 1 && reading->serving + 1 == reading->commands)
-		p4d_reader__unknown(reading, "commands",
-				    "one trains, and %u serve%s a model; on which nodes is not known",
-				    reading->serving, reading->serving > 1 ? "" : "s");
+	if (p4d_reading_has_server(reading))
+		p4d_reader__unknown(reading, "commands", "one trains, and %u serve%s a model%s",
+				    reading->serving, reading->serving > 1 ? "" : "s",
+				    is_placed(reading) ? "" : "; on which nodes is not known");
 	else if (reading->commands > 1)
 		p4d_reader__unknown(reading, "commands",
 				    "%u commands start a training; p4d read the one at %.60s:%u",

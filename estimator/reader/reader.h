@@ -166,6 +166,12 @@ static inline const char *p4d_reading_doubt(const p4d_reading *reading)
 	return NULL;
 }
 
+/* Whether a command next to the training serves a model, and no other one trains. */
+static inline bool p4d_reading_has_server(const p4d_reading *reading)
+{
+	return reading->commands > 1 && reading->serving + 1 == reading->commands;
+}
+
 /* What says the method, if an argument does not: the name that the user gave the program, or its file's. */
 static inline const char *p4d_reading_kind(const p4d_reading *reading)
 {

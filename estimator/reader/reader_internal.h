@@ -284,6 +284,7 @@ typedef struct p4d_launch {
 	bool container;                 /* it runs in an image */
 	bool python;                    /* python or a launcher of its programs is among them */
 	p4d_value nodes, gpus_per_node; /* as a launcher was told; length 0: not */
+	p4d_value step_nodes;           /* of srun -N */
 	p4d_value included, excluded;   /* "worker-0:0,1@worker-1:0,1", as DeepSpeed was told */
 	p4d_launch_option option[P4D_LAUNCH_OPTIONS]; /* of launchers that say something about the training */
 	unsigned options;
@@ -333,6 +334,8 @@ void p4d_reader__launched(p4d_reading *reading, p4d_shell *shell, const p4d_laun
  * itself. */
 void p4d_reader__one_node(p4d_reading *reading, p4d_shell *shell, const p4d_launch *launch);
 
+/* The nodes of the step around a training, if nothing else says on how many it runs. */
+void p4d_reader__in_step(p4d_reading *reading, p4d_shell *shell, p4d_value nodes);
 /* A value without text, of the place where this was written. */
 p4d_read_value p4d_reader__place_of(const p4d_shell *shell, p4d_value value);
 
