@@ -98,11 +98,12 @@ static int read_nodes(p4d_job_placement *p, p4d_error *err)
 	p->nodes = job->max_nodes;
 	p->listed = job->nodelist ? p4d_hostlist__count(job->nodelist) : 0;
 	p->least = p->listed > job->min_nodes ? p->listed : job->min_nodes ? job->min_nodes : 1;
-	if (job->min_nodes && job->max_nodes > job->min_nodes) {
+	/* from 24.11 on sbatch leaves it to slurmctld to raise the least to that of the list */
+	if (job->min_nodes && job->max_nodes > p->least) {
 		p4d_fail(err, P4D_E_GEOMETRY,
 			 "-N %u-%u leaves the number of nodes open, and a plan needs a fixed number",
-			 job->min_nodes, job->max_nodes);
-		return p4d_fix(err, "--nodes=%u", job->min_nodes);
+			 p->least, job->max_nodes);
+		return p4d_fix(err, "--nodes=%u", p->least);
 	}
 	/* fewer than a node may have are on one: Slurm itself writes how many may be, of --gpus-per-task */
 	if (p->nodes || !job->tasks || !job->tasks_per_node || job->tasks < job->tasks_per_node)

@@ -182,12 +182,12 @@ static void unmapped_partitions_are_asked_of_the_cluster(void **state)
 	bool known = false;
 
 	/* two GPU types: the smaller counts, unless the job chooses */
-	for (int i = 0; i < 400 && !known; i++) {
+	for (int i = 0; i < HOSTED_TRIES && !known; i++) {
 		job_desc_msg_t *desc = job_planned("live", HOSTED_MEDIUM);
 		known = fakehost_submit(&hosted, desc, &hosted_said) != SLURM_SUCCESS &&
 			strstr(hosted_said, "[P4D012]");
 		fakehost_free(desc);
-		usleep(10000);
+		usleep(HOSTED_TRY_US);
 	}
 	assert_true(known);
 	job_desc_msg_t *desc = job_planned("live", HOSTED_MEDIUM);

@@ -101,6 +101,7 @@ static void counting_gpus(void **state)
 	expect((p4d_job){.nodelist = "h[1-3]", .gpus = "24"}, 3, 8, 0);
 	expect((p4d_job){.nodelist = "h1", .gpus = "16"}, 2, 8, 0);
 	expect((p4d_job){.nodelist = "h1", .gres = "gpu:8", .min_nodes = 2}, 2, 8, 0);
+	expect((p4d_job){.nodelist = "h1,h2", .gres = "gpu:8", .min_nodes = 1, .max_nodes = 2}, 2, 8, 0);
 	/* the CPUs of the tasks need more nodes than their GPUs */
 	expect((p4d_job){.tasks = 2, .cpus_per_task = 64, .gres = "gpu:8", .partition = "gpu"}, 2, 8, 1);
 	expect((p4d_job){.tasks = 2, .cpus_per_task = 32, .gres = "gpu:8", .partition = "gpu"}, 1, 8, 2);
