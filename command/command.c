@@ -169,7 +169,11 @@ static int finish_output(int status)
 int main(int argc, char *argv[])
 {
 	p4d_error err = {P4D_OK, "", ""};
-	int status = run(argc, argv, &err);
+	int status;
+
+	if (p4d_shell_launch_is(argc, argv, &status))
+		return status;
+	status = run(argc, argv, &err);
 
 	if (status < 0) {
 		if (wants_json(argc, argv))

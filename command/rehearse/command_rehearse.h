@@ -6,3 +6,7 @@
 /* p4d rehearse: runs a training program on GPUs that are not there, and says what it held. */
 int p4d_command_rehearse(const p4d_subcommand *self, int argc, char *argv[], p4d_error *err);
 extern const char p4d_rehearse_help[];
+
+/* Whether this program was started as a launcher of a script that a shell runs (shell_launch.h); *status is
+ * then its exit status. */
+bool p4d_shell_launch_is(int argc, char *argv[], int *status);

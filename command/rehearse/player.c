@@ -191,7 +191,10 @@ static int await(const p4d_player *p, pid_t child, p4d_played *played)
 	struct timespec began;
 	p4d_played_progress progress = {.next = 0};
 	struct rusage use;
+	char launch[P4D_PLAYER_PATH];
 	int status;
+
+	p4d_player__file(p, "launch", played->rank, launch, sizeof(launch));
 
 	clock_gettime(CLOCK_MONOTONIC, &began);
 	for (;;) {
@@ -207,6 +210,8 @@ static int await(const p4d_player *p, pid_t child, p4d_played *played)
 		} else if (played->timed_out && played->seconds > (double)p->timeout + 5) {
 			kill(-child, SIGKILL);
 		}
+		if (p->ends_at_launch && !access(launch, F_OK))
+			kill(-child, SIGKILL);
 		p4d_played_progress__look(&progress, p, played);
 		nanosleep(&nap, NULL);
 	}
@@ -224,6 +229,7 @@ int p4d_player__play(const p4d_player *p, uint64_t rank, p4d_played *played, p4d
 	struct sigaction on = {.sa_handler = interrupt}, old[2];
 	static const int signals[] = {SIGINT, SIGTERM};
 
+	char launch[P4D_PLAYER_PATH];
 	p4d_strays strays;
 
 	*played = (p4d_played){.rank = rank};
@@ -243,7 +249,8 @@ int p4d_player__play(const p4d_player *p, uint64_t rank, p4d_played *played, p4d
 	p4d_strays__end(&strays);
 	for (int i = 0; i < 2; i++)
 		sigaction(signals[i], &old[i], NULL);
-	if (!rc && !interrupted && (played->status || played->timed_out))
+	p4d_player__file(p, "launch", rank, launch, sizeof(launch));
+	if (!rc && !interrupted && (played->status || played->timed_out) && access(launch, F_OK))
 		p4d_played_progress__print_output(p, rank);
 	if (rc)
 		return p4d_fail(err, P4D_E_IO, "rank %" PRIu64 " cannot be played: %s", rank,

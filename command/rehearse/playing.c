@@ -13,6 +13,7 @@
 #include "base/json_file.h"
 #include "rehearse/launch_ranks.h"
 #include "rehearse/rehearse_estimate.h"
+#include "rehearse/shell_launch.h"
 #include "rehearse/store.h"
 
 static const char usual_gpu[] = "h100-80gb";
@@ -44,6 +45,17 @@ static int find_command(p4d_playing *p, p4d_rehearse_ranks *ranks, uint64_t rank
 {
 	p4d_words words = {.memory = &p->memory};
 
+	if (p->asked.script && p->asked.shell) {
+		if (p4d_read_command__open(&p->job, err))
+			return -1;
+		*ranks = p->job.ranks;
+		ranks->ranks_per_node = ranks->nodes = 1;
+		ranks->gpus_per_node = ranks->gpus_per_node ? ranks->gpus_per_node : 1;
+		ranks->visible = ranks->gpus_per_node;
+		p4d_shell_launch__words(&words, p->asked.script, p->asked.program);
+		p->words = words;
+		return 0;
+	}
 	if (p->asked.script) {
 		p->job.player = rank ? &p->player : NULL;
 		p->job.rank = rank;
@@ -87,6 +99,9 @@ static int take_ranks(p4d_playing *p, const p4d_rehearse_ranks *ranks, p4d_error
 /* The words and variables that a rank runs with. */
 static int take_words(p4d_playing *p, p4d_error *err)
 {
+	p->player.ends_at_launch = p4d_shell_launch__starts_shell(&p->words);
+	if (p->player.ends_at_launch && p4d_shell_launch__open(&p->player, &p->words, err))
+		return -1;
 	p->player.program = p4d_words__list(&p->words);
 	p->player.variable = p->words.variable;
 	p->player.variables = p->words.variables;
@@ -119,7 +134,7 @@ static void print_notes(const p4d_playing *p)
 {
 	const p4d_read_command *job = &p->job;
 
-	if (!p->asked.script)
+	if (!p->asked.script || p->asked.shell)
 		return;
 	fprintf(stderr, "p4d: %s:", job->place);
 	print_words(p);
@@ -154,8 +169,8 @@ int p4d_playing__prepare(p4d_playing *p, p4d_error *err)
 			return -1;
 		p->job.assumed = p->player.gpu;
 	}
-	if (find_command(p, &ranks, 0, err) || find_gpu(p, err) || take_ranks(p, &ranks, err) ||
-	    take_words(p, err) || list_ranks(p, err))
+	if (p4d_player__open(&p->player, err) || find_command(p, &ranks, 0, err) || find_gpu(p, err) ||
+	    take_ranks(p, &ranks, err) || take_words(p, err) || list_ranks(p, err))
 		return -1;
 	print_notes(p);
 	return 0;
@@ -212,7 +227,13 @@ static bool take_launch(p4d_playing *p, struct json_object *launch, p4d_rehearse
 static int launch(p4d_playing *p, const p4d_rehearse_ranks *told, p4d_error *err)
 {
 	p4d_rehearse_ranks ranks = {.nodes = told->nodes ? told->nodes : p->player.nodes,
-				    .gpus_per_node = p->player.gpus_per_node};
+				    .gpus_per_node = p->player.gpus_per_node,
+				    .tasks = p->job.ranks.tasks,
+				    .tasks_per_node = p->job.ranks.tasks_per_node,
+				    .gpus_per_task = p->job.ranks.gpus_per_task};
+
+	if (p->asked.shell && !told->nodes && p->job.ranks.nodes)
+		ranks.nodes = p->job.ranks.nodes;
 
 	if (p4d_launch__ranks(&p->words, &ranks, err))
 		return -1;
@@ -265,7 +286,7 @@ static int play_rank(p4d_playing *p, unsigned i, p4d_error *err)
 	p4d_played played;
 	p4d_rehearse_ranks ranks;
 
-	if (rank && p->asked.script && !p->launches &&
+	if (rank && p->asked.script && !p->asked.shell && !p->launches &&
 	    (find_command(p, &ranks, rank, err) || take_words(p, err)))
 		return -1;
 	fprintf(stderr, "p4d: playing rank %" PRIu64 " of %" PRIu64 " on %s\n", rank,
@@ -281,7 +302,7 @@ int p4d_playing__play(p4d_playing *p, p4d_error *err)
 	p->rehearsed = calloc(P4D_REHEARSE_RANKS, sizeof(*p->rehearsed));
 	if (!p->rehearsed)
 		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for %u ranks", p->asked.count);
-	if (p4d_player__open(&p->player, err) || open_store(p, err))
+	if (open_store(p, err))
 		return -1;
 	for (unsigned i = 0; i < p->asked.count; i++) {
 		if (play_rank(p, i, err))

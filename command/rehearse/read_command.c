@@ -111,6 +111,8 @@ static int score_launched(const p4d_words *w, const p4d_launchers *l)
 			of = score_python(program, a->module);
 		score = of > score ? of : score;
 	}
+	if (l->shell)
+		score = OF_PYTHON; /* srun bash run.sh */
 	const size_t length = strlen(program);
 	if (length > 3 && !strcmp(program + length - 3, ".py") && score < OF_PYTHON)
 		score = OF_PYTHON;
@@ -433,4 +435,25 @@ bool p4d_read_command__key(p4d_read_command *c, char key[P4D_REHEARSALS_KEY_TEXT
 	c->sbatch->job.script = NULL;
 	p4d_read_files_free(&f.files);
 	return f.has_key;
+}
+
+int p4d_read_command__open(p4d_read_command *c, p4d_error *err)
+{
+	p4d_read_files files = {.count = 0};
+	size_t length;
+
+	errno = 0;
+	const char *text = p4d_read_files_open(&files, c->script, &length);
+	c->words = c->notes = (p4d_words){.memory = c->memory};
+	const int rc = text ? take_options(c, text, length, err)
+			    : p4d_fail(err, P4D_E_IO, "job script %.200s: %s", c->script,
+				       errno ? strerror(errno) : "not a regular file of at most 1 MiB");
+	c->sbatch->job.script = NULL;
+	p4d_read_files_free(&files);
+	return rc;
+}
+
+bool p4d_read_command__trains(const p4d_words *words)
+{
+	return score(words, &(p4d_started){.certain = true}) >= A_PROGRAM + IS_CERTAIN;
 }

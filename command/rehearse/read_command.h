@@ -38,3 +38,9 @@ int p4d_read_command__find(p4d_read_command *c, p4d_error *err);
 /* The key of the command that was found, as sbatch makes it without knowing more of the job than its options.
  * False: a part of the command is not known then. */
 bool p4d_read_command__key(p4d_read_command *c, char key[P4D_REHEARSALS_KEY_TEXT]);
+
+/* The job's nodes, GPUs and directory alone: a shell will run the script. */
+int p4d_read_command__open(p4d_read_command *c, p4d_error *err);
+
+/* Whether a command with a launcher starts a training, as far as its words tell. */
+bool p4d_read_command__trains(const p4d_words *words);

@@ -24,6 +24,7 @@ const char p4d_rehearse_help[] =
     "  --timeout SECONDS   for one rank (default 600)\n"
     "  --micro-batch-option NAME   option of the program: also find its largest value that fits\n"
     "  --svg FILE          also draw what the fullest rank held over time\n"
+    "  --shell             let a shell run JOB.sh for real, up to the command that trains\n"
     "  --progress          print step, phase and memory while it runs, also if stderr is no terminal\n"
     "  --verbose           print what the program prints as it comes (default: its last lines if it fails)\n"
     "  --json              as JSON\n\n"
@@ -155,7 +156,10 @@ static int take_words(p4d_rehearse_options *o, char *argv[], p4d_error *err)
 	const struct {
 		const char *name;
 		bool *value;
-	} switches[] = {{"--json", &o->json}, {"--progress", &o->progress}, {"--verbose", &o->verbose}};
+	} switches[] = {{"--json", &o->json},
+			{"--progress", &o->progress},
+			{"--verbose", &o->verbose},
+			{"--shell", &o->shell}};
 
 	for (size_t i = 0; i < sizeof(switches) / sizeof(switches[0]); i++)
 		if (!strcmp(argv[0], switches[i].name)) {
@@ -211,6 +215,8 @@ int p4d_rehearse_options__parse(p4d_rehearse_options *o, int argc, char *argv[],
 	if (i >= argc)
 		return usage(err, "no program given", "");
 	o->program = argv + i;
+	if (is_program && o->shell)
+		return usage(err, "--shell is for a job script", "");
 	return is_program ? 0 : take_script(o, argv + i, err);
 }
 

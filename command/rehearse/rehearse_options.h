@@ -19,6 +19,7 @@ typedef struct p4d_rehearse_options {
 	uint64_t nodes, gpus_per_node; /* 0: not given */
 	uint64_t steps, timeout;
 	bool json, progress, verbose;
+	bool shell;         /* runs the script for real, up to its training */
 	p4d_sbatch sbatch;  /* options of the job that were typed */
 	char **program;     /* NULL-terminated */
 	const char *script; /* a job's, with `program` its arguments; NULL: program is one */
