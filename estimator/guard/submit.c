@@ -69,7 +69,8 @@ static void judge_program(const p4d_site *site, const p4d_job *job, p4d_cluster_
 		       false);
 	if (again.reading && !then.would_reject)
 		return;
-	if (again.reading && then.judged) {
+	/* not if it may train adapters: the number is of all weights */
+	if (again.reading && then.judged && !p4d_reading_doubt(again.reading)) {
 		char memory[128];
 		p4d_text text = {
 		    .at = message->text, .size = sizeof(message->text), .length = strlen(message->text)};
