@@ -36,13 +36,26 @@ ENTRY int __cudaLaunchKernel(void)
 	return launched();
 }
 
+/*
+ * The architecture that a kernel was compiled for. A GPU whose own is not in the binary runs that of the next
+ * lower minor version; CUB, which picks its tunings by this number, fails with any other.
+ */
+static int compiled_for(int sm)
+{
+	static const int built[] = {120, 100, 90, 86, 80, 75, 70, 60, 50}; /* PyTorch's wheels */
+
+	for (size_t i = 0; i < sizeof(built) / sizeof(built[0]); i++)
+		if (built[i] <= sm)
+			return built[i];
+	return sm;
+}
+
 ENTRY int cudaFuncGetAttributes(cuda_function *a)
 {
 	memset(a, 0, sizeof(*a));
 	a->max_threads = 1024;
 	a->registers = 32;
-	a->ptx = p4d_settings()->sm;
-	a->binary = p4d_settings()->sm;
+	a->ptx = a->binary = compiled_for(p4d_settings()->sm);
 	a->max_dynamic_shared_bytes = 48 << 10;
 	return CUDA_OK;
 }

@@ -24,6 +24,11 @@ prints "Fits:  l40s-48gb (91 %), h100-80gb (51 %)" "Does not fit:  l4-24gb, a100
 exits 0 p4d rehearse --gpu a100-80gb -- "$played" 78336
 prints "Verdict: warn: 77.0 of 79.1 GiB (97 %) on 1 x a100-80gb: above 95 % of the GPU"
 
+# kernels are those of the wheels: a GPU between two of their architectures runs the lower one
+exits 0 p4d rehearse --gpu l40s-48gb -- "$played" kernel 86
+exits 0 p4d rehearse --gpu h200-141gb -- "$played" kernel 90
+exits 0 p4d rehearse --gpu b300-288gb -- "$played" kernel 100
+
 # what cannot be said
 exits 9 p4d rehearse -- "$played" missing
 prints "Verdict: incomplete on 1 x h100-80gb: it called cudaArrayGetInfo, which the rehearsal does not play"

@@ -2,7 +2,8 @@
 /*
  * A training program for test_rehearse.sh, without PyTorch: finds CUDA as programs do that open it at run
  * time. played MIB: takes so much. played missing: calls what the stand-ins do not play. played hang: does
- * not end. played store: with other ranks, speaks to the store. played none: uses no GPU.
+ * not end. played kernel ARCH: a kernel was compiled for ARCH. played store: with other ranks, speaks to the
+ * store. played none: uses no GPU.
  */
 #include <arpa/inet.h>
 #include <dlfcn.h>
@@ -45,6 +46,21 @@ static int call_missing(void)
 
 	*(void **)&call = dlsym(RTLD_DEFAULT, "cudaArrayGetInfo");
 	return take(10) || !call || call() != 801;
+}
+
+/* As CUB asks, to pick its tunings: members 5 and 6 behind three sizes. */
+static int ask_kernel(const char *architecture)
+{
+	struct {
+		size_t sizes[3];
+		int most_threads, registers, ptx, binary, others[32];
+	} of = {.ptx = 0};
+	int (*ask)(void *, const void *) = NULL;
+
+	*(void **)&ask = dlsym(RTLD_DEFAULT, "cudaFuncGetAttributes");
+	if (!architecture || take(1) || !ask || ask(&of, NULL))
+		return fail("no cudaFuncGetAttributes");
+	return of.ptx == atoi(architecture) && of.binary == of.ptx ? 0 : fail("another architecture");
 }
 
 /* One request of TCPStore's protocol: its number, and keys or values with their lengths. */
@@ -117,6 +133,8 @@ int main(int argc, char *argv[])
 {
 	const char *how = argc > 1 ? argv[1] : "none";
 
+	if (!strcmp(how, "kernel"))
+		return ask_kernel(argv[2]);
 	if (!strcmp(how, "none"))
 		return 0;
 	int (*start)(unsigned) = NULL, (*watch)(void) = NULL;
