@@ -168,15 +168,19 @@ static void draw_marks(p4d_svg *svg, const history_plot *p)
 	const double context = h->moment[0].band[P4D_HISTORY_CONTEXT];
 	const double held = y_of(p, (double)h->device), limit = y_of(p, (double)h->capacity);
 	const double allocated = y_of(p, (double)h->allocated + context);
-	const history_mark capacity = {"bad", "capacity", (double)h->capacity, h->capacity};
+	const bool is_above = (double)h->capacity > p->scale;
+	const history_mark capacity = {"bad", is_above ? "↑ capacity" : "capacity",
+				       is_above ? p->scale : (double)h->capacity, h->capacity};
 	const history_mark peak = {"", "peak", (double)h->device, h->device};
 	const bool is_over = h->device > h->capacity;
 	const history_mark marks[] = {is_over ? peak : capacity,
 				      is_over ? capacity : peak,
 				      {"dim", "allocated", (double)h->allocated + context, h->allocated}};
 
-	p4d_svg__line(svg, "halo", LEFT, limit, right, limit);
-	p4d_svg__line(svg, "limit", LEFT, limit, right, limit);
+	if (!is_above) {
+		p4d_svg__line(svg, "halo", LEFT, limit, right, limit);
+		p4d_svg__line(svg, "limit", LEFT, limit, right, limit);
+	}
 	p4d_svg__line(svg, "halo", x, allocated, x, p->bottom);
 	p4d_svg__line(svg, "mark", x, allocated, x, p->bottom);
 	p4d_svg__rect(svg, "peak", x - 3, allocated - 3, 6, 6);
@@ -217,10 +221,18 @@ static double draw(p4d_svg *svg, history_plot *p)
 	return p->bottom + 52;
 }
 
+/* Bytes of the axis: up to the capacity, unless little of it is held. */
+static double scale_of(const p4d_history *h)
+{
+	const uint64_t most =
+	    h->device > h->capacity || h->device < h->capacity / 3 ? h->device : h->capacity;
+
+	return (most == h->capacity ? 1.04 : 1.15) * (double)most;
+}
+
 int p4d_history_draw(const p4d_history *h, const char *path, p4d_error *err)
 {
-	const uint64_t most = h->device > h->capacity ? h->device : h->capacity;
-	history_plot p = {.history = h, .scale = 1.04 * (double)most};
+	history_plot p = {.history = h, .scale = scale_of(h)};
 	char description[200];
 	p4d_svg svg;
 

@@ -202,6 +202,8 @@ for text in "65.6 of 79.1 GiB on NVIDIA H100" optimizer logits reserved "capacit
 	backward "step 2"; do
 	grep -q ">$text" "$work/llama.svg" || fail "the picture has no $text"
 done
+exits 0 p4d rehearse --gpu b300-288gb --svg "$work/llama.svg" -- "$work/llama"
+grep -q ">↑ capacity 267.7" "$work/llama.svg" || fail "the picture has no capacity above it"
 exits 9 p4d rehearse --svg "$work/none.svg" -- "$played" 1
 says "--svg: rank 0 left no history of its memory"
 # the members of --json that p4d(1) names
