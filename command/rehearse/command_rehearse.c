@@ -37,6 +37,9 @@ static int answer(p4d_playing *r, p4d_error *err)
 
 	keep(r, &a);
 	p4d_rehearse__judge(&a, &worst, reason);
+	if (worst->played.rank != r->asked.rank[r->asked.count - 1] &&
+	    p4d_playing__take_rank(r, worst->played.rank, err))
+		return -1;
 	if (!p4d_rehearse_fits__find(&fits, &r->player, r->site, worst, err) &&
 	    (!micro_batch.option || !p4d_micro_batch__find(&micro_batch, &r->player, worst, err)))
 		status = r->asked.json ? p4d_rehearse__print_json(&a) : p4d_rehearse__print(&a, err);

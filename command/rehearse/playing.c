@@ -280,14 +280,21 @@ static int take_launcher(p4d_playing *p, uint64_t rank, p4d_error *err)
 	return launch(p, &told, err) ? -1 : 1;
 }
 
+int p4d_playing__take_rank(p4d_playing *p, uint64_t rank, p4d_error *err)
+{
+	p4d_rehearse_ranks ranks;
+
+	if (!p->asked.script || p->asked.shell || p->launches)
+		return 0;
+	return find_command(p, &ranks, rank, err) || take_words(p, err) ? -1 : 0;
+}
+
 static int play_rank(p4d_playing *p, unsigned i, p4d_error *err)
 {
 	const uint64_t rank = p->asked.rank[i];
 	p4d_played played;
-	p4d_rehearse_ranks ranks;
 
-	if (rank && p->asked.script && !p->asked.shell && !p->launches &&
-	    (find_command(p, &ranks, rank, err) || take_words(p, err)))
+	if (rank && p4d_playing__take_rank(p, rank, err))
 		return -1;
 	fprintf(stderr, "p4d: playing rank %" PRIu64 " of %" PRIu64 " on %s\n", rank,
 		p4d_player__world(&p->player), p->player.gpu->name);

@@ -26,4 +26,7 @@ int p4d_playing__prepare(p4d_playing *p, p4d_error *err);
 /* Plays the ranks that were asked for. Errors: IO, JSON. */
 int p4d_playing__play(p4d_playing *p, p4d_error *err);
 
+/* The words and variables of a rank that is played again. Errors: those of a job script. */
+int p4d_playing__take_rank(p4d_playing *p, uint64_t rank, p4d_error *err);
+
 void p4d_playing__end(p4d_playing *p);

@@ -267,6 +267,15 @@ prints "p4d estimates 25.2 GiB from the command line (+5."
 exits 0 p4d rehearse --json -- "$played" 1024
 prints '"estimate": null'
 
+# a rank that is played again has its own words, not those of the last one
+cat >"$work/first.sh" <<JOB
+#!/bin/sh
+#SBATCH -N1 --gpus-per-node=2 --ntasks-per-node=2
+srun sh -c 'if [ \$SLURM_PROCID = 0 ]; then "$played" 50000; else "$played" 1000; fi'
+JOB
+exits 12 p4d rehearse --gpu a100-40gb --ranks all "$work/first.sh"
+prints "With room for all it holds 49.3 GiB, 9.9 more than the GPU has."
+
 # the host's memory of a node against the job's
 printf '#!/bin/sh\n#SBATCH -N1 --gpus-per-node=4 --ntasks-per-node=4 --mem=%s\nsrun "%s" 1024\n' 1M "$played" >"$work/host.sh"
 exits 0 p4d rehearse --gpu h100-80gb "$work/host.sh"

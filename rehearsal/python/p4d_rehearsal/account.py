@@ -251,6 +251,8 @@ class Account:
 
     def note(self):
         """An operator begins."""
+        if not self.records:
+            return
         if self.set_metadata:
             self.set_metadata(str(self.first + len(self.owners)))
         else:
