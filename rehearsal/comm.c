@@ -381,7 +381,7 @@ typedef struct call {
 	void *to;         /* NULL: a send */
 	size_t bytes;
 	int peer;
-	bool is_broadcast;
+	bool is_broadcast, is_whole; /* whole numbers of 4 or 8 bytes */
 	const p4d_comm *comm;
 } call;
 enum { CALLS = 4096 };
@@ -411,6 +411,8 @@ static void end_group(void)
 		const call *sent = received->to ? answer(received) : NULL;
 		if (sent)
 			move(received->to, sent->from, received->bytes);
+		else if (received->to && received->is_whole)
+			p4d_comm_peers_read(received->comm, received->peer, received->to, received->bytes);
 	}
 	noted = 0;
 }
@@ -424,16 +426,24 @@ static int note(call c)
 	return COMM_OK;
 }
 
+static bool is_whole(int type)
+{
+	return type >= INT32 && type <= UINT64;
+}
+
 ENTRY int ncclSend(const void *from, size_t count, int type, int peer, const p4d_comm *c)
 {
 	seen(count * width(type));
+	if (is_whole(type))
+		p4d_comm_peers_sent(c, peer, from, count * width(type));
 	return note((call){.from = from, .bytes = count * width(type), .peer = peer, .comm = c});
 }
 
 ENTRY int ncclRecv(void *to, size_t count, int type, int peer, const p4d_comm *c)
 {
 	seen(count * width(type));
-	return note((call){.to = to, .bytes = count * width(type), .peer = peer, .comm = c});
+	return note((call){
+	    .to = to, .bytes = count * width(type), .peer = peer, .is_whole = is_whole(type), .comm = c});
 }
 
 /* A group of broadcasts with different roots is how PyTorch gathers into a list of tensors. */

@@ -28,3 +28,20 @@ typedef struct p4d_comm {
 void p4d_comm_record_write(p4d_comm *c, const void *from, size_t bytes);
 void p4d_comm_record_read(p4d_comm *c, int root, void *to, size_t bytes);
 void p4d_comm_record_end(p4d_comm *c);
+
+/* What stands before each message of a record. */
+typedef struct p4d_comm_logged {
+	uint64_t number, bytes;
+} p4d_comm_logged;
+
+/* Copies message NUMBER to TO if its size is BYTES. Numbers only grow: the search goes on from where the last
+ * one ended. False where there is no such message. */
+bool p4d_comm_record_find(FILE *record, uint64_t number, void *to, size_t bytes);
+
+/*
+ * Whole numbers between two ranks, of which other sizes may come (comm_peers.c): what this rank sends to PEER
+ * is kept; what PEER would send is taken from what was kept, else it is a doubt of the report.
+ */
+enum { P4D_COMM_NUMBERS = 4096 }; /* bytes; more than that are no sizes */
+void p4d_comm_peers_sent(const p4d_comm *c, int peer, const void *from, size_t bytes);
+void p4d_comm_peers_read(const p4d_comm *c, int peer, void *to, size_t bytes);

@@ -5,10 +5,6 @@
 #include "account.h"
 #include "comm.h"
 
-typedef struct logged {
-	uint64_t number, bytes;
-} logged;
-
 static FILE *open_record(const p4d_comm *c, int root, const char *mode)
 {
 	const char *directory = getenv("P4D_REHEARSAL_RECORD");
@@ -22,7 +18,7 @@ static FILE *open_record(const p4d_comm *c, int root, const char *mode)
 
 void p4d_comm_record_write(p4d_comm *c, const void *from, size_t bytes)
 {
-	logged e = {c->broadcasts, bytes};
+	p4d_comm_logged e = {c->broadcasts, bytes};
 
 	if (bytes > P4D_ACCOUNT_SMALL)
 		return;
@@ -35,25 +31,26 @@ void p4d_comm_record_write(p4d_comm *c, const void *from, size_t bytes)
 	fflush(c->written);
 }
 
-/* Numbers only grow, so the search goes on from where the last one ended. */
-static void find(FILE *record, uint64_t number, void *to, size_t bytes)
+bool p4d_comm_record_find(FILE *record, uint64_t number, void *to, size_t bytes)
 {
-	logged e;
+	p4d_comm_logged e;
 
 	for (long at = ftell(record); fread(&e, sizeof(e), 1, record) == 1; at = ftell(record)) {
 		if (e.number > number) {
 			fseek(record, at, SEEK_SET);
-			return;
+			return false;
 		}
 		if (e.number == number && e.bytes == bytes) {
 			char *kept = malloc(bytes ? bytes : 1);
-			if (kept && fread(kept, 1, bytes, record) == bytes)
+			bool is_there = kept && fread(kept, 1, bytes, record) == bytes;
+			if (is_there)
 				p4d_account_copy(to, kept, bytes);
 			free(kept);
-			return;
+			return is_there;
 		}
 		fseek(record, (long)e.bytes, SEEK_CUR);
 	}
+	return false;
 }
 
 void p4d_comm_record_read(p4d_comm *c, int root, void *to, size_t bytes)
@@ -68,7 +65,7 @@ void p4d_comm_record_read(p4d_comm *c, int root, void *to, size_t bytes)
 		c->read = open_record(c, root, "re");
 	c->read_root = root;
 	if (c->read)
-		find(c->read, c->broadcasts, to, bytes);
+		p4d_comm_record_find(c->read, c->broadcasts, to, bytes);
 }
 
 void p4d_comm_record_end(p4d_comm *c)

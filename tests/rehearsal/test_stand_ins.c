@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "support/support.h"
@@ -75,6 +77,17 @@ static size_t used(void)
 	assert_int_equal(cudaMemGetInfo(&left, &total), 0);
 	assert_int_equal(total, 1024 * MIB);
 	return total - left;
+}
+
+static void read_report(char *text, size_t room)
+{
+	assert_int_equal(p4d_report_write(), 0);
+	FILE *in = fopen(report, "r");
+	assert_non_null(in);
+	size_t length = fread(text, 1, room - 1, in);
+	assert_true(length > 0);
+	text[length] = '\0';
+	fclose(in);
 }
 
 static void memory_is_an_account(void **state)
@@ -311,6 +324,66 @@ static void absent_ranks_hold_what_this_one_holds(void **state)
 	assert_int_equal(ncclCommDestroy(comm), 0);
 }
 
+/* Rank 0 of four pipeline stages tells its next one a shape, twice. */
+static void play_first_stage(void)
+{
+	enum { INT64 = 4 };
+	const int64_t shape[2][3] = {{1024, 2, 512}, {896, 2, 512}};
+	void *comm;
+
+	setenv("RANK", "0", 1);
+	if (ncclCommInitRankScalable(&comm, 4, 0, 1, "id", NULL) ||
+	    ncclSend(shape[0], 3, INT64, 1, comm, NULL) || ncclSend(shape[1], 3, INT64, 1, comm, NULL))
+		_exit(1);
+	_exit(0);
+}
+
+static int64_t receive_first(void *comm, int peer, size_t count)
+{
+	enum { INT64 = 4 };
+	int64_t shape[4] = {0};
+
+	assert_int_equal(ncclRecv(shape, count, INT64, peer, comm, NULL), 0);
+	return shape[0];
+}
+
+static void a_stage_gets_the_shapes_of_one_that_was_played(void **state)
+{
+	enum { INT64 = 4 };
+	const int64_t own[3] = {640, 2, 512};
+	char record[] = "/tmp/p4d-record.XXXXXX", file[64], text[8192] = "";
+	void *comm;
+	int status;
+
+	(void)state;
+	assert_non_null(mkdtemp(record));
+	setenv("P4D_REHEARSAL_RECORD", record, 1);
+	pid_t child = fork();
+	if (!child)
+		play_first_stage();
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	setenv("RANK", "2", 1);
+	assert_int_equal(ncclCommInitRankScalable(&comm, 4, 2, 1, "id", NULL), 0);
+	assert_int_equal(receive_first(comm, 1, 3), 1024); /* rank 1 was not played: as rank 0 */
+	assert_int_equal(ncclSend(own, 3, INT64, 3, comm, NULL), 0);
+	assert_int_equal(receive_first(comm, 1, 3), 896);
+	assert_int_equal(receive_first(comm, 3, 3), 640); /* what it was given comes back */
+	read_report(text, sizeof(text));
+	assert_null(strstr(text, "whole numbers of another rank"));
+	assert_int_equal(receive_first(comm, 1, 3), 0); /* nobody sent a third */
+	read_report(text, sizeof(text));
+	assert_non_null(strstr(text, "whole numbers of another rank"));
+	assert_int_equal(ncclCommDestroy(comm), 0);
+	for (int rank = 0; rank <= 2; rank += 2) {
+		snprintf(file, sizeof(file), "%s/numbers-%d-24", record, rank);
+		assert_int_equal(remove(file), 0);
+	}
+	assert_int_equal(rmdir(record), 0);
+	unsetenv("P4D_REHEARSAL_RECORD");
+	unsetenv("RANK");
+}
+
 static void expect_group(const void *comm, int ranks, int rank)
 {
 	int value;
@@ -396,11 +469,7 @@ static void what_is_not_played_is_named(void **state)
 
 	(void)state;
 	assert_int_equal(cudaArrayGetInfo(), NOT_SUPPORTED);
-	assert_int_equal(p4d_report_write(), 0);
-	FILE *in = fopen(report, "r");
-	assert_non_null(in);
-	assert_true(fread(text, 1, sizeof(text) - 1, in) > 0);
-	fclose(in);
+	read_report(text, sizeof(text));
 	assert_non_null(strstr(text, "\"missing\": [\"cudaArrayGetInfo\"]"));
 	assert_non_null(strstr(text, "\"device\": 1"));
 	assert_non_null(strstr(text, "\"refused_bytes\": "));
@@ -442,6 +511,7 @@ int main(void)
 	    cmocka_unit_test(properties_stand_where_each_release_has_them),
 	    cmocka_unit_test(devices_are_a_threads_own),
 	    cmocka_unit_test(absent_ranks_hold_what_this_one_holds),
+	    cmocka_unit_test(a_stage_gets_the_shapes_of_one_that_was_played),
 	    cmocka_unit_test(a_group_that_is_split_off_has_its_own_size),
 	    cmocka_unit_test(threads_share_the_account),
 	    cmocka_unit_test(what_is_not_played_is_named),

@@ -84,12 +84,13 @@ class _Phases:
     def kinds(self):
         """Bytes on the device by what holds them, at the end of the phase."""
         seen = set()
-        parameters = [p for m in self.models for p in m.parameters()]
+        # Megatron-Core's DistributedDataParallel has a list in the place of buffers().
+        parameters = [p for m in self.models for p in torch.nn.Module.parameters(m)]
         parameters += [p for o in self.optimizers for g in o.param_groups for p in g["params"]]
         held = {"parameters": parameters, "gradients": [p.grad for p in parameters],
                 "optimizer": [s for o in self.optimizers for state in o.state.values()
                               for s in (state.values() if isinstance(state, dict) else [])],
-                "buffers": [b for m in self.models for b in m.buffers()]}
+                "buffers": [b for m in self.models for b in torch.nn.Module.buffers(m)]}
         self.account.drain()
         bytes_ = {}
         for kind, tensors in held.items():

@@ -213,6 +213,9 @@ class Values(TorchDispatchMode):
         for tensor in received:
             if isinstance(tensor, torch.Tensor) and not any(tensor is t for t in sent if not reduces):
                 _mark(tensor, is_known)
+        if "recv" in function.overloadpacket.__name__:
+            for tensor in sent:  # the stand-in answers for whole numbers, or says that it cannot
+                _mark(tensor, not tensor.is_floating_point() and tensor.itemsize >= 4)
         return result
 
     @staticmethod
