@@ -2,13 +2,16 @@
 """Knows when a program saves, and keeps large files off the disk.
 
 What PyTorch, safetensors, Hugging Face, DeepSpeed and Lightning call to save begins the phase "save". A file of more
-than LARGE bytes is as long as the real one, but has a hole in place of tensors. Hugging Face's Trainer evaluates and
-saves right after the last step of the rehearsal, if that is asked for, and not when its own interval says so."""
+than LARGE bytes, and any of torch.distributed.checkpoint, is as long as the real one, but has holes in place of large
+tensors. Hugging Face's Trainer evaluates and saves right after the last step of the rehearsal, if that is asked for,
+and not when its own interval says so."""
+import contextlib
 import functools
 import json
 import os
 
 LARGE = 64 << 20
+PIECE = 1 << 20  # larger ones are not kept in a stream of tensors; the stand-ins do not copy them either
 DTYPES = {"float64": "F64", "float32": "F32", "float16": "F16", "bfloat16": "BF16", "int64": "I64", "int32": "I32",
           "int16": "I16", "int8": "I8", "uint8": "U8", "bool": "BOOL", "float8_e4m3fn": "F8_E4M3",
           "float8_e5m2": "F8_E5M2"}
@@ -97,6 +100,45 @@ class _Sink:
         pass
 
 
+class _Sparse:
+    """A file that takes large pieces as holes."""
+
+    def __init__(self, inner):
+        self.inner = inner
+
+    def __getattr__(self, name):
+        return getattr(self.inner, name)
+
+    def write(self, data):
+        size = memoryview(data).nbytes
+        if size <= PIECE:
+            return self.inner.write(data)
+        self.inner.seek(size, os.SEEK_CUR)
+        return size
+
+    def close(self):
+        if not self.inner.closed:
+            self.inner.truncate(self.inner.tell())  # a hole at the end belongs to the file
+        self.inner.close()
+
+
+def _after_filesystem(module):
+    """torch.distributed.checkpoint writes a stream of tensors."""
+    inner = module.FileSystem.create_stream
+
+    @contextlib.contextmanager
+    def create_stream(self, path, mode):
+        with inner(self, path, mode) as stream:
+            if "w" not in mode:
+                yield stream
+                return
+            sparse = _Sparse(stream)
+            yield sparse
+            sparse.close()
+
+    module.FileSystem.create_stream = create_stream
+
+
 def _hole(path, bytes_, start=b""):
     with open(path, "wb") as out:
         out.write(start)
@@ -117,7 +159,8 @@ def _bytes(tree):
 def _sparse_save(inner):
     @functools.wraps(inner)
     def save(obj, f, *arguments, **named):
-        if not isinstance(f, (str, os.PathLike)) or _bytes(obj) <= LARGE:
+        zipped = named.get("_use_new_zipfile_serialization", True)
+        if not isinstance(f, (str, os.PathLike)) or not zipped or _bytes(obj) <= LARGE:
             return inner(obj, f, *arguments, **named)
         sink = _Sink()
         inner(obj, sink, *arguments, **named)
@@ -156,3 +199,4 @@ def _after_safetensors(module):
 
 AFTER = dict.fromkeys(GATHERS, _after_gathers)
 AFTER["safetensors.torch"] = _after_safetensors
+AFTER["torch.distributed.checkpoint.filesystem"] = _after_filesystem
