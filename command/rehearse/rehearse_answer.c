@@ -235,7 +235,8 @@ static void print_fits(const p4d_rehearse_answer *a, p4d_rehearse_fit_state stat
 			continue;
 		printf("%s%s", before, fit->gpu->name);
 		if (state == P4D_REHEARSE_FITS)
-			printf(" (%.0f %%)", share(fit->device, fit->gpu->usable_bytes));
+			printf(" (%.0f %%%s%s)", share(fit->device, fit->gpu->usable_bytes),
+			       *fit->partitions ? "; -p " : "", fit->partitions);
 		before = ", ";
 	}
 	if (before != title)

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
+
 /* What a site without a p4d.conf may have. */
 static const char *const common[] = {"l4-24gb",   "a100-40gb",  "l40s-48gb",  "a100-80gb",
 				     "h100-80gb", "h200-141gb", "b200-180gb", "b300-288gb"};
@@ -49,6 +51,26 @@ static void list(p4d_rehearse_fits *fits, const p4d_site *site, const p4d_gpu *r
 		for (size_t i = 0; i < sizeof(common) / sizeof(common[0]); i++)
 			add(fits, p4d_gpu_find(p4d_site_gpus(site), common[i], NULL));
 	add(fits, rehearsed);
+}
+
+static bool has(const p4d_site_partition *partition, const p4d_gpu *gpu)
+{
+	for (unsigned k = 0; k < partition->gpus; k++)
+		if (partition->gpu[k] == gpu && partition->ambiguous[k] == 1)
+			return true;
+	return false;
+}
+
+static void name_partitions(p4d_rehearse_fits *fits, const p4d_site *site)
+{
+	const p4d_site_partition *partition;
+
+	for (unsigned i = 0; i < fits->count; i++) {
+		p4d_text names = p4d_text_in(fits->fit[i].partitions, sizeof(fits->fit[i].partitions));
+		for (unsigned k = 0; (partition = p4d_site_partition_at(site, k)); k++)
+			if (has(partition, fits->fit[i].gpu))
+				p4d_text_entry(&names, ",", "%s", partition->name);
+	}
 }
 
 static bool ran_out(const p4d_rehearsed *r)
@@ -111,6 +133,7 @@ int p4d_rehearse_fits__find(p4d_rehearse_fits *fits, const p4d_player *player, c
 	if (!ran_out(rank) && (rank->played.status || !rank->device))
 		return 0; /* nothing is known */
 	list(fits, site, player->gpu);
+	name_partitions(fits, site);
 	if (ran_out(rank)) {
 		if (play_with_room(fits, player, rank->played.rank, err))
 			return -1;

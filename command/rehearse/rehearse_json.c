@@ -126,6 +126,7 @@ static struct json_object *fit_list(const p4d_rehearse_fits *fits)
 			? NULL
 			: json_object_new_boolean(fit->state == P4D_REHEARSE_FITS));
 		add(o, "rehearsed", json_object_new_boolean(fit->rehearsed));
+		add(o, "partitions", json_object_new_string(fit->partitions));
 		json_object_array_add(list, o);
 	}
 	return list;

@@ -284,6 +284,12 @@ sed -i s/1M/64G/ "$work/host.sh"
 exits 0 p4d rehearse --gpu h100-80gb "$work/host.sh"
 prints "Verdict: pass" "; the job has 64.0 GiB."
 
+# the site's GPUs, with where they are
+exits 0 p4d rehearse --conf p4d.conf --gpu h100-80gb -- "$work/llama"
+prints "Fits:  h100-80gb (83 %; -p h100,debug)." "Does not fit:  a100-40gb."
+exits 0 p4d rehearse --conf p4d.conf --json --gpu h100-80gb -- "$work/llama"
+prints '"partitions": "h100,debug"' '"partitions": "strict"'
+
 # how far it goes
 exits 0 p4d rehearse --phases train,eval,save -- sh -c "test \$P4D_REHEARSAL_UNTIL = train,eval,save && exec $played 1"
 printf '{"phase": "update", "step": 1, "allocated": 1, "reserved": 1}\n{"unseen": ["save"]}\n' >"$work/unseen.jsonl"
