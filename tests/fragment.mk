@@ -294,8 +294,8 @@ tests_runtime_checkpoint_test_checkpoint_LDADD = $(LDADD) $(XXHASH_LIBS)
 check_PROGRAMS += tests/rehearsal/played
 tests_rehearsal_played_LDADD = -ldl
 # what ./check rehearsal runs, and a test of that
-TESTS += tests/rehearsal/test_run.sh
-EXTRA_DIST += tests/rehearsal/run.py tests/rehearsal/test_run.sh tests/rehearsal/programs
+TESTS += tests/rehearsal/test_run.sh tests/rehearsal/test_timeline.sh
+EXTRA_DIST += tests/rehearsal/run.py tests/rehearsal/test_run.sh tests/rehearsal/test_timeline.sh tests/rehearsal/programs
 tests_rehearsal_test_stand_ins_LDADD = libp4dstandins.la $(CMOCKA_LIBS) -ldl -lpthread
 
 AM_TESTS_ENVIRONMENT = \

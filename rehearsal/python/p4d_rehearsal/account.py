@@ -15,8 +15,8 @@ import weakref
 
 import torch
 
-KINDS = ("parameters", "gradients", "optimizer", "buffers", "activations", "logits", "communication", "other")
-POINTS = 400  # of the timeline
+from p4d_rehearsal.timeline import KINDS, Block, Timeline
+
 ROWS = 60  # of what is largest
 HISTORY = 1 << 20  # entries that PyTorch keeps
 DRAIN = 50000  # operators after which the history is taken over
@@ -26,83 +26,12 @@ WRAPPERS = re.compile(r"\b(module|_fsdp_wrapped_module|_orig_mod|_checkpoint_wra
 _node = getattr(torch._C, "_current_autograd_node", lambda: None)
 _sequence = torch._C._autograd._get_sequence_nr if hasattr(torch._C._autograd, "_get_sequence_nr") else lambda: 0
 _local = threading.local()
-_compiling = torch.compiler.is_compiling
 
 
 def _options(function):
     names = set(inspect.signature(function).parameters)
     inner = getattr(torch.cuda.memory, function.__name__ + "_impl", None)  # what a function with *args hands on to
     return names | (set(inspect.signature(inner).parameters) if inner else set())
-
-
-class _Block:
-    __slots__ = ("bytes", "kind", "owner", "step")
-
-    def __init__(self, bytes_, kind, owner, step):
-        self.bytes = bytes_
-        self.kind = kind
-        self.owner = owner
-        self.step = step
-
-
-class Timeline:
-    """What was held over time. An event is a block that comes or goes, a number (bytes reserved or, negative, given
-    back) or a phase that begins: (name, step)."""
-
-    def __init__(self):
-        self.events = []
-        self.held = {}  # blocks at the start of the events, in the order in which they came
-        self.reserved = 0
-        self.peak_bytes = -1
-        self.peak = []  # blocks at the peak
-        self.peak_at = 0
-        self.count = 0  # events before the first
-        self.points = []  # (event, reserved, bytes of each kind)
-        self.phases = []  # (event, name, step)
-
-    def fold(self):
-        """Sums up the events."""
-        held, total, best, best_at = dict(self.held), sum(b.bytes for b in self.held), self.peak_bytes, None
-        stride = max(1, len(self.events) // POINTS)
-        kinds = dict.fromkeys(KINDS, 0)
-        for block in held:
-            kinds[block.kind] += block.bytes
-        top, point = -1, None
-        for i, event in enumerate(self.events):
-            if isinstance(event, _Block):
-                sign = -1 if event in held else 1
-                if sign > 0:
-                    held[event] = True
-                else:
-                    del held[event]
-                total += sign * event.bytes
-                kinds[event.kind] += sign * event.bytes
-                if total > best:
-                    best, best_at = total, i
-            elif isinstance(event, tuple):
-                self.phases.append((self.count + i,) + event)
-            else:
-                self.reserved += event
-            if total > top:
-                top, point = total, (self.count + i, self.reserved) + tuple(kinds.values())
-            if (i + 1) % stride == 0 or i + 1 == len(self.events):
-                self.points.append(point)
-                top = -1
-        if best_at is not None:
-            self.peak_bytes, self.peak_at = best, self.count + best_at
-            self.peak = self.held_at(best_at)
-        self.held = held
-        self.count += len(self.events)
-        self.events = []
-        while len(self.points) > 2 * POINTS:
-            self.points = [max(self.points[i:i + 2], key=lambda p: sum(p[2:])) for i in range(0, len(self.points), 2)]
-
-    def held_at(self, index):
-        held = dict(self.held)
-        for event in self.events[:index + 1]:
-            if isinstance(event, _Block) and not held.pop(event, False):
-                held[event] = True
-        return list(held)
 
 
 class Account:
@@ -164,6 +93,8 @@ class Account:
                 self.timeline.events.append(-entry["size"])
         while marks:
             self.mark(*marks.pop()[1:])
+        if len(self.timeline.events) > 2 * FOLD:
+            self.timeline.fold()
 
     @staticmethod
     def number_of(entry, first, times):
@@ -176,7 +107,7 @@ class Account:
     def came(self, address, bytes_, owner):
         phase = self.phases.phase
         kind = "activations" if owner is not None and phase not in ("load", "update", "between") else "other"
-        block = _Block((bytes_ + 511) // 512 * 512, kind, owner, self.phases.step)
+        block = Block((bytes_ + 511) // 512 * 512, kind, owner, self.phases.step)
         self.live[address] = block
         self.timeline.events.append(block)
 
@@ -317,7 +248,7 @@ class Account:
         yield {"largest": largest[:ROWS], "allocated": max(line.peak_bytes, 0), "left_out": sum(
             row["bytes"] for row in largest[ROWS:])}
         yield {"host_copies": self.copied_peak}
-        yield {"timeline": {"kinds": KINDS, "events": line.count, "points": line.points, "phases": line.phases,
+        yield {"timeline": {"kinds": KINDS, "events": line.count, "points": line.points, "phases": line.few_phases(),
                             "peak": line.peak_at}}
 
     def write(self, path):
