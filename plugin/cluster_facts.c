@@ -28,7 +28,7 @@ static p4d_default_memory default_memory(const partition_info_t *partition, cons
 	const uint64_t own = partition->def_mem_per_cpu, others = conf ? conf->def_mem_per_cpu : 0,
 		       mebibytes = own && own != NO_VAL64 ? own : others;
 
-	if (!conf || !(conf->select_type_param & CR_MEMORY))
+	if (!conf || !(conf->select_type_param & P4D_SELECT_MEMORY))
 		return (p4d_default_memory){0};
 	return p4d_cluster_default_memory(mebibytes & ~MEM_PER_CPU, mebibytes & MEM_PER_CPU,
 					  memory_per_gpu(partition));

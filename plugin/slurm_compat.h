@@ -40,6 +40,13 @@
 #define P4D_CANCEL_STEP(job, step) slurm_kill_job_step(job, step, SIGKILL)
 #endif
 
+/* SelectTypeParameters with memory. */
+#if SLURM_VERSION_NUMBER >= SLURM_VERSION_NUM(26, 5, 0)
+#define P4D_SELECT_MEMORY SELECT_MEMORY
+#else
+#define P4D_SELECT_MEMORY CR_MEMORY
+#endif
+
 /* job_modify can tell the user why from 23.02 on. */
 #if SLURM_VERSION_NUMBER >= SLURM_VERSION_NUM(23, 2, 0)
 #define P4D_MODIFY_ERR_MSG 1
