@@ -28,7 +28,9 @@ PLAIN = (torch.Tensor, torch.nn.Parameter)
 READS = {aten._local_scalar_dense, aten.nonzero, aten._unique2, aten.unique_dim, aten.unique_consecutive,
          aten.masked_select, aten.repeat_interleave, aten.bincount, aten.equal, aten.is_nonzero}
 COPIES = {aten._to_copy, aten.copy_}
-# Operators whose results hold nothing yet.
+# What torch.tensor() copied to the device before it tells the mode.
+FRESH = {aten.lift_fresh, aten.lift_fresh_copy, aten.lift}
+# Operators whose results hold nothing yet: a program reads what it writes there.
 EMPTY = {aten.empty, aten.empty_strided, aten.empty_like, aten.new_empty, aten.new_empty_strided, aten.record_stream}
 COLLECTIVES = {"c10d", "_c10d_functional", "_c10d_functional_autograd"}
 FACTORIES = {aten.zeros, aten.ones, aten.full, aten.arange, aten.rand, aten.randn}
@@ -143,7 +145,7 @@ class Values(TorchDispatchMode):
             if result is not None:
                 return result
         result = function(*arguments, **named)
-        self.mark_results(operator, function, arguments, result, writes, all_known)
+        self.mark_results(operator, function, arguments, named, result, writes, all_known)
         return result
 
     def answer_unknown(self, operator, function, arguments, named, device):
@@ -155,6 +157,9 @@ class Values(TorchDispatchMode):
             return True, self.answer(function, arguments, named, answer)
         if function.namespace in COLLECTIVES:
             return True, self.communicate(function, arguments, named)
+        if operator in FRESH:
+            _mark(arguments[0], True)
+            return True, function(*arguments, **named)
         if operator in sizes.SIZED:
             shape = arguments[sizes.SIZED[operator]]
             return True, torch.empty(shape, dtype=arguments[0].dtype, device=device)
@@ -203,7 +208,7 @@ class Values(TorchDispatchMode):
         result = function(*arguments, **named)
         reduces = "reduce" in function.overloadpacket.__name__
         sent, received = [], tree_flatten(result)[0]
-        for argument, value in zip(function._schema.arguments, arguments):
+        for argument, value in _with_values(function, arguments, named):
             tensors = [t for t in tree_flatten(value)[0] if isinstance(t, torch.Tensor)]
             writes = argument.alias_info is not None and argument.alias_info.is_write
             received += tensors if writes or "output" in argument.name else []
@@ -295,22 +300,29 @@ class Values(TorchDispatchMode):
         return tree_map_only(torch.Tensor, on_device, result)
 
     @staticmethod
-    def mark_results(operator, function, arguments, result, writes, all_known):
+    def mark_results(operator, function, arguments, named, result, writes, all_known):
         if not writes:
             for tensor in tree_flatten(result)[0]:
                 if isinstance(tensor, torch.Tensor):
                     # A copy from the host is made by the stand-in, unless its type changes on the device.
                     source = arguments[0] if arguments and isinstance(arguments[0], torch.Tensor) else None
                     copied = operator is aten._to_copy and source is not None and _is_known(source)
-                    _mark(tensor, copied and (source.dtype == tensor.dtype or not tensor.is_cuda))
+                    same = copied and (source.dtype == tensor.dtype or not tensor.is_cuda)
+                    _mark(tensor, same or (operator in EMPTY and operator is not aten.record_stream))
             return
-        for argument, value in zip(function._schema.arguments, arguments):
+        for argument, value in _with_values(function, arguments, named):
             if argument.alias_info is None or not argument.alias_info.is_write:
                 continue
             for tensor in tree_flatten(value)[0]:
                 if isinstance(tensor, torch.Tensor):
                     whole = tensor.numel() * tensor.element_size() == tensor.untyped_storage().nbytes()
                     _mark(tensor, operator is aten.copy_ and (all_known or (_is_known(arguments[1]) and whole)))
+
+
+def _with_values(function, arguments, named):
+    """The arguments that a call has, by position and by name."""
+    declared = function._schema.arguments
+    return list(zip(declared, arguments)) + [(a, named[a.name]) for a in declared if a.name in named]
 
 
 def _write():

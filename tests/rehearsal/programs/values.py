@@ -19,3 +19,10 @@ for step in range(2):
     assert out[out > 0].numel() == out.numel()  # an upper bound, which counts as a read
     assert torch.unique(tokens).numel() == 4
     assert mask.sum().item() == 2 and mask.nonzero().tolist() == [[0], [2]]
+    # what torch.tensor() makes on the GPU is known, and what is written piece by piece; a kernel's output is not
+    length = torch.tensor(167, device="cuda")
+    pieces = torch.empty(2, dtype=torch.int64, device="cuda")
+    pieces[0], pieces[1] = length, 3
+    assert pieces.tolist() == [167, 3] and torch.cat([pieces, pieces]).sum().item() == 340
+    torch.argmax(out, dim=1, out=length.resize_(4))
+    assert length.tolist() == [1, 1, 1, 1]
