@@ -6,16 +6,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/library.h"
 #include "base/number.h"
 #include "base/text.h"
 #include "command.h"
 #include "job/read_job.h"
 #include "job/sbatch.h"
 #include "job/tasks.h"
+#include "line/job_script.h"
 #include "line/submitted.h"
 #include "report/answer.h"
 #include "rehearsals/rehearsals.h"
@@ -42,8 +43,9 @@ typedef struct check {
 	p4d_sbatch kept;       /* from one component for the next */
 	char *script;
 	size_t length;
-	const char *name; /* of the script, for messages */
-	char **arguments; /* NULL-terminated */
+	const char *name;        /* of the script, for messages */
+	const char *rehearsable; /* as in p4d_job */
+	char **arguments;        /* NULL-terminated */
 	char directory[2 * PATH_MAX];
 	p4d_reading reading;
 	p4d_job_tasks tasks;
@@ -126,6 +128,8 @@ static int split_components(check *c, const char **script, p4d_error *err)
 	} while (start < c->argc && !strcmp(c->argv[start], ":"));
 	*script = start < c->argc ? c->argv[start] : NULL;
 	c->name = *script ? *script : c->first.value[P4D_SBATCH_WRAP] ? "--wrap" : "stdin";
+	char path[PATH_MAX];
+	c->rehearsable = p4d_library_find("libp4d-rehearsal.so", path, sizeof(path)) ? *script : NULL;
 	c->arguments = c->argv + (start < c->argc ? start + 1 : c->argc);
 	return 0;
 }
@@ -141,42 +145,6 @@ static int read_text(check *c, int from, const char *name, p4d_error *err)
 		return p4d_fail(err, P4D_E_IO, "%.200s: larger than %d MiB, Slurm would reject it", name,
 				SCRIPT_BYTES >> 20);
 	return p4d_fail(err, P4D_E_IO, "%.200s: %m", name);
-}
-
-static int open_in_path(const char *name, char *path, size_t size)
-{
-	for (const char *at = getenv("PATH"); at && *at; at += strcspn(at, ":"), at += *at == ':') {
-		int length = snprintf(path, size, "%.*s/%s", (int)strcspn(at, ":"), at, name);
-		int file = length > 0 && (size_t)length < size ? p4d_file_open(path) : -1;
-		if (file >= 0)
-			return file;
-	}
-	errno = ENOENT;
-	return -1;
-}
-
-/* As sbatch: relative to --chdir; a bare name not found there is searched in PATH. */
-static int open_script(const char *name, const char *directory, char *path, size_t size, p4d_error *err)
-{
-	struct stat status;
-	int length = name[0] == '/' || !directory ? snprintf(path, size, "%s", name)
-						  : snprintf(path, size, "%s/%s", directory, name);
-
-	if (length < 0 || (size_t)length >= size)
-		return p4d_fail(err, P4D_E_IO, "%.64s...: the path is too long", name);
-	int file = p4d_file_open(path);
-	if (file < 0 && errno == ENOENT && !strchr(name, '/')) {
-		char found[PATH_MAX];
-		file = open_in_path(name, found, sizeof(found));
-		if (file >= 0)
-			snprintf(path, size, "%s", found);
-	}
-	if (file < 0)
-		return p4d_fail(err, P4D_E_IO, "job script %.200s: %s", path, strerror(errno));
-	if (fstat(file, &status) == 0 && S_ISREG(status.st_mode))
-		return file;
-	close(file);
-	return p4d_fail(err, P4D_E_IO, "%.200s is not a regular file", path);
 }
 
 /* The script: a file, --wrap or standard input, in the order of sbatch. */
@@ -201,7 +169,7 @@ static int read_script(check *c, const char *name, p4d_error *err)
 			return usage(err, "no job script given");
 		return read_text(c, STDIN_FILENO, "standard input", err);
 	}
-	int file = open_script(name, c->first.value[P4D_SBATCH_CHDIR], path, sizeof(path), err);
+	int file = p4d_line_open_script(name, c->first.value[P4D_SBATCH_CHDIR], path, sizeof(path), err);
 	if (file < 0)
 		return -1;
 	int rc = read_text(c, file, path, err);
@@ -331,6 +299,8 @@ static void read_job(check *c, p4d_sbatch *sbatch)
 	sbatch->job.array_tasks = p4d_job_tasks_of(&c->tasks, &script, &limits, &c->reading);
 	sbatch->job.reading = c->reading.reader || *c->reading.comment ? &c->reading : NULL;
 	sbatch->job.rehearsals = &c->rehearsals;
+	sbatch->job.script_arguments = (const char *const *)c->arguments;
+	sbatch->job.rehearsable = c->rehearsable;
 	c->whose = sbatch;
 	sbatch->job.read_as = read_as;
 	sbatch->job.read_context = c;

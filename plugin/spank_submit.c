@@ -232,6 +232,13 @@ static const p4d_reading *read_as(void *context, const p4d_request *typed)
 	return s->other->reader ? s->other : NULL;
 }
 
+static bool can_rehearse(void)
+{
+	char path[PATH_MAX];
+
+	return !access(p4d_module_find("libp4d-rehearsal.so", path, sizeof(path)), R_OK);
+}
+
 /* What the script says of the training it starts. */
 static void read_script(submission *s)
 {
@@ -258,6 +265,9 @@ static void read_script(submission *s)
 	s->job.read_context = s;
 	s->job.reading = s->reading->reader || *s->reading->comment ? s->reading : NULL;
 	s->job.rehearsals = &s->rehearsals;
+	s->job.script_arguments = s->script.arguments;
+	if (s->script.is_file && can_rehearse())
+		s->job.rehearsable = s->script.name;
 }
 
 /* model files are the user's and are read with the user's rights */

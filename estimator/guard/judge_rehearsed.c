@@ -4,7 +4,9 @@
 #include <string.h>
 #include <time.h>
 
+#include "guard/script_request.h"
 #include "guard/verdict.h"
+#include "reader/reader.h"
 #include "rehearsals/rehearsals.h"
 
 static bool is_for(const p4d_rehearsal *run, const p4d_geometry *g)
@@ -130,14 +132,61 @@ static void say(const p4d_rehearsal *run, const char *override_reason, p4d_verdi
 		v->action = P4D_WARN;
 }
 
+/* Whether a word can be pasted as it is. */
+static bool is_plain(const char *word)
+{
+	return *word &&
+	       strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./=-+:,@%") ==
+		   strlen(word);
+}
+
+/* PyTorch's programs alone: no engine, and not p4d-train. */
+static bool is_python(const p4d_reading *reading)
+{
+	const p4d_read_value *workload = &reading->value[P4D_WORKLOAD];
+
+	return reading->reader && !(workload->file && !strcmp(workload->text, "serve")) &&
+	       strcmp(p4d_reading_framework(reading), "p4d") != 0;
+}
+
+/* A training that p4d cannot check may be rehearsed, if nothing else is the fix. */
+static void offer(const p4d_job *job, p4d_verdict *v)
+{
+	const bool others = v->geometry.gpu && !v->geometry.gpu->sm;
+	p4d_message *message = &v->message[0];
+	p4d_error why;
+
+	if (!is_unchecked(v) || message->fix[0] || !job->rehearsable || !is_plain(job->rehearsable) ||
+	    !job->reading || !is_python(job->reading) || others ||
+	    !p4d_guard__script_unread(job->reading, NULL, &why))
+		return;
+	p4d_text fix = p4d_text_in(message->fix, sizeof(message->fix));
+	p4d_text_print(&fix, "p4d rehearse %s", job->rehearsable);
+	for (const char *const *word = job->script_arguments; word && *word; word++) {
+		p4d_text_print(&fix, " %s", *word);
+		fix.truncated = fix.truncated || !is_plain(*word);
+	}
+	if (fix.truncated)
+		message->fix[0] = '\0';
+}
+
+static const p4d_rehearsal *find(const p4d_site *site, const p4d_job *job, p4d_cluster_source source,
+				 void *context, p4d_verdict *v)
+{
+	if (!job->rehearsals || !job->rehearsals->count || !place(site, job, source, context, v))
+		return NULL;
+	return v->policy.rehearsals == P4D_REHEARSALS_IGNORE ? NULL : choose(job->rehearsals, &v->geometry);
+}
+
 void p4d_guard__judge_rehearsed(const p4d_site *site, const p4d_job *job, p4d_cluster_source source,
 				void *context, const char *override_reason, p4d_verdict *v)
 {
-	if (!job->rehearsals || !job->rehearsals->count || !place(site, job, source, context, v) ||
-	    v->policy.mode == P4D_MODE_OFF || v->policy.exempt ||
-	    v->policy.rehearsals == P4D_REHEARSALS_IGNORE)
+	const p4d_rehearsal *run = find(site, job, source, context, v);
+
+	if (v->policy.mode == P4D_MODE_OFF || v->policy.exempt)
 		return;
-	const p4d_rehearsal *run = choose(job->rehearsals, &v->geometry);
 	if (run)
 		say(run, override_reason, v);
+	else
+		offer(job, v);
 }

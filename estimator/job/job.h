@@ -52,6 +52,9 @@ typedef struct p4d_job {
 	const struct p4d_reading *reading; /* what the script says; NULL: it was not read */
 	/* what was rehearsed of the commands it starts; NULL: nobody has looked */
 	const struct p4d_rehearsals *rehearsals;
+	const char *rehearsable; /* its script's path, if p4d rehearse is installed; NULL: it is not, or there
+				    is no path */
+	const char *const *script_arguments; /* of that script, NULL-terminated; NULL: none */
 	struct p4d_job_tasks *array_tasks; /* what it says in each task of the array; NULL: the same in all */
 	/* Reads the script again as if these options were typed; what it returns is valid until the next
 	 * call. NULL: nobody can. */

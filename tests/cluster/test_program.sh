@@ -27,7 +27,7 @@ accepted
 says "p4d: [P4D117] train.py is not a program p4d knows"
 # it would be refused so
 says "; as --p4d-program=trainer it would need 80.2 of 79.1 GiB (101 %)"
-same "$(fix)" ""
+same "$(fix)" "p4d rehearse own.sh"
 sed 's/Llama-3.1-8B/Llama-3.2-1B/' own.sh >small.sh
 run sbatch -H small.sh
 accepted

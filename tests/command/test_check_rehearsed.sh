@@ -110,3 +110,28 @@ rm -r "$XDG_CACHE_HOME/p4d/rehearsals"
 ln -s /etc "$XDG_CACHE_HOME/p4d/rehearsals"
 exits 0 p4d check --conf judge.conf large.sh
 prints "not checked"
+
+# a training that p4d cannot check may be rehearsed: the fix, unless there is another, or it is no program of Python's
+cat >unread.sh <<'JOB'
+#!/bin/bash
+#SBATCH -N1 --gpus-per-node=8
+torchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 40 --hidden-size 5120 --num-attention-heads 40 --seq-length "$(cat length)" \
+	--max-position-embeddings 4096 --micro-batch-size 1 --global-batch-size 64 --bf16 --vocab-size 32000
+JOB
+exits 0 p4d check --conf p4d.conf unread.sh
+says "[P4D117]"
+case $(fix) in --p4d-*) ;; *) fail "the fix is no p4d option" ;; esac
+cat >own.sh <<'JOB'
+#!/bin/bash
+#SBATCH -N1 --gpus-per-node=8
+torchrun --nproc_per_node 8 train.py --model_name_or_path meta-llama/Llama-3.1-8B --per_device_train_batch_size $(cat batch) --bf16 true
+JOB
+exits 0 p4d check --conf p4d.conf own.sh
+says "[P4D117]" "train.py is not a program p4d knows"
+[ "$(fix)" = "p4d rehearse own.sh" ] || fail "the fix is $(fix)"
+exits 0 p4d check --conf p4d.conf own.sh a --b=2
+[ "$(fix)" = "p4d rehearse own.sh a --b=2" ] || fail "the fix is $(fix)"
+exits 0 p4d check --conf p4d.conf own.sh 'a b'
+[ -z "$(fix)" ] || fail "the fix is $(fix)"
+run p4d check --conf p4d.conf <own.sh
+[ -z "$(fix)" ] || fail "a fix for standard input: $(fix)"

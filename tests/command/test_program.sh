@@ -27,12 +27,12 @@ job ''
 exits 0 p4d check --conf judge.conf job.sh
 case $err in "p4d: [P4D117] train.py is not a program p4d knows"*) ;; *) fail "an unknown program" ;; esac
 says "; as --p4d-program=trainer it would need 80.2 of 79.1 GiB (101 %)"
-case $err in *"fix:"*) fail "it would be refused" ;; esac
+case $err in *"fix: --p4d"*) fail "it would be refused" ;; esac
 # it may train adapters: no number of all weights
 sed 's/train.py/& --lora_r 16/' job.sh >rank.sh
 exits 0 p4d check --conf judge.conf rank.sh
 says "train.py is not a program p4d knows"
-case $err in *"would need"* | *"fix:"*) fail "full finetuning is taken for granted" ;; esac
+case $err in *"would need"* | *"fix: --p4d"*) fail "full finetuning is taken for granted" ;; esac
 sed 's/Llama-3.1-8B/Llama-3.2-1B/' job.sh >small.sh
 exits 0 p4d check --conf judge.conf small.sh
 [ "$(fix)" = --p4d-program=trainer ] || fail "not the program whose arguments these are"
