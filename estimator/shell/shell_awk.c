@@ -52,20 +52,6 @@ static bool skip_text(const char **at, const char *text)
 	return true;
 }
 
-/* "$NF", "$2" */
-static bool read_field(const char **at, int *field)
-{
-	if (skip_text(at, "$NF")) {
-		*field = LAST;
-		return true;
-	}
-	if (**at != '$' || !isdigit((unsigned char)(*at)[1]) || isdigit((unsigned char)(*at)[2]))
-		return false;
-	*field = (*at)[1] - '0';
-	*at += 2;
-	return true;
-}
-
 /* "text", 3, or the name of a variable of -v */
 static bool read_operand(const awk_program *a, const char **at, char value[TEXT])
 {
@@ -97,6 +83,26 @@ static bool read_whole(const char *text, int64_t *number)
 
 	*number = strtoll(text, &end, 10);
 	return end != text && !*end && *number > -(1LL << 40) && *number < 1LL << 40;
+}
+
+/* "$NF", "$2", "$column" */
+static bool read_field(const awk_program *a, const char **at, int *field)
+{
+	char value[TEXT];
+	int64_t number;
+
+	if (skip_text(at, "$NF")) {
+		*field = LAST;
+		return true;
+	}
+	if (**at != '$')
+		return false;
+	++*at;
+	if (isblank((unsigned char)**at) || !read_operand(a, at, value) || !read_whole(value, &number) ||
+	    number < 0 || number > UINT16_MAX)
+		return false;
+	*field = (int)number;
+	return true;
 }
 
 /* Sums of numbers and variables. */
@@ -141,8 +147,19 @@ static bool read_condition(awk_program *a, const char **at)
 		return skip_text(at, "==") && read_line_number(a, at);
 	if (**at != '$')
 		return true;
-	return read_field(at, &a->compared) && a->compared && skip_text(at, "==") &&
+	return read_field(a, at, &a->compared) && a->compared && skip_text(at, "==") &&
 	       read_operand(a, at, a->value);
+}
+
+static bool read_fields(awk_program *a, const char **at)
+{
+	a->fields = 0;
+	do {
+		skip_blanks(at);
+		if (a->fields == FIELDS || !read_field(a, at, &a->field[a->fields++]))
+			return false;
+	} while (skip_text(at, ","));
+	return true;
 }
 
 static bool read_program(awk_program *a, const char *at)
@@ -155,10 +172,9 @@ static bool read_program(awk_program *a, const char *at)
 		return a->by_pattern || a->line || a->compared; /* the line */
 	if (!skip_text(&at, "{") || !skip_text(&at, "print"))
 		return false;
-	if (read_field(&at, &a->field[0]))
-		while (skip_text(&at, ","))
-			if (a->fields == FIELDS || !read_field(&at, &a->field[a->fields++]))
-				return false;
+	skip_blanks(&at);
+	if (*at == '$' && !read_fields(a, &at))
+		return false;
 	a->once = skip_text(&at, "exit");
 	if (!skip_text(&at, "}"))
 		return false;

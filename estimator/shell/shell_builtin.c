@@ -138,14 +138,30 @@ static p4d_shell_status run_set(const p4d_shell_call *w)
 	return P4D_SHELL_TAKEN;
 }
 
+/* By how many is not known, or whether at all: nor is what $1 and those after it are then. */
+static p4d_shell_status shift_perhaps(const p4d_shell_call *w, uint16_t why)
+{
+	p4d_shell_words *p = &w->sh->parameters, unknown = {0};
+
+	p4d_shell__add_word(w->sh, &unknown, p->at[0]);
+	for (uint32_t i = 1; i < p->count; i++)
+		p4d_shell__add_word(w->sh, &unknown, p4d_shell__not_known(w->sh, why));
+	*p = unknown;
+	return P4D_SHELL_TAKEN;
+}
+
 static p4d_shell_status run_shift(const p4d_shell_call *w)
 {
 	int64_t by = 1;
 	uint16_t unknown;
 	p4d_shell_words *p = &w->sh->parameters;
 
-	if (w->mode != P4D_SHELL_RUN || (w->count && !p4d_shell__number(w->sh, w->at[0], &by, &unknown)))
+	if (w->mode == P4D_SHELL_SKIP)
 		return P4D_SHELL_TAKEN;
+	if (w->count && !p4d_shell__number(w->sh, w->at[0], &by, &unknown))
+		return shift_perhaps(w, unknown);
+	if (w->mode == P4D_SHELL_MAYBE)
+		return shift_perhaps(w, p4d_shell__reason(w->sh, "a shift that depends on a test"));
 	if (by < 0 || by >= (int64_t)p->count)
 		return P4D_SHELL_FALSE;
 	p4d_shell_words rest = {0};

@@ -50,6 +50,8 @@ TP=$(awk -v ArrayTaskID=$SLURM_ARRAY_TASK_ID '$1==ArrayTaskID {print $2}' table)
 TP=$(awk -v id="$SLURM_ARRAY_TASK_ID" '$1 == id { print $2; exit }' table)
 read -r TP LR <<<"$(sed -n "$((SLURM_ARRAY_TASK_ID + 1)),$((SLURM_ARRAY_TASK_ID + 1))p" params)"
 IFS=' ' read -r TP LR <<<"$(awk -v n=$((SLURM_ARRAY_TASK_ID + 1)) 'NR == n { print $1, $2 }' params)"
+TP=$(echo 8 1 | awk -v i=$((SLURM_ARRAY_TASK_ID + 1)) '{print $i}')
+set -- 8 1; shift $SLURM_ARRAY_TASK_ID; TP=$1
 source config_$SLURM_ARRAY_TASK_ID.sh
 n=0; for tp in 8 1; do if [ $n -eq $SLURM_ARRAY_TASK_ID ]; then TP=$tp; fi; n=$((n + 1)); done
 [ $SLURM_ARRAY_TASK_ID -eq $SLURM_ARRAY_TASK_MAX ] && TP=1 || TP=8
