@@ -6,9 +6,9 @@
 #include <string.h>
 #include <time.h>
 
-/* Of the processor, for all tasks together: files of configuration take time that is no work of the shell's.
- */
-enum { MOST_NS = 40000000 };
+/* Of the processor: what all tasks take, also to be judged and for files of configuration, is no work of the
+ * shell's. 40 ms with the default of the limits. */
+enum { NS_FOR_WORK = 88 };
 
 static uint64_t now_ns(void)
 {
@@ -115,7 +115,7 @@ static void rewind_tasks(p4d_job_tasks *t)
 	t->next = t->apart = 0;
 	t->cut = false;
 	t->work = 2 * t->limits.work;
-	t->until_ns = now_ns() + MOST_NS;
+	t->until_ns = now_ns() + t->limits.work * NS_FOR_WORK;
 }
 
 unsigned p4d_job_tasks_kinds(p4d_job_tasks *t)

@@ -263,6 +263,14 @@ static void scripts_of_any_kind(void **state)
 	    {"here-documents", "pretrain_gpt.py\n", "cat <<A\n$B\nA\n"},
 	    {"unset variables", "pretrain_gpt.py\n", "$A$B$C$D"},
 	    {"brackets", "pretrain_gpt.py ", "(((((((("},
+	    {"tasks that differ",
+	     "torchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 40 --hidden-size 5120 "
+	     "--num-attention-heads 40 --seq-length 4096 --max-position-embeddings 4096 --vocab-size 32000 "
+	     "--bf16 --global-batch-size $((512 * (SLURM_ARRAY_TASK_ID + 1))) --micro-batch-size "
+	     "$((SLURM_ARRAY_TASK_ID + 1))\nexit\n",
+	     "#"},
+	    {"tasks that take long", "B=$SLURM_ARRAY_TASK_ID\npretrain_gpt.py --tp $B\n",
+	     "for i in {1..64}; do A=$A$i$B; done\n"},
 	};
 	static const size_t lengths[] = {4096, 65000, 1 << 20};
 
@@ -280,6 +288,7 @@ static void scripts_of_any_kind(void **state)
 			fill(&rest, cases[i].piece, lengths[j]);
 			assert_true(asprintf(&script, "#!/bin/bash\n%s%s", cases[i].head, rest) > 0);
 			fakehost_set(&desc->script, script);
+			fakehost_set(&desc->array_inx, "0-63");
 			free(script);
 			fakehost_set(&rest, NULL);
 			expect_cheap(cases[i].what, desc);

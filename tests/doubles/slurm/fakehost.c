@@ -143,15 +143,15 @@ char *slurm_strerror(int number)
 
 /* The strings of a description that the plugin reads or writes. */
 static const size_t texts[] = {
-    offsetof(job_desc_msg_t, account),       offsetof(job_desc_msg_t, admin_comment),
-    offsetof(job_desc_msg_t, features),      offsetof(job_desc_msg_t, job_id_str),
-    offsetof(job_desc_msg_t, mem_per_tres),  offsetof(job_desc_msg_t, name),
-    offsetof(job_desc_msg_t, partition),     offsetof(job_desc_msg_t, qos),
-    offsetof(job_desc_msg_t, req_nodes),     offsetof(job_desc_msg_t, exc_nodes),
-    offsetof(job_desc_msg_t, reservation),   offsetof(job_desc_msg_t, script),
-    offsetof(job_desc_msg_t, cpus_per_tres), offsetof(job_desc_msg_t, tres_per_job),
-    offsetof(job_desc_msg_t, tres_per_node), offsetof(job_desc_msg_t, tres_per_socket),
-    offsetof(job_desc_msg_t, tres_per_task),
+    offsetof(job_desc_msg_t, account),         offsetof(job_desc_msg_t, admin_comment),
+    offsetof(job_desc_msg_t, features),        offsetof(job_desc_msg_t, job_id_str),
+    offsetof(job_desc_msg_t, mem_per_tres),    offsetof(job_desc_msg_t, name),
+    offsetof(job_desc_msg_t, partition),       offsetof(job_desc_msg_t, qos),
+    offsetof(job_desc_msg_t, array_inx),       offsetof(job_desc_msg_t, req_nodes),
+    offsetof(job_desc_msg_t, exc_nodes),       offsetof(job_desc_msg_t, reservation),
+    offsetof(job_desc_msg_t, script),          offsetof(job_desc_msg_t, cpus_per_tres),
+    offsetof(job_desc_msg_t, tres_per_job),    offsetof(job_desc_msg_t, tres_per_node),
+    offsetof(job_desc_msg_t, tres_per_socket), offsetof(job_desc_msg_t, tres_per_task),
 };
 
 static char **text_of(job_desc_msg_t *desc, size_t i)
