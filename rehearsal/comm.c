@@ -388,32 +388,40 @@ enum { CALLS = 4096 };
 static _Thread_local call calls[CALLS];
 static _Thread_local int noted, groups;
 
-/* Whether SENT may be what RECEIVED gets: what goes to this rank itself before what goes to the same peer. */
-static const call *answer(const call *received)
+/* The call of the group that sends as many bytes to PEER; NULL where there is none. */
+static const call *sent_to(int peer, const call *like)
 {
-	const call *same_peer = NULL;
-
-	for (const call *sent = calls; sent < calls + noted; sent++) {
-		if (!sent->from || sent->comm != received->comm || sent->bytes != received->bytes ||
-		    sent->is_broadcast != received->is_broadcast)
-			continue;
-		if (sent->peer == sent->comm->rank)
+	for (const call *sent = calls; sent < calls + noted; sent++)
+		if (sent->from && sent->comm == like->comm && sent->bytes == like->bytes &&
+		    sent->is_broadcast == like->is_broadcast && sent->peer == peer)
 			return sent;
-		if (sent->peer == received->peer)
-			same_peer = sent;
-	}
-	return same_peer;
+	return NULL;
+}
+
+/* What goes to this rank itself is what all others would send, too. Else shapes come from a record, and the
+ * rest is what goes to the same peer. */
+static void receive(const call *received)
+{
+	const call *own = sent_to(received->comm->rank, received);
+	const call *sent = own ? own : sent_to(received->peer, received);
+
+	if (!own && received->is_whole &&
+	    p4d_comm_peers_read(received->comm, received->peer, received->to, received->bytes))
+		return;
+	if (sent)
+		move(received->to, sent->from, received->bytes);
+	else if (received->is_whole)
+		p4d_comm_peers_doubt(received->bytes);
 }
 
 static void end_group(void)
 {
-	for (const call *received = calls; received < calls + noted; received++) {
-		const call *sent = received->to ? answer(received) : NULL;
-		if (sent)
-			move(received->to, sent->from, received->bytes);
-		else if (received->to && received->is_whole)
-			p4d_comm_peers_read(received->comm, received->peer, received->to, received->bytes);
-	}
+	for (const call *sent = calls; sent < calls + noted; sent++)
+		if (sent->from && sent->is_whole && !sent_to(sent->comm->rank, sent))
+			p4d_comm_peers_sent(sent->comm, sent->peer, sent->from, sent->bytes);
+	for (const call *received = calls; received < calls + noted; received++)
+		if (received->to)
+			receive(received);
 	noted = 0;
 }
 
@@ -433,17 +441,19 @@ static bool is_whole(int type)
 
 ENTRY int ncclSend(const void *from, size_t count, int type, int peer, const p4d_comm *c)
 {
-	seen(count * width(type));
-	if (is_whole(type))
-		p4d_comm_peers_sent(c, peer, from, count * width(type));
-	return note((call){.from = from, .bytes = count * width(type), .peer = peer, .comm = c});
+	size_t bytes = count * width(type);
+
+	seen(bytes);
+	return note(
+	    (call){.from = from, .bytes = bytes, .peer = peer, .is_whole = is_whole(type), .comm = c});
 }
 
 ENTRY int ncclRecv(void *to, size_t count, int type, int peer, const p4d_comm *c)
 {
-	seen(count * width(type));
-	return note((call){
-	    .to = to, .bytes = count * width(type), .peer = peer, .is_whole = is_whole(type), .comm = c});
+	size_t bytes = count * width(type);
+
+	seen(bytes);
+	return note((call){.to = to, .bytes = bytes, .peer = peer, .is_whole = is_whole(type), .comm = c});
 }
 
 /* A group of broadcasts with different roots is how PyTorch gathers into a list of tensors. */

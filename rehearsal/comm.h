@@ -40,8 +40,10 @@ bool p4d_comm_record_find(FILE *record, uint64_t number, void *to, size_t bytes)
 
 /*
  * Whole numbers between two ranks, of which other sizes may come (comm_peers.c): what this rank sends to PEER
- * is kept; what PEER would send is taken from what was kept, else it is a doubt of the report.
+ * is kept; what PEER would send is taken from what was kept. False where that has no such message: a doubt of
+ * the report, unless something else answers.
  */
 enum { P4D_COMM_NUMBERS = 4096 }; /* bytes; more than that are no sizes */
 void p4d_comm_peers_sent(const p4d_comm *c, int peer, const void *from, size_t bytes);
-void p4d_comm_peers_read(const p4d_comm *c, int peer, void *to, size_t bytes);
+bool p4d_comm_peers_read(const p4d_comm *c, int peer, void *to, size_t bytes);
+void p4d_comm_peers_doubt(size_t bytes);

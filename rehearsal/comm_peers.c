@@ -88,28 +88,41 @@ void p4d_comm_peers_sent(const p4d_comm *c, int peer, const void *from, size_t b
 	pthread_mutex_unlock(&lock);
 }
 
+/* The next message; the last one again where that rank ended before it sent another. */
 static bool read_class(size_class *k, bool is_below, void *to)
 {
 	FILE **record = is_below ? &k->below : &k->own;
-	uint64_t number = is_below ? ++k->from_below : ++k->from_above;
+	uint64_t *number = is_below ? &k->from_below : &k->from_above;
 
 	if (!*record)
 		*record = is_below ? nearest_below(k->bytes) : open_sent(own_rank(), k->bytes, "re");
-	return *record && p4d_comm_record_find(*record, number, to, k->bytes);
+	if (!*record)
+		return false;
+	if (p4d_comm_record_find(*record, *number + 1, to, k->bytes)) {
+		(*number)++;
+		return true;
+	}
+	rewind(*record);
+	return p4d_comm_record_find(*record, *number, to, k->bytes);
 }
 
-void p4d_comm_peers_read(const p4d_comm *c, int peer, void *to, size_t bytes)
+bool p4d_comm_peers_read(const p4d_comm *c, int peer, void *to, size_t bytes)
 {
 	bool is_known = false;
 
 	if (!bytes || bytes > P4D_COMM_NUMBERS)
-		return;
+		return false;
 	pthread_mutex_lock(&lock);
 	size_class *k = class_of(bytes);
 	if (k)
 		is_known = read_class(k, peer < c->rank, to);
 	pthread_mutex_unlock(&lock);
-	if (!is_known)
+	return is_known;
+}
+
+void p4d_comm_peers_doubt(size_t bytes)
+{
+	if (bytes <= P4D_COMM_NUMBERS)
 		p4d_report_doubt("whole numbers of another rank are not known, and sizes may come of "
 				 "them; --ranks first,... plays that rank before");
 }

@@ -350,7 +350,8 @@ static int64_t receive_first(void *comm, int peer, size_t count)
 static void a_stage_gets_the_shapes_of_one_that_was_played(void **state)
 {
 	enum { INT64 = 4 };
-	const int64_t own[3] = {640, 2, 512};
+	const int64_t own[3] = {640, 2, 512}, next[3] = {320, 2, 512};
+	int64_t back[3] = {0};
 	char record[] = "/tmp/p4d-record.XXXXXX", file[64], text[8192] = "";
 	void *comm;
 	int status;
@@ -368,10 +369,17 @@ static void a_stage_gets_the_shapes_of_one_that_was_played(void **state)
 	assert_int_equal(receive_first(comm, 1, 3), 1024); /* rank 1 was not played: as rank 0 */
 	assert_int_equal(ncclSend(own, 3, INT64, 3, comm, NULL), 0);
 	assert_int_equal(receive_first(comm, 1, 3), 896);
-	assert_int_equal(receive_first(comm, 3, 3), 640); /* what it was given comes back */
+	/* what it was given comes back, also while the next shape is on its way */
+	assert_int_equal(ncclGroupStart(), 0);
+	assert_int_equal(ncclSend(next, 3, INT64, 3, comm, NULL), 0);
+	assert_int_equal(ncclRecv(back, 3, INT64, 3, comm, NULL), 0);
+	assert_int_equal(ncclGroupEnd(), 0);
+	assert_int_equal(back[0], 640);
+	assert_int_equal(receive_first(comm, 3, 3), 320);
+	assert_int_equal(receive_first(comm, 1, 3), 896); /* nobody sent a third */
 	read_report(text, sizeof(text));
 	assert_null(strstr(text, "whole numbers of another rank"));
-	assert_int_equal(receive_first(comm, 1, 3), 0); /* nobody sent a third */
+	assert_int_equal(receive_first(comm, 1, 4), 0); /* nobody sent four numbers */
 	read_report(text, sizeof(text));
 	assert_non_null(strstr(text, "whole numbers of another rank"));
 	assert_int_equal(ncclCommDestroy(comm), 0);

@@ -27,6 +27,7 @@ from megatron.core.models.gpt.gpt_model import GPTModel
 from megatron.core.num_microbatches_calculator import init_num_microbatches_calculator
 from megatron.core.optimizer import OptimizerConfig, get_megatron_optimizer
 from megatron.core.pipeline_parallel.schedules import get_forward_backward_func
+from megatron.core.transformer.moe import moe_utils
 from megatron.core.transformer.transformer_config import TransformerConfig
 
 given = dict(word[2:].split("=") for word in sys.argv[1:])
@@ -42,14 +43,17 @@ tensor_parallel.model_parallel_cuda_manual_seed(1234)
 init_num_microbatches_calculator(torch.distributed.get_rank(), None,
                                  micro_batch * micro_batches * parallel_state.get_data_parallel_world_size(), micro_batch,
                                  parallel_state.get_data_parallel_world_size())
-moe = dict(num_moe_experts=experts, moe_router_topk=2, moe_token_dispatcher_type="alltoall",
-           moe_router_load_balancing_type="aux_loss", moe_aux_loss_coeff=1e-2, moe_grouped_gemm=False) if experts else {}
+if not hasattr(moe_utils, "te_general_gemm"):
+    moe_utils.te_general_gemm = None  # 0.16 looks at it also where Transformer Engine is missing
+moe = dict(num_moe_experts=experts, moe_router_topk=2, moe_router_load_balancing_type="aux_loss", moe_aux_loss_coeff=1e-2,
+           moe_grouped_gemm=False) if experts else {}
 config = TransformerConfig(
     num_layers=8, hidden_size=1024, num_attention_heads=16, num_query_groups=4, ffn_hidden_size=2816, bf16=True,
     params_dtype=torch.bfloat16, pipeline_dtype=torch.bfloat16, tensor_model_parallel_size=tp, pipeline_model_parallel_size=pp,
     expert_model_parallel_size=ep, normalization="RMSNorm", gated_linear_unit=True,
     activation_func=torch.nn.functional.silu, add_bias_linear=False, hidden_dropout=0.0, attention_dropout=0.0,
-    variable_seq_lengths=vary, gradient_accumulation_fusion=False, bias_dropout_fusion=False, **moe)
+    variable_seq_lengths=vary, moe_token_dispatcher_type="alltoall", gradient_accumulation_fusion=False,
+    bias_dropout_fusion=False, **moe)
 model = GPTModel(config, get_gpt_layer_local_spec(num_experts=experts or None, normalization="RMSNorm"), vocab_size=words,
                  max_sequence_length=length, pre_process=parallel_state.is_pipeline_first_stage(),
                  post_process=parallel_state.is_pipeline_last_stage(), position_embedding_type="rope").cuda().bfloat16()
