@@ -537,6 +537,24 @@ static p4d_tape_tensor head_input(p4d_tape_writer *w, p4d_tape_tensor x)
 	return l->architecture->kind == P4D_VISION ? slice(w, x, w->rows * l->hidden) : x;
 }
 
+/*
+ * The loss of pairs in TRL before 1.15 (dpo_trainer.py of 1.10, _compute_loss) where logits have 16 bits:
+ * their logarithms have that type, too (selective_log_softmax). When the entropy is calculated, from a copy
+ * and 128 tokens at a time, the reference's logits are there as well.
+ */
+static void paired_end(p4d_tape_writer *w, p4d_tape_tensor logits)
+{
+	enum { TOKENS = 128 };
+	const p4d_layout *l = w->layout;
+	const uint64_t all = logits.elements * logits.element,
+		       chunk = (w->tokens < TOKENS ? w->tokens : TOKENS) * l->vocab * logits.element;
+	p4d_tape_operation *o = op(w, logits, made(w, 1, 4, true), P4D_NEW_GRADIENT);
+
+	o->kept = all;
+	o->scratch = (l->reference ? 2 : 1) * all + 2 * chunk;
+	hold(w, logits);
+}
+
 /* The last norm, the head, and the loss in fp32 (loss_utils.py, ForCausalLMLoss). */
 static void end(p4d_tape_writer *w)
 {
@@ -563,6 +581,12 @@ static void end(p4d_tape_writer *w)
 		logits = map(w, logits, false, false);
 	else if (a == &p4d_architectures[P4D_ARCHITECTURE_NEMOTRON_H])
 		logits = cast(w, logits, 4); /* and forgets what it cast */
+	/* accelerate makes fp32 of what comes out of FSDP */
+	if (l->pairs && !w->autocast && logits.element == 2 && l->framework != P4D_FRAMEWORK_FSDP) {
+		paired_end(w, logits);
+		hold(w, y);
+		return;
+	}
 	/* decoders' loss casts by itself */
 	const p4d_tape_tensor wide = a->kind == P4D_DECODER || w->autocast ? cast(w, logits, 4) : logits;
 	const p4d_tape_tensor logarithms = map(w, wide, false, true);

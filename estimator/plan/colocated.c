@@ -109,6 +109,8 @@ static int estimate_pairs(const p4d_request *r, const p4d_layout *layout, p4d_co
 
 	l.micro_batch *= 2; /* chosen and rejected */
 	l.eval_micro_batch *= 2;
+	l.pairs = true;
+	l.reference = r->value[P4D_REFERENCE] == P4D_REFERENCE_ON;
 	if (check_pairs(r, err) < 0 || p4d_memory_estimate(&l, P4D_METHOD_PLAN, capacity, &e, err) < 0)
 		return -1;
 	c->pairs = true;

@@ -85,6 +85,7 @@ typedef struct p4d_layout {
 	int model_code;           /* whose modules, of frameworks that train any */
 	bool compile, packing, autocast;
 	int chunked_loss;      /* P4D_LOSS_* */
+	bool pairs, reference; /* the loss is that of pairs of sequences; a frozen copy runs beside it */
 	int finetune, quant;   /* what is trained, and the type of the layers' weights that are not */
 	uint64_t lora_rank;    /* of adapters, 0 without */
 	unsigned lora_targets; /* linear layers that have one: mask of P4D_TARGET_* */
