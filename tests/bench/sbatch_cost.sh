@@ -16,6 +16,8 @@ trap 'exit 130' INT TERM HUP
 with=$dir/with/etc/slurm.conf
 without=$dir/without/etc/slurm.conf
 
+export XDG_CACHE_HOME="$dir/cache" # of a user who has rehearsed nothing: else every script is read
+
 # The files themselves: a link is another look-up for each.
 mkdir "$dir/plugins" "$dir/own"
 cp "$("$cluster" system-plugins)"/*.so "$dir/own"
