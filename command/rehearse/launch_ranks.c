@@ -185,15 +185,28 @@ static int take_mpi(launching *l, p4d_error *err)
 
 /* torchrun */
 
+/* Whether an option's value is what a command prints, which p4d knows of the job. */
+static bool is_output(launching *l, const char *output)
+{
+	if (!l->unknown || strcmp(l->unknown, output) != 0)
+		return false;
+	l->unknown = NULL;
+	return true;
+}
+
 static int take_torchrun(launching *l, p4d_error *err)
 {
 	static const char *const every[] = {"gpu", "auto"};
 	p4d_rehearse_ranks *r = l->ranks;
-	const char *ranks = OPTION(l, "--nproc-per-node", "--nproc_per_node");
 	const bool is_launch = !strcmp(l->launcher->name, "torch.distributed.launch");
+	const uint64_t nodes = most(OPTION(l, "--nnodes"), 1);
 
 	(void)err;
-	r->nodes = has_switch(l, "--standalone") ? 1 : most(OPTION(l, "--nnodes"), 1);
+	if (!(r->nodes && is_output(l, "output of scontrol"))) /* show hostnames | wc -l */
+		r->nodes = has_switch(l, "--standalone") ? 1 : nodes;
+	const char *ranks = OPTION(l, "--nproc-per-node", "--nproc_per_node");
+	if (r->gpus_per_node && is_output(l, "output of nvidia-smi")) /* -L | wc -l */
+		ranks = every[0];
 	r->ranks_per_node = number(ranks, 1);
 	for (size_t i = 0; ranks && i < sizeof(every) / sizeof(every[0]); i++)
 		if (!strcmp(ranks, every[i]))
@@ -290,6 +303,37 @@ static int take_own(launching *l, p4d_error *err)
 		r->gpus_per_node = (all + nodes - 1) / nodes;
 	r->is_typed = false;
 	return 0;
+}
+
+/* Where its processes would meet matters to nobody: they are not started. */
+static void know_meeting(p4d_words *words, const p4d_launcher *launcher)
+{
+	static const struct {
+		const char *name, *value;
+	} options[] = {
+	    {"--main_process_ip", "127.0.0.1"},
+	    {"--main_process_port", "29500"},
+	    {"--machine_rank", "0"},
+	    {"--node_rank", "0"},
+	    {"--master_addr", "127.0.0.1"},
+	    {"--master_port", "29500"},
+	    {"--rdzv_endpoint", "127.0.0.1"},
+	    {"--rdzv_id", "0"},
+	};
+
+	for (size_t i = launcher->at + 1; i < launcher->next && i < words->count; i++) {
+		const bool joined = strchr(words->at[i].text, '=') != NULL;
+		const char *name = words->at[joined ? i : i - 1].text;
+		const size_t length = strcspn(name, "=");
+		for (size_t k = 0; words->at[i].unknown && k < sizeof(options) / sizeof(options[0]); k++) {
+			if (length != strlen(options[k].name) || !same_name(name, options[k].name, length))
+				continue;
+			words->at[i].text =
+			    p4d_words__print(words->memory, "%s%s%s", joined ? options[k].name : "",
+					     joined ? "=" : "", options[k].value);
+			words->at[i].unknown = NULL;
+		}
+	}
 }
 
 /* Words that stay */
@@ -548,6 +592,8 @@ int p4d_launch__ranks(p4d_words *words, p4d_rehearse_ranks *ranks, p4d_error *er
 		return -1;
 	if (is_of_shell(word(&l, (size_t)program)))
 		p4d_words__add(&to, "bash");
+	if (stays && l.launcher)
+		know_meeting(words, l.launcher);
 	if (stays && l.module)
 		p4d_words__add(&to, "-m");
 	stays ? add_words(&l, (size_t)program, words->count) : add_program(&l, (size_t)program);

@@ -51,3 +51,27 @@ srun $work/bin2/python pretrain_gpt.py --num-layers 30 --hidden-size 4096 --num-
 JOB
 exits 0 p4d rehearse --conf p4d.conf "$work/stages.sh"
 prints "Rank 0: " "Rank 2: " "Rank 7: "
+
+# what only the job knows: how many GPUs and nodes there are is its geometry, where processes meet does not matter
+mkdir "$work/bin3"
+cat >"$work/bin3/accelerate" <<'ACCELERATE'
+#!/bin/sh
+[ "$*" = "launch --main_process_ip 127.0.0.1 --machine_rank=0 train.py" ] || exit 1
+printf '{"nodes": 2, "ranks_per_node": 4, "words": ["./told"], "environment": []}' >"$P4D_REHEARSAL_LAUNCH"
+ACCELERATE
+printf '#!/bin/sh\necho "$RANK of $WORLD_SIZE" >>"%s/told.txt"\nexec "%s" 1\n' "$work" "$played" >"$work/told"
+chmod +x "$work/bin3/accelerate" "$work/told"
+cat >"$work/meets.sh" <<JOB
+#!/bin/bash
+#SBATCH -p h100 -N 2 --gpus-per-node=4 --ntasks-per-node=1
+export PATH=$work/bin3:\$PATH
+nodes=\$(scontrol show hostnames \$SLURM_JOB_NODELIST | wc -l)
+srun accelerate launch --main_process_ip \$(scontrol show hostnames | head -n 1) --machine_rank=\$(cat rank) train.py
+JOB
+exits 0 p4d rehearse --conf p4d.conf --ranks last "$work/meets.sh"
+[ "$(cat "$work/told.txt")" = "7 of 8" ] || fail "the last rank is $(cat "$work/told.txt")"
+sed '$d' "$work/meets.sh" >"$work/counts.sh"
+echo 'srun torchrun --nnodes $nodes --nproc-per-node $(nvidia-smi -L | wc -l) --no-python ./told' >>"$work/counts.sh"
+rm "$work/told.txt"
+exits 0 p4d rehearse --conf p4d.conf --ranks last "$work/counts.sh"
+[ "$(cat "$work/told.txt")" = "7 of 8" ] || fail "the last rank is $(cat "$work/told.txt")"
