@@ -22,7 +22,7 @@ libp4dcommand_la_SOURCES = \
 	command/data/command_data.h command/data/command_data.c \
 	command/rehearse/store.h command/rehearse/store.c command/rehearse/store_keys.h command/rehearse/store_keys.c \
 	command/rehearse/player.h command/rehearse/player.c command/rehearse/rehearsed.h command/rehearse/rehearsed.c \
-	command/rehearse/rehearse_keep.h command/rehearse/rehearse_keep.c \
+	command/rehearse/rehearse_submit.h command/rehearse/rehearse_submit.c command/rehearse/rehearse_keep.h command/rehearse/rehearse_keep.c \
 	command/rehearse/rehearsed_picture.c \
 	command/rehearse/micro_batch.h command/rehearse/micro_batch.c \
 	command/rehearse/rehearse_fits.h command/rehearse/rehearse_fits.c \

@@ -7,6 +7,7 @@
 #include "rehearse/rehearse_answer.h"
 #include "rehearse/rehearse_estimate.h"
 #include "rehearse/rehearse_keep.h"
+#include "rehearse/rehearse_submit.h"
 #include "site/site.h"
 
 /* For sbatch, which finds the command of a job script as it reads it. */
@@ -58,7 +59,13 @@ int p4d_command_rehearse(const p4d_subcommand *self, int argc, char *argv[], p4d
 		p4d_line_help(self);
 		return 0;
 	}
-	if (!p4d_rehearse_options__parse(&r.asked, argc, argv, err))
+	if (p4d_rehearse_options__parse(&r.asked, argc, argv, err)) {
+		p4d_sbatch_free(&r.asked.sbatch);
+		return -1;
+	}
+	if (r.asked.submit)
+		status = p4d_rehearse__submit(&r.asked, argc, argv, err);
+	else
 		r.site = p4d_line_open_site(r.asked.sbatch.value[P4D_SBATCH_CONF], err);
 	if (r.site && !p4d_playing__prepare(&r, err) && !p4d_playing__play(&r, err))
 		status = answer(&r, err);

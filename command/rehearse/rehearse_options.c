@@ -27,6 +27,7 @@ const char p4d_rehearse_help[] =
     "  --shell             let a shell run JOB.sh for real, up to the command that trains\n"
     "  --progress          print step, phase and memory while it runs, also if stderr is no terminal\n"
     "  --verbose           print what the program prints as it comes (default: its last lines if it fails)\n"
+    "  --submit[=PARTITION]  rehearse in a job without GPUs, and submit JOB.sh to run after it if it fits\n"
     "  --json              as JSON\n\n"
     "JOB.sh: p4d reads which command trains, with its environment, directory, nodes and GPUs. SBATCH "
     "OPTIONS\n"
@@ -144,6 +145,8 @@ static int take_sbatch(p4d_rehearse_options *o, char *argv[], p4d_error *err)
 	words[count] = NULL;
 	if (p4d_sbatch_arguments(&o->sbatch, count, words, &operand, &other) < 0)
 		return unknown(argv[0], err);
+	for (int i = 0; i < operand - 1 && o->typed_count < P4D_REHEARSE_TYPED; i++)
+		o->typed[o->typed_count++] = argv[i];
 	return operand - 1;
 }
 
@@ -153,6 +156,10 @@ static int take_words(p4d_rehearse_options *o, char *argv[], p4d_error *err)
 	char name[64];
 	const char *equals = strchr(argv[0], '=');
 
+	if (!strcmp(argv[0], "--submit") || !strncmp(argv[0], "--submit=", strlen("--submit="))) {
+		o->submit = equals ? equals + 1 : "";
+		return 1;
+	}
 	const struct {
 		const char *name;
 		bool *value;

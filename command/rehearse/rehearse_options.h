@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "job/sbatch.h"
 
-enum { P4D_REHEARSE_RANKS = 64 };
+enum { P4D_REHEARSE_RANKS = 64, P4D_REHEARSE_TYPED = 128 };
 
 /* The command line of p4d rehearse. Strings are the caller's words. */
 typedef struct p4d_rehearse_options {
@@ -19,8 +19,11 @@ typedef struct p4d_rehearse_options {
 	uint64_t nodes, gpus_per_node; /* 0: not given */
 	uint64_t steps, timeout;
 	bool json, progress, verbose;
-	bool shell;         /* runs the script for real, up to its training */
-	p4d_sbatch sbatch;  /* options of the job that were typed */
+	bool shell;                      /* runs the script for real, up to its training */
+	p4d_sbatch sbatch;               /* options of the job that were typed */
+	char *typed[P4D_REHEARSE_TYPED]; /* the same as words */
+	unsigned typed_count;
+	const char *submit; /* rehearse in a job of this partition, "": of the default one; NULL: here */
 	char **program;     /* NULL-terminated */
 	const char *script; /* a job's, with `program` its arguments; NULL: program is one */
 	uint64_t rank[P4D_REHEARSE_RANKS];

@@ -101,3 +101,31 @@ run p4d rehearse --gpu h100-80gb -- ./program 102400
 run sbatch -H large.sh
 accepted
 silent
+
+# --submit: a job without GPUs rehearses, and the job behind it runs if it fits; else Slurm removes it
+cp "$CLUSTER/p4d.conf.good" "$conf"
+sleep 1.5
+printf '#!/bin/bash\n#SBATCH -N1 --gpus-per-node=1 -o /dev/null\nsrun true; srun ./program 1024 >/dev/null; echo ran >ran\n' >both.sh
+run p4d rehearse --submit --gpu h100-80gb -J "$SBATCH_JOB_NAME" both.sh
+accepted
+contains "$out" " runs it if it fits."
+first=$(printf '%s\n' "$out" | sed -n 's/^Job \([0-9]*\) rehearses both.sh.*/\1/p') second=$(printf '%s\n' "$out" | sed -n 's/.*; job \([0-9]*\) runs it.*/\1/p')
+contains "$(scontrol show job "$second")" "afterok:$first"
+finished "$first"
+contains "$(scontrol show job "$first")" "ExitCode=0:0"
+finished "$second"
+[ -s ran ] || fail "the job behind the rehearsal did not run: $(cat slurm-"$first".out)"
+sed 's/program 1024/program 102400/' both.sh >toolarge.sh
+run p4d rehearse --submit --gpu h100-80gb toolarge.sh
+accepted
+first=$(printf '%s\n' "$out" | sed -n 's/^Job \([0-9]*\) rehearses.*/\1/p') second=$(printf '%s\n' "$out" | sed -n 's/.*; job \([0-9]*\) runs it.*/\1/p')
+finished "$first"
+contains "$(scontrol show job "$first")" "ExitCode=12:0"
+for try in $(seq 100); do
+	state=$(scontrol show job "$second" 2>/dev/null | sed -n 's/ *JobState=\([A-Z]*\).*/\1/p')
+	[ "$state" != PENDING ] && break
+	sleep 0.2
+done
+[ "$state" = CANCELLED ] || fail "the job of a program that does not fit is $state"
+run p4d rehearse --submit -- ./program 1
+[ "$status" = 1 ] || fail "exit status $status instead of 1"
