@@ -207,7 +207,9 @@ static void print_step(const p4d_rehearse_answer *a, const p4d_rehearsed *worst)
 
 	if (!p4d_rehearsed__last_step(worst, &flops, &bytes) || !flops)
 		return;
-	printf("Step:  %.3g TFLOP of matrix products", (double)flops / 1e12);
+	const bool many = flops >= 1000000000000000;
+	printf("Step:  %.3g %s of matrix products", (double)flops / (many ? 1e15 : 1e12),
+	       many ? "PFLOP" : "TFLOP");
 	if (seconds > 0)
 		printf(", at least %s at %.0f TFLOP/s", p4d_report_seconds(seconds, text),
 		       a->player->gpu->peak_bf16_flops / 1e12);
