@@ -258,7 +258,8 @@ static void damaged_texts_are_no_records(void **state)
 	    "p4d-rehearsal 1\nrun 1 8 8 h100-80gb pass 1 2 0\nend\n",
 	    "p4d-rehearsal 1\nrun 1 8 8 h100-80gb pass 1 2 -3\nend\n",
 	    "p4d-rehearsal 1\nrun 99999999 8 8 h100-80gb pass 1 2 3\nend\n",
-	    "p4d-rehearsal 1\nrun 1 8 8 a-name-of-a-gpu-that-is-longer-than-any-gpu-has-ever-had-since pass 1 "
+	    "p4d-rehearsal 1\nrun 1 8 8 a-name-of-a-gpu-that-is-longer-than-any-gpu-has-ever-had-since pass "
+	    "1 "
 	    "2 3\nend\n",
 	    "p4d-rehearsal 1\nfile 1 2 3 4 x\n" RUN "end\n",
 	    "p4d-rehearsal 1\nfile 1 2 0000000000000003 0000000000000004\n" RUN "end\n",
