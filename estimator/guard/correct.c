@@ -3,6 +3,7 @@
  */
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/number.h"
@@ -388,4 +389,52 @@ void p4d_guard__suggest(p4d_guard_work *g, const p4d_request *asked)
 			p4d_guard__correct(g, asked, false, &err);
 			snprintf(v->message[i].fix, sizeof(v->message[i].fix), "%s", err.fix);
 		}
+}
+
+/* With as many nodes as its launcher starts it on: the fix, if the job is accepted so. */
+static void fix_nodes(const p4d_guard_work *g, uint64_t nodes, p4d_error *err)
+{
+	const p4d_geometry *geometry = &g->verdict->geometry;
+	p4d_request request = *g->request;
+	p4d_verdict v = {.messages = 0};
+	p4d_job job = *g->job;
+	p4d_pasted room;
+	char flags[400];
+
+	p4d_job_flags(&job, nodes, geometry->gpus_per_node, flags, sizeof(flags));
+	if (!g->searches || nodes >= geometry->nodes || !p4d_guard__paste(&room, flags, &job, &request))
+		return;
+	p4d_guard__complete(g->site, &job, g->source, g->context, g->published_batch, false, &request, &v);
+	if (v.judged && !v.would_reject)
+		p4d_fix(err, "%s", flags);
+}
+
+bool p4d_guard__starts_others(const p4d_guard_work *g, p4d_error *err)
+{
+	static const p4d_option sizes[] = {P4D_NODES, P4D_GPUS_PER_NODE};
+	const p4d_reading *r = g->job->reading;
+	const p4d_geometry *geometry = &g->verdict->geometry;
+	char place[208];
+
+	for (int i = 0; i < 2; i++) {
+		const p4d_read_value *v = &r->value[sizes[i]];
+		const uint32_t of_job = i ? geometry->gpus_per_node : geometry->nodes;
+		const bool by_default = r->by_default[sizes[i]];
+		if (!v->file || strtoul(v->text, NULL, 10) == of_job || (by_default && p4d_reading_doubt(r)))
+			continue;
+		p4d_guard__script_place(r, place, sizeof(place));
+		if (by_default)
+			p4d_fail(err, P4D_E_NOT_READ,
+				 "%.120s was not checked: it starts on one node, and the job has %" PRIu32
+				 ", of which each may train by itself; %s starts it on more",
+				 place, of_job, v->argument);
+		else
+			p4d_fail(err, P4D_E_NOT_READ,
+				 "%.120s was not checked: it is started with %s=%s, but the job has %" PRIu32,
+				 place, p4d_request_option_info(sizes[i])->name, v->text, of_job);
+		if (!i)
+			fix_nodes(g, strtoul(v->text, NULL, 10), err);
+		return true;
+	}
+	return false;
 }

@@ -243,55 +243,6 @@ static bool is_unknown_model(const p4d_guard_work *g, p4d_error *err)
 	return true;
 }
 
-/* With as many nodes as its launcher starts it on: the fix, if the job is accepted so. */
-static void fix_nodes(const p4d_guard_work *g, uint64_t nodes, p4d_error *err)
-{
-	const p4d_geometry *geometry = &g->verdict->geometry;
-	p4d_request request = *g->request;
-	p4d_verdict v = {.messages = 0};
-	p4d_job job = *g->job;
-	p4d_pasted room;
-	char flags[400];
-
-	p4d_job_flags(&job, nodes, geometry->gpus_per_node, flags, sizeof(flags));
-	if (!g->searches || nodes >= geometry->nodes || !p4d_guard__paste(&room, flags, &job, &request))
-		return;
-	p4d_guard__complete(g->site, &job, g->source, g->context, g->published_batch, false, &request, &v);
-	if (v.judged && !v.would_reject)
-		p4d_fix(err, "%s", flags);
-}
-
-/* A launcher that starts other processes than the job has GPUs, as it was told or by default. */
-static bool starts_others(const p4d_guard_work *g, p4d_error *err)
-{
-	static const p4d_option sizes[] = {P4D_NODES, P4D_GPUS_PER_NODE};
-	const p4d_reading *r = g->job->reading;
-	const p4d_geometry *geometry = &g->verdict->geometry;
-	char place[208];
-
-	for (int i = 0; i < 2; i++) {
-		const p4d_read_value *v = &r->value[sizes[i]];
-		const uint32_t of_job = i ? geometry->gpus_per_node : geometry->nodes;
-		const bool by_default = r->by_default[sizes[i]];
-		if (!v->file || strtoul(v->text, NULL, 10) == of_job || (by_default && p4d_reading_doubt(r)))
-			continue;
-		p4d_guard__script_place(r, place, sizeof(place));
-		if (by_default)
-			p4d_fail(err, P4D_E_NOT_READ,
-				 "%.120s was not checked: it starts on one node, and the job has %" PRIu32
-				 ", of which each may train by itself; %s starts it on more",
-				 place, of_job, v->argument);
-		else
-			p4d_fail(err, P4D_E_NOT_READ,
-				 "%.120s was not checked: it is started with %s=%s, but the job has %" PRIu32,
-				 place, p4d_request_option_info(sizes[i])->name, v->text, of_job);
-		if (!i)
-			fix_nodes(g, strtoul(v->text, NULL, 10), err);
-		return true;
-	}
-	return false;
-}
-
 /* Whether what the script gives counts as much as what is typed. */
 static bool judges(const p4d_guard_work *g, const p4d_verdict *v)
 {
@@ -439,7 +390,8 @@ static bool is_left(const p4d_guard_work *g, int placed, p4d_error *err)
 	if (g->by_script && p4d_reading_has_server(g->job->reading) &&
 	    !take_part(g, &g->verdict->geometry, err))
 		return true;
-	return placed == 0 && g->request->origin[P4D_MODEL] == P4D_BY_SCRIPT && starts_others(g, err);
+	return placed == 0 && g->request->origin[P4D_MODEL] == P4D_BY_SCRIPT &&
+	       p4d_guard__starts_others(g, err);
 }
 
 static void leave(p4d_guard_work *g, p4d_cluster_source source, void *context, p4d_error why)

@@ -39,6 +39,10 @@ int p4d_guard__correct_mig(p4d_guard_work *work, const p4d_request *asked, p4d_e
 /* Takes a fix away that begins with more --nodes than the job can have, and says so. */
 void p4d_guard__limit_nodes(const p4d_guard_work *work, p4d_error *err);
 
+/* Whether a launcher starts other processes than the job has GPUs, as it was told or by default: says so, and
+ * the fix, if the job is accepted with it. */
+bool p4d_guard__starts_others(const p4d_guard_work *work, p4d_error *err);
+
 /* What would fit, of a job that does not by formulas that refuse nobody: a fix of the message that says so.
  */
 void p4d_guard__suggest(p4d_guard_work *work, const p4d_request *asked);
