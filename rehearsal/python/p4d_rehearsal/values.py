@@ -33,6 +33,8 @@ FRESH = {aten.lift_fresh, aten.lift_fresh_copy, aten.lift}
 # Operators whose results hold nothing yet: a program reads what it writes there.
 EMPTY = {aten.empty, aten.empty_strided, aten.empty_like, aten.new_empty, aten.new_empty_strided, aten.record_stream}
 COLLECTIVES = {"c10d", "_c10d_functional", "_c10d_functional_autograd"}
+# Operators whose results take a shape from their argument, not values.
+FILLED = {aten.zeros_like: 0, aten.ones_like: 1, aten.new_zeros: 0, aten.new_ones: 1}
 FACTORIES = {aten.zeros, aten.ones, aten.full, aten.arange, aten.rand, aten.randn}
 
 known = set()  # addresses of storages
@@ -155,6 +157,10 @@ class Values(TorchDispatchMode):
         answer = sizes.compared(operator, arguments)
         if answer is not None and not _is_known(arguments[0]):
             return True, self.answer(function, arguments, named, answer)
+        if operator in FILLED and not _is_known(arguments[0]):
+            return True, self.answer(function, arguments, named, FILLED[operator])
+        if operator is aten.masked_select and _is_known(arguments[1]) and not _is_known(arguments[0]):
+            return True, self.select(*arguments)
         if function.namespace in COLLECTIVES:
             return True, self.communicate(function, arguments, named)
         if operator in FRESH:
@@ -200,6 +206,15 @@ class Values(TorchDispatchMode):
         if isinstance(result, torch.Tensor) and type(result) in PLAIN and _is_small(result):
             _on_host(result).fill_(value)
             _mark(result, True)
+        return result
+
+    @staticmethod
+    def select(tensor, mask):
+        """The mask alone says how many elements there are."""
+        shape = torch.broadcast_shapes(tensor.shape, mask.shape)
+        count = int(_on_host(mask).expand(shape).sum())
+        result = torch.empty(count, dtype=tensor.dtype, device=tensor.device)
+        _mark(result, False)
         return result
 
     @staticmethod

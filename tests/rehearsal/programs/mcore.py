@@ -11,7 +11,7 @@
 # rehearse: --ranks 0,2,6 -- --pp=4 --lengths=vary
 # want: verdict=pass
 # case: experts
-# rehearse: --ranks 0 -- --tp=1 --ep=4 --experts=8
+# rehearse: --ranks 0 --steps 1 -- --ep=4 --experts=8
 # want: verdict=pass
 """Megatron-Core without Transformer Engine, in the style of a pretrain script of one's own: parallel_state, GPTModel with
 the local layer specification, its schedules for pipelines, its DistributedDataParallel and distributed optimizer."""
