@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attention of PyTorch, which takes the kernel that the GPU has: a V100 has no flash attention, in bf16 nothing fast."""
+"""Attention of PyTorch, which takes the kernel that the GPU has: a V100 has no flash attention."""
 import torch
 import torch.nn.functional as F
 

@@ -1,4 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
+#
+# needs: transformers deepspeed
+# rehearse: --nodes 2 --gpus-per-node 8 --ranks 0
+# case: 3-offload
+# rehearse: -- 3 offload
+# want: verdict=warn allocated_gib=1.69..1.73 reserved_gib=2.2..2.4 phase=backward
 """DeepSpeed's engine: deepspeed_zero.py STAGE [offload]. Adam of PyTorch, which needs no compiler."""
 import sys
 

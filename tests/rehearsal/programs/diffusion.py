@@ -1,4 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
+#
+# needs: diffusers
+# want: verdict=pass allocated_gib=3.7..3.8 reserved_gib=3.9..4.2
 """A U-Net of diffusers learns to take noise off images, with a running mean of its weights."""
 import diffusers
 import torch

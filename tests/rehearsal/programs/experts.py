@@ -1,4 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
+#
+# needs: transformers
+# case: mixtral-eager
+# rehearse: -- mixtral eager
+# want: verdict=pass allocated_gib=2.2..2.26 reserved_gib=2.6..2.9
 """Models with experts: experts.py mixtral|qwen3 eager|grouped_mm|batched_mm."""
 import sys
 

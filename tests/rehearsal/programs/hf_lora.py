@@ -1,4 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
+#
+# needs: transformers accelerate peft
+# want: verdict=pass allocated_gib=0.86..0.9 reserved_gib=1.3..1.5 phase=backward
 """transformers' Trainer with LoRA of PEFT."""
 import peft
 import torch

@@ -1,4 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
+#
+# rehearse: --nodes 2 --gpus-per-node 8 --ranks 0
+# want: verdict=pass allocated_gib=1.25..1.27 reserved_gib=1.3..1.4 phase=backward
 """DistributedDataParallel with gradients that are summed over micro-batches without communication (no_sync)."""
 import contextlib
 

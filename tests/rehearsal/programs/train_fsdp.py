@@ -1,4 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
+#
+# rehearse: --nodes 2 --gpus-per-node 8 --ranks 0,15
+# want: verdict=pass allocated_gib=0.5..0.52 reserved_gib=0.6..0.75 phase=backward
 """FullyShardedDataParallel (FSDP1): parameters sharded block by block, bf16, gradients summed without communication."""
 import contextlib
 import functools

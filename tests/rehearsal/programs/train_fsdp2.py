@@ -1,4 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
+#
+# rehearse: --nodes 2 --gpus-per-node 8 --ranks 0,15
+# case: all
+# want: verdict=pass allocated_gib=0.57..0.59 reserved_gib=0.7..0.8 phase=backward
+# case: hybrid
+# rehearse: -- hybrid
+# want: verdict=pass allocated_gib=0.6..0.62 reserved_gib=0.73..0.83 phase=backward
 """fully_shard (FSDP2) over all ranks, or with "hybrid" over the GPUs of a node and copies on every node (HSDP)."""
 import os
 import sys

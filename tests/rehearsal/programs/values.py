@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+#
+# want: verdict=warn
 """What a program sees of values: known ones are true, and unknown ones have answers that do not depend on chance."""
 import torch
 

@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+#
+# want: verdict=pass allocated_gib=1.6..1.64 reserved_gib=1.7..1.9 phase=backward
 """A residual network of convolutions on images, mixed precision in fp16 with a scaled loss, channels last."""
 import torch
 from torch import nn
