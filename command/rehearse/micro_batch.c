@@ -124,7 +124,7 @@ static uint64_t next_value(p4d_micro_batch *m, uint64_t usable)
 	if (m->sure || low >= MOST)
 		return 0;
 	uint64_t guess = expected(m, usable), first = low + 1, last = high ? high - 1 : LEAP * low;
-	if (!guess)
+	if (!guess || (high && guess > last)) /* what is reserved grows by leaps: halve */
 		guess = high ? low + (high - low) / 2 : 2 * low;
 	return guess < first ? first : guess > last ? last : guess;
 }

@@ -250,6 +250,16 @@ exits 12 p4d rehearse --gpu a100-40gb --micro-batch-option=--size -- "$work/batc
 prints "Largest that fits: --size 19."
 exits 12 p4d rehearse --gpu l4-24gb --micro-batch-option --size -- "$work/batch" --size 400
 prints "Largest that fits: --size 7."
+# one that takes more than the first two say
+cat >"$work/leaps" <<EOF
+#!/bin/sh
+[ "\$2" -gt 12 ] && exec "$played" 50000
+exec "$played" \$((10240 + 1000 * \$2))
+EOF
+chmod +x "$work/leaps"
+exits 0 p4d rehearse --gpu a100-40gb --micro-batch-option --size -- "$work/leaps" --size 4
+says "with --size 29" "with --size 18" "with --size 13" "with --size 12"
+prints "Largest that fits: --size 12."
 exits 1 p4d rehearse --micro-batch-option --batch -- "$work/batch" --size 4
 says "the program is not given --batch"
 exits 5 p4d rehearse --micro-batch-option --size -- "$work/batch" --size x4
