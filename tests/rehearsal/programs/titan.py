@@ -5,10 +5,10 @@
 # rehearse: --ranks 0 -- --config llama3_8b
 # want: verdict=pass
 # case: tp
-# rehearse: --ranks 0 -- --config llama3_8b --parallelism.tensor_parallel_degree=4
+# rehearse: --ranks 0 -- --config llama3_debugmodel --parallelism.tensor_parallel_degree=4
 # want: verdict=pass
 # case: pp
-# rehearse: --ranks 0,7 -- --config llama3_8b --parallelism.pipeline_parallel_degree=4 --training.local_batch_size=8
+# rehearse: --ranks 0,7 -- --config llama3_debugmodel --parallelism.pipeline_parallel_degree=4 --parallelism.pipeline_parallel_schedule=1F1B
 # want: verdict=pass
 """torchtitan's own trainer, as `torchrun -m torchtitan.train` starts it, with a tokenizer and texts made here."""
 import json
