@@ -48,11 +48,18 @@ prints "FAIL  rehearsal/nosuch: there is no such program"
 # what differs is said, with what the program printed last
 program fits <<END
 # want: verdict=reject
-echo its last words
 $played 10240
 END
 exits 1 try fits
-prints "FAIL  rehearsal/today/fits: pass; reject is wanted" "| its last words"
+prints "FAIL  rehearsal/today/fits: pass; reject is wanted"
+program fits <<END
+# want: verdict=pass
+echo its last words
+$played 10240
+exit 3
+END
+exits 1 try fits
+prints "FAIL  rehearsal/today/fits: incomplete" "its last words"
 program fits <<END
 # want: verdict=pass device_gib=11..12
 $played 10240
