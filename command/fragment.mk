@@ -28,6 +28,7 @@ libp4dcommand_la_SOURCES = \
 	command/rehearse/rehearse_fits.h command/rehearse/rehearse_fits.c \
 	command/rehearse/rehearse_answer.h command/rehearse/rehearse_answer.c command/rehearse/rehearse_json.c \
 	command/rehearse/words.h command/rehearse/words.c \
+	command/rehearse/deepspeed_hosts.h command/rehearse/deepspeed_hosts.c \
 	command/rehearse/launch_ranks.h command/rehearse/launch_ranks.c command/rehearse/read_command.h command/rehearse/read_command.c \
 	command/rehearse/rank_environment.h command/rehearse/rank_environment.c command/rehearse/playing.h command/rehearse/playing.c \
 	command/rehearse/rehearse_estimate.h command/rehearse/rehearse_estimate.c \

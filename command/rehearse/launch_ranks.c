@@ -11,6 +11,7 @@
 #include "base/number.h"
 #include "job/job.h"
 #include "reader/reader.h"
+#include "rehearse/deepspeed_hosts.h"
 
 /* A command without its launchers, so far. */
 typedef struct launching {
@@ -223,44 +224,6 @@ static int take_torchrun(launching *l, p4d_error *err)
 
 /* deepspeed */
 
-/* Nodes of a hostfile, "worker-0 slots=8" a line, and the slots of the first. */
-static void read_hostfile(const launching *l, const char *path, uint64_t *nodes, uint64_t *slots)
-{
-	char line[512], full[P4D_PLAYER_PATH];
-	const char *directory = l->from->directory;
-
-	*nodes = *slots = 0;
-	snprintf(full, sizeof(full), "%s%s%s", path[0] != '/' && directory ? directory : "",
-		 path[0] != '/' && directory ? "/" : "", path);
-	FILE *in = fopen(full, "re");
-	while (in && fgets(line, sizeof(line), in)) {
-		const char *at = strstr(line, "slots=");
-		if (line[0] == '#' || !at)
-			continue;
-		++*nodes;
-		*slots = *slots ? *slots : strtoull(at + strlen("slots="), NULL, 10);
-	}
-	if (in)
-		fclose(in);
-}
-
-/* --include=worker-0:0,1@worker-1:0,1: nodes, and the GPUs of the first; 0: all. */
-static void take_included(const char *text, uint64_t *nodes, uint64_t *each)
-{
-	const char *colon = strchr(text, ':');
-	const size_t first = strcspn(text, "@");
-
-	*nodes = 1;
-	*each = 0;
-	for (const char *c = text; *c; c++)
-		*nodes += *c == '@';
-	if (!colon || colon > text + first)
-		return;
-	*each = 1;
-	for (const char *c = colon; c < text + first; c++)
-		*each += *c == ',';
-}
-
 static int take_deepspeed(launching *l, p4d_error *err)
 {
 	p4d_rehearse_ranks *r = l->ranks;
@@ -270,11 +233,11 @@ static int take_deepspeed(launching *l, p4d_error *err)
 	if (OPTION(l, "-e", "--exclude"))
 		return p4d_fail(err, P4D_E_UNMODELLED,
 				"p4d does not play deepspeed --exclude; use --include or --num_gpus");
-	read_hostfile(l, path ? path : "/job/hostfile", &nodes, &slots);
+	p4d_deepspeed__hostfile(l->from->directory, path ? path : "/job/hostfile", &nodes, &slots);
 	r->ranks_per_node = slots ? slots : r->gpus_per_node ? r->gpus_per_node : 1;
 	if (included) {
 		uint64_t each;
-		take_included(included, &nodes, &each);
+		p4d_deepspeed__included(included, &nodes, &each);
 		r->ranks_per_node = each ? each : r->ranks_per_node;
 	}
 	/* without a hostfile deepspeed starts on this node alone */

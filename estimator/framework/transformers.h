@@ -99,6 +99,8 @@ p4d_tape_tensor p4d_transformers__linear(p4d_tape_writer *w, p4d_tape_tensor x, 
 /* A product with a weight of so many bytes an element; backward, gradients of both. */
 p4d_tape_tensor p4d_transformers__product(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t in, uint64_t out,
 					  unsigned weight, bool trained);
+/* Dropout of models that call it also at 0 (GPT-2, OPT, encoders); x of the others. */
+p4d_tape_tensor p4d_transformers__dropped(p4d_tape_writer *w, p4d_tape_tensor x);
 /* eager_attention_forward */
 p4d_tape_tensor p4d_transformers__eager(p4d_tape_writer *w, p4d_tape_tensor q, p4d_tape_tensor k,
 					p4d_tape_tensor v);

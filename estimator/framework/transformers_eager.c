@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* transformers' eager attention: scores in memory, and their softmax. */
+#include "framework/transformers_names.h"
+
+static p4d_tape_tensor repeated(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t elements)
+{
+	if (x.elements == elements && w->rows == 1)
+		return x;
+	const p4d_tape_tensor out =
+	    made(w, elements, x.element, needs(w, x)); /* or made contiguous, for a product */
+	op(w, x, out, P4D_NEW_GRADIENT);
+	return out;
+}
+
+/* A product of two activations. */
+static p4d_tape_tensor matmul(p4d_tape_writer *w, p4d_tape_tensor x, p4d_tape_tensor y, uint64_t elements)
+{
+	if (w->autocast) {
+		x = cast(w, x, 2);
+		y = cast(w, y, 2);
+	}
+	p4d_tape_tensor out = times(w, x, y);
+	w->tape->value[out.value].bytes = elements * out.element;
+	out.elements = elements;
+	return out;
+}
+
+/*
+ * Scores with a column of sinks, their softmax in the type they have, and the scores again: gpt-oss's
+ * eager_attention_forward, which takes away each row's maximum first (torch.max keeps where that was, and
+ * hands a tensor of zeros but there back). named: what else has a name until attention is over.
+ */
+static p4d_tape_tensor softmax_with_sinks(p4d_tape_writer *w, p4d_tape_tensor s, uint64_t rows,
+					  p4d_tape_tensor *named)
+{
+	const uint64_t all = s.elements + rows;
+	const unsigned element = s.element > w->weight ? s.element : w->weight;
+	const p4d_tape_tensor combined = made(w, all, element, needs(w, s) || w->trains);
+	op(w, s, combined, element == s.element ? P4D_SAME_GRADIENT : P4D_NEW_GRADIENT);
+	const p4d_tape_tensor most = made(w, rows, element, needs(w, combined));
+	op(w, combined, most, P4D_NEW_GRADIENT)->kept = needs(w, combined) ? rows * 8 : 0;
+	const p4d_tape_tensor below = made(w, all, element, needs(w, combined));
+	p4d_tape_operation *o = op(w, combined, below, P4D_SAME_GRADIENT);
+	o->in[1] = most.value;
+	o->gradient[1] = P4D_NEW_GRADIENT;
+	o->back_scratch = all * element; /* negated, before it is summed */
+	*named = below;
+	return p4d_transformers__slice(w, map(w, below, false, true), s.elements);
+}
+
+p4d_tape_tensor p4d_transformers__eager(p4d_tape_writer *w, p4d_tape_tensor q, p4d_tape_tensor k,
+					p4d_tape_tensor v)
+{
+	const p4d_architecture *a = w->layout->architecture;
+	const uint64_t scores = w->rows * w->layout->heads * w->length * w->length, queries = q.elements;
+	const bool in_fp32 = a == &p4d_architectures[P4D_ARCHITECTURE_GPTJ];
+	const bool falcon = a == &p4d_architectures[P4D_ARCHITECTURE_FALCON] ||
+			    a == &p4d_architectures[P4D_ARCHITECTURE_FALCON_40B];
+	const bool stays = falcon || a == &p4d_architectures[P4D_ARCHITECTURE_GPT2];
+	const unsigned values = v.element;
+	p4d_tape_tensor named = q;
+
+	k = repeated(w, k, queries);
+	v = repeated(w, v, w->layout->kv_rank ? v.elements : queries);
+	q = repeated(w, q, queries);
+	if (in_fp32) {
+		q = cast(w, q, 4);
+		k = cast(w, k, 4);
+	}
+	p4d_tape_tensor s = matmul(w, q, k, scores);
+	const p4d_tape_tensor raw = s;
+	if (falcon)
+		s = p4d_transformers__slice(w, s, scores); /* scaled in place */
+	else if (a->positions != P4D_ALIBI || a == &p4d_architectures[P4D_ARCHITECTURE_MPT])
+		s = map(w, s, false, false); /* times the scale */
+	if (a->attention_cap > 0)
+		s = map(w, map(w, map(w, s, false, false), false, true), false, false);
+	if (a == &p4d_architectures[P4D_ARCHITECTURE_MPT]) {
+		s = map(w, s, false, false); /* + ALiBi */
+		w->tape->operation[w->tape->operations - 1].gradient[0] = P4D_SAME_GRADIENT;
+	}
+	const p4d_tape_tensor masked = made(w, scores,
+					    s.element > w->stream && !in_fp32 ? s.element
+					    : w->stream > s.element           ? w->stream
+									      : s.element,
+					    needs(w, s));
+	op(w, s, masked, masked.element == s.element ? P4D_SAME_GRADIENT : P4D_NEW_GRADIENT);
+	if (a->attention_sinks) {
+		s = softmax_with_sinks(w, masked, scores / w->length, &named);
+	} else {
+		s = stays && !w->autocast ? masked : cast(w, masked, 4);
+		s = map(w, s, false, true); /* softmax */
+	}
+	if (falcon) {
+		hold(w, raw); /* until its name is given to the result */
+		w->returned = scores * s.element;
+	}
+	s = cast(w, s, values > q.element || in_fp32 || a->attention_sinks ? values : q.element);
+	if (a->attention_sinks) /* until its name is given to the result */
+		hold(w, masked);
+	if (a == &p4d_architectures[P4D_ARCHITECTURE_GPT2] || a->kind == P4D_ENCODER)
+		s = p4d_transformers__dropped(w, s);
+	if (a == &p4d_architectures[P4D_ARCHITECTURE_MPT]) {
+		w->returned = scores * s.element;
+		hold(w, masked); /* a name of their own */
+	}
+	p4d_tape_tensor out = matmul(w, s, v, v.elements);
+	out = map(w, out, false, false); /* contiguous() */
+	if (a->attention_sinks)
+		hold(w, named);
+	return out;
+}
