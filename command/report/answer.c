@@ -86,6 +86,18 @@ static void print_answer(const p4d_verdict *v, const p4d_request *request, const
 	putchar('\n');
 }
 
+/* A program in Python that p4d does not know may be rehearsed. */
+static void offer_rehearsal(const p4d_checked *answer, const char *prefix)
+{
+	const p4d_sbatch *sbatch = answer->sbatch;
+	const char *dot = answer->script ? strrchr(answer->script->program, '.') : NULL;
+
+	if (dot && !strcmp(dot, ".py") && sbatch->job.rehearsable && answer->verdict->action == P4D_PASS &&
+	    !answer->verdict->messages && !p4d_request_any(&sbatch->request))
+		printf("%sTo see what it holds on each GPU: p4d rehearse %s\n", prefix,
+		       sbatch->job.rehearsable);
+}
+
 /* What a job that p4d judged also does, and p4d has no formula for; NULL: nothing known. */
 static const char *not_counted(const p4d_checked *answer)
 {
@@ -169,6 +181,7 @@ void p4d_answer_print(const p4d_checked *answer, const char *prefix)
 	fflush(stderr);
 	fputs(prefix, stdout);
 	print_answer(v, &sbatch->request, answer->script);
+	offer_rehearsal(answer, prefix);
 	print_read(sbatch);
 	print_not_counted(answer);
 	if (v->policy.mode == P4D_MODE_OBSERVE)

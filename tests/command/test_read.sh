@@ -120,7 +120,7 @@ prints "own.sh: p4d does not know src/own.py (own.sh:3)"
 exits 0 p4d read --json own.sh
 prints '"framework":null' '"program":"src/own.py"' '"from":"own.sh:3"'
 exits 0 p4d check own.sh
-prints "the job has no p4d options, and src/own.py (own.sh:3) is no training that p4d knows, not checked"
+prints "the job has no p4d options, and src/own.py (own.sh:3) is no training that p4d knows, not checked" "To see what it holds on each GPU: p4d rehearse own.sh"
 # An exit for want of a variable or an argument is named, not one at the end.
 printf '#!/bin/bash\nif [ -z "$WORKSPACE" ]; then\n\techo no; exit 1\nfi\ntorchrun pretrain_gpt.py --num-layers 2\n' >asks.sh
 exits 0 p4d read asks.sh
