@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/number.h"
+#include "rehearse/played_progress.h"
 
 enum { MOST = 1 << 20, LEAP = 8 };
 
@@ -79,12 +80,15 @@ static int try_value(batch_search *s, uint64_t value, p4d_error *err)
 		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for the words of the program");
 	memcpy(other.program, s->player->program, s->count * sizeof(*other.program));
 	other.program[s->at] = word;
+	other.quiet = true; /* to run out of memory is what is looked for */
 	fprintf(stderr, "p4d: playing rank %" PRIu64 " with %s %" PRIu64 "\n", s->rank, s->found->option,
 		value);
 	if (!p4d_rehearsed__play(&r, &other, s->rank, err)) {
 		rc = ran_out(&r) || (!r.played.status && r.device);
 		if (rc)
 			keep(s->found, value, &r);
+		else
+			p4d_played_progress__print_output(&other, s->rank);
 	}
 	free(other.program);
 	p4d_rehearsed__free(&r);

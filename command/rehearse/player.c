@@ -250,7 +250,7 @@ int p4d_player__play(const p4d_player *p, uint64_t rank, p4d_played *played, p4d
 	for (int i = 0; i < 2; i++)
 		sigaction(signals[i], &old[i], NULL);
 	p4d_player__file(p, "launch", rank, launch, sizeof(launch));
-	if (!rc && !interrupted && (played->status || played->timed_out) && access(launch, F_OK))
+	if (!rc && !interrupted && !p->quiet && (played->status || played->timed_out) && access(launch, F_OK))
 		p4d_played_progress__print_output(p, rank);
 	if (rc)
 		return p4d_fail(err, P4D_E_IO, "rank %" PRIu64 " cannot be played: %s", rank,

@@ -37,10 +37,11 @@ typedef struct p4d_player {
 	char **program;          /* NULL-terminated */
 	char *const *variable;   /* "NAME=VALUE"; "NAME": not set. Before those of the rank. */
 	size_t variables;
-	const char *working;              /* directory that the program starts in; NULL: this one */
-	bool ends_at_launch;              /* the program is a script: it ends where it would start ranks */
-	bool progress;                    /* is printed to stderr */
-	bool verbose;                     /* what the program prints goes to stderr as it comes */
+	const char *working; /* directory that the program starts in; NULL: this one */
+	bool ends_at_launch; /* the program is a script: it ends where it would start ranks */
+	bool progress;       /* is printed to stderr */
+	bool quiet;   /* the caller prints the last lines of a rank that fails, if they say anything new */
+	bool verbose; /* what the program prints goes to stderr as it comes */
 	const char *job_name, *submitted; /* of a job: its name, and the directory of sbatch */
 	char directory[P4D_PLAYER_PATH];  /* temporary: libraries, reports */
 	char library[P4D_PLAYER_PATH], python[P4D_PLAYER_PATH];
