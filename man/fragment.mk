@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 # Manual pages are written in scdoc. @CODES@, @OPTIONS@ and @SETTINGS@ in a page stand for the
 # tables of codes.def, options.def and settings.def.
-pages = man/p4d.1 man/p4d.conf.5 man/p4d-codes.7 man/p4d-systems.7 man/p4d-spank.8
+pages = man/p4d.1 man/p4d-rehearse.1 man/p4d.conf.5 man/p4d-codes.7 man/p4d-systems.7 man/p4d-spank.8
 if HAVE_OPENBLAS
 pages += man/p4d-train.1
 endif
-EXTRA_DIST += man/p4d.1.scd man/p4d.conf.5.scd man/p4d-codes.7.scd man/p4d-systems.7.scd man/p4d-spank.8.scd man/p4d-train.1.scd
+EXTRA_DIST += man/p4d.1.scd man/p4d-rehearse.1.scd man/p4d.conf.5.scd man/p4d-codes.7.scd man/p4d-systems.7.scd man/p4d-spank.8.scd man/p4d-train.1.scd
 
 if HAVE_SCDOC
 man_MANS = $(pages)

@@ -217,7 +217,7 @@ for member in schema verdict reason gpu usable_bytes nodes gpus_per_node ranks r
 	collective_bytes largest kind module bytes blocks least_seconds host resident_bytes pinned_bytes managed_bytes \
 	copied_bytes unknown_reads not_played not_seen doubts excess_bytes node_bytes job_bytes fits rehearsed; do
 	prints "\"$member\": "
-	grep -q "_${member}_" "$P4D_TEST_SRCDIR/man/p4d.1.scd" || grep -q "\*$member\*" "$P4D_TEST_SRCDIR/man/p4d.1.scd" ||
+	grep -q "_${member}_" "$P4D_TEST_SRCDIR/man/p4d-rehearse.1.scd" || grep -q "\*$member\*" "$P4D_TEST_SRCDIR/man/p4d-rehearse.1.scd" ||
 		fail "p4d(1) does not name $member"
 done
 # what is reserved does not fit, what is allocated does: played there, where the allocator gets along
