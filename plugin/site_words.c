@@ -64,19 +64,25 @@ static bool names(const char *word, const char *end, const char *script, size_t 
 	return to > from && memmem(script, length, from, (size_t)(to - from));
 }
 
+/* A section of a program that stands in the script, or a file that may have one. */
+static bool has_words(const char *text, size_t size, const char *script, size_t length)
+{
+	const char *end = text + size;
+
+	if (memmem(text, size, "include(", strlen("include(")))
+		return true;
+	for (const char *at = text; (at = memmem(at, (size_t)(end - at), "program", strlen("program"))); at++)
+		if ((at == text || !is_of_word(at[-1])) && names(at, end, script, length))
+			return true;
+	return false;
+}
+
 bool p4d_site_words_in(int argc, char **argv, const char *script, size_t length)
 {
 	size_t size;
 	char *text = read_conf(argc, argv, &size);
-	const char *end = text + size;
-	bool found = text && memmem(text, size, "include(", strlen("include("));
+	const bool found = text && has_words(text, size, script, length);
 
-	for (const char *at = text; text && !found; at++) {
-		at = memmem(at, (size_t)(end - at), "program", strlen("program"));
-		if (!at)
-			break;
-		found = (at == text || !is_of_word(at[-1])) && names(at, end, script, length);
-	}
 	free(text);
 	return found;
 }

@@ -7,6 +7,7 @@ chmod 755 "$work"
 cd "$work" || exit 1
 at_end() { :; } # what else a test has to put right
 trap 'finish=$?; at_end; scancel --name="${0##*/}" 2>/dev/null; cd /; rm -rf "$work"; exit "$finish"' EXIT
+export XDG_CACHE_HOME="$work/cache" # what whoever runs this has rehearsed is not the tests'
 export SBATCH_JOB_NAME="${0##*/}" SLURM_JOB_NAME="${0##*/}" SALLOC_JOB_NAME="${0##*/}"
 
 # One node of eight H100, and a 13B job on it of which nothing is left for p4d to choose.

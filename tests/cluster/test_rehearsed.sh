@@ -121,7 +121,7 @@ accepted
 first=$(printf '%s\n' "$out" | sed -n 's/^Job \([0-9]*\) rehearses.*/\1/p') second=$(printf '%s\n' "$out" | sed -n 's/.*; job \([0-9]*\) runs it.*/\1/p')
 finished "$first"
 contains "$(scontrol show job "$first")" "ExitCode=12:0"
-for try in $(seq 100); do
+for _ in $(seq 100); do
 	state=$(scontrol show job "$second" 2>/dev/null | sed -n 's/ *JobState=\([A-Z]*\).*/\1/p')
 	[ "$state" != PENDING ] && break
 	sleep 0.2

@@ -126,7 +126,9 @@ sbatch placed.sh
 E
 for option in --p4d-tp=8 --partition=debug --array=0-3; do
 	status=0
+	# shellcheck disable=SC2034 # for lib.sh
 	out=$($check $option launch.sh 2>err) || status=$?
+	# shellcheck disable=SC2034
 	err=$(cat err)
 	prints "the job that launch.sh submits at line 2:" "would be refused: custom on 1 node of 8 x h100-80gb, tp=1"
 done

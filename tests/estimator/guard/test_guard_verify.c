@@ -51,9 +51,9 @@ static void the_default_partition_has_its_policy(void **state)
 		assert_int_equal(v.message[0].code, P4D_E_PLAN_REQUIRED);
 		/* and where it is submitted */
 		trial t = {.job = job};
-		set_all(&t.request, MODEL_13B "unmodelled=peft");
+		set_all(&t.request, "");
 		p4d_guard_complete(site, &job, default_h100, NULL, 0, &t.request, &t.verdict);
-		expect(&t, P4D_REJECT, P4D_E_UNMODELLED);
+		expect(&t, P4D_REJECT, P4D_E_PLAN_REQUIRED);
 		/* what another cluster has as its default is not known */
 		job.clusters = "other";
 		p4d_guard_verify(site, &job, default_h100, NULL, NULL, NULL, &v);
