@@ -454,7 +454,7 @@ CLEANFILES += $(EXTRA_PROGRAMS)
 # searches and trainings by the command, whose parts have tests, too.
 same_tests = tests/house/test_rooms.sh tests/house/test_names.sh tests/house/test_hardening.sh tests/house/test_sbom.sh tests/house/test_installed.sh \
 	tests/gpu/test_kit.sh tests/gpu/test_report.sh tests/runtime/device/test_cuda_apart.sh \
-	tests/estimator/search/test_search tests/runtime/run/test_killed tests/plugin/test_fakehost_cost tests/command/test_rehearse.sh tests/command/test_rehearse_running.sh tests/command/test_rehearse_shell.sh tests/rehearsal/test_run.sh \
+	tests/estimator/search/test_search tests/runtime/run/test_killed tests/plugin/test_fakehost_cost tests/command/test_rehearse.sh tests/command/test_rehearse_running.sh tests/command/test_rehearse_shell.sh tests/command/test_check_rehearsed.sh tests/rehearsal/test_run.sh \
 	tests/command/test_train.sh $(addprefix tests/command/test_train_,options.sh moments.sh offload.sh local_loss.sh released.sh)
 check-compiled:
 	$(MAKE) check TESTS="$(filter-out $(same_tests),$(TESTS))"
