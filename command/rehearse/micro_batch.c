@@ -49,11 +49,6 @@ static int find_value(batch_search *s, uint64_t *value, p4d_error *err)
 	return 0;
 }
 
-static bool ran_out(const p4d_rehearsed *r)
-{
-	return r->refused && r->played.status;
-}
-
 static void keep(p4d_micro_batch *m, uint64_t value, const p4d_rehearsed *r)
 {
 	unsigned at = 0;
@@ -61,7 +56,8 @@ static void keep(p4d_micro_batch *m, uint64_t value, const p4d_rehearsed *r)
 	while (at < m->tries && m->tried[at].value < value)
 		at++;
 	memmove(&m->tried[at + 1], &m->tried[at], (m->tries - at) * sizeof(m->tried[0]));
-	m->tried[at] = (p4d_micro_batch_try){.value = value, .device = r->device, .fits = !ran_out(r)};
+	m->tried[at] =
+	    (p4d_micro_batch_try){.value = value, .device = r->device, .fits = !p4d_rehearsed__ran_out(r)};
 	m->tries++;
 }
 
@@ -84,7 +80,7 @@ static int try_value(batch_search *s, uint64_t value, p4d_error *err)
 	fprintf(stderr, "p4d: playing rank %" PRIu64 " with %s %" PRIu64 "\n", s->rank, s->found->option,
 		value);
 	if (!p4d_rehearsed__play(&r, &other, s->rank, err)) {
-		rc = ran_out(&r) || (!r.played.status && r.device);
+		rc = p4d_rehearsed__ran_out(&r) || (!r.played.status && r.device);
 		if (rc)
 			keep(s->found, value, &r);
 		else
@@ -142,7 +138,7 @@ int p4d_micro_batch__find(p4d_micro_batch *m, const p4d_player *player, const p4
 
 	if (find_value(&s, &value, err))
 		return -1;
-	if (!ran_out(rank) && (rank->played.status || !rank->device))
+	if (!p4d_rehearsed__ran_out(rank) && (rank->played.status || !rank->device))
 		return 0; /* nothing is known */
 	keep(m, value, rank);
 	while (rc > 0 && (value = next_value(m, player->gpu->usable_bytes)) &&

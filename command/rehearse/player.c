@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -156,12 +157,15 @@ static void redirect(const p4d_player *p, uint64_t rank)
 }
 
 /* In the child. */
-static void start(const p4d_player *p, uint64_t rank)
+static void start(const p4d_player *p, uint64_t rank, pid_t parent)
 {
 	const struct rlimit none = {0, 0};
 	char **words = words_of(p, rank);
 
 	setpgid(0, 0);
+	prctl(PR_SET_PDEATHSIG, SIGKILL); /* it does not go on without p4d */
+	if (getppid() != parent)
+		_exit(126);
 	setrlimit(RLIMIT_CORE, &none);
 	redirect(p, rank);
 	if (!words || p4d_rank_environment__set(p, rank))
@@ -183,6 +187,17 @@ static double seconds_since(const struct timespec *began)
 	return (double)(t.tv_sec - began->tv_sec) + (double)(t.tv_nsec - began->tv_nsec) / 1e9;
 }
 
+/* Whether the program ended: 1. It keeps its number, so that no other group can have that. */
+static int has_ended(pid_t child)
+{
+	siginfo_t ended;
+
+	memset(&ended, 0, sizeof(ended));
+	if (waitid(P_PID, (id_t)child, &ended, WEXITED | WNOHANG | WNOWAIT))
+		return errno == EINTR ? 0 : -1;
+	return ended.si_pid == child;
+}
+
 /* Waits in short naps, which a timeout needs and nobody notices. A program that hangs says where: Python
  * prints its stack at SIGABRT. */
 static int await(const p4d_player *p, pid_t child, p4d_played *played)
@@ -198,12 +213,14 @@ static int await(const p4d_player *p, pid_t child, p4d_played *played)
 
 	clock_gettime(CLOCK_MONOTONIC, &began);
 	for (;;) {
-		pid_t ended = wait4(child, &status, WNOHANG, &use);
+		const int ended = has_ended(child);
 		played->seconds = seconds_since(&began);
-		if (ended == child)
-			break;
-		if (ended < 0 && errno != EINTR)
+		if (ended < 0)
 			return -1;
+		if (ended)
+			break;
+		if (interrupted)
+			kill(-child, SIGKILL);
 		if (!played->timed_out && played->seconds > (double)p->timeout) {
 			played->timed_out = true;
 			kill(-child, SIGABRT);
@@ -219,6 +236,10 @@ static int await(const p4d_player *p, pid_t child, p4d_played *played)
 	for (int i = 0; played->timed_out && i < 25; i++)
 		nanosleep(&nap, NULL); /* if a shell was first, its Python still prints */
 	kill(-child, SIGKILL);         /* workers that load data */
+	running = 0;
+	while (wait4(child, &status, 0, &use) < 0)
+		if (errno != EINTR)
+			return -1;
 	played->status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 	played->resident_bytes = (uint64_t)use.ru_maxrss * 1024;
 	return 0;
@@ -226,20 +247,24 @@ static int await(const p4d_player *p, pid_t child, p4d_played *played)
 
 int p4d_player__play(const p4d_player *p, uint64_t rank, p4d_played *played, p4d_error *err)
 {
-	struct sigaction on = {.sa_handler = interrupt}, old[2];
-	static const int signals[] = {SIGINT, SIGTERM};
-
+	enum { SIGNALS = 3 };
+	static const int signals[SIGNALS] = {SIGINT, SIGTERM, SIGHUP};
+	struct sigaction on = {.sa_handler = interrupt}, old[SIGNALS];
+	const pid_t own = getpid();
 	char launch[P4D_PLAYER_PATH];
 	p4d_strays strays;
 
 	*played = (p4d_played){.rank = rank};
 	p4d_strays__begin(&strays);
-	for (int i = 0; i < 2; i++)
+	for (int i = 0; i < SIGNALS; i++) {
 		sigaction(signals[i], &on, &old[i]);
+		if (signals[i] == SIGHUP && old[i].sa_handler == SIG_IGN)
+			sigaction(SIGHUP, &old[i], NULL); /* nohup */
+	}
 	fflush(NULL);
 	pid_t child = fork();
 	if (!child)
-		start(p, rank);
+		start(p, rank, own);
 	if (child > 0) {
 		setpgid(child, child);
 		running = child;
@@ -247,7 +272,7 @@ int p4d_player__play(const p4d_player *p, uint64_t rank, p4d_played *played, p4d
 	int rc = child < 0 ? -1 : await(p, child, played);
 	running = 0;
 	p4d_strays__end(&strays);
-	for (int i = 0; i < 2; i++)
+	for (int i = 0; i < SIGNALS; i++)
 		sigaction(signals[i], &old[i], NULL);
 	p4d_player__file(p, "launch", rank, launch, sizeof(launch));
 	if (!rc && !interrupted && !p->quiet && (played->status || played->timed_out) && access(launch, F_OK))

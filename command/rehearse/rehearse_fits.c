@@ -73,11 +73,6 @@ static void name_partitions(p4d_rehearse_fits *fits, const p4d_site *site)
 	}
 }
 
-static bool ran_out(const p4d_rehearsed *r)
-{
-	return r->refused && r->played.status;
-}
-
 static int play(const p4d_player *player, const p4d_gpu *gpu, uint64_t rank, p4d_rehearsed *out,
 		p4d_error *err)
 {
@@ -116,8 +111,8 @@ static int play_there(p4d_rehearse_fit *fit, const p4d_player *player, uint64_t 
 		p4d_rehearsed__free(&there);
 		return -1;
 	}
-	if (ran_out(&there) || !there.played.status) {
-		fit->state = ran_out(&there) ? P4D_REHEARSE_FITS_NOT : P4D_REHEARSE_FITS;
+	if (p4d_rehearsed__ran_out(&there) || !there.played.status) {
+		fit->state = p4d_rehearsed__ran_out(&there) ? P4D_REHEARSE_FITS_NOT : P4D_REHEARSE_FITS;
 		fit->device = there.device;
 		fit->rehearsed = true;
 	}
@@ -131,11 +126,11 @@ int p4d_rehearse_fits__find(p4d_rehearse_fits *fits, const p4d_player *player, c
 	const p4d_rehearsed *whole = rank;
 	unsigned again = 0;
 
-	if (!ran_out(rank) && (rank->played.status || !rank->device))
+	if (!p4d_rehearsed__ran_out(rank) && (rank->played.status || !rank->device))
 		return 0; /* nothing is known */
 	list(fits, site, player->gpu);
 	name_partitions(fits, site);
-	if (ran_out(rank)) {
+	if (p4d_rehearsed__ran_out(rank)) {
 		if (play_with_room(fits, player, rank->played.rank, err))
 			return -1;
 		whole = fits->roomy.played.status ? NULL : &fits->roomy;
@@ -143,7 +138,7 @@ int p4d_rehearse_fits__find(p4d_rehearse_fits *fits, const p4d_player *player, c
 	for (unsigned i = 0; i < fits->count; i++) {
 		p4d_rehearse_fit *fit = &fits->fit[i];
 		if (fit->gpu == player->gpu) {
-			fit->state = ran_out(rank) ? P4D_REHEARSE_FITS_NOT : P4D_REHEARSE_FITS;
+			fit->state = p4d_rehearsed__ran_out(rank) ? P4D_REHEARSE_FITS_NOT : P4D_REHEARSE_FITS;
 			fit->device = rank->device;
 			fit->rehearsed = true;
 			continue;
@@ -151,7 +146,7 @@ int p4d_rehearse_fits__find(p4d_rehearse_fits *fits, const p4d_player *player, c
 		fit->state = P4D_REHEARSE_FITS_PERHAPS;
 		if (whole)
 			compare(fit, whole);
-		if (ran_out(rank) && fit->gpu->usable_bytes <= player->gpu->usable_bytes)
+		if (p4d_rehearsed__ran_out(rank) && fit->gpu->usable_bytes <= player->gpu->usable_bytes)
 			fit->state = P4D_REHEARSE_FITS_NOT;
 		if (whole && fit->state == P4D_REHEARSE_FITS_PERHAPS && rank->played.seconds < QUICK &&
 		    again++ < P4D_REHEARSE_AGAIN && play_there(fit, player, rank->played.rank, err))

@@ -22,10 +22,11 @@ static void add_quoted(p4d_text *text, const char *word)
 	p4d_text_add(text, "'");
 }
 
-/* This command without --submit. */
-static int write_command(p4d_text *text, int argc, char *argv[], p4d_error *err)
+/* This command without --submit. Words behind the script are its own. */
+static int write_command(p4d_text *text, const char *script, int argc, char *argv[], p4d_error *err)
 {
 	char program[PATH_MAX];
+	bool before = true;
 	const ssize_t length = readlink("/proc/self/exe", program, sizeof(program) - 1);
 
 	if (length < 0)
@@ -35,8 +36,9 @@ static int write_command(p4d_text *text, int argc, char *argv[], p4d_error *err)
 	add_quoted(text, program);
 	add_quoted(text, "rehearse");
 	for (int i = 1; i < argc; i++) {
-		if (strcmp(argv[i], "--submit") != 0 &&
-		    strncmp(argv[i], "--submit=", strlen("--submit=")) != 0)
+		before = before && argv[i] != script;
+		if (!before || (strcmp(argv[i], "--submit") != 0 &&
+				strncmp(argv[i], "--submit=", strlen("--submit=")) != 0))
 			add_quoted(text, argv[i]);
 	}
 	return text->truncated ? p4d_fail(err, P4D_E_NO_MEMORY, "no memory for the job's command") : 0;
@@ -125,7 +127,7 @@ int p4d_rehearse__submit(const p4d_rehearse_options *o, int argc, char *argv[], 
 
 	if (!o->script)
 		return p4d_fail(err, P4D_E_USAGE, "--submit takes a job script, not a program");
-	if (!write_command(&command, argc, argv, err) &&
+	if (!write_command(&command, o->script, argc, argv, err) &&
 	    !submit_rehearsal(o, command.at, rehearsal, sizeof(rehearsal), err)) {
 		rc = submit_job(o, rehearsal, job, sizeof(job), err);
 		if (rc)

@@ -146,6 +146,8 @@ static void take_row(p4d_rehearsed *r, struct json_object *row)
 	if (json_object_object_get_ex(row, "timeline", &value) &&
 	    json_object_is_type(value, json_type_object))
 		r->timeline = value;
+	if (json_object_object_get_ex(row, "out_of_memory", &value))
+		r->raised = !json_object_get_boolean(value);
 	if (!r->unseen_count)
 		r->unseen_count = names(row, "unseen", r->unseen);
 	if (json_object_object_get_ex(row, "phase", &value))
@@ -240,6 +242,11 @@ bool p4d_rehearsed__last_step(const p4d_rehearsed *r, uint64_t *flops, uint64_t 
 	return step;
 }
 
+bool p4d_rehearsed__ran_out(const p4d_rehearsed *r)
+{
+	return r->refused && r->played.status && !r->played.timed_out && !r->raised;
+}
+
 static p4d_rehearsed_verdict incomplete(const p4d_rehearsed *r, char *reason, size_t size)
 {
 	if (r->played.timed_out)
@@ -262,7 +269,7 @@ p4d_rehearsed_verdict p4d_rehearsed__judge(const p4d_rehearsed *r, const p4d_gpu
 	reason[0] = '\0';
 	/* A program that caught the error and went on fits: its allocator freed what it kept, and asked
 	 * again. */
-	if (r->refused && r->played.status) {
+	if (p4d_rehearsed__ran_out(r)) {
 		snprintf(reason, size, "it asked for %.2f GiB when %.1f of %.1f GiB were taken",
 			 p4d_to_gib(r->refused), p4d_to_gib(r->held), p4d_to_gib(gpu->usable_bytes));
 		return P4D_REHEARSED_REJECT;

@@ -38,6 +38,7 @@ typedef struct p4d_rehearsed {
 	uint64_t pinned, managed;
 	uint64_t products, flops, collectives, collective_bytes, unknown_reads, even_routes;
 	bool updated;    /* an optimizer has run */
+	bool raised;     /* an exception that says nothing of memory ended the program */
 	uint64_t copied; /* most of the host's memory that copies from the device would have filled */
 	unsigned largest_count;
 	p4d_rehearsed_largest largest[P4D_REHEARSED_NAMES]; /* the largest first */
@@ -62,6 +63,10 @@ int p4d_rehearsed__draw(const p4d_rehearsed *r, const p4d_player *player, const 
 
 /* FLOPs and bytes of the last step whose optimizer ran; false: there is none. */
 bool p4d_rehearsed__last_step(const p4d_rehearsed *r, uint64_t *flops, uint64_t *collective_bytes);
+
+/* Whether the program ended because a request did not fit. One that was refused and went on may end for
+ * another reason. */
+bool p4d_rehearsed__ran_out(const p4d_rehearsed *r);
 
 /* The phase that reserved most; NULL: none is known. */
 const p4d_rehearsed_phase *p4d_rehearsed__peak(const p4d_rehearsed *r);

@@ -5,9 +5,11 @@
 #include <errno.h>
 #include <json-c/json.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -219,6 +221,7 @@ bool p4d_shell_launch_is(int argc, char *argv[], int *status)
 		p4d_words__add(&words, argv[i]);
 	if (p4d_read_command__trains(&words)) {
 		*status = tell(launch, argc, argv);
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		pause(); /* p4d ends the script here */
 	} else {
 		drop_launchers(launch);

@@ -248,6 +248,8 @@ static bool set_all(store *s, store_cursor *at)
 	store_cursor whole = *at;
 	uint64_t count = next_number(&whole, sizeof(count));
 
+	if (count > REQUEST_BYTES)
+		return false;
 	for (uint64_t i = 0; i < 2 * count && whole.left >= 0; i++)
 		next_bytes(&whole);
 	if (whole.left < 0) {

@@ -6,7 +6,7 @@
 
 /* Processes that this one has before it starts a program; what comes to it later is the program's. */
 typedef struct p4d_strays {
-	pid_t own[16];
+	pid_t own[256];
 	size_t count;
 } p4d_strays;
 

@@ -29,6 +29,13 @@ exits 0 p4d rehearse --gpu l40s-48gb -- "$played" kernel 86
 exits 0 p4d rehearse --gpu h200-141gb -- "$played" kernel 90
 exits 0 p4d rehearse --gpu b300-288gb -- "$played" kernel 100
 
+# refused once, but that is not why it ended: too slow, or a mistake of the program
+exits 9 p4d rehearse --gpu a100-40gb --timeout 2 -- sh -c "$played 40960; sleep 30"
+prints "Verdict: incomplete on 1 x a100-40gb: it did not end within"
+exits 9 p4d rehearse --gpu a100-40gb -- sh -c "echo '{\"raised\": \"KeyError\", \"out_of_memory\": false}' >\"\$P4D_REHEARSAL_PHASES\"; $played 40960"
+prints "Verdict: incomplete on 1 x a100-40gb: the program ended with status 1"
+exits 12 p4d rehearse --gpu a100-40gb -- sh -c "echo '{\"raised\": \"OutOfMemoryError\", \"out_of_memory\": true}' >\"\$P4D_REHEARSAL_PHASES\"; $played 40960"
+
 # what cannot be said
 exits 9 p4d rehearse -- "$played" missing
 prints "Verdict: incomplete on 1 x h100-80gb: it called cudaArrayGetInfo, which the rehearsal does not play"
@@ -326,16 +333,22 @@ exits 11 p4d rehearse --gpu a100 -- "$played" 1
 exits 9 p4d rehearse --gpu mi250x -- "$played" 1
 says "has no CUDA"
 
-# an interrupt ends the program, and removes what was made for it
-setsid "$P4D_TEST_BUILDDIR/p4d" rehearse --timeout 60 -- "$played" hang >"$work/out" 2>&1 &
-command=$!
-tries=100
-while [ $((tries -= 1)) -gt 0 ]; do
-	child=$(pgrep -P $command -f "played hang") && break
-	sleep 0.1
+# a signal ends the program, and removes what was made for it; without p4d the program does not go on
+for signal in INT HUP KILL; do
+	setsid "$P4D_TEST_BUILDDIR/p4d" rehearse --timeout 60 -- "$played" hang >"$work/out" 2>&1 &
+	command=$!
+	tries=100
+	while [ $((tries -= 1)) -gt 0 ]; do
+		child=$(pgrep -P $command -f "played hang") && break
+		sleep 0.1
+	done
+	[ -n "$child" ] || fail "the program was not started"
+	kill -$signal $command
+	wait $command && fail "SIG$signal is no success"
+	tries=20
+	while kill -0 "$child" 2>/dev/null && [ $((tries -= 1)) -gt 0 ]; do
+		sleep 0.1
+	done
+	! kill -0 "$child" 2>/dev/null || fail "the program goes on after SIG$signal"
+	[ $signal = KILL ] || [ -z "$(ls -A "$TMPDIR")" ] || fail "left: $(ls -R "$TMPDIR")"
 done
-[ -n "$child" ] || fail "the program was not started"
-kill -INT $command
-wait $command && fail "an interrupt is no success"
-! kill -0 "$child" 2>/dev/null || fail "the program goes on after an interrupt"
-[ -z "$(ls -A "$TMPDIR")" ] || fail "left: $(ls -R "$TMPDIR")"

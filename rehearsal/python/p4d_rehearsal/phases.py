@@ -20,6 +20,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook, register_op
 from p4d_rehearsal.account import Account
 
 PATIENCE = 50
+MEMORY = ("memory", "alloc", "oom", "batch size")  # what an exception says that may be about it
 TRAINING = ("forward", "backward", "update", "between")
 
 _steps = int(os.environ.get("P4D_REHEARSAL_STEPS", "0"))
@@ -160,11 +161,27 @@ class _Phases:
         return _steps and self.step >= _steps
 
     def finish(self):
+        raised = _raised()
+        if raised:
+            self.write(raised)
         self.leave()
         self.phase = ""
         if self.wanted:
             self.write({"unseen": sorted(self.wanted)})
         self.account.write(self.path)
+
+
+def _raised():
+    """The exception that ends the program, and whether it or one behind it may be about memory; None: there is none."""
+    error = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
+    name, texts, seen = type(error).__name__, [], set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        texts.append("%s: %s" % (type(error).__name__, error))
+        error = error.__cause__ or error.__context__
+    if not texts:
+        return None
+    return {"raised": name, "out_of_memory": any(word in text.lower() for text in texts for word in MEMORY)}
 
 
 def _count(number):
