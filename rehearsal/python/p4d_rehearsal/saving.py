@@ -4,12 +4,16 @@
 What PyTorch, safetensors, Hugging Face, DeepSpeed and Lightning call to save begins the phase "save". A file of more
 than LARGE bytes, and any of torch.distributed.checkpoint, is as long as the real one, but has holes in place of large
 tensors. Hugging Face's Trainer evaluates and saves right after the last step of the rehearsal, if that is asked for,
-and not when its own interval says so."""
+and not when its own interval says so. A file of weights that was there before the rehearsal is not written over: what would
+be written is not worth it."""
 import contextlib
 import functools
 import json
 import os
+import sys
+import time
 
+BEGAN = time.time()
 LARGE = 64 << 20
 PIECE = 1 << 20  # larger ones are not kept in a stream of tensors; the stand-ins do not copy them either
 DTYPES = {"float64": "F64", "float32": "F32", "float16": "F16", "bfloat16": "BF16", "int64": "I64", "int32": "I32",
@@ -139,6 +143,17 @@ def _after_filesystem(module):
     module.FileSystem.create_stream = create_stream
 
 
+def _is_older(path):
+    """Whether the file was there before this program: weights of a real run."""
+    try:
+        older = os.stat(path).st_mtime < BEGAN - 1
+    except OSError:
+        return False
+    if older:
+        print("p4d: %s is there already, and stays as it is" % path, file=sys.stderr)
+    return older
+
+
 def _hole(path, bytes_, start=b""):
     with open(path, "wb") as out:
         out.write(start)
@@ -159,6 +174,9 @@ def _bytes(tree):
 def _sparse_save(inner):
     @functools.wraps(inner)
     def save(obj, f, *arguments, **named):
+        if isinstance(f, (str, os.PathLike)) and _is_older(f):
+            with open(os.devnull, "wb") as nothing:
+                return inner(obj, nothing, *arguments, **named)
         zipped = named.get("_use_new_zipfile_serialization", True)
         if not isinstance(f, (str, os.PathLike)) or not zipped or _bytes(obj) <= LARGE:
             return inner(obj, f, *arguments, **named)
@@ -172,9 +190,12 @@ def _sparse_save(inner):
 def _sparse_save_file(inner):
     @functools.wraps(inner)
     def save_file(tensors, filename, metadata=None, **named):
-        if _bytes(tensors) <= LARGE:
+        older = _is_older(filename)
+        if not older and _bytes(tensors) <= LARGE:
             return inner(tensors, filename, metadata=metadata, **named)
         on_host = [t.cpu() for t in tensors.values()]  # as the real one copies them
+        if older:
+            return
         header, at = {"__metadata__": metadata} if metadata else {}, 0
         for name, tensor in zip(tensors, on_host):
             end = at + tensor.numel() * tensor.element_size()

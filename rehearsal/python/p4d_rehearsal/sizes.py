@@ -16,6 +16,10 @@ LARGEST = 1 << 24  # elements that are computed on the host for the size of a re
 MASKED = {aten.index, aten.index_put, aten.index_put_, aten._index_put_impl_, aten._unsafe_index,
           aten._unsafe_index_put}
 MASKS = (torch.bool, torch.uint8)
+FILLING = {aten.index_put, aten.index_put_, aten._index_put_impl_}
+# Operators that make as many elements as the first list among their arguments says.
+LISTED = {aten.zeros, aten.ones, aten.full, aten.rand, aten.randn, aten.randint, aten.new_zeros, aten.new_ones, aten.new_full,
+          aten.repeat}
 # Operators that look for set elements on their way to a result whose size is an argument: that argument's place.
 SIZED = {aten.masked_scatter_backward: 2}
 WHOLE = (torch.bool, torch.int16, torch.int32, torch.int64)
@@ -40,6 +44,40 @@ def number(tensor):
     return 0 if tensor.is_floating_point() or tensor.is_complex() or tensor.dtype in MASKS else 1
 
 
+def _of_arange(arguments):
+    numbers = [a for a in arguments if isinstance(a, (int, float))]
+    start, end, step = ([0] + numbers if len(numbers) == 1 else numbers) + [1] * (3 - max(len(numbers), 2))
+    return (end - start) / step if step else 0
+
+
+def elements(function, arguments, tensors):
+    """How many elements the result has, as far as shapes and arguments say; 0 where they do not."""
+    operator = function.overloadpacket
+    if operator in LISTED:
+        size = next((a for a in arguments if isinstance(a, (list, tuple))), ())
+        return math.prod(size) * (tensors[0].numel() if operator is aten.repeat else 1)
+    if operator is aten.arange:
+        return _of_arange(arguments)
+    if operator is aten.randperm:
+        return arguments[0]
+    if tensors and torch.Tag.pointwise in function.tags:
+        try:
+            return math.prod(torch.broadcast_shapes(*(t.shape for t in tensors)))
+        except RuntimeError:
+            return 0  # lists of tensors
+    return 0
+
+
+def fills(operator, arguments, named):
+    """Whether this is x[mask] = number: PyTorch fills under the mask then, and looks for no set elements."""
+    if operator not in FILLING or len(arguments) < 3:
+        return False
+    masks = [i for i in arguments[1] if isinstance(i, torch.Tensor)]
+    adds = arguments[3] if len(arguments) > 3 else named.get("accumulate", False)
+    return (not adds and len(masks) == 1 and masks[0].dtype in MASKS and masks[0].device == arguments[0].device
+            and arguments[2].numel() == 1 and not arguments[2].is_cuda)
+
+
 def has_mask(arguments):
     indices = arguments[1] if len(arguments) > 1 else ()
     return any(isinstance(i, torch.Tensor) and i.dtype in MASKS for i in indices)
@@ -47,6 +85,9 @@ def has_mask(arguments):
 
 def _columns(mask, known, on_host, wanted):
     """The places of a mask's set elements, a row of the result for each dimension, on the mask's device."""
+    if not known and mask.numel() > LARGEST:
+        count = mask.numel() if wanted is None else min(mask.numel(), wanted)
+        return torch.empty((mask.dim(), count), dtype=torch.int64, device=mask.device), None
     source = on_host(mask) if known else torch.ones(mask.shape, dtype=torch.bool)
     places = source.nonzero().t()
     if wanted is not None and not known:
@@ -68,7 +109,8 @@ def indices_of(arguments, is_known, on_host, put, note):
         if not known:
             note()
         columns, places = _columns(index, known, on_host, wanted)
-        put(columns, places)
+        if places is not None:
+            put(columns, places)
         plain += columns.unbind(0)
     return (arguments[0], plain) + tuple(arguments[2:])
 

@@ -15,6 +15,7 @@ import sys
 import traceback
 
 import torch
+from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map_only
 
@@ -37,7 +38,7 @@ COLLECTIVES = {"c10d", "_c10d_functional", "_c10d_functional_autograd"}
 FILLED = {aten.zeros_like: 0, aten.ones_like: 1, aten.new_zeros: 0, aten.new_ones: 1}
 FACTORIES = {aten.zeros, aten.ones, aten.full, aten.arange, aten.rand, aten.randn}
 
-known = set()  # addresses of storages
+known = {}  # address of a storage -> that storage: what lies there later is another one
 unknown_reads = {}  # (operator, place in the program): how often
 even_routes = 0
 
@@ -51,7 +52,12 @@ def _is_small(tensor):
 
 
 def _is_known(tensor):
-    return not tensor.is_cuda or (type(tensor) in PLAIN and _is_small(tensor) and _address(tensor) in known)
+    if not tensor.is_cuda:
+        return True
+    if type(tensor) not in PLAIN or not _is_small(tensor):
+        return False
+    kept = known.get(_address(tensor))
+    return kept is not None and kept.cdata == tensor.untyped_storage()._cdata
 
 
 def _mark(tensor, is_known):
@@ -61,9 +67,9 @@ def _mark(tensor, is_known):
     if not address:
         return
     if is_known and _is_small(tensor):
-        known.add(address)
+        known[address] = StorageWeakRef(tensor.untyped_storage())
     else:
-        known.discard(address)
+        known.pop(address, None)
 
 
 def _on_host(tensor):
@@ -127,7 +133,7 @@ class Values(TorchDispatchMode):
         done, result = self.answer_unknown(operator, function, arguments, named, device)
         if done:
             return result
-        if operator in sizes.MASKED and sizes.has_mask(arguments):
+        if operator in sizes.MASKED and sizes.has_mask(arguments) and not sizes.fills(operator, arguments, named):
             arguments = sizes.indices_of(arguments, _is_known, _on_host, self.put, lambda: self.note_read(operator))
             tensors = [t for t in tree_flatten((arguments, named))[0] if isinstance(t, torch.Tensor)]
         all_known = all(map(_is_known, tensors))
@@ -287,7 +293,10 @@ class Values(TorchDispatchMode):
         if operator in FACTORIES and isinstance(arguments[0], (list, tuple)):
             if torch.Size(arguments[0]).numel() * 8 > SMALL:
                 return False
-        return all(_is_small(t) if t.is_cuda else t.numel() * t.element_size() <= SMALL for t in tensors)
+        if sizes.elements(function, arguments, tensors) > SMALL:
+            return False  # what is large is unknown, and would take the host's memory
+        return all(_is_small(t) and t.numel() <= sizes.LARGEST if t.is_cuda else t.numel() * t.element_size() <= SMALL
+                   for t in tensors)
 
     @staticmethod
     def compute(function, arguments, named, device, writes):
@@ -307,7 +316,7 @@ class Values(TorchDispatchMode):
             if to.type != "cuda":
                 return tensor
             copy = torch.empty_strided(tensor.size(), tensor.stride(), dtype=tensor.dtype, device=to)
-            if copy.numel():
+            if copy.numel() and _is_small(copy):
                 _on_host(copy).copy_(tensor)
             _mark(copy, True)
             return copy

@@ -26,5 +26,11 @@ for step in range(2):
     pieces = torch.empty(2, dtype=torch.int64, device="cuda")
     pieces[0], pieces[1] = length, 3
     assert pieces.tolist() == [167, 3] and torch.cat([pieces, pieces]).sum().item() == 340
+    # memory that held known values may hold others later, which a compiled program takes past PyTorch's dispatcher
+    gone = torch.tensor([5, 6, 7, 8], device="cuda")
+    place = gone.data_ptr()
+    del gone
+    other = torch._C._dynamo.guards._empty_strided_cuda((4,), (1,), torch.int64)
+    assert other.data_ptr() == place and other.tolist() == [1, 1, 1, 1], other.tolist()
     torch.argmax(out, dim=1, out=length.resize_(4))
     assert length.tolist() == [1, 1, 1, 1]
