@@ -7,31 +7,35 @@
 
 #include "slurm_compat.h"
 
-static uint64_t memory_per_gpu(const partition_info_t *partition)
+/* One of the partition's JobDefaults; 0: it has none. */
+static uint64_t job_default(const partition_info_t *partition, uint16_t type)
 {
 	void *at =
 	    partition->job_defaults_list ? slurm_list_iterator_create(partition->job_defaults_list) : NULL;
-	uint64_t mebibytes = 0;
+	uint64_t value = 0;
 
 	for (const job_defaults_t *one; at && (one = slurm_list_next(at));)
-		if (one->type == JOB_DEF_MEM_PER_GPU)
-			mebibytes = one->value;
+		if (one->type == type)
+			value = one->value;
 	if (at)
 		slurm_list_iterator_destroy(at);
-	return mebibytes;
+	return value;
 }
 
-/* Of the partition, or else of slurm.conf; jobs are held to it where memory is something that Slurm
- * allocates. */
+/*
+ * Of the partition, or else of slurm.conf; jobs are held to it if Slurm allocates memory. JobDefaults of
+ * slurm.conf may give them more. Their list is not read, as slurmctld may free it: with it nothing is known.
+ */
 static p4d_default_memory default_memory(const partition_info_t *partition, const slurm_conf_t *conf)
 {
 	const uint64_t own = partition->def_mem_per_cpu, others = conf ? conf->def_mem_per_cpu : 0,
-		       mebibytes = own && own != NO_VAL64 ? own : others;
+		       mebibytes = own && own != NO_VAL64 ? own : others,
+		       per_gpu = job_default(partition, JOB_DEF_MEM_PER_GPU);
 
-	if (!conf || !(conf->select_type_param & P4D_SELECT_MEMORY))
+	if (!conf || !(conf->select_type_param & P4D_SELECT_MEMORY) || (conf->job_defaults_list && !per_gpu))
 		return (p4d_default_memory){0};
-	return p4d_cluster_default_memory(mebibytes & ~MEM_PER_CPU, mebibytes & MEM_PER_CPU,
-					  memory_per_gpu(partition));
+	return p4d_cluster_default_memory(mebibytes & ~MEM_PER_CPU, mebibytes & MEM_PER_CPU, per_gpu,
+					  job_default(partition, JOB_DEF_CPU_PER_GPU));
 }
 
 /* The memory of Slurm's records is in MiB; max_share 0 is OverSubscribe=EXCLUSIVE. */

@@ -172,23 +172,31 @@ static uint64_t default_mebibytes(const char *text, bool *per_cpu)
 	return (cpu || node) && p4d_number_digits(cpu ? cpu : node, &number) ? number : 0;
 }
 
+/* Of JobDefaults; 0: not there. */
+static uint64_t number_of(const char *line, const char *key)
+{
+	const char *at = strcasestr(line, key);
+	uint64_t number;
+
+	return at && p4d_number_digits(at + strlen(key), &number) ? number : 0;
+}
+
 /* As p4d.so finds it in the records of Slurm. config: `scontrol show config`. */
 static p4d_default_memory default_memory(const char *line, const char *config)
 {
 	const char *select = config ? value_of(config, "SelectTypeParameters") : NULL;
 	const char *memory = select ? strcasestr(select, "MEMORY") : NULL;
-	const char *of_gpu = strcasestr(line, "DefMemPerGPU=");
-	uint64_t per_gpu;
+	const char *defaults = config ? value_of(config, "JobDefaults") : NULL;
+	const uint64_t per_gpu = number_of(line, "DefMemPerGPU=");
 	bool per_cpu;
 
-	if (!memory || memory > strchrnul(select, '\n'))
+	if (!memory || memory > strchrnul(select, '\n') ||
+	    (defaults && !per_gpu && strncmp(defaults, "(null)", strlen("(null)")) != 0))
 		return (p4d_default_memory){0};
 	uint64_t mebibytes = default_mebibytes(line, &per_cpu);
 	if (!mebibytes)
 		mebibytes = default_mebibytes(config, &per_cpu);
-	if (!of_gpu || !p4d_number_digits(of_gpu + strlen("DefMemPerGPU="), &per_gpu))
-		per_gpu = 0;
-	return p4d_cluster_default_memory(mebibytes, per_cpu, per_gpu);
+	return p4d_cluster_default_memory(mebibytes, per_cpu, per_gpu, number_of(line, "DefCpuPerGPU="));
 }
 
 /*

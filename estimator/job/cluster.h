@@ -21,8 +21,9 @@ typedef struct p4d_cluster_nodes {
 int p4d_cluster_add(p4d_cluster *cluster, const p4d_cluster_nodes *nodes);
 
 /* Default memory of jobs as Slurm has it, in mebibytes: DefMemPerNode, or with per_cpu DefMemPerCPU, and
- * DefMemPerGPU; 0 or absurd: none. */
-p4d_default_memory p4d_cluster_default_memory(uint64_t mebibytes, bool per_cpu, uint64_t per_gpu);
+ * DefMemPerGPU; 0 or absurd: none. cpus_per_gpu: DefCpuPerGPU; 0: none. */
+p4d_default_memory p4d_cluster_default_memory(uint64_t mebibytes, bool per_cpu, uint64_t per_gpu,
+					      uint64_t cpus_per_gpu);
 
 /* Nodes of a job in such a row at most; 0: not known. */
 uint32_t p4d_cluster_most_nodes(const p4d_partition_facts *row);

@@ -161,17 +161,21 @@ static uint64_t node_memory(p4d_job_placement *p)
 	return least;
 }
 
-/* CPUs of a node that it gets in any case; cores are not shared. */
+/* CPUs of a node that the job always gets; cores are not shared. 0: not known. */
 static uint64_t cpus_of_node(const p4d_job_placement *p, const p4d_partition_facts *row, bool whole)
 {
 	const p4d_job *job = p->job;
+	const bool uneven = job->tasks && !p->out->tasks_per_node;
 	const uint64_t tasks = p->out->tasks_per_node ? p->out->tasks_per_node : 1,
 		       threads = row->cores && row->cpus > row->cores ? row->cpus / row->cores : 1,
 		       of_task = job->cpus_per_task ? job->cpus_per_task : 1,
-		       of_gpus = (uint64_t)job->cpus_per_gpu * p->out->gpus_per_node,
+		       of_gpu = job->cpus_per_gpu ? job->cpus_per_gpu : row->memory.cpus_per_gpu,
+		       of_gpus = of_gpu * p->out->gpus_per_node,
 		       of_tasks = tasks * ((of_task + threads - 1) / threads * threads);
 
-	return whole ? row->cpus : of_gpus > of_tasks ? of_gpus : of_tasks;
+	if (whole)
+		return row->cpus;
+	return uneven ? 0 : of_gpus > of_tasks ? of_gpus : of_tasks;
 }
 
 /* What a job that asks for no memory gets of a node, of the least of its partitions; 0: all, or unknown. The

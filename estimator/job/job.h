@@ -68,6 +68,7 @@ enum { P4D_PARTITION_NAME = 64 };
  * node or an allocated CPU. Bytes; 0: all of the node, or unknown. */
 typedef struct p4d_default_memory {
 	uint64_t per_gpu, per_node, per_cpu;
+	uint64_t cpus_per_gpu; /* that a job gets which asks for fewer; 0: none */
 } p4d_default_memory;
 
 /* One (partition, GPU type) pair of the live cluster; the numbers are the least over its nodes. */

@@ -173,6 +173,7 @@ DefMemPerNode=800000
 PartitionName=small Nodes=h1,h2 DefMemPerNode=20000
 PartitionName=per-cpu Nodes=h1,h2 DefMemPerCPU=2000
 PartitionName=per-gpu Nodes=h1,h2 DefMemPerNode=20000 DefMemPerGPU=60000
+PartitionName=cpus-per-gpu Nodes=h1,h2 DefMemPerCPU=20000 DefCpuPerGPU=6
 END
 	[ -z "$mig" ] || cat <<END
 NodeName=m1 NodeHostname=localhost NodeAddr=$address Port=$((port + 5)) Gres=gpu:nvidia_h100_80gb_hbm3:4,gpu:nvidia_h100_80gb_hbm3_3g.40gb:4

@@ -22,7 +22,7 @@ sleep 0.5
 
 # eight ranks, whose states take about 100 GiB of the node
 offload="$node --p4d-framework=deepspeed --p4d-model=llama3-8b --p4d-zero-stage=2 --p4d-offload=optimizer --p4d-micro-batch=1 --p4d-seq-len=2048 --p4d-recompute=full --p4d-global-batch=8"
-for partition in h100 per-gpu; do # 781 GiB of slurm.conf; 8 x 58.6 GiB
+for partition in h100 per-gpu cpus-per-gpu; do # 781 GiB of slurm.conf; 8 x 58.6 GiB; 48 x 19.5 GiB
 	run sbatch -H -p $partition $offload job.sh
 	accepted
 	does_not_say P4D033
@@ -45,7 +45,7 @@ for few in "small 19.5" "per-cpu 2.0"; do
 	accepted
 	does_not_say P4D033
 done
-# eight CPUs of each rank
+# eight CPUs of each rank: 64 x 2000 MiB
 run sbatch -H -p per-cpu $offload --ntasks-per-node=8 --cpus-per-task=8 job.sh
-says "" # whatever of it is offloaded, 64 x 2 GiB are enough
-does_not_say "$got 2.0 GiB"
+refused P4D033 spank
+says "$got 125.0 GiB"

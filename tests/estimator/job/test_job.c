@@ -380,6 +380,14 @@ static void default_memory(void **state)
 	job.tasks_per_node = 4;
 	job.cpus_per_task = 3;
 	assert_int_equal(understood(nothing, job, NULL).host_bytes, GIB(32));
+	/* a partition gives each GPU more CPUs, if the job asks for fewer */
+	rows[0].memory.cpus_per_gpu = 12;
+	assert_int_equal(understood(nothing, job, NULL).host_bytes, GIB(96));
+	job.cpus_per_gpu = 1;
+	assert_int_equal(understood(nothing, job, NULL).host_bytes, GIB(32));
+	/* how many of these tasks are on which node is not known */
+	p4d_job uneven = {.gres = "gpu:4", .min_nodes = 2, .max_nodes = 2, .tasks = 5};
+	assert_int_equal(understood(nothing, uneven, NULL).host_bytes, 0);
 	job.exclusive = true;
 	assert_int_equal(understood(nothing, job, NULL).host_bytes, GIB(128));
 	/* what it asks for, and what the site says, go before that */
