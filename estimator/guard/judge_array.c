@@ -83,8 +83,8 @@ void p4d_guard__judge_tasks(const p4d_guard_asked *asked)
 	/* a layout that is left open is searched for */
 	const bool searches = p4d_request_any(&typed) && !asked->verifies;
 	while (p4d_job_tasks_next(tasks)) {
-		*asked->request = typed;
 		p4d_guard__judge_asked(asked, searches);
+		*asked->request = typed; /* by which the next task is read */
 		const p4d_rank rank = p4d_verdict_rank(asked->verdict);
 		if (tasks->apart == 1 || p4d_rank_is_worse(&rank, &worst)) {
 			worst = rank;
@@ -94,7 +94,6 @@ void p4d_guard__judge_tasks(const p4d_guard_asked *asked)
 	/* tasks that were not read may be worse: what is known of all is judged */
 	const bool of_all = tasks->cut && !worst.would_reject;
 	p4d_job_tasks_again(tasks, of_all ? NULL : &task);
-	*asked->request = typed;
 	p4d_guard__judge_asked(asked, true);
 	if (of_all || tasks->apart == 1)
 		return;

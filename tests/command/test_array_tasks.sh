@@ -87,6 +87,14 @@ E
 exits 0 $check job.sh
 prints "would pass: custom"
 silent
+# a comment of the script counts for each of them
+array 0-1 <<E
+# p4d: micro-batch=1
+tps=(8 4)
+$(printf '%s' "$train" | sed 's/micro-batch-size 1/micro-batch-size 64/') \${tps[\$SLURM_ARRAY_TASK_ID]}
+E
+exits 0 $check job.sh
+prints "array task 1, the worst of 2: custom on 1 node of 8 x h100-80gb, tp=4" "micro-batch=1"
 # of the worst that passes the memory is said
 array 0-1 <<E
 tps=(8 4)
