@@ -47,21 +47,45 @@ static bool is_of_word(char c)
 	return isalnum((unsigned char)c) || c == '_';
 }
 
-/* Whether the section that begins at this word is of a program that stands in the script. */
+static const char *skip_spaces(const char *at, const char *end)
+{
+	while (at < end && isspace((unsigned char)*at))
+		at++;
+	return at;
+}
+
+/* Whether a word without quotes ends here. */
+static bool ends_word(char c)
+{
+	return isspace((unsigned char)c) || strchr("\"'={}()+,#", c);
+}
+
+/* Whether the section that begins at this word is of a program that stands in the script. Its name may have
+ * quotes. */
 static bool names(const char *word, const char *end, const char *script, size_t length)
 {
-	const char *from = word + strlen("program");
+	const char *from = skip_spaces(word + strlen("program"), end);
+	const char quote = from < end && (*from == '"' || *from == '\'') ? *from++ : '\0';
+	const char *to = from;
 
-	while (from < end && isblank((unsigned char)*from))
-		from++;
-	if (from == end || *from++ != '"')
-		return false;
-	const char *to = memchr(from, '"', (size_t)(end - from));
-	if (!to)
-		return false;
+	while (to < end && (quote ? *to != quote : !ends_word(*to)))
+		to++;
 	const char *slash = memrchr(from, '/', (size_t)(to - from));
 	from = slash ? slash + 1 : from;
 	return to > from && memmem(script, length, from, (size_t)(to - from));
+}
+
+/* include("FILE"), with blanks or without. */
+static bool includes(const char *text, const char *end)
+{
+	static const char word[] = "include";
+
+	for (const char *at = text; (at = memmem(at, (size_t)(end - at), word, strlen(word)));) {
+		at = skip_spaces(at + strlen(word), end);
+		if (at < end && *at == '(')
+			return true;
+	}
+	return false;
 }
 
 /* A section of a program that stands in the script, or a file that may have one. */
@@ -69,7 +93,7 @@ static bool has_words(const char *text, size_t size, const char *script, size_t 
 {
 	const char *end = text + size;
 
-	if (memmem(text, size, "include(", strlen("include(")))
+	if (includes(text, end))
 		return true;
 	for (const char *at = text; (at = memmem(at, (size_t)(end - at), "program", strlen("program"))); at++)
 		if ((at == text || !is_of_word(at[-1])) && names(at, end, script, length))

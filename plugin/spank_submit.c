@@ -220,12 +220,12 @@ static p4d_job_script script_of(submission *s, const p4d_request *typed)
 				.site = s};
 }
 
-/* Once: a program that p4d does not know may be one that it knows. */
+/* A program that p4d does not know may be one that it knows. */
 static const p4d_reading *read_as(void *context, const p4d_request *typed)
 {
 	submission *s = context;
 
-	if (s->other || !make_room(&s->other, &s->other_memory))
+	if (!s->other_memory && !make_room(&s->other, &s->other_memory))
 		return NULL;
 	const p4d_job_script script = script_of(s, typed);
 	p4d_job_read(&script, &(p4d_shell_limits){s->other_memory, READING_BYTES, P4D_SHELL_WORK}, s->other);

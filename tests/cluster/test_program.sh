@@ -34,6 +34,12 @@ accepted
 same "$(fix)" "--p4d-program=trainer"
 run sbatch -H --p4d-program=trainer small.sh
 accepted
+# also of the tasks of an array
+sed 's/--max_seq_length 2048/--max_seq_length ${lengths[$SLURM_ARRAY_TASK_ID]}/; 2a lengths=(1024 2048)' small.sh >tasks.sh
+run sbatch -H --array=0-1 tasks.sh
+accepted
+says "p4d: fix: for array task "
+contains "$(fix)" "--p4d-program=trainer"
 run sbatch -H --p4d-program=trl own.sh
 refused P4D013 spank
 run sbatch -H --p4d-program=trl --p4d-finetune=lora own.sh
@@ -79,6 +85,10 @@ run sbatch -H plain.sh
 accepted
 silent
 site 'program "bin/start" { is = megatron }'
+run sbatch -H plain.sh
+refused P4D012 spank
+# a name without a slash needs no quotes
+site 'program start { is = megatron }'
 run sbatch -H plain.sh
 refused P4D012 spank
 run sh -c 'cat plain.sh | sbatch -H'
