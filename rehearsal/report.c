@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "report.h"
 
+#include <dlfcn.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -94,6 +95,7 @@ static void write_report(FILE *out)
 	};
 
 	write_devices(out);
+	fprintf(out, ", \"python\": %s", dlsym(RTLD_DEFAULT, "Py_IsInitialized") ? "true" : "false");
 	fprintf(out, ", \"pinned_bytes\": %" PRIu64 ", \"managed_bytes\": %" PRIu64, p4d_pinned_peak(),
 		p4d_pinned_managed_peak());
 	for (int i = 0; i < P4D_REPORT_COUNTS; i++)

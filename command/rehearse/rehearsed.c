@@ -59,6 +59,7 @@ static int read_report(p4d_rehearsed *r, const p4d_player *player, p4d_error *er
 	if (!r->text)
 		return -1;
 	take_devices(r, r->text);
+	r->python = member(r->text, "python");
 	r->pinned = member(r->text, "pinned_bytes");
 	r->managed = member(r->text, "managed_bytes");
 	r->products = member(r->text, "products");
@@ -139,8 +140,10 @@ static void take_row(p4d_rehearsed *r, struct json_object *row)
 	r->even_routes += member(row, "even_routes");
 	r->copied += member(row, "host_copies");
 	if (json_object_object_get_ex(row, "unknown_reads", &value) &&
-	    json_object_is_type(value, json_type_array))
+	    json_object_is_type(value, json_type_array)) {
 		r->unknown_reads += json_object_array_length(value);
+		r->followed = true;
+	}
 	if (json_object_object_get_ex(row, "largest", &value) && json_object_is_type(value, json_type_array))
 		take_largest(r, value);
 	if (json_object_object_get_ex(row, "timeline", &value) &&
@@ -280,6 +283,12 @@ p4d_rehearsed_verdict p4d_rehearsed__judge(const p4d_rehearsed *r, const p4d_gpu
 		snprintf(reason, size,
 			 "unvalidated: the program read %" PRIu64 " values that only a GPU computes",
 			 r->unknown_reads);
+		return P4D_REHEARSED_WARN;
+	}
+	if (r->python && !r->followed) {
+		snprintf(reason, size,
+			 "unvalidated: Python ran without p4d's module, which follows values (python -I, -E "
+			 "or -S?)");
 		return P4D_REHEARSED_WARN;
 	}
 	if (r->unseen_count) {

@@ -37,6 +37,8 @@ typedef struct p4d_rehearsed {
 	uint64_t refused, held; /* the request that did not fit, and what the device held then; 0: none */
 	uint64_t pinned, managed;
 	uint64_t products, flops, collectives, collective_bytes, unknown_reads, even_routes;
+	bool python;     /* Python ran, */
+	bool followed;   /* and p4d's module in it followed values */
 	bool updated;    /* an optimizer has run */
 	bool raised;     /* an exception that says nothing of memory ended the program */
 	uint64_t copied; /* most of the host's memory that copies from the device would have filled */

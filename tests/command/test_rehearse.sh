@@ -334,7 +334,11 @@ exits 9 p4d rehearse --gpu mi250x -- "$played" 1
 says "has no CUDA"
 
 # a signal ends the program, and removes what was made for it; without p4d the program does not go on
-for signal in INT HUP KILL; do
+signals="INT HUP KILL"
+case $(sed -n 's/^SigIgn:.*\(.\)$/\1/p' /proc/self/status) in
+*[13579bdf]) signals="INT KILL" ;; # nohup
+esac
+for signal in $signals; do
 	setsid "$P4D_TEST_BUILDDIR/p4d" rehearse --timeout 60 -- "$played" hang >"$work/out" 2>&1 &
 	command=$!
 	tries=100

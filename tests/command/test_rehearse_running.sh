@@ -31,6 +31,13 @@ if python=$(command -v python3); then
 	prints "Verdict: incomplete" "it did not end within"
 	says 'hangs.py", line 3 in wait_for_data'
 fi
+# Python that p4d cannot follow
+if [ -n "$python" ]; then
+	printf 'import ctypes\nassert not ctypes.CDLL(None).cudaMalloc(ctypes.byref(ctypes.c_void_p()), ctypes.c_size_t(1 << 30))\n' \
+		>"$work/takes.py"
+	exits 0 p4d rehearse -- sh -c "$python -I takes.py"
+	prints "Verdict: warn: 1.5 of 79.1 GiB" "unvalidated: Python ran without p4d's module"
+fi
 # services that it starts in sessions of their own end with it
 printf '#!/bin/sh\nsetsid sleep 4321 &\nexec "$@"\n' >"$work/leaves"
 chmod +x "$work/leaves"
