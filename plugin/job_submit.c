@@ -187,6 +187,11 @@ static void judge(const p4d_site *site, const p4d_job *job, const p4d_environmen
 		p4d_guard_fail(site, job, &err, verdict);
 }
 
+/* Of one submission at a time, and not on the stack of slurmctld's threads, which begin with none of it. */
+static pthread_mutex_t busy = PTHREAD_MUTEX_INITIALIZER;
+static p4d_environment variables;
+static p4d_judged outcome;
+
 /* A job without options or plan, by its script. */
 static bool judge_script(const p4d_site *site, p4d_job *job, const job_desc_msg_t *desc, const p4d_note *note,
 			 p4d_verdict *verdict)
@@ -197,7 +202,8 @@ static bool judge_script(const p4d_site *site, p4d_job *job, const job_desc_msg_
 		return false;
 	job->reading = p4d_script_read(site, job, desc);
 	if (job->reading)
-		p4d_guard_verify_script(site, job, p4d_watch_cluster, NULL, verdict);
+		p4d_guard_verify_script(site, job, p4d_watch_cluster, NULL, variables.option[P4D_OVERRIDE],
+					verdict);
 	job->reading = NULL;
 	job->array_tasks = NULL;
 	p4d_script_release();
@@ -247,11 +253,6 @@ static bool is_early(const p4d_verdict *verdict)
 		verdict->message[0].code == P4D_E_GPU_OF_PARTITION) ||
 	       verdict->message[0].code == P4D_E_GEOMETRY;
 }
-
-/* Of one submission at a time, and not on the stack of slurmctld's threads, which begin with none of it. */
-static pthread_mutex_t busy = PTHREAD_MUTEX_INITIALIZER;
-static p4d_environment variables;
-static p4d_judged outcome;
 
 /* Returns the code for Slurm. */
 static int submit(job_desc_msg_t *desc, uint32_t uid, const p4d_site *site, uint64_t generation,

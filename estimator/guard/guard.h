@@ -72,10 +72,11 @@ void p4d_guard_submit(const p4d_site *site, const p4d_job *job, p4d_cluster_sour
 
 /*
  * For slurmctld: a job without p4d options or plan, by what its script says, in bounded time. The verdict has
- * no plan, and names no other layout.
+ * no plan, and names no other layout. override_reason: of --p4d-override, the only option that such a job may
+ * have; NULL: none.
  */
 void p4d_guard_verify_script(const p4d_site *site, const p4d_job *job, p4d_cluster_source source,
-			     void *context, p4d_verdict *verdict);
+			     void *context, const char *override_reason, p4d_verdict *verdict);
 
 /*
  * For slurmctld and slurmstepd: checks a plan line without changing it. options: the job's other p4d options

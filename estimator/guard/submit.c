@@ -81,10 +81,15 @@ static void judge_program(const p4d_site *site, const p4d_job *job, p4d_cluster_
 }
 
 /* The job passes, and the user hears why p4d cannot tell whether it should; unless it has no GPUs, or cannot
- * fit whatever is not known. files: as for p4d_guard__judge_weights. */
-static void leave_unread(const p4d_site *site, const p4d_job *job, p4d_cluster_source source, void *context,
-			 bool files, const p4d_error *why, p4d_verdict *verdict)
+ * fit whatever is not known. job: with its reading, if that counts. */
+static void leave_unread(const p4d_guard_asked *asked, const p4d_job *job, const p4d_error *why)
 {
+	const p4d_site *site = asked->site;
+	const p4d_cluster_source source = asked->source;
+	void *context = asked->context;
+	p4d_verdict *verdict = asked->verdict;
+	const p4d_request *request = asked->request;
+
 	p4d_guard_verify(site, job, source, context, NULL, NULL, verdict);
 	if (p4d_verdict_requires_plan(verdict) && why->code == P4D_E_NOT_READ)
 		say_missing(why, &verdict->message[0]);
@@ -95,8 +100,9 @@ static void leave_unread(const p4d_site *site, const p4d_job *job, p4d_cluster_s
 	p4d_verdict__leave_unread(verdict, job, why);
 	if (verdict->messages)
 		judge_program(site, job, source, context, &verdict->message[0]);
-	p4d_guard__judge_weights(site, job, source, context, files, verdict);
-	p4d_verdict__finish(verdict, NULL);
+	p4d_guard__judge_weights(site, job, source, context, !asked->verifies, verdict);
+	p4d_verdict__finish(verdict, p4d_is_set(request, P4D_OVERRIDE) ? request->override_reason
+								       : asked->override_reason);
 }
 
 /* A program that p4d does not model needs no model, but a plan has one. */
@@ -334,7 +340,7 @@ static void submit(const p4d_guard_asked *asked, bool searches)
 	else if (typed && !unread)
 		p4d_guard_fail(site, job, &err, verdict);
 	else
-		leave_unread(site, &with, source, context, true, &err, verdict);
+		leave_unread(asked, &with, &err);
 	/* slurmctld, too, takes it for a job without options */
 	if (carries && (!typed || unread) && !verdict->plan[0])
 		verdict->read = true;
@@ -387,7 +393,7 @@ static void verify(const p4d_guard_asked *asked)
 	else if (p4d_guard__script_unread(with.reading, NULL, &err) ||
 		 p4d_guard__take_script(with.reading, request, &err) < 0 ||
 		 (p4d_is_set(request, P4D_MODEL) && p4d_guard__fill_model(site, request, &err) < 0))
-		leave_unread(site, &with, source, context, false, &err, verdict);
+		leave_unread(asked, &with, &err);
 	else
 		p4d_guard__complete(site, &with, source, context, 0, false, request, verdict);
 	verdict->plan[0] = '\0'; /* nothing that the job is given here could carry it */
@@ -420,7 +426,7 @@ void p4d_guard_submit(const p4d_site *site, const p4d_job *job, p4d_cluster_sour
 }
 
 void p4d_guard_verify_script(const p4d_site *site, const p4d_job *job, p4d_cluster_source source,
-			     void *context, p4d_verdict *verdict)
+			     void *context, const char *override_reason, p4d_verdict *verdict)
 {
 	p4d_request request = {.model = ""};
 
@@ -430,5 +436,6 @@ void p4d_guard_verify_script(const p4d_site *site, const p4d_job *job, p4d_clust
 						  .context = context,
 						  .request = &request,
 						  .verdict = verdict,
+						  .override_reason = override_reason,
 						  .verifies = true});
 }

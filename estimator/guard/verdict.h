@@ -74,7 +74,8 @@ typedef struct p4d_guard_asked {
 	p4d_request *request;
 	uint32_t *published_batch;
 	p4d_verdict *verdict;
-	bool verifies; /* for slurmctld */
+	bool verifies;               /* for slurmctld */
+	const char *override_reason; /* for that, which has no request; NULL: none */
 } p4d_guard_asked;
 
 /* submit.c: by the job's reading as it is; searches: as in p4d_guard__complete. */

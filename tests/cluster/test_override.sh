@@ -15,3 +15,28 @@ accepted
 says "p4d: [P4D113]"
 run sbatch -H $node --p4d-model=llama13b --p4d-tp=3 --p4d-override=deadline job.sh
 refused P4D020
+
+# a script whose weights alone do not fit is refused without a plan; slurmctld heeds the reason, too
+conf=$CLUSTER/etc/p4d.conf
+at_end() { cp "$CLUSTER/p4d.conf.good" "$conf"; }
+cat >weights.sh <<'END'
+#!/bin/sh
+#SBATCH -N1 --gpus-per-node=8
+llamafactory-cli train --stage sft --do_train --cutoff_len $LEN --model_name_or_path meta-llama/Llama-3.1-70B \
+	--finetuning_type lora --per_device_train_batch_size 1 --bf16
+END
+for allow in true false; do
+	sed "s/^mode = enforce/&\nscripts = judge\nallow_override = $allow/" "$CLUSTER/p4d.conf.good" >"$conf.new"
+	mv "$conf.new" "$conf"
+	sleep 1.5
+	run sbatch -H weights.sh
+	refused P4D012 spank
+	run sbatch -H --p4d-override="for a test" weights.sh
+	if [ $allow = true ]; then
+		accepted
+		says "overridden: for a test"
+	else
+		refused P4D012 spank
+		says "--p4d-override is not allowed for this job by the site"
+	fi
+done

@@ -510,6 +510,12 @@ says "[P4D012] weights, gradients and optimizer states of meta-llama/Llama-3.1-8
 weigh "$factory meta-llama/Llama-3.1-70B --finetuning_type lora"
 exits 12 p4d check --conf judging.conf weights.sh
 says "[P4D012] the weights of meta-llama/Llama-3.1-70B alone take 133.3 GiB of a GPU"
+sed 's/^version/allow_override = true\n&/' judging.conf >allowing.conf
+exits 0 p4d check --conf allowing.conf --p4d-override="for a test" weights.sh
+says "[P4D012] the weights of meta-llama/Llama-3.1-70B alone take 133.3 GiB of a GPU" "overridden: for a test"
+sed 's/^version/allow_override = false\n&/' judging.conf >forbidding.conf
+exits 12 p4d check --conf forbidding.conf --p4d-override="for a test" weights.sh
+says "--p4d-override is not allowed for this job"
 sed 's/judge$/advise/' judging.conf >advising.conf
 exits 0 p4d check --conf advising.conf weights.sh
 says "[P4D012] the weights of meta-llama/Llama-3.1-70B alone take 133.3 GiB of a GPU"

@@ -51,7 +51,7 @@ static trial *judged(const p4d_site *site, p4d_job job, const char *script, cons
 	t.job.reading = &reading;
 	set_all(&t.request, flags);
 	if (controller)
-		p4d_guard_verify_script(site, &t.job, NULL, NULL, &t.verdict);
+		p4d_guard_verify_script(site, &t.job, NULL, NULL, NULL, &t.verdict);
 	else
 		p4d_guard_submit(site, &t.job, NULL, NULL, &t.request, &batch, &t.verdict);
 	p4d_verdict_text(&t.verdict, t.text, sizeof(t.text));
