@@ -111,6 +111,8 @@ static void variables_of_the_script_count(void **state)
 	(void)state;
 	same_memory("train.py | A=1 B=2", "train.py | B=2 A=1");
 	same_memory("train.py", "train.py | NCCL_DEBUG=INFO MASTER_PORT=1 OMP_NUM_THREADS=8");
+	same_memory("train.py", "train.py | HF_HOME=/x HF_HUB_OFFLINE=1 HF_TOKEN=t");
+	other_memory("train.py | HF_MODEL=8b", "train.py | HF_MODEL=70b");
 	other_memory("train.py", "train.py | BATCH=8");
 	other_memory("train.py | BATCH=8", "train.py | BATCH=16");
 	other_memory("train.py | A=1 B=2", "train.py | A=2 B=1");
