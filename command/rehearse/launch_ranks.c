@@ -66,7 +66,7 @@ static const char *value_of(launching *l, size_t i, const char *name)
 	return i + 1 < l->launcher->next ? known(l, i + 1, name, word(l, i + 1)) : NULL;
 }
 
-/* The last value of the options `names`, which end with NULL; NULL: none is given. */
+/* The last value of the options `names` (NULL ends them); NULL: the words have none. */
 static const char *option(launching *l, const char *const *names)
 {
 	const char *found = NULL;
@@ -253,7 +253,7 @@ static int take_deepspeed(launching *l, p4d_error *err)
 }
 
 /* Launchers in Python that start their ranks through torchrun: they run for real up to there, and say then
- * how many they start. Before that they find as many GPUs as they are told of. */
+ * how many they start. Before that they find the GPUs of their options. */
 static int take_own(launching *l, p4d_error *err)
 {
 	p4d_rehearse_ranks *r = l->ranks;

@@ -11,7 +11,7 @@
 
 enum { MOST = 1 << 20, LEAP = 8 };
 
-/* Where the program is given the option's value. */
+/* Where the program's words have the value. */
 typedef struct batch_search {
 	p4d_micro_batch *found;
 	const p4d_player *player;
