@@ -146,7 +146,7 @@ libp4dreader_la_SOURCES = \
 	estimator/job/read_job.h estimator/job/read_job.c estimator/job/read_rehearsed.c \
 	estimator/rehearsals/rehearsals_internal.h estimator/rehearsals/rehearsals_digest.c estimator/rehearsals/rehearsals_words.def \
 	estimator/rehearsals/rehearsals_key.h estimator/rehearsals/rehearsals_key.c estimator/rehearsals/rehearsals_record.c \
-	estimator/rehearsals/rehearsals_find.c estimator/rehearsals/rehearsals_put.c \
+	estimator/rehearsals/rehearsals_launcher.c estimator/rehearsals/rehearsals_find.c estimator/rehearsals/rehearsals_put.c \
 	estimator/shell/shell.h estimator/shell/shell_internal.h estimator/shell/shell_value.c estimator/shell/shell_word.c \
 	estimator/shell/shell_parameter.c estimator/shell/shell_number.c estimator/shell/shell_test.c estimator/shell/shell_run.c \
 	estimator/shell/shell_command.c estimator/shell/shell_builtin.c estimator/shell/shell_file.c estimator/shell/shell_variable.c \

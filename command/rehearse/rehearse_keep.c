@@ -141,6 +141,9 @@ static bool make_key(const p4d_rehearse_answer *a, const char *directory, size_t
 
 	p4d_rehearsals_key_begin(&key);
 	p4d_rehearsals_key_program(&key, directory, words[0], module);
+	p4d_rehearsals_key_launchers(&key);
+	for (size_t i = 0; i < first; i++)
+		p4d_rehearsals_key_launcher(&key, a->player->program[i], true);
 	for (size_t i = 1; words[i]; i++)
 		p4d_rehearsals_key_word(&key, words[i], true);
 	for (const char *const *name = p4d_rehearsals_variables; *name; name++) {

@@ -46,11 +46,14 @@ typedef struct p4d_job_script {
 /* How a command that a script starts is found among rehearsals. */
 typedef struct p4d_job_command {
 	char key[P4D_REHEARSALS_KEY_TEXT];
+	/* without variables whose value p4d does not know, so that another job may have this key; "": all are
+	 * known */
+	char of_known[P4D_REHEARSALS_KEY_TEXT];
 	char directory[PATH_MAX]; /* where it is started */
 } p4d_job_command;
 
-/* False: not all of it is known. */
-bool p4d_job_command_key(p4d_shell *shell, const p4d_command_run *started, p4d_job_command *to);
+/* command: with its program. False: not all of its words are known. */
+bool p4d_job_command_key(p4d_shell *shell, const p4d_started *command, p4d_job_command *to);
 
 /* The reading borrows from the limits' memory, the files and *script. */
 void p4d_job_read(const p4d_job_script *script, const p4d_shell_limits *limits, p4d_reading *reading);

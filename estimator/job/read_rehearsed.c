@@ -9,29 +9,102 @@
 /* A longer command is none that was rehearsed. */
 enum { WORDS = 4096, WORD = 4096 };
 
-static void add_variable(void *key, const char *name, p4d_value value)
+/* Whether a value only tells the job, a node or a rank from others of its kind. */
+static bool is_identity(const p4d_shell *shell, uint16_t unknown)
 {
-	char text[1024];
+	static const char *const names[] = {"JOB_ID",  "JOBID",        "JOB_NODELIST", "NODELIST",
+					    "NODEID",  "PROCID",       "STEPID",       "STEP_NODELIST",
+					    "LOCALID", "ARRAY_JOB_ID", "JOB_NAME",     "TOPOLOGY_ADDR"};
+	const char *why = p4d_shell_unknown(shell, unknown);
 
-	p4d_rehearsals_key_variable(key, name, p4d_value_text(value, text, sizeof(text)));
+	if (!strncmp(why, "$SLURMD_NODENAME ", sizeof("$SLURMD_NODENAME ") - 1))
+		return true;
+	if (strncmp(why, "$SLURM_", sizeof("$SLURM_") - 1) != 0)
+		return false;
+	why += sizeof("$SLURM_") - 1;
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (!strncmp(why, names[i], strlen(names[i])) && why[strlen(names[i])] == ' ')
+			return true;
+	return false;
+}
+
+/* The text of a value. A variable that nothing sets is empty. False: some of it is not known. */
+static bool write_known(const p4d_shell *shell, p4d_value value, char text[WORD])
+{
+	uint32_t length = 0;
+
+	for (uint32_t i = 0; i < value.length; i++) {
+		const p4d_cell c = value.at[i];
+		const bool unset = p4d_cell_is_unset(c);
+		if (length + 1 >= WORD || (c.unknown && !unset && !is_identity(shell, c.unknown)))
+			return false;
+		if (!unset)
+			text[length++] = c.unknown ? '?' : c.c;
+	}
+	text[length] = '\0';
+	return true;
+}
+
+typedef struct variables {
+	p4d_rehearsals_key *key;
+	const p4d_shell *shell;
+} variables;
+
+static void add_variable(const variables *to, const char *name, p4d_value value)
+{
+	char text[WORD];
+
+	if (value.length == 1 && value.at[0].unknown && is_identity(to->shell, value.at[0].unknown))
+		return; /* RUN=$SLURM_JOB_ID */
+	if (write_known(to->shell, value, text))
+		p4d_rehearsals_key_variable(to->key, name, text);
+	else
+		p4d_rehearsals_key_unknown_variable(to->key, name);
 }
 
 /* Those that count also if they are only in the environment, in the order of the table. */
-static void add_environment(p4d_rehearsals_key *key, p4d_shell *shell)
+static void add_environment(const variables *to, p4d_shell *shell)
 {
 	p4d_value value;
 
 	for (const char *const *name = p4d_rehearsals_variables; *name; name++)
 		if (p4d_shell_exported(shell, *name, &value) && value.length)
-			add_variable(key, *name, value);
+			add_variable(to, *name, value);
 }
 
-static void add_script(void *key, const char *name, p4d_value value)
+static void add_script(void *to, const char *name, p4d_value value)
 {
 	for (const char *const *known = p4d_rehearsals_variables; *known; known++)
 		if (!strcmp(name, *known))
 			return;
-	add_variable(key, name, value);
+	add_variable(to, name, value);
+}
+
+/* Those that words in front of the program set: "env MODEL=7b", "mpirun -x MODEL=7b". */
+static void add_launchers(p4d_rehearsals_key *key, const p4d_shell *shell, const p4d_started *started)
+{
+	const p4d_value program = started->run ? started->run->words[0] : (p4d_value){0};
+	char word[WORD];
+
+	if (started->around)
+		add_launchers(key, shell, started->around);
+	p4d_rehearsals_key_launchers(key);
+	for (size_t i = 0; i < started->count && started->words[i].at != program.at; i++) {
+		const bool known = write_known(shell, started->words[i], word);
+		if (!known)
+			p4d_value_text(started->words[i], word, sizeof(word));
+		p4d_rehearsals_key_launcher(key, word, known);
+	}
+}
+
+static void add_variables(p4d_rehearsals_key *key, p4d_shell *shell)
+{
+	variables to = {key, shell};
+
+	add_environment(&to, shell);
+	p4d_shell_each_exported(shell, add_script, &to);
+	if (p4d_shell_may_set(shell))
+		p4d_rehearsals_key_unknown_variable(key, "");
 }
 
 static void add_options(p4d_rehearsals_key *key, const p4d_command_run *started)
@@ -57,8 +130,9 @@ static void add_words(p4d_rehearsals_key *key, const p4d_command_run *started)
 	}
 }
 
-bool p4d_job_command_key(p4d_shell *shell, const p4d_command_run *started, p4d_job_command *to)
+bool p4d_job_command_key(p4d_shell *shell, const p4d_started *command, p4d_job_command *to)
 {
+	const p4d_command_run *started = command->run;
 	char program[WORD];
 	p4d_rehearsals_key key;
 	p4d_value here;
@@ -74,8 +148,10 @@ bool p4d_job_command_key(p4d_shell *shell, const p4d_command_run *started, p4d_j
 	p4d_rehearsals_key_program(&key, to->directory, program, started->module);
 	add_options(&key, started);
 	add_words(&key, started);
-	add_environment(&key, shell);
-	p4d_shell_each_exported(shell, add_script, &key);
+	add_launchers(&key, shell, command);
+	add_variables(&key, shell);
+	if (!p4d_rehearsals_key_of_known(&key, to->of_known))
+		*to->of_known = '\0';
 	return p4d_rehearsals_key_text(&key, to->key);
 }
 
@@ -108,16 +184,22 @@ void p4d_job__find_rehearsals(p4d_rehearsals *found, const p4d_job *job, p4d_she
 	const unsigned first = found->count;
 	bool all;
 
-	if (!run || found->lookups++ >= P4D_REHEARSALS_LOOKUPS || !p4d_job_command_key(shell, run, &command))
+	if (!run || found->lookups++ >= P4D_REHEARSALS_LOOKUPS ||
+	    !p4d_job_command_key(shell, started, &command))
 		return;
 	const uint32_t ranks = ranks_of(run, job, &all);
-	p4d_rehearsals_find(found, &(p4d_rehearsals_command){.key = command.key,
-							     .directory = command.directory,
-							     .python = run->python,
-							     .nodes = (uint32_t)run->nodes,
-							     .ranks_per_node = ranks,
-							     .ranks_are_gpus = all,
-							     .ranks_said = run->ranks == P4D_RANKS_TOLD});
+	p4d_rehearsals_command wanted = {.key = command.key,
+					 .directory = command.directory,
+					 .python = run->python,
+					 .nodes = (uint32_t)run->nodes,
+					 .ranks_per_node = ranks,
+					 .ranks_are_gpus = all,
+					 .ranks_said = run->ranks == P4D_RANKS_TOLD};
+	p4d_rehearsals_find(found, &wanted);
+	wanted.key = command.of_known;
+	if (*wanted.key)
+		p4d_rehearsals_find(found, &wanted);
+	const bool unsure = !started->certain || (!ranks && !all) || *command.of_known;
 	for (unsigned i = first; i < found->count; i++)
-		found->run[i].unsure = found->run[i].unsure || !started->certain || (!ranks && !all);
+		found->run[i].unsure = found->run[i].unsure || unsure;
 }

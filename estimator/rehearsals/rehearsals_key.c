@@ -39,7 +39,9 @@ static const char *const variables[] = {
 #define COUNT(table) (sizeof(table) / sizeof((table)[0]))
 
 const char *const p4d_rehearsals_variables[] = {"PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF",
-						"PYTORCH_NO_CUDA_MEMORY_CACHING", NULL};
+						"PYTORCH_NO_CUDA_MEMORY_CACHING",
+						"PYTHONPATH", /* which code runs */
+						NULL};
 
 static void add(uint64_t half[2], const char *text, size_t length)
 {
@@ -176,11 +178,39 @@ void p4d_rehearsals_key_variable(p4d_rehearsals_key *key, const char *name, cons
 		key->variables[i] += hash.half[i];
 }
 
-bool p4d_rehearsals_key_text(const p4d_rehearsals_key *key, char text[P4D_REHEARSALS_KEY_TEXT])
+void p4d_rehearsals_key_unknown_variable(p4d_rehearsals_key *key, const char *name)
+{
+	p4d_rehearsals_hash hash = p4d_rehearsals__hash_begin();
+
+	if (decides_nothing(name))
+		return;
+	p4d_rehearsals__hash_add(&hash, name, strlen(name));
+	for (int i = 0; i < 2; i++)
+		key->unknown_variables[i] += hash.half[i];
+}
+
+static bool has_unknown_variables(const p4d_rehearsals_key *key)
+{
+	return key->unknown_variables[0] || key->unknown_variables[1];
+}
+
+static bool write_text(const p4d_rehearsals_key *key, bool all, char text[P4D_REHEARSALS_KEY_TEXT])
 {
 	p4d_rehearsals_hash hash = {{key->words[0], key->words[1]}};
 
 	p4d_rehearsals__hash_add(&hash, key->variables, sizeof(key->variables));
+	if (all && has_unknown_variables(key))
+		p4d_rehearsals__hash_add(&hash, key->unknown_variables, sizeof(key->unknown_variables));
 	snprintf(text, P4D_REHEARSALS_KEY_TEXT, "%016" PRIx64 "%016" PRIx64, hash.half[0], hash.half[1]);
 	return !key->unknown;
+}
+
+bool p4d_rehearsals_key_text(const p4d_rehearsals_key *key, char text[P4D_REHEARSALS_KEY_TEXT])
+{
+	return write_text(key, true, text);
+}
+
+bool p4d_rehearsals_key_of_known(const p4d_rehearsals_key *key, char text[P4D_REHEARSALS_KEY_TEXT])
+{
+	return write_text(key, false, text) && has_unknown_variables(key);
 }

@@ -13,8 +13,11 @@
  */
 typedef struct p4d_rehearsals_key {
 	uint64_t words[2], variables[2];
-	bool skips;   /* the next word is the value of an option that decides nothing */
-	bool unknown; /* a word is not known that may decide */
+	uint64_t unknown_variables[2]; /* 0: all are known */
+	int launcher;                  /* of rehearsals_launcher.c: what the word before says of the next */
+	char name[64];                 /* of a variable whose value the next word is */
+	bool skips;                    /* the next word is the value of an option that decides nothing */
+	bool unknown;                  /* a word is not known that may decide */
 } p4d_rehearsals_key;
 
 void p4d_rehearsals_key_begin(p4d_rehearsals_key *key);
@@ -34,11 +37,24 @@ void p4d_rehearsals_key_word(p4d_rehearsals_key *key, const char *word, bool kno
 /* An option of the launcher that decides what the program does: "mixed_precision", "bf16". */
 void p4d_rehearsals_key_option(p4d_rehearsals_key *key, const char *name, const char *value, bool known);
 
+/* Begins the words in front of a program, which set variables for it: "env MODEL=7b", "mpirun -x MODEL=7b",
+ * "srun --export=ALL,MODEL=7b". */
+void p4d_rehearsals_key_launchers(p4d_rehearsals_key *key);
+/* One of these words. known: false: some of its characters are not. */
+void p4d_rehearsals_key_launcher(p4d_rehearsals_key *key, const char *word, bool known);
+
 /* A variable that the script sets for its program; in any order. */
 void p4d_rehearsals_key_variable(p4d_rehearsals_key *key, const char *name, const char *value);
+
+/* A variable that the program finds with a value that p4d does not know. name "": any variable may be one. */
+void p4d_rehearsals_key_unknown_variable(p4d_rehearsals_key *key, const char *name);
 
 /* Variables that count wherever they are set; NULL after the last. */
 extern const char *const p4d_rehearsals_variables[];
 
 /* False: no command has this key, as something of it is not known. */
 bool p4d_rehearsals_key_text(const p4d_rehearsals_key *key, char text[P4D_REHEARSALS_KEY_TEXT]);
+
+/* The key of the same command without the variables of unknown value. False: it has none of these, or as
+ * before. */
+bool p4d_rehearsals_key_of_known(const p4d_rehearsals_key *key, char text[P4D_REHEARSALS_KEY_TEXT]);

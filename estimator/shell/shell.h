@@ -97,8 +97,11 @@ const char *p4d_shell_keep(p4d_shell *shell, const char *text);
 bool p4d_shell_variable(p4d_shell *shell, const char *name, p4d_value *value);
 /* The same of one that the command has in its environment. */
 bool p4d_shell_exported(p4d_shell *shell, const char *name, p4d_value *value);
-/* Calls `take` with each variable that the script itself exports, in any order; an array's value is its
- * first. */
+/* What p4d could not read and may have set any variable: a file that is sourced, the text of an eval. NULL:
+ * there is nothing. */
+const char *p4d_shell_may_set(p4d_shell *shell);
+/* Calls `take` with each variable that the script itself sets and exports, in any order; an array's value is
+ * its first. */
 void p4d_shell_each_exported(p4d_shell *shell, void (*take)(void *context, const char *name, p4d_value value),
 			     void *context);
 
@@ -129,3 +132,5 @@ bool p4d_value_is(p4d_value value, const char *text);
 bool p4d_value_may_be_options(p4d_value value);
 /* Whether it is nothing but a variable that neither the script nor the environment sets, without quotes. */
 bool p4d_value_is_unset(p4d_value value);
+/* Whether a character stands for the value of a variable that nothing sets. */
+bool p4d_cell_is_unset(p4d_cell cell);

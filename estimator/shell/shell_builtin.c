@@ -16,11 +16,14 @@ static bool has_flag(const p4d_value *words, size_t count, char letter)
 
 void p4d_shell__declare(p4d_shell *sh, const p4d_value *words, size_t count, p4d_shell_name name)
 {
-	p4d_shell_var *v = p4d_shell__own(sh, name);
+	const bool exports = p4d_value_is(words[0], "export") || has_flag(words, count, 'x');
 	const bool local = (p4d_value_is(words[0], "local") || p4d_value_is(words[0], "declare") ||
 			    p4d_value_is(words[0], "typeset")) &&
 			   !has_flag(words, count, 'g');
 
+	if (exports) /* the environment may have it */
+		p4d_shell__lookup(sh, name);
+	p4d_shell_var *v = p4d_shell__own(sh, name);
 	if (!v)
 		return;
 	p4d_shell_local *l = local && sh->in_function ? p4d_shell__take(sh, sizeof(*l)) : NULL;
@@ -28,7 +31,8 @@ void p4d_shell__declare(p4d_shell *sh, const p4d_value *words, size_t count, p4d
 		*l = (p4d_shell_local){sh->local, v, *v};
 		sh->local = l;
 	}
-	v->exported = v->exported || p4d_value_is(words[0], "export") || has_flag(words, count, 'x');
+	v->exported = v->exported || exports;
+	v->assigned = v->assigned || exports;
 	v->integer = v->integer || has_flag(words, count, 'i');
 	if (has_flag(words, count, 'n')) {
 		v->reference = sh->references = true;

@@ -69,6 +69,7 @@ typedef struct p4d_shell_var {
 	p4d_shell_name target; /* of a reference: the variable that it names; length 0: not known */
 	uint16_t lost;         /* why nothing is known of its elements; 0: it is */
 	bool array, set, exported, map, integer, reference;
+	bool assigned; /* or exported by the script, not only in the environment that sbatch passes on */
 } p4d_shell_var;
 
 /* What a function gives back when it returns. */

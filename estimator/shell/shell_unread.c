@@ -103,6 +103,11 @@ bool p4d_shell__of_modules(const p4d_shell *sh, p4d_shell_name name)
 	return is_among(name, whole);
 }
 
+const char *p4d_shell_may_set(p4d_shell *sh)
+{
+	return sh->unread.reason ? p4d_shell_unknown(sh, sh->unread.reason) : NULL;
+}
+
 /* Whether a variable has a value, other than no text at all. */
 static bool has_text(const p4d_shell_var *v)
 {

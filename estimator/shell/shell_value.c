@@ -354,8 +354,12 @@ bool p4d_value_may_be_options(p4d_value value)
 
 bool p4d_value_is_unset(p4d_value value)
 {
-	return value.length == 1 && value.at[0].unknown && value.at[0].c == P4D_CELL_UNSET &&
-	       !value.at[0].quoted;
+	return value.length == 1 && p4d_cell_is_unset(value.at[0]) && !value.at[0].quoted;
+}
+
+bool p4d_cell_is_unset(p4d_cell cell)
+{
+	return cell.unknown && cell.c == P4D_CELL_UNSET;
 }
 
 bool p4d_value_is(p4d_value value, const char *text)

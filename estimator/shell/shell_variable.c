@@ -184,24 +184,12 @@ void p4d_shell_environment(p4d_shell *sh,
 		}
 }
 
-/* What the environment of sbatch has, or will have in the job, is exported as well. */
-static bool is_of_environment(p4d_shell *sh, const p4d_shell_var *v)
-{
-	const p4d_value value = v->value.count ? v->value.at[0] : (p4d_value){0};
-
-	if (!value.length || value.at[0].line)
-		return false;
-	const char *from = p4d_shell_file_name(sh, value.at[0].file);
-	return value.at[0].unknown || (from[0] == '$' && !strcmp(from + 1, v->name.text));
-}
-
 void p4d_shell_each_exported(p4d_shell *sh, void (*take)(void *context, const char *name, p4d_value value),
 			     void *context)
 {
 	for (int i = 0; i < P4D_SHELL_BUCKETS; i++)
 		for (const p4d_shell_var *v = sh->variable[i]; v && p4d_shell__work(sh, 1); v = v->next)
-			if (v->exported && v->set && !is_of_environment(sh, v) &&
-			    !is_hidden(sh->variable[i], v))
+			if (v->exported && v->set && v->assigned && !is_hidden(sh->variable[i], v))
 				take(context, v->name.text, v->value.count ? v->value.at[0] : (p4d_value){0});
 }
 
@@ -333,6 +321,7 @@ void p4d_shell__assign(p4d_shell *sh, p4d_shell_mode mode, p4d_shell_name name, 
 	if (!v)
 		return;
 	v->since = sh->unreads;
+	v->assigned = true;
 	if (v->map) {
 		p4d_shell__assign_element(sh, mode, name, p4d_shell__value_of(sh, "0", (p4d_cell){0}), value,
 					  append, line);
@@ -375,6 +364,7 @@ void p4d_shell__assign_array(p4d_shell *sh, p4d_shell_mode mode, p4d_shell_name 
 	if (!v)
 		return;
 	v->since = sh->unreads;
+	v->assigned = true;
 	if (!known || set_elsewhere) {
 		v->value = v->key = (p4d_shell_words){0};
 		v->lost = 0;
@@ -439,6 +429,7 @@ void p4d_shell__assign_element(p4d_shell *sh, p4d_shell_mode mode, p4d_shell_nam
 	if (!v)
 		return;
 	v->since = sh->unreads;
+	v->assigned = true;
 	if (!known)
 		v->value = v->key = (p4d_shell_words){0};
 	v->array = v->set = true;

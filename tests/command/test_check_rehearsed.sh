@@ -74,6 +74,40 @@ prints "would be refused: judged by a rehearsal"
 says "$rehearsed: out of memory"
 exits 0 p4d check --conf judge.conf job.sh
 prints "would pass: judged by a rehearsal"
+# a variable that the program may read and whose value p4d does not know: another model's record refuses nobody
+for change in '. /shared/params.sh' '. /shared/params.sh; export MODEL' 'export MODEL=$(cat model)' 'read MODEL <model; export MODEL' \
+	'set -a; source .env' 'export $(xargs <.env)' 'eval "$(python3 env.py)"' 'export MODEL=model-$SLURM_JOB_PARTITION' \
+	'if [ -f x ]; then export MODEL=7b; fi' 'MODEL=$(cat model) \\' 'env MODEL=$(cat model) \\' 'srun --export=NONE \\'; do
+	sed "s!^srun!$change\n&!" large.sh >unknown.sh
+	exits 0 p4d check --conf judge.conf unknown.sh
+	says "$rehearsed: out of memory" "p4d cannot tell that the job runs it the same way"
+done
+# one that it knows is that of another command; one that Slurm sets, or that sets a path, is none
+for change in 'export MODEL=7b' 'export PYTHONPATH=/shared/code' 'export PYTHONPATH=$PYTHONPATH:/shared/code' 'env MODEL=7b \\' 'srun --export=ALL,MODEL=7b \\' \
+	'mpirun -np 8 -x MODEL=7b \\'; do
+	sed "s!^srun!$change\n&!" large.sh >known.sh
+	exits 0 p4d check --conf judge.conf known.sh
+	prints "not checked"
+	unsaid P4D124 || fail "$change: judged by a rehearsal without it"
+done
+for change in 'export RUN=$SLURM_JOB_ID' 'module load cuda' 'export PATH=$PATH:/opt' 'MODEL=$(cat model)' 'srun --export=ALL \\'; do
+	sed "s!^srun!$change\n&!" large.sh >same.sh
+	exits 124 p4d check --conf judge.conf same.sh
+done
+# of the environment what the script names
+sed 's/^srun/export MODEL="${MODEL:-7b}"\n&/' large.sh >named.sh
+exits 12 p4d rehearse --conf p4d.conf --ranks first named.sh
+exits 124 p4d check --conf judge.conf named.sh
+MODEL=70b exits 0 p4d check --conf judge.conf named.sh
+prints "not checked"
+# a script with such a variable finds its own record, which is no other script's
+sed -e 's/^srun/export MODEL=$(cat model)\n&/' -e 's/102400/102401/' large.sh >unknown.sh
+exits 12 p4d rehearse --conf p4d.conf --ranks first unknown.sh
+exits 0 p4d check --conf judge.conf unknown.sh
+says "$rehearsed: out of memory" "p4d cannot tell that the job runs it the same way"
+sed 's/102400/102401/' large.sh >known.sh
+exits 0 p4d check --conf judge.conf known.sh
+prints "not checked"
 exits 0 p4d check --conf judge.conf -p debug large.sh
 prints "would pass"
 exits 0 p4d check --conf ignore.conf large.sh

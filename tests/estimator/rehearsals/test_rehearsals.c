@@ -41,32 +41,63 @@ static int tear_down(void **state)
 	return chdir("/") || system(command);
 }
 
-/* "train.py --a 1": the key of a command, "" if it has none. Words behind a "|" are variables. */
-static const char *key_of(const char *command)
+/* Adds the words of a line. Those behind a "|" are variables, those behind a "<" stand in front of the
+ * program. A "?" is not known. */
+static void add_words(p4d_rehearsals_key *key, char *rest)
 {
-	static char texts[4][P4D_REHEARSALS_KEY_TEXT];
-	static unsigned turn;
-	char *text = texts[turn++ % 4], line[512], *rest = line;
-	bool variables = false;
+	char kind = ' ';
+
+	for (char *word; (word = strsep(&rest, " "));) {
+		char *value = kind == '|' ? strchr(word, '=') : NULL;
+		const bool known = !strchr(word, '?');
+		if (value)
+			*value++ = '\0';
+		if (!strcmp(word, "|") || !strcmp(word, "<"))
+			kind = word[0];
+		else if (kind == '|' && known)
+			p4d_rehearsals_key_variable(key, word, value);
+		else if (kind == '|')
+			p4d_rehearsals_key_unknown_variable(key, word);
+		else if (kind == '<')
+			p4d_rehearsals_key_launcher(key, word, known);
+		else
+			p4d_rehearsals_key_word(key, word, known);
+	}
+}
+
+static p4d_rehearsals_key make_key(const char *command)
+{
+	char line[512], *rest = line;
 	p4d_rehearsals_key key;
 
 	snprintf(line, sizeof(line), "%s", command);
 	p4d_rehearsals_key_begin(&key);
+	p4d_rehearsals_key_launchers(&key);
 	p4d_rehearsals_key_program(&key, home, strsep(&rest, " "), false);
-	for (char *word; (word = strsep(&rest, " "));) {
-		char *value = variables ? strchr(word, '=') : NULL;
-		if (value)
-			*value++ = '\0';
-		if (!strcmp(word, "|"))
-			variables = true;
-		else if (variables)
-			p4d_rehearsals_key_variable(&key, word, value);
-		else
-			p4d_rehearsals_key_word(&key, word, !strchr(word, '?'));
-	}
+	add_words(&key, rest);
+	return key;
+}
+
+/* "train.py --a 1": the key of a command, "" if it has none. */
+static const char *key_of(const char *command)
+{
+	static char texts[4][P4D_REHEARSALS_KEY_TEXT];
+	static unsigned turn;
+	char *text = texts[turn++ % 4];
+	const p4d_rehearsals_key key = make_key(command);
+
 	if (!p4d_rehearsals_key_text(&key, text))
 		text[0] = '\0';
 	return text;
+}
+
+/* That of the command without variables that are not known; "": it has none. */
+static const char *known_of(const char *command)
+{
+	static char text[P4D_REHEARSALS_KEY_TEXT];
+	const p4d_rehearsals_key key = make_key(command);
+
+	return p4d_rehearsals_key_of_known(&key, text) ? text : "";
 }
 
 static void same_memory(const char *a, const char *b)
@@ -117,6 +148,44 @@ static void variables_of_the_script_count(void **state)
 	other_memory("train.py | BATCH=8", "train.py | BATCH=16");
 	other_memory("train.py | A=1 B=2", "train.py | A=2 B=1");
 	other_memory("train.py", "train.py | PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True");
+	/* it decides which code runs */
+	other_memory("train.py | PYTHONPATH=/a", "train.py | PYTHONPATH=/b");
+}
+
+static void variables_in_front_of_the_program_count(void **state)
+{
+	(void)state;
+	same_memory("train.py | MODEL=7b", "train.py < env MODEL=7b");
+	same_memory("train.py | MODEL=7b", "train.py < srun -n 8 /usr/bin/env -i -u A MODEL=7b");
+	same_memory("train.py | MODEL=7b A=1", "train.py < MODEL=7b A=1 srun");
+	same_memory("train.py | MODEL=7b", "train.py < mpirun -np 8 -x PATH -x MODEL=7b --bind-to none");
+	same_memory("train.py | MODEL=7b", "train.py < mpiexec -genv MODEL 7b -n 8");
+	same_memory("train.py | MODEL=7b", "train.py < srun --export=ALL,MODEL=7b");
+	same_memory("train.py | MODEL=7b", "train.py < srun --export ALL,MODEL=7b");
+	same_memory("train.py",
+		    "train.py < srun --gres=gpu:8 --export=ALL --label -o x=y env NCCL_DEBUG=INFO python");
+	other_memory("train.py < env MODEL=7b", "train.py < env MODEL=70b");
+}
+
+/* A value that is not known is none of another job's, and the command without it may be found by another key.
+ */
+static void unknown_variables_are_told_apart(void **state)
+{
+	static const char *const unknown[] = {
+	    "| MODEL=?",     "< env MODEL=?",          "< env ?", "< srun --export=?", "< srun --export=NONE",
+	    "< mpirun -x ?", "< mpiexec -genv MODEL ?"};
+	char command[64];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(unknown) / sizeof(unknown[0]); i++) {
+		snprintf(command, sizeof(command), "train.py | A=1 %s", unknown[i]);
+		if (!strcmp(key_of(command), key_of("train.py | A=1")) ||
+		    strcmp(known_of(command), key_of("train.py | A=1")) != 0)
+			fail_msg("%s: the variable does not count as unknown", unknown[i]);
+	}
+	assert_string_equal(known_of("train.py | A=1"), "");
+	assert_string_equal(known_of("train.py | NCCL_DEBUG=?"), "");
+	assert_string_equal(known_of("train.py --batch ? | A=?"), "");
 }
 
 /* The program counts by its name and what is in it, wherever it lies. */
@@ -381,6 +450,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(what_decides_memory_is_the_key),
 	    cmocka_unit_test(variables_of_the_script_count),
+	    cmocka_unit_test(variables_in_front_of_the_program_count),
+	    cmocka_unit_test(unknown_variables_are_told_apart),
 	    cmocka_unit_test(program_counts_by_its_content),
 	    cmocka_unit_test(a_record_is_found_again),
 	    cmocka_unit_test(another_python_is_another_program),

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Variables that words in front of a program set for it. */
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "rehearsals/rehearsals_key.h"
+
+/* What a word says of the next one. */
+enum {
+	NOTHING,
+	AN_OPTION, /* it may be this one's value */
+	OF_ENV,    /* it is a variable, an option of env, or the command */
+	A_VARIABLE,
+	A_NAME, /* of a variable, whose value follows */
+	A_VALUE,
+	A_LIST /* of srun --export */
+};
+
+void p4d_rehearsals_key_launchers(p4d_rehearsals_key *key)
+{
+	key->launcher = NOTHING;
+}
+
+/* How long the name in "NAME=VALUE" is; 0: it is another word. */
+static size_t name_length(const char *word)
+{
+	size_t length = 0;
+
+	while (isalnum((unsigned char)word[length]) || word[length] == '_')
+		length++;
+	return word[length] == '=' ? length : 0;
+}
+
+static void add(p4d_rehearsals_key *key, const char *name, size_t length, const char *value, bool known)
+{
+	char copy[sizeof(key->name)];
+
+	snprintf(copy, sizeof(copy), "%.*s", (int)(length < sizeof(copy) ? length : sizeof(copy) - 1), name);
+	if (known)
+		p4d_rehearsals_key_variable(key, copy, value);
+	else
+		p4d_rehearsals_key_unknown_variable(key, copy);
+}
+
+/* "ALL,MODEL=7b"; without ALL the program has fewer variables than the script sets. */
+static void add_list(p4d_rehearsals_key *key, const char *list, bool known)
+{
+	char item[512];
+
+	if (!known)
+		p4d_rehearsals_key_unknown_variable(key, "");
+	for (; known && *list; list += strcspn(list, ","), list += *list == ',') {
+		snprintf(item, sizeof(item), "%.*s", (int)strcspn(list, ","), list);
+		const size_t length = name_length(item);
+		if (length)
+			add(key, item, length, item + length + 1, strlen(item) + 1 < sizeof(item));
+		else if (strcmp(item, "ALL") != 0)
+			p4d_rehearsals_key_unknown_variable(key, item);
+	}
+}
+
+/* What a word that sets no variable says of the next. */
+static int next_of(const char *word, int before)
+{
+	static const struct {
+		const char *word;
+		int next;
+	} words[] = {{"-x", A_VARIABLE}, {"-genv", A_NAME}, {"-env", A_NAME}, {"--export", A_LIST}};
+	const char *slash = strrchr(word, '/');
+
+	if (!strcmp(slash ? slash + 1 : word, "env"))
+		return OF_ENV;
+	if (word[0] != '-')
+		return NOTHING;
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		if (!strcmp(word, words[i].word))
+			return words[i].next;
+	return before == OF_ENV ? OF_ENV : AN_OPTION;
+}
+
+void p4d_rehearsals_key_launcher(p4d_rehearsals_key *key, const char *word, bool known)
+{
+	static const char export[] = "--export=";
+	const int before = key->launcher;
+	const size_t length = name_length(word);
+
+	key->launcher = NOTHING;
+	if (before == A_NAME) {
+		snprintf(key->name, sizeof(key->name), "%.*s", (int)sizeof(key->name) - 1, word);
+		key->launcher = A_VALUE;
+	} else if (before == A_VALUE) {
+		add(key, key->name, strlen(key->name), word, known);
+	} else if (before == A_LIST) {
+		add_list(key, word, known);
+	} else if (!strncmp(word, export, sizeof(export) - 1)) {
+		add_list(key, word + sizeof(export) - 1, known);
+	} else if (length && before != AN_OPTION) {
+		add(key, word, length, word + length + 1, known);
+		key->launcher = before == OF_ENV ? OF_ENV : NOTHING;
+	} else if (!known && (before == OF_ENV || before == A_VARIABLE)) {
+		p4d_rehearsals_key_unknown_variable(key, "");
+		key->launcher = before;
+	} else {
+		key->launcher = next_of(word, before);
+	}
+}
