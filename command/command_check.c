@@ -394,9 +394,11 @@ static void take_verdict(check *c, const p4d_verdict *verdict)
 /* The doubts about a script hold for its jobs as well. */
 static void take_doubts(const p4d_reading *from, p4d_reading *to)
 {
-	for (unsigned i = 0; i < from->unknowns && to->unknowns < P4D_READ_UNKNOWNS; i++)
-		if (from->unknown[i].doubt)
+	for (unsigned i = 0; i < from->unknowns; i++)
+		if (from->unknown[i].doubt) { /* a single one is enough */
+			to->unknowns -= to->unknowns == P4D_READ_UNKNOWNS;
 			to->unknown[to->unknowns++] = from->unknown[i];
+		}
 }
 
 /* Which of the jobs that the script submits is the worst; NULL: none is one of p4d's. */

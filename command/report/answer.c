@@ -125,6 +125,33 @@ static void print_not_counted(const p4d_checked *answer)
 		printf("Not counted: %s\n", what);
 }
 
+/* Why a job that p4d judged may get more than p4d knows of. False: nothing, or a message of the verdict says
+ * so. */
+static bool list_doubts(const p4d_checked *answer, p4d_text *text)
+{
+	const p4d_reading *r = answer->sbatch->job.reading;
+	const p4d_verdict *v = answer->verdict;
+
+	if (!r || !v->read || !(v->judged || v->serving.max_model_len || v->colocated.capacity_bytes))
+		return false;
+	for (unsigned i = 0; i < v->messages; i++)
+		if (v->message[i].code == P4D_E_READ)
+			return false;
+	for (unsigned i = 0; i < r->unknowns; i++)
+		if (r->unknown[i].doubt)
+			p4d_text_entry(text, ", ", "%s", r->unknown[i].why);
+	return text->length;
+}
+
+static void print_doubts(const p4d_checked *answer)
+{
+	char buf[1024];
+	p4d_text text = p4d_text_in(buf, sizeof(buf));
+
+	if (list_doubts(answer, &text))
+		printf("Not known: %s\n", buf);
+}
+
 /* Visits what the script decided. */
 static void each_read(const p4d_sbatch *sbatch,
 		      void (*visit)(const char *, const char *, const char *, void *), void *context)
@@ -183,6 +210,7 @@ void p4d_answer_print(const p4d_checked *answer, const char *prefix)
 	print_answer(v, &sbatch->request, answer->script);
 	offer_rehearsal(answer, prefix);
 	print_read(sbatch);
+	print_doubts(answer);
 	print_not_counted(answer);
 	if (v->policy.mode == P4D_MODE_OBSERVE)
 		for (unsigned i = 0; i < v->messages; i++)
@@ -222,6 +250,10 @@ struct json_object *p4d_answer_json(const p4d_checked *answer)
 	    p4d_report_json_unvalidated(v->judged ? p4d_framework_unvalidated(&v->layout) : NULL));
 	json_object_object_add(object, "host",
 			       v->judged ? p4d_report_json_host(&v->estimate, v->geometry.host_bytes) : NULL);
+	char doubts[1024];
+	p4d_text text = p4d_text_in(doubts, sizeof(doubts));
+	json_object_object_add(object, "not_known",
+			       list_doubts(answer, &text) ? json_object_new_string(doubts) : NULL);
 	const char *left_out = not_counted(answer);
 	json_object_object_add(object, "not_counted", left_out ? json_object_new_string(left_out) : NULL);
 	struct json_object *serving = NULL, *colocated = NULL;

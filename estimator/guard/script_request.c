@@ -215,8 +215,10 @@ static void say_unread(const p4d_reading *r, const reasons *all, p4d_error *why)
 		return;
 	}
 	if (!r->named) {
-		p4d_fail(why, P4D_E_NOT_READ, "%.80s is not a program p4d knows; its memory was not checked",
-			 slash ? slash + 1 : r->program);
+		p4d_fail(why, P4D_E_NOT_READ,
+			 "%.80s is not a program p4d knows; its memory was not checked%s%s%s",
+			 slash ? slash + 1 : r->program, r->alike ? " (arguments like those of " : "",
+			 r->alike ? p4d_reading_framework(r) : "", r->alike ? ")" : "");
 		fix_program(r, why);
 		return;
 	}

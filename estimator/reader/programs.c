@@ -152,9 +152,10 @@ static void note_beginnings(p4d_value path, bool begins[256])
 			begins[(unsigned char)path.at[i].c] = true;
 }
 
-/* Whether a name of the table is that of the command's program; common: it takes the arguments to tell. */
+/* Whether a name of the table is that of the command's program; common: it takes the arguments to tell.
+ * *alike: they are typical of it, but one of them disproves it. */
 static size_t match(p4d_shell *shell, const p4d_launch *launch, const p4d_reader *reader, const char *name,
-		    bool common, unsigned *left)
+		    bool common, unsigned *left, bool *alike)
 {
 	const size_t words = is_program(launch, name);
 
@@ -164,6 +165,7 @@ static size_t match(p4d_shell *shell, const p4d_launch *launch, const p4d_reader
 		p4d_read_evidence e = p4d_reader__weigh_command(shell, launch, reader, words, left);
 		if (strchr(name, '/'))
 			*e.foreign = '\0';
+		*alike = e.typical && *e.foreign;
 		return p4d_reader__may_be_proven(&e) ? words : 0;
 	}
 	/* a part of a name is others', too */
@@ -173,12 +175,14 @@ static size_t match(p4d_shell *shell, const p4d_launch *launch, const p4d_reader
 	return words;
 }
 
-/* By its name, of which the longest is the one. */
-static void find_by_name(p4d_shell *shell, const p4d_launch *launch, bool none, unsigned *left,
-			 p4d_read_program *to)
+/* By its name, of which the longest is the one. Returns the reader whose arguments it has only most of; NULL:
+ * none. */
+static const p4d_reader *find_by_name(p4d_shell *shell, const p4d_launch *launch, bool none, unsigned *left,
+				      p4d_read_program *to)
 {
 	bool begins[256] = {false};
 	size_t longest = 0;
+	const p4d_reader *like = NULL;
 
 	note_beginnings(launch->words[0], begins);
 	for (int i = 0; i < READERS; i++)
@@ -189,7 +193,9 @@ static void find_by_name(p4d_shell *shell, const p4d_launch *launch, bool none, 
 			if ((*name != '*' && !begins[(unsigned char)*name]) ||
 			    (none && name[length - 1] == '*') || length <= longest)
 				continue;
-			const size_t words = match(shell, launch, readers[i], name, common, left);
+			bool alike = false;
+			const size_t words = match(shell, launch, readers[i], name, common, left, &alike);
+			like = alike && !like ? readers[i] : like;
 			if (!words)
 				continue;
 			*to = (p4d_read_program){.reader = readers[i],
@@ -198,6 +204,7 @@ static void find_by_name(p4d_shell *shell, const p4d_launch *launch, bool none, 
 						 .placed = common && strchr(name, '/')};
 			longest = length;
 		}
+	return like;
 }
 
 static bool stands_alone(const p4d_launch *launch, const p4d_reader *reader)
@@ -216,9 +223,11 @@ void p4d_reader__find_program(p4d_shell *shell, const p4d_launch *launch, unsign
 	if (!launch->count)
 		return;
 	const bool none = p4d_reader__is_none(launch->words[0]);
-	find_by_name(shell, launch, none, left, to);
+	const p4d_reader *like = find_by_name(shell, launch, none, left, to);
 	if (to->reader && to->reader->earlier && stands_alone(launch, to->reader->earlier))
 		to->reader = to->reader->earlier;
+	if (!to->reader && !none)
+		to->reader = like;
 	for (int i = 0; !to->reader && !none && i < READERS; i++)
 		if (stands_alone(launch, readers[i]))
 			to->reader = readers[i];

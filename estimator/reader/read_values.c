@@ -66,12 +66,26 @@ p4d_read_unknown *p4d_reader__unknown(p4d_reading *r, const char *name, const ch
 	for (unsigned i = 0; i < r->unknowns; i++)
 		if (!strcmp(r->unknown[i].name, name) && !strcmp(r->unknown[i].why, why))
 			return &r->unknown[i];
-	if (r->unknowns == P4D_READ_UNKNOWNS)
+	if (r->unknowns >= P4D_READ_UNKNOWNS - 1) { /* one is left for p4d_reader__end_unknowns */
+		r->many_unknowns = true;
 		return NULL;
+	}
 	p4d_read_unknown *u = &r->unknown[r->unknowns++];
 	snprintf(u->name, sizeof(u->name), "%s", name);
 	memcpy(u->why, why, sizeof(why));
 	return u;
+}
+
+void p4d_reader__end_unknowns(p4d_reading *r)
+{
+	p4d_read_unknown *last = &r->unknown[r->unknowns];
+
+	if (!r->many_unknowns)
+		return;
+	r->more_arguments = true;
+	*last = (p4d_read_unknown){.name = "arguments"};
+	snprintf(last->why, sizeof(last->why), "more than %d values are unknown", P4D_READ_UNKNOWNS - 1);
+	r->unknowns++;
 }
 
 static void put(p4d_read_value *value, const p4d_read_value *place, const char *format, va_list values)

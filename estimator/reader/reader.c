@@ -133,6 +133,7 @@ static p4d_read_evidence read_arguments(reading_state *state, p4d_shell *shell, 
 	memset(r->by_default, 0, sizeof(r->by_default));
 	r->more_arguments = !named;
 	r->named = named;
+	r->alike = !named && alike;
 	r->launches = context.accelerates;
 	r->reader = reader;
 	if (named > 1) {
@@ -544,5 +545,6 @@ void p4d_reader_read(p4d_reading *reading, const p4d_reader_host *host, const p4
 				    "%u commands start a training; p4d read the one at %.60s:%u",
 				    reading->commands, reading->file, reading->line);
 	p4d_reader__take_comments(reading, host, name, text, length);
+	p4d_reader__end_unknowns(reading);
 	make_all_printable(reading);
 }

@@ -74,6 +74,7 @@ typedef struct p4d_reading {
 	bool one_node;         /* a launcher starts it, on one node unless it is told otherwise */
 	bool certain;          /* no test that p4d cannot decide is before it */
 	bool named;            /* by the program's name */
+	bool alike;            /* it is not, but the arguments are like those of the reader's programs */
 	bool told;             /* what it is the user or the site says */
 	bool launches;         /* it takes the options of accelerate launch itself */
 	bool more_arguments;   /* some of its arguments are not known, so nor is what is left to defaults */
@@ -91,6 +92,7 @@ typedef struct p4d_reading {
 	bool by_default[P4D_OPTIONS];          /* value is what the framework does if nothing is said */
 	p4d_read_value extra[P4D_READ_EXTRAS]; /* of the reader itself */
 	unsigned unknowns;
+	bool many_unknowns; /* more than these; the last one then says so */
 	p4d_read_unknown unknown[P4D_READ_UNKNOWNS];
 } p4d_reading;
 

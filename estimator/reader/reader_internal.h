@@ -201,9 +201,13 @@ void p4d_reader__padding(p4d_reading *reading);
 /* What the framework does if nothing is said. */
 void p4d_reader__put_default(p4d_reading *reading, p4d_option option, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* The entry, which may have been there; NULL: there is no room for it. */
+/* The entry, which may have been there; NULL: there is no room for it, and the reading will end with one that
+ * says so.
+ */
 p4d_read_unknown *p4d_reader__unknown(p4d_reading *reading, const char *name, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+/* After the last one: if there was no room for some, nothing can follow from what is left. */
+void p4d_reader__end_unknowns(p4d_reading *reading);
 /* Megatron-Core's graphs of CUDA: cuda_graph_impl, cuda_graph_scope. */
 void p4d_reader__graphs(p4d_reading *r, const p4d_read_value *whose, const p4d_read_value *scope);
 /* The place of an option's value, or of P4D_READ_EXTRA. */

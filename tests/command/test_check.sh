@@ -595,3 +595,14 @@ exits 0 p4d check --conf mig.conf -N1 --gres=gpu:h100-80gb:4 --p4d-model=llama3-
 # many here-documents without an end take no time
 { printf '#!/bin/sh\n' && yes 'a <<E' | head -170000; } >late.sh
 exits 0 timeout 10 $check late.sh
+
+# what the program may be given besides is said of a job that fits, too; it is no message at sbatch
+printf '%s\n' '#!/bin/sh' '#SBATCH -N1 --gpus-per-node=h100:8 --ntasks-per-node=8' "$megatron --tensor-model-parallel-size 8 \$NO_SUCH_ARGS" >besides.sh
+exits 0 p4d check besides.sh
+silent
+prints "would pass: custom" 'Not known: $NO_SUCH_ARGS is not set'
+exits 0 p4d check --json besides.sh
+prints '"not_known":"$NO_SUCH_ARGS is not set"'
+sed -i 's/ $NO_SUCH_ARGS//' besides.sh
+exits 0 p4d check besides.sh
+case $out in *"Not known"*) fail "all is known" ;; esac

@@ -368,7 +368,7 @@ static void simulate_has_the_documented_schema(void **state)
 static void check_has_the_documented_schema(void **state)
 {
 	static const char *const keys = "verdict would_reject judged changed mode partition model gpu layout "
-					"peak unvalidated host not_counted serving "
+					"peak unvalidated host not_known not_counted serving "
 					"colocated plan read by_script messages advice";
 	struct json_object *object =
 	    run(0, "check --json -p x -N1 --gpus-per-node=h100:8 --p4d-model=llama13b --wrap=true");

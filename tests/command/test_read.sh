@@ -143,3 +143,17 @@ exits 3 p4d read nowhere.sh
 says "No such file"
 exits 1 p4d read
 says "no job script given"
+
+# More that is not known than p4d keeps: what it drops may be anything, so the job is not checked.
+{
+	echo '#!/bin/sh'
+	for i in $(seq 40); do
+		echo ". /shared/env$i.sh"
+	done
+	echo "torchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 32 --hidden-size 4096 --num-attention-heads 32 --seq-length 4096 \
+		--max-position-embeddings 4096 --vocab-size 32000 --micro-batch-size 1 --global-batch-size 64 --bf16 --optimizer-cpu-offload"
+} >many.sh
+exits 0 p4d read many.sh
+prints "/shared/env31.sh cannot be read" "arguments            more than 31 values are unknown"
+exits 0 p4d check --conf p4d.conf -N1 --gpus-per-node=8 many.sh
+says "[P4D117] many.sh:42 (pretrain_gpt.py) was not checked"
