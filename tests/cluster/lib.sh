@@ -19,6 +19,7 @@ toobig="--p4d-model=llama2-70b --p4d-tp=8"
 
 fail() { echo "FAIL: $*"; exit 1; }
 skip() { echo "skip: $*"; exit 77; }
+. "$SOURCE/tests/cluster/wait.sh"
 
 # run COMMAND...: its status, output and messages are in $status, $out and $err; if it submitted a job, that is in $id
 run()

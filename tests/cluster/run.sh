@@ -16,6 +16,8 @@ while [ $# -gt 0 ]; do
 	shift
 done
 here=$SOURCE/tests/cluster
+fail() { echo "FAIL  cluster/$auth: $*"; exit 1; }
+. "$here/wait.sh"
 [ $# -gt 0 ] || set -- "$here"/test_*.sh
 
 CLUSTER=$(mktemp -d "$("$here/cluster.sh" home)/p4d.XXXXXX") || exit 1
@@ -54,9 +56,8 @@ for test in "$@"; do
 	fi
 	# Every test starts from the same site. slurmctld looks at it each second.
 	if ! cmp -s "$CLUSTER/p4d.conf.good" "$CLUSTER/etc/p4d.conf" || [ -n "$(find "$CLUSTER/etc/p4d.conf" -newer "$CLUSTER/p4d.conf.good")" ]; then
-		cp "$CLUSTER/p4d.conf.good" "$CLUSTER/etc/p4d.conf"
+		put_site "$CLUSTER/p4d.conf.good"
 		touch "$CLUSTER/p4d.conf.good"
-		sleep 1.5
 	fi
 done
 

@@ -26,7 +26,7 @@ at_end()
 		kill "$pid" && wait "$pid"
 	done 2>/dev/null
 }
-wait_until() { for _ in $(seq 300); do "$@" >/dev/null 2>&1 && return; sleep 0.1; done; tail -n 5 "$work"/*.log "$own"/log/slurmctld.*; scontrol show assoc_mgr flags=assoc; scontrol ping; fail "in vain: $*"; }
+explain() { tail -n 5 "$work"/*.log "$own"/log/slurmctld.*; scontrol show assoc_mgr flags=assoc; scontrol ping; }
 
 # The database, on a socket only. Slurm has procedures there, so it needs its own tables; and its own database is there from the
 # start, since slurmdbd 26.05 and MariaDB's client library 11.8.9 fail after slurmdbd has made it.
@@ -85,67 +85,81 @@ wait_until up
 # site TEXT: waits until slurmctld has read it
 site()
 {
-	: >"$own/log/slurmctld.log"
 	printf 'mode = enforce\ndata = "%s"\n%s\nversion = 1\n' "$SOURCE/etc" "$1" >"$own/etc/p4d.conf.new"
-	mv "$own/etc/p4d.conf.new" "$own/etc/p4d.conf"
-	wait_until grep -q 'p4d: reloaded' "$own/log/slurmctld.log"
-	sleep 0.3 # the accounts follow
+	put_site "$own/etc/p4d.conf.new" "$own"
+}
+# comes_to CHECK COMMAND...: runs the command until the check holds. slurmctld reads the accounts after p4d.conf, and again after half
+# a minute.
+comes_to()
+{
+	check=$1
+	shift
+	wait_until comes_now "$@"
+	eval "$check"
+}
+comes_now() { run "$@" && (eval "$check"); }
+# changes CHECK WHAT...: changes it until slurmctld knows: slurmdbd tells only a slurmctld that is registered at that time
+changes()
+{
+	check=$1
+	shift
+	wait_until changes_now "$@"
+}
+changes_now()
+{
+	sacctmgr -i modify "$@"
+	for _ in 1 2 3 4 5 6 7 8 9 10; do
+		if $check; then
+			return
+		fi
+		sleep 0.2
+	done
+	false
 }
 plain="sbatch -H $node"
 
 site 'account staff { require_plan = true }'
-run $plain job.sh
-refused P4D043
+comes_to 'refused P4D043' $plain job.sh
 site 'qos large { require_plan = true }'
-run $plain job.sh
-accepted
+comes_to 'accepted' $plain job.sh
 run $plain -p qos job.sh
 refused P4D043
 sacctmgr -i modify user "$user" set qos=normal,large defaultqos=large >/dev/null
 site 'qos "l*e" { require_plan = true }'
-run $plain job.sh
-refused P4D043
+comes_to 'refused P4D043' $plain job.sh
 run $plain --qos=normal job.sh
 accepted
 # the same at the client, which judges first
 site 'exempt_accounts = { staff }'
-run sbatch -H $node $toobig job.sh
-accepted
+comes_to 'accepted' sbatch -H $node $toobig job.sh
 site 'exempt_accounts = { trusted }'
-run sbatch -H -A trusted $node $toobig job.sh
-refused P4D013
+comes_to 'refused P4D013' sbatch -H -A trusted $node $toobig job.sh
 site "user $user { mode = warn }"
-run sbatch -H $node $toobig job.sh
-accepted
+comes_to 'accepted' sbatch -H $node $toobig job.sh
 says P4D013
 # this cluster is no other, whose GPUs nobody knew here
 site 'admin_comment = digest'
-run sbatch -M p4d -H $node $full job.sh
-accepted
+comes_to 'accepted' sbatch -M p4d -H $node $full job.sh
 silent
 
 # any QOS can be typed where Slurm does not enforce them: one that the user does not have exempts nobody
 sacctmgr -i add qos free >/dev/null
 site 'exempt_qos = { free }'
-run sbatch -H --qos=free $node $toobig job.sh
-refused P4D013
+comes_to 'refused P4D013' sbatch -H --qos=free $node $toobig job.sh
 sacctmgr -i modify user "$user" set qos=normal,large,free >/dev/null
 site 'exempt_qos = { free, unused }'
-run sbatch -H --qos=free $node $toobig job.sh
-accepted
+comes_to 'accepted' sbatch -H --qos=free $node $toobig job.sh
 
 # limits of nodes, once Slurm enforces them: a fix takes no more than a job gets
 site ''
-run sbatch -H $node $toobig job.sh
-refused P4D013
+comes_to 'refused P4D013' sbatch -H $node $toobig job.sh
 says 'fix: --nodes='
 sed -i 's/^AccountingStoragePort=.*/&\nAccountingStorageEnforce=limits/' "$SLURM_CONF"
 reconfigure
 enforces() { scontrol show config | grep -qi '^AccountingStorageEnforce.*limits'; }
 wait_until enforces
-sacctmgr -i modify qos large set maxtresperjob=node=1 >/dev/null
 limited() { scontrol show assoc_mgr flags=qos | grep -q 'MaxTRESPJ=.*node=1'; }
-wait_until limited
+changes limited qos large set maxtresperjob=node=1
 run sbatch -H --qos=large $node $toobig job.sh
 refused P4D013
 says 'and a job there gets at most 1'
@@ -154,28 +168,24 @@ run sbatch -H -p qos --qos=normal $node $toobig job.sh
 says 'and a job there gets at most 1'
 run sbatch -H --qos=normal $node $toobig job.sh
 says 'fix: --nodes='
-sacctmgr -i modify user "$user" set maxtresperjob=node=1 >/dev/null
 limited() { scontrol show assoc_mgr flags=assoc | grep -q 'MaxTRESPJ=.*node=1'; }
-wait_until limited
+changes limited user "$user" set maxtresperjob=node=1
 run sbatch -H --qos=normal $node $toobig job.sh
 says 'and a job there gets at most 1'
 sacctmgr -i modify user "$user" set maxtresperjob=node=-1 >/dev/null
 # a limit of the account is the user's, but for one of his own
-sacctmgr -i modify account physics set maxtresperjob=node=1 >/dev/null
-wait_until limited
+changes limited account physics set maxtresperjob=node=1
 run sbatch -H --qos=normal $node $toobig job.sh
 says 'and a job there gets at most 1'
-sacctmgr -i modify user "$user" set maxtresperjob=node=64 >/dev/null
 limited() { scontrol show assoc_mgr flags=assoc | grep -q 'MaxTRESPJ=.*node=64'; }
-wait_until limited
+changes limited user "$user" set maxtresperjob=node=64
 run sbatch -H --qos=normal $node $toobig job.sh
 says 'fix: --nodes='
 sacctmgr -i modify user "$user" set maxtresperjob=node=-1 >/dev/null
 sacctmgr -i modify account physics set maxtresperjob=node=-1 >/dev/null
 # the same of GPUs
-sacctmgr -i modify qos large set maxtresperjob=node=-1,gres/gpu=8 >/dev/null
 limited() { scontrol show assoc_mgr flags=qos | grep -q 'MaxTRESPJ=.*gres/gpu=8'; }
-wait_until limited
+changes limited qos large set maxtresperjob=node=-1,gres/gpu=8
 run sbatch -H --qos=large $node $toobig job.sh
 refused P4D013
 says 'GPUs, and a job there gets at most 8'
@@ -196,8 +206,6 @@ wait_until sh -c 'scontrol show config | grep -q "^PrivateData.*accounts"'
 user_sees | grep -i 'account' | head
 chmod 755 "$work" "$own"
 site 'exempt_accounts = { staff }'
-run setpriv --reuid=daemon --regid=daemon --clear-groups sbatch -H -o /dev/null $node $toobig job.sh
-accepted
+comes_to 'accepted' setpriv --reuid=daemon --regid=daemon --clear-groups sbatch -H -o /dev/null $node $toobig job.sh
 site 'exempt_accounts = { trusted }'
-run setpriv --reuid=daemon --regid=daemon --clear-groups sbatch -H -o /dev/null $node $toobig job.sh
-refused P4D013
+comes_to 'refused P4D013' setpriv --reuid=daemon --regid=daemon --clear-groups sbatch -H -o /dev/null $node $toobig job.sh

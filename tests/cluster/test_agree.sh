@@ -27,8 +27,7 @@ site()
 {
 	echo "site $1"
 	sed "${2:-}" site.conf >"$conf.new"
-	mv "$conf.new" "$conf"
-	sleep 1.5
+	put_site "$conf.new"
 	agree --seed="${AGREE_SEED:-1}" --first="$first" --count=$((jobs / 7)) || failed=1
 	first=$((first + jobs / 7))
 }

@@ -7,8 +7,7 @@
 admin_comment()
 {
 	sed "s/^admin_comment = plan$/admin_comment = $1/" "$CLUSTER/p4d.conf.good" >conf
-	mv conf "$CLUSTER/etc/p4d.conf"
-	sleep 1.5
+	put_site conf
 }
 admin_comment digest
 

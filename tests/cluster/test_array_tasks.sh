@@ -6,8 +6,7 @@
 
 conf=$CLUSTER/etc/p4d.conf
 sed "s/^mode = enforce/&\nscripts = judge/" "$CLUSTER/p4d.conf.good" >"$conf.new"
-mv "$conf.new" "$conf"
-sleep 1.5
+put_site "$conf.new"
 
 cat >train.sh <<'END'
 #!/bin/bash

@@ -14,7 +14,6 @@ toobig="--p4d-model=$work/70b.json --p4d-tp=8"
 
 conf=$CLUSTER/etc/p4d.conf
 at_end() { rm -rf "$conf.new" "$conf"; cp "$CLUSTER/p4d.conf.good" "$conf"; }
-settle() { sleep 1.3; }
 
 # usual WHAT: of a good, an open and an unfit job
 usual()
@@ -55,6 +54,5 @@ for kind in empty mkfifo mkdir writable large; do
 done
 rm -rf "$conf"
 usual missing
-settle
+wait_until grep -q 'p4d.conf: No such file or directory; the previous configuration stays in force' "$CLUSTER/log/slurmctld.log"
 usual "missing, and slurmctld knows"
-grep -q 'the previous configuration stays in force' "$CLUSTER/log/slurmctld.log" || fail "not in the log"

@@ -5,10 +5,24 @@
 
 conf=$CLUSTER/etc/p4d.conf
 judge() { run env SLURM_CONF="$SLURM_CONF" submit --gpus=8 --env=_SLURM_SPANK_OPTION_p4d_p4d_tp=8; }
-settle() { sleep 1.2; judge; sleep 0.2; judge; }
+# After an edit: waits until slurmctld has put it into force, or has said why not. Then it stays so.
+lines() { grep -c "p4d: reloaded\|the previous configuration stays in force" "$CLUSTER/log/slurmctld.log"; }
+has_looked() { [ "$(lines)" -gt "$before" ]; }
+settle()
+{
+	wait_until has_looked
+	before=$(lines)
+	judge
+	accepted_before=$status
+	sleep 0.2
+	judge
+	same "$status" "$accepted_before"
+}
+before=$(lines)
 judge
 refused P4D040
-sed 's/^mode = enforce/mode = off/' "$CLUSTER/p4d.conf.good" >"$conf"
+sed 's/^mode = enforce/mode = off/' "$CLUSTER/p4d.conf.good" >"$conf.new"
+mv "$conf.new" "$conf"
 settle
 accepted
 echo 'nonsense = 1' >"$conf"

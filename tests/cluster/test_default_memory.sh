@@ -13,12 +13,7 @@ at_end()
 "$SOURCE/tests/cluster/cluster.sh" start --auth=none --plugins="$BUILD/.libs" --no-nodes --memory "$own" || fail "no cluster"
 . "$own/env"
 printf 'mode = enforce\ngpu h100 { name = "h100-80gb" }\ngpu a100 { name = "a100-40gb" }\nversion = 1\n' >"$own/etc/p4d.conf.new"
-mv "$own/etc/p4d.conf.new" "$own/etc/p4d.conf"
-for _ in $(seq 50); do
-	! grep -q 'p4d: reloaded' "$own/log/slurmctld.log" || break
-	sleep 0.1
-done
-sleep 0.5
+put_site "$own/etc/p4d.conf.new" "$own"
 
 # eight ranks, whose states take about 100 GiB of the node
 offload="$node --p4d-framework=deepspeed --p4d-model=llama3-8b --p4d-zero-stage=2 --p4d-offload=optimizer --p4d-micro-batch=1 --p4d-seq-len=2048 --p4d-recompute=full --p4d-global-batch=8"

@@ -12,15 +12,9 @@ refused P4D013
 # What slurmctld lets pass runs: the node has neither the script nor all that slurmctld knows of the user.
 policy()
 {
-	: >"$CLUSTER/log/slurmctld.log"
 	printf 'mode = enforce\ndata = "%s"\n%s\npartition h100 { gpu = "h100-80gb" gpus_per_node = 8 default = true }\nversion = 1\n' \
 		"$SOURCE/etc" "$1" >"$CLUSTER/etc/p4d.conf.new"
-	mv "$CLUSTER/etc/p4d.conf.new" "$CLUSTER/etc/p4d.conf"
-	for try in $(seq 100); do
-		grep -q 'p4d: reloaded' "$CLUSTER/log/slurmctld.log" && return
-		sleep 0.1
-	done
-	fail "not reloaded ($try)"
+	put_site "$CLUSTER/etc/p4d.conf.new"
 }
 completes()
 {

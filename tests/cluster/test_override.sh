@@ -27,8 +27,7 @@ llamafactory-cli train --stage sft --do_train --cutoff_len $LEN --model_name_or_
 END
 for allow in true false; do
 	sed "s/^mode = enforce/&\nscripts = judge\nallow_override = $allow/" "$CLUSTER/p4d.conf.good" >"$conf.new"
-	mv "$conf.new" "$conf"
-	sleep 1.5
+	put_site "$conf.new"
 	run sbatch -H weights.sh
 	refused P4D012 spank
 	run sbatch -H --p4d-override="for a test" weights.sh

@@ -131,10 +131,7 @@ between()
 	rm -f port
 	perl between.pl "$address" "$port" "$1" &
 	shift
-	for _ in $(seq 100); do
-		[ ! -e port ] || break
-		sleep 0.05
-	done
+	wait_until test -e port
 	sed -i "s/^SlurmctldPort=.*/SlurmctldPort=$(cat port)/" "$SLURM_CONF"
 	run "$@"
 	sed -i "s/^SlurmctldPort=.*/SlurmctldPort=$port/" "$SLURM_CONF"
@@ -144,8 +141,7 @@ between "no message" sbatch -H -p mixed $node --p4d-model=llama13b job.sh
 accepted
 does_not_say rror
 # the only one that could say what GPUs there are, to an sbatch whose p4d.conf is broken
-cp "$CLUSTER/p4d.conf.good" "$own/etc/p4d.conf"
-sleep 1.5
+put_site "$CLUSTER/p4d.conf.good" "$own"
 echo nonsense >"$own/etc/p4d.conf"
 between "" sbatch -H $node $toobig job.sh
 refused P4D012 slurmctld

@@ -8,8 +8,7 @@ conf=$CLUSTER/etc/p4d.conf
 site() # site LINE: of the whole site
 {
 	sed "s|^mode = enforce|&\nscripts = judge\n$1|" "$CLUSTER/p4d.conf.good" >"$conf.new"
-	mv "$conf.new" "$conf"
-	sleep 1.5
+	put_site "$conf.new"
 }
 cat >own.sh <<'END'
 #!/bin/bash

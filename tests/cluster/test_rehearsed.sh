@@ -11,8 +11,7 @@ conf=$CLUSTER/etc/p4d.conf
 rehearsals()
 {
 	sed "s/^mode = enforce/&\nrehearsals = $1/" "$CLUSTER/p4d.conf.good" >"$conf.new"
-	mv "$conf.new" "$conf"
-	sleep 1.5
+	put_site "$conf.new"
 }
 at_end() { cp "$CLUSTER/p4d.conf.good" "$conf"; }
 
@@ -103,8 +102,7 @@ accepted
 silent
 
 # --submit: a job without GPUs rehearses, and the job behind it runs if it fits; else Slurm removes it
-cp "$CLUSTER/p4d.conf.good" "$conf"
-sleep 1.5
+put_site "$CLUSTER/p4d.conf.good"
 printf '#!/bin/bash\n#SBATCH -N1 --gpus-per-node=1 -o /dev/null\nsrun true; srun ./program 1024 >/dev/null; echo ran >ran\n' >both.sh
 run p4d rehearse --submit --gpu h100-80gb -J "$SBATCH_JOB_NAME" both.sh
 accepted
@@ -121,11 +119,8 @@ accepted
 first=$(printf '%s\n' "$out" | sed -n 's/^Job \([0-9]*\) rehearses.*/\1/p') second=$(printf '%s\n' "$out" | sed -n 's/.*; job \([0-9]*\) runs it.*/\1/p')
 finished "$first"
 contains "$(scontrol show job "$first")" "ExitCode=12:0"
-for _ in $(seq 100); do
-	state=$(scontrol show job "$second" 2>/dev/null | sed -n 's/ *JobState=\([A-Z]*\).*/\1/p')
-	[ "$state" != PENDING ] && break
-	sleep 0.2
-done
+is_decided() { state=$(job "$second" JobState) && [ "$state" != PENDING ]; }
+wait_until is_decided
 [ "$state" = CANCELLED ] || fail "the job of a program that does not fit is $state"
 run p4d rehearse --submit -- ./program 1
 [ "$status" = 1 ] || fail "exit status $status instead of 1"

@@ -65,8 +65,7 @@ says "[P4D009] what the job runs is not modelled, the job was not checked: resne
 contains "$(grep 'code="P4D009"' "$CLUSTER/log/slurmctld.log" | tail -1)" 'verdict="not-judged"'
 conf=$CLUSTER/etc/p4d.conf
 sed 's/^mode = enforce/&\nunmodelled = reject/' "$CLUSTER/p4d.conf.good" >"$conf.new"
-mv "$conf.new" "$conf"
-sleep 1.5
+put_site "$conf.new"
 run sbatch -H -p strict $node --p4d-unmodelled=resnet.py job.sh
 refused P4D009
 run sbatch -H -p strict $node job.sh

@@ -88,7 +88,7 @@ script="$script --micro-batch-size 1 --global-batch-size 64 --vocab-size 32000 -
 rest 8
 accepted
 contains "$out" '"job_submit_user_msg": "p4d: [P4D012] script:2 (pretrain_gpt.py) needs'
-sed 's/^mode = enforce/&\nscripts = judge/' "$CLUSTER/p4d.conf.good" >"$CLUSTER/etc/p4d.conf"
-sleep 1.5
+sed 's/^mode = enforce/&\nscripts = judge/' "$CLUSTER/p4d.conf.good" >judge.conf
+put_site judge.conf
 rest 8
 refused P4D012

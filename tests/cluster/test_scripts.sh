@@ -8,8 +8,7 @@ conf=$CLUSTER/etc/p4d.conf
 scripts()
 {
 	sed "s/^mode = enforce/&\nscripts = $1/" "$CLUSTER/p4d.conf.good" >"$conf.new"
-	mv "$conf.new" "$conf"
-	sleep 1.5
+	put_site "$conf.new"
 }
 
 # A 13B job, which needs more than one GPU has for its parameters and what belongs to them.

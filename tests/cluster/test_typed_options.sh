@@ -11,14 +11,12 @@ conf=$CLUSTER/etc/p4d.conf
 cp "$conf" kept.conf
 at_end()
 {
-	cp "$work/kept.conf" "$conf"
-	sleep 1.2
+	put_site "$work/kept.conf"
 }
 judging()
 {
 	sed "s/^mode = enforce/mode = ${1:-enforce}\nscripts = judge/" kept.conf >new.conf
-	cp new.conf "$conf"
-	sleep 1.2
+	put_site new.conf
 }
 # once TEXT: the user reads it once
 once()

@@ -25,7 +25,8 @@ slurm_conf_t slurm_conf;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static size_t alive;
-static char logged[16384];
+static char logged[16 << 20]; /* a test may submit for minutes, with a line for each job */
+static size_t used;
 
 /* ---- memory: a header marks our own blocks ---- */
 
@@ -89,12 +90,14 @@ size_t fakehost_alive(void)
 static void log_line(const char *format, va_list args)
 {
 	pthread_mutex_lock(&lock);
-	size_t used = strlen(logged);
 	if (used > sizeof(logged) / 2)
 		used = 0;
-	int length = vsnprintf(logged + used, sizeof(logged) - used - 1, format, args);
-	if (length > 0 && used + (size_t)length < sizeof(logged) - 1)
-		strcpy(logged + used + length, "\n");
+	const int length = vsnprintf(logged + used, sizeof(logged) - used - 1, format, args);
+	if (length > 0 && used + (size_t)length < sizeof(logged) - 1) {
+		used += (size_t)length;
+		logged[used++] = '\n';
+	}
+	logged[used] = '\0';
 	pthread_mutex_unlock(&lock);
 }
 
@@ -121,7 +124,7 @@ const char *fakehost_log(void)
 	static char copy[sizeof(logged)];
 
 	pthread_mutex_lock(&lock);
-	memcpy(copy, logged, sizeof(copy));
+	memcpy(copy, logged, used + 1);
 	pthread_mutex_unlock(&lock);
 	return copy;
 }
@@ -129,6 +132,7 @@ const char *fakehost_log(void)
 void fakehost_forget(void)
 {
 	pthread_mutex_lock(&lock);
+	used = 0;
 	logged[0] = '\0';
 	pthread_mutex_unlock(&lock);
 }

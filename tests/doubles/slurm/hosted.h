@@ -32,7 +32,7 @@ const char *hosted_plan(job_desc_msg_t *desc);
 
 /* What is waited for, this often: the plugin's thread checks once a second, or when a loaded machine lets it.
  */
-enum { HOSTED_TRIES = 6000, HOSTED_TRY_US = 10000 };
+enum { HOSTED_TRIES = 30000, HOSTED_TRY_US = 10000 };
 
 /* Waits for the plugin's thread to log this. */
 bool hosted_logged(const char *text);
