@@ -45,16 +45,24 @@ void p4d_tape_hold(p4d_tape *t, short value)
 
 typedef struct player {
 	const p4d_tape *tape;
+	const p4d_tape_pass *again; /* of a backward pass: what recomputes, until it did */
 	int64_t live, weights, cached;
 	p4d_tape_moment most;
 	short until[P4D_TAPE_VALUES]; /* of a storage: the operation after which Python has forgotten it */
 	unsigned short saved[P4D_TAPE_VALUES]; /* by so many operations */
 } player;
 
+static void look_at(player *p, p4d_tape_moment beside)
+{
+	const p4d_tape_moment at = {p->live + beside.live, p->weights + beside.weights};
+
+	if (at.live + at.weights > p->most.live + p->most.weights)
+		p->most = at;
+}
+
 static void look(player *p, uint64_t scratch)
 {
-	if (p->live + p->weights + (int64_t)scratch > p->most.live + p->most.weights)
-		p->most = (p4d_tape_moment){p->live + (int64_t)scratch, p->weights};
+	look_at(p, (p4d_tape_moment){(int64_t)scratch, 0});
 }
 
 static bool saves(const p4d_tape_operation *o)
@@ -243,6 +251,11 @@ static void run_backward(player *p, gradients *g, const p4d_tape_operation *o, b
 	const short gradient = o->out >= 0 ? g->of[o->out] : -1;
 	short made[P4D_TAPE_INPUTS];
 
+	if (p->again && saves(o)) {
+		look_at(p, p->again->most);
+		p->live += p->again->end.live;
+		p->again = NULL;
+	}
 	p->live += (int64_t)o->arrives;
 	look(p, 0);
 	for (int k = 0; k < P4D_TAPE_INPUTS; k++) {
@@ -283,10 +296,12 @@ static void run_backward(player *p, gradients *g, const p4d_tape_operation *o, b
 		p->weights -= (int64_t)o->weight;
 }
 
-p4d_tape_pass p4d_tape_backward(const p4d_tape *t, bool reduced, bool keep_input)
+static p4d_tape_pass backward(const p4d_tape *t, const p4d_tape_pass *again, bool reduced, bool keep_input)
 {
 	player p = started(t, true);
 	gradients g; /* of its arrays as much is set as is used */
+
+	p.again = again;
 	const short last = t->operation[t->operations - 1].out;
 
 	g.count = 0;
@@ -305,4 +320,14 @@ p4d_tape_pass p4d_tape_backward(const p4d_tape *t, bool reduced, bool keep_input
 	}
 	p.live -= keep_input ? (int64_t)t->value[0].bytes : 0;
 	return (p4d_tape_pass){.most = p.most, .end = {p.live, p.weights}};
+}
+
+p4d_tape_pass p4d_tape_backward(const p4d_tape *t, bool reduced, bool keep_input)
+{
+	return backward(t, NULL, reduced, keep_input);
+}
+
+p4d_tape_pass p4d_tape_backward_again(const p4d_tape *t, p4d_tape_pass again, bool reduced)
+{
+	return backward(t, &again, reduced, true);
 }

@@ -90,3 +90,10 @@ p4d_tape_pass p4d_tape_again_selected(const p4d_tape *tape);
  * it is freed in the end, and not where an operation saved it last.
  */
 p4d_tape_pass p4d_tape_backward(const p4d_tape *tape, bool reduced, bool keep_input);
+
+/*
+ * The same with the pass that recomputes what was not kept. PyTorch's checkpoint starts it when the first
+ * operation asks for what it saved (torch/utils/checkpoint.py, unpack_hook): gradients of operations behind
+ * that one are there by then.
+ */
+p4d_tape_pass p4d_tape_backward_again(const p4d_tape *tape, p4d_tape_pass again, bool reduced);

@@ -41,7 +41,7 @@ int64_t p4d_torchtitan__elements(const p4d_torchtitan_unit *u, bool share);
 /* What a layer's passes hold; pipelines: first, of a first micro-batch's backward pass, which leaves
  * gradients of its parameters, while those of others are added to them. */
 typedef struct p4d_torchtitan_passes {
-	p4d_tape_pass forward, again, back, first;
+	p4d_tape_pass forward, back, first;
 } p4d_torchtitan_passes;
 
 /* A step while it is played, in bytes. Of layers: without experts, and with them. */

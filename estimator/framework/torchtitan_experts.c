@@ -270,6 +270,15 @@ static p4d_tape_tensor router(p4d_tape_writer *w, p4d_tape_tensor x, p4d_tape_te
 	return top;
 }
 
+/* Indices of rows, which more than one operation keeps. */
+static p4d_tape_tensor indices_of(p4d_tape_writer *w, uint64_t rows)
+{
+	const p4d_tape_tensor out = made(w, rows, INDEX, false);
+
+	op(w, (p4d_tape_tensor){.value = -1}, out, P4D_NO_GRADIENT);
+	return out;
+}
+
 /* Rows in another order: kept are their indices. */
 static p4d_tape_tensor rows_of(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t rows, uint64_t columns)
 {
@@ -324,7 +333,9 @@ static p4d_tape_tensor routed(p4d_tape_writer *w, p4d_tape_tensor x, p4d_tape_te
 	const uint64_t h = l->hidden, F = l->expert_ffn / (l->ep > 1 ? 1 : l->tp),
 		       permuted = (uint64_t)t.permuted, received = (uint64_t)t.received;
 	const p4d_tape_tensor own = rows_of(w, scores, permuted, 1);
-	const p4d_tape_tensor copies = rows_of(w, x, permuted, h);
+	const p4d_tape_tensor indices = indices_of(w, permuted);
+	const p4d_tape_tensor copies = made(w, permuted * h, x.element, true);
+	op(w, x, copies, P4D_NEW_GRADIENT)->saved[0] = indices.value;
 	p4d_tape_tensor in = copies;
 
 	if (l->ep > 1) {
@@ -346,8 +357,8 @@ static p4d_tape_tensor routed(p4d_tape_writer *w, p4d_tape_tensor x, p4d_tape_te
 	const p4d_tape_tensor weighted = scored(w, y, own);
 	hold(w, y);
 	const p4d_tape_tensor sum = made(w, x.elements, x.element, true);
-	op(w, weighted, sum, P4D_NEW_GRADIENT);
-	const p4d_tape_tensor named[] = {in, out, zeros, own};
+	op(w, weighted, sum, P4D_NEW_GRADIENT)->saved[0] = indices.value;
+	const p4d_tape_tensor named[] = {in, out, zeros, own, indices};
 	for (size_t i = 0; i < sizeof(named) / sizeof(named[0]); i++)
 		hold(w, named[i]);
 	return sum;

@@ -108,15 +108,21 @@ static void reduce(titan_step *p, const p4d_torchtitan_unit *u)
 
 /* ---- passes ---- */
 
+static p4d_tape_pass backward_of(const titan_step *p, const p4d_tape *tape, p4d_tape_pass again, bool reduced)
+{
+	return p->recomputes ? p4d_tape_backward_again(tape, again, reduced)
+			     : p4d_tape_backward(tape, reduced, false);
+}
+
 /* Gradients are added up in the type in which they are reduced: made at once from those of a layer. */
-static p4d_tape_pass first_of(const titan_step *p, p4d_tape *tape)
+static p4d_tape_pass first_of(const titan_step *p, p4d_tape *tape, p4d_tape_pass again)
 {
 	for (unsigned i = 0; i < tape->operations; i++) {
 		p4d_tape_operation *o = &tape->operation[i];
 		o->lowered = o->lowered ? o->lowered : o->weight;
 		o->weight = o->weight / p->z->element * p->z->reduced;
 	}
-	return p4d_tape_backward(tape, false, p->recomputes);
+	return backward_of(p, tape, again, false);
 }
 
 static bool is_sparse(const p4d_layout *l, uint64_t layer)
@@ -128,20 +134,21 @@ static p4d_torchtitan_passes passes_of(titan_step *p, bool sparse)
 {
 	p4d_tape *tape = p->t.w.tape;
 	p4d_torchtitan_passes of = {0};
+	p4d_tape_pass again; /* of all of it (early_stop=False) */
 
 	p4d_torchtitan__layer(&p->t, sparse);
 	const p4d_tape_operation *last = &tape->operation[tape->operations - 1];
 	if (p->selects) {
 		of.forward = p4d_tape_selected(tape);
-		of.again = p4d_tape_again_selected(tape);
+		again = p4d_tape_again_selected(tape);
 	} else {
 		of.forward = p4d_tape_forward(tape, !p->recomputes, false, p->recomputes);
-		of.again = p4d_tape_forward(tape, true, false, true);
-		of.again.end.live -= (int64_t)tape->value[last->out].bytes;
+		again = p4d_tape_forward(tape, true, false, true);
+		again.end.live -= (int64_t)tape->value[last->out].bytes;
 	}
-	of.back = p4d_tape_backward(tape, p->l->pp > 1, p->recomputes);
+	of.back = backward_of(p, tape, again, p->l->pp > 1);
 	if (p->l->pp > 1)
-		of.first = first_of(p, tape);
+		of.first = first_of(p, tape, again);
 	return of;
 }
 
@@ -195,8 +202,6 @@ static void play(titan_step *p)
 			gather(p, &p->backward, &layer[sparse]);
 		copy_out(p, &p->backward, &layer[sparse], false);
 		gather(p, &p->backward, i ? &layer[is_sparse(l, i - 1)] : &p->embedding);
-		if (p->recomputes)
-			go(p, &p->backward, p->of[sparse].again);
 		go(p, &p->backward, p->of[sparse].back);
 		reduce(p, &layer[sparse]);
 	}

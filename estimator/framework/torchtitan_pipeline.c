@@ -48,13 +48,10 @@ static void layers_of(const stage *s, uint32_t chunk, int64_t layers[2])
 	layers[0] = (int64_t)p4d_chunk_layers(l, s->rows->stage, chunk) - layers[1];
 }
 
-/* So many layers, each of which has two passes; the first of them, or the last, needs most. */
-static void go(p4d_torchtitan_step *p, int64_t *most, int64_t layers, p4d_tape_pass before,
-	       p4d_tape_pass pass)
+/* So many layers; the first of them, or the last, needs most. */
+static void go(p4d_torchtitan_step *p, int64_t *most, int64_t layers, p4d_tape_pass pass)
 {
-	const int64_t again = before.end.live, end = again + pass.end.live + pass.end.weights;
-	const int64_t at = again + pass.most.live + pass.most.weights;
-	const int64_t widest = at > before.most.live ? at : before.most.live;
+	const int64_t end = pass.end.live + pass.end.weights, widest = pass.most.live + pass.most.weights;
 
 	if (!layers)
 		return;
@@ -74,7 +71,7 @@ static void forward(stage *s, uint32_t chunk)
 	p->live += s->hidden;
 	p4d_torchtitan__peek(p, is_first(s, chunk) && tensors ? 2 * s->wide - s->hidden : 0, &p->forward);
 	for (int sparse = 0; sparse < 2; sparse++)
-		go(p, &p->forward, layers[sparse], (p4d_tape_pass){.cached = 0}, p->of[sparse].forward);
+		go(p, &p->forward, layers[sparse], p->of[sparse].forward);
 	/* the norm, and, gathered, what it gave */
 	p4d_torchtitan__peek(p, is_last(s, chunk) ? s->hidden + (tensors ? 2 * s->wide : 0) : 0, &p->forward);
 	p->live -= s->hidden; /* what is sent has a row */
@@ -139,8 +136,7 @@ static void backward(stage *s, uint32_t chunk, bool first, bool last)
 	p->live += s->hidden;
 	for (int sparse = 2; sparse-- > 0;) {
 		const p4d_torchtitan_passes *of = &p->of[sparse];
-		go(p, &p->backward, layers[sparse], p->recomputes ? of->again : (p4d_tape_pass){.cached = 0},
-		   first ? of->first : of->back);
+		go(p, &p->backward, layers[sparse], first ? of->first : of->back);
 	}
 	if (is_first(s, chunk)) {
 		const int64_t whole = p->embedding.group[0].whole, tokens = (int64_t)p->t.w.tokens;
