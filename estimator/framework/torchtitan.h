@@ -33,8 +33,9 @@ typedef struct p4d_torchtitan_unit {
 } p4d_torchtitan_unit;
 
 p4d_torchtitan_unit p4d_torchtitan__layer_unit(const p4d_layout *l, const p4d_torch_sizes *z, bool sparse);
-/* The embedding, or the head with the norm before it. */
-p4d_torchtitan_unit p4d_torchtitan__table_unit(const p4d_layout *l, const p4d_torch_sizes *z, bool norm);
+/* Tables of the vocabulary: the embedding's, or the head's with the norm before it, or both. */
+p4d_torchtitan_unit p4d_torchtitan__table_unit(const p4d_layout *l, const p4d_torch_sizes *z, unsigned tables,
+					       bool norm);
 /* Elements of a unit, padded, or a rank's share of them. */
 int64_t p4d_torchtitan__elements(const p4d_torchtitan_unit *u, bool share);
 

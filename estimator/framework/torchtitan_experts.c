@@ -158,7 +158,8 @@ static p4d_tape_tensor attention(p4d_torchtitan_writer *t, p4d_tape_tensor own)
 	for (int i = 0; l->qk_norm && i < 2; i++)
 		part[i] = fused_norm(w, part[i], l->head_dim);
 	const p4d_tape_tensor q = cast(w, part[0], 4), k = cast(w, part[1], 4);
-	const p4d_tape_tensor of_q = turned(w, q), of_k = turned(w, k);
+	const bool pairs = !l->experts && !l->qk_norm;
+	const p4d_tape_tensor of_q = pairs ? map(w, q, false, false) : turned(w, q), of_k = pairs ? map(w, k, false, false) : turned(w, k);
 	hold(w, q);
 	hold(w, k);
 	const p4d_tape_tensor queries = cast(w, of_q, x.element), keys = cast(w, of_k, x.element);

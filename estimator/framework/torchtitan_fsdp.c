@@ -152,64 +152,118 @@ static p4d_torchtitan_passes passes_of(titan_step *p, bool sparse)
 	return of;
 }
 
-static void play(titan_step *p)
+/* Bytes of a hidden state: of all ranks of tensor parallelism, and of this one. */
+static int64_t wide_of(const titan_step *p)
 {
-	const p4d_layout *l = p->l;
-	const p4d_torchtitan_unit *layer = p->layer;
-	const int64_t wide = (int64_t)(p->t.w.tokens * l->hidden * p->z->element);
-	const int64_t hidden = (int64_t)(p->t.own * l->hidden * p->z->element);
-	/* tensor parallelism scatters what the embedding gave, and gathers what the head is given */
-	const int64_t scattered = l->tp > 1 ? 2 * wide - hidden : 0, gathered = l->tp > 1 ? 2 * wide : 0;
-	const bool begins = is_sparse(l, 0);
+	return (int64_t)(p->t.w.tokens * p->l->hidden * p->z->element);
+}
+
+static int64_t hidden_of(const titan_step *p)
+{
+	return (int64_t)(p->t.own * p->l->hidden * p->z->element);
+}
+
+/* The embedding. Tensor parallelism scatters what it gave. */
+static void begin(titan_step *p)
+{
+	const int64_t hidden = hidden_of(p), scattered = p->l->tp > 1 ? 2 * wide_of(p) - hidden : 0;
 
 	gather(p, &p->forward, &p->embedding);
 	copy_out(p, &p->forward, &p->embedding, true);
 	if (p->ahead)
-		gather(p, &p->forward, &layer[begins]);
+		gather(p, &p->forward, &p->layer[is_sparse(p->l, 0)]);
 	p->live += hidden + scattered;
 	peek(p, &p->forward);
 	p->live -= scattered;
-	reshard(p, &p->embedding);
+	if (!p->z->together)
+		reshard(p, &p->embedding);
+}
+
+static void forward(titan_step *p)
+{
+	const p4d_layout *l = p->l;
+	/* tensor parallelism gathers what the head is given */
+	const int64_t head = hidden_of(p) + (l->tp > 1 ? 2 * wide_of(p) : 0);
+
 	for (uint64_t i = 0; i < l->layers; i++) {
 		const bool sparse = is_sparse(l, i);
 		if (!p->ahead)
-			gather(p, &p->forward, &layer[sparse]);
-		copy_out(p, &p->forward, &layer[sparse], true);
+			gather(p, &p->forward, &p->layer[sparse]);
+		copy_out(p, &p->forward, &p->layer[sparse], true);
 		if (p->ahead)
-			gather(p, &p->forward, i + 1 < l->layers ? &layer[is_sparse(l, i + 1)] : &p->head);
+			gather(p, &p->forward,
+			       i + 1 < l->layers ? &p->layer[is_sparse(l, i + 1)] : &p->head);
 		go(p, &p->forward, p->of[sparse].forward);
-		reshard(p, &layer[sparse]);
+		reshard(p, &p->layer[sparse]);
 	}
 	if (!p->ahead)
 		gather(p, &p->forward, &p->head);
 	copy_out(p, &p->forward, &p->head, true);
-	p->live += hidden + gathered;
+	p->live += head;
 	peek(p, &p->forward);
-	p->live -= p->state + hidden + gathered;
+	p->live -= p->state + head;
 	p->state = 0;
 	reshard(p, &p->head);
-	p->loss = p->head_backward = p->live - hidden;
+	p->loss = p->head_backward = p->live - hidden_of(p);
+}
 
-	/* backward, from the gradient of the last layer's result, which is free; the head's is being reduced,
-	 * or was, chunk by chunk */
+/* Both uses of one table, of which the loss leaves a gradient until the embedding's is there. */
+static bool waits(const titan_step *p)
+{
+	return p->z->together && !p->l->chunked_loss;
+}
+
+/* From the gradient of the last layer's result, which is free; the head's is being reduced, or was, chunk by
+ * chunk. */
+static void backward(titan_step *p)
+{
+	const p4d_layout *l = p->l;
 	const bool keeps = l->chunked_loss ? !p->z->accumulates : p->keeps;
+
 	p->live += keeps ? p->head.group[0].share * p->z->param : 0;
 	if (!l->chunked_loss)
 		p->live += p->reducing = p->head.group[0].padded * p->z->reduced;
+	p->live += waits(p) ? p->embedding.group[0].largest * p->z->element : 0;
 	for (uint64_t i = l->layers; i-- > 0;) {
 		const bool sparse = is_sparse(l, i);
 		if (i == l->layers - 1)
-			gather(p, &p->backward, &layer[sparse]);
-		copy_out(p, &p->backward, &layer[sparse], false);
-		gather(p, &p->backward, i ? &layer[is_sparse(l, i - 1)] : &p->embedding);
+			gather(p, &p->backward, &p->layer[sparse]);
+		copy_out(p, &p->backward, &p->layer[sparse], false);
+		if (i || !p->z->together)
+			gather(p, &p->backward, i ? &p->layer[is_sparse(l, i - 1)] : &p->embedding);
 		go(p, &p->backward, p->of[sparse].back);
-		reduce(p, &layer[sparse]);
+		reduce(p, &p->layer[sparse]);
 	}
-	copy_out(p, &p->backward, &p->embedding, false);
-	p->live += p->embedding.group[0].whole * p->z->element + (int64_t)p->t.w.tokens * 32 + wide - hidden;
+}
+
+/* The embedding's gradient; one table that the head uses, too, has two, and their sum. */
+static void end(titan_step *p)
+{
+	const int64_t table = p->embedding.group[0].largest * p->z->element;
+	const int64_t scratch = (int64_t)p->t.w.tokens * 32 + wide_of(p);
+	const bool sums = waits(p) && p->z->together == 1;
+	p4d_torchtitan_unit of_tables = p->embedding;
+
+	if (!p->z->together)
+		copy_out(p, &p->backward, &p->embedding, false);
+	p->live += (sums ? 2 : 1) * table + scratch - hidden_of(p);
 	peek(p, &p->backward);
-	p->live -= (int64_t)p->t.w.tokens * 32 + wide;
-	reduce(p, &p->embedding);
+	p->live -= scratch + (sums ? 2 * table : 0);
+	if (p->z->together == 2 && !waits(p)) { /* the head's was reduced by itself */
+		of_tables = p4d_torchtitan__table_unit(p->l, p->z, 1, false);
+		p->live -= (p4d_torchtitan__elements(&p->embedding, false) -
+			    p4d_torchtitan__elements(&of_tables, false)) *
+			   p->z->element;
+	}
+	reduce(p, &of_tables);
+}
+
+static void play(titan_step *p)
+{
+	begin(p);
+	forward(p);
+	backward(p);
+	end(p);
 }
 
 /* ---- rows ---- */
@@ -244,7 +298,7 @@ static int64_t angles_of(const p4d_rows *rows)
 	const p4d_layout *l = rows->layout;
 	const uint64_t layers = l->stage_layers[rows->stage];
 
-	return (int64_t)(layers * l->seq_len * (l->kv_rank ? l->rope_dim * 4 : l->head_dim * 8));
+	return (int64_t)(layers * l->seq_len * (l->kv_rank ? l->rope_dim * 4 : l->head_dim * (l->experts || l->qk_norm ? 8 : 4)));
 }
 
 void p4d_torchtitan__sparse_rows(p4d_rows *rows, p4d_torch_sizes *z)
@@ -261,8 +315,9 @@ void p4d_torchtitan__sparse_rows(p4d_rows *rows, p4d_torch_sizes *z)
 			.t = p4d_torchtitan__writer(l, &tape),
 			.layer = {p4d_torchtitan__layer_unit(l, z, false),
 				  p4d_torchtitan__layer_unit(l, z, l->experts > 0)},
-			.embedding = p4d_torchtitan__table_unit(l, z, false),
-			.head = p4d_torchtitan__table_unit(l, z, true),
+			/* tables of a tied model and the norm are a unit, which stays gathered */
+			.embedding = p4d_torchtitan__table_unit(l, z, z->together ? z->together : 1, z->together),
+			.head = p4d_torchtitan__table_unit(l, z, !z->together, !z->together),
 			.ahead = l->ep > 1,
 			.keeps = z->keeps_shards,
 			.recomputes = l->recompute != P4D_RECOMPUTE_NONE,

@@ -73,7 +73,8 @@ p4d_torchtitan_unit p4d_torchtitan__layer_unit(const p4d_layout *l, const p4d_to
 	add_attention(own, l);
 	add(own, h, 2); /* norms */
 	if (f) {
-		add(own, 2 * f, h);
+		add(own, f, h); /* gate and up are two parameters */
+		add(own, f, h);
 		add(own, h, f);
 	}
 	if (sparse) {
@@ -85,11 +86,13 @@ p4d_torchtitan_unit p4d_torchtitan__layer_unit(const p4d_layout *l, const p4d_to
 	return u;
 }
 
-p4d_torchtitan_unit p4d_torchtitan__table_unit(const p4d_layout *l, const p4d_torch_sizes *z, bool norm)
+p4d_torchtitan_unit p4d_torchtitan__table_unit(const p4d_layout *l, const p4d_torch_sizes *z, unsigned tables,
+					       bool norm)
 {
-	p4d_torchtitan_unit u = {.group = {{.ranks = (int64_t)z->shards}}, .groups = 1};
+	p4d_torchtitan_unit u = {.group = {{.ranks = (int64_t)z->shards}}, .groups = tables > 0};
 
-	add(&u.group[0], z->V, l->hidden);
+	for (unsigned i = 0; i < tables; i++)
+		add(&u.group[0], z->V, l->hidden);
 	if (norm)
 		add(&u.group[0], l->hidden, 1);
 	return u;
