@@ -411,7 +411,7 @@ void p4d_torch__rows(p4d_rows *rows)
 	p4d_torch_sizes z = sizes_of(rows);
 	p4d_torch_layer layer = {0};
 
-	if (modules->write_sparse && (rows->layout->experts || rows->layout->kv_rank || (!rows->layout->compile && rows->layout->precision != P4D_FP8))) {
+	if (modules->write_sparse && (rows->layout->experts || rows->layout->kv_rank || 1)) {
 		add_libraries(rows);
 		modules->write_sparse(rows, &z);
 		if (rows->layout->pp > 1)

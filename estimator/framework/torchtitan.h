@@ -58,7 +58,7 @@ typedef struct p4d_torchtitan_step {
 	int64_t reducing;                               /* backward: copies of what is reduced */
 	bool ahead;                                     /* forward: units are gathered ahead */
 	bool keeps; /* shards that were reduced stay: see p4d_torch_sizes */
-	bool recomputes, selects;
+	bool recomputes;
 } p4d_torchtitan_step;
 
 static inline void p4d_torchtitan__peek(const p4d_torchtitan_step *p, int64_t beside, int64_t *most)

@@ -19,12 +19,25 @@ static p4d_tape_operation *last_of(p4d_tape_writer *w)
 	return &w->tape->operation[w->tape->operations - 1];
 }
 
-/* A linear layer; selective recomputation keeps every second one's result. */
+static bool selects(const p4d_tape_writer *w)
+{
+	return w->layout->recompute == P4D_RECOMPUTE_SELECTIVE;
+}
+
+/*
+ * A linear layer; selective recomputation keeps every second one's result. In FP8 torchao saves what it is
+ * given in 16 bits, and casts in each pass (float8_linear.py): backward the gradient by rows and by columns.
+ */
 static p4d_tape_tensor linear(p4d_torchtitan_writer *t, p4d_tape_tensor x, uint64_t in, uint64_t out)
 {
 	const p4d_tape_tensor y = product(&t->w, x, in, out, t->w.weight, true);
+	p4d_tape_operation *o = last_of(&t->w);
 
-	last_of(&t->w)->stays = ++t->products % 2;
+	o->stays = ++t->products % 2 && selects(&t->w);
+	if (t->w.layout->precision == P4D_FP8) {
+		o->scratch = x.elements + in * out;
+		o->back_scratch = 2 * y.elements + x.elements + in * out;
+	}
 	return y;
 }
 
@@ -39,10 +52,10 @@ static uint64_t reordered(const p4d_tape_writer *w, p4d_tape_tensor whole)
 }
 
 /* PyTorch's DTensor has communication as operations whose results selective recomputation keeps; torchtitan
- * uses it with context parallelism alone. */
+ * uses it with context parallelism alone. torch.compile keeps what attention gave for the norm behind it. */
 static bool keeps_received(const p4d_tape_writer *w)
 {
-	return w->layout->cp > 1;
+	return w->layout->cp > 1 && selects(w);
 }
 
 static p4d_tape_tensor gathered(p4d_tape_writer *w, p4d_tape_tensor x)
@@ -115,6 +128,15 @@ static uint64_t half_of_flash(const p4d_tape_writer *w, uint64_t all)
 	return all - 4 * w->rows * w->heads * (rows - half) * columns;
 }
 
+/* Keys and values of all ranks, which torch.compile keeps, whatever is recomputed. */
+static short received_of(p4d_tape_writer *w, uint64_t bytes)
+{
+	const p4d_tape_tensor out = made(w, bytes, 1, false);
+
+	op(w, (p4d_tape_tensor){.value = -1}, out, P4D_NO_GRADIENT)->stays = true;
+	return out.value;
+}
+
 /*
  * Fused attention. With cp (_templated_ring_attention of PyTorch) keys and values of all ranks are gathered,
  * and results of all rounds added in fp32. Backward, gradients are added in fp32, too, those of keys and
@@ -124,10 +146,12 @@ static uint64_t half_of_flash(const p4d_tape_writer *w, uint64_t all)
 static p4d_tape_tensor attended(p4d_tape_writer *w, p4d_tape_tensor q, p4d_tape_tensor k, p4d_tape_tensor v)
 {
 	const uint64_t cp = w->layout->cp, Q = bytes_of(q), KV = bytes_of(k) + bytes_of(v);
+	const short received = cp > 1 && w->layout->compile ? received_of(w, cp * KV) : -1;
 	const p4d_tape_tensor y = p4d_transformers__fused(w, q, k, v);
 	p4d_tape_operation *o = last_of(w);
 
-	o->stays = true;
+	o->saved[4] = received;
+	o->stays = selects(w);
 	if (cp == 1)
 		return y;
 	const uint64_t kernel = o->back_scratch,
@@ -137,6 +161,41 @@ static p4d_tape_tensor attended(p4d_tape_writer *w, p4d_tape_tensor q, p4d_tape_
 	o->scratch = cp * KV + 11 * bytes_of(y) / 2;
 	o->back_scratch = (first > second ? first : second) - Q - KV;
 	return copied(w, y);
+}
+
+/* Norms and rotations of queries and keys, one operation after the other. */
+static void turn(p4d_tape_writer *w, p4d_tape_tensor part[3])
+{
+	const p4d_layout *l = w->layout;
+	const unsigned element = part[0].element;
+	const bool pairs = !l->experts && !l->qk_norm;
+	p4d_tape_tensor wide[2], turns[2];
+
+	for (int i = 0; i < 3; i++)
+		part[i] = copied(w, part[i]);
+	for (int i = 0; l->qk_norm && i < 2; i++)
+		part[i] = fused_norm(w, part[i], l->head_dim);
+	for (int i = 0; i < 2; i++)
+		wide[i] = cast(w, part[i], 4);
+	for (int i = 0; i < 2; i++)
+		turns[i] = pairs ? map(w, wide[i], false, false) : turned(w, wide[i]);
+	hold(w, wide[0]);
+	hold(w, wide[1]);
+	for (int i = 0; i < 2; i++)
+		part[i] = cast(w, turns[i], element);
+	hold(w, turns[0]);
+	hold(w, turns[1]);
+}
+
+/* What torch.compile makes of them: a kernel for each; norms keep the product, of which values are a part. */
+static void turn_at_once(p4d_tape_writer *w, p4d_tape_tensor all, p4d_tape_tensor part[3])
+{
+	const bool norms = w->layout->qk_norm;
+
+	for (int i = 0; i < (norms ? 2 : 3); i++) {
+		part[i] = copied(w, part[i]);
+		last_of(w)->saved[0] = norms ? all.value : -1;
+	}
 }
 
 /* Queries, keys and values of one product, as copies. */
@@ -153,23 +212,16 @@ static p4d_tape_tensor attention(p4d_torchtitan_writer *t, p4d_tape_tensor own)
 
 	o->others[0] = part[1].value;
 	o->others[1] = part[2].value;
-	for (int i = 0; i < 3; i++)
-		part[i] = copied(w, part[i]);
-	for (int i = 0; l->qk_norm && i < 2; i++)
-		part[i] = fused_norm(w, part[i], l->head_dim);
-	const p4d_tape_tensor q = cast(w, part[0], 4), k = cast(w, part[1], 4);
-	const bool pairs = !l->experts && !l->qk_norm;
-	const p4d_tape_tensor of_q = pairs ? map(w, q, false, false) : turned(w, q), of_k = pairs ? map(w, k, false, false) : turned(w, k);
-	hold(w, q);
-	hold(w, k);
-	const p4d_tape_tensor queries = cast(w, of_q, x.element), keys = cast(w, of_k, x.element);
-	hold(w, of_q);
-	hold(w, of_k);
-	const p4d_tape_tensor y = attended(w, queries, keys, part[2]);
+	if (l->compile)
+		turn_at_once(w, all, part);
+	else
+		turn(w, part);
+	const p4d_tape_tensor y = attended(w, part[0], part[1], part[2]);
 	const p4d_tape_tensor out = scattered(w, linear(t, y, A, l->hidden));
-	hold(w, queries);
-	hold(w, keys);
-	hold(w, part[2]);
+	if (l->compile)
+		last_of(w)->stays = l->tp > 1 && selects(w);
+	for (int i = 0; i < 3; i++)
+		hold(w, part[i]);
 	hold(w, x);
 	hold(w, own);
 	return out;
@@ -232,15 +284,32 @@ static p4d_tape_tensor latent_attention(p4d_torchtitan_writer *t, p4d_tape_tenso
 	return out;
 }
 
+/* The activated gate times up. torch.compile does both at once, also backward, where it makes the product again. */
+static p4d_tape_tensor gated(p4d_tape_writer *w, p4d_tape_tensor gate, p4d_tape_tensor up)
+{
+	const p4d_tape_tensor both = times(w, gate, up);
+
+	if (w->layout->compile)
+		last_of(w)->back_scratch = both.elements * both.element;
+	return both;
+}
+
 /* x: of all ranks of tensor parallelism. */
 static p4d_tape_tensor feed_forward(p4d_torchtitan_writer *t, p4d_tape_tensor x, uint64_t columns)
 {
 	p4d_tape_writer *w = &t->w;
 	const uint64_t h = w->layout->hidden, ffn = columns / w->layout->tp;
-	const p4d_tape_tensor gate = map(w, linear(t, x, h, ffn), true, false);
-	const p4d_tape_tensor both = times(w, gate, linear(t, x, h, ffn));
+	const p4d_tape_tensor first = linear(t, x, h, ffn);
+	const p4d_tape_tensor gate = w->layout->compile ? first : map(w, first, true, false);
+	const p4d_tape_tensor both = gated(w, gate, linear(t, x, h, ffn));
+	const p4d_tape_tensor down = linear(t, both, ffn, h);
 
-	return scattered(w, linear(t, both, ffn, h));
+	if (w->layout->compile) /* no backward pass needs it */
+		last_of(w)->stays = false;
+	const p4d_tape_tensor out = scattered(w, down);
+	if (w->layout->compile)
+		last_of(w)->stays = false;
+	return out;
 }
 
 /*
@@ -261,7 +330,7 @@ static p4d_tape_tensor router(p4d_tape_writer *w, p4d_tape_tensor x, p4d_tape_te
 	const p4d_tape_tensor indices = made(w, chosen, INDEX + 4, false);
 	o = op(w, scores, indices, P4D_NO_GRADIENT);
 	o->scratch = all * 4; /* with the experts' bias */
-	o->stays = true;
+	o->stays = selects(w);
 	o->saved[0] = indices.value;
 	const p4d_tape_tensor top = made(w, chosen, 4, true);
 	op(w, scores, top, P4D_NEW_GRADIENT)->kept = 2 * chosen * 4; /* normalized and scaled */

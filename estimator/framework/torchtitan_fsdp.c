@@ -108,21 +108,22 @@ static void reduce(titan_step *p, const p4d_torchtitan_unit *u)
 
 /* ---- passes ---- */
 
-static p4d_tape_pass backward_of(const titan_step *p, const p4d_tape *tape, p4d_tape_pass again, bool reduced)
+static p4d_tape_pass backward_of(const titan_step *p, const p4d_tape *tape, bool reduced)
 {
-	return p->recomputes ? p4d_tape_backward_again(tape, again, reduced)
+	/* all of a layer is recomputed (early_stop=False) */
+	return p->recomputes ? p4d_tape_backward_again(tape, p4d_tape_again_selected(tape), reduced)
 			     : p4d_tape_backward(tape, reduced, false);
 }
 
 /* Gradients are added up in the type in which they are reduced: made at once from those of a layer. */
-static p4d_tape_pass first_of(const titan_step *p, p4d_tape *tape, p4d_tape_pass again)
+static p4d_tape_pass first_of(const titan_step *p, p4d_tape *tape)
 {
 	for (unsigned i = 0; i < tape->operations; i++) {
 		p4d_tape_operation *o = &tape->operation[i];
 		o->lowered = o->lowered ? o->lowered : o->weight;
 		o->weight = o->weight / p->z->element * p->z->reduced;
 	}
-	return backward_of(p, tape, again, false);
+	return backward_of(p, tape, false);
 }
 
 static bool is_sparse(const p4d_layout *l, uint64_t layer)
@@ -134,21 +135,12 @@ static p4d_torchtitan_passes passes_of(titan_step *p, bool sparse)
 {
 	p4d_tape *tape = p->t.w.tape;
 	p4d_torchtitan_passes of = {0};
-	p4d_tape_pass again; /* of all of it (early_stop=False) */
 
 	p4d_torchtitan__layer(&p->t, sparse);
-	const p4d_tape_operation *last = &tape->operation[tape->operations - 1];
-	if (p->selects) {
-		of.forward = p4d_tape_selected(tape);
-		again = p4d_tape_again_selected(tape);
-	} else {
-		of.forward = p4d_tape_forward(tape, !p->recomputes, false, p->recomputes);
-		again = p4d_tape_forward(tape, true, false, true);
-		again.end.live -= (int64_t)tape->value[last->out].bytes;
-	}
-	of.back = backward_of(p, tape, again, p->l->pp > 1);
+	of.forward = p->recomputes ? p4d_tape_selected(tape) : p4d_tape_forward(tape, true, false, false);
+	of.back = backward_of(p, tape, p->l->pp > 1);
 	if (p->l->pp > 1)
-		of.first = first_of(p, tape, again);
+		of.first = first_of(p, tape);
 	return of;
 }
 
@@ -320,8 +312,7 @@ void p4d_torchtitan__sparse_rows(p4d_rows *rows, p4d_torch_sizes *z)
 			.head = p4d_torchtitan__table_unit(l, z, !z->together, !z->together),
 			.ahead = l->ep > 1,
 			.keeps = z->keeps_shards,
-			.recomputes = l->recompute != P4D_RECOMPUTE_NONE,
-			.selects = l->recompute == P4D_RECOMPUTE_SELECTIVE};
+			.recomputes = l->recompute != P4D_RECOMPUTE_NONE};
 
 	const int64_t share = stage_of(rows, &p, true);
 	for (int sparse = 0; sparse < 2; sparse++)
