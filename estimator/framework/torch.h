@@ -7,65 +7,22 @@
 
 /*
  * Frameworks made of PyTorch's own parallelism: FSDP2, DeepSpeed's ZeRO, DDP. Their entries are in fsdp.c,
- * deepspeed.c and ddp.c; what they share is in torch.c: states of parameters, by what is sharded, and the
- * buffers in which parameters are gathered and gradients reduced. What the model itself holds depends on
- * whose modules it is made of (--model-code), not on the framework: see p4d_torch_modules.
+ * deepspeed.c and ddp.c. What a rank holds depends on whose modules the model is made of (--model-code).
  */
 
-/* Chunks of a stage that PyTorch's pipelines have gathered at a time (schedules.py, _add_unshard_reshard,
- * max_active_stages). */
-enum { P4D_TORCH_ACTIVE_CHUNKS = 3 };
+/* Bytes of one element. */
+typedef struct p4d_torch_types {
+	unsigned element; /* activation */
+	unsigned param;   /* stored parameter */
+	unsigned reduced; /* gradient that is being reduced */
+} p4d_torch_types;
 
-/* Numbers of one rank, in elements unless they say bytes. */
-typedef struct p4d_torch_sizes {
-	uint64_t tokens, own;  /* of a micro-batch; own: of them, where sequence parallelism shards */
-	uint64_t h, A, G, F;   /* columns: hidden, queries, keys or values, feed-forward; sharded by tp */
-	uint64_t V;            /* rows of the vocabulary on this rank */
-	uint64_t heads;        /* of queries, on this rank */
-	bool gathers;          /* inputs of products are gathered over tp */
-	unsigned element;      /* bytes of an activation */
-	unsigned param;        /* bytes of a stored parameter */
-	unsigned reduced;      /* bytes of a gradient that is being reduced */
-	uint64_t shards;       /* ranks over which what is sharded is sharded */
-	p4d_wide gathered;     /* bytes of one layer's parameters, gathered for its passes */
-	p4d_wide layer, table; /* parameters of one layer and of one vocabulary table, as shards are padded */
-	p4d_wide whole_layer, whole_table; /* the same without padding */
-	p4d_wide stage;                    /* of the stage, padded; a rank has one of `shards` of it */
-	p4d_wide gathered_stage; /* the same where all of it is gathered, or as many chunks as may be */
-	unsigned together; /* tables, of a shared one, that are gathered and reduced as one; 0: none are */
-	bool accumulates;  /* gradients of earlier micro-batches are there when the last one runs */
-	bool adds;         /* gradients are added to those of earlier micro-batches, unsharded, at once */
-	bool keeps_shards; /* shards that were reduced stay until the pass ends: as gradients, or, where they
-			      are only added to these, for the sum over copies of the model (HSDP) */
-} p4d_torch_sizes;
+p4d_torch_types p4d_torch__types(const p4d_layout *layout);
 
-/* What a layer of some code base holds for one micro-batch, in bytes. */
-typedef struct p4d_torch_layer {
-	p4d_wide saved;     /* from its forward to its backward pass */
-	p4d_wide backward;  /* the most in its backward pass beside that, with gradients of its parameters */
-	p4d_wide attention; /* of it all, while attention runs backward */
-	p4d_wide ends;      /* at the end of that, when all it had saved is free */
-	p4d_wide always;    /* what the stage's layers keep, parameters apart */
-} p4d_torch_layer;
-
-/*
- * The modules of a code base. write fills `layer` and writes the rows of the loss: P4D_AT_LOSS while it is
- * computed, P4D_AT_HEAD while the head's gradient is. Nothing of parameters, gradients and their buffers.
- */
-typedef struct p4d_torch_modules {
-	const char *name;
-	bool unties; /* shards both uses of a tied table, as tables of their own, and gathers them as one */
-	bool whole;  /* writes all rows but libraries: parameters, gradients and their buffers, too, and no
-			layer */
-	void (*write)(p4d_rows *rows, const p4d_torch_sizes *sizes, p4d_torch_layer *layer);
-	/* of models with experts or latent attention: all rows but those of libraries and of the head; sets
-	 * what sizes have of layers. NULL: write does it */
-	void (*write_sparse)(p4d_rows *rows, p4d_torch_sizes *sizes);
-} p4d_torch_modules;
-
-/* By --model-code; in torch.c. */
-extern const p4d_torch_modules *const p4d_torch__modules[P4D_MODEL_CODES];
-extern const p4d_torch_modules p4d_torch__torchtitan, p4d_torch__transformers, p4d_torch__litgpt;
+/* Write all rows but libraries. By --model-code; in torch.c. */
+extern void (*const p4d_torch__write[P4D_MODEL_CODES])(p4d_rows *rows);
+void p4d_torchtitan__write(p4d_rows *rows);
+void p4d_transformers__write(p4d_rows *rows);
 
 /* Bytes of one quantized moment of so many parameters. */
 static inline p4d_wide p4d_torch_quantized_moment(const p4d_optimizer *optimizer, p4d_wide parameters)
@@ -81,9 +38,6 @@ static inline void p4d_torch_held(p4d_rows *rows, unsigned points, const char *n
 	if (bytes && !rows->overflow)
 		p4d_row_at(rows, points, name, shard, part, P4D_DT_BYTES, (uint64_t)bytes, 0, 0);
 }
-
-/* Bytes of an optimizer's moments of so many elements, which have the type of their parameters. */
-p4d_wide p4d_torch__moments(const p4d_layout *layout, p4d_wide elements, unsigned element);
 
 /* check_model and write_rows of all of them. */
 int p4d_torch__check_model(const p4d_request *request, p4d_error *err);

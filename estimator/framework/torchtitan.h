@@ -4,7 +4,37 @@
 #include "framework/torch.h"
 #include "framework/transformers.h"
 
-/* torchtitan's modules: between torchtitan_layer.c, torchtitan_experts.c and torchtitan_fsdp.c. */
+/*
+ * torchtitan's modules: a layer's tape (torchtitan_layer.c, torchtitan_experts.c), head and loss
+ * (torchtitan_head.c), what is sharded as one (torchtitan_units.c), and the step that plays them
+ * (torchtitan_fsdp.c, torchtitan_pipeline.c).
+ */
+
+/* Chunks of a stage that PyTorch's pipelines have gathered at a time (schedules.py, _add_unshard_reshard,
+ * max_active_stages). */
+enum { P4D_TORCHTITAN_ACTIVE_CHUNKS = 3 };
+
+/* Live points of a step. */
+enum {
+	P4D_TORCHTITAN_TRAINING = 1 << P4D_AT_EMBED | 1 << P4D_AT_FORWARD | 1 << P4D_AT_LOSS |
+				  1 << P4D_AT_HEAD | 1 << P4D_AT_BACKWARD_FFN | 1 << P4D_AT_BACKWARD_ATTENTION
+};
+
+/* Numbers of one rank, in elements unless they say bytes. */
+typedef struct p4d_torchtitan_sizes {
+	uint64_t tokens, own; /* of a micro-batch; own: of them, where sequence parallelism shards */
+	uint64_t h, V;        /* hidden; rows of the vocabulary on this rank */
+	unsigned element, param, reduced; /* bytes: p4d_torch_types */
+	uint64_t shards;                  /* ranks over which what is sharded is sharded */
+	p4d_wide table, whole_table;      /* of one vocabulary table, as shards are padded; without padding */
+	p4d_wide layer, gathered;         /* the last layer, padded; bytes of it, gathered */
+	p4d_wide stage;                   /* of the stage, padded; a rank has one of `shards` of it */
+	p4d_wide gathered_stage; /* bytes of it, where all is gathered, or as many chunks as may be */
+	unsigned together; /* tables, of a shared one, that are gathered and reduced as one; 0: none are */
+	bool accumulates;  /* gradients of earlier micro-batches are there when the last one runs */
+	bool keeps_shards; /* shards that were reduced stay until the pass ends: as gradients, or, where they
+			      are only added to these, for the sum over copies of the model (HSDP) */
+} p4d_torchtitan_sizes;
 
 typedef struct p4d_torchtitan_writer {
 	p4d_tape_writer w; /* tokens: of the sequence, where tensor parallelism has all of them */
@@ -14,7 +44,7 @@ typedef struct p4d_torchtitan_writer {
 
 p4d_torchtitan_writer p4d_torchtitan__writer(const p4d_layout *layout, p4d_tape *tape);
 
-/* A layer's tape: with experts, or without, in a model that has experts or latent attention. */
+/* A layer's tape: with experts, or without. */
 void p4d_torchtitan__layer(p4d_torchtitan_writer *writer, bool sparse);
 
 /* What is gathered and reduced as one, in elements. */
@@ -23,7 +53,8 @@ typedef struct p4d_torchtitan_group {
 	int64_t share;   /* of the first rank */
 	int64_t largest; /* parameter */
 	int64_t ranks;
-	bool cut; /* not by the first dimension: put together from copies */
+	int64_t element; /* bytes of one, gathered */
+	bool cut;        /* not by the first dimension: put together from copies */
 } p4d_torchtitan_group;
 
 /* With ep a layer's experts are a group of their own, over the ranks that have the same ones. */
@@ -32,12 +63,14 @@ typedef struct p4d_torchtitan_unit {
 	int groups;
 } p4d_torchtitan_unit;
 
-p4d_torchtitan_unit p4d_torchtitan__layer_unit(const p4d_layout *l, const p4d_torch_sizes *z, bool sparse);
+p4d_torchtitan_unit p4d_torchtitan__layer_unit(const p4d_layout *l, const p4d_torchtitan_sizes *z,
+					       bool sparse);
 /* Tables of the vocabulary: the embedding's, or the head's with the norm before it, or both. */
-p4d_torchtitan_unit p4d_torchtitan__table_unit(const p4d_layout *l, const p4d_torch_sizes *z, unsigned tables,
-					       bool norm);
-/* Elements of a unit, padded, or a rank's share of them. */
+p4d_torchtitan_unit p4d_torchtitan__table_unit(const p4d_layout *l, const p4d_torchtitan_sizes *z,
+					       unsigned tables, bool norm);
+/* Elements of a unit, padded, or a rank's share of them; bytes of it, gathered. */
 int64_t p4d_torchtitan__elements(const p4d_torchtitan_unit *u, bool share);
+int64_t p4d_torchtitan__gathered(const p4d_torchtitan_unit *u);
 
 /* What a layer's passes hold; pipelines: first, of a first micro-batch's backward pass, which leaves
  * gradients of its parameters, while those of others are added to them. */
@@ -48,7 +81,7 @@ typedef struct p4d_torchtitan_passes {
 /* A step while it is played, in bytes. Of layers: without experts, and with them. */
 typedef struct p4d_torchtitan_step {
 	const p4d_layout *l;
-	const p4d_torch_sizes *z;
+	const p4d_torchtitan_sizes *z;
 	p4d_torchtitan_writer t;
 	p4d_torchtitan_unit layer[2], embedding, head;
 	p4d_torchtitan_passes of[2];
@@ -57,7 +90,7 @@ typedef struct p4d_torchtitan_step {
 	int64_t state;                                  /* forward: the buffer of what was gathered last */
 	int64_t reducing;                               /* backward: copies of what is reduced */
 	bool ahead;                                     /* forward: units are gathered ahead */
-	bool keeps; /* shards that were reduced stay: see p4d_torch_sizes */
+	bool keeps; /* shards that were reduced stay: see p4d_torchtitan_sizes */
 	bool recomputes;
 } p4d_torchtitan_step;
 
@@ -71,8 +104,8 @@ static inline void p4d_torchtitan__peek(const p4d_torchtitan_step *p, int64_t be
  * sends and receives; these have rows of their own. False: too much for 64 bits. */
 bool p4d_torchtitan__play_stage(p4d_torchtitan_step *p, const p4d_rows *rows);
 
-/* write_sparse of p4d_torch_modules. */
-void p4d_torchtitan__sparse_rows(p4d_rows *rows, p4d_torch_sizes *sizes);
+/* The same stage's parameters, gathered, and what it sends and receives, as rows. */
+void p4d_torchtitan__stage_rows(p4d_rows *rows, const p4d_torchtitan_sizes *sizes);
 
-/* The loss, beside the head. */
-void p4d_torchtitan__loss(p4d_rows *rows, const p4d_torch_sizes *sizes);
+/* torchtitan_head.c: head and loss. */
+void p4d_torchtitan__head_rows(p4d_rows *rows, const p4d_torchtitan_sizes *sizes);

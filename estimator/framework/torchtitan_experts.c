@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * torchtitan's layers with experts or latent attention as tapes, eager: found in the code of torchtitan 0.3.0
- * (models/common/moe.py, token_dispatcher.py, models/deepseek_v3, models/qwen3) and compared with what that
- * code allocates (tests/parity/make_torch_memory.py --experts). A step is in torchtitan_fsdp.c.
+ * torchtitan's layers as tapes, eager or compiled: found in the code of torchtitan 0.3.0 (models/common,
+ * models/deepseek_v3, models/qwen3) and PyTorch 2.15, and compared with what that code, or what Inductor
+ * makes of it, allocates (tests/parity/make_torch_memory.py). A step is in torchtitan_fsdp.c.
  */
 #include "framework/torchtitan.h"
 #include "request/routing.h"
@@ -60,7 +60,7 @@ static bool keeps_received(const p4d_tape_writer *w)
 
 static p4d_tape_tensor gathered(p4d_tape_writer *w, p4d_tape_tensor x)
 {
-	if (w->layout->tp == 1)
+	if (!w->layout->sequence_parallel)
 		return x;
 	const p4d_tape_tensor out = made(w, x.elements * w->layout->tp, x.element, true);
 	p4d_tape_operation *o = op(w, x, out, P4D_NEW_GRADIENT);
@@ -72,7 +72,7 @@ static p4d_tape_tensor gathered(p4d_tape_writer *w, p4d_tape_tensor x)
 
 static p4d_tape_tensor scattered(p4d_tape_writer *w, p4d_tape_tensor x)
 {
-	if (w->layout->tp == 1)
+	if (!w->layout->sequence_parallel)
 		return x;
 	const p4d_tape_tensor out = made(w, x.elements / w->layout->tp, x.element, true);
 	p4d_tape_operation *o = op(w, x, out, P4D_NEW_GRADIENT);
@@ -284,7 +284,8 @@ static p4d_tape_tensor latent_attention(p4d_torchtitan_writer *t, p4d_tape_tenso
 	return out;
 }
 
-/* The activated gate times up. torch.compile does both at once, also backward, where it makes the product again. */
+/* The activated gate times up. torch.compile does both at once, also backward, where it makes the product
+ * again. */
 static p4d_tape_tensor gated(p4d_tape_writer *w, p4d_tape_tensor gate, p4d_tape_tensor up)
 {
 	const p4d_tape_tensor both = times(w, gate, up);
@@ -475,7 +476,7 @@ p4d_torchtitan_writer p4d_torchtitan__writer(const p4d_layout *l, p4d_tape *tape
 	t.w.tokens = t.w.rows * t.w.length;
 	t.w.heads = l->heads / l->tp;
 	t.w.kv_heads = l->kv_heads / l->tp;
-	t.own = t.w.tokens / l->tp;
+	t.own = l->sequence_parallel ? t.w.tokens / l->tp : t.w.tokens;
 	return t;
 }
 

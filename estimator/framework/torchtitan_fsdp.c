@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A step of torchtitan with experts or latent attention under FSDP2, without pipelines
+ * A step of torchtitan under FSDP2, without pipelines
  * (torchtitan/distributed/fsdp.py; PyTorch's _fsdp_state.py, _fsdp_param_group.py, _fsdp_collectives.py).
  * Units are the embedding, the layers, and norm and head as one. With ep a layer's experts are a group of
  * their own, sharded over the ranks that have the same ones, and units are gathered ahead in both passes;
  * else backward only. Where experts are fewer than ranks their matrices are cut by rows instead.
  */
 #include "framework/torchtitan.h"
+#include "plan/optimizer.h"
 #include "plan/parameters.h"
 
 typedef p4d_torchtitan_step titan_step;
@@ -33,7 +34,7 @@ static void gather(titan_step *p, int64_t *most, const p4d_torchtitan_unit *u)
 {
 	for (int i = 0; i < u->groups; i++) {
 		const p4d_torchtitan_group *g = &u->group[i];
-		const int64_t buffer = g->ranks > 1 ? g->padded * p->z->element : 0;
+		const int64_t buffer = g->ranks > 1 ? g->padded * g->element : 0;
 		p->live += buffer;
 		p->live += buffer ? buffer / g->ranks : 0;
 		peek(p, most);
@@ -44,11 +45,10 @@ static void gather(titan_step *p, int64_t *most, const p4d_torchtitan_unit *u)
 /* What is gathered is copied out; forward the buffer stays until the next one is. */
 static void copy_out(titan_step *p, int64_t *most, const p4d_torchtitan_unit *u, bool forward)
 {
-	const int64_t element = p->z->element;
-
 	for (int i = 0; i < u->groups; i++) {
 		const p4d_torchtitan_group *g = &u->group[i];
-		const int64_t bytes = g->padded * element, buffer = g->ranks > 1 ? bytes : 0;
+		const int64_t element = g->element, bytes = g->padded * element,
+			      buffer = g->ranks > 1 ? bytes : 0;
 		/* a group that no other rank has is copied one by one; what was cut is put together from
 		 * copies, of experts alone */
 		int64_t beside = g->ranks > 1 ? 0 : g->largest * element;
@@ -72,7 +72,7 @@ static void copy_out(titan_step *p, int64_t *most, const p4d_torchtitan_unit *u,
 
 static void reshard(titan_step *p, const p4d_torchtitan_unit *u)
 {
-	p->live -= p4d_torchtitan__elements(u, false) * p->z->element;
+	p->live -= p4d_torchtitan__gathered(u);
 }
 
 /* A unit's gradients leave: its copies go, then gradients are reduced out of a copy of theirs. */
@@ -82,7 +82,7 @@ static void reduce(titan_step *p, const p4d_torchtitan_unit *u)
 
 	for (int i = u->groups; i-- > 0;) {
 		const p4d_torchtitan_group *g = &u->group[i];
-		p->live -= g->padded * element;
+		p->live -= g->padded * g->element;
 		if (i == u->groups - 1) {
 			p->live -= p->reducing;
 			p->reducing = 0;
@@ -158,7 +158,8 @@ static int64_t hidden_of(const titan_step *p)
 /* The embedding. Tensor parallelism scatters what it gave. */
 static void begin(titan_step *p)
 {
-	const int64_t hidden = hidden_of(p), scattered = p->l->tp > 1 ? 2 * wide_of(p) - hidden : 0;
+	const int64_t hidden = hidden_of(p),
+		      scattered = p->l->sequence_parallel ? 2 * wide_of(p) - hidden : 0;
 
 	gather(p, &p->forward, &p->embedding);
 	copy_out(p, &p->forward, &p->embedding, true);
@@ -175,7 +176,7 @@ static void forward(titan_step *p)
 {
 	const p4d_layout *l = p->l;
 	/* tensor parallelism gathers what the head is given */
-	const int64_t head = hidden_of(p) + (l->tp > 1 ? 2 * wide_of(p) : 0);
+	const int64_t head = hidden_of(p) + (l->sequence_parallel ? 2 * wide_of(p) : 0);
 
 	for (uint64_t i = 0; i < l->layers; i++) {
 		const bool sparse = is_sparse(l, i);
@@ -183,8 +184,7 @@ static void forward(titan_step *p)
 			gather(p, &p->forward, &p->layer[sparse]);
 		copy_out(p, &p->forward, &p->layer[sparse], true);
 		if (p->ahead)
-			gather(p, &p->forward,
-			       i + 1 < l->layers ? &p->layer[is_sparse(l, i + 1)] : &p->head);
+			gather(p, &p->forward, i + 1 < l->layers ? &p->layer[is_sparse(l, i + 1)] : &p->head);
 		go(p, &p->forward, p->of[sparse].forward);
 		reshard(p, &p->layer[sparse]);
 	}
@@ -243,9 +243,7 @@ static void end(titan_step *p)
 	p->live -= scratch + (sums ? 2 * table : 0);
 	if (p->z->together == 2 && !waits(p)) { /* the head's was reduced by itself */
 		of_tables = p4d_torchtitan__table_unit(p->l, p->z, 1, false);
-		p->live -= (p4d_torchtitan__elements(&p->embedding, false) -
-			    p4d_torchtitan__elements(&of_tables, false)) *
-			   p->z->element;
+		p->live -= p4d_torchtitan__gathered(&p->embedding) - p4d_torchtitan__gathered(&of_tables);
 	}
 	reduce(p, &of_tables);
 }
@@ -260,11 +258,13 @@ static void play(titan_step *p)
 
 /* ---- rows ---- */
 
-static void always(p4d_rows *rows, const char *name, p4d_memory_class part, int64_t bytes, bool later)
+static void always(p4d_rows *rows, const char *name, p4d_memory_class part, p4d_wide bytes, bool later)
 {
-	if (bytes > 0)
-		p4d_row(rows, name, "dp cp", part, P4D_DT_BYTES, (uint64_t)bytes, 0, 0)->at_first_step =
-		    later;
+	rows->overflow = rows->overflow || bytes >> 62;
+	if (bytes)
+		p4d_row(rows, name, "tp pp dp cp", part, P4D_DT_BYTES, rows->overflow ? 0 : (uint64_t)bytes,
+			0, 0)
+		    ->at_first_step = later;
 }
 
 static void held(p4d_rows *rows, p4d_live_point point, const char *name, int64_t bytes)
@@ -272,49 +272,159 @@ static void held(p4d_rows *rows, p4d_live_point point, const char *name, int64_t
 	p4d_torch_held(rows, 1u << point, name, "", P4D_PART_ACTIVATIONS, (p4d_wide)(bytes > 0 ? bytes : 0));
 }
 
-/* The stage's parameters: a rank's share of them, or padded. */
-static int64_t stage_of(const p4d_rows *rows, const titan_step *p, bool share)
+static int64_t share_of(const p4d_torchtitan_unit *u)
+{
+	return p4d_torchtitan__elements(u, true);
+}
+
+/* The sum over all units of the stage. */
+static int64_t of_stage(const p4d_rows *rows, const titan_step *p,
+			int64_t (*of_unit)(const p4d_torchtitan_unit *u))
 {
 	const int64_t with = (int64_t)p4d_parameters_expert_layers_of_stage(rows->layout, rows->stage);
 	const int64_t others = (int64_t)rows->layout->stage_layers[rows->stage] - with;
 
-	return others * p4d_torchtitan__elements(&p->layer[0], share) +
-	       with * p4d_torchtitan__elements(&p->layer[1], share) +
-	       (rows->first ? p4d_torchtitan__elements(&p->embedding, share) : 0) +
-	       (rows->last ? p4d_torchtitan__elements(&p->head, share) : 0);
+	return others * of_unit(&p->layer[0]) + with * of_unit(&p->layer[1]) +
+	       (rows->first ? of_unit(&p->embedding) : 0) + (rows->last ? of_unit(&p->head) : 0);
+}
+
+/* Bytes of the stage, gathered; of more chunks than are gathered at a time, without the others. */
+static int64_t gathered_stage(const p4d_rows *rows, const titan_step *p)
+{
+	const p4d_layout *l = rows->layout;
+	int64_t bytes = of_stage(rows, p, p4d_torchtitan__gathered);
+
+	for (uint64_t chunk = P4D_TORCHTITAN_ACTIVE_CHUNKS; chunk < l->vpp; chunk++) {
+		const int64_t with = (int64_t)p4d_parameters_expert_layers(l, rows->stage, (uint32_t)chunk);
+		const int64_t others = (int64_t)p4d_chunk_layers(l, rows->stage, (uint32_t)chunk) - with;
+		bytes -= others * p4d_torchtitan__gathered(&p->layer[0]) +
+			 with * p4d_torchtitan__gathered(&p->layer[1]);
+	}
+	return bytes;
 }
 
 /* Angles, which each layer has of its own: sines and cosines of a head in fp32, or complex numbers. */
-static int64_t angles_of(const p4d_rows *rows)
+static p4d_wide angles_of(const p4d_rows *rows)
 {
 	const p4d_layout *l = rows->layout;
-	const uint64_t layers = l->stage_layers[rows->stage];
+	const p4d_wide layers = l->stage_layers[rows->stage];
 
-	return (int64_t)(layers * l->seq_len * (l->kv_rank ? l->rope_dim * 4 : l->head_dim * (l->experts || l->qk_norm ? 8 : 4)));
+	return layers * l->seq_len *
+	       (l->kv_rank ? l->rope_dim * 4 : l->head_dim * (l->experts || l->qk_norm ? 8 : 4));
 }
 
-void p4d_torchtitan__sparse_rows(p4d_rows *rows, p4d_torch_sizes *z)
+/* An optimizer's moments, which have the type of their parameters. */
+static p4d_wide moments_of(const p4d_layout *l, p4d_wide elements, unsigned element)
+{
+	const p4d_optimizer *o = p4d_optimizer_of(l);
+	const unsigned count = o->states - 1;
+
+	if (o->paged)
+		return 0;
+	if (o->bits)
+		return count * p4d_torch_quantized_moment(o, elements);
+	if (o->factored)
+		return count * (elements / (l->hidden ? l->hidden : 1)) * 4;
+	return count * elements * element;
+}
+
+/* Parameters, their gradients and the optimizer, of which a rank has a share; on the host if they are
+ * offloaded. */
+static void add_states(p4d_rows *rows, const p4d_torchtitan_sizes *z, p4d_wide share)
 {
 	const p4d_layout *l = rows->layout;
+	const p4d_wide parameters = share * z->param, moments = moments_of(l, share, z->param);
+
+	if (l->offload & P4D_OFFLOAD_PARAMS) {
+		const p4d_wide host = 2 * parameters + moments;
+		rows->overflow = rows->overflow || host >> 62;
+		rows->plan->host_bytes = rows->overflow ? 0 : (uint64_t)host;
+		return;
+	}
+	always(rows, "parameters", P4D_PART_PARAMS, parameters, false);
+	if (!(l->offload & P4D_OFFLOAD_OPTIMIZER))
+		always(rows, "optimizer.moments", P4D_PART_OPTIMIZER, moments, true);
+	if (l->optimizer_foreach)
+		p4d_torch_held(rows, 1u << P4D_AT_OPTIMIZER, "update", "tp pp dp cp", P4D_PART_WORKING_SET,
+			       parameters);
+	if (z->accumulates && l->pp == 1)
+		always(rows, "gradients", P4D_PART_GRADS, parameters, true);
+	else
+		p4d_torch_held(rows, 1u << P4D_AT_OPTIMIZER, "gradients", "tp pp dp cp", P4D_PART_GRADS,
+			       parameters);
+}
+
+/*
+ * FSDP2 gathers and reduces on streams of their own, and gradients' shards are made on that which reduces:
+ * while the loss is computed, that is memory which no other stream can use. Gradients that accumulate are
+ * there anyway.
+ */
+static void add_idle(p4d_rows *rows, const p4d_torchtitan_sizes *z)
+{
+	const p4d_wide largest = z->layer > z->table ? z->layer : z->table;
+	const p4d_wide shards = z->accumulates ? 0 : z->stage * z->param / z->shards;
+	const p4d_wide reduced = largest * z->reduced, gathered = 2 * z->gathered;
+	const p4d_wide passes = shards + reduced - z->layer * z->reduced;
+
+	rows->overflow = rows->overflow || (shards + reduced + gathered) >> 60;
+	if (rows->overflow)
+		return;
+	rows->plan->idle[P4D_AT_LOSS] = rows->plan->idle[P4D_AT_HEAD] =
+	    (uint64_t)(shards + reduced + gathered);
+	rows->plan->idle[P4D_AT_BACKWARD_FFN] = rows->plan->idle[P4D_AT_BACKWARD_ATTENTION] =
+	    (uint64_t)passes;
+}
+
+static p4d_torchtitan_sizes sizes_of(const p4d_rows *rows)
+{
+	const p4d_layout *l = rows->layout;
+	const p4d_torch_types types = p4d_torch__types(l);
+	p4d_torchtitan_sizes z = {.tokens = l->seq_len / l->cp * l->micro_batch,
+				  .h = l->hidden,
+				  .V = (l->vocab + l->tp - 1) / l->tp,
+				  .element = types.element,
+				  .param = types.param,
+				  .reduced = types.reduced,
+				  .shards = l->shard_degree ? l->shard_degree : l->dp * l->cp,
+				  .accumulates = l->micro_batches > 1};
+
+	z.own = l->sequence_parallel ? z.tokens / l->tp : z.tokens;
+	z.table = p4d_div_up(z.V, z.shards) * z.shards * (p4d_wide)z.h;
+	z.whole_table = (p4d_wide)z.V * z.h;
+	if (l->tied && rows->first && rows->last) /* else both uses are sharded as tables of their own */
+		z.together = l->cp == 1 || l->tp > 1 ? 2 : 1;
+	z.keeps_shards = !z.accumulates || z.shards < l->dp * l->cp;
+	return z;
+}
+
+static titan_step begun(const p4d_layout *l, const p4d_torchtitan_sizes *z, p4d_tape *tape)
+{
+	const unsigned together = z->together;
+
+	return (titan_step){.l = l,
+			    .z = z,
+			    .t = p4d_torchtitan__writer(l, tape),
+			    .layer = {p4d_torchtitan__layer_unit(l, z, false),
+				      p4d_torchtitan__layer_unit(l, z, l->experts > 0)},
+			    /* tables of a tied model and the norm are a unit, which stays gathered */
+			    .embedding = p4d_torchtitan__table_unit(l, z, together ? together : 1, together),
+			    .head = p4d_torchtitan__table_unit(l, z, !together, !together),
+			    .ahead = l->ep > 1,
+			    .keeps = z->keeps_shards,
+			    .recomputes = l->recompute != P4D_RECOMPUTE_NONE};
+}
+
+void p4d_torchtitan__write(p4d_rows *rows)
+{
+	const p4d_layout *l = rows->layout;
+	p4d_torchtitan_sizes z = sizes_of(rows);
+	p4d_tape tape;
 
 	if (!p4d_transformers__countable(l)) {
 		rows->overflow = true;
 		return;
 	}
-	p4d_tape tape;
-	titan_step p = {.l = l,
-			.z = z,
-			.t = p4d_torchtitan__writer(l, &tape),
-			.layer = {p4d_torchtitan__layer_unit(l, z, false),
-				  p4d_torchtitan__layer_unit(l, z, l->experts > 0)},
-			/* tables of a tied model and the norm are a unit, which stays gathered */
-			.embedding = p4d_torchtitan__table_unit(l, z, z->together ? z->together : 1, z->together),
-			.head = p4d_torchtitan__table_unit(l, z, !z->together, !z->together),
-			.ahead = l->ep > 1,
-			.keeps = z->keeps_shards,
-			.recomputes = l->recompute != P4D_RECOMPUTE_NONE};
-
-	const int64_t share = stage_of(rows, &p, true);
+	titan_step p = begun(l, &z, &tape);
 	for (int sparse = 0; sparse < 2; sparse++)
 		if (sparse ? l->experts > 0 : p4d_expert_layers_before(l, l->layers) < l->layers)
 			p.of[sparse] = passes_of(&p, sparse);
@@ -323,34 +433,23 @@ void p4d_torchtitan__sparse_rows(p4d_rows *rows, p4d_torch_sizes *z)
 		rows->overflow = !p4d_torchtitan__play_stage(&p, rows) || rows->overflow;
 	else
 		play(&p);
-	always(rows, "parameters", P4D_PART_PARAMS, share * z->param, false);
-	always(rows, "optimizer.moments", P4D_PART_OPTIMIZER,
-	       (int64_t)p4d_torch__moments(l, (p4d_wide)share, z->param), true);
-	if (l->optimizer_foreach)
-		p4d_torch_held(rows, 1u << P4D_AT_OPTIMIZER, "update", "dp cp", P4D_PART_WORKING_SET,
-			       (p4d_wide)(share * z->param));
+
+	const p4d_wide share = (p4d_wide)of_stage(rows, &p, share_of);
+	const p4d_torchtitan_unit *last = &p.layer[is_sparse(l, l->layers - 1)];
+	z.layer = (p4d_wide)p4d_torchtitan__elements(last, false);
+	z.gathered = (p4d_wide)p4d_torchtitan__gathered(last);
+	z.stage = share * z.shards;
+	z.gathered_stage = (p4d_wide)gathered_stage(rows, &p);
+	add_states(rows, &z, share);
 	always(rows, "angles", P4D_PART_LIBRARIES, angles_of(rows), false);
-	if (z->accumulates && l->pp == 1)
-		always(rows, "gradients", P4D_PART_GRADS, share * z->param, true);
-	else
-		p4d_torch_held(rows, 1u << P4D_AT_OPTIMIZER, "gradients", "dp cp", P4D_PART_GRADS,
-			       (p4d_wide)(share * z->param));
 	held(rows, P4D_AT_FORWARD, "forward", p.forward);
 	held(rows, P4D_AT_LOSS, "loss.layers", p.loss);
 	held(rows, P4D_AT_HEAD, "head.layers", p.head_backward);
 	held(rows, P4D_AT_BACKWARD_FFN, "backward", p.backward);
+	if (l->pp > 1)
+		p4d_torchtitan__stage_rows(rows, &z);
 	if (rows->last)
-		p4d_torchtitan__loss(rows, z);
-	const uint64_t last = l->layers - 1;
-	z->layer = (p4d_wide)p4d_torchtitan__elements(&p.layer[is_sparse(l, last)], false);
-	z->gathered = z->layer * z->element;
-	z->stage = (p4d_wide)share * z->shards;
-	z->gathered_stage = (p4d_wide)stage_of(rows, &p, false);
-	for (uint64_t chunk = P4D_TORCH_ACTIVE_CHUNKS; chunk < l->vpp; chunk++) {
-		const uint64_t with = p4d_parameters_expert_layers(l, rows->stage, (uint32_t)chunk);
-		const uint64_t others = p4d_chunk_layers(l, rows->stage, (uint32_t)chunk) - with;
-		z->gathered_stage -=
-		    (p4d_wide)others * (p4d_wide)p4d_torchtitan__elements(&p.layer[0], false) +
-		    (p4d_wide)with * (p4d_wide)p4d_torchtitan__elements(&p.layer[1], false);
-	}
+		p4d_torchtitan__head_rows(rows, &z);
+	if (l->pp == 1)
+		add_idle(rows, &z);
 }

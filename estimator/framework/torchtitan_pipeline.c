@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A stage of torchtitan's pipelines with experts or latent attention (PyTorch's distributed/pipelining,
- * _fsdp_param_group.py): parameters stay gathered; gradients of all micro-batches are added up, whole, in
- * the type in which they are reduced, and leave behind a chunk's last backward pass, layer after layer. What
- * layers of one kind hold is the same, so that a pass of a chunk is a few numbers.
+ * A stage of torchtitan's pipelines (PyTorch's distributed/pipelining, _fsdp_param_group.py): parameters stay
+ * gathered; gradients of all micro-batches are added up, whole, in the type in which they are reduced, and
+ * leave behind a chunk's last backward pass, layer after layer. What layers of one kind hold is the same, so
+ * that a pass of a chunk is a few numbers.
  */
 #include "framework/torchtitan.h"
 #include "plan/parameters.h"
 #include "schedule/schedule_order.h"
+
+#define ALONG "sp cp"
 
 /* Rounds of micro-batches that are played: the third is as all later ones. With 1F1B a round is one of them,
  * behind those that fill the pipeline. GPipe has one round: of that the first two micro-batches and the last
@@ -64,7 +66,7 @@ static void go(p4d_torchtitan_step *p, int64_t *most, int64_t layers, p4d_tape_p
 static void forward(stage *s, uint32_t chunk)
 {
 	p4d_torchtitan_step *p = s->p;
-	const bool tensors = p->l->tp > 1;
+	const bool tensors = p->l->sequence_parallel;
 	int64_t layers[2];
 
 	layers_of(s, chunk, layers);
@@ -82,11 +84,11 @@ static void forward(stage *s, uint32_t chunk)
 /* A unit is no longer gathered, and its gradients are reduced from copies. */
 static void reduce(p4d_torchtitan_step *p, const p4d_torchtitan_unit *u)
 {
-	const int64_t element = p->z->element, reduced = p->z->reduced;
+	const int64_t reduced = p->z->reduced;
 
 	for (int i = u->groups; i-- > 0;) {
 		const p4d_torchtitan_group *g = &u->group[i];
-		p->live -= g->padded * element;
+		p->live -= g->padded * g->element;
 		if (i == u->groups - 1) {
 			p->live -= p->reducing;
 			p->reducing = 0;
@@ -110,10 +112,8 @@ static void reduce_chunk(stage *s, uint32_t chunk, const int64_t layers[2])
 	for (int sparse = 2; sparse-- > 0;) {
 		for (int64_t i = 0; i < layers[sparse]; i++)
 			reduce(p, &p->layer[sparse]);
-		if (chunk >= P4D_TORCH_ACTIVE_CHUNKS) /* another is gathered in its place */
-			p->live += layers[sparse] *
-				   (int64_t)p4d_torchtitan__elements(&p->layer[sparse], false) *
-				   p->z->element;
+		if (chunk >= P4D_TORCHTITAN_ACTIVE_CHUNKS) /* another is gathered in its place */
+			p->live += layers[sparse] * p4d_torchtitan__gathered(&p->layer[sparse]);
 	}
 	if (is_first(s, chunk))
 		reduce(p, &p->embedding);
@@ -182,4 +182,35 @@ bool p4d_torchtitan__play_stage(p4d_torchtitan_step *p, const p4d_rows *rows)
 			return false;
 	}
 	return true;
+}
+
+/*
+ * Results of a stage, and gradients of its inputs, that are there when its last forward pass runs: results of
+ * passes in flight; with several chunks (_PipelineScheduleRuntime) all that was sent, until the step ends. On
+ * the last stage the losses, which stay, refer to their chunk's inputs.
+ */
+static uint64_t outputs_of(const p4d_rows *rows, uint64_t slots)
+{
+	const p4d_layout *l = rows->layout;
+	const uint64_t passes = l->micro_batches * l->vpp;
+	const uint64_t done = passes > slots ? passes - slots : 0;
+	const uint64_t of_losses = rows->last ? l->micro_batches - 1 : 0;
+
+	if (l->vpp == 1)
+		return rows->last ? of_losses : slots;
+	return l->micro_batches * (l->vpp - rows->last) + done * (l->vpp - rows->first) / l->vpp + of_losses;
+}
+
+void p4d_torchtitan__stage_rows(p4d_rows *rows, const p4d_torchtitan_sizes *z)
+{
+	p4d_torch_held(rows, P4D_TORCHTITAN_TRAINING, "gathered.stage", "tp pp", P4D_PART_WORKING_SET,
+		       z->gathered_stage);
+	/* the next one, or the gradient of the one before; others are what slots and losses keep */
+	if (!rows->first)
+		p4d_torch_held(rows, P4D_TORCHTITAN_TRAINING, "received.input", ALONG, P4D_PART_STAGING,
+			       (p4d_wide)z->own * z->h * z->element);
+	p4d_torch_held(
+	    rows, P4D_TORCHTITAN_TRAINING, "outputs", ALONG, P4D_PART_STAGING,
+	    (p4d_wide)outputs_of(rows, rows->plan->slots.activation) * z->own * z->h * z->element +
+		(rows->last && !rows->layout->chunked_loss ? (p4d_wide)z->tokens * z->V * z->element : 0));
 }

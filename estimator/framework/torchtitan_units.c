@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What FSDP2 gathers and reduces as one of torchtitan's models with experts or latent attention
+ * What FSDP2 gathers and reduces as one of torchtitan's models
  * (torchtitan/distributed/fsdp.py, models/deepseek_v3/sharding.py, models/common/moe_sharding.py).
  */
 #include "framework/torchtitan.h"
@@ -54,20 +54,22 @@ static void add_experts(p4d_torchtitan_group *g, const p4d_layout *l)
 
 /* Cut by rows where experts are fewer than ranks: without ep torchtitan counts those of its mesh, which has
  * copies of the model, too, and without DTensor tensor parallelism. */
-static bool cuts_rows(const p4d_layout *l, const p4d_torch_sizes *z)
+static bool cuts_rows(const p4d_layout *l, const p4d_torchtitan_sizes *z)
 {
 	const uint64_t mesh = l->dp * l->cp * (l->cp > 1 ? 1 : l->tp);
 
 	return (l->ep > 1 ? z->shards * l->tp : mesh) > l->experts;
 }
 
-p4d_torchtitan_unit p4d_torchtitan__layer_unit(const p4d_layout *l, const p4d_torch_sizes *z, bool sparse)
+p4d_torchtitan_unit p4d_torchtitan__layer_unit(const p4d_layout *l, const p4d_torchtitan_sizes *z,
+					       bool sparse)
 {
 	p4d_torchtitan_unit u = {.groups = sparse && l->ep > 1 ? 2 : 1};
 	const uint64_t h = l->hidden, f = (sparse ? l->shared_ffn : l->ffn) / l->tp;
 	p4d_torchtitan_group *own = &u.group[0], *of_experts = &u.group[u.groups - 1];
 
 	own->ranks = (int64_t)z->shards;
+	own->element = of_experts->element = l->fp8_params ? 1 : z->element;
 	if (u.groups > 1) /* with ep those of tensor parallelism are among the ranks that share an expert */
 		of_experts->ranks = (int64_t)(z->shards * l->tp > l->ep ? z->shards * l->tp / l->ep : 1);
 	add_attention(own, l);
@@ -86,10 +88,11 @@ p4d_torchtitan_unit p4d_torchtitan__layer_unit(const p4d_layout *l, const p4d_to
 	return u;
 }
 
-p4d_torchtitan_unit p4d_torchtitan__table_unit(const p4d_layout *l, const p4d_torch_sizes *z, unsigned tables,
-					       bool norm)
+p4d_torchtitan_unit p4d_torchtitan__table_unit(const p4d_layout *l, const p4d_torchtitan_sizes *z,
+					       unsigned tables, bool norm)
 {
-	p4d_torchtitan_unit u = {.group = {{.ranks = (int64_t)z->shards}}, .groups = tables > 0};
+	p4d_torchtitan_unit u = {.group = {{.ranks = (int64_t)z->shards, .element = z->element}},
+				 .groups = tables > 0};
 
 	for (unsigned i = 0; i < tables; i++)
 		add(&u.group[0], z->V, l->hidden);
@@ -104,5 +107,14 @@ int64_t p4d_torchtitan__elements(const p4d_torchtitan_unit *u, bool share)
 
 	for (int i = 0; i < u->groups; i++)
 		sum += share ? u->group[i].share : u->group[i].padded;
+	return sum;
+}
+
+int64_t p4d_torchtitan__gathered(const p4d_torchtitan_unit *u)
+{
+	int64_t sum = 0;
+
+	for (int i = 0; i < u->groups; i++)
+		sum += u->group[i].padded * u->group[i].element;
 	return sum;
 }

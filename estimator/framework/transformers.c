@@ -318,15 +318,15 @@ static void play_between(step *s)
 	s->zero = begun.zero;
 }
 
-static void write(p4d_rows *rows, const p4d_torch_sizes *z, p4d_torch_layer *layer)
+void p4d_transformers__write(p4d_rows *rows)
 {
 	const p4d_layout *l = rows->layout;
+	const p4d_torch_types z = p4d_torch__types(l);
 	const bool full = l->finetune == P4D_TUNE_FULL, fsdp = l->framework == P4D_FRAMEWORK_FSDP;
 	const bool zero = l->framework == P4D_FRAMEWORK_DEEPSPEED;
 	step s = {.writer = p4d_transformers__writer(l, NULL), .again = l->recompute == P4D_RECOMPUTE_FULL};
-	const unsigned element = full ? z->param : l->adapter_fp32 ? 4 : 2;
+	const unsigned element = full ? z.param : l->adapter_fp32 ? 4 : 2;
 
-	(void)layer;
 	if (!p4d_transformers__countable(l)) {
 		rows->overflow = true;
 		return;
@@ -334,26 +334,26 @@ static void write(p4d_rows *rows, const p4d_torch_sizes *z, p4d_torch_layer *lay
 	const uint64_t second = s.writer.code->unties && l->tied ? l->vocab * l->hidden : 0;
 	const uint64_t all = (uint64_t)p4d_size_of_model(l) + second, trained = full ? all : adapters_of(l);
 	/* accelerate keeps in fp32 what is trained in mixed precision; FSDP2's is told so by --param-dtype */
-	const unsigned of_trained = full && !(l->flat_parameters && s.writer.autocast) ? z->param : 4;
+	const unsigned of_trained = full && !(l->flat_parameters && s.writer.autocast) ? z.param : 4;
 	const uint64_t shards = l->shard_degree ? l->shard_degree : l->dp;
 	const uint64_t unsharded =
-	    p4d_transformers__parameter_bytes(l, zero ? z->element : z->param) + second * z->param;
-	p4d_transformers__zero_start(&s.zero, l, trained, z->element);
-	const sharding h = zero ? of_zero(l, trained, all, unsharded, z->element)
+	    p4d_transformers__parameter_bytes(l, zero ? z.element : z.param) + second * z.param;
+	p4d_transformers__zero_start(&s.zero, l, trained, z.element);
+	const sharding h = zero ? of_zero(l, trained, all, unsharded, z.element)
 			   : fsdp
 			       ? of_fsdp(l, trained, unsharded - adapters_of(l) * (l->adapter_fp32 ? 4 : 2),
-					 shards, of_trained, z->param)
+					 shards, of_trained, z.param)
 			       : of_one_copy(l, trained, element, unsharded);
 	const bool grows = zero && p4d_transformers__zero_grows(l);
 	s.reduced = (zero && l->zero_stage >= 2) || l->micro_batches > 1 || grows;
 	/* stage 1 reduces, and lets go of, the gradients of all micro-batches with or after the last one */
-	const uint64_t kept = zero && l->zero_stage == 1 ? trained * z->element : h.gradients;
+	const uint64_t kept = zero && l->zero_stage == 1 ? trained * z.element : h.gradients;
 	s.now.gradients = s.reduced && !grows ? (int64_t)kept : 0;
 	s.now.gradients += (int64_t)p4d_transformers__zero_left(&s.zero);
 	if (zero && l->zero_stage == 1 && l->overlap_dp && l->micro_batches > 2)
 		play_between(&s);
 	if (fsdp && l->flat_parameters)
-		p4d_transformers__play_flat(&s, shards, of_trained, z->param);
+		p4d_transformers__play_flat(&s, shards, of_trained, z.param);
 	else if (fsdp)
 		p4d_transformers__play_fsdp(&s, shards);
 	else
@@ -381,7 +381,7 @@ static void write(p4d_rows *rows, const p4d_torch_sizes *z, p4d_torch_layer *lay
 					     : fsdp && l->flat_parameters ? p4d_transformers__gathered_flat(l)
 					     : fsdp ? p4d_transformers__gathered_by_fsdp(l, shards)
 						    : h.evaluation,
-					     fsdp ? s.writer.weight : z->element);
+					     fsdp ? s.writer.weight : z.element);
 	held(rows, P4D_AT_OPTIMIZER, "step.gradients", "step.update", P4D_PART_WORKING_SET,
 	     (moment){(int64_t)step_bytes, (int64_t)h.gradients});
 }
@@ -441,6 +441,3 @@ const char *p4d_torch__trainer_unvalidated(const p4d_layout *l)
 			return kinds[i].what;
 	return NULL;
 }
-
-const p4d_torch_modules p4d_torch__transformers = {.name = "transformers", .write = write, .whole = true};
-const p4d_torch_modules p4d_torch__litgpt = {.name = "litgpt", .write = write, .whole = true};

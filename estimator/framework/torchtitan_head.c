@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The head of torchtitan's models, and the loss (components/loss.py), eager or compiled. */
+#include "framework/torchtitan.h"
+
+#define ALONG "sp cp"
+#define ACROSS "tp cp"
+
+/* The head, while the loss is computed and while its gradient is: chunks' gradients are summed in the type
+ * that is reduced. */
+static void add_head(p4d_rows *rows, const p4d_torchtitan_sizes *z)
+{
+	const p4d_layout *l = rows->layout;
+	const p4d_wide table = z->table * z->element;
+
+	if (!z->together)
+		p4d_torch_held(rows, 1u << P4D_AT_LOSS | (l->chunked_loss ? 1u << P4D_AT_HEAD : 0),
+			       "gathered.head", "tp", P4D_PART_WORKING_SET, table);
+	if (l->chunked_loss) {
+		p4d_torch_held(rows, 1u << P4D_AT_LOSS, "head.sum", "tp", P4D_PART_WORKING_SET,
+			       z->whole_table * z->reduced);
+		p4d_torch_held(rows, 1u << P4D_AT_HEAD, "head.sums", "tp", P4D_PART_WORKING_SET,
+			       2 * z->whole_table * z->reduced + z->whole_table * z->element);
+	} else /* the last layer is being gathered; the head is not, any more */
+		p4d_torch_held(rows, 1u << P4D_AT_HEAD, "head.gradient", "tp", P4D_PART_WORKING_SET,
+			       z->gathered + z->whole_table * z->element +
+				   (z->together ? 0 : z->table * z->reduced));
+}
+
+/*
+ * The head of a pipeline whose loss is in chunks: the sum over chunks, and the copy from which that of the
+ * micro-batch before is being reduced, for no other unit is until the step ends. Shards: the head's gradient,
+ * and, as the last norm has none before the second micro-batch, what was reduced then, which that one's is a
+ * part of; with copies of the model (HSDP) what they sum, too. The schedule still refers to what the stage
+ * returned, the loss's input.
+ */
+static void add_chunked_head(p4d_rows *rows, const p4d_torchtitan_sizes *z)
+{
+	enum { BEFORE = 1u << P4D_AT_LOSS | 1u << P4D_AT_HEAD };
+	const p4d_layout *l = rows->layout;
+	const p4d_wide table = z->table * z->element, head = z->table * z->reduced;
+	const uint64_t most = z->shards < l->dp * l->cp ? 3 : 2, passes = l->micro_batches;
+	const p4d_wide shard = head / z->shards, earlier = passes > 1 ? head : 0;
+
+	p4d_torch_held(rows, BEFORE, "head.sum", "tp", P4D_PART_WORKING_SET,
+		       head + earlier + (passes - 1 < most ? passes - 1 : most) * shard);
+	p4d_torch_held(rows, 1u << P4D_AT_HEAD, "head.gradient", "tp", P4D_PART_WORKING_SET, head + table);
+	p4d_torch_held(rows, P4D_TORCHTITAN_TRAINING & ~(unsigned)BEFORE, "head.reduced", "tp",
+		       P4D_PART_WORKING_SET, head + (passes < most ? passes : most) * shard);
+	p4d_torch_held(rows, P4D_TORCHTITAN_TRAINING & ~(unsigned)BEFORE, "output", ALONG, P4D_PART_STAGING,
+		       (p4d_wide)z->tokens * z->h * z->element);
+}
+
+/*
+ * The loss, with the hidden state before and after the last norm. Whole: logits in fp32, their log-softmax
+ * and its gradient; over shards of the vocabulary one more. In chunks: beside those of an eighth of the
+ * sequence its logits in the type of activations, the sum of the hidden state's gradients in fp32, and, where
+ * a micro-batch has several sequences, copies of the chunks.
+ */
+static void write_loss(p4d_rows *rows, const p4d_torchtitan_sizes *z)
+{
+	enum { CHUNKS = 8 };
+	const p4d_layout *l = rows->layout;
+	const p4d_wide own = (p4d_wide)z->own * z->h, wide = (p4d_wide)z->tokens * z->h;
+	const p4d_wide logits = (p4d_wide)z->tokens * z->V;
+	/* compiled, in one kernel each way: logits and their gradient in the type of activations; over shards
+	 * of the vocabulary two in fp32 beside the logits */
+	const p4d_wide both = l->sequence_parallel ? 8 + z->element : 2 * z->element;
+	const p4d_wide passes = !l->compile       ? (l->sequence_parallel ? 16 : 12)
+				: l->chunked_loss ? both - z->element
+						  : both;
+	p4d_wide hidden = (own + wide) * z->element;
+
+	if (l->chunked_loss)
+		hidden += wide * 4 + (l->micro_batch > 1 ? wide * z->element : 0);
+	p4d_torch_held(rows, 1u << P4D_AT_LOSS | 1u << P4D_AT_HEAD, "loss.hidden", ALONG, P4D_PART_LOGITS,
+		       hidden);
+	p4d_torch_held(rows, 1u << P4D_AT_LOSS, "loss.logits", ACROSS, P4D_PART_LOGITS,
+		       l->chunked_loss ? logits / CHUNKS * (z->element + passes) : logits * passes);
+	/* while the head's gradient is summed */
+	if (l->chunked_loss)
+		p4d_torch_held(rows, 1u << P4D_AT_HEAD, "loss.chunk", ACROSS, P4D_PART_LOGITS,
+			       (logits + wide) / CHUNKS * z->element);
+}
+
+void p4d_torchtitan__head_rows(p4d_rows *rows, const p4d_torchtitan_sizes *z)
+{
+	write_loss(rows, z);
+	if (rows->layout->pp == 1)
+		add_head(rows, z);
+	else if (rows->layout->chunked_loss)
+		add_chunked_head(rows, z);
+}
