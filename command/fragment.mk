@@ -23,12 +23,12 @@ libp4dcommand_la_SOURCES = \
 	command/rehearse/store.h command/rehearse/store.c command/rehearse/store_keys.h command/rehearse/store_keys.c \
 	command/rehearse/player.h command/rehearse/player.c command/rehearse/rehearsed.h command/rehearse/rehearsed.c \
 	command/rehearse/rehearse_submit.h command/rehearse/rehearse_submit.c command/rehearse/rehearse_keep.h command/rehearse/rehearse_keep.c \
-	command/rehearse/rehearsed_picture.c \
+	command/rehearse/rehearsed_picture.c command/rehearse/rehearsed_serving.h command/rehearse/rehearsed_serving.c \
 	command/rehearse/micro_batch.h command/rehearse/micro_batch.c \
 	command/rehearse/rehearse_fits.h command/rehearse/rehearse_fits.c \
 	command/rehearse/rehearse_answer.h command/rehearse/rehearse_answer.c command/rehearse/rehearse_json.c \
 	command/rehearse/words.h command/rehearse/words.c \
-	command/rehearse/deepspeed_hosts.h command/rehearse/deepspeed_hosts.c \
+	command/rehearse/deepspeed_hosts.h command/rehearse/deepspeed_hosts.c command/rehearse/engine_ranks.h command/rehearse/engine_ranks.c \
 	command/rehearse/launch_ranks.h command/rehearse/launch_ranks.c command/rehearse/read_command.h command/rehearse/read_command.c \
 	command/rehearse/rank_environment.h command/rehearse/rank_environment.c command/rehearse/playing.h command/rehearse/playing.c \
 	command/rehearse/rehearse_estimate.h command/rehearse/rehearse_estimate.c \

@@ -29,11 +29,13 @@ static uint64_t number(const char *name, uint64_t otherwise, uint64_t most)
 	return errno || *end || !value || value > most ? otherwise : value;
 }
 
+/* A copy: programs that set their title (setproctitle) write over the environment that they began with. */
 static const char *text(const char *name, const char *otherwise)
 {
 	const char *value = getenv(name);
+	const char *copy = value && *value ? strdup(value) : NULL;
 
-	return value && *value ? value : otherwise;
+	return copy ? copy : otherwise;
 }
 
 static void take(void)

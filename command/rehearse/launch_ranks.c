@@ -12,6 +12,7 @@
 #include "job/job.h"
 #include "reader/reader.h"
 #include "rehearse/deepspeed_hosts.h"
+#include "rehearse/engine_ranks.h"
 
 /* A command without its launchers, so far. */
 typedef struct launching {
@@ -564,6 +565,7 @@ int p4d_launch__ranks(p4d_words *words, p4d_rehearse_ranks *ranks, p4d_error *er
 		return p4d_fail(err, P4D_E_USAGE, "the command starts no program");
 	if (check_words(&to, err))
 		return -1;
+	p4d_engine_ranks__take(&to, ranks);
 	complete(ranks);
 	*words = to;
 	return 0;

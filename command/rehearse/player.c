@@ -206,10 +206,11 @@ static int await(const p4d_player *p, pid_t child, p4d_played *played)
 	struct timespec began;
 	p4d_played_progress progress = {.next = 0};
 	struct rusage use;
-	char launch[P4D_PLAYER_PATH];
+	char launch[P4D_PLAYER_PATH], served[P4D_PLAYER_PATH];
 	int status;
 
 	p4d_player__file(p, "launch", played->rank, launch, sizeof(launch));
+	p4d_player__file(p, "served", played->rank, served, sizeof(served));
 
 	clock_gettime(CLOCK_MONOTONIC, &began);
 	for (;;) {
@@ -229,6 +230,8 @@ static int await(const p4d_player *p, pid_t child, p4d_played *played)
 		}
 		if (p->ends_at_launch && !access(launch, F_OK))
 			kill(-child, SIGKILL);
+		if (!access(served, F_OK) && (played->served = true))
+			kill(-child, SIGKILL);
 		p4d_played_progress__look(&progress, p, played);
 		nanosleep(&nap, NULL);
 	}
@@ -240,7 +243,9 @@ static int await(const p4d_player *p, pid_t child, p4d_played *played)
 	while (wait4(child, &status, 0, &use) < 0)
 		if (errno != EINTR)
 			return -1;
-	played->status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+	played->status = played->served        ? 0
+			 : WIFSIGNALED(status) ? 128 + WTERMSIG(status)
+					       : WEXITSTATUS(status);
 	played->resident_bytes = (uint64_t)use.ru_maxrss * 1024;
 	return 0;
 }
@@ -251,10 +256,12 @@ int p4d_player__play(const p4d_player *p, uint64_t rank, p4d_played *played, p4d
 	static const int signals[SIGNALS] = {SIGINT, SIGTERM, SIGHUP};
 	struct sigaction on = {.sa_handler = interrupt}, old[SIGNALS];
 	const pid_t own = getpid();
-	char launch[P4D_PLAYER_PATH];
+	char launch[P4D_PLAYER_PATH], served[P4D_PLAYER_PATH];
 	p4d_strays strays;
 
 	*played = (p4d_played){.rank = rank};
+	p4d_player__file(p, "served", rank, served, sizeof(served));
+	unlink(served);
 	p4d_strays__begin(&strays);
 	for (int i = 0; i < SIGNALS; i++) {
 		sigaction(signals[i], &on, &old[i]);

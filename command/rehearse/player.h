@@ -45,13 +45,14 @@ typedef struct p4d_player {
 	const char *job_name, *submitted; /* of a job: its name, and the directory of sbatch */
 	char directory[P4D_PLAYER_PATH];  /* temporary: libraries, reports */
 	char library[P4D_PLAYER_PATH], python[P4D_PLAYER_PATH];
-	uint16_t port; /* of the store; 0: one GPU needs none */
+	uint16_t port; /* of the store */
 } p4d_player;
 
 typedef struct p4d_played {
 	uint64_t rank;
 	int status; /* of the program: exit status, or 128 and its signal */
 	bool timed_out;
+	bool served;             /* an engine was up, so p4d ended the program; its status is 0 */
 	uint64_t resident_bytes; /* most of the host's memory that it held */
 	double seconds;
 } p4d_played;
@@ -77,6 +78,6 @@ const char *p4d_player__slurm(const p4d_player *player, uint64_t rank, const cha
  */
 int p4d_player__play(const p4d_player *player, uint64_t rank, p4d_played *played, p4d_error *err);
 
-/* "report" (the stand-ins', JSON), "phases" (PyTorch's, a JSON object a line) or "files" (Python's, a file a
- * line) of a rank. */
+/* "report" (the stand-ins', JSON), "phases" (PyTorch's, a JSON object a line), "files" (Python's, a file a
+ * line) or "served" (empty: an engine is up) of a rank. */
 void p4d_player__file(const p4d_player *player, const char *name, uint64_t rank, char *path, size_t size);

@@ -178,7 +178,7 @@ int p4d_playing__prepare(p4d_playing *p, p4d_error *err)
 
 static int open_store(p4d_playing *p, p4d_error *err)
 {
-	if (p->store || !(p->player.started & ~(unsigned)P4D_STARTED_JOB))
+	if (p->store)
 		return 0;
 	return p4d_store__start(&p->store, &p->player.port, err);
 }
@@ -304,6 +304,14 @@ static int play_rank(p4d_playing *p, unsigned i, p4d_error *err)
 		   : 0;
 }
 
+/* An engine that starts a worker for each GPU itself is all that there is to play. */
+static void take_engine(p4d_playing *p)
+{
+	if (p->rehearsed[0].serving.workers < 2 || p->rehearsed[0].serving.external)
+		return;
+	p->player.nodes = p->player.ranks_per_node = p->asked.count = 1;
+}
+
 int p4d_playing__play(p4d_playing *p, p4d_error *err)
 {
 	p->rehearsed = calloc(P4D_REHEARSE_RANKS, sizeof(*p->rehearsed));
@@ -320,6 +328,8 @@ int p4d_playing__play(p4d_playing *p, p4d_error *err)
 		if (again) {
 			p4d_rehearsed__free(&p->rehearsed[0]);
 			i = UINT_MAX; /* begins with the first of the new ranks */
+		} else if (!i) {
+			take_engine(p);
 		}
 	}
 	return 0;

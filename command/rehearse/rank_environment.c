@@ -224,7 +224,8 @@ static int set_gpu(const p4d_player *p, uint64_t rank)
 	} files[] = {{"P4D_REHEARSAL_REPORT", "report"},
 		     {"P4D_REHEARSAL_PHASES", "phases"},
 		     {"P4D_REHEARSAL_FILES", "files"},
-		     {"P4D_REHEARSAL_LAUNCH", "launch"}};
+		     {"P4D_REHEARSAL_LAUNCH", "launch"},
+		     {"P4D_REHEARSAL_SERVED", "served"}};
 	char path[P4D_PLAYER_PATH];
 
 	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
@@ -234,8 +235,10 @@ static int set_gpu(const p4d_player *p, uint64_t rank)
 	}
 	if (snprintf(path, sizeof(path), "%s/record", p->directory) >= (int)sizeof(path))
 		return -1;
-	return set_visible(p) || set("P4D_REHEARSAL_RECORD", path) || set("P4D_REHEARSAL_UNTIL", p->phases) ||
-		       set("P4D_REHEARSAL_NAME", p->gpu->label) ||
+	return set_visible(p) || set("P4D_REHEARSAL_RECORD", path) ||
+		       set("P4D_REHEARSAL_LIBRARY", p->library) ||
+		       set_number("P4D_REHEARSAL_ENGINE_STORE", p->port) ||
+		       set("P4D_REHEARSAL_UNTIL", p->phases) || set("P4D_REHEARSAL_NAME", p->gpu->label) ||
 		       set_number("P4D_REHEARSAL_BYTES", p->gpu->usable_bytes) ||
 		       set_number("P4D_REHEARSAL_GPUS", p->visible) ||
 		       set_number("P4D_REHEARSAL_SM", (uint64_t)p->gpu->sm) ||

@@ -13,7 +13,10 @@ enum { ROWS = 8 };
 
 static uint64_t host_of(const p4d_rehearsed *r)
 {
-	return r->played.resident_bytes + r->copied + r->pinned;
+	const p4d_rehearsed_serving *s = &r->serving;
+
+	return r->played.resident_bytes + r->copied + r->pinned +
+	       (s->external ? 0 : s->workers * s->worker_resident);
 }
 
 uint64_t p4d_rehearse__node_host(const p4d_rehearse_answer *a)
@@ -89,7 +92,8 @@ static void print_verdict(const p4d_rehearse_answer *a, p4d_rehearsed_verdict ve
 			  const p4d_rehearsed *worst, const char *reason)
 {
 	const p4d_gpu *gpu = a->player->gpu;
-	const uint64_t gpus = p4d_player__world(a->player);
+	const uint64_t workers = worst->serving.external ? 1 : worst->serving.workers,
+		       gpus = p4d_player__world(a->player) * (workers ? workers : 1);
 
 	printf("Verdict: %s", p4d_rehearsed__verdict_name(verdict));
 	if (verdict <= P4D_REHEARSED_WARN)
@@ -222,9 +226,16 @@ static void print_estimate(const p4d_rehearse_answer *a, const p4d_rehearsed *wo
 {
 	const p4d_rehearsed *r = a->fits->roomy.text ? &a->fits->roomy : worst;
 
-	if (a->estimate && r->device)
-		printf("p4d estimates %.1f GiB from the command line (%+.1f %%).\n", p4d_to_gib(a->estimate),
-		       share(a->estimate, r->device) - 100);
+	const p4d_rehearse_estimate *e = &a->estimate;
+
+	if (e->device_bytes && r->device)
+		printf("p4d estimates %.1f GiB from the command line (%+.1f %%).\n",
+		       p4d_to_gib(e->device_bytes), share(e->device_bytes, r->device) - 100);
+	if (e->cache_bytes && r->serving.cache)
+		printf("p4d estimates a KV cache of %.2f GiB from the command line (%+.1f %%), %" PRIu64
+		       " tokens.\n",
+		       p4d_to_gib(e->cache_bytes), share(e->cache_bytes, r->serving.cache) - 100,
+		       e->cache_tokens);
 }
 
 static void print_fits(const p4d_rehearse_answer *a, p4d_rehearse_fit_state state, const char *title)
@@ -288,6 +299,7 @@ int p4d_rehearse__print(const p4d_rehearse_answer *a, p4d_error *err)
 		print_peak(&a->rehearsed[i], a->player->gpu);
 		print_notes(&a->rehearsed[i]);
 	}
+	p4d_rehearsed_serving__print(&worst->serving);
 	if (worst->largest_count)
 		putchar('\n');
 	if (print_largest(worst, err) || print_phases(a, err))

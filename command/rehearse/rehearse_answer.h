@@ -7,6 +7,12 @@
 #include "rehearse/rehearse_fits.h"
 #include "rehearse/rehearsed.h"
 
+/* By p4d's formulas. 0: not known. */
+typedef struct p4d_rehearse_estimate {
+	uint64_t device_bytes;              /* of a training, on the fullest GPU */
+	uint64_t cache_bytes, cache_tokens; /* of an engine */
+} p4d_rehearse_estimate;
+
 /* What `p4d rehearse` answers: from ranks that were played, at least one. All members belong to the caller.
  */
 typedef struct p4d_rehearse_answer {
@@ -15,7 +21,7 @@ typedef struct p4d_rehearse_answer {
 	unsigned count;
 	const p4d_rehearse_fits *fits;
 	const p4d_micro_batch *micro_batch;
-	uint64_t estimate;   /* bytes on the fullest GPU by p4d's formulas; 0: not known */
+	p4d_rehearse_estimate estimate;
 	uint64_t host_bytes; /* of a node that the job may use; 0: not known */
 } p4d_rehearse_answer;
 

@@ -23,6 +23,7 @@ typedef struct estimate {
 	const char *text, *name, *directory;
 	char *const *arguments;
 	size_t length;
+	uint64_t cache_bytes, cache_tokens; /* out: of an engine; 0: not known */
 	uint64_t stage, stages; /* out: of the pipeline, that which holds most; stages 0: not known */
 } estimate;
 
@@ -64,6 +65,10 @@ static uint64_t judge(estimate *e, p4d_read_files *files, p4d_reading *reading, 
 				 &published_batch, verdict);
 	if (verdict->judged && !verdict->colocated.capacity_bytes && !verdict->serving.max_model_len)
 		device = verdict->estimate.peak.device_bytes;
+	if (verdict->serving.max_model_len && verdict->starts) {
+		e->cache_bytes = verdict->serving.available_bytes;
+		e->cache_tokens = verdict->serving.tokens;
+	}
 	if (device) {
 		e->stage = verdict->estimate.stage;
 		e->stages = (uint64_t)verdict->layout.pp;
@@ -171,11 +176,12 @@ static uint64_t estimate_playing(const p4d_playing *p, estimate *e)
 	return device;
 }
 
-uint64_t p4d_rehearse_estimate__find(const p4d_playing *p)
+p4d_rehearse_estimate p4d_rehearse_estimate__find(const p4d_playing *p)
 {
 	estimate e;
+	const uint64_t device = estimate_playing(p, &e);
 
-	return estimate_playing(p, &e);
+	return (p4d_rehearse_estimate){device, e.cache_bytes, e.cache_tokens};
 }
 
 uint64_t p4d_rehearse_estimate__fullest(const p4d_playing *p)

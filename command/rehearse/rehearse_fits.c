@@ -102,6 +102,22 @@ static void compare(p4d_rehearse_fit *fit, const p4d_rehearsed *r)
 									    : P4D_REHEARSE_FITS_PERHAPS;
 }
 
+/* An engine takes its share of any GPU, so what counts is what it needs of it at least. */
+static void compare_serving(p4d_rehearse_fits *fits, const p4d_gpu *played, const p4d_rehearsed *r)
+{
+	const p4d_rehearsed_serving *s = &r->serving;
+	const double share = (double)s->budget / (double)played->usable_bytes;
+	const uint64_t least = p4d_rehearsed_serving__least(s);
+
+	for (unsigned i = 0; i < fits->count; i++) {
+		p4d_rehearse_fit *fit = &fits->fit[i];
+		const bool fits_there = (double)least <= share * (double)fit->gpu->usable_bytes;
+		fit->rehearsed = fit->gpu == played;
+		fit->device = fit->rehearsed ? r->device : least;
+		fit->state = fit->rehearsed || fits_there ? P4D_REHEARSE_FITS : P4D_REHEARSE_FITS_NOT;
+	}
+}
+
 static int play_there(p4d_rehearse_fit *fit, const p4d_player *player, uint64_t rank, p4d_error *err)
 {
 	p4d_rehearsed there = {.text = NULL};
@@ -128,8 +144,14 @@ int p4d_rehearse_fits__find(p4d_rehearse_fits *fits, const p4d_player *player, c
 
 	if (!p4d_rehearsed__ran_out(rank) && (rank->played.status || !rank->device))
 		return 0; /* nothing is known */
+	if (rank->serving.engine && !p4d_rehearsed_serving__least(&rank->serving))
+		return 0;
 	list(fits, site, player->gpu);
 	name_partitions(fits, site);
+	if (rank->serving.engine) {
+		compare_serving(fits, player->gpu, rank);
+		return 0;
+	}
 	if (p4d_rehearsed__ran_out(rank)) {
 		if (play_with_room(fits, player, rank->played.rank, err))
 			return -1;

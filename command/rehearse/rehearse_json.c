@@ -96,6 +96,7 @@ static struct json_object *rank_object(const p4d_rehearse_answer *a, const p4d_r
 		json_object_array_add(phases, phase_object(&r->phase[i]));
 	add(o, "phases", phases);
 	add(o, "largest", largest_list(r));
+	add(o, "serving", p4d_rehearsed_serving__json(&r->serving));
 	add(o, "step", step_object(a, r));
 	add_bytes(host, "resident_bytes", r->played.resident_bytes);
 	add_bytes(host, "pinned_bytes", r->pinned);
@@ -174,11 +175,18 @@ static struct json_object *estimate_object(const p4d_rehearse_answer *a, const p
 {
 	const p4d_rehearsed *r = a->fits->roomy.text ? &a->fits->roomy : worst;
 
-	if (!a->estimate || !r->device)
+	const p4d_rehearse_estimate *e = &a->estimate;
+	const bool serves = e->cache_bytes && r->serving.cache;
+
+	if (!serves && (!e->device_bytes || !r->device))
 		return NULL;
 	struct json_object *o = json_object_new_object();
-	add_bytes(o, "device_bytes", a->estimate);
-	add(o, "difference", json_object_new_double((double)a->estimate / (double)r->device - 1));
+	const uint64_t bytes = serves ? e->cache_bytes : e->device_bytes,
+		       of = serves ? r->serving.cache : r->device;
+	add_bytes(o, serves ? "cache_bytes" : "device_bytes", bytes);
+	if (serves)
+		add_bytes(o, "cache_tokens", e->cache_tokens);
+	add(o, "difference", json_object_new_double((double)bytes / (double)of - 1));
 	return o;
 }
 

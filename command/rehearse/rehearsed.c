@@ -149,6 +149,8 @@ static void take_row(p4d_rehearsed *r, struct json_object *row)
 	if (json_object_object_get_ex(row, "timeline", &value) &&
 	    json_object_is_type(value, json_type_object))
 		r->timeline = value;
+	if (json_object_object_get_ex(row, "serving", &value))
+		p4d_rehearsed_serving__take(&r->serving, value);
 	if (json_object_object_get_ex(row, "out_of_memory", &value))
 		r->raised = !json_object_get_boolean(value);
 	if (!r->unseen_count)
@@ -277,6 +279,10 @@ p4d_rehearsed_verdict p4d_rehearsed__judge(const p4d_rehearsed *r, const p4d_gpu
 			 p4d_to_gib(r->refused), p4d_to_gib(r->held), p4d_to_gib(gpu->usable_bytes));
 		return P4D_REHEARSED_REJECT;
 	}
+	if (r->serving.error && r->serving.short_of_memory && !r->played.timed_out) {
+		snprintf(reason, size, "%s: %s", r->serving.engine, r->serving.error);
+		return P4D_REHEARSED_REJECT;
+	}
 	if (incomplete(r, reason, size))
 		return P4D_REHEARSED_INCOMPLETE;
 	if (r->unknown_reads) {
@@ -296,7 +302,7 @@ p4d_rehearsed_verdict p4d_rehearsed__judge(const p4d_rehearsed *r, const p4d_gpu
 			 strcmp(r->unseen[0], "eval") ? "save" : "evaluate");
 		return P4D_REHEARSED_WARN;
 	}
-	if (!r->updated && r->phases) {
+	if (!r->updated && r->phases && !r->serving.engine) {
 		snprintf(reason, size, "no optimizer ran");
 		return P4D_REHEARSED_WARN;
 	}

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "rehearse/player.h"
+#include "rehearse/rehearsed_serving.h"
 
 enum { P4D_REHEARSED_PHASES = 64, P4D_REHEARSED_NAMES = 64 };
 
@@ -44,7 +45,8 @@ typedef struct p4d_rehearsed {
 	uint64_t copied; /* most of the host's memory that copies from the device would have filled */
 	unsigned largest_count;
 	p4d_rehearsed_largest largest[P4D_REHEARSED_NAMES]; /* the largest first */
-	struct json_object *timeline;                       /* as account.py writes it; NULL: none */
+	p4d_rehearsed_serving serving;
+	struct json_object *timeline; /* as account.py writes it; NULL: none */
 	unsigned unseen_count;
 	const char *unseen[P4D_REHEARSED_NAMES]; /* phases that were asked for and did not come */
 	unsigned missing_count, doubts_count;

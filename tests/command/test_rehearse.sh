@@ -240,6 +240,59 @@ exits 0 p4d rehearse --gpu h200-141gb -- "$work/wide"
 says "p4d: playing rank 0 on h100-80gb, which it may just fit"
 prints "Fits:  h100-80gb (95 %), a100-80gb (95 %), h200-141gb (58 %)"
 
+# an inference engine ends the rehearsal when it has its cache; it starts its workers itself, and sees all GPUs
+cat >"$work/vllm" <<EOF
+#!/bin/sh
+printf '{"serving": {"engine": "vLLM", "release": "0.33.0", "workers": %s, "external": false, "worker_resident": 1073741824, \
+"max_model_len": 8192, "max_num_seqs": 1024, "max_num_batched_tokens": 8192, "blocks": 27525, "tokens": 440400, "concurrency": 53.76, \
+"weights": 16106127360, "graphs": 0, "activations": 1986422374, "budget": 76441111756, "cache": 57724361932%s}}\n' \
+	"\$WORKERS" "\$ERROR" >"\$P4D_REHEARSAL_PHASES"
+"$played" 71680
+printf 'GPUS=%s|%s\n' "\$P4D_REHEARSAL_GPUS" "\$*" >"$seen"
+[ -z "\$ERROR" ] || exit 1
+: >"\$P4D_REHEARSAL_SERVED"
+sleep 60
+EOF
+chmod +x "$work/vllm"
+WORKERS=1 ERROR=
+export WORKERS ERROR
+exits 0 p4d rehearse --gpu h100-80gb -- ./vllm serve llama3.1-8b --max-model-len 8192 --gpu-memory-utilization 0.9
+prints "Verdict: pass: 70.5 of 79.1 GiB (89 %) on 1 x h100-80gb" \
+	"vLLM 0.33.0: weights 15.00 GiB, activations at most 1.85, CUDA graphs 0.00, KV cache 53.76: 440400 tokens, 53.76 sequences of 8192" \
+	"p4d estimates a KV cache of " "Fits:  l4-24gb (84 %)" "Host:  1.0 GiB for a rank"
+exits 0 p4d rehearse --json -- ./vllm serve llama3.1-8b --max-model-len 8192
+for member in serving engine release error weights_bytes activations_bytes graphs_bytes budget_bytes cache_bytes cache_tokens \
+	cache_blocks max_model_len max_num_seqs max_num_batched_tokens concurrency workers; do
+	prints "\"$member\": "
+	grep -q "\*$member\*" "$P4D_TEST_SRCDIR/man/p4d-rehearse.1.scd" || fail "p4d-rehearse(1) does not name $member"
+done
+WORKERS=8
+exits 0 p4d rehearse -- ./vllm serve llama3.1-8b --tensor_parallel_size=4 -pp 2
+prints "on 8 x h100-80gb" "Rank 0: "
+ranks "GPUS=8|serve llama3.1-8b --tensor_parallel_size=4 -pp 2"
+cat >"$work/serve.sh" <<'JOB'
+#!/bin/sh
+#SBATCH -p h100 --gpus-per-node=8
+./vllm serve llama3.1-8b --tensor-parallel-size 8 &
+sleep 60
+python benchmark.py
+JOB
+exits 0 p4d rehearse "$work/serve.sh"
+prints "on 8 x h100-80gb"
+ranks "GPUS=8|serve llama3.1-8b --tensor-parallel-size 8"
+# a program of ranks that turns out to start such an engine is played once
+exits 0 p4d rehearse --gpus-per-node 8 -- ./vllm offline
+prints "on 8 x h100-80gb"
+! printf '%s\n' "$out" | grep -q "Rank 7" || fail "an engine with 8 workers was played twice"
+WORKERS=1
+ERROR=', "error": "ValueError: To serve at least one request with a length of 8192 tokens, 1.0 GiB KV cache is needed", "short_of_memory": true'
+exits 12 p4d rehearse -- ./vllm serve llama3.1-8b
+prints "Verdict: reject on 1 x h100-80gb: vLLM: ValueError: To serve at least one request with a length of 8192 tokens"
+ERROR=', "error": "KeyError: rope", "short_of_memory": false'
+exits 9 p4d rehearse -- ./vllm serve llama3.1-8b
+prints "Verdict: incomplete on 1 x h100-80gb: the program ended with status 1"
+rm -f "$seen"
+
 # the largest micro-batch that fits, from what two values take
 cat >"$work/batch" <<EOF
 #!/bin/sh

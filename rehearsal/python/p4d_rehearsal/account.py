@@ -200,9 +200,9 @@ class Account:
         for tensor in result if isinstance(result, (tuple, list)) else (result,):
             if not isinstance(tensor, torch.Tensor):
                 continue
-            if not tensor.is_cuda:
+            if tensor.device.type == "cpu":
                 self.copied(tensor, arguments)
-            elif tensor.dim() > 1 and tensor.shape[-1] == self.vocabulary and tensor.is_floating_point():
+            elif tensor.is_cuda and tensor.dim() > 1 and tensor.shape[-1] == self.vocabulary and tensor.is_floating_point():
                 self.mark_all((tensor,), "logits")
 
     def mark_all(self, tree, kind):
