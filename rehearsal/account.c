@@ -317,10 +317,13 @@ void p4d_account_fill(void *to, int value, size_t bytes)
 		memset(to, value, bytes);
 		return;
 	}
-	/* What is large reads 0 afterwards, and holds no pages; the ends of other blocks on its first and
-	 * last page stay. */
+	/* What is large reads 0 afterwards and holds no pages but its first and last, which other blocks share. */
+	uintptr_t end = (uintptr_t)to + bytes;
 	uintptr_t first = ((uintptr_t)to + 4095) & ~(uintptr_t)4095;
-	uintptr_t last = ((uintptr_t)to + bytes) & ~(uintptr_t)4095;
-	if (!value && last > first)
-		madvise((void *)first, last - first, MADV_DONTNEED);
+	uintptr_t last = end & ~(uintptr_t)4095;
+	if (value)
+		return;
+	memset(to, 0, first - (uintptr_t)to);
+	madvise((void *)first, last - first, MADV_DONTNEED);
+	memset((void *)last, 0, end - last);
 }

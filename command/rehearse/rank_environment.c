@@ -200,8 +200,12 @@ static int set_rank(const p4d_player *p, uint64_t rank)
 	if (set("MASTER_ADDR", "127.0.0.1") || set("TORCHELASTIC_USE_AGENT_STORE", "True") ||
 	    set_number("P4D_REHEARSAL_STORE", p->port))
 		return -1;
-	/* programs take that for torchrun */
-	return p->started & P4D_STARTED_TORCHRUN ? set("TORCHELASTIC_RUN_ID", "rehearsal") : 0;
+	if (!(p->started & P4D_STARTED_TORCHRUN))
+		return 0;
+	/* a user's own number of threads stays */
+	if (p->ranks_per_node > 1 && setenv("OMP_NUM_THREADS", "1", 0))
+		return -1;
+	return set("TORCHELASTIC_RUN_ID", "rehearsal"); /* programs take that for torchrun */
 }
 
 /* As Slurm numbers a job's GPUs; without a job nobody does. */

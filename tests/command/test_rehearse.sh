@@ -134,6 +134,12 @@ export PRINTS
 none="RANK= LOCAL_RANK= WORLD_SIZE= LOCAL_SIZE="
 exits 0 p4d rehearse --ranks last -- torchrun --nproc-per-node=8 --no-python ./prog --x
 ranks "RANK=7 LOCAL_RANK=7 WORLD_SIZE=8 LOCAL_SIZE= SLURM_PROCID= OMPI_COMM_WORLD_RANK= OMPI_COMM_WORLD_SIZE= PMI_RANK= FOO= |--x"
+for threads in "" 7; do # a user's own number stays
+	export PRINTS="LOCAL_RANK OMP_NUM_THREADS"
+	exits 0 env ${threads:+OMP_NUM_THREADS=$threads} p4d rehearse --ranks last -- torchrun --nproc-per-node=8 --no-python ./prog
+	ranks "LOCAL_RANK=7 OMP_NUM_THREADS=${threads:-1} |"
+done
+PRINTS="RANK LOCAL_RANK WORLD_SIZE LOCAL_SIZE SLURM_PROCID OMPI_COMM_WORLD_RANK OMPI_COMM_WORLD_SIZE PMI_RANK FOO"
 exits 0 p4d rehearse --ranks last -- srun -N2 --gpus-per-node=8 --ntasks-per-node=8 ./prog
 prints "on 16 x h100-80gb"
 ranks "$none SLURM_PROCID=15 OMPI_COMM_WORLD_RANK= OMPI_COMM_WORLD_SIZE= PMI_RANK= FOO= |"

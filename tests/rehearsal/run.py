@@ -16,7 +16,9 @@ share. Prints one line per case and release; the last line is `N passed, N faile
 import argparse
 import json
 import os
+import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -89,53 +91,92 @@ def checked(name, case):
     return {"rehearse": case.get("rehearse", []), "needs": case.get("needs", []), "torch": releases, "want": wanted}
 
 
+def name_of(package):
+    return re.match("[A-Za-z0-9._-]*", package).group()
+
+
 class Environment:
-    """A virtual environment with a release of PyTorch; packages are added as programs need them."""
+    """A virtual environment with a release of PyTorch. Packages of a program lie in a folder over it, with all that they need in
+    other releases than other programs do."""
 
     def __init__(self, release, folder, python):
         self.release = release
         self.given = python
-        self.folder = folder / ("venv-" + release)
-        self.python = Path(python) if python else self.folder / "bin/python"
-        self.ready = False
-        self.problems = {}  # by package, why it is not there; "" where it is
+        self.folder = folder
+        self.layers = {}  # by packages, the Python that has them, or why there is none
+        self.base = None
 
-    def pip(self, *words):
-        """None, or what pip says last."""
-        done = subprocess.run([self.python, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--no-input", *words],
+    def pip(self, python, *words):
+        """None, or what pip says first."""
+        done = subprocess.run([python, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--no-input", *words],
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
         said = [line for line in done.stdout.splitlines() if line.startswith("ERROR:")] or done.stdout.splitlines()
         return None if not done.returncode else (said[0] if said else "pip ended with %d" % done.returncode)
 
+    def make(self, folder, packages, below=None):
+        """Why FOLDER could not be made, or None. BELOW: the Python of an environment whose packages are seen, too."""
+        if (folder / "made").exists():
+            return None
+        shutil.rmtree(folder, ignore_errors=True)
+        made = subprocess.run([sys.executable, "-m", "venv", *(["--without-pip"] if below else []), folder],
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+        if made.returncode:
+            return made.stdout.strip()
+        if below:
+            (site_packages(folder / "bin/python") / "below.pth").write_text("%s\n" % site_packages(below))
+        problem = self.pip(folder / "bin/python", *packages)
+        if not problem:
+            (folder / "made").touch()
+        return problem
+
     def open(self):
-        if self.ready:
-            return
-        if not self.given and not (self.folder / "made").exists():
+        """The Python that has PyTorch."""
+        if self.given:
+            return Path(self.given)
+        if not self.base:
             if sys.version_info[:2] > RELEASES[self.release]["until"]:
                 raise Skipped("its wheels are for Python %d.%d and older" % RELEASES[self.release]["until"])
-            made = subprocess.run([sys.executable, "-m", "venv", self.folder], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                                  text=True, check=False)
-            problem = made.stdout.strip() if made.returncode else self.pip(*RELEASES[self.release]["packages"])
+            folder = self.folder / ("venv-" + self.release)
+            problem = self.make(folder, RELEASES[self.release]["packages"])
             if problem:
                 raise Skipped("no PyTorch %s: %s" % (self.release, problem))
-            (self.folder / "made").touch()
-        self.ready = True
+            self.base = folder / "bin/python"
+        return self.base
 
-    def add(self, package):
-        if package not in self.problems:
-            self.problems[package] = self.find(package) or ""
-        if self.problems[package]:
-            raise Skipped(self.problems[package])
-
-    def find(self, package):
-        """None where PACKAGE is there, or was installed."""
-        name = package.split("=")[0].split("<")[0].split(">")[0].split("[")[0]
+    def python_with(self, needs):
+        """The Python that has PyTorch and these packages."""
+        base, packages = self.open(), sorted(set(needs))
+        if not packages:
+            return base
         if self.given:
-            found = subprocess.run([self.python, "-c", "import importlib.metadata as m, sys; m.version(sys.argv[1])", name],
-                                   stderr=subprocess.DEVNULL, check=False)
-            return "no %s in that Python" % name if found.returncode else None
-        package = OF_THAT_TIME.get(self.release, {}).get(package, package)
-        return self.pip(package, *RELEASES[self.release]["packages"])
+            for package in packages:
+                if not version_of(base, name_of(package)):
+                    raise Skipped("no %s in that Python" % name_of(package))
+            return base
+        key = "+".join(packages)
+        if key not in self.layers:
+            of_that_time = OF_THAT_TIME.get(self.release, {})
+            folder = self.folder / ("venv-%s+%s" % (self.release, key))
+            pins = [p for p in RELEASES[self.release]["packages"] if name_of(p) != "torch"]
+            self.layers[key] = self.make(folder, [*(of_that_time.get(p, p) for p in packages), *pins,
+                                                  "torch==" + version_of(base, "torch")], base) or folder / "bin/python"
+        if isinstance(self.layers[key], str):
+            raise Skipped(self.layers[key])
+        return self.layers[key]
+
+
+def site_packages(python):
+    """The folder where pip installs packages for PYTHON."""
+    done = subprocess.run([python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"], stdout=subprocess.PIPE,
+                          text=True, check=True)
+    return Path(done.stdout.strip())
+
+
+def version_of(python, package):
+    """The release that PYTHON has of PACKAGE; None: it has none."""
+    done = subprocess.run([python, "-c", "import importlib.metadata as m, sys; print(m.version(sys.argv[1]))", package],
+                          stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False)
+    return None if done.returncode else done.stdout.strip()
 
 
 def peaks(answer):
@@ -191,10 +232,8 @@ def rehearse(p4d, python, program, header, keep):
 
 
 def try_program(p4d, environment, program, header, keep):
-    environment.open()
-    for package in header["needs"]:
-        environment.add(package)
-    answer, said = rehearse(p4d, environment.python, program, header, keep)
+    python = environment.python_with(header["needs"])
+    answer, said = rehearse(p4d, python, program, header, keep)
     try:
         return hold_against(answer, header["want"])
     except Failed as failed:

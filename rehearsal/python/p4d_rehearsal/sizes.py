@@ -7,11 +7,13 @@ that nobody knows is 1, or 0 where it has a fraction or is a flag (overflow, for
 computes finite numbers, and no whole number that nobody knows equals another: texts that a model writes do not end
 early."""
 import math
+import operator as python
 
 import torch
 
 aten = torch.ops.aten
 LARGEST = 1 << 24  # elements that are computed on the host for the size of a result
+FOLLOWED = 1 << 26  # whole numbers: who gets what of 32768 tokens with 8 of 128 experts
 
 MASKED = {aten.index, aten.index_put, aten.index_put_, aten._index_put_impl_, aten._unsafe_index,
           aten._unsafe_index_put}
@@ -22,14 +24,19 @@ LISTED = {aten.zeros, aten.ones, aten.full, aten.rand, aten.randn, aten.randint,
           aten.repeat}
 # Operators that look for set elements on their way to a result whose size is an argument: that argument's place.
 SIZED = {aten.masked_scatter_backward: 2}
+ZEROS = {aten.zeros, aten.zeros_like, aten.new_zeros}
 WHOLE = (torch.bool, torch.int16, torch.int32, torch.int64)
 FINITE = {aten.isnan: False, aten.isinf: False, aten.isfinite: True, aten.isposinf: False, aten.isneginf: False}
+COMPARED = {aten.lt: python.lt, aten.le: python.le, aten.gt: python.gt, aten.ge: python.ge}
 
 
 def compared(operator, arguments):
     """The answer to a comparison with a value that nobody knows; None: there is none."""
     if operator in FINITE:
         return FINITE[operator]
+    if operator in COMPARED and isinstance(arguments[1], (int, float)):
+        single = arguments[0].numel() == 1 and arguments[0].is_floating_point()  # a norm, which is read as 0
+        return COMPARED[operator](number(arguments[0]), arguments[1]) if single else None
     if operator not in (aten.eq, aten.ne) or len(arguments) < 2:
         return None
     same = arguments[1] is arguments[0]  # x == x holds for all but NaN
@@ -66,6 +73,13 @@ def elements(function, arguments, tensors):
         except RuntimeError:
             return 0  # lists of tensors
     return 0
+
+
+def is_whole(tensors, named):
+    """Whether the result is of whole numbers or flags, as far as arguments say."""
+    if named.get("dtype") is not None:
+        return named["dtype"] in WHOLE
+    return bool(tensors) and all(t.dtype in WHOLE for t in tensors)
 
 
 def fills(operator, arguments, named):

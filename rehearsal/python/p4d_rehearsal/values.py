@@ -17,7 +17,6 @@ import traceback
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_flatten, tree_map_only
 
 from p4d_rehearsal import sizes
 
@@ -43,6 +42,41 @@ unknown_reads = {}  # (operator, place in the program): how often
 even_routes = 0
 
 
+def _tensors(value):
+    """All tensors in nested lists, tuples and dictionaries. torch's own function for that is slow."""
+    if isinstance(value, torch.Tensor):
+        return [value]
+    if isinstance(value, dict):
+        value = value.values()
+    elif not isinstance(value, (list, tuple)):
+        return []
+    return [tensor for inner in value for tensor in _tensors(inner)]
+
+
+def _mapped(function, value):
+    """VALUE with function(tensor) in place of each of its tensors."""
+    if isinstance(value, torch.Tensor):
+        return function(value)
+    if isinstance(value, dict):
+        return {name: _mapped(function, inner) for name, inner in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)(_mapped(function, inner) for inner in value)
+    if isinstance(value, tuple):  # of torch.return_types
+        return type(value)([_mapped(function, inner) for inner in value])
+    return value
+
+
+class _OneThread:
+    """Small tensors: the others would only be waited for, which takes milliseconds where the machine is busy."""
+
+    def __enter__(self):
+        self.threads = torch.get_num_threads()
+        torch.set_num_threads(1)
+
+    def __exit__(self, *error):
+        torch.set_num_threads(self.threads)
+
+
 def _address(tensor):
     return tensor.untyped_storage().data_ptr()
 
@@ -51,10 +85,16 @@ def _is_small(tensor):
     return tensor.untyped_storage().nbytes() <= SMALL
 
 
+def _can_be_known(tensor):
+    """Whole numbers and flags say who gets what (tokens by expert), so more of them are followed than the stand-ins copy."""
+    return _is_small(tensor) or (tensor.dtype in sizes.WHOLE
+                                 and tensor.untyped_storage().nbytes() <= sizes.FOLLOWED * tensor.itemsize)
+
+
 def _is_known(tensor):
     if not tensor.is_cuda:
         return True
-    if type(tensor) not in PLAIN or not _is_small(tensor):
+    if type(tensor) not in PLAIN or not _can_be_known(tensor):
         return False
     kept = known.get(_address(tensor))
     return kept is not None and kept.cdata == tensor.untyped_storage()._cdata
@@ -66,7 +106,7 @@ def _mark(tensor, is_known):
     address = _address(tensor)
     if not address:
         return
-    if is_known and _is_small(tensor):
+    if is_known and _can_be_known(tensor):
         known[address] = StorageWeakRef(tensor.untyped_storage())
     else:
         known.pop(address, None)
@@ -82,6 +122,14 @@ def _on_host(tensor):
     memory = torch.frombuffer((ctypes.c_char * bytes_).from_address(_address(tensor)), dtype=torch.uint8)
     return torch.empty(0, dtype=tensor.dtype).set_(memory.untyped_storage(), tensor.storage_offset(), tensor.size(),
                                                    tensor.stride())
+
+
+def _fill(tensor, value):
+    """Pages that are all zero take no memory of the host."""
+    if value == 0 and not _is_small(tensor):
+        ctypes.CDLL(None).cudaMemset(ctypes.c_void_p(_address(tensor)), 0, ctypes.c_size_t(tensor.untyped_storage().nbytes()))
+    elif tensor.numel():
+        _on_host(tensor).fill_(value)
 
 
 def _place():
@@ -125,7 +173,7 @@ class Values(TorchDispatchMode):
         return result
 
     def run(self, function, arguments, named):
-        tensors = [t for t in tree_flatten((arguments, named))[0] if isinstance(t, torch.Tensor)]
+        tensors = _tensors((arguments, named))
         device = self.device_of(tensors, named)
         if device is None or device.type != "cuda" or any(type(t) not in PLAIN for t in tensors):
             return function(*arguments, **named)
@@ -135,8 +183,8 @@ class Values(TorchDispatchMode):
             return result
         if operator in sizes.MASKED and sizes.has_mask(arguments) and not sizes.fills(operator, arguments, named):
             arguments = sizes.indices_of(arguments, _is_known, _on_host, self.put, lambda: self.note_read(operator))
-            tensors = [t for t in tree_flatten((arguments, named))[0] if isinstance(t, torch.Tensor)]
-        all_known = all(map(_is_known, tensors))
+            tensors = _tensors((arguments, named))
+        all_known = all(map(_is_known, tensors)) or self.is_written_whole(operator, arguments)
         if not all_known and operator in READS:
             return self.read(operator, function, arguments, named, device)
         if not all_known and operator in COPIES:
@@ -145,9 +193,10 @@ class Values(TorchDispatchMode):
         writes = function._schema.is_mutable
         if returns_view and not writes:
             return function(*arguments, **named)  # the storage stays as known as it was
-        if all_known and self.can_compute(operator, function, arguments, tensors):
+        if all_known and self.can_compute(operator, function, arguments, named, tensors):
             try:
-                result = self.compute(function, arguments, named, device, writes)
+                with _OneThread():
+                    result = self.compute(function, arguments, named, device, writes)
             except (RuntimeError, NotImplementedError, TypeError):
                 result = None  # no such operator on the CPU
             if result is not None:
@@ -178,12 +227,19 @@ class Values(TorchDispatchMode):
         return False, None
 
     @staticmethod
+    def is_written_whole(operator, arguments):
+        """Whether known values take the place of all that a large tensor of whole numbers holds."""
+        if operator is not aten.copy_ or not arguments[0].is_cuda or _is_small(arguments[0]):
+            return False
+        whole = arguments[0].numel() * arguments[0].itemsize == arguments[0].untyped_storage().nbytes()
+        return whole and _can_be_known(arguments[0]) and _is_known(arguments[1])
+
+    @staticmethod
     def run_higher(function, arguments, named):
         """An operator that takes functions, such as flex_attention: what they compute is unknown."""
         result = function(*arguments, **named)
-        for tensor in tree_flatten(result)[0]:
-            if isinstance(tensor, torch.Tensor):
-                _mark(tensor, False)
+        for tensor in _tensors(result):
+            _mark(tensor, False)
         return result
 
     @staticmethod
@@ -200,7 +256,7 @@ class Values(TorchDispatchMode):
         result = function(*arguments, **named)
         dim = arguments[2] if len(arguments) > 2 else named.get("dim", -1)
         indices = _even_indices(arguments[0], arguments[1], dim)
-        if indices.numel() * 8 <= SMALL:
+        if _can_be_known(result[1]):
             _on_host(result[1]).copy_(indices)
             _mark(result[1], True)
         _mark(result[0], False)
@@ -209,8 +265,8 @@ class Values(TorchDispatchMode):
     @staticmethod
     def answer(function, arguments, named, value):
         result = function(*arguments, **named)
-        if isinstance(result, torch.Tensor) and type(result) in PLAIN and _is_small(result):
-            _on_host(result).fill_(value)
+        if isinstance(result, torch.Tensor) and type(result) in PLAIN and _can_be_known(result):
+            _fill(result, value)
             _mark(result, True)
         return result
 
@@ -228,25 +284,25 @@ class Values(TorchDispatchMode):
         """The stand-in of NCCL moves small data, so what comes of known data is known."""
         result = function(*arguments, **named)
         reduces = "reduce" in function.overloadpacket.__name__
-        sent, received = [], tree_flatten(result)[0]
+        sent, received = [], _tensors(result)
         for argument, value in _with_values(function, arguments, named):
-            tensors = [t for t in tree_flatten(value)[0] if isinstance(t, torch.Tensor)]
+            tensors = _tensors(value)
             writes = argument.alias_info is not None and argument.alias_info.is_write
             received += tensors if writes or "output" in argument.name else []
             sent += tensors if "output" not in argument.name else []
         # Sums of 16 bits are left as they are.
         is_known = all(_is_known(t) and not (reduces and t.is_floating_point() and t.itemsize < 4) for t in sent)
         for tensor in received:
-            if isinstance(tensor, torch.Tensor) and not any(tensor is t for t in sent if not reduces):
-                _mark(tensor, is_known)
+            if not any(tensor is t for t in sent if not reduces):
+                _mark(tensor, is_known and _is_small(tensor))
         if "recv" in function.overloadpacket.__name__:
             for tensor in sent:  # the stand-in answers for whole numbers, or says that it cannot
-                _mark(tensor, not tensor.is_floating_point() and tensor.itemsize >= 4)
+                _mark(tensor, not tensor.is_floating_point() and tensor.itemsize >= 4 and _is_small(tensor))
         return result
 
     @staticmethod
     def put(tensor, values):
-        if tensor.numel() and _is_small(tensor):
+        if tensor.numel() and _can_be_known(tensor):
             _on_host(tensor).copy_(values)
             _mark(tensor, True)
 
@@ -263,7 +319,7 @@ class Values(TorchDispatchMode):
         instead = sizes.substitute(operator, arguments)
         if instead is None:
             return function(*arguments, **named)
-        return tree_map_only(torch.Tensor, lambda t: torch.empty(t.shape, dtype=t.dtype, device=device),
+        return _mapped(lambda t: torch.empty(t.shape, dtype=t.dtype, device=device),
                              function(*instead, **named))
 
     def bring_to_host(self, operator, arguments, named):
@@ -272,14 +328,14 @@ class Values(TorchDispatchMode):
         target = arguments[0].device if operator is aten.copy_ else named.get("device")
         if target is None or torch.device(target).type != "cpu" or not source.is_cuda or _is_known(source):
             return
-        if source.dtype in sizes.WHOLE and _is_small(source):
+        if source.dtype in sizes.WHOLE and _is_small(source) and source.numel():
             self.note_read(operator)
             _on_host(source).fill_(sizes.number(source))
 
     @staticmethod
     def is_logged(operator, arguments):
-        """A single number with a fraction is a loss or a norm, which no size is taken from."""
-        return operator is aten._local_scalar_dense and arguments[0].is_floating_point()
+        """A single number with a fraction is a loss or a norm, which no size is taken from; what is empty has no values."""
+        return not arguments[0].numel() or (operator is aten._local_scalar_dense and arguments[0].is_floating_point())
 
     @staticmethod
     def note_read(operator):
@@ -287,16 +343,15 @@ class Values(TorchDispatchMode):
         unknown_reads[key] = unknown_reads.get(key, 0) + 1
 
     @staticmethod
-    def can_compute(operator, function, arguments, tensors):
+    def can_compute(operator, function, arguments, named, tensors):
         if operator in EMPTY:
             return False
-        if operator in FACTORIES and isinstance(arguments[0], (list, tuple)):
-            if torch.Size(arguments[0]).numel() * 8 > SMALL:
-                return False
-        if sizes.elements(function, arguments, tensors) > SMALL:
+        most = sizes.FOLLOWED if sizes.is_whole(tensors, named) else SMALL
+        if operator in FACTORIES and isinstance(arguments[0], (list, tuple)) and most == SMALL:
+            most //= 8
+        if sizes.elements(function, arguments, tensors) > most:
             return False  # what is large is unknown, and would take the host's memory
-        return all(_is_small(t) and t.numel() <= sizes.LARGEST if t.is_cuda else t.numel() * t.element_size() <= SMALL
-                   for t in tensors)
+        return all(t.numel() <= sizes.FOLLOWED if t.is_cuda else t.numel() * t.element_size() <= SMALL for t in tensors)
 
     @staticmethod
     def compute(function, arguments, named, device, writes):
@@ -304,43 +359,45 @@ class Values(TorchDispatchMode):
         if writes:
             if not arguments or not isinstance(arguments[0], torch.Tensor) or not arguments[0].is_cuda or "out" in named:
                 return None
-            function(*tree_map_only(torch.Tensor, _on_host, arguments), **tree_map_only(torch.Tensor, _on_host, named))
+            function(*_mapped(_on_host, arguments), **_mapped(_on_host, named))
             _mark(arguments[0], True)
             return arguments[0]
         on_host = {name: torch.device("cpu") if isinstance(value, torch.device) else value
-                   for name, value in tree_map_only(torch.Tensor, _on_host, named).items() if name != "pin_memory"}
-        result = function(*tree_map_only(torch.Tensor, _on_host, arguments), **on_host)
+                   for name, value in _mapped(_on_host, named).items() if name != "pin_memory"}
+        result = function(*_mapped(_on_host, arguments), **on_host)
         to = torch.device(named["device"]) if named.get("device") is not None else device
+        operator = function.overloadpacket
 
         def on_device(tensor):
             if to.type != "cuda":
                 return tensor
             copy = torch.empty_strided(tensor.size(), tensor.stride(), dtype=tensor.dtype, device=to)
-            if copy.numel() and _is_small(copy):
+            if operator in sizes.ZEROS and not _is_small(copy) and _can_be_known(copy):
+                _fill(copy, 0)
+            elif copy.numel() and _can_be_known(copy):
                 _on_host(copy).copy_(tensor)
             _mark(copy, True)
             return copy
 
-        return tree_map_only(torch.Tensor, on_device, result)
+        return _mapped(on_device, result)
 
     @staticmethod
     def mark_results(operator, function, arguments, named, result, writes, all_known):
         if not writes:
-            for tensor in tree_flatten(result)[0]:
-                if isinstance(tensor, torch.Tensor):
-                    # A copy from the host is made by the stand-in, unless its type changes on the device.
-                    source = arguments[0] if arguments and isinstance(arguments[0], torch.Tensor) else None
-                    copied = operator is aten._to_copy and source is not None and _is_known(source)
-                    same = copied and (source.dtype == tensor.dtype or not tensor.is_cuda)
-                    _mark(tensor, same or (operator in EMPTY and operator is not aten.record_stream))
+            for tensor in _tensors(result):
+                # A copy from the host is made by the stand-in, unless its type changes on the device.
+                source = arguments[0] if arguments and isinstance(arguments[0], torch.Tensor) else None
+                copied = operator is aten._to_copy and source is not None and _is_known(source)
+                same = copied and _is_small(tensor) and (source.dtype == tensor.dtype or not tensor.is_cuda)
+                _mark(tensor, same or (operator in EMPTY and operator is not aten.record_stream))
             return
         for argument, value in _with_values(function, arguments, named):
             if argument.alias_info is None or not argument.alias_info.is_write:
                 continue
-            for tensor in tree_flatten(value)[0]:
-                if isinstance(tensor, torch.Tensor):
-                    whole = tensor.numel() * tensor.element_size() == tensor.untyped_storage().nbytes()
-                    _mark(tensor, operator is aten.copy_ and (all_known or (_is_known(arguments[1]) and whole)))
+            for tensor in _tensors(value):
+                whole = tensor.numel() * tensor.element_size() == tensor.untyped_storage().nbytes()
+                _mark(tensor, operator is aten.copy_ and _is_small(tensor)
+                      and (all_known or (_is_known(arguments[1]) and whole)))
 
 
 def _with_values(function, arguments, named):
@@ -363,8 +420,8 @@ def _write():
 
 def forget(values):
     """Kernels that PyTorch does not dispatch write to tensors as well."""
-    for tensor in tree_flatten(values)[0]:
-        if isinstance(tensor, torch.Tensor) and tensor.is_cuda and type(tensor) in PLAIN:
+    for tensor in _tensors(values):
+        if tensor.is_cuda and type(tensor) in PLAIN:
             _mark(tensor, False)
 
 

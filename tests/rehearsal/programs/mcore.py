@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# needs: megatron-core einops
+# needs: megatron-core==0.16.1 einops
 # rehearse: --gpus-per-node 8
 # case: tp
 # rehearse: --ranks 0 -- --tp=2
@@ -17,7 +17,6 @@
 the local layer specification, its schedules for pipelines, its DistributedDataParallel and distributed optimizer."""
 import os
 import sys
-from functools import partial
 
 import torch
 from megatron.core import parallel_state, tensor_parallel

@@ -1,14 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-# needs: torchtitan
+# needs: torchtitan==0.3.0
 # rehearse: --gpus-per-node 8
 # case: fsdp
 # rehearse: --ranks 0 -- --config llama3_8b
 # want: verdict=pass
 # case: tp
-# rehearse: --ranks 0 -- --config llama3_debugmodel --parallelism.tensor_parallel_degree=4
+# rehearse: --ranks 0 -- --config llama3_middle --parallelism.tensor_parallel_degree=2
 # want: verdict=pass
 # case: pp
-# rehearse: --ranks 0,7 -- --config llama3_debugmodel --parallelism.pipeline_parallel_degree=4 --parallelism.pipeline_parallel_schedule=1F1B
+# rehearse: --ranks 0,7 -- --config llama3_middle --parallelism.pipeline_parallel_degree=2 --parallelism.pipeline_parallel_schedule=1F1B
+# want: verdict=pass
+# case: 8b-tp
+# rehearse: --ranks 0 -- --config llama3_8b --parallelism.tensor_parallel_degree=2
+# want: verdict=pass
+# case: 8b-pp
+# rehearse: --ranks 0,7 -- --config llama3_8b --parallelism.pipeline_parallel_degree=2 --parallelism.pipeline_parallel_schedule=1F1B
 # want: verdict=pass
 """torchtitan's own trainer, as `torchrun -m torchtitan.train` starts it, with a tokenizer and texts made here."""
 import json
@@ -18,7 +24,17 @@ import tempfile
 
 from tokenizers import Tokenizer, models, pre_tokenizers
 from torchtitan import train
+from torchtitan.models.llama3 import config_registry
 
+
+def middle():
+    """A fourth of the layers of Llama 3 8B."""
+    config = config_registry.llama3_8b()
+    config.model_spec.model.layers = config.model_spec.model.layers[:8]
+    return config
+
+
+config_registry.llama3_middle = middle
 folder = tempfile.mkdtemp()
 words = ["w%d" % i for i in range(2000)]
 tokenizer = Tokenizer(models.WordLevel({word: i for i, word in enumerate(["<s>", "</s>", "?"] + words)}, unk_token="?"))

@@ -2,8 +2,11 @@
 #
 # want: verdict=warn
 """What a program sees of values: known ones are true, and unknown ones have answers that do not depend on chance."""
+import sys
+
 import torch
 
+reads = sys.modules["p4d_rehearsal.values"].unknown_reads
 layer = torch.nn.Linear(1024, 1024).cuda()
 optimizer = torch.optim.AdamW(layer.parameters(), fused=True)
 mask = torch.tensor([True, False, True, False]).cuda()
@@ -34,3 +37,13 @@ for step in range(2):
     assert other.data_ptr() == place and other.tolist() == [1, 1, 1, 1], other.tolist()
     torch.argmax(out, dim=1, out=length.resize_(4))
     assert length.tolist() == [1, 1, 1, 1]
+    # which tokens of 8,192 each of 64 experts gets: more than 1 MiB of flags, and the same number for each
+    before = dict(reads)
+    chosen = torch.randn(8192, 64, device="cuda").topk(4)[1]
+    flags = torch.nn.functional.one_hot(chosen, 64).permute(2, 1, 0)
+    assert [torch.where(flags[expert])[1].numel() for expert in (0, 63)] == [512, 512] and reads == before, reads
+    # nothing is read of what is empty
+    assert torch.tensor([], dtype=torch.int64, device="cuda").tolist() == [] and reads == before, reads
+    # a norm on the device is what it would be on the host
+    norm = torch.nn.utils.get_total_norm([out])
+    assert not bool((~torch.isfinite(norm) | (norm < 0)).any()) and norm.item() == 0 and reads == before, reads
