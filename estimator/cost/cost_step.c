@@ -8,11 +8,6 @@
 
 enum { ON_STACK = 768 }; /* doubles */
 
-static double later(double a, double b)
-{
-	return a > b ? a : b;
-}
-
 /* ---- the bound ---- */
 
 /* Receives of a stage per micro-batch. The turn of a V is no transfer. */
@@ -57,7 +52,7 @@ static stage_view view_of(const p4d_layout *l, const p4d_cost_terms *t, const p4
 	const double weight = p4d_is_split(l->schedule) ? p4d_cost__chunk_passes(l, t, 0, 0).weight : 0;
 
 	return (stage_view){.begin = first->gather / parts,
-			    .end = later(weight, t->vocabulary.sync) + t->vocabulary.embed_backward +
+			    .end = P4D_MOST(weight, t->vocabulary.sync) + t->vocabulary.embed_backward +
 				   first->reduce / parts + first->optimizer};
 }
 
@@ -94,8 +89,8 @@ static double done(const p4d_layout *l, const p4d_cost_terms *t, const stage_vie
 {
 	const double m = (double)l->micro_batches;
 
-	return later(ends->gather + m * (work + t->vocabulary.embed_forward),
-		     v->begin + v->before + m * work);
+	return P4D_MOST(ends->gather + m * (work + t->vocabulary.embed_forward),
+			v->begin + v->before + m * work);
 }
 
 /*
@@ -110,7 +105,7 @@ static double seen_from(const p4d_layout *l, const p4d_cost_terms *t, const p4d_
 
 	const double own = done(l, t, v, &ends, work.first + work.later) + ends.reduce + ends.optimizer;
 
-	return l->local_loss ? own : later(own, done(l, t, v, &ends, work.first) + v->after + v->end);
+	return l->local_loss ? own : P4D_MOST(own, done(l, t, v, &ends, work.first) + v->after + v->end);
 }
 
 /*
@@ -161,9 +156,9 @@ double p4d_cost_bound(const p4d_layout *l, const p4d_gpu *gpu, p4d_cost_cache *m
 		if (count > 1)
 			pass_by(l, &one, stage, count - 1, &v);
 		before = stage + count - 1;
-		bound = later(bound, seen_from(l, &t, &one, before, &v, &first));
+		bound = P4D_MOST(bound, seen_from(l, &t, &one, before, &v, &first));
 	}
-	return p4d_is_v_shaped(l->schedule) ? later(bound, seen_from_top(l, &t, &v)) : bound;
+	return p4d_is_v_shaped(l->schedule) ? P4D_MOST(bound, seen_from_top(l, &t, &v)) : bound;
 }
 
 /* The time of a micro-batch is linear or, where transfers hide, convex: the larger, the less per sequence. */
@@ -237,6 +232,6 @@ int p4d_cost_step(const p4d_layout *l, const p4d_gpu *gpu, p4d_timeline_work *wo
 		free(storage);
 	if (rc < 0)
 		return -1;
-	*out = p4d_cost_step_of(l, gpu, seconds, later(bubble, 0)); /* 0: rounding */
+	*out = p4d_cost_step_of(l, gpu, seconds, P4D_MOST(bubble, 0)); /* 0: rounding */
 	return 0;
 }

@@ -4,18 +4,18 @@
  * keys and values, adapters with dropout, tables that are never tied, and a loss in chunks of 128 tokens
  * whose logits all stay. Compared with the memory that its finetune recipes published.
  */
-#include "framework/transformers_names.h"
+#include "framework/transformers.h"
 
 /* LoRALinear's branch: dropout, two products and a factor. columns: of its result. */
 static p4d_tape_tensor adapter(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t in, uint64_t rank,
 			       uint64_t columns)
 {
-	p4d_tape_tensor y = map(w, x, false, false);
+	p4d_tape_tensor y = p4d_op_map(w, x, false, false);
 
-	w->tape->operation[w->tape->operations - 1].kept = x.elements; /* the mask */
-	y = product(w, y, in, rank, w->weight, true);
-	y = product(w, y, rank, columns, w->weight, true);
-	return map(w, y, false, false);
+	p4d_op_last(w)->kept = x.elements; /* the mask */
+	y = p4d_op_product(w, y, in, rank, w->weight, true);
+	y = p4d_op_product(w, y, rank, columns, w->weight, true);
+	return p4d_op_map(w, y, false, false);
 }
 
 /*
@@ -25,10 +25,10 @@ static p4d_tape_tensor adapter(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t i
 static p4d_tape_tensor linear(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t in, uint64_t out, bool first)
 {
 	if (w->layout->quant == P4D_QUANT_NONE)
-		return product(w, x, in, out, w->weight, w->trains);
-	const p4d_tape_tensor y = made(w, x.elements / in * out, w->weight, needs(w, x));
-	p4d_tape_operation *o = op(w, x, y, P4D_NEW_GRADIENT);
-	o->kept = needs(w, x) && first ? x.elements * 4 : 0;
+		return p4d_op_product(w, x, in, out, w->weight, w->trains);
+	const p4d_tape_tensor y = p4d_op_made(w, x.elements / in * out, w->weight, p4d_op_needs(w, x));
+	p4d_tape_operation *o = p4d_op_append(w, x, y, P4D_NEW_GRADIENT);
+	o->kept = p4d_op_needs(w, x) && first ? x.elements * 4 : 0;
 	o->scratch = o->back_scratch = in * out * 2;
 	return y;
 }
@@ -41,7 +41,7 @@ static p4d_tape_tensor adapted(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t i
 
 	if (l->finetune == P4D_TUNE_FULL || !(l->lora_targets & target))
 		return y;
-	return plus(w, y, adapter(w, x, in, l->lora_rank, out));
+	return p4d_op_plus(w, y, adapter(w, x, in, l->lora_rank, out));
 }
 
 /* LoRAQKVLinear: adapters of some of them side by side, padded with zeros to the product's width. */
@@ -57,39 +57,41 @@ static p4d_tape_tensor queries_keys_values(p4d_tape_writer *w, p4d_tape_tensor x
 
 	if (!parts)
 		return y;
-	p4d_tape_tensor z = map(w, x, false, false);
-	w->tape->operation[w->tape->operations - 1].kept = x.elements;
-	z = product(w, z, l->hidden, parts * l->lora_rank, w->weight, true);
-	z = product(w, z, parts * l->lora_rank, columns, w->weight, true); /* a convolution in groups */
+	p4d_tape_tensor z = p4d_op_map(w, x, false, false);
+	p4d_op_last(w)->kept = x.elements;
+	z = p4d_op_product(w, z, l->hidden, parts * l->lora_rank, w->weight, true);
+	z = p4d_op_product(w, z, parts * l->lora_rank, columns, w->weight,
+			   true); /* a convolution in groups */
 	if (parts < 3) {
-		const p4d_tape_tensor padded = made(w, y.elements, z.element, true);
-		op(w, z, padded, P4D_NEW_GRADIENT);
+		const p4d_tape_tensor padded = p4d_op_made(w, y.elements, z.element, true);
+		p4d_op_append(w, z, padded, P4D_NEW_GRADIENT);
 		z = padded;
 	}
-	return plus(w, y, map(w, z, false, false));
+	return p4d_op_plus(w, y, p4d_op_map(w, z, false, false));
 }
 
 /* apply_rope, whose angles are fp32, and the rest of each head behind it: a copy. */
 static p4d_tape_tensor rotated(p4d_tape_writer *w, p4d_tape_tensor x)
 {
-	const p4d_tape_tensor straight = cast(w, x, 4),
-			      turned = map(w, map(w, x, false, false), false, false);
-	const p4d_tape_tensor sum = cast(w, plus(w, straight, cast(w, turned, 4)), x.element);
+	const p4d_tape_tensor straight = p4d_op_cast(w, x, 4),
+			      turned = p4d_op_map(w, p4d_op_map(w, x, false, false), false, false);
+	const p4d_tape_tensor sum =
+	    p4d_op_cast(w, p4d_op_plus(w, straight, p4d_op_cast(w, turned, 4)), x.element);
 
-	return map(w, sum, false, false);
+	return p4d_op_map(w, sum, false, false);
 }
 
 static p4d_tape_tensor fused(p4d_tape_writer *w, p4d_tape_tensor q, p4d_tape_tensor k, p4d_tape_tensor v)
 {
 	const p4d_layout *l = w->layout;
-	const p4d_tape_tensor out = made(w, q.elements, q.element, needs(w, q));
-	p4d_tape_operation *o = op(w, q, out, P4D_NEW_GRADIENT);
+	const p4d_tape_tensor out = p4d_op_made(w, q.elements, q.element, p4d_op_needs(w, q));
+	p4d_tape_operation *o = p4d_op_append(w, q, out, P4D_NEW_GRADIENT);
 	const short saved[] = {q.value, k.value, v.value, out.value};
 
 	o->in[1] = k.value;
 	o->in[2] = v.value;
 	o->gradient[1] = o->gradient[2] = P4D_NEW_GRADIENT;
-	for (int i = 0; i < 4 && needs(w, out); i++)
+	for (int i = 0; i < 4 && p4d_op_needs(w, out); i++)
 		o->saved[i] = saved[i];
 	o->kept = w->rows * l->heads * w->length * 4;
 	o->back_scratch = 4 * q.elements; /* flash_api.cpp: the queries' gradient in fp32 */
@@ -101,17 +103,19 @@ static p4d_tape_tensor attention(p4d_tape_writer *w, p4d_tape_tensor x)
 	const p4d_layout *l = w->layout;
 	const uint64_t A = l->heads * l->head_dim, queries = w->tokens * A;
 	const p4d_tape_tensor all = queries_keys_values(w, x);
-	p4d_tape_tensor q = view(w, all, queries), k = view(w, all, w->tokens * l->kv_heads * l->head_dim),
-			v = view(w, all, k.elements);
-	p4d_tape_operation *o = op(w, all, q, P4D_NEW_GRADIENT);
+	p4d_tape_tensor q = p4d_op_view(w, all, queries),
+			k = p4d_op_view(w, all, w->tokens * l->kv_heads * l->head_dim),
+			v = p4d_op_view(w, all, k.elements);
+	p4d_tape_operation *o = p4d_op_append(w, all, q, P4D_NEW_GRADIENT);
 
 	o->others[0] = k.value;
 	o->others[1] = v.value;
 	if (l->kv_heads < l->heads) { /* expanded to all heads, and copied to be contiguous */
 		p4d_tape_tensor *const parts[] = {&q, &k, &v};
 		for (int i = 0; i < 3; i++) {
-			const p4d_tape_tensor wide = made(w, queries, all.element, needs(w, all));
-			op(w, *parts[i], wide, P4D_NEW_GRADIENT);
+			const p4d_tape_tensor wide =
+			    p4d_op_made(w, queries, all.element, p4d_op_needs(w, all));
+			p4d_op_append(w, *parts[i], wide, P4D_NEW_GRADIENT);
 			*parts[i] = wide;
 		}
 	}
@@ -119,8 +123,8 @@ static p4d_tape_tensor attention(p4d_tape_writer *w, p4d_tape_tensor x)
 	k = rotated(w, k);
 	const p4d_tape_tensor y =
 	    l->architecture->attention_cap > 0 ? p4d_transformers__eager(w, q, k, v) : fused(w, q, k, v);
-	hold(w, all);
-	hold(w, x);
+	p4d_op_hold(w, all);
+	p4d_op_hold(w, x);
 	return adapted(w, y, A, l->hidden, true, P4D_TARGET_O);
 }
 
@@ -133,14 +137,14 @@ static p4d_tape_tensor mlp(p4d_tape_writer *w, p4d_tape_tensor x, bool shared)
 	if (l->glu) {
 		const p4d_tape_tensor up = adapted(w, x, l->hidden, l->ffn, false, P4D_TARGET_UP);
 		const p4d_tape_tensor gate = y;
-		y = times(w, map(w, y, true, false), up);
-		hold(w, gate);
-		hold(w, up);
+		y = p4d_op_times(w, p4d_op_map(w, y, true, false), up);
+		p4d_op_hold(w, gate);
+		p4d_op_hold(w, up);
 	} else {
-		y = map(w, y, true, false);
+		y = p4d_op_map(w, y, true, false);
 	}
 	y = adapted(w, y, l->ffn, l->hidden, true, P4D_TARGET_DOWN);
-	hold(w, x);
+	p4d_op_hold(w, x);
 	return y;
 }
 
@@ -148,19 +152,20 @@ static void layer(p4d_tape_writer *w, bool needs_gradient)
 {
 	const p4d_layout *l = w->layout;
 	const bool after = l->architecture->place != P4D_NORMS_BEFORE;
-	const p4d_tape_tensor x = p4d_transformers__begin(w, l->hidden, w->stream, needs_gradient);
-	const p4d_tape_tensor first = norm(w, x, l->hidden);
+	const p4d_tape_tensor x = p4d_op_begin(w, l->hidden, w->stream, needs_gradient);
+	const p4d_tape_tensor first = p4d_transformers__norm(w, x, l->hidden);
 	p4d_tape_tensor y = attention(w, first);
 
 	if (l->architecture->parallel) {
 		const bool shared = l->architecture->norms == 1;
-		const p4d_tape_tensor z = mlp(w, shared ? first : norm(w, x, l->hidden), shared);
-		plus(w, plus(w, z, y), x);
+		const p4d_tape_tensor z =
+		    mlp(w, shared ? first : p4d_transformers__norm(w, x, l->hidden), shared);
+		p4d_op_plus(w, p4d_op_plus(w, z, y), x);
 		return;
 	}
-	y = plus(w, after ? norm(w, y, l->hidden) : y, x);
-	p4d_tape_tensor z = mlp(w, norm(w, y, l->hidden), false);
-	plus(w, after ? norm(w, z, l->hidden) : z, y);
+	y = p4d_op_plus(w, after ? p4d_transformers__norm(w, y, l->hidden) : y, x);
+	p4d_tape_tensor z = mlp(w, p4d_transformers__norm(w, y, l->hidden), false);
+	p4d_op_plus(w, after ? p4d_transformers__norm(w, z, l->hidden) : z, y);
 }
 
 /*
@@ -173,25 +178,25 @@ static void end(p4d_tape_writer *w)
 	enum { CHUNK = 128 };
 	const p4d_layout *l = w->layout;
 	const uint64_t chunks = (w->length + CHUNK - 1) / CHUNK;
-	const p4d_tape_tensor x = p4d_transformers__begin(w, l->hidden, w->stream, true);
-	const p4d_tape_tensor y = norm(w, x, l->hidden);
+	const p4d_tape_tensor x = p4d_op_begin(w, l->hidden, w->stream, true);
+	const p4d_tape_tensor y = p4d_transformers__norm(w, x, l->hidden);
 	const p4d_tape_tensor logits = linear(w, y, l->hidden, l->vocab, true);
 	const bool adapters = l->finetune != P4D_TUNE_FULL;
-	const p4d_tape_tensor wide = cast(w, logits, 4);
-	w->tape->operation[w->tape->operations - 1].scratch = wide.elements * 4; /* of the step before */
+	const p4d_tape_tensor wide = p4d_op_cast(w, logits, 4);
+	p4d_op_last(w)->scratch = wide.elements * 4; /* of the step before */
 
-	hold(w, logits);
-	const p4d_tape_tensor logarithms = map(w, wide, false, true);
-	p4d_tape_operation *o = &w->tape->operation[w->tape->operations - 1];
+	p4d_op_hold(w, logits);
+	const p4d_tape_tensor logarithms = p4d_op_map(w, wide, false, true);
+	p4d_tape_operation *o = p4d_op_last(w);
 	if (!adapters) /* without their last token: a copy */
 		o->kept += wide.elements * 4;
 	if (adapters && chunks > 1) { /* gradients of all logits are never there at once */
 		o->gradient[0] = P4D_SAME_GRADIENT;
 		o->back_scratch = wide.elements / chunks * 8;
 	}
-	const p4d_tape_tensor loss = made(w, 1, 4, true);
-	op(w, logarithms, loss, P4D_NEW_GRADIENT)->saved[0] = logarithms.value;
-	hold(w, wide);
+	const p4d_tape_tensor loss = p4d_op_made(w, 1, 4, true);
+	p4d_op_append(w, logarithms, loss, P4D_NEW_GRADIENT)->saved[0] = logarithms.value;
+	p4d_op_hold(w, wide);
 }
 
 const p4d_transformers_tapes p4d_litgpt__tapes = {.layer = layer, .end = end, .unties = true};

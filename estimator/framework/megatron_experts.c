@@ -10,21 +10,6 @@
 #include "framework/megatron_memory.h"
 #include "request/routing.h"
 
-static uint64_t least(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
-
-static p4d_wide least_of(p4d_wide a, p4d_wide b)
-{
-	return a < b ? a : b;
-}
-
-static p4d_wide most(p4d_wide a, p4d_wide b)
-{
-	return a > b ? a : b;
-}
-
 /* What is calculated again is copied to where it was (tensor_parallel/random.py, CheckpointWithoutOutput). */
 enum { TWICE = 2 };
 
@@ -66,7 +51,7 @@ static p4d_wide forward_of_experts(const p4d_layout *l, const p4d_megatron_sizes
 	       (held + (l->shared_ffn && !l->shared_overlap ? z->own : 0) +
 		(again(l, P4D_MODULE_LAYERNORM) ? z->own : 0)) *
 		   z->h +
-	       most(most(results, back) * z->h, most(activation, second));
+	       P4D_MOST(P4D_MOST(results, back) * z->h, P4D_MOST(activation, second));
 }
 
 /*
@@ -79,15 +64,15 @@ static p4d_wide backward_of_experts(const p4d_layout *l, const p4d_megatron_size
 	const p4d_wide F = l->expert_ffn / l->etp, g = t.gathered, h = z->h;
 	const unsigned more = again(l, P4D_MODULE_MOE_ACTIVATION) ? TWICE : 0; /* the activation's result */
 	const bool fp8 = p4d_megatron__fp8(l); /* gradients are cast, into two copies at most */
-	p4d_wide widest = fp8 ? most(g * (2 * h + (1 + more) * F), g * (h + 2 * F) + g * F / 2)
-			      : most(g * (h + (1 + more) * F), g * (2 + more) * F);
+	p4d_wide widest = fp8 ? P4D_MOST(g * (2 * h + (1 + more) * F), g * (h + 2 * F) + g * F / 2)
+			      : P4D_MOST(g * (h + (1 + more) * F), g * (2 + more) * F);
 
 	if (l->dispatcher != P4D_ALL_TO_ALL)
-		widest = most(widest, (g + t.received) * h);
+		widest = P4D_MOST(widest, (g + t.received) * h);
 	else if (t.exchanged)
-		widest = most(widest, (t.permuted + t.received) * h);
+		widest = P4D_MOST(widest, (t.permuted + t.received) * h);
 	if (t.sorted)
-		widest = most(widest, 2 * g * h);
+		widest = P4D_MOST(widest, 2 * g * h);
 	return widest;
 }
 
@@ -169,8 +154,8 @@ void p4d_megatron__size_experts(const p4d_rows *rows, p4d_megatron_sizes *z)
 	}
 	if (with)
 		z->ffn = (again(l, P4D_MODULE_LAYERNORM) ? 1 : 2) * (p4d_wide)z->own * z->h +
-			 (dense ? least_of(z->tokens * (p4d_wide)(z->up + z->product),
-					   p4d_megatron__saved_by_experts(l, z))
+			 (dense ? P4D_LEAST(z->tokens * (p4d_wide)(z->up + z->product),
+					    p4d_megatron__saved_by_experts(l, z))
 				: p4d_megatron__saved_by_experts(l, z));
 	if (l->kv_rank)
 		z->attention = backward_of_latent(l, z);
@@ -223,13 +208,13 @@ static alive alive_of(const p4d_rows *rows, const p4d_megatron_again *r, const p
 		a.experts = a.layers;
 	else if (l->vpp == 1)
 		a.experts =
-		    (uint64_t)least(p4d_parameters_expert_layers(l, rows->stage, 0), whole) * rows->slots;
+		    (uint64_t)P4D_LEAST(p4d_parameters_expert_layers(l, rows->stage, 0), whole) * rows->slots;
 	else if (l->pp * l->vpp > P4D_MAX_UNEVEN_CHUNKS)
 		a.experts = a.layers;
 	else if (p4d_megatron__saved_by_experts(l, z) >= dense) /* of the kind that saves more */
-		a.experts = least(a.layers, most_alive(rows, true));
+		a.experts = P4D_LEAST(a.layers, most_alive(rows, true));
 	else
-		a.experts = a.layers - least(a.layers, most_alive(rows, false));
+		a.experts = a.layers - P4D_LEAST(a.layers, most_alive(rows, false));
 	return a;
 }
 
@@ -421,7 +406,7 @@ void p4d_megatron__expert_layers(p4d_rows *rows, const p4d_megatron_again *r, p4
 		keep(&slots, "group.inputs", ALONG, dtype, r->groups * rows->slots, narrow);
 		p4d_megatron_held(rows, P4D_AT_BACKWARD_FFN, "again.inputs", ALONG, P4D_PART_ACTIVATIONS,
 				  r->layers * narrow);
-		keep_layers(&second, z, (alive){r->layers, least(r->layers, with)}, true);
+		keep_layers(&second, z, (alive){r->layers, P4D_LEAST(r->layers, with)}, true);
 	}
 	keep(&slots, "layer.input", ALONG, dtype, a.layers, narrow);
 	if (a.layers)

@@ -6,11 +6,6 @@
 #include "framework/megatron_memory.h"
 #include "request/routing.h"
 
-static uint64_t least(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
-
 /* Layers of this stage for further tokens. */
 static bool has_further(const p4d_rows *rows)
 {
@@ -35,7 +30,7 @@ static void add_exchange(p4d_rows *rows, const p4d_megatron_sizes *z)
 	};
 	const p4d_layout *l = rows->layout;
 	const p4d_routed t = p4d_routed_of(l, z->own);
-	const uint64_t ranks = l->ep * l->etp, near = least(ranks, NVLINK_RANKS),
+	const uint64_t ranks = l->ep * l->etp, near = P4D_LEAST(ranks, NVLINK_RANKS),
 		       nodes = ranks / NVLINK_RANKS;
 	const p4d_wide token = 2 * z->h + OF_TOKEN;
 	const p4d_wide head = rows->last && z->gathers ? (p4d_wide)z->tokens * z->h : 0;

@@ -12,11 +12,6 @@
 	 1u << P4D_AT_BACKWARD_ATTENTION | 1u << P4D_AT_BATCH)
 #define IN_HEAD (1u << P4D_AT_EVALUATION_HEAD)
 
-static p4d_wide most(p4d_wide a, p4d_wide b)
-{
-	return a > b ? a : b;
-}
-
 /*
  * Inputs of passes, and their gradients, that are not of a slot but still referred to, while the pipeline is
  * full: the gradient that is being sent; interleaved (pipeline_parallel/schedules.py) an output that is being
@@ -37,11 +32,6 @@ uint64_t p4d_megatron__inputs_held(const p4d_rows *rows)
 	if (l->micro_batches > l->pp || left > all)
 		return (uint64_t)all;
 	return left > 0 ? (uint64_t)left : 0;
-}
-
-static uint64_t least(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
 }
 
 static p4d_wide beyond(p4d_wide more, p4d_wide less)
@@ -74,7 +64,7 @@ p4d_wide p4d_megatron__widest_ffn(const p4d_rows *rows, const p4d_megatron_sizes
 	const p4d_wide activation =
 	    t * (z->up + (fp8 ? z->F - (p4d_megatron__fp8_bytes(l, z->F) + 1) / 2 : 0));
 
-	return most(most(down, activation), beyond(up, t * z->product));
+	return P4D_MOST(P4D_MOST(down, activation), beyond(up, t * z->product));
 }
 
 /*
@@ -98,9 +88,9 @@ static p4d_wide widest_of_layer(const p4d_rows *rows, const p4d_megatron_sizes *
 
 	if (!z->backward)
 		return l->recompute >= P4D_RECOMPUTE_MLP
-			   ? most(last_product(rows, z), p4d_megatron__widest_ffn(rows, z))
+			   ? P4D_MOST(last_product(rows, z), p4d_megatron__widest_ffn(rows, z))
 			   : p4d_megatron__widest_ffn(rows, z);
-	return again ? most(z->forward, z->backward) : z->backward;
+	return again ? P4D_MOST(z->forward, z->backward) : z->backward;
 }
 
 /*
@@ -156,7 +146,7 @@ static void add_further(p4d_rows *rows, const p4d_megatron_sizes *z)
 	const p4d_layout *l = rows->layout;
 	const p4d_wide hidden = (1 + l->mtp_layers) * (p4d_wide)z->own * z->h;
 	const p4d_wide table = rows->first ? (p4d_wide)l->vocab / l->tp * z->h : 0;
-	const p4d_wide held = most(hidden, beyond(table, z->further));
+	const p4d_wide held = P4D_MOST(hidden, beyond(table, z->further));
 
 	p4d_megatron_held(rows, P4D_AT_BACKWARD_FFN, "further.gradients", "tp", P4D_PART_WORKING_SET, held);
 	p4d_megatron_held(rows, P4D_AT_BACKWARD_ATTENTION, "further.attention", "tp", P4D_PART_WORKING_SET,
@@ -182,12 +172,12 @@ static void add_passes(p4d_rows *rows, const p4d_megatron_again *r, const p4d_me
 	p4d_megatron_held(rows, P4D_AT_BACKWARD_FFN, "backward.gradients", ACROSS, P4D_PART_WORKING_SET,
 			  (1 + second) * narrow + widest_of_layer(rows, z));
 	p4d_megatron_held(rows, P4D_AT_BACKWARD_ATTENTION, "backward.attention", ACROSS, P4D_PART_ATTENTION,
-			  most(backward_exchange(rows, r, z, inputs), backward_latent(r, z, inputs)));
+			  P4D_MOST(backward_exchange(rows, r, z, inputs), backward_latent(r, z, inputs)));
 	/* of the last layer, when all slots are taken: the last product's result and what follows; a received
 	 * gradient, and without interleaving the input of the last backward pass */
 	p4d_megatron_held(
 	    rows, P4D_AT_FORWARD, "forward.output", ALONG, P4D_PART_WORKING_SET,
-	    most(most(last_product(rows, z) + narrow, z->forward), ring && !layers ? attention : 0) +
+	    P4D_MOST(P4D_MOST(last_product(rows, z) + narrow, z->forward), ring && !layers ? attention : 0) +
 		(inputs + (full && received) + (inputs && l->vpp == 1)) * narrow);
 	/* after the last pass: inputs that chunks refer to, and their gradients */
 	p4d_megatron_held(rows, P4D_AT_OPTIMIZER, "experts.left", ALONG, P4D_PART_WORKING_SET, 2 * z->left);
@@ -214,7 +204,7 @@ static void add_logits(p4d_rows *rows, unsigned live_range, const char *logits, 
 	const uint64_t V = (l->vocab + l->tp - 1) / l->tp;
 
 	p4d_row_at(rows, live_range, logits, ACROSS, P4D_PART_LOGITS, p4d_dtype_of(l),
-		   1 + (l->fused_cross_entropy ? further : least(further, 1)), tokens, V);
+		   1 + (l->fused_cross_entropy ? further : P4D_LEAST(further, 1)), tokens, V);
 	if (!l->fused_cross_entropy)
 		p4d_row_at(rows, live_range, softmax, ACROSS, P4D_PART_LOGITS, P4D_DT_FP32, 1 + further,
 			   tokens, V);
@@ -229,7 +219,7 @@ static void add_head(p4d_rows *rows, const p4d_megatron_sizes *z)
 {
 	const p4d_layout *l = rows->layout;
 	const p4d_wide narrow = (p4d_wide)z->own * z->h;
-	const uint64_t inputs = least(p4d_megatron__inputs_held(rows), 4);
+	const uint64_t inputs = P4D_LEAST(p4d_megatron__inputs_held(rows), 4);
 	const uint64_t V = (l->vocab + l->tp - 1) / l->tp;
 
 	/* all hidden states as one tensor, and the norms before it */
@@ -273,10 +263,10 @@ static void add_embedding(p4d_rows *rows, const p4d_megatron_sizes *z)
 	const uint64_t left = l->micro_batches * l->vpp - (l->vpp - 1) * l->pp;
 	const p4d_wide narrow = (p4d_wide)z->own * z->h;
 	const p4d_wide table = (p4d_wide)l->vocab / l->tp * z->h;
-	const p4d_wide output =
-	    (p4d_wide)z->tokens * z->h + (!rows->last + least(p4d_megatron__inputs_held(rows), 3)) * narrow;
+	const p4d_wide output = (p4d_wide)z->tokens * z->h +
+				(!rows->last + P4D_LEAST(p4d_megatron__inputs_held(rows), 3)) * narrow;
 	/* of a tied table the head's is added, to a third one */
-	const p4d_wide held = l->tied && rows->last ? most(table + output, 2 * table) : table + output;
+	const p4d_wide held = l->tied && rows->last ? P4D_MOST(table + output, 2 * table) : table + output;
 	const p4d_wide free = p4d_megatron__slot_bytes(rows, z) * (1 + (slots > left ? slots - left : 0));
 	const p4d_wide bytes = (held + 2 * z->left) * (dtype == P4D_DT_FP32 ? 4 : 2);
 	rows->overflow = rows->overflow || bytes >> 62 || free >> 62;
@@ -320,7 +310,7 @@ static void add_evaluation(p4d_rows *rows)
 			   z.tokens, z.h, 0);
 	/* experts' input, which training saves, besides what their forward pass holds */
 	const p4d_wide experts = z.forward ? z.forward + p4d_routed_of(l, z.own).gathered * z.h : 0;
-	const p4d_wide layer = most((p4d_wide)z.tokens * widest_forward(l, &z), experts);
+	const p4d_wide layer = P4D_MOST((p4d_wide)z.tokens * widest_forward(l, &z), experts);
 	rows->overflow = rows->overflow || layer >> 62;
 	if (!rows->overflow)
 		p4d_row_at(rows, IN_LAYER, "evaluation.layer", ACROSS, P4D_PART_WORKING_SET, dtype,

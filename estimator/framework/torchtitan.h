@@ -47,6 +47,17 @@ p4d_torchtitan_writer p4d_torchtitan__writer(const p4d_layout *layout, p4d_tape 
 /* A layer's tape: with experts, or without. */
 void p4d_torchtitan__layer(p4d_torchtitan_writer *writer, bool sparse);
 
+/* torchtitan_layer.c: parts of both kinds. Whether recomputation is selective, and whether what is received
+ * is kept then; tokens of all ranks of tensor parallelism, and those of this one of a sum over ranks. */
+bool p4d_torchtitan__selects(const p4d_tape_writer *w);
+bool p4d_torchtitan__keeps_received(const p4d_tape_writer *w);
+p4d_tape_tensor p4d_torchtitan__whole(p4d_tape_writer *w, p4d_tape_tensor x);
+p4d_tape_tensor p4d_torchtitan__scattered(p4d_tape_writer *w, p4d_tape_tensor x);
+p4d_tape_tensor p4d_torchtitan__feed_forward(p4d_torchtitan_writer *t, p4d_tape_tensor x, uint64_t columns);
+
+/* torchtitan_experts.c */
+p4d_tape_tensor p4d_torchtitan__experts(p4d_torchtitan_writer *t, p4d_tape_tensor own);
+
 /* What is gathered and reduced as one, in elements. */
 typedef struct p4d_torchtitan_group {
 	int64_t whole, padded;

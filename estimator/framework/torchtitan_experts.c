@@ -1,317 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * torchtitan's layers as tapes, eager or compiled: found in the code of torchtitan 0.3.0 (models/common,
- * models/deepseek_v3, models/qwen3) and PyTorch 2.15, and compared with what that code, or what Inductor
- * makes of it, allocates (tests/parity/make_torch_memory.py). A step is in torchtitan_fsdp.c.
- */
+/* torchtitan's experts (models/common/moe.py, token_dispatcher.py), with which torchtitan_layer.c ends a
+ * layer. */
 #include "framework/torchtitan.h"
 #include "request/routing.h"
 
-#include "framework/transformers_names.h"
-
-#define slice p4d_transformers__slice
-#define joined p4d_transformers__joined
-
 enum { INDEX = 8 }; /* bytes */
-
-static p4d_tape_operation *last_of(p4d_tape_writer *w)
-{
-	return &w->tape->operation[w->tape->operations - 1];
-}
-
-static bool selects(const p4d_tape_writer *w)
-{
-	return w->layout->recompute == P4D_RECOMPUTE_SELECTIVE;
-}
-
-/*
- * A linear layer; selective recomputation keeps every second one's result. In FP8 torchao saves what it is
- * given in 16 bits, and casts in each pass (float8_linear.py): backward the gradient by rows and by columns.
- */
-static p4d_tape_tensor linear(p4d_torchtitan_writer *t, p4d_tape_tensor x, uint64_t in, uint64_t out)
-{
-	const p4d_tape_tensor y = product(&t->w, x, in, out, t->w.weight, true);
-	p4d_tape_operation *o = last_of(&t->w);
-
-	o->stays = ++t->products % 2 && selects(&t->w);
-	if (t->w.layout->precision == P4D_FP8) {
-		o->scratch = x.elements + in * out;
-		o->back_scratch = 2 * y.elements + x.elements + in * out;
-	}
-	return y;
-}
-
-/*
- * Between a product and what is before it, tensor parallelism gathers the tokens of all its ranks: behind
- * each other, from which they are put in order (spmd_types/_collectives.py). A sum over ranks is scattered
- * among them, of several sequences from a copy. Each is the other's backward pass.
- */
-static uint64_t reordered(const p4d_tape_writer *w, p4d_tape_tensor whole)
-{
-	return w->rows > 1 ? whole.elements * whole.element : 0;
-}
-
-/* PyTorch's DTensor has communication as operations whose results selective recomputation keeps; torchtitan
- * uses it with context parallelism alone. torch.compile keeps what attention gave for the norm behind it. */
-static bool keeps_received(const p4d_tape_writer *w)
-{
-	return w->layout->cp > 1 && selects(w);
-}
-
-static p4d_tape_tensor gathered(p4d_tape_writer *w, p4d_tape_tensor x)
-{
-	if (!w->layout->sequence_parallel)
-		return x;
-	const p4d_tape_tensor out = made(w, x.elements * w->layout->tp, x.element, true);
-	p4d_tape_operation *o = op(w, x, out, P4D_NEW_GRADIENT);
-
-	o->scratch = out.elements * out.element;
-	o->back_scratch = reordered(w, out);
-	return out;
-}
-
-static p4d_tape_tensor scattered(p4d_tape_writer *w, p4d_tape_tensor x)
-{
-	if (!w->layout->sequence_parallel)
-		return x;
-	const p4d_tape_tensor out = made(w, x.elements / w->layout->tp, x.element, true);
-	p4d_tape_operation *o = op(w, x, out, P4D_NEW_GRADIENT);
-
-	o->scratch = reordered(w, x);
-	o->back_scratch = x.elements * x.element;
-	o->stays = keeps_received(w);
-	return out;
-}
-
-/* A fused kernel, which keeps its input and a number for each row. */
-static p4d_tape_tensor fused_norm(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t columns)
-{
-	const p4d_tape_tensor out = made(w, x.elements, x.element, true);
-	p4d_tape_operation *o = op(w, x, out, P4D_NEW_GRADIENT);
-
-	o->saved[0] = x.value;
-	o->kept = x.elements / columns * 4;
-	o->weight = columns * w->weight;
-	return out;
-}
-
-/* A copy, whose gradient is a view of what it was copied from. */
-static p4d_tape_tensor copied(p4d_tape_writer *w, p4d_tape_tensor x)
-{
-	const p4d_tape_tensor out = made(w, x.elements, x.element, true);
-
-	op(w, x, out, P4D_SAME_GRADIENT);
-	return out;
-}
-
-/* Rotary positions in fp32 (CosSinRoPE): x * cos + rotate_half(x) * sin. */
-static p4d_tape_tensor turned(p4d_tape_writer *w, p4d_tape_tensor x)
-{
-	const p4d_tape_tensor cosines = map(w, x, false, false);
-	const p4d_tape_tensor first = slice(w, x, x.elements / 2), second = slice(w, x, x.elements / 2);
-	const p4d_tape_tensor half = joined(w, map(w, second, false, false), first);
-
-	return plus(w, cosines, map(w, half, false, false));
-}
-
-static uint64_t bytes_of(p4d_tape_tensor x)
-{
-	return x.elements * x.element;
-}
-
-/* What the flash kernel takes backward for the first half of a rank's queries (flash_api.cpp). */
-static uint64_t half_of_flash(const p4d_tape_writer *w, uint64_t all)
-{
-	const uint64_t columns = (w->layout->head_dim + 31) / 32 * 32 + 1;
-	const uint64_t rows = (w->length + 127) / 128 * 128, half = (w->length / 2 + 127) / 128 * 128;
-
-	return all - 4 * w->rows * w->heads * (rows - half) * columns;
-}
-
-/* Keys and values of all ranks, which torch.compile keeps, whatever is recomputed. */
-static short received_of(p4d_tape_writer *w, uint64_t bytes)
-{
-	const p4d_tape_tensor out = made(w, bytes, 1, false);
-
-	op(w, (p4d_tape_tensor){.value = -1}, out, P4D_NO_GRADIENT)->stays = true;
-	return out.value;
-}
-
-/*
- * Fused attention. With cp (_templated_ring_attention of PyTorch) keys and values of all ranks are gathered,
- * and results of all rounds added in fp32. Backward, gradients are added in fp32, too, those of keys and
- * values are sent on in copies, and behind the first round, which has all queries, the others have a half.
- * The result is copied to be in order.
- */
-static p4d_tape_tensor attended(p4d_tape_writer *w, p4d_tape_tensor q, p4d_tape_tensor k, p4d_tape_tensor v)
-{
-	const uint64_t cp = w->layout->cp, Q = bytes_of(q), KV = bytes_of(k) + bytes_of(v);
-	const short received = cp > 1 && w->layout->compile ? received_of(w, cp * KV) : -1;
-	const p4d_tape_tensor y = p4d_transformers__fused(w, q, k, v);
-	p4d_tape_operation *o = last_of(w);
-
-	o->saved[4] = received;
-	o->stays = selects(w);
-	if (cp == 1)
-		return y;
-	const uint64_t kernel = o->back_scratch,
-		       half = w->layout->kv_rank ? kernel : half_of_flash(w, kernel);
-	const uint64_t first = 3 * Q + (5 + cp) * KV + kernel;
-	const uint64_t second = 7 * Q / 2 + (9 + cp) * KV + half;
-	o->scratch = cp * KV + 11 * bytes_of(y) / 2;
-	o->back_scratch = (first > second ? first : second) - Q - KV;
-	return copied(w, y);
-}
-
-/* Norms and rotations of queries and keys, one operation after the other. */
-static void turn(p4d_tape_writer *w, p4d_tape_tensor part[3])
-{
-	const p4d_layout *l = w->layout;
-	const unsigned element = part[0].element;
-	const bool pairs = !l->experts && !l->qk_norm;
-	p4d_tape_tensor wide[2], turns[2];
-
-	for (int i = 0; i < 3; i++)
-		part[i] = copied(w, part[i]);
-	for (int i = 0; l->qk_norm && i < 2; i++)
-		part[i] = fused_norm(w, part[i], l->head_dim);
-	for (int i = 0; i < 2; i++)
-		wide[i] = cast(w, part[i], 4);
-	for (int i = 0; i < 2; i++)
-		turns[i] = pairs ? map(w, wide[i], false, false) : turned(w, wide[i]);
-	hold(w, wide[0]);
-	hold(w, wide[1]);
-	for (int i = 0; i < 2; i++)
-		part[i] = cast(w, turns[i], element);
-	hold(w, turns[0]);
-	hold(w, turns[1]);
-}
-
-/* What torch.compile makes of them: a kernel for each; norms keep the product, of which values are a part. */
-static void turn_at_once(p4d_tape_writer *w, p4d_tape_tensor all, p4d_tape_tensor part[3])
-{
-	const bool norms = w->layout->qk_norm;
-
-	for (int i = 0; i < (norms ? 2 : 3); i++) {
-		part[i] = copied(w, part[i]);
-		last_of(w)->saved[0] = norms ? all.value : -1;
-	}
-}
-
-/* Queries, keys and values of one product, as copies. */
-static p4d_tape_tensor attention(p4d_torchtitan_writer *t, p4d_tape_tensor own)
-{
-	p4d_tape_writer *w = &t->w;
-	const p4d_layout *l = w->layout;
-	const uint64_t A = w->heads * l->head_dim, G = w->kv_heads * l->head_dim, tokens = w->tokens;
-	const p4d_tape_tensor x = gathered(w, own);
-	const p4d_tape_tensor all = linear(t, x, l->hidden, A + 2 * G);
-	p4d_tape_tensor part[3] = {view(w, all, tokens * A), view(w, all, tokens * G),
-				   view(w, all, tokens * G)};
-	p4d_tape_operation *o = op(w, all, part[0], P4D_NEW_GRADIENT);
-
-	o->others[0] = part[1].value;
-	o->others[1] = part[2].value;
-	if (l->compile)
-		turn_at_once(w, all, part);
-	else
-		turn(w, part);
-	const p4d_tape_tensor y = attended(w, part[0], part[1], part[2]);
-	const p4d_tape_tensor out = scattered(w, linear(t, y, A, l->hidden));
-	if (l->compile)
-		last_of(w)->stays = l->tp > 1 && selects(w);
-	for (int i = 0; i < 3; i++)
-		hold(w, part[i]);
-	hold(w, x);
-	hold(w, own);
-	return out;
-}
-
-/* ComplexRoPE: a copy in fp32, times complex numbers, and back. */
-static p4d_tape_tensor turned_in_pairs(p4d_tape_writer *w, p4d_tape_tensor x)
-{
-	return map(w, cast(w, x, 4), false, false);
-}
-
-static void parted(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t first, p4d_tape_tensor *a,
-		   p4d_tape_tensor *b)
-{
-	*a = view(w, x, first);
-	*b = view(w, x, x.elements - first);
-	op(w, x, *a, P4D_NEW_GRADIENT)->others[0] = b->value;
-}
-
-/* Keys: those of each head beside what all heads have in common. */
-static p4d_tape_tensor with_common(p4d_tape_writer *w, p4d_tape_tensor own, p4d_tape_tensor common,
-				   uint64_t elements)
-{
-	const p4d_tape_tensor out = made(w, elements, own.element, true);
-	p4d_tape_operation *o = op(w, own, out, P4D_SAME_GRADIENT);
-
-	o->in[1] = common.value;
-	o->gradient[1] = P4D_NEW_GRADIENT;
-	return out;
-}
-
-static p4d_tape_tensor latent_attention(p4d_torchtitan_writer *t, p4d_tape_tensor own)
-{
-	p4d_tape_writer *w = &t->w;
-	const p4d_layout *l = w->layout;
-	const uint64_t h = l->hidden, H = w->heads, plain = H * l->head_dim, turns = H * l->rope_dim,
-		       tokens = w->tokens;
-	const p4d_tape_tensor x = gathered(w, own);
-	p4d_tape_tensor q = x, q_plain, q_turned, latent, k_turned, k_plain, v;
-
-	if (l->q_rank)
-		q = fused_norm(w, linear(t, x, h, l->q_rank), l->q_rank);
-	q = linear(t, q, l->q_rank ? l->q_rank : h, plain + turns);
-	parted(w, q, tokens * plain, &q_plain, &q_turned);
-	parted(w, linear(t, x, h, l->kv_rank + l->rope_dim), tokens * l->kv_rank, &latent, &k_turned);
-	const p4d_tape_tensor of_q = turned_in_pairs(w, q_turned), of_k = turned_in_pairs(w, k_turned);
-	q_turned = cast(w, of_q, x.element);
-	k_turned = cast(w, of_k, x.element);
-	hold(w, of_q);
-	hold(w, of_k);
-	const p4d_tape_tensor queries = joined(w, q_plain, q_turned);
-	const p4d_tape_tensor normed = fused_norm(w, latent, l->kv_rank);
-	parted(w, linear(t, normed, l->kv_rank, plain + H * l->v_dim), tokens * plain, &k_plain, &v);
-	const p4d_tape_tensor keys = with_common(w, k_plain, k_turned, tokens * (plain + turns));
-	const p4d_tape_tensor y = attended(w, queries, keys, v);
-	const p4d_tape_tensor out = scattered(w, linear(t, y, H * l->v_dim, h));
-	const p4d_tape_tensor named[] = {q, q_turned, k_turned, queries, keys, v, x, own};
-	for (size_t i = 0; i < sizeof(named) / sizeof(named[0]); i++)
-		hold(w, named[i]);
-	return out;
-}
-
-/* The activated gate times up. torch.compile does both at once, also backward, where it makes the product
- * again. */
-static p4d_tape_tensor gated(p4d_tape_writer *w, p4d_tape_tensor gate, p4d_tape_tensor up)
-{
-	const p4d_tape_tensor both = times(w, gate, up);
-
-	if (w->layout->compile)
-		last_of(w)->back_scratch = both.elements * both.element;
-	return both;
-}
-
-/* x: of all ranks of tensor parallelism. */
-static p4d_tape_tensor feed_forward(p4d_torchtitan_writer *t, p4d_tape_tensor x, uint64_t columns)
-{
-	p4d_tape_writer *w = &t->w;
-	const uint64_t h = w->layout->hidden, ffn = columns / w->layout->tp;
-	const p4d_tape_tensor first = linear(t, x, h, ffn);
-	const p4d_tape_tensor gate = w->layout->compile ? first : map(w, first, true, false);
-	const p4d_tape_tensor both = gated(w, gate, linear(t, x, h, ffn));
-	const p4d_tape_tensor down = linear(t, both, ffn, h);
-
-	if (w->layout->compile) /* no backward pass needs it */
-		last_of(w)->stays = false;
-	const p4d_tape_tensor out = scattered(w, down);
-	if (w->layout->compile)
-		last_of(w)->stays = false;
-	return out;
-}
 
 /*
  * Scores of a token's experts, in fp32, of a product in fp32; groups of experts and the choice are not kept,
@@ -322,55 +15,56 @@ static p4d_tape_tensor router(p4d_tape_writer *w, p4d_tape_tensor x, p4d_tape_te
 	const p4d_layout *l = w->layout;
 	const uint64_t tokens = x.elements / l->hidden;
 	const uint64_t chosen = tokens * l->experts_per_token, all = tokens * l->experts;
-	const p4d_tape_tensor logits = product(w, cast(w, x, 4), l->hidden, l->experts, w->weight, true);
-	p4d_tape_operation *o = last_of(w);
+	const p4d_tape_tensor logits =
+	    p4d_op_product(w, p4d_op_cast(w, x, 4), l->hidden, l->experts, w->weight, true);
+	p4d_tape_operation *o = p4d_op_last(w);
 
 	if (w->weight < 4)
 		o->copy = o->lowered = l->experts * l->hidden * 4; /* the weight in fp32 */
-	const p4d_tape_tensor scores = map(w, logits, false, true);
-	const p4d_tape_tensor indices = made(w, chosen, INDEX + 4, false);
-	o = op(w, scores, indices, P4D_NO_GRADIENT);
+	const p4d_tape_tensor scores = p4d_op_map(w, logits, false, true);
+	const p4d_tape_tensor indices = p4d_op_made(w, chosen, INDEX + 4, false);
+	o = p4d_op_append(w, scores, indices, P4D_NO_GRADIENT);
 	o->scratch = all * 4; /* with the experts' bias */
-	o->stays = selects(w);
+	o->stays = p4d_torchtitan__selects(w);
 	o->saved[0] = indices.value;
-	const p4d_tape_tensor top = made(w, chosen, 4, true);
-	op(w, scores, top, P4D_NEW_GRADIENT)->kept = 2 * chosen * 4; /* normalized and scaled */
-	*chosen_map = made(w, all, 1, false);
-	op(w, indices, *chosen_map, P4D_NO_GRADIENT);
-	hold(w, scores);
+	const p4d_tape_tensor top = p4d_op_made(w, chosen, 4, true);
+	p4d_op_append(w, scores, top, P4D_NEW_GRADIENT)->kept = 2 * chosen * 4; /* normalized and scaled */
+	*chosen_map = p4d_op_made(w, all, 1, false);
+	p4d_op_append(w, indices, *chosen_map, P4D_NO_GRADIENT);
+	p4d_op_hold(w, scores);
 	return top;
 }
 
 /* Indices of rows, which more than one operation keeps. */
 static p4d_tape_tensor indices_of(p4d_tape_writer *w, uint64_t rows)
 {
-	const p4d_tape_tensor out = made(w, rows, INDEX, false);
+	const p4d_tape_tensor out = p4d_op_made(w, rows, INDEX, false);
 
-	op(w, (p4d_tape_tensor){.value = -1}, out, P4D_NO_GRADIENT);
+	p4d_op_append(w, (p4d_tape_tensor){.value = -1}, out, P4D_NO_GRADIENT);
 	return out;
 }
 
 /* Rows in another order: kept are their indices. */
 static p4d_tape_tensor rows_of(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t rows, uint64_t columns)
 {
-	const p4d_tape_tensor out = made(w, rows * columns, x.element, true);
+	const p4d_tape_tensor out = p4d_op_made(w, rows * columns, x.element, true);
 
-	op(w, x, out, P4D_NEW_GRADIENT)->kept = rows * INDEX;
+	p4d_op_append(w, x, out, P4D_NEW_GRADIENT)->kept = rows * INDEX;
 	return out;
 }
 
 static p4d_tape_tensor exchanged(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t elements)
 {
-	const p4d_tape_tensor out = made(w, elements, x.element, true);
+	const p4d_tape_tensor out = p4d_op_made(w, elements, x.element, true);
 
-	op(w, x, out, P4D_NEW_GRADIENT)->stays = keeps_received(w);
+	p4d_op_append(w, x, out, P4D_NEW_GRADIENT)->stays = p4d_torchtitan__keeps_received(w);
 	return out;
 }
 
 static p4d_tape_tensor grouped(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t in, uint64_t out)
 {
-	const p4d_tape_tensor y = made(w, x.elements / in * out, x.element, true);
-	p4d_tape_operation *o = op(w, x, y, P4D_NEW_GRADIENT);
+	const p4d_tape_tensor y = p4d_op_made(w, x.elements / in * out, x.element, true);
+	p4d_tape_operation *o = p4d_op_append(w, x, y, P4D_NEW_GRADIENT);
 
 	o->saved[0] = x.value;
 	o->weight = w->layout->experts / w->layout->ep * in * out * w->weight;
@@ -380,16 +74,16 @@ static p4d_tape_tensor grouped(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t i
 /* Each row times its score, in fp32; backward, the scores' gradients are as large before they are summed. */
 static p4d_tape_tensor scored(p4d_tape_writer *w, p4d_tape_tensor x, p4d_tape_tensor scores)
 {
-	const p4d_tape_tensor wide = cast(w, x, 4);
-	const p4d_tape_tensor out = made(w, x.elements, 4, true);
-	p4d_tape_operation *o = op(w, wide, out, P4D_NEW_GRADIENT);
+	const p4d_tape_tensor wide = p4d_op_cast(w, x, 4);
+	const p4d_tape_tensor out = p4d_op_made(w, x.elements, 4, true);
+	p4d_tape_operation *o = p4d_op_append(w, wide, out, P4D_NEW_GRADIENT);
 
 	o->in[1] = scores.value;
 	o->gradient[1] = P4D_NEW_GRADIENT;
 	o->saved[0] = wide.value;
 	o->saved[1] = scores.value;
 	o->back_scratch = x.elements * 4;
-	return cast(w, out, x.element);
+	return p4d_op_cast(w, out, x.element);
 }
 
 /*
@@ -405,94 +99,55 @@ static p4d_tape_tensor routed(p4d_tape_writer *w, p4d_tape_tensor x, p4d_tape_te
 		       permuted = (uint64_t)t.permuted, received = (uint64_t)t.received;
 	const p4d_tape_tensor own = rows_of(w, scores, permuted, 1);
 	const p4d_tape_tensor indices = indices_of(w, permuted);
-	const p4d_tape_tensor copies = made(w, permuted * h, x.element, true);
-	op(w, x, copies, P4D_NEW_GRADIENT)->saved[0] = indices.value;
+	const p4d_tape_tensor copies = p4d_op_made(w, permuted * h, x.element, true);
+	p4d_op_append(w, x, copies, P4D_NEW_GRADIENT)->saved[0] = indices.value;
 	p4d_tape_tensor in = copies;
 
 	if (l->ep > 1) {
 		in = exchanged(w, copies, received * h);
 		in = rows_of(w, in, received, h);
 	}
-	hold(w, copies);
-	const p4d_tape_tensor gate = map(w, grouped(w, in, h, F), true, false);
-	p4d_tape_tensor y = times(w, gate, grouped(w, in, h, F));
+	p4d_op_hold(w, copies);
+	const p4d_tape_tensor gate = p4d_op_map(w, grouped(w, in, h, F), true, false);
+	p4d_tape_tensor y = p4d_op_times(w, gate, grouped(w, in, h, F));
 	const p4d_tape_tensor out = grouped(w, y, F, h);
 	y = out;
 	if (l->ep > 1) {
-		const p4d_tape_tensor back = made(w, y.elements, y.element, true);
-		op(w, y, back, P4D_NEW_GRADIENT);
+		const p4d_tape_tensor back = p4d_op_made(w, y.elements, y.element, true);
+		p4d_op_append(w, y, back, P4D_NEW_GRADIENT);
 		y = exchanged(w, back, copies.elements);
 	}
-	const p4d_tape_tensor zeros = made(w, x.elements, x.element, false);
-	op(w, (p4d_tape_tensor){.value = -1}, zeros, P4D_NO_GRADIENT);
+	const p4d_tape_tensor zeros = p4d_op_made(w, x.elements, x.element, false);
+	p4d_op_append(w, (p4d_tape_tensor){.value = -1}, zeros, P4D_NO_GRADIENT);
 	const p4d_tape_tensor weighted = scored(w, y, own);
-	hold(w, y);
-	const p4d_tape_tensor sum = made(w, x.elements, x.element, true);
-	op(w, weighted, sum, P4D_NEW_GRADIENT)->saved[0] = indices.value;
+	p4d_op_hold(w, y);
+	const p4d_tape_tensor sum = p4d_op_made(w, x.elements, x.element, true);
+	p4d_op_append(w, weighted, sum, P4D_NEW_GRADIENT)->saved[0] = indices.value;
 	const p4d_tape_tensor named[] = {in, out, zeros, own, indices};
 	for (size_t i = 0; i < sizeof(named) / sizeof(named[0]); i++)
-		hold(w, named[i]);
+		p4d_op_hold(w, named[i]);
 	return sum;
 }
 
 /* With ep each rank of tensor parallelism routes the tokens of its own. */
-static p4d_tape_tensor experts(p4d_torchtitan_writer *t, p4d_tape_tensor own)
+p4d_tape_tensor p4d_torchtitan__experts(p4d_torchtitan_writer *t, p4d_tape_tensor own)
 {
 	p4d_tape_writer *w = &t->w;
 	const bool exchanges = w->layout->ep > 1;
-	const p4d_tape_tensor x = exchanges ? own : gathered(w, own);
+	const p4d_tape_tensor x = exchanges ? own : p4d_torchtitan__whole(w, own);
 	p4d_tape_tensor chosen;
 	const p4d_tape_tensor scores = router(w, x, &chosen);
 	p4d_tape_tensor y = routed(w, x, scores);
 
 	if (!exchanges)
-		y = scattered(w, y);
+		y = p4d_torchtitan__scattered(w, y);
 	if (w->layout->shared_ffn)
-		y = plus(w, y, feed_forward(t, exchanges ? gathered(w, x) : x, w->layout->shared_ffn));
-	hold(w, scores);
-	hold(w, chosen);
-	hold(w, x);
-	hold(w, own);
+		y = p4d_op_plus(w, y,
+				p4d_torchtitan__feed_forward(t, exchanges ? p4d_torchtitan__whole(w, x) : x,
+							     w->layout->shared_ffn));
+	p4d_op_hold(w, scores);
+	p4d_op_hold(w, chosen);
+	p4d_op_hold(w, x);
+	p4d_op_hold(w, own);
 	return y;
-}
-
-/* A layer's feed-forward part without experts. */
-static p4d_tape_tensor dense(p4d_torchtitan_writer *t, p4d_tape_tensor own)
-{
-	const p4d_tape_tensor x = gathered(&t->w, own);
-	const p4d_tape_tensor y = feed_forward(t, x, t->w.layout->ffn);
-
-	hold(&t->w, x);
-	hold(&t->w, own);
-	return y;
-}
-
-p4d_torchtitan_writer p4d_torchtitan__writer(const p4d_layout *l, p4d_tape *tape)
-{
-	p4d_torchtitan_writer t = {.w = p4d_transformers__writer(l, tape)};
-
-	t.w.masked = false;
-	t.w.length = l->seq_len / l->cp;
-	t.w.tokens = t.w.rows * t.w.length;
-	t.w.heads = l->heads / l->tp;
-	t.w.kv_heads = l->kv_heads / l->tp;
-	t.own = l->sequence_parallel ? t.w.tokens / l->tp : t.w.tokens;
-	return t;
-}
-
-void p4d_torchtitan__layer(p4d_torchtitan_writer *t, bool sparse)
-{
-	p4d_tape_writer *w = &t->w;
-	const p4d_layout *l = w->layout;
-	const uint64_t tokens = w->tokens;
-
-	w->tokens = t->own;
-	const p4d_tape_tensor x = p4d_transformers__begin(w, l->hidden, w->stream, true);
-	w->tokens = tokens;
-	t->products = 0;
-	const p4d_tape_tensor normed = fused_norm(w, x, l->hidden);
-	const p4d_tape_tensor y = plus(w, x, l->kv_rank ? latent_attention(t, normed) : attention(t, normed));
-	const p4d_tape_tensor in = fused_norm(w, y, l->hidden);
-	plus(w, y, sparse ? experts(t, in) : dense(t, in));
-	hold(w, y);
 }

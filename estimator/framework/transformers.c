@@ -15,12 +15,6 @@
 typedef p4d_transformers_moment moment;
 typedef p4d_transformers_step step;
 
-#define look p4d_transformers__look
-#define go p4d_transformers__go
-#define inputs p4d_transformers__inputs
-#define adapters_of p4d_transformers__adapters
-#define moment_bytes p4d_transformers__moment_bytes
-
 void p4d_transformers__look(step *s, moment *most, p4d_tape_moment m)
 {
 	const moment at = {s->now.live + m.live, s->now.gradients + m.weights};
@@ -31,10 +25,10 @@ void p4d_transformers__look(step *s, moment *most, p4d_tape_moment m)
 
 void p4d_transformers__go(step *s, moment *most, p4d_tape_pass pass)
 {
-	look(s, most, pass.most);
+	p4d_transformers__look(s, most, pass.most);
 	s->now.live += pass.end.live;
 	s->now.gradients += pass.end.weights;
-	look(s, most, (p4d_tape_moment){0, 0});
+	p4d_transformers__look(s, most, (p4d_tape_moment){0, 0});
 }
 
 /* Tokens, labels, positions, angles, and the mask that all layers read. */
@@ -79,7 +73,7 @@ static void play(step *s)
 	p4d_transformers_passes of[P4D_TRANSFORMERS_KINDS] = {0};
 
 	w->tape = &tape;
-	s->now.live += (int64_t)inputs(w) + (int64_t)(w->tokens * l->hidden * w->between);
+	s->now.live += (int64_t)p4d_transformers__inputs(w) + (int64_t)(w->tokens * l->hidden * w->between);
 	if (l->architecture->kind == P4D_ENCODER) /* a norm's input, a mask of dropout and its input */
 		s->now.live += (int64_t)(w->tokens * l->hidden * (w->between + 1));
 	for (unsigned kind = 0; kind < P4D_TRANSFORMERS_KINDS; kind++)
@@ -92,7 +86,7 @@ static void play(step *s)
 	for (uint64_t i = 0; i < l->layers; i++) {
 		const p4d_tape_pass before = pass;
 		pass = i ? of[p4d_transformers__kind_of(l, i)].forward : first;
-		go(s, &s->forward, pass);
+		p4d_transformers__go(s, &s->forward, pass);
 		if (i)
 			p4d_transformers__send_away(s, before);
 		s->now.live += i == 0 && s->again ? (int64_t)w->returned : 0;
@@ -102,10 +96,10 @@ static void play(step *s)
 	s->saved = s->now.live;
 	p4d_transformers__end(w);
 	pass = p4d_tape_forward(&tape, true, false, false);
-	go(s, &s->loss, pass);
+	p4d_transformers__go(s, &s->loss, pass);
 	s->now.live -= cached;
 	pass = p4d_tape_backward(&tape, s->reduced, false);
-	go(s, &s->head, pass);
+	p4d_transformers__go(s, &s->head, pass);
 	const int64_t table = (int64_t)(l->vocab * l->hidden * w->weight);
 	s->now.gradients +=
 	    l->tied && w->trains && s->reduced ? table : 0; /* until the embedding's is there */
@@ -119,18 +113,19 @@ static void play(step *s)
 		if (i < l->layers - 1)
 			p4d_transformers__bring_back(s, i ? of[kind].forward : first);
 		if (s->again)
-			go(s, &s->backward, of[kind].again);
+			p4d_transformers__go(s, &s->backward, of[kind].again);
 		p4d_transformers__reduce(s, P4D_ZERO_FEED);
-		go(s, &s->backward, of[kind].back);
+		p4d_transformers__go(s, &s->backward, of[kind].back);
 		p4d_transformers__reduce(s, P4D_ZERO_MIXER);
 	}
 	if (!w->trains)
 		return;
 	/* a shared table has two gradients, and their sum beside them: the head's is a view */
-	look(s, &s->backward, (p4d_tape_moment){(int64_t)w->tokens * 32, (l->tied ? 2 : 1) * table});
+	p4d_transformers__look(s, &s->backward,
+			       (p4d_tape_moment){(int64_t)w->tokens * 32, (l->tied ? 2 : 1) * table});
 	s->now.gradients -= l->tied && s->reduced ? table : 0;
 	s->now.gradients += s->reduced ? 0 : table;
-	look(s, &s->backward, (p4d_tape_moment){0, 0});
+	p4d_transformers__look(s, &s->backward, (p4d_tape_moment){0, 0});
 	p4d_transformers__reduce(s, P4D_ZERO_BEGIN);
 }
 
@@ -175,20 +170,10 @@ typedef struct sharding {
 static sharding of_one_copy(const p4d_layout *l, uint64_t trained, unsigned element, uint64_t parameters)
 {
 	return (sharding){.parameters = parameters,
-			  .moments = moment_bytes(l, trained, element),
+			  .moments = p4d_transformers__moment_bytes(l, trained, element),
 			  .buckets = l->dp > 1 ? trained * element : 0, /* reducer.cpp */
 			  .step = p4d_transformers__update_bytes(l, trained, element),
 			  .gradients = trained * element};
-}
-
-static uint64_t larger(uint64_t a, uint64_t b)
-{
-	return a > b ? a : b;
-}
-
-static uint64_t least(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
 }
 
 /*
@@ -211,7 +196,7 @@ static uint64_t live_with_experts(const p4d_layout *l, uint64_t live)
 		return live + down;
 	const uint64_t attention = (uint64_t)p4d_size_of_expert_layer(l) -
 				   (l->glu ? 3 : 2) * l->hidden * l->shared_ffn - l->hidden * l->experts;
-	return l->finetune == P4D_TUNE_FULL || adapted ? both + larger(down + attention, table)
+	return l->finetune == P4D_TUNE_FULL || adapted ? both + P4D_MOST(down + attention, table)
 						       : 2 * both + up;
 }
 
@@ -223,31 +208,31 @@ static sharding of_zero(const p4d_layout *l, uint64_t trained, uint64_t all, uin
 	const uint64_t LIVE = P4D_ZERO_LIVE, GROUP = 1000000000;
 	const uint64_t share = (trained + l->dp - 1) / l->dp, table = l->vocab * l->hidden;
 	const uint64_t up = p4d_transformers__experts_up(l);
-	const uint64_t largest = larger(larger(table, l->hidden * l->ffn), up);
+	const uint64_t largest = P4D_MOST(P4D_MOST(table, l->hidden * l->ffn), up);
 	const bool on_host = l->offload & P4D_OFFLOAD_OPTIMIZER;
 	/* torch's AdamW that is not fused makes another moment of the tensor that it updates, when gradients
 	 * in 16 bits are gone. Stages 1 and 2 hold as much before that. */
 	const uint64_t unfused = l->optimizer_foreach ? 4 : 0;
 	/* the largest gradient that goes to the host: one side of an adapter, or a parameter */
 	const uint64_t on_its_way =
-	    l->finetune == P4D_TUNE_FULL ? largest : l->lora_rank * larger(l->hidden, l->ffn);
+	    l->finetune == P4D_TUNE_FULL ? largest : l->lora_rank * P4D_MOST(l->hidden, l->ffn);
 	sharding z = {.parameters = held,
 		      .master = on_host ? 0 : 4 * share,
-		      .moments = on_host ? 0 : moment_bytes(l, share, 4)};
+		      .moments = on_host ? 0 : p4d_transformers__moment_bytes(l, share, 4)};
 
 	/* master copy and moments of DeepSpeedCPUAdam, and the gradients in fp32 that it reads, pinned.
 	 * ZeRO-3 also has gradients in the type of the parameters (stage3.py, grad_partitions_flat_buffer).
 	 * Stages 1 and 2 have what they updated in that type, and a gradient on its way (stage_1_and_2.py,
 	 * param_buffer_of_bit16_for_cpu_offload_groups and temp_grad_buffer_for_cpu_offload) */
 	if (on_host)
-		z.host = share * (4 + 4 + element) + moment_bytes(l, share, 4) +
+		z.host = share * (4 + 4 + element) + p4d_transformers__moment_bytes(l, share, 4) +
 			 (l->zero_stage < 3 ? element * on_its_way : 0);
 	if (l->offload & P4D_OFFLOAD_PARAMS)
 		z.host += (held + l->dp - 1) / l->dp;
 	switch (l->zero_stage) {
 	case 0:
 		z.master = element < 4 ? 4 * trained : 0;
-		z.moments = moment_bytes(l, trained, 4);
+		z.moments = p4d_transformers__moment_bytes(l, trained, 4);
 		z.step = (element < 4 ? 4 * trained : 0) + unfused * trained;
 		z.gradients = element * trained;
 		break;
@@ -258,7 +243,7 @@ static sharding of_zero(const p4d_layout *l, uint64_t trained, uint64_t all, uin
 		 */
 		z.forward = z.loss = z.backward = element * (all - (l->tied ? 0 : table) < LIVE ? all
 							     : l->experts ? live_with_experts(l, LIVE)
-									  : larger(LIVE, largest));
+									  : P4D_MOST(LIVE, largest));
 		if (p4d_transformers__gathers_experts(l)) {
 			z.forward = z.backward = element * up; /* ahead; the rest is in the passes */
 			z.loss = element * (table + up);
@@ -267,8 +252,8 @@ static sharding of_zero(const p4d_layout *l, uint64_t trained, uint64_t all, uin
 		if (l->experts)
 			z.evaluation = (p4d_gathered){0, z.forward / element, z.loss / element};
 		else if (l->eval_micro_batch <= l->micro_batch) /* the job may not evaluate at all */
-			z.evaluation = (p4d_gathered){0, least(z.evaluation.layers, z.forward / element),
-						      least(z.evaluation.head, z.loss / element)};
+			z.evaluation = (p4d_gathered){0, P4D_LEAST(z.evaluation.layers, z.forward / element),
+						      P4D_LEAST(z.evaluation.head, z.loss / element)};
 		/* of a group of parameters, gradients in one tensor, and that in fp32 */
 		z.step = on_host ? 0 : (4 + (unfused ? unfused : element)) * (share < GROUP ? share : GROUP);
 		break;
@@ -299,9 +284,10 @@ static sharding of_fsdp(const p4d_layout *l, uint64_t trained, uint64_t frozen, 
 	const uint64_t kept = full ? 0 : (frozen + more * stored + shards - 1) / shards;
 
 	if (l->offload & P4D_OFFLOAD_PARAMS) /* and gradients and the update, on the host */
-		return (sharding){.host = 2 * element * share + kept + moment_bytes(l, share, element)};
+		return (sharding){.host = 2 * element * share + kept +
+					  p4d_transformers__moment_bytes(l, share, element)};
 	return (sharding){.parameters = element * share + kept,
-			  .moments = moment_bytes(l, share, element),
+			  .moments = p4d_transformers__moment_bytes(l, share, element),
 			  .step = l->optimizer_foreach ? element * share : 0,
 			  .gradients = element * share};
 }
@@ -332,18 +318,20 @@ void p4d_transformers__write(p4d_rows *rows)
 		return;
 	}
 	const uint64_t second = s.writer.code->unties && l->tied ? l->vocab * l->hidden : 0;
-	const uint64_t all = (uint64_t)p4d_size_of_model(l) + second, trained = full ? all : adapters_of(l);
+	const uint64_t all = (uint64_t)p4d_size_of_model(l) + second,
+		       trained = full ? all : p4d_transformers__adapters(l);
 	/* accelerate keeps in fp32 what is trained in mixed precision; FSDP2's is told so by --param-dtype */
 	const unsigned of_trained = full && !(l->flat_parameters && s.writer.autocast) ? z.param : 4;
 	const uint64_t shards = l->shard_degree ? l->shard_degree : l->dp;
 	const uint64_t unsharded =
 	    p4d_transformers__parameter_bytes(l, zero ? z.element : z.param) + second * z.param;
 	p4d_transformers__zero_start(&s.zero, l, trained, z.element);
-	const sharding h = zero ? of_zero(l, trained, all, unsharded, z.element)
-			   : fsdp
-			       ? of_fsdp(l, trained, unsharded - adapters_of(l) * (l->adapter_fp32 ? 4 : 2),
-					 shards, of_trained, z.param)
-			       : of_one_copy(l, trained, element, unsharded);
+	const sharding h =
+	    zero ? of_zero(l, trained, all, unsharded, z.element)
+	    : fsdp
+		? of_fsdp(l, trained, unsharded - p4d_transformers__adapters(l) * (l->adapter_fp32 ? 4 : 2),
+			  shards, of_trained, z.param)
+		: of_one_copy(l, trained, element, unsharded);
 	const bool grows = zero && p4d_transformers__zero_grows(l);
 	s.reduced = (zero && l->zero_stage >= 2) || l->micro_batches > 1 || grows;
 	/* stage 1 reduces, and lets go of, the gradients of all micro-batches with or after the last one */
@@ -362,7 +350,7 @@ void p4d_transformers__write(p4d_rows *rows)
 	s.loss.live += (int64_t)h.loss;
 	s.head.live += (int64_t)h.loss; /* gradients are not reduced yet, but those of a bucket */
 	s.backward.live += (int64_t)h.backward;
-	const uint64_t step_bytes = larger(h.step, s.zero.ahead.update);
+	const uint64_t step_bytes = P4D_MOST(h.step, s.zero.ahead.update);
 	rows->plan->host_bytes = h.host + (uint64_t)(s.away > 0 ? s.away : 0);
 	always(rows, "parameters", P4D_PART_PARAMS, h.parameters, false);
 	always(rows, "optimizer.master", P4D_PART_OPTIMIZER, h.master, false);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "framework/tape.h"
 #include "framework/transformers_zero.h"
 #include "plan/plan_rows.h"
 #include "request/architecture.h"
 #include "request/layers.h"
 #include "request/model_size.h"
+#include "tape/op.h"
 
 /*
  * Modules of the transformers library (5.23) as tapes: what their forward functions compute, of one rank, for
@@ -24,47 +24,17 @@ typedef enum p4d_norm_code {
 	P4D_NORM_OLMO
 } p4d_norm_code;
 
-/* A tensor while its tape is written. */
-typedef struct p4d_tape_tensor {
-	short value;
-	unsigned char element; /* bytes */
-	uint64_t elements;
-} p4d_tape_tensor;
-
-struct p4d_tape_writer;
-
 /* A code base whose tapes are played like this. */
 typedef struct p4d_transformers_tapes {
-	void (*layer)(struct p4d_tape_writer *w, bool needs);
-	void (*end)(struct p4d_tape_writer *w);
+	void (*layer)(p4d_tape_writer *w, bool needs);
+	void (*end)(p4d_tape_writer *w);
 	bool unties; /* a tied model has two tables */
 } p4d_transformers_tapes;
 
 extern const p4d_transformers_tapes p4d_transformers__tapes, p4d_litgpt__tapes;
 
-typedef struct p4d_tape_writer {
-	p4d_tape *tape;
-	const p4d_transformers_tapes *code;
-	const p4d_layout *layout;
-	uint64_t rows, length, tokens; /* of a micro-batch: sequences, tokens of each, tokens */
-	uint64_t heads, kv_heads;      /* on this rank */
-	unsigned weight;               /* bytes of a parameter that is not quantized */
-	unsigned stream;               /* of an element of the residual stream */
-	unsigned between;              /* of one between layers, where a norm is the last of a layer */
-	bool autocast;                 /* torch.autocast to bf16 */
-	bool trains;                   /* parameters of the model have gradients; else adapters alone */
-	uint64_t prefetched;           /* bytes that are gathered before the head's backward pass */
-	uint64_t returned; /* of a layer's results, beside the stream: the model holds the last layer's */
-	bool masked;       /* attention has a mask, which no flash kernel takes */
-	unsigned kind;     /* of the layer that is written: p4d_transformers__kind_of */
-	bool gathers;      /* p4d_transformers__gathers_experts */
-} p4d_tape_writer;
-
 /* The same sizes for all tapes of a layout. */
 p4d_tape_writer p4d_transformers__writer(const p4d_layout *layout, p4d_tape *tape);
-
-/* An empty tape with an input of `columns` for every token; needs: a gradient. */
-p4d_tape_tensor p4d_transformers__begin(p4d_tape_writer *w, uint64_t columns, unsigned element, bool needs);
 
 /* One layer; and what is behind the last one: norm, head and loss. */
 static inline void p4d_transformers__layer(p4d_tape_writer *w, bool needs)
@@ -78,17 +48,6 @@ static inline void p4d_transformers__end(p4d_tape_writer *w)
 }
 
 /* transformers_modules.c: parts that layers and the end share. */
-p4d_tape_tensor p4d_transformers__made(p4d_tape_writer *w, uint64_t elements, unsigned element, bool needs);
-p4d_tape_tensor p4d_transformers__view(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t elements);
-bool p4d_transformers__needs(const p4d_tape_writer *w, p4d_tape_tensor x);
-/* Appends an operation on one tensor that makes another. */
-p4d_tape_operation *p4d_transformers__operation(p4d_tape_writer *w, p4d_tape_tensor x, p4d_tape_tensor out,
-						p4d_tape_gradient gradient);
-p4d_tape_tensor p4d_transformers__cast(p4d_tape_writer *w, p4d_tape_tensor x, unsigned element);
-p4d_tape_tensor p4d_transformers__map(p4d_tape_writer *w, p4d_tape_tensor x, bool saves_input,
-				      bool saves_output);
-p4d_tape_tensor p4d_transformers__times(p4d_tape_writer *w, p4d_tape_tensor x, p4d_tape_tensor y);
-p4d_tape_tensor p4d_transformers__plus(p4d_tape_writer *w, p4d_tape_tensor x, p4d_tape_tensor y);
 p4d_tape_tensor p4d_transformers__norm(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t columns);
 /* By another code than the model's: a mixer's own. */
 p4d_tape_tensor p4d_transformers__norm_by(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t columns,
@@ -96,9 +55,6 @@ p4d_tape_tensor p4d_transformers__norm_by(p4d_tape_writer *w, p4d_tape_tensor x,
 /* target: a P4D_TARGET_* that an adapter may be on; 0: none ever. */
 p4d_tape_tensor p4d_transformers__linear(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t in, uint64_t out,
 					 unsigned target);
-/* A product with a weight of so many bytes an element; backward, gradients of both. */
-p4d_tape_tensor p4d_transformers__product(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t in, uint64_t out,
-					  unsigned weight, bool trained);
 /* Dropout of models that call it also at 0 (GPT-2, OPT, encoders); x of the others. */
 p4d_tape_tensor p4d_transformers__dropped(p4d_tape_writer *w, p4d_tape_tensor x);
 /* eager_attention_forward */
@@ -112,8 +68,6 @@ p4d_tape_tensor p4d_transformers__mlp(p4d_tape_writer *w, p4d_tape_tensor x, uin
  * of another width. */
 p4d_tape_tensor p4d_transformers__fused(p4d_tape_writer *w, p4d_tape_tensor q, p4d_tape_tensor k,
 					p4d_tape_tensor v);
-p4d_tape_tensor p4d_transformers__slice(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t elements);
-p4d_tape_tensor p4d_transformers__joined(p4d_tape_writer *w, p4d_tape_tensor x, p4d_tape_tensor y);
 /* Whether a linear layer has an adapter. */
 bool p4d_transformers__adapts(const p4d_layout *layout, unsigned target);
 
@@ -265,11 +219,6 @@ p4d_gathered p4d_transformers__gathered_flat(const p4d_layout *l);
 
 /* transformers_evaluation.c: rows of evaluation; element: bytes of a parameter that is gathered. */
 void p4d_transformers__evaluation(p4d_rows *rows, p4d_gathered gathered, unsigned element);
-
-static inline void p4d_transformers__hold(p4d_tape_writer *w, p4d_tape_tensor x)
-{
-	p4d_tape_hold(w->tape, x.value);
-}
 
 /* How modeling files compute what architectures.def tells apart by name only. */
 typedef struct p4d_transformers_code {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* transformers' eager attention: scores in memory, and their softmax. */
-#include "framework/transformers_names.h"
+#include "framework/transformers.h"
 
 static p4d_tape_tensor repeated(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t elements)
 {
 	if (x.elements == elements && w->rows == 1)
 		return x;
 	const p4d_tape_tensor out =
-	    made(w, elements, x.element, needs(w, x)); /* or made contiguous, for a product */
-	op(w, x, out, P4D_NEW_GRADIENT);
+	    p4d_op_made(w, elements, x.element, p4d_op_needs(w, x)); /* or made contiguous, for a product */
+	p4d_op_append(w, x, out, P4D_NEW_GRADIENT);
 	return out;
 }
 
@@ -16,10 +16,10 @@ static p4d_tape_tensor repeated(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t 
 static p4d_tape_tensor matmul(p4d_tape_writer *w, p4d_tape_tensor x, p4d_tape_tensor y, uint64_t elements)
 {
 	if (w->autocast) {
-		x = cast(w, x, 2);
-		y = cast(w, y, 2);
+		x = p4d_op_cast(w, x, 2);
+		y = p4d_op_cast(w, y, 2);
 	}
-	p4d_tape_tensor out = times(w, x, y);
+	p4d_tape_tensor out = p4d_op_times(w, x, y);
 	w->tape->value[out.value].bytes = elements * out.element;
 	out.elements = elements;
 	return out;
@@ -35,17 +35,17 @@ static p4d_tape_tensor softmax_with_sinks(p4d_tape_writer *w, p4d_tape_tensor s,
 {
 	const uint64_t all = s.elements + rows;
 	const unsigned element = s.element > w->weight ? s.element : w->weight;
-	const p4d_tape_tensor combined = made(w, all, element, needs(w, s) || w->trains);
-	op(w, s, combined, element == s.element ? P4D_SAME_GRADIENT : P4D_NEW_GRADIENT);
-	const p4d_tape_tensor most = made(w, rows, element, needs(w, combined));
-	op(w, combined, most, P4D_NEW_GRADIENT)->kept = needs(w, combined) ? rows * 8 : 0;
-	const p4d_tape_tensor below = made(w, all, element, needs(w, combined));
-	p4d_tape_operation *o = op(w, combined, below, P4D_SAME_GRADIENT);
+	const p4d_tape_tensor combined = p4d_op_made(w, all, element, p4d_op_needs(w, s) || w->trains);
+	p4d_op_append(w, s, combined, element == s.element ? P4D_SAME_GRADIENT : P4D_NEW_GRADIENT);
+	const p4d_tape_tensor most = p4d_op_made(w, rows, element, p4d_op_needs(w, combined));
+	p4d_op_append(w, combined, most, P4D_NEW_GRADIENT)->kept = p4d_op_needs(w, combined) ? rows * 8 : 0;
+	const p4d_tape_tensor below = p4d_op_made(w, all, element, p4d_op_needs(w, combined));
+	p4d_tape_operation *o = p4d_op_append(w, combined, below, P4D_SAME_GRADIENT);
 	o->in[1] = most.value;
 	o->gradient[1] = P4D_NEW_GRADIENT;
 	o->back_scratch = all * element; /* negated, before it is summed */
 	*named = below;
-	return p4d_transformers__slice(w, map(w, below, false, true), s.elements);
+	return p4d_op_slice(w, p4d_op_map(w, below, false, true), s.elements);
 }
 
 p4d_tape_tensor p4d_transformers__eager(p4d_tape_writer *w, p4d_tape_tensor q, p4d_tape_tensor k,
@@ -64,49 +64,49 @@ p4d_tape_tensor p4d_transformers__eager(p4d_tape_writer *w, p4d_tape_tensor q, p
 	v = repeated(w, v, w->layout->kv_rank ? v.elements : queries);
 	q = repeated(w, q, queries);
 	if (in_fp32) {
-		q = cast(w, q, 4);
-		k = cast(w, k, 4);
+		q = p4d_op_cast(w, q, 4);
+		k = p4d_op_cast(w, k, 4);
 	}
 	p4d_tape_tensor s = matmul(w, q, k, scores);
 	const p4d_tape_tensor raw = s;
 	if (falcon)
-		s = p4d_transformers__slice(w, s, scores); /* scaled in place */
+		s = p4d_op_slice(w, s, scores); /* scaled in place */
 	else if (a->positions != P4D_ALIBI || a == &p4d_architectures[P4D_ARCHITECTURE_MPT])
-		s = map(w, s, false, false); /* times the scale */
+		s = p4d_op_map(w, s, false, false); /* times the scale */
 	if (a->attention_cap > 0)
-		s = map(w, map(w, map(w, s, false, false), false, true), false, false);
+		s = p4d_op_map(w, p4d_op_map(w, p4d_op_map(w, s, false, false), false, true), false, false);
 	if (a == &p4d_architectures[P4D_ARCHITECTURE_MPT]) {
-		s = map(w, s, false, false); /* + ALiBi */
-		w->tape->operation[w->tape->operations - 1].gradient[0] = P4D_SAME_GRADIENT;
+		s = p4d_op_map(w, s, false, false); /* + ALiBi */
+		p4d_op_last(w)->gradient[0] = P4D_SAME_GRADIENT;
 	}
-	const p4d_tape_tensor masked = made(w, scores,
-					    s.element > w->stream && !in_fp32 ? s.element
-					    : w->stream > s.element           ? w->stream
-									      : s.element,
-					    needs(w, s));
-	op(w, s, masked, masked.element == s.element ? P4D_SAME_GRADIENT : P4D_NEW_GRADIENT);
+	const p4d_tape_tensor masked = p4d_op_made(w, scores,
+						   s.element > w->stream && !in_fp32 ? s.element
+						   : w->stream > s.element           ? w->stream
+										     : s.element,
+						   p4d_op_needs(w, s));
+	p4d_op_append(w, s, masked, masked.element == s.element ? P4D_SAME_GRADIENT : P4D_NEW_GRADIENT);
 	if (a->attention_sinks) {
 		s = softmax_with_sinks(w, masked, scores / w->length, &named);
 	} else {
-		s = stays && !w->autocast ? masked : cast(w, masked, 4);
-		s = map(w, s, false, true); /* softmax */
+		s = stays && !w->autocast ? masked : p4d_op_cast(w, masked, 4);
+		s = p4d_op_map(w, s, false, true); /* softmax */
 	}
 	if (falcon) {
-		hold(w, raw); /* until its name is given to the result */
+		p4d_op_hold(w, raw); /* until its name is given to the result */
 		w->returned = scores * s.element;
 	}
-	s = cast(w, s, values > q.element || in_fp32 || a->attention_sinks ? values : q.element);
+	s = p4d_op_cast(w, s, values > q.element || in_fp32 || a->attention_sinks ? values : q.element);
 	if (a->attention_sinks) /* until its name is given to the result */
-		hold(w, masked);
+		p4d_op_hold(w, masked);
 	if (a == &p4d_architectures[P4D_ARCHITECTURE_GPT2] || a->kind == P4D_ENCODER)
 		s = p4d_transformers__dropped(w, s);
 	if (a == &p4d_architectures[P4D_ARCHITECTURE_MPT]) {
 		w->returned = scores * s.element;
-		hold(w, masked); /* a name of their own */
+		p4d_op_hold(w, masked); /* a name of their own */
 	}
 	p4d_tape_tensor out = matmul(w, s, v, v.elements);
-	out = map(w, out, false, false); /* contiguous() */
+	out = p4d_op_map(w, out, false, false); /* contiguous() */
 	if (a->attention_sinks)
-		hold(w, named);
+		p4d_op_hold(w, named);
 	return out;
 }

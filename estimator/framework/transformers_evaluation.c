@@ -43,11 +43,6 @@ static void play(p4d_transformers_step *s)
 	p4d_transformers__go(s, &s->loss, pass);
 }
 
-static uint64_t smaller(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
-
 /*
  * Parameters that ZeRO-3 has gathered in an evaluation's forward pass, which it takes for that of a training
  * step (partitioned_param_coordinator.py): what the backward pass would need stays, up to LIVE, and is still
@@ -69,8 +64,8 @@ p4d_gathered p4d_transformers__gathered(const p4d_layout *l, uint64_t all)
 	uint64_t kept = all;
 
 	if (all - table >= LIVE)
-		return (p4d_gathered){.layers = smaller(all, 2 * LIVE),
-				      .head = all < 2 * LIVE ? LIVE : smaller(all - LIVE, 2 * LIVE)};
+		return (p4d_gathered){.layers = P4D_LEAST(all, 2 * LIVE),
+				      .head = all < 2 * LIVE ? LIVE : P4D_LEAST(all - LIVE, 2 * LIVE)};
 	if (!begins || (again ? 3 : 2) * layers + 2 * table >= LIVE)
 		kept -= table;
 	for (size_t i = begins ? 0 : p4d_transformers__linears(l, false, linears); i-- > 0;)

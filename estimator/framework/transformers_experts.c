@@ -6,9 +6,7 @@
  * gpt-oss). PEFT adapts experts by adding their adapters' product to such a parameter in each forward pass
  * (ParamWrapper).
  */
-#include "framework/transformers_names.h"
-
-#define linear p4d_transformers__linear
+#include "framework/transformers.h"
 
 enum { INDEX = 8 }; /* bytes */
 
@@ -40,7 +38,7 @@ static unsigned adapter_bytes(const p4d_layout *l)
 static p4d_tape_tensor with_adapters(p4d_tape_writer *w, uint64_t elements, uint64_t factors)
 {
 	const unsigned stored = adapter_bytes(w->layout);
-	const p4d_tape_tensor out = made(w, elements, w->weight, true);
+	const p4d_tape_tensor out = p4d_op_made(w, elements, w->weight, true);
 	p4d_tape_operation *o = p4d_tape_append(w->tape);
 
 	o->out = out.value;
@@ -57,10 +55,10 @@ static p4d_tape_tensor grouped(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t i
 	const uint64_t elements = w->layout->experts * in * out;
 	const bool given = weight.value >= 0;
 
-	x = cast(w, x, given ? weight.element : w->weight);
+	x = p4d_op_cast(w, x, given ? weight.element : w->weight);
 	const p4d_tape_tensor y =
-	    made(w, x.elements / in * out, x.element, needs(w, x) || w->trains || given);
-	p4d_tape_operation *o = op(w, x, y, P4D_NEW_GRADIENT);
+	    p4d_op_made(w, x.elements / in * out, x.element, p4d_op_needs(w, x) || w->trains || given);
+	p4d_tape_operation *o = p4d_op_append(w, x, y, P4D_NEW_GRADIENT);
 	o->saved[0] = w->trains || given ? x.value : -1;
 	o->weight = w->trains ? elements * w->weight : 0;
 	if (w->gathers) { /* both parameters, beside one that is there twice; backward one, beside gradients
@@ -72,7 +70,7 @@ static p4d_tape_tensor grouped(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t i
 	if (given) {
 		o->in[1] = weight.value;
 		o->gradient[1] = P4D_NEW_GRADIENT;
-		o->saved[1] = needs(w, x) ? weight.value : -1;
+		o->saved[1] = p4d_op_needs(w, x) ? weight.value : -1;
 	}
 	return y;
 }
@@ -80,9 +78,9 @@ static p4d_tape_tensor grouped(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t i
 /* Rows of x in another order, and as often as wanted. */
 static p4d_tape_tensor picked(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t rows, uint64_t elements)
 {
-	const p4d_tape_tensor out = made(w, elements, x.element, needs(w, x));
+	const p4d_tape_tensor out = p4d_op_made(w, elements, x.element, p4d_op_needs(w, x));
 
-	op(w, x, out, P4D_NEW_GRADIENT)->kept = needs(w, x) ? rows * INDEX : 0;
+	p4d_op_append(w, x, out, P4D_NEW_GRADIENT)->kept = p4d_op_needs(w, x) ? rows * INDEX : 0;
 	return out;
 }
 
@@ -91,13 +89,14 @@ static p4d_tape_tensor picked(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t ro
 static p4d_tape_tensor weighted(p4d_tape_writer *w, p4d_tape_tensor x, p4d_tape_tensor scores)
 {
 	const unsigned element = x.element > scores.element ? x.element : scores.element;
-	const p4d_tape_tensor out = made(w, x.elements, element, needs(w, x) || needs(w, scores));
-	p4d_tape_operation *o = op(w, x, out, P4D_NEW_GRADIENT);
+	const p4d_tape_tensor out =
+	    p4d_op_made(w, x.elements, element, p4d_op_needs(w, x) || p4d_op_needs(w, scores));
+	p4d_tape_operation *o = p4d_op_append(w, x, out, P4D_NEW_GRADIENT);
 
 	o->in[1] = scores.value;
 	o->gradient[1] = P4D_NEW_GRADIENT;
 	o->saved[0] = x.value;
-	o->saved[1] = needs(w, x) ? scores.value : -1;
+	o->saved[1] = p4d_op_needs(w, x) ? scores.value : -1;
 	o->back_scratch = x.elements * (2 * element - x.element);
 	return out;
 }
@@ -107,13 +106,12 @@ static p4d_tape_tensor routed_by_best(p4d_tape_writer *w, p4d_tape_tensor x)
 {
 	const p4d_layout *l = w->layout;
 	const uint64_t chosen = w->tokens * l->experts_per_token;
-	const p4d_tape_tensor logits =
-	    p4d_transformers__product(w, x, l->hidden, l->experts, w->weight, w->trains);
-	const p4d_tape_tensor top = made(w, chosen, logits.element, needs(w, logits));
+	const p4d_tape_tensor logits = p4d_op_product(w, x, l->hidden, l->experts, w->weight, w->trains);
+	const p4d_tape_tensor top = p4d_op_made(w, chosen, logits.element, p4d_op_needs(w, logits));
 
-	op(w, logits, top, P4D_NEW_GRADIENT)->kept = needs(w, logits) ? chosen * INDEX : 0;
-	const p4d_tape_tensor scores = map(w, top, false, true);
-	hold(w, logits);
+	p4d_op_append(w, logits, top, P4D_NEW_GRADIENT)->kept = p4d_op_needs(w, logits) ? chosen * INDEX : 0;
+	const p4d_tape_tensor scores = p4d_op_map(w, top, false, true);
+	p4d_op_hold(w, logits);
 	return scores;
 }
 
@@ -132,32 +130,30 @@ static p4d_tape_tensor routed(p4d_tape_writer *w, p4d_tape_tensor x)
 	if (l->architecture->expert_bias)
 		return routed_by_best(w, x);
 	if (deepseek) {
-		logits =
-		    p4d_transformers__product(w, cast(w, x, 4), l->hidden, l->experts, w->weight, w->trains);
-		p4d_tape_operation *o = &w->tape->operation[w->tape->operations - 1];
+		logits = p4d_op_product(w, p4d_op_cast(w, x, 4), l->hidden, l->experts, w->weight, w->trains);
+		p4d_tape_operation *o = p4d_op_last(w);
 		if (w->weight < 4) { /* a copy of the weight in fp32 */
 			o->copy = l->experts * l->hidden * 4;
 			o->lowered = w->trains ? o->copy : 0;
 		}
-		scores = map(w, logits, false, true); /* sigmoid, or softmax */
+		scores = p4d_op_map(w, logits, false, true); /* sigmoid, or softmax */
 	} else {
 		const bool adapts = adapted(l) && l->lora_targets == P4D_TARGET_ALL;
-		logits =
-		    p4d_transformers__product(w, x, l->hidden, l->experts, w->weight, w->trains || adapts);
-		scores = map(w, cast(w, logits, 4), false, true);
+		logits = p4d_op_product(w, x, l->hidden, l->experts, w->weight, w->trains || adapts);
+		scores = p4d_op_map(w, p4d_op_cast(w, logits, 4), false, true);
 	}
-	const p4d_tape_tensor top = made(w, chosen, scores.element, needs(w, scores));
-	p4d_tape_operation *o = op(w, scores, top, P4D_NEW_GRADIENT);
-	o->kept = needs(w, scores) ? chosen * (INDEX + 4) : 0;
+	const p4d_tape_tensor top = p4d_op_made(w, chosen, scores.element, p4d_op_needs(w, scores));
+	p4d_tape_operation *o = p4d_op_append(w, scores, top, P4D_NEW_GRADIENT);
+	o->kept = p4d_op_needs(w, scores) ? chosen * (INDEX + 4) : 0;
 	o->scratch = deepseek ? 3 * all * scores.element : 0; /* groups of experts, masked */
-	hold(w, logits);
-	return deepseek || mixtral ? top : cast(w, top, logits.element);
+	p4d_op_hold(w, logits);
+	return deepseek || mixtral ? top : p4d_op_cast(w, top, logits.element);
 }
 
 /* A row of biases for each row of a product, which is added in place; backward, both have one gradient. */
 static p4d_tape_tensor bias_rows(p4d_tape_writer *w, uint64_t rows, uint64_t columns)
 {
-	const p4d_tape_tensor out = made(w, rows * columns, w->weight, w->trains);
+	const p4d_tape_tensor out = p4d_op_made(w, rows * columns, w->weight, w->trains);
 	p4d_tape_operation *o = p4d_tape_append(w->tape);
 
 	o->out = out.value;
@@ -167,8 +163,8 @@ static p4d_tape_tensor bias_rows(p4d_tape_writer *w, uint64_t rows, uint64_t col
 
 static p4d_tape_tensor with_bias(p4d_tape_writer *w, p4d_tape_tensor x, p4d_tape_tensor bias)
 {
-	const p4d_tape_tensor out = view(w, x, x.elements);
-	p4d_tape_operation *o = op(w, x, out, P4D_SAME_GRADIENT);
+	const p4d_tape_tensor out = p4d_op_view(w, x, x.elements);
+	p4d_tape_operation *o = p4d_op_append(w, x, out, P4D_SAME_GRADIENT);
 
 	o->in[1] = bias.value;
 	o->gradient[1] = P4D_SAME_GRADIENT;
@@ -179,21 +175,20 @@ static p4d_tape_tensor with_bias(p4d_tape_writer *w, p4d_tape_tensor x, p4d_tape
 static p4d_tape_tensor limited(p4d_tape_writer *w, p4d_tape_tensor both)
 {
 	const uint64_t half = both.elements / 2;
-	p4d_tape_tensor gate = p4d_transformers__slice(w, both, half),
-			up = p4d_transformers__slice(w, both, half);
+	p4d_tape_tensor gate = p4d_op_slice(w, both, half), up = p4d_op_slice(w, both, half);
 
-	gate = map(w, gate, true, false);
-	w->tape->operation[w->tape->operations - 1].back_scratch = half;
-	up = map(w, up, true, false);
-	w->tape->operation[w->tape->operations - 1].back_scratch = 2 * half;
-	const p4d_tape_tensor share = map(w, map(w, gate, false, false), false, true);
-	const p4d_tape_tensor glu = times(w, gate, share);
-	const p4d_tape_tensor more = map(w, up, false, false);
-	w->tape->operation[w->tape->operations - 1].gradient[0] = P4D_SAME_GRADIENT; /* + 1 */
-	const p4d_tape_tensor out = times(w, more, glu);
+	gate = p4d_op_map(w, gate, true, false);
+	p4d_op_last(w)->back_scratch = half;
+	up = p4d_op_map(w, up, true, false);
+	p4d_op_last(w)->back_scratch = 2 * half;
+	const p4d_tape_tensor share = p4d_op_map(w, p4d_op_map(w, gate, false, false), false, true);
+	const p4d_tape_tensor glu = p4d_op_times(w, gate, share);
+	const p4d_tape_tensor more = p4d_op_map(w, up, false, false);
+	p4d_op_last(w)->gradient[0] = P4D_SAME_GRADIENT; /* + 1 */
+	const p4d_tape_tensor out = p4d_op_times(w, more, glu);
 	const p4d_tape_tensor named[] = {both, gate, up, glu};
 	for (size_t i = 0; i < sizeof(named) / sizeof(named[0]); i++)
-		hold(w, named[i]);
+		p4d_op_hold(w, named[i]);
 	return out;
 }
 
@@ -204,14 +199,14 @@ static p4d_tape_tensor biased_experts(p4d_tape_writer *w, p4d_tape_tensor in, p4
 	const p4d_tape_tensor none = {.value = -1};
 
 	const p4d_tape_tensor first = bias_rows(w, copies, 2 * F);
-	w->tape->operation[w->tape->operations - 1].kept = w->trains ? copies * INDEX : 0;
+	p4d_op_last(w)->kept = w->trains ? copies * INDEX : 0;
 	p4d_tape_tensor y = limited(w, with_bias(w, grouped(w, in, h, 2 * F, none), first));
 	const p4d_tape_tensor second = bias_rows(w, copies, h);
-	hold(w, first);
+	p4d_op_hold(w, first);
 	const p4d_tape_tensor down = with_bias(w, grouped(w, y, F, h, none), second);
 	y = picked(w, weighted(w, down, own), copies, copies * h);
-	hold(w, second);
-	hold(w, down);
+	p4d_op_hold(w, second);
+	p4d_op_hold(w, down);
 	return y;
 }
 
@@ -237,26 +232,27 @@ static p4d_tape_tensor experts(p4d_tape_writer *w, p4d_tape_tensor x, p4d_tape_t
 		y = picked(w, y, copies, y.elements);
 	} else {
 		const p4d_tape_tensor both = grouped(w, in, h, 2 * F, up);
-		const p4d_tape_tensor gate = view(w, both, both.elements / 2),
-				      second = view(w, both, both.elements / 2);
-		op(w, both, gate, P4D_NEW_GRADIENT)->others[0] = second.value; /* chunk() */
-		y = times(w, map(w, gate, true, false), second);
+		const p4d_tape_tensor gate = p4d_op_view(w, both, both.elements / 2),
+				      second = p4d_op_view(w, both, both.elements / 2);
+		p4d_op_append(w, both, gate, P4D_NEW_GRADIENT)->others[0] = second.value; /* chunk() */
+		y = p4d_op_times(w, p4d_op_map(w, gate, true, false), second);
 		if (adapted(l))
 			down = with_adapters(w, l->experts * F * h, l->experts * rank * (F + h));
 		y = weighted(w, grouped(w, y, F, h, down), own);
 		y = picked(w, y, copies, y.elements);
 	}
 	/* a sum over a token's experts; autocast has it in fp32 */
-	const p4d_tape_tensor sum = made(w, w->tokens * h, w->autocast ? 4 : y.element, needs(w, y));
-	op(w, y, sum, P4D_NEW_GRADIENT);
-	hold(w, in);
-	hold(w, own);
-	hold(w, y);
+	const p4d_tape_tensor sum =
+	    p4d_op_made(w, w->tokens * h, w->autocast ? 4 : y.element, p4d_op_needs(w, y));
+	p4d_op_append(w, y, sum, P4D_NEW_GRADIENT);
+	p4d_op_hold(w, in);
+	p4d_op_hold(w, own);
+	p4d_op_hold(w, y);
 	if (adapted(l)) {
-		hold(w, up);
-		hold(w, down);
+		p4d_op_hold(w, up);
+		p4d_op_hold(w, down);
 	}
-	return cast(w, sum, x.element);
+	return p4d_op_cast(w, sum, x.element);
 }
 
 p4d_tape_tensor p4d_transformers__experts(p4d_tape_writer *w, p4d_tape_tensor x)
@@ -269,13 +265,14 @@ p4d_tape_tensor p4d_transformers__experts(p4d_tape_writer *w, p4d_tape_tensor x)
 		shared = p4d_transformers__mlp(w, x, l->shared_ffn);
 	p4d_tape_tensor y = experts(w, x, routed(w, x));
 	if (gated) { /* Qwen 2's shared expert has a gate of one column */
-		const p4d_tape_tensor gate = map(w, linear(w, x, l->hidden, 1, P4D_TARGET_UP), false, true);
+		const p4d_tape_tensor gate =
+		    p4d_op_map(w, p4d_transformers__linear(w, x, l->hidden, 1, P4D_TARGET_UP), false, true);
 		shared = weighted(w, shared, gate);
 	} else if (l->shared_ffn)
 		shared = p4d_transformers__mlp(w, x, l->shared_ffn);
 	if (l->shared_ffn)
-		y = plus(w, y, shared);
-	hold(w, x);
+		y = p4d_op_plus(w, y, shared);
+	p4d_op_hold(w, x);
 	return y;
 }
 
@@ -285,9 +282,9 @@ p4d_tape_tensor p4d_transformers__experts(p4d_tape_writer *w, p4d_tape_tensor x)
 static void parted(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t first, p4d_tape_tensor *a,
 		   p4d_tape_tensor *b)
 {
-	*a = view(w, x, first);
-	*b = view(w, x, x.elements - first);
-	op(w, x, *a, P4D_NEW_GRADIENT)->others[0] = b->value;
+	*a = p4d_op_view(w, x, first);
+	*b = p4d_op_view(w, x, x.elements - first);
+	p4d_op_append(w, x, *a, P4D_NEW_GRADIENT)->others[0] = b->value;
 }
 
 /* Rotary positions of a part that is its own: apply_rotary_pos_emb_interleave. */
@@ -296,12 +293,12 @@ static p4d_tape_tensor turned(p4d_tape_writer *w, p4d_tape_tensor x)
 	p4d_tape_tensor half[2], sum[2];
 
 	for (int i = 0; i < 2; i++)
-		half[i] = p4d_transformers__slice(w, x, x.elements / 2);
+		half[i] = p4d_op_slice(w, x, x.elements / 2);
 	for (int i = 0; i < 2; i++) {
-		const p4d_tape_tensor cosines = map(w, half[i], false, false);
-		sum[i] = plus(w, cosines, map(w, half[1 - i], false, false));
+		const p4d_tape_tensor cosines = p4d_op_map(w, half[i], false, false);
+		sum[i] = p4d_op_plus(w, cosines, p4d_op_map(w, half[1 - i], false, false));
 	}
-	return p4d_transformers__joined(w, sum[0], sum[1]);
+	return p4d_op_joined(w, sum[0], sum[1]);
 }
 
 /* Keys: two copies into one empty tensor (CopySlices copies all of its gradient, too). */
@@ -309,12 +306,13 @@ static p4d_tape_tensor filled(p4d_tape_writer *w, p4d_tape_tensor from_latent, p
 			      uint64_t elements)
 {
 	const unsigned element = from_latent.element;
-	const p4d_tape_tensor part = made(w, elements, element, needs(w, from_latent) || needs(w, rotated));
-	p4d_tape_operation *o = op(w, from_latent, part, P4D_NEW_GRADIENT);
+	const p4d_tape_tensor part =
+	    p4d_op_made(w, elements, element, p4d_op_needs(w, from_latent) || p4d_op_needs(w, rotated));
+	p4d_tape_operation *o = p4d_op_append(w, from_latent, part, P4D_NEW_GRADIENT);
 
 	o->back_scratch = elements * element;
-	const p4d_tape_tensor all = view(w, part, elements);
-	o = op(w, part, all, P4D_NEW_GRADIENT);
+	const p4d_tape_tensor all = p4d_op_view(w, part, elements);
+	o = p4d_op_append(w, part, all, P4D_NEW_GRADIENT);
 	o->in[1] = rotated.value;
 	o->gradient[1] = P4D_NEW_GRADIENT;
 	o->back_scratch = (elements - from_latent.elements) * element;
@@ -329,21 +327,24 @@ p4d_tape_tensor p4d_transformers__latent_attention(p4d_tape_writer *w, p4d_tape_
 	p4d_tape_tensor q = x, q_plain, q_turned, latent, k_turned, k_plain, v;
 
 	if (l->q_rank)
-		q = norm(w, linear(w, x, h, l->q_rank, P4D_TARGET_Q), l->q_rank);
-	q = linear(w, q, l->q_rank ? l->q_rank : h, plain + turns, P4D_TARGET_Q);
+		q = p4d_transformers__norm(w, p4d_transformers__linear(w, x, h, l->q_rank, P4D_TARGET_Q),
+					   l->q_rank);
+	q = p4d_transformers__linear(w, q, l->q_rank ? l->q_rank : h, plain + turns, P4D_TARGET_Q);
 	parted(w, q, t * plain, &q_plain, &q_turned);
-	const p4d_tape_tensor both = linear(w, x, h, l->kv_rank + l->rope_dim, P4D_TARGET_K);
+	const p4d_tape_tensor both =
+	    p4d_transformers__linear(w, x, h, l->kv_rank + l->rope_dim, P4D_TARGET_K);
 	parted(w, both, t * l->kv_rank, &latent, &k_turned);
-	latent = norm(w, latent, l->kv_rank);
+	latent = p4d_transformers__norm(w, latent, l->kv_rank);
 	const p4d_tape_tensor of_queries = turned(w, q_turned), of_keys = turned(w, k_turned);
-	const p4d_tape_tensor queries = p4d_transformers__joined(w, q_plain, of_queries);
-	parted(w, linear(w, latent, l->kv_rank, plain + H * l->v_dim, P4D_TARGET_V), t * plain, &k_plain, &v);
+	const p4d_tape_tensor queries = p4d_op_joined(w, q_plain, of_queries);
+	parted(w, p4d_transformers__linear(w, latent, l->kv_rank, plain + H * l->v_dim, P4D_TARGET_V),
+	       t * plain, &k_plain, &v);
 	const p4d_tape_tensor keys = filled(w, k_plain, of_keys, t * (plain + turns));
 	p4d_tape_tensor y = l->flash_attention ? p4d_transformers__fused(w, queries, keys, v)
 					       : p4d_transformers__eager(w, queries, keys, v);
-	y = linear(w, y, H * l->v_dim, h, P4D_TARGET_O);
+	y = p4d_transformers__linear(w, y, H * l->v_dim, h, P4D_TARGET_O);
 	const p4d_tape_tensor named[] = {q, both, latent, of_queries, of_keys, queries, keys, v, x};
 	for (size_t i = 0; i < sizeof(named) / sizeof(named[0]); i++)
-		hold(w, named[i]);
+		p4d_op_hold(w, named[i]);
 	return y;
 }

@@ -12,9 +12,6 @@
 #include "framework/transformers.h"
 #include "plan/parameters.h"
 
-#define look p4d_transformers__look
-#define go p4d_transformers__go
-
 /* Bytes of a unit, gathered; and of these, what is trained. */
 typedef struct unit {
 	int64_t all, trained;
@@ -40,7 +37,7 @@ typedef struct turn {
 
 static void peek(const flat *f, p4d_transformers_moment *most)
 {
-	look(f->s, most, (p4d_tape_moment){0, 0});
+	p4d_transformers__look(f->s, most, (p4d_tape_moment){0, 0});
 }
 
 static void gather(const flat *f, p4d_transformers_moment *most, unit u)
@@ -100,7 +97,7 @@ static void forward(const flat *f)
 		if (f->ahead_forward && i + 1 < l->layers)
 			gather(f, &s->forward, f->layer[p4d_transformers__kind_of(l, i + 1)]);
 		pass = i ? f->of[kind].forward : pass;
-		go(s, &s->forward, pass);
+		p4d_transformers__go(s, &s->forward, pass);
 		if (i)
 			p4d_transformers__send_away(s, before);
 		if (!f->keeps)
@@ -111,7 +108,7 @@ static void forward(const flat *f)
 	s->now.live -= s->again ? (int64_t)w->returned : 0;
 	s->saved = s->now.live;
 	p4d_transformers__end(w);
-	go(s, &s->loss, p4d_tape_forward(w->tape, true, false, false));
+	p4d_transformers__go(s, &s->loss, p4d_tape_forward(w->tape, true, false, false));
 	s->now.live -= cached;
 }
 
@@ -126,7 +123,7 @@ static void backward(const flat *f, turn t)
 
 	if (f->ahead && !f->keeps)
 		gather(f, &s->head, next);
-	go(s, &s->head, p4d_tape_backward(w->tape, false, false));
+	p4d_transformers__go(s, &s->head, p4d_tape_backward(w->tape, false, false));
 	for (uint64_t i = l->layers; i-- > 0;) {
 		const unsigned kind = p4d_transformers__kind_of(l, i);
 		const unit u = next;
@@ -144,8 +141,8 @@ static void backward(const flat *f, turn t)
 		if (i < l->layers - 1)
 			p4d_transformers__bring_back(s, f->of[kind].forward);
 		if (s->again)
-			go(s, &s->backward, f->of[kind].again);
-		go(s, &s->backward, f->of[kind].back);
+			p4d_transformers__go(s, &s->backward, f->of[kind].again);
+		p4d_transformers__go(s, &s->backward, f->of[kind].back);
 		/* autograd runs what was made last first, and the views of a unit that was gathered ahead are
 		 * older than all of the layer before it: its gradients wait until that one's pass is done */
 		if (waiting.trained)
@@ -158,7 +155,8 @@ static void backward(const flat *f, turn t)
 	if (!w->trains)
 		return;
 	/* a shared table has two gradients, and their sum beside them: the head's is a view */
-	look(s, &s->backward, (p4d_tape_moment){(int64_t)w->tokens * 32, (l->tied ? 2 : 1) * table});
+	p4d_transformers__look(s, &s->backward,
+			       (p4d_tape_moment){(int64_t)w->tokens * 32, (l->tied ? 2 : 1) * table});
 	s->now.gradients += l->tied ? 0 : table;
 	reduce(f, f->root, t, true);
 }

@@ -11,9 +11,6 @@
 #include "framework/transformers.h"
 #include "plan/parameters.h"
 
-#define look p4d_transformers__look
-#define go p4d_transformers__go
-
 typedef struct p4d_fsdp {
 	p4d_transformers_step *s;
 	int64_t shards;
@@ -23,7 +20,7 @@ typedef struct p4d_fsdp {
 
 static void peek(fsdp *f, p4d_transformers_moment *most)
 {
-	look(f->s, most, (p4d_tape_moment){0, 0});
+	p4d_transformers__look(f->s, most, (p4d_tape_moment){0, 0});
 }
 
 /* Starts to gather a unit. */
@@ -131,7 +128,7 @@ static void forward(fsdp *f, const units *u, const p4d_transformers_passes *of, 
 		const p4d_tape_pass before = pass;
 		unshard(f, &s->forward, u->layer[kind]);
 		pass = i ? of[kind].forward : pass;
-		go(s, &s->forward, pass);
+		p4d_transformers__go(s, &s->forward, pass);
 		if (i)
 			p4d_transformers__send_away(s, before);
 		s->now.live -= l->keeps_gathered ? 0 : u->layer[kind];
@@ -142,7 +139,7 @@ static void forward(fsdp *f, const units *u, const p4d_transformers_passes *of, 
 	if (!l->tied)
 		unshard(f, &s->forward, u->table);
 	p4d_transformers__end(w);
-	go(s, &s->loss, p4d_tape_forward(w->tape, true, false, false));
+	p4d_transformers__go(s, &s->loss, p4d_tape_forward(w->tape, true, false, false));
 	forget_gathered(f);
 }
 
@@ -152,7 +149,7 @@ static void backward(fsdp *f, const units *u, const p4d_transformers_passes *of,
 	p4d_tape_writer *w = &s->writer;
 	const p4d_layout *l = w->layout;
 
-	go(s, &s->head, p4d_tape_backward(w->tape, s->reduced, false));
+	p4d_transformers__go(s, &s->head, p4d_tape_backward(w->tape, s->reduced, false));
 	f->gathered = (int64_t)w->prefetched;
 	if (!l->tied)
 		reduce(f, u->table, u->of_table, u->of_table);
@@ -169,8 +166,8 @@ static void backward(fsdp *f, const units *u, const p4d_transformers_passes *of,
 		if (i < l->layers - 1)
 			p4d_transformers__bring_back(s, of[kind].forward);
 		if (s->again)
-			go(s, &s->backward, of[kind].again);
-		go(s, &s->backward, of[kind].back);
+			p4d_transformers__go(s, &s->backward, of[kind].again);
+		p4d_transformers__go(s, &s->backward, of[kind].back);
 		reduce(f, u->layer[kind], u->plain[kind], u->of_layer[kind]);
 	}
 	if (!w->trains)
@@ -178,7 +175,8 @@ static void backward(fsdp *f, const units *u, const p4d_transformers_passes *of,
 	if (!l->tied)
 		unshard_ahead(f, u->table, 0);
 	/* a shared table has two gradients, and their sum beside them */
-	look(s, &s->backward, (p4d_tape_moment){(int64_t)w->tokens * 32, (l->tied ? 2 : 1) * u->table});
+	p4d_transformers__look(s, &s->backward,
+			       (p4d_tape_moment){(int64_t)w->tokens * 32, (l->tied ? 2 : 1) * u->table});
 	if (l->tied == s->reduced) /* one of the shared table's two is left; or a new one */
 		s->now.gradients += l->tied ? -u->table : u->table;
 	reduce(f, u->table, u->table, u->table);

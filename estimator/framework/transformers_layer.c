@@ -1,58 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Attention, layers and the end of transformers' models. */
-#include "framework/transformers_names.h"
-
-#define linear p4d_transformers__linear
-#define slice p4d_transformers__slice
-#define joined p4d_transformers__joined
-#define fused p4d_transformers__fused
-#define dropped p4d_transformers__dropped
-
-/* A slice whose backward pass fills a tensor of the whole's size. */
-p4d_tape_tensor p4d_transformers__slice(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t elements)
-{
-	const p4d_tape_tensor out = view(w, x, elements);
-	op(w, x, out, P4D_NEW_GRADIENT);
-	return out;
-}
-
-/* A copy of tensors behind each other, here of two; backward, views of its gradient. */
-p4d_tape_tensor p4d_transformers__joined(p4d_tape_writer *w, p4d_tape_tensor x, p4d_tape_tensor y)
-{
-	const unsigned element = x.element > y.element ? x.element : y.element;
-	const p4d_tape_tensor out = made(w, x.elements + y.elements, element, needs(w, x) || needs(w, y));
-	p4d_tape_operation *o = op(w, x, out, x.element == element ? P4D_SAME_GRADIENT : P4D_NEW_GRADIENT);
-
-	o->in[1] = y.value;
-	o->gradient[1] = y.element == element ? P4D_SAME_GRADIENT : P4D_NEW_GRADIENT;
-	return out;
-}
+#include "framework/transformers.h"
 
 static p4d_tape_tensor with_angles(p4d_tape_writer *w, p4d_tape_tensor x)
 {
 	const unsigned element =
 	    x.element > w->stream ? x.element : w->stream; /* angles have the type of the stream */
-	const p4d_tape_tensor out = made(w, x.elements, element, needs(w, x));
-	op(w, x, out, P4D_NEW_GRADIENT);
+	const p4d_tape_tensor out = p4d_op_made(w, x.elements, element, p4d_op_needs(w, x));
+	p4d_op_append(w, x, out, P4D_NEW_GRADIENT);
 	return out;
 }
 
 /* gpt-oss's _apply_rotary_emb: both halves by themselves. */
 static p4d_tape_tensor rotated_by_halves(p4d_tape_writer *w, p4d_tape_tensor x)
 {
-	const p4d_tape_tensor first = view(w, x, x.elements / 2), second = view(w, x, x.elements / 2);
-	op(w, x, first, P4D_NEW_GRADIENT)->others[0] = second.value; /* chunk() */
+	const p4d_tape_tensor first = p4d_op_view(w, x, x.elements / 2),
+			      second = p4d_op_view(w, x, x.elements / 2);
+	p4d_op_append(w, x, first, P4D_NEW_GRADIENT)->others[0] = second.value; /* chunk() */
 	p4d_tape_tensor half[2];
 
 	for (int i = 0; i < 2; i++) {
 		const p4d_tape_tensor cosines = with_angles(w, i ? second : first);
-		half[i] = plus(w, cosines, with_angles(w, i ? first : second));
+		half[i] = p4d_op_plus(w, cosines, with_angles(w, i ? first : second));
 		if (!i) /* a difference: what is taken away has a gradient of its own */
-			w->tape->operation[w->tape->operations - 1].gradient[1] = P4D_NEW_GRADIENT;
+			p4d_op_last(w)->gradient[1] = P4D_NEW_GRADIENT;
 	}
-	const p4d_tape_tensor out = joined(w, half[0], half[1]);
-	hold(w, half[0]);
-	hold(w, half[1]);
+	const p4d_tape_tensor out = p4d_op_joined(w, half[0], half[1]);
+	p4d_op_hold(w, half[0]);
+	p4d_op_hold(w, half[1]);
 	return out;
 }
 
@@ -67,14 +42,15 @@ static p4d_tape_tensor rotated(p4d_tape_writer *w, p4d_tape_tensor x)
 	if (w->layout->architecture->attention_sinks)
 		return rotated_by_halves(w, x);
 	if (code.rotated < 1000)
-		x = slice(w, x, x.elements * (code.rotated + code.rotated % 2) / 1000);
+		x = p4d_op_slice(w, x, x.elements * (code.rotated + code.rotated % 2) / 1000);
 	const p4d_tape_tensor turned = with_angles(w, x);
-	const p4d_tape_tensor first = slice(w, x, x.elements / 2), second = slice(w, x, x.elements / 2);
-	p4d_tape_tensor half = map(w, second, false, false);
-	half = with_angles(w, joined(w, half, first));
-	p4d_tape_tensor y = plus(w, turned, half);
+	const p4d_tape_tensor first = p4d_op_slice(w, x, x.elements / 2),
+			      second = p4d_op_slice(w, x, x.elements / 2);
+	p4d_tape_tensor half = p4d_op_map(w, second, false, false);
+	half = with_angles(w, p4d_op_joined(w, half, first));
+	p4d_tape_tensor y = p4d_op_plus(w, turned, half);
 	if (code.rotated < 1000)
-		y = joined(w, y, slice(w, whole, whole.elements - x.elements));
+		y = p4d_op_joined(w, y, p4d_op_slice(w, whole, whole.elements - x.elements));
 	return y;
 }
 
@@ -88,14 +64,14 @@ static void rotate(p4d_tape_writer *w, p4d_tape_tensor x[2])
 	p4d_tape_tensor of[2] = {x[0], x[1]}, y[2];
 
 	for (int i = 0; i < 2; i++)
-		of[i] = code.rotates_in_fp32 ? cast(w, of[i], 4) : of[i];
+		of[i] = code.rotates_in_fp32 ? p4d_op_cast(w, of[i], 4) : of[i];
 	for (int i = 0; i < 2; i++)
 		y[i] = rotated(w, of[i]);
 	for (int i = 0; i < 2; i++)
-		x[i] = back ? cast(w, y[i], given) : y[i];
+		x[i] = back ? p4d_op_cast(w, y[i], given) : y[i];
 	for (int i = 0; i < 2; i++) {
-		hold(w, of[i]);
-		hold(w, y[i]);
+		p4d_op_hold(w, of[i]);
+		p4d_op_hold(w, y[i]);
 	}
 }
 
@@ -114,26 +90,27 @@ p4d_tape_tensor p4d_transformers__fused(p4d_tape_writer *w, p4d_tape_tensor q, p
 	const bool broadcasts = l->architecture == &p4d_architectures[P4D_ARCHITECTURE_FALCON];
 
 	if (w->autocast) {
-		q = cast(w, q, 2);
-		k = cast(w, k, 2);
-		v = cast(w, v, 2);
+		q = p4d_op_cast(w, q, 2);
+		k = p4d_op_cast(w, k, 2);
+		v = p4d_op_cast(w, v, 2);
 	}
 	if (w->masked && w->kv_heads < w->heads && !broadcasts) { /* repeat_kv */
 		const p4d_tape_tensor wide = {.elements = q.elements, .element = k.element};
-		p4d_tape_tensor y = made(w, wide.elements, k.element, needs(w, k));
-		op(w, k, y, P4D_NEW_GRADIENT);
+		p4d_tape_tensor y = p4d_op_made(w, wide.elements, k.element, p4d_op_needs(w, k));
+		p4d_op_append(w, k, y, P4D_NEW_GRADIENT);
 		k = y;
-		y = made(w, wide.elements, v.element, needs(w, v));
-		op(w, v, y, P4D_NEW_GRADIENT);
+		y = p4d_op_made(w, wide.elements, v.element, p4d_op_needs(w, v));
+		p4d_op_append(w, v, y, P4D_NEW_GRADIENT);
 		v = y;
 	}
-	const p4d_tape_tensor out = made(w, l->kv_rank ? v.elements : q.elements, q.element,
-					 needs(w, q) || needs(w, k) || needs(w, v));
-	p4d_tape_operation *o = op(w, q, out, P4D_NEW_GRADIENT);
+	const p4d_tape_tensor out =
+	    p4d_op_made(w, l->kv_rank ? v.elements : q.elements, q.element,
+			p4d_op_needs(w, q) || p4d_op_needs(w, k) || p4d_op_needs(w, v));
+	p4d_tape_operation *o = p4d_op_append(w, q, out, P4D_NEW_GRADIENT);
 	o->in[1] = k.value;
 	o->in[2] = v.value;
 	o->gradient[1] = o->gradient[2] = P4D_NEW_GRADIENT;
-	if (!needs(w, out)) {
+	if (!p4d_op_needs(w, out)) {
 		o->scratch = statistics + (w->masked ? mask * 3 : 0);
 		return out;
 	}
@@ -163,8 +140,8 @@ p4d_tape_tensor p4d_transformers__dropped(p4d_tape_writer *w, p4d_tape_tensor x)
 	if (a != &p4d_architectures[P4D_ARCHITECTURE_GPT2] && a != &p4d_architectures[P4D_ARCHITECTURE_OPT] &&
 	    a->kind != P4D_ENCODER)
 		return x;
-	const p4d_tape_tensor out = map(w, x, false, false);
-	w->tape->operation[w->tape->operations - 1].kept = needs(w, x) ? x.elements : 0;
+	const p4d_tape_tensor out = p4d_op_map(w, x, false, false);
+	p4d_op_last(w)->kept = p4d_op_needs(w, x) ? x.elements : 0;
 	return out;
 }
 
@@ -182,15 +159,15 @@ static void split(p4d_tape_writer *w, p4d_tape_tensor x, p4d_tape_tensor *q, p4d
 			     a == &p4d_architectures[P4D_ARCHITECTURE_GPT_NEOX];
 
 	if (!at_once) {
-		*q = slice(w, x, of_queries);
-		*k = slice(w, x, of_keys);
-		*v = slice(w, x, of_keys);
+		*q = p4d_op_slice(w, x, of_queries);
+		*k = p4d_op_slice(w, x, of_keys);
+		*v = p4d_op_slice(w, x, of_keys);
 		return;
 	}
-	*q = view(w, x, of_queries);
-	*k = view(w, x, of_keys);
-	*v = view(w, x, of_keys);
-	p4d_tape_operation *o = op(w, x, *q, P4D_NEW_GRADIENT);
+	*q = p4d_op_view(w, x, of_queries);
+	*k = p4d_op_view(w, x, of_keys);
+	*v = p4d_op_view(w, x, of_keys);
+	p4d_tape_operation *o = p4d_op_append(w, x, *q, P4D_NEW_GRADIENT);
 	o->others[0] = k->value;
 	o->others[1] = v->value;
 }
@@ -206,77 +183,79 @@ p4d_tape_tensor p4d_transformers__attention(p4d_tape_writer *w, p4d_tape_tensor 
 	if (l->kv_rank)
 		return p4d_transformers__latent_attention(w, x);
 	if (l->architecture->fused_qkv) {
-		split(w, linear(w, x, l->hidden, A + 2 * G, P4D_TARGET_Q), &q, &k, &v);
+		split(w, p4d_transformers__linear(w, x, l->hidden, A + 2 * G, P4D_TARGET_Q), &q, &k, &v);
 	} else {
-		q = linear(w, x, l->hidden, gated ? 2 * A : A, P4D_TARGET_Q);
+		q = p4d_transformers__linear(w, x, l->hidden, gated ? 2 * A : A, P4D_TARGET_Q);
 		if (gated) { /* chunk(), and the gate in one piece */
-			const p4d_tape_tensor own = view(w, q, w->tokens * A),
-					      other = view(w, q, w->tokens * A);
-			op(w, q, own, P4D_NEW_GRADIENT)->others[0] = other.value;
-			gate = made(w, other.elements, other.element, needs(w, other));
-			op(w, other, gate, P4D_SAME_GRADIENT);
+			const p4d_tape_tensor own = p4d_op_view(w, q, w->tokens * A),
+					      other = p4d_op_view(w, q, w->tokens * A);
+			p4d_op_append(w, q, own, P4D_NEW_GRADIENT)->others[0] = other.value;
+			gate = p4d_op_made(w, other.elements, other.element, p4d_op_needs(w, other));
+			p4d_op_append(w, other, gate, P4D_SAME_GRADIENT);
 			q = own;
 		}
 		if (p4d_transformers__code(l).scales_query)
-			q = map(w, q, false, false);
-		k = linear(w, x, l->hidden, G, P4D_TARGET_K);
-		v = linear(w, x, l->hidden, G, P4D_TARGET_V);
+			q = p4d_op_map(w, q, false, false);
+		k = p4d_transformers__linear(w, x, l->hidden, G, P4D_TARGET_K);
+		v = p4d_transformers__linear(w, x, l->hidden, G, P4D_TARGET_V);
 	}
 	if (l->qk_norm) {
 		const p4d_tape_tensor plain_q = q, plain_k = k;
-		q = norm(w, q, normed[l->qk_norm]);
-		k = norm(w, k, l->qk_norm == P4D_QK_NORM_WIDE ? G : normed[l->qk_norm]);
-		hold(w, plain_q);
-		hold(w, plain_k);
+		q = p4d_transformers__norm(w, q, normed[l->qk_norm]);
+		k = p4d_transformers__norm(w, k, l->qk_norm == P4D_QK_NORM_WIDE ? G : normed[l->qk_norm]);
+		p4d_op_hold(w, plain_q);
+		p4d_op_hold(w, plain_k);
 	}
 	const p4d_tape_tensor whole_q = q, whole_k = k;
 	p4d_tape_tensor both[2] = {q, k};
 	rotate(w, both);
 	q = both[0];
 	k = both[1];
-	hold(w, whole_q);
-	hold(w, whole_k);
+	p4d_op_hold(w, whole_q);
+	p4d_op_hold(w, whole_k);
 	p4d_tape_tensor y = l->flash_attention && l->architecture->attention_cap <= 0
-				? fused(w, q, k, v)
+				? p4d_transformers__fused(w, q, k, v)
 				: p4d_transformers__eager(w, q, k, v);
 	if (gated)
-		y = times(w, y, map(w, gate, false, true));
-	y = linear(w, y, A, l->hidden, P4D_TARGET_O);
-	hold(w, gate);
-	hold(w, q);
-	hold(w, k);
-	hold(w, v);
-	hold(w, x);
-	return dropped(w, y);
+		y = p4d_op_times(w, y, p4d_op_map(w, gate, false, true));
+	y = p4d_transformers__linear(w, y, A, l->hidden, P4D_TARGET_O);
+	p4d_op_hold(w, gate);
+	p4d_op_hold(w, q);
+	p4d_op_hold(w, k);
+	p4d_op_hold(w, v);
+	p4d_op_hold(w, x);
+	return p4d_transformers__dropped(w, y);
 }
 
 static p4d_tape_tensor scaled_branch(p4d_tape_writer *w, p4d_tape_tensor x)
 {
-	return p4d_transformers__code(w->layout).scales_residual ? map(w, x, false, false) : x;
+	return p4d_transformers__code(w->layout).scales_residual ? p4d_op_map(w, x, false, false) : x;
 }
 
 static void parallel_layer(p4d_tape_writer *w, p4d_tape_tensor x)
 {
 	const p4d_layout *l = w->layout;
-	const p4d_tape_tensor first = norm(w, x, l->hidden);
+	const p4d_tape_tensor first = p4d_transformers__norm(w, x, l->hidden);
 	const p4d_tape_tensor attention = p4d_transformers__attention(w, first);
-	const p4d_tape_tensor second = l->architecture->norms > 1 ? norm(w, x, l->hidden) : first;
+	const p4d_tape_tensor second =
+	    l->architecture->norms > 1 ? p4d_transformers__norm(w, x, l->hidden) : first;
 	const p4d_tape_tensor mlp = p4d_transformers__mlp(w, second, l->ffn);
 
-	plus(w, plus(w, attention, mlp), x);
-	hold(w, attention);
-	hold(w, mlp);
+	p4d_op_plus(w, p4d_op_plus(w, attention, mlp), x);
+	p4d_op_hold(w, attention);
+	p4d_op_hold(w, mlp);
 }
 
 /* BERT's: norms are of the sums. */
 static void encoder_layer(p4d_tape_writer *w, p4d_tape_tensor x)
 {
 	const uint64_t h = w->layout->hidden;
-	const p4d_tape_tensor y = norm(w, plus(w, p4d_transformers__attention(w, x), x), h);
-	const p4d_tape_tensor z = dropped(w, p4d_transformers__mlp(w, y, w->layout->ffn));
+	const p4d_tape_tensor y =
+	    p4d_transformers__norm(w, p4d_op_plus(w, p4d_transformers__attention(w, x), x), h);
+	const p4d_tape_tensor z = p4d_transformers__dropped(w, p4d_transformers__mlp(w, y, w->layout->ffn));
 
-	norm(w, plus(w, z, y), h);
-	hold(w, y);
+	p4d_transformers__norm(w, p4d_op_plus(w, z, y), h);
+	p4d_op_hold(w, y);
 }
 
 static p4d_tape_tensor mixed(p4d_tape_writer *w, p4d_tape_tensor x, p4d_mixer mixer)
@@ -294,9 +273,9 @@ static p4d_tape_tensor fed(p4d_tape_writer *w, p4d_tape_tensor x, p4d_feed feed)
 /* A layer that is one block, behind a norm. */
 static void single_block(p4d_tape_writer *w, p4d_tape_tensor x, p4d_layer_kind kind)
 {
-	const p4d_tape_tensor in = norm(w, x, w->layout->hidden);
+	const p4d_tape_tensor in = p4d_transformers__norm(w, x, w->layout->hidden);
 
-	plus(w, x, kind.mixer == P4D_MIX_NONE ? fed(w, in, kind.feed) : mixed(w, in, kind.mixer));
+	p4d_op_plus(w, x, kind.mixer == P4D_MIX_NONE ? fed(w, in, kind.feed) : mixed(w, in, kind.mixer));
 }
 
 static void layer(p4d_tape_writer *w, bool needs_gradient)
@@ -305,7 +284,7 @@ static void layer(p4d_tape_writer *w, bool needs_gradient)
 	const p4d_layer_kind kind = p4d_transformers__parts(w->kind);
 	const bool before = l->architecture->place != P4D_NORMS_AFTER,
 		   after = l->architecture->place != P4D_NORMS_BEFORE;
-	const p4d_tape_tensor x = p4d_transformers__begin(w, l->hidden, w->between, needs_gradient);
+	const p4d_tape_tensor x = p4d_op_begin(w, l->hidden, w->between, needs_gradient);
 
 	if (l->architecture->kind == P4D_ENCODER) {
 		encoder_layer(w, x);
@@ -319,13 +298,13 @@ static void layer(p4d_tape_writer *w, bool needs_gradient)
 		single_block(w, x, kind);
 		return;
 	}
-	p4d_tape_tensor y = mixed(w, before ? norm(w, x, l->hidden) : x, kind.mixer);
-	y = plus(w, x, scaled_branch(w, after ? norm(w, y, l->hidden) : y));
-	const p4d_tape_tensor in = before ? norm(w, y, l->hidden) : y;
+	p4d_tape_tensor y = mixed(w, before ? p4d_transformers__norm(w, x, l->hidden) : x, kind.mixer);
+	y = p4d_op_plus(w, x, scaled_branch(w, after ? p4d_transformers__norm(w, y, l->hidden) : y));
+	const p4d_tape_tensor in = before ? p4d_transformers__norm(w, y, l->hidden) : y;
 	p4d_tape_tensor z = fed(w, in, kind.feed);
-	z = dropped(w, z);
-	plus(w, y, scaled_branch(w, after ? norm(w, z, l->hidden) : z));
-	hold(w, y);
+	z = p4d_transformers__dropped(w, z);
+	p4d_op_plus(w, y, scaled_branch(w, after ? p4d_transformers__norm(w, z, l->hidden) : z));
+	p4d_op_hold(w, y);
 }
 
 /*
@@ -338,8 +317,8 @@ static void chunked_end(p4d_tape_writer *w, p4d_tape_tensor x)
 	const p4d_layout *l = w->layout;
 	const uint64_t parts = (l->vocab + l->hidden - 1) / l->hidden,
 		       of_part = (w->tokens + parts - 1) / parts;
-	const p4d_tape_tensor loss = made(w, 1, 4, true);
-	p4d_tape_operation *o = op(w, x, loss, P4D_NEW_GRADIENT);
+	const p4d_tape_tensor loss = p4d_op_made(w, 1, 4, true);
+	p4d_tape_operation *o = p4d_op_append(w, x, loss, P4D_NEW_GRADIENT);
 	uint64_t chunk = 1;
 
 	while (chunk < of_part)
@@ -349,12 +328,7 @@ static void chunked_end(p4d_tape_writer *w, p4d_tape_tensor x)
 	o->weight = w->trains ? l->vocab * l->hidden * w->weight : 0;
 	/* the product of a chunk's gradient is summed in fp32 */
 	o->scratch = chunk * l->vocab * 2 + 2 * o->weight + (w->trains ? l->vocab * l->hidden * 4 : 0);
-	hold(w, x);
-}
-
-static uint64_t larger(uint64_t a, uint64_t b)
-{
-	return a > b ? a : b;
+	p4d_op_hold(w, x);
 }
 
 /*
@@ -371,19 +345,19 @@ static void trl_end(p4d_tape_writer *w, p4d_tape_tensor x)
 	/* logits and what a cap makes of them, their logarithms, exponentials, and the products of both */
 	const uint64_t chunks = (l->architecture->logit_cap > 0 ? 6 : 4) * chunk;
 	const bool copies = w->rows > 1;
-	const p4d_tape_tensor rows = copies ? map(w, x, false, false) : view(w, x, x.elements);
+	const p4d_tape_tensor rows = copies ? p4d_op_map(w, x, false, false) : p4d_op_view(w, x, x.elements);
 
 	if (!copies)
-		op(w, x, rows, P4D_NEW_GRADIENT);
-	const p4d_tape_tensor sorted = map(w, rows, false, false);
-	p4d_tape_operation *o = op(w, sorted, made(w, 1, 4, true), P4D_NEW_GRADIENT);
+		p4d_op_append(w, x, rows, P4D_NEW_GRADIENT);
+	const p4d_tape_tensor sorted = p4d_op_map(w, rows, false, false);
+	p4d_tape_operation *o = p4d_op_append(w, sorted, p4d_op_made(w, 1, 4, true), P4D_NEW_GRADIENT);
 	o->saved[0] = sorted.value;
 	o->weight = w->trains ? table * w->weight : 0;
-	o->scratch = larger(fp32 + lowered + chunk, chunks);
-	o->back_scratch = larger(larger(fp32 + lowered + chunk, (w->autocast ? lowered : fp32) + chunks),
-				 w->trains ? 8 * table + (w->autocast ? 0 : chunk) : 0) +
+	o->scratch = P4D_MOST(fp32 + lowered + chunk, chunks);
+	o->back_scratch = P4D_MOST(P4D_MOST(fp32 + lowered + chunk, (w->autocast ? lowered : fp32) + chunks),
+				   w->trains ? 8 * table + (w->autocast ? 0 : chunk) : 0) +
 			  sorted.elements * sorted.element;
-	hold(w, x);
+	p4d_op_hold(w, x);
 }
 
 /*
@@ -401,11 +375,11 @@ static void tiled_end(p4d_tape_writer *w, p4d_tape_tensor x)
 	const uint64_t tile = tokens * WORDS * element +
 			      (element < x.element ? tokens * l->hidden * element : 0) +
 			      (element < w->weight ? words * l->hidden * element : 0);
-	const p4d_tape_tensor rows = view(w, x, x.elements);
-	op(w, x, rows, P4D_NEW_GRADIENT);
-	const p4d_tape_tensor selected = map(w, rows, false, false);
-	const p4d_tape_tensor loss = made(w, 1, 4, true);
-	p4d_tape_operation *o = op(w, selected, loss, P4D_NEW_GRADIENT);
+	const p4d_tape_tensor rows = p4d_op_view(w, x, x.elements);
+	p4d_op_append(w, x, rows, P4D_NEW_GRADIENT);
+	const p4d_tape_tensor selected = p4d_op_map(w, rows, false, false);
+	const p4d_tape_tensor loss = p4d_op_made(w, 1, 4, true);
+	p4d_tape_operation *o = p4d_op_append(w, selected, loss, P4D_NEW_GRADIENT);
 
 	o->saved[0] = selected.value;
 	o->kept = w->tokens * 2 * 4;
@@ -413,7 +387,7 @@ static void tiled_end(p4d_tape_writer *w, p4d_tape_tensor x)
 	o->scratch = tile + w->tokens * VECTORS * 4;
 	o->back_scratch =
 	    tile + (x.element < 4 ? x.elements * 4 : 0) + (w->trains && w->weight < 4 ? table * 4 : 0);
-	hold(w, x);
+	p4d_op_hold(w, x);
 }
 
 /* What the head reads: BERT's transform, the class token of an image, or all tokens behind the last norm. */
@@ -422,11 +396,11 @@ static p4d_tape_tensor head_input(p4d_tape_writer *w, p4d_tape_tensor x)
 	const p4d_layout *l = w->layout;
 
 	if (l->architecture->head_transform) {
-		x = linear(w, x, l->hidden, l->hidden, 0);
-		return norm(w, map(w, x, true, false), l->hidden);
+		x = p4d_transformers__linear(w, x, l->hidden, l->hidden, 0);
+		return p4d_transformers__norm(w, p4d_op_map(w, x, true, false), l->hidden);
 	}
-	x = norm(w, x, l->hidden);
-	return l->architecture->kind == P4D_VISION ? slice(w, x, w->rows * l->hidden) : x;
+	x = p4d_transformers__norm(w, x, l->hidden);
+	return l->architecture->kind == P4D_VISION ? p4d_op_slice(w, x, w->rows * l->hidden) : x;
 }
 
 /*
@@ -440,11 +414,11 @@ static void paired_end(p4d_tape_writer *w, p4d_tape_tensor logits)
 	const p4d_layout *l = w->layout;
 	const uint64_t all = logits.elements * logits.element,
 		       chunk = (w->tokens < TOKENS ? w->tokens : TOKENS) * l->vocab * logits.element;
-	p4d_tape_operation *o = op(w, logits, made(w, 1, 4, true), P4D_NEW_GRADIENT);
+	p4d_tape_operation *o = p4d_op_append(w, logits, p4d_op_made(w, 1, 4, true), P4D_NEW_GRADIENT);
 
 	o->kept = all;
 	o->scratch = (l->reference ? 2 : 1) * all + 2 * chunk;
-	hold(w, logits);
+	p4d_op_hold(w, logits);
 }
 
 /* The last norm, the head, and the loss in fp32 (loss_utils.py, ForCausalLMLoss). */
@@ -452,7 +426,7 @@ static void end(p4d_tape_writer *w)
 {
 	const p4d_layout *l = w->layout;
 	const p4d_architecture *a = l->architecture;
-	const p4d_tape_tensor x = p4d_transformers__begin(w, l->hidden, w->between, true);
+	const p4d_tape_tensor x = p4d_op_begin(w, l->hidden, w->between, true);
 	const p4d_tape_tensor y = head_input(w, x);
 
 	if (l->chunked_loss) {
@@ -462,35 +436,37 @@ static void end(p4d_tape_writer *w)
 		ends[l->chunked_loss](w, y);
 		return;
 	}
-	p4d_tape_tensor logits = linear(w, y, l->hidden, l->vocab, 0);
-	w->tape->operation[w->tape->operations - 1].arrives = w->prefetched;
+	p4d_tape_tensor logits = p4d_transformers__linear(w, y, l->hidden, l->vocab, 0);
+	p4d_op_last(w)->arrives = w->prefetched;
 	if (a->logit_cap > 0)
-		logits = map(w, map(w, map(w, logits, false, false), false, true), false, false);
+		logits = p4d_op_map(w, p4d_op_map(w, p4d_op_map(w, logits, false, false), false, true), false,
+				    false);
 	else if (a == &p4d_architectures[P4D_ARCHITECTURE_GRANITE] ||
 		 a == &p4d_architectures[P4D_ARCHITECTURE_GRANITE_HYBRID] ||
 		 a == &p4d_architectures[P4D_ARCHITECTURE_COHERE] ||
 		 a == &p4d_architectures[P4D_ARCHITECTURE_COHERE2])
-		logits = map(w, logits, false, false);
+		logits = p4d_op_map(w, logits, false, false);
 	else if (a == &p4d_architectures[P4D_ARCHITECTURE_NEMOTRON_H])
-		logits = cast(w, logits, 4); /* and forgets what it cast */
+		logits = p4d_op_cast(w, logits, 4); /* and forgets what it cast */
 	/* accelerate makes fp32 of what comes out of FSDP */
 	if (l->pairs && !w->autocast && logits.element == 2 && l->framework != P4D_FRAMEWORK_FSDP) {
 		paired_end(w, logits);
-		hold(w, y);
+		p4d_op_hold(w, y);
 		return;
 	}
 	/* decoders' loss casts by itself */
-	const p4d_tape_tensor wide = a->kind == P4D_DECODER || w->autocast ? cast(w, logits, 4) : logits;
-	const p4d_tape_tensor logarithms = map(w, wide, false, true);
-	const p4d_tape_tensor loss = made(w, 1, 4, true);
-	op(w, logarithms, loss, P4D_NEW_GRADIENT)->saved[0] = logarithms.value;
-	hold(w, wide);
+	const p4d_tape_tensor wide =
+	    a->kind == P4D_DECODER || w->autocast ? p4d_op_cast(w, logits, 4) : logits;
+	const p4d_tape_tensor logarithms = p4d_op_map(w, wide, false, true);
+	const p4d_tape_tensor loss = p4d_op_made(w, 1, 4, true);
+	p4d_op_append(w, logarithms, loss, P4D_NEW_GRADIENT)->saved[0] = logarithms.value;
+	p4d_op_hold(w, wide);
 	if (w->autocast && logits.element == 2) { /* accelerate's convert_outputs_to_fp32 */
-		p4d_tape_operation *o = op(w, loss, view(w, loss, 1), P4D_SAME_GRADIENT);
+		p4d_tape_operation *o = p4d_op_append(w, loss, p4d_op_view(w, loss, 1), P4D_SAME_GRADIENT);
 		o->scratch = logits.elements * 4;
 	}
-	hold(w, logits);
-	hold(w, y);
+	p4d_op_hold(w, logits);
+	p4d_op_hold(w, y);
 }
 
 const p4d_transformers_tapes p4d_transformers__tapes = {.layer = layer, .end = end};

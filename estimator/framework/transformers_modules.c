@@ -45,6 +45,18 @@ p4d_transformers_code p4d_transformers__code(const p4d_layout *l)
 	};
 }
 
+/* DeepSpeed's linear function keeps its input for the weight's gradient, whether that is wanted or not
+ * (runtime/zero/linear.py, LinearFunctionForZeroStage3). Falcon and GPT-2 have layers that do not call it. */
+static bool keeps_frozen(const p4d_layout *l)
+{
+	const p4d_architecture *a = l->architecture;
+	const bool own = a == &p4d_architectures[P4D_ARCHITECTURE_FALCON] ||
+			 a == &p4d_architectures[P4D_ARCHITECTURE_FALCON_40B] ||
+			 a == &p4d_architectures[P4D_ARCHITECTURE_GPT2];
+
+	return l->framework == P4D_FRAMEWORK_DEEPSPEED && l->zero_stage == 3 && !own;
+}
+
 p4d_tape_writer p4d_transformers__writer(const p4d_layout *l, p4d_tape *tape)
 {
 	/* DeepSpeed makes them what it trains in, however they were loaded */
@@ -78,100 +90,11 @@ p4d_tape_writer p4d_transformers__writer(const p4d_layout *l, p4d_tape *tape)
 	    .between = norms && autocast ? 4 : computed,
 	    .autocast = autocast,
 	    .trains = l->finetune == P4D_TUNE_FULL,
+	    .keeps_frozen = keeps_frozen(l),
 	    .gathers = p4d_transformers__gathers_experts(l),
 	    .masked = (always || (!l->packing && l->micro_batch > 1)) && l->flash_attention &&
 		      l->architecture->kind != P4D_VISION,
 	};
-}
-
-p4d_tape_tensor p4d_transformers__made(p4d_tape_writer *w, uint64_t elements, unsigned element, bool needs)
-{
-	return (p4d_tape_tensor){p4d_tape_value(w->tape, elements * element, needs), (unsigned char)element,
-				 elements};
-}
-
-bool p4d_transformers__needs(const p4d_tape_writer *w, p4d_tape_tensor x)
-{
-	return w->tape->value[x.value].needs;
-}
-
-p4d_tape_tensor p4d_transformers__begin(p4d_tape_writer *w, uint64_t columns, unsigned element,
-					bool needs_gradient)
-{
-	w->tape->operations = w->tape->values = 0;
-	w->tape->overflow = false;
-	return p4d_transformers__made(w, w->tokens * columns, element, needs_gradient);
-}
-
-p4d_tape_tensor p4d_transformers__view(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t elements)
-{
-	return (p4d_tape_tensor){p4d_tape_view(w->tape, x.value, elements * x.element), x.element, elements};
-}
-
-/* An operation on one tensor that makes another. */
-p4d_tape_operation *p4d_transformers__operation(p4d_tape_writer *w, p4d_tape_tensor x, p4d_tape_tensor out,
-						p4d_tape_gradient gradient)
-{
-	p4d_tape_operation *o = p4d_tape_append(w->tape);
-
-	o->in[0] = x.value;
-	o->gradient[0] = gradient;
-	o->out = out.value;
-	return o;
-}
-
-p4d_tape_tensor p4d_transformers__cast(p4d_tape_writer *w, p4d_tape_tensor x, unsigned element)
-{
-	if (x.element == element)
-		return x;
-	const p4d_tape_tensor out =
-	    p4d_transformers__made(w, x.elements, element, p4d_transformers__needs(w, x));
-	p4d_transformers__operation(w, x, out, P4D_NEW_GRADIENT);
-	return out;
-}
-
-p4d_tape_tensor p4d_transformers__map(p4d_tape_writer *w, p4d_tape_tensor x, bool saves_input,
-				      bool saves_output)
-{
-	const p4d_tape_tensor out =
-	    p4d_transformers__made(w, x.elements, x.element, p4d_transformers__needs(w, x));
-	p4d_tape_operation *o = p4d_transformers__operation(w, x, out, P4D_NEW_GRADIENT);
-
-	if (p4d_transformers__needs(w, x)) {
-		o->saved[0] = saves_input ? x.value : -1;
-		o->saved[1] = saves_output ? out.value : -1;
-	}
-	return out;
-}
-
-static unsigned wider(p4d_tape_tensor x, p4d_tape_tensor y)
-{
-	return x.element > y.element ? x.element : y.element;
-}
-
-p4d_tape_tensor p4d_transformers__times(p4d_tape_writer *w, p4d_tape_tensor x, p4d_tape_tensor y)
-{
-	const p4d_tape_tensor out = p4d_transformers__made(
-	    w, x.elements, wider(x, y), p4d_transformers__needs(w, x) || p4d_transformers__needs(w, y));
-	p4d_tape_operation *o = p4d_transformers__operation(w, x, out, P4D_NEW_GRADIENT);
-
-	o->in[1] = y.value;
-	o->gradient[1] = P4D_NEW_GRADIENT;
-	o->saved[0] = p4d_transformers__needs(w, x) ? y.value : -1;
-	o->saved[1] = p4d_transformers__needs(w, y) ? x.value : -1;
-	return out;
-}
-
-p4d_tape_tensor p4d_transformers__plus(p4d_tape_writer *w, p4d_tape_tensor x, p4d_tape_tensor y)
-{
-	const p4d_tape_tensor out = p4d_transformers__made(
-	    w, x.elements, wider(x, y), p4d_transformers__needs(w, x) || p4d_transformers__needs(w, y));
-	p4d_tape_operation *o = p4d_transformers__operation(
-	    w, x, out, x.element == out.element ? P4D_SAME_GRADIENT : P4D_NEW_GRADIENT);
-
-	o->in[1] = y.value;
-	o->gradient[1] = y.element == out.element ? P4D_SAME_GRADIENT : P4D_NEW_GRADIENT;
-	return out;
 }
 
 /* ---- norms ---- */
@@ -179,21 +102,20 @@ p4d_tape_tensor p4d_transformers__plus(p4d_tape_writer *w, p4d_tape_tensor x, p4
 /* A number for each row of x: its mean, say. Its gradient is spread over the row again. */
 static p4d_tape_tensor mean(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t rows)
 {
-	const p4d_tape_tensor out = p4d_transformers__made(w, rows, 4, p4d_transformers__needs(w, x));
-	p4d_transformers__operation(w, x, out, P4D_NEW_GRADIENT);
+	const p4d_tape_tensor out = p4d_op_made(w, rows, 4, p4d_op_needs(w, x));
+	p4d_op_append(w, x, out, P4D_NEW_GRADIENT);
 	return out;
 }
 
 /* x times a number for each row; backward, the number's gradient is as large as x before it is summed. */
 static p4d_tape_tensor scaled(p4d_tape_writer *w, p4d_tape_tensor x, p4d_tape_tensor rows)
 {
-	const p4d_tape_tensor out =
-	    p4d_transformers__made(w, x.elements, x.element, p4d_transformers__needs(w, x));
-	p4d_tape_operation *o = p4d_transformers__operation(w, x, out, P4D_NEW_GRADIENT);
+	const p4d_tape_tensor out = p4d_op_made(w, x.elements, x.element, p4d_op_needs(w, x));
+	p4d_tape_operation *o = p4d_op_append(w, x, out, P4D_NEW_GRADIENT);
 
 	o->in[1] = rows.value;
 	o->gradient[1] = P4D_NEW_GRADIENT;
-	if (p4d_transformers__needs(w, x)) {
+	if (p4d_op_needs(w, x)) {
 		o->saved[0] = x.value;
 		o->saved[1] = rows.value;
 		o->back_scratch = x.elements * x.element;
@@ -206,9 +128,8 @@ static p4d_tape_tensor weighted(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t 
 				unsigned copies)
 {
 	const unsigned element = x.element > weight ? x.element : weight;
-	const p4d_tape_tensor out =
-	    p4d_transformers__made(w, x.elements, element, p4d_transformers__needs(w, x) || w->trains);
-	p4d_tape_operation *o = p4d_transformers__operation(w, x, out, P4D_NEW_GRADIENT);
+	const p4d_tape_tensor out = p4d_op_made(w, x.elements, element, p4d_op_needs(w, x) || w->trains);
+	p4d_tape_operation *o = p4d_op_append(w, x, out, P4D_NEW_GRADIENT);
 
 	if (w->trains) {
 		o->saved[0] = x.value;
@@ -221,20 +142,19 @@ static p4d_tape_tensor weighted(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t 
 /* x / sqrt(mean(x^2)), x in fp32. The square's gradient goes through two tensors (pow_backward). */
 static p4d_tape_tensor root_mean_square(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t rows)
 {
-	const p4d_tape_tensor square = p4d_transformers__map(w, x, true, false);
-	w->tape->operation[w->tape->operations - 1].back_scratch = 2 * x.elements * x.element;
-	const p4d_tape_tensor root = p4d_transformers__map(w, mean(w, square, rows), false, true);
+	const p4d_tape_tensor square = p4d_op_map(w, x, true, false);
+	p4d_op_last(w)->back_scratch = 2 * x.elements * x.element;
+	const p4d_tape_tensor root = p4d_op_map(w, mean(w, square, rows), false, true);
 	return scaled(w, x, root);
 }
 
 static p4d_tape_tensor layer_norm(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t columns, uint64_t rows)
 {
 	const p4d_tape_tensor in = x;
-	const p4d_tape_tensor out =
-	    p4d_transformers__made(w, in.elements, in.element, p4d_transformers__needs(w, in) || w->trains);
-	p4d_tape_operation *o = p4d_transformers__operation(w, in, out, P4D_NEW_GRADIENT);
+	const p4d_tape_tensor out = p4d_op_made(w, in.elements, in.element, p4d_op_needs(w, in) || w->trains);
+	p4d_tape_operation *o = p4d_op_append(w, in, out, P4D_NEW_GRADIENT);
 
-	if (p4d_transformers__needs(w, out)) {
+	if (p4d_op_needs(w, out)) {
 		o->saved[0] = in.value;
 		o->kept = 2 * rows * 4;
 	}
@@ -244,10 +164,9 @@ static p4d_tape_tensor layer_norm(p4d_tape_writer *w, p4d_tape_tensor x, uint64_
 
 static p4d_tape_tensor minus_mean(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t rows)
 {
-	const p4d_tape_tensor out =
-	    p4d_transformers__made(w, x.elements, x.element, p4d_transformers__needs(w, x));
+	const p4d_tape_tensor out = p4d_op_made(w, x.elements, x.element, p4d_op_needs(w, x));
 	const p4d_tape_tensor of_rows = mean(w, x, rows);
-	p4d_tape_operation *o = p4d_transformers__operation(w, x, out, P4D_SAME_GRADIENT);
+	p4d_tape_operation *o = p4d_op_append(w, x, out, P4D_SAME_GRADIENT);
 
 	o->in[1] = of_rows.value;
 	o->gradient[1] = P4D_NEW_GRADIENT;
@@ -269,83 +188,46 @@ p4d_tape_tensor p4d_transformers__norm_by(p4d_tape_writer *w, p4d_tape_tensor x,
 
 	switch (code) {
 	case P4D_NORM_LAYER:
-		return layer_norm(w, w->autocast ? p4d_transformers__cast(w, x, 4) : x, columns, rows);
+		return layer_norm(w, w->autocast ? p4d_op_cast(w, x, 4) : x, columns, rows);
 	case P4D_NORM_NEMOTRON:
-		return layer_norm(w, w->autocast ? p4d_transformers__cast(w, x, 2) : x, columns, rows);
+		return layer_norm(w, w->autocast ? p4d_op_cast(w, x, 2) : x, columns, rows);
 	case P4D_NORM_OLMO:
-		y = layer_norm(w, p4d_transformers__cast(w, x, 4), columns, rows);
-		return p4d_transformers__cast(w, y, given);
+		y = layer_norm(w, p4d_op_cast(w, x, 4), columns, rows);
+		return p4d_op_cast(w, y, given);
 	case P4D_NORM_COHERE:
-		x = p4d_transformers__cast(w, x, 4);
+		x = p4d_op_cast(w, x, 4);
 		y = minus_mean(w, x, rows);
-		y = p4d_transformers__map(w, y, true, false);
-		w->tape->operation[w->tape->operations - 1].back_scratch = 2 * y.elements * y.element;
-		y = p4d_transformers__map(w, mean(w, y, rows), false, true);
+		y = p4d_op_map(w, y, true, false);
+		p4d_op_last(w)->back_scratch = 2 * y.elements * y.element;
+		y = p4d_op_map(w, mean(w, y, rows), false, true);
 		y = scaled(w, minus_mean(w, x, rows), y);
-		p4d_transformers__hold(w, x);
+		p4d_op_hold(w, x);
 		y = weighted(w, y, columns, 4, 1);
-		return p4d_transformers__cast(w, y, given);
+		return p4d_op_cast(w, y, given);
 	case P4D_NORM_GEMMA:
 	case P4D_NORM_OLMO2:
-		y = root_mean_square(w, p4d_transformers__cast(w, x, 4), rows);
+		y = root_mean_square(w, p4d_op_cast(w, x, 4), rows);
 		y = weighted(w, y, columns, 4, 1);
-		return p4d_transformers__cast(w, y, given);
+		return p4d_op_cast(w, y, given);
 	default:
-		y = root_mean_square(w, p4d_transformers__cast(w, x, 4), rows);
-		y = p4d_transformers__cast(w, y, given);
+		y = root_mean_square(w, p4d_op_cast(w, x, 4), rows);
+		y = p4d_op_cast(w, y, given);
 		return weighted(w, y, columns, w->weight, 1);
 	}
 }
 
 /* ---- linear layers ---- */
 
-/* DeepSpeed's linear function keeps its input for the weight's gradient, whether that is wanted or not
- * (runtime/zero/linear.py, LinearFunctionForZeroStage3). Falcon and GPT-2 have layers that do not call it. */
-static bool keeps_frozen(const p4d_layout *l)
-{
-	const p4d_architecture *a = l->architecture;
-	const bool own = a == &p4d_architectures[P4D_ARCHITECTURE_FALCON] ||
-			 a == &p4d_architectures[P4D_ARCHITECTURE_FALCON_40B] ||
-			 a == &p4d_architectures[P4D_ARCHITECTURE_GPT2];
-
-	return l->framework == P4D_FRAMEWORK_DEEPSPEED && l->zero_stage == 3 && !own;
-}
-
-p4d_tape_tensor p4d_transformers__product(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t in, uint64_t out,
-					  unsigned weight, bool trained)
-{
-	const uint64_t elements = in * out, rows = x.elements / in;
-	const bool lowers = w->autocast && weight == 4;
-
-	if (w->autocast)
-		x = p4d_transformers__cast(w, x, 2);
-	const p4d_tape_tensor y = p4d_transformers__made(w, rows * out, w->autocast ? 2 : x.element,
-							 p4d_transformers__needs(w, x) || trained);
-	p4d_tape_operation *o = p4d_transformers__operation(w, x, y, P4D_NEW_GRADIENT);
-
-	o->saved[0] = trained || (keeps_frozen(w->layout) && p4d_transformers__needs(w, x)) ? x.value : -1;
-	if (lowers && (p4d_transformers__needs(w, x) || trained)) {
-		o->copy = elements * 2;
-		o->cached = trained;
-	} else if (lowers) {
-		o->scratch = elements * 2;
-	}
-	o->weight = trained ? elements * weight : 0;
-	o->lowered = trained && lowers ? elements * 2 : 0;
-	return y;
-}
-
 /* bitsandbytes' Linear4bit: the weight is unpacked for each product. */
 static p4d_tape_tensor quantized(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t in, uint64_t out)
 {
 	const unsigned given = x.element;
 
-	x = p4d_transformers__cast(w, x, 2);
-	const p4d_tape_tensor y =
-	    p4d_transformers__made(w, x.elements / in * out, 2, p4d_transformers__needs(w, x));
-	p4d_tape_operation *o = p4d_transformers__operation(w, x, y, P4D_NEW_GRADIENT);
+	x = p4d_op_cast(w, x, 2);
+	const p4d_tape_tensor y = p4d_op_made(w, x.elements / in * out, 2, p4d_op_needs(w, x));
+	p4d_tape_operation *o = p4d_op_append(w, x, y, P4D_NEW_GRADIENT);
 	o->scratch = o->back_scratch = in * out * 2 + in * out / 64 * 4;
-	return p4d_transformers__cast(w, y, given);
+	return p4d_op_cast(w, y, given);
 }
 
 /* In models with experts PEFT's names of a feed-forward part are those of the experts alone, but for Qwen 2's
@@ -365,8 +247,8 @@ p4d_tape_tensor p4d_transformers__linear(p4d_tape_writer *w, p4d_tape_tensor x, 
 {
 	const p4d_layout *l = w->layout;
 	const bool four_bits = l->quant != P4D_QUANT_NONE && target;
-	p4d_tape_tensor y = four_bits ? quantized(w, x, in, out)
-				      : p4d_transformers__product(w, x, in, out, w->weight, w->trains);
+	p4d_tape_tensor y =
+	    four_bits ? quantized(w, x, in, out) : p4d_op_product(w, x, in, out, w->weight, w->trains);
 
 	if (!p4d_transformers__adapts(l, target))
 		return y;
@@ -382,22 +264,22 @@ p4d_tape_tensor p4d_transformers__linear(p4d_tape_writer *w, p4d_tape_tensor x, 
 	const unsigned cast = shards || stored < adapter ? stored : adapter;
 	if (four_bits) {
 		const p4d_tape_tensor base = y;
-		y = p4d_transformers__map(w, base, false, false); /* clone */
-		w->tape->operation[w->tape->operations - 1].gradient[0] = P4D_NEW_GRADIENT;
+		y = p4d_op_map(w, base, false, false); /* clone */
+		p4d_op_last(w)->gradient[0] = P4D_NEW_GRADIENT;
 	}
-	p4d_tape_tensor a = four_bits && w->autocast ? x : p4d_transformers__cast(w, x, cast);
+	p4d_tape_tensor a = four_bits && w->autocast ? x : p4d_op_cast(w, x, cast);
 	if (l->lora_dropout) { /* native_dropout: its result, and a mask of a byte each */
-		const bool needs = p4d_transformers__needs(w, a);
-		a = p4d_transformers__map(w, a, false, false);
-		w->tape->operation[w->tape->operations - 1].kept = needs ? a.elements : 0;
+		const bool needs = p4d_op_needs(w, a);
+		a = p4d_op_map(w, a, false, false);
+		p4d_op_last(w)->kept = needs ? a.elements : 0;
 	}
-	a = p4d_transformers__product(w, a, in, l->lora_rank, adapter, true);
-	a = p4d_transformers__product(w, a, l->lora_rank, out, adapter, true);
-	a = p4d_transformers__map(w, a, false, false); /* times the scale */
+	a = p4d_op_product(w, a, in, l->lora_rank, adapter, true);
+	a = p4d_op_product(w, a, l->lora_rank, out, adapter, true);
+	a = p4d_op_map(w, a, false, false); /* times the scale */
 	if (four_bits && !w->autocast)
-		a = p4d_transformers__cast(w, a, given);
-	y = p4d_transformers__plus(w, y, a);
-	return four_bits ? y : p4d_transformers__cast(w, y, given);
+		a = p4d_op_cast(w, a, given);
+	y = p4d_op_plus(w, y, a);
+	return four_bits ? y : p4d_op_cast(w, y, given);
 }
 
 /* ---- feed-forward ---- */
@@ -405,25 +287,23 @@ p4d_tape_tensor p4d_transformers__linear(p4d_tape_writer *w, p4d_tape_tensor x, 
 p4d_tape_tensor p4d_transformers__activated(p4d_tape_writer *w, p4d_tape_tensor x)
 {
 	if (w->layout->activation == P4D_RELU)
-		return p4d_transformers__map(w, x, false, true);
+		return p4d_op_map(w, x, false, true);
 	if (w->layout->activation == P4D_RELU2) {
-		const p4d_tape_tensor y =
-		    p4d_transformers__map(w, p4d_transformers__map(w, x, false, true), true, false);
-		w->tape->operation[w->tape->operations - 1].back_scratch = 2 * x.elements * x.element;
+		const p4d_tape_tensor y = p4d_op_map(w, p4d_op_map(w, x, false, true), true, false);
+		p4d_op_last(w)->back_scratch = 2 * x.elements * x.element;
 		return y;
 	}
 	if (!p4d_transformers__code(w->layout).gelu_in_python)
-		return p4d_transformers__map(w, x, true, false);
-	const p4d_tape_tensor half = p4d_transformers__map(w, x, false, false);
-	p4d_tape_tensor cube =
-	    p4d_transformers__map(w, w->autocast ? p4d_transformers__cast(w, x, 4) : x, true, false);
-	w->tape->operation[w->tape->operations - 1].back_scratch = 2 * cube.elements * cube.element;
-	p4d_tape_tensor y = p4d_transformers__plus(w, x, p4d_transformers__map(w, cube, false, false));
-	y = p4d_transformers__map(w, y, false, false);
-	y = p4d_transformers__map(w, y, false, true); /* tanh */
-	y = p4d_transformers__map(w, y, false, false);
-	w->tape->operation[w->tape->operations - 1].gradient[0] = P4D_SAME_GRADIENT; /* 1 + */
-	return p4d_transformers__times(w, half, y);
+		return p4d_op_map(w, x, true, false);
+	const p4d_tape_tensor half = p4d_op_map(w, x, false, false);
+	p4d_tape_tensor cube = p4d_op_map(w, w->autocast ? p4d_op_cast(w, x, 4) : x, true, false);
+	p4d_op_last(w)->back_scratch = 2 * cube.elements * cube.element;
+	p4d_tape_tensor y = p4d_op_plus(w, x, p4d_op_map(w, cube, false, false));
+	y = p4d_op_map(w, y, false, false);
+	y = p4d_op_map(w, y, false, true); /* tanh */
+	y = p4d_op_map(w, y, false, false);
+	p4d_op_last(w)->gradient[0] = P4D_SAME_GRADIENT; /* 1 + */
+	return p4d_op_times(w, half, y);
 }
 
 p4d_tape_tensor p4d_transformers__mlp(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t ffn)
@@ -437,18 +317,16 @@ p4d_tape_tensor p4d_transformers__mlp(p4d_tape_writer *w, p4d_tape_tensor x, uin
 	} else if (p4d_transformers__code(l).fuses_gate_up) {
 		const p4d_tape_tensor both =
 		    p4d_transformers__linear(w, x, l->hidden, 2 * ffn, P4D_TARGET_UP);
-		const p4d_tape_tensor gate = p4d_transformers__view(w, both, both.elements / 2),
-				      up = p4d_transformers__view(w, both, both.elements / 2);
-		p4d_transformers__operation(w, both, gate, P4D_NEW_GRADIENT)->others[0] =
-		    up.value; /* chunk() */
-		y = p4d_transformers__times(w, up, p4d_transformers__activated(w, gate));
+		const p4d_tape_tensor gate = p4d_op_view(w, both, both.elements / 2),
+				      up = p4d_op_view(w, both, both.elements / 2);
+		p4d_op_append(w, both, gate, P4D_NEW_GRADIENT)->others[0] = up.value; /* chunk() */
+		y = p4d_op_times(w, up, p4d_transformers__activated(w, gate));
 	} else {
 		const p4d_tape_tensor gate = p4d_transformers__activated(
 		    w, p4d_transformers__linear(w, x, l->hidden, ffn, P4D_TARGET_GATE));
-		y = p4d_transformers__times(w, gate,
-					    p4d_transformers__linear(w, x, l->hidden, ffn, P4D_TARGET_UP));
+		y = p4d_op_times(w, gate, p4d_transformers__linear(w, x, l->hidden, ffn, P4D_TARGET_UP));
 	}
 	y = p4d_transformers__linear(w, y, ffn, l->hidden, P4D_TARGET_DOWN);
-	p4d_transformers__hold(w, x);
+	p4d_op_hold(w, x);
 	return y;
 }

@@ -7,9 +7,7 @@
  * (ops/gated_delta_rule/chunk.py). Without them it computes with PyTorch's operations and holds far more:
  * nobody trains so.
  */
-#include "framework/transformers_names.h"
-
-#define linear p4d_transformers__linear
+#include "framework/transformers.h"
 
 enum { STATE = P4D_TRANSFORMERS_STATE };
 
@@ -17,9 +15,9 @@ enum { STATE = P4D_TRANSFORMERS_STATE };
  * first. */
 static p4d_tape_tensor with_weights(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t elements)
 {
-	const p4d_tape_tensor out = view(w, x, x.elements);
+	const p4d_tape_tensor out = p4d_op_view(w, x, x.elements);
 
-	op(w, x, out, P4D_SAME_GRADIENT)->weight = w->trains ? elements * w->weight : 0;
+	p4d_op_append(w, x, out, P4D_SAME_GRADIENT)->weight = w->trains ? elements * w->weight : 0;
 	return out;
 }
 
@@ -38,11 +36,12 @@ static p4d_tape_tensor mamba2(p4d_tape_writer *w, p4d_tape_tensor x)
 		       states = (values * l->state_size + l->state_chunk - 1) / l->state_chunk;
 	const bool lowers = w->autocast && w->weight == 4;
 
-	const p4d_tape_tensor product = linear(w, x, h, mixed + values + l->state_heads, STATE);
+	const p4d_tape_tensor product =
+	    p4d_transformers__linear(w, x, h, mixed + values + l->state_heads, STATE);
 	const p4d_tape_tensor in =
 	    with_weights(w, product, values * h + mixed * (l->state_conv + 1) + values);
-	const p4d_tape_tensor out = made(w, t * h, w->autocast ? 2 : in.element, true);
-	p4d_tape_operation *o = op(w, in, out, P4D_NEW_GRADIENT);
+	const p4d_tape_tensor out = p4d_op_made(w, t * h, w->autocast ? 2 : in.element, true);
+	p4d_tape_operation *o = p4d_op_append(w, in, out, P4D_NEW_GRADIENT);
 	const uint64_t passed = t * states * in.element, scan = t * values * in.element;
 	o->saved[0] = in.value;
 	o->kept = scan + t * l->state_groups * 4;
@@ -54,8 +53,8 @@ static p4d_tape_tensor mamba2(p4d_tape_writer *w, p4d_tape_tensor x)
 	    (2 * mixed + 3 * values + 6 * states + 2 * l->state_groups * l->state_chunk + 9 * l->state_heads);
 	if (!w->trains) /* the last product's, which it makes all the same; an adapter there has none */
 		o->back_scratch += values * h * w->weight;
-	hold(w, x);
-	hold(w, product);
+	p4d_op_hold(w, x);
+	p4d_op_hold(w, product);
 	return out;
 }
 
@@ -71,23 +70,23 @@ static p4d_tape_tensor mamba(p4d_tape_writer *w, p4d_tape_tensor x)
 	const uint64_t h = l->hidden, t = w->tokens, inner = l->state_heads * l->state_head_dim;
 	const uint64_t rank = l->state_rank, states = l->state_size, of_steps = rank + 2 * states;
 
-	const p4d_tape_tensor all = linear(w, x, h, 2 * inner, STATE);
-	const p4d_tape_tensor values = view(w, all, t * inner), gates = view(w, all, t * inner);
-	op(w, all, values, P4D_NEW_GRADIENT)->others[0] = gates.value;
+	const p4d_tape_tensor all = p4d_transformers__linear(w, x, h, 2 * inner, STATE);
+	const p4d_tape_tensor values = p4d_op_view(w, all, t * inner), gates = p4d_op_view(w, all, t * inner);
+	p4d_op_append(w, all, values, P4D_NEW_GRADIENT)->others[0] = gates.value;
 	const p4d_tape_tensor convolved =
-	    map(w, with_weights(w, values, inner * (l->state_conv + 1 + states + 2)), true, false);
-	const p4d_tape_tensor three = linear(w, convolved, inner, of_steps, STATE);
-	p4d_tape_tensor step = view(w, three, t * rank), b = view(w, three, t * states), c = b;
-	p4d_tape_operation *o = op(w, three, step, P4D_NEW_GRADIENT);
+	    p4d_op_map(w, with_weights(w, values, inner * (l->state_conv + 1 + states + 2)), true, false);
+	const p4d_tape_tensor three = p4d_transformers__linear(w, convolved, inner, of_steps, STATE);
+	p4d_tape_tensor step = p4d_op_view(w, three, t * rank), b = p4d_op_view(w, three, t * states), c = b;
+	p4d_tape_operation *o = p4d_op_append(w, three, step, P4D_NEW_GRADIENT);
 	o->others[0] = b.value;
-	step = norm(w, step, rank);
-	b = norm(w, b, states);
-	c = norm(w, view(w, three, t * states), states);
-	step = p4d_transformers__product(w, step, rank, inner, w->weight, w->trains);
+	step = p4d_transformers__norm(w, step, rank);
+	b = p4d_transformers__norm(w, b, states);
+	c = p4d_transformers__norm(w, p4d_op_view(w, three, t * states), states);
+	step = p4d_op_product(w, step, rank, inner, w->weight, w->trains);
 
-	const p4d_tape_tensor scanned = made(w, t * inner, step.element, true);
+	const p4d_tape_tensor scanned = p4d_op_made(w, t * inner, step.element, true);
 	const uint64_t piece = t * inner * step.element;
-	o = op(w, convolved, scanned, P4D_NEW_GRADIENT);
+	o = p4d_op_append(w, convolved, scanned, P4D_NEW_GRADIENT);
 	o->in[1] = step.value;
 	o->in[2] = gates.value;
 	o->gradient[1] = o->gradient[2] = P4D_NEW_GRADIENT;
@@ -98,21 +97,21 @@ static p4d_tape_tensor mamba(p4d_tape_writer *w, p4d_tape_tensor x)
 	o->back_scratch =
 	    piece + 2 * t * states * 4; /* the gradient in one piece, those of B and C in fp32 */
 	/* the last product reads its transpose, in one piece */
-	const p4d_tape_tensor whole = made(w, t * inner, scanned.element, true);
-	op(w, scanned, whole, P4D_SAME_GRADIENT);
-	const p4d_tape_tensor y = linear(w, whole, inner, h, STATE);
+	const p4d_tape_tensor whole = p4d_op_made(w, t * inner, scanned.element, true);
+	p4d_op_append(w, scanned, whole, P4D_SAME_GRADIENT);
+	const p4d_tape_tensor y = p4d_transformers__linear(w, whole, inner, h, STATE);
 	const p4d_tape_tensor named[] = {x, all, convolved, step, b, c, scanned};
 	for (size_t i = 0; i < sizeof(named) / sizeof(named[0]); i++)
-		hold(w, named[i]);
+		p4d_op_hold(w, named[i]);
 	return y;
 }
 
 /* Steps of each head in fp32: the decay's logarithm, from a. */
 static p4d_tape_tensor decays(p4d_tape_writer *w, p4d_tape_tensor a)
 {
-	const p4d_tape_tensor sum = map(w, cast(w, a, 4), false, false);
+	const p4d_tape_tensor sum = p4d_op_map(w, p4d_op_cast(w, a, 4), false, false);
 
-	return map(w, map(w, sum, true, false), true, false);
+	return p4d_op_map(w, p4d_op_map(w, sum, true, false), true, false);
 }
 
 /*
@@ -129,8 +128,8 @@ static p4d_tape_tensor delta_rule(p4d_tape_writer *w, p4d_tape_tensor in, p4d_ta
 	const uint64_t t = w->tokens, heads = l->state_heads, values = heads * l->state_head_dim;
 	const uint64_t keys = l->state_groups * l->state_size, each = heads * l->state_size;
 	const uint64_t states = heads * l->state_size * l->state_head_dim / CHUNK;
-	const p4d_tape_tensor out = made(w, t * values, in.element, true);
-	p4d_tape_operation *o = op(w, in, out, P4D_NEW_GRADIENT);
+	const p4d_tape_tensor out = p4d_op_made(w, t * values, in.element, true);
+	p4d_tape_operation *o = p4d_op_append(w, in, out, P4D_NEW_GRADIENT);
 
 	o->in[1] = decay.value;
 	o->in[2] = strength.value;
@@ -154,30 +153,31 @@ static p4d_tape_tensor delta_net(p4d_tape_writer *w, p4d_tape_tensor x)
 		       values = heads * l->state_head_dim;
 	const uint64_t mixed = values + 2 * l->state_groups * l->state_size;
 
-	const p4d_tape_tensor all = linear(w, x, h, mixed + values, STATE),
-			      both = linear(w, x, h, 2 * heads, STATE);
-	const p4d_tape_tensor parts = view(w, all, t * mixed), gates = view(w, all, t * values);
-	op(w, all, parts, P4D_NEW_GRADIENT)->others[0] = gates.value;
-	const p4d_tape_tensor strengths = view(w, both, t * heads), steps = view(w, both, t * heads);
-	op(w, both, strengths, P4D_NEW_GRADIENT)->others[0] = steps.value;
-	const p4d_tape_tensor apart = made(w, t * mixed, all.element, true);
-	op(w, parts, apart, P4D_SAME_GRADIENT);
-	const p4d_tape_tensor gate = made(w, t * values, all.element, true);
-	op(w, gates, gate, P4D_SAME_GRADIENT);
-	const p4d_tape_tensor together = made(w, t * mixed, all.element, true);
-	op(w, apart, together, P4D_SAME_GRADIENT);
+	const p4d_tape_tensor all = p4d_transformers__linear(w, x, h, mixed + values, STATE),
+			      both = p4d_transformers__linear(w, x, h, 2 * heads, STATE);
+	const p4d_tape_tensor parts = p4d_op_view(w, all, t * mixed), gates = p4d_op_view(w, all, t * values);
+	p4d_op_append(w, all, parts, P4D_NEW_GRADIENT)->others[0] = gates.value;
+	const p4d_tape_tensor strengths = p4d_op_view(w, both, t * heads),
+			      steps = p4d_op_view(w, both, t * heads);
+	p4d_op_append(w, both, strengths, P4D_NEW_GRADIENT)->others[0] = steps.value;
+	const p4d_tape_tensor apart = p4d_op_made(w, t * mixed, all.element, true);
+	p4d_op_append(w, parts, apart, P4D_SAME_GRADIENT);
+	const p4d_tape_tensor gate = p4d_op_made(w, t * values, all.element, true);
+	p4d_op_append(w, gates, gate, P4D_SAME_GRADIENT);
+	const p4d_tape_tensor together = p4d_op_made(w, t * mixed, all.element, true);
+	p4d_op_append(w, apart, together, P4D_SAME_GRADIENT);
 	const p4d_tape_tensor in = with_weights(w, together, mixed * l->state_conv);
-	const p4d_tape_tensor convolved = map(w, in, true, false);
-	hold(w, apart);
-	const p4d_tape_tensor split = p4d_transformers__slice(w, convolved, t * mixed);
-	const p4d_tape_tensor strength = map(w, strengths, false, true), decay = decays(w, steps);
+	const p4d_tape_tensor convolved = p4d_op_map(w, in, true, false);
+	p4d_op_hold(w, apart);
+	const p4d_tape_tensor split = p4d_op_slice(w, convolved, t * mixed);
+	const p4d_tape_tensor strength = p4d_op_map(w, strengths, false, true), decay = decays(w, steps);
 	p4d_tape_tensor y = delta_rule(w, split, decay, strength);
 	y = p4d_transformers__norm_by(w, y, l->state_head_dim, P4D_NORM_LLAMA);
-	y = times(w, y, map(w, cast(w, gate, 4), true, false));
-	y = linear(w, cast(w, y, split.element), values, h, STATE);
+	y = p4d_op_times(w, y, p4d_op_map(w, p4d_op_cast(w, gate, 4), true, false));
+	y = p4d_transformers__linear(w, p4d_op_cast(w, y, split.element), values, h, STATE);
 	const p4d_tape_tensor named[] = {x, all, both, gate, convolved, strength, decay};
 	for (size_t i = 0; i < sizeof(named) / sizeof(named[0]); i++)
-		hold(w, named[i]);
+		p4d_op_hold(w, named[i]);
 	return y;
 }
 

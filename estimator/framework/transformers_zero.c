@@ -1,13 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "framework/transformers.h"
 
-#define look p4d_transformers__look
-
-static uint64_t larger(uint64_t a, uint64_t b)
-{
-	return a > b ? a : b;
-}
-
 static void add(p4d_zero_list *list, uint64_t elements)
 {
 	if (elements && list->count < P4D_ZERO_LIST)
@@ -100,8 +93,9 @@ static p4d_zero_windows windows(const p4d_zero *z, uint64_t trained, bool upward
  */
 static void passed(const p4d_zero *z, p4d_zero_windows *w, uint64_t touched, uint64_t slice)
 {
-	w->most = larger(w->most, touched);
-	w->update = larger(w->update, z->element * touched + larger((z->element + 4) * z->share, 8 * slice));
+	w->most = P4D_MOST(w->most, touched);
+	w->update =
+	    P4D_MOST(w->update, z->element * touched + P4D_MOST((z->element + 4) * z->share, 8 * slice));
 }
 
 /* Goes past the next parameter. */
@@ -114,7 +108,7 @@ static bool advance(const p4d_zero *z, p4d_zero_windows *w)
 	if (!w->touched)
 		w->begun = w->at;
 	w->touched += n;
-	w->slice = larger(w->slice, (end < w->edge ? end : w->edge) - w->at);
+	w->slice = P4D_MOST(w->slice, (end < w->edge ? end : w->edge) - w->at);
 	if (end >= w->edge) {
 		passed(z, w, w->touched, w->slice);
 		uint64_t rest = end - w->edge;
@@ -219,8 +213,8 @@ static uint64_t copied(const p4d_zero *z, uint64_t bucket)
 	}
 	const uint64_t rest = n - group, last = rest > z->group ? rest % z->group : rest;
 	if (rest > z->group && z->group > S)
-		most = larger(most, z->group);
-	return last > S ? larger(most, last) : most;
+		most = P4D_MOST(most, z->group);
+	return last > S ? P4D_MOST(most, last) : most;
 }
 
 /* What waits was reduced; time: constant. */
@@ -242,20 +236,21 @@ static void flush(p4d_transformers_step *s, uint64_t incoming)
 		return;
 	/* with stage 1 what a rank kept before was larger than the bucket, and has left other memory */
 	const int64_t others = l->zero_stage == 1 ? (int64_t)z->kept * element : 0;
-	look(s, &s->backward,
-	     (p4d_tape_moment){(int64_t)copied(z, l->zero_bucket) * element + beside, -others});
+	p4d_transformers__look(
+	    s, &s->backward,
+	    (p4d_tape_moment){(int64_t)copied(z, l->zero_bucket) * element + beside, -others});
 	if (on_host(z)) { /* the norm of what a rank has of a gradient is that of a copy in fp64 */
 		const uint64_t part = z->largest < z->share ? z->largest : z->share;
-		look(s, &s->backward, (p4d_tape_moment){8 * (int64_t)part + beside, 0});
+		p4d_transformers__look(s, &s->backward, (p4d_tape_moment){8 * (int64_t)part + beside, 0});
 	} else {
 		advance_to(z, &z->ahead, z->reduced);
 		/* a rank adds its gradients to those of the micro-batches before */
 		const uint64_t kept = p4d_transformers__zero_left(z)
-					  ? larger(z->most, 2 * z->ahead.most) - z->most
+					  ? P4D_MOST(z->most, 2 * z->ahead.most) - z->most
 					  : z->ahead.most;
 		s->now.gradients += (int64_t)(kept - z->kept) * element;
 		z->kept = kept;
-		look(s, &s->backward, (p4d_tape_moment){beside, 0});
+		p4d_transformers__look(s, &s->backward, (p4d_tape_moment){beside, 0});
 	}
 	if (l->zero_stage == 2 && z->waiting > l->zero_bucket)
 		s->now.live -= (int64_t)z->waiting * element;
@@ -281,10 +276,10 @@ static void reduce(p4d_transformers_step *s, uint64_t elements)
 	else
 		s->now.gradients -= elements > bucket ? 0 : bytes;
 	if (on_host(z) && elements > bucket) /* a copy of its own */
-		look(s, &s->backward, (p4d_tape_moment){bytes, 0});
+		p4d_transformers__look(s, &s->backward, (p4d_tape_moment){bytes, 0});
 	z->waiting += elements;
 	z->reduced += elements;
-	z->largest = larger(z->largest, elements);
+	z->largest = P4D_MOST(z->largest, elements);
 }
 
 void p4d_transformers__reduce(p4d_transformers_step *s, p4d_zero_part part)

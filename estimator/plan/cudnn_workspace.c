@@ -3,6 +3,8 @@
 
 #include <stddef.h>
 
+#include "base/wide.h"
+
 #define ALIGNMENT 128 /* of each buffer inside a workspace */
 
 /* Backward kernels by the architecture they were written for; later ones without their own run Ampere's. */
@@ -33,11 +35,6 @@ static uint64_t multiply(uint64_t a, uint64_t b)
 static uint64_t round_up(uint64_t value, uint64_t unit)
 {
 	return value % unit == 0 ? value : add(value, unit - value % unit);
-}
-
-static uint64_t larger(uint64_t a, uint64_t b)
-{
-	return a > b ? a : b;
 }
 
 static uint64_t product(uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t e)
@@ -98,8 +95,8 @@ p4d_attention_bytes p4d_attention_workspace(int sm, uint64_t batch, uint64_t hea
 
 	/* Blackwell's workspaces are never above Ampere's. */
 	p4d_attention_bytes most = need(AMPERE, &s), hopper = need(HOPPER, &s);
-	most.forward_workspace = larger(most.forward_workspace, hopper.forward_workspace);
-	most.backward_workspace = larger(most.backward_workspace, hopper.backward_workspace);
+	most.forward_workspace = P4D_MOST(most.forward_workspace, hopper.forward_workspace);
+	most.backward_workspace = P4D_MOST(most.backward_workspace, hopper.backward_workspace);
 	most.fused = most.fused && hopper.fused;
 	return most;
 }
@@ -160,7 +157,7 @@ uint64_t p4d_attention_workspace_most(int sm, const p4d_attention_split *s, bool
 						 .head_dim = s->head_dim,
 						 .backward = backward,
 						 .staged = s->cp > 1};
-		most = larger(most, p4d_attention_workspace_of(sm, &call).bytes);
+		most = P4D_MOST(most, p4d_attention_workspace_of(sm, &call).bytes);
 	}
 	return most;
 }

@@ -91,11 +91,6 @@ static sides bytes_of(const p4d_layout *l, bool on_device)
 	return away ? (sides){0, 4} : (sides){parameter, 4 + read};
 }
 
-static double larger(double a, double b)
-{
-	return a > b ? a : b;
-}
-
 p4d_offload_split p4d_offload_split_of(const p4d_layout *l, const p4d_gpu *gpu)
 {
 	const double link = gpu ? gpu->host_link_bytes_per_s * P4D_HOST_LINK_EFFICIENCY : 0;
@@ -108,7 +103,7 @@ p4d_offload_split p4d_offload_split_of(const p4d_layout *l, const p4d_gpu *gpu)
 		const double device = (double)i / P4D_OFFLOAD_PARTS, host = 1 - device;
 		const double up = (device * there.up + host * here.up) / link,
 			     down = (device * there.down + host * here.down) / link;
-		const double seconds = larger(larger(up, down), host / P4D_HOST_UPDATES_PER_S);
+		const double seconds = P4D_MOST(P4D_MOST(up, down), host / P4D_HOST_UPDATES_PER_S);
 		if (i == least || seconds < best.seconds)
 			best = (p4d_offload_split){i, seconds};
 	}

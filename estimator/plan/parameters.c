@@ -279,11 +279,6 @@ p4d_wide p4d_parameters_padded(const p4d_layout *l, const p4d_schedule *schedule
 	return padded_model(l, schedule, stage);
 }
 
-static p4d_wide larger(p4d_wide a, p4d_wide b)
-{
-	return a > b ? a : b;
-}
-
 /* The largest segment of layers of the model. */
 static p4d_wide largest_of_chunks(const p4d_layout *l, const p4d_schedule *schedule, uint32_t stage)
 {
@@ -293,8 +288,8 @@ static p4d_wide largest_of_chunks(const p4d_layout *l, const p4d_schedule *sched
 	/* none between the first and the last of a chunk is larger, nor in the chunks between */
 	for (uint32_t i = 0; i < (l->vpp > 1 ? 2 : 1); i++) {
 		const uint32_t chunk = i ? (uint32_t)l->vpp - 1 : 0;
-		most = larger(most, segment_parameters(l, schedule, stage, chunk, 0));
-		most = larger(most, segment_parameters(l, schedule, stage, chunk, last));
+		most = P4D_MOST(most, segment_parameters(l, schedule, stage, chunk, 0));
+		most = P4D_MOST(most, segment_parameters(l, schedule, stage, chunk, last));
 	}
 	return padded(l, most);
 }
@@ -304,7 +299,7 @@ p4d_windows p4d_parameters_windows(const p4d_layout *l, const p4d_schedule *sche
 {
 	const bool model = all || l->finetune == P4D_TUNE_FULL;
 	const tables t = tables_of(l, schedule, stage);
-	p4d_windows w = {.table = model ? padded(l, larger(t.of[0], t.of[1])) : 0};
+	p4d_windows w = {.table = model ? padded(l, P4D_MOST(t.of[0], t.of[1])) : 0};
 
 	w.layer = model ? largest_of_chunks(l, schedule, stage) : 0;
 	if (l->finetune != P4D_TUNE_FULL) /* beside what they adapt */
@@ -318,5 +313,5 @@ p4d_wide p4d_parameters__largest_segment(const p4d_layout *l, const p4d_schedule
 
 	if (l->finetune != P4D_TUNE_FULL)
 		return adapters_of_segment(l, stage);
-	return larger(padded(l, larger(t.of[0], t.of[1])), largest_of_chunks(l, schedule, stage));
+	return P4D_MOST(padded(l, P4D_MOST(t.of[0], t.of[1])), largest_of_chunks(l, schedule, stage));
 }

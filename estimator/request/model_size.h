@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include "base/wide.h"
 #include "request/layout.h"
 
 /*
@@ -9,12 +10,6 @@
  * are on every rank. Inputs are bounded by options.def (at most 2^27 tokens, 2^24 sequences, 2^23 wide), so
  * products of a few of them fit 128 bits; the caller narrows.
  */
-__extension__ typedef unsigned __int128 p4d_wide;
-
-static inline p4d_wide p4d_div_up(p4d_wide a, p4d_wide b)
-{
-	return (a + b - 1) / b;
-}
 
 /* One layer that attends, without experts (of an encoder-decoder: one of each stack). */
 p4d_wide p4d_size_of_layer(const p4d_layout *layout);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/wide.h"
 #include "schedule/schedule_order.h"
 
 /* Later than every pass that has a time of its own; two of them, one after the other. */
@@ -44,17 +45,12 @@ static void order_zbv(const p4d_schedule *s, uint32_t stage, p4d_schedule_order 
 	p4d_schedule_order__pace(o, (uint32_t)(n - r), AFTER_THAT, 1);
 }
 
-static uint32_t least(uint32_t a, uint32_t b)
-{
-	return a < b ? a : b;
-}
-
 static p4d_slots slots_of_zbv(const p4d_schedule *s, uint32_t stage)
 {
 	const uint32_t p = s->stages, r = stage, m = s->micro_batches;
 	/* Before the first W1: 2p-r-1 forwards of chunk 0 and r+1 of chunk 1. From there on every W is
 	 * followed by at most one forward. */
-	return (p4d_slots){.activation = least(m, 2 * p - r - 1) + least(m, r + 1)};
+	return (p4d_slots){.activation = P4D_LEAST(m, 2 * p - r - 1) + P4D_LEAST(m, r + 1)};
 }
 
 static p4d_v_ends ends_of_zbv(uint32_t left)

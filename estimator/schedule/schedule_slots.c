@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/wide.h"
 #include "schedule/schedule_order.h"
 
 /*
@@ -48,11 +49,6 @@ static uint32_t most_alive(const p4d_schedule_order *o, p4d_op taking, p4d_op fr
 	return (uint32_t)most;
 }
 
-static uint32_t least(uint32_t a, uint32_t b)
-{
-	return a < b ? a : b;
-}
-
 /*
  * Micro-batches of the layout that are begun, of the two streams of a kind with slices. Before backward pass
  * j come j + ahead forwards, so ceil((j + ahead) / slices) - floor(j / slices) are: most before the last
@@ -88,8 +84,8 @@ p4d_v_ends p4d_schedule_v_ends(const p4d_schedule *s, uint32_t stage)
 {
 	const p4d_v_ends many = p4d_schedule_kinds[s->kind]->ends(s->stages - stage);
 
-	return (p4d_v_ends){.ahead = least(many.ahead, s->micro_batches),
-			    .behind = least(many.behind, s->micro_batches)};
+	return (p4d_v_ends){.ahead = P4D_LEAST(many.ahead, s->micro_batches),
+			    .behind = P4D_LEAST(many.behind, s->micro_batches)};
 }
 
 /*

@@ -2,12 +2,8 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "base/wide.h"
 #include "timeline/timeline_graph.h"
-
-static double later(double a, double b)
-{
-	return a > b ? a : b;
-}
 
 /*
  * m passes go through stages from..to one after the other: started at `begin` on the first, they have left
@@ -21,8 +17,8 @@ static double forward_end(const p4d_schedule *s, double send, const double *cost
 
 	for (uint32_t from = stage + 1; from-- > 0;) {
 		way += send + cost[3 * from];
-		slowest = later(slowest, cost[3 * from]);
-		end = later(end, gather[3 * from] + way + (s->micro_batches - 1) * slowest);
+		slowest = P4D_MOST(slowest, cost[3 * from]);
+		end = P4D_MOST(end, gather[3 * from] + way + (s->micro_batches - 1) * slowest);
 	}
 	return end;
 }
@@ -37,9 +33,9 @@ static double seconds_of_whole(const p4d_schedule *s, double send, const double 
 		double begin = forward_end(s, send, cost, from), way = -send, slowest = 0;
 		for (uint32_t stage = from + 1; stage-- > 0;) {
 			way += send + cost[3 * stage + 1];
-			slowest = later(slowest, cost[3 * stage + 1]);
+			slowest = P4D_MOST(slowest, cost[3 * stage + 1]);
 			double end = begin + way + (s->micro_batches - 1) * slowest;
-			seconds = later(seconds, end + once[3 * stage + 1] + once[3 * stage + 2]);
+			seconds = P4D_MOST(seconds, end + once[3 * stage + 1] + once[3 * stage + 2]);
 		}
 	}
 	return seconds;
@@ -66,14 +62,14 @@ static void run_slices(const p4d_schedule *s, double send, const double *cost, u
 		double arrives = 0;
 		for (uint32_t stage = 0; stage < s->stages; stage++) {
 			clock[stage] =
-			    later(clock[stage], arrives) + slice_cost(s, cost, stage, i % slices, 0);
+			    P4D_MOST(clock[stage], arrives) + slice_cost(s, cost, stage, i % slices, 0);
 			arrives = clock[stage] + send;
 		}
 	}
 	for (uint32_t i = 0; i < count; i++) {
 		double arrives = 0;
 		for (uint32_t stage = s->stages; stage-- > 0;) {
-			clock[stage] = later(clock[stage], arrives) +
+			clock[stage] = P4D_MOST(clock[stage], arrives) +
 				       slice_cost(s, cost, stage, slices - 1 - i % slices, 1);
 			arrives = clock[stage] + send;
 		}
@@ -91,8 +87,8 @@ static double pace_of(const p4d_schedule *s, const double *cost)
 			sum[0] += slice_cost(s, cost, stage, slice, 0);
 			sum[1] += slice_cost(s, cost, stage, slice, 1);
 		}
-		slowest[0] = later(slowest[0], sum[0]);
-		slowest[1] = later(slowest[1], sum[1]);
+		slowest[0] = P4D_MOST(slowest[0], sum[0]);
+		slowest[1] = P4D_MOST(slowest[1], sum[1]);
 	}
 	return slowest[0] + slowest[1];
 }
@@ -120,7 +116,7 @@ static int seconds_of_slices(const p4d_schedule *s, double send, const double *c
 	run_slices(s, send, cost, count, clock);
 	*seconds = 0;
 	for (uint32_t stage = 0; stage < s->stages; stage++)
-		*seconds = later(*seconds, clock[stage] + once[3 * stage + 1] + once[3 * stage + 2]);
+		*seconds = P4D_MOST(*seconds, clock[stage] + once[3 * stage + 1] + once[3 * stage + 2]);
 	*seconds += (s->micro_batches - count) / slices * pace_of(s, cost);
 	free(clock);
 	return 0;

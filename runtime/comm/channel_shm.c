@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/wide.h"
 #include "comm/node.h"
 
 /* How much of each rank's address space the memory of a node may take. */
@@ -99,11 +100,6 @@ void p4d_shm__wake(const p4d_comm_node *node, uint32_t index)
 		return; /* only when the counter is full: then it wakes anyway */
 }
 
-static size_t least(size_t a, size_t b)
-{
-	return a < b ? a : b;
-}
-
 /* Small enough that one chunk is copied out while the next is copied in. */
 enum { CHUNK_BYTES = P4D_RING_BYTES / 4 };
 
@@ -123,8 +119,8 @@ size_t p4d_shm__ring_write(const p4d_comm_node *node, uint32_t to, unsigned chan
 	p4d_shm_ring *ring = p4d_shm__ring_of(node, node->index, to, channel);
 	uint64_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
 	uint64_t tail = atomic_load_explicit(&ring->tail, memory_order_acquire);
-	size_t free = node->ring_bytes - (size_t)(head - tail), n = least(bytes, least(free, CHUNK_BYTES)),
-	       room;
+	size_t free = node->ring_bytes - (size_t)(head - tail),
+	       n = P4D_LEAST(bytes, P4D_LEAST(free, CHUNK_BYTES)), room;
 
 	if (!n)
 		return 0;
@@ -132,7 +128,7 @@ size_t p4d_shm__ring_write(const p4d_comm_node *node, uint32_t to, unsigned chan
 	if (head == tail)
 		atomic_store_explicit(&ring->origin, head, memory_order_relaxed);
 	uint8_t *at = place_of(node, ring, head, &room);
-	size_t first = least(room, n);
+	size_t first = P4D_LEAST(room, n);
 	memcpy(at, data, first);
 	memcpy(ring->data, (const uint8_t *)data + first, n - first);
 	atomic_store_explicit(&ring->head, head + n, memory_order_release);
@@ -146,12 +142,12 @@ size_t p4d_shm__ring_read(const p4d_comm_node *node, uint32_t from, unsigned cha
 	p4d_shm_ring *ring = p4d_shm__ring_of(node, from, node->index, channel);
 	uint64_t tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
 	uint64_t head = atomic_load_explicit(&ring->head, memory_order_acquire);
-	size_t n = least(bytes, least((size_t)(head - tail), CHUNK_BYTES)), room;
+	size_t n = P4D_LEAST(bytes, P4D_LEAST((size_t)(head - tail), CHUNK_BYTES)), room;
 
 	if (!n)
 		return 0;
 	const uint8_t *at = place_of(node, ring, tail, &room);
-	size_t first = least(room, n);
+	size_t first = P4D_LEAST(room, n);
 	memcpy(data, at, first);
 	memcpy((uint8_t *)data + first, ring->data, n - first);
 	atomic_store_explicit(&ring->tail, tail + n, memory_order_release);

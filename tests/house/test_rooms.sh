@@ -8,6 +8,7 @@ estimator/config      configuration files of training programs, as trees
 estimator/shell       bash scripts, read as bash would run them
 estimator/rehearsals  what p4d rehearse found, kept for sbatch
 estimator/request     what was asked for, and the layout it means
+estimator/tape        what PyTorch holds while autograd runs a module
 estimator/reader      what a job script says about its training
 estimator/model       model files
 estimator/gpu         the table of GPUs

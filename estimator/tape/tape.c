@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "framework/tape.h"
+#include "tape/tape.h"
 
 #include <string.h>
 
-short p4d_tape_value(p4d_tape *t, uint64_t bytes, bool needs)
+short p4d_tape__value(p4d_tape *t, uint64_t bytes, bool needs)
 {
 	if (t->values == P4D_TAPE_VALUES) {
 		t->overflow = true;
@@ -16,9 +16,9 @@ short p4d_tape_value(p4d_tape *t, uint64_t bytes, bool needs)
 	return (short)t->values++;
 }
 
-short p4d_tape_view(p4d_tape *t, short of, uint64_t bytes)
+short p4d_tape__view(p4d_tape *t, short of, uint64_t bytes)
 {
-	const short v = p4d_tape_value(t, bytes, t->value[of].needs);
+	const short v = p4d_tape__value(t, bytes, t->value[of].needs);
 
 	t->value[v].storage = t->value[of].storage;
 	return v;

@@ -51,8 +51,8 @@ typedef struct p4d_tape {
 } p4d_tape;
 
 /* Values: a tensor of its own, or a view of another. Value 0 is the input of the whole. */
-short p4d_tape_value(p4d_tape *tape, uint64_t bytes, bool needs);
-short p4d_tape_view(p4d_tape *tape, short of, uint64_t bytes);
+short p4d_tape__value(p4d_tape *tape, uint64_t bytes, bool needs);
+short p4d_tape__view(p4d_tape *tape, short of, uint64_t bytes);
 
 /* Appends an operation; its inputs live at least until then. */
 p4d_tape_operation *p4d_tape_append(p4d_tape *tape);
