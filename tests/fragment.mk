@@ -47,7 +47,7 @@ unit_tests = \
 	tests/estimator/plan/test_serving tests/estimator/plan/test_colocated \
 	tests/estimator/plan/test_stage_memory \
 	tests/estimator/plan/test_published_memory \
-	tests/estimator/framework/test_framework tests/estimator/framework/test_megatron_memory tests/estimator/framework/test_torch_memory tests/estimator/framework/test_transformers_memory tests/estimator/framework/test_transformers_zero \
+	tests/estimator/framework/test_framework tests/estimator/framework/test_megatron_memory tests/estimator/framework/test_rehearsed_memory tests/estimator/framework/test_torch_memory tests/estimator/framework/test_transformers_memory tests/estimator/framework/test_transformers_zero \
 	tests/estimator/cost/test_cost tests/estimator/cost/test_cost_order tests/estimator/cost/test_cost_slices tests/estimator/cost/test_cost_grid \
 	tests/estimator/cost/test_cost_bound \
 	tests/estimator/cost/test_cost_runs tests/estimator/cost/test_cost_systems \
@@ -295,7 +295,7 @@ check_PROGRAMS += tests/rehearsal/played
 tests_rehearsal_played_LDADD = -ldl
 # what ./check rehearsal runs, and a test of that
 TESTS += tests/rehearsal/test_run.sh tests/rehearsal/test_timeline.sh
-EXTRA_DIST += tests/rehearsal/run.py tests/rehearsal/test_run.sh tests/rehearsal/test_timeline.sh tests/rehearsal/programs
+EXTRA_DIST += tests/rehearsal/run.py tests/rehearsal/make_rehearsed_memory.py tests/rehearsal/trainings tests/rehearsal/test_run.sh tests/rehearsal/test_timeline.sh tests/rehearsal/programs
 tests_rehearsal_test_stand_ins_LDADD = libp4dstandins.la $(CMOCKA_LIBS) -ldl -lpthread
 
 AM_TESTS_ENVIRONMENT = \
