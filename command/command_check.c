@@ -228,6 +228,9 @@ static int gather(check *c, unsigned component, p4d_sbatch *sbatch, p4d_error *e
 		free(*clusters); /* this one is no other */
 		*clusters = NULL;
 	}
+	if (sbatch->value[P4D_SBATCH_HINT] &&
+	    (sbatch->value[P4D_SBATCH_SOCKETS_PER_NODE] || sbatch->value[P4D_SBATCH_CORES_PER_SOCKET]))
+		sbatch->release = p4d_live_cluster_release();
 	return read_nodes(sbatch, err) < 0 ? -1 : p4d_sbatch_job(sbatch, err);
 }
 

@@ -81,6 +81,8 @@ const char *p4d_line_data_directory(void);
  * is none. */
 const p4d_cluster *p4d_live_cluster(void *unused);
 void p4d_live_cluster_free(void);
+/* Slurm's release there, 2511 for 25.11; 0: not known. */
+unsigned p4d_live_cluster_release(void);
 /* Whether the live cluster has that name. */
 bool p4d_live_cluster_is(const char *name);
 /* The accounts or QOSes ("account", "qos") that slurmdbd knows, a line each; the caller frees it. NULL: it

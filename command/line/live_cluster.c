@@ -245,6 +245,18 @@ const p4d_cluster *p4d_live_cluster(void *unused)
 	return answered ? &live : NULL;
 }
 
+unsigned p4d_live_cluster_release(void)
+{
+	char *config = output_of((const char *const[]){"scontrol", "show", "config", NULL});
+	const char *version = config ? value_of(config, "SLURM_VERSION") : NULL;
+	unsigned year = 0, month = 0;
+
+	if (!version || sscanf(version, "%2u.%2u", &year, &month) != 2)
+		year = month = 0;
+	free(config);
+	return year * 100 + month;
+}
+
 bool p4d_live_cluster_is(const char *name)
 {
 	static const char key[] = "ClusterName";

@@ -19,14 +19,18 @@ static const struct {
     {"SBATCH_ACCOUNT", P4D_SBATCH_ACCOUNT},
     {"SBATCH_ARRAY_INX", P4D_SBATCH_ARRAY},
     {"SBATCH_CLUSTERS", P4D_SBATCH_CLUSTERS},
+    {"SLURM_CLUSTERS", P4D_SBATCH_CLUSTERS},
     {"SBATCH_CONSTRAINT", P4D_SBATCH_CONSTRAINT},
     {"SBATCH_CPUS_PER_GPU", P4D_SBATCH_CPUS_PER_GPU},
     {"SBATCH_EXCLUSIVE", P4D_SBATCH_EXCLUSIVE},
     {"SBATCH_EXPORT", P4D_SBATCH_EXPORT},
     {"SBATCH_GPUS", P4D_SBATCH_GPUS},
     {"SBATCH_GPUS_PER_NODE", P4D_SBATCH_GPUS_PER_NODE},
+    {"SBATCH_GPUS_PER_SOCKET", P4D_SBATCH_GPUS_PER_SOCKET},
     {"SBATCH_GPUS_PER_TASK", P4D_SBATCH_GPUS_PER_TASK},
     {"SBATCH_GRES", P4D_SBATCH_GRES},
+    {"SBATCH_HINT", P4D_SBATCH_HINT},
+    {"SLURM_HINT", P4D_SBATCH_HINT},
     {"SBATCH_MEM_PER_CPU", P4D_SBATCH_MEM_PER_CPU},
     {"SBATCH_MEM_PER_GPU", P4D_SBATCH_MEM_PER_GPU},
     {"SBATCH_MEM_PER_NODE", P4D_SBATCH_MEM},
@@ -34,6 +38,8 @@ static const struct {
     {"SBATCH_PARTITION", P4D_SBATCH_PARTITION},
     {"SBATCH_QOS", P4D_SBATCH_QOS},
     {"SBATCH_RESERVATION", P4D_SBATCH_RESERVATION},
+    {"SBATCH_THREADS_PER_CORE", P4D_SBATCH_THREADS_PER_CORE},
+    {"SBATCH_TRES_PER_TASK", P4D_SBATCH_TRES_PER_TASK},
 };
 
 static const struct {
@@ -254,7 +260,8 @@ int p4d_sbatch_variables(p4d_sbatch *sbatch, const char *(*variable)(void *conte
 	char name[64];
 
 	for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++)
-		if (take_variable(sbatch, (int)variables[i].field, variable(context, variables[i].name),
+		if (strncmp(variables[i].name, "SLURM_", 6) != 0 && /* which the job around it decides */
+		    take_variable(sbatch, (int)variables[i].field, variable(context, variables[i].name),
 				  err) < 0)
 			return -1;
 	for (int i = 0; i < P4D_OPTIONS; i++) {

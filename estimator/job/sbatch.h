@@ -78,6 +78,7 @@ typedef struct p4d_sbatch {
 	bool skips_foreign; /* options of other plugins are skipped on the command line, too: a script's
 			       sbatch */
 	const char *prefix; /* of the variables that users write p4d's options to; NULL: SBATCH */
+	unsigned release;   /* Slurm's, 2511 for 25.11; 0: not known, or it decides nothing */
 	/* filled by p4d_sbatch_job and p4d_sbatch_request */
 	char *gres, *gpus, *gpus_per_task, *gpus_per_socket; /* in the syntax of p4d_gres_parse */
 	char *nodelist;                                      /* NULL: as typed */

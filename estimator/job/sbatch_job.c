@@ -144,25 +144,44 @@ static int read_node_info(p4d_sbatch *sbatch, p4d_error *err)
 	return 0;
 }
 
-/* Of each core one thread, or as many as --threads-per-core says. */
-static int read_threads(const p4d_sbatch *sbatch, p4d_job *job, p4d_error *err)
+/*
+ * --hint, or NULL if sbatch ignores it: an option that excludes it is typed as well, or both are variables. A
+ * typed hint goes before variables. From 25.11 on --sockets-per-node and --cores-per-socket exclude it too;
+ * before, it takes them back.
+ */
+static const char *hint_of(const p4d_sbatch *sbatch)
 {
-	const char *hint = sbatch->value[P4D_SBATCH_HINT];
+	static const p4d_sbatch_field others[] = {P4D_SBATCH_NTASKS_PER_CORE, P4D_SBATCH_THREADS_PER_CORE,
+						  P4D_SBATCH_EXTRA_NODE_INFO, P4D_SBATCH_SOCKETS_PER_NODE,
+						  P4D_SBATCH_CORES_PER_SOCKET};
+	const size_t all = sizeof(others) / sizeof(others[0]),
+		     count = sbatch->release >= 2511 ? all : all - 2;
+	const bool typed = sbatch->source[P4D_SBATCH_HINT] != P4D_FROM_ENVIRONMENT;
 
+	for (size_t i = 0; i < count; i++)
+		if (sbatch->value[others[i]] && (!typed || sbatch->source[others[i]] != P4D_FROM_ENVIRONMENT))
+			return NULL;
+	return sbatch->value[P4D_SBATCH_HINT];
+}
+
+/* Of each core one thread, or as many as --threads-per-core says. */
+static int read_threads(const p4d_sbatch *sbatch, const char *hint, p4d_job *job, p4d_error *err)
+{
 	if (!hint)
 		return read_number(sbatch, P4D_SBATCH_THREADS_PER_CORE, &job->threads_per_core, err);
+	job->tasks_per_core = 0;
 	if (strstr(hint, "nomultithread") || strstr(hint, "compute_bound"))
 		job->threads_per_core = 1;
 	return 0;
 }
 
 /* As sbatch does: a task for each of the sockets, cores or threads that are asked for on so many nodes. */
-static int count_tasks(const p4d_sbatch *sbatch, p4d_job *job, p4d_error *err)
+static int count_tasks(const p4d_sbatch *sbatch, const char *hint, p4d_job *job, p4d_error *err)
 {
 	uint32_t cores = 1, sockets = job->sockets_per_node ? job->sockets_per_node : 1;
 	uint32_t threads = job->threads_per_core ? job->threads_per_core : 1;
 
-	if (sbatch->value[P4D_SBATCH_HINT]) { /* takes these numbers back */
+	if (hint) { /* takes these numbers back */
 		job->sockets_per_node = 0;
 		return 0;
 	}
@@ -241,6 +260,7 @@ int p4d_sbatch_job(p4d_sbatch *sbatch, p4d_error *err)
 {
 	p4d_job *job = &sbatch->job;
 	const char *nodes = sbatch->value[P4D_SBATCH_NODES], *exclusive = sbatch->value[P4D_SBATCH_EXCLUSIVE];
+	const char *hint = hint_of(sbatch);
 
 	job->partition = sbatch->value[P4D_SBATCH_PARTITION];
 	job->qos = sbatch->value[P4D_SBATCH_QOS];
@@ -266,10 +286,10 @@ int p4d_sbatch_job(p4d_sbatch *sbatch, p4d_error *err)
 	    read_number(sbatch, P4D_SBATCH_CPUS_PER_TASK, &job->cpus_per_task, err) < 0 ||
 	    read_number(sbatch, P4D_SBATCH_CPUS_PER_GPU, &job->cpus_per_gpu, err) < 0 ||
 	    read_number(sbatch, P4D_SBATCH_SOCKETS_PER_NODE, &job->sockets_per_node, err) < 0 ||
-	    read_threads(sbatch, job, err) < 0 || read_memory(sbatch, job, err) < 0)
+	    read_threads(sbatch, hint, job, err) < 0 || read_memory(sbatch, job, err) < 0)
 		return -1;
 	fit_nodes(sbatch, job);
-	if (count_tasks(sbatch, job, err) < 0 || read_gres(sbatch, job, err) < 0)
+	if (count_tasks(sbatch, hint, job, err) < 0 || read_gres(sbatch, job, err) < 0)
 		return -1;
 	return count_tasks_of_gpus(sbatch, job, err);
 }

@@ -27,7 +27,7 @@ site()
 {
 	echo "site $1"
 	sed "${2:-}" site.conf >"$conf.new"
-	put_site "$conf.new"
+	put_site "$conf.new" "$own"
 	agree --seed="${AGREE_SEED:-1}" --first="$first" --count=$((jobs / 7)) || failed=1
 	first=$((first + jobs / 7))
 }

@@ -19,6 +19,25 @@ run sbatch -H $node --sockets-per-node=1 --hint=nomultithread $full job.sh
 accepted
 silent
 
+# What excludes --hint: before 25.11 not the number of sockets, which it takes back.
+codes() { printf '%s\n%s\n' "$out" "$err" | grep -o 'P4D[0-9]*' | sort -u; }
+for words in "--sockets-per-node=2 --hint=nomultithread --gpus-per-socket=4" "--cores-per-socket=4 --hint=nomultithread --gpus-per-node=8" \
+	"--threads-per-core=2 --hint=nomultithread --gpus-per-node=8" "-B 2:4 --hint=nomultithread --gpus-per-node=8" \
+	"--ntasks-per-core=1 --hint=nomultithread --gpus-per-node=8" "--hint=nomultithread --gpus-per-node=8"; do
+	for variables in A=1 SBATCH_THREADS_PER_CORE=2 SBATCH_HINT=compute_bound "SBATCH_HINT=nomultithread SBATCH_THREADS_PER_CORE=2"; do
+		run env $variables sbatch -H -N1 $words $full job.sh
+		same=$status/$(codes)
+		run env $variables p4d check -N1 $words $full job.sh
+		[ "$status" = 0 ] || status=1
+		same "$status/$(codes)" "$same" "p4d check ($variables $words)"
+	done
+done
+run env SBATCH_GPUS_PER_SOCKET=8 sbatch -H -N1 --sockets-per-node=1 $full job.sh
+accepted
+run env SBATCH_GPUS_PER_SOCKET=8 p4d check -N1 --sockets-per-node=1 $full job.sh
+accepted
+contains "$out" " on 1 node of 8 x "
+
 # Slurm prints a size of zero as "0?".
 for memory in --mem=0 --mem=0G --mem-per-gpu=0 --mem-per-cpu=0 --mem=512000M --mem=600GB; do
 	run sbatch -H $node $memory $full job.sh

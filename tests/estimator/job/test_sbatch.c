@@ -138,6 +138,43 @@ static void tasks_that_sbatch_counts(void **state)
 	}
 }
 
+/* What --hint takes back, and what makes sbatch ignore it. */
+static void a_hint_counts_alone(void **state)
+{
+	static const struct {
+		const char *line, *variables[3];
+		unsigned release;
+		uint32_t tasks, sockets, threads;
+	} cases[] = {
+	    {"-N2 --hint=nomultithread job.sh", {NULL}, 2605, 0, 0, 1},
+	    {"-N2 --hint=nomultithread --sockets-per-node=2 job.sh", {NULL}, 2205, 0, 0, 1},
+	    {"-N2 --hint=nomultithread --sockets-per-node=2 job.sh", {NULL}, 2505, 0, 0, 1},
+	    {"-N2 --hint=nomultithread --sockets-per-node=2 job.sh", {NULL}, 2511, 4, 2, 0},
+	    {"-N2 --hint=nomultithread --cores-per-socket=3 job.sh", {NULL}, 2605, 6, 0, 0},
+	    {"-N2 --hint=nomultithread --threads-per-core=2 job.sh", {NULL}, 2205, 4, 0, 2},
+	    {"-N2 --hint=nomultithread -B 2:2 job.sh", {NULL}, 2205, 8, 2, 0},
+	    {"-N2 --hint=nomultithread job.sh", {"SBATCH_THREADS_PER_CORE=2"}, 2605, 0, 0, 1},
+	    {"-N2 --threads-per-core=2 job.sh", {"SBATCH_HINT=nomultithread"}, 2605, 4, 0, 2},
+	    {"-N2 job.sh", {"SBATCH_HINT=nomultithread", "SBATCH_THREADS_PER_CORE=2"}, 2605, 4, 0, 2},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		p4d_sbatch sbatch = {0};
+		p4d_error err;
+		arguments(&sbatch, cases[i].line);
+		assert_int_equal(p4d_sbatch_environment(&sbatch, (char *const *)cases[i].variables, &err), 0);
+		sbatch.release = cases[i].release;
+		understand(&sbatch);
+		if (sbatch.job.tasks != cases[i].tasks || sbatch.job.sockets_per_node != cases[i].sockets ||
+		    sbatch.job.threads_per_core != cases[i].threads)
+			fail_msg("%s, Slurm %u: %u tasks, %u sockets, %u threads", cases[i].line,
+				 cases[i].release, sbatch.job.tasks, sbatch.job.sockets_per_node,
+				 sbatch.job.threads_per_core);
+		p4d_sbatch_free(&sbatch);
+	}
+}
+
 static void gpus_are_in_the_words_of_gres(void **state)
 {
 	p4d_sbatch sbatch = {0};
@@ -273,6 +310,7 @@ int main(void)
 	    cmocka_unit_test(reads_what_decides_where_a_job_runs),
 	    cmocka_unit_test(no_more_nodes_than_tasks),
 	    cmocka_unit_test(tasks_that_sbatch_counts),
+	    cmocka_unit_test(a_hint_counts_alone),
 	    cmocka_unit_test(gpus_are_in_the_words_of_gres),
 	    cmocka_unit_test(exclusive_counts_only_when_the_node_is_not_shared),
 	    cmocka_unit_test(names_may_be_abbreviated),
