@@ -17,7 +17,9 @@ typedef struct launcher {
 	const char *prefix; /* of its options, which say something about the training; NULL: they do not */
 } launcher;
 
-static const char torchrun_switches[] = " standalone no-python module use-env run-path no_python use_env ";
+static const char torchrun_switches[] =
+    " standalone no-python module use-env run-path virtual-local-rank no_python use_env "
+    "run_path virtual_local_rank ";
 
 static const char mpi_switches[] =
     " allow-run-as-root oversubscribe nooversubscribe nolocal report-bindings bind-to-core bind-to-socket "
@@ -253,6 +255,17 @@ static size_t shell_options(const char *letters, p4d_launch *launch, bool *text)
 	return words;
 }
 
+/* Whether a word is no value of the long option before it: that may be a switch that p4d does not know. */
+static bool is_no_value(const launcher *l, p4d_value word)
+{
+	if (word.length < 2 || word.at[0].unknown)
+		return false;
+	if (word.at[0].c == '-')
+		return word.at[1].c != '.' && !isdigit((unsigned char)word.at[1].c);
+	return !l->operands && (ends_with(word, ".py") || ((l->starts == COMMAND || l->starts == MPI) &&
+							   find_launcher(launchers, last_part(word))));
+}
+
 /* Behind the options of a launcher. *module: it was told that a Python module follows, which is
  * words[result]. */
 static size_t behind_options(const launcher *l, const p4d_value *words, size_t count, size_t at,
@@ -291,8 +304,11 @@ static size_t behind_options(const launcher *l, const p4d_value *words, size_t c
 		if (equals < w.length) {
 			note(launch, l, word, name, (p4d_value){w.at + equals + 1, w.length - equals - 1});
 			at++;
-		} else if (is_long ? is_among(l->switches, name)
-				   : (strlen(name) > 1 || (*name && strchr(l->short_switches, *name)))) {
+		} else if (is_long
+			       ? is_among(l->switches, name) ||
+				     (at + 1 < count && !(l->starts == MPI && is_among(mpi_pairs, name)) &&
+				      is_no_value(l, words[at + 1]))
+			       : (strlen(name) > 1 || (*name && strchr(l->short_switches, *name)))) {
 			note(launch, l, word, name, (p4d_value){0});
 			at++;
 		} else {

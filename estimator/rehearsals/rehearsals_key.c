@@ -11,6 +11,7 @@
 #include "rehearsals/rehearsals_internal.h"
 
 #define NO_MEMORY(name)
+#define NO_MEMORY_PATH(name)
 #define NO_MEMORY_SWITCH(name)
 #define NO_MEMORY_VARIABLE(name)
 
@@ -20,6 +21,14 @@ static const char *const options[] = {
 #include "rehearsals/rehearsals_words.def"
 #undef NO_MEMORY
 #define NO_MEMORY(name)
+};
+
+static const char *const paths[] = {
+#undef NO_MEMORY_PATH
+#define NO_MEMORY_PATH(name) name,
+#include "rehearsals/rehearsals_words.def"
+#undef NO_MEMORY_PATH
+#define NO_MEMORY_PATH(name)
 };
 
 static const char *const switches[] = {
@@ -121,14 +130,15 @@ void p4d_rehearsals_key_program(p4d_rehearsals_key *key, const char *directory, 
 
 void p4d_rehearsals_key_word(p4d_rehearsals_key *key, const char *word, bool known)
 {
-	const bool skipped = key->skips && word[0] != '-';
+	const bool skipped = key->skips && word[0] != '-' && (!key->skips_path || strchr(word, '/'));
 	char name[64];
 
 	key->skips = false;
 	if (skipped)
 		return;
 	if (take_name(word, name)) {
-		const bool decides_nothing = is_among(options, COUNT(options), name);
+		key->skips_path = is_among(paths, COUNT(paths), name);
+		const bool decides_nothing = key->skips_path || is_among(options, COUNT(options), name);
 		if (is_among(switches, COUNT(switches), name))
 			return;
 		key->skips = decides_nothing && !strchr(word, '=');

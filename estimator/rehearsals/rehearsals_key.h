@@ -17,6 +17,7 @@ typedef struct p4d_rehearsals_key {
 	int launcher;                  /* of rehearsals_launcher.c: what the word before says of the next */
 	char name[64];                 /* of a variable whose value the next word is */
 	bool skips;                    /* the next word is the value of an option that decides nothing */
+	bool skips_path;               /* only if it is a path */
 	bool unknown;                  /* a word is not known that may decide */
 } p4d_rehearsals_key;
 

@@ -33,6 +33,17 @@ for launcher in "" "python" "python3.11 -u" "srun -N2 -n 16 --gpus-per-node 8 -l
 	"python -m accelerate.commands.launch --num_processes 8" "srun --cpu-bind=none bash -c 'exec \"\$@\"' _ python"; do
 	started "$launcher $program"
 done
+# a switch that p4d does not know takes no word from the launcher
+for launcher in "torchrun --virtual-local-rank" "torchrun --no-such-switch" "deepspeed --no_such_switch" "accelerate launch --no_such_switch" \
+	"mpirun --no-such-switch -x PATH python" "srun --no-such-switch torchrun --nproc_per_node 4" "srun --no-such-option value torchrun --nproc_per_node 4"; do
+	started "$launcher $program"
+done
+started "torchrun --virtual-local-rank --nproc_per_node 4 $program"
+prints "gpus-per-node        4 "
+started "deepspeed --no_such_switch --num_gpus 4 $program"
+prints "gpus-per-node        4 "
+started "srun --no-such-switch torchrun --nproc_per_node 4 $program"
+prints "gpus-per-node        4 "
 started "python -m pretrain_gpt --tensor-model-parallel-size 8 --num-layers 4"
 started "uv run --isolated --extra fsdp -m pretrain_gpt --tensor-model-parallel-size 8 --num-layers 4"
 started "srun bash -c \"torchrun --nproc_per_node 8 $program\""

@@ -122,6 +122,12 @@ static void what_decides_memory_is_the_key(void **state)
 	same_memory("train.py trainer.seed=1", "train.py +trainer.seed=2");
 	same_memory("train.py --lr 1e-4 --batch 4", "train.py --lr 3e-4 --batch 4");
 	same_memory("train.py --overwrite_output_dir data", "train.py data");
+	/* a switch of some programs takes no word from them that is no path */
+	same_memory("train.py --save /ckpt/a 4", "train.py --save ckpt/b 4");
+	same_memory("train.py --save=a --batch 4", "train.py --save --batch 4");
+	other_memory("train.py --save 70b", "train.py --save 7b");
+	other_memory("train.py --output 70b", "train.py --output 7b");
+	other_memory("train.py --warmup 70", "train.py --warmup 7");
 	/* an option without a value takes none from the next one */
 	same_memory("train.py --seed --batch 4", "train.py --batch 4");
 	other_memory("train.py --seed --batch 4", "train.py --seed --batch 8");
