@@ -45,17 +45,7 @@ ENTRY int cudnnGetStream(const dnn_handle *h, void **stream)
 	return DNN_OK;
 }
 
-/* NVIDIA's functions of a release that takes descriptors of devices. */
-typedef struct library {
-	int (*create)(int type, void **descriptor);
-	int (*set)(void *descriptor, int attribute, int type, int64_t count, const void *values);
-	int (*get)(const void *descriptor, int attribute, int type, int64_t room, int64_t *count,
-		   void *values);
-	int (*finalize)(void *descriptor);
-	int (*destroy)(void *descriptor);
-	void *device; /* NULL: the release has none */
-} library;
-static library real;
+static p4d_dnn_library real;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void *describe_device(void)
@@ -104,7 +94,7 @@ static void load(void)
 }
 
 /* NULL: the release has no descriptors of devices. */
-static const library *planner(void)
+static const p4d_dnn_library *planner(void)
 {
 	pthread_once(&once, load);
 	return real.device ? &real : NULL;
@@ -127,7 +117,7 @@ static int device_attribute(int type)
 
 ENTRY int cudnnBackendCreateDescriptor(int type, void **descriptor)
 {
-	const library *p = planner();
+	const p4d_dnn_library *p = planner();
 	int attribute = device_attribute(type);
 
 	if (!p)
@@ -140,36 +130,49 @@ ENTRY int cudnnBackendCreateDescriptor(int type, void **descriptor)
 
 ENTRY int cudnnBackendDestroyDescriptor(void *descriptor)
 {
-	const library *p = planner();
+	const p4d_dnn_library *p = planner();
 
-	return p ? p->destroy(descriptor) : p4d_dnn_old_destroy(descriptor);
+	if (!p)
+		return p4d_dnn_old_destroy(descriptor);
+	p4d_dnn_plan_forget(descriptor);
+	return p->destroy(descriptor);
 }
 
 ENTRY int cudnnBackendFinalize(void *descriptor)
 {
-	const library *p = planner();
+	const p4d_dnn_library *p = planner();
 
-	return p ? p->finalize(descriptor) : DNN_OK;
+	return p ? p4d_dnn_plan_finalize(p, descriptor) : DNN_OK;
 }
 
 ENTRY int cudnnBackendSetAttribute(void *descriptor, int attribute, int type, int64_t count,
 				   const void *values)
 {
-	const library *p = planner();
+	const p4d_dnn_library *p = planner();
 
 	if (type == DNN_TYPE_HANDLE) /* the descriptor knows the device already */
 		return DNN_OK;
-	return p ? p->set(descriptor, attribute, type, count, values)
-		 : p4d_dnn_old_set(descriptor, attribute, type, count, values);
+	if (!p)
+		return p4d_dnn_old_set(descriptor, attribute, type, count, values);
+	if (attribute == DNN_PLAN_CONFIGURATION && count == 1)
+		p4d_dnn_plan_configure(p, descriptor, *(void *const *)values);
+	return p->set(descriptor, attribute, type, count, values);
 }
 
 ENTRY int cudnnBackendGetAttribute(const void *descriptor, int attribute, int type, int64_t room,
 				   int64_t *count, void *values)
 {
-	const library *p = planner();
+	const p4d_dnn_library *p = planner();
 
-	return p ? p->get(descriptor, attribute, type, room, count, values)
-		 : p4d_dnn_old_get(descriptor, attribute, type, room, count, values);
+	if (!p)
+		return p4d_dnn_old_get(descriptor, attribute, type, room, count, values);
+	if (attribute == DNN_PLAN_WORKSPACE && room == 1 && p4d_dnn_plan_workspace(descriptor, values)) {
+		if (count)
+			*count = 1;
+		return DNN_OK;
+	}
+	const int result = p4d_dnn_plan_complete(p, descriptor);
+	return result ? result : p->get(descriptor, attribute, type, room, count, values);
 }
 
 ENTRY int cudnnBackendExecute(const dnn_handle *h, const void *plan, const void *pack)

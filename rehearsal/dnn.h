@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -13,11 +14,14 @@ enum {
 	DNN_HEURISTICS_RESULTS = 202,
 	DNN_HEURISTICS_DEVICE = 204,
 	DNN_CONFIGURATION_ENGINE = 300,
+	DNN_CONFIGURATION_WORKSPACE = 303,
+	DNN_PLAN_CONFIGURATION = 401,
 	DNN_PLAN_WORKSPACE = 402,
 	DNN_PLAN_JSON = 405,
 	DNN_PLAN_DEVICE = 407,
 	DNN_GRAPH_ENGINES = 802,
 	DNN_ENGINE_INDEX = 1301,
+	DNN_ENGINE_NOTES = 1305,
 	DNN_ENGINE_DEVICE = 1307,
 	DNN_DEVICE_JSON = 2702,
 };
@@ -29,9 +33,34 @@ enum {
 	DNN_TYPE_DOUBLE = 5,
 	DNN_TYPE_POINTER = 6,
 	DNN_TYPE_DESCRIPTOR = 15,
+	DNN_TYPE_NOTE = 19,
 	DNN_TYPE_CHAR = 24,
 	DNN_TYPE_FRACTION = 26,
 };
+/* cudnnBackendBehaviorNote_t */
+enum { DNN_NOTE_COMPILES = 0 };
+
+/* NVIDIA's functions of a release that takes descriptors of devices. */
+typedef struct p4d_dnn_library {
+	int (*create)(int type, void **descriptor);
+	int (*set)(void *descriptor, int attribute, int type, int64_t count, const void *values);
+	int (*get)(const void *descriptor, int attribute, int type, int64_t room, int64_t *count,
+		   void *values);
+	int (*finalize)(void *descriptor);
+	int (*destroy)(void *descriptor);
+	void *device; /* NULL: the release has none */
+} p4d_dnn_library;
+
+/*
+ * Plans whose engines compile (dnn_plan.c). _configure: the program sets a plan's configuration. _finalize
+ * stands for cuDNN's. _workspace: false if cuDNN knows the plan. _complete: the program asks for something
+ * else.
+ */
+void p4d_dnn_plan_configure(const p4d_dnn_library *dnn, const void *descriptor, const void *configuration);
+int p4d_dnn_plan_finalize(const p4d_dnn_library *dnn, void *descriptor);
+bool p4d_dnn_plan_workspace(const void *descriptor, int64_t *bytes);
+int p4d_dnn_plan_complete(const p4d_dnn_library *dnn, const void *descriptor);
+void p4d_dnn_plan_forget(const void *descriptor);
 
 /*
  * Descriptors for cuDNN before 9.8: attributes are kept as they are set; a search finds one engine, which

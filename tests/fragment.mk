@@ -58,7 +58,7 @@ unit_tests = \
 	tests/estimator/guard/test_guard_programs \
 	tests/estimator/guard/test_guard_script \
 	tests/estimator/guard/test_guard_verify \
-	tests/rehearsal/test_stand_ins \
+	tests/rehearsal/test_stand_ins tests/rehearsal/test_dnn_plan \
 	tests/command/test_command_json \
 	tests/command/picture/test_charts tests/command/picture/test_svg \
 	tests/command/picture/test_view
@@ -296,6 +296,8 @@ tests_rehearsal_played_LDADD = -ldl
 # what ./check rehearsal runs, and a test of that
 TESTS += tests/rehearsal/test_run.sh tests/rehearsal/test_timeline.sh
 EXTRA_DIST += tests/rehearsal/run.py tests/rehearsal/make_rehearsed_memory.py tests/rehearsal/trainings tests/rehearsal/test_run.sh tests/rehearsal/test_timeline.sh tests/rehearsal/programs
+tests_rehearsal_test_dnn_plan_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/rehearsal
+tests_rehearsal_test_dnn_plan_LDADD = libp4dstandins.la $(CMOCKA_LIBS) -ldl -lpthread
 tests_rehearsal_test_stand_ins_LDADD = libp4dstandins.la $(CMOCKA_LIBS) -ldl -lpthread
 
 AM_TESTS_ENVIRONMENT = \

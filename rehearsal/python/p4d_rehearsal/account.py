@@ -15,6 +15,7 @@ import weakref
 
 import torch
 
+from p4d_rehearsal.sizes import WHOLE
 from p4d_rehearsal.timeline import KINDS, Block, Timeline
 
 ROWS = 60  # of what is largest
@@ -212,9 +213,9 @@ class Account:
                 self.marks.append((number, tensor.untyped_storage().data_ptr(), kind))
 
     def copied(self, tensor, arguments):
-        """Copies of more than 1 MiB do not touch the host's memory, so it is counted here."""
+        """Copies of more than 1 MiB do not touch the host's memory, except whole numbers, so it is counted here."""
         bytes_ = tensor.untyped_storage().nbytes()
-        if bytes_ <= 1 << 20 or not any(isinstance(a, torch.Tensor) and a.is_cuda for a in arguments):
+        if bytes_ <= 1 << 20 or tensor.dtype in WHOLE or not any(isinstance(a, torch.Tensor) and a.is_cuda for a in arguments):
             return
         if tensor.is_pinned():
             return

@@ -30,13 +30,33 @@ FINITE = {aten.isnan: False, aten.isinf: False, aten.isfinite: True, aten.isposi
 COMPARED = {aten.lt: python.lt, aten.le: python.le, aten.gt: python.gt, aten.ge: python.ge}
 
 
-def compared(operator, arguments):
+# Operators whose result one value decides, whatever the other operand is.
+ABSORBING = {aten.logical_or: True, aten.bitwise_or: True, aten.logical_and: False, aten.bitwise_and: False}
+
+
+def absorbed(operator, arguments, is_known, on_host):
+    """The result of "or" and "and" if each flag of a known operand decides it; None: they do not."""
+    if operator not in ABSORBING or not all(isinstance(a, torch.Tensor) for a in arguments[:2]):
+        return None
+    decides = ABSORBING[operator]
+    if operator is aten.bitwise_or and any(a.dtype != torch.bool for a in arguments[:2]):
+        return None  # the bits of a whole number
+    shape = torch.broadcast_shapes(arguments[0].shape, arguments[1].shape)
+    for flags in arguments[:2]:
+        if flags.is_cuda and is_known(flags) and flags.shape == shape and bool((on_host(flags).bool() == decides).all()):
+            return decides
+    return None
+
+
+def compared(operator, arguments, named):
     """The answer to a comparison with a value that nobody knows; None: there is none."""
     if operator in FINITE:
         return FINITE[operator]
     if operator in COMPARED and isinstance(arguments[1], (int, float)):
         single = arguments[0].numel() == 1 and arguments[0].is_floating_point()  # a norm, which is read as 0
         return COMPARED[operator](number(arguments[0]), arguments[1]) if single else None
+    if operator is aten.isin:
+        return bool(named.get("invert", False)) if isinstance(arguments[0], torch.Tensor) else None
     if operator not in (aten.eq, aten.ne) or len(arguments) < 2:
         return None
     same = arguments[1] is arguments[0]  # x == x holds for all but NaN

@@ -92,7 +92,7 @@ def _can_be_known(tensor):
 
 
 def _is_known(tensor):
-    if not tensor.is_cuda:
+    if not tensor.is_cuda or not tensor.numel():
         return True
     if type(tensor) not in PLAIN or not _can_be_known(tensor):
         return False
@@ -187,8 +187,8 @@ class Values(TorchDispatchMode):
         all_known = all(map(_is_known, tensors)) or self.is_written_whole(operator, arguments)
         if not all_known and operator in READS:
             return self.read(operator, function, arguments, named, device)
-        if not all_known and operator in COPIES:
-            self.bring_to_host(operator, arguments, named)
+        if operator in COPIES and self.leaves_device(operator, arguments, named):
+            return self.bring_to_host(operator, function, arguments, named)
         returns_view = any(r.alias_info is not None for r in function._schema.returns)
         writes = function._schema.is_mutable
         if returns_view and not writes:
@@ -209,8 +209,11 @@ class Values(TorchDispatchMode):
         """Whether the operator has an answer of its own, and that."""
         if operator is aten.topk and not _is_known(arguments[0]) and "out" not in named:
             return True, self.route(function, arguments, named)
-        answer = sizes.compared(operator, arguments)
+        answer = sizes.compared(operator, arguments, named)
         if answer is not None and not _is_known(arguments[0]):
+            return True, self.answer(function, arguments, named, answer)
+        answer = sizes.absorbed(operator, arguments, _is_known, _on_host)
+        if answer is not None and not all(map(_is_known, arguments[:2])):
             return True, self.answer(function, arguments, named, answer)
         if operator in FILLED and not _is_known(arguments[0]):
             return True, self.answer(function, arguments, named, FILLED[operator])
@@ -322,15 +325,30 @@ class Values(TorchDispatchMode):
         return _mapped(lambda t: torch.empty(t.shape, dtype=t.dtype, device=device),
                              function(*instead, **named))
 
-    def bring_to_host(self, operator, arguments, named):
-        """Whole numbers that are copied to the host are read there."""
+    @staticmethod
+    def leaves_device(operator, arguments, named):
+        """Whether it copies to the host what the stand-in of the copy cannot: values that nobody knows, and many whole numbers."""
         source = arguments[1] if operator is aten.copy_ else arguments[0]
         target = arguments[0].device if operator is aten.copy_ else named.get("device")
-        if target is None or torch.device(target).type != "cpu" or not source.is_cuda or _is_known(source):
-            return
-        if source.dtype in sizes.WHOLE and _is_small(source) and source.numel():
+        if target is None or torch.device(target).type != "cpu" or not source.is_cuda:
+            return False
+        return (_is_small(source) and not _is_known(source)) or (not _is_small(source) and source.dtype in sizes.WHOLE)
+
+    def bring_to_host(self, operator, function, arguments, named):
+        """Whole numbers that are copied to the host are read there. Large ones are made there."""
+        source = arguments[1] if operator is aten.copy_ else arguments[0]
+        is_known = _is_known(source)
+        if source.dtype in sizes.WHOLE and not is_known:
             self.note_read(operator)
-            _on_host(source).fill_(sizes.number(source))
+        if _is_small(source) or is_known:
+            on_host = _on_host(source)
+        else:
+            on_host = torch.full((), sizes.number(source), dtype=source.dtype).expand(source.shape)
+        if _is_small(source) and not is_known:
+            on_host.fill_(sizes.number(source))
+        if operator is aten.copy_:
+            return function(arguments[0], on_host, *arguments[2:], **named)
+        return function(on_host, *arguments[1:], **named)
 
     @staticmethod
     def is_logged(operator, arguments):

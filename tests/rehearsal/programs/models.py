@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Small models of transformers with random weights, and what the programs here train them on. Nothing is downloaded."""
+import json
 import os
 import random
 import tempfile
@@ -52,6 +53,23 @@ def saved(config):
     """A directory with a model, as from_pretrained reads it."""
     place = tempfile.mkdtemp(prefix="p4d-programs-")
     make(config, dtype=torch.bfloat16).save_pretrained(place)
+    return place
+
+
+def saved_as_hole(config):
+    """A directory with a large model in bf16, whose weights are a hole that takes no disk."""
+    place = tempfile.mkdtemp(prefix="p4d-programs-")
+    with torch.device("meta"):
+        weights = make(config).state_dict()
+    header, end = {}, 0
+    for name, tensor in weights.items():
+        header[name] = {"dtype": "BF16", "shape": list(tensor.shape), "data_offsets": [end, end + 2 * tensor.numel()]}
+        end += 2 * tensor.numel()
+    text = json.dumps(header).encode()
+    with open(os.path.join(place, "model.safetensors"), "wb") as out:
+        out.write(len(text).to_bytes(8, "little") + text)
+        out.truncate(8 + len(text) + end)
+    config.save_pretrained(place)
     return place
 
 

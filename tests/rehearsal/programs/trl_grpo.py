@@ -1,4 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
+# needs: transformers accelerate datasets trl
+# 136.3 M parameters at 16 bytes (2.03 GiB), casts at 2 (0.19), logits of 4 x 33 tokens, of which four copies in fp32 take
+# 0.06, and the reads of the texts that the model wrote
+# want: verdict=warn reason=unvalidated allocated_gib=2.24..2.45 reserved_gib=2.3..2.7 phase=backward
 """TRL's GRPOTrainer, which generates with transformers itself."""
 import datasets
 import trl

@@ -47,3 +47,16 @@ for step in range(2):
     # a norm on the device is what it would be on the host
     norm = torch.nn.utils.get_total_norm([out])
     assert not bool((~torch.isfinite(norm) | (norm < 0)).any()) and norm.item() == 0 and reads == before, reads
+    # a text ends at its length, whatever the model writes
+    done = torch.full((4,), True, device="cuda") | torch.isin(tokens, torch.tensor([2, 3], device="cuda"))
+    assert done.all() and not (torch.ones(4, dtype=torch.int64, device="cuda") & ~done).max().item()
+    places = torch.full((4,), 7, device="cuda")
+    places[ends] = torch.arange(4, device="cuda")[ends]  # none
+    assert places.tolist() == [7, 7, 7, 7], places
+    # what is copied to the host has an answer there as well: of a part of a tensor, and of more than 1 MiB
+    assert out.argsort(dim=1)[:, 3:5].cpu().tolist() == [[1, 1]] * 4
+    assert not out[:, ::7].cpu().any()
+    large = layer(torch.randn(1024, 1024, device="cuda")).argsort(dim=1)
+    assert large.cpu().unique().tolist() == [1] and not (large < 3).cpu().any()
+    host = torch.zeros(1024, 1024, dtype=torch.int64)
+    assert host.copy_(large).sum().item() == 1 << 20
