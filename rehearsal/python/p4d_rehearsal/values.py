@@ -30,14 +30,18 @@ READS = {aten._local_scalar_dense, aten.nonzero, aten._unique2, aten.unique_dim,
 COPIES = {aten._to_copy, aten.copy_}
 # What torch.tensor() copied to the device before it tells the mode.
 FRESH = {aten.lift_fresh, aten.lift_fresh_copy, aten.lift}
-# Operators whose results hold nothing yet: a program reads what it writes there.
+# Operators whose results hold nothing yet.
 EMPTY = {aten.empty, aten.empty_strided, aten.empty_like, aten.new_empty, aten.new_empty_strided, aten.record_stream}
+# Operators that replace what their first argument holds, all of it or where indices say.
+WRITES = {aten.copy_, aten.fill_, aten.zero_, aten.normal_, aten.uniform_, aten.random_, aten.bernoulli_, aten.exponential_}
+WRITES_PARTS = {aten.index_put_, aten._index_put_impl_}
 COLLECTIVES = {"c10d", "_c10d_functional", "_c10d_functional_autograd"}
 # Operators whose results take a shape from their argument, not values.
 FILLED = {aten.zeros_like: 0, aten.ones_like: 1, aten.new_zeros: 0, aten.new_ones: 1}
 FACTORIES = {aten.zeros, aten.ones, aten.full, aten.arange, aten.rand, aten.randn}
 
 known = {}  # address of a storage -> that storage: what lies there later is another one
+blank = {}  # address of a storage that holds nothing yet -> _Blank
 unknown_reads = {}  # (operator, place in the program): how often
 even_routes = 0
 
@@ -97,7 +101,10 @@ def _is_known(tensor):
     if type(tensor) not in PLAIN or not _can_be_known(tensor):
         return False
     kept = known.get(_address(tensor))
-    return kept is not None and kept.cdata == tensor.untyped_storage()._cdata
+    if kept is not None and kept.cdata == tensor.untyped_storage()._cdata:
+        return True
+    filled = _blank_of(tensor)
+    return bool(filled and filled.has(tensor))
 
 
 def _mark(tensor, is_known):
@@ -106,10 +113,54 @@ def _mark(tensor, is_known):
     address = _address(tensor)
     if not address:
         return
+    blank.pop(address, None)
     if is_known and _can_be_known(tensor):
         known[address] = StorageWeakRef(tensor.untyped_storage())
     else:
         known.pop(address, None)
+
+
+class _Blank:
+    """A storage that operators fill piece by piece. It is known once they have written all of it: a kernel that PyTorch does
+    not dispatch may write there, too."""
+
+    def __init__(self, tensor):
+        self.storage = StorageWeakRef(tensor.untyped_storage())
+        self.itemsize = tensor.itemsize
+        self.written = None  # by element
+
+    def place(self, tensor):
+        return self.written.as_strided(tensor.size(), tensor.stride(), tensor.storage_offset())
+
+    def has(self, tensor):
+        """Whether all elements of a view are written."""
+        return self.written is not None and tensor.itemsize == self.itemsize and bool(self.place(tensor).all())
+
+    def write(self, function, arguments):
+        """An operator wrote known values. Whether all of the storage is written."""
+        tensor = arguments[0]
+        if tensor.itemsize != self.itemsize:
+            return False
+        if self.written is None:
+            self.written = torch.zeros(tensor.untyped_storage().nbytes() // self.itemsize, dtype=torch.bool)
+        place = self.place(tensor)
+        if function.overloadpacket in WRITES_PARTS:
+            place.index_put_([None if i is None else _on_host(i) for i in arguments[1]], torch.tensor(True))
+        else:
+            place.fill_(True)
+        return bool(self.written.all())
+
+
+def _mark_blank(tensor):
+    _mark(tensor, False)
+    if type(tensor) in PLAIN and tensor.is_cuda and _address(tensor) and _can_be_known(tensor):
+        blank[_address(tensor)] = _Blank(tensor)
+
+
+def _blank_of(tensor):
+    """What is known of a storage that holds nothing yet; None: it holds something."""
+    kept = blank.get(_address(tensor)) if tensor.is_cuda and type(tensor) in PLAIN else None
+    return kept if kept and kept.storage.cdata == tensor.untyped_storage()._cdata else None
 
 
 def _on_host(tensor):
@@ -184,7 +235,9 @@ class Values(TorchDispatchMode):
         if operator in sizes.MASKED and sizes.has_mask(arguments) and not sizes.fills(operator, arguments, named):
             arguments = sizes.indices_of(arguments, _is_known, _on_host, self.put, lambda: self.note_read(operator))
             tensors = _tensors((arguments, named))
-        all_known = all(map(_is_known, tensors)) or self.is_written_whole(operator, arguments)
+        replaced = self.replaced(operator, arguments)
+        all_known = (all(_is_known(t) for t in tensors if t is not replaced)
+                     or self.is_written_whole(operator, arguments))
         if not all_known and operator in READS:
             return self.read(operator, function, arguments, named, device)
         if operator in COPIES and self.leaves_device(operator, arguments, named):
@@ -228,6 +281,13 @@ class Values(TorchDispatchMode):
             shape = arguments[sizes.SIZED[operator]]
             return True, torch.empty(shape, dtype=arguments[0].dtype, device=device)
         return False, None
+
+    @staticmethod
+    def replaced(operator, arguments):
+        """The tensor that holds nothing yet and is written now; None: the operator reads its arguments."""
+        if operator not in WRITES and (operator not in WRITES_PARTS or (len(arguments) > 3 and arguments[3])):
+            return None
+        return arguments[0] if _blank_of(arguments[0]) else None
 
     @staticmethod
     def is_written_whole(operator, arguments):
@@ -294,7 +354,8 @@ class Values(TorchDispatchMode):
             received += tensors if writes or "output" in argument.name else []
             sent += tensors if "output" not in argument.name else []
         # Sums of 16 bits are left as they are.
-        is_known = all(_is_known(t) and not (reduces and t.is_floating_point() and t.itemsize < 4) for t in sent)
+        is_known = all((_is_known(t) or _blank_of(t)) and not (reduces and t.is_floating_point() and t.itemsize < 4)
+                       for t in sent)
         for tensor in received:
             if not any(tensor is t for t in sent if not reduces):
                 _mark(tensor, is_known and _is_small(tensor))
@@ -315,7 +376,7 @@ class Values(TorchDispatchMode):
             self.note_read(operator)
         if operator is aten._local_scalar_dense:
             if arguments[0].is_cuda and _is_small(arguments[0]):
-                _on_host(arguments[0]).fill_(sizes.number(arguments[0]))
+                self.invent(arguments[0])
             return function(*arguments, **named)
         if operator is aten.equal:
             return arguments[0].shape == arguments[1].shape
@@ -324,6 +385,12 @@ class Values(TorchDispatchMode):
             return function(*arguments, **named)
         return _mapped(lambda t: torch.empty(t.shape, dtype=t.dtype, device=device),
                              function(*instead, **named))
+
+    @staticmethod
+    def invent(tensor):
+        """Writes the number that unknown values are read as, also over those of its elements that were known."""
+        _mark(tensor, False)
+        _on_host(tensor).fill_(sizes.number(tensor))
 
     @staticmethod
     def leaves_device(operator, arguments, named):
@@ -345,7 +412,7 @@ class Values(TorchDispatchMode):
         else:
             on_host = torch.full((), sizes.number(source), dtype=source.dtype).expand(source.shape)
         if _is_small(source) and not is_known:
-            on_host.fill_(sizes.number(source))
+            self.invent(source)
         if operator is aten.copy_:
             return function(arguments[0], on_host, *arguments[2:], **named)
         return function(on_host, *arguments[1:], **named)
@@ -378,7 +445,9 @@ class Values(TorchDispatchMode):
             if not arguments or not isinstance(arguments[0], torch.Tensor) or not arguments[0].is_cuda or "out" in named:
                 return None
             function(*_mapped(_on_host, arguments), **_mapped(_on_host, named))
-            _mark(arguments[0], True)
+            filled = _blank_of(arguments[0])
+            if not filled or filled.write(function, arguments):
+                _mark(arguments[0], True)
             return arguments[0]
         on_host = {name: torch.device("cpu") if isinstance(value, torch.device) else value
                    for name, value in _mapped(_on_host, named).items() if name != "pin_memory"}
@@ -401,13 +470,18 @@ class Values(TorchDispatchMode):
 
     @staticmethod
     def mark_results(operator, function, arguments, named, result, writes, all_known):
+        if operator is aten.record_stream:
+            return  # it says who uses the tensor, and writes nothing
+        if operator in EMPTY:
+            _mark_blank(result)
+            return
         if not writes:
             for tensor in _tensors(result):
                 # A copy from the host is made by the stand-in, unless its type changes on the device.
                 source = arguments[0] if arguments and isinstance(arguments[0], torch.Tensor) else None
                 copied = operator is aten._to_copy and source is not None and _is_known(source)
                 same = copied and _is_small(tensor) and (source.dtype == tensor.dtype or not tensor.is_cuda)
-                _mark(tensor, same or (operator in EMPTY and operator is not aten.record_stream))
+                _mark(tensor, same)
             return
         for argument, value in _with_values(function, arguments, named):
             if argument.alias_info is None or not argument.alias_info.is_write:

@@ -60,3 +60,16 @@ for step in range(2):
     assert large.cpu().unique().tolist() == [1] and not (large < 3).cpu().any()
     host = torch.zeros(1024, 1024, dtype=torch.int64)
     assert host.copy_(large).sum().item() == 1 << 20
+    # what only a kernel of an extension may have written is read; operators make a tensor known when they wrote all of it
+    before = sum(reads.values())
+    counters = torch.empty(4, dtype=torch.int64, device="cuda")
+    assert counters.tolist() == [1, 1, 1, 1] and sum(reads.values()) == before + 1, reads
+    counters = torch.empty(4, dtype=torch.int64, device="cuda")
+    counters[:2] = 5
+    counters[torch.tensor([2], device="cuda")] = torch.tensor([6], device="cuda")
+    assert counters[:3].tolist() == [5, 5, 6] and sum(reads.values()) == before + 1, reads
+    whole = counters.clone()
+    assert whole.tolist() == [1, 1, 1, 1] and sum(reads.values()) == before + 2, reads
+    counters[3:].zero_()
+    counters.record_stream(torch.cuda.current_stream())
+    assert counters.tolist() == [5, 5, 6, 0] and sum(reads.values()) == before + 2, reads
