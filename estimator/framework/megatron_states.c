@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "request/architecture.h"
+#include "tape/op.h"
 
 /* Columns of a Mamba-2 layer on one rank of tensor parallelism, for each token. */
 typedef struct state_widths {
@@ -42,27 +43,97 @@ static state_widths widths_of(const p4d_layout *l)
 	return w;
 }
 
-/* What a layer saves, and the most that its passes hold beside that: elements of 16 bits. */
+static p4d_wide beyond(p4d_wide more, p4d_wide less)
+{
+	return more > less ? more - less : 0;
+}
+
+/* What a layer saves, and the most that its passes hold beside that: elements. */
 typedef struct block_memory {
 	p4d_wide saved, forward, backward;
 } block_memory;
 
+/* A block as modules of Transformer Engine: its norm and first product, what mixes, its last product. */
+typedef struct te_block {
+	p4d_tape_writer w;
+	const p4d_megatron_sizes *z;
+	unsigned element; /* bytes */
+} te_block;
+
+/* LayerNormLinear (module/layernorm_linear.py): saved are its input, that normed, and statistics. With
+ * sequence parallelism the normed input is gathered, backward again, and the sum of its gradient is
+ * scattered. */
+static p4d_tape_tensor norm_and_product(te_block *b, uint64_t columns)
+{
+	p4d_tape_writer *w = &b->w;
+	const p4d_megatron_sizes *z = b->z;
+	const uint64_t wide = z->tokens * z->h * b->element;
+
+	w->tokens = z->own;
+	const p4d_tape_tensor x = p4d_op_begin(w, z->h, b->element, true);
+	const p4d_tape_tensor normed = p4d_op_map(w, x, true, true);
+	p4d_op_last(w)->kept = z->own * 4;
+	const p4d_tape_tensor y = p4d_op_made(w, z->tokens * columns, b->element, true);
+	p4d_tape_operation *o = p4d_op_append(w, normed, y, P4D_NEW_GRADIENT);
+	o->saved[0] = normed.value;
+	o->scratch = z->gathers ? wide : 0;
+	o->back_scratch = z->gathers ? 2 * wide : 0;
+	return y;
+}
+
+/* An operation that keeps its input and more bytes. */
+static p4d_tape_tensor mixed(te_block *b, p4d_tape_tensor x, uint64_t columns, p4d_wide kept,
+			     p4d_wide scratch, p4d_wide back_scratch)
+{
+	const p4d_tape_tensor y = p4d_op_made(&b->w, b->z->tokens * columns, b->element, true);
+	p4d_tape_operation *o = p4d_op_append(&b->w, x, y, P4D_NEW_GRADIENT);
+
+	o->saved[0] = x.value;
+	o->kept = (uint64_t)kept * b->element;
+	o->scratch = (uint64_t)scratch * b->element;
+	o->back_scratch = (uint64_t)back_scratch * b->element;
+	return y;
+}
+
+/* Linear (module/linear.py): a sum over ranks, which is scattered; backward the gradient is gathered. */
+static block_memory with_last_product(te_block *b, p4d_tape_tensor y)
+{
+	p4d_tape_writer *w = &b->w;
+	const p4d_megatron_sizes *z = b->z;
+	p4d_tape_tensor out = p4d_op_made(w, z->tokens * z->h, b->element, true);
+
+	p4d_op_append(w, y, out, P4D_NEW_GRADIENT)->saved[0] = y.value;
+	if (z->gathers) {
+		const p4d_tape_tensor own = p4d_op_made(w, z->own * z->h, b->element, true);
+		p4d_op_append(w, out, own, P4D_NEW_GRADIENT);
+		out = own;
+	}
+	p4d_op_plus(w, out, (p4d_tape_tensor){.value = 0, .element = (unsigned char)b->element});
+	const p4d_tape_pass forward = p4d_tape_forward(w->tape, true, false, false);
+	const p4d_tape_pass backward = p4d_tape_backward(w->tape, true, false);
+	const int64_t result = (int64_t)(z->own * z->h * b->element);
+	/* the input, which is saved, is as large as the result, which is not */
+	return (block_memory){
+	    .saved = (p4d_wide)(forward.end.live / b->element),
+	    .forward = (p4d_wide)((forward.most.live - forward.end.live + result) / b->element),
+	    .backward = (p4d_wide)((backward.most.live + backward.most.weights) / b->element)};
+}
+
 /*
  * Mamba-2. Saved: what the first product gave, the scan's result before and after its gate, and that normed,
  * which the last product takes. Backward, when gradients of states are passed on from chunk to chunk: the
- * convolution's result, calculated again, and its gradient, that of the first product's result, that of the
- * scan before and behind the gate; states and their gradients in fp32 and in 16 bits; scores and steps in
- * fp32. Both last results are free then.
+ * convolution's result, calculated again, and its gradient; states and their gradients in fp32 and in 16
+ * bits; scores and steps in fp32. Both last results are free then.
  */
-static block_memory of_mamba2(const p4d_layout *l, const p4d_megatron_sizes *z)
+static block_memory of_mamba2(const p4d_layout *l, te_block *b)
 {
 	const state_widths w = widths_of(l);
-	const p4d_wide t = z->tokens;
+	const p4d_wide t = b->z->tokens;
+	const p4d_tape_tensor all = norm_and_product(b, (uint64_t)w.all);
 
-	return (block_memory){.saved = t * (w.all + 3 * w.values),
-			      .forward = t * (w.mixed + 3 * w.states),
-			      .backward =
-				  t * (w.all + 2 * w.mixed + 6 * w.states + 2 * w.scores + 9 * w.heads)};
+	return with_last_product(b, mixed(b, all, (uint64_t)w.values, t * 2 * w.values,
+					  t * (w.mixed + 3 * w.states),
+					  t * (2 * w.mixed + 6 * w.states + 2 * w.scores + 9 * w.heads)));
 }
 
 /*
@@ -72,15 +143,25 @@ static block_memory of_mamba2(const p4d_layout *l, const p4d_megatron_sizes *z)
  * in fp32. Backward, when gradients of states are there: states and these, the rule's intermediate results
  * and gradients, of queries' and keys' width six, of values' five, less three that are free.
  */
-static block_memory of_delta_net(const p4d_layout *l, const p4d_megatron_sizes *z)
+static p4d_wide saved_by_delta_net(const p4d_layout *l)
 {
 	const state_widths w = widths_of(l);
-	const p4d_wide t = z->tokens, keys = w.heads * l->state_size;
+	const p4d_wide keys = w.heads * l->state_size;
 
-	return (block_memory){.saved = t * (w.mixed + (w.mixed - w.values) + 2 * keys + 4 * w.values +
-					    w.heads * (l->state_chunk + 7) + 4 * w.scores / l->state_chunk),
-			      .forward = t * (w.all + 2 * keys + w.values + w.states),
-			      .backward = t * (6 * keys + 2 * w.values + 2 * w.states)};
+	return w.mixed + (w.mixed - w.values) + 2 * keys + 4 * w.values + w.heads * (l->state_chunk + 7) +
+	       4 * w.scores / l->state_chunk;
+}
+
+static block_memory of_delta_net(const p4d_layout *l, te_block *b)
+{
+	const state_widths w = widths_of(l);
+	const p4d_wide t = b->z->tokens, keys = w.heads * l->state_size;
+	const p4d_wide kept = beyond(saved_by_delta_net(l), w.all + w.values);
+	const p4d_tape_tensor all = norm_and_product(b, (uint64_t)w.all);
+
+	return with_last_product(b, mixed(b, all, (uint64_t)w.values, t * kept,
+					  t * (2 * keys + w.values + w.states),
+					  t * beyond(6 * keys + 2 * w.values + 2 * w.states, w.all)));
 }
 
 /* What attention saves of each token: with norms of queries and keys what goes into them, with gates those
@@ -91,65 +172,86 @@ static p4d_wide attention_columns(const p4d_layout *l, const p4d_megatron_sizes 
 	       (l->architecture->gated_attention ? 2 * z->A : 0);
 }
 
-/* Backward, the gradients of the output, and of queries, keys and values. */
-static block_memory of_attention(const p4d_layout *l, const p4d_megatron_sizes *z)
+/*
+ * Recomputed (recompute=selective) it keeps its inputs, too: where queries and keys are turned, what both
+ * were made of in the product, of which values are a part. Where they are not, all are parts of it, but for
+ * queries of several groups, which are copied to be in order (attention.py, split_qkv).
+ */
+static p4d_wide checkpointed_columns(const p4d_layout *l, const p4d_megatron_sizes *z)
 {
-	const p4d_wide t = z->tokens, heads = l->heads / l->tp;
-
-	return (block_memory){.saved = t * (attention_columns(l, z) + 2 * heads),
-			      .forward = t * z->h,
-			      .backward = t * (2 * z->A + 2 * z->G)};
+	if (l->architecture->positions != P4D_NO_POSITIONS)
+		return z->A + z->G;
+	return z->G > l->head_dim ? z->A : 0;
 }
 
 /*
- * Backward, the gathered gradient and that of the activation, or that of the first product, where what the
- * activation gave is free (megatron_passes.c, widest_ffn).
+ * Recomputed, it makes its result again, and keys and values in order. The kernel's gradients of queries in
+ * fp32, with a sum of each row, are gone when those of queries, keys and values are made.
  */
-static block_memory of_feed_forward(const p4d_megatron_sizes *z)
+static block_memory of_attention(const p4d_layout *l, te_block *b)
 {
-	const p4d_wide t = z->tokens, down = t * (z->F + (z->gathers ? z->h : 0)), up = t * z->up;
+	const p4d_megatron_sizes *z = b->z;
+	const uint64_t all = (l->architecture->gated_attention ? 2 : 1) * z->A + 2 * z->G;
+	const bool again = l->recompute == P4D_RECOMPUTE_SELECTIVE;
+	const p4d_wide t = z->tokens, statistics = 2 * (l->heads / l->tp), kernel = 2 * z->A + statistics;
+	const p4d_wide more =
+	    attention_columns(l, z) - z->A - all + (again ? checkpointed_columns(l, z) : statistics);
+	const p4d_wide result = again ? z->A + 2 * z->G + statistics : 0;
+	const p4d_tape_tensor x = norm_and_product(b, all);
 
-	return (block_memory){
-	    .saved = t * (z->up + z->product), .forward = t * z->h, .backward = down > up ? down : up};
+	return with_last_product(b, mixed(b, x, z->A, t * more, again ? t * statistics : 0,
+					  t * (result + (kernel > all ? kernel - all : 0))));
 }
 
-/* Moments are those of the experts alone. */
-static block_memory of_experts(const p4d_layout *l, const p4d_megatron_sizes *z)
+static block_memory of_feed_forward(te_block *b)
 {
-	return (block_memory){p4d_megatron__saved_by_experts(l, z), z->forward, z->backward};
+	const p4d_megatron_sizes *z = b->z;
+	const p4d_tape_tensor up = norm_and_product(b, z->up);
+
+	return with_last_product(b, mixed(b, up, z->F, (p4d_wide)z->tokens * (z->product - z->F), 0, 0));
 }
 
-/* With its input, and that normed. */
-static block_memory of_mixer(const p4d_layout *l, const p4d_megatron_sizes *z, p4d_mixer mixer)
+static block_memory of_mixer(const p4d_layout *l, te_block *b, p4d_mixer mixer)
 {
-	block_memory y = mixer == P4D_MIX_MAMBA2      ? of_mamba2(l, z)
-			 : mixer == P4D_MIX_DELTA_NET ? of_delta_net(l, z)
-						      : of_attention(l, z);
-
-	y.saved += 2 * (p4d_wide)z->own * z->h;
-	return y;
+	return mixer == P4D_MIX_MAMBA2      ? of_mamba2(l, b)
+	       : mixer == P4D_MIX_DELTA_NET ? of_delta_net(l, b)
+					    : of_attention(l, b);
 }
 
-static block_memory of_feed(const p4d_layout *l, const p4d_megatron_sizes *z, p4d_feed feed)
+/* Of experts moments are their own alone. */
+static block_memory of_feed(const p4d_layout *l, te_block *b, p4d_feed feed)
 {
-	block_memory y = feed == P4D_FEED_EXPERTS ? of_experts(l, z) : of_feed_forward(z);
+	const p4d_megatron_sizes *z = b->z;
 
-	y.saved += 2 * (p4d_wide)z->own * z->h;
-	return y;
+	if (feed != P4D_FEED_EXPERTS)
+		return of_feed_forward(b);
+	return (block_memory){p4d_megatron__saved_by_experts(l, z) + 2 * (p4d_wide)z->own * z->h, z->forward,
+			      z->backward};
 }
 
-/* The most of a pass, of blocks from the last one on. */
+/* The most of a pass, of blocks from the last one on, and what is free by then. */
 typedef struct pass_moments {
 	p4d_wide freed, forward, backward;
+	p4d_wide received; /* gradient of the stage's result, which the schedule keeps */
 } pass_moments;
 
 static void before(pass_moments *m, block_memory y)
 {
-	if (y.backward > m->freed && y.backward - m->freed > m->backward)
-		m->backward = y.backward - m->freed;
-	if (y.forward > m->freed && y.forward - m->freed > m->forward)
-		m->forward = y.forward - m->freed;
+	const p4d_wide received = m->freed ? m->received : 0; /* else the block begins with it */
+
+	m->backward = P4D_MOST(m->backward, beyond(y.backward + received, m->freed));
+	m->forward = P4D_MOST(m->forward, beyond(y.forward, m->freed));
 	m->freed += y.saved;
+}
+
+/* Whether all that a block holds is within 60 bits: tapes count in int64_t. */
+static bool countable(const p4d_layout *l, const p4d_megatron_sizes *z)
+{
+	const state_widths w = widths_of(l);
+	const p4d_wide columns =
+	    z->h + z->up + z->A + z->G + w.all + w.states + w.scores + w.heads + saved_by_delta_net(l);
+
+	return !(z->tokens * columns >> 53);
 }
 
 /*
@@ -160,19 +262,26 @@ void p4d_megatron__size_states(const p4d_rows *rows, p4d_megatron_sizes *z)
 {
 	const p4d_layout *l = rows->layout;
 	const uint64_t from = p4d_parameters_first_layer(l, rows->stage, 0);
-	pass_moments m = {0};
+	pass_moments m = {.received = rows->last ? 0 : (p4d_wide)z->own * z->h};
+	p4d_tape tape;
+	te_block b = {
+	    .w = {.tape = &tape, .layout = l}, .z = z, .element = p4d_dtype_of(l) == P4D_DT_FP32 ? 4 : 2};
 
+	z->mixed = true;
+	z->ffn = 0;
+	if (!countable(l, z)) {
+		z->backward = (p4d_wide)1 << 100; /* no plan has as much */
+		return;
+	}
 	for (uint64_t i = l->stage_layers[rows->stage]; i-- > 0;) {
 		const p4d_layer_kind kind = p4d_layer_at(l, from + i);
 		if (kind.feed != P4D_FEED_NONE)
-			before(&m, of_feed(l, z, kind.feed));
+			before(&m, of_feed(l, &b, kind.feed));
 		if (kind.mixer != P4D_MIX_NONE)
-			before(&m, of_mixer(l, z, kind.mixer));
+			before(&m, of_mixer(l, &b, kind.mixer));
 	}
-	z->mixed = true;
 	z->forward = m.forward;
 	z->backward = m.backward;
-	z->ffn = 0;
 }
 
 static void keep(p4d_rows *rows, const char *name, const char *shard, p4d_dtype dtype, uint64_t layers,
@@ -208,10 +317,10 @@ void p4d_megatron__state_layers(p4d_rows *rows, const p4d_megatron_sizes *z)
 	keep(rows, "state.scan", ACROSS, dtype, states, t * 3 * w.values);
 	keep(rows, "state.norm_statistics", ACROSS, P4D_DT_FP32, states,
 	     t * p4d_div_up(l->state_groups, l->tp));
-	keep(rows, "state.delta_net", ACROSS, dtype, nets, nets ? of_delta_net(l, z).saved : 0);
+	keep(rows, "state.delta_net", ACROSS, dtype, nets, nets ? t * saved_by_delta_net(l) : 0);
 	keep(rows, "layer.attention", ACROSS, dtype, attention, t * attention_columns(l, z));
 	if (l->recompute == P4D_RECOMPUTE_SELECTIVE)
-		keep(rows, "layer.product", ACROSS, dtype, attention, t * (z->A + z->G));
+		keep(rows, "layer.product", ACROSS, dtype, attention, t * checkpointed_columns(l, z));
 	else
 		keep(rows, "layer.softmax_statistics", ACROSS, P4D_DT_FP32, attention,
 		     t * (l->heads / l->tp));

@@ -3,6 +3,7 @@
  * The memory of Megatron-LM's stages against what its own code allocates: the rows of
  * tests/data/megatron_memory.csv, which tests/parity/make_megatron_memory.py writes: every stage of 500
  * configurations. Constants were chosen with those looked at `before`; all others were looked at after.
+ * P4D_TEST_ROWS=1 prints every row.
  */
 #include "support/support.h"
 
@@ -197,6 +198,9 @@ static void compare(const char *name, double mean, double most, int configuratio
 		const double measured = (double)number(&r, "allocated");
 		const double bytes = (double)expected(&r) - measured, share = bytes / measured;
 		const uint64_t stage = number(&r, "stage"), stages = number(&r, "pp");
+		if (getenv("P4D_TEST_ROWS")) /* all of them, for who mends a formula */
+			printf("%u,%.4f,%.1f,%.1f,%s\n", r.line, share, bytes / (1 << 20),
+			       measured / (1 << 20), field(&r, "phase"));
 		if (!same_configuration(&r, copy, before, sizeof(before))) {
 			assert_int_equal(next_stage, stages_before); /* of the one before, all are there */
 			next_stage = 0;
@@ -274,14 +278,14 @@ static void experts_in_fp8(void **state)
 static void hybrids(void **state)
 {
 	(void)state;
-	compare("megatron_hybrids.csv", 0.003, 0.02, 90, 35);
+	compare("megatron_hybrids.csv", 0.0006, 0.013, 90, 35);
 }
 
 /* Nemotron 3 Nano. */
 static void hybrids_with_experts(void **state)
 {
 	(void)state;
-	compare("megatron_hybrid_experts.csv", 0.005, 0.045, 24, 0);
+	compare("megatron_hybrid_experts.csv", 0.002, 0.01, 24, 0);
 }
 
 /* Qwen3-Next: gated delta nets, with flash-linear-attention's own Python over kernels that do nothing. */
