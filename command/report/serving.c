@@ -27,6 +27,8 @@ void p4d_serving_json(const p4d_serving *s, struct json_object *object)
 		       {"adapter_bytes", s->adapter_bytes},
 		       {"host_bytes", s->host_bytes},
 		       {"profile_bytes", s->profile_bytes},
+		       {"buffers_bytes", s->buffers_bytes},
+		       {"graphs_bytes", s->graphs_bytes},
 		       {"cache_bytes", s->available_bytes},
 		       {"sequence_bytes", s->sequence_bytes},
 		       {"cache_tokens", s->tokens},
@@ -64,6 +66,10 @@ static void print_text(const p4d_subject *subject, const p4d_serving *s, bool st
 	       p4d_report_gib(s->capacity_bytes, b));
 	printf("; weights %s, profile run %s", p4d_report_gib(s->weights_bytes, a),
 	       p4d_report_gib(s->profile_bytes, b));
+	if (s->buffers_bytes)
+		printf(", buffers %s", p4d_report_gib(s->buffers_bytes, a));
+	if (s->graphs_bytes)
+		printf(", CUDA graphs %s", p4d_report_gib(s->graphs_bytes, a));
 	printf(", keys and values %s; one sequence of %" PRIu64 " tokens %s\n",
 	       p4d_report_gib(s->available_bytes, a), s->max_model_len, p4d_report_gib(s->sequence_bytes, b));
 	if (s->loading_bytes > s->weights_bytes)

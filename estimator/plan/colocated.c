@@ -208,8 +208,9 @@ static uint64_t percent_left(const p4d_colocated *c, double limit)
 	const uint64_t room = most > others ? most - others : 0;
 	const uint64_t percent =
 	    (uint64_t)((p4d_wide)room * 100 / c->capacity_bytes) / STEP_PERCENT * STEP_PERCENT;
-	const uint64_t needed =
-	    c->serving.weights_bytes + c->serving.profile_bytes + c->serving.sequence_bytes;
+	const uint64_t needed = c->serving.weights_bytes + c->serving.profile_bytes +
+				c->serving.buffers_bytes + c->serving.graphs_bytes +
+				c->serving.sequence_bytes;
 
 	return (p4d_wide)percent * c->capacity_bytes / 100 >= needed ? percent : 0;
 }

@@ -12,15 +12,20 @@ enum {
 	BLOCK = 16, /* tokens of a block of keys and values */
 	VOCAB_MULTIPLE = 64,
 	ELEMENT = 2, /* bytes, of what is not quantized */
-	/* a row of logits while it is sampled: in 32 bits, sorted, and their indices (64 bits) */
-	SAMPLED = 4 + 4 + 8,
-	LARGE_GPU_GIB = 70, /* vLLM takes larger batches there */
+	/* a row of logits while it is sampled: in 16 bits, in 32 bits, of the most likely tokens, and as
+	   probabilities */
+	SAMPLED = ELEMENT + 4 + 4 + 4,
+	LARGE_GPU_GIB = 70, /* vLLM takes larger batches there, except on an A100, and still larger ones: */
+	LARGEST_GPU_GIB = 160,
+	CAPTURED = 512,     /* tokens of the largest CUDA graph: two for each sequence, at most so many */
+	RESTRICTED = 12800, /* bytes for each sequence: tokens that are allowed, biased or end it */
 	RESIDENT = 2,       /* layers: one runs while the next one comes */
 	LORA_RANK = 16,
 	FEW_SEQUENCES = 16,      /* whose graphs are seven, of 51 */
 	EXPERT_TOKENS = 1 << 16, /* that go through the experts at a time (VLLM_FUSED_MOE_CHUNK_SIZE) */
 };
-#define UTILIZATION 0.9
+#define UTILIZATION 0.92 /* vLLM 0.33 */
+#define UTILIZATION_SGLANG 0.9
 #define GIB ((uint64_t)1 << 30)
 /* what SGLang finds taken when it looks at the GPU, of whose rest it takes its fraction */
 #define CONTEXT_BYTES (GIB / 2)
@@ -63,7 +68,9 @@ const char *p4d_serving_unused_text(const p4d_request *r, p4d_option unused, con
 
 void p4d_serving_complete(p4d_request *r, const p4d_gpu *gpu)
 {
-	const bool large = gpu && gpu->usable_bytes >= LARGE_GPU_GIB * GIB;
+	const bool largest = gpu && gpu->usable_bytes >= LARGEST_GPU_GIB * GIB;
+	const bool large = largest || (gpu && gpu->usable_bytes >= LARGE_GPU_GIB * GIB &&
+				       strncmp(gpu->name, "a100", 4) != 0);
 	const int64_t longest = p4d_is_set(r, P4D_MAX_SEQ_LEN) ? r->value[P4D_MAX_SEQ_LEN] : 2048;
 
 	p4d_request_default(r, P4D_PP, 1, P4D_BY_P4D);
@@ -71,7 +78,7 @@ void p4d_serving_complete(p4d_request *r, const p4d_gpu *gpu)
 	p4d_request_default(r, P4D_SEQ_LEN, longest, P4D_BY_P4D);
 	p4d_request_default(r, P4D_ENGINE, P4D_ENGINE_VLLM, P4D_BY_P4D);
 	p4d_request_default(r, P4D_MAX_NUM_SEQS, large ? 1024 : 256, P4D_BY_P4D);
-	p4d_request_default(r, P4D_MAX_BATCHED_TOKENS, large ? 8192 : 2048, P4D_BY_P4D);
+	p4d_request_default(r, P4D_MAX_BATCHED_TOKENS, largest ? 16384 : large ? 8192 : 2048, P4D_BY_P4D);
 	p4d_request_default(r, P4D_KV_CACHE_DTYPE, P4D_KV_CACHE_AUTO, P4D_BY_P4D);
 	p4d_request_default(r, P4D_STORED, P4D_STORED_FULL, P4D_BY_P4D);
 	if (offloads(r))
@@ -79,7 +86,9 @@ void p4d_serving_complete(p4d_request *r, const p4d_gpu *gpu)
 	if (p4d_is_set(r, P4D_MAX_LORAS))
 		p4d_request_default(r, P4D_MAX_LORA_RANK, LORA_RANK, P4D_BY_P4D);
 	if (!p4d_is_set(r, P4D_GPU_UTILIZATION))
-		p4d_request_put_real(r, P4D_GPU_UTILIZATION, UTILIZATION, P4D_BY_P4D);
+		p4d_request_put_real(
+		    r, P4D_GPU_UTILIZATION,
+		    r->value[P4D_ENGINE] == P4D_ENGINE_SGLANG ? UTILIZATION_SGLANG : UTILIZATION, P4D_BY_P4D);
 }
 
 /*
@@ -167,25 +176,48 @@ static p4d_wide weights_of(const p4d_layout *l, int stored, uint64_t layers)
 	return bytes;
 }
 
+/* The experts of all tokens: what goes in twice, or comes out, and what is between (vLLM's fused_moe). vLLM
+ * keeps this workspace. */
+static p4d_wide workspace_of(const p4d_layout *l, uint64_t tokens)
+{
+	const p4d_wide h = l->hidden, part = local_expert_ffn(l), wide = 2 * part > h ? 2 * part : h;
+	const p4d_wide gathered = (p4d_wide)tokens * l->dp,
+		       chunk = gathered < EXPERT_TOKENS ? gathered : EXPERT_TOKENS;
+
+	return l->experts ? chunk * l->experts_per_token * (wide + part) * ELEMENT : 0;
+}
+
 /* Live at a time in a forward pass of so many tokens: the wider block, and hidden states around it. */
 static p4d_wide profile_of(const p4d_layout *l, uint64_t tokens, uint64_t sequences)
 {
 	const p4d_wide h = l->hidden, f = div_up(l->ffn, l->tp), A = (p4d_wide)l->heads / l->tp * l->head_dim,
 		       G = (p4d_wide)local_kv_heads(l) * l->head_dim;
-	/* of the experts of a token: what goes in twice, or comes out, and what is between (vLLM's fused_moe)
-	 */
-	const p4d_wide part = local_expert_ffn(l), wide = 2 * part > h ? 2 * part : h;
-	const p4d_wide gathered = (p4d_wide)tokens * l->dp,
-		       chunk = gathered < EXPERT_TOKENS ? gathered : EXPERT_TOKENS;
-	const p4d_wide experts =
-	    l->experts ? chunk * l->experts_per_token * (wide + part) + (gathered - tokens) * 2 * h : 0;
+	const p4d_wide gathered = l->experts ? ((p4d_wide)tokens * l->dp - tokens) * 2 * h : 0;
 	const p4d_wide dense = tokens * ((l->glu ? 3 : 2) * f), attention = tokens * (2 * A + 2 * G);
-	const p4d_wide mlp = dense > experts ? dense : experts;
+	const p4d_wide mlp = dense > gathered ? dense : gathered;
 	const p4d_wide layer = ((mlp > attention ? mlp : attention) + tokens * 3 * h) * ELEMENT;
 	const p4d_wide rows = sequences < tokens ? sequences : tokens;
 	const p4d_wide sampled = rows * l->vocab * SAMPLED + tokens * h * ELEMENT;
 
 	return layer > sampled ? layer : sampled;
+}
+
+/* What vLLM's runner keeps for its sequences: how often each token came (32 bits), whether the prompt has it
+ * (one bit), and which tokens are allowed; and the experts' workspace. */
+static p4d_wide buffers_of(const p4d_layout *l, uint64_t tokens, uint64_t sequences)
+{
+	return sequences * ((p4d_wide)l->vocab * 4 + l->vocab / 8 + RESTRICTED) + workspace_of(l, tokens);
+}
+
+/* Graphs share a pool, in which each layer's pieces keep what they hand on: query, keys and values, the
+ * result of attention, and hidden states. */
+static p4d_wide graphs_of(const p4d_layout *l, uint64_t layers, uint64_t sequences)
+{
+	const uint64_t tokens = 2 * sequences < CAPTURED ? 2 * sequences : CAPTURED;
+	const p4d_wide A = (p4d_wide)l->heads / l->tp * l->head_dim,
+		       G = (p4d_wide)local_kv_heads(l) * l->head_dim;
+
+	return tokens * layers * (2 * A + 2 * G + 3 * (p4d_wide)l->hidden) * ELEMENT;
 }
 
 /* Room for one adapter of rank 1: matrices by columns have all that goes in for each of theirs, those by rows
@@ -220,16 +252,14 @@ typedef struct kv_cache {
 	uint64_t window;         /* tokens that a windowed layer holds at most */
 } kv_cache;
 
-/* A windowed layer holds its window and the chunk of tokens that is being added, and may begin in a block. */
+/* A windowed layer holds its window and the tokens that are being added, and may begin in a block. */
 static p4d_wide bytes_of_sequence(const kv_cache *c, uint64_t tokens)
 {
 	const uint64_t blocks = div_up(tokens, BLOCK);
 	const uint64_t held = tokens < c->window ? tokens : c->window;
-	const uint64_t in_window = div_up(held, BLOCK) + 1;
+	const uint64_t in_window = div_up(held, BLOCK) + 1; /* vLLM counts it also where nothing was left */
 
-	return ((p4d_wide)c->full * blocks +
-		(p4d_wide)c->windowed * (in_window < blocks ? in_window : blocks)) *
-	       BLOCK * c->token_bytes;
+	return ((p4d_wide)c->full * blocks + (p4d_wide)c->windowed * in_window) * BLOCK * c->token_bytes;
 }
 
 static uint64_t longest_within(const kv_cache *c, uint64_t available, uint64_t most)
@@ -342,6 +372,26 @@ static int check_offload(const p4d_request *r, p4d_error *err)
 	return p4d_fix(err, "--p4d-offload=weights");
 }
 
+/* What the engine takes of the GPU, what of that is for keys and values, and what it leaves. */
+static void divide(p4d_serving *s, const p4d_request *r, const p4d_layout *l)
+{
+	const bool outside = r->value[P4D_ENGINE] == P4D_ENGINE_SGLANG;
+	const bool captures = !outside && !(p4d_is_set(r, P4D_CUDA_GRAPHS) && !r->value[P4D_CUDA_GRAPHS]);
+	const uint64_t others = CONTEXT_BYTES + (l->tp * l->pp > 1 ? NCCL_BYTES : 0);
+	const uint64_t before = outside ? others : 0;
+	const uint64_t room = s->capacity_bytes > before ? s->capacity_bytes - before : 0;
+
+	s->budget_bytes = (uint64_t)(p4d_request_real(r, P4D_GPU_UTILIZATION) * (double)room);
+	const uint64_t rest = s->capacity_bytes - s->budget_bytes;
+	s->outside_bytes = rest > others ? rest - others : 0;
+	s->graphs = captures && s->max_num_seqs > FEW_SEQUENCES;
+	s->graphs_bytes = captures ? (uint64_t)graphs_of(l, s->stage_layers, s->max_num_seqs) : 0;
+	s->buffers_bytes = outside ? 0 : (uint64_t)buffers_of(l, s->max_batched_tokens, s->max_num_seqs);
+	const uint64_t taken =
+	    s->weights_bytes + (outside ? 0 : s->profile_bytes + s->buffers_bytes + s->graphs_bytes);
+	s->available_bytes = taken < s->budget_bytes ? s->budget_bytes - taken : 0;
+}
+
 int p4d_serving_estimate(const p4d_request *r, const p4d_gpu *gpu, uint64_t world, p4d_serving *out,
 			 p4d_error *err)
 {
@@ -388,9 +438,13 @@ int p4d_serving_estimate(const p4d_request *r, const p4d_gpu *gpu, uint64_t worl
 			  elements * (r->value[P4D_KV_CACHE_DTYPE] == P4D_KV_CACHE_FP8 ? 1 : ELEMENT),
 		      .windowed = windowed_layers(&l, layers)};
 	c.full = layers - c.windowed;
-	c.window = l.sliding_window + s.max_batched_tokens;
+	/* vLLM schedules a batch while another runs */
+	c.window = outside ? l.sliding_window + s.max_batched_tokens
+			   : l.sliding_window - 1 + 2 * s.max_batched_tokens;
 	const p4d_wide sequence = bytes_of_sequence(&c, s.max_model_len);
-	if ((all | profile | sequence | adapters) >> 62)
+	if ((all | profile | sequence | adapters | buffers_of(&l, s.max_batched_tokens, s.max_num_seqs) |
+	     graphs_of(&l, layers, s.max_num_seqs)) >>
+	    62)
 		return p4d_fail(err, P4D_E_OVERFLOW,
 				"one GPU would hold more than 4 EiB; check the model's sizes");
 	s.weights_bytes = (uint64_t)weights;
@@ -402,16 +456,7 @@ int p4d_serving_estimate(const p4d_request *r, const p4d_gpu *gpu, uint64_t worl
 	s.adapter_bytes = (uint64_t)adapters;
 	s.profile_bytes = (uint64_t)profile;
 	s.sequence_bytes = (uint64_t)sequence;
-	const uint64_t before = outside ? CONTEXT_BYTES + (l.tp * l.pp > 1 ? NCCL_BYTES : 0) : 0;
-	const uint64_t room = s.capacity_bytes > before ? s.capacity_bytes - before : 0;
-	s.budget_bytes = (uint64_t)(p4d_request_real(r, P4D_GPU_UTILIZATION) * (double)room);
-	const uint64_t others = CONTEXT_BYTES + (l.tp * l.pp > 1 ? NCCL_BYTES : 0);
-	const uint64_t rest = s.capacity_bytes - s.budget_bytes;
-	s.outside_bytes = rest > others ? rest - others : 0;
-	s.graphs = !outside && s.max_num_seqs > FEW_SEQUENCES &&
-		   !(p4d_is_set(r, P4D_CUDA_GRAPHS) && !r->value[P4D_CUDA_GRAPHS]);
-	const uint64_t taken = s.weights_bytes + (outside ? 0 : s.profile_bytes);
-	s.available_bytes = taken < s.budget_bytes ? s.budget_bytes - taken : 0;
+	divide(&s, r, &l);
 	s.sequences = s.available_bytes / s.sequence_bytes;
 	s.tokens = (uint64_t)((double)s.available_bytes / (double)s.sequence_bytes * (double)s.max_model_len);
 	s.longest = longest_within(&c, s.available_bytes, s.max_model_len);
@@ -426,11 +471,14 @@ int p4d_serving_check(const char *model, const p4d_gpu *gpu, const p4d_serving *
 	if (s->sequences)
 		return 0;
 	if (!s->longest) {
-		p4d_fail(err, P4D_E_DOES_NOT_FIT,
-			 "%s: weights take %.1f GiB and the profile run %.1f of the %.1f GiB that the engine "
-			 "takes of %s: nothing is left for keys and values with tp=%" PRIu64 " pp=%" PRIu64,
-			 model, (double)s->weights_bytes / gib, (double)s->profile_bytes / gib,
-			 (double)s->budget_bytes / gib, gpu->name, s->tp, s->pp);
+		p4d_fail(
+		    err, P4D_E_DOES_NOT_FIT,
+		    "%s: weights take %.1f GiB and the profile run with its buffers and graphs %.1f of the "
+		    "%.1f GiB that the engine "
+		    "takes of %s: nothing is left for keys and values with tp=%" PRIu64 " pp=%" PRIu64,
+		    model, (double)s->weights_bytes / gib,
+		    (double)(s->profile_bytes + s->buffers_bytes + s->graphs_bytes) / gib,
+		    (double)s->budget_bytes / gib, gpu->name, s->tp, s->pp);
 		return p4d_fix(err, "--p4d-tp=%" PRIu64, 2 * s->tp);
 	}
 	p4d_fail(err, P4D_E_DOES_NOT_FIT,

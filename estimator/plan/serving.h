@@ -13,11 +13,12 @@
  * weights, and how many do. From vLLM's source (release 0.11: gpu_worker.py, kv_cache_utils.py,
  * kv_cache_interface.py), not from measurements: unvalidated.
  *
- *   available = utilization x memory of the GPU - weights - activations of the profile run
+ *   available = utilization x memory of the GPU - weights - activations of the profile run - buffers - graphs
  *
- * The CUDA context and NCCL are there before the engine looks, so they do not count; CUDA graphs come on top
- * of the utilization. SGLang takes its fraction of what context and NCCL leave, for weights and cache, and
- * has activations outside of it.
+ * Buffers, graphs and defaults are those of vLLM 0.33 as p4d rehearse starts it (serving_rehearsed.csv).
+ * Before 0.21 CUDA graphs came on top of the utilization. The CUDA context and NCCL are there before the
+ * engine looks, so they do not count. SGLang takes its fraction of what context and NCCL leave, for weights
+ * and cache, and has activations outside of it.
  *
  * cpu-offload-gb: so much of the layers' weights is on the host and is read from there (vLLM's
  * maybe_offload_to_cpu, SGLang's OffloaderV1). data-parallel-size: engines that divide the experts, and
@@ -41,6 +42,8 @@ typedef struct p4d_serving {
 	uint64_t host_bytes; /* weights of this GPU's layers that are on the host; 0: none */
 	uint64_t adapter_bytes; /* room for them, part of weights_bytes */
 	uint64_t profile_bytes; /* activations of max-num-batched-tokens, and sampling max-num-seqs of them */
+	uint64_t buffers_bytes; /* of vLLM's runner for its max_num_seqs sequences */
+	uint64_t graphs_bytes;  /* CUDA graphs: what PyTorch's pool holds of them */
 	uint64_t available_bytes; /* for keys and values; 0: weights alone are more than the budget */
 	uint64_t
 	    sequence_bytes; /* keys and values of one sequence of max-model-len, in blocks of 16 tokens */

@@ -5,7 +5,7 @@
 A program says in comments at its top how it is rehearsed and what must come out:
 
     # rehearse: --gpus-per-node 8 --ranks 0 -- --layers 4    options of p4d rehearse, and the program's arguments
-    # torch: 2.4 today        the releases it runs with (default: today)
+    # torch: 2.4 today vllm   the releases it runs with (default: today); vllm: that of vLLM
     # needs: transformers trl==0.25.1                        packages that it imports
     # want: verdict=pass reserved_gib=1.2..1.4 phase=update
 
@@ -30,6 +30,7 @@ HERE = Path(__file__).resolve().parent
 RELEASES = {
     "2.4": {"packages": ["torch==2.4.1", "numpy<2"], "until": (3, 12)},
     "today": {"packages": ["torch", "numpy"], "until": (3, 99)},
+    "vllm": {"packages": ["vllm==0.33.0"], "until": (3, 13)},  # with the PyTorch that it pins
 }
 # A package is taken in the release of PyTorch's time.
 OF_THAT_TIME = {
@@ -38,7 +39,7 @@ OF_THAT_TIME = {
 }
 GIB = 1 << 30
 FIGURES = ("allocated", "reserved", "device")
-WANTED = {"verdict", "phase", "reason"} | {f + "_gib" for f in FIGURES}
+WANTED = {"verdict", "phase", "reason", "cache_gib"} | {f + "_gib" for f in FIGURES}
 SECTIONS = ("rehearse", "torch", "needs", "want")
 
 
@@ -185,6 +186,7 @@ def peaks(answer):
     largest = max(ranks, key=lambda peak: peak["reserved_bytes"], default={})
     found = {f + "_gib": max((peak[f + "_bytes"] for peak in ranks), default=0) / GIB for f in FIGURES}
     found["phase"] = largest.get("phase")
+    found["cache_gib"] = max(((rank.get("serving") or {}).get("cache_bytes", 0) for rank in answer["ranks"]), default=0) / GIB
     return found
 
 

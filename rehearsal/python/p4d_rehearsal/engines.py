@@ -25,15 +25,20 @@ def _is_external(executor):
     return "ExternalLauncher" in executor.__name__
 
 
-def _play_first(parallel):
+def _play_first(config):
     """The first of the workers, in this process; the others are absent ranks of p4d's store and of the stand-in of NCCL."""
     from vllm.v1.executor.uniproc_executor import ExecutorWithExternalLauncher
-    own = os.environ["P4D_REHEARSAL_LIBRARY"]
+    own, parallel = os.environ["P4D_REHEARSAL_LIBRARY"], config.parallel_config
     os.environ.update({"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": str(parallel.world_size), "MASTER_ADDR": "127.0.0.1",
                        "LOCAL_WORLD_SIZE": str(parallel.world_size), "MASTER_PORT": os.environ["P4D_REHEARSAL_ENGINE_STORE"],
                        "TORCHELASTIC_USE_AGENT_STORE": "True", "TORCHELASTIC_RESTART_COUNT": "0",
                        "VLLM_ENABLE_V1_MULTIPROCESSING": "0", "VLLM_NCCL_SO_PATH": own})
-    parallel.disable_custom_all_reduce = True  # it opens the memory of the other ranks
+    # These open the memory of the other ranks.
+    os.environ.update({"VLLM_ALLREDUCE_USE_SYMM_MEM": "0", "VLLM_ALLREDUCE_USE_FLASHINFER": "0"})
+    parallel.disable_custom_all_reduce = True
+    passes = getattr(config.compilation_config, "pass_config", None)
+    if getattr(passes, "fuse_allreduce_rms", False):
+        passes.fuse_allreduce_rms = False
     return ExecutorWithExternalLauncher
 
 
@@ -114,7 +119,7 @@ def _core(module):
         start = self._p4d_start = _Start(vllm_config, executor_class)
         start.core = self
         if start.workers > 1 and not start.external:
-            executor_class = _play_first(vllm_config.parallel_config)
+            executor_class = _play_first(vllm_config)
         try:
             make(self, vllm_config, executor_class, *rest, **named)
         except Exception as error:
