@@ -33,6 +33,7 @@ static const struct {
     {"mem", P4D_SBATCH_MEM},
     {"mem-per-cpu", P4D_SBATCH_MEM_PER_CPU},
     {"mem-per-gpu", P4D_SBATCH_MEM_PER_GPU},
+    {"mincpus", P4D_SBATCH_MINCPUS},
     {"nodelist", P4D_SBATCH_NODELIST},
     {"nodes", P4D_SBATCH_NODES},
     {"ntasks", P4D_SBATCH_NTASKS},

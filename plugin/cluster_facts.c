@@ -7,11 +7,10 @@
 
 #include "slurm_compat.h"
 
-/* One of the partition's JobDefaults; 0: it has none. */
-static uint64_t job_default(const partition_info_t *partition, uint16_t type)
+/* One of the JobDefaults in a list; 0: it has none. */
+static uint64_t job_default(void *list, uint16_t type)
 {
-	void *at =
-	    partition->job_defaults_list ? slurm_list_iterator_create(partition->job_defaults_list) : NULL;
+	void *at = list ? slurm_list_iterator_create(list) : NULL;
 	uint64_t value = 0;
 
 	for (const job_defaults_t *one; at && (one = slurm_list_next(at));)
@@ -22,25 +21,36 @@ static uint64_t job_default(const partition_info_t *partition, uint16_t type)
 	return value;
 }
 
-/*
- * Of the partition, or else of slurm.conf; jobs are held to it if Slurm allocates memory. JobDefaults of
- * slurm.conf may give them more. Their list is not read, as slurmctld may free it: with it nothing is known.
- */
-static p4d_default_memory default_memory(const partition_info_t *partition, const slurm_conf_t *conf)
+static p4d_gpu_defaults gpu_defaults(void *list)
 {
-	const uint64_t own = partition->def_mem_per_cpu, others = conf ? conf->def_mem_per_cpu : 0,
-		       mebibytes = own && own != NO_VAL64 ? own : others,
-		       per_gpu = job_default(partition, JOB_DEF_MEM_PER_GPU);
+	return (p4d_gpu_defaults){.mebibytes = job_default(list, JOB_DEF_MEM_PER_GPU),
+				  .cpus = job_default(list, JOB_DEF_CPU_PER_GPU)};
+}
 
-	if (!conf || !(conf->select_type_param & P4D_SELECT_MEMORY) || (conf->job_defaults_list && !per_gpu))
-		return (p4d_default_memory){0};
-	return p4d_cluster_default_memory(mebibytes & ~MEM_PER_CPU, mebibytes & MEM_PER_CPU, per_gpu,
-					  job_default(partition, JOB_DEF_CPU_PER_GPU));
+/* What jobs of the partition are held to, if Slurm allocates memory. The list of slurm.conf is read only in a
+ * process that does not free it. */
+static p4d_default_memory default_memory(const partition_info_t *partition, const p4d_cluster_conf *from)
+{
+	const slurm_conf_t *conf = from->conf;
+	const uint64_t own = partition->def_mem_per_cpu, others = conf ? conf->def_mem_per_cpu : 0;
+	const bool has_own = own && own != NO_VAL64;
+	const uint64_t mebibytes = has_own ? own : others;
+
+	if (!conf || !(conf->select_type_param & P4D_SELECT_MEMORY))
+		return (p4d_default_memory){.cpus_unknown = !conf};
+	return p4d_cluster_default_memory(&(p4d_memory_defaults){
+	    .mebibytes = mebibytes & ~MEM_PER_CPU,
+	    .per_cpu = mebibytes & MEM_PER_CPU,
+	    .of_partition = has_own,
+	    .partition = gpu_defaults(partition->job_defaults_list),
+	    .everywhere = from->stays ? gpu_defaults(conf->job_defaults_list) : (p4d_gpu_defaults){0},
+	    .everywhere_unknown = !from->stays && conf->job_defaults_list,
+	});
 }
 
 /* The memory of Slurm's records is in MiB; max_share 0 is OverSubscribe=EXCLUSIVE. */
 static int add_node(p4d_cluster *cluster, const partition_info_t *partition, const node_info_t *node,
-		    const slurm_conf_t *conf)
+		    const p4d_cluster_conf *conf)
 {
 	const p4d_cluster_nodes one = {
 	    .partition = partition->name,
@@ -78,7 +88,7 @@ static void fold_names(p4d_cluster *cluster)
 }
 
 static int add_partition(p4d_cluster *cluster, const partition_info_t *partition,
-			 const node_info_msg_t *nodes, const slurm_conf_t *conf)
+			 const node_info_msg_t *nodes, const p4d_cluster_conf *conf)
 {
 	if (!partition->name)
 		return 0;
@@ -92,7 +102,7 @@ static int add_partition(p4d_cluster *cluster, const partition_info_t *partition
 	return 0;
 }
 
-int p4d_cluster_load(p4d_cluster *cluster, const slurm_conf_t *conf, p4d_error *err)
+int p4d_cluster_load(p4d_cluster *cluster, const p4d_cluster_conf *conf, p4d_error *err)
 {
 	partition_info_msg_t *partitions = NULL;
 	node_info_msg_t *nodes = NULL;

@@ -5,10 +5,14 @@
 #include "job/cluster.h"
 #include "slurm_compat.h"
 
+/* The configuration of this process, for the memory that jobs get by default. */
+typedef struct p4d_cluster_conf {
+	const slurm_conf_t *conf; /* NULL: unknown */
+	bool stays; /* nobody frees what it points to; slurmctld may read its file again at any time */
+} p4d_cluster_conf;
+
 /*
  * Asks slurmctld for the GPUs of each partition (two RPCs). Never call it under slurmctld's locks. Release
- * with p4d_cluster_free, which accepts a zeroed struct. conf: of this process, for the memory that jobs get
- * by default; NULL: unknown. Of it only numbers are read: slurmctld may read its file again meanwhile.
- * Errors: IO (errno: Slurm's reason), NO_MEMORY.
+ * with p4d_cluster_free, which accepts a zeroed struct. Errors: IO (errno: Slurm's reason), NO_MEMORY.
  */
-int p4d_cluster_load(p4d_cluster *cluster, const slurm_conf_t *conf, p4d_error *err);
+int p4d_cluster_load(p4d_cluster *cluster, const p4d_cluster_conf *conf, p4d_error *err);

@@ -108,6 +108,7 @@ void p4d_job_from_desc(p4d_job *job, const job_desc_msg_t *desc)
 	set_number16(&job->tasks_per_node, desc->ntasks_per_node);
 	set_number16(&job->tasks_per_gpu, desc->ntasks_per_tres);
 	set_number16(&job->cpus_per_task, desc->cpus_per_task);
+	set_number16(&job->min_cpus, desc->pn_min_cpus);
 	set_number16(&job->sockets_per_node, desc->sockets_per_node);
 	set_number16(&job->threads_per_core, desc->threads_per_core);
 	set_number16(&job->tasks_per_core, desc->ntasks_per_core);
@@ -131,8 +132,8 @@ bool p4d_desc_touches_job(const job_desc_msg_t *desc)
 	p4d_job_from_desc(&job, desc);
 #define TEXT(ours, desc_field, info_field) desc->desc_field ||
 	return JOB_TEXTS(TEXT) job.min_nodes || job.max_nodes || job.tasks || job.tasks_per_node ||
-	       job.tasks_per_gpu || job.cpus_per_task || job.cpus_per_gpu || job.sockets_per_node ||
-	       job.threads_per_core || job.tasks_per_core || job.mem_per_node_bytes ||
+	       job.tasks_per_gpu || job.cpus_per_task || job.min_cpus || job.cpus_per_gpu ||
+	       job.sockets_per_node || job.threads_per_core || job.tasks_per_core || job.mem_per_node_bytes ||
 	       job.mem_per_cpu_bytes || job.mem_per_gpu_bytes || job.mem_is_all || desc->shared != NO_VAL16 ||
 	       desc->overcommit != NO_VAL8;
 #undef TEXT
@@ -149,6 +150,7 @@ void p4d_job_from_info(p4d_job *job, const job_info_t *info)
 	set_number16(&job->tasks_per_node, info->ntasks_per_node);
 	set_number16(&job->tasks_per_gpu, info->ntasks_per_tres);
 	set_number16(&job->cpus_per_task, info->cpus_per_task);
+	set_number16(&job->min_cpus, info->pn_min_cpus);
 	set_number16(&job->sockets_per_node, info->sockets_per_node);
 	set_number16(&job->threads_per_core, info->threads_per_core);
 	set_number16(&job->tasks_per_core, info->ntasks_per_core);

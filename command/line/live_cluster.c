@@ -181,22 +181,30 @@ static uint64_t number_of(const char *line, const char *key)
 	return at && p4d_number_digits(at + strlen(key), &number) ? number : 0;
 }
 
+static p4d_gpu_defaults gpu_defaults(const char *line)
+{
+	return (p4d_gpu_defaults){.mebibytes = number_of(line, "DefMemPerGPU="),
+				  .cpus = number_of(line, "DefCpuPerGPU=")};
+}
+
 /* As p4d.so finds it in the records of Slurm. config: `scontrol show config`. */
 static p4d_default_memory default_memory(const char *line, const char *config)
 {
 	const char *select = config ? value_of(config, "SelectTypeParameters") : NULL;
 	const char *memory = select ? strcasestr(select, "MEMORY") : NULL;
-	const char *defaults = config ? value_of(config, "JobDefaults") : NULL;
-	const uint64_t per_gpu = number_of(line, "DefMemPerGPU=");
-	bool per_cpu;
+	const char *all = config ? value_of(config, "JobDefaults") : NULL;
+	char everywhere[128] = "";
 
-	if (!memory || memory > strchrnul(select, '\n') ||
-	    (defaults && !per_gpu && strncmp(defaults, "(null)", strlen("(null)")) != 0))
-		return (p4d_default_memory){0};
-	uint64_t mebibytes = default_mebibytes(line, &per_cpu);
-	if (!mebibytes)
-		mebibytes = default_mebibytes(config, &per_cpu);
-	return p4d_cluster_default_memory(mebibytes, per_cpu, per_gpu, number_of(line, "DefCpuPerGPU="));
+	if (!memory || memory > strchrnul(select, '\n'))
+		return (p4d_default_memory){.cpus_unknown = !config};
+	if (all)
+		snprintf(everywhere, sizeof(everywhere), "%.*s", (int)strcspn(all, "\n"), all);
+	p4d_memory_defaults d = {.partition = gpu_defaults(line), .everywhere = gpu_defaults(everywhere)};
+	d.mebibytes = default_mebibytes(line, &d.per_cpu);
+	d.of_partition = d.mebibytes;
+	if (!d.mebibytes)
+		d.mebibytes = default_mebibytes(config, &d.per_cpu);
+	return p4d_cluster_default_memory(&d);
 }
 
 /*

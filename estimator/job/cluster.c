@@ -110,16 +110,22 @@ int p4d_cluster_add(p4d_cluster *cluster, const p4d_cluster_nodes *nodes)
 	return any ? 0 : add_to_row(cluster, nodes, "", 0);
 }
 
-p4d_default_memory p4d_cluster_default_memory(uint64_t mebibytes, bool per_cpu, uint64_t per_gpu,
-					      uint64_t cpus_per_gpu)
+p4d_default_memory p4d_cluster_default_memory(const p4d_memory_defaults *d)
 {
 	static const uint64_t most = UINT64_C(1) << 40;
-	const uint64_t bytes = mebibytes < most ? mebibytes << 20 : 0;
+	const bool inherits = !d->partition.mebibytes, open = d->of_partition && d->everywhere.mebibytes;
+	const uint64_t bytes = d->mebibytes < most ? d->mebibytes << 20 : 0,
+		       per_gpu = inherits ? d->everywhere.mebibytes : d->partition.mebibytes,
+		       cpus = d->partition.cpus ? d->partition.cpus : d->everywhere.cpus;
+	p4d_default_memory to = {.cpus_per_gpu = cpus < UINT32_MAX ? cpus : 0,
+				 .cpus_unknown = !cpus && d->everywhere_unknown};
 
-	return (p4d_default_memory){.per_gpu = per_gpu < most ? per_gpu << 20 : 0,
-				    .per_node = per_cpu ? 0 : bytes,
-				    .per_cpu = per_cpu ? bytes : 0,
-				    .cpus_per_gpu = cpus_per_gpu < UINT32_MAX ? cpus_per_gpu : 0};
+	if (inherits && (open || d->everywhere_unknown))
+		return to;
+	to.per_gpu = per_gpu < most ? per_gpu << 20 : 0;
+	to.per_node = d->per_cpu ? 0 : bytes;
+	to.per_cpu = d->per_cpu ? bytes : 0;
+	return to;
 }
 
 uint32_t p4d_cluster_most_nodes(const p4d_partition_facts *row)

@@ -20,10 +20,22 @@ typedef struct p4d_cluster_nodes {
  */
 int p4d_cluster_add(p4d_cluster *cluster, const p4d_cluster_nodes *nodes);
 
-/* Default memory of jobs as Slurm has it, in mebibytes: DefMemPerNode, or with per_cpu DefMemPerCPU, and
- * DefMemPerGPU; 0 or absurd: none. cpus_per_gpu: DefCpuPerGPU; 0: none. */
-p4d_default_memory p4d_cluster_default_memory(uint64_t mebibytes, bool per_cpu, uint64_t per_gpu,
-					      uint64_t cpus_per_gpu);
+/* DefMemPerGPU (in mebibytes) and DefCpuPerGPU; 0 or absurd: not set. */
+typedef struct p4d_gpu_defaults {
+	uint64_t mebibytes, cpus;
+} p4d_gpu_defaults;
+
+/* What a partition or slurm.conf says of the memory of jobs that ask for none. */
+typedef struct p4d_memory_defaults {
+	uint64_t mebibytes; /* DefMemPerNode, or with per_cpu DefMemPerCPU; 0 or absurd: not set */
+	bool per_cpu;
+	bool of_partition; /* the partition says so itself */
+	p4d_gpu_defaults partition, everywhere;
+	bool everywhere_unknown; /* slurm.conf has some, which are not known */
+} p4d_memory_defaults;
+/* What Slurm makes of these. Releases differ in whether DefMemPerGPU of slurm.conf goes before the
+ * partition's DefMemPerNode or DefMemPerCPU: then nothing is known. */
+p4d_default_memory p4d_cluster_default_memory(const p4d_memory_defaults *defaults);
 
 /* Nodes of a job in such a row at most; 0: not known. */
 uint32_t p4d_cluster_most_nodes(const p4d_partition_facts *row);

@@ -161,46 +161,81 @@ static uint64_t node_memory(p4d_job_placement *p)
 	return least;
 }
 
-/* CPUs of a node that the job always gets; cores are not shared. 0: not known. */
+static uint64_t round_up(uint64_t cpus, uint64_t threads)
+{
+	return (cpus + threads - 1) / threads * threads;
+}
+
+/*
+ * CPUs of a node that the job always gets; cores are not shared. 0: not known. row: zeroed if the cluster was
+ * not asked. --mincpus counts if the job does not say its tasks; else it may only choose the nodes.
+ */
 static uint64_t cpus_of_node(const p4d_job_placement *p, const p4d_partition_facts *row, bool whole)
 {
 	const p4d_job *job = p->job;
-	const bool uneven = job->tasks && !p->out->tasks_per_node;
+	const bool says_tasks = job->tasks || p->out->tasks_per_node,
+		   uneven = job->tasks && !p->out->tasks_per_node,
+		   by_default = !job->cpus_per_gpu && !job->cpus_per_task;
 	const uint64_t tasks = p->out->tasks_per_node ? p->out->tasks_per_node : 1,
 		       threads = row->cores && row->cpus > row->cores ? row->cpus / row->cores : 1,
-		       of_task = job->cpus_per_task ? job->cpus_per_task : 1,
-		       of_gpu = job->cpus_per_gpu ? job->cpus_per_gpu : row->memory.cpus_per_gpu,
+		       of_gpu = by_default ? row->memory.cpus_per_gpu : job->cpus_per_gpu,
 		       of_gpus = of_gpu * p->out->gpus_per_node,
-		       of_tasks = tasks * ((of_task + threads - 1) / threads * threads);
+		       of_tasks = tasks * round_up(job->cpus_per_task ? job->cpus_per_task : 1, threads),
+		       most = of_gpus > of_tasks ? of_gpus : of_tasks;
 
 	if (whole)
 		return row->cpus;
-	return uneven ? 0 : of_gpus > of_tasks ? of_gpus : of_tasks;
+	if (uneven || (by_default && row->memory.cpus_unknown))
+		return 0;
+	if (job->min_cpus <= most)
+		return most;
+	return says_tasks ? 0 : round_up(job->min_cpus, threads);
 }
 
-/* What a job that asks for no memory gets of a node, of the least of its partitions; 0: all, or unknown. The
- * cluster is not asked for that alone. */
-static uint64_t default_memory(p4d_job_placement *p)
+/* What one partition gives of a node: so much per CPU; per_cpu 0: its default. 0: all, or unknown. */
+static uint64_t memory_of(p4d_job_placement *p, const p4d_job_candidate *one, const p4d_partition_facts *row,
+			  uint64_t per_cpu)
+{
+	const p4d_default_memory m = per_cpu ? (p4d_default_memory){.per_cpu = per_cpu} : row->memory;
+	const uint64_t each = m.per_gpu ? m.per_gpu : m.per_node ? m.per_node : m.per_cpu;
+	const uint64_t times = m.per_gpu    ? p->out->gpus_per_node
+			       : m.per_node ? 1
+					    : cpus_of_node(p, row, p4d_job__gives_whole_nodes(p, one));
+	uint64_t bytes;
+
+	return __builtin_mul_overflow(each, times, &bytes) ? 0 : bytes;
+}
+
+/* What a job that says no memory, or so much per CPU, gets of a node, of the least of its partitions; 0: all,
+ * or unknown. The cluster is not asked for that alone. */
+static uint64_t least_memory(p4d_job_placement *p, uint64_t per_cpu)
 {
 	uint64_t least = 0;
 
 	for (size_t i = 0; p->lazy.asked && i < p->all.count; i++) {
-		const p4d_job_candidate *one = &p->all.at[i];
-		const p4d_partition_facts *row = p4d_job__facts(p->site, one, &p->lazy);
-		uint64_t bytes = 0;
-		if (!row)
-			return 0;
-		const p4d_default_memory *m = &row->memory;
-		const uint64_t each = m->per_gpu ? m->per_gpu : m->per_node ? m->per_node : m->per_cpu;
-		const uint64_t times = m->per_gpu ? p->out->gpus_per_node
-				       : m->per_node
-					   ? 1
-					   : cpus_of_node(p, row, p4d_job__gives_whole_nodes(p, one));
-		if (!each || !times || __builtin_mul_overflow(each, times, &bytes))
+		const p4d_partition_facts *row = p4d_job__facts(p->site, &p->all.at[i], &p->lazy);
+		const uint64_t bytes = row ? memory_of(p, &p->all.at[i], row, per_cpu) : 0;
+		if (!bytes)
 			return 0;
 		least = !least || bytes < least ? bytes : least;
 	}
 	return least;
+}
+
+/* What --mem-per-cpu gives of a node; 0: unknown. */
+static uint64_t memory_per_cpu(p4d_job_placement *p)
+{
+	const p4d_partition_facts unasked = {.cpus = 0};
+	uint64_t bytes;
+
+	if (!p->out->tasks_per_node)
+		return 0;
+	if (p->lazy.asked && p->lazy.cluster && p->all.count)
+		return least_memory(p, p->job->mem_per_cpu_bytes);
+	return __builtin_mul_overflow(p->job->mem_per_cpu_bytes, cpus_of_node(p, &unasked, p->job->exclusive),
+				      &bytes)
+		   ? 0
+		   : bytes;
 }
 
 static int read_memory(p4d_job_placement *p, p4d_error *err)
@@ -217,13 +252,11 @@ static int read_memory(p4d_job_placement *p, p4d_error *err)
 					   &out->host_bytes))
 			return too_much(err);
 	} else if (job->mem_per_cpu_bytes) {
-		uint64_t cpus = (uint64_t)(job->cpus_per_task ? job->cpus_per_task : 1) * out->tasks_per_node;
-		if (__builtin_mul_overflow(job->mem_per_cpu_bytes, cpus, &out->host_bytes))
-			return too_much(err);
+		out->host_bytes = memory_per_cpu(p);
 	} else {
 		out->host_bytes = node_memory(p);
 		if (!out->host_bytes && !job->cpu) {
-			out->host_bytes = default_memory(p);
+			out->host_bytes = least_memory(p, 0);
 			out->host_by_default = out->host_bytes;
 		}
 	}

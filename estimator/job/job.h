@@ -35,6 +35,7 @@ typedef struct p4d_job {
 	uint32_t min_nodes, max_nodes; /* -N2: both; the first alone is a lower bound */
 	uint32_t tasks, tasks_per_node, tasks_per_gpu;
 	uint32_t cpus_per_task, cpus_per_gpu;
+	uint32_t min_cpus; /* of a node; 0: not given */
 	uint32_t sockets_per_node;
 	uint32_t threads_per_core; /* at most so many of a core's threads are used as CPUs */
 	uint32_t tasks_per_core;   /* at most so many tasks are on a core */
@@ -68,7 +69,9 @@ enum { P4D_PARTITION_NAME = 64 };
  * node or an allocated CPU. Bytes; 0: all of the node, or unknown. */
 typedef struct p4d_default_memory {
 	uint64_t per_gpu, per_node, per_cpu;
-	uint64_t cpus_per_gpu; /* that a job gets which asks for fewer; 0: none */
+	uint64_t
+	    cpus_per_gpu; /* that a job gets which says neither --cpus-per-gpu nor --cpus-per-task; 0: none */
+	bool cpus_unknown; /* cpus_per_gpu is not known */
 } p4d_default_memory;
 
 /* One (partition, GPU type) pair of the live cluster; the numbers are the least over its nodes. */

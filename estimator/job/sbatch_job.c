@@ -285,6 +285,7 @@ int p4d_sbatch_job(p4d_sbatch *sbatch, p4d_error *err)
 	    read_number(sbatch, P4D_SBATCH_NTASKS_PER_GPU, &job->tasks_per_gpu, err) < 0 ||
 	    read_number(sbatch, P4D_SBATCH_CPUS_PER_TASK, &job->cpus_per_task, err) < 0 ||
 	    read_number(sbatch, P4D_SBATCH_CPUS_PER_GPU, &job->cpus_per_gpu, err) < 0 ||
+	    read_number(sbatch, P4D_SBATCH_MINCPUS, &job->min_cpus, err) < 0 ||
 	    read_number(sbatch, P4D_SBATCH_SOCKETS_PER_NODE, &job->sockets_per_node, err) < 0 ||
 	    read_threads(sbatch, hint, job, err) < 0 || read_memory(sbatch, job, err) < 0)
 		return -1;

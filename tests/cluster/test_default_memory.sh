@@ -40,6 +40,46 @@ for few in "small 19.5" "per-cpu 2.0"; do
 	accepted
 	does_not_say P4D033
 done
+# DefCpuPerGPU counts only in jobs that say no CPUs: eight of 20000 MiB, one of them
+run sbatch -H -p cpus-per-gpu $offload --ntasks-per-node=8 --cpus-per-task=1 job.sh
+accepted
+for command in "sbatch -H" "p4d check --conf $own/etc/p4d.conf"; do
+	run $command -p cpus-per-gpu $offload --ntasks-per-node=1 --cpus-per-task=1 job.sh
+	refused P4D033
+	says "$got 19.5 GiB"
+	# 60 x 2000 MiB; with tasks --mincpus may only choose the nodes
+	run $command -p per-cpu $offload --mincpus=60 job.sh
+	refused P4D033
+	says "$got 117.2 GiB"
+	run $command -p per-cpu $offload --ntasks-per-node=2 --mincpus=10 job.sh
+	accepted
+	# --mem-per-cpu counts the CPUs of GPUs
+	run $command -p per-cpu $offload --ntasks-per-node=8 --mem-per-cpu=4G --cpus-per-gpu=8 job.sh
+	accepted
+	run $command -p per-cpu $offload --ntasks-per-node=8 --mem-per-cpu=4G job.sh
+	refused P4D033
+done
+# of slurm.conf, for all partitions that do not say otherwise
+for line in "DefMemPerGPU=1000" "DefCpuPerGPU=2"; do
+	sed -i '/^DefMemPerGPU=1000/d' "$SLURM_CONF"
+	echo "$line" >>"$SLURM_CONF"
+	reconfigure
+	is_default() { scontrol show config | grep -q "^JobDefaults.*$line"; }
+	wait_until is_default
+	for command in "sbatch -H" "p4d check --conf $own/etc/p4d.conf"; do
+		partition=h100 gib=7.8 # eight GPUs of 1000 MiB; 16 CPUs of 2000 MiB
+		[ "$line" = DefMemPerGPU=1000 ] || partition=per-cpu gib=31.2
+		run $command -p $partition $offload job.sh
+		refused P4D033
+		says "$got $gib GiB"
+		run $command -p per-gpu $offload job.sh
+		accepted
+	done
+done
+sed -i '/^DefCpuPerGPU=2/d' "$SLURM_CONF"
+reconfigure
+is_default() { scontrol show config | grep -q "^JobDefaults.*null"; }
+wait_until is_default
 # eight CPUs of each rank: 64 x 2000 MiB
 run sbatch -H -p per-cpu $offload --ntasks-per-node=8 --cpus-per-task=8 job.sh
 refused P4D033 spank

@@ -2,6 +2,8 @@
 /* What p4d makes of a job's resources: GRES, memory and node texts, geometry, GPU type. */
 #include "support/job_sites.h"
 
+#include "job/cluster.h"
+
 static void gres_text(void **state)
 {
 	(void)state;
@@ -380,11 +382,29 @@ static void default_memory(void **state)
 	job.tasks_per_node = 4;
 	job.cpus_per_task = 3;
 	assert_int_equal(understood(nothing, job, NULL).host_bytes, GIB(32));
-	/* a partition gives each GPU more CPUs, if the job asks for fewer */
+	/* a partition gives each GPU more CPUs, if the job does not say how many */
 	rows[0].memory.cpus_per_gpu = 12;
+	assert_int_equal(understood(nothing, job, NULL).host_bytes, GIB(32));
+	job.cpus_per_task = 0;
 	assert_int_equal(understood(nothing, job, NULL).host_bytes, GIB(96));
 	job.cpus_per_gpu = 1;
+	assert_int_equal(understood(nothing, job, NULL).host_bytes, GIB(16));
+	job.cpus_per_gpu = 0;
+	rows[0].memory.cpus_per_gpu = 0;
+	rows[0].memory.cpus_unknown = true;
+	assert_int_equal(understood(nothing, job, NULL).host_bytes, 0);
+	job.cpus_per_task = 3;
 	assert_int_equal(understood(nothing, job, NULL).host_bytes, GIB(32));
+	rows[0].memory.cpus_unknown = false;
+	/* --mincpus, without tasks; with tasks it may only choose the nodes */
+	job.min_cpus = 16;
+	assert_int_equal(understood(nothing, job, NULL).host_bytes, GIB(32));
+	job.min_cpus = 17;
+	assert_int_equal(understood(nothing, job, NULL).host_bytes, 0);
+	job.tasks_per_node = job.min_cpus = 0;
+	assert_int_equal(understood(nothing, (p4d_job){.gres = "gpu:4", .min_cpus = 17}, NULL).host_bytes,
+			 GIB(36));
+	job.tasks_per_node = 4;
 	/* how many of these tasks are on which node is not known */
 	p4d_job uneven = {.gres = "gpu:4", .min_nodes = 2, .max_nodes = 2, .tasks = 5};
 	assert_int_equal(understood(nothing, uneven, NULL).host_bytes, 0);
@@ -397,6 +417,63 @@ static void default_memory(void **state)
 	assert_false(g.host_by_default);
 	assert_int_equal(understood(mapped, (p4d_job){.gres = "gpu:4"}, NULL).host_bytes, GIB(1900));
 	rows[0].memory = (p4d_default_memory){0};
+}
+
+/* --mem-per-cpu counts all CPUs that the job gets of a node. */
+static void memory_per_cpu(void **state)
+{
+	p4d_job job = {.gres = "gpu:4", .tasks_per_node = 4, .mem_per_cpu_bytes = GIB(2)};
+
+	(void)state;
+	assert_int_equal(understood(mapped, job, NULL).host_bytes, GIB(8));
+	/* a core has two CPUs here */
+	assert_int_equal(understood(nothing, job, NULL).host_bytes, GIB(16));
+	rows[0].memory.cpus_per_gpu = 12;
+	assert_int_equal(understood(nothing, job, NULL).host_bytes, GIB(96));
+	rows[0].memory = (p4d_default_memory){0};
+	job.cpus_per_gpu = 6;
+	assert_int_equal(understood(nothing, job, NULL).host_bytes, GIB(48));
+	assert_int_equal(understood(mapped, job, NULL).host_bytes, GIB(48));
+	job.min_cpus = 40;
+	assert_int_equal(understood(mapped, job, NULL).host_bytes, 0);
+	job.exclusive = true;
+	assert_int_equal(understood(nothing, job, NULL).host_bytes, GIB(128));
+	assert_int_equal(understood(mapped, job, NULL).host_bytes, 0);
+}
+
+/* DefMemPerGPU and DefCpuPerGPU of the partition, or else of slurm.conf. */
+static void defaults_of_the_cluster(void **state)
+{
+	const p4d_memory_defaults usual = {.mebibytes = 1000, .everywhere = {.mebibytes = 500, .cpus = 4}};
+	p4d_memory_defaults d = usual;
+	p4d_default_memory m = p4d_cluster_default_memory(&d);
+
+	(void)state;
+	assert_int_equal(m.per_gpu, UINT64_C(500) << 20);
+	assert_int_equal(m.per_node, UINT64_C(1000) << 20);
+	assert_int_equal(m.cpus_per_gpu, 4);
+	d.partition = (p4d_gpu_defaults){.mebibytes = 700, .cpus = 6};
+	m = p4d_cluster_default_memory(&d);
+	assert_int_equal(m.per_gpu, UINT64_C(700) << 20);
+	assert_int_equal(m.cpus_per_gpu, 6);
+	/* releases differ */
+	d = usual;
+	d.of_partition = d.per_cpu = true;
+	m = p4d_cluster_default_memory(&d);
+	assert_int_equal(m.per_gpu + m.per_node + m.per_cpu, 0);
+	assert_int_equal(m.cpus_per_gpu, 4);
+	d.everywhere = (p4d_gpu_defaults){.cpus = 4};
+	m = p4d_cluster_default_memory(&d);
+	assert_int_equal(m.per_cpu, UINT64_C(1000) << 20);
+	/* slurm.conf has some that slurmctld does not read */
+	d = (p4d_memory_defaults){.mebibytes = 1000, .everywhere_unknown = true};
+	m = p4d_cluster_default_memory(&d);
+	assert_int_equal(m.per_gpu + m.per_node + m.per_cpu, 0);
+	assert_true(m.cpus_unknown);
+	d.partition = (p4d_gpu_defaults){.mebibytes = 700, .cpus = 6};
+	m = p4d_cluster_default_memory(&d);
+	assert_int_equal(m.per_gpu, UINT64_C(700) << 20);
+	assert_false(m.cpus_unknown);
 }
 
 int main(void)
@@ -413,6 +490,8 @@ int main(void)
 	    cmocka_unit_test(node_lists_of_any_length),
 	    cmocka_unit_test(a_constraint_too_long_to_compare),
 	    cmocka_unit_test(default_memory),
+	    cmocka_unit_test(memory_per_cpu),
+	    cmocka_unit_test(defaults_of_the_cluster),
 	};
 
 	return cmocka_run_group_tests_name("job", tests, load_sites, free_sites);
