@@ -90,7 +90,8 @@ static p4d_wide widest_of_layer(const p4d_rows *rows, const p4d_megatron_sizes *
 		return l->recompute >= P4D_RECOMPUTE_MLP
 			   ? P4D_MOST(last_product(rows, z), p4d_megatron__widest_ffn(rows, z))
 			   : p4d_megatron__widest_ffn(rows, z);
-	return again ? P4D_MOST(z->forward, z->backward) : z->backward;
+	/* before its result is there, which has a row */
+	return again ? P4D_MOST(beyond(z->forward, (p4d_wide)z->own * z->h), z->backward) : z->backward;
 }
 
 /*
@@ -154,6 +155,26 @@ static void add_further(p4d_rows *rows, const p4d_megatron_sizes *z)
 	p4d_megatron_held(rows, P4D_AT_EMBED, "further.table", "tp", P4D_PART_WORKING_SET, table);
 }
 
+/*
+ * What the dispatchers of layers left (megatron_experts.c, layers_left) while others run backward. Of
+ * recomputed layers, when the first one does, of each behind it one tensor more than its group kept; the
+ * gradient of its own result is one of them, and the schedule keeps that which was received. Of recomputed
+ * experts, pairs of the chunk whose backward pass is over; in the first half of the stages the schedule
+ * refers to the last of them.
+ */
+static p4d_wide left_meanwhile(const p4d_rows *rows, const p4d_megatron_sizes *z)
+{
+	const p4d_layout *l = rows->layout;
+	const p4d_wide narrow = (p4d_wide)z->own * z->h;
+
+	if (l->recompute == P4D_RECOMPUTE_FULL)
+		return beyond(z->left, narrow) ? z->left - narrow - (rows->last ? narrow : 0) : 0;
+	if (!(l->recompute_modules & P4D_MODULE_MOE) || l->vpp == 1 || l->micro_batches <= l->pp)
+		return 0;
+	const uint64_t layers = p4d_parameters_expert_layers(l, rows->stage, (uint32_t)l->vpp - 1);
+	return 2 * beyond(layers, 2 * rows->stage < l->pp) * narrow;
+}
+
 static void add_passes(p4d_rows *rows, const p4d_megatron_again *r, const p4d_megatron_sizes *z)
 {
 	const p4d_layout *l = rows->layout;
@@ -181,9 +202,8 @@ static void add_passes(p4d_rows *rows, const p4d_megatron_again *r, const p4d_me
 		(inputs + (full && received) + (inputs && l->vpp == 1)) * narrow);
 	/* after the last pass: inputs that chunks refer to, and their gradients */
 	p4d_megatron_held(rows, P4D_AT_OPTIMIZER, "experts.left", ALONG, P4D_PART_WORKING_SET, 2 * z->left);
-	if (l->recompute == P4D_RECOMPUTE_FULL && z->left > narrow)
-		p4d_megatron_held(rows, P4D_AT_BACKWARD_FFN, "experts.gradients", ALONG, P4D_PART_WORKING_SET,
-				  z->left - narrow);
+	p4d_megatron_held(rows, P4D_AT_BACKWARD_FFN, "experts.gradients", ALONG, P4D_PART_WORKING_SET,
+			  left_meanwhile(rows, z));
 	if (rows->last && l->mtp_layers)
 		add_further(rows, z);
 	if (l->pp > 1)
