@@ -144,6 +144,21 @@ def _core(module):
     engine.__init__, engine._initialize_kv_caches = init, initialize
 
 
+def _worker(module):
+    """vllm.v1.worker.gpu_worker: values that are read while weights are loaded and packed are weights; no size follows."""
+    load = module.Worker.load_model
+
+    def load_model(self, *arguments, **named):
+        from p4d_rehearsal import values
+        before = dict(values.unknown_reads)
+        result = load(self, *arguments, **named)
+        values.unknown_reads.clear()
+        values.unknown_reads.update(before)
+        return result
+
+    module.Worker.load_model = load_model
+
+
 def _queues(module):
     """vllm.distributed.device_communicators.shm_broadcast: nobody else reads; without a queue the group itself broadcasts."""
     module.MessageQueue.create_from_process_group = staticmethod(lambda *arguments, **named: None)
@@ -180,7 +195,7 @@ def _flashinfer(module):
     spec.build_and_load = build_and_load
 
 
-AFTER = {"vllm.envs": _env, "vllm.v1.engine.core": _core, "flashinfer.jit.core": _flashinfer,
+AFTER = {"vllm.envs": _env, "vllm.v1.engine.core": _core, "vllm.v1.worker.gpu_worker": _worker, "flashinfer.jit.core": _flashinfer,
          "vllm.distributed.device_communicators.shm_broadcast": _queues, "vllm.distributed.parallel_state": _state}
 if not os.environ.get("P4D_REHEARSAL_SERVED"):
     AFTER = {}

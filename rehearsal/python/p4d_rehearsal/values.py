@@ -27,6 +27,8 @@ PLAIN = (torch.Tensor, torch.nn.Parameter)
 # Operators whose answer leaves the device: as a number, or as the size of a tensor.
 READS = {aten._local_scalar_dense, aten.nonzero, aten._unique2, aten.unique_dim, aten.unique_consecutive,
          aten.masked_select, aten.repeat_interleave, aten.bincount, aten.equal, aten.is_nonzero}
+# The same where a number of the call alone sizes the result.
+SIZED_BY_NUMBER = {aten.repeat_interleave.self_int}
 COPIES = {aten._to_copy, aten.copy_}
 # What torch.tensor() copied to the device before it tells the mode.
 FRESH = {aten.lift_fresh, aten.lift_fresh_copy, aten.lift}
@@ -238,7 +240,7 @@ class Values(TorchDispatchMode):
         replaced = self.replaced(operator, arguments)
         all_known = (all(_is_known(t) for t in tensors if t is not replaced)
                      or self.is_written_whole(operator, arguments))
-        if not all_known and operator in READS:
+        if not all_known and operator in READS and function not in SIZED_BY_NUMBER:
             return self.read(operator, function, arguments, named, device)
         if operator in COPIES and self.leaves_device(operator, arguments, named):
             return self.bring_to_host(operator, function, arguments, named)

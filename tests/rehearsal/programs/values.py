@@ -42,6 +42,8 @@ for step in range(2):
     chosen = torch.randn(8192, 64, device="cuda").topk(4)[1]
     flags = torch.nn.functional.one_hot(chosen, 64).permute(2, 1, 0)
     assert [torch.where(flags[expert])[1].numel() for expert in (0, 63)] == [512, 512] and reads == before, reads
+    # each element as often as a number says
+    assert out.repeat_interleave(2, dim=-1).shape == (4, 2048) and reads == before, reads
     # nothing is read of what is empty
     assert torch.tensor([], dtype=torch.int64, device="cuda").tolist() == [] and reads == before, reads
     # a norm on the device is what it would be on the host
