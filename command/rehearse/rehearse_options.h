@@ -30,10 +30,10 @@ typedef struct p4d_rehearse_options {
 	unsigned count; /* of ranks to play */
 } p4d_rehearse_options;
 
-/* Fills what the words name; the caller sets the defaults, and ends with p4d_sbatch_free. Errors: USAGE,
- * VALUE, IO. */
+/* Reads the command line into *o. The caller sets the defaults before, and calls p4d_sbatch_free at the end.
+ * Errors: USAGE, VALUE, IO. */
 int p4d_rehearse_options__parse(p4d_rehearse_options *o, int argc, char *argv[], p4d_error *err);
 
-/* Lists the ranks that --ranks names in a world of so many. fullest: the rank that holds most; 0: not known.
- * Errors: VALUE. */
+/* Fills rank and count with the ranks that --ranks names. world: the number of ranks. fullest: the rank that
+ * holds most; 0: not known. Errors: VALUE. */
 int p4d_rehearse_options__ranks(p4d_rehearse_options *o, uint64_t world, uint64_t fullest, p4d_error *err);

@@ -313,8 +313,8 @@ static void judge_weights(const weighing *w, p4d_verdict *verdict)
 		say(w, verdict, (uint64_t)bytes, "the weights", " in 16 bits");
 }
 
-/* Whether it is given, or known to be given. What a program must be told, and is not, it is told elsewhere,
- * and maybe more. */
+/* Whether the script gives the option, even if p4d does not know its value. If it does not give an option
+ * that the program needs, the program gets it from elsewhere, perhaps with others. */
 static bool is_told(const p4d_reading *r, p4d_option option)
 {
 	for (unsigned i = 0; i < r->unknowns; i++)
@@ -323,7 +323,8 @@ static bool is_told(const p4d_reading *r, p4d_option option)
 	return r->value[option].file;
 }
 
-/* Whether a script's only training is read, up to what its program is told beside its model. */
+/* Whether p4d has read the script's only training: its model, and that a length and a micro-batch are given.
+ */
 static bool is_read(const p4d_reading *r)
 {
 	return r && r->certain && !r->incomplete && !r->more_arguments && r->commands == 1 &&

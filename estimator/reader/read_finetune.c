@@ -439,8 +439,9 @@ static void put_own_optimizer(p4d_reading *r, p4d_read_value *own)
 }
 
 /*
- * DeepSpeed's own Adam is one kernel. torch's, if the configuration asks for it, takes all parameters at
- * once, unless it is told to be fused (engine.py of DeepSpeed 0.19, get_optimizer_configuration).
+ * DeepSpeed's own Adam is one kernel. If the configuration asks for torch's AdamW (torch_adam), that updates
+ * all parameters at once, with temporary copies, unless the configuration sets "fused" (engine.py of
+ * DeepSpeed 0.19, get_optimizer_configuration).
  */
 static void finish_torch_adam(p4d_reading *r)
 {
