@@ -92,13 +92,11 @@ p4d_tape_tensor p4d_transformers__eager(p4d_tape_writer *w, p4d_tape_tensor q, p
 		s = p4d_op_map(w, s, false, true); /* softmax */
 	}
 	if (falcon) {
-		p4d_op_hold(
-		    w, raw); /* a variable of the code refers to the raw scores until it gets the result */
+		p4d_op_hold(w, raw); /* the code's variable keeps the raw scores until it gets the result */
 		w->returned = scores * s.element;
 	}
 	s = p4d_op_cast(w, s, values > q.element || in_fp32 || a->attention_sinks ? values : q.element);
-	if (a->attention_sinks) /* a variable of the code refers to the masked scores until it gets the result
-				 */
+	if (a->attention_sinks) /* the code's variable keeps the masked scores until it gets the result */
 		p4d_op_hold(w, masked);
 	if (a == &p4d_architectures[P4D_ARCHITECTURE_GPT2] || a->kind == P4D_ENCODER)
 		s = p4d_transformers__dropped(w, s);
