@@ -323,6 +323,16 @@ static void keep_experts(const stored *p, const p4d_megatron_sizes *z, uint64_t 
 	keep(p, "layer.shared_ffn", ACROSS, dtype, n, (p4d_wide)z->tokens * of_shared(l));
 }
 
+/* The feed-forward part of layers without experts. */
+static void keep_dense(const stored *p, const p4d_megatron_sizes *z, uint64_t n)
+{
+	const p4d_layout *l = p->rows->layout;
+
+	keep(p, "layer.second_norm", ALONG, p4d_dtype_of(l), n,
+	     p4d_megatron__fp8_kept(l, (p4d_wide)z->own * z->h));
+	keep(p, "layer.ffn", ACROSS, p4d_dtype_of(l), n, (p4d_wide)z->tokens * (z->up + z->product));
+}
+
 /* All that these layers save; those without experts have the feed-forward part of dense models. */
 static void keep_layers(const stored *p, const p4d_megatron_sizes *z, alive a, bool all)
 {
@@ -345,12 +355,9 @@ static void keep_layers(const stored *p, const p4d_megatron_sizes *z, alive a, b
 		else
 			keep_attention(p, z, a.layers);
 		keep(p, "layer.middle", ALONG, dtype, a.layers, narrow);
-		keep(p, "layer.second_norm", ALONG, dtype, mlp ? 0 : dense,
-		     p4d_megatron__fp8_kept(l, narrow));
+		keep_dense(p, z, mlp ? 0 : dense);
 		keep(p, "layer.router_norm", ALONG, dtype, norms ? 0 : a.experts, narrow);
 		keep(p, "layer.norm_statistics", ALONG, P4D_DT_FP32, a.layers, 2 * (p4d_wide)z->own);
-		keep(p, "layer.ffn", ACROSS, dtype, mlp ? 0 : dense,
-		     (p4d_wide)z->tokens * (z->up + z->product));
 	}
 	if (!all || !again(l, P4D_MODULE_MOE))
 		keep_experts(p, z, a.experts);
@@ -418,6 +425,11 @@ void p4d_megatron__expert_layers(p4d_rows *rows, const p4d_megatron_again *r, p4
 	if (again(l, P4D_MODULE_LAYERNORM) && with)
 		p4d_megatron_held(rows, P4D_AT_BACKWARD_FFN, "again.norm", ALONG, P4D_PART_ACTIVATIONS,
 				  TWICE * narrow);
+	if (again(l, P4D_MODULE_MLP) && !with) { /* else that of experts is wider */
+		p4d_megatron_held(rows, P4D_AT_BACKWARD_FFN, "again.output", ALONG, P4D_PART_ACTIVATIONS,
+				  narrow);
+		keep_dense(&second, z, 1);
+	}
 	if (again(l, P4D_MODULE_MOE) && with) {
 		p4d_megatron_held(rows, P4D_AT_BACKWARD_FFN, "again.output", ALONG, P4D_PART_ACTIVATIONS,
 				  narrow);

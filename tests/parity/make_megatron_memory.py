@@ -15,6 +15,7 @@
     tests/parity/make_megatron_memory.py --experts --seed 4 --count 90
     tests/parity/make_megatron_memory.py --experts --modules --seed 12 --count 160
     tests/parity/make_megatron_memory.py --experts --modules --seed 13 --count 45
+    tests/parity/make_megatron_memory.py --experts --modules --seed 97 --count 6    # the sixth alone
     tests/parity/make_megatron_memory.py --experts --dispatch --seed 23 --count 60
     tests/parity/make_megatron_memory.py --experts --dispatch --seed 24 --count 60
     tests/parity/make_megatron_memory.py --fp8 --seed 21 --count 40        # tests/data/megatron_fp8.csv
