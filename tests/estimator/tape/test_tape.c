@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The player of tapes against arithmetic done by hand. */
+#include "support/support.h"
+
+#include "tape/op.h"
+
+/* x (1 KiB) times a weight is y (2 KiB), a map of that, which keeps y, is z, and a part of z is left (512),
+ * which takes 4 KiB while it is made. */
+static p4d_tape_tensor written(p4d_tape_writer *w)
+{
+	w->tokens = 1;
+	w->weight = 1;
+	const p4d_tape_tensor x = p4d_op_begin(w, 512, 2, true);
+	const p4d_tape_tensor y = p4d_op_made(w, 1024, 2, true);
+	p4d_tape_operation *o = p4d_op_append(w, x, y, P4D_NEW_GRADIENT);
+
+	o->saved[0] = x.value;
+	o->weight = 256;
+	const p4d_tape_tensor z = p4d_op_map(w, y, true, false);
+	p4d_op_append(w, z, p4d_op_made(w, 256, 2, true), P4D_NEW_GRADIENT)->scratch = 4096;
+	return y;
+}
+
+static void assert_pass(p4d_tape_pass pass, int64_t most, int64_t end)
+{
+	assert_int_equal(pass.most.live + pass.most.weights, most);
+	assert_int_equal(pass.end.live, end);
+}
+
+static void saved_by_operations(void **state)
+{
+	p4d_tape tape;
+	p4d_tape_writer w = {.tape = &tape};
+
+	(void)state;
+	written(&w);
+	assert_pass(p4d_tape_forward(&tape, true, false, false), 2048 + 2048 + 512 + 4096, 2048 + 512);
+	/* most: the gradients of z and y beside y, less that of the result, which is free */
+	const p4d_tape_pass back = p4d_tape_backward(&tape, false, false);
+	assert_pass(back, 2048 - 512 + 2048, 1024 - (512 + 1024 + 2048));
+	assert_int_equal(back.end.weights, 256);
+	assert_int_equal(p4d_tape_backward(&tape, true, false).end.weights, 0);
+}
+
+/* The last operation keeps nothing: its backward pass is over when the one before asks for y, and the
+ * gradient of z there beside all that is computed again. */
+static void recomputed_inside_the_backward_pass(void **state)
+{
+	p4d_tape tape;
+	p4d_tape_writer w = {.tape = &tape};
+	const int64_t gradient = 2048 - 512;
+
+	(void)state;
+	written(&w);
+	assert_pass(p4d_tape_selected(&tape), 2048 + 512 + 4096, 512); /* y is free */
+	const p4d_tape_pass again = p4d_tape_again_selected(&tape);
+	assert_pass(again, 2048 + 2048 + 512 + 4096, 2048);
+	assert_pass(p4d_tape_backward_again(&tape, again, false), gradient + again.most.live, -512);
+}
+
+static void results_that_stay(void **state)
+{
+	p4d_tape tape;
+	p4d_tape_writer w = {.tape = &tape};
+
+	(void)state;
+	written(&w);
+	tape.operation[0].stays = true;
+	assert_pass(p4d_tape_selected(&tape), 2048 + 2048 + 512 + 4096, 2048 + 512);
+	assert_pass(p4d_tape_again_selected(&tape), 2048 + 512 + 4096, 0);
+}
+
+/* More operations than there is room for are a mistake that is told, not memory that is overrun. */
+static void too_long(void **state)
+{
+	p4d_tape tape;
+	p4d_tape_writer w = {.tape = &tape};
+	p4d_tape_tensor x = written(&w);
+
+	(void)state;
+	for (int i = 0; i < 2 * P4D_TAPE_OPERATIONS; i++)
+		x = p4d_op_map(&w, x, true, true);
+	assert_true(tape.overflow && tape.operations <= P4D_TAPE_OPERATIONS &&
+		    tape.values <= P4D_TAPE_VALUES);
+	p4d_tape_backward(&tape, true, false);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {cmocka_unit_test(saved_by_operations),
+					   cmocka_unit_test(recomputed_inside_the_backward_pass),
+					   cmocka_unit_test(results_that_stay), cmocka_unit_test(too_long)};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
