@@ -354,24 +354,27 @@ ENTRY int ncclScatter(const char *from, void *to, size_t count, int type, int ro
 	seen(bytes);
 	if (root == c->rank)
 		move(to, from + bytes * (size_t)root, bytes);
+	else
+		p4d_report_add(P4D_REPORT_UNANSWERED, 1);
 	return COMM_OK;
 }
 
-static void broadcast(p4d_comm *c, const void *from, void *to, size_t bytes, int root)
+/* False: nobody has said what the root sends. */
+static bool broadcast(p4d_comm *c, const void *from, void *to, size_t bytes, int root)
 {
 	c->broadcasts++;
-	if (root != c->rank) {
-		p4d_comm_record_read(c, root, to, bytes);
-		return;
-	}
+	if (root != c->rank)
+		return p4d_comm_record_read(c, root, to, bytes);
 	p4d_comm_record_write(c, from, bytes);
 	move(to, from, bytes);
+	return true;
 }
 
 ENTRY int ncclBcast(void *data, size_t count, int type, int root, p4d_comm *c)
 {
 	seen(count * width(type));
-	broadcast(c, data, data, count * width(type), root);
+	if (!broadcast(c, data, data, count * width(type), root))
+		p4d_report_add(P4D_REPORT_UNANSWERED, 1);
 	return COMM_OK;
 }
 
@@ -382,6 +385,7 @@ typedef struct call {
 	size_t bytes;
 	int peer;
 	bool is_broadcast, is_whole; /* whole numbers of 4 or 8 bytes */
+	bool answered;               /* a broadcast is in the record */
 	const p4d_comm *comm;
 } call;
 enum { CALLS = 4096 };
@@ -410,6 +414,8 @@ static void receive(const call *received)
 		return;
 	if (sent)
 		move(received->to, sent->from, received->bytes);
+	else if (received->is_broadcast && !received->answered)
+		p4d_report_add(P4D_REPORT_UNANSWERED, 1);
 	else if (received->is_whole)
 		p4d_comm_peers_doubt(received->bytes);
 }
@@ -463,12 +469,13 @@ ENTRY int ncclBroadcast(const void *from, void *to, size_t count, int type, int 
 	bool is_own = root == c->rank;
 
 	seen(bytes);
-	broadcast(c, from, to, bytes, root);
+	const bool answered = broadcast(c, from, to, bytes, root);
 	return note((call){.from = is_own ? from : NULL,
 			   .to = is_own ? NULL : to,
 			   .bytes = bytes,
 			   .peer = root,
 			   .is_broadcast = true,
+			   .answered = answered,
 			   .comm = c});
 }
 

@@ -23,10 +23,10 @@ typedef struct p4d_comm {
 /*
  * What ranks broadcast, in files of the directory P4D_REHEARSAL_RECORD, by communicator and root. A broadcast
  * of at most P4D_ACCOUNT_SMALL bytes is written with its number, and read by number and size. Without the
- * directory, or where the record has no such broadcast, nothing is written or changed.
+ * directory, or where the record has no such broadcast, nothing is written or changed, and the read is false.
  */
 void p4d_comm_record_write(p4d_comm *c, const void *from, size_t bytes);
-void p4d_comm_record_read(p4d_comm *c, int root, void *to, size_t bytes);
+bool p4d_comm_record_read(p4d_comm *c, int root, void *to, size_t bytes);
 void p4d_comm_record_end(p4d_comm *c);
 
 /* What stands before each message of a record. */

@@ -2,6 +2,7 @@
 #include <limits.h>
 #include <stdlib.h>
 
+#include "abi.h"
 #include "account.h"
 #include "comm.h"
 
@@ -16,11 +17,19 @@ static FILE *open_record(const p4d_comm *c, int root, const char *mode)
 	return length > 0 && (size_t)length < sizeof(path) ? fopen(path, mode) : NULL;
 }
 
+/* What nobody knows here is not known to others either. The Python module says so before a broadcast. */
+static _Thread_local bool nobody_knows;
+
+ENTRY void p4d_comm_nobody_knows(int is_unknown)
+{
+	nobody_knows = is_unknown;
+}
+
 void p4d_comm_record_write(p4d_comm *c, const void *from, size_t bytes)
 {
 	p4d_comm_logged e = {c->broadcasts, bytes};
 
-	if (bytes > P4D_ACCOUNT_SMALL)
+	if (bytes > P4D_ACCOUNT_SMALL || nobody_knows)
 		return;
 	if (!c->written)
 		c->written = open_record(c, c->rank, "we");
@@ -53,10 +62,10 @@ bool p4d_comm_record_find(FILE *record, uint64_t number, void *to, size_t bytes)
 	return false;
 }
 
-void p4d_comm_record_read(p4d_comm *c, int root, void *to, size_t bytes)
+bool p4d_comm_record_read(p4d_comm *c, int root, void *to, size_t bytes)
 {
 	if (bytes > P4D_ACCOUNT_SMALL)
-		return;
+		return false;
 	if (c->read && c->read_root != root) {
 		fclose(c->read);
 		c->read = NULL;
@@ -64,8 +73,7 @@ void p4d_comm_record_read(p4d_comm *c, int root, void *to, size_t bytes)
 	if (!c->read)
 		c->read = open_record(c, root, "re");
 	c->read_root = root;
-	if (c->read)
-		p4d_comm_record_find(c->read, c->broadcasts, to, bytes);
+	return c->read && p4d_comm_record_find(c->read, c->broadcasts, to, bytes);
 }
 
 void p4d_comm_record_end(p4d_comm *c)

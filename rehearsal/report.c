@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -22,7 +23,7 @@ typedef struct names {
 
 static _Atomic uint64_t counts[P4D_REPORT_COUNTS];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static names missing, doubts;
+static names missing, doubts, unvalidated;
 static uint64_t workspace;
 
 void p4d_report_add(p4d_report_count count, uint64_t value)
@@ -38,27 +39,36 @@ void p4d_report_workspace(uint64_t bytes)
 	pthread_mutex_unlock(&lock);
 }
 
-static void add_name(names *n, const char *name)
+/* False: it is there already. */
+static bool add_name(names *n, const char *name)
 {
+	size_t i = 0;
+
 	pthread_mutex_lock(&lock);
-	for (size_t i = 0; i < n->count; i++)
-		if (!strcmp(n->name[i], name)) {
-			pthread_mutex_unlock(&lock);
-			return;
-		}
-	if (n->count < NAMES)
+	while (i < n->count && strcmp(n->name[i], name) != 0)
+		i++;
+	const bool is_new = i == n->count && i < NAMES;
+	if (is_new)
 		n->name[n->count++] = name;
 	pthread_mutex_unlock(&lock);
+	return is_new;
 }
 
 void p4d_report_missing(const char *name)
 {
-	add_name(&missing, name);
+	if (add_name(&missing, name))
+		p4d_report_add(P4D_REPORT_MISSING, 1);
 }
 
 void p4d_report_doubt(const char *doubt)
 {
 	add_name(&doubts, doubt);
+}
+
+ENTRY void p4d_report_unvalidated(const char *why)
+{
+	add_name(&doubts, why);
+	add_name(&unvalidated, why);
 }
 
 static void write_names(FILE *out, const char *member, const names *n)
@@ -91,7 +101,8 @@ static void write_devices(FILE *out)
 static void write_report(FILE *out)
 {
 	static const char *const member[P4D_REPORT_COUNTS] = {
-	    "launches", "products", "flops", "graphs", "collectives", "collective_bytes",
+	    "launches",    "products",         "flops",      "graphs",
+	    "collectives", "collective_bytes", "unanswered", "names_missing",
 	};
 
 	write_devices(out);
@@ -104,6 +115,7 @@ static void write_report(FILE *out)
 	fprintf(out, ", \"workspace_bytes\": %" PRIu64, workspace);
 	write_names(out, "missing", &missing);
 	write_names(out, "doubts", &doubts);
+	write_names(out, "unvalidated", &unvalidated);
 	pthread_mutex_unlock(&lock);
 	fputs("}\n", out);
 }

@@ -13,6 +13,8 @@ typedef enum p4d_report_count {
 	P4D_REPORT_GRAPHS,           /* executions of cuDNN's graphs */
 	P4D_REPORT_COLLECTIVES,      /* of NCCL */
 	P4D_REPORT_COLLECTIVE_BYTES, /* that this rank handed to them */
+	P4D_REPORT_UNANSWERED,       /* collectives whose data another rank has, and no record */
+	P4D_REPORT_MISSING,          /* names of p4d_report_missing */
 	P4D_REPORT_COUNTS,
 } p4d_report_count;
 
@@ -29,6 +31,9 @@ void p4d_report_missing(const char *name);
 
 /* Something that makes the answer less sure, a sentence that stays. The report has each once. */
 void p4d_report_doubt(const char *doubt);
+
+/* A doubt whether sizes are right, so the answer is unvalidated. Also for the Python module. */
+void p4d_report_unvalidated(const char *why);
 
 /*
  * Writes the report, as the end of the process does; a later call replaces it. For the Python module, before

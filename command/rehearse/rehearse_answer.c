@@ -117,8 +117,19 @@ static void print_peak(const p4d_rehearsed *r, const p4d_gpu *gpu)
 	puts(".");
 }
 
+/* Where the program read what only a GPU computes. */
+static void print_reads(const p4d_rehearsed *r)
+{
+	for (unsigned i = 0; i < r->read_count && i < ROWS; i++)
+		printf("  Note: the program read what only a GPU computes at %s (%s, %" PRIu64 " time%s).\n",
+		       r->read[i].place, r->read[i].name, r->read[i].count, r->read[i].count > 1 ? "s" : "");
+	if (r->unknown_reads > ROWS)
+		printf("  Note: and at %" PRIu64 " other places.\n", r->unknown_reads - ROWS);
+}
+
 static void print_notes(const p4d_rehearsed *r)
 {
+	print_reads(r);
 	for (unsigned i = 0; i < r->unseen_count; i++)
 		printf("  Note: the program did not %s.\n",
 		       strcmp(r->unseen[i], "eval") ? "save" : "evaluate");

@@ -50,6 +50,7 @@ static void take_devices(p4d_rehearsed *r, struct json_object *report)
 
 static int read_report(p4d_rehearsed *r, const p4d_player *player, p4d_error *err)
 {
+	const char *list[P4D_REHEARSED_NAMES];
 	char path[P4D_PLAYER_PATH];
 
 	p4d_player__file(player, "report", r->played.rank, path, sizeof(path));
@@ -68,6 +69,8 @@ static int read_report(p4d_rehearsed *r, const p4d_player *player, p4d_error *er
 	r->collective_bytes = member(r->text, "collective_bytes");
 	r->missing_count = names(r->text, "missing", r->missing);
 	r->doubts_count = names(r->text, "doubts", r->doubts);
+	if (names(r->text, "unvalidated", list))
+		r->unvalidated = list[0];
 	return 0;
 }
 
@@ -91,6 +94,19 @@ static void take_largest(p4d_rehearsed *r, struct json_object *list)
 		};
 		if (l.kind)
 			r->largest[r->largest_count++] = l;
+	}
+}
+
+static void take_reads(p4d_rehearsed *r, struct json_object *list)
+{
+	r->unknown_reads += json_object_array_length(list);
+	for (size_t i = 0; i < json_object_array_length(list) && r->read_count < P4D_REHEARSED_NAMES; i++) {
+		struct json_object *row = json_object_array_get_idx(list, i);
+		p4d_rehearsed_read read = {.name = text_of(row, "operator"),
+					   .place = text_of(row, "place"),
+					   .count = member(row, "count")};
+		if (read.name && read.place)
+			r->read[r->read_count++] = read;
 	}
 }
 
@@ -137,11 +153,15 @@ static void take_row(p4d_rehearsed *r, struct json_object *row)
 {
 	struct json_object *value;
 
+	const char *place[P4D_REHEARSED_NAMES];
+
+	if (!r->missing_place && names(row, "missing_places", place))
+		r->missing_place = place[0];
 	r->even_routes += member(row, "even_routes");
 	r->copied += member(row, "host_copies");
 	if (json_object_object_get_ex(row, "unknown_reads", &value) &&
 	    json_object_is_type(value, json_type_array)) {
-		r->unknown_reads += json_object_array_length(value);
+		take_reads(r, value);
 		r->followed = true;
 	}
 	if (json_object_object_get_ex(row, "largest", &value) && json_object_is_type(value, json_type_array))
@@ -261,8 +281,9 @@ static p4d_rehearsed_verdict incomplete(const p4d_rehearsed *r, char *reason, si
 	else if (!r->device)
 		snprintf(reason, size, "the program used no GPU");
 	else if (r->missing_count)
-		snprintf(reason, size, "it called %s%s, which the rehearsal does not play", r->missing[0],
-			 r->missing_count > 1 ? " and others" : "");
+		snprintf(reason, size, "it called %s%s%.120s%s, which the rehearsal does not play",
+			 r->missing[0], r->missing_place ? " at " : "",
+			 r->missing_place ? r->missing_place : "", r->missing_count > 1 ? " and others" : "");
 	else
 		return P4D_REHEARSED_PASS;
 	return P4D_REHEARSED_INCOMPLETE;
@@ -289,6 +310,10 @@ p4d_rehearsed_verdict p4d_rehearsed__judge(const p4d_rehearsed *r, const p4d_gpu
 		snprintf(reason, size,
 			 "unvalidated: the program read %" PRIu64 " values that only a GPU computes",
 			 r->unknown_reads);
+		return P4D_REHEARSED_WARN;
+	}
+	if (r->unvalidated) {
+		snprintf(reason, size, "unvalidated: %s", r->unvalidated);
 		return P4D_REHEARSED_WARN;
 	}
 	if (r->python && !r->followed) {

@@ -28,6 +28,12 @@ typedef struct p4d_rehearsed_largest {
 	uint64_t bytes, blocks;
 } p4d_rehearsed_largest;
 
+/* A place of the program that reads a value which only a GPU computes. */
+typedef struct p4d_rehearsed_read {
+	const char *name, *place; /* the operator, "train.py:17" */
+	uint64_t count;
+} p4d_rehearsed_read;
+
 /* What a rank held and did. Strings belong to `text` and `rows`. */
 typedef struct p4d_rehearsed {
 	p4d_played played;
@@ -47,10 +53,14 @@ typedef struct p4d_rehearsed {
 	p4d_rehearsed_largest largest[P4D_REHEARSED_NAMES]; /* the largest first */
 	p4d_rehearsed_serving serving;
 	struct json_object *timeline; /* as account.py writes it; NULL: none */
+	unsigned read_count;
+	p4d_rehearsed_read read[P4D_REHEARSED_NAMES]; /* of unknown_reads */
 	unsigned unseen_count;
 	const char *unseen[P4D_REHEARSED_NAMES]; /* phases that were asked for and did not come */
 	unsigned missing_count, doubts_count;
 	const char *missing[P4D_REHEARSED_NAMES], *doubts[P4D_REHEARSED_NAMES];
+	const char *missing_place; /* of the first: "train.py:17"; NULL: not known */
+	const char *unvalidated;   /* the first reason for it; NULL: none */
 	struct json_object *text, *rows;
 } p4d_rehearsed;
 

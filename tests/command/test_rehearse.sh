@@ -39,6 +39,13 @@ exits 12 p4d rehearse --gpu a100-40gb -- sh -c "echo '{\"raised\": \"OutOfMemory
 # what cannot be said
 exits 9 p4d rehearse -- "$played" missing
 prints "Verdict: incomplete on 1 x h100-80gb: it called cudaArrayGetInfo, which the rehearsal does not play"
+exits 9 p4d rehearse -- sh -c "echo '{\"missing_places\": [\"train.py:17\"]}' >\"\$P4D_REHEARSAL_PHASES\"; $played missing"
+prints "it called cudaArrayGetInfo at train.py:17, which the rehearsal does not play"
+exits 0 p4d rehearse -- sh -c "echo '{\"unknown_reads\": [{\"operator\": \"nonzero\", \"place\": \"moe.py:9\", \"count\": 3}]}' >\"\$P4D_REHEARSAL_PHASES\"; $played 10"
+prints "unvalidated: the program read 1 values that only a GPU computes" \
+	"Note: the program read what only a GPU computes at moe.py:9 (nonzero, 3 times)."
+exits 0 p4d rehearse -- "$played" unsure
+prints "Verdict: warn: 0.5 of 79.1 GiB (1 %) on 1 x h100-80gb: unvalidated: another rank knows more"
 exits 9 p4d rehearse -- "$played" none
 prints "Verdict: incomplete on 1 x h100-80gb: the program used no GPU"
 exits 9 p4d rehearse -- "$work/nosuch"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A training program for test_rehearse.sh, without PyTorch: finds CUDA as programs do that open it at run
- * time. played MIB: takes so much. played missing: calls what the stand-ins do not play. played hang: does
- * not end. played kernel ARCH: a kernel was compiled for ARCH. played store: with other ranks, speaks to the
- * store. played none: uses no GPU.
+ * time. played MIB: takes so much. played missing: calls what the stand-ins do not play. played unsure:
+ * doubts its sizes. played hang: does not end. played kernel ARCH: a kernel was compiled for ARCH. played
+ * store: with other ranks, speaks to the store. played none: uses no GPU.
  */
 #include <arpa/inet.h>
 #include <dlfcn.h>
@@ -46,6 +46,18 @@ static int call_missing(void)
 
 	*(void **)&call = dlsym(RTLD_DEFAULT, "cudaArrayGetInfo");
 	return take(10) || !call || call() != 801;
+}
+
+/* As p4d's module in Python does. */
+static int doubt(void)
+{
+	void (*unvalidated)(const char *) = NULL;
+
+	*(void **)&unvalidated = dlsym(RTLD_DEFAULT, "p4d_report_unvalidated");
+	if (!unvalidated)
+		return fail("no p4d_report_unvalidated");
+	unvalidated("another rank knows more");
+	return take(10);
 }
 
 /* As CUB asks, to pick its tunings: members 5 and 6 behind three sizes. */
@@ -147,6 +159,8 @@ int main(int argc, char *argv[])
 			;
 	if (!strcmp(how, "missing"))
 		return call_missing();
+	if (!strcmp(how, "unsure"))
+		return doubt();
 	if (!strcmp(how, "store"))
 		return speak_to_store();
 	return take((size_t)atol(how));

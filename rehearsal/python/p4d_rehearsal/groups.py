@@ -9,9 +9,15 @@ import ctypes
 import functools
 import os
 import pickle
-import sys
 
 _counts = {}
+_said = []  # texts that the report points to
+
+
+def unvalidated(why):
+    """Sizes may depend on what another rank has, and that rank was not played."""
+    _said.append(ctypes.c_char_p(why.encode()))
+    getattr(ctypes.CDLL(None), "p4d_report_unvalidated", lambda text: None)(_said[-1])
 
 
 def _record(module, group, source):
@@ -55,8 +61,8 @@ def _sent(source, to):
     same_way = [key for key in found if (key[0] < key[1]) == (source < to) and key[0] <= source]
     key = (source, to) if (source, to) in found else max(same_way, default=None)
     if key is None:
-        print("p4d: rank %d waits for objects of rank %d; no rank that was played before sent any" % (to, source),
-              file=sys.stderr)
+        unvalidated("rank %d waits for objects of rank %d, and no rank that was played before sent any; --ranks first,... "
+                    "plays one" % (to, source))
         return None
     with open(os.path.join(directory, found[key]), "rb") as kept:
         return pickle.load(kept)
@@ -84,6 +90,9 @@ def _objects(module):
         elif path and os.path.exists(path):
             with open(path, "rb") as kept:
                 object_list[:] = pickle.load(kept)
+        else:
+            unvalidated("what rank %d broadcasts is not known, because it was not played before; use --ranks %s,..."
+                        % (src, src or "first"))
 
     def send_object_list(object_list, dst=None, group=None, device=None, group_dst=None, **rest):
         _keep_sent(list(object_list), module.get_rank(), _global(module, group, dst, group_dst))

@@ -7,7 +7,8 @@ between two stages keep the shape. The stage after answers with gradients of wha
 import dataclasses
 import os
 import pickle
-import sys
+
+from p4d_rehearsal import groups
 
 
 def _path(stage):
@@ -29,8 +30,7 @@ def _nearest(stage):
         if path and os.path.exists(path):
             with open(path, "rb") as kept:
                 return pickle.load(kept)
-    print("p4d: no stage before stage %d was played, which tells it what it gets: --ranks first,..." % (stage + 1),
-          file=sys.stderr)
+    groups.unvalidated("no stage before stage %d was played, which tells it what it gets; use --ranks first,..." % (stage + 1))
     return None
 
 

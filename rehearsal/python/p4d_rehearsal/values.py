@@ -46,6 +46,8 @@ known = {}  # address of a storage -> that storage: what lies there later is ano
 blank = {}  # address of a storage that holds nothing yet -> _Blank
 unknown_reads = {}  # (operator, place in the program): how often
 even_routes = 0
+missing_places = []  # where the program first called each function that is not played
+UNANSWERED, MISSING = 6, 7  # p4d_report_count of the stand-ins
 
 
 def _tensors(value):
@@ -208,6 +210,9 @@ class Values(TorchDispatchMode):
     def __init__(self, account=None):
         super().__init__()
         self.account = account
+        self.count = getattr(ctypes.CDLL(None), "p4d_report_count_of", lambda number: 0)
+        self.count.restype = ctypes.c_uint64
+        self.nobody_knows = getattr(ctypes.CDLL(None), "p4d_comm_nobody_knows", lambda is_unknown: None)
 
     @classmethod
     def ignore_compile_internals(cls):
@@ -218,12 +223,19 @@ class Values(TorchDispatchMode):
         named = named or {}
         if not isinstance(function, torch._ops.OpOverload):
             return self.run_higher(function, arguments, named)
-        if not self.account:
-            return self.run(function, arguments, named)
-        self.account.note()
-        result = self.run(function, arguments, named)
-        self.account.after(function, arguments, result)
+        if self.account:
+            self.account.note()
+        try:
+            result = self.run(function, arguments, named)
+        finally:
+            self.place_missing()
+        if self.account:
+            self.account.after(function, arguments, result)
         return result
+
+    def place_missing(self):
+        while self.count(MISSING) > len(missing_places):
+            missing_places.append(_place())
 
     def run(self, function, arguments, named):
         tensors = _tensors((arguments, named))
@@ -344,22 +356,28 @@ class Values(TorchDispatchMode):
         _mark(result, False)
         return result
 
-    @staticmethod
-    def communicate(function, arguments, named):
+    def communicate(self, function, arguments, named):
         """The stand-in of NCCL moves small data, so what comes of known data is known."""
-        result = function(*arguments, **named)
+        unanswered = self.count(UNANSWERED)
         reduces = "reduce" in function.overloadpacket.__name__
-        sent, received = [], _tensors(result)
+        sent, received = [], []
         for argument, value in _with_values(function, arguments, named):
             tensors = _tensors(value)
             writes = argument.alias_info is not None and argument.alias_info.is_write
             received += tensors if writes or "output" in argument.name else []
             sent += tensors if "output" not in argument.name else []
+        self.nobody_knows(not all(map(_is_known, sent)))
+        try:
+            result = function(*arguments, **named)
+        finally:
+            self.nobody_knows(False)
+        answered = self.count(UNANSWERED) == unanswered
         # Sums of 16 bits are left as they are.
         is_known = all((_is_known(t) or _blank_of(t)) and not (reduces and t.is_floating_point() and t.itemsize < 4)
-                       for t in sent)
-        for tensor in received:
-            if not any(tensor is t for t in sent if not reduces):
+                       for t in sent) and answered
+        for tensor in received + _tensors(result):
+            is_own = any(tensor is t for t in sent if not reduces)  # what this rank broadcasts stays as known as it was
+            if not is_own or not answered or _blank_of(tensor):
                 _mark(tensor, is_known and _is_small(tensor))
         if "recv" in function.overloadpacket.__name__:
             for tensor in sent:  # the stand-in answers for whole numbers, or says that it cannot
@@ -510,6 +528,7 @@ def _write():
         print("p4d: only a GPU computes what %(operator)s read at %(place)s (%(count)d times)" % read, file=sys.stderr)
     with open(path, "a") as out:
         out.write(json.dumps({"unknown_reads": reads, "even_routes": even_routes}) + "\n")
+        out.write(json.dumps({"missing_places": missing_places}) + "\n")
 
 
 def forget(values):
