@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rehearse/rehearse_keep.h"
 
+#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/json_file.h"
+#include "base/text.h"
 #include "reader/reader.h"
 #include "rehearsals/rehearsals_key.h"
 
@@ -154,6 +156,41 @@ static bool make_key(const p4d_rehearse_answer *a, const char *directory, size_t
 	return p4d_rehearsals_key_text(&key, text);
 }
 
+static bool was_played(const p4d_rehearse_answer *a, uint64_t rank)
+{
+	for (unsigned i = 0; i < a->count; i++)
+		if (a->rehearsed[i].played.rank == rank)
+			return true;
+	return false;
+}
+
+/* Ranks that were played, unless the first and the last are among them. */
+static void list_ranks(const p4d_rehearse_answer *a, char *ranks, size_t size)
+{
+	p4d_text text = p4d_text_in(ranks, size);
+
+	ranks[0] = '\0';
+	if (was_played(a, 0) && was_played(a, p4d_player__world(a->player) - 1))
+		return;
+	for (unsigned i = 0; i < a->count; i++)
+		p4d_text_print(&text, "%s%" PRIu64, i ? "," : "", a->rehearsed[i].played.rank);
+	if (text.truncated)
+		snprintf(ranks, size, "%" PRIu64 ",...", a->rehearsed[0].played.rank);
+}
+
+/* Of --phases; an engine that serves has no phases. */
+static unsigned played_phases(const p4d_rehearse_answer *a)
+{
+	static const char *const name[] = {"train", "eval", "save"};
+	unsigned phases = 0;
+
+	if (a->rehearsed[0].serving.engine)
+		return 0;
+	for (unsigned i = 0; i < 3; i++)
+		phases |= strstr(a->player->phases, name[i]) ? 1u << i : 0;
+	return phases | P4D_REHEARSAL_TRAIN;
+}
+
 static p4d_rehearsal describe(const p4d_rehearse_answer *a, p4d_rehearsed_verdict verdict,
 			      const p4d_rehearsed *worst, const char *reason)
 {
@@ -168,6 +205,8 @@ static p4d_rehearsal describe(const p4d_rehearse_answer *a, p4d_rehearsed_verdic
 			     .usable_bytes = a->player->gpu->usable_bytes};
 
 	snprintf(run.gpu, sizeof(run.gpu), "%s", a->player->gpu->name);
+	list_ranks(a, run.ranks, sizeof(run.ranks));
+	run.phases = played_phases(a);
 	snprintf(run.reason, sizeof(run.reason), "%.*s", (int)sizeof(run.reason) - 1, reason);
 	return run;
 }

@@ -59,6 +59,19 @@ static bool is_unchecked(const p4d_verdict *v)
 	       (v->message[0].code == P4D_E_NOT_READ || v->message[0].code == P4D_E_UNMODELLED);
 }
 
+/* What was left out of a job: most of its memory may be there. */
+static void add_left_out(const p4d_rehearsal *run, p4d_text *text)
+{
+	const unsigned left = run->phases ^ P4D_REHEARSAL_PHASES;
+
+	if (run->phases == P4D_REHEARSAL_TRAIN)
+		p4d_text_add(text, "; training only");
+	else if (run->phases && left)
+		p4d_text_print(text, "; without %s", left & P4D_REHEARSAL_EVAL ? "evaluation" : "saving");
+	if (*run->ranks)
+		p4d_text_print(text, "; rank%s %s only", strchr(run->ranks, ',') ? "s" : "", run->ranks);
+}
+
 static void write_text(const p4d_rehearsal *run, const p4d_verdict *v, p4d_message *to)
 {
 	const double used = p4d_to_gib(run->device_bytes), all = p4d_to_gib(run->usable_bytes);
@@ -81,6 +94,7 @@ static void write_text(const p4d_rehearsal *run, const p4d_verdict *v, p4d_messa
 		p4d_text_add(&text, ": ");
 		p4d_text_escaped(&text, run->reason);
 	}
+	add_left_out(run, &text);
 	p4d_text_add(&text, formulas);
 	if (run->unsure)
 		p4d_text_add(&text, "; p4d cannot tell that the job runs it the same way");

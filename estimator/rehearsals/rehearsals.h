@@ -24,6 +24,8 @@ typedef enum p4d_rehearsal_verdict {
 	P4D_REHEARSAL_VERDICTS
 } p4d_rehearsal_verdict;
 
+enum { P4D_REHEARSAL_TRAIN = 1, P4D_REHEARSAL_EVAL = 2, P4D_REHEARSAL_SAVE = 4, P4D_REHEARSAL_PHASES = 7 };
+
 /* A rehearsal on GPUs of one kind. */
 typedef struct p4d_rehearsal {
 	uint32_t nodes, ranks_per_node, gpus_per_node;
@@ -32,6 +34,9 @@ typedef struct p4d_rehearsal {
 	int64_t when;                        /* seconds since 1970 */
 	uint64_t device_bytes, usable_bytes; /* at the peak of the fullest rank; what the GPU has */
 	char reason[160];
+	char ranks[24]; /* those that were played, if not the first and the last: "0" or "3,5"; "": these were
+			 */
+	unsigned phases; /* P4D_REHEARSAL_TRAIN ...; 0: not known */
 	/* of what is found: what the script tells its launcher itself, so that the job's GPUs may be others
 	 */
 	bool nodes_said, gpus_said;

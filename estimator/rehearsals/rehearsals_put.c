@@ -70,6 +70,7 @@ static void add_run(p4d_text *text, const p4d_rehearsal *run)
 	    run->nodes, run->ranks_per_node, run->gpus_per_node, run->gpu,
 	    p4d_rehearsals__verdicts[run->verdict], run->when, run->device_bytes, run->usable_bytes,
 	    *reason ? " " : "", reason);
+	p4d_text_print(text, "played %u %s\n", run->phases, run->ranks);
 }
 
 /* The newest run of the same GPUs counts; the oldest of others has to go where there is no room. */

@@ -7,6 +7,7 @@
  *	python /home/u/venv
  *	file SIZE CHANGED_NS HASH HASH PATH
  *	run NODES RANKS_PER_NODE GPUS_PER_NODE GPU VERDICT WHEN DEVICE_BYTES USABLE_BYTES REASON
+ *	played PHASES RANKS
  *	end
  */
 #include <fcntl.h>
@@ -98,6 +99,19 @@ static bool take_run(char *line, p4d_rehearsals_record *r)
 	return true;
 }
 
+/* What the last run played. */
+static bool take_played(char *line, p4d_rehearsals_record *r)
+{
+	uint64_t phases;
+
+	if (!r->runs || !take_number(&line, P4D_REHEARSAL_PHASES, &phases) || !line ||
+	    strlen(line) >= sizeof(r->run[0].ranks) || strspn(line, "0123456789,.") != strlen(line))
+		return false;
+	r->run[r->runs - 1].phases = (unsigned)phases;
+	snprintf(r->run[r->runs - 1].ranks, sizeof(r->run[0].ranks), "%s", line);
+	return true;
+}
+
 static bool take_line(char *line, p4d_rehearsals_record *r)
 {
 	const char *kind = take(&line);
@@ -112,6 +126,8 @@ static bool take_line(char *line, p4d_rehearsals_record *r)
 		return take_file(line, r);
 	else if (!strcmp(kind, "run"))
 		return take_run(line, r);
+	else if (!strcmp(kind, "played"))
+		return take_played(line, r);
 	else
 		return false;
 	return true;

@@ -37,7 +37,7 @@ run p4d rehearse --gpu h100-80gb -- ./program 102400
 today=$(date +%F)
 run sbatch -H small.sh
 accepted
-same "$err" "p4d: [P4D124] rehearsed $today: 10.5 of 79.1 GiB (13 %) on h100-80gb"
+same "$err" "p4d: [P4D124] rehearsed $today: 10.5 of 79.1 GiB (13 %) on h100-80gb; training only"
 run sbatch -H large.sh
 accepted
 says "p4d: [P4D124] rehearsed $today: out of memory on h100-80gb: it asked for 100.00 GiB"

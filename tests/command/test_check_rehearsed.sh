@@ -25,9 +25,17 @@ record=$(ls "$XDG_CACHE_HOME"/p4d/rehearsals/*)
 [ "$(stat -c %a "$record")" = 600 ] || fail "others may read $record"
 exits 0 p4d check --conf p4d.conf job.sh
 prints "would pass: judged by a rehearsal"
-says "p4d: $rehearsed: 10.5 of 79.1 GiB (13 %) on h100-80gb"
+says "p4d: $rehearsed: 10.5 of 79.1 GiB (13 %) on h100-80gb; training only; rank 0 only"
 exits 0 p4d check --json --conf p4d.conf job.sh
 prints '"code":"P4D124"'
+
+exits 0 p4d rehearse --nodes 2 --gpus-per-node 8 --ranks 3,15 --phases train,save -- ./program 10240
+exits 0 p4d check --conf p4d.conf job.sh
+says "on h100-80gb; without evaluation; ranks 3,15 only"
+exits 0 p4d rehearse --nodes 2 --gpus-per-node 8 --phases eval,save -- ./program 10240
+exits 0 p4d check --conf p4d.conf job.sh
+says "on h100-80gb"
+case $err in *"h100-80gb;"*) fail "nothing was left out" ;; esac
 
 # another geometry, other GPUs, another command or a variable for it were not rehearsed
 for change in s/-N2/-N1/ s/gpus-per-node=8/gpus-per-node=4/ s/tasks-per-node=8/tasks-per-node=1/ 's/ --ntasks-per-node=8//' 's/srun/& -n8/' \

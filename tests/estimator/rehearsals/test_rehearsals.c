@@ -340,6 +340,11 @@ static void damaged_texts_are_no_records(void **state)
 	    "2 3\nend\n",
 	    "p4d-rehearsal 1\nfile 1 2 3 4 x\n" RUN "end\n",
 	    "p4d-rehearsal 1\nfile 1 2 0000000000000003 0000000000000004\n" RUN "end\n",
+	    "p4d-rehearsal 1\nplayed 1 \n" RUN "end\n",
+	    "p4d-rehearsal 1\n" RUN "played 8 \nend\n",
+	    "p4d-rehearsal 1\n" RUN "played 1\nend\n",
+	    "p4d-rehearsal 1\n" RUN "played 1 0;rm\nend\n",
+	    "p4d-rehearsal 1\n" RUN "played 1 0,1,2,3,4,5,6,7,8,9,10,11\nend\n",
 	    "p4d-rehearsal 1\nother x\n" RUN "end\n"};
 
 	(void)state;
