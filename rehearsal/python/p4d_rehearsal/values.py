@@ -100,7 +100,8 @@ def _can_be_known(tensor):
 
 
 def _is_known(tensor):
-    if not tensor.is_cuda or not tensor.numel():
+    """Also of a number that is copied into a tensor."""
+    if not isinstance(tensor, torch.Tensor) or not tensor.is_cuda or not tensor.numel():
         return True
     if type(tensor) not in PLAIN or not _can_be_known(tensor):
         return False

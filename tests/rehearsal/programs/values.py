@@ -44,6 +44,8 @@ for step in range(2):
     assert [torch.where(flags[expert])[1].numel() for expert in (0, 63)] == [512, 512] and reads == before, reads
     # each element as often as a number says
     assert out.repeat_interleave(2, dim=-1).shape == (4, 2048) and reads == before, reads
+    scale = torch.empty(1, device="cuda")
+    assert torch.ops.aten.copy_(scale, torch.tensor(2.0)).item() == 2 and scale.copy_(3.0).item() == 3 and reads == before, reads
     # nothing is read of what is empty
     assert torch.tensor([], dtype=torch.int64, device="cuda").tolist() == [] and reads == before, reads
     # a norm on the device is what it would be on the host
