@@ -108,22 +108,21 @@ static void reduce(titan_step *p, const p4d_torchtitan_unit *u)
 
 /* ---- passes ---- */
 
-static p4d_tape_pass backward_of(const titan_step *p, const p4d_tape *tape, bool reduced)
+static p4d_tape_pass backward_of(const titan_step *p, const p4d_tape *tape, p4d_tape_pass again, bool reduced)
 {
-	/* all of a layer is recomputed (early_stop=False) */
-	return p->recomputes ? p4d_tape_backward_again(tape, p4d_tape_again_selected(tape), reduced)
+	return p->recomputes ? p4d_tape_backward_again(tape, again, reduced)
 			     : p4d_tape_backward(tape, reduced, false);
 }
 
 /* Gradients are added up in the type in which they are reduced: made at once from those of a layer. */
-static p4d_tape_pass first_of(const titan_step *p, p4d_tape *tape)
+static p4d_tape_pass first_of(const titan_step *p, p4d_tape *tape, p4d_tape_pass again)
 {
 	for (unsigned i = 0; i < tape->operations; i++) {
 		p4d_tape_operation *o = &tape->operation[i];
 		o->lowered = o->lowered ? o->lowered : o->weight;
 		o->weight = o->weight / p->z->element * p->z->reduced;
 	}
-	return backward_of(p, tape, false);
+	return backward_of(p, tape, again, false);
 }
 
 static bool is_sparse(const p4d_layout *l, uint64_t layer)
@@ -138,9 +137,12 @@ static p4d_torchtitan_passes passes_of(titan_step *p, bool sparse)
 
 	p4d_torchtitan__layer(&p->t, sparse);
 	of.forward = p->recomputes ? p4d_tape_selected(tape) : p4d_tape_forward(tape, true, false, false);
-	of.back = backward_of(p, tape, p->l->pp > 1);
+	/* all of a layer is recomputed (early_stop=False) */
+	const p4d_tape_pass again =
+	    p->recomputes ? p4d_tape_again_selected(tape) : (p4d_tape_pass){.cached = 0};
+	of.back = backward_of(p, tape, again, p->l->pp > 1);
 	if (p->l->pp > 1)
-		of.first = first_of(p, tape);
+		of.first = first_of(p, tape, again);
 	return of;
 }
 

@@ -46,7 +46,7 @@ static void layers_of(const stage *s, uint32_t chunk, int64_t layers[2])
 {
 	const p4d_layout *l = s->p->l;
 
-	layers[1] = (int64_t)p4d_parameters_expert_layers(l, s->rows->stage, chunk);
+	layers[1] = l->experts ? (int64_t)p4d_parameters_expert_layers(l, s->rows->stage, chunk) : 0;
 	layers[0] = (int64_t)p4d_chunk_layers(l, s->rows->stage, chunk) - layers[1];
 }
 

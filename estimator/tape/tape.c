@@ -71,24 +71,26 @@ static bool saves(const p4d_tape_operation *o)
 }
 
 /* When Python forgets each storage, and how many operations save it. */
-static player started(const p4d_tape *t, bool save)
+static void start(player *p, const p4d_tape *t, bool save)
 {
-	player p = {.tape = t};
-
+	p->tape = t; /* of its arrays as much is set as is used */
+	p->again = NULL;
+	p->live = p->weights = p->cached = 0;
+	p->most = (p4d_tape_moment){0, 0};
+	memset(p->saved, 0, t->values * sizeof(*p->saved));
 	for (unsigned i = 0; i < t->values; i++)
-		p.until[i] = t->value[i].until;
+		p->until[i] = t->value[i].until;
 	for (unsigned i = 0; i < t->operations; i++) {
 		const p4d_tape_operation *o = &t->operation[i];
 		for (int k = 0; k < P4D_TAPE_INPUTS; k++)
-			if (o->in[k] >= 0 && p.until[t->value[o->in[k]].storage] < (short)i)
-				p.until[t->value[o->in[k]].storage] = (short)i;
-		if (o->out >= 0 && p.until[t->value[o->out].storage] < (short)i)
-			p.until[t->value[o->out].storage] = (short)i;
+			if (o->in[k] >= 0 && p->until[t->value[o->in[k]].storage] < (short)i)
+				p->until[t->value[o->in[k]].storage] = (short)i;
+		if (o->out >= 0 && p->until[t->value[o->out].storage] < (short)i)
+			p->until[t->value[o->out].storage] = (short)i;
 		for (int k = 0; save && k < P4D_TAPE_SAVED; k++)
 			if (o->saved[k] >= 0)
-				p.saved[t->value[o->saved[k]].storage]++;
+				p->saved[t->value[o->saved[k]].storage]++;
 	}
-	return p;
 }
 
 /* Storages by the operation after which Python has forgotten them; -1: no further one. */
@@ -110,10 +112,11 @@ static void list_endings(const player *p, endings *e)
 
 p4d_tape_pass p4d_tape_forward(const p4d_tape *t, bool save, bool again, bool keep_input)
 {
-	player p = started(t, save);
+	player p;
 	unsigned end = t->operations;
 	endings forgotten;
 
+	start(&p, t, save);
 	list_endings(&p, &forgotten);
 	while (again && end && !saves(&t->operation[end - 1]))
 		end--;
@@ -159,10 +162,11 @@ static void staying(const p4d_tape *t, bool stays[P4D_TAPE_VALUES])
 
 p4d_tape_pass p4d_tape_selected(const p4d_tape *t)
 {
-	player p = started(t, false);
+	player p;
 	bool stays[P4D_TAPE_VALUES];
 	endings forgotten;
 
+	start(&p, t, false);
 	list_endings(&p, &forgotten);
 	staying(t, stays);
 	for (unsigned i = 0; i < t->operations; i++) {
@@ -180,10 +184,11 @@ p4d_tape_pass p4d_tape_selected(const p4d_tape *t)
 
 p4d_tape_pass p4d_tape_again_selected(const p4d_tape *t)
 {
-	player p = started(t, true);
+	player p;
 	bool stays[P4D_TAPE_VALUES];
 	endings forgotten;
 
+	start(&p, t, true);
 	list_endings(&p, &forgotten);
 	staying(t, stays);
 	for (unsigned i = 0; i < t->operations; i++) {
@@ -298,11 +303,12 @@ static void run_backward(player *p, gradients *g, const p4d_tape_operation *o, b
 
 static p4d_tape_pass backward(const p4d_tape *t, const p4d_tape_pass *again, bool reduced, bool keep_input)
 {
-	player p = started(t, true);
+	player p;
 	gradients g; /* of its arrays as much is set as is used */
-
-	p.again = again;
 	const short last = t->operation[t->operations - 1].out;
+
+	start(&p, t, true);
+	p.again = again;
 
 	g.count = 0;
 	memset(g.of, -1, t->values * sizeof(*g.of));
