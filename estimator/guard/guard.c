@@ -182,6 +182,28 @@ static void say_above_safe(const p4d_guard_work *g, p4d_verdict *v, const p4d_re
 		snprintf(message->fix, sizeof(message->fix), "%s", fix);
 }
 
+/* Warns of a job that asks for no memory and offloads more than a node has. */
+static void say_node_memory(const p4d_site *site, const p4d_job *job, p4d_cluster_source source,
+			    void *context, p4d_verdict *v)
+{
+	p4d_job whole = *job;
+	p4d_geometry node;
+
+	if (!v->judged || !v->layout.offload || v->geometry.host_bytes ||
+	    v->estimate.host_bytes == P4D_NOT_MODELLED)
+		return;
+	whole.mem_is_all = true;
+	if (p4d_job_geometry(site, &whole, source, context, &node, NULL) < 0 || !node.host_bytes ||
+	    v->estimate.offloaded_bytes <= node.host_bytes)
+		return;
+	v->action = P4D_WARN;
+	p4d_verdict__say(
+	    v, P4D_E_UNVALIDATED,
+	    "unvalidated (host memory of what is offloaded): the ranks of a node need %.1f GiB of "
+	    "host memory, a node here has %.1f GiB",
+	    p4d_to_gib(v->estimate.host_bytes), p4d_to_gib(node.host_bytes));
+}
+
 static void say_ambiguous(p4d_verdict *v)
 {
 	if (v->geometry.ambiguous > 1 && v->geometry.gpu)
@@ -456,10 +478,12 @@ static int complete(p4d_guard_work *g, p4d_cluster_source source, void *context,
 	if (p4d_is_set(g->request, P4D_JUDGED_PART))
 		p4d_verdict__say(v, P4D_E_PARTLY, "%s alone is judged", g->request->judged_part);
 	int rc = complete_and_judge(g, err);
-	if (rc == 0)
+	if (rc == 0) {
 		say_above_safe(g, v, g->request);
-	else
+		say_node_memory(g->site, &job, source, context, v);
+	} else {
 		p4d_guard__fix_memory(g->site, &job, source, context, v, v->estimate.host_bytes, err);
+	}
 	/* a refused job has a plan too if it was checked: an override or mode = warn lets it through */
 	if (v->judged && p4d_plan_write(g->request, v->plan, sizeof(v->plan), rc == 0 ? err : NULL) < 0 &&
 	    rc == 0)

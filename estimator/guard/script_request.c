@@ -131,6 +131,20 @@ static bool is_idle(const p4d_reading *r, const p4d_request *typed, const p4d_re
 	       !says(typed, P4D_MODEL);
 }
 
+/* A batch that is not given follows from the micro-batches and the number of processes. */
+static void add_not_given(const p4d_reading *r, p4d_option option, reasons *all)
+{
+	const char *processes =
+	    option == P4D_GLOBAL_BATCH && r->value[P4D_MICRO_BATCH].file ? p4d_reading_processes(r) : NULL;
+	char why[96] = "not given";
+
+	if (processes)
+		snprintf(why, sizeof(why), "%.40s does not say how many processes start on a node",
+			 processes);
+	all->no_fix = all->no_fix || processes;
+	add_reason(all, p4d_request_option_info(option)->name, why);
+}
+
 static void list_reasons(const p4d_reading *r, const p4d_request *typed, reasons *all)
 {
 	/* what is not given may stand where p4d has not read it, which is said before */
@@ -157,7 +171,7 @@ static void list_reasons(const p4d_reading *r, const p4d_request *typed, reasons
 		const p4d_option_info *info = p4d_request_option_info(required[i]);
 		if (!r->value[required[i]].file && !is_unknown(r, info->name) && !may_lack(r, required[i]) &&
 		    !says(typed, required[i]) && (custom || !(info->where & P4D_WHERE_MODEL)))
-			add_reason(all, info->name, "not given");
+			add_not_given(r, required[i], all);
 	}
 	if (serves(r) && !named && !r->value[P4D_MODEL].file && !is_unknown(r, "model"))
 		add_reason(all, "model", "not given");

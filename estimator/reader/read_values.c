@@ -226,6 +226,15 @@ const char *p4d_reading_name(const p4d_reading *r, p4d_option option)
 	return NULL;
 }
 
+const char *p4d_reading_processes(const p4d_reading *r)
+{
+	const p4d_read_variable *v = r->reader->variables;
+
+	while (v && v->name && strcmp(v->argument, "--gpus-per-node") != 0)
+		v++;
+	return v && !r->value[P4D_GPUS_PER_NODE].file ? v->name : NULL;
+}
+
 bool p4d_reading_assigns(const p4d_reading *r)
 {
 	return r->reader->assignments;

@@ -194,6 +194,8 @@ int p4d_reading_option(const p4d_reading *reading, const char *argument);
 
 /* An argument that is an option of p4d; NULL: p4d knows none. */
 const char *p4d_reading_name(const p4d_reading *reading, p4d_option option);
+/* The variable that says how many processes the program starts on a node, and that is not set; NULL: none. */
+const char *p4d_reading_processes(const p4d_reading *reading);
 /* Whether the program is told NAME=VALUE, where others are told --NAME VALUE. */
 bool p4d_reading_assigns(const p4d_reading *reading);
 

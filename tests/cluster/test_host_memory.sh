@@ -9,6 +9,17 @@ contains "$(fix)" "--mem="
 run sbatch -H $node $full $(fix) job.sh
 accepted
 
+# more than a node has, of a job that asks for none
+for command in "sbatch -H" "p4d check"; do
+	run $command $node --p4d-model=deepseek-v3 --p4d-framework=deepspeed --p4d-zero-stage=3 --p4d-offload=optimizer,params --p4d-recompute=full job.sh
+	accepted
+	says "[P4D121] unvalidated (host memory of what is offloaded): the ranks of a node need "
+	says " GiB of host memory, a node here has 1953.1 GiB"
+	run $command $node --p4d-model=llama3-8b --p4d-framework=deepspeed --p4d-zero-stage=3 --p4d-offload=optimizer,params --p4d-recompute=full job.sh
+	accepted
+	does_not_say "host memory of what is offloaded"
+done
+
 # in the words of the job
 for words in --mem-per-gpu=1G "--mem-per-cpu=1G --ntasks-per-node=8" --mem=1G; do
 	run sbatch -H $node $full $words job.sh

@@ -606,3 +606,13 @@ prints '"not_known":"$NO_SUCH_ARGS is not set"'
 sed -i 's/ $NO_SUCH_ARGS//' besides.sh
 exits 0 p4d check besides.sh
 case $out in *"Not known"*) fail "all is known" ;; esac
+
+# what lacks of a batch is the number of processes, if the program takes that from a variable
+printf '%s\n' '#!/bin/sh' '#SBATCH -N1 --gpus-per-node=h100:8' 'swift sft --model Qwen/Qwen3-8B --train_type full --dataset d.jsonl --torch_dtype bfloat16 \' \
+	'	--per_device_train_batch_size 1 --gradient_accumulation_steps 1 --max_length 2048 --deepspeed zero3' >processes.sh
+exits 0 p4d check processes.sh
+says "cannot tell global-batch (NPROC_PER_NODE does not say how many processes start on a node)"
+case $(fix) in *global-batch*) fail "a batch does not say how many processes start" ;; esac
+sed 's/^swift/NPROC_PER_NODE=8 &/' processes.sh >told.sh
+exits 0 p4d check told.sh
+prints "would pass: Qwen/Qwen3-8B on 1 node of 8 x h100-80gb"
