@@ -77,11 +77,11 @@ def _run_hidden():
 
 
 if os.environ.get("P4D_REHEARSAL_REPORT"):
-    from p4d_rehearsal import autotune, engines, launchers, saving, stages
+    from p4d_rehearsal import autotune, compiled, engines, launchers, saving, stages
     autotune.keep_apart()
     sys.meta_path.insert(0, _Finder({"torch": _after_torch, "torch.distributed.distributed_c10d": _after_distributed,
-                                     "triton.runtime.jit": _after_triton, **autotune.AFTER, **launchers.AFTER,
-                                     **saving.AFTER, **stages.AFTER, **engines.AFTER}))
+                                     "triton.runtime.jit": _after_triton, **autotune.AFTER, **compiled.AFTER,
+                                     **launchers.AFTER, **saving.AFTER, **stages.AFTER, **engines.AFTER}))
 if os.environ.get("P4D_REHEARSAL_FILES"):
     from p4d_rehearsal import files
     files.install()

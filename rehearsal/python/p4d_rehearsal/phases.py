@@ -266,7 +266,11 @@ def _keep_peaks(phases):
 
 
 def _follow_modules(phases):
-    compiling = torch.compiler.is_compiling
+    traced = torch._guards.TracingContext.try_get
+
+    def compiling():
+        """PyTorch 2.4 calls modules with tensors without memory, and says that it does not compile."""
+        return torch.compiler.is_compiling() or traced() is not None
 
     def entered(module, arguments):
         if not compiling() and phases.account.entered(module):

@@ -220,6 +220,11 @@ class Values(TorchDispatchMode):
         """torch.compile would otherwise leave functions as they are: the mode is off while it traces, and on when they run."""
         return True
 
+    @classmethod
+    def is_infra_mode(cls):
+        """The same, for releases of PyTorch that ask only this, such as 2.7."""
+        return not hasattr(TorchDispatchMode, "ignore_compile_internals")
+
     def __torch_dispatch__(self, function, types, arguments=(), named=None):
         named = named or {}
         if not isinstance(function, torch._ops.OpOverload):
@@ -539,8 +544,33 @@ def forget(values):
             _mark(tensor, False)
 
 
+# The mode that is on. PyTorch 2.4 and 2.7 free a mode that nobody else holds while torch.compile takes it off.
+entered = []
+
+
+class _Passing(TorchDispatchMode):
+    def __torch_dispatch__(self, function, types, arguments=(), named=None):
+        return function(*arguments, **named or {})
+
+
+def _read_unsigned():
+    """In PyTorch 2.4 and 2.7 a mode cannot pass on a uint64 of 2**63 or more that item() reads, such as a seed. tolist() can."""
+    if not hasattr(torch, "uint64"):
+        return
+    largest = torch.tensor([255] * 8, dtype=torch.uint8).view(torch.uint64)
+    try:
+        with _Passing():
+            largest.item()
+    except RuntimeError:
+        item = torch.Tensor.item
+        torch.Tensor.item = lambda tensor: tensor.reshape(()).tolist() if tensor.dtype is torch.uint64 else item(tensor)
+
+
 def install():
     from p4d_rehearsal import phases
-    Values(phases.current.account if phases.current else None).__enter__()
+    _read_unsigned()
+    mode = Values(phases.current.account if phases.current else None)
+    mode.__enter__()
+    entered.append(mode)
     atexit.register(_write)
     phases.at_end.append(_write)

@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+"""torch.compile with the mode that follows values, for releases of PyTorch (2.4, 2.7) that do not let a mode pass it by.
+
+They take every mode off while they compile, and call the compiled function with the mode on. Its guards compare the dispatch
+keys of tensors, so they would never match: PyTorch would compile the function for each call, and give up after eight."""
+from contextlib import ExitStack
+
+
+def of_guards(module):
+    from p4d_rehearsal import values  # needs torch
+    from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode
+    if hasattr(TorchDispatchMode, "ignore_compile_internals"):
+        return
+    make = module.CheckFunctionManager.__init__
+
+    def make_with_mode(self, *arguments, **named):
+        with ExitStack() as modes:
+            if not _get_current_dispatch_mode():
+                for mode in values.entered:
+                    modes.enter_context(mode)
+            make(self, *arguments, **named)
+
+    module.CheckFunctionManager.__init__ = make_with_mode
+
+
+AFTER = {"torch._dynamo.guards": of_guards}
