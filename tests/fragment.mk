@@ -317,7 +317,7 @@ endif
 
 # Every parser of foreign text survives what fuzzing found. tests/fuzz/fuzz.sh looks for more.
 fuzzers = tests/fuzz/fuzz_arguments tests/fuzz/fuzz_conf tests/fuzz/fuzz_documents tests/fuzz/fuzz_gpus tests/fuzz/fuzz_gres tests/fuzz/fuzz_model \
-	tests/fuzz/fuzz_plan tests/fuzz/fuzz_reader tests/fuzz/fuzz_sbatch
+	tests/fuzz/fuzz_plan tests/fuzz/fuzz_reader tests/fuzz/fuzz_record tests/fuzz/fuzz_sbatch
 if HAVE_SLURM
 fuzzers += tests/fuzz/fuzz_environment
 endif
@@ -355,6 +355,7 @@ tests_fuzz_fuzz_manifest_LDADD = $(fuzz_LDADD) $(XXHASH_LIBS)
 tests_fuzz_fuzz_model_LDADD = $(fuzz_LDADD)
 tests_fuzz_fuzz_plan_LDADD = $(fuzz_LDADD)
 tests_fuzz_fuzz_reader_LDADD = $(fuzz_LDADD)
+tests_fuzz_fuzz_record_LDADD = $(fuzz_LDADD)
 tests_fuzz_fuzz_safetensors_LDADD = $(fuzz_LDADD)
 tests_fuzz_fuzz_sbatch_LDADD = $(fuzz_LDADD)
 tests_fuzz_fuzz_settings_LDADD = $(fuzz_LDADD)

@@ -34,15 +34,8 @@ static const p4d_svg_key bands[P4D_HISTORY_BANDS + 1] = {
 
 static const p4d_svg_style styles[] = {
     P4D_SVG_BASE_STYLES,
-    {".p0", "fill:#1f5fbf", "fill:#3b7ddd"},
-    {".p1", "fill:#5e97e8", "fill:#6ea3ea"},
-    {".p2", "fill:#a9c8f5", "fill:#a3c3f0"},
-    {".p3", "fill:#ef8f3b", "fill:#f0913f"},
-    {".p4", "fill:#a45fd6", "fill:#b77ce6"},
-    {".p8", "fill:#c9a227", "fill:#d4b03c"},
-    {".p9", "fill:#8a949e", "fill:#9aa4ae"},
+    P4D_SVG_MEMORY_STYLES,
     {".pa", "fill:#e3e7eb", "fill:#2d343d"},
-    {".pb", "fill:#6a737d", "fill:#59636e"},
     {".edge", "fill:none;stroke:#59636e;stroke-width:1.2", "stroke:#9198a1"},
     {".mark", "stroke:#1f2328;stroke-width:1", "stroke:#e6edf3"},
     {".peak", "fill:#1f2328", "fill:#e6edf3"},

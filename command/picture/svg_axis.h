@@ -6,6 +6,17 @@
 /* Shared by the pictures: type, frame, axis and legend. */
 
 /* clang-format off */
+/* What memory holds: parameters, optimizer, gradients, activations, logits, buffers, other, context. */
+#define P4D_SVG_MEMORY_STYLES \
+	{".p0", "fill:#1f5fbf", "fill:#3b7ddd"}, \
+	{".p1", "fill:#5e97e8", "fill:#6ea3ea"}, \
+	{".p2", "fill:#a9c8f5", "fill:#a3c3f0"}, \
+	{".p3", "fill:#ef8f3b", "fill:#f0913f"}, \
+	{".p4", "fill:#a45fd6", "fill:#b77ce6"}, \
+	{".p8", "fill:#c9a227", "fill:#d4b03c"}, \
+	{".p9", "fill:#8a949e", "fill:#9aa4ae"}, \
+	{".pb", "fill:#6a737d", "fill:#59636e"}
+
 #define P4D_SVG_BASE_STYLES \
 	{".paper", "fill:#ffffff", "fill:#0d1117"}, \
 	{".halo", "stroke:#ffffff;stroke-opacity:.75;stroke-width:4", "stroke:#0d1117"}, \

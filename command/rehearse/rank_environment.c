@@ -116,23 +116,36 @@ static size_t list_texts(const p4d_player *p, const char *nodes, rank_text *out)
 	return sizeof(texts) / sizeof(texts[0]);
 }
 
+/* All variables of a rank. Texts belong to the list and to the player. */
+typedef struct rank_variables {
+	rank_number number[NUMBERS];
+	rank_text text[TEXTS];
+	size_t numbers, texts;
+	char nodes[HOSTS];
+} rank_variables;
+
+static void list_all(const p4d_player *p, uint64_t rank, rank_variables *out)
+{
+	hosts(p, out->nodes, sizeof(out->nodes));
+	out->numbers = list(p, rank, out->number);
+	out->texts = list_texts(p, out->nodes, out->text);
+}
+
 const char *p4d_player__slurm(const p4d_player *p, uint64_t rank, const char *name, char *buf, size_t size)
 {
-	rank_number numbers[NUMBERS];
-	rank_text texts[TEXTS];
-	char nodes[HOSTS];
-	const size_t count = list(p, rank, numbers);
+	rank_variables all;
 
-	hosts(p, nodes, sizeof(nodes));
-	const size_t others = list_texts(p, nodes, texts);
-	for (size_t i = 0; i < count; i++)
-		if ((numbers[i].of & SLURM) && !(numbers[i].of & ELASTIC) && !strcmp(numbers[i].name, name)) {
-			snprintf(buf, size, "%" PRIu64, numbers[i].value);
+	list_all(p, rank, &all);
+	for (size_t i = 0; i < all.numbers; i++) {
+		const rank_number *n = &all.number[i];
+		if ((n->of & SLURM) && !(n->of & ELASTIC) && !strcmp(n->name, name)) {
+			snprintf(buf, size, "%" PRIu64, n->value);
 			return buf;
 		}
-	for (size_t i = 0; i < others; i++)
-		if (!strcmp(texts[i].name, name) && texts[i].value) {
-			snprintf(buf, size, "%s", texts[i].value);
+	}
+	for (size_t i = 0; i < all.texts; i++)
+		if (!strcmp(all.text[i].name, name) && all.text[i].value) {
+			snprintf(buf, size, "%s", all.text[i].value);
 			return buf;
 		}
 	return NULL;
@@ -182,18 +195,15 @@ static int set_command(const p4d_player *p)
 
 static int set_rank(const p4d_player *p, uint64_t rank)
 {
-	rank_number numbers[NUMBERS];
-	rank_text texts[TEXTS];
-	char nodes[HOSTS];
-	const size_t count = list(p, rank, numbers);
+	rank_variables all;
 
-	hosts(p, nodes, sizeof(nodes));
-	const size_t others = list_texts(p, nodes, texts);
-	for (size_t i = 0; i < count; i++)
-		if ((numbers[i].of & p->started) && set_number(numbers[i].name, numbers[i].value))
+	list_all(p, rank, &all);
+	for (size_t i = 0; i < all.numbers; i++)
+		if ((all.number[i].of & p->started) && set_number(all.number[i].name, all.number[i].value))
 			return -1;
-	for (size_t i = 0; i < others; i++)
-		if ((texts[i].of & p->started) && texts[i].value && set(texts[i].name, texts[i].value))
+	for (size_t i = 0; i < all.texts; i++)
+		if ((all.text[i].of & p->started) && all.text[i].value &&
+		    set(all.text[i].name, all.text[i].value))
 			return -1;
 	if (!(p->started & EVERY))
 		return 0;
