@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# case: today
-# want: verdict=pass allocated_gib=0.46..0.5 reserved_gib=0.48..0.56
-# case: older
-# torch: 2.4
-# want: verdict=pass allocated_gib=0.76..0.79
+# torch: 2.4 today
+# 23.3 M parameters: weights and two states = 0.26 GiB; of 4 x 512 x 16384 logits 2 to 14 bytes (0.06 to 0.44), as Inductor joins
+# kernels; activations at most 46 bytes x 2048 x 512 in each of two blocks, and weights cast to bf16: 0.14.
+# want: verdict=pass allocated_gib=0.32..0.84
 """torch.compile: compiled.py [mode]. Inductor writes kernels with Triton."""
 import sys
 

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 #
+# 35.9 M parameters of which 17.0 M are in no block: 16 bytes each over the ranks that share them (0.03 GiB, 0.07); gradients of all
+# (0.07 in bf16, 0.13 in fp32); 17.0 M of weights in bf16 (0.03); of 4 x 512 x 16384 logits 6 to 14 bytes (0.19 to 0.44);
+# activations at most 46 bytes x 2048 x 512 in each of six blocks (0.27).
 # rehearse: --nodes 2 --gpus-per-node 8 --ranks 0,15
 # case: all
-# want: verdict=pass allocated_gib=0.57..0.59 reserved_gib=0.7..0.8 phase=backward
+# want: verdict=pass allocated_gib=0.32..0.9 phase=backward
 # case: hybrid
 # rehearse: -- hybrid
-# want: verdict=pass allocated_gib=0.6..0.62 reserved_gib=0.73..0.83 phase=backward
+# want: verdict=pass allocated_gib=0.35..0.94 phase=backward
 """fully_shard (FSDP2) over all ranks, or with "hybrid" over the GPUs of a node and copies on every node (HSDP)."""
 import os
 import sys
