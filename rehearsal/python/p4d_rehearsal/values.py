@@ -264,7 +264,7 @@ class Values(TorchDispatchMode):
             return self.bring_to_host(operator, function, arguments, named)
         returns_view = any(r.alias_info is not None for r in function._schema.returns)
         writes = function._schema.is_mutable
-        if returns_view and not writes:
+        if (returns_view and not writes) or torch.Tag.inplace_view in function.tags:
             return function(*arguments, **named)  # the storage stays as known as it was
         if all_known and self.can_compute(operator, function, arguments, named, tensors):
             try:

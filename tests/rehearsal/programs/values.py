@@ -42,6 +42,8 @@ for step in range(2):
     chosen = torch.randn(8192, 64, device="cuda").topk(4)[1]
     flags = torch.nn.functional.one_hot(chosen, 64).permute(2, 1, 0)
     assert [torch.where(flags[expert])[1].numel() for expert in (0, 63)] == [512, 512] and reads == before, reads
+    on_host = torch.empty(flags.shape, dtype=flags.dtype).copy_(flags)
+    assert on_host.sum().item() == 4 * 8192 and torch.equal(flags.contiguous().cpu(), on_host) and reads == before, reads
     # each element as often as a number says
     assert out.repeat_interleave(2, dim=-1).shape == (4, 2048) and reads == before, reads
     scale = torch.empty(1, device="cuda")
@@ -77,3 +79,6 @@ for step in range(2):
     counters[3:].zero_()
     counters.record_stream(torch.cuda.current_stream())
     assert counters.tolist() == [5, 5, 6, 0] and sum(reads.values()) == before + 2, reads
+    # what changes a tensor's shape or place is done to it, not to its values
+    assert torch.empty(0, device="cuda").resize_(4).shape == (4,)
+    assert torch.empty(0, dtype=torch.int64, device="cuda").set_(mask.int().sum()).tolist() == 2
