@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # 35.9 M parameters: weights, gradients and states 16 bytes each = 0.53 GiB; of 4 x 512 x 16384 logits 2 bytes at least = 0.06, at
-# most 14 = 0.44; activations of a layer at most 46 bytes x 2048 x 512, of six 0.27 GiB. What is mapped grows in steps of 20 MiB.
+# most 14 = 0.44; activations of a layer at most 46 bytes x 2048 x 512, of six 0.27 GiB. What stays unused is no hole that the largest block, of logits in fp32, fits into, and two steps of 20 MiB.
 # want: verdict=pass allocated_gib=0.59..1.24
 # case: cuda
 # torch: 2.4 today
@@ -31,5 +31,5 @@ for step in range(10):
     segments = torch.cuda.memory_snapshot()
     assert segments and all(s["is_expandable"] for s in segments if s["total_size"]), segments
     unused = torch.cuda.max_memory_reserved() - torch.cuda.max_memory_allocated()
-    assert unused < 100 << 20, unused
+    assert unused <= 4 * 512 * 16384 * 4 + (40 << 20), unused
     print("step", step, "loss", loss.item())
