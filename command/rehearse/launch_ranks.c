@@ -11,6 +11,7 @@
 #include "base/number.h"
 #include "job/job.h"
 #include "reader/reader.h"
+#include "rehearsals/rehearsals_key.h"
 #include "rehearse/deepspeed_hosts.h"
 #include "rehearse/engine_ranks.h"
 
@@ -425,6 +426,29 @@ static int take_assignments(launching *l, size_t from, size_t to, p4d_error *err
 	return 0;
 }
 
+/* A number that the shell makes up, in a word that does not change the memory: any number will do. */
+static void number_words(p4d_words *words)
+{
+	static const char *const own[] = {"$RANDOM ", "$SRANDOM ", "$SECONDS ", "$EPOCHSECONDS ",
+					  "$BASHPID "};
+	p4d_rehearsals_key key;
+
+	p4d_rehearsals_key_begin(&key);
+	for (size_t i = 0; i < words->count && !key.unknown; i++) {
+		p4d_word *w = &words->at[i];
+		bool is_number = false;
+		p4d_rehearsals_key_word(&key, w->text, !w->unknown);
+		for (size_t k = 0; w->unknown && k < sizeof(own) / sizeof(own[0]); k++)
+			is_number = is_number || !strncmp(w->unknown, own[k], strlen(own[k]));
+		const char *mark = strchr(w->text, '?');
+		if (key.unknown || !is_number || !mark || strchr(mark + 1, '?'))
+			continue;
+		w->text =
+		    p4d_words__print(words->memory, "%.*s1%s", (int)(mark - w->text), w->text, mark + 1);
+		w->unknown = NULL;
+	}
+}
+
 /* What runs has to be known to its last word. */
 static int check_words(const p4d_words *words, p4d_error *err)
 {
@@ -563,6 +587,7 @@ int p4d_launch__ranks(p4d_words *words, p4d_rehearse_ranks *ranks, p4d_error *er
 	stays ? add_words(&l, (size_t)program, words->count) : add_program(&l, (size_t)program);
 	if (!to.count || (size_t)program >= words->count)
 		return p4d_fail(err, P4D_E_USAGE, "the command starts no program");
+	number_words(&to);
 	if (check_words(&to, err))
 		return -1;
 	p4d_engine_ranks__take(&to, ranks);

@@ -84,8 +84,12 @@ int p4d_player__open(p4d_player *p, p4d_error *err)
 
 	if (find_parts(p, err))
 		return -1;
-	snprintf(p->directory, sizeof(p->directory), "%.4000s/p4d-rehearse.XXXXXX",
-		 tmp && *tmp ? tmp : "/tmp");
+	/* the program may start in another directory */
+	char *absolute = realpath(tmp && *tmp ? tmp : "/tmp", NULL);
+	if (!absolute)
+		return p4d_fail(err, P4D_E_IO, "TMPDIR=%.300s: %s", tmp ? tmp : "", strerror(errno));
+	snprintf(p->directory, sizeof(p->directory), "%.4000s/p4d-rehearse.XXXXXX", absolute);
+	free(absolute);
 	if (!mkdtemp(p->directory)) {
 		p4d_fail(err, P4D_E_IO, "%.300s: %s", p->directory, strerror(errno));
 		p->directory[0] = '\0';

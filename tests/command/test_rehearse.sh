@@ -54,6 +54,26 @@ says "nosuch: No such file"
 exits 9 p4d rehearse --timeout 1 -- "$played" hang
 prints "Verdict: incomplete on 1 x h100-80gb: it did not end within 1 s"
 
+# numbers that the shell makes up are as good as others where they do not change the memory
+cat >random.sh <<'JOB'
+#!/bin/bash
+#SBATCH -N2 --gpus-per-node=4
+mpirun -np $(scontrol show hostnames | wc -l) "$PLAYED" 1024 --seed $RANDOM --run_name=x$RANDOM
+JOB
+PLAYED=$played exits 0 p4d rehearse random.sh
+says "1024 --seed 1 --run_name=x1" "playing rank 1 of 2"
+sed 's/--seed/--length/' random.sh >length.sh
+PLAYED=$played exits 9 p4d rehearse length.sh
+says '--length ?: $RANDOM is known to the job only'
+
+# the program starts elsewhere
+mkdir -p own-tmp elsewhere
+printf '#!/bin/bash\n#SBATCH -N1 --gpus-per-node=1 -D elsewhere\n%s 1024\n' "$played" >there.sh
+TMPDIR=own-tmp exits 0 p4d rehearse there.sh
+[ -z "$(ls own-tmp)" ] || fail "left $(ls own-tmp)"
+TMPDIR=nosuch exits 3 p4d rehearse there.sh
+says "TMPDIR=nosuch: No such file"
+
 # ranks of several nodes, one after the other, with a store that answers for the others
 exits 0 p4d rehearse --nodes 2 --gpus-per-node 8 -- "$played" store
 prints "Verdict: pass: 0.5 of 79.1 GiB (1 %) on 16 x h100-80gb" "Rank 0: " "Rank 15: "
