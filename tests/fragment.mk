@@ -43,7 +43,7 @@ unit_tests = \
 	tests/estimator/plan/test_optimizer tests/estimator/plan/test_offload \
 	tests/estimator/plan/test_plan \
 	tests/estimator/plan/test_plan_line \
-	tests/estimator/plan/test_plan_packing \
+	tests/estimator/plan/test_plan_packing tests/estimator/plan/test_caching_allocator \
 	tests/estimator/plan/test_serving tests/estimator/plan/test_colocated \
 	tests/estimator/plan/test_stage_memory \
 	tests/estimator/plan/test_published_memory \

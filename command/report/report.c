@@ -253,6 +253,17 @@ static void print_phases(const p4d_estimate *estimate)
 	print_line("Phases of stage %u, GiB allocated: %s", estimate->stage, buf);
 }
 
+/* If memory is short, PyTorch reserves less: it is not what the verdict is about. */
+static void print_reserved(const p4d_layout *layout, const p4d_estimate *estimate)
+{
+	const uint64_t reserved = p4d_memory_reserved(layout, estimate->gpu, estimate->stage);
+	char size[P4D_SIZE_TEXT];
+
+	if (reserved && estimate->method == P4D_METHOD_PLAN)
+		print_line("PyTorch reserves about %s GiB in training if the GPU has them",
+			   p4d_report_gib(reserved, size));
+}
+
 static void print_peak(const p4d_estimate *estimate, double safe, double limit)
 {
 	char device[P4D_SIZE_TEXT], capacity[P4D_SIZE_TEXT], of[128] = "";
@@ -276,6 +287,7 @@ int p4d_report_memory(const p4d_layout *layout, const p4d_estimate *estimate, do
 	putchar('\n');
 	print_peak(estimate, safe, limit);
 	print_phases(estimate);
+	print_reserved(layout, estimate);
 	print_line("Host memory per node: %s%s", p4d_report_gib(estimate->host_bytes, host),
 		   estimate->host_bytes == P4D_NOT_MODELLED ? "" : " GiB");
 	return 0;

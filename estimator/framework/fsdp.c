@@ -199,6 +199,7 @@ const p4d_framework p4d_framework__fsdp = {
     .frees_gradients = true,
     .evaluation = 1u << P4D_AT_EVALUATION_LAYER | 1u << P4D_AT_EVALUATION_HEAD,
     .fragmentation = {100, 10},
+    .reserved = p4d_torch__reserved,
     .above_safe_fix = "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
     .script_words = script_words,
     .arguments = &arguments_of_torchtitan,

@@ -80,6 +80,9 @@ void p4d_torch__rows(p4d_rows *rows);
 /* What was not compared with real code where transformers' modules run; see p4d_framework. */
 const char *p4d_torch__trainer_unvalidated(const p4d_layout *l);
 
+/* torch_reserved.c; see p4d_framework */
+uint64_t p4d_torch__reserved(const p4d_layout *layout, const p4d_plan *plan);
+
 /* What deepspeed and ddp have in common: they run transformers' models, on the HF Trainer or the like. */
 extern const p4d_framework_arguments p4d_torch__trainer_arguments;
 #define P4D_TORCH_TRAINER \
@@ -91,7 +94,7 @@ extern const p4d_framework_arguments p4d_torch__trainer_arguments;
 	.vocab_multiple = 1, .write_rows = p4d_torch__rows, .plays_layers = true, \
 	.groups_bytes = p4d_memory_usual_groups_bytes, .alignment = 1, .frees_gradients = true, \
 	.evaluation = 1u << P4D_AT_EVALUATION_LAYER | 1u << P4D_AT_EVALUATION_HEAD, \
-	.fragmentation = {53, 10}, \
+	.fragmentation = {53, 10}, .reserved = p4d_torch__reserved, \
 	.above_safe_fix = "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True", \
 	.unvalidated = p4d_torch__trainer_unvalidated, .arguments = &p4d_torch__trainer_arguments, \
 	.cost = {.step_seconds = 10e-3, \

@@ -125,6 +125,19 @@ int p4d_memory_of_stage(const p4d_layout *layout, int method, const p4d_gpu *gpu
 	return 0;
 }
 
+/* No plan is less than what its buffers take. */
+uint64_t p4d_memory_reserved(const p4d_layout *layout, const p4d_gpu *gpu, uint32_t stage)
+{
+	const p4d_framework *framework = p4d_framework_of(layout->framework);
+	p4d_plan plan;
+
+	if (!framework->reserved || !p4d_on_gpu(layout->device) ||
+	    p4d_plan_build(layout, gpu, stage, &plan, NULL) < 0)
+		return 0;
+	const uint64_t bytes = framework->reserved(layout, &plan);
+	return bytes && bytes < plan.arena_bytes ? plan.arena_bytes : bytes;
+}
+
 /* An overflow is more than any node has. */
 static uint64_t narrow_host(p4d_wide wide)
 {

@@ -83,6 +83,13 @@ int p4d_memory_of_stage(const p4d_layout *layout, int method, const p4d_gpu *gpu
 			p4d_stage *out, p4d_error *err);
 
 /*
+ * What the framework's allocator reserves of a stage's GPU for its buffers, as far as is known how it runs;
+ * else 0. If that is more than the GPU has, it gives segments back that nobody uses: it may fit all the same.
+ * Context and communicators are not in it.
+ */
+uint64_t p4d_memory_reserved(const p4d_layout *layout, const p4d_gpu *gpu, uint32_t stage);
+
+/*
  * Host memory of one rank of a stage, where checkpoints are modelled. A rank saves from a copy of its
  * optimizer shards (all states), and loads through the largest shard beside it. Bytes; P4D_NOT_MODELLED - 1
  * on overflow.

@@ -7,10 +7,10 @@
     tests/rehearsal/make_rehearsed_memory.py --python transformers=A/bin/python --python others=B/bin/python
 
 A row is the fullest rank of one configuration of the programs in trainings/, by p4d's names of options. The list is the
-same in every run: rows that the file has are not made again, new ones are added at its end. looked_at says whether p4d's
-constants were chosen with the row in view (while) or only compared with it (after); each of every pair of neighbours in
-the list is one of these. Training alone is measured: --steps 2, and 6 where lengths vary. The GPU is the largest in
-gpus.json, so that reserved memory does not shrink under pressure."""
+same in every run: rows that the file has are not made again, new ones are added at its end. looked_at says whether the order
+of a step in torch_reserved.c was written with the row in view (while) or only compared with it (after); set it by hand: new rows
+are `after`. Training alone is measured: --steps 2, and 6 where lengths vary. The GPU has 141 GB, so that reserved memory hardly
+shrinks under pressure; what does not fit there gets no row."""
 import argparse
 import csv
 import json
@@ -193,7 +193,7 @@ def configurations():
     for k in range(max(len(some) for some in drawn)):
         for some in drawn:
             if k < len(some):
-                yield {"looked_at": "while" if k % 2 == 0 else "after", **some[k]}
+                yield {"looked_at": "after", **some[k]}
 
 
 def key(c):
@@ -214,6 +214,11 @@ def releases(python):
     return json.loads(listed)
 
 
+def is_alone(c):
+    """Whether it runs without a launcher, as on a machine with one GPU."""
+    return c["program"] == "transformers" and c["dp"] == 1
+
+
 def tasks_of(number, c, timeout):
     """What in_turn.py runs for a configuration: the first rank and, of a pipeline, the last."""
     world = c["dp"] * c.get("tp", 1) * c.get("pp", 1)
@@ -224,7 +229,7 @@ def tasks_of(number, c, timeout):
         environment = {"PYTORCH_ALLOC_CONF": "expandable_segments:True"} if c["allocator"] == "expandable" else {}
         of_rank = {"RANK": rank, "WORLD_SIZE": world, "LOCAL_RANK": rank % each, "LOCAL_WORLD_SIZE": each,
                    "GROUP_RANK": rank // each, "GROUP_WORLD_SIZE": world // each, "ROLE_RANK": rank, "ROLE_WORLD_SIZE": world}
-        environment.update((name, str(value) if world > 1 else None) for name, value in of_rank.items())
+        environment.update((name, None if is_alone(c) else str(value)) for name, value in of_rank.items())
         yield {"name": "%d-%d" % (number, rank), "program": str(HERE / "trainings" / ("with_%s.py" % c["program"])),
                "words": words, "environment": environment, "steps": steps, "seconds": timeout}
 
@@ -302,7 +307,7 @@ def in_turn(wanted):
     for which in ("transformers", "others"):
         for alone in (True, False):
             some = [(i, c) for i, c in enumerate(wanted) if (c["program"] == "transformers") == (which == "transformers")
-                    and (c["dp"] * c.get("tp", 1) * c.get("pp", 1) == 1) == alone]
+                    and is_alone(c) == alone]
             some.sort(key=lambda one: one[1]["padding"] == "longest")  # cuDNN plans anew for every length
             parts += [(at, which, alone, some[at:at + AT_ONCE]) for at in range(0, len(some), AT_ONCE)]
     return [part[1:] for part in sorted(parts, key=lambda part: part[0])]

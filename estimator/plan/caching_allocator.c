@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "plan/caching_allocator.h"
+
+#include <string.h>
+
+#define MIB ((uint64_t)1 << 20)
+#define SMALL MIB               /* kSmallSize */
+#define SMALL_SEGMENT (2 * MIB) /* kSmallBuffer */
+#define LARGE (10 * MIB)        /* kMinLargeAlloc */
+#define LARGE_SEGMENT (20 * MIB)
+#define ROUND (2 * MIB)
+#define BLOCK 512 /* kMinBlockSize */
+/* of addresses of segments: they are not neighbours */
+#define APART ((uint64_t)1 << 48)
+
+void p4d_caching_allocator_start(p4d_caching_allocator *a, bool expandable)
+{
+	a->expandable = expandable;
+	a->overflow = false;
+	a->reserved = a->next = a->small = a->most_small = 0;
+	a->blocks = a->free_count = 0;
+	a->unused = a->last = -1;
+}
+
+static uint64_t round_up(uint64_t bytes, uint64_t unit)
+{
+	return (bytes + unit - 1) / unit * unit;
+}
+
+/* Where among the free blocks one of that size and address is, or belongs. */
+static unsigned place_of(const p4d_caching_allocator *a, uint64_t bytes, uint64_t address)
+{
+	unsigned from = 0, to = a->free_count;
+
+	while (from < to) {
+		const unsigned middle = (from + to) / 2;
+		const p4d_allocator_block *b = &a->block[a->by_size[middle]];
+		if (b->bytes < bytes || (b->bytes == bytes && b->address < address))
+			from = middle + 1;
+		else
+			to = middle;
+	}
+	return from;
+}
+
+static void set_free(p4d_caching_allocator *a, short i)
+{
+	const unsigned at = place_of(a, a->block[i].bytes, a->block[i].address);
+
+	memmove(&a->by_size[at + 1], &a->by_size[at], (a->free_count - at) * sizeof(*a->by_size));
+	a->by_size[at] = i;
+	a->free_count++;
+	a->block[i].free = true;
+}
+
+static void set_taken(p4d_caching_allocator *a, short i)
+{
+	const unsigned at = place_of(a, a->block[i].bytes, a->block[i].address);
+
+	a->free_count--;
+	memmove(&a->by_size[at], &a->by_size[at + 1], (a->free_count - at) * sizeof(*a->by_size));
+	a->block[i].free = false;
+}
+
+/* -1: there is no room for another block. */
+static short record(p4d_caching_allocator *a, uint64_t address, uint64_t bytes, short before, short after)
+{
+	short i = a->unused;
+
+	if (i >= 0)
+		a->unused = a->block[i].after;
+	else if (a->blocks + 1 < P4D_ALLOCATOR_BLOCKS)
+		i = (short)a->blocks++;
+	else
+		return -1;
+	a->block[i] = (p4d_allocator_block){address, bytes, before, after, false};
+	if (before >= 0)
+		a->block[before].after = i;
+	if (after >= 0)
+		a->block[after].before = i;
+	return i;
+}
+
+static void forget(p4d_caching_allocator *a, short i)
+{
+	const p4d_allocator_block *b = &a->block[i];
+
+	if (b->before >= 0)
+		a->block[b->before].after = b->after;
+	if (b->after >= 0)
+		a->block[b->after].before = b->before;
+	a->last = a->last == i ? b->before : a->last;
+	a->block[i].after = a->unused;
+	a->unused = i;
+}
+
+/* A free block at the end of the segment that grows, large enough. */
+static short grow(p4d_caching_allocator *a, uint64_t bytes)
+{
+	const bool joins = a->last >= 0 && a->block[a->last].free;
+	const uint64_t there = joins ? a->block[a->last].bytes : 0;
+	const uint64_t more = round_up(bytes - there, LARGE_SEGMENT);
+	short i = a->last;
+
+	if (joins) {
+		set_taken(a, i);
+		a->block[i].bytes += more;
+	} else
+		i = record(a, a->next, more, a->last, -1);
+	if (i < 0)
+		return -1;
+	a->next += more;
+	a->reserved += more;
+	a->last = i;
+	set_free(a, i);
+	return i;
+}
+
+static short new_segment(p4d_caching_allocator *a, uint64_t bytes)
+{
+	const uint64_t size = bytes < LARGE ? LARGE_SEGMENT : round_up(bytes, ROUND);
+
+	if (a->expandable)
+		return grow(a, bytes);
+	const short i = record(a, a->next, size, -1, -1);
+	if (i < 0)
+		return -1;
+	a->next += APART;
+	a->reserved += size;
+	set_free(a, i);
+	return i;
+}
+
+p4d_allocated p4d_caching_allocator_take(p4d_caching_allocator *a, uint64_t asked)
+{
+	const uint64_t bytes = round_up(asked, BLOCK);
+
+	if (bytes <= SMALL) {
+		a->small += bytes;
+		a->most_small = a->small > a->most_small ? a->small : a->most_small;
+		return -(p4d_allocated)bytes;
+	}
+	const unsigned at = place_of(a, bytes, 0);
+	const short i = at < a->free_count ? a->by_size[at] : new_segment(a, bytes);
+	if (i < 0) {
+		a->overflow = true;
+		return 0;
+	}
+	set_taken(a, i);
+	if (a->block[i].bytes - bytes > SMALL) {
+		const short rest =
+		    record(a, a->block[i].address + bytes, a->block[i].bytes - bytes, i, a->block[i].after);
+		if (rest >= 0) {
+			a->block[i].bytes = bytes;
+			a->last = a->last == i ? rest : a->last;
+			set_free(a, rest);
+		}
+	}
+	return i + 1;
+}
+
+void p4d_caching_allocator_give(p4d_caching_allocator *a, p4d_allocated block)
+{
+	short i = (short)(block - 1);
+
+	if (block < 0)
+		a->small -= (uint64_t)-block;
+	if (block <= 0)
+		return;
+	const short after = a->block[i].after, before = a->block[i].before;
+	if (after >= 0 && a->block[after].free) {
+		set_taken(a, after);
+		a->block[i].bytes += a->block[after].bytes;
+		a->last = a->last == after ? i : a->last;
+		forget(a, after);
+	}
+	if (before >= 0 && a->block[before].free) {
+		set_taken(a, before);
+		a->block[before].bytes += a->block[i].bytes;
+		a->last = a->last == i ? before : a->last;
+		forget(a, i);
+		i = before;
+	}
+	set_free(a, i);
+}
+
+uint64_t p4d_caching_allocator_reserved(const p4d_caching_allocator *a)
+{
+	return a->reserved + round_up(a->most_small, SMALL_SEGMENT);
+}

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* PyTorch's caching allocator, as far as it decides how much is reserved. */
+#include "support/support.h"
+
+#include "plan/caching_allocator.h"
+
+#define MIB ((uint64_t)1 << 20)
+
+static p4d_caching_allocator a;
+
+static uint64_t reserved(void)
+{
+	return p4d_caching_allocator_reserved(&a) / MIB;
+}
+
+static p4d_allocated take(uint64_t mib)
+{
+	return p4d_caching_allocator_take(&a, mib * MIB);
+}
+
+static void segments(void **state)
+{
+	(void)state;
+	p4d_caching_allocator_start(&a, false);
+	take(3); /* below 10 MiB: of a segment of 20 */
+	assert_int_equal(reserved(), 20);
+	take(9);
+	assert_int_equal(reserved(), 20);
+	take(9);
+	assert_int_equal(reserved(), 40);
+	take(31); /* rounded to 2 MiB */
+	assert_int_equal(reserved(), 72);
+	p4d_caching_allocator_take(&a, 1000); /* small ones share segments of 2 MiB */
+	p4d_caching_allocator_take(&a, MIB);
+	assert_int_equal(reserved(), 74);
+}
+
+/* A block that is larger than what was freed takes new memory; the smallest one that fits is split, and
+ * joined again. */
+static void holes(void **state)
+{
+	(void)state;
+	p4d_caching_allocator_start(&a, false);
+	const p4d_allocated large = take(100), less = take(60);
+	p4d_caching_allocator_give(&a, large);
+	p4d_caching_allocator_give(&a, less);
+	const p4d_allocated part = take(50); /* of the 60 */
+	const p4d_allocated whole = take(100);
+	assert_int_equal(reserved(), 160);
+	p4d_caching_allocator_give(&a, whole);
+	p4d_caching_allocator_give(&a, part);
+	p4d_caching_allocator_give(&a, take(60));
+	assert_int_equal(reserved(), 160);
+	take(101);
+	assert_int_equal(reserved(), 262);
+}
+
+/* A segment that grows: what is free at its end is used first. */
+static void growing(void **state)
+{
+	(void)state;
+	p4d_caching_allocator_start(&a, true);
+	const p4d_allocated first = take(100), last = take(60);
+	assert_int_equal(reserved(), 160);
+	p4d_caching_allocator_give(&a, last);
+	take(90);
+	assert_int_equal(reserved(), 200);
+	p4d_caching_allocator_give(&a, first);
+	take(101);
+	assert_int_equal(reserved(), 300);
+}
+
+static void too_many(void **state)
+{
+	(void)state;
+	p4d_caching_allocator_start(&a, false);
+	for (int i = 0; i < P4D_ALLOCATOR_BLOCKS + 10; i++)
+		take(11);
+	assert_true(a.overflow);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(segments),
+	    cmocka_unit_test(holes),
+	    cmocka_unit_test(growing),
+	    cmocka_unit_test(too_many),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
