@@ -71,6 +71,11 @@ bool p4d_reading_say(const p4d_reading *reading, const char *argument, p4d_optio
 	return reader->say(reading, argument, option, text, buf, size);
 }
 
+const char *p4d_reading_processes(const p4d_reading *reading)
+{
+	return reader->processes(reading);
+}
+
 bool p4d_reading_assigns(const p4d_reading *reading)
 {
 	return reader->assigns(reading);

@@ -28,6 +28,7 @@ const p4d_reader_calls p4d_reader = {
     .option = p4d_reading_option,
     .name = p4d_reading_name,
     .say = p4d_reading_say,
+    .processes = p4d_reading_processes,
     .assigns = p4d_reading_assigns,
     .beside = p4d_reading_beside,
     .shards = p4d_reading_shards,

@@ -22,6 +22,7 @@ typedef struct p4d_reader_calls {
 	const char *(*name)(const p4d_reading *reading, p4d_option option);
 	bool (*say)(const p4d_reading *reading, const char *argument, p4d_option option, const char *text,
 		    char *buf, size_t size);
+	const char *(*processes)(const p4d_reading *reading);
 	bool (*assigns)(const p4d_reading *reading);
 	const char *(*beside)(const p4d_reading *reading, const char *argument, const char *word,
 			      const char **value);
