@@ -8,11 +8,13 @@ A program says in comments at its top how it is rehearsed and what must come out
     # torch: 2.4 today vllm   the releases it runs with (default: today); vllm: that of vLLM
     # needs: transformers trl==0.25.1                        packages that it imports
     # want: verdict=pass reserved_gib=1.2..1.4 phase=update
+    # published: reserved_gib=82.4                           what its authors measured on a GPU
 
 `want` has at least a verdict. An incomplete one has reason=WORD too, a word of the reason that p4d gives. Figures are the
 largest of all ranks that were played. A line may be given more than once; its words add up. `# case: NAME` begins one of several
 ways to run the program: what stands above the first one is for all. A file without such comments is a module that programs
-share. Prints one line per case and release; the last line is `N passed, N failed, N skipped`."""
+share. A rehearsal may differ from a published figure by 8 %, from all of them by 3 % on average. Prints one line per case and
+release; the last line is `N passed, N failed, N skipped`."""
 import argparse
 import json
 import os
@@ -29,6 +31,7 @@ HERE = Path(__file__).resolve().parent
 # PyTorch of each release, with what its time's packages need; a Python that its wheels are for.
 RELEASES = {
     "2.4": {"packages": ["torch==2.4.1", "numpy<2"], "until": (3, 12)},
+    "2.7": {"packages": ["torch==2.7.1", "numpy<2.4"], "until": (3, 13)},
     "today": {"packages": ["torch", "numpy"], "until": (3, 99)},
     "vllm": {"packages": ["vllm==0.33.0"], "until": (3, 13)},  # with the PyTorch that it pins
 }
@@ -40,7 +43,8 @@ OF_THAT_TIME = {
 GIB = 1 << 30
 FIGURES = ("allocated", "reserved", "device")
 WANTED = {"verdict", "phase", "reason", "cache_gib"} | {f + "_gib" for f in FIGURES}
-SECTIONS = ("rehearse", "torch", "needs", "want")
+SECTIONS = ("rehearse", "torch", "needs", "want", "published")
+WORST_ERROR, MEAN_ERROR = 0.08, 0.03  # of published figures
 
 
 class Skipped(Exception):
@@ -89,7 +93,11 @@ def checked(name, case):
     for release in releases:
         if release not in RELEASES:
             raise Failed("%s: torch: %s is none of %s" % (name, release, ", ".join(RELEASES)))
-    return {"rehearse": case.get("rehearse", []), "needs": case.get("needs", []), "torch": releases, "want": wanted}
+    published = dict(word.partition("=")[::2] for word in case.get("published", []))
+    if set(published) - {f + "_gib" for f in FIGURES}:
+        raise Failed("%s: published: unknown: %s" % (name, ", ".join(sorted(published))))
+    return {"rehearse": case.get("rehearse", []), "needs": case.get("needs", []), "torch": releases, "want": wanted,
+            "published": {figure: float(value) for figure, value in published.items()}}
 
 
 def name_of(package):
@@ -210,6 +218,21 @@ def hold_against(answer, wanted):
     return "%s, %.2f GiB allocated, %.2f reserved" % (answer["verdict"], found["allocated_gib"], found["reserved_gib"])
 
 
+def errors_of(answer, published):
+    """By how much ANSWER differs from each published figure, as a share of that figure."""
+    found = peaks(answer)
+    return {name: found[name] / value - 1 for name, value in published.items()}
+
+
+def hold_against_published(answer, published):
+    """What to say of it. Raises Failed where a figure differs by too much."""
+    errors = errors_of(answer, published)
+    said = ["published %.2f: %+.1f %%" % (published[name], 100 * error) for name, error in errors.items()]
+    if any(abs(error) > WORST_ERROR for error in errors.values()):
+        raise Failed("%.2f GiB reserved, %s" % (peaks(answer)["reserved_gib"], ", ".join(said)))
+    return "".join(", " + words for words in said), list(errors.values())
+
+
 def rehearse(p4d, python, program, header, keep):
     """What p4d answers about PROGRAM, which runs in a folder of its own."""
     options, arguments = header["rehearse"], []
@@ -237,7 +260,9 @@ def try_program(p4d, environment, program, header, keep):
     python = environment.python_with(header["needs"])
     answer, said = rehearse(p4d, python, program, header, keep)
     try:
-        return hold_against(answer, header["want"])
+        text = hold_against(answer, header["want"])
+        compared, errors = hold_against_published(answer, header["published"])
+        return text + compared, errors
     except Failed as failed:
         end = "".join("\n      | " + line for line in said.strip().splitlines()[-25:])
         raise Failed(str(failed) + end) from None
@@ -251,13 +276,22 @@ def took(since):
 class Report:
     def __init__(self):
         self.counts = {"ok": 0, "FAIL": 0, "skip": 0}
+        self.errors = []  # of published figures
 
     def say(self, result, name, text):
         self.counts[result] += 1
         print("%-5s rehearsal/%s: %s" % (result, name, text), flush=True)
 
     def end(self):
-        """The closing line; returns the status to exit with."""
+        """The closing lines; returns the status to exit with."""
+        if self.errors:
+            mean = sum(map(abs, self.errors)) / len(self.errors)
+            text = "%d published figures: mean error %.1f %%, worst %+.1f %%" % (
+                len(self.errors), 100 * mean, 100 * max(self.errors, key=abs))
+            if mean > MEAN_ERROR:
+                self.say("FAIL", "published", text)
+            else:
+                print(text)
         print("%(ok)d passed, %(FAIL)d failed, %(skip)d skipped" % self.counts)
         return 1 if self.counts["FAIL"] else 0
 
@@ -267,7 +301,8 @@ def try_case(p4d, environments, path, case, header, report, folder):
         name = "%s/%s" % (release, case)
         since = time.monotonic()
         try:
-            text = try_program(p4d, environments[release], path, header, folder / ("%s-%s.log" % (release, case)))
+            text, errors = try_program(p4d, environments[release], path, header, folder / ("%s-%s.log" % (release, case)))
+            report.errors += errors
             report.say("ok", name, text + took(since))
         except Skipped as skipped:
             report.say("skip", name, skipped)

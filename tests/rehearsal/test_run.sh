@@ -74,6 +74,29 @@ END
 exits 1 try fits
 prints 'unknown GPU \"nosuch'
 
+# published figures: 8 % each, 3 % on average
+program fits <<END
+# want: verdict=pass
+# published: device_gib=10.5
+$played 10240
+END
+exits 0 try fits
+prints "published 10.50: -" "1 published figures: mean error "
+program fits <<END
+# want: verdict=pass
+# published: device_gib=11
+$played 10240
+END
+exits 1 try fits
+prints "ok    rehearsal/today/fits" "FAIL  rehearsal/published: 1 published figures: mean error 4"
+program fits <<END
+# want: verdict=pass
+# published: device_gib=9
+$played 10240
+END
+exits 1 try fits
+prints "FAIL  rehearsal/today/fits: " "published 9.00: +1"
+
 # comments that say nothing that can be checked
 for want in "verdict=incomplete" "reserved_gib=1..2" "verdict=pass peak=3"; do
 	program fits <<-END
