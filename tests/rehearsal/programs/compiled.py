@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # torch: 2.4 today
-# 23.3 M parameters: weights and two states = 0.26 GiB; of 4 x 512 x 16384 logits 2 to 14 bytes (0.06 to 0.44), as Inductor joins
-# kernels; activations at most 46 bytes x 2048 x 512 in each of two blocks, and weights cast to bf16: 0.14.
+# 23.3 M parameters: weights and two states = 0.26 GiB; of 4 x 512 x 16384 logits 2 to 14 bytes (0.06 to 0.44), as Inductor
+# joins kernels; activations at most 46 bytes x 2048 x 512 in each of two blocks, and weights cast to bf16: 0.14.
 # want: verdict=pass allocated_gib=0.32..0.84
 """torch.compile: compiled.py [mode]. Inductor writes kernels with Triton."""
 import sys

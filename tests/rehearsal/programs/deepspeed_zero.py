@@ -2,9 +2,9 @@
 #
 # needs: transformers deepspeed
 # rehearse: --nodes 2 --gpus-per-node 8 --ranks 0
-# 136.3 M parameters: 2 bytes each = 0.25 GiB (stage 3 gathers 65.5 M of words at least, 0.12), and over 16 ranks 12 or 14 bytes, 0.12,
-# unless offloaded; of 5e8 elements in a bucket of gradients 0.93, and in stage 2 another while one is sent; of 768 to 1022 x 32000
-# logits 14 bytes, 0.33 to 0.43; activations at most 46 bytes x 1022 x (1024 + 2816) in each of six layers, 1.0.
+# 136.3 M parameters: 2 bytes each = 0.25 GiB (stage 3 gathers 65.5 M of words at least, 0.12), and over 16 ranks 12 or 14
+# bytes, 0.12, unless offloaded; of 5e8 elements in a bucket of gradients 0.93, and in stage 2 another while one is sent; of 768
+# to 1022 x 32000 logits 14 bytes, 0.33 to 0.43; activations at most 46 bytes x 1022 x (1024 + 2816) in each of six layers, 1.0.
 # case: 2
 # rehearse: -- 2
 # want: verdict=pass allocated_gib=2.1..3.7

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # needs: diffusers
-# 58.9 M parameters: weights, two states and the mean = 0.88 GiB; 786 M outputs of convolutions, norms, SiLU and linear layers for 16
-# images, 2 bytes each in bf16 or 4 in fp32 (norms): 1.46 to 2.93; gradients, weights cast to bf16 and joined inputs 0.8 at most.
+# 58.9 M parameters: weights, two states and the mean = 0.88 GiB; 786 M outputs of convolutions, norms, SiLU and linear layers
+# for 16 images, 2 bytes each in bf16 or 4 in fp32 (norms): 1.46 to 2.93; gradients, weights cast to bf16 and joined inputs 0.8
+# at most.
 # want: verdict=pass allocated_gib=2.3..4.6
 """A U-Net of diffusers learns to take noise off images, with a running mean of its weights."""
 import diffusers

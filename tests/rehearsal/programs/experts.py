@@ -2,11 +2,11 @@
 #
 # needs: transformers
 #
-# Parameters: 65.5 M of words, 6.3 M of attention, and experts: Mixtral 2 x 8 x 3 x 1024 x 2816 = 138.4 M, Qwen3 2 x 32 x 3 x 1024 x
-# 768 = 151.0 M. Most is held when the loss's backward pass begins: 6 bytes of each (weights, two states) = 1.18 or 1.25 GiB; of
-# 2048 x 32000 logits 2 + 4 + 4 + 4 bytes = 0.85 GiB; of a row for each token and expert (4096, 8192) the activations, 0.22 or 0.19.
-# batched_mm copies an expert's weights for every row: 64 tokens, of Mixtral 128 rows x 17.3 MB x 2 layers = 4.13 GiB, of Qwen3
-# 256 x 4.7 MB x 2 = 2.25; and for the gradients of the larger copy two times 1.38 or 0.75 GiB.
+# Parameters: 65.5 M of words, 6.3 M of attention, and experts: Mixtral 2 x 8 x 3 x 1024 x 2816 = 138.4 M, Qwen3 2 x 32 x 3 x
+# 1024 x 768 = 151.0 M. Most is held when the loss's backward pass begins: 6 bytes of each (weights, two states) = 1.18 or 1.25
+# GiB; of 2048 x 32000 logits 2 + 4 + 4 + 4 bytes = 0.85 GiB; of a row for each token and expert (4096, 8192) the activations,
+# 0.22 or 0.19. batched_mm copies an expert's weights for every row: 64 tokens, of Mixtral 128 rows x 17.3 MB x 2 layers = 4.13
+# GiB, of Qwen3 256 x 4.7 MB x 2 = 2.25; and for the gradients of the larger copy two times 1.38 or 0.75 GiB.
 # case: mixtral-eager
 # rehearse: -- mixtral eager 1024
 # want: verdict=pass allocated_gib=2.15..2.35 phase=backward

@@ -2,13 +2,13 @@
 # needs: megatron-core==0.16.1 einops
 # rehearse: --gpus-per-node 8
 #
-# 11.3 M parameters in a layer of which 8.7 M are an expert's if there are experts, 32.8 M in each end. Weights 2 bytes, gradients 4,
-# and 12 over the data-parallel ranks. Attention keeps 2 to 8 bytes of every score: 2 x 16 heads x 1024 x 1024 in a layer. Other
-# activations: at most 0.07 GiB in a layer; 14 bytes of 2048 x 32000 logits = 0.85 GiB.
-# tp: 77.8 M x 9 bytes = 0.65 GiB, scores of 8 heads in 8 layers 0.25 to 1.0, the rest at most 1.0.
-# pp: 38.9 M x 12 bytes = 0.43 GiB, scores of 4 layers 0.12 to 0.5 for one or two micro-batches, the rest at most 1.0.
-# pp-lengths: 55.3 M x 12 bytes = 0.62, scores of 2 layers 0.12 to 0.5 for one to four micro-batches, the rest at most 1.4.
-# experts: 86.5 M x 7.5 bytes and 138.4 M x 12 bytes = 2.15 GiB, scores 0.5 to 2.0, two rows for each token 1.1, logits 0.85.
+# 11.3 M parameters in a layer of which 8.7 M are an expert's if there are experts, 32.8 M in each end. Weights 2 bytes,
+# gradients 4, and 12 over the data-parallel ranks. Attention keeps 2 to 8 bytes of every score: 2 x 16 heads x 1024 x 1024 in a
+# layer. Other activations: at most 0.07 GiB in a layer; 14 bytes of 2048 x 32000 logits = 0.85 GiB. tp: 77.8 M x 9 bytes = 0.65
+# GiB, scores of 8 heads in 8 layers 0.25 to 1.0, the rest at most 1.0. pp: 38.9 M x 12 bytes = 0.43 GiB, scores of 4 layers
+# 0.12 to 0.5 for one or two micro-batches, the rest at most 1.0. pp-lengths: 55.3 M x 12 bytes = 0.62, scores of 2 layers 0.12
+# to 0.5 for one to four micro-batches, the rest at most 1.4. experts: 86.5 M x 7.5 bytes and 138.4 M x 12 bytes = 2.15 GiB,
+# scores 0.5 to 2.0, two rows for each token 1.1, logits 0.85.
 # case: tp
 # rehearse: --ranks 0 -- --tp=2
 # want: verdict=pass allocated_gib=0.9..2.7

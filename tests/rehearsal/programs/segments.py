@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# 35.9 M parameters: weights, gradients and states 16 bytes each = 0.53 GiB; of 4 x 512 x 16384 logits 2 bytes at least = 0.06, at
-# most 14 = 0.44; activations of a layer at most 46 bytes x 2048 x 512, of six 0.27 GiB. What stays unused is no hole that the largest block, of logits in fp32, fits into, and two steps of 20 MiB.
+# 35.9 M parameters: weights, gradients and states 16 bytes each = 0.53 GiB; of 4 x 512 x 16384 logits 2 bytes at least = 0.06,
+# at most 14 = 0.44; activations of a layer at most 46 bytes x 2048 x 512, of six 0.27 GiB. What stays unused is no hole that
+# the largest block, of logits in fp32, fits into, and two steps of 20 MiB.
 # want: verdict=pass allocated_gib=0.59..1.24
 # case: cuda
 # torch: 2.4 today

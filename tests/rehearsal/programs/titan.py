@@ -2,12 +2,12 @@
 # needs: torchtitan==0.3.0
 # rehearse: --gpus-per-node 8
 #
-# A layer has 218.1 M parameters, each end 525.3 M. 12 bytes of each lie on the GPUs that share them before the backward pass, then
-# 16. Of 8192 tokens a layer keeps its input, attention's result and at least one product of the size of the input (192 MiB), at
-# most half of its products (512 MiB). An end is gathered in bf16 (0.98 GiB), and its gradient is reduced in fp32 (2.9 at most);
-# another layer is gathered and recomputed meanwhile (2.5 at most); of 8192 x 128256 logits 14 bytes are 13.7 GiB, of an eighth 1.7.
-# fsdp: 8.03 G / 8, 32 layers. tp: 2.80 G / 8, 8 layers, all else halved. pp: 1.40 G / 4, 4 layers for one or two micro-batches.
-# 8b-tp: 8.03 G / 8, 32 layers, all else halved. 8b-pp: 4.02 G / 4, 16 layers for one or two micro-batches.
+# A layer has 218.1 M parameters, each end 525.3 M. 12 bytes of each lie on the GPUs that share them before the backward pass,
+# then 16. Of 8192 tokens a layer keeps its input, attention's result and at least one product of the size of the input (192
+# MiB), at most half of its products (512 MiB). An end is gathered in bf16 (0.98 GiB), and its gradient is reduced in fp32 (2.9
+# at most); another layer is gathered and recomputed meanwhile (2.5 at most); of 8192 x 128256 logits 14 bytes are 13.7 GiB, of
+# an eighth 1.7. fsdp: 8.03 G / 8, 32 layers. tp: 2.80 G / 8, 8 layers, all else halved. pp: 1.40 G / 4, 4 layers for one or two
+# micro-batches. 8b-tp: 8.03 G / 8, 32 layers, all else halved. 8b-pp: 4.02 G / 4, 16 layers for one or two micro-batches.
 # case: fsdp
 # rehearse: --ranks 0 -- --config llama3_8b
 # want: verdict=pass allocated_gib=18..41

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # rehearse: --nodes 2 --gpus-per-node 8 --ranks 0
-# 35.9 M parameters: weights, gradients, DDP's buckets and two states, 20 bytes each = 0.67 GiB; of 4 x 512 x 16384 logits 14 bytes
-# = 0.44; activations at most 46 bytes x 2048 x 512 in each of six blocks, and weights cast to bf16: 0.34.
+# 35.9 M parameters: weights, gradients, DDP's buckets and two states, 20 bytes each = 0.67 GiB; of 4 x 512 x 16384 logits 14
+# bytes = 0.44; activations at most 46 bytes x 2048 x 512 in each of six blocks, and weights cast to bf16: 0.34.
 # want: verdict=pass allocated_gib=1.1..1.45 phase=backward
 """DistributedDataParallel with gradients that are summed over micro-batches without communication (no_sync)."""
 import contextlib

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# 35.9 M parameters of which 17.0 M are in no block: 16 bytes each over the ranks that share them; gradients of all in bf16 or fp32
-# (0.07 or 0.13 GiB); 17.0 M of weights in bf16 (0.03); of 4 x 512 x 16384 logits 6 to 14 bytes (0.19 to 0.44); activations at
-# most 46 bytes x 2048 x 512 in each of six blocks (0.27).
+# 35.9 M parameters of which 17.0 M are in no block: 16 bytes each over the ranks that share them; gradients of all in bf16 or
+# fp32 (0.07 or 0.13 GiB); 17.0 M of weights in bf16 (0.03); of 4 x 512 x 16384 logits 6 to 14 bytes (0.19 to 0.44); activations
+# at most 46 bytes x 2048 x 512 in each of six blocks (0.27).
 # rehearse: --nodes 2 --gpus-per-node 8 --ranks 0,15
 # case: all
 # want: verdict=pass allocated_gib=0.32..0.9 phase=backward

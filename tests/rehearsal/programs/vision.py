@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # torch: 2.4 today
 #
-# ResNet-50: 25.6 M parameters, weights, gradients and momentum = 0.29 GiB; its convolutions have 11.1 M outputs per image, kept in
-# fp16 before and after a ReLU: 32 x 11.1 M x 4 bytes = 1.32 GiB; at most a quarter more for what does not stay.
+# ResNet-50: 25.6 M parameters, weights, gradients and momentum = 0.29 GiB; its convolutions have 11.1 M outputs per image, kept
+# in fp16 before and after a ReLU: 32 x 11.1 M x 4 bytes = 1.32 GiB; at most a quarter more for what does not stay.
 # want: verdict=pass allocated_gib=1.5..2 phase=backward
 """A residual network of convolutions on images, mixed precision in fp16 with a scaled loss, channels last."""
 import torch
