@@ -29,6 +29,8 @@ for step in range(2):
     pieces = torch.empty(2, dtype=torch.int64, device="cuda")
     pieces[0], pieces[1] = length, 3
     assert pieces.tolist() == [167, 3] and torch.cat([pieces, pieces]).sum().item() == 340
+    # operators that change a tensor's shape in place
+    assert pieces.unsqueeze_(1).shape == (2, 1) and pieces.t_().tolist() == [[167, 3]] and pieces.squeeze_(0).shape == (2,)
     # memory that held known values may hold others later, which a compiled program takes past PyTorch's dispatcher
     gone = torch.tensor([5, 6, 7, 8], device="cuda")
     place = gone.data_ptr()
@@ -82,3 +84,9 @@ for step in range(2):
     # what changes a tensor's shape or place is done to it, not to its values
     assert torch.empty(0, device="cuda").resize_(4).shape == (4,)
     assert torch.empty(0, dtype=torch.int64, device="cuda").set_(mask.int().sum()).tolist() == 2
+    # PyTorch prints without dispatch modes; a count in memory that held another number would be read
+    torch.full((64,), 1 << 20, device="cuda")
+    torch.cuda.reset_peak_memory_stats()
+    before, text = torch.cuda.memory_allocated(), str(layer.weight.detach())
+    assert torch.cuda.max_memory_allocated() - before < 1 << 20 and "[0., 0., 0." in text, text
+    assert "[167" in str(pieces), pieces
