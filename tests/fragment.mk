@@ -296,6 +296,7 @@ tests_rehearsal_played_LDADD = -ldl
 # what ./check rehearsal runs, and a test of that
 TESTS += tests/rehearsal/test_run.sh tests/rehearsal/test_timeline.sh
 EXTRA_DIST += tests/rehearsal/run.py tests/rehearsal/make_serving.py tests/rehearsal/make_rehearsed_memory.py tests/rehearsal/trainings tests/rehearsal/test_run.sh tests/rehearsal/test_timeline.sh tests/rehearsal/programs tests/rehearsal/published
+EXTRA_DIST += tests/rehearsal/parity.py
 tests_rehearsal_test_dnn_plan_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/rehearsal
 tests_rehearsal_test_dnn_plan_LDADD = libp4dstandins.la $(CMOCKA_LIBS) -ldl -lpthread
 tests_rehearsal_test_stand_ins_LDADD = libp4dstandins.la $(CMOCKA_LIBS) -ldl -lpthread

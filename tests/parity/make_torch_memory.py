@@ -43,6 +43,7 @@ ASKED = ["family", "flavor", "layers", "seq-len", "micro-batch", "micro-batches"
          "vpp", "stage", "recompute", "chunked-loss", "compile"]
 OF_MODEL = ["hidden", "ffn", "heads", "kv-heads", "head-dim", "vocab", "tied", "qk-norm"]
 RESULTS = ["phase", "allocated", "forward", "backward", "step", "parameters", "gradients", "optimizer", "gathered"]
+DEVICE = "cuda"  # where the model is built
 MOST = 400 << 30  # larger ones say nothing new
 
 
@@ -176,7 +177,7 @@ class Job:
     def build(self):
         from torchtitan.components.loss import ChunkedLossWrapper
         torch, config = self.torch, self.config
-        with torch.device("cuda"):
+        with torch.device(DEVICE):
             built = config.model_spec.model.build()
         self.loss = config.loss.build(compile_config=config.compile)
         common = dict(parallel_dims=self.dims, training=config.training, parallelism=config.parallelism,

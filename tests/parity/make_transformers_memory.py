@@ -410,6 +410,13 @@ def trainable(c):
     return model
 
 
+def replicated(c, ledger, model, run):
+    """DistributedDataParallel: buckets beside the gradients (reducer.cpp)."""
+    if c["shard-degree"] > 1:
+        ledger.hold(sum(p.numel() * p.element_size() for p in model.parameters() if p.requires_grad), "gradients")
+    return run
+
+
 def train_plain(c, ledger):
     """One copy per GPU, as the Trainer and accelerate run it."""
     import accelerate.utils
@@ -419,13 +426,12 @@ def train_plain(c, ledger):
     trained = [p for p in model.parameters() if p.requires_grad]
     for p in trained:
         p.register_post_accumulate_grad_hook(lambda p: ledger.classify(p.grad, "gradients"))
-    if c["shard-degree"] > 1:  # DistributedDataParallel: buckets beside the gradients (reducer.cpp)
-        ledger.hold(sum(p.numel() * p.element_size() for p in trained), "gradients")
     optimizer = optimizer_of(c, trained)
     follow_phases(ledger, model)
     run = model
     if c["autocast"] == "on":  # accelerator.py, prepare_model
         run = accelerate.utils.convert_outputs_to_fp32(torch.autocast("cuda", torch.bfloat16)(model.forward))
+    run = replicated(c, ledger, model, run)
     for micro_batches in (1, c["micro-batches"]):
         ledger.forget_peak()
         for _ in range(micro_batches):
