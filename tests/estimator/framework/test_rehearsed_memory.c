@@ -67,6 +67,8 @@ static bool differs(const row *r, const char *name)
 			return true;
 	if (!strcmp(name, "shard-degree"))
 		return transformers;
+	if (!strcmp(name, "fsdp-version")) /* torchtitan has no other */
+		return !transformers;
 	if (!strcmp(name, "zero-stage") || !strcmp(name, "offload"))
 		return !has(r, "framework", "deepspeed");
 	if (!strcmp(name, "adapter-dtype"))
