@@ -14,6 +14,9 @@
 # case: lora-bd
 # rehearse: -- lora r=14 lora_alpha=28 'target_modules=["up_proj","gate_proj","down_proj"]' 'use_bdlora={"target_modules_bd_a":["o_proj","down_proj"],"target_modules_bd_b":["q_proj","v_proj","k_proj","up_proj","gate_proj"],"nblocks":2}'
 # published: reserved_gib=22.990
+# case: lora-fa
+# rehearse: -- lora r=32 lora_alpha=64 --optimizer lora-fa
+# want: reserved_gib=18.5..19.1
 # case: adalora
 # rehearse: -- adalora target_r=32 init_r=64 tinit=200 tfinal=500 total_step=5000
 # published: reserved_gib=21.217
@@ -66,6 +69,7 @@ PyTorch 2.13, transformers 5.13 and PEFT 0.19.2.dev0: what PyTorch reserves at t
 program empties the cache after every tenth step, and sorts 80 texts by length, longest first, before it makes 20 batches of
 them. So the worst step is that of the longest batch, with an empty cache. How long that batch was is not published. LONGEST
 is the length at which the row of LoRA (rank 32) comes out; no other row was used to choose it.
+LoRA-FA is not held to its figure of 20.71, which is as if inputs of frozen matrices were kept.
 
 Words: the method, options of its configuration as NAME=JSON, --optimizer, --keep-type (no adapter in fp32)."""
 import json
