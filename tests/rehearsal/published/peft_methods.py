@@ -62,6 +62,9 @@
 # case: vera
 # rehearse: -- vera
 # published: reserved_gib=20.137
+# case: pvera
+# rehearse: -- pvera
+# published: reserved_gib=20.654
 """PEFT's comparison of methods on MetaMathQA: Llama 3.2 3B in bf16, 4 texts in a batch, AdamW, no recomputation.
 
 The figures are accelerator_memory_max of huggingface/peft, method_comparison/MetaMathQA/results, of July and August 2026, with
