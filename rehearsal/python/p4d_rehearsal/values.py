@@ -383,7 +383,8 @@ class Values(TorchDispatchMode):
                        for t in sent) and answered
         for tensor in received + _tensors(result):
             is_own = any(tensor is t for t in sent if not reduces)  # what this rank broadcasts stays as known as it was
-            if not is_own or not answered or _blank_of(tensor):
+            is_bytes = tensor.dtype == torch.uint8  # the state of a generator, say, which zeros are none of
+            if not is_own or not (answered or is_bytes) or _blank_of(tensor):
                 _mark(tensor, is_known and _is_small(tensor))
         if "recv" in function.overloadpacket.__name__:
             for tensor in sent:  # the stand-in answers for whole numbers, or says that it cannot
