@@ -26,7 +26,7 @@ static p4d_tape_tensor linear(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t in
 {
 	if (w->layout->quant == P4D_QUANT_NONE)
 		return p4d_op_product(w, x, in, out, w->weight, w->trains);
-	const p4d_tape_tensor y = p4d_op_made(w, x.elements / in * out, w->weight, p4d_op_needs(w, x));
+	const p4d_tape_tensor y = p4d_op_made(w, p4d_op_rows(w, x, in) * out, w->weight, p4d_op_needs(w, x));
 	p4d_tape_operation *o = p4d_op_append(w, x, y, P4D_NEW_GRADIENT);
 	o->kept = p4d_op_needs(w, x) && first ? x.elements * 4 : 0;
 	o->scratch = o->back_scratch = in * out * 2;

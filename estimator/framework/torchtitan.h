@@ -79,6 +79,13 @@ p4d_torchtitan_unit p4d_torchtitan__layer_unit(const p4d_layout *l, const p4d_to
 /* Tables of the vocabulary: the embedding's, or the head's with the norm before it, or both. */
 p4d_torchtitan_unit p4d_torchtitan__table_unit(const p4d_layout *l, const p4d_torchtitan_sizes *z,
 					       unsigned tables, bool norm);
+/* Columns of an expert's feed-forward layer on the rank that has most of them: without ep, tensor parallelism
+ * shards each expert, also where the ranks do not divide it. */
+static inline uint64_t p4d_torchtitan__expert_columns(const p4d_layout *l)
+{
+	return (uint64_t)p4d_div_up(l->expert_ffn, l->ep > 1 ? 1 : l->tp);
+}
+
 /* Elements of a unit, padded, or a rank's share of them; bytes of it, gathered. */
 int64_t p4d_torchtitan__elements(const p4d_torchtitan_unit *u, bool share);
 int64_t p4d_torchtitan__gathered(const p4d_torchtitan_unit *u);

@@ -63,7 +63,7 @@ static p4d_tape_tensor exchanged(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t
 
 static p4d_tape_tensor grouped(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t in, uint64_t out)
 {
-	const p4d_tape_tensor y = p4d_op_made(w, x.elements / in * out, x.element, true);
+	const p4d_tape_tensor y = p4d_op_made(w, p4d_op_rows(w, x, in) * out, x.element, true);
 	p4d_tape_operation *o = p4d_op_append(w, x, y, P4D_NEW_GRADIENT);
 
 	o->saved[0] = x.value;
@@ -95,8 +95,8 @@ static p4d_tape_tensor routed(p4d_tape_writer *w, p4d_tape_tensor x, p4d_tape_te
 	const p4d_layout *l = w->layout;
 	const p4d_routed t = p4d_routed_of(l, x.elements / l->hidden);
 	/* without ep, tp shards each expert */
-	const uint64_t h = l->hidden, F = l->expert_ffn / (l->ep > 1 ? 1 : l->tp),
-		       permuted = (uint64_t)t.permuted, received = (uint64_t)t.received;
+	const uint64_t h = l->hidden, F = p4d_torchtitan__expert_columns(l), permuted = (uint64_t)t.permuted,
+		       received = (uint64_t)t.received;
 	const p4d_tape_tensor own = rows_of(w, scores, permuted, 1);
 	const p4d_tape_tensor indices = indices_of(w, permuted);
 	const p4d_tape_tensor copies = p4d_op_made(w, permuted * h, x.element, true);

@@ -53,8 +53,8 @@ static void copy_out(titan_step *p, int64_t *most, const p4d_torchtitan_unit *u,
 		 * copies, of experts alone */
 		int64_t beside = g->ranks > 1 ? 0 : g->largest * element;
 		if (g->cut && g->ranks > 1)
-			beside = (int64_t)(p->l->experts / p->l->ep * p->l->expert_ffn /
-					   (p->l->ep > 1 ? 1 : p->l->tp) * p->l->hidden * 3) *
+			beside = (int64_t)(p->l->experts / p->l->ep * p4d_torchtitan__expert_columns(p->l) *
+					   p->l->hidden * 3) *
 				 element;
 		if (forward) {
 			p->live -= p->state;

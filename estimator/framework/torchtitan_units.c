@@ -42,7 +42,7 @@ static void add_attention(p4d_torchtitan_group *g, const p4d_layout *l)
 
 static void add_experts(p4d_torchtitan_group *g, const p4d_layout *l)
 {
-	const uint64_t h = l->hidden, F = l->expert_ffn / (l->ep > 1 ? 1 : l->tp), mine = l->experts / l->ep;
+	const uint64_t h = l->hidden, F = p4d_torchtitan__expert_columns(l), mine = l->experts / l->ep;
 
 	/* the other dimension divides */
 	for (int i = 0; i < 3; i++)

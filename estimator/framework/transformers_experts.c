@@ -57,7 +57,7 @@ static p4d_tape_tensor grouped(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t i
 
 	x = p4d_op_cast(w, x, given ? weight.element : w->weight);
 	const p4d_tape_tensor y =
-	    p4d_op_made(w, x.elements / in * out, x.element, p4d_op_needs(w, x) || w->trains || given);
+	    p4d_op_made(w, p4d_op_rows(w, x, in) * out, x.element, p4d_op_needs(w, x) || w->trains || given);
 	p4d_tape_operation *o = p4d_op_append(w, x, y, P4D_NEW_GRADIENT);
 	o->saved[0] = w->trains || given ? x.value : -1;
 	o->weight = w->trains ? elements * w->weight : 0;

@@ -224,7 +224,7 @@ static p4d_tape_tensor quantized(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t
 	const unsigned given = x.element;
 
 	x = p4d_op_cast(w, x, 2);
-	const p4d_tape_tensor y = p4d_op_made(w, x.elements / in * out, 2, p4d_op_needs(w, x));
+	const p4d_tape_tensor y = p4d_op_made(w, p4d_op_rows(w, x, in) * out, 2, p4d_op_needs(w, x));
 	p4d_tape_operation *o = p4d_op_append(w, x, y, P4D_NEW_GRADIENT);
 	o->scratch = o->back_scratch = in * out * 2 + in * out / 64 * 4;
 	return p4d_op_cast(w, y, given);

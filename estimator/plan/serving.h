@@ -10,7 +10,7 @@
 
 /*
  * What an inference engine answers when it starts: whether one sequence of the full length fits beside the
- * weights, and how many do. From vLLM's source (release 0.11: gpu_worker.py, kv_cache_utils.py,
+ * weights, and how many do. From vLLM's source (releases 0.11 to 0.33: gpu_worker.py, kv_cache_utils.py,
  * kv_cache_interface.py), not from measurements: unvalidated.
  *
  *   available = utilization x memory of the GPU - weights - activations of the profile run - buffers - graphs

@@ -56,7 +56,7 @@ bool p4d_layout_kv_heads_work(int framework, uint64_t kv_heads, uint64_t tp)
 static bool tp_works(const p4d_layout *l, uint64_t tp)
 {
 	return l->heads % tp == 0 && p4d_layout_kv_heads_work(l->framework, l->kv_heads, tp) &&
-	       l->ffn % tp == 0 && l->hidden % tp == 0 && p4d_tp_is_linked(l, tp);
+	       l->ffn % tp == 0 && l->shared_ffn % tp == 0 && l->hidden % tp == 0 && p4d_tp_is_linked(l, tp);
 }
 
 /* The numbers for tp that would work; returns the nearest. */
@@ -125,6 +125,8 @@ static int check_tensor(const p4d_request *r, const p4d_layout *l, p4d_error *er
 		return fail_tp(r, l, P4D_E_KV_HEADS, "key/value heads", l->kv_heads, err);
 	if (l->ffn % l->tp)
 		return fail_tp(r, l, P4D_E_WIDTH, "columns of the feed-forward layer", l->ffn, err);
+	if (l->shared_ffn % l->tp)
+		return fail_tp(r, l, P4D_E_WIDTH, "columns of the shared experts", l->shared_ffn, err);
 	if (l->hidden % l->tp)
 		return fail_tp(r, l, P4D_E_WIDTH, "columns of the hidden layer", l->hidden, err);
 	if (!p4d_grid_is_linked(l, (p4d_tp_grid){l->tp, l->tp_y, l->tp_z}))

@@ -87,10 +87,18 @@ p4d_tape_tensor p4d_op_plus(p4d_tape_writer *w, p4d_tape_tensor x, p4d_tape_tens
 	return out;
 }
 
+uint64_t p4d_op_rows(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t columns)
+{
+	if (columns)
+		return x.elements / columns;
+	w->tape->overflow = true;
+	return 0;
+}
+
 p4d_tape_tensor p4d_op_product(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t in, uint64_t out,
 			       unsigned weight, bool trained)
 {
-	const uint64_t elements = in * out, rows = x.elements / in;
+	const uint64_t elements = in * out, rows = p4d_op_rows(w, x, in);
 	const bool lowers = w->autocast && weight == 4;
 
 	if (w->autocast)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The plan line, which comes from users: whatever the bytes, an error with a text, or a request that is
- * written as a line which reads the same. A line without its hash gets the right one, to come past that.
+ * written as a line which reads the same. A layout that is valid has an estimate, or an error with a text. A
+ * line without its hash gets the right one, to come past that.
  */
 #include <inttypes.h>
 #include <stdint.h>
@@ -11,6 +12,7 @@
 
 #include "base/hash.h"
 #include "plan/plan_line.h"
+#include "plan/stage_memory.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -18,6 +20,17 @@ static void check(int right)
 {
 	if (!right)
 		abort();
+}
+
+/* slurmctld estimates the layout of a line that a job brings. */
+static void estimate(const p4d_layout *layout)
+{
+	const p4d_capacity unknown = {.gpu = NULL};
+	p4d_error err = {.code = P4D_OK};
+	p4d_estimate e;
+
+	if (p4d_memory_estimate(layout, P4D_METHOD_PLAN, &unknown, &e, &err) < 0)
+		check(err.code != P4D_OK && err.text[0]);
 }
 
 static void read_line(const char *line)
@@ -41,6 +54,8 @@ static void read_line(const char *line)
 	if (p4d_layout_build(&request, (uint64_t)request.value[P4D_NODES],
 			     (uint64_t)request.value[P4D_GPUS_PER_NODE], &layout, &err) < 0)
 		check(err.code != P4D_OK && err.text[0]);
+	else
+		estimate(&layout);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

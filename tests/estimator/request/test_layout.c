@@ -95,6 +95,11 @@ static void tensor_rules(void **state)
 	       "tp=4 does not divide the 13826 columns of the feed-forward layer; with 40 heads, 40 "
 	       "key/value heads and 8 GPUs per node tp can be 1, 2",
 	       "--p4d-tp=2");
+	refuse("tp=8 experts=8 experts-per-token=2 expert-ffn=512 shared-ffn=4", 1, 8, P4D_E_WIDTH,
+	       "tp=8 does not divide the 4 columns of the shared experts; with 40 heads, 40 key/value heads "
+	       "and 8 "
+	       "GPUs per node tp can be 1, 2, 4",
+	       "--p4d-tp=4");
 	refuse("tp=10 ffn=13840", 1, 8, P4D_E_TP_NODE,
 	       "tp=10 does not divide the 8 GPUs of a node; tp can be 1, 2, 4, 8", "--p4d-tp=8");
 	refuse("tp=8", 2, 4, P4D_E_TP_NODE, "tp=8 does not divide the 4 GPUs of a node; tp can be 1, 2, 4",
