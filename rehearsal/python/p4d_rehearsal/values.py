@@ -13,6 +13,7 @@ import json
 import os
 import sys
 import traceback
+from types import SimpleNamespace
 
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
@@ -41,6 +42,9 @@ COLLECTIVES = {"c10d", "_c10d_functional", "_c10d_functional_autograd"}
 # Operators whose results take a shape from their argument, not values.
 FILLED = {aten.zeros_like: 0, aten.ones_like: 1, aten.new_zeros: 0, aten.new_ones: 1}
 FACTORIES = {aten.zeros, aten.ones, aten.full, aten.arange, aten.rand, aten.randn}
+
+# DeepSpeed's zero.Init puts functions of its own in their places, whose results are on the device and of another type.
+make = SimpleNamespace(empty=torch.empty, full=torch.full, zeros=torch.zeros, arange=torch.arange)
 
 known = {}  # address of a storage -> that storage: what lies there later is another one
 blank = {}  # address of a storage that holds nothing yet -> _Blank
@@ -147,7 +151,7 @@ class _Blank:
         if tensor.itemsize != self.itemsize:
             return False
         if self.written is None:
-            self.written = torch.zeros(tensor.untyped_storage().nbytes() // self.itemsize, dtype=torch.bool)
+            self.written = make.zeros(tensor.untyped_storage().nbytes() // self.itemsize, dtype=torch.bool)
         place = self.place(tensor)
         if function.overloadpacket in WRITES_PARTS:
             place.index_put_([None if i is None else _on_host(i) for i in arguments[1]], torch.tensor(True))
@@ -176,7 +180,7 @@ def _on_host(tensor):
     if not bytes_:
         return torch.empty_strided(tensor.size(), tensor.stride(), dtype=tensor.dtype)
     memory = torch.frombuffer((ctypes.c_char * bytes_).from_address(_address(tensor)), dtype=torch.uint8)
-    return torch.empty(0, dtype=tensor.dtype).set_(memory.untyped_storage(), tensor.storage_offset(), tensor.size(),
+    return make.empty(0, dtype=tensor.dtype).set_(memory.untyped_storage(), tensor.storage_offset(), tensor.size(),
                                                    tensor.stride())
 
 
@@ -201,7 +205,7 @@ def _even_indices(scores, k, dim):
     n = scores.shape[dim]
     rest = list(scores.shape)
     del rest[dim]
-    indices = torch.arange(scores.numel() // n * k).remainder_(n)
+    indices = make.arange(scores.numel() // n * k).remainder_(n)
     return indices.view(*rest, k).movedim(-1, dim).contiguous()
 
 
@@ -299,7 +303,7 @@ class Values(TorchDispatchMode):
             return True, function(*arguments, **named)
         if operator in sizes.SIZED:
             shape = arguments[sizes.SIZED[operator]]
-            return True, torch.empty(shape, dtype=arguments[0].dtype, device=device)
+            return True, make.empty(shape, dtype=arguments[0].dtype, device=device)
         return False, None
 
     @staticmethod
@@ -358,7 +362,7 @@ class Values(TorchDispatchMode):
         """The mask alone says how many elements there are."""
         shape = torch.broadcast_shapes(tensor.shape, mask.shape)
         count = int(_on_host(mask).expand(shape).sum())
-        result = torch.empty(count, dtype=tensor.dtype, device=tensor.device)
+        result = make.empty(count, dtype=tensor.dtype, device=tensor.device)
         _mark(result, False)
         return result
 
@@ -410,7 +414,7 @@ class Values(TorchDispatchMode):
         instead = sizes.substitute(operator, arguments)
         if instead is None:
             return function(*arguments, **named)
-        return _mapped(lambda t: torch.empty(t.shape, dtype=t.dtype, device=device),
+        return _mapped(lambda t: make.empty(t.shape, dtype=t.dtype, device=device),
                              function(*instead, **named))
 
     @staticmethod
@@ -437,7 +441,7 @@ class Values(TorchDispatchMode):
         if _is_small(source) or is_known:
             on_host = _on_host(source)
         else:
-            on_host = torch.full((), sizes.number(source), dtype=source.dtype).expand(source.shape)
+            on_host = make.full((), sizes.number(source), dtype=source.dtype).expand(source.shape)
         if _is_small(source) and not is_known:
             self.invent(source)
         if operator is aten.copy_:
@@ -575,7 +579,7 @@ def _print_from_host():
 
     def text(self, indent):
         if self.is_cuda and type(self) in PLAIN:
-            self = _on_host(self) if _is_known(self) else torch.zeros((), dtype=self.dtype).expand(self.shape)
+            self = _on_host(self) if _is_known(self) else make.zeros((), dtype=self.dtype).expand(self.shape)
         return plain(self, indent)
 
     printing._tensor_str = text
