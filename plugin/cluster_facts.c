@@ -27,24 +27,23 @@ static p4d_gpu_defaults gpu_defaults(void *list)
 				  .cpus = job_default(list, JOB_DEF_CPU_PER_GPU)};
 }
 
-/* What jobs of the partition are held to, if Slurm allocates memory. The list of slurm.conf is read only in a
- * process that does not free it. */
+/* What jobs of the partition are held to: memory, if Slurm allocates it, and the CPUs of a GPU. The list of
+ * slurm.conf is read only in a process that does not free it. */
 static p4d_default_memory default_memory(const partition_info_t *partition, const p4d_cluster_conf *from)
 {
 	const slurm_conf_t *conf = from->conf;
 	const uint64_t own = partition->def_mem_per_cpu, others = conf ? conf->def_mem_per_cpu : 0;
-	const bool has_own = own && own != NO_VAL64;
+	const bool has_own = own && own != NO_VAL64, stays = conf && from->stays;
 	const uint64_t mebibytes = has_own ? own : others;
 
-	if (!conf || !(conf->select_type_param & P4D_SELECT_MEMORY))
-		return (p4d_default_memory){.cpus_unknown = !conf};
 	return p4d_cluster_default_memory(&(p4d_memory_defaults){
 	    .mebibytes = mebibytes & ~MEM_PER_CPU,
 	    .per_cpu = mebibytes & MEM_PER_CPU,
 	    .of_partition = has_own,
 	    .partition = gpu_defaults(partition->job_defaults_list),
-	    .everywhere = from->stays ? gpu_defaults(conf->job_defaults_list) : (p4d_gpu_defaults){0},
-	    .everywhere_unknown = !from->stays && conf->job_defaults_list,
+	    .everywhere = stays ? gpu_defaults(conf->job_defaults_list) : (p4d_gpu_defaults){0},
+	    .everywhere_unknown = !conf || (!stays && conf->job_defaults_list),
+	    .no_memory = !conf || !(conf->select_type_param & P4D_SELECT_MEMORY),
 	});
 }
 

@@ -139,6 +139,7 @@ static void add_line(char *line)
 	    .cpus = (uint32_t)count,
 	    .cores = (uint32_t)number * (uint32_t)of_socket,
 	    .mem_bytes = mib << 20,
+	    .memory = {.cpus_unknown = true}, /* until scontrol tells */
 	};
 	p4d_cluster_add(&live, &nodes);
 }
@@ -195,14 +196,15 @@ static p4d_default_memory default_memory(const char *line, const char *config)
 	const char *all = config ? value_of(config, "JobDefaults") : NULL;
 	char everywhere[128] = "";
 
-	if (!memory || memory > strchrnul(select, '\n'))
-		return (p4d_default_memory){.cpus_unknown = !config};
 	if (all)
 		snprintf(everywhere, sizeof(everywhere), "%.*s", (int)strcspn(all, "\n"), all);
-	p4d_memory_defaults d = {.partition = gpu_defaults(line), .everywhere = gpu_defaults(everywhere)};
+	p4d_memory_defaults d = {.partition = gpu_defaults(line),
+				 .everywhere = gpu_defaults(everywhere),
+				 .everywhere_unknown = !config,
+				 .no_memory = !memory || memory > strchrnul(select, '\n')};
 	d.mebibytes = default_mebibytes(line, &d.per_cpu);
 	d.of_partition = d.mebibytes;
-	if (!d.mebibytes)
+	if (!d.mebibytes && config)
 		d.mebibytes = default_mebibytes(config, &d.per_cpu);
 	return p4d_cluster_default_memory(&d);
 }

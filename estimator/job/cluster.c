@@ -120,7 +120,7 @@ p4d_default_memory p4d_cluster_default_memory(const p4d_memory_defaults *d)
 	p4d_default_memory to = {.cpus_per_gpu = cpus < UINT32_MAX ? cpus : 0,
 				 .cpus_unknown = !cpus && d->everywhere_unknown};
 
-	if (inherits && (open || d->everywhere_unknown))
+	if (d->no_memory || (inherits && (open || d->everywhere_unknown)))
 		return to;
 	to.per_gpu = per_gpu < most ? per_gpu << 20 : 0;
 	to.per_node = d->per_cpu ? 0 : bytes;

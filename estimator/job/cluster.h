@@ -32,6 +32,7 @@ typedef struct p4d_memory_defaults {
 	bool of_partition; /* the partition says so itself */
 	p4d_gpu_defaults partition, everywhere;
 	bool everywhere_unknown; /* slurm.conf has some, which are not known */
+	bool no_memory;          /* Slurm allocates none, or that is not known: CPUs are all that counts */
 } p4d_memory_defaults;
 /* What Slurm makes of these. Releases differ in whether DefMemPerGPU of slurm.conf goes before the
  * partition's DefMemPerNode or DefMemPerCPU: then nothing is known. */

@@ -167,8 +167,8 @@ static uint64_t round_up(uint64_t cpus, uint64_t threads)
 }
 
 /*
- * CPUs of a node that the job always gets; cores are not shared. 0: not known. row: zeroed if the cluster was
- * not asked. --mincpus counts if the job does not say its tasks; else it may only choose the nodes.
+ * CPUs of a node that the job always gets; cores are not shared. 0: not known. --mincpus counts if the job
+ * does not say its tasks; else it may only choose the nodes.
  */
 static uint64_t cpus_of_node(const p4d_job_placement *p, const p4d_partition_facts *row, bool whole)
 {
@@ -222,20 +222,11 @@ static uint64_t least_memory(p4d_job_placement *p, uint64_t per_cpu)
 	return least;
 }
 
-/* What --mem-per-cpu gives of a node; 0: unknown. */
+/* What --mem-per-cpu gives of a node; 0: unknown. Only the cluster tells how many CPUs a job gets: threads of
+ * a core, DefCpuPerGPU and whole nodes add some. */
 static uint64_t memory_per_cpu(p4d_job_placement *p)
 {
-	const p4d_partition_facts unasked = {.cpus = 0};
-	uint64_t bytes;
-
-	if (!p->out->tasks_per_node)
-		return 0;
-	if (p->lazy.asked && p->lazy.cluster && p->all.count)
-		return least_memory(p, p->job->mem_per_cpu_bytes);
-	return __builtin_mul_overflow(p->job->mem_per_cpu_bytes, cpus_of_node(p, &unasked, p->job->exclusive),
-				      &bytes)
-		   ? 0
-		   : bytes;
+	return p->out->tasks_per_node ? least_memory(p, p->job->mem_per_cpu_bytes) : 0;
 }
 
 static int read_memory(p4d_job_placement *p, p4d_error *err)

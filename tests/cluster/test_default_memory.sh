@@ -58,6 +58,9 @@ for command in "sbatch -H" "p4d check --conf $own/etc/p4d.conf"; do
 	accepted
 	run $command -p per-cpu $offload --ntasks-per-node=8 --mem-per-cpu=4G job.sh
 	refused P4D033
+	contains "$(fix)" --mem-per-cpu=
+	run $command -p per-cpu $offload --ntasks-per-node=8 --mem-per-cpu=4G $(fix) job.sh
+	accepted
 done
 # of slurm.conf, for all partitions that do not say otherwise
 for line in "DefMemPerGPU=1000" "DefCpuPerGPU=2"; do

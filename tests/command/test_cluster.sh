@@ -42,6 +42,36 @@ END
 	exits 30 p4d check --conf bare.conf -p mixed --p4d-model=llama13b any.sh
 done
 
+# --mem-per-cpu counts the CPUs that a job gets; what tells them is known only where the cluster was asked
+sed 's/^version/partition big { gpu = "h100-80gb" }\n&/' bare.conf >section.conf
+per_cpu="-p big -N1 --gpus-per-node=8 --ntasks-per-node=8 --p4d-framework=deepspeed --p4d-model=llama3-8b --p4d-zero-stage=2"
+per_cpu="$per_cpu --p4d-offload=optimizer --p4d-micro-batch=1 --p4d-seq-len=2048 --p4d-recompute=full --p4d-global-batch=8"
+scontrol_says() # OF_PARTITION SELECT_TYPE_PARAMETERS
+{
+	cat >bin/scontrol <<END
+#!/bin/sh
+case \$* in
+"--oneliner show partition") echo "PartitionName=big AllowGroups=ALL $1" ;;
+"show config") printf 'JobDefaults = (null)\nSelectTypeParameters = $2\n' ;;
+*) exit 9 ;;
+esac
+END
+}
+for select in CR_CORE CR_CORE_MEMORY; do
+	scontrol_says JobDefaults=DefCpuPerGPU=8 $select
+	exits 0 p4d check --conf bare.conf $per_cpu --mem-per-cpu=4G any.sh
+	scontrol_says "" $select
+	exits 33 p4d check --conf bare.conf $per_cpu --mem-per-cpu=4G any.sh
+	says "--mem-per-cpu grants 64.0 GiB" # of 16 CPUs: a core has two
+	exits 0 p4d check --conf section.conf $per_cpu --mem-per-cpu=4G any.sh
+	for known in --mem=64G --mem-per-gpu=8G; do
+		exits 33 p4d check --conf section.conf $per_cpu $known any.sh
+		says "${known%=*} grants 64.0 GiB"
+	done
+done
+printf '#!/bin/sh\nexit 1\n' >bin/scontrol
+exits 0 p4d check --conf bare.conf $per_cpu --mem-per-cpu=4G any.sh
+
 # a fix asks for no more nodes than the cluster has, or gives a job
 check30="p4d check --conf bare.conf --gpus-per-node=8 --p4d-model=llama3-70b"
 most() { printf '#!/bin/sh\necho "PartitionName=big AllowGroups=ALL MaxNodes=%s MaxTime=UNLIMITED"\n' "$1" >bin/scontrol; }

@@ -249,10 +249,11 @@ static void host_memory(void **state)
 	assert_int_equal(host(mapped, (p4d_job){.mem_per_node_bytes = GIB(64)}), GIB(64));
 	assert_int_equal(host(mapped, (p4d_job){.mem_per_gpu_bytes = GIB(64)}), GIB(256));
 	assert_int_equal(
-	    host(mapped, (p4d_job){.mem_per_cpu_bytes = GIB(2), .cpus_per_task = 8, .tasks_per_node = 4}),
+	    host(nothing, (p4d_job){.mem_per_cpu_bytes = GIB(2), .cpus_per_task = 8, .tasks_per_node = 4}),
 	    GIB(64));
-	assert_int_equal(host(mapped, (p4d_job){.mem_per_cpu_bytes = GIB(2), .tasks = 8, .min_nodes = 2}),
-			 GIB(8));
+	assert_int_equal(host(nothing, (p4d_job){.mem_per_cpu_bytes = GIB(2), .tasks = 8, .min_nodes = 2}),
+			 GIB(16));
+	assert_int_equal(host(nothing, (p4d_job){.mem_per_cpu_bytes = GIB(2)}), 0);
 	assert_int_equal(host(mapped, (p4d_job){.mem_per_cpu_bytes = GIB(2)}), 0);
 	assert_int_equal(host(mapped, (p4d_job){0}), GIB(1900));
 	assert_int_equal(host(mapped, (p4d_job){.mem_is_all = true}), GIB(1900));
@@ -419,13 +420,14 @@ static void default_memory(void **state)
 	rows[0].memory = (p4d_default_memory){0};
 }
 
-/* --mem-per-cpu counts all CPUs that the job gets of a node. */
+/* --mem-per-cpu counts all CPUs that the job gets of a node. Where p4d.conf tells the GPUs, the cluster is
+ * not asked: the threads of a core, DefCpuPerGPU and whether jobs get whole nodes are not known. */
 static void memory_per_cpu(void **state)
 {
 	p4d_job job = {.gres = "gpu:4", .tasks_per_node = 4, .mem_per_cpu_bytes = GIB(2)};
 
 	(void)state;
-	assert_int_equal(understood(mapped, job, NULL).host_bytes, GIB(8));
+	assert_int_equal(understood(mapped, job, NULL).host_bytes, 0);
 	/* a core has two CPUs here */
 	assert_int_equal(understood(nothing, job, NULL).host_bytes, GIB(16));
 	rows[0].memory.cpus_per_gpu = 12;
@@ -433,9 +435,12 @@ static void memory_per_cpu(void **state)
 	rows[0].memory = (p4d_default_memory){0};
 	job.cpus_per_gpu = 6;
 	assert_int_equal(understood(nothing, job, NULL).host_bytes, GIB(48));
-	assert_int_equal(understood(mapped, job, NULL).host_bytes, GIB(48));
-	job.min_cpus = 40;
 	assert_int_equal(understood(mapped, job, NULL).host_bytes, 0);
+	rows[0].whole_nodes = true;
+	assert_int_equal(understood(nothing, job, NULL).host_bytes, GIB(128));
+	rows[0].whole_nodes = false;
+	job.min_cpus = 40;
+	assert_int_equal(understood(nothing, job, NULL).host_bytes, 0);
 	job.exclusive = true;
 	assert_int_equal(understood(nothing, job, NULL).host_bytes, GIB(128));
 	assert_int_equal(understood(mapped, job, NULL).host_bytes, 0);
@@ -474,6 +479,12 @@ static void defaults_of_the_cluster(void **state)
 	m = p4d_cluster_default_memory(&d);
 	assert_int_equal(m.per_gpu, UINT64_C(700) << 20);
 	assert_false(m.cpus_unknown);
+	/* Slurm allocates CPUs, not memory */
+	d = usual;
+	d.no_memory = true;
+	m = p4d_cluster_default_memory(&d);
+	assert_int_equal(m.per_gpu + m.per_node + m.per_cpu, 0);
+	assert_int_equal(m.cpus_per_gpu, 4);
 }
 
 int main(void)
