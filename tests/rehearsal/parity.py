@@ -40,6 +40,7 @@ SEED = 38
 BOUND = 0.5  # percent
 GPU = "gh200-144gb"  # of the GPUs of Hopper, which the rows are of, the one with most memory
 HOLDS = 140 << 30
+FITS = 100 << 30  # with what the allocator reserves beside it
 # The rows hold cuBLAS's workspace from the first product on, as PyTorch 2.4 and 2.7 do. PyTorch 2.15 takes it for each product
 # and gives it back. Both are compared without it.
 WORKSPACE = 32 << 20
@@ -67,7 +68,8 @@ def sample(name, count):
     with open(DATA / (name + ".csv")) as file:
         lines = [line + 2 for line, row in enumerate(csv.DictReader(file)) if int(row["allocated"]) < HOLDS and
                  int(row["layers"]) * int(row["micro-batches"]) <= PASSES * int(row.get("pp", 1))]
-    return sorted(random.Random(SEED).sample(lines, min(count, len(lines))))
+    drawn = random.Random(SEED).sample(lines, min(count, len(lines)))
+    return sorted(line for line in drawn if read_row(name, line)["allocated"] < FITS)
 
 
 def read_row(name, line):
