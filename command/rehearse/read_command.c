@@ -303,7 +303,8 @@ static void take_key(void *context, p4d_shell *shell, const p4d_started *command
 	if (f->has_key || !command->run)
 		return;
 	take_place(f->command, shell, command, place);
-	if (strcmp(place, f->command->place) != 0 || !p4d_job_command_key(shell, command, &of))
+	if (strcmp(place, f->command->place) != 0 ||
+	    !p4d_job_command_key(&f->command->sbatch->job, shell, command, &of))
 		return;
 	memcpy(f->key, of.key, sizeof(of.key));
 	f->has_key = true;

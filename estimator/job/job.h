@@ -53,6 +53,8 @@ typedef struct p4d_job {
 	const struct p4d_reading *reading; /* what the script says; NULL: it was not read */
 	/* what was rehearsed of the commands it starts; NULL: nobody has looked */
 	const struct p4d_rehearsals *rehearsals;
+	const char *export;      /* --export; NULL: not given */
+	bool loads_environment;  /* --export-file, --get-user-env: variables that are not sbatch's */
 	const char *rehearsable; /* its script's path, if p4d rehearse is installed; NULL: it is not, or there
 				    is no path */
 	const char *const *script_arguments; /* of that script, NULL-terminated; NULL: none */

@@ -173,6 +173,8 @@ static const char *of_job(lookup *l, const char *name)
 	for (size_t i = 0; i < sizeof(of_slurm) / sizeof(of_slurm[0]); i++)
 		if (!strcmp(of_slurm[i].name, name))
 			return number(l, of_slurm[i].value(job));
+	if (!strcmp(name, "SLURM_EXPORT_ENV")) /* srun's --export, as the user has it everywhere */
+		return of_environment(l, name);
 	if (!strncmp(name, "SLURM_ARRAY_", 12))
 		return of_array(l, name);
 	if (!strcmp(name, "SLURM_JOB_PARTITION") && job->partition && !strchr(job->partition, ','))

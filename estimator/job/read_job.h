@@ -53,7 +53,8 @@ typedef struct p4d_job_command {
 } p4d_job_command;
 
 /* command: with its program. False: not all of its words are known. */
-bool p4d_job_command_key(p4d_shell *shell, const p4d_started *command, p4d_job_command *to);
+bool p4d_job_command_key(const p4d_job *job, p4d_shell *shell, const p4d_started *command,
+			 p4d_job_command *to);
 
 /* The reading borrows from the limits' memory, the files and *script. */
 void p4d_job_read(const p4d_job_script *script, const p4d_shell_limits *limits, p4d_reading *reading);

@@ -14,7 +14,7 @@ static bool is_identity(const p4d_shell *shell, uint16_t unknown)
 {
 	static const char *const names[] = {"JOB_ID",  "JOBID",        "JOB_NODELIST", "NODELIST",
 					    "NODEID",  "PROCID",       "STEPID",       "STEP_NODELIST",
-					    "LOCALID", "ARRAY_JOB_ID", "JOB_NAME",     "TOPOLOGY_ADDR"};
+					    "LOCALID", "ARRAY_JOB_ID", "TOPOLOGY_ADDR"};
 	const char *why = p4d_shell_unknown(shell, unknown);
 
 	if (!strncmp(why, "$SLURMD_NODENAME ", sizeof("$SLURMD_NODENAME ") - 1))
@@ -97,11 +97,26 @@ static void add_launchers(p4d_rehearsals_key *key, const p4d_shell *shell, const
 	}
 }
 
-static void add_variables(p4d_rehearsals_key *key, p4d_shell *shell)
+/* What sbatch, and by its variable each srun, sets for the program. A rehearsal does not have these. */
+static void add_submitted(const variables *to, const p4d_job *job, p4d_shell *shell)
+{
+	static const char of_srun[] = "SLURM_EXPORT_ENV";
+	p4d_value value;
+
+	if (job->export)
+		p4d_rehearsals_key_export(to->key, job->export);
+	if (job->loads_environment)
+		p4d_rehearsals_key_unknown_variable(to->key, "");
+	if (p4d_shell_exported(shell, of_srun, &value) && value.length)
+		add_variable(to, of_srun, value);
+}
+
+static void add_variables(p4d_rehearsals_key *key, const p4d_job *job, p4d_shell *shell)
 {
 	variables to = {key, shell};
 
 	add_environment(&to, shell);
+	add_submitted(&to, job, shell);
 	p4d_shell_each_exported(shell, add_script, &to);
 	if (p4d_shell_may_set(shell))
 		p4d_rehearsals_key_unknown_variable(key, "");
@@ -130,7 +145,8 @@ static void add_words(p4d_rehearsals_key *key, const p4d_command_run *started)
 	}
 }
 
-bool p4d_job_command_key(p4d_shell *shell, const p4d_started *command, p4d_job_command *to)
+bool p4d_job_command_key(const p4d_job *job, p4d_shell *shell, const p4d_started *command,
+			 p4d_job_command *to)
 {
 	const p4d_command_run *started = command->run;
 	char program[WORD];
@@ -149,7 +165,7 @@ bool p4d_job_command_key(p4d_shell *shell, const p4d_started *command, p4d_job_c
 	add_options(&key, started);
 	add_words(&key, started);
 	add_launchers(&key, shell, command);
-	add_variables(&key, shell);
+	add_variables(&key, job, shell);
 	if (!p4d_rehearsals_key_of_known(&key, to->of_known))
 		*to->of_known = '\0';
 	return p4d_rehearsals_key_text(&key, to->key);
@@ -185,7 +201,7 @@ void p4d_job__find_rehearsals(p4d_rehearsals *found, const p4d_job *job, p4d_she
 	bool all;
 
 	if (!run || found->lookups++ >= P4D_REHEARSALS_LOOKUPS ||
-	    !p4d_job_command_key(shell, started, &command))
+	    !p4d_job_command_key(job, shell, started, &command))
 		return;
 	const uint32_t ranks = ranks_of(run, job, &all);
 	p4d_rehearsals_command wanted = {.key = command.key,

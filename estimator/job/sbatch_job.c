@@ -271,6 +271,9 @@ int p4d_sbatch_job(p4d_sbatch *sbatch, p4d_error *err)
 	job->exclude = sbatch->value[P4D_SBATCH_EXCLUDE];
 	job->clusters = sbatch->value[P4D_SBATCH_CLUSTERS];
 	job->array = sbatch->value[P4D_SBATCH_ARRAY];
+	job->export = sbatch->value[P4D_SBATCH_EXPORT];
+	job->loads_environment =
+	    sbatch->value[P4D_SBATCH_EXPORT_FILE] || sbatch->value[P4D_SBATCH_GET_USER_ENV];
 	job->expandable = is_expandable(sbatch);
 	job->overcommit = sbatch->value[P4D_SBATCH_OVERCOMMIT];
 	/* --exclusive=user and =mcs share the node with other jobs */

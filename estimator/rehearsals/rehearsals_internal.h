@@ -26,7 +26,7 @@ bool p4d_rehearsals__path(const char *directory, const char *path, char *buf, si
 
 /* rehearsals_record.c: the text of a record, read line by line. */
 enum { P4D_REHEARSALS_BYTES = 96 << 10 };
-#define P4D_REHEARSALS_TITLE "p4d-rehearsal 1"
+#define P4D_REHEARSALS_TITLE "p4d-rehearsal 2"
 extern const char *const p4d_rehearsals__verdicts[P4D_REHEARSAL_VERDICTS];
 
 typedef struct p4d_rehearsals_record {

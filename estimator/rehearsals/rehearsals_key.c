@@ -176,10 +176,15 @@ static bool decides_nothing(const char *name)
 	return false;
 }
 
+/* srun's --export by a variable: it sets others. */
+static const char of_srun[] = "SLURM_EXPORT_ENV";
+
 void p4d_rehearsals_key_variable(p4d_rehearsals_key *key, const char *name, const char *value)
 {
 	p4d_rehearsals_hash hash = p4d_rehearsals__hash_begin();
 
+	if (!strcmp(name, of_srun))
+		p4d_rehearsals_key_export(key, value);
 	if (decides_nothing(name))
 		return;
 	p4d_rehearsals__hash_add(&hash, name, strlen(name));
@@ -192,7 +197,7 @@ void p4d_rehearsals_key_unknown_variable(p4d_rehearsals_key *key, const char *na
 {
 	p4d_rehearsals_hash hash = p4d_rehearsals__hash_begin();
 
-	if (decides_nothing(name))
+	if (decides_nothing(name) && strcmp(name, of_srun) != 0)
 		return;
 	p4d_rehearsals__hash_add(&hash, name, strlen(name));
 	for (int i = 0; i < 2; i++)

@@ -44,7 +44,10 @@ void p4d_rehearsals_key_launchers(p4d_rehearsals_key *key);
 /* One of these words. known: false: some of its characters are not. */
 void p4d_rehearsals_key_launcher(p4d_rehearsals_key *key, const char *word, bool known);
 
-/* A variable that the script sets for its program; in any order. */
+/* sbatch's --export, "ALL,MODEL=7b". A rehearsal has none of the variables that it names. */
+void p4d_rehearsals_key_export(p4d_rehearsals_key *key, const char *list);
+
+/* A variable that the script sets for its program; in any order. SLURM_EXPORT_ENV sets any others. */
 void p4d_rehearsals_key_variable(p4d_rehearsals_key *key, const char *name, const char *value);
 
 /* A variable that the program finds with a value that p4d does not know. name "": any variable may be one. */

@@ -3,6 +3,7 @@
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "rehearsals/rehearsals_key.h"
 
@@ -60,6 +61,19 @@ static void add_list(p4d_rehearsals_key *key, const char *list, bool known)
 	}
 }
 
+void p4d_rehearsals_key_export(p4d_rehearsals_key *key, const char *list)
+{
+	char name[sizeof(key->name)];
+
+	for (; *list; list += strcspn(list, ","), list += *list == ',') {
+		const size_t length = strcspn(list, "=,");
+		snprintf(name, sizeof(name), "%.*s", (int)(length < sizeof(name) ? length : sizeof(name) - 1),
+			 list);
+		if (*name && strcasecmp(name, "ALL") != 0)
+			p4d_rehearsals_key_unknown_variable(key, name);
+	}
+}
+
 /* What a word that sets no variable says of the next. */
 static int next_of(const char *word, int before)
 {
@@ -81,7 +95,7 @@ static int next_of(const char *word, int before)
 
 void p4d_rehearsals_key_launcher(p4d_rehearsals_key *key, const char *word, bool known)
 {
-	static const char export[] = "--export=";
+	static const char export[] = "--export=", file[] = "--export-file";
 	const int before = key->launcher;
 	const size_t length = name_length(word);
 
@@ -95,6 +109,8 @@ void p4d_rehearsals_key_launcher(p4d_rehearsals_key *key, const char *word, bool
 		add_list(key, word, known);
 	} else if (!strncmp(word, export, sizeof(export) - 1)) {
 		add_list(key, word + sizeof(export) - 1, known);
+	} else if (!strncmp(word, file, sizeof(file) - 1)) {
+		p4d_rehearsals_key_unknown_variable(key, "");
 	} else if (length && before != AN_OPTION) {
 		add(key, word, length, word + length + 1, known);
 		key->launcher = before == OF_ENV ? OF_ENV : NOTHING;

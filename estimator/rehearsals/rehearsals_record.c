@@ -2,7 +2,7 @@
 /*
  * The text of a record:
  *
- *	p4d-rehearsal 1
+ *	p4d-rehearsal 2
  *	program train.py
  *	python /home/u/venv
  *	file SIZE CHANGED_NS HASH HASH PATH

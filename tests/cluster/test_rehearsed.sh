@@ -57,6 +57,12 @@ rehearsals judge
 run sbatch -H small.sh
 accepted
 says "rehearsed $today: 10.5 of 79.1 GiB"
+# variables that sbatch sets may choose another model
+for option in --export=ALL,MODEL=7b --get-user-env; do
+	run sbatch -H "$option" large.sh
+	accepted
+	says "rehearsed $today: out of memory" "p4d cannot tell that the job runs it the same way"
+done
 run sbatch -H large.sh
 refused P4D124
 says "out of memory on h100-80gb"

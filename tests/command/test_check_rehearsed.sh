@@ -85,11 +85,32 @@ prints "would pass: judged by a rehearsal"
 # a variable that the program may read and whose value p4d does not know: another model's record refuses nobody
 for change in '. /shared/params.sh' '. /shared/params.sh; export MODEL' 'export MODEL=$(cat model)' 'read MODEL <model; export MODEL' \
 	'set -a; source .env' 'export $(xargs <.env)' 'eval "$(python3 env.py)"' 'export MODEL=model-$SLURM_JOB_PARTITION' \
-	'if [ -f x ]; then export MODEL=7b; fi' 'MODEL=$(cat model) \\' 'env MODEL=$(cat model) \\' 'srun --export=NONE \\'; do
+	'export CONFIG=configs/$SLURM_JOB_NAME.yaml' 'export MODEL=$SLURM_JOB_NAME' 'export SLURM_EXPORT_ENV=ALL,MODEL=7b' \
+	'srun --export-file=variables \\' 'if [ -f x ]; then export MODEL=7b; fi' 'MODEL=$(cat model) \\' 'env MODEL=$(cat model) \\' 'srun --export=NONE \\'; do
 	sed "s!^srun!$change\n&!" large.sh >unknown.sh
 	exits 0 p4d check --conf judge.conf unknown.sh
 	says "$rehearsed: out of memory" "p4d cannot tell that the job runs it the same way"
 done
+# those that sbatch or srun's own variable set
+for option in --export=ALL,MODEL=7b --export=MODEL --export=NONE --export-file=variables --get-user-env; do
+	exits 0 p4d check --conf judge.conf "$option" large.sh
+	says "$rehearsed: out of memory" "p4d cannot tell that the job runs it the same way"
+done
+sed '2i #SBATCH --export=ALL,MODEL=7b' large.sh >unknown.sh
+exits 0 p4d check --conf judge.conf unknown.sh
+says "$rehearsed: out of memory" "p4d cannot tell that the job runs it the same way"
+exits 0 env SBATCH_EXPORT=ALL,MODEL=7b p4d check --conf judge.conf large.sh
+exits 0 env SLURM_EXPORT_ENV=ALL,MODEL=7b p4d check --conf judge.conf large.sh
+exits 124 env SLURM_EXPORT_ENV=ALL p4d check --conf judge.conf large.sh
+exits 124 p4d check --conf judge.conf --export=ALL large.sh
+# a job's name chooses a configuration: the record of one job is none of the next; in a path of results it is nothing
+sed -e '2i #SBATCH -J llama70b' -e 's/^srun/export CONFIG=configs\/$SLURM_JOB_NAME.yaml\n&/' -e 's/102400/102402/' large.sh >unknown.sh
+exits 12 p4d rehearse --conf p4d.conf --ranks first unknown.sh
+sed -i s/llama70b/llama7b/ unknown.sh
+exits 0 p4d check --conf judge.conf unknown.sh
+says "$rehearsed: out of memory" "p4d cannot tell that the job runs it the same way"
+sed 's/SLURM_JOB_ID/SLURM_JOB_NAME/' large.sh >same.sh
+exits 124 p4d check --conf judge.conf same.sh
 # one that it knows is that of another command; one that Slurm sets, or that sets a path, is none
 for change in 'export MODEL=7b' 'export PYTHONPATH=/shared/code' 'export PYTHONPATH=$PYTHONPATH:/shared/code' 'env MODEL=7b \\' 'srun --export=ALL,MODEL=7b \\' \
 	'mpirun -np 8 -x MODEL=7b \\'; do

@@ -149,6 +149,7 @@ static void variables_of_the_script_count(void **state)
 	same_memory("train.py | A=1 B=2", "train.py | B=2 A=1");
 	same_memory("train.py", "train.py | NCCL_DEBUG=INFO MASTER_PORT=1 OMP_NUM_THREADS=8");
 	same_memory("train.py", "train.py | HF_HOME=/x HF_HUB_OFFLINE=1 HF_TOKEN=t");
+	same_memory("train.py", "train.py | SLURM_EXPORT_ENV=ALL SLURM_CPU_BIND=none");
 	other_memory("train.py | HF_MODEL=8b", "train.py | HF_MODEL=70b");
 	other_memory("train.py", "train.py | BATCH=8");
 	other_memory("train.py | BATCH=8", "train.py | BATCH=16");
@@ -177,9 +178,18 @@ static void variables_in_front_of_the_program_count(void **state)
  */
 static void unknown_variables_are_told_apart(void **state)
 {
-	static const char *const unknown[] = {
-	    "| MODEL=?",     "< env MODEL=?",          "< env ?", "< srun --export=?", "< srun --export=NONE",
-	    "< mpirun -x ?", "< mpiexec -genv MODEL ?"};
+	static const char *const unknown[] = {"| MODEL=?",
+					      "< env MODEL=?",
+					      "< env ?",
+					      "< srun --export=?",
+					      "< srun --export=NONE",
+					      "< mpirun -x ?",
+					      "< mpiexec -genv MODEL ?",
+					      "< srun --export-file=f",
+					      "< srun --export-file f",
+					      "| SLURM_EXPORT_ENV=ALL,MODEL=7b",
+					      "| SLURM_EXPORT_ENV=?",
+					      "< env SLURM_EXPORT_ENV=MODEL=7b"};
 	char command[64];
 
 	(void)state;
@@ -324,31 +334,31 @@ static void damaged_texts_are_no_records(void **state)
 {
 	static const char *const texts[] = {
 	    "",
-	    "p4d-rehearsal 1\n",
-	    "p4d-rehearsal 2\n" RUN "end\n",
-	    "p4d-rehearsal 1\nend\n",
-	    "p4d-rehearsal 1\n" RUN,
-	    "p4d-rehearsal 1\n" RUN "end",
-	    "p4d-rehearsal 1\n" RUN "end\nmore\n",
-	    "p4d-rehearsal 1\nrun\nend\n",
-	    "p4d-rehearsal 1\nrun 1 8 8 h100-80gb maybe 1 2 3\nend\n",
-	    "p4d-rehearsal 1\nrun 1 8 8 h100-80gb pass 1 2 0\nend\n",
-	    "p4d-rehearsal 1\nrun 1 8 8 h100-80gb pass 1 2 -3\nend\n",
-	    "p4d-rehearsal 1\nrun 99999999 8 8 h100-80gb pass 1 2 3\nend\n",
-	    "p4d-rehearsal 1\nrun 1 8 8 a-name-of-a-gpu-that-is-longer-than-any-gpu-has-ever-had-since pass "
+	    "p4d-rehearsal 2\n",
+	    "p4d-rehearsal 1\n" RUN "end\n",
+	    "p4d-rehearsal 2\nend\n",
+	    "p4d-rehearsal 2\n" RUN,
+	    "p4d-rehearsal 2\n" RUN "end",
+	    "p4d-rehearsal 2\n" RUN "end\nmore\n",
+	    "p4d-rehearsal 2\nrun\nend\n",
+	    "p4d-rehearsal 2\nrun 1 8 8 h100-80gb maybe 1 2 3\nend\n",
+	    "p4d-rehearsal 2\nrun 1 8 8 h100-80gb pass 1 2 0\nend\n",
+	    "p4d-rehearsal 2\nrun 1 8 8 h100-80gb pass 1 2 -3\nend\n",
+	    "p4d-rehearsal 2\nrun 99999999 8 8 h100-80gb pass 1 2 3\nend\n",
+	    "p4d-rehearsal 2\nrun 1 8 8 a-name-of-a-gpu-that-is-longer-than-any-gpu-has-ever-had-since pass "
 	    "1 "
 	    "2 3\nend\n",
-	    "p4d-rehearsal 1\nfile 1 2 3 4 x\n" RUN "end\n",
-	    "p4d-rehearsal 1\nfile 1 2 0000000000000003 0000000000000004\n" RUN "end\n",
-	    "p4d-rehearsal 1\nplayed 1 \n" RUN "end\n",
-	    "p4d-rehearsal 1\n" RUN "played 8 \nend\n",
-	    "p4d-rehearsal 1\n" RUN "played 1\nend\n",
-	    "p4d-rehearsal 1\n" RUN "played 1 0;rm\nend\n",
-	    "p4d-rehearsal 1\n" RUN "played 1 0,1,2,3,4,5,6,7,8,9,10,11\nend\n",
-	    "p4d-rehearsal 1\nother x\n" RUN "end\n"};
+	    "p4d-rehearsal 2\nfile 1 2 3 4 x\n" RUN "end\n",
+	    "p4d-rehearsal 2\nfile 1 2 0000000000000003 0000000000000004\n" RUN "end\n",
+	    "p4d-rehearsal 2\nplayed 1 \n" RUN "end\n",
+	    "p4d-rehearsal 2\n" RUN "played 8 \nend\n",
+	    "p4d-rehearsal 2\n" RUN "played 1\nend\n",
+	    "p4d-rehearsal 2\n" RUN "played 1 0;rm\nend\n",
+	    "p4d-rehearsal 2\n" RUN "played 1 0,1,2,3,4,5,6,7,8,9,10,11\nend\n",
+	    "p4d-rehearsal 2\nother x\n" RUN "end\n"};
 
 	(void)state;
-	assert_true(parses("p4d-rehearsal 1\nprogram x\nfile 1 2 0000000000000003 0000000000000004 a b\n" RUN
+	assert_true(parses("p4d-rehearsal 2\nprogram x\nfile 1 2 0000000000000003 0000000000000004 a b\n" RUN
 			   "end\n"));
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
 		if (parses(texts[i]))
@@ -386,7 +396,7 @@ static void what_p4d_did_not_write_is_no_record(void **state)
 	assert_int_equal(chmod(path, 0600), 0);
 	assert_int_equal(find(key, home, NULL, &found), 0);
 	int fd = open(path, O_WRONLY | O_TRUNC);
-	assert_int_equal(write(fd, "p4d-rehearsal 1\n\0\xff\n" RUN "end\n", 19), 19);
+	assert_int_equal(write(fd, "p4d-rehearsal 2\n\0\xff\n" RUN "end\n", 19), 19);
 	close(fd);
 	assert_int_equal(find(key, home, NULL, &found), 0);
 	if (!geteuid()) { /* of another user */
