@@ -135,6 +135,31 @@ static const char *variable_of(const p4d_player *player, const char *name)
 	return getenv(name);
 }
 
+static bool is_among(const char *const *names, const char *name)
+{
+	for (; *names; names++)
+		if (!strcmp(*names, name))
+			return true;
+	return false;
+}
+
+/* Those that words in front of the program set, "env MODEL=7b", which are no longer among its words. */
+static void add_variables(p4d_rehearsals_key *key, const p4d_player *player)
+{
+	char name[256];
+
+	for (size_t i = 0; i < player->variables; i++) {
+		const char *text = player->variable[i], *equals = strchr(text, '=');
+		if (!equals)
+			continue;
+		if (snprintf(name, sizeof(name), "%.*s", (int)(equals - text), text) >= (int)sizeof(name))
+			p4d_rehearsals_key_unknown_variable(key, "");
+		else if (!is_among(p4d_rehearsals_variables, name) &&
+			 variable_of(player, name) == equals + 1) /* the last of its name */
+			p4d_rehearsals_key_variable(key, name, equals + 1);
+	}
+}
+
 static bool make_key(const p4d_rehearse_answer *a, const char *directory, size_t first, bool module,
 		     char text[P4D_REHEARSALS_KEY_TEXT])
 {
@@ -153,6 +178,7 @@ static bool make_key(const p4d_rehearse_answer *a, const char *directory, size_t
 		if (value && *value)
 			p4d_rehearsals_key_variable(&key, *name, value);
 	}
+	add_variables(&key, a->player);
 	return p4d_rehearsals_key_text(&key, text);
 }
 

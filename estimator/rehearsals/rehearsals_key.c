@@ -179,27 +179,68 @@ static bool decides_nothing(const char *name)
 /* srun's --export by a variable: it sets others. */
 static const char of_srun[] = "SLURM_EXPORT_ENV";
 
-void p4d_rehearsals_key_variable(p4d_rehearsals_key *key, const char *name, const char *value)
+static p4d_rehearsals_hash hash_of(const char *name)
 {
 	p4d_rehearsals_hash hash = p4d_rehearsals__hash_begin();
+
+	p4d_rehearsals__hash_add(&hash, name, strlen(name));
+	return hash;
+}
+
+/* Whether a word in front of the program sets the variable; same: to this value. */
+static bool is_launched(const p4d_rehearsals_key *key, uint64_t name, uint64_t whole, bool *same)
+{
+	for (unsigned i = 0; i < key->launched_count; i++)
+		if (key->launched[i][0] == name) {
+			*same = key->launched[i][1] == whole;
+			return true;
+		}
+	return false;
+}
+
+void p4d_rehearsals_key_variable(p4d_rehearsals_key *key, const char *name, const char *value)
+{
+	p4d_rehearsals_hash hash = hash_of(name);
+	const uint64_t of_name = hash.half[0];
+	bool same;
 
 	if (!strcmp(name, of_srun))
 		p4d_rehearsals_key_export(key, value);
 	if (decides_nothing(name))
 		return;
-	p4d_rehearsals__hash_add(&hash, name, strlen(name));
 	p4d_rehearsals__hash_add(&hash, value, strlen(value));
+	if (is_launched(key, of_name, hash.half[0], &same)) {
+		if (!same)
+			p4d_rehearsals_key_unknown_variable(key, name);
+		return;
+	}
 	for (int i = 0; i < 2; i++)
 		key->variables[i] += hash.half[i];
 }
 
+void p4d_rehearsals__key_launched(p4d_rehearsals_key *key, const char *name, const char *value)
+{
+	p4d_rehearsals_hash hash = hash_of(name);
+	const uint64_t of_name = hash.half[0];
+
+	p4d_rehearsals_key_variable(key, name, value);
+	if (decides_nothing(name))
+		return;
+	if (key->launched_count == P4D_REHEARSALS_LAUNCHED) {
+		p4d_rehearsals_key_unknown_variable(key, "");
+		return;
+	}
+	p4d_rehearsals__hash_add(&hash, value, strlen(value));
+	key->launched[key->launched_count][0] = of_name;
+	key->launched[key->launched_count++][1] = hash.half[0];
+}
+
 void p4d_rehearsals_key_unknown_variable(p4d_rehearsals_key *key, const char *name)
 {
-	p4d_rehearsals_hash hash = p4d_rehearsals__hash_begin();
+	const p4d_rehearsals_hash hash = hash_of(name);
 
 	if (decides_nothing(name) && strcmp(name, of_srun) != 0)
 		return;
-	p4d_rehearsals__hash_add(&hash, name, strlen(name));
 	for (int i = 0; i < 2; i++)
 		key->unknown_variables[i] += hash.half[i];
 }

@@ -7,6 +7,8 @@
 
 #include "rehearsals/rehearsals.h"
 
+enum { P4D_REHEARSALS_LAUNCHED = 16 };
+
 /*
  * The key of a command: what of its words and variables decides how much memory it takes. Both who writes a
  * record and who looks for it add the same in the same order: the program, its words, the variables.
@@ -15,10 +17,13 @@ typedef struct p4d_rehearsals_key {
 	uint64_t words[2], variables[2];
 	uint64_t unknown_variables[2]; /* 0: all are known */
 	int launcher;                  /* of rehearsals_launcher.c: what the word before says of the next */
-	char name[64];                 /* of a variable whose value the next word is */
-	bool skips;                    /* the next word is the value of an option that decides nothing */
-	bool skips_path;               /* only if it is a path */
-	bool unknown;                  /* a word is not known that may decide */
+	/* variables that words in front of the program set: of each its name, and its name with its value */
+	uint64_t launched[P4D_REHEARSALS_LAUNCHED][2];
+	unsigned launched_count;
+	char name[64];   /* of a variable whose value the next word is */
+	bool skips;      /* the next word is the value of an option that decides nothing */
+	bool skips_path; /* only if it is a path */
+	bool unknown;    /* a word is not known that may decide */
 } p4d_rehearsals_key;
 
 void p4d_rehearsals_key_begin(p4d_rehearsals_key *key);
@@ -47,7 +52,11 @@ void p4d_rehearsals_key_launcher(p4d_rehearsals_key *key, const char *word, bool
 /* sbatch's --export, "ALL,MODEL=7b". A rehearsal has none of the variables that it names. */
 void p4d_rehearsals_key_export(p4d_rehearsals_key *key, const char *list);
 
-/* A variable that the script sets for its program; in any order. SLURM_EXPORT_ENV sets any others. */
+/* A variable with a known value that such a word sets. */
+void p4d_rehearsals__key_launched(p4d_rehearsals_key *key, const char *name, const char *value);
+
+/* A variable that the script sets for its program; in any order. Where a word in front of the program sets it
+ * to something else, it counts as unknown. SLURM_EXPORT_ENV sets any others. */
 void p4d_rehearsals_key_variable(p4d_rehearsals_key *key, const char *name, const char *value);
 
 /* A variable that the program finds with a value that p4d does not know. name "": any variable may be one. */

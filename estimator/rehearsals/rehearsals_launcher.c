@@ -39,7 +39,7 @@ static void add(p4d_rehearsals_key *key, const char *name, size_t length, const 
 
 	snprintf(copy, sizeof(copy), "%.*s", (int)(length < sizeof(copy) ? length : sizeof(copy) - 1), name);
 	if (known)
-		p4d_rehearsals_key_variable(key, copy, value);
+		p4d_rehearsals__key_launched(key, copy, value);
 	else
 		p4d_rehearsals_key_unknown_variable(key, copy);
 }

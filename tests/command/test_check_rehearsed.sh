@@ -123,6 +123,18 @@ for change in 'export RUN=$SLURM_JOB_ID' 'module load cuda' 'export PATH=$PATH:/
 	sed "s!^srun!$change\n&!" large.sh >same.sh
 	exits 124 p4d check --conf judge.conf same.sh
 done
+# what a launcher sets goes before what the script does: the same two values the other way round are another command
+sed -e 's/^srun/export MODEL=70b\nenv MODEL=7b &/' -e 's/102400/102403/' large.sh >twice.sh
+exits 12 p4d rehearse --conf p4d.conf --ranks first twice.sh
+sed -e 's/70b/x/' -e 's/=7b/=70b/' -e 's/=x/=7b/' twice.sh >changed.sh
+exits 0 p4d check --conf judge.conf changed.sh
+sed -e 's/^srun/MODEL=7b &/' -e 's/102400/102403/' large.sh >once.sh
+exits 12 p4d rehearse --gpus-per-node 8 --ranks first -- env MODEL=7b ./program 102403
+exits 124 p4d check --conf judge.conf once.sh
+# and a rehearsal with a variable is none of a job without it
+sed 's/102400/102403/' large.sh >without.sh
+exits 0 p4d check --conf judge.conf without.sh
+prints "not checked"
 # of the environment what the script names
 sed 's/^srun/export MODEL="${MODEL:-7b}"\n&/' large.sh >named.sh
 exits 12 p4d rehearse --conf p4d.conf --ranks first named.sh

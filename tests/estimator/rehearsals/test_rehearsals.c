@@ -172,6 +172,11 @@ static void variables_in_front_of_the_program_count(void **state)
 	same_memory("train.py",
 		    "train.py < srun --gres=gpu:8 --export=ALL --label -o x=y env NCCL_DEBUG=INFO python");
 	other_memory("train.py < env MODEL=7b", "train.py < env MODEL=70b");
+	/* the same from two places counts once; of two values one goes before the other */
+	same_memory("train.py < env MODEL=7b | MODEL=7b", "train.py | MODEL=7b");
+	other_memory("train.py < env MODEL=7b | MODEL=70b", "train.py < env MODEL=70b | MODEL=7b");
+	other_memory("train.py < env A=1 env A=2", "train.py < env A=2 env A=1");
+	other_memory("train.py < env MODEL=7b | MODEL=70b", "train.py < env MODEL=7b");
 }
 
 /* A value that is not known is none of another job's, and the command without it may be found by another key.
