@@ -118,6 +118,8 @@ void p4d_rehearsals_key_launcher(p4d_rehearsals_key *key, const char *word, bool
 		p4d_rehearsals_key_unknown_variable(key, "");
 		key->launcher = before;
 	} else {
+		if (before == OF_ENV && word[0] == '-') /* -u, -i, -S: others than the script sets */
+			p4d_rehearsals_key_unknown_variable(key, "");
 		key->launcher = next_of(word, before);
 	}
 }

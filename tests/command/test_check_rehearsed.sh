@@ -131,6 +131,9 @@ exits 0 p4d check --conf judge.conf changed.sh
 sed -e 's/^srun/MODEL=7b &/' -e 's/102400/102403/' large.sh >once.sh
 exits 12 p4d rehearse --gpus-per-node 8 --ranks first -- env MODEL=7b ./program 102403
 exits 124 p4d check --conf judge.conf once.sh
+# env may take variables away, too
+sed -e 's/^srun/export MODEL=7b\nenv -u MODEL &/' -e 's/102400/102403/' large.sh >less.sh
+exits 0 p4d check --conf judge.conf less.sh
 # and a rehearsal with a variable is none of a job without it
 sed 's/102400/102403/' large.sh >without.sh
 exits 0 p4d check --conf judge.conf without.sh

@@ -163,7 +163,7 @@ static void variables_in_front_of_the_program_count(void **state)
 {
 	(void)state;
 	same_memory("train.py | MODEL=7b", "train.py < env MODEL=7b");
-	same_memory("train.py | MODEL=7b", "train.py < srun -n 8 /usr/bin/env -i -u A MODEL=7b");
+	same_memory("train.py | MODEL=7b A=1", "train.py < srun -n 8 /usr/bin/env A=1 MODEL=7b");
 	same_memory("train.py | MODEL=7b A=1", "train.py < MODEL=7b A=1 srun");
 	same_memory("train.py | MODEL=7b", "train.py < mpirun -np 8 -x PATH -x MODEL=7b --bind-to none");
 	same_memory("train.py | MODEL=7b", "train.py < mpiexec -genv MODEL 7b -n 8");
@@ -186,6 +186,8 @@ static void unknown_variables_are_told_apart(void **state)
 	static const char *const unknown[] = {"| MODEL=?",
 					      "< env MODEL=?",
 					      "< env ?",
+					      "< srun env -u MODEL",
+					      "< env -i",
 					      "< srun --export=?",
 					      "< srun --export=NONE",
 					      "< mpirun -x ?",
