@@ -239,6 +239,7 @@ static int await(const p4d_player *p, pid_t child, p4d_played *played)
 		p4d_played_progress__look(&progress, p, played);
 		nanosleep(&nap, NULL);
 	}
+	played->served = played->served || !access(served, F_OK);
 	p4d_played_progress__end(&progress, p);
 	for (int i = 0; played->timed_out && i < 25; i++)
 		nanosleep(&nap, NULL); /* if a shell was first, its Python still prints */
@@ -278,7 +279,7 @@ int p4d_player__play(const p4d_player *p, uint64_t rank, p4d_played *played, p4d
 		start(p, rank, own);
 	if (child > 0) {
 		setpgid(child, child);
-		running = child;
+		running = played->pid = child;
 	}
 	int rc = child < 0 ? -1 : await(p, child, played);
 	running = 0;

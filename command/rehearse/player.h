@@ -3,6 +3,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "base/error.h"
 #include "gpu/gpu.h"
@@ -50,6 +51,7 @@ typedef struct p4d_player {
 
 typedef struct p4d_played {
 	uint64_t rank;
+	pid_t pid;  /* of the program */
 	int status; /* of the program: exit status, or 128 and its signal */
 	bool timed_out;
 	bool served;             /* an engine was up, so p4d ended the program; its status is 0 */

@@ -11,12 +11,20 @@
 
 enum { ROWS = 8 };
 
-static uint64_t host_of(const p4d_rehearsed *r)
+/* Processes of the engine beside the program's own. */
+static uint64_t workers_beside(const p4d_rehearsed *r)
 {
 	const p4d_rehearsed_serving *s = &r->serving;
 
+	if (!p4d_rehearsed_serving__is_answer(s) || !s->workers)
+		return 0;
+	return s->workers - (s->pid == (uint64_t)r->played.pid);
+}
+
+static uint64_t host_of(const p4d_rehearsed *r)
+{
 	return r->played.resident_bytes + r->copied + r->pinned +
-	       (s->external ? 0 : s->workers * s->worker_resident);
+	       workers_beside(r) * r->serving.worker_resident;
 }
 
 uint64_t p4d_rehearse__node_host(const p4d_rehearse_answer *a)

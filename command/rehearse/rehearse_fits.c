@@ -118,6 +118,17 @@ static void compare_serving(p4d_rehearse_fits *fits, const p4d_gpu *played, cons
 	}
 }
 
+/* An engine in a program that goes on: its cache is a share of any GPU, and the least that it needs of one is
+ * not known. */
+static void compare_shared(p4d_rehearse_fit *fit, const p4d_rehearsed *r)
+{
+	const uint64_t least = p4d_rehearse_fits__least(r), cache = r->serving.cache;
+
+	fit->device = r->device;
+	fit->state = least > cache && least - cache > fit->gpu->usable_bytes ? P4D_REHEARSE_FITS_NOT
+									     : P4D_REHEARSE_FITS_PERHAPS;
+}
+
 static int play_there(p4d_rehearse_fit *fit, const p4d_player *player, uint64_t rank, p4d_error *err)
 {
 	p4d_rehearsed there = {.text = NULL};
@@ -139,20 +150,22 @@ static int play_there(p4d_rehearse_fit *fit, const p4d_player *player, uint64_t 
 int p4d_rehearse_fits__find(p4d_rehearse_fits *fits, const p4d_player *player, const p4d_site *site,
 			    const p4d_rehearsed *rank, p4d_error *err)
 {
-	const p4d_rehearsed *whole = rank;
+	const bool serves = p4d_rehearsed_serving__is_answer(&rank->serving),
+		   shares = rank->serving.engine && !serves;
+	const p4d_rehearsed *whole = shares ? NULL : rank;
 	unsigned again = 0;
 
-	if (!p4d_rehearsed__ran_out(rank) && (rank->played.status || !rank->device))
+	if (!p4d_rehearsed__ran_out(rank) && (rank->played.status || !rank->device || rank->serving.error))
 		return 0; /* nothing is known */
-	if (rank->serving.engine && !p4d_rehearsed_serving__least(&rank->serving))
+	if (serves && (p4d_rehearsed__ran_out(rank) || !p4d_rehearsed_serving__least(&rank->serving)))
 		return 0;
 	list(fits, site, player->gpu);
 	name_partitions(fits, site);
-	if (rank->serving.engine) {
+	if (serves) {
 		compare_serving(fits, player->gpu, rank);
 		return 0;
 	}
-	if (p4d_rehearsed__ran_out(rank)) {
+	if (p4d_rehearsed__ran_out(rank) && !shares) {
 		if (play_with_room(fits, player, rank->played.rank, err))
 			return -1;
 		whole = fits->roomy.played.status ? NULL : &fits->roomy;
@@ -168,6 +181,8 @@ int p4d_rehearse_fits__find(p4d_rehearse_fits *fits, const p4d_player *player, c
 		fit->state = P4D_REHEARSE_FITS_PERHAPS;
 		if (whole)
 			compare(fit, whole);
+		else if (shares)
+			compare_shared(fit, rank);
 		if (p4d_rehearsed__ran_out(rank) && fit->gpu->usable_bytes <= player->gpu->usable_bytes)
 			fit->state = P4D_REHEARSE_FITS_NOT;
 		if (whole && fit->state == P4D_REHEARSE_FITS_PERHAPS && rank->played.seconds < QUICK &&

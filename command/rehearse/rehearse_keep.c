@@ -210,7 +210,7 @@ static unsigned played_phases(const p4d_rehearse_answer *a)
 	static const char *const name[] = {"train", "eval", "save"};
 	unsigned phases = 0;
 
-	if (a->rehearsed[0].serving.engine)
+	if (p4d_rehearsed_serving__is_answer(&a->rehearsed[0].serving))
 		return 0;
 	for (unsigned i = 0; i < 3; i++)
 		phases |= strstr(a->player->phases, name[i]) ? 1u << i : 0;

@@ -276,6 +276,8 @@ static p4d_rehearsed_verdict incomplete(const p4d_rehearsed *r, char *reason, si
 {
 	if (r->played.timed_out)
 		snprintf(reason, size, "it did not end within %.0f s", r->played.seconds);
+	else if (r->serving.error)
+		snprintf(reason, size, "%s: %s", r->serving.engine, r->serving.error);
 	else if (r->played.status)
 		snprintf(reason, size, "the program ended with status %d", r->played.status);
 	else if (!r->device)
@@ -300,12 +302,17 @@ p4d_rehearsed_verdict p4d_rehearsed__judge(const p4d_rehearsed *r, const p4d_gpu
 			 p4d_to_gib(r->refused), p4d_to_gib(r->held), p4d_to_gib(gpu->usable_bytes));
 		return P4D_REHEARSED_REJECT;
 	}
-	if (r->serving.error && r->serving.short_of_memory && !r->played.timed_out) {
+	if (r->serving.error && r->serving.short_of_memory && r->played.status && !r->played.timed_out) {
 		snprintf(reason, size, "%s: %s", r->serving.engine, r->serving.error);
 		return P4D_REHEARSED_REJECT;
 	}
 	if (incomplete(r, reason, size))
 		return P4D_REHEARSED_INCOMPLETE;
+	if (p4d_rehearsed_serving__is_answer(&r->serving) && !r->serving.server) {
+		snprintf(reason, size, "only the start of %s was played, not what the program does with it",
+			 r->serving.engine);
+		return P4D_REHEARSED_WARN;
+	}
 	if (r->unknown_reads) {
 		snprintf(reason, size,
 			 "unvalidated: the program read %" PRIu64 " values that only a GPU computes",
@@ -327,7 +334,7 @@ p4d_rehearsed_verdict p4d_rehearsed__judge(const p4d_rehearsed *r, const p4d_gpu
 			 strcmp(r->unseen[0], "eval") ? "save" : "evaluate");
 		return P4D_REHEARSED_WARN;
 	}
-	if (!r->updated && r->phases && !r->serving.engine) {
+	if (!r->updated && r->phases && !p4d_rehearsed_serving__is_answer(&r->serving)) {
 		snprintf(reason, size, "no optimizer ran");
 		return P4D_REHEARSED_WARN;
 	}

@@ -38,8 +38,15 @@ void p4d_rehearsed_serving__take(p4d_rehearsed_serving *s, struct json_object *r
 	    .concurrency = json_object_get_double(member(row, "concurrency")),
 	    .workers = number(row, "workers"),
 	    .external = json_object_get_boolean(member(row, "external")),
+	    .server = json_object_get_boolean(member(row, "server")),
+	    .pid = number(row, "pid"),
 	    .worker_resident = number(row, "worker_resident"),
 	};
+}
+
+bool p4d_rehearsed_serving__is_answer(const p4d_rehearsed_serving *s)
+{
+	return s->engine && !s->external;
 }
 
 void p4d_rehearsed_serving__print(const p4d_rehearsed_serving *s)

@@ -21,11 +21,17 @@ typedef struct p4d_rehearsed_serving {
 	double concurrency;       /* sequences of max_model_len in the cache */
 	uint64_t workers;         /* processes with a GPU each */
 	bool external;            /* the program's own ranks are the workers */
+	bool server;              /* the program is the engine's server, which does nothing else */
+	uint64_t pid;             /* of the process that has the engine */
 	uint64_t worker_resident; /* of the host, for each of them */
 } p4d_rehearsed_serving;
 
 /* Takes a row that has "serving". */
 void p4d_rehearsed_serving__take(p4d_rehearsed_serving *serving, struct json_object *row);
+
+/* Whether the rehearsal is one of the engine's start: where its workers are the program's own ranks, the
+ * program goes on. */
+bool p4d_rehearsed_serving__is_answer(const p4d_rehearsed_serving *serving);
 
 /* Lines of the answer, and a member of its JSON (NULL: no engine). */
 void p4d_rehearsed_serving__print(const p4d_rehearsed_serving *serving);

@@ -206,6 +206,36 @@ says "what the launcher starts cannot be read"
 printf '#!/bin/sh\nprintf "{\\"words\\": [\\"./starts\\"], \\"environment\\": []}" >"$P4D_REHEARSAL_LAUNCH"\n' >"$work/starts"
 exits 9 p4d rehearse -- ./starts
 says "more than 4 launchers start each other"
+# why an engine did not start: only the GPU's memory refuses
+if python=$(command -v python3); then
+	cat >"$work/short.py" <<'PY'
+import os
+from p4d_rehearsal import engines
+kind = type("OutOfMemoryError", (RuntimeError,), {"__module__": "torch"})
+behind = RuntimeError("CUDA out of memory occurred when warming up sampler")
+behind.__cause__ = kind("CUDA out of memory. Tried to allocate 2.00 GiB")
+itself = KeyError("rope")
+itself.__cause__ = itself
+for error, short in ((kind("CUDA out of memory."), True), (behind, True),
+                     (ValueError("No available memory for the cache blocks. Try increasing"), True),
+                     (ValueError("KV cache is needed, which is larger than the available KV cache memory (1.0 GiB)."), True),
+                     (OSError(12, "Cannot allocate memory"), False), (MemoryError("memory"), False), (itself, False),
+                     (ValueError("KV cache group block sizes must be divisible by prefix_match_unit"), False)):
+    assert engines._is_short(error) == short, error
+for words, server in ((["python", "/venv/bin/vllm", "serve", "m"], True), (["python", "train.py", "serve"], False),
+                      (["python", "-m", "vllm.entrypoints.openai.api_server"], True), (["python", "offline.py"], False)):
+    assert engines._is_server(words) == server, words
+for own in "/tmp/p4d", "/tmp/" + 80 * "d":
+    os.environ.update(P4D_REHEARSAL_SERVED=own + "/served-0", VLLM_CACHE_ROOT="/home", VLLM_RPC_BASE_PATH="/run")
+    engines._env(None)
+    assert os.environ["VLLM_CACHE_ROOT"] == own + "/vllm"
+    assert os.environ["VLLM_RPC_BASE_PATH"] == (own if len(own) < 71 else "/run")
+external = type("ExecutorWithExternalLauncher", (), {})
+config = type("Config", (), {"parallel_config": type("Parallel", (), {"world_size": 1})})
+assert engines._Start(config, external).external and not engines._Start(config, type("UniProcExecutor", (), {})).external
+PY
+	exits 0 env PYTHONPATH="$P4D_TEST_SRCDIR/rehearsal/python" PYTHONDONTWRITEBYTECODE=1 "$python" "$work/short.py"
+fi
 # accelerate's own code says what it would start
 if python=$(command -v python3); then
 	mkdir -p "$work/site/accelerate/utils" "$work/site/accelerate/commands"
@@ -276,23 +306,34 @@ prints "Fits:  h100-80gb (95 %), a100-80gb (95 %), h200-141gb (58 %)"
 # an inference engine ends the rehearsal when it has its cache; it starts its workers itself, and sees all GPUs
 cat >"$work/vllm" <<EOF
 #!/bin/sh
-printf '{"serving": {"engine": "vLLM", "release": "0.33.0", "workers": %s, "external": false, "worker_resident": 1073741824, \
+printf '{"serving": {"engine": "vLLM", "release": "0.33.0", "workers": %s, "external": %s, "server": %s, \
+"pid": %s, "worker_resident": 1073741824, \
 "max_model_len": 8192, "max_num_seqs": 1024, "max_num_batched_tokens": 8192, "blocks": 27525, "tokens": 440400, "concurrency": 53.76, \
 "weights": 16106127360, "graphs": 0, "activations": 1986422374, "budget": 76441111756, "cache": 57724361932%s}}\n' \
-	"\$WORKERS" "\$ERROR" >"\$P4D_REHEARSAL_PHASES"
-"$played" 71680
+	"\$WORKERS" "\${EXTERNAL:-false}" "\${SERVER:-true}" "\${PID:-\$\$}" "\$ERROR" >"\$P4D_REHEARSAL_PHASES"
+[ -z "\$UPDATE" ] || printf '{"phase": "%s", "step": 1, "allocated": 1, "reserved": 1}\n' "\$UPDATE" >>"\$P4D_REHEARSAL_PHASES"
+"$played" "\${HOLDS:-71680}" || exit 1
 printf 'GPUS=%s|%s\n' "\$P4D_REHEARSAL_GPUS" "\$*" >"$seen"
-[ -z "\$ERROR" ] || exit 1
+[ -z "\$ERROR\$EXTERNAL" ] || exit "\${STATUS:-0}"
 : >"\$P4D_REHEARSAL_SERVED"
+[ -z "\$STATUS" ] || exit "\$STATUS"
 sleep 60
 EOF
 chmod +x "$work/vllm"
-WORKERS=1 ERROR=
+WORKERS=1 ERROR= UPDATE=
 export WORKERS ERROR
 exits 0 p4d rehearse --gpu h100-80gb -- ./vllm serve llama3.1-8b --max-model-len 8192 --gpu-memory-utilization 0.9
 prints "Verdict: pass: 70.5 of 79.1 GiB (89 %) on 1 x h100-80gb" \
 	"vLLM 0.33.0: weights 15.00 GiB, activations at most 1.85, CUDA graphs 0.00, KV cache 53.76: 440400 tokens, 53.76 sequences of 8192" \
-	"p4d estimates a KV cache of " "Fits:  l4-24gb (84 %)" "Host:  1.0 GiB for a rank"
+	"p4d estimates a KV cache of " "Fits:  l4-24gb (84 %)" "Host:  0.0 GiB for a rank"
+PID=0 exits 0 p4d rehearse -- ./vllm serve llama3.1-8b
+prints "Host:  1.0 GiB for a rank"
+# it ended by itself before p4d saw that it was up
+STATUS=1 exits 0 p4d rehearse -- ./vllm serve llama3.1-8b
+prints "Verdict: pass: "
+# a program that starts an engine and perhaps goes on
+SERVER=false exits 0 p4d rehearse -- ./vllm offline
+prints "(89 %) on 1 x h100-80gb: only the start of vLLM was played, not what the program does with it"
 exits 0 p4d rehearse --json -- ./vllm serve llama3.1-8b --max-model-len 8192
 for member in serving engine release error weights_bytes activations_bytes graphs_bytes budget_bytes cache_bytes cache_tokens \
 	cache_blocks max_model_len max_num_seqs max_num_batched_tokens concurrency workers; do
@@ -319,11 +360,25 @@ prints "on 8 x h100-80gb"
 ! printf '%s\n' "$out" | grep -q "Rank 7" || fail "an engine with 8 workers was played twice"
 WORKERS=1
 ERROR=', "error": "ValueError: To serve at least one request with a length of 8192 tokens, 1.0 GiB KV cache is needed", "short_of_memory": true'
-exits 12 p4d rehearse -- ./vllm serve llama3.1-8b
+exits 9 p4d rehearse -- ./vllm serve llama3.1-8b
+prints "Verdict: incomplete on 1 x h100-80gb: vLLM: ValueError: To serve at least" # the program caught it
+STATUS=1 exits 12 p4d rehearse -- ./vllm serve llama3.1-8b
 prints "Verdict: reject on 1 x h100-80gb: vLLM: ValueError: To serve at least one request with a length of 8192 tokens"
 ERROR=', "error": "KeyError: rope", "short_of_memory": false'
-exits 9 p4d rehearse -- ./vllm serve llama3.1-8b
-prints "Verdict: incomplete on 1 x h100-80gb: the program ended with status 1"
+STATUS=1 exits 9 p4d rehearse -- ./vllm serve llama3.1-8b
+prints "Verdict: incomplete on 1 x h100-80gb: vLLM: KeyError: rope"
+ERROR=
+# one whose workers are the program's own ranks does not end it, nor says where the program fits
+EXTERNAL=true
+export EXTERNAL
+UPDATE=forward exits 0 p4d rehearse -- ./vllm train
+prints "Verdict: warn: " ": no optimizer ran"
+UPDATE=update exits 0 p4d rehearse -- ./vllm train
+prints "Verdict: pass: " "Fits:  h100-80gb (89 %)." "May fit:  l4-24gb, "
+HOLDS=102400 exits 12 p4d rehearse -- ./vllm train
+prints "May fit:  a100-80gb, h200-141gb, b200-180gb, b300-288gb; " "Does not fit:  l4-24gb, a100-40gb, l40s-48gb, h100-80gb."
+! printf '%s\n' "$out" | grep -q "^Fits" || fail "it fits where it ran out of memory"
+unset EXTERNAL
 rm -f "$seen"
 
 # the largest micro-batch that fits, from what two values take

@@ -4,21 +4,54 @@
 The engine runs in the program or in a process of its own. A row {"serving": {...}} of P4D_REHEARSAL_PHASES has what it
 reported; then the file P4D_REHEARSAL_SERVED is made, at which p4d ends the program. Of an engine with several workers p4d
 plays the first one, in the engine's process, as vLLM itself does for workers that torchrun started. An engine whose
-workers are the program's own ranks (vLLM's external launcher, as trainers have it) is followed but does not end the
-program."""
+workers are the program's own ranks (vLLM's external launcher, as trainers have it, also with one worker) is followed but
+does not end the program."""
 import ctypes
 import os
 import resource
 import sys
 import time
 
-SHORT = ("memory", "kv cache")  # what vLLM says if it is about memory
+# What vLLM says where the GPU has too little memory for its KV cache.
+SHORT = ("No available memory for the cache blocks", "larger than the available KV cache memory",
+         "larger than the maximum number of tokens that can be stored in KV cache")
+SERVERS = ("vllm.entrypoints.openai.api_server", "vllm.entrypoints.api_server")
+SOCKET_PATH, SOCKET_NAME = 107, 37  # bytes of a socket's path; vLLM adds "/" and a UUID
+
+
+def _is_server(words):
+    """Whether words of Python start vLLM's own server, which does nothing else."""
+    for before, word in zip(words, words[1:]):
+        if before == "-m" and word in SERVERS:
+            return True
+        if word == "serve" and os.path.basename(before) in ("vllm", "vllm.entrypoints.cli.main"):
+            return True
+    return False
 
 
 def _env(module):
     """vllm.envs: before anything asks for these variables."""
     for name, value in {"VLLM_NO_USAGE_STATS": "1", "VLLM_WORKER_MULTIPROC_METHOD": "fork"}.items():
         os.environ.setdefault(name, value)
+    own = os.path.dirname(os.environ["P4D_REHEARSAL_SERVED"])
+    os.environ["VLLM_CACHE_ROOT"] = os.path.join(own, "vllm")
+    if len(os.fsencode(own)) + SOCKET_NAME <= SOCKET_PATH:
+        os.environ["VLLM_RPC_BASE_PATH"] = own
+    words = getattr(sys, "orig_argv", sys.argv)
+    if not any("multiprocessing" in word for word in words):  # else it is one of the program's processes
+        os.environ["P4D_REHEARSAL_SERVER"] = "1" if _is_server(words) else ""
+
+
+def _is_short(error):
+    """Whether the GPU's memory is why an engine did not start; "memory" may be the host's, too."""
+    seen = []
+    while error is not None and error not in seen:
+        kinds = [kind for kind in type(error).__mro__ if kind.__module__.split(".")[0] == "torch"]
+        if any(kind.__name__ == "OutOfMemoryError" for kind in kinds) or any(text in str(error) for text in SHORT):
+            return True
+        seen.append(error)
+        error = error.__cause__
+    return False
 
 
 def _is_external(executor):
@@ -52,14 +85,15 @@ class _Start:
     def __init__(self, config, executor):
         self.config = config
         self.workers = config.parallel_config.world_size
-        self.external = self.workers > 1 and _is_external(executor)
+        self.external = _is_external(executor)
         self.core = None
 
     def row(self):
         import vllm
         config, cache = self.config, self.config.cache_config
         row = {"engine": "vLLM", "release": getattr(vllm, "__version__", ""), "workers": self.workers,
-               "external": self.external, "worker_resident": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+               "external": self.external, "server": bool(os.environ.get("P4D_REHEARSAL_SERVER")), "pid": os.getpid(),
+               "worker_resident": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
                "max_model_len": _whole(config.model_config.max_model_len),
                "max_num_seqs": _whole(config.scheduler_config.max_num_seqs),
                "max_num_batched_tokens": _whole(config.scheduler_config.max_num_batched_tokens),
@@ -84,9 +118,8 @@ class _Start:
         from p4d_rehearsal import phases
         row = self.row()
         if error is not None:
-            text = "%s: %s" % (type(error).__name__, error)
-            row["error"] = " ".join(text.split())
-            row["short_of_memory"] = any(word in text.lower() for word in SHORT)
+            row["error"] = " ".join(("%s: %s" % (type(error).__name__, error)).split())
+            row["short_of_memory"] = _is_short(error)
         if not phases.current:
             return
         phases.current.write({"serving": row})
