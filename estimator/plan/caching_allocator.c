@@ -154,7 +154,8 @@ p4d_allocated p4d_caching_allocator_take(p4d_caching_allocator *a, uint64_t aske
 			a->block[i].bytes = bytes;
 			a->last = a->last == i ? rest : a->last;
 			set_free(a, rest);
-		}
+		} else
+			a->overflow = true;
 	}
 	return i + 1;
 }

@@ -77,6 +77,12 @@ static void too_many(void **state)
 	for (int i = 0; i < P4D_ALLOCATOR_BLOCKS + 10; i++)
 		take(11);
 	assert_true(a.overflow);
+	p4d_caching_allocator_start(&a, false);
+	for (int i = 0; i < P4D_ALLOCATOR_BLOCKS - 2; i++)
+		take(11);
+	assert_false(a.overflow);
+	take(2); /* there is room for it, and none for the rest of its segment */
+	assert_true(a.overflow);
 }
 
 int main(void)
