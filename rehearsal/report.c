@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "abi.h"
@@ -14,7 +15,7 @@
 #include "pinned.h"
 #include "settings.h"
 
-enum { NAMES = 256 };
+enum { NAMES = 256, LONGEST = 480 /* bytes of a reason */ };
 
 typedef struct names {
 	const char *name[NAMES];
@@ -67,8 +68,16 @@ void p4d_report_doubt(const char *doubt)
 
 ENTRY void p4d_report_unvalidated(const char *why)
 {
-	add_name(&doubts, why);
-	add_name(&unvalidated, why);
+	char *kept = strndup(why, LONGEST);
+
+	if (!kept)
+		return;
+	for (char *c = kept; *c; c++)
+		if (*c == '"' || *c == '\\' || (unsigned char)*c < ' ')
+			*c = '?'; /* may be part of a file's name */
+	const bool is_new = add_name(&unvalidated, kept);
+	if (!add_name(&doubts, kept) && !is_new)
+		free(kept);
 }
 
 static void write_names(FILE *out, const char *member, const names *n)

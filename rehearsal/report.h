@@ -32,7 +32,8 @@ void p4d_report_missing(const char *name);
 /* Something that makes the answer less sure, a sentence that stays. The report has each once. */
 void p4d_report_doubt(const char *doubt);
 
-/* A doubt whether sizes are right, so the answer is unvalidated. Also for the Python module. */
+/* A doubt whether sizes are right, so the answer is unvalidated; a copy is kept. Also for the Python
+ * module. */
 void p4d_report_unvalidated(const char *why);
 
 /*

@@ -65,6 +65,7 @@ int ncclGroupStart(void);
 int ncclGroupEnd(void);
 void p4d_comm_expect_split(int ranks, int rank);
 int p4d_report_write(void);
+void p4d_report_unvalidated(const char *why);
 
 #define MIB ((size_t)1 << 20)
 enum { CONTEXT_MIB = 100, OUT_OF_MEMORY = 2, NOT_SUPPORTED = 801 };
@@ -494,6 +495,20 @@ static void what_is_not_played_is_named(void **state)
 	assert_non_null(strstr(text, "\"refused_bytes\": "));
 }
 
+static void reasons_outlive_their_caller(void **state)
+{
+	char text[8192] = "", why[] = "a \"reason\"";
+
+	(void)state;
+	p4d_report_unvalidated(why);
+	p4d_report_unvalidated(why);
+	memset(why, 'x', sizeof(why) - 1);
+	read_report(text, sizeof(text));
+	assert_non_null(strstr(text, "\"unvalidated\": ["));
+	assert_non_null(strstr(text, "\"a ?reason?\"]}"));
+	assert_null(strstr(text, "xxx"));
+}
+
 static int describe_gpu(void **state)
 {
 	(void)state;
@@ -534,6 +549,7 @@ int main(void)
 	    cmocka_unit_test(a_group_that_is_split_off_has_its_own_size),
 	    cmocka_unit_test(threads_share_the_account),
 	    cmocka_unit_test(what_is_not_played_is_named),
+	    cmocka_unit_test(reasons_outlive_their_caller),
 	};
 	return cmocka_run_group_tests(tests, describe_gpu, remove_report);
 }

@@ -11,13 +11,11 @@ import os
 import pickle
 
 _counts = {}
-_said = []  # texts that the report points to
 
 
 def unvalidated(why):
     """Sizes may depend on what another rank has, and that rank was not played."""
-    _said.append(ctypes.c_char_p(why.encode()))
-    getattr(ctypes.CDLL(None), "p4d_report_unvalidated", lambda text: None)(_said[-1])
+    getattr(ctypes.CDLL(None), "p4d_report_unvalidated", lambda text: None)(ctypes.c_char_p(why.encode()))
 
 
 def _record(module, group, source):
