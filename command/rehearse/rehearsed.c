@@ -155,7 +155,7 @@ static void take_row(p4d_rehearsed *r, struct json_object *row)
 
 	const char *place[P4D_REHEARSED_NAMES];
 
-	if (!r->missing_place && names(row, "missing_places", place))
+	if (!r->missing_place && names(row, "missing_places", place) && *place[0])
 		r->missing_place = place[0];
 	r->even_routes += member(row, "even_routes");
 	r->copied += member(row, "host_copies");

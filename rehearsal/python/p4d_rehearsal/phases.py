@@ -171,6 +171,11 @@ class _Phases:
         self.account.write(self.path)
 
 
+def updates():
+    """How many steps have had an optimizer, and how many are asked."""
+    return (current.step - (not current.updated), _steps) if current else (0, 0)
+
+
 def _raised():
     """The exception that ends the program, and whether it or one behind it may be about memory; None: there is none."""
     error = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)

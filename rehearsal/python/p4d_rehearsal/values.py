@@ -12,7 +12,6 @@ import ctypes
 import json
 import os
 import sys
-import traceback
 from types import SimpleNamespace
 
 import torch
@@ -50,7 +49,8 @@ known = {}  # address of a storage -> that storage: what lies there later is ano
 blank = {}  # address of a storage that holds nothing yet -> _Blank
 unknown_reads = {}  # (operator, place in the program): how often
 even_routes = 0
-missing_places = []  # where the program first called each function that is not played
+missing_places = []  # where the program first called each function that is not played; "": not within an operator
+answered = None  # (what, place in the program) of the last answer that a program may branch on
 UNANSWERED, MISSING = 6, 7  # p4d_report_count of the stand-ins
 
 
@@ -194,10 +194,28 @@ def _fill(tensor, value):
 
 def _place():
     """Where the program is, outside of PyTorch and of this package."""
-    for frame in reversed(traceback.extract_stack()[:-2]):
-        if "/torch/" not in frame.filename and "p4d_rehearsal" not in frame.filename:
-            return "%s:%d" % (frame.filename.split("site-packages/")[-1], frame.lineno)
+    frame = sys._getframe(1)
+    while frame:
+        name = frame.f_code.co_filename
+        if "/torch/" not in name and "p4d_rehearsal" not in name:
+            return "%s:%d" % (name.split("site-packages/")[-1], frame.f_lineno)
+        frame = frame.f_back
     return "?"
+
+
+def _note_answer(operator):
+    """Comparisons and single numbers have an answer, which is right for a norm or a log line."""
+    global answered
+    answered = operator.__name__, _place()
+
+
+def _doubt_early_end():
+    """A program that ended by itself before the steps that are asked may have ended because of such an answer."""
+    from p4d_rehearsal import groups, phases
+    updates, wanted = phases.updates()
+    if answered and 0 < updates < wanted:
+        groups.unvalidated("the program ended after %d of %d steps, maybe because of an unknown value (%s at %s)"
+                           % ((updates, wanted) + answered))
 
 
 def _even_indices(scores, k, dim):
@@ -235,6 +253,7 @@ class Values(TorchDispatchMode):
             return self.run_higher(function, arguments, named)
         if self.account:
             self.account.note()
+        self.place_missing("")
         try:
             result = self.run(function, arguments, named)
         finally:
@@ -243,9 +262,10 @@ class Values(TorchDispatchMode):
             self.account.after(function, arguments, result)
         return result
 
-    def place_missing(self):
+    def place_missing(self, place=None):
+        """Nobody knows where the program called what it called between operators."""
         while self.count(MISSING) > len(missing_places):
-            missing_places.append(_place())
+            missing_places.append(_place() if place is None else place)
 
     def run(self, function, arguments, named):
         tensors = _tensors((arguments, named))
@@ -288,6 +308,8 @@ class Values(TorchDispatchMode):
             return True, self.route(function, arguments, named)
         answer = sizes.compared(operator, arguments, named)
         if answer is not None and not _is_known(arguments[0]):
+            if operator not in sizes.FINITE:
+                _note_answer(operator)
             return True, self.answer(function, arguments, named, answer)
         answer = sizes.absorbed(operator, arguments, _is_known, _on_host)
         if answer is not None and not all(map(_is_known, arguments[:2])):
@@ -405,6 +427,8 @@ class Values(TorchDispatchMode):
         """An operator that needs values which nobody knows."""
         if not self.is_logged(operator, arguments):
             self.note_read(operator)
+        elif arguments[0].numel():
+            _note_answer(operator)
         if operator is aten._local_scalar_dense:
             if arguments[0].is_cuda and _is_small(arguments[0]):
                 self.invent(arguments[0])
@@ -438,6 +462,8 @@ class Values(TorchDispatchMode):
         is_known = _is_known(source)
         if source.dtype in sizes.WHOLE and not is_known:
             self.note_read(operator)
+        elif not is_known:
+            _note_answer(operator)
         if _is_small(source) or is_known:
             on_host = _on_host(source)
         else:
@@ -533,6 +559,7 @@ def _write():
     path = os.environ.get("P4D_REHEARSAL_PHASES")
     if not path:
         return
+    _doubt_early_end()
     reads = [{"operator": operator, "place": place, "count": count}
              for (operator, place), count in sorted(unknown_reads.items())]
     for read in reads:

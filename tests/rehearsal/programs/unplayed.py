@@ -2,7 +2,19 @@
 #
 # case: function
 # rehearse: -- function
-# want: verdict=incomplete reason="cudaArrayGetInfo at"
+# want: verdict=incomplete reason="it called cudaArrayGetInfo, which"
+# case: operator
+# rehearse: -- operator
+# want: verdict=incomplete reason="unplayed.py:49, which"
+# case: early
+# rehearse: -- early
+# want: verdict=warn reason="the program ended after 1 of 2 steps, maybe because of an unknown value (lt at"
+# case: early-number
+# rehearse: -- early-number
+# want: verdict=warn reason="the program ended after 1 of 2 steps, maybe because of an unknown value (_local_scalar_dense at"
+# case: early-known
+# rehearse: -- early-known
+# want: verdict=pass
 # case: objects
 # rehearse: --gpus-per-node 2 --ranks last -- objects
 # want: verdict=warn reason="what rank 0 broadcasts is not known"
@@ -18,8 +30,8 @@
 # case: unknown-played
 # rehearse: --gpus-per-node 2 --ranks first,last -- unknown
 # want: verdict=warn reason="the program read 1 values"
-"""What is not there to answer: unplayed.py function (that p4d does not play) or objects, numbers or unknown (numbers
-that a GPU computes) of rank 0."""
+"""What is not there to answer: unplayed.py function or operator (that p4d does not play), objects, numbers or unknown
+(numbers that a GPU computes) of rank 0, or early, early-number or early-known (a value that ends the training)."""
 import ctypes
 import os
 import sys
@@ -32,7 +44,12 @@ optimizer = torch.optim.AdamW(layer.parameters(), fused=True)
 size = 4
 if what == "function":
     ctypes.CDLL(None).cudaArrayGetInfo()
-else:
+elif what == "operator":
+    try:
+        torch.linalg.eigh(layer.weight.detach())
+    except RuntimeError:
+        pass
+elif not what.startswith("early"):
     import torch.distributed as dist
     dist.init_process_group("nccl", device_id=torch.device("cuda", int(os.environ["LOCAL_RANK"])))
     torch.cuda.set_device(dist.get_rank())
@@ -47,6 +64,13 @@ else:
         dist.broadcast(shape, 0)
         size = shape.item()
 for step in range(2):
-    layer(torch.randn(size, 1024, device="cuda")).sum().backward()
+    loss = layer(torch.randn(size, 1024, device="cuda")).sum()
+    loss.backward()
     optimizer.step()
     optimizer.zero_grad()
+    if what == "early" and loss < 1e-3:
+        break
+    if what == "early-number" and loss.item() < 1e-3:
+        break
+    if what == "early-known" and torch.ones(1, device="cuda") < 2:
+        break
