@@ -46,6 +46,7 @@ FACTORIES = {aten.zeros, aten.ones, aten.full, aten.arange, aten.rand, aten.rand
 make = SimpleNamespace(empty=torch.empty, full=torch.full, zeros=torch.zeros, arange=torch.arange)
 
 known = {}  # address of a storage -> that storage: what lies there later is another one
+own_bytes = {}  # address of a storage -> that storage: unknown, and the bytes of this rank stay there
 blank = {}  # address of a storage that holds nothing yet -> _Blank
 unknown_reads = {}  # (operator, place in the program): how often
 even_routes = 0
@@ -123,10 +124,22 @@ def _mark(tensor, is_known):
     if not address:
         return
     blank.pop(address, None)
+    own_bytes.pop(address, None)
     if is_known and _can_be_known(tensor):
         known[address] = StorageWeakRef(tensor.untyped_storage())
     else:
         known.pop(address, None)
+
+
+def _mark_own_bytes(tensor):
+    """Another rank's bytes are unknown, but zeros are no state of a generator, say, and those of this rank are one."""
+    _mark(tensor, False)
+    own_bytes[_address(tensor)] = StorageWeakRef(tensor.untyped_storage())
+
+
+def _has_own_bytes(tensor):
+    kept = own_bytes.get(_address(tensor))
+    return kept is not None and kept.cdata == tensor.untyped_storage()._cdata
 
 
 class _Blank:
@@ -409,8 +422,9 @@ class Values(TorchDispatchMode):
                        for t in sent) and answered
         for tensor in received + _tensors(result):
             is_own = any(tensor is t for t in sent if not reduces)  # what this rank broadcasts stays as known as it was
-            is_bytes = tensor.dtype == torch.uint8  # the state of a generator, say, which zeros are none of
-            if not is_own or not (answered or is_bytes) or _blank_of(tensor):
+            if is_own and not answered and tensor.dtype == torch.uint8 and not _blank_of(tensor):
+                _mark_own_bytes(tensor)
+            elif not is_own or not answered or _blank_of(tensor):
                 _mark(tensor, is_known and _is_small(tensor))
         if "recv" in function.overloadpacket.__name__:
             for tensor in sent:  # the stand-in answers for whole numbers, or says that it cannot
@@ -444,6 +458,8 @@ class Values(TorchDispatchMode):
     @staticmethod
     def invent(tensor):
         """Writes the number that unknown values are read as, also over those of its elements that were known."""
+        if _has_own_bytes(tensor):
+            return
         _mark(tensor, False)
         _on_host(tensor).fill_(sizes.number(tensor))
 
