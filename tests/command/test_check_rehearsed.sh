@@ -213,3 +213,20 @@ exits 0 p4d check --conf p4d.conf own.sh 'a b'
 [ -z "$(fix)" ] || fail "the fix is $(fix)"
 run p4d check --conf p4d.conf <own.sh
 [ -z "$(fix)" ] || fail "a fix for standard input: $(fix)"
+
+# what the program reads of the rehearsal's own directory, such as compiled kernels, ends with it
+if python=$(command -v python3); then
+	cat >reads.py <<'PY'
+import os
+import subprocess
+kernel = os.path.join(os.path.dirname(os.environ["P4D_REHEARSAL_REPORT"]), "kernel.json")
+open(kernel, "w").close()
+open(kernel).close()
+open("own.json").close()
+subprocess.run(["./program", "1024"], check=True)
+PY
+	echo >own.json
+	XDG_CACHE_HOME=$work/reads exits 0 p4d rehearse -- "$python" reads.py
+	grep -q "own\.json$" "$work"/reads/p4d/rehearsals/* || fail "the record lacks a file that the program read"
+	! grep -q "kernel\.json$" "$work"/reads/p4d/rehearsals/* || fail "the record holds a file that is gone"
+fi

@@ -36,8 +36,9 @@ def _note_open(event, arguments):
 
 
 def _installed():
-    """Directories whose files change with a release alone, which _RELEASES tell."""
-    paths = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
+    """Directories whose files change with a release alone, which _RELEASES tell, and the rehearsal's own, which ends with it."""
+    paths = [os.path.dirname(os.environ["P4D_REHEARSAL_FILES"])]
+    paths += [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
     paths += site.getsitepackages() + [site.getusersitepackages(), os.path.dirname(os.path.dirname(__file__))]
     paths += [p for p in sys.path if os.path.basename(p) in ("site-packages", "dist-packages")]
     return tuple(os.path.join(p, "") for p in paths if p)
