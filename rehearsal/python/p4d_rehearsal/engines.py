@@ -182,11 +182,11 @@ def _worker(module):
     load = module.Worker.load_model
 
     def load_model(self, *arguments, **named):
-        from p4d_rehearsal import values
-        before = dict(values.unknown_reads)
+        from p4d_rehearsal import reads
+        before = dict(reads.unknown_reads)
         result = load(self, *arguments, **named)
-        values.unknown_reads.clear()
-        values.unknown_reads.update(before)
+        reads.unknown_reads.clear()
+        reads.unknown_reads.update(before)
         return result
 
     module.Worker.load_model = load_model

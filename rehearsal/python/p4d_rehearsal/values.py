@@ -9,16 +9,13 @@ values, which is how routers choose experts, spreads evenly. A value that the pr
 counted and reported."""
 import atexit
 import ctypes
-import json
-import os
-import sys
 from types import SimpleNamespace
 
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from p4d_rehearsal import sizes
+from p4d_rehearsal import reads, sizes
 
 SMALL = 1 << 20  # bytes; P4D_ACCOUNT_SMALL of the stand-ins
 aten = torch.ops.aten
@@ -48,10 +45,6 @@ make = SimpleNamespace(empty=torch.empty, full=torch.full, zeros=torch.zeros, ar
 known = {}  # address of a storage -> that storage: what lies there later is another one
 own_bytes = {}  # address of a storage -> that storage: unknown, and the bytes of this rank stay there
 blank = {}  # address of a storage that holds nothing yet -> _Blank
-unknown_reads = {}  # (operator, place in the program): how often
-even_routes = 0
-missing_places = []  # where the program first called each function that is not played; "": not within an operator
-answered = None  # (what, place in the program) of the last answer that a program may branch on
 UNANSWERED, MISSING = 6, 7  # p4d_report_count of the stand-ins
 
 
@@ -205,32 +198,6 @@ def _fill(tensor, value):
         _on_host(tensor).fill_(value)
 
 
-def _place():
-    """Where the program is, outside of PyTorch and of this package."""
-    frame = sys._getframe(1)
-    while frame:
-        name = frame.f_code.co_filename
-        if "/torch/" not in name and "p4d_rehearsal" not in name:
-            return "%s:%d" % (name.split("site-packages/")[-1], frame.f_lineno)
-        frame = frame.f_back
-    return "?"
-
-
-def _note_answer(operator):
-    """Comparisons and single numbers have an answer, which is right for a norm or a log line."""
-    global answered
-    answered = operator.__name__, _place()
-
-
-def _doubt_early_end():
-    """A program that ended by itself before the steps that are asked may have ended because of such an answer."""
-    from p4d_rehearsal import groups, phases
-    updates, wanted = phases.updates()
-    if answered and 0 < updates < wanted:
-        groups.unvalidated("the program ended after %d of %d steps, maybe because of an unknown value (%s at %s)"
-                           % ((updates, wanted) + answered))
-
-
 def _even_indices(scores, k, dim):
     """Experts in turn: as many tokens for each as there can be."""
     n = scores.shape[dim]
@@ -277,8 +244,8 @@ class Values(TorchDispatchMode):
 
     def place_missing(self, place=None):
         """Nobody knows where the program called what it called between operators."""
-        while self.count(MISSING) > len(missing_places):
-            missing_places.append(_place() if place is None else place)
+        while self.count(MISSING) > len(reads.missing_places):
+            reads.missing_places.append(reads.place() if place is None else place)
 
     def run(self, function, arguments, named):
         tensors = _tensors((arguments, named))
@@ -290,7 +257,7 @@ class Values(TorchDispatchMode):
         if done:
             return result
         if operator in sizes.MASKED and sizes.has_mask(arguments) and not sizes.fills(operator, arguments, named):
-            arguments = sizes.indices_of(arguments, _is_known, _on_host, self.put, lambda: self.note_read(operator))
+            arguments = sizes.indices_of(arguments, _is_known, _on_host, self.put, lambda: reads.note_read(operator))
             tensors = _tensors((arguments, named))
         replaced = self.replaced(operator, arguments)
         all_known = (all(_is_known(t) for t in tensors if t is not replaced)
@@ -322,7 +289,7 @@ class Values(TorchDispatchMode):
         answer = sizes.compared(operator, arguments, named)
         if answer is not None and not _is_known(arguments[0]):
             if operator not in sizes.FINITE:
-                _note_answer(operator)
+                reads.note_answer(operator)
             return True, self.answer(function, arguments, named, answer)
         answer = sizes.absorbed(operator, arguments, _is_known, _on_host)
         if answer is not None and not all(map(_is_known, arguments[:2])):
@@ -373,8 +340,7 @@ class Values(TorchDispatchMode):
 
     @staticmethod
     def route(function, arguments, named):
-        global even_routes
-        even_routes += 1
+        reads.even_routes += 1
         result = function(*arguments, **named)
         dim = arguments[2] if len(arguments) > 2 else named.get("dim", -1)
         indices = _even_indices(arguments[0], arguments[1], dim)
@@ -440,9 +406,9 @@ class Values(TorchDispatchMode):
     def read(self, operator, function, arguments, named, device):
         """An operator that needs values which nobody knows."""
         if not self.is_logged(operator, arguments):
-            self.note_read(operator)
+            reads.note_read(operator)
         elif arguments[0].numel():
-            _note_answer(operator)
+            reads.note_answer(operator)
         if operator is aten._local_scalar_dense:
             if arguments[0].is_cuda and _is_small(arguments[0]):
                 self.invent(arguments[0])
@@ -477,9 +443,9 @@ class Values(TorchDispatchMode):
         source = arguments[1] if operator is aten.copy_ else arguments[0]
         is_known = _is_known(source)
         if source.dtype in sizes.WHOLE and not is_known:
-            self.note_read(operator)
+            reads.note_read(operator)
         elif not is_known:
-            _note_answer(operator)
+            reads.note_answer(operator)
         if _is_small(source) or is_known:
             on_host = _on_host(source)
         else:
@@ -494,11 +460,6 @@ class Values(TorchDispatchMode):
     def is_logged(operator, arguments):
         """A single number with a fraction is a loss or a norm, which no size is taken from; what is empty has no values."""
         return not arguments[0].numel() or (operator is aten._local_scalar_dense and arguments[0].is_floating_point())
-
-    @staticmethod
-    def note_read(operator):
-        key = (operator.__name__, _place())
-        unknown_reads[key] = unknown_reads.get(key, 0) + 1
 
     @staticmethod
     def can_compute(operator, function, arguments, named, tensors):
@@ -571,20 +532,6 @@ def _with_values(function, arguments, named):
     return list(zip(declared, arguments)) + [(a, named[a.name]) for a in declared if a.name in named]
 
 
-def _write():
-    path = os.environ.get("P4D_REHEARSAL_PHASES")
-    if not path:
-        return
-    _doubt_early_end()
-    reads = [{"operator": operator, "place": place, "count": count}
-             for (operator, place), count in sorted(unknown_reads.items())]
-    for read in reads:
-        print("p4d: only a GPU computes what %(operator)s read at %(place)s (%(count)d times)" % read, file=sys.stderr)
-    with open(path, "a") as out:
-        out.write(json.dumps({"unknown_reads": reads, "even_routes": even_routes}) + "\n")
-        out.write(json.dumps({"missing_places": missing_places}) + "\n")
-
-
 def forget(values):
     """Kernels that PyTorch does not dispatch write to tensors as well."""
     for tensor in _tensors(values):
@@ -635,5 +582,5 @@ def install():
     mode = Values(phases.current.account if phases.current else None)
     mode.__enter__()
     entered.append(mode)
-    atexit.register(_write)
-    phases.at_end.append(_write)
+    atexit.register(reads.write)
+    phases.at_end.append(reads.write)
