@@ -317,7 +317,8 @@ void p4d_account_fill(void *to, int value, size_t bytes)
 		memset(to, value, bytes);
 		return;
 	}
-	/* What is large reads 0 afterwards and holds no pages but its first and last, which other blocks share. */
+	/* What is large reads 0 afterwards and holds no pages but its first and last, which other blocks
+	 * share. */
 	uintptr_t end = (uintptr_t)to + bytes;
 	uintptr_t first = ((uintptr_t)to + 4095) & ~(uintptr_t)4095;
 	uintptr_t last = end & ~(uintptr_t)4095;

@@ -121,7 +121,7 @@ static const char *unvalidated(const p4d_layout *l)
 	       : l->compile && l->experts ? "compiled experts"
 	       : sparse && l->tp > 1 && l->cp > 1 && l->pp > 1
 		   ? "experts with tensor, context and pipeline parallelism at once"
-	       : l->vpp > P4D_TORCHTITAN_ACTIVE_CHUNKS      ? "more than three chunks of a stage"
+	       : l->vpp > P4D_TORCHTITAN_ACTIVE_CHUNKS ? "more than three chunks of a stage"
 	       : l->packing                            ? "packed sequences"
 	       : l->offload                            ? "offloading"
 	       : l->optimizer != P4D_ADAMW             ? "an optimizer other than AdamW"

@@ -196,7 +196,7 @@ static uint64_t cpus_of_node(const p4d_job_placement *p, const p4d_partition_fac
 static uint64_t memory_of(p4d_job_placement *p, const p4d_job_candidate *one, const p4d_partition_facts *row,
 			  uint64_t per_cpu)
 {
-	const p4d_default_memory m = per_cpu ? (p4d_default_memory){.per_cpu = per_cpu} : row->memory;
+	const p4d_default_memory stated = {.per_cpu = per_cpu}, m = per_cpu ? stated : row->memory;
 	const uint64_t each = m.per_gpu ? m.per_gpu : m.per_node ? m.per_node : m.per_cpu;
 	const uint64_t times = m.per_gpu    ? p->out->gpus_per_node
 			       : m.per_node ? 1

@@ -185,7 +185,9 @@ done
 exits 0 p4d check --conf judge.conf large.sh
 prints "not checked"
 rm -r "$XDG_CACHE_HOME/p4d/rehearsals"
-ln -s /etc "$XDG_CACHE_HOME/p4d/rehearsals"
+mkdir foreign
+echo x >foreign/passwd
+ln -s "$work/foreign" "$XDG_CACHE_HOME/p4d/rehearsals"
 exits 0 p4d check --conf judge.conf large.sh
 prints "not checked"
 

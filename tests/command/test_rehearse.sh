@@ -320,8 +320,8 @@ printf 'GPUS=%s|%s\n' "\$P4D_REHEARSAL_GPUS" "\$*" >"$seen"
 sleep 60
 EOF
 chmod +x "$work/vllm"
-WORKERS=1 ERROR= UPDATE=
-export WORKERS ERROR
+WORKERS=1 ERROR='' UPDATE=''
+export WORKERS ERROR UPDATE
 exits 0 p4d rehearse --gpu h100-80gb -- ./vllm serve llama3.1-8b --max-model-len 8192 --gpu-memory-utilization 0.9
 prints "Verdict: pass: 70.5 of 79.1 GiB (89 %) on 1 x h100-80gb" \
 	"vLLM 0.33.0: weights 15.00 GiB, activations at most 1.85, CUDA graphs 0.00, KV cache 53.76: 440400 tokens, 53.76 sequences of 8192" \

@@ -143,7 +143,8 @@ static void small_data_is_real(void **state)
 	assert_int_equal(cudaMemset(first, 0, 4 * MIB), 0); /* large: cleared all the same */
 	assert_int_equal(cudaMemcpy(back, first, sizeof(back), 2), 0);
 	assert_string_equal(back, "");
-	char *inside = (char *)first + 512, *end = inside + 2 * MIB - sizeof(back); /* starts and ends within a page */
+	char *inside = (char *)first + 512,
+	     *end = inside + 2 * MIB - sizeof(back); /* starts and ends within a page */
 	assert_int_equal(cudaMemcpy(inside - sizeof(there), there, sizeof(there), 1), 0);
 	assert_int_equal(cudaMemcpy(inside, there, sizeof(there), 1), 0);
 	assert_int_equal(cudaMemcpy(end, there, sizeof(there), 1), 0);
