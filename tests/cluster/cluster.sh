@@ -220,9 +220,8 @@ write_environment()
 {
 	echo "export SLURM_CONF=$dir/etc/slurm.conf" >"$dir/env"
 	address=$(getent ahostsv4 "$(uname -n)" | awk '{ print $1; exit }')
-	case $address in
-	127.*) return ;;
-	esac
+	# 127.0.1.1, as Debian has it, is none that slurmdbd finds slurmctld at: it sees where a connection comes from
+	[ "$address" != 127.0.0.1 ] || return 0
 	address=127.0.0.1
 	cc -shared -fPIC -o "$dir/localhost.so" "$here/localhost.c"
 	echo "export LD_PRELOAD=$dir/localhost.so" >>"$dir/env"
