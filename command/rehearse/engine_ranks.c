@@ -29,7 +29,7 @@ static bool is_server(const p4d_words *w)
 	return false;
 }
 
-/* vLLM takes --tensor_parallel_size, too. */
+/* vLLM accepts an underscore for each hyphen of an option: --tensor_parallel_size. */
 static bool is_option(const char *text, size_t length, const char *name)
 {
 	if (strlen(name) != length)

@@ -258,7 +258,7 @@ static void measure(play *p, const p4d_layout *l, const p4d_plan *plan, uint32_t
 
 /* ---- a step ---- */
 
-/* `copies` tensors of so many elements. */
+/* Takes `copies` blocks of `bytes` each. */
 static void take_copies(play *p, taken *into, p4d_wide bytes, unsigned copies)
 {
 	for (unsigned i = 0; i < copies; i++)

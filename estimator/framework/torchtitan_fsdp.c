@@ -177,7 +177,7 @@ static void begin(titan_step *p)
 static void forward(titan_step *p)
 {
 	const p4d_layout *l = p->l;
-	/* tensor parallelism gathers what the head is given */
+	/* with sequence parallelism the ranks gather the input of the head */
 	const int64_t head = hidden_of(p) + (l->sequence_parallel ? 2 * wide_of(p) : 0);
 
 	for (uint64_t i = 0; i < l->layers; i++) {

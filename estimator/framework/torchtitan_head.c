@@ -52,9 +52,9 @@ static void add_chunked_head(p4d_rows *rows, const p4d_torchtitan_sizes *z)
 
 /*
  * The loss, with the hidden state before and after the last norm. Whole: logits in fp32, their log-softmax
- * and its gradient; over shards of the vocabulary one more. In chunks: beside those of an eighth of the
- * sequence its logits in the type of activations, the sum of the hidden state's gradients in fp32, and, where
- * a micro-batch has several sequences, copies of the chunks.
+ * and its gradient. A vocabulary that is sharded takes one more. In chunks: those tensors for an eighth of
+ * the sequence, its logits in the type of activations, the sum of the hidden state's gradients in fp32, and,
+ * where a micro-batch has several sequences, copies of the chunks.
  */
 static void write_loss(p4d_rows *rows, const p4d_torchtitan_sizes *z)
 {

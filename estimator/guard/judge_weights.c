@@ -323,8 +323,7 @@ static bool is_told(const p4d_reading *r, p4d_option option)
 	return r->value[option].file;
 }
 
-/* Whether p4d has read the script's only training: its model, and that a length and a micro-batch are given.
- */
+/* Whether the script has one training, p4d knows its model, and a length and a micro-batch are given. */
 static bool is_read(const p4d_reading *r)
 {
 	return r && r->certain && !r->incomplete && !r->more_arguments && r->commands == 1 &&

@@ -10,7 +10,7 @@
  * else rounded up to 2 MiB. The smallest free block that is large enough is taken, the rest of it is split
  * off if that is more than 1 MiB, and free neighbours are joined. With expandable segments there is one
  * segment, which grows at its end. Smaller blocks share segments of 2 MiB and are only summed up here.
- * Nothing is given back to the driver: the GPU is taken to be large enough.
+ * The player assumes that the GPU has enough memory. It never returns a segment to the driver.
  */
 enum { P4D_ALLOCATOR_BLOCKS = 2048 };
 

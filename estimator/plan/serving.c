@@ -17,7 +17,7 @@ enum {
 	SAMPLED = ELEMENT + 4 + 4 + 4,
 	LARGE_GPU_GIB = 70, /* vLLM takes larger batches there, except on an A100, and still larger ones: */
 	LARGEST_GPU_GIB = 160,
-	CAPTURED = 512,     /* tokens of the largest CUDA graph: two for each sequence, at most so many */
+	CAPTURED = 512, /* most tokens of a CUDA graph; the largest one has two tokens for each sequence */
 	RESTRICTED = 12800, /* bytes for each sequence: tokens that are allowed, biased or end it */
 	RESIDENT = 2,       /* layers: one runs while the next one comes */
 	LORA_RANK = 16,

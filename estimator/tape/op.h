@@ -52,7 +52,8 @@ p4d_tape_tensor p4d_op_cast(p4d_tape_writer *w, p4d_tape_tensor x, unsigned elem
 p4d_tape_tensor p4d_op_map(p4d_tape_writer *w, p4d_tape_tensor x, bool saves_input, bool saves_output);
 p4d_tape_tensor p4d_op_times(p4d_tape_writer *w, p4d_tape_tensor x, p4d_tape_tensor y);
 p4d_tape_tensor p4d_op_plus(p4d_tape_writer *w, p4d_tape_tensor x, p4d_tape_tensor y);
-/* Rows of so many columns that x has; 0, and the tape overflows, where there are no columns. */
+/* Rows of a matrix x that has so many columns. Without columns it returns 0 and sets the overflow of the
+ * tape. */
 uint64_t p4d_op_rows(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t columns);
 /* A product with a weight of so many bytes an element; backward, gradients of both. */
 p4d_tape_tensor p4d_op_product(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t in, uint64_t out,
