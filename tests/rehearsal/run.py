@@ -7,11 +7,12 @@ A program says in comments at its top how it is rehearsed and what must come out
     # rehearse: --gpus-per-node 8 --ranks 0 -- --layers 4    options of p4d rehearse, and the program's arguments
     # torch: 2.4 today vllm   the releases it runs with (default: today); vllm: that of vLLM
     # needs: transformers trl==0.25.1                        packages that it imports
-    # want: verdict=pass reserved_gib=1.2..1.4 phase=update
+    # want: verdict=pass reserved_gib=1.2..1.4 phase=update cpu_s=0..60
     # published: reserved_gib=82.4                           what its authors measured on a GPU
 
 `want` has at least a verdict. An incomplete one has reason=WORD too, a word of the reason that p4d gives. Figures are the
-largest of all ranks that were played. A line may be given more than once; its words add up. `# case: NAME` begins one of several
+largest of all ranks that were played; host_gib is the resident memory of one rank's processes, cpu_s what p4d and all ranks
+took of the CPU, user and system. A line may be given more than once; its words add up. `# case: NAME` begins one of several
 ways to run the program: what stands above the first one is for all. A file without such comments is a module that programs
 share. A rehearsal may differ from a published figure by 8 %, from all of them by 3 % on average. Prints one line per case and
 release; the last line is `N passed, N failed, N skipped`."""
@@ -19,6 +20,7 @@ import argparse
 import json
 import os
 import re
+import resource
 import shlex
 import shutil
 import subprocess
@@ -32,8 +34,8 @@ HERE = Path(__file__).resolve().parent
 RELEASES = {
     "2.4": {"packages": ["torch==2.4.1", "numpy<2"], "until": (3, 12)},
     "2.7": {"packages": ["torch==2.7.1", "numpy<2.4"], "until": (3, 13)},
-    "today": {"packages": ["torch", "numpy"], "until": (3, 99)},
     "vllm": {"packages": ["vllm==0.33.0"], "until": (3, 13)},  # with the PyTorch that it pins
+    "today": {"packages": ["torch", "numpy"], "until": (3, 99)},
 }
 # A package is taken in the release of PyTorch's time.
 OF_THAT_TIME = {
@@ -42,7 +44,7 @@ OF_THAT_TIME = {
 }
 GIB = 1 << 30
 FIGURES = ("allocated", "reserved", "device")
-WANTED = {"verdict", "phase", "reason", "cache_gib"} | {f + "_gib" for f in FIGURES}
+WANTED = {"verdict", "phase", "reason", "cache_gib", "host_gib", "cpu_s"} | {f + "_gib" for f in FIGURES}
 SECTIONS = ("rehearse", "torch", "needs", "want", "published")
 WORST_ERROR, MEAN_ERROR = 0.08, 0.03  # of published figures
 
@@ -134,7 +136,9 @@ class Environment:
         if below:
             (site_packages(folder / "bin/python") / "below.pth").write_text("%s\n" % site_packages(below))
         problem = self.pip(folder / "bin/python", *packages)
-        if not problem:
+        if problem:
+            shutil.rmtree(folder)
+        else:
             (folder / "made").touch()
         return problem
 
@@ -173,6 +177,14 @@ class Environment:
             raise Skipped(self.layers[key])
         return self.layers[key]
 
+    def remove(self):
+        """Removes the environments that were made, with what lies over them."""
+        made = [self.base, *self.layers.values()] if self.base else []
+        for python in made:
+            if isinstance(python, Path):
+                shutil.rmtree(python.parent.parent)
+        self.base, self.layers = None, {}
+
 
 def site_packages(python):
     """The folder where pip installs packages for PYTHON."""
@@ -195,11 +207,18 @@ def peaks(answer):
     found = {f + "_gib": max((peak[f + "_bytes"] for peak in ranks), default=0) / GIB for f in FIGURES}
     found["phase"] = largest.get("phase")
     found["cache_gib"] = max(((rank.get("serving") or {}).get("cache_bytes", 0) for rank in answer["ranks"]), default=0) / GIB
+    found["host_gib"] = max((rank["host"]["resident_bytes"] for rank in answer["ranks"]), default=0) / GIB
     return found
 
 
-def hold_against(answer, wanted):
-    """Raises Failed where ANSWER, what p4d printed, differs from what the program's header has."""
+def cpu_seconds():
+    """User and system time of all processes that ended below this one."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def hold_against(answer, cpu, wanted):
+    """Raises Failed where ANSWER, what p4d printed, or CPU, the seconds it took, differ from what the program's header has."""
     reason = answer.get("reason") or ""
     not_played = sorted({name for rank in answer["ranks"] for name in rank.get("not_played", [])})
     said = answer["verdict"] + (": " + reason if reason else "") + ("; not played: " + ", ".join(not_played) if not_played else "")
@@ -207,15 +226,16 @@ def hold_against(answer, wanted):
         raise Failed("%s; %s is wanted" % (said, wanted["verdict"]))
     if wanted.get("reason") and wanted["reason"] not in reason:
         raise Failed('%s; "%s" is wanted' % (said, wanted["reason"]))
-    found = peaks(answer)
+    found = dict(peaks(answer), cpu_s=cpu)
     for name, value in wanted.items():
-        if name.endswith("_gib"):
+        if name.endswith("_gib") or name == "cpu_s":
             least, _, most = value.partition("..")
             if not float(least) <= found[name] <= float(most or least):
                 raise Failed("%s is %.3f; %s is wanted" % (name, found[name], value))
         elif name == "phase" and found[name] != value:
             raise Failed("most in %s; %s is wanted" % (found[name], value))
-    return "%s, %.2f GiB allocated, %.2f reserved" % (answer["verdict"], found["allocated_gib"], found["reserved_gib"])
+    return "%s, %.2f GiB allocated, %.2f reserved, %.1f of the host, %.0f s of the CPU" % (
+        answer["verdict"], found["allocated_gib"], found["reserved_gib"], found["host_gib"], cpu)
 
 
 def errors_of(answer, published):
@@ -258,9 +278,11 @@ def rehearse(p4d, python, program, header, keep):
 
 def try_program(p4d, environment, program, header, keep):
     python = environment.python_with(header["needs"])
+    before = cpu_seconds()
     answer, said = rehearse(p4d, python, program, header, keep)
+    cpu = cpu_seconds() - before
     try:
-        text = hold_against(answer, header["want"])
+        text = hold_against(answer, cpu, header["want"])
         compared, errors = hold_against_published(answer, header["published"])
         return text + compared, errors
     except Failed as failed:
@@ -296,18 +318,35 @@ class Report:
         return 1 if self.counts["FAIL"] else 0
 
 
-def try_case(p4d, environments, path, case, header, report, folder):
-    for release in header["torch"]:
-        name = "%s/%s" % (release, case)
-        since = time.monotonic()
+def try_case(p4d, environment, path, case, header, report, folder):
+    name = "%s/%s" % (environment.release, case)
+    since = time.monotonic()
+    try:
+        text, errors = try_program(p4d, environment, path, header, folder / ("%s-%s.log" % (environment.release, case)))
+        report.errors += errors
+        report.say("ok", name, text + took(since))
+    except Skipped as skipped:
+        report.say("skip", name, skipped)
+    except Failed as failed:
+        report.say("FAIL", name, failed)
+
+
+def read_programs(folder, names, report):
+    """[(path, case, header)] of the programs in FOLDER with these names; without names, of all."""
+    programs, known = [], set()
+    for path in sorted(folder.glob("*.py")):
         try:
-            text, errors = try_program(p4d, environments[release], path, header, folder / ("%s-%s.log" % (release, case)))
-            report.errors += errors
-            report.say("ok", name, text + took(since))
-        except Skipped as skipped:
-            report.say("skip", name, skipped)
+            cases = read_cases(path)
         except Failed as failed:
-            report.say("FAIL", name, failed)
+            report.say("FAIL", path.stem, failed)
+            known.add(path.stem)
+            continue
+        chosen = [name for name in cases if not names or {name, path.stem} & set(names)]
+        programs += [(path, name, cases[name]) for name in chosen]
+        known |= {path.stem, *chosen}
+    for name in sorted(set(names) - known):
+        report.say("FAIL", name, "there is no such program")
+    return programs
 
 
 def main():
@@ -317,6 +356,8 @@ def main():
     words.add_argument("--programs", default=HERE / "programs", help="folder of the programs")
     words.add_argument("--python", action="append", default=[], metavar="RELEASE=FILE",
                        help="take this Python as it is for a release: today=/opt/venv/bin/python")
+    words.add_argument("--remove", action="append", default=[], metavar="RELEASE",
+                       help="remove the environments made for a release when its programs have run; disk then holds fewer at once")
     words.add_argument("program", nargs="*", help="names of programs (default: all)")
     given = words.parse_args()
     folder = Path(given.folder).resolve()
@@ -324,19 +365,13 @@ def main():
     pythons = dict(word.partition("=")[::2] for word in given.python)
     environments = {release: Environment(release, folder, pythons.get(release)) for release in RELEASES}
     report = Report()
-    tried = set()
-    for path in sorted(Path(given.programs).resolve().glob("*.py")):
-        try:
-            cases = read_cases(path)
-        except Failed as failed:
-            report.say("FAIL", path.stem, failed)
-            continue
-        for name, header in cases.items():
-            if not given.program or {name, path.stem} & set(given.program):
-                tried |= {name, path.stem}
-                try_case(Path(given.p4d).resolve(), environments, path, name, header, report, folder)
-    for name in sorted(set(given.program) - tried):
-        report.say("FAIL", name, "there is no such program")
+    programs = read_programs(Path(given.programs).resolve(), given.program, report)
+    for release, environment in environments.items():
+        for path, name, header in programs:
+            if release in header["torch"]:
+                try_case(Path(given.p4d).resolve(), environment, path, name, header, report, folder)
+        if release in given.remove:
+            environment.remove()
     return report.end()
 
 

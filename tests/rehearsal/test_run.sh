@@ -66,6 +66,22 @@ $played 10240
 END
 exits 1 try fits
 prints "FAIL  rehearsal/today/fits: device_gib is 10.4"
+
+# the time of the CPU, and the memory of the host
+program fits <<END
+# want: verdict=pass cpu_s=0.001..60 host_gib=0.001..1
+$played 10240
+END
+exits 0 try fits
+prints " s of the CPU"
+for want in cpu_s=0..0.001 host_gib=1..2; do
+	program fits <<-END
+		# want: verdict=pass $want
+		$played 10240
+	END
+	exits 1 try fits
+	prints "FAIL  rehearsal/today/fits: ${want%%=*} is "
+done
 program fits <<END
 # rehearse: --gpu nosuch
 # want: verdict=pass

@@ -3,10 +3,10 @@
 # needs: transformers
 # case: 8b
 # rehearse: -- 8b
-# want: verdict=pass allocated_gib=59.8..60.1 reserved_gib=61..63.5 phase=backward
+# want: verdict=pass allocated_gib=59.8..60.1 reserved_gib=61..63.5 phase=backward cpu_s=0..60 host_gib=0..6
 # case: 70b
 # rehearse: --nodes 8 --gpus-per-node 8 --ranks 0 -- 70b
-# want: verdict=pass allocated_gib=24.2..24.4 reserved_gib=30..35 phase=backward
+# want: verdict=pass allocated_gib=24.2..24.4 reserved_gib=30..35 phase=backward cpu_s=0..180
 """Models as large as jobs train: large.py 8b (one GPU) or 70b (fully_shard over all ranks), made on the meta device."""
 import os
 import sys
