@@ -95,8 +95,8 @@ p4d_need()
 	p4d_apt_install $missing
 }
 
-# p4d_build SRCDIR BUILDDIR OPTION...: configures (unless that was done with the same options) and builds; what the tools
-# say goes to BUILDDIR/build.log, and its end to the terminal when something fails.
+# p4d_build SRCDIR BUILDDIR OPTION...: configures (unless that was done with the same options) and builds $p4d_targets, by default
+# all; what the tools say goes to BUILDDIR/build.log, and its end to the terminal when something fails.
 p4d_build()
 {
 	p4d_into=$2
@@ -119,7 +119,8 @@ p4d_configure_and_make()
 		(cd "$p4d_into" && CONFIG_SHELL=/bin/sh "$p4d_from/configure" "$@") || return 1
 		echo "$*" >"$p4d_into/configured-with"
 	fi
-	make -C "$p4d_into" -j "$(p4d_cores)" all
+	# shellcheck disable=SC2086 # list of words
+	make -C "$p4d_into" -j "$(p4d_cores)" ${p4d_targets:-all}
 }
 
 # p4d_took SINCE [UNTIL]: " (12 s)", or nothing when it was not long. Seconds since 1970; SINCE is 0 where it is not known.
