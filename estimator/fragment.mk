@@ -8,7 +8,7 @@ libp4doptions_la_SOURCES = \
 	estimator/base/codes.def estimator/base/error.h estimator/base/error.c \
 	estimator/base/file.h estimator/base/file.c \
 	estimator/base/text.h estimator/base/text.c \
-	estimator/base/number.h estimator/base/number.c \
+	estimator/base/exported.h estimator/base/exported.c estimator/base/number.h estimator/base/number.c \
 	estimator/base/choice.h estimator/base/choice.c \
 	estimator/base/option.h estimator/base/option.c \
 	estimator/request/options.def estimator/request/architectures.def estimator/request/programs.def estimator/request/schedules.h estimator/request/request.h estimator/request/request.c \

@@ -2,43 +2,186 @@
 /* Which hosts and GPUs deepspeed starts its ranks on. */
 #include "rehearse/deepspeed_hosts.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "rehearse/player.h"
 
-void p4d_deepspeed__hostfile(const char *directory, const char *path, uint64_t *nodes, uint64_t *slots)
-{
-	char line[512], full[P4D_PLAYER_PATH];
-	const char *from = path[0] != '/' && directory ? directory : "";
+enum { HOSTS = 1024, NAME = 64, SLOTS = 64 };
 
-	*nodes = *slots = 0;
-	snprintf(full, sizeof(full), "%s%s%s", from, *from ? "/" : "", path);
+typedef struct host {
+	char name[NAME];
+	uint64_t slots, used; /* a bit per GPU */
+} host;
+
+typedef struct host_table {
+	host at[HOSTS];
+	size_t count;
+	bool is_listed; /* a hostfile names all hosts */
+} host_table;
+
+static uint64_t first_slots(uint64_t count)
+{
+	return count < SLOTS ? ((uint64_t)1 << count) - 1 : UINT64_MAX;
+}
+
+static host *find(host_table *t, const char *name)
+{
+	for (size_t i = 0; i < t->count; i++)
+		if (!strcmp(t->at[i].name, name))
+			return &t->at[i];
+	return NULL;
+}
+
+/* NULL: there are too many. */
+static host *add(host_table *t, const char *name, uint64_t slots)
+{
+	if (t->count == HOSTS)
+		return NULL;
+	host *h = &t->at[t->count++];
+	snprintf(h->name, sizeof(h->name), "%s", name);
+	h->slots = first_slots(slots);
+	return h;
+}
+
+static int fail_size(p4d_error *err)
+{
+	return p4d_fail(err, P4D_E_UNMODELLED, "p4d plays deepspeed on at most %d hosts of at most %d GPUs",
+			HOSTS, SLOTS);
+}
+
+static int read_hostfile(host_table *t, const p4d_deepspeed_hosts *told, p4d_error *err)
+{
+	char line[512], full[P4D_PLAYER_PATH], name[NAME];
+	const char *from = told->hostfile[0] != '/' && told->directory ? told->directory : "";
+	uint64_t slots;
+	int rc = 0;
+
+	snprintf(full, sizeof(full), "%s%s%s", from, *from ? "/" : "", told->hostfile);
 	FILE *in = fopen(full, "re");
-	while (in && fgets(line, sizeof(line), in)) {
-		const char *at = strstr(line, "slots=");
-		if (line[0] == '#' || !at)
+	while (in && !rc && fgets(line, sizeof(line), in)) {
+		if (line[0] == '#' || sscanf(line, " %63s slots=%" SCNu64, name, &slots) != 2)
 			continue;
-		++*nodes;
-		*slots = *slots ? *slots : strtoull(at + strlen("slots="), NULL, 10);
+		if (slots > SLOTS || !add(t, name, slots))
+			rc = fail_size(err);
 	}
 	if (in)
 		fclose(in);
+	t->is_listed = t->count > 0;
+	return rc;
 }
 
-void p4d_deepspeed__included(const char *text, uint64_t *nodes, uint64_t *each)
+/* The GPUs in "0,2", up to the end of a host. -1: it is not such a list. */
+static int take_slots(const char **at, uint64_t *slots)
 {
-	const char *colon = strchr(text, ':');
-	const size_t first = strcspn(text, "@");
+	*slots = 0;
+	while (**at && **at != '@') {
+		char *end;
+		const unsigned long slot = strtoul(*at, &end, 10);
+		if (end == *at || slot >= SLOTS || !strchr(",@", *end))
+			return -1;
+		*slots |= (uint64_t)1 << slot;
+		*at = end + (*end == ',');
+	}
+	return 0;
+}
 
-	*nodes = 1;
-	*each = 0;
-	for (const char *c = text; *c; c++)
-		*nodes += *c == '@';
-	if (!colon || colon > text + first)
-		return;
-	*each = 1;
-	for (const char *c = colon; c < text + first; c++)
-		*each += *c == ',';
+/* One host of --include or --exclude, "worker-1:0,2". slots 0: all of its GPUs. */
+static int take_host(const char **at, char name[NAME], uint64_t *slots, p4d_error *err)
+{
+	const char *begin = *at;
+	const size_t length = strcspn(begin, ":@");
+
+	*slots = 0;
+	*at += length;
+	snprintf(name, NAME, "%.*s", (int)length, begin);
+	if (**at == ':') {
+		++*at;
+		if (take_slots(at, slots))
+			return p4d_fail(err, P4D_E_VALUE,
+					"deepspeed takes hosts as NAME:0,1@NAME, not as %.100s", begin);
+	}
+	*at += **at == '@';
+	return 0;
+}
+
+/* Uses, or leaves out, what a list names. */
+static int filter(host_table *t, const p4d_deepspeed_hosts *told, const char *list, bool include,
+		  p4d_error *err)
+{
+	char name[NAME];
+	uint64_t slots;
+
+	while (*list) {
+		if (take_host(&list, name, &slots, err))
+			return -1;
+		host *h = find(t, name);
+		if (!h && !t->is_listed && include && !(h = add(t, name, told->gpus)))
+			return fail_size(err);
+		if (!h)
+			return p4d_fail(err, P4D_E_VALUE, "deepspeed has no host %s in %.100s", name,
+					told->hostfile);
+		if (h->slots && (slots & ~h->slots))
+			return p4d_fail(err, P4D_E_VALUE, "deepspeed has no such GPU on %s", name);
+		slots = slots ? slots : h->slots;
+		h->used = include ? h->used | slots : h->used & ~slots;
+	}
+	return 0;
+}
+
+static int choose(host_table *t, const p4d_deepspeed_hosts *told, p4d_error *err)
+{
+	if (read_hostfile(t, told, err))
+		return -1;
+	if (told->gpus > SLOTS)
+		return fail_size(err);
+	if (told->include)
+		return filter(t, told, told->include, true, err);
+	if (!t->is_listed) /* deepspeed then starts on its own node alone */
+		add(t, "localhost", told->gpus);
+	for (size_t i = 0; i < t->count; i++)
+		t->at[i].used = t->at[i].slots;
+	if (!told->exclude)
+		return 0;
+	if (!t->is_listed && !told->gpus) {
+		p4d_fail(err, P4D_E_UNMODELLED,
+			 "p4d does not know of how many GPUs deepspeed --exclude leaves some out");
+		return p4d_fix(err, "p4d rehearse --gpus-per-node N");
+	}
+	return filter(t, told, told->exclude, false, err);
+}
+
+/* Hosts with ranks, which all have as many. */
+static int count_used(const host_table *t, uint64_t *nodes, uint64_t *each, p4d_error *err)
+{
+	*nodes = *each = 0;
+	for (size_t i = 0; i < t->count; i++) {
+		const uint64_t used = (uint64_t)__builtin_popcountll(t->at[i].used);
+		if (used && *each && used != *each)
+			return p4d_fail(err, P4D_E_UNMODELLED,
+					"deepspeed starts %" PRIu64 " ranks on one host and %" PRIu64
+					" on %s; p4d plays the same number on each",
+					*each, used, t->at[i].name);
+		*nodes += used > 0;
+		*each = used ? used : *each;
+	}
+	return 0;
+}
+
+int p4d_deepspeed__hosts(const p4d_deepspeed_hosts *told, uint64_t *nodes, uint64_t *each, p4d_error *err)
+{
+	host_table *t = calloc(1, sizeof(*t));
+	int rc =
+	    t ? choose(t, told, err) : p4d_fail(err, P4D_E_NO_MEMORY, "no memory for the hosts of deepspeed");
+
+	if (!rc)
+		rc = count_used(t, nodes, each, err);
+	if (!rc && !*nodes && t->count && (told->exclude || t->is_listed))
+		rc = p4d_fail(err, P4D_E_VALUE, "deepspeed --include and --exclude leave no GPU");
+	if (!rc && !*nodes)
+		*nodes = t->count;
+	free(t);
+	return rc;
 }

@@ -1,13 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
-/*
- * Nodes of a hostfile of deepspeed ("worker-0 slots=8" a line) and the slots of the first; both 0: it cannot
- * be read. path: taken from `directory` if it is relative; directory may be NULL.
- */
-void p4d_deepspeed__hostfile(const char *directory, const char *path, uint64_t *nodes, uint64_t *slots);
+#include "base/error.h"
 
-/* --include=worker-0:0,1@worker-1:0,1: nodes, and the GPUs of the first; 0: all. */
-void p4d_deepspeed__included(const char *text, uint64_t *nodes, uint64_t *each);
+/* What deepspeed is told about hosts. */
+typedef struct p4d_deepspeed_hosts {
+	const char *hostfile;          /* "worker-0 slots=8" a line */
+	const char *directory;         /* of a hostfile with a relative path; NULL: that of this process */
+	const char *include, *exclude; /* "worker-0@worker-1:0,2"; NULL: not given */
+	uint64_t gpus;                 /* of a node that no hostfile names; 0: not known */
+} p4d_deepspeed_hosts;
+
+/*
+ * The nodes that deepspeed starts ranks on, and how many on each; *each 0: not known. Errors: VALUE where
+ * deepspeed itself would refuse, UNMODELLED where nodes have different numbers of ranks.
+ */
+int p4d_deepspeed__hosts(const p4d_deepspeed_hosts *told, uint64_t *nodes, uint64_t *each, p4d_error *err);

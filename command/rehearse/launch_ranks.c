@@ -129,6 +129,7 @@ static void take_tasks(launching *l, const char *all, const char *per_node)
 static int take_srun(launching *l, p4d_error *err)
 {
 	p4d_rehearse_ranks *r = l->ranks;
+	const char *exported = OPTION(l, "--export");
 
 	if (OPTION(l, "--container-image"))
 		return p4d_fail(err, P4D_E_UNMODELLED,
@@ -143,6 +144,8 @@ static int take_srun(launching *l, p4d_error *err)
 	take_tasks(l, OPTION(l, "-n", "--ntasks"), OPTION(l, "--ntasks-per-node", "--tasks-per-node"));
 	if (!r->gpus_per_node && r->gpus_per_task)
 		r->gpus_per_node = r->gpus_per_task * r->ranks_per_node;
+	exported = exported ? exported : p4d_words__variable(l->to, "SLURM_EXPORT_ENV");
+	p4d_words__export(l->to, exported ? exported : "");
 	r->started |= P4D_STARTED_SRUN;
 	return 0;
 }
@@ -229,22 +232,20 @@ static int take_torchrun(launching *l, p4d_error *err)
 static int take_deepspeed(launching *l, p4d_error *err)
 {
 	p4d_rehearse_ranks *r = l->ranks;
-	const char *path = OPTION(l, "-H", "--hostfile"), *included = OPTION(l, "-i", "--include");
-	uint64_t nodes, slots;
+	const char *path = OPTION(l, "-H", "--hostfile");
+	const p4d_deepspeed_hosts told = {.hostfile = path ? path : "/job/hostfile",
+					  .directory = l->from->directory,
+					  .include = OPTION(l, "-i", "--include"),
+					  .exclude = OPTION(l, "-e", "--exclude"),
+					  .gpus = r->gpus_per_node};
+	uint64_t nodes, each;
 
-	if (OPTION(l, "-e", "--exclude"))
-		return p4d_fail(err, P4D_E_UNMODELLED,
-				"p4d does not play deepspeed --exclude; use --include or --num_gpus");
-	p4d_deepspeed__hostfile(l->from->directory, path ? path : "/job/hostfile", &nodes, &slots);
-	r->ranks_per_node = slots ? slots : r->gpus_per_node ? r->gpus_per_node : 1;
-	if (included) {
-		uint64_t each;
-		p4d_deepspeed__included(included, &nodes, &each);
-		r->ranks_per_node = each ? each : r->ranks_per_node;
-	}
-	/* without a hostfile deepspeed starts on this node alone */
-	r->nodes = number(OPTION(l, "--num_nodes"), nodes ? nodes : 1);
-	r->ranks_per_node = number(OPTION(l, "--num_gpus"), r->ranks_per_node);
+	if (l->unknown)
+		return 0;
+	if (p4d_deepspeed__hosts(&told, &nodes, &each, err))
+		return -1;
+	r->nodes = number(OPTION(l, "--num_nodes"), nodes);
+	r->ranks_per_node = number(OPTION(l, "--num_gpus"), each ? each : 1);
 	r->gpus_per_node = r->gpus_per_node ? r->gpus_per_node : r->ranks_per_node;
 	r->started |= P4D_STARTED_DEEPSPEED;
 	l->module = l->launcher->module;

@@ -15,6 +15,9 @@ extern char **environ;
 
 enum { MEMORY = 6 << 20 };
 
+/* The variable by which sbatch passes its --export on to srun. */
+static const char of_srun[] = "SLURM_EXPORT_ENV";
+
 /* How likely a command is the training. */
 enum {
 	NOTHING,
@@ -155,7 +158,7 @@ static void take_variable(void *context, const char *name, const p4d_value *valu
 {
 	finding *f = context;
 	p4d_words *w = &f->command->words;
-	const char *own = getenv(name);
+	const char *own = p4d_words__variable(w, name);
 
 	if (!value) {
 		if (own)
@@ -264,6 +267,19 @@ static void take_place(const p4d_read_command *c, const p4d_shell *shell, const 
 			 first.at[0].line);
 }
 
+/* Variables of the job: what sbatch gives it, and what the script makes of them. */
+static void take_variables(finding *f, p4d_shell *shell)
+{
+	p4d_read_command *c = f->command;
+	const char *list = c->sbatch->value[P4D_SBATCH_EXPORT];
+
+	if (list) {
+		p4d_words__export(&c->words, list);
+		p4d_words__set(&c->words, of_srun, list);
+	}
+	p4d_shell_environment(shell, take_variable, f);
+}
+
 /* The most likely command so far replaces the one before. */
 static void take_command(void *context, p4d_shell *shell, const p4d_started *command)
 {
@@ -284,7 +300,7 @@ static void take_command(void *context, p4d_shell *shell, const p4d_started *com
 	c->others = 0;
 	c->words = words;
 	take_place(c, shell, command, c->place);
-	p4d_shell_environment(shell, take_variable, f);
+	take_variables(f, shell);
 	take_conda(f, &c->words);
 	if (p4d_shell_variable(shell, "PWD", &here) && here.length && !p4d_value_unknown(here)) {
 		c->words.directory = p4d_words__take(c->memory, here.length + 1);

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/exported.h"
+
 void *p4d_words__take(p4d_words_memory *memory, size_t size)
 {
 	void *block = calloc(1, size ? size : 1);
@@ -142,6 +144,16 @@ void p4d_words__set(p4d_words *w, const char *name, const char *value)
 void p4d_words__assign(p4d_words *w, const char *assignment)
 {
 	add_variable(w, p4d_words__copy(w->memory, assignment, strlen(assignment)));
+}
+
+void p4d_words__export(p4d_words *w, const char *list)
+{
+	p4d_exported item;
+
+	while (p4d_exported_next(&list, &item))
+		if (item.value && item.name_length)
+			add_variable(w, p4d_words__print(w->memory, "%.*s=%.*s", (int)item.name_length,
+							 item.name, (int)item.value_length, item.value));
 }
 
 void p4d_words__unset(p4d_words *w, const char *name)

@@ -44,6 +44,8 @@ void p4d_words__add(p4d_words *words, const char *text);
 void p4d_words__set(p4d_words *words, const char *name, const char *value);
 void p4d_words__assign(p4d_words *words, const char *assignment); /* "NAME=VALUE" */
 void p4d_words__unset(p4d_words *words, const char *name);
+/* The variables that a list of --export gives values to: "ALL,MODEL=7b". */
+void p4d_words__export(p4d_words *words, const char *list);
 
 /* As the command has it; NULL: not set. */
 const char *p4d_words__variable(const p4d_words *words, const char *name);

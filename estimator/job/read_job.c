@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/exported.h"
 #include "job/array.h"
 #include "job/job_internal.h"
 
@@ -184,28 +185,34 @@ static const char *of_job(lookup *l, const char *name)
 	return p4d_shell_later;
 }
 
+/* The value that an item of --export gives its variable. */
+static const char *of_item(lookup *l, const char *name, const p4d_exported *item)
+{
+	if (!item->value)
+		return of_environment(l, name);
+	if (item->value_length >= sizeof(l->text))
+		return p4d_shell_later;
+	snprintf(l->text, sizeof(l->text), "%.*s", (int)item->value_length, item->value);
+	return l->text;
+}
+
 /*
- * What --export lets through, "ALL,A=1,B" or "NONE". Where that is not all, the job has the environment of a
- * new login, too, which nobody knows before.
+ * What --export lets through, "ALL,A=1,B" or "NONE"; the last item of a name counts. Without ALL the job also
+ * has the environment of a new login, which p4d does not know.
  */
 static const char *of_export(lookup *l, const char *name)
 {
-	const char *at = l->script->export;
-	const size_t length = strlen(name);
+	const char *at = l->script->export, *found = NULL;
 	bool all = !at;
+	p4d_exported item;
 
-	for (; at && *at; at += strcspn(at, ","), at += *at == ',') {
-		const size_t item = strcspn(at, ",");
-		all = all || (item == 3 && !strncmp(at, "ALL", 3));
-		if (item < length || strncmp(at, name, length) != 0)
-			continue;
-		if (item == length)
-			return of_environment(l, name);
-		if (at[length] != '=' || item - length >= sizeof(l->text))
-			continue;
-		snprintf(l->text, sizeof(l->text), "%.*s", (int)(item - length - 1), at + length + 1);
-		return l->text;
+	while (at && p4d_exported_next(&at, &item)) {
+		all = all || p4d_exported_is_all(&item);
+		if (item.name_length == strlen(name) && !strncmp(item.name, name, item.name_length))
+			found = of_item(l, name, &item);
 	}
+	if (found)
+		return found;
 	return all ? of_environment(l, name) : p4d_shell_later;
 }
 

@@ -97,14 +97,14 @@ static void add_launchers(p4d_rehearsals_key *key, const p4d_shell *shell, const
 	}
 }
 
-/* What sbatch, and by its variable each srun, sets for the program. A rehearsal does not have these. */
+/* What sbatch, and by its variable each srun, sets for the program. */
 static void add_submitted(const variables *to, const p4d_job *job, p4d_shell *shell)
 {
 	static const char of_srun[] = "SLURM_EXPORT_ENV";
 	p4d_value value;
 
 	if (job->export)
-		p4d_rehearsals_key_export(to->key, job->export);
+		p4d_rehearsals_key_export(to->key, job->export, true);
 	if (job->loads_environment)
 		p4d_rehearsals_key_unknown_variable(to->key, "");
 	if (p4d_shell_exported(shell, of_srun, &value) && value.length)
@@ -115,8 +115,8 @@ static void add_variables(p4d_rehearsals_key *key, const p4d_job *job, p4d_shell
 {
 	variables to = {key, shell};
 
-	add_environment(&to, shell);
 	add_submitted(&to, job, shell);
+	add_environment(&to, shell);
 	p4d_shell_each_exported(shell, add_script, &to);
 	if (p4d_shell_may_set(shell))
 		p4d_rehearsals_key_unknown_variable(key, "");

@@ -205,7 +205,7 @@ void p4d_rehearsals_key_variable(p4d_rehearsals_key *key, const char *name, cons
 	bool same;
 
 	if (!strcmp(name, of_srun))
-		p4d_rehearsals_key_export(key, value);
+		p4d_rehearsals_key_export(key, value, false);
 	if (decides_nothing(name))
 		return;
 	p4d_rehearsals__hash_add(&hash, value, strlen(value));

@@ -49,8 +49,8 @@ void p4d_rehearsals_key_launchers(p4d_rehearsals_key *key);
 /* One of these words. known: false: some of its characters are not. */
 void p4d_rehearsals_key_launcher(p4d_rehearsals_key *key, const char *word, bool known);
 
-/* sbatch's --export, "ALL,MODEL=7b". A rehearsal has none of the variables that it names. */
-void p4d_rehearsals_key_export(p4d_rehearsals_key *key, const char *list);
+/* --export of sbatch or srun, "ALL,MODEL=7b". known: false: a rehearsal does not set what the list sets. */
+void p4d_rehearsals_key_export(p4d_rehearsals_key *key, const char *list, bool known);
 
 /* A variable with a known value that such a word sets. */
 void p4d_rehearsals__key_launched(p4d_rehearsals_key *key, const char *name, const char *value);

@@ -3,8 +3,8 @@
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
+#include "base/exported.h"
 #include "rehearsals/rehearsals_key.h"
 
 /* What a word says of the next one. */
@@ -44,34 +44,39 @@ static void add(p4d_rehearsals_key *key, const char *name, size_t length, const 
 		p4d_rehearsals_key_unknown_variable(key, copy);
 }
 
-/* "ALL,MODEL=7b"; without ALL the program has fewer variables than the script sets. */
-static void add_list(p4d_rehearsals_key *key, const char *list, bool known)
+/* An item of --export. A name without a value has that of the environment, which the key does not have. */
+static void add_item(p4d_rehearsals_key *key, const p4d_exported *item, bool known)
 {
-	char item[512];
+	char value[512];
 
-	if (!known)
-		p4d_rehearsals_key_unknown_variable(key, "");
-	for (; known && *list; list += strcspn(list, ","), list += *list == ',') {
-		snprintf(item, sizeof(item), "%.*s", (int)strcspn(list, ","), list);
-		const size_t length = name_length(item);
-		if (length)
-			add(key, item, length, item + length + 1, strlen(item) + 1 < sizeof(item));
-		else if (strcmp(item, "ALL") != 0)
-			p4d_rehearsals_key_unknown_variable(key, item);
-	}
+	known = known && item->value && item->value_length < sizeof(value);
+	snprintf(value, sizeof(value), "%.*s", known ? (int)item->value_length : 0, known ? item->value : "");
+	add(key, item->name, item->name_length, value, known);
 }
 
-void p4d_rehearsals_key_export(p4d_rehearsals_key *key, const char *list)
+void p4d_rehearsals_key_export(p4d_rehearsals_key *key, const char *list, bool known)
 {
-	char name[sizeof(key->name)];
+	bool all = false;
+	p4d_exported item;
 
-	for (; *list; list += strcspn(list, ","), list += *list == ',') {
-		const size_t length = strcspn(list, "=,");
-		snprintf(name, sizeof(name), "%.*s", (int)(length < sizeof(name) ? length : sizeof(name) - 1),
-			 list);
-		if (*name && strcasecmp(name, "ALL") != 0)
-			p4d_rehearsals_key_unknown_variable(key, name);
+	while (p4d_exported_next(&list, &item)) {
+		if (p4d_exported_is_all(&item))
+			all = true;
+		else if (item.name_length)
+			add_item(key, &item, known);
 	}
+	/* without ALL the program lacks variables that a rehearsal has */
+	if (!all)
+		p4d_rehearsals_key_unknown_variable(key, "");
+}
+
+/* Of srun. */
+static void add_list(p4d_rehearsals_key *key, const char *list, bool known)
+{
+	if (known)
+		p4d_rehearsals_key_export(key, list, true);
+	else
+		p4d_rehearsals_key_unknown_variable(key, "");
 }
 
 /* What a word that sets no variable says of the next. */

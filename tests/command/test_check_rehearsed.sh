@@ -92,14 +92,31 @@ for change in '. /shared/params.sh' '. /shared/params.sh; export MODEL' 'export 
 	says "$rehearsed: out of memory" "p4d cannot tell that the job runs it the same way"
 done
 # those that sbatch or srun's own variable set
-for option in --export=ALL,MODEL=7b --export=MODEL --export=NONE --export-file=variables --get-user-env; do
+for option in --export=MODEL --export=NONE --export-file=variables --get-user-env; do
 	exits 0 p4d check --conf judge.conf "$option" large.sh
 	says "$rehearsed: out of memory" "p4d cannot tell that the job runs it the same way"
 done
-sed '2i #SBATCH --export=ALL,MODEL=7b' large.sh >unknown.sh
-exits 0 p4d check --conf judge.conf unknown.sh
-says "$rehearsed: out of memory" "p4d cannot tell that the job runs it the same way"
+for option in --export=ALL,MODEL=7b --export=MODEL=7b; do
+	exits 0 p4d check --conf judge.conf "$option" large.sh
+	prints "not checked"
+	unsaid P4D124 || fail "$option: judged by a rehearsal without it"
+done
 exits 0 env SBATCH_EXPORT=ALL,MODEL=7b p4d check --conf judge.conf large.sh
+prints "not checked"
+# a rehearsal has them, too
+sed -e '2i #SBATCH --export=ALL,MODEL=7b' -e 's/102400/102404/' large.sh >set.sh
+exits 12 p4d rehearse --conf p4d.conf --ranks first set.sh
+exits 124 p4d check --conf judge.conf set.sh
+exits 0 p4d check --conf judge.conf --export=ALL,MODEL=70b set.sh
+prints "not checked"
+sed -e 's/^srun/MODEL=7b &/' -e 's/102400/102404/' large.sh >same.sh
+exits 124 p4d check --conf judge.conf same.sh
+exits 0 p4d check --conf judge.conf --export=MODEL=7b set.sh
+says "$rehearsed: out of memory" "p4d cannot tell that the job runs it the same way"
+# the script sets it to something else, and srun may set it once more: which of them counts is not known
+sed 's/^srun/export MODEL=70b\n&/' set.sh >twice.sh
+exits 0 p4d check --conf judge.conf twice.sh
+says "$rehearsed: out of memory" "p4d cannot tell that the job runs it the same way"
 exits 0 env SLURM_EXPORT_ENV=ALL,MODEL=7b p4d check --conf judge.conf large.sh
 exits 124 env SLURM_EXPORT_ENV=ALL p4d check --conf judge.conf large.sh
 exits 124 p4d check --conf judge.conf --export=ALL large.sh

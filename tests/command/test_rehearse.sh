@@ -145,6 +145,26 @@ srun sh -c 'if [ $SLURM_PROCID = 0 ]; then ./prog --first; else ./prog --rank $S
 JOB
 exits 0 p4d rehearse "$work/place.sh"
 ranks "SLURM_PROCID=0 SLURM_LOCALID=0 WORLD_SIZE= |--first" "SLURM_PROCID=3 SLURM_LOCALID=1 WORLD_SIZE= |--rank|3"
+# variables that sbatch's --export sets: the script's own go before them, unless srun sets them once more
+cat >"$work/exported.sh" <<'JOB'
+#!/bin/sh
+#SBATCH -p h100 -N 1 --gpus-per-node=1 --export=ALL,DATA=/d,MORE=x,LESS=l,"'SET=1,2'"
+export MORE=y PRINTS="DATA MORE LESS SET"
+unset LESS
+./prog "$DATA"
+JOB
+exits 0 p4d rehearse "$work/exported.sh"
+ranks "DATA=/d MORE=y LESS= SET=1,2 |/d"
+exits 0 p4d rehearse --export=ALL,DATA=/e "$work/exported.sh"
+ranks "DATA=/e MORE=y LESS= SET= |/e"
+MORE=y exits 0 p4d rehearse "$work/exported.sh"
+ranks "DATA=/d MORE=y LESS= SET=1,2 |/d"
+sed 's|^./prog|srun ./prog|' "$work/exported.sh" >"$work/exported_srun.sh"
+exits 0 p4d rehearse "$work/exported_srun.sh"
+ranks "DATA=/d MORE=x LESS=l SET=1,2 |/d"
+sed 's|^./prog|srun --export=ALL,MORE=z ./prog|' "$work/exported.sh" >"$work/exported_srun.sh"
+exits 0 p4d rehearse "$work/exported_srun.sh"
+ranks "DATA=/d MORE=z LESS= SET=1,2 |/d"
 # what cannot be read is named
 printf '#!/bin/sh\n#SBATCH -p h100 --gpus-per-node=1\n./train --data $NO_SUCH_DATA/x\n' >"$work/unknown.sh"
 exits 9 p4d rehearse "$work/unknown.sh"
@@ -182,6 +202,23 @@ ranks "RANK=2 LOCAL_RANK=2 WORLD_SIZE=3 LOCAL_SIZE=3 SLURM_PROCID= OMPI_COMM_WOR
 printf 'a slots=4\nb slots=4\n' >"$work/hosts"
 exits 0 p4d rehearse --ranks last -- deepspeed --hostfile hosts --no_local_rank --no_python ./prog
 ranks "RANK=7 LOCAL_RANK=3 WORLD_SIZE=8 LOCAL_SIZE=4 SLURM_PROCID= OMPI_COMM_WORLD_RANK= OMPI_COMM_WORLD_SIZE= PMI_RANK= FOO= |"
+exits 0 p4d rehearse --ranks last -- deepspeed --hostfile hosts --include "a:0,2@b:1,3" --no_local_rank --no_python ./prog
+prints "on 4 x h100-80gb"
+exits 0 p4d rehearse --ranks last -- deepspeed --hostfile hosts --exclude a --no_local_rank --no_python ./prog
+prints "on 4 x h100-80gb"
+exits 0 p4d rehearse --ranks last -- deepspeed --hostfile hosts -e a:0@b:3 --no_local_rank --no_python ./prog
+prints "on 6 x h100-80gb"
+exits 0 p4d rehearse --gpus-per-node 8 --ranks last -- deepspeed --exclude localhost:0,1 --no_local_rank --no_python ./prog
+prints "on 6 x h100-80gb"
+rm -f "$seen"
+exits 9 p4d rehearse -- deepspeed --hostfile hosts --exclude a:0 --no_python ./prog
+says "deepspeed starts 3 ranks on one host and 4 on b; p4d plays the same number on each"
+exits 9 p4d rehearse -- deepspeed --exclude localhost:0 --no_python ./prog
+says "p4d rehearse --gpus-per-node N"
+for option in "--exclude c" "--include a:7" "--exclude a@b" "--include a:x"; do
+	exits 5 p4d rehearse -- deepspeed --hostfile hosts $option --no_python ./prog
+	says "deepspeed "
+done
 exits 0 p4d rehearse --ranks last -- "$work/venv/bin/python" -m torch.distributed.launch --nproc_per_node=2 train.py
 ranks "RANK=1 LOCAL_RANK=1 WORLD_SIZE=2 LOCAL_SIZE= SLURM_PROCID= OMPI_COMM_WORLD_RANK= OMPI_COMM_WORLD_SIZE= PMI_RANK= FOO= |train.py|--local-rank=1"
 exits 9 p4d rehearse -- apptainer exec --nv image.sif python train.py
