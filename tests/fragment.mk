@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # make check: tests that need neither a cluster nor a network. ./check runs everything. Folders here mirror those of the
-# sources; doubles/ has what stands in for hardware and for Slurm, support/ what tests share. A test is one line.
+# sources; doubles/ has what stands in for hardware and for Slurm, support/ what tests share. A test of the estimator is one line. A test of the
+# command or of the runtime has a second line, its LDADD.
 
 # The longest is begun first.
 unit_tests = \
@@ -179,7 +180,7 @@ cuda_tests = \
 	tests/runtime/device/test_cuda_traffic \
 	tests/runtime/device/test_cuda_open
 cuda_CPPFLAGS = -I$(top_srcdir)/tests/doubles/cuda $(AM_CPPFLAGS) -DP4D_TEST_CUDA
-cuda_LDADD = libp4dshim.la $(LDADD) -lstdc++
+cuda_LDADD = libp4dshim.la $(runtime_LDADD) -lstdc++
 tests_runtime_device_test_cuda_shim_SOURCES = tests/runtime/device/test_cuda_shim.cc
 tests_runtime_device_test_cuda_shim_CPPFLAGS = $(cuda_CPPFLAGS)
 tests_runtime_device_test_cuda_shim_LDADD = $(cuda_LDADD)
@@ -214,7 +215,7 @@ unit_tests += tests/runtime/device/test_cudnn_graphs
 endif
 tests_runtime_device_test_cudnn_graphs_CPPFLAGS = $(AM_CPPFLAGS) -isystem $(CUDA_INCLUDES) \
 	-DP4D_CUDA_STUB='"$(CUDA_LIBDIR)/stubs/libcuda.so"'
-tests_runtime_device_test_cudnn_graphs_LDADD = libp4dcudnn.la $(LDADD) -ldl
+tests_runtime_device_test_cudnn_graphs_LDADD = libp4dcudnn.la $(runtime_LDADD) -ldl
 tests_runtime_device_test_cudnn_graphs_LDFLAGS = $(AM_LDFLAGS) -Wl,-rpath,$(CUDA_LIBDIR)
 
 # the structure of the sources, and the names in what was built
@@ -248,22 +249,68 @@ endif
 endif
 TESTS += $(command_tests)
 
-# What tests link. Each takes what it uses: all of these are static.
+# What tests link: the part they test and what that part uses, so that a change to one part compiles no other. All of these are static.
 test_CPPFLAGS = $(CMOCKA_CFLAGS) $(JSONC_CFLAGS) $(XXHASH_CFLAGS)
 AM_CPPFLAGS += $(test_CPPFLAGS)
-LDADD = $(test_libraries) $(CMOCKA_LIBS) $(JSONC_LIBS) -lm
-test_libraries = libp4dsupport.la
+estimator_libraries = libp4dsupport.la libp4dhost.la libp4d.la
+runtime_libraries = libp4dsupport.la
 if HAVE_OPENBLAS
-test_libraries += libp4dtrainsupport.la
+runtime_libraries += libp4dtrainsupport.la
 endif
 if HAVE_XXHASH
-test_libraries += libp4dtrain.la
+runtime_libraries += libp4dtrain.la libp4dcheckpoint.la
 endif
-test_libraries += libp4dcommand.la
-if HAVE_XXHASH
-test_libraries += libp4dcheckpoint.la
-endif
-test_libraries += libp4ddata.la libp4dhost.la libp4d.la
+runtime_libraries += libp4ddata.la libp4dhost.la libp4d.la
+test_foundations = $(CMOCKA_LIBS) $(JSONC_LIBS) -lm
+LDADD = $(estimator_libraries) $(test_foundations)
+command_LDADD = libp4dsupport.la libp4dcommand.la $(LDADD)
+runtime_LDADD = $(runtime_libraries) $(test_foundations)
+tests_command_picture_test_charts_LDADD = $(command_LDADD)
+tests_command_picture_test_svg_LDADD = $(command_LDADD)
+tests_command_picture_test_view_LDADD = $(command_LDADD)
+tests_estimator_plan_test_published_memory_LDADD = $(command_LDADD)
+tests_estimator_cost_test_cost_runs_LDADD = $(command_LDADD)
+tests_runtime_comm_test_comm_LDADD = $(runtime_LDADD)
+tests_runtime_comm_test_comm_ahead_LDADD = $(runtime_LDADD)
+tests_runtime_comm_test_comm_failure_LDADD = $(runtime_LDADD)
+tests_runtime_comm_test_comm_strangers_LDADD = $(runtime_LDADD)
+tests_runtime_comm_test_comm_parts_LDADD = $(runtime_LDADD)
+tests_runtime_comm_test_comm_ranks_LDADD = $(runtime_LDADD)
+tests_runtime_data_test_sampler_LDADD = $(runtime_LDADD)
+tests_runtime_data_test_permutation_LDADD = $(runtime_LDADD)
+tests_runtime_data_test_tokens_LDADD = $(runtime_LDADD)
+tests_runtime_checkpoint_test_checkpoint_damage_LDADD = $(runtime_LDADD)
+tests_runtime_checkpoint_test_checkpoint_saver_LDADD = $(runtime_LDADD)
+tests_runtime_checkpoint_test_safetensors_LDADD = $(runtime_LDADD)
+tests_runtime_run_test_learning_rate_LDADD = $(runtime_LDADD)
+tests_runtime_run_test_settings_LDADD = $(runtime_LDADD)
+tests_runtime_run_test_step_log_LDADD = $(runtime_LDADD)
+tests_runtime_run_test_tensorboard_LDADD = $(runtime_LDADD)
+tests_runtime_run_test_run_end_LDADD = $(runtime_LDADD)
+tests_runtime_device_test_blas_kernels_LDADD = $(runtime_LDADD)
+tests_runtime_device_test_device_cpu_threads_LDADD = $(runtime_LDADD)
+tests_runtime_device_test_fp8_codes_LDADD = $(runtime_LDADD)
+tests_runtime_device_test_device_llama_LDADD = $(runtime_LDADD)
+tests_runtime_comm_test_comm_device_LDADD = $(runtime_LDADD)
+tests_runtime_comm_test_comm_device_failure_LDADD = $(runtime_LDADD)
+tests_runtime_model_test_attention_blocks_LDADD = $(runtime_LDADD)
+tests_runtime_model_test_weights_LDADD = $(runtime_LDADD)
+tests_runtime_trainer_test_trainer_LDADD = $(runtime_LDADD)
+tests_runtime_trainer_test_trainer_layouts_LDADD = $(runtime_LDADD)
+tests_runtime_trainer_test_trainer_fp8_LDADD = $(runtime_LDADD)
+tests_runtime_trainer_test_trainer_offload_LDADD = $(runtime_LDADD)
+tests_runtime_trainer_test_trainer_transports_LDADD = $(runtime_LDADD)
+tests_runtime_trainer_test_skip_LDADD = $(runtime_LDADD)
+tests_runtime_trainer_test_local_loss_LDADD = $(runtime_LDADD)
+tests_runtime_checkpoint_test_checkpoint_resume_LDADD = $(runtime_LDADD)
+tests_runtime_run_test_memory_report_LDADD = $(runtime_LDADD)
+tests_runtime_run_test_parity_LDADD = $(runtime_LDADD)
+tests_runtime_run_test_rank_cores_LDADD = $(runtime_LDADD)
+tests_runtime_run_test_killed_LDADD = $(runtime_LDADD)
+tests_estimator_model_test_rope_LDADD = $(runtime_LDADD)
+tests_bench_comm_speed_LDADD = $(runtime_LDADD)
+tests_bench_device_speed_LDADD = $(runtime_LDADD)
+tests_bench_train_speed_LDADD = $(runtime_LDADD)
 check_LTLIBRARIES += libp4dsupport.la
 libp4dsupport_la_SOURCES = \
 	tests/support/support.h tests/support/numbers.h tests/support/shapes.h tests/support/conf_file.h tests/support/durations.h tests/support/guarded_site.h \
@@ -284,12 +331,12 @@ tests_runtime_device_test_cuda_kernels_SOURCES = tests/runtime/device/test_cuda_
 tests_runtime_device_test_cuda_fp8_SOURCES = tests/runtime/device/test_cuda_fp8.c $(kernel_cases)
 tests_runtime_device_test_cuda_attention_SOURCES = tests/runtime/device/test_cuda_attention.c $(kernel_cases)
 kernel_cases = tests/support/kernel_cases.h tests/support/kernel_cases.c
-tests_runtime_device_test_device_cpu_LDADD = libp4dcpu64.la $(LDADD)
-tests_runtime_device_test_device_cpu_gelu_LDADD = libp4dcpu64.la $(LDADD)
-tests_runtime_device_test_device_cpu_attention_LDADD = libp4dcpu64.la $(LDADD)
-tests_runtime_device_test_device_cpu_types_LDADD = libp4dcpu64.la $(LDADD)
+tests_runtime_device_test_device_cpu_LDADD = libp4dcpu64.la $(runtime_LDADD)
+tests_runtime_device_test_device_cpu_gelu_LDADD = libp4dcpu64.la $(runtime_LDADD)
+tests_runtime_device_test_device_cpu_attention_LDADD = libp4dcpu64.la $(runtime_LDADD)
+tests_runtime_device_test_device_cpu_types_LDADD = libp4dcpu64.la $(runtime_LDADD)
 tests_runtime_comm_test_comm_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc -Wl,--wrap=calloc -Wl,--wrap=realloc
-tests_runtime_checkpoint_test_checkpoint_LDADD = $(LDADD) $(XXHASH_LIBS)
+tests_runtime_checkpoint_test_checkpoint_LDADD = $(runtime_LDADD) $(XXHASH_LIBS)
 # a training program that p4d rehearse runs
 check_PROGRAMS += tests/rehearsal/played
 tests_rehearsal_played_LDADD = -ldl
@@ -333,7 +380,8 @@ check_PROGRAMS += $(fuzzers)
 TESTS += tests/fuzz/test_replay.sh
 libp4dreplay_la_SOURCES = tests/fuzz/replay.c
 check_LTLIBRARIES += libp4dreplay.la
-fuzz_LDADD = libp4dreplay.la $(test_libraries)
+fuzz_LDADD = libp4dreplay.la $(estimator_libraries)
+runtime_fuzz_LDADD = libp4dreplay.la $(runtime_libraries)
 tests_fuzz_fuzz_arguments_CPPFLAGS = $(AM_CPPFLAGS)
 tests_fuzz_fuzz_arguments_LDADD = $(fuzz_LDADD)
 if HAVE_YAML
@@ -345,23 +393,23 @@ tests_fuzz_fuzz_arguments_CPPFLAGS += -DP4D_TEST_TOML
 tests_fuzz_fuzz_arguments_LDADD += libp4dtoml.la -lstdc++
 endif
 tests_fuzz_fuzz_conf_LDADD = $(fuzz_LDADD)
-tests_fuzz_fuzz_documents_LDADD = $(fuzz_LDADD)
+tests_fuzz_fuzz_documents_LDADD = libp4dreplay.la libp4dcommand.la $(runtime_libraries)
 tests_fuzz_fuzz_environment_SOURCES = tests/fuzz/fuzz_environment.c plugin/job_environment.h plugin/job_environment.c
 tests_fuzz_fuzz_environment_LDADD = $(fuzz_LDADD)
 tests_fuzz_fuzz_gpus_LDADD = $(fuzz_LDADD)
 tests_fuzz_fuzz_gres_LDADD = $(fuzz_LDADD)
-tests_fuzz_fuzz_index_LDADD = $(fuzz_LDADD)
-tests_fuzz_fuzz_join_LDADD = $(fuzz_LDADD)
-tests_fuzz_fuzz_manifest_LDADD = $(fuzz_LDADD) $(XXHASH_LIBS)
+tests_fuzz_fuzz_index_LDADD = $(runtime_fuzz_LDADD)
+tests_fuzz_fuzz_join_LDADD = $(runtime_fuzz_LDADD)
+tests_fuzz_fuzz_manifest_LDADD = $(runtime_fuzz_LDADD) $(XXHASH_LIBS)
 tests_fuzz_fuzz_model_LDADD = $(fuzz_LDADD)
 tests_fuzz_fuzz_plan_LDADD = $(fuzz_LDADD)
 tests_fuzz_fuzz_reader_LDADD = $(fuzz_LDADD)
 tests_fuzz_fuzz_record_LDADD = $(fuzz_LDADD)
-tests_fuzz_fuzz_safetensors_LDADD = $(fuzz_LDADD)
+tests_fuzz_fuzz_safetensors_LDADD = $(runtime_fuzz_LDADD)
 tests_fuzz_fuzz_sbatch_LDADD = $(fuzz_LDADD)
-tests_fuzz_fuzz_settings_LDADD = $(fuzz_LDADD)
-tests_fuzz_fuzz_tokenizer_LDADD = $(fuzz_LDADD)
-tests_fuzz_fuzz_tokens_LDADD = $(fuzz_LDADD)
+tests_fuzz_fuzz_settings_LDADD = $(runtime_fuzz_LDADD)
+tests_fuzz_fuzz_tokenizer_LDADD = $(runtime_fuzz_LDADD)
+tests_fuzz_fuzz_tokens_LDADD = $(runtime_fuzz_LDADD)
 
 # On a GPU: built and run by tests/gpu/run only.
 if HAVE_CUDA
@@ -379,7 +427,7 @@ gpu-report: tests/runtime/device/test_cuda_traffic
 	@$(srcdir)/tests/gpu/report $< '$(NVCC) -std=c++17 $(roots) $(NVCCFLAGS)' $(addprefix $(srcdir)/,$(cuda_kernels))
 endif
 gpu_CPPFLAGS = $(AM_CPPFLAGS) -isystem $(CUDA_INCLUDES) -DP4D_TEST_GPU
-gpu_LDADD = $(LDADD) -L$(CUDA_LIBDIR) -lcudart_static -lpthread -lrt -ldl -lm
+gpu_LDADD = $(runtime_LDADD) -L$(CUDA_LIBDIR) -lcudart_static -lpthread -lrt -ldl -lm
 tests_gpu_check_types_SOURCES = tests/runtime/device/test_device_cpu_types.c
 tests_gpu_check_types_CPPFLAGS = $(gpu_CPPFLAGS)
 tests_gpu_check_types_LDADD = libp4dcpu64.la $(gpu_LDADD)
