@@ -5,113 +5,49 @@
  * configurations. Constants were chosen with those looked at `before`; all others were looked at after.
  * P4D_TEST_ROWS=1 prints every row.
  */
-#include "support/support.h"
-
-#include <inttypes.h>
-#include <math.h>
+#include "support/deviations.h"
+#include "support/rows.h"
 
 #include "plan/stage_memory.h"
 #include "request/defaults.h"
 
-enum { COLUMNS = 64, WORST = 12 };
-
-typedef struct row {
-	char *name[COLUMNS], *field[COLUMNS];
-	int columns;
-	unsigned line;
-} row;
-
-static const char *field(const row *r, const char *name)
-{
-	for (int i = 0; i < r->columns; i++)
-		if (!strcmp(r->name[i], name))
-			return r->field[i];
-	fail_msg("no column %s", name);
-	return NULL;
-}
-
-static bool has_column(const row *r, const char *name)
-{
-	for (int i = 0; i < r->columns; i++)
-		if (!strcmp(r->name[i], name))
-			return true;
-	return false;
-}
-
-static uint64_t number(const row *r, const char *name)
-{
-	return strtoull(field(r, name), NULL, 10);
-}
-
-/* The GPU that a row names. NULL where its file has none. */
-static const p4d_gpu *gpu_of(const row *r)
-{
-	static p4d_gpus table;
-	p4d_error err;
-
-	for (int i = 0; i < r->columns; i++) {
-		if (strcmp(r->name[i], "gpu"))
-			continue;
-		if (!table.gpu)
-			assert_int_equal(p4d_gpus_load(&table, NULL, &err), 0);
-		const p4d_gpu *gpu = p4d_gpu_find(&table, r->field[i], NULL);
-		assert_non_null(gpu);
-		return gpu;
-	}
-	return NULL;
-}
-
-static int split(char *line, char *field[COLUMNS])
-{
-	int n = 0;
-
-	for (char *at = line; at && n < COLUMNS; n++) {
-		field[n] = at;
-		at = strchr(at, ',');
-		if (at)
-			*at++ = '\0';
-	}
-	return n;
-}
+enum { WORST = 12 };
 
 /* A pattern with delta nets is that of Qwen3-Next; the others' layers are blocks of Nemotron-H. */
-static const char *architecture_of(const row *r)
+static const char *architecture_of(const csv_row *r)
 {
-	if (!has_column(r, "layer-pattern"))
+	if (!row_find(r, "layer-pattern"))
 		return "positions=rope";
-	return strchr(field(r, "layer-pattern"), 'G') ? "architecture=qwen3-next positions=rope"
-						      : "architecture=nemotron-h positions=none";
+	return strchr(row_field(r, "layer-pattern"), 'G') ? "architecture=qwen3-next positions=rope"
+							  : "architecture=nemotron-h positions=none";
 }
 
 /* What p4d expects this rank to have allocated in training, at most. */
-static uint64_t expected(const row *r)
+static uint64_t expected(const csv_row *r)
 {
 	p4d_request q = {.gpu = ""};
 	p4d_stage stage;
 	p4d_layout l;
 	p4d_error err;
-	char batch[32];
-	const uint64_t world = number(r, "tp") * number(r, "cp") * number(r, "pp") * number(r, "dp");
+	const uint64_t world =
+	    row_number(r, "tp") * row_number(r, "cp") * row_number(r, "pp") * row_number(r, "dp");
 
 	set_all(&q, "model=custom framework=megatron bias=none qk-norm=off dropout=off attention-mask=off");
 	set_all(&q, architecture_of(r));
-	set_all(&q, strcmp(field(r, "activation"), "swiglu") ? "glu=off" : "glu=on");
+	set_all(&q, strcmp(row_field(r, "activation"), "swiglu") ? "glu=off" : "glu=on");
 	for (int i = 0; strcmp(r->name[i], "stage"); i++) {     /* behind it is what was measured */
 		const bool meant = strcmp(r->name[i], "gpu") && /* imbalance: among ranks of experts */
-				   (strcmp(r->name[i], "imbalance") || number(r, "ep") > 1);
+				   (strcmp(r->name[i], "imbalance") || row_number(r, "ep") > 1);
 		const int option = meant ? p4d_request_option_find(r->name[i]) : -1;
-		if (option >= 0 && strcmp(r->field[i], "0") &&
-		    p4d_request_set(&q, (p4d_option)option, r->field[i], P4D_BY_USER, &err) < 0)
-			fail_msg("line %u: %s", r->line, err.text);
+		if (option >= 0 && strcmp(r->field[i], "0"))
+			row_set(&q, r, option, r->field[i]);
 	}
-	snprintf(batch, sizeof(batch), "%" PRIu64,
-		 number(r, "micro-batch") * number(r, "micro-batches") * number(r, "dp"));
-	assert_int_equal(p4d_request_set(&q, P4D_GLOBAL_BATCH, batch, P4D_BY_USER, &err), 0);
+	row_set_batch(&q, r, row_number(r, "dp"));
 	p4d_request_complete(&q, 0, world);
 	if (p4d_layout_build(&q, 1, world, &l, &err) < 0)
 		fail_msg("line %u: %s", r->line, err.text);
-	if (p4d_memory_of_stage(&l, P4D_METHOD_PLAN, gpu_of(r), (uint32_t)number(r, "stage"), &stage, &err) <
-	    0)
+	if (p4d_memory_of_stage(&l, P4D_METHOD_PLAN, row_gpu(r), (uint32_t)row_number(r, "stage"), &stage,
+				&err) < 0)
 		fail_msg("line %u: %s", r->line, err.text);
 	const uint64_t train = stage.phase_bytes[P4D_TRAIN], step = stage.phase_bytes[P4D_STEP];
 	return train > step ? train : step;
@@ -119,115 +55,73 @@ static uint64_t expected(const row *r)
 
 /* Whether this row is of the configuration of the one before: all but the stage and what was measured is the
  * same. */
-static bool same_configuration(const row *r, const char *line, char *before, size_t size)
+static bool same_configuration(const csv_row *r, char before[ROW_LENGTH], size_t *length)
 {
-	const char *stage = field(r, "stage");
-	const size_t length = (size_t)(stage - r->field[0]);
-	const bool same = strlen(before) == length && !memcmp(before, line, length);
+	const size_t options = (size_t)(row_field(r, "stage") - r->field[0]);
+	const bool same = *length == options && !memcmp(before, r->text, options);
 
-	snprintf(before, size, "%.*s", (int)length, line);
+	memcpy(before, r->text, options);
+	*length = options;
 	return same;
 }
 
-typedef struct deviation {
-	double share, bytes;
-	unsigned line;
-} deviation;
-
-typedef struct summary {
-	const char *what;
-	double sum, worst;
-	int rows;
-} summary;
-
-static void count(summary *s, double share)
-{
-	s->sum += fabs(share);
-	s->worst = fmax(s->worst, fabs(share));
-	s->rows++;
-}
-
-static void count_in(summary *s, int count_of, const char *what, double share)
+static void count_in(deviations *s, int count_of, const char *what, double share)
 {
 	for (int i = 0; i < count_of; i++)
 		if (!strcmp(s[i].what, what))
-			count(&s[i], share);
-}
-
-static void print(const summary *s)
-{
-	if (s->rows)
-		printf("%-24s %5d rows, mean %.3f %%, worst %.2f %%\n", s->what, s->rows,
-		       100 * s->sum / s->rows, 100 * s->worst);
-}
-
-static int larger(const void *a, const void *b)
-{
-	const double x = fabs(((const deviation *)a)->share), y = fabs(((const deviation *)b)->share);
-
-	return x < y ? 1 : x > y ? -1 : 0;
+			deviations_count(&s[i], share);
 }
 
 /* The rows of one file. None may deviate by more than `most` and 0.1 GiB. */
 static void compare(const char *name, double mean, double most, int configurations_of, int most_seen)
 {
 	static deviation of[8192];
-	summary looked_at[] = {{.what = "before"}, {.what = "after"}, {.what = "all"}},
-		by_phase[] = {{.what = "backward"}, {.what = "head"},      {.what = "loss"},
-			      {.what = "forward"},  {.what = "optimizer"}, {.what = "between"}},
-		by_stage[] = {
-		    {.what = "only stage"}, {.what = "first"}, {.what = "middle"}, {.what = "last"}};
-	const char *dir = getenv("P4D_TEST_SRCDIR");
-	char path[4096], header[2048], line[2048];
-	row r = {.line = 1};
-	char copy[2048], before[2048] = "";
+	deviations looked_at[] = {{.what = "before"}, {.what = "after"}, {.what = "all"}},
+		   by_phase[] = {{.what = "backward"}, {.what = "head"},      {.what = "loss"},
+				 {.what = "forward"},  {.what = "optimizer"}, {.what = "between"}},
+		   by_stage[] = {
+		       {.what = "only stage"}, {.what = "first"}, {.what = "middle"}, {.what = "last"}};
+	csv_row r;
+	char before[ROW_LENGTH];
+	size_t length = 0;
 	uint64_t next_stage = 0, stages_before = 0;
 	int rows = 0, beyond = 0, configurations = 0, seen = 0;
 
-	snprintf(path, sizeof(path), "%s/tests/data/%s", dir ? dir : ".", name);
-	FILE *file = fopen(path, "r");
-	assert_non_null(file);
-	assert_non_null(fgets(header, sizeof(header), file));
-	header[strcspn(header, "\r\n")] = '\0';
-	r.columns = split(header, r.name);
-	while (fgets(line, sizeof(line), file)) {
-		line[strcspn(line, "\r\n")] = '\0';
-		r.line++;
-		memcpy(copy, line, sizeof(copy));
-		assert_int_equal(split(line, r.field), r.columns);
-		const double measured = (double)number(&r, "allocated");
+	rows_open(&r, name, NULL);
+	while (rows_next(&r)) {
+		const double measured = (double)row_number(&r, "allocated");
 		const double bytes = (double)expected(&r) - measured, share = bytes / measured;
-		const uint64_t stage = number(&r, "stage"), stages = number(&r, "pp");
+		const uint64_t stage = row_number(&r, "stage"), stages = row_number(&r, "pp");
 		if (getenv("P4D_TEST_ROWS")) /* all of them, for who mends a formula */
 			printf("%u,%.4f,%.1f,%.1f,%s\n", r.line, share, bytes / (1 << 20),
-			       measured / (1 << 20), field(&r, "phase"));
-		if (!same_configuration(&r, copy, before, sizeof(before))) {
+			       measured / (1 << 20), row_field(&r, "phase"));
+		if (!same_configuration(&r, before, &length)) {
 			assert_int_equal(next_stage, stages_before); /* of the one before, all are there */
 			next_stage = 0;
 			stages_before = stages;
 			configurations++;
-			seen += strcmp(field(&r, "looked_at"), "after") != 0;
+			seen += strcmp(row_field(&r, "looked_at"), "after") != 0;
 		}
 		assert_int_equal(stage, next_stage++);
 		assert_true(rows < (int)(sizeof(of) / sizeof(*of)));
 		of[rows++] = (deviation){share, bytes, r.line};
 		beyond += fabs(share) > most && fabs(bytes) > 0.1 * (double)(1 << 30);
-		count_in(looked_at, 2, field(&r, "looked_at"), share);
-		count(&looked_at[2], share);
-		count(&by_stage[stages == 1 ? 0 : stage == 0 ? 1 : stage < stages - 1 ? 2 : 3], share);
-		count_in(by_phase, 6, field(&r, "phase"), share);
+		count_in(looked_at, 2, row_field(&r, "looked_at"), share);
+		deviations_count(&looked_at[2], share);
+		deviations_count(&by_stage[stages == 1          ? 0
+					   : stage == 0         ? 1
+					   : stage < stages - 1 ? 2
+								: 3],
+				 share);
+		count_in(by_phase, 6, row_field(&r, "phase"), share);
 	}
-	fclose(file);
-	qsort(of, (size_t)rows, sizeof(*of), larger);
-	for (int i = 0; i < rows && i < WORST; i++)
-		printf("line %4u: %+6.2f %%, %+9.1f MiB\n", of[i].line, 100 * of[i].share,
-		       of[i].bytes / (1 << 20));
+	deviations_print_worst(of, rows, WORST);
 	for (size_t i = 0; i < sizeof(by_phase) / sizeof(*by_phase); i++)
-		print(&by_phase[i]);
+		deviations_print(&by_phase[i]);
 	for (size_t i = 0; i < sizeof(by_stage) / sizeof(*by_stage); i++)
-		print(&by_stage[i]);
+		deviations_print(&by_stage[i]);
 	for (int i = 0; i < 3; i++) {
-		print(&looked_at[i]);
+		deviations_print(&looked_at[i]);
 		assert_true(looked_at[i].rows > 0 || (i == 0 && most_seen == 0));
 		assert_true(looked_at[i].sum <= mean * looked_at[i].rows);
 	}

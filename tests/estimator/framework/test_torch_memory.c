@@ -5,69 +5,26 @@
  * rows looked at `before`, mended with those looked at `while`, and have not seen the others; some of the
  * first two are kept, not more than a tenth. P4D_TEST_ROWS=1 prints every row.
  */
-#include "support/support.h"
-
-#include <inttypes.h>
-#include <math.h>
+#include "support/deviations.h"
+#include "support/rows.h"
 
 #include "plan/stage_memory.h"
 #include "request/defaults.h"
 
-enum { COLUMNS = 64, WORST = 12, ROWS = 4096 };
-
-typedef struct row {
-	char *name[COLUMNS], *field[COLUMNS];
-	int columns;
-	unsigned line;
-} row;
-
-static const char *field(const row *r, const char *name)
-{
-	for (int i = 0; i < r->columns; i++)
-		if (!strcmp(r->name[i], name))
-			return r->field[i];
-	fail_msg("no column %s", name);
-	return NULL;
-}
-
-static uint64_t number(const row *r, const char *name)
-{
-	return strtoull(field(r, name), NULL, 10);
-}
-
-static int split(char *line, char *fields[COLUMNS])
-{
-	int n = 0;
-
-	for (char *at = line; at && n < COLUMNS; n++) {
-		fields[n] = at;
-		at = strchr(at, ',');
-		if (at)
-			*at++ = '\0';
-	}
-	return n;
-}
-
-static void set(p4d_request *q, const row *r, int option, const char *value)
-{
-	p4d_error err;
-
-	if (p4d_request_set(q, (p4d_option)option, value, P4D_BY_USER, &err) < 0)
-		fail_msg("line %u: %s", r->line, err.text);
-}
+enum { WORST = 12, ROWS = 4096 };
 
 /* Sizes of experts and latent attention: 0 where a model has none. */
 static const char *const sparse[] = {"shared-ffn",   "dense-layers",  "q-lora-rank",
 				     "kv-lora-rank", "rope-head-dim", "v-head-dim"};
 
 /* What p4d expects this rank to have allocated, at most. */
-static void expect(const row *r, p4d_stage *stage)
+static void expect(const csv_row *r, p4d_stage *stage)
 {
 	p4d_request q = {.gpu = ""};
 	p4d_error err;
 	p4d_layout l;
-	char batch[32];
-	const uint64_t world = number(r, "tp") * number(r, "cp") * number(r, "pp") * number(r, "dp");
+	const uint64_t world =
+	    row_number(r, "tp") * row_number(r, "cp") * row_number(r, "pp") * row_number(r, "dp");
 
 	set_all(&q, "model=custom framework=fsdp positions=rope bias=none norm=rmsnorm glu=on");
 	for (int i = 0; i < r->columns; i++) {
@@ -77,107 +34,60 @@ static void expect(const row *r, p4d_stage *stage)
 		for (size_t k = 0; ours && k < sizeof(sparse) / sizeof(sparse[0]); k++)
 			ours = strcmp(r->name[i], sparse[k]) || strcmp(r->field[i], "0");
 		if (ours)
-			set(&q, r, option, r->field[i]);
+			row_set(&q, r, option, r->field[i]);
 	}
-	snprintf(batch, sizeof(batch), "%" PRIu64,
-		 number(r, "micro-batch") * number(r, "micro-batches") * number(r, "dp"));
-	set(&q, r, P4D_GLOBAL_BATCH, batch);
+	row_set_batch(&q, r, row_number(r, "dp"));
 	p4d_request_complete(&q, 0, world);
 	if (p4d_layout_build(&q, 1, world, &l, &err) < 0)
 		fail_msg("line %u: %s", r->line, err.text);
-	if (p4d_memory_of_stage(&l, P4D_METHOD_PLAN, NULL, (uint32_t)number(r, "stage"), stage, &err) < 0)
+	if (p4d_memory_of_stage(&l, P4D_METHOD_PLAN, NULL, (uint32_t)row_number(r, "stage"), stage, &err) < 0)
 		fail_msg("line %u: %s", r->line, err.text);
-}
-
-typedef struct summary {
-	const char *what;
-	double sum, worst;
-	int rows;
-} summary;
-
-static void count(summary *s, double share)
-{
-	s->sum += fabs(share);
-	s->worst = fmax(s->worst, fabs(share));
-	s->rows++;
-}
-
-static void print(const summary *s)
-{
-	if (s->rows)
-		printf("%-24s %5d rows, mean %.3f %%, worst %.2f %%\n", s->what, s->rows,
-		       100 * s->sum / s->rows, 100 * s->worst);
-}
-
-typedef struct deviation {
-	double share, bytes;
-	unsigned line;
-} deviation;
-
-static int larger(const void *a, const void *b)
-{
-	const double x = fabs(((const deviation *)a)->share), y = fabs(((const deviation *)b)->share);
-
-	return x < y ? 1 : x > y ? -1 : 0;
 }
 
 enum { LOOKED_AT, AFTER, PIPELINES, MANY_CHUNKS, SUMMARIES };
 
 /* How far p4d is from the rows of a file of tests/data, or of the one that P4D_TEST_FILE names. */
-static int compare(const char *name, summary of[SUMMARIES])
+static int compare(const char *name, deviations of[SUMMARIES])
 {
 	static deviation all[ROWS];
-	const char *dir = getenv("P4D_TEST_SRCDIR"), *other = getenv("P4D_TEST_FILE");
-	char path[4096], header[2048], line[2048];
 	const bool compiled = !strcmp(name, "torch_compiled.csv");
-	row r = {.line = 1};
+	csv_row r;
 	int rows = 0;
 
-	snprintf(path, sizeof(path), "%s/tests/data/%s", dir ? dir : ".", name);
-	FILE *file = fopen(other ? other : path, "r");
-	assert_non_null(file);
-	assert_non_null(fgets(header, sizeof(header), file));
-	header[strcspn(header, "\r\n")] = '\0';
-	r.columns = split(header, r.name);
-	while (fgets(line, sizeof(line), file)) {
+	rows_open(&r, name, getenv("P4D_TEST_FILE"));
+	while (rows_next(&r)) {
 		p4d_stage stage;
-		line[strcspn(line, "\r\n")] = '\0';
-		r.line++;
-		assert_int_equal(split(line, r.field), r.columns);
 		expect(&r, &stage);
 		const uint64_t train = stage.phase_bytes[P4D_TRAIN], step = stage.phase_bytes[P4D_STEP];
-		const double measured = (double)number(&r, "allocated");
+		const double measured = (double)row_number(&r, "allocated");
 		const double bytes = (double)(train > step ? train : step) - measured;
 		if (getenv("P4D_TEST_ROWS")) /* all of them, for who mends a formula */
 			printf("%u,%.4f,%.1f,%.1f,%s,%.1f\n", r.line, bytes / measured, bytes / (1 << 20),
-			       measured / (1 << 20), field(&r, "phase"),
+			       measured / (1 << 20), row_field(&r, "phase"),
 			       (double)stage.part[P4D_PART_ACTIVATIONS] / (1 << 20));
 		assert_true(rows < ROWS);
 		all[rows++] = (deviation){bytes / measured, bytes, r.line};
-		const bool looked = strcmp(field(&r, "looked_at"), "after") != 0;
-		const bool said = compiled && number(&r, "cp") > 1 && !strcmp(field(&r, "recompute"), "full");
-		count(&of[looked                         ? LOOKED_AT
-			  : number(&r, "vpp") > 3        ? MANY_CHUNKS
-			  : number(&r, "pp") > 1 || said ? PIPELINES
-							 : AFTER],
-		      bytes / measured);
+		const bool looked = strcmp(row_field(&r, "looked_at"), "after") != 0;
+		const bool said =
+		    compiled && row_number(&r, "cp") > 1 && !strcmp(row_field(&r, "recompute"), "full");
+		deviations_count(&of[looked                             ? LOOKED_AT
+				     : row_number(&r, "vpp") > 3        ? MANY_CHUNKS
+				     : row_number(&r, "pp") > 1 || said ? PIPELINES
+									: AFTER],
+				 bytes / measured);
 	}
-	fclose(file);
-	qsort(all, (size_t)rows, sizeof(*all), larger);
-	for (int i = 0; i < rows && i < WORST; i++)
-		printf("line %4u: %+6.2f %%, %+9.1f MiB\n", all[i].line, 100 * all[i].share,
-		       all[i].bytes / (1 << 20));
+	deviations_print_worst(all, rows, WORST);
 	for (int i = 0; i < SUMMARIES; i++)
-		print(&of[i]);
+		deviations_print(&of[i]);
 	return rows;
 }
 
 static void torchtitan_itself(void **state)
 {
-	summary of[SUMMARIES] = {{.what = "before, while"},
-				 {.what = "after"},
-				 {.what = "after, pipelines"},
-				 {.what = "after, more than three chunks"}};
+	deviations of[SUMMARIES] = {{.what = "before, while"},
+				    {.what = "after"},
+				    {.what = "after, pipelines"},
+				    {.what = "after, more than three chunks"}};
 	const int rows = compare("torch_memory.csv", of);
 
 	(void)state;
@@ -191,10 +101,10 @@ static void torchtitan_itself(void **state)
  * pipelines. */
 static void torchtitan_with_experts(void **state)
 {
-	summary of[SUMMARIES] = {{.what = "before, while"},
-				 {.what = "after"},
-				 {.what = "after, pipelines"},
-				 {.what = "after, more than three chunks"}};
+	deviations of[SUMMARIES] = {{.what = "before, while"},
+				    {.what = "after"},
+				    {.what = "after, pipelines"},
+				    {.what = "after, more than three chunks"}};
 	const int rows = compare("torch_experts.csv", of);
 
 	(void)state;
@@ -209,10 +119,10 @@ static void torchtitan_with_experts(void **state)
 /* What Inductor makes of its layers and its loss. */
 static void torchtitan_compiled(void **state)
 {
-	summary of[SUMMARIES] = {{.what = "before, while"},
-				 {.what = "after"},
-				 {.what = "after, pipelines"},
-				 {.what = "after, more than three chunks"}};
+	deviations of[SUMMARIES] = {{.what = "before, while"},
+				    {.what = "after"},
+				    {.what = "after, pipelines"},
+				    {.what = "after, more than three chunks"}};
 	const int rows =
 	    compare("torch_compiled.csv", of); /* with pipelines, what is said to be unvalidated */
 

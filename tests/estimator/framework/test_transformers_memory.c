@@ -6,58 +6,14 @@
  * seen the others; some of the first two are kept, not more than a tenth. P4D_TEST_VERBOSE=1 prints every
  * row, P4D_TEST_ROWS names another file.
  */
-#include "support/support.h"
-
-#include <inttypes.h>
-#include <math.h>
+#include "support/deviations.h"
+#include "support/rows.h"
 
 #include "plan/stage_memory.h"
 #include "request/architecture.h"
 #include "request/defaults.h"
 
-enum { COLUMNS = 64, GROUPS = 64 };
-
-typedef struct row {
-	char *name[COLUMNS], *field[COLUMNS];
-	int columns;
-	unsigned line;
-} row;
-
-/* NULL: the file has no such column. */
-static const char *find(const row *r, const char *name)
-{
-	for (int i = 0; i < r->columns; i++)
-		if (!strcmp(r->name[i], name))
-			return r->field[i];
-	return NULL;
-}
-
-static const char *field(const row *r, const char *name)
-{
-	const char *found = find(r, name);
-
-	if (!found)
-		fail_msg("no column %s", name);
-	return found;
-}
-
-static uint64_t number(const row *r, const char *name)
-{
-	return strtoull(field(r, name), NULL, 10);
-}
-
-static int split(char *line, char *field[COLUMNS])
-{
-	int n = 0;
-
-	for (char *at = line; at && n < COLUMNS; n++) {
-		field[n] = at;
-		at = strchr(at, ',');
-		if (at)
-			*at++ = '\0';
-	}
-	return n;
-}
+enum { GROUPS = 64 };
 
 /* Of models with experts or latent attention: 0 where a model has none. */
 static bool option_of_experts(const char *name)
@@ -67,10 +23,10 @@ static bool option_of_experts(const char *name)
 }
 
 /* Columns that are no option of the request as they stand. */
-static bool differs(const row *r, const char *name, const char *value)
+static bool differs(const csv_row *r, const char *name, const char *value)
 {
-	const bool adapters = strcmp(field(r, "finetune"), "full") != 0,
-		   fsdp = !strcmp(field(r, "framework"), "fsdp");
+	const bool adapters = strcmp(row_field(r, "finetune"), "full") != 0,
+		   fsdp = !strcmp(row_field(r, "framework"), "fsdp");
 
 	if (!strcmp(value, "0") && option_of_experts(name))
 		return true;
@@ -81,43 +37,40 @@ static bool differs(const row *r, const char *name, const char *value)
 	if (!strcmp(name, "shard-degree"))
 		return true;
 	if (!strcmp(name, "zero-stage") || !strcmp(name, "offload"))
-		return strcmp(field(r, "framework"), "deepspeed") != 0;
-	return !strcmp(name, "autocast") && (fsdp || !strcmp(field(r, "framework"), "deepspeed"));
+		return strcmp(row_field(r, "framework"), "deepspeed") != 0;
+	return !strcmp(name, "autocast") && (fsdp || !strcmp(row_field(r, "framework"), "deepspeed"));
 }
 
 /* What p4d expects this rank to have allocated, at most. */
-static p4d_stage expected(const row *r)
+static p4d_stage expected(const csv_row *r)
 {
 	p4d_request q = {.gpu = ""};
 	p4d_stage stage;
 	p4d_layout l;
 	p4d_error err;
-	char batch[32];
-	const uint64_t world = number(r, "shard-degree");
+	char patches[32];
+	const uint64_t world = row_number(r, "shard-degree");
 
 	set_all(&q, "model=custom model-code=transformers allocator=default");
-	set_all(&q, strcmp(field(r, "attention"), "eager") ? "attention=flash" : "attention=unfused");
+	set_all(&q, strcmp(row_field(r, "attention"), "eager") ? "attention=flash" : "attention=unfused");
 	for (int i = 0; i < r->columns; i++) {
 		const int option = p4d_request_option_find(r->name[i]);
 		/* lists have no commas in a table */
 		const char *value =
 		    strcmp(r->field[i], "optimizer+params") ? r->field[i] : "optimizer,params";
-		if (option >= 0 && !differs(r, r->name[i], value) &&
-		    p4d_request_set(&q, (p4d_option)option, value, P4D_BY_USER, &err) < 0)
-			fail_msg("line %u: %s", r->line, err.text);
+		if (option >= 0 && !differs(r, r->name[i], value))
+			row_set(&q, r, option, value);
 	}
-	snprintf(batch, sizeof(batch), "%" PRIu64,
-		 number(r, "micro-batch") * number(r, "micro-batches") * world);
-	assert_int_equal(p4d_request_set(&q, P4D_GLOBAL_BATCH, batch, P4D_BY_USER, &err), 0);
+	row_set_batch(&q, r, world);
 	p4d_architecture_defaults(&q);
 	if (p4d_architecture_of(&q)->kind != P4D_DECODER) {
-		snprintf(batch, sizeof(batch), "max-seq-len=%" PRIu64, number(r, "seq-len"));
-		set_all(&q, batch);
+		snprintf(patches, sizeof(patches), "max-seq-len=%" PRIu64, row_number(r, "seq-len"));
+		set_all(&q, patches);
 	} else if (q.value[P4D_POSITIONS] == P4D_LEARNED)
-		set_all(&q, number(r, "seq-len") > 8192   ? "max-seq-len=16384"
-			    : number(r, "seq-len") > 4096 ? "max-seq-len=8192"
-			    : number(r, "seq-len") > 2048 ? "max-seq-len=4096"
-							  : "max-seq-len=2048");
+		set_all(&q, row_number(r, "seq-len") > 8192   ? "max-seq-len=16384"
+			    : row_number(r, "seq-len") > 4096 ? "max-seq-len=8192"
+			    : row_number(r, "seq-len") > 2048 ? "max-seq-len=4096"
+							      : "max-seq-len=2048");
 	p4d_request_complete(&q, 0, world);
 	if (p4d_layout_build(&q, 1, world, &l, &err) < 0)
 		fail_msg("line %u: %s", r->line, err.text);
@@ -126,32 +79,9 @@ static p4d_stage expected(const row *r)
 	return stage;
 }
 
-typedef struct group {
-	char name[64];
-	double sum, worst;
-	int rows;
-	unsigned line;
-} group;
-
-static void count(group *groups, const char *name, const row *r, double share)
+static void print(const deviation_group *groups)
 {
-	group *g = groups;
-
-	while (g->rows && strcmp(g->name, name))
-		g++;
-	assert_true(g < groups + GROUPS - 1);
-	snprintf(g->name, sizeof(g->name), "%s", name);
-	g->rows++;
-	g->sum += fabs(share);
-	if (fabs(share) > fabs(g->worst)) {
-		g->worst = share;
-		g->line = r->line;
-	}
-}
-
-static void print(const group *groups)
-{
-	for (const group *g = groups; g->rows; g++)
+	for (const deviation_group *g = groups; g->rows; g++)
 		printf("%-24s %4d rows, mean %5.2f %%, worst %+6.2f %% (line %u)\n", g->name, g->rows,
 		       100 * g->sum / g->rows, 100 * g->worst, g->line);
 }
@@ -159,62 +89,53 @@ static void print(const group *groups)
 enum { BY_LOOK, BY_METHOD, BY_PHASE, BY_MODEL, KINDS };
 
 /* How far p4d is from the rows of a file of tests/data, or of the one that P4D_TEST_ROWS names. */
-static int compare(const char *file_name, bool evaluation, group of[KINDS][GROUPS])
+static int compare(const char *file_name, bool evaluation, deviation_group of[KINDS][GROUPS])
 {
-	const char *dir = getenv("P4D_TEST_SRCDIR"), *other = getenv("P4D_TEST_ROWS");
-	char path[4096], header[2048], line[2048], name[128];
-	row r = {.line = 1};
+	csv_row r;
+	char name[128];
 	int rows = 0;
 
-	snprintf(path, sizeof(path), "%s/tests/data/%s", dir ? dir : ".", file_name);
-	FILE *file = fopen(other ? other : path, "r");
-	assert_non_null(file);
-	assert_non_null(fgets(header, sizeof(header), file));
-	header[strcspn(header, "\r\n")] = '\0';
-	r.columns = split(header, r.name);
-	while (fgets(line, sizeof(line), file)) {
-		line[strcspn(line, "\r\n")] = '\0';
-		r.line++;
-		assert_int_equal(split(line, r.field), r.columns);
+	rows_open(&r, file_name, getenv("P4D_TEST_ROWS"));
+	while (rows_next(&r)) {
 		const p4d_stage stage = expected(&r);
-		const double measured = (double)number(&r, evaluation ? "evaluation" : "allocated");
+		const double measured = (double)row_number(&r, evaluation ? "evaluation" : "allocated");
 		const uint64_t bytes = evaluation ? stage.phase_bytes[P4D_EVALUATION] : stage.allocated_bytes;
 		const double share = (double)bytes / measured - 1;
 		rows++;
 		/* evaluation with unfused attention is marked as unvalidated */
-		const bool unfused = evaluation && !strcmp(field(&r, "attention"), "eager");
-		const char *version = find(&r, "fsdp-version");
+		const bool unfused = evaluation && !strcmp(row_field(&r, "attention"), "eager");
+		const char *version = row_find(&r, "fsdp-version");
 		const bool flat = version && !strcmp(version, "1");
-		snprintf(name, sizeof(name), "%.20s%s %.8s%s", field(&r, "framework"), flat ? "1" : "",
-			 field(&r, "finetune"), unfused ? " unfused" : "");
-		count(of[BY_METHOD], name, &r, share);
-		count(of[BY_LOOK], field(&r, "looked_at"), &r, share);
-		count(of[BY_MODEL], field(&r, "model-type"), &r, share);
-		count(of[BY_PHASE], field(&r, "phase"), &r, share);
+		snprintf(name, sizeof(name), "%.20s%s %.8s%s", row_field(&r, "framework"), flat ? "1" : "",
+			 row_field(&r, "finetune"), unfused ? " unfused" : "");
+		deviation_group_count(of[BY_METHOD], GROUPS, name, r.line, share);
+		deviation_group_count(of[BY_LOOK], GROUPS, row_field(&r, "looked_at"), r.line, share);
+		deviation_group_count(of[BY_MODEL], GROUPS, row_field(&r, "model-type"), r.line, share);
+		deviation_group_count(of[BY_PHASE], GROUPS, row_field(&r, "phase"), r.line, share);
 		if (getenv("P4D_TEST_VERBOSE"))
 			printf("%5u %+7.2f %% %s %s %s %s rec=%s ac=%s %s %s %s: %.3f of %.3f GiB; P "
 			       "%.3f/%.3f G %.3f/%.3f O %.3f/%.3f\n",
-			       r.line, 100 * share, field(&r, "model-type"), field(&r, "framework"),
-			       field(&r, "finetune"), field(&r, "phase"), field(&r, "recompute"),
-			       field(&r, "autocast"), field(&r, "param-dtype"), field(&r, "attention"),
-			       field(&r, "optimizer"), (double)bytes / (1 << 30), measured / (1 << 30),
+			       r.line, 100 * share, row_field(&r, "model-type"), row_field(&r, "framework"),
+			       row_field(&r, "finetune"), row_field(&r, "phase"), row_field(&r, "recompute"),
+			       row_field(&r, "autocast"), row_field(&r, "param-dtype"),
+			       row_field(&r, "attention"), row_field(&r, "optimizer"),
+			       (double)bytes / (1 << 30), measured / (1 << 30),
 			       (double)stage.part[P4D_PART_PARAMS] / (1 << 30),
-			       (double)number(&r, "parameters") / (1 << 30),
+			       (double)row_number(&r, "parameters") / (1 << 30),
 			       (double)stage.part[P4D_PART_GRADS] / (1 << 30),
-			       (double)number(&r, "gradients") / (1 << 30),
+			       (double)row_number(&r, "gradients") / (1 << 30),
 			       (double)stage.part[P4D_PART_OPTIMIZER] / (1 << 30),
-			       (double)number(&r, "states") / (1 << 30));
+			       (double)row_number(&r, "states") / (1 << 30));
 	}
-	fclose(file);
 	for (int i = 0; i < KINDS; i++)
 		print(of[i]);
 	return rows;
 }
 
 /* Every method of a file. */
-static void holds(const group *methods, double mean, double worst)
+static void holds(const deviation_group *methods, double mean, double worst)
 {
-	for (const group *g = methods; g->rows; g++) {
+	for (const deviation_group *g = methods; g->rows; g++) {
 		if (strstr(g->name, "unfused"))
 			continue;
 		assert_true(g->sum / g->rows <= mean);
@@ -223,25 +144,25 @@ static void holds(const group *methods, double mean, double worst)
 }
 
 /* Rows that no formula was written or mended with. */
-static int blind(const group *looks)
+static int blind(const deviation_group *looks)
 {
 	int n = 0;
 
-	for (const group *g = looks; g->rows; g++)
+	for (const deviation_group *g = looks; g->rows; g++)
 		n += strcmp(g->name, "after") ? 0 : g->rows;
 	return n;
 }
 
 static void transformers_itself(void **state)
 {
-	static group of[KINDS][GROUPS];
+	static deviation_group of[KINDS][GROUPS];
 	const int rows = compare("transformers_memory.csv", false, of);
 	int kinds = 0;
 
 	(void)state;
 	if (getenv("P4D_TEST_ROWS"))
 		return;
-	for (const group *g = of[BY_MODEL]; g->rows; g++)
+	for (const deviation_group *g = of[BY_MODEL]; g->rows; g++)
 		kinds++;
 	assert_true(blind(of[BY_LOOK]) >= 400 && (rows - blind(of[BY_LOOK])) * 10 <= rows && kinds >= 25);
 	holds(of[BY_METHOD], 0.03, 0.08);
@@ -250,7 +171,7 @@ static void transformers_itself(void **state)
 /* Mixtral, Qwen 2 and 3, OLMoE, DeepSeek V2 and V3, gpt-oss. */
 static void transformers_with_experts(void **state)
 {
-	static group of[KINDS][GROUPS];
+	static deviation_group of[KINDS][GROUPS];
 	const int rows = compare("transformers_experts.csv", false, of);
 
 	(void)state;
@@ -263,7 +184,7 @@ static void transformers_with_experts(void **state)
 /* Nemotron-H and 3, Bamba, Granite 4, Qwen3-Next, Jamba, with the kernels that transformers looks for. */
 static void layers_with_a_state(void **state)
 {
-	static group of[KINDS][GROUPS];
+	static deviation_group of[KINDS][GROUPS];
 	const int rows = compare("transformers_hybrids.csv", false, of);
 
 	(void)state;
@@ -276,7 +197,7 @@ static void layers_with_a_state(void **state)
 /* Adapters whose inputs are dropped out, with all methods. */
 static void adapters_with_dropout(void **state)
 {
-	static group of[KINDS][GROUPS];
+	static deviation_group of[KINDS][GROUPS];
 	const int rows = compare("transformers_dropout.csv", false, of);
 
 	(void)state;
@@ -289,7 +210,7 @@ static void adapters_with_dropout(void **state)
 /* FSDP1; and FSDP2 whose parameters stay gathered after the forward pass. */
 static void units_of_fsdp(void **state)
 {
-	static group of[KINDS][GROUPS];
+	static deviation_group of[KINDS][GROUPS];
 	const int rows = compare("transformers_units.csv", false, of);
 
 	(void)state;
@@ -302,7 +223,7 @@ static void units_of_fsdp(void **state)
 /* FSDP1 that gathers units ahead of forward passes, too. */
 static void units_gathered_ahead(void **state)
 {
-	static group of[KINDS][GROUPS];
+	static deviation_group of[KINDS][GROUPS];
 	const int rows = compare("transformers_ahead.csv", false, of);
 
 	(void)state;
@@ -315,7 +236,7 @@ static void units_gathered_ahead(void **state)
 /* ZeRO 1 and 2 with overlap_comm, of several sizes of buckets. */
 static void buckets_that_overlap(void **state)
 {
-	static group of[KINDS][GROUPS];
+	static deviation_group of[KINDS][GROUPS];
 	const int rows = compare("transformers_overlap.csv", false, of);
 
 	(void)state;
@@ -328,7 +249,7 @@ static void buckets_that_overlap(void **state)
 /* TRL's loss, which makes no logits: in chunks (1.10) and in tiles (1.16). */
 static void losses_of_trl(void **state)
 {
-	static group of[KINDS][GROUPS];
+	static deviation_group of[KINDS][GROUPS];
 	const int rows = compare("transformers_trl.csv", false, of);
 
 	(void)state;
@@ -341,7 +262,7 @@ static void losses_of_trl(void **state)
 /* In micro-batches of its own, without autograd; training of the same rows is compared above. */
 static void evaluation(void **state)
 {
-	static group of[KINDS][GROUPS];
+	static deviation_group of[KINDS][GROUPS];
 	const int rows = compare("transformers_evaluation.csv", true, of);
 
 	(void)state;
@@ -354,7 +275,7 @@ static void evaluation(void **state)
 /* The same of layers with a state, also beside experts. */
 static void evaluation_of_hybrids(void **state)
 {
-	static group of[KINDS][GROUPS];
+	static deviation_group of[KINDS][GROUPS];
 	const int rows = compare("transformers_hybrids_evaluation.csv", true, of);
 
 	(void)state;
