@@ -173,9 +173,10 @@ static p4d_wide attention_columns(const p4d_layout *l, const p4d_megatron_sizes 
 }
 
 /*
- * Recomputed (recompute=selective) it keeps its inputs, too: where queries and keys are turned, what both
- * were made of in the product, of which values are a part. Where they are not, all are parts of it, but for
- * queries of several groups, which are copied to be in order (attention.py, split_qkv).
+ * With recompute=selective, attention also keeps its inputs. With rotary embeddings these are queries and
+ * keys as the first product made them; the values are a view of that product. Without rotary embeddings all
+ * three are views of the product, except that queries of several groups are copied into order
+ * (attention.py, split_qkv).
  */
 static p4d_wide checkpointed_columns(const p4d_layout *l, const p4d_megatron_sizes *z)
 {

@@ -27,11 +27,12 @@ static void add_head(p4d_rows *rows, const p4d_torchtitan_sizes *z)
 }
 
 /*
- * The head of a pipeline whose loss is in chunks: the sum over chunks, and the copy from which that of the
- * micro-batch before is being reduced, for no other unit is until the step ends. Shards: the head's gradient,
- * and, as the last norm has none before the second micro-batch, what was reduced then, which that one's is a
- * part of; with copies of the model (HSDP) what they sum, too. The schedule still refers to what the stage
- * returned, the loss's input.
+ * The head of a pipeline whose loss is computed in chunks. It holds its gradient, summed over the chunks. It
+ * also holds the copy from which FSDP reduces the gradient of the micro-batch before: FSDP frees it when the
+ * next unit reduces, and no other unit does so before the step ends.
+ * Of a shard's size are the head's gradient and the result of the second micro-batch's reduction: the last
+ * norm has no gradient before, and then takes a view of that result. With HSDP, so is what replicas sum.
+ * The schedule still refers to the stage's output, which is the input of the loss.
  */
 static void add_chunked_head(p4d_rows *rows, const p4d_torchtitan_sizes *z)
 {
