@@ -43,7 +43,8 @@ static int output_of(const char *name, size_t length)
 	return option >= 0 ? P4D_ENVIRONMENT_EXPORTS + option : -1;
 }
 
-const char *p4d_environment_output_name(int index, char *buf, size_t size)
+/* Name of an output ("P4D_TP"). */
+static const char *output_name(int index, char *buf, size_t size)
 {
 	if (index < P4D_ENVIRONMENT_EXPORTS) {
 		snprintf(buf, size, "%s", p4d_export_name((size_t)index));
@@ -92,7 +93,7 @@ p4d_environment_entry p4d_environment_entry_of(const char *text)
 static const char *entry_name(const p4d_environment_entry *entry, char *buf, size_t size)
 {
 	if (entry->kind == P4D_ENTRY_OUTPUT)
-		return p4d_environment_output_name(entry->index, buf, size);
+		return output_name(entry->index, buf, size);
 	snprintf(buf, size, "--p4d-%s", p4d_request_option_info((p4d_option)entry->index)->name);
 	return buf;
 }

@@ -51,9 +51,6 @@ p4d_environment_entry p4d_environment_entry_of(const char *text);
 /* Name of the variable of an option, without prefix. */
 const char *p4d_environment_option_variable(p4d_option option, char *buf, size_t size);
 
-/* Name of an output ("P4D_TP"). */
-const char *p4d_environment_output_name(int index, char *buf, size_t size);
-
 /* p4d's variables in a job; values are borrowed from the scanned environments. */
 typedef struct p4d_environment {
 	unsigned options, outputs; /* number of each */

@@ -22,7 +22,7 @@ double p4d_validate__collect(p4d_validate_errors *all, double predicted, double 
 	return error;
 }
 
-double p4d_validate__mean_error(const p4d_validate_errors *all)
+static double mean_error(const p4d_validate_errors *all)
 {
 	return all->count ? all->sum / all->count : 0;
 }
@@ -31,7 +31,7 @@ void p4d_validate__print_errors(const char *what, const p4d_validate_errors *all
 {
 	if (all->count)
 		printf("%s: mean absolute error %.2f %%, worst %.2f %% over %u rows\n", what,
-		       100 * p4d_validate__mean_error(all), 100 * all->worst, all->count);
+		       100 * mean_error(all), 100 * all->worst, all->count);
 }
 
 void p4d_validate__add_errors(struct json_object *object, const char *name, const p4d_validate_errors *all)
@@ -39,8 +39,7 @@ void p4d_validate__add_errors(struct json_object *object, const char *name, cons
 	struct json_object *summary = json_object_new_object();
 
 	json_object_object_add(summary, "rows", json_object_new_int64(all->count));
-	json_object_object_add(summary, "mean_absolute_error",
-			       json_object_new_double(p4d_validate__mean_error(all)));
+	json_object_object_add(summary, "mean_absolute_error", json_object_new_double(mean_error(all)));
 	json_object_object_add(summary, "worst_error", json_object_new_double(all->worst));
 	json_object_object_add(object, name, summary);
 }

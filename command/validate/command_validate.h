@@ -19,8 +19,6 @@ typedef struct p4d_validate_errors {
 /* Adds one and returns it. */
 double p4d_validate__collect(p4d_validate_errors *all, double predicted, double measured);
 
-double p4d_validate__mean_error(const p4d_validate_errors *all);
-
 /* "what: mean absolute error ..." unless there are none. */
 void p4d_validate__print_errors(const char *what, const p4d_validate_errors *all);
 

@@ -66,9 +66,6 @@ int p4d_measured__open(p4d_measured_file *file, const char *name, char *text, p4
  */
 int p4d_measured__next(p4d_measured_file *file, p4d_measured *row, p4d_error *err);
 
-/* Seconds of the step of a throughput row, whichever way they were reported. layout: the row's. */
-double p4d_measured__seconds(const p4d_measured *row, const p4d_layout *layout);
-
 /* A run's step, for comparisons with other runs. */
 typedef struct p4d_measured_pair {
 	char model[64], gpu[64];

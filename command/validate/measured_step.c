@@ -6,7 +6,8 @@
 #include "cost/cost.h"
 #include "validate/measured.h"
 
-double p4d_measured__seconds(const p4d_measured *row, const p4d_layout *l)
+/* Seconds of the step of a throughput row, whichever way they were reported. layout: the row's. */
+static double seconds_of(const p4d_measured *row, const p4d_layout *l)
 {
 	double gpus = (double)row->gpus;
 
@@ -25,7 +26,7 @@ void p4d_measured__pair_set(p4d_measured_pair *pair, const p4d_measured *row, co
 				    .layers = l->layers,
 				    .seq_len = l->seq_len,
 				    .global_batch = l->global_batch,
-				    .measured = p4d_measured__seconds(row, l),
+				    .measured = seconds_of(row, l),
 				    .predicted = predicted};
 	snprintf(pair->model, sizeof(pair->model), "%s", row->model);
 	snprintf(pair->gpu, sizeof(pair->gpu), "%s", row->gpu);

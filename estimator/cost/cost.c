@@ -318,7 +318,8 @@ static void set_parts(const p4d_layout *l, p4d_cost_cache *memory, p4d_cost_term
 	t->head = p4d_cost__head_passes(l, &t->rates, memory);
 }
 
-void p4d_cost__slice_of(const p4d_layout *l, uint32_t number, p4d_layout *one)
+/* A layout whose passes are those of one slice. */
+static void slice_of(const p4d_layout *l, uint32_t number, p4d_layout *one)
 {
 	memcpy(one, l, sizeof(*one));
 	if (l->slices == 1)
@@ -341,7 +342,7 @@ void p4d_cost__whole_terms(const p4d_layout *l, const p4d_gpu *gpu, p4d_cost_cac
 		return;
 	}
 	for (uint32_t i = 0; i < l->slices; i++) {
-		p4d_cost__slice_of(l, i, &one);
+		slice_of(l, i, &one);
 		p4d_cost__terms_of(&one, gpu, memory, i ? &t : first);
 		if (i == 0) {
 			*whole = *first;
@@ -421,7 +422,7 @@ void p4d_cost__pass(const p4d_layout *l, const p4d_gpu *gpu, uint32_t stage, uin
 
 	*out = (p4d_cost_passes_of_chunk){0};
 	for (uint32_t i = 0; i < l->slices; i++) {
-		p4d_cost__slice_of(l, i, &one);
+		slice_of(l, i, &one);
 		add_pass(&one, gpu, stage, chunk, out);
 	}
 }
@@ -440,7 +441,7 @@ void p4d_cost_durations(const p4d_layout *l, const p4d_gpu *gpu, double *storage
 	p4d_cost_terms t, of_slice;
 	p4d_layout one;
 
-	p4d_cost__slice_of(l, 0, &one);
+	slice_of(l, 0, &one);
 	p4d_cost__terms_of(&one, gpu, NULL, &t);
 	for (uint32_t stage = 0; stage < l->pp; stage++) {
 		p4d_cost_step_ends ends = p4d_cost__step_ends_of(l, &t, stage);
@@ -450,7 +451,7 @@ void p4d_cost_durations(const p4d_layout *l, const p4d_gpu *gpu, double *storage
 	}
 	for (uint32_t slice = 0; slice < l->slices; slice++) {
 		if (slice)
-			p4d_cost__slice_of(l, slice, &one);
+			slice_of(l, slice, &one);
 		if (slice)
 			p4d_cost__terms_of(&one, gpu, NULL, &of_slice);
 		else

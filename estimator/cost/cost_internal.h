@@ -302,9 +302,6 @@ void p4d_cost__add_swaps(const p4d_layout *layout, const p4d_gpu *gpu, p4d_cost_
 /* Of layers whose activations are swapped or dropped, those that are dropped; 0: they stay on the device. */
 double p4d_cost__dropped_share(const p4d_layout *layout, const p4d_gpu *gpu);
 
-/* A layout whose passes are those of one slice. */
-void p4d_cost__slice_of(const p4d_layout *layout, uint32_t number, p4d_layout *one);
-
 /* The terms of a micro-batch, with slices the sum of theirs; and of the first of them. */
 void p4d_cost__whole_terms(const p4d_layout *layout, const p4d_gpu *gpu, p4d_cost_cache *memory,
 			   p4d_cost_terms *whole, p4d_cost_terms *first);

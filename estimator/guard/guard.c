@@ -582,12 +582,6 @@ void p4d_guard__complete(const p4d_site *site, const p4d_job *job, p4d_cluster_s
 		advise(&g, verdict);
 }
 
-void p4d_guard_complete(const p4d_site *site, const p4d_job *job, p4d_cluster_source source, void *context,
-			uint32_t published_batch, p4d_request *request, p4d_verdict *verdict)
-{
-	p4d_guard__complete(site, job, source, context, published_batch, true, request, verdict);
-}
-
 void p4d_guard_fail(const p4d_site *site, const p4d_job *job, const p4d_error *err, p4d_verdict *verdict)
 {
 	memset(verdict, 0, sizeof(*verdict));

@@ -55,14 +55,6 @@ typedef struct p4d_verdict {
 } p4d_verdict;
 
 /*
- * For the submitting side: completes the request (defaults, then a search over what is open, within the
- * site's rewrite policy), checks it and fills verdict->plan. The model must be resolved already
- * (p4d_model_resolve). On return *request is complete when verdict->plan is not "".
- */
-void p4d_guard_complete(const p4d_site *site, const p4d_job *job, p4d_cluster_source source, void *context,
-			uint32_t published_batch, p4d_request *request, p4d_verdict *verdict);
-
-/*
  * What sbatch and `p4d check` ask: resolves the model (whose file it may read) and adds what the script says
  * (job->reading), as far as the site wants: to a job with p4d options what these leave open, a job without is
  * judged by it alone. *request is then the whole.

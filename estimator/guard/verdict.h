@@ -84,7 +84,12 @@ void p4d_guard__judge_asked(const p4d_guard_asked *asked, bool searches);
 /* judge_array.c: the same by the worst task of an array. */
 void p4d_guard__judge_tasks(const p4d_guard_asked *asked);
 
-/* p4d_guard_complete; searches: for a layout, and for a fix. */
+/*
+ * For the submitting side: completes the request (defaults, then a search over what is open, within the
+ * site's rewrite policy), checks it and fills verdict->plan. The model must be resolved already
+ * (p4d_model_resolve). On return *request is complete when verdict->plan is not "".
+ * searches: for a layout, and for a fix.
+ */
 void p4d_guard__complete(const p4d_site *site, const p4d_job *job, p4d_cluster_source source, void *context,
 			 uint32_t published_batch, bool searches, p4d_request *request, p4d_verdict *verdict);
 

@@ -27,7 +27,8 @@ static int read_lora(struct json_object *adapter, p4d_request *model, p4d_error 
 	return *targets ? p4d_request_set(model, P4D_LORA_TARGETS, targets, P4D_BY_MODEL, err) : 0;
 }
 
-int p4d_model__read_adapter(struct json_object *adapter, p4d_request *model, p4d_error *err)
+/* adapter_config.json of PEFT: model->model is its base, and what it adds of a fine-tuning. */
+static int read_adapter(struct json_object *adapter, p4d_request *model, p4d_error *err)
 {
 	char kind[32] = "";
 
@@ -43,7 +44,7 @@ static int read_model(struct json_object *object, p4d_presets_row *row, p4d_erro
 	if (json_object_object_get(object, "architectures") || json_object_object_get(object, "model_type"))
 		return p4d_model__read_hf(object, &row->model, err);
 	if (json_object_object_get(object, "base_model_name_or_path"))
-		return p4d_model__read_adapter(object, &row->model, err);
+		return read_adapter(object, &row->model, err);
 	if (json_object_object_get(object, "name"))
 		return p4d_model__read_preset(object, &row->model, &row->preset, err);
 	return p4d_fail(err, P4D_E_JSON,

@@ -82,7 +82,8 @@ static int read_numbers(struct json_object *config, p4d_request *model, p4d_erro
 	return 0;
 }
 
-int p4d_model__read_experts(struct json_object *config, p4d_request *model, p4d_error *err)
+/* Numbers of experts and latent attention under the names that families share; 0 and null are absent. */
+static int read_experts(struct json_object *config, p4d_request *model, p4d_error *err)
 {
 	static const struct {
 		const char *key;
@@ -264,7 +265,7 @@ static int read_family(struct json_object *config, const p4d_hf_family *family, 
 	    read_activation(config, family, model, err) < 0 || read_window(config, model, err) < 0 ||
 	    read_epsilon(config, model, err) < 0 || (turned && p4d_model__read_rope(config, model, err) < 0))
 		return -1;
-	if (family->experts && p4d_model__read_experts(config, model, err) < 0)
+	if (family->experts && read_experts(config, model, err) < 0)
 		return -1;
 	take_defaults(config, family, model);
 	if (family->own && family->own(config, model, err) < 0)

@@ -19,6 +19,3 @@ int p4d_model__read_preset(struct json_object *object, p4d_request *model, p4d_p
 
 /* Of either form: base and scaling of rotary positions, where given. */
 int p4d_model__read_rope(struct json_object *model_file, p4d_request *model, p4d_error *err);
-
-/* adapter_config.json of PEFT: model->model is its base, and what it adds of a fine-tuning. */
-int p4d_model__read_adapter(struct json_object *adapter, p4d_request *model, p4d_error *err);

@@ -118,8 +118,7 @@ static inline uint64_t p4d_pass_tokens(const p4d_layout *l)
 	return l->slices > 1 ? l->slice_len : l->seq_len;
 }
 
-/* The least number of tokens of which slices are multiples; and the one by which p4d chooses lengths. */
-uint64_t p4d_layout_slice_unit(const p4d_layout *layout);
+/* The number of tokens of which p4d chooses multiples as lengths of slices. */
 uint64_t p4d_layout_slice_step(const p4d_layout *layout);
 /* Other lengths, as many as slices, that are such multiples and add up to the sequence; and as text. */
 void p4d_layout_set_slices(p4d_layout *layout, const uint32_t *lengths);

@@ -11,7 +11,8 @@
 /* Tokens that a slice has at a time where nothing is said: tiles of matrix units and of attention. */
 enum { USUAL_UNIT = 128, TP_PARTS = 2 };
 
-uint64_t p4d_layout_slice_unit(const p4d_layout *l)
+/* The least number of tokens of which slices are multiples. */
+static uint64_t slice_unit(const p4d_layout *l)
 {
 	const uint64_t shards = l->sequence_parallel ? l->tp : 1, parts = l->tp_comm_overlap ? TP_PARTS : 1;
 	const uint64_t codes = l->precision == P4D_FP8 ? p4d_fp8_recipes[l->fp8_recipe].multiple : 1;
@@ -23,7 +24,7 @@ uint64_t p4d_layout_slice_unit(const p4d_layout *l)
 
 uint64_t p4d_layout_slice_step(const p4d_layout *l)
 {
-	const uint64_t least = p4d_layout_slice_unit(l);
+	const uint64_t least = slice_unit(l);
 	uint64_t step = USUAL_UNIT % least == 0 ? USUAL_UNIT : least;
 
 	while (step > least && (l->seq_len % step || l->seq_len / step < l->slices))
@@ -71,7 +72,7 @@ static bool fits(const p4d_layout *l, const uint32_t *lengths, uint64_t count)
 
 	for (uint64_t i = 0; i < count; i++) {
 		total += lengths[i];
-		if (lengths[i] % p4d_layout_slice_unit(l))
+		if (lengths[i] % slice_unit(l))
 			return false;
 	}
 	return count == l->slices && total == l->seq_len;
@@ -88,7 +89,7 @@ static int take_lengths(const p4d_request *r, p4d_layout *l, p4d_error *err)
 		p4d_fail(err, P4D_E_SEQUENCE,
 			 "slice-lengths=%.80s must be token-slices=%" PRIu64
 			 " numbers that add up to seq-len=%" PRIu64 ", each a multiple of %" PRIu64,
-			 r->slice_lengths, l->slices, l->seq_len, p4d_layout_slice_unit(l));
+			 r->slice_lengths, l->slices, l->seq_len, slice_unit(l));
 		equal(l, lengths);
 		return p4d_fix(err, "--p4d-slice-lengths=%s",
 			       p4d_layout_slices_text(lengths, l->slices, text, sizeof(text)));
@@ -99,7 +100,7 @@ static int take_lengths(const p4d_request *r, p4d_layout *l, p4d_error *err)
 
 static int check_count(const p4d_layout *l, p4d_error *err)
 {
-	const uint64_t unit = p4d_layout_slice_unit(l), most = l->seq_len / unit;
+	const uint64_t unit = slice_unit(l), most = l->seq_len / unit;
 
 	if (l->slices <= most && l->seq_len % unit == 0)
 		return 0;

@@ -170,7 +170,6 @@ struct p4d_shell {
 void *p4d_shell__take(p4d_shell *sh, size_t size);
 void p4d_shell__stop(p4d_shell *sh, const char *why);
 bool p4d_shell__work(p4d_shell *sh, uint64_t amount); /* false: stopped */
-const char *p4d_shell__copy(p4d_shell *sh, const char *text, size_t length);
 /* Names that last; empty where memory is spent. */
 p4d_shell_name p4d_shell__name(p4d_shell *sh, const char *text, size_t length);
 p4d_shell_name p4d_shell__name_of(p4d_shell *sh, p4d_value value);
@@ -256,7 +255,6 @@ size_t p4d_shell__name_length(const p4d_shell_source *s, size_t from);
 void p4d_shell__word(p4d_shell *sh, p4d_shell_source *s, p4d_shell_build *b);
 /* Text up to the character `end`, which stays, or the end, as in double quotes. */
 void p4d_shell__quoted_until(p4d_shell *sh, p4d_shell_source *s, p4d_shell_build *b, char end, bool quoted);
-void p4d_shell__expand(p4d_shell *sh, p4d_shell_source *s, p4d_shell_build *b, bool quoted);
 /* Behind the bracket that closes one, which was just passed. */
 void p4d_shell__skip_nested(p4d_shell *sh, p4d_shell_source *s, char open, char close);
 p4d_shell_source p4d_shell__source_of(p4d_shell *sh, p4d_value value, const p4d_shell_source *like);

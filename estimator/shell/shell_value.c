@@ -38,7 +38,7 @@ void *p4d_shell__take(p4d_shell *sh, size_t size)
 	return memory;
 }
 
-const char *p4d_shell__copy(p4d_shell *sh, const char *text, size_t length)
+static const char *copy_of(p4d_shell *sh, const char *text, size_t length)
 {
 	char *copy = p4d_shell__take(sh, length + 1);
 
@@ -51,7 +51,7 @@ const char *p4d_shell__copy(p4d_shell *sh, const char *text, size_t length)
 
 p4d_shell_name p4d_shell__name(p4d_shell *sh, const char *text, size_t length)
 {
-	text = p4d_shell__copy(sh, text, length);
+	text = copy_of(sh, text, length);
 	return (p4d_shell_name){text, sh->stopped ? 0 : length};
 }
 
@@ -77,7 +77,7 @@ uint16_t p4d_shell__reason(p4d_shell *sh, const char *format, ...)
 			return (uint16_t)(i + 1);
 	if (sh->unknowns == P4D_SHELL_UNKNOWNS)
 		return P4D_SHELL_UNKNOWNS;
-	sh->unknown[sh->unknowns] = p4d_shell__copy(sh, text, strlen(text));
+	sh->unknown[sh->unknowns] = copy_of(sh, text, strlen(text));
 	return (uint16_t)++sh->unknowns;
 }
 
@@ -96,7 +96,7 @@ const p4d_value *p4d_shell_may_be(const p4d_shell *sh, uint16_t unknown, size_t 
 
 const char *p4d_shell_keep(p4d_shell *sh, const char *text)
 {
-	return p4d_shell__copy(sh, text, strlen(text));
+	return copy_of(sh, text, strlen(text));
 }
 
 const char *p4d_shell_file_name(const p4d_shell *sh, uint8_t file)
@@ -114,7 +114,7 @@ uint8_t p4d_shell__place(p4d_shell *sh, const char *format, ...)
 	va_start(values, format);
 	vsnprintf(text, sizeof(text), format, values);
 	va_end(values);
-	sh->file[sh->files] = p4d_shell__copy(sh, text, strlen(text));
+	sh->file[sh->files] = copy_of(sh, text, strlen(text));
 	return (uint8_t)sh->files++;
 }
 

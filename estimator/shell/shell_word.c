@@ -237,7 +237,7 @@ static void backticks(p4d_shell *sh, p4d_shell_source *s, p4d_shell_build *b, bo
 		substitute(sh, inside, b, quoted);
 }
 
-void p4d_shell__expand(p4d_shell *sh, p4d_shell_source *s, p4d_shell_build *b, bool quoted)
+static void expand(p4d_shell *sh, p4d_shell_source *s, p4d_shell_build *b, bool quoted)
 {
 	char c = p4d_shell__peek(s, 1);
 	size_t length = p4d_shell__name_length(s, 1);
@@ -286,7 +286,7 @@ void p4d_shell__quoted_until(p4d_shell *sh, p4d_shell_source *s, p4d_shell_build
 			p4d_shell__advance(sh, s);
 			take(sh, s, b, quoted);
 		} else if (c == '$') {
-			p4d_shell__expand(sh, s, b, quoted);
+			expand(sh, s, b, quoted);
 		} else if (c == '`') {
 			backticks(sh, s, b, quoted);
 		} else {
@@ -427,7 +427,7 @@ void p4d_shell__word(p4d_shell *sh, p4d_shell_source *s, p4d_shell_build *b)
 			if (b)
 				arithmetic(sh, inside, b, false);
 		} else if (c == '$') {
-			p4d_shell__expand(sh, s, b, false);
+			expand(sh, s, b, false);
 		} else if (c == '`') {
 			backticks(sh, s, b, false);
 		} else {

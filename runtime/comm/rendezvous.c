@@ -45,7 +45,12 @@ bool p4d_rendezvous__is_loopback(const char *host)
 	       p4d_wire__address_is_loopback(&address);
 }
 
-int p4d_rendezvous__addresses(p4d_wire_address *addresses, int most, const p4d_ranks *ranks)
+/*
+ * Addresses of rank 0: 0 when neither host nor other_host resolves. Where its name means loopback, as it does
+ * on its own host with many an /etc/hosts, the address there towards other_host; loopback only if there is
+ * none.
+ */
+static int addresses_of(p4d_wire_address *addresses, int most, const p4d_ranks *ranks)
 {
 	int count = p4d_wire__address_resolve(addresses, most, ranks->host), kept = 0;
 
@@ -122,7 +127,7 @@ static int listen_on_ports(const p4d_wire_address *address, const p4d_ranks *ran
 static int open_host(p4d_rendezvous *m, const p4d_ranks *ranks, p4d_error *err)
 {
 	p4d_wire_address at[ADDRESSES];
-	int count = p4d_rendezvous__addresses(at, ADDRESSES, ranks), reason = 0;
+	int count = addresses_of(at, ADDRESSES, ranks), reason = 0;
 
 	if (!count)
 		return p4d_fail(err, P4D_E_RANK, "rank 0 cannot resolve its own name \"%s\"", ranks->host);
@@ -240,7 +245,7 @@ static int join_host(p4d_rendezvous *m, const p4d_ranks *ranks, double deadline,
 	if (p4d_wire__random(&join.nonce, sizeof(join.nonce)) < 0)
 		return p4d_fail(err, P4D_E_IO, "no random numbers: %s", strerror(errno));
 	do {
-		int count = p4d_rendezvous__addresses(at, ADDRESSES, ranks);
+		int count = addresses_of(at, ADDRESSES, ranks);
 		for (int i = 0; i < count * ranks->ports; i++) {
 			p4d_wire_address *to = &at[i % count];
 			to->port = (uint16_t)(ranks->port + i / count);

@@ -60,13 +60,6 @@ p4d_comm_key p4d_rendezvous__join_key(const p4d_ranks *ranks);
 
 /* "localhost" or a literal loopback address */
 bool p4d_rendezvous__is_loopback(const char *host);
-/*
- * Addresses of rank 0: 0 when neither host nor other_host resolves. Where its name means loopback, as it does
- * on its own host with many an /etc/hosts, the address there towards other_host; loopback only if there is
- * none.
- */
-int p4d_rendezvous__addresses(p4d_wire_address *addresses, int most, const p4d_ranks *ranks);
-
 /* Rank 0's part: needs the array of members, its own entry and the listener. */
 int p4d_rendezvous__serve(p4d_rendezvous *m, const p4d_ranks *ranks, double deadline, p4d_error *err);
 

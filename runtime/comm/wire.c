@@ -102,7 +102,7 @@ uint64_t p4d_wire__hash(uint64_t seed, const void *data, size_t bytes)
 	return p4d_wire__mac((p4d_comm_key){{seed, 0}}, data, bytes);
 }
 
-bool p4d_wire__address_from(p4d_wire_address *address, const struct sockaddr_storage *from)
+static bool address_from(p4d_wire_address *address, const struct sockaddr_storage *from)
 {
 	memset(address, 0, sizeof(*address));
 	address->family = from->ss_family;
@@ -165,8 +165,7 @@ bool p4d_wire__address_local(p4d_wire_address *address, int fd)
 	struct sockaddr_storage storage;
 	socklen_t length = sizeof(storage);
 
-	return getsockname(fd, (struct sockaddr *)&storage, &length) == 0 &&
-	       p4d_wire__address_from(address, &storage);
+	return getsockname(fd, (struct sockaddr *)&storage, &length) == 0 && address_from(address, &storage);
 }
 
 bool p4d_wire__address_remote(p4d_wire_address *address, int fd)
@@ -174,8 +173,7 @@ bool p4d_wire__address_remote(p4d_wire_address *address, int fd)
 	struct sockaddr_storage storage;
 	socklen_t length = sizeof(storage);
 
-	return getpeername(fd, (struct sockaddr *)&storage, &length) == 0 &&
-	       p4d_wire__address_from(address, &storage);
+	return getpeername(fd, (struct sockaddr *)&storage, &length) == 0 && address_from(address, &storage);
 }
 
 int p4d_wire__address_resolve(p4d_wire_address *addresses, int most, const char *host)
@@ -188,7 +186,7 @@ int p4d_wire__address_resolve(p4d_wire_address *addresses, int most, const char 
 	for (at = found; at && count < most; at = at->ai_next) {
 		struct sockaddr_storage storage = {0};
 		memcpy(&storage, at->ai_addr, at->ai_addrlen);
-		if (p4d_wire__address_from(&addresses[count], &storage))
+		if (address_from(&addresses[count], &storage))
 			count++;
 	}
 	freeaddrinfo(found);

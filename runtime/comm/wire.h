@@ -30,7 +30,6 @@ p4d_comm_key p4d_wire__derive(p4d_comm_key key, const void *data, size_t bytes);
 /* The same as a hash, where nothing is secret. */
 uint64_t p4d_wire__hash(uint64_t seed, const void *data, size_t bytes);
 
-bool p4d_wire__address_from(p4d_wire_address *address, const struct sockaddr_storage *from);
 bool p4d_wire__address_is_loopback(const p4d_wire_address *address);
 /* "10.0.0.1:29500" */
 const char *p4d_wire__address_text(const p4d_wire_address *address, char text[P4D_ADDRESS_TEXT]);

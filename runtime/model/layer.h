@@ -15,16 +15,13 @@ typedef struct p4d_projection {
 } p4d_projection;
 extern const p4d_projection p4d_layer__qkv, p4d_layer__gate_up;
 /* What goes into the matmul, gathered to B_GATHERED; computed, or computed again where it is not kept. */
-int p4d_layer__norm(p4d_net *m, const p4d_layer *y, const p4d_projection *p, p4d_gathering *to,
-		    p4d_error *err);
 int p4d_layer__normed(p4d_net *m, const p4d_layer *y, const p4d_projection *p, p4d_gathering *to,
 		      p4d_error *err);
 /* Where SwiGLU's product lies. */
 void *p4d_layer__product(const p4d_net *m, const p4d_layer *y);
 
-/* The feed-forward layer's activation, and on the way back: gate_up becomes its gradient, act (NULL: not
- * wanted) is set again. */
-void p4d_layer__activate(p4d_net *m, void *act, const void *gate_up);
+/* Backward of the feed-forward layer's activation: gate_up becomes its gradient; act, unless NULL, is
+ * computed again. */
 void p4d_layer__activate_back(p4d_net *m, void *gate_up, void *act, const void *dact);
 
 /* B_HIDDEN is the gradient of the output, and becomes that of the input */

@@ -18,8 +18,8 @@ static int gather(p4d_net *m, const void *normed, p4d_gathering *to, p4d_error *
 	return p4d_parallel__gather(m, normed, p4d_buffers_at(m, B_GATHERED), to, err);
 }
 
-int p4d_layer__norm(p4d_net *m, const p4d_layer *y, const p4d_projection *p, p4d_gathering *to,
-		    p4d_error *err)
+static int normed_again(p4d_net *m, const p4d_layer *y, const p4d_projection *p, p4d_gathering *to,
+			p4d_error *err)
 {
 	void *kept = y->activation[p->normed], *normed = kept ? kept : p4d_buffers_at(m, B_NORM_OUT);
 
@@ -34,7 +34,7 @@ int p4d_layer__normed(p4d_net *m, const p4d_layer *y, const p4d_projection *p, p
 {
 	const void *kept = y->activation[p->normed];
 
-	return kept ? gather(m, kept, to, err) : p4d_layer__norm(m, y, p, to, err);
+	return kept ? gather(m, kept, to, err) : normed_again(m, y, p, to, err);
 }
 
 void *p4d_layer__product(const p4d_net *m, const p4d_layer *y)
@@ -44,7 +44,7 @@ void *p4d_layer__product(const p4d_net *m, const p4d_layer *y)
 	return kept ? kept : p4d_buffers_at(m, B_FFN_ACT);
 }
 
-void p4d_layer__activate(p4d_net *m, void *act, const void *gate_up)
+static void activate(p4d_net *m, void *act, const void *gate_up)
 {
 	if (m->l->activation == P4D_SWIGLU_ACTIVATION)
 		m->d->swiglu(m->d, m->type, act, gate_up, m->n, m->f);
@@ -124,7 +124,7 @@ static int project(p4d_net *m, const p4d_layer *y, const p4d_projection *p, uint
 {
 	p4d_gathering x;
 
-	if (p4d_layer__norm(m, y, p, &x, err) < 0)
+	if (normed_again(m, y, p, &x, err) < 0)
 		return -1;
 	for (unsigned i = 0; i < m->parts; i++) {
 		const p4d_token_part part = p4d_parallel__part(m, i);
@@ -168,7 +168,7 @@ int p4d_layer_forward(p4d_net *m, const p4d_layer *y, void *output, p4d_error *e
 
 	if (attention_part(m, y, err) < 0 || gate_up(m, y, err) < 0)
 		return -1;
-	p4d_layer__activate(m, ffn_act, y->activation[ACT_GATE_UP]);
+	activate(m, ffn_act, y->activation[ACT_GATE_UP]);
 	return add_end(m, output, y->activation[ACT_POST_ATTENTION], ffn_act, &ffn_end, y, m->f, err);
 }
 
@@ -177,7 +177,7 @@ static int ffn_output(p4d_net *m, const p4d_layer *y, p4d_error *err)
 {
 	void *ffn_act = p4d_layer__product(m, y), *output = y->activation[ACT_FFN_OUTPUT];
 
-	p4d_layer__activate(m, ffn_act, y->activation[ACT_GATE_UP]);
+	activate(m, ffn_act, y->activation[ACT_GATE_UP]);
 	if (product(m, output, ffn_act, &ffn_end, y->number, m->f, err) < 0)
 		return -1;
 	return p4d_norm__forward(m, P4D_W_FFN_POST_NORM, y->number, p4d_buffers_at(m, B_NORM_OUT),
@@ -193,6 +193,6 @@ int p4d_layer__recompute(p4d_net *m, const p4d_layer *y, p4d_error *err)
 	if (gate_up(m, y, err) < 0)
 		return -1;
 	if (y->activation[ACT_PRODUCT]) /* kept where nothing is lost */
-		p4d_layer__activate(m, y->activation[ACT_PRODUCT], y->activation[ACT_GATE_UP]);
+		activate(m, y->activation[ACT_PRODUCT], y->activation[ACT_GATE_UP]);
 	return y->activation[ACT_FFN_OUTPUT] ? ffn_output(m, y, err) : 0;
 }

@@ -35,7 +35,8 @@ void p4d_trainer_shard(const p4d_trainer *t, uint32_t segment, uint64_t *first, 
 	p4d_weights_shard_of(t->net.l, &t->net.weights.segment[segment], t->net.place, first, count);
 }
 
-uint32_t p4d_optimizer__segments_of(const p4d_trainer *t, uint32_t chunk)
+/* chunk == vpp: the tables, which are one segment. */
+static uint32_t segments_of(const p4d_trainer *t, uint32_t chunk)
 {
 	return chunk < t->net.l->vpp ? t->net.weights.of_chunk : 1;
 }
@@ -87,7 +88,7 @@ int p4d_optimizer__gather_ahead(p4d_trainer *t, p4d_error *err)
 		const p4d_instruction *in = &t->net.list.at[i];
 		const uint32_t first = p4d_optimizer__segment_at(t, in->chunk, 0);
 		if (in->op == P4D_OP_GATHER_PARAMS && !(tables && in->chunk == t->net.l->vpp) &&
-		    gather_segments(t, first, first + p4d_optimizer__segments_of(t, in->chunk), err) < 0)
+		    gather_segments(t, first, first + segments_of(t, in->chunk), err) < 0)
 			return -1;
 	}
 	return 0;
@@ -98,7 +99,7 @@ int p4d_optimizer__reduce_chunk(p4d_trainer *t, uint32_t chunk, p4d_error *err)
 	if (t->net.gradient_window) /* after every backward pass */
 		return 0;
 	/* layers were reduced after their last backward pass, except the first */
-	for (uint32_t i = overlaps(t) ? 1 : p4d_optimizer__segments_of(t, chunk); i-- > 0;)
+	for (uint32_t i = overlaps(t) ? 1 : segments_of(t, chunk); i-- > 0;)
 		if (p4d_optimizer__reduce_segment(t, p4d_optimizer__segment_at(t, chunk, i), false, err) < 0)
 			return -1;
 	return 0;

@@ -71,8 +71,7 @@ int p4d_optimizer__gather_segment(p4d_trainer *t, uint32_t segment, p4d_error *e
 int p4d_optimizer__gather_ahead(p4d_trainer *t, p4d_error *err);
 int p4d_optimizer__await_segment(p4d_trainer *t, uint32_t segment,
 				 p4d_error *err); /* they are used from here on */
-/* Segments of a chunk; chunk == chunks: of the tables. */
-uint32_t p4d_optimizer__segments_of(const p4d_trainer *t, uint32_t chunk);
+/* Number of segment i of a chunk; chunk == vpp: the segment of the tables. */
 uint32_t p4d_optimizer__segment_at(const p4d_trainer *t, uint32_t chunk, uint32_t i);
 /*
  * After a layer, in the last pass that adds to its gradients: reduces them in overlap with what follows; and

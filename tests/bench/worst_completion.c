@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "guard/guard.h"
+#include "guard/verdict.h"
 #include "model/model.h"
 
 enum { OPTIONS = 23, VALUES = 14, REPEATS = 2 };
@@ -142,7 +143,7 @@ static void complete(const genome *g)
 	snprintf(gres, sizeof(gres), "gpu:%u", gpus[g->gpus]);
 	memset(&verdict, 0, sizeof(verdict));
 	if (fill(g, &published_batch))
-		p4d_guard_complete(site, &job, NULL, NULL, published_batch, &request, &verdict);
+		p4d_guard__complete(site, &job, NULL, NULL, published_batch, true, &request, &verdict);
 }
 
 static double cpu_ms(void)

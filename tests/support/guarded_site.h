@@ -5,6 +5,7 @@
 #include "support/site_text.h"
 
 #include "guard/guard.h"
+#include "guard/verdict.h"
 
 #define SITE \
 	"mode = enforce\n" \
@@ -66,7 +67,7 @@ static inline trial *submit(const p4d_site *site, p4d_job job, const char *flags
 	if (job.script)
 		t.job.script_length = strlen(job.script);
 	set_all(&t.request, flags);
-	p4d_guard_complete(site, &t.job, NULL, NULL, 2048, &t.request, &t.verdict);
+	p4d_guard__complete(site, &t.job, NULL, NULL, 2048, true, &t.request, &t.verdict);
 	p4d_verdict_text(&t.verdict, t.text, sizeof(t.text));
 	return &t;
 }

@@ -50,12 +50,6 @@ void p4d_cuda_check(p4d_cuda *c, cudaError_t status, const char *what);
 /* After an operation was queued. */
 void p4d_cuda_queued(p4d_cuda *c, const char *operation);
 
-/*
- * cudaEventQuery. "Not ready" is an answer, but CUDA keeps it as the last error, and the next operation would
- * seem to have failed: so it is cleared.
- */
-cudaError_t p4d_cuda_query(cudaEvent_t event);
-
 /* Waits for an event; asks the device's watch meanwhile. False: it failed, or never will be reached. */
 bool p4d_cuda_wait(p4d_device *device, cudaEvent_t event, const char *what);
 

@@ -5,7 +5,11 @@
 #include "device/cuda/cuda_internal.h"
 #include "device/device_wait.h"
 
-cudaError_t p4d_cuda_query(cudaEvent_t event)
+/*
+ * cudaEventQuery. "Not ready" is an answer, but CUDA keeps it as the last error, and the next operation would
+ * seem to have failed: so it is cleared.
+ */
+static cudaError_t query(cudaEvent_t event)
 {
 	const cudaError_t status = cudaEventQuery(event);
 
@@ -21,7 +25,7 @@ bool p4d_cuda_wait(p4d_device *device, cudaEvent_t event, const char *what)
 	p4d_error err;
 	unsigned turn = 0;
 
-	while (c->failure.code == P4D_OK && (status = p4d_cuda_query(event)) != cudaSuccess) {
+	while (c->failure.code == P4D_OK && (status = query(event)) != cudaSuccess) {
 		if (status != cudaErrorNotReady)
 			p4d_cuda_check(c, status, what);
 		else if (p4d_device_pause(device, &turn, &err) < 0)
@@ -124,7 +128,7 @@ static void stream_wait(p4d_device *device, void *waiter, void *awaited)
 static int event_reached(p4d_device *device, void *event, p4d_error *err)
 {
 	p4d_cuda *c = p4d_cuda_of(device);
-	const cudaError_t status = p4d_cuda_query(event);
+	const cudaError_t status = query(event);
 
 	if (status != cudaErrorNotReady)
 		p4d_cuda_check(c, status, "an event");

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "guard/guard.h"
+#include "guard/verdict.h"
 #include "job/export.h"
 #include "model/model.h"
 
@@ -179,7 +180,7 @@ job_desc_msg_t *job_planned_on(const char *partition, uint32_t nodes, const char
 	read_assignments(assignments, &request, desc);
 	if (p4d_model_resolve(&request, datadir(), &preset, &err) < 0)
 		die("%s", err.text);
-	p4d_guard_complete(site, &job, no_cluster, NULL, preset.global_batch, &request, &verdict);
+	p4d_guard__complete(site, &job, no_cluster, NULL, preset.global_batch, true, &request, &verdict);
 	if (!verdict.plan[0])
 		die("no plan for %s: %s", assignments, verdict.messages ? verdict.message[0].text : "");
 	p4d_export(&request, &verdict.layout, verdict.plan, export_one, desc);

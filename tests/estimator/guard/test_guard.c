@@ -277,7 +277,7 @@ static void evaluation_may_be_the_peak(void **state)
 	expect(&refused, P4D_REJECT, P4D_E_VALUE);
 	fix_works(*state, ON("h100", 1), flags, &refused);
 	refused.request.origin[P4D_EVAL_MICRO_BATCH] = P4D_BY_SITE;
-	p4d_guard_complete(*state, &refused.job, NULL, NULL, 2048, &refused.request, &refused.verdict);
+	p4d_guard__complete(*state, &refused.job, NULL, NULL, 2048, true, &refused.request, &refused.verdict);
 	assert_int_equal(refused.verdict.action, P4D_PASS);
 	assert_int_equal(refused.verdict.layout.eval_micro_batch, refused.verdict.layout.micro_batch);
 	expect_verified(*state, &refused);

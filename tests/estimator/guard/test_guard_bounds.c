@@ -257,7 +257,8 @@ static void nobody_gets_past_the_check_on_the_host(void **state)
 	for (int known = 0; known < 2; known++) {
 		memset(&t, 0, sizeof(t));
 		set_all(&t.request, MODEL_13B "tp=2 device=cpu global-batch=64");
-		p4d_guard_complete(*state, &job, known ? small_nodes : NULL, NULL, 0, &t.request, &t.verdict);
+		p4d_guard__complete(*state, &job, known ? small_nodes : NULL, NULL, 0, true, &t.request,
+				    &t.verdict);
 		expect(&t, known ? P4D_REJECT : P4D_PASS, known ? P4D_E_NO_LAYOUT : P4D_E_CHOSE);
 	}
 	/* GPUs that it would not use: where plans are required, that would be the way around them */

@@ -18,7 +18,7 @@ static void unmodelled_architectures(void **state)
 		set_all(&t.request, "model=mixtral.json tp=8");
 		snprintf(t.request.unmodelled, sizeof(t.request.unmodelled),
 			 "mixture of experts (num_local_experts=8)");
-		p4d_guard_complete(*state, &t.job, NULL, NULL, 0, &t.request, &t.verdict);
+		p4d_guard__complete(*state, &t.job, NULL, NULL, 0, true, &t.request, &t.verdict);
 		expect(&t, at[i].action, P4D_E_UNMODELLED);
 		if (!plan[0])
 			memcpy(plan, t.verdict.plan, sizeof(plan));

@@ -52,7 +52,7 @@ static void the_default_partition_has_its_policy(void **state)
 		/* and where it is submitted */
 		trial t = {.job = job};
 		set_all(&t.request, "");
-		p4d_guard_complete(site, &job, default_h100, NULL, 0, &t.request, &t.verdict);
+		p4d_guard__complete(site, &job, default_h100, NULL, 0, true, &t.request, &t.verdict);
 		expect(&t, P4D_REJECT, P4D_E_PLAN_REQUIRED);
 		/* what another cluster has as its default is not known */
 		job.clusters = "other";
@@ -220,7 +220,7 @@ static void a_preset_has_its_numbers(void **state)
 		fail_msg("%s", err.text);
 	set_all(&honest, "model=Llama-3_70B tp=8 pp=4 framework=megatron");
 	assert_int_equal(p4d_model_resolve(&honest, test_datadir(), NULL, &err), 0);
-	p4d_guard_complete(site, &job, NULL, NULL, 2048, &honest, &v);
+	p4d_guard__complete(site, &job, NULL, NULL, 2048, true, &honest, &v);
 	assert_int_equal(verified(site, &job, &honest, model), P4D_OK);
 	assert_string_equal(model, "Llama-3_70B");
 
