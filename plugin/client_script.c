@@ -88,6 +88,51 @@ void p4d_client_script_open(p4d_client_script *script)
 	script->name = strdup("stdin");
 }
 
+/* The words of this process, each with its zero. NULL: they cannot be read. */
+static char *read_words(size_t *length)
+{
+	const int fd = p4d_file_open("/proc/self/cmdline");
+	char *words = fd < 0 ? NULL : p4d_file_read(fd, WORDS_MAX_BYTES, length);
+
+	if (fd >= 0)
+		close(fd);
+	return words;
+}
+
+/* " 'WORD'" as a shell reads it; returns its end. */
+static char *quote(char *to, const char *word)
+{
+	to = stpcpy(to, " '");
+	for (; *word; word++) {
+		if (*word == '\'')
+			to = stpcpy(to, "'\\'");
+		*to++ = *word;
+	}
+	return stpcpy(to, "'");
+}
+
+bool p4d_client_script_of_srun(p4d_client_script *script)
+{
+	static const char first[] = "#!/bin/sh\nsrun";
+	size_t length = 0;
+
+	*script = (p4d_client_script){.words = read_words(&length)};
+	script->words_length = length;
+	if (!script->words)
+		return false;
+	script->name = strdup("srun");
+	script->arguments = calloc(1, sizeof(*script->arguments));
+	/* the most that a word of one quote becomes */
+	script->text = malloc(sizeof(first) + 7 * length + 1);
+	if (!script->name || !script->arguments || !script->text)
+		return false;
+	char *end = stpcpy(script->text, first);
+	for (size_t at = strlen(script->words) + 1; at < length; at += strlen(script->words + at) + 1)
+		end = quote(end, script->words + at);
+	script->length = (size_t)(stpcpy(end, "\n") - script->text);
+	return true;
+}
+
 /* The name as it was typed: Slurm puts the directory before it. */
 static void shorten_name(char *name, const char *typed)
 {
@@ -124,16 +169,11 @@ static const char **cut_arguments(const p4d_client_script *script)
 
 void p4d_client_script_name(p4d_client_script *script)
 {
-	size_t *length = &script->words_length;
-
 	if (!script->name || !script->text)
 		return;
 	if (*script->name == ' ')
 		memmove(script->name, script->name + 1, strlen(script->name));
-	const int fd = p4d_file_open("/proc/self/cmdline");
-	script->words = fd < 0 ? NULL : p4d_file_read(fd, WORDS_MAX_BYTES, length);
-	if (fd >= 0)
-		close(fd);
+	script->words = read_words(&script->words_length);
 	if (script->words)
 		script->arguments = cut_arguments(script);
 }

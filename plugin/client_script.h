@@ -6,7 +6,7 @@
 
 /* The batch script, read with the user's rights. */
 typedef struct p4d_client_script {
-	char *text; /* NULL: none (srun, salloc), or one that came through a pipe and is read by now */
+	char *text; /* NULL: none (salloc), or one that came through a pipe and is read by now */
 	size_t length;
 	char *name; /* as in messages */
 	bool is_file;
@@ -18,6 +18,8 @@ typedef struct p4d_client_script {
 
 /* The text alone. */
 void p4d_client_script_open(p4d_client_script *script);
+/* Of srun: its command line as the one line of a script. False: it cannot be read. */
+bool p4d_client_script_of_srun(p4d_client_script *script);
 /* Adds name and arguments. */
 void p4d_client_script_name(p4d_client_script *script);
 void p4d_client_script_free(p4d_client_script *script);

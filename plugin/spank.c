@@ -51,10 +51,12 @@ int slurm_spank_init(spank_t spank, int argc, char **argv)
 }
 
 /* A job without p4d options may say what it trains in its script, or start what its user has rehearsed. */
-static bool script_may_train(int argc, char **argv)
+static bool may_train(bool step, int argc, char **argv)
 {
 	p4d_client_script script;
 
+	if (spank_context() == S_CTX_LOCAL)
+		return !step && p4d_rehearsals_any();
 	p4d_client_script_open(&script);
 	const bool may =
 	    script.text && (p4d_reader_may_train(script.text, script.length) || p4d_rehearsals_any() ||
@@ -73,7 +75,7 @@ static int submit(spank_t spank, int argc, char **argv)
 	if (!step && spank_context() == S_CTX_LOCAL)
 		p4d_options_add_defaults("SLURM");
 	const p4d_client_calls *client =
-	    p4d_given_any(given) || script_may_train(argc, argv) ? p4d_spank_client_open() : NULL;
+	    p4d_given_any(given) || may_train(step, argc, argv) ? p4d_spank_client_open() : NULL;
 	if (!step)
 		p4d_options_clean_environment(spank);
 	if (client)

@@ -240,11 +240,38 @@ static bool can_rehearse(void)
 	return !access(p4d_module_find("libp4d-rehearsal.so", path, sizeof(path)), R_OK);
 }
 
+static void take_directory(submission *s)
+{
+	if (!getcwd(s->directory, sizeof(s->directory)))
+		s->directory[0] = '\0';
+}
+
+/* srun has no script: p4d only looks up what was rehearsed of its command. */
+static void read_srun(submission *s)
+{
+	if (!p4d_client_script_of_srun(&s->script) || !make_room(&s->reading, &s->memory) ||
+	    is_heterogeneous(&s->script))
+		return;
+	take_directory(s);
+	p4d_job_script script = script_of(s, &s->request);
+	script.rehearsals = &s->rehearsals;
+	s->job.script = s->script.text;
+	s->job.script_length = s->script.length;
+	p4d_job_read(&script, &(p4d_shell_limits){s->memory, READING_BYTES, P4D_SHELL_WORK}, s->reading);
+	s->job.script = NULL;
+	s->job.rehearsals = &s->rehearsals;
+}
+
 /* What the script says of the training it starts. */
 static void read_script(submission *s)
 {
 	const bool rehearsed = p4d_rehearsals_any() && p4d_job_wants_gpus(&s->job);
 
+	if (spank_context() == S_CTX_LOCAL) {
+		if (rehearsed)
+			read_srun(s);
+		return;
+	}
 	p4d_client_script_open(&s->script);
 	s->job.script = s->script.text;
 	s->job.script_length = s->script.length;
@@ -255,8 +282,7 @@ static void read_script(submission *s)
 	p4d_client_script_name(&s->script);
 	if (!make_room(&s->reading, &s->memory) || !s->script.arguments || is_heterogeneous(&s->script))
 		return;
-	if (!getcwd(s->directory, sizeof(s->directory)))
-		s->directory[0] = '\0';
+	take_directory(s);
 	p4d_job_script script = script_of(s, &s->request);
 	script.rehearsals = rehearsed ? &s->rehearsals : NULL;
 	const p4d_shell_limits limits = {s->memory, READING_BYTES, P4D_SHELL_WORK};

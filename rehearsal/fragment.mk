@@ -35,9 +35,11 @@ rehearsal_python = \
 	rehearsal/python/p4d_rehearsal/files.py \
 	rehearsal/python/p4d_rehearsal/groups.py \
 	rehearsal/python/p4d_rehearsal/launchers.py \
+	rehearsal/python/p4d_rehearsal/own_bytes.py \
 	rehearsal/python/p4d_rehearsal/phases.py rehearsal/python/p4d_rehearsal/timeline.py \
 	rehearsal/python/p4d_rehearsal/reads.py \
 	rehearsal/python/p4d_rehearsal/saving.py \
+	rehearsal/python/p4d_rehearsal/seeds.py \
 	rehearsal/python/p4d_rehearsal/sizes.py \
 	rehearsal/python/p4d_rehearsal/stages.py \
 	rehearsal/python/p4d_rehearsal/values.py

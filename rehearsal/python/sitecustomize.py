@@ -8,7 +8,8 @@ import sys
 
 
 def _after_torch(module):
-    from p4d_rehearsal import files, phases, saving, values
+    from p4d_rehearsal import files, phases, saving, seeds, values
+    seeds.after_torch(module)
     phases.install()
     saving.after_torch(module)
     if os.environ.get("P4D_REHEARSAL_FILES"):
@@ -77,11 +78,13 @@ def _run_hidden():
 
 
 if os.environ.get("P4D_REHEARSAL_REPORT"):
-    from p4d_rehearsal import autotune, compiled, engines, launchers, saving, stages
+    from p4d_rehearsal import autotune, compiled, engines, launchers, saving, seeds, stages
     autotune.keep_apart()
+    seeds.install()
     sys.meta_path.insert(0, _Finder({"torch": _after_torch, "torch.distributed.distributed_c10d": _after_distributed,
                                      "triton.runtime.jit": _after_triton, **autotune.AFTER, **compiled.AFTER,
-                                     **launchers.AFTER, **saving.AFTER, **stages.AFTER, **engines.AFTER}))
+                                     **launchers.AFTER, **saving.AFTER, **seeds.AFTER, **stages.AFTER,
+                                     **engines.AFTER}))
 if os.environ.get("P4D_REHEARSAL_FILES"):
     from p4d_rehearsal import files
     files.install()

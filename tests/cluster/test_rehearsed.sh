@@ -58,11 +58,22 @@ run sbatch -H small.sh
 accepted
 says "rehearsed $today: 10.5 of 79.1 GiB"
 # variables that sbatch sets may choose another model
-for option in --export=ALL,MODEL=7b --get-user-env; do
+for option in --export=MODEL --get-user-env; do
 	run sbatch -H "$option" large.sh
 	accepted
 	says "rehearsed $today: out of memory" "p4d cannot tell that the job runs it the same way"
 done
+run sbatch -H --export=ALL,MODEL=7b large.sh
+accepted
+silent
+# srun without a script starts the program itself
+run srun -N1 --gpus-per-node=1 ./program 102400 --seed 4
+refused P4D124
+says "out of memory on h100-80gb"
+run srun -N1 --gpus-per-node=1 --export=ALL,MODEL=7b sh -c 'echo "it'"'"'s run"'
+accepted
+contains "$out" "it's run"
+silent
 run sbatch -H large.sh
 refused P4D124
 says "out of memory on h100-80gb"

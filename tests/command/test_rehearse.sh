@@ -273,6 +273,19 @@ assert engines._Start(config, external).external and not engines._Start(config, 
 PY
 	exits 0 env PYTHONPATH="$P4D_TEST_SRCDIR/rehearsal/python" PYTHONDONTWRITEBYTECODE=1 "$python" "$work/short.py"
 fi
+# a program without a seed draws the same in each rehearsal
+if python=$(command -v python3); then
+	cat >"$work/draws.py" <<'PY'
+import os, random
+print(random.random(), hash("a name"), file=open("drawn", "a"))
+os.execv("./prog", ["./prog"])
+PY
+	for rehearsal in 1 2; do
+		exits 0 p4d rehearse -- "$python" draws.py
+	done
+	rm -f "$seen"
+	[ "$(sort -u drawn | wc -l)" = 1 ] || fail "two rehearsals drew other numbers: $(cat drawn)"
+fi
 # accelerate's own code says what it would start
 if python=$(command -v python3); then
 	mkdir -p "$work/site/accelerate/utils" "$work/site/accelerate/commands"

@@ -263,6 +263,7 @@ def rehearse(p4d, python, program, header, keep):
         environment = dict(os.environ, HF_HOME=folder, HF_HUB_OFFLINE="1", WANDB_MODE="disabled", TMPDIR=folder,
                            PYTHONDONTWRITEBYTECODE="1", TOKENIZERS_PARALLELISM="false",
                            PATH="%s:%s" % (Path(python).parent, os.environ.get("PATH", "")))
+        environment.pop("CC", None)  # "ccache gcc" builds p4d; Triton takes it for the name of one program
         done = subprocess.run([p4d, "rehearse", *options, "--json", "--", python, program, *arguments], cwd=folder,
                               env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                               text=True, errors="replace", check=False)

@@ -15,7 +15,7 @@ import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from p4d_rehearsal import reads, sizes
+from p4d_rehearsal import own_bytes, reads, sizes
 
 SMALL = 1 << 20  # bytes; P4D_ACCOUNT_SMALL of the stand-ins
 aten = torch.ops.aten
@@ -43,7 +43,6 @@ FACTORIES = {aten.zeros, aten.ones, aten.full, aten.arange, aten.rand, aten.rand
 make = SimpleNamespace(empty=torch.empty, full=torch.full, zeros=torch.zeros, arange=torch.arange)
 
 known = {}  # address of a storage -> that storage: what lies there later is another one
-own_bytes = {}  # address of a storage -> that storage: unknown, and the bytes of this rank stay there
 blank = {}  # address of a storage that holds nothing yet -> _Blank
 UNANSWERED, MISSING = 6, 7  # p4d_report_count of the stand-ins
 
@@ -117,22 +116,11 @@ def _mark(tensor, is_known):
     if not address:
         return
     blank.pop(address, None)
-    own_bytes.pop(address, None)
+    own_bytes.forget(address)
     if is_known and _can_be_known(tensor):
         known[address] = StorageWeakRef(tensor.untyped_storage())
     else:
         known.pop(address, None)
-
-
-def _mark_own_bytes(tensor):
-    """Another rank's bytes are unknown, but zeros are no state of a generator, say, and those of this rank are one."""
-    _mark(tensor, False)
-    own_bytes[_address(tensor)] = StorageWeakRef(tensor.untyped_storage())
-
-
-def _has_own_bytes(tensor):
-    kept = own_bytes.get(_address(tensor))
-    return kept is not None and kept.cdata == tensor.untyped_storage()._cdata
 
 
 class _Blank:
@@ -251,7 +239,9 @@ class Values(TorchDispatchMode):
         tensors = _tensors((arguments, named))
         device = self.device_of(tensors, named)
         if device is None or device.type != "cuda" or any(type(t) not in PLAIN for t in tensors):
-            return function(*arguments, **named)
+            result = function(*arguments, **named)
+            own_bytes.follow(function.overloadpacket, function.overloadpacket in READS, tensors, lambda: _tensors(result))
+            return result
         operator = function.overloadpacket
         done, result = self.answer_unknown(operator, function, arguments, named, device)
         if done:
@@ -389,7 +379,8 @@ class Values(TorchDispatchMode):
         for tensor in received + _tensors(result):
             is_own = any(tensor is t for t in sent if not reduces)  # what this rank broadcasts stays as known as it was
             if is_own and not answered and tensor.dtype == torch.uint8 and not _blank_of(tensor):
-                _mark_own_bytes(tensor)
+                _mark(tensor, False)
+                own_bytes.note(tensor)
             elif not is_own or not answered or _blank_of(tensor):
                 _mark(tensor, is_known and _is_small(tensor))
         if "recv" in function.overloadpacket.__name__:
@@ -424,7 +415,7 @@ class Values(TorchDispatchMode):
     @staticmethod
     def invent(tensor):
         """Writes the number that unknown values are read as, also over those of its elements that were known."""
-        if _has_own_bytes(tensor):
+        if own_bytes.has(tensor):
             return
         _mark(tensor, False)
         _on_host(tensor).fill_(sizes.number(tensor))
@@ -453,8 +444,12 @@ class Values(TorchDispatchMode):
         if _is_small(source) and not is_known:
             self.invent(source)
         if operator is aten.copy_:
-            return function(arguments[0], on_host, *arguments[2:], **named)
-        return function(on_host, *arguments[1:], **named)
+            result = function(arguments[0], on_host, *arguments[2:], **named)
+        else:
+            result = function(on_host, *arguments[1:], **named)
+        if own_bytes.has(source):
+            own_bytes.note_on_host(result)
+        return result
 
     @staticmethod
     def is_logged(operator, arguments):

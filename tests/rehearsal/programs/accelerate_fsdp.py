@@ -5,12 +5,13 @@
 # 136.3 M parameters of which 65.5 M are in no layer: 16 bytes each over 16 ranks = 0.13 GiB; gradients of all, in bf16 or fp32,
 # while they are summed without communication (0.25 or 0.51); 65.5 M of weights in bf16 (0.12); of at most 2 x 511 x 32000
 # logits 14 bytes (0.33 to 0.43); activations at most 46 bytes x 1022 x (1024 + 2816) in each of six layers (1.0).
+# With FSDP 2 the forward and the backward pass reach nearly the same peak; the lengths of the texts decide which is larger.
 # case: 1
 # rehearse: -- 1
 # want: verdict=pass allocated_gib=0.83..2.2 phase=backward
 # case: 2
 # rehearse: -- 2
-# want: verdict=pass allocated_gib=0.83..2.2 phase=backward
+# want: verdict=pass allocated_gib=0.83..2.2 reserved_gib=1.2..1.5
 """A loop of one's own with accelerate, and its FSDP plugin: accelerate_fsdp.py 1 or 2 (release of FSDP)."""
 import sys
 

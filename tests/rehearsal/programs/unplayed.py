@@ -5,7 +5,7 @@
 # want: verdict=incomplete reason="it called cudaArrayGetInfo, which"
 # case: operator
 # rehearse: -- operator
-# want: verdict=incomplete reason="unplayed.py:52, which"
+# want: verdict=incomplete reason="unplayed.py:59, which"
 # case: early
 # rehearse: -- early
 # want: verdict=warn reason="the program ended after 1 of 2 steps, maybe because of an unknown value (lt at"
@@ -30,11 +30,18 @@
 # case: bytes
 # rehearse: --gpus-per-node 2 --ranks last -- bytes
 # want: verdict=warn reason="the program read 1 values"
+# case: bytes-host
+# rehearse: --gpus-per-node 2 --ranks last -- bytes-host
+# want: verdict=warn reason="the program read 1 values"
+# case: generator
+# rehearse: --gpus-per-node 2 --ranks last -- generator
+# want: verdict=pass
 # case: unknown-played
 # rehearse: --gpus-per-node 2 --ranks first,last -- unknown
 # want: verdict=warn reason="the program read 1 values"
-"""What is not there to answer: unplayed.py function or operator (that p4d does not play), objects, bytes, numbers or
-unknown (numbers that a GPU computes) of rank 0, or early, early-number or early-known (a value that ends the training)."""
+"""What is not there to answer: unplayed.py function or operator (that p4d does not play); of rank 0 objects, bytes, bytes-host
+(copied to the host), the state of a generator, numbers, or unknown (numbers that a GPU computes); or early, early-number or
+early-known (a value that ends the training)."""
 import ctypes
 import os
 import sys
@@ -61,11 +68,16 @@ elif not what.startswith("early"):
         shape = [{"size": 8}] if dist.get_rank() == 0 else [{"size": 4}]
         dist.broadcast_object_list(shape)
         size = shape[0]["size"]
-    elif what == "bytes":
+    elif what.startswith("bytes"):
         own = torch.tensor([8 if dist.get_rank() == 0 else 4], dtype=torch.uint8, device="cuda")
         dist.broadcast(own, 0)
-        assert own.cpu().tolist() == [4]  # the state of a generator stays one
-        size = own.item()
+        size = own.item() if what == "bytes" else own.cpu().to(torch.int32)[0].item()
+    elif what == "generator":
+        state = torch.get_rng_state()
+        own = state.cuda()
+        dist.broadcast(own, 0)
+        torch.set_rng_state(own.cpu())  # zeros are no state
+        assert torch.equal(torch.get_rng_state(), state)
     else:
         own = layer(torch.randn(1, 1024, device="cuda")).argmax(dim=1) if what == "unknown" else torch.tensor([8], device="cuda")
         shape = own if dist.get_rank() == 0 else torch.empty(1, dtype=torch.int64, device="cuda")

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bytes that a rank which was not played broadcasts.
+
+They are unknown, but zeros are no state of a generator, say, and the bytes that this rank holds are one. So they stay as they
+are. Whether the program sets a state or takes a size from them shows when it reads them, which may be on the host."""
+import functools
+
+import torch
+from torch.multiprocessing.reductions import StorageWeakRef
+
+from p4d_rehearsal import reads
+
+PLAIN = (torch.Tensor, torch.nn.Parameter)
+
+kept = {}  # address of a storage, of the device or the host -> that storage
+
+
+def _address(tensor):
+    return tensor.untyped_storage().data_ptr()
+
+
+def note(tensor):
+    kept[_address(tensor)] = StorageWeakRef(tensor.untyped_storage())
+
+
+def forget(address):
+    kept.pop(address, None)
+
+
+def has(tensor):
+    storage = kept.get(_address(tensor))
+    return storage is not None and storage.cdata == tensor.untyped_storage()._cdata
+
+
+def _is_on_host(tensor):
+    return type(tensor) in PLAIN and not tensor.is_cuda and tensor.layout == torch.strided
+
+
+def note_on_host(tensor):
+    if _is_on_host(tensor) and tensor.numel():
+        _count_reads_on_host()
+        note(tensor)
+
+
+def follow(operator, is_read, tensors, results):
+    """An operator ran on the host. What comes of such bytes is as unknown as they are."""
+    if not kept or not any(_is_on_host(tensor) and has(tensor) for tensor in tensors):
+        return
+    if is_read:
+        reads.note_read(operator)
+    for tensor in results():
+        note_on_host(tensor)
+
+
+@functools.cache
+def _count_reads_on_host():
+    """PyTorch does not dispatch these for tensors of the host."""
+    def counted(plain):
+        @functools.wraps(plain)
+        def read(tensor, *arguments, **named):
+            if _is_on_host(tensor) and has(tensor):
+                reads.note_read(plain)
+            return plain(tensor, *arguments, **named)
+        return read
+
+    for name in ("tolist", "numpy"):
+        setattr(torch.Tensor, name, counted(getattr(torch.Tensor, name)))
