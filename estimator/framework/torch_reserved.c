@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "framework/torch.h"
+#include "framework/transformers_reserved.h"
 #include "plan/caching_allocator.h"
 #include "plan/optimizer.h"
 
@@ -479,6 +480,8 @@ static void run_step(play *p, bool first)
 
 static uint64_t played(play *p, const p4d_layout *l, const p4d_plan *plan, uint32_t layers)
 {
+	if (l->framework == P4D_FRAMEWORK_DDP || (l->framework == P4D_FRAMEWORK_FSDP && !l->flat_parameters))
+		return p4d_transformers__reserved(l, layers);
 	measure(p, l, plan, layers);
 	p4d_caching_allocator_start(&p->a, l->allocator == P4D_ALLOCATOR_EXPANDABLE);
 	load(p);

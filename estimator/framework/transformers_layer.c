@@ -172,11 +172,23 @@ static void split(p4d_tape_writer *w, p4d_tape_tensor x, p4d_tape_tensor *q, p4d
 	o->others[1] = v->value;
 }
 
+/* A norm of queries or keys, whose code refers to what it is given until it is done. */
+static p4d_tape_tensor normed(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t wide)
+{
+	const int norm = w->layout->qk_norm;
+
+	if (!norm)
+		return x;
+	const p4d_tape_tensor y =
+	    p4d_transformers__norm(w, x, norm == P4D_QK_NORM_WIDE ? wide : w->layout->head_dim);
+	p4d_op_hold(w, x);
+	return y;
+}
+
 p4d_tape_tensor p4d_transformers__attention(p4d_tape_writer *w, p4d_tape_tensor x)
 {
 	const p4d_layout *l = w->layout;
 	const uint64_t A = l->heads * l->head_dim, G = l->kv_heads * l->head_dim;
-	const uint64_t normed[] = {0, l->head_dim, A};
 	const bool gated = l->architecture->gated_attention;
 	p4d_tape_tensor q, k, v, gate = x;
 
@@ -196,15 +208,13 @@ p4d_tape_tensor p4d_transformers__attention(p4d_tape_writer *w, p4d_tape_tensor 
 		}
 		if (p4d_transformers__code(l).scales_query)
 			q = p4d_op_map(w, q, false, false);
-		k = p4d_transformers__linear(w, x, l->hidden, G, P4D_TARGET_K);
+		q = normed(w, q, A);
+		k = normed(w, p4d_transformers__linear(w, x, l->hidden, G, P4D_TARGET_K), G);
 		v = p4d_transformers__linear(w, x, l->hidden, G, P4D_TARGET_V);
 	}
-	if (l->qk_norm) {
-		const p4d_tape_tensor plain_q = q, plain_k = k;
-		q = p4d_transformers__norm(w, q, normed[l->qk_norm]);
-		k = p4d_transformers__norm(w, k, l->qk_norm == P4D_QK_NORM_WIDE ? G : normed[l->qk_norm]);
-		p4d_op_hold(w, plain_q);
-		p4d_op_hold(w, plain_k);
+	if (l->architecture->fused_qkv) {
+		q = normed(w, q, A);
+		k = normed(w, k, G);
 	}
 	const p4d_tape_tensor whole_q = q, whole_k = k;
 	p4d_tape_tensor both[2] = {q, k};

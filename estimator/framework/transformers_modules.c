@@ -210,9 +210,10 @@ p4d_tape_tensor p4d_transformers__norm_by(p4d_tape_writer *w, p4d_tape_tensor x,
 		y = weighted(w, y, columns, 4, 1);
 		return p4d_op_cast(w, y, given);
 	default:
-		y = root_mean_square(w, p4d_op_cast(w, x, 4), rows);
-		y = p4d_op_cast(w, y, given);
-		return weighted(w, y, columns, w->weight, 1);
+		x = root_mean_square(w, p4d_op_cast(w, x, 4), rows);
+		y = weighted(w, p4d_op_cast(w, x, given), columns, w->weight, 1);
+		p4d_op_hold(w, x);
+		return y;
 	}
 }
 
@@ -226,6 +227,7 @@ static p4d_tape_tensor quantized(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t
 	x = p4d_op_cast(w, x, 2);
 	const p4d_tape_tensor y = p4d_op_made(w, p4d_op_rows(w, x, in) * out, 2, p4d_op_needs(w, x));
 	p4d_tape_operation *o = p4d_op_append(w, x, y, P4D_NEW_GRADIENT);
+	o->multiplies = true;
 	o->scratch = o->back_scratch = in * out * 2 + in * out / 64 * 4;
 	return p4d_op_cast(w, y, given);
 }
@@ -242,6 +244,16 @@ bool p4d_transformers__adapts(const p4d_layout *l, unsigned target)
 	return l->finetune != P4D_TUNE_FULL && l->lora_targets & target && !experts;
 }
 
+static bool has_bias(const p4d_layout *l, unsigned target)
+{
+	const unsigned of_qkv = P4D_TARGET_Q | P4D_TARGET_K | P4D_TARGET_V,
+		       of_mlp = P4D_TARGET_GATE | P4D_TARGET_UP | P4D_TARGET_DOWN;
+
+	return (target & of_qkv && l->biased & P4D_BIASED_QKV) ||
+	       (target & P4D_TARGET_O && l->biased & P4D_BIASED_OUTPUT) ||
+	       (target & of_mlp && l->biased & P4D_BIASED_MLP);
+}
+
 p4d_tape_tensor p4d_transformers__linear(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t in, uint64_t out,
 					 unsigned target)
 {
@@ -250,6 +262,7 @@ p4d_tape_tensor p4d_transformers__linear(p4d_tape_writer *w, p4d_tape_tensor x, 
 	p4d_tape_tensor y =
 	    four_bits ? quantized(w, x, in, out) : p4d_op_product(w, x, in, out, w->weight, w->trains);
 
+	p4d_op_last(w)->biased = !four_bits && has_bias(l, target);
 	if (!p4d_transformers__adapts(l, target))
 		return y;
 	/* PEFT: the input in the adapter's type (Linear4bit: unless autocast does that), two products, a sum
@@ -267,7 +280,8 @@ p4d_tape_tensor p4d_transformers__linear(p4d_tape_writer *w, p4d_tape_tensor x, 
 		y = p4d_op_map(w, base, false, false); /* clone */
 		p4d_op_last(w)->gradient[0] = P4D_NEW_GRADIENT;
 	}
-	p4d_tape_tensor a = four_bits && w->autocast ? x : p4d_op_cast(w, x, cast);
+	const p4d_tape_tensor in_adapter = four_bits && w->autocast ? x : p4d_op_cast(w, x, cast);
+	p4d_tape_tensor a = in_adapter;
 	if (l->lora_dropout) { /* native_dropout: its result, and a mask of a byte each */
 		const bool needs = p4d_op_needs(w, a);
 		a = p4d_op_map(w, a, false, false);
@@ -279,6 +293,7 @@ p4d_tape_tensor p4d_transformers__linear(p4d_tape_writer *w, p4d_tape_tensor x, 
 	if (four_bits && !w->autocast)
 		a = p4d_op_cast(w, a, given);
 	y = p4d_op_plus(w, y, a);
+	p4d_op_hold(w, in_adapter);
 	return four_bits ? y : p4d_op_cast(w, y, given);
 }
 

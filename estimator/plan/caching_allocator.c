@@ -131,6 +131,18 @@ static short new_segment(p4d_caching_allocator *a, uint64_t bytes)
 	return i;
 }
 
+/* The smallest free block of so many bytes; -1: there is none. One that can grow counts as large as it can
+ * become: another one goes before it. */
+static short best(const p4d_caching_allocator *a, uint64_t bytes)
+{
+	const unsigned at = place_of(a, bytes, 0);
+
+	if (at == a->free_count)
+		return -1;
+	const bool grows = a->expandable && a->by_size[at] == a->last;
+	return a->by_size[grows && at + 1 < a->free_count ? at + 1 : at];
+}
+
 p4d_allocated p4d_caching_allocator_take(p4d_caching_allocator *a, uint64_t asked)
 {
 	const uint64_t bytes = round_up(asked, BLOCK);
@@ -140,14 +152,13 @@ p4d_allocated p4d_caching_allocator_take(p4d_caching_allocator *a, uint64_t aske
 		a->most_small = a->small > a->most_small ? a->small : a->most_small;
 		return -(p4d_allocated)bytes;
 	}
-	const unsigned at = place_of(a, bytes, 0);
-	const short i = at < a->free_count ? a->by_size[at] : new_segment(a, bytes);
+	const short fits = best(a, bytes), i = fits >= 0 ? fits : new_segment(a, bytes);
 	if (i < 0) {
 		a->overflow = true;
 		return 0;
 	}
 	set_taken(a, i);
-	if (a->block[i].bytes - bytes > SMALL) {
+	if (a->block[i].bytes - bytes > (a->expandable ? BLOCK - 1 : SMALL)) {
 		const short rest =
 		    record(a, a->block[i].address + bytes, a->block[i].bytes - bytes, i, a->block[i].after);
 		if (rest >= 0) {

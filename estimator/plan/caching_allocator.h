@@ -9,7 +9,7 @@
  * stream reserves. Blocks above 1 MiB come from segments of their own, of 20 MiB for blocks below 10 MiB,
  * else rounded up to 2 MiB. The smallest free block that is large enough is taken, the rest of it is split
  * off if that is more than 1 MiB, and free neighbours are joined. With expandable segments there is one
- * segment, which grows at its end. Smaller blocks share segments of 2 MiB and are only summed up here.
+ * segment, which grows at its end; any rest is split off, and what is free at the end is taken last. Smaller blocks share segments of 2 MiB and are only summed up here.
  * The player assumes that the GPU has enough memory. It never returns a segment to the driver.
  */
 enum { P4D_ALLOCATOR_BLOCKS = 2048 };

@@ -107,6 +107,7 @@ p4d_tape_tensor p4d_op_product(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t i
 	    p4d_op_made(w, rows * out, w->autocast ? 2 : x.element, p4d_op_needs(w, x) || trained);
 	p4d_tape_operation *o = p4d_op_append(w, x, y, P4D_NEW_GRADIENT);
 
+	o->multiplies = true;
 	o->saved[0] = trained || (w->keeps_frozen && p4d_op_needs(w, x)) ? x.value : -1;
 	if (lowers && (p4d_op_needs(w, x) || trained)) {
 		o->copy = elements * 2;

@@ -35,6 +35,8 @@ typedef struct p4d_tape_operation {
 	    arrives; /* before its backward pass, and stays: parameters that are gathered for the next one */
 	uint64_t weight;  /* gradients of its parameters */
 	uint64_t lowered; /* the same in the type of the product, before they are cast */
+	bool multiplies;  /* matrices: cuBLAS is given a workspace ... */
+	bool biased;      /* ... cuBLASLt, which adds a bias, one of 1 MiB */
 	bool stays;       /* selective recomputation keeps its result */
 } p4d_tape_operation;
 

@@ -173,9 +173,11 @@ static void rehearsals(void **state)
 		assert_true(!played || (g->sum / g->rows <= 0.035 && fabs(g->worst) <= 0.10));
 	}
 	for (const deviation_group *g = of[RESERVED]; g->rows; g++) {
-		const bool played = strstr(g->name, "transformers") != NULL;
+		const bool played = strstr(g->name, "transformers") != NULL,
+			   by_block = strstr(g->name, " ddp ") || strstr(g->name, " fsdp2 ");
 		assert_true(!played || (g->sum / g->rows <= 0.08 && fabs(g->worst) <= 0.18));
-		assert_true(strcmp(g->name, "played") || g->sum / g->rows <= 0.045);
+		assert_true(!played || !by_block || (g->sum / g->rows <= 0.02 && fabs(g->worst) <= 0.06));
+		assert_true(strcmp(g->name, "played") || g->sum / g->rows <= 0.03);
 	}
 }
 

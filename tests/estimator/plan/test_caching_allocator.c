@@ -70,6 +70,24 @@ static void growing(void **state)
 	assert_int_equal(reserved(), 300);
 }
 
+/* A rest of any size is split off there, and what is free at the end is taken last. */
+static void rests(void **state)
+{
+	(void)state;
+	p4d_caching_allocator_start(&a, true);
+	const p4d_allocated hole = take(60);
+	take(20);
+	take(10); /* 10 are left at the end, the next hole has 60 */
+	p4d_caching_allocator_give(&a, hole);
+	take(8);
+	take(52);
+	take(10);
+	assert_int_equal(reserved(), 100);
+	p4d_caching_allocator_take(&a, 2 * MIB - 512);
+	p4d_caching_allocator_take(&a, 18 * MIB + 512);
+	assert_int_equal(reserved(), 120);
+}
+
 static void too_many(void **state)
 {
 	(void)state;
@@ -88,10 +106,8 @@ static void too_many(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(segments),
-	    cmocka_unit_test(holes),
-	    cmocka_unit_test(growing),
-	    cmocka_unit_test(too_many),
+	    cmocka_unit_test(segments), cmocka_unit_test(holes),    cmocka_unit_test(growing),
+	    cmocka_unit_test(rests),    cmocka_unit_test(too_many),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "framework/torch_blocks.h"
+
+#include <string.h>
+
+void p4d_torch_blocks__hold(p4d_torch_held_blocks *held, p4d_allocated block)
+{
+	if (held->count < P4D_TORCH_HELD)
+		held->of[held->count++] = block;
+	else
+		held->overflow = true;
+}
+
+void p4d_torch_blocks__release(p4d_caching_allocator *a, p4d_torch_held_blocks *held, unsigned count)
+{
+	for (unsigned i = count; i < held->count; i++)
+		p4d_caching_allocator_give(a, held->of[i]);
+	held->count = held->count > count ? count : held->count;
+}
+
+static p4d_allocated take(p4d_torch_blocks *b, uint64_t bytes)
+{
+	return bytes && bytes >> 50 == 0 ? p4d_caching_allocator_take(b->allocator, bytes) : 0;
+}
+
+static void give(p4d_torch_blocks *b, p4d_allocated *block)
+{
+	p4d_caching_allocator_give(b->allocator, *block);
+	*block = 0;
+}
+
+static void take_for_a_while(p4d_torch_blocks *b, uint64_t bytes)
+{
+	p4d_allocated block = take(b, bytes);
+
+	give(b, &block);
+}
+
+static bool saves(const p4d_tape_operation *o)
+{
+	return o->saved[0] >= 0 || o->kept || o->copy;
+}
+
+static short storage(const p4d_tape *t, short value)
+{
+	return value < 0 ? -1 : t->value[value].storage;
+}
+
+static void lengthen(p4d_torch_blocks *b, const p4d_tape *t, short value, unsigned operation)
+{
+	const short s = storage(t, value);
+
+	if (s >= 0 && b->until[s] < (short)operation)
+		b->until[s] = (short)operation;
+}
+
+/* When Python forgets each storage, and how many operations save it. */
+static void find_lifetimes(p4d_torch_blocks *b, const p4d_tape *t, bool save)
+{
+	memset(b->saved, 0, t->values * sizeof(*b->saved));
+	for (unsigned i = 0; i < t->values; i++)
+		b->until[i] = t->value[i].until;
+	for (unsigned i = 0; i < t->operations; i++) {
+		const p4d_tape_operation *o = &t->operation[i];
+		for (int k = 0; k < P4D_TAPE_INPUTS; k++)
+			lengthen(b, t, o->in[k], i);
+		lengthen(b, t, o->out, i);
+		for (int k = 0; save && k < P4D_TAPE_SAVED; k++)
+			if (o->saved[k] >= 0)
+				b->saved[storage(t, o->saved[k])]++;
+	}
+}
+
+/* A product has its weights in another form before it has a result; else what is scratch comes after it. */
+static void compute(p4d_torch_blocks *b, const p4d_tape *t, const p4d_tape_operation *o, unsigned i,
+		    bool save)
+{
+	p4d_allocated unpacked = o->multiplies ? take(b, o->scratch) : 0;
+
+	b->copy[i] = take(b, o->copy);
+	if (o->out >= 0 && storage(t, o->out) == o->out)
+		b->value[o->out] = take(b, t->value[o->out].bytes);
+	if (o->multiplies)
+		take_for_a_while(b, o->biased ? 1 << 20 : b->workspace);
+	else
+		take_for_a_while(b, o->scratch);
+	b->kept[i] = save ? take(b, o->kept) : 0;
+	give(b, &unpacked);
+}
+
+p4d_allocated p4d_torch_blocks__forward(p4d_torch_blocks *b, const p4d_tape *t, p4d_torch_pass pass,
+					p4d_allocated input, bool keep_input, p4d_torch_held_blocks *cached)
+{
+	const bool save = pass != P4D_TORCH_SAVES_NONE;
+	unsigned end = t->operations;
+	const short last = storage(t, t->operation[end - 1].out);
+
+	find_lifetimes(b, t, save);
+	while (pass == P4D_TORCH_AGAIN && end && !saves(&t->operation[end - 1]))
+		end--;
+	memset(b->value, 0, t->values * sizeof(*b->value));
+	b->value[0] = input;
+	short first = 1; /* storages before it are forgotten, or saved */
+	for (unsigned i = 0; i < end; i++) {
+		const p4d_tape_operation *o = &t->operation[i];
+		compute(b, t, o, i, save);
+		if (b->copy[i] && !save && o->cached && cached)
+			p4d_torch_blocks__hold(cached, b->copy[i]);
+		else if (b->copy[i] && !save)
+			give(b, &b->copy[i]);
+		const short made = o->out > 0 ? o->out : 0;
+		for (short v = first; v <= made; v++)
+			if (b->value[v] && !b->saved[v] && b->until[v] <= (short)i && v != last)
+				give(b, &b->value[v]);
+		while (first <= made && (!b->value[first] || b->saved[first]))
+			first++;
+	}
+	for (unsigned v = 1; end < t->operations && v < t->values; v++)
+		if (b->value[v] && !b->saved[v])
+			give(b, &b->value[v]);
+	if (!keep_input && !b->saved[0])
+		give(b, &b->value[0]);
+	return last >= 0 ? b->value[last] : 0;
+}
+
+void p4d_torch_blocks__put(p4d_torch_blocks *b, const p4d_tape *t, p4d_torch_held_blocks *saved)
+{
+	for (unsigned v = 0; v < t->values; v++)
+		if (b->saved[v])
+			p4d_torch_blocks__hold(saved, b->value[v]);
+	for (unsigned i = 0; i < t->operations; i++) {
+		if (t->operation[i].kept)
+			p4d_torch_blocks__hold(saved, b->kept[i]);
+		if (t->operation[i].copy)
+			p4d_torch_blocks__hold(saved, b->copy[i]);
+	}
+}
+
+static p4d_allocated pop(p4d_torch_held_blocks *held)
+{
+	return held->count ? held->of[--held->count] : 0;
+}
+
+void p4d_torch_blocks__get(p4d_torch_blocks *b, const p4d_tape *t, p4d_torch_held_blocks *saved)
+{
+	find_lifetimes(b, t, true);
+	for (unsigned i = t->operations; i-- > 0;) {
+		b->copy[i] = t->operation[i].copy ? pop(saved) : 0;
+		b->kept[i] = t->operation[i].kept ? pop(saved) : 0;
+	}
+	for (unsigned v = t->values; v-- > 0;)
+		b->value[v] = b->saved[v] ? pop(saved) : 0;
+}
+
+/* ---- backward ---- */
+
+enum { GRADIENTS = 4 * P4D_TAPE_VALUES };
+
+/* Gradients of values: memory that they may share. */
+typedef struct held_gradients {
+	short of[P4D_TAPE_VALUES]; /* by value: index of the memory; -1: none yet */
+	struct {
+		p4d_allocated block;
+		uint64_t bytes;
+		unsigned refs;
+	} memory[GRADIENTS];
+	short count;
+} held_gradients;
+
+static short keep(held_gradients *g, p4d_allocated block, uint64_t bytes)
+{
+	const short m = g->count < GRADIENTS - 1 ? g->count++ : g->count;
+
+	g->memory[m].block = block;
+	g->memory[m].bytes = bytes;
+	g->memory[m].refs = 1;
+	return m;
+}
+
+static void release(p4d_torch_blocks *b, held_gradients *g, short m)
+{
+	if (m >= 0 && --g->memory[m].refs == 0)
+		give(b, &g->memory[m].block);
+}
+
+/* A sum takes memory where the first gradient is not ours alone. */
+static void arrive(p4d_torch_blocks *b, held_gradients *g, short value, short m)
+{
+	const short old = g->of[value];
+
+	if (old < 0) {
+		g->of[value] = m;
+		return;
+	}
+	if (g->memory[old].refs == 1) {
+		release(b, g, m);
+		return;
+	}
+	const uint64_t bytes = g->memory[old].bytes;
+	g->of[value] = keep(g, take(b, bytes), bytes);
+	release(b, g, old);
+	release(b, g, m);
+}
+
+/* The gradient of an operation's parameters, in the type of the product or in their own. */
+static p4d_allocated of_weight(p4d_torch_blocks *b, const p4d_tape_operation *o)
+{
+	p4d_allocated lowered = take(b, o->lowered);
+
+	if (!o->lowered && o->weight)
+		b->gradient(b->owner, o->weight);
+	if (o->multiplies && o->weight)
+		take_for_a_while(b, b->workspace);
+	return lowered;
+}
+
+static void forget_saved(p4d_torch_blocks *b, const p4d_tape *t, const p4d_tape_operation *o, unsigned i,
+			 bool keep_input)
+{
+	for (int k = 0; k < P4D_TAPE_SAVED; k++) {
+		const short s = storage(t, o->saved[k]);
+		if (s >= 0 && --b->saved[s] == 0 && !(keep_input && s == 0))
+			give(b, &b->value[s]);
+	}
+	give(b, &b->kept[i]);
+	give(b, &b->copy[i]);
+}
+
+static void run_backward(p4d_torch_blocks *b, held_gradients *g, const p4d_tape *t, unsigned i,
+			 bool keep_input)
+{
+	const p4d_tape_operation *o = &t->operation[i];
+	const short gradient = o->out >= 0 ? g->of[o->out] : -1;
+	short made[P4D_TAPE_INPUTS];
+	p4d_allocated unpacked = o->multiplies ? take(b, o->back_scratch) : 0, lowered = 0;
+
+	if (o->multiplies)
+		lowered = of_weight(b, o);
+	for (int k = 0; k < P4D_TAPE_INPUTS; k++) {
+		made[k] = -1;
+		if (o->in[k] < 0 || !t->value[o->in[k]].needs)
+			continue;
+		if (o->gradient[k] == P4D_NEW_GRADIENT) {
+			const uint64_t bytes = t->value[o->in[k]].bytes;
+			made[k] = keep(g, take(b, bytes), bytes);
+			if (o->multiplies)
+				take_for_a_while(b, b->workspace);
+		} else if (o->gradient[k] == P4D_SAME_GRADIENT && gradient >= 0) {
+			made[k] = gradient;
+			g->memory[gradient].refs++;
+		}
+	}
+	if (!o->multiplies) {
+		take_for_a_while(b, o->back_scratch);
+		lowered = of_weight(b, o);
+	}
+	give(b, &unpacked);
+	forget_saved(b, t, o, i, keep_input);
+	if (gradient >= 0) {
+		release(b, g, gradient);
+		g->of[o->out] = -1;
+	}
+	for (int k = 0; k < 2; k++)
+		if (o->others[k] >= 0 && g->of[o->others[k]] >= 0) {
+			release(b, g, g->of[o->others[k]]);
+			g->of[o->others[k]] = -1;
+		}
+	for (int k = 0; k < P4D_TAPE_INPUTS; k++)
+		if (made[k] >= 0)
+			arrive(b, g, o->in[k], made[k]);
+	if (o->lowered)
+		b->gradient(b->owner, o->weight);
+	give(b, &lowered);
+}
+
+p4d_allocated p4d_torch_blocks__backward(p4d_torch_blocks *b, const p4d_tape *t, p4d_allocated gradient,
+					 bool keep_input)
+{
+	held_gradients g; /* of its arrays as much is set as is used */
+	const short last = t->operation[t->operations - 1].out;
+
+	g.count = 0;
+	memset(g.of, -1, t->values * sizeof(*g.of));
+	if (last >= 0)
+		g.of[last] = keep(&g, gradient, t->value[last].bytes);
+	for (unsigned i = t->operations; i-- > 0;) {
+		const p4d_tape_operation *o = &t->operation[i];
+		bool wanted = o->weight > 0;
+		for (int k = 0; k < P4D_TAPE_INPUTS; k++)
+			wanted = wanted || (o->in[k] >= 0 && t->value[o->in[k]].needs);
+		if (wanted && (o->out < 0 || g.of[o->out] >= 0))
+			run_backward(b, &g, t, i, keep_input);
+	}
+	return g.of[0] >= 0 ? g.memory[g.of[0]].block : 0;
+}

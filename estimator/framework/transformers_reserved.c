@@ -1,0 +1,468 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Two steps with transformers' modules, played on PyTorch's allocator block by block. */
+#include "framework/transformers_reserved.h"
+
+#include <stddef.h>
+#include <string.h>
+
+#include "framework/torch.h"
+#include "plan/optimizer.h"
+
+#define MIB ((uint64_t)1 << 20)
+
+void p4d_reserved__take(p4d_reserved *r, p4d_torch_held_blocks *into, p4d_wide bytes)
+{
+	if (!bytes || bytes >> 50)
+		return;
+	const p4d_allocated block = p4d_caching_allocator_take(&r->main, (uint64_t)bytes);
+	if (into)
+		p4d_torch_blocks__hold(into, block);
+}
+
+void p4d_reserved__give(p4d_reserved *r, p4d_torch_held_blocks *from, unsigned count)
+{
+	p4d_torch_blocks__release(&r->main, from, count);
+}
+
+static void take_for_a_while(p4d_reserved *r, p4d_wide bytes)
+{
+	const unsigned before = r->some.count;
+
+	p4d_reserved__take(r, &r->some, bytes);
+	p4d_reserved__give(r, &r->some, before);
+}
+
+/* ---- parameters ---- */
+
+static void list_experts(const p4d_layout *l, p4d_reserved_parameters *p)
+{
+	const uint64_t up = p4d_transformers__experts_up(l);
+
+	p->of[p->count++] = (p4d_reserved_parameter){l->hidden * l->experts, {0, 0}};
+	p->of[p->count++] = (p4d_reserved_parameter){up, {0, 0}};
+	p->of[p->count++] = (p4d_reserved_parameter){up / (l->glu ? 2 : 1), {0, 0}};
+}
+
+/* Matrices of a layer, in the order in which modules have them. Norms and biases are small. */
+static void list_parameters(const p4d_layout *l, unsigned kind, p4d_reserved_parameters *p)
+{
+	p4d_transformers_linear linears[P4D_TRANSFORMERS_LINEARS];
+	const size_t n = p4d_transformers__linears(l, kind, linears);
+
+	p->count = 0;
+	for (size_t i = 0; i < n; i++) {
+		const bool adapts = p4d_transformers__adapts(l, linears[i].target);
+		p->of[p->count++] = (p4d_reserved_parameter){
+		    linears[i].in * linears[i].out,
+		    {adapts ? l->lora_rank * linears[i].in : 0, adapts ? l->lora_rank * linears[i].out : 0}};
+	}
+	if (p4d_transformers__has_experts(kind))
+		list_experts(l, p);
+}
+
+static uint64_t table_of(const p4d_layout *l)
+{
+	return l->vocab * l->hidden;
+}
+
+static void each_of_layer(p4d_reserved *r, p4d_reserved_visit *visit, bool frozen)
+{
+	for (unsigned k = 0; k < r->parameters.count; k++) {
+		const p4d_reserved_parameter *p = &r->parameters.of[k];
+		if (r->full || frozen)
+			visit(r, p->elements);
+		if (!r->full && p->adapter[0]) {
+			visit(r, p->adapter[0]);
+			visit(r, p->adapter[1]);
+		}
+	}
+}
+
+void p4d_reserved__each_of_unit(p4d_reserved *r, unsigned unit, p4d_reserved_visit *visit)
+{
+	if (unit && unit <= r->layers)
+		each_of_layer(r, visit, true);
+	else
+		visit(r, table_of(r->l));
+}
+
+p4d_wide p4d_reserved__unit_bytes(const p4d_reserved *r, unsigned unit)
+{
+	const unsigned kind = p4d_transformers__kind_of(r->l, 0);
+
+	if (!unit || unit > r->layers)
+		return (p4d_wide)(table_of(r->l) + (unit ? r->l->hidden : 0)) * r->w.weight;
+	return (p4d_transformers__layer_size(r->l, kind, r->shards) +
+		p4d_transformers__layer_adapters(r->l, kind)) *
+	       r->w.weight;
+}
+
+/* Of what is trained, each parameter in order: tables, matrices or adapters. */
+void p4d_reserved__each_trained(p4d_reserved *r, p4d_reserved_visit *visit)
+{
+	const p4d_layout *l = r->l;
+
+	if (r->full)
+		visit(r, table_of(l));
+	if (r->full && r->places)
+		visit(r, r->places);
+	for (uint32_t i = 0; i < r->layers; i++)
+		each_of_layer(r, visit, false);
+	if (r->full && !l->tied)
+		visit(r, table_of(l));
+}
+
+static void load_parameter(p4d_reserved *r, uint64_t elements)
+{
+	p4d_reserved__take(r, NULL, (p4d_wide)elements * r->stored);
+}
+
+/* bitsandbytes: a matrix comes in 16 bits, and has a scale for 64 weights, which is quantized in turn. */
+static void load_quantized(p4d_reserved *r, uint64_t elements)
+{
+	const unsigned before = r->some.count;
+
+	p4d_reserved__take(r, &r->some, (p4d_wide)2 * elements);
+	p4d_reserved__take(r, &r->some, elements / 64 * 4);
+	p4d_reserved__take(r, NULL, r->l->quant == P4D_QUANT_NF4 ? elements / 2 : elements);
+	p4d_reserved__take(r, NULL, elements / 64);
+	take_for_a_while(r, elements / 64 * 4);
+	p4d_reserved__give(r, &r->some, before);
+}
+
+static void load_frozen(p4d_reserved *r)
+{
+	const bool quantized = r->l->quant != P4D_QUANT_NONE;
+	/* prepare_model_for_kbit_training makes fp32 of what is not quantized */
+	const unsigned loaded = quantized ? 2 : r->stored;
+	p4d_torch_held_blocks *tables = &r->grads;
+
+	if (quantized) /* transformers asks for room for all at once, in a block that it gives back */
+		take_for_a_while(r, r->quantized_bytes);
+	p4d_reserved__take(r, tables, (p4d_wide)loaded * table_of(r->l));
+	if (!r->l->tied && quantized)
+		p4d_reserved__take(r, tables, (p4d_wide)loaded * table_of(r->l));
+	for (uint32_t i = 0; i < r->layers; i++)
+		for (unsigned k = 0; k < r->parameters.count; k++) {
+			if (quantized)
+				load_quantized(r, r->parameters.of[k].elements);
+			else
+				load_parameter(r, r->parameters.of[k].elements);
+		}
+	if (!r->l->tied && !quantized)
+		p4d_reserved__take(r, tables, (p4d_wide)loaded * table_of(r->l));
+	const unsigned count = tables->count;
+	for (unsigned i = 0; quantized && r->stored == 4 && i < count; i++) {
+		p4d_reserved__take(r, NULL, (p4d_wide)4 * table_of(r->l));
+		p4d_caching_allocator_give(&r->main, tables->of[i]);
+	}
+	tables->count = 0;
+}
+
+static void load_adapter(p4d_reserved *r, uint64_t elements)
+{
+	p4d_reserved__take(r, NULL, (p4d_wide)elements * r->trained);
+}
+
+/* DDP: buckets of 25 MiB or one parameter, from the end of the model (reducer.cpp). */
+static void take_buckets(p4d_reserved *r)
+{
+	const p4d_wide whole = (p4d_wide)r->trained * table_of(r->l);
+	p4d_wide bucket = 0;
+
+	if (!r->full) {
+		p4d_wide left = (p4d_wide)r->trained * p4d_transformers__adapters(r->l);
+		for (; left > 0; left -= bucket) {
+			bucket = left < 25 * MIB ? left : 25 * MIB;
+			p4d_reserved__take(r, NULL, bucket);
+		}
+		return;
+	}
+	if (!r->l->tied)
+		p4d_reserved__take(r, NULL, whole);
+	for (uint32_t i = 0; i < r->layers; i++)
+		for (unsigned k = r->parameters.count; k-- > 0;) {
+			bucket += (p4d_wide)r->trained * r->parameters.of[k].elements;
+			if (bucket >= 25 * MIB) {
+				p4d_reserved__take(r, NULL, bucket);
+				bucket = 0;
+			}
+		}
+	p4d_reserved__take(r, NULL, bucket + whole);
+}
+
+void p4d_reserved__load(p4d_reserved *r)
+{
+	if (r->full)
+		p4d_reserved__each_trained(r, load_parameter);
+	else {
+		load_frozen(r);
+		p4d_reserved__each_trained(r, load_adapter);
+	}
+	if (r->l->dp > 1)
+		take_buckets(r);
+}
+
+/* ---- a step ---- */
+
+static void add_gradient(void *owner, uint64_t bytes)
+{
+	p4d_reserved *r = owner;
+
+	if (r->micro_batch == 0)
+		p4d_reserved__take(r, &r->grads, bytes);
+	else
+		take_for_a_while(r, bytes);
+}
+
+static void call(p4d_reserved *r, void (*hook)(p4d_reserved *r, unsigned unit), unsigned unit)
+{
+	if (hook)
+		hook(r, unit);
+}
+
+static void write_layer(p4d_reserved *r, uint32_t i)
+{
+	r->w.kind = p4d_transformers__kind_of(r->l, i);
+	p4d_transformers__layer(&r->w, i > 0 || r->all_need);
+}
+
+static void begin(p4d_reserved *r)
+{
+	const uint64_t inputs = p4d_transformers__inputs(&r->w),
+		       angles = r->w.length * r->l->head_dim * r->w.stream,
+		       ids = r->w.tokens * P4D_TRANSFORMERS_IDS;
+
+	if (inputs > 2 * angles + ids)
+		p4d_reserved__take(r, &r->inputs, inputs - 2 * angles - ids);
+	p4d_reserved__take(r, &r->inputs, r->w.tokens * r->l->hidden * r->w.between);
+	p4d_reserved__take(r, &r->inputs, angles);
+	p4d_reserved__take(r, &r->inputs, angles);
+}
+
+static void run_forward(p4d_reserved *r)
+{
+	const p4d_torch_pass pass = r->again ? P4D_TORCH_SAVES_NONE : P4D_TORCH_SAVES;
+	/* the model's code refers to the first layer's input until it is done */
+	p4d_allocated state = 0;
+
+	call(r, r->engine->before_forward, 0);
+	begin(r);
+	call(r, r->engine->after_forward, 0);
+	state = r->inputs.of[r->inputs.count - 3];
+	for (uint32_t i = 0; i < r->layers; i++) {
+		if (i < 2)
+			write_layer(r, i);
+		if (r->again)
+			p4d_torch_blocks__hold(&r->saves, state);
+		const p4d_allocated input = state;
+		call(r, r->engine->before_forward, i + 1);
+		/* a unit lets its parameters go before Python forgets its input */
+		state = p4d_torch_blocks__forward(&r->b, &r->tape, pass, state, true, &r->cached);
+		call(r, r->engine->after_forward, i + 1);
+		if (!r->again && i && !r->b.saved[0]) {
+			p4d_caching_allocator_give(&r->main, input);
+			r->b.value[0] = 0;
+		}
+		if (!r->again)
+			p4d_torch_blocks__put(&r->b, &r->tape, &r->saves);
+	}
+	r->state = state;
+}
+
+/* Norm, head and loss, forward and backward; returns the gradient of the last layer's result. */
+static p4d_allocated run_end(p4d_reserved *r)
+{
+	call(r, r->engine->before_forward, r->layers + 1);
+	p4d_transformers__end(&r->w);
+	p4d_torch_blocks__forward(&r->b, &r->tape, P4D_TORCH_SAVES, r->state, false, NULL);
+	p4d_reserved__give(r, &r->cached, 0);
+	call(r, r->engine->after_forward, r->layers + 1);
+	call(r, r->engine->before_backward, r->layers + 1);
+	const p4d_allocated gradient = p4d_torch_blocks__backward(&r->b, &r->tape, 0, false);
+	call(r, r->engine->after_backward, r->layers + 1);
+	return gradient;
+}
+
+/* The embedding's gradient is summed in fp32 by 10 tokens at a time, and for each word that is there. */
+static p4d_wide sums_of_rows(const p4d_reserved *r)
+{
+	const uint64_t tokens = r->w.tokens, words = tokens < r->l->vocab ? tokens : r->l->vocab;
+
+	return (p4d_wide)((tokens + 9) / 10 + words) * r->l->hidden * 4;
+}
+
+static void run_backward_of_embedding(p4d_reserved *r, p4d_allocated gradient)
+{
+	const p4d_wide bytes = (p4d_wide)table_of(r->l) * r->element;
+
+	call(r, r->engine->before_backward, 0);
+	if (r->l->tied) /* the head's is there */
+		p4d_reserved__take(r, &r->some, bytes);
+	else
+		r->b.gradient(r, (uint64_t)bytes);
+	take_for_a_while(r, sums_of_rows(r));
+	p4d_caching_allocator_give(&r->main, gradient);
+	p4d_reserved__give(r, &r->some, 0);
+	call(r, r->engine->after_backward, 0);
+}
+
+static void run_backward(p4d_reserved *r, p4d_allocated gradient)
+{
+	for (uint32_t i = r->layers; i-- > 0;) {
+		const bool first = i == 0 && !r->all_need;
+		if (i + 1 == r->layers || i == 0)
+			write_layer(r, i);
+		p4d_allocated input = 0;
+		call(r, r->engine->before_backward, i + 1);
+		if (r->again) {
+			input = r->saves.of[--r->saves.count];
+			p4d_torch_blocks__forward(&r->b, &r->tape, P4D_TORCH_AGAIN, input, true, NULL);
+		} else {
+			p4d_torch_blocks__get(&r->b, &r->tape, &r->saves);
+		}
+		gradient = p4d_torch_blocks__backward(&r->b, &r->tape, gradient, r->again || i == 0);
+		if (r->again && i)
+			p4d_caching_allocator_give(&r->main, input);
+		call(r, r->engine->after_backward, i + 1);
+		if (first)
+			break;
+	}
+	r->saves.count = 0;
+	if (r->full)
+		run_backward_of_embedding(r, gradient);
+	else if (gradient)
+		p4d_caching_allocator_give(&r->main, gradient);
+	p4d_reserved__give(r, &r->inputs, 0);
+}
+
+static uint64_t shard_of(const p4d_reserved *r, uint64_t elements)
+{
+	return (elements + r->shards - 1) / r->shards;
+}
+
+static void make_states(p4d_reserved *r, uint64_t elements)
+{
+	const p4d_optimizer *o = p4d_optimizer_of(r->l);
+
+	elements = shard_of(r, elements);
+	const p4d_wide each = o->bits ? (p4d_wide)elements * o->bits / 8 : (p4d_wide)elements * r->trained;
+	if (o->paged || o->factored)
+		return;
+	for (unsigned i = 1; i < o->states; i++)
+		p4d_reserved__take(r, NULL, each);
+	for (unsigned i = 1; o->bits && i < o->states; i++)
+		p4d_reserved__take(r, NULL, elements / o->block * 4);
+}
+
+static void make_roots(p4d_reserved *r, uint64_t elements)
+{
+	p4d_reserved__take(r, &r->some, (p4d_wide)shard_of(r, elements) * r->trained);
+}
+
+/* Adafactor: squares in fp32, their factors, and the update. */
+static void update_by_factors(p4d_reserved *r, uint64_t elements)
+{
+	const unsigned before = r->some.count;
+
+	for (unsigned i = 0; i < (r->trained < 4 ? 3 : 2); i++)
+		p4d_reserved__take(r, &r->some, (p4d_wide)4 * elements);
+	p4d_reserved__give(r, &r->some, before);
+}
+
+void p4d_reserved__update(p4d_reserved *r, bool first)
+{
+	if (first)
+		p4d_reserved__each_trained(r, make_states);
+	if (p4d_optimizer_of(r->l)->factored)
+		p4d_reserved__each_trained(r, update_by_factors);
+	else if (r->l->optimizer_foreach)
+		p4d_reserved__each_trained(r, make_roots);
+	p4d_reserved__give(r, &r->some, 0);
+	p4d_reserved__give(r, &r->grads, 0);
+}
+
+static void run_step(p4d_reserved *r, bool first)
+{
+	for (r->micro_batch = 0; r->micro_batch < r->micro_batches; r->micro_batch++) {
+		run_forward(r);
+		run_backward(r, run_end(r));
+	}
+	if (r->engine->update)
+		r->engine->update(r, first);
+	else
+		p4d_reserved__update(r, first);
+}
+
+static const p4d_reserved_engine one_copy = {.gradient = add_gradient};
+
+static const p4d_reserved_engine *engine_of(const p4d_layout *l)
+{
+	if (l->framework == P4D_FRAMEWORK_FSDP && !l->flat_parameters)
+		return &p4d_reserved__units;
+	return &one_copy;
+}
+
+static void start(p4d_reserved *r, const p4d_layout *l, uint32_t layers)
+{
+	memset(r, 0, offsetof(p4d_reserved, saves));
+	p4d_torch_held_blocks *const all[] = {&r->saves,  &r->some,   &r->grads,  &r->inputs,
+					      &r->cached, &r->copies, &r->reduced};
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+		all[i]->count = 0;
+		all[i]->overflow = false;
+	}
+	const p4d_torch_types z = p4d_torch__types(l);
+	r->l = l;
+	r->layers = layers;
+	r->full = l->finetune == P4D_TUNE_FULL;
+	r->again = l->recompute == P4D_RECOMPUTE_FULL;
+	r->all_need = r->full || r->again;
+	r->stored = z.param;
+	r->trained = r->full ? z.param : l->adapter_fp32 ? 4 : 2;
+	r->micro_batches = l->micro_batches > 1 ? 2 : 1;
+	r->places = l->positions * l->hidden;
+	r->w = p4d_transformers__writer(l, &r->tape);
+	list_parameters(l, p4d_transformers__kind_of(l, 0), &r->parameters);
+	r->quantized_bytes =
+	    p4d_transformers__parameter_bytes(l, 2) - p4d_transformers__adapters(l) * r->trained;
+	r->b.allocator = &r->main;
+	r->b.workspace = 32 * MIB;
+	r->engine = engine_of(l);
+	r->shards = r->engine == &one_copy ? 1 : l->shard_degree ? l->shard_degree : l->dp;
+	r->element = r->full ? r->w.weight : r->trained;
+	r->b.gradient = r->engine->gradient;
+	r->b.owner = r;
+	p4d_caching_allocator *const streams[] = {&r->main, &r->gathers, &r->reduces};
+	for (size_t i = 0; i < sizeof(streams) / sizeof(streams[0]); i++)
+		p4d_caching_allocator_start(streams[i], l->allocator == P4D_ALLOCATOR_EXPANDABLE);
+}
+
+/* Decoders whose layers are alike; no reference model, and nothing on the host. */
+static bool is_played(const p4d_layout *l)
+{
+	const p4d_transformers_kinds kinds = p4d_transformers__kinds(l);
+
+	return l->architecture->kind == P4D_DECODER && !l->pairs && !l->reference && !l->offload &&
+	       kinds.layers[p4d_transformers__kind_of(l, 0)] == l->layers;
+}
+
+uint64_t p4d_transformers__reserved(const p4d_layout *l, uint32_t layers)
+{
+	p4d_reserved r;
+
+	if (!is_played(l))
+		return 0;
+	start(&r, l, layers);
+	if (r.engine->load)
+		r.engine->load(&r);
+	else
+		p4d_reserved__load(&r);
+	run_step(&r, true);
+	run_step(&r, false);
+	if (r.main.overflow || r.gathers.overflow || r.reduces.overflow || r.saves.overflow ||
+	    r.some.overflow || r.grads.overflow || r.copies.overflow || r.reduced.overflow)
+		return 0;
+	return p4d_caching_allocator_reserved(&r.main) + p4d_caching_allocator_reserved(&r.gathers) +
+	       p4d_caching_allocator_reserved(&r.reduces);
+}

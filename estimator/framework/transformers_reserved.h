@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "framework/torch_blocks.h"
+#include "framework/transformers.h"
+
+/* A matrix of a layer: elements, and those of both factors of an adapter. */
+typedef struct p4d_reserved_parameter {
+	uint64_t elements, adapter[2];
+} p4d_reserved_parameter;
+
+typedef struct p4d_reserved_parameters {
+	p4d_reserved_parameter of[P4D_TRANSFORMERS_LINEARS + 3];
+	unsigned count;
+} p4d_reserved_parameters;
+
+enum { P4D_RESERVED_UNITS = 64 };
+struct p4d_reserved;
+
+/* What sharding adds to a step. Units: 0 is the embedding, then the layers, then what is behind them. NULL:
+ * nothing. */
+typedef struct p4d_reserved_engine {
+	void (*load)(struct p4d_reserved *r); /* instead of p4d_reserved__load */
+	void (*before_forward)(struct p4d_reserved *r, unsigned unit);
+	void (*after_forward)(struct p4d_reserved *r, unsigned unit);
+	void (*before_backward)(struct p4d_reserved *r, unsigned unit);
+	void (*gradient)(void *r, uint64_t bytes);
+	void (*after_backward)(struct p4d_reserved *r, unsigned unit);
+	void (*update)(struct p4d_reserved *r, bool first); /* instead of p4d_reserved__update */
+} p4d_reserved_engine;
+
+/* Two steps of a rank while they are played. */
+typedef struct p4d_reserved {
+	const p4d_reserved_engine *engine;
+	const p4d_layout *l;
+	uint32_t layers;
+	unsigned micro_batches, micro_batch; /* of a step that are played; the one that runs */
+	bool full, again;                    /* all parameters are trained; layers are recomputed */
+	bool all_need;                       /* the first layer's input has a gradient */
+	unsigned stored, trained;            /* bytes of a parameter, and of one that is trained */
+	unsigned element;                    /* bytes of a gradient that the backward pass makes */
+	uint64_t places;                     /* learned positions: elements of their table */
+	uint64_t quantized_bytes;
+	uint64_t shards;
+	unsigned pending; /* gradients of the first micro-batch that were not reduced yet: the next one */
+	p4d_allocated gathered, reducing; /* whole units, of the streams that send them */
+	p4d_reserved_parameters parameters;
+	p4d_tape_writer w;
+	p4d_allocated state;                          /* the last layer's result */
+	p4d_caching_allocator main, gathers, reduces; /* by stream */
+	p4d_tape tape;
+	p4d_torch_blocks b;
+	p4d_torch_held_blocks saves, some, grads, inputs, cached, copies, reduced;
+	unsigned of_unit[P4D_RESERVED_UNITS]; /* gradients, or blocks, of a unit */
+} p4d_reserved;
+
+/* NULL: for good. */
+void p4d_reserved__take(p4d_reserved *r, p4d_torch_held_blocks *into, p4d_wide bytes);
+void p4d_reserved__give(p4d_reserved *r, p4d_torch_held_blocks *from, unsigned count);
+
+static inline bool p4d_reserved__is_last(const p4d_reserved *r)
+{
+	return r->micro_batch + 1 == r->micro_batches;
+}
+
+/* Visits each parameter of a unit, or all that are trained. */
+typedef void p4d_reserved_visit(p4d_reserved *r, uint64_t elements);
+void p4d_reserved__each_of_unit(p4d_reserved *r, unsigned unit, p4d_reserved_visit *visit);
+void p4d_reserved__each_trained(p4d_reserved *r, p4d_reserved_visit *visit);
+void p4d_reserved__load(p4d_reserved *r);
+void p4d_reserved__update(p4d_reserved *r, bool first);
+/* Bytes of a unit that is gathered. */
+p4d_wide p4d_reserved__unit_bytes(const p4d_reserved *r, unsigned unit);
+
+extern const p4d_reserved_engine p4d_reserved__units;
+
+/* What the allocator reserves for so many layers; 0: that is not known. */
+uint64_t p4d_transformers__reserved(const p4d_layout *l, uint32_t layers);

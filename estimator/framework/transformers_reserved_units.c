@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * FSDP2 as accelerate prepares it, block by block: streams that gather and reduce have pools of their own
+ * (_fsdp_param_group.py, _fsdp_collectives.py). transformers_fsdp.c says what is held.
+ */
+#include "framework/transformers_reserved.h"
+
+static p4d_allocated take(p4d_caching_allocator *a, p4d_wide bytes)
+{
+	return bytes && bytes >> 50 == 0 ? p4d_caching_allocator_take(a, (uint64_t)bytes) : 0;
+}
+
+static void hold_whole(p4d_reserved *r, uint64_t elements)
+{
+	p4d_reserved__take(r, &r->some, (p4d_wide)elements * r->stored);
+}
+
+static void take_shard(p4d_reserved *r, uint64_t elements)
+{
+	p4d_reserved__take(r, NULL, (p4d_wide)((elements + r->shards - 1) / r->shards) * r->stored);
+}
+
+/* Units are sharded when their parameters are on the GPU: layers first, then the tables. */
+static void load(p4d_reserved *r)
+{
+	for (uint32_t i = 0; i < r->layers; i++) {
+		p4d_reserved__each_of_unit(r, i + 1, hold_whole);
+		p4d_reserved__each_of_unit(r, i + 1, take_shard);
+		p4d_reserved__give(r, &r->some, 0);
+	}
+	for (unsigned unit = 0; unit <= r->layers + 1; unit += r->layers + 1) {
+		if (unit && r->l->tied)
+			break;
+		p4d_reserved__each_of_unit(r, unit, hold_whole);
+		p4d_reserved__each_of_unit(r, unit, take_shard);
+	}
+	p4d_reserved__give(r, &r->some, 0);
+}
+
+/* Shards are put into one tensor, and all of them gathered into another, which lives until the next one. */
+static void gather(p4d_reserved *r, unsigned unit)
+{
+	const p4d_wide bytes = p4d_reserved__unit_bytes(r, unit);
+	const p4d_allocated shards = take(&r->gathers, bytes / r->shards), before = r->gathered;
+
+	r->gathered = take(&r->gathers, bytes);
+	p4d_caching_allocator_give(&r->gathers, shards);
+	p4d_caching_allocator_give(&r->gathers, before);
+}
+
+static void forget_gathered(p4d_reserved *r)
+{
+	p4d_caching_allocator_give(&r->gathers, r->gathered);
+	r->gathered = 0;
+}
+
+static void copy_out(p4d_reserved *r, uint64_t elements)
+{
+	p4d_reserved__take(r, &r->copies, (p4d_wide)elements * r->w.weight);
+}
+
+static bool is_tail(const p4d_reserved *r, unsigned unit)
+{
+	return unit == (r->l->tied ? 0 : r->layers + 1);
+}
+
+static void before_forward(p4d_reserved *r, unsigned unit)
+{
+	if (unit > r->layers && r->l->tied)
+		return; /* the shared table is there */
+	gather(r, unit);
+	p4d_reserved__each_of_unit(r, unit, copy_out);
+}
+
+static unsigned blocks_of_tail(const p4d_reserved *r)
+{
+	return r->l->tied || r->copies.count ? 1 : 0;
+}
+
+static void after_forward(p4d_reserved *r, unsigned unit)
+{
+	if (unit > r->layers)
+		forget_gathered(r);
+	else if (!is_tail(r, unit))
+		p4d_reserved__give(r, &r->copies, r->l->tied ? blocks_of_tail(r) : 0);
+}
+
+/* The unit was gathered ahead, and now the next one is. */
+static void before_backward(p4d_reserved *r, unsigned unit)
+{
+	if (unit <= r->layers && !is_tail(r, unit)) {
+		p4d_reserved__each_of_unit(r, unit, copy_out);
+		forget_gathered(r);
+	}
+	if (unit && (unit > 1 || !r->l->tied))
+		gather(r, unit - 1);
+}
+
+/* Gradients of a unit are copied into one tensor, which lives until the next unit's, and reduced to a shard.
+ */
+static void reduce(p4d_reserved *r, unsigned unit)
+{
+	const p4d_wide bytes = p4d_reserved__unit_bytes(r, unit);
+	const unsigned count = r->of_unit[unit];
+
+	p4d_caching_allocator_give(&r->main, r->reducing);
+	r->reducing = take(&r->main, bytes);
+	for (unsigned i = 0; i < count; i++)
+		p4d_caching_allocator_give(&r->main, r->grads.of[r->pending + i]);
+	r->pending += count;
+	const p4d_allocated shard = take(&r->reduces, bytes / r->shards);
+	if (r->trained > r->w.weight) {
+		p4d_torch_blocks__hold(&r->reduced,
+				       take(&r->reduces, bytes / r->shards * r->trained / r->w.weight));
+		p4d_caching_allocator_give(&r->reduces, shard);
+	} else {
+		p4d_torch_blocks__hold(&r->reduced, shard);
+	}
+}
+
+static void after_backward(p4d_reserved *r, unsigned unit)
+{
+	if (unit > r->layers && r->l->tied)
+		return; /* until the embedding's gradient is there */
+	if (r->micro_batch == 0) {
+		unsigned before = 0;
+		for (unsigned i = unit + 1; i <= r->layers + 1; i++)
+			before += r->of_unit[i];
+		r->of_unit[unit] = r->grads.count - before;
+	}
+	p4d_reserved__give(r, &r->copies, r->l->tied && unit ? 1 : 0);
+	if (p4d_reserved__is_last(r))
+		reduce(r, unit);
+	if (unit)
+		return;
+	p4d_caching_allocator_give(&r->main, r->reducing);
+	r->reducing = 0;
+	if (r->l->tied)
+		p4d_reserved__give(r, &r->copies, 0);
+	if (p4d_reserved__is_last(r))
+		r->grads.count = r->pending = 0;
+}
+
+static void add_gradient(void *owner, uint64_t bytes)
+{
+	p4d_reserved *r = owner;
+	const unsigned before = r->some.count;
+
+	if (r->micro_batch == 0) {
+		p4d_reserved__take(r, &r->grads, bytes);
+		return;
+	}
+	p4d_reserved__take(r, &r->some, bytes);
+	p4d_reserved__give(r, &r->some, before);
+}
+
+static void update(p4d_reserved *r, bool first)
+{
+	p4d_reserved__update(r, first);
+	p4d_torch_blocks__release(&r->reduces, &r->reduced, 0);
+}
+
+const p4d_reserved_engine p4d_reserved__units = {.load = load,
+						 .before_forward = before_forward,
+						 .after_forward = after_forward,
+						 .before_backward = before_backward,
+						 .gradient = add_gradient,
+						 .after_backward = after_backward,
+						 .update = update};
