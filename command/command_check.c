@@ -22,6 +22,7 @@
 #include "rehearsals/rehearsals.h"
 #include "report/report.h"
 #include "request/framework.h"
+#include "guard/submit.h"
 
 extern char **environ;
 

@@ -14,7 +14,7 @@ libp4doptions_la_SOURCES = \
 	estimator/request/options.def estimator/request/architectures.def estimator/request/programs.def estimator/request/schedules.h estimator/request/request.h estimator/request/request.c \
 	estimator/job/export.h estimator/job/export.c \
 	estimator/rehearsals/rehearsals.h estimator/rehearsals/rehearsals_place.c \
-	estimator/reader/reader_words.h estimator/reader/reader_words.c
+	script/reader/reader_words.h script/reader/reader_words.c
 libp4doptions_la_CFLAGS = $(libp4dbase_la_CFLAGS)
 
 noinst_LTLIBRARIES += libp4dbase.la
@@ -43,13 +43,13 @@ libp4djson_la_LIBADD = $(JSONC_LIBS)
 
 # What reads configuration files of training programs: opened on demand, one library a format.
 config_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -Wl,--as-needed -Wl,--gc-sections -Wl,-z,nodelete
-config_headers = estimator/config/config_tree.h estimator/config/config_library.h estimator/config/config_internal.h
+config_headers = script/config/config_tree.h script/config/config_library.h script/config/config_internal.h
 if HAVE_YAML
 noinst_LTLIBRARIES += libp4dyaml.la
 pkglib_LTLIBRARIES += libp4d-yaml.la
 installed_modules += $(pkglibdir)/libp4d-yaml
 endif
-libp4dyaml_la_SOURCES = $(config_headers) estimator/config/config_yaml.c
+libp4dyaml_la_SOURCES = $(config_headers) script/config/config_yaml.c
 libp4dyaml_la_CFLAGS = $(libp4dbase_la_CFLAGS) $(YAML_CFLAGS)
 libp4dyaml_la_LIBADD = libp4dconfig.la $(YAML_LIBS)
 libp4d_yaml_la_SOURCES =
@@ -60,7 +60,7 @@ noinst_LTLIBRARIES += libp4dtoml.la
 pkglib_LTLIBRARIES += libp4d-toml.la
 installed_modules += $(pkglibdir)/libp4d-toml
 endif
-libp4dtoml_la_SOURCES = $(config_headers) estimator/config/config_toml.cc
+libp4dtoml_la_SOURCES = $(config_headers) script/config/config_toml.cc
 libp4dtoml_la_CXXFLAGS = $(AM_CXXFLAGS) -fvisibility=hidden -ffunction-sections -fdata-sections $(TOML_CFLAGS)
 libp4dtoml_la_LIBADD = libp4dconfig.la $(TOML_LIBS)
 libp4d_toml_la_SOURCES =
@@ -68,7 +68,7 @@ nodist_EXTRA_libp4d_toml_la_SOURCES = linked-as-c++.cc
 libp4d_toml_la_LDFLAGS = $(config_LDFLAGS) -export-symbols-regex '^p4d_config__toml$$'
 libp4d_toml_la_LIBADD = libp4dtoml.la
 noinst_LTLIBRARIES += libp4dconfig.la
-libp4dconfig_la_SOURCES = $(config_headers) estimator/config/config_tree.c
+libp4dconfig_la_SOURCES = $(config_headers) script/config/config_tree.c
 libp4dconfig_la_CFLAGS = $(libp4dbase_la_CFLAGS)
 
 # The part of base that touches files and the machine. Slurm's plugins do without.
@@ -115,7 +115,7 @@ libp4dcore_la_SOURCES = \
 	estimator/plan/offload.h estimator/plan/offload.c \
 	estimator/plan/buffers.def estimator/plan/buffers.h \
 	estimator/plan/cudnn_workspace.h estimator/plan/cudnn_workspace.c \
-	estimator/plan/serving.h estimator/plan/serving.c estimator/plan/colocated.h estimator/plan/colocated.c estimator/plan/parameters.h estimator/plan/parameters.c \
+	estimator/serve/serving.h estimator/serve/serving.c estimator/serve/colocated.h estimator/serve/colocated.c estimator/plan/parameters.h estimator/plan/parameters.c \
 	estimator/plan/stage_memory.h estimator/plan/stage_memory.c \
 	estimator/plan/memory_paper.h estimator/plan/memory_paper.c \
 	estimator/plan/fp8_operand.h estimator/plan/plan.h estimator/plan/plan_rows.h estimator/plan/plan.c estimator/plan/plan_pack.c estimator/plan/caching_allocator.h estimator/plan/caching_allocator.c \
@@ -136,25 +136,25 @@ libp4dcore_la_SOURCES = \
 	estimator/guard/guard.h estimator/guard/verdict.h estimator/guard/verdict.c estimator/guard/verdict_log.h estimator/guard/verdict_log.c estimator/guard/note.h estimator/guard/note.c \
 	estimator/guard/judge.c estimator/guard/judge_serving.c estimator/guard/judge_weights.c estimator/guard/judge_rehearsed.c estimator/guard/judge_colocated.c estimator/guard/releases.c \
 	estimator/guard/judge_length.c \
-	estimator/guard/script_request.h estimator/guard/script_request.c estimator/guard/script_concern.c estimator/guard/script_words.h estimator/guard/script_words.c estimator/guard/script_fix.c estimator/guard/script_typed.c estimator/guard/submit.c estimator/guard/judge_array.c \
+	estimator/guard/script_request.h estimator/guard/script_request.c estimator/guard/script_concern.c estimator/guard/script_words.h estimator/guard/script_words.c estimator/guard/script_fix.c estimator/guard/script_typed.c estimator/guard/submit.h estimator/guard/submit.c estimator/guard/judge_array.c \
 	estimator/guard/guard_internal.h estimator/guard/guard.c estimator/guard/correct.c estimator/guard/pasted.c estimator/guard/verify.c estimator/guard/ways_out.c
 nodist_libp4dcore_la_SOURCES = estimator/site/tables.c
 libp4dcore_la_CFLAGS = $(libp4dbase_la_CFLAGS)
 libp4dcore_la_LIBADD = libp4dbase.la -lm
 libp4dreader_la_SOURCES = \
-	$(config_headers) estimator/config/config_library.c \
+	$(config_headers) script/config/config_library.c \
 	estimator/job/read_job.h estimator/job/read_job.c estimator/job/read_rehearsed.c \
 	estimator/rehearsals/rehearsals_internal.h estimator/rehearsals/rehearsals_digest.c estimator/rehearsals/rehearsals_words.def \
 	estimator/rehearsals/rehearsals_key.h estimator/rehearsals/rehearsals_key.c estimator/rehearsals/rehearsals_record.c \
 	estimator/rehearsals/rehearsals_launcher.c estimator/rehearsals/rehearsals_find.c estimator/rehearsals/rehearsals_put.c \
-	estimator/shell/shell.h estimator/shell/shell_internal.h estimator/shell/shell_value.c estimator/shell/shell_word.c \
-	estimator/shell/shell_parameter.c estimator/shell/shell_number.c estimator/shell/shell_test.c estimator/shell/shell_run.c \
-	estimator/shell/shell_command.c estimator/shell/shell_builtin.c estimator/shell/shell_file.c estimator/shell/shell_variable.c \
-	estimator/shell/shell_loop.c estimator/shell/shell_frame.c estimator/shell/shell_unread.c estimator/shell/shell_output.c estimator/shell/shell_filter.c estimator/shell/shell_search.c estimator/shell/shell_awk.c estimator/shell/shell_pattern.c estimator/shell/shell_brace.c estimator/shell/shell_read.c \
-	estimator/reader/reader.h estimator/reader/reader_internal.h estimator/reader/reader.c estimator/reader/launch.c estimator/reader/launched.c estimator/reader/python.c estimator/reader/started.c estimator/reader/programs.c estimator/reader/told.h estimator/reader/told.c estimator/reader/evidence.h estimator/reader/evidence.c estimator/reader/known_arguments.c \
-	estimator/reader/read_values.c estimator/reader/read_arguments.c estimator/reader/read_config.c \
-	estimator/reader/read_megatron.h estimator/reader/read_megatron.c estimator/reader/read_megatron_hybrid.c estimator/reader/read_megatron_picture.c estimator/reader/read_megatron_swift.c estimator/reader/read_finetune.h estimator/reader/read_finetune.c estimator/reader/read_finetune_sharding.c estimator/reader/read_trainer.c estimator/reader/read_axolotl.c estimator/reader/read_llamafactory.c estimator/reader/read_swift_2.c \
-	estimator/reader/read_torchtune.c estimator/reader/torchtitan_configs.def estimator/reader/torchtune_configs.def estimator/reader/read_torchtitan.c estimator/reader/read_serve.c estimator/reader/read_named.c estimator/reader/read_nemo_rl.c estimator/reader/read_others.c estimator/reader/read_reinforcement.h estimator/reader/read_reinforcement.c estimator/reader/read_verl.c estimator/reader/read_hydra.c estimator/reader/read_files.h estimator/reader/read_files.c
+	script/shell/shell.h script/shell/shell_internal.h script/shell/shell_value.c script/shell/shell_word.c \
+	script/shell/shell_parameter.c script/shell/shell_number.c script/shell/shell_test.c script/shell/shell_run.c \
+	script/shell/shell_command.c script/shell/shell_builtin.c script/shell/shell_file.c script/shell/shell_variable.c \
+	script/shell/shell_loop.c script/shell/shell_frame.c script/shell/shell_unread.c script/shell/shell_output.c script/shell/shell_filter.c script/shell/shell_search.c script/shell/shell_awk.c script/shell/shell_pattern.c script/shell/shell_brace.c script/shell/shell_read.c \
+	script/reader/reader.h script/reader/reader_internal.h script/reader/reader.c script/reader/launch.c script/reader/launched.c script/reader/python.c script/reader/started.c script/reader/programs.c script/reader/told.h script/reader/told.c script/reader/evidence.h script/reader/evidence.c script/reader/known_arguments.c \
+	script/reader/read_values.c script/reader/read_arguments.c script/reader/read_config.c \
+	script/reader/read_megatron.h script/reader/read_megatron.c script/reader/read_megatron_hybrid.c script/reader/read_megatron_picture.c script/reader/read_megatron_swift.c script/reader/read_finetune.h script/reader/read_finetune.c script/reader/read_finetune_sharding.c script/reader/read_trainer.c script/reader/read_axolotl.c script/reader/read_llamafactory.c script/reader/read_swift_2.c \
+	script/reader/read_torchtune.c script/reader/torchtitan_configs.def script/reader/torchtune_configs.def script/reader/read_torchtitan.c script/reader/read_serve.c script/reader/read_named.c script/reader/read_nemo_rl.c script/reader/read_others.c script/reader/read_reinforcement.h script/reader/read_reinforcement.c script/reader/read_verl.c script/reader/read_hydra.c script/reader/read_files.h script/reader/read_files.c
 libp4dreader_la_CFLAGS = $(libp4dbase_la_CFLAGS)
 libp4dreader_la_LIBADD = libp4dconfig.la
 

@@ -17,6 +17,7 @@
 #include "client_script.h"
 #include "cluster_facts.h"
 #include "guard/guard.h"
+#include "guard/submit.h"
 #include "guard/note.h"
 #include "job/export.h"
 #include "job_environment.h"

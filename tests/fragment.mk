@@ -31,10 +31,10 @@ unit_tests = \
 	tests/estimator/job/test_sbatch tests/estimator/job/test_sbatch_script \
 	tests/estimator/job/test_export \
 	tests/estimator/job/test_script \
-	tests/estimator/reader/test_reader_words tests/estimator/reader/test_hostile_scripts \
-	tests/estimator/config/test_config \
+	tests/script/reader/test_reader_words tests/script/reader/test_hostile_scripts \
+	tests/script/config/test_config \
 	tests/estimator/rehearsals/test_rehearsals \
-	tests/estimator/shell/test_shell \
+	tests/script/shell/test_shell \
 	tests/estimator/schedule/test_schedule \
 	tests/estimator/schedule/test_schedule_check \
 	tests/estimator/schedule/test_schedule_kinds \
@@ -45,7 +45,7 @@ unit_tests = \
 	tests/estimator/plan/test_plan \
 	tests/estimator/plan/test_plan_line \
 	tests/estimator/plan/test_plan_packing tests/estimator/plan/test_caching_allocator \
-	tests/estimator/plan/test_serving tests/estimator/plan/test_colocated \
+	tests/estimator/serve/test_serving tests/estimator/serve/test_colocated \
 	tests/estimator/plan/test_stage_memory \
 	tests/estimator/plan/test_published_memory \
 	tests/estimator/tape/test_tape tests/estimator/framework/test_framework tests/estimator/framework/test_megatron_memory tests/estimator/framework/test_rehearsed_memory tests/estimator/framework/test_torch_memory tests/estimator/framework/test_transformers_memory tests/estimator/framework/test_transformers_zero \

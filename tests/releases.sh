@@ -13,7 +13,7 @@ top=$(cd "$(dirname "$0")/.." && pwd)
 # With its own libraries: their readers of TOML and YAML, and of job scripts.
 read_files()
 {
-	make -C /p4d/build check check_PROGRAMS=tests/estimator/config/test_config TESTS="tests/estimator/config/test_config \
+	make -C /p4d/build check check_PROGRAMS=tests/script/config/test_config TESTS="tests/script/config/test_config \
 		tests/command/test_read.sh tests/command/test_read_launch.sh tests/command/test_read_scripts.sh" >/p4d/readers.log 2>&1
 	sed -n 's,^PASS: tests/,ok    cluster/,p; s,^SKIP: tests/,skip  cluster/,p; s,^\(FAIL\|ERROR\): tests/,FAIL  cluster/,p' /p4d/readers.log
 	grep -q '^PASS: ' /p4d/readers.log || echo "FAIL  cluster/readers: did not run"

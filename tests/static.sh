@@ -23,12 +23,12 @@ check() # NAME COMMAND...
 	fi
 }
 
-c_files() { find estimator command plugin rehearsal runtime man tests -name '*.[ch]'; }
+c_files() { find estimator script command plugin rehearsal runtime man tests -name '*.[ch]'; }
 sh_files() { echo demo check .ci/run .ci/sbom tests/gpu/run tests/gpu/pack && find tests -name '*.sh' ! -path 'tests/data/*'; }
 texts()
 {
 	find . -maxdepth 1 -name '*.md'
-	find estimator command plugin rehearsal runtime etc man tests m4/p4d_* -type f ! -path 'tests/data/*' ! -path 'tests/fuzz/corpus/*'
+	find estimator script command plugin rehearsal runtime etc man tests m4/p4d_* -type f ! -path 'tests/data/*' ! -path 'tests/fuzz/corpus/*'
 }
 
 # Warnings only. SC2046, SC2154: lists of flags are split on purpose; lib.sh is found at run time.
@@ -40,12 +40,12 @@ cppcheck_with() # OPTION-OR-PATH...
 {
 	cppcheck --quiet -j "$(nproc)" --std=c11 --language=c --enable=warning,portability --inline-suppr --error-exitcode=1 \
 		--suppress=nullPointerRedundantCheck --suppress=uninitStructMember -D__GNUC__ '-DSPANK_PLUGIN(name,version)=' \
-		-I estimator -I command -I plugin -I rehearsal -I runtime -i runtime/data/sentencepiece.cc \
-		-i estimator/config/config_toml.cc "$@"
+		-I estimator -I script -I command -I plugin -I rehearsal -I runtime -i runtime/data/sentencepiece.cc \
+		-i script/config/config_toml.cc "$@"
 }
 analysed()
 {
-	cppcheck_with estimator command plugin rehearsal tests/tools &&
+	cppcheck_with estimator script command plugin rehearsal tests/tools &&
 		cppcheck_with -DP4D_CPU_TYPE=16 runtime && cppcheck_with -DP4D_CPU_TYPE=32 runtime/device/cpu
 }
 

@@ -7,7 +7,7 @@
 
 #include "base/suggest.h"
 #include "line/line.h"
-#include "plan/serving.h"
+#include "serve/serving.h"
 #include "request/architecture.h"
 #include "request/framework.h"
 

@@ -9,6 +9,7 @@
 
 #include "base/text.h"
 #include "guard/guard.h"
+#include "guard/submit.h"
 #include "job/read_job.h"
 #include "line/line.h"
 

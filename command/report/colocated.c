@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "plan/colocated.h"
+#include "serve/colocated.h"
 #include "report/report.h"
 #include "request/defaults.h"
 #include "request/framework.h"

@@ -4,7 +4,7 @@
 #include <stdbool.h>
 
 #include "line/line.h"
-#include "plan/colocated.h"
+#include "serve/colocated.h"
 #include "report/report.h"
 
 /* Adds what stands on each GPU, in bytes, as `p4d estimate --json` prints it. */

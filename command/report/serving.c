@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "plan/serving.h"
+#include "serve/serving.h"
 #include "report/report.h"
 
 void p4d_serving_json(const p4d_serving *s, struct json_object *object)

@@ -4,7 +4,7 @@
 #include <stdbool.h>
 
 #include "line/line.h"
-#include "plan/serving.h"
+#include "serve/serving.h"
 #include "report/report.h"
 
 /* Adds the engine's numbers, as `p4d estimate --json` prints them. */

@@ -7,7 +7,7 @@
 
 #include "base/json_file.h"
 #include "model/model.h"
-#include "plan/serving.h"
+#include "serve/serving.h"
 #include "plan/stage_memory.h"
 #include "report/report.h"
 #include "request/defaults.h"

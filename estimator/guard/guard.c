@@ -12,7 +12,7 @@
 #include "guard/verdict.h"
 #include "job/job_limits.h"
 #include "job/script.h"
-#include "plan/serving.h"
+#include "serve/serving.h"
 #include "request/architecture.h"
 #include "request/defaults.h"
 #include "request/framework.h"

@@ -6,9 +6,9 @@
 
 #include "base/error.h"
 #include "job/job.h"
-#include "plan/colocated.h"
+#include "serve/colocated.h"
 #include "plan/plan_line.h"
-#include "plan/serving.h"
+#include "serve/serving.h"
 #include "plan/stage_memory.h"
 #include "request/request.h"
 #include "search/search.h"
@@ -16,7 +16,8 @@
 
 /*
  * The decision. Pure functions of the site, the job and the request: no I/O, no allocation, no global state,
- * so the same code answers in sbatch, in slurmctld, in slurmstepd and in `p4d check`.
+ * so the same code answers in sbatch, in slurmctld, in slurmstepd and in `p4d check`. What sbatch asks is in
+ * guard/submit.h.
  */
 
 typedef enum p4d_action { P4D_PASS, P4D_WARN, P4D_REJECT } p4d_action;
@@ -53,14 +54,6 @@ typedef struct p4d_verdict {
 	char plan[P4D_PLAN_MAX]; /* the plan line to export or approve; "" when there is none */
 	p4d_request planned;     /* what the line says that p4d_guard_verify was given */
 } p4d_verdict;
-
-/*
- * What sbatch and `p4d check` ask: resolves the model (whose file it may read) and adds what the script says
- * (job->reading), as far as the site wants: to a job with p4d options what these leave open, a job without is
- * judged by it alone. *request is then the whole.
- */
-void p4d_guard_submit(const p4d_site *site, const p4d_job *job, p4d_cluster_source source, void *context,
-		      p4d_request *request, uint32_t *published_batch, p4d_verdict *verdict);
 
 /*
  * For slurmctld: a job without p4d options or plan, by what its script says, in bounded time. The verdict has

@@ -2,7 +2,7 @@
 #include <stdio.h>
 
 #include "guard/verdict.h"
-#include "plan/colocated.h"
+#include "serve/colocated.h"
 #include "request/defaults.h"
 
 /* A sum of parts that were never compared together is said, and refuses nobody. */

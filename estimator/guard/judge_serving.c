@@ -2,7 +2,7 @@
 #include <stdio.h>
 
 #include "guard/verdict.h"
-#include "plan/serving.h"
+#include "serve/serving.h"
 
 int p4d_guard__judge_serving(const p4d_site *site, const p4d_job *job, p4d_cluster_source source,
 			     void *context, const p4d_request *request, p4d_verdict *v, p4d_error *err)

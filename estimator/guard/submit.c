@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "guard/guard_internal.h"
 #include "guard/script_request.h"
+#include "guard/submit.h"
 #include "guard/verdict.h"
 #include "job/script.h"
 #include "model/model.h"

@@ -49,7 +49,7 @@ for file in .libs/*.so; do
 done
 # The linker drops this mark where one object lacks it, as the C library's start files do in Debian 12: so ours are looked at.
 if has cet; then
-	unmarked=$(find estimator command plugin rehearsal runtime -name '*.o' ! -path '*/cuda/*' -exec readelf -nW {} + 2>/dev/null | awk '
+	unmarked=$(find estimator script command plugin rehearsal runtime -name '*.o' ! -path '*/cuda/*' -exec readelf -nW {} + 2>/dev/null | awk '
 		/^File:/ { if (file && !marked) print file; file = $2; marked = 0 }
 		/IBT, SHSTK/ { marked = 1 }
 		END { if (file && !marked) print file }' | head -n 3)

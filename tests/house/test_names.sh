@@ -18,8 +18,8 @@ fault() { echo "FAIL: $*"; failed=1; }
 cd "$source" || exit 2
 
 # object, its source: estimator/plan/.libs/libp4d_la-plan.o is of estimator/plan/plan.c
-find estimator command plugin rehearsal runtime -name '*.c' -o -name '*.cu' -o -name '*.cc' >"$work/sources"
-(cd "$build" && find estimator command plugin rehearsal runtime -name '*.o' 2>/dev/null) |
+find estimator script command plugin rehearsal runtime -name '*.c' -o -name '*.cu' -o -name '*.cc' >"$work/sources"
+(cd "$build" && find estimator script command plugin rehearsal runtime -name '*.o' 2>/dev/null) |
 	sed 'h; s|\.libs/||; s|/[a-z0-9_]*_la-|/|; s|/p4d-|/|; s|/p4d_train-|/|; s|/tables-|/|; s|\.o$||; G; s|\n| |' |
 	awk 'NR == FNR { stem = $1; sub(/\.[a-z]*$/, "", stem); source[stem] = $1; next } $1 in source { print $2, source[$1] }' \
 		"$work/sources" - >"$work/objects"
@@ -35,7 +35,7 @@ fi
 	NF == 3 && $2 == "U" && $3 ~ /^p4d_/ { print "U", $3, file }' "$work/objects" - | LC_ALL=C sort -u >"$work/symbols"
 
 # Which file includes which header.
-find estimator command plugin rehearsal runtime -name '*.[ch]' -o -name '*.cu' -o -name '*.cc' >"$work/files"
+find estimator script command plugin rehearsal runtime -name '*.[ch]' -o -name '*.cu' -o -name '*.cc' >"$work/files"
 xargs awk '/^# *include "/ { split($0, quoted, "\""); print "I", quoted[2], FILENAME }' <"$work/files" >"$work/included"
 # name(, in a header outside of comments, at the depth of the file: a prototype
 grep '\.h$' "$work/files" | xargs awk '
@@ -90,7 +90,7 @@ awk -v least_named=$least_named -v least_declared=$least_declared '
 	}
 	$1 == "H" { there[$2] = 1; next }
 	$1 == "I" {
-		for (i = 1; i <= 4; i++) {
+		for (i in part) {
 			h = part[i] "/" $2
 			if (h in there && room(h) != room($3)) foreign[h] = open_room[room(h)] = 1
 		}
@@ -104,7 +104,7 @@ awk -v least_named=$least_named -v least_declared=$least_declared '
 		for (i = 1; i <= n; i++) if (who[i] != room(home[symbol])) return 1
 		return 0
 	}
-	BEGIN { split("estimator command plugin rehearsal runtime", part, " ") }
+	BEGIN { split("estimator script command plugin rehearsal runtime", part, " ") }
 	END {
 		for (s in home) {
 			h = declared[s]

@@ -4,12 +4,12 @@
 # one further down. A room that is missing here is an error, too.
 rooms='
 estimator/base        text, numbers, files, errors
-estimator/config      configuration files of training programs, as trees
-estimator/shell       bash scripts, read as bash would run them
+script/config         configuration files of training programs, as trees
+script/shell          bash scripts, read as bash would run them
 estimator/rehearsals  what p4d rehearse found, kept for sbatch
 estimator/request     what was asked for, and the layout it means
 estimator/tape        what PyTorch holds while autograd runs a module
-estimator/reader      what a job script says about its training
+script/reader         what a job script says about its training
 estimator/model       model files
 estimator/gpu         the table of GPUs
 estimator/site        p4d.conf
@@ -17,6 +17,7 @@ estimator/schedule    instruction lists of pipeline stages
 estimator/job         what Slurm, sbatch and the script say
 estimator/plan        every buffer of a rank, and what it adds up to
 estimator/framework   one entry per training framework
+estimator/serve       serving, and models that share GPUs with it
 estimator/timeline    a schedule over time
 estimator/cost        seconds of a pass and of a step
 estimator/search      layouts that fit, fastest first
@@ -54,7 +55,7 @@ failed=0
 fault() { echo "FAIL: $*"; failed=1; }
 
 echo "$rooms" | awk 'NF { print $1 }' >"$work/rooms"
-find estimator command plugin rehearsal runtime -type f \( -name '*.[ch]' -o -name '*.cu' -o -name '*.cc' -o -name '*.def' \) |
+find estimator script command plugin rehearsal runtime -type f \( -name '*.[ch]' -o -name '*.cu' -o -name '*.cc' -o -name '*.def' \) |
 	LC_ALL=C sort >"$work/files"
 
 # Every #include "...": file, header.
@@ -69,8 +70,8 @@ awk -v files="$work/files" '
 	$2 == "config.h" { next }
 	{
 		found = 0
-		split("estimator command plugin rehearsal runtime", parts, " ")
-		for (i = 1; i <= 5; i++)
+		split("estimator script command plugin rehearsal runtime", parts, " ")
+		for (i in parts)
 			if ((parts[i] "/" $2) in there) { header = parts[i] "/" $2; found++ }
 		if (found == 0) { print $1 ": \"" $2 "\" is no header of the house, or not written from the root of its part"; next }
 		if (found > 1) { print $1 ": \"" $2 "\" may be one of several"; next }
@@ -83,7 +84,7 @@ $(cat "$work/edges")"
 echo "$(awk '{ print $1 }' "$work/includes" | wc -l) includes between $(wc -l <"$work/rooms") rooms, $(wc -l <"$work/edges") edges that point up"
 
 # A file name says which file: no two in a part, and nothing in a root, where it would hide a header of the C library.
-for part in estimator command plugin rehearsal runtime tests; do
+for part in estimator script command plugin rehearsal runtime tests; do
 	twice=$(find "$part" -type f \( -name '*.[ch]' -o -name '*.cu' -o -name '*.cc' \) -exec basename {} \; | sort | uniq -d)
 	[ -z "$twice" ] || fault "$part has two files of these names: $twice"
 done
@@ -95,7 +96,7 @@ for header in plugin/*.h command/*.h; do
 done
 
 # Tests mirror the rooms.
-find tests/estimator tests/runtime tests/command -mindepth 1 -type d | sed 's|^tests/||' | while read -r folder; do
+find tests/estimator tests/script tests/runtime tests/command -mindepth 1 -type d | sed 's|^tests/||' | while read -r folder; do
 	grep -qx "$folder" "$work/rooms" || echo "tests/$folder"
 done >"$work/mirrors"
 [ ! -s "$work/mirrors" ] || fault "folders of tests without a room: $(cat "$work/mirrors")"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Jobs without p4d options, judged by what their script says; and what it adds to options. */
 #include "support/guarded_site.h"
+#include "guard/submit.h"
 
 #include "job/read_job.h"
 

@@ -3,7 +3,7 @@
 #include "support/support.h"
 
 #include "model/model.h"
-#include "plan/colocated.h"
+#include "serve/colocated.h"
 #include "request/defaults.h"
 
 #define LIMIT 0.97

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "plan/serving.h"
+#include "serve/serving.h"
 #include "plan/stage_memory.h"
 
 /*

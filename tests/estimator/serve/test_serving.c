@@ -3,7 +3,7 @@
 #include "support/support.h"
 
 #include "model/model.h"
-#include "plan/serving.h"
+#include "serve/serving.h"
 
 static const p4d_gpu h100 = {.name = "h100-80gb", .usable_bytes = UINT64_C(84932804608), .sm = 90};
 static const p4d_gpu l4 = {.name = "l4-24gb", .usable_bytes = UINT64_C(23580639232), .sm = 89};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "plan/serving.h"
+#include "serve/serving.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "plan/colocated.h"
+#include "serve/colocated.h"
 
 #include <inttypes.h>
 
