@@ -23,6 +23,7 @@ enum { USUAL_TOP = 5, USUAL_PLACES = 20, TP_COLUMN = 1, CP_COLUMN = 2 };
 static const double usual_tokens = 1e9;
 
 typedef struct plans {
+	p4d_plan_memo memo;
 	p4d_search_space space;
 	p4d_candidate *found;
 	size_t count;
@@ -412,6 +413,7 @@ static int plan(p4d_subject *subject, const p4d_line *line, plans *p, p4d_error 
 	    .published_batch = subject->preset.global_batch,
 	    .capacity = subject->capacity,
 	    .method = subject->method,
+	    .memo = &p->memo,
 	    .safe = subject->policy.safe,
 	    .limit = p4d_site_policy_limit(&subject->policy, (int)subject->request.value[P4D_FRAMEWORK])};
 	p->found = calloc(top, sizeof(*p->found));
@@ -434,9 +436,10 @@ static int plan(p4d_subject *subject, const p4d_line *line, plans *p, p4d_error 
 int p4d_command_plan(const p4d_line *line, p4d_error *err)
 {
 	p4d_subject subject = {0};
-	plans p = {.count = 0};
+	plans p = {.memo = p4d_plan_memo_of(P4D_SEARCH_MEMO)};
 	int status = plan(&subject, line, &p, err);
 
+	free(p.memo.entry);
 	free(p.found);
 	p4d_subject_close(&subject);
 	return status;

@@ -6,6 +6,8 @@
  * their own, sharded over the ranks that have the same ones, and units are gathered ahead in both passes;
  * else backward only. Where experts are fewer than ranks their matrices are cut by rows instead.
  */
+#include <string.h>
+
 #include "framework/torchtitan.h"
 #include "plan/optimizer.h"
 #include "plan/parameters.h"
@@ -146,6 +148,34 @@ static p4d_torchtitan_passes passes_of(titan_step *p, bool sparse)
 	return of;
 }
 
+/* What layers of a layout hold, which a memo keeps. */
+typedef struct played {
+	p4d_torchtitan_passes of[2];
+	bool overflow;
+} played;
+_Static_assert(sizeof(played) <= P4D_PLAN_MEMO_BYTES, "a memo has room for layers");
+
+static void play_layers(titan_step *p, p4d_rows *rows)
+{
+	const p4d_layout *l = p->l;
+	bool known = false;
+	played own, *of = p4d_plan_memo_numbers(rows->memo, l, &known);
+	p4d_tape tape;
+
+	of = of ? of : &own;
+	p->t.w.tape = &tape;
+	if (!known) {
+		*of = (played){.overflow = false};
+		if (p4d_expert_layers_before(l, l->layers) < l->layers)
+			of->of[0] = passes_of(p, false);
+		if (l->experts > 0)
+			of->of[1] = passes_of(p, true);
+		of->overflow = tape.overflow;
+	}
+	memcpy(p->of, of->of, sizeof(p->of));
+	rows->overflow = rows->overflow || of->overflow;
+}
+
 /* Bytes of a hidden state: of all ranks of tensor parallelism, and of this one. */
 static int64_t wide_of(const titan_step *p)
 {
@@ -174,6 +204,26 @@ static void begin(titan_step *p)
 		reshard(p, &p->embedding);
 }
 
+/* Whether layers from..to-1 are of one kind. */
+static bool are_alike(const p4d_layout *l, uint64_t from, uint64_t to)
+{
+	const uint64_t with = p4d_expert_layers_before(l, to) - p4d_expert_layers_before(l, from);
+
+	return !with || with == to - from;
+}
+
+/*
+ * Of n layers whose neighbours are of their kind, too, the first was played since `before`; with each, what
+ * is held grows by as much, so that it or the last needs most. Returns how many lie between.
+ */
+static uint64_t skip(titan_step *p, uint64_t n, int64_t before)
+{
+	const uint64_t between = n > 2 ? n - 2 : 0;
+
+	p->live += (int64_t)between * (p->live - before);
+	return between;
+}
+
 static void forward(titan_step *p)
 {
 	const p4d_layout *l = p->l;
@@ -182,6 +232,7 @@ static void forward(titan_step *p)
 
 	for (uint64_t i = 0; i < l->layers; i++) {
 		const bool sparse = is_sparse(l, i);
+		const int64_t before = p->live;
 		if (!p->ahead)
 			gather(p, &p->forward, &p->layer[sparse]);
 		copy_out(p, &p->forward, &p->layer[sparse], true);
@@ -189,6 +240,8 @@ static void forward(titan_step *p)
 			gather(p, &p->forward, i + 1 < l->layers ? &p->layer[is_sparse(l, i + 1)] : &p->head);
 		go(p, &p->forward, p->of[sparse].forward);
 		reshard(p, &p->layer[sparse]);
+		if (i && are_alike(l, i - 1, l->layers))
+			i += skip(p, l->layers - 1 - i, before);
 	}
 	if (!p->ahead)
 		gather(p, &p->forward, &p->head);
@@ -220,6 +273,8 @@ static void backward(titan_step *p)
 	p->live += waits(p) ? p->embedding.group[0].largest * p->z->element : 0;
 	for (uint64_t i = l->layers; i-- > 0;) {
 		const bool sparse = is_sparse(l, i);
+		const uint64_t first = i < l->dense_layers ? 0 : l->dense_layers;
+		const int64_t before = p->live;
 		if (i == l->layers - 1)
 			gather(p, &p->backward, &p->layer[sparse]);
 		copy_out(p, &p->backward, &p->layer[sparse], false);
@@ -227,6 +282,8 @@ static void backward(titan_step *p)
 			gather(p, &p->backward, i ? &p->layer[is_sparse(l, i - 1)] : &p->embedding);
 		go(p, &p->backward, p->of[sparse].back);
 		reduce(p, &p->layer[sparse]);
+		if (i < l->layers - 1 && are_alike(l, first, i + 2))
+			i -= skip(p, i - first, before);
 	}
 }
 
@@ -399,13 +456,13 @@ static p4d_torchtitan_sizes sizes_of(const p4d_rows *rows)
 	return z;
 }
 
-static titan_step begun(const p4d_layout *l, const p4d_torchtitan_sizes *z, p4d_tape *tape)
+static titan_step begun(const p4d_layout *l, const p4d_torchtitan_sizes *z)
 {
 	const unsigned together = z->together;
 
 	return (titan_step){.l = l,
 			    .z = z,
-			    .t = p4d_torchtitan__writer(l, tape),
+			    .t = p4d_torchtitan__writer(l, NULL),
 			    .layer = {p4d_torchtitan__layer_unit(l, z, false),
 				      p4d_torchtitan__layer_unit(l, z, l->experts > 0)},
 			    /* tables of a tied model and the norm are a unit, which stays gathered */
@@ -420,17 +477,13 @@ void p4d_torchtitan__write(p4d_rows *rows)
 {
 	const p4d_layout *l = rows->layout;
 	p4d_torchtitan_sizes z = sizes_of(rows);
-	p4d_tape tape;
 
 	if (!p4d_transformers__countable(l)) {
 		rows->overflow = true;
 		return;
 	}
-	titan_step p = begun(l, &z, &tape);
-	for (int sparse = 0; sparse < 2; sparse++)
-		if (sparse ? l->experts > 0 : p4d_expert_layers_before(l, l->layers) < l->layers)
-			p.of[sparse] = passes_of(&p, sparse);
-	rows->overflow = rows->overflow || tape.overflow;
+	titan_step p = begun(l, &z);
+	play_layers(&p, rows);
 	if (l->pp > 1)
 		rows->overflow = !p4d_torchtitan__play_stage(&p, rows) || rows->overflow;
 	else

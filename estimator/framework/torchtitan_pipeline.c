@@ -5,30 +5,21 @@
  * leave behind a chunk's last backward pass, layer after layer. What layers of one kind hold is the same, so
  * that a pass of a chunk is a few numbers.
  */
+#include "base/wide.h"
 #include "framework/torchtitan.h"
 #include "plan/parameters.h"
-#include "schedule/schedule_order.h"
 
 #define ALONG "sp cp"
 
 /* Rounds of micro-batches that are played: the third is as all later ones. With 1F1B a round is one of them,
- * behind those that fill the pipeline. GPipe has one round: of that the first two micro-batches and the last
- * are played, and each between leaves what the second does. */
+ * behind those that fill the pipeline. GPipe has one round. */
 enum { ROUNDS = 3 };
-
-static uint32_t micro_batches_played(const p4d_layout *l, const p4d_schedule *schedule, uint32_t stage)
-{
-	if (l->schedule == P4D_GPIPE)
-		return ROUNDS;
-	if (l->schedule == P4D_1F1B)
-		return p4d_schedule_slots(schedule, stage).activation + ROUNDS;
-	return ROUNDS * p4d_schedule_group(schedule);
-}
 
 typedef struct stage {
 	p4d_torchtitan_step *p;
 	const p4d_rows *rows;
 	int64_t wide, hidden; /* of all ranks of tensor parallelism, and of this one */
+	int64_t layers;       /* of a chunk, if all have as many and no experts; else 0 */
 } stage;
 
 static bool is_first(const stage *s, uint32_t chunk)
@@ -46,6 +37,10 @@ static void layers_of(const stage *s, uint32_t chunk, int64_t layers[2])
 {
 	const p4d_layout *l = s->p->l;
 
+	layers[0] = s->layers;
+	layers[1] = 0;
+	if (s->layers)
+		return;
 	layers[1] = l->experts ? (int64_t)p4d_parameters_expert_layers(l, s->rows->stage, chunk) : 0;
 	layers[0] = (int64_t)p4d_chunk_layers(l, s->rows->stage, chunk) - layers[1];
 }
@@ -148,39 +143,94 @@ static void backward(stage *s, uint32_t chunk, bool first, bool last)
 		reduce_chunk(s, chunk, layers);
 }
 
+/* The passes of a stage. So many forward passes come first, then a backward and a forward pass in turn. */
+typedef struct passes {
+	uint32_t count, ahead;      /* of each kind; forward passes up to the first backward pass */
+	uint32_t group, chunks;     /* micro-batches that go through a chunk before the next has its turn */
+	uint32_t forward, backward; /* done */
+} passes;
+
+static passes passes_of(const p4d_rows *rows)
+{
+	const bool in_groups = rows->layout->schedule == P4D_INTERLEAVED;
+	p4d_schedule s = rows->schedule;
+	const uint32_t ahead = p4d_schedule_slots(&s, rows->stage).activation;
+
+	if (in_groups)
+		s.micro_batches = P4D_LEAST(s.micro_batches, ROUNDS * p4d_schedule_group(&s));
+	else
+		s.micro_batches = P4D_LEAST(s.micro_batches, ahead + ROUNDS);
+	return (passes){.count = s.micro_batches * s.chunks,
+			.ahead = P4D_LEAST(ahead, s.micro_batches * s.chunks),
+			.group = in_groups ? p4d_schedule_group(&s) : s.micro_batches,
+			.chunks = s.chunks};
+}
+
+/* Of passes of one kind, those from number i on that are alike: of one chunk, and of micro-batches between
+ * the first and the last, or one of these. */
+static uint32_t alike(const passes *o, uint32_t i)
+{
+	const uint32_t member = i % o->group, begun = i / (o->group * o->chunks) * o->group;
+	const uint32_t left = o->group - member;
+	const bool ends = begun + o->group == o->count / o->chunks;
+
+	return !begun && !member ? 1 : ends && left > 1 ? left - 1 : left;
+}
+
+/* The next pass of each kind that is wanted. */
+static void next(stage *s, passes *o, bool forwards, bool backwards)
+{
+	const uint32_t i = o->backward;
+
+	if (forwards)
+		forward(s, o->forward++ / o->group % o->chunks);
+	if (!backwards)
+		return;
+	const uint32_t micro_batch = i / (o->group * o->chunks) * o->group + i % o->group;
+	o->backward++;
+	backward(s, o->chunks - 1 - i / o->group % o->chunks, !micro_batch,
+		 micro_batch + 1 == o->count / o->chunks);
+}
+
+/*
+ * The next passes that are alike, or pairs of them. With each, what is held grows or shrinks by as much: the
+ * first or the last needs most. False: too much for 64 bits.
+ */
+static bool play_alike(stage *s, passes *o)
+{
+	const bool backwards = o->forward + 1 >= o->ahead, forwards = o->forward < o->count;
+	const int64_t before = s->p->live;
+	uint32_t n = forwards ? alike(o, o->forward) : UINT32_MAX;
+	int64_t between;
+
+	n = P4D_LEAST(n, backwards ? alike(o, o->backward) : o->ahead - 1 - o->forward);
+	next(s, o, forwards, backwards);
+	const int64_t change = s->p->live - before;
+	const uint32_t skipped = n < 2 ? 0 : change ? n - 2 : n - 1;
+	o->forward += forwards ? skipped : 0;
+	o->backward += backwards ? skipped : 0;
+	if (__builtin_mul_overflow(change, (int64_t)skipped, &between) ||
+	    __builtin_add_overflow(s->p->live, between, &s->p->live))
+		return false;
+	if (n > 1 && change)
+		next(s, o, forwards, backwards);
+	return true;
+}
+
 bool p4d_torchtitan__play_stage(p4d_torchtitan_step *p, const p4d_rows *rows)
 {
-	const p4d_layout *l = p->l;
-	p4d_schedule schedule = rows->schedule;
-	p4d_schedule_order order;
-	p4d_pass pass;
+	passes o = passes_of(rows);
 	stage s = {.p = p,
 		   .rows = rows,
-		   .wide = (int64_t)(p->t.w.tokens * l->hidden * p->z->element),
-		   .hidden = (int64_t)(p->t.own * l->hidden * p->z->element)};
+		   .wide = (int64_t)(p->t.w.tokens * p->l->hidden * p->z->element),
+		   .hidden = (int64_t)(p->t.own * p->l->hidden * p->z->element)};
 
-	const bool gpipe = l->schedule == P4D_GPIPE;
-	const uint32_t most = micro_batches_played(l, &schedule, rows->stage);
-	const uint32_t between = schedule.micro_batches > most ? schedule.micro_batches - most : 0;
-	int64_t kept = 0;
+	if (!p->l->experts && !p->l->uneven_chunks)
+		s.layers = p4d_chunk_layers(p->l, rows->stage, 0);
 
-	schedule.micro_batches -= between;
-	p4d_schedule_order_begin(&schedule, rows->stage, &order);
-	while (p4d_schedule_order_next(&order, &pass)) {
-		const int64_t before = p->live;
-		if (pass.op == P4D_OP_FORWARD)
-			forward(&s, pass.chunk);
-		else
-			backward(&s, pass.chunk, !pass.micro_batch,
-				 pass.micro_batch + 1 == schedule.micro_batches);
-		if (!gpipe || pass.micro_batch != 1)
-			continue;
-		if (pass.op != P4D_OP_FORWARD)
-			p->live -= kept;
-		else if (__builtin_mul_overflow(p->live - before, (int64_t)between, &kept) ||
-			 __builtin_add_overflow(p->live, kept, &p->live))
+	while (o.backward < o.count)
+		if (!play_alike(&s, &o))
 			return false;
-	}
 	return true;
 }
 
@@ -192,8 +242,8 @@ bool p4d_torchtitan__play_stage(p4d_torchtitan_step *p, const p4d_rows *rows)
 static uint64_t outputs_of(const p4d_rows *rows, uint64_t slots)
 {
 	const p4d_layout *l = rows->layout;
-	const uint64_t passes = l->micro_batches * l->vpp;
-	const uint64_t done = passes > slots ? passes - slots : 0;
+	const uint64_t all = l->micro_batches * l->vpp;
+	const uint64_t done = all > slots ? all - slots : 0;
 	const uint64_t of_losses = rows->last ? l->micro_batches - 1 : 0;
 
 	if (l->vpp == 1)

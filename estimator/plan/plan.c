@@ -174,12 +174,13 @@ p4d_tensor *p4d_rows_of_states(p4d_rows *rows, unsigned from, unsigned to, p4d_d
 }
 
 /* Writes the rows, sizes the regions and packs the transients: all that the arena's size depends on. */
-static int tabulate(const p4d_layout *layout, const p4d_gpu *gpu, uint32_t stage, p4d_plan *plan, arena *a,
-		    p4d_error *err)
+static int tabulate(const p4d_layout *layout, const p4d_gpu *gpu, uint32_t stage, const p4d_plan_memo *memo,
+		    p4d_plan *plan, arena *a, p4d_error *err)
 {
 	const p4d_framework *framework = p4d_framework_of(layout->framework);
 	p4d_rows rows = {.layout = layout,
 			 .gpu = gpu,
+			 .memo = memo,
 			 .schedule = p4d_schedule_of(layout),
 			 .stage = stage,
 			 .slot_layers = layout->stage_layers[stage] / layout->vpp,
@@ -211,13 +212,13 @@ static int tabulate(const p4d_layout *layout, const p4d_gpu *gpu, uint32_t stage
 	return 0;
 }
 
-int p4d_plan_bytes(const p4d_layout *layout, const p4d_gpu *gpu, uint32_t stage, uint64_t *arena_bytes,
-		   uint64_t *idle_bytes, p4d_error *err)
+int p4d_plan_bytes(const p4d_layout *layout, const p4d_gpu *gpu, uint32_t stage, const p4d_plan_memo *memo,
+		   uint64_t *arena_bytes, uint64_t *idle_bytes, p4d_error *err)
 {
 	p4d_plan plan;
 	arena a;
 
-	if (tabulate(layout, gpu, stage, &plan, &a, err) < 0)
+	if (tabulate(layout, gpu, stage, memo, &plan, &a, err) < 0)
 		return -1;
 	*arena_bytes = plan.arena_bytes;
 	if (idle_bytes) {
@@ -227,12 +228,12 @@ int p4d_plan_bytes(const p4d_layout *layout, const p4d_gpu *gpu, uint32_t stage,
 	return 0;
 }
 
-int p4d_plan_build(const p4d_layout *layout, const p4d_gpu *gpu, uint32_t stage, p4d_plan *plan,
-		   p4d_error *err)
+int p4d_plan__build(const p4d_layout *layout, const p4d_gpu *gpu, uint32_t stage, const p4d_plan_memo *memo,
+		    p4d_plan *plan, p4d_error *err)
 {
 	arena a;
 
-	if (tabulate(layout, gpu, stage, plan, &a, err) < 0)
+	if (tabulate(layout, gpu, stage, memo, plan, &a, err) < 0)
 		return -1;
 	plan->persistent_bytes = a.of[P4D_LIVES_ALWAYS].slot;
 	plan->transient_bytes = reach(&a, ~P4D_FREE_OF_SLOTS) - a.of[P4D_LIVES_IN_RANGE].at;
@@ -241,6 +242,12 @@ int p4d_plan_build(const p4d_layout *layout, const p4d_gpu *gpu, uint32_t stage,
 	sum_parts(plan);
 	fill_phases(plan, &a, p4d_framework_of(layout->framework));
 	return 0;
+}
+
+int p4d_plan_build(const p4d_layout *layout, const p4d_gpu *gpu, uint32_t stage, p4d_plan *plan,
+		   p4d_error *err)
+{
+	return p4d_plan__build(layout, gpu, stage, NULL, plan, err);
 }
 
 const p4d_tensor *p4d_plan_find(const p4d_plan *plan, p4d_buffer id)
@@ -273,6 +280,8 @@ int p4d_plan_hash(const p4d_layout *layout, const p4d_gpu *gpu, uint64_t *hash, 
 	const p4d_schedule schedule = p4d_schedule_of(layout);
 	const uint32_t stages = (uint32_t)layout->pp;
 	uint64_t h = P4D_HASH_BEGIN;
+	p4d_plan_memo_entry entry = {.known = false};
+	const p4d_plan_memo memo = {1, &entry};
 	p4d_plan plan;
 
 	for (uint32_t stage = 0; stage < stages; stage++) {
@@ -282,7 +291,7 @@ int p4d_plan_hash(const p4d_layout *layout, const p4d_gpu *gpu, uint64_t *hash, 
 		/* what else differs is at the ends of the model: one of the others stands for them */
 		if (stage > 1 && stage < stages - 1)
 			continue;
-		if (p4d_plan_build(layout, gpu, stage, &plan, err) < 0)
+		if (p4d_plan__build(layout, gpu, stage, &memo, &plan, err) < 0)
 			return -1;
 		h = hash_table(h, &plan);
 	}

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "gpu/gpu.h"
 #include "plan/buffers.h"
+#include "plan/plan_memo.h"
 #include "plan/shared_sizes.h"
 #include "plan/stage_memory.h"
 #include "request/layout.h"
@@ -100,9 +101,9 @@ typedef struct p4d_plan {
 int p4d_plan_build(const p4d_layout *layout, const p4d_gpu *gpu, uint32_t stage, p4d_plan *plan,
 		   p4d_error *err);
 
-/* The size of its arena alone, and its idle_bytes (may be NULL); for searches. */
-int p4d_plan_bytes(const p4d_layout *layout, const p4d_gpu *gpu, uint32_t stage, uint64_t *arena_bytes,
-		   uint64_t *idle_bytes, p4d_error *err);
+/* The size of its arena alone, and its idle_bytes (may be NULL); for searches. memo: may be NULL. */
+int p4d_plan_bytes(const p4d_layout *layout, const p4d_gpu *gpu, uint32_t stage, const p4d_plan_memo *memo,
+		   uint64_t *arena_bytes, uint64_t *idle_bytes, p4d_error *err);
 
 /* NULL when this stage has none. */
 const p4d_tensor *p4d_plan_find(const p4d_plan *plan, p4d_buffer id);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "plan/plan.h"
+#include "plan/plan_memo.h"
 
 /* Helpers with which frameworks write their tables; for plan/ and framework/ only. */
 
@@ -9,6 +10,7 @@
 typedef struct p4d_rows {
 	const p4d_layout *layout;
 	const p4d_gpu *gpu;
+	const p4d_plan_memo *memo; /* of other stages and layouts; NULL: none */
 	p4d_schedule schedule;
 	uint32_t stage;
 	bool first, last; /* whether the stage has the start or the end of the model */
@@ -107,6 +109,10 @@ p4d_tensor *p4d_rows_of_states(p4d_rows *rows, unsigned from, unsigned to, p4d_d
 typedef struct p4d_packing {
 	uint64_t top[P4D_LIVE_POINTS], alive[P4D_LIVE_POINTS];
 } p4d_packing;
+
+/* p4d_plan_build with a memo, which may be NULL. */
+int p4d_plan__build(const p4d_layout *layout, const p4d_gpu *gpu, uint32_t stage, const p4d_plan_memo *memo,
+		    p4d_plan *plan, p4d_error *err);
 
 /*
  * plan_pack.c: offsets (from 0) for the transient rows, so that rows whose live ranges intersect do not

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "plan/memory_paper.h"
-#include "plan/plan.h"
+#include "plan/plan_rows.h"
 #include "request/framework.h"
 
 /* CUDA context: 0.3 to 0.5 GiB observed with lazy module loading. p4d-train loads all of cuBLASLt's code for
@@ -92,12 +92,12 @@ static outside beside(const p4d_layout *layout, uint32_t stage, uint64_t allocat
 	return o;
 }
 
-static int planned_stage(const p4d_layout *layout, const p4d_gpu *gpu, uint32_t number, p4d_stage *stage,
-			 p4d_error *err)
+static int planned_stage(const p4d_layout *layout, const p4d_gpu *gpu, uint32_t number,
+			 const p4d_plan_memo *memo, p4d_stage *stage, p4d_error *err)
 {
 	p4d_plan plan;
 
-	if (p4d_plan_build(layout, gpu, number, &plan, err) < 0)
+	if (p4d_plan__build(layout, gpu, number, memo, &plan, err) < 0)
 		return -1;
 	memcpy(stage->part, plan.part, sizeof(stage->part));
 	memcpy(stage->phase_bytes, plan.phase_bytes, sizeof(stage->phase_bytes));
@@ -112,17 +112,23 @@ static int planned_stage(const p4d_layout *layout, const p4d_gpu *gpu, uint32_t 
 	return 0;
 }
 
-int p4d_memory_of_stage(const p4d_layout *layout, int method, const p4d_gpu *gpu, uint32_t stage,
-			p4d_stage *out, p4d_error *err)
+static int memory_of_stage(const p4d_layout *layout, int method, const p4d_gpu *gpu, uint32_t stage,
+			   const p4d_plan_memo *memo, p4d_stage *out, p4d_error *err)
 {
 	p4d_stage result;
 
 	memset(&result, 0, sizeof(result));
 	if ((method == P4D_METHOD_PAPER ? paper_stage(layout, &result, err)
-					: planned_stage(layout, gpu, stage, &result, err)) < 0)
+					: planned_stage(layout, gpu, stage, memo, &result, err)) < 0)
 		return -1;
 	*out = result;
 	return 0;
+}
+
+int p4d_memory_of_stage(const p4d_layout *layout, int method, const p4d_gpu *gpu, uint32_t stage,
+			p4d_stage *out, p4d_error *err)
+{
+	return memory_of_stage(layout, method, gpu, stage, NULL, out, err);
 }
 
 /* No plan is less than what its buffers take. */
@@ -271,7 +277,7 @@ uint64_t p4d_memory_least_states(const p4d_layout *l)
 }
 
 static int device_bytes_of(const p4d_layout *layout, int method, const p4d_gpu *gpu, uint32_t number,
-			   uint64_t *bytes)
+			   const p4d_plan_memo *memo, uint64_t *bytes)
 {
 	p4d_stage stage;
 	uint64_t idle;
@@ -282,7 +288,7 @@ static int device_bytes_of(const p4d_layout *layout, int method, const p4d_gpu *
 		*bytes = stage.device_bytes;
 		return 0;
 	}
-	if (p4d_plan_bytes(layout, gpu, number, bytes, &idle, NULL) < 0)
+	if (p4d_plan_bytes(layout, gpu, number, memo, bytes, &idle, NULL) < 0)
 		return -1;
 	outside o = beside(layout, number, *bytes, idle);
 	*bytes += o.fragmentation + o.context + o.comm;
@@ -290,7 +296,7 @@ static int device_bytes_of(const p4d_layout *layout, int method, const p4d_gpu *
 }
 
 bool p4d_memory_fits_below(const p4d_layout *layout, int method, const p4d_capacity *capacity,
-			   double fraction, uint64_t *device_bytes)
+			   double fraction, const p4d_plan_memo *memo, uint64_t *device_bytes)
 {
 	const uint64_t most = p4d_memory_capacity_bytes(layout, method, capacity);
 	stages all = stages_of(layout, method);
@@ -299,7 +305,7 @@ bool p4d_memory_fits_below(const p4d_layout *layout, int method, const p4d_capac
 
 	*device_bytes = 0;
 	while (next_stage(layout, &all, &i)) {
-		if (device_bytes_of(layout, method, capacity->gpu, i, &bytes) < 0) {
+		if (device_bytes_of(layout, method, capacity->gpu, i, memo, &bytes) < 0) {
 			*device_bytes = P4D_NOT_MODELLED;
 			return false;
 		}
@@ -318,10 +324,10 @@ double p4d_memory_most_imbalance(const p4d_layout *layout, int method, const p4d
 	uint64_t bytes;
 
 	l.imbalance = above;
-	if (p4d_memory_fits_below(&l, method, capacity, fraction, &bytes))
+	if (p4d_memory_fits_below(&l, method, capacity, fraction, NULL, &bytes))
 		return above;
 	l.imbalance = 1;
-	while (p4d_memory_fits_below(&l, method, capacity, fraction, &bytes)) {
+	while (p4d_memory_fits_below(&l, method, capacity, fraction, NULL, &bytes)) {
 		below = l.imbalance;
 		l.imbalance *= 2;
 	}
@@ -330,7 +336,7 @@ double p4d_memory_most_imbalance(const p4d_layout *layout, int method, const p4d
 	above = l.imbalance;
 	while (above - below > 0.01 * below) {
 		l.imbalance = (below + above) / 2;
-		*(p4d_memory_fits_below(&l, method, capacity, fraction, &bytes) ? &below : &above) =
+		*(p4d_memory_fits_below(&l, method, capacity, fraction, NULL, &bytes) ? &below : &above) =
 		    l.imbalance;
 	}
 	return below;
@@ -349,7 +355,7 @@ static bool fits_if_dropped(const p4d_layout *layout, int method, const p4d_capa
 	if (!l.experts || !(l.capacity > 0) || l.padded || l.capacity > l.imbalance)
 		return false;
 	l.capacity /= 2;
-	return p4d_memory_fits_below(&l, method, capacity, fraction, &bytes);
+	return p4d_memory_fits_below(&l, method, capacity, fraction, NULL, &bytes);
 }
 
 bool p4d_memory_fits_unfragmented(const p4d_layout *l, const p4d_estimate *e, double fraction)
@@ -375,7 +381,7 @@ const char *p4d_memory_of_newer(const p4d_layout *layout, int method, const p4d_
 	    p4d_framework_of(l.framework)->rounds_moments)
 		return NULL;
 	l.adam_copies = false;
-	return p4d_memory_fits_below(&l, method, capacity, fraction, &bytes)
+	return p4d_memory_fits_below(&l, method, capacity, fraction, NULL, &bytes)
 		   ? "copies of bf16 moments, which Transformer Engine 2.14 makes no more: adam-copies=off"
 		   : NULL;
 }
@@ -383,6 +389,8 @@ const char *p4d_memory_of_newer(const p4d_layout *layout, int method, const p4d_
 int p4d_memory_estimate(const p4d_layout *layout, int method, const p4d_capacity *capacity, p4d_estimate *out,
 			p4d_error *err)
 {
+	p4d_plan_memo_entry entry = {.known = false};
+	const p4d_plan_memo memo = {1, &entry};
 	uint64_t host_rank = 0, offloaded = 0;
 	p4d_estimate e;
 	p4d_stage stage;
@@ -391,7 +399,7 @@ int p4d_memory_estimate(const p4d_layout *layout, int method, const p4d_capacity
 	stages all = stages_of(layout, method);
 	uint32_t i;
 	while (next_stage(layout, &all, &i)) {
-		if (p4d_memory_of_stage(layout, method, capacity->gpu, i, &stage, err) < 0)
+		if (memory_of_stage(layout, method, capacity->gpu, i, &memo, &stage, err) < 0)
 			return -1;
 		/* of equally full ones the first counts */
 		if (i == 0 || stage.device_bytes > e.peak.device_bytes ||

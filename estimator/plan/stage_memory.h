@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "gpu/gpu.h"
+#include "plan/plan_memo.h"
 #include "request/layout.h"
 
 /* Memory classes of a stage, in the order they are printed. PART(ID, json name) */
@@ -121,10 +122,10 @@ int p4d_memory_estimate(const p4d_layout *layout, int method, const p4d_capacity
 
 /*
  * Whether a layout stays at or below a fraction of the capacity (unknown: it does). Stops at the first stage
- * that does not; *device_bytes gets the most seen until then.
+ * that does not; *device_bytes gets the most seen until then. memo: may be NULL.
  */
 bool p4d_memory_fits_below(const p4d_layout *layout, int method, const p4d_capacity *capacity,
-			   double fraction, uint64_t *device_bytes);
+			   double fraction, const p4d_plan_memo *memo, uint64_t *device_bytes);
 
 /*
  * The largest imbalance of experts with which a layout stays below that, at least by a hundredth; 0: none,

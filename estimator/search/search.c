@@ -153,8 +153,7 @@ static double search(const p4d_request *request, const p4d_search_space *space, 
 		if (!w.counts.has_safe || w.counts.safe.step.seconds > slowest)
 			slowest = w.counts.has_safe ? w.counts.safe.step.seconds : INFINITY;
 	}
-	p4d_timeline_work_free(&w.work);
-	free(w.entry);
+	p4d_search_enumerate__end(&w);
 	if (counts)
 		*counts = w.counts;
 	return w.skipped ? P4D_SEARCH_TIE * slowest / w.least : 0;
@@ -170,7 +169,7 @@ static void find_smallest(const p4d_request *request, const p4d_search_space *sp
 	w.any = true;
 	w.discard = false;
 	p4d_search_enumerate__all(&w);
-	free(w.entry);
+	p4d_search_enumerate__end(&w);
 	counts->smallest = w.counts.smallest;
 	if (!w.lean) /* not one was possible, whatever its memory */
 		counts->considered = 0;
@@ -255,6 +254,6 @@ bool p4d_search_any(const p4d_request *request, const p4d_search_space *space)
 	w.any = true;
 	w.timed = false;
 	p4d_search_enumerate__all(&w);
-	free(w.entry);
+	p4d_search_enumerate__end(&w);
 	return w.entries > 0;
 }

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "cost/cost.h"
+#include "plan/plan_memo.h"
 #include "plan/stage_memory.h"
 #include "request/layout.h"
 #include "request/request.h"
@@ -34,6 +35,8 @@ typedef struct p4d_search_budget {
 	bool cut; /* it did not suffice */
 } p4d_search_budget;
 
+enum { P4D_SEARCH_MEMO = 256 }; /* entries of a memo */
+
 typedef struct p4d_search_space {
 	uint64_t nodes, gpus_per_node;
 	uint32_t published_batch; /* for the default of global-batch; 0 unknown */
@@ -43,6 +46,7 @@ typedef struct p4d_search_space {
 	bool replace_user;  /* may change what the user set (rewrite = all): tp, cp, pp, vpp, micro-batch,
 			       recompute */
 	p4d_search_budget *budget; /* NULL: as long as it takes */
+	const p4d_plan_memo *memo; /* for several searches; NULL: each has its own */
 	/* bits of p4d_layout_options that p4d_search_nearest and p4d_search_smallest leave as they are */
 	uint32_t kept;
 } p4d_search_space;

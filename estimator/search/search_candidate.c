@@ -105,12 +105,13 @@ static bool fits_somehow(p4d_search_enumeration *w, uint64_t *bytes)
 	const bool gathers = w->layout.cp_comm == P4D_CP_ALL_GATHER;
 	uint64_t other_bytes;
 
-	if (p4d_memory_fits_below(&w->layout, space->method, &space->capacity, space->limit, bytes))
+	if (p4d_memory_fits_below(&w->layout, space->method, &space->capacity, space->limit, &w->memo, bytes))
 		return true;
 	if (!chooses_cp_comm(w) || (!gathers && w->layout.cp > 2))
 		return false;
 	set_cp_comm(w, gathers ? P4D_CP_P2P : P4D_CP_ALL_GATHER);
-	if (p4d_memory_fits_below(&w->layout, space->method, &space->capacity, space->limit, &other_bytes)) {
+	if (p4d_memory_fits_below(&w->layout, space->method, &space->capacity, space->limit, &w->memo,
+				  &other_bytes)) {
 		*bytes = other_bytes;
 		return true;
 	}

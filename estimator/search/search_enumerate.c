@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/text.h"
@@ -406,6 +407,7 @@ void p4d_search_enumerate__start(p4d_search_enumeration *w, const p4d_request *r
 	w->split_pp = 0;
 	w->least = w->fastest = INFINITY;
 	w->work = (p4d_timeline_work){.budget = space->budget ? &space->budget->left : NULL};
+	w->memo = space->memo ? *space->memo : p4d_plan_memo_of(P4D_SEARCH_MEMO);
 	memset(&w->cache, 0, sizeof(w->cache));
 	memset(&w->counts, 0, sizeof(w->counts));
 	memset(w->floor, 0, sizeof(w->floor));
@@ -422,6 +424,14 @@ void p4d_search_enumerate__start(p4d_search_enumeration *w, const p4d_request *r
 	w->timed = space->capacity.gpu && p4d_cost_known(&w->layout, space->capacity.gpu);
 	w->capacity_bytes = (double)p4d_memory_capacity_bytes(&w->layout, space->method, &space->capacity);
 	w->discard = space->capacity.gpu && p4d_on_gpu(w->layout.device) && space->method != P4D_METHOD_PAPER;
+}
+
+void p4d_search_enumerate__end(p4d_search_enumeration *w)
+{
+	p4d_timeline_work_free(&w->work);
+	free(w->entry);
+	if (!w->space->memo)
+		free(w->memo.entry);
 }
 
 void p4d_search_enumerate__back(p4d_search_enumeration *w, const p4d_search_entry *e)

@@ -66,6 +66,7 @@ typedef struct p4d_search_enumeration {
 	uint64_t most_of_1f1b[P4D_RECOMPUTE_KEEP + 1];
 	p4d_timeline_work work;
 	p4d_cost_cache cache;
+	p4d_plan_memo memo;
 	p4d_search_floor floor[P4D_SEARCH_FLOORS];
 	double capacity_bytes; /* 0 unknown */
 	p4d_search_counts counts;
@@ -74,6 +75,7 @@ typedef struct p4d_search_enumeration {
 /* search_enumerate.c */
 void p4d_search_enumerate__start(p4d_search_enumeration *w, const p4d_request *request,
 				 const p4d_search_space *space, double slack);
+void p4d_search_enumerate__end(p4d_search_enumeration *w);
 /* Tries every layout worth trying. */
 void p4d_search_enumerate__all(p4d_search_enumeration *w);
 /* Puts an entry's choices into the trial. */

@@ -14,7 +14,7 @@ static int fill(p4d_memory_report *r, const p4d_job_plan *plan, const p4d_traine
 	const uint32_t stage = p4d_trainer_place(trainer).pp;
 	p4d_stage planned;
 
-	if (p4d_plan_bytes(&plan->layout, plan->gpu, stage, &r->planned_bytes, NULL, err) < 0)
+	if (p4d_plan_bytes(&plan->layout, plan->gpu, stage, NULL, &r->planned_bytes, NULL, err) < 0)
 		return -1;
 	r->allocated_bytes = device->allocated_bytes;
 	if (r->planned_bytes != r->allocated_bytes)

@@ -442,8 +442,9 @@ static void the_fullest_stage_is_found(void **state)
 			fail_msg("schedule %d, pp %d, %d micro-batches: a stage in the middle is fullest",
 				 l.schedule, (int)l.pp, (int)l.micro_batches);
 		if (e.capacity_bytes) {
-			assert_int_equal(p4d_memory_fits_below(&l, P4D_METHOD_PLAN, &capacity, 0.5, &seen),
-					 e.fraction <= 0.5);
+			assert_int_equal(
+			    p4d_memory_fits_below(&l, P4D_METHOD_PLAN, &capacity, 0.5, NULL, &seen),
+			    e.fraction <= 0.5);
 			assert_true(split || p4d_memory_least_states(&l) <= e.peak.device_bytes);
 		}
 	}
@@ -536,13 +537,69 @@ static void operands_in_fp8(void **state)
 	}
 }
 
+/* A layout of a model, dense or with experts, with degrees, schedule and recomputation drawn. */
+static bool drawn_for_torchtitan(p4d_layout *l)
+{
+	static const char *const recompute[] = {"none", "selective", "full"};
+	const unsigned nodes = 1u << draw(3), pp = 1u << draw(3), vpp = pp > 1 ? 1 + (unsigned)draw(3) : 1;
+	const bool sparse = draw(2);
+	p4d_request r = {.model = "custom"};
+	char text[256];
+
+	set_all(
+	    &r,
+	    "model=custom layers=24 hidden=1024 heads=16 kv-heads=8 head-dim=64 vocab=32000 max-seq-len=4096 "
+	    "norm=rmsnorm glu=on positions=rope bias=none tied=off framework=fsdp seq-len=4096 "
+	    "gpus-per-node=8 cp-comm=all-gather optimizer=adamw");
+	set_all(&r, sparse ? "ffn=2048 experts=32 experts-per-token=4 expert-ffn=512 qk-norm=on"
+			   : "ffn=4096 qk-norm=off");
+	snprintf(
+	    text, sizeof(text),
+	    "nodes=%u tp=%u cp=%u pp=%u vpp=%u ep=%u micro-batch=%u global-batch=%u recompute=%s schedule=%s",
+	    nodes, 1u << draw(3), 1u << draw(3), pp, vpp, sparse ? 1u << draw(3) : 1, 1u << draw(2),
+	    64u << draw(3), recompute[draw(3)],
+	    vpp > 1   ? "interleaved"
+	    : draw(2) ? "gpipe"
+		      : "1f1b");
+	set_all(&r, text);
+	p4d_request_complete(&r, nodes, 8);
+	return p4d_layout_build(&r, nodes, 8, l, NULL) == 0;
+}
+
+/* Of one memo for all layouts, with too few entries for them. */
+static void a_memo_changes_no_plan(void **state)
+{
+	const p4d_plan_memo memo = p4d_plan_memo_of(32);
+	uint64_t with, without, idle, idle_without;
+	unsigned count = 0, deep = 0, sparse = 0;
+	static p4d_layout l;
+
+	(void)state;
+	for (unsigned i = 0; i < 3000; i++) {
+		if (!drawn_for_torchtitan(&l))
+			continue;
+		count++;
+		deep += l.pp > 1;
+		sparse += l.experts > 0;
+		for (uint32_t stage = 0; stage < l.pp; stage++) {
+			assert_int_equal(p4d_plan_bytes(&l, &h100, stage, &memo, &with, &idle, NULL), 0);
+			assert_int_equal(
+			    p4d_plan_bytes(&l, &h100, stage, NULL, &without, &idle_without, NULL), 0);
+			assert_int_equal(with, without);
+			assert_int_equal(idle, idle_without);
+		}
+	}
+	assert_true(count > 500 && deep > 100 && sparse > 100);
+	free(memo.entry);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(equals_the_closed_form), cmocka_unit_test(grids_equal_the_closed_form),
-	    cmocka_unit_test(buffers_do_not_overlap), cmocka_unit_test(the_fullest_stage_is_found),
-	    cmocka_unit_test(hash_tells_plans_apart), cmocka_unit_test(absurd_sizes_are_an_error),
-	    cmocka_unit_test(operands_in_fp8),
+	    cmocka_unit_test(a_memo_changes_no_plan),      cmocka_unit_test(equals_the_closed_form),
+	    cmocka_unit_test(grids_equal_the_closed_form), cmocka_unit_test(buffers_do_not_overlap),
+	    cmocka_unit_test(the_fullest_stage_is_found),  cmocka_unit_test(hash_tells_plans_apart),
+	    cmocka_unit_test(absurd_sizes_are_an_error),   cmocka_unit_test(operands_in_fp8),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -517,9 +517,9 @@ static void imbalance_that_fits(void **state)
 	printf("fits up to an imbalance of %.2f\n", most);
 	assert_true(most > 1 && most < 100);
 	l.imbalance = most;
-	assert_true(p4d_memory_fits_below(&l, P4D_METHOD_PLAN, &capacity, 0.95, &bytes));
+	assert_true(p4d_memory_fits_below(&l, P4D_METHOD_PLAN, &capacity, 0.95, NULL, &bytes));
 	l.imbalance = 1.02 * most;
-	assert_false(p4d_memory_fits_below(&l, P4D_METHOD_PLAN, &capacity, 0.95, &bytes));
+	assert_false(p4d_memory_fits_below(&l, P4D_METHOD_PLAN, &capacity, 0.95, NULL, &bytes));
 	assert_true(p4d_memory_most_imbalance(&l, P4D_METHOD_PLAN, &capacity, 0.01) == 0);
 	assert_true(p4d_memory_most_imbalance(&l, P4D_METHOD_PLAN, &capacity, 1e6) == P4D_MOST_IMBALANCE);
 }

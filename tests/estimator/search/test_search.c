@@ -190,7 +190,7 @@ static uint64_t bytes_with(const char *flags, const char *schedule)
 	p4d_request_complete(&r, 0, 64);
 	if (p4d_layout_build(&r, 8, 8, &l, NULL) < 0)
 		return 0;
-	assert_true(p4d_memory_fits_below(&l, P4D_METHOD_PLAN, &none, 1, &bytes));
+	assert_true(p4d_memory_fits_below(&l, P4D_METHOD_PLAN, &none, 1, NULL, &bytes));
 	return bytes;
 }
 

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stddef.h>
+
+#include "request/layout.h"
+
+/*
+ * What plans of several stages and layouts have in common, worked out once: a framework's numbers of a layer,
+ * which do not depend on the members that p4d_plan_memo_numbers leaves out (degrees of data and pipeline
+ * parallelism, the schedule, the batch). The caller owns it: one for each thread, all 0 at first.
+ */
+enum { P4D_PLAN_MEMO_BYTES = 256 };
+
+typedef struct p4d_plan_memo_entry {
+	unsigned char layout[offsetof(p4d_layout, stage_layers)]; /* without those members */
+	_Alignas(8) unsigned char numbers[P4D_PLAN_MEMO_BYTES];
+	bool known;
+} p4d_plan_memo_entry;
+
+typedef struct p4d_plan_memo {
+	size_t entries; /* a power of two */
+	p4d_plan_memo_entry *entry;
+} p4d_plan_memo;
+
+/* One with so many entries, a power of two, which the caller frees; with none if host memory runs out. */
+p4d_plan_memo p4d_plan_memo_of(size_t entries);
+
+/*
+ * The numbers of the layout. *known: they are there; else the caller fills them in. NULL without a memo.
+ */
+void *p4d_plan_memo_numbers(const p4d_plan_memo *memo, const p4d_layout *layout, bool *known);
