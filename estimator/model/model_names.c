@@ -26,7 +26,7 @@ typedef struct listing {
 
 static const char *name_at(const listing *list, int i, size_t *length)
 {
-	const char *name = list->datadir ? list->file[i]->d_name : p4d_presets_names[i];
+	const char *name = list->datadir ? list->file[i]->d_name : p4d_presets_name((size_t)i);
 
 	*length = strlen(name) - (list->datadir ? sizeof(suffix) - 1 : 0);
 	return name;
@@ -89,7 +89,7 @@ static int aliases_fit(const listing *list, int i, const p4d_hub_name *name, int
 	char path[MAX_PATH];
 
 	if (!list->datadir)
-		return p4d_model__hub_name_fits(name, p4d_presets_table[i].preset.aliases, max_seq_len);
+		return p4d_model__hub_name_fits(name, p4d_presets_aliases((size_t)i), max_seq_len);
 	path_of(list->datadir, list->file[i]->d_name, path, sizeof(path));
 	return p4d_model_file_read(path, &row, NULL) < 0
 		   ? P4D_HUB_NAME_NO
@@ -224,7 +224,7 @@ static bool find_file(const char *name, const char *datadir, char *path, size_t 
 static int find_row(const char *name)
 {
 	for (int i = 0; i < (int)p4d_presets_table_count; i++)
-		if (!strcasecmp(p4d_presets_names[i], name))
+		if (!strcasecmp(p4d_presets_name((size_t)i), name))
 			return i;
 	return -1;
 }
@@ -260,9 +260,11 @@ static int load(const listing *list, int i, p4d_request *request, p4d_preset *pr
 {
 	char path[MAX_PATH];
 
-	if (!list->datadir)
-		return p4d_model__take(&p4d_presets_table[i], p4d_presets_table[i].preset.name, request,
-				       preset, err);
+	if (!list->datadir) {
+		p4d_presets_row row = {.preset = {.name = ""}};
+		p4d_presets_unpack((size_t)i, &row);
+		return p4d_model__take(&row, row.preset.name, request, preset, err);
+	}
 	path_of(list->datadir, list->file[i]->d_name, path, sizeof(path));
 	return p4d_model__read_file(path, request, preset, err);
 }

@@ -1,11 +1,49 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "model/presets.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "model/hub_name.h"
 #include "model/model_internal.h"
+
+const char *p4d_presets_name(size_t i)
+{
+	return p4d_presets_texts + p4d_presets_table[i].name;
+}
+
+const char *p4d_presets_aliases(size_t i)
+{
+	return p4d_presets_texts + p4d_presets_table[i].aliases;
+}
+
+static void unpack_text(uint32_t at, char *text, size_t size)
+{
+	snprintf(text, size, "%s", p4d_presets_texts + at);
+}
+
+void p4d_presets_unpack(size_t i, p4d_presets_row *row)
+{
+	const p4d_presets_packed *packed = &p4d_presets_table[i];
+	p4d_preset *preset = &row->preset;
+	p4d_request *model = &row->model;
+
+	unpack_text(packed->name, preset->name, sizeof(preset->name));
+	unpack_text(packed->aliases, preset->aliases, sizeof(preset->aliases));
+	unpack_text(packed->source, preset->source, sizeof(preset->source));
+	preset->parameters = packed->parameters;
+	preset->exact = packed->exact;
+	preset->rounding = packed->rounding;
+	preset->global_batch = packed->global_batch;
+	preset->seq_len = packed->seq_len;
+	for (uint32_t v = packed->first; v < packed->first + packed->count; v++)
+		p4d_request_put(model, (p4d_option)p4d_presets_options[v], p4d_presets_values[v],
+				P4D_BY_MODEL);
+	unpack_text(packed->rope_scaling, model->rope_scaling, sizeof(model->rope_scaling));
+	unpack_text(packed->layer_pattern, model->layer_pattern, sizeof(model->layer_pattern));
+	unpack_text(packed->judged_part, model->judged_part, sizeof(model->judged_part));
+}
 
 static p4d_presets_row *add_row(p4d_presets *all, const p4d_preset *preset, const p4d_request *model)
 {

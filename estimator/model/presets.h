@@ -8,11 +8,27 @@ typedef struct p4d_presets_row {
 	p4d_request model; /* its `model`: the base of an adapter, which has no sizes itself */
 } p4d_presets_row;
 
-/* etc/models/ as of the build, sorted by name; each model has what its file says, the rest is open. */
-extern const p4d_presets_row p4d_presets_table[];
+/*
+ * etc/models/ as of the build, sorted by name, and packed: the texts of all presets lie behind each other,
+ * and so do the options that they set and the values of these. Whole rows would be 1.2 MB of each plugin.
+ */
+typedef struct p4d_presets_packed {
+	uint32_t name, aliases, source, rope_scaling, layer_pattern, judged_part; /* in p4d_presets_texts */
+	uint32_t first, count; /* in p4d_presets_options and p4d_presets_values */
+	uint32_t global_batch, seq_len;
+	uint64_t parameters, exact, rounding;
+} p4d_presets_packed;
+extern const p4d_presets_packed p4d_presets_table[];
 extern const size_t p4d_presets_table_count;
-/* Their names beside each other: the table has a page for every other row. */
-extern const char p4d_presets_names[][64];
+extern const char p4d_presets_texts[];
+extern const uint8_t p4d_presets_options[];
+extern const int64_t p4d_presets_values[];
+
+/* The name and the aliases of preset i of the build. */
+const char *p4d_presets_name(size_t i);
+const char *p4d_presets_aliases(size_t i);
+/* All of it, into an all-zero row: what its file says; the rest stays open. */
+void p4d_presets_unpack(size_t i, p4d_presets_row *row);
 
 /*
  * Reads a model file in any form into an all-zero row of that kind; what is not modelled says so in

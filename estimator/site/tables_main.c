@@ -3,14 +3,14 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "gpu/gpu.h"
 #include "model/presets.h"
 
-/* A member as a string literal; octal escapes for what could end or change the literal. */
-static void print_text(const char *name, const char *text)
+/* Octal escapes for what could end or change the literal. */
+static void print_literal(const char *text)
 {
-	printf("\n\t .%s = \"", name);
 	for (; *text; text++) {
 		unsigned char c = (unsigned char)*text;
 		if (c < ' ' || c > '~' || c == '"' || c == '\\' || c == '?')
@@ -18,6 +18,13 @@ static void print_text(const char *name, const char *text)
 		else
 			putchar(c);
 	}
+}
+
+/* A member as a string literal. */
+static void print_text(const char *name, const char *text)
+{
+	printf("\n\t .%s = \"", name);
+	print_literal(text);
 	printf("\",");
 }
 
@@ -53,40 +60,89 @@ static int print_gpus(const char *path, p4d_error *err)
 	return 0;
 }
 
-static void print_preset(const p4d_preset *preset, const p4d_request *model)
+/* Texts of presets behind each other, each with its NUL; before them an empty one, which many are. */
+static uint32_t add_text(uint32_t *used, const char *text)
 {
-	printf("\t{.preset = {");
-	print_text("name", preset->name);
-	print_text("aliases", preset->aliases);
-	print_text("source", preset->source);
-	printf("\n\t .parameters = %" PRIu64 "u, .exact = %" PRIu64 ", .rounding = %" PRIu64
-	       "u, .global_batch = %" PRIu32 ", .seq_len = %" PRIu32 "},\n\t .model = {",
-	       preset->parameters, preset->exact, preset->rounding, preset->global_batch, preset->seq_len);
-	for (int i = 0; i < P4D_OPTIONS; i++)
-		if (p4d_is_set(model, (p4d_option)i))
-			printf("\n\t .value[%d] = %" PRId64 ", .origin[%d] = %d,", i, model->value[i], i,
-			       model->origin[i]);
-	print_text("rope_scaling", model->rope_scaling);
-	print_text("layer_pattern", model->layer_pattern);
-	print_text("judged_part", model->judged_part);
-	printf("}},\n");
+	const uint32_t at = *used;
+
+	if (!*text)
+		return 0;
+	printf("\t\"");
+	print_literal(text);
+	printf("\\000\"\n");
+	*used += (uint32_t)strlen(text) + 1;
+	return at;
+}
+
+/* Names first: every search reads them all. */
+static void print_texts(const p4d_presets_row *row, p4d_presets_packed *packed, int count)
+{
+	uint32_t used = 1;
+
+	printf("\nconst char p4d_presets_texts[] =\n\t\"\\000\"\n");
+	for (int i = 0; i < count; i++)
+		packed[i].name = add_text(&used, row[i].preset.name);
+	for (int i = 0; i < count; i++)
+		packed[i].aliases = add_text(&used, row[i].preset.aliases);
+	for (int i = 0; i < count; i++) {
+		packed[i].source = add_text(&used, row[i].preset.source);
+		packed[i].rope_scaling = add_text(&used, row[i].model.rope_scaling);
+		packed[i].layer_pattern = add_text(&used, row[i].model.layer_pattern);
+		packed[i].judged_part = add_text(&used, row[i].model.judged_part);
+	}
+	printf("\t;\n");
+}
+
+static void print_values(const p4d_presets_row *row, p4d_presets_packed *packed, int count)
+{
+	uint32_t used = 0;
+
+	printf("\nconst uint8_t p4d_presets_options[] = {\n");
+	for (int i = 0; i < count; i++) {
+		packed[i].first = used;
+		for (int o = 0; o < P4D_OPTIONS; o++)
+			if (p4d_is_set(&row[i].model, (p4d_option)o))
+				used += (uint32_t)(printf("%d,", o) > 0);
+		packed[i].count = used - packed[i].first;
+		printf("\n");
+	}
+	printf("};\nconst int64_t p4d_presets_values[] = {\n");
+	for (int i = 0; i < count; i++) {
+		for (int o = 0; o < P4D_OPTIONS; o++)
+			if (p4d_is_set(&row[i].model, (p4d_option)o))
+				printf("%" PRId64 ",", row[i].model.value[o]);
+		printf("\n");
+	}
+	printf("};\n");
+}
+
+static void print_packed(const p4d_preset *preset, const p4d_presets_packed *at)
+{
+	printf("\t{%u, %u, %u, %u, %u, %u, %u, %u, %" PRIu32 "u, %" PRIu32 "u, %" PRIu64 "u, %" PRIu64
+	       "u, %" PRIu64 "u},\n",
+	       at->name, at->aliases, at->source, at->rope_scaling, at->layer_pattern, at->judged_part,
+	       at->first, at->count, preset->global_batch, preset->seq_len, preset->parameters, preset->exact,
+	       preset->rounding);
 }
 
 static int print_presets(char **paths, int count, p4d_error *err)
 {
 	p4d_presets_row *row = calloc((size_t)count, sizeof(*row));
-	int rc = row ? 0 : p4d_fail(err, P4D_E_NO_MEMORY, "no memory for %d presets", count);
+	p4d_presets_packed *packed = calloc((size_t)count, sizeof(*packed));
+	int rc = row && packed ? 0 : p4d_fail(err, P4D_E_NO_MEMORY, "no memory for %d presets", count);
 
+	_Static_assert(P4D_OPTIONS <= UINT8_MAX, "options are bytes in the table");
 	for (int i = 0; rc == 0 && i < count; i++)
 		rc = p4d_model_file_read(paths[i], &row[i], err);
-	printf("\nconst p4d_presets_row p4d_presets_table[] = {\n");
-	for (int i = 0; rc == 0 && i < count; i++)
-		print_preset(&row[i].preset, &row[i].model);
-	printf("};\nconst size_t p4d_presets_table_count = %d;\nconst char p4d_presets_names[][64] = {\n",
-	       count);
-	for (int i = 0; rc == 0 && i < count; i++)
-		printf("\t\"%s\",\n", row[i].preset.name);
-	printf("};\n");
+	if (rc == 0) {
+		print_texts(row, packed, count);
+		print_values(row, packed, count);
+		printf("\nconst p4d_presets_packed p4d_presets_table[] = {\n");
+		for (int i = 0; i < count; i++)
+			print_packed(&row[i].preset, &packed[i]);
+		printf("};\nconst size_t p4d_presets_table_count = %d;\n", count);
+	}
+	free(packed);
 	free(row);
 	return rc;
 }
