@@ -204,8 +204,9 @@ static void add_weight_grad_buffers(p4d_rows *rows)
 
 /*
  * Workspaces of cuBLAS: of Transformer Engine's products (cpp_extensions/gemm.py), and of PyTorch's, which
- * only the head has (CUDABlas.cpp). Angles of RoPE (RotaryEmbedding caches them, for each chunk). With
- * sequence parallelism the head's input is gathered into a buffer of its own (GlobalMemoryBuffer).
+ * the head, routers of experts and unfused attention have (CUDABlas.cpp). Angles of RoPE (RotaryEmbedding
+ * caches them, for each chunk). With sequence parallelism the head's input is gathered into a buffer of its
+ * own (GlobalMemoryBuffer).
  */
 static void add_persistent(p4d_rows *rows, const p4d_megatron_sizes *z)
 {
@@ -216,8 +217,8 @@ static void add_persistent(p4d_rows *rows, const p4d_megatron_sizes *z)
 
 	p4d_row(rows, "workspace", "", P4D_PART_LIBRARIES, P4D_DT_BYTES,
 		before_hopper ? 4 << 20 : (32 << 20) + 1024, 0, 0);
-	if (rows->last || p4d_parameters_expert_layers_of_stage(l, rows->stage)) /* the router has one, too */
-		p4d_row(rows, "workspace.head", "", P4D_PART_LIBRARIES, P4D_DT_BYTES,
+	if (rows->last || p4d_parameters_expert_layers_of_stage(l, rows->stage) || !l->flash_attention)
+		p4d_row(rows, "workspace.torch", "", P4D_PART_LIBRARIES, P4D_DT_BYTES,
 			before_hopper ? (8 << 20) + (1 << 17) : 32 << 20, 0, 0);
 	if (!l->positions && l->architecture->positions != P4D_NO_POSITIONS)
 		p4d_row(rows, "rope", "cp", P4D_PART_LIBRARIES, P4D_DT_FP32, l->vpp, l->seq_len / l->cp,
@@ -256,9 +257,8 @@ static p4d_megatron_again recomputed(const p4d_rows *rows)
 	const p4d_layout *l = rows->layout;
 	const uint64_t all = rows->slot_layers, n = l->recompute_layers < all ? l->recompute_layers : all;
 
-	if (l->recompute !=
-	    P4D_RECOMPUTE_FULL) /* of flash attention, nothing is left in the feed-forward part */
-		return (p4d_megatron_again){0, l->recompute == P4D_RECOMPUTE_MLP || !l->flash_attention, all};
+	if (l->recompute != P4D_RECOMPUTE_FULL) /* of attention, nothing is left in the feed-forward part */
+		return (p4d_megatron_again){0, l->recompute == P4D_RECOMPUTE_MLP, all};
 	if (l->recompute_block) /* what comes first in the model; the others go first in the backward pass */
 		return (p4d_megatron_again){n, n == all, all - n};
 	return (p4d_megatron_again){n ? (all + n - 1) / n : 0, n, 0};
@@ -280,6 +280,22 @@ static void saved(p4d_rows *rows, const p4d_megatron_again *r, p4d_megatron_grou
 			   p4d_times(rows, r->layers, x), y, z);
 }
 
+/* Softmax of all pairs of tokens, and with dropout its mask and result. */
+static void add_scores(p4d_rows *rows, const p4d_megatron_again *r, const p4d_megatron_sizes *z)
+{
+	const p4d_layout *l = rows->layout;
+	const p4d_megatron_scores s = p4d_megatron__scores(l, z, l->dropout);
+
+	saved(rows, r, STATISTICS, "layer.scores", ACROSS, P4D_DT_BYTES, s.saved, l->heads / l->tp,
+	      p4d_times(rows, z->tokens, l->seq_len));
+	if (s.kernel)
+		return;
+	saved(rows, r, STATISTICS, "layer.scores_mask", "", P4D_DT_BYTES, l->seq_len, l->seq_len, 0);
+	p4d_row(rows, "attention.causal_mask", "", P4D_PART_ATTENTION, P4D_DT_BYTES, l->seq_len, l->seq_len,
+		0)
+	    ->at_first_step = true;
+}
+
 /*
  * Attention keeps queries, keys and values after RoPE, and its output, which is the next product's input,
  * too. Checkpointed (recompute=selective) it keeps its inputs: what the product of all three gave, of which
@@ -292,10 +308,11 @@ static void add_attention(p4d_rows *rows, const p4d_megatron_again *r, const p4d
 	const p4d_layout *l = rows->layout;
 	const p4d_dtype dtype = p4d_dtype_of(l);
 	const bool selective = l->recompute == P4D_RECOMPUTE_SELECTIVE;
+	const bool repeats = !l->flash_attention && !selective; /* keys and values for all query heads */
 
 	saved(rows, r, HEADS, "layer.query_and_output", ACROSS, dtype, 1 + (selective ? 1 : z->outputs),
 	      z->tokens, z->A);
-	saved(rows, r, HEADS, "layer.key_and_value", ACROSS, dtype, 2, z->tokens, z->G);
+	saved(rows, r, HEADS, "layer.key_and_value", ACROSS, dtype, 2, z->tokens, repeats ? z->A : z->G);
 	if (p4d_megatron__fp8_saves_output(l))
 		saved(rows, r, HEADS, "layer.output_fp8", ACROSS, P4D_DT_BYTES, z->tokens, z->A, 0);
 	if (l->qk_norm) { /* inputs of the norms of queries and keys */
@@ -303,17 +320,14 @@ static void add_attention(p4d_rows *rows, const p4d_megatron_again *r, const p4d
 		saved(rows, r, HEADS, "layer.qk_statistics", ACROSS, P4D_DT_FP32, l->norm_tensors, z->tokens,
 		      l->heads / l->tp + p4d_rank_kv_heads(l));
 	}
-	if (selective && l->flash_attention)
+	if (selective)
 		saved(rows, r, HEADS, "layer.product", ACROSS, dtype, z->tokens, p4d_megatron__product(l, z),
 		      0);
-	saved(rows, r, STATISTICS, "layer.softmax_statistics", ACROSS, P4D_DT_FP32, l->heads / l->tp,
-	      z->tokens, 0);
-	if (!l->flash_attention) {
-		/* scores and softmax in the activation type, one byte of dropout mask */
-		uint64_t scores = p4d_times(rows, l->heads / l->tp, p4d_times(rows, z->tokens, l->seq_len));
-		saved(rows, r, STATISTICS, "layer.scores", ACROSS, dtype, 2, scores, 0);
-		saved(rows, r, STATISTICS, "layer.scores_mask", ACROSS, P4D_DT_BYTES, scores, 0, 0);
-	}
+	if (l->flash_attention)
+		saved(rows, r, STATISTICS, "layer.softmax_statistics", ACROSS, P4D_DT_FP32, l->heads / l->tp,
+		      z->tokens, 0);
+	else
+		add_scores(rows, r, z);
 }
 
 static void add_layer(p4d_rows *rows, const p4d_megatron_again *r, const p4d_megatron_sizes *z)

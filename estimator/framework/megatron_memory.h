@@ -98,6 +98,23 @@ void p4d_megatron__state_libraries(p4d_rows *rows);
 typedef enum p4d_megatron_group { INPUT, NORM, HEADS, STATISTICS, MIDDLE, FFN } p4d_megatron_group;
 void p4d_megatron__captured(p4d_rows *rows, p4d_megatron_group group, p4d_tensor *row);
 void p4d_megatron__graphs(p4d_rows *rows, const p4d_megatron_sizes *sizes);
+/*
+ * Unfused attention (megatron_unfused.c). Bytes for each pair of tokens of a head: what a layer keeps, and
+ * what its passes hold beside that. pairs: of all heads of the rank. mask: bytes of the causal mask.
+ */
+typedef struct p4d_megatron_scores {
+	unsigned saved, forward, backward;
+	p4d_wide pairs, mask;
+	bool kernel; /* Transformer Engine's softmax, else PyTorch's, which keeps the mask */
+} p4d_megatron_scores;
+p4d_megatron_scores p4d_megatron__scores(const p4d_layout *layout, const p4d_megatron_sizes *sizes,
+					 bool dropout);
+/* Elements that attention's passes hold beside the slots, less what the feed-forward part has not saved yet
+ * or has freed; 0 with fused attention. */
+p4d_wide p4d_megatron__unfused_forward(const p4d_rows *rows, const p4d_megatron_sizes *sizes);
+p4d_wide p4d_megatron__unfused_backward(const p4d_rows *rows, const p4d_megatron_again *again,
+					const p4d_megatron_sizes *sizes, uint64_t inputs);
+
 /* The attention mask of the data loader (megatron_mask.c). Slots have their rows before. */
 void p4d_megatron__mask(p4d_rows *rows, const p4d_megatron_again *again, const p4d_megatron_sizes *sizes);
 /* Tensors of one micro-batch in the slots, in bytes; and how many narrow tensors the schedule refers to

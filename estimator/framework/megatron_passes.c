@@ -187,19 +187,22 @@ static void add_passes(p4d_rows *rows, const p4d_megatron_again *r, const p4d_me
 	const bool ring = l->cp_comm == P4D_CP_P2P, layers = r->groups && r->layers;
 	const p4d_wide ffn = l->recompute == P4D_RECOMPUTE_MLP ? narrow : z->ffn;
 	const p4d_wide attention = beyond(exchange(l, z), ffn);
+	const p4d_wide unfused = p4d_megatron__unfused_backward(rows, r, z, inputs);
 
 	p4d_megatron_held(rows, P4D_AT_BACKWARD_FFN, "schedule.inputs", ALONG, P4D_PART_WORKING_SET,
 			  inputs * narrow);
 	p4d_megatron_held(rows, P4D_AT_BACKWARD_FFN, "backward.gradients", ACROSS, P4D_PART_WORKING_SET,
 			  (1 + second) * narrow + widest_of_layer(rows, z));
 	p4d_megatron_held(rows, P4D_AT_BACKWARD_ATTENTION, "backward.attention", ACROSS, P4D_PART_ATTENTION,
-			  P4D_MOST(backward_exchange(rows, r, z, inputs), backward_latent(r, z, inputs)));
+			  P4D_MOST(P4D_MOST(backward_exchange(rows, r, z, inputs), unfused),
+				   backward_latent(r, z, inputs)));
 	/* of the last layer, when all slots are taken: the last product's result and what follows; a received
 	 * gradient, and without interleaving the input of the last backward pass */
-	p4d_megatron_held(
-	    rows, P4D_AT_FORWARD, "forward.output", ALONG, P4D_PART_WORKING_SET,
-	    P4D_MOST(P4D_MOST(last_product(rows, z) + narrow, z->forward), ring && !layers ? attention : 0) +
-		(inputs + (full && received) + (inputs && l->vpp == 1)) * narrow);
+	p4d_megatron_held(rows, P4D_AT_FORWARD, "forward.output", ALONG, P4D_PART_WORKING_SET,
+			  P4D_MOST(P4D_MOST(P4D_MOST(last_product(rows, z) + narrow, z->forward),
+					    ring && !layers ? attention : 0),
+				   p4d_megatron__unfused_forward(rows, z)) +
+			      (inputs + (full && received) + (inputs && l->vpp == 1)) * narrow);
 	/* after the last pass: inputs that chunks refer to, and their gradients */
 	p4d_megatron_held(rows, P4D_AT_OPTIMIZER, "experts.left", ALONG, P4D_PART_WORKING_SET, 2 * z->left);
 	p4d_megatron_held(rows, P4D_AT_BACKWARD_FFN, "experts.gradients", ALONG, P4D_PART_WORKING_SET,
@@ -302,7 +305,10 @@ static void add_embedding(p4d_rows *rows, const p4d_megatron_sizes *z)
 static uint64_t widest_forward(const p4d_layout *l, const p4d_megatron_sizes *z)
 {
 	const uint64_t gathered = l->cp_comm == P4D_CP_ALL_GATHER ? 2 * l->cp * 2 * z->G : 0;
-	const uint64_t scores = l->flash_attention ? 0 : 2 * (l->heads / l->tp) * l->seq_len;
+	const p4d_megatron_scores s = p4d_megatron__scores(l, z, false);
+	const uint64_t element = l->precision == P4D_FP32 ? 4 : 2;
+	const uint64_t scores =
+	    l->flash_attention ? 0 : (s.saved + s.forward) / element * (l->heads / l->tp) * l->seq_len;
 	const uint64_t heads = 2 * z->A + 2 * z->G + gathered + scores;
 	const uint64_t ffn = (l->glu ? (l->fused_swiglu ? 3 : 4) : 2) * z->F;
 

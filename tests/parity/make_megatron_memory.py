@@ -23,6 +23,8 @@
     tests/parity/make_megatron_memory.py --experts --fp8 --seed 31 --count 30  # tests/data/megatron_fp8_experts.csv
     tests/parity/make_megatron_memory.py --options --seed 51 --count 25    # tests/data/megatron_options.csv
     tests/parity/make_megatron_memory.py --options --seed 52 --count 60
+    tests/parity/make_megatron_memory.py --unfused --seed 61 --count 14    # tests/data/megatron_unfused.csv
+    tests/parity/make_megatron_memory.py --unfused --seed 62 --count 16
     pip download --no-deps --no-binary :all: mamba-ssm==2.3.2.post1    # its Python, beside TE's on PYTHONPATH
     tests/parity/make_megatron_memory.py --hybrids --seed 41 --count 30    # tests/data/megatron_hybrids.csv
     tests/parity/make_megatron_memory.py --hybrids --seed 42 --count 60
@@ -134,6 +136,7 @@ def transformer_config(c):
     experts = megatron_experts.arguments(c) if "experts" in c else {}
     experts |= megatron_hybrids.arguments(c) if "layer-pattern" in c else {}
     precision = te_quantizers.arguments(c) if "fp8-recipe" in c else {}
+    unfused = megatron_options.arguments(c) if "attention" in c else {}
     kind = MLATransformerConfig if "multi_latent_attention" in experts else TransformerConfig
     return kind(**{**dict(
         num_layers=c["layers"], hidden_size=c["hidden"], ffn_hidden_size=c["ffn"],
@@ -153,7 +156,7 @@ def transformer_config(c):
         overlap_p2p_comm=c["vpp"] > 1, batch_p2p_comm=c["vpp"] == 1, deallocate_pipeline_outputs=True,
         account_for_embedding_in_pipeline_split=c.get("account-for-embedding") == "on",
         account_for_loss_in_pipeline_split=c.get("account-for-loss") == "on",
-        perform_initialization=False, qk_layernorm=c.get("qk-norm") == "on", **recompute), **experts, **precision})
+        perform_initialization=False, qk_layernorm=c.get("qk-norm") == "on", **recompute), **experts, **precision, **unfused})
 
 
 def build(c, ledger):
@@ -379,6 +382,7 @@ def prepare(hybrids):
     import megatron.core.optimizer  # noqa: F401
     import megatron.core.pipeline_parallel  # noqa: F401
     import megatron.core.distributed  # noqa: F401
+    megatron_options.softmax_and_dropout_of_cuda(LEDGER)
     randomness._get_cuda_rng_state = randomness._set_cuda_rng_state = lambda *_, **__: None
     randomness.CudaRNGStatesTracker.add = lambda *_: None
     randomness.CudaRNGStatesTracker.fork = lambda *_: contextlib.nullcontext()
@@ -408,7 +412,7 @@ def compare(path, stride):
             if number % stride:
                 continue
             options = OPTIONS + [k for k in megatron_experts.OPTIONS + megatron_hybrids.OPTIONS + ["recompute-modules", "shared-overlap"]
-                                 + megatron_options.OPTIONS + megatron_experts.DISPATCH + te_quantizers.OPTIONS if k in row]
+                                 + megatron_options.OPTIONS + megatron_options.UNFUSED + megatron_experts.DISPATCH + te_quantizers.OPTIONS if k in row]
             measured = forked({k: value_of(row[k]) for k in options}, int(row["stage"]))
             if not measured or any(str(measured[k]) != row[k] for k in RESULTS):
                 print(f"line {number + 2}: {measured}")
@@ -427,6 +431,7 @@ def main():
     parser.add_argument("--delta-nets", action="store_true", help="with --experts --hybrids: Qwen3-Next")
     parser.add_argument("--fp8", action="store_true", help="products in FP8, and precision-aware optimizers")
     parser.add_argument("--options", action="store_true", help="QK norm, attention masks, copied key/value heads, counted ends")
+    parser.add_argument("--unfused", action="store_true", help="unfused attention, with and without dropout")
     parser.add_argument("--few-stages", action="store_true", help="the first, the last and one between, else all")
     parser.add_argument("--show", help="options of one configuration, as in the header line")
     parser.add_argument("--compare", help="measure the rows of a file again")
@@ -451,12 +456,14 @@ def main():
         options = options + te_quantizers.OPTIONS
     if a.options:
         options = options + megatron_options.OPTIONS
+    if a.unfused:
+        options = options + megatron_options.UNFUSED
     out = csv.DictWriter(sys.stdout, ["looked_at", "seed"] + options + RESULTS, lineterminator="\n")
     out.writeheader()
     r = random.Random(a.seed)
     for number in range(a.count):
         c = pick(r)
-        while a.fp8 and (c["pp"] > 4 or c["layers"] > 12):  # more of either shows nothing more of FP8
+        while (a.fp8 or a.unfused) and (c["pp"] > 4 or c["layers"] > 12):  # more of either shows nothing more
             c = pick(r)
         seen = number in (HYBRIDS_SEEN if a.hybrids else EXPERTS_SEEN if a.experts else {}).get(a.seed, ())
         if a.experts:
@@ -473,13 +480,15 @@ def main():
             c = te_quantizers.pick(r, c)
         if a.options:
             c = megatron_options.pick(r, c)
+        if a.unfused:
+            c = megatron_options.pick_unfused(r, c)
         middle = r.randrange(1, c["pp"] - 1) if c["pp"] > 2 else 0
         if number in MENDED_WITH.get(a.seed, ()) and not a.experts and not a.fp8 and not a.options:
             continue
         for stage in sorted({0, middle, c["pp"] - 1}) if a.few_stages else range(c["pp"]):
             row = forked(c, stage)
             if row:
-                out.writerow(dict(looked_at="before" if a.seed in (1, te_quantizers.SEEN, megatron_options.SEEN) or seen else "after", seed=a.seed, **c, **row))
+                out.writerow(dict(looked_at="before" if a.seed in (1, te_quantizers.SEEN, megatron_options.SEEN, megatron_options.UNFUSED_SEEN) or seen else "after", seed=a.seed, **c, **row))
                 sys.stdout.flush()
 
 

@@ -36,3 +36,36 @@ def count_ends(r, c):
     if c["layers"] < 1:
         c["layers"] += chunks
     c["recompute-method"], c["recompute-layers"] = "uniform", 1
+
+
+UNFUSED = ["attention", "dropout"]
+UNFUSED_SEEN = 61
+
+
+def pick_unfused(r, c):
+    """Attention in separate kernels, which Transformer Engine does not run with context parallelism."""
+    c["attention"], c["dropout"] = "unfused", r.choice(("on", "off", "off"))
+    c["cp"], c["cp-comm"] = 1, "p2p"
+    c["micro-batch"] = r.choice((1, 1, 2, 4))
+    c["seq-len"] = r.choice([s for s in (512, 1024, 2048, 4096, 8192, 16384) if c["micro-batch"] * s <= 16384])
+    return c
+
+
+def arguments(c):
+    """Of Megatron-Core's configuration."""
+    from megatron.core.transformer.enums import AttnBackend
+    dropout = 0.1 if c["dropout"] == "on" else 0.0
+    return dict(attention_backend=AttnBackend.unfused, hidden_dropout=dropout, attention_dropout=dropout)
+
+
+def softmax_and_dropout_of_cuda(ledger):
+    """SoftMax.cu's product of the gradient and the result; a mask of a byte beside what is left of dropout."""
+    import torch
+    import torch.nn.functional as F
+    backward = torch.ops.aten._softmax_backward_data.default
+
+    def dropout(x, p=0.5, training=True, inplace=False):
+        return torch.native_dropout(x, p, True)[0] if training and p > 0 else x
+
+    F.dropout = dropout
+    ledger.workspace = lambda operation, args: args[1].numel() * args[1].element_size() if operation is backward else 0

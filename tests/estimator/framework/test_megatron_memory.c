@@ -145,6 +145,13 @@ static void further_options(void **state)
 	compare("megatron_options.csv", 0.003, 0.02, 33, 25);
 }
 
+/* Scores in memory, with Transformer Engine's softmax or, at sizes it does not have, PyTorch's. */
+static void unfused_attention(void **state)
+{
+	(void)state;
+	compare("megatron_unfused.csv", 0.001, 0.005, 30, 14);
+}
+
 /* Mixtral, Qwen3 and Qwen1.5-MoE, DeepSeek V2 and V3, Moonlight, Kimi K2 with few layers. */
 static void with_experts(void **state)
 {
@@ -191,11 +198,15 @@ static void delta_nets(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(megatron_core_itself), cmocka_unit_test(further_options),
-	    cmocka_unit_test(with_experts),         cmocka_unit_test(in_fp8),
-	    cmocka_unit_test(experts_in_fp8),       cmocka_unit_test(hybrids),
-	    cmocka_unit_test(hybrids_with_experts), cmocka_unit_test(delta_nets)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(megatron_core_itself),
+					   cmocka_unit_test(further_options),
+					   cmocka_unit_test(unfused_attention),
+					   cmocka_unit_test(with_experts),
+					   cmocka_unit_test(in_fp8),
+					   cmocka_unit_test(experts_in_fp8),
+					   cmocka_unit_test(hybrids),
+					   cmocka_unit_test(hybrids_with_experts),
+					   cmocka_unit_test(delta_nets)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

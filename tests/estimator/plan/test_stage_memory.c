@@ -54,15 +54,23 @@ static void megatron_by_hand(void **state)
 	assert_true(e.peak.phase_bytes[P4D_SAVE] == P4D_NOT_MODELLED);
 	assert_true(e.host_bytes == P4D_NOT_MODELLED);
 
-	set(&r, "attention", "unfused"); /* scores: 5 bytes per head and pair of tokens */
+	/* unfused: the softmax, 2 bytes per head and pair of tokens, and keys and values for all query heads;
+	 * no statistics */
+	set(&r, "attention", "unfused");
 	p4d_estimate unfused = estimate(&r, 1, 1, P4D_METHOD_PLAN, &l);
 	assert_int_equal(unfused.peak.part[P4D_PART_ACTIVATIONS] - e.peak.part[P4D_PART_ACTIVATIONS],
-			 2 * 5 * 4 * 32 * 32);
-	set(&r, "recompute",
-	    "selective"); /* kept for one layer only, in its backward pass: not at the peak */
+			 2 * (2 * 4 * 32 * 32 + 2 * 2 * 32 * (64 - 32) - 4 * 4 * 32));
+	/* its dropout keeps a mask and a result of all pairs; that of hidden states two masks */
+	set(&r, "dropout", "on");
+	p4d_estimate dropped = estimate(&r, 1, 1, P4D_METHOD_PLAN, &l);
+	assert_int_equal(dropped.peak.part[P4D_PART_ACTIVATIONS] - unfused.peak.part[P4D_PART_ACTIVATIONS],
+			 2 * (3 * 4 * 32 * 32 + 2 * 32 * 64));
+	set(&r, "dropout", "off");
+	/* kept for one layer only, in its backward pass: not at the peak; the product is kept instead */
+	set(&r, "recompute", "selective");
 	p4d_estimate selective = estimate(&r, 1, 1, P4D_METHOD_PLAN, &l);
 	assert_int_equal(unfused.peak.part[P4D_PART_ACTIVATIONS] - selective.peak.part[P4D_PART_ACTIVATIONS],
-			 2 * (5 * 4 * 32 * 32 + 4 * 4 * 32));
+			 2 * (2 * 4 * 32 * 32 + 2 * 2 * 32 * (64 - 32) - 2 * 32 * (64 + 32)));
 	/* of flash attention nothing but statistics is dropped, and queries and keys before RoPE are kept */
 	set(&r, "attention", "flash");
 	selective = estimate(&r, 1, 1, P4D_METHOD_PLAN, &l);
