@@ -209,6 +209,7 @@ const p4d_framework p4d_framework__megatron = {
     /* reserved over allocated: mean of 19 runs on B200, 1.053 (1.028 to 1.093); segments that grow leave
      * little but unused ends */
     .fragmentation = {53, 10},
+    .reserved = p4d_megatron__reserved,
     .above_safe_fix = "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
     .script_words = script_words,
     .arguments = &p4d_megatron__arguments,

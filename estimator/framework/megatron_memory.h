@@ -137,3 +137,6 @@ static inline void p4d_megatron_held(p4d_rows *rows, p4d_live_point point, const
 /* Rows of the passes and their schedule, of the model's ends, and of evaluation. Slots have theirs before. */
 void p4d_framework__megatron_passes(p4d_rows *rows, const p4d_megatron_again *again,
 				    const p4d_megatron_sizes *sizes);
+
+/* megatron_reserved.c; see p4d_framework */
+uint64_t p4d_megatron__reserved(const p4d_layout *layout, const p4d_plan *plan);

@@ -131,7 +131,17 @@ int p4d_memory_of_stage(const p4d_layout *layout, int method, const p4d_gpu *gpu
 	return memory_of_stage(layout, method, gpu, stage, NULL, out, err);
 }
 
-/* No plan is less than what its buffers take. */
+/* What training itself allocates, without evaluation. */
+static uint64_t trained(const p4d_plan *plan)
+{
+	uint64_t most = 0;
+
+	for (int phase = P4D_INIT; phase <= P4D_STEP; phase++)
+		most = plan->phase_bytes[phase] > most ? plan->phase_bytes[phase] : most;
+	return most;
+}
+
+/* It is no less than what its buffers take. */
 uint64_t p4d_memory_reserved(const p4d_layout *layout, const p4d_gpu *gpu, uint32_t stage)
 {
 	const p4d_framework *framework = p4d_framework_of(layout->framework);
@@ -141,7 +151,7 @@ uint64_t p4d_memory_reserved(const p4d_layout *layout, const p4d_gpu *gpu, uint3
 	    p4d_plan_build(layout, gpu, stage, &plan, NULL) < 0)
 		return 0;
 	const uint64_t bytes = framework->reserved(layout, &plan);
-	return bytes && bytes < plan.arena_bytes ? plan.arena_bytes : bytes;
+	return bytes && bytes < trained(&plan) ? trained(&plan) : bytes;
 }
 
 /* An overflow is more than any node has. */

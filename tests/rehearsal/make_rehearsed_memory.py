@@ -6,7 +6,7 @@
     pip install --no-deps megatron-core==0.16.1 torchtitan==0.3.0                            # another one; as make_torch_memory.py says
     tests/rehearsal/make_rehearsed_memory.py --python transformers=A/bin/python --python others=B/bin/python
 
-A row is the fullest rank of one configuration of the programs in trainings/, by p4d's names of options. The list is the
+A row is what a rank of one configuration of the programs in trainings/ held at most, by p4d's names of options. The list is the
 same in every run: rows that the file has are not made again, new ones are added at its end. looked_at says whether the order
 of a step in torch_reserved.c was written with the row in view (while) or only compared with it (after); set it by hand: new rows
 are `after`. Training alone is measured: --steps 2, and 6 where lengths vary. The GPU has 141 GB, so that reserved memory hardly
@@ -54,7 +54,11 @@ OPTIONS = ["program", "model-type", "architecture", "bias", "qk-norm", *SHAPE, "
            "packing", "allocator", "family", "flavor"]
 RESULTS = ["gpu", "torch", "release", "phase", "allocated", "reserved", "device", "side", "small", "resident", "pinned"]
 PHASES = ["load", "forward-1", "backward-1", "update-1", "forward-2", "backward-2", "update-2"]
+OF_PHASES = ["load", "training", "evaluation", "save"]  # the columns of the other file
+OPTIONS_OF_PHASES = [*OPTIONS, "eval-micro-batch"]
 FIELDS = ["looked_at", *OPTIONS, *RESULTS, *("%s-%s" % (phase, kind) for phase in PHASES for kind in ("allocated", "reserved"))]
+FIELDS_OF_PHASES = ["looked_at", *OPTIONS_OF_PHASES, "gpu", "torch", "release", "pinned",
+                    *("%s-%s" % (phase, kind) for phase in OF_PHASES for kind in ("allocated", "reserved", "resident"))]
 TITAN = {  # of a flavor, as p4d names it
     ("llama3", "1B"): (2048, 8192, 32, 8, 64, 128256, "on"), ("llama3", "3B"): (3072, 8192, 24, 8, 128, 128256, "on"),
     ("llama3", "8B"): (4096, 14336, 32, 8, 128, 128256, "off"), ("qwen3", "0.6B"): (1024, 3072, 16, 8, 128, 151936, "on"),
@@ -146,6 +150,11 @@ def of_torchtitan(r, kind):
     c["recompute"] = r.choice(("none", "selective", "full"))
     c["chunked-loss"] = r.choice(("on", "off"))
     c["allocator"] = r.choice(("default", "default", "expandable"))
+    if kind == "pp":  # stages differ: no tied tables
+        c["family"], c["flavor"] = r.choice((("llama3", "8B"), ("qwen3", "8B"), ("llama3", "70B")))
+        c.update(zip(SHAPE, TITAN[c["family"], c["flavor"]]))
+        c["qk-norm"] = "on" if c["family"] == "qwen3" else "off"
+        c["layers"], c["pp"], c["micro-batches"] = r.choice((4, 8)), 2, 4
     return c
 
 
@@ -163,7 +172,7 @@ def of_megatron(r, kind):
         c.update({"experts": 8, "experts-per-token": 2, "expert-ffn": c["ffn"] // 4, "tp": 1, "ep": 2, "dp": 4})
     if kind == "pp":
         c["tied"] = "off"
-    c["sequence-parallel"] = "off"  # PyTorch's norms have none
+    c["sequence-parallel"] = r.choice(("on", "on", "off")) if c["tp"] > 1 else "off"
     c["seq-len"] = r.choice((1024, 2048, 4096))
     c["micro-batch"] = r.choice([b for b in (1, 2, 4) if b * c["seq-len"] <= 4096])
     c["micro-batches"] = r.choice((1, 2)) if kind != "pp" else 4
@@ -171,19 +180,22 @@ def of_megatron(r, kind):
     c["grad-dtype"] = r.choice(("fp32", "fp32", "bf16"))
     c["optimizer-sharding"] = r.choice(("on", "on", "off"))
     c["overlap-dp"] = r.choice(("off", "on")) if c["optimizer-sharding"] == "on" else "off"
-    c["swiglu"], c["attention"] = "unfused", "unfused"
+    c["swiglu"], c["attention"] = "unfused", "flash"
     c["allocator"] = r.choice(("default", "default", "expandable"))
+    c["eval-micro-batch"] = c["micro-batch"] * r.choice((1, 2, 4))
     return c
 
 
+# Megatron-Core's own experts run one by one and its own products make gradients of weights; p4d has formulas for experts that
+# Transformer Engine groups, and none of these: no rows.
 KINDS = [  # drawn in turn, until each has as many as it says
     (26, lambda r: of_transformers(r, "ddp")), (8, lambda r: of_transformers(r, "ddp", finetune="lora")),
     (10, lambda r: of_fsdp(r, 2)), (10, lambda r: of_fsdp(r, 1)), (4, lambda r: of_deepspeed(r, 0)),
     (6, lambda r: of_deepspeed(r, 1)), (8, lambda r: of_deepspeed(r, 2)), (8, lambda r: of_deepspeed(r, 3)),
     (12, lambda r: of_torchtitan(r, "dense")), (6, lambda r: of_torchtitan(r, "tp")), (4, lambda r: of_torchtitan(r, "experts")),
-    (10, lambda r: of_megatron(r, "dense")), (4, lambda r: of_megatron(r, "pp")), (4, lambda r: of_megatron(r, "experts")),
+    (16, lambda r: of_megatron(r, "dense")), (12, lambda r: of_megatron(r, "pp")), (0, lambda r: of_megatron(r, "experts")),
     (8, lambda r: of_transformers(r, "ddp", finetune="qlora")), (4, lambda r: of_transformers(r, "ddp", experts=True)),
-    (4, lambda r: of_fsdp(r, 2, experts=True)),
+    (4, lambda r: of_fsdp(r, 2, experts=True)), (4, lambda r: of_torchtitan(r, "pp")),
 ]
 
 
@@ -193,7 +205,7 @@ def configurations():
     for k in range(max(len(some) for some in drawn)):
         for some in drawn:
             if k < len(some):
-                yield {"looked_at": "after", **some[k]}
+                yield {"looked_at": "after", "eval-micro-batch": 2 * some[k]["micro-batch"], **some[k]}
 
 
 def key(c):
@@ -202,6 +214,13 @@ def key(c):
 
 def said(c):
     return " ".join("%s=%s" % item for item in c.items() if item[1] != "")
+
+
+UNTIL = {"transformers": ["eval", "save"], "torchtitan": [], "megatron": ["eval"]}
+
+
+def read(path):
+    return list(csv.DictReader(open(path))) if Path(path).exists() else []
 
 
 PACKAGE = {"transformers": "transformers", "torchtitan": "torchtitan", "megatron": "megatron-core"}
@@ -219,11 +238,11 @@ def is_alone(c):
     return c["program"] == "transformers" and c["dp"] == 1
 
 
-def tasks_of(number, c, timeout):
+def tasks_of(number, c, given):
     """What in_turn.py runs for a configuration: the first rank and, of a pipeline, the last."""
     world = c["dp"] * c.get("tp", 1) * c.get("pp", 1)
     each = min(world, 8)
-    words = ["%s=%s" % (name, value) for name, value in c.items() if value != "" and name in OPTIONS]
+    words = ["%s=%s" % (name, value) for name, value in c.items() if value != "" and name in OPTIONS_OF_PHASES]
     steps = 6 if c["padding"] == "longest" else 2
     for rank in sorted({0, world - 1 if c.get("pp", 1) > 1 else 0}):
         environment = {"PYTORCH_ALLOC_CONF": "expandable_segments:True"} if c["allocator"] == "expandable" else {}
@@ -231,14 +250,16 @@ def tasks_of(number, c, timeout):
                    "GROUP_RANK": rank // each, "GROUP_WORLD_SIZE": world // each, "ROLE_RANK": rank, "ROLE_WORLD_SIZE": world}
         environment.update((name, None if is_alone(c) else str(value)) for name, value in of_rank.items())
         yield {"name": "%d-%d" % (number, rank), "program": str(HERE / "trainings" / ("with_%s.py" % c["program"])),
-               "words": words, "environment": environment, "steps": steps, "seconds": timeout}
+               "words": words, "environment": environment, "steps": steps, "until": UNTIL[c["program"]] if given.phases else [],
+               "seconds": given.timeout}
 
 
 def start(p4d, python, gpu, tasks, folder, alone):
     """The rehearsal of all of them."""
     (folder / "tasks.json").write_text(json.dumps(tasks))
     environment = dict(os.environ, HF_HOME=str(folder), HF_HUB_OFFLINE="1", WANDB_MODE="disabled", TMPDIR=str(folder),
-                       TOKENIZERS_PARALLELISM="false", XDG_CACHE_HOME=str(folder), DS_BUILD_OPS="0", OMP_NUM_THREADS="1")
+                       TOKENIZERS_PARALLELISM="false", XDG_CACHE_HOME=str(folder), DS_BUILD_OPS="0", OMP_NUM_THREADS="1",
+                       PYTORCH_NVML_BASED_CUDA_CHECK="1")  # imports that ask whether there is a GPU do not use it
     environment.pop("PYTORCH_ALLOC_CONF", None)
     gpus = ["--nodes", "1", "--gpus-per-node", "1"] if alone else ["--nodes", "2", "--gpus-per-node", "8"]
     return subprocess.Popen([p4d, "rehearse", "--gpu", gpu, *gpus, "--ranks", "0", "--steps", "0", "--timeout", "86400",
@@ -247,41 +268,62 @@ def start(p4d, python, gpu, tasks, folder, alone):
                             stdout=open(folder / "stderr", "w"), stderr=subprocess.STDOUT)
 
 
+def add_most(found, name, bytes_):
+    found[name] = max(found.get(name, 0), bytes_)
+
+
+def add_phase(found, one):
+    """A line that in_turn.py, or the rehearsal's module of phases, wrote."""
+    if "until" in one:
+        of = one["until"] if one["until"] in OF_PHASES else "training"
+        found[of + "-resident"] = one["resident"]
+        if of in ("load", "training"):
+            found.update((k, one[k]) for k in ("resident", "side", "small"))
+    if "phase" not in one or "allocated" not in one:
+        return
+    phase = one["phase"] if one["phase"] in OF_PHASES else "%s-%d" % (one["phase"], min(one["step"], 2))
+    if phase not in OF_PHASES[1:] and one["allocated"] > found.get("allocated", 0):
+        found["phase"] = phase
+    for kind in ("allocated", "reserved"):
+        add_most(found, "%s-%s" % (phase, kind), one[kind])
+        if phase in PHASES:
+            add_most(found, kind, one[kind])
+            add_most(found, "training-" + kind, one[kind])
+
+
 def read_rank(folder, name):
     """What a rank held, or None where it failed."""
     if (folder / (name + ".done")).read_text() != "0":
         return None
     found = {}
     for line in (folder / (name + ".jsonl")).read_text().splitlines():
-        one = json.loads(line)
-        if "phase" in one and "allocated" in one:
-            phase = one["phase"] if one["phase"] == "load" else "%s-%d" % (one["phase"], min(one["step"], 2))
-            for kind in ("allocated", "reserved"):
-                here = "%s-%s" % (phase, kind)
-                found[here] = max(found.get(here, 0), one[kind])
-                found["phase"] = phase if one[kind] > found.get(kind, 0) and kind == "allocated" else found.get("phase", phase)
-                found[kind] = max(found.get(kind, 0), one[kind])
-        found.update((k, one[k]) for k in ("resident", "side", "small") if k in one)
+        add_phase(found, json.loads(line))
     report = json.loads((folder / (name + ".report")).read_text())
     if report["missing"]:
         return None
-    found["pinned"], found["device"] = report["pinned_bytes"], max(d["peak_bytes"] for d in report["devices"])
+    others = max(0, *(found.get(phase + "-reserved", 0) - found["reserved"] for phase in ("evaluation", "save")))
+    found["pinned"] = report["pinned_bytes"]
+    found["device"] = max(d["peak_bytes"] for d in report["devices"]) - others
     return found if "backward-2-allocated" in found else None
 
 
 def take(folder, names):
-    """The fuller of a configuration's ranks; a text that says why there is none."""
+    """What one of a configuration's ranks held at most; a text that says why there is none."""
     ranks = [read_rank(folder, name) for name in names]
     if not all(ranks):
         return "".join((folder / (name + ".log")).read_text(errors="replace")[-800:] for name in names)
-    return max(ranks, key=lambda rank: rank["reserved"])
+    fullest = max(ranks, key=lambda rank: rank["allocated"])
+    for name in fullest:
+        if name != "phase":
+            fullest[name] = max(rank.get(name, 0) for rank in ranks)
+    return fullest
 
 
 def run_all(given, python, alone, some, write):
     """Runs configurations (number, configuration) in one rehearsal, and writes rows as they come."""
     with tempfile.TemporaryDirectory(prefix="p4d-rehearsed.") as name:
         folder = Path(name)
-        tasks = [(number, list(tasks_of(number, c, given.timeout))) for number, c in some]
+        tasks = [(number, list(tasks_of(number, c, given))) for number, c in some]
         started = start(given.p4d, python, given.gpu, [t for _, few in tasks for t in few], folder, alone)
         for (number, few), (_, c) in zip(tasks, some):
             names = [task["name"] for task in few]
@@ -319,30 +361,36 @@ def main():
     words.add_argument("--python", action="append", default=[], metavar="transformers|others=FILE")
     words.add_argument("--gpu", default="h200")
     words.add_argument("--file", default=HERE.parent / "data" / "rehearsed_memory.csv")
+    words.add_argument("--phases", help="adds rows of load, evaluation and save to this file, rehearsed_phases.csv; also "
+                       "of configurations whose other row is there")
     words.add_argument("--timeout", type=int, default=300)
     words.add_argument("--only", default="", help="rows with these words alone: framework=fsdp padding=longest")
     words.add_argument("--list", action="store_true", help="print the configurations, and run nothing")
     given = words.parse_args()
     pythons = dict(word.split("=", 1) for word in given.python)
-    rows = list(csv.DictReader(open(given.file))) if Path(given.file).exists() else []
-    there = {key(row) for row in rows}
+    rows = read(given.file)
+    there, whole = ({key(row) for row in some} for some in (rows, read(given.phases) if given.phases else rows))
     only = [word.split("=") for word in given.only.split()]
-    wanted = [c for c in configurations() if key(c) not in there and all(str(c.get(n, "")) == v for n, v in only)]
+    wanted = [c for c in configurations() if key(c) not in there & whole and all(str(c.get(n, "")) == v for n, v in only)]
     if given.list:
         for c in wanted:
             print(said(c))
         return
-    with open(given.file, "a") as out:
-        writer = csv.DictWriter(out, FIELDS, lineterminator="\n")
-        if not rows:
-            writer.writeheader()
+    with open(given.file, "a") as out, open(given.phases or os.devnull, "a") as of_phases:
+        writers = csv.DictWriter(out, FIELDS, lineterminator="\n"), csv.DictWriter(of_phases, FIELDS_OF_PHASES, lineterminator="\n")
+        for file, writer in zip((out, of_phases), writers):
+            if not file.tell():
+                writer.writeheader()
         for which, alone, some in in_turn(wanted):
             versions = releases(pythons[which])
 
             def write(c, found):
                 row = dict(c, **found, gpu=given.gpu, torch=versions["torch"], release=versions[PACKAGE[c["program"]]])
-                writer.writerow({name: row.get(name, "") for name in FIELDS})
-                out.flush()
+                for file, writer, before in zip((out, of_phases), writers, (there, whole)):
+                    if key(c) in before:
+                        continue
+                    writer.writerow({name: row.get(name, "") for name in writer.fieldnames})
+                    file.flush()
 
             run_all(given, pythons[which], alone, some, write)
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs many trainings within one rehearsal, each in a child of its own: packages, which take most of a rehearsal's time, are
 imported once. in_turn.py TASKS FOLDER, where TASKS has a list of {"name", "program", "words", "environment", "steps",
-"seconds"}. Of each NAME.jsonl in FOLDER has the phases that p4d's own module writes, and a last line with the host's memory.
-NAME.log is what the program printed."""
+"until", "seconds"}. Of each NAME.jsonl in FOLDER has the phases that p4d's own module writes, each after a line with the
+host's memory until it ended, and a last line of the whole program. NAME.log is what the program printed."""
 import importlib
 import json
 import os
@@ -17,8 +17,11 @@ COMMON = ["torch", "torch.distributed.fsdp", "torch._inductor.select_algorithm",
 IMPORTS = {
     "with_transformers": ["transformers", "transformers.trainer", "accelerate", "peft", "bitsandbytes", "deepspeed",
                           "transformers.conversion_mapping", "transformers.integrations.finegrained_fp8"],
-    "with_torchtitan": ["torch.distributed.tensor"],  # they ask for the device themselves, after which no process may fork
-    "with_megatron": [],
+    "with_torchtitan": ["torch.distributed.tensor", "torchtitan.trainer", "torchtitan.models.llama3.config_registry",
+                        "torchtitan.models.qwen3.config_registry"],
+    "with_megatron": ["megatron.core.distributed", "megatron.core.models.gpt.gpt_layer_specs",
+                      "megatron.core.models.gpt.gpt_model", "megatron.core.optimizer",
+                      "megatron.core.pipeline_parallel.schedules"],
 }
 
 
@@ -37,7 +40,11 @@ def run(task, folder):
         torch._C._accelerator_setAllocatorSettings(task["environment"]["PYTORCH_ALLOC_CONF"])
     path = str(folder / (task["name"] + ".jsonl"))
     phases.current.path, phases._steps = path, task["steps"]
+    phases.current.wanted = set(task["until"])
     sys.argv = [task["program"], *task["words"]]
+
+    def resident():
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
 
     leave, pools = phases.current.leave, {"side": 0, "small": 0}
 
@@ -53,13 +60,15 @@ def run(task, folder):
                     out.write(json.dumps([phases.current.phase, phases.current.step, [
                         [g["stream"], g["segment_type"], g["total_size"], g["allocated_size"],
                          [b["size"] for b in g["blocks"] if b["state"] == "inactive"]] for g in segments]]) + "\n")
+            with open(path, "a") as out:
+                out.write(json.dumps({"until": phases.current.phase, "resident": resident(), **pools}) + "\n")
         leave()
 
     phases.current.leave = leave_and_look
 
     def note_host():
         with open(path, "a") as out:
-            out.write(json.dumps({"resident": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10, **pools}) + "\n")
+            out.write(json.dumps({"resident": resident(), **pools}) + "\n")
 
     phases.at_end.append(note_host)
     try:

@@ -151,6 +151,7 @@ def recipe(folder):
     if given["optimizer"] == "adamw" and given.get("optimizer-foreach") == "on":
         optim = "adamw_torch"
     a = dict(output_dir=folder, max_steps=60, per_device_train_batch_size=number("micro-batch"),
+             per_device_eval_batch_size=number("eval-micro-batch"),
              gradient_accumulation_steps=number("micro-batches"), logging_steps=1000, save_strategy="no", report_to=[],
              optim=optim, learning_rate=1e-5, bf16=given["autocast"] == "on", remove_unused_columns=False,
              gradient_checkpointing=given["recompute"] == "full", dataloader_num_workers=0,
@@ -186,5 +187,6 @@ with tempfile.TemporaryDirectory() as folder:
     model = made()
     if given["finetune"] != "full":
         model = with_adapters(model)
-    trainer = Trainer(model=model, args=arguments, train_dataset=Texts(), data_collator=collated)
+    few = torch.utils.data.Subset(Texts(), range(number("eval-micro-batch") * arguments.world_size))
+    trainer = Trainer(model=model, args=arguments, train_dataset=Texts(), eval_dataset=few, data_collator=collated)
     trainer.train()

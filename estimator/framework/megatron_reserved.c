@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What PyTorch's allocator reserves for Megatron-LM, by playing two steps on it, as torch_reserved.c does for
+ * PyTorch's own frameworks. A row of the plan is a tensor, or a few of known sizes. The first update takes
+ * the moments out of blocks that activations have left, so the second step needs new ones. Held against
+ * rehearsals of Megatron-Core in test_rehearsed_memory.c.
+ */
+#include <string.h>
+
+#include "framework/megatron_memory.h"
+#include "plan/caching_allocator.h"
+
+enum { TAKEN = 512, MICRO_BATCHES = 8, DEPTH = 24 };
+
+typedef struct taken_blocks {
+	p4d_allocated of[TAKEN];
+	unsigned count;
+} taken_blocks;
+
+typedef struct megatron_step {
+	p4d_caching_allocator a;
+	const p4d_layout *l;
+	const p4d_plan *plan;
+	p4d_megatron_sizes z;
+	uint32_t layers, all_layers; /* that are played, of all */
+	unsigned slots;              /* micro-batches in flight */
+	unsigned tables;             /* of the vocabulary */
+	bool last, sharded;          /* sharded: each rank updates a part of the parameters */
+	unsigned element;            /* bytes of an activation */
+	taken_blocks some, gradients, saved[MICRO_BATCHES];
+} megatron_step;
+
+static void take(megatron_step *p, taken_blocks *into, uint64_t bytes)
+{
+	if (!bytes)
+		return;
+	const p4d_allocated block = bytes >> 50 ? 0 : p4d_caching_allocator_take(&p->a, bytes);
+
+	if (into && into->count < TAKEN)
+		into->of[into->count++] = block;
+	else
+		p->a.overflow = p->a.overflow || into;
+}
+
+/* Gives back what was taken after the first `count`. */
+static void give(megatron_step *p, taken_blocks *from, unsigned count)
+{
+	for (unsigned i = count; i < from->count; i++)
+		p4d_caching_allocator_give(&p->a, from->of[i]);
+	from->count = from->count > count ? count : from->count;
+}
+
+/* ---- tensors of a row ---- */
+
+typedef enum cut { INTO_HALVES, INTO_HIDDEN, INTO_COLUMNS } cut;
+
+/* Rows of several tensors: two alike, as many hidden states as there are, or one of the feed-forward part's
+ * first product and those of its columns. Others are one tensor. */
+static const struct {
+	const char *name;
+	cut as;
+} of_several[] = {{"layer.query_and_output", INTO_HALVES},
+		  {"layer.key_and_value", INTO_HALVES},
+		  {"layer.ffn", INTO_COLUMNS},
+		  {"group.inputs", INTO_HIDDEN},
+		  {"again.inputs", INTO_HIDDEN},
+		  {"backward.gradients", INTO_COLUMNS},
+		  {"forward.output", INTO_HIDDEN},
+		  {"schedule.inputs", INTO_HIDDEN},
+		  {"schedule.left", INTO_HIDDEN},
+		  {"loss.hidden", INTO_HIDDEN},
+		  {"head.hidden", INTO_HIDDEN}};
+
+static void take_pieces(megatron_step *p, taken_blocks *into, uint64_t bytes, uint64_t piece)
+{
+	for (; piece && bytes > piece; bytes -= piece)
+		take(p, into, piece);
+	take(p, into, bytes);
+}
+
+static void take_row(megatron_step *p, taken_blocks *into, const p4d_tensor *row)
+{
+	const uint64_t hidden = p->z.own * p->z.h * p->element, columns = p->z.tokens * p->z.F * p->element;
+	const uint64_t product = p->z.tokens * p->z.up * p->element;
+	uint64_t bytes = row->bytes;
+
+	for (size_t i = 0; i < sizeof(of_several) / sizeof(of_several[0]); i++) {
+		if (strcmp(row->name, of_several[i].name) != 0)
+			continue;
+		if (of_several[i].as == INTO_COLUMNS && bytes > product) {
+			take(p, into, product);
+			bytes -= product;
+		}
+		take_pieces(p, into, bytes,
+			    of_several[i].as == INTO_HALVES   ? bytes / 2
+			    : of_several[i].as == INTO_HIDDEN ? hidden
+							      : columns);
+		return;
+	}
+	take(p, into, bytes);
+}
+
+static void take_at(megatron_step *p, taken_blocks *into, p4d_live_point point)
+{
+	for (unsigned i = 0; i < p->plan->count; i++) {
+		const p4d_tensor *row = &p->plan->tensor[i];
+		if (row->lifetime == P4D_LIVES_IN_RANGE && row->live_range >> point & 1 &&
+		    row->part != P4D_PART_OPTIMIZER)
+			take_row(p, into, row);
+	}
+}
+
+/* What a layer saves of a micro-batch; or the stage, of recomputed layers: a share of those that are played.
+ */
+static void take_saved(megatron_step *p, taken_blocks *into, bool of_layers)
+{
+	for (unsigned i = 0; i < p->plan->count; i++) {
+		p4d_tensor row = p->plan->tensor[i];
+		if (row.lifetime != P4D_LIVES_IN_SLOT || (row.layers > 1 || p->all_layers == 1) != of_layers)
+			continue;
+		if (!of_layers)
+			row.bytes = row.bytes / p->all_layers * p->layers;
+		take_row(p, into, &row);
+	}
+}
+
+/* ---- states ---- */
+
+static uint64_t named(const megatron_step *p, const char *name)
+{
+	for (unsigned i = 0; i < p->plan->count; i++)
+		if (!strcmp(p->plan->tensor[i].name, name))
+			return p->plan->tensor[i].bytes;
+	return 0;
+}
+
+/* Matrices of a layer, in elements, from its end: as gradients come and as they lie in the buffer. */
+static unsigned matrices_of(const megatron_step *p, uint64_t matrix[4])
+{
+	const p4d_megatron_sizes *z = &p->z;
+
+	matrix[0] = z->h * z->F;
+	matrix[1] = z->up * z->h;
+	matrix[2] = z->h * z->A;
+	matrix[3] = (z->A + 2 * z->G) * z->h;
+	return 4;
+}
+
+static uint64_t table_of(const megatron_step *p)
+{
+	return (p->l->vocab + p->l->tp - 1) / p->l->tp * p->z.h;
+}
+
+static uint64_t layer_of(const megatron_step *p)
+{
+	uint64_t matrix[4], sum = 0;
+
+	for (unsigned m = matrices_of(p, matrix); m-- > 0;)
+		sum += matrix[m];
+	return sum;
+}
+
+static unsigned count_tables(const megatron_step *p, uint32_t layers)
+{
+	const uint64_t all = named(p, "parameters") / p->element, of_layers = layer_of(p) * layers;
+
+	return all < of_layers ? 0 : (unsigned)((all - of_layers + table_of(p) / 2) / table_of(p));
+}
+
+/* Bytes of a state, of as many layers as are played. */
+static uint64_t state(const megatron_step *p, const char *name)
+{
+	const uint64_t tables = p->tables * table_of(p), layer = layer_of(p);
+
+	return (uint64_t)((p4d_wide)named(p, name) * (tables + layer * p->layers) /
+			  (tables + layer * p->all_layers));
+}
+
+static uint64_t take_part(megatron_step *p, taken_blocks *into, uint64_t left, uint64_t bytes,
+			  unsigned copies)
+{
+	const uint64_t part = left < bytes ? left : bytes;
+
+	while (copies-- > 0)
+		take(p, into, part);
+	return left - part;
+}
+
+/* So many bytes of states, a tensor, or copies of it, for each parameter of which the rank has a part. */
+static void take_states(megatron_step *p, taken_blocks *into, uint64_t bytes, unsigned element,
+			unsigned copies)
+{
+	uint64_t matrix[4], left = bytes;
+	const unsigned matrices = matrices_of(p, matrix);
+	unsigned tables = p->tables;
+
+	if (p->last && tables-- > 0)
+		left = take_part(p, into, left, table_of(p) * element, copies);
+	for (uint32_t i = 0; i < p->layers; i++)
+		for (unsigned m = 0; m < matrices; m++)
+			left = take_part(p, into, left, matrix[m] * element, copies);
+	if (tables)
+		left = take_part(p, into, left, table_of(p) * element, copies);
+	take_part(p, into, left, left, copies);
+}
+
+static void load(megatron_step *p)
+{
+	const uint64_t parameters = state(p, "parameters"), gradients = state(p, "gradients");
+
+	/* the distributed optimizer gathers parameters into one buffer, to which they are moved */
+	take_states(p, &p->some, parameters, p->element, 1);
+	take(p, NULL, gradients);
+	if (p->sharded) {
+		take(p, NULL, parameters);
+		give(p, &p->some, 0);
+	}
+	p->some.count = 0;
+	for (unsigned i = 0; i < p->plan->count; i++)
+		if (p->plan->tensor[i].part == P4D_PART_LIBRARIES ||
+		    p->plan->tensor[i].part == P4D_PART_WEIGHT_GRAD)
+			take(p, NULL, p->plan->tensor[i].bytes);
+	take_states(p, NULL, state(p, "optimizer.master"), 4, 1);
+}
+
+/* Two moments of each parameter, one after the other. */
+static void take_moments(megatron_step *p)
+{
+	take_states(p, NULL, state(p, "optimizer.first_moment"), p->l->half_moments ? 2 : 4, 2);
+}
+
+/* ---- a step ---- */
+
+static void run_forward(megatron_step *p, taken_blocks *saved)
+{
+	const uint64_t product = p->z.tokens * (p->z.A + 2 * p->z.G) * p->element;
+
+	take_saved(p, saved, false);
+	for (uint32_t i = 0; i < p->layers; i++) {
+		take(p, &p->some, product);
+		take_saved(p, saved, true);
+		give(p, &p->some, 0);
+	}
+	take_at(p, &p->some, P4D_AT_FORWARD);
+	give(p, &p->some, 0);
+}
+
+static void run_loss(megatron_step *p)
+{
+	take_at(p, &p->some, P4D_AT_LOSS);
+	give(p, &p->some, 0);
+	take_at(p, &p->some, P4D_AT_HEAD);
+	give(p, &p->some, 0);
+}
+
+static void run_backward(megatron_step *p, taken_blocks *saved)
+{
+	const unsigned each = saved->count / p->layers;
+
+	for (uint32_t i = p->layers; i-- > 0;) {
+		take_at(p, &p->some, P4D_AT_BACKWARD_FFN);
+		give(p, &p->some, 0);
+		give(p, saved, i * each);
+	}
+	take_at(p, &p->some, P4D_AT_EMBED);
+	give(p, &p->some, 0);
+	give(p, saved, 0);
+}
+
+/* The pipeline fills, and then each forward pass follows a backward pass. */
+static void run_passes(megatron_step *p)
+{
+	const uint64_t all = p->l->micro_batches;
+	const unsigned ahead = all > p->slots ? p->slots : (unsigned)all;
+
+	for (unsigned i = 0; i + 1 < ahead; i++)
+		run_forward(p, &p->saved[i]);
+	for (unsigned i = 0; i < 2; i++) { /* more of them are alike */
+		run_forward(p, &p->saved[ahead - 1]);
+		if (p->last)
+			run_loss(p);
+		run_backward(p, &p->saved[ahead - 1]);
+	}
+	for (unsigned i = 0; i + 1 < ahead; i++)
+		run_backward(p, &p->saved[i]);
+}
+
+static void run_update(megatron_step *p, bool first)
+{
+	take_states(p, &p->gradients, state(p, "optimizer.gradients"), 4, 1);
+	if (first)
+		take_moments(p);
+	take_at(p, &p->some, P4D_AT_OPTIMIZER);
+	give(p, &p->some, 0);
+	give(p, &p->gradients, 0); /* zero_grad() of the next step */
+}
+
+static bool is_played(const p4d_layout *l, const p4d_plan *plan)
+{
+	return !l->experts && !l->kv_rank && !l->pattern_length && l->cp == 1 && l->vpp == 1 &&
+	       !l->uneven_chunks && l->precision != P4D_FP8 && !l->graphs && !l->mtp_layers &&
+	       plan->slots.activation <= MICRO_BATCHES;
+}
+
+static void begin(megatron_step *p, const p4d_layout *l, const p4d_plan *plan)
+{
+	memset(p, 0, sizeof(*p));
+	p->l = l;
+	p->plan = plan;
+	p->z = p4d_framework__megatron_sizes(l, l->micro_batch);
+	p->all_layers = (uint32_t)(l->layers / l->pp);
+	p->slots = plan->slots.activation;
+	p->last = named(p, "loss.logits") > 0;
+	p->sharded = p4d_optimizer_shards(l) > 1;
+	p->element = l->precision == P4D_FP32 ? 4 : 2;
+	p->tables = count_tables(p, p->all_layers);
+}
+
+static uint64_t played(megatron_step *p, uint32_t layers)
+{
+	p->layers = layers;
+	p4d_caching_allocator_start(&p->a, p->l->allocator == P4D_ALLOCATOR_EXPANDABLE);
+	load(p);
+	for (int step = 0; step < 2; step++) {
+		run_passes(p);
+		run_update(p, step == 0);
+	}
+	return p->a.overflow ? 0 : p4d_caching_allocator_reserved(&p->a);
+}
+
+uint64_t p4d_megatron__reserved(const p4d_layout *l, const p4d_plan *plan)
+{
+	megatron_step p;
+
+	if (!is_played(l, plan) || l->layers < l->pp)
+		return 0;
+	begin(&p, l, plan);
+	if (p.all_layers <= DEPTH)
+		return played(&p, p.all_layers);
+	/* of deep ones, each further layer takes as much */
+	const uint64_t some = played(&p, DEPTH), half = played(&p, DEPTH / 2);
+	return half && some > half ? some + (some - half) / (DEPTH / 2) * (p.all_layers - DEPTH) : 0;
+}
