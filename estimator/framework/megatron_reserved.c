@@ -297,8 +297,8 @@ static void run_update(megatron_step *p, bool first)
 
 static bool is_played(const p4d_layout *l, const p4d_plan *plan)
 {
-	return !l->experts && !l->kv_rank && !l->pattern_length && l->cp == 1 && l->vpp == 1 &&
-	       !l->uneven_chunks && l->precision != P4D_FP8 && !l->graphs && !l->mtp_layers &&
+	return l->flash_attention && !l->experts && !l->kv_rank && !l->pattern_length && l->cp == 1 &&
+	       l->vpp == 1 && !l->uneven_chunks && l->precision != P4D_FP8 && !l->graphs && !l->mtp_layers &&
 	       plan->slots.activation <= MICRO_BATCHES;
 }
 

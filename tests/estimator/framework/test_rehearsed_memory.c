@@ -97,7 +97,7 @@ static uint64_t named(const p4d_plan *plan, const char *name)
  */
 static uint64_t others_workspaces(const csv_row *r, const p4d_plan *plan, bool in_product)
 {
-	const uint64_t both = named(plan, "workspace") + named(plan, "workspace.head");
+	const uint64_t both = named(plan, "workspace") + named(plan, "workspace.torch");
 
 	return row_has(r, "program", "megatron") ? both - (in_product ? 32 << 20 : 0) : 0;
 }
