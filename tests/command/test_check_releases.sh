@@ -118,6 +118,12 @@ says "[P4D122] with eager attention, which transformers before 4.36 has and GPUs
 sed 's/--fp16/--fp16 --attn_implementation sdpa/' v100.sh >sdpa.sh
 exits 0 p4d check -N1 --gpus-per-node=v100-32gb:1 sdpa.sh
 case $err in *eager*) fail "it is told which" ;; esac
+# no kernel of PyTorch's attention takes bf16 there
+sed 's/--fp16/--bf16 --attn_implementation sdpa/; s/batch_size 2/batch_size 1/; s/size 4096/size 8192/' v100.sh >bf16.sh
+exits 0 p4d check -N1 --gpus-per-node=v100-32gb:1 bf16.sh
+says "[P4D122] with stored attention scores, because PyTorch has no attention kernel for bf16 on this GPU, it needs" "fp16"
+exits 0 p4d check -N1 --gpus-per-node=a40-48gb:1 bf16.sh
+case $err in *scores*) fail "Ampere has a kernel" ;; esac
 
 # what p4d has no formula for
 cat >saves.sh <<'JOB'
