@@ -61,6 +61,54 @@ p4d_transformers_passes p4d_transformers__passes_of(step *s, unsigned kind)
 					 .back = p4d_tape_backward(w->tape, s->reduced, s->again)};
 }
 
+/*
+ * A recomputed layer's frozen matrices. ZeRO-3 lets go of them as soon as the layer is recomputed, and
+ * gathers each of them again for its backward pass (partitioned_param_coordinator.py, recompute parameters).
+ */
+static int64_t frozen_matrices(const p4d_tape_writer *w, unsigned kind)
+{
+	p4d_transformers_linear linear[P4D_TRANSFORMERS_LINEARS];
+	const size_t n = w->gathers_again ? p4d_transformers__linears(w->layout, kind, linear) : 0;
+	uint64_t elements = 0;
+
+	for (size_t i = 0; i < n; i++)
+		elements += linear[i].in * linear[i].out;
+	return (int64_t)(elements * w->weight);
+}
+
+/* The layers' backward passes, and the embedding's. table: bytes of its gradient. */
+static void play_layers_back(step *s, const p4d_transformers_passes *of, p4d_tape_pass first, bool all_need,
+			     int64_t table)
+{
+	const p4d_tape_writer *w = &s->writer;
+	const p4d_layout *l = w->layout;
+
+	for (uint64_t i = l->layers; i-- > 0;) {
+		const unsigned kind = p4d_transformers__kind_of(l, i);
+		if (!i && !all_need) {
+			s->now.live = 0;
+			break; /* less than of the others */
+		}
+		if (i < l->layers - 1)
+			p4d_transformers__bring_back(s, i ? of[kind].forward : first);
+		if (s->again)
+			p4d_transformers__go(s, &s->backward, of[kind].again);
+		s->now.live -= frozen_matrices(w, kind);
+		p4d_transformers__reduce(s, P4D_ZERO_FEED);
+		p4d_transformers__go(s, &s->backward, of[kind].back);
+		p4d_transformers__reduce(s, P4D_ZERO_MIXER);
+	}
+	if (!w->trains)
+		return;
+	/* a shared table has two gradients, and their sum beside them: the head's is a view */
+	p4d_transformers__look(s, &s->backward,
+			       (p4d_tape_moment){(int64_t)w->tokens * 32, (l->tied ? 2 : 1) * table});
+	s->now.gradients -= l->tied && s->reduced ? table : 0;
+	s->now.gradients += s->reduced ? 0 : table;
+	p4d_transformers__look(s, &s->backward, (p4d_tape_moment){0, 0});
+	p4d_transformers__reduce(s, P4D_ZERO_BEGIN);
+}
+
 static void play(step *s)
 {
 	p4d_tape tape;
@@ -100,33 +148,12 @@ static void play(step *s)
 	s->now.live -= cached;
 	pass = p4d_tape_backward(&tape, s->reduced, false);
 	p4d_transformers__go(s, &s->head, pass);
+	s->now.live -= s->head_leaves;
 	const int64_t table = (int64_t)(l->vocab * l->hidden * w->weight);
 	s->now.gradients +=
 	    l->tied && w->trains && s->reduced ? table : 0; /* until the embedding's is there */
 	p4d_transformers__reduce(s, P4D_ZERO_END);
-	for (uint64_t i = l->layers; i-- > 0;) {
-		const unsigned kind = p4d_transformers__kind_of(l, i);
-		if (!i && !all_need) {
-			s->now.live = 0;
-			break; /* less than of the others */
-		}
-		if (i < l->layers - 1)
-			p4d_transformers__bring_back(s, i ? of[kind].forward : first);
-		if (s->again)
-			p4d_transformers__go(s, &s->backward, of[kind].again);
-		p4d_transformers__reduce(s, P4D_ZERO_FEED);
-		p4d_transformers__go(s, &s->backward, of[kind].back);
-		p4d_transformers__reduce(s, P4D_ZERO_MIXER);
-	}
-	if (!w->trains)
-		return;
-	/* a shared table has two gradients, and their sum beside them: the head's is a view */
-	p4d_transformers__look(s, &s->backward,
-			       (p4d_tape_moment){(int64_t)w->tokens * 32, (l->tied ? 2 : 1) * table});
-	s->now.gradients -= l->tied && s->reduced ? table : 0;
-	s->now.gradients += s->reduced ? 0 : table;
-	p4d_transformers__look(s, &s->backward, (p4d_tape_moment){0, 0});
-	p4d_transformers__reduce(s, P4D_ZERO_BEGIN);
+	play_layers_back(s, of, first, all_need, table);
 }
 
 static void held(p4d_rows *rows, p4d_live_point point, const char *gradients, const char *name,
@@ -241,7 +268,7 @@ static sharding of_zero(const p4d_layout *l, uint64_t trained, uint64_t all, uin
 		z.buckets = element * (l->zero_bucket + (on_host ? 0 : share));
 		/* below LIVE the next parameter is gathered, whole: of tables and matrices there may be more
 		 */
-		z.forward = z.loss = z.backward = element * (all - (l->tied ? 0 : table) < LIVE ? all
+		z.forward = z.loss = z.backward = element * (p4d_transformers__zero_keeps_all(l, all) ? all
 							     : l->experts ? live_with_experts(l, LIVE)
 									  : P4D_MOST(LIVE, largest));
 		if (p4d_transformers__gathers_experts(l)) {
@@ -304,6 +331,20 @@ static void play_between(step *s)
 	s->zero = begun.zero;
 }
 
+/* What ZeRO-3 lets go of, or gathers once more, in the backward pass, if it has gathered all parameters. */
+static void let_go(step *s, uint64_t all)
+{
+	p4d_tape_writer *w = &s->writer;
+	const p4d_layout *l = w->layout;
+
+	if (l->framework != P4D_FRAMEWORK_DEEPSPEED || !p4d_transformers__zero_keeps_all(l, all) ||
+	    l->experts || l->pattern_length)
+		return;
+	s->head_leaves = l->tied ? 0 : (int64_t)(l->vocab * l->hidden * w->weight);
+	w->gathers_again =
+	    l->finetune != P4D_TUNE_FULL && s->again && w->keeps_frozen && l->quant == P4D_QUANT_NONE;
+}
+
 void p4d_transformers__write(p4d_rows *rows)
 {
 	const p4d_layout *l = rows->layout;
@@ -333,6 +374,7 @@ void p4d_transformers__write(p4d_rows *rows)
 			  shards, of_trained, z.param)
 		: of_one_copy(l, trained, element, unsharded);
 	const bool grows = zero && p4d_transformers__zero_grows(l);
+	let_go(&s, all);
 	s.reduced = (zero && l->zero_stage >= 2) || l->micro_batches > 1 || grows;
 	/* stage 1 reduces, and lets go of, the gradients of all micro-batches with or after the last one */
 	const uint64_t kept = zero && l->zero_stage == 1 ? trained * z.element : h.gradients;

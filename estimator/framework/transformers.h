@@ -92,6 +92,7 @@ typedef struct p4d_transformers_step {
 	bool reduced;  /* gradients of a pass are added to others, or leave, as soon as they are there */
 	int64_t saved; /* what the layers hold when the loss begins */
 	int64_t away;  /* of that, on the host, with --offload activations */
+	int64_t head_leaves; /* ZeRO-3: bytes of the gathered head that are gone after its backward pass */
 	p4d_zero zero;
 	p4d_transformers_moment now, forward, loss, head, backward;
 } p4d_transformers_step;
@@ -192,6 +193,11 @@ uint64_t p4d_transformers__update_bytes(const p4d_layout *l, uint64_t trained, u
 
 /* DeepSpeed's stage3_max_live_parameters */
 enum { P4D_ZERO_LIVE = 1000000000 };
+/*
+ * Whether ZeRO-3 keeps all parameters gathered until their backward passes: they are fewer than
+ * P4D_ZERO_LIVE. all: parameters of the model, adapters too.
+ */
+bool p4d_transformers__zero_keeps_all(const p4d_layout *l, uint64_t all);
 /*
  * ZeRO-3 gathers a layer's experts when they are needed, and autograd holds none of them: those of gpt-oss,
  * whose products take the parameters themselves, where all are more than may be live.

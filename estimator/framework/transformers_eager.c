@@ -25,6 +25,15 @@ static p4d_tape_tensor matmul(p4d_tape_writer *w, p4d_tape_tensor x, p4d_tape_te
 	return out;
 }
 
+/* Softmax. Its backward pass on CUDA stores the gradient times the result (SoftMax.cu). */
+static p4d_tape_tensor softmax(p4d_tape_writer *w, p4d_tape_tensor x)
+{
+	const p4d_tape_tensor out = p4d_op_map(w, x, false, true);
+
+	p4d_op_last(w)->back_scratch = out.elements * out.element;
+	return out;
+}
+
 /*
  * Scores with a column of sinks, their softmax in the type they have, and the scores again: gpt-oss's
  * eager_attention_forward, which takes away each row's maximum first (torch.max keeps where that was, and
@@ -45,7 +54,7 @@ static p4d_tape_tensor softmax_with_sinks(p4d_tape_writer *w, p4d_tape_tensor s,
 	o->gradient[1] = P4D_NEW_GRADIENT;
 	o->back_scratch = all * element; /* negated, before it is summed */
 	*named = below;
-	return p4d_op_slice(w, p4d_op_map(w, below, false, true), s.elements);
+	return p4d_op_slice(w, softmax(w, below), s.elements);
 }
 
 p4d_tape_tensor p4d_transformers__eager(p4d_tape_writer *w, p4d_tape_tensor q, p4d_tape_tensor k,
@@ -89,7 +98,7 @@ p4d_tape_tensor p4d_transformers__eager(p4d_tape_writer *w, p4d_tape_tensor q, p
 		s = softmax_with_sinks(w, masked, scores / w->length, &named);
 	} else {
 		s = stays && !w->autocast ? masked : p4d_op_cast(w, masked, 4);
-		s = p4d_op_map(w, s, false, true); /* softmax */
+		s = softmax(w, s);
 	}
 	if (falcon) {
 		p4d_op_hold(w, raw); /* the code's variable keeps the raw scores until it gets the result */

@@ -263,6 +263,8 @@ p4d_tape_tensor p4d_transformers__linear(p4d_tape_writer *w, p4d_tape_tensor x, 
 	    four_bits ? quantized(w, x, in, out) : p4d_op_product(w, x, in, out, w->weight, w->trains);
 
 	p4d_op_last(w)->biased = !four_bits && has_bias(l, target);
+	if (w->gathers_again && target)
+		p4d_op_last(w)->back_scratch += in * out * w->weight;
 	if (!p4d_transformers__adapts(l, target))
 		return y;
 	/* PEFT: the input in the adapter's type (Linear4bit: unless autocast does that), two products, a sum

@@ -170,6 +170,11 @@ uint64_t p4d_transformers__experts_up(const p4d_layout *l)
 	return l->experts * l->expert_ffn * l->hidden * (l->glu ? 2 : 1);
 }
 
+bool p4d_transformers__zero_keeps_all(const p4d_layout *l, uint64_t all)
+{
+	return l->zero_stage == 3 && all - (l->tied ? 0 : l->vocab * l->hidden) < P4D_ZERO_LIVE;
+}
+
 bool p4d_transformers__gathers_experts(const p4d_layout *l)
 {
 	return l->framework == P4D_FRAMEWORK_DEEPSPEED && l->zero_stage == 3 &&

@@ -30,10 +30,11 @@ typedef struct p4d_tape_writer {
 	bool trains;                   /* parameters of the model have gradients; else adapters alone */
 	bool keeps_frozen;             /* products keep their input whether their weight is trained or not */
 	uint64_t prefetched;           /* bytes that are gathered before the head's backward pass */
-	uint64_t returned; /* of a layer's results, beside the stream: the model holds the last layer's */
-	bool masked;       /* attention has a mask, which no flash kernel takes */
-	unsigned kind;     /* of the layer that is written: p4d_transformers__kind_of */
-	bool gathers;      /* p4d_transformers__gathers_experts */
+	uint64_t returned;  /* of a layer's results, beside the stream: the model holds the last layer's */
+	bool masked;        /* attention has a mask, which no flash kernel takes */
+	unsigned kind;      /* of the layer that is written: p4d_transformers__kind_of */
+	bool gathers;       /* p4d_transformers__gathers_experts */
+	bool gathers_again; /* a layer's frozen matrices, one by one, each for its own backward pass */
 } p4d_tape_writer;
 
 /* An empty tape with an input of `columns` for every token; needs: a gradient. */

@@ -93,7 +93,8 @@ def attention(q, k, v, attn_mask=None, dropout_p=0.0, is_causal=False, scale=Non
 
 
 def workspace(operation, args):
-    """What kernels take from the allocator inside: flash_api.cpp's mha_bwd, Embedding.cu's sort."""
+    """What kernels take from the allocator inside: flash_api.cpp's mha_bwd, Embedding.cu's sort, SoftMax.cu's product of the
+    gradient and the result."""
     if operation is aten._scaled_dot_product_flash_attention_backward.default:
         q, k = args[1], args[2]
         rows, heads, length, width = q.shape
@@ -102,6 +103,8 @@ def workspace(operation, args):
         return 4 * rows * heads * length * (wide + 1) + repeated
     if operation is aten.embedding_dense_backward.default:
         return args[1].numel() * 8 * 4
+    if operation is aten._softmax_backward_data.default:
+        return args[1].numel() * args[1].element_size()
     return 0
 
 

@@ -165,7 +165,7 @@ static void transformers_itself(void **state)
 	for (const deviation_group *g = of[BY_MODEL]; g->rows; g++)
 		kinds++;
 	assert_true(blind(of[BY_LOOK]) >= 400 && (rows - blind(of[BY_LOOK])) * 10 <= rows && kinds >= 25);
-	holds(of[BY_METHOD], 0.03, 0.08);
+	holds(of[BY_METHOD], 0.01, 0.07);
 }
 
 /* Mixtral, Qwen 2 and 3, OLMoE, DeepSeek V2 and V3, gpt-oss. */
@@ -178,7 +178,7 @@ static void transformers_with_experts(void **state)
 	if (getenv("P4D_TEST_ROWS"))
 		return;
 	assert_true(blind(of[BY_LOOK]) >= 260 && (rows - blind(of[BY_LOOK])) * 10 <= rows);
-	holds(of[BY_METHOD], 0.03, 0.08);
+	holds(of[BY_METHOD], 0.01, 0.045);
 }
 
 /* Nemotron-H and 3, Bamba, Granite 4, Qwen3-Next, Jamba, with the kernels that transformers looks for. */
