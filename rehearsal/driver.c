@@ -292,7 +292,7 @@ ENTRY int cuEventDestroy_v2(p4d_event *event)
 
 ENTRY int cuEventElapsedTime_v2(float *milliseconds)
 {
-	*milliseconds = 1;
+	*milliseconds = P4D_STREAM_ELAPSED_MS;
 	return CUDA_OK;
 }
 

@@ -284,6 +284,6 @@ ENTRY int cudaEventDestroy(p4d_event *event)
 /* Nothing is timed. Not 0, which programs divide by. */
 ENTRY int cudaEventElapsedTime(float *milliseconds)
 {
-	*milliseconds = 1;
+	*milliseconds = P4D_STREAM_ELAPSED_MS;
 	return CUDA_OK;
 }

@@ -3,6 +3,9 @@
 
 #include <stdbool.h>
 
+/* Between any two events. Programs that time kernels repeat those that take less. */
+enum { P4D_STREAM_ELAPSED_MS = 1000 };
+
 /*
  * Streams are in order and always done. What they remember is which capture of a graph they take part in: an
  * event carries the capture of the stream that recorded it to the streams that wait for it.

@@ -152,7 +152,7 @@ int p4d_rehearse_fits__find(p4d_rehearse_fits *fits, const p4d_player *player, c
 {
 	const bool serves = p4d_rehearsed_serving__is_answer(&rank->serving),
 		   shares = rank->serving.engine && !serves;
-	const p4d_rehearsed *whole = shares ? NULL : rank;
+	const p4d_rehearsed *whole = shares || p4d_rehearsed__adapts(rank) ? NULL : rank;
 	unsigned again = 0;
 
 	if (!p4d_rehearsed__ran_out(rank) && (rank->played.status || !rank->device || rank->serving.error))

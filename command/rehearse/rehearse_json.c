@@ -90,6 +90,7 @@ static struct json_object *rank_object(const p4d_rehearse_answer *a, const p4d_r
 	add_bytes(o, "exit", (uint64_t)r->played.status);
 	add(o, "seconds", json_object_new_double(r->played.seconds));
 	add(o, "peak", peak_object(r));
+	add_bytes(o, "caught", r->caught);
 	if (r->refused)
 		add_bytes(o, "refused_bytes", r->refused);
 	for (unsigned i = 0; i < r->phases; i++)

@@ -159,6 +159,7 @@ static void take_row(p4d_rehearsed *r, struct json_object *row)
 		r->missing_place = place[0];
 	r->even_routes += member(row, "even_routes");
 	r->copied += member(row, "host_copies");
+	r->caught += member(row, "caught");
 	if (json_object_object_get_ex(row, "unknown_reads", &value) &&
 	    json_object_is_type(value, json_type_array)) {
 		take_reads(r, value);
@@ -272,6 +273,11 @@ bool p4d_rehearsed__ran_out(const p4d_rehearsed *r)
 	return r->refused && r->played.status && !r->played.timed_out && !r->raised;
 }
 
+bool p4d_rehearsed__adapts(const p4d_rehearsed *r)
+{
+	return r->caught && !r->played.status && !r->serving.engine;
+}
+
 static p4d_rehearsed_verdict incomplete(const p4d_rehearsed *r, char *reason, size_t size)
 {
 	if (r->played.timed_out)
@@ -336,6 +342,11 @@ p4d_rehearsed_verdict p4d_rehearsed__judge(const p4d_rehearsed *r, const p4d_gpu
 	}
 	if (!r->updated && r->phases && !p4d_rehearsed_serving__is_answer(&r->serving)) {
 		snprintf(reason, size, "no optimizer ran");
+		return P4D_REHEARSED_WARN;
+	}
+	if (p4d_rehearsed__adapts(r)) {
+		snprintf(reason, size, "it ran out of memory %" PRIu64 " time%s and went on", r->caught,
+			 r->caught > 1 ? "s" : "");
 		return P4D_REHEARSED_WARN;
 	}
 	if (r->device > gpu->usable_bytes / 100 * 95) {

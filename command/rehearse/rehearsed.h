@@ -44,10 +44,12 @@ typedef struct p4d_rehearsed {
 	uint64_t refused, held; /* the request that did not fit, and what the device held then; 0: none */
 	uint64_t pinned, managed;
 	uint64_t products, flops, collectives, collective_bytes, unknown_reads, even_routes;
-	bool python;     /* Python ran, */
-	bool followed;   /* and p4d's module in it followed values */
-	bool updated;    /* an optimizer has run */
-	bool raised;     /* an exception that says nothing of memory ended the program */
+	bool python;   /* Python ran, */
+	bool followed; /* and p4d's module in it followed values */
+	bool updated;  /* an optimizer has run */
+	bool raised;   /* an exception that says nothing of memory ended the program */
+	uint64_t
+	    caught; /* out-of-memory errors of PyTorch; the program went on after each unless it failed */
 	uint64_t copied; /* most of the host's memory that copies from the device would have filled */
 	unsigned largest_count;
 	p4d_rehearsed_largest largest[P4D_REHEARSED_NAMES]; /* the largest first */
@@ -81,6 +83,10 @@ bool p4d_rehearsed__last_step(const p4d_rehearsed *r, uint64_t *flops, uint64_t 
 /* Whether the program ended because a request did not fit. One that was refused and went on may end for
  * another reason. */
 bool p4d_rehearsed__ran_out(const p4d_rehearsed *r);
+
+/* Whether the program caught that it ran out of memory and went on, perhaps with less: on another GPU it may
+ * take something else. */
+bool p4d_rehearsed__adapts(const p4d_rehearsed *r);
 
 /* The phase that reserved most; NULL: none is known. */
 const p4d_rehearsed_phase *p4d_rehearsed__peak(const p4d_rehearsed *r);

@@ -166,6 +166,8 @@ class _Phases:
             self.write(raised)
         self.leave()
         self.phase = ""
+        if torch.cuda.is_initialized():
+            self.write({"caught": _plain_stats(torch.cuda.current_device()).get("num_ooms", 0)})
         if self.wanted:
             self.write({"unseen": sorted(self.wanted)})
         self.account.write(self.path)

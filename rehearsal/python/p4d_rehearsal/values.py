@@ -178,6 +178,11 @@ def _on_host(tensor):
                                                    tensor.stride())
 
 
+def _is_large_whole(tensor):
+    """Whether it is all of a large storage."""
+    return not _is_small(tensor) and tensor.numel() * tensor.itemsize == tensor.untyped_storage().nbytes()
+
+
 def _fill(tensor, value):
     """Pages that are all zero take no memory of the host."""
     if value == 0 and not _is_small(tensor):
@@ -308,10 +313,9 @@ class Values(TorchDispatchMode):
     @staticmethod
     def is_written_whole(operator, arguments):
         """Whether known values take the place of all that a large tensor of whole numbers holds."""
-        if operator is not aten.copy_ or not arguments[0].is_cuda or _is_small(arguments[0]):
+        if operator is not aten.copy_ or not arguments[0].is_cuda:
             return False
-        whole = arguments[0].numel() * arguments[0].itemsize == arguments[0].untyped_storage().nbytes()
-        return whole and _can_be_known(arguments[0]) and _is_known(arguments[1])
+        return _is_large_whole(arguments[0]) and _can_be_known(arguments[0]) and _is_known(arguments[1])
 
     @staticmethod
     def run_higher(function, arguments, named):
@@ -473,7 +477,10 @@ class Values(TorchDispatchMode):
         if writes:
             if not arguments or not isinstance(arguments[0], torch.Tensor) or not arguments[0].is_cuda or "out" in named:
                 return None
-            function(*_mapped(_on_host, arguments), **_mapped(_on_host, named))
+            if function.overloadpacket is aten.zero_ and _is_large_whole(arguments[0]):
+                _fill(arguments[0], 0)  # autotuners clear 256 MB before each call of a kernel
+            else:
+                function(*_mapped(_on_host, arguments), **_mapped(_on_host, named))
             filled = _blank_of(arguments[0])
             if not filled or filled.write(function, arguments):
                 _mark(arguments[0], True)
