@@ -73,9 +73,8 @@ static int check_states(const p4d_request *r, p4d_error *err)
 	char value[32];
 
 	const p4d_architecture *arch = p4d_architecture_of(r);
-	const bool nets = arch == &p4d_architectures[P4D_ARCHITECTURE_QWEN3_NEXT];
-	if (strspn(r->layer_pattern, nets ? "G*" : "M*-E") < strlen(r->layer_pattern) ||
-	    (!nets && !arch->single_blocks))
+	if (!arch->megatron_pattern ||
+	    strspn(r->layer_pattern, arch->megatron_pattern) < strlen(r->layer_pattern))
 		return p4d_fail(
 		    err, P4D_E_UNMODELLED,
 		    "%.80s has %s, which p4d does not model in Megatron-LM, but for Nemotron-H and "
@@ -97,7 +96,7 @@ static int check_states(const p4d_request *r, p4d_error *err)
 	if (!p4d_is_set(r, P4D_RECOMPUTE) ||
 	    (r->value[P4D_RECOMPUTE] != P4D_RECOMPUTE_FULL && r->value[P4D_RECOMPUTE] != P4D_RECOMPUTE_MLP))
 		return p4d_is_set(r, P4D_EXPERTS) ? check_experts(r, err) : 0;
-	if (nets || r->value[P4D_QK_NORM] != P4D_QK_NORM_OFF)
+	if (!arch->single_blocks || r->value[P4D_QK_NORM] != P4D_QK_NORM_OFF)
 		return p4d_fail(err, P4D_E_UNMODELLED, "recompute=%s: p4d does not model it %s",
 				p4d_request_value_text(r, P4D_RECOMPUTE, value, sizeof(value)), hybrid);
 	/* ssm/mamba_block.py has no checkpoints, and no check that none are wanted */

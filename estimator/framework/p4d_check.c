@@ -16,15 +16,15 @@ static const p4d_option none = P4D_OPTIONS;
  * of heads, and rotary positions of two bases. */
 static p4d_option difference(const p4d_request *r)
 {
-	const p4d_architecture *a = p4d_architecture_of(r), *gpt2 = &p4d_architectures[P4D_ARCHITECTURE_GPT2];
+	const p4d_architecture *a = p4d_architecture_of(r);
 	const bool blocks = !p4d_is_set(r, P4D_LAYER_PATTERN) && !p4d_is_set(r, P4D_EXPERTS) &&
 			    !p4d_is_set(r, P4D_KV_LORA_RANK) && a->kind == P4D_DECODER && !a->single_blocks &&
 			    !a->parallel && a->place != P4D_NORMS_AFTER;
 	const bool around = !a->embedding_norm && !a->head_bias && !a->head_transform && !a->position_offset;
-	const bool inside = !a->partial_rope && !a->unrotated_every && !a->attention_sinks &&
+	const bool inside = !p4d_architecture_turns_part(a) && !a->unrotated_every && !a->attention_sinks &&
 			    !a->gated_attention && !(a->unit_norms && r->value[P4D_QK_NORM]);
-	const bool others =
-	    (!a->multipliers || a->scaled_embedding) && !a->fused_gate_up && (!a->fused_qkv || a == gpt2);
+	const bool others = (!a->multipliers || a->scaled_embedding) && !a->fused_gate_up &&
+			    (!a->fused_qkv || a->gpt2_modules);
 	const struct {
 		bool differs;
 		p4d_option option;

@@ -13,17 +13,6 @@
  * one micro-batch. The sources are its modeling files and PEFT's and bitsandbytes' layers.
  */
 
-/* How modeling files compute norms that architectures.def tells apart by name only. */
-typedef enum p4d_norm_code {
-	P4D_NORM_LLAMA,
-	P4D_NORM_GEMMA,
-	P4D_NORM_OLMO2,
-	P4D_NORM_COHERE,
-	P4D_NORM_LAYER,
-	P4D_NORM_NEMOTRON, /* in the type that autocast lowers to */
-	P4D_NORM_OLMO
-} p4d_norm_code;
-
 /* A code base whose tapes are played like this. */
 typedef struct p4d_transformers_tapes {
 	void (*layer)(p4d_tape_writer *w, bool needs);
@@ -226,14 +215,10 @@ p4d_gathered p4d_transformers__gathered_flat(const p4d_layout *l);
 /* transformers_evaluation.c: rows of evaluation; element: bytes of a parameter that is gathered. */
 void p4d_transformers__evaluation(p4d_rows *rows, p4d_gathered gathered, unsigned element);
 
-/* How modeling files compute what architectures.def tells apart by name only. */
-typedef struct p4d_transformers_code {
-	p4d_norm_code norm;
-	bool gelu_in_python; /* gelu_new, term by term */
-	unsigned rotated; /* per mille of a head that rotary embeddings turn; the rest is copied beside it */
-	bool rotates_in_fp32;
-	bool scales_residual, scales_query;
-	bool fuses_gate_up; /* one product, whatever adapters call it */
-	bool gated_shared;  /* Qwen 2's shared experts have a gate */
-} p4d_transformers_code;
-p4d_transformers_code p4d_transformers__code(const p4d_layout *layout);
+/* Qwen 2's shared experts have a gate. */
+bool p4d_transformers__gates_shared(const p4d_layout *layout);
+/* One product makes gate and up. */
+static inline bool p4d_transformers__joins_gate_up(const p4d_layout *l)
+{
+	return l->architecture->fused_gate_up || l->architecture->joins_gate_up;
+}

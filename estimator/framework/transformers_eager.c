@@ -62,10 +62,7 @@ p4d_tape_tensor p4d_transformers__eager(p4d_tape_writer *w, p4d_tape_tensor q, p
 {
 	const p4d_architecture *a = w->layout->architecture;
 	const uint64_t scores = w->rows * w->layout->heads * w->length * w->length, queries = q.elements;
-	const bool in_fp32 = a == &p4d_architectures[P4D_ARCHITECTURE_GPTJ];
-	const bool falcon = a == &p4d_architectures[P4D_ARCHITECTURE_FALCON] ||
-			    a == &p4d_architectures[P4D_ARCHITECTURE_FALCON_40B];
-	const bool stays = falcon || a == &p4d_architectures[P4D_ARCHITECTURE_GPT2];
+	const bool in_fp32 = a->scores_in_fp32;
 	const unsigned values = v.element;
 	p4d_tape_tensor named = q;
 
@@ -78,13 +75,13 @@ p4d_tape_tensor p4d_transformers__eager(p4d_tape_writer *w, p4d_tape_tensor q, p
 	}
 	p4d_tape_tensor s = matmul(w, q, k, scores);
 	const p4d_tape_tensor raw = s;
-	if (falcon)
+	if (a->keeps_raw_scores)
 		s = p4d_op_slice(w, s, scores); /* scaled in place */
-	else if (a->positions != P4D_ALIBI || a == &p4d_architectures[P4D_ARCHITECTURE_MPT])
+	else if (a->positions != P4D_ALIBI || a->adds_alibi)
 		s = p4d_op_map(w, s, false, false); /* times the scale */
 	if (a->attention_cap > 0)
 		s = p4d_op_map(w, p4d_op_map(w, p4d_op_map(w, s, false, false), false, true), false, false);
-	if (a == &p4d_architectures[P4D_ARCHITECTURE_MPT]) {
+	if (a->adds_alibi) {
 		s = p4d_op_map(w, s, false, false); /* + ALiBi */
 		p4d_op_last(w)->gradient[0] = P4D_SAME_GRADIENT;
 	}
@@ -97,19 +94,19 @@ p4d_tape_tensor p4d_transformers__eager(p4d_tape_writer *w, p4d_tape_tensor q, p
 	if (a->attention_sinks) {
 		s = softmax_with_sinks(w, masked, scores / w->length, &named);
 	} else {
-		s = stays && !w->autocast ? masked : p4d_op_cast(w, masked, 4);
+		s = a->softmax_as_is && !w->autocast ? masked : p4d_op_cast(w, masked, 4);
 		s = softmax(w, s);
 	}
-	if (falcon) {
+	if (a->keeps_raw_scores) {
 		p4d_op_hold(w, raw); /* the code's variable keeps the raw scores until it gets the result */
 		w->returned = scores * s.element;
 	}
 	s = p4d_op_cast(w, s, values > q.element || in_fp32 || a->attention_sinks ? values : q.element);
 	if (a->attention_sinks) /* the code's variable keeps the masked scores until it gets the result */
 		p4d_op_hold(w, masked);
-	if (a == &p4d_architectures[P4D_ARCHITECTURE_GPT2] || a->kind == P4D_ENCODER)
+	if (a->drops_scores)
 		s = p4d_transformers__dropped(w, s);
-	if (a == &p4d_architectures[P4D_ARCHITECTURE_MPT]) {
+	if (a->adds_alibi) {
 		w->returned = scores * s.element;
 		p4d_op_hold(w, masked); /* a name of their own */
 	}

@@ -13,7 +13,7 @@ enum { INDEX = 8 }; /* bytes */
 /* Adapters on the experts; PEFT names them as the products of a dense layer. */
 static bool adapted(const p4d_layout *l)
 {
-	return l->finetune != P4D_TUNE_FULL && !p4d_transformers__code(l).gated_shared &&
+	return l->finetune != P4D_TUNE_FULL && !p4d_transformers__gates_shared(l) &&
 	       !l->architecture->expert_bias &&
 	       l->lora_targets & (P4D_TARGET_GATE | P4D_TARGET_UP | P4D_TARGET_DOWN);
 }
@@ -258,7 +258,7 @@ static p4d_tape_tensor experts(p4d_tape_writer *w, p4d_tape_tensor x, p4d_tape_t
 p4d_tape_tensor p4d_transformers__experts(p4d_tape_writer *w, p4d_tape_tensor x)
 {
 	const p4d_layout *l = w->layout;
-	const bool gated = p4d_transformers__code(l).gated_shared;
+	const bool gated = p4d_transformers__gates_shared(l);
 	p4d_tape_tensor shared = {.value = -1};
 
 	if (gated)

@@ -34,22 +34,23 @@ static p4d_tape_tensor rotated_by_halves(p4d_tape_writer *w, p4d_tape_tensor x)
 /* apply_rotary_pos_emb of one tensor: x * cos + rotate_half(x) * sin. */
 static p4d_tape_tensor rotated(p4d_tape_writer *w, p4d_tape_tensor x)
 {
-	const p4d_transformers_code code = p4d_transformers__code(w->layout);
+	const p4d_architecture *a = w->layout->architecture;
+	const unsigned share = w->layout->positions ? P4D_ROTATED_NOT : a->rotated;
 	const p4d_tape_tensor whole = x;
 
-	if (!code.rotated)
+	if (!share)
 		return x;
-	if (w->layout->architecture->attention_sinks)
+	if (a->attention_sinks)
 		return rotated_by_halves(w, x);
-	if (code.rotated < 1000)
-		x = p4d_op_slice(w, x, x.elements * (code.rotated + code.rotated % 2) / 1000);
+	if (share < P4D_ROTATED_WHOLE)
+		x = p4d_op_slice(w, x, x.elements * (share + share % 2) / 1000);
 	const p4d_tape_tensor turned = with_angles(w, x);
 	const p4d_tape_tensor first = p4d_op_slice(w, x, x.elements / 2),
 			      second = p4d_op_slice(w, x, x.elements / 2);
 	p4d_tape_tensor half = p4d_op_map(w, second, false, false);
 	half = with_angles(w, p4d_op_joined(w, half, first));
 	p4d_tape_tensor y = p4d_op_plus(w, turned, half);
-	if (code.rotated < 1000)
+	if (share < P4D_ROTATED_WHOLE)
 		y = p4d_op_joined(w, y, p4d_op_slice(w, whole, whole.elements - x.elements));
 	return y;
 }
@@ -57,14 +58,13 @@ static p4d_tape_tensor rotated(p4d_tape_writer *w, p4d_tape_tensor x)
 /* Of queries and keys; where they change their type, both do before, and both when all is computed. */
 static void rotate(p4d_tape_writer *w, p4d_tape_tensor x[2])
 {
-	const p4d_transformers_code code = p4d_transformers__code(w->layout);
-	const bool back = code.rotates_in_fp32 || w->layout->architecture->qk_norm == P4D_QK_NORM_WIDE ||
-			  w->layout->architecture == &p4d_architectures[P4D_ARCHITECTURE_OLMO];
+	const p4d_architecture *a = w->layout->architecture;
+	const bool back = a->rotates_in_fp32 || a->qk_norm == P4D_QK_NORM_WIDE || a->restores_rotated;
 	const unsigned given = x[0].element;
 	p4d_tape_tensor of[2] = {x[0], x[1]}, y[2];
 
 	for (int i = 0; i < 2; i++)
-		of[i] = code.rotates_in_fp32 ? p4d_op_cast(w, of[i], 4) : of[i];
+		of[i] = a->rotates_in_fp32 ? p4d_op_cast(w, of[i], 4) : of[i];
 	for (int i = 0; i < 2; i++)
 		y[i] = rotated(w, of[i]);
 	for (int i = 0; i < 2; i++)
@@ -87,14 +87,13 @@ p4d_tape_tensor p4d_transformers__fused(p4d_tape_writer *w, p4d_tape_tensor q, p
 	const bool efficient = w->masked || l->kv_rank; /* latent attention's values are narrower than keys */
 	const uint64_t statistics = w->rows * w->heads * up_to(w->length, efficient ? 32 : 1) * 4;
 	const uint64_t mask = w->rows * w->length * w->length;
-	const bool broadcasts = l->architecture == &p4d_architectures[P4D_ARCHITECTURE_FALCON];
 
 	if (w->autocast) {
 		q = p4d_op_cast(w, q, 2);
 		k = p4d_op_cast(w, k, 2);
 		v = p4d_op_cast(w, v, 2);
 	}
-	if (w->masked && w->kv_heads < w->heads && !broadcasts) { /* repeat_kv */
+	if (w->masked && w->kv_heads < w->heads && !l->architecture->broadcasts_keys) { /* repeat_kv */
 		const p4d_tape_tensor wide = {.elements = q.elements, .element = k.element};
 		p4d_tape_tensor y = p4d_op_made(w, wide.elements, k.element, p4d_op_needs(w, k));
 		p4d_op_append(w, k, y, P4D_NEW_GRADIENT);
@@ -135,10 +134,7 @@ p4d_tape_tensor p4d_transformers__fused(p4d_tape_writer *w, p4d_tape_tensor q, p
 
 p4d_tape_tensor p4d_transformers__dropped(p4d_tape_writer *w, p4d_tape_tensor x)
 {
-	const p4d_architecture *a = w->layout->architecture;
-
-	if (a != &p4d_architectures[P4D_ARCHITECTURE_GPT2] && a != &p4d_architectures[P4D_ARCHITECTURE_OPT] &&
-	    a->kind != P4D_ENCODER)
+	if (!w->layout->architecture->always_drops)
 		return x;
 	const p4d_tape_tensor out = p4d_op_map(w, x, false, false);
 	p4d_op_last(w)->kept = p4d_op_needs(w, x) ? x.elements : 0;
@@ -150,15 +146,10 @@ static void split(p4d_tape_writer *w, p4d_tape_tensor x, p4d_tape_tensor *q, p4d
 		  p4d_tape_tensor *v)
 {
 	const p4d_layout *l = w->layout;
-	const p4d_architecture *a = l->architecture;
 	const uint64_t of_keys = w->tokens * l->kv_heads * l->head_dim,
 		       of_queries = w->tokens * l->heads * l->head_dim;
 
-	const bool at_once = a == &p4d_architectures[P4D_ARCHITECTURE_GPT2] ||
-			     a == &p4d_architectures[P4D_ARCHITECTURE_MPT] ||
-			     a == &p4d_architectures[P4D_ARCHITECTURE_GPT_NEOX];
-
-	if (!at_once) {
+	if (!l->architecture->splits_at_once) {
 		*q = p4d_op_slice(w, x, of_queries);
 		*k = p4d_op_slice(w, x, of_keys);
 		*v = p4d_op_slice(w, x, of_keys);
@@ -206,7 +197,7 @@ p4d_tape_tensor p4d_transformers__attention(p4d_tape_writer *w, p4d_tape_tensor 
 			p4d_op_append(w, other, gate, P4D_SAME_GRADIENT);
 			q = own;
 		}
-		if (p4d_transformers__code(l).scales_query)
+		if (l->architecture->scales_query)
 			q = p4d_op_map(w, q, false, false);
 		q = normed(w, q, A);
 		k = normed(w, p4d_transformers__linear(w, x, l->hidden, G, P4D_TARGET_K), G);
@@ -239,7 +230,7 @@ p4d_tape_tensor p4d_transformers__attention(p4d_tape_writer *w, p4d_tape_tensor 
 
 static p4d_tape_tensor scaled_branch(p4d_tape_writer *w, p4d_tape_tensor x)
 {
-	return p4d_transformers__code(w->layout).scales_residual ? p4d_op_map(w, x, false, false) : x;
+	return w->layout->architecture->scales_residual ? p4d_op_map(w, x, false, false) : x;
 }
 
 static void parallel_layer(p4d_tape_writer *w, p4d_tape_tensor x)
@@ -451,12 +442,9 @@ static void end(p4d_tape_writer *w)
 	if (a->logit_cap > 0)
 		logits = p4d_op_map(w, p4d_op_map(w, p4d_op_map(w, logits, false, false), false, true), false,
 				    false);
-	else if (a == &p4d_architectures[P4D_ARCHITECTURE_GRANITE] ||
-		 a == &p4d_architectures[P4D_ARCHITECTURE_GRANITE_HYBRID] ||
-		 a == &p4d_architectures[P4D_ARCHITECTURE_COHERE] ||
-		 a == &p4d_architectures[P4D_ARCHITECTURE_COHERE2])
+	else if (a->scales_logits)
 		logits = p4d_op_map(w, logits, false, false);
-	else if (a == &p4d_architectures[P4D_ARCHITECTURE_NEMOTRON_H])
+	else if (a->logits_in_fp32)
 		logits = p4d_op_cast(w, logits, 4); /* and forgets what it cast */
 	/* accelerate makes fp32 of what comes out of FSDP */
 	if (l->pairs && !w->autocast && logits.element == 2 && l->framework != P4D_FRAMEWORK_FSDP) {

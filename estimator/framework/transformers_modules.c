@@ -2,59 +2,17 @@
 /* Operations and small modules of which transformers' layers are made. */
 #include "framework/transformers.h"
 
-p4d_transformers_code p4d_transformers__code(const p4d_layout *l)
+bool p4d_transformers__gates_shared(const p4d_layout *l)
 {
-	const p4d_architecture *a = l->architecture;
-	const bool is_gemma = a == &p4d_architectures[P4D_ARCHITECTURE_GEMMA] ||
-			      a == &p4d_architectures[P4D_ARCHITECTURE_GEMMA2] ||
-			      a == &p4d_architectures[P4D_ARCHITECTURE_GEMMA3];
-	const bool is_cohere = a == &p4d_architectures[P4D_ARCHITECTURE_COHERE] ||
-			       a == &p4d_architectures[P4D_ARCHITECTURE_COHERE2];
-	const bool quarter = a == &p4d_architectures[P4D_ARCHITECTURE_GPT_NEOX] ||
-			     a == &p4d_architectures[P4D_ARCHITECTURE_GPT_NEOX_SEQUENTIAL] ||
-			     a == &p4d_architectures[P4D_ARCHITECTURE_STABLELM] ||
-			     a == &p4d_architectures[P4D_ARCHITECTURE_QWEN3_NEXT] ||
-			     a == &p4d_architectures[P4D_ARCHITECTURE_GPTJ];
-
-	return (p4d_transformers_code){
-	    .norm = is_gemma || a == &p4d_architectures[P4D_ARCHITECTURE_QWEN3_NEXT] ? P4D_NORM_GEMMA
-		    : is_cohere                                                      ? P4D_NORM_COHERE
-		    : a == &p4d_architectures[P4D_ARCHITECTURE_OLMO2]                ? P4D_NORM_OLMO2
-		    : a == &p4d_architectures[P4D_ARCHITECTURE_OLMO3]                ? P4D_NORM_OLMO2
-		    : a == &p4d_architectures[P4D_ARCHITECTURE_NEMOTRON_H]           ? P4D_NORM_OLMO2
-		    : a == &p4d_architectures[P4D_ARCHITECTURE_GPT_OSS]              ? P4D_NORM_OLMO2
-		    : a == &p4d_architectures[P4D_ARCHITECTURE_OLMO]                 ? P4D_NORM_OLMO
-		    : a == &p4d_architectures[P4D_ARCHITECTURE_NEMOTRON]             ? P4D_NORM_NEMOTRON
-		    : l->norm_tensors == 2 || a->norm == P4D_LAYERNORM_SCALE         ? P4D_NORM_LAYER
-										     : P4D_NORM_LLAMA,
-	    .gelu_in_python = a == &p4d_architectures[P4D_ARCHITECTURE_GPT2] ||
-			      a == &p4d_architectures[P4D_ARCHITECTURE_GPTJ] ||
-			      a == &p4d_architectures[P4D_ARCHITECTURE_PHI],
-	    .rotated = l->positions || a->positions != P4D_ROPE         ? 0
-		       : quarter                                        ? 250
-		       : a->partial_rope                                ? 500
-		       : a == &p4d_architectures[P4D_ARCHITECTURE_PHI3] ? 999
-									: 1000,
-	    .rotates_in_fp32 = is_cohere,
-	    .scales_residual = a == &p4d_architectures[P4D_ARCHITECTURE_GRANITE] ||
-			       a == &p4d_architectures[P4D_ARCHITECTURE_GRANITE_HYBRID],
-	    .fuses_gate_up = a->fused_gate_up || a == &p4d_architectures[P4D_ARCHITECTURE_GRANITE_HYBRID],
-	    .gated_shared = l->experts && l->shared_ffn && !l->kv_rank &&
-			    (a->shared_gate || (l->biased & P4D_BIASED_QKV && !l->qk_norm)),
-	    .scales_query = a == &p4d_architectures[P4D_ARCHITECTURE_OPT],
-	};
+	return l->experts && l->shared_ffn && !l->kv_rank &&
+	       (l->architecture->shared_gate || (l->biased & P4D_BIASED_QKV && !l->qk_norm));
 }
 
 /* DeepSpeed's linear function keeps its input for the weight's gradient, whether that is wanted or not
  * (runtime/zero/linear.py, LinearFunctionForZeroStage3). Falcon and GPT-2 have layers that do not call it. */
 static bool keeps_frozen(const p4d_layout *l)
 {
-	const p4d_architecture *a = l->architecture;
-	const bool own = a == &p4d_architectures[P4D_ARCHITECTURE_FALCON] ||
-			 a == &p4d_architectures[P4D_ARCHITECTURE_FALCON_40B] ||
-			 a == &p4d_architectures[P4D_ARCHITECTURE_GPT2];
-
-	return l->framework == P4D_FRAMEWORK_DEEPSPEED && l->zero_stage == 3 && !own;
+	return l->framework == P4D_FRAMEWORK_DEEPSPEED && l->zero_stage == 3 && !l->architecture->own_linear;
 }
 
 p4d_tape_writer p4d_transformers__writer(const p4d_layout *l, p4d_tape *tape)
@@ -68,9 +26,6 @@ p4d_tape_writer p4d_transformers__writer(const p4d_layout *l, p4d_tape *tape)
 	/* nor does accelerate with FSDP2 */
 	const bool casts = l->framework != P4D_FRAMEWORK_FSDP || l->flat_parameters;
 	const bool autocast = l->autocast && l->precision != P4D_FP32 && casts;
-	/* Falcon makes its mask whether there is anything to mask or not (allow_is_causal_skip) */
-	const bool always = l->architecture == &p4d_architectures[P4D_ARCHITECTURE_FALCON] ||
-			    l->architecture == &p4d_architectures[P4D_ARCHITECTURE_FALCON_40B];
 	/* a norm is the last of what is in front of a layer, and computed in fp32 */
 	const bool norms = l->architecture->kind == P4D_ENCODER || l->architecture->embedding_norm;
 	/* an image's patches have a class token before them */
@@ -92,8 +47,8 @@ p4d_tape_writer p4d_transformers__writer(const p4d_layout *l, p4d_tape *tape)
 	    .trains = l->finetune == P4D_TUNE_FULL,
 	    .keeps_frozen = keeps_frozen(l),
 	    .gathers = p4d_transformers__gathers_experts(l),
-	    .masked = (always || (!l->packing && l->micro_batch > 1)) && l->flash_attention &&
-		      l->architecture->kind != P4D_VISION,
+	    .masked = (l->architecture->always_masked || (!l->packing && l->micro_batch > 1)) &&
+		      l->flash_attention && l->architecture->kind != P4D_VISION,
 	};
 }
 
@@ -176,7 +131,14 @@ static p4d_tape_tensor minus_mean(p4d_tape_writer *w, p4d_tape_tensor x, uint64_
 
 p4d_tape_tensor p4d_transformers__norm(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t columns)
 {
-	return p4d_transformers__norm_by(w, x, columns, p4d_transformers__code(w->layout).norm);
+	const p4d_layout *l = w->layout;
+	const p4d_architecture *a = l->architecture;
+	const bool layer = l->norm_tensors == 2 || a->norm == P4D_LAYERNORM_SCALE;
+
+	return p4d_transformers__norm_by(w, x, columns,
+					 a->norm_code != P4D_NORM_USUAL ? a->norm_code
+					 : layer                        ? P4D_NORM_LAYER
+									: P4D_NORM_LLAMA);
 }
 
 p4d_tape_tensor p4d_transformers__norm_by(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t columns,
@@ -236,7 +198,7 @@ static p4d_tape_tensor quantized(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t
  * (transformers_weight_conversion.py, whose table lacks it). */
 bool p4d_transformers__adapts(const p4d_layout *l, unsigned target)
 {
-	const bool experts = l->experts && !p4d_transformers__code(l).gated_shared &&
+	const bool experts = l->experts && !p4d_transformers__gates_shared(l) &&
 			     target & (P4D_TARGET_GATE | P4D_TARGET_UP | P4D_TARGET_DOWN);
 
 	if (target == P4D_TRANSFORMERS_STATE)
@@ -310,7 +272,7 @@ p4d_tape_tensor p4d_transformers__activated(p4d_tape_writer *w, p4d_tape_tensor 
 		p4d_op_last(w)->back_scratch = 2 * x.elements * x.element;
 		return y;
 	}
-	if (!p4d_transformers__code(w->layout).gelu_in_python)
+	if (!w->layout->architecture->gelu_in_python)
 		return p4d_op_map(w, x, true, false);
 	const p4d_tape_tensor half = p4d_op_map(w, x, false, false);
 	p4d_tape_tensor cube = p4d_op_map(w, w->autocast ? p4d_op_cast(w, x, 4) : x, true, false);
@@ -331,7 +293,7 @@ p4d_tape_tensor p4d_transformers__mlp(p4d_tape_writer *w, p4d_tape_tensor x, uin
 	if (!l->glu) {
 		y = p4d_transformers__linear(w, x, l->hidden, ffn, P4D_TARGET_UP);
 		y = p4d_transformers__activated(w, y);
-	} else if (p4d_transformers__code(l).fuses_gate_up) {
+	} else if (p4d_transformers__joins_gate_up(l)) {
 		const p4d_tape_tensor both =
 		    p4d_transformers__linear(w, x, l->hidden, 2 * ffn, P4D_TARGET_UP);
 		const p4d_tape_tensor gate = p4d_op_view(w, both, both.elements / 2),

@@ -65,8 +65,7 @@ size_t p4d_transformers__linears(const p4d_layout *l, unsigned kind,
 							  : 0,
 		       latent = l->kv_rank, queries = l->q_rank;
 	const uint64_t wide = l->heads * (l->head_dim + l->rope_dim);
-	const bool qkv = l->architecture->fused_qkv && !latent,
-		   gate_up = p4d_transformers__code(l).fuses_gate_up;
+	const bool qkv = l->architecture->fused_qkv && !latent, gate_up = p4d_transformers__joins_gate_up(l);
 	const p4d_transformers_linear all[] = {
 	    {P4D_TARGET_Q, attends ? h : 0,
 	     latent                             ? queries

@@ -4,7 +4,12 @@
 #include <stddef.h>
 
 const p4d_architecture p4d_architectures[P4D_ARCHITECTURES] = {
-#define ARCHITECTURE(id, label, ...) [P4D_ARCHITECTURE_##id] = {.name = label, __VA_ARGS__},
+#define ARCHITECTURE(id, label, norm_, rotated_, bias_, ...) \
+	[P4D_ARCHITECTURE_##id] = {.name = label, \
+				   .norm_code = P4D_NORM_##norm_, \
+				   .rotated = P4D_ROTATED_##rotated_, \
+				   .bias = P4D_BIAS_##bias_, \
+				   __VA_ARGS__},
 #include "request/architectures.def"
 #undef ARCHITECTURE
 };
@@ -55,9 +60,9 @@ const char *p4d_architecture_block_difference(const p4d_request *r)
 		return "capped scores or logits";
 	if (a->multipliers)
 		return "factors on embeddings, residuals or logits";
-	if (a->partial_rope || a->unrotated_every)
-		return a->partial_rope ? "rotary positions of a part of each head"
-				       : "layers without positions";
+	if (p4d_architecture_turns_part(a) || a->unrotated_every)
+		return p4d_architecture_turns_part(a) ? "rotary positions of a part of each head"
+						      : "layers without positions";
 	switch (r->value[P4D_NORM]) {
 	case P4D_LAYERNORM_SCALE:
 		return "LayerNorm without shift";

@@ -29,6 +29,28 @@ typedef enum p4d_norm_place {
 	P4D_NORMS_AROUND, /* both (Gemma 2): four of a layer */
 } p4d_norm_place;
 
+/* How a norm is computed. USUAL: as PyTorch's LayerNorm, or as Llama's RMSNorm, by the option norm. */
+typedef enum p4d_norm_code {
+	P4D_NORM_USUAL,
+	P4D_NORM_LLAMA,
+	P4D_NORM_LAYER,
+	P4D_NORM_GEMMA,
+	P4D_NORM_OLMO2,
+	P4D_NORM_COHERE,
+	P4D_NORM_NEMOTRON, /* in the type that autocast lowers to */
+	P4D_NORM_OLMO
+} p4d_norm_code;
+
+/* Per mille of a head that rotary positions turn; the rest is copied beside it. PADDED: so is nothing
+ * (Phi-3). */
+typedef enum p4d_rotated {
+	P4D_ROTATED_NOT = 0,
+	P4D_ROTATED_QUARTER = 250,
+	P4D_ROTATED_HALF = 500,
+	P4D_ROTATED_PADDED = 999,
+	P4D_ROTATED_WHOLE = 1000
+} p4d_rotated;
+
 typedef struct p4d_architecture {
 	const char *name;
 	p4d_model_kind kind;
@@ -47,7 +69,7 @@ typedef struct p4d_architecture {
 	bool fused_gate_up; /* so are gate and up */
 
 	/* attention */
-	bool partial_rope;             /* only a part of each head is turned: the rest is copied beside it */
+	p4d_rotated rotated;
 	unsigned unrotated_every;      /* every so manieth layer has no positions; 0: all have */
 	unsigned full_attention_every; /* with --sliding-window every so manieth layer attends to all; 0: none
 					  does */
@@ -76,9 +98,39 @@ typedef struct p4d_architecture {
 	const char *
 	    multipliers; /* factors on embeddings, residuals, scores or logits, without memory of their own */
 
+	/* how the modeling code of the transformers library computes what is above */
+	p4d_norm_code norm_code;
+	bool gelu_in_python; /* gelu_new, term by term */
+	bool joins_gate_up;  /* one product, whatever adapters call it */
+	bool own_linear;     /* products do not call torch's linear function */
+	bool splits_at_once; /* query, key and value leave their product by one split */
+	bool rotates_in_fp32;
+	bool restores_rotated; /* what is rotated is cast back to its type */
+	bool scales_query, scales_residual, scales_logits;
+	bool logits_in_fp32;
+	bool always_masked;    /* a mask is made also where nothing is to be masked */
+	bool always_drops;     /* dropout is called also at 0 */
+	bool drops_scores;     /* so is that of eager attention's scores */
+	bool broadcasts_keys;  /* with a mask, too */
+	bool scores_in_fp32;   /* eager attention: queries and keys are cast before their product */
+	bool keeps_raw_scores; /* a name of the code holds them until the result is there; the scale is
+				  applied in place */
+	bool softmax_as_is;    /* in the type that the scores have */
+	bool adds_alibi;       /* to scores, in a tensor of its own */
+
+	/* other programs */
+	bool gpt2_modules;            /* modules have GPT-2's names (c_attn, c_fc) */
+	const char *megatron_pattern; /* letters of --layer-pattern that Megatron-LM has for it; NULL: none */
+
 	bool unvalidated; /* no memory of such a model was compared with a real one: it refuses no job by
 			     itself */
 } p4d_architecture;
+
+/* Whether rotary positions turn a part of each head only. */
+static inline bool p4d_architecture_turns_part(const p4d_architecture *a)
+{
+	return a->rotated != P4D_ROTATED_NOT && a->rotated < P4D_ROTATED_PADDED;
+}
 
 /* By the value of --architecture; P4D_ARCHITECTURES of them. The first is Llama's. */
 extern const p4d_architecture p4d_architectures[];

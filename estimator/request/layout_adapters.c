@@ -47,7 +47,7 @@ static const struct {
 /* p4d-train knows the layers of a model by their own names; other programs train any model. */
 static bool is_named(const p4d_request *r, module_family family)
 {
-	const bool gpt2 = r->value[P4D_ARCHITECTURE] == P4D_ARCHITECTURE_GPT2;
+	const bool gpt2 = p4d_architecture_of(r)->gpt2_modules;
 
 	return r->value[P4D_FRAMEWORK] != P4D_FRAMEWORK_P4D || family == OF_ALL ||
 	       family == (gpt2 ? OF_GPT2 : OF_LLAMA);

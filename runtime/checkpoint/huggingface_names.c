@@ -25,7 +25,7 @@ static const struct module {
 
 bool p4d_huggingface__is_gpt2(const p4d_layout *l)
 {
-	return l->architecture == &p4d_architectures[P4D_ARCHITECTURE_GPT2];
+	return l->architecture->gpt2_modules;
 }
 
 /* Length of this beginning of a name; 0: it begins in another way. */
