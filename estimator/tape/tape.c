@@ -110,47 +110,6 @@ static void list_endings(const player *p, endings *e)
 		}
 }
 
-p4d_tape_pass p4d_tape_forward(const p4d_tape *t, bool save, bool again, bool keep_input)
-{
-	player p;
-	unsigned end = t->operations;
-	endings forgotten;
-
-	start(&p, t, save);
-	list_endings(&p, &forgotten);
-	while (again && end && !saves(&t->operation[end - 1]))
-		end--;
-	for (unsigned i = 0; i < end; i++) {
-		const p4d_tape_operation *o = &t->operation[i];
-		const bool own = o->out >= 0 && t->value[o->out].storage == o->out;
-		p.live += own ? (int64_t)t->value[o->out].bytes : 0;
-		p.live += (save ? (int64_t)o->kept : 0) + (int64_t)o->copy;
-		look(&p, o->scratch);
-		if (o->copy && !save && !o->cached)
-			p.live -= (int64_t)o->copy;
-		if (o->copy && o->cached && !save)
-			p.cached += (int64_t)o->copy;
-		for (short v = forgotten.first[i]; v >= 0; v = forgotten.next[v])
-			if (!p.saved[v] &&
-			    (i + 1 < t->operations || v != t->value[o->out < 0 ? 0 : o->out].storage))
-				p.live -= (int64_t)t->value[v].bytes;
-	}
-	/* what an early end leaves behind */
-	for (unsigned i = 0; end < t->operations && i < end; i++) {
-		const short v = t->operation[i].out;
-		if (v > 0 && p.until[v] >= (short)end && t->value[v].storage == v && !p.saved[v])
-			p.live -= (int64_t)t->value[v].bytes;
-	}
-	if (!keep_input && !p.saved[0])
-		p.live -= (int64_t)t->value[0].bytes;
-	return (p4d_tape_pass){.most = p.most, .end = {p.live, 0}, .cached = p.cached};
-}
-
-static bool same_storage(const p4d_tape *t, short value, unsigned storage)
-{
-	return value >= 0 && t->value[value].storage == (short)storage;
-}
-
 /* Storages of results that stay. */
 static void staying(const p4d_tape *t, bool stays[P4D_TAPE_VALUES])
 {
@@ -160,51 +119,85 @@ static void staying(const p4d_tape *t, bool stays[P4D_TAPE_VALUES])
 			stays[t->value[t->operation[i].out].storage] = true;
 }
 
+/* What operations keep for the backward pass: those whose result stays, and the others. */
+typedef struct kept_by {
+	bool staying, others;
+} kept_by;
+
+/* Operations 0..end-1. there: storages whose memory was there before; NULL: none. */
+static void walk(player *p, unsigned end, kept_by kept, const bool *there)
+{
+	const p4d_tape *t = p->tape;
+	endings forgotten;
+
+	list_endings(p, &forgotten);
+	for (unsigned i = 0; i < end; i++) {
+		const p4d_tape_operation *o = &t->operation[i];
+		const short result = o->out < 0 ? -1 : t->value[o->out].storage;
+		const short last = i + 1 == t->operations ? result < 0 ? 0 : result : -1;
+		if (result >= 0 && result == o->out && !(there && there[result]))
+			p->live += (int64_t)t->value[result].bytes;
+		p->live +=
+		    ((o->stays ? kept.staying : kept.others) ? (int64_t)o->kept : 0) + (int64_t)o->copy;
+		look(p, o->scratch);
+		if (!kept.others)
+			*(o->cached ? &p->cached : &p->live) += (o->cached ? 1 : -1) * (int64_t)o->copy;
+		for (short v = forgotten.first[i]; v >= 0; v = forgotten.next[v])
+			if (!p->saved[v] && v != last)
+				p->live -= (int64_t)t->value[v].bytes;
+	}
+}
+
+static p4d_tape_pass pass_of(const player *p)
+{
+	return (p4d_tape_pass){.most = p->most, .end = {p->live, 0}, .cached = p->cached};
+}
+
+p4d_tape_pass p4d_tape_forward(const p4d_tape *t, bool save, bool again, bool keep_input)
+{
+	player p;
+	unsigned end = t->operations;
+
+	start(&p, t, save);
+	while (again && end && !saves(&t->operation[end - 1]))
+		end--;
+	walk(&p, end, (kept_by){save, save}, NULL);
+	/* what an early end leaves behind */
+	for (unsigned i = 0; end < t->operations && i < end; i++) {
+		const short v = t->operation[i].out;
+		if (v > 0 && p.until[v] >= (short)end && t->value[v].storage == v && !p.saved[v])
+			p.live -= (int64_t)t->value[v].bytes;
+	}
+	if (!keep_input && !p.saved[0])
+		p.live -= (int64_t)t->value[0].bytes;
+	return pass_of(&p);
+}
+
 p4d_tape_pass p4d_tape_selected(const p4d_tape *t)
 {
 	player p;
 	bool stays[P4D_TAPE_VALUES];
-	endings forgotten;
 
 	start(&p, t, false);
-	list_endings(&p, &forgotten);
 	staying(t, stays);
-	for (unsigned i = 0; i < t->operations; i++) {
-		const p4d_tape_operation *o = &t->operation[i];
-		if (same_storage(t, o->out, (unsigned)o->out))
-			p.live += (int64_t)t->value[o->out].bytes;
-		p.live += o->stays ? (int64_t)o->kept : 0;
-		look(&p, o->scratch + o->copy);
-		for (short v = forgotten.first[i]; v >= 0; v = forgotten.next[v])
-			if (!stays[v] && !(i + 1 == t->operations && same_storage(t, o->out, (unsigned)v)))
-				p.live -= (int64_t)t->value[v].bytes;
-	}
-	return (p4d_tape_pass){.most = p.most, .end = {p.live, 0}};
+	for (unsigned v = 0; v < t->values; v++)
+		p.saved[v] = stays[v];
+	walk(&p, t->operations, (kept_by){true, false}, NULL);
+	return pass_of(&p);
 }
 
 p4d_tape_pass p4d_tape_again_selected(const p4d_tape *t)
 {
 	player p;
 	bool stays[P4D_TAPE_VALUES];
-	endings forgotten;
+	const short last = t->operation[t->operations - 1].out;
 
 	start(&p, t, true);
-	list_endings(&p, &forgotten);
 	staying(t, stays);
-	for (unsigned i = 0; i < t->operations; i++) {
-		const p4d_tape_operation *o = &t->operation[i];
-		if (same_storage(t, o->out, (unsigned)o->out) && !stays[o->out])
-			p.live += (int64_t)t->value[o->out].bytes;
-		p.live += (o->stays ? 0 : (int64_t)o->kept) + (int64_t)o->copy;
-		look(&p, o->scratch);
-		for (short v = forgotten.first[i]; v >= 0; v = forgotten.next[v])
-			if (!p.saved[v] && !(i + 1 == t->operations && same_storage(t, o->out, (unsigned)v)))
-				p.live -= (int64_t)t->value[v].bytes;
-	}
-	const short last = t->operation[t->operations - 1].out; /* nobody wants it again */
-	if (last >= 0 && !p.saved[t->value[last].storage])
+	walk(&p, t->operations, (kept_by){false, true}, stays);
+	if (last >= 0 && !p.saved[t->value[last].storage]) /* nobody wants it again */
 		p.live -= (int64_t)t->value[last].bytes;
-	return (p4d_tape_pass){.most = p.most, .end = {p.live, 0}};
+	return pass_of(&p);
 }
 
 /* Gradients of values: memory that they may share. */
