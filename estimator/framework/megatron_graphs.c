@@ -62,8 +62,7 @@ static void add(p4d_rows *rows, const char *name, const char *shard, p4d_wide el
 static p4d_wide widest(const p4d_rows *rows, const p4d_megatron_sizes *z)
 {
 	const int graphs = rows->layout->graphs;
-	const p4d_wide attention = (p4d_wide)z->tokens * (4 * z->A + 2 * z->G),
-		       ffn = p4d_megatron__widest_ffn(rows, z);
+	const p4d_wide attention = (p4d_wide)z->tokens * (4 * z->A + 2 * z->G), ffn = z->ffn_backward;
 
 	return graphs == P4D_GRAPHS_ATTENTION || (graphs == P4D_GRAPHS_LAYERS && attention > ffn) ? attention
 												  : ffn;

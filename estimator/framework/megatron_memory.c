@@ -5,6 +5,9 @@
  * tests/data/megatron_memory.csv) and with published measurements (tests/data/measured_memory.csv).
  * Activation counts follow Korthikanti et al. (arXiv 2205.05198).
  *
+ * What layers save stays rows and is not the sum that a tape gives: estimates show each by its name, graphs
+ * capture some of them, recomputation drops some, and a plan's hash has all.
+ *
  * Slots hold what layers save. The rows of a live point are what is held there beside them: of the moments of
  * a backward pass the widest, less what the layer has freed until then.
  */
@@ -364,6 +367,7 @@ void p4d_framework__megatron_rows(p4d_rows *rows)
 	p4d_megatron_sizes z = p4d_framework__megatron_sizes(rows->layout, rows->layout->micro_batch);
 	const p4d_megatron_again r = recomputed(rows);
 
+	p4d_megatron__size_ffn(rows, &z);
 	p4d_megatron__size_experts(rows, &z);
 	if (rows->layout->pattern_length)
 		p4d_megatron__size_states(rows, &z);

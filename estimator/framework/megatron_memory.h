@@ -50,8 +50,9 @@ typedef struct p4d_megatron_sizes {
 	 * pass beside the least that is freed until then; what is left of all layers when their passes are
 	 * over */
 	p4d_wide forward, backward, attention, attention_saved, left;
-	p4d_wide further; /* of layers for further tokens: what they save, in 16 bits */
-	bool gathers;     /* sequence parallelism: inputs of products are gathered */
+	p4d_wide ffn_forward, ffn_backward; /* the same of a feed-forward part without experts */
+	p4d_wide further;                   /* of layers for further tokens: what they save, in 16 bits */
+	bool gathers;                       /* sequence parallelism: inputs of products are gathered */
 } p4d_megatron_sizes;
 
 p4d_megatron_sizes p4d_framework__megatron_sizes(const p4d_layout *layout, uint64_t micro_batch);
@@ -85,6 +86,9 @@ void p4d_megatron__expert_libraries(p4d_rows *rows, const p4d_megatron_sizes *si
 /* Of one such layer: what its experts save, but for the router; the rows of that, of so many layers. */
 p4d_wide p4d_megatron__saved_by_experts(const p4d_layout *layout, const p4d_megatron_sizes *sizes);
 void p4d_megatron__keep_experts(p4d_rows *rows, const p4d_megatron_sizes *sizes, uint64_t layers);
+
+/* Fills ffn_forward and ffn_backward (megatron_states.c). */
+void p4d_megatron__size_ffn(const p4d_rows *rows, p4d_megatron_sizes *sizes);
 
 /* The same of hybrid models (megatron_states.c), whose layers are one block each. */
 void p4d_megatron__size_states(const p4d_rows *rows, p4d_megatron_sizes *sizes);
@@ -121,8 +125,6 @@ void p4d_megatron__mask(p4d_rows *rows, const p4d_megatron_again *again, const p
  * besides them (megatron_passes.c). */
 p4d_wide p4d_megatron__slot_bytes(const p4d_rows *rows, const p4d_megatron_sizes *sizes);
 uint64_t p4d_megatron__inputs_held(const p4d_rows *rows);
-/* Of tensors, the widest moment of the feed-forward part's backward pass (megatron_passes.c). */
-p4d_wide p4d_megatron__widest_ffn(const p4d_rows *rows, const p4d_megatron_sizes *sizes);
 
 /* A row of so many elements at one live point; none of 0. */
 static inline void p4d_megatron_held(p4d_rows *rows, p4d_live_point point, const char *name,

@@ -39,47 +39,6 @@ static p4d_wide beyond(p4d_wide more, p4d_wide less)
 	return more > less ? more - less : 0;
 }
 
-/*
- * The widest moment of a layer's backward pass beside the gradient of its output. Down: the gathered gradient
- * and the gradient of the activation. Activation: that, and those of gate and up, where its result is free.
- * Up: the gathered norm and its gradient, where all that the feed-forward part saved of these widths is free.
- * Gradients of weights are tensors of their own where products do not add to the main gradients.
- */
-p4d_wide p4d_megatron__widest_ffn(const p4d_rows *rows, const p4d_megatron_sizes *z)
-{
-	const p4d_layout *l = rows->layout;
-	const p4d_wide t = z->tokens, wide = t * z->h, weights = l->te_wgrad ? 0 : z->h;
-	const bool fp8 = p4d_megatron__fp8(l); /* gradients are cast beside them */
-	const unsigned copies = p4d_megatron__fp8_copies(rows);
-	const p4d_wide gradient = fp8 ? wide * copies / 2 : z->gathers ? wide : 0;
-	/* what the norm saved, or is gathered of it; in FP8 the former is free when its gradient is there */
-	const p4d_wide norm = !fp8         ? wide
-			      : z->gathers ? wide * p4d_megatron__fp8_gathered(rows) / 2
-					   : wide / 2;
-	const p4d_wide down = gradient + (t + weights) * z->F;
-	const p4d_wide up = wide + norm + (z->gathers ? (p4d_wide)z->own * z->h : 0) + weights * z->up +
-			    (fp8 ? t * z->up * copies / 2 : 0);
-
-	/* the activation's result, which is free by then, is half as large */
-	const p4d_wide activation =
-	    t * (z->up + (fp8 ? z->F - (p4d_megatron__fp8_bytes(l, z->F) + 1) / 2 : 0));
-
-	return P4D_MOST(P4D_MOST(down, activation), beyond(up, t * z->product));
-}
-
-/*
- * Of a layer's last product, its result; in FP8 what it is given, before it was cast, and the copy that is
- * not kept.
- */
-static p4d_wide last_product(const p4d_rows *rows, const p4d_megatron_sizes *z)
-{
-	const p4d_wide t = z->tokens;
-	const p4d_wide cast =
-	    p4d_megatron__fp8(rows->layout) ? t * z->F * (1 + p4d_megatron__fp8_copies(rows)) / 2 : 0;
-
-	return t * z->h + cast;
-}
-
 /* Where layers, or those with experts alone, are recomputed, their forward pass is a part of the backward. */
 static p4d_wide widest_of_layer(const p4d_rows *rows, const p4d_megatron_sizes *z)
 {
@@ -88,8 +47,8 @@ static p4d_wide widest_of_layer(const p4d_rows *rows, const p4d_megatron_sizes *
 
 	if (!z->backward)
 		return l->recompute >= P4D_RECOMPUTE_MLP
-			   ? P4D_MOST(last_product(rows, z), p4d_megatron__widest_ffn(rows, z))
-			   : p4d_megatron__widest_ffn(rows, z);
+			   ? P4D_MOST(beyond(z->ffn_forward, (p4d_wide)z->own * z->h), z->ffn_backward)
+			   : z->ffn_backward;
 	/* before its result is there, which has a row */
 	return again ? P4D_MOST(beyond(z->forward, (p4d_wide)z->own * z->h), z->backward) : z->backward;
 }
@@ -198,11 +157,11 @@ static void add_passes(p4d_rows *rows, const p4d_megatron_again *r, const p4d_me
 				   backward_latent(r, z, inputs)));
 	/* of the last layer, when all slots are taken: the last product's result and what follows; a received
 	 * gradient, and without interleaving the input of the last backward pass */
-	p4d_megatron_held(rows, P4D_AT_FORWARD, "forward.output", ALONG, P4D_PART_WORKING_SET,
-			  P4D_MOST(P4D_MOST(P4D_MOST(last_product(rows, z) + narrow, z->forward),
-					    ring && !layers ? attention : 0),
-				   p4d_megatron__unfused_forward(rows, z)) +
-			      (inputs + (full && received) + (inputs && l->vpp == 1)) * narrow);
+	p4d_megatron_held(
+	    rows, P4D_AT_FORWARD, "forward.output", ALONG, P4D_PART_WORKING_SET,
+	    P4D_MOST(P4D_MOST(P4D_MOST(z->ffn_forward, z->forward), ring && !layers ? attention : 0),
+		     p4d_megatron__unfused_forward(rows, z)) +
+		(inputs + (full && received) + (inputs && l->vpp == 1)) * narrow);
 	/* after the last pass: inputs that chunks refer to, and their gradients */
 	p4d_megatron_held(rows, P4D_AT_OPTIMIZER, "experts.left", ALONG, P4D_PART_WORKING_SET, 2 * z->left);
 	p4d_megatron_held(rows, P4D_AT_BACKWARD_FFN, "experts.gradients", ALONG, P4D_PART_WORKING_SET,

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Megatron-LM's hybrid models: MambaModel, whose layers are one block each (ssm/mamba_block.py), and GPTModel
- * with gated delta nets (ssm/gated_delta_net.py), whose layers are two. What blocks save, and the widest
- * moments of their passes. Found in the code of Megatron-Core 0.16.1, of mamba-ssm 2.3.2
- * (ops/triton/ssd_combined.py, MambaSplitConv1dScanCombinedFn) and of flash-linear-attention
+ * Megatron-LM's layers as blocks of Transformer Engine's modules, played as tapes: the feed-forward part of
+ * all models, and the blocks of hybrid ones. Those are MambaModel, whose layers are one block each
+ * (ssm/mamba_block.py), and GPTModel with gated delta nets (ssm/gated_delta_net.py), whose layers are two.
+ * What blocks save, and the widest moments of their passes. Found in the code of Megatron-Core 0.16.1, of
+ * mamba-ssm 2.3.2 (ops/triton/ssd_combined.py, MambaSplitConv1dScanCombinedFn) and of flash-linear-attention
  * (ops/gated_delta_rule/chunk.py), and compared with what these allocate (tests/data/megatron_hybrids.csv,
  * megatron_hybrid_experts.csv).
  *
@@ -57,8 +58,41 @@ typedef struct block_memory {
 typedef struct te_block {
 	p4d_tape_writer w;
 	const p4d_megatron_sizes *z;
-	unsigned element; /* bytes */
+	unsigned element;          /* bytes */
+	unsigned copies, gathered; /* in FP8, of what is cast, and of an input that is gathered; else 0 */
 } te_block;
+
+static te_block block_of(const p4d_rows *rows, const p4d_megatron_sizes *z, p4d_tape *tape)
+{
+	const p4d_layout *l = rows->layout;
+	const bool fp8 = p4d_megatron__fp8(l);
+
+	return (te_block){.w = {.tape = tape, .layout = l},
+			  .z = z,
+			  .element = p4d_dtype_of(l) == P4D_DT_FP32 ? 4 : 2,
+			  .copies = fp8 ? p4d_megatron__fp8_copies(rows) : 0,
+			  .gathered = fp8 ? p4d_megatron__fp8_gathered(rows) : 0};
+}
+
+/*
+ * A product. What it keeps of its input is the input itself, in FP8 one copy of it; the other copies go, as
+ * do those of the gradient. The weight's gradient is a tensor of its own unless it is added to the main one.
+ */
+static p4d_tape_operation *product(te_block *b, p4d_tape_tensor x, uint64_t in, p4d_tape_tensor y,
+				   uint64_t out)
+{
+	p4d_tape_operation *o = p4d_op_append(&b->w, x, y, P4D_NEW_GRADIENT);
+
+	if (b->copies) {
+		o->kept = p4d_megatron__fp8_bytes(b->w.layout, x.elements);
+		o->scratch = (b->copies - 1) * x.elements;
+		o->back_scratch = b->copies * y.elements;
+	} else {
+		o->saved[0] = x.value;
+	}
+	o->weight = b->w.layout->te_wgrad ? 0 : in * out * b->element;
+	return o;
+}
 
 /* LayerNormLinear (module/layernorm_linear.py): saved are its input, that normed, and statistics. With
  * sequence parallelism the normed input is gathered, backward again, and the sum of its gradient is
@@ -67,17 +101,17 @@ static p4d_tape_tensor norm_and_product(te_block *b, uint64_t columns)
 {
 	p4d_tape_writer *w = &b->w;
 	const p4d_megatron_sizes *z = b->z;
-	const uint64_t wide = z->tokens * z->h * b->element;
+	const uint64_t wide = z->tokens * z->h;
 
 	w->tokens = z->own;
 	const p4d_tape_tensor x = p4d_op_begin(w, z->h, b->element, true);
-	const p4d_tape_tensor normed = p4d_op_map(w, x, true, true);
+	const p4d_tape_tensor normed = p4d_op_map(w, x, true, !b->copies);
 	p4d_op_last(w)->kept = z->own * 4;
 	const p4d_tape_tensor y = p4d_op_made(w, z->tokens * columns, b->element, true);
-	p4d_tape_operation *o = p4d_op_append(w, normed, y, P4D_NEW_GRADIENT);
-	o->saved[0] = normed.value;
-	o->scratch = z->gathers ? wide : 0;
-	o->back_scratch = z->gathers ? 2 * wide : 0;
+	p4d_tape_operation *o = product(b, normed, z->h, y, columns);
+	const uint64_t input = wide * (b->copies ? b->gathered : b->element); /* gathered */
+	o->scratch += z->gathers ? input : 0;
+	o->back_scratch += z->gathers ? input + wide * b->element : 0;
 	return y;
 }
 
@@ -95,23 +129,29 @@ static p4d_tape_tensor mixed(te_block *b, p4d_tape_tensor x, uint64_t columns, p
 	return y;
 }
 
-/* Linear (module/linear.py): a sum over ranks, which is scattered; backward the gradient is gathered. */
-static block_memory with_last_product(te_block *b, p4d_tape_tensor y)
+/* Linear (module/linear.py): a sum over ranks, which is scattered; backward the gradient is gathered, in FP8
+ * as copies. */
+static block_memory with_last_product(te_block *b, p4d_tape_tensor y, uint64_t columns)
 {
 	p4d_tape_writer *w = &b->w;
 	const p4d_megatron_sizes *z = b->z;
-	p4d_tape_tensor out = p4d_op_made(w, z->tokens * z->h, b->element, true);
+	const uint64_t wide = z->tokens * z->h, narrow = z->own * z->h;
+	const bool at_once = z->gathers && b->copies;
+	p4d_tape_tensor out = p4d_op_made(w, at_once ? narrow : wide, b->element, true);
 
-	p4d_op_append(w, y, out, P4D_NEW_GRADIENT)->saved[0] = y.value;
-	if (z->gathers) {
-		const p4d_tape_tensor own = p4d_op_made(w, z->own * z->h, b->element, true);
+	p4d_tape_operation *o = product(b, y, columns, out, z->h);
+	if (at_once) {
+		o->scratch += wide * b->element;
+		o->back_scratch = b->copies * wide;
+	} else if (z->gathers) {
+		const p4d_tape_tensor own = p4d_op_made(w, narrow, b->element, true);
 		p4d_op_append(w, out, own, P4D_NEW_GRADIENT);
 		out = own;
 	}
 	p4d_op_plus(w, out, (p4d_tape_tensor){.value = 0, .element = (unsigned char)b->element});
 	const p4d_tape_pass forward = p4d_tape_forward(w->tape, true, false, false);
 	const p4d_tape_pass backward = p4d_tape_backward(w->tape, true, false);
-	const int64_t result = (int64_t)(z->own * z->h * b->element);
+	const int64_t result = (int64_t)(narrow * b->element);
 	/* the input, which is saved, is as large as the result, which is not */
 	return (block_memory){
 	    .saved = (p4d_wide)(forward.end.live / b->element),
@@ -131,9 +171,11 @@ static block_memory of_mamba2(const p4d_layout *l, te_block *b)
 	const p4d_wide t = b->z->tokens;
 	const p4d_tape_tensor all = norm_and_product(b, (uint64_t)w.all);
 
-	return with_last_product(b, mixed(b, all, (uint64_t)w.values, t * 2 * w.values,
-					  t * (w.mixed + 3 * w.states),
-					  t * (2 * w.mixed + 6 * w.states + 2 * w.scores + 9 * w.heads)));
+	return with_last_product(b,
+				 mixed(b, all, (uint64_t)w.values, t * 2 * w.values,
+				       t * (w.mixed + 3 * w.states),
+				       t * (2 * w.mixed + 6 * w.states + 2 * w.scores + 9 * w.heads)),
+				 (uint64_t)w.values);
 }
 
 /*
@@ -159,9 +201,11 @@ static block_memory of_delta_net(const p4d_layout *l, te_block *b)
 	const p4d_wide kept = beyond(saved_by_delta_net(l), w.all + w.values);
 	const p4d_tape_tensor all = norm_and_product(b, (uint64_t)w.all);
 
-	return with_last_product(b, mixed(b, all, (uint64_t)w.values, t * kept,
-					  t * (2 * keys + w.values + w.states),
-					  t * beyond(6 * keys + 2 * w.values + 2 * w.states, w.all)));
+	return with_last_product(b,
+				 mixed(b, all, (uint64_t)w.values, t * kept,
+				       t * (2 * keys + w.values + w.states),
+				       t * beyond(6 * keys + 2 * w.values + 2 * w.states, w.all)),
+				 (uint64_t)w.values);
 }
 
 /* What attention saves of each token: with norms of queries and keys what goes into them, with gates those
@@ -200,16 +244,39 @@ static block_memory of_attention(const p4d_layout *l, te_block *b)
 	const p4d_wide result = again ? z->A + 2 * z->G + statistics : 0;
 	const p4d_tape_tensor x = norm_and_product(b, all);
 
-	return with_last_product(b, mixed(b, x, z->A, t * more, again ? t * statistics : 0,
-					  t * (result + (kernel > all ? kernel - all : 0))));
+	return with_last_product(b,
+				 mixed(b, x, z->A, t * more, again ? t * statistics : 0,
+				       t * (result + (kernel > all ? kernel - all : 0))),
+				 z->A);
 }
 
+/* Unfused, the activation also keeps its result and the other half. */
 static block_memory of_feed_forward(te_block *b)
 {
+	const p4d_layout *l = b->w.layout;
 	const p4d_megatron_sizes *z = b->z;
 	const p4d_tape_tensor up = norm_and_product(b, z->up);
+	const p4d_wide halves = l->glu && !l->fused_swiglu ? 2 * (p4d_wide)z->tokens * z->F : 0;
 
-	return with_last_product(b, mixed(b, up, z->F, (p4d_wide)z->tokens * (z->product - z->F), 0, 0));
+	return with_last_product(b, mixed(b, up, z->F, halves, 0, 0), z->F);
+}
+
+void p4d_megatron__size_ffn(const p4d_rows *rows, p4d_megatron_sizes *z)
+{
+	const p4d_wide all = z->tokens * ((p4d_wide)z->h + z->up + 3 * (p4d_wide)z->F);
+	bool known = false;
+	block_memory own, *ffn = p4d_plan_memo_numbers(rows->memo, rows->layout, rows->gpu, &known);
+	p4d_tape tape;
+
+	_Static_assert(sizeof(own) <= P4D_PLAN_MEMO_BYTES, "a memo has room for a block");
+	ffn = ffn ? ffn : &own;
+	if (!known) {
+		te_block b = block_of(rows, z, &tape);
+		/* tapes count in int64_t; no plan has as much */
+		*ffn = all >> 53 ? (block_memory){.backward = (p4d_wide)1 << 100} : of_feed_forward(&b);
+	}
+	z->ffn_forward = ffn->forward;
+	z->ffn_backward = ffn->backward;
 }
 
 static block_memory of_mixer(const p4d_layout *l, te_block *b, p4d_mixer mixer)
@@ -265,8 +332,7 @@ void p4d_megatron__size_states(const p4d_rows *rows, p4d_megatron_sizes *z)
 	const uint64_t from = p4d_parameters_first_layer(l, rows->stage, 0);
 	pass_moments m = {.received = rows->last ? 0 : (p4d_wide)z->own * z->h};
 	p4d_tape tape;
-	te_block b = {
-	    .w = {.tape = &tape, .layout = l}, .z = z, .element = p4d_dtype_of(l) == P4D_DT_FP32 ? 4 : 2};
+	te_block b = block_of(rows, z, &tape);
 
 	z->mixed = true;
 	z->ffn = 0;

@@ -159,7 +159,7 @@ static void play_layers(titan_step *p, p4d_rows *rows)
 {
 	const p4d_layout *l = p->l;
 	bool known = false;
-	played own, *of = p4d_plan_memo_numbers(rows->memo, l, &known);
+	played own, *of = p4d_plan_memo_numbers(rows->memo, l, rows->gpu, &known);
 	p4d_tape tape;
 
 	of = of ? of : &own;

@@ -18,13 +18,13 @@ static size_t place_of(const p4d_layout *l)
 }
 
 /* Its entry, a free one, or that of another layout, which it replaces. */
-static p4d_plan_memo_entry *entry_of(const p4d_plan_memo *memo, const p4d_layout *l)
+static p4d_plan_memo_entry *entry_of(const p4d_plan_memo *memo, const p4d_layout *l, const p4d_gpu *gpu)
 {
 	const size_t place = place_of(l);
 
 	for (size_t i = 0; i < TRIES; i++) {
 		p4d_plan_memo_entry *e = &memo->entry[(place + i) & (memo->entries - 1)];
-		if (!e->known || memcmp(e->layout, l, KEY) == 0)
+		if (!e->known || (e->gpu == gpu && memcmp(e->layout, l, KEY) == 0))
 			return e;
 	}
 	return &memo->entry[place & (memo->entries - 1)];
@@ -35,7 +35,8 @@ p4d_plan_memo p4d_plan_memo_of(size_t entries)
 	return (p4d_plan_memo){entries, calloc(entries, sizeof(p4d_plan_memo_entry))};
 }
 
-void *p4d_plan_memo_numbers(const p4d_plan_memo *memo, const p4d_layout *layout, bool *known)
+void *p4d_plan_memo_numbers(const p4d_plan_memo *memo, const p4d_layout *layout, const p4d_gpu *gpu,
+			    bool *known)
 {
 	p4d_layout l;
 
@@ -47,10 +48,11 @@ void *p4d_plan_memo_numbers(const p4d_plan_memo *memo, const p4d_layout *layout,
 	l.schedule = l.vocab_parallel = 0;
 	l.uneven_chunks = l.overlap_p2p = false;
 	l.pp = l.pp > 1;
-	p4d_plan_memo_entry *e = entry_of(memo, &l);
-	*known = e->known && memcmp(e->layout, &l, KEY) == 0;
+	p4d_plan_memo_entry *e = entry_of(memo, &l, gpu);
+	*known = e->known && e->gpu == gpu && memcmp(e->layout, &l, KEY) == 0;
 	if (!*known) {
 		memcpy(e->layout, &l, KEY);
+		e->gpu = gpu;
 		e->known = true;
 	}
 	return e->numbers;

@@ -3,6 +3,7 @@
 
 #include <stddef.h>
 
+#include "gpu/gpu.h"
 #include "request/layout.h"
 
 /*
@@ -14,7 +15,8 @@ enum { P4D_PLAN_MEMO_BYTES = 256 };
 
 typedef struct p4d_plan_memo_entry {
 	unsigned char layout[offsetof(p4d_layout, stage_layers)]; /* without those members */
-	_Alignas(8) unsigned char numbers[P4D_PLAN_MEMO_BYTES];
+	const p4d_gpu *gpu;
+	_Alignas(16) unsigned char numbers[P4D_PLAN_MEMO_BYTES];
 	bool known;
 } p4d_plan_memo_entry;
 
@@ -27,6 +29,8 @@ typedef struct p4d_plan_memo {
 p4d_plan_memo p4d_plan_memo_of(size_t entries);
 
 /*
- * The numbers of the layout. *known: they are there; else the caller fills them in. NULL without a memo.
+ * The numbers of the layout on a GPU, which may be NULL. *known: they are there; else the caller fills them
+ * in. NULL without a memo.
  */
-void *p4d_plan_memo_numbers(const p4d_plan_memo *memo, const p4d_layout *layout, bool *known);
+void *p4d_plan_memo_numbers(const p4d_plan_memo *memo, const p4d_layout *layout, const p4d_gpu *gpu,
+			    bool *known);
