@@ -24,7 +24,7 @@ void p4d_reserved__give(p4d_reserved *r, p4d_torch_held_blocks *from, unsigned c
 	p4d_torch_blocks__release(&r->main, from, count);
 }
 
-static void take_for_a_while(p4d_reserved *r, p4d_wide bytes)
+void p4d_reserved__take_for_a_while(p4d_reserved *r, p4d_wide bytes)
 {
 	const unsigned before = r->some.count;
 
@@ -126,7 +126,7 @@ static void load_quantized(p4d_reserved *r, uint64_t elements)
 	p4d_reserved__take(r, &r->some, elements / 64 * 4);
 	p4d_reserved__take(r, NULL, r->l->quant == P4D_QUANT_NF4 ? elements / 2 : elements);
 	p4d_reserved__take(r, NULL, elements / 64);
-	take_for_a_while(r, elements / 64 * 4);
+	p4d_reserved__take_for_a_while(r, elements / 64 * 4);
 	p4d_reserved__give(r, &r->some, before);
 }
 
@@ -138,7 +138,7 @@ static void load_frozen(p4d_reserved *r)
 	p4d_torch_held_blocks *tables = &r->grads;
 
 	if (quantized) /* transformers asks for room for all at once, in a block that it gives back */
-		take_for_a_while(r, r->quantized_bytes);
+		p4d_reserved__take_for_a_while(r, r->quantized_bytes);
 	p4d_reserved__take(r, tables, (p4d_wide)loaded * table_of(r->l));
 	if (!r->l->tied && quantized)
 		p4d_reserved__take(r, tables, (p4d_wide)loaded * table_of(r->l));
@@ -212,7 +212,7 @@ static void add_gradient(void *owner, uint64_t bytes)
 	if (r->micro_batch == 0)
 		p4d_reserved__take(r, &r->grads, bytes);
 	else
-		take_for_a_while(r, bytes);
+		p4d_reserved__take_for_a_while(r, bytes);
 }
 
 static void call(p4d_reserved *r, void (*hook)(p4d_reserved *r, unsigned unit), unsigned unit)
@@ -301,7 +301,7 @@ static void run_backward_of_embedding(p4d_reserved *r, p4d_allocated gradient)
 		p4d_reserved__take(r, &r->some, bytes);
 	else
 		r->b.gradient(r, (uint64_t)bytes);
-	take_for_a_while(r, sums_of_rows(r));
+	p4d_reserved__take_for_a_while(r, sums_of_rows(r));
 	p4d_caching_allocator_give(&r->main, gradient);
 	p4d_reserved__give(r, &r->some, 0);
 	call(r, r->engine->after_backward, 0);
@@ -400,6 +400,8 @@ static const p4d_reserved_engine *engine_of(const p4d_layout *l)
 {
 	if (l->framework == P4D_FRAMEWORK_FSDP && !l->flat_parameters)
 		return &p4d_reserved__units;
+	if (l->framework == P4D_FRAMEWORK_DEEPSPEED)
+		return l->zero_stage ? &p4d_reserved__zero : &p4d_reserved__bf16;
 	return &one_copy;
 }
 
@@ -418,8 +420,8 @@ static void start(p4d_reserved *r, const p4d_layout *l, uint32_t layers)
 	r->full = l->finetune == P4D_TUNE_FULL;
 	r->again = l->recompute == P4D_RECOMPUTE_FULL;
 	r->all_need = r->full || r->again;
-	r->stored = z.param;
-	r->trained = r->full ? z.param : l->adapter_fp32 ? 4 : 2;
+	r->stored = l->framework == P4D_FRAMEWORK_DEEPSPEED ? z.element : z.param;
+	r->trained = r->full ? r->stored : l->adapter_fp32 ? 4 : 2;
 	r->micro_batches = l->micro_batches > 1 ? 2 : 1;
 	r->places = l->positions * l->hidden;
 	r->w = p4d_transformers__writer(l, &r->tape);
@@ -429,7 +431,9 @@ static void start(p4d_reserved *r, const p4d_layout *l, uint32_t layers)
 	r->b.allocator = &r->main;
 	r->b.workspace = 32 * MIB;
 	r->engine = engine_of(l);
-	r->shards = r->engine == &one_copy ? 1 : l->shard_degree ? l->shard_degree : l->dp;
+	r->shards = r->engine == &one_copy || r->engine == &p4d_reserved__bf16 ? 1
+		    : l->shard_degree                                          ? l->shard_degree
+									       : l->dp;
 	r->element = r->full ? r->w.weight : r->trained;
 	r->b.gradient = r->engine->gradient;
 	r->b.owner = r;

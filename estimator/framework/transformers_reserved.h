@@ -29,6 +29,16 @@ typedef struct p4d_reserved_engine {
 	void (*update)(struct p4d_reserved *r, bool first); /* instead of p4d_reserved__update */
 } p4d_reserved_engine;
 
+/* Gradients with ZeRO 1 and 2, in elements; transformers_zero.h says what it is about. */
+typedef struct p4d_reserved_zero {
+	uint64_t share, from, to; /* of a rank; the window of the one that is played */
+	uint64_t own;             /* of all parameters of which some are in the window */
+	uint64_t all, at;         /* parameters; the one that comes next ends or begins there */
+	uint64_t waiting;         /* in the bucket */
+	bool own_waits, has_own, upwards;
+	p4d_allocated bucket[2], kept;
+} p4d_reserved_zero;
+
 /* Two steps of a rank while they are played. */
 typedef struct p4d_reserved {
 	const p4d_reserved_engine *engine;
@@ -44,6 +54,7 @@ typedef struct p4d_reserved {
 	uint64_t shards;
 	unsigned pending; /* gradients of the first micro-batch that were not reduced yet: the next one */
 	p4d_allocated gathered, reducing; /* whole units, of the streams that send them */
+	p4d_reserved_zero zero;
 	p4d_reserved_parameters parameters;
 	p4d_tape_writer w;
 	p4d_allocated state;                          /* the last layer's result */
@@ -72,7 +83,9 @@ void p4d_reserved__update(p4d_reserved *r, bool first);
 /* Bytes of a unit that is gathered. */
 p4d_wide p4d_reserved__unit_bytes(const p4d_reserved *r, unsigned unit);
 
-extern const p4d_reserved_engine p4d_reserved__units;
+extern const p4d_reserved_engine p4d_reserved__units, p4d_reserved__bf16, p4d_reserved__zero;
+
+void p4d_reserved__take_for_a_while(p4d_reserved *r, p4d_wide bytes);
 
 /* What the allocator reserves for so many layers; 0: that is not known. */
 uint64_t p4d_transformers__reserved(const p4d_layout *l, uint32_t layers);

@@ -17,7 +17,7 @@ void p4d_caching_allocator_start(p4d_caching_allocator *a, bool expandable)
 {
 	a->expandable = expandable;
 	a->overflow = false;
-	a->reserved = a->next = a->small = a->most_small = 0;
+	a->reserved = a->most_reserved = a->next = a->small = a->most_small = 0;
 	a->blocks = a->free_count = 0;
 	a->unused = a->last = -1;
 }
@@ -94,6 +94,12 @@ static void forget(p4d_caching_allocator *a, short i)
 	a->unused = i;
 }
 
+static void reserve(p4d_caching_allocator *a, uint64_t bytes)
+{
+	a->reserved += bytes;
+	a->most_reserved = a->reserved > a->most_reserved ? a->reserved : a->most_reserved;
+}
+
 /* A free block at the end of the segment that grows, large enough. */
 static short grow(p4d_caching_allocator *a, uint64_t bytes)
 {
@@ -110,7 +116,7 @@ static short grow(p4d_caching_allocator *a, uint64_t bytes)
 	if (i < 0)
 		return -1;
 	a->next += more;
-	a->reserved += more;
+	reserve(a, more);
 	a->last = i;
 	set_free(a, i);
 	return i;
@@ -126,7 +132,7 @@ static short new_segment(p4d_caching_allocator *a, uint64_t bytes)
 	if (i < 0)
 		return -1;
 	a->next += APART;
-	a->reserved += size;
+	reserve(a, size);
 	set_free(a, i);
 	return i;
 }
@@ -196,7 +202,24 @@ void p4d_caching_allocator_give(p4d_caching_allocator *a, p4d_allocated block)
 	set_free(a, i);
 }
 
+/* Of the segment that grows, whole pages are unmapped: what is left of the block is not used again. */
+void p4d_caching_allocator_trim(p4d_caching_allocator *a)
+{
+	for (unsigned k = a->free_count; k-- > 0;) {
+		const short i = a->by_size[k];
+		const p4d_allocator_block *b = &a->block[i];
+		if (!a->expandable && (b->before >= 0 || b->after >= 0))
+			continue;
+		const uint64_t gone = a->expandable ? b->bytes / LARGE_SEGMENT * LARGE_SEGMENT : b->bytes;
+		a->reserved -= gone;
+		if (gone)
+			set_taken(a, i);
+		if (gone && !a->expandable)
+			forget(a, i);
+	}
+}
+
 uint64_t p4d_caching_allocator_reserved(const p4d_caching_allocator *a)
 {
-	return a->reserved + round_up(a->most_small, SMALL_SEGMENT);
+	return a->most_reserved + round_up(a->most_small, SMALL_SEGMENT);
 }

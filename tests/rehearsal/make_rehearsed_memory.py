@@ -239,12 +239,14 @@ def is_alone(c):
 
 
 def tasks_of(number, c, given):
-    """What in_turn.py runs for a configuration: the first rank and, of a pipeline, the last."""
+    """What in_turn.py runs for a configuration: the first rank and, where ranks differ, the last: of a pipeline, and of ZeRO 1
+    and 2, where it keeps the gradients that are there first."""
     world = c["dp"] * c.get("tp", 1) * c.get("pp", 1)
+    differ = c.get("pp", 1) > 1 or c.get("zero-stage") in (1, 2)
     each = min(world, 8)
     words = ["%s=%s" % (name, value) for name, value in c.items() if value != "" and name in OPTIONS_OF_PHASES]
     steps = 6 if c["padding"] == "longest" else 2
-    for rank in sorted({0, world - 1 if c.get("pp", 1) > 1 else 0}):
+    for rank in sorted({0, world - 1 if differ else 0}):
         environment = {"PYTORCH_ALLOC_CONF": "expandable_segments:True"} if c["allocator"] == "expandable" else {}
         of_rank = {"RANK": rank, "WORLD_SIZE": world, "LOCAL_RANK": rank % each, "LOCAL_WORLD_SIZE": each,
                    "GROUP_RANK": rank // each, "GROUP_WORLD_SIZE": world // each, "ROLE_RANK": rank, "ROLE_WORLD_SIZE": world}

@@ -88,6 +88,24 @@ static void rests(void **state)
 	assert_int_equal(reserved(), 120);
 }
 
+/* The driver gets back segments in which nothing is taken; the most that was reserved stays known. */
+static void trimmed(void **state)
+{
+	(void)state;
+	for (int expandable = 0; expandable < 2; expandable++) {
+		p4d_caching_allocator_start(&a, expandable);
+		const p4d_allocated whole = take(100);
+		take(60);
+		p4d_caching_allocator_give(&a, whole);
+		p4d_caching_allocator_trim(&a);
+		assert_int_equal(a.reserved / MIB, 60);
+		assert_int_equal(reserved(), 160);
+		take(40); /* of what the driver has again */
+		assert_int_equal(a.reserved / MIB, 100);
+		assert_int_equal(reserved(), 160);
+	}
+}
+
 static void too_many(void **state)
 {
 	(void)state;
@@ -106,8 +124,8 @@ static void too_many(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(segments), cmocka_unit_test(holes),    cmocka_unit_test(growing),
-	    cmocka_unit_test(rests),    cmocka_unit_test(too_many),
+	    cmocka_unit_test(segments), cmocka_unit_test(holes),   cmocka_unit_test(growing),
+	    cmocka_unit_test(rests),    cmocka_unit_test(trimmed), cmocka_unit_test(too_many),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * DeepSpeed block by block: stage 0 (bf16_optimizer.py, and what wraps other optimizers), stages 1 and 2
+ * (stage_1_and_2.py). transformers_zero.c says what is held. The last rank is played: what is reduced first
+ * is its own, so that it holds it longest.
+ */
+#include "framework/transformers_reserved.h"
+
+static p4d_allocated take(p4d_caching_allocator *a, p4d_wide bytes)
+{
+	return bytes && bytes >> 50 == 0 ? p4d_caching_allocator_take(a, (uint64_t)bytes) : 0;
+}
+
+static void give(p4d_caching_allocator *a, p4d_allocated *block)
+{
+	p4d_caching_allocator_give(a, *block);
+	*block = 0;
+}
+
+static void add_gradient(void *owner, uint64_t bytes)
+{
+	p4d_reserved *r = owner;
+
+	if (r->micro_batch == 0)
+		p4d_reserved__take(r, &r->grads, bytes);
+	else
+		p4d_reserved__take_for_a_while(r, bytes);
+}
+
+/* ---- stage 0 ---- */
+
+static void load_parameter(p4d_reserved *r, uint64_t elements)
+{
+	p4d_reserved__take(r, NULL, (p4d_wide)elements * r->stored);
+}
+
+static void copy_to_fp32(p4d_reserved *r, uint64_t elements)
+{
+	p4d_allocated clone = take(&r->main, (p4d_wide)elements * r->stored);
+
+	p4d_reserved__take(r, NULL, (p4d_wide)4 * elements);
+	give(&r->main, &clone);
+}
+
+static void hold_gradient(p4d_reserved *r, uint64_t elements)
+{
+	p4d_reserved__take(r, &r->grads, (p4d_wide)elements * r->stored);
+}
+
+static void hold_fp32(p4d_reserved *r, uint64_t elements)
+{
+	p4d_reserved__take(r, &r->some, (p4d_wide)4 * elements);
+}
+
+static void make_moments(p4d_reserved *r, uint64_t elements)
+{
+	p4d_reserved__take(r, NULL, (p4d_wide)4 * elements);
+	p4d_reserved__take(r, NULL, (p4d_wide)4 * elements);
+}
+
+/* The optimizer runs once before the first step, with gradients of zeros. */
+static void load_copies(p4d_reserved *r)
+{
+	p4d_reserved__each_trained(r, load_parameter);
+	p4d_reserved__each_trained(r, copy_to_fp32);
+	p4d_reserved__each_trained(r, hold_gradient);
+	p4d_reserved__each_trained(r, hold_fp32);
+	p4d_reserved__each_trained(r, make_moments);
+	p4d_reserved__give(r, &r->grads, 0);
+	p4d_reserved__give(r, &r->some, 0);
+}
+
+static void update_copies(p4d_reserved *r, bool first)
+{
+	(void)first;
+	p4d_reserved__each_trained(r, hold_fp32);
+	if (r->l->optimizer_foreach)
+		p4d_reserved__each_trained(r, hold_fp32);
+	p4d_reserved__give(r, &r->some, 0);
+	p4d_reserved__give(r, &r->grads, 0);
+}
+
+/* Each gradient is averaged in a copy in fp32. */
+static void average(p4d_reserved *r, uint64_t elements)
+{
+	p4d_reserved__take_for_a_while(r, (p4d_wide)4 * elements);
+}
+
+static void after_backward_of_copies(p4d_reserved *r, unsigned unit)
+{
+	if (!unit && p4d_reserved__is_last(r) && r->l->dp > 1)
+		p4d_reserved__each_trained(r, average);
+}
+
+const p4d_reserved_engine p4d_reserved__bf16 = {.load = load_copies,
+						.gradient = add_gradient,
+						.after_backward = after_backward_of_copies,
+						.update = update_copies};
+
+/* ---- stages 1 and 2 ---- */
+
+static void find_own(p4d_reserved *r, uint64_t elements)
+{
+	p4d_reserved_zero *z = &r->zero;
+
+	if (z->at < z->to && z->at + elements > z->from)
+		z->own += elements;
+	z->at += elements;
+}
+
+static void count(p4d_reserved *r, uint64_t elements)
+{
+	r->zero.all += elements;
+}
+
+static void hold_parameter(p4d_reserved *r, uint64_t elements)
+{
+	p4d_reserved__take(r, &r->some, (p4d_wide)elements * r->stored);
+}
+
+/* Parameters become views of one tensor; the rank's part of it is copied to fp32. */
+static void load_windows(p4d_reserved *r)
+{
+	p4d_reserved_zero *z = &r->zero;
+
+	p4d_reserved__each_trained(r, count);
+	z->share = (z->all + r->l->dp - 1) / r->l->dp;
+	z->from = 0 * z->share * (r->l->dp - 1);
+	z->to = z->share;
+	p4d_reserved__each_trained(r, find_own);
+	p4d_reserved__each_trained(r, hold_parameter);
+	p4d_caching_allocator_trim(&r->main);
+	p4d_reserved__take(r, NULL, (p4d_wide)z->all * r->stored);
+	p4d_reserved__give(r, &r->some, 0);
+	copy_to_fp32(r, z->share);
+	p4d_caching_allocator_trim(&r->main);
+	p4d_reserved__take_for_a_while(r, (p4d_wide)4 * z->share);
+}
+
+static bool reduces_at_end(const p4d_reserved *r)
+{
+	return r->l->zero_stage == 1 && !r->l->overlap_dp;
+}
+
+/* The stream on which gradients are reduced. */
+static p4d_caching_allocator *reducing_stream(p4d_reserved *r)
+{
+	return r->l->overlap_dp ? &r->reduces : &r->main;
+}
+
+/* What waits goes to its ranks, out of a copy if they are several; the rank keeps its own. */
+static void flush(p4d_reserved *r)
+{
+	p4d_reserved_zero *z = &r->zero;
+	const uint64_t bucket = r->l->zero_bucket, groups = (bucket / z->share + 1) * z->share;
+	const uint64_t copied = z->waiting <= bucket || z->waiting < groups ? z->waiting : groups;
+
+	if (!z->waiting)
+		return;
+	const uint64_t from = z->upwards ? z->at - z->waiting : z->at, to = from + z->waiting;
+	if (from / z->share != (to - 1) / z->share) {
+		p4d_allocated copy = take(reducing_stream(r), (p4d_wide)copied * r->stored);
+		give(reducing_stream(r), &copy);
+	}
+	if (z->own_waits && !z->has_own) {
+		const p4d_allocated own = take(reducing_stream(r), (p4d_wide)z->own * r->stored);
+		if (z->kept) /* added to that of the micro-batches before */
+			p4d_torch_blocks__hold(&r->reduced, own);
+		else
+			z->kept = own;
+		z->has_own = true;
+	}
+	p4d_reserved__give(r, &r->copies, 0); /* larger than the bucket */
+	z->waiting = 0;
+	z->own_waits = false;
+}
+
+static void start_buckets(p4d_reserved *r)
+{
+	p4d_reserved_zero *z = &r->zero;
+
+	for (unsigned i = 0; i < (r->l->overlap_dp ? 2 : 1) && !z->bucket[i]; i++)
+		z->bucket[i] = take(&r->main, (p4d_wide)r->l->zero_bucket * r->stored);
+}
+
+/* A gradient whose block is given back when it is in the bucket. */
+static void reduce(p4d_reserved *r, uint64_t elements, p4d_allocated block)
+{
+	p4d_reserved_zero *z = &r->zero;
+	const uint64_t at = z->upwards ? z->at : z->at > elements ? z->at - elements : 0;
+
+	start_buckets(r);
+	if (z->waiting && z->waiting + elements > r->l->zero_bucket)
+		flush(r);
+	z->own_waits = z->own_waits || (at < z->to && at + elements > z->from);
+	z->at = z->upwards ? at + elements : at;
+	z->waiting += elements;
+	if (elements > r->l->zero_bucket)
+		p4d_torch_blocks__hold(&r->copies, block);
+	else
+		p4d_caching_allocator_give(&r->main, block);
+}
+
+static void add_to_bucket(void *owner, uint64_t bytes)
+{
+	p4d_reserved *r = owner;
+
+	if (reduces_at_end(r) || (r->l->zero_stage == 1 && !p4d_reserved__is_last(r))) {
+		add_gradient(r, bytes);
+		start_buckets(r);
+	} else if (r->l->zero_stage == 1 && r->micro_batch) { /* the sum is reduced */
+		p4d_reserved__take_for_a_while(r, bytes);
+		reduce(r, bytes / r->stored, r->pending < r->grads.count ? r->grads.of[r->pending++] : 0);
+	} else {
+		reduce(r, bytes / r->stored, take(&r->main, bytes));
+	}
+}
+
+static void reduce_next(p4d_reserved *r, uint64_t elements)
+{
+	const p4d_allocated block = r->pending ? r->grads.of[--r->pending] : 0;
+
+	reduce(r, elements, block);
+}
+
+static void after_backward(p4d_reserved *r, unsigned unit)
+{
+	p4d_reserved_zero *z = &r->zero;
+
+	if (unit)
+		return;
+	if (reduces_at_end(r)) {
+		if (!p4d_reserved__is_last(r))
+			return;
+		z->upwards = true;
+		z->at = 0;
+		r->pending = r->grads.count;
+		p4d_reserved__each_trained(r, reduce_next);
+	} else if (r->l->zero_stage == 1 && !p4d_reserved__is_last(r)) {
+		return;
+	}
+	r->grads.count = r->pending = 0;
+	flush(r);
+	p4d_torch_blocks__release(reducing_stream(r), &r->reduced, 0);
+	for (unsigned i = 0; i < 2; i++)
+		give(&r->main, &z->bucket[i]);
+	z->has_own = false;
+	z->at = z->all;
+}
+
+static void norm(p4d_reserved *r, uint64_t elements)
+{
+	p4d_reserved_zero *z = &r->zero;
+	const uint64_t end = z->at + elements, from = z->at > z->from ? z->at : z->from,
+		       to = end < z->to ? end : z->to;
+
+	if (to > from)
+		p4d_reserved__take_for_a_while(r, (p4d_wide)8 * (to - from));
+	z->at = end;
+}
+
+/* The norm is that of copies in fp64, a gradient at a time; then gradients become one tensor, and that fp32.
+ */
+static void update(p4d_reserved *r, bool first)
+{
+	p4d_reserved_zero *z = &r->zero;
+	const p4d_wide share = z->share;
+
+	z->at = 0;
+	p4d_reserved__each_trained(r, norm);
+	p4d_allocated flat = take(&r->main, share * r->stored), wide = take(&r->main, 4 * share);
+	give(&r->main, &flat);
+	if (first)
+		make_moments(r, z->share);
+	if (r->l->optimizer_foreach)
+		p4d_reserved__take_for_a_while(r, 4 * share);
+	give(&r->main, &wide);
+	give(reducing_stream(r), &z->kept);
+	z->at = z->all;
+}
+
+static void before_forward(p4d_reserved *r, unsigned unit)
+{
+	if (!unit)
+		r->zero.at = r->zero.all;
+}
+
+const p4d_reserved_engine p4d_reserved__zero = {.load = load_windows,
+						.before_forward = before_forward,
+						.gradient = add_to_bucket,
+						.after_backward = after_backward,
+						.update = update};
