@@ -480,7 +480,7 @@ static void run_step(play *p, bool first)
 
 static uint64_t played(play *p, const p4d_layout *l, const p4d_plan *plan, uint32_t layers)
 {
-	if (l->framework == P4D_FRAMEWORK_DDP || (l->framework == P4D_FRAMEWORK_FSDP && !l->flat_parameters) || (l->framework == P4D_FRAMEWORK_DEEPSPEED && l->zero_stage < 3))
+	if (l->framework != P4D_FRAMEWORK_FSDP || !l->flat_parameters)
 		return p4d_transformers__reserved(l, layers);
 	measure(p, l, plan, layers);
 	p4d_caching_allocator_start(&p->a, l->allocator == P4D_ALLOCATOR_EXPANDABLE);

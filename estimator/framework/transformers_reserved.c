@@ -401,7 +401,9 @@ static const p4d_reserved_engine *engine_of(const p4d_layout *l)
 	if (l->framework == P4D_FRAMEWORK_FSDP && !l->flat_parameters)
 		return &p4d_reserved__units;
 	if (l->framework == P4D_FRAMEWORK_DEEPSPEED)
-		return l->zero_stage ? &p4d_reserved__zero : &p4d_reserved__bf16;
+		return l->zero_stage > 2 ? &p4d_reserved__zero3
+		       : l->zero_stage   ? &p4d_reserved__zero
+					 : &p4d_reserved__bf16;
 	return &one_copy;
 }
 
@@ -442,13 +444,15 @@ static void start(p4d_reserved *r, const p4d_layout *l, uint32_t layers)
 		p4d_caching_allocator_start(streams[i], l->allocator == P4D_ALLOCATOR_EXPANDABLE);
 }
 
-/* Decoders whose layers are alike; no reference model, and nothing on the host. */
+/* Decoders whose layers are alike; no reference model, and nothing on the host but DeepSpeed's optimizer. */
 static bool is_played(const p4d_layout *l)
 {
 	const p4d_transformers_kinds kinds = p4d_transformers__kinds(l);
 
-	return l->architecture->kind == P4D_DECODER && !l->pairs && !l->reference && !l->offload &&
-	       kinds.layers[p4d_transformers__kind_of(l, 0)] == l->layers;
+	const unsigned offload = l->framework == P4D_FRAMEWORK_DEEPSPEED ? P4D_OFFLOAD_OPTIMIZER : 0;
+
+	return l->architecture->kind == P4D_DECODER && !l->pairs && !l->reference &&
+	       !(l->offload & ~offload) && kinds.layers[p4d_transformers__kind_of(l, 0)] == l->layers;
 }
 
 uint64_t p4d_transformers__reserved(const p4d_layout *l, uint32_t layers)

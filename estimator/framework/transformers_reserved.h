@@ -39,6 +39,13 @@ typedef struct p4d_reserved_zero {
 	p4d_allocated bucket[2], kept;
 } p4d_reserved_zero;
 
+/* A parameter with ZeRO-3: its block, or the group in which it was gathered ahead; 0: none. */
+enum { P4D_RESERVED_GROUPS = 64 };
+typedef struct p4d_reserved_gathered {
+	p4d_allocated block;
+	short group;
+} p4d_reserved_gathered;
+
 /* Two steps of a rank while they are played. */
 typedef struct p4d_reserved {
 	const p4d_reserved_engine *engine;
@@ -55,6 +62,10 @@ typedef struct p4d_reserved {
 	unsigned pending; /* gradients of the first micro-batch that were not reduced yet: the next one */
 	p4d_allocated gathered, reducing; /* whole units, of the streams that send them */
 	p4d_reserved_zero zero;
+	bool knows;    /* ZeRO-3: what comes next, since one step is over */
+	uint64_t live; /* elements that are gathered */
+	p4d_reserved_gathered parameter[26 * (P4D_TRANSFORMERS_LINEARS + 3)];
+	p4d_allocated group[P4D_RESERVED_GROUPS];
 	p4d_reserved_parameters parameters;
 	p4d_tape_writer w;
 	p4d_allocated state;                          /* the last layer's result */
@@ -83,7 +94,8 @@ void p4d_reserved__update(p4d_reserved *r, bool first);
 /* Bytes of a unit that is gathered. */
 p4d_wide p4d_reserved__unit_bytes(const p4d_reserved *r, unsigned unit);
 
-extern const p4d_reserved_engine p4d_reserved__units, p4d_reserved__bf16, p4d_reserved__zero;
+extern const p4d_reserved_engine p4d_reserved__units, p4d_reserved__bf16, p4d_reserved__zero,
+    p4d_reserved__zero3;
 
 void p4d_reserved__take_for_a_while(p4d_reserved *r, p4d_wide bytes);
 

@@ -118,6 +118,11 @@ static void hold_parameter(p4d_reserved *r, uint64_t elements)
 	p4d_reserved__take(r, &r->some, (p4d_wide)elements * r->stored);
 }
 
+static bool on_host(const p4d_reserved *r)
+{
+	return r->l->offload & P4D_OFFLOAD_OPTIMIZER;
+}
+
 /* Parameters become views of one tensor; the rank's part of it is copied to fp32. */
 static void load_windows(p4d_reserved *r)
 {
@@ -132,9 +137,13 @@ static void load_windows(p4d_reserved *r)
 	p4d_caching_allocator_trim(&r->main);
 	p4d_reserved__take(r, NULL, (p4d_wide)z->all * r->stored);
 	p4d_reserved__give(r, &r->some, 0);
-	copy_to_fp32(r, z->share);
+	if (!on_host(r))
+		copy_to_fp32(r, z->share);
 	p4d_caching_allocator_trim(&r->main);
-	p4d_reserved__take_for_a_while(r, (p4d_wide)4 * z->share);
+	if (on_host(r)) /* a gradient on its way: the largest */
+		p4d_reserved__take(r, NULL, (p4d_wide)r->l->vocab * r->l->hidden * r->stored);
+	else
+		p4d_reserved__take_for_a_while(r, (p4d_wide)4 * z->share);
 }
 
 static bool reduces_at_end(const p4d_reserved *r)
@@ -162,7 +171,7 @@ static void flush(p4d_reserved *r)
 		p4d_allocated copy = take(reducing_stream(r), (p4d_wide)copied * r->stored);
 		give(reducing_stream(r), &copy);
 	}
-	if (z->own_waits && !z->has_own) {
+	if (z->own_waits && !z->has_own && !on_host(r)) {
 		const p4d_allocated own = take(reducing_stream(r), (p4d_wide)z->own * r->stored);
 		if (z->kept) /* added to that of the micro-batches before */
 			p4d_torch_blocks__hold(&r->reduced, own);
@@ -267,6 +276,8 @@ static void update(p4d_reserved *r, bool first)
 	const p4d_wide share = z->share;
 
 	z->at = 0;
+	if (on_host(r))
+		return;
 	p4d_reserved__each_trained(r, norm);
 	p4d_allocated flat = take(&r->main, share * r->stored), wide = take(&r->main, 4 * share);
 	give(&r->main, &flat);
