@@ -80,7 +80,7 @@ void p4d_torch__rows(p4d_rows *rows);
 /* What was not compared with real code where transformers' modules run; see p4d_framework. */
 const char *p4d_torch__trainer_unvalidated(const p4d_layout *l);
 
-/* torch_reserved.c; see p4d_framework */
+/* transformers_reserved.c; see p4d_framework */
 uint64_t p4d_torch__reserved(const p4d_layout *layout, const p4d_plan *plan);
 
 /* What deepspeed and ddp have in common: they run transformers' models, on the HF Trainer or the like. */

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Two steps with transformers' modules, played on PyTorch's allocator block by block. */
+/*
+ * What PyTorch's allocator reserves beyond what is allocated, by playing two steps with transformers' modules
+ * on it: the first one without the optimizer's states, the second one with them. Tapes say which blocks the
+ * layers take and free, engines what sharding adds. The orders were compared with those that the allocator
+ * records in rehearsals; test_rehearsed_memory.c compares the sums.
+ */
 #include "framework/transformers_reserved.h"
 
 #include <stddef.h>
@@ -398,8 +403,8 @@ static const p4d_reserved_engine one_copy = {.gradient = add_gradient};
 
 static const p4d_reserved_engine *engine_of(const p4d_layout *l)
 {
-	if (l->framework == P4D_FRAMEWORK_FSDP && !l->flat_parameters)
-		return &p4d_reserved__units;
+	if (l->framework == P4D_FRAMEWORK_FSDP)
+		return l->flat_parameters ? &p4d_reserved__flat : &p4d_reserved__units;
 	if (l->framework == P4D_FRAMEWORK_DEEPSPEED)
 		return l->zero_stage > 2 ? &p4d_reserved__zero3
 		       : l->zero_stage   ? &p4d_reserved__zero
@@ -439,7 +444,7 @@ static void start(p4d_reserved *r, const p4d_layout *l, uint32_t layers)
 	r->element = r->full ? r->w.weight : r->trained;
 	r->b.gradient = r->engine->gradient;
 	r->b.owner = r;
-	p4d_caching_allocator *const streams[] = {&r->main, &r->gathers, &r->reduces};
+	p4d_caching_allocator *const streams[] = {&r->main, &r->gathers, &r->reduces, &r->casts};
 	for (size_t i = 0; i < sizeof(streams) / sizeof(streams[0]); i++)
 		p4d_caching_allocator_start(streams[i], l->allocator == P4D_ALLOCATOR_EXPANDABLE);
 }
@@ -451,26 +456,51 @@ static bool is_played(const p4d_layout *l)
 
 	const unsigned offload = l->framework == P4D_FRAMEWORK_DEEPSPEED ? P4D_OFFLOAD_OPTIMIZER : 0;
 
+	if (l->flat_parameters && l->finetune != P4D_TUNE_FULL)
+		return false; /* each side of an adapter is a unit */
 	return l->architecture->kind == P4D_DECODER && !l->pairs && !l->reference &&
 	       !(l->offload & ~offload) && kinds.layers[p4d_transformers__kind_of(l, 0)] == l->layers;
 }
 
-uint64_t p4d_transformers__reserved(const p4d_layout *l, uint32_t layers)
+static bool overflows(const p4d_reserved *r)
 {
+	const p4d_torch_held_blocks *const held[] = {&r->saves,  &r->some,   &r->grads,  &r->inputs,
+						     &r->cached, &r->copies, &r->reduced};
+	bool overflow = r->main.overflow || r->gathers.overflow || r->reduces.overflow || r->casts.overflow;
+
+	for (size_t i = 0; i < sizeof(held) / sizeof(held[0]); i++)
+		overflow = overflow || held[i]->overflow;
+	return overflow;
+}
+
+static uint64_t played(p4d_reserved *r, const p4d_layout *l, uint32_t layers)
+{
+	start(r, l, layers);
+	if (r->engine->load)
+		r->engine->load(r);
+	else
+		p4d_reserved__load(r);
+	run_step(r, true);
+	run_step(r, false);
+	return overflows(r)
+		   ? 0
+		   : p4d_caching_allocator_reserved(&r->main) + p4d_caching_allocator_reserved(&r->gathers) +
+			 p4d_caching_allocator_reserved(&r->reduces) +
+			 p4d_caching_allocator_reserved(&r->casts);
+}
+
+uint64_t p4d_torch__reserved(const p4d_layout *l, const p4d_plan *plan)
+{
+	enum { DEPTH = P4D_RESERVED_LAYERS };
 	p4d_reserved r;
 
-	if (!is_played(l))
+	(void)plan;
+	if (l->model_code != P4D_MODEL_CODE_TRANSFORMERS || l->compile || !l->layers ||
+	    !p4d_transformers__countable(l) || !is_played(l))
 		return 0;
-	start(&r, l, layers);
-	if (r.engine->load)
-		r.engine->load(&r);
-	else
-		p4d_reserved__load(&r);
-	run_step(&r, true);
-	run_step(&r, false);
-	if (r.main.overflow || r.gathers.overflow || r.reduces.overflow || r.saves.overflow ||
-	    r.some.overflow || r.grads.overflow || r.copies.overflow || r.reduced.overflow)
-		return 0;
-	return p4d_caching_allocator_reserved(&r.main) + p4d_caching_allocator_reserved(&r.gathers) +
-	       p4d_caching_allocator_reserved(&r.reduces);
+	if (l->layers <= DEPTH)
+		return played(&r, l, (uint32_t)l->layers);
+	/* of deep ones, each further layer takes as much */
+	const uint64_t some = played(&r, l, DEPTH), half = played(&r, l, DEPTH / 2);
+	return half && some > half ? some + (some - half) / (DEPTH / 2) * (l->layers - DEPTH) : 0;
 }

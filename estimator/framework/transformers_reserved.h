@@ -14,7 +14,8 @@ typedef struct p4d_reserved_parameters {
 	unsigned count;
 } p4d_reserved_parameters;
 
-enum { P4D_RESERVED_UNITS = 64 };
+/* Layers that are played at most, and units. */
+enum { P4D_RESERVED_LAYERS = 24, P4D_RESERVED_UNITS = P4D_RESERVED_LAYERS + 2 };
 struct p4d_reserved;
 
 /* What sharding adds to a step. Units: 0 is the embedding, then the layers, then what is behind them. NULL:
@@ -64,12 +65,13 @@ typedef struct p4d_reserved {
 	p4d_reserved_zero zero;
 	bool knows;    /* ZeRO-3: what comes next, since one step is over */
 	uint64_t live; /* elements that are gathered */
-	p4d_reserved_gathered parameter[26 * (P4D_TRANSFORMERS_LINEARS + 3)];
+	p4d_reserved_gathered parameter[P4D_RESERVED_UNITS * (P4D_TRANSFORMERS_LINEARS + 3)];
 	p4d_allocated group[P4D_RESERVED_GROUPS];
 	p4d_reserved_parameters parameters;
 	p4d_tape_writer w;
-	p4d_allocated state;                          /* the last layer's result */
-	p4d_caching_allocator main, gathers, reduces; /* by stream */
+	p4d_allocated state;                                                   /* the last layer's result */
+	p4d_allocated unit[P4D_RESERVED_UNITS], unreduced[P4D_RESERVED_UNITS]; /* FSDP1: whole units */
+	p4d_caching_allocator main, gathers, reduces, casts;                   /* by stream */
 	p4d_tape tape;
 	p4d_torch_blocks b;
 	p4d_torch_held_blocks saves, some, grads, inputs, cached, copies, reduced;
@@ -95,9 +97,6 @@ void p4d_reserved__update(p4d_reserved *r, bool first);
 p4d_wide p4d_reserved__unit_bytes(const p4d_reserved *r, unsigned unit);
 
 extern const p4d_reserved_engine p4d_reserved__units, p4d_reserved__bf16, p4d_reserved__zero,
-    p4d_reserved__zero3;
+    p4d_reserved__zero3, p4d_reserved__flat;
 
 void p4d_reserved__take_for_a_while(p4d_reserved *r, p4d_wide bytes);
-
-/* What the allocator reserves for so many layers; 0: that is not known. */
-uint64_t p4d_transformers__reserved(const p4d_layout *l, uint32_t layers);

@@ -9,8 +9,9 @@
  * stream reserves. Blocks above 1 MiB come from segments of their own, of 20 MiB for blocks below 10 MiB,
  * else rounded up to 2 MiB. The smallest free block that is large enough is taken, the rest of it is split
  * off if that is more than 1 MiB, and free neighbours are joined. With expandable segments there is one
- * segment, which grows at its end; any rest is split off, and what is free at the end is taken last. Smaller blocks share segments of 2 MiB and are only summed up here.
- * The player assumes that the GPU has enough memory, and returns segments to the driver only when told to.
+ * segment, which grows at its end; any rest is split off, and what is free at the end is taken last. Smaller
+ * blocks share segments of 2 MiB and are only summed up here. The player assumes that the GPU has enough
+ * memory, and returns segments to the driver only when told to.
  */
 enum { P4D_ALLOCATOR_BLOCKS = 2048 };
 
@@ -23,7 +24,7 @@ typedef struct p4d_allocator_block {
 typedef struct p4d_caching_allocator {
 	bool expandable, overflow; /* overflow: more blocks than there is room for; the rest is not counted */
 	uint64_t reserved, most_reserved;
-	uint64_t next;             /* next: address of the next segment, or the end of the one that grows */
+	uint64_t next; /* next: address of the next segment, or the end of the one that grows */
 	uint64_t small, most_small;
 	unsigned blocks;
 	short unused, last; /* a list of records, by `after`; last: block of the segment that grows */

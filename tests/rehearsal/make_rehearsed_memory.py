@@ -8,7 +8,7 @@
 
 A row is what a rank of one configuration of the programs in trainings/ held at most, by p4d's names of options. The list is the
 same in every run: rows that the file has are not made again, new ones are added at its end. looked_at says whether the order
-of a step in torch_reserved.c was written with the row in view (while) or only compared with it (after); set it by hand: new rows
+of a step in transformers_reserved.c was written with the row in view (while) or only compared with it (after); set it by hand: new rows
 are `after`. Training alone is measured: --steps 2, and 6 where lengths vary. The GPU has 141 GB, so that reserved memory hardly
 shrinks under pressure; what does not fit there gets no row."""
 import argparse

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * FSDP1 as accelerate prepares it, block by block (_flat_param.py, _runtime_utils.py). Streams of their own
+ * cast shards, gather units and reduce gradients. A unit's gradients become one tensor on the stream that
+ * gathered the unit, since autograd runs an operation's backward pass where its forward pass ran.
+ * transformers_flat.c says what is held. Unit 0 is the root, with all that is no layer.
+ */
+#include "framework/transformers_reserved.h"
+
+static p4d_allocated take(p4d_caching_allocator *a, p4d_wide bytes)
+{
+	return bytes && bytes >> 50 == 0 ? p4d_caching_allocator_take(a, (uint64_t)bytes) : 0;
+}
+
+static void give(p4d_caching_allocator *a, p4d_allocated *block)
+{
+	p4d_caching_allocator_give(a, *block);
+	*block = 0;
+}
+
+static void take_for_a_while(p4d_caching_allocator *a, p4d_wide bytes)
+{
+	p4d_allocated block = take(a, bytes);
+
+	give(a, &block);
+}
+
+static p4d_wide elements_of(const p4d_reserved *r, unsigned unit)
+{
+	const p4d_wide one = p4d_reserved__unit_bytes(r, unit) / r->w.weight;
+
+	return unit || r->l->tied ? one : one + r->l->vocab * r->l->hidden;
+}
+
+static p4d_wide shard_of(const p4d_reserved *r, unsigned unit)
+{
+	return (elements_of(r, unit) + r->shards - 1) / r->shards;
+}
+
+static void hold_whole(p4d_reserved *r, uint64_t elements)
+{
+	p4d_reserved__take(r, &r->some, (p4d_wide)elements * r->stored);
+}
+
+/* A unit's parameters become one tensor, and that a shard: layers first, then the root. */
+static void load(p4d_reserved *r)
+{
+	for (unsigned i = 1; i <= r->layers + 1; i++) {
+		const unsigned unit = i <= r->layers ? i : 0;
+		p4d_reserved__each_of_unit(r, unit, hold_whole);
+		if (!unit && !r->l->tied)
+			p4d_reserved__each_of_unit(r, unit, hold_whole);
+		take_for_a_while(&r->main, elements_of(r, unit) * r->stored);
+		p4d_allocated whole = take(&r->main, elements_of(r, unit) * r->stored);
+		p4d_reserved__take(r, NULL, shard_of(r, unit) * r->stored);
+		give(&r->main, &whole);
+		p4d_reserved__give(r, &r->some, 0);
+	}
+	for (unsigned unit = 0; unit <= r->layers; unit++) { /* before the first forward pass: _lazy_init */
+		take_for_a_while(&r->main, shard_of(r, unit) * r->w.weight);
+		take_for_a_while(&r->main, elements_of(r, unit) * r->w.weight);
+		take_for_a_while(&r->main, elements_of(r, unit) * r->stored);
+	}
+}
+
+static void gather(p4d_reserved *r, unsigned unit)
+{
+	if (r->unit[unit])
+		return;
+	p4d_allocated shard = r->stored > r->w.weight ? take(&r->casts, shard_of(r, unit) * r->w.weight) : 0;
+
+	r->unit[unit] = take(&r->gathers, elements_of(r, unit) * r->w.weight);
+	give(&r->casts, &shard);
+}
+
+static void before_forward(p4d_reserved *r, unsigned unit)
+{
+	if (unit > r->layers)
+		return; /* of the root */
+	gather(r, unit);
+	if (unit && unit < r->layers && r->l->prefetches_forward)
+		gather(r, unit + 1);
+}
+
+static void after_forward(p4d_reserved *r, unsigned unit)
+{
+	if (unit && unit <= r->layers && !r->l->keeps_gathered)
+		give(&r->gathers, &r->unit[unit]);
+}
+
+static void before_backward(p4d_reserved *r, unsigned unit)
+{
+	if (unit && unit <= r->layers)
+		gather(r, unit);
+	if (unit > 1 && !r->l->never_prefetches)
+		gather(r, unit - 1);
+}
+
+static void add_gradient(void *owner, uint64_t bytes)
+{
+	p4d_reserved *r = owner;
+
+	p4d_reserved__take(r, &r->grads, bytes);
+}
+
+static void after_backward(p4d_reserved *r, unsigned unit)
+{
+	if (unit > r->layers) {
+		r->pending = r->grads.count; /* the head's wait for the embedding's */
+		return;
+	}
+	p4d_allocated whole = take(&r->gathers, elements_of(r, unit) * r->w.weight);
+	p4d_reserved__give(r, &r->grads, unit ? r->pending : 0);
+	if (p4d_reserved__is_last(r) || !r->l->keeps_gathered)
+		give(&r->gathers, &r->unit[unit]);
+	if (!p4d_reserved__is_last(r)) {
+		r->unreduced[unit] = whole;
+		return;
+	}
+	give(&r->gathers, &r->unreduced[unit]);
+	const p4d_allocated shard = take(&r->reduces, shard_of(r, unit) * r->w.weight);
+	if (r->trained > r->w.weight) {
+		p4d_torch_blocks__hold(&r->reduced, take(&r->reduces, shard_of(r, unit) * r->trained));
+		p4d_caching_allocator_give(&r->reduces, shard);
+	} else {
+		p4d_torch_blocks__hold(&r->reduced, shard);
+	}
+	give(&r->gathers, &whole);
+}
+
+static void update(p4d_reserved *r, bool first)
+{
+	for (unsigned unit = 0; first && unit <= r->layers; unit++)
+		for (int i = 0; i < 2; i++)
+			p4d_reserved__take(r, NULL, shard_of(r, unit) * r->trained);
+	for (unsigned unit = 0; r->l->optimizer_foreach && unit <= r->layers; unit++)
+		p4d_reserved__take(r, &r->some, shard_of(r, unit) * r->trained);
+	p4d_reserved__give(r, &r->some, 0);
+	p4d_torch_blocks__release(&r->reduces, &r->reduced, 0);
+}
+
+const p4d_reserved_engine p4d_reserved__flat = {.load = load,
+						.before_forward = before_forward,
+						.after_forward = after_forward,
+						.before_backward = before_backward,
+						.gradient = add_gradient,
+						.after_backward = after_backward,
+						.update = update};
