@@ -23,8 +23,15 @@ END
 sed 's/\${sizes.*]}/$(sed -n "${SLURM_ARRAY_TASK_ID}p" sizes)/' train.sh >file.sh
 printf '8\n1\n' >sizes
 
-# through_a_pipe OPTION...: sbatch's plugin sees no script then, so slurmctld judges
-through_a_pipe() { run sh -c 'cat train.sh | sbatch -H "$@"' sh "$@"; }
+# through_a_pipe OPTION...: sbatch's plugin sees no script then, so slurmctld judges. It compares as many tasks as 40 ms of its
+# processor allow. On a machine of many times more work than processors that was none once: such a submission is repeated.
+through_a_pipe()
+{
+	for _ in 1 2 3; do
+		run sh -c 'cat train.sh | sbatch -H "$@"' sh "$@"
+		case $err in *"is known to the job only"*) ;; *) return ;; esac
+	done
+}
 
 worst="[P4D012] array task 2, the worst of 3: "
 run sbatch -H --array=0-2 train.sh
