@@ -44,7 +44,8 @@ static void add(struct json_object *to, const char *key, struct json_object *val
 
 static struct json_object *json_value(const p4d_option_info *info, const char *text)
 {
-	if (info->kind != P4D_INTEGER_KIND || strspn(text, "0123456789") != strlen(text))
+	if (info->kind != P4D_INTEGER_KIND || !strcmp(info->argument, P4D_RELEASE) ||
+	    strspn(text, "0123456789") != strlen(text))
 		return json_object_new_string(text);
 	return json_object_new_uint64(strtoull(text, NULL, 10));
 }

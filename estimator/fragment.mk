@@ -91,6 +91,7 @@ libp4dcore_la_SOURCES = \
 	estimator/request/layout_internal.h estimator/request/layout_pipeline.c estimator/request/layout_slices.c estimator/request/layout_adapters.c estimator/request/layout_modules.c estimator/request/layout_grid.c estimator/request/layout_check.c \
 	estimator/request/layers.h estimator/request/layers.c estimator/request/model_size.h estimator/request/model_size.c estimator/request/routing.h estimator/request/routing.c \
 	estimator/request/framework.h estimator/request/framework.c \
+	estimator/request/class_loss.h estimator/request/class_loss.c \
 	estimator/model/model_internal.h estimator/model/model.c estimator/model/model_names.c estimator/model/presets.c \
 	estimator/model/model_place.c estimator/model/hub_name.h estimator/model/hub_name.c estimator/model/other_models.c estimator/model/hub_cache.h \
 	estimator/model/hub_cache.c \

@@ -80,6 +80,52 @@ static bool whole_of(const p4d_option_info *info, const char *text, uint64_t *va
 	return *value >= least;
 }
 
+/* "5", "4.57", "4.57.1", "5.0.0rc1". */
+static bool release_of(const p4d_option_info *info, const char *text, uint64_t *value)
+{
+	uint64_t major, minor = P4D_RELEASE_LAST;
+	const char *rest = p4d_number_digits(text, &major);
+
+	if (rest && *rest == '.')
+		rest = p4d_number_digits(rest + 1, &minor);
+	if (rest && *rest == '.')
+		rest += strspn(rest, ".0123456789abcdefghijklmnopqrstuvwxyz");
+	if (!rest || *rest || minor > P4D_RELEASE_LAST || major > (uint64_t)info->max / P4D_RELEASE_UNIT)
+		return false;
+	*value = major * P4D_RELEASE_UNIT + minor;
+	return *value >= (uint64_t)info->min;
+}
+
+static bool is_release(const p4d_option_info *info)
+{
+	return !strcmp(info->argument, P4D_RELEASE);
+}
+
+static int parse_release(const p4d_option_info *info, const char *prefix, const char *text, int64_t *value,
+			 p4d_error *err)
+{
+	uint64_t release;
+
+	if (!release_of(info, text, &release))
+		return p4d_fail(err, P4D_E_VALUE,
+				"%s%s=%.64s: not a release from %" PRId64 " to %" PRId64 ", such as 4.57",
+				prefix, info->name, text, info->min / P4D_RELEASE_UNIT,
+				info->max / P4D_RELEASE_UNIT);
+	*value = (int64_t)release;
+	return 0;
+}
+
+static void add_release(p4d_text *text, int64_t release)
+{
+	char number[P4D_NUMBER_TEXT];
+
+	p4d_text_add(text, p4d_number_integer(release / P4D_RELEASE_UNIT, number));
+	if (release % P4D_RELEASE_UNIT == P4D_RELEASE_LAST)
+		return;
+	p4d_text_add(text, ".");
+	p4d_text_add(text, p4d_number_integer(release % P4D_RELEASE_UNIT, number));
+}
+
 /* Of a long list the nearest names. */
 static int no_choice(const p4d_option_info *info, const char *prefix, const char *text, p4d_error *err)
 {
@@ -110,6 +156,8 @@ int p4d_option_parse(const p4d_option_info *info, const char *prefix, const char
 
 	switch (info->kind) {
 	case P4D_INTEGER_KIND:
+		if (is_release(info))
+			return parse_release(info, prefix, text, value, err);
 		if (!whole_of(info, text, &whole))
 			return p4d_fail(err, P4D_E_VALUE,
 					"%s%s=%.64s: not a whole number from %" PRId64 " to %" PRId64, prefix,
@@ -152,7 +200,9 @@ const char *p4d_option_text(const p4d_option_info *info, int64_t value, char *bu
 	p4d_text text = p4d_text_in(buf, size);
 	char number[P4D_NUMBER_TEXT];
 
-	if (info->kind == P4D_INTEGER_KIND)
+	if (info->kind == P4D_INTEGER_KIND && is_release(info))
+		add_release(&text, value);
+	else if (info->kind == P4D_INTEGER_KIND)
 		p4d_text_add(&text, p4d_number_integer(value, number));
 	else if (info->kind == P4D_DECIMAL_KIND)
 		p4d_text_add(&text, p4d_number_exact(p4d_option_real(value), number));

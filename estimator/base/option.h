@@ -18,6 +18,10 @@ typedef enum p4d_kind {
 /* The argument of an integer that is a length in tokens. */
 #define P4D_TOKENS "TOKENS"
 
+/* The argument of an integer that is a release of a library: 4057 for 4.57, 4999 for 4, the last of them. */
+#define P4D_RELEASE "RELEASE"
+enum { P4D_RELEASE_UNIT = 1000, P4D_RELEASE_LAST = P4D_RELEASE_UNIT - 1 };
+
 /* Texts are in place: a table of pointers would be relocated, page by page, in every sbatch of the cluster.
  */
 typedef struct p4d_option_info {

@@ -3,8 +3,6 @@
 #include "framework/torch.h"
 
 static const p4d_framework_fixed fixed[] = {
-    {P4D_TRANSFORMERS, P4D_NO_MEANING, "DeepSpeed holds parameters in --precision"},
-
     P4D_FIXED_WITHOUT_FSDP("DeepSpeed"),
     {P4D_SHARD_DEGREE, P4D_NO_MEANING, "p4d models ZeRO over all data-parallel ranks"},
     {P4D_TP, 1, "with DeepSpeed p4d models data parallelism alone"},

@@ -134,7 +134,7 @@ static const char *unvalidated(const p4d_layout *l)
 static const p4d_framework_fixed fixed[] = {
     {P4D_ZERO_STAGE, 3, "FSDP shards parameters, gradients and optimizer, as stage 3 does"},
     {P4D_ZERO_BUCKET, P4D_NO_MEANING, "FSDP reduces a unit's gradients at once"},
-    {P4D_TRANSFORMERS, P4D_NO_MEANING, "FSDP keeps parameters in --param-dtype"},
+    {P4D_TRANSFORMERS, P4D_NO_MEANING, "torchtitan has its own modules"},
     P4D_FIXED_OF_PYTORCH("FSDP"),
     P4D_FIXED_OVERLAP("FSDP"),
     {P4D_FSDP_VERSION, P4D_NO_MEANING, "torchtitan runs FSDP2"},
@@ -150,7 +150,6 @@ static const p4d_framework_fixed fixed[] = {
 static const p4d_framework_fixed fixed_of_others[] = {
     {P4D_ZERO_STAGE, 3, "FSDP shards parameters, gradients and optimizer, as stage 3 does"},
     {P4D_ZERO_BUCKET, P4D_NO_MEANING, "FSDP reduces a unit's gradients at once"},
-    {P4D_TRANSFORMERS, P4D_NO_MEANING, "FSDP keeps parameters in --param-dtype"},
     P4D_FIXED_OF_PYTORCH("FSDP"),
     P4D_FIXED_OVERLAP("FSDP"),
     {P4D_TP, 1, DATA_PARALLEL},

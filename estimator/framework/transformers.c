@@ -426,7 +426,7 @@ const char *p4d_torch__trainer_unvalidated(const p4d_layout *l)
 	const bool flat = l->flat_parameters, units = flat || l->keeps_gathered;
 	const uint64_t shards = l->shard_degree ? l->shard_degree : l->dp;
 	const bool lit = l->model_code == P4D_MODEL_CODE_LITGPT;
-	const bool before_5 = l->transformers && l->transformers < 5;
+	const bool before_5 = l->transformers && l->transformers < 5 * P4D_RELEASE_UNIT;
 	const bool jamba = a == &p4d_architectures[P4D_ARCHITECTURE_JAMBA],
 		   granite = a == &p4d_architectures[P4D_ARCHITECTURE_GRANITE_HYBRID];
 	const bool evaluates = l->eval_micro_batch > l->micro_batch;
@@ -444,7 +444,8 @@ const char *p4d_torch__trainer_unvalidated(const p4d_layout *l)
 	    {encoder && !full, "adapters of encoders"},
 	    {!ddp && l->quant, "quantized weights that are sharded"},
 	    /* there each is a linear layer; one tensor of all stays as it is */
-	    {l->experts && l->quant && l->transformers < 5, "experts, which transformers before 5 quantizes"},
+	    {l->experts && l->quant && l->transformers < 5 * P4D_RELEASE_UNIT,
+	     "experts, which transformers before 5 quantizes"},
 	    {a->expert_bias && before_5, "gpt-oss before transformers 5"},
 	    {a->attention_sinks && l->flash_attention, "attention sinks in a fused kernel"},
 	    {states && !l->packing && l->micro_batch > 1, "padded batches of layers with a state"},

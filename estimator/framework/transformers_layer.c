@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Attention, layers and the end of transformers' models. */
 #include "framework/transformers.h"
+#include "request/class_loss.h"
 
 static p4d_tape_tensor with_angles(p4d_tape_writer *w, p4d_tape_tensor x)
 {
@@ -422,6 +423,37 @@ static void paired_end(p4d_tape_writer *w, p4d_tape_tensor logits)
 	p4d_op_hold(w, logits);
 }
 
+/*
+ * The loss that a class of several parts has of its own (class_loss.c): logits without the last token of each
+ * sequence, by the attention mask or, of several sequences, in one piece. The gradient of either slice has
+ * the size of all.
+ */
+static void class_end(p4d_tape_writer *w, p4d_tape_tensor logits, const p4d_class_loss *of)
+{
+	const p4d_tape_tensor all = of->upcasts ? p4d_op_cast(w, logits, 4) : logits;
+	p4d_tape_tensor x = p4d_op_slice(w, all, (w->tokens - w->rows) * w->layout->vocab);
+
+	if (of->masks || w->rows > 1) {
+		x = p4d_op_map(w, x, false, false);
+		if (of->masks)
+			p4d_op_last(w)->kept = 2 * 8 * (w->tokens - w->rows);
+		else
+			p4d_op_last(w)->gradient[0] = P4D_SAME_GRADIENT;
+	}
+	const p4d_tape_tensor wide = w->autocast ? p4d_op_cast(w, x, 4) : x;
+	const p4d_tape_tensor logarithms = p4d_op_map(w, wide, false, true);
+	const p4d_tape_tensor loss = p4d_op_made(w, 1, 4, true);
+	p4d_op_append(w, logarithms, loss, P4D_NEW_GRADIENT)->saved[0] = logarithms.value;
+	p4d_op_hold(w, x);
+	if (w->autocast && all.element == 2) { /* accelerate's convert_outputs_to_fp32 */
+		p4d_tape_operation *o = p4d_op_append(w, loss, p4d_op_view(w, loss, 1), P4D_SAME_GRADIENT);
+		o->scratch = all.elements * 4;
+	}
+	p4d_op_hold(w, all);
+	if (of->keeps)
+		p4d_op_hold(w, logits);
+}
+
 /* The last norm, the head, and the loss in fp32 (loss_utils.py, ForCausalLMLoss). */
 static void end(p4d_tape_writer *w)
 {
@@ -449,6 +481,11 @@ static void end(p4d_tape_writer *w)
 	/* accelerate makes fp32 of what comes out of FSDP */
 	if (l->pairs && !w->autocast && logits.element == 2 && l->framework != P4D_FRAMEWORK_FSDP) {
 		paired_end(w, logits);
+		p4d_op_hold(w, y);
+		return;
+	}
+	if (l->class_loss && !l->pairs) {
+		class_end(w, logits, l->class_loss);
 		p4d_op_hold(w, y);
 		return;
 	}

@@ -186,8 +186,9 @@ uint64_t p4d_transformers__parameter_bytes(const p4d_layout *l, unsigned element
 	const bool lit = l->model_code == P4D_MODEL_CODE_LITGPT;
 	const uint64_t all = (uint64_t)p4d_size_of_model(l);
 	/* before release 5 each expert has linear layers, which are quantized, too */
-	const uint64_t experts =
-	    l->transformers && l->transformers < 5 ? p4d_expert_layers_before(l, l->layers) * l->experts : 0;
+	const uint64_t experts = l->transformers && l->transformers < 5 * P4D_RELEASE_UNIT
+				     ? p4d_expert_layers_before(l, l->layers) * l->experts
+				     : 0;
 	/* what is quantized: experts are no linear layers */
 	const uint64_t linears = sums_of_model(l).elements + experts * (uint64_t)p4d_size_of_expert(l);
 	const uint64_t adapters = p4d_transformers__adapters(l) * (l->adapter_fp32 ? 4 : 2);

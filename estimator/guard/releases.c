@@ -10,6 +10,7 @@
 #include "guard/script_request.h"
 #include "guard/verdict.h"
 #include "plan/stage_memory.h"
+#include "request/class_loss.h"
 #include "request/framework.h"
 
 typedef struct question {
@@ -121,20 +122,51 @@ static const other_release others[] = {
 };
 enum { OTHERS = sizeof(others) / sizeof(*others) };
 
+static bool estimate_of(const p4d_request *with, const question *q, const p4d_capacity *capacity,
+			p4d_estimate *e)
+{
+	p4d_layout layout;
+
+	return p4d_layout_build(with, q->geometry->nodes, q->geometry->gpus_per_node, &layout, NULL) == 0 &&
+	       p4d_memory_estimate(&layout, P4D_METHOD_PLAN, capacity, e, NULL) == 0;
+}
+
 /* False: it is not known what the job would need. */
 static bool estimate(const other_release *other, const question *q, const p4d_capacity *capacity,
 		     p4d_estimate *e)
 {
 	p4d_request with = *q->request;
-	p4d_layout layout;
 
 	if (!other->is_open(q))
 		return false;
 	p4d_request_put(&with, other->option, other->value, P4D_BY_P4D);
 	if (other->fixes_release)
-		p4d_request_put(&with, P4D_TRANSFORMERS, 4, P4D_BY_P4D);
-	return p4d_layout_build(&with, q->geometry->nodes, q->geometry->gpus_per_node, &layout, NULL) == 0 &&
-	       p4d_memory_estimate(&layout, P4D_METHOD_PLAN, capacity, e, NULL) == 0;
+		p4d_request_put(&with, P4D_TRANSFORMERS, 5 * P4D_RELEASE_UNIT - 1, P4D_BY_P4D);
+	return estimate_of(&with, q, capacity, e);
+}
+
+/* Of the losses that the model's class has in other releases the one that takes most, or least; NULL: none.
+ */
+static const p4d_class_loss *other_loss(const question *q, const p4d_capacity *capacity, bool most,
+					p4d_estimate *e)
+{
+	const p4d_class_loss *loss, *found = NULL;
+	p4d_request with = *q->request;
+	p4d_estimate of;
+	unsigned at = 0;
+	int64_t release;
+
+	/* a chunked loss makes no logits, that of pairs is none of the class's */
+	if (q->layout->chunked_loss || q->layout->pairs)
+		return NULL;
+	while ((loss = p4d_class_loss_other(q->request, &at, &release))) {
+		p4d_request_put(&with, P4D_TRANSFORMERS, release, P4D_BY_P4D);
+		if (!estimate_of(&with, q, capacity, &of) || (found && most != (of.fraction > e->fraction)))
+			continue;
+		*e = of;
+		found = loss;
+	}
+	return found;
 }
 
 const char *p4d_guard__release_that_fits(const p4d_job *job, const p4d_request *request, const p4d_verdict *v,
@@ -147,7 +179,8 @@ const char *p4d_guard__release_that_fits(const p4d_job *job, const p4d_request *
 	for (int i = 0; job->reading && i < OTHERS; i++)
 		if (estimate(&others[i], &q, capacity, &e) && e.fraction <= limit)
 			return others[i].what;
-	return NULL;
+	const p4d_class_loss *loss = other_loss(&q, capacity, false, &e);
+	return loss && e.fraction <= limit ? loss->what : NULL;
 }
 
 const char *p4d_guard__recipe_that_fits(const p4d_job *job, const p4d_request *request, const p4d_verdict *v,
@@ -182,24 +215,36 @@ const char *p4d_guard__recipe_that_fits(const p4d_job *job, const p4d_request *r
 		   : NULL;
 }
 
+static void say_release(p4d_verdict *v, const char *what, const char *fix, const p4d_estimate *e)
+{
+	v->action = P4D_WARN;
+	p4d_message *message = p4d_verdict__say(v, P4D_E_RELEASE, "%s, it needs %.1f of %.1f GiB (%.0f %%)",
+						what, p4d_to_gib(e->peak.device_bytes),
+						p4d_to_gib(e->capacity_bytes), 100 * e->fraction);
+	snprintf(message->fix, sizeof(message->fix), "%s", fix);
+}
+
 void p4d_guard__say_releases(const p4d_job *job, const p4d_request *request, p4d_verdict *v,
 			     const p4d_capacity *capacity)
 {
 	const question q = {request, &v->layout, job->reading, &v->geometry};
 	const double limit = p4d_site_policy_limit(&v->policy, v->layout.framework);
+	p4d_request with = *request;
+	char release[16], fix[96];
 	p4d_estimate e;
 
 	if (v->estimate.fraction > limit) /* said already, with a release that takes less */
 		return;
-	for (int i = 0; job->reading && i < OTHERS; i++) {
-		if (!estimate(&others[i], &q, capacity, &e) || e.fraction <= limit)
-			continue;
-		v->action = P4D_WARN;
-		p4d_message *message = p4d_verdict__say(
-		    v, P4D_E_RELEASE, "%s, it needs %.1f of %.1f GiB (%.0f %%)", others[i].what,
-		    p4d_to_gib(e.peak.device_bytes), p4d_to_gib(e.capacity_bytes), 100 * e.fraction);
-		snprintf(message->fix, sizeof(message->fix), "%s", others[i].fix);
-	}
+	for (int i = 0; job->reading && i < OTHERS; i++)
+		if (estimate(&others[i], &q, capacity, &e) && e.fraction > limit)
+			say_release(v, others[i].what, others[i].fix, &e);
+	const p4d_class_loss *loss = other_loss(&q, capacity, true, &e);
+	if (!loss || e.fraction <= limit)
+		return;
+	p4d_request_put(&with, P4D_TRANSFORMERS, loss->before, P4D_BY_P4D);
+	snprintf(fix, sizeof(fix), "--p4d-transformers=%s, if the job has that release or a later one",
+		 p4d_request_value_text(&with, P4D_TRANSFORMERS, release, sizeof(release)));
+	say_release(v, loss->what, fix, &e);
 }
 
 void p4d_guard__say_releases_of_pairs(const p4d_job *job, const p4d_request *request,

@@ -111,7 +111,7 @@ static void add_value(p4d_text *line, const p4d_request *request, p4d_option opt
 	char value[VALUE_MAX];
 
 	if (kind == P4D_INTEGER_KIND)
-		p4d_text_add(line, p4d_number_integer(request->value[option], value));
+		p4d_text_add(line, p4d_request_value_text(request, option, value, sizeof(value)));
 	else if (kind == P4D_CHOICE_KIND)
 		p4d_text_add(line, word_of(request, option, value, sizeof(value)));
 	else

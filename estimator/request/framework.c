@@ -18,7 +18,7 @@ void p4d_framework_put_defaults(p4d_request *r)
 	/* transformers, where it is told no type; what it quantizes has others */
 	const bool quantized = adapters && r->value[P4D_FINETUNE] == P4D_TUNE_QLORA;
 	const bool loads_fp32 = framework == P4D_FRAMEWORK_DDP && p4d_is_set(r, P4D_TRANSFORMERS) &&
-				r->value[P4D_TRANSFORMERS] < 5 && !quantized;
+				r->value[P4D_TRANSFORMERS] < 5 * P4D_RELEASE_UNIT && !quantized;
 
 	const bool flat = p4d_is_set(r, P4D_FSDP_VERSION) && r->value[P4D_FSDP_VERSION] == 1;
 

@@ -9,6 +9,7 @@
 #include "base/number.h"
 #include "base/text.h"
 #include "request/architecture.h"
+#include "request/class_loss.h"
 #include "request/framework.h"
 #include "request/layers.h"
 #include "request/layout_internal.h"
@@ -234,6 +235,7 @@ static void fill_training(const p4d_request *r, uint64_t nodes, uint64_t gpus_pe
 	l->resident_layers = p4d_is_set(r, P4D_RESIDENT_LAYERS) ? (uint64_t)r->value[P4D_RESIDENT_LAYERS] : 0;
 	l->model_code = (int)p4d_framework_value(r, P4D_MODEL_CODE);
 	l->transformers = (uint64_t)p4d_framework_value(r, P4D_TRANSFORMERS);
+	l->class_loss = p4d_class_loss_of(r);
 	l->compile = p4d_framework_value(r, P4D_COMPILE);
 	l->chunked_loss = (int)p4d_framework_value(r, P4D_CHUNKED_LOSS);
 	l->packing = p4d_framework_value(r, P4D_PACKING);

@@ -81,8 +81,9 @@ typedef struct p4d_layout {
 	int param_dtype;          /* of stored parameters, where that is not the precision's */
 	unsigned offload;         /* what is in host memory; mask of P4D_OFFLOAD_* */
 	uint64_t resident_layers; /* that a window of parameters has room for; 0: as many as by default */
-	uint64_t transformers;    /* major release of that library; 0: not known */
-	int model_code;           /* whose modules, of frameworks that train any */
+	uint64_t transformers;    /* release of that library, of P4D_RELEASE; 0: not known */
+	const struct p4d_class_loss *class_loss; /* of the model's class; NULL: that of all others */
+	int model_code;                          /* whose modules, of frameworks that train any */
 	bool compile, packing, autocast;
 	int chunked_loss;      /* P4D_LOSS_* */
 	bool pairs, reference; /* the loss is that of pairs of sequences; a frozen copy runs beside it */

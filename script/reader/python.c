@@ -6,7 +6,7 @@
 
 #include "reader/reader_internal.h"
 
-enum { FIRST_MINOR = 9, LAST_MINOR = 14, BEGINNING = 16 << 10 };
+enum { FIRST_MINOR = 9, LAST_MINOR = 14, BEGINNING = 16 << 10, FIRST_RELEASE = 3, LAST_RELEASE = 99 };
 
 /* DIRECTORY/bin/NAME: its directory; false: it is no such path. */
 static bool in_bin(const char *path, const char *name, char *directory, size_t size)
@@ -54,6 +54,67 @@ void p4d_reader__python_command(p4d_read_python *python, const p4d_value *words,
 		take_directory(python, path);
 	else
 		python->unknown = true;
+}
+
+/* pip install, uv pip install, python -m pip install */
+static bool installs(const p4d_value *words, size_t count)
+{
+	static const char *const names[] = {"pip", "pip3", "uv", "python", "python3"};
+	enum { NAMES = sizeof(names) / sizeof(*names), OF_PYTHON = 3 };
+	char path[256];
+	bool pip = false;
+
+	if (!count || p4d_value_unknown(words[0]) || words[0].length >= sizeof(path))
+		return false;
+	p4d_value_text(words[0], path, sizeof(path));
+	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+	size_t which = 0;
+	while (which < NAMES && strcmp(name, names[which]) != 0)
+		which++;
+	if (which == NAMES)
+		return false;
+	for (size_t i = 1; i < count; i++) {
+		pip = pip || p4d_value_is(words[i], "pip");
+		if (p4d_value_is(words[i], "install"))
+			return which < OF_PYTHON || pip;
+	}
+	return false;
+}
+
+/* What a requirement says of transformers: "==4.57.1", ">=4.50", "" any; NULL: it is about something else. */
+static const char *wanted_release(const char *requirement)
+{
+	static const char name[] = "transformers";
+	const char *rest = requirement + strlen(name);
+
+	if (strstr(requirement, "/transformers")) /* a repository or a folder */
+		return "";
+	if (strncmp(requirement, name, strlen(name)) != 0 || (*rest && !strchr("[=<>!~@ ", *rest)))
+		return NULL;
+	if (*rest == '[')
+		rest = strchr(rest, ']') ? strchr(rest, ']') + 1 : "";
+	return rest;
+}
+
+void p4d_reader__python_install(p4d_read_python *python, const p4d_shell *shell, const p4d_value *words,
+				size_t count, bool certain)
+{
+	char text[96], *end;
+
+	for (size_t i = installs(words, count) ? 1 : count; i < count; i++) {
+		const char *release = wanted_release(p4d_value_text(words[i], text, sizeof(text)));
+		p4d_read_given given = {.name = "transformers"};
+		if (!release)
+			continue;
+		python->pinned.major = 0;
+		python->reinstalled = true;
+		if (!certain || p4d_value_unknown(words[i]) || strncmp(release, "==", 2) != 0)
+			continue;
+		p4d_reader__place(shell, words[i], &given);
+		python->pinned = (p4d_read_release){.place = {.file = given.file, .line = given.line}};
+		python->pinned.major = strtoul(release + 2, &end, 10);
+		python->pinned.minor = *end == '.' ? strtoul(end + 1, NULL, 10) : 0;
+	}
 }
 
 /* The program that starts it, /opt/venv/bin/torchrun, is of an environment, too. */
@@ -113,10 +174,11 @@ static p4d_read_release release_of(const char *text, size_t length)
 static void put_release(p4d_reading *r, const p4d_read_release *release)
 {
 	const bool own = !strcmp(r->reader->framework, "trainer") || !strcmp(r->reader->framework, "trl");
+	const bool ddp = p4d_reader__is(&r->value[P4D_FRAMEWORK], "ddp");
 
-	p4d_reader__put(r, P4D_TRANSFORMERS, &release->place, "%lu", release->major);
-	/* others say a type whatever the release */
-	if (!own && release->major < 5 && !p4d_reader__set(&r->value[P4D_PARAM_DTYPE]) &&
+	p4d_reader__put(r, P4D_TRANSFORMERS, &release->place, "%lu.%lu", release->major, release->minor);
+	/* others say a type whatever the release, and DDP alone keeps the one that weights were loaded in */
+	if (ddp && !own && release->major < 5 && !p4d_reader__set(&r->value[P4D_PARAM_DTYPE]) &&
 	    p4d_reader__is(&r->value[P4D_PRECISION], "bf16"))
 		p4d_reader__put_default(r, P4D_PARAM_DTYPE, "bf16");
 }
@@ -171,7 +233,7 @@ static p4d_read_release find_release(p4d_shell *shell, const p4d_reader_host *ho
 		return none;
 	p4d_read_release found = release_of(text, length);
 	found.place.file = place.file;
-	return found.major >= 3 && found.major <= 99 ? found : none;
+	return found.major >= FIRST_RELEASE && found.major <= LAST_RELEASE ? found : none;
 }
 
 static void find_trl(p4d_reading *r, p4d_shell *shell, const p4d_reader_host *host, const char *directory)
@@ -205,8 +267,7 @@ void p4d_reader__python_release(p4d_reading *r, p4d_shell *shell, const p4d_read
 				const p4d_read_python *python, const p4d_launch *launch,
 				const p4d_value *words)
 {
-	const bool ddp = p4d_reader__is(&r->value[P4D_FRAMEWORK], "ddp"),
-		   fsdp = p4d_reader__is(&r->value[P4D_FRAMEWORK], "fsdp") && r->reader->released;
+	const bool fsdp = p4d_reader__is(&r->value[P4D_FRAMEWORK], "fsdp") && r->reader->released;
 	p4d_read_release release = {.major = 0};
 	char directory[sizeof(python->directory)];
 
@@ -215,10 +276,13 @@ void p4d_reader__python_release(p4d_reading *r, p4d_shell *shell, const p4d_read
 	const bool found = find_environment(shell, host, python, launch, words, directory, sizeof(directory));
 	if (found && r->reader->trl)
 		find_trl(r, shell, host, directory);
-	if (found && (ddp || fsdp))
+	if (python->reinstalled && !launch->container)
+		release = python->pinned;
+	else if (found)
 		release = find_release(shell, host, directory);
 	if (fsdp)
 		r->reader->released(r, &release);
-	else if (ddp && release.major)
+	if (release.major >= FIRST_RELEASE && release.major <= LAST_RELEASE &&
+	    release.minor < P4D_RELEASE_LAST)
 		put_release(r, &release);
 }

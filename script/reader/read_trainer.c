@@ -135,9 +135,23 @@ static const p4d_read_shards shards[] = {
     {NULL, 0, NULL, NULL, false},
 };
 
+/* Examples whose --max_source_length has a default. */
+static void put_source_length(p4d_reading *r)
+{
+	static const char *const programs[] = {"run_summarization", "run_translation"};
+
+	for (size_t i = 0; i < sizeof(programs) / sizeof(*programs); i++)
+		if (strstr(p4d_reading_kind(r), programs[i]) && !p4d_reader__set(&r->value[P4D_SEQ_LEN]) &&
+		    !r->value[P4D_SEQ_LEN].unknown) {
+			p4d_reader__put_default(r, P4D_SEQ_LEN, "1024");
+			p4d_reader__put_default(r, P4D_PADDING, "longest");
+		}
+}
+
 /* These arguments are only those of transformers' Trainer, whatever the program is called. */
 static void finish_trainer(p4d_reading *r)
 {
+	put_source_length(r);
 	p4d_reader__put_default(r, P4D_MODEL_CODE, "transformers");
 	p4d_finetune__finish(r);
 }

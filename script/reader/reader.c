@@ -368,6 +368,7 @@ static void run_command(void *context, p4d_shell *shell, const p4d_value *words,
 	p4d_launch launch;
 
 	p4d_reader__python_command(&state->python, words, count);
+	p4d_reader__python_install(&state->python, shell, words, count, certain);
 	p4d_reader__launch(words, count, &launch);
 	if ((!launch.count && !launch.shell_input) || submits(state, shell, &launch))
 		return;

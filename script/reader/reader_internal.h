@@ -348,11 +348,17 @@ typedef struct p4d_read_python {
 	char directory[256]; /* "": none was named */
 	bool unknown;        /* several were, or one that is not known */
 	bool changed;        /* something else changes what is found */
+	/* of transformers, that the script installs; reinstalled: one does, maybe, and p4d knows not which */
+	p4d_read_release pinned;
+	bool reinstalled;
 } p4d_read_python;
 
 /* A file that the script reads, and a command that it runs. */
 void p4d_reader__python_file(p4d_read_python *python, const char *path);
 void p4d_reader__python_command(p4d_read_python *python, const p4d_value *words, size_t count);
+/* `pip install transformers==4.57.1`; certain: it is run. */
+void p4d_reader__python_install(p4d_read_python *python, const p4d_shell *shell, const p4d_value *words,
+				size_t count, bool certain);
 /* The directory of the environment that runs a program; false: it is not known. words: of the whole command.
  */
 bool p4d_reader__python_directory(p4d_shell *shell, const p4d_reader_host *host,

@@ -69,6 +69,20 @@ for options in "" --p4d-framework=ddp --p4d-vocab=152064; do
 done
 run sbatch -H $one --p4d-seq-len=8192 long.sh
 [ "$status" != 0 ] || fail "a typed length refuses nobody"
+# a release that nothing says refuses nobody; one that is typed does
+echo '{"zero_optimization": {"stage": 3}, "bf16": {"enabled": true}}' >z3.json
+cat >gemma.sh <<'JOB'
+#!/bin/sh
+torchrun --nproc_per_node 8 run_clm.py --model_name_or_path google/gemma-3-4b-it --block_size 18000 --per_device_train_batch_size 1 --bf16 --gradient_checkpointing --optim adamw_torch_fused --deepspeed z3.json
+JOB
+run sbatch -H $node gemma.sh
+accepted
+once "[P4D122] with transformers 4.50 to 4.51"
+run sbatch -H $node --p4d-transformers=5.17 gemma.sh
+accepted
+does_not_say P4D122
+run sbatch -H $node --p4d-transformers=4.51 gemma.sh
+refused P4D013 slurmctld
 # options alone
 printf '#!/bin/sh\ndeepspeed finetune.py\n' >unknown.sh
 run sbatch -H $node --p4d-framework=deepspeed --p4d-seq-len=2048 unknown.sh

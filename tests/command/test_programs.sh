@@ -70,6 +70,12 @@ quiet 'python finetune_segformer.py --model_name_or_path nvidia/mit-b0 --per_dev
 quiet 'python train_st.py --model_name_or_path sentence-transformers/all-mpnet-base-v2 --per_device_train_batch_size 64'
 quiet 'python train_esm.py --model_name_or_path facebook/esm2_t33_650M_UR50D --per_device_train_batch_size 4 --deepspeed z3.json'
 quiet 'python sft.py --model_name_or_path /models/whisper-small --per_device_train_batch_size 4'
+# encoders with a decoder
+for model in facebook/bart-large-cnn sshleifer/distilbart-cnn-12-6 google/pegasus-xsum Helsinki-NLP/opus-mt-en-de facebook/mbart-large-50 \
+	facebook/nllb-200-distilled-600M google/mt5-base google/byt5-small; do
+	quiet "torchrun --nproc_per_node 8 examples/pytorch/summarization/run_summarization.py --model_name_or_path $model --do_train --per_device_train_batch_size 8 --bf16"
+	quiet "python run_translation.py --model_name_or_path $model --do_train --per_device_train_batch_size 8 --max_source_length 512"
+done
 quiet 'python train.py --per_device_train_batch_size 8 --data tables.csv'
 quiet 'python train.py --per_device_train_batch_size 8 --model_name_or_path /scratch/me/unknown-net'
 quiet 'python xla_spawn.py --num_cores 8 train_resnet.py'

@@ -26,22 +26,22 @@ script()
 finds()
 {
 	exits 0 p4d read train.sh
-	got=$(printf '%s\n' "$out" | sed -n 's/^  transformers  *\([0-9]*\)  *\(.*\)/\1 \2/p')
+	got=$(printf '%s\n' "$out" | sed -n 's/^  transformers  *\([0-9.]*\)  *\(.*\)/\1 \2/p')
 	[ "$got" = "${1:+$1 $work/$2/lib/python3.11/site-packages/transformers/__init__.py:2}" ] || fail "$(cat train.sh): $got"
 }
 script "source $work/old/bin/activate" "$run"
-finds 4 old
+finds 4.57 old
 script ". new/bin/activate" "$run"
-finds 5 new
+finds 5.2 new
 script "$work/old/bin/$run"
-finds 4 old
+finds 4.57 old
 script "conda activate $work/new" "$run"
-finds 5 new
+finds 5.2 new
 script "$run"
 finds ""
 VIRTUAL_ENV=$work/old
 export VIRTUAL_ENV
-finds 4 old
+finds 4.57 old
 script "module load pytorch" "$run"
 finds ""
 script "srun --container-image=pytorch $run"
@@ -53,9 +53,34 @@ script "if [ -e \$SCRATCH/x ]; then . old/bin/activate; else . new/bin/activate;
 finds ""
 script "conda activate train" "$run"
 finds ""
-script "source old/bin/activate" "$run --deepspeed z.json" # which holds parameters in another type
 echo '{"zero_optimization": {"stage": 2}, "bf16": {"enabled": true}}' >z.json
-finds ""
+script "source old/bin/activate" "$run --deepspeed z.json"
+finds 4.57 old
+script "source old/bin/activate" "$run --fsdp 'full_shard auto_wrap'"
+finds 4.57 old
+
+# What the script installs is what runs, if it names one release and installs it for sure.
+# installed RELEASE LINE...: "" for none
+installed()
+{
+	want=$1
+	shift
+	script "source $work/old/bin/activate" "$@" "$run"
+	exits 0 p4d read train.sh
+	got=$(printf '%s\n' "$out" | sed -n 's/^  transformers  *\([0-9.]*\)  *train.sh:4$/\1/p')
+	[ "$got" = "$want" ] || fail "$(cat train.sh): $got"
+	[ "$want" ] || case $out in *4.57*) fail "$(cat train.sh): $out" ;; esac
+}
+installed 4.51 "pip install transformers==4.51.3 peft"
+installed 5.17 "python -m pip install -q 'transformers[torch]==5.17.0rc1'"
+installed 4.46 "uv pip install transformers==4.46"
+installed "" "pip install -U transformers"
+installed "" "pip install 'transformers>=4.50'"
+installed "" "pip install git+https://github.com/huggingface/transformers@v4.49.0"
+installed "" "[ -e \$SCRATCH/x ] || pip install transformers==4.51.3"
+script "source old/bin/activate" "pip install sentence-transformers==3.1 transformers-stream-generator==0.0.5" "$run"
+finds 4.57 old
+
 # no file, or no regular one
 script "source gone/bin/activate" "$run"
 finds ""
@@ -126,8 +151,70 @@ exits 0 p4d estimate --framework ddp --model llama3.2-1b --gpu h100 --gpus-per-n
 prints "param-dtype=fp32"
 exits 0 p4d estimate --framework ddp --model llama3.2-1b --gpu h100 --gpus-per-node 8 --transformers 5 --micro-batch 1
 prints "param-dtype=bf16"
-exits 5 p4d estimate --framework deepspeed --model llama3.2-1b --gpu h100 --gpus-per-node 8 --transformers 4
-says "transformers" "DeepSpeed holds parameters in --precision"
+for framework in deepspeed "fsdp --model-code transformers"; do
+	exits 0 p4d estimate --framework $framework --model llama3.2-1b --gpu h100 --gpus-per-node 8 --transformers 4
+done
+exits 5 p4d estimate --framework fsdp --model-code torchtitan --model llama3.2-1b --gpu h100 --gpus-per-node 8 --transformers 4
+says "transformers" "torchtitan has its own modules"
+for release in 2 2.11 100 4. 4.x .5 4.57x 4.1000 x; do
+	exits 5 p4d estimate --framework ddp --model llama3.2-1b --gpu h100 --gpus-per-node 8 --transformers $release
+	says "--transformers=$release: not a release from 3 to 99, such as 4.57"
+done
+
+# Losses of classes of several parts, which differ between releases: both are said, and a guess never refuses.
+# needs OPTION...: GiB of the job, with DeepSpeed
+needs()
+{
+	exits "$1" p4d estimate --model gemma3-12b --gpu a100-80gb --gpus-per-node 8 --framework deepspeed --zero-stage 3 \
+		--finetune lora --lora-rank 8 --lora-targets all-linear --micro-batch 1 --global-batch 8 --recompute full $2
+	got=$(printf '%s\n' "$out" | awk '$1 == 0 { print $(NF - 4) }')
+}
+needs 0 "--seq-len 16384"
+newest=$got
+for release in 5 5.17 4.49; do
+	needs 0 "--seq-len 16384 --transformers $release"
+	[ "$got" = "$newest" ] || fail "$release: $got, not $newest"
+done
+needs 0 "--seq-len 16384 --transformers 4.51" # keeps 16-bit logits, beside two more copies in fp32
+awk -v new="$newest" -v old="$got" 'BEGIN { exit !(old - new > 7.5 && old - new < 9) }' || fail "$newest and $got GiB"
+echo '{"zero_optimization": {"stage": 3}, "bf16": {"enabled": true}}' >z.json
+sed 's/^mode = enforce/&\nscripts = judge/' p4d.conf >judge.conf
+# class MODEL TOKENS ROWS: of a job with DeepSpeed
+class()
+{
+	printf '%s\n' "$head" "torchrun --nproc_per_node 8 run_clm.py --model_name_or_path $1 --block_size $2 --per_device_train_batch_size $3 --bf16 --gradient_checkpointing --optim adamw_torch_fused --deepspeed z.json" >train.sh
+}
+# refused RELEASE: typed; "" for the environment's
+refused()
+{
+	exits 120 p4d check --conf judge.conf ${1:+--p4d-transformers=$1} train.sh
+	says "of 79.1 GiB"
+}
+class google/gemma-3-4b-it 18000 1
+exits 0 p4d check --conf judge.conf train.sh
+says "P4D122" "with transformers 4.50 to 4.51, whose Gemma3ForConditionalGeneration" "it needs 80.2 of 79.1 GiB" "--p4d-transformers=4.52"
+for release in 4.52 5 5.16; do
+	exits 0 p4d check --conf judge.conf --p4d-transformers=$release train.sh
+	case $out$err in *P4D122*) fail "$release is known: $err" ;; esac
+done
+refused 4.51
+environment four 4.51.3
+sed -i "2a . four/bin/activate" train.sh
+refused ""
+# LLaVA's copies have 16 bits: what does not fit with a later release may fit with 4.51, and is not refused
+mkdir llava
+cat >llava/config.json <<'END'
+{"architectures": ["LlavaForConditionalGeneration"], "model_type": "llava", "tie_word_embeddings": false,
+ "text_config": {"model_type": "llama", "hidden_size": 2048, "intermediate_size": 8192, "num_hidden_layers": 16, "num_attention_heads": 32,
+ "num_key_value_heads": 8, "head_dim": 64, "vocab_size": 128256, "max_position_embeddings": 131072, "rms_norm_eps": 1e-5, "rope_theta": 500000.0,
+ "hidden_act": "silu"}, "vision_config": {"model_type": "clip_vision_model"}}
+END
+class ./llava 8192 7
+exits 0 p4d check --conf judge.conf train.sh
+says "P4D121" "with transformers 4.41 to 4.51, whose LlavaForConditionalGeneration"
+refused 4.52
+exits 0 p4d check --conf judge.conf --p4d-transformers=4.51 train.sh
+case $out$err in *P4D121*) fail "it fits: $err" ;; esac
 
 # Experts that are quantized, and refuse nobody, or left in bf16, as was compared with transformers 5.23.
 moe="--framework ddp --model qwen3-30b-a3b --gpu h100 --gpus-per-node 1 --finetune qlora --lora-rank 8 --lora-targets attention --seq-len 1024 --micro-batch 1 --global-batch 1"

@@ -176,7 +176,10 @@ def install(ledger):
 
     torch.clear_autocast_cache = forget
     import transformers  # noqa: F401
-    import transformers.masking_utils as masks
+    try:
+        import transformers.masking_utils as masks
+    except ImportError:  # before 4.53
+        masks = types.SimpleNamespace()
     import transformers.models.auto.modeling_auto  # noqa: F401
     # both look at values: nothing is padded unless a mask is given, and no row holds several sequences
     def ignored(mask, query, keys, query_offset=0, key_offset=0, window=None):

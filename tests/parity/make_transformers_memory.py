@@ -39,6 +39,10 @@
         tests/parity/make_transformers_memory.py --loss trl-fused --framework $m; done         # transformers_trl.csv, trl==1.16.0
     for m in "ddp --seed 511 --count 18" "fsdp --seed 512 --count 9" "deepspeed --seed 513 --count 9" "ddp --seed 522 --count 12"; do
         tests/parity/make_transformers_memory.py --loss trl --framework $m; done               # and trl==1.10.0; not all end in ten minutes
+    for m in "ddp --seed 601 --count 6" "deepspeed --seed 602 --count 4" "fsdp --seed 603 --count 4"; do    # transformers_classes.csv:
+        tests/parity/make_transformers_memory.py --parts --models gemma3 --framework $m; done               # transformers==4.57.1
+    for m in "ddp --seed 611 --count 16" "deepspeed --models gemma3,llava,paligemma --seed 612 --count 6"; do
+        tests/parity/make_transformers_memory.py --parts --framework $m; done                  # and transformers==4.51.3
     tests/parity/make_transformers_memory.py --compare tests/data/transformers_memory.csv
 
 transformers' models, PEFT's adapters, bitsandbytes' 4-bit layers, accelerate's mixed precision, FSDP and DeepSpeed's
@@ -67,6 +71,7 @@ warnings.filterwarnings("ignore")
 os.environ.update(HF_HUB_OFFLINE="1", TRANSFORMERS_VERBOSITY="error", DS_ACCELERATOR="cuda", DS_BUILD_OPS="0", USE_HUB_KERNELS="0")
 import counted_gpu
 import kernels_of_cuda
+import transformers_classes as parts
 import transformers_experts as sparse
 import transformers_hybrids as hybrid
 
@@ -106,8 +111,8 @@ MODELS = {  # as published; the last number is that of layers
     "bert": [(768, 3072, 12, 12, 64, 30522, "on", 12), (1024, 4096, 16, 16, 64, 30522, "on", 24)],
     "vit": [(768, 3072, 12, 12, 64, 1000, "off", 12), (1024, 4096, 16, 16, 64, 1000, "off", 24)],
 }
-CLASSES = {"bert": "AutoModelForMaskedLM", "vit": "AutoModelForImageClassification"}
-ENCODERS = set(CLASSES)  # of which only full fine-tuning is run
+CLASSES = {"bert": "AutoModelForMaskedLM", "vit": "AutoModelForImageClassification", **parts.CLASSES}
+ENCODERS = {"bert", "vit"}  # of which only full fine-tuning is run
 # p4d's names of what is not its own row of architectures.def
 AS_P4D = {"gemma3_text": ("gemma3", "", ""), "gpt_neox": ("gpt-neox", "", ""), "mistral": ("llama", "", ""),
           "qwen2": ("llama", "qkv", ""), "qwen3": ("llama", "", "on"), "smollm3": ("llama", "", "")}
@@ -123,7 +128,7 @@ NO_KV_HEADS = {"gpt_neox", "opt", "mpt", "bloom", "gpt2", "gptj"}
 
 
 def named_by_p4d(kind):
-    return dict(zip(("architecture", "bias", "qk-norm"), {**AS_P4D, **sparse.AS_P4D, **hybrid.AS_P4D}.get(kind, (kind, "", ""))))
+    return dict(zip(("architecture", "bias", "qk-norm"), {**AS_P4D, **sparse.AS_P4D, **hybrid.AS_P4D, **parts.AS_P4D}.get(kind, (kind, "", ""))))
 
 
 def pick(r, framework, kinds, lora=False):
@@ -140,7 +145,7 @@ def pick(r, framework, kinds, lora=False):
         c.update(dict.fromkeys(sparse.SHAPE, 0), **hybrid.EXPERTS.get(c["model-type"], {}))
         c.update(zip(SHAPE, dense))
     else:
-        c.update(zip(SHAPE, r.choice(MODELS[c["model-type"]])))
+        c.update(zip(SHAPE, r.choice({**MODELS, **parts.MODELS}[c["model-type"]])))
     # half of them short, where the ends of the model decide
     c["layers"] = min(c["layers"], r.choice((2, 3, 4, 4, 6, 8, 12, 16)))
     if c["model-type"] in hybrid.MODELS:
@@ -303,7 +308,10 @@ def configured(c):
     elif kind == "starcoder2":
         d.pop("head_dim")
         d["use_bias"] = True
-    config = transformers.AutoConfig.for_model(hybrid.NAMES.get(kind, kind), **d)
+    if kind in parts.MODELS:
+        config = parts.configured(kind, d)
+    else:
+        config = transformers.AutoConfig.for_model(hybrid.NAMES.get(kind, kind), **d)
     config.use_cache = False
     config._attn_implementation = c["attention"]
     return config
@@ -316,7 +324,8 @@ def made(c):
     config = configured(c)
     config.dtype = dtype
     with torch.device("cuda"):
-        model = getattr(transformers, CLASSES.get(c["model-type"], "AutoModelForCausalLM")).from_config(config, dtype=dtype)
+        of = getattr(transformers, CLASSES.get(c["model-type"], "AutoModelForCausalLM"))
+        model = of._from_config(config, torch_dtype=dtype) if c["model-type"] in parts.MODELS else of.from_config(config, dtype=dtype)
     model.train()
     return model
 
@@ -365,8 +374,10 @@ def batch_of(c):
                     labels=torch.zeros(rows, dtype=torch.long, device="cuda"))
     ids = torch.zeros(rows, length, dtype=torch.long, device="cuda")
     batch = dict(input_ids=ids, labels=torch.zeros_like(ids))
-    if c["packing"] == "off":
+    if c["packing"] == "off" or c["model-type"] in parts.MODELS:
         batch["attention_mask"] = torch.ones_like(ids)
+    if c["model-type"] in ("gemma3", "paligemma"):
+        batch["token_type_ids"] = torch.zeros_like(ids)
     return batch
 
 
@@ -436,8 +447,8 @@ def train_plain(c, ledger):
         ledger.forget_peak()
         for _ in range(micro_batches):
             ledger.phase = "forward"
-            items = torch.zeros((), dtype=torch.long, device="cuda")
-            loss = run(**batch_of(c), num_items_in_batch=items).loss
+            items = {} if c["model-type"] == "qwen2_vl" else {"num_items_in_batch": torch.zeros((), dtype=torch.long, device="cuda")}
+            loss = run(**batch_of(c), **items).loss
             ledger.phase = "backward"
             torch.autograd.backward(loss)  # Tensor.backward would suspend Autocast
             del loss
@@ -567,7 +578,7 @@ def configuration(text):
             c.update(zip(sparse.SHAPE, (of_experts + (0,) * len(sparse.SHAPE))[:len(sparse.SHAPE)]))
             c.update(zip(SHAPE, dense))
         else:
-            c.update(zip(SHAPE, MODELS[given["model-type"]][0]))
+            c.update(zip(SHAPE, {**MODELS, **parts.MODELS}[given["model-type"]][0]))
     c.update({k: number(v) for k, v in given.items()})
     return c
 
@@ -593,6 +604,7 @@ def main():
     parser.add_argument("--models", help="types to draw from; else all decoders")
     parser.add_argument("--experts", action="store_true", help="draw from models with experts")
     parser.add_argument("--hybrids", action="store_true", help="draw from models whose layers have a state; mamba_ssm and fla are on PYTHONPATH")
+    parser.add_argument("--parts", action="store_true", help="draw from classes with a loss of their own (transformers_classes.py)")
     parser.add_argument("--framework", choices=("ddp", "deepspeed", "fsdp"), default="ddp")
     parser.add_argument("--dropout", action="store_true", help="adapters alone, whose inputs are dropped out")
     parser.add_argument("--flat", action="store_const", const=flattened, dest="units", help="FSDP1")
@@ -625,11 +637,12 @@ def main():
     options = options + BUCKETS if a.overlapped else options
     options = options + AHEAD if a.ahead else options
     options = options + ["chunked-loss"] if a.loss else options
+    options = options + parts.OPTIONS if a.parts else options
     results = RESULTS + ["evaluation"] if a.evaluation else RESULTS
     out = csv.DictWriter(sys.stdout, ["looked_at", "seed"] + options + results, lineterminator="\n")
     out.writeheader()
     r = random.Random(a.seed)
-    kinds = sorted(hybrid.MODELS if a.hybrids else sparse.MODELS if a.experts else set(MODELS) - ENCODERS)
+    kinds = sorted(parts.MODELS if a.parts else hybrid.MODELS if a.hybrids else sparse.MODELS if a.experts else set(MODELS) - ENCODERS)
     kinds = a.models.split(",") if a.models else kinds
     for _ in range(a.count):
         c = pick(r, a.framework, kinds, a.lora)
@@ -640,6 +653,8 @@ def main():
             c["lora-dropout"] = "on"
         if a.seed >= 70:
             c = varied(r, c)
+        if a.parts:
+            c = parts.drawn(r, c)
         if a.units:
             c = a.units(r, c)
         if a.ahead:

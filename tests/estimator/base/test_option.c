@@ -4,7 +4,7 @@
 
 #include "base/option.h"
 
-enum { SIZE, RATE, MODE, NAME, FORCE, OPTIONS };
+enum { SIZE, RATE, MODE, NAME, FORCE, LIBRARY, OPTIONS };
 
 static const p4d_option_info table[OPTIONS] = {
     [SIZE] = {"block-size", "N", "", P4D_INTEGER_KIND, .min = 2, .max = INT64_MAX},
@@ -12,6 +12,7 @@ static const p4d_option_info table[OPTIONS] = {
     [MODE] = {"mode", "off|on", "", P4D_CHOICE_KIND},
     [NAME] = {"name", "TEXT", "", P4D_TEXT_KIND, .size = 5},
     [FORCE] = {"force", "", "", P4D_SWITCH_KIND},
+    [LIBRARY] = {"library", P4D_RELEASE, "", P4D_INTEGER_KIND, .min = 3000, .max = 99999},
 };
 
 static void found(void **state)
@@ -31,10 +32,12 @@ static void round_trips(void **state)
 		int option;
 		const char *text, *printed;
 	} cases[] = {
-	    {SIZE, "2", "2"},    {SIZE, "9223372036854775807", "9223372036854775807"},
-	    {RATE, ".5", "0.5"}, {RATE, "1e-08", "1e-08"},
-	    {RATE, "0", "0"},    {MODE, "On", "on"},
-	    {FORCE, "", "on"},
+	    {SIZE, "2", "2"},        {SIZE, "9223372036854775807", "9223372036854775807"},
+	    {RATE, ".5", "0.5"},     {RATE, "1e-08", "1e-08"},
+	    {RATE, "0", "0"},        {MODE, "On", "on"},
+	    {FORCE, "", "on"},       {LIBRARY, "4.57", "4.57"},
+	    {LIBRARY, "5", "5"},     {LIBRARY, "4.57.1", "4.57"},
+	    {LIBRARY, "3.0", "3.0"}, {LIBRARY, "5.0.0rc1", "5.0"},
 	};
 	char buf[32];
 	int64_t value;
@@ -58,6 +61,12 @@ static void refused(void **state)
 	    {SIZE, "1", "--x-block-size=1: not a whole number from 2 to 9223372036854775807"},
 	    {SIZE, "9223372036854775808", "--x-block-size=9223372036854775808: not a whole"},
 	    {SIZE, "-2", "--x-block-size=-2: not a whole"},
+	    {LIBRARY, "2.9", "--x-library=2.9: not a release from 3 to 99, such as 4.57"},
+	    {LIBRARY, "100", "--x-library=100: not a release"},
+	    {LIBRARY, "4.", "--x-library=4.: not a release"},
+	    {LIBRARY, "4.57-1", "--x-library=4.57-1: not a release"},
+	    {LIBRARY, "4.1000", "--x-library=4.1000: not a release"},
+	    {LIBRARY, "18446744073709551615", "--x-library=18446744073709551615: not a release"},
 	    {RATE, "10.1", "--x-rate=10.1: not a number from 0 to 10"},
 	    {RATE, "nan", "--x-rate=nan: not a number"},
 	    {MODE, "yes", "--x-mode=yes: not one of off|on"},

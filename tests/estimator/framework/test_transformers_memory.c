@@ -259,6 +259,19 @@ static void losses_of_trl(void **state)
 	holds(of[BY_METHOD], 0.03, 0.09);
 }
 
+/* The losses that classes of several parts had of their own, in transformers 4.51 and 4.57. */
+static void losses_of_classes(void **state)
+{
+	static group of[KINDS][GROUPS];
+	const int rows = compare("transformers_classes.csv", false, of);
+
+	(void)state;
+	if (getenv("P4D_TEST_ROWS"))
+		return;
+	assert_true(rows >= 25);
+	holds(of[BY_METHOD], 0.02, 0.06);
+}
+
 /* In micro-batches of its own, without autograd; training of the same rows is compared above. */
 static void evaluation(void **state)
 {
@@ -292,7 +305,8 @@ int main(void)
 	    cmocka_unit_test(layers_with_a_state),  cmocka_unit_test(adapters_with_dropout),
 	    cmocka_unit_test(units_of_fsdp),        cmocka_unit_test(units_gathered_ahead),
 	    cmocka_unit_test(buckets_that_overlap), cmocka_unit_test(losses_of_trl),
-	    cmocka_unit_test(evaluation),           cmocka_unit_test(evaluation_of_hybrids)};
+	    cmocka_unit_test(losses_of_classes),    cmocka_unit_test(evaluation),
+	    cmocka_unit_test(evaluation_of_hybrids)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
