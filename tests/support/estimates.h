@@ -3,6 +3,9 @@
 
 #include "support/support.h"
 
+#include <inttypes.h>
+
+#include "plan/plan.h"
 #include "plan/stage_memory.h"
 #include "request/defaults.h"
 
@@ -21,4 +24,28 @@ static inline p4d_estimate estimate(const p4d_request *asked, uint64_t nodes, ui
 	if (p4d_memory_estimate(layout, method, &none, &e, &err) < 0)
 		fail_msg("memory: %s", err.text);
 	return e;
+}
+
+/*
+ * A part at the peak of the only stage, calculated by hand: where it differs, the rows of the plan that are
+ * counted there and by how much they are off.
+ */
+static inline void assert_part(const p4d_layout *layout, const p4d_estimate *e, p4d_memory_class part,
+			       uint64_t bytes)
+{
+	const uint64_t is = e->peak.part[part];
+	p4d_plan plan;
+
+	if (is == bytes)
+		return;
+	print_error("%s: %" PRIu64 " bytes, by hand %" PRIu64 ": %+" PRId64 "\n", p4d_memory_class_name(part),
+		    is, bytes, (int64_t)(is - bytes));
+	assert_int_equal(p4d_plan_build(layout, NULL, 0, &plan, NULL), 0);
+	for (unsigned i = 0; i < plan.count; i++) {
+		const p4d_tensor *row = &plan.tensor[i];
+		if (row->part == part)
+			print_error("  %-32s %12" PRIu64 " bytes x %u layers x %u slots\n", row->name,
+				    row->bytes, row->layers, row->slots);
+	}
+	fail();
 }

@@ -35,18 +35,17 @@ static void megatron_by_hand(void **state)
 	p4d_estimate e = estimate(&r, 1, 1, P4D_METHOD_PLAN, &l);
 	/* per layer: q and o 2*64*64, k and v 2*64*32, three times 64*128, two norms of 64 */
 	uint64_t parameters = 2 * (2 * 64 * 64 + 2 * 64 * 32 + 3 * 64 * 128 + 2 * 64) + 2 * 256 * 64 + 64;
-	assert_int_equal(e.peak.part[P4D_PART_PARAMS], 2 * parameters);
-	assert_int_equal(e.peak.part[P4D_PART_GRADS], 4 * parameters);
-	assert_int_equal(e.peak.part[P4D_PART_OPTIMIZER], 12 * parameters);
+	assert_part(&l, &e, P4D_PART_PARAMS, 2 * parameters);
+	assert_part(&l, &e, P4D_PART_GRADS, 4 * parameters);
+	assert_part(&l, &e, P4D_PART_OPTIMIZER, 12 * parameters);
 	/* 8h + 4ad + 4kd + 6f bytes per token, 4 per head for the softmax statistics, 8 for the norms'; one
 	 * micro-batch in flight, two layers */
-	assert_int_equal(e.peak.part[P4D_PART_ACTIVATIONS],
-			 2 * 32 * (8 * 64 + 4 * 64 + 4 * 32 + 6 * 128 + 4 * 4 + 8));
+	assert_part(&l, &e, P4D_PART_ACTIVATIONS, 2 * 32 * (8 * 64 + 4 * 64 + 4 * 32 + 6 * 128 + 4 * 4 + 8));
 	/* the head's backward pass: logits, the final norm's input and output, its gradient, and the table's
 	 */
-	assert_int_equal(e.peak.part[P4D_PART_LOGITS], 2 * (32 * 256 + 3 * 32 * 64 + 256 * 64));
-	assert_int_equal(e.peak.part[P4D_PART_WORKING_SET], 0);
-	assert_int_equal(e.peak.part[P4D_PART_LIBRARIES], WORKSPACES);
+	assert_part(&l, &e, P4D_PART_LOGITS, 2 * (32 * 256 + 3 * 32 * 64 + 256 * 64));
+	assert_part(&l, &e, P4D_PART_WORKING_SET, 0);
+	assert_part(&l, &e, P4D_PART_LIBRARIES, WORKSPACES);
 	assert_int_equal(e.peak.phase, P4D_TRAIN);
 	/* at the start: parameters, gradients and the master copy, but no moments yet */
 	assert_int_equal(e.peak.phase_bytes[P4D_INIT], (2 + 4 + 4) * parameters);
@@ -89,7 +88,7 @@ static void weight_grad_shapes_count_once(void **state)
 	set_all(&r, SMALL "framework=megatron te-wgrad=on global-batch=1");
 	set_all(&r, "ffn=64 glu=off kv-heads=4 vocab=256");
 	p4d_estimate e = estimate(&r, 1, 1, P4D_METHOD_PLAN, &l);
-	assert_int_equal(e.peak.part[P4D_PART_WEIGHT_GRAD], 2 * (3 * 64 * 64 + 64 * 64 + 256 * 64));
+	assert_part(&l, &e, P4D_PART_WEIGHT_GRAD, 2 * (3 * 64 * 64 + 64 * 64 + 256 * 64));
 }
 
 /*
@@ -106,12 +105,12 @@ static void graphs_of_megatron_by_hand(void **state)
 	(void)state;
 	set_all(&r, SMALL "framework=megatron te-wgrad=on dropout=off cross-entropy=fused global-batch=1");
 	const p4d_estimate without = estimate(&r, 1, 1, P4D_METHOD_PLAN, &l);
-	assert_int_equal(without.peak.part[P4D_PART_GRAPHS], 0);
+	assert_part(&l, &without, P4D_PART_GRAPHS, 0);
 	set(&r, "cuda-graphs", "mlp");
 	p4d_estimate e = estimate(&r, 1, 1, P4D_METHOD_PLAN, &l);
 	const uint64_t pool = 2 * 2 * 32 * (64 + 3 * 128 + 64) + 2 * 32 * (2 * 128 + 2 * 64),
 		       inputs = 2 * 2 * 32 * 64;
-	assert_int_equal(e.peak.part[P4D_PART_GRAPHS], pool);
+	assert_part(&l, &e, P4D_PART_GRAPHS, pool);
 	assert_int_equal(e.peak.phase_bytes[P4D_STEP], without.peak.phase_bytes[P4D_STEP] + pool + inputs);
 	assert_int_equal(e.peak.phase_bytes[P4D_EVALUATION],
 			 without.peak.phase_bytes[P4D_EVALUATION] + pool + inputs);
@@ -166,12 +165,11 @@ static void states_of_megatron_by_hand(void **state)
 		const uint64_t copies = cases[i].copy * n + (cases[i].states ? 2 * 256 * 64 : 0);
 		const bool in_step = copies > e.peak.phase_bytes[P4D_TRAIN] - other -
 						  (2 + cases[i].gradient + cases[i].optimizer) * n;
-		assert_int_equal(e.peak.part[P4D_PART_GRADS], cases[i].gradient * n);
+		assert_part(&l, &e, P4D_PART_GRADS, cases[i].gradient * n);
 		/* copies of gradients stay through evaluation, which takes more */
 		assert_true(in_step ? e.peak.phase == P4D_STEP || e.peak.phase == P4D_EVALUATION
 				    : e.peak.phase == P4D_TRAIN);
-		assert_int_equal(e.peak.part[P4D_PART_OPTIMIZER],
-				 cases[i].optimizer * n + (in_step ? copies : 0));
+		assert_part(&l, &e, P4D_PART_OPTIMIZER, cases[i].optimizer * n + (in_step ? copies : 0));
 		assert_int_equal(e.peak.phase_bytes[P4D_STEP] - other,
 				 (2 + cases[i].gradient + cases[i].optimizer) * n + copies);
 	}
@@ -179,7 +177,7 @@ static void states_of_megatron_by_hand(void **state)
 	p4d_layout l;
 	set_all(&r, SMALL "framework=megatron global-batch=1 allocator=expandable");
 	p4d_estimate e = estimate(&r, 1, 1, P4D_METHOD_PLAN, &l);
-	assert_int_equal(e.peak.part[P4D_PART_FRAGMENTATION], e.peak.allocated_bytes / 100);
+	assert_part(&l, &e, P4D_PART_FRAGMENTATION, e.peak.allocated_bytes / 100);
 }
 
 /*
@@ -229,13 +227,13 @@ static void fp8_of_megatron_by_hand(void **state)
 		set_all(&r, cases[i].flags);
 		e = estimate(&r, 1, 1, P4D_METHOD_PLAN, &l);
 		assert_int_equal(p4d_memory_estimate(&l, P4D_METHOD_PLAN, &capacity, &e, &err), 0);
-		assert_int_equal(e.peak.part[P4D_PART_PARAMS], cases[i].parameters);
-		assert_int_equal(e.peak.part[P4D_PART_GRADS], 4 * parameters);
+		assert_part(&l, &e, P4D_PART_PARAMS, cases[i].parameters);
+		assert_part(&l, &e, P4D_PART_GRADS, 4 * parameters);
 		const bool copies = cases[i].optimizer > 12;
-		assert_int_equal(e.peak.part[P4D_PART_OPTIMIZER],
-				 cases[i].optimizer * parameters + (copies ? 2 * 256 * 64 : 0));
+		assert_part(&l, &e, P4D_PART_OPTIMIZER,
+			    cases[i].optimizer * parameters + (copies ? 2 * 256 * 64 : 0));
 		if (!copies)
-			assert_int_equal(e.peak.part[P4D_PART_ACTIVATIONS], 2 * 32 * cases[i].activations);
+			assert_part(&l, &e, P4D_PART_ACTIVATIONS, 2 * 32 * cases[i].activations);
 	}
 }
 
@@ -283,9 +281,9 @@ static void evaluation_of_megatron_by_hand(void **state)
 	assert_int_equal(e.peak.allocated_bytes,
 			 18 * parameters + WORKSPACES + 8 * (hidden + (2 + 4) * logits));
 	assert_int_equal(e.peak.phase_bytes[P4D_EVALUATION], e.peak.allocated_bytes);
-	assert_int_equal(e.peak.part[P4D_PART_ACTIVATIONS], 0);
-	assert_int_equal(e.peak.part[P4D_PART_LOGITS], 8 * (2 + 4) * logits);
-	assert_int_equal(e.peak.part[P4D_PART_WORKING_SET], 8 * hidden);
+	assert_part(&l, &e, P4D_PART_ACTIVATIONS, 0);
+	assert_part(&l, &e, P4D_PART_LOGITS, 8 * (2 + 4) * logits);
+	assert_part(&l, &e, P4D_PART_WORKING_SET, 8 * hidden);
 	/* without recomputation, as there is no backward pass */
 	set_all(&r, "recompute=full");
 	p4d_estimate again = estimate(&r, 1, 1, P4D_METHOD_PLAN, &l);
@@ -378,18 +376,18 @@ static void p4d_by_hand(void **state)
 	p4d_estimate e = estimate(&r, 1, 2, P4D_METHOD_PLAN, &l);
 	uint64_t n = 2 * (2 * 64 * 64 + 2 * 64 * 32 + 3 * 64 * 128 + 2 * 64) + 2 * 256 * 64 + 64;
 	uint64_t padded = (n + 255) / 256 * 256; /* a multiple of dp*cp*128 */
-	assert_int_equal(e.peak.part[P4D_PART_PARAMS], 2 * padded);
-	assert_int_equal(e.peak.part[P4D_PART_GRADS], 4 * padded);
-	assert_int_equal(e.peak.part[P4D_PART_OPTIMIZER], 12 * padded / 2);
+	assert_part(&l, &e, P4D_PART_PARAMS, 2 * padded);
+	assert_part(&l, &e, P4D_PART_GRADS, 4 * padded);
+	assert_part(&l, &e, P4D_PART_OPTIMIZER, 12 * padded / 2);
 	/* two norms: input and statistic (rounded up to 256); qkv, output, lse; gate and up */
 	uint64_t layer =
 	    2 * (2 * 32 * 64 + 256) + 2 * 32 * (64 + 64) + 2 * 32 * 64 + 4 * 32 * 4 + 2 * 32 * 2 * 128;
 	/* tokens, labels and documents of the micro-batch in flight and of the one prefetched */
 	uint64_t head = 2 * 32 * 64 + 256; /* the last hidden state waits for the backward pass */
-	assert_int_equal(e.peak.part[P4D_PART_ACTIVATIONS], 2 * layer + head + 3 * 2 * 256);
-	assert_int_equal(e.peak.part[P4D_PART_LIBRARIES], 32 << 20);
+	assert_part(&l, &e, P4D_PART_ACTIVATIONS, 2 * layer + head + 3 * 2 * 256);
+	assert_part(&l, &e, P4D_PART_LIBRARIES, 32 << 20);
 	assert_int_equal(e.peak.phase_bytes[P4D_SAVE], e.peak.phase_bytes[P4D_INIT]);
-	assert_int_equal(e.peak.part[P4D_PART_COMM], 544000000); /* one communicator of two ranks: dp */
+	assert_part(&l, &e, P4D_PART_COMM, 544000000); /* one communicator of two ranks: dp */
 	assert_true(e.host_bytes != P4D_NOT_MODELLED);
 }
 
