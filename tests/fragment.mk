@@ -59,7 +59,7 @@ unit_tests = \
 	tests/estimator/guard/test_guard_programs \
 	tests/estimator/guard/test_guard_script \
 	tests/estimator/guard/test_guard_verify \
-	tests/rehearsal/test_stand_ins tests/rehearsal/test_dnn_plan \
+	tests/rehearsal/test_stand_ins tests/rehearsal/test_dnn_plan tests/rehearsal/test_solvers \
 	tests/command/test_command_json \
 	tests/command/picture/test_charts tests/command/picture/test_svg \
 	tests/command/picture/test_view
@@ -347,6 +347,7 @@ EXTRA_DIST += tests/rehearsal/parity.py
 tests_rehearsal_test_dnn_plan_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/rehearsal
 tests_rehearsal_test_dnn_plan_LDADD = libp4dstandins.la $(CMOCKA_LIBS) -ldl -lpthread
 tests_rehearsal_test_stand_ins_LDADD = libp4dstandins.la $(CMOCKA_LIBS) -ldl -lpthread
+tests_rehearsal_test_solvers_LDADD = libp4dstandins.la $(CMOCKA_LIBS) -ldl -lpthread
 
 AM_TESTS_ENVIRONMENT = \
 	P4D_TEST_DATADIR=$(abs_top_srcdir)/etc; export P4D_TEST_DATADIR; \

@@ -102,6 +102,12 @@ def is_whole(tensors, named):
     return bool(tensors) and all(t.dtype in WHOLE for t in tensors)
 
 
+def are_brought(source, named):
+    """Whether whole numbers come to the device from the host, where they are known: indices and masks may be many."""
+    dtype = named.get("dtype") or source.dtype
+    return not source.is_cuda and dtype in WHOLE and source.numel() <= LARGEST
+
+
 def fills(operator, arguments, named):
     """Whether this is x[mask] = number: PyTorch fills under the mask then, and looks for no set elements."""
     if operator not in FILLING or len(arguments) < 3:

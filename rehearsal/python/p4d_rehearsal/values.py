@@ -464,6 +464,8 @@ class Values(TorchDispatchMode):
     def can_compute(operator, function, arguments, named, tensors):
         if operator in EMPTY:
             return False
+        if operator is aten._to_copy and sizes.are_brought(arguments[0], named):
+            return True
         most = sizes.FOLLOWED if sizes.is_whole(tensors, named) else SMALL
         if operator in FACTORIES and isinstance(arguments[0], (list, tuple)) and most == SMALL:
             most //= 8

@@ -46,6 +46,10 @@ for step in range(2):
     assert [torch.where(flags[expert])[1].numel() for expert in (0, 63)] == [512, 512] and reads == before, reads
     on_host = torch.empty(flags.shape, dtype=flags.dtype).copy_(flags)
     assert on_host.sum().item() == 4 * 8192 and torch.equal(flags.contiguous().cpu(), on_host) and reads == before, reads
+    # a mask and indices that the host made, of more than 1 MiB
+    chosen = torch.arange(0, 600_000, 3)
+    spread = torch.zeros(2000, 1000).to(device="cuda", dtype=torch.bool).view(-1).scatter_(0, chosen.cuda(), True)
+    assert torch.where(spread)[0].numel() == 200_000 and reads == before, reads
     # each element as often as a number says
     assert out.repeat_interleave(2, dim=-1).shape == (4, 2048) and reads == before, reads
     scale = torch.empty(1, device="cuda")
