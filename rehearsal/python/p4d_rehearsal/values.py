@@ -15,7 +15,7 @@ import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from p4d_rehearsal import own_bytes, reads, sizes
+from p4d_rehearsal import own_bytes, reads, sizes, solvers
 
 SMALL = 1 << 20  # bytes; P4D_ACCOUNT_SMALL of the stand-ins
 aten = torch.ops.aten
@@ -273,6 +273,8 @@ class Values(TorchDispatchMode):
                 result = None  # no such operator on the CPU
             if result is not None:
                 return result
+        if solvers.checks_itself(function):
+            solvers.clear_free_memory()
         result = function(*arguments, **named)
         self.mark_results(operator, function, arguments, named, result, writes, all_known)
         return result
