@@ -54,6 +54,23 @@ for step in range(2):
     gone = [torch.ones(512, dtype=torch.uint8, device="cuda") for _ in range(4096)]
     del gone
     assert torch.linalg.svdvals(layer.weight).shape == (1024,) and torch.linalg.inv(layer.weight).shape == (1024, 1024)
+    part = layer.weight[:256, :256].contiguous()
+    assert torch.linalg.solve(part, part).shape == torch.linalg.cholesky(part).shape == (256, 256)
+    # sparse matrices
+    sparse = torch.sparse_coo_tensor(torch.tensor([[0, 1], [2, 0]], device="cuda"), layer.weight[0, :2], (1024, 1024))
+    assert (layer.weight + sparse).shape == (1024, 1024)
+    # gradients of two uses are added in place, unless somebody holds one of them
+    for is_held in (False, True):
+        start = torch.ones(1 << 20, device="cuda", requires_grad=True)
+        held, middle, up = [], start * 1, torch.ones(1 << 20, device="cuda")
+        uses = [middle * 2, middle * 3]
+        if is_held:
+            for use in uses:
+                use.grad_fn.register_hook(lambda gradients, _: held.extend(gradients))
+        before_it = torch.cuda.memory_allocated()
+        torch.cuda.reset_peak_memory_stats()
+        torch.autograd.backward(uses, [up, up])
+        assert torch.cuda.max_memory_allocated() - before_it == (4 if is_held else 2) << 22
     # each element as often as a number says
     assert out.repeat_interleave(2, dim=-1).shape == (4, 2048) and reads == before, reads
     scale = torch.empty(1, device="cuda")

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sums of gradients.
+
+Where a tensor is used more than once, autograd adds the gradients of its uses. It adds in place if nobody else holds the first of
+them. While a dispatch mode is on, PyTorch adds out of place, and a rehearsal would hold one gradient more than a GPU does."""
+import sys
+
+import torch
+from torch.multiprocessing.reductions import StorageWeakRef
+
+aten = torch.ops.aten
+WRAPPERS = ("_compile.py", "eval_frame.py")  # of dispatch modes, in some releases
+# Of a gradient that nobody else holds: the engine's list, and what hands it on to the mode.
+HOLDERS = 4
+count_of_storage = getattr(torch._C, "_storage_Use_Count", None)
+
+
+def _holders(tensor):
+    return count_of_storage(StorageWeakRef(tensor.untyped_storage()).cdata)
+
+
+ALONE = _holders(torch.empty(1)) if count_of_storage else 0  # 2 in releases whose storages hold their Python objects
+NAMES = 2 + ALONE  # the same of the tensor's Python object: the call's arguments, and the list that the mode makes of them
+
+
+def _engine_calls():
+    """Whether autograd itself called the operator: no Python function did, or the one that started it."""
+    frame = sys._getframe(2)
+    while frame and (frame.f_globals.get("__package__") == "p4d_rehearsal"
+                     or frame.f_code.co_filename.endswith(WRAPPERS)):
+        frame = frame.f_back
+    return frame is None or frame.f_code.co_name == "_engine_run_backward"
+
+
+def _are_in_place(function, arguments):
+    if function is not aten.add.Tensor or not ALONE or torch.is_grad_enabled() or torch._C._current_graph_task_id() < 0:
+        return False
+    if sys.getrefcount(arguments[0]) != NAMES or arguments[0]._use_count() != HOLDERS:
+        return False
+    old, new = arguments
+    return (isinstance(new, torch.Tensor) and old.shape == new.shape and old.dtype == new.dtype and old.device == new.device
+            and _holders(old) == ALONE and _engine_calls() and aten.is_non_overlapping_and_dense(old))
+
+
+def in_place(function, arguments):
+    """The operator that a GPU would run."""
+    return aten.add_.Tensor if _are_in_place(function, arguments) else function
