@@ -74,28 +74,39 @@ static bool takes_fused_by_default(const question *q)
 	       p4d_reading_takes(q->reading, "--optim");
 }
 
-/* GPUs before Ampere have no flash kernel. */
+/* GPUs before Ampere have no flash kernel, which the job is judged with. */
 static bool is_before_flash(const question *q)
 {
 	const p4d_gpu *gpu = q->geometry->gpu;
 
-	return gpu && gpu->sm && gpu->sm < 80 && q->layout->flash_attention &&
-	       q->layout->model_code == P4D_MODEL_CODE_TRANSFORMERS;
+	return gpu && gpu->sm && gpu->sm < 80 && q->layout->flash_attention;
+}
+
+/* Transformer Engine runs neither flash-attn nor cuDNN there (utils.py, get_attention_backend). */
+static bool has_unfused_alone(const question *q)
+{
+	return is_before_flash(q) && q->layout->framework == P4D_FRAMEWORK_MEGATRON;
+}
+
+static bool is_transformers_before_flash(const question *q)
+{
+	return is_before_flash(q) && q->layout->model_code == P4D_MODEL_CODE_TRANSFORMERS &&
+	       q->layout->framework != P4D_FRAMEWORK_MEGATRON;
 }
 
 /*
- * They have no memory-efficient kernel for bf16 either: PyTorch then stores the scores, and their softmax in
- * fp32. That is less than eager attention holds, and is not modelled itself.
+ * PyTorch has no memory-efficient kernel for bf16 there either: it then stores the scores, and their softmax
+ * in fp32. That is less than eager attention holds, and is not modelled itself.
  */
 static bool has_no_kernel(const question *q)
 {
-	return is_before_flash(q) && q->layout->precision == P4D_BF16;
+	return is_transformers_before_flash(q) && q->layout->precision == P4D_BF16;
 }
 
 /* In fp16 and fp32 they run the memory-efficient kernel, if transformers calls PyTorch's attention. */
 static bool has_no_flash(const question *q)
 {
-	return is_before_flash(q) && q->layout->precision != P4D_BF16 &&
+	return is_transformers_before_flash(q) && q->layout->precision != P4D_BF16 &&
 	       !p4d_is_stated(q->request, P4D_ATTENTION) && !q->reading->value[P4D_ATTENTION].file &&
 	       p4d_reading_takes(q->reading, "--attn_implementation");
 }
@@ -116,6 +127,8 @@ static const other_release others[] = {
     {has_no_kernel, P4D_ATTENTION, 0, false,
      "with stored attention scores, because PyTorch has no attention kernel for bf16 on this GPU",
      "--p4d-precision=fp16, and --fp16 in the script"},
+    {has_unfused_alone, P4D_ATTENTION, 0, false,
+     "with unfused attention, the only one of Transformer Engine on this GPU", "--p4d-attention=unfused"},
     {takes_fused_by_default, P4D_OPTIMIZER_FOREACH, 1, false,
      "with PyTorch before 2.8, where the Trainer's AdamW is not fused",
      "--p4d-optimizer-foreach=off, or --optim adamw_torch_fused in the script"},

@@ -124,6 +124,18 @@ exits 0 p4d check -N1 --gpus-per-node=v100-32gb:1 bf16.sh
 says "[P4D122] with stored attention scores, because PyTorch has no attention kernel for bf16 on this GPU, it needs" "fp16"
 exits 0 p4d check -N1 --gpus-per-node=a40-48gb:1 bf16.sh
 case $err in *scores*) fail "Ampere has a kernel" ;; esac
+# nor has Transformer Engine one in any type
+cat >volta.sh <<'JOB'
+#!/bin/sh
+torchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 24 --hidden-size 2048 --num-attention-heads 16 --seq-length 8192 \
+	--max-position-embeddings 8192 --micro-batch-size 1 --global-batch-size 8 --fp16 --tensor-model-parallel-size 2 \
+	--vocab-size 50257 --tokenizer-type NullTokenizer --use-distributed-optimizer --attention-dropout 0 --hidden-dropout 0
+JOB
+exits 0 p4d check -N1 --gpus-per-node=v100-32gb:8 volta.sh
+says "[P4D122] with unfused attention, the only one of Transformer Engine on this GPU, it needs" "--p4d-attention=unfused"
+refused P4D012 p4d check -N1 --gpus-per-node=v100-32gb:8 --p4d-attention=unfused volta.sh
+exits 0 p4d check -N1 --gpus-per-node=a40-48gb:8 volta.sh
+case $err in *P4D122*) fail "Ampere has a kernel" ;; esac
 
 # what p4d has no formula for
 cat >saves.sh <<'JOB'
