@@ -34,6 +34,19 @@ static p4d_tape_tensor softmax(p4d_tape_writer *w, p4d_tape_tensor x)
 	return out;
 }
 
+/* softmax(dtype=torch.float32): its kernel reads fp16 (SoftMax.cpp), while bf16 is cast before it. */
+static p4d_tape_tensor softmax_in_fp32(p4d_tape_writer *w, p4d_tape_tensor x)
+{
+	if (w->layout->precision != P4D_FP16 || x.element == 4)
+		return softmax(w, p4d_op_cast(w, x, 4));
+	const p4d_tape_tensor out = p4d_op_made(w, x.elements, 4, p4d_op_needs(w, x));
+	p4d_tape_operation *o = p4d_op_append(w, x, out, P4D_NEW_GRADIENT);
+
+	o->saved[0] = p4d_op_needs(w, x) ? out.value : -1;
+	o->back_scratch = out.elements * out.element;
+	return out;
+}
+
 /*
  * Scores with a column of sinks, their softmax in the type they have, and the scores again: gpt-oss's
  * eager_attention_forward, which takes away each row's maximum first (torch.max keeps where that was, and
@@ -94,8 +107,7 @@ p4d_tape_tensor p4d_transformers__eager(p4d_tape_writer *w, p4d_tape_tensor q, p
 	if (a->attention_sinks) {
 		s = softmax_with_sinks(w, masked, scores / w->length, &named);
 	} else {
-		s = a->softmax_as_is && !w->autocast ? masked : p4d_op_cast(w, masked, 4);
-		s = softmax(w, s);
+		s = a->softmax_as_is && !w->autocast ? softmax(w, masked) : softmax_in_fp32(w, masked);
 	}
 	if (a->keeps_raw_scores) {
 		p4d_op_hold(w, raw); /* the code's variable keeps the raw scores until it gets the result */

@@ -262,7 +262,7 @@ static void losses_of_trl(void **state)
 /* The losses that classes of several parts had of their own, in transformers 4.51 and 4.57. */
 static void losses_of_classes(void **state)
 {
-	static group of[KINDS][GROUPS];
+	static deviation_group of[KINDS][GROUPS];
 	const int rows = compare("transformers_classes.csv", false, of);
 
 	(void)state;
@@ -298,15 +298,50 @@ static void evaluation_of_hybrids(void **state)
 	holds(of[BY_METHOD], 0.01, 0.05);
 }
 
+/* What rehearsals of eager attention allocate, in fp16 on a T4 and in bf16: its softmax reads fp16, but bf16
+ * is cast to fp32 before it. */
+static void types_of_eager_attention(void **state)
+{
+	static const struct {
+		const char *options;
+		uint64_t rehearsed;
+	} cases[] = {{"precision=fp16 param-dtype=bf16 autocast=off", 4342853120},
+		     {"precision=bf16 param-dtype=bf16 autocast=off", 4879724032},
+		     {"precision=fp16 param-dtype=fp32 autocast=on", 5415093760}};
+	p4d_gpus table = {0};
+	p4d_error err;
+
+	(void)state;
+	assert_int_equal(p4d_gpus_load(&table, NULL, &err), 0);
+	const p4d_gpu *gpu = p4d_gpu_find(&table, "a100-40gb", NULL); /* cuBLAS's workspace is that of a T4 */
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		p4d_request q = {.gpu = ""};
+		p4d_stage stage;
+		p4d_layout l;
+		set_all(&q,
+			"model=custom model-code=transformers framework=ddp layers=4 hidden=1024 ffn=2816 "
+			"heads=16 kv-heads=16 head-dim=64 vocab=4096 norm=rmsnorm glu=on tied=off "
+			"positions=rope bias=none qk-norm=off seq-len=4096 micro-batch=1 global-batch=1 "
+			"attention=unfused packing=on recompute=full");
+		set_all(&q, cases[i].options);
+		p4d_request_complete(&q, 0, 1);
+		assert_int_equal(p4d_layout_build(&q, 1, 1, &l, &err), 0);
+		assert_int_equal(p4d_memory_of_stage(&l, P4D_METHOD_PLAN, gpu, 0, &stage, &err), 0);
+		assert_within(stage.allocated_bytes, cases[i].rehearsed / 1000 * 998,
+			      cases[i].rehearsed / 1000 * 1002);
+	}
+	p4d_gpus_free(&table);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(transformers_itself),  cmocka_unit_test(transformers_with_experts),
-	    cmocka_unit_test(layers_with_a_state),  cmocka_unit_test(adapters_with_dropout),
-	    cmocka_unit_test(units_of_fsdp),        cmocka_unit_test(units_gathered_ahead),
-	    cmocka_unit_test(buckets_that_overlap), cmocka_unit_test(losses_of_trl),
-	    cmocka_unit_test(losses_of_classes),    cmocka_unit_test(evaluation),
-	    cmocka_unit_test(evaluation_of_hybrids)};
+	    cmocka_unit_test(transformers_itself),   cmocka_unit_test(transformers_with_experts),
+	    cmocka_unit_test(layers_with_a_state),   cmocka_unit_test(adapters_with_dropout),
+	    cmocka_unit_test(units_of_fsdp),         cmocka_unit_test(units_gathered_ahead),
+	    cmocka_unit_test(buckets_that_overlap),  cmocka_unit_test(losses_of_trl),
+	    cmocka_unit_test(losses_of_classes),     cmocka_unit_test(evaluation),
+	    cmocka_unit_test(evaluation_of_hybrids), cmocka_unit_test(types_of_eager_attention)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
