@@ -349,7 +349,7 @@ static void advise(const check *c, const p4d_sbatch *sbatch, const p4d_verdict *
 {
 	const char *partition = v->geometry.partition[0] ? v->geometry.partition : sbatch->job.partition;
 	char preempt_mode[64] = "";
-	const p4d_search_space space = {
+	p4d_search_space space = {
 	    .nodes = v->geometry.nodes,
 	    .gpus_per_node = v->geometry.gpus_per_node,
 	    .published_batch = published_batch,
@@ -369,8 +369,12 @@ static void advise(const check *c, const p4d_sbatch *sbatch, const p4d_verdict *
 	p4d_advice_on_options(advice, sbatch, v, preempt_mode);
 	/* no smaller places by figures that are not validated, nor where hosts hold a part of the model */
 	if (v->judged && !p4d_framework_unvalidated(&v->layout) && !v->layout.offload &&
-	    v->estimate.fraction <= p4d_site_policy_limit(&v->policy, v->layout.framework))
+	    v->estimate.fraction <= p4d_site_policy_limit(&v->policy, v->layout.framework)) {
+		const p4d_plan_memo memo = p4d_plan_memo_of(P4D_SEARCH_MEMO);
+		space.memo = &memo;
 		p4d_advice_on_size(advice, c->site, &sbatch->request, &space);
+		free(memo.entry);
+	}
 }
 
 /* Whether p4d has anything to say of a job. */

@@ -463,6 +463,7 @@ static int complete(p4d_guard_work *g, p4d_cluster_source source, void *context,
 	g->budget = (p4d_search_budget){.left = P4D_GUARD_SEARCH_UNITS};
 	g->space = (p4d_search_space){
 	    .budget = &g->budget,
+	    .memo = &g->memo,
 	    .nodes = v->geometry.nodes,
 	    .gpus_per_node = v->geometry.gpus_per_node,
 	    .published_batch = g->published_batch,
@@ -477,7 +478,10 @@ static int complete(p4d_guard_work *g, p4d_cluster_source source, void *context,
 		say_evaluation(v, g->job->reading, g->request);
 	if (p4d_is_set(g->request, P4D_JUDGED_PART))
 		p4d_verdict__say(v, P4D_E_PARTLY, "%s alone is judged", g->request->judged_part);
+	g->memo = p4d_plan_memo_of(P4D_SEARCH_MEMO);
 	int rc = complete_and_judge(g, err);
+	free(g->memo.entry);
+	g->memo.entry = NULL;
 	if (rc == 0) {
 		say_above_safe(g, v, g->request);
 		say_node_memory(g->site, &job, source, context, v);

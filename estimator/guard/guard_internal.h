@@ -17,8 +17,9 @@ typedef struct p4d_guard_work {
 	p4d_verdict *verdict;
 	p4d_search_space space;
 	p4d_search_budget budget;
-	bool by_script;  /* the user typed nothing */
-	bool as_written; /* the program does what the script says: nothing is chosen, nor rewritten */
+	p4d_plan_memo memo; /* of its searches */
+	bool by_script;     /* the user typed nothing */
+	bool as_written;    /* the program does what the script says: nothing is chosen, nor rewritten */
 	bool searches;
 	char gpu_type[48]; /* by which a fix asks for another GPU, if it does */
 } p4d_guard_work;
