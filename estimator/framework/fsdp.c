@@ -108,6 +108,12 @@ static const p4d_framework_arguments *arguments_of(const p4d_layout *l)
 
 /* ---- the entry ---- */
 
+static uint64_t reserved(const p4d_layout *l, const p4d_plan *plan)
+{
+	return l->model_code == P4D_MODEL_CODE_TORCHTITAN ? p4d_torchtitan__reserved(l)
+							  : p4d_torch__reserved(l, plan);
+}
+
 static const char *unvalidated(const p4d_layout *l)
 {
 	if (l->model_code != P4D_MODEL_CODE_TORCHTITAN)
@@ -198,7 +204,7 @@ const p4d_framework p4d_framework__fsdp = {
     .frees_gradients = true,
     .evaluation = 1u << P4D_AT_EVALUATION_LAYER | 1u << P4D_AT_EVALUATION_HEAD,
     .fragmentation = {100, 10},
-    .reserved = p4d_torch__reserved,
+    .reserved = reserved,
     .above_safe_fix = "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
     .script_words = script_words,
     .arguments = &arguments_of_torchtitan,

@@ -127,3 +127,6 @@ void p4d_torchtitan__stage_rows(p4d_rows *rows, const p4d_torchtitan_sizes *size
 
 /* torchtitan_head.c: head and loss. */
 void p4d_torchtitan__head_rows(p4d_rows *rows, const p4d_torchtitan_sizes *sizes);
+
+/* torchtitan_reserved.c: what the allocator reserves; 0: that is not known. */
+uint64_t p4d_torchtitan__reserved(const p4d_layout *layout);

@@ -388,14 +388,17 @@ static p4d_wide moments_of(const p4d_layout *l, p4d_wide elements, unsigned elem
 }
 
 /* Parameters, their gradients and the optimizer, of which a rank has a share; on the host if they are
- * offloaded. */
+ * offloaded. init_states() ties the two tables of a tied model again (decoder.py): from then on they are one
+ * parameter with one pair of moments. Its gradient is a view of what FSDP2 reduced, which is of both. */
 static void add_states(p4d_rows *rows, const p4d_torchtitan_sizes *z, p4d_wide share)
 {
 	const p4d_layout *l = rows->layout;
-	const p4d_wide parameters = share * z->param, moments = moments_of(l, share, z->param);
+	const p4d_wide tied = z->together == 2 ? z->table / z->shards : 0;
+	const p4d_wide parameters = (share - tied) * z->param, gradients = share * z->param;
+	const p4d_wide moments = moments_of(l, share - tied, z->param);
 
 	if (l->offload & P4D_OFFLOAD_PARAMS) {
-		const p4d_wide host = 2 * parameters + moments;
+		const p4d_wide host = parameters + gradients + moments;
 		rows->overflow = rows->overflow || host >> 62;
 		rows->plan->host_bytes = rows->overflow ? 0 : (uint64_t)host;
 		return;
@@ -407,10 +410,10 @@ static void add_states(p4d_rows *rows, const p4d_torchtitan_sizes *z, p4d_wide s
 		p4d_torch_held(rows, 1u << P4D_AT_OPTIMIZER, "update", "tp pp dp cp", P4D_PART_WORKING_SET,
 			       parameters);
 	if (z->accumulates && l->pp == 1)
-		always(rows, "gradients", P4D_PART_GRADS, parameters, true);
+		always(rows, "gradients", P4D_PART_GRADS, gradients, true);
 	else
 		p4d_torch_held(rows, 1u << P4D_AT_OPTIMIZER, "gradients", "tp pp dp cp", P4D_PART_GRADS,
-			       parameters);
+			       gradients);
 }
 
 /*

@@ -183,6 +183,9 @@ class Job:
         common = dict(parallel_dims=self.dims, training=config.training, parallelism=config.parallelism,
                       compile_config=config.compile, ac_config=config.activation_checkpoint, dump_folder="")
         self.split(built, common)
+        for part in self.parts:
+            if part.enable_weight_tying:  # as init_states() does: parallelize made two parameters of one
+                part.tok_embeddings.weight = part.lm_head.weight
         if isinstance(self.loss, ChunkedLossWrapper):
             for part in self.parts:
                 if part.lm_head is not None:

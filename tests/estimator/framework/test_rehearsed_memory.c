@@ -175,8 +175,9 @@ enum { NAME = 64 };
 /* Of the group that a row is counted in. */
 static void name_of(const csv_row *r, char name[NAME])
 {
-	snprintf(name, NAME, "%.12s %.10s%.2s%.2s %.5s", row_field(r, "program"), row_field(r, "framework"),
-		 row_field(r, "fsdp-version"), row_field(r, "zero-stage"), row_field(r, "finetune"));
+	snprintf(name, NAME, "%.12s %.10s%.2s%.2s %.5s%s", row_field(r, "program"), row_field(r, "framework"),
+		 row_field(r, "fsdp-version"), row_field(r, "zero-stage"), row_field(r, "finetune"),
+		 ranks(r, "pp") > 1 ? " pp" : "");
 }
 
 enum { ALLOCATED, RESERVED, FIGURES };
@@ -223,18 +224,22 @@ static void rehearsals(void **state)
 	(void)state;
 	if (getenv("P4D_TEST_ROWS"))
 		return;
-	assert_true(rows >= 90);
+	assert_true(rows >= 105);
 	for (const deviation_group *g = of[ALLOCATED]; g->rows; g++) {
 		const bool megatron = strstr(g->name, "megatron") != NULL,
 			   played = strstr(g->name, "transformers") != NULL;
 		assert_true(!played || (g->sum / g->rows <= 0.035 && fabs(g->worst) <= 0.10));
 		assert_true(!megatron || (g->sum / g->rows <= 0.008 && fabs(g->worst) <= 0.03));
+		assert_true(!strstr(g->name, "torchtitan") ||
+			    (g->sum / g->rows <= 0.006 && fabs(g->worst) <= 0.02));
 	}
 	for (const deviation_group *g = of[RESERVED]; g->rows; g++) {
 		const bool megatron = strstr(g->name, "megatron") != NULL,
 			   played = strstr(g->name, "transformers") != NULL;
 		assert_true(!played || (g->sum / g->rows <= 0.02 && fabs(g->worst) <= 0.06));
 		assert_true(!megatron || (g->sum / g->rows <= 0.025 && fabs(g->worst) <= 0.06));
+		assert_true(strcmp(g->name, "torchtitan fsdp2 full") != 0 ||
+			    (g->sum / g->rows <= 0.035 && fabs(g->worst) <= 0.20));
 		assert_true(strcmp(g->name, "played") || g->sum / g->rows <= 0.02);
 	}
 }

@@ -1,0 +1,391 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Two steps with torchtitan's modules, played on PyTorch's allocator block by block. FSDP2's streams that
+ * gather and reduce have pools of their own (_fsdp_param_group.py, _fsdp_collectives.py). The tapes of
+ * torchtitan_layer.c say what a layer takes, torchtitan_fsdp.c how much is held. Compared with rehearsals in
+ * test_rehearsed_memory.c.
+ */
+#include <string.h>
+
+#include "framework/torch_blocks.h"
+#include "framework/torchtitan.h"
+#include "plan/optimizer.h"
+
+#define MIB ((uint64_t)1 << 20)
+
+enum { MATRICES = 6, CHUNKS = 8, DEPTH = 24 };
+
+typedef struct titan_blocks {
+	const p4d_layout *l;
+	p4d_torchtitan_sizes z;
+	uint32_t layers;
+	uint64_t matrix[MATRICES], table;  /* elements of a layer's parameters on this rank, whole */
+	unsigned matrices, tables;         /* tables that are parameters: one of a tied model */
+	bool again;                        /* layers are recomputed */
+	p4d_wide layer_bytes, table_bytes; /* of a unit, gathered */
+	p4d_torchtitan_writer t;
+	p4d_tape tape;
+	p4d_torch_blocks b;
+	p4d_caching_allocator main, gathers, reduces;
+	p4d_allocated gathered, reducing, state;
+	p4d_torch_held_blocks saves, some, copies, tail, grads, reduced;
+} titan_blocks;
+
+static p4d_allocated take_of(p4d_caching_allocator *a, p4d_wide bytes)
+{
+	return bytes && bytes >> 50 == 0 ? p4d_caching_allocator_take(a, (uint64_t)bytes) : 0;
+}
+
+/* into NULL: for good. */
+static void take(titan_blocks *p, p4d_torch_held_blocks *into, p4d_wide bytes)
+{
+	const p4d_allocated block = take_of(&p->main, bytes);
+
+	if (block && into)
+		p4d_torch_blocks__hold(into, block);
+}
+
+static void give(titan_blocks *p, p4d_torch_held_blocks *from, unsigned count)
+{
+	p4d_torch_blocks__release(&p->main, from, count);
+}
+
+/* ---- parameters ---- */
+
+static void list_matrices(titan_blocks *p)
+{
+	const p4d_layout *l = p->l;
+	const uint64_t h = l->hidden, A = l->heads / l->tp * l->head_dim,
+		       G = l->kv_heads / l->tp * l->head_dim;
+	const uint64_t ffn = l->experts ? l->experts * p4d_torchtitan__expert_columns(l) : l->ffn / l->tp;
+	const uint64_t all[MATRICES] = {(A + 2 * G) * h, h * A, l->experts * h, ffn * h, ffn * h, ffn * h};
+
+	for (int i = 0; i < MATRICES; i++)
+		if (all[i])
+			p->matrix[p->matrices++] = all[i];
+}
+
+static p4d_wide shard_of(const titan_blocks *p, uint64_t elements, unsigned element)
+{
+	return (p4d_wide)((elements + p->z.shards - 1) / p->z.shards) * element;
+}
+
+/* Shards of all parameters, `copies` of each. */
+static void take_shards(titan_blocks *p, unsigned copies)
+{
+	for (unsigned i = 0; i < p->tables; i++)
+		for (unsigned k = 0; k < copies; k++)
+			take(p, NULL, shard_of(p, p->table, p->z.param));
+	for (uint32_t i = 0; i < p->layers; i++)
+		for (unsigned m = 0; m < p->matrices; m++)
+			for (unsigned k = 0; k < copies; k++)
+				take(p, NULL, shard_of(p, p->matrix[m], p->z.param));
+}
+
+/* ---- units ---- */
+
+/* Shards are put into one tensor, and all of them gathered into another, which lives until the next one. */
+static void gather(titan_blocks *p, p4d_wide bytes)
+{
+	const p4d_allocated shards = take_of(&p->gathers, bytes / p->z.shards), before = p->gathered;
+
+	p->gathered = take_of(&p->gathers, bytes);
+	p4d_caching_allocator_give(&p->gathers, shards);
+	p4d_caching_allocator_give(&p->gathers, before);
+}
+
+static void forget_gathered(titan_blocks *p)
+{
+	p4d_caching_allocator_give(&p->gathers, p->gathered);
+	p->gathered = 0;
+}
+
+static void copy_layer(titan_blocks *p)
+{
+	for (unsigned m = 0; m < p->matrices; m++)
+		take(p, &p->copies, (p4d_wide)p->matrix[m] * p->z.element);
+}
+
+static void copy_table(titan_blocks *p, p4d_torch_held_blocks *into, unsigned tables)
+{
+	for (unsigned i = 0; i < tables; i++)
+		take(p, into, (p4d_wide)p->table * p->z.element);
+}
+
+/* Gradients of a unit are copied into one tensor in fp32, which lives until the next unit's, and reduced. */
+static void reduce(titan_blocks *p, p4d_wide bytes, bool accumulated)
+{
+	const p4d_wide reduced = bytes / p->z.element * p->z.reduced;
+
+	p4d_caching_allocator_give(&p->main, p->reducing);
+	p->reducing = take_of(&p->main, reduced);
+	give(p, &p->grads, 0);
+	const p4d_allocated shard = take_of(&p->reduces, reduced / p->z.shards);
+	if (accumulated) /* it is added to that of the first micro-batch */
+		p4d_caching_allocator_give(&p->reduces, shard);
+	else
+		p4d_torch_blocks__hold(&p->reduced, shard);
+}
+
+static void add_gradient(void *owner, uint64_t bytes)
+{
+	titan_blocks *p = owner;
+
+	take(p, &p->grads, bytes);
+}
+
+/* ---- passes ---- */
+
+static p4d_wide hidden_of(const titan_blocks *p)
+{
+	return (p4d_wide)p->z.own * p->l->hidden * p->z.element;
+}
+
+static p4d_wide wide_of(const titan_blocks *p)
+{
+	return (p4d_wide)p->z.tokens * p->l->hidden * p->z.element;
+}
+
+/* Results that selective recomputation keeps. */
+static void keep_selected(titan_blocks *p)
+{
+	for (unsigned i = 0; i < p->tape.operations; i++)
+		if (p->tape.operation[i].stays && p->tape.operation[i].out >= 0)
+			take(p, &p->saves, p->tape.value[p->tape.operation[i].out].bytes);
+}
+
+static unsigned selected(const titan_blocks *p)
+{
+	unsigned count = 0;
+
+	for (unsigned i = 0; i < p->tape.operations; i++)
+		count += p->tape.operation[i].stays && p->tape.operation[i].out >= 0 &&
+			 p->tape.value[p->tape.operation[i].out].bytes > 0;
+	return count;
+}
+
+static void run_layer(titan_blocks *p)
+{
+	const p4d_allocated input = p->state;
+
+	gather(p, p->layer_bytes);
+	copy_layer(p);
+	if (p->again)
+		p4d_torch_blocks__hold(&p->saves, input);
+	p->state = p4d_torch_blocks__forward(
+	    &p->b, &p->tape, p->again ? P4D_TORCH_SAVES_NONE : P4D_TORCH_SAVES, input, true, NULL);
+	give(p, &p->copies, 0);
+	if (p->again) {
+		keep_selected(p);
+		return;
+	}
+	if (!p->b.saved[0]) {
+		p4d_caching_allocator_give(&p->main, input);
+		p->b.value[0] = 0;
+	}
+	p4d_torch_blocks__put(&p->b, &p->tape, &p->saves);
+}
+
+static void run_forward(titan_blocks *p)
+{
+	const unsigned together = p->z.together;
+
+	gather(p, p->table_bytes * (together ? together : 1));
+	copy_table(p, together ? &p->tail : &p->copies, together ? together : 1);
+	if (p->l->sequence_parallel)
+		take(p, &p->some, 2 * wide_of(p) - hidden_of(p));
+	p->state = take_of(&p->main, hidden_of(p));
+	give(p, &p->some, 0);
+	give(p, &p->copies, 0);
+	p4d_torchtitan__layer(&p->t, p->l->experts > 0);
+	for (uint32_t i = 0; i < p->layers; i++)
+		run_layer(p);
+	if (!together) {
+		gather(p, p->table_bytes);
+		copy_table(p, &p->tail, 1);
+	}
+	forget_gathered(p);
+}
+
+/* Logits in 16 bits and in fp32, their log-softmax and two gradients; then the head's backward pass. */
+static void run_logits(titan_blocks *p, p4d_wide logits, bool sums, bool first)
+{
+	p4d_torch_held_blocks *s = &p->some;
+	const unsigned before = s->count;
+	const p4d_wide table = (p4d_wide)p->table;
+
+	take(p, s, 2 * logits);
+	take(p, s, 4 * logits);
+	p4d_allocated result = take_of(&p->main, 4 * logits);
+	give(p, s, before);
+	take(p, s, (p->l->sequence_parallel ? 8 : 4) * logits);
+	p4d_allocated gradient = take_of(&p->main, 4 * logits);
+	give(p, s, before);
+	p4d_caching_allocator_give(&p->main, result);
+	take(p, s, 2 * logits);
+	p4d_caching_allocator_give(&p->main, gradient);
+	if (!sums) {
+		add_gradient(p, (uint64_t)(table * p->z.element));
+	} else { /* gradients of chunks are added in fp32 */
+		take(p, s, table * p->z.element);
+		take(p, first ? &p->grads : s, table * p->z.reduced);
+	}
+	give(p, s, before);
+}
+
+static void run_loss(titan_blocks *p, bool accumulated)
+{
+	const p4d_layout *l = p->l;
+	const p4d_wide logits = (p4d_wide)p->z.tokens * p->z.V;
+
+	take(p, &p->copies, hidden_of(p)); /* the last norm's result */
+	if (l->sequence_parallel)
+		take(p, &p->copies, wide_of(p));
+	if (l->chunked_loss) {
+		take(p, &p->copies, wide_of(p) / p->z.element * 4);
+		if (l->micro_batch > 1)
+			take(p, &p->copies, wide_of(p));
+		for (int i = 0; i < CHUNKS; i++)
+			run_logits(p, logits / CHUNKS, true, i == 0);
+	} else {
+		run_logits(p, logits, false, true);
+	}
+	if (!p->z.together || l->chunked_loss)
+		reduce(p, p->table_bytes, accumulated);
+	if (!p->z.together)
+		give(p, &p->tail, 0);
+	give(p, &p->copies, 0);
+	p4d_caching_allocator_give(&p->main, p->state);
+	p->state = take_of(&p->main, hidden_of(p)); /* the gradient of the last layer's result */
+}
+
+static void run_backward_of_layer(titan_blocks *p, uint32_t i, bool accumulated)
+{
+	p4d_allocated input = 0;
+
+	copy_layer(p);
+	forget_gathered(p);
+	gather(p, i ? p->layer_bytes : p->table_bytes);
+	if (p->again) {
+		give(p, &p->saves, p->saves.count - selected(p)); /* recomputed here as the rest is */
+		input = p->saves.of[--p->saves.count];
+		p4d_torch_blocks__forward(&p->b, &p->tape, P4D_TORCH_AGAIN, input, true, NULL);
+	} else {
+		p4d_torch_blocks__get(&p->b, &p->tape, &p->saves);
+	}
+	p->state = p4d_torch_blocks__backward(&p->b, &p->tape, p->state, p->again);
+	if (p->again)
+		p4d_caching_allocator_give(&p->main, input);
+	give(p, &p->copies, 0);
+	reduce(p, p->layer_bytes, accumulated);
+}
+
+static void run_backward(titan_blocks *p, bool accumulated)
+{
+	p4d_torch_held_blocks tables = {.count = 0};
+	const bool waits = p->z.together && !p->l->chunked_loss;
+
+	if (waits) { /* until the embedding's gradient is there */
+		for (unsigned i = 0; i < p->grads.count; i++)
+			p4d_torch_blocks__hold(&tables, p->grads.of[i]);
+		p->grads.count = 0;
+	}
+	gather(p, p->layer_bytes);
+	for (uint32_t i = p->layers; i-- > 0;)
+		run_backward_of_layer(p, i, accumulated);
+	forget_gathered(p);
+	add_gradient(p, (uint64_t)((p4d_wide)p->table * p->z.element));
+	take(p, &p->some, (p4d_wide)p->z.tokens * 32 + wide_of(p));
+	give(p, &p->some, 0);
+	p4d_caching_allocator_give(&p->main, p->state);
+	for (unsigned i = 0; i < tables.count; i++)
+		p4d_torch_blocks__hold(&p->grads, tables.of[i]);
+	give(p, &p->tail, 0);
+	reduce(p, p->table_bytes * (waits ? p->z.together : 1), accumulated);
+	p4d_caching_allocator_give(&p->main, p->reducing);
+	p->reducing = 0;
+}
+
+static void run_step(titan_blocks *p, bool first)
+{
+	const unsigned passes = p->l->micro_batches > 1 ? 2 : 1;
+
+	for (unsigned i = 0; i < passes; i++) {
+		run_forward(p);
+		run_loss(p, i > 0);
+		run_backward(p, i > 0);
+	}
+	if (first)
+		take_shards(p, p4d_optimizer_of(p->l)->states - 1);
+	p4d_torch_blocks__release(&p->reduces, &p->reduced, 0);
+}
+
+/* ---- a layout ---- */
+
+static void start(titan_blocks *p, const p4d_layout *l, uint32_t layers)
+{
+	const p4d_torch_types types = p4d_torch__types(l);
+
+	memset(p, 0, sizeof(*p));
+	p->l = l;
+	p->layers = layers;
+	p->z = (p4d_torchtitan_sizes){.tokens = l->seq_len * l->micro_batch,
+				      .h = l->hidden,
+				      .V = (l->vocab + l->tp - 1) / l->tp,
+				      .element = types.element,
+				      .param = types.param,
+				      .reduced = types.reduced,
+				      .shards = l->shard_degree ? l->shard_degree : l->dp,
+				      .together = l->tied ? 2 : 0};
+	p->z.own = l->sequence_parallel ? p->z.tokens / l->tp : p->z.tokens;
+	p->table = p->z.V * l->hidden;
+	p->tables = l->tied ? 1 : 2;
+	p->again = l->recompute != P4D_RECOMPUTE_NONE;
+	list_matrices(p);
+	const p4d_torchtitan_unit layer = p4d_torchtitan__layer_unit(l, &p->z, l->experts > 0),
+				  table = p4d_torchtitan__table_unit(l, &p->z, 1, false);
+	p->layer_bytes = (p4d_wide)p4d_torchtitan__gathered(&layer);
+	p->table_bytes = (p4d_wide)p4d_torchtitan__gathered(&table);
+	p->t = p4d_torchtitan__writer(l, &p->tape);
+	p->b.allocator = &p->main;
+	p->b.workspace = 32 * MIB;
+	p->b.gradient = add_gradient;
+	p->b.owner = p;
+	p4d_caching_allocator *const streams[] = {&p->main, &p->gathers, &p->reduces};
+	for (size_t i = 0; i < sizeof(streams) / sizeof(streams[0]); i++)
+		p4d_caching_allocator_start(streams[i], l->allocator == P4D_ALLOCATOR_EXPANDABLE);
+}
+
+/* Layers that are alike, data and tensor parallelism. */
+static bool is_played(const p4d_layout *l)
+{
+	return l->pp == 1 && l->cp == 1 && l->ep == 1 && !l->kv_rank && !l->offload && !l->compile &&
+	       l->precision == P4D_BF16 && l->optimizer == P4D_ADAMW &&
+	       (!l->experts || p4d_expert_layers_before(l, l->layers) == l->layers);
+}
+
+static uint64_t played(titan_blocks *p, const p4d_layout *l, uint32_t layers)
+{
+	start(p, l, layers);
+	take_shards(p, 1);
+	run_step(p, true);
+	run_step(p, false);
+	if (p->main.overflow || p->gathers.overflow || p->reduces.overflow || p->saves.overflow ||
+	    p->tape.overflow || p->reduced.overflow)
+		return 0;
+	return p4d_caching_allocator_reserved(&p->main) + p4d_caching_allocator_reserved(&p->gathers) +
+	       p4d_caching_allocator_reserved(&p->reduces);
+}
+
+uint64_t p4d_torchtitan__reserved(const p4d_layout *l)
+{
+	titan_blocks p;
+
+	if (!l->layers || !p4d_transformers__countable(l) || !is_played(l))
+		return 0;
+	if (l->layers <= DEPTH)
+		return played(&p, l, (uint32_t)l->layers);
+	/* of deep ones, each further layer takes as much */
+	const uint64_t some = played(&p, l, DEPTH), half = played(&p, l, DEPTH / 2);
+	return half && some > half ? some + (some - half) / (DEPTH / 2) * (l->layers - DEPTH) : 0;
+}
