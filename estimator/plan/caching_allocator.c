@@ -91,6 +91,7 @@ static void forget(p4d_caching_allocator *a, short i)
 		a->block[b->after].before = b->before;
 	a->last = a->last == i ? b->before : a->last;
 	a->block[i].after = a->unused;
+	a->block[i].bytes = 0;
 	a->unused = i;
 }
 
@@ -185,6 +186,11 @@ void p4d_caching_allocator_give(p4d_caching_allocator *a, p4d_allocated block)
 		a->small -= (uint64_t)-block;
 	if (block <= 0)
 		return;
+	/* whoever lost count of its blocks has no answer; the lists stay whole */
+	if ((unsigned)i >= a->blocks || a->block[i].free || !a->block[i].bytes) {
+		a->overflow = true;
+		return;
+	}
 	const short after = a->block[i].after, before = a->block[i].before;
 	if (after >= 0 && a->block[after].free) {
 		set_taken(a, after);

@@ -121,11 +121,34 @@ static void too_many(void **state)
 	assert_true(a.overflow);
 }
 
+/* Nothing is known of a program that gives a block back which it does not have; and nothing breaks. */
+static void given_twice(void **state)
+{
+	(void)state;
+	for (int expandable = 0; expandable < 2; expandable++) {
+		p4d_caching_allocator_start(&a, expandable);
+		const p4d_allocated first = take(30), second = take(40);
+		take(50);
+		p4d_caching_allocator_give(&a, second);
+		p4d_caching_allocator_give(&a, first); /* joined with the second, in some segments */
+		assert_false(a.overflow);
+		for (int i = 0; i < 3; i++) {
+			p4d_caching_allocator_give(&a, second);
+			p4d_caching_allocator_give(&a, first);
+			p4d_caching_allocator_give(&a, P4D_ALLOCATOR_BLOCKS - 1);
+		}
+		assert_true(a.overflow);
+		assert_within(a.free_count, 1, 2);
+		take(30);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(segments), cmocka_unit_test(holes),   cmocka_unit_test(growing),
-	    cmocka_unit_test(rests),    cmocka_unit_test(trimmed), cmocka_unit_test(too_many),
+	    cmocka_unit_test(segments),    cmocka_unit_test(holes),   cmocka_unit_test(growing),
+	    cmocka_unit_test(rests),       cmocka_unit_test(trimmed), cmocka_unit_test(too_many),
+	    cmocka_unit_test(given_twice),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
