@@ -87,6 +87,7 @@ libp4d_la_LIBADD = libp4dcore.la libp4djson.la libp4dreader.la
 libp4dcore_la_SOURCES = \
 	estimator/request/devices.h \
 	estimator/request/defaults.h estimator/request/defaults.c \
+	estimator/request/heeds.h estimator/request/heeds.c \
 	estimator/request/layout.h estimator/request/layout.c \
 	estimator/request/layout_internal.h estimator/request/layout_pipeline.c estimator/request/layout_slices.c estimator/request/layout_adapters.c estimator/request/layout_modules.c estimator/request/layout_grid.c estimator/request/layout_check.c \
 	estimator/request/layers.h estimator/request/layers.c estimator/request/model_size.h estimator/request/model_size.c estimator/request/routing.h estimator/request/routing.c \
@@ -152,7 +153,7 @@ libp4dreader_la_SOURCES = \
 	script/shell/shell_parameter.c script/shell/shell_number.c script/shell/shell_test.c script/shell/shell_run.c \
 	script/shell/shell_command.c script/shell/shell_builtin.c script/shell/shell_file.c script/shell/shell_variable.c \
 	script/shell/shell_loop.c script/shell/shell_frame.c script/shell/shell_unread.c script/shell/shell_output.c script/shell/shell_filter.c script/shell/shell_search.c script/shell/shell_awk.c script/shell/shell_pattern.c script/shell/shell_brace.c script/shell/shell_read.c \
-	script/reader/reader.h script/reader/reader_internal.h script/reader/reader.c script/reader/launch.c script/reader/launched.c script/reader/python.c script/reader/started.c script/reader/programs.c script/reader/told.h script/reader/told.c script/reader/evidence.h script/reader/evidence.c script/reader/known_arguments.c \
+	script/reader/reader.h script/reader/reader_internal.h script/reader/readers.def script/reader/reader.c script/reader/launch.c script/reader/launched.c script/reader/python.c script/reader/started.c script/reader/programs.c script/reader/told.h script/reader/told.c script/reader/evidence.h script/reader/evidence.c script/reader/known_arguments.c \
 	script/reader/read_values.c script/reader/read_arguments.c script/reader/read_config.c \
 	script/reader/read_megatron.h script/reader/read_megatron.c script/reader/read_megatron_hybrid.c script/reader/read_megatron_picture.c script/reader/read_megatron_swift.c script/reader/read_finetune.h script/reader/read_finetune.c script/reader/read_finetune_sharding.c script/reader/read_trainer.c script/reader/read_axolotl.c script/reader/read_llamafactory.c script/reader/read_swift_2.c \
 	script/reader/read_torchtune.c script/reader/torchtitan_configs.def script/reader/torchtune_configs.def script/reader/read_torchtitan.c script/reader/read_serve.c script/reader/read_named.c script/reader/read_nemo_rl.c script/reader/read_others.c script/reader/read_reinforcement.h script/reader/read_reinforcement.c script/reader/read_verl.c script/reader/read_hydra.c script/reader/read_files.h script/reader/read_files.c

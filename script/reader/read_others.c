@@ -172,11 +172,11 @@ const p4d_reader p4d_reader__nanotron = {
 
 /* p4d-train, whose arguments are p4d's options. */
 static const p4d_read_argument p4d_arguments[] = {
-#define INTEGER(id, name, argument, least, most, where, otherwise, help) {"--" name, P4D_##id, NULL, NULL},
-#define DECIMAL(id, name, argument, least, most, where, help) {"--" name, P4D_##id, NULL, NULL},
-#define CHOICE(id, name, list, where, otherwise, help) {"--" name, P4D_##id, NULL, NULL},
-#define TEXT(id, name, argument, field, where, help) {"--" name, P4D_##id, NULL, NULL},
-#define SWITCH(id, name, where, help)
+#define INTEGER(id, name, ...) {"--" name, P4D_##id, NULL, NULL},
+#define DECIMAL(id, name, ...) {"--" name, P4D_##id, NULL, NULL},
+#define CHOICE(id, name, ...) {"--" name, P4D_##id, NULL, NULL},
+#define TEXT(id, name, ...) {"--" name, P4D_##id, NULL, NULL},
+#define SWITCH(id, name, ...)
 #include "request/options.def"
 #undef INTEGER
 #undef DECIMAL

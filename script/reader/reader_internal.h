@@ -156,16 +156,12 @@ typedef struct p4d_reader {
 	void (*trl)(p4d_reading *reading, p4d_read_trl trl, const p4d_read_value *place);
 } p4d_reader;
 
-extern const p4d_reader p4d_reader__megatron, p4d_reader__trainer, p4d_reader__trl, p4d_reader__deepspeed,
-    p4d_reader__torchtitan, p4d_reader__axolotl, p4d_reader__llamafactory, p4d_reader__swift,
-    p4d_reader__torchtune, p4d_reader__litgpt, p4d_reader__vllm, p4d_reader__sglang, p4d_reader__nemo,
-    p4d_reader__neox, p4d_reader__nanotron, p4d_reader__verl, p4d_reader__openrlhf, p4d_reader__p4d,
-    p4d_reader__nemo_rl, p4d_reader__nemo_rl_dpo, p4d_reader__nemo_rl_others, p4d_reader__nemo_rl_sft,
-    p4d_reader__verl_sft, p4d_reader__openrlhf_sft, p4d_reader__openrlhf_others, p4d_reader__swift_rl,
-    p4d_reader__swift_megatron, p4d_reader__trl_rl, p4d_reader__openrlhf_preference, p4d_reader__foundry,
-    p4d_reader__open_lm, p4d_reader__picotron, p4d_reader__colossal, p4d_reader__automodel,
-    p4d_reader__unsloth, p4d_reader__maxtext, p4d_reader__xla, p4d_reader__slime, p4d_reader__skyrl,
-    p4d_reader__skyrl_sft, p4d_reader__swift_2, p4d_reader__swift_2_rlhf;
+#define READER(name) extern const p4d_reader p4d_reader__##name;
+#define WORD(text)
+#include "reader/readers.def"
+#undef READER
+#undef WORD
+extern const p4d_reader p4d_reader__swift_2, p4d_reader__swift_2_rlhf;
 
 /* Characters of a path that is followed; a longer one is said to be too long. */
 enum { P4D_READ_PATH = 512 };

@@ -3,57 +3,13 @@
 
 #include <stdint.h>
 
-/* In each program and argument that a reader is known by; test_reader_words holds them against the readers.
- */
-static const char *const words[] = {"train",
-				    "p4d:",
-				    "parallel",
-				    "finetun",
-				    "sft",
-				    "dpo",
-				    "run_clm",
-				    "run_summarization",
-				    "run_translation",
-				    "run_mlm",
-				    "deepspeed",
-				    "deepy",
-				    "axolotl",
-				    "llamafactory",
-				    "swift",
-				    "vllm",
-				    "sglang",
-				    "config-file",
-				    "config_file",
-				    ".sh",
-				    "verl.",
-				    "recipe.",
-				    "actor_rollout",
-				    "hf-checkpoint",
-				    "rollout-num-gpus",
-				    "grpo",
-				    "rloo",
-				    "ppo.py",
-				    "kto",
-				    "gkd.py",
-				    "reward",
-				    "distillation",
-				    "run_rm",
-				    "model.d_model",
-				    "open_lm",
-				    "unsloth",
-				    "xla_",
-				    "zero_cpu_offload",
-				    "use_grad_checkpoint",
-				    "nemo llm",
-				    "openrlhf",
-				    "megatron",
-				    "policy.model",
-				    "cluster.gpus",
-				    "num_generations",
-				    "vllm_mode",
-				    "rlhf",
-				    "max-position-embeddings",
-				    "max_position_embeddings"};
+static const char *const words[] = {
+#define READER(name)
+#define WORD(text) text,
+#include "reader/readers.def"
+#undef READER
+#undef WORD
+};
 
 enum { WORDS = sizeof(words) / sizeof(words[0]), MOST = 64 << 10, BEGINNINGS = 1024 };
 
