@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Prints the parts of the manual that are tables in the source, as scdoc: `reference codes`,
- * `reference options` or `reference settings`. Run by make, so that the pages cannot drift from codes.def,
- * options.def and settings.def.
+ * `reference options`, `reference heeds` or `reference settings`. Run by make, so that the pages cannot drift
+ * from codes.def, options.def and settings.def.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -38,7 +38,8 @@ static void print_codes(void)
 }
 
 /* before: what stands between a name and its argument. */
-static void print_option(const char *prefix, const char *before, const p4d_option_info *info)
+static void print_option(const char *prefix, const char *before, const p4d_option_info *info,
+			 const char *help)
 {
 	printf("*%s%s*", prefix, info->name);
 	if (info->kind != P4D_SWITCH_KIND) {
@@ -47,16 +48,18 @@ static void print_option(const char *prefix, const char *before, const p4d_optio
 		printf("_");
 	}
 	printf("\n\t");
-	print_escaped(info->help);
+	print_escaped(help);
 }
 
 static void print_options(void)
 {
+	char help[P4D_HELP_TEXT];
+
 	for (int i = 0; i < P4D_OPTIONS; i++) {
 		const p4d_option_info *info = p4d_request_option_info((p4d_option)i);
 		if (!(info->where & P4D_WHERE_SLURM))
 			continue;
-		print_option("--p4d-", "=", info);
+		print_option("--p4d-", "=", info, p4d_request_help((p4d_option)i, help));
 		if (info->kind == P4D_INTEGER_KIND)
 			printf(" (%" PRId64 " to %" PRId64 ")", info->min, info->max);
 		if (info->kind == P4D_DECIMAL_KIND)
@@ -72,9 +75,38 @@ static void print_settings(void)
 	char otherwise[40];
 
 	for (size_t i = 0; i < count; i++) {
-		print_option("--", " ", &table[i]);
+		print_option("--", " ", &table[i], table[i].help);
 		p4d_settings_default(&table[i], otherwise, sizeof(otherwise));
 		printf(*otherwise ? " (%s)\n\n" : "\n\n", otherwise);
+	}
+}
+
+/* The options of each set of programs and workloads, in the order of their first ones. */
+static void print_heeds(void)
+{
+	char by[P4D_OPTIONS][64];
+
+	for (int i = 0; i < P4D_OPTIONS; i++) {
+		int first = 0;
+		p4d_request_heeded_by((p4d_option)i, by[i], sizeof(by[i]));
+		while (strcmp(by[first], by[i]) != 0)
+			first++;
+		if (first < i)
+			by[i][0] = '\0';
+	}
+	for (int i = 0; i < P4D_OPTIONS; i++) {
+		const char *before = "";
+		char of[64];
+		if (!*by[i])
+			continue;
+		printf("*%s*\n\t", by[i]);
+		for (int k = i; k < P4D_OPTIONS; k++) {
+			if (strcmp(p4d_request_heeded_by((p4d_option)k, of, sizeof(of)), by[i]) != 0)
+				continue;
+			printf("%s*--%s*", before, p4d_request_option_info((p4d_option)k)->name);
+			before = ", ";
+		}
+		printf("\n\n");
 	}
 }
 
@@ -84,6 +116,8 @@ int main(int argc, char **argv)
 		print_codes();
 	else if (argc == 2 && !strcmp(argv[1], "options"))
 		print_options();
+	else if (argc == 2 && !strcmp(argv[1], "heeds"))
+		print_heeds();
 	else if (argc == 2 && !strcmp(argv[1], "settings"))
 		print_settings();
 	else

@@ -74,7 +74,7 @@ static int given_option(int option, const char *text, int remote)
 
 int p4d_options_register(spank_t spank)
 {
-	char name[64];
+	char name[64], help[P4D_HELP_TEXT];
 	bool named[P4D_OPTIONS] = {false};
 	const bool all = spank_context() == S_CTX_REMOTE || !p4d_spank_named(named);
 
@@ -86,7 +86,7 @@ int p4d_options_register(spank_t spank)
 		struct spank_option option = {
 		    .name = name,
 		    .arginfo = (char *)p4d_option_argument(info),
-		    .usage = (char *)info->help,
+		    .usage = (char *)p4d_request_help((p4d_option)i, help),
 		    .has_arg = info->kind != P4D_SWITCH_KIND,
 		    .val = i,
 		    .cb = given_option,

@@ -15,7 +15,7 @@ unit_tests = \
 	tests/estimator/base/test_text \
 	tests/estimator/request/test_architecture tests/estimator/request/test_experts \
 	tests/estimator/request/test_layers tests/estimator/request/test_layout tests/estimator/request/test_layout_slices \
-	tests/estimator/request/test_request \
+	tests/estimator/request/test_request tests/estimator/request/test_heeds \
 	tests/estimator/model/test_model tests/estimator/model/test_model_names \
 	tests/estimator/model/test_model_counts \
 	tests/estimator/model/test_model_published \

@@ -306,8 +306,10 @@ void p4d_line_help(const p4d_subcommand *command)
 		puts("");
 	for (int i = 0; i < P4D_OPTIONS; i++) {
 		const p4d_option_info *info = p4d_request_option_info((p4d_option)i);
+		char text[P4D_HELP_TEXT];
 		if (takes_option(command, i))
-			print_option(info->name, p4d_option_argument(info), info->help);
+			print_option(info->name, p4d_option_argument(info),
+				     p4d_request_help((p4d_option)i, text));
 	}
 	if (command->takes & P4D_TAKES_JOB) {
 		print_option("gpus", "[TYPE:]N",

@@ -213,28 +213,24 @@ static void choose_framework(p4d_subject *subject, bool search)
 	for (size_t i = 0; i < sizeof(tuning) / sizeof(*tuning); i++)
 		tunes = tunes || p4d_is_set(request, tuning[i]);
 	const bool of_hub = strchr(model, '/') || (end && !strcmp(end, ".json"));
-	if ((tunes || (of_hub && !search)) && p4d_framework_suits(request, P4D_FRAMEWORK_DDP))
-		p4d_request_put(request, P4D_FRAMEWORK, P4D_FRAMEWORK_DDP, P4D_BY_P4D);
+	for (int i = 0; i < P4D_FRAMEWORKS && (tunes || (of_hub && !search)); i++)
+		if (p4d_framework_of(i)->fine_tunes && p4d_framework_suits(request, i))
+			p4d_request_put(request, P4D_FRAMEWORK, i, P4D_BY_P4D);
 }
 
 void p4d_subject_print_framework(const p4d_request *request)
 {
-	static const char *const whose[] = {[P4D_FRAMEWORK_P4D] = "p4d-train",
-					    [P4D_FRAMEWORK_MEGATRON] = "Megatron-LM",
-					    [P4D_FRAMEWORK_FSDP] = "PyTorch's FSDP2 (torchtitan)",
-					    [P4D_FRAMEWORK_DEEPSPEED] = "DeepSpeed",
-					    [P4D_FRAMEWORK_DDP] = "the Hugging Face Trainer"};
 	const int framework = (int)request->value[P4D_FRAMEWORK];
+	const p4d_framework *f = p4d_framework_of(framework);
 	const char *before = " --framework ";
 
 	if (request->origin[P4D_FRAMEWORK] != P4D_BY_P4D)
 		return;
-	printf("Memory of %s (--framework %s). For others:", whose[framework],
-	       p4d_framework_of(framework)->name);
+	printf("Memory of %s (--framework %s). For others:", f->title ? f->title : f->program, f->name);
 	for (int i = 0; i < P4D_FRAMEWORKS; i++)
 		if (i != framework) {
-			printf("%s%s%s", before, p4d_framework_of(i)->name,
-			       i == P4D_FRAMEWORK_DDP ? " (HF)" : "");
+			const char *also = p4d_framework_of(i)->also;
+			printf("%s%s%s", before, p4d_framework_of(i)->name, also ? also : "");
 			before = "|";
 		}
 	puts("");
@@ -287,12 +283,12 @@ int p4d_subject_trains(p4d_subject *subject, p4d_error *err)
 
 void p4d_subject_say_unused(p4d_subject *subject)
 {
-	const p4d_option unused = p4d_serving_unused(&subject->request);
+	const p4d_option unused = p4d_heeds_unused(&subject->request);
 	char text[160];
 
 	if (unused != P4D_OPTIONS)
 		p4d_subject_say(subject, P4D_E_NO_EFFECT, "", "%s",
-				p4d_serving_unused_text(&subject->request, unused, "--", text, sizeof(text)));
+				p4d_heeds_unused_text(&subject->request, unused, "--", text, sizeof(text)));
 }
 
 void p4d_subject_close(p4d_subject *subject)

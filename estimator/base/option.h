@@ -30,6 +30,7 @@ typedef struct p4d_option_info {
 	char help[160];
 	p4d_kind kind;
 	unsigned where;      /* P4D_WHERE_* */
+	unsigned heeds;      /* P4D_HEEDS_*; not in p4d-train's own table */
 	int64_t min, max;    /* integers */
 	double least, most;  /* real numbers */
 	size_t field, size;  /* place in the struct that the table is of; size: of texts */

@@ -7,18 +7,19 @@
 
 bool p4d_cost__gathers_for_passes(const p4d_layout *l)
 {
-	return l->framework == P4D_FRAMEWORK_P4D ? p4d_windows_parameters(l)
-						 : l->zero_stage > 2 && l->pp == 1;
+	return p4d_framework_of(l->framework)->plans_transfers ? p4d_windows_parameters(l)
+							       : l->zero_stage > 2 && l->pp == 1;
 }
 
 bool p4d_cost__reduces_for_passes(const p4d_layout *l)
 {
-	return l->framework == P4D_FRAMEWORK_P4D ? p4d_shards_gradients(l) : p4d_cost__gathers_for_passes(l);
+	return p4d_framework_of(l->framework)->plans_transfers ? p4d_shards_gradients(l)
+							       : p4d_cost__gathers_for_passes(l);
 }
 
 bool p4d_cost__adds_copies_once(const p4d_layout *l)
 {
-	return l->framework == P4D_FRAMEWORK_P4D;
+	return p4d_framework_of(l->framework)->plans_transfers;
 }
 
 double p4d_cost__gradient_bytes(const p4d_layout *l)
@@ -118,7 +119,7 @@ void p4d_cost__add_gathers(const p4d_layout *l, p4d_cost_terms *t)
 
 	const sharded_group layer = {p4d_cost__layer_matrices(l) / tp, shards, l->tp};
 
-	t->layer_data = l->framework == P4D_FRAMEWORK_P4D
+	t->layer_data = p4d_framework_of(l->framework)->plans_transfers
 			    ? hidden_behind_halves(l, r, &t->layer, layer)
 			    : hidden_behind(l, r, &t->layer, layer, (sharded_group){0, 1, 1});
 	if (l->experts)

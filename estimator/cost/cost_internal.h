@@ -114,7 +114,7 @@ typedef struct p4d_cost_share {
  * steps with adapters take is not known: theirs count as whole. */
 static inline bool p4d_cost__freezes(const p4d_layout *l)
 {
-	return l->framework == P4D_FRAMEWORK_P4D && l->finetune != P4D_TUNE_FULL;
+	return p4d_framework_of(l->framework)->cost.freezes_weights && l->finetune != P4D_TUNE_FULL;
 }
 
 static inline double p4d_cost_share_seconds(const p4d_cost_share *s)

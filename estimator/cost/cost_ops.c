@@ -61,7 +61,8 @@ bool p4d_cost_known(const p4d_layout *l, const p4d_gpu *gpu)
 		return false;
 	if (l->world > l->link_domain && !(gpu->net_bytes_per_s > 0))
 		return false;
-	if (l->framework == P4D_FRAMEWORK_P4D && l->offload && !(gpu->host_link_bytes_per_s > 0))
+	if (p4d_framework_of(l->framework)->plans_transfers && l->offload &&
+	    !(gpu->host_link_bytes_per_s > 0))
 		return false;
 	if (l->precision == P4D_FP8 && !(gpu->peak_bf16_flops > 0 && product_efficiency(l, gpu) > 0))
 		return false;
@@ -138,7 +139,8 @@ p4d_cost_rates p4d_cost__rates_of(const p4d_layout *l, const p4d_gpu *gpu)
 	r.link = inverse(gpu->link_bytes_per_s * gpu->link_efficiency);
 	r.net = inverse(gpu->net_bytes_per_s * P4D_NET_EFFICIENCY);
 	const bool streams = p4d_streams_parameters(l),
-		   away = l->framework == P4D_FRAMEWORK_P4D && l->offload & P4D_OFFLOAD_OPTIMIZER;
+		   away =
+		       p4d_framework_of(l->framework)->plans_transfers && l->offload & P4D_OFFLOAD_OPTIMIZER;
 	r.host_update = away || streams ? p4d_offload_split_of(l, gpu).seconds : 0;
 	r.lift = streams || p4d_swaps_activations(l)
 		     ? inverse(gpu->host_link_bytes_per_s * P4D_HOST_LINK_EFFICIENCY)

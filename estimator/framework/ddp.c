@@ -2,18 +2,6 @@
 /* PyTorch's DDP, or one GPU: a copy of the model on every GPU. The table entry. */
 #include "framework/torch.h"
 
-static const p4d_framework_fixed fixed[] = {{P4D_SHARD_DEGREE, P4D_NO_MEANING, "DDP shards nothing"},
-					    P4D_FIXED_WITHOUT_FSDP("DDP"),
-					    {P4D_ZERO_STAGE, 0, "DDP shards nothing"},
-					    {P4D_ZERO_BUCKET, P4D_NO_MEANING, "DDP shards nothing"},
-					    {P4D_TP, 1, "with DDP every GPU has a copy of the model"},
-					    {P4D_PP, 1, "with DDP every GPU has a copy of the model"},
-					    {P4D_CP, 1, "with DDP every GPU has a copy of the model"},
-					    P4D_FIXED_OF_PYTORCH("DDP"),
-					    P4D_FIXED_OVERLAP("DDP"),
-					    P4D_FIXED_OF_TRANSFORMERS,
-					    {.why = NULL}};
-
 static const p4d_framework_choice defaults[] = {{P4D_PARAM_DTYPE, P4D_PARAM_BF16},
 						{P4D_GRAD_DTYPE, P4D_GRAD_BF16},
 						{P4D_MODEL_CODE, P4D_MODEL_CODE_TRANSFORMERS},
@@ -28,9 +16,12 @@ static const char *const script_words[] = {"DistributedDataParallel", NULL};
 const p4d_framework p4d_framework__ddp = {
     .name = "ddp",
     .program = "DDP",
+    .title = "the Hugging Face Trainer",
+    .also = " (HF)",
+    .fine_tunes = true,
+    .sharing = P4D_SHARES_NOTHING,
     P4D_TORCH_TRAINER,
     .no_fit = "DDP copies the model to every GPU, --framework=fsdp and --framework=deepspeed shard it",
-    .fixed = fixed,
     .defaults = defaults,
     .script_words = script_words,
 };

@@ -137,33 +137,6 @@ static const char *unvalidated(const p4d_layout *l)
 						       : NULL;
 }
 
-static const p4d_framework_fixed fixed[] = {
-    {P4D_ZERO_STAGE, 3, "FSDP shards parameters, gradients and optimizer, as stage 3 does"},
-    {P4D_ZERO_BUCKET, P4D_NO_MEANING, "FSDP reduces a unit's gradients at once"},
-    {P4D_TRANSFORMERS, P4D_NO_MEANING, "torchtitan has its own modules"},
-    P4D_FIXED_OF_PYTORCH("FSDP"),
-    P4D_FIXED_OVERLAP("FSDP"),
-    {P4D_FSDP_VERSION, P4D_NO_MEANING, "torchtitan runs FSDP2"},
-    {P4D_ORIG_PARAMS, P4D_NO_MEANING, "FSDP2 has no other parameters than the model's"},
-    {P4D_FORWARD_PREFETCH, P4D_NO_MEANING, "FSDP2 always gathers the next unit ahead"},
-    {P4D_BACKWARD_PREFETCH, P4D_NO_MEANING, "FSDP2 always gathers the next unit ahead"},
-    {P4D_RESHARD, P4D_NO_MEANING, "p4d models torchtitan's default of it"},
-    {P4D_CP_COMM, P4D_CP_ALL_GATHER, "torchtitan gathers keys and values"},
-    {P4D_OVERLAP_P2P, 1, "PyTorch's pipelines overlap transfers between stages"},
-    {.why = NULL}};
-
-#define DATA_PARALLEL "with FSDP p4d models other modules than torchtitan's with data parallelism alone"
-static const p4d_framework_fixed fixed_of_others[] = {
-    {P4D_ZERO_STAGE, 3, "FSDP shards parameters, gradients and optimizer, as stage 3 does"},
-    {P4D_ZERO_BUCKET, P4D_NO_MEANING, "FSDP reduces a unit's gradients at once"},
-    P4D_FIXED_OF_PYTORCH("FSDP"),
-    P4D_FIXED_OVERLAP("FSDP"),
-    {P4D_TP, 1, DATA_PARALLEL},
-    {P4D_PP, 1, DATA_PARALLEL},
-    {P4D_CP, 1, DATA_PARALLEL},
-    P4D_FIXED_OF_TRANSFORMERS,
-    {.why = NULL}};
-
 static const p4d_framework_choice defaults[] = {{P4D_PARAM_DTYPE, P4D_PARAM_FP32},
 						{P4D_MODEL_CODE, P4D_MODEL_CODE_TORCHTITAN},
 						{P4D_CHUNKED_LOSS, 1},
@@ -179,15 +152,13 @@ static const char *const script_words[] = {"P4D_TORCHTITAN_ARGS", NULL};
 const p4d_framework p4d_framework__fsdp = {
     .name = "fsdp",
     .program = "FSDP",
+    .title = "PyTorch's FSDP2 (torchtitan)",
+    .sharing = P4D_SHARES_UNITS,
     .check_model = p4d_torch__check_model,
     .schedules = 1u << P4D_GPIPE | 1u << P4D_1F1B | 1u << P4D_INTERLEAVED,
     .no_schedule = "needs p4d-train; with torchtitan p4d models gpipe, 1f1b and interleaved",
     .no_vocab_parallel = "needs p4d-train; torchtitan shards the vocabulary by tp only",
-    .no_eval_micro_batch = "needs transformers' modules (--p4d-model-code); torchtitan evaluates in the "
-			   "micro-batches of training",
-    .others_evaluate = true,
-    .fixed = fixed,
-    .fixed_of_others = fixed_of_others,
+    .trains_other_modules = true,
     .recomputes_of_others = 1u << P4D_RECOMPUTE_NONE | 1u << P4D_RECOMPUTE_FULL,
     .defaults = defaults,
     .recomputes = 1u << P4D_RECOMPUTE_NONE | 1u << P4D_RECOMPUTE_SELECTIVE | 1u << P4D_RECOMPUTE_FULL,

@@ -171,16 +171,6 @@ static const char *unvalidated(const p4d_layout *l)
 
 static const p4d_framework_choice defaults[] = {{P4D_FP8_RECIPE, P4D_FP8_DELAYED}, {P4D_OPTIONS, 0}};
 
-static const p4d_framework_fixed fixed[] = {
-    {P4D_SHARD_DEGREE, P4D_NO_MEANING, "Megatron-LM shards the optimizer over all dp*cp ranks"},
-    P4D_FIXED_WITHOUT_PYTORCH("Megatron-LM"),
-    P4D_FIXED_OF_OTHERS("Megatron-LM"),
-    P4D_FIXED_WITHOUT_ADAPTERS("Megatron-LM"),
-    {P4D_TOKEN_SLICES, P4D_NO_MEANING, "Megatron-LM passes whole sequences; p4d-train has slices"},
-    {P4D_OFFLOAD, 0, "with Megatron-LM p4d does not model offloading"},
-    {P4D_TP_GRID, P4D_NO_MEANING, "Megatron-LM splits matrices in one dimension"},
-    {.why = NULL}};
-
 static const char *const script_words[] = {"pretrain_gpt", "--tensor-model-parallel-size",
 					   "--pipeline-model-parallel-size", "P4D_MEGATRON_ARGS", NULL};
 
@@ -191,7 +181,6 @@ const p4d_framework p4d_framework__megatron = {
     .schedules = 1u << P4D_GPIPE | 1u << P4D_1F1B | 1u << P4D_INTERLEAVED,
     .no_schedule = "needs p4d-train; Megatron-LM supports 1f1b and interleaved",
     .no_vocab_parallel = "needs p4d-train; Megatron-LM shards the vocabulary by tp only",
-    .fixed = fixed,
     .defaults = defaults,
     .recomputes = ~(1u << P4D_RECOMPUTE_KEEP),
     .states_only = "is p4d-train's; Megatron-LM's distributed optimizer shards states",

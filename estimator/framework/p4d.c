@@ -513,30 +513,6 @@ static uint64_t groups_bytes(const p4d_layout *l, uint32_t stage)
 	return bytes;
 }
 
-static const p4d_framework_fixed fixed[] = {
-    {P4D_RESHARD, P4D_NO_MEANING,
-     "with p4d-train parameters stay gathered over a step with optimizer-sharding=gradients"},
-    P4D_FIXED_WITHOUT_PYTORCH("p4d-train"),
-    {P4D_QUANT, P4D_QUANT_NONE, "p4d-train does not quantize weights"},
-    {P4D_ADAPTER_DTYPE, P4D_NO_MEANING, "p4d-train stores adapters in --precision"},
-    {P4D_LORA_DROPOUT, P4D_NO_MEANING, "p4d-train's adapters have no dropout"},
-    {P4D_GRAD_DTYPE, P4D_GRAD_FP32, "p4d-train accumulates gradients in fp32"},
-    {P4D_MASTER_DTYPE, P4D_STATE_FP32, "p4d-train keeps master weights in fp32"},
-    {P4D_FP8_PARAM_GATHER, P4D_NO_MEANING, "p4d-train gathers parameters as they are without FP8"},
-    {P4D_CP_HEADS, P4D_NO_MEANING, "p4d-train exchanges keys and values"},
-    {P4D_ADAM_COPIES, P4D_NO_MEANING, "p4d-train makes no copies of moments"},
-    {P4D_PADDING, P4D_NO_MEANING, "p4d-train fills all sequences"},
-    {P4D_CUDA_GRAPHS, P4D_GRAPHS_NONE, "p4d-train captures no graphs"},
-    {P4D_RECOMPUTE_METHOD, P4D_RECOMPUTE_UNIFORM, "p4d-train recomputes all layers"},
-    {P4D_RECOMPUTE_LAYERS, 1, "p4d-train recomputes one layer at a time"},
-    {P4D_ALLOCATOR, P4D_ALLOCATOR_DEFAULT, "p4d-train does not use PyTorch's allocator"},
-    {P4D_ATTENTION_MASK, P4D_NO_MEANING, "p4d-train's attention needs no mask"},
-    {P4D_ACCOUNT_FOR_EMBEDDING, 0, "p4d-train splits layers only; see --p4d-pipeline-split"},
-    {P4D_ACCOUNT_FOR_LOSS, 0, "p4d-train splits layers only; see --p4d-pipeline-split"},
-    {P4D_OVERLAP_P2P, 1, "p4d-train overlaps transfers between stages"},
-    {P4D_OVERLAP_DP, 1, "p4d-train overlaps data-parallel communication"},
-    {.why = NULL}};
-
 static const p4d_framework_choice defaults[] = {{P4D_FP8_RECIPE, P4D_FP8_BLOCKWISE}, {P4D_OPTIONS, 0}};
 
 static const char *const script_words[] = {"p4d-train", NULL};
@@ -544,12 +520,13 @@ static const char *const script_words[] = {"p4d-train", NULL};
 const p4d_framework p4d_framework__p4d = {
     .name = "p4d",
     .program = "p4d-train",
+    .plans_transfers = true,
+    .names_layers = true,
+    .passes_to = P4D_FRAMEWORK_MEGATRON,
     .check_model = p4d_framework__p4d_model,
     .check_layout = p4d_framework__p4d_layout,
     .schedules = UINT_MAX,
     .no_a2a = "needs Megatron-LM; p4d-train exchanges keys and values",
-    .no_eval_micro_batch = "needs Megatron-LM; p4d-train evaluates in the micro-batches of training",
-    .fixed = fixed,
     .defaults = defaults,
     .recomputes = ~(1u << P4D_RECOMPUTE_MOE),
     .no_recompute = "needs Megatron-LM",
@@ -573,5 +550,6 @@ const p4d_framework p4d_framework__p4d = {
 	     .overlaps_halves = true,
 	     .chunks_head = true,
 	     .sums_keys_in_fp32 = true,
-	     .casts_each_product = true},
+	     .casts_each_product = true,
+	     .freezes_weights = true},
 };

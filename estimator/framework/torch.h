@@ -43,40 +43,6 @@ static inline void p4d_torch_held(p4d_rows *rows, unsigned points, const char *n
 int p4d_torch__check_model(const p4d_request *request, p4d_error *err);
 void p4d_torch__rows(p4d_rows *rows);
 
-/* What they have in one way only. */
-#define P4D_FIXED_OF_PYTORCH(program) \
-	{P4D_OPTIMIZER_SHARDING, P4D_NO_MEANING, program " has --zero-stage"}, \
-	    {P4D_OPTIMIZER_DTYPE, P4D_NO_MEANING, "moments have the type of the parameters, --param-dtype"}, \
-	    {P4D_MASTER_DTYPE, P4D_NO_MEANING, program " has no such choice; see --param-dtype"}, \
-	    {P4D_CP_HEADS, P4D_NO_MEANING, program " does not exchange heads"}, \
-	    {P4D_TOKEN_SLICES, P4D_NO_MEANING, program " has no slices; p4d-train does"}, \
-	    {P4D_TP_GRID, P4D_NO_MEANING, program " splits matrices in one dimension"}, \
-	    {P4D_ADAM_COPIES, P4D_NO_MEANING, program " does not update with Transformer Engine"}, \
-	    {P4D_RECOMPUTE_METHOD, P4D_RECOMPUTE_UNIFORM, "all layers are recomputed"}, \
-	    {P4D_RECOMPUTE_LAYERS, 1, "layers are recomputed one at a time"}, \
-	    {P4D_CROSS_ENTROPY, 0, "the loss is --chunked-loss, or PyTorch's"}, \
-	    {P4D_SWIGLU, 0, "the kernel of SwiGLU is --compile's, or PyTorch's"}, \
-	    {P4D_DROPOUT, 0, "p4d models these models without dropout"}, \
-	    {P4D_TE_WGRAD, P4D_NO_MEANING, "that is of Transformer Engine"}, \
-	    {P4D_ATTENTION_MASK, P4D_NO_MEANING, program " brings no attention mask to the GPU"}, \
-	    {P4D_CUDA_GRAPHS, P4D_GRAPHS_NONE, \
-	     "p4d models those of Transformer Engine with Megatron-LM alone"}, \
-	    {P4D_TP_COMM_OVERLAP, 0, "p4d does not model it with PyTorch"}, \
-	    {P4D_ETP, 1, "with " program " p4d models whole experts"}, \
-	    {P4D_TOKEN_DISPATCHER, P4D_ALL_TO_ALL, \
-	     "with " program " p4d models the exchange by all-to-all"}, \
-	    {P4D_SHARED_OVERLAP, 0, "shared experts run behind the exchange"}, P4D_FIXED_OF_OTHERS(program)
-#define P4D_FIXED_OVERLAP(program) \
-	{ \
-		P4D_OVERLAP_DP, 1, program " overlaps communication with passes" \
-	}
-
-/* Of transformers' modules, whatever shards them. */
-#define P4D_FIXED_OF_TRANSFORMERS \
-	{ \
-		P4D_EP, 1, "with transformers' modules p4d models all experts on every rank" \
-	}
-
 /* What was not compared with real code where transformers' modules run; see p4d_framework. */
 const char *p4d_torch__trainer_unvalidated(const p4d_layout *l);
 

@@ -16,7 +16,7 @@ static int check_fp8(const p4d_request *r, p4d_error *err)
 
 	if (r->value[P4D_PRECISION] != P4D_FP8)
 		return 0;
-	if (r->value[P4D_FRAMEWORK] != P4D_FRAMEWORK_FSDP ||
+	if (p4d_framework_of((int)r->value[P4D_FRAMEWORK])->sharing != P4D_SHARES_UNITS ||
 	    r->value[P4D_MODEL_CODE] != P4D_MODEL_CODE_TORCHTITAN)
 		return p4d_fail(err, P4D_E_UNMODELLED,
 				"precision=fp8: with PyTorch p4d models it in torchtitan only");

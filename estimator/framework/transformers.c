@@ -337,7 +337,7 @@ static void let_go(step *s, uint64_t all)
 	p4d_tape_writer *w = &s->writer;
 	const p4d_layout *l = w->layout;
 
-	if (l->framework != P4D_FRAMEWORK_DEEPSPEED || !p4d_transformers__zero_keeps_all(l, all) ||
+	if (!p4d_framework_shares(l, P4D_SHARES_BY_STAGE) || !p4d_transformers__zero_keeps_all(l, all) ||
 	    l->experts || l->pattern_length)
 		return;
 	s->head_leaves = l->tied ? 0 : (int64_t)(l->vocab * l->hidden * w->weight);
@@ -349,8 +349,8 @@ void p4d_transformers__write(p4d_rows *rows)
 {
 	const p4d_layout *l = rows->layout;
 	const p4d_torch_types z = p4d_torch__types(l);
-	const bool full = l->finetune == P4D_TUNE_FULL, fsdp = l->framework == P4D_FRAMEWORK_FSDP;
-	const bool zero = l->framework == P4D_FRAMEWORK_DEEPSPEED;
+	const bool full = l->finetune == P4D_TUNE_FULL, fsdp = p4d_framework_shares(l, P4D_SHARES_UNITS);
+	const bool zero = p4d_framework_shares(l, P4D_SHARES_BY_STAGE);
 	step s = {.writer = p4d_transformers__writer(l, NULL), .again = l->recompute == P4D_RECOMPUTE_FULL};
 	const unsigned element = full ? z.param : l->adapter_fp32 ? 4 : 2;
 
@@ -419,8 +419,8 @@ void p4d_transformers__write(p4d_rows *rows)
 const char *p4d_torch__trainer_unvalidated(const p4d_layout *l)
 {
 	const p4d_architecture *a = l->architecture;
-	const bool ddp = l->framework == P4D_FRAMEWORK_DDP, full = l->finetune == P4D_TUNE_FULL;
-	const bool zero3 = l->framework == P4D_FRAMEWORK_DEEPSPEED && l->zero_stage == 3;
+	const bool ddp = p4d_framework_shares(l, P4D_SHARES_NOTHING), full = l->finetune == P4D_TUNE_FULL;
+	const bool zero3 = p4d_framework_shares(l, P4D_SHARES_BY_STAGE) && l->zero_stage == 3;
 	const bool encoder = a->kind != P4D_DECODER, states = l->pattern_length;
 	/* kinds of units of FSDP's that were compared for plain decoders */
 	const bool flat = l->flat_parameters, units = flat || l->keeps_gathered;
@@ -437,7 +437,7 @@ const char *p4d_torch__trainer_unvalidated(const p4d_layout *l)
 	} kinds[] = {
 	    {lit && (!ddp || l->dp > 1), "LitGPT's modules on several GPUs"},
 	    {lit && (l->autocast || l->recompute), "LitGPT in mixed precision, or recomputed"},
-	    {encoder && l->framework == P4D_FRAMEWORK_FSDP, "encoders with FSDP"},
+	    {encoder && p4d_framework_shares(l, P4D_SHARES_UNITS), "encoders with FSDP"},
 	    {flat && l->precision != P4D_BF16, "FSDP1 in another precision than bf16"},
 	    {flat && shards == 1, "FSDP1 that shards nothing"},
 	    {units && states, "layers with a state in units of FSDP's"},

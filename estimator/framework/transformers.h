@@ -4,6 +4,7 @@
 #include "framework/transformers_zero.h"
 #include "plan/plan_rows.h"
 #include "request/architecture.h"
+#include "request/framework.h"
 #include "request/layers.h"
 #include "request/model_size.h"
 #include "tape/op.h"

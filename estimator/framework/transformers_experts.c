@@ -31,7 +31,7 @@ uint64_t p4d_transformers__expert_adapters(const p4d_layout *l)
 
 static unsigned adapter_bytes(const p4d_layout *l)
 {
-	return l->framework == P4D_FRAMEWORK_FSDP ? 2 : l->adapter_fp32 ? 4 : 2;
+	return p4d_framework_shares(l, P4D_SHARES_UNITS) ? 2 : l->adapter_fp32 ? 4 : 2;
 }
 
 /* A parameter of `elements` to which the product of its factors, of `factors` elements, is added. */

@@ -479,7 +479,7 @@ static void end(p4d_tape_writer *w)
 	else if (a->logits_in_fp32)
 		logits = p4d_op_cast(w, logits, 4); /* and forgets what it cast */
 	/* accelerate makes fp32 of what comes out of FSDP */
-	if (l->pairs && !w->autocast && logits.element == 2 && l->framework != P4D_FRAMEWORK_FSDP) {
+	if (l->pairs && !w->autocast && logits.element == 2 && !p4d_framework_shares(l, P4D_SHARES_UNITS)) {
 		paired_end(w, logits);
 		p4d_op_hold(w, y);
 		return;

@@ -12,19 +12,21 @@ bool p4d_transformers__gates_shared(const p4d_layout *l)
  * (runtime/zero/linear.py, LinearFunctionForZeroStage3). Falcon and GPT-2 have layers that do not call it. */
 static bool keeps_frozen(const p4d_layout *l)
 {
-	return l->framework == P4D_FRAMEWORK_DEEPSPEED && l->zero_stage == 3 && !l->architecture->own_linear;
+	return p4d_framework_shares(l, P4D_SHARES_BY_STAGE) && l->zero_stage == 3 &&
+	       !l->architecture->own_linear;
 }
 
 p4d_tape_writer p4d_transformers__writer(const p4d_layout *l, p4d_tape *tape)
 {
 	/* DeepSpeed makes them what it trains in, however they were loaded */
-	const bool stored = l->param_dtype == P4D_PARAM_FP32 && l->framework != P4D_FRAMEWORK_DEEPSPEED;
+	const bool stored = l->param_dtype == P4D_PARAM_FP32 && !p4d_framework_shares(l, P4D_SHARES_BY_STAGE);
 	const unsigned weight = l->precision == P4D_FP32 || stored ? 4 : 2;
 	/* FSDP2 gathers them in the type of its mixed precision */
-	const unsigned computed = l->framework == P4D_FRAMEWORK_FSDP && l->precision != P4D_FP32 ? 2 : weight;
+	const unsigned computed =
+	    p4d_framework_shares(l, P4D_SHARES_UNITS) && l->precision != P4D_FP32 ? 2 : weight;
 
 	/* nor does accelerate with FSDP2 */
-	const bool casts = l->framework != P4D_FRAMEWORK_FSDP || l->flat_parameters;
+	const bool casts = !p4d_framework_shares(l, P4D_SHARES_UNITS) || l->flat_parameters;
 	const bool autocast = l->autocast && l->precision != P4D_FP32 && casts;
 	/* a norm is the last of what is in front of a layer, and computed in fp32 */
 	const bool norms = l->architecture->kind == P4D_ENCODER || l->architecture->embedding_norm;
@@ -231,9 +233,9 @@ p4d_tape_tensor p4d_transformers__linear(p4d_tape_writer *w, p4d_tape_tensor x, 
 		return y;
 	/* PEFT: the input in the adapter's type (Linear4bit: unless autocast does that), two products, a sum
 	 */
-	const unsigned adapter = l->framework == P4D_FRAMEWORK_FSDP ? 2
-				 : l->adapter_fp32                  ? 4
-								    : 2,
+	const unsigned adapter = p4d_framework_shares(l, P4D_SHARES_UNITS) ? 2
+				 : l->adapter_fp32                         ? 4
+									   : 2,
 		       given = y.element;
 	const unsigned stored = l->adapter_fp32 ? 4 : 2;
 	/* the parameters that FSDP1 has beside flat ones are still shards when PEFT asks for their type */

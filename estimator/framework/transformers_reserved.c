@@ -403,9 +403,9 @@ static const p4d_reserved_engine one_copy = {.gradient = add_gradient};
 
 static const p4d_reserved_engine *engine_of(const p4d_layout *l)
 {
-	if (l->framework == P4D_FRAMEWORK_FSDP)
+	if (p4d_framework_shares(l, P4D_SHARES_UNITS))
 		return l->flat_parameters ? &p4d_reserved__flat : &p4d_reserved__units;
-	if (l->framework == P4D_FRAMEWORK_DEEPSPEED)
+	if (p4d_framework_shares(l, P4D_SHARES_BY_STAGE))
 		return l->zero_stage > 2 ? &p4d_reserved__zero3
 		       : l->zero_stage   ? &p4d_reserved__zero
 					 : &p4d_reserved__bf16;
@@ -427,7 +427,7 @@ static void start(p4d_reserved *r, const p4d_layout *l, uint32_t layers)
 	r->full = l->finetune == P4D_TUNE_FULL;
 	r->again = l->recompute == P4D_RECOMPUTE_FULL;
 	r->all_need = r->full || r->again;
-	r->stored = l->framework == P4D_FRAMEWORK_DEEPSPEED ? z.element : z.param;
+	r->stored = p4d_framework_shares(l, P4D_SHARES_BY_STAGE) ? z.element : z.param;
 	r->trained = r->full ? r->stored : l->adapter_fp32 ? 4 : 2;
 	r->micro_batches = l->micro_batches > 1 ? 2 : 1;
 	r->places = l->positions * l->hidden;
@@ -454,7 +454,7 @@ static bool is_played(const p4d_layout *l)
 {
 	const p4d_transformers_kinds kinds = p4d_transformers__kinds(l);
 
-	const unsigned offload = l->framework == P4D_FRAMEWORK_DEEPSPEED ? P4D_OFFLOAD_OPTIMIZER : 0;
+	const unsigned offload = p4d_framework_shares(l, P4D_SHARES_BY_STAGE) ? P4D_OFFLOAD_OPTIMIZER : 0;
 
 	if (l->flat_parameters && l->finetune != P4D_TUNE_FULL)
 		return false; /* each side of an adapter is a unit */

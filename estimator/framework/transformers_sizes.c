@@ -176,7 +176,7 @@ bool p4d_transformers__zero_keeps_all(const p4d_layout *l, uint64_t all)
 
 bool p4d_transformers__gathers_experts(const p4d_layout *l)
 {
-	return l->framework == P4D_FRAMEWORK_DEEPSPEED && l->zero_stage == 3 &&
+	return p4d_framework_shares(l, P4D_SHARES_BY_STAGE) && l->zero_stage == 3 &&
 	       l->architecture->expert_bias &&
 	       p4d_size_of_model(l) - (l->tied ? 0 : l->vocab * l->hidden) >= P4D_ZERO_LIVE;
 }

@@ -155,7 +155,8 @@ uint64_t p4d_transformers__zero_left(const p4d_zero *z)
 
 void p4d_transformers__zero_start(p4d_zero *z, const p4d_layout *l, uint64_t trained, unsigned element)
 {
-	const bool kept = l->framework == P4D_FRAMEWORK_DEEPSPEED && l->zero_stage >= 1 && l->zero_stage <= 2;
+	const bool kept =
+	    p4d_framework_shares(l, P4D_SHARES_BY_STAGE) && l->zero_stage >= 1 && l->zero_stage <= 2;
 	const uint64_t table = l->vocab * l->hidden, share = (trained + l->dp - 1) / l->dp;
 	uint64_t rest = trained;
 

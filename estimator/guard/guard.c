@@ -325,14 +325,14 @@ static void advise(const p4d_guard_work *g, p4d_verdict *v)
 
 static void say_unused(p4d_verdict *v, const p4d_request *request)
 {
-	const p4d_option unused = p4d_serving_unused(request);
+	const p4d_option unused = p4d_heeds_unused(request);
 	char text[160];
 
 	if (unused == P4D_OPTIONS)
 		return;
 	v->action = P4D_WARN;
 	p4d_verdict__say(v, P4D_E_NO_EFFECT, "%s",
-			 p4d_serving_unused_text(request, unused, "--p4d-", text, sizeof(text)));
+			 p4d_heeds_unused_text(request, unused, "--p4d-", text, sizeof(text)));
 }
 
 static int judge_serving(p4d_guard_work *g, p4d_error *err)

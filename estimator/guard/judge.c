@@ -92,7 +92,7 @@ static bool only_said(p4d_verdict *v, const char *what, p4d_error *err)
 /* As accelerate runs it: nothing is reduced before the last micro-batch. */
 static bool accumulates_whole(const p4d_layout *l)
 {
-	return l->framework == P4D_FRAMEWORK_FSDP && l->model_code == P4D_MODEL_CODE_TRANSFORMERS &&
+	return p4d_framework_shares(l, P4D_SHARES_UNITS) && l->model_code == P4D_MODEL_CODE_TRANSFORMERS &&
 	       l->micro_batches > 1;
 }
 
@@ -225,7 +225,7 @@ static int check_idle_gpus(const p4d_job *job, p4d_verdict *v, p4d_error *err)
 
 static bool by_p4d(const p4d_request *request)
 {
-	return request->value[P4D_FRAMEWORK] == P4D_FRAMEWORK_P4D;
+	return !p4d_framework_of((int)request->value[P4D_FRAMEWORK])->arguments;
 }
 
 /* p4d-train: the last GPUs that cuBLASLt has a recipe for, where this is a later one; else 0. */
@@ -304,16 +304,16 @@ static int check_tasks(const p4d_job *job, const p4d_verdict *v, const p4d_scrip
 static int check_passed(const p4d_request *request, const p4d_verdict *v, const p4d_script *script,
 			p4d_error *err)
 {
-	const p4d_framework *megatron = p4d_framework_of(P4D_FRAMEWORK_MEGATRON);
+	const int other = p4d_framework_of(v->layout.framework)->passes_to;
 	const char *lacks;
 
-	if (!(script->arguments >> P4D_FRAMEWORK_MEGATRON & 1) ||
-	    script->frameworks >> P4D_FRAMEWORK_P4D & 1 || /* and shows them, at most */
+	if (!other || !(script->arguments >> other & 1) ||
+	    script->frameworks >> v->layout.framework & 1 || /* and shows them, at most */
 	    p4d_export_arguments(request, &v->layout, &lacks))
 		return 0;
 	p4d_fail(err, P4D_E_CONTRADICTION,
 		 "the script passes $%s, and this layout has none: it is for p4d-train, and %s has no %s",
-		 megatron->arguments->variable, megatron->program, lacks);
+		 p4d_framework_of(other)->arguments->variable, p4d_framework_of(other)->program, lacks);
 	return p4d_fix(err, "in the script, start p4d-train, which reads the plan");
 }
 

@@ -34,7 +34,7 @@ static bool loads_by_default(const question *q)
 {
 	const p4d_layout *l = q->layout;
 
-	return l->framework == P4D_FRAMEWORK_DDP && !l->transformers &&
+	return p4d_framework_shares(l, P4D_SHARES_NOTHING) && !l->transformers &&
 	       l->model_code == P4D_MODEL_CODE_TRANSFORMERS && l->param_dtype != P4D_PARAM_FP32 &&
 	       !l->quant && q->request->origin[P4D_PARAM_DTYPE] == P4D_BY_P4D;
 }
@@ -65,11 +65,9 @@ static bool is_trl_before_7(const question *q)
 static bool takes_fused_by_default(const question *q)
 {
 	const p4d_layout *l = q->layout;
-	const bool of_torch = l->framework == P4D_FRAMEWORK_DDP || l->framework == P4D_FRAMEWORK_FSDP ||
-			      l->framework == P4D_FRAMEWORK_DEEPSPEED;
 
-	return of_torch && l->model_code == P4D_MODEL_CODE_TRANSFORMERS && l->optimizer == P4D_ADAMW &&
-	       !l->optimizer_foreach && !(l->offload & P4D_OFFLOAD_OPTIMIZER) &&
+	return p4d_framework_is_of_pytorch(l) && l->model_code == P4D_MODEL_CODE_TRANSFORMERS &&
+	       l->optimizer == P4D_ADAMW && !l->optimizer_foreach && !(l->offload & P4D_OFFLOAD_OPTIMIZER) &&
 	       !p4d_is_stated(q->request, P4D_OPTIMIZER_FOREACH) && !q->reading->value[P4D_OPTIMIZER].file &&
 	       p4d_reading_takes(q->reading, "--optim");
 }
@@ -209,7 +207,7 @@ const char *p4d_guard__recipe_that_fits(const p4d_job *job, const p4d_request *r
 	p4d_layout layout;
 	p4d_estimate e;
 
-	if (v->layout.framework != P4D_FRAMEWORK_MEGATRON || !v->layout.experts ||
+	if (!p4d_heeds(request, v->layout.framework, P4D_CROSS_ENTROPY) || !v->layout.experts ||
 	    request->origin[P4D_FRAMEWORK] == P4D_BY_SCRIPT || p4d_guard__script_runs(job->reading))
 		return NULL;
 	for (size_t i = 0; i < sizeof(less) / sizeof(*less); i++) {

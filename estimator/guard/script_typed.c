@@ -65,12 +65,21 @@ bool p4d_guard__gives_arguments(const p4d_reading *r)
 	return r->value[P4D_LAYERS].file || (model->file && strcmp(model->text, "custom") != 0);
 }
 
+/* A framework of this name. */
+static bool reads_plan(const char *name)
+{
+	for (int i = 0; i < P4D_FRAMEWORKS; i++)
+		if (!strcmp(name, p4d_framework_of(i)->name))
+			return !p4d_framework_of(i)->arguments;
+	return false;
+}
+
 bool p4d_guard__script_binds(const p4d_reading *r, const p4d_job *job)
 {
 	const char *framework = r ? p4d_guard__script_framework(r) : NULL;
 
 	if (!p4d_guard__script_runs(r) || r->more_arguments || !p4d_guard__gives_arguments(r) ||
-	    (framework && !strcmp(framework, p4d_framework_of(P4D_FRAMEWORK_P4D)->name)))
+	    (framework && reads_plan(framework)))
 		return false;
 	return !job->script || !p4d_script_scan(job->script, job->script_length, NULL).uses_plan;
 }

@@ -54,7 +54,7 @@ void p4d_way_take(const p4d_way *way, p4d_request *request)
 	if (has(way, P4D_FRAMEWORK, &framework)) {
 		p4d_request_put(request, P4D_FRAMEWORK, framework, P4D_BY_USER);
 		for (int i = 0; i < (int)P4D_OPTIONS; i++) {
-			const p4d_framework_fixed *f = p4d_framework_fixed_of(request, (p4d_option)i);
+			const p4d_heeds_reason *f = p4d_framework_fixed_of(request, (p4d_option)i);
 			if (f && p4d_is_set(request, (p4d_option)i) && request->origin[i] != P4D_BY_USER &&
 			    request->value[i] != f->value)
 				request->origin[i] = P4D_UNSET;
@@ -101,7 +101,7 @@ static bool open_to(const p4d_request *asked, p4d_option option, int64_t value)
 	if (option == P4D_CHUNKED_LOSS && p4d_is_set(asked, option) && asked->value[option] != P4D_LOSS_WHOLE)
 		return false;
 	return shares_more(asked, option, value) && !p4d_framework_fixed_of(asked, option) &&
-	       (option != P4D_ZERO_STAGE || asked->value[P4D_FRAMEWORK] == P4D_FRAMEWORK_DEEPSPEED);
+	       (option != P4D_ZERO_STAGE || p4d_heeds(asked, (int)asked->value[P4D_FRAMEWORK], option));
 }
 
 /* DDP shards nothing, so its program may be told to use another framework; one GPU has nobody to share with.
@@ -116,7 +116,7 @@ static bool is_way(const p4d_request *asked, const p4d_way *way, const p4d_searc
 	if (shards && !offloads && space->nodes * space->gpus_per_node == 1)
 		return false;
 	if (has(way, P4D_FRAMEWORK, &framework))
-		return asked->value[P4D_FRAMEWORK] == P4D_FRAMEWORK_DDP;
+		return p4d_framework_of((int)asked->value[P4D_FRAMEWORK])->sharing == P4D_SHARES_NOTHING;
 	if (p4d_is_set(asked, way->option) && asked->value[way->option] == way->value &&
 	    (way->also == P4D_OPTIONS ||
 	     (p4d_is_set(asked, way->also) && asked->value[way->also] == way->more)))

@@ -44,13 +44,14 @@ const char *p4d_export_name(size_t index)
 const p4d_framework_arguments *p4d_export_arguments(const p4d_request *request, const p4d_layout *layout,
 						    const char **lacks)
 {
+	const int passes_to = p4d_framework_of(layout->framework)->passes_to;
 	const p4d_framework_arguments *own = p4d_framework_arguments_of(layout),
-				      *megatron = p4d_framework_of(P4D_FRAMEWORK_MEGATRON)->arguments;
-	const char *what = own ? NULL : megatron->lacks(request, layout);
+				      *other = passes_to ? p4d_framework_of(passes_to)->arguments : own;
+	const char *what = own ? NULL : other->lacks(request, layout);
 
 	if (lacks)
 		*lacks = what;
-	return own ? own : what ? NULL : megatron;
+	return own ? own : what ? NULL : other;
 }
 
 void p4d_export(const p4d_request *request, const p4d_layout *layout, const char *plan,

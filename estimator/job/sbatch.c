@@ -55,11 +55,11 @@ static const struct {
 enum { ROWS = sizeof(rows) / sizeof(rows[0]) };
 
 static const char *const prefixed[P4D_OPTIONS] = {
-#define INTEGER(id, name, argument, min, max, where, otherwise, help) [P4D_##id] = "p4d-" name,
-#define DECIMAL(id, name, argument, min, max, where, help) [P4D_##id] = "p4d-" name,
-#define CHOICE(id, name, list, where, otherwise, help) [P4D_##id] = "p4d-" name,
-#define TEXT(id, name, argument, field, where, help) [P4D_##id] = "p4d-" name,
-#define SWITCH(id, name, where, help) [P4D_##id] = "p4d-" name,
+#define INTEGER(id, name, ...) [P4D_##id] = "p4d-" name,
+#define DECIMAL(id, name, ...) [P4D_##id] = "p4d-" name,
+#define CHOICE(id, name, ...) [P4D_##id] = "p4d-" name,
+#define TEXT(id, name, ...) [P4D_##id] = "p4d-" name,
+#define SWITCH(id, name, ...) [P4D_##id] = "p4d-" name,
 #include "request/options.def"
 #undef INTEGER
 #undef DECIMAL

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "gpu/gpu.h"
+#include "request/framework.h"
 #include "request/layout.h"
 
 /*
@@ -36,8 +37,8 @@ enum { P4D_OFFLOAD_SLOTS = 3, P4D_OFFLOAD_PARTS = 64, P4D_SWAP_PLACES = 3 };
 /* Whether activations leave the device; not those of evaluation alone, which keeps one layer's. */
 static inline bool p4d_swaps_activations(const p4d_layout *layout)
 {
-	return layout->framework == P4D_FRAMEWORK_P4D && layout->offload & P4D_OFFLOAD_ACTIVATIONS &&
-	       !layout->evaluates;
+	return p4d_framework_of(layout->framework)->plans_transfers &&
+	       layout->offload & P4D_OFFLOAD_ACTIVATIONS && !layout->evaluates;
 }
 
 /*

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "plan/shared_sizes.h"
+#include "request/framework.h"
 #include "request/layers.h"
 #include "request/model_size.h"
 #include "schedule/schedule.h"
@@ -63,8 +64,8 @@ static inline uint64_t p4d_expert_shards(const p4d_layout *layout)
  */
 static inline bool p4d_shards_gradients(const p4d_layout *layout)
 {
-	return layout->framework == P4D_FRAMEWORK_P4D && layout->zero_stage >= P4D_SHARD_GRADIENTS &&
-	       p4d_optimizer_shards(layout) > 1;
+	return p4d_framework_of(layout->framework)->plans_transfers &&
+	       layout->zero_stage >= P4D_SHARD_GRADIENTS && p4d_optimizer_shards(layout) > 1;
 }
 
 static inline bool p4d_shards_parameters(const p4d_layout *layout)
@@ -74,7 +75,7 @@ static inline bool p4d_shards_parameters(const p4d_layout *layout)
 
 static inline bool p4d_streams_parameters(const p4d_layout *layout)
 {
-	return layout->framework == P4D_FRAMEWORK_P4D && layout->offload & P4D_OFFLOAD_PARAMS;
+	return p4d_framework_of(layout->framework)->plans_transfers && layout->offload & P4D_OFFLOAD_PARAMS;
 }
 
 static inline bool p4d_windows_parameters(const p4d_layout *layout)

@@ -370,13 +370,12 @@ static bool fits_if_dropped(const p4d_layout *layout, int method, const p4d_capa
 
 bool p4d_memory_fits_unfragmented(const p4d_layout *l, const p4d_estimate *e, double fraction)
 {
-	const bool of_torch = l->framework == P4D_FRAMEWORK_DDP || l->framework == P4D_FRAMEWORK_FSDP ||
-			      l->framework == P4D_FRAMEWORK_DEEPSPEED;
 	/* whose activations have other sizes in every step */
-	const bool of_experts = l->framework == P4D_FRAMEWORK_MEGATRON && l->experts && !l->padded;
+	const bool of_experts = l->experts && !l->padded;
 	const uint64_t needed = e->peak.device_bytes - e->peak.part[P4D_PART_FRAGMENTATION];
 
-	return (of_torch || of_experts) && (double)needed <= fraction * (double)e->capacity_bytes;
+	return (p4d_framework_is_of_pytorch(l) || of_experts) &&
+	       (double)needed <= fraction * (double)e->capacity_bytes;
 }
 
 const char *p4d_memory_of_newer(const p4d_layout *layout, int method, const p4d_capacity *capacity,

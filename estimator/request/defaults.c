@@ -95,11 +95,11 @@ void p4d_request_complete(p4d_request *r, uint32_t published_batch, uint64_t wor
 	const int64_t runs =
 	    p4d_is_set(r, P4D_FRAMEWORK) ? r->value[P4D_FRAMEWORK] : p4d_framework_default(r);
 	if (p4d_is_set(r, P4D_RECOMPUTE_MODULES) &&
-	    runs == P4D_FRAMEWORK_MEGATRON) /* it means nothing else */
+	    p4d_heeds(r, (int)runs, P4D_RECOMPUTE_MODULES)) /* it means nothing else */
 		p4d_request_default(r, P4D_RECOMPUTE, P4D_RECOMPUTE_SELECTIVE, P4D_BY_P4D);
 	if (p4d_architecture_of(r)->attention_sinks) /* PyTorch's fused attention has none */
 		p4d_request_default(r, P4D_ATTENTION, 0, P4D_BY_P4D);
-	if (runs == P4D_FRAMEWORK_P4D && p4d_is_set(r, P4D_OFFLOAD) &&
+	if (p4d_framework_of((int)runs)->plans_transfers && p4d_is_set(r, P4D_OFFLOAD) &&
 	    r->value[P4D_OFFLOAD] & P4D_OFFLOAD_PARAMS) /* each rank's host has its part */
 		p4d_request_default(r, P4D_OPTIMIZER_SHARDING, P4D_SHARD_PARAMETERS, P4D_BY_P4D);
 	for (int i = 0; i < P4D_OPTIONS; i++) {
@@ -121,11 +121,12 @@ void p4d_request_complete(p4d_request *r, uint32_t published_batch, uint64_t wor
 	p4d_request_default(r, P4D_PRECISION, precision[r->value[P4D_DEVICE]], P4D_BY_P4D);
 	p4d_framework_put_defaults(r);
 	/* what the framework has anyway is what flags and reports say */
-	for (const p4d_framework_fixed *f = p4d_framework_all_fixed(r, (int)r->value[P4D_FRAMEWORK]);
-	     f && f->why; f++)
-		if (f->value != P4D_NO_MEANING && !p4d_is_stated(r, f->option) &&
-		    !p4d_layout_lacks(r, f->option))
-			p4d_request_put(r, f->option, f->value, P4D_BY_P4D);
+	for (int i = 0; i < P4D_OPTIONS; i++) {
+		const p4d_heeds_reason *f = p4d_framework_fixed_of(r, (p4d_option)i);
+		if (f && f->value != P4D_NO_MEANING && !p4d_is_stated(r, (p4d_option)i) &&
+		    !p4d_layout_lacks(r, (p4d_option)i))
+			p4d_request_put(r, (p4d_option)i, f->value, P4D_BY_P4D);
+	}
 	p4d_request_default(r, P4D_GRAD_DTYPE, gradient[r->value[P4D_PRECISION]], P4D_BY_P4D);
 	p4d_request_default(r, P4D_ACTIVATION, r->value[P4D_GLU] ? P4D_SWIGLU_ACTIVATION : P4D_GELU,
 			    P4D_BY_P4D);

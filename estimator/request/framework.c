@@ -12,12 +12,13 @@ void p4d_framework_put_defaults(p4d_request *r)
 	const int framework = (int)r->value[P4D_FRAMEWORK];
 	const p4d_framework_choice *c = p4d_framework_of(framework)->defaults;
 	const bool adapters = p4d_is_set(r, P4D_FINETUNE) && r->value[P4D_FINETUNE] != P4D_TUNE_FULL;
+	const bool copies = p4d_framework_of(framework)->sharing == P4D_SHARES_NOTHING;
 	const bool set = p4d_is_set(r, P4D_PRECISION), fp8 = set && r->value[P4D_PRECISION] == P4D_FP8;
 	const bool bf16 = !set || fp8 || r->value[P4D_PRECISION] == P4D_BF16;
 
 	/* transformers, where it is told no type; what it quantizes has others */
 	const bool quantized = adapters && r->value[P4D_FINETUNE] == P4D_TUNE_QLORA;
-	const bool loads_fp32 = framework == P4D_FRAMEWORK_DDP && p4d_is_set(r, P4D_TRANSFORMERS) &&
+	const bool loads_fp32 = copies && p4d_is_set(r, P4D_TRANSFORMERS) &&
 				r->value[P4D_TRANSFORMERS] < 5 * P4D_RELEASE_UNIT && !quantized;
 
 	const bool flat = p4d_is_set(r, P4D_FSDP_VERSION) && r->value[P4D_FSDP_VERSION] == 1;
@@ -31,7 +32,7 @@ void p4d_framework_put_defaults(p4d_request *r)
 			value = 0; /* others' needs Liger */
 		else if (c->option == P4D_AUTOCAST && code == P4D_MODEL_CODE_LITGPT)
 			value = 0; /* its recipes are bf16-true */
-		else if (c->option == P4D_PARAM_DTYPE && !bf16 && framework == P4D_FRAMEWORK_DDP)
+		else if (c->option == P4D_PARAM_DTYPE && !bf16 && copies)
 			value = P4D_PARAM_FP32; /* a scaler of gradients takes none in fp16 */
 		else if (c->option == P4D_PARAM_DTYPE && loads_fp32 && code != P4D_MODEL_CODE_LITGPT)
 			value = P4D_PARAM_FP32;
@@ -77,11 +78,20 @@ bool p4d_framework_states_nothing(const p4d_request *r, p4d_option option)
 	static const struct {
 		p4d_option option;
 		int64_t value;
-	} numbers[] = {{P4D_EP, 1},           {P4D_ETP, 1},
-		       {P4D_TOKEN_SLICES, 1}, {P4D_CP_HEADS, 1},
-		       {P4D_EXPERT_EVERY, 1}, {P4D_SHARED_FFN, 0},
-		       {P4D_DENSE_LAYERS, 0}, {P4D_ZERO_STAGE, 0},
-		       {P4D_MTP_LAYERS, 0},   {P4D_TOKEN_DISPATCHER, P4D_ALL_TO_ALL}};
+	} numbers[] = {{P4D_EP, 1},
+		       {P4D_ETP, 1},
+		       {P4D_TOKEN_SLICES, 1},
+		       {P4D_CP_HEADS, 1},
+		       {P4D_EXPERT_EVERY, 1},
+		       {P4D_SHARED_FFN, 0},
+		       {P4D_DENSE_LAYERS, 0},
+		       {P4D_ZERO_STAGE, 0},
+		       {P4D_MTP_LAYERS, 0},
+		       {P4D_TOKEN_DISPATCHER, P4D_ALL_TO_ALL},
+		       {P4D_STORED, P4D_STORED_FULL},
+		       {P4D_VPP, 1},
+		       {P4D_FINETUNE, P4D_TUNE_FULL},
+		       {P4D_SCHEDULE, P4D_SCHEDULE_DEFAULT}};
 	char text[64];
 
 	/* programs that have other words for it may do the contrary of off */
@@ -95,6 +105,8 @@ bool p4d_framework_states_nothing(const p4d_request *r, p4d_option option)
 		return p4d_request_real(r, option) == 1;
 	if (option == P4D_EXPERT_CAPACITY)
 		return p4d_request_real(r, option) == 0;
+	if (option == P4D_RECOMPUTE_MODULES) /* Megatron-LM's default */
+		return !strcmp(r->recompute_modules, "core_attn");
 	if (option == P4D_TP_GRID) /* one dimension */
 		return strstr(r->tp_grid, ",1,1") != NULL;
 	if (option == P4D_EVAL_MICRO_BATCH)
@@ -116,23 +128,39 @@ static const char *text_of(p4d_option option, int64_t value, char *buf, size_t s
 	return buf;
 }
 
-/* The first that is asked for otherwise than the framework has it; NULL: none. */
-static const p4d_framework_fixed *contradicted(const p4d_request *r, int framework)
+int64_t p4d_framework_value(const p4d_request *r, p4d_option option)
 {
-	const p4d_framework_fixed *f = p4d_framework_all_fixed(r, framework);
+	const int framework = (int)r->value[P4D_FRAMEWORK];
+	const p4d_heeds_reason *f = p4d_heeds_instead(r, framework, option);
+	const int64_t otherwise = p4d_request_option_info(option)->number;
 
-	while (f && f->why &&
-	       (!p4d_is_stated(r, f->option) || r->value[f->option] == f->value ||
-		(f->value == P4D_NO_MEANING && p4d_framework_states_nothing(r, f->option))))
-		f++;
-	return f && f->why ? f : NULL;
+	if (p4d_heeds(r, framework, option))
+		return r->value[option];
+	if (f)
+		return f->value == P4D_NO_MEANING ? 0 : f->value;
+	return otherwise > 0 ? otherwise : 0;
+}
+
+/* The first option that is asked for otherwise than the framework has it; P4D_OPTIONS: none. */
+static p4d_option contradicted(const p4d_request *r, int framework)
+{
+	for (int i = 0; i < P4D_OPTIONS; i++) {
+		const p4d_option option = (p4d_option)i;
+		if (!p4d_is_stated(r, option))
+			continue;
+		const p4d_heeds_reason *f = p4d_heeds_instead(r, framework, option);
+		if (f && !f->of_user && r->value[option] != f->value &&
+		    !(f->value == P4D_NO_MEANING && p4d_framework_states_nothing(r, option)))
+			return option;
+	}
+	return P4D_OPTIONS;
 }
 
 /* The first that has what is asked for, where p4d chose the framework; NULL: none, or the user chose. */
 static const char *framework_for(const p4d_request *r)
 {
 	for (int i = 0; !p4d_is_stated(r, P4D_FRAMEWORK) && i < P4D_FRAMEWORKS; i++)
-		if (!contradicted(r, i) && takes(i, r, NULL) == 0)
+		if (contradicted(r, i) == P4D_OPTIONS && takes(i, r, NULL) == 0)
 			return p4d_framework_of(i)->name;
 	return NULL;
 }
@@ -143,54 +171,55 @@ bool p4d_framework_suits(const p4d_request *r, int framework)
 
 	p4d_request_put(&with, P4D_FRAMEWORK, framework, P4D_BY_P4D);
 	p4d_framework_put_defaults(&with);
-	return !contradicted(r, framework) && takes(framework, r, NULL) == 0 &&
+	return contradicted(r, framework) == P4D_OPTIONS && takes(framework, r, NULL) == 0 &&
 	       (!p4d_is_set(r, P4D_RECOMPUTE) ||
 		p4d_framework_recomputes(&with, (int)r->value[P4D_RECOMPUTE]));
 }
 
 /* "tp=2: with DDP every GPU has a copy of the model" */
-static void say_contradicted(const p4d_request *r, const p4d_framework_fixed *f, p4d_code code,
+static void say_contradicted(const p4d_request *r, int framework, p4d_option option, p4d_code code,
 			     p4d_error *err)
 {
-	char asked[64];
+	const p4d_heeds_reason *f = p4d_heeds_instead(r, framework, option);
+	char asked[64], why[160];
 
-	p4d_fail(err, code, "%s=%s: %s", p4d_request_option_info(f->option)->name,
-		 p4d_request_value_text(r, f->option, asked, sizeof(asked)), f->why);
+	p4d_fail(err, code, "%s=%s: %s", p4d_request_option_info(option)->name,
+		 p4d_request_value_text(r, option, asked, sizeof(asked)),
+		 p4d_heeds__why(f, framework, why, sizeof(why)));
 }
 
 bool p4d_framework_models(const p4d_request *r, p4d_error *err)
 {
 	const int framework =
 	    p4d_is_set(r, P4D_FRAMEWORK) ? (int)r->value[P4D_FRAMEWORK] : p4d_framework_default(r);
-	const p4d_framework_fixed *f = contradicted(r, framework);
+	const p4d_option option = contradicted(r, framework);
 
 	if (p4d_framework_of(framework)->allocates_plan)
 		return true;
 	if (takes(framework, r, err) < 0)
 		return false;
 	/* nobody changes what a script says: it may well run */
-	if (!f || r->origin[f->option] != P4D_BY_SCRIPT)
+	if (option == P4D_OPTIONS || r->origin[option] != P4D_BY_SCRIPT)
 		return true;
-	say_contradicted(r, f, P4D_E_UNMODELLED, err);
+	say_contradicted(r, framework, option, P4D_E_UNMODELLED, err);
 	return false;
 }
 
 static int check_fixed(const p4d_request *r, p4d_error *err)
 {
-	const p4d_framework_fixed *f = contradicted(r, (int)r->value[P4D_FRAMEWORK]);
+	const p4d_option option = contradicted(r, (int)r->value[P4D_FRAMEWORK]);
 	char has[32];
 
-	if (f) {
-		const char *name = p4d_request_option_info(f->option)->name;
-		say_contradicted(r, f, P4D_E_VALUE, err);
-		const char *framework = framework_for(r);
-		if (framework)
-			return p4d_fix(err, "--p4d-framework=%s", framework);
-		if (f->value == P4D_NO_MEANING)
-			return p4d_fix(err, "leave out --p4d-%s", name);
-		return p4d_fix(err, "--p4d-%s=%s", name, text_of(f->option, f->value, has, sizeof(has)));
-	}
-	return 0;
+	if (option == P4D_OPTIONS)
+		return 0;
+	const char *name = p4d_request_option_info(option)->name, *framework = framework_for(r);
+	const int64_t value = p4d_framework_fixed_of(r, option)->value;
+	say_contradicted(r, (int)r->value[P4D_FRAMEWORK], option, P4D_E_VALUE, err);
+	if (framework)
+		return p4d_fix(err, "--p4d-framework=%s", framework);
+	if (value == P4D_NO_MEANING)
+		return p4d_fix(err, "leave out --p4d-%s", name);
+	return p4d_fix(err, "--p4d-%s=%s", name, text_of(option, value, has, sizeof(has)));
 }
 
 int p4d_framework_check(const p4d_request *r, p4d_error *err)
@@ -225,12 +254,6 @@ int p4d_framework_check(const p4d_request *r, p4d_error *err)
 		p4d_fail(err, P4D_E_SCHEDULE, "vocab-parallel %s", f->no_vocab_parallel);
 		return p4d_fix(err, "--p4d-vocab-parallel=off");
 	}
-	/* a default of the site is meant for others, and what a script says of evaluation runs as it is */
-	if (!p4d_framework_evaluates(r) && r->origin[P4D_EVAL_MICRO_BATCH] == P4D_BY_USER &&
-	    !p4d_framework_states_nothing(r, P4D_EVAL_MICRO_BATCH)) {
-		p4d_fail(err, P4D_E_VALUE, "eval-micro-batch %s", f->no_eval_micro_batch);
-		return p4d_fix(err, "leave out --p4d-eval-micro-batch");
-	}
 	if (f->no_a2a && p4d_is_stated(r, P4D_CP_COMM) && r->value[P4D_CP_COMM] == P4D_CP_A2A) {
 		p4d_fail(err, P4D_E_VALUE, "cp-comm=a2a %s", f->no_a2a);
 		return p4d_fix(err, "--p4d-cp-comm=p2p");
@@ -240,7 +263,7 @@ int p4d_framework_check(const p4d_request *r, p4d_error *err)
 	if (f->check_model(r, err) == 0)
 		return 0;
 	const int other = p4d_framework_default(r);
-	if (!(err && *err->fix) && !contradicted(r, other) && takes(other, r, NULL) == 0)
+	if (!(err && *err->fix) && contradicted(r, other) == P4D_OPTIONS && takes(other, r, NULL) == 0)
 		p4d_fix(err, "--p4d-framework=%s", p4d_framework_of(other)->name);
 	return -1;
 }

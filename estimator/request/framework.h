@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "request/heeds.h"
 #include "request/layout.h"
 #include "request/request.h"
 
@@ -37,6 +38,8 @@ typedef struct p4d_framework_cost {
 	bool sums_keys_in_fp32;        /* gradients of keys and values of other ranks; else as activations */
 	bool casts_each_product;       /* in FP8: both operands of every product, after they were gathered */
 	bool reorders_gathered_keys;   /* gathers all sequences at once; else piece by piece, in place */
+	/* beside adapters no gradients of other weights are computed; of others that is not known */
+	bool freezes_weights;
 } p4d_framework_cost;
 
 /* A flag with a number that a job script may contain, and the plan's value. */
@@ -58,72 +61,29 @@ typedef struct p4d_framework_arguments {
 	const char *(*lacks)(const p4d_request *request, const p4d_layout *layout);
 } p4d_framework_arguments;
 
-/* An option that a framework has in one way only: what the user asks for beside that is refused, what the
- * site has as a default is meant for others. */
-typedef struct p4d_framework_fixed {
-	p4d_option option;
-	int64_t value;
-	const char *why; /* "p4d-train accumulates gradients in fp32" */
-} p4d_framework_fixed;
-
-/* The value of an option that has no meaning for the framework: 0 in the layout, refused if a user gives it.
- */
-#define P4D_NO_MEANING INT64_MIN
-
-/* Options of FSDP. */
-#define P4D_FIXED_WITHOUT_FSDP(program) \
-	{P4D_FSDP_VERSION, P4D_NO_MEANING, program " is not FSDP"}, \
-	    {P4D_RESHARD, P4D_NO_MEANING, program " is not FSDP"}, \
-	    {P4D_ORIG_PARAMS, P4D_NO_MEANING, program " is not FSDP"}, \
-	    {P4D_FORWARD_PREFETCH, P4D_NO_MEANING, program " is not FSDP"}, \
-	{ \
-		P4D_BACKWARD_PREFETCH, P4D_NO_MEANING, program " is not FSDP" \
-	}
-
-/* Options of those frameworks that shard as PyTorch does; for the others' `fixed`. */
-#define P4D_FIXED_WITHOUT_PYTORCH(program) \
-	P4D_FIXED_WITHOUT_FSDP(program), \
-	    {P4D_ZERO_STAGE, P4D_NO_MEANING, program " has --optimizer-sharding"}, \
-	    {P4D_ZERO_BUCKET, P4D_NO_MEANING, program " has no buckets of DeepSpeed's"}, \
-	    {P4D_OPTIMIZER, P4D_ADAMW, "with " program " p4d knows AdamW only"}, \
-	    {P4D_OPTIMIZER_FOREACH, P4D_NO_MEANING, program " updates in one kernel"}, \
-	    {P4D_PARAM_DTYPE, P4D_NO_MEANING, program " stores parameters in --precision"}, \
-	    {P4D_MODEL_CODE, P4D_NO_MEANING, program " has its own modules"}, \
-	    {P4D_TRANSFORMERS, P4D_NO_MEANING, program " has its own modules"}, \
-	    {P4D_COMPILE, P4D_NO_MEANING, program " does not compile the model"}, \
-	    {P4D_AUTOCAST, P4D_NO_MEANING, program " casts in its modules"}, \
-	    {P4D_CHUNKED_LOSS, P4D_NO_MEANING, program " has one loss"}, \
-	{ \
-		P4D_PACKING, P4D_NO_MEANING, program " fills all sequences" \
-	}
-
-/* Of all programs but p4d-train. */
-#define P4D_FIXED_OF_OTHERS(program) \
-	{P4D_LOCAL_LOSS, P4D_NO_MEANING, "with " program " gradients cross all stages"}, \
-	{ \
-		P4D_RESIDENT_LAYERS, P4D_NO_MEANING, "with " program " p4d knows of no window of layers" \
-	}
-
-#define P4D_FIXED_WITHOUT_ADAPTERS(program) \
-	{P4D_FINETUNE, P4D_TUNE_FULL, "with " program " p4d does not model adapters"}, \
-	    {P4D_LORA_RANK, P4D_NO_MEANING, "with " program " p4d does not model adapters"}, \
-	    {P4D_LORA_DROPOUT, P4D_NO_MEANING, "with " program " p4d models adapters without dropout"}, \
-	    {P4D_ADAPTER_DTYPE, P4D_NO_MEANING, "with " program " p4d does not model adapters"}, \
-	{ \
-		P4D_QUANT, P4D_QUANT_NONE, "with " program " p4d does not model quantized weights" \
-	}
-
 /* What p4d takes where nothing else is said, with this framework. */
 typedef struct p4d_framework_choice {
 	p4d_option option;
 	int64_t value;
 } p4d_framework_choice;
 
+/* Which option says what data-parallel ranks share, or what they always do. */
+typedef enum p4d_framework_sharing {
+	P4D_SHARES_BY_OPTION, /* --optimizer-sharding */
+	P4D_SHARES_UNITS,     /* parameters, gathered a unit at a time: FSDP */
+	P4D_SHARES_BY_STAGE,  /* --zero-stage */
+	P4D_SHARES_NOTHING    /* copies of the model: DDP */
+} p4d_framework_sharing;
+
 struct p4d_rows;
 struct p4d_plan;
 
 typedef struct p4d_framework {
 	const char *name, *program; /* in the option, and in messages */
+	const char *title;          /* of those for whom these are not enough; NULL: `program` */
+	const char *also;           /* another name of the option's, " (HF)"; NULL: none */
+	bool fine_tunes;            /* what runs models of the hub, where nothing else is said */
+	p4d_framework_sharing sharing;
 
 	/* what it can do */
 	int (*check_model)(const p4d_request *request, p4d_error *err); /* whether it can train the model */
@@ -132,12 +92,10 @@ typedef struct p4d_framework {
 	unsigned schedules;            /* mask of 1 << schedule */
 	const char *no_schedule;       /* message for the others, after their name; NULL: has all */
 	const char *no_vocab_parallel; /* message if not; NULL: has it */
-	const char *no_eval_micro_batch, *no_a2a;
-	bool others_evaluate; /* in micro-batches of their own, with other modules than torchtitan's */
-	const p4d_framework_fixed *fixed; /* ends with a `why` of NULL; may be NULL */
-	/* where these differ with other modules than torchtitan's (--model-code); NULL, 0: they do not */
-	const p4d_framework_fixed *fixed_of_others;
-	unsigned recomputes_of_others;
+	const char *no_a2a;            /* message if cp-comm=a2a is not; NULL: it has it */
+	/* with other modules than torchtitan's (--model-code) it heeds other options: P4D_HEEDS_FSDP */
+	bool trains_other_modules;
+	unsigned recomputes_of_others; /* `recomputes` with those modules; 0: the same */
 	const p4d_framework_choice
 	    *defaults; /* of options that may stay unset, and others; ends with P4D_OPTIONS; may be NULL */
 	unsigned recomputes;      /* mask of 1 << recompute */
@@ -145,8 +103,11 @@ typedef struct p4d_framework {
 	const char *states_only;  /* message if of --optimizer-sharding it has states only; NULL: has all */
 	bool selects_operations;  /* with recompute=selective drops what a list of operations says, not scores
 				     alone */
-	bool copies_kv_heads;     /* tp may be a multiple of the key/value heads */
-	bool uneven_chunks;       /* the chunks of a stage may differ */
+	/* has what plan/parameters.h and plan/offload.h say of shards and of what is on the host */
+	bool plans_transfers;
+	bool names_layers;    /* --lora-targets: by the model's own names only */
+	bool copies_kv_heads; /* tp may be a multiple of the key/value heads */
+	bool uneven_chunks;   /* the chunks of a stage may differ */
 	/* pipelines of PyTorch: larger groups of micro-batches than stages; and layers that do not divide,
 	 * with embedding and loss counted, are in the first chunks */
 	bool spreads_remainders;
@@ -184,6 +145,8 @@ typedef struct p4d_framework {
 	bool takes_job_key;              /* its ranks authenticate each other with P4D_JOB_KEY */
 	bool rounds_moments;             /* into bf16 with any precision and sharding; masters stay fp32 */
 	const p4d_framework_arguments *arguments; /* NULL: it reads the plan */
+	/* another framework whose arguments are written for its layouts, as far as that has them; 0: none */
+	int passes_to;
 	/* of layouts that another program runs; NULL: arguments serve all */
 	const p4d_framework_arguments *(*arguments_of)(const p4d_layout *layout);
 
@@ -196,6 +159,18 @@ extern const p4d_framework *const p4d_frameworks[P4D_FRAMEWORKS];
 static inline const p4d_framework *p4d_framework_of(int framework)
 {
 	return p4d_frameworks[framework];
+}
+
+/* What the layout's data-parallel ranks share. */
+static inline bool p4d_framework_shares(const p4d_layout *layout, p4d_framework_sharing how)
+{
+	return p4d_framework_of(layout->framework)->sharing == how;
+}
+
+/* Whether it is made of PyTorch's own parallelism. */
+static inline bool p4d_framework_is_of_pytorch(const p4d_layout *layout)
+{
+	return !p4d_framework_shares(layout, P4D_SHARES_BY_OPTION);
 }
 
 /* How the program that runs the layout is given it; NULL: it reads the plan. */
@@ -218,14 +193,6 @@ static inline bool p4d_is_sparse(const p4d_request *request)
 	return p4d_is_set(request, P4D_EXPERTS) || p4d_is_set(request, P4D_KV_LORA_RANK);
 }
 
-/* What one of the frameworks has in one way only, in the modules that are asked for. */
-static inline const p4d_framework_fixed *p4d_framework_all_fixed(const p4d_request *request, int framework)
-{
-	const p4d_framework *f = p4d_framework_of(framework);
-
-	return f->fixed_of_others && p4d_framework_has_other_modules(request) ? f->fixed_of_others : f->fixed;
-}
-
 /* Whether it has a kind of recomputation, in those modules. */
 static inline bool p4d_framework_recomputes(const p4d_request *request, int recompute)
 {
@@ -238,37 +205,28 @@ static inline bool p4d_framework_recomputes(const p4d_request *request, int reco
 /* Whether it may evaluate in micro-batches of their own, with those modules. */
 static inline bool p4d_framework_evaluates(const p4d_request *request)
 {
-	const p4d_framework *f = p4d_framework_of((int)request->value[P4D_FRAMEWORK]);
-
-	return !f->no_eval_micro_batch || (f->others_evaluate && p4d_framework_has_other_modules(request));
+	return p4d_heeds(request, (int)request->value[P4D_FRAMEWORK], P4D_EVAL_MICRO_BATCH);
 }
 
-/* NULL: the framework has the option as it is given. */
-static inline const p4d_framework_fixed *p4d_framework_fixed_of(const p4d_request *request, p4d_option option)
+/* What the request's framework has of an option in one way only; NULL: it has the option as it is given. */
+static inline const p4d_heeds_reason *p4d_framework_fixed_of(const p4d_request *request, p4d_option option)
 {
-	const p4d_framework_fixed *f = p4d_framework_all_fixed(request, (int)request->value[P4D_FRAMEWORK]);
+	const p4d_heeds_reason *f = p4d_heeds_instead(request, (int)request->value[P4D_FRAMEWORK], option);
 
-	for (; f && f->why; f++)
-		if (f->option == option)
-			return f;
-	return NULL;
+	return f && !f->of_user ? f : NULL;
 }
 
 /* Whether an option has a meaning for the request's framework. */
 static inline bool p4d_framework_has(const p4d_request *request, p4d_option option)
 {
-	const p4d_framework_fixed *f = p4d_framework_fixed_of(request, option);
+	const p4d_heeds_reason *f = p4d_framework_fixed_of(request, option);
 
-	return !f || f->value != P4D_NO_MEANING;
+	return f ? f->value != P4D_NO_MEANING
+		 : p4d_heeds(request, (int)request->value[P4D_FRAMEWORK], option);
 }
 
 /* The value of an option as the request's framework has it; 0 if it has no meaning there, or is unset. */
-static inline int64_t p4d_framework_value(const p4d_request *request, p4d_option option)
-{
-	const p4d_framework_fixed *f = p4d_framework_fixed_of(request, option);
-
-	return !f ? request->value[option] : f->value == P4D_NO_MEANING ? 0 : f->value;
-}
+int64_t p4d_framework_value(const p4d_request *request, p4d_option option);
 
 /*
  * Whether what is given of an option is what there is without it: off, none, a degree of one. It is no

@@ -26,7 +26,8 @@ bool p4d_layout_shares_more(const p4d_request *r, p4d_option option)
 {
 	const bool implied = p4d_is_set(r, P4D_OFFLOAD) && r->value[P4D_OFFLOAD] & P4D_OFFLOAD_PARAMS;
 
-	if (r->origin[option] != P4D_BY_P4D || r->value[P4D_FRAMEWORK] != P4D_FRAMEWORK_P4D)
+	if (r->origin[option] != P4D_BY_P4D ||
+	    !p4d_framework_of((int)r->value[P4D_FRAMEWORK])->plans_transfers)
 		return false;
 	return option != P4D_OPTIMIZER_SHARDING || (r->value[option] > P4D_SHARD_STATES && !implied);
 }
@@ -207,6 +208,9 @@ static int zero_stage_of(const p4d_request *r)
 
 static void fill_training(const p4d_request *r, uint64_t nodes, uint64_t gpus_per_node, p4d_layout *l)
 {
+#define VALUE(type, member, option) l->member = (type)p4d_framework_value(r, P4D_##option);
+	P4D_LAYOUT_VALUES(VALUE)
+#undef VALUE
 	l->framework = (int)r->value[P4D_FRAMEWORK];
 	l->world = nodes * gpus_per_node;
 	l->gpus_per_node = gpus_per_node;
@@ -217,46 +221,24 @@ static void fill_training(const p4d_request *r, uint64_t nodes, uint64_t gpus_pe
 	l->precision = (int)r->value[P4D_PRECISION];
 	l->device = (int)r->value[P4D_DEVICE];
 	l->recompute_block = p4d_framework_value(r, P4D_RECOMPUTE_METHOD) == P4D_RECOMPUTE_BLOCK;
-	l->recompute_layers = (uint64_t)p4d_framework_value(r, P4D_RECOMPUTE_LAYERS);
 	l->zero_stage = zero_stage_of(r);
 	l->zero_bucket = p4d_is_set(r, P4D_ZERO_BUCKET) ? (uint64_t)r->value[P4D_ZERO_BUCKET] : 500000000;
 	l->zero_bucket = l->zero_bucket ? l->zero_bucket : l->hidden * l->hidden;
 	l->optimizer_sharding = l->zero_stage > 0;
-	l->shard_degree = (uint64_t)p4d_framework_value(r, P4D_SHARD_DEGREE);
 	l->flat_parameters = p4d_framework_value(r, P4D_FSDP_VERSION) == 1;
 	l->keeps_gathered = p4d_is_set(r, P4D_RESHARD) && !r->value[P4D_RESHARD];
 	l->flat_alone = l->flat_parameters && p4d_is_set(r, P4D_ORIG_PARAMS) && !r->value[P4D_ORIG_PARAMS];
 	l->never_prefetches = p4d_is_set(r, P4D_BACKWARD_PREFETCH) && !r->value[P4D_BACKWARD_PREFETCH];
 	l->prefetches_forward = p4d_is_set(r, P4D_FORWARD_PREFETCH) && r->value[P4D_FORWARD_PREFETCH];
-	l->optimizer = (int)p4d_framework_value(r, P4D_OPTIMIZER);
-	l->optimizer_foreach = p4d_framework_value(r, P4D_OPTIMIZER_FOREACH) > 0;
-	l->param_dtype = (int)p4d_framework_value(r, P4D_PARAM_DTYPE);
 	l->offload = p4d_layout__offload(r);
 	l->resident_layers = p4d_is_set(r, P4D_RESIDENT_LAYERS) ? (uint64_t)r->value[P4D_RESIDENT_LAYERS] : 0;
-	l->model_code = (int)p4d_framework_value(r, P4D_MODEL_CODE);
-	l->transformers = (uint64_t)p4d_framework_value(r, P4D_TRANSFORMERS);
 	l->class_loss = p4d_class_loss_of(r);
-	l->compile = p4d_framework_value(r, P4D_COMPILE);
-	l->chunked_loss = (int)p4d_framework_value(r, P4D_CHUNKED_LOSS);
-	l->packing = p4d_framework_value(r, P4D_PACKING);
-	l->autocast = p4d_framework_value(r, P4D_AUTOCAST);
 	p4d_layout__adapters(r, l);
-	l->fused_cross_entropy = p4d_framework_value(r, P4D_CROSS_ENTROPY);
-	l->fused_swiglu = p4d_framework_value(r, P4D_SWIGLU);
-	l->flash_attention = p4d_framework_value(r, P4D_ATTENTION);
-	l->dropout = p4d_framework_value(r, P4D_DROPOUT);
-	l->te_wgrad = p4d_framework_value(r, P4D_TE_WGRAD);
 	l->attention_mask = p4d_framework_has(r, P4D_ATTENTION_MASK) && optional(r, P4D_ATTENTION_MASK, 1);
-	l->grad_dtype = (int)p4d_framework_value(r, P4D_GRAD_DTYPE);
-	l->fp8_recipe = (int)p4d_framework_value(r, P4D_FP8_RECIPE);
-	l->fp8_params = p4d_framework_value(r, P4D_FP8_PARAM_GATHER);
 	l->half_moments = p4d_framework_value(r, P4D_OPTIMIZER_DTYPE) == P4D_STATE_HALF;
 	l->half_master = p4d_framework_value(r, P4D_MASTER_DTYPE) == P4D_STATE_HALF;
 	l->adam_copies_open = !p4d_is_set(r, P4D_ADAM_COPIES);
 	l->adam_copies = l->adam_copies_open || p4d_framework_value(r, P4D_ADAM_COPIES);
-	l->allocator = (int)p4d_framework_value(r, P4D_ALLOCATOR);
-	l->graphs = (int)p4d_framework_value(r, P4D_CUDA_GRAPHS);
-	l->overlap_dp = p4d_framework_value(r, P4D_OVERLAP_DP);
 }
 
 void p4d_layout_fill(const p4d_request *request, uint64_t nodes, uint64_t gpus_per_node, p4d_layout *layout)

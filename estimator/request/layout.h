@@ -12,6 +12,36 @@
 enum { P4D_MAX_STAGES = 1024, P4D_MAX_UNEVEN_CHUNKS = 512, P4D_MAX_SLICES = 64 };
 
 /*
+ * Members that are the value of an option as the framework has it (p4d_framework_value), without more ado:
+ * VALUE(type, member, option).
+ */
+#define P4D_LAYOUT_VALUES(VALUE) \
+	/* ranks of dp*cp over which parameters are sharded; 0: all. The others hold copies */ \
+	VALUE(uint64_t, shard_degree, SHARD_DEGREE) \
+	VALUE(int, optimizer, OPTIMIZER)                  /* P4D_ADAMW, ... */ \
+	VALUE(bool, optimizer_foreach, OPTIMIZER_FOREACH) /* its update has a temporary of one moment */ \
+	VALUE(int, param_dtype, PARAM_DTYPE) /* of stored parameters, where not the precision's */ \
+	VALUE(uint64_t, transformers, \
+	      TRANSFORMERS)                /* release of that library, of P4D_RELEASE; 0: not known */ \
+	VALUE(int, model_code, MODEL_CODE) /* whose modules, of frameworks that train any */ \
+	VALUE(bool, compile, COMPILE) \
+	VALUE(bool, packing, PACKING) \
+	VALUE(bool, autocast, AUTOCAST) \
+	VALUE(int, chunked_loss, CHUNKED_LOSS)              /* P4D_LOSS_* */ \
+	VALUE(uint64_t, recompute_layers, RECOMPUTE_LAYERS) /* of a group, or of each chunk */ \
+	VALUE(bool, fused_cross_entropy, CROSS_ENTROPY) \
+	VALUE(bool, fused_swiglu, SWIGLU) \
+	VALUE(bool, flash_attention, ATTENTION) \
+	VALUE(bool, dropout, DROPOUT) \
+	VALUE(bool, te_wgrad, TE_WGRAD) \
+	VALUE(int, grad_dtype, GRAD_DTYPE) \
+	VALUE(int, fp8_recipe, FP8_RECIPE)        /* of precision P4D_FP8 */ \
+	VALUE(bool, fp8_params, FP8_PARAM_GATHER) /* linear layers' parameters are stored in FP8 */ \
+	VALUE(int, allocator, ALLOCATOR) \
+	VALUE(int, graphs, CUDA_GRAPHS) /* what of the layers is captured, P4D_GRAPHS_NONE ... */ \
+	VALUE(bool, overlap_dp, OVERLAP_DP)
+
+/*
  * A layout is a complete request turned into checked numbers: every divisibility rule holds, dp and the
  * number of micro-batches are derived. From here on all is arithmetic that cannot fail except by overflow.
  */
@@ -67,47 +97,36 @@ typedef struct p4d_layout {
 	bool local_loss;   /* each stage has a head and a loss of its own; no gradient crosses stages */
 	int cp_comm;       /* P4D_CP_P2P without context parallelism */
 	uint64_t cp_heads; /* of P4D_CP_P2P: ranks that exchange heads; 1: none do */
-	bool sequence_parallel, optimizer_sharding, fused_cross_entropy, fused_swiglu, flash_attention,
-	    dropout, te_wgrad, attention_mask;
+	bool sequence_parallel, optimizer_sharding, attention_mask;
 	int zero_stage; /* what is sharded over dp*cp: 0 nothing, 1 optimizer, 2 gradients, 3 parameters, too
 			 */
-	uint64_t zero_bucket;  /* elements of gradients that DeepSpeed reduces at once */
-	uint64_t shard_degree; /* of dp*cp ranks, those over which; 0: all. The others hold copies */
-	bool keeps_gathered;   /* FSDP: parameters stay gathered after the forward pass */
+	uint64_t zero_bucket; /* elements of gradients that DeepSpeed reduces at once */
+	bool keeps_gathered;  /* FSDP: parameters stay gathered after the forward pass */
 	/* FSDP1; it has no parameters but flat ones, and gathers them no sooner than they are needed */
 	bool flat_parameters, flat_alone, never_prefetches, prefetches_forward;
-	int optimizer;            /* P4D_ADAMW, ... */
-	bool optimizer_foreach;   /* its update has a temporary as large as one moment */
-	int param_dtype;          /* of stored parameters, where that is not the precision's */
 	unsigned offload;         /* what is in host memory; mask of P4D_OFFLOAD_* */
 	uint64_t resident_layers; /* that a window of parameters has room for; 0: as many as by default */
-	uint64_t transformers;    /* release of that library, of P4D_RELEASE; 0: not known */
+	bool pairs, reference;    /* the loss is that of pairs of sequences; a frozen copy runs beside it */
+	int finetune, quant;      /* what is trained, and the type of the layers' weights that are not */
+	uint64_t lora_rank;       /* of adapters, 0 without */
+	unsigned lora_targets;    /* linear layers that have one: mask of P4D_TARGET_* */
+	bool adapter_fp32;        /* else bf16 */
+	bool lora_dropout;        /* of what they are given */
+	bool recompute_block;     /* the first layers of each chunk, else all, in groups */
 	const struct p4d_class_loss *class_loss; /* of the model's class; NULL: that of all others */
-	int model_code;                          /* whose modules, of frameworks that train any */
-	bool compile, packing, autocast;
-	int chunked_loss;      /* P4D_LOSS_* */
-	bool pairs, reference; /* the loss is that of pairs of sequences; a frozen copy runs beside it */
-	int finetune, quant;   /* what is trained, and the type of the layers' weights that are not */
-	uint64_t lora_rank;    /* of adapters, 0 without */
-	unsigned lora_targets; /* linear layers that have one: mask of P4D_TARGET_* */
-	bool adapter_fp32;     /* else bf16 */
-	bool lora_dropout;     /* of what they are given */
-	bool recompute_block;  /* the first layers of each chunk, else all, in groups */
 	/* of models with experts or latent attention, with recompute=selective or moe: mask of P4D_MODULE_*
 	 */
 	unsigned recompute_modules;
-	bool shared_overlap;       /* of shared experts with the exchange of tokens */
-	uint64_t recompute_layers; /* of a group, or of each chunk; of recompute=full */
-	int grad_dtype, allocator;
-	int graphs; /* of CUDA: what of the layers is captured, P4D_GRAPHS_NONE ... */
+	bool shared_overlap; /* of shared experts with the exchange of tokens */
 	/* which communication runs beside computation, where the framework leaves the choice */
-	bool tp_comm_overlap, overlap_p2p, overlap_dp;
-	bool fp8_params;                              /* linear layers' parameters are stored in FP8 */
-	int fp8_recipe;                               /* of precision P4D_FP8 */
-	bool half_moments, half_master;               /* 16 bits; else fp32 */
-	bool adam_copies, adam_copies_open;           /* of moments of 16 bits; open: nobody said so */
-	bool embedding_counts, loss_counts;           /* as a layer each, in the split over stages */
-	bool uneven_chunks;                           /* chunks of a stage differ: see p4d_chunk_layers */
+	bool tp_comm_overlap, overlap_p2p;
+	bool half_moments, half_master;     /* 16 bits; else fp32 */
+	bool adam_copies, adam_copies_open; /* of moments of 16 bits; open: nobody said so */
+	bool embedding_counts, loss_counts; /* as a layer each, in the split over stages */
+	bool uneven_chunks;                 /* chunks of a stage differ: see p4d_chunk_layers */
+#define VALUE(type, member, option) type member;
+	P4D_LAYOUT_VALUES(VALUE)
+#undef VALUE
 	uint32_t stage_layers[P4D_MAX_STAGES];        /* the first pp are meaningful */
 	uint16_t chunk_layers[P4D_MAX_UNEVEN_CHUNKS]; /* in the order of the model, if they are uneven */
 	uint32_t slice_tokens[P4D_MAX_SLICES];        /* of each slice, if there is more than one */

@@ -49,7 +49,7 @@ static bool is_named(const p4d_request *r, module_family family)
 {
 	const bool gpt2 = p4d_architecture_of(r)->gpt2_modules;
 
-	return r->value[P4D_FRAMEWORK] != P4D_FRAMEWORK_P4D || family == OF_ALL ||
+	return !p4d_framework_of((int)r->value[P4D_FRAMEWORK])->names_layers || family == OF_ALL ||
 	       family == (gpt2 ? OF_GPT2 : OF_LLAMA);
 }
 
@@ -149,7 +149,10 @@ int p4d_layout__check_adapters(const p4d_request *r, p4d_error *err)
 	const bool adapters = p4d_is_set(r, P4D_FINETUNE) && r->value[P4D_FINETUNE] != P4D_TUNE_FULL;
 	const bool quantized = adapters && r->value[P4D_FINETUNE] == P4D_TUNE_QLORA;
 	const bool drops = r->origin[P4D_LORA_DROPOUT] == P4D_BY_USER && r->value[P4D_LORA_DROPOUT];
+	const int framework = (int)r->value[P4D_FRAMEWORK];
+	const p4d_framework *f = p4d_framework_of(framework);
 	const char *unknown = NULL;
+	char why[96];
 
 	if (!adapters && (r->origin[P4D_LORA_RANK] == P4D_BY_USER || *r->lora_targets ||
 			  r->origin[P4D_ADAPTER_DTYPE] == P4D_BY_USER || drops)) {
@@ -161,15 +164,17 @@ int p4d_layout__check_adapters(const p4d_request *r, p4d_error *err)
 		return p4d_fix(err, "--p4d-finetune=lora");
 	}
 	/* modules' types are those of their parameters; adapters have another */
-	if (!adapters && p4d_is_set(r, P4D_FRAMEWORK) && r->value[P4D_FRAMEWORK] == P4D_FRAMEWORK_DEEPSPEED &&
-	    r->origin[P4D_AUTOCAST] == P4D_BY_USER && r->value[P4D_AUTOCAST]) {
+	if (!adapters && f->sharing == P4D_SHARES_BY_STAGE && r->origin[P4D_AUTOCAST] == P4D_BY_USER &&
+	    r->value[P4D_AUTOCAST]) {
 		p4d_fail(
 		    err, P4D_E_VALUE,
 		    "autocast has no effect with DeepSpeed, which holds all that is trained in --precision");
 		return p4d_fix(err, "leave out --p4d-autocast");
 	}
-	if (quantized && r->value[P4D_FRAMEWORK] == P4D_FRAMEWORK_P4D) {
-		p4d_fail(err, P4D_E_VALUE, "finetune=qlora: p4d-train does not quantize weights");
+	if (quantized && !p4d_heeds(r, framework, P4D_QUANT)) {
+		p4d_fail(
+		    err, P4D_E_VALUE, "finetune=qlora: %s",
+		    p4d_heeds__why(p4d_heeds_instead(r, framework, P4D_QUANT), framework, why, sizeof(why)));
 		return p4d_fix(err, "--p4d-finetune=lora");
 	}
 	if (!quantized && p4d_is_set(r, P4D_QUANT) && r->value[P4D_QUANT] != P4D_QUANT_NONE) {
@@ -194,12 +199,11 @@ int p4d_layout__check_adapters(const p4d_request *r, p4d_error *err)
 			 "model-code=torchtitan: p4d models adapters in transformers' modules");
 		return p4d_fix(err, "--p4d-model-code=transformers");
 	}
-	if (p4d_is_set(r, P4D_FRAMEWORK) && r->value[P4D_FRAMEWORK] == P4D_FRAMEWORK_FSDP &&
-	    check_fsdp(r, err) < 0)
+	if (f->sharing == P4D_SHARES_UNITS && check_fsdp(r, err) < 0)
 		return -1;
 	targets_of(r, &unknown);
 	/* others train any model, with names that p4d need not know, and heads and embeddings */
-	if (unknown && r->value[P4D_FRAMEWORK] != P4D_FRAMEWORK_P4D)
+	if (unknown && !f->names_layers)
 		return p4d_fail(err, P4D_E_UNMODELLED, "lora-targets: p4d knows no linear layer named '%.*s'",
 				(int)strcspn(unknown, ","), unknown);
 	if (unknown)
@@ -212,20 +216,20 @@ int p4d_layout__check_adapters(const p4d_request *r, p4d_error *err)
 unsigned p4d_layout__offload(const p4d_request *r)
 {
 	const unsigned asked = (unsigned)p4d_framework_value(r, P4D_OFFLOAD);
-	const int64_t framework = r->value[P4D_FRAMEWORK];
+	const p4d_framework_sharing sharing = p4d_framework_of((int)r->value[P4D_FRAMEWORK])->sharing;
 
 	/* FSDP's CPUOffloadPolicy: shards of parameters, their gradients and their moments go together */
-	if (framework == P4D_FRAMEWORK_FSDP && asked & P4D_OFFLOAD_PARAMS)
+	if (sharing == P4D_SHARES_UNITS && asked & P4D_OFFLOAD_PARAMS)
 		return asked | P4D_OFFLOAD_OPTIMIZER;
-	if (framework == P4D_FRAMEWORK_DEEPSPEED && p4d_framework_value(r, P4D_ZERO_STAGE) < 3)
+	if (sharing == P4D_SHARES_BY_STAGE && p4d_framework_value(r, P4D_ZERO_STAGE) < 3)
 		return asked & ~(unsigned)P4D_OFFLOAD_PARAMS;
 	return asked;
 }
 
 int p4d_layout__check_offload(const p4d_request *r, p4d_error *err)
 {
-	const bool fsdp = r->value[P4D_FRAMEWORK] == P4D_FRAMEWORK_FSDP,
-		   zero = r->value[P4D_FRAMEWORK] == P4D_FRAMEWORK_DEEPSPEED;
+	const p4d_framework_sharing sharing = p4d_framework_of((int)r->value[P4D_FRAMEWORK])->sharing;
+	const bool fsdp = sharing == P4D_SHARES_UNITS, zero = sharing == P4D_SHARES_BY_STAGE;
 	const unsigned asked = (unsigned)p4d_framework_value(r, P4D_OFFLOAD);
 	const int64_t stage = p4d_framework_value(r, P4D_ZERO_STAGE);
 	const bool halves = r->value[P4D_PRECISION] != P4D_FP32;
@@ -239,7 +243,7 @@ int p4d_layout__check_offload(const p4d_request *r, p4d_error *err)
 			 "offload=optimizer: FSDP keeps parameters, gradients and optimizer in one place");
 		return p4d_fix(err, "--p4d-offload=optimizer,params");
 	}
-	if (r->value[P4D_FRAMEWORK] == P4D_FRAMEWORK_DDP && asked & ~(unsigned)P4D_OFFLOAD_ACTIVATIONS) {
+	if (sharing == P4D_SHARES_NOTHING && asked & ~(unsigned)P4D_OFFLOAD_ACTIVATIONS) {
 		p4d_fail(err, P4D_E_VALUE,
 			 "offload: DDP keeps parameters and optimizer on the GPU, activations may leave it");
 		return p4d_fix(err, "--p4d-framework=deepspeed --p4d-zero-stage=2");

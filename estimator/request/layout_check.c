@@ -575,7 +575,7 @@ int p4d_layout__check(const p4d_request *request, p4d_layout *l, p4d_error *err)
 		       check_types(request, l, err) < 0 || check_overlap(l, err) < 0 ||
 		       check_heads(l, err) < 0 || check_hierarchy(request, l, err) < 0 ||
 		       check_recompute(l, err) < 0 || p4d_layout__check_modules(request, l, err) < 0 ||
-		       check_framework(l, err) < 0
+		       check_framework(l, err) < 0 || p4d_heeds__check(request, err) < 0
 		   ? -1
 		   : 0;
 }

@@ -86,7 +86,7 @@ int p4d_layout__check_modules(const p4d_request *r, const p4d_layout *l, p4d_err
 	if (unknown)
 		return p4d_fail(err, P4D_E_VALUE, "recompute-modules: no module is named '%.*s'",
 				(int)strcspn(unknown, ",+"), unknown);
-	if (l->framework != P4D_FRAMEWORK_MEGATRON) {
+	if (!p4d_heeds(r, l->framework, P4D_RECOMPUTE_MODULES)) {
 		p4d_fail(err, P4D_E_VALUE, "recompute-modules has no effect with %s: they are Megatron-LM's",
 			 p4d_framework_of(l->framework)->program);
 		return p4d_fix(err, "leave out --p4d-recompute-modules");

@@ -8,6 +8,7 @@
 
 #include "base/choice.h"
 #include "base/text.h"
+#include "request/heeds.h"
 
 const char p4d_request_architectures[] =
 #define ARCHITECTURE(id, name, ...) "|" name
@@ -21,36 +22,58 @@ static const char programs[] =
 #undef PROGRAM
     ;
 
+/* The words of the column `heeded by`. */
+enum {
+#define WORD(name) name = P4D_HEEDS_##name
+	WORD(P4DTRAIN),
+	WORD(MEGATRON),
+	WORD(TORCHTITAN),
+	WORD(FSDP),
+	WORD(DEEPSPEED),
+	WORD(DDP),
+	WORD(SPLIT),
+	WORD(MODULES),
+	WORD(PYTORCH),
+	WORD(TRAIN),
+	WORD(SERVE),
+	WORD(RL),
+	WORD(PREFERENCE),
+	WORD(ALL),
+	WORD(JOB)
+#undef WORD
+};
 #define S P4D_WHERE_SLURM
 #define C P4D_WHERE_COMMAND
 #define P P4D_WHERE_PLAN
 #define M P4D_WHERE_MODEL
 #define O P4D_WHERE_OPTIONAL
 static const p4d_option_info table[P4D_OPTIONS] = {
-#define INTEGER(id, name, argument, low, high, where, otherwise, help) \
-	[P4D_##id] = {name,  argument,   help,        P4D_INTEGER_KIND, \
-		      where, .min = low, .max = high, .number = otherwise},
-#define DECIMAL(id, name, argument, low, high, where, help) \
-	[P4D_##id] = {name, argument, help, P4D_DECIMAL_KIND, where, .least = low, .most = high},
-#define CHOICE(id, name, list, where, otherwise, help) \
+#define INTEGER(id, name, argument, low, high, where, by, otherwise, help) \
+	[P4D_##id] = {name,        argument,   help,        P4D_INTEGER_KIND,   where, \
+		      .heeds = by, .min = low, .max = high, .number = otherwise},
+#define DECIMAL(id, name, argument, low, high, where, by, help) \
+	[P4D_##id] = {name, argument, help, P4D_DECIMAL_KIND, where, .heeds = by, .least = low, .most = high},
+#define CHOICE(id, name, list, where, by, otherwise, help) \
 	[P4D_##id] = {name, \
 		      list, \
 		      help, \
 		      P4D_CHOICE_KIND, \
 		      where, \
+		      .heeds = by, \
 		      .number = otherwise, \
 		      .choices = sizeof(list) > 1          ? NULL \
 				 : P4D_##id == P4D_PROGRAM ? programs \
 							   : p4d_request_architectures},
-#define TEXT(id, name, argument, member, where, help) \
+#define TEXT(id, name, argument, member, where, by, help) \
 	[P4D_##id] = {name, \
 		      argument, \
 		      help, \
 		      P4D_TEXT_KIND, \
 		      where, \
+		      .heeds = by, \
 		      .field = offsetof(p4d_request, member), \
 		      .size = sizeof(((p4d_request *)0)->member)},
-#define SWITCH(id, name, where, help) [P4D_##id] = {name, "", help, P4D_SWITCH_KIND, where},
+#define SWITCH(id, name, where, by, help) [P4D_##id] = {name, "", help, P4D_SWITCH_KIND, where, .heeds = by},
 #include "request/options.def"
 #undef INTEGER
 #undef DECIMAL
@@ -63,11 +86,11 @@ static const p4d_option_info table[P4D_OPTIONS] = {
 	_Static_assert(sizeof(a) <= sizeof(table->name) && sizeof(b) <= sizeof(table->argument) && \
 			   sizeof(c) <= sizeof(table->help), \
 		       a);
-#define INTEGER(id, name, argument, low, high, where, otherwise, help) FITS(name, argument, help)
-#define DECIMAL(id, name, argument, low, high, where, help) FITS(name, argument, help)
-#define CHOICE(id, name, list, where, otherwise, help) FITS(name, list, help)
-#define TEXT(id, name, argument, member, where, help) FITS(name, argument, help)
-#define SWITCH(id, name, where, help) FITS(name, "", help)
+#define INTEGER(id, name, argument, low, high, where, by, otherwise, help) FITS(name, argument, help)
+#define DECIMAL(id, name, argument, low, high, where, by, help) FITS(name, argument, help)
+#define CHOICE(id, name, list, where, by, otherwise, help) FITS(name, list, help)
+#define TEXT(id, name, argument, member, where, by, help) FITS(name, argument, help)
+#define SWITCH(id, name, where, by, help) FITS(name, "", help)
 #include "request/options.def"
 #undef INTEGER
 #undef DECIMAL
@@ -84,6 +107,33 @@ static const p4d_option_info table[P4D_OPTIONS] = {
 const p4d_option_info *p4d_request_option_info(p4d_option option)
 {
 	return &table[option];
+}
+
+const char *p4d_request_heeded_by(p4d_option option, char *buf, size_t size)
+{
+#define OF(id, name, variable) {#name, P4D_HEEDS_OF(P4D_FRAMEWORK_##id)},
+	static const struct {
+		const char *name;
+		unsigned heeds;
+	} who[] = {P4D_FRAMEWORK_LIST(OF){"serve", SERVE}, {"rl", RL}, {"preference", PREFERENCE}};
+#undef OF
+	const unsigned heeds = table[option].heeds;
+	const bool all = heeds & JOB || table[option].where & P4D_WHERE_MODEL || (heeds & TRAIN) == TRAIN;
+	p4d_text text = p4d_text_in(buf, size);
+
+	for (size_t i = 0; i < sizeof(who) / sizeof(*who) && !all; i++)
+		if (heeds & who[i].heeds)
+			p4d_text_entry(&text, ", ", "%s", who[i].name);
+	return buf;
+}
+
+const char *p4d_request_help(p4d_option option, char buf[P4D_HELP_TEXT])
+{
+	char by[64];
+
+	p4d_request_heeded_by(option, by, sizeof(by));
+	snprintf(buf, P4D_HELP_TEXT, *by ? "%s (%s)" : "%s", table[option].help, by);
+	return buf;
 }
 
 int p4d_request_option_find(const char *name)

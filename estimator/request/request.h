@@ -17,11 +17,11 @@
  */
 
 typedef enum p4d_option {
-#define INTEGER(id, name, argument, min, max, where, otherwise, help) P4D_##id,
-#define DECIMAL(id, name, argument, min, max, where, help) P4D_##id,
-#define CHOICE(id, name, list, where, otherwise, help) P4D_##id,
-#define TEXT(id, name, argument, field, where, help) P4D_##id,
-#define SWITCH(id, name, where, help) P4D_##id,
+#define INTEGER(id, ...) P4D_##id,
+#define DECIMAL(id, ...) P4D_##id,
+#define CHOICE(id, ...) P4D_##id,
+#define TEXT(id, ...) P4D_##id,
+#define SWITCH(id, ...) P4D_##id,
 #include "request/options.def"
 #undef INTEGER
 #undef DECIMAL
@@ -166,6 +166,13 @@ typedef struct p4d_request {
 } p4d_request;
 
 const p4d_option_info *p4d_request_option_info(p4d_option option);
+
+/* Who heeds an option, as its value is typed: "megatron, fsdp"; "": everyone, or it describes the model or
+ * the job. Returns buf. */
+const char *p4d_request_heeded_by(p4d_option option, char *buf, size_t size);
+/* Its help with those in parentheses. Returns buf. */
+enum { P4D_HELP_TEXT = 240 };
+const char *p4d_request_help(p4d_option option, char buf[P4D_HELP_TEXT]);
 
 /* Finds an option by its name ('_' counts as '-', case is ignored, a prefix "p4d-" is not accepted). -1 when
  * unknown. */

@@ -379,13 +379,9 @@ static bool refuses_model(const p4d_request *r)
 
 static void find_open(p4d_search_enumeration *w)
 {
-	const p4d_framework_fixed *fixed =
-	    p4d_framework_all_fixed(&w->trial, (int)w->trial.value[P4D_FRAMEWORK]);
-
 	for (int option = 0; option < P4D_OPTIONS; option++)
-		w->open[option] = !p4d_is_set(w->asked, (p4d_option)option);
-	for (; fixed && fixed->why; fixed++)
-		w->open[fixed->option] = false;
+		w->open[option] = !p4d_is_set(w->asked, (p4d_option)option) &&
+				  !p4d_framework_fixed_of(&w->trial, (p4d_option)option);
 }
 
 void p4d_search_enumerate__start(p4d_search_enumeration *w, const p4d_request *request,

@@ -5,6 +5,7 @@
 
 #include "base/text.h"
 #include "plan/parameters.h"
+#include "request/framework.h"
 #include "request/model_size.h"
 
 #define GIB ((double)(1 << 30))
@@ -38,11 +39,13 @@ void p4d_colocated_complete(p4d_request *r, uint64_t world)
 				    P4D_BY_P4D);
 }
 
-/* What is there between two steps: gradients are not, but for Megatron-LM's buffer, which parameters go with.
+/* What is there between two steps: gradients are not, except in a buffer that stays, which parameters
+ * go with.
  */
 static uint64_t kept_of(const p4d_stage *peak, const p4d_layout *l, unsigned swap)
 {
-	const uint64_t grads = l->framework == P4D_FRAMEWORK_MEGATRON ? peak->part[P4D_PART_GRADS] : 0;
+	const uint64_t grads =
+	    p4d_framework_of(l->framework)->frees_gradients ? 0 : peak->part[P4D_PART_GRADS];
 
 	return (swap & P4D_OFFLOAD_PARAMS ? 0 : peak->part[P4D_PART_PARAMS] + grads) +
 	       (swap & P4D_OFFLOAD_OPTIMIZER ? 0 : peak->part[P4D_PART_OPTIMIZER]);
@@ -52,17 +55,16 @@ static uint64_t kept_of(const p4d_stage *peak, const p4d_layout *l, unsigned swa
  * adapters it is the model without them. */
 static uint64_t reference_of(const p4d_request *r, const p4d_layout *l)
 {
-	const bool megatron = l->framework == P4D_FRAMEWORK_MEGATRON;
-	const uint64_t shards = l->framework == P4D_FRAMEWORK_FSDP
-				    ? (l->shard_degree ? l->shard_degree : l->dp)
+	const bool units = p4d_framework_shares(l, P4D_SHARES_UNITS);
+	const uint64_t shards = units               ? (l->shard_degree ? l->shard_degree : l->dp)
 				: l->zero_stage > 2 ? l->dp
-						    : 1;
+						    : l->pp;
 
 	if (r->value[P4D_REFERENCE] != P4D_REFERENCE_ON || l->finetune != P4D_TUNE_FULL)
 		return 0;
 	const bool full = prefers(r) && l->param_dtype == P4D_PARAM_FP32 &&
-			  (l->framework == P4D_FRAMEWORK_FSDP || l->framework == P4D_FRAMEWORK_DDP);
-	return (uint64_t)(p4d_size_of_model(l) * (full ? 4 : 2) / (megatron ? l->pp : shards));
+			  (units || p4d_framework_shares(l, P4D_SHARES_NOTHING));
+	return (uint64_t)(p4d_size_of_model(l) * (full ? 4 : 2) / shards);
 }
 
 static int engine_of(const p4d_request *request, const p4d_layout *l, const p4d_gpu *gpu, p4d_colocated *c,
@@ -87,18 +89,13 @@ static int engine_of(const p4d_request *request, const p4d_layout *l, const p4d_
 /* Pairs are learnt from without an engine. */
 static int check_pairs(const p4d_request *r, p4d_error *err)
 {
-	static const p4d_option others[] = {P4D_ENGINE, P4D_ENGINE_TP, P4D_GPU_UTILIZATION, P4D_COLOCATE,
-					    P4D_CRITIC, P4D_SWAP,      P4D_ENGINE_SLEEP};
+	const p4d_option unused = p4d_heeds_unused(r);
 
-	for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++) {
-		const char *name = p4d_request_option_info(others[i])->name;
-		if (r->origin[others[i]] != P4D_BY_USER)
-			continue;
-		p4d_fail(err, P4D_E_VALUE, "%s has no effect with workload=preference, which has no engine",
-			 name);
-		return p4d_fix(err, "leave out --p4d-%s", name);
-	}
-	return 0;
+	if (unused == P4D_OPTIONS)
+		return 0;
+	const char *name = p4d_request_option_info(unused)->name;
+	p4d_fail(err, P4D_E_VALUE, "%s has no effect with workload=preference, which has no engine", name);
+	return p4d_fix(err, "leave out --p4d-%s", name);
 }
 
 static int estimate_pairs(const p4d_request *r, const p4d_layout *layout, p4d_colocated *c,
@@ -123,7 +120,7 @@ static int estimate_pairs(const p4d_request *r, const p4d_layout *layout, p4d_co
 /* Logits in 16 bits, whose gradient takes their place. */
 static bool has_loss_in_place(const p4d_layout *l)
 {
-	return l->packing && l->framework == P4D_FRAMEWORK_FSDP &&
+	return l->packing && p4d_framework_shares(l, P4D_SHARES_UNITS) &&
 	       l->model_code == P4D_MODEL_CODE_TRANSFORMERS && !l->chunked_loss;
 }
 

@@ -41,31 +41,6 @@ static bool offloads(const p4d_request *r)
 	return p4d_is_set(r, P4D_OFFLOAD) && r->value[P4D_OFFLOAD] == P4D_OFFLOAD_WEIGHTS;
 }
 
-/* "--p4d-gpu=8" is one of these to getopt, which completes names. */
-p4d_option p4d_serving_unused(const p4d_request *r)
-{
-	const bool serves = r->value[P4D_WORKLOAD] == P4D_WORKLOAD_SERVE;
-	const int from = serves ? P4D_COLOCATE : P4D_ENGINE,
-		  to = serves ? P4D_SWAP + 1 : P4D_RESIDENT_LAYERS; /* which training has, too */
-
-	for (int i = from; i < to; i++)
-		if (r->origin[i] == P4D_BY_USER)
-			return (p4d_option)i;
-	return P4D_OPTIONS;
-}
-
-const char *p4d_serving_unused_text(const p4d_request *r, p4d_option unused, const char *prefix, char *buf,
-				    size_t size)
-{
-	const bool rl = unused >= P4D_COLOCATE && unused <= P4D_SWAP;
-
-	snprintf(buf, size, "%s%s has no effect on %s, only with %sworkload=%s", prefix,
-		 p4d_request_option_info(unused)->name,
-		 r->value[P4D_WORKLOAD] == P4D_WORKLOAD_SERVE ? "serving" : "training", prefix,
-		 rl ? "rl" : "serve");
-	return buf;
-}
-
 void p4d_serving_complete(p4d_request *r, const p4d_gpu *gpu)
 {
 	const bool largest = gpu && gpu->usable_bytes >= LARGEST_GPU_GIB * GIB;

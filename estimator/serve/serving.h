@@ -57,13 +57,6 @@ typedef struct p4d_serving {
 /* Sets what the engine has as defaults, in a request whose model is known. gpu: may be NULL. */
 void p4d_serving_complete(p4d_request *request, const p4d_gpu *gpu);
 
-/* The first option that the user gave of those that only engines have, which training ignores, or of those of
- * reinforcement learning, which serving does; P4D_OPTIONS: none. */
-p4d_option p4d_serving_unused(const p4d_request *request);
-/* "--engine-tp has no effect on serving, only with --workload=rl" */
-const char *p4d_serving_unused_text(const p4d_request *request, p4d_option unused, const char *prefix,
-				    char *buf, size_t size);
-
 /*
  * Of a complete request, on so many GPUs (world) of a kind. Errors: HEADS (tp does not divide them), WORLD
  * (fewer GPUs than tp*pp*data-parallel-size), UNMODELLED (layers with a state), VALUE (not a decoder; an

@@ -120,34 +120,29 @@ static void refusals_say_what_helps(void **state)
 			refused_then_fixed(&r, P4D_E_SCHEDULE, "vocab-parallel ");
 		else
 			assert_int_equal(p4d_framework_check(&r, NULL), 0);
-		build(MODEL_70B "tp=4 pp=4 eval-micro-batch=2", i, &r);
-		if (f->no_eval_micro_batch) {
-			p4d_error why;
-			refused(&r, P4D_E_VALUE, "eval-micro-batch ", &why);
-			assert_string_equal(why.fix, "leave out --p4d-eval-micro-batch");
-		} else {
-			assert_int_equal(p4d_framework_check(&r, NULL), 0);
-		}
-		for (const p4d_framework_fixed *fixed = f->fixed; fixed && fixed->why; fixed++) {
+		for (int option = 0; option < P4D_OPTIONS; option++) {
 			build(MODEL_70B "tp=4 pp=4", i, &r);
-			if (p4d_framework_fixed_of(&r, fixed->option) != fixed)
-				continue; /* one before it says more */
+			const p4d_heeds_reason *fixed = p4d_framework_fixed_of(&r, (p4d_option)option);
+			if (!fixed)
+				continue;
+			char why[160];
 			const int64_t other = fixed->value ? 0 : 1;
-			p4d_request_put(&r, fixed->option, other, P4D_BY_SITE);
+			p4d_request_put(&r, (p4d_option)option, other, P4D_BY_SITE);
 			assert_int_equal(p4d_framework_check(&r, NULL), 0);
 			const bool any = fixed->value != P4D_NO_MEANING;
-			assert_int_equal(p4d_framework_value(&r, fixed->option), any ? fixed->value : 0);
-			p4d_request_put(&r, fixed->option, other, P4D_BY_USER);
+			assert_int_equal(p4d_framework_value(&r, (p4d_option)option), any ? fixed->value : 0);
+			p4d_request_put(&r, (p4d_option)option, other, P4D_BY_USER);
+			p4d_heeds__why(fixed, i, why, sizeof(why));
 			if (any) {
-				refused_then_fixed(&r, P4D_E_VALUE, fixed->why);
+				refused_then_fixed(&r, P4D_E_VALUE, why);
 				continue;
 			}
-			if (p4d_framework_states_nothing(&r, fixed->option)) {
+			if (p4d_framework_states_nothing(&r, (p4d_option)option)) {
 				assert_int_equal(p4d_framework_check(&r, NULL), 0);
 				continue;
 			}
 			p4d_error err;
-			refused(&r, P4D_E_VALUE, fixed->why, &err);
+			refused(&r, P4D_E_VALUE, why, &err);
 			assert_non_null(strstr(err.fix, "leave out --p4d-"));
 		}
 		build(LEARNED "tp=4 pp=4", i, &r);
@@ -320,7 +315,8 @@ static void arguments_follow_the_plan(void **state)
 			continue;
 		assert_true(arguments->program && arguments->write && arguments->flags);
 		assert_true(is_exported(arguments->variable));
-		const bool evaluates = !p4d_framework_of(i)->no_eval_micro_batch;
+		build(MODEL_70B "tp=2 pp=4 cp=2", i, &r);
+		const bool evaluates = p4d_framework_evaluates(&r);
 		build(evaluates ? MODEL_70B "tp=2 pp=4 cp=2 eval-micro-batch=4" : MODEL_70B "tp=2 pp=4 cp=2",
 		      i, &r);
 		assert_int_equal(p4d_layout_build(&r, 2, 8, &l, NULL), 0);

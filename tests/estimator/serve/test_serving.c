@@ -393,19 +393,6 @@ static void offloading(void **state)
 	assert_string_equal(err.fix, "--p4d-offload=weights");
 }
 
-/* Each option whose help says so is an engine's, and no other. */
-static void of_engines_alone(void **state)
-{
-	(void)state;
-	for (int i = 0; i < P4D_OPTIONS; i++) {
-		p4d_request r = {.model = ""};
-		p4d_request_put(&r, (p4d_option)i, 1, P4D_BY_USER);
-		const char *help = p4d_request_option_info((p4d_option)i)->help;
-		const bool serves = strstr(help, "(serve)") || strstr(help, "(rl)");
-		assert_int_equal(p4d_serving_unused(&r), serves ? i : P4D_OPTIONS);
-	}
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -423,7 +410,6 @@ int main(void)
 	    cmocka_unit_test(engines),
 	    cmocka_unit_test(batches),
 	    cmocka_unit_test(offloading),
-	    cmocka_unit_test(of_engines_alone),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "request/heeds.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "request/framework.h"
+
+#define ANY P4D_HEEDS_TRAIN
+#define NONE P4D_NO_MEANING
+#define OF_FSDP (P4D_HEEDS_TORCHTITAN | P4D_HEEDS_FSDP)
+enum { REASONS = 3 };
+
+#define NOT_FSDP \
+	{ \
+		ANY, NONE, "%s is not FSDP", false \
+	}
+#define PREFETCHES \
+	{ \
+		P4D_HEEDS_TORCHTITAN, NONE, "FSDP2 always gathers the next unit ahead", false \
+	}
+#define NO_ADAPTERS \
+	{ \
+		P4D_HEEDS_MEGATRON, NONE, "with %s p4d does not model adapters", false \
+	}
+/* Degrees of those that split no model. */
+#define WHOLE \
+	{ \
+		{P4D_HEEDS_DDP, 1, "with %s every GPU has a copy of the model", false}, \
+		    {P4D_HEEDS_DEEPSPEED, 1, "with %s p4d models data parallelism alone", false}, \
+		{ \
+			P4D_HEEDS_FSDP, 1, \
+			    "with %s p4d models other modules than torchtitan's with data parallelism " \
+			    "alone", \
+			    false \
+		} \
+	}
+
+/*
+ * Why a framework does not heed an option, and which value it has instead; the first row of a framework
+ * counts. Which frameworks do not heed it options.def says. An option without a row has its default there,
+ * and is refused if the user gives it: "it has no effect with DDP".
+ */
+static const p4d_heeds_reason reasons[P4D_OPTIONS][REASONS] = {
+    [P4D_TP] = WHOLE,
+    [P4D_PP] = WHOLE,
+    [P4D_CP] = WHOLE,
+    [P4D_TP_GRID] = {{ANY, NONE, "%s splits matrices in one dimension", false}},
+    [P4D_CP_COMM] = {{P4D_HEEDS_TORCHTITAN, P4D_CP_ALL_GATHER, "torchtitan gathers keys and values", false}},
+    [P4D_CP_HEADS] = {{P4D_HEEDS_P4DTRAIN, NONE, "%s exchanges keys and values", false},
+		      {ANY, NONE, "%s does not exchange heads", false}},
+    [P4D_EP] = {{P4D_HEEDS_MODULES, 1, "with transformers' modules p4d models all experts on every rank",
+		 false}},
+    [P4D_ETP] = {{P4D_HEEDS_PYTORCH, 1, "with %s p4d models whole experts", false}},
+    [P4D_TOKEN_DISPATCHER] = {{P4D_HEEDS_PYTORCH, P4D_ALL_TO_ALL,
+			       "with %s p4d models the exchange by all-to-all", false}},
+    [P4D_SHARED_OVERLAP] = {{P4D_HEEDS_PYTORCH, 0, "shared experts run behind the exchange", false}},
+    [P4D_EVAL_MICRO_BATCH] = {{P4D_HEEDS_TORCHTITAN, NONE,
+			       "torchtitan evaluates in the micro-batches of training; see --p4d-model-code",
+			       true},
+			      {ANY, NONE, "%s evaluates in the micro-batches of training", true}},
+    [P4D_TOKEN_SLICES] = {{P4D_HEEDS_MEGATRON, NONE, "%s passes whole sequences; p4d-train has slices",
+			   false},
+			  {ANY, NONE, "%s has no slices; p4d-train does", false}},
+    [P4D_LOCAL_LOSS] = {{ANY, NONE, "with %s gradients cross all stages", false}},
+    [P4D_RECOMPUTE_METHOD] = {{P4D_HEEDS_P4DTRAIN, P4D_RECOMPUTE_UNIFORM, "%s recomputes all layers", false},
+			      {ANY, P4D_RECOMPUTE_UNIFORM, "all layers are recomputed", false}},
+    [P4D_RECOMPUTE_LAYERS] = {{P4D_HEEDS_P4DTRAIN, 1, "%s recomputes one layer at a time", false},
+			      {ANY, 1, "layers are recomputed one at a time", false}},
+    [P4D_OPTIMIZER_SHARDING] = {{ANY, NONE, "%s has --zero-stage", false}},
+    [P4D_GRAD_DTYPE] = {{ANY, P4D_GRAD_FP32, "%s accumulates gradients in fp32", false}},
+    [P4D_OPTIMIZER_DTYPE] = {{ANY, NONE, "moments have the type of the parameters, --param-dtype", false}},
+    [P4D_MASTER_DTYPE] = {{P4D_HEEDS_P4DTRAIN, P4D_STATE_FP32, "%s keeps master weights in fp32", false},
+			  {ANY, NONE, "%s has no such choice; see --param-dtype", false}},
+    [P4D_ADAM_COPIES] = {{P4D_HEEDS_P4DTRAIN, NONE, "%s makes no copies of moments", false},
+			 {ANY, NONE, "%s does not update with Transformer Engine", false}},
+    [P4D_SHARD_DEGREE] = {{P4D_HEEDS_MEGATRON, NONE, "%s shards the optimizer over all dp*cp ranks", false},
+			  {P4D_HEEDS_DEEPSPEED, NONE, "p4d models ZeRO over all data-parallel ranks", false},
+			  {P4D_HEEDS_DDP, NONE, "%s shards nothing", false}},
+    [P4D_FSDP_VERSION] = {{P4D_HEEDS_TORCHTITAN, NONE, "torchtitan runs FSDP2", false}, NOT_FSDP},
+    [P4D_RESHARD] = {{P4D_HEEDS_P4DTRAIN, NONE,
+		      "with %s parameters stay gathered over a step with optimizer-sharding=gradients",
+		      false},
+		     {P4D_HEEDS_TORCHTITAN, NONE, "p4d models torchtitan's default of it", false},
+		     NOT_FSDP},
+    [P4D_ORIG_PARAMS] = {{P4D_HEEDS_TORCHTITAN, NONE, "FSDP2 has no other parameters than the model's",
+			  false},
+			 NOT_FSDP},
+    [P4D_BACKWARD_PREFETCH] = {PREFETCHES, NOT_FSDP},
+    [P4D_FORWARD_PREFETCH] = {PREFETCHES, NOT_FSDP},
+    [P4D_ZERO_BUCKET] = {{OF_FSDP, NONE, "%s reduces a unit's gradients at once", false},
+			 {P4D_HEEDS_DDP, NONE, "%s shards nothing", false},
+			 {ANY, NONE, "%s has no buckets of DeepSpeed's", false}},
+    [P4D_ZERO_STAGE] = {{OF_FSDP, 3, "%s shards parameters, gradients and optimizer, as stage 3 does", false},
+			{P4D_HEEDS_DDP, 0, "%s shards nothing", false},
+			{ANY, NONE, "%s has --optimizer-sharding", false}},
+    [P4D_OPTIMIZER] = {{ANY, P4D_ADAMW, "with %s p4d knows AdamW only", false}},
+    [P4D_OPTIMIZER_FOREACH] = {{ANY, NONE, "%s updates in one kernel", false}},
+    [P4D_PARAM_DTYPE] = {{ANY, NONE, "%s stores parameters in --precision", false}},
+    [P4D_OFFLOAD] = {{ANY, 0, "with %s p4d does not model offloading", false}},
+    [P4D_RESIDENT_LAYERS] = {{ANY, NONE, "with %s p4d knows of no window of layers", false}},
+    [P4D_FINETUNE] = {{P4D_HEEDS_MEGATRON, P4D_TUNE_FULL, "with %s p4d does not model adapters", false}},
+    [P4D_LORA_RANK] = {NO_ADAPTERS},
+    [P4D_ADAPTER_DTYPE] = {{P4D_HEEDS_P4DTRAIN, NONE, "%s stores adapters in --precision", false},
+			   NO_ADAPTERS},
+    [P4D_LORA_DROPOUT] = {{P4D_HEEDS_P4DTRAIN, NONE, "%s's adapters have no dropout", false},
+			  {P4D_HEEDS_MEGATRON, NONE, "with %s p4d models adapters without dropout", false}},
+    [P4D_QUANT] = {{P4D_HEEDS_P4DTRAIN, P4D_QUANT_NONE, "%s does not quantize weights", false},
+		   {P4D_HEEDS_MEGATRON, P4D_QUANT_NONE, "with %s p4d does not model quantized weights",
+		    false}},
+    [P4D_AUTOCAST] = {{P4D_HEEDS_TORCHTITAN, 1, "%s casts in its modules", true},
+		      {ANY, NONE, "%s casts in its modules", false}},
+    [P4D_ACCOUNT_FOR_EMBEDDING] = {{P4D_HEEDS_P4DTRAIN, 0, "%s splits layers only; see --p4d-pipeline-split",
+				    false}},
+    [P4D_ACCOUNT_FOR_LOSS] = {{P4D_HEEDS_P4DTRAIN, 0, "%s splits layers only; see --p4d-pipeline-split",
+			       false}},
+    [P4D_FP8_PARAM_GATHER] = {{P4D_HEEDS_P4DTRAIN, NONE, "%s gathers parameters as they are without FP8",
+			       false}},
+    [P4D_ATTENTION] = {{ANY, 1, "%s has fused attention only", true}},
+    [P4D_CROSS_ENTROPY] = {{P4D_HEEDS_P4DTRAIN, 1, "%s has a fused loss only", true},
+			   {ANY, 0, "the loss is --chunked-loss, or PyTorch's", false}},
+    [P4D_SWIGLU] = {{ANY, 0, "the kernel of SwiGLU is --compile's, or PyTorch's", false}},
+    [P4D_DROPOUT] = {{ANY, 0, "p4d models these models without dropout", false}},
+    [P4D_TE_WGRAD] = {{P4D_HEEDS_PYTORCH, NONE, "that is of Transformer Engine", false}},
+    [P4D_ATTENTION_MASK] = {{P4D_HEEDS_P4DTRAIN, NONE, "%s's attention needs no mask", false},
+			    {ANY, NONE, "%s brings no attention mask to the GPU", false}},
+    [P4D_CUDA_GRAPHS] = {{P4D_HEEDS_P4DTRAIN, P4D_GRAPHS_NONE, "%s captures no graphs", false},
+			 {ANY, P4D_GRAPHS_NONE,
+			  "p4d models those of Transformer Engine with Megatron-LM alone", false}},
+    [P4D_TP_COMM_OVERLAP] = {{ANY, 0, "p4d does not model it with PyTorch", false}},
+    [P4D_OVERLAP_P2P] = {{P4D_HEEDS_P4DTRAIN, 1, "%s overlaps transfers between stages", false},
+			 {P4D_HEEDS_TORCHTITAN, 1, "PyTorch's pipelines overlap transfers between stages",
+			  false}},
+    [P4D_OVERLAP_DP] = {{P4D_HEEDS_P4DTRAIN, 1, "%s overlaps data-parallel communication", false},
+			{ANY, 1, "%s overlaps communication with passes", false}},
+    [P4D_MODEL_CODE] = {{ANY, NONE, "%s has its own modules", false}},
+    [P4D_TRANSFORMERS] = {{P4D_HEEDS_TORCHTITAN, NONE, "torchtitan has its own modules", false},
+			  {ANY, NONE, "%s has its own modules", false}},
+    [P4D_COMPILE] = {{ANY, NONE, "%s does not compile the model", false}},
+    [P4D_CHUNKED_LOSS] = {{ANY, NONE, "%s has one loss", false}},
+    [P4D_PACKING] = {{ANY, NONE, "%s fills all sequences", false}},
+    [P4D_PADDING] = {{ANY, NONE, "%s fills all sequences", false}},
+    [P4D_ALLOCATOR] = {{ANY, P4D_ALLOCATOR_DEFAULT, "%s does not use PyTorch's allocator", false}},
+};
+
+/* The bit of a framework, in the modules that the request asks for. */
+static unsigned bit_of(const p4d_request *r, int framework)
+{
+	return p4d_framework_of(framework)->trains_other_modules && p4d_framework_has_other_modules(r)
+		   ? P4D_HEEDS_FSDP
+		   : 1u << framework;
+}
+
+static bool is_heeded(p4d_option option, unsigned by)
+{
+	return p4d_request_option_info(option)->heeds & (by | P4D_HEEDS_JOB);
+}
+
+bool p4d_heeds(const p4d_request *r, int framework, p4d_option option)
+{
+	return is_heeded(option, bit_of(r, framework));
+}
+
+const p4d_heeds_reason *p4d_heeds_instead(const p4d_request *r, int framework, p4d_option option)
+{
+	const unsigned bit = bit_of(r, framework);
+
+	if (is_heeded(option, bit))
+		return NULL;
+	for (const p4d_heeds_reason *at = reasons[option]; at < reasons[option] + REASONS; at++)
+		if (at->of & bit)
+			return at;
+	return NULL;
+}
+
+const char *p4d_heeds__why(const p4d_heeds_reason *reason, int framework, char *buf, size_t size)
+{
+	const char *why = reason ? reason->why : "it has no effect with %s", *at = strstr(why, "%s");
+
+	if (at)
+		snprintf(buf, size, "%.*s%s%s", (int)(at - why), why, p4d_framework_of(framework)->program,
+			 at + 2);
+	else
+		snprintf(buf, size, "%s", why);
+	return buf;
+}
+
+bool p4d_heeds__says_nothing(const p4d_request *r, p4d_option option)
+{
+	return r->value[option] == p4d_request_option_info(option)->number ||
+	       p4d_framework_states_nothing(r, option);
+}
+
+/* Given without any effect, and not refused by p4d_framework_check. p4d-train refuses that at its start,
+ * where its arguments are in a script. */
+static bool is_idle(const p4d_request *r, int framework, p4d_option option)
+{
+	const bool given = r->origin[option] == P4D_BY_USER ||
+			   (p4d_framework_of(framework)->allocates_plan && p4d_is_stated(r, option));
+
+	if (!given || p4d_heeds(r, framework, option) || p4d_heeds__says_nothing(r, option))
+		return false;
+	const p4d_heeds_reason *reason = p4d_heeds_instead(r, framework, option);
+	return !reason || (reason->of_user && reason->value != r->value[option]);
+}
+
+int p4d_heeds__check(const p4d_request *r, p4d_error *err)
+{
+	const int framework = (int)r->value[P4D_FRAMEWORK];
+	char why[160], value[64];
+
+	for (int i = 0; i < P4D_OPTIONS; i++) {
+		const p4d_option option = (p4d_option)i;
+		/* engines' options have a warning */
+		if (!is_idle(r, framework, option) || !is_heeded(option, P4D_HEEDS_TRAIN))
+			continue;
+		p4d_fail(
+		    err, P4D_E_VALUE, "%s=%s: %s", p4d_request_option_info(option)->name,
+		    p4d_request_value_text(r, option, value, sizeof(value)),
+		    p4d_heeds__why(p4d_heeds_instead(r, framework, option), framework, why, sizeof(why)));
+		return p4d_fix(err, "leave out --p4d-%s", p4d_request_option_info(option)->name);
+	}
+	return 0;
+}
+
+/* By P4D_WORKLOAD_*. */
+static const struct {
+	const char *name;
+	unsigned heeds;
+} workloads[] = {
+    [P4D_WORKLOAD_TRAIN] = {"training", P4D_HEEDS_TRAIN},
+    [P4D_WORKLOAD_SERVE] = {"serving", P4D_HEEDS_SERVE},
+    [P4D_WORKLOAD_RL] = {"reinforcement learning", P4D_HEEDS_TRAIN | P4D_HEEDS_RL},
+    [P4D_WORKLOAD_PREFERENCE] = {"preference learning", P4D_HEEDS_TRAIN | P4D_HEEDS_PREFERENCE},
+};
+
+/* "--p4d-gpu=8" is one of these to getopt, which completes names. */
+p4d_option p4d_heeds_unused(const p4d_request *r)
+{
+	const unsigned heeds = workloads[r->value[P4D_WORKLOAD]].heeds;
+
+	for (int i = 0; i < P4D_OPTIONS; i++) {
+		const p4d_option option = (p4d_option)i;
+		if (r->origin[i] == P4D_BY_USER && !is_heeded(option, heeds) &&
+		    !(is_heeded(option, P4D_HEEDS_TRAIN) && p4d_heeds__says_nothing(r, option)))
+			return option;
+	}
+	return P4D_OPTIONS;
+}
+
+const char *p4d_heeds_unused_text(const p4d_request *r, p4d_option unused, const char *prefix, char *buf,
+				  size_t size)
+{
+	int with = 0; /* the first that heeds it */
+	char name[16];
+
+	while (!is_heeded(unused, workloads[with].heeds))
+		with++;
+	snprintf(buf, size, "%s%s has no effect on %s, only with %sworkload=%s", prefix,
+		 p4d_request_option_info(unused)->name, workloads[r->value[P4D_WORKLOAD]].name, prefix,
+		 p4d_request_choice_name(P4D_WORKLOAD, with, name, sizeof(name)));
+	return buf;
+}
