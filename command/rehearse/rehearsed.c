@@ -285,7 +285,8 @@ static p4d_rehearsed_verdict incomplete(const p4d_rehearsed *r, char *reason, si
 	else if (r->serving.error)
 		snprintf(reason, size, "%s: %s", r->serving.engine, r->serving.error);
 	else if (r->played.status)
-		snprintf(reason, size, "the program ended with status %d", r->played.status);
+		snprintf(reason, size, "the program ended with status %d%s%s", r->played.status,
+			 r->unvalidated ? "; " : "", r->unvalidated ? r->unvalidated : "");
 	else if (!r->device)
 		snprintf(reason, size, "the program used no GPU");
 	else if (r->missing_count)

@@ -8,7 +8,8 @@ import sys
 
 
 def _after_torch(module):
-    from p4d_rehearsal import files, phases, saving, seeds, values
+    from p4d_rehearsal import files, launchers, phases, saving, seeds, values
+    launchers.doubt_spawned()
     seeds.after_torch(module)
     phases.install()
     saving.after_torch(module)

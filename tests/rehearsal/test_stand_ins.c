@@ -50,6 +50,12 @@ int cuMemAddressReserve(void **address, size_t bytes, size_t alignment, void *fi
 			unsigned long long flags);
 int cuMemMap(void *address, size_t bytes, size_t offset, void *handle, unsigned long long flags);
 int cuMemUnmap(void *address, size_t bytes);
+int cuptiSubscribe(void **subscriber, void *callback, void *context);
+int cuptiActivityEnable(int kind);
+int cuptiActivityGetNextRecord(void *buffer, size_t bytes, void **record);
+int cuptiActivityGetNumDroppedRecords(void *context, uint32_t stream, size_t *dropped);
+int cuptiActivityPopExternalCorrelationId(int kind, uint64_t *last);
+int cuptiGetResultString(int result, const char **text);
 int ncclCommInitRankScalable(void **comm, int ranks, int rank, int ids, const void *id, void *config);
 int ncclCommSplit(void *parent, int colour, int key, void **comm, void *config);
 int ncclCommCount(const void *comm, int *ranks);
@@ -496,6 +502,28 @@ static void what_is_not_played_is_named(void **state)
 	assert_non_null(strstr(text, "\"refused_bytes\": "));
 }
 
+/* PyTorch's profiler finds nothing to collect. */
+static void a_profiler_collects_nothing(void **state)
+{
+	void *subscriber = NULL, *record = NULL;
+	const char *why = NULL;
+	uint64_t last = 7;
+	size_t dropped = 7;
+
+	(void)state;
+	assert_int_equal(cuptiSubscribe(&subscriber, NULL, NULL), 0);
+	assert_non_null(subscriber);
+	assert_int_equal(cuptiActivityEnable(3), 0);
+	assert_int_equal(cuptiActivityGetNextRecord(NULL, 0, &record),
+			 12); /* CUPTI_ERROR_MAX_LIMIT_REACHED */
+	assert_int_equal(cuptiActivityGetNumDroppedRecords(NULL, 0, &dropped), 0);
+	assert_int_equal(dropped, 0);
+	assert_int_equal(cuptiActivityPopExternalCorrelationId(2, &last), 0);
+	assert_int_equal(last, 0);
+	assert_int_equal(cuptiGetResultString(0, &why), 0);
+	assert_string_equal(why, "CUPTI_SUCCESS");
+}
+
 static void reasons_outlive_their_caller(void **state)
 {
 	char text[8192] = "", why[] = "a \"reason\"";
@@ -550,6 +578,7 @@ int main(void)
 	    cmocka_unit_test(a_group_that_is_split_off_has_its_own_size),
 	    cmocka_unit_test(threads_share_the_account),
 	    cmocka_unit_test(what_is_not_played_is_named),
+	    cmocka_unit_test(a_profiler_collects_nothing),
 	    cmocka_unit_test(reasons_outlive_their_caller),
 	};
 	return cmocka_run_group_tests(tests, describe_gpu, remove_report);

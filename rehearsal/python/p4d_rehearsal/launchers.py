@@ -7,6 +7,8 @@ import json
 import os
 import sys
 
+SPAWNED = "P4D_REHEARSAL_SPAWNED"
+
 
 def _without(name, value):
     """A search path without the entries that p4d put there."""
@@ -74,7 +76,28 @@ def rendezvous(module):
     module._create_c10d_store = create_store
 
 
-AFTER = {}
+def doubt_spawned():
+    """Processes that a program starts by itself share no account, and write one report."""
+    if os.environ.get(SPAWNED):
+        from p4d_rehearsal import groups
+        groups.unvalidated("the program starts %s processes by itself, and p4d plays ranks of torchrun, srun and other launchers"
+                           % os.environ[SPAWNED])
+
+
+def spawn(module):
+    """torch.multiprocessing.spawn: each process may be a rank."""
+    start = module.start_processes
+
+    def start_processes(fn, args=(), nprocs=1, *rest, **named):
+        if nprocs > 1:
+            os.environ[SPAWNED] = str(nprocs)
+            doubt_spawned()  # for children that are forked
+        return start(fn, args, nprocs, *rest, **named)
+
+    module.start_processes = start_processes
+
+
+AFTER = {"torch.multiprocessing.spawn": spawn}
 if os.environ.get("P4D_REHEARSAL_LAUNCH"):
     AFTER["torch.distributed.launcher.api"] = torch
     AFTER["accelerate.utils.launch"] = accelerate
