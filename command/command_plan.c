@@ -290,9 +290,9 @@ static int look_over(p4d_subject *subject, plans *p, p4d_error *err)
 	p4d_subject_say_precision(subject, &p->found[0].request);
 	if (!p->timed && gpu && p4d_on_gpu(d.layout.device))
 		p4d_subject_say(subject, P4D_E_NO_RATES, "",
-				"no performance data for %s: layouts are ranked by memory and communication, "
-				"not by step time",
-				gpu->name);
+				"%s has no %s: layouts are ranked by memory and communication, not by step "
+				"time",
+				gpu->name, d.timed.missing ? d.timed.missing : "performance data");
 	return 0;
 }
 

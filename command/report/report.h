@@ -30,6 +30,7 @@ void p4d_report_error(const p4d_error *err);
 /* report_step.c. The cost model's prediction for a layout; known is false where it does not cover the GPU. */
 typedef struct p4d_timed {
 	bool known;
+	const char *missing; /* the key of gpus.json that the GPU lacks for a step time; or NULL */
 	const char
 	    *unvalidated; /* what of the model was in no run that step times were compared with; or NULL */
 	p4d_step step;

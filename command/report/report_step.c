@@ -32,6 +32,7 @@ int p4d_report_timed_of(const p4d_layout *layout, const p4d_gpu *gpu, const p4d_
 {
 	memset(timed, 0, sizeof(*timed));
 	timed->known = step->seconds > 0;
+	timed->missing = gpu && p4d_on_gpu(layout->device) ? p4d_cost_missing(layout, gpu) : NULL;
 	timed->step = *step;
 	timed->unvalidated = layout->state_heads ? "layers with a state" : NULL;
 	return timed->known ? p4d_breakdown_of(layout, gpu, step, &timed->losses, err) : 0;
@@ -61,9 +62,8 @@ void p4d_report_step(const p4d_gpu *gpu, const p4d_timed *timed)
 	if (!gpu)
 		return;
 	if (!timed->known)
-		snprintf(text, sizeof(text),
-			 "Step time: not predicted, no performance data for %s (p4d explain P4D014)",
-			 gpu->name);
+		snprintf(text, sizeof(text), "Step time: not predicted, %s has no %s (p4d explain P4D014)",
+			 gpu->name, timed->missing ? timed->missing : "performance data");
 	else
 		snprintf(text, sizeof(text),
 			 "Step%s%s%s: %s, %.0f tokens/s per GPU, MFU %.1f %% (%.0f TFLOP/s; %.1f %%, %.0f "

@@ -43,6 +43,10 @@ void p4d_cost__pass(const p4d_layout *layout, const p4d_gpu *gpu, uint32_t stage
 /* True when the table has all that the cost model needs; else there is no step time, never a guess. */
 bool p4d_cost_known(const p4d_layout *layout, const p4d_gpu *gpu);
 
+/* The first key of gpus.json that the cost model needs for this layout and that the GPU lacks
+ * ("multiprocessors"); NULL: none. */
+const char *p4d_cost_missing(const p4d_layout *layout, const p4d_gpu *gpu);
+
 /* Of one GPU in the precision of the layout. */
 double p4d_cost_peak_flops(const p4d_layout *layout, const p4d_gpu *gpu);
 

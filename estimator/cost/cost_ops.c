@@ -53,22 +53,53 @@ static double product_efficiency(const p4d_layout *l, const p4d_gpu *gpu)
 	return l->fp8_recipe == P4D_FP8_NVFP4 ? gpu->gemm_fp4_efficiency : gpu->gemm_fp8_efficiency;
 }
 
+/* The key of the peak rate that p4d_cost_peak_flops takes. */
+static const char *peak_key(const p4d_layout *l)
+{
+	static const char *const keys[] = {[P4D_BF16] = "peak_bf16_tflops",
+					   [P4D_FP16] = "peak_fp16_tflops",
+					   [P4D_FP32] = "peak_fp32_tflops",
+					   [P4D_FP8] = "peak_fp8_tflops"};
+	const bool fp4 = l->precision == P4D_FP8 && l->fp8_recipe == P4D_FP8_NVFP4;
+
+	return fp4 ? "peak_fp4_tflops" : keys[l->precision];
+}
+
+const char *p4d_cost_missing(const p4d_layout *l, const p4d_gpu *gpu)
+{
+	const bool links = l->link_domain > 1 && l->world > 1, crosses = l->world > l->link_domain;
+	const bool swaps = p4d_framework_of(l->framework)->plans_transfers && l->offload,
+		   fp8 = l->precision == P4D_FP8;
+	const struct {
+		double rate;
+		bool needed;
+		const char *key;
+	} rates[] = {
+	    {p4d_cost_peak_flops(l, gpu), true, peak_key(l)},
+	    {gpu->peak_bf16_flops, fp8, "peak_bf16_tflops"},
+	    {product_efficiency(l, gpu), fp8,
+	     l->fp8_recipe == P4D_FP8_NVFP4 ? "gemm_fp4_efficiency" : "gemm_fp8_efficiency"},
+	    {gpu->hbm_bytes_per_s, true, "hbm_tb_per_s"},
+	    {gpu->link_bytes_per_s, links, "link_gb_per_s"},
+	    {gpu->link_efficiency, links, "link_efficiency"},
+	    {gpu->net_bytes_per_s, crosses, "net_gb_per_s"},
+	    {gpu->host_link_bytes_per_s, swaps, "host_link_gb_per_s"},
+	    {gpu->multiprocessors, true, "multiprocessors"},
+	    {gpu->gemm_efficiency, true, "gemm_efficiency"},
+	    {gpu->attention_forward_efficiency, true, "attention_forward_efficiency"},
+	    {gpu->attention_backward_efficiency, true, "attention_backward_efficiency"},
+	    {gpu->hbm_efficiency, true, "hbm_efficiency"},
+	};
+
+	for (size_t i = 0; i < sizeof(rates) / sizeof(rates[0]); i++)
+		if (rates[i].needed && !(rates[i].rate > 0))
+			return rates[i].key;
+	return NULL;
+}
+
 bool p4d_cost_known(const p4d_layout *l, const p4d_gpu *gpu)
 {
-	if (!gpu || !p4d_on_gpu(l->device))
-		return false;
-	if (l->link_domain > 1 && l->world > 1 && !(gpu->link_bytes_per_s > 0 && gpu->link_efficiency > 0))
-		return false;
-	if (l->world > l->link_domain && !(gpu->net_bytes_per_s > 0))
-		return false;
-	if (p4d_framework_of(l->framework)->plans_transfers && l->offload &&
-	    !(gpu->host_link_bytes_per_s > 0))
-		return false;
-	if (l->precision == P4D_FP8 && !(gpu->peak_bf16_flops > 0 && product_efficiency(l, gpu) > 0))
-		return false;
-	return p4d_cost_peak_flops(l, gpu) > 0 && gpu->hbm_bytes_per_s > 0 && gpu->multiprocessors > 0 &&
-	       gpu->gemm_efficiency > 0 && gpu->attention_forward_efficiency > 0 &&
-	       gpu->attention_backward_efficiency > 0 && gpu->hbm_efficiency > 0;
+	return gpu && p4d_on_gpu(l->device) && !p4d_cost_missing(l, gpu);
 }
 
 /*

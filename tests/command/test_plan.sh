@@ -226,7 +226,7 @@ prints "h100-80gb"
 
 # a GPU without rates: no times, and that is said
 exits 0 p4d plan --model llama3.2-1b --gpu h100-7g.80gb --gpus-per-node 1 --seq-len 2048
-says "[P4D014]" "h100-7g.80gb"
+says "[P4D014]" "h100-7g.80gb has no peak_bf16_tflops"
 printf '%s\n' "$out" | grep "^rank" | grep -q MFU && fail "MFU of a GPU without rates"
 exits 0 p4d plan --model llama3.2-1b --gpu h100-7g.80gb --gpus-per-node 1 --seq-len 2048 --json
 prints '"step":null' '"losses":null' '"P4D014"'

@@ -355,6 +355,8 @@ static void no_guess(void **state)
 	h100.net_bytes_per_s = 0;
 	assert_true(p4d_cost_known(&l, &h100));
 	assert_false(p4d_cost_known(&nodes, &h100));
+	assert_string_equal(p4d_cost_missing(&nodes, &h100), "net_gb_per_s");
+	assert_string_equal(p4d_cost_missing(&l, &v100), "peak_bf16_tflops");
 	h100.peak_fp32_flops = 0;
 	assert_false(p4d_cost_known(&fp32, &h100));
 	assert_int_equal(p4d_cost_step(&nodes, &h100, &work, &step, &err), -1);
