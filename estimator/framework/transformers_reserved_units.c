@@ -101,7 +101,9 @@ static void before_backward(p4d_reserved *r, unsigned unit)
 static void reduce(p4d_reserved *r, unsigned unit)
 {
 	const p4d_wide bytes = p4d_reserved__unit_bytes(r, unit);
-	const unsigned count = r->of_unit[unit];
+	/* fewer than they were, where they are more than can be held: then there is no answer */
+	const unsigned held = r->grads.count - r->pending,
+		       count = r->of_unit[unit] < held ? r->of_unit[unit] : held;
 
 	p4d_caching_allocator_give(&r->main, r->reducing);
 	r->reducing = take(&r->main, bytes);
@@ -126,7 +128,7 @@ static void after_backward(p4d_reserved *r, unsigned unit)
 		unsigned before = 0;
 		for (unsigned i = unit + 1; i <= r->layers + 1; i++)
 			before += r->of_unit[i];
-		r->of_unit[unit] = r->grads.count - before;
+		r->of_unit[unit] = r->grads.count > before ? r->grads.count - before : 0;
 	}
 	p4d_reserved__give(r, &r->copies, r->l->tied && unit ? 1 : 0);
 	if (p4d_reserved__is_last(r))
