@@ -415,6 +415,7 @@ static const p4d_reserved_engine *engine_of(const p4d_layout *l)
 static void start(p4d_reserved *r, const p4d_layout *l, uint32_t layers)
 {
 	memset(r, 0, offsetof(p4d_reserved, saves));
+	memset(r->of_unit, 0, sizeof(r->of_unit));
 	p4d_torch_held_blocks *const all[] = {&r->saves,  &r->some,   &r->grads,  &r->inputs,
 					      &r->cached, &r->copies, &r->reduced};
 	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {

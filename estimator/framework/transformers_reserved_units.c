@@ -158,6 +158,7 @@ static void add_gradient(void *owner, uint64_t bytes)
 
 static void update(p4d_reserved *r, bool first)
 {
+	r->grads.count = r->pending = 0; /* of adapters the first unit has none, and its end never comes */
 	p4d_reserved__update(r, first);
 	p4d_torch_blocks__release(&r->reduces, &r->reduced, 0);
 }
