@@ -345,6 +345,7 @@ static int judge_serving(p4d_guard_work *g, p4d_error *err)
 		p4d_guard__script_flag(g->job->reading, v->message[i].fix, sizeof(v->message[i].fix));
 	if (g->by_script && rc < 0)
 		p4d_guard__script_flag(g->job->reading, err->fix, sizeof(err->fix));
+	p4d_verdict__say_partly(v, g->request);
 	return rc < 0 ? -1 : p4d_plan_write(g->request, v->plan, sizeof(v->plan), err);
 }
 
@@ -357,6 +358,7 @@ static int judge_colocated(p4d_guard_work *g, p4d_error *err)
 		p4d_guard__say_releases_of_pairs(g->job, g->request, g->published_batch, v);
 	for (unsigned i = 0; g->by_script && i < v->messages; i++)
 		p4d_guard__script_flag(g->job->reading, v->message[i].fix, sizeof(v->message[i].fix));
+	p4d_verdict__say_partly(v, g->request);
 	return p4d_plan_write(g->request, v->plan, sizeof(v->plan), err);
 }
 
@@ -476,8 +478,7 @@ static int complete(p4d_guard_work *g, p4d_cluster_source source, void *context,
 	say_unused(v, g->request);
 	if (g->job->reading)
 		say_evaluation(v, g->job->reading, g->request);
-	if (p4d_is_set(g->request, P4D_JUDGED_PART))
-		p4d_verdict__say(v, P4D_E_PARTLY, "%s alone is judged", g->request->judged_part);
+	p4d_verdict__say_partly(v, g->request);
 	g->memo = p4d_plan_memo_of(P4D_SEARCH_MEMO);
 	int rc = complete_and_judge(g, err);
 	free(g->memo.entry);

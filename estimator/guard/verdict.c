@@ -190,3 +190,9 @@ const char *p4d_verdict_memory(const p4d_verdict *verdict, char *buf, size_t siz
 		p4d_text_print(&text, ", host memory %.1f GiB a node", p4d_to_gib(e->host_bytes));
 	return buf;
 }
+
+void p4d_verdict__say_partly(p4d_verdict *v, const p4d_request *request)
+{
+	if (p4d_is_set(request, P4D_JUDGED_PART))
+		p4d_verdict__say(v, P4D_E_PARTLY, "%s alone is judged", request->judged_part);
+}

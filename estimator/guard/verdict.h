@@ -12,6 +12,8 @@ enum { P4D_VERDICT_LINES = 4 };
 /* Adds a message; the caller may add a fix to it. */
 p4d_message *p4d_verdict__say(p4d_verdict *verdict, p4d_code code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+/* Of a model of several parts: which one p4d counts. */
+void p4d_verdict__say_partly(p4d_verdict *verdict, const p4d_request *request);
 
 /* The job is refused for this reason; when the fault is the site's or p4d's own, on_error decides. */
 void p4d_verdict__error(p4d_verdict *verdict, const p4d_error *err);

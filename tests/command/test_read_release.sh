@@ -201,6 +201,13 @@ refused 4.51
 environment four 4.51.3
 sed -i "2a . four/bin/activate" train.sh
 refused ""
+# also of pairs, and of a server, the text part alone is counted
+script "accelerate launch --num_processes 8 -m trl.scripts.dpo --model_name_or_path google/gemma-3-4b-it --dataset_name x --max_length 1024 --per_device_train_batch_size 1 --gradient_checkpointing --bf16 --use_peft"
+exits 0 p4d check --conf judge.conf train.sh
+says "the text part of Gemma3ForConditionalGeneration alone is judged"
+script "vllm serve google/gemma-3-4b-it --max-model-len 8192"
+exits 0 p4d check --conf judge.conf train.sh
+says "the text part of Gemma3ForConditionalGeneration alone is judged"
 # LLaVA's copies have 16 bits: what does not fit with a later release may fit with 4.51, and is not refused
 mkdir llava
 cat >llava/config.json <<'END'

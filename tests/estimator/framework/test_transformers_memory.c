@@ -268,7 +268,7 @@ static void losses_of_classes(void **state)
 	(void)state;
 	if (getenv("P4D_TEST_ROWS"))
 		return;
-	assert_true(rows >= 25);
+	assert_true(rows >= 32);
 	holds(of[BY_METHOD], 0.02, 0.06);
 }
 
