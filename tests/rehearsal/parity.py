@@ -54,7 +54,8 @@ MODULES = {"torch": "make_torch_memory", "megatron": "make_megatron_memory", "tr
 # Imported once for all rows; not PEFT, bitsandbytes and DeepSpeed, which ask the GPU.
 IMPORTED = {"torch": ["torchtitan.models.llama3.config_registry", "torchtitan.models.qwen3.config_registry"], "megatron": [],
             "transformers": ["transformers.models.auto.modeling_auto", "accelerate.utils"]}
-FILES = {"torch_memory": "torch", "transformers_memory": "transformers", "megatron_memory": "megatron"}
+FILES = {"torch_memory": "torch", "transformers_memory": "transformers", "transformers_experts": "transformers",
+         "megatron_memory": "megatron"}
 
 
 def number(word):
@@ -68,8 +69,8 @@ def sample(name, count):
     with open(DATA / (name + ".csv")) as file:
         lines = [line + 2 for line, row in enumerate(csv.DictReader(file)) if int(row["allocated"]) < HOLDS and
                  int(row["layers"]) * int(row["micro-batches"]) <= PASSES * int(row.get("pp", 1))]
-    drawn = random.Random(SEED).sample(lines, min(count, len(lines)))
-    return sorted(line for line in drawn if read_row(name, line)["allocated"] < FITS)
+    drawn = random.Random(SEED).sample(lines, min(2 * count, len(lines)))
+    return sorted([line for line in drawn if read_row(name, line)["allocated"] < FITS][:count])
 
 
 def read_row(name, line):
