@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What PyTorch's allocator reserves for Megatron-LM, by playing two steps on it, as torch_reserved.c does for
- * PyTorch's own frameworks. A row of the plan is a tensor, or a few of known sizes. The first update takes
- * the moments out of blocks that activations have left, so the second step needs new ones. Held against
+ * What PyTorch's allocator reserves for Megatron-LM, by playing two steps on it, as transformers_reserved.c
+ * does for PyTorch's own frameworks. A row of the plan is a tensor, or a few of known sizes. The first update
+ * takes the moments out of blocks that activations have left, so the second step needs new ones. Held against
  * rehearsals of Megatron-Core in test_rehearsed_memory.c.
  */
 #include <string.h>

@@ -8,6 +8,7 @@
 #include "framework/transformers_reserved.h"
 
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "framework/torch.h"
@@ -354,9 +355,11 @@ static void make_states(p4d_reserved *r, uint64_t elements)
 	const p4d_wide each = o->bits ? (p4d_wide)elements * o->bits / 8 : (p4d_wide)elements * r->trained;
 	if (o->paged || o->factored)
 		return;
+	/* the Trainer keeps those of embeddings in fp32 */
+	const bool embeds = r->full && o->bits && r->visited++ < (r->places ? 2 : 1);
 	for (unsigned i = 1; i < o->states; i++)
-		p4d_reserved__take(r, NULL, each);
-	for (unsigned i = 1; o->bits && i < o->states; i++)
+		p4d_reserved__take(r, NULL, embeds ? (p4d_wide)elements * 4 : each);
+	for (unsigned i = 1; !embeds && o->bits && i < o->states; i++)
 		p4d_reserved__take(r, NULL, elements / o->block * 4);
 }
 
@@ -490,18 +493,25 @@ static uint64_t played(p4d_reserved *r, const p4d_layout *l, uint32_t layers)
 			 p4d_caching_allocator_reserved(&r->casts);
 }
 
-uint64_t p4d_torch__reserved(const p4d_layout *l, const p4d_plan *plan)
+/* Of deep models, each further layer takes as much. */
+static uint64_t played_to(p4d_reserved *r, const p4d_layout *l)
 {
 	enum { DEPTH = P4D_RESERVED_LAYERS };
-	p4d_reserved r;
 
+	if (l->layers <= DEPTH)
+		return played(r, l, (uint32_t)l->layers);
+	const uint64_t some = played(r, l, DEPTH), half = played(r, l, DEPTH / 2);
+	return half && some > half ? some + (some - half) / (DEPTH / 2) * (l->layers - DEPTH) : 0;
+}
+
+uint64_t p4d_torch__reserved(const p4d_layout *l, const p4d_plan *plan)
+{
 	(void)plan;
 	if (l->model_code != P4D_MODEL_CODE_TRANSFORMERS || l->compile || !l->layers ||
 	    !p4d_transformers__countable(l) || !is_played(l))
 		return 0;
-	if (l->layers <= DEPTH)
-		return played(&r, l, (uint32_t)l->layers);
-	/* of deep ones, each further layer takes as much */
-	const uint64_t some = played(&r, l, DEPTH), half = played(&r, l, DEPTH / 2);
-	return half && some > half ? some + (some - half) / (DEPTH / 2) * (l->layers - DEPTH) : 0;
+	p4d_reserved *r = malloc(sizeof(*r)); /* too large for slurmctld's stacks */
+	const uint64_t bytes = r ? played_to(r, l) : 0;
+	free(r);
+	return bytes;
 }

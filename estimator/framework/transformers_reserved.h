@@ -60,6 +60,7 @@ typedef struct p4d_reserved {
 	uint64_t places;                     /* learned positions: elements of their table */
 	uint64_t quantized_bytes;
 	uint64_t shards;
+	unsigned visited; /* parameters whose states were made */
 	unsigned pending; /* gradients of the first micro-batch that were not reduced yet: the next one */
 	p4d_allocated gathered, reducing; /* whole units, of the streams that send them */
 	p4d_reserved_zero zero;

@@ -130,8 +130,8 @@ static void load_windows(p4d_reserved *r)
 
 	p4d_reserved__each_trained(r, count);
 	z->share = (z->all + r->l->dp - 1) / r->l->dp;
-	z->from = 0 * z->share * (r->l->dp - 1);
-	z->to = z->share;
+	z->from = z->share * (r->l->dp - 1);
+	z->to = z->all;
 	p4d_reserved__each_trained(r, find_own);
 	p4d_reserved__each_trained(r, hold_parameter);
 	p4d_caching_allocator_trim(&r->main);
