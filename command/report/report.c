@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/text.h"
@@ -140,13 +141,6 @@ typedef struct stage_row {
 	uint32_t layers;
 } stage_row;
 
-static int row_of(const p4d_layout *layout, int method, const p4d_gpu *gpu, uint32_t stage, stage_row *row,
-		  p4d_error *err)
-{
-	row->layers = layout->stage_layers[stage];
-	return p4d_memory_of_stage(layout, method, gpu, stage, &row->memory, err);
-}
-
 static bool same_row(const stage_row *a, const stage_row *b)
 {
 	return a->layers == b->layers && a->memory.phase == b->memory.phase &&
@@ -190,19 +184,28 @@ static void add_row(p4d_table *table, const stage_row *row, uint32_t first, uint
 	p4d_table_cell(table, colors[action], "%s", p4d_report_action(action));
 }
 
-/* Parts that are not zero in every stage. */
-static int used_parts(const p4d_layout *layout, int method, const p4d_gpu *gpu, bool used[P4D_PART_COUNT],
-		      p4d_error *err)
+/* One of each stage, which the caller frees, and the parts that are not zero in all. NULL: see *err. */
+static stage_row *rows_of(const p4d_layout *layout, const p4d_estimate *estimate, bool used[P4D_PART_COUNT],
+			  p4d_error *err)
 {
-	p4d_stage stage;
+	const uint32_t stages = p4d_memory_stage_count(layout, estimate->method);
+	stage_row *row = calloc(stages, sizeof(*row));
 
-	for (uint32_t i = 0; i < p4d_memory_stage_count(layout, method); i++) {
-		if (p4d_memory_of_stage(layout, method, gpu, i, &stage, err) < 0)
-			return -1;
-		for (int part = 0; part < P4D_PART_COUNT; part++)
-			used[part] = used[part] || stage.part[part];
+	if (!row) {
+		p4d_fail(err, P4D_E_NO_MEMORY, "no memory for %u stages", stages);
+		return NULL;
 	}
-	return 0;
+	for (uint32_t i = 0; i < stages; i++) {
+		row[i].layers = layout->stage_layers[i];
+		if (p4d_memory_of_stage(layout, estimate->method, estimate->gpu, i, &row[i].memory, err) <
+		    0) {
+			free(row);
+			return NULL;
+		}
+		for (int part = 0; part < P4D_PART_COUNT; part++)
+			used[part] = used[part] || row[i].memory.part[part];
+	}
+	return row;
 }
 
 static int print_stages(const p4d_layout *layout, const p4d_estimate *estimate, double safe, double limit,
@@ -211,9 +214,9 @@ static int print_stages(const p4d_layout *layout, const p4d_estimate *estimate, 
 	const uint32_t stages = p4d_memory_stage_count(layout, estimate->method);
 	bool used[P4D_PART_COUNT] = {false};
 	p4d_table table = {0};
-	stage_row current, next;
+	stage_row *row = rows_of(layout, estimate, used, err);
 
-	if (used_parts(layout, estimate->method, estimate->gpu, used, err) < 0)
+	if (!row)
 		return -1;
 	p4d_table_column(&table, "stage", P4D_LEFT);
 	p4d_table_column(&table, "layers", P4D_RIGHT);
@@ -227,17 +230,13 @@ static int print_stages(const p4d_layout *layout, const p4d_estimate *estimate, 
 		p4d_table_column(&table, "fraction", P4D_RIGHT);
 		p4d_table_column(&table, "verdict", P4D_LEFT);
 	}
-	if (row_of(layout, estimate->method, estimate->gpu, 0, &current, err) < 0)
-		return -1;
 	for (uint32_t first = 0, stage = 1; stage <= stages; stage++) {
-		if (stage < stages && row_of(layout, estimate->method, estimate->gpu, stage, &next, err) < 0)
-			return -1;
-		if (stage < stages && same_row(&current, &next))
+		if (stage < stages && same_row(&row[first], &row[stage]))
 			continue;
-		add_row(&table, &current, first, stage - 1, used, estimate, safe, limit);
-		current = next;
+		add_row(&table, &row[first], first, stage - 1, used, estimate, safe, limit);
 		first = stage;
 	}
+	free(row);
 	printf("\nGiB per %s, at the peak of each stage:\n", p4d_on_gpu(layout->device) ? "GPU" : "rank");
 	return p4d_table_print(&table, true, err);
 }
