@@ -34,6 +34,17 @@ def note_answer(operator):
     answered = operator.__name__, place()
 
 
+def run_below(function, arguments, named, is_unknown, invent):
+    """Runs an operator on tensors of a class of their own. The operators that it calls are not seen. So a number that is read
+    of a distributed tensor, such as mask.any(), is written into the part of this rank: nobody else has."""
+    part = getattr(arguments[0], "_local_tensor", None) if arguments else None
+    reads_number = function.overloadpacket.__name__ == "_local_scalar_dense" and type(part).__name__ == "Tensor"
+    if reads_number and part.is_cuda and is_unknown(part):
+        note_answer(function.overloadpacket)
+        invent(part)
+    return function(*arguments, **named)
+
+
 def doubt_early_end():
     """A program that ended by itself before the steps that are asked may have ended because of such an answer."""
     updates, wanted = phases.updates()

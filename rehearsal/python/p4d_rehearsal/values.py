@@ -249,7 +249,7 @@ class Values(TorchDispatchMode):
         tensors = _tensors((arguments, named))
         device = self.device_of(tensors, named)
         if device is None or device.type != "cuda" or not all(map(_is_plain, tensors)):
-            result = function(*arguments, **named)
+            result = reads.run_below(function, arguments, named, lambda t: _is_small(t) and not _is_known(t), self.invent)
             own_bytes.follow(function.overloadpacket, function.overloadpacket in READS, tensors, lambda: _tensors(result))
             return result
         operator = function.overloadpacket

@@ -32,8 +32,10 @@ for block in model.blocks:
     fully_shard(block, mesh=mesh, mp_policy=policy)
 fully_shard(model, mesh=mesh, mp_policy=policy)
 model.to_empty(device="cuda")
-for parameter in model.parameters():
-    torch.nn.init.normal_(parameter, std=0.02)
+flags = [torch.tensor([True]).cuda() for _ in range(64)]
+del flags  # what is taken next is where a flag was
+for parameter in model.parameters():  # until none of the numbers is too large
+    torch.nn.init.trunc_normal_(parameter, std=0.02)
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
 for step in range(10):
     for micro in range(2):
