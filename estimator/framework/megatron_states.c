@@ -273,7 +273,10 @@ void p4d_megatron__size_ffn(const p4d_rows *rows, p4d_megatron_sizes *z)
 	if (!known) {
 		te_block b = block_of(rows, z, &tape);
 		/* tapes count in int64_t; no plan has as much */
-		*ffn = all >> 53 ? (block_memory){.backward = (p4d_wide)1 << 100} : of_feed_forward(&b);
+		if (all >> 53)
+			*ffn = (block_memory){.backward = (p4d_wide)1 << 100};
+		else
+			*ffn = of_feed_forward(&b);
 	}
 	z->ffn_forward = ffn->forward;
 	z->ffn_backward = ffn->backward;

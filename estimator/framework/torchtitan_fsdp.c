@@ -159,11 +159,12 @@ static void play_layers(titan_step *p, p4d_rows *rows)
 {
 	const p4d_layout *l = p->l;
 	bool known = false;
-	played own, *of = p4d_plan_memo_numbers(rows->memo, l, rows->gpu, &known);
+	played own = {.overflow = false}, *of = p4d_plan_memo_numbers(rows->memo, l, rows->gpu, &known);
 	p4d_tape tape;
 
 	of = of ? of : &own;
 	p->t.w.tape = &tape;
+	tape.overflow = false;
 	if (!known) {
 		*of = (played){.overflow = false};
 		if (p4d_expert_layers_before(l, l->layers) < l->layers)

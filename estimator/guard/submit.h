@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The decision on the submitting side, which may read files of models. slurmctld and slurmstepd never come here. */
+/* The decision on the submitting side, which may read files of models. slurmctld and slurmstepd never come
+ * here. */
 #include "guard/guard.h"
 
 /*

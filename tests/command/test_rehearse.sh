@@ -280,7 +280,7 @@ import os, random
 print(random.random(), hash("a name"), file=open("drawn", "a"))
 os.execv("./prog", ["./prog"])
 PY
-	for rehearsal in 1 2; do
+	for _ in 1 2; do
 		exits 0 p4d rehearse -- "$python" draws.py
 	done
 	rm -f "$seen"
