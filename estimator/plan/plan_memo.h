@@ -16,7 +16,8 @@ enum { P4D_PLAN_MEMO_BYTES = 256 };
 typedef struct p4d_plan_memo_entry {
 	unsigned char layout[offsetof(p4d_layout, stage_layers)]; /* without those members */
 	const p4d_gpu *gpu;
-	_Alignas(16) unsigned char numbers[P4D_PLAN_MEMO_BYTES];
+	unsigned char numbers[P4D_PLAN_MEMO_BYTES]
+	    __attribute__((aligned(16))); /* read by CUDA's compiler, too */
 	bool known;
 } p4d_plan_memo_entry;
 
