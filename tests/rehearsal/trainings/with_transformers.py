@@ -165,7 +165,10 @@ def recipe(folder):
                     "transformer_layer_cls_to_wrap": [layer], "cpu_ram_efficient_loading": False,
                     "reshard_after_forward": given.get("reshard-after-forward", "on") == "on"}
         if settings["version"] == 1:
-            settings.update(reshard_after_forward="FULL_SHARD" if settings["reshard_after_forward"] else "SHARD_GRAD_OP",
+            # accelerate 1.15 takes FULL_SHARD where this variable is not set, whatever reshard_after_forward says
+            strategy = "FULL_SHARD" if settings["reshard_after_forward"] else "SHARD_GRAD_OP"
+            os.environ["FSDP_SHARDING_STRATEGY"] = strategy
+            settings.update(reshard_after_forward=strategy,
                             use_orig_params=str(given.get("orig-params", "on") == "on").lower(),
                             backward_prefetch="backward_pre" if given.get("backward-prefetch", "on") == "on" else "no_prefetch")
         a.update(fsdp=True, fsdp_config=settings, bf16=True)
