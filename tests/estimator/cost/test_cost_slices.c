@@ -174,7 +174,7 @@ static uint64_t bytes_of(const p4d_layout *l, const p4d_gpu *gpu)
 	uint64_t most = 0, bytes;
 
 	for (uint32_t stage = 0; stage < l->pp; stage++) {
-		assert_int_equal(p4d_plan_bytes(l, gpu, stage, &bytes, NULL, NULL), 0);
+		assert_int_equal(p4d_plan_bytes(l, gpu, stage, NULL, &bytes, NULL, NULL), 0);
 		most = bytes > most ? bytes : most;
 	}
 	return most;
