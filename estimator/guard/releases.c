@@ -80,10 +80,11 @@ static bool is_before_flash(const question *q)
 	return gpu && gpu->sm && gpu->sm < 80 && q->layout->flash_attention;
 }
 
-/* Transformer Engine runs neither flash-attn nor cuDNN there (utils.py, get_attention_backend). */
+/* Transformer Engine runs neither flash-attn nor cuDNN there (utils.py, get_attention_backend), and nothing
+ * at all with context parallelism. */
 static bool has_unfused_alone(const question *q)
 {
-	return is_before_flash(q) && q->layout->framework == P4D_FRAMEWORK_MEGATRON;
+	return is_before_flash(q) && q->layout->framework == P4D_FRAMEWORK_MEGATRON && q->layout->cp == 1;
 }
 
 static bool is_transformers_before_flash(const question *q)
@@ -123,8 +124,9 @@ static const other_release others[] = {
      "with eager attention, which transformers before 4.36 has and GPUs without flash kernels may get",
      "--p4d-attention=flash, or --attn_implementation sdpa in the script"},
     {has_no_kernel, P4D_ATTENTION, 0, false,
-     "with stored attention scores, because PyTorch has no attention kernel for bf16 on this GPU",
-     "--p4d-precision=fp16, and --fp16 in the script"},
+     "with PyTorch's own attention (sdpa), which has no kernel for bf16 on this GPU and stores scores as "
+     "eager attention does",
+     "--p4d-precision=fp16, and fp16 in the script"},
     {has_unfused_alone, P4D_ATTENTION, 0, false,
      "with unfused attention, the only one of Transformer Engine on this GPU", "--p4d-attention=unfused"},
     {takes_fused_by_default, P4D_OPTIMIZER_FOREACH, 1, false,

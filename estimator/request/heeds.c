@@ -191,6 +191,24 @@ bool p4d_heeds__says_nothing(const p4d_request *r, p4d_option option)
 	       p4d_framework_states_nothing(r, option);
 }
 
+/* By P4D_WORKLOAD_*. */
+static const struct {
+	const char *name;
+	unsigned heeds;
+} workloads[] = {
+    [P4D_WORKLOAD_TRAIN] = {"training", P4D_HEEDS_TRAIN},
+    [P4D_WORKLOAD_SERVE] = {"serving", P4D_HEEDS_SERVE},
+    [P4D_WORKLOAD_RL] = {"reinforcement learning", P4D_HEEDS_TRAIN | P4D_HEEDS_RL},
+    [P4D_WORKLOAD_PREFERENCE] = {"preference learning", P4D_HEEDS_TRAIN | P4D_HEEDS_PREFERENCE},
+};
+
+/* Whether the workload heeds the option beside what its training does: an engine's, in reinforcement
+ * learning. */
+static bool is_of_workload(const p4d_request *r, p4d_option option)
+{
+	return is_heeded(option, workloads[r->value[P4D_WORKLOAD]].heeds & ~(unsigned)P4D_HEEDS_TRAIN);
+}
+
 /* Given without any effect, and not refused by p4d_framework_check. p4d-train refuses that at its start,
  * where its arguments are in a script. */
 static bool is_idle(const p4d_request *r, int framework, p4d_option option)
@@ -198,10 +216,21 @@ static bool is_idle(const p4d_request *r, int framework, p4d_option option)
 	const bool given = r->origin[option] == P4D_BY_USER ||
 			   (p4d_framework_of(framework)->allocates_plan && p4d_is_stated(r, option));
 
-	if (!given || p4d_heeds(r, framework, option) || p4d_heeds__says_nothing(r, option))
+	if (!given || p4d_heeds(r, framework, option) || is_of_workload(r, option) ||
+	    p4d_heeds__says_nothing(r, option))
 		return false;
 	const p4d_heeds_reason *reason = p4d_heeds_instead(r, framework, option);
 	return !reason || (reason->of_user && reason->value != r->value[option]);
+}
+
+/* Where p4d chose the framework: the first that heeds the option; -1: none. */
+static int framework_with(const p4d_request *r, p4d_option option)
+{
+	if (r->origin[P4D_FRAMEWORK] == P4D_BY_P4D)
+		for (int f = 0; f < P4D_FRAMEWORKS; f++)
+			if (p4d_heeds(r, f, option))
+				return f;
+	return -1;
 }
 
 int p4d_heeds__check(const p4d_request *r, p4d_error *err)
@@ -218,21 +247,14 @@ int p4d_heeds__check(const p4d_request *r, p4d_error *err)
 		    err, P4D_E_VALUE, "%s=%s: %s", p4d_request_option_info(option)->name,
 		    p4d_request_value_text(r, option, value, sizeof(value)),
 		    p4d_heeds__why(p4d_heeds_instead(r, framework, option), framework, why, sizeof(why)));
-		return p4d_fix(err, "leave out --p4d-%s", p4d_request_option_info(option)->name);
+		const int other = framework_with(r, option);
+		return other < 0
+			   ? p4d_fix(err, "leave out --p4d-%s", p4d_request_option_info(option)->name)
+			   : p4d_fix(err, "--p4d-framework=%s",
+				     p4d_request_choice_name(P4D_FRAMEWORK, other, value, sizeof(value)));
 	}
 	return 0;
 }
-
-/* By P4D_WORKLOAD_*. */
-static const struct {
-	const char *name;
-	unsigned heeds;
-} workloads[] = {
-    [P4D_WORKLOAD_TRAIN] = {"training", P4D_HEEDS_TRAIN},
-    [P4D_WORKLOAD_SERVE] = {"serving", P4D_HEEDS_SERVE},
-    [P4D_WORKLOAD_RL] = {"reinforcement learning", P4D_HEEDS_TRAIN | P4D_HEEDS_RL},
-    [P4D_WORKLOAD_PREFERENCE] = {"preference learning", P4D_HEEDS_TRAIN | P4D_HEEDS_PREFERENCE},
-};
 
 /* "--p4d-gpu=8" is one of these to getopt, which completes names. */
 p4d_option p4d_heeds_unused(const p4d_request *r)

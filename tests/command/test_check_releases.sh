@@ -121,7 +121,7 @@ case $err in *eager*) fail "it is told which" ;; esac
 # no kernel of PyTorch's attention takes bf16 there
 sed 's/--fp16/--bf16 --attn_implementation sdpa/; s/batch_size 2/batch_size 1/; s/size 4096/size 8192/' v100.sh >bf16.sh
 exits 0 p4d check -N1 --gpus-per-node=v100-32gb:1 bf16.sh
-says "[P4D122] with stored attention scores, because PyTorch has no attention kernel for bf16 on this GPU, it needs" "fp16"
+says "[P4D122] with PyTorch's own attention (sdpa), which has no kernel for bf16 on this GPU and stores scores as eager attention does, it needs" "fp16"
 exits 0 p4d check -N1 --gpus-per-node=a40-48gb:1 bf16.sh
 case $err in *scores*) fail "Ampere has a kernel" ;; esac
 # nor has Transformer Engine one in any type
@@ -134,6 +134,10 @@ JOB
 exits 0 p4d check -N1 --gpus-per-node=v100-32gb:8 volta.sh
 says "[P4D122] with unfused attention, the only one of Transformer Engine on this GPU, it needs" "--p4d-attention=unfused"
 refused P4D012 p4d check -N1 --gpus-per-node=v100-32gb:8 --p4d-attention=unfused volta.sh
+# and with context parallelism it has no attention at all there
+sed 's/--fp16/--fp16 --context-parallel-size 2/' volta.sh >cp.sh
+exits 0 p4d check -N1 --gpus-per-node=v100-32gb:8 cp.sh
+case $err in *P4D122*) fail "there is no such attention" ;; esac
 exits 0 p4d check -N1 --gpus-per-node=a40-48gb:8 volta.sh
 case $err in *P4D122*) fail "Ampere has a kernel" ;; esac
 

@@ -251,6 +251,13 @@ says "--kv-cache-dtype has no effect on training"
 exits 0 p4d estimate --workload serve --model llama-3.1-8b --gpu h100 --tp 2 --engine-tp 4
 says "--engine-tp has no effect on serving, only with --workload=rl"
 # reinforcement learning: what stands beside each other, and a fix that is enough
+# an option of the engine, which the training program does not heed; and one that p4d's choice of a program does not
+exits 0 p4d estimate llama3-70b --gpu=h100 --gpus=32 --workload=rl --framework=megatron --tp=8 --pp=4 --engine-tp=2 \
+	--gpu-memory-utilization=0.5 --swap=optimizer,params --reference=host --recompute=full --stored=int4
+prints "weights 18.53" "Verdict: fits"
+exits 5 p4d estimate llama3-8b --gpu h100 --attention unfused
+says "p4d: fix: --framework=megatron"
+
 rl="--workload rl --model qwen2.5-7b --framework deepspeed --zero-stage 2 --recompute full --seq-len 4096 --gpus-per-node 8 --gpu h100"
 # shellcheck disable=SC2086 # several options
 exits 12 p4d estimate $rl --gpu-memory-utilization 0.5
