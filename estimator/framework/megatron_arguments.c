@@ -315,7 +315,9 @@ static void add_memory(p4d_text *a, const p4d_request *r, const p4d_layout *l)
 	if (!l->te_wgrad)
 		add(a, "--no-gradient-accumulation-fusion");
 	if (!l->dropout)
-		add(a, "--hidden-dropout 0.0 --attention-dropout 0.0");
+		add(a, "--hidden-dropout 0.0");
+	if (!l->attention_dropout)
+		add(a, "--attention-dropout 0.0");
 	if (l->precision != P4D_FP32)
 		add(a, l->precision == P4D_FP16 ? "--fp16" : "--bf16");
 	if (l->precision == P4D_FP8)

@@ -287,7 +287,7 @@ static void saved(p4d_rows *rows, const p4d_megatron_again *r, p4d_megatron_grou
 static void add_scores(p4d_rows *rows, const p4d_megatron_again *r, const p4d_megatron_sizes *z)
 {
 	const p4d_layout *l = rows->layout;
-	const p4d_megatron_scores s = p4d_megatron__scores(l, z, l->dropout);
+	const p4d_megatron_scores s = p4d_megatron__scores(l, z, l->attention_dropout);
 
 	saved(rows, r, STATISTICS, "layer.scores", ACROSS, P4D_DT_BYTES, s.saved, l->heads / l->tp,
 	      p4d_times(rows, z->tokens, l->seq_len));

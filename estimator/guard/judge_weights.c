@@ -25,23 +25,15 @@ typedef struct least {
 } least;
 
 static const least leasts[] = {
-    {P4D_SEQ_LEN, ANY, true},
-    {P4D_MICRO_BATCH, ANY, true},
-    {P4D_EVAL_MICRO_BATCH, ANY, true},
-    {P4D_GLOBAL_BATCH, ANY, true},
-    {P4D_RECOMPUTE, ANY, true},
-    {P4D_DOCUMENT_LEN, ANY, true},
-    {P4D_PACKING, ANY, true},
-    {P4D_PADDING, ANY, true},
-    {P4D_ATTENTION, ANY, true},
-    {P4D_CHUNKED_LOSS, ANY, true},
-    {P4D_DROPOUT, ANY, true},
-    {P4D_LORA_DROPOUT, ANY, true},
-    {P4D_LORA_RANK, 1, true},
-    {P4D_OPTIMIZER, P4D_SGD, false},
-    {P4D_PARAM_DTYPE, P4D_PARAM_BF16, false},
-    {P4D_ADAPTER_DTYPE, ANY, false},
-    {P4D_FINETUNE, P4D_TUNE_QLORA, false},
+    {P4D_SEQ_LEN, ANY, true},          {P4D_MICRO_BATCH, ANY, true},
+    {P4D_EVAL_MICRO_BATCH, ANY, true}, {P4D_GLOBAL_BATCH, ANY, true},
+    {P4D_RECOMPUTE, ANY, true},        {P4D_DOCUMENT_LEN, ANY, true},
+    {P4D_PACKING, ANY, true},          {P4D_PADDING, ANY, true},
+    {P4D_ATTENTION, ANY, true},        {P4D_CHUNKED_LOSS, ANY, true},
+    {P4D_DROPOUT, ANY, true},          {P4D_ATTENTION_DROPOUT, ANY, true},
+    {P4D_LORA_DROPOUT, ANY, true},     {P4D_LORA_RANK, 1, true},
+    {P4D_OPTIMIZER, P4D_SGD, false},   {P4D_PARAM_DTYPE, P4D_PARAM_BF16, false},
+    {P4D_ADAPTER_DTYPE, ANY, false},   {P4D_FINETUNE, P4D_TUNE_QLORA, false},
     {P4D_QUANT, ANY, false}, /* take_least */
 };
 

@@ -121,6 +121,8 @@ static const p4d_heeds_reason reasons[P4D_OPTIONS][REASONS] = {
 			   {ANY, 0, "the loss is --chunked-loss, or PyTorch's", false}},
     [P4D_SWIGLU] = {{ANY, 0, "the kernel of SwiGLU is --compile's, or PyTorch's", false}},
     [P4D_DROPOUT] = {{ANY, 0, "p4d models these models without dropout", false}},
+    [P4D_ATTENTION_DROPOUT] = {{P4D_HEEDS_P4DTRAIN, NONE, "%s has fused attention only", false},
+			       {ANY, NONE, "p4d models these models without dropout", false}},
     [P4D_TE_WGRAD] = {{P4D_HEEDS_PYTORCH, NONE, "that is of Transformer Engine", false}},
     [P4D_ATTENTION_MASK] = {{P4D_HEEDS_P4DTRAIN, NONE, "%s's attention needs no mask", false},
 			    {ANY, NONE, "%s brings no attention mask to the GPU", false}},

@@ -235,6 +235,8 @@ static void fill_training(const p4d_request *r, uint64_t nodes, uint64_t gpus_pe
 	l->class_loss = p4d_class_loss_of(r);
 	p4d_layout__adapters(r, l);
 	l->attention_mask = p4d_framework_has(r, P4D_ATTENTION_MASK) && optional(r, P4D_ATTENTION_MASK, 1);
+	l->attention_dropout =
+	    p4d_framework_has(r, P4D_ATTENTION_DROPOUT) && optional(r, P4D_ATTENTION_DROPOUT, l->dropout);
 	l->half_moments = p4d_framework_value(r, P4D_OPTIMIZER_DTYPE) == P4D_STATE_HALF;
 	l->half_master = p4d_framework_value(r, P4D_MASTER_DTYPE) == P4D_STATE_HALF;
 	l->adam_copies_open = !p4d_is_set(r, P4D_ADAM_COPIES);

@@ -98,6 +98,7 @@ typedef struct p4d_layout {
 	int cp_comm;       /* P4D_CP_P2P without context parallelism */
 	uint64_t cp_heads; /* of P4D_CP_P2P: ranks that exchange heads; 1: none do */
 	bool sequence_parallel, optimizer_sharding, attention_mask;
+	bool attention_dropout; /* of the probabilities of unfused attention */
 	int zero_stage; /* what is sharded over dp*cp: 0 nothing, 1 optimizer, 2 gradients, 3 parameters, too
 			 */
 	uint64_t zero_bucket; /* elements of gradients that DeepSpeed reduces at once */

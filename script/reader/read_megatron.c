@@ -2,6 +2,7 @@
 /* Arguments of Megatron-LM's programs (megatron/training/arguments.py of Megatron-LM core_v0.16). */
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/text.h"
@@ -36,6 +37,7 @@ enum {
 	IMPLEMENTATION = P4D_READ_EXTRA(29),
 	HIERARCHY = P4D_READ_EXTRA(30), /* sizes of a2a and p2p */
 	GRAPH_SCOPE = P4D_READ_EXTRA(31),
+	ATTENTION_DROPOUT = P4D_READ_EXTRA(47), /* a share */
 };
 
 static const char *const norms[] = {"RMSNorm", "rmsnorm",   "LayerNorm", "layernorm", "rmsnorm",
@@ -142,6 +144,7 @@ const p4d_read_argument p4d_reader__megatron_arguments[] = {
     {"--no-create-attention-mask-in-dataloader", P4D_ATTENTION_MASK, "off", NULL},
     {"--dataloader-inter-document-masking", P4D_ATTENTION_MASK, "off", NULL},
     {"--hidden-dropout", P4D_DROPOUT, NULL, dropouts},
+    {"--attention-dropout", ATTENTION_DROPOUT, NULL, NULL},
     {"--num-experts", P4D_EXPERTS, NULL, NULL},
     {"--moe-router-topk", P4D_EXPERTS_PER_TOKEN, NULL, NULL},
     {"--moe-ffn-hidden-size", P4D_EXPERT_FFN, NULL, NULL},
@@ -489,6 +492,43 @@ static void finish_hierarchy(p4d_reading *r)
 				    sizes->text);
 }
 
+/* Only unfused attention holds a mask: with other kernels a share that is not known changes nothing. */
+static void settle_unknown_share(p4d_reading *r)
+{
+	unsigned kept = 0;
+
+	p4d_reader__forget(r, P4D_ATTENTION_DROPOUT);
+	if (is(r, P4D_ATTENTION, "unfused") || r->value[P4D_ATTENTION].unknown)
+		return;
+	p4d_reader__leave_out(r, P4D_ATTENTION_DROPOUT);
+	for (unsigned i = 0; i < r->unknowns; i++)
+		if (strcmp(r->unknown[i].name, "attention-dropout") != 0)
+			r->unknown[kept++] = r->unknown[i];
+	r->unknowns = kept;
+}
+
+/* Attention has a dropout of its own, with the same default as the hidden one. It is put where they differ.
+ */
+static void finish_dropout(p4d_reading *r)
+{
+	const p4d_read_value *share = extra(r, ATTENTION_DROPOUT);
+	const char *drops = NULL;
+
+	if (share->unknown)
+		settle_unknown_share(r);
+	if (p4d_reader__set(share)) {
+		drops = strtod(share->text, NULL) > 0 ? "on" : "off";
+		if (!is(r, P4D_DROPOUT, drops))
+			p4d_reader__put(r, P4D_ATTENTION_DROPOUT, share, "%s", drops);
+		return;
+	}
+	for (const p4d_read_default *d = r->reader->defaults; d && d->value; d++)
+		if (d->option == P4D_DROPOUT)
+			drops = d->value;
+	if (drops && !share->unknown && !is(r, P4D_DROPOUT, drops))
+		p4d_reader__put_default(r, P4D_ATTENTION_DROPOUT, "%s", drops);
+}
+
 void p4d_megatron__finish_training(p4d_reading *r)
 {
 	/* its own fusion, the default, keeps the softmax in fp32 as the unfused loss does */
@@ -499,6 +539,7 @@ void p4d_megatron__finish_training(p4d_reading *r)
 	finish_recomputation(r);
 	finish_fp8(r);
 	finish_hierarchy(r);
+	finish_dropout(r);
 	p4d_reader__graphs(r, extra(r, GRAPHS), extra(r, GRAPH_SCOPE));
 }
 

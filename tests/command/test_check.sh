@@ -616,3 +616,40 @@ case $(fix) in *global-batch*) fail "a batch does not say how many processes sta
 sed 's/^swift/NPROC_PER_NODE=8 &/' processes.sh >told.sh
 exits 0 p4d check told.sh
 prints "would pass: Qwen/Qwen3-8B on 1 node of 8 x h100-80gb"
+
+# Megatron-LM's unfused attention has a dropout of its own, on by default, which --hidden-dropout does not change
+cat >dropouts.sh <<'JOB'
+#!/bin/sh
+torchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 24 --hidden-size 2048 --num-attention-heads 16 --seq-length 8192 \
+	--max-position-embeddings 8192 --micro-batch-size 1 --global-batch-size 8 --bf16 --tensor-model-parallel-size 2 \
+	--vocab-size 50257 --tokenizer-type NullTokenizer --use-distributed-optimizer --attention-backend unfused DROPOUT
+JOB
+drops()
+{
+	sed "s/DROPOUT/$1/" dropouts.sh >"$2.sh"
+}
+drops "" both
+drops "--hidden-dropout 0" attention
+drops "--hidden-dropout 0 --attention-dropout 0.05" share
+drops "--attention-dropout 0" hidden
+drops "--hidden-dropout 0 --attention-dropout 0" neither
+one="p4d check --conf judge.conf -p h100 -N1 --gpus-per-node=8"
+for script in both attention share; do
+	refused P4D012 $one $script.sh
+done
+says "needs 80.2 of 79.1 GiB"
+exits 0 p4d read attention.sh
+prints "attention-dropout"
+exits 0 $one hidden.sh
+silent
+prints "43.1 of 79.1 GiB"
+exits 0 $one neither.sh
+silent
+prints "42.3 of 79.1 GiB"
+# other kernels hold no mask: what is not known of it matters not
+drops '--attention-dropout "$(share)"' unknown
+exits 0 $one unknown.sh
+says "P4D117" "attention-dropout"
+sed 's/unfused/flash/' unknown.sh >flash.sh
+exits 0 $one flash.sh
+silent

@@ -460,7 +460,7 @@ done <<EOF
 --framework megatron --tp 4 --shared-overlap off --imbalance 1 --token-dispatcher all-to-all --pad-experts off
 --framework megatron --tp 4 --recompute none --recompute-modules core_attn
 --framework megatron --tp 4 --compile off --chunked-loss off --packing off --token-slices 1 --adam-copies off --lora-dropout off
---framework fsdp --te-wgrad off --attention-mask off --shared-overlap off --recompute-modules core_attn --local-loss off --tp-grid 1,1,1
+--framework fsdp --te-wgrad off --attention-dropout off --attention-mask off --shared-overlap off --recompute-modules core_attn --local-loss off --tp-grid 1,1,1
 --framework p4d --compile off --attention-mask off --cuda-graphs none --adam-copies off
 --framework deepspeed --zero-stage 3 --autocast off --offload none --micro-batch 1 --eval-micro-batch 1
 EOF

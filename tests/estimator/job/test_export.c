@@ -33,6 +33,12 @@ static void megatron_arguments(void **state)
 			    "--recompute-granularity full --recompute-method "
 			    "uniform --recompute-num-layers 1 --attention-backend flash --hidden-dropout 0.0 "
 			    "--attention-dropout 0.0 --bf16");
+	build(MODEL_70B "tp=8 pp=2 framework=megatron attention-dropout=on", &r, &l);
+	assert_non_null(strstr(megatron_args(&r, &l, args, sizeof(args)), "--hidden-dropout 0.0"));
+	assert_null(strstr(args, "--attention-dropout"));
+	build(MODEL_70B "tp=8 pp=2 framework=megatron dropout=on attention-dropout=off", &r, &l);
+	assert_non_null(strstr(megatron_args(&r, &l, args, sizeof(args)), "--attention-dropout 0.0"));
+	assert_null(strstr(args, "--hidden-dropout"));
 	build(MODEL_70B "tp=4 pp=4 pipeline-split=19,21,21,19 framework=megatron", &r, &l);
 	assert_non_null(strstr(megatron_args(&r, &l, args, sizeof(args)),
 			       "--pipeline-model-parallel-layout Et*19|t*21|t*21|t*19L"));

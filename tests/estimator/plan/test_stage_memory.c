@@ -64,7 +64,17 @@ static void megatron_by_hand(void **state)
 	p4d_estimate dropped = estimate(&r, 1, 1, P4D_METHOD_PLAN, &l);
 	assert_int_equal(dropped.peak.part[P4D_PART_ACTIVATIONS] - unfused.peak.part[P4D_PART_ACTIVATIONS],
 			 2 * (3 * 4 * 32 * 32 + 2 * 32 * 64));
+	/* either alone */
+	set(&r, "attention-dropout", "off");
+	p4d_estimate hidden = estimate(&r, 1, 1, P4D_METHOD_PLAN, &l);
+	assert_int_equal(hidden.peak.part[P4D_PART_ACTIVATIONS] - unfused.peak.part[P4D_PART_ACTIVATIONS],
+			 2 * (2 * 32 * 64));
 	set(&r, "dropout", "off");
+	set(&r, "attention-dropout", "on");
+	p4d_estimate pairs = estimate(&r, 1, 1, P4D_METHOD_PLAN, &l);
+	assert_int_equal(pairs.peak.part[P4D_PART_ACTIVATIONS] - unfused.peak.part[P4D_PART_ACTIVATIONS],
+			 2 * (3 * 4 * 32 * 32));
+	set(&r, "attention-dropout", "off");
 	/* kept for one layer only, in its backward pass: not at the peak; the product is kept instead */
 	set(&r, "recompute", "selective");
 	p4d_estimate selective = estimate(&r, 1, 1, P4D_METHOD_PLAN, &l);

@@ -91,8 +91,9 @@ static const struct {
 	p4d_option option;
 	unsigned heeds;
 } judged[] = {
-    {P4D_PADDING, P4D_HEEDS_TRAIN},         /* seq-len is an upper bound then, which refuses no job */
-    {P4D_PARAM_DTYPE, P4D_HEEDS_DEEPSPEED}, /* that of the precision; any other one is refused */
+    {P4D_PADDING, P4D_HEEDS_TRAIN},              /* seq-len is an upper bound then, which refuses no job */
+    {P4D_PARAM_DTYPE, P4D_HEEDS_DEEPSPEED},      /* that of the precision; any other one is refused */
+    {P4D_ATTENTION_DROPOUT, P4D_HEEDS_MEGATRON}, /* of unfused attention: test_stage_memory has it */
     /* the loss of models of several parts; test_guard_script has some */
     {P4D_TRANSFORMERS, P4D_HEEDS_FSDP | P4D_HEEDS_DEEPSPEED},
 };
