@@ -73,7 +73,7 @@ static const struct {
 
 static void take_pieces(megatron_step *p, taken_blocks *into, uint64_t bytes, uint64_t piece)
 {
-	for (; piece && bytes > piece; bytes -= piece)
+	for (; piece && bytes > piece && !p->a.overflow; bytes -= piece)
 		take(p, into, piece);
 	take(p, into, bytes);
 }

@@ -265,7 +265,8 @@ void p4d_megatron__size_ffn(const p4d_rows *rows, p4d_megatron_sizes *z)
 {
 	const p4d_wide all = z->tokens * ((p4d_wide)z->h + z->up + 3 * (p4d_wide)z->F);
 	bool known = false;
-	block_memory own, *ffn = p4d_plan_memo_numbers(rows->memo, rows->layout, rows->gpu, &known);
+	block_memory own = {.backward = 0},
+		     *ffn = p4d_plan_memo_numbers(rows->memo, rows->layout, rows->gpu, &known);
 	p4d_tape tape;
 
 	_Static_assert(sizeof(own) <= P4D_PLAN_MEMO_BYTES, "a memo has room for a block");

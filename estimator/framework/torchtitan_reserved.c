@@ -267,8 +267,10 @@ static void run_backward_of_layer(titan_blocks *p, uint32_t i, bool accumulated)
 	forget_gathered(p);
 	gather(p, i ? p->layer_bytes : p->table_bytes);
 	if (p->again) {
-		give(p, &p->saves, p->saves.count - selected(p)); /* recomputed here as the rest is */
-		input = p->saves.of[--p->saves.count];
+		const unsigned kept = selected(p);
+		/* recomputed here as the rest is */
+		give(p, &p->saves, p->saves.count > kept ? p->saves.count - kept : 0);
+		input = p->saves.count ? p->saves.of[--p->saves.count] : 0;
 		p4d_torch_blocks__forward(&p->b, &p->tape, P4D_TORCH_AGAIN, input, true, NULL);
 	} else {
 		p4d_torch_blocks__get(&p->b, &p->tape, &p->saves);

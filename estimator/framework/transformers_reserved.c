@@ -178,7 +178,7 @@ static void take_buckets(p4d_reserved *r)
 
 	if (!r->full) {
 		p4d_wide left = (p4d_wide)r->trained * p4d_transformers__adapters(r->l);
-		for (; left > 0; left -= bucket) {
+		for (; left > 0 && !r->main.overflow; left -= bucket) {
 			bucket = left < 25 * MIB ? left : 25 * MIB;
 			p4d_reserved__take(r, NULL, bucket);
 		}
@@ -255,7 +255,7 @@ static void run_forward(p4d_reserved *r)
 	call(r, r->engine->before_forward, 0);
 	begin(r);
 	call(r, r->engine->after_forward, 0);
-	state = r->inputs.of[r->inputs.count - 3];
+	state = r->inputs.count >= 3 ? r->inputs.of[r->inputs.count - 3] : 0;
 	for (uint32_t i = 0; i < r->layers; i++) {
 		if (i < 2)
 			write_layer(r, i);

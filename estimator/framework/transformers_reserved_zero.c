@@ -130,6 +130,7 @@ static void load_windows(p4d_reserved *r)
 
 	p4d_reserved__each_trained(r, count);
 	z->share = (z->all + r->l->dp - 1) / r->l->dp;
+	z->share = z->share ? z->share : 1; /* adapters of experts alone, which are not listed */
 	z->from = z->share * (r->l->dp - 1);
 	z->to = z->all;
 	p4d_reserved__each_trained(r, find_own);

@@ -141,6 +141,9 @@ static uint64_t trained(const p4d_plan *plan)
 	return most;
 }
 
+/* No GPU has as much: what is played is then no answer, and players need not bear such sizes. */
+#define MOST_PLAYED ((uint64_t)1 << 44)
+
 /* It is no less than what its buffers take. */
 uint64_t p4d_memory_reserved(const p4d_layout *layout, const p4d_gpu *gpu, uint32_t stage)
 {
@@ -148,7 +151,7 @@ uint64_t p4d_memory_reserved(const p4d_layout *layout, const p4d_gpu *gpu, uint3
 	p4d_plan plan;
 
 	if (!framework->reserved || !p4d_on_gpu(layout->device) ||
-	    p4d_plan_build(layout, gpu, stage, &plan, NULL) < 0)
+	    p4d_plan_build(layout, gpu, stage, &plan, NULL) < 0 || trained(&plan) > MOST_PLAYED)
 		return 0;
 	const uint64_t bytes = framework->reserved(layout, &plan);
 	return bytes && bytes < trained(&plan) ? trained(&plan) : bytes;

@@ -258,6 +258,17 @@ prints "weights 18.53" "Verdict: fits"
 exits 5 p4d estimate llama3-8b --gpu h100 --attention unfused
 says "p4d: fix: --framework=megatron"
 
+# sizes at which a played allocator lost count, divided by zero or took seconds
+small="--heads 2 --kv-heads 2 --head-dim 8"
+for options in "olmoe-1b-7b --framework deepspeed --zero-stage 2 --model-code transformers --finetune lora --lora-targets gate_proj" \
+	"llama3-8b --framework fsdp --recompute selective --layers 1 --hidden 512 --ffn 8388608 $small --vocab 1 --seq-len 1024 --micro-batch 65536" \
+	"qwen3-8b --layers 4 --hidden 1048576 --ffn 1 $small --seq-len 8192 --micro-batch 65536 --framework fsdp --model-code transformers --recompute full --packing on" \
+	"llama3-8b --framework megatron --ffn 1 --hidden 1048576 --layers 192 --pp 8 --micro-batch 1 --global-batch 64"; do
+	# shellcheck disable=SC2086 # words
+	p4d estimate --gpu h100 --gpus 8 $options >"$work/out" 2>&1
+	[ $? -lt 100 ] || fail "p4d estimate $options: $(tail -3 "$work/out")"
+done
+
 rl="--workload rl --model qwen2.5-7b --framework deepspeed --zero-stage 2 --recompute full --seq-len 4096 --gpus-per-node 8 --gpu h100"
 # shellcheck disable=SC2086 # several options
 exits 12 p4d estimate $rl --gpu-memory-utilization 0.5
