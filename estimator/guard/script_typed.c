@@ -197,6 +197,9 @@ static void settle_option(typed *t, p4d_option option)
 			      is_typed(t->request, P4D_MODEL) && v->argument &&
 			      t->full.origin[option] == P4D_BY_MODEL;
 
+	/* no argument: what is installed, which its user knows */
+	if (option == P4D_TRANSFORMERS)
+		return;
 	/* only its user knows what their own program does without an argument */
 	if (t->reading->told && (!v->argument || t->reading->by_default[option]))
 		return;

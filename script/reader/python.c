@@ -22,22 +22,52 @@ static bool in_bin(const char *path, const char *name, char *directory, size_t s
 
 static void take_directory(p4d_read_python *python, const char *directory)
 {
+	python->pinned.major = 0; /* it went into another one, maybe */
 	if (*python->directory && strcmp(python->directory, directory) != 0)
 		python->unknown = true; /* which one depends on what p4d does not see */
 	snprintf(python->directory, sizeof(python->directory), "%s", directory);
 }
 
-void p4d_reader__python_file(p4d_read_python *python, const char *path)
+/* What runs behind it may be of another environment, or of none. */
+static void leave_directory(p4d_read_python *python)
+{
+	python->pinned.major = 0;
+	python->left = python->left || *python->directory;
+}
+
+void p4d_reader__python_file(p4d_read_python *python, const char *path, const char *text, size_t length)
+{
+	static const char sets[] = "VIRTUAL_ENV=";
+	char directory[sizeof(python->directory)];
+
+	if (!in_bin(path, "activate", directory, sizeof(directory)))
+		return;
+	take_directory(python, directory);
+	python->sets = text && memmem(text, length, sets, strlen(sets));
+}
+
+void p4d_reader__python_unread(p4d_read_python *python, const char *path)
 {
 	char directory[sizeof(python->directory)];
 
-	if (in_bin(path, "activate", directory, sizeof(directory)))
-		take_directory(python, directory);
+	if (!in_bin(path, "activate", directory, sizeof(directory)) ||
+	    strcmp(directory, python->directory) != 0)
+		leave_directory(python);
+}
+
+static bool is_among(p4d_value word, const char *const *names)
+{
+	while (*names && !p4d_value_is(word, *names))
+		names++;
+	return *names;
 }
 
 void p4d_reader__python_command(p4d_read_python *python, const p4d_value *words, size_t count)
 {
-	static const char *const others[] = {"conda", "mamba", "micromamba", "module", "ml", "spack"};
+	static const char *const others[] = {"conda", "mamba", "micromamba", "module",
+					     "ml",    "spack", "deactivate"};
+	static const char *const asks[] = {"avail", "clean", "config", "create", "help",   "info", "list",
+					   "show",  "shell", "search", "spider", "whatis", NULL};
 	enum { CONDAS = 3, OTHERS = sizeof(others) / sizeof(*others) };
 	char path[sizeof(python->directory)];
 	size_t which = 0;
@@ -47,37 +77,93 @@ void p4d_reader__python_command(p4d_read_python *python, const p4d_value *words,
 	if (!count || which == OTHERS)
 		return;
 	python->changed = true; /* what sbatch's own environment has may not run */
-	if (count < 3 || which >= CONDAS || !p4d_value_is(words[1], "activate"))
+	if (count > 1 && is_among(words[1], asks))
 		return;
+	if (count < 3 || which >= CONDAS || !p4d_value_is(words[1], "activate")) {
+		leave_directory(python);
+		return;
+	}
 	if (words[2].length < sizeof(path) && !p4d_value_unknown(words[2]) &&
-	    *p4d_value_text(words[2], path, sizeof(path)) == '/')
+	    *p4d_value_text(words[2], path, sizeof(path)) == '/') {
 		take_directory(python, path);
-	else
+		python->sets = false;
+	} else {
+		leave_directory(python);
 		python->unknown = true;
+	}
 }
 
-/* pip install, uv pip install, python -m pip install */
-static bool installs(const p4d_value *words, size_t count)
-{
-	static const char *const names[] = {"pip", "pip3", "uv", "python", "python3"};
-	enum { NAMES = sizeof(names) / sizeof(*names), OF_PYTHON = 3 };
-	char path[256];
-	bool pip = false;
+/* A command that installs packages: its words behind the program's name, and what is known of it. */
+typedef struct installation {
+	const p4d_value *words;
+	size_t count;
+	char directory[256]; /* of /opt/venv/bin/pip; "": what is active */
+	bool plain;          /* one that p4d can tell the release of */
+	bool adds;
+	bool harms; /* may change transformers, too */
+} installation;
 
-	if (!count || p4d_value_unknown(words[0]) || words[0].length >= sizeof(path))
-		return false;
-	p4d_value_text(words[0], path, sizeof(path));
-	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
-	size_t which = 0;
-	while (which < NAMES && strcmp(name, names[which]) != 0)
-		which++;
-	if (which == NAMES)
-		return false;
-	for (size_t i = 1; i < count; i++) {
-		pip = pip || p4d_value_is(words[i], "pip");
-		if (p4d_value_is(words[i], "install"))
-			return which < OF_PYTHON || pip;
+/* The last part of a program's path, if it is one of a few; its directory is kept. NULL: another one. */
+static const char *installer(installation *in, p4d_value program)
+{
+	static const char *const names[] = {"pip",    "pip3", "python",   "python3", "uv",           "poetry",
+					    "pipenv", "pdm",  "pip-sync", "pixi",    "easy_install", "rye"};
+	char path[256];
+
+	if (program.length >= sizeof(path))
+		return NULL;
+	const char *slash = strrchr(p4d_value_text(program, path, sizeof(path)), '/');
+	const char *const name = slash ? slash + 1 : path;
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+		/* python3.11 and pip3.11 may be of another Python than the one that runs */
+		const size_t length = strlen(names[i]);
+		if (strncmp(name, names[i], length) != 0 ||
+		    name[length + strspn(name + length, ".0123456789")])
+			continue;
+		if (name[length] && i + 1 < sizeof(names) / sizeof(*names) && !strcmp(name, names[i + 1]))
+			continue;
+		in->plain =
+		    !name[length] && !p4d_value_unknown(program) &&
+		    (!slash || (*path == '/' && in_bin(path, name, in->directory, sizeof(in->directory))));
+		return names[i];
 	}
+	return NULL;
+}
+
+/* Whether a command installs something. */
+static bool installs(installation *in, const p4d_value *words, size_t count)
+{
+	static const char *const verbs[] = {"install", "uninstall", "sync", NULL};
+	static const char *const others[] = {"venv",    "cache",     "lock",   "python", "tool",  "self",
+					     "version", "--version", "export", "tree",   "build", NULL};
+	const char *const name = count ? installer(in, words[0]) : NULL;
+	size_t at = 1;
+
+	if (!name) { /* $PIP install */
+		for (at = 1; at < count && p4d_value_unknown(words[0]) && !in->harms; at++)
+			in->harms = is_among(words[at], verbs);
+		return in->harms;
+	}
+	if (!strncmp(name, "python", 6)) {
+		while (at < count && !p4d_value_is(words[at], "-m"))
+			at++;
+		if (at + 1 >= count || !p4d_value_is(words[at + 1], "pip"))
+			return false;
+		at += 2;
+	} else if (!strcmp(name, "uv") && count > 1 && p4d_value_is(words[1], "pip")) {
+		at = 2;
+	} else if (strcmp(name, "pip") != 0 && strcmp(name, "pip3") != 0) {
+		in->harms = count > 1 && !is_among(words[1], others);
+		return in->harms;
+	}
+	for (size_t i = at; i < count; i++)
+		if (is_among(words[i], verbs)) {
+			in->adds = p4d_value_is(words[i], "install");
+			in->words = words + i + 1;
+			in->count = count - i - 1;
+			in->plain = in->plain && i == at;
+			return true;
+		}
 	return false;
 }
 
@@ -89,32 +175,136 @@ static const char *wanted_release(const char *requirement)
 
 	if (strstr(requirement, "/transformers")) /* a repository or a folder */
 		return "";
-	if (strncmp(requirement, name, strlen(name)) != 0 || (*rest && !strchr("[=<>!~@ ", *rest)))
+	if (strncmp(requirement, name, strlen(name)) != 0 || (*rest && !strchr("[=<>!~@; ", *rest)))
 		return NULL;
 	if (*rest == '[')
 		rest = strchr(rest, ']') ? strchr(rest, ']') + 1 : "";
 	return rest;
 }
 
-void p4d_reader__python_install(p4d_read_python *python, const p4d_shell *shell, const p4d_value *words,
+/* Whether a package needs no transformers, so that installing it leaves the release as it is. */
+static bool is_apart(const char *requirement)
+{
+	static const char *const names[] = {
+	    "accelerate",    "bitsandbytes",    "datasets",    "deepspeed",    "einops",       "evaluate",
+	    "flash-attn",    "flash_attn",      "hydra-core",  "liger-kernel", "ninja",        "nltk",
+	    "numpy",         "omegaconf",       "packaging",   "pandas",       "pip",          "protobuf",
+	    "pyyaml",        "huggingface_hub", "rouge-score", "safetensors",  "scikit-learn", "scipy",
+	    "sentencepiece", "setuptools",      "tensorboard", "tiktoken",     "tokenizers",   "torch",
+	    "torchaudio",    "torchvision",     "tqdm",        "triton",       "wandb",        "wheel",
+	    "xformers"};
+	const size_t length = strcspn(requirement, "[=<>!~@; ");
+
+	if (strchr(requirement, '@'))
+		return false;
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+		if (strlen(names[i]) == length && !memcmp(names[i], requirement, length))
+			return true;
+	return false;
+}
+
+/* How many words an option is that changes neither where packages go nor which; 0: it may. */
+static size_t plain_option(p4d_value word)
+{
+	static const char *const alone[] = {"-q",
+					    "-qq",
+					    "-U",
+					    "-qU",
+					    "-Uq",
+					    "-v",
+					    "-I",
+					    "--quiet",
+					    "--upgrade",
+					    "--verbose",
+					    "--pre",
+					    "--no-cache-dir",
+					    "--no-cache",
+					    "--no-deps",
+					    "--force-reinstall",
+					    "--ignore-installed",
+					    "--no-build-isolation",
+					    "--disable-pip-version-check",
+					    "--no-input",
+					    "--no-index",
+					    "--prefer-binary",
+					    "--break-system-packages",
+					    NULL};
+	static const char *const valued[] = {
+	    "-i",          "-f",        "--index-url",    "--extra-index-url", "--find-links",
+	    "--timeout",   "--retries", "--progress-bar", "--trusted-host",    "--root-user-action",
+	    "--cache-dir", NULL};
+	char text[96];
+
+	if (is_among(word, alone))
+		return 1;
+	if (is_among(word, valued))
+		return 2;
+	p4d_value_text(word, text, sizeof(text));
+	for (size_t i = 2; valued[i]; i++)
+		if (!strncmp(text, valued[i], strlen(valued[i])) && text[strlen(valued[i])] == '=')
+			return 1;
+	return 0;
+}
+
+/* The release that "==4.57.1" names; 0: none for sure, as behind a marker. */
+static p4d_read_release exact_release(const char *wanted)
+{
+	p4d_read_release release = {.major = 0};
+	char *end;
+
+	if (strncmp(wanted, "==", 2) != 0 || wanted[2 + strspn(wanted + 2, "0123456789.abcdeoprstv*")])
+		return release;
+	release.major = strtoul(wanted + 2, &end, 10);
+	release.minor = *end == '.' ? strtoul(end + 1, NULL, 10) : 0;
+	return release;
+}
+
+/* Reads the words of an installation. */
+static p4d_read_release installed(installation *in, const p4d_shell *shell)
+{
+	p4d_read_release release = {.major = 0};
+	char text[96];
+
+	for (size_t i = 0; i < in->count; i++) {
+		const char *const word = p4d_value_text(in->words[i], text, sizeof(text));
+		const char *const wanted = wanted_release(word);
+		p4d_read_given given = {.name = "transformers"};
+		const size_t option = *word == '-' ? plain_option(in->words[i]) : 1;
+		in->plain = in->plain && option && !p4d_value_unknown(in->words[i]);
+		in->harms = in->harms || !option || (*word != '-' && (wanted || !is_apart(word)));
+		i += option > 1;
+		if (*word == '-' || !wanted)
+			continue;
+		release = exact_release(wanted);
+		p4d_reader__place(shell, in->words[i], &given);
+		release.place = (p4d_read_value){.file = given.file, .line = given.line};
+	}
+	return release;
+}
+
+bool p4d_reader__python_install(p4d_read_python *python, p4d_shell *shell, const p4d_value *words,
 				size_t count, bool certain)
 {
-	char text[96], *end;
+	installation in = {.count = 0};
 
-	for (size_t i = installs(words, count) ? 1 : count; i < count; i++) {
-		const char *release = wanted_release(p4d_value_text(words[i], text, sizeof(text)));
-		p4d_read_given given = {.name = "transformers"};
-		if (!release)
-			continue;
+	if (!installs(&in, words, count))
+		return false;
+	const p4d_read_release release = installed(&in, shell);
+	if (!in.harms)
+		return true;
+	python->reinstalled = true;
+	python->pinned = release;
+	python->pinned_at = p4d_shell_commands(shell);
+	snprintf(python->pinned_in, sizeof(python->pinned_in), "%s", in.directory);
+	if (!certain || !in.plain || !in.adds)
 		python->pinned.major = 0;
-		python->reinstalled = true;
-		if (!certain || p4d_value_unknown(words[i]) || strncmp(release, "==", 2) != 0)
-			continue;
-		p4d_reader__place(shell, words[i], &given);
-		python->pinned = (p4d_read_release){.place = {.file = given.file, .line = given.line}};
-		python->pinned.major = strtoul(release + 2, &end, 10);
-		python->pinned.minor = *end == '.' ? strtoul(end + 1, NULL, 10) : 0;
-	}
+	return true;
+}
+
+void p4d_reader__python_otherwise(p4d_read_python *python, uint32_t since)
+{
+	if (python->pinned_at > since)
+		python->pinned.major = 0;
 }
 
 /* The program that starts it, /opt/venv/bin/torchrun, is of an environment, too. */
@@ -198,6 +388,36 @@ static bool find_environment(p4d_shell *shell, const p4d_reader_host *host, cons
 	return of_environment(shell, python, directory, size);
 }
 
+/* Whether a release that the script installs goes where the program runs. */
+static bool is_pinned(const p4d_read_python *python, const p4d_launch *launch, const p4d_value *words,
+		      const char *directory)
+{
+	char own[sizeof(python->directory)];
+	const char *const in = *python->pinned_in ? python->pinned_in : python->directory;
+
+	if (of_program(launch, words, own, sizeof(own)))
+		return !strcmp(in, own);
+	return !*python->pinned_in || !strcmp(in, directory);
+}
+
+/* Whether packages are found elsewhere first, or the environment was left as venvs are. */
+static bool is_elsewhere(p4d_shell *shell, const p4d_read_python *python, const p4d_launch *launch,
+			 const p4d_value *words, bool of_program)
+{
+	static const char *const first[] = {"PYTHONPATH", "PYTHONHOME"};
+	p4d_value value;
+	char text[16];
+
+	for (size_t i = 0; i < sizeof(first) / sizeof(*first); i++) {
+		if (p4d_shell_exported(shell, first[i], &value) && value.length)
+			return true;
+		for (const p4d_value *word = words; word < launch->words; word++) /* env PYTHONPATH=src */
+			if (!strncmp(p4d_value_text(*word, text, sizeof(text)), first[i], strlen(first[i])))
+				return true;
+	}
+	return !of_program && python->sets && !p4d_shell_variable(shell, "VIRTUAL_ENV", &value);
+}
+
 bool p4d_reader__python_directory(p4d_shell *shell, const p4d_reader_host *host,
 				  const p4d_read_python *python, const p4d_launch *launch,
 				  const p4d_value *words, char *directory, size_t size)
@@ -236,6 +456,23 @@ static p4d_read_release find_release(p4d_shell *shell, const p4d_reader_host *ho
 	return found.major >= FIRST_RELEASE && found.major <= LAST_RELEASE ? found : none;
 }
 
+/* The release that runs. directory: of the environment, "" if it is not known. */
+static p4d_read_release running(p4d_shell *shell, const p4d_reader_host *host, const p4d_read_python *python,
+				const p4d_launch *launch, const p4d_value *words, const char *directory)
+{
+	const p4d_read_release none = {.major = 0};
+	char own[sizeof(python->directory)];
+	const bool by_path = of_program(launch, words, own, sizeof(own));
+
+	if (launch->container || is_elsewhere(shell, python, launch, words, by_path))
+		return none;
+	if (python->reinstalled)
+		return is_pinned(python, launch, words, directory) ? python->pinned : none;
+	if (!*directory || (python->left && !by_path))
+		return none;
+	return find_release(shell, host, directory);
+}
+
 static void find_trl(p4d_reading *r, p4d_shell *shell, const p4d_reader_host *host, const char *directory)
 {
 	/* the first that its documentation has; releases are told apart by it, as no file has their number */
@@ -269,17 +506,14 @@ void p4d_reader__python_release(p4d_reading *r, p4d_shell *shell, const p4d_read
 {
 	const bool fsdp = p4d_reader__is(&r->value[P4D_FRAMEWORK], "fsdp") && r->reader->released;
 	p4d_read_release release = {.major = 0};
-	char directory[sizeof(python->directory)];
+	char directory[sizeof(python->directory)] = "";
 
 	if (!p4d_reader__is(&r->value[P4D_MODEL_CODE], "transformers"))
 		return;
 	const bool found = find_environment(shell, host, python, launch, words, directory, sizeof(directory));
 	if (found && r->reader->trl)
 		find_trl(r, shell, host, directory);
-	if (python->reinstalled && !launch->container)
-		release = python->pinned;
-	else if (found)
-		release = find_release(shell, host, directory);
+	release = running(shell, host, python, launch, words, found ? directory : "");
 	if (fsdp)
 		r->reader->released(r, &release);
 	if (release.major >= FIRST_RELEASE && release.major <= LAST_RELEASE &&

@@ -85,8 +85,9 @@ static void say_unread(p4d_reading *r, const char *path, const char *what)
 
 static bool unread(void *context, const char *path)
 {
-	const reading_state *state = context;
+	reading_state *state = context;
 
+	p4d_reader__python_unread(&state->python, path);
 	if (finds_programs(path))
 		return false;
 	say_unread(state->reading, path, "sets");
@@ -368,8 +369,10 @@ static void run_command(void *context, p4d_shell *shell, const p4d_value *words,
 	p4d_launch launch;
 
 	p4d_reader__python_command(&state->python, words, count);
-	p4d_reader__python_install(&state->python, shell, words, count, certain);
+	const bool installs = p4d_reader__python_install(&state->python, shell, words, count, certain);
 	p4d_reader__launch(words, count, &launch);
+	if (!installs && !launch.container && launch.count && launch.words != words)
+		p4d_reader__python_install(&state->python, shell, launch.words, launch.count, false);
 	if ((!launch.count && !launch.shell_input) || submits(state, shell, &launch))
 		return;
 	const p4d_value nodes = state->nodes, gpus = state->gpus_per_node, step = state->step_nodes;
@@ -456,8 +459,9 @@ static const char *file(void *context, const char *path, size_t *length)
 	reading_state *state = context;
 	const p4d_shell_host *host = &state->host->shell;
 
-	p4d_reader__python_file(&state->python, path);
-	return host->file ? host->file(host->context, path, length) : NULL;
+	const char *const text = host->file ? host->file(host->context, path, length) : NULL;
+	p4d_reader__python_file(&state->python, path, text, text ? *length : 0);
+	return text;
 }
 
 /* Whether a script has commands behind a line. */
@@ -474,6 +478,13 @@ static bool goes_on(const char *text, size_t length, uint32_t line)
 			return true;
 	}
 	return false;
+}
+
+static void otherwise(void *context, uint32_t since)
+{
+	reading_state *state = context;
+
+	p4d_reader__python_otherwise(&state->python, since);
 }
 
 static void left(void *context, p4d_shell *shell, p4d_value exit)
@@ -529,7 +540,7 @@ void p4d_reader_read(p4d_reading *reading, const p4d_reader_host *host, const p4
 			       .name = name,
 			       .text = text,
 			       .length = length};
-	const p4d_shell_host own = {&state, variable, file, unread, run_command, left};
+	const p4d_shell_host own = {&state, variable, file, unread, run_command, left, otherwise};
 
 	*reading = (p4d_reading){.reader = NULL};
 	p4d_reader__told(&state.told, host, text, length);

@@ -346,15 +346,23 @@ typedef struct p4d_read_python {
 	bool changed;        /* something else changes what is found */
 	/* of transformers, that the script installs; reinstalled: one does, maybe, and p4d knows not which */
 	p4d_read_release pinned;
+	char pinned_in[256]; /* the environment whose pip it was; "": the active one */
+	uint32_t pinned_at;  /* p4d_shell_commands */
 	bool reinstalled;
+	bool left; /* something behind the activation may make another one run */
+	bool sets; /* its activation sets VIRTUAL_ENV, which it has until it is left */
 } p4d_read_python;
 
-/* A file that the script reads, and a command that it runs. */
-void p4d_reader__python_file(p4d_read_python *python, const char *path);
+/* A file that the script reads (text NULL: it cannot be), one of commands that p4d cannot read, and a command
+ * that it runs. */
+void p4d_reader__python_file(p4d_read_python *python, const char *path, const char *text, size_t length);
+void p4d_reader__python_unread(p4d_read_python *python, const char *path);
 void p4d_reader__python_command(p4d_read_python *python, const p4d_value *words, size_t count);
-/* `pip install transformers==4.57.1`; certain: it is run. */
-void p4d_reader__python_install(p4d_read_python *python, const p4d_shell *shell, const p4d_value *words,
+/* `pip install transformers==4.57.1`; certain: it is run. False: it installs nothing. */
+bool p4d_reader__python_install(p4d_read_python *python, p4d_shell *shell, const p4d_value *words,
 				size_t count, bool certain);
+/* The commands behind the first `since` may have failed: the script says what to do then. */
+void p4d_reader__python_otherwise(p4d_read_python *python, uint32_t since);
 /* The directory of the environment that runs a program; false: it is not known. words: of the whole command.
  */
 bool p4d_reader__python_directory(p4d_shell *shell, const p4d_reader_host *host,

@@ -51,6 +51,9 @@ typedef struct p4d_shell_host {
 	/* An exit before the script's end, which no test that is not known decides about. NULL: nobody asks.
 	 */
 	void (*left)(void *context, p4d_shell *shell, p4d_value exit);
+	/* What the script does if a command behind the first `since` (p4d_shell_commands) failed is left out:
+	 * `pip install x || pip install y`. Not told of `|| exit`. NULL: nobody asks. */
+	void (*otherwise)(void *context, uint32_t since);
 } p4d_shell_host;
 
 enum {
@@ -78,6 +81,8 @@ uint64_t p4d_shell_work_left(const p4d_shell_limits *limits);
 
 /* For p4d_shell_host.command alone, with the shell it was given. */
 
+/* How many commands the host was told of, this one included. */
+uint32_t p4d_shell_commands(const p4d_shell *shell);
 /* Reads a script that a command runs: words[0] is its path, the others its arguments. False if it cannot be
  * read, or lies deeper than `levels` scripts. */
 bool p4d_shell_script(p4d_shell *shell, const p4d_value *words, size_t count, int levels);

@@ -312,6 +312,7 @@ static p4d_shell_status execute(p4d_shell *sh, const p4d_shell_source *s, p4d_sh
 	if (sh->host->command && p4d_shell__work(sh, 48)) {
 		const p4d_shell_redirection *before = sh->redirection;
 		sh->redirection = r;
+		sh->commands++;
 		sh->host->command(sh->host->context, sh, all->at + first, all->count - first,
 				  mode == P4D_SHELL_RUN && !sh->perhaps);
 		sh->redirection = before;
@@ -423,6 +424,11 @@ const char *p4d_shell_read(const p4d_shell_host *host, const p4d_shell_limits *l
 	if (sh->exited && host->left)
 		host->left(host->context, sh, sh->exit);
 	return sh->stopped;
+}
+
+uint32_t p4d_shell_commands(const p4d_shell *sh)
+{
+	return sh->commands;
 }
 
 uint64_t p4d_shell_work_left(const p4d_shell_limits *limits)

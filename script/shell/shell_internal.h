@@ -138,7 +138,8 @@ struct p4d_shell {
 	bool broke_loop;     /* by break */
 	int depth, level;    /* of recursion; of scripts that run scripts */
 	int in_function;
-	int branches; /* that are read and may not be taken */
+	uint32_t commands; /* that the host was told of */
+	int branches;      /* that are read and may not be taken */
 	uint32_t files, unknowns;
 	const char *file[P4D_SHELL_FILES];
 	const char *unknown[P4D_SHELL_UNKNOWNS];

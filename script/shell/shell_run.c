@@ -385,6 +385,7 @@ static p4d_shell_status pipeline(p4d_shell *sh, p4d_shell_source *s, p4d_shell_m
 /* Commands joined by && and ||. What is taken to succeed goes on after && and not after ||. */
 static p4d_shell_status and_or(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mode mode)
 {
+	const uint32_t since = sh->commands;
 	p4d_shell_status status = pipeline(sh, s, mode);
 
 	for (;;) {
@@ -395,6 +396,8 @@ static p4d_shell_status and_or(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mod
 		p4d_shell__advance(sh, s);
 		p4d_shell__advance(sh, s);
 		p4d_shell__lines(sh, s);
+		if (c == '|' && sh->host->otherwise && !looking_at(s, "exit"))
+			sh->host->otherwise(sh->host->context, since);
 		p4d_shell_status known = status == P4D_SHELL_TAKEN ? P4D_SHELL_TRUE : status;
 		p4d_shell_mode next = p4d_shell__branch(mode, known, c == '&');
 		p4d_shell_status result = pipeline(sh, s, next);

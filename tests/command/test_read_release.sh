@@ -78,8 +78,55 @@ installed "" "pip install -U transformers"
 installed "" "pip install 'transformers>=4.50'"
 installed "" "pip install git+https://github.com/huggingface/transformers@v4.49.0"
 installed "" "[ -e \$SCRATCH/x ] || pip install transformers==4.51.3"
-script "source old/bin/activate" "pip install sentence-transformers==3.1 transformers-stream-generator==0.0.5" "$run"
+installed 4.51 "pip install transformers==4.51.3 || exit 1"
+installed 4.51 "$work/old/bin/pip install transformers==4.51.3"
+installed 4.51 "pip install transformers==4.51.3" "pip install -U wandb"
+# Another environment's, behind a marker, elsewhere, or not for sure.
+installed "" "/opt/vllm/bin/pip install transformers==4.51.3"
+installed "" "python -m venv /tmp/e; /tmp/e/bin/pip install transformers==4.51.3"
+installed "" "pip install --target=/x transformers==4.51.3"
+installed "" "pip install -t /opt/x transformers==4.51.3"
+installed "" "pip install --prefix /x transformers==4.51.3"
+installed "" "pip install --prefix=/x transformers==4.51.3"
+installed "" "pip install \"transformers==4.51.3; python_version<\\\"3.10\\\"\""
+installed "" "pip install transformers==4.51.3 || pip install transformers"
+installed "" "pip install transformers==4.51.3 && true || pip install transformers"
+installed "" "pip3.9 install transformers==4.51.3"
+installed "" "srun pip install transformers==4.51.3"
+installed "" "pip install transformers==4.51.3; . new/bin/activate"
+installed "" "pip install transformers==4.51.3; conda activate train"
+installed "" "pip install transformers==4.51.3; . \$SCRATCH/env/bin/activate"
+installed "" "pip install transformers==4.51.3; pip install -U trl"
+script "/opt/vllm/bin/pip install transformers==4.51.3" ". new/bin/activate" "$run"
+finds ""
+script "pip install transformers==4.51.3" ". new/bin/activate" "$run"
+finds ""
+# What changes the environment behind its activation, which its file does not say.
+for change in "pip install -U -r requirements.txt" "pip install -r requirements.txt" "pip install -U trl" "pip install -e ." \
+	"uv sync" deactivate "module load python" "export PYTHONPATH=/x:\$PYTHONPATH" "pip uninstall -y transformers" "pip-sync requirements.txt" "poetry install" \
+	"pip install sentence-transformers==3.1 transformers-stream-generator==0.0.5" "srun pip install -r requirements.txt" \
+	". \$SCRATCH/env/bin/activate" "conda deactivate" "\$PIP install -r requirements.txt"; do
+	script ". old/bin/activate" "$change" "$run"
+	finds ""
+done
+for change in "pip install -q --upgrade pip" "pip install flash-attn==2.7 wandb --no-build-isolation" "pip list" "module list" \
+	"pip install --index-url https://download.pytorch.org/whl/cu128 torch || true"; do
+	script ". old/bin/activate" "$change" "$run"
+	finds 4.57 old
+done
+script "module load python" ". old/bin/activate" "$run"
 finds 4.57 old
+script ". old/bin/activate" "env PYTHONPATH=/x $run"
+finds ""
+# as venv's own file has it
+cp -r old left
+printf 'deactivate() {\n\tunset VIRTUAL_ENV\n}\nVIRTUAL_ENV=%s\nexport VIRTUAL_ENV\n' "$work/left" >left/bin/activate
+script ". left/bin/activate" "$run"
+finds 4.57 left
+script ". left/bin/activate" deactivate "$run"
+finds ""
+script "(. left/bin/activate)" "$run"
+finds ""
 
 # no file, or no regular one
 script "source gone/bin/activate" "$run"
@@ -201,6 +248,14 @@ refused 4.51
 environment four 4.51.3
 sed -i "2a . four/bin/activate" train.sh
 refused ""
+# what is typed is used, though the script installs another one; a pin that may not be what runs refuses nobody
+sed -i "s|^\. four.*|pip install transformers==4.51.3|" train.sh
+refused ""
+exits 0 p4d check --conf judge.conf --p4d-transformers=5.17 train.sh
+case $out$err in *P4D046*) fail "it is typed: $err" ;; esac
+sed -i "s|^pip install.*|/opt/vllm/bin/&; . new/bin/activate|" train.sh
+exits 0 p4d check --conf judge.conf train.sh
+says "P4D122"
 # also of pairs, and of a server, the text part alone is counted
 script "accelerate launch --num_processes 8 -m trl.scripts.dpo --model_name_or_path google/gemma-3-4b-it --dataset_name x --max_length 1024 --per_device_train_batch_size 1 --gradient_checkpointing --bf16 --use_peft"
 exits 0 p4d check --conf judge.conf train.sh

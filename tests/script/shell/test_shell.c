@@ -51,7 +51,7 @@ static const char *run_limited(trace *t, const char *script, const p4d_shell_lim
 			       const char **stopped)
 {
 	static const char *const arguments[] = {"one", "two words", NULL};
-	const p4d_shell_host host = {t, variable, file, NULL, command, NULL};
+	const p4d_shell_host host = {t, variable, file, NULL, command, NULL, NULL};
 
 	t->text = p4d_text_in(t->buf, sizeof(t->buf));
 	*stopped = p4d_shell_read(&host, limits, "job.sh", script, strlen(script), arguments, "/job");
