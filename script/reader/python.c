@@ -456,6 +456,24 @@ static p4d_read_release find_release(p4d_shell *shell, const p4d_reader_host *ho
 	return found.major >= FIRST_RELEASE && found.major <= LAST_RELEASE ? found : none;
 }
 
+/* Whether PATH has other programs before those of the environment, as after `export PATH=/opt/x/bin:$PATH`.
+ */
+static bool is_behind(p4d_shell *shell, const char *directory)
+{
+	char path[4096];
+	const size_t length = strlen(directory);
+	p4d_value value;
+
+	if (!length || !p4d_shell_exported(shell, "PATH", &value))
+		return false;
+	p4d_value_text(value, path, sizeof(path));
+	for (const char *at = path; (at = strstr(at, directory)); at += length)
+		if ((at == path || at[-1] == ':') && !strncmp(at + length, "/bin", 4) &&
+		    (at[length + 4] == ':' || !at[length + 4]))
+			return at != path;
+	return false;
+}
+
 /* The release that runs. directory: of the environment, "" if it is not known. */
 static p4d_read_release running(p4d_shell *shell, const p4d_reader_host *host, const p4d_read_python *python,
 				const p4d_launch *launch, const p4d_value *words, const char *directory)
@@ -464,7 +482,8 @@ static p4d_read_release running(p4d_shell *shell, const p4d_reader_host *host, c
 	char own[sizeof(python->directory)];
 	const bool by_path = of_program(launch, words, own, sizeof(own));
 
-	if (launch->container || is_elsewhere(shell, python, launch, words, by_path))
+	if (launch->container || is_elsewhere(shell, python, launch, words, by_path) ||
+	    (!by_path && is_behind(shell, directory)))
 		return none;
 	if (python->reinstalled)
 		return is_pinned(python, launch, words, directory) ? python->pinned : none;

@@ -8,7 +8,7 @@ unset VIRTUAL_ENV CONDA_PREFIX
 environment()
 {
 	mkdir -p "$1/bin" "$1/lib/python3.11/site-packages/transformers"
-	printf 'VIRTUAL_ENV=%s\nexport VIRTUAL_ENV\n' "$work/$1" >"$1/bin/activate"
+	printf 'VIRTUAL_ENV=%s\nexport VIRTUAL_ENV\nPATH="$VIRTUAL_ENV/bin:$PATH"\nexport PATH\n' "$work/$1" >"$1/bin/activate"
 	printf '# %s\n__version__ = "%s"\n' "$1" "$2" >"$1/lib/python3.11/site-packages/transformers/__init__.py"
 }
 environment old 4.57.1
@@ -36,6 +36,10 @@ finds 5.2 new
 script "$work/old/bin/$run"
 finds 4.57 old
 script "conda activate $work/new" "$run"
+finds 5.2 new
+script ". new/bin/activate" 'export PATH=/opt/vllm/bin:$PATH' "$run"
+finds ""
+script 'export PATH=/opt/vllm/bin:$PATH' ". new/bin/activate" 'export PATH=$PATH:/opt/cuda/bin' "$run"
 finds 5.2 new
 script "$run"
 finds ""
