@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 
-/* What deepspeed is told about hosts. */
+/* deepspeed's arguments that choose hosts. */
 typedef struct p4d_deepspeed_hosts {
 	const char *hostfile;          /* "worker-0 slots=8" a line */
 	const char *directory;         /* of a hostfile with a relative path; NULL: that of this process */

@@ -164,7 +164,7 @@ static void split(p4d_tape_writer *w, p4d_tape_tensor x, p4d_tape_tensor *q, p4d
 	o->others[1] = v->value;
 }
 
-/* A norm of queries or keys, whose code refers to what it is given until it is done. */
+/* A norm of queries or keys. Its code holds its input until the norm is done. */
 static p4d_tape_tensor normed(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t wide)
 {
 	const int norm = w->layout->qk_norm;

@@ -193,7 +193,7 @@ static void start_buckets(p4d_reserved *r)
 		z->bucket[i] = take(&r->main, (p4d_wide)r->l->zero_bucket * r->stored);
 }
 
-/* A gradient whose block is given back when it is in the bucket. */
+/* Copies a gradient into the bucket and frees its block. */
 static void reduce(p4d_reserved *r, uint64_t elements, p4d_allocated block)
 {
 	p4d_reserved_zero *z = &r->zero;
