@@ -71,25 +71,14 @@ static uint64_t optional(const p4d_request *r, p4d_option option, uint64_t other
 	return p4d_is_set(r, option) ? (uint64_t)r->value[option] : otherwise;
 }
 
+/* The tables of layout.h. */
+#define HAS(type, member, option) l->member = (type)p4d_framework_value(r, P4D_##option);
+#define SET(type, member, option, otherwise) l->member = (type)optional(r, P4D_##option, otherwise);
+
 static void fill_experts(const p4d_request *r, p4d_layout *l)
 {
-	l->kv_rank = optional(r, P4D_KV_LORA_RANK, 0);
-	if (l->kv_rank) {
-		l->q_rank = optional(r, P4D_Q_LORA_RANK, 0);
-		l->rope_dim = optional(r, P4D_ROPE_HEAD_DIM, 0);
-		l->v_dim = optional(r, P4D_V_HEAD_DIM, l->head_dim);
-	}
-	l->mtp_layers = optional(r, P4D_MTP_LAYERS, 0);
-	l->experts = optional(r, P4D_EXPERTS, 0);
-	if (!l->experts)
-		return;
-	l->experts_per_token = optional(r, P4D_EXPERTS_PER_TOKEN, 1);
-	l->expert_ffn = optional(r, P4D_EXPERT_FFN, l->ffn);
-	l->shared_ffn = optional(r, P4D_SHARED_FFN, 0);
-	l->dense_layers = optional(r, P4D_DENSE_LAYERS, 0);
-	l->expert_every = optional(r, P4D_EXPERT_EVERY, 1);
+	P4D_LAYOUT_EXPERTS(SET)
 	l->shared_overlap = l->shared_ffn && optional(r, P4D_SHARED_OVERLAP, 0);
-	l->dispatcher = (int)optional(r, P4D_TOKEN_DISPATCHER, P4D_ALL_TO_ALL);
 	l->capacity = p4d_is_set(r, P4D_EXPERT_CAPACITY) ? p4d_request_real(r, P4D_EXPERT_CAPACITY) : 0;
 	l->padded = l->capacity > 0 && optional(r, P4D_PAD_EXPERTS, 0);
 }
@@ -102,37 +91,23 @@ static void fill_states(const p4d_request *r, p4d_layout *l)
 	l->pattern_length = (unsigned)strlen(l->pattern);
 	for (unsigned i = 0; i < l->pattern_length; i++)
 		l->experts_before[i + 1] = (uint8_t)(l->experts_before[i] + (l->pattern[i] == 'E'));
-	l->state_size = optional(r, P4D_STATE_SIZE, 0);
-	l->state_heads = optional(r, P4D_STATE_HEADS, 0);
-	l->state_head_dim = optional(r, P4D_STATE_HEAD_DIM, 1);
-	l->state_groups = optional(r, P4D_STATE_GROUPS, 1);
-	l->state_rank = optional(r, P4D_STATE_RANK, 0);
-	l->state_conv = optional(r, P4D_STATE_CONV, 4);
-	l->state_chunk = optional(r, P4D_STATE_CHUNK, strchr(l->pattern, 'G') ? 64 : 128);
+	P4D_LAYOUT_STATES(SET)
 }
 
 static void fill_model(const p4d_request *r, p4d_layout *l)
 {
 	l->architecture = p4d_architecture_of(r);
-	l->layers = (uint64_t)r->value[P4D_LAYERS];
-	l->hidden = (uint64_t)r->value[P4D_HIDDEN];
-	l->ffn = (uint64_t)r->value[P4D_FFN];
-	l->heads = (uint64_t)r->value[P4D_HEADS];
-	l->kv_heads = (uint64_t)r->value[P4D_KV_HEADS];
-	l->head_dim = (uint64_t)r->value[P4D_HEAD_DIM];
-	fill_experts(r, l);
+	P4D_LAYOUT_MODEL(SET)
+	if (l->kv_rank) {
+		P4D_LAYOUT_LATENT(SET)
+	}
+	if (l->experts)
+		fill_experts(r, l);
 	fill_states(r, l);
 	l->norm_tensors = p4d_norm_tensors((int)r->value[P4D_NORM]);
-	l->activation = (int)r->value[P4D_ACTIVATION];
-	l->glu = r->value[P4D_GLU];
-	l->tied = r->value[P4D_TIED];
-	l->qk_norm = (int)r->value[P4D_QK_NORM];
-	l->bias = (int)r->value[P4D_BIAS];
 	l->biased = p4d_biased(l->bias);
-	l->sliding_window = p4d_is_set(r, P4D_SLIDING_WINDOW) ? (uint64_t)r->value[P4D_SLIDING_WINDOW] : 0;
-	l->vocab = (uint64_t)r->value[P4D_VOCAB];
 	if (r->value[P4D_POSITIONS] == P4D_LEARNED) {
-		uint64_t rows = p4d_is_set(r, P4D_MAX_SEQ_LEN) ? (uint64_t)r->value[P4D_MAX_SEQ_LEN] : 0;
+		const uint64_t rows = optional(r, P4D_MAX_SEQ_LEN, 0);
 		l->positions = (rows > l->seq_len ? rows : l->seq_len) + l->architecture->position_offset;
 	}
 }
@@ -154,9 +129,8 @@ void p4d_layout_of_model(const p4d_request *request, p4d_layout *layout)
 /* What differs between the layouts of a search. The rest is filled. */
 static void fill_choices(const p4d_request *r, p4d_layout *l)
 {
+	P4D_LAYOUT_CHOICES(HAS, SET)
 	p4d_layout__grid(r, l);
-	l->cp = (uint64_t)p4d_framework_value(r, P4D_CP);
-	l->pp = (uint64_t)p4d_framework_value(r, P4D_PP);
 	l->ep = l->etp = 1;
 	l->imbalance = 1;
 	if (p4d_is_set(r, P4D_EXPERTS)) {
@@ -165,21 +139,15 @@ static void fill_choices(const p4d_request *r, p4d_layout *l)
 		if (l->ep > 1 && p4d_is_set(r, P4D_IMBALANCE))
 			l->imbalance = p4d_request_real(r, P4D_IMBALANCE);
 	}
-	l->vpp = (uint64_t)r->value[P4D_VPP];
 	l->slices = p4d_framework_has(r, P4D_TOKEN_SLICES) ? optional(r, P4D_TOKEN_SLICES, 1) : 1;
-	l->micro_batch = (uint64_t)r->value[P4D_MICRO_BATCH];
 	const bool own = p4d_is_set(r, P4D_EVAL_MICRO_BATCH) && p4d_framework_evaluates(r);
 	l->eval_micro_batch = own ? (uint64_t)r->value[P4D_EVAL_MICRO_BATCH] : l->micro_batch;
-	l->schedule = (int)r->value[P4D_SCHEDULE];
-	l->vocab_parallel = (int)r->value[P4D_VOCAB_PARALLEL];
 	l->local_loss = p4d_is_stated(r, P4D_LOCAL_LOSS) && r->value[P4D_LOCAL_LOSS] == P4D_LOCAL_STAGE;
-	l->recompute = (int)r->value[P4D_RECOMPUTE];
 	l->recompute_modules = p4d_layout__modules(r, l);
 	l->cp_comm = l->cp > 1 ? (int)p4d_framework_value(r, P4D_CP_COMM) : P4D_CP_P2P;
 	l->cp_heads = l->cp > 1 && l->cp_comm == P4D_CP_P2P && p4d_framework_has(r, P4D_CP_HEADS)
 			  ? optional(r, P4D_CP_HEADS, 1)
 			  : 1;
-	l->document_len = optional(r, P4D_DOCUMENT_LEN, 0);
 	l->document_excess = 0;
 	if (l->cp_comm == P4D_CP_A2A && p4d_framework_of(l->framework)->no_a2a) /* the site's default */
 		l->cp_comm = P4D_CP_P2P;
@@ -208,37 +176,23 @@ static int zero_stage_of(const p4d_request *r)
 
 static void fill_training(const p4d_request *r, uint64_t nodes, uint64_t gpus_per_node, p4d_layout *l)
 {
-#define VALUE(type, member, option) l->member = (type)p4d_framework_value(r, P4D_##option);
-	P4D_LAYOUT_VALUES(VALUE)
-#undef VALUE
-	l->framework = (int)r->value[P4D_FRAMEWORK];
+	P4D_LAYOUT_TRAINING(HAS, SET)
 	l->world = nodes * gpus_per_node;
 	l->gpus_per_node = gpus_per_node;
-	const uint64_t domain = p4d_is_set(r, P4D_NVLINK_DOMAIN) ? (uint64_t)r->value[P4D_NVLINK_DOMAIN] : 0;
+	const uint64_t domain = optional(r, P4D_NVLINK_DOMAIN, 0);
 	l->link_domain = domain > gpus_per_node ? domain : gpus_per_node;
-	l->seq_len = (uint64_t)r->value[P4D_SEQ_LEN];
-	l->global_batch = (uint64_t)r->value[P4D_GLOBAL_BATCH];
-	l->precision = (int)r->value[P4D_PRECISION];
-	l->device = (int)r->value[P4D_DEVICE];
-	l->recompute_block = p4d_framework_value(r, P4D_RECOMPUTE_METHOD) == P4D_RECOMPUTE_BLOCK;
 	l->zero_stage = zero_stage_of(r);
-	l->zero_bucket = p4d_is_set(r, P4D_ZERO_BUCKET) ? (uint64_t)r->value[P4D_ZERO_BUCKET] : 500000000;
-	l->zero_bucket = l->zero_bucket ? l->zero_bucket : l->hidden * l->hidden;
 	l->optimizer_sharding = l->zero_stage > 0;
 	l->flat_parameters = p4d_framework_value(r, P4D_FSDP_VERSION) == 1;
 	l->keeps_gathered = p4d_is_set(r, P4D_RESHARD) && !r->value[P4D_RESHARD];
 	l->flat_alone = l->flat_parameters && p4d_is_set(r, P4D_ORIG_PARAMS) && !r->value[P4D_ORIG_PARAMS];
 	l->never_prefetches = p4d_is_set(r, P4D_BACKWARD_PREFETCH) && !r->value[P4D_BACKWARD_PREFETCH];
-	l->prefetches_forward = p4d_is_set(r, P4D_FORWARD_PREFETCH) && r->value[P4D_FORWARD_PREFETCH];
 	l->offload = p4d_layout__offload(r);
-	l->resident_layers = p4d_is_set(r, P4D_RESIDENT_LAYERS) ? (uint64_t)r->value[P4D_RESIDENT_LAYERS] : 0;
 	l->class_loss = p4d_class_loss_of(r);
 	p4d_layout__adapters(r, l);
 	l->attention_mask = p4d_framework_has(r, P4D_ATTENTION_MASK) && optional(r, P4D_ATTENTION_MASK, 1);
 	l->attention_dropout =
 	    p4d_framework_has(r, P4D_ATTENTION_DROPOUT) && optional(r, P4D_ATTENTION_DROPOUT, l->dropout);
-	l->half_moments = p4d_framework_value(r, P4D_OPTIMIZER_DTYPE) == P4D_STATE_HALF;
-	l->half_master = p4d_framework_value(r, P4D_MASTER_DTYPE) == P4D_STATE_HALF;
 	l->adam_copies_open = !p4d_is_set(r, P4D_ADAM_COPIES);
 	l->adam_copies = l->adam_copies_open || p4d_framework_value(r, P4D_ADAM_COPIES);
 }
@@ -248,6 +202,7 @@ void p4d_layout_fill(const p4d_request *request, uint64_t nodes, uint64_t gpus_p
 	memset(layout, 0, offsetof(p4d_layout, stage_layers));
 	fill_training(request, nodes, gpus_per_node, layout);
 	fill_model(request, layout);
+	layout->zero_bucket = layout->zero_bucket ? layout->zero_bucket : layout->hidden * layout->hidden;
 	fill_choices(request, layout);
 }
 

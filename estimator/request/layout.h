@@ -12,64 +12,134 @@
 enum { P4D_MAX_STAGES = 1024, P4D_MAX_UNEVEN_CHUNKS = 512, P4D_MAX_SLICES = 64 };
 
 /*
- * Members that are the value of an option as the framework has it (p4d_framework_value), without more ado:
- * VALUE(type, member, option).
+ * Members that one option decides: the tables declare them here and fill them in layout.c.
+ * HAS(type, member, option): the value as the framework has it (p4d_framework_value).
+ * SET(type, member, option, otherwise): the value that is set; without one `otherwise`, which may name the
+ * layout l.
  */
-#define P4D_LAYOUT_VALUES(VALUE) \
+#define P4D_LAYOUT_MODEL(SET) \
+	SET(uint64_t, layers, LAYERS, 0) \
+	SET(uint64_t, hidden, HIDDEN, 0) \
+	SET(uint64_t, ffn, FFN, 0) \
+	SET(uint64_t, heads, HEADS, 0) \
+	SET(uint64_t, kv_heads, KV_HEADS, 0) \
+	SET(uint64_t, head_dim, HEAD_DIM, 0) \
+	/* as trained: padded to the framework's multiple, times tp (tp*pp with vocabulary parallelism) */ \
+	SET(uint64_t, vocab, VOCAB, 0) \
+	SET(uint64_t, experts, EXPERTS, 0) \
+	SET(uint64_t, mtp_layers, MTP_LAYERS, 0) /* of the last stage, for further tokens */ \
+	SET(uint64_t, kv_rank, KV_LORA_RANK, 0)  /* of latent attention; 0: there is none */ \
+	SET(bool, glu, GLU, 0) \
+	SET(bool, tied, TIED, 0) \
+	SET(int, bias, BIAS, 0) \
+	SET(int, activation, ACTIVATION, 0) \
+	SET(int, qk_norm, QK_NORM, 0) \
+	/* tokens; 0: none. architecture: which layers have it */ \
+	SET(uint64_t, sliding_window, SLIDING_WINDOW, 0)
+
+/* Of latent attention, with a kv_rank. */
+#define P4D_LAYOUT_LATENT(SET) \
+	SET(uint64_t, q_rank, Q_LORA_RANK, 0) \
+	SET(uint64_t, rope_dim, ROPE_HEAD_DIM, 0) \
+	SET(uint64_t, v_dim, V_HEAD_DIM, l->head_dim)
+
+/* Of a layer with experts: every expert_every'th that is behind the first dense_layers. 0 without experts. */
+#define P4D_LAYOUT_EXPERTS(SET) \
+	SET(uint64_t, experts_per_token, EXPERTS_PER_TOKEN, 1) \
+	SET(uint64_t, expert_ffn, EXPERT_FFN, l->ffn) \
+	SET(uint64_t, shared_ffn, SHARED_FFN, 0) \
+	SET(uint64_t, dense_layers, DENSE_LAYERS, 0) \
+	SET(uint64_t, expert_every, EXPERT_EVERY, 1) \
+	SET(int, dispatcher, TOKEN_DISPATCHER, P4D_ALL_TO_ALL) /* of tokens to experts */
+
+/* Sizes of the layers that have a state, with a pattern. */
+#define P4D_LAYOUT_STATES(SET) \
+	SET(uint64_t, state_size, STATE_SIZE, 0) \
+	SET(uint64_t, state_heads, STATE_HEADS, 0) \
+	SET(uint64_t, state_head_dim, STATE_HEAD_DIM, 1) \
+	SET(uint64_t, state_groups, STATE_GROUPS, 1) \
+	SET(uint64_t, state_rank, STATE_RANK, 0) \
+	SET(uint64_t, state_conv, STATE_CONV, 4) \
+	SET(uint64_t, state_chunk, STATE_CHUNK, strchr(l->pattern, 'G') ? 64 : 128)
+
+/* What the layouts of a search have in common, besides the model. */
+#define P4D_LAYOUT_TRAINING(HAS, SET) \
+	SET(int, framework, FRAMEWORK, 0) \
+	SET(int, precision, PRECISION, 0) \
+	SET(int, device, DEVICE, 0) \
+	SET(uint64_t, seq_len, SEQ_LEN, 0) \
+	SET(uint64_t, global_batch, GLOBAL_BATCH, 0) \
+	SET(uint64_t, document_len, DOCUMENT_LEN, 0) /* mean of those in a sequence; 0: it is one */ \
+	/* elements of gradients that DeepSpeed reduces at once */ \
+	SET(uint64_t, zero_bucket, ZERO_BUCKET, 500000000) \
+	SET(bool, prefetches_forward, FORWARD_PREFETCH, 0) /* FSDP1 */ \
+	/* layers that a window of parameters has room for; 0: as many as by default */ \
+	SET(uint64_t, resident_layers, RESIDENT_LAYERS, 0) \
 	/* ranks of dp*cp over which parameters are sharded; 0: all. The others hold copies */ \
-	VALUE(uint64_t, shard_degree, SHARD_DEGREE) \
-	VALUE(int, optimizer, OPTIMIZER)                  /* P4D_ADAMW, ... */ \
-	VALUE(bool, optimizer_foreach, OPTIMIZER_FOREACH) /* its update has a temporary of one moment */ \
-	VALUE(int, param_dtype, PARAM_DTYPE) /* of stored parameters, where not the precision's */ \
-	VALUE(uint64_t, transformers, \
-	      TRANSFORMERS)                /* release of that library, of P4D_RELEASE; 0: not known */ \
-	VALUE(int, model_code, MODEL_CODE) /* whose modules, of frameworks that train any */ \
-	VALUE(bool, compile, COMPILE) \
-	VALUE(bool, packing, PACKING) \
-	VALUE(bool, autocast, AUTOCAST) \
-	VALUE(int, chunked_loss, CHUNKED_LOSS)              /* P4D_LOSS_* */ \
-	VALUE(uint64_t, recompute_layers, RECOMPUTE_LAYERS) /* of a group, or of each chunk */ \
-	VALUE(bool, fused_cross_entropy, CROSS_ENTROPY) \
-	VALUE(bool, fused_swiglu, SWIGLU) \
-	VALUE(bool, flash_attention, ATTENTION) \
-	VALUE(bool, dropout, DROPOUT) \
-	VALUE(bool, te_wgrad, TE_WGRAD) \
-	VALUE(int, grad_dtype, GRAD_DTYPE) \
-	VALUE(int, fp8_recipe, FP8_RECIPE)        /* of precision P4D_FP8 */ \
-	VALUE(bool, fp8_params, FP8_PARAM_GATHER) /* linear layers' parameters are stored in FP8 */ \
-	VALUE(int, allocator, ALLOCATOR) \
-	VALUE(int, graphs, CUDA_GRAPHS) /* what of the layers is captured, P4D_GRAPHS_NONE ... */ \
-	VALUE(bool, overlap_dp, OVERLAP_DP)
+	HAS(uint64_t, shard_degree, SHARD_DEGREE) \
+	HAS(int, optimizer, OPTIMIZER)                  /* P4D_ADAMW, ... */ \
+	HAS(bool, optimizer_foreach, OPTIMIZER_FOREACH) /* its update has a temporary of one moment */ \
+	HAS(int, param_dtype, PARAM_DTYPE) /* of stored parameters, where not the precision's */ \
+	/* release of that library, of P4D_RELEASE; 0: not known */ \
+	HAS(uint64_t, transformers, TRANSFORMERS) \
+	HAS(int, model_code, MODEL_CODE) /* whose modules, of frameworks that train any */ \
+	HAS(bool, compile, COMPILE) \
+	HAS(bool, packing, PACKING) \
+	HAS(bool, autocast, AUTOCAST) \
+	HAS(int, chunked_loss, CHUNKED_LOSS)              /* P4D_LOSS_* */ \
+	HAS(uint64_t, recompute_layers, RECOMPUTE_LAYERS) /* of a group, or of each chunk */ \
+	HAS(bool, fused_cross_entropy, CROSS_ENTROPY) \
+	HAS(bool, fused_swiglu, SWIGLU) \
+	HAS(bool, flash_attention, ATTENTION) \
+	HAS(bool, dropout, DROPOUT) \
+	HAS(bool, te_wgrad, TE_WGRAD) \
+	HAS(int, grad_dtype, GRAD_DTYPE) \
+	HAS(int, fp8_recipe, FP8_RECIPE)        /* of precision P4D_FP8 */ \
+	HAS(bool, fp8_params, FP8_PARAM_GATHER) /* linear layers' parameters are stored in FP8 */ \
+	HAS(int, allocator, ALLOCATOR) \
+	HAS(int, graphs, CUDA_GRAPHS) /* what of the layers is captured, P4D_GRAPHS_NONE ... */ \
+	HAS(bool, overlap_dp, OVERLAP_DP) \
+	HAS(bool, half_moments, OPTIMIZER_DTYPE) /* 16 bits; else fp32 */ \
+	HAS(bool, half_master, MASTER_DTYPE) \
+	/* the first layers of each chunk, else all, in groups */ \
+	HAS(bool, recompute_block, RECOMPUTE_METHOD)
+
+/* What differs between the layouts of a search. */
+#define P4D_LAYOUT_CHOICES(HAS, SET) \
+	HAS(uint64_t, cp, CP) \
+	HAS(uint64_t, pp, PP) \
+	SET(uint64_t, vpp, VPP, 0) \
+	SET(uint64_t, micro_batch, MICRO_BATCH, 0) \
+	SET(int, schedule, SCHEDULE, 0) \
+	SET(int, vocab_parallel, VOCAB_PARALLEL, 0) \
+	SET(int, recompute, RECOMPUTE, 0)
 
 /*
  * A layout is a complete request turned into checked numbers: every divisibility rule holds, dp and the
  * number of micro-batches are derived. From here on all is arithmetic that cannot fail except by overflow.
  */
 typedef struct p4d_layout {
-	/* model */
-	uint64_t layers, hidden, ffn, heads, kv_heads, head_dim;
-	/* as trained: padded to the framework's multiple, times tp (tp*pp with vocabulary parallelism) */
-	uint64_t vocab;
-	/* of a layer with experts: every expert_every'th that is behind the first dense_layers; 0 where none
-	 * has any */
-	uint64_t experts, experts_per_token, expert_ffn, shared_ffn, dense_layers, expert_every;
-	uint64_t kv_rank, q_rank, rope_dim, v_dim; /* latent attention; a kv_rank of 0: none */
-	/* a letter of layers.h for each layer, from the start again behind the last; of length 0: all attend.
-	 * Sizes of the layers that have a state (--state-*) */
+#define HAS(type, member, option) type member;
+#define SET(type, member, option, otherwise) type member;
+	P4D_LAYOUT_MODEL(SET)
+	P4D_LAYOUT_LATENT(SET)
+	P4D_LAYOUT_EXPERTS(SET)
+	P4D_LAYOUT_STATES(SET)
+	P4D_LAYOUT_TRAINING(HAS, SET)
+	P4D_LAYOUT_CHOICES(HAS, SET)
+#undef HAS
+#undef SET
+	/* of the model: a letter of layers.h for each layer, over and over; of length 0: all attend */
 	char pattern[P4D_PATTERN_SIZE];
 	unsigned pattern_length;
 	uint8_t experts_before[P4D_PATTERN_SIZE]; /* letter i, those that are blocks of experts */
-	uint64_t state_size, state_heads, state_head_dim, state_groups, state_rank, state_conv, state_chunk;
-	uint64_t positions;    /* rows of the learned position table, 0 with rope */
-	unsigned norm_tensors; /* of a norm: 1 scale, 2 scale and shift, 0 none */
-	bool glu, tied;
-	bool evaluates; /* p4d-train --eval-only: forward passes alone, so neither gradients nor optimizer */
-	int bias, activation, qk_norm;
-	unsigned biased;                             /* linear layers that have one: a mask of P4D_BIASED_* */
-	uint64_t sliding_window;                     /* tokens; 0: none. architecture: which layers have it */
+	uint64_t positions;                       /* rows of the learned position table, 0 with rope */
+	unsigned norm_tensors;                    /* of a norm: 1 scale, 2 scale and shift, 0 none */
+	bool evaluates;  /* p4d-train --eval-only: forward passes alone, so neither gradients nor optimizer */
+	unsigned biased; /* linear layers that have one: a mask of P4D_BIASED_* */
 	const struct p4d_architecture *architecture; /* see architecture.h; never NULL */
 	/* parallel degrees */
-	uint64_t world, gpus_per_node, tp, cp, pp, vpp, dp;
+	uint64_t world, gpus_per_node, tp, dp;
 	/* --tp-grid X,Y,Z (arXiv 2305.13525): tp is X, over which heads and the feed-forward's columns are
 	 * split; the hidden features are over Y, and a layer's matrices and a micro-batch's sequences over Z.
 	 * 1 without: see p4d_tp_ranks */
@@ -77,14 +147,11 @@ typedef struct p4d_layout {
 	uint64_t ep, etp;   /* of experts; 1 without */
 	uint64_t expert_dp; /* ranks that hold the same experts: dp*cp*tp / (ep*etp) */
 	double imbalance;   /* tokens of the fullest rank's experts, over the mean */
-	int dispatcher;     /* of tokens to experts: P4D_ALL_TO_ALL ... */
 	double capacity;    /* of an expert, over the mean; 0: any. padded: it is given that many */
 	bool padded;
-	uint64_t mtp_layers;  /* of the last stage, for further tokens */
 	uint64_t link_domain; /* GPUs that NVLink connects: of a node, or of several */
 	/* batch */
-	uint64_t seq_len, micro_batch, eval_micro_batch, global_batch, micro_batches;
-	uint64_t document_len;  /* mean of those in a sequence; 0: it is one */
+	uint64_t eval_micro_batch, micro_batches;
 	double document_excess; /* of attention over its mean, as p4d_cost_documents has it; 0 */
 	/*
 	 * Of each sequence, which pass one after the other; 1: it is whole. slice_begin, slice_len: the
@@ -93,7 +160,6 @@ typedef struct p4d_layout {
 	 */
 	uint64_t slices, slice_begin, slice_len;
 	/* switches */
-	int framework, precision, device, schedule, vocab_parallel, recompute;
 	bool local_loss;   /* each stage has a head and a loss of its own; no gradient crosses stages */
 	int cp_comm;       /* P4D_CP_P2P without context parallelism */
 	uint64_t cp_heads; /* of P4D_CP_P2P: ranks that exchange heads; 1: none do */
@@ -101,19 +167,16 @@ typedef struct p4d_layout {
 	bool attention_dropout; /* of the probabilities of unfused attention */
 	int zero_stage; /* what is sharded over dp*cp: 0 nothing, 1 optimizer, 2 gradients, 3 parameters, too
 			 */
-	uint64_t zero_bucket; /* elements of gradients that DeepSpeed reduces at once */
-	bool keeps_gathered;  /* FSDP: parameters stay gathered after the forward pass */
+	bool keeps_gathered; /* FSDP: parameters stay gathered after the forward pass */
 	/* FSDP1; it has no parameters but flat ones, and gathers them no sooner than they are needed */
-	bool flat_parameters, flat_alone, never_prefetches, prefetches_forward;
-	unsigned offload;         /* what is in host memory; mask of P4D_OFFLOAD_* */
-	uint64_t resident_layers; /* that a window of parameters has room for; 0: as many as by default */
-	bool pairs, reference;    /* the loss is that of pairs of sequences; a frozen copy runs beside it */
-	int finetune, quant;      /* what is trained, and the type of the layers' weights that are not */
-	uint64_t lora_rank;       /* of adapters, 0 without */
-	unsigned lora_targets;    /* linear layers that have one: mask of P4D_TARGET_* */
-	bool adapter_fp32;        /* else bf16 */
-	bool lora_dropout;        /* of what they are given */
-	bool recompute_block;     /* the first layers of each chunk, else all, in groups */
+	bool flat_parameters, flat_alone, never_prefetches;
+	unsigned offload;      /* what is in host memory; mask of P4D_OFFLOAD_* */
+	bool pairs, reference; /* the loss is that of pairs of sequences; a frozen copy runs beside it */
+	int finetune, quant;   /* what is trained, and the type of the layers' weights that are not */
+	uint64_t lora_rank;    /* of adapters, 0 without */
+	unsigned lora_targets; /* linear layers that have one: mask of P4D_TARGET_* */
+	bool adapter_fp32;     /* else bf16 */
+	bool lora_dropout;     /* of what they are given */
 	const struct p4d_class_loss *class_loss; /* of the model's class; NULL: that of all others */
 	/* of models with experts or latent attention, with recompute=selective or moe: mask of P4D_MODULE_*
 	 */
@@ -121,13 +184,9 @@ typedef struct p4d_layout {
 	bool shared_overlap; /* of shared experts with the exchange of tokens */
 	/* which communication runs beside computation, where the framework leaves the choice */
 	bool tp_comm_overlap, overlap_p2p;
-	bool half_moments, half_master;     /* 16 bits; else fp32 */
-	bool adam_copies, adam_copies_open; /* of moments of 16 bits; open: nobody said so */
-	bool embedding_counts, loss_counts; /* as a layer each, in the split over stages */
-	bool uneven_chunks;                 /* chunks of a stage differ: see p4d_chunk_layers */
-#define VALUE(type, member, option) type member;
-	P4D_LAYOUT_VALUES(VALUE)
-#undef VALUE
+	bool adam_copies, adam_copies_open;           /* of moments of 16 bits; open: nobody said so */
+	bool embedding_counts, loss_counts;           /* as a layer each, in the split over stages */
+	bool uneven_chunks;                           /* chunks of a stage differ: see p4d_chunk_layers */
 	uint32_t stage_layers[P4D_MAX_STAGES];        /* the first pp are meaningful */
 	uint16_t chunk_layers[P4D_MAX_UNEVEN_CHUNKS]; /* in the order of the model, if they are uneven */
 	uint32_t slice_tokens[P4D_MAX_SLICES];        /* of each slice, if there is more than one */

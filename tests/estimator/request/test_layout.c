@@ -57,6 +57,8 @@ static void derived_numbers(void **state)
 	assert_int_equal(l.stage_layers[1], 20);
 	assert_true(l.sequence_parallel);
 	assert_int_equal(l.vocab, 32000);
+	assert_int_equal(build("framework=deepspeed zero-stage=3 zero-bucket=0", 1, 8, &l, &err), 0);
+	assert_int_equal(l.zero_bucket, l.hidden * l.hidden);
 	assert_int_equal(build("tp=8 framework=megatron", 1, 8, &l, &err), 0);
 	assert_int_equal(l.vocab, 32768); /* a multiple of 128*tp */
 	assert_int_equal(build("pp=3 pipeline-split=13,14,13", 1, 3, &l, &err), 0);
