@@ -363,13 +363,10 @@ static int64_t gathered_stage(const p4d_rows *rows, const titan_step *p)
 	return bytes;
 }
 
-/* Angles, which each layer has of its own: sines and cosines of a head in fp32, or complex numbers. */
-static p4d_wide angles_of(const p4d_rows *rows)
+/* Sines and cosines of a head in fp32, or complex numbers. */
+p4d_wide p4d_torchtitan__angles(const p4d_layout *l)
 {
-	const p4d_layout *l = rows->layout;
-	const p4d_wide layers = l->stage_layers[rows->stage];
-
-	return layers * l->seq_len *
+	return (p4d_wide)l->seq_len *
 	       (l->kv_rank ? l->rope_dim * 4 : l->head_dim * (l->experts || l->qk_norm ? 8 : 4));
 }
 
@@ -500,7 +497,8 @@ void p4d_torchtitan__write(p4d_rows *rows)
 	z.stage = share * z.shards;
 	z.gathered_stage = (p4d_wide)gathered_stage(rows, &p);
 	add_states(rows, &z, share);
-	always(rows, "angles", P4D_PART_LIBRARIES, angles_of(rows), false);
+	always(rows, "angles", P4D_PART_LIBRARIES, l->stage_layers[rows->stage] * p4d_torchtitan__angles(l),
+	       false);
 	held(rows, P4D_AT_FORWARD, "forward", p.forward);
 	held(rows, P4D_AT_LOSS, "loss.layers", p.loss);
 	held(rows, P4D_AT_HEAD, "head.layers", p.head_backward);

@@ -28,6 +28,7 @@ typedef struct titan_blocks {
 	p4d_torch_blocks b;
 	p4d_caching_allocator main, gathers, reduces;
 	p4d_allocated gathered, reducing, state;
+	p4d_allocated logits; /* of the chunk before, which Python forgets when the next ones are there */
 	p4d_torch_held_blocks saves, some, copies, tail, grads, reduced;
 } titan_blocks;
 
@@ -70,16 +71,49 @@ static p4d_wide shard_of(const titan_blocks *p, uint64_t elements, unsigned elem
 	return (p4d_wide)((elements + p->z.shards - 1) / p->z.shards) * element;
 }
 
-/* Shards of all parameters, `copies` of each. */
-static void take_shards(titan_blocks *p, unsigned copies)
+static void take_shard(titan_blocks *p, uint64_t elements, unsigned copies)
 {
-	for (unsigned i = 0; i < p->tables; i++)
-		for (unsigned k = 0; k < copies; k++)
-			take(p, NULL, shard_of(p, p->table, p->z.param));
+	while (copies-- > 0)
+		take(p, NULL, shard_of(p, elements, p->z.param));
+}
+
+static void take_shards_of_layer(titan_blocks *p, unsigned copies)
+{
+	for (unsigned m = 0; m < p->matrices; m++)
+		take_shard(p, p->matrix[m], copies);
+}
+
+/* to_empty() makes each module's tensors. Of two tables that are tied, init_states() forgets the first; it
+ * computes each layer's angles anew. */
+static void load(titan_blocks *p)
+{
+	const p4d_wide angles = p4d_torchtitan__angles(p->l);
+	const p4d_allocated table = take_of(&p->main, shard_of(p, p->table, p->z.param));
+
+	for (uint32_t i = 0; i < p->layers; i++) {
+		take(p, &p->some, angles);
+		take_shards_of_layer(p, 1);
+	}
+	take_shard(p, p->table, 1);
+	for (uint32_t i = 0; i < p->layers; i++) {
+		take(p, NULL, angles);
+		p4d_caching_allocator_give(&p->main, p->some.of[i]);
+	}
+	p->some.count = 0;
+	if (p->tables == 1)
+		p4d_caching_allocator_give(&p->main, table);
+}
+
+/* Moments, in the order of modules. */
+static void take_moments(titan_blocks *p)
+{
+	const unsigned copies = p4d_optimizer_of(p->l)->states - 1;
+
+	take_shard(p, p->table, copies);
 	for (uint32_t i = 0; i < p->layers; i++)
-		for (unsigned m = 0; m < p->matrices; m++)
-			for (unsigned k = 0; k < copies; k++)
-				take(p, NULL, shard_of(p, p->matrix[m], p->z.param));
+		take_shards_of_layer(p, copies);
+	if (p->tables > 1)
+		take_shard(p, p->table, copies);
 }
 
 /* ---- units ---- */
@@ -207,17 +241,27 @@ static void run_forward(titan_blocks *p)
 	forget_gathered(p);
 }
 
+static void forget_logits(titan_blocks *p)
+{
+	p4d_caching_allocator_give(&p->main, p->logits);
+	p->logits = 0;
+}
+
 /* Logits in 16 bits and in fp32, their log-softmax and two gradients; then the head's backward pass. */
 static void run_logits(titan_blocks *p, p4d_wide logits, bool sums, bool first)
 {
 	p4d_torch_held_blocks *s = &p->some;
 	const unsigned before = s->count;
 	const p4d_wide table = (p4d_wide)p->table;
+	const p4d_allocated logits_before = p->logits;
 
-	take(p, s, 2 * logits);
+	p->logits = take_of(&p->main, 2 * logits);
+	p4d_caching_allocator_give(&p->main, logits_before);
 	take(p, s, 4 * logits);
 	p4d_allocated result = take_of(&p->main, 4 * logits);
 	give(p, s, before);
+	if (!sums)
+		forget_logits(p);
 	take(p, s, (p->l->sequence_parallel ? 8 : 4) * logits);
 	p4d_allocated gradient = take_of(&p->main, 4 * logits);
 	give(p, s, before);
@@ -252,11 +296,20 @@ static void run_loss(titan_blocks *p, bool accumulated)
 	}
 	if (!p->z.together || l->chunked_loss)
 		reduce(p, p->table_bytes, accumulated);
-	if (!p->z.together)
+	if (!p->z.together || l->chunked_loss)
 		give(p, &p->tail, 0);
+	const p4d_allocated gradient = take_of(&p->main, hidden_of(p));
 	give(p, &p->copies, 0);
-	p4d_caching_allocator_give(&p->main, p->state);
+	forget_logits(p);
+	if (p->z.together && l->chunked_loss) { /* the unit is gathered again for the norm's backward pass */
+		gather(p, p->table_bytes * p->z.together);
+		copy_table(p, &p->tail, p->z.together);
+		forget_gathered(p);
+	}
+	const p4d_allocated before = p->state;
 	p->state = take_of(&p->main, hidden_of(p)); /* the gradient of the last layer's result */
+	p4d_caching_allocator_give(&p->main, gradient);
+	p4d_caching_allocator_give(&p->main, before);
 }
 
 static void run_backward_of_layer(titan_blocks *p, uint32_t i, bool accumulated)
@@ -318,7 +371,7 @@ static void run_step(titan_blocks *p, bool first)
 		run_backward(p, i > 0);
 	}
 	if (first)
-		take_shards(p, p4d_optimizer_of(p->l)->states - 1);
+		take_moments(p);
 	p4d_torch_blocks__release(&p->reduces, &p->reduced, 0);
 }
 
@@ -369,7 +422,7 @@ static bool is_played(const p4d_layout *l)
 static uint64_t played(titan_blocks *p, const p4d_layout *l, uint32_t layers)
 {
 	start(p, l, layers);
-	take_shards(p, 1);
+	load(p);
 	run_step(p, true);
 	run_step(p, false);
 	if (p->main.overflow || p->gathers.overflow || p->reduces.overflow || p->saves.overflow ||
