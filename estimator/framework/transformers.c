@@ -194,10 +194,23 @@ typedef struct sharding {
 	uint64_t host;            /* what is on the host instead */
 } sharding;
 
+/* The Trainer keeps the moments of embeddings in fp32 (bitsandbytes' GlobalOptimManager). */
+static uint64_t moments_beside_embeddings(const p4d_layout *l, uint64_t trained, unsigned element)
+{
+	const p4d_optimizer *o = p4d_optimizer_of(l);
+	const uint64_t embedded = (l->vocab + l->positions) * l->hidden;
+
+	if (!o->bits || o->paged || l->finetune != P4D_TUNE_FULL || embedded > trained ||
+	    l->model_code != P4D_MODEL_CODE_TRANSFORMERS)
+		return p4d_transformers__moment_bytes(l, trained, element);
+	return p4d_transformers__moment_bytes(l, trained - embedded, element) +
+	       (o->states - 1) * embedded * 4;
+}
+
 static sharding of_one_copy(const p4d_layout *l, uint64_t trained, unsigned element, uint64_t parameters)
 {
 	return (sharding){.parameters = parameters,
-			  .moments = p4d_transformers__moment_bytes(l, trained, element),
+			  .moments = moments_beside_embeddings(l, trained, element),
 			  .buckets = l->dp > 1 ? trained * element : 0, /* reducer.cpp */
 			  .step = p4d_transformers__update_bytes(l, trained, element),
 			  .gradients = trained * element};

@@ -229,7 +229,7 @@ static void rehearsals(void **state)
 		const bool megatron = strstr(g->name, "megatron") != NULL,
 			   played = strstr(g->name, "transformers") != NULL;
 		assert_true(!played || g->sum / g->rows <= 0.035);
-		assert_true(!played || fabs(g->worst) <= 0.10);
+		assert_true(!played || fabs(g->worst) <= (strstr(g->name, "deepspeed2") ? 0.10 : 0.035));
 		assert_true(!megatron || (g->sum / g->rows <= 0.008 && fabs(g->worst) <= 0.03));
 		assert_true(!strstr(g->name, "torchtitan") ||
 			    (g->sum / g->rows <= 0.006 && fabs(g->worst) <= 0.02));
