@@ -55,9 +55,9 @@ OPTIONS = ["program", "model-type", "architecture", "bias", "qk-norm", *SHAPE, "
 RESULTS = ["gpu", "torch", "release", "phase", "allocated", "reserved", "device", "side", "small", "resident", "pinned"]
 PHASES = ["load", "forward-1", "backward-1", "update-1", "forward-2", "backward-2", "update-2"]
 OF_PHASES = ["load", "training", "evaluation", "save"]  # the columns of the other file
-OPTIONS_OF_PHASES = [*OPTIONS, "eval-micro-batch"]
+OPTIONS_OF_PHASES = [*OPTIONS, "eval-micro-batch", "load"]
 FIELDS = ["looked_at", *OPTIONS, *RESULTS, *("%s-%s" % (phase, kind) for phase in PHASES for kind in ("allocated", "reserved"))]
-FIELDS_OF_PHASES = ["looked_at", *OPTIONS_OF_PHASES, "gpu", "torch", "release", "pinned",
+FIELDS_OF_PHASES = ["looked_at", *OPTIONS_OF_PHASES, "gpu", "torch", "release", "pinned", "copied",
                     *("%s-%s" % (phase, kind) for phase in OF_PHASES for kind in ("allocated", "reserved", "resident"))]
 TITAN = {  # of a flavor, as p4d names it
     ("llama3", "1B"): (2048, 8192, 32, 8, 64, 128256, "on"), ("llama3", "3B"): (3072, 8192, 24, 8, 128, 128256, "on"),
@@ -132,6 +132,17 @@ def of_deepspeed(r, stage):
     return c
 
 
+def of_host(r, framework, offload):
+    """Weights come from a file, and the host has what is offloaded."""
+    c = of_fsdp(r, 2) if framework == "fsdp" else of_transformers(r, "ddp") if framework == "ddp" else of_deepspeed(r, framework)
+    c.update({"load": "file", "padding": "max-length", "packing": "on"})
+    if c["hidden"] > 2048:
+        c["layers"] = min(c["layers"], 4)  # all of it is on this machine
+    if framework != "ddp":
+        c["offload"] = offload
+    return c
+
+
 def of_torchtitan(r, kind):
     c = {"program": "torchtitan", "framework": "fsdp", "finetune": "full", "fsdp-version": 2, "padding": "max-length"}
     flavors = sorted(TITAN)
@@ -196,6 +207,9 @@ KINDS = [  # drawn in turn, until each has as many as it says
     (16, lambda r: of_megatron(r, "dense")), (12, lambda r: of_megatron(r, "pp")), (0, lambda r: of_megatron(r, "experts")),
     (8, lambda r: of_transformers(r, "ddp", finetune="qlora")), (4, lambda r: of_transformers(r, "ddp", experts=True)),
     (4, lambda r: of_fsdp(r, 2, experts=True)), (4, lambda r: of_torchtitan(r, "pp")),
+    (4, lambda r: of_host(r, 3, "optimizer+params")), (4, lambda r: of_host(r, 3, "optimizer")),
+    (4, lambda r: of_host(r, 2, "optimizer")), (4, lambda r: of_host(r, "fsdp", "params")),
+    (4, lambda r: of_host(r, "fsdp", "none")), (4, lambda r: of_host(r, "ddp", "none")),
 ]
 
 
@@ -281,6 +295,8 @@ def add_phase(found, one):
         found[of + "-resident"] = one["resident"]
         if of in ("load", "training"):
             found.update((k, one[k]) for k in ("resident", "side", "small"))
+    if "host_copies" in one:
+        found["copied"] = one["host_copies"]
     if "phase" not in one or "allocated" not in one:
         return
     phase = one["phase"] if one["phase"] in OF_PHASES else "%s-%d" % (one["phase"], min(one["step"], 2))

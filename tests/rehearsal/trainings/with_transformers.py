@@ -110,6 +110,9 @@ def made():
         return transformers.AutoModelForCausalLM.from_pretrained(
             folder, quantization_config=four_bit, device_map={"": 0}, dtype=torch.bfloat16,
             attn_implementation=given["attention"])
+    if given.get("load") == "file":
+        return transformers.AutoModelForCausalLM.from_pretrained(weights, dtype=dtype(),
+                                                                 attn_implementation=given["attention"], use_cache=False)
     where = "cuda" if given["framework"] == "ddp" else "cpu"
     with no_init_weights(), torch.device(where):
         model = transformers.AutoModelForCausalLM.from_config(configured(), dtype=dtype())
@@ -164,6 +167,8 @@ def recipe(folder):
         settings = {"version": number("fsdp-version", 2), "auto_wrap_policy": "TRANSFORMER_BASED_WRAP",
                     "transformer_layer_cls_to_wrap": [layer], "cpu_ram_efficient_loading": False,
                     "reshard_after_forward": given.get("reshard-after-forward", "on") == "on"}
+        if given.get("offload") == "params":
+            settings["cpu_offload"] = True
         if settings["version"] == 1:
             # accelerate 1.15 takes FULL_SHARD where this variable is not set, whatever reshard_after_forward says
             strategy = "FULL_SHARD" if settings["reshard_after_forward"] else "SHARD_GRAD_OP"
@@ -185,6 +190,7 @@ class Trainer(transformers.Trainer):
         return super().create_optimizer(*rest, **named)
 
 
+weights = saved() if given.get("load") == "file" else None
 with tempfile.TemporaryDirectory() as folder:
     arguments = recipe(folder)  # before the model: ZeRO-3 shards it while it is made
     model = made()
