@@ -200,7 +200,7 @@ static uint64_t moments_beside_embeddings(const p4d_layout *l, uint64_t trained,
 	const p4d_optimizer *o = p4d_optimizer_of(l);
 	const uint64_t embedded = (l->vocab + l->positions) * l->hidden;
 
-	if (!o->bits || o->paged || l->finetune != P4D_TUNE_FULL || embedded > trained ||
+	if (o->bits != 8 || o->paged || l->finetune != P4D_TUNE_FULL || embedded > trained ||
 	    l->model_code != P4D_MODEL_CODE_TRANSFORMERS)
 		return p4d_transformers__moment_bytes(l, trained, element);
 	return p4d_transformers__moment_bytes(l, trained - embedded, element) +

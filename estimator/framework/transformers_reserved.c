@@ -356,7 +356,7 @@ static void make_states(p4d_reserved *r, uint64_t elements)
 	if (o->paged || o->factored)
 		return;
 	/* the Trainer keeps those of embeddings in fp32 */
-	const bool embeds = r->full && o->bits && r->visited++ < (r->places ? 2 : 1);
+	const bool embeds = r->full && o->bits == 8 && r->visited++ < (r->places ? 2 : 1);
 	for (unsigned i = 1; i < o->states; i++)
 		p4d_reserved__take(r, NULL, embeds ? (p4d_wide)elements * 4 : each);
 	for (unsigned i = 1; !embeds && o->bits && i < o->states; i++)
