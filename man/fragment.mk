@@ -29,8 +29,7 @@ SUFFIXES = .scd
 $(pages): man/codes.scd man/options.scd man/heeds.scd man/settings.scd
 endif
 
-# The pictures of README, drawn again by `make pictures`.
-EXTRA_DIST += man/pictures/pipeline.svg man/pictures/memory.svg
+# The pictures of the guides, drawn again by `make pictures`.
 pictures: p4d$(EXEEXT)
 	@$(MKDIR_P) $(srcdir)/man/pictures
 	P4D_DATADIR=$(srcdir)/etc SLURM_CONF=/nonexistent ./p4d$(EXEEXT) simulate --model llama3-70b --gpu h100 --nodes 8 \

@@ -45,14 +45,14 @@ for mean in measured_throughput:'Mean absolute error: %s %%; layouts of the same
 		fail "ACCURACY.md has another mean of ${mean%%:*} than $value %"
 done
 
-# README's short table has the same means, where `p4d validate` prints them
-summary=$(sed -n '/^## Accuracy/,/^## On a real/p' "$P4D_TEST_SRCDIR/README.md")
+# The summary has the same means, where `p4d validate` prints them
+summary=$(sed -n '/^## Summary/,/^## Memory/p' "$P4D_TEST_SRCDIR/ACCURACY.md")
 while read -r file begins; do
 	value=$(p4d validate "$P4D_TEST_SRCDIR/tests/data/$file.csv" |
 		sed -n "s/^ *$begins: mean absolute error \([0-9.]*\) .*/\1/p" | head -n 1)
 	echo "$summary" | grep -q "[| ]$(printf %.1f "$value") %" ||
 		echo "$summary" | grep -q "[| ]$(printf %.2f "$value") %" ||
-		fail "README's summary lacks the mean of $file ($begins), $value %"
+		fail "ACCURACY.md's summary lacks the mean of $file ($begins), $value %"
 done <<'END'
 measured_throughput step time
 experts_throughput step time

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# What README.md and p4d-spank(8) say of packages and files is what the tree says: the packages of tests/setup.sh, every module
+# What README.md, doc/ADMINS.md and p4d-spank(8) say of packages and files is what the tree says: the packages of tests/setup.sh, every module
 # that `make install` puts somewhere, and no newer release of autoconf or json-c than they name.
 set -u
 source=$(cd "$(dirname "$0")/../.." && pwd)
@@ -9,22 +9,26 @@ cd "${P4D_TEST_BUILDDIR:-.}" || exit 2
 failed=0
 fault() { echo "FAIL: $*"; failed=1; }
 
-listed=$(sed -n '/^apt-get install/,/[^\\]$/p' "$source/README.md" | tr -d '\\' | tr -s ' \t' '\n' | grep -v '^$')
-[ -n "$listed" ] || fault "README.md lists no packages"
+# doc/ADMINS.md lists all packages, README.md those of the plugins and the command
+packages_of() { sed -n '/^apt-get install/,/[^\\]$/p' "$1" | tr -d '\\' | tr -s ' \t' '\n' | grep -vxE '|apt-get|install|--.*'; }
+listed=$(packages_of "$source/doc/ADMINS.md")
 for package in $p4d_packages_build; do
-	echo "$listed" | grep -qxF "$package" || fault "$package is not in README.md"
+	echo "$listed" | grep -qxF "$package" || fault "$package is not in doc/ADMINS.md"
 done
-for package in $(echo "$listed" | grep -vxE 'apt-get|install|--.*'); do
-	case " $(echo $p4d_packages_build) " in *" $package "*) ;; *) fault "README.md names $package" ;; esac
+for document in README.md doc/ADMINS.md; do
+	[ -n "$(packages_of "$source/$document")" ] || fault "$document lists no packages"
+	for package in $(packages_of "$source/$document"); do
+		case " $(echo $p4d_packages_build) " in *" $package "*) ;; *) fault "$document names $package" ;; esac
+	done
 done
 
-table=$(sed -n '/^| where | what |/,/^$/p' "$source/README.md")
+table=$(sed -n '/^| where | file |/,/^$/p' "$source/doc/ADMINS.md")
 files=$(sed -n '/^# FILES/,/^# SEE ALSO/p' "$source/man/p4d-spank.8.scd")
 modules=$(sed -n 's/^installed_modules += //p' "$source"/*/fragment.mk "$source"/runtime/device/cuda/fragment.mk |
 	tr ' ' '\n' | sed 's,.*/,,')
 [ "$(echo "$modules" | grep -c .)" -ge 9 ] || fault "these modules are installed: $modules"
 for module in $modules; do
-	echo "$table" | grep -qF "\`$module.so\`" || fault "$module.so is not in README.md's table"
+	echo "$table" | grep -qF "\`$module.so\`" || fault "$module.so is not in doc/ADMINS.md's table"
 	echo "$files" | grep -qF "_$module.so_" || fault "$module.so is not in FILES of p4d-spank(8)"
 done
 for built in .libs/*.so; do
