@@ -14,6 +14,13 @@ typedef struct p4d_reserved_parameters {
 	unsigned count;
 } p4d_reserved_parameters;
 
+/* Of a unit that is broadcast: the bucket that fills, and those under way. */
+typedef struct p4d_reserved_buckets {
+	p4d_wide bytes;
+	unsigned tensors;
+	p4d_allocated sent[2];
+} p4d_reserved_buckets;
+
 /* Layers that are played at most, and units. */
 enum { P4D_RESERVED_LAYERS = 24, P4D_RESERVED_UNITS = P4D_RESERVED_LAYERS + 2 };
 struct p4d_reserved;
@@ -64,6 +71,7 @@ typedef struct p4d_reserved {
 	unsigned pending; /* gradients of the first micro-batch that were not reduced yet: the next one */
 	p4d_allocated gathered, reducing; /* whole units, of the streams that send them */
 	p4d_reserved_zero zero;
+	p4d_reserved_buckets buckets;
 	bool knows;    /* ZeRO-3: what comes next, since one step is over */
 	uint64_t live; /* elements that are gathered */
 	p4d_reserved_gathered parameter[P4D_RESERVED_UNITS * (P4D_TRANSFORMERS_LINEARS + 3)];

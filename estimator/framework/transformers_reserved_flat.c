@@ -42,6 +42,41 @@ static void hold_whole(p4d_reserved *r, uint64_t elements)
 	p4d_reserved__take(r, &r->some, (p4d_wide)elements * r->stored);
 }
 
+/* What rank 0 has is sent to all in buckets: tensors are copied into one, except one that fills a bucket
+ * alone. Two buckets are under way at a time (c10d's broadcast_coalesced). */
+#define BUCKET ((p4d_wide)250 << 20)
+
+static void send_bucket(p4d_reserved *r)
+{
+	p4d_reserved_buckets *b = &r->buckets;
+
+	give(&r->main, &b->sent[0]);
+	b->sent[0] = b->sent[1];
+	b->sent[1] = b->tensors > 1 ? take(&r->main, b->bytes) : 0;
+	b->bytes = b->tensors = 0;
+}
+
+static void add_to_bucket(p4d_reserved *r, uint64_t elements)
+{
+	r->buckets.bytes += (p4d_wide)elements * r->stored;
+	r->buckets.tensors++;
+	if (r->buckets.bytes >= BUCKET)
+		send_bucket(r);
+}
+
+/* Norms, and buffers of the root, are small, but they are tensors. */
+static void broadcast(p4d_reserved *r, unsigned unit)
+{
+	r->buckets = (p4d_reserved_buckets){.tensors = !unit};
+	p4d_reserved__each_of_unit(r, unit, add_to_bucket);
+	add_to_bucket(r, r->l->hidden);
+	if (!unit && !r->l->tied)
+		p4d_reserved__each_of_unit(r, unit, add_to_bucket);
+	send_bucket(r);
+	give(&r->main, &r->buckets.sent[0]);
+	give(&r->main, &r->buckets.sent[1]);
+}
+
 /* A unit's parameters become one tensor, and that a shard: layers first, then the root. */
 static void load(p4d_reserved *r)
 {
@@ -50,7 +85,7 @@ static void load(p4d_reserved *r)
 		p4d_reserved__each_of_unit(r, unit, hold_whole);
 		if (!unit && !r->l->tied)
 			p4d_reserved__each_of_unit(r, unit, hold_whole);
-		take_for_a_while(&r->main, elements_of(r, unit) * r->stored);
+		broadcast(r, unit);
 		p4d_allocated whole = take(&r->main, elements_of(r, unit) * r->stored);
 		p4d_reserved__take(r, NULL, shard_of(r, unit) * r->stored);
 		give(&r->main, &whole);

@@ -237,10 +237,10 @@ static void rehearsals(void **state)
 	for (const deviation_group *g = of[RESERVED]; g->rows; g++) {
 		const bool megatron = strstr(g->name, "megatron") != NULL,
 			   played = strstr(g->name, "transformers") != NULL;
-		/* one row of FSDP1 without resharding; see ACCURACY.md */
+		/* attention's output is copied with Phi 3 on this GPU; see ACCURACY.md */
 		const bool flat = strstr(g->name, " fsdp1 ") != NULL;
-		assert_true(!played || g->sum / g->rows <= (flat ? 0.025 : 0.02));
-		assert_true(!played || fabs(g->worst) <= (flat ? 0.12 : 0.06));
+		assert_true(!played || g->sum / g->rows <= 0.02);
+		assert_true(!played || fabs(g->worst) <= (flat ? 0.065 : 0.06));
 		assert_true(!megatron || (g->sum / g->rows <= 0.025 && fabs(g->worst) <= 0.06));
 		assert_true(strcmp(g->name, "torchtitan fsdp2 full") != 0 ||
 			    (g->sum / g->rows <= 0.02 && fabs(g->worst) <= 0.06));
