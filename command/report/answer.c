@@ -112,7 +112,7 @@ static const char *not_counted(const p4d_checked *answer)
 	if (p4d_framework_shares(l, P4D_SHARES_BY_STAGE) && l->zero_stage == 3 && r && r->saves_on_host)
 		return "saving gathers the 16-bit weights in the host memory of rank 0 "
 		       "(stage3_gather_16bit_weights_on_model_save)";
-	if (l->flat_parameters && l->quant)
+	if (l->fsdp.flat && l->quant)
 		return "loading, before FSDP1 shards the quantized weights";
 	return NULL;
 }

@@ -268,7 +268,7 @@ p4d_cost_step_ends p4d_cost__step_ends_of(const p4d_layout *l, const p4d_cost_te
 static void set_links(const p4d_layout *l, p4d_cost_terms *t)
 {
 	double seconds = l->pp > 1 ? transfer_seconds(l, &t->rates) : 0;
-	bool overlaps = l->overlap_p2p || p4d_framework_of(l->framework)->cost.overlaps_pipeline;
+	bool overlaps = l->megatron.overlap_p2p || p4d_framework_of(l->framework)->cost.overlaps_pipeline;
 
 	t->send = overlaps ? seconds : 0;
 	t->recv = overlaps ? 0 : seconds;

@@ -60,9 +60,9 @@ static void dispatch(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cos
 			    sharded = p4d_cost__ring_of(l, l->etp, 1),
 			    all = p4d_cost__ring_of(l, l->ep * l->etp, 1);
 
-	if (l->dispatcher != P4D_ALL_TO_ALL) {
+	if (l->megatron.dispatcher != P4D_ALL_TO_ALL) {
 		out->memory_bound += permuted(r, row * (t->received + t->gathered));
-		out->tensor_comm += l->dispatcher == P4D_ALL_GATHER
+		out->tensor_comm += l->megatron.dispatcher == P4D_ALL_GATHER
 					? p4d_cost__gather_seconds(r, all, row * t->received)
 					: p4d_cost__exchange_seconds(r, all, row * t->received);
 		return;

@@ -193,7 +193,7 @@ double p4d_cost__adapters(const p4d_layout *l)
 	for (unsigned i = 0; i < P4D_ADAPTED_LAYERS; i++) {
 		const p4d_adapted matrix = p4d_adapted_of(l, i);
 		if (p4d_is_adapted(l, i))
-			sum += (double)(l->lora_rank * (matrix.split_in ? matrix.in * l->tp + matrix.out
+			sum += (double)(l->lora.rank * (matrix.split_in ? matrix.in * l->tp + matrix.out
 									: matrix.in + matrix.out * l->tp));
 	}
 	return sum;
@@ -219,9 +219,10 @@ double p4d_cost_model_flops(const p4d_layout *l)
 
 double p4d_cost__recomputed_share(const p4d_layout *l)
 {
-	const double chunk = (double)l->layers / (double)(l->pp * l->vpp), n = (double)l->recompute_layers;
+	const double chunk = (double)l->layers / (double)(l->pp * l->vpp),
+		     n = (double)l->megatron.recompute_layers;
 
-	return l->recompute_block && n < chunk ? n / chunk : 1;
+	return l->megatron.recompute_block && n < chunk ? n / chunk : 1;
 }
 
 /* Per token and layer, of all keys, as if none came later: the two products of the forward pass. */
@@ -236,9 +237,9 @@ static double recomputed_of_kept(const p4d_layout *l, bool experts)
 	const double scores = scores_flops(l);
 	const p4d_framework_cost *framework = &p4d_framework_of(l->framework)->cost;
 
-	if (l->recompute_modules) /* of those that matter */
-		return (l->recompute_modules & P4D_MODULE_CORE_ATTENTION ? scores : 0) +
-		       (l->recompute_modules & P4D_MODULE_MOE && experts
+	if (l->megatron.recompute_modules) /* of those that matter */
+		return (l->megatron.recompute_modules & P4D_MODULE_CORE_ATTENTION ? scores : 0) +
+		       (l->megatron.recompute_modules & P4D_MODULE_MOE && experts
 			    ? 2 * (passed(l, true) - attention_matrices(l))
 			    : 0);
 	switch (l->recompute) {

@@ -46,8 +46,8 @@ static table_cost whole_table(const p4d_layout *l, const p4d_cost_rates *r, cons
 			      double columns)
 {
 	double e = r->element, logits = z->n * columns;
-	double forward = l->fused_cross_entropy ? 3 * e : e + 4 + 4 + 8 + 8 + 4 + 8;
-	double backward = l->fused_cross_entropy ? 2 * e : 8 + 4 + e;
+	double forward = l->megatron.fused_cross_entropy ? 3 * e : e + 4 + 4 + 8 + 8 + 4 + 8;
+	double backward = l->megatron.fused_cross_entropy ? 2 * e : 8 + 4 + e;
 
 	return (table_cost){.logits = p4d_cost__gemm_seconds(r, 1, z->n, columns, z->h, e),
 			    .input = p4d_cost__gemm_seconds(r, 1, z->n, z->h, columns, e),

@@ -63,9 +63,10 @@ static double gradient_element(const p4d_layout *l, const p4d_cost_rates *r)
 static void ring(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z, double attention,
 		 bool backward, p4d_cost_share *out)
 {
-	const uint64_t ranks = l->cp / l->cp_heads; /* the others have heads of their own, of all tokens */
+	const uint64_t ranks =
+	    l->cp / l->megatron.cp_heads; /* the others have heads of their own, of all tokens */
 	double steps = (double)ranks - 1;
-	p4d_cost_ring context = p4d_cost__ring_of(l, ranks, p4d_tp_ranks(l) * l->cp_heads);
+	p4d_cost_ring context = p4d_cost__ring_of(l, ranks, p4d_tp_ranks(l) * l->megatron.cp_heads);
 	/* backward, the gradients of keys and values go round too */
 	double element = r->element + (backward ? gradient_element(l, r) : 0),
 	       bytes = element * z->n * 2 * z->G;
@@ -127,8 +128,8 @@ static void context(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost
 		all_to_all(l, r, z, l->cp, out);
 	else
 		ring(l, r, z, attention, backward, out);
-	if (l->cp_heads > 1)
-		all_to_all(l, r, z, l->cp_heads, out);
+	if (l->megatron.cp_heads > 1)
+		all_to_all(l, r, z, l->megatron.cp_heads, out);
 }
 
 /*
@@ -258,9 +259,9 @@ static void attention_products(const p4d_layout *l, const p4d_cost_rates *r, con
 static void state_products(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z,
 			   p4d_cost_part *y)
 {
-	const double tp = (double)l->tp, values = (double)l->state_heads * (double)l->state_head_dim / tp;
+	const double tp = (double)l->tp, values = (double)l->state.heads * (double)l->state.head_dim / tp;
 	const double others =
-	    (2 * (double)l->state_groups * (double)l->state_size + (double)l->state_heads) / tp;
+	    (2 * (double)l->state.groups * (double)l->state.size + (double)l->state.heads) / tp;
 	const product all[] = {{z->n, z->h, 2 * values + others, QKV}, {z->n, values, z->h, 0}};
 
 	add_products(l, r, all, sizeof(all) / sizeof(*all), y);
@@ -278,7 +279,7 @@ static void ffn_products(const p4d_layout *l, const p4d_cost_rates *r, const p4d
 static void adapter_products(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z,
 			     p4d_cost_part *y)
 {
-	const double rank = (double)l->lora_rank, e = r->element, n = z->n;
+	const double rank = (double)l->lora.rank, e = r->element, n = z->n;
 
 	for (unsigned i = 0; p4d_cost__freezes(l) && i < P4D_ADAPTED_LAYERS; i++) {
 		const p4d_adapted of = p4d_adapted_of(l, i);
@@ -325,9 +326,9 @@ static void elementwise(const p4d_layout *l, const p4d_cost_rates *r, const p4d_
 	double e = r->element, mask = l->dropout ? 1 : 0;
 	/* PyTorch's own kernels: a norm goes through fp32 term by term, as do the angles; compiled, they are
 	 * one kernel each, and the activation, too */
-	const bool eager = p4d_framework_of(l->framework)->cost.eager_modules && !l->compile;
-	const bool fused = l->fused_swiglu || l->compile,
-		   terms = eager && l->model_code != P4D_MODEL_CODE_TORCHTITAN;
+	const bool eager = p4d_framework_of(l->framework)->cost.eager_modules && !l->torch.compile;
+	const bool fused = l->fused_swiglu || l->torch.compile,
+		   terms = eager && l->torch.model_code != P4D_MODEL_CODE_TORCHTITAN;
 	const double norms = terms ? EAGER_NORM / (2 * e) : 1, angles = eager ? EAGER_ROTARY / (2 * e) : 1;
 	double norm = norms * 2 * e * z->residual, residual = (3 * e + mask) * z->residual;
 	double rotary = turned ? angles * rotary_bytes(l, r, z) : 0,
@@ -401,7 +402,7 @@ static void recompute_modules(const p4d_layout *l, const p4d_cost_rates *r, cons
 			      const p4d_cost_share *core, const p4d_cost_share *experts, bool sparse,
 			      p4d_cost_part *y)
 {
-	const unsigned modules = l->recompute_modules;
+	const unsigned modules = l->megatron.recompute_modules;
 	const double e = r->element,
 		     routed = z->residual / z->h * (double)l->experts_per_token * l->imbalance;
 
@@ -442,7 +443,7 @@ static void recompute(const p4d_layout *l, const p4d_cost_rates *r, const p4d_co
 	const p4d_framework_cost *framework = &p4d_framework_of(l->framework)->cost;
 	double e = r->element;
 
-	if (l->recompute_modules) {
+	if (l->megatron.recompute_modules) {
 		recompute_modules(l, r, z, core, experts, sparse, y);
 		return;
 	}

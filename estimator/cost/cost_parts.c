@@ -24,12 +24,13 @@ static cache_key key_of(const p4d_layout *l, cached_part which)
 static cache_key key_of_layer(const p4d_layout *l, cached_part which)
 {
 	const unsigned comm = (unsigned)l->cp_comm, split = p4d_is_split(l->schedule);
-	const uint64_t chunk = l->recompute_block ? l->layers / (l->pp * l->vpp) : 0; /* below 2^16 */
+	const uint64_t chunk =
+	    l->megatron.recompute_block ? l->layers / (l->pp * l->vpp) : 0; /* below 2^16 */
 	const uint64_t spread = which != LAYER ? l->ep << 11 | l->etp : 0;
 	cache_key key = key_of(l, which);
 
 	key.first = key.first << 8 | comm << 4 | (unsigned)l->recompute << 1 | split;
-	key.second = chunk << 40 | (uint64_t)l->recompute_modules << 32 | spread;
+	key.second = chunk << 40 | (uint64_t)l->megatron.recompute_modules << 32 | spread;
 	return key;
 }
 

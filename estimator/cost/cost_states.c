@@ -15,9 +15,9 @@ typedef struct scan_widths {
 
 static scan_widths widths_of(const p4d_layout *l, double tp)
 {
-	return (scan_widths){.values = (double)l->state_heads * (double)l->state_head_dim / tp,
-			     .groups = (double)l->state_groups * (double)l->state_size / tp,
-			     .heads = (double)l->state_heads / tp};
+	return (scan_widths){.values = (double)l->state.heads * (double)l->state.head_dim / tp,
+			     .groups = (double)l->state.groups * (double)l->state.size / tp,
+			     .heads = (double)l->state.heads / tp};
 }
 
 /* Columns that the first product gives: gates, values, B and C, steps. */
@@ -37,13 +37,13 @@ double p4d_cost__state_matrices(const p4d_layout *l)
 double p4d_cost__scan_flops(const p4d_layout *l)
 {
 	const scan_widths w = widths_of(l, 1);
-	const double chunk = (double)l->state_chunk, size = (double)l->state_size;
+	const double chunk = (double)l->state.chunk, size = (double)l->state.size;
 
 	/* a delta net: scores of keys and of queries with them, and what weighs keys and values of each head;
 	 * what is known already is taken from what goes into the states */
 	if (memchr(l->pattern, 'G', l->pattern_length))
 		return chunk * (3 * w.heads * size + 2 * w.values) + 6 * size * w.values;
-	return chunk * w.groups + chunk * w.values + 4 * (double)l->state_size * w.values;
+	return chunk * w.groups + chunk * w.values + 4 * (double)l->state.size * w.values;
 }
 
 void p4d_cost__scan(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z, p4d_cost_part *y)
@@ -52,7 +52,7 @@ void p4d_cost__scan(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost
 	const double e = r->element, n = z->n,
 		     products = n * p4d_cost__scan_flops(l) / (double)l->tp * r->gemm;
 	/* in fp32, written and read by the kernel that passes them on, and by the next */
-	const double states = 4 * w.values * (double)l->state_size / (double)l->state_chunk;
+	const double states = 4 * w.values * (double)l->state.size / (double)l->state.chunk;
 	/* convolution; values and their result; the gated norm */
 	const double forward =
 	    n * (e * (2 * (w.values + 2 * w.groups) + 3 * w.values + 4 * w.values) + 4 * states);

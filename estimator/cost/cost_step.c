@@ -185,7 +185,7 @@ p4d_cost_least p4d_cost_floor(const p4d_layout *l, const p4d_gpu *gpu, p4d_cost_
 double p4d_cost_ramp(const p4d_layout *l, double layers)
 {
 	const bool differ =
-	    l->experts || l->pattern_length || l->recompute_block || l->layers % (l->pp * l->vpp);
+	    l->experts || l->pattern_length || l->megatron.recompute_block || l->layers % (l->pp * l->vpp);
 
 	if (differ || p4d_is_split(l->schedule) || l->vocab_parallel || l->local_loss || l->slices > 1)
 		return 0;

@@ -58,11 +58,11 @@ static void write_arguments(const p4d_request *request, const p4d_layout *l, cha
 	add(&a, "--training.local_batch_size=%" PRIu64, local);
 	add(&a, "--training.global_batch_size=%" PRIu64, l->global_batch);
 	add(&a, "--training.seq_len=%" PRIu64, l->seq_len);
-	if (l->param_dtype == P4D_PARAM_BF16)
+	if (l->torch.param_dtype == P4D_PARAM_BF16)
 		add(&a, "--training.dtype=bfloat16");
 	if (l->offload & P4D_OFFLOAD_PARAMS)
 		add(&a, "--training.enable_cpu_offload");
-	if (l->compile)
+	if (l->torch.compile)
 		add(&a, "--compile.enable");
 	if (l->precision == P4D_FP8)
 		add(&a, "--model.converters float8%s%s",
@@ -102,33 +102,33 @@ static const p4d_framework_arguments arguments_of_torchtitan = {
 /* Other modules than torchtitan's are trained by the HF Trainer or the like. */
 static const p4d_framework_arguments *arguments_of(const p4d_layout *l)
 {
-	return l->model_code == P4D_MODEL_CODE_TORCHTITAN ? &arguments_of_torchtitan
-							  : &p4d_torch__trainer_arguments;
+	return l->torch.model_code == P4D_MODEL_CODE_TORCHTITAN ? &arguments_of_torchtitan
+								: &p4d_torch__trainer_arguments;
 }
 
 /* ---- the entry ---- */
 
 static uint64_t reserved(const p4d_layout *l, const p4d_plan *plan)
 {
-	return l->model_code == P4D_MODEL_CODE_TORCHTITAN ? p4d_torchtitan__reserved(l)
-							  : p4d_torch__reserved(l, plan);
+	return l->torch.model_code == P4D_MODEL_CODE_TORCHTITAN ? p4d_torchtitan__reserved(l)
+								: p4d_torch__reserved(l, plan);
 }
 
 static const char *unvalidated(const p4d_layout *l)
 {
-	if (l->model_code != P4D_MODEL_CODE_TORCHTITAN)
+	if (l->torch.model_code != P4D_MODEL_CODE_TORCHTITAN)
 		return p4d_torch__trainer_unvalidated(l);
 
 	const bool ring = l->cp > 1 && l->recompute == P4D_RECOMPUTE_FULL;
 	const bool sparse = l->experts || l->kv_rank;
 
-	return l->compile && l->pp > 1    ? "compiled pipelines"
-	       : l->compile && ring       ? "compiled context parallelism, recomputed"
-	       : l->compile && l->experts ? "compiled experts"
+	return l->torch.compile && l->pp > 1    ? "compiled pipelines"
+	       : l->torch.compile && ring       ? "compiled context parallelism, recomputed"
+	       : l->torch.compile && l->experts ? "compiled experts"
 	       : sparse && l->tp > 1 && l->cp > 1 && l->pp > 1
 		   ? "experts with tensor, context and pipeline parallelism at once"
 	       : l->vpp > P4D_TORCHTITAN_ACTIVE_CHUNKS ? "more than three chunks of a stage"
-	       : l->packing                            ? "packed sequences"
+	       : l->torch.packing                      ? "packed sequences"
 	       : l->offload                            ? "offloading"
 	       : l->optimizer != P4D_ADAMW             ? "an optimizer other than AdamW"
 	       : l->precision == P4D_FP8               ? "FP8"

@@ -39,9 +39,9 @@ static p4d_tape_tensor adapted(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t i
 	const p4d_layout *l = w->layout;
 	const p4d_tape_tensor y = linear(w, x, in, out, first);
 
-	if (l->finetune == P4D_TUNE_FULL || !(l->lora_targets & target))
+	if (l->finetune == P4D_TUNE_FULL || !(l->lora.targets & target))
 		return y;
-	return p4d_op_plus(w, y, adapter(w, x, in, l->lora_rank, out));
+	return p4d_op_plus(w, y, adapter(w, x, in, l->lora.rank, out));
 }
 
 /* LoRAQKVLinear: adapters of some of them side by side, padded with zeros to the product's width. */
@@ -49,7 +49,7 @@ static p4d_tape_tensor queries_keys_values(p4d_tape_writer *w, p4d_tape_tensor x
 {
 	const p4d_layout *l = w->layout;
 	const uint64_t A = l->heads * l->head_dim, G = l->kv_heads * l->head_dim;
-	const unsigned of = l->finetune == P4D_TUNE_FULL ? 0 : l->lora_targets;
+	const unsigned of = l->finetune == P4D_TUNE_FULL ? 0 : l->lora.targets;
 	const unsigned parts = !!(of & P4D_TARGET_Q) + !!(of & P4D_TARGET_K) + !!(of & P4D_TARGET_V);
 	const uint64_t columns =
 	    (of & P4D_TARGET_Q ? A : 0) + (of & P4D_TARGET_K ? G : 0) + (of & P4D_TARGET_V ? G : 0);
@@ -59,8 +59,8 @@ static p4d_tape_tensor queries_keys_values(p4d_tape_writer *w, p4d_tape_tensor x
 		return y;
 	p4d_tape_tensor z = p4d_op_map(w, x, false, false);
 	p4d_op_last(w)->kept = x.elements;
-	z = p4d_op_product(w, z, l->hidden, parts * l->lora_rank, w->weight, true);
-	z = p4d_op_product(w, z, parts * l->lora_rank, columns, w->weight,
+	z = p4d_op_product(w, z, l->hidden, parts * l->lora.rank, w->weight, true);
+	z = p4d_op_product(w, z, parts * l->lora.rank, columns, w->weight,
 			   true); /* a convolution in groups */
 	if (parts < 3) {
 		const p4d_tape_tensor padded = p4d_op_made(w, y.elements, z.element, true);

@@ -160,13 +160,13 @@ static const char *unvalidated(const p4d_layout *l)
 {
 	const bool fp8 = l->precision == P4D_FP8;
 
-	return l->graphs == P4D_GRAPHS_ATTENTION || l->graphs == P4D_GRAPHS_LAYERS
+	return l->megatron.graphs == P4D_GRAPHS_ATTENTION || l->megatron.graphs == P4D_GRAPHS_LAYERS
 		   ? "attention in CUDA graphs"
 	       : fp8 && l->fp8_recipe == P4D_FP8_NVFP4                     ? "NVFP4"
 	       : fp8 && l->fp8_recipe == P4D_FP8_DELAYED && !l->fp8_params ? "FP8 with delayed scales"
-	       : l->cp_heads > 1                           ? "hierarchical context parallelism"
-	       : l->experts && l->dispatcher == P4D_DEEPEP ? "DeepEP"
-							   : NULL;
+	       : l->megatron.cp_heads > 1                           ? "hierarchical context parallelism"
+	       : l->experts && l->megatron.dispatcher == P4D_DEEPEP ? "DeepEP"
+								    : NULL;
 }
 
 static const p4d_framework_choice defaults[] = {{P4D_FP8_RECIPE, P4D_FP8_DELAYED}, {P4D_OPTIONS, 0}};

@@ -65,9 +65,9 @@ static void add_parallelism(p4d_text *a, const p4d_request *r, const p4d_layout 
 	add(a, "--tensor-model-parallel-size %" PRIu64, l->tp);
 	add(a, "--pipeline-model-parallel-size %" PRIu64, l->pp);
 	add(a, "--context-parallel-size %" PRIu64, l->cp);
-	if (l->cp_heads > 1)
+	if (l->megatron.cp_heads > 1)
 		add(a, "--cp-comm-type a2a+p2p --hierarchical-context-parallel-sizes %" PRIu64 " %" PRIu64,
-		    l->cp_heads, l->cp / l->cp_heads);
+		    l->megatron.cp_heads, l->cp / l->megatron.cp_heads);
 	else if (l->cp_comm != P4D_CP_P2P) /* its default */
 		add(a, "--cp-comm-type %s", l->cp_comm == P4D_CP_A2A ? "a2a" : "all_gather");
 	if (l->pattern_length)
@@ -88,7 +88,7 @@ static void add_parallelism(p4d_text *a, const p4d_request *r, const p4d_layout 
 		add(a, "--use-distributed-optimizer");
 	if (l->tp_comm_overlap)
 		add(a, "--tp-comm-overlap");
-	if (l->schedule == P4D_INTERLEAVED && !l->overlap_p2p)
+	if (l->schedule == P4D_INTERLEAVED && !l->megatron.overlap_p2p)
 		add(a, "--no-overlap-p2p-communication");
 	if (l->overlap_dp) /* the second needs the distributed optimizer */
 		add(a, l->optimizer_sharding ? "--overlap-grad-reduce --overlap-param-gather"
@@ -120,7 +120,7 @@ static void add_experts(p4d_text *a, const p4d_layout *l)
 	    l->experts, l->experts_per_token, l->expert_ffn);
 	if (l->shared_ffn)
 		add(a, "--moe-shared-expert-intermediate-size %" PRIu64, l->shared_ffn);
-	if (l->shared_overlap)
+	if (l->megatron.shared_overlap)
 		add(a, "--moe-shared-expert-overlap");
 	if (l->expert_every > 1) /* dense layers are a multiple of it */
 		add(a, "--moe-layer-freq ([0]*%" PRIu64 "+([0]*%" PRIu64 "+[1])*%" PRIu64 ")",
@@ -131,10 +131,10 @@ static void add_experts(p4d_text *a, const p4d_layout *l)
 		    l->layers - (l->dense_layers < l->layers ? l->dense_layers : l->layers));
 	add(a, "--expert-model-parallel-size %" PRIu64 " --expert-tensor-parallel-size %" PRIu64, l->ep,
 	    l->etp);
-	add(a, "--moe-grouped-gemm --moe-token-dispatcher-type %s", dispatcher[l->dispatcher]);
-	if (l->capacity > 0)
-		add(a, "--moe-expert-capacity-factor %.15g", l->capacity);
-	if (l->padded)
+	add(a, "--moe-grouped-gemm --moe-token-dispatcher-type %s", dispatcher[l->megatron.dispatcher]);
+	if (l->megatron.expert_capacity > 0)
+		add(a, "--moe-expert-capacity-factor %.15g", l->megatron.expert_capacity);
+	if (l->megatron.pads_experts)
 		add(a, "--moe-pad-expert-input-to-capacity");
 	if (l->mtp_layers)
 		add(a, "--mtp-num-layers %" PRIu64, l->mtp_layers);
@@ -154,7 +154,7 @@ static void add_delta_nets(p4d_text *a, const p4d_layout *l)
 	    "--linear-key-head-dim %" PRIu64 " --linear-value-head-dim %" PRIu64
 	    " --linear-num-key-heads %" PRIu64 " --linear-num-value-heads %" PRIu64
 	    " --linear-conv-kernel-dim %" PRIu64,
-	    l->state_size, l->state_head_dim, l->state_groups, l->state_heads, l->state_conv);
+	    l->state.size, l->state.head_dim, l->state.groups, l->state.heads, l->state.conv);
 	add(a, "--attention-output-gate --moe-shared-expert-gate --rotary-percent 0.25");
 }
 
@@ -185,7 +185,7 @@ static void add_states(p4d_text *a, const p4d_layout *l)
 	add(a,
 	    "--mamba-state-dim %" PRIu64 " --mamba-head-dim %" PRIu64 " --mamba-num-groups %" PRIu64
 	    " --mamba-num-heads %" PRIu64,
-	    l->state_size, l->state_head_dim, l->state_groups, l->state_heads);
+	    l->state.size, l->state.head_dim, l->state.groups, l->state.heads);
 }
 
 static void add_model(p4d_text *a, const p4d_request *r, const p4d_layout *l)
@@ -240,7 +240,7 @@ static void add_optimizer(p4d_text *a, const p4d_layout *l)
 	add(a, "--use-precision-aware-optimizer");
 	if (l->grad_dtype == P4D_GRAD_BF16)
 		add(a, "--main-grads-dtype bf16");
-	if (l->half_master)
+	if (l->megatron.half_master)
 		add(a, "--main-params-dtype fp16");
 	if (l->half_moments)
 		add(a, "--exp-avg-dtype bf16 --exp-avg-sq-dtype bf16");
@@ -284,8 +284,8 @@ static void add_graphs(p4d_text *a, const p4d_layout *l)
 					    [P4D_GRAPHS_MLP] = " --cuda-graph-scope mlp",
 					    [P4D_GRAPHS_LAYERS] = ""};
 
-	if (l->graphs != P4D_GRAPHS_NONE)
-		add(a, "--cuda-graph-impl transformer_engine%s --te-rng-tracker", scope[l->graphs]);
+	if (l->megatron.graphs != P4D_GRAPHS_NONE)
+		add(a, "--cuda-graph-impl transformer_engine%s --te-rng-tracker", scope[l->megatron.graphs]);
 }
 
 static void add_memory(p4d_text *a, const p4d_request *r, const p4d_layout *l)
@@ -293,7 +293,7 @@ static void add_memory(p4d_text *a, const p4d_request *r, const p4d_layout *l)
 	switch (l->recompute) {
 	case P4D_RECOMPUTE_FULL:
 		add(a, "--recompute-granularity full --recompute-method %s --recompute-num-layers %" PRIu64,
-		    l->recompute_block ? "block" : "uniform", l->recompute_layers);
+		    l->megatron.recompute_block ? "block" : "uniform", l->megatron.recompute_layers);
 		break;
 	case P4D_RECOMPUTE_SELECTIVE:
 		add_modules(a, *r->recompute_modules ? r->recompute_modules : "core_attn");
@@ -306,17 +306,17 @@ static void add_memory(p4d_text *a, const p4d_request *r, const p4d_layout *l)
 		break;
 	}
 	add(a, "--attention-backend %s", l->flash_attention ? "flash" : "unfused");
-	if (l->fused_cross_entropy)
+	if (l->megatron.fused_cross_entropy)
 		add(a, "--cross-entropy-loss-fusion --cross-entropy-fusion-impl te");
 	if (l->glu && !l->fused_swiglu)
 		add(a, "--no-bias-swiglu-fusion");
-	if (!l->attention_mask)
+	if (!l->megatron.attention_mask)
 		add(a, "--no-create-attention-mask-in-dataloader");
-	if (!l->te_wgrad)
+	if (!l->megatron.te_wgrad)
 		add(a, "--no-gradient-accumulation-fusion");
 	if (!l->dropout)
 		add(a, "--hidden-dropout 0.0");
-	if (!l->attention_dropout)
+	if (!l->megatron.attention_dropout)
 		add(a, "--attention-dropout 0.0");
 	if (l->precision != P4D_FP32)
 		add(a, l->precision == P4D_FP16 ? "--fp16" : "--bf16");

@@ -15,7 +15,7 @@ enum { TWICE = 2 };
 
 static bool again(const p4d_layout *l, unsigned module)
 {
-	return l->recompute_modules & module;
+	return l->megatron.recompute_modules & module;
 }
 
 /* ---- moments ---- */
@@ -30,9 +30,9 @@ static bool again(const p4d_layout *l, unsigned module)
 static p4d_wide forward_of_experts(const p4d_layout *l, const p4d_megatron_sizes *z)
 {
 	const p4d_routed t = p4d_routed_of(l, z->own);
-	const bool copied = l->dispatcher == P4D_ALL_TO_ALL;
+	const bool copied = l->megatron.dispatcher == P4D_ALL_TO_ALL;
 	const bool input = copied && !t.sorted && l->etp == 1; /* what is received */
-	const bool variable = t.exchanged && !input && l->dispatcher != P4D_ALL_GATHER;
+	const bool variable = t.exchanged && !input && l->megatron.dispatcher != P4D_ALL_GATHER;
 	const bool fp8 = p4d_megatron__fp8(l); /* the experts' input is cast, and held by a variable, too */
 	const p4d_wide held = t.permuted + (variable ? t.received : 0) + (fp8 ? t.gathered : 0);
 	const p4d_wide second = /* the second product's input as it is and as copies, and its result */
@@ -45,10 +45,11 @@ static p4d_wide forward_of_experts(const p4d_layout *l, const p4d_megatron_sizes
 	    again(l, P4D_MODULE_MOE_ACTIVATION) ? t.gathered * (z->h + l->expert_ffn / l->etp) : 0;
 
 	/* all tokens' scores of all experts */
-	const p4d_wide scores = l->dispatcher == P4D_ALL_GATHER && t.exchanged ? t.received * l->experts : 0;
+	const p4d_wide scores =
+	    l->megatron.dispatcher == P4D_ALL_GATHER && t.exchanged ? t.received * l->experts : 0;
 
 	return scores +
-	       (held + (l->shared_ffn && !l->shared_overlap ? z->own : 0) +
+	       (held + (l->shared_ffn && !l->megatron.shared_overlap ? z->own : 0) +
 		(again(l, P4D_MODULE_LAYERNORM) ? z->own : 0)) *
 		   z->h +
 	       P4D_MOST(P4D_MOST(results, back) * z->h, P4D_MOST(activation, second));
@@ -67,7 +68,7 @@ static p4d_wide backward_of_experts(const p4d_layout *l, const p4d_megatron_size
 	p4d_wide widest = fp8 ? P4D_MOST(g * (2 * h + (1 + more) * F), g * (h + 2 * F) + g * F / 2)
 			      : P4D_MOST(g * (h + (1 + more) * F), g * (2 + more) * F);
 
-	if (l->dispatcher != P4D_ALL_TO_ALL)
+	if (l->megatron.dispatcher != P4D_ALL_TO_ALL)
 		widest = P4D_MOST(widest, (g + t.received) * h);
 	else if (t.exchanged)
 		widest = P4D_MOST(widest, (t.permuted + t.received) * h);
@@ -136,7 +137,7 @@ static uint64_t layers_left(const p4d_rows *rows)
 	const uint64_t with = p4d_parameters_expert_layers_of_stage(l, rows->stage) + further_of(rows);
 
 	if (l->recompute == P4D_RECOMPUTE_FULL)
-		return (with + l->recompute_layers - 1) / l->recompute_layers;
+		return (with + l->megatron.recompute_layers - 1) / l->megatron.recompute_layers;
 	return again(l, P4D_MODULE_MOE) ? with : 0;
 }
 
@@ -294,17 +295,18 @@ static void keep_attention(const stored *p, const p4d_megatron_sizes *z, uint64_
 static p4d_wide of_router(const p4d_layout *l, const p4d_routed *t)
 {
 	const p4d_wide scores = t->own * l->experts, chosen = t->own * l->experts_per_token;
-	const p4d_wide here = t->received * (l->experts / l->ep), dropped = l->capacity > 0 ? 3 * scores : 0;
+	const p4d_wide here = t->received * (l->experts / l->ep),
+		       dropped = l->megatron.expert_capacity > 0 ? 3 * scores : 0;
 
-	switch (l->dispatcher) {
+	switch (l->megatron.dispatcher) {
 	case P4D_ALL_GATHER:
 		return 4 * scores + 4 * here + 12 * chosen + t->gathered * 10 + dropped;
 	case P4D_DEEPEP:
 		return 4 * scores + 26 * chosen + 10 * here + t->received * l->experts_per_token * 12 +
 		       t->gathered * 12 + dropped;
 	default:
-		return 10 * scores + 12 * chosen + t->permuted * (l->padded ? 16 : 8) + t->gathered * 2 +
-		       dropped;
+		return 10 * scores + 12 * chosen + t->permuted * (l->megatron.pads_experts ? 16 : 8) +
+		       t->gathered * 2 + dropped;
 	}
 }
 
@@ -319,7 +321,7 @@ static void keep_experts(const stored *p, const p4d_megatron_sizes *z, uint64_t 
 	keep(p, "layer.expert_ffn", ALONG, dtype, n, t.gathered * of_activation(l));
 	/* beside the exchange they gather their input before their product, which saves it */
 	keep(p, "layer.shared_input", "cp", dtype, n,
-	     l->shared_overlap && z->gathers ? (p4d_wide)z->tokens * z->h : 0);
+	     l->megatron.shared_overlap && z->gathers ? (p4d_wide)z->tokens * z->h : 0);
 	keep(p, "layer.shared_ffn", ACROSS, dtype, n, (p4d_wide)z->tokens * of_shared(l));
 }
 

@@ -29,7 +29,7 @@ static bool is_captured(int graphs, p4d_megatron_group group)
 /* There for good, once graphs are captured: after a few steps. Their inputs are tensors, not of the pool. */
 void p4d_megatron__captured(p4d_rows *rows, p4d_megatron_group group, p4d_tensor *row)
 {
-	const int graphs = rows->layout->graphs;
+	const int graphs = rows->layout->megatron.graphs;
 	const bool is_input = group == (graphs == P4D_GRAPHS_MLP ? MIDDLE : INPUT);
 
 	if (!is_captured(graphs, group))
@@ -61,7 +61,7 @@ static void add(p4d_rows *rows, const char *name, const char *shard, p4d_wide el
  */
 static p4d_wide widest(const p4d_rows *rows, const p4d_megatron_sizes *z)
 {
-	const int graphs = rows->layout->graphs;
+	const int graphs = rows->layout->megatron.graphs;
 	const p4d_wide attention = (p4d_wide)z->tokens * (4 * z->A + 2 * z->G), ffn = z->ffn_backward;
 
 	return graphs == P4D_GRAPHS_ATTENTION || (graphs == P4D_GRAPHS_LAYERS && attention > ffn) ? attention
@@ -73,11 +73,11 @@ void p4d_megatron__graphs(p4d_rows *rows, const p4d_megatron_sizes *z)
 	const p4d_layout *l = rows->layout;
 	const p4d_wide narrow = (p4d_wide)z->own * z->h;
 
-	if (l->graphs == P4D_GRAPHS_NONE)
+	if (l->megatron.graphs == P4D_GRAPHS_NONE)
 		return;
 	add(rows, "graphs.passes", ACROSS, widest(rows, z) + 2 * narrow);
-	if (l->graphs == P4D_GRAPHS_LAYERS) /* copied into the next layer's input */
+	if (l->megatron.graphs == P4D_GRAPHS_LAYERS) /* copied into the next layer's input */
 		add(rows, "graphs.outputs", ALONG, narrow * rows->slots * rows->slot_layers);
-	else if (l->graphs == P4D_GRAPHS_MLP) /* of a chunk's first layer, which no graph has made */
+	else if (l->megatron.graphs == P4D_GRAPHS_MLP) /* of a chunk's first layer, which no graph has made */
 		p4d_row_in_slot(rows, "chunk.input", ALONG, p4d_dtype_of(l), z->own, z->h, 0)->layers = 1;
 }

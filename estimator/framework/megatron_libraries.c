@@ -36,13 +36,13 @@ static void add_exchange(p4d_rows *rows, const p4d_megatron_sizes *z)
 	const p4d_wide head = rows->last && z->gathers ? (p4d_wide)z->tokens * z->h : 0;
 	const p4d_wide gathered = t.received * z->h;
 
-	if (l->dispatcher == P4D_ALL_GATHER && t.exchanged && gathered > head) {
+	if (l->megatron.dispatcher == P4D_ALL_GATHER && t.exchanged && gathered > head) {
 		rows->overflow = rows->overflow || gathered >> 62;
 		if (!rows->overflow)
 			p4d_row(rows, "experts.gathered", ALONG, P4D_PART_WORKING_SET, p4d_dtype_of(l),
 				(uint64_t)(gathered - head), 0, 0);
 	}
-	if (l->dispatcher == P4D_DEEPEP)
+	if (l->megatron.dispatcher == P4D_DEEPEP)
 		p4d_row(rows, "deepep.buffers", "", P4D_PART_LIBRARIES, P4D_DT_BYTES,
 			(uint64_t)(CHANNELS * token *
 				   (near * NVLINK_TOKENS + (nodes > 1 ? 2 * nodes * RDMA_TOKENS : 0))),
@@ -81,7 +81,7 @@ void p4d_megatron__expert_libraries(p4d_rows *rows, const p4d_megatron_sizes *z)
 	if (with)
 		p4d_row(rows, "workspace.experts", "", P4D_PART_LIBRARIES, P4D_DT_BYTES, 4,
 			before_hopper ? 4 << 20 : (32 << 20) + 1024, 0);
-	for (size_t i = 0; l->te_wgrad && i < sizeof(shape) / sizeof(shape[0]); i++)
+	for (size_t i = 0; l->megatron.te_wgrad && i < sizeof(shape) / sizeof(shape[0]); i++)
 		if (shape[i].rows && shape[i].columns)
 			p4d_row(rows, shape[i].name, "tp", P4D_PART_WEIGHT_GRAD, p4d_dtype_of(l),
 				shape[i].rows, shape[i].columns, 0);

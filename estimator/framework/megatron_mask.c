@@ -30,7 +30,7 @@ static bool is_kept(const p4d_rows *rows, const p4d_megatron_again *r)
 	if (l->recompute == P4D_RECOMPUTE_FULL)
 		return r->groups && p4d_chunk_layers(l, rows->stage, chunk_of(rows));
 	return l->recompute == P4D_RECOMPUTE_SELECTIVE && !l->pattern_length &&
-	       (!l->recompute_modules || l->recompute_modules & P4D_MODULE_CORE_ATTENTION);
+	       (!l->megatron.recompute_modules || l->megatron.recompute_modules & P4D_MODULE_CORE_ATTENTION);
 }
 
 /* Micro-batches of that chunk whose backward pass is to come, at most. */
@@ -70,7 +70,7 @@ void p4d_megatron__mask(p4d_rows *rows, const p4d_megatron_again *r, const p4d_m
 	const p4d_wide room = p4d_megatron__slot_bytes(rows, z);
 	const p4d_wide whole = (ring ? mask * l->cp : 0) + (kept ? 0 : mask) + inputs;
 
-	if (!l->attention_mask || !(rows->first || rows->last))
+	if (!l->megatron.attention_mask || !(rows->first || rows->last))
 		return;
 	if (kept)
 		add(rows, IN_PASSES, "mask", mask * in_flight(rows));

@@ -30,7 +30,8 @@ p4d_megatron_sizes p4d_framework__megatron_sizes(const p4d_layout *l, uint64_t m
 	z.norm = z.h;
 	/* before and after heads are exchanged back, or of both halves and the whole */
 	z.outputs =
-	    (l->cp_comm == P4D_CP_P2P && l->cp_heads == 1) || p4d_megatron__fp8_saves_output(l) ? 1 : 2;
+	    (l->cp_comm == P4D_CP_P2P && l->megatron.cp_heads == 1) || p4d_megatron__fp8_saves_output(l) ? 1
+													 : 2;
 	if (p4d_megatron__fp8(l)) { /* of the halves, both are kept in 16 bits */
 		z.product -= z.F - (p4d_megatron__fp8_bytes(l, z.F) + 1) / 2;
 		z.norm = (p4d_megatron__fp8_bytes(l, z.h) + 1) / 2;
@@ -49,7 +50,7 @@ p4d_megatron_sizes p4d_framework__megatron_sizes(const p4d_layout *l, uint64_t m
 static bool reads_as_they_are(const p4d_layout *l)
 {
 	return p4d_precise_optimizer(l) && (!p4d_megatron__fp8(l) || l->fp8_recipe == P4D_FP8_DELAYED ||
-					    l->fp8_recipe == P4D_FP8_NVFP4 || l->half_master);
+					    l->fp8_recipe == P4D_FP8_NVFP4 || l->megatron.half_master);
 }
 
 /* The precision-aware optimizer keeps of an fp32 master copy what a parameter in bf16 lacks of it. */
@@ -57,8 +58,8 @@ static p4d_dtype master_type(const p4d_layout *l)
 {
 	const bool remainder = l->half_moments && reads_as_they_are(l);
 
-	return l->half_master || (remainder && p4d_dtype_of(l) == P4D_DT_BF16) ? p4d_dtype_of(l)
-									       : P4D_DT_FP32;
+	return l->megatron.half_master || (remainder && p4d_dtype_of(l) == P4D_DT_BF16) ? p4d_dtype_of(l)
+											: P4D_DT_FP32;
 }
 
 /*
@@ -95,8 +96,8 @@ static void add_unscaled(p4d_rows *rows, uint64_t elements, uint64_t group)
 {
 	const p4d_layout *l = rows->layout;
 	const p4d_megatron_sizes z = p4d_framework__megatron_sizes(l, 1);
-	const unsigned copies =
-	    2 * (l->half_moments && l->adam_copies) + (l->half_master && reads_as_they_are(l));
+	const unsigned copies = 2 * (l->half_moments && l->megatron.adam_copies) +
+				(l->megatron.half_master && reads_as_they_are(l));
 	const p4d_wide cast = l->fp8_params ? p4d_megatron__fp8_weights(rows) : 0;
 	const bool table = rows->first || rows->last;
 	const p4d_wide largest =
@@ -120,7 +121,7 @@ static void add_unscaled(p4d_rows *rows, uint64_t elements, uint64_t group)
 static void add_cast(p4d_rows *rows, uint64_t group)
 {
 	const p4d_layout *l = rows->layout;
-	const unsigned copies = l->half_moments && l->adam_copies ? 2 : 0;
+	const unsigned copies = l->half_moments && l->megatron.adam_copies ? 2 : 0;
 	const p4d_wide cast = p4d_div_up(p4d_megatron__fp8_weights(rows), p4d_optimizer_shards(l));
 
 	if (l->fp8_params && l->fp8_recipe != P4D_FP8_MXFP8 && cast > 2 * copies * (p4d_wide)group)
@@ -226,7 +227,7 @@ static void add_persistent(p4d_rows *rows, const p4d_megatron_sizes *z)
 	if (!l->positions && l->architecture->positions != P4D_NO_POSITIONS)
 		p4d_row(rows, "rope", "cp", P4D_PART_LIBRARIES, P4D_DT_FP32, l->vpp, l->seq_len / l->cp,
 			l->head_dim);
-	if (l->te_wgrad)
+	if (l->megatron.te_wgrad)
 		add_weight_grad_buffers(rows);
 	if (l->pattern_length)
 		p4d_megatron__state_libraries(rows);
@@ -258,11 +259,13 @@ static bool dropped(int recompute, p4d_megatron_group g)
 static p4d_megatron_again recomputed(const p4d_rows *rows)
 {
 	const p4d_layout *l = rows->layout;
-	const uint64_t all = rows->slot_layers, n = l->recompute_layers < all ? l->recompute_layers : all;
+	const uint64_t all = rows->slot_layers,
+		       n = l->megatron.recompute_layers < all ? l->megatron.recompute_layers : all;
 
 	if (l->recompute != P4D_RECOMPUTE_FULL) /* of attention, nothing is left in the feed-forward part */
 		return (p4d_megatron_again){0, l->recompute == P4D_RECOMPUTE_MLP, all};
-	if (l->recompute_block) /* what comes first in the model; the others go first in the backward pass */
+	if (l->megatron.recompute_block) /* what comes first in the model; the others go first in the backward
+					    pass */
 		return (p4d_megatron_again){n, n == all, all - n};
 	return (p4d_megatron_again){n ? (all + n - 1) / n : 0, n, 0};
 }
@@ -287,7 +290,7 @@ static void saved(p4d_rows *rows, const p4d_megatron_again *r, p4d_megatron_grou
 static void add_scores(p4d_rows *rows, const p4d_megatron_again *r, const p4d_megatron_sizes *z)
 {
 	const p4d_layout *l = rows->layout;
-	const p4d_megatron_scores s = p4d_megatron__scores(l, z, l->attention_dropout);
+	const p4d_megatron_scores s = p4d_megatron__scores(l, z, l->megatron.attention_dropout);
 
 	saved(rows, r, STATISTICS, "layer.scores", ACROSS, P4D_DT_BYTES, s.saved, l->heads / l->tp,
 	      p4d_times(rows, z->tokens, l->seq_len));

@@ -43,7 +43,8 @@ static p4d_wide beyond(p4d_wide more, p4d_wide less)
 static p4d_wide widest_of_layer(const p4d_rows *rows, const p4d_megatron_sizes *z)
 {
 	const p4d_layout *l = rows->layout;
-	const bool again = l->recompute == P4D_RECOMPUTE_FULL || l->recompute_modules & P4D_MODULE_MOE;
+	const bool again =
+	    l->recompute == P4D_RECOMPUTE_FULL || l->megatron.recompute_modules & P4D_MODULE_MOE;
 
 	if (!z->backward)
 		return l->recompute >= P4D_RECOMPUTE_MLP
@@ -66,7 +67,7 @@ static p4d_wide exchange(const p4d_layout *l, const p4d_megatron_sizes *z)
 	return (p4d_wide)z->tokens *
 	       (l->cp_comm == P4D_CP_ALL_GATHER
 		    ? 4 * z->A + 7 * l->cp * z->G
-		    : 2 * z->A + 4 * z->G + (l->cp / l->cp_heads - 1) * (z->A + 2 * z->G));
+		    : 2 * z->A + 4 * z->G + (l->cp / l->megatron.cp_heads - 1) * (z->A + 2 * z->G));
 }
 
 /* Beside the slots. Forward is a part of backward where layers are recomputed. */
@@ -128,7 +129,7 @@ static p4d_wide left_meanwhile(const p4d_rows *rows, const p4d_megatron_sizes *z
 
 	if (l->recompute == P4D_RECOMPUTE_FULL)
 		return beyond(z->left, narrow) ? z->left - narrow - (rows->last ? narrow : 0) : 0;
-	if (!(l->recompute_modules & P4D_MODULE_MOE) || l->vpp == 1 || l->micro_batches <= l->pp)
+	if (!(l->megatron.recompute_modules & P4D_MODULE_MOE) || l->vpp == 1 || l->micro_batches <= l->pp)
 		return 0;
 	const uint64_t layers = p4d_parameters_expert_layers(l, rows->stage, (uint32_t)l->vpp - 1);
 	return 2 * beyond(layers, 2 * rows->stage < l->pp) * narrow;
@@ -186,8 +187,8 @@ static void add_logits(p4d_rows *rows, unsigned live_range, const char *logits, 
 	const uint64_t V = (l->vocab + l->tp - 1) / l->tp;
 
 	p4d_row_at(rows, live_range, logits, ACROSS, P4D_PART_LOGITS, p4d_dtype_of(l),
-		   1 + (l->fused_cross_entropy ? further : P4D_LEAST(further, 1)), tokens, V);
-	if (!l->fused_cross_entropy)
+		   1 + (l->megatron.fused_cross_entropy ? further : P4D_LEAST(further, 1)), tokens, V);
+	if (!l->megatron.fused_cross_entropy)
 		p4d_row_at(rows, live_range, softmax, ACROSS, P4D_PART_LOGITS, P4D_DT_FP32, 1 + further,
 			   tokens, V);
 }
@@ -216,7 +217,7 @@ static void add_head(p4d_rows *rows, const p4d_megatron_sizes *z)
 			  (2 + inputs + further) * narrow);
 	p4d_megatron_held(rows, P4D_AT_HEAD, "head.hidden_gradient", "cp", P4D_PART_LOGITS,
 			  (p4d_wide)z->tokens * z->h + (z->gathers ? narrow : 0));
-	if (!l->te_wgrad)
+	if (!l->megatron.te_wgrad)
 		p4d_megatron_held(rows, P4D_AT_HEAD, "head.weight_gradient", "tp", P4D_PART_LOGITS,
 				  (p4d_wide)V * z->h);
 }

@@ -298,8 +298,8 @@ static void run_update(megatron_step *p, bool first)
 static bool is_played(const p4d_layout *l, const p4d_plan *plan)
 {
 	return l->flash_attention && !l->experts && !l->kv_rank && !l->pattern_length && l->cp == 1 &&
-	       l->vpp == 1 && !l->uneven_chunks && l->precision != P4D_FP8 && !l->graphs && !l->mtp_layers &&
-	       plan->slots.activation <= MICRO_BATCHES;
+	       l->vpp == 1 && !l->uneven_chunks && l->precision != P4D_FP8 && !l->megatron.graphs &&
+	       !l->mtp_layers && plan->slots.activation <= MICRO_BATCHES;
 }
 
 static void begin(megatron_step *p, const p4d_layout *l, const p4d_plan *plan)

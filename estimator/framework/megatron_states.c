@@ -34,13 +34,13 @@ static bool is_delta_net(const p4d_layout *l)
 
 static state_widths widths_of(const p4d_layout *l)
 {
-	const p4d_wide heads = l->state_heads / l->tp, groups = p4d_div_up(l->state_groups, l->tp);
+	const p4d_wide heads = l->state.heads / l->tp, groups = p4d_div_up(l->state.groups, l->tp);
 	state_widths w = {
-	    .values = heads * l->state_head_dim, .heads = heads, .scores = groups * l->state_chunk};
+	    .values = heads * l->state.head_dim, .heads = heads, .scores = groups * l->state.chunk};
 
-	w.mixed = w.values + 2 * groups * l->state_size;
+	w.mixed = w.values + 2 * groups * l->state.size;
 	w.all = w.mixed + w.values + (is_delta_net(l) ? 2 : 1) * heads;
-	w.states = p4d_div_up(w.values * l->state_size, l->state_chunk);
+	w.states = p4d_div_up(w.values * l->state.size, l->state.chunk);
 	return w;
 }
 
@@ -90,7 +90,7 @@ static p4d_tape_operation *product(te_block *b, p4d_tape_tensor x, uint64_t in, 
 	} else {
 		o->saved[0] = x.value;
 	}
-	o->weight = b->w.layout->te_wgrad ? 0 : in * out * b->element;
+	o->weight = b->w.layout->megatron.te_wgrad ? 0 : in * out * b->element;
 	return o;
 }
 
@@ -188,16 +188,16 @@ static block_memory of_mamba2(const p4d_layout *l, te_block *b)
 static p4d_wide saved_by_delta_net(const p4d_layout *l)
 {
 	const state_widths w = widths_of(l);
-	const p4d_wide keys = w.heads * l->state_size;
+	const p4d_wide keys = w.heads * l->state.size;
 
-	return w.mixed + (w.mixed - w.values) + 2 * keys + 4 * w.values + w.heads * (l->state_chunk + 7) +
-	       4 * w.scores / l->state_chunk;
+	return w.mixed + (w.mixed - w.values) + 2 * keys + 4 * w.values + w.heads * (l->state.chunk + 7) +
+	       4 * w.scores / l->state.chunk;
 }
 
 static block_memory of_delta_net(const p4d_layout *l, te_block *b)
 {
 	const state_widths w = widths_of(l);
-	const p4d_wide t = b->z->tokens, keys = w.heads * l->state_size;
+	const p4d_wide t = b->z->tokens, keys = w.heads * l->state.size;
 	const p4d_wide kept = beyond(saved_by_delta_net(l), w.all + w.values);
 	const p4d_tape_tensor all = norm_and_product(b, (uint64_t)w.all);
 
@@ -387,7 +387,7 @@ void p4d_megatron__state_layers(p4d_rows *rows, const p4d_megatron_sizes *z)
 	keep(rows, "state.product", ACROSS, dtype, states, t * w.all);
 	keep(rows, "state.scan", ACROSS, dtype, states, t * 3 * w.values);
 	keep(rows, "state.norm_statistics", ACROSS, P4D_DT_FP32, states,
-	     t * p4d_div_up(l->state_groups, l->tp));
+	     t * p4d_div_up(l->state.groups, l->tp));
 	keep(rows, "state.delta_net", ACROSS, dtype, nets, nets ? t * saved_by_delta_net(l) : 0);
 	keep(rows, "layer.attention", ACROSS, dtype, attention, t * attention_columns(l, z));
 	if (l->recompute == P4D_RECOMPUTE_SELECTIVE)
@@ -411,9 +411,9 @@ void p4d_megatron__state_libraries(p4d_rows *rows)
 	const p4d_layer_counts layers = p4d_parameters_layers_of_stage(l, rows->stage);
 	const state_widths w = widths_of(l);
 
-	if (!l->te_wgrad || p4d_layers_with_mixer(&layers, P4D_MIX_MAMBA2) +
-				    p4d_layers_with_mixer(&layers, P4D_MIX_DELTA_NET) ==
-				0)
+	if (!l->megatron.te_wgrad || p4d_layers_with_mixer(&layers, P4D_MIX_MAMBA2) +
+					     p4d_layers_with_mixer(&layers, P4D_MIX_DELTA_NET) ==
+					 0)
 		return;
 	p4d_row(rows, "dummy.state_up", "tp", P4D_PART_WEIGHT_GRAD, p4d_dtype_of(l), (uint64_t)w.all,
 		l->hidden, 0);

@@ -65,7 +65,7 @@ static p4d_wide repeated(const p4d_megatron_sizes *z)
  */
 static p4d_wide forward_beside(const p4d_layout *l, const p4d_megatron_sizes *z, bool product)
 {
-	const p4d_megatron_scores s = p4d_megatron__scores(l, z, l->attention_dropout);
+	const p4d_megatron_scores s = p4d_megatron__scores(l, z, l->megatron.attention_dropout);
 	const bool grouped = z->G < z->A;
 
 	return elements(l, s.forward * s.pairs + s.mask) +
@@ -75,7 +75,7 @@ static p4d_wide forward_beside(const p4d_layout *l, const p4d_megatron_sizes *z,
 
 static p4d_wide backward_beside(const p4d_layout *l, const p4d_megatron_sizes *z)
 {
-	const p4d_megatron_scores s = p4d_megatron__scores(l, z, l->attention_dropout);
+	const p4d_megatron_scores s = p4d_megatron__scores(l, z, l->megatron.attention_dropout);
 
 	return elements(l, s.backward * s.pairs) + (p4d_wide)z->tokens * 2 * z->A;
 }
@@ -83,7 +83,7 @@ static p4d_wide backward_beside(const p4d_layout *l, const p4d_megatron_sizes *z
 /* What attention saves between the product before it and the one after it. */
 static p4d_wide saved_by_matmuls(const p4d_layout *l, const p4d_megatron_sizes *z)
 {
-	const p4d_megatron_scores s = p4d_megatron__scores(l, z, l->attention_dropout);
+	const p4d_megatron_scores s = p4d_megatron__scores(l, z, l->megatron.attention_dropout);
 
 	return elements(l, s.saved * s.pairs + (s.kernel ? 0 : s.mask)) + (p4d_wide)z->tokens * repeated(z);
 }

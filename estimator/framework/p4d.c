@@ -358,7 +358,7 @@ static void add_working_set(p4d_rows *rows, const p4d_rank_sizes *z)
 	add(rows, B_ATTENTION_GRADIENT, z->dtype, z->n, z->q, 0);
 	add(rows, B_QKV_GRADIENT, z->dtype, z->n, z->columns, 0);
 	if (l->finetune != P4D_TUNE_FULL)
-		add(rows, B_ADAPTER, z->dtype, z->n, l->lora_rank, 0);
+		add(rows, B_ADAPTER, z->dtype, z->n, l->lora.rank, 0);
 }
 
 /* Fused attention supports 16-bit types only. */

@@ -12,7 +12,7 @@ p4d_torch_types p4d_torch__types(const p4d_layout *l)
 	const bool single = l->precision == P4D_FP32;
 
 	return (p4d_torch_types){.element = single ? 4 : 2,
-				 .param = l->param_dtype == P4D_PARAM_FP32 || single ? 4 : 2,
+				 .param = l->torch.param_dtype == P4D_PARAM_FP32 || single ? 4 : 2,
 				 .reduced = l->grad_dtype == P4D_GRAD_FP32 ? 4 : 2};
 }
 
@@ -29,5 +29,5 @@ static void add_libraries(p4d_rows *rows)
 void p4d_torch__rows(p4d_rows *rows)
 {
 	add_libraries(rows);
-	p4d_torch__write[rows->layout->model_code](rows);
+	p4d_torch__write[rows->layout->torch.model_code](rows);
 }

@@ -258,7 +258,7 @@ static void forward(titan_step *p)
 /* Both uses of one table, of which the loss leaves a gradient until the embedding's is there. */
 static bool waits(const titan_step *p)
 {
-	return p->z->together && !p->l->chunked_loss;
+	return p->z->together && !p->l->torch.chunked_loss;
 }
 
 /* From the gradient of the last layer's result, which is free; the head's is being reduced, or was, chunk by
@@ -266,10 +266,10 @@ static bool waits(const titan_step *p)
 static void backward(titan_step *p)
 {
 	const p4d_layout *l = p->l;
-	const bool keeps = l->chunked_loss ? !p->z->accumulates : p->keeps;
+	const bool keeps = l->torch.chunked_loss ? !p->z->accumulates : p->keeps;
 
 	p->live += keeps ? p->head.group[0].share * p->z->param : 0;
-	if (!l->chunked_loss)
+	if (!l->torch.chunked_loss)
 		p->live += p->reducing = p->head.group[0].padded * p->z->reduced;
 	p->live += waits(p) ? p->embedding.group[0].largest * p->z->element : 0;
 	for (uint64_t i = l->layers; i-- > 0;) {
@@ -404,7 +404,7 @@ static void add_states(p4d_rows *rows, const p4d_torchtitan_sizes *z, p4d_wide s
 	always(rows, "parameters", P4D_PART_PARAMS, parameters, false);
 	if (!(l->offload & P4D_OFFLOAD_OPTIMIZER))
 		always(rows, "optimizer.moments", P4D_PART_OPTIMIZER, moments, true);
-	if (l->optimizer_foreach)
+	if (l->torch.optimizer_foreach)
 		p4d_torch_held(rows, 1u << P4D_AT_OPTIMIZER, "update", "tp pp dp cp", P4D_PART_WORKING_SET,
 			       parameters);
 	if (z->accumulates && l->pp == 1)

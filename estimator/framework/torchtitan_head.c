@@ -13,9 +13,9 @@ static void add_head(p4d_rows *rows, const p4d_torchtitan_sizes *z)
 	const p4d_wide table = z->table * z->element;
 
 	if (!z->together)
-		p4d_torch_held(rows, 1u << P4D_AT_LOSS | (l->chunked_loss ? 1u << P4D_AT_HEAD : 0),
+		p4d_torch_held(rows, 1u << P4D_AT_LOSS | (l->torch.chunked_loss ? 1u << P4D_AT_HEAD : 0),
 			       "gathered.head", "tp", P4D_PART_WORKING_SET, table);
-	if (l->chunked_loss) {
+	if (l->torch.chunked_loss) {
 		p4d_torch_held(rows, 1u << P4D_AT_LOSS, "head.sum", "tp", P4D_PART_WORKING_SET,
 			       z->whole_table * z->reduced);
 		p4d_torch_held(rows, 1u << P4D_AT_HEAD, "head.sums", "tp", P4D_PART_WORKING_SET,
@@ -66,19 +66,19 @@ static void write_loss(p4d_rows *rows, const p4d_torchtitan_sizes *z)
 	/* compiled, in one kernel each way: logits and their gradient in the type of activations; over shards
 	 * of the vocabulary two in fp32 beside the logits */
 	const p4d_wide both = l->sequence_parallel ? 8 + z->element : 2 * z->element;
-	const p4d_wide passes = !l->compile       ? (l->sequence_parallel ? 16 : 12)
-				: l->chunked_loss ? both - z->element
-						  : both;
+	const p4d_wide passes = !l->torch.compile       ? (l->sequence_parallel ? 16 : 12)
+				: l->torch.chunked_loss ? both - z->element
+							: both;
 	p4d_wide hidden = (own + wide) * z->element;
 
-	if (l->chunked_loss)
+	if (l->torch.chunked_loss)
 		hidden += wide * 4 + (l->micro_batch > 1 ? wide * z->element : 0);
 	p4d_torch_held(rows, 1u << P4D_AT_LOSS | 1u << P4D_AT_HEAD, "loss.hidden", ALONG, P4D_PART_LOGITS,
 		       hidden);
 	p4d_torch_held(rows, 1u << P4D_AT_LOSS, "loss.logits", ACROSS, P4D_PART_LOGITS,
-		       l->chunked_loss ? logits / CHUNKS * (z->element + passes) : logits * passes);
+		       l->torch.chunked_loss ? logits / CHUNKS * (z->element + passes) : logits * passes);
 	/* while the head's gradient is summed */
-	if (l->chunked_loss)
+	if (l->torch.chunked_loss)
 		p4d_torch_held(rows, 1u << P4D_AT_HEAD, "loss.chunk", ACROSS, P4D_PART_LOGITS,
 			       (logits + wide) / CHUNKS * z->element);
 }
@@ -88,6 +88,6 @@ void p4d_torchtitan__head_rows(p4d_rows *rows, const p4d_torchtitan_sizes *z)
 	write_loss(rows, z);
 	if (rows->layout->pp == 1)
 		add_head(rows, z);
-	else if (rows->layout->chunked_loss)
+	else if (rows->layout->torch.chunked_loss)
 		add_chunked_head(rows, z);
 }

@@ -134,7 +134,7 @@ static short received_of(p4d_tape_writer *w, uint64_t bytes)
 static p4d_tape_tensor attended(p4d_tape_writer *w, p4d_tape_tensor q, p4d_tape_tensor k, p4d_tape_tensor v)
 {
 	const uint64_t cp = w->layout->cp, Q = bytes_of(q), KV = bytes_of(k) + bytes_of(v);
-	const short received = cp > 1 && w->layout->compile ? received_of(w, cp * KV) : -1;
+	const short received = cp > 1 && w->layout->torch.compile ? received_of(w, cp * KV) : -1;
 	const p4d_tape_tensor y = p4d_transformers__fused(w, q, k, v);
 	p4d_tape_operation *o = p4d_op_last(w);
 
@@ -200,13 +200,13 @@ static p4d_tape_tensor attention(p4d_torchtitan_writer *t, p4d_tape_tensor own)
 
 	o->others[0] = part[1].value;
 	o->others[1] = part[2].value;
-	if (l->compile)
+	if (l->torch.compile)
 		turn_at_once(w, all, part);
 	else
 		turn(w, part);
 	const p4d_tape_tensor y = attended(w, part[0], part[1], part[2]);
 	const p4d_tape_tensor out = p4d_torchtitan__scattered(w, linear(t, y, A, l->hidden));
-	if (l->compile)
+	if (l->torch.compile)
 		p4d_op_last(w)->stays = l->tp > 1 && p4d_torchtitan__selects(w);
 	for (int i = 0; i < 3; i++)
 		p4d_op_hold(w, part[i]);
@@ -278,7 +278,7 @@ static p4d_tape_tensor gated(p4d_tape_writer *w, p4d_tape_tensor gate, p4d_tape_
 {
 	const p4d_tape_tensor both = p4d_op_times(w, gate, up);
 
-	if (w->layout->compile)
+	if (w->layout->torch.compile)
 		p4d_op_last(w)->back_scratch = both.elements * both.element;
 	return both;
 }
@@ -289,14 +289,14 @@ p4d_tape_tensor p4d_torchtitan__feed_forward(p4d_torchtitan_writer *t, p4d_tape_
 	p4d_tape_writer *w = &t->w;
 	const uint64_t h = w->layout->hidden, ffn = columns / w->layout->tp;
 	const p4d_tape_tensor first = linear(t, x, h, ffn);
-	const p4d_tape_tensor gate = w->layout->compile ? first : p4d_op_map(w, first, true, false);
+	const p4d_tape_tensor gate = w->layout->torch.compile ? first : p4d_op_map(w, first, true, false);
 	const p4d_tape_tensor both = gated(w, gate, linear(t, x, h, ffn));
 	const p4d_tape_tensor down = linear(t, both, ffn, h);
 
-	if (w->layout->compile) /* no backward pass needs it */
+	if (w->layout->torch.compile) /* no backward pass needs it */
 		p4d_op_last(w)->stays = false;
 	const p4d_tape_tensor out = p4d_torchtitan__scattered(w, down);
-	if (w->layout->compile)
+	if (w->layout->torch.compile)
 		p4d_op_last(w)->stays = false;
 	return out;
 }

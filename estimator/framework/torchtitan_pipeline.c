@@ -100,7 +100,7 @@ static void reduce_chunk(stage *s, uint32_t chunk, const int64_t layers[2])
 {
 	p4d_torchtitan_step *p = s->p;
 
-	if (is_last(s, chunk) && !p->l->chunked_loss)
+	if (is_last(s, chunk) && !p->l->torch.chunked_loss)
 		reduce(p, &p->head);
 	else if (is_last(s, chunk)) /* the copy of a head's that has a row */
 		p->live -= p->head.group[0].padded * p->z->reduced;
@@ -124,7 +124,7 @@ static void backward(stage *s, uint32_t chunk, bool first, bool last)
 
 	layers_of(s, chunk, layers);
 	if (is_last(s, chunk)) {
-		const int64_t whole = p->l->chunked_loss ? 0 : p->head.group[0].whole;
+		const int64_t whole = p->l->torch.chunked_loss ? 0 : p->head.group[0].whole;
 		p4d_torchtitan__peek(p, whole * (element + reduced), &p->head_backward);
 		p->live += whole * reduced;
 	}
@@ -259,8 +259,9 @@ void p4d_torchtitan__stage_rows(p4d_rows *rows, const p4d_torchtitan_sizes *z)
 	if (!rows->first)
 		p4d_torch_held(rows, P4D_TORCHTITAN_TRAINING, "received.input", ALONG, P4D_PART_STAGING,
 			       (p4d_wide)z->own * z->h * z->element);
-	p4d_torch_held(
-	    rows, P4D_TORCHTITAN_TRAINING, "outputs", ALONG, P4D_PART_STAGING,
-	    (p4d_wide)outputs_of(rows, rows->plan->slots.activation) * z->own * z->h * z->element +
-		(rows->last && !rows->layout->chunked_loss ? (p4d_wide)z->tokens * z->V * z->element : 0));
+	p4d_torch_held(rows, P4D_TORCHTITAN_TRAINING, "outputs", ALONG, P4D_PART_STAGING,
+		       (p4d_wide)outputs_of(rows, rows->plan->slots.activation) * z->own * z->h * z->element +
+			   (rows->last && !rows->layout->torch.chunked_loss
+				? (p4d_wide)z->tokens * z->V * z->element
+				: 0));
 }

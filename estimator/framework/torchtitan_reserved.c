@@ -285,7 +285,7 @@ static void run_loss(titan_blocks *p, bool accumulated)
 	take(p, &p->copies, hidden_of(p)); /* the last norm's result */
 	if (l->sequence_parallel)
 		take(p, &p->copies, wide_of(p));
-	if (l->chunked_loss) {
+	if (l->torch.chunked_loss) {
 		take(p, &p->copies, wide_of(p) / p->z.element * 4);
 		if (l->micro_batch > 1)
 			take(p, &p->copies, wide_of(p));
@@ -294,14 +294,15 @@ static void run_loss(titan_blocks *p, bool accumulated)
 	} else {
 		run_logits(p, logits, false, true);
 	}
-	if (!p->z.together || l->chunked_loss)
+	if (!p->z.together || l->torch.chunked_loss)
 		reduce(p, p->table_bytes, accumulated);
-	if (!p->z.together || l->chunked_loss)
+	if (!p->z.together || l->torch.chunked_loss)
 		give(p, &p->tail, 0);
 	const p4d_allocated gradient = take_of(&p->main, hidden_of(p));
 	give(p, &p->copies, 0);
 	forget_logits(p);
-	if (p->z.together && l->chunked_loss) { /* the unit is gathered again for the norm's backward pass */
+	if (p->z.together &&
+	    l->torch.chunked_loss) { /* the unit is gathered again for the norm's backward pass */
 		gather(p, p->table_bytes * p->z.together);
 		copy_table(p, &p->tail, p->z.together);
 		forget_gathered(p);
@@ -338,7 +339,7 @@ static void run_backward_of_layer(titan_blocks *p, uint32_t i, bool accumulated)
 static void run_backward(titan_blocks *p, bool accumulated)
 {
 	p4d_torch_held_blocks tables = {.count = 0};
-	const bool waits = p->z.together && !p->l->chunked_loss;
+	const bool waits = p->z.together && !p->l->torch.chunked_loss;
 
 	if (waits) { /* until the embedding's gradient is there */
 		for (unsigned i = 0; i < p->grads.count; i++)
@@ -414,7 +415,7 @@ static void start(titan_blocks *p, const p4d_layout *l, uint32_t layers)
 /* Layers that are alike, data and tensor parallelism. */
 static bool is_played(const p4d_layout *l)
 {
-	return l->pp == 1 && l->cp == 1 && l->ep == 1 && !l->kv_rank && !l->offload && !l->compile &&
+	return l->pp == 1 && l->cp == 1 && l->ep == 1 && !l->kv_rank && !l->offload && !l->torch.compile &&
 	       l->precision == P4D_BF16 && l->optimizer == P4D_ADAMW &&
 	       (!l->experts || p4d_expert_layers_before(l, l->layers) == l->layers);
 }

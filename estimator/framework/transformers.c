@@ -201,7 +201,7 @@ static uint64_t moments_beside_embeddings(const p4d_layout *l, uint64_t trained,
 	const uint64_t embedded = (l->vocab + l->positions) * l->hidden;
 
 	if (o->bits != 8 || o->paged || l->finetune != P4D_TUNE_FULL || embedded > trained ||
-	    l->model_code != P4D_MODEL_CODE_TRANSFORMERS)
+	    l->torch.model_code != P4D_MODEL_CODE_TRANSFORMERS)
 		return p4d_transformers__moment_bytes(l, trained, element);
 	return p4d_transformers__moment_bytes(l, trained - embedded, element) +
 	       (o->states - 1) * embedded * 4;
@@ -252,10 +252,10 @@ static sharding of_zero(const p4d_layout *l, uint64_t trained, uint64_t all, uin
 	const bool on_host = l->offload & P4D_OFFLOAD_OPTIMIZER;
 	/* torch's AdamW that is not fused makes another moment of the tensor that it updates, when gradients
 	 * in 16 bits are gone. Stages 1 and 2 hold as much before that. */
-	const uint64_t unfused = l->optimizer_foreach ? 4 : 0;
+	const uint64_t unfused = l->torch.optimizer_foreach ? 4 : 0;
 	/* the largest gradient that goes to the host: one side of an adapter, or a parameter */
 	const uint64_t on_its_way =
-	    l->finetune == P4D_TUNE_FULL ? largest : l->lora_rank * P4D_MOST(l->hidden, l->ffn);
+	    l->finetune == P4D_TUNE_FULL ? largest : l->lora.rank * P4D_MOST(l->hidden, l->ffn);
 	sharding z = {.parameters = held,
 		      .master = on_host ? 0 : 4 * share,
 		      .moments = on_host ? 0 : p4d_transformers__moment_bytes(l, share, 4)};
@@ -314,7 +314,7 @@ static sharding of_fsdp(const p4d_layout *l, uint64_t trained, uint64_t frozen, 
 			unsigned element, unsigned stored)
 {
 	/* experts are not cut: ranks have some of them, or one or none */
-	const uint64_t more = l->experts && !l->flat_parameters
+	const uint64_t more = l->experts && !l->fsdp.flat
 				  ? (uint64_t)(p4d_expert_layers_before(l, l->layers) *
 					       (p4d_transformers__layer_size(l, true, shards) -
 						p4d_transformers__layer_size(l, true, 1)))
@@ -328,7 +328,7 @@ static sharding of_fsdp(const p4d_layout *l, uint64_t trained, uint64_t frozen, 
 					  p4d_transformers__moment_bytes(l, share, element)};
 	return (sharding){.parameters = element * share + kept,
 			  .moments = p4d_transformers__moment_bytes(l, share, element),
-			  .step = l->optimizer_foreach ? element * share : 0,
+			  .step = l->torch.optimizer_foreach ? element * share : 0,
 			  .gradients = element * share};
 }
 
@@ -365,7 +365,7 @@ void p4d_transformers__write(p4d_rows *rows)
 	const bool full = l->finetune == P4D_TUNE_FULL, fsdp = p4d_framework_shares(l, P4D_SHARES_UNITS);
 	const bool zero = p4d_framework_shares(l, P4D_SHARES_BY_STAGE);
 	step s = {.writer = p4d_transformers__writer(l, NULL), .again = l->recompute == P4D_RECOMPUTE_FULL};
-	const unsigned element = full ? z.param : l->adapter_fp32 ? 4 : 2;
+	const unsigned element = full ? z.param : l->lora.fp32 ? 4 : 2;
 
 	if (!p4d_transformers__countable(l)) {
 		rows->overflow = true;
@@ -375,17 +375,16 @@ void p4d_transformers__write(p4d_rows *rows)
 	const uint64_t all = (uint64_t)p4d_size_of_model(l) + second,
 		       trained = full ? all : p4d_transformers__adapters(l);
 	/* accelerate keeps in fp32 what is trained in mixed precision; FSDP2's is told so by --param-dtype */
-	const unsigned of_trained = full && !(l->flat_parameters && s.writer.autocast) ? z.param : 4;
+	const unsigned of_trained = full && !(l->fsdp.flat && s.writer.autocast) ? z.param : 4;
 	const uint64_t shards = l->shard_degree ? l->shard_degree : l->dp;
 	const uint64_t unsharded =
 	    p4d_transformers__parameter_bytes(l, zero ? z.element : z.param) + second * z.param;
 	p4d_transformers__zero_start(&s.zero, l, trained, z.element);
 	const sharding h =
-	    zero ? of_zero(l, trained, all, unsharded, z.element)
-	    : fsdp
-		? of_fsdp(l, trained, unsharded - p4d_transformers__adapters(l) * (l->adapter_fp32 ? 4 : 2),
-			  shards, of_trained, z.param)
-		: of_one_copy(l, trained, element, unsharded);
+	    zero   ? of_zero(l, trained, all, unsharded, z.element)
+	    : fsdp ? of_fsdp(l, trained, unsharded - p4d_transformers__adapters(l) * (l->lora.fp32 ? 4 : 2),
+			     shards, of_trained, z.param)
+		   : of_one_copy(l, trained, element, unsharded);
 	const bool grows = zero && p4d_transformers__zero_grows(l);
 	let_go(&s, all);
 	s.reduced = (zero && l->zero_stage >= 2) || l->micro_batches > 1 || grows;
@@ -395,7 +394,7 @@ void p4d_transformers__write(p4d_rows *rows)
 	s.now.gradients += (int64_t)p4d_transformers__zero_left(&s.zero);
 	if (zero && l->zero_stage == 1 && l->overlap_dp && l->micro_batches > 2)
 		play_between(&s);
-	if (fsdp && l->flat_parameters)
+	if (fsdp && l->fsdp.flat)
 		p4d_transformers__play_flat(&s, shards, of_trained, z.param);
 	else if (fsdp)
 		p4d_transformers__play_fsdp(&s, shards);
@@ -420,8 +419,8 @@ void p4d_transformers__write(p4d_rows *rows)
 	/* of sharded experts it was compared with nothing, so not where the job may not evaluate */
 	if (!fsdp || !l->experts || l->eval_micro_batch > l->micro_batch)
 		p4d_transformers__evaluation(rows,
-					     fsdp && l->keeps_gathered    ? (p4d_gathered){all, all, all}
-					     : fsdp && l->flat_parameters ? p4d_transformers__gathered_flat(l)
+					     fsdp && l->fsdp.keeps_gathered ? (p4d_gathered){all, all, all}
+					     : fsdp && l->fsdp.flat ? p4d_transformers__gathered_flat(l)
 					     : fsdp ? p4d_transformers__gathered_by_fsdp(l, shards)
 						    : h.evaluation,
 					     fsdp ? s.writer.weight : z.element);
@@ -436,10 +435,10 @@ const char *p4d_torch__trainer_unvalidated(const p4d_layout *l)
 	const bool zero3 = p4d_framework_shares(l, P4D_SHARES_BY_STAGE) && l->zero_stage == 3;
 	const bool encoder = a->kind != P4D_DECODER, states = l->pattern_length;
 	/* kinds of units of FSDP's that were compared for plain decoders */
-	const bool flat = l->flat_parameters, units = flat || l->keeps_gathered;
+	const bool flat = l->fsdp.flat, units = flat || l->fsdp.keeps_gathered;
 	const uint64_t shards = l->shard_degree ? l->shard_degree : l->dp;
-	const bool lit = l->model_code == P4D_MODEL_CODE_LITGPT;
-	const bool before_5 = l->transformers && l->transformers < 5 * P4D_RELEASE_UNIT;
+	const bool lit = l->torch.model_code == P4D_MODEL_CODE_LITGPT;
+	const bool before_5 = l->torch.transformers && l->torch.transformers < 5 * P4D_RELEASE_UNIT;
 	const bool jamba = a == &p4d_architectures[P4D_ARCHITECTURE_JAMBA],
 		   granite = a == &p4d_architectures[P4D_ARCHITECTURE_GRANITE_HYBRID];
 	const bool evaluates = l->eval_micro_batch > l->micro_batch;
@@ -449,7 +448,7 @@ const char *p4d_torch__trainer_unvalidated(const p4d_layout *l)
 		const char *what;
 	} kinds[] = {
 	    {lit && (!ddp || l->dp > 1), "LitGPT's modules on several GPUs"},
-	    {lit && (l->autocast || l->recompute), "LitGPT in mixed precision, or recomputed"},
+	    {lit && (l->torch.autocast || l->recompute), "LitGPT in mixed precision, or recomputed"},
 	    {encoder && p4d_framework_shares(l, P4D_SHARES_UNITS), "encoders with FSDP"},
 	    {flat && l->precision != P4D_BF16, "FSDP1 in another precision than bf16"},
 	    {flat && shards == 1, "FSDP1 that shards nothing"},
@@ -457,25 +456,25 @@ const char *p4d_torch__trainer_unvalidated(const p4d_layout *l)
 	    {encoder && !full, "adapters of encoders"},
 	    {!ddp && l->quant, "quantized weights that are sharded"},
 	    /* there each is a linear layer; one tensor of all stays as it is */
-	    {l->experts && l->quant && l->transformers < 5 * P4D_RELEASE_UNIT,
+	    {l->experts && l->quant && l->torch.transformers < 5 * P4D_RELEASE_UNIT,
 	     "experts, which transformers before 5 quantizes"},
 	    {a->expert_bias && before_5, "gpt-oss before transformers 5"},
 	    {a->attention_sinks && l->flash_attention, "attention sinks in a fused kernel"},
-	    {states && !l->packing && l->micro_batch > 1, "padded batches of layers with a state"},
+	    {states && !l->torch.packing && l->micro_batch > 1, "padded batches of layers with a state"},
 	    {zero3 && l->experts && (a->single_blocks || jamba),
 	     "the experts of Jamba and Nemotron 3 with ZeRO-3"},
 	    {a->single_blocks && !full, "adapters of Nemotron-H"},
 	    {states && !l->flash_attention, "unfused attention beside layers with a state"},
 	    {l->experts && granite, "Granite's experts"},
 	    {l->quant > P4D_QUANT_NF4, "weights in 8 bits"},
-	    {l->chunked_loss == P4D_LOSS_CHUNKED, "a chunked loss"},
-	    {l->compile, "compiled modules, counted as they are without"},
-	    {l->packing, "packed sequences"},
+	    {l->torch.chunked_loss == P4D_LOSS_CHUNKED, "a chunked loss"},
+	    {l->torch.compile, "compiled modules, counted as they are without"},
+	    {l->torch.packing, "packed sequences"},
 	    {l->offload & ~(unsigned)P4D_OFFLOAD_OPTIMIZER, "offloading of parameters or activations"},
 	    {p4d_optimizer_of(l)->paged, "a paged optimizer"},
 	    {p4d_optimizer_of(l)->bits == 4, "an optimizer in 4 bits"},
 	    {evaluates && !l->flash_attention, "evaluation with unfused attention"},
-	    {evaluates && (l->keeps_gathered || (l->experts && (zero3 || !states)) || (states && flat) ||
+	    {evaluates && (l->fsdp.keeps_gathered || (l->experts && (zero3 || !states)) || (states && flat) ||
 			   l->kv_rank || lit || encoder),
 	     "evaluation of such modules in micro-batches of its own"},
 	};

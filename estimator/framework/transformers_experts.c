@@ -15,14 +15,14 @@ static bool adapted(const p4d_layout *l)
 {
 	return l->finetune != P4D_TUNE_FULL && !p4d_transformers__gates_shared(l) &&
 	       !l->architecture->expert_bias &&
-	       l->lora_targets & (P4D_TARGET_GATE | P4D_TARGET_UP | P4D_TARGET_DOWN);
+	       l->lora.targets & (P4D_TARGET_GATE | P4D_TARGET_UP | P4D_TARGET_DOWN);
 }
 
 /* The factors of gate and up, which are one parameter, have twice the rank. */
 uint64_t p4d_transformers__expert_adapters(const p4d_layout *l)
 {
-	const uint64_t h = l->hidden, F = l->expert_ffn, rank = l->lora_rank;
-	const uint64_t router = l->lora_targets == P4D_TARGET_ALL ? rank * (h + l->experts) : 0;
+	const uint64_t h = l->hidden, F = l->expert_ffn, rank = l->lora.rank;
+	const uint64_t router = l->lora.targets == P4D_TARGET_ALL ? rank * (h + l->experts) : 0;
 
 	if (!adapted(l))
 		return 0;
@@ -31,7 +31,7 @@ uint64_t p4d_transformers__expert_adapters(const p4d_layout *l)
 
 static unsigned adapter_bytes(const p4d_layout *l)
 {
-	return p4d_framework_shares(l, P4D_SHARES_UNITS) ? 2 : l->adapter_fp32 ? 4 : 2;
+	return p4d_framework_shares(l, P4D_SHARES_UNITS) ? 2 : l->lora.fp32 ? 4 : 2;
 }
 
 /* A parameter of `elements` to which the product of its factors, of `factors` elements, is added. */
@@ -138,7 +138,7 @@ static p4d_tape_tensor routed(p4d_tape_writer *w, p4d_tape_tensor x)
 		}
 		scores = p4d_op_map(w, logits, false, true); /* sigmoid, or softmax */
 	} else {
-		const bool adapts = adapted(l) && l->lora_targets == P4D_TARGET_ALL;
+		const bool adapts = adapted(l) && l->lora.targets == P4D_TARGET_ALL;
 		logits = p4d_op_product(w, x, l->hidden, l->experts, w->weight, w->trains || adapts);
 		scores = p4d_op_map(w, p4d_op_cast(w, logits, 4), false, true);
 	}
@@ -214,7 +214,7 @@ static p4d_tape_tensor biased_experts(p4d_tape_writer *w, p4d_tape_tensor in, p4
 static p4d_tape_tensor experts(p4d_tape_writer *w, p4d_tape_tensor x, p4d_tape_tensor scores)
 {
 	const p4d_layout *l = w->layout;
-	const uint64_t h = l->hidden, F = l->expert_ffn, rank = l->lora_rank;
+	const uint64_t h = l->hidden, F = l->expert_ffn, rank = l->lora.rank;
 	const uint64_t copies = w->tokens * l->experts_per_token;
 	const p4d_tape_tensor none = {.value = -1};
 	p4d_tape_tensor up = none, down = none;

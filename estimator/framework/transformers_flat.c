@@ -191,9 +191,9 @@ void p4d_transformers__play_flat(p4d_transformers_step *s, uint64_t shards, unsi
 		  .stored = trained,
 		  .computed = w->weight,
 		  .casts = (w->trains ? trained : frozen) != w->weight,
-		  .keeps = l->keeps_gathered,
-		  .ahead_forward = l->prefetches_forward,
-		  .ahead = !l->never_prefetches,
+		  .keeps = l->fsdp.keeps_gathered,
+		  .ahead_forward = l->fsdp.prefetches_forward,
+		  .ahead = !l->fsdp.never_prefetches,
 		  .root = {root, w->trains ? root : 0},
 		  .all_need = w->trains || s->again};
 	int64_t unreduced = f.root.trained;
@@ -226,6 +226,6 @@ p4d_gathered p4d_transformers__gathered_flat(const p4d_layout *l)
 		    kinds.layers[kind] ? (uint64_t)p4d_transformers__layer_size(l, kind, 1) : 0;
 		layer = size > layer ? size : layer;
 	}
-	layer *= l->prefetches_forward && l->layers > 1 ? 2 : 1;
+	layer *= l->fsdp.prefetches_forward && l->layers > 1 ? 2 : 1;
 	return (p4d_gathered){.before = root + layer, .layers = root + layer, .head = root};
 }

@@ -55,7 +55,7 @@ static void unshard(fsdp *f, p4d_transformers_moment *most, int64_t unit)
 /* Backward: the unit was gathered ahead, and now the next one is; unless all still are. */
 static void unshard_ahead(fsdp *f, int64_t unit, int64_t next)
 {
-	if (f->s->writer.layout->keeps_gathered)
+	if (f->s->writer.layout->fsdp.keeps_gathered)
 		return;
 	copy_out(f, &f->s->backward, unit);
 	forget_gathered(f);
@@ -119,7 +119,7 @@ static void forward(fsdp *f, const units *u, const p4d_transformers_passes *of, 
 	unshard(f, &s->forward, u->table);
 	s->now.live += (int64_t)(w->tokens * l->hidden * w->stream);
 	peek(f, &s->forward);
-	s->now.live -= l->tied || l->keeps_gathered ? 0 : u->table;
+	s->now.live -= l->tied || l->fsdp.keeps_gathered ? 0 : u->table;
 	w->kind = p4d_transformers__kind_of(l, 0);
 	p4d_transformers__layer(w, all_need);
 	p4d_tape_pass pass = p4d_tape_forward(w->tape, !s->again, false, s->again);
@@ -131,7 +131,7 @@ static void forward(fsdp *f, const units *u, const p4d_transformers_passes *of, 
 		p4d_transformers__go(s, &s->forward, pass);
 		if (i)
 			p4d_transformers__send_away(s, before);
-		s->now.live -= l->keeps_gathered ? 0 : u->layer[kind];
+		s->now.live -= l->fsdp.keeps_gathered ? 0 : u->layer[kind];
 		s->now.live += i == 0 && s->again ? (int64_t)w->returned : 0;
 	}
 	s->now.live -= s->again ? (int64_t)w->returned : 0;
@@ -211,7 +211,7 @@ void p4d_transformers__play_fsdp(p4d_transformers_step *s, uint64_t shards)
 	const bool all_need = w->trains || s->again;
 
 	w->tape = &tape;
-	if (!w->layout->keeps_gathered)
+	if (!w->layout->fsdp.keeps_gathered)
 		w->prefetched =
 		    (uint64_t)u.layer[p4d_transformers__kind_of(w->layout, w->layout->layers - 1)];
 	/* of micro-batches that were not reduced: gradients as they are, without what shards are padded with

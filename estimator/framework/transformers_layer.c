@@ -462,11 +462,11 @@ static void end(p4d_tape_writer *w)
 	const p4d_tape_tensor x = p4d_op_begin(w, l->hidden, w->between, true);
 	const p4d_tape_tensor y = head_input(w, x);
 
-	if (l->chunked_loss) {
+	if (l->torch.chunked_loss) {
 		void (*const ends[])(p4d_tape_writer *, p4d_tape_tensor) = {[P4D_LOSS_CHUNKED] = chunked_end,
 									    [P4D_LOSS_TRL] = trl_end,
 									    [P4D_LOSS_TRL_FUSED] = tiled_end};
-		ends[l->chunked_loss](w, y);
+		ends[l->torch.chunked_loss](w, y);
 		return;
 	}
 	p4d_tape_tensor logits = p4d_transformers__linear(w, y, l->hidden, l->vocab, 0);
@@ -484,8 +484,8 @@ static void end(p4d_tape_writer *w)
 		p4d_op_hold(w, y);
 		return;
 	}
-	if (l->class_loss && !l->pairs) {
-		class_end(w, logits, l->class_loss);
+	if (l->torch.class_loss && !l->pairs) {
+		class_end(w, logits, l->torch.class_loss);
 		p4d_op_hold(w, y);
 		return;
 	}

@@ -19,15 +19,16 @@ static bool keeps_frozen(const p4d_layout *l)
 p4d_tape_writer p4d_transformers__writer(const p4d_layout *l, p4d_tape *tape)
 {
 	/* DeepSpeed makes them what it trains in, however they were loaded */
-	const bool stored = l->param_dtype == P4D_PARAM_FP32 && !p4d_framework_shares(l, P4D_SHARES_BY_STAGE);
+	const bool stored =
+	    l->torch.param_dtype == P4D_PARAM_FP32 && !p4d_framework_shares(l, P4D_SHARES_BY_STAGE);
 	const unsigned weight = l->precision == P4D_FP32 || stored ? 4 : 2;
 	/* FSDP2 gathers them in the type of its mixed precision */
 	const unsigned computed =
 	    p4d_framework_shares(l, P4D_SHARES_UNITS) && l->precision != P4D_FP32 ? 2 : weight;
 
 	/* nor does accelerate with FSDP2 */
-	const bool casts = !p4d_framework_shares(l, P4D_SHARES_UNITS) || l->flat_parameters;
-	const bool autocast = l->autocast && l->precision != P4D_FP32 && casts;
+	const bool casts = !p4d_framework_shares(l, P4D_SHARES_UNITS) || l->fsdp.flat;
+	const bool autocast = l->torch.autocast && l->precision != P4D_FP32 && casts;
 	/* a norm is the last of what is in front of a layer, and computed in fp32 */
 	const bool norms = l->architecture->kind == P4D_ENCODER || l->architecture->embedding_norm;
 	/* an image's patches have a class token before them */
@@ -35,7 +36,8 @@ p4d_tape_writer p4d_transformers__writer(const p4d_layout *l, p4d_tape *tape)
 
 	return (p4d_tape_writer){
 	    .tape = tape,
-	    .code = l->model_code == P4D_MODEL_CODE_LITGPT ? &p4d_litgpt__tapes : &p4d_transformers__tapes,
+	    .code =
+		l->torch.model_code == P4D_MODEL_CODE_LITGPT ? &p4d_litgpt__tapes : &p4d_transformers__tapes,
 	    .layout = l,
 	    .rows = l->micro_batch,
 	    .length = length,
@@ -49,7 +51,7 @@ p4d_tape_writer p4d_transformers__writer(const p4d_layout *l, p4d_tape *tape)
 	    .trains = l->finetune == P4D_TUNE_FULL,
 	    .keeps_frozen = keeps_frozen(l),
 	    .gathers = p4d_transformers__gathers_experts(l),
-	    .masked = (l->architecture->always_masked || (!l->packing && l->micro_batch > 1)) &&
+	    .masked = (l->architecture->always_masked || (!l->torch.packing && l->micro_batch > 1)) &&
 		      l->flash_attention && l->architecture->kind != P4D_VISION,
 	};
 }
@@ -204,8 +206,8 @@ bool p4d_transformers__adapts(const p4d_layout *l, unsigned target)
 			     target & (P4D_TARGET_GATE | P4D_TARGET_UP | P4D_TARGET_DOWN);
 
 	if (target == P4D_TRANSFORMERS_STATE)
-		return l->finetune != P4D_TUNE_FULL && l->lora_targets == P4D_TARGET_ALL;
-	return l->finetune != P4D_TUNE_FULL && l->lora_targets & target && !experts;
+		return l->finetune != P4D_TUNE_FULL && l->lora.targets == P4D_TARGET_ALL;
+	return l->finetune != P4D_TUNE_FULL && l->lora.targets & target && !experts;
 }
 
 static bool has_bias(const p4d_layout *l, unsigned target)
@@ -234,12 +236,12 @@ p4d_tape_tensor p4d_transformers__linear(p4d_tape_writer *w, p4d_tape_tensor x, 
 	/* PEFT: the input in the adapter's type (Linear4bit: unless autocast does that), two products, a sum
 	 */
 	const unsigned adapter = p4d_framework_shares(l, P4D_SHARES_UNITS) ? 2
-				 : l->adapter_fp32                         ? 4
+				 : l->lora.fp32                            ? 4
 									   : 2,
 		       given = y.element;
-	const unsigned stored = l->adapter_fp32 ? 4 : 2;
+	const unsigned stored = l->lora.fp32 ? 4 : 2;
 	/* the parameters that FSDP1 has beside flat ones are still shards when PEFT asks for their type */
-	const bool shards = l->flat_parameters && !l->flat_alone;
+	const bool shards = l->fsdp.flat && !l->fsdp.flat_alone;
 	const unsigned cast = shards || stored < adapter ? stored : adapter;
 	if (four_bits) {
 		const p4d_tape_tensor base = y;
@@ -248,13 +250,13 @@ p4d_tape_tensor p4d_transformers__linear(p4d_tape_writer *w, p4d_tape_tensor x, 
 	}
 	const p4d_tape_tensor in_adapter = four_bits && w->autocast ? x : p4d_op_cast(w, x, cast);
 	p4d_tape_tensor a = in_adapter;
-	if (l->lora_dropout) { /* native_dropout: its result, and a mask of a byte each */
+	if (l->lora.dropout) { /* native_dropout: its result, and a mask of a byte each */
 		const bool needs = p4d_op_needs(w, a);
 		a = p4d_op_map(w, a, false, false);
 		p4d_op_last(w)->kept = needs ? a.elements : 0;
 	}
-	a = p4d_op_product(w, a, in, l->lora_rank, adapter, true);
-	a = p4d_op_product(w, a, l->lora_rank, out, adapter, true);
+	a = p4d_op_product(w, a, in, l->lora.rank, adapter, true);
+	a = p4d_op_product(w, a, l->lora.rank, out, adapter, true);
 	a = p4d_op_map(w, a, false, false); /* times the scale */
 	if (four_bits && !w->autocast)
 		a = p4d_op_cast(w, a, given);

@@ -60,7 +60,7 @@ static void list_parameters(const p4d_layout *l, unsigned kind, p4d_reserved_par
 		const bool adapts = p4d_transformers__adapts(l, linears[i].target);
 		p->of[p->count++] = (p4d_reserved_parameter){
 		    linears[i].in * linears[i].out,
-		    {adapts ? l->lora_rank * linears[i].in : 0, adapts ? l->lora_rank * linears[i].out : 0}};
+		    {adapts ? l->lora.rank * linears[i].in : 0, adapts ? l->lora.rank * linears[i].out : 0}};
 	}
 	if (p4d_transformers__has_experts(kind))
 		list_experts(l, p);
@@ -384,7 +384,7 @@ void p4d_reserved__update(p4d_reserved *r, bool first)
 		p4d_reserved__each_trained(r, make_states);
 	if (p4d_optimizer_of(r->l)->factored)
 		p4d_reserved__each_trained(r, update_by_factors);
-	else if (r->l->optimizer_foreach)
+	else if (r->l->torch.optimizer_foreach)
 		p4d_reserved__each_trained(r, make_roots);
 	p4d_reserved__give(r, &r->some, 0);
 	p4d_reserved__give(r, &r->grads, 0);
@@ -407,7 +407,7 @@ static const p4d_reserved_engine one_copy = {.gradient = add_gradient};
 static const p4d_reserved_engine *engine_of(const p4d_layout *l)
 {
 	if (p4d_framework_shares(l, P4D_SHARES_UNITS))
-		return l->flat_parameters ? &p4d_reserved__flat : &p4d_reserved__units;
+		return l->fsdp.flat ? &p4d_reserved__flat : &p4d_reserved__units;
 	if (p4d_framework_shares(l, P4D_SHARES_BY_STAGE))
 		return l->zero_stage > 2 ? &p4d_reserved__zero3
 		       : l->zero_stage   ? &p4d_reserved__zero
@@ -432,7 +432,7 @@ static void start(p4d_reserved *r, const p4d_layout *l, uint32_t layers)
 	r->again = l->recompute == P4D_RECOMPUTE_FULL;
 	r->all_need = r->full || r->again;
 	r->stored = p4d_framework_shares(l, P4D_SHARES_BY_STAGE) ? z.element : z.param;
-	r->trained = r->full ? r->stored : l->adapter_fp32 ? 4 : 2;
+	r->trained = r->full ? r->stored : l->lora.fp32 ? 4 : 2;
 	r->micro_batches = l->micro_batches > 1 ? 2 : 1;
 	r->places = l->positions * l->hidden;
 	r->w = p4d_transformers__writer(l, &r->tape);
@@ -460,7 +460,7 @@ static bool is_played(const p4d_layout *l)
 
 	const unsigned offload = p4d_framework_shares(l, P4D_SHARES_BY_STAGE) ? P4D_OFFLOAD_OPTIMIZER : 0;
 
-	if (l->flat_parameters && l->finetune != P4D_TUNE_FULL)
+	if (l->fsdp.flat && l->finetune != P4D_TUNE_FULL)
 		return false; /* each side of an adapter is a unit */
 	return l->architecture->kind == P4D_DECODER && !l->pairs && !l->reference &&
 	       !(l->offload & ~offload) && kinds.layers[p4d_transformers__kind_of(l, 0)] == l->layers;
@@ -507,7 +507,7 @@ static uint64_t played_to(p4d_reserved *r, const p4d_layout *l)
 uint64_t p4d_torch__reserved(const p4d_layout *l, const p4d_plan *plan)
 {
 	(void)plan;
-	if (l->model_code != P4D_MODEL_CODE_TRANSFORMERS || l->compile || !l->layers ||
+	if (l->torch.model_code != P4D_MODEL_CODE_TRANSFORMERS || l->torch.compile || !l->layers ||
 	    !p4d_transformers__countable(l) || !is_played(l))
 		return 0;
 	p4d_reserved *r = malloc(sizeof(*r)); /* too large for slurmctld's stacks */

@@ -113,13 +113,13 @@ static void before_forward(p4d_reserved *r, unsigned unit)
 	if (unit > r->layers)
 		return; /* of the root */
 	gather(r, unit);
-	if (unit && unit < r->layers && r->l->prefetches_forward)
+	if (unit && unit < r->layers && r->l->fsdp.prefetches_forward)
 		gather(r, unit + 1);
 }
 
 static void after_forward(p4d_reserved *r, unsigned unit)
 {
-	if (unit && unit <= r->layers && !r->l->keeps_gathered)
+	if (unit && unit <= r->layers && !r->l->fsdp.keeps_gathered)
 		give(&r->gathers, &r->unit[unit]);
 }
 
@@ -127,7 +127,7 @@ static void before_backward(p4d_reserved *r, unsigned unit)
 {
 	if (unit && unit <= r->layers)
 		gather(r, unit);
-	if (unit > 1 && !r->l->never_prefetches)
+	if (unit > 1 && !r->l->fsdp.never_prefetches)
 		gather(r, unit - 1);
 }
 
@@ -146,7 +146,7 @@ static void after_backward(p4d_reserved *r, unsigned unit)
 	}
 	p4d_allocated whole = take(&r->gathers, elements_of(r, unit) * r->w.weight);
 	p4d_reserved__give(r, &r->grads, unit ? r->pending : 0);
-	if (p4d_reserved__is_last(r) || !r->l->keeps_gathered)
+	if (p4d_reserved__is_last(r) || !r->l->fsdp.keeps_gathered)
 		give(&r->gathers, &r->unit[unit]);
 	if (!p4d_reserved__is_last(r)) {
 		r->unreduced[unit] = whole;
@@ -168,7 +168,7 @@ static void update(p4d_reserved *r, bool first)
 	for (unsigned unit = 0; first && unit <= r->layers; unit++)
 		for (int i = 0; i < 2; i++)
 			p4d_reserved__take(r, NULL, shard_of(r, unit) * r->trained);
-	for (unsigned unit = 0; r->l->optimizer_foreach && unit <= r->layers; unit++)
+	for (unsigned unit = 0; r->l->torch.optimizer_foreach && unit <= r->layers; unit++)
 		p4d_reserved__take(r, &r->some, shard_of(r, unit) * r->trained);
 	p4d_reserved__give(r, &r->some, 0);
 	p4d_torch_blocks__release(&r->reduces, &r->reduced, 0);

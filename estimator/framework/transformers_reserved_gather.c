@@ -226,7 +226,7 @@ static void update(p4d_reserved *r, bool first)
 	give(r, &flat);
 	for (int i = 0; first && i < 2; i++)
 		p4d_reserved__take(r, NULL, (p4d_wide)4 * r->zero.share);
-	if (r->l->optimizer_foreach)
+	if (r->l->torch.optimizer_foreach)
 		p4d_reserved__take_for_a_while(r, (p4d_wide)4 * group);
 	give(r, &wide);
 }

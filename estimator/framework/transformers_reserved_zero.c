@@ -74,7 +74,7 @@ static void update_copies(p4d_reserved *r, bool first)
 {
 	(void)first;
 	p4d_reserved__each_trained(r, hold_fp32);
-	if (r->l->optimizer_foreach)
+	if (r->l->torch.optimizer_foreach)
 		p4d_reserved__each_trained(r, hold_fp32);
 	p4d_reserved__give(r, &r->some, 0);
 	p4d_reserved__give(r, &r->grads, 0);
@@ -284,7 +284,7 @@ static void update(p4d_reserved *r, bool first)
 	give(&r->main, &flat);
 	if (first)
 		make_moments(r, z->share);
-	if (r->l->optimizer_foreach)
+	if (r->l->torch.optimizer_foreach)
 		p4d_reserved__take_for_a_while(r, 4 * share);
 	give(&r->main, &wide);
 	give(reducing_stream(r), &z->kept);

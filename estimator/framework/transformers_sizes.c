@@ -12,13 +12,13 @@ bool p4d_transformers__countable(const p4d_layout *l)
 	const bool eager = !l->flash_attention || l->architecture->attention_cap > 0;
 	const p4d_wide heads = (p4d_wide)l->heads * (l->head_dim + l->rope_dim + l->v_dim) +
 			       2 * (p4d_wide)l->kv_heads * l->head_dim;
-	p4d_wide columns = (p4d_wide)l->vocab + l->hidden + l->ffn + l->shared_ffn + heads + l->lora_rank;
+	p4d_wide columns = (p4d_wide)l->vocab + l->hidden + l->ffn + l->shared_ffn + heads + l->lora.rank;
 
 	if (eager || l->micro_batch > 1) /* scores, or the mask */
 		columns += (eager ? l->heads : 1) * (p4d_wide)l->seq_len;
-	if (l->state_heads) /* values, and the states of a layer: at most one for each token */
-		columns += l->state_heads * (p4d_wide)l->state_head_dim * (1 + (p4d_wide)l->state_size) +
-			   2 * (p4d_wide)l->state_groups * l->state_size;
+	if (l->state.heads) /* values, and the states of a layer: at most one for each token */
+		columns += l->state.heads * (p4d_wide)l->state.head_dim * (1 + (p4d_wide)l->state.size) +
+			   2 * (p4d_wide)l->state.groups * l->state.size;
 	p4d_wide all = tokens * columns;
 	if (l->experts)
 		all += tokens * l->experts + p4d_routed_of(l, l->micro_batch * l->seq_len).gathered *
@@ -30,22 +30,22 @@ bool p4d_transformers__countable(const p4d_layout *l)
 static size_t states_linears(const p4d_layout *l, p4d_mixer mixer, p4d_transformers_linear *linears)
 {
 	enum { STATE = P4D_TRANSFORMERS_STATE };
-	const uint64_t h = l->hidden, inner = l->state_heads * l->state_head_dim;
-	const uint64_t mixed = inner + 2 * l->state_groups * l->state_size, steps = l->state_rank;
+	const uint64_t h = l->hidden, inner = l->state.heads * l->state.head_dim;
+	const uint64_t mixed = inner + 2 * l->state.groups * l->state.size, steps = l->state.rank;
 	size_t n = 0;
 
 	switch (mixer) {
 	case P4D_MIX_MAMBA2:
-		linears[n++] = (p4d_transformers_linear){STATE, h, mixed + inner + l->state_heads};
+		linears[n++] = (p4d_transformers_linear){STATE, h, mixed + inner + l->state.heads};
 		break;
 	case P4D_MIX_MAMBA:
 		linears[n++] = (p4d_transformers_linear){STATE, h, 2 * inner};
-		linears[n++] = (p4d_transformers_linear){STATE, inner, steps + 2 * l->state_size};
+		linears[n++] = (p4d_transformers_linear){STATE, inner, steps + 2 * l->state.size};
 		linears[n++] = (p4d_transformers_linear){STATE, steps, inner};
 		break;
 	case P4D_MIX_DELTA_NET:
 		linears[n++] = (p4d_transformers_linear){STATE, h, mixed + inner};
-		linears[n++] = (p4d_transformers_linear){STATE, h, 2 * l->state_heads};
+		linears[n++] = (p4d_transformers_linear){STATE, h, 2 * l->state.heads};
 		break;
 	default:
 		return 0;
@@ -110,7 +110,7 @@ static linear_sums sums_of(const p4d_layout *l, unsigned kind)
 	for (size_t i = 0; i < n; i++) {
 		s.elements += linears[i].in * linears[i].out;
 		if (p4d_transformers__adapts(l, linears[i].target))
-			s.adapters += l->lora_rank * (linears[i].in + linears[i].out);
+			s.adapters += l->lora.rank * (linears[i].in + linears[i].out);
 	}
 	return s;
 }
@@ -183,15 +183,15 @@ bool p4d_transformers__gathers_experts(const p4d_layout *l)
 
 uint64_t p4d_transformers__parameter_bytes(const p4d_layout *l, unsigned element)
 {
-	const bool lit = l->model_code == P4D_MODEL_CODE_LITGPT;
+	const bool lit = l->torch.model_code == P4D_MODEL_CODE_LITGPT;
 	const uint64_t all = (uint64_t)p4d_size_of_model(l);
 	/* before release 5 each expert has linear layers, which are quantized, too */
-	const uint64_t experts = l->transformers && l->transformers < 5 * P4D_RELEASE_UNIT
+	const uint64_t experts = l->torch.transformers && l->torch.transformers < 5 * P4D_RELEASE_UNIT
 				     ? p4d_expert_layers_before(l, l->layers) * l->experts
 				     : 0;
 	/* what is quantized: experts are no linear layers */
 	const uint64_t linears = sums_of_model(l).elements + experts * (uint64_t)p4d_size_of_expert(l);
-	const uint64_t adapters = p4d_transformers__adapters(l) * (l->adapter_fp32 ? 4 : 2);
+	const uint64_t adapters = p4d_transformers__adapters(l) * (l->lora.fp32 ? 4 : 2);
 
 	if (l->quant == P4D_QUANT_NONE)
 		return all * element + adapters;
@@ -215,7 +215,7 @@ uint64_t p4d_transformers__moment_bytes(const p4d_layout *l, uint64_t parameters
 		return count * (uint64_t)p4d_torch_quantized_moment(o, parameters);
 	if (o->factored)
 		return l->finetune != P4D_TUNE_FULL
-			   ? parameters / (l->lora_rank ? l->lora_rank : 1) * 4
+			   ? parameters / (l->lora.rank ? l->lora.rank : 1) * 4
 			   : 4 * (l->layers * (l->heads * l->head_dim * 2 + 4 * l->hidden + 4 * l->ffn +
 					       (uint64_t)l->kv_heads * l->head_dim * 2) +
 				  p4d_expert_layers_before(l, l->layers) * l->experts *
@@ -229,11 +229,11 @@ uint64_t p4d_transformers__update_bytes(const p4d_layout *l, uint64_t trained, u
 	const uint64_t table = l->vocab * l->hidden, experts = p4d_transformers__experts_up(l);
 	const uint64_t matrix = l->hidden * l->ffn > experts ? l->hidden * l->ffn : experts;
 	const uint64_t largest = l->finetune != P4D_TUNE_FULL
-				     ? l->lora_rank * (l->ffn > l->hidden ? l->ffn : l->hidden)
+				     ? l->lora.rank * (l->ffn > l->hidden ? l->ffn : l->hidden)
 				 : table > matrix ? table
 						  : matrix;
 
-	if (l->optimizer_foreach)
+	if (l->torch.optimizer_foreach)
 		return trained * element;
 	return p4d_optimizer_of(l)->factored ? largest * (element < 4 ? 16 : 8) : 0;
 }

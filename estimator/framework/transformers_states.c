@@ -31,26 +31,26 @@ static p4d_tape_tensor with_weights(p4d_tape_writer *w, p4d_tape_tensor x, uint6
 static p4d_tape_tensor mamba2(p4d_tape_writer *w, p4d_tape_tensor x)
 {
 	const p4d_layout *l = w->layout;
-	const uint64_t h = l->hidden, values = l->state_heads * l->state_head_dim, t = w->tokens;
-	const uint64_t mixed = values + 2 * l->state_groups * l->state_size,
-		       states = (values * l->state_size + l->state_chunk - 1) / l->state_chunk;
+	const uint64_t h = l->hidden, values = l->state.heads * l->state.head_dim, t = w->tokens;
+	const uint64_t mixed = values + 2 * l->state.groups * l->state.size,
+		       states = (values * l->state.size + l->state.chunk - 1) / l->state.chunk;
 	const bool lowers = w->autocast && w->weight == 4;
 
 	const p4d_tape_tensor product =
-	    p4d_transformers__linear(w, x, h, mixed + values + l->state_heads, STATE);
+	    p4d_transformers__linear(w, x, h, mixed + values + l->state.heads, STATE);
 	const p4d_tape_tensor in =
-	    with_weights(w, product, values * h + mixed * (l->state_conv + 1) + values);
+	    with_weights(w, product, values * h + mixed * (l->state.conv + 1) + values);
 	const p4d_tape_tensor out = p4d_op_made(w, t * h, w->autocast ? 2 : in.element, true);
 	p4d_tape_operation *o = p4d_op_append(w, in, out, P4D_NEW_GRADIENT);
 	const uint64_t passed = t * states * in.element, scan = t * values * in.element;
 	o->saved[0] = in.value;
-	o->kept = scan + t * l->state_groups * 4;
+	o->kept = scan + t * l->state.groups * 4;
 	o->copy = lowers ? values * h * 2 : 0;
-	o->scratch = t * mixed * in.element + t * l->state_heads * 8 + passed +
+	o->scratch = t * mixed * in.element + t * l->state.heads * 8 + passed +
 		     (t * states * 4 > 2 * scan ? t * states * 4 - scan : scan);
 	o->back_scratch =
 	    t * in.element *
-	    (2 * mixed + 3 * values + 6 * states + 2 * l->state_groups * l->state_chunk + 9 * l->state_heads);
+	    (2 * mixed + 3 * values + 6 * states + 2 * l->state.groups * l->state.chunk + 9 * l->state.heads);
 	if (!w->trains) /* the last product's, which it makes all the same; an adapter there has none */
 		o->back_scratch += values * h * w->weight;
 	p4d_op_hold(w, x);
@@ -67,14 +67,14 @@ static p4d_tape_tensor mamba(p4d_tape_writer *w, p4d_tape_tensor x)
 {
 	enum { CHUNK = 2048 };
 	const p4d_layout *l = w->layout;
-	const uint64_t h = l->hidden, t = w->tokens, inner = l->state_heads * l->state_head_dim;
-	const uint64_t rank = l->state_rank, states = l->state_size, of_steps = rank + 2 * states;
+	const uint64_t h = l->hidden, t = w->tokens, inner = l->state.heads * l->state.head_dim;
+	const uint64_t rank = l->state.rank, states = l->state.size, of_steps = rank + 2 * states;
 
 	const p4d_tape_tensor all = p4d_transformers__linear(w, x, h, 2 * inner, STATE);
 	const p4d_tape_tensor values = p4d_op_view(w, all, t * inner), gates = p4d_op_view(w, all, t * inner);
 	p4d_op_append(w, all, values, P4D_NEW_GRADIENT)->others[0] = gates.value;
 	const p4d_tape_tensor convolved =
-	    p4d_op_map(w, with_weights(w, values, inner * (l->state_conv + 1 + states + 2)), true, false);
+	    p4d_op_map(w, with_weights(w, values, inner * (l->state.conv + 1 + states + 2)), true, false);
 	const p4d_tape_tensor three = p4d_transformers__linear(w, convolved, inner, of_steps, STATE);
 	p4d_tape_tensor step = p4d_op_view(w, three, t * rank), b = p4d_op_view(w, three, t * states), c = b;
 	p4d_tape_operation *o = p4d_op_append(w, three, step, P4D_NEW_GRADIENT);
@@ -125,9 +125,9 @@ static p4d_tape_tensor delta_rule(p4d_tape_writer *w, p4d_tape_tensor in, p4d_ta
 {
 	enum { CHUNK = 64 };
 	const p4d_layout *l = w->layout;
-	const uint64_t t = w->tokens, heads = l->state_heads, values = heads * l->state_head_dim;
-	const uint64_t keys = l->state_groups * l->state_size, each = heads * l->state_size;
-	const uint64_t states = heads * l->state_size * l->state_head_dim / CHUNK;
+	const uint64_t t = w->tokens, heads = l->state.heads, values = heads * l->state.head_dim;
+	const uint64_t keys = l->state.groups * l->state.size, each = heads * l->state.size;
+	const uint64_t states = heads * l->state.size * l->state.head_dim / CHUNK;
 	const p4d_tape_tensor out = p4d_op_made(w, t * values, in.element, true);
 	p4d_tape_operation *o = p4d_op_append(w, in, out, P4D_NEW_GRADIENT);
 
@@ -135,7 +135,7 @@ static p4d_tape_tensor delta_rule(p4d_tape_writer *w, p4d_tape_tensor in, p4d_ta
 	o->in[2] = strength.value;
 	o->gradient[1] = o->gradient[2] = P4D_NEW_GRADIENT;
 	o->saved[0] = strength.value;
-	o->kept = t * ((2 * keys + values + heads * CHUNK) * in.element + 8 * l->state_groups + 4 * heads);
+	o->kept = t * ((2 * keys + values + heads * CHUNK) * in.element + 8 * l->state.groups + 4 * heads);
 	o->scratch = t * (2 * keys + each + 2 * values + states) * in.element;
 	o->back_scratch = t * (5 * each + 3 * values + 2 * states - 2 * keys) * in.element;
 	return out;
@@ -149,9 +149,9 @@ static p4d_tape_tensor delta_rule(p4d_tape_writer *w, p4d_tape_tensor in, p4d_ta
 static p4d_tape_tensor delta_net(p4d_tape_writer *w, p4d_tape_tensor x)
 {
 	const p4d_layout *l = w->layout;
-	const uint64_t h = l->hidden, t = w->tokens, heads = l->state_heads,
-		       values = heads * l->state_head_dim;
-	const uint64_t mixed = values + 2 * l->state_groups * l->state_size;
+	const uint64_t h = l->hidden, t = w->tokens, heads = l->state.heads,
+		       values = heads * l->state.head_dim;
+	const uint64_t mixed = values + 2 * l->state.groups * l->state.size;
 
 	const p4d_tape_tensor all = p4d_transformers__linear(w, x, h, mixed + values, STATE),
 			      both = p4d_transformers__linear(w, x, h, 2 * heads, STATE);
@@ -166,13 +166,13 @@ static p4d_tape_tensor delta_net(p4d_tape_writer *w, p4d_tape_tensor x)
 	p4d_op_append(w, gates, gate, P4D_SAME_GRADIENT);
 	const p4d_tape_tensor together = p4d_op_made(w, t * mixed, all.element, true);
 	p4d_op_append(w, apart, together, P4D_SAME_GRADIENT);
-	const p4d_tape_tensor in = with_weights(w, together, mixed * l->state_conv);
+	const p4d_tape_tensor in = with_weights(w, together, mixed * l->state.conv);
 	const p4d_tape_tensor convolved = p4d_op_map(w, in, true, false);
 	p4d_op_hold(w, apart);
 	const p4d_tape_tensor split = p4d_op_slice(w, convolved, t * mixed);
 	const p4d_tape_tensor strength = p4d_op_map(w, strengths, false, true), decay = decays(w, steps);
 	p4d_tape_tensor y = delta_rule(w, split, decay, strength);
-	y = p4d_transformers__norm_by(w, y, l->state_head_dim, P4D_NORM_LLAMA);
+	y = p4d_transformers__norm_by(w, y, l->state.head_dim, P4D_NORM_LLAMA);
 	y = p4d_op_times(w, y, p4d_op_map(w, p4d_op_cast(w, gate, 4), true, false));
 	y = p4d_transformers__linear(w, p4d_op_cast(w, y, split.element), values, h, STATE);
 	const p4d_tape_tensor named[] = {x, all, both, gate, convolved, strength, decay};

@@ -92,8 +92,8 @@ static bool only_said(p4d_verdict *v, const char *what, p4d_error *err)
 /* As accelerate runs it: nothing is reduced before the last micro-batch. */
 static bool accumulates_whole(const p4d_layout *l)
 {
-	return p4d_framework_shares(l, P4D_SHARES_UNITS) && l->model_code == P4D_MODEL_CODE_TRANSFORMERS &&
-	       l->micro_batches > 1;
+	return p4d_framework_shares(l, P4D_SHARES_UNITS) &&
+	       l->torch.model_code == P4D_MODEL_CODE_TRANSFORMERS && l->micro_batches > 1;
 }
 
 static int check_memory(const p4d_job *job, const p4d_request *request, const p4d_verdict *v, p4d_error *err)

@@ -34,15 +34,16 @@ static bool loads_by_default(const question *q)
 {
 	const p4d_layout *l = q->layout;
 
-	return p4d_framework_shares(l, P4D_SHARES_NOTHING) && !l->transformers &&
-	       l->model_code == P4D_MODEL_CODE_TRANSFORMERS && l->param_dtype != P4D_PARAM_FP32 &&
+	return p4d_framework_shares(l, P4D_SHARES_NOTHING) && !l->torch.transformers &&
+	       l->torch.model_code == P4D_MODEL_CODE_TRANSFORMERS && l->torch.param_dtype != P4D_PARAM_FP32 &&
 	       !l->quant && q->request->origin[P4D_PARAM_DTYPE] == P4D_BY_P4D;
 }
 
 /* TRL's loss, where p4d assumed a release. */
 static bool is_of_trl(const question *q)
 {
-	return q->layout->chunked_loss == P4D_LOSS_TRL_FUSED && q->reading->by_default[P4D_CHUNKED_LOSS] &&
+	return q->layout->torch.chunked_loss == P4D_LOSS_TRL_FUSED &&
+	       q->reading->by_default[P4D_CHUNKED_LOSS] &&
 	       q->request->origin[P4D_CHUNKED_LOSS] == P4D_BY_SCRIPT;
 }
 
@@ -66,10 +67,10 @@ static bool takes_fused_by_default(const question *q)
 {
 	const p4d_layout *l = q->layout;
 
-	return p4d_framework_is_of_pytorch(l) && l->model_code == P4D_MODEL_CODE_TRANSFORMERS &&
-	       l->optimizer == P4D_ADAMW && !l->optimizer_foreach && !(l->offload & P4D_OFFLOAD_OPTIMIZER) &&
-	       !p4d_is_stated(q->request, P4D_OPTIMIZER_FOREACH) && !q->reading->value[P4D_OPTIMIZER].file &&
-	       p4d_reading_takes(q->reading, "--optim");
+	return p4d_framework_is_of_pytorch(l) && l->torch.model_code == P4D_MODEL_CODE_TRANSFORMERS &&
+	       l->optimizer == P4D_ADAMW && !l->torch.optimizer_foreach &&
+	       !(l->offload & P4D_OFFLOAD_OPTIMIZER) && !p4d_is_stated(q->request, P4D_OPTIMIZER_FOREACH) &&
+	       !q->reading->value[P4D_OPTIMIZER].file && p4d_reading_takes(q->reading, "--optim");
 }
 
 /* GPUs before Ampere have no flash kernel, which the job is judged with. */
@@ -89,7 +90,7 @@ static bool has_unfused_alone(const question *q)
 
 static bool is_transformers_before_flash(const question *q)
 {
-	return is_before_flash(q) && q->layout->model_code == P4D_MODEL_CODE_TRANSFORMERS &&
+	return is_before_flash(q) && q->layout->torch.model_code == P4D_MODEL_CODE_TRANSFORMERS &&
 	       q->layout->framework != P4D_FRAMEWORK_MEGATRON;
 }
 
@@ -170,7 +171,7 @@ static const p4d_class_loss *other_loss(const question *q, const p4d_capacity *c
 	int64_t release;
 
 	/* a chunked loss makes no logits, that of pairs is none of the class's */
-	if (q->layout->chunked_loss || q->layout->pairs)
+	if (q->layout->torch.chunked_loss || q->layout->pairs)
 		return NULL;
 	while ((loss = p4d_class_loss_other(q->request, &at, &release))) {
 		p4d_request_put(&with, P4D_TRANSFORMERS, release, P4D_BY_P4D);

@@ -251,7 +251,7 @@ static p4d_wide adapters_of_layer(const p4d_layout *l)
 	for (unsigned i = 0; i < P4D_ADAPTED_LAYERS; i++) {
 		const p4d_adapted matrix = p4d_adapted_of(l, i);
 		if (p4d_is_adapted(l, i))
-			n += (p4d_wide)l->lora_rank * (matrix.in + matrix.out);
+			n += (p4d_wide)l->lora.rank * (matrix.in + matrix.out);
 	}
 	return n;
 }

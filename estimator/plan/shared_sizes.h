@@ -156,6 +156,6 @@ static inline p4d_adapted p4d_adapted_of(const p4d_layout *l, unsigned number)
 /* Whether that layer has one. */
 static inline bool p4d_is_adapted(const p4d_layout *l, unsigned number)
 {
-	return l->finetune != P4D_TUNE_FULL && l->lora_targets & 1u << number &&
+	return l->finetune != P4D_TUNE_FULL && l->lora.targets & 1u << number &&
 	       p4d_adapted_of(l, number).out;
 }

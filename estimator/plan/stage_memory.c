@@ -365,16 +365,17 @@ static bool fits_if_dropped(const p4d_layout *layout, int method, const p4d_capa
 	p4d_layout l = *layout;
 	uint64_t bytes;
 
-	if (!l.experts || !(l.capacity > 0) || l.padded || l.capacity > l.imbalance)
+	if (!l.experts || !(l.megatron.expert_capacity > 0) || l.megatron.pads_experts ||
+	    l.megatron.expert_capacity > l.imbalance)
 		return false;
-	l.capacity /= 2;
+	l.megatron.expert_capacity /= 2;
 	return p4d_memory_fits_below(&l, method, capacity, fraction, NULL, &bytes);
 }
 
 bool p4d_memory_fits_unfragmented(const p4d_layout *l, const p4d_estimate *e, double fraction)
 {
 	/* whose activations have other sizes in every step */
-	const bool of_experts = l->experts && !l->padded;
+	const bool of_experts = l->experts && !l->megatron.pads_experts;
 	const uint64_t needed = e->peak.device_bytes - e->peak.part[P4D_PART_FRAGMENTATION];
 
 	return (p4d_framework_is_of_pytorch(l) || of_experts) &&
@@ -389,10 +390,10 @@ const char *p4d_memory_of_newer(const p4d_layout *layout, int method, const p4d_
 
 	if (fits_if_dropped(layout, method, capacity, fraction))
 		return "tokens that experts drop beyond their capacity";
-	if (!l.half_moments || !l.adam_copies || !l.adam_copies_open ||
+	if (!l.half_moments || !l.megatron.adam_copies || !l.megatron.adam_copies_open ||
 	    p4d_framework_of(l.framework)->rounds_moments)
 		return NULL;
-	l.adam_copies = false;
+	l.megatron.adam_copies = false;
 	return p4d_memory_fits_below(&l, method, capacity, fraction, NULL, &bytes)
 		   ? "copies of bf16 moments, which Transformer Engine 2.14 makes no more: adam-copies=off"
 		   : NULL;

@@ -74,13 +74,18 @@ static uint64_t optional(const p4d_request *r, p4d_option option, uint64_t other
 /* The tables of layout.h. */
 #define HAS(type, member, option) l->member = (type)p4d_framework_value(r, P4D_##option);
 #define SET(type, member, option, otherwise) l->member = (type)optional(r, P4D_##option, otherwise);
+#define HAS_MEGATRON(type, member, option) HAS(type, megatron.member, option)
+#define HAS_TORCH(type, member, option) HAS(type, torch.member, option)
+#define SET_STATE(type, member, option, otherwise) SET(type, state.member, option, otherwise)
 
 static void fill_experts(const p4d_request *r, p4d_layout *l)
 {
 	P4D_LAYOUT_EXPERTS(SET)
-	l->shared_overlap = l->shared_ffn && optional(r, P4D_SHARED_OVERLAP, 0);
-	l->capacity = p4d_is_set(r, P4D_EXPERT_CAPACITY) ? p4d_request_real(r, P4D_EXPERT_CAPACITY) : 0;
-	l->padded = l->capacity > 0 && optional(r, P4D_PAD_EXPERTS, 0);
+	l->megatron.dispatcher = (int)optional(r, P4D_TOKEN_DISPATCHER, P4D_ALL_TO_ALL);
+	l->megatron.shared_overlap = l->shared_ffn && optional(r, P4D_SHARED_OVERLAP, 0);
+	l->megatron.expert_capacity =
+	    p4d_is_set(r, P4D_EXPERT_CAPACITY) ? p4d_request_real(r, P4D_EXPERT_CAPACITY) : 0;
+	l->megatron.pads_experts = l->megatron.expert_capacity > 0 && optional(r, P4D_PAD_EXPERTS, 0);
 }
 
 static void fill_states(const p4d_request *r, p4d_layout *l)
@@ -91,7 +96,7 @@ static void fill_states(const p4d_request *r, p4d_layout *l)
 	l->pattern_length = (unsigned)strlen(l->pattern);
 	for (unsigned i = 0; i < l->pattern_length; i++)
 		l->experts_before[i + 1] = (uint8_t)(l->experts_before[i] + (l->pattern[i] == 'E'));
-	P4D_LAYOUT_STATES(SET)
+	P4D_LAYOUT_STATES(SET_STATE)
 }
 
 static void fill_model(const p4d_request *r, p4d_layout *l)
@@ -143,18 +148,18 @@ static void fill_choices(const p4d_request *r, p4d_layout *l)
 	const bool own = p4d_is_set(r, P4D_EVAL_MICRO_BATCH) && p4d_framework_evaluates(r);
 	l->eval_micro_batch = own ? (uint64_t)r->value[P4D_EVAL_MICRO_BATCH] : l->micro_batch;
 	l->local_loss = p4d_is_stated(r, P4D_LOCAL_LOSS) && r->value[P4D_LOCAL_LOSS] == P4D_LOCAL_STAGE;
-	l->recompute_modules = p4d_layout__modules(r, l);
+	l->megatron.recompute_modules = p4d_layout__modules(r, l);
 	l->cp_comm = l->cp > 1 ? (int)p4d_framework_value(r, P4D_CP_COMM) : P4D_CP_P2P;
-	l->cp_heads = l->cp > 1 && l->cp_comm == P4D_CP_P2P && p4d_framework_has(r, P4D_CP_HEADS)
-			  ? optional(r, P4D_CP_HEADS, 1)
-			  : 1;
+	l->megatron.cp_heads = l->cp > 1 && l->cp_comm == P4D_CP_P2P && p4d_framework_has(r, P4D_CP_HEADS)
+				   ? optional(r, P4D_CP_HEADS, 1)
+				   : 1;
 	l->document_excess = 0;
 	if (l->cp_comm == P4D_CP_A2A && p4d_framework_of(l->framework)->no_a2a) /* the site's default */
 		l->cp_comm = P4D_CP_P2P;
 	l->sequence_parallel = r->value[P4D_SEQUENCE_PARALLEL] && l->tp > 1;
 	/* where there is such communication */
 	l->tp_comm_overlap = l->tp > 1 && p4d_framework_value(r, P4D_TP_COMM_OVERLAP);
-	l->overlap_p2p = l->schedule == P4D_INTERLEAVED && p4d_framework_value(r, P4D_OVERLAP_P2P);
+	l->megatron.overlap_p2p = l->schedule == P4D_INTERLEAVED && p4d_framework_value(r, P4D_OVERLAP_P2P);
 	/* as layers of the split; a pipeline of one stage has none */
 	l->embedding_counts = l->pp > 1 && p4d_framework_value(r, P4D_ACCOUNT_FOR_EMBEDDING);
 	l->loss_counts = l->pp > 1 && p4d_framework_value(r, P4D_ACCOUNT_FOR_LOSS);
@@ -177,24 +182,28 @@ static int zero_stage_of(const p4d_request *r)
 static void fill_training(const p4d_request *r, uint64_t nodes, uint64_t gpus_per_node, p4d_layout *l)
 {
 	P4D_LAYOUT_TRAINING(HAS, SET)
+	P4D_LAYOUT_MEGATRON(HAS_MEGATRON)
+	P4D_LAYOUT_TORCH(HAS_TORCH)
 	l->world = nodes * gpus_per_node;
 	l->gpus_per_node = gpus_per_node;
 	const uint64_t domain = optional(r, P4D_NVLINK_DOMAIN, 0);
 	l->link_domain = domain > gpus_per_node ? domain : gpus_per_node;
 	l->zero_stage = zero_stage_of(r);
 	l->optimizer_sharding = l->zero_stage > 0;
-	l->flat_parameters = p4d_framework_value(r, P4D_FSDP_VERSION) == 1;
-	l->keeps_gathered = p4d_is_set(r, P4D_RESHARD) && !r->value[P4D_RESHARD];
-	l->flat_alone = l->flat_parameters && p4d_is_set(r, P4D_ORIG_PARAMS) && !r->value[P4D_ORIG_PARAMS];
-	l->never_prefetches = p4d_is_set(r, P4D_BACKWARD_PREFETCH) && !r->value[P4D_BACKWARD_PREFETCH];
+	l->fsdp.flat = p4d_framework_value(r, P4D_FSDP_VERSION) == 1;
+	l->fsdp.keeps_gathered = p4d_is_set(r, P4D_RESHARD) && !r->value[P4D_RESHARD];
+	l->fsdp.flat_alone = l->fsdp.flat && p4d_is_set(r, P4D_ORIG_PARAMS) && !r->value[P4D_ORIG_PARAMS];
+	l->fsdp.never_prefetches = p4d_is_set(r, P4D_BACKWARD_PREFETCH) && !r->value[P4D_BACKWARD_PREFETCH];
+	l->fsdp.prefetches_forward = optional(r, P4D_FORWARD_PREFETCH, 0);
 	l->offload = p4d_layout__offload(r);
-	l->class_loss = p4d_class_loss_of(r);
+	l->torch.class_loss = p4d_class_loss_of(r);
 	p4d_layout__adapters(r, l);
-	l->attention_mask = p4d_framework_has(r, P4D_ATTENTION_MASK) && optional(r, P4D_ATTENTION_MASK, 1);
-	l->attention_dropout =
+	l->megatron.attention_mask =
+	    p4d_framework_has(r, P4D_ATTENTION_MASK) && optional(r, P4D_ATTENTION_MASK, 1);
+	l->megatron.attention_dropout =
 	    p4d_framework_has(r, P4D_ATTENTION_DROPOUT) && optional(r, P4D_ATTENTION_DROPOUT, l->dropout);
-	l->adam_copies_open = !p4d_is_set(r, P4D_ADAM_COPIES);
-	l->adam_copies = l->adam_copies_open || p4d_framework_value(r, P4D_ADAM_COPIES);
+	l->megatron.adam_copies_open = !p4d_is_set(r, P4D_ADAM_COPIES);
+	l->megatron.adam_copies = l->megatron.adam_copies_open || p4d_framework_value(r, P4D_ADAM_COPIES);
 }
 
 void p4d_layout_fill(const p4d_request *request, uint64_t nodes, uint64_t gpus_per_node, p4d_layout *layout)

@@ -49,18 +49,17 @@ enum { P4D_MAX_STAGES = 1024, P4D_MAX_UNEVEN_CHUNKS = 512, P4D_MAX_SLICES = 64 }
 	SET(uint64_t, expert_ffn, EXPERT_FFN, l->ffn) \
 	SET(uint64_t, shared_ffn, SHARED_FFN, 0) \
 	SET(uint64_t, dense_layers, DENSE_LAYERS, 0) \
-	SET(uint64_t, expert_every, EXPERT_EVERY, 1) \
-	SET(int, dispatcher, TOKEN_DISPATCHER, P4D_ALL_TO_ALL) /* of tokens to experts */
+	SET(uint64_t, expert_every, EXPERT_EVERY, 1)
 
 /* Sizes of the layers that have a state, with a pattern. */
 #define P4D_LAYOUT_STATES(SET) \
-	SET(uint64_t, state_size, STATE_SIZE, 0) \
-	SET(uint64_t, state_heads, STATE_HEADS, 0) \
-	SET(uint64_t, state_head_dim, STATE_HEAD_DIM, 1) \
-	SET(uint64_t, state_groups, STATE_GROUPS, 1) \
-	SET(uint64_t, state_rank, STATE_RANK, 0) \
-	SET(uint64_t, state_conv, STATE_CONV, 4) \
-	SET(uint64_t, state_chunk, STATE_CHUNK, strchr(l->pattern, 'G') ? 64 : 128)
+	SET(uint64_t, size, STATE_SIZE, 0) \
+	SET(uint64_t, heads, STATE_HEADS, 0) \
+	SET(uint64_t, head_dim, STATE_HEAD_DIM, 1) \
+	SET(uint64_t, groups, STATE_GROUPS, 1) \
+	SET(uint64_t, rank, STATE_RANK, 0) \
+	SET(uint64_t, conv, STATE_CONV, 4) \
+	SET(uint64_t, chunk, STATE_CHUNK, strchr(l->pattern, 'G') ? 64 : 128)
 
 /* What the layouts of a search have in common, besides the model. */
 #define P4D_LAYOUT_TRAINING(HAS, SET) \
@@ -72,37 +71,42 @@ enum { P4D_MAX_STAGES = 1024, P4D_MAX_UNEVEN_CHUNKS = 512, P4D_MAX_SLICES = 64 }
 	SET(uint64_t, document_len, DOCUMENT_LEN, 0) /* mean of those in a sequence; 0: it is one */ \
 	/* elements of gradients that DeepSpeed reduces at once */ \
 	SET(uint64_t, zero_bucket, ZERO_BUCKET, 500000000) \
-	SET(bool, prefetches_forward, FORWARD_PREFETCH, 0) /* FSDP1 */ \
 	/* layers that a window of parameters has room for; 0: as many as by default */ \
 	SET(uint64_t, resident_layers, RESIDENT_LAYERS, 0) \
 	/* ranks of dp*cp over which parameters are sharded; 0: all. The others hold copies */ \
 	HAS(uint64_t, shard_degree, SHARD_DEGREE) \
-	HAS(int, optimizer, OPTIMIZER)                  /* P4D_ADAMW, ... */ \
-	HAS(bool, optimizer_foreach, OPTIMIZER_FOREACH) /* its update has a temporary of one moment */ \
-	HAS(int, param_dtype, PARAM_DTYPE) /* of stored parameters, where not the precision's */ \
-	/* release of that library, of P4D_RELEASE; 0: not known */ \
-	HAS(uint64_t, transformers, TRANSFORMERS) \
-	HAS(int, model_code, MODEL_CODE) /* whose modules, of frameworks that train any */ \
-	HAS(bool, compile, COMPILE) \
-	HAS(bool, packing, PACKING) \
-	HAS(bool, autocast, AUTOCAST) \
-	HAS(int, chunked_loss, CHUNKED_LOSS)              /* P4D_LOSS_* */ \
-	HAS(uint64_t, recompute_layers, RECOMPUTE_LAYERS) /* of a group, or of each chunk */ \
-	HAS(bool, fused_cross_entropy, CROSS_ENTROPY) \
+	HAS(int, optimizer, OPTIMIZER) /* P4D_ADAMW, ... */ \
 	HAS(bool, fused_swiglu, SWIGLU) \
 	HAS(bool, flash_attention, ATTENTION) \
 	HAS(bool, dropout, DROPOUT) \
-	HAS(bool, te_wgrad, TE_WGRAD) \
 	HAS(int, grad_dtype, GRAD_DTYPE) \
 	HAS(int, fp8_recipe, FP8_RECIPE)        /* of precision P4D_FP8 */ \
 	HAS(bool, fp8_params, FP8_PARAM_GATHER) /* linear layers' parameters are stored in FP8 */ \
 	HAS(int, allocator, ALLOCATOR) \
-	HAS(int, graphs, CUDA_GRAPHS) /* what of the layers is captured, P4D_GRAPHS_NONE ... */ \
 	HAS(bool, overlap_dp, OVERLAP_DP) \
-	HAS(bool, half_moments, OPTIMIZER_DTYPE) /* 16 bits; else fp32 */ \
-	HAS(bool, half_master, MASTER_DTYPE) \
+	HAS(bool, half_moments, OPTIMIZER_DTYPE) /* 16 bits; else fp32 */
+
+/* Of Megatron-LM alone. */
+#define P4D_LAYOUT_MEGATRON(HAS) \
+	HAS(uint64_t, recompute_layers, RECOMPUTE_LAYERS) /* of a group, or of each chunk */ \
 	/* the first layers of each chunk, else all, in groups */ \
-	HAS(bool, recompute_block, RECOMPUTE_METHOD)
+	HAS(bool, recompute_block, RECOMPUTE_METHOD) \
+	HAS(bool, half_master, MASTER_DTYPE) /* 16 bits; else fp32 */ \
+	HAS(bool, fused_cross_entropy, CROSS_ENTROPY) \
+	HAS(bool, te_wgrad, TE_WGRAD) \
+	HAS(int, graphs, CUDA_GRAPHS) /* what of the layers is captured, P4D_GRAPHS_NONE ... */
+
+/* Of programs whose modules are PyTorch's: torchtitan, and those that train transformers' or litgpt's. */
+#define P4D_LAYOUT_TORCH(HAS) \
+	HAS(int, model_code, MODEL_CODE) /* whose modules, of frameworks that train any */ \
+	/* release of that library, of P4D_RELEASE; 0: not known */ \
+	HAS(uint64_t, transformers, TRANSFORMERS) \
+	HAS(bool, optimizer_foreach, OPTIMIZER_FOREACH) /* its update has a temporary of one moment */ \
+	HAS(int, param_dtype, PARAM_DTYPE) /* of stored parameters, where not the precision's */ \
+	HAS(bool, compile, COMPILE) \
+	HAS(bool, packing, PACKING) \
+	HAS(bool, autocast, AUTOCAST) \
+	HAS(int, chunked_loss, CHUNKED_LOSS) /* P4D_LOSS_* */
 
 /* What differs between the layouts of a search. */
 #define P4D_LAYOUT_CHOICES(HAS, SET) \
@@ -124,9 +128,42 @@ typedef struct p4d_layout {
 	P4D_LAYOUT_MODEL(SET)
 	P4D_LAYOUT_LATENT(SET)
 	P4D_LAYOUT_EXPERTS(SET)
-	P4D_LAYOUT_STATES(SET)
 	P4D_LAYOUT_TRAINING(HAS, SET)
 	P4D_LAYOUT_CHOICES(HAS, SET)
+	struct {
+		P4D_LAYOUT_STATES(SET)
+	} state;
+	struct {
+		P4D_LAYOUT_MEGATRON(HAS)
+		int dispatcher;         /* of tokens to experts: P4D_ALL_TO_ALL ... */
+		double expert_capacity; /* over the mean; 0: any. pads_experts: each is given that many */
+		bool pads_experts;
+		bool shared_overlap; /* of shared experts with the exchange of tokens */
+		/* of models with experts or latent attention, with recompute=selective or moe: mask of
+		 * P4D_MODULE_* */
+		unsigned recompute_modules;
+		uint64_t cp_heads; /* of P4D_CP_P2P: ranks that exchange heads; 1: none do */
+		bool attention_mask;
+		bool attention_dropout;             /* of the probabilities of unfused attention */
+		bool adam_copies, adam_copies_open; /* of moments of 16 bits; open: nobody said so */
+		bool overlap_p2p;                   /* of the interleaved schedule */
+	} megatron;
+	struct {
+		P4D_LAYOUT_TORCH(HAS)
+		const struct p4d_class_loss *class_loss; /* of the model's class; NULL: that of all others */
+	} torch;
+	struct {
+		bool keeps_gathered; /* parameters stay gathered after the forward pass */
+		/* FSDP1; it has no parameters but flat ones, and gathers them no sooner than they are needed,
+		 * or sooner in forward passes, too */
+		bool flat, flat_alone, never_prefetches, prefetches_forward;
+	} fsdp;
+	struct {
+		uint64_t rank;    /* of adapters; 0 without */
+		unsigned targets; /* linear layers that have one: mask of P4D_TARGET_* */
+		bool fp32;        /* else bf16 */
+		bool dropout;     /* of what they are given */
+	} lora;
 #undef HAS
 #undef SET
 	/* of the model: a letter of layers.h for each layer, over and over; of length 0: all attend */
@@ -144,11 +181,9 @@ typedef struct p4d_layout {
 	 * split; the hidden features are over Y, and a layer's matrices and a micro-batch's sequences over Z.
 	 * 1 without: see p4d_tp_ranks */
 	uint64_t tp_y, tp_z;
-	uint64_t ep, etp;   /* of experts; 1 without */
-	uint64_t expert_dp; /* ranks that hold the same experts: dp*cp*tp / (ep*etp) */
-	double imbalance;   /* tokens of the fullest rank's experts, over the mean */
-	double capacity;    /* of an expert, over the mean; 0: any. padded: it is given that many */
-	bool padded;
+	uint64_t ep, etp;     /* of experts; 1 without */
+	uint64_t expert_dp;   /* ranks that hold the same experts: dp*cp*tp / (ep*etp) */
+	double imbalance;     /* tokens of the fullest rank's experts, over the mean */
 	uint64_t link_domain; /* GPUs that NVLink connects: of a node, or of several */
 	/* batch */
 	uint64_t eval_micro_batch, micro_batches;
@@ -160,31 +195,16 @@ typedef struct p4d_layout {
 	 */
 	uint64_t slices, slice_begin, slice_len;
 	/* switches */
-	bool local_loss;   /* each stage has a head and a loss of its own; no gradient crosses stages */
-	int cp_comm;       /* P4D_CP_P2P without context parallelism */
-	uint64_t cp_heads; /* of P4D_CP_P2P: ranks that exchange heads; 1: none do */
-	bool sequence_parallel, optimizer_sharding, attention_mask;
-	bool attention_dropout; /* of the probabilities of unfused attention */
+	bool local_loss; /* each stage has a head and a loss of its own; no gradient crosses stages */
+	int cp_comm;     /* P4D_CP_P2P without context parallelism */
+	bool sequence_parallel, optimizer_sharding;
 	int zero_stage; /* what is sharded over dp*cp: 0 nothing, 1 optimizer, 2 gradients, 3 parameters, too
 			 */
-	bool keeps_gathered; /* FSDP: parameters stay gathered after the forward pass */
-	/* FSDP1; it has no parameters but flat ones, and gathers them no sooner than they are needed */
-	bool flat_parameters, flat_alone, never_prefetches;
 	unsigned offload;      /* what is in host memory; mask of P4D_OFFLOAD_* */
 	bool pairs, reference; /* the loss is that of pairs of sequences; a frozen copy runs beside it */
 	int finetune, quant;   /* what is trained, and the type of the layers' weights that are not */
-	uint64_t lora_rank;    /* of adapters, 0 without */
-	unsigned lora_targets; /* linear layers that have one: mask of P4D_TARGET_* */
-	bool adapter_fp32;     /* else bf16 */
-	bool lora_dropout;     /* of what they are given */
-	const struct p4d_class_loss *class_loss; /* of the model's class; NULL: that of all others */
-	/* of models with experts or latent attention, with recompute=selective or moe: mask of P4D_MODULE_*
-	 */
-	unsigned recompute_modules;
-	bool shared_overlap; /* of shared experts with the exchange of tokens */
 	/* which communication runs beside computation, where the framework leaves the choice */
-	bool tp_comm_overlap, overlap_p2p;
-	bool adam_copies, adam_copies_open;           /* of moments of 16 bits; open: nobody said so */
+	bool tp_comm_overlap;
 	bool embedding_counts, loss_counts;           /* as a layer each, in the split over stages */
 	bool uneven_chunks;                           /* chunks of a stage differ: see p4d_chunk_layers */
 	uint32_t stage_layers[P4D_MAX_STAGES];        /* the first pp are meaningful */
@@ -327,7 +347,7 @@ static inline bool p4d_grid_is_linked(const p4d_layout *l, p4d_tp_grid g)
 /* Megatron-LM's precision-aware optimizer, which keeps states in fewer bits. */
 static inline bool p4d_precise_optimizer(const p4d_layout *l)
 {
-	return l->half_moments || l->half_master;
+	return l->half_moments || l->megatron.half_master;
 }
 
 /*

@@ -92,21 +92,21 @@ void p4d_layout__adapters(const p4d_request *r, p4d_layout *l)
 	l->finetune = (int)p4d_framework_value(r, P4D_FINETUNE);
 	if (l->finetune < 0)
 		l->finetune = P4D_TUNE_FULL;
-	l->lora_rank = 0;
-	l->lora_targets = 0;
-	l->lora_dropout = false;
+	l->lora.rank = 0;
+	l->lora.targets = 0;
+	l->lora.dropout = false;
 	l->quant = P4D_QUANT_NONE;
-	l->adapter_fp32 = true;
+	l->lora.fp32 = true;
 	if (l->finetune == P4D_TUNE_FULL)
 		return;
-	l->lora_rank =
+	l->lora.rank =
 	    p4d_is_set(r, P4D_LORA_RANK) ? (uint64_t)r->value[P4D_LORA_RANK] : 8; /* PEFT's default */
-	l->lora_dropout = p4d_framework_value(r, P4D_LORA_DROPOUT) > 0;
-	l->lora_targets = *r->lora_targets ? targets_of(r, NULL) : P4D_TARGET_ALL;
-	l->adapter_fp32 = !p4d_is_set(r, P4D_ADAPTER_DTYPE) || r->value[P4D_ADAPTER_DTYPE] == P4D_PARAM_FP32;
+	l->lora.dropout = p4d_framework_value(r, P4D_LORA_DROPOUT) > 0;
+	l->lora.targets = *r->lora_targets ? targets_of(r, NULL) : P4D_TARGET_ALL;
+	l->lora.fp32 = !p4d_is_set(r, P4D_ADAPTER_DTYPE) || r->value[P4D_ADAPTER_DTYPE] == P4D_PARAM_FP32;
 	/* PEFT makes adapters in the type of the layer's own weights, or in fp32 */
 	if (l->finetune == P4D_TUNE_LORA && p4d_framework_value(r, P4D_PARAM_DTYPE) == P4D_PARAM_FP32)
-		l->adapter_fp32 = true;
+		l->lora.fp32 = true;
 	if (p4d_is_set(r, P4D_QUANT))
 		l->quant = (int)r->value[P4D_QUANT];
 	else if (stays_quantized(r))

@@ -181,15 +181,15 @@ static int check_hierarchy(const p4d_request *r, const p4d_layout *l, p4d_error 
 {
 	const uint64_t asked = p4d_is_stated(r, P4D_CP_HEADS) ? (uint64_t)r->value[P4D_CP_HEADS] : 1;
 
-	if (asked == 1 && l->cp_heads == 1)
+	if (asked == 1 && l->megatron.cp_heads == 1)
 		return 0;
-	if (l->cp_heads > 1 && l->cp > l->cp_heads && l->cp % l->cp_heads == 0 &&
-	    p4d_rank_kv_heads(l) % l->cp_heads == 0)
+	if (l->megatron.cp_heads > 1 && l->cp > l->megatron.cp_heads && l->cp % l->megatron.cp_heads == 0 &&
+	    p4d_rank_kv_heads(l) % l->megatron.cp_heads == 0)
 		return 0;
 	return p4d_fail(err, P4D_E_VALUE,
 			"cp-heads=%" PRIu64 " needs cp-comm=p2p, cp a multiple above it, not %" PRIu64
 			", and kv-heads of a rank that are one, not %" PRIu64,
-			asked > 1 ? asked : l->cp_heads, l->cp, p4d_rank_kv_heads(l));
+			asked > 1 ? asked : l->megatron.cp_heads, l->cp, p4d_rank_kv_heads(l));
 }
 
 /* Heads are exchanged whole. */
@@ -207,17 +207,18 @@ static int check_heads(const p4d_layout *l, p4d_error *err)
 /* Megatron-LM's uniform method cuts every chunk into groups of so many layers. */
 static int check_recompute(const p4d_layout *l, p4d_error *err)
 {
-	if (l->recompute != P4D_RECOMPUTE_FULL || l->recompute_block || l->recompute_layers == 1)
+	if (l->recompute != P4D_RECOMPUTE_FULL || l->megatron.recompute_block ||
+	    l->megatron.recompute_layers == 1)
 		return 0;
 	for (uint32_t stage = 0; stage < l->pp; stage++)
 		for (uint32_t chunk = 0; chunk < l->vpp; chunk++) {
 			const uint32_t layers = p4d_chunk_layers(l, stage, chunk);
-			if (layers % l->recompute_layers == 0)
+			if (layers % l->megatron.recompute_layers == 0)
 				continue;
 			p4d_fail(err, P4D_E_VALUE,
 				 "recompute-layers=%" PRIu64 " does not divide the %" PRIu32
 				 " layers of a chunk",
-				 l->recompute_layers, layers);
+				 l->megatron.recompute_layers, layers);
 			return p4d_fix(err, "--p4d-recompute-layers=1");
 		}
 	return 0;
@@ -376,7 +377,7 @@ static int check_foreach(const p4d_request *r, const p4d_layout *l, p4d_error *e
 {
 	char name[24];
 
-	if (!l->optimizer_foreach || l->optimizer == P4D_ADAMW)
+	if (!l->torch.optimizer_foreach || l->optimizer == P4D_ADAMW)
 		return 0;
 	p4d_fail(err, P4D_E_VALUE, "optimizer-foreach has no effect with optimizer=%s",
 		 p4d_request_value_text(r, P4D_OPTIMIZER, name, sizeof(name)));
@@ -479,9 +480,10 @@ static int check_dispatch(const p4d_request *r, const p4d_layout *l, p4d_error *
 		bool wrong;
 		const char *text, *fix;
 	} checks[] = {
-	    {p4d_is_set(r, P4D_PAD_EXPERTS) && r->value[P4D_PAD_EXPERTS] && !(l->capacity > 0),
+	    {p4d_is_set(r, P4D_PAD_EXPERTS) && r->value[P4D_PAD_EXPERTS] &&
+		 !(l->megatron.expert_capacity > 0),
 	     "pad-experts has no effect without expert-capacity", "--p4d-expert-capacity=1"},
-	    {p4d_is_stated(r, P4D_IMBALANCE) && l->padded && l->imbalance > 1,
+	    {p4d_is_stated(r, P4D_IMBALANCE) && l->megatron.pads_experts && l->imbalance > 1,
 	     "imbalance has no effect with pad-experts=on: every expert is given its capacity",
 	     "leave out --p4d-imbalance"},
 	    /* where p4d chose ep it may be 1 */
@@ -489,13 +491,13 @@ static int check_dispatch(const p4d_request *r, const p4d_layout *l, p4d_error *
 		 r->origin[P4D_EP] != P4D_BY_P4D,
 	     "imbalance has no effect with ep=1: each rank has all experts, and its own tokens",
 	     "leave out --p4d-imbalance"},
-	    {l->padded && l->dispatcher == P4D_DEEPEP, "Megatron-LM does not pad experts with DeepEP",
-	     "--p4d-token-dispatcher=all-to-all"},
-	    {l->shared_overlap && l->dispatcher != P4D_ALL_TO_ALL,
+	    {l->megatron.pads_experts && l->megatron.dispatcher == P4D_DEEPEP,
+	     "Megatron-LM does not pad experts with DeepEP", "--p4d-token-dispatcher=all-to-all"},
+	    {l->megatron.shared_overlap && l->megatron.dispatcher != P4D_ALL_TO_ALL,
 	     "shared-overlap=on needs token-dispatcher=all-to-all", "--p4d-token-dispatcher=all-to-all"},
-	    {l->mtp_layers && l->recompute == P4D_RECOMPUTE_FULL && l->recompute_layers > 1,
+	    {l->mtp_layers && l->recompute == P4D_RECOMPUTE_FULL && l->megatron.recompute_layers > 1,
 	     "mtp-layers: Megatron-LM recomputes layers one by one then", "--p4d-recompute-layers=1"},
-	    {l->dispatcher == P4D_DEEPEP && l->ep * l->etp == 1, "DeepEP needs ep or etp above 1",
+	    {l->megatron.dispatcher == P4D_DEEPEP && l->ep * l->etp == 1, "DeepEP needs ep or etp above 1",
 	     "--p4d-token-dispatcher=all-to-all"},
 	};
 

@@ -105,7 +105,7 @@ int p4d_layout__check_modules(const p4d_request *r, const p4d_layout *l, p4d_err
 			return p4d_fail(err, P4D_E_VALUE,
 					"recompute-modules: %s has no effect, the model has none of it",
 					names[i].name);
-	if (l->shared_overlap && modules & P4D_MODULE_SHARED_EXPERTS)
+	if (l->megatron.shared_overlap && modules & P4D_MODULE_SHARED_EXPERTS)
 		return p4d_fail(err, P4D_E_VALUE,
 				"shared-overlap=on: Megatron-LM does not recompute shared_experts then");
 	return 0;

@@ -46,11 +46,11 @@ static p4d_wide of_attention(const p4d_layout *l)
  */
 static p4d_wide of_mamba2(const p4d_layout *l)
 {
-	const p4d_wide h = l->hidden, inner = (p4d_wide)l->state_heads * l->state_head_dim,
-		       groups = 2 * (p4d_wide)l->state_groups * l->state_size;
+	const p4d_wide h = l->hidden, inner = (p4d_wide)l->state.heads * l->state.head_dim,
+		       groups = 2 * (p4d_wide)l->state.groups * l->state.size;
 
-	return p4d_div_up(h * (2 * inner + groups + l->state_heads) + (inner + groups) * (l->state_conv + 1) +
-			      3 * l->state_heads + inner + inner * h,
+	return p4d_div_up(h * (2 * inner + groups + l->state.heads) + (inner + groups) * (l->state.conv + 1) +
+			      3 * l->state.heads + inner + inner * h,
 			  l->tp);
 }
 
@@ -60,11 +60,11 @@ static p4d_wide of_mamba2(const p4d_layout *l)
  */
 static p4d_wide of_mamba(const p4d_layout *l)
 {
-	const p4d_wide h = l->hidden, inner = (p4d_wide)l->state_heads * l->state_head_dim,
-		       steps = l->state_rank + 2 * (p4d_wide)l->state_size;
+	const p4d_wide h = l->hidden, inner = (p4d_wide)l->state.heads * l->state.head_dim,
+		       steps = l->state.rank + 2 * (p4d_wide)l->state.size;
 
 	return p4d_div_up(3 * h * inner +
-			      inner * (l->state_conv + 1 + steps + l->state_rank + l->state_size + 2),
+			      inner * (l->state.conv + 1 + steps + l->state.rank + l->state.size + 2),
 			  l->tp) +
 	       steps;
 }
@@ -75,13 +75,13 @@ static p4d_wide of_mamba(const p4d_layout *l)
  */
 static p4d_wide of_delta_net(const p4d_layout *l)
 {
-	const p4d_wide h = l->hidden, values = (p4d_wide)l->state_heads * l->state_head_dim,
-		       keys = 2 * (p4d_wide)l->state_groups * l->state_size;
+	const p4d_wide h = l->hidden, values = (p4d_wide)l->state.heads * l->state.head_dim,
+		       keys = 2 * (p4d_wide)l->state.groups * l->state.size;
 
-	return p4d_div_up(h * (keys + 2 * values + 2 * l->state_heads) + (keys + values) * l->state_conv +
-			      2 * l->state_heads + values * h,
+	return p4d_div_up(h * (keys + 2 * values + 2 * l->state.heads) + (keys + values) * l->state.conv +
+			      2 * l->state.heads + values * h,
 			  l->tp) +
-	       l->state_head_dim;
+	       l->state.head_dim;
 }
 
 static p4d_wide nothing(const p4d_layout *l)

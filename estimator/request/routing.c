@@ -12,7 +12,9 @@ static p4d_wide bounded(double tokens)
 /* Of an expert's mean share, what the fullest rank's are given: dropped is what is beyond the capacity. */
 static double share_of(const p4d_layout *l)
 {
-	return l->capacity > 0 && l->capacity < l->imbalance ? l->capacity : l->imbalance;
+	return l->megatron.expert_capacity > 0 && l->megatron.expert_capacity < l->imbalance
+		   ? l->megatron.expert_capacity
+		   : l->imbalance;
 }
 
 /* What all experts are given of one rank's tokens, where each is padded to its capacity (moe_utils.py). */
@@ -20,7 +22,7 @@ static p4d_wide padded_copies(const p4d_layout *l, uint64_t own)
 {
 	const double mean = (double)own * (double)l->experts_per_token / (double)l->experts;
 
-	return bounded(ceil(mean * l->capacity) * (double)l->experts);
+	return bounded(ceil(mean * l->megatron.expert_capacity) * (double)l->experts);
 }
 
 /* log(n!) */
@@ -56,12 +58,13 @@ static double has_one_of(const p4d_layout *l, uint64_t mine)
 p4d_routed p4d_routed_of(const p4d_layout *l, uint64_t own)
 {
 	const uint64_t ranks = l->ep * l->etp, mine = l->experts / l->ep;
-	const p4d_wide copies = l->padded ? padded_copies(l, own) : (p4d_wide)own * l->experts_per_token;
-	const p4d_wide given = l->padded ? copies : bounded((double)copies * share_of(l));
+	const p4d_wide copies =
+	    l->megatron.pads_experts ? padded_copies(l, own) : (p4d_wide)own * l->experts_per_token;
+	const p4d_wide given = l->megatron.pads_experts ? copies : bounded((double)copies * share_of(l));
 	const p4d_wide all = (p4d_wide)own * ranks;
 	p4d_routed t = {.own = own, .gathered = given * l->etp, .exchanged = ranks > 1};
 
-	switch (l->dispatcher) {
+	switch (l->megatron.dispatcher) {
 	case P4D_ALL_GATHER:
 		t.received = all;
 		break;

@@ -50,7 +50,7 @@ static p4d_cost_least work_out_floor(p4d_search_enumeration *w, p4d_search_sprea
 	l->tp_comm_overlap = l->tp > 1 && p4d_framework_value(&w->trial, P4D_TP_COMM_OVERLAP);
 	l->schedule = P4D_SCHEDULE_DEFAULT;
 	l->recompute = recompute;
-	l->recompute_modules = 0; /* of the last layout; they only add */
+	l->megatron.recompute_modules = 0; /* of the last layout; they only add */
 	l->micro_batch = micro_batch;
 	l->pp = stages;
 	l->vpp = 1;
@@ -76,7 +76,7 @@ static p4d_cost_least floor_of(p4d_search_enumeration *w, p4d_search_spread at, 
 	p4d_search_floor *known =
 	    &w->floor[key * UINT64_C(0x9e3779b97f4a7c15) >> (64 - P4D_SEARCH_FLOOR_BITS)];
 
-	if (l->experts || l->recompute_block || p4d_is_set(w->asked, P4D_CP_HEADS))
+	if (l->experts || l->megatron.recompute_block || p4d_is_set(w->asked, P4D_CP_HEADS))
 		return work_out_floor(w, at, recompute, micro_batch, stages);
 	if (known->key != key || known->vocab != l->vocab)
 		*known =

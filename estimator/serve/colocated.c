@@ -62,7 +62,7 @@ static uint64_t reference_of(const p4d_request *r, const p4d_layout *l)
 
 	if (r->value[P4D_REFERENCE] != P4D_REFERENCE_ON || l->finetune != P4D_TUNE_FULL)
 		return 0;
-	const bool full = prefers(r) && l->param_dtype == P4D_PARAM_FP32 &&
+	const bool full = prefers(r) && l->torch.param_dtype == P4D_PARAM_FP32 &&
 			  (units || p4d_framework_shares(l, P4D_SHARES_NOTHING));
 	return (uint64_t)(p4d_size_of_model(l) * (full ? 4 : 2) / shards);
 }
@@ -120,8 +120,8 @@ static int estimate_pairs(const p4d_request *r, const p4d_layout *layout, p4d_co
 /* Logits in 16 bits, whose gradient takes their place. */
 static bool has_loss_in_place(const p4d_layout *l)
 {
-	return l->packing && p4d_framework_shares(l, P4D_SHARES_UNITS) &&
-	       l->model_code == P4D_MODEL_CODE_TRANSFORMERS && !l->chunked_loss;
+	return l->torch.packing && p4d_framework_shares(l, P4D_SHARES_UNITS) &&
+	       l->torch.model_code == P4D_MODEL_CODE_TRANSFORMERS && !l->torch.chunked_loss;
 }
 
 /* Its peak is at the loss, or where a layer goes backward, when the logits are gone. */
@@ -135,7 +135,7 @@ static int estimate_actor(const p4d_layout *layout, const p4d_capacity *capacity
 		return -1;
 	if (!has_loss_in_place(layout))
 		return 0;
-	l.chunked_loss = P4D_LOSS_CHUNKED;
+	l.torch.chunked_loss = P4D_LOSS_CHUNKED;
 	if (p4d_memory_estimate(&l, P4D_METHOD_PLAN, capacity, &without, err) < 0)
 		return -1;
 	uint64_t *logits = &e->peak.part[P4D_PART_LOGITS];

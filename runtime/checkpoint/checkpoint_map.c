@@ -162,8 +162,8 @@ bool p4d_checkpoint_map__same_model(const p4d_checkpoint_map *map, const p4d_che
 	    {"norm", a->norm_tensors, b->norm_tensors},
 	    {"architecture (norms)", norms_of(a), norms_of(b)},
 	    {"max-seq-len", a->positions, b->positions},
-	    {"lora-rank", a->lora_rank, b->lora_rank},
-	    {"lora-targets", a->lora_targets, b->lora_targets},
+	    {"lora-rank", a->lora.rank, b->lora.rank},
+	    {"lora-targets", a->lora.targets, b->lora.targets},
 	};
 
 	if (a->finetune != b->finetune) {

@@ -380,7 +380,7 @@ int p4d_huggingface_export_merged(const char *checkpoint, const char *base, cons
 	if (rc == 0)
 		rc = p4d_huggingface__open(&out.base, base, &out.model.layout, err);
 	if (rc == 0) {
-		out.scale = info.alpha / (double)out.model.layout.lora_rank;
+		out.scale = info.alpha / (double)out.model.layout.lora.rank;
 		rc = write_weights(&out, &out.model, file_bytes, err);
 	}
 	if (rc == 0)

@@ -72,7 +72,7 @@ bool p4d_adapters__has(const p4d_net *m, p4d_weight_kind matrix, uint32_t layer)
 
 static void add(p4d_net *m, const adapter *of, char *y, uint64_t stride, void *x)
 {
-	const uint64_t rank = m->l->lora_rank;
+	const uint64_t rank = m->l->lora.rank;
 	void *between = p4d_buffers_at(m, B_ADAPTER);
 
 	m->d->linear(m->d, m->type, between, NULL, x, of->a, of->n, rank, of->size.in);
@@ -89,12 +89,12 @@ void p4d_adapters__add(p4d_net *m, p4d_weight_kind matrix, uint32_t layer, void 
 static void between_gradient(p4d_net *m, const adapter *of, const char *dy, uint64_t stride)
 {
 	m->d->columns_input(m->d, m->type, p4d_buffers_at(m, B_ADAPTER), dy, stride, of->b, of->n,
-			    of->size.out, m->l->lora_rank, m->set.adapter_scale);
+			    of->size.out, m->l->lora.rank, m->set.adapter_scale);
 }
 
 static void gradients(p4d_net *m, const adapter *of, char *dy, uint64_t stride, void *x)
 {
-	const uint64_t rank = m->l->lora_rank;
+	const uint64_t rank = m->l->lora.rank;
 	void *between = p4d_buffers_at(m, B_ADAPTER);
 
 	m->d->linear(m->d, m->type, between, NULL, x, of->a, of->n, rank, of->size.in);
@@ -113,7 +113,7 @@ void p4d_adapters__gradients(p4d_net *m, p4d_weight_kind matrix, uint32_t layer,
 static void input(p4d_net *m, const adapter *of, char *dy, uint64_t stride, void *dx)
 {
 	between_gradient(m, of, dy, stride);
-	m->d->linear_input(m->d, m->type, dx, p4d_buffers_at(m, B_ADAPTER), of->a, of->n, m->l->lora_rank,
+	m->d->linear_input(m->d, m->type, dx, p4d_buffers_at(m, B_ADAPTER), of->a, of->n, m->l->lora.rank,
 			   of->size.in, true);
 }
 

@@ -97,9 +97,9 @@ static void add_adapters(weights_builder *b, uint32_t layer)
 		const p4d_adapted of = p4d_adapted_of(b->layout, i);
 		if (!p4d_is_adapted(b->layout, i))
 			continue;
-		add(b, p4d_weights_adapter(i, false), layer, b->layout->lora_rank, of.in);
+		add(b, p4d_weights_adapter(i, false), layer, b->layout->lora.rank, of.in);
 		b->to->weight[b->to->count - 1].replicated = !of.split_in;
-		add(b, p4d_weights_adapter(i, true), layer, of.out, b->layout->lora_rank);
+		add(b, p4d_weights_adapter(i, true), layer, of.out, b->layout->lora.rank);
 		b->to->weight[b->to->count - 1].replicated = of.split_in;
 	}
 }

@@ -57,13 +57,13 @@ static bool trains_adapters(const p4d_run *run)
 static double alpha_of(const p4d_run *run)
 {
 	return run->settings->lora_alpha > 0 ? run->settings->lora_alpha
-					     : (double)run->plan->layout.lora_rank;
+					     : (double)run->plan->layout.lora.rank;
 }
 
 static int open_trainer(p4d_run *run, p4d_error *err)
 {
 	const p4d_settings *s = run->settings;
-	const double rank = trains_adapters(run) ? (double)run->plan->layout.lora_rank : 1;
+	const double rank = trains_adapters(run) ? (double)run->plan->layout.lora.rank : 1;
 	p4d_trainer_settings settings = {
 	    .net = p4d_job_plan_net(run->plan),
 	    .optimizer = {.beta1 = (float)s->beta1,

@@ -186,7 +186,7 @@ static void passes_add_up(void **state)
 		double middle = d.forward[l.vpp];
 		assert_true((d.forward[0] > middle) == !l.vocab_parallel);
 		assert_true((d.vocabulary_forward > 0) == !!l.vocab_parallel);
-		const bool overlaps = l.framework == P4D_FRAMEWORK_P4D || l.overlap_p2p;
+		const bool overlaps = l.framework == P4D_FRAMEWORK_P4D || l.megatron.overlap_p2p;
 		assert_true(overlaps ? d.send > 0 && d.recv == 0 : d.send == 0 && d.recv > 0);
 	}
 }
@@ -284,7 +284,7 @@ static void keys_go_round_among_fewer(void **state)
 	gpu.net_bytes_per_s /= 8;
 	snprintf(with, sizeof(with), "%s cp-heads=8", options);
 	p4d_layout ring = layout_of(options, 4, 8), both = layout_of(with, 4, 8);
-	assert_int_equal(both.cp_heads, 8);
+	assert_int_equal(both.megatron.cp_heads, 8);
 	assert_true(step_of(&both, &gpu).seconds < 0.9 * step_of(&ring, &gpu).seconds);
 	/* on one node there is nothing to gain */
 	gpu = gpu_named("h100");

@@ -66,7 +66,7 @@ static void compare_floors(const p4d_layout *l, const p4d_gpu *gpu, bool uneven,
 	p4d_layout of = *l;
 
 	of.schedule = P4D_1F1B;
-	of.recompute_modules = 0;
+	of.megatron.recompute_modules = 0;
 	of.pp = l->vocab_parallel || uneven ? 1 : l->pp;
 	const p4d_cost_least own = p4d_cost_floor(&of, gpu, NULL);
 	const double ramp = uneven ? 0 : p4d_cost_ramp(l, own.layers * batch);

@@ -243,10 +243,10 @@ static void overlaps_that_are_none(void **state)
 	refused(P4D_70B "tp=8 precision=fp8 device=cpu tp-comm-overlap=on", "operands of FP8 whole",
 		"--p4d-tp-comm-overlap=off");
 	const p4d_layout l = layout_of(MEGATRON_70B "pp=8 tp-comm-overlap=on overlap-p2p=on", 1, 8);
-	assert_false(l.tp_comm_overlap || l.overlap_p2p); /* nothing to overlap */
+	assert_false(l.tp_comm_overlap || l.megatron.overlap_p2p); /* nothing to overlap */
 	assert_true(l.overlap_dp);
 	/* Megatron-LM's own default */
-	assert_true(layout_of(MEGATRON_70B "pp=4 vpp=5 tp=2", 1, 8).overlap_p2p);
+	assert_true(layout_of(MEGATRON_70B "pp=4 vpp=5 tp=2", 1, 8).megatron.overlap_p2p);
 	assert_false(layout_of(MEGATRON_70B "pp=4 vpp=5 tp=2", 1, 8).overlap_dp);
 }
 

@@ -341,7 +341,7 @@ static void unvalidated_is_said(void **state)
 	build(MODEL_70B "tp=8 recompute=full", P4D_FRAMEWORK_FSDP, &r);
 	assert_int_equal(p4d_layout_build(&r, 2, 8, &l, NULL), 0);
 	assert_null(p4d_framework_unvalidated(&l));
-	l.compile = true;
+	l.torch.compile = true;
 	assert_null(p4d_framework_unvalidated(&l));
 	l.pp = 2;
 	assert_string_equal(p4d_framework_unvalidated(&l), "compiled pipelines");

@@ -65,7 +65,7 @@ static uint64_t adapters(const p4d_layout *l)
 	uint64_t sum = 0;
 
 	for (int i = 0; i < 7; i++)
-		sum += l->lora_targets >> i & 1 ? l->lora_rank * sizes[i] : 0;
+		sum += l->lora.targets >> i & 1 ? l->lora.rank * sizes[i] : 0;
 	return sum;
 }
 
@@ -194,7 +194,7 @@ static uint64_t closed_form(const p4d_layout *l, uint64_t stage)
 	    lora ? parameters(l, stage, false, kept ? 1 : 128 * shards, &frozen_layer, &frozen_table) : 0;
 	/* of two layers, but where a stage has one, and a table */
 	const uint64_t window = least(2, l->stage_layers[stage]);
-	const uint64_t between = lora ? up(e * n * l->lora_rank) : 0;
+	const uint64_t between = lora ? up(e * n * l->lora.rank) : 0;
 	const uint64_t flight = in_flight(l, stage), S = up(e * ns * h), N = up(e * n * h);
 
 	/* keys of all ranks at once, and their queries apart; or round a ring */

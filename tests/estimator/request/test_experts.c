@@ -122,7 +122,7 @@ static void modules_say_selective(void **state)
 	(void)state;
 	assert_int_equal(built(&r, 1, &l, NULL), 0);
 	assert_int_equal(l.recompute, P4D_RECOMPUTE_SELECTIVE);
-	assert_int_equal(l.recompute_modules, P4D_MODULE_MOE_ACTIVATION);
+	assert_int_equal(l.megatron.recompute_modules, P4D_MODULE_MOE_ACTIVATION);
 }
 
 /* The message lists what works, and its fix does. */

@@ -472,7 +472,7 @@ static void what_only_megatron_has(void **state)
 	       "");
 	assert_int_equal(build("framework=megatron tp=2 cp=4 cp-heads=2 heads=40 kv-heads=8", 1, 8, &l, &err),
 			 0);
-	assert_int_equal(l.cp_heads, 2);
+	assert_int_equal(l.megatron.cp_heads, 2);
 	refuse("framework=p4d tp=4 cp=2 cp-comm=a2a", 1, 8, P4D_E_VALUE,
 	       "cp-comm=a2a needs Megatron-LM; p4d-train exchanges keys and values", "--p4d-cp-comm=p2p");
 	refuse("framework=megatron tp=4 pp=2 recompute=full recompute-layers=3", 1, 8, P4D_E_VALUE,
