@@ -42,11 +42,11 @@ unit_tests = \
 	tests/estimator/plan/test_cudnn_workspace \
 	tests/estimator/plan/test_hostile_sizes \
 	tests/estimator/plan/test_optimizer tests/estimator/plan/test_offload \
-	tests/estimator/plan/test_plan \
+	tests/estimator/plan/test_plan tests/estimator/plan/test_plan_closed_form \
 	tests/estimator/plan/test_plan_line \
 	tests/estimator/plan/test_plan_packing tests/estimator/plan/test_caching_allocator \
 	tests/estimator/serve/test_serving tests/estimator/serve/test_colocated \
-	tests/estimator/plan/test_stage_memory \
+	tests/estimator/plan/test_stage_memory tests/estimator/plan/test_stage_memory_megatron \
 	tests/estimator/plan/test_published_memory \
 	tests/estimator/tape/test_tape tests/estimator/framework/test_framework tests/estimator/framework/test_megatron_memory tests/estimator/framework/test_rehearsed_memory tests/estimator/framework/test_torch_memory tests/estimator/framework/test_transformers_memory tests/estimator/framework/test_transformers_zero \
 	tests/estimator/cost/test_cost tests/estimator/cost/test_cost_order tests/estimator/cost/test_cost_slices tests/estimator/cost/test_cost_grid \

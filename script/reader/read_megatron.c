@@ -10,7 +10,7 @@
 #include "reader/read_megatron.h"
 
 enum {
-	LAYERS_PER_CHUNK = P4D_READ_EXTRA(0),
+	LAYERS_PER_CHUNK = P4D_MEGATRON_LAYERS_PER_CHUNK,
 	GROUPS = P4D_READ_EXTRA(1),
 	GROUPED = P4D_READ_EXTRA(2),
 	GRANULARITY = P4D_MEGATRON_GRANULARITY,
@@ -32,8 +32,8 @@ enum {
 	FP4_FORMAT = P4D_READ_EXTRA(24),
 	FP4_RECIPE = P4D_READ_EXTRA(25),
 	GRAPHS = P4D_READ_EXTRA(26), /* of CUDA: whose */
-	FIRST_STAGE = P4D_READ_EXTRA(27),
-	LAST_STAGE = P4D_READ_EXTRA(28),
+	FIRST_STAGE = P4D_MEGATRON_FIRST_STAGE,
+	LAST_STAGE = P4D_MEGATRON_LAST_STAGE,
 	IMPLEMENTATION = P4D_READ_EXTRA(29),
 	HIERARCHY = P4D_READ_EXTRA(30), /* sizes of a2a and p2p */
 	GRAPH_SCOPE = P4D_READ_EXTRA(31),
@@ -437,45 +437,6 @@ static void finish_fp8(p4d_reading *r)
 		p4d_reader__put(r, P4D_FP8_PARAM_GATHER, parameters, "on");
 }
 
-/* Layers of the first and last stage, where they differ from the others'. */
-static void finish_split(p4d_reading *r)
-{
-	const p4d_read_value *first = extra(r, FIRST_STAGE), *last = extra(r, LAST_STAGE),
-			     *place = p4d_reader__set(first) ? first : last;
-	const uint64_t layers = p4d_reader__number(&r->value[P4D_LAYERS]),
-		       pp = p4d_reader__number(&r->value[P4D_PP]),
-		       ends = p4d_reader__set(first) + p4d_reader__set(last),
-		       taken = p4d_reader__number(first) + p4d_reader__number(last);
-	char text[sizeof(place->text)];
-	p4d_text split = p4d_text_in(text, sizeof(text));
-
-	if (!p4d_reader__set(place) && !first->unknown && !last->unknown)
-		return;
-	p4d_reader__forget(r, P4D_PIPELINE_SPLIT);
-	if (!pp || first->unknown || last->unknown)
-		return;
-	const uint64_t others = pp > ends ? pp - ends : 0;
-	const bool divides = others ? layers > taken && (layers - taken) % others == 0 : layers == taken;
-	if ((layers && !divides) || p4d_reader__set(extra(r, LAYERS_PER_CHUNK)) ||
-	    p4d_reader__set(&r->value[P4D_VPP])) {
-		p4d_reader__unknown(r, "pipeline-split", "%s layers over %s stages, %s of them in the %s",
-				    layers ? r->value[P4D_LAYERS].text : "the model's", r->value[P4D_PP].text,
-				    place->text, place == first ? "first" : "last");
-		return;
-	}
-	for (uint64_t i = 0; i < pp && i < UINT16_MAX; i++)
-		if (i == 0 && p4d_reader__set(first))
-			p4d_text_entry(&split, ",", "%" PRIu64, p4d_reader__number(first));
-		else if (i + 1 == pp && p4d_reader__set(last))
-			p4d_text_entry(&split, ",", "%" PRIu64, p4d_reader__number(last));
-		else if (layers)
-			p4d_text_entry(&split, ",", "%" PRIu64, (layers - taken) / others);
-		else
-			p4d_text_entry(&split, ",", "-");
-	if (!split.truncated)
-		p4d_reader__put(r, P4D_PIPELINE_SPLIT, place, "%s", text);
-}
-
 /* Heads are exchanged by the first size, keys and values by the second; of others there is nothing to say. */
 static void finish_hierarchy(p4d_reading *r)
 {
@@ -534,8 +495,7 @@ void p4d_megatron__finish_training(p4d_reading *r)
 	/* its own fusion, the default, keeps the softmax in fp32 as the unfused loss does */
 	if (p4d_reader__set(extra(r, FUSED_LOSS)) && !strcmp(extra(r, LOSS_KERNEL)->text, "te"))
 		p4d_reader__put(r, P4D_CROSS_ENTROPY, extra(r, LOSS_KERNEL), "fused");
-	finish_split(r);
-	p4d_megatron__finish_picture(r);
+	p4d_megatron__finish_split(r);
 	finish_recomputation(r);
 	finish_fp8(r);
 	finish_hierarchy(r);

@@ -3,8 +3,11 @@
 
 #include "reader/reader_internal.h"
 
-/* Values of the reader's own that other programs on Megatron-Core have other defaults for. */
+/* Values of the reader's own that other files name: other programs on Megatron-Core have other defaults. */
 enum {
+	P4D_MEGATRON_LAYERS_PER_CHUNK = P4D_READ_EXTRA(0),
+	P4D_MEGATRON_FIRST_STAGE = P4D_READ_EXTRA(27), /* its layers, where they differ from the others' */
+	P4D_MEGATRON_LAST_STAGE = P4D_READ_EXTRA(28),
 	P4D_MEGATRON_GRANULARITY = P4D_READ_EXTRA(3), /* of recomputation */
 	P4D_MEGATRON_MODULES = P4D_READ_EXTRA(4),     /* that are recomputed */
 	P4D_MEGATRON_PICTURE = P4D_READ_EXTRA(46),    /* --pipeline-model-parallel-layout */
@@ -20,5 +23,5 @@ void p4d_megatron__finish_dispatcher(p4d_reading *reading);
 extern const p4d_read_argument p4d_megatron__hybrid[];
 void p4d_megatron__finish_hybrid(p4d_reading *reading);
 
-/* Layers of each chunk, of a picture of the pipeline. */
-void p4d_megatron__finish_picture(p4d_reading *reading);
+/* read_megatron_split.c: layers of each stage, or of each chunk. */
+void p4d_megatron__finish_split(p4d_reading *reading);

@@ -9,6 +9,11 @@
 #include "plan/stage_memory.h"
 #include "request/defaults.h"
 
+/* A model whose memory can be calculated by hand. */
+#define SMALL \
+	"model=custom layers=2 hidden=64 ffn=128 heads=4 kv-heads=2 head-dim=16 vocab=256 norm=rmsnorm " \
+	"glu=on tied=off positions=rope bias=none qk-norm=off seq-len=32 micro-batch=1 "
+
 /* The memory of a request, completed, on so many GPUs whose capacity is not known; *layout: its layout. */
 static inline p4d_estimate estimate(const p4d_request *asked, uint64_t nodes, uint64_t gpus_per_node,
 				    int method, p4d_layout *layout)

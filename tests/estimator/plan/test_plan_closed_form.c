@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The plan of p4d-train against a closed form that shares no code with it. */
+#include "support/support.h"
+
+#include "request/framework.h"
+#include "support/plan_layouts.h"
+
+static uint64_t up(uint64_t bytes)
+{
+	return (bytes + 255) & ~UINT64_C(255);
+}
+
+static uint64_t most(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+/* Micro-batches (chunks of them, or slices) that a stage holds at once, as the papers count. */
+static uint64_t in_flight(const p4d_layout *l, uint64_t stage)
+{
+	uint64_t m = l->micro_batches * l->slices, p = l->pp, v = l->vpp;
+
+	switch (l->schedule) {
+	case P4D_GPIPE:
+		return m;
+	case P4D_1F1B:
+		/* Seq1F1B: as many more as the last stage begins with */
+		return l->local_loss ? 1 : least(m, p - stage + l->slices - 1);
+	case P4D_INTERLEAVED:
+		return least(m * v, 2 * (p - stage - 1) + (v - 1) * p + 1);
+	case P4D_ZB1P:
+		return least(m, p);
+	case P4D_ZBV:
+		return least(m, 2 * p - stage - 1) + least(m, stage + 1);
+	case P4D_V_HALF: /* of enough micro-batches */
+		return p + (p % 2 ? 1 : 2);
+	default: { /* nothing is published: see test_schedule_slots */
+		const p4d_schedule s = p4d_schedule_of(l);
+		return p4d_schedule_slots(&s, (uint32_t)stage).activation;
+	}
+	}
+}
+
+/* The stage with the last layer. */
+static uint64_t end_of(const p4d_layout *l)
+{
+	return p4d_is_v_shaped(l->schedule) ? 0 : l->pp - 1;
+}
+
+/* LoRA's, of a layer: the matrix that sees what tensor parallelism cuts is cut, the other is whole. */
+static uint64_t adapters(const p4d_layout *l)
+{
+	const uint64_t d = l->head_dim, A = l->heads * d / l->tp, G = l->kv_heads * d / l->tp, h = l->hidden,
+		       f = l->ffn / l->tp;
+	const uint64_t sizes[] = {h + A, h + G, h + G, A + h, h + f, h + f, f + h};
+	uint64_t sum = 0;
+
+	for (int i = 0; i < 7; i++)
+		sum += l->lora.targets >> i & 1 ? l->lora.rank * sizes[i] : 0;
+	return sum;
+}
+
+/* Over how many ranks; what else than the optimizer's states is. */
+static uint64_t shards_of(const p4d_layout *l)
+{
+	return !l->optimizer_sharding ? 1 : l->shard_degree ? l->shard_degree : l->dp * l->cp;
+}
+
+static bool shares(const p4d_layout *l, int what)
+{
+	return l->zero_stage >= what && shards_of(l) > 1;
+}
+
+/*
+ * Parameters of a rank: each layer, on cpus each chunk, with what begins or ends the model, padded to whole
+ * shards of `unit`. Or the adapters beside them. Where gradients are sharded, each layer and table apart; the
+ * most of a layer, or of a table.
+ */
+static uint64_t parameters(const p4d_layout *l, uint64_t stage, bool trained, uint64_t unit,
+			   uint64_t *layer_most, uint64_t *table_most)
+{
+	const bool apart = shares(l, P4D_SHARD_GRADIENTS);
+	uint64_t d = l->head_dim, A = l->heads * d, G = l->kv_heads * d, h = l->hidden / l->tp_y;
+	uint64_t layer = 2 * h + (h * (A + 2 * G) + A * h + 3 * l->ffn * h) / l->tp / l->tp_z, sum = 0;
+	const bool ends = !trained || l->finetune == P4D_TUNE_FULL;
+
+	layer += l->bias == P4D_BIAS_QKV ? (A + 2 * G) / l->tp : 0;
+	layer += l->qk_norm ? 2 * d : 0;
+	layer = ends ? layer : adapters(l);
+	*layer_most = *table_most = 0;
+	if (ends && apart) {
+		const uint64_t table = (l->vocab * h / l->tp + unit - 1) / unit * unit;
+		const bool last = stage == end_of(l), shared = l->tied && stage == 0;
+		sum += ((stage == 0) + (last && !shared)) * table;
+		*table_most = stage == 0 || last ? table : 0;
+	}
+	for (uint64_t chunk = 0; chunk < l->vpp; chunk++) {
+		const uint64_t layers = l->stage_layers[stage] / l->vpp;
+		uint64_t n = 0;
+		for (uint64_t i = 0; i < layers; i++) {
+			n += layer;
+			if (ends && !apart && stage == 0 && chunk == 0 && i == 0)
+				n += l->vocab * h / l->tp;
+			if (ends && stage == end_of(l) && chunk == l->vpp - 1 && i == layers - 1)
+				n += h + (apart || (l->tied && end_of(l) == 0) ? 0 : l->vocab * h / l->tp);
+			else if (l->local_loss && i == layers - 1)
+				n += h + l->vocab * h / l->tp;
+			if (l->device == P4D_CPU && !apart && i < layers - 1)
+				continue;
+			n = (n + unit - 1) / unit * unit;
+			*layer_most = most(*layer_most, n);
+			sum += n;
+			n = 0;
+		}
+	}
+	return sum;
+}
+
+static uint64_t line(uint64_t bytes)
+{
+	return (bytes + 127) / 128 * 128;
+}
+
+/* What attention works in, of a rank with `a` heads and `g` KV heads, on sm 90; bf16. */
+static uint64_t attention_workspace(const p4d_layout *l, uint64_t a, uint64_t g, bool backward)
+{
+	const bool gathers = l->cp > 1 && l->cp_comm == P4D_CP_ALL_GATHER;
+	const uint64_t length = l->seq_len / l->cp, b = l->micro_batch / l->tp_z, d = l->head_dim;
+	const uint64_t queries = gathers ? length / 2 : length, keys = gathers ? l->seq_len : length;
+	const uint64_t bytes = 256;
+
+	if (!backward)
+		return bytes;
+	return up(bytes + (g < a ? 2 * line(2 * b * a * keys * d) : 0) + line(4 * b * a * queries * d) +
+		  line(4 * b * a * queries) +
+		  (l->cp > 1 ? line(2 * b * a * queries * d) + 2 * line(2 * b * g * keys * d) : 0));
+}
+
+/* Micro-batches of slices whose keys a stage holds: when it runs the last slice of the oldest backward. */
+static uint64_t begun(const p4d_layout *l, uint64_t stage)
+{
+	const uint64_t flight = in_flight(l, stage), S = l->slices;
+
+	return least(l->micro_batches, (flight + S - 1 + S - 1) / S);
+}
+
+/* As attention_workspace backward: of one sequence's slices with all keys up to their ends. */
+static uint64_t slices_workspace(const p4d_layout *l, uint64_t a, uint64_t g)
+{
+	const uint64_t d = l->head_dim;
+	uint64_t bytes = 0;
+
+	for (uint64_t i = 0, end = 0; i < l->slices; i++) {
+		const uint64_t n = l->slice_tokens[i];
+		end += n;
+		bytes = most(bytes, 256 + (g < a ? 2 * line(2 * a * end * d) : 0) + line(4 * a * n * d) +
+					line(4 * a * n) + line(2 * a * n * d) + 2 * line(2 * g * end * d));
+	}
+	return up(bytes);
+}
+
+static uint64_t longest(const p4d_layout *l)
+{
+	uint64_t length = l->slices > 1 ? 0 : l->seq_len;
+
+	for (uint64_t i = 0; l->slices > 1 && i < l->slices; i++)
+		length = most(length, l->slice_tokens[i]);
+	return length;
+}
+
+static uint64_t closed_form(const p4d_layout *l, uint64_t stage)
+{
+	const bool fp32 = l->precision == P4D_FP32, cpu = l->device == P4D_CPU;
+	const bool first = stage == 0, last = stage == end_of(l) || l->local_loss;
+	const uint64_t e = fp32 ? 4 : 2, d = l->head_dim, h = l->hidden / l->tp_y;
+	const uint64_t b = l->micro_batch / l->tp_z, n = b * longest(l) / l->cp,
+		       ns = l->sequence_parallel ? n / l->tp : n;
+	const uint64_t a = l->heads / l->tp, A = a * d, G = l->kv_heads / l->tp * d, f = l->ffn / l->tp;
+	const uint64_t shards = shards_of(l);
+	const bool lora = l->finetune == P4D_TUNE_LORA;
+	const bool gradients = shares(l, P4D_SHARD_GRADIENTS), kept = !shares(l, P4D_SHARD_PARAMETERS);
+	uint64_t layer, table, frozen_layer = 0, frozen_table = 0;
+	const uint64_t P = parameters(l, stage, true, 128 * shards, &layer, &table), shard = P / shards;
+	const uint64_t frozen =
+	    lora ? parameters(l, stage, false, kept ? 1 : 128 * shards, &frozen_layer, &frozen_table) : 0;
+	/* of two layers, but where a stage has one, and a table */
+	const uint64_t window = least(2, l->stage_layers[stage]);
+	const uint64_t between = lora ? up(e * n * l->lora.rank) : 0;
+	const uint64_t flight = in_flight(l, stage), S = up(e * ns * h), N = up(e * n * h);
+
+	/* keys of all ranks at once, and their queries apart; or round a ring */
+	const bool gathers = l->cp > 1 && l->cp_comm == P4D_CP_ALL_GATHER;
+	const uint64_t seen = l->seq_len + (gathers ? l->seq_len / l->cp : 0), all = n * l->cp;
+
+	uint64_t always =
+	    up(e * (P + frozen) / (kept ? 1 : shards)) + up(4 * (gradients ? shard : P)) +
+	    (gradients ? window * up(4 * layer) + up(4 * table) : 0) +
+	    (kept ? 0 : window * up(e * (layer + frozen_layer)) + up(e * (table + frozen_table))) +
+	    (fp32 ? 0 : up(4 * shard)) + 2 * up((l->half_moments ? 2 : 4) * shard) +
+	    up(4 * l->seq_len / l->cp * d) + up(4 * seen) + 65536 +
+	    (!cpu   ? (32 << 20) + up(4 * most(256 * h, 128 * (A + 2 * G)))
+	     : fp32 ? 0
+		    : 3145728) +
+	    (l->pp > 1 ? (l->local_loss ? 2 : 4) * S : 0);
+	/* whole sequences: tokens, documents (of slices as queries and as keys), keys, gradients of keys */
+	const bool sliced = l->slices > 1;
+	const uint64_t whole = b * l->seq_len, copies = (sliced ? begun(l, stage) : flight) + 1;
+	always += (uint64_t)(first + last) * copies * up(4 * whole / l->cp) +
+		  copies * up(4 * b * (sliced ? 2 * l->seq_len : seen));
+	if (sliced)
+		always += l->stage_layers[stage] *
+			  (begun(l, stage) * up(e * whole * 2 * G) + up(4 * whole * 2 * G));
+	/* two layers' matrices, all rows of them; and their gradients, on the way back */
+	const uint64_t matrices = 2 * h * (A + 2 * G + A + 3 * f);
+	const uint64_t of_matrices = l->tp_z > 1 ? up(4 * matrices) : 0;
+	always += l->tp_z > 1 ? up(e * matrices) : 0;
+
+	uint64_t input = S,
+		 rest = up(4 * ns) + up(e * n * (A + 2 * G)) + up(e * n * A) + up(4 * n * a) + S + up(4 * ns);
+	uint64_t gate_up = up(e * n * 2 * f);
+	if (l->qk_norm)
+		rest += up(4 * n * (a + l->kv_heads / l->tp));
+	uint64_t saved = input, again = 0;
+	if (l->recompute == P4D_RECOMPUTE_FULL)
+		again = rest + gate_up;
+	else
+		saved += rest;
+	if (l->recompute == P4D_RECOMPUTE_MLP)
+		again = gate_up;
+	else if (l->recompute != P4D_RECOMPUTE_FULL)
+		saved += gate_up;
+	/* outputs of norms and the product of gate and up */
+	const bool keeps = l->recompute == P4D_RECOMPUTE_KEEP;
+	saved += keeps ? 2 * S + up(e * n * f) : 0;
+	uint64_t slots = flight * (l->stage_layers[stage] / l->vpp * saved + (last ? S + up(4 * ns) : 0));
+
+	uint64_t gathered = l->sequence_parallel ? N : 0, partial = l->tp > 1 ? N : 0;
+	uint64_t row_sums = up(4 * n * a);
+	uint64_t accumulator = fp32 || (!cpu && l->cp == 1 && !sliced) ? 0 : up(4 * n * (A + 2 * G));
+	uint64_t scores = cpu ? 4 * 64 * (64 + 4 * d) : 0, workspace = cpu ? 4 * 64 * (2 * 64 + 5 * d) : 0;
+	if (!cpu && !fp32) {
+		scores = attention_workspace(l, a, G / d, false);
+		workspace = sliced ? slices_workspace(l, a, G / d) : attention_workspace(l, a, G / d, true);
+	}
+	uint64_t context = gathers     ? up(e * all * 2 * G)
+			   : l->cp > 1 ? up(2 * e * n * 2 * G) + up(4 * n * A) + up(4 * n * a)
+				       : 0;
+	uint64_t context_back = gathers     ? up(e * all * 2 * G) + up(4 * all * 2 * G)
+				: l->cp > 1 ? up(2 * e * n * 2 * G) + up(2 * 4 * n * 2 * G)
+					    : 0;
+	/* logits of 4,096 tokens, on a cpu of 1,024, and of 1 GiB at most, in chunks of one size */
+	uint64_t V = (l->vocab / l->tp + 7) / 8 * 8, fit = (1 << 30) / (e * V) / 128 * 128;
+	uint64_t chunks = (n - 1) / most(128, least(fit, cpu ? 1024 : 4096)) + 1;
+	uint64_t chunk = ((n - 1) / chunks / 128 + 1) * 128;
+
+	uint64_t hidden = 3 * S + partial + 2 * gathered + (l->tp_y > 1 ? up(4 * ns) : 0);
+	uint64_t forward = (keeps ? 0 : up(e * n * f)) + scores + context + again + between + of_matrices;
+	uint64_t backward_ffn = (keeps ? 1 : 2) * up(e * n * f) + again + between + of_matrices;
+	uint64_t backward_attention = between + of_matrices + up(e * n * A) + up(e * n * (A + 2 * G)) +
+				      accumulator + row_sums + workspace + context_back +
+				      (l->recompute == P4D_RECOMPUTE_FULL ? rest : 0);
+	uint64_t head = last ? up(e * (chunk < n ? chunk : n) * V) + up(12 * n) : 0;
+	uint64_t transient = hidden + most(most(forward, backward_ffn), most(backward_attention, head));
+	return always + slots + transient;
+}
+
+/* Another grid of as many tensor-parallel ranks, where there is one that p4d-train has. */
+static bool in_a_grid(p4d_layout *l)
+{
+	const p4d_framework *p4d = p4d_framework_of(P4D_FRAMEWORK_P4D);
+	const uint64_t x = PICK(1, 2, 4), y = PICK(1, 2, 4), tp = l->tp;
+
+	if (tp % (x * y) || x == tp || l->finetune != P4D_TUNE_FULL ||
+	    !p4d_layout_grid_works(l, (p4d_tp_grid){x, y, tp / x / y}))
+		return false;
+	p4d_layout_put_grid(l, (p4d_tp_grid){x, y, tp / x / y});
+	l->sequence_parallel = l->sequence_parallel && x > 1;
+	return p4d->check_layout(l, NULL) == 0;
+}
+
+static void grids_equal_the_closed_form(void **state)
+{
+	unsigned count = 0, split[2] = {0};
+	static p4d_layout l;
+	static p4d_plan plan;
+
+	(void)state;
+	while (count < 1000) {
+		if (!random_layout(&l, -1) || l.vocab_parallel || l.tp == 1 ||
+		    (l.schedule == P4D_V_HALF && l.micro_batches < l.pp + 2) || !in_a_grid(&l))
+			continue;
+		const uint32_t stage = (uint32_t)draw(l.pp);
+		assert_int_equal(p4d_plan_build(&l, &h100, stage, &plan, NULL), 0);
+		const uint64_t expected = closed_form(&l, stage);
+		if (plan.arena_bytes != expected)
+			fail_msg("stage %u of %d, schedule %d, recompute %d, grid %d,%d,%d, cp %d (%d): plan "
+				 "%llu, closed form %llu",
+				 stage, (int)l.pp, l.schedule, l.recompute, (int)l.tp, (int)l.tp_y,
+				 (int)l.tp_z, (int)l.cp, l.cp_comm, (unsigned long long)plan.arena_bytes,
+				 (unsigned long long)expected);
+		split[0] += l.tp_y > 1;
+		split[1] += l.tp_z > 1;
+		count++;
+	}
+	printf("%u grids, %u with Y, %u with Z\n", count, split[0], split[1]);
+	assert_true(split[0] > 200 && split[1] > 200);
+}
+
+static void equals_the_closed_form(void **state)
+{
+	unsigned count = 0, each[P4D_SCHEDULES] = {0}, gathered = 0, adapted = 0, sliced = 0, local = 0;
+	unsigned sharded = 0, copied = 0;
+	static p4d_layout l;
+	static p4d_plan plan;
+
+	(void)state;
+	while (count < 2000 * P4D_SCHEDULES) {
+		if (!random_layout(&l, -1) || l.vocab_parallel ||
+		    (l.schedule == P4D_V_HALF && l.micro_batches < l.pp + 2))
+			continue;
+		uint32_t stage = (uint32_t)draw(l.pp);
+		assert_int_equal(p4d_plan_build(&l, &h100, stage, &plan, NULL), 0);
+		uint64_t expected = closed_form(&l, stage);
+		if (plan.arena_bytes != expected)
+			fail_msg(
+			    "stage %u of %d, schedule %d, recompute %d, tp %d, cp %d (%d): plan %llu, closed "
+			    "form %llu",
+			    stage, (int)l.pp, l.schedule, l.recompute, (int)l.tp, (int)l.cp, l.cp_comm,
+			    (unsigned long long)plan.arena_bytes, (unsigned long long)expected);
+		each[l.schedule]++;
+		gathered += l.cp_comm == P4D_CP_ALL_GATHER;
+		adapted += l.finetune == P4D_TUNE_LORA;
+		sliced += l.slices > 1;
+		sharded += shares(&l, P4D_SHARD_PARAMETERS);
+		copied += l.shard_degree && shares(&l, P4D_SHARD_GRADIENTS);
+		local += l.local_loss;
+		count++;
+	}
+	printf("%u configurations, keys gathered in %u; per schedule:", count, gathered);
+	for (int schedule = 0; schedule < P4D_SCHEDULES; schedule++) {
+		printf(" %u", each[schedule]);
+		assert_true(each[schedule] > 500);
+	}
+	printf("\n");
+	assert_true(gathered > 1000 && adapted > 1000 && sliced > 300 && sharded > 1000 && copied > 100 &&
+		    local > 100);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(equals_the_closed_form),
+	    cmocka_unit_test(grids_equal_the_closed_form),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
