@@ -23,7 +23,8 @@ static int run_help(const p4d_line *line, p4d_error *err);
 static const p4d_subcommand subcommands[] = {
     {"estimate", "MODEL [--gpu NAME] [--gpus N] [--tp N] [--svg FILE] ...",
      "what every GPU of a layout would hold, stage by stage",
-     P4D_TAKES_JOB | P4D_TAKES_SVG | P4D_TAKES_CONF | P4D_TAKES_JSON, 0, p4d_command_estimate, NULL, NULL},
+     P4D_TAKES_JOB | P4D_TAKES_SVG | P4D_TAKES_CONF | P4D_TAKES_JSON | P4D_TAKES_LENGTH, 0,
+     p4d_command_estimate, NULL, NULL},
     {"check", "[--json] [--conf FILE] [--gpu NAME] [SBATCH OPTIONS] JOB.sh",
      "what sbatch would answer for a job script, without submitting it", P4D_TAKES_CONF | P4D_TAKES_JSON, 0,
      NULL, p4d_command_check, p4d_check_options},
@@ -53,9 +54,9 @@ static const p4d_subcommand subcommands[] = {
      P4D_TAKES_CONF | P4D_TAKES_JSON | P4D_TAKES_POLICY, 1, p4d_command_conf, NULL, NULL},
     {"validate", "FILE.csv", "what p4d predicts for runs that were measured", P4D_TAKES_JSON, 1,
      p4d_command_validate, NULL, NULL},
-    {"models", "", "the models p4d knows by name", P4D_TAKES_CONF | P4D_TAKES_JSON, 0, p4d_command_models,
-     NULL, NULL},
-    {"gpus", "", "the GPUs p4d knows, with their memory", P4D_TAKES_CONF | P4D_TAKES_JSON, 0,
+    {"models", "[PATTERN]", "the models p4d knows by name", P4D_TAKES_CONF | P4D_TAKES_JSON, 1,
+     p4d_command_models, NULL, NULL},
+    {"gpus", "[PATTERN]", "the GPUs p4d knows, with their memory", P4D_TAKES_CONF | P4D_TAKES_JSON, 1,
      p4d_command_gpus, NULL, NULL},
     {"explain", "[CODE]", "what a code such as P4D012 means; without one, all of them", 0, 1,
      p4d_command_explain, NULL, NULL},
@@ -74,10 +75,67 @@ static const p4d_subcommand *find(const char *name)
 	return NULL;
 }
 
+/* What people type first for what p4d calls otherwise. */
+static const struct {
+	const char *word, *right;
+} words[] = {
+    {"serve", "p4d estimate MODEL --gpu NAME --workload serve"},
+    {"vllm", "p4d estimate MODEL --gpu NAME --workload serve"},
+    {"list", "p4d models"},
+    {"ls", "p4d models"},
+    {"codes", "p4d explain"},
+    {"errors", "p4d explain"},
+    {"train", "p4d-train --help"},
+    {"run", "p4d rehearse JOB.sh"},
+    {"submit", "p4d check JOB.sh"},
+    {"fit", "p4d estimate MODEL --gpu NAME"},
+    {"memory", "p4d estimate MODEL --gpu NAME"},
+    {"--json", "p4d COMMAND --json"},
+};
+
+/* What to do with a file, by the end of its name. */
+static const struct {
+	const char *end, *command;
+} files[] = {
+    {".sh", "p4d check"},      {".sbatch", "p4d check"},
+    {".slurm", "p4d check"},   {".py", "p4d rehearse -- python"},
+    {".json", "p4d estimate"},
+};
+
+/* Words that are no command and yet say what is wanted: a file, a model, a word of others. */
+static bool guess_command(const char *name, p4d_error *err)
+{
+	p4d_request request = {0};
+	p4d_error unknown;
+	p4d_preset preset;
+	const size_t length = strlen(name);
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		if (!strcmp(words[i].word, name)) {
+			p4d_fix(err, "%s", words[i].right);
+			return true;
+		}
+	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+		const size_t end = strlen(files[i].end);
+		if (length > end && !strcmp(name + length - end, files[i].end)) {
+			p4d_fix(err, "%s %.200s", files[i].command, name);
+			return true;
+		}
+	}
+	if (p4d_request_set_typed(&request, P4D_MODEL, name, &unknown) < 0 ||
+	    p4d_model_resolve(&request, p4d_line_data_directory(), &preset, &unknown) < 0)
+		return false;
+	p4d_fix(err, "p4d estimate %.200s --gpu NAME", name);
+	return true;
+}
+
 static int unknown_subcommand(const char *name, p4d_error *err)
 {
 	p4d_suggest alike = {.wanted = name};
 
+	p4d_fail(err, P4D_E_USAGE, "unknown command \"%.64s\"", name);
+	if (guess_command(name, err))
+		return -1;
 	for (size_t i = 0; i < SUBCOMMANDS; i++)
 		p4d_suggest_offer(&alike, subcommands[i].name);
 	p4d_fail(err, P4D_E_USAGE, "unknown command \"%.64s\"%s", name, p4d_suggest_text(&alike));
@@ -120,7 +178,7 @@ static int run(int argc, char *argv[], p4d_error *err)
 		print_overview();
 		return 0;
 	}
-	if (!strcmp(argv[1], "--version") || !strcmp(argv[1], "-V")) {
+	if (!strcmp(argv[1], "--version") || !strcmp(argv[1], "-V") || !strcmp(argv[1], "version")) {
 		puts("p4d " PACKAGE_VERSION);
 		return 0;
 	}

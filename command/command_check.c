@@ -30,7 +30,8 @@ const char p4d_check_options[] =
     "\nSBATCH OPTIONS are those of sbatch(1) with the --p4d- options; the #SBATCH lines of the script and\n"
     "the SBATCH_ variables of the environment count as they do for sbatch.\n\n"
     "  --gpu NAME                  the GPU (p4d gpus), where no cluster and no p4d.conf says it\n"
-    "  --elsewhere LIST|all        also where else on the site the job would fit";
+    "  --elsewhere LIST|all        also where else on the site the job would fit\n"
+    "  --strict                    fail also where the job gets a warning, or was not checked";
 
 enum { SCRIPT_BYTES = 4 << 20, READING_BYTES = 6 << 20, COMPONENTS = 128 };
 
@@ -72,8 +73,9 @@ static int usage(p4d_error *err, const char *text)
 /* Options that apply to all components may be given in any of them. */
 static void take_common(p4d_sbatch *first, p4d_sbatch *other)
 {
-	static const p4d_sbatch_field common[] = {P4D_SBATCH_WRAP,      P4D_SBATCH_CONF, P4D_SBATCH_JSON,
-						  P4D_SBATCH_ELSEWHERE, P4D_SBATCH_GPU,  P4D_SBATCH_HELP};
+	static const p4d_sbatch_field common[] = {P4D_SBATCH_WRAP,      P4D_SBATCH_CONF,   P4D_SBATCH_JSON,
+						  P4D_SBATCH_ELSEWHERE, P4D_SBATCH_STRICT, P4D_SBATCH_GPU,
+						  P4D_SBATCH_HELP};
 
 	for (size_t i = 0; i < sizeof(common) / sizeof(common[0]); i++)
 		if (!first->value[common[i]]) {
@@ -391,12 +393,20 @@ static bool is_worse(const p4d_verdict *a, const p4d_verdict *b)
 	return p4d_rank_is_worse(&rank_a, &rank_b);
 }
 
+/* With --strict: a warning, or nothing was checked. */
+static bool is_doubtful(const p4d_verdict *v)
+{
+	return v->action == P4D_WARN || !(v->judged || v->starts || v->colocated.capacity_bytes);
+}
+
 static void take_verdict(check *c, const p4d_verdict *verdict)
 {
 	if (verdict->action > c->worst)
 		c->worst = verdict->action;
-	if (verdict->action == P4D_REJECT && c->code == P4D_OK)
-		c->code = verdict->message[0].code;
+	if (c->code != P4D_OK)
+		return;
+	if (verdict->action == P4D_REJECT || (c->first.value[P4D_SBATCH_STRICT] && is_doubtful(verdict)))
+		c->code = verdict->messages ? verdict->message[0].code : P4D_E_NOT_READ;
 }
 
 /* The doubts about a script hold for its jobs as well. */

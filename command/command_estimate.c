@@ -203,28 +203,100 @@ static int print_json(const p4d_subject *subject, const judged *j, p4d_error *er
 	return p4d_report_json_print(object, err);
 }
 
-static int print_text(const p4d_subject *subject, const judged *j, p4d_error *err)
+/* What a reader wants to know first: does it fit, how much is it, and what would make it fit. */
+static void print_verdict(const p4d_subject *subject, const judged *j)
 {
-	p4d_report_layout(subject->model, &j->layout, subject->nodes, subject->capacity.gpu,
-			  j->estimate.method);
-	p4d_report_defaults(&subject->request);
-	p4d_subject_print_framework(&subject->request);
-	if (p4d_report_memory(&j->layout, &j->estimate, j->safe, j->limit, err) < 0)
-		return -1;
-	p4d_report_step(subject->capacity.gpu, &j->timed);
-	print_imbalance(subject, j);
-	if (print_documents(subject, j, err) < 0)
-		return -1;
 	const char *what = unvalidated(subject, j);
-	if (j->estimate.capacity_bytes)
-		printf("Verdict: %s%s%s%s\n", p4d_report_action(j->action), what ? " (unvalidated: " : "",
-		       what ? what : "", what ? ")" : "");
+	const p4d_estimate *e = &j->estimate;
+
+	if (e->capacity_bytes)
+		printf("Verdict: %s%s%s%s: %.1f of %.1f GiB (%.0f %%)\n", p4d_report_action(j->action),
+		       what ? " (unvalidated: " : "", what ? what : "", what ? ")" : "",
+		       p4d_to_gib(e->peak.device_bytes), p4d_to_gib(e->capacity_bytes), 100 * e->fraction);
 	else if (!p4d_on_gpu(j->layout.device))
 		puts("Verdict: none, host memory per node unknown; add --mem SIZE");
 	else
 		puts("Verdict: none, no GPU given; add --gpu NAME (p4d gpus lists them)");
 	fflush(stdout);
 	p4d_report_messages(subject->messages, subject->message);
+}
+
+/* What "auto" came to, if that fits. */
+static void print_largest(const p4d_subject *subject, p4d_option option, const judged *j)
+{
+	if (option != P4D_OPTIONS && j->estimate.fraction <= j->limit)
+		printf("The largest %s that fits%s: %" PRId64 "\n", p4d_request_option_info(option)->name,
+		       option == P4D_SEQ_LEN ? "" : ", of powers of two", subject->request.value[option]);
+}
+
+static int print_text(const p4d_subject *subject, const p4d_line *line, const judged *j, p4d_error *err)
+{
+	if (line->quiet) {
+		print_verdict(subject, j);
+		return 0;
+	}
+	p4d_report_layout(subject->model, &j->layout, subject->nodes, subject->capacity.gpu,
+			  j->estimate.method);
+	print_verdict(subject, j);
+	print_largest(subject, line->largest, j);
+	putchar('\n');
+	p4d_report_defaults(&subject->request, line->verbose);
+	p4d_subject_print_framework(&subject->request);
+	if (p4d_report_memory(&j->layout, &j->estimate, j->safe, j->limit, err) < 0)
+		return -1;
+	p4d_report_step(subject->capacity.gpu, &j->timed);
+	print_imbalance(subject, j);
+	return print_documents(subject, j, err);
+}
+
+/* The memory of the subject's request, which this completes. */
+static int work_out(p4d_subject *subject, judged *j, p4d_error *err)
+{
+	p4d_request_complete(&subject->request, subject->preset.global_batch,
+			     subject->nodes * subject->gpus_per_node);
+	if (p4d_layout_build(&subject->request, subject->nodes, subject->gpus_per_node, &j->layout, err) < 0)
+		return -1;
+	p4d_cost_choose_slices(&subject->request, &j->layout, subject->capacity.gpu);
+	j->safe = subject->policy.safe;
+	j->limit = p4d_site_policy_limit(&subject->policy, j->layout.framework);
+	return p4d_memory_estimate(&j->layout, subject->method, &subject->capacity, &j->estimate, err);
+}
+
+/* Whether the subject's request fits with this value. No layout has it: false, and *err. */
+static bool fits_with(const p4d_subject *subject, p4d_option option, int64_t value, p4d_error *err)
+{
+	p4d_subject tried = *subject;
+	judged j = {.action = P4D_PASS};
+
+	p4d_request_put(&tried.request, option, value, P4D_BY_USER);
+	return work_out(&tried, &j, err) == 0 && j.estimate.fraction <= j.limit;
+}
+
+/*
+ * Sets the option that was given as "auto" to the largest value that fits, of powers of two (sequences) or of
+ * multiples of 1,024 up to the model's maximum (tokens). If the least does not fit, it stays at the least.
+ */
+static int take_largest(p4d_subject *subject, p4d_option option, p4d_error *err)
+{
+	const int64_t least = option == P4D_SEQ_LEN ? 1024 : 1,
+		      most = option != P4D_SEQ_LEN ? 65536
+			     : p4d_is_set(&subject->request, P4D_MAX_SEQ_LEN)
+				 ? subject->request.value[P4D_MAX_SEQ_LEN]
+				 : 1 << 20;
+	int64_t value = least, step = least;
+	p4d_error why = {.code = P4D_OK};
+
+	if (!subject->capacity.gpu) {
+		p4d_fail(err, P4D_E_USAGE, "without a GPU p4d does not know what fits");
+		return p4d_fix(err, "--gpu NAME (p4d gpus lists them)");
+	}
+	while (2 * value <= most && fits_with(subject, option, 2 * value, &why))
+		value *= 2;
+	if (option == P4D_SEQ_LEN)
+		for (step = value / 2; step >= least; step /= 2)
+			if (value + step <= most && fits_with(subject, option, value + step, &why))
+				value += step;
+	p4d_request_put(&subject->request, option, value, P4D_BY_P4D);
 	return 0;
 }
 
@@ -235,22 +307,16 @@ static int estimate(p4d_subject *subject, const p4d_line *line, p4d_error *err)
 	if (p4d_subject_open(subject, line, false, err) < 0)
 		return -1;
 	if (subject->request.value[P4D_WORKLOAD] == P4D_WORKLOAD_SERVE)
-		return p4d_serving_report(subject, line->json, err);
+		return p4d_serving_report(subject, line->largest == P4D_SEQ_LEN, line->json, err);
 	if (subject->request.value[P4D_WORKLOAD] >= P4D_WORKLOAD_RL)
 		return p4d_colocated_report(subject, line->json, err);
-	if (p4d_subject_trains(subject, err) < 0)
+	if (p4d_subject_trains(subject, err) < 0 ||
+	    (line->largest != P4D_OPTIONS && take_largest(subject, line->largest, err) < 0))
 		return -1;
 	const p4d_request asked = subject->request;
-	p4d_request_complete(&subject->request, subject->preset.global_batch,
-			     subject->nodes * subject->gpus_per_node);
-	if (p4d_layout_build(&subject->request, subject->nodes, subject->gpus_per_node, &j.layout, err) < 0)
-		return -1;
-	p4d_cost_choose_slices(&subject->request, &j.layout, subject->capacity.gpu);
-	if (p4d_memory_estimate(&j.layout, subject->method, &subject->capacity, &j.estimate, err) < 0 ||
+	if (work_out(subject, &j, err) < 0 ||
 	    p4d_report_time_step(&j.layout, subject->capacity.gpu, &j.timed, err) < 0)
 		return -1;
-	j.safe = subject->policy.safe;
-	j.limit = p4d_site_policy_limit(&subject->policy, j.layout.framework);
 	judge_memory(subject, &asked, &j);
 	p4d_subject_say_precision(subject, &subject->request);
 	judge_host_memory(subject, &j);
@@ -258,7 +324,7 @@ static int estimate(p4d_subject *subject, const p4d_line *line, p4d_error *err)
 				     j.safe,    j.limit};
 	if (line->svg && p4d_picture_memory(&picture, &j.estimate, err) < 0)
 		return -1;
-	if ((line->json ? print_json : print_text)(subject, &j, err) < 0)
+	if ((line->json ? print_json(subject, &j, err) : print_text(subject, line, &j, err)) < 0)
 		return -1;
 	return (int)j.code;
 }

@@ -17,8 +17,24 @@ static struct json_object *names(const char *list)
 	return array;
 }
 
+/* The part of names that was typed; NULL: all are listed. */
+static const char *pattern_of(const p4d_line *line)
+{
+	return line->operands ? line->operand[0] : NULL;
+}
+
+static int nothing_like(p4d_table *table, p4d_code code, const char *what, const char *pattern,
+			const char *fix, p4d_error *err)
+{
+	p4d_table_free(table);
+	p4d_fail(err, code, "no %s has \"%.64s\" in its name", what, pattern ? pattern : "");
+	return p4d_fix(err, "%s", fix);
+}
+
 /* p4d models: the context of its p4d_model_each callback. */
 typedef struct models {
+	const char *pattern; /* part of the names to list; NULL: all */
+	size_t count;
 	p4d_table table;
 	struct json_object *list; /* NULL for the table */
 } models;
@@ -51,6 +67,9 @@ static void show_model(const p4d_preset *preset, const p4d_request *request, voi
 					     P4D_KV_HEADS, P4D_VOCAB,  P4D_MAX_SEQ_LEN};
 	models *m = context;
 
+	if (m->pattern && !strcasestr(preset->name, m->pattern) && !strcasestr(preset->aliases, m->pattern))
+		return;
+	m->count++;
 	if (m->list) {
 		model_object(preset, request, m->list);
 		return;
@@ -73,7 +92,7 @@ static int list_models(const p4d_site *site, const p4d_line *line, p4d_error *er
 {
 	static const char *const headers[] = {"published", "counted", "layers", "hidden", "ffn",
 					      "heads",     "kv",      "vocab",  "seq"};
-	models m = {.list = line->json ? json_object_new_array() : NULL};
+	models m = {.pattern = pattern_of(line), .list = line->json ? json_object_new_array() : NULL};
 
 	p4d_table_column(&m.table, "model", P4D_LEFT);
 	for (size_t i = 0; i < sizeof(headers) / sizeof(headers[0]); i++)
@@ -82,6 +101,10 @@ static int list_models(const p4d_site *site, const p4d_line *line, p4d_error *er
 	if (p4d_model_each(p4d_site_datadir(site), show_model, &m, err) < 0) {
 		json_object_put(m.list);
 		return -1;
+	}
+	if (!m.count) {
+		json_object_put(m.list);
+		return nothing_like(&m.table, P4D_E_UNKNOWN_MODEL, "model", m.pattern, "p4d models", err);
 	}
 	return m.list ? p4d_report_json_print(m.list, err) : p4d_table_print(&m.table, false, err);
 }
@@ -138,14 +161,11 @@ static int list_gpus(const p4d_site *site, const p4d_line *line, p4d_error *err)
 	static const char *const headers[] = {"usable GiB", "reported GiB", "bf16 TFLOP/s", "HBM GB/s",
 					      "link GB/s"};
 	const p4d_gpus *gpus = p4d_site_gpus(site);
+	const char *pattern = pattern_of(line);
+	struct json_object *list = line->json ? json_object_new_array() : NULL;
 	p4d_table table = {0};
+	size_t count = 0;
 
-	if (line->json) {
-		struct json_object *list = json_object_new_array();
-		for (size_t i = 0; i < gpus->count; i++)
-			json_object_array_add(list, gpu_object(&gpus->gpu[i]));
-		return p4d_report_json_print(list, err);
-	}
 	p4d_table_column(&table, "gpu", P4D_LEFT);
 	for (size_t i = 0; i < sizeof(headers) / sizeof(headers[0]); i++)
 		p4d_table_column(&table, headers[i], P4D_RIGHT);
@@ -153,6 +173,13 @@ static int list_gpus(const p4d_site *site, const p4d_line *line, p4d_error *err)
 	p4d_table_column(&table, "also called", P4D_CUT);
 	for (size_t i = 0; i < gpus->count; i++) {
 		const p4d_gpu *gpu = &gpus->gpu[i];
+		if (pattern && !strcasestr(gpu->name, pattern) && !strcasestr(gpu->aliases, pattern))
+			continue;
+		count++;
+		if (list) {
+			json_object_array_add(list, gpu_object(gpu));
+			continue;
+		}
 		p4d_table_cell(&table, P4D_PLAIN, "%s", gpu->name);
 		cell_or_dash(&table, p4d_to_gib(gpu->usable_bytes), 2);
 		cell_or_dash(&table, p4d_to_gib(gpu->reported_bytes), 2);
@@ -162,7 +189,11 @@ static int list_gpus(const p4d_site *site, const p4d_line *line, p4d_error *err)
 		p4d_table_cell(&table, P4D_PLAIN, "%s", gpu->status);
 		p4d_table_cell(&table, P4D_PLAIN, "%s", gpu->aliases);
 	}
-	return p4d_table_print(&table, false, err);
+	if (!count) {
+		json_object_put(list);
+		return nothing_like(&table, P4D_E_UNKNOWN_GPU, "GPU", pattern, "p4d gpus", err);
+	}
+	return list ? p4d_report_json_print(list, err) : p4d_table_print(&table, false, err);
 }
 
 static int with_site(const p4d_line *line, int (*list)(const p4d_site *, const p4d_line *, p4d_error *),

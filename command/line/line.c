@@ -37,6 +37,8 @@ enum {
 	PARTITIONS,
 	TOKENS,
 	TRACE,
+	QUIET,
+	ALL_CHOICES,
 	POLICY,
 	OTHERS = POLICY + OF_JOB
 };
@@ -80,6 +82,10 @@ static void fill_table(struct option *at, const p4d_subcommand *command)
 	if (command->takes & P4D_TAKES_PLACES) {
 		*at++ = (struct option){"partitions", required_argument, NULL, PARTITIONS};
 		*at++ = (struct option){"tokens", required_argument, NULL, TOKENS};
+	}
+	if (command->takes & P4D_TAKES_LENGTH) {
+		*at++ = (struct option){"quiet", no_argument, NULL, QUIET};
+		*at++ = (struct option){"verbose", no_argument, NULL, ALL_CHOICES};
 	}
 	if (command->takes & P4D_TAKES_TRACE)
 		*at++ = (struct option){"trace", required_argument, NULL, TRACE};
@@ -158,8 +164,21 @@ static int set_gpus(p4d_line *line, const char *text, p4d_error *err)
 	return 0;
 }
 
+/* The largest value that fits; estimate finds it. */
+static int set_largest(p4d_line *line, p4d_option option, p4d_error *err)
+{
+	if (line->largest != P4D_OPTIONS && line->largest != option)
+		return p4d_fail(
+		    err, P4D_E_USAGE, "p4d finds one value at a time: give a number to --%s or --%s",
+		    p4d_request_option_info(line->largest)->name, p4d_request_option_info(option)->name);
+	line->largest = option;
+	return 0;
+}
+
 static int set_option(p4d_line *line, p4d_option option, const char *text, p4d_error *err)
 {
+	if ((option == P4D_MICRO_BATCH || option == P4D_SEQ_LEN) && line->finds && !strcasecmp(text, "auto"))
+		return set_largest(line, option, err);
 	if (option == P4D_GPUS_PER_NODE && take_type(line, text, &text, err) < 0)
 		return -1;
 	if (option == P4D_FRAMEWORK && (!strcasecmp(text, "vllm") || !strcasecmp(text, "sglang")))
@@ -220,6 +239,14 @@ static int set(p4d_line *line, int which, p4d_error *err)
 		if (!*optarg)
 			return p4d_fail(err, P4D_E_VALUE, "--trace: empty file name");
 		return set_text(&line->trace, "trace", optarg, err);
+	case 'q':
+	case QUIET:
+		line->quiet = true;
+		return 0;
+	case 'v':
+	case ALL_CHOICES:
+		line->verbose = true;
+		return 0;
 	case TOP:
 		return set_top(line, optarg, err);
 	case MEM:
@@ -268,8 +295,11 @@ int p4d_line_parse(p4d_line *line, const p4d_subcommand *command, int argc, char
 	int which, more;
 
 	fill_table(table, command);
+	line->largest = P4D_OPTIONS;
+	line->finds = command->takes & P4D_TAKES_LENGTH;
 	optind = 0;
-	while ((more = p4d_arguments_next(argc, argv, ":h", table, &which, err)) > 0)
+	while ((more = p4d_arguments_next(argc, argv, command->takes & P4D_TAKES_LENGTH ? ":hqv" : ":h",
+					  table, &which, err)) > 0)
 		if (set(line, which, err) < 0)
 			return -1;
 	if (more < 0)
@@ -325,6 +355,10 @@ void p4d_line_help(const p4d_subcommand *command)
 		print_option("partitions", "LIST|all",
 			     "where on the site: time and GPU-hours in each partition, by nodes");
 		print_option("tokens", "N", "to train on there, such as 300B (1B)");
+	}
+	if (command->takes & P4D_TAKES_LENGTH) {
+		print_option("quiet", NULL, "print the verdict alone");
+		print_option("verbose", NULL, "also print all values that p4d chose");
 	}
 	if (command->takes & P4D_TAKES_SVG)
 		print_option("svg", "FILE", "also draw a picture");

@@ -20,7 +20,8 @@ typedef struct p4d_line {
 	const char *partitions; /* --partitions */
 	double tokens;          /* --tokens; 0 unset */
 	p4d_site_job job;       /* --partition, --qos, --account, --user, --reservation */
-	bool json, env, help;
+	bool json, env, help, quiet, verbose, finds;
+	p4d_option largest; /* --micro-batch auto, --seq-len auto; P4D_OPTIONS: none */
 	uint32_t top;       /* --top */
 	uint64_t mem_bytes; /* --mem, per node; 0 unset */
 	uint64_t gpus;      /* --gpus, of the whole job; 0 unset */
@@ -45,8 +46,9 @@ enum {
 	P4D_TAKES_JSON = 8,
 	P4D_TAKES_SVG = 16,
 	P4D_TAKES_TRACE = 128,
-	P4D_TAKES_POLICY = 32, /* what decides the policy of a job */
-	P4D_TAKES_PLACES = 64, /* --partitions, --tokens */
+	P4D_TAKES_POLICY = 32,  /* what decides the policy of a job */
+	P4D_TAKES_PLACES = 64,  /* --partitions, --tokens */
+	P4D_TAKES_LENGTH = 256, /* --quiet, --verbose; and "auto" as a size */
 };
 
 /* line.c: reads argv[1..] of a subcommand. Errors: USAGE, VALUE. */

@@ -51,6 +51,8 @@ static const struct {
     {"model-name-or-path", "model="},
     {"memory", "mem="},
     {"ram", "mem="},
+    {"short", "quiet"},
+    {"brief", "quiet"},
     {"seq", "seq-len="},
     {"seqlen", "seq-len="},
     {"seq-length", "seq-len="},

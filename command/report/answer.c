@@ -218,7 +218,7 @@ void p4d_answer_print(const p4d_checked *answer, const char *prefix)
 	if (v->judged && p4d_is_set(&sbatch->request, P4D_VERBOSE)) {
 		p4d_report_layout(sbatch->request.model, &v->layout, v->geometry.nodes, v->estimate.gpu,
 				  v->estimate.method);
-		p4d_report_defaults(&sbatch->request);
+		p4d_report_defaults(&sbatch->request, true);
 		p4d_report_memory(&v->layout, &v->estimate, v->policy.safe,
 				  p4d_site_policy_limit(&v->policy, v->layout.framework), NULL);
 	}

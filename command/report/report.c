@@ -79,12 +79,12 @@ void p4d_report_layout(const char *model, const p4d_layout *l, uint64_t nodes, c
 		snprintf(spread, sizeof(spread), "ep %" PRIu64 ", etp %" PRIu64 ", imbalance %.4g, ", l->ep,
 			 l->etp, l->imbalance);
 
-	print_line("%s on %" PRIu64 " node%s of %" PRIu64 " x %s, framework %s, method %s", model, nodes,
+	print_line("%s on %" PRIu64 " node%s of %" PRIu64 " x %s, framework %s%s", model, nodes,
 		   nodes == 1 ? "" : "s", l->gpus_per_node,
 		   gpu                      ? gpu->name
 		   : !p4d_on_gpu(l->device) ? "CPU ranks"
 					    : "unnamed GPUs",
-		   p4d_framework_of(l->framework)->name, p4d_memory_method_name(method, l->framework));
+		   p4d_framework_of(l->framework)->name, method == P4D_METHOD_PAPER ? ", method paper" : "");
 	print_line(
 	    "tp %s, cp %" PRIu64 "%s, pp %" PRIu64 ", dp %" PRIu64 ", %svpp %" PRIu64
 	    ", %s%s%s%s%s; micro-batch %" PRIu64 " x %" PRIu64 " x dp = global-batch %" PRIu64
@@ -111,13 +111,27 @@ static bool is_default(const p4d_request *request, int option)
 		!p4d_framework_fixed_of(request, (p4d_option)option));
 }
 
+/* Of what p4d chose: what decides how much memory there is, and users set first. */
+static bool decides(int option)
+{
+	static const p4d_option deciding[] = {
+	    P4D_TP,         P4D_CP,         P4D_PP,        P4D_EP,        P4D_MICRO_BATCH, P4D_GLOBAL_BATCH,
+	    P4D_SEQ_LEN,    P4D_RECOMPUTE,  P4D_FRAMEWORK, P4D_PRECISION, P4D_OPTIMIZER,   P4D_PARAM_DTYPE,
+	    P4D_ZERO_STAGE, P4D_FP8_RECIPE, P4D_ATTENTION, P4D_LORA_RANK, P4D_NODES,       P4D_GPUS_PER_NODE};
+
+	for (size_t i = 0; i < sizeof(deciding) / sizeof(deciding[0]); i++)
+		if (option == (int)deciding[i])
+			return true;
+	return false;
+}
+
 void p4d_report_list(const char *title, const char *entries)
 {
 	puts(title);
 	p4d_table_print_wrapped(2, 80, entries);
 }
 
-void p4d_report_defaults(const p4d_request *request)
+void p4d_report_defaults(const p4d_request *request, bool all)
 {
 	static const char *const who[] = {"", "", "", "the site", "the model", "p4d"};
 
@@ -125,12 +139,14 @@ void p4d_report_defaults(const p4d_request *request)
 		char buf[1024], value[256];
 		p4d_text text = p4d_text_in(buf, sizeof(buf));
 		for (int i = 0; i < P4D_OPTIONS; i++)
-			if (is_default(request, i) && request->origin[i] == origin)
+			if (is_default(request, i) && request->origin[i] == origin &&
+			    (all || origin != P4D_BY_P4D || decides(i)))
 				p4d_text_entry(
 				    &text, ", ", "%s=%s", p4d_request_option_info((p4d_option)i)->name,
 				    p4d_request_value_text(request, (p4d_option)i, value, sizeof(value)));
-		char title[32];
-		snprintf(title, sizeof(title), "Chosen by %s:", who[origin]);
+		char title[64];
+		snprintf(title, sizeof(title), "Chosen by %s%s:", who[origin],
+			 origin == P4D_BY_P4D && !all ? " (--verbose has all)" : "");
 		if (text.length)
 			p4d_report_list(title, buf);
 	}

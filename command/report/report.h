@@ -13,10 +13,11 @@
 enum { P4D_SIZE_TEXT = 24 };
 const char *p4d_report_gib(uint64_t bytes, char buf[P4D_SIZE_TEXT]);
 const char *p4d_report_action(p4d_action action);
-/* One line with the layout, and one with what was not set by the user. */
+/* One line with the layout, and one with what was not set by the user; of what p4d chose, all or what
+ * decides. */
 void p4d_report_layout(const char *model, const p4d_layout *layout, uint64_t nodes, const p4d_gpu *gpu,
 		       int method);
-void p4d_report_defaults(const p4d_request *request);
+void p4d_report_defaults(const p4d_request *request, bool all);
 /* A title, and below it a list that is broken at its blanks. */
 void p4d_report_list(const char *title, const char *entries);
 /* The table stage x class, the peak, its phases and host memory. safe and limit are fractions of the

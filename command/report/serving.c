@@ -89,7 +89,20 @@ static void print_text(const p4d_subject *subject, const p4d_serving *s, bool st
 	p4d_report_messages(subject->messages, subject->message);
 }
 
-int p4d_serving_report(p4d_subject *subject, bool json, p4d_error *err)
+/* The longest sequence that fits, if those of the model's full length do not. */
+static int take_longest(p4d_subject *subject, p4d_error *err)
+{
+	p4d_serving s;
+
+	if (p4d_serving_estimate(&subject->request, subject->capacity.gpu,
+				 subject->nodes * subject->gpus_per_node, &s, err) < 0)
+		return -1;
+	if (s.longest && s.longest < s.max_model_len)
+		p4d_request_put(&subject->request, P4D_SEQ_LEN, (int64_t)s.longest, P4D_BY_P4D);
+	return 0;
+}
+
+int p4d_serving_report(p4d_subject *subject, bool longest, bool json, p4d_error *err)
 {
 	const p4d_gpu *gpu = subject->capacity.gpu;
 	p4d_request *r = &subject->request;
@@ -103,6 +116,8 @@ int p4d_serving_report(p4d_subject *subject, bool json, p4d_error *err)
 		return p4d_fix(err, "--gpu NAME (p4d gpus lists them)");
 	}
 	p4d_serving_complete(r, gpu);
+	if (longest && take_longest(subject, err) < 0)
+		return -1;
 	if (p4d_serving_estimate(r, gpu, subject->nodes * subject->gpus_per_node, &s, err) < 0)
 		return -1;
 	p4d_subject_say_unused(subject);

@@ -9,5 +9,6 @@
 
 /* Adds the engine's numbers, as `p4d estimate --json` prints them. */
 void p4d_serving_json(const p4d_serving *serving, struct json_object *object);
-/* Prints what an inference engine would say at its start; returns the command's code, -1 on errors. */
-int p4d_serving_report(p4d_subject *subject, bool json, p4d_error *err);
+/* Prints what an inference engine would say at its start; returns the command's code, -1 on errors. longest:
+ * with the longest sequences that fit. */
+int p4d_serving_report(p4d_subject *subject, bool longest, bool json, p4d_error *err);

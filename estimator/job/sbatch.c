@@ -124,7 +124,7 @@ static int put(p4d_sbatch *sbatch, int index, const char *text, p4d_sbatch_sourc
 {
 	if (index == P4D_SBATCH_NONE)
 		return 0;
-	static const char *const of_check[] = {"conf", "json", "elsewhere", "gpu"};
+	static const char *const of_check[] = {"conf", "json", "elsewhere", "strict", "gpu"};
 	if (index == P4D_SBATCH_P4D_GPU) {
 		p4d_fail(err, P4D_E_USAGE, "--p4d-gpu is no option: the GPU is that of the job's nodes");
 		return p4d_fix(err, "--gpus-per-node=%.40s:N, or p4d check --gpu=%.40s", text, text);

@@ -167,7 +167,7 @@ static void fail_unknown(const char *name, const listing *list, p4d_error *err)
 	p4d_text text = p4d_text_in(names, sizeof(names));
 	/* an organization prefix would only add noise */
 	const char *slash = strrchr(name, '/'), *base = slash ? slash + 1 : name;
-	bool related = false;
+	bool related = false, containing = false;
 
 	squeeze(base, strlen(base), key, sizeof(key));
 	if (say_unmodelled(base, key, err))
@@ -187,6 +187,13 @@ static void fail_unknown(const char *name, const listing *list, p4d_error *err)
 			shown++;
 		}
 	}
+	/* "8b": the part of names that the rest does not tell */
+	for (int i = 0; i < list->count && !shown; i++) {
+		size_t length;
+		const char *preset = name_at(list, i, &length);
+		squeeze(preset, length, other, sizeof(other));
+		containing = containing || strstr(other, key);
+	}
 	if (!related && family(key))
 		snprintf(names, sizeof(names), "; no preset is of a family \"%.*s\"",
 			 (int)(family(key) < 32 ? family(key) : 32), key);
@@ -199,7 +206,7 @@ static void fail_unknown(const char *name, const listing *list, p4d_error *err)
 	    name, shown ? "; nearest: " : "", names, file);
 	/* the nearest is another model: no fix */
 	if (!shown)
-		p4d_fix(err, "p4d models");
+		p4d_fix(err, "p4d models%s%.40s", containing ? " " : "", containing ? base : "");
 }
 
 /* The file of a name spelt like its file. */

@@ -653,3 +653,13 @@ says "P4D117" "attention-dropout"
 sed 's/unfused/flash/' unknown.sh >flash.sh
 exits 0 $one flash.sh
 silent
+
+# --strict: a warning fails, too, and so does a job that is not checked
+printf '#!/bin/sh\n#SBATCH --gpus-per-node=1\npython train.py --batch 8\n' >own.sh
+exits 0 p4d check --gpu h100 own.sh
+exits 117 p4d check --strict --gpu h100 own.sh
+exits 117 p4d check --strict --conf judge.conf -p h100 unknown.sh
+exits 0 p4d check --strict --conf judge.conf -p h100 -N1 --gpus-per-node=8 flash.sh
+exits 12 p4d check --strict --conf judge.conf -p h100 -N1 --gpus-per-node=8 both.sh
+printf '#!/bin/sh\n#SBATCH --strict\n' >own.sh
+refused P4D001 p4d check own.sh

@@ -3,7 +3,7 @@
 # The documents' commands print what the documents show, and every sentence has at most so many words.
 . "$P4D_TEST_SRCDIR/tests/command/lib.sh"
 
-SLURM_CONF=/nonexistent
+SLURM_CONF=/nonexistent status="" out="" err=""
 export SLURM_CONF
 rm -f p4d.conf
 cd "$P4D_TEST_SRCDIR" || exit 1

@@ -321,7 +321,7 @@ prints "Verdict: pass"
 # torchtitan's modules have no adapters: with FSDP, too, adapters are of transformers' modules, and are not all parameters
 eight="--gpu h100 --gpus-per-node 8 --seq-len 4096 --recompute full"
 # shellcheck disable=SC2086
-exits 0 p4d estimate --framework fsdp --model llama3.1-8b --finetune lora $eight
+exits 0 p4d estimate --framework fsdp --model llama3.1-8b --finetune lora $eight --verbose
 prints "model-code=transformers" "init 3.75, train 11.8"
 [ "${out#*unvalidated}" = "$out" ] || fail "FSDP of transformers' modules was compared"
 # shellcheck disable=SC2086

@@ -3,6 +3,8 @@
 # Command lines: what is accepted, and what is said of the rest.
 . "${0%/*}/lib.sh"
 
+omits() { case $out in *"$1"*) fail "$1 is printed" ;; esac; }
+
 exits 0 p4d
 prints "p4d estimate" "For example"
 silent
@@ -44,8 +46,8 @@ exits 1 p4d estimate llama13b llama7b
 says '"llama7b"'
 exits 1 p4d estimate --model llama13b llama7b
 says '"llama7b"'
-exits 1 p4d models llama13b
-says '"llama13b"'
+exits 1 p4d models llama13b llama7b
+says '"llama7b"'
 refused P4D001 p4d estimate --model llama13b --p4d-tp=8
 says "--p4d-tp" "fix: --tp=8"
 refused P4D001 p4d estimate --model llama13b --override=me
@@ -54,6 +56,65 @@ refused P4D001 p4d models --tp 8
 says "--tp"
 exits 1 p4d estimate
 says "no model given" "--model NAME"
+
+# what people type first is answered with the command that they want
+leads() # FIX WORD...
+{
+	fix=$1
+	shift
+	exits 1 p4d "$@"
+	says "fix: $fix"
+}
+leads "p4d estimate llama3-8b --gpu NAME" llama3-8b
+leads "p4d rehearse -- python train.py" train.py
+leads "p4d check job.sh" job.sh
+leads "p4d estimate mine/config.json" mine/config.json
+leads "p4d estimate MODEL --gpu NAME --workload serve" serve
+leads "p4d models" list
+leads "p4d explain" help codes
+leads "p4d COMMAND --json" --json estimate llama3-8b
+leads "--quiet" estimate llama3-8b --short
+refused P4D007 p4d estimate 8b
+says "fix: p4d models 8b"
+exits 0 p4d version
+prints "p4d "
+
+# lists of what has a word in its name
+exits 0 p4d models QWEN3-8
+prints "qwen3-8b"
+omits "llama"
+exits 0 p4d models qwen3-8 --json
+prints '"name":"qwen3-8b"'
+omits "llama"
+refused P4D007 p4d models nosuch
+says "p4d models"
+exits 0 p4d gpus h100
+prints "h100-80gb"
+omits "a100"
+refused P4D010 p4d gpus nosuch
+
+# "auto": the largest that fits, and twice as much does not
+exits 0 p4d estimate Qwen/Qwen3-8B --finetune qlora --recompute full --gpu rtx4090 --seq-len 2k --micro-batch auto
+prints "The largest micro-batch that fits, of powers of two: 2"
+refused P4D012 p4d estimate Qwen/Qwen3-8B --finetune qlora --recompute full --gpu rtx4090 --seq-len 2k --micro-batch 4
+exits 0 p4d estimate Qwen/Qwen3-8B --finetune qlora --recompute full --gpu rtx4090 --seq-len auto
+longest=$(echo "$out" | sed -n 's/^The largest seq-len that fits: //p')
+[ "$longest" -ge 2048 ] || fail "the longest sequence"
+refused P4D012 p4d estimate Qwen/Qwen3-8B --finetune qlora --recompute full --gpu rtx4090 --seq-len $((longest + 1024))
+refused P4D001 p4d estimate llama3-8b --seq-len auto --micro-batch auto --gpu h100
+refused P4D001 p4d estimate llama3-8b --seq-len auto
+says "--gpu NAME"
+exits 0 p4d estimate llama3.1-70b --workload serve --tp 2 --gpu h100 --gpus 2 --seq-len auto
+prints "Verdict: starts"
+refused P4D005 p4d plan llama3-8b --gpu h100 --seq-len auto
+
+# the verdict alone; all that p4d chose
+exits 0 p4d estimate llama3-8b --framework megatron --gpu h100 --gpus 8 --tp 4 --quiet
+[ "$out" = "$(echo "$out" | grep '^Verdict: pass: [0-9.]* of 79.1 GiB')" ] || fail "more than the verdict"
+exits 0 p4d estimate llama3-8b --framework megatron --gpu h100 --gpus 8 --tp 4
+omits "te-wgrad="
+exits 0 p4d estimate llama3-8b --framework megatron --gpu h100 --gpus 8 --tp 4 -v
+prints "te-wgrad="
 
 # given twice
 exits 1 p4d estimate --model llama13b --tp 4 --tp 8
