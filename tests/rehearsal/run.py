@@ -17,15 +17,16 @@ ways to run the program: what stands above the first one is for all. A file with
 share. A rehearsal may differ from a published figure by 8 %, from all of them by 3 % on average. Prints one line per case and
 release; the last line is `N passed, N failed, N skipped`."""
 import argparse
+import concurrent.futures
 import json
 import os
 import re
-import resource
 import shlex
 import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 
@@ -116,6 +117,7 @@ class Environment:
         self.folder = folder
         self.layers = {}  # by packages, the Python that has them, or why there is none
         self.base = None
+        self.lock = threading.Lock()  # while packages are installed
 
     def pip(self, python, *words):
         """None, or what pip says first."""
@@ -158,7 +160,9 @@ class Environment:
 
     def python_with(self, needs):
         """The Python that has PyTorch and these packages."""
-        base, packages = self.open(), sorted(set(needs))
+        with self.lock:
+            base = self.open()
+        packages = sorted(set(needs))
         if not packages:
             return base
         if self.given:
@@ -167,15 +171,22 @@ class Environment:
                     raise Skipped("no %s in that Python" % name_of(package))
             return base
         key = "+".join(packages)
-        if key not in self.layers:
-            of_that_time = OF_THAT_TIME.get(self.release, {})
-            folder = self.folder / ("venv-%s+%s" % (self.release, key))
-            pins = [p for p in RELEASES[self.release]["packages"] if name_of(p) != "torch"]
-            self.layers[key] = self.make(folder, [*(of_that_time.get(p, p) for p in packages), *pins,
-                                                  "torch==" + version_of(base, "torch")], base) or folder / "bin/python"
+        if key not in self.layers:  # programs whose packages are there need not wait
+            with self.lock:
+                if key not in self.layers:
+                    self.layers[key] = self.layer(key, packages, base)
         if isinstance(self.layers[key], str):
             raise Skipped(self.layers[key])
         return self.layers[key]
+
+    def layer(self, key, packages, base):
+        """The Python that has PACKAGES over those of BASE, or why there is none."""
+        of_that_time = OF_THAT_TIME.get(self.release, {})
+        folder = self.folder / ("venv-%s+%s" % (self.release, key))
+        pins = [p for p in RELEASES[self.release]["packages"] if name_of(p) != "torch"]
+        problem = self.make(folder, [*(of_that_time.get(p, p) for p in packages), *pins, "torch==" + version_of(base, "torch")],
+                            base)
+        return problem or folder / "bin/python"
 
     def remove(self):
         """Removes the environments that were made, with what lies over them."""
@@ -209,12 +220,6 @@ def peaks(answer):
     found["cache_gib"] = max(((rank.get("serving") or {}).get("cache_bytes", 0) for rank in answer["ranks"]), default=0) / GIB
     found["host_gib"] = max((rank["host"]["resident_bytes"] for rank in answer["ranks"]), default=0) / GIB
     return found
-
-
-def cpu_seconds():
-    """User and system time of all processes that ended below this one."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
 
 
 def hold_against(answer, cpu, wanted):
@@ -253,8 +258,24 @@ def hold_against_published(answer, published):
     return "".join(", " + words for words in said), list(errors.values())
 
 
+def run(words, keep, **more):
+    """Runs WORDS; their status, stdout, stderr, and the seconds that they and all processes below them took of the CPU. Stdout and
+    stderr stay in KEEP."""
+    said = keep.with_suffix(".said")
+    with open(keep, "w+", encoding="utf-8", errors="replace") as out, open(said, "w+", encoding="utf-8", errors="replace") as err:
+        process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=out, stderr=err, **more)
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        out.seek(0)
+        err.seek(0)
+        output, error = out.read(), err.read()
+        out.write(error)
+    said.unlink()
+    return process.returncode, output, error, used.ru_utime + used.ru_stime
+
+
 def rehearse(p4d, python, program, header, keep):
-    """What p4d answers about PROGRAM, which runs in a folder of its own."""
+    """What p4d answers about PROGRAM, which runs in a folder of its own, what it says, and the seconds of the CPU."""
     options, arguments = header["rehearse"], []
     if "--" in options:
         at = options.index("--")
@@ -264,24 +285,20 @@ def rehearse(p4d, python, program, header, keep):
                            PYTHONDONTWRITEBYTECODE="1", TOKENIZERS_PARALLELISM="false",
                            PATH="%s:%s" % (Path(python).parent, os.environ.get("PATH", "")))
         environment.pop("CC", None)  # "ccache gcc" builds p4d; Triton takes it for the name of one program
-        done = subprocess.run([p4d, "rehearse", *options, "--json", "--", python, program, *arguments], cwd=folder,
-                              env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                              text=True, errors="replace", check=False)
-    keep.write_text(done.stdout + done.stderr)
+        status, output, said, cpu = run([p4d, "rehearse", *options, "--json", "--", python, program, *arguments], keep, cwd=folder,
+                                        env=environment)
     try:
-        answer = json.loads(done.stdout)
+        answer = json.loads(output)
     except ValueError:
         answer = {}
     if "ranks" not in answer:
-        raise Failed("p4d ended with %d: %s" % (done.returncode, (done.stderr + done.stdout).strip()[-400:]))
-    return answer, done.stderr
+        raise Failed("p4d ended with %d: %s" % (status, (said + output).strip()[-400:]))
+    return answer, said, cpu
 
 
 def try_program(p4d, environment, program, header, keep):
     python = environment.python_with(header["needs"])
-    before = cpu_seconds()
-    answer, said = rehearse(p4d, python, program, header, keep)
-    cpu = cpu_seconds() - before
+    answer, said, cpu = rehearse(p4d, python, program, header, keep)
     try:
         text = hold_against(answer, cpu, header["want"])
         compared, errors = hold_against_published(answer, header["published"])
@@ -300,10 +317,13 @@ class Report:
     def __init__(self):
         self.counts = {"ok": 0, "FAIL": 0, "skip": 0}
         self.errors = []  # of published figures
+        self.lock = threading.Lock()
 
-    def say(self, result, name, text):
-        self.counts[result] += 1
-        print("%-5s rehearsal/%s: %s" % (result, name, text), flush=True)
+    def say(self, result, name, text, errors=()):
+        with self.lock:
+            self.counts[result] += 1
+            self.errors += errors
+            print("%-5s rehearsal/%s: %s" % (result, name, text), flush=True)
 
     def end(self):
         """The closing lines; returns the status to exit with."""
@@ -324,12 +344,21 @@ def try_case(p4d, environment, path, case, header, report, folder):
     since = time.monotonic()
     try:
         text, errors = try_program(p4d, environment, path, header, folder / ("%s-%s.log" % (environment.release, case)))
-        report.errors += errors
-        report.say("ok", name, text + took(since))
+        report.say("ok", name, text + took(since), errors)
     except Skipped as skipped:
         report.say("skip", name, skipped)
     except Failed as failed:
         report.say("FAIL", name, failed)
+
+
+def try_all(jobs, cases):
+    """Tries CASES, arguments of try_case, JOBS at a time."""
+    pool = concurrent.futures.ThreadPoolExecutor(jobs)
+    try:
+        for tried in [pool.submit(try_case, *case) for case in cases]:
+            tried.result()  # raises what went wrong here
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def read_programs(folder, names, report):
@@ -359,6 +388,8 @@ def main():
                        help="take this Python as it is for a release: today=/opt/venv/bin/python")
     words.add_argument("--remove", action="append", default=[], metavar="RELEASE",
                        help="remove the environments made for a release when its programs have run; disk then holds fewer at once")
+    words.add_argument("--jobs", type=int, default=1, help="how many programs run at a time (default 1); each takes a core and up to "
+                       "6 GiB of memory")
     words.add_argument("program", nargs="*", help="names of programs (default: all)")
     given = words.parse_args()
     folder = Path(given.folder).resolve()
@@ -368,9 +399,8 @@ def main():
     report = Report()
     programs = read_programs(Path(given.programs).resolve(), given.program, report)
     for release, environment in environments.items():
-        for path, name, header in programs:
-            if release in header["torch"]:
-                try_case(Path(given.p4d).resolve(), environment, path, name, header, report, folder)
+        try_all(given.jobs, [(Path(given.p4d).resolve(), environment, path, name, header, report, folder)
+                             for path, name, header in programs if release in header["torch"]])
         if release in given.remove:
             environment.remove()
     return report.end()

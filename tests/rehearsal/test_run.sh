@@ -39,6 +39,9 @@ exits 0 try
 prints "ok    rehearsal/today/fits: pass" "ok    rehearsal/today/ways-small: pass" "ok    rehearsal/today/ways-large: reject" \
 	"ok    rehearsal/today/ways-unplayed: incomplete" "4 passed, 0 failed, 0 skipped"
 case $out in *shared*) fail "a module was taken for a program" ;; esac
+exits 0 try --jobs 3
+prints "ok    rehearsal/today/fits: pass" "ok    rehearsal/today/ways-small: pass" "ok    rehearsal/today/ways-large: reject" \
+	"ok    rehearsal/today/ways-unplayed: incomplete" "4 passed, 0 failed, 0 skipped"
 exits 0 try ways-small
 prints "1 passed, 0 failed, 0 skipped"
 [ -s logs/today-ways-small.log ] || fail "what p4d printed is not kept"

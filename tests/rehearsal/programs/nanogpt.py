@@ -10,7 +10,8 @@
 # rehearse: --gpu a100-40gb -- --dtype=float16
 # want: verdict=pass
 # case: too-large
-# rehearse: --gpu a100-40gb -- --n_layer=48 --n_embd=1600 --batch_size=8
+# 400 x 512 x 16384 logits, in bf16 and in fp32, and the gradient of the latter: 31 GiB, beside activations of 16 GiB
+# rehearse: --gpu a100-40gb -- --batch_size=400
 # want: verdict=reject reason="it asked for"
 """A GPT as people write it into one train.py: settings at the top that --name=value changes, a GradScaler, a schedule,
 weights tied, decay for matrices only, accumulated gradients, DistributedDataParallel where torchrun started it."""
