@@ -5,13 +5,6 @@
 #include "cost/cost_internal.h"
 #include "request/architecture.h"
 
-double p4d_cost__query_width(const p4d_layout *l)
-{
-	const double heads = (double)l->heads, head = (double)l->head_dim;
-
-	return l->kv_rank ? heads * (head + (double)l->rope_dim + (double)l->v_dim) / 2 : heads * head;
-}
-
 /* Of layers with a window. */
 static double window_share(const p4d_layout *l)
 {

@@ -25,14 +25,6 @@ typedef struct casting {
 	bool transposes; /* the second copy is made of the first, as where only one was gathered */
 } casting;
 
-double p4d_cost__cast_bytes(const p4d_layout *l)
-{
-	const p4d_fp8_recipe *recipe = &p4d_fp8_recipes[l->fp8_recipe];
-
-	/* a scale for 32 numbers or more is nothing beside them */
-	return recipe->bits / 8.0 + (recipe->bits < 8 ? (double)recipe->scale_bytes / recipe->block : 0);
-}
-
 static casting casting_of(const p4d_layout *l, const p4d_cost_rates *r)
 {
 	const p4d_fp8_recipe *recipe = &p4d_fp8_recipes[l->fp8_recipe];

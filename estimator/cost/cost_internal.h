@@ -299,7 +299,14 @@ void p4d_cost__add_gathers(const p4d_layout *layout, p4d_cost_terms *terms);
  * recompute. */
 void p4d_cost__add_swaps(const p4d_layout *layout, const p4d_gpu *gpu, p4d_cost_terms *terms);
 
-/* Of layers whose activations are swapped or dropped, those that are dropped; 0: they stay on the device. */
+/*
+ * cost_dropped.c: of a stage's layers, which all chunks have as many of, the share whose activations are
+ * swapped, and bytes of one; false: activations stay on the device. And the share whose are dropped instead.
+ */
+typedef struct p4d_cost_swaps {
+	double share, bytes;
+} p4d_cost_swaps;
+bool p4d_cost__swaps(const p4d_layout *layout, const p4d_gpu *gpu, p4d_cost_swaps *swaps);
 double p4d_cost__dropped_share(const p4d_layout *layout, const p4d_gpu *gpu);
 
 /* The terms of a micro-batch, with slices the sum of theirs; and of the first of them. */

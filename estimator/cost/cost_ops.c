@@ -10,6 +10,7 @@
 #include "cost/cost_internal.h"
 #include "plan/offload.h"
 #include "plan/parameters.h"
+#include "request/fp8.h"
 
 /* Output tile of a multiprocessor, in elements: 128 x 256. */
 #define TILE_ELEMENTS 32768.0
@@ -243,4 +244,19 @@ p4d_cost_sizes p4d_cost__sizes_of(const p4d_layout *l)
 	z.up = (l->glu ? 2 : 1) * z.f;
 	z.scores = z.n * (double)l->seq_len * (double)l->heads / t;
 	return z;
+}
+
+double p4d_cost__query_width(const p4d_layout *l)
+{
+	const double heads = (double)l->heads, head = (double)l->head_dim;
+
+	return l->kv_rank ? heads * (head + (double)l->rope_dim + (double)l->v_dim) / 2 : heads * head;
+}
+
+double p4d_cost__cast_bytes(const p4d_layout *l)
+{
+	const p4d_fp8_recipe *recipe = &p4d_fp8_recipes[l->fp8_recipe];
+
+	/* a scale for 32 numbers or more is nothing beside them */
+	return recipe->bits / 8.0 + (recipe->bits < 8 ? (double)recipe->scale_bytes / recipe->block : 0);
 }

@@ -5,7 +5,6 @@
 #include "cost/cost_internal.h"
 #include "plan/offload.h"
 #include "plan/parameters.h"
-#include "plan/plan.h"
 
 static double behind(double seconds)
 {
@@ -34,36 +33,12 @@ static double lifted(const p4d_layout *l, const p4d_cost_rates *r)
 	return r->element * elements / (double)p4d_optimizer_shards(l) * r->lift * p4d_offload_misses(l);
 }
 
-/* Of a stage's layers, which all chunks have as many of: how many are swapped, and bytes of one. */
-typedef struct swaps {
-	double share, bytes;
-} swaps;
-
-static bool swaps_of(const p4d_layout *l, const p4d_gpu *gpu, swaps *s)
-{
-	p4d_plan plan;
-
-	if (!p4d_swaps_activations(l) || p4d_plan_build(l, gpu, 0, &plan, NULL) < 0)
-		return false;
-	const p4d_tensor *row = p4d_plan_find(&plan, B_HOST_ACTIVATIONS);
-	*s = (swaps){row ? row->layers / (double)(l->stage_layers[0] / l->vpp) : 0,
-		     row ? (double)row->bytes : 0};
-	return true;
-}
-
-double p4d_cost__dropped_share(const p4d_layout *l, const p4d_gpu *gpu)
-{
-	swaps s;
-
-	return swaps_of(l, gpu, &s) ? 1 - s.share : 0;
-}
-
 void p4d_cost__add_swaps(const p4d_layout *l, const p4d_gpu *gpu, p4d_cost_terms *t)
 {
-	swaps s;
+	p4d_cost_swaps s;
 
 	t->layer_again = 0;
-	if (!swaps_of(l, gpu, &s))
+	if (!p4d_cost__swaps(l, gpu, &s))
 		return;
 	const double moved = s.share * s.bytes * t->rates.lift;
 

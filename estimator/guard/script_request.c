@@ -5,7 +5,10 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
+#include "guard/verdict.h"
+#include "model/model.h"
 #include "request/framework.h"
 
 /* What a program that does not follow the plan has to be told, for p4d to judge it. */
@@ -404,4 +407,19 @@ int p4d_guard__compare_script(const p4d_reading *r, const p4d_request *request, 
 	return framework->arguments ? p4d_fix(err, "in the script, replace the literal flags with $%s",
 					      framework->arguments->variable)
 				    : -1;
+}
+
+int p4d_guard__fill_model(const p4d_site *site, p4d_request *request, p4d_error *err)
+{
+	const p4d_request *preset = p4d_site_preset(site, request->model);
+
+	if (!strcasecmp(request->model, "custom"))
+		return p4d_model_resolve(request, NULL, NULL, err);
+	if (!preset)
+		return p4d_fail(err, P4D_E_NOT_READ, "model %.100s is not one of p4d's presets",
+				request->model);
+	for (int i = 0; i < P4D_OPTIONS; i++)
+		if (p4d_request_option_info((p4d_option)i)->where & P4D_WHERE_MODEL)
+			p4d_request_inherit(request, preset, (p4d_option)i, P4D_BY_MODEL);
+	return 0;
 }

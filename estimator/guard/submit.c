@@ -361,21 +361,6 @@ static void say_comment(const p4d_job *job, p4d_verdict *verdict)
 		verdict->action = P4D_WARN;
 }
 
-int p4d_guard__fill_model(const p4d_site *site, p4d_request *request, p4d_error *err)
-{
-	const p4d_request *preset = p4d_site_preset(site, request->model);
-
-	if (!strcasecmp(request->model, "custom"))
-		return p4d_model_resolve(request, NULL, NULL, err);
-	if (!preset)
-		return p4d_fail(err, P4D_E_NOT_READ, "model %.100s is not one of p4d's presets",
-				request->model);
-	for (int i = 0; i < P4D_OPTIONS; i++)
-		if (p4d_request_option_info((p4d_option)i)->where & P4D_WHERE_MODEL)
-			p4d_request_inherit(request, preset, (p4d_option)i, P4D_BY_MODEL);
-	return 0;
-}
-
 static void verify(const p4d_guard_asked *asked)
 {
 	const p4d_site *site = asked->site;

@@ -59,7 +59,7 @@ void p4d_guard__judge_weights(const p4d_site *site, const p4d_job *job, p4d_clus
 void p4d_guard__say_weights(const p4d_site *site, const p4d_job *job, p4d_cluster_source source,
 			    void *context, const p4d_request *request, p4d_verdict *verdict);
 
-/* submit.c: the numbers of a preset, or of "custom"; reads no file. */
+/* script_request.c: the numbers of a preset, or of "custom"; reads no file. */
 int p4d_guard__fill_model(const p4d_site *site, p4d_request *request, p4d_error *err);
 
 /* judge_rehearsed.c: what rehearsals of the job's program found (job->rehearsals), on GPUs and in a geometry

@@ -23,12 +23,6 @@ static const double LOOK_SECONDS = 0.002;
  */
 static const double SAY_LIVES = 0.75, NAME_HUNG = 0.9;
 
-const char *p4d_world_peer_text(const p4d_peer *peer, char text[96])
-{
-	snprintf(text, 96, "rank %u (%.60s)", peer->member.rank, peer->member.name);
-	return text;
-}
-
 static void pause_briefly(void)
 {
 #if defined(__x86_64__) || defined(__i386__)

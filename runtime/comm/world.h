@@ -2,6 +2,8 @@
 #pragma once
 
 /* Internal to comm/; comm.h is the interface. */
+#include <stdio.h>
+
 #include "comm/comm.h"
 #include "comm/node.h"
 #include "comm/rendezvous.h"
@@ -113,4 +115,8 @@ int p4d_world__wait(p4d_world *w, bool (*ready)(void *context), void *context, c
 /* Fails when the world is broken; polls the sockets now and then. First in every public call. */
 int p4d_world_check(p4d_world *w, p4d_error *err);
 /* "rank 3 (node h2)" */
-const char *p4d_world_peer_text(const p4d_peer *peer, char text[96]);
+static inline const char *p4d_world_peer_text(const p4d_peer *peer, char text[96])
+{
+	snprintf(text, 96, "rank %u (%.60s)", peer->member.rank, peer->member.name);
+	return text;
+}

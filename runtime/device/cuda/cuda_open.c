@@ -19,24 +19,6 @@
 #define P4D_CUDA_ARCHITECTURES "unknown"
 #endif
 
-void p4d_cuda_check(p4d_cuda *c, cudaError_t status, const char *what)
-{
-	if (status == cudaSuccess || c->failure.code != P4D_OK)
-		return;
-	p4d_fail(&c->failure, P4D_E_DEVICE, "the GPU failed, detected at %s: %s", what,
-		 cudaGetErrorString(status));
-	if (!c->careful)
-		p4d_fix(&c->failure,
-			"P4D_CUDA_SYNC=1 in the environment finds the failing operation, but is slow");
-}
-
-void p4d_cuda_queued(p4d_cuda *c, const char *operation)
-{
-	p4d_cuda_check(c, cudaGetLastError(), operation);
-	if (c->careful)
-		p4d_cuda_check(c, cudaStreamSynchronize(c->stream), operation);
-}
-
 static int same_program(const p4d_cuda_request *request, p4d_error *err)
 {
 	if (!strcmp(request->version, PACKAGE_VERSION) && request->table_bytes == sizeof(p4d_device))

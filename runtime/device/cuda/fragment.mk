@@ -11,7 +11,7 @@ cuda_kernel_headers = \
 cuda_host = \
 	runtime/device/cuda/cuda_internal.h runtime/device/cuda/gemm.h runtime/device/cuda/gemm_internal.h \
 	runtime/device/cuda/gemm.c runtime/device/cuda/gemm_algorithms.c runtime/device/cuda/sdpa.h \
-	runtime/device/cuda/cuda_open.c runtime/device/cuda/cuda_memory.c runtime/device/cuda/cuda_streams.c \
+	runtime/device/cuda/cuda_open.c runtime/device/cuda/cuda_check.c runtime/device/cuda/cuda_memory.c runtime/device/cuda/cuda_streams.c \
 	runtime/device/cuda/cuda_operations.c runtime/device/cuda/cuda_attention.c runtime/device/cuda/sdpa_blocks.c
 cudnn_graphs = \
 	runtime/device/cuda/cudnn_library.h runtime/device/cuda/cudnn_library.c \
