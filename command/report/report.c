@@ -279,6 +279,25 @@ static void print_reserved(const p4d_layout *layout, const p4d_estimate *estimat
 			   p4d_report_gib(reserved, size));
 }
 
+/* What the verdict leaves out: it depends on settings that p4d does not know. */
+static void print_host_beside(const p4d_estimate *estimate)
+{
+	const p4d_host_beside *h = &estimate->host;
+	char size[P4D_SIZE_TEXT];
+
+	if (h->rounding)
+		print_line("Host memory, if it is pinned: %s GiB more (PyTorch takes a power of two for each "
+			   "tensor)",
+			   p4d_report_gib(h->rounding, size));
+	if (h->loading)
+		print_line("Host memory while weights load: %s GiB if each rank reads them "
+			   "(with cpu_ram_efficient_loading one does)",
+			   p4d_report_gib(h->loading, size));
+	if (h->saving)
+		print_line("Host memory while saving: %s GiB more on one node",
+			   p4d_report_gib(h->saving, size));
+}
+
 static void print_peak(const p4d_estimate *estimate, double safe, double limit)
 {
 	char device[P4D_SIZE_TEXT], capacity[P4D_SIZE_TEXT], of[128] = "";
@@ -305,5 +324,6 @@ int p4d_report_memory(const p4d_layout *layout, const p4d_estimate *estimate, do
 	print_reserved(layout, estimate);
 	print_line("Host memory per node: %s%s", p4d_report_gib(estimate->host_bytes, host),
 		   estimate->host_bytes == P4D_NOT_MODELLED ? "" : " GiB");
+	print_host_beside(estimate);
 	return 0;
 }

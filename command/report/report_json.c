@@ -224,6 +224,9 @@ struct json_object *p4d_report_json_host(const p4d_estimate *estimate, uint64_t 
 
 	add(object, "needed_bytes", p4d_report_json_bytes(estimate->host_bytes));
 	add(object, "granted_bytes", granted_bytes ? p4d_report_json_bytes(granted_bytes) : NULL);
+	add(object, "rounding_bytes", json_object_new_uint64(estimate->host.rounding));
+	add(object, "loading_bytes", json_object_new_uint64(estimate->host.loading));
+	add(object, "saving_bytes", json_object_new_uint64(estimate->host.saving));
 	return object;
 }
 

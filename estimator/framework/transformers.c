@@ -192,6 +192,7 @@ typedef struct sharding {
 	p4d_gathered evaluation;
 	uint64_t step, gradients; /* of the update, both */
 	uint64_t host;            /* what is on the host instead */
+	uint64_t on_its_way;      /* elements of the largest gradient that goes there */
 } sharding;
 
 /* The Trainer keeps the moments of embeddings in fp32 (bitsandbytes' GlobalOptimManager). */
@@ -258,15 +259,18 @@ static sharding of_zero(const p4d_layout *l, uint64_t trained, uint64_t all, uin
 	    l->finetune == P4D_TUNE_FULL ? largest : l->lora.rank * P4D_MOST(l->hidden, l->ffn);
 	sharding z = {.parameters = held,
 		      .master = on_host ? 0 : 4 * share,
-		      .moments = on_host ? 0 : p4d_transformers__moment_bytes(l, share, 4)};
+		      .moments = on_host ? 0 : p4d_transformers__moment_bytes(l, share, 4),
+		      .on_its_way = on_its_way};
 
 	/* master copy and moments of DeepSpeedCPUAdam, and the gradients in fp32 that it reads, pinned.
 	 * ZeRO-3 also has gradients in the type of the parameters (stage3.py, grad_partitions_flat_buffer).
 	 * Stages 1 and 2 have what they updated in that type, and a gradient on its way (stage_1_and_2.py,
-	 * param_buffer_of_bit16_for_cpu_offload_groups and temp_grad_buffer_for_cpu_offload) */
+	 * param_buffer_of_bit16_for_cpu_offload_groups and temp_grad_buffer_for_cpu_offload), stage 2 also
+	 * gradients of earlier micro-batches (accumulated_grads_in_cpu) */
 	if (on_host)
 		z.host = share * (4 + 4 + element) + p4d_transformers__moment_bytes(l, share, 4) +
-			 (l->zero_stage < 3 ? element * on_its_way : 0);
+			 (l->zero_stage < 3 ? element * on_its_way : 0) +
+			 (l->zero_stage == 2 && l->micro_batches > 1 ? element * share : 0);
 	if (l->offload & P4D_OFFLOAD_PARAMS)
 		z.host += (held + l->dp - 1) / l->dp;
 	switch (l->zero_stage) {
@@ -405,6 +409,14 @@ void p4d_transformers__write(p4d_rows *rows)
 	s.head.live += (int64_t)h.loss; /* gradients are not reduced yet, but those of a bucket */
 	s.backward.live += (int64_t)h.backward;
 	const uint64_t step_bytes = P4D_MOST(h.step, s.zero.ahead.update);
+	rows->plan->host =
+	    p4d_transformers__host(l, &(p4d_transformers_host){.parameters = all,
+							       .trained = trained,
+							       .parameter_bytes = unsharded,
+							       .largest = h.on_its_way,
+							       .shards = shards,
+							       .element = zero ? z.element : of_trained,
+							       .stored = z.param});
 	rows->plan->host_bytes = h.host + (uint64_t)(s.away > 0 ? s.away : 0);
 	always(rows, "parameters", P4D_PART_PARAMS, h.parameters, false);
 	always(rows, "optimizer.master", P4D_PART_OPTIMIZER, h.master, false);

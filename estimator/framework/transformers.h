@@ -176,6 +176,15 @@ uint64_t p4d_transformers__experts_up(const p4d_layout *l);
 /* Bytes of all parameters, adapters too, of `element` each where they are not quantized. */
 uint64_t p4d_transformers__parameter_bytes(const p4d_layout *l, unsigned element);
 /* Moments of so many parameters; factored ones are a row and a column of each matrix. */
+/* What transformers_host.c is told of a model. */
+typedef struct p4d_transformers_host {
+	uint64_t parameters, trained, parameter_bytes; /* without sharding */
+	uint64_t largest;                              /* elements of the largest gradient */
+	uint64_t shards;
+	unsigned element, stored; /* bytes: of a gradient with ZeRO or of a shard, and of a parameter */
+} p4d_transformers_host;
+p4d_host_beside p4d_transformers__host(const p4d_layout *layout, const p4d_transformers_host *host);
+
 uint64_t p4d_transformers__moment_bytes(const p4d_layout *l, uint64_t parameters, unsigned element);
 /* What an update of so many parameters holds beside states and gradients: Adafactor's tensors, of the largest
  * parameter, or one moment of all. */

@@ -8,7 +8,7 @@ static void add(p4d_zero_list *list, uint64_t elements)
 }
 
 /* Norms and biases, which are small, count as one parameter. */
-static p4d_zero_list of_kind(const p4d_layout *l, unsigned kind)
+p4d_zero_list p4d_transformers__parameters_of(const p4d_layout *l, unsigned kind)
 {
 	enum { FEED = P4D_TARGET_GATE | P4D_TARGET_UP | P4D_TARGET_DOWN };
 	p4d_transformers_linear linears[P4D_TRANSFORMERS_LINEARS];
@@ -174,7 +174,7 @@ void p4d_transformers__zero_start(p4d_zero *z, const p4d_layout *l, uint64_t tra
 	const p4d_transformers_kinds kinds = p4d_transformers__kinds(l);
 	for (unsigned kind = 0; kind < P4D_TRANSFORMERS_KINDS; kind++)
 		if (kinds.layers[kind]) {
-			z->of[kind] = of_kind(l, kind);
+			z->of[kind] = p4d_transformers__parameters_of(l, kind);
 			rest -= kinds.layers[kind] * elements_of(&z->of[kind]);
 		}
 	const uint64_t ends = elements_of(&z->begin) + elements_of(&z->end);

@@ -55,6 +55,9 @@ typedef struct p4d_zero {
 /* Parts of the model whose gradients are there. */
 typedef enum p4d_zero_part { P4D_ZERO_END, P4D_ZERO_FEED, P4D_ZERO_MIXER, P4D_ZERO_BEGIN } p4d_zero_part;
 
+/* Of a layer. */
+p4d_zero_list p4d_transformers__parameters_of(const p4d_layout *layout, unsigned kind);
+
 /* trained: parameters; element: bytes of a gradient. Time: linear in the layers. */
 void p4d_transformers__zero_start(p4d_zero *zero, const p4d_layout *layout, uint64_t trained,
 				  unsigned element);

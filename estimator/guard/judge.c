@@ -166,6 +166,24 @@ static int check_host_memory(const p4d_job *job, const p4d_verdict *v, p4d_error
 	return -1;
 }
 
+/* Whether tensors are pinned is a setting that p4d does not read. */
+static void say_pinned(const p4d_job *job, p4d_verdict *v)
+{
+	const uint64_t need = v->estimate.host_bytes, have = v->geometry.host_bytes;
+	const uint64_t rounding = v->estimate.host.rounding;
+
+	if (need == P4D_NOT_MODELLED || !have || !rounding || need > have || need + rounding <= have)
+		return;
+	const char *whose = whose_memory(job, &v->geometry);
+	v->action = P4D_WARN;
+	p4d_verdict__say(
+	    v, P4D_E_UNVALIDATED,
+	    "unvalidated (pinned host memory): PyTorch takes a power of two for each pinned tensor; with "
+	    "them %" PRIu64 " ranks of a node need %.1f GiB, %s%s %.1f GiB",
+	    v->layout.gpus_per_node, p4d_to_gib(need + rounding), whose ? whose : memory_option(job),
+	    whose ? "" : " grants", p4d_to_gib(have));
+}
+
 /* So many bytes, for each of so many on a node, as a multiple of a unit; 0: the node has not as many. */
 static uint64_t in_units(uint64_t need, uint64_t parts, unsigned shift, uint64_t has)
 {
@@ -197,6 +215,9 @@ void p4d_guard__fix_memory(const p4d_site *site, const p4d_job *job, p4d_cluster
 	whole.mem_is_all = true;
 	if (p4d_job_geometry(site, &whole, source, context, &node, NULL) < 0)
 		node.host_bytes = 0;
+	/* pinned, if a node has as much */
+	if (in_units(need + v->estimate.host.rounding, parts, 20, node.host_bytes))
+		need += v->estimate.host.rounding;
 	const uint64_t gib = in_units(need, parts, 30, node.host_bytes);
 	const uint64_t mib = gib ? 0 : in_units(need, parts, 20, node.host_bytes);
 	if (gib || mib)
@@ -468,6 +489,7 @@ int p4d_guard__judge(const p4d_site *site, const p4d_job *job, const p4d_request
 	if ((check_host_memory(job, v, err) < 0 && !only_said(v, what, err)) ||
 	    check_idle_gpus(job, v, err) < 0)
 		return -1;
+	say_pinned(job, v);
 	if (check_tasks(job, v, &script, err) < 0 || check_script(job, request, v, &script, err) < 0)
 		return -1;
 	say_precision(request, v);

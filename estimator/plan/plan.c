@@ -192,6 +192,7 @@ static int tabulate(const p4d_layout *layout, const p4d_gpu *gpu, uint32_t stage
 	plan->count = 0;
 	memset(plan->idle, 0, sizeof(plan->idle));
 	plan->host_bytes = 0;
+	plan->host = (p4d_host_beside){0};
 	plan->slots = p4d_schedule_slots(&rows.schedule, stage);
 	rows.slots = plan->slots.activation;
 	if (layout->uneven_chunks) {

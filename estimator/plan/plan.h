@@ -90,6 +90,7 @@ typedef struct p4d_plan {
 	uint64_t idle[P4D_LIVE_POINTS];
 	uint64_t idle_bytes; /* at the peak; beside the arena */
 	uint64_t host_bytes; /* of this rank, on the host instead (--offload); of p4d-train its arena there */
+	p4d_host_beside host;
 	p4d_phase phase;     /* of the peak */
 	p4d_live_point peak; /* when most bytes are live */
 } p4d_plan;

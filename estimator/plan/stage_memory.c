@@ -104,6 +104,7 @@ static int planned_stage(const p4d_layout *layout, const p4d_gpu *gpu, uint32_t 
 	stage->phase = plan.phase;
 	stage->allocated_bytes = plan.arena_bytes;
 	stage->host_bytes = plan.host_bytes;
+	stage->host = plan.host;
 	outside o = beside(layout, number, plan.arena_bytes, plan.idle_bytes);
 	stage->part[P4D_PART_FRAGMENTATION] = o.fragmentation;
 	stage->part[P4D_PART_CONTEXT] = o.context;
@@ -191,6 +192,16 @@ static uint64_t host_need(const p4d_layout *l, const p4d_capacity *capacity, uin
 		rank_bytes = offloaded ? process + offloaded : capacity->host_bytes_per_rank;
 	}
 	return rank_bytes ? narrow_host((p4d_wide)rank_bytes * l->gpus_per_node) : P4D_NOT_MODELLED;
+}
+
+static p4d_host_beside of_node(const p4d_layout *l, const p4d_host_beside *rank)
+{
+	const p4d_wide ranks = l->gpus_per_node;
+
+	return (p4d_host_beside){.pinned = narrow_host(ranks * rank->pinned),
+				 .rounding = narrow_host(ranks * rank->rounding),
+				 .loading = narrow_host(ranks * rank->loading),
+				 .saving = rank->saving};
 }
 
 uint64_t p4d_memory_capacity_bytes(const p4d_layout *layout, int method, const p4d_capacity *capacity)
@@ -433,6 +444,7 @@ int p4d_memory_estimate(const p4d_layout *layout, int method, const p4d_capacity
 	if (e.capacity_bytes)
 		e.fraction = (double)e.peak.device_bytes / (double)e.capacity_bytes;
 	e.host_bytes = host_need(layout, capacity, host_rank, offloaded);
+	e.host = of_node(layout, &e.peak.host);
 	if (!(layout->offload & P4D_OFFLOAD_ACTIVATIONS))
 		e.offloaded_bytes = narrow_host((p4d_wide)offloaded * layout->gpus_per_node);
 	*out = e;

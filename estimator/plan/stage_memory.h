@@ -48,6 +48,14 @@ typedef enum p4d_memory_class {
 typedef enum p4d_phase { P4D_PHASE_LIST(PHASE) P4D_PHASES } p4d_phase;
 #undef PHASE
 
+/* Of a rank's host, beside its host_bytes; 0: nothing, or it is not known. */
+typedef struct p4d_host_beside {
+	uint64_t pinned;   /* what PyTorch takes for tensors that are pinned if the program asks for it */
+	uint64_t rounding; /* what of that is more than the tensors have: each takes a power of two */
+	uint64_t loading;  /* weights that each rank reads by itself */
+	uint64_t saving;   /* of the rank that saves, most at once */
+} p4d_host_beside;
+
 /* Memory of one rank of one pipeline stage. The allocator holds the classes before FRAGMENTATION. */
 typedef struct p4d_stage {
 	uint64_t part[P4D_PART_COUNT];    /* at the peak phase */
@@ -56,6 +64,7 @@ typedef struct p4d_stage {
 	uint64_t allocated_bytes;
 	uint64_t device_bytes; /* allocated + fragmentation + context + communicators */
 	uint64_t host_bytes;   /* of one rank, what is kept on the host instead of the GPU */
+	p4d_host_beside host;
 } p4d_stage;
 
 typedef struct p4d_estimate {
@@ -70,6 +79,8 @@ typedef struct p4d_estimate {
 	/* of that what is offloaded and stays on the host: a sum of tensors, without any allowance; 0 where
 	 * activations, which come and go, are offloaded, too */
 	uint64_t offloaded_bytes;
+	/* of a node, beside host_bytes, which verdicts are about. saving: of the node whose rank saves */
+	p4d_host_beside host;
 } p4d_estimate;
 
 /* Stages that a method distinguishes: pp, or 1 for `paper`, which describes the first stage only. */

@@ -195,7 +195,8 @@ static void estimate_has_the_documented_schema(void **state)
 		    "te_wgrad grad_dtype optimizer_dtype master_dtype tp_comm_overlap overlap_p2p "
 		    "overlap_dp allocator "
 		    "account_for_embedding account_for_loss pipeline_split");
-	assert_keys(at(object, "host"), "needed_bytes granted_bytes");
+	assert_keys(at(object, "host"),
+		    "needed_bytes granted_bytes rounding_bytes loading_bytes saving_bytes");
 	assert_text(object, "model", "llama2-13b");
 	assert_text(object, "framework", "megatron");
 	assert_text(object, "method", "closed");

@@ -55,7 +55,13 @@ fsdp="--framework fsdp --model-code transformers --recompute full"
 	about "$(part optimizer $fsdp --param-dtype bf16)" 3829
 	about "$(part params $fsdp --offload params)" 0
 	about "$(part optimizer $fsdp --offload optimizer,params)" 0
+	# parameters in fp32, of 8 ranks; rank 0 gathers both moments
+	about "$(part loading $fsdp)" 245069
+	about "$(part saving $fsdp)" 61267
 }
+# a master copy and gradients in fp32, 4 GiB of 3.74 each, gradients in bf16, 2 of 1.87; two tensors of 8 ranks
+about "$(part rounding --framework deepspeed --zero-stage 2 --offload optimizer --micro-batch 1 --global-batch 8)" 5505
+about "$(part rounding --framework deepspeed --zero-stage 2 --offload none)" 0
 
 # AdamW that is not fused: as much again as one moment, of what a rank has, while it updates
 foreach()
@@ -106,14 +112,16 @@ lora="--framework ddp --finetune lora --micro-batch 1"
 # gradient as large as the table; ZeRO-3: gradients in two types, and the parameters)
 # shellcheck disable=SC2086
 {
-	about "$(part needed --framework deepspeed --zero-stage 2 --offload optimizer)" $((16384 + 9 * 15317 + 8 * 1002))
+	about "$(part needed --framework deepspeed --zero-stage 2 --offload optimizer --micro-batch 1 --global-batch 8)" $((16384 + 9 * 15317 + 8 * 1002))
+	# and gradients of earlier micro-batches
+	about "$(part needed --framework deepspeed --zero-stage 2 --offload optimizer)" $((16384 + 10 * 15317 + 8 * 1002))
 	about "$(part needed --framework deepspeed --zero-stage 3 --offload optimizer,params)" $((16384 + 10 * 15317))
 	about "$(part needed $fsdp --offload params)" $((16384 + 8 * 15317))
 	[ "$(part needed $lora --offload activations)" -gt 150000 ] || fail "activations are not on the host"
 	about "$(part needed --framework deepspeed)" 0
 }
 exits 33 p4d estimate --gpu h200 --gpus-per-node 8 --model llama3.1-8b --framework deepspeed --zero-stage 2 --offload optimizer --mem 100G
-says "[P4D033]" "fix: --mem=159G"
+says "[P4D033]" "fix: --mem=174G"
 
 # what has no effect is refused, with an option that is accepted
 refuses()

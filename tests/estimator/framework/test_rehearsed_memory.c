@@ -31,8 +31,10 @@ static bool differs(const csv_row *r, const char *name)
 		return transformers;
 	if (!strcmp(name, "fsdp-version")) /* torchtitan has no other */
 		return !transformers;
-	if (!strcmp(name, "zero-stage") || !strcmp(name, "offload"))
+	if (!strcmp(name, "zero-stage"))
 		return !row_has(r, "framework", "deepspeed");
+	if (!strcmp(name, "offload"))
+		return !row_has(r, "framework", "deepspeed") && !row_has(r, "framework", "fsdp");
 	if (!strcmp(name, "adapter-dtype"))
 		return row_has(r, "finetune", "full") || fsdp;
 	return !strcmp(name, "autocast") && !row_has(r, "framework", "ddp");
@@ -293,9 +295,72 @@ static void evaluations(void **state)
 		assert_true(g->sum / g->rows <= 0.01 && fabs(g->worst) <= 0.03);
 }
 
+/* ---- the host ---- */
+
+enum { PINNED, SAVED, LOADED, HOSTS };
+
+/* What a rehearsal of the Trainer takes on the host without a model: Python, PyTorch and transformers. */
+static const uint64_t PROCESS = 600 << 20;
+
+static double of_host(int which, const csv_row *r, const p4d_host_beside *host)
+{
+	const uint64_t measured = row_number(r, which == PINNED  ? "pinned"
+						: which == SAVED ? "copied"
+								 : "load-resident");
+
+	if (which == PINNED)
+		return host->pinned ? (double)host->pinned / (double)measured - 1 : NAN;
+	if (which == SAVED)
+		return measured && host->saving ? (double)host->saving / (double)measured - 1 : NAN;
+	/* the file, which is mapped, has half as much */
+	return host->loading && row_has(r, "load", "file")
+		   ? (double)(host->loading + host->loading / 2 + PROCESS) / (double)measured - 1
+		   : NAN;
+}
+
+/* Pinned memory, copies of what is saved, and what ranks hold while they read weights. */
+static void hosts(void **state)
+{
+	static const char *const names[] = {"pinned", "saved", "loaded"};
+	static deviation_group of[HOSTS][GROUPS];
+	char name[NAME];
+	csv_row r;
+	int rows = 0;
+
+	(void)state;
+	rows_open(&r, "rehearsed_phases.csv", getenv("P4D_TEST_PHASES"));
+	while (rows_next(&r)) {
+		p4d_layout l;
+		p4d_plan plan;
+		if (!row_has(&r, "program", "transformers"))
+			continue;
+		rows++;
+		layout_of(&r, &l);
+		plan_of(&r, &l, 0, &plan);
+		name_of(&r, name);
+		for (int i = 0; i < HOSTS; i++) {
+			const double share = of_host(i, &r, &plan.host);
+			if (isnan(share))
+				continue;
+			deviation_group_count(of[i], GROUPS, name, r.line, share);
+			if (getenv("P4D_TEST_VERBOSE"))
+				printf("%5u %s %+7.2f %% %s\n", r.line, names[i], 100 * share, name);
+		}
+	}
+	for (int i = 0; i < HOSTS; i++)
+		print(names[i], of[i]);
+	if (getenv("P4D_TEST_PHASES"))
+		return;
+	assert_true(rows >= 9);
+	for (int i = 0; i < HOSTS; i++)
+		for (const deviation_group *g = of[i]; g->rows; g++)
+			assert_true(fabs(g->worst) <= (i == LOADED ? 0.05 : 0.04));
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(rehearsals), cmocka_unit_test(evaluations)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(rehearsals), cmocka_unit_test(evaluations),
+					   cmocka_unit_test(hosts)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -169,6 +169,7 @@ def recipe(folder):
                     "reshard_after_forward": given.get("reshard-after-forward", "on") == "on"}
         if given.get("offload") == "params":
             settings["cpu_offload"] = True
+            os.environ.update(ACCELERATE_USE_FSDP="true", FSDP_OFFLOAD_PARAMS="true")  # as accelerate launch does: a gloo group
         if settings["version"] == 1:
             # accelerate 1.15 takes FULL_SHARD where this variable is not set, whatever reshard_after_forward says
             strategy = "FULL_SHARD" if settings["reshard_after_forward"] else "SHARD_GRAD_OP"

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a rank holds on the host beside what is offloaded: pinned tensors, as PyTorch rounds them, weights
+ * while they are loaded, and the state dict that rank 0 gathers. */
+#include "framework/transformers.h"
+
+typedef struct pinning {
+	uint64_t plain, rounded; /* bytes of all tensors, and what PyTorch takes for them */
+} pinning;
+
+/* PyTorch's allocator of pinned memory takes a power of two for each tensor (CachingHostAllocator). */
+static uint64_t rounded_up(uint64_t bytes)
+{
+	uint64_t room = 1;
+
+	while (room < bytes && room < (uint64_t)1 << 62)
+		room *= 2;
+	return bytes ? room : 0;
+}
+
+static uint64_t cut(uint64_t elements, uint64_t ranks)
+{
+	return (uint64_t)p4d_div_up(elements, ranks);
+}
+
+static void pin(pinning *p, uint64_t bytes, uint64_t copies)
+{
+	p->plain += copies * bytes;
+	p->rounded += copies * rounded_up(bytes);
+}
+
+/* Each parameter's part, by itself; norms and biases, which are small, count as one. */
+static void pin_each(pinning *p, const p4d_layout *l, uint64_t shards, unsigned element, uint64_t copies)
+{
+	const p4d_transformers_kinds kinds = p4d_transformers__kinds(l);
+	const uint64_t table = l->vocab * l->hidden, places = l->positions * l->hidden;
+
+	for (unsigned kind = 0; kind < P4D_TRANSFORMERS_KINDS; kind++) {
+		if (!kinds.layers[kind])
+			continue;
+		const p4d_zero_list list = p4d_transformers__parameters_of(l, kind);
+		for (unsigned i = 0; i < list.count; i++)
+			pin(p, cut(list.elements[i], shards) * element, copies * kinds.layers[kind]);
+	}
+	pin(p, cut(table, shards) * element, copies * (l->tied ? 1 : 2));
+	pin(p, cut(places, shards) * element, copies);
+}
+
+/* stage3.py: gradients in fp32, a tensor for each group; all in the parameters' type; offloaded parameters in
+ * one tensor. What partitions had before that stays with the allocator: of a tied table twice. */
+static pinning pinned_by_stage_3(const p4d_layout *l, uint64_t trained, uint64_t held, unsigned element)
+{
+	const uint64_t GROUP = 1000000000; /* sub_group_size */
+	const uint64_t share = cut(trained, l->dp);
+	pinning p = {0, 0};
+
+	if (l->offload & P4D_OFFLOAD_OPTIMIZER) {
+		pin(&p, 4 * GROUP, share / GROUP);
+		pin(&p, 4 * (share % GROUP), 1);
+		pin(&p, element * share, 1);
+	}
+	if (l->offload & P4D_OFFLOAD_PARAMS) {
+		pinning parts = {0, 0};
+		pin_each(&parts, l, l->dp, element, 1);
+		if (l->tied)
+			pin(&parts, cut(l->vocab * l->hidden, l->dp) * element, 1);
+		pin(&p, cut(held, l->dp), 1);
+		p.rounded += parts.rounded;
+	}
+	return p;
+}
+
+/* stage_1_and_2.py: master copy and gradients in fp32, what was updated, and a gradient on its way. Gradients
+ * of earlier micro-batches are in tensors of their own; which of them a rank has is not looked at. */
+static pinning pinned_by_stage_2(const p4d_layout *l, uint64_t trained, uint64_t on_its_way, unsigned element)
+{
+	const uint64_t share = cut(trained, l->dp);
+	pinning p = {0, 0};
+
+	if (l->offload & P4D_OFFLOAD_OPTIMIZER) {
+		pin(&p, 4 * share, 2);
+		pin(&p, element * share, 1);
+		pin(&p, element * on_its_way, 1);
+	}
+	if (l->offload & P4D_OFFLOAD_OPTIMIZER && l->zero_stage == 2 && l->micro_batches > 1) {
+		pinning all = {0, 0};
+		pin_each(&all, l, 1, element, 1);
+		const double more = all.plain ? (double)all.rounded / (double)all.plain : 1;
+		p.plain += element * share;
+		p.rounded += (uint64_t)(more * (double)(element * share));
+	}
+	return p;
+}
+
+static pinning pinned(const p4d_layout *l, const p4d_transformers_host *h)
+{
+	if (p4d_framework_shares(l, P4D_SHARES_BY_STAGE))
+		return l->zero_stage > 2 ? pinned_by_stage_3(l, h->trained, h->parameter_bytes, h->element)
+					 : pinned_by_stage_2(l, h->trained, h->largest, h->element);
+	pinning p = {0, 0};
+	if (p4d_framework_shares(l, P4D_SHARES_UNITS) && l->offload & P4D_OFFLOAD_PARAMS &&
+	    l->finetune == P4D_TUNE_FULL && !l->fsdp.flat) /* parameters and their gradients */
+		pin_each(&p, l, h->shards, h->element, 2);
+	return p;
+}
+
+/* The Trainer saves: a state dict of FSDP is gathered, that of the optimizer after the model's; safetensors
+ * writes a copy of the model. ZeRO-3 saves shards, tensor by tensor. */
+static uint64_t saving(const p4d_layout *l, const p4d_transformers_host *h)
+{
+	const p4d_optimizer *o = p4d_optimizer_of(l);
+	const uint64_t moments = o->bits || o->factored || o->paged ? 0 : (o->states - 1) * h->trained * 4;
+
+	if (l->finetune != P4D_TUNE_FULL)
+		return 0;
+	if (p4d_framework_shares(l, P4D_SHARES_UNITS))
+		return P4D_MOST(moments, 4 * h->trained);
+	if (p4d_framework_shares(l, P4D_SHARES_BY_STAGE) && l->zero_stage > 2)
+		return 4 * cut(h->trained, l->dp);
+	return h->parameter_bytes;
+}
+
+/* Weights are in 16 bits in their file, which is mapped: a rank that casts them to fp32 has a copy. ZeRO-3
+ * has parts of them alone. */
+static uint64_t loading(const p4d_layout *l, const p4d_transformers_host *h)
+{
+	if (h->stored < 4 || l->quant != P4D_QUANT_NONE || p4d_framework_shares(l, P4D_SHARES_BY_STAGE))
+		return 0;
+	return h->parameters * 4;
+}
+
+p4d_host_beside p4d_transformers__host(const p4d_layout *l, const p4d_transformers_host *h)
+{
+	const pinning p = pinned(l, h);
+
+	return (p4d_host_beside){.pinned = p.rounded,
+				 .rounding = p.rounded - p.plain,
+				 .loading = loading(l, h),
+				 .saving = saving(l, h)};
+}
