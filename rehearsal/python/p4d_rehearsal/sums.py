@@ -2,8 +2,10 @@
 """Sums of gradients.
 
 Where a tensor is used more than once, autograd adds the gradients of its uses. It adds in place if nobody else holds the first of
-them. While a dispatch mode is on, PyTorch adds out of place, and a rehearsal would hold one gradient more than a GPU does."""
+them. The gradient of a selection, such as gather or index_select, is zeros that autograd adds the selected gradients to, in place.
+While a dispatch mode is on, PyTorch does both out of place, and a rehearsal would hold one gradient more than a GPU does."""
 import sys
+import threading
 
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
@@ -12,6 +14,7 @@ aten = torch.ops.aten
 WRAPPERS = ("_compile.py", "eval_frame.py")  # of dispatch modes, in some releases
 # Of a gradient that nobody else holds: the engine's list, and what hands it on to the mode.
 HOLDERS = 4
+_local = threading.local()
 count_of_storage = getattr(torch._C, "_storage_Use_Count", None)
 
 
@@ -42,6 +45,27 @@ def _are_in_place(function, arguments):
             and _holders(old) == ALONE and _engine_calls() and aten.is_non_overlapping_and_dense(old))
 
 
+# Operators that autograd writes the gradient of a selection with, and what it calls without a dispatch mode.
+SCATTERS = {aten.index_add.default: aten.index_add_.default, aten.scatter_add.default: aten.scatter_add_.default,
+            aten.index_put.default: aten.index_put_.default, aten.masked_scatter.default: aten.masked_scatter_.default,
+            aten.scatter.src: aten.scatter_.src}
+ZEROS = {aten.new_zeros.default, aten.zeros_like.default, aten.zeros.default}
+
+
+def note(function, result):
+    """An operator ran. Zeros that a formula of autograd makes are written by the operator that it calls next."""
+    is_one = function in ZEROS and torch._C._current_graph_task_id() >= 0 and _engine_calls()
+    _local.zeros = StorageWeakRef(result.untyped_storage()) if is_one else None
+
+
+def _are_zeros(tensor):
+    """Whether a formula of autograd made it, with the operator before."""
+    zeros = getattr(_local, "zeros", None)
+    return zeros is not None and zeros.cdata == tensor.untyped_storage()._cdata
+
+
 def in_place(function, arguments):
     """The operator that a GPU would run."""
+    if function in SCATTERS and _are_zeros(arguments[0]) and _engine_calls():
+        return SCATTERS[function]
     return aten.add_.Tensor if _are_in_place(function, arguments) else function

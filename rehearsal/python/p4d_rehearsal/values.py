@@ -236,6 +236,7 @@ class Values(TorchDispatchMode):
             result = self.run(function, arguments, named)
         finally:
             self.place_missing()
+        sums.note(function, result)
         if self.account:
             self.account.after(function, arguments, result)
         return result
@@ -322,9 +323,8 @@ class Values(TorchDispatchMode):
     @staticmethod
     def is_written_whole(operator, arguments):
         """Whether known values take the place of all that a large tensor of whole numbers holds."""
-        if operator is not aten.copy_ or not arguments[0].is_cuda:
-            return False
-        return _is_large_whole(arguments[0]) and _can_be_known(arguments[0]) and _is_known(arguments[1])
+        return (operator is aten.copy_ and arguments[0].is_cuda and _is_large_whole(arguments[0])
+                and _can_be_known(arguments[0]) and _is_known(arguments[1]))
 
     @staticmethod
     def run_higher(function, arguments, named):

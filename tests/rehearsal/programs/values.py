@@ -71,6 +71,15 @@ for step in range(2):
         torch.cuda.reset_peak_memory_stats()
         torch.autograd.backward(uses, [up, up])
         assert torch.cuda.max_memory_allocated() - before_it == (4 if is_held else 2) << 22
+    # the gradient of a selection is written into its zeros
+    chosen = torch.arange(2, device="cuda")
+    for select in (lambda x: x[chosen], lambda x: x.index_select(0, chosen), lambda x: x.gather(0, chosen.view(2, 1))):
+        start = torch.ones(1024, 1024, device="cuda", requires_grad=True)
+        selected = select(start)
+        before_it = torch.cuda.memory_allocated()
+        torch.cuda.reset_peak_memory_stats()
+        selected.backward(torch.ones_like(selected))
+        assert torch.cuda.max_memory_allocated() - before_it < 5 << 20
     # each element as often as a number says
     assert out.repeat_interleave(2, dim=-1).shape == (4, 2048) and reads == before, reads
     scale = torch.empty(1, device="cuda")
