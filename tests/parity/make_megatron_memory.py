@@ -404,6 +404,17 @@ def configuration(text, experts, hybrids):
     return c
 
 
+# Columns that not every row of a file was drawn with: 0 there means that the configuration does not have them.
+LATER = ["recompute-modules", "shared-overlap"] + megatron_experts.DISPATCH
+
+
+def asked_of(row):
+    """The configuration of a stored row."""
+    names = (OPTIONS + megatron_experts.OPTIONS + megatron_hybrids.OPTIONS + LATER + megatron_options.OPTIONS
+             + megatron_options.UNFUSED + te_quantizers.OPTIONS)
+    return {k: value_of(str(row[k])) for k in names if k in row and not (k in LATER and str(row[k]) == "0")}
+
+
 def compare(path, stride):
     """How many rows of a file this code does not reproduce."""
     wrong = 0
@@ -411,9 +422,7 @@ def compare(path, stride):
         for number, row in enumerate(csv.DictReader(file)):
             if number % stride:
                 continue
-            options = OPTIONS + [k for k in megatron_experts.OPTIONS + megatron_hybrids.OPTIONS + ["recompute-modules", "shared-overlap"]
-                                 + megatron_options.OPTIONS + megatron_options.UNFUSED + megatron_experts.DISPATCH + te_quantizers.OPTIONS if k in row]
-            measured = forked({k: value_of(row[k]) for k in options}, int(row["stage"]))
+            measured = forked(asked_of(row), int(row["stage"]))
             if not measured or any(str(measured[k]) != row[k] for k in RESULTS):
                 print(f"line {number + 2}: {measured}")
                 wrong += 1

@@ -9,6 +9,7 @@ are PyTorch's, as is the allocator.
 
     tests/rehearsal/parity.py               # a few rows of each file, as in ./check rehearsal
     tests/rehearsal/parity.py --count 20    # the sample of ACCURACY.md
+    tests/rehearsal/parity.py --file megatron_experts --line 1024 --show 40    # what is live at its peak, in the log
 
 The sample is drawn with a fixed seed, from rows that a GPU of 141 GiB holds and whose rank runs PASSES layers or fewer.
 Prints one line per row: `stored` is the row's peak, `rehearsed` the most that the allocator had given out, in its blocks;
@@ -21,6 +22,7 @@ import importlib
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -52,10 +54,11 @@ SECONDS = 600  # for a rank
 SAYS = "P4D_PARITY "  # begins a line with what was measured
 MODULES = {"torch": "make_torch_memory", "megatron": "make_megatron_memory", "transformers": "make_transformers_memory"}
 # Imported once for all rows; not PEFT, bitsandbytes and DeepSpeed, which ask the GPU.
-IMPORTED = {"torch": ["torchtitan.models.llama3.config_registry", "torchtitan.models.qwen3.config_registry"], "megatron": [],
+IMPORTED = {"torch": ["torchtitan.models.llama3.config_registry", "torchtitan.models.qwen3.config_registry",
+                      "torchtitan.models.deepseek_v3.config_registry"], "megatron": [],
             "transformers": ["transformers.models.auto.modeling_auto", "accelerate.utils"]}
 FILES = {"torch_memory": "torch", "transformers_memory": "transformers", "transformers_experts": "transformers",
-         "megatron_memory": "megatron"}
+         "megatron_memory": "megatron", "torch_experts": "torch", "megatron_experts": "megatron"}
 
 
 def number(word):
@@ -170,11 +173,22 @@ def as_one_kernel(function, args, kwargs):
     return tree_map_only(torch.Tensor, made, function(*args, **kwargs))
 
 
-def one_kernel(function=None, **_):
-    """Takes the place of torch.compile, as in counted_gpu.py: inputs are kept for the backward pass."""
+inside = []  # the compiled helpers that run
+
+
+def one_kernel(helper=None, **_):
+    """Takes the place of torch.compile, as in counted_gpu.py: inputs are kept for the backward pass. A helper that another
+    one calls is part of that one's kernel."""
     import torch
-    if function is None:
+    if helper is None:
         return one_kernel
+
+    def function(*args, **kwargs):
+        inside.append(helper)
+        try:
+            return helper(*args, **kwargs)
+        finally:
+            inside.pop()
 
     class Compiled(torch.autograd.Function):
         @staticmethod
@@ -199,6 +213,8 @@ def one_kernel(function=None, **_):
             return tuple(next(found) if n else None for n in needed)
 
     def call(*args, **kwargs):
+        if inside:
+            return helper(*args, **kwargs)
         tensors = [a for a in args if isinstance(a, torch.Tensor)]
         if torch.is_grad_enabled() and any(t.requires_grad for t in tensors) and not kwargs:
             return Compiled.apply(*args)
@@ -222,9 +238,25 @@ def import_megatron():
         importlib.import_module(module)
 
 
+def select_as_told(account):
+    """A mask selects as many elements as the row's dispatcher was told that it does."""
+    import torch
+    from p4d_rehearsal.values import Values
+    plain = Values.answer_unknown
+
+    def answer_unknown(self, operator, function, arguments, named, device):
+        if operator is torch.ops.aten.masked_select:
+            return True, torch.empty(int(account.selected), dtype=arguments[0].dtype, device=device)
+        return plain(self, operator, function, arguments, named, device)
+
+    Values.answer_unknown = answer_unknown
+
+
 def play_megatron(rows, account, c):
     rows.LEDGER = account
-    return rows.measure(c, c["stage"])
+    if "experts" in c:
+        select_as_told(account)
+    return rows.measure(rows.asked_of(c), c["stage"])
 
 
 def replicated(c, _, model, run):
@@ -285,11 +317,41 @@ def play_transformers(rows, account, c):
     return rows.measure(c)
 
 
+def show_peak(events, most):
+    """Prints what was live at the last peak: bytes, how many blocks, and the innermost lines of Python."""
+    live, total, peak, at_peak = {}, 0, 0, {}
+    for event in events:
+        if event["action"] == "alloc":
+            live[event["addr"]] = event
+            total += event["size"]
+        elif event["action"] == "free_completed":
+            total -= live.pop(event["addr"], event)["size"]
+        if total >= peak:
+            peak, at_peak = total, dict(live)
+    sums = {}
+    for event in at_peak.values():
+        frames = [f for f in event.get("frames", ()) if f["filename"].endswith(".py") and not re.search(
+            r"p4d_rehearsal|torch/(_|nn/modules|utils)|parity\.py", f["filename"])]
+        site = " < ".join("%s:%d" % (Path(f["filename"]).name, f["line"]) for f in frames[:6])
+        entry = sums.setdefault((event["size"], site), [0])
+        entry[0] += 1
+    for (size, site), (count,) in sorted(sums.items(), key=lambda one: -one[0][0] * one[1][0])[:most]:
+        print("%15d %4d %s" % (size, count, site))
+
+
 def play(name, row, out):
     """Runs a row and writes what was the most of it."""
     import torch
     rows = sys.modules[MODULES[FILES[name]]]
+    most = int(os.environ.get("PARITY_SHOW", 0))
+    if most:  # p4d would take the history over
+        from p4d_rehearsal import phases
+        torch.cuda.init()
+        phases.current.account.drain = lambda: None
+        torch.cuda.memory._record_memory_history(max_entries=1 << 20, stacks="python")
     globals()["play_" + FILES[name]](rows, Account(), row)
+    if most:
+        show_peak(torch.cuda.memory._snapshot()["device_traces"][torch.cuda.current_device()], most)
     stats = torch.cuda.memory_stats()
     Path(out).write_text(json.dumps({key: stats[key + "_bytes.all.peak"] for key in ("allocated", "requested", "reserved")}))
 
@@ -374,6 +436,8 @@ def rehearse(given, name, lines):
     with tempfile.TemporaryDirectory(prefix="p4d-parity.") as folder:
         environment = dict(os.environ, TMPDIR=folder, HF_HUB_OFFLINE="1", **LIKE_ROWS, PYTHONDONTWRITEBYTECODE="1",
                            PATH="%s:%s" % (Path(given.python).parent, os.environ.get("PATH", "")))
+        if given.show:
+            environment["PARITY_SHOW"] = str(given.show)
         if given.attention == "cudnn":
             del environment["TORCH_CUDNN_SDPA_DEPRIORITIZED"]
         with subprocess.Popen(
@@ -436,6 +500,7 @@ def main():
     words.add_argument("--count", type=int, default=3, help="rows per file (default 3)")
     words.add_argument("--file", action="append", choices=sorted(FILES), help="of these files only")
     words.add_argument("--line", type=int, action="append", help="these lines of the file, not a sample")
+    words.add_argument("--show", type=int, default=0, help="write so many lines to the log of what was live at the peak")
     words.add_argument("--attention", choices=("rows", "cudnn"), default="rows", help="kernels (default: those of the rows)")
     words.add_argument("--play", nargs="+", metavar=("FILE", "FOLDER"), help=argparse.SUPPRESS)
     given = words.parse_args()
