@@ -315,7 +315,8 @@ check_LTLIBRARIES += libp4dsupport.la
 libp4dsupport_la_SOURCES = \
 	tests/support/support.h tests/support/deviations.h tests/support/rows.h tests/support/numbers.h tests/support/shapes.h tests/support/conf_file.h tests/support/durations.h tests/support/guarded_site.h \
 	tests/support/built_layout.h tests/support/site_text.h tests/support/estimates.h tests/support/job_sites.h tests/support/model_files.h tests/support/models.h tests/support/sbatch_words.h \
-	tests/support/cost_steps.h tests/support/comm_failures.h tests/support/plan_layouts.h tests/support/cost_gpus.h tests/support/systems.h tests/support/search_space.h tests/support/token_files.h tests/support/checkpoint_ranks.h \
+	tests/support/cost_steps.h tests/support/comm_failures.h tests/support/plan_layouts.h tests/support/cost_gpus.h tests/support/systems.h tests/support/search_space.h tests/support/token_files.h tests/support/checkpoint_ranks.h tests/support/whole_checkpoint.h \
+	tests/support/schedule_check.h tests/support/schedule_check.c tests/support/schedule_execute.c \
 	tests/support/forked.h tests/support/forked.c
 if HAVE_OPENBLAS
 check_LTLIBRARIES += libp4dtrainsupport.la

@@ -330,6 +330,17 @@ static void slice_of(const p4d_layout *l, uint32_t number, p4d_layout *one)
 	one->slice_len = l->slice_tokens[number];
 }
 
+/* memory may be NULL. */
+static void terms_of(const p4d_layout *l, const p4d_gpu *gpu, p4d_cost_cache *memory, p4d_cost_terms *t)
+{
+	t->rates = p4d_cost__recall_rates(l, gpu, memory);
+	set_parts(l, memory, t);
+	p4d_cost__add_gathers(l, t);
+	p4d_cost__add_swaps(l, gpu, t);
+	set_links(l, t);
+	recall_once(l, memory, t);
+}
+
 void p4d_cost__whole_terms(const p4d_layout *l, const p4d_gpu *gpu, p4d_cost_cache *memory,
 			   p4d_cost_terms *whole, p4d_cost_terms *first)
 {
@@ -337,13 +348,13 @@ void p4d_cost__whole_terms(const p4d_layout *l, const p4d_gpu *gpu, p4d_cost_cac
 	p4d_layout one;
 
 	if (l->slices == 1) {
-		p4d_cost__terms_of(l, gpu, memory, first);
+		terms_of(l, gpu, memory, first);
 		*whole = *first;
 		return;
 	}
 	for (uint32_t i = 0; i < l->slices; i++) {
 		slice_of(l, i, &one);
-		p4d_cost__terms_of(&one, gpu, memory, i ? &t : first);
+		terms_of(&one, gpu, memory, i ? &t : first);
 		if (i == 0) {
 			*whole = *first;
 			continue;
@@ -354,16 +365,6 @@ void p4d_cost__whole_terms(const p4d_layout *l, const p4d_gpu *gpu, p4d_cost_cac
 		whole->send += t.send;
 		whole->recv += t.recv;
 	}
-}
-
-void p4d_cost__terms_of(const p4d_layout *l, const p4d_gpu *gpu, p4d_cost_cache *memory, p4d_cost_terms *t)
-{
-	t->rates = p4d_cost__recall_rates(l, gpu, memory);
-	set_parts(l, memory, t);
-	p4d_cost__add_gathers(l, t);
-	p4d_cost__add_swaps(l, gpu, t);
-	set_links(l, t);
-	recall_once(l, memory, t);
 }
 
 /* ---- the interface ---- */
@@ -442,7 +443,7 @@ void p4d_cost_durations(const p4d_layout *l, const p4d_gpu *gpu, double *storage
 	p4d_layout one;
 
 	slice_of(l, 0, &one);
-	p4d_cost__terms_of(&one, gpu, NULL, &t);
+	terms_of(&one, gpu, NULL, &t);
 	for (uint32_t stage = 0; stage < l->pp; stage++) {
 		p4d_cost_step_ends ends = p4d_cost__step_ends_of(l, &t, stage);
 		gather[stage] = ends.gather;
@@ -453,7 +454,7 @@ void p4d_cost_durations(const p4d_layout *l, const p4d_gpu *gpu, double *storage
 		if (slice)
 			slice_of(l, slice, &one);
 		if (slice)
-			p4d_cost__terms_of(&one, gpu, NULL, &of_slice);
+			terms_of(&one, gpu, NULL, &of_slice);
 		else
 			of_slice = t;
 		send += of_slice.send / (double)l->slices;

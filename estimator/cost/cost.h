@@ -68,12 +68,10 @@ typedef struct p4d_cost_of_documents {
 p4d_cost_of_documents p4d_cost_documents(const p4d_layout *layout);
 
 /*
- * With token slices: the lengths with which a step is fastest, as many as slices. False without slices, where
- * the cost model does not cover the GPU, or where no cut is known but the layout's own. In a time that does
- * not depend on micro-batches or stages.
+ * With token slices whose lengths the request leaves open: sets the lengths with which a step is fastest, in
+ * the layout that was built of the request and in the request. Nothing changes where the cost model does not
+ * cover the GPU, or where no cut is known. The time does not depend on micro-batches or stages.
  */
-bool p4d_cost_slices(const p4d_layout *layout, const p4d_gpu *gpu, uint32_t *lengths);
-/* Where the request leaves them open: in the layout that was built of it, and in the request. */
 void p4d_cost_choose_slices(p4d_request *request, p4d_layout *layout, const p4d_gpu *gpu);
 
 /*

@@ -278,10 +278,6 @@ typedef struct p4d_cost_terms {
 	p4d_cost_once once;
 } p4d_cost_terms;
 
-/* memory may be NULL. */
-void p4d_cost__terms_of(const p4d_layout *layout, const p4d_gpu *gpu, p4d_cost_cache *memory,
-			p4d_cost_terms *out);
-
 /* cost_gathers.c */
 /* Whether each pass gathers the parameters it uses, or brings them from the host; PyTorch's pipelines keep
  * them gathered. */

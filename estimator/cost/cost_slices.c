@@ -158,7 +158,8 @@ static double step_of(const p4d_layout *l, const slice_cut *cut)
 	return (double)l->micro_batches * cut->sum + (double)(l->pp - 1) * cut->longest;
 }
 
-bool p4d_cost_slices(const p4d_layout *l, const p4d_gpu *gpu, uint32_t *lengths)
+/* The lengths with which a step is fastest, as many as slices; false: none are known. */
+static bool find_slices(const p4d_layout *l, const p4d_gpu *gpu, uint32_t *lengths)
 {
 	const uint32_t slices = (uint32_t)l->slices;
 	slice_cut best, cut;
@@ -184,7 +185,7 @@ void p4d_cost_choose_slices(p4d_request *request, p4d_layout *l, const p4d_gpu *
 {
 	uint32_t lengths[P4D_MAX_SLICES];
 
-	if (l->slices == 1 || p4d_is_set(request, P4D_SLICE_LENGTHS) || !p4d_cost_slices(l, gpu, lengths))
+	if (l->slices == 1 || p4d_is_set(request, P4D_SLICE_LENGTHS) || !find_slices(l, gpu, lengths))
 		return;
 	p4d_layout_set_slices(l, lengths);
 	p4d_layout_slices_text(lengths, l->slices, request->slice_lengths, sizeof(request->slice_lengths));

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "framework/torch.h"
 
-void (*const p4d_torch__write[P4D_MODEL_CODES])(p4d_rows *rows) = {
+/* Write all rows but libraries. */
+static void (*const write_rows[P4D_MODEL_CODES])(p4d_rows *rows) = {
     [P4D_MODEL_CODE_TORCHTITAN] = p4d_torchtitan__write,
     [P4D_MODEL_CODE_TRANSFORMERS] = p4d_transformers__write,
     [P4D_MODEL_CODE_LITGPT] = p4d_transformers__write,
@@ -29,5 +30,5 @@ static void add_libraries(p4d_rows *rows)
 void p4d_torch__rows(p4d_rows *rows)
 {
 	add_libraries(rows);
-	p4d_torch__write[rows->layout->torch.model_code](rows);
+	write_rows[rows->layout->torch.model_code](rows);
 }

@@ -19,8 +19,7 @@ typedef struct p4d_torch_types {
 
 p4d_torch_types p4d_torch__types(const p4d_layout *layout);
 
-/* Write all rows but libraries. By --model-code; in torch.c. */
-extern void (*const p4d_torch__write[P4D_MODEL_CODES])(p4d_rows *rows);
+/* All rows but libraries. */
 void p4d_torchtitan__write(p4d_rows *rows);
 void p4d_transformers__write(p4d_rows *rows);
 

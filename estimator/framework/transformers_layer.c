@@ -177,7 +177,7 @@ static p4d_tape_tensor normed(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t wi
 	return y;
 }
 
-p4d_tape_tensor p4d_transformers__attention(p4d_tape_writer *w, p4d_tape_tensor x)
+static p4d_tape_tensor attention_of(p4d_tape_writer *w, p4d_tape_tensor x)
 {
 	const p4d_layout *l = w->layout;
 	const uint64_t A = l->heads * l->head_dim, G = l->kv_heads * l->head_dim;
@@ -238,7 +238,7 @@ static void parallel_layer(p4d_tape_writer *w, p4d_tape_tensor x)
 {
 	const p4d_layout *l = w->layout;
 	const p4d_tape_tensor first = p4d_transformers__norm(w, x, l->hidden);
-	const p4d_tape_tensor attention = p4d_transformers__attention(w, first);
+	const p4d_tape_tensor attention = attention_of(w, first);
 	const p4d_tape_tensor second =
 	    l->architecture->norms > 1 ? p4d_transformers__norm(w, x, l->hidden) : first;
 	const p4d_tape_tensor mlp = p4d_transformers__mlp(w, second, l->ffn);
@@ -252,8 +252,7 @@ static void parallel_layer(p4d_tape_writer *w, p4d_tape_tensor x)
 static void encoder_layer(p4d_tape_writer *w, p4d_tape_tensor x)
 {
 	const uint64_t h = w->layout->hidden;
-	const p4d_tape_tensor y =
-	    p4d_transformers__norm(w, p4d_op_plus(w, p4d_transformers__attention(w, x), x), h);
+	const p4d_tape_tensor y = p4d_transformers__norm(w, p4d_op_plus(w, attention_of(w, x), x), h);
 	const p4d_tape_tensor z = p4d_transformers__dropped(w, p4d_transformers__mlp(w, y, w->layout->ffn));
 
 	p4d_transformers__norm(w, p4d_op_plus(w, z, y), h);
@@ -262,8 +261,7 @@ static void encoder_layer(p4d_tape_writer *w, p4d_tape_tensor x)
 
 static p4d_tape_tensor mixed(p4d_tape_writer *w, p4d_tape_tensor x, p4d_mixer mixer)
 {
-	return mixer == P4D_MIX_ATTENTION ? p4d_transformers__attention(w, x)
-					  : p4d_transformers__state(w, x, mixer);
+	return mixer == P4D_MIX_ATTENTION ? attention_of(w, x) : p4d_transformers__state(w, x, mixer);
 }
 
 static p4d_tape_tensor fed(p4d_tape_writer *w, p4d_tape_tensor x, p4d_feed feed)

@@ -197,7 +197,7 @@ static void take_buckets(p4d_reserved *r)
 	p4d_reserved__take(r, NULL, bucket + whole);
 }
 
-void p4d_reserved__load(p4d_reserved *r)
+static void load(p4d_reserved *r)
 {
 	if (r->full)
 		p4d_reserved__each_trained(r, load_parameter);
@@ -483,7 +483,7 @@ static uint64_t played(p4d_reserved *r, const p4d_layout *l, uint32_t layers)
 	if (r->engine->load)
 		r->engine->load(r);
 	else
-		p4d_reserved__load(r);
+		load(r);
 	run_step(r, true);
 	run_step(r, false);
 	return overflows(r)

@@ -28,7 +28,7 @@ struct p4d_reserved;
 /* What sharding adds to a step. Units: 0 is the embedding, then the layers, then what is behind them. NULL:
  * nothing. */
 typedef struct p4d_reserved_engine {
-	void (*load)(struct p4d_reserved *r); /* instead of p4d_reserved__load */
+	void (*load)(struct p4d_reserved *r); /* instead of load() of transformers_reserved.c */
 	void (*before_forward)(struct p4d_reserved *r, unsigned unit);
 	void (*after_forward)(struct p4d_reserved *r, unsigned unit);
 	void (*before_backward)(struct p4d_reserved *r, unsigned unit);
@@ -100,7 +100,6 @@ static inline bool p4d_reserved__is_last(const p4d_reserved *r)
 typedef void p4d_reserved_visit(p4d_reserved *r, uint64_t elements);
 void p4d_reserved__each_of_unit(p4d_reserved *r, unsigned unit, p4d_reserved_visit *visit);
 void p4d_reserved__each_trained(p4d_reserved *r, p4d_reserved_visit *visit);
-void p4d_reserved__load(p4d_reserved *r);
 void p4d_reserved__update(p4d_reserved *r, bool first);
 /* Bytes of a unit that is gathered. */
 p4d_wide p4d_reserved__unit_bytes(const p4d_reserved *r, unsigned unit);

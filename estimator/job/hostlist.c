@@ -244,7 +244,8 @@ static bool matches(const char *at, const char *end, const char *host)
 	return false;
 }
 
-bool p4d_hostlist__has(const char *list, const char *host)
+/* True when a host is in the list. */
+static bool has(const char *list, const char *host)
 {
 	for (const char *at = list, *end; *at; at = *end ? end + 1 : end) {
 		end = entry_end(at);
@@ -264,7 +265,7 @@ static bool look(const char *host, void *context)
 {
 	look_up *l = context;
 
-	l->found = p4d_hostlist__has(l->list, host) == l->wanted;
+	l->found = has(l->list, host) == l->wanted;
 	return !l->found;
 }
 
@@ -300,7 +301,7 @@ static bool count_outside(const char *host, void *context)
 	bool inside = false;
 
 	for (size_t i = 0; i < o->count && !inside; i++)
-		inside = p4d_hostlist__has(o->others[i], host);
+		inside = has(o->others[i], host);
 	o->hosts += !inside;
 	return true;
 }

@@ -20,9 +20,6 @@ uint32_t p4d_hostlist__count(const char *list);
  */
 char *p4d_hostlist__first(const char *list, uint32_t count);
 
-/* True when a host is in the list. */
-bool p4d_hostlist__has(const char *list, const char *host);
-
 /*
  * Comparisons take about as many nanoseconds off *budget as they last. A few thousand hosts need less than
  * this; with 0 left every answer is that it is too much to find out.

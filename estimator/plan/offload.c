@@ -31,14 +31,14 @@ unsigned p4d_offload_state_offset(const p4d_layout *l, unsigned state)
 	return bytes;
 }
 
-unsigned p4d_offload_state_bytes(const p4d_layout *l)
+static unsigned state_bytes(const p4d_layout *l)
 {
 	return p4d_offload_state_offset(l, p4d_optimizer_of(l)->states);
 }
 
 unsigned p4d_offload_staged_states(const p4d_layout *l)
 {
-	return l->offload & P4D_OFFLOAD_OPTIMIZER ? p4d_offload_state_bytes(l) : 0;
+	return l->offload & P4D_OFFLOAD_OPTIMIZER ? state_bytes(l) : 0;
 }
 
 static unsigned parameter_bytes(const p4d_layout *l)

@@ -61,8 +61,7 @@ static inline bool p4d_offload_is_swapped(uint32_t swapped, uint32_t layers, uin
 /* Elements of a subgroup, of a rank's shard of so many: a multiple of the arena's alignment in any type. */
 uint64_t p4d_offload_subgroup(uint64_t shard);
 
-/* Bytes of all states of an element; and of those before a state. */
-unsigned p4d_offload_state_bytes(const p4d_layout *layout);
+/* Bytes of the states of an element that come before a state. */
 unsigned p4d_offload_state_offset(const p4d_layout *layout, unsigned state);
 
 /*

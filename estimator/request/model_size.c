@@ -211,8 +211,3 @@ p4d_wide p4d_size_of_model(const p4d_layout *l)
 	return layers(l, l->experts) + p4d_size_of_begin(l) + p4d_size_of_end(l) +
 	       tables * p4d_size_of_table(l);
 }
-
-p4d_wide p4d_size_of_active(const p4d_layout *l)
-{
-	return p4d_size_of_model(l) - layers(l, l->experts) + layers(l, l->experts_per_token);
-}

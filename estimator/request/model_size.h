@@ -36,6 +36,5 @@ p4d_wide p4d_size_of_table(const p4d_layout *layout);
 p4d_wide p4d_size_of_begin(const p4d_layout *layout);
 p4d_wide p4d_size_of_end(const p4d_layout *layout);
 
-/* All of it, on one rank that has every layer, and what of it a token passes, tables included. */
+/* All of it, on one rank that has every layer, tables included. */
 p4d_wide p4d_size_of_model(const p4d_layout *layout);
-p4d_wide p4d_size_of_active(const p4d_layout *layout);

@@ -10,7 +10,7 @@
 #include "base/text.h"
 #include "request/heeds.h"
 
-const char p4d_request_architectures[] =
+static const char architectures[] =
 #define ARCHITECTURE(id, name, ...) "|" name
 #include "request/architectures.def"
 #undef ARCHITECTURE
@@ -63,7 +63,7 @@ static const p4d_option_info table[P4D_OPTIONS] = {
 		      .number = otherwise, \
 		      .choices = sizeof(list) > 1          ? NULL \
 				 : P4D_##id == P4D_PROGRAM ? programs \
-							   : p4d_request_architectures},
+							   : architectures},
 #define TEXT(id, name, argument, member, where, by, help) \
 	[P4D_##id] = {name, \
 		      argument, \

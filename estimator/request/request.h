@@ -118,7 +118,6 @@ enum {
 #undef ARCHITECTURE
 	P4D_ARCHITECTURES
 };
-extern const char p4d_request_architectures[];
 
 /* Who decided a value; SCRIPT: what the job's own script tells its program. Later origins never replace
  * earlier ones, except that rewrite = all lets P4D replace USER. */

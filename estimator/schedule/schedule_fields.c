@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "schedule/schedule_check.h"
+#include "schedule/schedule_fields.h"
+
+#include <stdarg.h>
+#include <stdio.h>
 
 /* The fields of each instruction; all others must be set to "none". */
 enum {
@@ -28,11 +31,6 @@ static const uint8_t has[P4D_OPS] = {
     [P4D_OP_REDUCE_GRADS] = WHOLE,
     [P4D_OP_OPTIMIZER] = 0,
 };
-
-bool p4d_schedule__is_vocabulary_pass(const p4d_instruction *in)
-{
-	return in->op < P4D_OPS && has[in->op] & TABLES;
-}
 
 static const char *fault_of_chunk(const p4d_schedule *s, const p4d_instruction *in)
 {
@@ -80,4 +78,19 @@ const char *p4d_schedule_instruction_fault(const p4d_schedule *s, uint32_t stage
 	if (!(fields & SLOT) && in->slot)
 		return "it has no slot";
 	return fault_of_peer(s, stage, in);
+}
+
+int p4d_schedule_instruction_fail(p4d_error *err, const p4d_instruction_list *list, uint32_t stage, size_t at,
+				  const char *format, ...)
+{
+	const p4d_instruction *in = &list->at[at];
+	char why[240];
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(why, sizeof(why), format, arguments);
+	va_end(arguments);
+	return p4d_fail(err, P4D_E_INSTRUCTIONS,
+			"stage %u, instruction %zu (%s of micro-batch %u, chunk %u): %s", stage, at,
+			p4d_schedule_op_name((p4d_op)in->op), in->micro_batch, in->chunk, why);
 }

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "schedule/schedule_check.h"
+#include "schedule/schedule_fields.h"
 #include "timeline/timeline_cost.h"
 
 /* Times at which the data of a micro-batch is available; negative: not yet. */
@@ -156,12 +156,12 @@ static int run(runner *x)
 	}
 	for (uint32_t stage = 0; stage < p; stage++)
 		if (x->next[stage] < x->lists[stage].count)
-			return p4d_schedule_check_fail(x->err, &x->lists[stage], stage, x->next[stage],
-						       "deadlock");
+			return p4d_schedule_instruction_fail(x->err, &x->lists[stage], stage, x->next[stage],
+							     "deadlock");
 	return 0;
 }
 
-/* Fields are used as indices; p4d_schedule_check checks the rest. */
+/* Fields are used as indices. */
 static int check_fields(const runner *x)
 {
 	for (uint32_t stage = 0; stage < x->s->stages; stage++) {
@@ -169,8 +169,8 @@ static int check_fields(const runner *x)
 			const char *fault =
 			    p4d_schedule_instruction_fault(x->s, stage, &x->lists[stage].at[at]);
 			if (fault)
-				return p4d_schedule_check_fail(x->err, &x->lists[stage], stage, at, "%s",
-							       fault);
+				return p4d_schedule_instruction_fail(x->err, &x->lists[stage], stage, at,
+								     "%s", fault);
 		}
 	}
 	return 0;

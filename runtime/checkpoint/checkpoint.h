@@ -117,5 +117,3 @@ int p4d_checkpoint_read_info(const char *path, p4d_checkpoint_info *info, p4d_er
 /* Loads this rank's part of one checkpoint; reads what it needs. Errors: CHECKPOINT, NO_MEMORY. */
 int p4d_checkpoint_load(const char *path, const p4d_checkpoint_storage *storage, p4d_checkpoint_info *info,
 			p4d_error *err);
-/* Reads and checks every byte of one checkpoint. Errors: CHECKPOINT, NO_MEMORY. */
-int p4d_checkpoint_verify(const char *path, p4d_error *err);

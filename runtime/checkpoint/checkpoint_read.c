@@ -246,28 +246,3 @@ int p4d_checkpoint_reader__slice(p4d_checkpoint_reader *r, p4d_state state, cons
 	}
 	return 0;
 }
-
-int p4d_checkpoint_verify(const char *path, p4d_error *err)
-{
-	p4d_checkpoint_info info;
-	p4d_checkpoint_reader *reader;
-
-	if (p4d_checkpoint_reader__open(&reader, path, &info, err) < 0)
-		return -1;
-	const p4d_layout *layout = &reader->map.layout;
-	int rc = 0;
-	for (uint32_t rank = 0; rc == 0 && rank < layout->world; rank++) {
-		rank_tensors *tensors = NULL;
-		if (!p4d_checkpoint__owns_shards(layout, p4d_place_of(layout, rank)))
-			continue;
-		rc = find_tensors(reader, rank, &tensors, err);
-		for (p4d_state state = 0; rc == 0 && state < p4d_optimizer_of(layout)->states; state++) {
-			for (uint64_t block = 0; rc == 0 && block < tensors->blocks; block++)
-				rc = check_block(tensors, state, block, err);
-			if (rc == 0)
-				rc = p4d_safetensors__verify(tensors->state[state], err);
-		}
-	}
-	p4d_checkpoint_reader__close(reader);
-	return rc;
-}

@@ -243,11 +243,6 @@ const p4d_safetensors_tensor *p4d_safetensors__find(const p4d_safetensors *files
 	return p4d_safetensors__tensor_find(files->tensor, files->count, name);
 }
 
-const char *p4d_safetensors__metadata(const p4d_safetensors *files, const char *key)
-{
-	return files->shards ? p4d_safetensors__shard_metadata(files->shard[0], key) : NULL;
-}
-
 uint64_t p4d_safetensors__header_checksum(const p4d_safetensors *files)
 {
 	return files->shards ? XXH3_64bits(files->shard[0]->file.data, files->shard[0]->header_bytes) : 0;

@@ -78,8 +78,6 @@ const p4d_safetensors_tensor *p4d_safetensors__at(const p4d_safetensors *files,
 						  size_t i); /* by name, ascending */
 const p4d_safetensors_tensor *p4d_safetensors__find(const p4d_safetensors *files,
 						    const char *name); /* NULL */
-/* Of the first file; NULL if missing. */
-const char *p4d_safetensors__metadata(const p4d_safetensors *files, const char *key);
 /* XXH3 of the first file's length and header. */
 uint64_t p4d_safetensors__header_checksum(const p4d_safetensors *files);
 

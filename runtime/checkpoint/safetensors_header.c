@@ -154,7 +154,8 @@ static int read_place(const p4d_safetensors_shard *shard, struct json_object *ob
 	return 0;
 }
 
-const char *p4d_safetensors__shard_metadata(const p4d_safetensors_shard *shard, const char *key)
+/* NULL if missing. */
+static const char *metadata_of(const p4d_safetensors_shard *shard, const char *key)
 {
 	struct json_object *metadata = member_of(shard->header, "__metadata__", json_type_object);
 	struct json_object *value = metadata ? member_of(metadata, key, json_type_string) : NULL;
@@ -168,7 +169,7 @@ static int read_checksum(const p4d_safetensors_shard *shard, p4d_safetensors_ten
 
 	if (asprintf(&key, P4D_CHECKSUM_KEY "%s", tensor->name) < 0)
 		return p4d_fail(err, P4D_E_NO_MEMORY, "%.200s: no memory to read it", shard->name);
-	const char *text = p4d_safetensors__shard_metadata(shard, key);
+	const char *text = metadata_of(shard, key);
 	free(key);
 	if (!text)
 		return 0;

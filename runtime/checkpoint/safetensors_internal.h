@@ -22,8 +22,6 @@ enum { P4D_HEADER_LIMIT = 100000000 };
 
 /* safetensors_header.c: reads and checks the header of shard->file. Errors: CHECKPOINT, NO_MEMORY. */
 int p4d_safetensors__shard_parse(p4d_safetensors_shard *shard, p4d_error *err);
-/* Value of a key of the metadata; NULL if missing. */
-const char *p4d_safetensors__shard_metadata(const p4d_safetensors_shard *shard, const char *key);
 const p4d_safetensors_tensor *p4d_safetensors__tensor_find(const p4d_safetensors_tensor *sorted, size_t count,
 							   const char *name);
 void p4d_safetensors__tensor_sort(p4d_safetensors_tensor *tensors, size_t count);

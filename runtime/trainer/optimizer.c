@@ -94,25 +94,6 @@ int p4d_optimizer__gather_ahead(p4d_trainer *t, p4d_error *err)
 	return 0;
 }
 
-int p4d_optimizer__reduce_chunk(p4d_trainer *t, uint32_t chunk, p4d_error *err)
-{
-	if (t->net.gradient_window) /* after every backward pass */
-		return 0;
-	/* layers were reduced after their last backward pass, except the first */
-	for (uint32_t i = overlaps(t) ? 1 : segments_of(t, chunk); i-- > 0;)
-		if (p4d_optimizer__reduce_segment(t, p4d_optimizer__segment_at(t, chunk, i), false, err) < 0)
-			return -1;
-	return 0;
-}
-
-int p4d_optimizer__reduce_layer(p4d_trainer *t, const p4d_instruction *in, uint32_t layer, p4d_error *err)
-{
-	if (t->net.gradient_window || layer == 0 || layer >= t->net.weights.of_chunk ||
-	    !p4d_schedule_ends_with(&t->net.schedule, in->micro_batch) || !overlaps(t))
-		return 0;
-	return p4d_optimizer__reduce_segment(t, p4d_optimizer__segment_at(t, in->chunk, layer), false, err);
-}
-
 int p4d_optimizer__await_segment(p4d_trainer *t, uint32_t segment, p4d_error *err)
 {
 	return p4d_comm_await(t->net.dp_cp, t->gathers[segment], err);
@@ -195,7 +176,7 @@ static bool waits_for_the_end(const p4d_trainer *t, uint32_t segment)
 	return segment >= t->net.weights.in_chunks && !t->net.l->vocab_parallel;
 }
 
-int p4d_optimizer__reduce_segment(p4d_trainer *t, uint32_t segment, bool at_end, p4d_error *err)
+static int reduce_segment(p4d_trainer *t, uint32_t segment, bool at_end, p4d_error *err)
 {
 	const p4d_segment *s = &t->net.weights.segment[segment];
 	uint64_t first, count;
@@ -215,11 +196,29 @@ int p4d_optimizer__reduce_segment(p4d_trainer *t, uint32_t segment, bool at_end,
 				       count, P4D_DT_FP32, err);
 }
 
+int p4d_optimizer__reduce_chunk(p4d_trainer *t, uint32_t chunk, p4d_error *err)
+{
+	if (t->net.gradient_window) /* after every backward pass */
+		return 0;
+	/* layers were reduced after their last backward pass, except the first */
+	for (uint32_t i = overlaps(t) ? 1 : segments_of(t, chunk); i-- > 0;)
+		if (reduce_segment(t, p4d_optimizer__segment_at(t, chunk, i), false, err) < 0)
+			return -1;
+	return 0;
+}
+
+int p4d_optimizer__reduce_layer(p4d_trainer *t, const p4d_instruction *in, uint32_t layer, p4d_error *err)
+{
+	if (t->net.gradient_window || layer == 0 || layer >= t->net.weights.of_chunk ||
+	    !p4d_schedule_ends_with(&t->net.schedule, in->micro_batch) || !overlaps(t))
+		return 0;
+	return reduce_segment(t, p4d_optimizer__segment_at(t, in->chunk, layer), false, err);
+}
+
 /* Of sharded gradients all that is left to sum; of others what waited for the end. */
 static int finish_segment(p4d_trainer *t, uint32_t segment, p4d_error *err)
 {
-	return t->net.gradient_window ? sum_weights(t, segment, err)
-				      : p4d_optimizer__reduce_segment(t, segment, true, err);
+	return t->net.gradient_window ? sum_weights(t, segment, err) : reduce_segment(t, segment, true, err);
 }
 
 /* This rank's shard of a segment over the copies of the model, where it has several. */

@@ -79,7 +79,6 @@ uint32_t p4d_optimizer__segment_at(const p4d_trainer *t, uint32_t chunk, uint32_
  */
 int p4d_optimizer__reduce_layer(p4d_trainer *t, const p4d_instruction *in, uint32_t layer, p4d_error *err);
 int p4d_optimizer__reduce_chunk(p4d_trainer *t, uint32_t chunk, p4d_error *err);
-int p4d_optimizer__reduce_segment(p4d_trainer *t, uint32_t segment, bool at_end, p4d_error *err);
 int p4d_optimizer__update(p4d_trainer *t, p4d_error *err);
 /* `count` elements of the shard of a segment, from number `at` on, on the device; states where they are. */
 p4d_piece p4d_optimizer__piece(const p4d_trainer *t, uint32_t segment, uint64_t at, uint64_t count);

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "schedule/schedule.h"
+#include "support/schedule_check.h"
 #include "timeline/timeline.h"
 
 enum { RUNS = 20, PASSES = 4096 };

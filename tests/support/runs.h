@@ -9,6 +9,7 @@
 #include "support/launched.h"
 #include "support/run_log.h"
 #include "support/token_files.h"
+#include "support/whole_checkpoint.h"
 
 enum { RANKS = 4, STEPS = 96, SAVE_EVERY = 12, WORDS = 96 };
 static const double PATIENCE_SECONDS = 300;
@@ -110,7 +111,7 @@ static inline void newest_is_whole(const char *name)
 	if (!step)
 		return;
 	assert_int_equal(p4d_checkpoint_path(in_directory(name), step, path, sizeof(path), NULL), 0);
-	if (p4d_checkpoint_verify(path, &err) < 0)
+	if (read_whole_checkpoint(path, &err) < 0)
 		fail_msg("%s", err.text);
 }
 

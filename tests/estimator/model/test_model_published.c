@@ -107,7 +107,11 @@ static void active(void **state)
 		const p4d_layout l = model_of(p->name);
 		const unsigned all = l.tied ? 1 : 2;
 		const p4d_wide tables = (p->tables < all ? all - p->tables : 0) * p4d_size_of_table(&l);
-		const double counted = billions(p4d_size_of_active(&l) - tables);
+		const p4d_wide idle = l.experts
+					  ? p4d_expert_layers_before(&l, l.layers) *
+						(l.experts - l.experts_per_token) * p4d_size_of_expert(&l)
+					  : 0;
+		const double counted = billions(p4d_size_of_model(&l) - idle - tables);
 		if (p->active <= 0)
 			continue;
 		printf("%-24s %10.4f billion active, published %g\n", p->name, counted, p->active);

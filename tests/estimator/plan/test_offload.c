@@ -63,9 +63,9 @@ static void the_split_follows_the_rates(void **state)
 	p4d_gpu gpu = h100;
 
 	(void)state;
-	assert_int_equal(p4d_offload_state_bytes(&l), 12);
+	assert_int_equal(p4d_offload_staged_states(&l), 12);
 	assert_int_equal(p4d_offload_state_offset(&l, 2), 8);
-	assert_int_equal(p4d_offload_state_bytes(&fp32), 8);
+	assert_int_equal(p4d_offload_staged_states(&fp32), 8);
 	/* (8 d + 4) / 0.8 / 64e9 = (1 - d) / 2e9 where both take as long: d = 0.643, and the host with 41 of
 	 * 64 */
 	gpu.host_link_bytes_per_s = 64e9;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "support/support.h"
 
+#include "support/schedule_check.h"
 #include "support/shapes.h"
 
 static void test_positions(void **state)

@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "support/durations.h"
+#include "support/schedule_check.h"
 
 static void assert_refused(const p4d_schedule *s, const p4d_instruction_list *lists, const char *what)
 {

@@ -10,6 +10,7 @@
 #include "schedule/schedule_order.h"
 #include "search/search.h"
 #include "support/durations.h"
+#include "support/schedule_check.h"
 #include "support/shapes.h"
 #include "timeline/timeline_graph.h"
 

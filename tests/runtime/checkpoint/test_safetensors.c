@@ -52,8 +52,6 @@ static void foreign_file(void **state)
 	assert_int_equal(p4d_safetensors__find(files, "none")->bytes, 0);
 	assert_null(p4d_safetensors__find(files, "c"));
 	assert_null(p4d_safetensors__find(files, "__metadata__"));
-	assert_string_equal(p4d_safetensors__metadata(files, "format"), "pt");
-	assert_null(p4d_safetensors__metadata(files, "other"));
 	assert_false(two->has_checksum);
 	assert_int_equal(p4d_safetensors__verify(two, NULL), 0);
 	p4d_safetensors__close(files);
@@ -165,6 +163,17 @@ static uint64_t write_two(const char *path, size_t chunk)
 	return checksum;
 }
 
+static bytes read_bytes(const char *path)
+{
+	bytes b = {.size = 0};
+	FILE *in = fopen(path, "rb");
+
+	assert_non_null(in);
+	b.size = fread(b.data, 1, sizeof(b.data), in);
+	fclose(in);
+	return b;
+}
+
 static void written_and_read(void **state)
 {
 	static const size_t chunks[] = {1, 7, DATA};
@@ -182,7 +191,8 @@ static void written_and_read(void **state)
 		assert_int_equal(p4d_safetensors__open(&files, in_directory("two.safetensors"), &err), 0);
 		assert_int_equal(p4d_safetensors__header_checksum(files), checksum);
 		assert_int_equal(p4d_safetensors__count(files), TENSORS);
-		assert_string_equal(p4d_safetensors__metadata(files, "step"), "12");
+		const bytes written = read_bytes(in_directory("two.safetensors"));
+		assert_non_null(memmem(written.data, written.size, "\"step\":\"12\"", 11));
 		const uint8_t *data = p4d_safetensors__find(files, "model.weight")->data;
 		/* so that data of the widest type is aligned in the mapped file */
 		assert_int_equal((uintptr_t)data % 8, 0);
@@ -200,17 +210,6 @@ static void written_and_read(void **state)
 		}
 		p4d_safetensors__close(files);
 	}
-}
-
-static bytes read_bytes(const char *path)
-{
-	bytes b = {.size = 0};
-	FILE *in = fopen(path, "rb");
-
-	assert_non_null(in);
-	b.size = fread(b.data, 1, sizeof(b.data), in);
-	fclose(in);
-	return b;
 }
 
 /* Anything that is not the file that was written is noticed: with the checksum of the header, every bit. */

@@ -1,24 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "schedule/schedule_check.h"
-
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 
-int p4d_schedule_check_fail(p4d_error *err, const p4d_instruction_list *list, uint32_t stage, size_t at,
-			    const char *format, ...)
-{
-	const p4d_instruction *in = &list->at[at];
-	char why[240];
-	va_list arguments;
-
-	va_start(arguments, format);
-	vsnprintf(why, sizeof(why), format, arguments);
-	va_end(arguments);
-	return p4d_fail(err, P4D_E_INSTRUCTIONS,
-			"stage %u, instruction %zu (%s of micro-batch %u, chunk %u): %s", stage, at,
-			p4d_schedule_op_name((p4d_op)in->op), in->micro_batch, in->chunk, why);
-}
+#include "schedule/schedule_fields.h"
+#include "support/schedule_check.h"
 
 /* Slots of one kind. owner: 1 + the pass that holds it, 0: free. */
 typedef struct slot_set {
@@ -45,7 +29,7 @@ typedef struct checker {
 	p4d_error *err;
 } checker;
 
-#define REFUSE(c, ...) p4d_schedule_check_fail((c)->err, (c)->list, (c)->stage, (c)->at, __VA_ARGS__)
+#define REFUSE(c, ...) p4d_schedule_instruction_fail((c)->err, (c)->list, (c)->stage, (c)->at, __VA_ARGS__)
 
 static const p4d_instruction *here(const checker *c)
 {
@@ -239,6 +223,11 @@ static int check_chunk_pass(checker *c)
 	return give(c, &c->activation, in->slot, number);
 }
 
+static bool is_vocabulary_pass(const p4d_instruction *in)
+{
+	return in->op >= P4D_OP_EMBED_FORWARD && in->op <= P4D_OP_VOCAB_BACKWARD;
+}
+
 static int check_vocabulary_pass(checker *c)
 {
 	const p4d_instruction *in = here(c), *model = NULL;
@@ -246,7 +235,7 @@ static int check_vocabulary_pass(checker *c)
 
 	while (c->model_at < c->model->count && !model) {
 		const p4d_instruction *next = &c->model->at[c->model_at++];
-		model = p4d_schedule__is_vocabulary_pass(next) ? next : NULL;
+		model = is_vocabulary_pass(next) ? next : NULL;
 	}
 	if (!model || model->op != in->op || model->micro_batch != in->micro_batch)
 		return REFUSE(c, "stage 0 has its vocabulary passes in another order");
@@ -375,8 +364,8 @@ static void release(checker *c)
 	free(c->tables);
 }
 
-int p4d_schedule_check__list(const p4d_schedule *s, const p4d_instruction_list *lists, uint32_t stage,
-			     p4d_error *err)
+static int check_list(const p4d_schedule *s, const p4d_instruction_list *lists, uint32_t stage,
+		      p4d_error *err)
 {
 	const p4d_instruction_list *list = &lists[stage];
 	checker c = {
@@ -411,7 +400,7 @@ int p4d_schedule_check__list(const p4d_schedule *s, const p4d_instruction_list *
 int p4d_schedule_check(const p4d_schedule *s, const p4d_instruction_list *lists, p4d_error *err)
 {
 	for (uint32_t stage = 0; stage < s->stages; stage++)
-		if (p4d_schedule_check__list(s, lists, stage, err) < 0)
+		if (check_list(s, lists, stage, err) < 0)
 			return -1;
-	return p4d_schedule_check__execution(s, lists, err);
+	return p4d_schedule_execute(s, lists, err);
 }

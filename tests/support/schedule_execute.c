@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 
-#include "schedule/schedule_check.h"
+#include "schedule/schedule_fields.h"
+#include "support/schedule_check.h"
 
 /* A send in flight. */
 typedef struct transfer {
@@ -59,9 +60,9 @@ static enum outcome receive(machine *x, uint32_t stage, const p4d_instruction *i
 		return WAITS;
 	if (buffer[i].micro_batch != in->micro_batch ||
 	    buffer[i].position != p4d_schedule_position_of(x->s, stage, in->chunk)) {
-		p4d_schedule_check_fail(x->err, &x->lists[stage], stage, x->worker[stage].at,
-					"stage %u sends micro-batch %u for position %u first", in->peer,
-					buffer[i].micro_batch, buffer[i].position);
+		p4d_schedule_instruction_fail(x->err, &x->lists[stage], stage, x->worker[stage].at,
+					      "stage %u sends micro-batch %u for position %u first", in->peer,
+					      buffer[i].micro_batch, buffer[i].position);
 		return WRONG;
 	}
 	from->on_way[direction]--;
@@ -175,12 +176,13 @@ static int run(machine *x)
 	}
 	for (uint32_t stage = 0; stage < p; stage++)
 		if (x->worker[stage].at < x->lists[stage].count)
-			return p4d_schedule_check_fail(x->err, &x->lists[stage], stage, x->worker[stage].at,
-						       "deadlock: the stages wait for each other");
+			return p4d_schedule_instruction_fail(x->err, &x->lists[stage], stage,
+							     x->worker[stage].at,
+							     "deadlock: the stages wait for each other");
 	return 0;
 }
 
-int p4d_schedule_check__execution(const p4d_schedule *s, const p4d_instruction_list *lists, p4d_error *err)
+int p4d_schedule_execute(const p4d_schedule *s, const p4d_instruction_list *lists, p4d_error *err)
 {
 	const size_t m = s->micro_batches;
 	uint16_t *memory = calloc(m, 5 * sizeof(uint16_t));

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "schedule/schedule.h"
+
+/*
+ * What is wrong with an instruction's fields, NULL when nothing: chunk, micro-batch and peer must exist in
+ * this schedule and stage, slots only where they belong.
+ */
+const char *p4d_schedule_instruction_fault(const p4d_schedule *s, uint32_t stage, const p4d_instruction *in);
+
+/* "stage 3, instruction 17 (send forward of micro-batch 4, chunk 0): why"; returns -1. */
+int p4d_schedule_instruction_fail(p4d_error *err, const p4d_instruction_list *list, uint32_t stage, size_t at,
+				  const char *format, ...) __attribute__((format(printf, 5, 6)));
