@@ -325,6 +325,21 @@ static void compare_required(const p4d_site *site, const p4d_cluster *cluster, n
 			     name);
 }
 
+static struct json_object *value_object(const p4d_site_value *value)
+{
+	switch (value->kind) {
+	case P4D_VALUE_TEXT:
+		return value->text ? json_object_new_string(value->text) : NULL;
+	case P4D_VALUE_SWITCH:
+		return json_object_new_boolean(value->number != 0);
+	case P4D_VALUE_FRACTION:
+		return p4d_report_json_fraction(value->number);
+	case P4D_VALUE_NUMBER:
+		break;
+	}
+	return json_object_new_int64((int64_t)value->number);
+}
+
 static struct json_object *policy_object(const subject *s)
 {
 	const p4d_policy *policy = &s->policy;
@@ -342,22 +357,21 @@ static struct json_object *policy_object(const subject *s)
 	json_object_object_add(
 	    object, "gpus_per_node",
 	    partition && partition->gpus_per_node ? json_object_new_uint64(partition->gpus_per_node) : NULL);
-	json_object_object_add(object, "mode", json_object_new_string(p4d_site_mode_name(policy->mode)));
+	p4d_site_value value;
+	for (unsigned i = 0; p4d_site_policy_next(policy, &i, &value);)
+		json_object_object_add(object, value.name, value_object(&value));
+	/* the day and the limit, where there are any */
+	if (!policy->from)
+		json_object_object_add(object, "from", NULL);
+	json_object_object_del(object, "limit");
 	json_object_object_add(
 	    object, "later", policy->from ? json_object_new_string(p4d_site_mode_name(policy->later)) : NULL);
-	json_object_object_add(object, "from", policy->from ? json_object_new_int64(policy->from) : NULL);
 	json_object_object_add(object, "exempt", json_object_new_boolean(policy->exempt));
-	json_object_object_add(object, "safe", p4d_report_json_fraction(policy->safe));
 	for (int i = P4D_FRAMEWORKS; i-- > 0;) {
 		snprintf(name, sizeof(name), "limit_%s", p4d_frameworks[i]->name);
 		json_object_object_add(object, name,
 				       p4d_report_json_fraction(p4d_site_policy_limit(policy, i)));
 	}
-	json_object_object_add(object, "rewrite", json_object_new_string(rewrite_name(policy->rewrite)));
-	json_object_object_add(object, "require_plan", json_object_new_boolean(policy->require_plan));
-	json_object_object_add(object, "min_gpus", json_object_new_uint64(policy->min_gpus));
-	json_object_object_add(object, "message",
-			       policy->message ? json_object_new_string(policy->message) : NULL);
 	return object;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 /* For vectorized loops: versions for several instruction sets, and 16-bit floats. */
+#include <math.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -16,36 +17,56 @@
 #endif
 #define P4D_INLINE static inline __attribute__((always_inline))
 
+P4D_INLINE float p4d_float_of_bits(uint32_t bits)
+{
+	float x;
+
+	memcpy(&x, &bits, sizeof(x));
+	return x;
+}
+
+P4D_INLINE uint32_t p4d_bits_of_float(float x)
+{
+	uint32_t bits;
+
+	memcpy(&bits, &x, sizeof(bits));
+	return bits;
+}
+
 P4D_INLINE float p4d_from_bf16(uint16_t x)
 {
-	const uint32_t bits = (uint32_t)x << 16;
-	float value;
-
-	memcpy(&value, &bits, sizeof(value));
-	return value;
+	return p4d_float_of_bits((uint32_t)x << 16);
 }
 
 /* Nearest, ties to even; NaN stays NaN. */
 P4D_INLINE uint16_t p4d_to_bf16(float x)
 {
-	uint32_t bits;
-
-	memcpy(&bits, &x, sizeof(bits));
+	const uint32_t bits = p4d_bits_of_float(x);
 	const uint32_t rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16, quiet = bits >> 16 | 0x40;
+
 	return (uint16_t)((bits & 0x7fffffff) > 0x7f800000 ? quiet : rounded);
 }
 
-static inline float p4d_from_fp16(uint16_t x)
+P4D_INLINE float p4d_from_fp16(uint16_t x)
 {
-	const uint32_t sign = (uint32_t)(x & 0x8000) << 16, exponent = x >> 10 & 31;
-	uint32_t bits = sign | (uint32_t)(x & 0x3ff) << 13;
-	float value;
+	const uint32_t exponent = x >> 10 & 31, mantissa = x & 1023, sign = (uint32_t)(x & 0x8000) << 16;
+	const uint32_t special = exponent == 31 ? 255 : exponent + 112; /* 127 - 15 */
+	const float small = (float)mantissa * 0x1p-24f;                 /* below the normal range */
 
-	if (exponent == 0) { /* 2^-24 is one unit of a subnormal half */
-		value = (float)(x & 0x3ff) * 0x1p-24f;
-		return sign ? -value : value;
-	}
-	bits |= exponent == 31 ? 0x7f800000u : (exponent + 112) << 23;
-	memcpy(&value, &bits, sizeof(value));
-	return value;
+	return p4d_float_of_bits(sign |
+				 (exponent ? special << 23 | mantissa << 13 : p4d_bits_of_float(small)));
+}
+
+/* Nearest, ties to even; NaN stays NaN. */
+P4D_INLINE uint16_t p4d_to_fp16(float x)
+{
+	const uint32_t bits = p4d_bits_of_float(x), sign = bits >> 16 & 0x8000, size = bits & 0x7fffffff;
+
+	if (size > 0x7f800000)
+		return (uint16_t)(sign | 0x7e00);
+	if (size >= 0x477ff000) /* 65520: halfway from the largest number to the next */
+		return (uint16_t)(sign | 0x7c00);
+	if (size < 0x38800000) /* 2^-14 */
+		return (uint16_t)(sign | (uint32_t)lrintf(p4d_float_of_bits(size) * 0x1p24f));
+	return (uint16_t)(sign | (((size + 0xfff + (size >> 13 & 1)) >> 13) - (112u << 10)));
 }

@@ -4,6 +4,7 @@
 #include <strings.h>
 #include <time.h>
 
+#include "base/choice.h"
 #include "request/framework.h"
 #include "site/site_internal.h"
 
@@ -348,9 +349,34 @@ static double member_of(const p4d_policy *policy, const p4d_conf_key_info *key)
 		return *(const bool *)at;
 	case P4D_CONF_COUNT:
 		return *(const uint32_t *)at;
+	case P4D_CONF_DATE:
+		return (double)*(const int64_t *)at;
 	default:
 		return *(const double *)at;
 	}
+}
+
+bool p4d_site_policy_next(const p4d_policy *policy, unsigned *i, p4d_site_value *value)
+{
+	static const int kinds[] = {
+	    [P4D_CONF_CHOICE] = P4D_VALUE_TEXT,    [P4D_CONF_STRING] = P4D_VALUE_TEXT,
+	    [P4D_CONF_BOOLEAN] = P4D_VALUE_SWITCH, [P4D_CONF_FRACTION] = P4D_VALUE_FRACTION,
+	    [P4D_CONF_COUNT] = P4D_VALUE_NUMBER,   [P4D_CONF_DATE] = P4D_VALUE_NUMBER};
+
+	while (*i < P4D_KEYS && p4d_conf__key_table[*i].owner != P4D_CONF_OF_POLICY)
+		++*i;
+	if (*i == P4D_KEYS)
+		return false;
+	const p4d_conf_key_info *key = &p4d_conf__key_table[(*i)++];
+	*value = (p4d_site_value){.name = key->name, .kind = kinds[key->type]};
+	if (key->type == P4D_CONF_STRING)
+		memcpy(&value->text, (const char *)policy + key->offset, sizeof(value->text));
+	else
+		value->number = member_of(policy, key);
+	if (key->type == P4D_CONF_CHOICE)
+		value->text =
+		    p4d_choice_name(key->choices, (int)value->number, value->choice, sizeof(value->choice));
+	return true;
 }
 
 static void strictest(p4d_policy *policy, const p4d_policy *other)

@@ -200,6 +200,18 @@ typedef enum p4d_admin_comment {
 } p4d_admin_comment;
 p4d_admin_comment p4d_site_admin_comment(const p4d_site *site);
 
+/* A key of p4d.conf that is a policy, with its value: text of a choice or a string (NULL: unset), else
+ * number. */
+typedef struct p4d_site_value {
+	const char *name, *text;
+	enum { P4D_VALUE_TEXT, P4D_VALUE_SWITCH, P4D_VALUE_FRACTION, P4D_VALUE_NUMBER } kind;
+	double number;
+	char choice[32];
+} p4d_site_value;
+
+/* Iterates over all policies, in the order of conf_keys.def: *i = 0 at first; false at the end. */
+bool p4d_site_policy_next(const p4d_policy *policy, unsigned *i, p4d_site_value *value);
+
 /* The limit that applies to a framework: the site's, else its own, where it has one. */
 double p4d_site_policy_limit(const p4d_policy *policy, int framework);
 

@@ -8,44 +8,6 @@
 
 enum { TILE = 1024 }; /* elements whose sum stays in L1 */
 
-P4D_INLINE float from_bits(uint32_t bits)
-{
-	float x;
-
-	memcpy(&x, &bits, sizeof(x));
-	return x;
-}
-
-P4D_INLINE uint32_t to_bits(float x)
-{
-	uint32_t bits;
-
-	memcpy(&bits, &x, sizeof(bits));
-	return bits;
-}
-
-P4D_INLINE float load_fp16(uint16_t x)
-{
-	uint32_t exponent = x >> 10 & 31, mantissa = x & 1023, sign = (uint32_t)(x & 0x8000) << 16;
-	uint32_t special = exponent == 31 ? 255 : exponent + 112; /* 127 - 15 */
-	float small = (float)mantissa * 0x1p-24f;                 /* below the normal range */
-
-	return from_bits(sign | (exponent ? special << 23 | mantissa << 13 : to_bits(small)));
-}
-
-P4D_INLINE uint16_t store_fp16(float x)
-{
-	uint32_t bits = to_bits(x), sign = bits >> 16 & 0x8000, size = bits & 0x7fffffff;
-
-	if (size > 0x7f800000)
-		return (uint16_t)(sign | 0x7e00);
-	if (size >= 0x477ff000) /* 65520: halfway from the largest number to the next */
-		return (uint16_t)(sign | 0x7c00);
-	if (size < 0x38800000) /* 2^-14 */
-		return (uint16_t)(sign | (uint32_t)lrintf(from_bits(size) * 0x1p24f));
-	return (uint16_t)(sign | (((size + 0xfff + (size >> 13 & 1)) >> 13) - (112u << 10)));
-}
-
 size_t p4d_sum__width(p4d_dtype type)
 {
 	switch (type) {
@@ -70,7 +32,7 @@ P4D_CLONES static void load_16(float *sum, const uint16_t *from, uint64_t count,
 	else
 #pragma omp simd
 		for (uint64_t i = 0; i < count; i++)
-			sum[i] = load_fp16(from[i]);
+			sum[i] = p4d_from_fp16(from[i]);
 }
 
 P4D_CLONES static void add_16(float *sum, const uint16_t *from, uint64_t count, p4d_dtype type)
@@ -82,7 +44,7 @@ P4D_CLONES static void add_16(float *sum, const uint16_t *from, uint64_t count, 
 	else
 #pragma omp simd
 		for (uint64_t i = 0; i < count; i++)
-			sum[i] += load_fp16(from[i]);
+			sum[i] += p4d_from_fp16(from[i]);
 }
 
 P4D_CLONES static void store_16(uint16_t *to, const float *sum, uint64_t count, p4d_dtype type)
@@ -94,7 +56,7 @@ P4D_CLONES static void store_16(uint16_t *to, const float *sum, uint64_t count, 
 	else
 #pragma omp simd
 		for (uint64_t i = 0; i < count; i++)
-			to[i] = store_fp16(sum[i]);
+			to[i] = p4d_to_fp16(sum[i]);
 }
 
 P4D_CLONES static void add_float(float *to, const float *a, const float *b, uint64_t count)
