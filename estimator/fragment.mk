@@ -19,7 +19,7 @@ libp4doptions_la_CFLAGS = $(libp4dbase_la_CFLAGS)
 
 noinst_LTLIBRARIES += libp4dbase.la
 libp4dbase_la_SOURCES = \
-	estimator/base/hash.h estimator/base/wide.h estimator/base/digest.h estimator/base/digest.c \
+	estimator/base/grow.h estimator/base/hash.h estimator/base/wide.h estimator/base/digest.h estimator/base/digest.c \
 	estimator/base/new_file.h estimator/base/new_file.c \
 	estimator/base/suggest.h estimator/base/suggest.c \
 	estimator/base/json_text.h estimator/base/json_text.c \

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/grow.h"
 #include "base/text.h"
 
 enum { SYSTEM, USER, ASSISTANT, ROLES };
@@ -105,14 +106,8 @@ void p4d_chat__close(p4d_chat *chat)
 
 static int put(p4d_chat *chat, const char *text, size_t length, p4d_error *err)
 {
-	if (chat->length + length + 1 > chat->room) {
-		const size_t room = 2 * (chat->length + length + 1);
-		char *more = realloc(chat->text, room);
-		if (!more)
-			return no_memory(err);
-		chat->text = more;
-		chat->room = room;
-	}
+	if (!p4d_grow(&chat->text, &chat->room, chat->length + length + 1, sizeof(*chat->text)))
+		return no_memory(err);
 	memcpy(chat->text + chat->length, text, length);
 	chat->length += length;
 	chat->text[chat->length] = '\0';
@@ -126,14 +121,8 @@ static int put_text(p4d_chat *chat, const char *text, p4d_error *err)
 
 static int add_cut(p4d_chat *chat, p4d_error *err)
 {
-	if (chat->cuts == chat->cuts_room) {
-		const size_t room = chat->cuts_room ? 2 * chat->cuts_room : 16;
-		p4d_chat_cut *more = reallocarray(chat->cut, room, sizeof(*more));
-		if (!more)
-			return no_memory(err);
-		chat->cut = more;
-		chat->cuts_room = room;
-	}
+	if (!p4d_grow(&chat->cut, &chat->cuts_room, chat->cuts + 1, sizeof(*chat->cut)))
+		return no_memory(err);
 	chat->cut[chat->cuts++] = (p4d_chat_cut){.at = chat->length};
 	return 0;
 }
@@ -155,14 +144,8 @@ static int put_frame(p4d_chat *chat, const char *text, p4d_error *err)
 
 static int begin_answer(p4d_chat *chat, p4d_error *err)
 {
-	if (chat->answers == chat->answers_room) {
-		const size_t room = chat->answers_room ? 2 * chat->answers_room : 16;
-		p4d_chat_answer *more = reallocarray(chat->answer, room, sizeof(*more));
-		if (!more)
-			return no_memory(err);
-		chat->answer = more;
-		chat->answers_room = room;
-	}
+	if (!p4d_grow(&chat->answer, &chat->answers_room, chat->answers + 1, sizeof(*chat->answer)))
+		return no_memory(err);
 	chat->answer[chat->answers++].from = chat->length;
 	return 0;
 }
@@ -271,14 +254,8 @@ static int take(void *context, const int32_t *tokens, uint64_t count, p4d_error 
 {
 	p4d_chat *chat = context;
 
-	if (chat->part_count + count > chat->part_room) {
-		const size_t room = 2 * (chat->part_count + count);
-		int32_t *more = reallocarray(chat->part, room, sizeof(*more));
-		if (!more)
-			return no_memory(err);
-		chat->part = more;
-		chat->part_room = room;
-	}
+	if (!p4d_grow(&chat->part, &chat->part_room, chat->part_count + count, sizeof(*chat->part)))
+		return no_memory(err);
 	memcpy(chat->part + chat->part_count, tokens, count * sizeof(*tokens));
 	chat->part_count += count;
 	return 0;

@@ -8,6 +8,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/grow.h"
+
 enum { LONGEST = 1 << 30, STEP = 1 << 20, LEVELS = 32 };
 
 static int cannot_read(const p4d_documents *documents, p4d_error *err)
@@ -125,13 +127,8 @@ static int take_ids(p4d_documents *documents, struct json_object *list, p4d_docu
 {
 	size_t count = json_object_array_length(list);
 
-	if (count > documents->room) {
-		int32_t *more = reallocarray(documents->ids, count, sizeof(*more));
-		if (!more)
-			return no_memory(documents, err);
-		documents->ids = more;
-		documents->room = count;
-	}
+	if (!p4d_grow(&documents->ids, &documents->room, count, sizeof(*documents->ids)))
+		return no_memory(documents, err);
 	for (size_t i = 0; i < count; i++) {
 		struct json_object *number = json_object_array_get_idx(list, i);
 		int64_t id = json_object_is_type(number, json_type_int) ? json_object_get_int64(number) : -1;

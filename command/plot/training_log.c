@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/grow.h"
 #include "base/json_file.h"
 
 /* The members of a line that are drawn, by its event. */
@@ -48,14 +49,7 @@ static int add_point(p4d_training_log *log, p4d_log_kind kind, const char *name,
 {
 	p4d_log_curve *curve = find_curve(log, kind, name);
 
-	if (curve && curve->count == curve->room) {
-		const size_t room = curve->room ? 2 * curve->room : 256;
-		p4d_chart_point *more = reallocarray(curve->point, room, sizeof(*more));
-		if (more)
-			curve->point = more;
-		curve->room = more ? room : curve->room;
-	}
-	if (!curve || curve->count == curve->room)
+	if (!curve || !p4d_grow(&curve->point, &curve->room, curve->count + 1, sizeof(*curve->point)))
 		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for %zu curves", log->curves);
 	go_back(curve, point.x - 0.5);
 	curve->point[curve->count++] = point;

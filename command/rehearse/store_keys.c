@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/grow.h"
+
 static struct p4d_store_pair *pair_of(const p4d_store_keys *keys, p4d_bytes key)
 {
 	for (size_t i = 0; i < keys->count; i++) {
@@ -38,14 +40,8 @@ static bool copy(p4d_bytes *to, p4d_bytes from)
 
 static struct p4d_store_pair *add(p4d_store_keys *keys, p4d_bytes key)
 {
-	if (keys->count == keys->room) {
-		size_t room = keys->room ? 2 * keys->room : 64;
-		void *more = realloc(keys->pair, room * sizeof(*keys->pair));
-		if (!more)
-			return NULL;
-		keys->pair = more;
-		keys->room = room;
-	}
+	if (!p4d_grow(&keys->pair, &keys->room, keys->count + 1, sizeof(*keys->pair)))
+		return NULL;
 	struct p4d_store_pair *pair = &keys->pair[keys->count];
 	pair->value = (p4d_bytes){NULL, 0};
 	if (!copy(&pair->key, key))

@@ -7,21 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/grow.h"
 #include "base/exported.h"
 
 void *p4d_words__take(p4d_words_memory *memory, size_t size)
 {
 	void *block = calloc(1, size ? size : 1);
 
-	if (memory->count == memory->room) {
-		size_t room = memory->room ? 2 * memory->room : 64;
-		void *more = realloc(memory->block, room * sizeof(*memory->block));
-		if (more) {
-			memory->block = more;
-			memory->room = room;
-		}
-	}
-	if (!block || memory->count == memory->room) {
+	if (!block || !p4d_grow(&memory->block, &memory->room, memory->count + 1, sizeof(*memory->block))) {
 		free(block);
 		memory->spent = true;
 		return NULL;

@@ -9,6 +9,8 @@
 #include <unistd.h>
 #include <libsmartcols/libsmartcols.h>
 
+#include "base/grow.h"
+
 enum { GAP = 2 }; /* blanks between columns */
 
 void p4d_table_column(p4d_table *table, const char *header, p4d_align align)
@@ -22,15 +24,9 @@ void p4d_table_cell(p4d_table *table, p4d_color color, const char *format, ...)
 	va_list args;
 	char *text;
 
-	if (table->cells == table->room) {
-		size_t room = table->room ? 2 * table->room : 64;
-		struct p4d_cell *grown = reallocarray(table->cell, room, sizeof(*grown));
-		if (!grown) {
-			table->failed = true;
-			return;
-		}
-		table->cell = grown;
-		table->room = room;
+	if (!p4d_grow(&table->cell, &table->room, table->cells + 1, sizeof(*table->cell))) {
+		table->failed = true;
+		return;
 	}
 	va_start(args, format);
 	int length = vasprintf(&text, format, args);

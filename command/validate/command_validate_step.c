@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/grow.h"
 #include "base/json_file.h"
 #include "cost/cost.h"
 #include "report/report.h"
@@ -21,15 +22,9 @@ typedef struct step_validation {
 
 static p4d_measured_pair *next_run(step_validation *v, p4d_error *err)
 {
-	if (v->count == v->room) {
-		size_t room = v->room ? 2 * v->room : 64;
-		p4d_measured_pair *more = realloc(v->runs, room * sizeof(*more));
-		if (!more) {
-			p4d_fail(err, P4D_E_NO_MEMORY, "no memory for %zu rows", room);
-			return NULL;
-		}
-		v->runs = more;
-		v->room = room;
+	if (!p4d_grow(&v->runs, &v->room, v->count + 1, sizeof(*v->runs))) {
+		p4d_fail(err, P4D_E_NO_MEMORY, "no memory for %zu rows", v->count + 1);
+		return NULL;
 	}
 	return &v->runs[v->count];
 }

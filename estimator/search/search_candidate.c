@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/grow.h"
 #include "cost/cost.h"
 #include "request/defaults.h"
 #include "request/framework.h"
@@ -153,14 +154,8 @@ static void fill(const p4d_search_enumeration *w, uint64_t device_bytes, p4d_can
 
 static void remember(p4d_search_enumeration *w, uint64_t device_bytes)
 {
-	if (w->entries == w->room) {
-		size_t room = w->room ? 2 * w->room : 256;
-		p4d_search_entry *larger = realloc(w->entry, room * sizeof(*larger));
-		if (!larger)
-			return;
-		w->entry = larger;
-		w->room = room;
-	}
+	if (!p4d_grow(&w->entry, &w->room, w->entries + 1, sizeof(*w->entry)))
+		return;
 	const p4d_layout *l = &w->layout;
 	const double fraction = fraction_of(w, device_bytes);
 	w->entry[w->entries++] = (p4d_search_entry){

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/grow.h"
 #include "base/choice.h"
 #include "base/text.h"
 
@@ -76,15 +77,7 @@ static int add(const p4d_associations *all, association_table *to, association_r
 	if (to->count == P4D_ASSOCIATIONS || all->text.length > UINT32_MAX / 2)
 		return p4d_fail(err, P4D_E_VALUE, "more than %d associations in Slurm's accounting",
 				P4D_ASSOCIATIONS);
-	if (to->count == to->room) {
-		const size_t room = to->room ? 2 * to->room : 64;
-		association_row *grown = reallocarray(to->at, room, sizeof(*grown));
-		if (grown) {
-			to->at = grown;
-			to->room = room;
-		}
-	}
-	if (to->count == to->room || all->text.truncated)
+	if (!p4d_grow(&to->at, &to->room, to->count + 1, sizeof(*to->at)) || all->text.truncated)
 		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for %zu associations", to->count + 1);
 	to->at[to->count++] = one;
 	return 0;

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/grow.h"
 #include "base/suggest.h"
 #include "site/conf_words.h"
 
@@ -188,16 +189,10 @@ static p4d_conf_section *add_section(parse *p, p4d_conf_section_kind kind, const
 		fail(p, line, RANGE, "more than %d sections", P4D_CONF_SECTIONS - 1);
 		return NULL;
 	}
-	if (conf->sections == conf->room) {
-		size_t room = conf->room ? conf->room * 2 : 8;
-		p4d_conf_section *grown = realloc(conf->section, room * sizeof(*grown));
-		if (!grown) {
-			p4d_fail(p->words.err, P4D_E_NO_MEMORY, "%s: no memory for %zu sections",
-				 conf->file[0].path, room);
-			return NULL;
-		}
-		conf->section = grown;
-		conf->room = room;
+	if (!p4d_grow(&conf->section, &conf->room, conf->sections + 1, sizeof(*conf->section))) {
+		p4d_fail(p->words.err, P4D_E_NO_MEMORY, "%s: no memory for %zu sections", conf->file[0].path,
+			 conf->sections + 1);
+		return NULL;
 	}
 	p4d_conf_section *section = &conf->section[conf->sections++];
 	*section = (p4d_conf_section){.kind = kind, .line = line};

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/grow.h"
 #include "checkpoint/checkpoint_internal.h"
 #include "plan/parameters.h"
 #include "plan/plan_line.h"
@@ -41,14 +42,8 @@ static uint32_t segment_of(const p4d_weights *weights, uint32_t weight)
 static int add_slice(p4d_checkpoint_map *map, const p4d_weight_slice *slice, uint32_t stage, uint32_t tp,
 		     uint32_t segment, p4d_error *err)
 {
-	if (map->count == map->room) {
-		size_t room = map->room ? 2 * map->room : 64;
-		p4d_checkpoint_map_slice *more = reallocarray(map->slice, room, sizeof(*more));
-		if (!more)
-			return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for the checkpoint map");
-		map->slice = more;
-		map->room = room;
-	}
+	if (!p4d_grow(&map->slice, &map->room, map->count + 1, sizeof(*map->slice)))
+		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for the checkpoint map");
 	p4d_checkpoint_map_slice *to = &map->slice[map->count++];
 	*to = (p4d_checkpoint_map_slice){.slice = *slice, .stage = stage, .tp = tp, .segment = segment};
 	if (!strcmp(p4d_checkpoint__tensor_name(&map->layout, slice->name), slice->name))

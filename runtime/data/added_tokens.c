@@ -5,6 +5,8 @@
 #include <string.h>
 #include <utf8proc.h>
 
+#include "base/grow.h"
+
 typedef struct p4d_added_node {
 	uint32_t parent, child, sibling;
 	uint8_t byte;
@@ -19,14 +21,8 @@ static uint32_t enter(p4d_added_tokens *tokens, uint32_t parent, uint8_t byte)
 	for (uint32_t at = first; at; at = tokens->nodes[at].sibling)
 		if (tokens->nodes[at].byte == byte)
 			return at;
-	if (tokens->count == tokens->room) {
-		const size_t room = tokens->room ? 2 * tokens->room : 1024;
-		node *more = reallocarray(tokens->nodes, room, sizeof(*more));
-		if (!more)
-			return 0;
-		tokens->nodes = more;
-		tokens->room = room;
-	}
+	if (!p4d_grow(&tokens->nodes, &tokens->room, tokens->count + 1, sizeof(*tokens->nodes)))
+		return 0;
 	tokens->count += !tokens->count;
 	const uint32_t made = (uint32_t)tokens->count++;
 	tokens->nodes[made] =

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/grow.h"
 #include "base/hash.h"
 #include "data/bpe_internal.h"
 #include "data/piece.h"
@@ -77,13 +78,8 @@ static int write_out(p4d_bpe *bpe, const char **word, size_t *length, p4d_error 
 {
 	size_t used = 0;
 
-	if (2 * *length > bpe->written_room) {
-		char *more = realloc(bpe->written, 4 * *length);
-		if (!more)
-			return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for a word of %zu bytes", *length);
-		bpe->written = more;
-		bpe->written_room = 4 * *length;
-	}
+	if (!p4d_grow(&bpe->written, &bpe->written_room, 2 * *length, sizeof(*bpe->written)))
+		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for a word of %zu bytes", *length);
 	for (size_t i = 0; i < *length; i++)
 		used += byte_character((uint8_t)(*word)[i], bpe->written + used);
 	*word = bpe->written;

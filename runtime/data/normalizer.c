@@ -7,6 +7,8 @@
 #include <string.h>
 #include <utf8proc.h>
 
+#include "base/grow.h"
+
 typedef struct p4d_normalizer_buffer buffer;
 
 static int no_memory(p4d_error *err)
@@ -111,14 +113,8 @@ void p4d_normalizer__close(p4d_normalizer *normalizer)
 
 static int append(buffer *to, const char *text, size_t length, p4d_error *err)
 {
-	if (to->room - to->length < length) {
-		size_t room = 2 * (to->length + length);
-		char *more = realloc(to->text, room);
-		if (!more)
-			return no_memory(err);
-		to->text = more;
-		to->room = room;
-	}
+	if (!p4d_grow(&to->text, &to->room, to->length + length, sizeof(*to->text)))
+		return no_memory(err);
 	if (length)
 		memcpy(to->text + to->length, text, length);
 	to->length += length;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/grow.h"
 #include "data/pattern.h"
 
 /* GPT-2's words, which the type ByteLevel has built in. */
@@ -260,14 +261,9 @@ static int split(const split_walk *w, size_t number, const char *text, size_t le
 
 static int reserve(split_step *s, size_t size, p4d_error *err)
 {
-	if (size <= s->room)
-		return 0;
-	char *more = realloc(s->buffer, 2 * size);
-	if (!more)
-		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for a text of %zu bytes", size);
-	s->buffer = more;
-	s->room = 2 * size;
-	return 0;
+	return p4d_grow(&s->buffer, &s->room, size, sizeof(*s->buffer))
+		   ? 0
+		   : p4d_fail(err, P4D_E_NO_MEMORY, "no memory for a text of %zu bytes", size);
 }
 
 static int rewrite(const split_walk *w, size_t number, const char *text, size_t length, bool first)

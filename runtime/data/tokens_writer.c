@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/grow.h"
 #include "data/tokens_internal.h"
 
 enum { LAST_OF_16 = 65536, CHUNK = 4096 };
@@ -117,14 +118,9 @@ int p4d_tokens_writer_end(p4d_tokens_writer *writer, p4d_error *err)
 {
 	if (!writer->open_tokens)
 		return 0;
-	if (writer->documents == writer->room) {
-		uint64_t room = writer->room ? 2 * writer->room : 1024;
-		int32_t *length = reallocarray(writer->length, room, sizeof(*length));
-		if (!length)
-			return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for %" PRIu64 " documents", room);
-		writer->length = length;
-		writer->room = room;
-	}
+	if (!p4d_grow(&writer->length, &writer->room, writer->documents + 1, sizeof(*writer->length)))
+		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for %" PRIu64 " documents",
+				writer->documents);
 	writer->length[writer->documents++] = (int32_t)writer->open_tokens;
 	writer->open_tokens = 0;
 	return 0;

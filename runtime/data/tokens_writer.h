@@ -22,7 +22,8 @@ typedef struct p4d_tokens_writer {
 	uint64_t trained;
 	uint64_t vocabulary;
 	int32_t *length; /* of each document */
-	uint64_t documents, room;
+	uint64_t documents;
+	size_t room;
 	uint64_t open_tokens; /* of the open document */
 	uint64_t tokens;      /* of all documents */
 } p4d_tokens_writer;
