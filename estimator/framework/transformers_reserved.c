@@ -16,108 +16,6 @@
 
 #define MIB ((uint64_t)1 << 20)
 
-void p4d_reserved__take(p4d_reserved *r, p4d_torch_held_blocks *into, p4d_wide bytes)
-{
-	if (!bytes || bytes >> 50)
-		return;
-	const p4d_allocated block = p4d_caching_allocator_take(&r->main, (uint64_t)bytes);
-	if (into)
-		p4d_torch_blocks__hold(into, block);
-}
-
-void p4d_reserved__give(p4d_reserved *r, p4d_torch_held_blocks *from, unsigned count)
-{
-	p4d_torch_blocks__release(&r->main, from, count);
-}
-
-void p4d_reserved__take_for_a_while(p4d_reserved *r, p4d_wide bytes)
-{
-	const unsigned before = r->some.count;
-
-	p4d_reserved__take(r, &r->some, bytes);
-	p4d_reserved__give(r, &r->some, before);
-}
-
-/* ---- parameters ---- */
-
-static void list_experts(const p4d_layout *l, p4d_reserved_parameters *p)
-{
-	const uint64_t up = p4d_transformers__experts_up(l);
-
-	p->of[p->count++] = (p4d_reserved_parameter){l->hidden * l->experts, {0, 0}};
-	p->of[p->count++] = (p4d_reserved_parameter){up, {0, 0}};
-	p->of[p->count++] = (p4d_reserved_parameter){up / (l->glu ? 2 : 1), {0, 0}};
-}
-
-/* Matrices of a layer, in the order in which modules have them. Norms and biases are small. */
-static void list_parameters(const p4d_layout *l, unsigned kind, p4d_reserved_parameters *p)
-{
-	p4d_transformers_linear linears[P4D_TRANSFORMERS_LINEARS];
-	const size_t n = p4d_transformers__linears(l, kind, linears);
-
-	p->count = 0;
-	for (size_t i = 0; i < n; i++) {
-		const bool adapts = p4d_transformers__adapts(l, linears[i].target);
-		p->of[p->count++] = (p4d_reserved_parameter){
-		    linears[i].in * linears[i].out,
-		    {adapts ? l->lora.rank * linears[i].in : 0, adapts ? l->lora.rank * linears[i].out : 0}};
-	}
-	if (p4d_transformers__has_experts(kind))
-		list_experts(l, p);
-}
-
-static uint64_t table_of(const p4d_layout *l)
-{
-	return l->vocab * l->hidden;
-}
-
-static void each_of_layer(p4d_reserved *r, p4d_reserved_visit *visit, bool frozen)
-{
-	for (unsigned k = 0; k < r->parameters.count; k++) {
-		const p4d_reserved_parameter *p = &r->parameters.of[k];
-		if (r->full || frozen)
-			visit(r, p->elements);
-		if (!r->full && p->adapter[0]) {
-			visit(r, p->adapter[0]);
-			visit(r, p->adapter[1]);
-		}
-	}
-}
-
-void p4d_reserved__each_of_unit(p4d_reserved *r, unsigned unit, p4d_reserved_visit *visit)
-{
-	if (unit && unit <= r->layers)
-		each_of_layer(r, visit, true);
-	else
-		visit(r, table_of(r->l));
-}
-
-p4d_wide p4d_reserved__unit_bytes(const p4d_reserved *r, unsigned unit)
-{
-	const unsigned kind = p4d_transformers__kind_of(r->l, 0);
-
-	if (!unit || unit > r->layers)
-		return (p4d_wide)(table_of(r->l) + (unit ? r->l->hidden : 0)) * r->w.weight;
-	return (p4d_transformers__layer_size(r->l, kind, r->shards) +
-		p4d_transformers__layer_adapters(r->l, kind)) *
-	       r->w.weight;
-}
-
-/* Of what is trained, each parameter in order: tables, matrices or adapters. */
-void p4d_reserved__each_trained(p4d_reserved *r, p4d_reserved_visit *visit)
-{
-	const p4d_layout *l = r->l;
-
-	if (r->full)
-		visit(r, table_of(l));
-	if (r->full && r->places)
-		visit(r, r->places);
-	for (uint32_t i = 0; i < r->layers; i++)
-		each_of_layer(r, visit, false);
-	if (r->full && !l->tied)
-		visit(r, table_of(l));
-}
-
 static void load_parameter(p4d_reserved *r, uint64_t elements)
 {
 	p4d_reserved__take(r, NULL, (p4d_wide)elements * r->stored);
@@ -145,9 +43,9 @@ static void load_frozen(p4d_reserved *r)
 
 	if (quantized) /* transformers asks for room for all at once, in a block that it gives back */
 		p4d_reserved__take_for_a_while(r, r->quantized_bytes);
-	p4d_reserved__take(r, tables, (p4d_wide)loaded * table_of(r->l));
+	p4d_reserved__take(r, tables, (p4d_wide)loaded * p4d_reserved__table_of(r->l));
 	if (!r->l->tied && quantized)
-		p4d_reserved__take(r, tables, (p4d_wide)loaded * table_of(r->l));
+		p4d_reserved__take(r, tables, (p4d_wide)loaded * p4d_reserved__table_of(r->l));
 	for (uint32_t i = 0; i < r->layers; i++)
 		for (unsigned k = 0; k < r->parameters.count; k++) {
 			if (quantized)
@@ -156,10 +54,10 @@ static void load_frozen(p4d_reserved *r)
 				load_parameter(r, r->parameters.of[k].elements);
 		}
 	if (!r->l->tied && !quantized)
-		p4d_reserved__take(r, tables, (p4d_wide)loaded * table_of(r->l));
+		p4d_reserved__take(r, tables, (p4d_wide)loaded * p4d_reserved__table_of(r->l));
 	const unsigned count = tables->count;
 	for (unsigned i = 0; quantized && r->stored == 4 && i < count; i++) {
-		p4d_reserved__take(r, NULL, (p4d_wide)4 * table_of(r->l));
+		p4d_reserved__take(r, NULL, (p4d_wide)4 * p4d_reserved__table_of(r->l));
 		p4d_caching_allocator_give(&r->main, tables->of[i]);
 	}
 	tables->count = 0;
@@ -173,7 +71,7 @@ static void load_adapter(p4d_reserved *r, uint64_t elements)
 /* DDP: buckets of 25 MiB or one parameter, from the end of the model (reducer.cpp). */
 static void take_buckets(p4d_reserved *r)
 {
-	const p4d_wide whole = (p4d_wide)r->trained * table_of(r->l);
+	const p4d_wide whole = (p4d_wide)r->trained * p4d_reserved__table_of(r->l);
 	p4d_wide bucket = 0;
 
 	if (!r->full) {
@@ -300,7 +198,7 @@ static p4d_wide sums_of_rows(const p4d_reserved *r)
 
 static void run_backward_of_embedding(p4d_reserved *r, p4d_allocated gradient)
 {
-	const p4d_wide bytes = (p4d_wide)table_of(r->l) * r->element;
+	const p4d_wide bytes = (p4d_wide)p4d_reserved__table_of(r->l) * r->element;
 
 	call(r, r->engine->before_backward, 0);
 	if (r->l->tied) /* the head's is there */
@@ -436,7 +334,7 @@ static void start(p4d_reserved *r, const p4d_layout *l, uint32_t layers)
 	r->micro_batches = l->micro_batches > 1 ? 2 : 1;
 	r->places = l->positions * l->hidden;
 	r->w = p4d_transformers__writer(l, &r->tape);
-	list_parameters(l, p4d_transformers__kind_of(l, 0), &r->parameters);
+	p4d_reserved__list_parameters(l, p4d_transformers__kind_of(l, 0), &r->parameters);
 	r->quantized_bytes =
 	    p4d_transformers__parameter_bytes(l, 2) - p4d_transformers__adapters(l) * r->trained;
 	r->b.allocator = &r->main;

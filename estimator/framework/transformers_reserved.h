@@ -96,6 +96,12 @@ static inline bool p4d_reserved__is_last(const p4d_reserved *r)
 	return r->micro_batch + 1 == r->micro_batches;
 }
 
+/* Of a layer of a kind its matrices, in the order in which modules have them. Norms and biases are small. */
+void p4d_reserved__list_parameters(const p4d_layout *layout, unsigned kind,
+				   p4d_reserved_parameters *parameters);
+/* Elements of the embedding, or of the head. */
+uint64_t p4d_reserved__table_of(const p4d_layout *layout);
+
 /* Visits each parameter of a unit, or all that are trained. */
 typedef void p4d_reserved_visit(p4d_reserved *r, uint64_t elements);
 void p4d_reserved__each_of_unit(p4d_reserved *r, unsigned unit, p4d_reserved_visit *visit);

@@ -179,10 +179,6 @@ void p4d_shell__add(p4d_shell *sh, p4d_shell_build *b, p4d_cell cell);
 void p4d_shell__add_value(p4d_shell *sh, p4d_shell_build *b, p4d_value value, bool quoted);
 void p4d_shell__add_text(p4d_shell *sh, p4d_shell_build *b, const char *text, p4d_cell like);
 void p4d_shell__add_word(p4d_shell *sh, p4d_shell_words *words, p4d_value word);
-/* The characters of $IFS. */
-const char *p4d_shell__separators(p4d_shell *sh, char *buf, size_t size);
-/* Cuts what was read into words at what is unquoted and separates, and adds them. */
-void p4d_shell__split(p4d_shell *sh, const p4d_shell_build *b, p4d_shell_words *words);
 /* The value of an assignment: no word is cut. It is what was built, which is built no further. */
 p4d_value p4d_shell__joined(p4d_shell *sh, p4d_shell_build *b);
 /* A value that begins with the one before it, A="$A ...", in the memory of that: a list that a script puts
@@ -203,6 +199,12 @@ p4d_value p4d_shell__digits(p4d_shell *sh, int64_t number, p4d_cell like);
 const char *p4d_shell__text_of(p4d_shell *sh, p4d_value value);
 p4d_value p4d_shell__not_known(p4d_shell *sh, uint16_t reason);
 bool p4d_shell__equal(p4d_value a, p4d_value b);
+
+/* shell_split.c */
+/* The characters of $IFS. */
+const char *p4d_shell__separators(p4d_shell *sh, char *buf, size_t size);
+/* Cuts what was read into words at what is unquoted and separates, and adds them. */
+void p4d_shell__split(p4d_shell *sh, const p4d_shell_build *b, p4d_shell_words *words);
 
 /* shell_variable.c */
 p4d_shell_var *p4d_shell__find(p4d_shell *sh, p4d_shell_name name, bool create);
