@@ -405,8 +405,6 @@ const char *p4d_torch__trainer_unvalidated(const p4d_layout *l)
 	const uint64_t shards = l->shard_degree ? l->shard_degree : l->dp;
 	const bool lit = l->torch.model_code == P4D_MODEL_CODE_LITGPT;
 	const bool before_5 = l->torch.transformers && l->torch.transformers < 5 * P4D_RELEASE_UNIT;
-	const bool jamba = a == &p4d_architectures[P4D_ARCHITECTURE_JAMBA],
-		   granite = a == &p4d_architectures[P4D_ARCHITECTURE_GRANITE_HYBRID];
 	const bool evaluates = l->eval_micro_batch > l->micro_batch;
 	/* the first that is so is said */
 	const struct {
@@ -424,14 +422,15 @@ const char *p4d_torch__trainer_unvalidated(const p4d_layout *l)
 	    /* there each is a linear layer; one tensor of all stays as it is */
 	    {l->experts && l->quant && l->torch.transformers < 5 * P4D_RELEASE_UNIT,
 	     "experts, which transformers before 5 quantizes"},
-	    {a->expert_bias && before_5, "gpt-oss before transformers 5"},
+	    {l->experts && a->router != P4D_ROUTER_USUAL && before_5,
+	     "the experts of this family before transformers 5"},
 	    {a->attention_sinks && l->flash_attention, "attention sinks in a fused kernel"},
 	    {states && !l->torch.packing && l->micro_batch > 1, "padded batches of layers with a state"},
-	    {zero3 && l->experts && (a->single_blocks || jamba),
-	     "the experts of Jamba and Nemotron 3 with ZeRO-3"},
+	    {zero3 && l->experts && a->experts_compared == P4D_COMPARED_BUT_ZERO3,
+	     "the experts of this family with ZeRO-3"},
 	    {a->single_blocks && !full, "adapters of Nemotron-H"},
 	    {states && !l->flash_attention, "unfused attention beside layers with a state"},
-	    {l->experts && granite, "Granite's experts"},
+	    {l->experts && a->experts_compared == P4D_COMPARED_NEVER, "the experts of this family"},
 	    {l->quant > P4D_QUANT_NF4, "weights in 8 bits"},
 	    {l->torch.chunked_loss == P4D_LOSS_CHUNKED, "a chunked loss"},
 	    {l->torch.compile, "compiled modules, counted as they are without"},

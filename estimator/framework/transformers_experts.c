@@ -14,7 +14,7 @@ enum { INDEX = 8 }; /* bytes */
 static bool adapted(const p4d_layout *l)
 {
 	return l->finetune != P4D_TUNE_FULL && !p4d_transformers__gates_shared(l) &&
-	       !l->architecture->expert_bias &&
+	       !l->architecture->experts_unadapted &&
 	       l->lora.targets & (P4D_TARGET_GATE | P4D_TARGET_UP | P4D_TARGET_DOWN);
 }
 
@@ -115,6 +115,51 @@ static p4d_tape_tensor routed_by_best(p4d_tape_writer *w, p4d_tape_tensor x)
 	return scores;
 }
 
+/* Granite's router: the same in fp32. */
+static p4d_tape_tensor routed_by_best_in_fp32(p4d_tape_writer *w, p4d_tape_tensor x)
+{
+	const p4d_layout *l = w->layout;
+	const uint64_t chosen = w->tokens * l->experts_per_token;
+	const p4d_tape_tensor product = p4d_op_product(w, x, l->hidden, l->experts, w->weight, w->trains);
+
+	const p4d_tape_tensor logits = p4d_op_cast(w, product, 4);
+	const p4d_tape_tensor top = p4d_op_made(w, chosen, 4, p4d_op_needs(w, product));
+	p4d_op_append(w, logits, top, P4D_NEW_GRADIENT)->kept = p4d_op_needs(w, product) ? chosen * INDEX : 0;
+	const p4d_tape_tensor scores = p4d_op_cast(w, p4d_op_map(w, top, false, true), x.element);
+	p4d_op_hold(w, logits);
+	return scores;
+}
+
+/*
+ * Phi-3.5-MoE's sparsemixer: for each of a token's experts a mask of all, a softmax of the rest, whose result
+ * is kept, and the index, the score and a factor of the one that is sampled.
+ */
+static p4d_tape_tensor routed_by_sparse_mixer(p4d_tape_writer *w, p4d_tape_tensor x)
+{
+	const p4d_layout *l = w->layout;
+	const uint64_t all = w->tokens * l->experts, chosen = w->tokens * l->experts_per_token;
+	const p4d_tape_tensor logits = p4d_op_product(w, x, l->hidden, l->experts, w->weight, w->trains);
+	p4d_tape_tensor gates = logits;
+
+	for (uint64_t i = 0; i < l->experts_per_token; i++) {
+		gates = p4d_op_map(w, logits, false, false);
+		p4d_op_last(w)->kept = p4d_op_needs(w, logits) ? all : 0;
+		gates = p4d_op_map(w, gates, false, true);
+	}
+	const p4d_tape_tensor top = p4d_op_made(w, chosen, gates.element, p4d_op_needs(w, gates));
+	p4d_op_append(w, gates, top, P4D_NEW_GRADIENT)->kept =
+	    p4d_op_needs(w, gates) ? chosen * (INDEX + gates.element) : 0;
+	p4d_op_hold(w, logits);
+	return top;
+}
+
+static p4d_router router_of(const p4d_layout *l)
+{
+	const p4d_router router = l->architecture->router;
+
+	return router == P4D_ROUTER_USUAL && l->kv_rank ? P4D_ROUTER_FP32 : router;
+}
+
 /*
  * Scores of the chosen experts. DeepSeek's and Nemotron's router computes in fp32; the others' scores are
  * those of a softmax in fp32, which most cast to the type of the logits.
@@ -123,16 +168,20 @@ static p4d_tape_tensor routed(p4d_tape_writer *w, p4d_tape_tensor x)
 {
 	const p4d_layout *l = w->layout;
 	const uint64_t chosen = w->tokens * l->experts_per_token, all = w->tokens * l->experts;
-	const bool deepseek = l->kv_rank || l->architecture->single_blocks,
+	const bool deepseek = router_of(l) == P4D_ROUTER_FP32, groups = !l->architecture->router_in_fp32,
 		   mixtral = !deepseek && !l->qk_norm && !l->biased;
 	p4d_tape_tensor logits, scores;
 
-	if (l->architecture->expert_bias)
+	if (router_of(l) == P4D_ROUTER_BEST)
 		return routed_by_best(w, x);
+	if (router_of(l) == P4D_ROUTER_SPARSE_MIXER)
+		return routed_by_sparse_mixer(w, x);
+	if (router_of(l) == P4D_ROUTER_BEST_FP32)
+		return routed_by_best_in_fp32(w, x);
 	if (deepseek) {
 		logits = p4d_op_product(w, p4d_op_cast(w, x, 4), l->hidden, l->experts, w->weight, w->trains);
 		p4d_tape_operation *o = p4d_op_last(w);
-		if (w->weight < 4) { /* a copy of the weight in fp32 */
+		if (w->weight < 4 && groups) { /* a copy of the weight in fp32 */
 			o->copy = l->experts * l->hidden * 4;
 			o->lowered = w->trains ? o->copy : 0;
 		}
@@ -145,7 +194,7 @@ static p4d_tape_tensor routed(p4d_tape_writer *w, p4d_tape_tensor x)
 	const p4d_tape_tensor top = p4d_op_made(w, chosen, scores.element, p4d_op_needs(w, scores));
 	p4d_tape_operation *o = p4d_op_append(w, scores, top, P4D_NEW_GRADIENT);
 	o->kept = p4d_op_needs(w, scores) ? chosen * (INDEX + 4) : 0;
-	o->scratch = deepseek ? 3 * all * scores.element : 0; /* groups of experts, masked */
+	o->scratch = deepseek && groups ? 3 * all * scores.element : 0; /* groups of experts, masked */
 	p4d_op_hold(w, logits);
 	return deepseek || mixtral ? top : p4d_op_cast(w, top, logits.element);
 }
@@ -258,17 +307,18 @@ static p4d_tape_tensor experts(p4d_tape_writer *w, p4d_tape_tensor x, p4d_tape_t
 p4d_tape_tensor p4d_transformers__experts(p4d_tape_writer *w, p4d_tape_tensor x)
 {
 	const p4d_layout *l = w->layout;
-	const bool gated = p4d_transformers__gates_shared(l);
+	const bool gated = p4d_transformers__gates_shared(l),
+		   first = gated || (l->shared_ffn && l->architecture->shared_first);
 	p4d_tape_tensor shared = {.value = -1};
 
-	if (gated)
+	if (first)
 		shared = p4d_transformers__mlp(w, x, l->shared_ffn);
 	p4d_tape_tensor y = experts(w, x, routed(w, x));
 	if (gated) { /* Qwen 2's shared expert has a gate of one column */
 		const p4d_tape_tensor gate =
 		    p4d_op_map(w, p4d_transformers__linear(w, x, l->hidden, 1, P4D_TARGET_UP), false, true);
 		shared = weighted(w, shared, gate);
-	} else if (l->shared_ffn)
+	} else if (l->shared_ffn && !first)
 		shared = p4d_transformers__mlp(w, x, l->shared_ffn);
 	if (l->shared_ffn)
 		y = p4d_op_plus(w, y, shared);

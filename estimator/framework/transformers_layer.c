@@ -98,12 +98,13 @@ static void split(p4d_tape_writer *w, p4d_tape_tensor x, p4d_tape_tensor *q, p4d
 	o->others[1] = v->value;
 }
 
-/* A norm of queries or keys. Its code holds its input until the norm is done. */
-static p4d_tape_tensor normed(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t wide)
+/* A norm of queries or keys, before or after they are rotated. Its code holds its input until the norm is
+ * done. */
+static p4d_tape_tensor normed(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t wide, bool is_rotated)
 {
 	const int norm = w->layout->qk_norm;
 
-	if (!norm)
+	if (!norm || w->layout->architecture->norms_rotated != is_rotated)
 		return x;
 	const p4d_tape_tensor y =
 	    p4d_transformers__norm(w, x, norm == P4D_QK_NORM_WIDE ? wide : w->layout->head_dim);
@@ -134,19 +135,19 @@ static p4d_tape_tensor attention_of(p4d_tape_writer *w, p4d_tape_tensor x)
 		}
 		if (l->architecture->scales_query)
 			q = p4d_op_map(w, q, false, false);
-		q = normed(w, q, A);
-		k = normed(w, p4d_transformers__linear(w, x, l->hidden, G, P4D_TARGET_K), G);
+		q = normed(w, q, A, false);
+		k = normed(w, p4d_transformers__linear(w, x, l->hidden, G, P4D_TARGET_K), G, false);
 		v = p4d_transformers__linear(w, x, l->hidden, G, P4D_TARGET_V);
 	}
 	if (l->architecture->fused_qkv) {
-		q = normed(w, q, A);
-		k = normed(w, k, G);
+		q = normed(w, q, A, false);
+		k = normed(w, k, G, false);
 	}
 	const p4d_tape_tensor whole_q = q, whole_k = k;
 	p4d_tape_tensor both[2] = {q, k};
 	rotate(w, both);
-	q = both[0];
-	k = both[1];
+	q = normed(w, both[0], A, true);
+	k = normed(w, both[1], G, true);
 	p4d_op_hold(w, whole_q);
 	p4d_op_hold(w, whole_k);
 	p4d_tape_tensor y = l->flash_attention && l->architecture->attention_cap <= 0

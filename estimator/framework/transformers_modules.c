@@ -219,8 +219,38 @@ p4d_tape_tensor p4d_transformers__linear(p4d_tape_writer *w, p4d_tape_tensor x, 
 
 /* ---- feed-forward ---- */
 
+/*
+ * XIELUActivation in Python: alpha_p x^2 + beta x where x is positive, else (expm1(min(x, eps)) - x) alpha_n
+ * + beta x. The two alphas are trained and beta is not. Autocast computes the alphas and expm1 in fp32.
+ */
+static p4d_tape_tensor xielu(p4d_tape_writer *w, p4d_tape_tensor x)
+{
+	const unsigned alpha = w->autocast ? 4 : x.element;
+	const p4d_tape_tensor is_positive = p4d_op_made(w, x.elements, 1, false);
+	p4d_op_append(w, x, is_positive, P4D_NEW_GRADIENT);
+	p4d_tape_tensor positive = p4d_op_times(w, weighted(w, x, 1, alpha, 1), x);
+	positive = p4d_op_plus(w, positive, p4d_op_map(w, x, false, false));
+	p4d_tape_tensor negative = p4d_op_map(w, x, true, false);
+	p4d_op_last(w)->back_scratch = x.elements;
+	negative = p4d_op_map(w, p4d_op_cast(w, negative, alpha), false, true);
+	p4d_op_last(w)->back_scratch = negative.elements * negative.element; /* the result + 1 */
+	negative = p4d_op_plus(w, negative, x);
+	p4d_op_last(w)->gradient[1] = P4D_NEW_GRADIENT;
+	negative = weighted(w, negative, 1, alpha, 1);
+	negative = p4d_op_plus(w, negative, p4d_op_map(w, x, false, false));
+	const p4d_tape_tensor y = p4d_op_plus(w, positive, negative);
+	p4d_tape_operation *o = p4d_op_last(w);
+	o->gradient[0] = o->gradient[1] = P4D_NEW_GRADIENT;
+	o->saved[0] = p4d_op_needs(w, y) ? is_positive.value : -1;
+	p4d_op_hold(w, is_positive);
+	p4d_op_hold(w, positive);
+	return y;
+}
+
 p4d_tape_tensor p4d_transformers__activated(p4d_tape_writer *w, p4d_tape_tensor x)
 {
+	if (w->layout->activation == P4D_XIELU)
+		return xielu(w, x);
 	if (w->layout->activation == P4D_RELU)
 		return p4d_op_map(w, x, false, true);
 	if (w->layout->activation == P4D_RELU2) {

@@ -309,6 +309,75 @@ static int own_llama4(struct json_object *config, p4d_request *model, p4d_error 
 	return 0;
 }
 
+/* A number of all layers, or a list with one of each layer, which must be the same. */
+static int one_of_all(struct json_object *config, const char *key, int64_t *value, p4d_request *model,
+		      p4d_error *err)
+{
+	struct json_object *list = json_object_object_get(config, key);
+
+	if (!json_object_is_type(list, json_type_array))
+		return p4d_json_integer(config, key, 0, 65536, value, err);
+	for (size_t i = 0; i < json_object_array_length(list); i++) {
+		const int64_t of_layer = json_object_get_int64(json_object_array_get_idx(list, i));
+		if (i && of_layer != *value)
+			return cannot(model, "%s differs between layers", key);
+		*value = of_layer;
+	}
+	return 0;
+}
+
+/* Shared experts are one feed-forward part of the same width, however many there are. */
+static int own_hunyuan(struct json_object *config, p4d_request *model, p4d_error *err)
+{
+	int64_t experts = 1, each = 1;
+
+	if (one_of_all(config, "num_experts", &experts, model, err) < 0 ||
+	    one_of_all(config, "moe_topk", &each, model, err) < 0)
+		return -1;
+	if (experts < 1 || experts > 65536 || each < 1 || each > experts)
+		return cannot(model, "HunYuanMoEV1ForCausalLM: %" PRId64 " of %" PRId64 " experts", each,
+			      experts);
+	choose(model, P4D_EXPERTS, experts);
+	choose(model, P4D_EXPERTS_PER_TOKEN, each);
+	choose(model, P4D_SHARED_FFN, model->value[P4D_FFN]);
+	return 0;
+}
+
+/* Experts in each layer from one on; shared ones are as wide as the others together. */
+static int own_ernie(struct json_object *config, p4d_request *model, p4d_error *err)
+{
+	int64_t experts = 64, each = 6, width = 1536, shared = 2, start = 1, end = -1, every = 1;
+
+	if (p4d_json_integer(config, "moe_num_experts", 1, 65536, &experts, err) < 0 ||
+	    p4d_json_integer(config, "moe_k", 1, 65536, &each, err) < 0 ||
+	    p4d_json_integer(config, "moe_intermediate_size", 1, 1 << 20, &width, err) < 0 ||
+	    p4d_json_integer(config, "moe_num_shared_experts", 0, 4096, &shared, err) < 0 ||
+	    p4d_json_integer(config, "moe_layer_start_index", 0, 65536, &start, err) < 0 ||
+	    p4d_json_integer(config, "moe_layer_end_index", -1, 65536, &end, err) < 0 ||
+	    p4d_json_integer(config, "moe_layer_interval", 1, 65536, &every, err) < 0)
+		return -1;
+	if (every != 1 || (end >= 0 && end < model->value[P4D_LAYERS] - 1))
+		return cannot(model,
+			      "experts in some of the layers (moe_layer_interval, moe_layer_end_index)");
+	choose(model, P4D_EXPERTS, experts);
+	choose(model, P4D_EXPERTS_PER_TOKEN, each);
+	choose(model, P4D_EXPERT_FFN, width);
+	if (shared)
+		choose(model, P4D_SHARED_FFN, shared * width);
+	if (start)
+		choose(model, P4D_DENSE_LAYERS, start);
+	return 0;
+}
+
+static int own_phimoe(struct json_object *config, p4d_request *model, p4d_error *err)
+{
+	bool biased;
+
+	if (flag(config, "lm_head_bias", false, &biased, err) < 0)
+		return -1;
+	return biased ? 0 : cannot(model, "PhimoeForCausalLM: lm_head_bias=false");
+}
+
 static int own_olmoe(struct json_object *config, p4d_request *model, p4d_error *err)
 {
 	(void)config;
@@ -376,6 +445,18 @@ static const p4d_hf_family families[] = {
      .own = own_deepseek, .experts = true},
     {"OlmoeForCausalLM", "olmoe", ROW(LLAMA), ABSENT({P4D_EXPERTS, 64}, {P4D_EXPERTS_PER_TOKEN, 8}),
      .own = own_olmoe, .experts = true},
+    {"ArceeForCausalLM", "arcee", ROW(ARCEE)},
+    {"HunYuanDenseV1ForCausalLM", "hunyuan_v1_dense", ROW(HUNYUAN)},
+    {"HunYuanMoEV1ForCausalLM", "hunyuan_v1_moe", ROW(HUNYUAN), .own = own_hunyuan, .experts = true},
+    {"ApertusForCausalLM", "apertus", ROW(APERTUS)},
+    {"Ernie4_5ForCausalLM", "ernie4_5", ROW(ERNIE), ABSENT({P4D_KV_HEADS, 2}, {P4D_HEAD_DIM, 128})},
+    {"Ernie4_5_MoeForCausalLM", "ernie4_5_moe", ROW(ERNIE), ABSENT({P4D_KV_HEADS, 4}), .own = own_ernie,
+     .experts = true},
+    {"GraniteMoeForCausalLM", "granitemoe", ROW(GRANITE),
+     ABSENT({P4D_EXPERTS, 8}, {P4D_EXPERTS_PER_TOKEN, 2}), .experts = true},
+    {"PhimoeForCausalLM", "phimoe", ROW(PHIMOE),
+     ABSENT({P4D_KV_HEADS, 8}, {P4D_EXPERTS, 16}, {P4D_EXPERTS_PER_TOKEN, 2}), .own = own_phimoe,
+     .experts = true},
     {"GptOssForCausalLM", "gpt_oss", ROW(GPT_OSS), .biased = P4D_BIASED_QKV | P4D_BIASED_OUTPUT,
      ABSENT({P4D_KV_HEADS, 8}, {P4D_HEAD_DIM, 64}, {P4D_EXPERTS, 128}, {P4D_EXPERTS_PER_TOKEN, 4},
 	    {P4D_SLIDING_WINDOW, 128}),

@@ -217,6 +217,8 @@ static int read_activation(struct json_object *config, const p4d_hf_family *fami
 		activation = P4D_SWIGLU_ACTIVATION;
 	else if (!gated && !strcmp(name, "relu2"))
 		activation = P4D_RELU2;
+	else if (!gated && !strcmp(name, "xielu"))
+		activation = P4D_XIELU;
 	else if (!gated && !strcmp(name, "relu"))
 		activation = P4D_RELU;
 	else if (*name)

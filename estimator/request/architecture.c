@@ -75,5 +75,7 @@ const char *p4d_architecture_block_difference(const p4d_request *r)
 		return "biases of some linear layers only";
 	if (r->value[P4D_QK_NORM] == P4D_QK_NORM_WIDE)
 		return "query and key norms of the whole width";
-	return r->value[P4D_ACTIVATION] == P4D_RELU ? "ReLU" : NULL;
+	return r->value[P4D_ACTIVATION] == P4D_RELU    ? "ReLU"
+	       : r->value[P4D_ACTIVATION] == P4D_XIELU ? "xIELU"
+						       : NULL;
 }

@@ -51,6 +51,23 @@ typedef enum p4d_rotated {
 	P4D_ROTATED_WHOLE = 1000
 } p4d_rotated;
 
+/* How a layer with experts chooses those of a token. USUAL: a softmax of all in fp32, or what follows from
+ * the model. */
+typedef enum p4d_router {
+	P4D_ROUTER_USUAL,
+	P4D_ROUTER_BEST,      /* a softmax of the chosen experts alone, in the type of the logits (gpt-oss) */
+	P4D_ROUTER_BEST_FP32, /* of the chosen experts alone, in fp32 (Granite) */
+	P4D_ROUTER_FP32,      /* the product is in fp32, too (DeepSeek) */
+	P4D_ROUTER_SPARSE_MIXER, /* one expert after the other, sampled (Phi-3.5-MoE) */
+} p4d_router;
+
+/* With which sharding the memory of a family's experts was compared with the transformers library's. */
+typedef enum p4d_compared {
+	P4D_COMPARED,
+	P4D_COMPARED_BUT_ZERO3,
+	P4D_COMPARED_NEVER,
+} p4d_compared;
+
 typedef struct p4d_architecture {
 	const char *name;
 	p4d_model_kind kind;
@@ -79,6 +96,12 @@ typedef struct p4d_architecture {
 	bool shared_gate;              /* so is that of shared experts, with one of each token */
 	bool attention_sinks;          /* a number of each head, among the scores */
 	bool expert_bias;              /* of experts' products and of the router */
+	p4d_router router;
+	bool router_in_fp32;    /* its weight is stored in fp32 */
+	bool router_correction; /* a parameter of each expert that shifts its score and is not trained */
+	bool experts_unadapted; /* PEFT has no names for their products and adapts none */
+	bool shared_first;      /* shared experts are computed before the routed ones */
+	bool norms_rotated;     /* norms of queries and keys are behind the rotation */
 	/* scores become cap * tanh(score / cap): no flash kernel of PyTorch has it, attention is eager. The
 	 * cap that released models have; 0: none */
 	float attention_cap;
@@ -122,6 +145,7 @@ typedef struct p4d_architecture {
 	bool gpt2_modules;            /* modules have GPT-2's names (c_attn, c_fc) */
 	const char *megatron_pattern; /* letters of --layer-pattern that Megatron-LM has for it; NULL: none */
 
+	p4d_compared experts_compared; /* other than P4D_COMPARED: they refuse no job by themselves */
 	bool unvalidated; /* no memory of such a model was compared with a real one: it refuses no job by
 			     itself */
 } p4d_architecture;

@@ -95,7 +95,8 @@ static p4d_wide of_mlp(const p4d_layout *l)
 	const p4d_wide h = l->hidden, f = l->ffn, up = l->glu ? 2 : 1;
 	const p4d_wide matrices = p4d_div_up((up + 1) * h * f, p4d_tp_ranks(l));
 
-	return matrices + (l->biased & P4D_BIASED_MLP ? p4d_div_up(up * f, l->tp) + p4d_rank_hidden(l) : 0);
+	return matrices + (l->activation == P4D_XIELU ? 2 : 0) +
+	       (l->biased & P4D_BIASED_MLP ? p4d_div_up(up * f, l->tp) + p4d_rank_hidden(l) : 0);
 }
 
 p4d_wide p4d_size_of_layer(const p4d_layout *l)
@@ -112,7 +113,8 @@ static p4d_wide beside_experts(const p4d_layout *l)
 	const p4d_architecture *a = l->architecture;
 	const p4d_wide h = l->hidden;
 
-	return (h + a->expert_bias) * l->experts + p4d_div_up((l->glu ? 3 : 2) * h * l->shared_ffn, l->tp) +
+	return (h + a->expert_bias + a->router_correction) * l->experts +
+	       p4d_div_up((l->glu ? 3 : 2) * h * l->shared_ffn, l->tp) +
 	       (a->shared_gate && l->shared_ffn ? h : 0);
 }
 

@@ -95,6 +95,12 @@ for header in plugin/*.h command/*.h; do
 	[ ! -f "/usr/include/${header##*/}" ] || fault "$header hides a header of the system"
 done
 
+# A formula reads members of a family of models. It does not ask which family it is: a new row would silently get the other branch.
+grep -nE '[!=]= *(&p4d_architectures\[|P4D_ARCHITECTURE_[A-Z])' -r estimator script command plugin runtime --include='*.[ch]' |
+	grep -v '^estimator/model/' >"$work/families"
+[ ! -s "$work/families" ] || fault "comparisons with a row of architectures.def, which should be a member of it:
+$(cat "$work/families")"
+
 # Tests mirror the rooms.
 find tests/estimator tests/script tests/runtime tests/command -mindepth 1 -type d | sed 's|^tests/||' | while read -r folder; do
 	grep -qx "$folder" "$work/rooms" || echo "tests/$folder"

@@ -20,7 +20,7 @@ LOWER = {F.linear, torch.matmul, torch.Tensor.matmul, torch.Tensor.__matmul__, t
          torch.conv2d, torch.einsum, torch.Tensor.addmm, torch.Tensor.mm}
 FP32 = {F.layer_norm, F.softmax, torch.softmax, torch.Tensor.softmax, F.log_softmax, torch.log_softmax, torch.pow,
         torch.Tensor.pow, torch.Tensor.__pow__, torch.rsqrt, torch.Tensor.rsqrt, torch.exp, torch.log, torch.reciprocal,
-        F.cross_entropy, F.nll_loss, F.mse_loss, torch.cumsum, torch.Tensor.cumsum, torch.prod, torch.norm, F.softplus,
+        F.cross_entropy, F.nll_loss, F.mse_loss, torch.cumsum, torch.Tensor.cumsum, torch.prod, torch.norm, F.softplus, torch.expm1,
         F.group_norm}
 WITH_TYPE = {F.softmax, torch.softmax, torch.Tensor.softmax, F.log_softmax, torch.log_softmax, torch.cumsum,
              torch.Tensor.cumsum, torch.prod}  # their dtype= wins

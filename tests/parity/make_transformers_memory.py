@@ -35,6 +35,12 @@
         tests/parity/make_transformers_memory.py --hybrids --lora --models bamba,granitemoehybrid,qwen3_next --framework $m; done
     for m in "ddp --seed 64 --count 10" "fsdp --seed 66 --count 6" "deepspeed --resident --seed 65 --count 6"; do
         tests/parity/make_transformers_memory.py --hybrids --evaluation --framework $m; done   # transformers_hybrids_evaluation.csv
+    M=arcee,hunyuan_v1_dense,apertus,ernie4_5                                                   # transformers_memory.csv
+    for m in "ddp --seed 701 --count 16" "fsdp --seed 702 --count 10" "deepspeed --seed 703 --count 10"; do
+        tests/parity/make_transformers_memory.py --models $M --framework $m; done
+    M=granitemoe,hunyuan_v1_moe,ernie4_5_moe,phimoe                                             # transformers_experts.csv
+    for m in "ddp --seed 14 --count 16" "fsdp --seed 15 --count 8" "deepspeed --seed 16 --count 8"; do
+        tests/parity/make_transformers_memory.py --experts --models $M --framework $m; done
     for m in "ddp --seed 501 --count 18" "fsdp --seed 502 --count 9" "deepspeed --seed 503 --count 9" "ddp --seed 521 --count 12"; do
         tests/parity/make_transformers_memory.py --loss trl-fused --framework $m; done         # transformers_trl.csv, trl==1.16.0
     for m in "ddp --seed 511 --count 18" "fsdp --seed 512 --count 9" "deepspeed --seed 513 --count 9" "ddp --seed 522 --count 12"; do
@@ -111,10 +117,16 @@ MODELS = {  # as published; the last number is that of layers
     "bert": [(768, 3072, 12, 12, 64, 30522, "on", 12), (1024, 4096, 16, 16, 64, 30522, "on", 24)],
     "vit": [(768, 3072, 12, 12, 64, 1000, "off", 12), (1024, 4096, 16, 16, 64, 1000, "off", 24)],
 }
+LATER = {  # drawn only where --models names them, so that seeds give the rows that they gave
+    "arcee": [(2560, 18432, 20, 4, 128, 128004, "off", 36)],
+    "hunyuan_v1_dense": [(4096, 14336, 32, 8, 128, 128167, "on", 32)],
+    "apertus": [(4096, 21504, 32, 8, 128, 131072, "off", 32), (8192, 43008, 64, 8, 128, 131072, "off", 80)],
+    "ernie4_5": [(1024, 3072, 16, 2, 128, 103424, "on", 18)],
+}
 CLASSES = {"bert": "AutoModelForMaskedLM", "vit": "AutoModelForImageClassification", **parts.CLASSES}
 ENCODERS = {"bert", "vit"}  # of which only full fine-tuning is run
 # p4d's names of what is not its own row of architectures.def
-AS_P4D = {"gemma3_text": ("gemma3", "", ""), "gpt_neox": ("gpt-neox", "", ""), "mistral": ("llama", "", ""),
+AS_P4D = {"hunyuan_v1_dense": ("hunyuan", "", ""), "ernie4_5": ("ernie4.5", "", ""), "gemma3_text": ("gemma3", "", ""), "gpt_neox": ("gpt-neox", "", ""), "mistral": ("llama", "", ""),
           "qwen2": ("llama", "qkv", ""), "qwen3": ("llama", "", "on"), "smollm3": ("llama", "", "")}
 OPTIONS = ["model-type", "architecture", "bias", "qk-norm", *SHAPE, "seq-len", "micro-batch", "micro-batches", "framework", "shard-degree", "zero-stage",
            "offload", "finetune", "lora-rank", "lora-targets", "adapter-dtype", "param-dtype", "autocast", "optimizer",
@@ -145,7 +157,7 @@ def pick(r, framework, kinds, lora=False):
         c.update(dict.fromkeys(sparse.SHAPE, 0), **hybrid.EXPERTS.get(c["model-type"], {}))
         c.update(zip(SHAPE, dense))
     else:
-        c.update(zip(SHAPE, r.choice({**MODELS, **parts.MODELS}[c["model-type"]])))
+        c.update(zip(SHAPE, r.choice({**MODELS, **LATER, **parts.MODELS}[c["model-type"]])))
     # half of them short, where the ends of the model decide
     c["layers"] = min(c["layers"], r.choice((2, 3, 4, 4, 6, 8, 12, 16)))
     if c["model-type"] in hybrid.MODELS:
@@ -204,7 +216,7 @@ def pick(r, framework, kinds, lora=False):
     return c
 
 
-FREE = ("llama", "qwen3", "gemma3_text", "olmo2", "smollm3", "granite", "cohere2", "nemotron")  # any head size and sharing
+FREE = ("llama", "qwen3", "gemma3_text", "olmo2", "smollm3", "granite", "cohere2", "nemotron", "arcee", "hunyuan_v1_dense", "ernie4_5")  # any head size and sharing
 
 
 def varied(r, c):
@@ -275,7 +287,7 @@ def configured(c):
         d = sparse.configured(c, d)
     if kind in hybrid.MODELS:
         d = hybrid.configured(c, d)
-    if kind in ("phi", "stablelm", "falcon", "olmo", "phi3"):
+    if kind in ("phi", "stablelm", "falcon", "olmo", "phi3", "apertus"):
         d.pop("head_dim", None)
     if kind == "opt":
         d["ffn_dim"] = d.pop("intermediate_size")
@@ -326,6 +338,8 @@ def made(c):
     with torch.device("cuda"):
         of = getattr(transformers, CLASSES.get(c["model-type"], "AutoModelForCausalLM"))
         model = of._from_config(config, torch_dtype=dtype) if c["model-type"] in parts.MODELS else of.from_config(config, dtype=dtype)
+    if c["model-type"] == "apertus":  # makes numbers of its activations with torch.tensor, which are not on the device yet
+        model.to("cuda")
     model.train()
     return model
 
@@ -578,7 +592,7 @@ def configuration(text):
             c.update(zip(sparse.SHAPE, (of_experts + (0,) * len(sparse.SHAPE))[:len(sparse.SHAPE)]))
             c.update(zip(SHAPE, dense))
         else:
-            c.update(zip(SHAPE, {**MODELS, **parts.MODELS}[given["model-type"]][0]))
+            c.update(zip(SHAPE, {**MODELS, **LATER, **parts.MODELS}[given["model-type"]][0]))
     c.update({k: number(v) for k, v in given.items()})
     return c
 

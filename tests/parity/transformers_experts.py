@@ -19,9 +19,14 @@ MODELS = {
                     ((7168, 18432, 128, 128, 128, 129280, "off", 61), (256, 8, 2048, 2048, 3, 1536, 512, 64, 128))],
     "gpt_oss": [((2880, 2880, 64, 8, 64, 201088, "off", 24), (32, 4, 2880, 0, 0)),
                 ((2880, 2880, 64, 8, 64, 201088, "off", 36), (128, 4, 2880, 0, 0))],
+    "granitemoe": [((1536, 512, 24, 8, 64, 49155, "on", 32), (40, 8, 512, 0, 0)), ((1024, 512, 16, 8, 64, 49155, "on", 24), (32, 8, 512, 0, 0))],
+    "hunyuan_v1_moe": [((4096, 3072, 32, 8, 128, 128167, "on", 32), (64, 8, 3072, 3072, 0))],
+    "ernie4_5_moe": [((2560, 12288, 20, 4, 128, 103424, "on", 28), (64, 6, 1536, 3072, 1))],
+    "phimoe": [((4096, 6400, 32, 8, 128, 32064, "off", 32), (16, 2, 6400, 0, 0))],
 }
 AS_P4D = {"mixtral": ("llama", "", ""), "qwen3_moe": ("llama", "", "on"), "olmoe": ("llama", "", "wide"), "qwen2_moe": ("llama", "qkv", ""),
-          "deepseek_v2": ("llama", "", ""), "deepseek_v3": ("llama", "", ""), "gpt_oss": ("gpt-oss", "", "")}
+          "deepseek_v2": ("llama", "", ""), "deepseek_v3": ("llama", "", ""), "gpt_oss": ("gpt-oss", "", ""),
+          "granitemoe": ("granite", "", ""), "hunyuan_v1_moe": ("hunyuan", "", ""), "ernie4_5_moe": ("ernie4.5", "", ""), "phimoe": ("phimoe", "", "")}
 EAGER_ONLY = {"gpt_oss"}
 
 
@@ -37,8 +42,18 @@ def configured(c, d):
     d["num_experts_per_tok"] = c["experts-per-token"]
     if kind == "mixtral":
         d.update(num_local_experts=c["experts"], sliding_window=None)
-    elif kind == "gpt_oss":
+    elif kind in ("gpt_oss", "granitemoe", "phimoe"):
         d.update(num_local_experts=c["experts"])
+        if kind == "phimoe":
+            d.update(attention_bias=True, lm_head_bias=True)
+    elif kind == "hunyuan_v1_moe":
+        d.update(num_experts=c["experts"], moe_topk=c["experts-per-token"])
+        d.pop("num_experts_per_tok")
+    elif kind == "ernie4_5_moe":
+        d.update(moe_num_experts=c["experts"], moe_k=c["experts-per-token"], moe_intermediate_size=c["expert-ffn"],
+                 moe_num_shared_experts=c["shared-ffn"] // c["expert-ffn"], moe_layer_start_index=c["dense-layers"])
+        d.pop("num_experts_per_tok")
+        d.pop("head_dim")
     elif kind in ("qwen3_moe", "qwen2_moe"):
         d.update(num_experts=c["experts"], moe_intermediate_size=c["expert-ffn"], norm_topk_prob=kind == "qwen3_moe")
         if kind == "qwen2_moe":
