@@ -5,6 +5,8 @@ dist_pkgdata_SCRIPTS = etc/p4d-job.sh
 
 # modeldir is $(pkgdatadir)/models. Listed by name, so that a file that went missing stops `make dist`.
 dist_model_DATA = \
+	etc/models/apertus-70b.json \
+	etc/models/apertus-8b.json \
 	etc/models/baichuan2-13b.json \
 	etc/models/baichuan2-7b.json \
 	etc/models/bamba-9b.json \
@@ -33,6 +35,8 @@ dist_model_DATA = \
 	etc/models/deepseek-v2-lite.json \
 	etc/models/deepseek-v2.json \
 	etc/models/deepseek-v3.json \
+	etc/models/ernie-4.5-0.3b.json \
+	etc/models/ernie-4.5-21b-a3b.json \
 	etc/models/exaone3.5-2.4b.json \
 	etc/models/exaone3.5-7.8b.json \
 	etc/models/exaone4-1.2b.json \
@@ -86,9 +90,13 @@ dist_model_DATA = \
 	etc/models/granite-4.0-h-micro.json \
 	etc/models/granite-4.0-h-small.json \
 	etc/models/granite-4.0-h-tiny.json \
+	etc/models/granite3-1b-a400m.json \
 	etc/models/granite3-2b.json \
+	etc/models/granite3-3b-a800m.json \
 	etc/models/granite3-8b.json \
 	etc/models/grok-1.json \
+	etc/models/hunyuan-7b.json \
+	etc/models/hunyuan-a13b.json \
 	etc/models/internlm2-1.8b.json \
 	etc/models/internlm2-20b.json \
 	etc/models/internlm2-7b.json \
@@ -159,6 +167,7 @@ dist_model_DATA = \
 	etc/models/phi-2.json \
 	etc/models/phi3-medium.json \
 	etc/models/phi3-mini.json \
+	etc/models/phi3.5-moe.json \
 	etc/models/phi4.json \
 	etc/models/phi4-mini.json \
 	etc/models/pythia-1.4b.json \

@@ -21,8 +21,10 @@ static p4d_option difference(const p4d_request *r)
 			    !p4d_is_set(r, P4D_KV_LORA_RANK) && a->kind == P4D_DECODER && !a->single_blocks &&
 			    !a->parallel && a->place != P4D_NORMS_AFTER;
 	const bool around = !a->embedding_norm && !a->head_bias && !a->head_transform && !a->position_offset;
+	/* code that rotates in fp32 rotates neighbours, not halves */
 	const bool inside = !p4d_architecture_turns_part(a) && !a->unrotated_every && !a->attention_sinks &&
-			    !a->gated_attention && !(a->unit_norms && r->value[P4D_QK_NORM]);
+			    !a->gated_attention && !(a->unit_norms && r->value[P4D_QK_NORM]) &&
+			    !a->norms_rotated && !a->rotates_in_fp32;
 	const bool others = (!a->multipliers || a->scaled_embedding) && !a->fused_gate_up &&
 			    (!a->fused_qkv || a->gpt2_modules);
 	const struct {

@@ -350,6 +350,25 @@ static void unvalidated_is_said(void **state)
 	assert_null(p4d_framework_unvalidated(&l));
 }
 
+/* A row of architectures.def says which sharding of its experts was compared. */
+static void unvalidated_experts_are_said(void **state)
+{
+	static p4d_layout l;
+	p4d_request r;
+
+	(void)state;
+	build(MODEL_70B "zero-stage=3", P4D_FRAMEWORK_DEEPSPEED, &r);
+	assert_int_equal(p4d_layout_build(&r, 2, 8, &l, NULL), 0);
+	l.experts = 8;
+	assert_null(p4d_framework_unvalidated(&l));
+	l.architecture = &p4d_architectures[P4D_ARCHITECTURE_JAMBA];
+	assert_string_equal(p4d_framework_unvalidated(&l), "the experts of this family with ZeRO-3");
+	l.zero_stage = 2;
+	assert_null(p4d_framework_unvalidated(&l));
+	l.architecture = &p4d_architectures[P4D_ARCHITECTURE_GRANITE_HYBRID];
+	assert_string_equal(p4d_framework_unvalidated(&l), "the experts of this family");
+}
+
 /* Two spellings of the same table, and its one name for a framework. */
 static void methods(void **state)
 {
@@ -398,11 +417,17 @@ static void stages_of_hybrids(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(entries_are_complete),         cmocka_unit_test(refusals_say_what_helps),
-	    cmocka_unit_test(first_that_can_is_default),    cmocka_unit_test(rows_add_up),
-	    cmocka_unit_test(scripts_name_their_framework), cmocka_unit_test(scripts_name_other_programs),
-	    cmocka_unit_test(arguments_follow_the_plan),    cmocka_unit_test(stages_of_hybrids),
-	    cmocka_unit_test(unvalidated_is_said),          cmocka_unit_test(methods),
+	    cmocka_unit_test(entries_are_complete),
+	    cmocka_unit_test(refusals_say_what_helps),
+	    cmocka_unit_test(first_that_can_is_default),
+	    cmocka_unit_test(rows_add_up),
+	    cmocka_unit_test(scripts_name_their_framework),
+	    cmocka_unit_test(scripts_name_other_programs),
+	    cmocka_unit_test(arguments_follow_the_plan),
+	    cmocka_unit_test(stages_of_hybrids),
+	    cmocka_unit_test(unvalidated_is_said),
+	    cmocka_unit_test(unvalidated_experts_are_said),
+	    cmocka_unit_test(methods),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

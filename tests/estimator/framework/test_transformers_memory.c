@@ -197,6 +197,22 @@ static void transformers_with_experts(void **state)
 	holds(of[BY_METHOD], 0.013, 0.11);
 }
 
+/* Arcee, HunYuan, Apertus and ERNIE 4.5; Granite, HunYuan, ERNIE 4.5 and Phi-3.5 with experts. */
+static void later_families(void **state)
+{
+	static deviation_group of[KINDS][GROUPS];
+	const int rows = compare("transformers_families.csv", false, of);
+	int kinds = 0;
+
+	(void)state;
+	if (getenv("P4D_TEST_ROWS"))
+		return;
+	for (const deviation_group *g = of[BY_MODEL]; g->rows; g++)
+		kinds++;
+	assert_true((rows - blind(of[BY_LOOK])) * 10 <= rows && rows >= 20 && kinds == 8);
+	holds(of[BY_METHOD], 0.005, 0.012);
+}
+
 /* Nemotron-H and 3, Bamba, Granite 4, Qwen3-Next, Jamba, with the kernels that transformers looks for. */
 static void layers_with_a_state(void **state)
 {
@@ -351,13 +367,19 @@ static void types_of_eager_attention(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(transformers_itself),   cmocka_unit_test(transformers_with_experts),
-	    cmocka_unit_test(layers_with_a_state),   cmocka_unit_test(adapters_with_dropout),
-	    cmocka_unit_test(units_of_fsdp),         cmocka_unit_test(units_gathered_ahead),
-	    cmocka_unit_test(buckets_that_overlap),  cmocka_unit_test(losses_of_trl),
-	    cmocka_unit_test(losses_of_classes),     cmocka_unit_test(evaluation),
-	    cmocka_unit_test(evaluation_of_hybrids), cmocka_unit_test(types_of_eager_attention)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(transformers_itself),
+					   cmocka_unit_test(transformers_with_experts),
+					   cmocka_unit_test(later_families),
+					   cmocka_unit_test(layers_with_a_state),
+					   cmocka_unit_test(adapters_with_dropout),
+					   cmocka_unit_test(units_of_fsdp),
+					   cmocka_unit_test(units_gathered_ahead),
+					   cmocka_unit_test(buckets_that_overlap),
+					   cmocka_unit_test(losses_of_trl),
+					   cmocka_unit_test(losses_of_classes),
+					   cmocka_unit_test(evaluation),
+					   cmocka_unit_test(evaluation_of_hybrids),
+					   cmocka_unit_test(types_of_eager_attention)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

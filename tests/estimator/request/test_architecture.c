@@ -126,6 +126,29 @@ static void others_are_refused_by_name(void **state)
 	assert_null(p4d_architecture_difference(&llama));
 }
 
+/* Families that are Llama's but for one thing: Megatron-LM takes those whose memory is the same, p4d-train
+ * those alone that compute the same. */
+static void families_near_llama(void **state)
+{
+	static const struct {
+		const char *architecture;
+		int megatron;
+	} cases[] = {{"arcee", 0}, {"hunyuan", 0}, {"ernie4.5", 0}, {"apertus", -1}, {"phimoe", -1}};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		char flags[160];
+		p4d_error err = {0};
+		snprintf(flags, sizeof(flags),
+			 "architecture=%s layers=2 hidden=64 ffn=128 heads=4 vocab=100 max-seq-len=64",
+			 cases[i].architecture);
+		const p4d_request r = custom(flags);
+		assert_int_equal(p4d_framework_of(P4D_FRAMEWORK_P4D)->check_model(&r, &err), -1);
+		assert_int_equal(p4d_framework_of(P4D_FRAMEWORK_MEGATRON)->check_model(&r, &err),
+				 cases[i].megatron);
+	}
+}
+
 /* What one framework does not model another does, as it would be completed. */
 static void the_default_framework_takes_the_model(void **state)
 {
@@ -148,6 +171,7 @@ int main(void)
 	    cmocka_unit_test(every_row_is_whole),
 	    cmocka_unit_test(options_win),
 	    cmocka_unit_test(others_are_refused_by_name),
+	    cmocka_unit_test(families_near_llama),
 	    cmocka_unit_test(the_default_framework_takes_the_model),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
