@@ -48,6 +48,7 @@ enum { P4D_REHEARSALS_RUNS = 16, P4D_REHEARSALS_LOOKUPS = 256 };
 typedef struct p4d_rehearsals {
 	unsigned count;
 	unsigned lookups; /* commands that were looked for, of P4D_REHEARSALS_LOOKUPS */
+	uint64_t reread;  /* bytes of files that were read again, since they are newer than their records */
 	p4d_rehearsal run[P4D_REHEARSALS_RUNS];
 } p4d_rehearsals;
 

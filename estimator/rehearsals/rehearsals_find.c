@@ -51,7 +51,7 @@ void p4d_rehearsals_find(p4d_rehearsals *found, const p4d_rehearsals_command *co
 	const bool is_there = p4d_rehearsals__open(command->key, record);
 	const bool other =
 	    is_there && record->python && command->python && is_other_python(command->python, record->python);
-	if (is_there && !other && p4d_rehearsals__is_current(record, command->directory))
+	if (is_there && !other && p4d_rehearsals__is_current(record, command->directory, &found->reread))
 		take(found, command, record);
 	free(record->text);
 	free(record);

@@ -47,5 +47,7 @@ bool p4d_rehearsals__parse(char *text, size_t length, p4d_rehearsals_record *rec
  * record->text, also then. */
 bool p4d_rehearsals__open(const char *key, p4d_rehearsals_record *record);
 
-/* Whether all files of the record are as they were. */
-bool p4d_rehearsals__is_current(const p4d_rehearsals_record *record, const char *directory);
+/* Whether all files of the record are as they were. Files with another time are read again; reread counts
+ * their bytes. With more than this the record counts as old: sbatch does not wait for it. */
+enum { P4D_REHEARSALS_REREAD = 4 << 20 };
+bool p4d_rehearsals__is_current(const p4d_rehearsals_record *record, const char *directory, uint64_t *reread);

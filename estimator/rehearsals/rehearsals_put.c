@@ -185,6 +185,7 @@ int p4d_rehearsals_put(const p4d_rehearsals_subject *s, const p4d_rehearsal *run
 {
 	char directory[PATH_MAX - P4D_REHEARSALS_KEY_TEXT - 1], path[PATH_MAX];
 	p4d_text text = {.grows = true};
+	uint64_t reread = 0;
 
 	if (!p4d_rehearsals_directory(directory, sizeof(directory)))
 		return p4d_fail(
@@ -200,7 +201,7 @@ int p4d_rehearsals_put(const p4d_rehearsals_subject *s, const p4d_rehearsal *run
 	if (!old)
 		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory to keep the rehearsal");
 	const bool keeps = p4d_rehearsals__open(s->key, old) && is_same_python(old->python, s->python) &&
-			   p4d_rehearsals__is_current(old, s->directory);
+			   p4d_rehearsals__is_current(old, s->directory, &reread);
 	snprintf(path, sizeof(path), "%s/%s", directory, s->key);
 	int rc = write_text(&text, s, keeps ? old : NULL, run, err);
 	if (!rc)

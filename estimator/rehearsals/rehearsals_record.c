@@ -179,7 +179,7 @@ bool p4d_rehearsals__open(const char *key, p4d_rehearsals_record *r)
 }
 
 /* A file that was only written anew, or checked out again, is as it was. */
-static bool is_same(const char *path, const p4d_rehearsals_file *then)
+static bool is_same(const char *path, const p4d_rehearsals_file *then, uint64_t *reread)
 {
 	p4d_rehearsals_file now;
 
@@ -187,17 +187,18 @@ static bool is_same(const char *path, const p4d_rehearsals_file *then)
 		return false;
 	if (now.changed_ns == then->changed_ns)
 		return true;
-	return p4d_rehearsals__file(path, true, &now) &&
+	*reread += now.size > P4D_REHEARSALS_CONTENT ? 0 : now.size;
+	return *reread <= P4D_REHEARSALS_REREAD && p4d_rehearsals__file(path, true, &now) &&
 	       !memcmp(now.hash.half, then->hash.half, sizeof(now.hash.half));
 }
 
-bool p4d_rehearsals__is_current(const p4d_rehearsals_record *r, const char *directory)
+bool p4d_rehearsals__is_current(const p4d_rehearsals_record *r, const char *directory, uint64_t *reread)
 {
 	char path[2 * PATH_MAX];
 
 	for (unsigned i = 0; i < r->files; i++)
 		if (!p4d_rehearsals__path(directory, r->file[i].path, path, sizeof(path)) ||
-		    !is_same(path, &r->file[i].file))
+		    !is_same(path, &r->file[i].file, reread))
 			return false;
 	return true;
 }
