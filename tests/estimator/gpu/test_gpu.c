@@ -123,7 +123,8 @@ static void every_gpu_is_there(void **state)
 		assert_true(gpu->hbm_bytes_per_s > 0);
 		assert_true(*gpu->label && *gpu->source && *gpu->status);
 	}
-	assert_int_equal(gpus.count, sizeof(rows) / sizeof(rows[0]) + 24);
+	/* more that are only like one of these; none goes away */
+	assert_true(gpus.count >= sizeof(rows) / sizeof(rows[0]) + 24);
 }
 
 static void table_is_sound(void **state)
