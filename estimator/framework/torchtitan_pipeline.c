@@ -15,11 +15,33 @@
  * behind those that fill the pipeline. GPipe has one round. */
 enum { ROUNDS = 3 };
 
+/* What a pass changes: the most that is held, of it all when the loss or the head runs; and the end. */
+typedef struct change {
+	int64_t at_head, most, end;
+} change;
+
+/* Not even 0. */
+#define NOTHING INT64_MIN
+
+/* What tells passes of a stage apart, if its chunks have as many layers. */
+enum {
+	HAS_EMBEDDING = 1,
+	HAS_HEAD = 2,
+	GATHERED_LATER = 4,
+	BACKWARD = 8,
+	OF_FIRST = 16, /* micro-batch */
+	OF_LAST = 32,
+	KINDS = 64
+};
+
 typedef struct stage {
 	p4d_torchtitan_step *p;
 	const p4d_rows *rows;
 	int64_t wide, hidden; /* of all ranks of tensor parallelism, and of this one */
 	int64_t layers;       /* of a chunk, if all have as many and no experts; else 0 */
+	uint32_t from, to;    /* chunks of so many layers that have no end of the model */
+	uint64_t known;       /* kinds of passes */
+	change of[KINDS];
 } stage;
 
 static bool is_first(const stage *s, uint32_t chunk)
@@ -143,11 +165,20 @@ static void backward(stage *s, uint32_t chunk, bool first, bool last)
 		reduce_chunk(s, chunk, layers);
 }
 
+/* ---- passes in turn ---- */
+
+/* Of the passes of one kind: how many are done, and which is next. */
+typedef struct turn {
+	uint32_t done;
+	uint32_t chunk, member, begun; /* member of a group of micro-batches, which begins at that one */
+} turn;
+
 /* The passes of a stage. So many forward passes come first, then a backward and a forward pass in turn. */
 typedef struct passes {
-	uint32_t count, ahead;      /* of each kind; forward passes up to the first backward pass */
-	uint32_t group, chunks;     /* micro-batches that go through a chunk before the next has its turn */
-	uint32_t forward, backward; /* done */
+	uint32_t count, ahead;  /* of each kind; forward passes up to the first backward pass */
+	uint32_t group, chunks; /* micro-batches that go through a chunk before the next has its turn */
+	uint32_t micro_batches;
+	turn forward, backward; /* the last chunk goes backward first */
 } passes;
 
 static passes passes_of(const p4d_rows *rows)
@@ -163,33 +194,89 @@ static passes passes_of(const p4d_rows *rows)
 	return (passes){.count = s.micro_batches * s.chunks,
 			.ahead = P4D_LEAST(ahead, s.micro_batches * s.chunks),
 			.group = in_groups ? p4d_schedule_group(&s) : s.micro_batches,
-			.chunks = s.chunks};
+			.chunks = s.chunks,
+			.micro_batches = s.micro_batches};
 }
 
-/* Of passes of one kind, those from number i on that are alike: of one chunk, and of micro-batches between
- * the first and the last, or one of these. */
-static uint32_t alike(const passes *o, uint32_t i)
+static uint32_t chunk_of(const passes *o, bool backwards)
 {
-	const uint32_t member = i % o->group, begun = i / (o->group * o->chunks) * o->group;
-	const uint32_t left = o->group - member;
-	const bool ends = begun + o->group == o->count / o->chunks;
-
-	return !begun && !member ? 1 : ends && left > 1 ? left - 1 : left;
+	return backwards ? o->chunks - 1 - o->backward.chunk : o->forward.chunk;
 }
 
-/* The next pass of each kind that is wanted. */
-static void next(stage *s, passes *o, bool forwards, bool backwards)
+/* How many passes of one kind are alike from the next one on: of chunks that are alike, and backward of
+ * micro-batches between the first and the last, or of one of these. */
+static uint32_t alike(const stage *s, const passes *o, bool backwards)
 {
-	const uint32_t i = o->backward;
+	const turn *t = backwards ? &o->backward : &o->forward;
+	const uint32_t left = o->group - t->member, chunk = chunk_of(o, backwards);
 
-	if (forwards)
-		forward(s, o->forward++ / o->group % o->chunks);
-	if (!backwards)
+	if (backwards && !t->begun)
+		return !t->member || (o->group == o->micro_batches && left == 1) ? 1
+		       : o->group == o->micro_batches				 ? left - 1
+										 : left;
+	if (backwards && t->begun + o->group == o->micro_batches)
+		return left > 1 ? left - 1 : 1;
+	if (chunk < s->from || chunk >= s->to)
+		return left;
+	return left + o->group * (backwards ? chunk - s->from : s->to - 1 - chunk);
+}
+
+static void advance(const passes *o, turn *t, uint32_t n)
+{
+	t->done += n;
+	t->member += n;
+	if (t->member < o->group)
 		return;
-	const uint32_t micro_batch = i / (o->group * o->chunks) * o->group + i % o->group;
-	o->backward++;
-	backward(s, o->chunks - 1 - i / o->group % o->chunks, !micro_batch,
-		 micro_batch + 1 == o->count / o->chunks);
+	t->chunk += t->member / o->group;
+	t->member %= o->group;
+	if (t->chunk == o->chunks) {
+		t->chunk = 0;
+		t->begun += o->group;
+	}
+}
+
+/* Plays a pass by itself. */
+static change change_of(stage *s, uint32_t chunk, bool backwards, bool first, bool last)
+{
+	p4d_torchtitan_step *p = s->p;
+	const int64_t live = p->live, most[] = {p->forward, p->loss, p->head_backward, p->backward};
+
+	p->live = 0;
+	p->forward = p->loss = p->head_backward = p->backward = NOTHING;
+	if (backwards)
+		backward(s, chunk, first, last);
+	else
+		forward(s, chunk);
+	const change c = {backwards ? p->head_backward : p->loss, backwards ? p->backward : p->forward,
+			  p->live};
+	p->live = live;
+	p->forward = most[0];
+	p->loss = most[1];
+	p->head_backward = most[2];
+	p->backward = most[3];
+	return c;
+}
+
+/* Of the next pass, which is played once for all of its kind. */
+static change next_change(stage *s, const passes *o, bool backwards)
+{
+	const uint32_t chunk = chunk_of(o, backwards), micro_batch = o->backward.begun + o->backward.member;
+	const bool first = backwards && !micro_batch, last = backwards && micro_batch + 1 == o->micro_batches;
+	const unsigned kind = (is_first(s, chunk) ? HAS_EMBEDDING : 0) | (is_last(s, chunk) ? HAS_HEAD : 0) |
+			      (chunk >= P4D_TORCHTITAN_ACTIVE_CHUNKS ? GATHERED_LATER : 0) |
+			      (backwards ? BACKWARD : 0) | (first ? OF_FIRST : 0) | (last ? OF_LAST : 0);
+
+	if (!(s->known >> kind & 1)) {
+		s->of[kind] = change_of(s, chunk, backwards, first, last);
+		s->known |= s->layers ? (uint64_t)1 << kind : 0;
+	}
+	return s->of[kind];
+}
+
+static void raise(int64_t *most, int64_t live, int64_t by)
+{
+	if (by != NOTHING && live + by > *most)
+		*most = live + by;
 }
 
 /*
@@ -198,37 +285,44 @@ static void next(stage *s, passes *o, bool forwards, bool backwards)
  */
 static bool play_alike(stage *s, passes *o)
 {
-	const bool backwards = o->forward + 1 >= o->ahead, forwards = o->forward < o->count;
-	const int64_t before = s->p->live;
-	uint32_t n = forwards ? alike(o, o->forward) : UINT32_MAX;
-	int64_t between;
+	p4d_torchtitan_step *p = s->p;
+	const bool backwards = o->forward.done + 1 >= o->ahead, forwards = o->forward.done < o->count;
+	const change none = {NOTHING, NOTHING, 0};
+	const change f = forwards ? next_change(s, o, false) : none,
+		     b = backwards ? next_change(s, o, true) : none;
+	const int64_t each = f.end + b.end;
+	uint32_t n = forwards ? alike(s, o, false) : UINT32_MAX;
+	int64_t all;
 
-	n = P4D_LEAST(n, backwards ? alike(o, o->backward) : o->ahead - 1 - o->forward);
-	next(s, o, forwards, backwards);
-	const int64_t change = s->p->live - before;
-	const uint32_t skipped = n < 2 ? 0 : change ? n - 2 : n - 1;
-	o->forward += forwards ? skipped : 0;
-	o->backward += backwards ? skipped : 0;
-	if (__builtin_mul_overflow(change, (int64_t)skipped, &between) ||
-	    __builtin_add_overflow(s->p->live, between, &s->p->live))
+	n = P4D_LEAST(n, backwards ? alike(s, o, true) : o->ahead - 1 - o->forward.done);
+	if (__builtin_mul_overflow(each, (int64_t)n, &all) || __builtin_add_overflow(p->live, all, &all))
 		return false;
-	if (n > 1 && change)
-		next(s, o, forwards, backwards);
+	const int64_t widest = each > 0 ? all - each : p->live;
+	raise(&p->loss, widest, f.at_head);
+	raise(&p->forward, widest, f.most);
+	raise(&p->head_backward, widest + f.end, b.at_head);
+	raise(&p->backward, widest + f.end, b.most);
+	p->live = all;
+	advance(o, &o->forward, forwards ? n : 0);
+	advance(o, &o->backward, backwards ? n : 0);
 	return true;
 }
 
 bool p4d_torchtitan__play_stage(p4d_torchtitan_step *p, const p4d_rows *rows)
 {
 	passes o = passes_of(rows);
-	stage s = {.p = p,
-		   .rows = rows,
-		   .wide = (int64_t)(p->t.w.tokens * p->l->hidden * p->z->element),
-		   .hidden = (int64_t)(p->t.own * p->l->hidden * p->z->element)};
+	stage s; /* of its changes as many are set as are known */
 
-	if (!p->l->experts && !p->l->uneven_chunks)
-		s.layers = p4d_chunk_layers(p->l, rows->stage, 0);
-
-	while (o.backward < o.count)
+	s.p = p;
+	s.rows = rows;
+	s.wide = (int64_t)(p->t.w.tokens * p->l->hidden * p->z->element);
+	s.hidden = (int64_t)(p->t.own * p->l->hidden * p->z->element);
+	s.layers =
+	    !p->l->experts && !p->l->uneven_chunks ? (int64_t)p4d_chunk_layers(p->l, rows->stage, 0) : 0;
+	s.from = s.layers && rows->first;
+	s.to = s.layers ? o.chunks - rows->last : 0;
+	s.known = 0;
+	while (o.backward.done < o.count)
 		if (!play_alike(&s, &o))
 			return false;
 	return true;
