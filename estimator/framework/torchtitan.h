@@ -90,10 +90,15 @@ static inline uint64_t p4d_torchtitan__expert_columns(const p4d_layout *l)
 int64_t p4d_torchtitan__elements(const p4d_torchtitan_unit *u, bool share);
 int64_t p4d_torchtitan__gathered(const p4d_torchtitan_unit *u);
 
-/* What a layer's passes hold; pipelines: first, of a first micro-batch's backward pass, which leaves
- * gradients of its parameters, while those of others are added to them. */
+/* The most that a layer's pass holds besides what was there, and what it leaves, in bytes. */
+typedef struct p4d_torchtitan_pass {
+	int64_t most, end;
+} p4d_torchtitan_pass;
+
+/* Backward, without pipelines; with them of a first micro-batch, which leaves gradients of its parameters,
+ * and of the others, whose gradients are added to these. */
 typedef struct p4d_torchtitan_passes {
-	p4d_tape_pass forward, back, first;
+	p4d_torchtitan_pass forward, back, first, others;
 } p4d_torchtitan_passes;
 
 /* A step while it is played, in bytes. Of layers: without experts, and with them. */

@@ -19,13 +19,10 @@ static void peek(titan_step *p, int64_t *most)
 	p4d_torchtitan__peek(p, 0, most);
 }
 
-static void go(titan_step *p, int64_t *most, p4d_tape_pass pass)
+static void go(titan_step *p, int64_t *most, p4d_torchtitan_pass pass)
 {
-	const int64_t at = p->live + pass.most.live + pass.most.weights;
-
-	if (at > *most)
-		*most = at;
-	p->live += pass.end.live + pass.end.weights;
+	p4d_torchtitan__peek(p, pass.most, most);
+	p->live += pass.end;
 	peek(p, most);
 }
 
@@ -110,21 +107,9 @@ static void reduce(titan_step *p, const p4d_torchtitan_unit *u)
 
 /* ---- passes ---- */
 
-static p4d_tape_pass backward_of(const titan_step *p, const p4d_tape *tape, p4d_tape_pass again, bool reduced)
+static p4d_torchtitan_pass sum_of(p4d_tape_pass pass)
 {
-	return p->recomputes ? p4d_tape_backward_again(tape, again, reduced)
-			     : p4d_tape_backward(tape, reduced, false);
-}
-
-/* Gradients are added up in the type in which they are reduced: made at once from those of a layer. */
-static p4d_tape_pass first_of(const titan_step *p, p4d_tape *tape, p4d_tape_pass again)
-{
-	for (unsigned i = 0; i < tape->operations; i++) {
-		p4d_tape_operation *o = &tape->operation[i];
-		o->lowered = o->lowered ? o->lowered : o->weight;
-		o->weight = o->weight / p->z->element * p->z->reduced;
-	}
-	return backward_of(p, tape, again, false);
+	return (p4d_torchtitan_pass){pass.most.live + pass.most.weights, pass.end.live + pass.end.weights};
 }
 
 static bool is_sparse(const p4d_layout *l, uint64_t layer)
@@ -132,20 +117,28 @@ static bool is_sparse(const p4d_layout *l, uint64_t layer)
 	return p4d_expert_layers_before(l, layer + 1) > p4d_expert_layers_before(l, layer);
 }
 
+/* Pipelines add gradients up in the type in which they are reduced: made at once from those of a layer. */
 static p4d_torchtitan_passes passes_of(titan_step *p, bool sparse)
 {
+	enum { WHOLE, OF_OTHERS, OF_FIRST, WAYS };
+	const p4d_tape_weights way[WAYS] = {
+	    [OF_OTHERS] = {.reduced = true},
+	    [OF_FIRST] = {.element = p->z->element, .sum = p->z->reduced},
+	};
 	p4d_tape *tape = p->t.w.tape;
-	p4d_torchtitan_passes of = {0};
+	p4d_tape_pass forward, again, back[WAYS];
 
 	p4d_torchtitan__layer(&p->t, sparse);
-	of.forward = p->recomputes ? p4d_tape_selected(tape) : p4d_tape_forward(tape, true, false, false);
-	/* all of a layer is recomputed (early_stop=False) */
-	const p4d_tape_pass again =
-	    p->recomputes ? p4d_tape_again_selected(tape) : (p4d_tape_pass){.cached = 0};
-	of.back = backward_of(p, tape, again, p->l->pp > 1);
-	if (p->l->pp > 1)
-		of.first = first_of(p, tape, again);
-	return of;
+	if (p->recomputes) { /* all of a layer is (early_stop=False) */
+		forward = p4d_tape_selected(tape);
+		again = p4d_tape_again_selected(tape);
+	} else
+		forward = p4d_tape_forward(tape, true, false, false);
+	p4d_tape_backward_in(tape, p->recomputes ? &again : NULL, p->recomputes, way, WAYS, back);
+	return (p4d_torchtitan_passes){.forward = sum_of(forward),
+				       .back = sum_of(back[WHOLE]),
+				       .others = sum_of(back[OF_OTHERS]),
+				       .first = sum_of(back[OF_FIRST])};
 }
 
 /* What layers of a layout hold, which a memo keeps. */

@@ -68,15 +68,13 @@ static void layers_of(const stage *s, uint32_t chunk, int64_t layers[2])
 }
 
 /* So many layers; the first of them, or the last, needs most. */
-static void go(p4d_torchtitan_step *p, int64_t *most, int64_t layers, p4d_tape_pass pass)
+static void go(p4d_torchtitan_step *p, int64_t *most, int64_t layers, p4d_torchtitan_pass pass)
 {
-	const int64_t end = pass.end.live + pass.end.weights, widest = pass.most.live + pass.most.weights;
-
 	if (!layers)
 		return;
-	p4d_torchtitan__peek(p, widest, most);
-	p4d_torchtitan__peek(p, (layers - 1) * end + widest, most);
-	p->live += layers * end;
+	p4d_torchtitan__peek(p, pass.most, most);
+	p4d_torchtitan__peek(p, (layers - 1) * pass.end + pass.most, most);
+	p->live += layers * pass.end;
 	p4d_torchtitan__peek(p, 0, most);
 }
 
@@ -153,7 +151,7 @@ static void backward(stage *s, uint32_t chunk, bool first, bool last)
 	p->live += s->hidden;
 	for (int sparse = 2; sparse-- > 0;) {
 		const p4d_torchtitan_passes *of = &p->of[sparse];
-		go(p, &p->backward, layers[sparse], first ? of->first : of->back);
+		go(p, &p->backward, layers[sparse], first ? of->first : of->others);
 	}
 	if (is_first(s, chunk)) {
 		const int64_t whole = p->embedding.group[0].whole, tokens = (int64_t)p->t.w.tokens;

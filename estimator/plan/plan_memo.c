@@ -47,7 +47,7 @@ void *p4d_plan_memo_numbers(const p4d_plan_memo *memo, const p4d_layout *layout,
 	l.global_batch = l.micro_batches = l.vocab = 0;
 	l.schedule = l.vocab_parallel = 0;
 	l.uneven_chunks = l.megatron.overlap_p2p = false;
-	l.pp = l.pp > 1;
+	l.pp = 0;
 	p4d_plan_memo_entry *e = entry_of(memo, &l, gpu);
 	*known = e->known && e->gpu == gpu && memcmp(e->layout, &l, KEY) == 0;
 	if (!*known) {

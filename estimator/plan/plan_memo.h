@@ -11,7 +11,7 @@
  * which do not depend on the members that p4d_plan_memo_numbers leaves out (degrees of data and pipeline
  * parallelism, the schedule, the batch). The caller owns it: one for each thread, all 0 at first.
  */
-enum { P4D_PLAN_MEMO_BYTES = 256 };
+enum { P4D_PLAN_MEMO_BYTES = 144 };
 
 typedef struct p4d_plan_memo_entry {
 	unsigned char layout[offsetof(p4d_layout, stage_layers)]; /* without those members */

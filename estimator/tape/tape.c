@@ -31,6 +31,7 @@ p4d_tape_operation *p4d_tape_append(p4d_tape *t)
 		t->operations--;
 	}
 	p4d_tape_operation *o = &t->operation[t->operations++];
+	t->lives.operations = 0;
 	*o = (p4d_tape_operation){
 	    .in = {-1, -1, -1}, .out = -1, .others = {-1, -1}, .saved = {-1, -1, -1, -1, -1}};
 	return o;
@@ -39,30 +40,66 @@ p4d_tape_operation *p4d_tape_append(p4d_tape *t)
 void p4d_tape_hold(p4d_tape *t, short value)
 {
 	t->value[t->value[value].storage].until = (short)(t->operations - 1);
+	t->lives.operations = 0;
 }
 
 /* ---- playing ---- */
 
-typedef struct player {
-	const p4d_tape *tape;
-	const p4d_tape_pass *again; /* of a backward pass: what recomputes, until it did */
-	int64_t live, weights, cached;
-	p4d_tape_moment most;
-	short until[P4D_TAPE_VALUES]; /* of a storage: the operation after which Python has forgotten it */
-	unsigned short saved[P4D_TAPE_VALUES]; /* by so many operations */
-} player;
-
-static void look_at(player *p, p4d_tape_moment beside)
+static void lengthen(const p4d_tape *t, p4d_tape_lives *lives, short value, short operation)
 {
-	const p4d_tape_moment at = {p->live + beside.live, p->weights + beside.weights};
-
-	if (at.live + at.weights > p->most.live + p->most.weights)
-		p->most = at;
+	if (value >= 0 && lives->until[t->value[value].storage] < operation)
+		lives->until[t->value[value].storage] = operation;
 }
 
-static void look(player *p, uint64_t scratch)
+static void find_lives(p4d_tape *t)
 {
-	look_at(p, (p4d_tape_moment){(int64_t)scratch, 0});
+	p4d_tape_lives *lives = &t->lives; /* of its arrays as much is set as is used */
+
+	lives->operations = t->operations;
+	memset(lives->saved, 0, t->values * sizeof(*lives->saved));
+	memset(lives->first, -1, t->operations * sizeof(*lives->first));
+	for (unsigned i = 0; i < t->values; i++)
+		lives->until[i] = t->value[i].until;
+	for (unsigned i = 0; i < t->operations; i++) {
+		const p4d_tape_operation *o = &t->operation[i];
+		for (int k = 0; k < P4D_TAPE_INPUTS; k++)
+			lengthen(t, lives, o->in[k], (short)i);
+		lengthen(t, lives, o->out, (short)i);
+		for (int k = 0; k < P4D_TAPE_SAVED; k++)
+			if (o->saved[k] >= 0)
+				lives->saved[t->value[o->saved[k]].storage]++;
+	}
+	for (unsigned v = 1; v < t->values; v++)
+		if (t->value[v].storage == (short)v && lives->until[v] >= 0) {
+			lives->next[v] = lives->first[lives->until[v]];
+			lives->first[lives->until[v]] = (short)v;
+		}
+}
+
+typedef struct player {
+	const p4d_tape *tape;
+	int64_t live, cached;
+	int64_t most;                          /* forward */
+	unsigned short saved[P4D_TAPE_VALUES]; /* by so many operations */
+	/* backward, of each way to treat gradients of parameters */
+	const p4d_tape_weights *way;
+	unsigned ways;
+	p4d_tape_moment widest[P4D_TAPE_WAYS];
+	int64_t weights[P4D_TAPE_WAYS];
+	const p4d_tape_pass *again; /* what recomputes, until it did */
+} player;
+
+/* save: operations keep what they save. */
+static void start(player *p, p4d_tape *t, bool save)
+{
+	if (t->lives.operations != t->operations)
+		find_lives(t);
+	p->tape = t; /* of its arrays as much is set as is used */
+	p->live = p->cached = p->most = 0;
+	if (save)
+		memcpy(p->saved, t->lives.saved, t->values * sizeof(*p->saved));
+	else
+		memset(p->saved, 0, t->values * sizeof(*p->saved));
 }
 
 static bool saves(const p4d_tape_operation *o)
@@ -70,45 +107,7 @@ static bool saves(const p4d_tape_operation *o)
 	return o->saved[0] >= 0 || o->kept || o->copy;
 }
 
-/* When Python forgets each storage, and how many operations save it. */
-static void start(player *p, const p4d_tape *t, bool save)
-{
-	p->tape = t; /* of its arrays as much is set as is used */
-	p->again = NULL;
-	p->live = p->weights = p->cached = 0;
-	p->most = (p4d_tape_moment){0, 0};
-	memset(p->saved, 0, t->values * sizeof(*p->saved));
-	for (unsigned i = 0; i < t->values; i++)
-		p->until[i] = t->value[i].until;
-	for (unsigned i = 0; i < t->operations; i++) {
-		const p4d_tape_operation *o = &t->operation[i];
-		for (int k = 0; k < P4D_TAPE_INPUTS; k++)
-			if (o->in[k] >= 0 && p->until[t->value[o->in[k]].storage] < (short)i)
-				p->until[t->value[o->in[k]].storage] = (short)i;
-		if (o->out >= 0 && p->until[t->value[o->out].storage] < (short)i)
-			p->until[t->value[o->out].storage] = (short)i;
-		for (int k = 0; save && k < P4D_TAPE_SAVED; k++)
-			if (o->saved[k] >= 0)
-				p->saved[t->value[o->saved[k]].storage]++;
-	}
-}
-
-/* Storages by the operation after which Python has forgotten them; -1: no further one. */
-typedef struct endings {
-	short first[P4D_TAPE_OPERATIONS], next[P4D_TAPE_VALUES];
-} endings;
-
-static void list_endings(const player *p, endings *e)
-{
-	const p4d_tape *t = p->tape;
-
-	memset(e->first, -1, t->operations * sizeof(*e->first));
-	for (unsigned v = 1; v < t->values; v++)
-		if (t->value[v].storage == (short)v && p->until[v] >= 0) {
-			e->next[v] = e->first[p->until[v]];
-			e->first[p->until[v]] = (short)v;
-		}
-}
+/* ---- forward ---- */
 
 /* Storages of results that stay. */
 static void staying(const p4d_tape *t, bool stays[P4D_TAPE_VALUES])
@@ -128,9 +127,8 @@ typedef struct kept_by {
 static void walk(player *p, unsigned end, kept_by kept, const bool *there)
 {
 	const p4d_tape *t = p->tape;
-	endings forgotten;
+	const p4d_tape_lives *lives = &t->lives;
 
-	list_endings(p, &forgotten);
 	for (unsigned i = 0; i < end; i++) {
 		const p4d_tape_operation *o = &t->operation[i];
 		const short result = o->out < 0 ? -1 : t->value[o->out].storage;
@@ -139,10 +137,11 @@ static void walk(player *p, unsigned end, kept_by kept, const bool *there)
 			p->live += (int64_t)t->value[result].bytes;
 		p->live +=
 		    ((o->stays ? kept.staying : kept.others) ? (int64_t)o->kept : 0) + (int64_t)o->copy;
-		look(p, o->scratch);
+		if (p->live + (int64_t)o->scratch > p->most)
+			p->most = p->live + (int64_t)o->scratch;
 		if (!kept.others)
 			*(o->cached ? &p->cached : &p->live) += (o->cached ? 1 : -1) * (int64_t)o->copy;
-		for (short v = forgotten.first[i]; v >= 0; v = forgotten.next[v])
+		for (short v = lives->first[i]; v >= 0; v = lives->next[v])
 			if (!p->saved[v] && v != last)
 				p->live -= (int64_t)t->value[v].bytes;
 	}
@@ -150,10 +149,10 @@ static void walk(player *p, unsigned end, kept_by kept, const bool *there)
 
 static p4d_tape_pass pass_of(const player *p)
 {
-	return (p4d_tape_pass){.most = p->most, .end = {p->live, 0}, .cached = p->cached};
+	return (p4d_tape_pass){.most = {p->most, 0}, .end = {p->live, 0}, .cached = p->cached};
 }
 
-p4d_tape_pass p4d_tape_forward(const p4d_tape *t, bool save, bool again, bool keep_input)
+p4d_tape_pass p4d_tape_forward(p4d_tape *t, bool save, bool again, bool keep_input)
 {
 	player p;
 	unsigned end = t->operations;
@@ -165,7 +164,7 @@ p4d_tape_pass p4d_tape_forward(const p4d_tape *t, bool save, bool again, bool ke
 	/* what an early end leaves behind */
 	for (unsigned i = 0; end < t->operations && i < end; i++) {
 		const short v = t->operation[i].out;
-		if (v > 0 && p.until[v] >= (short)end && t->value[v].storage == v && !p.saved[v])
+		if (v > 0 && t->lives.until[v] >= (short)end && t->value[v].storage == v && !p.saved[v])
 			p.live -= (int64_t)t->value[v].bytes;
 	}
 	if (!keep_input && !p.saved[0])
@@ -173,7 +172,7 @@ p4d_tape_pass p4d_tape_forward(const p4d_tape *t, bool save, bool again, bool ke
 	return pass_of(&p);
 }
 
-p4d_tape_pass p4d_tape_selected(const p4d_tape *t)
+p4d_tape_pass p4d_tape_selected(p4d_tape *t)
 {
 	player p;
 	bool stays[P4D_TAPE_VALUES];
@@ -186,7 +185,7 @@ p4d_tape_pass p4d_tape_selected(const p4d_tape *t)
 	return pass_of(&p);
 }
 
-p4d_tape_pass p4d_tape_again_selected(const p4d_tape *t)
+p4d_tape_pass p4d_tape_again_selected(p4d_tape *t)
 {
 	player p;
 	bool stays[P4D_TAPE_VALUES];
@@ -198,6 +197,24 @@ p4d_tape_pass p4d_tape_again_selected(const p4d_tape *t)
 	if (last >= 0 && !p.saved[t->value[last].storage]) /* nobody wants it again */
 		p.live -= (int64_t)t->value[last].bytes;
 	return pass_of(&p);
+}
+
+/* ---- backward ---- */
+
+static void look_at(player *p, p4d_tape_moment beside)
+{
+	const int64_t live = p->live + beside.live;
+
+	for (unsigned k = 0; k < p->ways; k++) {
+		const int64_t weights = p->weights[k] + beside.weights;
+		if (live + weights > p->widest[k].live + p->widest[k].weights)
+			p->widest[k] = (p4d_tape_moment){live, weights};
+	}
+}
+
+static void look(player *p, uint64_t scratch)
+{
+	look_at(p, (p4d_tape_moment){(int64_t)scratch, 0});
 }
 
 /* Gradients of values: memory that they may share. */
@@ -243,19 +260,52 @@ static void arrive(player *p, gradients *g, short value, short m)
 	release(p, g, m);
 }
 
-static void run_backward(player *p, gradients *g, const p4d_tape_operation *o, bool reduced, bool keep_input)
+/* Bytes of an operation's gradients of parameters: in the type of the product, if they are cast, and then. */
+typedef struct weights {
+	uint64_t lowered, stored;
+} weights;
+
+static weights weights_of(const p4d_tape_operation *o, const p4d_tape_weights *way)
+{
+	return way->sum ? (weights){o->lowered ? o->lowered : o->weight, o->weight / way->element * way->sum}
+			: (weights){o->lowered, o->weight};
+}
+
+/* Gradients of parameters as a product makes them. */
+static void add_weights(player *p, const p4d_tape_operation *o)
+{
+	for (unsigned k = 0; o->weight && k < p->ways; k++) {
+		const weights w = weights_of(o, &p->way[k]);
+		p->weights[k] += (int64_t)(w.lowered ? w.lowered : w.stored);
+	}
+}
+
+/* They are cast, and perhaps taken away. */
+static void cast_weights(player *p, const p4d_tape_operation *o)
+{
+	bool cast = false;
+
+	if (!o->weight)
+		return;
+	for (unsigned k = 0; k < p->ways; k++) {
+		const weights w = weights_of(o, &p->way[k]);
+		p->weights[k] += w.lowered ? (int64_t)w.stored : 0;
+		cast = cast || w.lowered;
+	}
+	if (cast)
+		look(p, 0);
+	for (unsigned k = 0; k < p->ways; k++) {
+		const weights w = weights_of(o, &p->way[k]);
+		p->weights[k] -= (int64_t)w.lowered + (p->way[k].reduced ? (int64_t)w.stored : 0);
+	}
+}
+
+/* Gradients of an operation's inputs. */
+static void make_gradients(player *p, gradients *g, const p4d_tape_operation *o, short gradient,
+			   short made[P4D_TAPE_INPUTS])
 {
 	const p4d_tape *t = p->tape;
-	const short gradient = o->out >= 0 ? g->of[o->out] : -1;
-	short made[P4D_TAPE_INPUTS];
 
-	if (p->again && saves(o)) {
-		look_at(p, p->again->most);
-		p->live += p->again->end.live;
-		p->again = NULL;
-	}
-	p->live += (int64_t)o->arrives;
-	look(p, 0);
 	for (int k = 0; k < P4D_TAPE_INPUTS; k++) {
 		made[k] = -1;
 		if (o->in[k] < 0 || !t->value[o->in[k]].needs)
@@ -267,7 +317,24 @@ static void run_backward(player *p, gradients *g, const p4d_tape_operation *o, b
 			g->refs[gradient]++;
 		}
 	}
-	p->weights += (int64_t)(o->lowered ? o->lowered : o->weight);
+}
+
+static void run_backward(player *p, gradients *g, const p4d_tape_operation *o, bool keep_input)
+{
+	const p4d_tape *t = p->tape;
+	const short gradient = o->out >= 0 ? g->of[o->out] : -1;
+	short made[P4D_TAPE_INPUTS];
+
+	if (p->again && saves(o)) {
+		look_at(p, p->again->most);
+		p->live += p->again->end.live;
+		p->again = NULL;
+	}
+	p->live += (int64_t)o->arrives;
+	if (o->arrives)
+		look(p, 0);
+	make_gradients(p, g, o, gradient, made);
+	add_weights(p, o);
 	look(p, o->back_scratch);
 	for (int k = 0; k < P4D_TAPE_SAVED; k++) {
 		const short s = o->saved[k] >= 0 ? t->value[o->saved[k]].storage : -1;
@@ -285,16 +352,11 @@ static void run_backward(player *p, gradients *g, const p4d_tape_operation *o, b
 	for (int k = 0; k < P4D_TAPE_INPUTS; k++)
 		if (made[k] >= 0)
 			arrive(p, g, o->in[k], made[k]);
-	if (o->lowered) {
-		p->weights += (int64_t)o->weight;
-		look(p, 0);
-		p->weights -= (int64_t)o->lowered;
-	}
-	if (reduced)
-		p->weights -= (int64_t)o->weight;
+	cast_weights(p, o);
 }
 
-static p4d_tape_pass backward(const p4d_tape *t, const p4d_tape_pass *again, bool reduced, bool keep_input)
+void p4d_tape_backward_in(p4d_tape *t, const p4d_tape_pass *again, bool keep_input,
+			  const p4d_tape_weights way[], unsigned ways, p4d_tape_pass pass[])
 {
 	player p;
 	gradients g; /* of its arrays as much is set as is used */
@@ -302,7 +364,10 @@ static p4d_tape_pass backward(const p4d_tape *t, const p4d_tape_pass *again, boo
 
 	start(&p, t, true);
 	p.again = again;
-
+	p.way = way;
+	p.ways = ways;
+	memset(p.weights, 0, sizeof(p.weights));
+	memset(p.widest, 0, sizeof(p.widest));
 	g.count = 0;
 	memset(g.of, -1, t->values * sizeof(*g.of));
 	if (last >= 0) {
@@ -312,21 +377,21 @@ static p4d_tape_pass backward(const p4d_tape *t, const p4d_tape_pass *again, boo
 	for (unsigned i = t->operations; i-- > 0;) {
 		const p4d_tape_operation *o = &t->operation[i];
 		bool wanted = o->weight > 0;
-		for (int k = 0; k < P4D_TAPE_INPUTS; k++)
-			wanted = wanted || (o->in[k] >= 0 && t->value[o->in[k]].needs);
+		for (int k = 0; k < P4D_TAPE_INPUTS && !wanted; k++)
+			wanted = o->in[k] >= 0 && t->value[o->in[k]].needs;
 		if (wanted && (o->out < 0 || g.of[o->out] >= 0))
-			run_backward(&p, &g, o, reduced, keep_input);
+			run_backward(&p, &g, o, keep_input);
 	}
 	p.live -= keep_input ? (int64_t)t->value[0].bytes : 0;
-	return (p4d_tape_pass){.most = p.most, .end = {p.live, p.weights}};
+	for (unsigned k = 0; k < ways; k++)
+		pass[k] = (p4d_tape_pass){.most = p.widest[k], .end = {p.live, p.weights[k]}};
 }
 
-p4d_tape_pass p4d_tape_backward(const p4d_tape *t, bool reduced, bool keep_input)
+p4d_tape_pass p4d_tape_backward(p4d_tape *t, bool reduced, bool keep_input)
 {
-	return backward(t, NULL, reduced, keep_input);
-}
+	const p4d_tape_weights way = {.reduced = reduced};
+	p4d_tape_pass pass;
 
-p4d_tape_pass p4d_tape_backward_again(const p4d_tape *t, p4d_tape_pass again, bool reduced)
-{
-	return backward(t, &again, reduced, true);
+	p4d_tape_backward_in(t, NULL, keep_input, &way, 1, &pass);
+	return pass;
 }

@@ -40,6 +40,14 @@ typedef struct p4d_tape_operation {
 	bool stays;       /* selective recomputation keeps its result */
 } p4d_tape_operation;
 
+/* When Python forgets storages, and how many operations save each: found at the first pass that is played. */
+typedef struct p4d_tape_lives {
+	unsigned operations; /* of the tape then; another number: not found yet */
+	short until[P4D_TAPE_VALUES];
+	short first[P4D_TAPE_OPERATIONS], next[P4D_TAPE_VALUES]; /* forgotten after an operation; -1: none */
+	unsigned short saved[P4D_TAPE_VALUES];
+} p4d_tape_lives;
+
 typedef struct p4d_tape {
 	unsigned operations, values;
 	p4d_tape_operation operation[P4D_TAPE_OPERATIONS];
@@ -49,6 +57,7 @@ typedef struct p4d_tape {
 		bool needs;    /* a gradient */
 		short until;   /* the last operation after which Python refers to it */
 	} value[P4D_TAPE_VALUES];
+	p4d_tape_lives lives;
 	bool overflow; /* more operations or values than there is room for */
 } p4d_tape;
 
@@ -77,25 +86,35 @@ typedef struct p4d_tape_pass {
  * checkpointing recomputes it, up to the last operation that saves something. The input is there before, and
  * freed in the end where nobody keeps it (keep_input: the caller does).
  */
-p4d_tape_pass p4d_tape_forward(const p4d_tape *tape, bool save, bool again, bool keep_input);
+p4d_tape_pass p4d_tape_forward(p4d_tape *tape, bool save, bool again, bool keep_input);
 
 /*
  * The same where results that stay are kept from the forward pass on: the forward pass, which saves nothing
  * else; and all of it again, but for these, from what the first left behind.
  */
-p4d_tape_pass p4d_tape_selected(const p4d_tape *tape);
-p4d_tape_pass p4d_tape_again_selected(const p4d_tape *tape);
+p4d_tape_pass p4d_tape_selected(p4d_tape *tape);
+p4d_tape_pass p4d_tape_again_selected(p4d_tape *tape);
+
+/* What becomes of gradients of parameters. reduced: they are taken away as soon as they are there. sum: they
+ * are cast to so many bytes an element, to be added to others, as are `element` bytes; 0: they are not. */
+typedef struct p4d_tape_weights {
+	bool reduced;
+	unsigned element, sum;
+} p4d_tape_weights;
+
+enum { P4D_TAPE_WAYS = 3 };
 
 /*
  * Backward, from a gradient of the last result (whose bytes are there before) to that of the input, with what
- * p4d_tape_forward saved. reduced: gradients of weights are taken away as soon as they are there. keep_input:
- * it is freed in the end, and not where an operation saved it last.
+ * p4d_tape_forward saved. keep_input: it is freed in the end, and not where an operation saved it last. One
+ * pass for each of so many ways to treat gradients of parameters.
+ *
+ * again: the pass that recomputes what was not kept; NULL: nothing is recomputed. PyTorch's checkpoint starts
+ * it when the first operation asks for what it saved (torch/utils/checkpoint.py, unpack_hook): gradients of
+ * operations behind that one are there by then.
  */
-p4d_tape_pass p4d_tape_backward(const p4d_tape *tape, bool reduced, bool keep_input);
+void p4d_tape_backward_in(p4d_tape *tape, const p4d_tape_pass *again, bool keep_input,
+			  const p4d_tape_weights way[], unsigned ways, p4d_tape_pass pass[]);
 
-/*
- * The same with the pass that recomputes what was not kept. PyTorch's checkpoint starts it when the first
- * operation asks for what it saved (torch/utils/checkpoint.py, unpack_hook): gradients of operations behind
- * that one are there by then.
- */
-p4d_tape_pass p4d_tape_backward_again(const p4d_tape *tape, p4d_tape_pass again, bool reduced);
+/* Where nothing is recomputed, with gradients of parameters in their type. */
+p4d_tape_pass p4d_tape_backward(p4d_tape *tape, bool reduced, bool keep_input);
