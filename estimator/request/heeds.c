@@ -145,34 +145,31 @@ static const p4d_heeds_reason reasons[P4D_OPTIONS][REASONS] = {
     [P4D_ALLOCATOR] = {{ANY, P4D_ALLOCATOR_DEFAULT, "%s does not use PyTorch's allocator", false}},
 };
 
-/* The bit of a framework, in the modules that the request asks for. */
-static unsigned bit_of(const p4d_request *r, int framework)
+unsigned p4d_heeds_bit(const p4d_request *r, int framework)
 {
 	return p4d_framework_of(framework)->trains_other_modules && p4d_framework_has_other_modules(r)
 		   ? P4D_HEEDS_FSDP
 		   : 1u << framework;
 }
 
-static bool is_heeded(p4d_option option, unsigned by)
-{
-	return p4d_request_option_info(option)->heeds & (by | P4D_HEEDS_JOB);
-}
-
 bool p4d_heeds(const p4d_request *r, int framework, p4d_option option)
 {
-	return is_heeded(option, bit_of(r, framework));
+	return p4d_heeds_by(p4d_heeds_bit(r, framework), option);
 }
 
-const p4d_heeds_reason *p4d_heeds_instead(const p4d_request *r, int framework, p4d_option option)
+const p4d_heeds_reason *p4d_heeds_reason_of(unsigned bit, p4d_option option)
 {
-	const unsigned bit = bit_of(r, framework);
-
-	if (is_heeded(option, bit))
+	if (p4d_heeds_by(bit, option))
 		return NULL;
 	for (const p4d_heeds_reason *at = reasons[option]; at < reasons[option] + REASONS; at++)
 		if (at->of & bit)
 			return at;
 	return NULL;
+}
+
+const p4d_heeds_reason *p4d_heeds_instead(const p4d_request *r, int framework, p4d_option option)
+{
+	return p4d_heeds_reason_of(p4d_heeds_bit(r, framework), option);
 }
 
 const char *p4d_heeds__why(const p4d_heeds_reason *reason, int framework, char *buf, size_t size)
@@ -208,17 +205,13 @@ static const struct {
  * learning. */
 static bool is_of_workload(const p4d_request *r, p4d_option option)
 {
-	return is_heeded(option, workloads[r->value[P4D_WORKLOAD]].heeds & ~(unsigned)P4D_HEEDS_TRAIN);
+	return p4d_heeds_by(workloads[r->value[P4D_WORKLOAD]].heeds & ~(unsigned)P4D_HEEDS_TRAIN, option);
 }
 
-/* Given without any effect, and not refused by p4d_framework_check. p4d-train refuses that at its start,
- * where its arguments are in a script. */
+/* Given without any effect, and not refused by p4d_framework_check. */
 static bool is_idle(const p4d_request *r, int framework, p4d_option option)
 {
-	const bool given = r->origin[option] == P4D_BY_USER ||
-			   (p4d_framework_of(framework)->allocates_plan && p4d_is_stated(r, option));
-
-	if (!given || p4d_heeds(r, framework, option) || is_of_workload(r, option) ||
+	if (p4d_heeds(r, framework, option) || is_of_workload(r, option) ||
 	    p4d_heeds__says_nothing(r, option))
 		return false;
 	const p4d_heeds_reason *reason = p4d_heeds_instead(r, framework, option);
@@ -238,12 +231,16 @@ static int framework_with(const p4d_request *r, p4d_option option)
 int p4d_heeds__check(const p4d_request *r, p4d_error *err)
 {
 	const int framework = (int)r->value[P4D_FRAMEWORK];
+	/* p4d-train refuses it at its start, where its arguments are in a script */
+	const bool of_script = p4d_framework_of(framework)->allocates_plan;
 	char why[160], value[64];
 
 	for (int i = 0; i < P4D_OPTIONS; i++) {
 		const p4d_option option = (p4d_option)i;
+		if (r->origin[i] != P4D_BY_USER && !(of_script && r->origin[i] == P4D_BY_SCRIPT))
+			continue;
 		/* engines' options have a warning */
-		if (!is_idle(r, framework, option) || !is_heeded(option, P4D_HEEDS_TRAIN))
+		if (!p4d_heeds_by(P4D_HEEDS_TRAIN, option) || !is_idle(r, framework, option))
 			continue;
 		p4d_fail(
 		    err, P4D_E_VALUE, "%s=%s: %s", p4d_request_option_info(option)->name,
@@ -265,8 +262,8 @@ p4d_option p4d_heeds_unused(const p4d_request *r)
 
 	for (int i = 0; i < P4D_OPTIONS; i++) {
 		const p4d_option option = (p4d_option)i;
-		if (r->origin[i] == P4D_BY_USER && !is_heeded(option, heeds) &&
-		    !(is_heeded(option, P4D_HEEDS_TRAIN) && p4d_heeds__says_nothing(r, option)))
+		if (r->origin[i] == P4D_BY_USER && !p4d_heeds_by(heeds, option) &&
+		    !(p4d_heeds_by(P4D_HEEDS_TRAIN, option) && p4d_heeds__says_nothing(r, option)))
 			return option;
 	}
 	return P4D_OPTIONS;
@@ -278,7 +275,7 @@ const char *p4d_heeds_unused_text(const p4d_request *r, p4d_option unused, const
 	int with = 0; /* the first that heeds it */
 	char name[16];
 
-	while (!is_heeded(unused, workloads[with].heeds))
+	while (!p4d_heeds_by(workloads[with].heeds, unused))
 		with++;
 	snprintf(buf, size, "%s%s has no effect on %s, only with %sworkload=%s", prefix,
 		 p4d_request_option_info(unused)->name, workloads[r->value[P4D_WORKLOAD]].name, prefix,
