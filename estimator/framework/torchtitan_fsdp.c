@@ -450,21 +450,22 @@ static p4d_torchtitan_sizes sizes_of(const p4d_rows *rows)
 	return z;
 }
 
-static titan_step begun(const p4d_layout *l, const p4d_torchtitan_sizes *z)
+static void begin_step(titan_step *p, const p4d_layout *l, const p4d_torchtitan_sizes *z)
 {
 	const unsigned together = z->together;
 
-	return (titan_step){.l = l,
-			    .z = z,
-			    .t = p4d_torchtitan__writer(l, NULL),
-			    .layer = {p4d_torchtitan__layer_unit(l, z, false),
-				      p4d_torchtitan__layer_unit(l, z, l->experts > 0)},
-			    /* tables of a tied model and the norm are a unit, which stays gathered */
-			    .embedding = p4d_torchtitan__table_unit(l, z, together ? together : 1, together),
-			    .head = p4d_torchtitan__table_unit(l, z, !together, !together),
-			    .ahead = l->ep > 1,
-			    .keeps = z->keeps_shards,
-			    .recomputes = l->recompute != P4D_RECOMPUTE_NONE};
+	p->l = l;
+	p->z = z;
+	p->t = p4d_torchtitan__writer(l, NULL);
+	p->layer[0] = p4d_torchtitan__layer_unit(l, z, false);
+	p->layer[1] = l->experts ? p4d_torchtitan__layer_unit(l, z, true) : p->layer[0];
+	/* tables of a tied model and the norm are a unit, which stays gathered */
+	p->embedding = p4d_torchtitan__table_unit(l, z, together ? together : 1, together);
+	p->head = p4d_torchtitan__table_unit(l, z, !together, !together);
+	p->live = p->forward = p->loss = p->head_backward = p->backward = p->state = p->reducing = 0;
+	p->ahead = l->ep > 1;
+	p->keeps = z->keeps_shards;
+	p->recomputes = l->recompute != P4D_RECOMPUTE_NONE;
 }
 
 void p4d_torchtitan__write(p4d_rows *rows)
@@ -476,7 +477,8 @@ void p4d_torchtitan__write(p4d_rows *rows)
 		rows->overflow = true;
 		return;
 	}
-	titan_step p = begun(l, &z);
+	titan_step p;
+	begin_step(&p, l, &z);
 	play_layers(&p, rows);
 	if (l->pp > 1)
 		rows->overflow = !p4d_torchtitan__play_stage(&p, rows) || rows->overflow;

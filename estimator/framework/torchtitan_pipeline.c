@@ -40,6 +40,7 @@ typedef struct stage {
 	int64_t wide, hidden; /* of all ranks of tensor parallelism, and of this one */
 	int64_t layers;       /* of a chunk, if all have as many and no experts; else 0 */
 	uint32_t from, to;    /* chunks of so many layers that have no end of the model */
+	uint32_t head;        /* the chunk that has it, or behind the last */
 	uint64_t known;       /* kinds of passes */
 	change of[KINDS];
 } stage;
@@ -116,6 +117,21 @@ static void reduce(p4d_torchtitan_step *p, const p4d_torchtitan_unit *u)
 	}
 }
 
+/* From the second on they change what is held by as much: that or the last needs most. */
+static void reduce_layers(p4d_torchtitan_step *p, const p4d_torchtitan_unit *u, int64_t layers)
+{
+	if (layers > 0)
+		reduce(p, u);
+	if (layers < 2)
+		return;
+	const int64_t before = p->live;
+	reduce(p, u);
+	if (layers < 3)
+		return;
+	p->live += (layers - 3) * (p->live - before);
+	reduce(p, u);
+}
+
 static void reduce_chunk(stage *s, uint32_t chunk, const int64_t layers[2])
 {
 	p4d_torchtitan_step *p = s->p;
@@ -125,8 +141,7 @@ static void reduce_chunk(stage *s, uint32_t chunk, const int64_t layers[2])
 	else if (is_last(s, chunk)) /* the copy of a head's that has a row */
 		p->live -= p->head.group[0].padded * p->z->reduced;
 	for (int sparse = 2; sparse-- > 0;) {
-		for (int64_t i = 0; i < layers[sparse]; i++)
-			reduce(p, &p->layer[sparse]);
+		reduce_layers(p, &p->layer[sparse], layers[sparse]);
 		if (chunk >= P4D_TORCHTITAN_ACTIVE_CHUNKS) /* another is gathered in its place */
 			p->live += layers[sparse] * p4d_torchtitan__gathered(&p->layer[sparse]);
 	}
@@ -183,7 +198,7 @@ static passes passes_of(const p4d_rows *rows)
 {
 	const bool in_groups = rows->layout->schedule == P4D_INTERLEAVED;
 	p4d_schedule s = rows->schedule;
-	const uint32_t ahead = p4d_schedule_slots(&s, rows->stage).activation;
+	const uint32_t ahead = rows->plan->slots.activation;
 
 	if (in_groups)
 		s.micro_batches = P4D_LEAST(s.micro_batches, ROUNDS * p4d_schedule_group(&s));
@@ -256,19 +271,19 @@ static change change_of(stage *s, uint32_t chunk, bool backwards, bool first, bo
 }
 
 /* Of the next pass, which is played once for all of its kind. */
-static change next_change(stage *s, const passes *o, bool backwards)
+static const change *next_change(stage *s, const passes *o, bool backwards)
 {
 	const uint32_t chunk = chunk_of(o, backwards), micro_batch = o->backward.begun + o->backward.member;
 	const bool first = backwards && !micro_batch, last = backwards && micro_batch + 1 == o->micro_batches;
-	const unsigned kind = (is_first(s, chunk) ? HAS_EMBEDDING : 0) | (is_last(s, chunk) ? HAS_HEAD : 0) |
-			      (chunk >= P4D_TORCHTITAN_ACTIVE_CHUNKS ? GATHERED_LATER : 0) |
-			      (backwards ? BACKWARD : 0) | (first ? OF_FIRST : 0) | (last ? OF_LAST : 0);
+	unsigned kind = (backwards ? BACKWARD : 0) | (first ? OF_FIRST : 0) | (last ? OF_LAST : 0);
 
+	kind |= (chunk == 0 && s->rows->first ? HAS_EMBEDDING : 0) | (chunk == s->head ? HAS_HEAD : 0) |
+		(last && chunk >= P4D_TORCHTITAN_ACTIVE_CHUNKS ? GATHERED_LATER : 0);
 	if (!(s->known >> kind & 1)) {
 		s->of[kind] = change_of(s, chunk, backwards, first, last);
 		s->known |= s->layers ? (uint64_t)1 << kind : 0;
 	}
-	return s->of[kind];
+	return &s->of[kind];
 }
 
 static void raise(int64_t *most, int64_t live, int64_t by)
@@ -285,24 +300,27 @@ static bool play_alike(stage *s, passes *o)
 {
 	p4d_torchtitan_step *p = s->p;
 	const bool backwards = o->forward.done + 1 >= o->ahead, forwards = o->forward.done < o->count;
-	const change none = {NOTHING, NOTHING, 0};
-	const change f = forwards ? next_change(s, o, false) : none,
-		     b = backwards ? next_change(s, o, true) : none;
-	const int64_t each = f.end + b.end;
-	uint32_t n = forwards ? alike(s, o, false) : UINT32_MAX;
+	const change *f = forwards ? next_change(s, o, false) : NULL,
+		     *b = backwards ? next_change(s, o, true) : NULL;
+	const int64_t of_forward = f ? f->end : 0, each = of_forward + (b ? b->end : 0);
+	uint32_t n = f ? alike(s, o, false) : UINT32_MAX;
 	int64_t all;
 
-	n = P4D_LEAST(n, backwards ? alike(s, o, true) : o->ahead - 1 - o->forward.done);
+	n = P4D_LEAST(n, b ? alike(s, o, true) : o->ahead - 1 - o->forward.done);
 	if (__builtin_mul_overflow(each, (int64_t)n, &all) || __builtin_add_overflow(p->live, all, &all))
 		return false;
 	const int64_t widest = each > 0 ? all - each : p->live;
-	raise(&p->loss, widest, f.at_head);
-	raise(&p->forward, widest, f.most);
-	raise(&p->head_backward, widest + f.end, b.at_head);
-	raise(&p->backward, widest + f.end, b.most);
+	if (f) {
+		raise(&p->loss, widest, f->at_head);
+		raise(&p->forward, widest, f->most);
+		advance(o, &o->forward, n);
+	}
+	if (b) {
+		raise(&p->head_backward, widest + of_forward, b->at_head);
+		raise(&p->backward, widest + of_forward, b->most);
+		advance(o, &o->backward, n);
+	}
 	p->live = all;
-	advance(o, &o->forward, forwards ? n : 0);
-	advance(o, &o->backward, backwards ? n : 0);
 	return true;
 }
 
@@ -317,6 +335,7 @@ bool p4d_torchtitan__play_stage(p4d_torchtitan_step *p, const p4d_rows *rows)
 	s.hidden = (int64_t)(p->t.own * p->l->hidden * p->z->element);
 	s.layers =
 	    !p->l->experts && !p->l->uneven_chunks ? (int64_t)p4d_chunk_layers(p->l, rows->stage, 0) : 0;
+	s.head = rows->last ? o.chunks - 1 : o.chunks;
 	s.from = s.layers && rows->first;
 	s.to = s.layers ? o.chunks - rows->last : 0;
 	s.known = 0;

@@ -146,10 +146,8 @@ static p4d_option contradicted(const p4d_request *r, int framework)
 {
 	const unsigned bit = p4d_heeds_bit(r, framework);
 
-	for (int i = 0; i < P4D_OPTIONS; i++) {
-		const p4d_option option = (p4d_option)i;
-		if (!p4d_is_stated(r, option))
-			continue;
+	for (p4d_option option = p4d_request_next_stated(r, 0); option < P4D_OPTIONS;
+	     option = p4d_request_next_stated(r, option + 1)) {
 		const p4d_heeds_reason *f = p4d_heeds_reason_of(bit, option);
 		if (f && !f->of_user && r->value[option] != f->value &&
 		    !(f->value == P4D_NO_MEANING && p4d_framework_states_nothing(r, option)))

@@ -235,9 +235,9 @@ int p4d_heeds__check(const p4d_request *r, p4d_error *err)
 	const bool of_script = p4d_framework_of(framework)->allocates_plan;
 	char why[160], value[64];
 
-	for (int i = 0; i < P4D_OPTIONS; i++) {
-		const p4d_option option = (p4d_option)i;
-		if (r->origin[i] != P4D_BY_USER && !(of_script && r->origin[i] == P4D_BY_SCRIPT))
+	for (p4d_option option = p4d_request_next_stated(r, 0); option < P4D_OPTIONS;
+	     option = p4d_request_next_stated(r, option + 1)) {
+		if (r->origin[option] == P4D_BY_SCRIPT && !of_script)
 			continue;
 		/* engines' options have a warning */
 		if (!p4d_heeds_by(P4D_HEEDS_TRAIN, option) || !is_idle(r, framework, option))

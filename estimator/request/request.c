@@ -109,6 +109,25 @@ const p4d_option_info *p4d_request_option_info(p4d_option option)
 	return &table[option];
 }
 
+_Static_assert((P4D_BY_USER ^ P4D_BY_SCRIPT) == 3 && P4D_BY_SITE == 3 && P4D_BY_MODEL == 4 && P4D_BY_P4D == 5,
+	       "stated: one of the last two bits of an origin, and not the third");
+
+p4d_option p4d_request_next_stated(const p4d_request *r, p4d_option from)
+{
+	unsigned option = from;
+	uint64_t eight;
+
+	while (option < P4D_OPTIONS && !p4d_is_stated(r, (p4d_option)option)) {
+		option++;
+		for (; option + sizeof(eight) <= P4D_OPTIONS; option += (unsigned)sizeof(eight)) {
+			memcpy(&eight, r->origin + option, sizeof(eight));
+			if ((eight ^ eight >> 1) & ~(eight >> 2) & UINT64_C(0x0101010101010101))
+				break;
+		}
+	}
+	return (p4d_option)option;
+}
+
 const char *p4d_request_heeded_by(p4d_option option, char *buf, size_t size)
 {
 #define OF(id, name, variable) {#name, P4D_HEEDS_OF(P4D_FRAMEWORK_##id)},

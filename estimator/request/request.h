@@ -225,6 +225,9 @@ static inline bool p4d_is_stated(const p4d_request *request, p4d_option option)
 	return request->origin[option] == P4D_BY_USER || request->origin[option] == P4D_BY_SCRIPT;
 }
 
+/* The first option from this one on that the user or the script states; P4D_OPTIONS: none. */
+p4d_option p4d_request_next_stated(const p4d_request *request, p4d_option from);
+
 /* "--p4d-tp" -> "--tp" in a message, for programs whose flags have no prefix. */
 void p4d_request_without_prefix(char *text);
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which layouts the search enumerates, and in which order. */
-#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "base/text.h"
 #include "cost/cost.h"
 #include "request/defaults.h"
@@ -139,9 +139,13 @@ static bool propose_split(p4d_search_enumeration *w, uint64_t pp, uint64_t vpp)
 		return false;
 	if (w->split_pp != pp || w->split_vpp != vpp) {
 		p4d_text text = p4d_text_in(w->trial.pipeline_split, sizeof(w->trial.pipeline_split));
-		for (uint64_t i = 0; i < pp; i++)
-			p4d_text_entry(&text, ",", "%" PRIu64,
-				       (base + (i >= from && i < from + extra)) * vpp);
+		char number[2][P4D_NUMBER_TEXT];
+		const char *even = p4d_number_integer((int64_t)(base * vpp), number[0]),
+			   *more = p4d_number_integer((int64_t)((base + 1) * vpp), number[1]);
+		for (uint64_t i = 0; i < pp; i++) {
+			p4d_text_add(&text, i ? "," : "");
+			p4d_text_add(&text, i >= from && i < from + extra ? more : even);
+		}
 		w->split_pp = text.truncated ? 0 : pp;
 		w->split_vpp = vpp;
 	}

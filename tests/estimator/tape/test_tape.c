@@ -55,7 +55,34 @@ static void recomputed_inside_the_backward_pass(void **state)
 	assert_pass(p4d_tape_selected(&tape), 2048 + 512 + 4096, 512); /* y is free */
 	const p4d_tape_pass again = p4d_tape_again_selected(&tape);
 	assert_pass(again, 2048 + 2048 + 512 + 4096, 2048);
-	assert_pass(p4d_tape_backward_again(&tape, again, false), gradient + again.most.live, -512);
+	const p4d_tape_weights way = {.reduced = false};
+	p4d_tape_pass back;
+	p4d_tape_backward_in(&tape, &again, true, &way, 1, &back);
+	assert_pass(back, gradient + again.most.live, -512);
+}
+
+/* In one pass: gradients of parameters that are left, taken away, or cast from one byte to four and left. */
+static void ways_to_treat_gradients_of_parameters(void **state)
+{
+	p4d_tape tape;
+	p4d_tape_writer w = {.tape = &tape};
+	const p4d_tape_weights way[] = {{false, 0, 0}, {true, 0, 0}, {false, 1, 4}};
+	/* when the product's is there, beside gradients of x and y: z, y and the result's gradient are free */
+	const int64_t live = 2048 + 1024 - 512 - 2048;
+	p4d_tape_pass pass[3];
+
+	(void)state;
+	written(&w);
+	tape.operation[0].weight = 8192;
+	p4d_tape_backward_in(&tape, NULL, false, way, 3, pass);
+	assert_int_equal(pass[0].most.live + pass[0].most.weights, live + 8192);
+	assert_int_equal(pass[1].most.live + pass[1].most.weights, live + 8192);
+	assert_int_equal(pass[2].most.live + pass[2].most.weights,
+			 1024 - (512 + 1024 + 2048) + 8192 + 4 * 8192);
+	assert_int_equal(pass[0].end.weights, 8192);
+	assert_int_equal(pass[1].end.weights, 0);
+	assert_int_equal(pass[2].end.weights, 4 * 8192);
+	assert_true(pass[0].end.live == pass[1].end.live && pass[1].end.live == pass[2].end.live);
 }
 
 static void results_that_stay(void **state)
@@ -89,6 +116,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(saved_by_operations),
 					   cmocka_unit_test(recomputed_inside_the_backward_pass),
+					   cmocka_unit_test(ways_to_treat_gradients_of_parameters),
 					   cmocka_unit_test(results_that_stay), cmocka_unit_test(too_long)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
