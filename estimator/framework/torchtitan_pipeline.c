@@ -40,7 +40,6 @@ typedef struct stage {
 	int64_t wide, hidden; /* of all ranks of tensor parallelism, and of this one */
 	int64_t layers;       /* of a chunk, if all have as many and no experts; else 0 */
 	uint32_t from, to;    /* chunks of so many layers that have no end of the model */
-	uint32_t head;        /* the chunk that has it, or behind the last */
 	uint64_t known;       /* kinds of passes */
 	change of[KINDS];
 } stage;
@@ -184,6 +183,8 @@ static void backward(stage *s, uint32_t chunk, bool first, bool last)
 typedef struct turn {
 	uint32_t done;
 	uint32_t chunk, member, begun; /* member of a group of micro-batches, which begins at that one */
+	uint32_t alike;                /* so many from the next one on are alike */
+	const change *of;              /* these */
 } turn;
 
 /* The passes of a stage. So many forward passes come first, then a backward and a forward pass in turn. */
@@ -211,41 +212,19 @@ static passes passes_of(const p4d_rows *rows)
 			.micro_batches = s.micro_batches};
 }
 
-static uint32_t chunk_of(const passes *o, bool backwards)
-{
-	return backwards ? o->chunks - 1 - o->backward.chunk : o->forward.chunk;
-}
-
 /* How many passes of one kind are alike from the next one on: of chunks that are alike, and backward of
  * micro-batches between the first and the last, or of one of these. */
-static uint32_t alike(const stage *s, const passes *o, bool backwards)
+static uint32_t alike(const stage *s, const passes *o, const turn *t, uint32_t chunk, bool backwards)
 {
-	const turn *t = backwards ? &o->backward : &o->forward;
-	const uint32_t left = o->group - t->member, chunk = chunk_of(o, backwards);
+	const uint32_t left = o->group - t->member;
 
-	if (backwards && !t->begun)
-		return !t->member || (o->group == o->micro_batches && left == 1) ? 1
-		       : o->group == o->micro_batches				 ? left - 1
-										 : left;
+	if (backwards && !t->begun && !t->member)
+		return 1;
 	if (backwards && t->begun + o->group == o->micro_batches)
 		return left > 1 ? left - 1 : 1;
-	if (chunk < s->from || chunk >= s->to)
+	if ((backwards && !t->begun) || chunk < s->from || chunk >= s->to)
 		return left;
 	return left + o->group * (backwards ? chunk - s->from : s->to - 1 - chunk);
-}
-
-static void advance(const passes *o, turn *t, uint32_t n)
-{
-	t->done += n;
-	t->member += n;
-	if (t->member < o->group)
-		return;
-	t->chunk += t->member / o->group;
-	t->member %= o->group;
-	if (t->chunk == o->chunks) {
-		t->chunk = 0;
-		t->begun += o->group;
-	}
 }
 
 /* Plays a pass by itself. */
@@ -270,20 +249,39 @@ static change change_of(stage *s, uint32_t chunk, bool backwards, bool first, bo
 	return c;
 }
 
-/* Of the next pass, which is played once for all of its kind. */
-static const change *next_change(stage *s, const passes *o, bool backwards)
+/* Which passes come next, of which one is played for all of its kind. */
+static void look_ahead(stage *s, const passes *o, turn *t, bool backwards)
 {
-	const uint32_t chunk = chunk_of(o, backwards), micro_batch = o->backward.begun + o->backward.member;
+	const uint32_t chunk = backwards ? o->chunks - 1 - t->chunk : t->chunk,
+		       micro_batch = t->begun + t->member;
 	const bool first = backwards && !micro_batch, last = backwards && micro_batch + 1 == o->micro_batches;
 	unsigned kind = (backwards ? BACKWARD : 0) | (first ? OF_FIRST : 0) | (last ? OF_LAST : 0);
 
-	kind |= (chunk == 0 && s->rows->first ? HAS_EMBEDDING : 0) | (chunk == s->head ? HAS_HEAD : 0) |
+	kind |= (is_first(s, chunk) ? HAS_EMBEDDING : 0) | (is_last(s, chunk) ? HAS_HEAD : 0) |
 		(last && chunk >= P4D_TORCHTITAN_ACTIVE_CHUNKS ? GATHERED_LATER : 0);
 	if (!(s->known >> kind & 1)) {
 		s->of[kind] = change_of(s, chunk, backwards, first, last);
 		s->known |= s->layers ? (uint64_t)1 << kind : 0;
 	}
-	return &s->of[kind];
+	t->of = &s->of[kind];
+	t->alike = alike(s, o, t, chunk, backwards);
+}
+
+static void advance(stage *s, const passes *o, turn *t, uint32_t n, bool backwards)
+{
+	t->done += n;
+	t->alike -= n;
+	t->member += n;
+	if (t->member >= o->group) {
+		t->chunk += t->member / o->group;
+		t->member %= o->group;
+	}
+	if (t->chunk == o->chunks) {
+		t->chunk = 0;
+		t->begun += o->group;
+	}
+	if (!t->alike && t->done < o->count)
+		look_ahead(s, o, t, backwards);
 }
 
 static void raise(int64_t *most, int64_t live, int64_t by)
@@ -300,25 +298,24 @@ static bool play_alike(stage *s, passes *o)
 {
 	p4d_torchtitan_step *p = s->p;
 	const bool backwards = o->forward.done + 1 >= o->ahead, forwards = o->forward.done < o->count;
-	const change *f = forwards ? next_change(s, o, false) : NULL,
-		     *b = backwards ? next_change(s, o, true) : NULL;
+	const change *f = forwards ? o->forward.of : NULL, *b = backwards ? o->backward.of : NULL;
 	const int64_t of_forward = f ? f->end : 0, each = of_forward + (b ? b->end : 0);
-	uint32_t n = f ? alike(s, o, false) : UINT32_MAX;
+	uint32_t n = f ? o->forward.alike : UINT32_MAX;
 	int64_t all;
 
-	n = P4D_LEAST(n, b ? alike(s, o, true) : o->ahead - 1 - o->forward.done);
+	n = P4D_LEAST(n, b ? o->backward.alike : o->ahead - 1 - o->forward.done);
 	if (__builtin_mul_overflow(each, (int64_t)n, &all) || __builtin_add_overflow(p->live, all, &all))
 		return false;
 	const int64_t widest = each > 0 ? all - each : p->live;
 	if (f) {
 		raise(&p->loss, widest, f->at_head);
 		raise(&p->forward, widest, f->most);
-		advance(o, &o->forward, n);
+		advance(s, o, &o->forward, n, false);
 	}
 	if (b) {
 		raise(&p->head_backward, widest + of_forward, b->at_head);
 		raise(&p->backward, widest + of_forward, b->most);
-		advance(o, &o->backward, n);
+		advance(s, o, &o->backward, n, true);
 	}
 	p->live = all;
 	return true;
@@ -335,10 +332,13 @@ bool p4d_torchtitan__play_stage(p4d_torchtitan_step *p, const p4d_rows *rows)
 	s.hidden = (int64_t)(p->t.own * p->l->hidden * p->z->element);
 	s.layers =
 	    !p->l->experts && !p->l->uneven_chunks ? (int64_t)p4d_chunk_layers(p->l, rows->stage, 0) : 0;
-	s.head = rows->last ? o.chunks - 1 : o.chunks;
 	s.from = s.layers && rows->first;
 	s.to = s.layers ? o.chunks - rows->last : 0;
 	s.known = 0;
+	if (!o.count)
+		return true;
+	look_ahead(&s, &o, &o.forward, false);
+	look_ahead(&s, &o, &o.backward, true);
 	while (o.backward.done < o.count)
 		if (!play_alike(&s, &o))
 			return false;
