@@ -127,6 +127,9 @@ static inline void p4d_torchtitan__peek(const p4d_torchtitan_step *p, int64_t be
  * sends and receives; these have rows of their own. False: too much for 64 bits. */
 bool p4d_torchtitan__play_stage(p4d_torchtitan_step *p, const p4d_rows *rows);
 
+/* What such a stage surely holds at a time, without its parameters: a number that needs no play. */
+double p4d_torchtitan__least_of_stage(const p4d_torchtitan_step *p, const p4d_rows *rows);
+
 /* The same stage's parameters, gathered, and what it sends and receives, as rows. */
 void p4d_torchtitan__stage_rows(p4d_rows *rows, const p4d_torchtitan_sizes *sizes);
 

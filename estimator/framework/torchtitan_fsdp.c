@@ -468,6 +468,20 @@ static void begin_step(titan_step *p, const p4d_layout *l, const p4d_torchtitan_
 	p->recomputes = l->recompute != P4D_RECOMPUTE_NONE;
 }
 
+/* Whether a stage of a pipeline has more bytes than anybody asks for; their row. */
+static bool is_enough(p4d_rows *rows, const titan_step *p)
+{
+	const uint64_t enough = rows->memo ? rows->memo->enough : 0;
+
+	if (!enough || rows->layout->pp == 1 || rows->overflow)
+		return false;
+	const double least = p4d_torchtitan__least_of_stage(p, rows) + (double)gathered_stage(rows, p);
+	if (least <= (double)enough || least >= (double)P4D_MOST_BYTES)
+		return false;
+	always(rows, "least", P4D_PART_ACTIVATIONS, (p4d_wide)least, false);
+	return true;
+}
+
 void p4d_torchtitan__write(p4d_rows *rows)
 {
 	const p4d_layout *l = rows->layout;
@@ -480,6 +494,8 @@ void p4d_torchtitan__write(p4d_rows *rows)
 	titan_step p;
 	begin_step(&p, l, &z);
 	play_layers(&p, rows);
+	if (is_enough(rows, &p))
+		return;
 	if (l->pp > 1)
 		rows->overflow = !p4d_torchtitan__play_stage(&p, rows) || rows->overflow;
 	else

@@ -346,6 +346,30 @@ bool p4d_torchtitan__play_stage(p4d_torchtitan_step *p, const p4d_rows *rows)
 }
 
 /*
+ * In the last forward pass before the first backward pass; and in the first one behind which all chunks have
+ * gradients, if none of them was reduced until then.
+ */
+double p4d_torchtitan__least_of_stage(const p4d_torchtitan_step *p, const p4d_rows *rows)
+{
+	const p4d_layout *l = p->l;
+	const passes o = passes_of(rows);
+	const p4d_torchtitan_passes *of = &p->of[0];
+
+	if (l->experts || l->uneven_chunks)
+		return 0;
+	const double layers = p4d_chunk_layers(l, rows->stage, 0);
+	const double backward = (double)o.group * (o.chunks - 1) + 1, forward = o.ahead + backward;
+	const double before = o.ahead * layers * (double)of->forward.end;
+	const bool kept = o.chunks == 1 ? o.micro_batches > 1 : o.micro_batches > o.group;
+	if (!kept || forward > o.count)
+		return before;
+	const double behind =
+	    layers * (forward * (double)of->forward.end + backward * (double)of->others.end +
+		      o.chunks * ((double)of->first.end - (double)of->others.end));
+	return behind > before ? behind : before;
+}
+
+/*
  * Results of a stage, and gradients of its inputs, that are there when its last forward pass runs: results of
  * passes in flight; with several chunks (_PipelineScheduleRuntime) all that was sent, until the step ends. On
  * the last stage the losses, which stay, refer to their chunk's inputs.

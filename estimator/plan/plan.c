@@ -282,7 +282,7 @@ int p4d_plan_hash(const p4d_layout *layout, const p4d_gpu *gpu, uint64_t *hash, 
 	const uint32_t stages = (uint32_t)layout->pp;
 	uint64_t h = P4D_HASH_BEGIN;
 	p4d_plan_memo_entry entry = {.known = false};
-	const p4d_plan_memo memo = {1, &entry};
+	const p4d_plan_memo memo = {1, &entry, 0};
 	p4d_plan plan;
 
 	for (uint32_t stage = 0; stage < stages; stage++) {

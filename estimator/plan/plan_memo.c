@@ -32,7 +32,7 @@ static p4d_plan_memo_entry *entry_of(const p4d_plan_memo *memo, const p4d_layout
 
 p4d_plan_memo p4d_plan_memo_of(size_t entries)
 {
-	return (p4d_plan_memo){entries, calloc(entries, sizeof(p4d_plan_memo_entry))};
+	return (p4d_plan_memo){entries, calloc(entries, sizeof(p4d_plan_memo_entry)), 0};
 }
 
 void *p4d_plan_memo_numbers(const p4d_plan_memo *memo, const p4d_layout *layout, const p4d_gpu *gpu,

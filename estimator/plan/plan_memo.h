@@ -24,6 +24,9 @@ typedef struct p4d_plan_memo_entry {
 typedef struct p4d_plan_memo {
 	size_t entries; /* a power of two */
 	p4d_plan_memo_entry *entry;
+	/* Nobody asks by how much a plan has more bytes: it may have any number between these and its own. 0:
+	 * all are asked for. */
+	uint64_t enough;
 } p4d_plan_memo;
 
 /* One with so many entries, a power of two, which the caller frees; with none if host memory runs out. */

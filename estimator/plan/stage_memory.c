@@ -414,7 +414,7 @@ int p4d_memory_estimate(const p4d_layout *layout, int method, const p4d_capacity
 			p4d_error *err)
 {
 	p4d_plan_memo_entry entry = {.known = false};
-	const p4d_plan_memo memo = {1, &entry};
+	const p4d_plan_memo memo = {1, &entry, 0};
 	uint64_t host_rank = 0, offloaded = 0;
 	p4d_estimate e;
 	p4d_stage stage;

@@ -96,6 +96,17 @@ bool p4d_search_candidate__may_win(p4d_search_enumeration *w, double bound)
 	return false;
 }
 
+/* Bytes above which nobody asks how many a candidate has: it does not fit, and is not the smallest. */
+static uint64_t enough_of(const p4d_search_enumeration *w)
+{
+	const double most = w->space->limit * w->capacity_bytes + 1;
+	const uint64_t smallest = w->one || w->any ? 0 : w->counts.smallest.device_bytes;
+
+	if (!w->discard || !(w->capacity_bytes > 0) || (!w->one && !w->any && !w->lean))
+		return 0;
+	return most > (double)smallest ? (uint64_t)most : smallest;
+}
+
 /*
  * Whether the layout fits, with either cp-comm. A ring has two blocks of keys, whatever the number of ranks.
  * Two ranks have as many when they gather, and nothing to merge.
@@ -106,6 +117,7 @@ static bool fits_somehow(p4d_search_enumeration *w, uint64_t *bytes)
 	const bool gathers = w->layout.cp_comm == P4D_CP_ALL_GATHER;
 	uint64_t other_bytes;
 
+	w->memo.enough = enough_of(w);
 	if (p4d_memory_fits_below(&w->layout, space->method, &space->capacity, space->limit, &w->memo, bytes))
 		return true;
 	if (!chooses_cp_comm(w) || (!gathers && w->layout.cp > 2))

@@ -215,12 +215,13 @@ static bool drawn_for_torchtitan(p4d_layout *l)
 	return p4d_layout_build(&r, nodes, 8, l, NULL) == 0;
 }
 
-/* Of one memo for all layouts, with too few entries for them. */
+/* Of one memo for all layouts, with too few entries for them; a bound is one, too. */
 static void a_memo_changes_no_plan(void **state)
 {
 	const p4d_plan_memo memo = p4d_plan_memo_of(32);
-	uint64_t with, without, idle, idle_without;
-	unsigned count = 0, deep = 0, sparse = 0;
+	p4d_plan_memo bounded = memo;
+	uint64_t with, without, idle, idle_without, least;
+	unsigned count = 0, deep = 0, sparse = 0, bounds = 0;
 	static p4d_layout l;
 
 	(void)state;
@@ -236,9 +237,14 @@ static void a_memo_changes_no_plan(void **state)
 			    p4d_plan_bytes(&l, &h100, stage, NULL, &without, &idle_without, NULL), 0);
 			assert_int_equal(with, without);
 			assert_int_equal(idle, idle_without);
+			/* a number above that which is enough may be less than all, and no less than that */
+			bounded.enough = without / 2;
+			assert_int_equal(p4d_plan_bytes(&l, &h100, stage, &bounded, &least, NULL, NULL), 0);
+			assert_true(least <= without && least >= bounded.enough);
+			bounds += least < without;
 		}
 	}
-	assert_true(count > 500 && deep > 100 && sparse > 100);
+	assert_true(count > 500 && deep > 100 && sparse > 100 && bounds > 100);
 	free(memo.entry);
 }
 
