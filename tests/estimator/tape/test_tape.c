@@ -67,7 +67,8 @@ static void ways_to_treat_gradients_of_parameters(void **state)
 	p4d_tape tape;
 	p4d_tape_writer w = {.tape = &tape};
 	const p4d_tape_weights way[] = {{false, 0, 0}, {true, 0, 0}, {false, 1, 4}};
-	/* when the product's is there, beside gradients of x and y: z, y and the result's gradient are free */
+	/* when the product's is there, beside gradients of x and y: z, y and the result's gradient are free
+	 */
 	const int64_t live = 2048 + 1024 - 512 - 2048;
 	p4d_tape_pass pass[3];
 
