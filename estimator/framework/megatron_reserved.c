@@ -17,6 +17,8 @@ typedef struct taken_blocks {
 	unsigned count;
 } taken_blocks;
 
+typedef enum cut { WHOLE, INTO_HALVES, INTO_HIDDEN, INTO_COLUMNS } cut;
+
 typedef struct megatron_step {
 	p4d_caching_allocator a;
 	const p4d_layout *l;
@@ -27,6 +29,7 @@ typedef struct megatron_step {
 	unsigned tables;             /* of the vocabulary */
 	bool last, sharded;          /* sharded: each rank updates a part of the parameters */
 	unsigned element;            /* bytes of an activation */
+	cut as[P4D_TENSORS];         /* rows of the plan */
 	taken_blocks some, gradients, saved[MICRO_BATCHES];
 } megatron_step;
 
@@ -52,8 +55,6 @@ static void give(megatron_step *p, taken_blocks *from, unsigned count)
 
 /* ---- tensors of a row ---- */
 
-typedef enum cut { INTO_HALVES, INTO_HIDDEN, INTO_COLUMNS } cut;
-
 /* Rows of several tensors: two alike, as many hidden states as there are, or one of the feed-forward part's
  * first product and those of its columns. Others are one tensor. */
 static const struct {
@@ -71,6 +72,14 @@ static const struct {
 		  {"loss.hidden", INTO_HIDDEN},
 		  {"head.hidden", INTO_HIDDEN}};
 
+static void find_cuts(megatron_step *p)
+{
+	for (unsigned i = 0; i < p->plan->count; i++)
+		for (size_t k = 0; k < sizeof(of_several) / sizeof(of_several[0]); k++)
+			if (!strcmp(p->plan->tensor[i].name, of_several[k].name))
+				p->as[i] = of_several[k].as;
+}
+
 static void take_pieces(megatron_step *p, taken_blocks *into, uint64_t bytes, uint64_t piece)
 {
 	for (; piece && bytes > piece && !p->a.overflow; bytes -= piece)
@@ -78,26 +87,23 @@ static void take_pieces(megatron_step *p, taken_blocks *into, uint64_t bytes, ui
 	take(p, into, bytes);
 }
 
-static void take_row(megatron_step *p, taken_blocks *into, const p4d_tensor *row)
+/* bytes: of a row, or of a part of it. */
+static void take_row(megatron_step *p, taken_blocks *into, unsigned row, uint64_t bytes)
 {
 	const uint64_t hidden = p->z.own * p->z.h * p->element, columns = p->z.tokens * p->z.F * p->element;
 	const uint64_t product = p->z.tokens * p->z.up * p->element;
-	uint64_t bytes = row->bytes;
 
-	for (size_t i = 0; i < sizeof(of_several) / sizeof(of_several[0]); i++) {
-		if (strcmp(row->name, of_several[i].name) != 0)
-			continue;
-		if (of_several[i].as == INTO_COLUMNS && bytes > product) {
-			take(p, into, product);
-			bytes -= product;
-		}
-		take_pieces(p, into, bytes,
-			    of_several[i].as == INTO_HALVES   ? bytes / 2
-			    : of_several[i].as == INTO_HIDDEN ? hidden
-							      : columns);
-		return;
+	if (p->as[row] == INTO_COLUMNS && bytes > product) {
+		take(p, into, product);
+		bytes -= product;
 	}
-	take(p, into, bytes);
+	if (p->as[row] == WHOLE)
+		take(p, into, bytes);
+	else
+		take_pieces(p, into, bytes,
+			    p->as[row] == INTO_HALVES   ? bytes / 2
+			    : p->as[row] == INTO_HIDDEN ? hidden
+							: columns);
 }
 
 static void take_at(megatron_step *p, taken_blocks *into, p4d_live_point point)
@@ -106,7 +112,7 @@ static void take_at(megatron_step *p, taken_blocks *into, p4d_live_point point)
 		const p4d_tensor *row = &p->plan->tensor[i];
 		if (row->lifetime == P4D_LIVES_IN_RANGE && row->live_range >> point & 1 &&
 		    row->part != P4D_PART_OPTIMIZER)
-			take_row(p, into, row);
+			take_row(p, into, i, row->bytes);
 	}
 }
 
@@ -115,12 +121,11 @@ static void take_at(megatron_step *p, taken_blocks *into, p4d_live_point point)
 static void take_saved(megatron_step *p, taken_blocks *into, bool of_layers)
 {
 	for (unsigned i = 0; i < p->plan->count; i++) {
-		p4d_tensor row = p->plan->tensor[i];
-		if (row.lifetime != P4D_LIVES_IN_SLOT || (row.layers > 1 || p->all_layers == 1) != of_layers)
+		const p4d_tensor *row = &p->plan->tensor[i];
+		if (row->lifetime != P4D_LIVES_IN_SLOT ||
+		    (row->layers > 1 || p->all_layers == 1) != of_layers)
 			continue;
-		if (!of_layers)
-			row.bytes = row.bytes / p->all_layers * p->layers;
-		take_row(p, into, &row);
+		take_row(p, into, i, of_layers ? row->bytes : row->bytes / p->all_layers * p->layers);
 	}
 }
 
@@ -314,6 +319,7 @@ static void begin(megatron_step *p, const p4d_layout *l, const p4d_plan *plan)
 	p->sharded = p4d_optimizer_shards(l) > 1;
 	p->element = l->precision == P4D_FP32 ? 4 : 2;
 	p->tables = count_tables(p, p->all_layers);
+	find_cuts(p);
 }
 
 static uint64_t played(megatron_step *p, uint32_t layers)

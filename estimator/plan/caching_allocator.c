@@ -53,13 +53,20 @@ static void set_free(p4d_caching_allocator *a, short i)
 	a->block[i].free = true;
 }
 
-static void set_taken(p4d_caching_allocator *a, short i)
+/* The free block at a place is taken. */
+static short take_from(p4d_caching_allocator *a, unsigned at)
 {
-	const unsigned at = place_of(a, a->block[i].bytes, a->block[i].address);
+	const short i = a->by_size[at];
 
 	a->free_count--;
 	memmove(&a->by_size[at], &a->by_size[at + 1], (a->free_count - at) * sizeof(*a->by_size));
 	a->block[i].free = false;
+	return i;
+}
+
+static void set_taken(p4d_caching_allocator *a, short i)
+{
+	take_from(a, place_of(a, a->block[i].bytes, a->block[i].address));
 }
 
 /* -1: there is no room for another block. */
@@ -138,16 +145,16 @@ static short new_segment(p4d_caching_allocator *a, uint64_t bytes)
 	return i;
 }
 
-/* The smallest free block of so many bytes; -1: there is none. One that can grow counts as large as it can
- * become: another one goes before it. */
-static short best(const p4d_caching_allocator *a, uint64_t bytes)
+/* Takes the smallest free block of so many bytes; -1: there is none. One that can grow counts as large as it
+ * can become: another one goes before it. */
+static short take_best(p4d_caching_allocator *a, uint64_t bytes)
 {
 	const unsigned at = place_of(a, bytes, 0);
 
 	if (at == a->free_count)
 		return -1;
 	const bool grows = a->expandable && a->by_size[at] == a->last;
-	return a->by_size[grows && at + 1 < a->free_count ? at + 1 : at];
+	return take_from(a, grows && at + 1 < a->free_count ? at + 1 : at);
 }
 
 p4d_allocated p4d_caching_allocator_take(p4d_caching_allocator *a, uint64_t asked)
@@ -159,12 +166,15 @@ p4d_allocated p4d_caching_allocator_take(p4d_caching_allocator *a, uint64_t aske
 		a->most_small = a->small > a->most_small ? a->small : a->most_small;
 		return -(p4d_allocated)bytes;
 	}
-	const short fits = best(a, bytes), i = fits >= 0 ? fits : new_segment(a, bytes);
+	short i = take_best(a, bytes);
 	if (i < 0) {
-		a->overflow = true;
-		return 0;
+		i = new_segment(a, bytes);
+		if (i < 0) {
+			a->overflow = true;
+			return 0;
+		}
+		set_taken(a, i);
 	}
-	set_taken(a, i);
 	if (a->block[i].bytes - bytes > (a->expandable ? BLOCK - 1 : SMALL)) {
 		const short rest =
 		    record(a, a->block[i].address + bytes, a->block[i].bytes - bytes, i, a->block[i].after);
