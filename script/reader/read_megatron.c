@@ -222,6 +222,8 @@ static const p4d_read_argument yaml_arguments[] = {
     {"--language_model.kv_channels", P4D_HEAD_DIM, NULL, NULL},
     {"--language_model.normalization", P4D_NORM, NULL, norms},
     {"--language_model.gated_linear_unit", P4D_GLU, "on", NULL},
+    {"--language_model.hidden_dropout", P4D_DROPOUT, NULL, dropouts},
+    {"--language_model.attention_dropout", ATTENTION_DROPOUT, NULL, NULL},
     {"--language_model.add_qkv_bias", QKV_BIAS, "on", NULL},
     {"--language_model.recompute_granularity", GRANULARITY, NULL, NULL},
     {"--language_model.recompute_method", P4D_RECOMPUTE_METHOD, NULL, NULL},

@@ -144,6 +144,29 @@ static void rates_of_a_step(void **state)
 	assert_true(y.bubble_fraction >= 0 && y.bubble_fraction < 0.01);
 }
 
+/* Unfused attention has a dropout of its own. */
+static void dropouts_take_time_of_their_own(void **state)
+{
+	static const char *const cases[] = {"dropout=off", "dropout=on attention-dropout=off",
+					    "dropout=off attention-dropout=on", "dropout=on"};
+	double seconds[4];
+	const p4d_gpu gpu = gpu_named("h100");
+
+	(void)state;
+	for (int i = 0; i < 4; i++) {
+		char options[1024];
+		snprintf(options, sizeof(options),
+			 MODEL_13B
+			 "framework=megatron tp=8 attention=unfused seq-len=2048 global-batch=64 %s",
+			 cases[i]);
+		const p4d_layout l = layout_of(options, 1, 8);
+		seconds[i] = step_of(&l, &gpu).seconds;
+	}
+	assert_true(seconds[0] < seconds[1] && seconds[0] < seconds[2]);
+	assert_true(seconds[1] < seconds[3] && seconds[2] < seconds[3]);
+	assert_true(seconds[1] < seconds[2]); /* pairs of tokens are more than hidden states */
+}
+
 /* The passes are the sum of what they are said to be made of. */
 static void passes_add_up(void **state)
 {
@@ -396,6 +419,7 @@ int main(void)
 	    cmocka_unit_test(dropped_layers_are_computed_again),
 	    cmocka_unit_test(rates_of_a_step),
 	    cmocka_unit_test(passes_add_up),
+	    cmocka_unit_test(dropouts_take_time_of_their_own),
 	    cmocka_unit_test(weights_that_wait),
 	    cmocka_unit_test(keys_are_gathered_where_that_is_faster),
 	    cmocka_unit_test(keys_go_round_among_fewer),
