@@ -180,19 +180,19 @@ static void backward(stage *s, uint32_t chunk, bool first, bool last)
 /* ---- passes in turn ---- */
 
 /* Of the passes of one kind: how many are done, and which is next. */
-typedef struct turn {
+typedef struct pass_turn {
 	uint32_t done;
 	uint32_t chunk, member, begun; /* member of a group of micro-batches, which begins at that one */
 	uint32_t alike;                /* so many from the next one on are alike */
 	const change *of;              /* these */
-} turn;
+} pass_turn;
 
 /* The passes of a stage. So many forward passes come first, then a backward and a forward pass in turn. */
 typedef struct passes {
 	uint32_t count, ahead;  /* of each kind; forward passes up to the first backward pass */
 	uint32_t group, chunks; /* micro-batches that go through a chunk before the next has its turn */
 	uint32_t micro_batches;
-	turn forward, backward; /* the last chunk goes backward first */
+	pass_turn forward, backward; /* the last chunk goes backward first */
 } passes;
 
 static passes passes_of(const p4d_rows *rows)
@@ -214,7 +214,7 @@ static passes passes_of(const p4d_rows *rows)
 
 /* How many passes of one kind are alike from the next one on: of chunks that are alike, and backward of
  * micro-batches between the first and the last, or of one of these. */
-static uint32_t alike(const stage *s, const passes *o, const turn *t, uint32_t chunk, bool backwards)
+static uint32_t alike(const stage *s, const passes *o, const pass_turn *t, uint32_t chunk, bool backwards)
 {
 	const uint32_t left = o->group - t->member;
 
@@ -250,7 +250,7 @@ static change change_of(stage *s, uint32_t chunk, bool backwards, bool first, bo
 }
 
 /* Which passes come next, of which one is played for all of its kind. */
-static void look_ahead(stage *s, const passes *o, turn *t, bool backwards)
+static void look_ahead(stage *s, const passes *o, pass_turn *t, bool backwards)
 {
 	const uint32_t chunk = backwards ? o->chunks - 1 - t->chunk : t->chunk,
 		       micro_batch = t->begun + t->member;
@@ -267,7 +267,7 @@ static void look_ahead(stage *s, const passes *o, turn *t, bool backwards)
 	t->alike = alike(s, o, t, chunk, backwards);
 }
 
-static void advance(stage *s, const passes *o, turn *t, uint32_t n, bool backwards)
+static void advance(stage *s, const passes *o, pass_turn *t, uint32_t n, bool backwards)
 {
 	t->done += n;
 	t->alike -= n;

@@ -130,12 +130,12 @@ static const char *text_of(p4d_option option, int64_t value, char *buf, size_t s
 
 int64_t p4d_framework_value(const p4d_request *r, p4d_option option)
 {
-	const unsigned bit = p4d_heeds_bit(r, (int)r->value[P4D_FRAMEWORK]);
+	const unsigned bit = p4d_heeds__bit(r, (int)r->value[P4D_FRAMEWORK]);
 	const int64_t otherwise = p4d_request_option_info(option)->number;
 
 	if (p4d_heeds_by(bit, option))
 		return r->value[option];
-	const p4d_heeds_reason *f = p4d_heeds_reason_of(bit, option);
+	const p4d_heeds_reason *f = p4d_heeds__reason_of(bit, option);
 	if (f)
 		return f->value == P4D_NO_MEANING ? 0 : f->value;
 	return otherwise > 0 ? otherwise : 0;
@@ -144,11 +144,11 @@ int64_t p4d_framework_value(const p4d_request *r, p4d_option option)
 /* The first option that is asked for otherwise than the framework has it; P4D_OPTIONS: none. */
 static p4d_option contradicted(const p4d_request *r, int framework)
 {
-	const unsigned bit = p4d_heeds_bit(r, framework);
+	const unsigned bit = p4d_heeds__bit(r, framework);
 
 	for (p4d_option option = p4d_request_next_stated(r, 0); option < P4D_OPTIONS;
 	     option = p4d_request_next_stated(r, option + 1)) {
-		const p4d_heeds_reason *f = p4d_heeds_reason_of(bit, option);
+		const p4d_heeds_reason *f = p4d_heeds__reason_of(bit, option);
 		if (f && !f->of_user && r->value[option] != f->value &&
 		    !(f->value == P4D_NO_MEANING && p4d_framework_states_nothing(r, option)))
 			return option;

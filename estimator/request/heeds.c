@@ -145,7 +145,7 @@ static const p4d_heeds_reason reasons[P4D_OPTIONS][REASONS] = {
     [P4D_ALLOCATOR] = {{ANY, P4D_ALLOCATOR_DEFAULT, "%s does not use PyTorch's allocator", false}},
 };
 
-unsigned p4d_heeds_bit(const p4d_request *r, int framework)
+unsigned p4d_heeds__bit(const p4d_request *r, int framework)
 {
 	return p4d_framework_of(framework)->trains_other_modules && p4d_framework_has_other_modules(r)
 		   ? P4D_HEEDS_FSDP
@@ -154,10 +154,10 @@ unsigned p4d_heeds_bit(const p4d_request *r, int framework)
 
 bool p4d_heeds(const p4d_request *r, int framework, p4d_option option)
 {
-	return p4d_heeds_by(p4d_heeds_bit(r, framework), option);
+	return p4d_heeds_by(p4d_heeds__bit(r, framework), option);
 }
 
-const p4d_heeds_reason *p4d_heeds_reason_of(unsigned bit, p4d_option option)
+const p4d_heeds_reason *p4d_heeds__reason_of(unsigned bit, p4d_option option)
 {
 	if (p4d_heeds_by(bit, option))
 		return NULL;
@@ -169,7 +169,7 @@ const p4d_heeds_reason *p4d_heeds_reason_of(unsigned bit, p4d_option option)
 
 const p4d_heeds_reason *p4d_heeds_instead(const p4d_request *r, int framework, p4d_option option)
 {
-	return p4d_heeds_reason_of(p4d_heeds_bit(r, framework), option);
+	return p4d_heeds__reason_of(p4d_heeds__bit(r, framework), option);
 }
 
 const char *p4d_heeds__why(const p4d_heeds_reason *reason, int framework, char *buf, size_t size)

@@ -50,14 +50,14 @@ typedef struct p4d_heeds_reason {
 } p4d_heeds_reason;
 
 /* The bit of a framework, in the modules that the request asks for. */
-unsigned p4d_heeds_bit(const p4d_request *request, int framework);
+unsigned p4d_heeds__bit(const p4d_request *request, int framework);
 
 /* Whether one of these frameworks heeds the option; or else why not, as of p4d_heeds_instead. */
 static inline bool p4d_heeds_by(unsigned frameworks, p4d_option option)
 {
 	return p4d_request_option_info(option)->heeds & (frameworks | P4D_HEEDS_JOB);
 }
-const p4d_heeds_reason *p4d_heeds_reason_of(unsigned framework, p4d_option option);
+const p4d_heeds_reason *p4d_heeds__reason_of(unsigned framework, p4d_option option);
 
 /* Whether the framework heeds the option, in the modules that the request asks for. */
 bool p4d_heeds(const p4d_request *request, int framework, p4d_option option);
