@@ -109,7 +109,7 @@ def name_of(package):
 
 class Environment:
     """A virtual environment with a release of PyTorch. Packages of a program lie in a folder over it, with all that they need in
-    other releases than other programs do."""
+    other releases than other programs do. What a program with fewer needs has is not installed again."""
 
     def __init__(self, release, folder, python):
         self.release = release
@@ -127,7 +127,8 @@ class Environment:
         return None if not done.returncode else (said[0] if said else "pip ended with %d" % done.returncode)
 
     def make(self, folder, packages, below=None):
-        """Why FOLDER could not be made, or None. BELOW: the Python of an environment whose packages are seen, too."""
+        """Why FOLDER could not be made, or None. BELOW: the Python of an environment whose packages are seen, too, with those
+        below that."""
         if (folder / "made").exists():
             return None
         shutil.rmtree(folder, ignore_errors=True)
@@ -136,7 +137,10 @@ class Environment:
         if made.returncode:
             return made.stdout.strip()
         if below:
-            (site_packages(folder / "bin/python") / "below.pth").write_text("%s\n" % site_packages(below))
+            seen = site_packages(below)
+            lower = seen / "below.pth"
+            (site_packages(folder / "bin/python") / "below.pth").write_text(
+                "%s\n%s" % (seen, lower.read_text() if lower.exists() else ""))
         problem = self.pip(folder / "bin/python", *packages)
         if problem:
             shutil.rmtree(folder)
@@ -184,9 +188,14 @@ class Environment:
         of_that_time = OF_THAT_TIME.get(self.release, {})
         folder = self.folder / ("venv-%s+%s" % (self.release, key))
         pins = [p for p in RELEASES[self.release]["packages"] if name_of(p) != "torch"]
-        problem = self.make(folder, [*(of_that_time.get(p, p) for p in packages), *pins, "torch==" + version_of(base, "torch")],
-                            base)
-        return problem or folder / "bin/python"
+        wanted = [*(of_that_time.get(p, p) for p in packages), *pins, "torch==" + version_of(base, "torch")]
+        return self.make(folder, wanted, self.lower_layer(packages) or base) or folder / "bin/python"
+
+    def lower_layer(self, packages):
+        """The Python of the layer with most of PACKAGES and no other: they need not be installed again. None: there is none."""
+        lower = [key for key, python in self.layers.items()
+                 if isinstance(python, Path) and set(key.split("+")) < set(packages)]
+        return self.layers[max(lower, key=lambda key: key.count("+"))] if lower else None
 
     def remove(self):
         """Removes the environments that were made, with what lies over them."""
