@@ -104,6 +104,9 @@ dist_model_DATA = \
 	etc/models/jamba-1.5-large.json \
 	etc/models/jamba-1.5-mini.json \
 	etc/models/kimi-k2.json \
+	etc/models/lfm2-1.2b.json \
+	etc/models/lfm2-350m.json \
+	etc/models/lfm2-700m.json \
 	etc/models/llama13b.json \
 	etc/models/llama2-13b.json \
 	etc/models/llama2-70b.json \

@@ -94,7 +94,8 @@ static double mean_matrices(const p4d_layout *l, bool experts)
 		for (int f = 0; f < P4D_FEEDS; f++) {
 			const double n = (f == P4D_FEED_EXPERTS) == experts ? (double)counts.of[m][f] : 0;
 			sum += n *
-			       ((m == P4D_MIX_ATTENTION                          ? attention_matrices(l)
+			       ((m == P4D_MIX_ATTENTION     ? attention_matrices(l)
+				 : m == P4D_MIX_CONVOLUTION ? 4 * (double)l->hidden * (double)l->hidden
 				 : m == P4D_MIX_MAMBA2 || m == P4D_MIX_DELTA_NET ? p4d_cost__state_matrices(l)
 										 : 0) +
 				(f == P4D_FEED_DENSE     ? dense_matrices(l)

@@ -267,6 +267,16 @@ static void state_products(const p4d_layout *l, const p4d_cost_rates *r, const p
 	add_products(l, r, all, sizeof(all) / sizeof(*all), y);
 }
 
+/* Of a short convolution: the gates with the values, and the output. */
+static void convolution_products(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z,
+				 p4d_cost_part *y)
+{
+	const double wide = z->h / (double)l->tp;
+	const product all[] = {{z->n, z->h, 3 * wide, QKV}, {z->n, wide, z->h, 0}};
+
+	add_products(l, r, all, sizeof(all) / sizeof(*all), y);
+}
+
 static void ffn_products(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z,
 			 p4d_cost_part *y)
 {
@@ -510,6 +520,8 @@ static void layer(const p4d_layout *l, const p4d_cost_rates *r, p4d_layer_kind k
 		p4d_cost_share_add(&y->forward, &core, 1);
 		attention_products(l, r, &z, y);
 		adapter_products(l, r, &z, y);
+	} else if (kind.mixer == P4D_MIX_CONVOLUTION) {
+		convolution_products(l, r, &z, y);
 	} else if (kind.mixer == P4D_MIX_MAMBA2 || kind.mixer == P4D_MIX_DELTA_NET) {
 		state_products(l, r, &z, y);
 		p4d_cost__scan(l, r, &z, y);

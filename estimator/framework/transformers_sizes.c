@@ -47,6 +47,10 @@ static size_t states_linears(const p4d_layout *l, p4d_mixer mixer, p4d_transform
 		linears[n++] = (p4d_transformers_linear){STATE, h, mixed + inner};
 		linears[n++] = (p4d_transformers_linear){STATE, h, 2 * l->state.heads};
 		break;
+	case P4D_MIX_CONVOLUTION:
+		linears[n++] = (p4d_transformers_linear){STATE, h, 3 * h};
+		linears[n++] = (p4d_transformers_linear){STATE, h, h};
+		return n;
 	default:
 		return 0;
 	}

@@ -181,9 +181,36 @@ static p4d_tape_tensor delta_net(p4d_tape_writer *w, p4d_tape_tensor x)
 	return y;
 }
 
+/* LFM2's short convolution (Lfm2ShortConv), with PyTorch's own convolution: gate, gate and values are thirds
+ * of one product. */
+static p4d_tape_tensor convolution(p4d_tape_writer *w, p4d_tape_tensor x)
+{
+	const p4d_layout *l = w->layout;
+	const uint64_t h = l->hidden, third = w->tokens * h;
+	const p4d_tape_tensor all = p4d_transformers__linear(w, x, h, 3 * h, STATE);
+	const p4d_tape_tensor before = p4d_op_view(w, all, third), after = p4d_op_view(w, all, third),
+			      values = p4d_op_view(w, all, third);
+	p4d_tape_operation *o = p4d_op_append(w, all, before, P4D_NEW_GRADIENT);
+
+	o->others[0] = after.value;
+	o->others[1] = values.value;
+	const p4d_tape_tensor gated = p4d_op_times(w, before, values);
+	const p4d_tape_tensor lowered = w->autocast ? p4d_op_cast(w, gated, 2) : gated;
+	const p4d_tape_tensor convolved =
+	    p4d_op_map(w, with_weights(w, lowered, h * l->state.conv), true, false);
+	p4d_op_hold(w, gated);
+	const p4d_tape_tensor y = p4d_op_times(w, after, convolved);
+	const p4d_tape_tensor out = p4d_transformers__linear(w, y, h, h, STATE);
+	const p4d_tape_tensor named[] = {x, all, convolved, y};
+	for (size_t i = 0; i < sizeof(named) / sizeof(named[0]); i++)
+		p4d_op_hold(w, named[i]);
+	return out;
+}
+
 p4d_tape_tensor p4d_transformers__state(p4d_tape_writer *w, p4d_tape_tensor x, p4d_mixer mixer)
 {
-	return mixer == P4D_MIX_DELTA_NET ? delta_net(w, x)
-	       : mixer == P4D_MIX_MAMBA   ? mamba(w, x)
-					  : mamba2(w, x);
+	return mixer == P4D_MIX_DELTA_NET     ? delta_net(w, x)
+	       : mixer == P4D_MIX_CONVOLUTION ? convolution(w, x)
+	       : mixer == P4D_MIX_MAMBA       ? mamba(w, x)
+					      : mamba2(w, x);
 }

@@ -473,6 +473,8 @@ static const p4d_hf_family families[] = {
      ABSENT({P4D_KV_HEADS, 2}, {P4D_HEAD_DIM, 256}, {P4D_EXPERTS, 512}, {P4D_EXPERTS_PER_TOKEN, 10},
 	    {P4D_EXPERT_FFN, 512}, {P4D_SHARED_FFN, 512}),
      .own = p4d_model__own_qwen3_next, .experts = true, .states = true},
+    {"Lfm2ForCausalLM", "lfm2", ROW(LFM2), ABSENT({P4D_KV_HEADS, 8}), .own = p4d_model__own_lfm2,
+     .states = true},
     {"JambaForCausalLM", "jamba", ROW(JAMBA),
      ABSENT({P4D_KV_HEADS, 8}, {P4D_EXPERTS, 16}, {P4D_EXPERTS_PER_TOKEN, 2}), .own = p4d_model__own_jamba,
      .experts = true, .states = true},

@@ -34,6 +34,7 @@ const p4d_hf_family *p4d_model__family(const char *class_name, const char *model
 /* `own` of hybrid families (model_hybrids.c). */
 int p4d_model__own_nemotron_h(struct json_object *config, p4d_request *model, p4d_error *err);
 int p4d_model__own_qwen3_next(struct json_object *config, p4d_request *model, p4d_error *err);
+int p4d_model__own_lfm2(struct json_object *config, p4d_request *model, p4d_error *err);
 int p4d_model__own_jamba(struct json_object *config, p4d_request *model, p4d_error *err);
 int p4d_model__own_bamba(struct json_object *config, p4d_request *model, p4d_error *err);
 int p4d_model__own_granite_hybrid(struct json_object *config, p4d_request *model, p4d_error *err);

@@ -69,6 +69,7 @@ static char letter_of(const char *name, char state)
 		     {"attention", '*'},
 		     {"linear_attention", 0},
 		     {"mamba", 0},
+		     {"conv", 0},
 		     {"mlp", '-'},
 		     {"moe", 'E'}};
 
@@ -223,6 +224,71 @@ int p4d_model__own_jamba(struct json_object *config, p4d_request *model, p4d_err
 	return 0;
 }
 
+/* A list of the layers that attend; the others have `state`. */
+static int put_attending(struct json_object *config, const char *key, char state, p4d_request *model,
+			 p4d_error *err)
+{
+	struct json_object *list = json_object_object_get(config, key);
+	char letters[1024];
+	const int64_t layers = model->value[P4D_LAYERS];
+
+	if (layers < 1 || (size_t)layers > sizeof(letters))
+		return 0;
+	memset(letters, state, (size_t)layers);
+	for (size_t i = 0; json_object_is_type(list, json_type_array) && i < json_object_array_length(list);
+	     i++) {
+		const int64_t layer = json_object_get_int64(json_object_array_get_idx(list, i));
+		if (layer < 0 || layer >= layers)
+			return p4d_fail(err, P4D_E_JSON, "\"%s\": there is no layer %lld", key,
+					(long long)layer);
+		letters[layer] = '*';
+	}
+	put_pattern(model, letters, (size_t)layers);
+	return 0;
+}
+
+/* The width of the feed-forward part is two thirds of what the file has, times a factor, and whole blocks,
+ * unless the file says that it is not adjusted. */
+static int read_adjusted_width(struct json_object *config, p4d_request *model, p4d_error *err)
+{
+	int64_t width = model->value[P4D_FFN], unit = 256;
+	double factor = 1;
+	bool adjusted = true;
+
+	if (p4d_json_integer(config, "block_ff_dim", 1, 1 << 23, &width, err) < 0 ||
+	    p4d_json_integer(config, "block_multiple_of", 1, 1 << 20, &unit, err) < 0 ||
+	    p4d_json_number(config, "block_ffn_dim_multiplier", 0, 64, &factor, err) < 0 ||
+	    p4d_model__flag(config, "block_auto_adjust_ff_dim", &adjusted, err) < 0)
+		return -1;
+	if (adjusted) {
+		width = (int64_t)(factor * (double)(2 * width / 3));
+		width = (width + unit - 1) / unit * unit;
+	}
+	if (width > 0)
+		choose(model, P4D_FFN, width);
+	return 0;
+}
+
+/* layer_types, or in earlier files the indices of layers that attend. */
+int p4d_model__own_lfm2(struct json_object *config, p4d_request *model, p4d_error *err)
+{
+	static const number sizes[] = {{"conv_L_cache", P4D_STATE_CONV, 3}};
+	bool found, biased = false;
+
+	if (read_adjusted_width(config, model, err) < 0 ||
+	    read_sizes(config, sizes, sizeof(sizes) / sizeof(*sizes), model, err) < 0 ||
+	    p4d_model__flag(config, "conv_bias", &biased, err) < 0 ||
+	    read_list(config, 'C', model, &found, err) < 0)
+		return -1;
+	if (biased)
+		snprintf(model->unmodelled, sizeof(model->unmodelled), "Lfm2ForCausalLM: conv_bias=true");
+	if (!found && !json_object_is_type(json_object_object_get(config, "full_attn_idxs"), json_type_array))
+		put_pattern(model, "*", 1);
+	else if (!found)
+		return put_attending(config, "full_attn_idxs", 'C', model, err);
+	return 0;
+}
+
 /* Bamba and Granite 4: the same mixer. */
 static int read_mamba2(struct json_object *config, p4d_request *model, p4d_error *err)
 {
@@ -247,26 +313,11 @@ static int read_mamba2(struct json_object *config, p4d_request *model, p4d_error
 
 int p4d_model__own_bamba(struct json_object *config, p4d_request *model, p4d_error *err)
 {
-	struct json_object *list = json_object_object_get(config, "attn_layer_indices");
-	char letters[1024];
-	const int64_t layers = model->value[P4D_LAYERS];
 	bool found;
 
 	if (read_mamba2(config, model, err) < 0 || read_list(config, 'M', model, &found, err) < 0)
 		return -1;
-	if (found || layers < 1 || (size_t)layers > sizeof(letters))
-		return 0;
-	memset(letters, 'M', (size_t)layers);
-	for (size_t i = 0; json_object_is_type(list, json_type_array) && i < json_object_array_length(list);
-	     i++) {
-		const int64_t layer = json_object_get_int64(json_object_array_get_idx(list, i));
-		if (layer < 0 || layer >= layers)
-			return p4d_fail(err, P4D_E_JSON, "\"attn_layer_indices\": there is no layer %lld",
-					(long long)layer);
-		letters[layer] = '*';
-	}
-	put_pattern(model, letters, (size_t)layers);
-	return 0;
+	return found ? 0 : put_attending(config, "attn_layer_indices", 'M', model, err);
 }
 
 /* Feed-forward parts are the shared experts, alone where there are no others. */

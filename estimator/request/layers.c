@@ -16,6 +16,7 @@ static const struct {
     {'M', P4D_MIX_MAMBA2, P4D_FEED_NONE, "Mamba-2 layers"},
     {'S', P4D_MIX_MAMBA, P4D_FEED_NONE, "Mamba layers"},
     {'G', P4D_MIX_DELTA_NET, P4D_FEED_NONE, "gated delta nets"},
+    {'C', P4D_MIX_CONVOLUTION, P4D_FEED_NONE, "short convolutions"},
     {'-', P4D_MIX_NONE, P4D_FEED_DENSE, NULL},
     {'E', P4D_MIX_NONE, P4D_FEED_EXPERTS, NULL},
 };
@@ -109,7 +110,7 @@ static int check_letter(const p4d_request *model, char letter, p4d_error *err)
 	const int found = find(letter);
 
 	if (found < 0)
-		return p4d_fail(err, P4D_E_VALUE, "layer-pattern: '%c' is none of the letters * M S G - E",
+		return p4d_fail(err, P4D_E_VALUE, "layer-pattern: '%c' is none of the letters * M S G C - E",
 				letter);
 	if (letters[found].mixer == P4D_MIX_NONE && !single)
 		return p4d_fail(
@@ -119,7 +120,7 @@ static int check_letter(const p4d_request *model, char letter, p4d_error *err)
 		p4d_fail(err, P4D_E_INCOMPLETE_MODEL, "layer-pattern has experts, the model has none");
 		return p4d_fix(err, "--p4d-experts=N");
 	}
-	if (letters[found].what &&
+	if (letters[found].what && letters[found].mixer != P4D_MIX_CONVOLUTION &&
 	    (!p4d_is_set(model, P4D_STATE_SIZE) || !p4d_is_set(model, P4D_STATE_HEADS))) {
 		p4d_fail(err, P4D_E_INCOMPLETE_MODEL,
 			 "the model has %s, and lacks their state-size or state-heads", letters[found].what);

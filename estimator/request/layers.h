@@ -14,6 +14,7 @@ typedef enum p4d_mixer {
 	P4D_MIX_MAMBA2,    /* arXiv 2405.21060: heads with a scalar decay, in groups with the same B and C */
 	P4D_MIX_MAMBA,     /* arXiv 2312.00752, with norms of the step, B and C as Jamba has them */
 	P4D_MIX_DELTA_NET, /* arXiv 2412.06464: heads of values, groups with the same query and key */
+	P4D_MIX_CONVOLUTION, /* LFM2: a short convolution of what one gate leaves, times another gate */
 	P4D_MIX_NONE,
 	P4D_MIXERS
 } p4d_mixer;

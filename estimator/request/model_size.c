@@ -84,6 +84,14 @@ static p4d_wide of_delta_net(const p4d_layout *l)
 	       l->state.head_dim;
 }
 
+/* Two gates and values of one product, a convolution of each column, and the output's product. */
+static p4d_wide of_convolution(const p4d_layout *l)
+{
+	const p4d_wide h = l->hidden;
+
+	return p4d_div_up(h * (4 * h + l->state.conv), l->tp);
+}
+
 static p4d_wide nothing(const p4d_layout *l)
 {
 	(void)l;
@@ -128,11 +136,13 @@ p4d_wide p4d_size_of_expert_layer(const p4d_layout *l)
 
 p4d_wide p4d_size_of_layers(const p4d_layout *l, uint64_t from, uint64_t n)
 {
-	static p4d_wide (*const mixer[P4D_MIXERS])(const p4d_layout *) = {[P4D_MIX_ATTENTION] = of_attention,
-									  [P4D_MIX_MAMBA2] = of_mamba2,
-									  [P4D_MIX_MAMBA] = of_mamba,
-									  [P4D_MIX_DELTA_NET] = of_delta_net,
-									  [P4D_MIX_NONE] = nothing};
+	static p4d_wide (*const mixer[P4D_MIXERS])(const p4d_layout *) = {
+	    [P4D_MIX_ATTENTION] = of_attention,
+	    [P4D_MIX_MAMBA2] = of_mamba2,
+	    [P4D_MIX_MAMBA] = of_mamba,
+	    [P4D_MIX_DELTA_NET] = of_delta_net,
+	    [P4D_MIX_CONVOLUTION] = of_convolution,
+	    [P4D_MIX_NONE] = nothing};
 	static p4d_wide (*const feed[P4D_FEEDS])(const p4d_layout *) = {
 	    [P4D_FEED_DENSE] = of_mlp, [P4D_FEED_EXPERTS] = beside_experts, [P4D_FEED_NONE] = nothing};
 	const p4d_architecture *a = l->architecture;

@@ -86,6 +86,11 @@ def jamba(layers, hidden, ffn, heads):
                  mamba_dt_rank=hidden // 16, **UNTIED)
 
 
+def lfm2(hidden, ffn, heads):
+    return llama(16, hidden, ffn, heads, 8, 65536, 128000, full_attn_idxs=[2, 5, 8, 10, 12, 14], conv_L_cache=3, conv_bias=False, block_ff_dim=ffn,
+                 block_multiple_of=256, block_ffn_dim_multiplier=1.0, block_auto_adjust_ff_dim=True, norm_eps=1e-05, rope_theta=1000000, **TIED)
+
+
 # name: (class, model_type, config)
 MODELS = {
     "mixtral-8x7b": ("MixtralForCausalLM", "mixtral", llama(32, 4096, 14336, 32, 8, 32000, 32768, num_local_experts=8, num_experts_per_tok=2, rope_theta=1000000, rms_norm_eps=1e-05)),
@@ -133,6 +138,9 @@ MODELS = {
     "granite3-3b-a800m": ("GraniteMoeForCausalLM", "granitemoe", llama(32, 1536, 512, 24, 8, 49155, 131072, num_local_experts=40, num_experts_per_tok=8, rms_norm_eps=1e-06, **TIED)),
     "phi3.5-moe": ("PhimoeForCausalLM", "phimoe", llama(32, 4096, 6400, 32, 8, 32064, 131072, num_local_experts=16, num_experts_per_tok=2, attention_bias=True, lm_head_bias=True,
                    rope_theta=10000, rms_norm_eps=1e-05, **UNTIED)),
+    "lfm2-350m": ("Lfm2ForCausalLM", "lfm2", lfm2(1024, 6656, 16)),
+    "lfm2-700m": ("Lfm2ForCausalLM", "lfm2", lfm2(1536, 10240, 24)),
+    "lfm2-1.2b": ("Lfm2ForCausalLM", "lfm2", lfm2(2048, 12288, 32)),
     "gpt2": ("GPT2LMHeadModel", "gpt2", gpt2(12, 768, 12)),
     "gpt2-medium": ("GPT2LMHeadModel", "gpt2", gpt2(24, 1024, 16)),
     "gpt2-large": ("GPT2LMHeadModel", "gpt2", gpt2(36, 1280, 20)),

@@ -41,6 +41,8 @@
     M=granitemoe,hunyuan_v1_moe,ernie4_5_moe,phimoe                                             # transformers_experts.csv
     for m in "ddp --seed 14 --count 16" "fsdp --seed 15 --count 8" "deepspeed --seed 16 --count 8"; do
         tests/parity/make_transformers_memory.py --experts --models $M --framework $m; done
+    for m in "ddp --seed 18" "fsdp --seed 19" "deepspeed --seed 20"; do                       # transformers_hybrids.csv
+        tests/parity/make_transformers_memory.py --hybrids --models lfm2 --count 6 --framework $m; done
     for m in "ddp --seed 501 --count 18" "fsdp --seed 502 --count 9" "deepspeed --seed 503 --count 9" "ddp --seed 521 --count 12"; do
         tests/parity/make_transformers_memory.py --loss trl-fused --framework $m; done         # transformers_trl.csv, trl==1.16.0
     for m in "ddp --seed 511 --count 18" "fsdp --seed 512 --count 9" "deepspeed --seed 513 --count 9" "ddp --seed 522 --count 12"; do
@@ -635,7 +637,7 @@ def main():
     parser.add_argument("--stride", type=int, default=1, help="every so many of them")
     parser.add_argument("--lines", type=int, default=60)
     a = parser.parse_args()
-    prepare(a.hybrids)
+    prepare(a.hybrids and a.models != "lfm2")  # LFM2 is trained with PyTorch's convolution
     if a.framework == "deepspeed":
         import deepspeed  # once, and not in each child
     if a.show is not None:
@@ -656,7 +658,7 @@ def main():
     out = csv.DictWriter(sys.stdout, ["looked_at", "seed"] + options + results, lineterminator="\n")
     out.writeheader()
     r = random.Random(a.seed)
-    kinds = sorted(parts.MODELS if a.parts else hybrid.MODELS if a.hybrids else sparse.MODELS if a.experts else set(MODELS) - ENCODERS)
+    kinds = sorted(parts.MODELS if a.parts else set(hybrid.MODELS) - {"lfm2"} if a.hybrids else sparse.MODELS if a.experts else set(MODELS) - ENCODERS)
     kinds = a.models.split(",") if a.models else kinds
     for _ in range(a.count):
         c = pick(r, a.framework, kinds, a.lora)

@@ -17,13 +17,14 @@ MODELS = {
     "nemotron_3": [((2688, 1856, 32, 2, 128, 131072, "off", 52), (128, 64, 64, 8, 128))],
     "jamba": [((4096, 14336, 32, 8, 128, 65536, "off", 32), (16, 8192, 1, 1, 0, 256)),
               ((2048, 8192, 16, 8, 128, 65536, "off", 32), (16, 4096, 1, 1, 0, 128))],
+    "lfm2": [((1024, 4608, 16, 8, 64, 65536, "on", 16), ()), ((2048, 8192, 32, 8, 64, 65536, "on", 16), ())],
     "qwen3_next": [((2048, 5120, 16, 2, 256, 151936, "off", 48), (128, 32, 128, 16, 64))],
 }
 AS_P4D = {"bamba": ("bamba", "", ""), "granitemoehybrid": ("granite-hybrid", "", ""), "nemotron_h": ("nemotron-h", "", ""),
-          "nemotron_3": ("nemotron-h", "", ""), "jamba": ("jamba", "", ""), "qwen3_next": ("qwen3-next", "", "on")}
+          "nemotron_3": ("nemotron-h", "", ""), "jamba": ("jamba", "", ""), "lfm2": ("lfm2", "", ""), "qwen3_next": ("qwen3-next", "", "on")}
 NAMES = {"nemotron_3": "nemotron_h"}  # what transformers calls them
 EXPERTS = {"nemotron_3": {"experts": 128, "experts-per-token": 6, "expert-ffn": 1856, "shared-ffn": 3712}, "jamba": {"experts": 16, "experts-per-token": 2, "expert-ffn": 0, "expert-every": 2}, "qwen3_next": {"experts": 512, "experts-per-token": 10, "expert-ffn": 512, "shared-ffn": 512}}
-LETTERS = {"bamba": "MMM*", "granitemoehybrid": "MMM*", "nemotron_h": "MM--*", "nemotron_3": "EMEME*", "jamba": "SSS*", "qwen3_next": "GGG*"}
+LETTERS = {"bamba": "MMM*", "granitemoehybrid": "MMM*", "nemotron_h": "MM--*", "nemotron_3": "EMEME*", "jamba": "SSS*", "lfm2": "CC*", "qwen3_next": "GGG*"}
 
 
 def pattern(r, c):
@@ -38,8 +39,12 @@ def pattern(r, c):
 
 def configured(c, d):
     """d: what all configurations of transformers have; changed to this one's."""
-    kind, inner = c["model-type"], c["state-heads"] * c["state-head-dim"]
+    kind, inner = c["model-type"], c.get("state-heads", 0) * c.get("state-head-dim", 0)
     names = {"*": "full_attention", "-": "mlp", "E": "moe"}
+    if kind == "lfm2":
+        d.pop("head_dim")
+        d.update(layer_types=["full_attention" if letter == "*" else "conv" for letter in c["layer-pattern"]], block_auto_adjust_ff_dim=False)
+        return d
     types = [names.get(letter, "linear_attention") for letter in c["layer-pattern"]]
     mamba = dict(mamba_n_heads=c["state-heads"], mamba_d_head=c["state-head-dim"], mamba_n_groups=c["state-groups"],
                  mamba_d_state=c["state-size"], mamba_expand=inner // c["hidden"], mamba_chunk_size=c.get("state-chunk"))

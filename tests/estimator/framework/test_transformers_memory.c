@@ -213,7 +213,8 @@ static void later_families(void **state)
 	holds(of[BY_METHOD], 0.005, 0.012);
 }
 
-/* Nemotron-H and 3, Bamba, Granite 4, Qwen3-Next, Jamba, with the kernels that transformers looks for. */
+/* Nemotron-H and 3, Bamba, Granite 4, Qwen3-Next, Jamba, LFM2, with the kernels that transformers looks for.
+ */
 static void layers_with_a_state(void **state)
 {
 	static deviation_group of[KINDS][GROUPS];
