@@ -82,7 +82,7 @@ comm_sources = \
 # What a rank computes of the model, over a device and its groups.
 model_sources = \
 	runtime/model/depth.h runtime/model/depth.c runtime/model/net.h runtime/model/net.c \
-	runtime/model/initialize.c runtime/model/buffers.h runtime/model/buffers.c \
+	runtime/model/initialize.c runtime/model/buffers.h runtime/model/buffers.c runtime/model/buffers_arena.c \
 	runtime/model/adapters.h runtime/model/adapters.c \
 	runtime/model/parallel.h runtime/model/parallel.c runtime/model/layer.h runtime/model/layer_forward.c \
 	runtime/model/layer_backward.c runtime/model/sequence_order.h runtime/model/sequence_order.c \

@@ -11,59 +11,6 @@
 #include "model/window.h"
 #include "plan/parameters.h"
 
-void p4d_buffers__find(p4d_net *m)
-{
-	for (unsigned i = 0; i < m->plan.count; i++)
-		m->row[m->plan.tensor[i].id] = &m->plan.tensor[i];
-}
-
-static void *place_of(const p4d_net *m, const p4d_tensor *row, uint64_t slot, uint64_t layer)
-{
-	if (!row)
-		return NULL;
-	char *arena = row->lifetime == P4D_LIVES_ON_HOST ? m->host_arena : m->arena;
-	return arena + row->offset + slot * row->slot_stride + layer * row->layer_stride;
-}
-
-void *p4d_buffers_at(const p4d_net *m, p4d_buffer which)
-{
-	return place_of(m, m->row[which], 0, 0);
-}
-
-void *p4d_buffers_state(const p4d_net *m, p4d_state which)
-{
-	return place_of(m, m->row[B_STATE + which], 0, 0);
-}
-
-bool p4d_buffers_is_away(const p4d_net *m, p4d_buffer which)
-{
-	return m->row[which] && m->row[which]->lifetime == P4D_LIVES_ON_HOST;
-}
-
-bool p4d_buffers_states_away(const p4d_net *m)
-{
-	return m->row[B_HOST_GRADIENTS];
-}
-
-bool p4d_buffers__keeps(const p4d_net *m, p4d_activation which)
-{
-	const p4d_tensor *row = m->row[B_ACTIVATION + which];
-
-	return row && row->lifetime != P4D_LIVES_IN_RANGE;
-}
-
-void *p4d_buffers_at_slot(const p4d_net *m, p4d_buffer which, uint32_t slot, uint32_t layer)
-{
-	return place_of(m, m->row[which], slot, layer);
-}
-
-void *p4d_buffers_boundary(const p4d_net *m, p4d_buffer which, uint64_t number)
-{
-	const p4d_tensor *row = m->row[which];
-
-	return m->arena + row->offset + number % P4D_SEND_BUFFERS * (row->bytes / P4D_SEND_BUFFERS);
-}
-
 /* Of a row of copies; NULL: the plan has none. */
 static void *copy_of(const p4d_net *m, p4d_buffer which, uint64_t number)
 {
@@ -79,7 +26,8 @@ p4d_layer p4d_buffers_layer(const p4d_net *m, uint32_t chunk, uint32_t slot, uin
 	const uint32_t place = m->swap ? p4d_swap__place(m, slot, layer) : layer;
 
 	for (int i = 0; i < ACT_COUNT; i++)
-		y.activation[i] = place_of(m, m->row[B_ACTIVATION + i], slot, i == ACT_INPUT ? layer : place);
+		y.activation[i] =
+		    p4d_buffers_at_slot(m, B_ACTIVATION + i, slot, i == ACT_INPUT ? layer : place);
 	y.keys_values = copy_of(m, B_SLICE_KEYS_VALUES, m->sequences * m->layers + layer);
 	y.key_gradients = copy_of(m, B_SLICE_GRADIENTS, layer);
 	return y;
