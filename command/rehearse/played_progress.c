@@ -93,14 +93,51 @@ void p4d_played_progress__end(p4d_played_progress *progress, const p4d_player *p
 		fputs("\r\033[K", stderr);
 }
 
+/* What Python's last error means in a rehearsal, by a word of it. */
+static const struct {
+	const char *word, *advice;
+} advices[] = {
+    {"ModuleNotFoundError:",
+     "This Python lacks a package of the program. Activate the job's environment, in the job "
+     "script or before p4d, and rehearse again."},
+    {"FileNotFoundError:",
+     "p4d runs the program itself, which needs its files. Rehearse where they are, or put a "
+     "small data set in their place."},
+    {"PermissionError:",
+     "p4d runs the program itself, which writes its files. Give it an output folder that you can "
+     "write, and rehearse again."},
+    {"LocalEntryNotFoundError:",
+     "The program wants to download. Download its model and data first, or give a folder "
+     "with config.json, and rehearse again."},
+    {"ConnectionError:",
+     "The program wants to reach a server. Download its model and data first, or rehearse where "
+     "the server can be reached."},
+};
+
+static void print_advice(const char *text)
+{
+	const char *last = NULL, *advice = NULL;
+
+	for (size_t i = 0; i < sizeof(advices) / sizeof(advices[0]); i++)
+		for (const char *at = text; (at = strstr(at, advices[i].word)); at++)
+			if (at > last || !last) {
+				last = at;
+				advice = advices[i].advice;
+			}
+	if (advice)
+		fprintf(stderr, "p4d: %s\n", advice);
+}
+
 void p4d_played_progress__print_output(const p4d_player *player, uint64_t rank)
 {
 	char text[TAIL], *from;
 	int lines = 0;
 
-	if (player->verbose)
-		return; /* it is there already */
 	read_tail(player, "output", rank, text, sizeof(text));
+	if (player->verbose) { /* it is there already */
+		print_advice(text);
+		return;
+	}
 	from = text + strlen(text);
 	while (from > text && lines <= LINES)
 		lines += *--from == '\n';
@@ -110,4 +147,5 @@ void p4d_played_progress__print_output(const p4d_player *player, uint64_t rank)
 		return;
 	fprintf(stderr, "p4d: the last lines that rank %" PRIu64 " printed:\n%s%s", rank, from,
 		from[strlen(from) - 1] == '\n' ? "" : "\n");
+	print_advice(from);
 }

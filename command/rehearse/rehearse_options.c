@@ -198,9 +198,13 @@ static int take_script(p4d_rehearse_options *o, char *argv[], p4d_error *err)
 		line[0] = '\0';
 	fclose(in);
 	if (strncmp(line, "#!", 2) != 0 || !strstr(line, "sh")) {
-		p4d_fail(err, P4D_E_USAGE, "%.200s is no job script of a shell; a program goes behind --",
+		const char *dot = strrchr(argv[0], '.');
+		p4d_fail(err, P4D_E_USAGE,
+			 "%.200s does not begin with #! and a shell, so it is no job script; put a program's "
+			 "command after --",
 			 argv[0]);
-		return p4d_fix(err, "p4d rehearse -- %.200s", argv[0]);
+		return p4d_fix(err, "p4d rehearse -- %s%.200s", dot && !strcmp(dot, ".py") ? "python " : "",
+			       argv[0]);
 	}
 	o->script = argv[0];
 	o->program = argv + 1;

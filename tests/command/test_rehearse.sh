@@ -173,7 +173,10 @@ printf '#!/bin/sh\n#SBATCH -p h100 --gpus-per-node=1\necho hello\n' >"$work/noth
 exits 9 p4d rehearse "$work/nothing.sh"
 says "finds no command that starts a program"
 exits 1 p4d rehearse "$played" 1024
-says "a program goes behind --"
+says "put a program's command after --" "fix: p4d rehearse -- $played"
+echo 'import torch' >"$work/own.py"
+exits 1 p4d rehearse own.py
+says "fix: p4d rehearse -- python own.py"
 
 # launchers that are typed: each sets what it sets
 PRINTS="RANK LOCAL_RANK WORLD_SIZE LOCAL_SIZE SLURM_PROCID OMPI_COMM_WORLD_RANK OMPI_COMM_WORLD_SIZE PMI_RANK FOO"

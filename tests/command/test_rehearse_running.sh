@@ -24,6 +24,16 @@ printf '#!/bin/sh\nprintf '\''{"phase": "forward", "step": 2, "reserved": 322122
 chmod +x "$work/steps"
 exits 0 p4d rehearse --progress -- ./steps "$played" 1
 says "p4d: rank 0: step 2 after forward, 3.0 GiB reserved"
+# Python's last error, with what it means here
+for error in "ModuleNotFoundError: No module named 'x'=lacks a package" "FileNotFoundError: x=small data set in their place"; do
+	printf '#!/bin/sh\necho KeyError: 1; echo "%s"\nexit 1\n' "${error%=*}" >"$work/fails"
+	exits 9 p4d rehearse -- ./fails
+	says "KeyError: 1" "${error#*=}"
+done
+printf '#!/bin/sh\necho FileNotFoundError: x; echo "ModuleNotFoundError: y"\nexit 1\n' >"$work/fails"
+exits 9 p4d rehearse -- ./fails
+says "lacks a package"
+! printf '%s' "$err" | grep -q "small data set" || fail "it explains an error that was not the last"
 # one that hangs: Python says where, also behind a shell
 if python=$(command -v python3); then
 	printf 'import time\ndef wait_for_data():\n\ttime.sleep(60)\nwait_for_data()\n' >"$work/hangs.py"
