@@ -387,6 +387,35 @@ static void class_end(p4d_tape_writer *w, p4d_tape_tensor logits, const p4d_clas
 		p4d_op_hold(w, logits);
 }
 
+/* Of a class that a release known to be older has a loss of its own for; NULL: loss_utils.py's. */
+static const p4d_class_loss *old_loss(const p4d_layout *l)
+{
+	static const p4d_class_loss plain = {.upcasts = false};
+	const uint64_t before = l->architecture->own_loss_before;
+	const bool old =
+	    before && l->torch.transformers && l->torch.transformers < 4 * P4D_RELEASE_UNIT + before;
+
+	return old && l->torch.model_code == P4D_MODEL_CODE_TRANSFORMERS ? &plain : NULL;
+}
+
+/* What the loss is of: before release 4.49 logits without the last token of each sequence, of several
+ * sequences in one piece. Later ones shift the labels alone. */
+static p4d_tape_tensor shifted(p4d_tape_writer *w, p4d_tape_tensor logits)
+{
+	enum { LABELS = 4 * P4D_RELEASE_UNIT + 49 };
+	const p4d_layout *l = w->layout;
+
+	if (!l->torch.transformers || l->torch.transformers >= LABELS ||
+	    l->architecture->kind != P4D_DECODER || l->torch.model_code != P4D_MODEL_CODE_TRANSFORMERS)
+		return logits;
+	p4d_tape_tensor x = p4d_op_slice(w, logits, (w->tokens - w->rows) * l->vocab);
+	if (w->rows > 1) {
+		x = p4d_op_map(w, x, false, false);
+		p4d_op_last(w)->gradient[0] = P4D_SAME_GRADIENT;
+	}
+	return x;
+}
+
 /* The last norm, the head, and the loss in fp32 (loss_utils.py, ForCausalLMLoss). */
 static void end(p4d_tape_writer *w)
 {
@@ -417,17 +446,20 @@ static void end(p4d_tape_writer *w)
 		p4d_op_hold(w, y);
 		return;
 	}
-	if (l->torch.class_loss && !l->pairs) {
-		class_end(w, logits, l->torch.class_loss);
+	const p4d_class_loss *own = l->torch.class_loss ? l->torch.class_loss : old_loss(l);
+	if (own && !l->pairs) {
+		class_end(w, logits, own);
 		p4d_op_hold(w, y);
 		return;
 	}
 	/* decoders' loss casts by itself */
 	const p4d_tape_tensor wide =
 	    a->kind == P4D_DECODER || w->autocast ? p4d_op_cast(w, logits, 4) : logits;
-	const p4d_tape_tensor logarithms = p4d_op_map(w, wide, false, true);
+	const p4d_tape_tensor of = shifted(w, wide);
+	const p4d_tape_tensor logarithms = p4d_op_map(w, of, false, true);
 	const p4d_tape_tensor loss = p4d_op_made(w, 1, 4, true);
 	p4d_op_append(w, logarithms, loss, P4D_NEW_GRADIENT)->saved[0] = logarithms.value;
+	p4d_op_hold(w, of);
 	p4d_op_hold(w, wide);
 	if (w->autocast && logits.element == 2) { /* accelerate's convert_outputs_to_fp32 */
 		p4d_tape_operation *o = p4d_op_append(w, loss, p4d_op_view(w, loss, 1), P4D_SAME_GRADIENT);

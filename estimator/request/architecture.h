@@ -131,6 +131,8 @@ typedef struct p4d_architecture {
 	bool restores_rotated; /* what is rotated is cast back to its type */
 	bool scales_query, scales_residual, scales_logits;
 	bool logits_in_fp32;
+	/* the class had a loss of its own, which casts nothing, before this minor release of 4; 0: never */
+	unsigned char own_loss_before;
 	bool always_masked;    /* a mask is made also where nothing is to be masked */
 	bool always_drops;     /* dropout is called also at 0 */
 	bool drops_scores;     /* so is that of eager attention's scores */

@@ -383,13 +383,15 @@ def main():
                        "of configurations whose other row is there")
     words.add_argument("--timeout", type=int, default=300)
     words.add_argument("--only", default="", help="rows with these words alone: framework=fsdp padding=longest")
+    words.add_argument("--without", default="", help="no rows with one of these words: model-type=qwen3 optimizer=adamw-8bit")
     words.add_argument("--list", action="store_true", help="print the configurations, and run nothing")
     given = words.parse_args()
     pythons = dict(word.split("=", 1) for word in given.python)
     rows = read(given.file)
     there, whole = ({key(row) for row in some} for some in (rows, read(given.phases) if given.phases else rows))
-    only = [word.split("=") for word in given.only.split()]
-    wanted = [c for c in configurations() if key(c) not in there & whole and all(str(c.get(n, "")) == v for n, v in only)]
+    only, without = ([word.split("=") for word in words.split()] for words in (given.only, given.without))
+    wanted = [c for c in configurations() if key(c) not in there & whole and all(str(c.get(n, "")) == v for n, v in only)
+              and not any(str(c.get(n, "")) == v for n, v in without)]
     if given.list:
         for c in wanted:
             print(said(c))

@@ -6,6 +6,7 @@
  * written with the row in view. P4D_TEST_VERBOSE=1 prints every row, P4D_TEST_ROWS names another file,
  * P4D_TEST_PLANS=1 prints the plan behind each. rehearsed_phases.csv has other phases of such trainings;
  * P4D_TEST_PHASES names another file.
+ * rehearsed_memory_2.4.csv has rows of older releases.
  */
 #include "support/deviations.h"
 #include "support/rows.h"
@@ -67,6 +68,13 @@ static void layout_of(const csv_row *r, p4d_layout *l)
 		if (option >= 0 && *r->field[i] && !differs(r, r->name[i]))
 			row_set(&q, r, option,
 				strcmp(r->field[i], "optimizer+params") ? r->field[i] : "optimizer,params");
+	}
+	if (row_has(r, "program", "transformers")) {
+		char release[32];
+		int major, minor;
+		assert_int_equal(sscanf(row_field(r, "release"), "%d.%d", &major, &minor), 2);
+		snprintf(release, sizeof(release), "transformers=%d.%d", major, minor);
+		set_all(&q, release);
 	}
 	row_set_batch(&q, r, row_number(r, "dp"));
 	p4d_architecture_defaults(&q);
@@ -185,13 +193,13 @@ static void name_of(const csv_row *r, char name[NAME])
 enum { ALLOCATED, RESERVED, FIGURES };
 
 /* How far p4d is from the rows. */
-static int compare(deviation_group of[FIGURES][GROUPS])
+static int compare(const char *file, deviation_group of[FIGURES][GROUPS])
 {
 	csv_row r;
 	char name[NAME];
 	int rows = 0;
 
-	rows_open(&r, "rehearsed_memory.csv", getenv("P4D_TEST_ROWS"));
+	rows_open(&r, file, getenv("P4D_TEST_ROWS"));
 	for (; rows_next(&r); rows++) {
 		p4d_layout l;
 		layout_of(&r, &l);
@@ -221,7 +229,7 @@ static int compare(deviation_group of[FIGURES][GROUPS])
 static void rehearsals(void **state)
 {
 	static deviation_group of[FIGURES][GROUPS];
-	const int rows = compare(of);
+	const int rows = compare("rehearsed_memory.csv", of);
 
 	(void)state;
 	if (getenv("P4D_TEST_ROWS"))
@@ -248,6 +256,21 @@ static void rehearsals(void **state)
 			    (g->sum / g->rows <= 0.02 && fabs(g->worst) <= 0.06));
 		assert_true(strcmp(g->name, "played") || g->sum / g->rows <= 0.02);
 	}
+}
+
+/* With PyTorch 2.4.1 and transformers 4.46.3. Mistral, which no option tells from Llama, forgets there what
+ * its loss cast; reserved memory is not asserted. */
+static void rehearsals_of_2_4(void **state)
+{
+	static deviation_group of[FIGURES][GROUPS];
+	const int rows = compare("rehearsed_memory_2.4.csv", of);
+
+	(void)state;
+	if (getenv("P4D_TEST_ROWS"))
+		return;
+	assert_true(rows >= 29);
+	for (const deviation_group *g = of[ALLOCATED]; g->rows; g++)
+		assert_true(g->sum / g->rows <= 0.02 && fabs(g->worst) <= 0.105);
 }
 
 /* ---- evaluation ---- */
@@ -359,8 +382,8 @@ static void hosts(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(rehearsals), cmocka_unit_test(evaluations),
-					   cmocka_unit_test(hosts)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(rehearsals), cmocka_unit_test(rehearsals_of_2_4),
+					   cmocka_unit_test(evaluations), cmocka_unit_test(hosts)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -37,7 +37,8 @@ def run(task, folder):
         os.environ.pop(name, None) if value is None else os.environ.update({name: value})
     torch.cuda._is_in_bad_fork = lambda: False  # nothing of the parent's is used
     if "PYTORCH_ALLOC_CONF" in task["environment"]:
-        torch._C._accelerator_setAllocatorSettings(task["environment"]["PYTORCH_ALLOC_CONF"])
+        settings = getattr(torch._C, "_accelerator_setAllocatorSettings", None)
+        (settings or torch.cuda.memory._set_allocator_settings)(task["environment"]["PYTORCH_ALLOC_CONF"])
     path = str(folder / (task["name"] + ".jsonl"))
     phases.current.path, phases._steps = path, task["steps"]
     phases.current.wanted = set(task["until"])

@@ -9,7 +9,11 @@ import tempfile
 
 import torch
 import transformers
-from transformers.initialization import no_init_weights
+
+try:
+    from transformers.initialization import no_init_weights
+except ImportError:  # before release 5
+    from transformers.modeling_utils import no_init_weights
 
 given = dict(word.split("=") for word in sys.argv[1:])
 
@@ -78,8 +82,16 @@ def configured():
     return config
 
 
+BEFORE_5 = int(transformers.__version__.split(".")[0]) < 5
+
+
 def dtype():
     return torch.float32 if given["param-dtype"] == "fp32" else torch.bfloat16
+
+
+def in_dtype():
+    """The argument that says it."""
+    return {"torch_dtype" if BEFORE_5 else "dtype": dtype()}
 
 
 def saved():
@@ -111,11 +123,11 @@ def made():
             folder, quantization_config=four_bit, device_map={"": 0}, dtype=torch.bfloat16,
             attn_implementation=given["attention"])
     if given.get("load") == "file":
-        return transformers.AutoModelForCausalLM.from_pretrained(weights, dtype=dtype(),
-                                                                 attn_implementation=given["attention"], use_cache=False)
+        return transformers.AutoModelForCausalLM.from_pretrained(weights, attn_implementation=given["attention"],
+                                                                 use_cache=False, **in_dtype())
     where = "cuda" if given["framework"] == "ddp" else "cpu"
     with no_init_weights(), torch.device(where):
-        model = transformers.AutoModelForCausalLM.from_config(configured(), dtype=dtype())
+        model = transformers.AutoModelForCausalLM.from_config(configured(), **in_dtype())
     model.tie_weights()  # which belongs to what no_init_weights leaves out
     return model
 
@@ -177,7 +189,10 @@ def recipe(folder):
             settings.update(reshard_after_forward=strategy,
                             use_orig_params=str(given.get("orig-params", "on") == "on").lower(),
                             backward_prefetch="backward_pre" if given.get("backward-prefetch", "on") == "on" else "no_prefetch")
-        a.update(fsdp=True, fsdp_config=settings, bf16=True)
+        if BEFORE_5:  # FSDP 1 alone
+            settings.pop("version")
+            a["fsdp"] = "%s auto_wrap" % ("full_shard" if settings.pop("reshard_after_forward") == "FULL_SHARD" else "shard_grad_op")
+        a.update(fsdp=a.get("fsdp", True), fsdp_config=settings, bf16=True)
     if given["framework"] == "deepspeed":
         a.update(deepspeed=zero_config(), bf16=True)
     return transformers.TrainingArguments(**a)
