@@ -62,7 +62,9 @@ static const p4d_subcommand subcommands[] = {
      p4d_command_explain, NULL, NULL},
     {"dump-features", "", "versions and parts of this build, one `key: value` a line", 0, 0,
      p4d_command_dump_features, NULL, NULL},
-    {"help", "[COMMAND]", "this list, or the options of a command", 0, 1, run_help, NULL, NULL},
+    {"help", "[COMMAND [--all] | HEADING]",
+     "this list, the options of a command, or those under a heading (memory)", P4D_TAKES_HELP, 1, run_help,
+     NULL, NULL},
 };
 
 enum { SUBCOMMANDS = sizeof(subcommands) / sizeof(subcommands[0]) };
@@ -154,7 +156,7 @@ static void print_overview(void)
 	     "  p4d estimate Qwen/Qwen3-8B --gpu l40s --workload serve\n"
 	     "  p4d plan llama3-70b --gpu h100 --gpus 64\n"
 	     "  p4d check --gpu h100 job.sh\n\n"
-	     "Options of a command: p4d help COMMAND. Manual: p4d(1).");
+	     "Options of a command: p4d help COMMAND. Manuals: p4d(1), p4d-options(7).");
 }
 
 static int run_help(const p4d_line *line, p4d_error *err)
@@ -163,10 +165,12 @@ static int run_help(const p4d_line *line, p4d_error *err)
 		print_overview();
 		return 0;
 	}
+	if (p4d_line_help_heading(line->operand[0], find("estimate")))
+		return 0;
 	const p4d_subcommand *command = find(line->operand[0]);
 	if (!command)
 		return unknown_subcommand(line->operand[0], err);
-	p4d_line_help(command);
+	p4d_line_help(command, line->all);
 	return 0;
 }
 
@@ -191,7 +195,7 @@ static int run(int argc, char *argv[], p4d_error *err)
 	if (p4d_line_parse(&line, command, argc - 1, argv + 1, err) < 0)
 		return -1;
 	if (line.help) {
-		p4d_line_help(command);
+		p4d_line_help(command, line.all);
 		return 0;
 	}
 	int status = command->run(&line, err);

@@ -550,7 +550,7 @@ static int check_job(const p4d_subcommand *self, check *c, p4d_error *err)
 		return -1;
 	}
 	if (c->first.value[P4D_SBATCH_HELP]) {
-		p4d_line_help(self);
+		p4d_line_help(self, true);
 		return P4D_OK;
 	}
 	if (read_script(c, name, err) < 0)

@@ -154,7 +154,7 @@ int p4d_command_export(const p4d_subcommand *self, int argc, char *argv[], p4d_e
 		return -1;
 	if (!a.help)
 		return write_weights(&a, err);
-	p4d_line_help(self);
+	p4d_line_help(self, true);
 	return 0;
 }
 #else

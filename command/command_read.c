@@ -440,7 +440,7 @@ int p4d_command_read(const p4d_subcommand *self, int argc, char *argv[], p4d_err
 
 	for (; i < argc && argv[i][0] == '-'; i++) {
 		if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) {
-			p4d_line_help(self);
+			p4d_line_help(self, true);
 			return 0;
 		}
 		const char *program = program_of(argv, &i);

@@ -2,7 +2,7 @@
 # The command p4d. All but its main function is a library, which tests link, too.
 noinst_LTLIBRARIES += libp4dcommand.la
 libp4dcommand_la_SOURCES = \
-	command/line/line.h command/line/line.c command/line/site_open.c command/line/live_cluster.c command/line/submitted.h command/line/submitted.c command/line/job_script.h command/line/job_script.c \
+	command/line/line.h command/line/line.c command/line/help.c command/line/own_options.def command/line/site_open.c command/line/live_cluster.c command/line/submitted.h command/line/submitted.c command/line/job_script.h command/line/job_script.c \
 	command/line/subject.c command/line/synonyms.c \
 	command/report/table.h command/report/table.c \
 	command/report/report.h command/report/report.c command/report/report_json.c command/report/report_step.c \

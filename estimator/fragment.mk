@@ -11,7 +11,7 @@ libp4doptions_la_SOURCES = \
 	estimator/base/exported.h estimator/base/exported.c estimator/base/number.h estimator/base/number.c \
 	estimator/base/choice.h estimator/base/choice.c \
 	estimator/base/option.h estimator/base/option.c \
-	estimator/request/options.def estimator/request/architectures.def estimator/request/programs.def estimator/request/schedules.h estimator/request/request.h estimator/request/request.c \
+	estimator/request/options.def estimator/request/options_page.def estimator/request/options_page.h estimator/request/architectures.def estimator/request/programs.def estimator/request/schedules.h estimator/request/request.h estimator/request/request.c \
 	estimator/job/export.h estimator/job/export.c \
 	estimator/rehearsals/rehearsals.h estimator/rehearsals/rehearsals_place.c \
 	script/reader/reader_words.h script/reader/reader_words.c

@@ -1,21 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-# Manual pages are written in scdoc. @CODES@, @OPTIONS@, @HEEDS@ and @SETTINGS@ in a page stand for the
+# Manual pages are written in scdoc. @CODES@, @OPTIONS@, @PAGE@, @HEEDS@ and @SETTINGS@ in a page stand for the
 # tables of codes.def, options.def and settings.def.
-pages = man/p4d.1 man/p4d-rehearse.1 man/p4d.conf.5 man/p4d-codes.7 man/p4d-systems.7 man/p4d-spank.8
+pages = man/p4d.1 man/p4d-rehearse.1 man/p4d-options.7 man/p4d-json.5 man/p4d.conf.5 man/p4d-codes.7 man/p4d-systems.7 man/p4d-spank.8
 if HAVE_OPENBLAS
 pages += man/p4d-train.1
 endif
-EXTRA_DIST += man/p4d.1.scd man/p4d-rehearse.1.scd man/p4d.conf.5.scd man/p4d-codes.7.scd man/p4d-systems.7.scd man/p4d-spank.8.scd man/p4d-train.1.scd
+EXTRA_DIST += man/p4d.1.scd man/p4d-options.7.scd man/p4d-json.5.scd man/p4d-rehearse.1.scd man/p4d.conf.5.scd man/p4d-codes.7.scd man/p4d-systems.7.scd man/p4d-spank.8.scd man/p4d-train.1.scd
 
 if HAVE_SCDOC
 man_MANS = $(pages)
-CLEANFILES += $(pages) man/codes.scd man/options.scd man/heeds.scd man/settings.scd
+CLEANFILES += $(pages) man/codes.scd man/options.scd man/page.scd man/heeds.scd man/settings.scd
 
 noinst_PROGRAMS += reference
 reference_SOURCES = man/reference.c
 reference_LDADD = libp4dsettings.la libp4d.la
 
-man/codes.scd man/options.scd man/heeds.scd man/settings.scd: reference$(EXEEXT)
+man/codes.scd man/options.scd man/page.scd man/heeds.scd man/settings.scd: reference$(EXEEXT)
 	@$(MKDIR_P) man
 	$(AM_V_GEN)./reference$(EXEEXT) `basename $@ .scd` >$@.tmp && mv $@.tmp $@
 
@@ -23,10 +23,11 @@ SUFFIXES = .scd
 .scd:
 	@$(MKDIR_P) man
 	$(AM_V_GEN)sed -e '/^@CODES@$$/{r man/codes.scd' -e 'd}' -e '/^@OPTIONS@$$/{r man/options.scd' -e 'd}' \
+		-e '/^@PAGE@$$/{r man/page.scd' -e 'd}' \
 		-e '/^@HEEDS@$$/{r man/heeds.scd' -e 'd}' \
 		-e '/^@SETTINGS@$$/{r man/settings.scd' -e 'd}' $< | \
 		$(SCDOC) >$@.tmp && mv $@.tmp $@
-$(pages): man/codes.scd man/options.scd man/heeds.scd man/settings.scd
+$(pages): man/codes.scd man/options.scd man/page.scd man/heeds.scd man/settings.scd
 endif
 
 # The pictures of the guides, drawn again by `make pictures`.

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Prints the parts of the manual that are tables in the source, as scdoc: `reference codes`,
- * `reference options`, `reference heeds` or `reference settings`. Run by make, so that the pages cannot drift
- * from codes.def, options.def and settings.def.
+ * `reference options`, `reference page`, `reference heeds` or `reference settings`. Run by make, so that the
+ * pages cannot drift from codes.def, options.def and settings.def.
  */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/error.h"
+#include "request/options_page.h"
 #include "request/request.h"
 #include "run/settings.h"
 
@@ -68,6 +69,62 @@ static void print_options(void)
 	}
 }
 
+typedef struct page {
+	p4d_option option;
+	int heading;
+	const char *otherwise, *example, *text;
+} page;
+
+static const page pages[] = {
+#define PAGE(id, heading, usual, otherwise, example, text) \
+	{P4D_##id, P4D_HEADING_##heading, otherwise, example, text},
+#include "request/options_page.def"
+#undef PAGE
+};
+
+/* One option of p4d-options(7); the paragraph is markup already. */
+static void print_page(const page *p)
+{
+	const p4d_option_info *info = p4d_request_option_info(p->option);
+	char by[64];
+
+	printf("*--%s*", info->name);
+	if (info->kind != P4D_SWITCH_KIND) {
+		printf(" _");
+		print_escaped(p4d_option_choices(info));
+		printf("_");
+	}
+	printf("\n\t%s", p->text);
+	if (p->otherwise[0]) {
+		printf(" Default: ");
+		print_escaped(p->otherwise);
+		putchar('.');
+	}
+	p4d_request_heeded_by(p->option, by, sizeof(by));
+	if (by[0]) {
+		printf(" With ");
+		print_escaped(by);
+		putchar('.');
+	}
+	printf("++\nExample: _");
+	print_escaped(p->example);
+	printf("_\n\n");
+}
+
+static void print_pages(void)
+{
+#define TITLE(id, word, title) title,
+	static const char *const titles[] = {P4D_OPTION_HEADINGS(TITLE)};
+#undef TITLE
+
+	for (int heading = 0; heading < P4D_HEADING_COUNT; heading++) {
+		printf("# %s\n\n", titles[heading]);
+		for (size_t i = 0; i < sizeof(pages) / sizeof(pages[0]); i++)
+			if (pages[i].heading == heading)
+				print_page(&pages[i]);
+	}
+}
+
 static void print_settings(void)
 {
 	size_t count;
@@ -116,6 +173,8 @@ int main(int argc, char **argv)
 		print_codes();
 	else if (argc == 2 && !strcmp(argv[1], "options"))
 		print_options();
+	else if (argc == 2 && !strcmp(argv[1], "page"))
+		print_pages();
 	else if (argc == 2 && !strcmp(argv[1], "heeds"))
 		print_heeds();
 	else if (argc == 2 && !strcmp(argv[1], "settings"))

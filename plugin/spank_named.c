@@ -51,14 +51,26 @@ static bool begins(const char *name, const char *word, size_t length)
 	return length && !strncmp(name, word, length);
 }
 
+/* What --help prints: the others would fill pages. */
+static void name_usual(bool *named)
+{
+#define PAGE(id, heading, usual, otherwise, example, text) named[P4D_##id] = named[P4D_##id] || (usual) == 2;
+#include "request/options_page.def"
+#undef PAGE
+}
+
 /* The options that a word may name. False when it lists them all. */
 static bool take_word(bool *named, const char *word)
 {
 	const size_t length = strncmp(word, "--", 2) ? 0 : strcspn(word + 2, "=");
 	const size_t common = length < 4 ? length : 4;
 
-	if (!length)
+	if (!strcmp(word, "--help") || !strcmp(word, "-h"))
+		name_usual(named);
+	else if (!length)
 		return word[0] != '-' || !strchr(word, 'h');
+	if (!length || !strcmp(word, "--help"))
+		return true;
 	word += 2;
 	if (begins("help", word, length))
 		return false;
@@ -140,6 +152,7 @@ static bool take_script_file(bool *named, const char *path)
 /* The words of sbatch, and what they say about where its script is. */
 typedef struct sbatch_words {
 	bool wrapped;  /* it is an option, in which Slurm looks for none */
+	bool help;     /* sbatch prints its help and reads no script */
 	bool last;     /* no options follow */
 	bool argument; /* of an option is next */
 } sbatch_words;
@@ -151,6 +164,9 @@ static bool follow_long(sbatch_words *s, const char *name)
 	const int own = strncmp(name, "p4d-", 4) ? -1 : p4d_request_option_find(name + 4);
 
 	s->wrapped = s->wrapped || begins("wrap", name, length);
+	s->help = s->help || !strcmp(name, "help");
+	if (s->help)
+		return true;
 	if (begins("chdir", name, length))
 		return false;
 	if (name[length] || is_among(long_flags, name) ||
@@ -163,6 +179,9 @@ static bool follow_long(sbatch_words *s, const char *name)
 /* "-HN2" */
 static bool follow_short(sbatch_words *s, const char *letters)
 {
+	s->help = s->help || !strcmp(letters, "h");
+	if (s->help)
+		return true;
 	letters += strspn(letters, short_flags);
 	if (!*letters)
 		return true;
@@ -193,13 +212,13 @@ static bool take_sbatch(bool *named, char *const *word)
 	sbatch_words s = {false};
 	const char *script = NULL;
 
-	for (; *word && !script; word++)
+	for (; *word && !script && !s.help; word++)
 		/* Slurm looks for the script as if there were no components */
 		if (strcmp(*word, ":") != 0 && !follow(&s, *word, &script))
 			return false;
 	if (script)
 		return take_script_file(named, script);
-	return s.wrapped || take_open_script(named, STDIN_FILENO);
+	return s.wrapped || s.help || take_open_script(named, STDIN_FILENO);
 }
 
 /* Every word, whichever program's it is. */

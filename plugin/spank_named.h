@@ -11,6 +11,6 @@
  * all of p4d's, every job of the cluster paid for them, also one without any.
  *
  * Sets named[] and returns true; more than are really named do no harm. False: it cannot be told, or this
- * program lists options, so that all have to be there.
+ * program lists options, so that all have to be there. --help lists the usual ones.
  */
 bool p4d_spank_named(bool named[P4D_OPTIONS]);

@@ -6,7 +6,7 @@
 # In a block, a line `$ COMMAND` is a command, with the lines that continue it after a backslash, and the lines after it are what
 # it prints, both streams together. A line `...` stands for any number of lines. `$ cat FILE` shows a file that later commands
 # of the document use; FILE is written, not read. A command without output in the document must succeed, whatever it prints.
-# With --update the documents get what the commands print where it differs; `...` lines are lost then.
+# With --update the documents get what the commands print where it differs, up to the first `...`.
 #
 # Prints one line for each document that differs, and ends with 1 if one does.
 set -u
@@ -86,6 +86,19 @@ run_command()
 	echo $? >"$number.status"
 }
 
+# What was printed, as far as the document showed it.
+shorten()
+{
+	local lines
+	lines=$(grep -n -m 1 -x '\.\.\.' "$1.want" | cut -d: -f1)
+	if [ -z "$lines" ]; then
+		cat "$1.got"
+	else
+		head -n $((lines - 1)) "$1.got"
+		tail -n +"$lines" "$1.want"
+	fi
+}
+
 wrong=0
 for document in "$@"; do
 	parts=$work/parts folder=$work/folder
@@ -99,7 +112,7 @@ for document in "$@"; do
 		cp "$next" "$number.want"
 		run_command "$number"
 		if [ -n "$update" ]; then
-			[ ! -s "$number.want" ] || agrees "$number.got" "$number.want" || cp "$number.got" "$next"
+			[ ! -s "$number.want" ] || agrees "$number.got" "$number.want" || shorten "$number" >"$next"
 		elif [ ! -s "$number.want" ]; then
 			[ "$(cat "$number.status")" = 0 ] ||
 				{ echo "$document: $(cat "$command"): exit status $(cat "$number.status"): $(cat "$number.got")"; wrong=1; }

@@ -52,7 +52,7 @@ analysed()
 # scdoc writes more paragraph macros than mandoc likes; that changes nothing in the page.
 manual_pages()
 {
-	for page in p4d.1 p4d-rehearse.1 p4d.conf.5 p4d-codes.7 p4d-systems.7 p4d-spank.8 p4d-train.1; do
+	for page in p4d.1 p4d-options.7 p4d-json.5 p4d-rehearse.1 p4d.conf.5 p4d-codes.7 p4d-systems.7 p4d-spank.8 p4d-train.1; do
 		[ -f "$build/man/$page" ] || echo "$page was not rendered"
 		mandoc -T lint -W warning "$build/man/$page" | grep -v 'skipping paragraph macro'
 	done | grep . && return 1
@@ -76,7 +76,7 @@ every_code() { documented p4d-codes.7 $(sed -n 's/^CODE(\([0-9]*\),.*/\1/p' esti
 # options LETTER: names of the options whose `where` has it
 options() { sed -n "s/^[A-Z]*([A-Z_0-9]*, \"\([a-z-]*\)\".*[ ,]$1[ ,)].*/\1/p" estimator/request/options.def; }
 every_slurm_option() { documented p4d-spank.8 $(options S | sed 's/^/--p4d-/'); }
-every_command_option() { documented p4d.1 $(options C | sed 's/^/--/'); }
+every_command_option() { documented p4d-options.7 $(options C | sed 's/^/--/'); }
 
 # What nothing may do that Slurm loads: end the process, start another, write to stdout.
 harmless_calls()

@@ -36,7 +36,7 @@ const char p4d_data_options[] =
     "  --vocab N                   with ids: tokens are 0 to N-1\n"
     "  --begin-token N|NAME|none   token before each document (the tokenizer's; with ids none)\n"
     "  --end-token N|NAME|none     token after each document (likewise)\n"
-    "  --json                      print JSON, as described in p4d(1)\n"
+    "  --json                      print JSON, as p4d-json(5) describes it\n"
     "\n"
     "A FILE of - is standard input.";
 
@@ -361,7 +361,7 @@ int p4d_command_data(const p4d_subcommand *self, int argc, char *argv[], p4d_err
 	int rc = parse_arguments(&d, argc, argv, err);
 
 	if (rc == 0 && d.help)
-		p4d_line_help(self);
+		p4d_line_help(self, true);
 	else if (rc == 0)
 		rc = run(&d, err);
 	p4d_tokens_writer_abandon(&d.writer);

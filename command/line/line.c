@@ -10,40 +10,27 @@
 #include "base/arguments.h"
 #include "base/number.h"
 
-/* What decides the policy of a job. */
-static const struct {
-	const char *name;
-	size_t member;
-	const char *help;
-} of_job[] = {
-    {"partition", offsetof(p4d_site_job, partition), "the policy of a job there, or in a list of partitions"},
-    {"qos", offsetof(p4d_site_job, qos), "of a job with this QOS"},
-    {"account", offsetof(p4d_site_job, account), "of a job of this account"},
-    {"user", offsetof(p4d_site_job, user), "of a job of this user"},
-    {"reservation", offsetof(p4d_site_job, reservation), "of a job in this reservation"},
-};
-
-enum { OF_JOB = sizeof(of_job) / sizeof(of_job[0]) };
+/* Letters and numbers of options for getopt. */
 enum {
 	VALUE = 256,
-	HELP = VALUE + P4D_OPTIONS,
-	JSON,
-	CONF,
-	TOP,
-	ENV,
-	MEM,
-	GPUS,
-	SVG,
-	PARTITIONS,
-	TOKENS,
-	TRACE,
-	QUIET,
-	ALL_CHOICES,
-	POLICY,
-	OTHERS = POLICY + OF_JOB
+#define OWN(id, name, argument, takes, help) ID_##id,
+	OWN_FIRST = VALUE + P4D_OPTIONS - 1,
+#include "line/own_options.def"
+#undef OWN
+	OTHERS
 };
 
-static bool takes_option(const p4d_subcommand *command, int option)
+static const struct {
+	const char *name, *argument;
+	unsigned takes;
+	int id;
+} own[] = {
+#define OWN(id, name, argument, takes, help) {name, argument, P4D_TAKES_##takes, ID_##id},
+#include "line/own_options.def"
+#undef OWN
+};
+
+bool p4d_line__takes(const p4d_subcommand *command, int option)
 {
 	switch (option) {
 	case P4D_OVERRIDE: /* these concern job submission */
@@ -60,38 +47,15 @@ static void fill_table(struct option *at, const p4d_subcommand *command)
 {
 	for (int i = 0; i < P4D_OPTIONS; i++) {
 		const p4d_option_info *info = p4d_request_option_info((p4d_option)i);
-		if (takes_option(command, i))
+		if (p4d_line__takes(command, i))
 			*at++ = (struct option){
 			    info->name, info->kind != P4D_SWITCH_KIND ? required_argument : no_argument, NULL,
 			    VALUE + i};
 	}
-	if (command->takes & P4D_TAKES_JOB) {
-		*at++ = (struct option){"mem", required_argument, NULL, MEM};
-		*at++ = (struct option){"gpus", required_argument, NULL, GPUS};
-	}
-	if (command->takes & P4D_TAKES_TOP)
-		*at++ = (struct option){"top", required_argument, NULL, TOP};
-	if (command->takes & P4D_TAKES_TOP)
-		*at++ = (struct option){"env", no_argument, NULL, ENV};
-	if (command->takes & P4D_TAKES_CONF)
-		*at++ = (struct option){"conf", required_argument, NULL, CONF};
-	if (command->takes & P4D_TAKES_JSON)
-		*at++ = (struct option){"json", no_argument, NULL, JSON};
-	if (command->takes & P4D_TAKES_SVG)
-		*at++ = (struct option){"svg", required_argument, NULL, SVG};
-	if (command->takes & P4D_TAKES_PLACES) {
-		*at++ = (struct option){"partitions", required_argument, NULL, PARTITIONS};
-		*at++ = (struct option){"tokens", required_argument, NULL, TOKENS};
-	}
-	if (command->takes & P4D_TAKES_LENGTH) {
-		*at++ = (struct option){"quiet", no_argument, NULL, QUIET};
-		*at++ = (struct option){"verbose", no_argument, NULL, ALL_CHOICES};
-	}
-	if (command->takes & P4D_TAKES_TRACE)
-		*at++ = (struct option){"trace", required_argument, NULL, TRACE};
-	for (int i = 0; i < OF_JOB && command->takes & P4D_TAKES_POLICY; i++)
-		*at++ = (struct option){of_job[i].name, required_argument, NULL, POLICY + i};
-	*at++ = (struct option){"help", no_argument, NULL, HELP};
+	for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++)
+		if (own[i].takes == P4D_TAKES_ANY || (command->takes & own[i].takes))
+			*at++ = (struct option){
+			    own[i].name, own[i].argument ? required_argument : no_argument, NULL, own[i].id};
 	*at = (struct option){NULL, 0, NULL, 0};
 }
 
@@ -214,48 +178,58 @@ static int set(p4d_line *line, int which, p4d_error *err)
 {
 	switch (which) {
 	case 'h':
-	case HELP:
+	case ID_HELP:
 		line->help = true;
 		return 0;
-	case JSON:
+	case ID_JSON:
 		line->json = true;
 		return 0;
-	case ENV:
+	case ID_ENV:
 		line->env = true;
 		return 0;
-	case CONF:
+	case ID_CONF:
 		return set_text(&line->conf, "conf", optarg, err);
-	case SVG:
+	case ID_SVG:
 		if (!*optarg)
 			return p4d_fail(err, P4D_E_VALUE, "--svg: empty file name");
 		return set_text(&line->svg, "svg", optarg, err);
-	case PARTITIONS:
+	case ID_PARTITIONS:
 		if (!*optarg)
 			return p4d_fail(err, P4D_E_VALUE, "--partitions: empty list");
 		return set_text(&line->partitions, "partitions", optarg, err);
-	case TOKENS:
+	case ID_TOKENS:
 		return set_tokens(line, optarg, err);
-	case TRACE:
+	case ID_TRACE:
 		if (!*optarg)
 			return p4d_fail(err, P4D_E_VALUE, "--trace: empty file name");
 		return set_text(&line->trace, "trace", optarg, err);
 	case 'q':
-	case QUIET:
+	case ID_QUIET:
 		line->quiet = true;
 		return 0;
 	case 'v':
-	case ALL_CHOICES:
+	case ID_ALL_CHOICES:
 		line->verbose = true;
 		return 0;
-	case TOP:
+	case ID_TOP:
 		return set_top(line, optarg, err);
-	case MEM:
+	case ID_MEM:
 		return set_mem(line, optarg, err);
-	case GPUS:
+	case ID_GPUS:
 		return set_gpus(line, optarg, err);
-	case POLICY ... OTHERS - 1:
-		return set_text((const char **)((char *)&line->job + of_job[which - POLICY].member),
-				of_job[which - POLICY].name, optarg, err);
+	case ID_ALL:
+		line->all = true;
+		return 0;
+	case ID_PARTITION:
+		return set_text(&line->job.partition, "partition", optarg, err);
+	case ID_QOS:
+		return set_text(&line->job.qos, "qos", optarg, err);
+	case ID_ACCOUNT:
+		return set_text(&line->job.account, "account", optarg, err);
+	case ID_USER:
+		return set_text(&line->job.user, "user", optarg, err);
+	case ID_RESERVATION:
+		return set_text(&line->job.reservation, "reservation", optarg, err);
 	default:
 		return set_option(line, (p4d_option)(which - VALUE), optarg ? optarg : "", err);
 	}
@@ -313,61 +287,4 @@ int p4d_line_parse(p4d_line *line, const p4d_subcommand *command, int argc, char
 				line->operand[command->operands]),
 		       p4d_fix(err, "p4d help %s", command->name);
 	return 0;
-}
-
-static void print_option(const char *name, const char *argument, const char *help)
-{
-	char left[64];
-
-	snprintf(left, sizeof(left), "--%s%s%s", name, argument ? " " : "", argument ? argument : "");
-	if (strlen(left) <= 26)
-		printf("  %-26s  %s\n", left, help);
-	else
-		printf("  %s\n  %26s  %s\n", left, "", help);
-}
-
-void p4d_line_help(const p4d_subcommand *command)
-{
-	printf("p4d %s%s%s: %s\n", command->name, *command->synopsis ? " " : "", command->synopsis,
-	       command->help);
-	if (command->options)
-		puts(command->options);
-	if (command->takes)
-		puts("");
-	for (int i = 0; i < P4D_OPTIONS; i++) {
-		const p4d_option_info *info = p4d_request_option_info((p4d_option)i);
-		char text[P4D_HELP_TEXT];
-		if (takes_option(command, i))
-			print_option(info->name, p4d_option_argument(info),
-				     p4d_request_help((p4d_option)i, text));
-	}
-	if (command->takes & P4D_TAKES_JOB) {
-		print_option("gpus", "[TYPE:]N",
-			     "GPUs of the whole job, as for sbatch: on nodes of the usual size");
-		print_option("mem", "SIZE", "host memory per node, as for sbatch");
-	}
-	if (command->takes & P4D_TAKES_TOP) {
-		print_option("top", "N", "how many layouts to print (5)");
-		print_option("env", NULL,
-			     "print the best one as shell commands that export P4D_PLAN and the rest");
-	}
-	if (command->takes & P4D_TAKES_PLACES) {
-		print_option("partitions", "LIST|all",
-			     "where on the site: time and GPU-hours in each partition, by nodes");
-		print_option("tokens", "N", "to train on there, such as 300B (1B)");
-	}
-	if (command->takes & P4D_TAKES_LENGTH) {
-		print_option("quiet", NULL, "print the verdict alone");
-		print_option("verbose", NULL, "also print all values that p4d chose");
-	}
-	if (command->takes & P4D_TAKES_SVG)
-		print_option("svg", "FILE", "also draw a picture");
-	if (command->takes & P4D_TAKES_TRACE)
-		print_option("trace", "FILE", "also write the passes for Chrome or Perfetto");
-	if (command->takes & P4D_TAKES_CONF)
-		print_option("conf", "FILE", "the p4d.conf to use");
-	for (int i = 0; i < OF_JOB && command->takes & P4D_TAKES_POLICY; i++)
-		print_option(of_job[i].name, "NAME", of_job[i].help);
-	if (command->takes & P4D_TAKES_JSON)
-		print_option("json", NULL, "print JSON, as described in p4d(1)");
 }

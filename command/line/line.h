@@ -20,7 +20,7 @@ typedef struct p4d_line {
 	const char *partitions; /* --partitions */
 	double tokens;          /* --tokens; 0 unset */
 	p4d_site_job job;       /* --partition, --qos, --account, --user, --reservation */
-	bool json, env, help, quiet, verbose, finds;
+	bool json, env, help, all, quiet, verbose, finds;
 	p4d_option largest; /* --micro-batch auto, --seq-len auto; P4D_OPTIONS: none */
 	uint32_t top;       /* --top */
 	uint64_t mem_bytes; /* --mem, per node; 0 unset */
@@ -48,12 +48,20 @@ enum {
 	P4D_TAKES_TRACE = 128,
 	P4D_TAKES_POLICY = 32,  /* what decides the policy of a job */
 	P4D_TAKES_PLACES = 64,  /* --partitions, --tokens */
+	P4D_TAKES_HELP = 512, /* --all */
+	P4D_TAKES_ANY = 0,    /* every command takes it */
 	P4D_TAKES_LENGTH = 256, /* --quiet, --verbose; and "auto" as a size */
 };
 
 /* line.c: reads argv[1..] of a subcommand. Errors: USAGE, VALUE. */
 int p4d_line_parse(p4d_line *line, const p4d_subcommand *command, int argc, char *argv[], p4d_error *err);
-void p4d_line_help(const p4d_subcommand *command);
+
+/* help.c: prints the options of a command, of those of jobs the usual ones or all. */
+void p4d_line_help(const p4d_subcommand *command, bool all);
+/* Prints those of one heading ("memory"). False: there is no such heading. */
+bool p4d_line_help_heading(const char *word, const p4d_subcommand *command);
+/* Whether a command takes an option of options.def. */
+bool p4d_line__takes(const p4d_subcommand *command, int option);
 
 /*
  * synonyms.c: words of Slurm and of training programs ("--batch-size", "--num-gpus=4") that p4d has another

@@ -56,7 +56,7 @@ int p4d_command_rehearse(const p4d_subcommand *self, int argc, char *argv[], p4d
 	int status = -1;
 
 	if (argc > 1 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))) {
-		p4d_line_help(self);
+		p4d_line_help(self, true);
 		return 0;
 	}
 	if (p4d_rehearse_options__parse(&r.asked, argc, argv, err)) {

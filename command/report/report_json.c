@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* JSON output. The names here are stable and documented in p4d(1): add, never rename. */
+/* JSON output. The names here are stable and documented in p4d-json(5): add, never rename. */
 #include <math.h>
 #include <stdio.h>
 
@@ -255,8 +255,14 @@ struct json_object *p4d_report_json_defaults(const p4d_request *request)
 	return object;
 }
 
+/* The version of p4d-json(5). */
+enum { SCHEMA = 1 };
+
 int p4d_report_json_print(struct json_object *object, p4d_error *err)
 {
+	if (json_object_is_type(object, json_type_object) &&
+	    !json_object_object_get_ex(object, "schema", NULL))
+		json_object_object_add(object, "schema", json_object_new_int(SCHEMA));
 	const char *string =
 	    json_object_to_json_string_ext(object, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_NOSLASHESCAPE);
 

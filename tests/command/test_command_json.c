@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The JSON of the command, as documented in p4d(1): names, types and what must add up. */
+/* The JSON of the command, as documented in p4d-json(5): names, types and what must add up. */
 #include "support/support.h"
 
 #include <math.h>
@@ -183,7 +183,7 @@ static void estimate_has_the_documented_schema(void **state)
 	assert_keys(
 	    object,
 	    "model framework method gpu layout peak unvalidated stages step most_imbalance host defaults "
-	    "verdict messages");
+	    "verdict messages schema");
 	assert_keys(at(object, "gpu"), "name usable_bytes");
 	assert_step(object);
 	assert_keys(at(object, "peak"), "stage phase allocated_bytes device_bytes capacity_bytes fraction");
@@ -293,7 +293,7 @@ static void errors_are_json_too(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct json_object *object = run(cases[i].status, cases[i].arguments);
-		assert_keys(object, "verdict messages");
+		assert_keys(object, "verdict messages schema");
 		assert_text(object, "verdict", "error");
 		assert_text(object, "messages.0.code", cases[i].code);
 		json_object_put(object);
@@ -306,7 +306,7 @@ static void plan_has_the_documented_schema(void **state)
 	struct json_object *plans = at(object, "plans");
 
 	(void)state;
-	assert_keys(object, "model gpu global_batch plans considered seconds messages advice");
+	assert_keys(object, "model gpu global_batch plans considered seconds messages advice schema");
 	assert_int_equal(json_object_array_length(plans), 3);
 	assert_true(number(object, "considered") >= 3);
 	assert_int_equal(number(object, "global_batch.sequences"), 1024);
@@ -338,7 +338,7 @@ static void simulate_has_the_documented_schema(void **state)
 	(void)state;
 	assert_keys(object,
 		    "model framework gpu layout unit step_time bubble_fraction step losses peak stages "
-		    "messages");
+		    "messages schema");
 	assert_text(object, "unit", "seconds");
 	assert_step(object);
 	assert_losses(object);
@@ -376,8 +376,11 @@ static void check_has_the_documented_schema(void **state)
 	struct json_object *object =
 	    run(0, "check --json -p x -N1 --gpus-per-node=h100:8 --p4d-model=llama13b --wrap=true");
 
+	char with_schema[512];
+
 	(void)state;
-	assert_keys(object, keys);
+	snprintf(with_schema, sizeof(with_schema), "%s schema", keys);
+	assert_keys(object, with_schema);
 	assert_text(object, "verdict", "pass");
 	assert_text(object, "model", "llama13b");
 	assert_text(object, "gpu.name", "h100-80gb");
@@ -388,7 +391,7 @@ static void check_has_the_documented_schema(void **state)
 
 	object = run(13, "check --json -p x -N1 --gpus-per-node=h100:8 --p4d-model=llama13b : -p x -N1 "
 			 "--gpus-per-node=h100:8 --p4d-model=llama2-70b --wrap=true");
-	assert_keys(object, "verdict components");
+	assert_keys(object, "verdict components schema");
 	assert_text(object, "verdict", "reject");
 	assert_keys(at(object, "components.1"), keys);
 	assert_text(object, "components.0.verdict", "pass");
@@ -426,7 +429,7 @@ static void lists_have_the_documented_schema(void **state)
 	    "attention_backward_efficiency hbm_efficiency link_efficiency board_watts multiprocessors "
 	    "nvlink_domain gpus_per_node sm status "
 	    "source");
-	assert_keys(conf, "file partitions programs cluster notes");
+	assert_keys(conf, "file partitions programs cluster notes schema");
 	char keys[1024] = "partition default gpus gpus_per_node";
 	p4d_site_value value;
 	for (unsigned i = 0; p4d_site_policy_next(&(p4d_policy){0}, &i, &value);)

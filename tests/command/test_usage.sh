@@ -21,7 +21,19 @@ for command in estimate check data export plan plot rehearse simulate job conf m
 	silent
 done
 exits 0 p4d estimate --help
-prints "--micro-batch N" "--schedule gpipe|1f1b|interleaved" "--json"
+prints "--micro-batch N" "--json" "p4d help estimate --all"
+omits "--schedule"
+usual=$(echo "$out" | sed -n '/^Model:/,/^Other options:/p' | grep -c '^  --')
+[ "$usual" -ge 18 ] && [ "$usual" -le 24 ] || fail "$usual usual options"
+exits 0 p4d help estimate --all
+prints "--schedule gpipe|1f1b|interleaved"
+for heading in model layout memory framework serving rl cluster; do
+	exits 0 p4d help $heading
+	prints "  --"
+done
+exits 0 p4d help memory
+prints "--recompute-modules"
+omits "--pp N"
 exits 0 p4d check --help
 prints "SBATCH OPTIONS"
 
