@@ -35,12 +35,14 @@
         tests/parity/make_transformers_memory.py --hybrids --lora --models bamba,granitemoehybrid,qwen3_next --framework $m; done
     for m in "ddp --seed 64 --count 10" "fsdp --seed 66 --count 6" "deepspeed --resident --seed 65 --count 6"; do
         tests/parity/make_transformers_memory.py --hybrids --evaluation --framework $m; done   # transformers_hybrids_evaluation.csv
-    M=arcee,hunyuan_v1_dense,apertus,ernie4_5                                                   # transformers_memory.csv
-    for m in "ddp --seed 701 --count 16" "fsdp --seed 702 --count 10" "deepspeed --seed 703 --count 10"; do
+    M=arcee,hunyuan_v1_dense,apertus,ernie4_5                                # transformers_families.csv, not all in ten minutes
+    for m in "ddp --seed 701 --count 16" "fsdp --seed 702 --count 8" "deepspeed --seed 703 --count 6"; do
         tests/parity/make_transformers_memory.py --models $M --framework $m; done
-    M=granitemoe,hunyuan_v1_moe,ernie4_5_moe,phimoe                                             # transformers_experts.csv
-    for m in "ddp --seed 14 --count 16" "fsdp --seed 15 --count 8" "deepspeed --seed 16 --count 8"; do
+    tests/parity/make_transformers_memory.py --models ernie4_5,apertus --framework ddp --seed 704 --count 10     # the former's
+    M=granitemoe,hunyuan_v1_moe,ernie4_5_moe,phimoe
+    for m in "ddp --seed 14 --count 10" "fsdp --seed 15 --count 5" "deepspeed --resident --seed 16 --count 4"; do
         tests/parity/make_transformers_memory.py --experts --models $M --framework $m; done
+    tests/parity/make_transformers_memory.py --experts --models hunyuan_v1_moe --framework ddp --seed 17 --count 3
     for m in "ddp --seed 18" "fsdp --seed 19" "deepspeed --seed 20"; do                       # transformers_hybrids.csv
         tests/parity/make_transformers_memory.py --hybrids --models lfm2 --count 6 --framework $m; done
     for m in "ddp --seed 501 --count 18" "fsdp --seed 502 --count 9" "deepspeed --seed 503 --count 9" "ddp --seed 521 --count 12"; do

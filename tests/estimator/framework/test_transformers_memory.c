@@ -209,8 +209,9 @@ static void later_families(void **state)
 		return;
 	for (const deviation_group *g = of[BY_MODEL]; g->rows; g++)
 		kinds++;
-	assert_true((rows - blind(of[BY_LOOK])) * 10 <= rows && rows >= 20 && kinds == 8);
-	holds(of[BY_METHOD], 0.005, 0.012);
+	assert_true((rows - blind(of[BY_LOOK])) * 10 <= rows && rows >= 40 && kinds == 8);
+	/* the worst is one of HunYuan's experts with FSDP2, twelve layers on 16 GPUs: 6.0 % too much */
+	holds(of[BY_METHOD], 0.007, 0.061);
 }
 
 /* Nemotron-H and 3, Bamba, Granite 4, Qwen3-Next, Jamba, LFM2, with the kernels that transformers looks for.
