@@ -19,6 +19,7 @@
 #endif
 
 static int run_help(const p4d_line *line, p4d_error *err);
+static int run_completion(const p4d_line *line, p4d_error *err);
 
 static const p4d_subcommand subcommands[] = {
     {"estimate", "MODEL [--gpu NAME] [--gpus N] [--tp N] [--svg FILE] ...",
@@ -62,12 +63,20 @@ static const p4d_subcommand subcommands[] = {
      p4d_command_explain, NULL, NULL},
     {"dump-features", "", "versions and parts of this build, one `key: value` a line", 0, 0,
      p4d_command_dump_features, NULL, NULL},
+    {"completion", "bash|zsh|fish", "what a shell completes: . <(p4d completion bash)", 0, 1, run_completion,
+     NULL, NULL},
     {"help", "[COMMAND [--all] | HEADING]",
      "this list, the options of a command, or those under a heading (memory)", P4D_TAKES_HELP, 1, run_help,
      NULL, NULL},
 };
 
 enum { SUBCOMMANDS = sizeof(subcommands) / sizeof(subcommands[0]) };
+
+static int run_completion(const p4d_line *line, p4d_error *err)
+{
+	return p4d_command_completion(line->operands ? line->operand[0] : NULL, subcommands, SUBCOMMANDS,
+				      err);
+}
 
 static const p4d_subcommand *find(const char *name)
 {

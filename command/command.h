@@ -21,5 +21,7 @@ int p4d_command_models(const p4d_line *line, p4d_error *err);
 int p4d_command_gpus(const p4d_line *line, p4d_error *err);
 int p4d_command_explain(const p4d_line *line, p4d_error *err);
 int p4d_command_dump_features(const p4d_line *line, p4d_error *err);
+/* Prints the completion of these commands for a shell. */
+int p4d_command_completion(const char *shell, const p4d_subcommand *commands, size_t count, p4d_error *err);
 
 extern const char p4d_check_options[], p4d_read_options[], p4d_export_options[];

@@ -32,7 +32,7 @@ static void each_job_option(unsigned where, const char *prefix, print_option *pr
 		if (!(info->where & where))
 			continue;
 		print(&(completed){prefix, info->name, p4d_request_help((p4d_option)i, help),
-				   info->kind == P4D_SWITCH_KIND	? NULL
+				   info->kind == P4D_SWITCH_KIND           ? NULL
 				   : strchr(p4d_option_choices(info), '|') ? p4d_option_choices(info)
 									   : ""});
 	}
@@ -55,14 +55,13 @@ static void print_choices(const char *choices)
 }
 
 /* Text between single quotes; of zsh's specifications '[', ']' and ':' mean something. */
-static void print_quoted(const char *text, const char *special, char end_quote)
+static void print_quoted(const char *text, const char *special)
 {
-	for (; *text; text++) {
+	for (; *text; text++)
 		if (*text == '\'')
-			fputs(end_quote == '\'' ? "'\\''" : "'", stdout);
+			fputs("'\\''", stdout);
 		else
 			printf("%s%c", strchr(special, *text) ? "\\" : "", *text);
-	}
 }
 
 static void print_word(const completed *o)
@@ -106,7 +105,8 @@ static void print_bash(const p4d_subcommand *commands, size_t count)
 	      stdout);
 	for (size_t i = 0; i < count; i++)
 		printf("%s%s", i ? " " : "", commands[i].name);
-	puts("'\n\telif [ \"${prev#--}\" != \"$prev\" ] && words=$(_p4d_values \"$prev\") && [ -n \"$words\" ]; then\n\t\t:\n"
+	puts("'\n\telif [ \"${prev#--}\" != \"$prev\" ] && words=$(_p4d_values \"$prev\") && [ -n \"$words\" "
+	     "]; then\n\t\t:\n"
 	     "\telif [ \"${cur#-}\" != \"$cur\" ]; then\n\t\twords=$(_p4d_options \"${COMP_WORDS[1]}\")\n"
 	     "\telse\n\t\tmapfile -t COMPREPLY < <(compgen -f -- \"$cur\")\n\t\treturn\n\tfi\n"
 	     "\tmapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$cur\")\n}\n"
@@ -118,7 +118,8 @@ static void print_bash(const p4d_subcommand *commands, size_t count)
 	     "\tif [ -n \"$words\" ]; then\n\t\tmapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$cur\")\n"
 	     "\telif [ -n \"${!before}\" ]; then\n\t\t\"${!before}\" \"$@\"\n\tfi\n}\n"
 	     "for _p4d_command in sbatch salloc srun; do\n"
-	     "\t_p4d_function=$(complete -p \"$_p4d_command\" 2>/dev/null | sed -n 's/.*-F \\([^ ]*\\).*/\\1/p')\n"
+	     "\t_p4d_function=$(complete -p \"$_p4d_command\" 2>/dev/null | sed -n 's/.*-F \\([^ "
+	     "]*\\).*/\\1/p')\n"
 	     "\t[ \"$_p4d_function\" = _p4d_slurm ] || declare \"_p4d_before_$_p4d_command=$_p4d_function\"\n"
 	     "\tcomplete -o default -F _p4d_slurm \"$_p4d_command\"\ndone\nunset _p4d_command _p4d_function");
 }
@@ -126,7 +127,7 @@ static void print_bash(const p4d_subcommand *commands, size_t count)
 static void print_zsh_option(const completed *o)
 {
 	printf("\t\t'--%s%s%s[", o->prefix, o->name, o->choices ? "=" : "");
-	print_quoted(o->help, "[]:", '\'');
+	print_quoted(o->help, "[]:");
 	putchar(']');
 	if (o->choices) {
 		fputs(":value:", stdout);
@@ -151,7 +152,7 @@ static void print_zsh(const p4d_subcommand *commands, size_t count)
 	     "if (( CURRENT == 2 )); then\n\tlocal -a commands=(");
 	for (size_t i = 0; i < count; i++) {
 		printf("\t\t'%s:", commands[i].name);
-		print_quoted(commands[i].help, ":", '\'');
+		print_quoted(commands[i].help, ":");
 		puts("'");
 	}
 	puts("\t)\n\t_describe command commands\n\treturn\nfi\nlocal command=$words[2]\n"
@@ -180,7 +181,7 @@ static void print_fish_option(const completed *o)
 		putchar('\'');
 	}
 	fputs(" -d '", stdout);
-	print_quoted(o->help, "", '\'');
+	print_quoted(o->help, "");
 	puts("'");
 }
 
@@ -189,7 +190,7 @@ static void print_fish(const p4d_subcommand *commands, size_t count)
 	puts("# fish completion of p4d, and of the --p4d- options of sbatch, salloc and srun");
 	for (size_t i = 0; i < count; i++) {
 		printf("complete -c p4d -n __fish_use_subcommand -a %s -d '", commands[i].name);
-		print_quoted(commands[i].help, "", '\'');
+		print_quoted(commands[i].help, "");
 		puts("'");
 		fish_command = commands[i].name;
 		each_option(&commands[i], print_fish_option);

@@ -36,7 +36,7 @@ libp4dcommand_la_SOURCES = \
 	command/rehearse/rehearse_options.h command/rehearse/rehearse_options.c \
 	command/rehearse/command_rehearse.h command/rehearse/command_rehearse.c \
 	command/command.h command/command_estimate.c command/command_plan.c command/command_check.c command/command_conf.c command/command_job.c command/command_read.c \
-	command/command_export.c command/command_list.c command/command_explain.c command/command_simulate.c
+	command/command_export.c command/command_list.c command/command_completion.c command/command_explain.c command/command_simulate.c
 libp4dcommand_la_CPPFLAGS = $(AM_CPPFLAGS) $(SMARTCOLS_CFLAGS) $(JSONC_CFLAGS)
 libp4dcommand_la_LIBADD = $(SMARTCOLS_LIBS) $(JSONC_LIBS)
 
@@ -49,3 +49,19 @@ if HAVE_XXHASH
 p4d_LDADD += libp4dcheckpoint.la
 endif
 p4d_LDADD += libp4dhost.la libp4d.la
+
+# What shells complete, as the command prints it. bash loads _sbatch only if nothing else completes sbatch.
+bashcompletiondir = $(datadir)/bash-completion/completions
+nodist_bashcompletion_DATA = completion/bash/p4d completion/bash/_sbatch completion/bash/_salloc completion/bash/_srun
+zshcompletiondir = $(datadir)/zsh/site-functions
+nodist_zshcompletion_DATA = completion/zsh/_p4d
+fishcompletiondir = $(datadir)/fish/vendor_completions.d
+nodist_fishcompletion_DATA = completion/fish/p4d.fish
+CLEANFILES += $(nodist_bashcompletion_DATA) $(nodist_zshcompletion_DATA) $(nodist_fishcompletion_DATA)
+
+completion/bash/p4d completion/zsh/_p4d completion/fish/p4d.fish: p4d$(EXEEXT)
+	@$(MKDIR_P) $(@D)
+	$(AM_V_GEN)./p4d$(EXEEXT) completion `basename $(@D)` >$@.tmp && mv $@.tmp $@
+completion/bash/_sbatch completion/bash/_salloc completion/bash/_srun:
+	@$(MKDIR_P) $(@D)
+	$(AM_V_GEN)echo '. "$${BASH_SOURCE[0]%/*}/p4d"' >$@

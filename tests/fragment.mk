@@ -227,7 +227,7 @@ command_tests = \
 	tests/command/test_check.sh tests/command/test_check_releases.sh \
 	tests/command/test_cluster.sh \
 	tests/command/test_conf.sh \
-	tests/command/test_data.sh tests/command/test_documents.sh \
+	tests/command/test_completion.sh tests/command/test_data.sh tests/command/test_documents.sh \
 	tests/command/test_estimate.sh \
 	tests/command/test_fixes.sh \
 	tests/command/test_job.sh \
@@ -517,6 +517,6 @@ EXTRA_DIST += tests/command/lib.sh $(command_tests) tests/command/test_chat.sh t
 EXTRA_DIST += tests/fuzz/test_replay.sh tests/fuzz/fuzz.sh tests/fuzz/real_files.sh tests/fuzz/corpus
 TESTS += tests/gpu/test_kit.sh tests/gpu/test_report.sh tests/runtime/device/test_cuda_apart.sh
 EXTRA_DIST += tests/runtime/device/test_cuda_apart.sh tests/gpu/run tests/gpu/pack tests/gpu/report tests/gpu/test_kit.sh tests/gpu/test_report.sh tests/gpu/pytorch_baseline.py tests/parity
-EXTRA_DIST += tests/documents.sh tests/setup.sh tests/static.sh tests/install.sh tests/distcheck.sh tests/data tests/cluster
+EXTRA_DIST += tests/documents.sh tests/sentences.awk tests/setup.sh tests/static.sh tests/install.sh tests/distcheck.sh tests/data tests/cluster
 EXTRA_DIST += tests/demo_training.sh tests/plugin_directory.sh tests/without_training.sh tests/pkg_config.sh tests/releases.sh
 EXTRA_DIST += tests/bench/sbatch_cost.sh tests/bench/overfit.sh tests/bench/pytorch_cpu.py

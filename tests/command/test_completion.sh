@@ -1,0 +1,61 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# What shells complete after p4d, and after sbatch --p4d. bash runs it; zsh and fish read it, if they are there.
+. "${0%/*}/lib.sh"
+
+exits 0 p4d completion bash
+p4d completion bash >completion.bash
+bash -n completion.bash || fail "bash does not read it"
+refused P4D001 p4d completion tcsh
+says "p4d completion bash"
+
+# completes WORD...: what bash offers for the last word, in $offered
+completes()
+{
+	offered=$(bash -c '. ./completion.bash
+		shift 0
+		COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)) COMPREPLY=()
+		case $1 in p4d) _p4d "$1" ;; *) _p4d_slurm "$1" ;; esac
+		printf "%s\n" "${COMPREPLY[@]}"' bash "$@")
+}
+offers() { for word in "$@"; do echo "$offered" | grep -qx -- "$word" || fail "$word is not offered, but: $offered"; done; }
+
+completes p4d es
+offers estimate
+completes p4d estimate --rec
+offers --recompute --recompute-layers
+completes p4d estimate --recompute = fu
+offers full
+completes p4d estimate --recompute ''
+offers none selective full
+completes p4d estimate --model qwen3-8
+offers qwen3-8b
+completes p4d plan --gpu h100-8
+offers h100-80gb
+completes p4d check --js
+offers --json
+touch job_of_mine.sh
+completes p4d check job_of
+offers job_of_mine.sh
+completes sbatch --p4d-rec
+offers --p4d-recompute
+completes sbatch --p4d-framework = me
+offers megatron
+completes sbatch -p
+[ -z "$offered" ] || fail "options of sbatch are offered"
+# what completed sbatch before goes on
+offered=$(bash -c 'before() { COMPREPLY=(--partition); }
+	complete -F before sbatch
+	. ./completion.bash
+	. ./completion.bash
+	COMP_WORDS=(sbatch --part) COMP_CWORD=1
+	_p4d_slurm sbatch
+	echo "${COMPREPLY[@]}"')
+offers --partition
+
+for shell in zsh fish; do
+	exits 0 p4d completion $shell
+	prints "recompute" "p4d-model"
+	p4d completion $shell >completion.$shell
+	! command -v $shell >/dev/null || $shell -n completion.$shell || fail "$shell does not read it"
+done
