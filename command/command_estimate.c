@@ -259,7 +259,10 @@ static int work_out(p4d_subject *subject, judged *j, p4d_error *err)
 	p4d_cost_choose_slices(&subject->request, &j->layout, subject->capacity.gpu);
 	j->safe = subject->policy.safe;
 	j->limit = p4d_site_policy_limit(&subject->policy, j->layout.framework);
-	return p4d_memory_estimate(&j->layout, subject->method, &subject->capacity, &j->estimate, err);
+	if (p4d_memory_estimate(&j->layout, subject->method, &subject->capacity, &j->estimate, err) < 0)
+		return -1;
+	p4d_memory_play(&j->layout, &subject->capacity, &j->estimate);
+	return 0;
 }
 
 /* Whether the subject's request fits with this value. No layout has it: false, and *err. */

@@ -88,7 +88,7 @@ static int collect(const p4d_layout *layout, const p4d_estimate *estimate, bars 
 	if (!b->at)
 		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for %u bars", stages);
 	for (uint32_t i = 0; i < stages; i++) {
-		if (p4d_memory_of_stage(layout, estimate->method, estimate->gpu, i, &stage, err) < 0)
+		if (p4d_memory_of_estimate(layout, estimate, i, &stage, err) < 0)
 			return -1;
 		most = stage.device_bytes > most ? stage.device_bytes : most;
 		for (int part = 0; part < P4D_PART_COUNT; part++)

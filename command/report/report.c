@@ -213,8 +213,7 @@ static stage_row *rows_of(const p4d_layout *layout, const p4d_estimate *estimate
 	}
 	for (uint32_t i = 0; i < stages; i++) {
 		row[i].layers = layout->stage_layers[i];
-		if (p4d_memory_of_stage(layout, estimate->method, estimate->gpu, i, &row[i].memory, err) <
-		    0) {
+		if (p4d_memory_of_estimate(layout, estimate, i, &row[i].memory, err) < 0) {
 			free(row);
 			return NULL;
 		}
@@ -271,7 +270,7 @@ static void print_phases(const p4d_estimate *estimate)
 /* If memory is short, PyTorch reserves less: it is not what the verdict is about. */
 static void print_reserved(const p4d_layout *layout, const p4d_estimate *estimate)
 {
-	const uint64_t reserved = p4d_memory_reserved(layout, estimate->gpu, estimate->stage);
+	const uint64_t reserved = p4d_memory_reserved(layout, estimate->gpu, estimate->stage, false);
 	char size[P4D_SIZE_TEXT];
 
 	if (reserved && estimate->method == P4D_METHOD_PLAN)

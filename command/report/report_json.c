@@ -208,7 +208,7 @@ int p4d_report_json_stages(const p4d_layout *layout, const p4d_estimate *estimat
 	p4d_stage stage;
 
 	for (uint32_t i = 0; i < p4d_memory_stage_count(layout, estimate->method); i++) {
-		if (p4d_memory_of_stage(layout, estimate->method, estimate->gpu, i, &stage, err) < 0) {
+		if (p4d_memory_of_estimate(layout, estimate, i, &stage, err) < 0) {
 			json_object_put(list);
 			return -1;
 		}

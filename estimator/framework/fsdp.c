@@ -108,10 +108,10 @@ static const p4d_framework_arguments *arguments_of(const p4d_layout *l)
 
 /* ---- the entry ---- */
 
-static uint64_t reserved(const p4d_layout *l, const p4d_plan *plan)
+static uint64_t reserved(const p4d_layout *l, const p4d_plan *plan, bool is_short)
 {
-	return l->torch.model_code == P4D_MODEL_CODE_TORCHTITAN ? p4d_torchtitan__reserved(l)
-								: p4d_torch__reserved(l, plan);
+	return l->torch.model_code == P4D_MODEL_CODE_TORCHTITAN ? p4d_torchtitan__reserved(l, is_short)
+								: p4d_torch__reserved(l, plan, is_short);
 }
 
 static const char *unvalidated(const p4d_layout *l)

@@ -141,4 +141,4 @@ void p4d_framework__megatron_passes(p4d_rows *rows, const p4d_megatron_again *ag
 				    const p4d_megatron_sizes *sizes);
 
 /* megatron_reserved.c; see p4d_framework */
-uint64_t p4d_megatron__reserved(const p4d_layout *layout, const p4d_plan *plan);
+uint64_t p4d_megatron__reserved(const p4d_layout *layout, const p4d_plan *plan, bool is_short);

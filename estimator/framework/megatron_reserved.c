@@ -334,11 +334,12 @@ static uint64_t played(megatron_step *p, uint32_t layers)
 	return p->a.overflow ? 0 : p4d_caching_allocator_reserved(&p->a);
 }
 
-uint64_t p4d_megatron__reserved(const p4d_layout *l, const p4d_plan *plan)
+uint64_t p4d_megatron__reserved(const p4d_layout *l, const p4d_plan *plan, bool is_short)
 {
 	megatron_step p;
 
-	if (!is_played(l, plan) || l->layers < l->pp)
+	/* how rows lie if memory is short was not compared */
+	if (is_short || !is_played(l, plan) || l->layers < l->pp)
 		return 0;
 	begin(&p, l, plan);
 	if (p.all_layers <= DEPTH)

@@ -46,7 +46,7 @@ void p4d_torch__rows(p4d_rows *rows);
 const char *p4d_torch__trainer_unvalidated(const p4d_layout *l);
 
 /* transformers_reserved.c; see p4d_framework */
-uint64_t p4d_torch__reserved(const p4d_layout *layout, const p4d_plan *plan);
+uint64_t p4d_torch__reserved(const p4d_layout *layout, const p4d_plan *plan, bool is_short);
 
 /* What deepspeed and ddp have in common: they run transformers' models, on the HF Trainer or the like. */
 extern const p4d_framework_arguments p4d_torch__trainer_arguments;

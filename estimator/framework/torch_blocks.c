@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "base/wide.h"
+
 void p4d_torch_blocks__hold(p4d_torch_held_blocks *held, p4d_allocated block)
 {
 	if (held->count < P4D_TORCH_HELD)
@@ -292,4 +294,32 @@ p4d_allocated p4d_torch_blocks__backward(p4d_torch_blocks *b, const p4d_tape *t,
 			run_backward(b, &g, t, i, keep_input);
 	}
 	return g.of[0] >= 0 ? g.memory[g.of[0]].block : 0;
+}
+
+/* ---- a layout ---- */
+
+static uint64_t reserved_of_all(p4d_allocator_play *play, void *of, bool is_short, uint64_t *taken)
+{
+	return is_short ? p4d_caching_allocator_least(play, of, taken) : play(of, UINT64_MAX, taken);
+}
+
+uint64_t p4d_torch_blocks__reserved(p4d_allocator_play *play, void *of, uint32_t *played, uint64_t layers,
+				    uint32_t depth, bool is_short)
+{
+	const uint64_t more = layers > depth ? layers - depth : 0;
+	uint64_t taken, half_taken;
+
+	*played = (uint32_t)(layers - more);
+	const uint64_t some = reserved_of_all(play, of, is_short, &taken);
+	if (!some || !more)
+		return some;
+	*played = depth / 2;
+	const uint64_t half = play(of, UINT64_MAX, &half_taken);
+	if (!half || taken <= half_taken || (!is_short && some <= half))
+		return 0;
+	/* if memory is short, further layers have the share that is not used of the others */
+	const uint64_t each = is_short
+				  ? (uint64_t)((p4d_wide)(taken - half_taken) / (depth / 2) * some / taken)
+				  : (some - half) / (depth / 2);
+	return some + each * more;
 }

@@ -137,7 +137,7 @@ void p4d_torchtitan__stage_rows(p4d_rows *rows, const p4d_torchtitan_sizes *size
 void p4d_torchtitan__head_rows(p4d_rows *rows, const p4d_torchtitan_sizes *sizes);
 
 /* torchtitan_reserved.c: what the allocator reserves; 0: that is not known. */
-uint64_t p4d_torchtitan__reserved(const p4d_layout *layout);
+uint64_t p4d_torchtitan__reserved(const p4d_layout *layout, bool is_short);
 
 /* Bytes of the angles of rotary positions, which each layer has of its own. */
 p4d_wide p4d_torchtitan__angles(const p4d_layout *l);

@@ -5,6 +5,7 @@
  * torchtitan_layer.c say what a layer takes, torchtitan_fsdp.c how much is held. Compared with rehearsals in
  * test_rehearsed_memory.c.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "framework/torch_blocks.h"
@@ -27,6 +28,7 @@ typedef struct titan_blocks {
 	p4d_tape tape;
 	p4d_torch_blocks b;
 	p4d_caching_allocator main, gathers, reduces;
+	p4d_allocator_streams streams; /* if memory is short */
 	p4d_allocated gathered, reducing, state;
 	p4d_allocated logits; /* of the chunk before, which Python forgets when the next ones are there */
 	p4d_torch_held_blocks saves, some, copies, tail, grads, reduced;
@@ -378,7 +380,7 @@ static void run_step(titan_blocks *p, bool first)
 
 /* ---- a layout ---- */
 
-static void start(titan_blocks *p, const p4d_layout *l, uint32_t layers)
+static void start(titan_blocks *p, const p4d_layout *l, uint32_t layers, uint64_t room)
 {
 	const p4d_torch_types types = p4d_torch__types(l);
 
@@ -408,8 +410,11 @@ static void start(titan_blocks *p, const p4d_layout *l, uint32_t layers)
 	p->b.gradient = add_gradient;
 	p->b.owner = p;
 	p4d_caching_allocator *const streams[] = {&p->main, &p->gathers, &p->reduces};
-	for (size_t i = 0; i < sizeof(streams) / sizeof(streams[0]); i++)
+	for (size_t i = 0; i < sizeof(streams) / sizeof(streams[0]); i++) {
 		p4d_caching_allocator_start(streams[i], l->allocator == P4D_ALLOCATOR_EXPANDABLE);
+		p4d_caching_allocator_add(&p->streams, streams[i]);
+	}
+	p->streams.room = room;
 }
 
 /* Layers that are alike, data and tensor parallelism. */
@@ -420,28 +425,40 @@ static bool is_played(const p4d_layout *l)
 	       (!l->experts || p4d_expert_layers_before(l, l->layers) == l->layers);
 }
 
-static uint64_t played(titan_blocks *p, const p4d_layout *l, uint32_t layers)
+typedef struct titan_depth {
+	titan_blocks *p;
+	const p4d_layout *l;
+	uint32_t layers;
+} titan_depth;
+
+static uint64_t play(void *of, uint64_t room, uint64_t *taken)
 {
-	start(p, l, layers);
+	const titan_depth *depth = of;
+	titan_blocks *p = depth->p;
+
+	start(p, depth->l, depth->layers, room);
 	load(p);
 	run_step(p, true);
 	run_step(p, false);
+	*taken = p->streams.most_taken;
+	if (p->streams.exhausted)
+		return UINT64_MAX;
 	if (p->main.overflow || p->gathers.overflow || p->reduces.overflow || p->saves.overflow ||
 	    p->tape.overflow || p->reduced.overflow)
 		return 0;
-	return p4d_caching_allocator_reserved(&p->main) + p4d_caching_allocator_reserved(&p->gathers) +
-	       p4d_caching_allocator_reserved(&p->reduces);
+	return p4d_caching_allocator_reserved_of_all(&p->streams);
 }
 
-uint64_t p4d_torchtitan__reserved(const p4d_layout *l)
+uint64_t p4d_torchtitan__reserved(const p4d_layout *l, bool is_short)
 {
-	titan_blocks p;
+	titan_depth of = {.l = l};
 
 	if (!l->layers || !p4d_transformers__countable(l) || !is_played(l))
 		return 0;
-	if (l->layers <= DEPTH)
-		return played(&p, l, (uint32_t)l->layers);
-	/* of deep ones, each further layer takes as much */
-	const uint64_t some = played(&p, l, DEPTH), half = played(&p, l, DEPTH / 2);
-	return half && some > half ? some + (some - half) / (DEPTH / 2) * (l->layers - DEPTH) : 0;
+	of.p = malloc(sizeof(*of.p)); /* too large for slurmctld's stacks */
+	if (!of.p)
+		return 0;
+	const uint64_t bytes = p4d_torch_blocks__reserved(play, &of, &of.layers, l->layers, DEPTH, is_short);
+	free(of.p);
+	return bytes;
 }

@@ -313,7 +313,7 @@ static const p4d_reserved_engine *engine_of(const p4d_layout *l)
 	return &one_copy;
 }
 
-static void start(p4d_reserved *r, const p4d_layout *l, uint32_t layers)
+static void start(p4d_reserved *r, const p4d_layout *l, uint32_t layers, uint64_t room)
 {
 	memset(r, 0, offsetof(p4d_reserved, saves));
 	memset(r->of_unit, 0, sizeof(r->of_unit));
@@ -347,8 +347,11 @@ static void start(p4d_reserved *r, const p4d_layout *l, uint32_t layers)
 	r->b.gradient = r->engine->gradient;
 	r->b.owner = r;
 	p4d_caching_allocator *const streams[] = {&r->main, &r->gathers, &r->reduces, &r->casts};
-	for (size_t i = 0; i < sizeof(streams) / sizeof(streams[0]); i++)
+	r->streams = (p4d_allocator_streams){.room = room};
+	for (size_t i = 0; i < sizeof(streams) / sizeof(streams[0]); i++) {
 		p4d_caching_allocator_start(streams[i], l->allocator == P4D_ALLOCATOR_EXPANDABLE);
+		p4d_caching_allocator_add(&r->streams, streams[i]);
+	}
 }
 
 /* Decoders whose layers are alike; no reference model, and nothing on the host but DeepSpeed's optimizer. */
@@ -375,41 +378,43 @@ static bool overflows(const p4d_reserved *r)
 	return overflow;
 }
 
-static uint64_t played(p4d_reserved *r, const p4d_layout *l, uint32_t layers)
+typedef struct reserved_depth {
+	p4d_reserved *r;
+	const p4d_layout *l;
+	uint32_t layers;
+} reserved_depth;
+
+static uint64_t play(void *of, uint64_t room, uint64_t *taken)
 {
-	start(r, l, layers);
+	const reserved_depth *depth = of;
+	p4d_reserved *r = depth->r;
+
+	start(r, depth->l, depth->layers, room);
 	if (r->engine->load)
 		r->engine->load(r);
 	else
 		load(r);
 	run_step(r, true);
 	run_step(r, false);
-	return overflows(r)
-		   ? 0
-		   : p4d_caching_allocator_reserved(&r->main) + p4d_caching_allocator_reserved(&r->gathers) +
-			 p4d_caching_allocator_reserved(&r->reduces) +
-			 p4d_caching_allocator_reserved(&r->casts);
+	*taken = r->streams.most_taken;
+	if (r->streams.exhausted)
+		return UINT64_MAX;
+	return overflows(r) ? 0 : p4d_caching_allocator_reserved_of_all(&r->streams);
 }
 
-/* Of deep models, each further layer takes as much. */
-static uint64_t played_to(p4d_reserved *r, const p4d_layout *l)
+uint64_t p4d_torch__reserved(const p4d_layout *l, const p4d_plan *plan, bool is_short)
 {
-	enum { DEPTH = P4D_RESERVED_LAYERS };
+	reserved_depth of = {.l = l};
 
-	if (l->layers <= DEPTH)
-		return played(r, l, (uint32_t)l->layers);
-	const uint64_t some = played(r, l, DEPTH), half = played(r, l, DEPTH / 2);
-	return half && some > half ? some + (some - half) / (DEPTH / 2) * (l->layers - DEPTH) : 0;
-}
-
-uint64_t p4d_torch__reserved(const p4d_layout *l, const p4d_plan *plan)
-{
 	(void)plan;
 	if (l->torch.model_code != P4D_MODEL_CODE_TRANSFORMERS || l->torch.compile || !l->layers ||
 	    !p4d_transformers__countable(l) || !is_played(l))
 		return 0;
-	p4d_reserved *r = malloc(sizeof(*r)); /* too large for slurmctld's stacks */
-	const uint64_t bytes = r ? played_to(r, l) : 0;
-	free(r);
+	of.r = malloc(sizeof(*of.r)); /* too large for slurmctld's stacks */
+	if (!of.r)
+		return 0;
+	const uint64_t bytes =
+	    p4d_torch_blocks__reserved(play, &of, &of.layers, l->layers, P4D_RESERVED_LAYERS, is_short);
+	free(of.r);
 	return bytes;
 }

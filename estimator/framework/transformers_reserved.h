@@ -81,6 +81,7 @@ typedef struct p4d_reserved {
 	p4d_allocated state;                                                   /* the last layer's result */
 	p4d_allocated unit[P4D_RESERVED_UNITS], unreduced[P4D_RESERVED_UNITS]; /* FSDP1: whole units */
 	p4d_caching_allocator main, gathers, reduces, casts;                   /* by stream */
+	p4d_allocator_streams streams;                                         /* if memory is short */
 	p4d_tape tape;
 	p4d_torch_blocks b;
 	p4d_torch_held_blocks saves, some, grads, inputs, cached, copies, reduced;

@@ -472,6 +472,7 @@ int p4d_guard__judge(const p4d_site *site, const p4d_job *job, const p4d_request
 		return -1;
 	if (p4d_memory_estimate(&v->layout, P4D_METHOD_PLAN, &capacity, &v->estimate, err) < 0)
 		return -1;
+	p4d_memory_play(&v->layout, &capacity, &v->estimate);
 	v->judged = true;
 	if (check_memory(job, request, v, err) < 0) {
 		const char *why = doubt(job, request, v, &capacity, script.uses_plan);

@@ -15,11 +15,19 @@
 
 void p4d_caching_allocator_start(p4d_caching_allocator *a, bool expandable)
 {
+	a->streams = NULL;
 	a->expandable = expandable;
 	a->overflow = false;
 	a->reserved = a->most_reserved = a->next = a->small = a->most_small = 0;
 	a->blocks = a->free_count = 0;
 	a->unused = a->last = -1;
+}
+
+void p4d_caching_allocator_add(p4d_allocator_streams *s, p4d_caching_allocator *a)
+{
+	if (s->count < P4D_ALLOCATOR_STREAMS)
+		s->of[s->count++] = a;
+	a->streams = s;
 }
 
 static uint64_t round_up(uint64_t bytes, uint64_t unit)
@@ -106,14 +114,35 @@ static void reserve(p4d_caching_allocator *a, uint64_t bytes)
 {
 	a->reserved += bytes;
 	a->most_reserved = a->reserved > a->most_reserved ? a->reserved : a->most_reserved;
+	if (a->streams) {
+		a->streams->reserved += bytes;
+		if (a->streams->reserved > a->streams->most_reserved)
+			a->streams->most_reserved = a->streams->reserved;
+	}
 }
 
-/* A free block at the end of the segment that grows, large enough. */
-static short grow(p4d_caching_allocator *a, uint64_t bytes)
+static void count_taken(p4d_caching_allocator *a, uint64_t bytes)
+{
+	p4d_allocator_streams *s = a->streams;
+
+	if (!s)
+		return;
+	s->taken += bytes;
+	s->most_taken = s->taken > s->most_taken ? s->taken : s->most_taken;
+}
+
+/* Bytes by which the segment that grows does so for a block. */
+static uint64_t growth(const p4d_caching_allocator *a, uint64_t bytes)
 {
 	const bool joins = a->last >= 0 && a->block[a->last].free;
-	const uint64_t there = joins ? a->block[a->last].bytes : 0;
-	const uint64_t more = round_up(bytes - there, LARGE_SEGMENT);
+
+	return round_up(bytes - (joins ? a->block[a->last].bytes : 0), LARGE_SEGMENT);
+}
+
+/* A free block at the end of the segment that grows. */
+static short grow(p4d_caching_allocator *a, uint64_t more)
+{
+	const bool joins = a->last >= 0 && a->block[a->last].free;
 	short i = a->last;
 
 	if (joins) {
@@ -130,12 +159,28 @@ static short grow(p4d_caching_allocator *a, uint64_t bytes)
 	return i;
 }
 
+static uint64_t segment_of(const p4d_caching_allocator *a, uint64_t bytes)
+{
+	return a->expandable ? growth(a, bytes) : bytes < LARGE ? LARGE_SEGMENT : round_up(bytes, ROUND);
+}
+
+static bool has_room(const p4d_allocator_streams *s, uint64_t bytes)
+{
+	return !s || (bytes <= s->room && s->reserved <= s->room - bytes);
+}
+
 static short new_segment(p4d_caching_allocator *a, uint64_t bytes)
 {
-	const uint64_t size = bytes < LARGE ? LARGE_SEGMENT : round_up(bytes, ROUND);
+	uint64_t size = segment_of(a, bytes);
 
+	if (!has_room(a->streams, size)) {
+		for (unsigned i = 0; i < a->streams->count; i++)
+			p4d_caching_allocator_trim(a->streams->of[i]);
+		size = segment_of(a, bytes);
+		a->streams->exhausted = !has_room(a->streams, size);
+	}
 	if (a->expandable)
-		return grow(a, bytes);
+		return grow(a, size);
 	const short i = record(a, a->next, size, -1, -1);
 	if (i < 0)
 		return -1;
@@ -161,6 +206,8 @@ p4d_allocated p4d_caching_allocator_take(p4d_caching_allocator *a, uint64_t aske
 {
 	const uint64_t bytes = round_up(asked, BLOCK);
 
+	if (a->streams && a->streams->exhausted)
+		return 0;
 	if (bytes <= SMALL) {
 		a->small += bytes;
 		a->most_small = a->small > a->most_small ? a->small : a->most_small;
@@ -185,6 +232,7 @@ p4d_allocated p4d_caching_allocator_take(p4d_caching_allocator *a, uint64_t aske
 		} else
 			a->overflow = true;
 	}
+	count_taken(a, a->block[i].bytes);
 	return i + 1;
 }
 
@@ -201,6 +249,8 @@ void p4d_caching_allocator_give(p4d_caching_allocator *a, p4d_allocated block)
 		a->overflow = true;
 		return;
 	}
+	if (a->streams)
+		a->streams->taken -= a->block[i].bytes;
 	const short after = a->block[i].after, before = a->block[i].before;
 	if (after >= 0 && a->block[after].free) {
 		set_taken(a, after);
@@ -218,24 +268,87 @@ void p4d_caching_allocator_give(p4d_caching_allocator *a, p4d_allocated block)
 	set_free(a, i);
 }
 
-/* Of the segment that grows, whole pages are unmapped: what is left of the block is not used again. */
+static void give_to_driver(p4d_caching_allocator *a, uint64_t bytes)
+{
+	a->reserved -= bytes;
+	if (a->streams)
+		a->streams->reserved -= bytes;
+}
+
+/* Whole pages of a free block are unmapped. What is left before and after them stays free, apart. */
+static void unmap(p4d_caching_allocator *a, short i)
+{
+	const p4d_allocator_block b = a->block[i];
+	const uint64_t from = round_up(b.address, LARGE_SEGMENT), end = b.address + b.bytes,
+		       to = end / LARGE_SEGMENT * LARGE_SEGMENT;
+
+	if (to <= from)
+		return;
+	const short rest = end > to ? record(a, to, end - to, -1, b.after) : -1;
+	if (end > to && rest < 0) {
+		a->overflow = true;
+		return;
+	}
+	give_to_driver(a, to - from);
+	set_taken(a, i);
+	if (a->last == i)
+		a->next = from; /* grows again from there */
+	if (rest >= 0)
+		set_free(a, rest);
+	else if (b.after >= 0)
+		a->block[b.after].before = -1;
+	a->block[i].bytes = from - b.address;
+	a->block[i].after = -1;
+	if (a->block[i].bytes)
+		set_free(a, i);
+	else
+		forget(a, i);
+}
+
+/* One block more at most for each that is free: they are gone through as they were. */
 void p4d_caching_allocator_trim(p4d_caching_allocator *a)
 {
 	for (unsigned k = a->free_count; k-- > 0;) {
 		const short i = a->by_size[k];
 		const p4d_allocator_block *b = &a->block[i];
-		if (!a->expandable && (b->before >= 0 || b->after >= 0))
+		if (a->expandable || b->before >= 0 || b->after >= 0)
 			continue;
-		const uint64_t gone = a->expandable ? b->bytes / LARGE_SEGMENT * LARGE_SEGMENT : b->bytes;
-		a->reserved -= gone;
-		if (gone)
-			set_taken(a, i);
-		if (gone && !a->expandable)
-			forget(a, i);
+		give_to_driver(a, b->bytes);
+		set_taken(a, i);
+		forget(a, i);
 	}
+	for (unsigned i = 0; a->expandable && i < a->blocks; i++)
+		if (a->block[i].free)
+			unmap(a, (short)i);
 }
 
 uint64_t p4d_caching_allocator_reserved(const p4d_caching_allocator *a)
 {
 	return a->most_reserved + round_up(a->most_small, SMALL_SEGMENT);
+}
+
+uint64_t p4d_caching_allocator_reserved_of_all(const p4d_allocator_streams *s)
+{
+	uint64_t bytes = s->most_reserved;
+
+	for (unsigned i = 0; i < s->count; i++)
+		bytes += round_up(s->of[i]->most_small, SMALL_SEGMENT);
+	return bytes;
+}
+
+uint64_t p4d_caching_allocator_least(p4d_allocator_play *play, void *of, uint64_t *taken)
+{
+	uint64_t above = play(of, UINT64_MAX, taken), below = *taken, ignored;
+
+	/* it is mostly near the lower end, where plays end early */
+	while (above && above > below + below / 40) {
+		const uint64_t room = below + (above - below) / 4, reserved = play(of, room, &ignored);
+		if (!reserved)
+			return 0;
+		if (reserved == UINT64_MAX)
+			below = room;
+		else
+			above = reserved < above ? reserved : room;
+	}
+	return above;
 }

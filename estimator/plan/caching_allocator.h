@@ -10,8 +10,8 @@
  * else rounded up to 2 MiB. The smallest free block that is large enough is taken, the rest of it is split
  * off if that is more than 1 MiB, and free neighbours are joined. With expandable segments there is one
  * segment, which grows at its end; any rest is split off, and what is free at the end is taken last. Smaller
- * blocks share segments of 2 MiB and are only summed up here. The player assumes that the GPU has enough
- * memory, and returns segments to the driver only when told to.
+ * blocks share segments of 2 MiB and are only summed up here. Segments go back to the driver when the player
+ * is told to or, as in PyTorch, if there is no room for a new one.
  */
 enum { P4D_ALLOCATOR_BLOCKS = 2048 };
 
@@ -21,7 +21,19 @@ typedef struct p4d_allocator_block {
 	bool free;
 } p4d_allocator_block;
 
+/* The allocators of a GPU's streams. What does not fit into the room for all of them has unused segments
+ * returned; if that is not enough, memory is exhausted, and nothing is taken any more. */
+enum { P4D_ALLOCATOR_STREAMS = 4 };
+struct p4d_caching_allocator;
+typedef struct p4d_allocator_streams {
+	struct p4d_caching_allocator *of[P4D_ALLOCATOR_STREAMS];
+	unsigned count;
+	uint64_t room, reserved, most_reserved, taken, most_taken; /* bytes of all */
+	bool exhausted;
+} p4d_allocator_streams;
+
 typedef struct p4d_caching_allocator {
+	p4d_allocator_streams *streams; /* NULL: the GPU has enough memory */
 	bool expandable, overflow; /* overflow: more blocks than there is room for; the rest is not counted */
 	uint64_t reserved, most_reserved;
 	uint64_t next; /* next: address of the next segment, or the end of the one that grows */
@@ -37,6 +49,8 @@ typedef struct p4d_caching_allocator {
 typedef int32_t p4d_allocated;
 
 void p4d_caching_allocator_start(p4d_caching_allocator *allocator, bool expandable);
+/* After the start of each. */
+void p4d_caching_allocator_add(p4d_allocator_streams *streams, p4d_caching_allocator *allocator);
 p4d_allocated p4d_caching_allocator_take(p4d_caching_allocator *allocator, uint64_t bytes);
 void p4d_caching_allocator_give(p4d_caching_allocator *allocator, p4d_allocated block);
 
@@ -45,3 +59,11 @@ void p4d_caching_allocator_trim(p4d_caching_allocator *allocator);
 
 /* The most that was reserved, with the segments of small blocks. */
 uint64_t p4d_caching_allocator_reserved(const p4d_caching_allocator *allocator);
+uint64_t p4d_caching_allocator_reserved_of_all(const p4d_allocator_streams *streams);
+/*
+ * Plays on streams that have so much room. Returns what was reserved at most, UINT64_MAX if memory was
+ * exhausted, 0 if it is not known. *taken gets the most that was taken.
+ */
+typedef uint64_t p4d_allocator_play(void *of, uint64_t room, uint64_t *taken);
+/* What is reserved in the least room, to 2.5 %, in which such a play does not exhaust it; 0: not known. */
+uint64_t p4d_caching_allocator_least(p4d_allocator_play *play, void *of, uint64_t *taken);

@@ -132,6 +132,15 @@ int p4d_memory_of_stage(const p4d_layout *layout, int method, const p4d_gpu *gpu
 	return memory_of_stage(layout, method, gpu, stage, NULL, out, err);
 }
 
+int p4d_memory_of_estimate(const p4d_layout *layout, const p4d_estimate *e, uint32_t stage, p4d_stage *out,
+			   p4d_error *err)
+{
+	if (stage != e->stage)
+		return p4d_memory_of_stage(layout, e->method, e->gpu, stage, out, err);
+	*out = e->peak;
+	return 0;
+}
+
 /* What training itself allocates, without evaluation. */
 static uint64_t trained(const p4d_plan *plan)
 {
@@ -146,7 +155,7 @@ static uint64_t trained(const p4d_plan *plan)
 #define MOST_PLAYED ((uint64_t)1 << 44)
 
 /* It is no less than what its buffers take. */
-uint64_t p4d_memory_reserved(const p4d_layout *layout, const p4d_gpu *gpu, uint32_t stage)
+uint64_t p4d_memory_reserved(const p4d_layout *layout, const p4d_gpu *gpu, uint32_t stage, bool is_short)
 {
 	const p4d_framework *framework = p4d_framework_of(layout->framework);
 	p4d_plan plan;
@@ -154,8 +163,37 @@ uint64_t p4d_memory_reserved(const p4d_layout *layout, const p4d_gpu *gpu, uint3
 	if (!framework->reserved || !p4d_on_gpu(layout->device) ||
 	    p4d_plan_build(layout, gpu, stage, &plan, NULL) < 0 || trained(&plan) > MOST_PLAYED)
 		return 0;
-	const uint64_t bytes = framework->reserved(layout, &plan);
+	const uint64_t bytes = framework->reserved(layout, &plan, is_short);
 	return bytes && bytes < trained(&plan) ? trained(&plan) : bytes;
+}
+
+/* Whether tensors are alike in every step. transformers' trainers pad a batch to its longest sequence, and
+ * experts get other tokens. */
+static bool sizes_stay(const p4d_layout *l)
+{
+	return l->torch.model_code == P4D_MODEL_CODE_TORCHTITAN && !l->experts;
+}
+
+/* Less than this share of a GPU never is too much for it: rehearsed allocators need at most 1.31 times what
+ * is allocated. A play takes milliseconds. */
+#define LEAST_SHORT 0.72
+
+void p4d_memory_play(const p4d_layout *l, const p4d_capacity *capacity, p4d_estimate *e)
+{
+	uint64_t *const share = &e->peak.part[P4D_PART_FRAGMENTATION];
+	const uint64_t rest = e->peak.device_bytes - *share;
+
+	if (e->method == P4D_METHOD_PAPER || e->peak.phase > P4D_STEP || !p4d_framework_is_of_pytorch(l) ||
+	    !sizes_stay(l) || (double)rest < LEAST_SHORT * (double)e->capacity_bytes ||
+	    rest > e->capacity_bytes)
+		return;
+	const uint64_t needed = p4d_memory_reserved(l, capacity->gpu, e->stage, true);
+	if (needed < e->peak.allocated_bytes)
+		return;
+	e->plays_allocator = true;
+	*share = needed - e->peak.allocated_bytes;
+	e->peak.device_bytes = rest + *share;
+	e->fraction = (double)e->peak.device_bytes / (double)e->capacity_bytes;
 }
 
 /* An overflow is more than any node has. */
@@ -389,7 +427,7 @@ bool p4d_memory_fits_unfragmented(const p4d_layout *l, const p4d_estimate *e, do
 	const bool of_experts = l->experts && !l->megatron.pads_experts;
 	const uint64_t needed = e->peak.device_bytes - e->peak.part[P4D_PART_FRAGMENTATION];
 
-	return (p4d_framework_is_of_pytorch(l) || of_experts) &&
+	return !e->plays_allocator && (p4d_framework_is_of_pytorch(l) || of_experts) &&
 	       (double)needed <= fraction * (double)e->capacity_bytes;
 }
 

@@ -75,7 +75,8 @@ typedef struct p4d_estimate {
 	uint32_t stage;          /* the fullest one */
 	p4d_stage peak;          /* of that stage */
 	double fraction;
-	uint64_t host_bytes; /* needed per node, at most; P4D_NOT_MODELLED when unknown */
+	bool plays_allocator; /* fragmentation is that of a play, not of a constant share */
+	uint64_t host_bytes;  /* needed per node, at most; P4D_NOT_MODELLED when unknown */
 	/* of that what is offloaded and stays on the host: a sum of tensors, without any allowance; 0 where
 	 * activations, which come and go, are offloaded, too */
 	uint64_t offloaded_bytes;
@@ -96,10 +97,10 @@ int p4d_memory_of_stage(const p4d_layout *layout, int method, const p4d_gpu *gpu
 
 /*
  * What the framework's allocator reserves of a stage's GPU for its buffers, as far as is known how it runs;
- * else 0. If that is more than the GPU has, it gives segments back that nobody uses: it may fit all the same.
- * Context and communicators are not in it.
+ * else 0. If that is more than the GPU has, it gives segments back that nobody uses. is_short: what it
+ * reserves of the smallest GPU on which it runs then. Context and communicators are not in it.
  */
-uint64_t p4d_memory_reserved(const p4d_layout *layout, const p4d_gpu *gpu, uint32_t stage);
+uint64_t p4d_memory_reserved(const p4d_layout *layout, const p4d_gpu *gpu, uint32_t stage, bool is_short);
 
 /*
  * Host memory of one rank of a stage, where checkpoints are modelled. A rank saves from a copy of its
@@ -132,6 +133,17 @@ int p4d_memory_estimate(const p4d_layout *layout, int method, const p4d_capacity
 			p4d_error *err);
 
 /*
+ * Plays the allocator if its GPU is nearly full, and replaces the constant share for fragmentation by what
+ * the allocator needs. Takes milliseconds. Nothing changes if its sizes differ from step to step, or it is
+ * not known in which order it allocates.
+ */
+void p4d_memory_play(const p4d_layout *layout, const p4d_capacity *capacity, p4d_estimate *estimate);
+
+/* Memory of one of its stages, which for the fullest is the estimate's. */
+int p4d_memory_of_estimate(const p4d_layout *layout, const p4d_estimate *estimate, uint32_t stage,
+			   p4d_stage *out, p4d_error *err);
+
+/*
  * Whether a layout stays at or below a fraction of the capacity (unknown: it does). Stops at the first stage
  * that does not; *device_bytes gets the most seen until then. memo: may be NULL.
  */
@@ -147,7 +159,7 @@ double p4d_memory_most_imbalance(const p4d_layout *layout, int method, const p4d
 				 double fraction);
 
 /* Whether a layout that does not stay below that would without fragmentation. Only of PyTorch's frameworks,
- * and of experts with Megatron-Core: there it differs from job to job. */
+ * and of experts with Megatron-Core: there it differs from job to job. Not if the allocator was played. */
 bool p4d_memory_fits_unfragmented(const p4d_layout *layout, const p4d_estimate *estimate, double fraction);
 #define P4D_MEMORY_UNFRAGMENTED "fragmentation, without which it fits"
 

@@ -124,9 +124,9 @@ typedef struct p4d_framework {
 	/* overhead of its allocator, by P4D_ALLOCATOR_DEFAULT or _EXPANDABLE, in thousandths of what is
 	 * allocated */
 	unsigned fragmentation[2];
-	/* what its allocator reserves for a plan, in all streams, on a GPU that has room for it; 0, NULL: not
-	 * known */
-	uint64_t (*reserved)(const p4d_layout *layout, const struct p4d_plan *plan);
+	/* what its allocator reserves for a plan, in all streams, on a GPU that has room for it, or if memory
+	 * is short; 0, NULL: not known */
+	uint64_t (*reserved)(const p4d_layout *layout, const struct p4d_plan *plan, bool is_short);
 	/* what of a layout was not compared with what its code allocates; NULL: nothing, as is a NULL here */
 	const char *(*unvalidated)(const p4d_layout *layout);
 	bool frees_gradients;          /* after each step */

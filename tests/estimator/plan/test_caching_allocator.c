@@ -143,12 +143,94 @@ static void given_twice(void **state)
 	}
 }
 
+/* What has no room has unused segments of all streams returned first. */
+static void shortage(void **state)
+{
+	static p4d_caching_allocator other;
+
+	(void)state;
+	for (int expandable = 0; expandable < 2; expandable++) {
+		p4d_allocator_streams s = {.room = 200 * MIB};
+		p4d_caching_allocator_start(&a, expandable);
+		p4d_caching_allocator_start(&other, expandable);
+		p4d_caching_allocator_add(&s, &a);
+		p4d_caching_allocator_add(&s, &other);
+		p4d_caching_allocator_give(&other, p4d_caching_allocator_take(&other, 100 * MIB));
+		take(60);
+		assert_int_equal(s.reserved / MIB, 160);
+		take(80); /* the other stream's 100 go */
+		assert_int_equal(s.reserved / MIB, 140);
+		assert_int_equal(s.most_reserved / MIB, 160);
+		assert_int_equal(s.most_taken / MIB, 140);
+		assert_false(s.exhausted);
+		take(80);
+		assert_true(s.exhausted);
+		assert_int_equal(take(1), 0);
+		assert_false(a.overflow);
+	}
+}
+
+/* Of the segment that grows whole pages of 20 MiB go back; what is left around them is used again. */
+static void unmapped(void **state)
+{
+	p4d_allocator_streams s = {.room = 100 * MIB};
+
+	(void)state;
+	p4d_caching_allocator_start(&a, true);
+	p4d_caching_allocator_add(&s, &a);
+	take(10);
+	const p4d_allocated hole = take(60); /* 10 to 70 */
+	take(10);
+	p4d_caching_allocator_give(&a, hole);
+	p4d_caching_allocator_trim(&a); /* 20 to 60 go */
+	assert_int_equal(s.reserved / MIB, 40);
+	take(10); /* 10 to 20, and 60 to 70 */
+	take(10);
+	assert_int_equal(s.reserved / MIB, 40);
+	take(60);
+	assert_int_equal(s.reserved / MIB, 100);
+	assert_false(s.exhausted || a.overflow);
+}
+
+/* Two blocks of 100 MiB take turns with one of 150 in another stream. */
+static uint64_t play(void *of, uint64_t room, uint64_t *taken)
+{
+	static p4d_caching_allocator other;
+	p4d_allocator_streams s = {.room = room};
+
+	(void)of;
+	p4d_caching_allocator_start(&a, false);
+	p4d_caching_allocator_start(&other, false);
+	p4d_caching_allocator_add(&s, &a);
+	p4d_caching_allocator_add(&s, &other);
+	take(20);
+	for (int i = 0; i < 3; i++) {
+		const p4d_allocated first = take(100), second = take(100);
+		p4d_caching_allocator_give(&a, first);
+		p4d_caching_allocator_give(&a, second);
+		p4d_caching_allocator_give(&other, p4d_caching_allocator_take(&other, 150 * MIB));
+	}
+	*taken = s.most_taken;
+	return s.exhausted ? UINT64_MAX : p4d_caching_allocator_reserved_of_all(&s);
+}
+
+static void least_room(void **state)
+{
+	uint64_t taken;
+
+	(void)state;
+	assert_int_equal(play(NULL, UINT64_MAX, &taken) / MIB, 370);
+	assert_int_equal(taken / MIB, 220);
+	assert_in_range(p4d_caching_allocator_least(play, NULL, &taken) / MIB, 220, 226);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(segments),    cmocka_unit_test(holes),   cmocka_unit_test(growing),
-	    cmocka_unit_test(rests),       cmocka_unit_test(trimmed), cmocka_unit_test(too_many),
-	    cmocka_unit_test(given_twice),
+	    cmocka_unit_test(segments),    cmocka_unit_test(holes),    cmocka_unit_test(growing),
+	    cmocka_unit_test(rests),       cmocka_unit_test(trimmed),  cmocka_unit_test(too_many),
+	    cmocka_unit_test(given_twice), cmocka_unit_test(shortage), cmocka_unit_test(unmapped),
+	    cmocka_unit_test(least_room),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
