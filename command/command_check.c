@@ -399,6 +399,17 @@ static bool is_doubtful(const p4d_verdict *v)
 	return v->action == P4D_WARN || !(v->judged || v->starts || v->colocated.capacity_bytes);
 }
 
+/* The code that decides: notes on jobs that pass, such as P4D120, may stand before it. */
+static p4d_code deciding(const p4d_verdict *v)
+{
+	const int notes = 100; /* where codes.def begins with them */
+
+	for (unsigned i = 0; i < v->messages; i++)
+		if ((int)v->message[i].code < notes)
+			return v->message[i].code;
+	return v->messages ? v->message[0].code : P4D_E_NOT_READ;
+}
+
 static void take_verdict(check *c, const p4d_verdict *verdict)
 {
 	if (verdict->action > c->worst)
@@ -406,7 +417,7 @@ static void take_verdict(check *c, const p4d_verdict *verdict)
 	if (c->code != P4D_OK)
 		return;
 	if (verdict->action == P4D_REJECT || (c->first.value[P4D_SBATCH_STRICT] && is_doubtful(verdict)))
-		c->code = verdict->messages ? verdict->message[0].code : P4D_E_NOT_READ;
+		c->code = deciding(verdict);
 }
 
 /* The doubts about a script hold for its jobs as well. */

@@ -111,6 +111,31 @@ static void print_page(const page *p)
 	printf("_\n\n");
 }
 
+static bool has_page(int option)
+{
+	for (size_t i = 0; i < sizeof(pages) / sizeof(pages[0]); i++)
+		if (pages[i].option == (p4d_option)option)
+			return true;
+	return false;
+}
+
+/* Options of which options_page.def has no row, by their help text. */
+static void print_others(void)
+{
+	const char *title = "# Others\n\n";
+	char help[P4D_HELP_TEXT];
+
+	for (int i = 0; i < P4D_OPTIONS; i++) {
+		const p4d_option_info *info = p4d_request_option_info((p4d_option)i);
+		if (has_page(i) || !(info->where & (P4D_WHERE_COMMAND | P4D_WHERE_SLURM)))
+			continue;
+		printf("%s", title);
+		title = "";
+		print_option("--", " ", info, p4d_request_help((p4d_option)i, help));
+		printf("\n\n");
+	}
+}
+
 static void print_pages(void)
 {
 #define TITLE(id, word, title) title,
@@ -123,6 +148,7 @@ static void print_pages(void)
 			if (pages[i].heading == heading)
 				print_page(&pages[i]);
 	}
+	print_others();
 }
 
 static void print_settings(void)

@@ -68,6 +68,26 @@ static void print_heading(const p4d_subcommand *command, int heading, bool all)
 	}
 }
 
+static bool has_page(int option)
+{
+	for (size_t i = 0; i < sizeof(pages) / sizeof(pages[0]); i++)
+		if (pages[i].option == (p4d_option)option)
+			return true;
+	return false;
+}
+
+/* Options of which options_page.def has no row. */
+static void print_others(const p4d_subcommand *command)
+{
+	char text[P4D_HELP_TEXT];
+
+	for (int i = 0; i < P4D_OPTIONS; i++)
+		if (p4d_line__takes(command, i) && !has_page(i))
+			print_option(p4d_request_option_info((p4d_option)i)->name,
+				     p4d_option_argument(p4d_request_option_info((p4d_option)i)),
+				     p4d_request_help((p4d_option)i, text));
+}
+
 static void print_own(const p4d_subcommand *command)
 {
 	bool titled = false;
@@ -90,6 +110,8 @@ void p4d_line_help(const p4d_subcommand *command, bool all)
 		puts(command->options);
 	for (int heading = 0; heading < P4D_HEADING_COUNT; heading++)
 		print_heading(command, heading, all);
+	if (all)
+		print_others(command);
 	print_own(command);
 	if (!(command->takes & P4D_TAKES_JOB) || all)
 		return;

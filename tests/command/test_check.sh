@@ -663,3 +663,8 @@ exits 0 p4d check --strict --conf judge.conf -p h100 -N1 --gpus-per-node=8 flash
 exits 12 p4d check --strict --conf judge.conf -p h100 -N1 --gpus-per-node=8 both.sh
 printf '#!/bin/sh\n#SBATCH --strict\n' >own.sh
 refused P4D001 p4d check own.sh
+
+# a note before the refusal does not decide the exit status
+run p4d check --gpu l4 -N1 --gpus-per-node=1 --p4d-model=Qwen/Qwen2.5-VL-7B-Instruct --p4d-framework=ddp --wrap='run $P4D_HF_ARGS'
+says "[P4D120]" "[P4D01"
+[ "$status" = 12 ] || [ "$status" = 13 ] || fail "exit status"
