@@ -237,7 +237,7 @@ command_tests = \
 	tests/command/test_plan.sh tests/command/test_places.sh \
 	tests/command/test_plot.sh tests/command/test_programs.sh tests/command/test_program.sh tests/command/test_rehearse.sh tests/command/test_rehearse_running.sh tests/command/test_rehearse_shell.sh tests/command/test_check_rehearsed.sh \
 	tests/command/test_simulate.sh \
-	tests/command/test_usage.sh
+	tests/command/test_usage.sh tests/command/test_web.sh
 if HAVE_TOKENIZERS
 command_tests += tests/command/test_tokenizers.sh
 endif
@@ -519,4 +519,5 @@ TESTS += tests/gpu/test_kit.sh tests/gpu/test_report.sh tests/runtime/device/tes
 EXTRA_DIST += tests/runtime/device/test_cuda_apart.sh tests/gpu/run tests/gpu/pack tests/gpu/report tests/gpu/test_kit.sh tests/gpu/test_report.sh tests/gpu/pytorch_baseline.py tests/parity
 EXTRA_DIST += tests/documents.sh tests/sentences.awk tests/setup.sh tests/static.sh tests/install.sh tests/distcheck.sh tests/data tests/cluster
 EXTRA_DIST += tests/demo_training.sh tests/plugin_directory.sh tests/without_training.sh tests/pkg_config.sh tests/releases.sh
+EXTRA_DIST += tests/web/compare.js
 EXTRA_DIST += tests/bench/sbatch_cost.sh tests/bench/overfit.sh tests/bench/pytorch_cpu.py

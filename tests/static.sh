@@ -23,12 +23,12 @@ check() # NAME COMMAND...
 	fi
 }
 
-c_files() { find estimator script command plugin rehearsal runtime man tests -name '*.[ch]'; }
+c_files() { find estimator script command plugin rehearsal runtime web man tests -name '*.[ch]'; }
 sh_files() { echo demo check .ci/run .ci/sbom tests/gpu/run tests/gpu/pack && find tests -name '*.sh' ! -path 'tests/data/*'; }
 texts()
 {
 	find . -maxdepth 1 -name '*.md'
-	find estimator script command plugin rehearsal runtime etc man tests m4/p4d_* -type f ! -path 'tests/data/*' ! -path 'tests/fuzz/corpus/*'
+	find estimator script command plugin rehearsal runtime web etc man tests m4/p4d_* -type f ! -path 'tests/data/*' ! -path 'tests/fuzz/corpus/*'
 }
 
 # Warnings only. SC2046, SC2154: lists of flags are split on purpose; lib.sh is found at run time.
@@ -45,7 +45,7 @@ cppcheck_with() # OPTION-OR-PATH...
 }
 analysed()
 {
-	cppcheck_with estimator script command plugin rehearsal tests/tools &&
+	cppcheck_with estimator script command plugin rehearsal tests/tools && cppcheck_with -I web web &&
 		cppcheck_with -DP4D_CPU_TYPE=16 runtime && cppcheck_with -DP4D_CPU_TYPE=32 runtime/device/cpu
 }
 

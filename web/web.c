@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The calculator: the subcommands of `p4d` that answer from a command line alone, for a web page. There is no
+ * cluster, p4d.conf or terminal, so the answers are JSON at the built-in site.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "command.h"
+#include "report/report.h"
+#include "report/table.h"
+
+enum { MOST_WORDS = 256, JOB = P4D_TAKES_JOB | P4D_TAKES_CONF | P4D_TAKES_JSON };
+
+/* They take what they take in command.c. */
+static const p4d_subcommand subcommands[] = {
+    {"estimate", "", "", JOB | P4D_TAKES_SVG | P4D_TAKES_LENGTH, 0, p4d_command_estimate, NULL, NULL},
+    {"plan", "", "", JOB | P4D_TAKES_TOP | P4D_TAKES_PLACES, 0, p4d_command_plan, NULL, NULL},
+    {"models", "", "", P4D_TAKES_CONF | P4D_TAKES_JSON, 1, p4d_command_models, NULL, NULL},
+    {"gpus", "", "", P4D_TAKES_CONF | P4D_TAKES_JSON, 1, p4d_command_gpus, NULL, NULL},
+};
+
+static int run(int argc, char *argv[], p4d_error *err)
+{
+	p4d_line line = {0};
+
+	for (size_t i = 0; i < sizeof(subcommands) / sizeof(subcommands[0]); i++) {
+		if (strcmp(subcommands[i].name, argv[0]) != 0)
+			continue;
+		if (p4d_line_parse(&line, &subcommands[i], argc, argv, err) < 0)
+			return -1;
+		line.json = true;
+		return subcommands[i].run(&line, err);
+	}
+	return p4d_fail(err, P4D_E_USAGE, "the calculator has no command \"%.64s\"", argv[0]);
+}
+
+/* Like main in command.c: an error is also an answer. */
+static int answer(int argc, char *argv[])
+{
+	p4d_error err = {P4D_OK, "", ""};
+	int status = run(argc, argv, &err);
+
+	if (status < 0) {
+		p4d_request_without_prefix(err.text);
+		p4d_request_without_prefix(err.fix);
+		p4d_report_json_print(p4d_report_json_error(&err), NULL);
+		status = (int)err.code;
+	}
+	fflush(stdout);
+	return status;
+}
+
+/* words: a command line without "p4d", a word a line; changed. The answer goes to stdout. The exit status. */
+int p4d_web_answer(char *words)
+{
+	char *argv[MOST_WORDS + 1], *rest = words, *word;
+	int argc = 0;
+
+	while (argc < MOST_WORDS && (word = strsep(&rest, "\n")))
+		argv[argc++] = word;
+	argv[argc] = NULL;
+	return answer(argc, argv);
+}
+
+/* Of the sort that runs: there are no threads, and no order sorts. */
+static int (*sorted_by)(const void *, const void *, void *);
+static void *sorted_with;
+
+static int compare(const void *a, const void *b)
+{
+	return sorted_by(a, b, sorted_with);
+}
+
+void qsort_r(void *base, size_t count, size_t size, int (*order)(const void *, const void *, void *),
+	     void *context)
+{
+	sorted_by = order;
+	sorted_with = context;
+	qsort(base, count, size, compare);
+}
+
+void *reallocarray(void *array, size_t count, size_t size)
+{
+	size_t bytes;
+
+	return __builtin_mul_overflow(count, size, &bytes) ? NULL : realloc(array, bytes);
+}
+
+/* What command/line/ asks of the machine: there is nothing here. */
+const char *p4d_line_data_directory(void)
+{
+	return NULL;
+}
+
+p4d_site *p4d_line_open_site(const char *option, p4d_error *err)
+{
+	if (!option)
+		return p4d_site_default(NULL, P4D_MODE_ENFORCE, err);
+	p4d_fail(err, P4D_E_USAGE, "the calculator reads no p4d.conf");
+	return NULL;
+}
+
+const p4d_cluster *p4d_live_cluster(void *unused)
+{
+	(void)unused;
+	return NULL;
+}
+
+/* Tables and paragraphs are for terminals: line.json is always set. */
+void p4d_table_column(p4d_table *table, const char *header, p4d_align align)
+{
+	(void)table;
+	(void)header;
+	(void)align;
+}
+
+void p4d_table_cell(p4d_table *table, p4d_color color, const char *format, ...)
+{
+	(void)table;
+	(void)color;
+	(void)format;
+}
+
+int p4d_table_print(p4d_table *table, bool turn, p4d_error *err)
+{
+	(void)table;
+	(void)turn;
+	return p4d_fail(err, P4D_E_USAGE, "the calculator prints JSON alone");
+}
+
+void p4d_table_free(p4d_table *table)
+{
+	(void)table;
+}
+
+size_t p4d_table_terminal_width(void)
+{
+	return 0;
+}
+
+void p4d_table_print_wrapped(unsigned indent, size_t elsewhere, const char *text)
+{
+	(void)indent;
+	(void)elsewhere;
+	puts(text);
+}
