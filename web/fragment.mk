@@ -30,4 +30,7 @@ web/calculator/index.html: web/p4d.js $(srcdir)/web/index.html
 web:
 	@if $(EMCC) --version >/dev/null 2>&1; then $(MAKE) web/calculator/index.html && ls -lh web/calculator/index.html; \
 	else echo "The calculator is left out: $(EMCC) is missing (Debian: apt-get install emscripten)"; fi
-.PHONY: web
+clean-web:
+	rm -rf web/objects web/calculator web/p4d.js
+.PHONY: web clean-web
+clean-local: clean-web
