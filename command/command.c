@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/suggest.h"
+#include "base/text.h"
 #include "data/command_data.h"
 #include "plot/command_plot.h"
 #include "rehearse/command_rehearse.h"
@@ -86,12 +87,12 @@ static const p4d_subcommand *find(const char *name)
 	return NULL;
 }
 
-/* What people type first for what p4d calls otherwise. */
+/* What people type first for what p4d calls otherwise; %s: what they typed after it. */
 static const struct {
 	const char *word, *right;
 } words[] = {
-    {"serve", "p4d estimate MODEL --gpu NAME --workload serve"},
-    {"vllm", "p4d estimate MODEL --gpu NAME --workload serve"},
+    {"serve", "p4d estimate %s --workload serve"},
+    {"vllm", "p4d estimate %s --workload serve"},
     {"list", "p4d models"},
     {"ls", "p4d models"},
     {"codes", "p4d explain"},
@@ -99,8 +100,8 @@ static const struct {
     {"train", "p4d-train --help"},
     {"run", "p4d rehearse JOB.sh"},
     {"submit", "p4d check JOB.sh"},
-    {"fit", "p4d estimate MODEL --gpu NAME"},
-    {"memory", "p4d estimate MODEL --gpu NAME"},
+    {"fit", "p4d estimate %s"},
+    {"memory", "p4d estimate %s"},
     {"--json", "p4d COMMAND --json"},
 };
 
@@ -114,7 +115,7 @@ static const struct {
 };
 
 /* Words that are no command and yet say what is wanted: a file, a model, a word of others. */
-static bool guess_command(const char *name, p4d_error *err)
+static bool guess_command(const char *name, const char *rest, p4d_error *err)
 {
 	p4d_request request = {0};
 	p4d_error unknown;
@@ -123,7 +124,10 @@ static bool guess_command(const char *name, p4d_error *err)
 
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
 		if (!strcmp(words[i].word, name)) {
-			p4d_fix(err, "%s", words[i].right);
+			const char *hole = strstr(words[i].right, "%s");
+			const int before = hole ? (int)(hole - words[i].right) : (int)strlen(words[i].right);
+			p4d_fix(err, "%.*s%s%s", before, words[i].right,
+				hole ? *rest ? rest : "MODEL --gpu NAME" : "", hole ? hole + 2 : "");
 			return true;
 		}
 	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
@@ -140,17 +144,24 @@ static bool guess_command(const char *name, p4d_error *err)
 	return true;
 }
 
-static int unknown_subcommand(const char *name, p4d_error *err)
+/* after: what was typed after it, up to a NULL. */
+static int unknown_subcommand(const char *name, char *const after[], p4d_error *err)
 {
 	p4d_suggest alike = {.wanted = name};
+	char typed[300] = "";
+	p4d_text rest = p4d_text_in(typed, sizeof(typed));
 
+	for (; after && *after; after++)
+		p4d_text_entry(&rest, " ", "%s", *after);
 	p4d_fail(err, P4D_E_USAGE, "unknown command \"%.64s\"", name);
-	if (guess_command(name, err))
+	if (guess_command(name, typed, err))
 		return -1;
 	for (size_t i = 0; i < SUBCOMMANDS; i++)
 		p4d_suggest_offer(&alike, subcommands[i].name);
 	p4d_fail(err, P4D_E_USAGE, "unknown command \"%.64s\"%s", name, p4d_suggest_text(&alike));
-	return p4d_fix(err, "p4d help");
+	/* one that shares more than half of it, as a misspelled one does */
+	return 2 * alike.shared > strlen(name) ? p4d_fix(err, "p4d %s%s%s", alike.name[0], *typed ? " " : "", typed)
+					       : p4d_fix(err, "p4d help");
 }
 
 static void print_overview(void)
@@ -178,7 +189,7 @@ static int run_help(const p4d_line *line, p4d_error *err)
 		return 0;
 	const p4d_subcommand *command = find(line->operand[0]);
 	if (!command)
-		return unknown_subcommand(line->operand[0], err);
+		return unknown_subcommand(line->operand[0], NULL, err);
 	p4d_line_help(command, line->all);
 	return 0;
 }
@@ -198,7 +209,7 @@ static int run(int argc, char *argv[], p4d_error *err)
 	const bool asks_help = !strcmp(argv[1], "--help") || !strcmp(argv[1], "-h");
 	const p4d_subcommand *command = find(asks_help ? "help" : argv[1]);
 	if (!command)
-		return unknown_subcommand(argv[1], err);
+		return unknown_subcommand(argv[1], argv + 2, err);
 	if (command->run_raw)
 		return command->run_raw(command, argc - 1, argv + 1, err);
 	if (p4d_line_parse(&line, command, argc - 1, argv + 1, err) < 0)

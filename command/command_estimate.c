@@ -316,10 +316,13 @@ static int estimate(p4d_subject *subject, const p4d_line *line, p4d_error *err)
 	if (p4d_subject_trains(subject, err) < 0 ||
 	    (line->largest != P4D_OPTIONS && take_largest(subject, line->largest, err) < 0))
 		return -1;
-	const p4d_request asked = subject->request;
+	p4d_request asked = subject->request;
 	if (work_out(subject, &j, err) < 0 ||
 	    p4d_report_time_step(&j.layout, subject->capacity.gpu, &j.timed, err) < 0)
 		return -1;
+	/* a fix trains in the same batches */
+	if (!p4d_is_set(&asked, P4D_GLOBAL_BATCH) && p4d_framework_of(j.layout.framework)->fine_tunes)
+		p4d_request_put(&asked, P4D_GLOBAL_BATCH, (int64_t)j.layout.global_batch, P4D_BY_P4D);
 	judge_memory(subject, &asked, &j);
 	p4d_subject_say_precision(subject, &subject->request);
 	judge_host_memory(subject, &j);

@@ -65,7 +65,7 @@ static void print_options(void)
 			printf(" (%" PRId64 " to %" PRId64 ")", info->min, info->max);
 		if (info->kind == P4D_DECIMAL_KIND)
 			printf(" (%g to %g)", info->least, info->most);
-		printf("%s\n\n", info->where & P4D_WHERE_MODEL ? "; overrides the model's number" : "");
+		printf("%s\n\n", info->where & P4D_WHERE_MODEL ? "; overrides the model's" : "");
 	}
 }
 

@@ -327,6 +327,10 @@ const char *p4d_subject_flags(const p4d_request *request, const char *prefix, ch
 		shown.origin[P4D_SLICE_LENGTHS] = P4D_BY_USER;
 	if (p4d_is_set(request, P4D_TP_GRID))
 		shown.origin[P4D_TP_GRID] = P4D_BY_USER;
+	/* its default follows the micro-batch, which a fix may change */
+	if (p4d_is_set(request, P4D_GLOBAL_BATCH) &&
+	    p4d_framework_of((int)request->value[P4D_FRAMEWORK])->fine_tunes)
+		shown.origin[P4D_GLOBAL_BATCH] = P4D_BY_USER;
 	shown.origin[P4D_FIX] = P4D_UNSET;
 	p4d_request_flags(&shown, prefix, 1u << P4D_BY_USER, buf, size);
 	return buf;

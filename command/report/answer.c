@@ -82,7 +82,8 @@ static void print_answer(const p4d_verdict *v, const p4d_request *request, const
 	else if (v->policy.mode == P4D_MODE_OFF)
 		printf(": mode = off here, not checked");
 	if (v->would_reject && v->policy.mode != P4D_MODE_ENFORCE)
-		printf(" (mode = %s; mode = enforce would refuse it)", p4d_site_mode_name(v->policy.mode));
+		printf(" (mode = %s; mode = enforce%s would refuse it)", p4d_site_mode_name(v->policy.mode),
+		       v->read && v->policy.scripts != P4D_SCRIPTS_JUDGE ? " and scripts = judge" : "");
 	putchar('\n');
 }
 

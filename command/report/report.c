@@ -176,7 +176,7 @@ static const char *const part_headers[P4D_PART_COUNT] = {
 };
 
 static void add_row(p4d_table *table, const stage_row *row, uint32_t first, uint32_t last, const bool *shown,
-		    const p4d_estimate *estimate, double safe, double limit)
+		    const p4d_estimate *estimate, double safe, double limit, p4d_action most)
 {
 	static const p4d_color colors[] = {P4D_GREEN, P4D_YELLOW, P4D_RED};
 	char size[P4D_SIZE_TEXT];
@@ -194,7 +194,7 @@ static void add_row(p4d_table *table, const stage_row *row, uint32_t first, uint
 	if (!estimate->capacity_bytes)
 		return;
 	double fraction = (double)row->memory.device_bytes / (double)estimate->capacity_bytes;
-	p4d_action action = fraction > limit ? P4D_REJECT : fraction > safe ? P4D_WARN : P4D_PASS;
+	p4d_action action = fraction > limit ? most : fraction > safe ? P4D_WARN : P4D_PASS;
 	p4d_table_cell(table, P4D_PLAIN, "%s", p4d_report_gib(estimate->capacity_bytes, size));
 	p4d_table_cell(table, P4D_PLAIN, "%.1f %%", 100 * fraction);
 	p4d_table_cell(table, colors[action], "%s", p4d_report_action(action));
@@ -230,6 +230,10 @@ static int print_stages(const p4d_layout *layout, const p4d_estimate *estimate, 
 	bool used[P4D_PART_COUNT] = {false};
 	p4d_table table = {0};
 	stage_row *row = rows_of(layout, estimate, used, err);
+	/* fragmentation alone warns */
+	const p4d_action most =
+	    estimate->capacity_bytes && p4d_memory_fits_unfragmented(layout, estimate, limit) ? P4D_WARN
+											      : P4D_REJECT;
 
 	if (!row)
 		return -1;
@@ -248,7 +252,7 @@ static int print_stages(const p4d_layout *layout, const p4d_estimate *estimate, 
 	for (uint32_t first = 0, stage = 1; stage <= stages; stage++) {
 		if (stage < stages && same_row(&row[first], &row[stage]))
 			continue;
-		add_row(&table, &row[first], first, stage - 1, used, estimate, safe, limit);
+		add_row(&table, &row[first], first, stage - 1, used, estimate, safe, limit, most);
 		first = stage;
 	}
 	free(row);

@@ -513,8 +513,13 @@ static bool write_sharding(const p4d_reading *r, int64_t framework, int64_t zero
 
 	if (!words || !r->line)
 		return false;
-	p4d_text_entry(fix, "; ", "%s:%" PRIu32 ": add %s%s", r->file, launcher ? r->line : r->program_line,
-		       words, launcher ? of_launcher(r) : "");
+	/* accelerate takes one of the two */
+	if (launcher && p4d_reading_argument(r, "--accelerate.multi_gpu"))
+		p4d_text_entry(fix, "; ", "%s:%" PRIu32 ": replace --multi_gpu by %s", r->file, r->line,
+			       words);
+	else
+		p4d_text_entry(fix, "; ", "%s:%" PRIu32 ": add %s%s", r->file,
+			       launcher ? r->line : r->program_line, words, launcher ? of_launcher(r) : "");
 	return true;
 }
 

@@ -192,10 +192,15 @@ int p4d_request_parse(p4d_option option, const char *prefix, const char *text, i
 	if (option == P4D_OPTIMIZER_SHARDING && !strcasecmp(text, "on"))
 		text = "states";
 	/* the Trainer without accelerate's FSDP or DeepSpeed is DDP */
-	static const char *const trainers[] = {"hf", "trainer", "transformers", "huggingface"};
-	for (size_t i = 0; option == P4D_FRAMEWORK && i < sizeof(trainers) / sizeof(*trainers); i++)
-		if (!strcasecmp(text, trainers[i]))
-			text = "ddp";
+	static const struct {
+		const char *word, *name;
+	} called[] = {{"hf", "ddp"},          {"trainer", "ddp"},     {"transformers", "ddp"},
+		      {"huggingface", "ddp"}, {"trl", "ddp"},         {"megatron-lm", "megatron"},
+		      {"mcore", "megatron"},  {"torchtitan", "fsdp"}, {"fsdp2", "fsdp"},
+		      {"zero", "deepspeed"},  {"p4d-train", "p4d"}};
+	for (size_t i = 0; option == P4D_FRAMEWORK && i < sizeof(called) / sizeof(*called); i++)
+		if (!strcasecmp(text, called[i].word))
+			text = called[i].name;
 	return p4d_option_parse(&table[option], prefix, text, value, err);
 }
 

@@ -668,3 +668,8 @@ refused P4D001 p4d check own.sh
 run p4d check --gpu l4 -N1 --gpus-per-node=1 --p4d-model=Qwen/Qwen2.5-VL-7B-Instruct --p4d-framework=ddp --wrap='run $P4D_HF_ARGS'
 says "[P4D120]" "[P4D01"
 [ "$status" = 12 ] || [ "$status" = 13 ] || fail "exit status"
+
+# what enforce would do with a script depends on scripts, too
+sed 's/^mode = .*/mode = observe/; s/^\( *\)mode = .*/\1mode = observe/; s/scripts = judge/scripts = advise/' judge.conf >observed.conf
+exits 0 p4d check --conf observed.conf -p h100 -N1 --gpus-per-node=8 both.sh
+prints "mode = enforce and scripts = judge would refuse it"

@@ -191,7 +191,9 @@ plain="--model_name_or_path meta-llama/Llama-3.1-8B --per_device_train_batch_siz
 printf '#!/bin/sh\naccelerate launch --num_processes 8 sft.py %s --max_length 2048\n' "$plain" >trl.sh
 printf '#!/bin/sh\nNPROC_PER_NODE=8 swift sft --model Qwen/Qwen3-8B --train_type full --torch_dtype bfloat16 --attn_impl flash_attn \\\n  --per_device_train_batch_size 2 --gradient_accumulation_steps 4 --max_length 2048\n' >swift.sh
 printf '#!/bin/sh\nFORCE_TORCHRUN=1 llamafactory-cli train %s --cutoff_len 2048 --finetuning_type full\n' "$plain" >factory.sh
-for way in "trl.sh trl.sh:2: add --use_deepspeed --zero_stage 2 to accelerate launch" "swift.sh swift.sh:2: add --deepspeed zero2"; do
+# accelerate takes --multi_gpu or --use_deepspeed
+sed 's/launch/launch --multi_gpu/' trl.sh >multi.sh
+for way in "multi.sh multi.sh:2: replace --multi_gpu by --use_deepspeed --zero_stage 2" "trl.sh trl.sh:2: add --use_deepspeed --zero_stage 2 to accelerate launch" "swift.sh swift.sh:2: add --deepspeed zero2"; do
 	exits 13 p4d check --conf files.conf -p h100 -N1 --gpus-per-node=8 "${way%% *}"
 	says "without more GPUs: DeepSpeed (--p4d-framework=deepspeed --p4d-zero-stage=2, " "LoRA (--p4d-finetune=lora, "
 	[ "$(fix)" = "${way#* }" ] || fail "the fix is not ${way#* }"

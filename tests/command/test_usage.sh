@@ -82,6 +82,8 @@ leads "p4d rehearse -- python train.py" train.py
 leads "p4d check job.sh" job.sh
 leads "p4d estimate mine/config.json" mine/config.json
 leads "p4d estimate MODEL --gpu NAME --workload serve" serve
+leads "p4d estimate qwen3-8b --gpu l4 --workload serve" serve qwen3-8b --gpu l4
+leads "p4d explain P4D012" explian P4D012
 leads "p4d models" list
 leads "p4d explain" help codes
 leads "p4d COMMAND --json" --json estimate llama3-8b
@@ -127,6 +129,16 @@ exits 0 p4d estimate llama3-8b --framework megatron --gpu h100 --gpus 8 --tp 4
 omits "te-wgrad="
 exits 0 p4d estimate llama3-8b --framework megatron --gpu h100 --gpus 8 --tp 4 -v
 prints "te-wgrad="
+
+# a fix trains in the same batches; words of frameworks
+refused P4D012 p4d estimate mistral-7b --gpu rtx4090 --gpus 2 --finetune lora
+says "--micro-batch=1 --global-batch=16"
+for word in megatron-lm mcore; do
+	exits 0 p4d estimate llama3-8b --gpu h100 --gpus 8 --tp 8 --framework $word
+	prints "framework megatron"
+done
+exits 0 p4d estimate llama3.2-1b --gpu h100 --seq-len 1k --framework trl
+prints "framework ddp"
 
 # given twice
 exits 1 p4d estimate --model llama13b --tp 4 --tp 8
