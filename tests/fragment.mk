@@ -350,11 +350,13 @@ tests_rehearsal_test_dnn_plan_LDADD = libp4dstandins.la $(CMOCKA_LIBS) -ldl -lpt
 tests_rehearsal_test_stand_ins_LDADD = libp4dstandins.la $(CMOCKA_LIBS) -ldl -lpthread
 tests_rehearsal_test_solvers_LDADD = libp4dstandins.la $(CMOCKA_LIBS) -ldl -lpthread
 
+# The memory of a GPU that is played is closed to the host, as a GPU's is.
 AM_TESTS_ENVIRONMENT = \
 	P4D_TEST_DATADIR=$(abs_top_srcdir)/etc; export P4D_TEST_DATADIR; \
 	P4D_TEST_SRCDIR=$(abs_top_srcdir); export P4D_TEST_SRCDIR; \
 	P4D_TEST_BUILDDIR=$(abs_top_builddir); export P4D_TEST_BUILDDIR; \
 	P4D_TEST_PROTECTIONS='$(P4D_PROTECTIONS)'; export P4D_TEST_PROTECTIONS; \
+	P4D_SHIM_GUARD=$${P4D_SHIM_GUARD:-1}; export P4D_SHIM_GUARD; \
 	OPENBLAS_NUM_THREADS=1; export OPENBLAS_NUM_THREADS;
 
 if HAVE_CMOCKA
@@ -504,19 +506,20 @@ tests_bench_worst_verdict_LDADD = $(fakehost_LDADD)
 .PHONY: bench check-compiled tools gpu-checks gpu-kit gpu-report pictures always
 CLEANFILES += $(EXTRA_PROGRAMS)
 
-# What another compilation of the same sources need not repeat: what is read of them, guard pages beside the sanitizers' own, long
+# What another compilation of the same sources need not repeat: what is read of them, long
 # searches and trainings by the command, whose parts have tests, too.
 same_tests = tests/house/test_rooms.sh tests/house/test_names.sh tests/house/test_hardening.sh tests/house/test_sbom.sh tests/house/test_installed.sh \
-	tests/gpu/test_kit.sh tests/gpu/test_report.sh tests/runtime/device/test_cuda_apart.sh \
+	tests/gpu/test_kit.sh tests/gpu/test_report.sh \
 	tests/estimator/search/test_search tests/runtime/run/test_killed tests/plugin/test_fakehost_cost tests/command/test_rehearse.sh tests/command/test_rehearse_running.sh tests/command/test_rehearse_shell.sh tests/command/test_check_rehearsed.sh tests/rehearsal/test_run.sh \
 	tests/command/test_train.sh $(addprefix tests/command/test_train_,options.sh moments.sh offload.sh local_loss.sh released.sh)
+# There what operations are given is the host's memory, every byte of which the sanitizers watch.
 check-compiled:
-	$(MAKE) check TESTS="$(filter-out $(same_tests),$(TESTS))"
+	P4D_SHIM_GUARD=0 $(MAKE) check TESTS="$(filter-out $(same_tests),$(TESTS))"
 
 EXTRA_DIST += tests/command/lib.sh $(command_tests) tests/command/test_chat.sh tests/command/test_export.sh tests/command/test_fine_tuning.sh tests/command/test_tokenizers.sh tests/command/test_train.sh tests/command/test_train_logs.sh tests/command/test_train_evaluation.sh tests/command/test_train_options.sh tests/command/test_train_moments.sh tests/command/test_train_offload.sh tests/command/test_train_released.sh tests/command/test_train_lora.sh tests/command/test_train_local_loss.sh tests/plugin/test_plugin_symbols.sh
 EXTRA_DIST += tests/fuzz/test_replay.sh tests/fuzz/fuzz.sh tests/fuzz/real_files.sh tests/fuzz/corpus
-TESTS += tests/gpu/test_kit.sh tests/gpu/test_report.sh tests/runtime/device/test_cuda_apart.sh
-EXTRA_DIST += tests/runtime/device/test_cuda_apart.sh tests/gpu/run tests/gpu/pack tests/gpu/report tests/gpu/test_kit.sh tests/gpu/test_report.sh tests/gpu/pytorch_baseline.py tests/parity
+TESTS += tests/gpu/test_kit.sh tests/gpu/test_report.sh
+EXTRA_DIST += tests/gpu/run tests/gpu/pack tests/gpu/report tests/gpu/test_kit.sh tests/gpu/test_report.sh tests/gpu/pytorch_baseline.py tests/parity
 EXTRA_DIST += tests/documents.sh tests/sentences.awk tests/setup.sh tests/static.sh tests/install.sh tests/distcheck.sh tests/data tests/cluster
 EXTRA_DIST += tests/demo_training.sh tests/plugin_directory.sh tests/without_training.sh tests/pkg_config.sh tests/releases.sh
 EXTRA_DIST += tests/web/compare.js

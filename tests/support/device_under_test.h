@@ -33,7 +33,9 @@ static inline void finish(p4d_device *device)
 static inline bool is_apart(const p4d_device *device)
 {
 #ifdef P4D_TEST_CUDA
-	return device->identity[0] && getenv("P4D_SHIM_GUARD");
+	const char *guard = getenv("P4D_SHIM_GUARD");
+
+	return device->identity[0] && guard && !strcmp(guard, "1");
 #else
 	return device->identity[0];
 #endif

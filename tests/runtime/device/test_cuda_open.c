@@ -172,7 +172,7 @@ static void touch_closed_memory(void)
 	_exit(*(volatile char *)arena + 3);
 }
 
-/* test_cuda_apart.sh counts on it. */
+/* All tests of the cuda device count on it. */
 static void closed_memory_is_closed(void **state)
 {
 	int status = 0;
