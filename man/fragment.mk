@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # Manual pages are written in scdoc. @CODES@, @OPTIONS@, @PAGE@, @HEEDS@ and @SETTINGS@ in a page stand for the
 # tables of codes.def, options.def and settings.def.
+# A tarball has them made, all of them: there scdoc is not needed.
 pages = man/p4d.1 man/p4d-rehearse.1 man/p4d-options.7 man/p4d-json.5 man/p4d.conf.5 man/p4d-codes.7 man/p4d-systems.7 man/p4d-spank.8
+all_pages = man/p4d.1 man/p4d-rehearse.1 man/p4d-options.7 man/p4d-json.5 man/p4d.conf.5 man/p4d-codes.7 man/p4d-systems.7 man/p4d-spank.8 man/p4d-train.1
 if HAVE_OPENBLAS
 pages += man/p4d-train.1
 endif
@@ -9,7 +11,8 @@ EXTRA_DIST += man/p4d.1.scd man/p4d-options.7.scd man/p4d-json.5.scd man/p4d-reh
 
 if HAVE_SCDOC
 man_MANS = $(pages)
-CLEANFILES += $(pages) man/codes.scd man/options.scd man/page.scd man/heeds.scd man/settings.scd
+made_pages = $(all_pages)
+CLEANFILES += $(all_pages) man/codes.scd man/options.scd man/page.scd man/heeds.scd man/settings.scd
 
 noinst_PROGRAMS += reference
 reference_SOURCES = man/reference.c
@@ -27,8 +30,17 @@ SUFFIXES = .scd
 		-e '/^@HEEDS@$$/{r man/heeds.scd' -e 'd}' \
 		-e '/^@SETTINGS@$$/{r man/settings.scd' -e 'd}' $< | \
 		$(SCDOC) >$@.tmp && mv $@.tmp $@
-$(pages): man/codes.scd man/options.scd man/page.scd man/heeds.scd man/settings.scd
+$(all_pages): man/codes.scd man/options.scd man/page.scd man/heeds.scd man/settings.scd
 endif
+if HAVE_PAGES
+man_MANS = $(pages)
+made_pages = $(all_pages)
+endif
+dist-pages: $(made_pages)
+	@for page in $(made_pages); do \
+		if test -f $$page; then cp $$page $(distdir)/man; else cp $(srcdir)/$$page $(distdir)/man; fi || exit 1; \
+	done
+.PHONY: dist-pages
 
 # The pictures of the guides, drawn again by `make pictures`.
 pictures: p4d$(EXEEXT)

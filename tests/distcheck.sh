@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # distcheck.sh BUILDDIR: the tarball holds every file of the repository, and where there is neither Slurm nor what p4d-train
-# needs it configures, builds from sources that cannot be written to, installs and uninstalls. Tests are run elsewhere: from the
-# sources that it was made of.
+# needs it configures, builds from sources that cannot be written to, installs and uninstalls, with its own manual pages where
+# there is no scdoc. Tests are run elsewhere: from the sources that it was made of.
 set -eu
 source=$(cd "$(dirname "$0")/.." && pwd)
 . "$source/tests/setup.sh"
@@ -10,7 +10,12 @@ fail() { echo "FAIL: $*"; exit 1; }
 
 XZ_OPT=-0 make -C "$1" -j "$(p4d_cores)" distcheck AM_MAKEFLAGS="TESTS= check_PROGRAMS= check_LTLIBRARIES=" \
 	DISTCHECK_CONFIGURE_FLAGS="--without-slurm --without-sentencepiece --without-cuda CFLAGS=-O0 \
-	PKG_CONFIG='$source/tests/pkg_config.sh openblas,libxxhash'"
+	PKG_CONFIG='$source/tests/pkg_config.sh openblas,libxxhash' ac_cv_prog_SCDOC="
+tar -tf "$1"/p4d-*.tar.xz >"$1/tarball.files"
+for page in "$source"/man/*.scd; do
+	page=$(basename "$page" .scd)
+	grep -q "/man/$page\$" "$1/tarball.files" || fail "the tarball has no man/$page"
+done
 # a clone is known by its files; what was unpacked from a tarball has nothing to be compared with
 [ -e "$source/.git" ] || exit 0
 tar -tf "$1"/p4d-*.tar.xz | sed 's,^[^/]*/,,' | sort >"$1/tarball.files"

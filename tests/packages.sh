@@ -1,0 +1,158 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# packages.sh FOLDER: builds the Debian packages in FOLDER from a copy of the sources, looks into each, and installs, removes and
+# purges them below FOLDER, with a dpkg database of its own. P4D_PACKAGES_PROFILE=pkg.p4d.notrain leaves p4d-train out.
+# shellcheck disable=SC2317 # functions are called by test_that
+set -u
+source=$(cd "$(dirname "$0")/.." && pwd)
+mkdir -p "$1"
+folder=$(cd "$1" && pwd) || exit 1
+profile=${P4D_PACKAGES_PROFILE:-}
+skip() { echo "skip  packages: $*"; exit 0; }
+command -v dpkg-buildpackage >/dev/null || skip "dpkg-dev is not installed"
+command -v dh >/dev/null || skip "debhelper is not installed"
+
+failed=0
+# test_that NAME FUNCTION: a line
+test_that()
+{
+	if "${@:2}" >"$folder/said" 2>&1; then
+		echo "ok    packages/$1"
+	else
+		echo "FAIL  packages/$1"
+		tail -40 "$folder/said" | sed 's/^/      | /'
+		failed=1
+	fi
+}
+
+copy_sources()
+{
+	rm -rf "${folder:?}/p4d"
+	mkdir "$folder/p4d"
+	{ git -C "$source" ls-files -z --cached --others --exclude-standard 2>/dev/null ||
+		(cd "$source" && find . -name 'build*' -prune -o -type f -print0); } |
+		tar -C "$source" --null --files-from=- -cf - | tar -C "$folder/p4d" -xf -
+}
+
+build()
+{
+	rm -f "$folder"/*.deb
+	copy_sources && cd "$folder/p4d" && dpkg-buildpackage -b -us -uc ${profile:+-P"$profile"}
+}
+
+package() { echo "$folder/$1"_*.deb; }
+packages="p4d slurm-wlm-p4d-plugin p4d-rehearsal p4d-doc"
+[ "$profile" = pkg.p4d.notrain ] || packages="$packages p4d-train"
+
+# holds PACKAGE PATTERN...: its files are these, each at least once, and no others
+holds()
+{
+	dpkg-deb -c "$(package "$1")" | sed -n 's,^-.* \./,,p' | grep -v "^usr/share/doc/$1/\|^usr/share/lintian/" | sort >"$folder/files"
+	shift
+	for pattern in "$@"; do
+		grep -qxE "$pattern" "$folder/files" || { echo "no $pattern in:"; cat "$folder/files"; return 1; }
+	done
+	! grep -vxE "$(IFS='|'; echo "$*")" "$folder/files"
+}
+page() { echo "usr/share/man/man${1##*.}/$1\\.gz"; }
+lib='usr/lib/[^/]*/p4d/libp4d-'
+plugins=$(dirname "$(find /usr/lib* -name select_cons_tres.so -o -name auth_munge.so | head -1)")
+plugins=${plugins#/}
+
+all_files()
+{
+	holds p4d usr/bin/p4d "${lib}json.so" "${lib}yaml.so" "${lib}toml.so" "${lib}sentencepiece.so" usr/share/p4d/gpus.json \
+		'usr/share/p4d/models/.*\.json' usr/share/p4d/p4d-job.sh "$(page p4d.1)" "usr/share/man/man[57]/p4d.*" &&
+		holds slurm-wlm-p4d-plugin etc/slurm/p4d.conf etc/slurm/plugstack.conf.d/p4d.conf "${lib}client.so" \
+			"${plugins:-usr/lib/.*}/p4d.so" "${plugins:-usr/lib/.*}/job_submit_p4d.so" "$(page p4d-spank.8)" &&
+		holds p4d-rehearsal "${lib}rehearsal.so" 'usr/share/p4d/rehearsal/.*\.py' "$(page p4d-rehearse.1)" &&
+		holds p4d-doc 'usr/share/doc/p4d/.*' || return
+	[ "$profile" = pkg.p4d.notrain ] || holds p4d-train usr/bin/p4d-train "$(page p4d-train.1)" "(${lib}cuda.so)?"
+}
+
+# What Slurm and p4d open is not for running; all is root's.
+modes()
+{
+	for one in $packages; do
+		dpkg-deb -c "$(package "$one")"
+	done >"$folder/modes"
+	! grep '\.so$' "$folder/modes" | grep -v '^-rw-r--r-- root/root ' &&
+		! grep -v '^[-dl]rw[x-]r-[x-]r-[x-] root/root \|^lrwxrwxrwx' "$folder/modes"
+}
+
+# As Slurm's headers say, in the way that configure reads them.
+slurm_release()
+{
+	built=$(sed -n 's/.*slurm plugins  *yes (Slurm \([0-9]*\.[0-9]*\)\..*/\1/p' "$folder/p4d/build-debian/config.log" | tail -1)
+	depends=$(dpkg-deb -f "$(package slurm-wlm-p4d-plugin)" Depends)
+	after=$(printf '%s.%02d' "${built%.*}" "$((10#${built#*.} + 1))")
+	echo "Slurm $built: $depends"
+	[ -n "$built" ] && [[ $depends == *"slurm-wlm-basic-plugins (>= $built), slurm-wlm-basic-plugins (<< $after~)"* ]] &&
+		[[ $(dpkg-deb -f "$(package slurm-wlm-p4d-plugin)" Version) == *"+slurm$built" ]]
+}
+
+conffiles()
+{
+	[ "$(dpkg-deb -I "$(package slurm-wlm-p4d-plugin)" conffiles | sort | tr '\n' ' ')" = \
+		"/etc/slurm/p4d.conf /etc/slurm/plugstack.conf.d/p4d.conf " ]
+}
+
+without_errors()
+{
+	# shellcheck disable=SC2046 # packages
+	lintian --fail-on error --no-tag-display-limit $(for one in $packages; do package "$one"; done)
+}
+
+root=$folder/root
+in_root() { dpkg --root="$root" --force-not-root --force-depends --force-script-chrootless --log="$folder/dpkg.log" "$@"; }
+in_new_root()
+{
+	rm -rf --one-file-system "${root:?}"
+	mkdir -p "$root/var/lib/dpkg/info" "$root/var/lib/dpkg/updates"
+	: >"$root/var/lib/dpkg/status"
+	# shellcheck disable=SC2046 # packages
+	in_root -i $(for one in $packages; do package "$one"; done)
+}
+
+# Nothing loads a plugin that was just installed; the command works.
+installs()
+{
+	in_new_root || return
+	! grep -v '^#' "$root/etc/slurm/plugstack.conf.d/p4d.conf" || return
+	P4D_DATADIR=$root/usr/share/p4d SLURM_CONF=/nonexistent "$root/usr/bin/p4d" conf "$root/etc/slurm/p4d.conf" &&
+		P4D_DATADIR=$root/usr/share/p4d SLURM_CONF=/nonexistent "$root/usr/bin/p4d" models llama3-8b | grep -q '^llama3-8b '
+}
+
+# Removing says what still names the plugins; purging leaves no file.
+removes()
+{
+	in_new_root || return
+	printf 'ClusterName=c\nJobSubmitPlugins=lua,p4d\n' >"$root/etc/slurm/slurm.conf"
+	sed -i 's/^#optional/optional/' "$root/etc/slurm/plugstack.conf.d/p4d.conf"
+	said=$(in_root -r slurm-wlm-p4d-plugin 2>&1) || return
+	echo "$said"
+	[[ $said == *"slurmctld will not start"* ]] && [[ $said == *"plugstack.conf loads p4d.so"* ]] &&
+		[ -f "$root/etc/slurm/p4d.conf" ] || return
+	mkdir -p "$root/var/lib/slurm/slurmctld"
+	echo >"$root/var/lib/slurm/slurmctld/p4d.conf.good"
+	# shellcheck disable=SC2086 # packages
+	in_root -P $packages || return
+	rm "$root/etc/slurm/slurm.conf"
+	! find "$root" -path "$root/var/lib/dpkg" -prune -o -type f -print | grep .
+}
+
+test_that build build
+if [ "$failed" = 0 ]; then
+	test_that files all_files
+	test_that modes modes
+	test_that slurm-release slurm_release
+	test_that conffiles conffiles
+	if command -v lintian >/dev/null; then
+		test_that lintian without_errors
+	else
+		echo "skip  packages/lintian: lintian is not installed"
+	fi
+	test_that install installs
+	test_that purge removes
+fi
+exit "$failed"
