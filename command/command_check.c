@@ -550,6 +550,24 @@ static int print_json(check *c, p4d_error *err)
 	return p4d_report_json_print(object, err);
 }
 
+/* sbatch passes what follows the script's name to the script: p4d options there are a mistake. */
+static void say_misplaced(const check *c)
+{
+	static const char prefix[] = "--p4d-";
+
+	for (char **at = c->arguments; *at; at++) {
+		p4d_message message = {.code = P4D_E_NO_EFFECT};
+		if (strncmp(*at, prefix, sizeof(prefix) - 1) != 0)
+			continue;
+		snprintf(message.text, sizeof(message.text),
+			 "%.100s is an argument of the script: sbatch takes options before the script's name",
+			 *at);
+		snprintf(message.fix, sizeof(message.fix), "p4d check %.100s %.200s", *at, c->name);
+		p4d_report_messages(1, &message);
+		return;
+	}
+}
+
 static int check_job(const p4d_subcommand *self, check *c, p4d_error *err)
 {
 	const char *name = NULL;
@@ -580,6 +598,8 @@ static int check_job(const p4d_subcommand *self, check *c, p4d_error *err)
 		return p4d_line_unknown_gpu(c->site, gpu, err);
 	if (c->first.value[P4D_SBATCH_JSON])
 		c->answers = json_object_new_array();
+	else
+		say_misplaced(c);
 	for (unsigned i = 0; i < c->components; i++)
 		if (check_component(c, i, err) < 0)
 			return -1;

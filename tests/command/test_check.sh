@@ -673,3 +673,8 @@ says "[P4D120]" "[P4D01"
 sed 's/^mode = .*/mode = observe/; s/^\( *\)mode = .*/\1mode = observe/; s/scripts = judge/scripts = advise/' judge.conf >observed.conf
 exits 0 p4d check --conf observed.conf -p h100 -N1 --gpus-per-node=8 both.sh
 prints "mode = enforce and scripts = judge would refuse it"
+
+# options after the script's name are the script's
+printf '#!/bin/sh\n#SBATCH -p h100 -N1 --gpus-per-node=8\ntrue\n' >after.sh
+exits 0 p4d check after.sh --p4d-model=llama13b
+says "--p4d-model=llama13b is an argument of the script" "fix: p4d check --p4d-model=llama13b after.sh"
