@@ -100,7 +100,7 @@ conffiles()
 without_errors()
 {
 	# shellcheck disable=SC2046 # packages
-	lintian --fail-on error --no-tag-display-limit $(for one in $packages; do package "$one"; done)
+	lintian --fail-on error --tag-display-limit 0 $(for one in $packages; do package "$one"; done)
 }
 
 root=$folder/root
