@@ -393,31 +393,12 @@ static bool is_worse(const p4d_verdict *a, const p4d_verdict *b)
 	return p4d_rank_is_worse(&rank_a, &rank_b);
 }
 
-/* With --strict: a warning, or nothing was checked. */
-static bool is_doubtful(const p4d_verdict *v)
-{
-	return v->action == P4D_WARN || !(v->judged || v->starts || v->colocated.capacity_bytes);
-}
-
-/* The code that decides: notes on jobs that pass, such as P4D120, may stand before it. */
-static p4d_code deciding(const p4d_verdict *v)
-{
-	const int notes = 100; /* where codes.def begins with them */
-
-	for (unsigned i = 0; i < v->messages; i++)
-		if ((int)v->message[i].code < notes)
-			return v->message[i].code;
-	return v->messages ? v->message[0].code : P4D_E_NOT_READ;
-}
-
 static void take_verdict(check *c, const p4d_verdict *verdict)
 {
 	if (verdict->action > c->worst)
 		c->worst = verdict->action;
-	if (c->code != P4D_OK)
-		return;
-	if (verdict->action == P4D_REJECT || (c->first.value[P4D_SBATCH_STRICT] && is_doubtful(verdict)))
-		c->code = deciding(verdict);
+	if (c->code == P4D_OK)
+		c->code = p4d_answer_code(verdict, c->first.value[P4D_SBATCH_STRICT]);
 }
 
 /* The doubts about a script hold for its jobs as well. */
@@ -550,24 +531,6 @@ static int print_json(check *c, p4d_error *err)
 	return p4d_report_json_print(object, err);
 }
 
-/* sbatch passes what follows the script's name to the script: p4d options there are a mistake. */
-static void say_misplaced(const check *c)
-{
-	static const char prefix[] = "--p4d-";
-
-	for (char **at = c->arguments; *at; at++) {
-		p4d_message message = {.code = P4D_E_NO_EFFECT};
-		if (strncmp(*at, prefix, sizeof(prefix) - 1) != 0)
-			continue;
-		snprintf(message.text, sizeof(message.text),
-			 "%.100s is an argument of the script: sbatch takes options before the script's name",
-			 *at);
-		snprintf(message.fix, sizeof(message.fix), "p4d check %.100s %.200s", *at, c->name);
-		p4d_report_messages(1, &message);
-		return;
-	}
-}
-
 static int check_job(const p4d_subcommand *self, check *c, p4d_error *err)
 {
 	const char *name = NULL;
@@ -599,7 +562,7 @@ static int check_job(const p4d_subcommand *self, check *c, p4d_error *err)
 	if (c->first.value[P4D_SBATCH_JSON])
 		c->answers = json_object_new_array();
 	else
-		say_misplaced(c);
+		p4d_answer_misplaced(c->arguments, c->name);
 	for (unsigned i = 0; i < c->components; i++)
 		if (check_component(c, i, err) < 0)
 			return -1;

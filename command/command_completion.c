@@ -5,17 +5,6 @@
 
 #include "command.h"
 
-static const struct {
-	const char *name, *argument;
-	unsigned takes;
-	const char *help;
-} own[] = {
-#define OWN(id, name, argument, takes, help) {name, argument, P4D_TAKES_##takes, help},
-#include "line/own_options.def"
-#undef OWN
-};
-enum { OWN_OPTIONS = sizeof(own) / sizeof(own[0]) };
-
 /* One option of a command, or of sbatch (with its prefix). */
 typedef struct completed {
 	const char *prefix, *name, *help;
@@ -42,9 +31,9 @@ static void each_option(const p4d_subcommand *command, print_option *print)
 {
 	if (command->takes & P4D_TAKES_JOB)
 		each_job_option(P4D_WHERE_COMMAND, "", print);
-	for (int i = 0; i < OWN_OPTIONS; i++)
-		if (!own[i].takes || command->takes & own[i].takes)
-			print(&(completed){"", own[i].name, own[i].help, own[i].argument ? "" : NULL});
+	for (const p4d_line_option *own = p4d_line_own; own->name; own++)
+		if (own->takes == P4D_TAKES_ANY || command->takes & own->takes)
+			print(&(completed){"", own->name, own->help, own->argument ? "" : NULL});
 }
 
 /* "a|b" as "a b" */

@@ -24,16 +24,6 @@ static const page pages[] = {
 };
 #undef PAGE
 
-static const struct {
-	const char *name, *argument;
-	unsigned takes;
-	const char *help;
-} own[] = {
-#define OWN(id, name, argument, takes, help) {name, argument, P4D_TAKES_##takes, help},
-#include "line/own_options.def"
-#undef OWN
-};
-
 static void print_option(const char *name, const char *argument, const char *help)
 {
 	char left[64];
@@ -92,13 +82,13 @@ static void print_own(const p4d_subcommand *command)
 {
 	bool titled = false;
 
-	for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++) {
-		if (!(command->takes & own[i].takes))
+	for (const p4d_line_option *own = p4d_line_own; own->name; own++) {
+		if (!(command->takes & own->takes))
 			continue;
 		if (!titled)
 			puts(command->takes & P4D_TAKES_JOB ? "\nOther options:" : "");
 		titled = true;
-		print_option(own[i].name, own[i].argument, own[i].help);
+		print_option(own->name, own->argument, own->help);
 	}
 }
 

@@ -20,14 +20,11 @@ enum {
 	OTHERS
 };
 
-static const struct {
-	const char *name, *argument;
-	unsigned takes;
-	int id;
-} own[] = {
-#define OWN(id, name, argument, takes, help) {name, argument, P4D_TAKES_##takes, ID_##id},
+const p4d_line_option p4d_line_own[] = {
+#define OWN(id, name, argument, takes, help) {name, argument, P4D_TAKES_##takes, ID_##id, help},
 #include "line/own_options.def"
 #undef OWN
+    {NULL, NULL, 0, 0, NULL},
 };
 
 bool p4d_line__takes(const p4d_subcommand *command, int option)
@@ -52,10 +49,10 @@ static void fill_table(struct option *at, const p4d_subcommand *command)
 			    info->name, info->kind != P4D_SWITCH_KIND ? required_argument : no_argument, NULL,
 			    VALUE + i};
 	}
-	for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++)
-		if (own[i].takes == P4D_TAKES_ANY || (command->takes & own[i].takes))
-			*at++ = (struct option){
-			    own[i].name, own[i].argument ? required_argument : no_argument, NULL, own[i].id};
+	for (const p4d_line_option *own = p4d_line_own; own->name; own++)
+		if (own->takes == P4D_TAKES_ANY || (command->takes & own->takes))
+			*at++ = (struct option){own->name, own->argument ? required_argument : no_argument,
+						NULL, own->id};
 	*at = (struct option){NULL, 0, NULL, 0};
 }
 

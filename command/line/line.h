@@ -48,10 +48,19 @@ enum {
 	P4D_TAKES_TRACE = 128,
 	P4D_TAKES_POLICY = 32,  /* what decides the policy of a job */
 	P4D_TAKES_PLACES = 64,  /* --partitions, --tokens */
-	P4D_TAKES_HELP = 512, /* --all */
-	P4D_TAKES_ANY = 0,    /* every command takes it */
+	P4D_TAKES_HELP = 512,   /* --all */
+	P4D_TAKES_ANY = 0,      /* every command takes it */
 	P4D_TAKES_LENGTH = 256, /* --quiet, --verbose; and "auto" as a size */
 };
+
+/* An option of own_options.def. */
+typedef struct p4d_line_option {
+	const char *name, *argument; /* argument NULL: it takes none */
+	unsigned takes;              /* the commands that take it */
+	int id;
+	const char *help;
+} p4d_line_option;
+extern const p4d_line_option p4d_line_own[]; /* last: name NULL */
 
 /* line.c: reads argv[1..] of a subcommand. Errors: USAGE, VALUE. */
 int p4d_line_parse(p4d_line *line, const p4d_subcommand *command, int argc, char *argv[], p4d_error *err);

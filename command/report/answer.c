@@ -275,3 +275,38 @@ struct json_object *p4d_answer_json(const p4d_checked *answer)
 	json_object_object_add(object, "advice", p4d_advice_json(answer->advice));
 	return object;
 }
+
+/* A warning, or nothing was checked. */
+static bool is_doubtful(const p4d_verdict *v)
+{
+	return v->action == P4D_WARN || !(v->judged || v->starts || v->colocated.capacity_bytes);
+}
+
+p4d_code p4d_answer_code(const p4d_verdict *v, bool strict)
+{
+	const int notes = 100; /* where codes.def begins with them */
+
+	if (v->action != P4D_REJECT && !(strict && is_doubtful(v)))
+		return P4D_OK;
+	for (unsigned i = 0; i < v->messages; i++)
+		if ((int)v->message[i].code < notes)
+			return v->message[i].code;
+	return v->messages ? v->message[0].code : P4D_E_NOT_READ;
+}
+
+void p4d_answer_misplaced(char *const *arguments, const char *script)
+{
+	static const char prefix[] = "--p4d-";
+
+	for (; *arguments; arguments++) {
+		p4d_message message = {.code = P4D_E_NO_EFFECT};
+		if (strncmp(*arguments, prefix, sizeof(prefix) - 1) != 0)
+			continue;
+		snprintf(message.text, sizeof(message.text),
+			 "%.100s is an argument of the script: sbatch takes options before the script's name",
+			 *arguments);
+		snprintf(message.fix, sizeof(message.fix), "p4d check %.100s %.200s", *arguments, script);
+		p4d_report_messages(1, &message);
+		return;
+	}
+}
