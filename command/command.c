@@ -160,8 +160,9 @@ static int unknown_subcommand(const char *name, char *const after[], p4d_error *
 		p4d_suggest_offer(&alike, subcommands[i].name);
 	p4d_fail(err, P4D_E_USAGE, "unknown command \"%.64s\"%s", name, p4d_suggest_text(&alike));
 	/* one that shares more than half of it, as a misspelled one does */
-	return 2 * alike.shared > strlen(name) ? p4d_fix(err, "p4d %s%s%s", alike.name[0], *typed ? " " : "", typed)
-					       : p4d_fix(err, "p4d help");
+	return 2 * alike.shared > strlen(name)
+		   ? p4d_fix(err, "p4d %s%s%s", alike.name[0], *typed ? " " : "", typed)
+		   : p4d_fix(err, "p4d help");
 }
 
 static void print_overview(void)

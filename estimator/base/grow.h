@@ -22,5 +22,6 @@ static inline bool p4d_grow(void *array, size_t *room, size_t needed, size_t byt
 		return false;
 	memcpy(array, &grown, sizeof(grown));
 	*room = wanted > least ? wanted : least;
+	/* cppcheck-suppress memleak ; the array has it */
 	return true;
 }

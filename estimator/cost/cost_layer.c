@@ -38,7 +38,8 @@ static void unfused(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost
 	double to_scores = p4d_cost__gemm_seconds(r, batch, q, s, d, e),
 	       from_scores = p4d_cost__gemm_seconds(r, batch, q, d, s, e);
 	/* dropout of the probabilities: read, write and the mask */
-	double dropout = l->megatron.attention_dropout ? p4d_cost__memory_seconds(r, (2 * e + 1) * z->scores) : 0;
+	double dropout =
+	    l->megatron.attention_dropout ? p4d_cost__memory_seconds(r, (2 * e + 1) * z->scores) : 0;
 
 	forward->attention += to_scores + from_scores;
 	forward->memory_bound += p4d_cost__memory_seconds(r, 2 * e * z->scores) + dropout;

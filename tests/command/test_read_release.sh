@@ -238,7 +238,7 @@ class()
 # refused RELEASE: typed; "" for the environment's
 refused()
 {
-	exits 120 p4d check --conf judge.conf ${1:+--p4d-transformers=$1} train.sh
+	exits 13 p4d check --conf judge.conf ${1:+--p4d-transformers=$1} train.sh
 	says "of 79.1 GiB"
 }
 class google/gemma-3-4b-it 18000 1

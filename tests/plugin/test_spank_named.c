@@ -102,6 +102,9 @@ static void check(const char *line, const char *standard_input, const char *expe
 
 #define CHECK(line, expected) check(line, "/dev/null", expected)
 
+/* What --help prints. */
+#define USUAL "model tp pp micro-batch seq-len recompute finetune framework override program fix verbose "
+
 /* getopt_long takes a name's beginning for it, and calls one ambiguous that several have. */
 static void test_words(void **state)
 {
@@ -116,9 +119,11 @@ static void test_words(void **state)
 	CHECK("srun --p4d-nothing true", "");
 	CHECK("srun --partition=p4d true", "");
 	/* lists of options */
-	CHECK("srun --help", "all");
+	CHECK("srun --help", USUAL);
 	CHECK("srun --he", "all");
-	CHECK("sbatch -h", "all");
+	CHECK("sbatch -h", USUAL);
+	CHECK("sbatch --help", USUAL);
+	CHECK("salloc --p4d-vpp=2 --help", USUAL "vpp ");
 	CHECK("sbatch -vh", "all");
 	CHECK("scrontab -e", "all");
 	setenv("FILTER", "lua", 1);
