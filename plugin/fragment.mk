@@ -47,6 +47,7 @@ installed_modules += $(pkglibdir)/libp4d-client
 libp4d_client_la_SOURCES = $(job_sources) $(option_sources) \
 	plugin/client.c \
 	plugin/json.h plugin/client_json.c \
+	plugin/reader.h plugin/client_reader.c \
 	plugin/spank_submit.h plugin/spank_submit.c \
 	plugin/spank_step.h plugin/spank_step.c \
 	plugin/spank_report.h plugin/spank_report.c \
@@ -57,18 +58,28 @@ libp4d_client_la_SOURCES = $(job_sources) $(option_sources) \
 libp4d_client_la_CPPFLAGS = $(plugin_CPPFLAGS)
 libp4d_client_la_CFLAGS = $(plugin_CFLAGS)
 libp4d_client_la_LDFLAGS = $(client_LDFLAGS) -Wl,-z,nodelete -export-symbols-regex '^p4d_client$$'
-libp4d_client_la_LIBADD = libp4dreader.la libp4dcore.la
+libp4d_client_la_LIBADD = libp4dcore.la
 
-# What that opens for a job with a model file, or where p4d.conf names files: json-c, which sbatch does not have, takes 90 us of
-# dlopen. The readers of job scripts are no library of their own: that would spare 40 us where no script may start a training, and
-# take 40 us more where one does, of the 6 ms of sbatch.
+# What that opens on demand.
+demand_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -Wl,--as-needed -Wl,--gc-sections -Wl,-z,nodelete
+
+# For a job with a model file, or where p4d.conf names files.
 pkglib_LTLIBRARIES += libp4d-json.la
 installed_modules += $(pkglibdir)/libp4d-json
 libp4d_json_la_SOURCES = plugin/json.h plugin/json.c
 libp4d_json_la_CPPFLAGS = $(plugin_CPPFLAGS)
 libp4d_json_la_CFLAGS = $(plugin_CFLAGS)
-libp4d_json_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -Wl,--as-needed -Wl,--gc-sections -Wl,-z,nodelete -export-symbols-regex '^p4d_json$$'
+libp4d_json_la_LDFLAGS = $(demand_LDFLAGS) -export-symbols-regex '^p4d_json$$'
 libp4d_json_la_LIBADD = libp4djson.la libp4dbase.la -lm
+
+# For a job whose script may start a training.
+pkglib_LTLIBRARIES += libp4d-reader.la
+installed_modules += $(pkglibdir)/libp4d-reader
+libp4d_reader_la_SOURCES = plugin/reader.h plugin/reader.c plugin/module.h plugin/module.c
+libp4d_reader_la_CPPFLAGS = $(plugin_CPPFLAGS)
+libp4d_reader_la_CFLAGS = $(plugin_CFLAGS)
+libp4d_reader_la_LDFLAGS = $(demand_LDFLAGS) -export-symbols-regex '^p4d_reader$$'
+libp4d_reader_la_LIBADD = libp4dreader.la libp4dcore.la
 
 job_submit_p4d_la_SOURCES = $(job_sources) \
 	plugin/job_submit.h plugin/job_submit.c \

@@ -16,7 +16,6 @@
 #include "client_option.h"
 #include "client_script.h"
 #include "cluster_facts.h"
-#include "config/config_library.h"
 #include "guard/guard.h"
 #include "guard/submit.h"
 #include "guard/note.h"
@@ -207,15 +206,6 @@ static bool make_room(p4d_reading **reading, char **memory)
 	return *memory && *reading;
 }
 
-/* What reads configuration files, from the libraries beside this one. */
-static p4d_config_read *config(p4d_config_format format)
-{
-	char path[PATH_MAX];
-
-	return p4d_config_open(p4d_module_find(p4d_config_libraries[format].file, path, sizeof(path)),
-			       format);
-}
-
 static p4d_job_script script_of(submission *s, const p4d_request *typed)
 {
 	return (p4d_job_script){.job = &s->job,
@@ -229,7 +219,6 @@ static p4d_job_script script_of(submission *s, const p4d_request *typed)
 				.files = &s->files,
 				.typed = typed,
 				.program = program,
-				.config = config,
 				.site = s};
 }
 

@@ -81,7 +81,7 @@ every_command_option() { documented p4d-options.7 $(options C | sed 's/^/--/'); 
 # What nothing may do that Slurm loads: end the process, start another, write to stdout.
 harmless_calls()
 {
-	! nm -D --undefined-only "$build/.libs/p4d.so" "$build/.libs/libp4d-client.so" "$build/.libs/libp4d-json.so" "$build/.libs/job_submit_p4d.so" |
+	! nm -D --undefined-only "$build/.libs/p4d.so" "$build/.libs/libp4d-client.so" "$build/.libs/libp4d-json.so" "$build/.libs/libp4d-reader.so" "$build/.libs/job_submit_p4d.so" |
 		grep -wE '_?exit|abort|__assert_fail|fork|vfork|posix_spawn|system|popen|exec[lv]p?e?|(__)?v?printf(_chk)?|puts|putchar|stdout'
 }
 

@@ -23,7 +23,7 @@ report=$(sed -n 's/^ *tokenizer.json  *//p' "$build/config.log")
 echo '{}' >"$build/tokenizer.json"
 ! said=$("$build/p4d" data -o "$build/tokens" --tokenizer "$build/tokenizer.json" "$0" 2>&1) || fail "read tokenizer.json"
 case $said in *"was built without PCRE2 and utf8proc"*) ;; *) fail "says of tokenizer.json: $said" ;; esac
-for file in p4d .libs/p4d.so .libs/libp4d-client.so .libs/libp4d-json.so .libs/job_submit_p4d.so; do
+for file in p4d .libs/p4d.so .libs/libp4d-client.so .libs/libp4d-json.so .libs/libp4d-reader.so .libs/job_submit_p4d.so; do
 	[ -f "$build/$file" ] || fail "$file was not built"
 done
 ! ldd "$build/.libs/libp4d-client.so" "$build/p4d" | grep -E 'xxhash|openblas' || fail "linked with what is missing"

@@ -21,7 +21,7 @@ export XDG_CACHE_HOME="$dir/cache" # of a user who has rehearsed nothing: else e
 # The files themselves: a link is another look-up for each.
 mkdir "$dir/plugins" "$dir/own"
 cp "$("$cluster" system-plugins)"/*.so "$dir/own"
-cp "$dir/own"/*.so "$PLUGINS/p4d.so" "$PLUGINS/libp4d-client.so" "$PLUGINS/libp4d-json.so" "$PLUGINS/job_submit_p4d.so" "$dir/plugins"
+cp "$dir/own"/*.so "$PLUGINS/p4d.so" "$PLUGINS/libp4d-client.so" "$PLUGINS/libp4d-json.so" "$PLUGINS/libp4d-reader.so" "$PLUGINS/job_submit_p4d.so" "$dir/plugins"
 
 new_clusters()
 {

@@ -34,6 +34,7 @@ says "another build"
 # what reads model files is opened by the job that names one, and its absence is no fault of the user's
 cp "$BUILD/.libs/libp4d-client.so" broken/
 echo "no library" >broken/libp4d-json.so
+echo "no library" >broken/libp4d-reader.so
 echo "required $work/broken/p4d.so conf=$CLUSTER/etc/p4d.conf" >plugstack.conf
 cp "$SOURCE/etc/models/llama13b.json" own.json
 run sbatch -H $node --p4d-model=llama13b --p4d-tp=8 job.sh
@@ -48,3 +49,16 @@ accepted
 does_not_say P4D016
 run sbatch -H $node --p4d-model=./own.json --p4d-tp=1 --p4d-pp=1 job.sh
 refused P4D012
+
+# so is what reads job scripts opened by the first that may start a training, and its absence is said, and no more
+cat >train.sh <<'EOS'
+#!/bin/bash
+srun python pretrain_gpt.py
+EOS
+run sbatch -H -p observe $node --p4d-model=llama13b --p4d-tp=8 train.sh
+accepted
+says "$work/broken/libp4d-reader.so is not usable" "the job script was not read"
+cp "$BUILD/.libs/libp4d-reader.so" broken/
+run sbatch -H -p observe $node --p4d-model=llama13b --p4d-tp=8 train.sh
+accepted
+does_not_say "libp4d-reader.so"

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # External names of the product, as its objects have them:
 #   - each is defined once, and no two types have the same name (the cpu device is compiled in float and in double, and
-#     plugin/client_json.c stands in libp4d-client.so for what reads JSON);
+#     plugin/client_json.c and client_reader.c stand in libp4d-client.so for what reads JSON and job scripts);
 #   - p4d_room__name, with two underscores, is used inside its room only;
 #   - what a header declares that no other room includes has them, unless the whole room is closed: nothing includes from it.
 # Prints two shares: names with a word of their file or folder, and prototypes in the header of the file's own stem or of
@@ -54,7 +54,7 @@ grep '\.h$' "$work/files" | xargs awk '
 awk '$1 == "D" { print $2, $3 }' "$work/symbols" | awk '
 	{ n[$1]++; where[$1] = where[$1] " " $2 }
 	END { for (s in n) if (n[s] > 1) print s ":" where[s] }' |
-	grep -vE 'device/cpu/|plugin/client_json\.c' >"$work/twice"
+	grep -vE 'device/cpu/|plugin/client_(json|reader)\.c' >"$work/twice"
 [ ! -s "$work/twice" ] || fault "defined twice: $(cat "$work/twice")"
 
 awk '

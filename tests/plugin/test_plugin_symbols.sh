@@ -24,10 +24,11 @@ exports p4d.so plugin_name plugin_type plugin_version slurm_spank_init slurm_spa
 	slurm_spank_task_exit slurm_spank_task_init spank_plugin_version
 exports libp4d-client.so p4d_client
 exports libp4d-json.so p4d_json
+exports libp4d-reader.so p4d_reader
 exports job_submit_p4d.so fini init job_modify job_submit plugin_name plugin_type plugin_version
 
 # Slurm's own symbols come from the program that loads the plugin; linking its library would bring a second copy.
-for plugin in p4d.so libp4d-client.so libp4d-json.so job_submit_p4d.so; do
+for plugin in p4d.so libp4d-client.so libp4d-json.so libp4d-reader.so job_submit_p4d.so; do
 	if objdump -p "$plugin" | grep NEEDED | grep slurm; then
 		echo "$plugin is linked with Slurm"
 		failed=1
