@@ -276,16 +276,17 @@ static bool fits_with(const p4d_subject *subject, p4d_option option, int64_t val
 }
 
 /*
- * Sets the option that was given as "auto" to the largest value that fits, of powers of two (sequences) or of
- * multiples of 1,024 up to the model's maximum (tokens). If the least does not fit, it stays at the least.
+ * Replaces "auto" by the largest value that fits: a power of two (sequences), or a multiple of 1,024 up to
+ * the model's maximum (tokens). If the least value does not fit, the option gets that value.
  */
 static int take_largest(p4d_subject *subject, p4d_option option, p4d_error *err)
 {
-	const int64_t least = option == P4D_SEQ_LEN ? 1024 : 1,
+	const int64_t usual = option == P4D_SEQ_LEN ? 1024 : 1,
 		      most = option != P4D_SEQ_LEN ? 65536
 			     : p4d_is_set(&subject->request, P4D_MAX_SEQ_LEN)
 				 ? subject->request.value[P4D_MAX_SEQ_LEN]
-				 : 1 << 20;
+				 : 1 << 20,
+		      least = usual < most ? usual : most; /* of a model for fewer tokens: its maximum */
 	int64_t value = least, step = least;
 	p4d_error why = {.code = P4D_OK};
 

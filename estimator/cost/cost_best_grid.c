@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* --tp-grid=auto: the grid of so many ranks whose passes are the fastest. */
+/* --tp-grid=auto: the grid of the tp ranks whose passes are the fastest. */
 #include <math.h>
 
 #include "cost/cost_internal.h"

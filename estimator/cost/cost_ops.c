@@ -257,6 +257,6 @@ double p4d_cost__cast_bytes(const p4d_layout *l)
 {
 	const p4d_fp8_recipe *recipe = &p4d_fp8_recipes[l->fp8_recipe];
 
-	/* a scale for 32 numbers or more is nothing beside them */
+	/* one scale for 32 numbers or more: its bytes are negligible */
 	return recipe->bits / 8.0 + (recipe->bits < 8 ? (double)recipe->scale_bytes / recipe->block : 0);
 }

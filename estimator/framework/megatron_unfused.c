@@ -39,7 +39,7 @@ p4d_megatron_scores p4d_megatron__scores(const p4d_layout *l, const p4d_megatron
 				     .kernel = kernel};
 }
 
-/* The number of elements in so many bytes. */
+/* Elements of the tensor in a number of bytes. */
 static p4d_wide elements(const p4d_layout *l, p4d_wide bytes)
 {
 	const unsigned element = l->precision == P4D_FP32 ? 4 : 2;

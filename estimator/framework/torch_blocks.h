@@ -57,8 +57,9 @@ p4d_allocated p4d_torch_blocks__backward(p4d_torch_blocks *b, const p4d_tape *ta
 					 bool keep_input);
 
 /*
- * What a play of so many layers reserves, on a GPU that has room for it, or in the least room. It is played
- * of at most `depth` layers; each further one takes as much. *played: layers that the play reads.
+ * Bytes that PyTorch reserves for a model of `layers` layers: on a GPU with enough memory, or (is_short) on
+ * the smallest GPU that suffices. At most `depth` layers are played; each further layer takes as much as the
+ * last. *played: layers that the play reads.
  */
 uint64_t p4d_torch_blocks__reserved(p4d_allocator_play *play, void *of, uint32_t *played, uint64_t layers,
 				    uint32_t depth, bool is_short);

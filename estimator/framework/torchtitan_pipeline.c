@@ -39,7 +39,7 @@ typedef struct stage {
 	const p4d_rows *rows;
 	int64_t wide, hidden; /* of all ranks of tensor parallelism, and of this one */
 	int64_t layers;       /* of a chunk, if all have as many and no experts; else 0 */
-	uint32_t from, to;    /* chunks of so many layers that have no end of the model */
+	uint32_t from, to;    /* the chunks that have neither embedding nor head */
 	uint64_t known;       /* kinds of passes */
 	change of[KINDS];
 } stage;
@@ -183,7 +183,7 @@ static void backward(stage *s, uint32_t chunk, bool first, bool last)
 typedef struct pass_turn {
 	uint32_t done;
 	uint32_t chunk, member, begun; /* member of a group of micro-batches, which begins at that one */
-	uint32_t alike;                /* so many from the next one on are alike */
+	uint32_t alike;                /* passes that are alike, from the next one on */
 	const change *of;              /* these */
 } pass_turn;
 

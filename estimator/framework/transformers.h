@@ -175,7 +175,7 @@ uint64_t p4d_transformers__experts_up(const p4d_layout *l);
 /* Bytes of all parameters, adapters too, of `element` each where they are not quantized. */
 uint64_t p4d_transformers__parameter_bytes(const p4d_layout *l, unsigned element);
 /* Moments of so many parameters; factored ones are a row and a column of each matrix. */
-/* What transformers_host.c is told of a model. */
+/* The sizes of a model that transformers_host.c needs. */
 typedef struct p4d_transformers_host {
 	uint64_t parameters, trained, parameter_bytes; /* without sharding */
 	uint64_t largest;                              /* elements of the largest gradient */

@@ -115,6 +115,8 @@ exits 0 p4d estimate Qwen/Qwen3-8B --finetune qlora --recompute full --gpu rtx40
 longest=$(echo "$out" | sed -n 's/^The largest seq-len that fits: //p')
 [ "$longest" -ge 2048 ] || fail "the longest sequence"
 refused P4D012 p4d estimate Qwen/Qwen3-8B --finetune qlora --recompute full --gpu rtx4090 --seq-len $((longest + 1024))
+exits 0 p4d estimate bert-base --framework ddp --gpu h100 --seq-len auto
+prints "The largest seq-len that fits: 512"
 refused P4D001 p4d estimate llama3-8b --seq-len auto --micro-batch auto --gpu h100
 refused P4D001 p4d estimate llama3-8b --seq-len auto
 says "--gpu NAME"
