@@ -34,7 +34,7 @@ typedef struct p4d_search_floor {
 	p4d_cost_least seconds;
 } p4d_search_floor;
 
-enum { P4D_SEARCH_FLOOR_BITS = 6, P4D_SEARCH_FLOORS = 1 << P4D_SEARCH_FLOOR_BITS };
+enum { P4D_SEARCH_FLOOR_BITS = 7, P4D_SEARCH_FLOORS = 1 << P4D_SEARCH_FLOOR_BITS };
 
 /* The enumeration of all candidates of one request; nested loops fill `trial`, outermost first. */
 typedef struct p4d_search_enumeration {
