@@ -58,7 +58,7 @@ unit_tests = \
 	tests/estimator/guard/test_guard tests/estimator/guard/test_guard_bounds \
 	tests/estimator/guard/test_guard_programs \
 	tests/estimator/guard/test_guard_script \
-	tests/estimator/guard/test_guard_verify \
+	tests/estimator/guard/test_guard_verify tests/estimator/guard/test_verdict_record \
 	tests/rehearsal/test_stand_ins tests/rehearsal/test_dnn_plan tests/rehearsal/test_solvers \
 	tests/command/test_command_json \
 	tests/command/picture/test_charts tests/command/picture/test_svg \

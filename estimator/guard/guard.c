@@ -302,6 +302,8 @@ static void advise(const p4d_guard_work *g, p4d_verdict *v)
 	char place[208];
 
 	v->read = true;
+	if (was_judged(v))
+		p4d_verdict__identify(v, g->request);
 	if (p4d_reading_has_server(g->job->reading))
 		leave_to_user(v);
 	if (!judges(g, v)) {

@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/digest.h"
 #include "base/error.h"
 #include "job/job.h"
 #include "serve/colocated.h"
@@ -40,6 +41,8 @@ typedef struct p4d_verdict {
 	bool fault_of_site; /* not checked, for a reason that the user cannot mend */
 	char model[64];     /* as the request names it; "": it does not */
 	char unread[240]; /* why a job that is read was not judged, where that is no user's fault; else "" */
+	char digest[P4D_DIGEST_TEXT]; /* of what the script says, as p4d_plan_digest; "": it was not judged */
+	char engine[16];              /* that the script starts, to serve; "": none */
 	p4d_policy policy;
 	p4d_geometry geometry;
 	p4d_layout layout;

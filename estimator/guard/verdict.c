@@ -108,6 +108,13 @@ void p4d_verdict__name_model(p4d_verdict *verdict, const p4d_request *request)
 		 request->model);
 }
 
+void p4d_verdict__identify(p4d_verdict *verdict, const p4d_request *request)
+{
+	p4d_plan_digest(request, verdict->digest);
+	if (verdict->serving.max_model_len)
+		p4d_request_value_text(request, P4D_ENGINE, verdict->engine, sizeof(verdict->engine));
+}
+
 static void apply_override(p4d_verdict *verdict, const char *reason)
 {
 	if (!reason || !*reason || verdict->action != P4D_REJECT)

@@ -24,6 +24,8 @@ void p4d_verdict__leave_unread(p4d_verdict *verdict, const p4d_job *job, const p
 
 /* Notes which model the request is about. */
 void p4d_verdict__name_model(p4d_verdict *verdict, const p4d_request *request);
+/* What was judged by its script, for the record of the job. */
+void p4d_verdict__identify(p4d_verdict *verdict, const p4d_request *request);
 
 /* Errors that the user cannot fix: site information is missing, or p4d itself failed. */
 bool p4d_verdict__is_fault_of_site(p4d_code code);

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "base/digest.h"
+#include "guard/verdict_log.h"
+
+/*
+ * A verdict as one word, which slurmctld keeps with the job: in AdminComment, or in Extra. This is the only
+ * place that knows its grammar; p4d.conf(5) documents it under RECORD.
+ *
+ *   word   = "p4d:" DIGEST ":" fields    of a job with an approved plan, whose digest it is
+ *          | "p4d-verdict:" fields       of any other job
+ *   fields = field { "," field }
+ *   field  = NEED "of" CAPACITY "GiB" | NEED "GiB" | NAME "=" VALUE
+ *
+ * A value has no blank, comma or control character: those are written as %xx. A reader skips names that it
+ * does not know. Words of earlier releases have fewer fields.
+ */
+typedef struct p4d_verdict_record {
+	bool approved;                    /* a plan was approved */
+	char digest[P4D_DIGEST_TEXT];     /* of the plan, or of what was judged; "": not judged */
+	double need_gib, capacity_gib;    /* of the fullest GPU; 0: unknown */
+	uint32_t nodes, gpus_per_node;    /* of the job; 0: unknown */
+	uint32_t tp, cp, pp, micro_batch; /* of the layout; 0: unknown */
+	char model[64], framework[24], phase[24], gpu[48];
+	char verdict[16]; /* a p4d_outcome by name; "": a word of an earlier release */
+	char code[40];    /* all codes, joined by "+": P4D113+P4D012 */
+	char mode[16];    /* of the site */
+	char read[16];    /* "script": by what the script says */
+	char by[16];      /* "client": as the submitting side saw it, which is the user's own */
+	char id[32];      /* that of the verdict's line in slurmctld's log */
+} p4d_verdict_record;
+
+/* A word has at most so many characters, with its NUL. */
+enum { P4D_VERDICT_RECORD = 896 };
+
+/* What a verdict says; without id and by. */
+p4d_verdict_record p4d_verdict_record_of(const p4d_verdict *verdict);
+
+/* Writes the word, or its fields alone. Returns buf. */
+const char *p4d_verdict_record_write(const p4d_verdict_record *record, char buf[P4D_VERDICT_RECORD]);
+const char *p4d_verdict_record_fields(const p4d_verdict_record *record, char buf[P4D_VERDICT_RECORD]);
+
+/*
+ * Reads the first such word among those of others, or fields alone. False: there is none, or it is malformed;
+ * *record is then zeroed. text may be NULL.
+ */
+bool p4d_verdict_record_read(const char *text, p4d_verdict_record *record);
+bool p4d_verdict_record_read_fields(const char *fields, p4d_verdict_record *record);
+
+/* Whether a word begins as one of these does, whatever follows. */
+bool p4d_verdict_record_is_word(const char *word);
+
+/* P4D_OUTCOMES: no such name. */
+p4d_outcome p4d_verdict_record_outcome(const p4d_verdict_record *record);
