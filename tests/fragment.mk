@@ -60,7 +60,7 @@ unit_tests = \
 	tests/estimator/guard/test_guard_script \
 	tests/estimator/guard/test_guard_verify tests/estimator/guard/test_verdict_record \
 	tests/rehearsal/test_stand_ins tests/rehearsal/test_dnn_plan tests/rehearsal/test_solvers \
-	tests/command/test_command_json \
+	tests/command/test_accounting tests/command/test_command_json \
 	tests/command/picture/test_charts tests/command/picture/test_svg \
 	tests/command/picture/test_view
 
@@ -265,6 +265,7 @@ test_foundations = $(CMOCKA_LIBS) $(JSONC_LIBS) -lm
 LDADD = $(estimator_libraries) $(test_foundations)
 command_LDADD = libp4dsupport.la libp4dcommand.la $(LDADD)
 runtime_LDADD = $(runtime_libraries) $(test_foundations)
+tests_command_test_accounting_LDADD = $(command_LDADD)
 tests_command_picture_test_charts_LDADD = $(command_LDADD)
 tests_command_picture_test_svg_LDADD = $(command_LDADD)
 tests_command_picture_test_view_LDADD = $(command_LDADD)
@@ -517,6 +518,7 @@ check-compiled:
 	P4D_SHIM_GUARD=0 $(MAKE) check TESTS="$(filter-out $(same_tests),$(TESTS))"
 
 EXTRA_DIST += tests/command/lib.sh $(command_tests) tests/command/test_chat.sh tests/command/test_export.sh tests/command/test_fine_tuning.sh tests/command/test_tokenizers.sh tests/command/test_train.sh tests/command/test_train_logs.sh tests/command/test_train_evaluation.sh tests/command/test_train_options.sh tests/command/test_train_moments.sh tests/command/test_train_offload.sh tests/command/test_train_released.sh tests/command/test_train_lora.sh tests/command/test_train_local_loss.sh tests/plugin/test_plugin_symbols.sh
+EXTRA_DIST += tests/doubles/slurm/sacct
 EXTRA_DIST += tests/fuzz/test_replay.sh tests/fuzz/fuzz.sh tests/fuzz/real_files.sh tests/fuzz/corpus
 TESTS += tests/gpu/test_kit.sh tests/gpu/test_report.sh
 EXTRA_DIST += tests/gpu/run tests/gpu/pack tests/gpu/report tests/gpu/test_kit.sh tests/gpu/test_report.sh tests/gpu/pytorch_baseline.py tests/parity

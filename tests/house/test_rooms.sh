@@ -34,6 +34,7 @@ runtime/checkpoint    weights in files
 
 command/line          command lines
 command/report        text, tables, JSON
+command/accounting    what sacct tells of jobs
 command/picture       SVG
 command/plot          p4d plot
 command/validate      predictions against measurements

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "accounting/accounting.h"
+
+struct p4d_accounting {
+	unsigned release;
+	char *fields; /* sacct --helpformat */
+};
+
+enum { P4D_ACCOUNTING_DELIMITER = 20 };
+
+/*
+ * A line of jobs and steps, in pieces of its fields; see accounting_jobs.c. The order of FIELD is that of
+ * sacct's output; the last one is a number, so that it ends where the line does.
+ */
+#define P4D_ACCOUNTING_FIELDS(FIELD) \
+	FIELD(ID, "JobID") \
+	FIELD(RAW, "JobIDRaw") \
+	FIELD(USER, "User") \
+	FIELD(ACCOUNT, "Account") \
+	FIELD(PARTITION, "Partition") \
+	FIELD(QOS, "QOS") \
+	FIELD(RESERVATION, "Reservation") \
+	FIELD(NAME, "JobName") \
+	FIELD(CLUSTER, "Cluster") \
+	FIELD(WORK_DIR, "WorkDir") \
+	FIELD(SUBMIT_LINE, "SubmitLine") \
+	FIELD(ADMIN_COMMENT, "AdminComment") \
+	FIELD(EXTRA, "Extra") \
+	FIELD(STD_OUT, "StdOut") \
+	FIELD(STD_ERR, "StdErr") \
+	FIELD(STATE, "State") \
+	FIELD(EXIT, "ExitCode") \
+	FIELD(REQ_TRES, "ReqTRES") \
+	FIELD(ALLOC_TRES, "AllocTRES") \
+	FIELD(IN_MAX, "TRESUsageInMax") \
+	FIELD(IN_TOT, "TRESUsageInTot") \
+	FIELD(SUBMIT, "Submit") \
+	FIELD(START, "Start") \
+	FIELD(END, "End") \
+	FIELD(ELAPSED, "ElapsedRaw") \
+	FIELD(TASKS, "NTasks") \
+	FIELD(NODES, "NNodes")
+
+typedef enum p4d_accounting_field {
+#define FIELD(id, name) P4D_FIELD_##id,
+	P4D_ACCOUNTING_FIELDS(FIELD)
+#undef FIELD
+	    P4D_FIELDS
+} p4d_accounting_field;
+
+/* Fills a job from the fields of its line, which belong to it from then on. False: it is none. */
+bool p4d_accounting__job(p4d_accounting_job *job, char *const value[P4D_FIELDS]);
+/* Adds the step of a line to its job. False: no memory. */
+bool p4d_accounting__step(p4d_accounting_job *job, char *const value[P4D_FIELDS]);

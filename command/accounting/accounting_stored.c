@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Scripts and environments. sacct prints them below each other, under a heading with the job, and a user may
+ * write such a heading into a script. So a job whose heading comes twice, or a list in which one does, is
+ * asked for again in halves; a single job has one text, whatever is in it.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "accounting/accounting_internal.h"
+#include "accounting/sacct.h"
+#include "base/text.h"
+
+enum { AT_ONCE = 500 };
+static const size_t list_bytes = (size_t)1 << 30; /* of one sacct: 500 scripts of up to 2 MiB */
+
+static const char rule[] =
+    "--------------------------------------------------------------------------------\n";
+
+typedef struct asked_for {
+	p4d_accounting_kept kind;
+	const char *const *ids;
+	p4d_accounting_take *take;
+	void *context;
+	bool enough;
+} asked_for;
+
+typedef struct heading {
+	char *at, *text; /* where it begins, and what is below it */
+	size_t index;
+} heading;
+
+static const char *before(p4d_accounting_kept kind)
+{
+	return kind == P4D_KEPT_SCRIPT ? "Batch Script for " : "Environment used for ";
+}
+
+static const char *after(p4d_accounting_kept kind)
+{
+	return kind == P4D_KEPT_SCRIPT ? "\n" : " (must be batch to display)\n";
+}
+
+bool p4d_accounting_may_keep(const char *line)
+{
+	static const char *const begins[] = {"SLURM_",
+					     "SBATCH_",
+					     "P4D_",
+					     "HF_HOME=",
+					     "PYTORCH_ALLOC_CONF=",
+					     "PYTORCH_CUDA_ALLOC_CONF=",
+					     "PYTORCH_HIP_ALLOC_CONF="};
+	static const char *const secrets[] = {"KEY", "TOKEN", "JWT", "SECRET", "PASS", "CRED"};
+	const size_t name = strcspn(line, "=");
+	bool keeps = false;
+
+	if (line[name] != '=')
+		return false;
+	for (size_t i = 0; i < sizeof(begins) / sizeof(begins[0]); i++)
+		keeps = keeps || !strncmp(line, begins[i], strlen(begins[i]));
+	for (size_t i = 0; keeps && i < sizeof(secrets) / sizeof(secrets[0]); i++) {
+		const char *found = strstr(line, secrets[i]);
+		keeps = !found || found >= line + name;
+	}
+	return keeps;
+}
+
+/* Moves the lines that may be kept to the front and wipes the rest. Returns their length. */
+static size_t filter(char *text, size_t length)
+{
+	size_t kept = 0;
+
+	for (char *line = text, *next; line < text + length; line = next) {
+		next = line + strcspn(line, "\n");
+		*next++ = '\0';
+		const size_t size = (size_t)(next - line);
+		if (!p4d_accounting_may_keep(line))
+			continue;
+		memmove(text + kept, line, size);
+		kept += size;
+		text[kept - 1] = '\n';
+	}
+	explicit_bzero(text + kept, length - kept);
+	text[kept] = '\0';
+	return kept;
+}
+
+/* The index of an id among those of a list; count: it is none of them. */
+static size_t index_of(const asked_for *s, size_t first, size_t count, const char *id, size_t length)
+{
+	for (size_t i = 0; i < count; i++)
+		if (!strncmp(s->ids[first + i], id, length) && !s->ids[first + i][length])
+			return i;
+	return count;
+}
+
+/* The heading that a line is, of a job of the list. */
+static bool is_heading(const asked_for *s, size_t first, size_t count, char *line, heading *found)
+{
+	const char *begin = before(s->kind), *end = after(s->kind);
+
+	if (strncmp(line, begin, strlen(begin)) != 0)
+		return false;
+	const char *id = line + strlen(begin);
+	const size_t length = strcspn(id, " \n");
+	char *below = line + strlen(begin) + length;
+	if (strncmp(below, end, strlen(end)) != 0 || strncmp(below + strlen(end), rule, strlen(rule)) != 0)
+		return false;
+	*found = (heading){line, below + strlen(end) + strlen(rule), index_of(s, first, count, id, length)};
+	return found->index < count;
+}
+
+/* Those of a list. False: one comes twice. */
+static bool find_headings(const asked_for *s, size_t first, size_t count, char *text, heading *headings,
+			  size_t *found)
+{
+	bool seen[AT_ONCE] = {false};
+	heading h;
+
+	*found = 0;
+	for (char *line = text; *line; line += strcspn(line, "\n"), line += *line == '\n') {
+		if (!is_heading(s, first, count, line, &h))
+			continue;
+		if (count == 1 && *found)
+			return true; /* it is in the script */
+		if (seen[h.index])
+			return false;
+		seen[h.index] = true;
+		headings[(*found)++] = h;
+	}
+	return true;
+}
+
+static void give(asked_for *s, size_t first, const heading *h, char *end)
+{
+	char *text = h->text;
+	size_t length = (size_t)(end - text);
+
+	/* sacct adds a line break, and says so if nothing is stored */
+	if (length && text[length - 1] == '\n')
+		length--;
+	text[length] = '\0';
+	if (!strcmp(text, "NONE") || !strcmp(text, "NONE\n") || !length)
+		return;
+	if (s->kind == P4D_KEPT_ENVIRONMENT)
+		length = filter(text, length);
+	s->enough = !s->take(s->context, first + h->index, text, length);
+}
+
+static void give_all(asked_for *s, size_t first, const heading *headings, size_t found, char *end)
+{
+	for (size_t i = 0; i < found && !s->enough; i++)
+		give(s, first, &headings[i], i + 1 < found ? headings[i + 1].at : end);
+}
+
+static char *ask(const asked_for *s, size_t first, size_t count, p4d_error *err)
+{
+	p4d_text list = {.grows = true};
+
+	p4d_text_add(&list, "--jobs=");
+	for (size_t i = 0; i < count; i++)
+		p4d_text_print(&list, "%s%s", i ? "," : "", s->ids[first + i]);
+	const char *what = s->kind == P4D_KEPT_SCRIPT ? "--batch-script" : "--env-vars";
+	char *text = list.truncated
+			 ? NULL
+			 : p4d_sacct__output((const char *const[]){"sacct", "--allusers", "--allocations",
+								   what, list.at, NULL},
+					     list_bytes, err);
+	if (list.truncated)
+		p4d_fail(err, P4D_E_NO_MEMORY, "no memory for a list of jobs");
+	free(list.at);
+	return text;
+}
+
+static int give_list(asked_for *s, size_t first, size_t count, p4d_error *err)
+{
+	heading headings[AT_ONCE];
+	size_t found, half = count / 2;
+	char *text = ask(s, first, count, err);
+
+	if (!text)
+		return -1;
+	const size_t length = strlen(text);
+	const bool clear = find_headings(s, first, count, text, headings, &found);
+	if (clear)
+		give_all(s, first, headings, found, text + length);
+	if (s->kind == P4D_KEPT_ENVIRONMENT)
+		explicit_bzero(text, length);
+	free(text);
+	if (clear)
+		return 0;
+	int rc = give_list(s, first, half, err);
+	return rc < 0 || s->enough ? rc : give_list(s, first + half, count - half, err);
+}
+
+int p4d_accounting_stored(p4d_accounting *accounting, p4d_accounting_kept kind, const char *const *ids,
+			  size_t count, p4d_accounting_take *take, void *context, p4d_error *err)
+{
+	asked_for s = {kind, ids, take, context, false};
+
+	(void)accounting;
+	for (size_t at = 0; at < count && !s.enough; at += AT_ONCE)
+		if (give_list(&s, at, count - at < AT_ONCE ? count - at : AT_ONCE, err) < 0)
+			return -1;
+	return 0;
+}
