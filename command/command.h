@@ -21,6 +21,17 @@ int p4d_command_models(const p4d_line *line, p4d_error *err);
 int p4d_command_gpus(const p4d_line *line, p4d_error *err);
 int p4d_command_explain(const p4d_line *line, p4d_error *err);
 int p4d_command_dump_features(const p4d_line *line, p4d_error *err);
+
+/* A job that a program checks through libp4d.so. NULL: as the process and the command line have it. */
+typedef struct p4d_check_source {
+	const char *script; /* the text of the script that the command line names */
+	size_t length;
+	const char *directory; /* that it is submitted from */
+	char **environment;
+} p4d_check_source;
+/* The answer is JSON. */
+int p4d_command_check_from(const p4d_check_source *source, int argc, char *argv[], p4d_error *err);
+
 /* Prints the completion of these commands for a shell. */
 int p4d_command_completion(const char *shell, const p4d_subcommand *commands, size_t count, p4d_error *err);
 

@@ -33,9 +33,11 @@ const char p4d_check_options[] =
     "  --elsewhere LIST|all        also where else on the site the job would fit\n"
     "  --strict                    fail also where the job gets a warning, or was not checked";
 
-enum { SCRIPT_BYTES = 4 << 20, READING_BYTES = 6 << 20, COMPONENTS = 128 };
+enum { READING_BYTES = 6 << 20, COMPONENTS = 128 };
 
 typedef struct check {
+	const p4d_check_source *source;
+	char **environment;
 	int argc;
 	char **argv;
 	int start[COMPONENTS]; /* where the options of a component begin, after "check" or ":" */
@@ -137,47 +139,20 @@ static int split_components(check *c, const char **script, p4d_error *err)
 	return 0;
 }
 
-static int read_text(check *c, int from, const char *name, p4d_error *err)
-{
-	c->script = p4d_file_read(from, SCRIPT_BYTES, &c->length);
-	if (c->script)
-		return 0;
-	if (errno == ENOMEM)
-		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for the batch script");
-	if (errno == EFBIG)
-		return p4d_fail(err, P4D_E_IO, "%.200s: larger than %d MiB, Slurm would reject it", name,
-				SCRIPT_BYTES >> 20);
-	return p4d_fail(err, P4D_E_IO, "%.200s: %m", name);
-}
-
-/* The script: a file, --wrap or standard input, in the order of sbatch. */
+/* The script: of the source, a file, --wrap or standard input, in the order of sbatch. */
 static int read_script(check *c, const char *name, p4d_error *err)
 {
 	const char *wrap = c->first.value[P4D_SBATCH_WRAP];
-	char path[PATH_MAX];
 
 	if (wrap && name)
 		return usage(err, "--wrap replaces the script; give only one of them");
-	if (wrap) {
-		int length = asprintf(&c->script, "#!/bin/sh\n%s\n", wrap);
-		if (length < 0) {
-			c->script = NULL;
-			return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for --wrap");
-		}
-		c->length = (size_t)length;
-		return 0;
-	}
-	if (!name) {
-		if (isatty(STDIN_FILENO))
-			return usage(err, "no job script given");
-		return read_text(c, STDIN_FILENO, "standard input", err);
-	}
-	int file = p4d_line_open_script(name, c->first.value[P4D_SBATCH_CHDIR], path, sizeof(path), err);
-	if (file < 0)
-		return -1;
-	int rc = read_text(c, file, path, err);
-	close(file);
-	return rc;
+	if (!wrap && !name && isatty(STDIN_FILENO))
+		return usage(err, "no job script given");
+	c->script = c->source->script
+			? p4d_line_script_copy(c->source->script, c->source->length, c->name, &c->length, err)
+		    : wrap ? p4d_line_script_wrapped(wrap, &c->length, err)
+			   : p4d_line_read_script(name, c->first.value[P4D_SBATCH_CHDIR], &c->length, err);
+	return c->script ? 0 : -1;
 }
 
 /* A list of nodes in a file, one or more in a line: -F, and -w with a path. */
@@ -193,7 +168,7 @@ static int read_nodes(p4d_sbatch *sbatch, p4d_error *err)
 	if (!path)
 		return 0;
 	int file = p4d_file_open(path);
-	char *text = file < 0 ? NULL : p4d_file_read(file, SCRIPT_BYTES, &length);
+	char *text = file < 0 ? NULL : p4d_file_read(file, P4D_LINE_SCRIPT_BYTES, &length);
 	if (!text)
 		p4d_fail(err, P4D_E_IO, "node file %.200s: %m", path);
 	if (file >= 0)
@@ -221,7 +196,7 @@ static int gather(check *c, unsigned component, p4d_sbatch *sbatch, p4d_error *e
 	unsigned components;
 
 	if (p4d_sbatch_arguments(sbatch, c->argc - start, c->argv + start, &operand, err) < 0 ||
-	    p4d_sbatch_environment(sbatch, environ, err) < 0 ||
+	    p4d_sbatch_environment(sbatch, c->environment, err) < 0 ||
 	    p4d_sbatch_script(sbatch, c->script, c->length, component, &components, err) < 0)
 		return -1;
 	take_kept(c, sbatch);
@@ -248,7 +223,7 @@ static p4d_job_script script_of(check *c, const p4d_sbatch *sbatch, const p4d_re
 				.name = c->name,
 				.arguments = (const char *const *)c->arguments,
 				.directory = c->directory,
-				.environment = environ,
+				.environment = c->environment,
 				.variables = SIZE_MAX,
 				.submitted = true,
 				.export = sbatch->value[P4D_SBATCH_EXPORT],
@@ -285,8 +260,9 @@ static void read_job(check *c, p4d_sbatch *sbatch)
 		return;
 	if (chdir && *chdir == '/')
 		snprintf(c->directory, sizeof(c->directory), "%s", chdir);
-	else if (getcwd(here, sizeof(here)))
-		snprintf(c->directory, sizeof(c->directory), "%s%s%s", here, chdir ? "/" : "",
+	else if (c->source->directory || getcwd(here, sizeof(here)))
+		snprintf(c->directory, sizeof(c->directory), "%s%s%s",
+			 c->source->directory ? c->source->directory : here, chdir ? "/" : "",
 			 chdir ? chdir : "");
 	c->memory = c->memory ? c->memory : malloc(READING_BYTES);
 	if (!c->memory)
@@ -294,6 +270,7 @@ static void read_job(check *c, p4d_sbatch *sbatch)
 	c->submitted.script = c->script;
 	c->submitted.length = c->length;
 	c->submitted.files = &c->files;
+	c->submitted.environment = c->environment;
 	c->submitted.program = program;
 	c->submitted.site = c->site;
 	p4d_job_script script = script_of(c, sbatch, &sbatch->request);
@@ -542,6 +519,8 @@ static int check_job(const p4d_subcommand *self, check *c, p4d_error *err)
 		return -1;
 	}
 	if (c->first.value[P4D_SBATCH_HELP]) {
+		if (!self)
+			return usage(err, "a program gets no help text");
 		p4d_line_help(self, true);
 		return P4D_OK;
 	}
@@ -559,7 +538,7 @@ static int check_job(const p4d_subcommand *self, check *c, p4d_error *err)
 		return -1;
 	if (gpu && !p4d_site_gpu(c->site, gpu, NULL))
 		return p4d_line_unknown_gpu(c->site, gpu, err);
-	if (c->first.value[P4D_SBATCH_JSON])
+	if (c->first.value[P4D_SBATCH_JSON] || !self)
 		c->answers = json_object_new_array();
 	else
 		p4d_answer_misplaced(c->arguments, c->name);
@@ -571,9 +550,15 @@ static int check_job(const p4d_subcommand *self, check *c, p4d_error *err)
 	return (int)c->code;
 }
 
-int p4d_command_check(const p4d_subcommand *self, int argc, char *argv[], p4d_error *err)
+static int check_source(const p4d_subcommand *self, const p4d_check_source *source, int argc, char *argv[],
+			p4d_error *err)
 {
-	check c = {.argc = argc, .argv = argv, .worst = P4D_PASS, .code = P4D_OK};
+	check c = {.source = source,
+		   .environment = source->environment ? source->environment : environ,
+		   .argc = argc,
+		   .argv = argv,
+		   .worst = P4D_PASS,
+		   .code = P4D_OK};
 	int status = check_job(self, &c, err);
 
 	p4d_sbatch_free(&c.first);
@@ -586,4 +571,16 @@ int p4d_command_check(const p4d_subcommand *self, int argc, char *argv[], p4d_er
 	free(c.memory);
 	free(c.other_memory);
 	return status;
+}
+
+int p4d_command_check(const p4d_subcommand *self, int argc, char *argv[], p4d_error *err)
+{
+	static const p4d_check_source process = {NULL, 0, NULL, NULL};
+
+	return check_source(self, &process, argc, argv, err);
+}
+
+int p4d_command_check_from(const p4d_check_source *source, int argc, char *argv[], p4d_error *err)
+{
+	return check_source(NULL, source, argc, argv, err);
 }

@@ -39,6 +39,7 @@ libp4dcommand_la_SOURCES = \
 	command/rehearse/command_rehearse.h command/rehearse/command_rehearse.c \
 	command/command.h command/command_estimate.c command/command_plan.c command/command_check.c command/command_conf.c command/command_job.c command/command_read.c \
 	command/command_export.c command/command_list.c command/command_completion.c command/command_explain.c command/command_simulate.c
+libp4dcommand_la_CFLAGS = $(libp4dbase_la_CFLAGS)
 libp4dcommand_la_CPPFLAGS = $(AM_CPPFLAGS) $(SMARTCOLS_CFLAGS) $(JSONC_CFLAGS)
 libp4dcommand_la_LIBADD = $(SMARTCOLS_LIBS) $(JSONC_LIBS)
 
@@ -51,6 +52,25 @@ if HAVE_XXHASH
 p4d_LDADD += libp4dcheckpoint.la
 endif
 p4d_LDADD += libp4dhost.la libp4d.la
+
+# For other programs. Not in this folder: there libp4d.la is all of the estimator, linked into each part of p4d.
+lib_LTLIBRARIES += library/libp4d.la
+library_libp4d_la_SOURCES = command/library/p4d.h command/library/library_internal.h command/library/query.c command/library/reply.c
+library_libp4d_la_CPPFLAGS = $(libp4dcommand_la_CPPFLAGS)
+library_libp4d_la_CFLAGS = $(AM_CFLAGS) -ffunction-sections -fdata-sections
+library_libp4d_la_LDFLAGS = $(AM_LDFLAGS) -version-info 0:0:0 -Wl,--as-needed -Wl,--gc-sections \
+	-Wl,--version-script=$(srcdir)/command/library/p4d.map
+library_libp4d_la_LIBADD = libp4dcommand.la libp4dhost.la libp4d.la
+library_libp4d_la_DEPENDENCIES = $(library_libp4d_la_LIBADD) command/library/p4d.map
+include_HEADERS = command/library/p4d.h
+pkgconfigdir = $(libdir)/pkgconfig
+nodist_pkgconfig_DATA = library/p4d.pc
+CLEANFILES += library/p4d.pc
+EXTRA_DIST += command/library/p4d.map command/library/p4d.pc.in
+library/p4d.pc: $(srcdir)/command/library/p4d.pc.in Makefile
+	@$(MKDIR_P) $(@D)
+	$(AM_V_GEN)sed -e 's,@prefix\@,$(prefix),' -e 's,@includedir\@,$(includedir),' -e 's,@libdir\@,$(libdir),' \
+		-e 's,@VERSION\@,$(VERSION),' $(srcdir)/command/library/p4d.pc.in >$@.tmp && mv $@.tmp $@
 
 # What shells complete, as the command prints it. bash loads _sbatch only if nothing else completes sbatch.
 bashcompletiondir = $(datadir)/bash-completion/completions

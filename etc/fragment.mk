@@ -3,6 +3,10 @@ dist_pkgdata_DATA = etc/gpus.json
 # A job script that can be submitted as it is; `p4d job` prints its path.
 dist_pkgdata_SCRIPTS = etc/p4d-job.sh
 
+# For programs and for clusters without C plugins.
+exampledir = $(docdir)/examples
+dist_example_DATA = doc/examples/check_job.py
+
 # modeldir is $(pkgdatadir)/models. Listed by name, so that a file that went missing stops `make dist`.
 dist_model_DATA = \
 	etc/models/apertus-70b.json \

@@ -62,7 +62,7 @@ unit_tests = \
 	tests/rehearsal/test_stand_ins tests/rehearsal/test_dnn_plan tests/rehearsal/test_solvers \
 	tests/command/test_accounting tests/command/test_command_json \
 	tests/command/picture/test_charts tests/command/picture/test_svg \
-	tests/command/picture/test_view
+	tests/command/picture/test_view tests/command/library/test_library
 
 # job_submit_p4d.so in a host that plays slurmctld
 if HAVE_SLURM
@@ -237,7 +237,7 @@ command_tests = \
 	tests/command/test_plan.sh tests/command/test_places.sh \
 	tests/command/test_plot.sh tests/command/test_programs.sh tests/command/test_program.sh tests/command/test_rehearse.sh tests/command/test_rehearse_running.sh tests/command/test_rehearse_shell.sh tests/command/test_check_rehearsed.sh \
 	tests/command/test_simulate.sh \
-	tests/command/test_usage.sh tests/command/test_web.sh
+	tests/command/test_usage.sh tests/command/test_web.sh tests/command/library/test_shared.sh
 if HAVE_TOKENIZERS
 command_tests += tests/command/test_tokenizers.sh
 endif
@@ -266,6 +266,14 @@ LDADD = $(estimator_libraries) $(test_foundations)
 command_LDADD = libp4dsupport.la libp4dcommand.la $(LDADD)
 runtime_LDADD = $(runtime_libraries) $(test_foundations)
 tests_command_test_accounting_LDADD = $(command_LDADD)
+# with the library and its header alone
+library_LDADD = library/libp4d.la
+check_PROGRAMS += tests/command/library/ask
+tests_command_library_ask_SOURCES = tests/command/library/ask.c
+tests_command_library_ask_CPPFLAGS = -I$(top_srcdir)/command/library
+tests_command_library_ask_LDADD = $(library_LDADD)
+tests_command_library_test_library_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/command/library
+tests_command_library_test_library_LDADD = $(library_LDADD) $(CMOCKA_LIBS)
 tests_command_picture_test_charts_LDADD = $(command_LDADD)
 tests_command_picture_test_svg_LDADD = $(command_LDADD)
 tests_command_picture_test_view_LDADD = $(command_LDADD)

@@ -12,14 +12,18 @@ slurm=$(find /usr/lib* -type f -name select_cons_tres.so -exec dirname {} \; | h
 for file in /usr/local/bin/p4d "$slurm/p4d.so" "$slurm/job_submit_p4d.so" /usr/local/lib/p4d/libp4d-client.so \
 	/usr/local/etc/p4d.conf \
 	/usr/local/share/p4d/gpus.json /usr/local/share/p4d/models/llama13b.json /usr/local/share/man/man1/p4d.1 /usr/local/share/man/man1/p4d-rehearse.1 /usr/local/share/p4d/p4d-job.sh \
-	/usr/local/share/man/man5/p4d.conf.5 /usr/local/share/man/man7/p4d-codes.7 /usr/local/share/man/man7/p4d-options.7 /usr/local/share/man/man5/p4d-json.5 /usr/local/share/man/man7/p4d-systems.7 /usr/local/share/man/man8/p4d-spank.8; do
+	/usr/local/share/man/man5/p4d.conf.5 /usr/local/share/man/man7/p4d-codes.7 /usr/local/share/man/man7/p4d-options.7 /usr/local/share/man/man5/p4d-json.5 /usr/local/share/man/man7/p4d-systems.7 /usr/local/share/man/man8/p4d-spank.8 \
+	/usr/local/include/p4d.h /usr/local/lib/libp4d.so.0.0.0 /usr/local/lib/pkgconfig/p4d.pc /usr/local/share/man/man3/p4d.3 \
+	/usr/local/share/doc/p4d/examples/check_job.py; do
 	[ -f "$root$file" ] || { echo "$file was not installed:"; (cd "$root" && find . -type f); exit 1; }
 done
 for part in "$build"/.libs/libp4d-*.so; do
 	[ ! -f "$part" ] || [ -f "$root/usr/local/lib/p4d/${part##*/}" ] || { echo "${part##*/} was not installed"; exit 1; }
 done
+[ "$(readlink "$root/usr/local/lib/libp4d.so")" = libp4d.so.0.0.0 ] || { echo "libp4d.so links elsewhere"; exit 1; }
+[ "$(readlink "$root/usr/local/lib/libp4d.so.0")" = libp4d.so.0.0.0 ] || { echo "libp4d.so.0 links elsewhere"; exit 1; }
 (cd "$root" && find . -name '*.la') | grep . && { echo "these are of no use to anybody"; exit 1; }
 
 make -C "$build" uninstall DESTDIR="$root" >/dev/null
-left=$(find "$root" -type f)
+left=$(find "$root" -type f -o -type l)
 [ -z "$left" ] || { echo "left behind: $left"; exit 1; }

@@ -23,7 +23,8 @@ static int open_in_path(const char *name, char *path, size_t size)
 	return -1;
 }
 
-int p4d_line_open_script(const char *name, const char *directory, char *path, size_t size, p4d_error *err)
+/* Relative to --chdir (NULL: not given). path gets where it is. -1: no regular file. */
+static int open_script(const char *name, const char *directory, char *path, size_t size, p4d_error *err)
 {
 	struct stat status;
 	int length = name[0] == '/' || !directory ? snprintf(path, size, "%s", name)
@@ -44,4 +45,69 @@ int p4d_line_open_script(const char *name, const char *directory, char *path, si
 		return file;
 	close(file);
 	return p4d_fail(err, P4D_E_IO, "%.200s is not a regular file", path);
+}
+
+static char *too_large(const char *name, p4d_error *err)
+{
+	p4d_fail(err, P4D_E_IO, "%.200s: larger than %d MiB, Slurm would reject it", name,
+		 P4D_LINE_SCRIPT_BYTES >> 20);
+	return NULL;
+}
+
+static char *no_memory(p4d_error *err)
+{
+	p4d_fail(err, P4D_E_NO_MEMORY, "no memory for the batch script");
+	return NULL;
+}
+
+static char *read_text(int from, const char *name, size_t *length, p4d_error *err)
+{
+	char *text = p4d_file_read(from, P4D_LINE_SCRIPT_BYTES, length);
+
+	if (text)
+		return text;
+	if (errno == ENOMEM)
+		return no_memory(err);
+	if (errno == EFBIG)
+		return too_large(name, err);
+	p4d_fail(err, P4D_E_IO, "%.200s: %m", name);
+	return NULL;
+}
+
+char *p4d_line_read_script(const char *name, const char *directory, size_t *length, p4d_error *err)
+{
+	char path[PATH_MAX];
+
+	if (!name)
+		return read_text(STDIN_FILENO, "standard input", length, err);
+	const int file = open_script(name, directory, path, sizeof(path), err);
+	if (file < 0)
+		return NULL;
+	char *text = read_text(file, path, length, err);
+	close(file);
+	return text;
+}
+
+char *p4d_line_script_wrapped(const char *wrap, size_t *length, p4d_error *err)
+{
+	char *text;
+	const int written = asprintf(&text, "#!/bin/sh\n%s\n", wrap);
+
+	if (written < 0)
+		return no_memory(err);
+	*length = (size_t)written;
+	return text;
+}
+
+char *p4d_line_script_copy(const char *from, size_t size, const char *name, size_t *length, p4d_error *err)
+{
+	if (size > P4D_LINE_SCRIPT_BYTES)
+		return too_large(name, err);
+	char *text = malloc(size + 1);
+	if (!text)
+		return no_memory(err);
+	memcpy(text, from, size);
+	text[size] = '\0';
+	*length = size;
+	return text;
 }

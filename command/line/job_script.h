@@ -6,7 +6,18 @@
 #include "base/error.h"
 
 /*
- * Opens a job script as sbatch does: relative to --chdir (NULL: not given); a bare name that is not found
- * there is searched in PATH. path gets where it is. -1: no regular file. Errors: IO.
+ * The text of a job script, which the caller frees, with a NUL at its end. NULL: see *err. Errors: IO,
+ * NO_MEMORY.
  */
-int p4d_line_open_script(const char *name, const char *directory, char *path, size_t size, p4d_error *err);
+
+enum { P4D_LINE_SCRIPT_BYTES = 4 << 20 };
+
+/*
+ * Of a file, found as sbatch does: relative to --chdir (NULL: not given); a bare name that is not there is
+ * searched in PATH. name NULL: standard input.
+ */
+char *p4d_line_read_script(const char *name, const char *directory, size_t *length, p4d_error *err);
+/* That of --wrap. */
+char *p4d_line_script_wrapped(const char *wrap, size_t *length, p4d_error *err);
+/* Of a text. name: for messages. */
+char *p4d_line_script_copy(const char *from, size_t size, const char *name, size_t *length, p4d_error *err);

@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,6 +27,8 @@
 
 enum { MOST_BYTES = 4 << 20, PATIENCE_MS = 2000 };
 
+extern char **environ;
+
 static p4d_cluster live;
 static bool asked, answered;
 
@@ -37,23 +40,23 @@ static int64_t now_ms(void)
 	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
+/* Spawned rather than forked: the process may have threads (libp4d.so). */
 static pid_t start(const char *const *words, int *from)
 {
+	posix_spawn_file_actions_t actions;
+	pid_t child;
 	int ends[2];
 
 	if (pipe2(ends, O_CLOEXEC) < 0)
 		return -1;
-	pid_t child = fork();
-	if (child == 0) {
-		int null = open("/dev/null", O_RDWR);
-		if (null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(null, STDERR_FILENO) < 0 ||
-		    dup2(ends[1], STDOUT_FILENO) < 0)
-			_exit(127);
-		execvp(words[0], (char **)words);
-		_exit(127);
-	}
+	posix_spawn_file_actions_init(&actions);
+	posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+	posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+	posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
+	const int failed = posix_spawnp(&child, words[0], &actions, NULL, (char **)words, environ);
+	posix_spawn_file_actions_destroy(&actions);
 	close(ends[1]);
-	if (child < 0) {
+	if (failed) {
 		close(ends[0]);
 		return -1;
 	}
@@ -89,7 +92,7 @@ static char *read_all(int from)
 /* Standard output of a command; NULL when it cannot be run, fails or takes too long. */
 static char *output_of(const char *const *words)
 {
-	int from, status;
+	int from, status = 0; /* if SIGCHLD is ignored, nobody knows it */
 	pid_t child = start(words, &from);
 
 	if (child < 0)
@@ -306,4 +309,5 @@ const char *p4d_live_preempt_mode(const char *partition, char *buf, size_t size)
 void p4d_live_cluster_free(void)
 {
 	p4d_cluster_free(&live);
+	asked = answered = false;
 }

@@ -10,8 +10,6 @@
 #include "base/text.h"
 #include "line/line.h"
 
-extern char **environ;
-
 enum { MEMORY = 6 << 20, WORDS = 256, PATH = 512 };
 
 /*
@@ -251,7 +249,7 @@ static void read_job(p4d_submitted *s, p4d_submitted_job *job, size_t operand, s
 				       .name = job->name,
 				       .arguments = (const char *const *)arguments,
 				       .directory = *directory ? directory : NULL,
-				       .environment = environ,
+				       .environment = s->environment,
 				       .variables = SIZE_MAX,
 				       .submitted = true,
 				       .task = job->of_task ? number : NULL,

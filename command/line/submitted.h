@@ -35,6 +35,7 @@ typedef struct p4d_submitted {
 	const char *script; /* that submits: a job that submits itself again is no other */
 	size_t length;
 	p4d_read_files *files;
+	char **environment;                                   /* of the job whose script it is */
 	const char *(*program)(void *site, const char *path); /* as in p4d_job_script */
 	void *site;
 	/* filled */

@@ -68,3 +68,6 @@ struct json_object *p4d_report_json_defaults(const p4d_request *request);
 struct json_object *p4d_report_json_bytes(uint64_t bytes); /* null for P4D_NOT_MODELLED */
 struct json_object *p4d_report_json_fraction(double fraction);
 int p4d_report_json_print(struct json_object *object, p4d_error *err); /* and releases it */
+/* From now on *into gets what this thread would print: the last answer, which the caller releases. NULL:
+ * stdout gets it. */
+void p4d_report_json_take(struct json_object **into);

@@ -258,11 +258,23 @@ struct json_object *p4d_report_json_defaults(const p4d_request *request)
 /* The version of p4d-json(5). */
 enum { SCHEMA = 1 };
 
+static _Thread_local struct json_object **taker;
+
+void p4d_report_json_take(struct json_object **into)
+{
+	taker = into;
+}
+
 int p4d_report_json_print(struct json_object *object, p4d_error *err)
 {
 	if (json_object_is_type(object, json_type_object) &&
 	    !json_object_object_get_ex(object, "schema", NULL))
 		json_object_object_add(object, "schema", json_object_new_int(SCHEMA));
+	if (taker) {
+		json_object_put(*taker);
+		*taker = object;
+		return 0;
+	}
 	const char *string =
 	    json_object_to_json_string_ext(object, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_NOSLASHESCAPE);
 

@@ -41,6 +41,7 @@ command/validate      predictions against measurements
 command/data          p4d data
 command/rehearse      p4d rehearse
 command               the program p4d
+command/library       libp4d.so
 plugin                p4d.so and job_submit_p4d.so
 
 rehearsal             what stands in for a GPU and its libraries
