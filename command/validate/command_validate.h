@@ -42,6 +42,29 @@ int p4d_validate__print_deaths(p4d_validate_deaths *deaths, const char *which, p
 
 void p4d_validate__free_deaths(p4d_validate_deaths *deaths);
 
+/* Rows that p4d cannot take. Zero before use. */
+typedef struct p4d_validate_untaken {
+	unsigned count;
+	struct json_object *rows; /* {"line", "row", "why"}; owned */
+	p4d_error first;
+} p4d_validate_untaken;
+
+/*
+ * Notes a row of which *err says why it cannot be taken; id: its name, "" unknown. 0: go on with the next
+ * row; -1: stop, because there is no memory.
+ */
+int p4d_validate__leave(p4d_validate_untaken *untaken, const p4d_measured_file *file, const char *id,
+			const p4d_error *err);
+
+/* Fails with the reason of the first one if no row was taken. */
+int p4d_validate__none_taken(const p4d_validate_untaken *untaken, p4d_error *err);
+
+/* "2 rows that p4d cannot take:" and why, unless there are none. */
+void p4d_validate__print_untaken(const p4d_validate_untaken *untaken);
+/* A member not_taken. */
+void p4d_validate__add_untaken(struct json_object *object, const p4d_validate_untaken *untaken);
+void p4d_validate__free_untaken(p4d_validate_untaken *untaken);
+
 /* The layout of a row. Errors: those of p4d_layout_build, with the row's name. */
 int p4d_validate__layout(const p4d_measured *row, const p4d_gpus *gpus, p4d_layout *layout, p4d_error *err);
 

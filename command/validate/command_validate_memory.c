@@ -17,6 +17,7 @@ typedef struct memory_validation {
 	p4d_validate_deaths deaths;
 	p4d_validate_errors closed, given, paper, reserved; /* given: closed, of whole recipes */
 	unsigned left_out;
+	p4d_validate_untaken untaken;
 } memory_validation;
 
 static int estimate(const memory_validation *v, const p4d_measured *row, int method, p4d_estimate *out,
@@ -136,17 +137,20 @@ static int read_rows(memory_validation *v, p4d_measured_file *file, p4d_error *e
 	p4d_measured row;
 	int rc;
 
-	while ((rc = p4d_measured__next(file, &row, err)) > 0) {
-		if (row.oom)
+	while ((rc = p4d_measured__next(file, &row, err)) != 0) {
+		if (rc > 0 && row.oom)
 			add_death(v, &row);
-		else if (!row.complete)
+		else if (rc > 0 && !row.complete)
 			v->left_out++;
-		else if (add_row(v, &row, err) < 0)
+		else if ((rc < 0 || add_row(v, &row, err) < 0) &&
+			 p4d_validate__leave(&v->untaken, file, rc < 0 ? "" : row.id, err) < 0)
 			return -1;
 	}
-	if (rc == 0 && !v->closed.count && !v->deaths.judged)
+	if (!v->closed.count && !v->deaths.judged && v->untaken.count)
+		return p4d_validate__none_taken(&v->untaken, err);
+	if (!v->closed.count && !v->deaths.judged)
 		return p4d_fail(err, P4D_E_VALUE, "%.300s: no row with validate = 1", file->name);
-	return rc;
+	return 0;
 }
 
 static int print_json(memory_validation *v, p4d_error *err)
@@ -160,6 +164,7 @@ static int print_json(memory_validation *v, p4d_error *err)
 	p4d_validate__add_errors(object, "reserved", &v->reserved);
 	p4d_validate__add_deaths(object, &v->deaths);
 	json_object_object_add(object, "left_out", json_object_new_int64(v->left_out));
+	p4d_validate__add_untaken(object, &v->untaken);
 	return p4d_report_json_print(object, err);
 }
 
@@ -176,7 +181,10 @@ static int print_text(memory_validation *v, p4d_error *err)
 	p4d_validate__print_errors("reserved", &v->reserved);
 	if (v->left_out)
 		printf("%u rows left out: inputs of the closed form are missing\n", v->left_out);
-	return p4d_validate__print_deaths(&v->deaths, " that are modelled", err);
+	if (p4d_validate__print_deaths(&v->deaths, " that are modelled", err) < 0)
+		return -1;
+	p4d_validate__print_untaken(&v->untaken);
+	return 0;
 }
 
 int p4d_validate__memory(p4d_measured_file *file, const p4d_gpus *gpus, bool json, p4d_error *err)
@@ -196,5 +204,6 @@ int p4d_validate__memory(p4d_measured_file *file, const p4d_gpus *gpus, bool jso
 	p4d_table_free(&v.table);
 	json_object_put(v.rows);
 	p4d_validate__free_deaths(&v.deaths);
+	p4d_validate__free_untaken(&v.untaken);
 	return rc;
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/grow.h"
 #include "base/json_file.h"
 #include "model/model.h"
 #include "serve/serving.h"
@@ -17,13 +18,12 @@
 /* What a site without a policy of its own does (p4d.conf(5)). */
 static const double safe = 0.80, limit = 0.95;
 
-enum { CLASSES = 8, ROWS = 256 };
-
 /* Errors of the rows of a class, and of those of them that nobody looked at while constants were chosen. */
 typedef struct run_class {
 	char name[16];
 	unsigned count, unseen;
-	double error[ROWS], error_unseen[ROWS];
+	double *error, *error_unseen; /* owned */
+	size_t room, room_unseen;
 } run_class;
 
 typedef struct run_validation {
@@ -31,18 +31,23 @@ typedef struct run_validation {
 	p4d_table table;
 	struct json_object *rows;
 	p4d_validate_deaths deaths;
-	run_class of[CLASSES];
+	run_class *of; /* owned */
+	size_t room;
 	unsigned classes, left_out, refused;
+	p4d_validate_untaken untaken;
 } run_validation;
 
-/* Options as they are typed, "--name value" each, into the request; its words are cut. */
+/* Options as they are typed, "--name value" or "--name=value" each, into the request; its words are cut. */
 static int read_options(char *options, p4d_request *request, p4d_error *err)
 {
 	char *at;
 
 	for (char *word = strtok_r(options, " ", &at); word; word = strtok_r(NULL, " ", &at)) {
+		char *equals = strchr(word, '=');
+		if (equals)
+			*equals = '\0';
 		const int option = strncmp(word, "--", 2) ? -1 : p4d_request_option_find(word + 2);
-		const char *value = option < 0 ? NULL : strtok_r(NULL, " ", &at);
+		const char *value = option < 0 ? NULL : equals ? equals + 1 : strtok_r(NULL, " ", &at);
 		if (!value)
 			return p4d_fail(err, P4D_E_VALUE, "\"%.64s\" is no option with a value", word);
 		if (p4d_request_set_typed(request, (p4d_option)option, value, err) < 0)
@@ -128,10 +133,23 @@ static run_class *class_of(run_validation *v, const char *name)
 	for (unsigned i = 0; i < v->classes; i++)
 		if (!strcmp(v->of[i].name, name))
 			return &v->of[i];
-	if (v->classes == CLASSES)
+	if (!p4d_grow(&v->of, &v->room, v->classes + 1, sizeof(*v->of)))
 		return NULL;
+	v->of[v->classes] = (run_class){.count = 0};
 	snprintf(v->of[v->classes].name, sizeof(v->of[0].name), "%s", name);
 	return &v->of[v->classes++];
+}
+
+/* Adds an error to a class. */
+static bool add_error(run_class *class, double error, bool seen)
+{
+	if (!class || !p4d_grow(&class->error, &class->room, class->count + 1, sizeof(error)) ||
+	    !p4d_grow(&class->error_unseen, &class->room_unseen, class->unseen + 1, sizeof(error)))
+		return false;
+	class->error[class->count++] = error;
+	if (!seen)
+		class->error_unseen[class->unseen++] = error;
+	return true;
 }
 
 static const char *verdict_of(const p4d_layout *layout, const p4d_estimate *e)
@@ -161,15 +179,10 @@ static int add_value(run_validation *v, const p4d_measured *row, double value, c
 		     double fraction, p4d_error *err)
 {
 	const double error = value / row->allocated_gib - 1;
-	run_class *class = class_of(v, row->class);
 	const int digits = strcmp(row->what, "tokens") ? 2 : 0;
 
-	if (!class || class->count == ROWS)
-		return p4d_fail(err, P4D_E_VALUE, "%s: more than %d classes, or %d rows of one", row->id,
-				CLASSES, ROWS);
-	class->error[class->count++] = fabs(error);
-	if (!row->seen)
-		class->error_unseen[class->unseen++] = fabs(error);
+	if (!add_error(class_of(v, row->class), fabs(error), row->seen))
+		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for row %s", row->id);
 	v->refused += !strcmp(verdict, "refuse") || !strcmp(verdict, "does not start");
 	p4d_table_cell(&v->table, P4D_PLAIN, "%s", row->id);
 	p4d_table_cell(&v->table, P4D_PLAIN, "%s", row->class);
@@ -278,6 +291,7 @@ static int print_json(run_validation *v, p4d_error *err)
 	json_object_object_add(object, "refused_though_they_ran", json_object_new_int64(v->refused));
 	p4d_validate__add_deaths(object, &v->deaths);
 	json_object_object_add(object, "left_out", json_object_new_int64(v->left_out));
+	p4d_validate__add_untaken(object, &v->untaken);
 	return p4d_report_json_print(object, err);
 }
 
@@ -298,7 +312,10 @@ static int print_text(run_validation *v, p4d_error *err)
 	}
 	printf("refused although they ran: %u; %u rows left out, for the reason in their notes\n", v->refused,
 	       v->left_out);
-	return p4d_validate__print_deaths(&v->deaths, "", err);
+	if (p4d_validate__print_deaths(&v->deaths, "", err) < 0)
+		return -1;
+	p4d_validate__print_untaken(&v->untaken);
+	return 0;
 }
 
 static int read_rows(run_validation *v, p4d_measured_file *file, p4d_error *err)
@@ -306,13 +323,25 @@ static int read_rows(run_validation *v, p4d_measured_file *file, p4d_error *err)
 	p4d_measured row;
 	int rc;
 
-	while ((rc = p4d_measured__next(file, &row, err)) > 0) {
-		if (!row.complete && !row.oom)
+	while ((rc = p4d_measured__next(file, &row, err)) != 0) {
+		if (rc > 0 && !row.complete && !row.oom)
 			v->left_out++;
-		else if ((row.oom ? add_death : add_row)(v, &row, err) < 0)
+		else if ((rc < 0 || (row.oom ? add_death : add_row)(v, &row, err) < 0) &&
+			 p4d_validate__leave(&v->untaken, file, rc < 0 ? "" : row.id, err) < 0)
 			return -1;
 	}
-	return rc;
+	return v->untaken.count && !v->classes && !v->deaths.judged
+		   ? p4d_validate__none_taken(&v->untaken, err)
+		   : 0;
+}
+
+static void free_classes(run_validation *v)
+{
+	for (unsigned i = 0; i < v->classes; i++) {
+		free(v->of[i].error);
+		free(v->of[i].error_unseen);
+	}
+	free(v->of);
 }
 
 int p4d_validate__runs(p4d_measured_file *file, const p4d_gpus *gpus, bool json, p4d_error *err)
@@ -337,6 +366,8 @@ int p4d_validate__runs(p4d_measured_file *file, const p4d_gpus *gpus, bool json,
 	p4d_table_free(&v->table);
 	json_object_put(v->rows);
 	p4d_validate__free_deaths(&v->deaths);
+	p4d_validate__free_untaken(&v->untaken);
+	free_classes(v);
 	free(v);
 	return rc;
 }

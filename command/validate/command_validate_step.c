@@ -18,6 +18,7 @@ typedef struct step_validation {
 	p4d_measured_pair *runs; /* owned */
 	size_t count, room;
 	unsigned left_out, no_clock;
+	p4d_validate_untaken untaken;
 } step_validation;
 
 static p4d_measured_pair *next_run(step_validation *v, p4d_error *err)
@@ -114,18 +115,21 @@ static int read_rows(step_validation *v, p4d_measured_file *file, p4d_error *err
 	p4d_measured row;
 	int rc;
 
-	while ((rc = p4d_measured__next(file, &row, err)) > 0) {
-		if (*row.unmodelled)
+	while ((rc = p4d_measured__next(file, &row, err)) != 0) {
+		if (rc > 0 && *row.unmodelled)
 			leave_out(v, &row);
-		else if (!row.complete)
+		else if (rc > 0 && !row.complete)
 			v->left_out++;
-		else if (add_row(v, &row, err) < 0)
+		else if ((rc < 0 || add_row(v, &row, err) < 0) &&
+			 p4d_validate__leave(&v->untaken, file, rc < 0 ? "" : row.id, err) < 0)
 			return -1;
 	}
-	if (rc == 0 && !v->count)
+	if (!v->count && v->untaken.count)
+		return p4d_validate__none_taken(&v->untaken, err);
+	if (!v->count)
 		return p4d_fail(err, P4D_E_VALUE, "%.300s: no row with validate = 1 and a GPU with rates",
 				file->name);
-	return rc;
+	return 0;
 }
 
 static int print_json(step_validation *v, p4d_error *err)
@@ -141,6 +145,7 @@ static int print_json(step_validation *v, p4d_error *err)
 	json_object_object_add(object, "not_modelled", json_object_get(v->unmodelled));
 	json_object_object_add(object, "left_out", json_object_new_int64(v->left_out));
 	json_object_object_add(object, "no_clock", json_object_new_int64(v->no_clock));
+	p4d_validate__add_untaken(object, &v->untaken);
 	return p4d_report_json_print(object, err);
 }
 
@@ -159,6 +164,7 @@ static int print_text(step_validation *v, p4d_error *err)
 		printf("%u rows left out: inputs of the cost model are missing\n", v->left_out);
 	if (v->no_clock)
 		printf("%u rows left out: gpus.json has no rates for their GPU\n", v->no_clock);
+	p4d_validate__print_untaken(&v->untaken);
 	return 0;
 }
 
@@ -181,5 +187,6 @@ int p4d_validate__throughput(p4d_measured_file *file, const p4d_gpus *gpus, bool
 	free(v.runs);
 	json_object_put(v.rows);
 	json_object_put(v.unmodelled);
+	p4d_validate__free_untaken(&v.untaken);
 	return rc;
 }

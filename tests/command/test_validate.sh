@@ -68,3 +68,27 @@ exits 0 sh -c "printf '%s\n%s\n' '$header' \
 	'big,full,s,f,a10g,reserved,5,0,1,,--framework ddp --model llama3-70b --seq-len 512 --global-batch 1,n' >big.csv &&
 	p4d validate big.csv"
 prints "refused although they ran: 1;"
+
+# options as `p4d read` writes them; a file of which some rows cannot be taken is judged without them, and says which
+cat >runs.csv <<END
+$header
+good,fsdp,s,f,h100,reserved,5,0,1,,--model=llama3-8b --framework=fsdp --gpus-per-node 8 --global-batch=8,n
+no-word,fsdp,s,f,h100,touched,5,0,1,,--model llama3-8b,n
+no-model,fsdp,s,f,h100,reserved,5,0,1,,--model=no-such-model-at-all,n
+short,fsdp,s
+also-good,fsdp,s,f,h100,reserved,5,0,1,,--model llama3-8b --framework fsdp --gpus-per-node 8 --global-batch 8,n
+END
+exits 0 p4d validate runs.csv
+prints "over 2 rows" "3 rows that p4d cannot take:" "runs.csv:3: neither allocated" 'no-model: unknown model' "runs.csv:5: number of fields"
+[ "$(printf '%s\n' "$out" | awk '$1 ~ /good$/ { print $6, $7 }' | sort -u | wc -l)" = 1 ] || fail "--a=b and --a b differ"
+exits 0 p4d validate --json runs.csv
+prints '"not_taken":[' '"line":3,' '"row":"no-model",'
+# more than a thousand rows of many classes
+awk -v header="$header" 'BEGIN { print header; for (i = 0; i < 1200; i++)
+	printf "r%d,class%d,s,f,h100,reserved,5,0,1,,--model=llama3-8b --framework=ddp --finetune=lora --global-batch=1,n\n", i, i % 12 }' >many.csv
+exits 0 p4d validate many.csv
+prints "class11: mean absolute error" "over 100 rows"
+for file in measured_memory measured_throughput frameworks_memory serving_memory; do
+	p4d validate --json "$P4D_TEST_SRCDIR/tests/data/$file.csv" | grep -A1 '"not_taken":' | grep -q '^ *\],$' ||
+		fail "$file.csv has rows that p4d cannot take"
+done
