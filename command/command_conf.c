@@ -15,6 +15,7 @@
 #include "base/choice.h"
 #include "base/text.h"
 #include "command.h"
+#include "report/margins.h"
 #include "report/report.h"
 #include "report/table.h"
 #include "request/framework.h"
@@ -393,6 +394,7 @@ static int print_json(const p4d_site *site, const p4d_site_job *asked, const cha
 	json_object_object_add(object, "file", *path ? json_object_new_string(path) : NULL);
 	json_object_object_add(object, "partitions", partitions);
 	json_object_object_add(object, "programs", programs);
+	json_object_object_add(object, "margins", p4d_margins_json(p4d_site_margins(site)));
 	json_object_object_add(object, "cluster", json_object_new_boolean(live));
 	json_object_object_add(object, "notes", list);
 	return p4d_report_json_print(object, err);
@@ -440,6 +442,7 @@ static int print_text(const p4d_site *site, const p4d_site_job *asked, const cha
 	putchar('\n');
 	print_details(site, asked);
 	print_programs(site);
+	p4d_margins_print(p4d_site_margins(site));
 	puts(!live      ? "Not compared with a live cluster (sinfo did not answer)."
 	     : n->count ? "Compared with the live cluster:"
 			: "The live cluster agrees.");

@@ -98,6 +98,21 @@ int p4d_gpu_lacks(const p4d_gpu *gpu, const char *precision)
 	return gpu->sm && gpu->sm < sm ? sm : 0;
 }
 
+const p4d_gpu_margin *p4d_gpu_margin_of(const p4d_gpu *gpu, int framework, int64_t model_code,
+					int64_t precision)
+{
+	const p4d_gpu_margins *all = gpu ? gpu->margins : NULL;
+
+	for (size_t i = 0; all && i < all->count; i++) {
+		const p4d_gpu_margin *m = &all->margin[i];
+		if (m->framework == framework && (m->model_code < 0 || m->model_code == model_code) &&
+		    (m->precision < 0 || m->precision == precision) &&
+		    (!m->gpu[0] || !strcmp(m->gpu, gpu->name)))
+			return m;
+	}
+	return NULL;
+}
+
 bool p4d_gpu_is_mig(const p4d_gpu *gpu)
 {
 	/* "3g.40gb": slices of the processor, and memory */

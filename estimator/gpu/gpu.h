@@ -33,9 +33,29 @@
 	RATE(link_efficiency, "link_efficiency", 1, 1) \
 	RATE(board_watts, "board_watts", 1e4, 1)
 
+enum { P4D_GPU_NAME = 48 };
+
+/*
+ * What a site measured that ranks of a framework hold beyond their buffers. Formulas take the larger of it
+ * and their own constants.
+ */
+typedef struct p4d_gpu_margin {
+	int framework;                 /* of P4D_FRAMEWORK */
+	int64_t model_code, precision; /* as in a layout; -1: any */
+	char gpu[P4D_GPU_NAME];        /* "": any */
+	uint64_t reserve_bytes;        /* outside the allocator; 0: not measured */
+	unsigned fragmentation; /* thousandths of what is allocated, default allocator; 0: not measured */
+} p4d_gpu_margin;
+
+/* All of a site, those that name more first. */
+typedef struct p4d_gpu_margins {
+	size_t count;
+	p4d_gpu_margin *margin; /* owned */
+} p4d_gpu_margins;
+
 /* A GPU as gpus.json describes it. */
 typedef struct p4d_gpu {
-	char name[48];           /* "h100-80gb" */
+	char name[P4D_GPU_NAME]; /* "h100-80gb" */
 	char label[64];          /* "NVIDIA H100 SXM5 80 GB" */
 	char aliases[256];       /* GRES names, comma-separated */
 	uint64_t usable_bytes;   /* what a process can allocate */
@@ -51,7 +71,12 @@ typedef struct p4d_gpu {
 	char source[256];
 	char status[16]; /* how sure the row is: "read", "mixed", "weak", "derived" (MIG slices), "site"
 			    (p4d.conf) */
+	const p4d_gpu_margins *margins; /* of the site; NULL: none */
 } p4d_gpu;
+
+/* The first margin that a GPU has for such a job; NULL: none. gpu may be NULL. */
+const p4d_gpu_margin *p4d_gpu_margin_of(const p4d_gpu *gpu, int framework, int64_t model_code,
+					int64_t precision);
 
 /* Bytes are printed in GiB, and only printed. */
 static inline double p4d_to_gib(uint64_t bytes)

@@ -18,6 +18,11 @@
 #define CPU_PROCESS_BYTES ((p4d_wide)96 << 20)
 enum { FP32_BYTES = 4 };
 
+uint64_t p4d_memory_context_bytes(void)
+{
+	return CONTEXT_BYTES;
+}
+
 /* NCCL as measured on 4xA100: 544 MB for a communicator of two ranks, 688 MB for more */
 uint64_t p4d_memory_communicator_bytes(uint64_t ranks)
 {
@@ -76,18 +81,38 @@ typedef struct outside {
 	uint64_t fragmentation, context, comm;
 } outside;
 
-static outside beside(const p4d_layout *layout, uint32_t stage, uint64_t allocated_bytes, uint64_t idle_bytes)
+/*
+ * Thousandths of what is allocated that the site measured in addition to the framework's own constant, which
+ * depends on the allocator. It is never less than that constant: a site's figure may only be more careful.
+ */
+static unsigned measured_overhead(const p4d_layout *layout, const p4d_gpu_margin *measured)
+{
+	const unsigned own = p4d_framework_of(layout->framework)->fragmentation[P4D_ALLOCATOR_DEFAULT];
+
+	return measured && measured->fragmentation > own ? measured->fragmentation - own : 0;
+}
+
+static const p4d_gpu_margin *margin_of(const p4d_layout *layout, const p4d_gpu *gpu)
+{
+	return p4d_gpu_margin_of(gpu, layout->framework, layout->torch.model_code, layout->precision);
+}
+
+static outside beside(const p4d_layout *layout, const p4d_gpu *gpu, uint32_t stage, uint64_t allocated_bytes,
+		      uint64_t idle_bytes)
 {
 	const p4d_framework *framework = p4d_framework_of(layout->framework);
 	outside o = {0, 0, 0};
 
 	if (!p4d_on_gpu(layout->device))
 		return o;
-	const unsigned overhead = framework->fragmentation[layout->allocator];
+	const p4d_gpu_margin *measured = margin_of(layout, gpu);
+	const unsigned overhead =
+	    framework->fragmentation[layout->allocator] + measured_overhead(layout, measured);
 	o.fragmentation = idle_bytes;
 	if (overhead)
 		o.fragmentation += (uint64_t)((p4d_wide)allocated_bytes * overhead / 1000);
-	o.context = CONTEXT_BYTES;
+	o.context =
+	    measured && measured->reserve_bytes > CONTEXT_BYTES ? measured->reserve_bytes : CONTEXT_BYTES;
 	o.comm = framework->groups_bytes(layout, stage);
 	return o;
 }
@@ -105,7 +130,7 @@ static int planned_stage(const p4d_layout *layout, const p4d_gpu *gpu, uint32_t 
 	stage->allocated_bytes = plan.arena_bytes;
 	stage->host_bytes = plan.host_bytes;
 	stage->host = plan.host;
-	outside o = beside(layout, number, plan.arena_bytes, plan.idle_bytes);
+	outside o = beside(layout, gpu, number, plan.arena_bytes, plan.idle_bytes);
 	stage->part[P4D_PART_FRAGMENTATION] = o.fragmentation;
 	stage->part[P4D_PART_CONTEXT] = o.context;
 	stage->part[P4D_PART_COMM] = o.comm;
@@ -191,7 +216,9 @@ void p4d_memory_play(const p4d_layout *l, const p4d_capacity *capacity, p4d_esti
 	if (needed < e->peak.allocated_bytes)
 		return;
 	e->plays_allocator = true;
-	*share = needed - e->peak.allocated_bytes;
+	*share = needed - e->peak.allocated_bytes +
+		 (uint64_t)((p4d_wide)e->peak.allocated_bytes *
+			    measured_overhead(l, margin_of(l, capacity->gpu)) / 1000);
 	e->peak.device_bytes = rest + *share;
 	e->fraction = (double)e->peak.device_bytes / (double)e->capacity_bytes;
 }
@@ -352,7 +379,7 @@ static int device_bytes_of(const p4d_layout *layout, int method, const p4d_gpu *
 	}
 	if (p4d_plan_bytes(layout, gpu, number, memo, bytes, &idle, NULL) < 0)
 		return -1;
-	outside o = beside(layout, number, *bytes, idle);
+	outside o = beside(layout, gpu, number, *bytes, idle);
 	*bytes += o.fragmentation + o.context + o.comm;
 	return 0;
 }

@@ -9,6 +9,9 @@
 #include "plan/plan_memo.h"
 #include "request/layout.h"
 
+/* What a rank holds outside the allocator: the CUDA context. */
+uint64_t p4d_memory_context_bytes(void);
+
 /* Memory classes of a stage, in the order they are printed. PART(ID, json name) */
 #define P4D_PARTS(PART) \
 	PART(PARAMS, params) \

@@ -25,7 +25,8 @@ typedef enum p4d_conf_section_kind {
 	P4D_ACCOUNT_SECTION,
 	P4D_USER_SECTION,
 	P4D_RESERVATION_SECTION,
-	P4D_PROGRAM_SECTION,  /* of job scripts */
+	P4D_PROGRAM_SECTION, /* of job scripts */
+	P4D_FRAMEWORK_SECTION,
 	P4D_DEFAULTS_SECTION, /* of all, or of the partition that is its title */
 	P4D_SECTION_KINDS
 } p4d_conf_section_kind;

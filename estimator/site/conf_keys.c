@@ -12,6 +12,7 @@
 #define USER (1u << P4D_USER_SECTION)
 #define RESERVATION (1u << P4D_RESERVATION_SECTION)
 #define PROGRAM_OF_SCRIPTS (1u << P4D_PROGRAM_SECTION)
+#define FRAMEWORK (1u << P4D_FRAMEWORK_SECTION)
 #define SECTIONS (GPU | PARTITION | QOS | ACCOUNT | USER | RESERVATION)
 #define ANY (GLOBAL | SECTIONS)
 
@@ -54,6 +55,7 @@ const char *const p4d_conf__section_names[P4D_SECTION_KINDS] = {
     [P4D_USER_SECTION] = "user",
     [P4D_RESERVATION_SECTION] = "reservation",
     [P4D_PROGRAM_SECTION] = "program",
+    [P4D_FRAMEWORK_SECTION] = "framework",
     [P4D_DEFAULTS_SECTION] = "defaults",
 };
 

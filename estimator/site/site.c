@@ -127,6 +127,11 @@ const char *p4d_site_program(const p4d_site *site, const char *path)
 	return best;
 }
 
+const p4d_gpu_margins *p4d_site_margins(const p4d_site *site)
+{
+	return &site->margins;
+}
+
 const char *p4d_site_path(const p4d_site *site)
 {
 	return site->conf.files ? site->conf.file[0].path : "";
@@ -545,6 +550,7 @@ void p4d_site_free(p4d_site *site)
 	if (!site)
 		return;
 	p4d_gpus_free(&site->gpus);
+	free(site->margins.margin);
 	p4d_conf__free(&site->conf);
 	p4d_presets_free(&site->presets);
 	free(site->datadir);

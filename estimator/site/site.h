@@ -115,6 +115,9 @@ const char *p4d_site_program(const p4d_site *site, const char *path);
 /* Iterates over these programs: i = 0, 1, ... until NULL; *is: what each is. */
 const char *p4d_site_program_at(const p4d_site *site, size_t i, const char **is);
 
+/* What its framework sections say that jobs hold, those that name more first. */
+const p4d_gpu_margins *p4d_site_margins(const p4d_site *site);
+
 const char *p4d_site_path(const p4d_site *site); /* "" for the default */
 
 /* The section of a partition, NULL when it has none. name NULL: the one marked default, else NULL. */

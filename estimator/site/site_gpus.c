@@ -87,7 +87,8 @@ int p4d_site__add_gpus(p4d_site_load_state *l)
 	for (size_t i = 1; i < l->conf->sections; i++) {
 		const p4d_conf_section *section = &l->conf->section[i];
 		const bool described = section->kind == P4D_GPU_SECTION && section->lines[P4D_KEY_MEMORY_GIB];
-		if (section->kind != P4D_GPU_SECTION || (!described && !section->lines[P4D_KEY_USABLE_GIB]))
+		const bool changed = section->kind == P4D_GPU_SECTION && section->lines[P4D_KEY_USABLE_GIB];
+		if (!described && !changed && section->kind != P4D_FRAMEWORK_SECTION)
 			continue;
 		if (p4d_gpus_own(&l->site->gpus, l->err) < 0 || (described && add_described(l, section) < 0))
 			return -1;

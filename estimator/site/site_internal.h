@@ -28,6 +28,7 @@ struct p4d_site {
 	p4d_conf conf; /* what it was made of; zeroed without a file */
 	char *datadir;
 	p4d_gpus gpus;           /* with the usable_gib of gpu sections applied */
+	p4d_gpu_margins margins; /* of framework sections; GPUs point to it */
 	p4d_policy base;         /* what nobody set */
 	p4d_site_section global; /* the keys outside of sections */
 	bool depends_on_gpus;    /* whether a plan is required, or not needed */
@@ -63,6 +64,9 @@ int p4d_site__find_gpu(p4d_site_load_state *l, unsigned line, const char *name, 
  * memory_gib and that it does not have. Call it before anything points into the table.
  */
 int p4d_site__add_gpus(p4d_site_load_state *l);
+
+/* All `framework` sections, once GPUs are known. Errors: CONF_RANGE, NO_MEMORY. */
+int p4d_site__read_margins(p4d_site_load_state *l);
 
 /* A `gpu` section, but for its policy. */
 int p4d_site__read_gpu_section(p4d_site_load_state *l, const p4d_conf_section *from, p4d_site_section *to);

@@ -301,6 +301,8 @@ static int read_section(p4d_site_load_state *l, const p4d_conf_section *from, p4
 	}
 	if (from->kind == P4D_PROGRAM_SECTION)
 		return read_program(l, from, to);
+	if (from->kind == P4D_FRAMEWORK_SECTION)
+		return 0; /* p4d_site__read_margins reads all of them */
 	if (read_policy(l, from, &l->site->global.policy, &to->policy, &to->set) < 0)
 		return -1;
 	note_needs(l->site, to);
@@ -395,7 +397,8 @@ static p4d_site *build(const p4d_conf *conf, const char *datadir, p4d_error *err
 	l.site = new_site(data ? data : datadir, gpus, err);
 	if (!l.site)
 		return NULL;
-	if (p4d_site__add_gpus(&l) < 0 || read_globals(&l) < 0 || read_sections(&l) < 0) {
+	if (p4d_site__add_gpus(&l) < 0 || read_globals(&l) < 0 || read_sections(&l) < 0 ||
+	    p4d_site__read_margins(&l) < 0) {
 		p4d_site_free(l.site);
 		return NULL;
 	}

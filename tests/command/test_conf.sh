@@ -102,3 +102,21 @@ exits 0 p4d conf --qos q --reservation week --json jobs.conf
 prints '"mode":"enforce"' '"limit_p4d":0.9000'
 exits 0 p4d conf --user svc-1 jobs.conf
 prints " exempt "
+
+# what the site measured
+cat >measured.conf <<'END'
+partition h100 { gpu = "h100-80gb" }
+framework "fsdp" { fragmentation = 0.2 }
+framework "ddp" { reserve_gib = 0.1 }
+framework "fsdp/torchtitan/bf16/h100-80gb" { reserve_gib = 3.5 fragmentation = 0.15 }
+version = 1
+END
+exits 0 p4d conf measured.conf
+prints "Jobs of fsdp/torchtitan/bf16/h100-80gb: reserve 3.50 GiB (p4d's own: 0.50), fragmentation 15.0 % (10.0 %)." \
+	"Jobs of fsdp: reserve 0.50 GiB (p4d's own: 0.50), fragmentation 20.0 % (10.0 %)." "; p4d ignores values below its own"
+exits 0 p4d conf --json measured.conf
+prints '"framework":"fsdp/torchtitan/bf16/h100-80gb"' '"reserve_gib":3.5000' '"fragmentation":0.1500'
+titan='--model llama3.1-8b --framework fsdp --gpu h100 --gpus-per-node 8 --quiet'
+exits 0 sh -c "p4d estimate $titan; printf 'version = 1\n' >none.conf; p4d estimate $titan --conf none.conf; p4d estimate $titan --conf measured.conf"
+printf '%s\n' "$out" | awk 'NR <= 2 { usual = $0 } NR == 3 && $0 == usual { exit 1 } END { exit NR != 3 }' ||
+	fail "the estimate is the same with what the site measured"

@@ -261,6 +261,53 @@ static void unknown_gpus(void **state)
 	p4d_site_free(site);
 }
 
+/* A framework section counts in sbatch and in slurmctld alike, if it is of such a job, and never below p4d's
+ * own. */
+static void what_the_site_measured(void **state)
+{
+	static const struct {
+		const char *section;
+		p4d_action action;
+	} of[] = {
+	    {"", P4D_PASS},
+	    {"framework megatron { reserve_gib = 60 }", P4D_REJECT},
+	    {"framework \"megatron/*/bf16/h100-80gb\" { reserve_gib = 60 }", P4D_REJECT},
+	    {"framework megatron { fragmentation = 1.0 }", P4D_REJECT},
+	    {"framework megatron { fragmentation = 0.001 reserve_gib = 0.01 }", P4D_PASS},
+	    {"framework \"megatron/*/*/a100-80gb\" { reserve_gib = 60 }", P4D_PASS},
+	    {"framework \"megatron/*/fp8\" { reserve_gib = 60 }", P4D_PASS},
+	    {"framework fsdp { reserve_gib = 60 }", P4D_PASS},
+	    /* the one that names more */
+	    {"framework megatron { reserve_gib = 60 } framework \"megatron/*/bf16\" { reserve_gib = 1 }",
+	     P4D_PASS}};
+	static const char layout[] =
+	    MODEL_13B "framework=megatron tp=8 cp=1 vpp=1 micro-batch=1 pp=1 recompute=none";
+	static char plan[P4D_PLAN_MAX], text[512];
+	static p4d_verdict again;
+	double usual = 0;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(of) / sizeof(of[0]); i++) {
+		snprintf(text, sizeof(text),
+			 "mode = enforce\nrewrite = off\nsafe = 0.5\nlimit = 0.5\npartition h100 { gpu = "
+			 "\"h100-80gb\" gpus_per_node "
+			 "= 8 }\n%s\n",
+			 of[i].section);
+		p4d_site *site = load(text);
+		trial *t = submit(site, ON("h100", 1), layout);
+		assert_int_equal(t->verdict.action, of[i].action);
+		if (!i) {
+			memcpy(plan, t->verdict.plan, sizeof(plan));
+			usual = t->verdict.estimate.fraction;
+		}
+		p4d_guard_verify(site, &t->job, NULL, NULL, plan, NULL, &again);
+		assert_int_equal(again.action, of[i].action);
+		if (i == 4 || i == 5)
+			assert_true(again.estimate.fraction == usual);
+		p4d_site_free(site);
+	}
+}
+
 /* The policy of the GPUs is that of the job, whether or not what it runs is modelled. */
 static void sections_of_gpus_are_for_what_is_not_modelled(void **state)
 {
@@ -355,6 +402,7 @@ int main(void)
 	    cmocka_unit_test(megatron_scripts),
 	    cmocka_unit_test(megatron_has_no_such_layout),
 	    cmocka_unit_test(programs_without_a_formula),
+	    cmocka_unit_test(what_the_site_measured),
 	    cmocka_unit_test(sections_of_gpus_are_for_what_is_not_modelled),
 	    cmocka_unit_test(framework_is_assumed),
 	    cmocka_unit_test(slurmctld_reads_the_script),

@@ -51,8 +51,11 @@ static p4d_site *with_key(p4d_conf_key key, p4d_conf_section_kind kind, const ch
 		snprintf(text, sizeof(text), "%s = %s\nversion = 1\n", name, value);
 	else
 		snprintf(text, sizeof(text), "%s %s { %s = %s }\nversion = 1\n",
-			 p4d_conf__section_names[kind], kind == P4D_GPU_SECTION ? "h100-80gb" : "one", name,
-			 value);
+			 p4d_conf__section_names[kind],
+			 kind == P4D_GPU_SECTION         ? "h100-80gb"
+			 : kind == P4D_FRAMEWORK_SECTION ? "fsdp"
+							 : "one",
+			 name, value);
 	return load(text, err);
 }
 

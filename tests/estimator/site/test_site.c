@@ -458,6 +458,34 @@ static void messages_of_the_site(void **state)
 	p4d_site_free(site);
 }
 
+static void frameworks(void **state)
+{
+	(void)state;
+	p4d_site *site =
+	    loaded("framework fsdp { reserve_gib = 1.5 }\n"
+		   "framework \"fsdp/transformers/*/a100-80gb\" { fragmentation = 0.1234 }\nversion = 1\n");
+	const p4d_gpu *a100 = p4d_site_gpu(site, "a100-80gb", NULL),
+		      *h100 = p4d_site_gpu(site, "h100-80gb", NULL);
+	const p4d_gpu_margin *m = p4d_gpu_margin_of(a100, P4D_FRAMEWORK_FSDP, P4D_MODEL_CODE_TRANSFORMERS, 0);
+	assert_int_equal(m->fragmentation, 123);
+	assert_int_equal(m->reserve_bytes, 0);
+	m = p4d_gpu_margin_of(h100, P4D_FRAMEWORK_FSDP, P4D_MODEL_CODE_TRANSFORMERS, 0);
+	assert_true(m->reserve_bytes == 3ull << 29);
+	assert_null(p4d_gpu_margin_of(h100, P4D_FRAMEWORK_DDP, P4D_MODEL_CODE_TRANSFORMERS, 0));
+	assert_null(p4d_gpu_margin_of(NULL, P4D_FRAMEWORK_FSDP, 0, 0));
+	p4d_site_free(site);
+	refused("framework torch { reserve_gib = 1 }\nversion = 1\n", P4D_E_CONF_RANGE,
+		"p4d.conf:1: framework `torch`: framework=torch: not one of p4d|megatron|fsdp|deepspeed|ddp");
+	refused("framework \"fsdp/a/b/c/d\" { reserve_gib = 1 }\nversion = 1\n", P4D_E_CONF_RANGE,
+		"p4d.conf:1: framework `fsdp/a/b/c/d`: not FRAMEWORK or FRAMEWORK/MODEL-CODE/PRECISION/GPU");
+	refused("framework fsdp { reserve_gib = 65 }\nversion = 1\n", P4D_E_CONF_RANGE,
+		"p4d.conf:1: reserve_gib = 65: not above 0 and at most 64");
+	refused("framework fsdp { fragmentation = 1.5 }\nversion = 1\n", P4D_E_CONF_RANGE,
+		"p4d.conf:1: fragmentation = 1.5: not above 0 and at most 1");
+	refused("framework fsdp { mode = off }\nversion = 1\n", P4D_E_CONF_SYNTAX,
+		"p4d.conf:1: `mode` is not allowed in a `framework` section");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -478,6 +506,7 @@ int main(void)
 	    cmocka_unit_test(a_mode_may_have_a_date),
 	    cmocka_unit_test(defaults_of_a_partition),
 	    cmocka_unit_test(messages_of_the_site),
+	    cmocka_unit_test(frameworks),
 	};
 
 	return cmocka_run_group_tests_name("site", tests, make_dir, remove_dir);

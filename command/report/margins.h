@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "gpu/gpu.h"
+
+struct json_object;
+
+/* For p4d conf: a line for each, with p4d's own constants, and a list of them. */
+void p4d_margins_print(const p4d_gpu_margins *all);
+struct json_object *p4d_margins_json(const p4d_gpu_margins *all);
