@@ -31,7 +31,8 @@ const char p4d_check_options[] =
     "the SBATCH_ variables of the environment count as they do for sbatch.\n\n"
     "  --gpu NAME                  the GPU (p4d gpus), where no cluster and no p4d.conf says it\n"
     "  --elsewhere LIST|all        also where else on the site the job would fit\n"
-    "  --strict                    fail also where the job gets a warning, or was not checked";
+    "  --strict                    fail also where the job gets a warning, or was not checked\n"
+    "  --skip-unknown              leave out options that neither sbatch nor p4d has, as of other plugins";
 
 enum { READING_BYTES = 6 << 20, COMPONENTS = 128 };
 
@@ -75,9 +76,9 @@ static int usage(p4d_error *err, const char *text)
 /* Options that apply to all components may be given in any of them. */
 static void take_common(p4d_sbatch *first, p4d_sbatch *other)
 {
-	static const p4d_sbatch_field common[] = {P4D_SBATCH_WRAP,      P4D_SBATCH_CONF,   P4D_SBATCH_JSON,
-						  P4D_SBATCH_ELSEWHERE, P4D_SBATCH_STRICT, P4D_SBATCH_GPU,
-						  P4D_SBATCH_HELP};
+	static const p4d_sbatch_field common[] = {
+	    P4D_SBATCH_WRAP,   P4D_SBATCH_CONF, P4D_SBATCH_JSON, P4D_SBATCH_ELSEWHERE,
+	    P4D_SBATCH_STRICT, P4D_SBATCH_GPU,  P4D_SBATCH_HELP, P4D_SBATCH_SKIP_UNKNOWN};
 
 	for (size_t i = 0; i < sizeof(common) / sizeof(common[0]); i++)
 		if (!first->value[common[i]]) {
@@ -117,7 +118,7 @@ static int split_components(check *c, const char **script, p4d_error *err)
 	int start = 0, operand;
 
 	do {
-		p4d_sbatch other = {0};
+		p4d_sbatch other = {.skips_foreign = c->first.value[P4D_SBATCH_SKIP_UNKNOWN]};
 		p4d_sbatch *into = c->typed ? &other : &c->first;
 		if (c->typed == COMPONENTS)
 			return p4d_fail(err, P4D_E_USAGE, "more than %d components", COMPONENTS);
@@ -195,6 +196,7 @@ static int gather(check *c, unsigned component, p4d_sbatch *sbatch, p4d_error *e
 	int start = c->start[component < c->typed ? component : c->typed - 1], operand;
 	unsigned components;
 
+	sbatch->skips_foreign = c->first.value[P4D_SBATCH_SKIP_UNKNOWN];
 	if (p4d_sbatch_arguments(sbatch, c->argc - start, c->argv + start, &operand, err) < 0 ||
 	    p4d_sbatch_environment(sbatch, c->environment, err) < 0 ||
 	    p4d_sbatch_script(sbatch, c->script, c->length, component, &components, err) < 0)

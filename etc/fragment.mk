@@ -5,7 +5,7 @@ dist_pkgdata_SCRIPTS = etc/p4d-job.sh
 
 # For programs and for clusters without C plugins.
 exampledir = $(docdir)/examples
-dist_example_DATA = doc/examples/check_job.py
+dist_example_DATA = doc/examples/check_job.py etc/cli_filter.lua
 
 # modeldir is $(pkgdatadir)/models. Listed by name, so that a file that went missing stops `make dist`.
 dist_model_DATA = \

@@ -72,10 +72,9 @@ static void on_foreign(p4d_advice *advice, const p4d_sbatch *sbatch)
 	if (more)
 		snprintf(others, sizeof(others), " and %u other%s", more, more == 1 ? "" : "s");
 	add(advice, "options",
-	    "p4d does not know %.64s%s of the #SBATCH lines; sbatch takes %s if another plugin of the site "
-	    "has "
-	    "%s%s",
-	    sbatch->foreign, others, more ? "them" : "it", more ? "them" : "it", alike);
+	    "p4d does not know %.64s%s%s; sbatch takes %s if another plugin of the site has %s%s",
+	    sbatch->foreign, others, sbatch->skips_foreign ? "" : " of the #SBATCH lines",
+	    more ? "them" : "it", more ? "them" : "it", alike);
 }
 
 void p4d_advice_on_options(p4d_advice *advice, const p4d_sbatch *sbatch, const p4d_verdict *verdict,

@@ -124,7 +124,7 @@ static int put(p4d_sbatch *sbatch, int index, const char *text, p4d_sbatch_sourc
 {
 	if (index == P4D_SBATCH_NONE)
 		return 0;
-	static const char *const of_check[] = {"conf", "json", "elsewhere", "strict", "gpu"};
+	static const char *const of_check[] = {"conf", "json", "elsewhere", "strict", "skip-unknown", "gpu"};
 	if (index == P4D_SBATCH_P4D_GPU) {
 		p4d_fail(err, P4D_E_USAGE, "--p4d-gpu is no option: the GPU is that of the job's nodes");
 		return p4d_fix(err, "--gpus-per-node=%.40s:N, or p4d check --gpu=%.40s", text, text);
@@ -179,7 +179,7 @@ static bool skip_foreign(p4d_sbatch *sbatch, int argc, char *const argv[], const
 static int read_arguments(p4d_sbatch *sbatch, int argc, char *const argv[], p4d_sbatch_source source,
 			  int *operand, p4d_error *err)
 {
-	const bool skips = source == P4D_FROM_SCRIPT || sbatch->skips_foreign;
+	bool skips = source == P4D_FROM_SCRIPT || sbatch->skips_foreign;
 	option_tables tables = {0};
 	p4d_error unknown = {0};
 	int which, more;
@@ -194,6 +194,7 @@ static int read_arguments(p4d_sbatch *sbatch, int argc, char *const argv[], p4d_
 			*err = unknown;
 		if (more < 0 || put(sbatch, value_index(which), optarg ? optarg : "", source, err) < 0)
 			return -1;
+		skips = skips || sbatch->value[P4D_SBATCH_SKIP_UNKNOWN];
 	}
 	*operand = optind;
 	return 0;

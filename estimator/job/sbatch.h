@@ -56,10 +56,11 @@ typedef enum p4d_sbatch_field {
 	P4D_SBATCH_THREADS_PER_CORE,
 	P4D_SBATCH_TRES_PER_TASK,
 	P4D_SBATCH_WRAP,
-	P4D_SBATCH_CONF, /* these five belong to `p4d check`, not to sbatch */
+	P4D_SBATCH_CONF, /* these six belong to `p4d check`, not to sbatch */
 	P4D_SBATCH_JSON,
 	P4D_SBATCH_ELSEWHERE,
 	P4D_SBATCH_STRICT,
+	P4D_SBATCH_SKIP_UNKNOWN, /* options of the command line, from here on */
 	P4D_SBATCH_GPU,
 	P4D_SBATCH_P4D_GPU, /* no option: an error that says so */
 	P4D_SBATCH_HELP,

@@ -119,6 +119,13 @@ case $out in *nearest*) fail "it is no misspelling" ;; esac
 sed 's/quotatype=reserved/gpu-per-node=8/' foreign.sh >misspelled.sh
 exits 0 $check misspelled.sh
 prints "p4d does not know --gpu-per-node of" "nearest: --gpus-per-node"
+# On the command line only with --skip-unknown, for all components; what follows is no value of an option if it begins with "-".
+refused P4D001 $check --tenant=a foreign.sh
+exits 0 $check --skip-unknown --tenant=a --reserved -- foreign.sh
+prints "would pass: llama13b" "p4d does not know --tenant and 2 others; sbatch takes them"
+exits 0 $check --skip-unknown -N1 --tenant=a : -N1 --tenant=b -- foreign.sh
+refused P4D001 $check --tenant=a --skip-unknown foreign.sh
+refused P4D001 $check --skip-unknown --p4d-tenant=a foreign.sh
 sed 's/quotatype/p4d-quota/' foreign.sh >own.sh
 exits 1 $check own.sh
 says "line 3 of the batch script: unknown option --p4d-quota"
