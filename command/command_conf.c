@@ -96,6 +96,13 @@ static const char *rewrite_name(p4d_rewrite rewrite)
 	return names[rewrite];
 }
 
+static const char *scripts_name(p4d_scripts scripts)
+{
+	static const char *const names[] = {"ignore", "advise", "judge"};
+
+	return names[scripts];
+}
+
 static void add_row(p4d_table *table, const subject *s)
 {
 	const p4d_site_partition *partition = s->partition;
@@ -112,6 +119,7 @@ static void add_row(p4d_table *table, const subject *s)
 	else
 		p4d_table_cell(table, P4D_PLAIN, "-");
 	p4d_table_cell(table, P4D_PLAIN, "%s", mode_text(policy, names, sizeof(names)));
+	p4d_table_cell(table, P4D_PLAIN, "%s", scripts_name(policy->scripts));
 	p4d_table_cell(table, P4D_PLAIN, "%.2f", policy->safe);
 	for (int i = P4D_FRAMEWORKS; i-- > 0;)
 		p4d_table_cell(table, P4D_PLAIN, "%.2f", p4d_site_policy_limit(policy, i));
@@ -154,6 +162,7 @@ static int print_policies(const p4d_site *site, const p4d_site_job *asked, p4d_e
 	p4d_table_column(&table, "usable GiB", P4D_RIGHT);
 	p4d_table_column(&table, "gpus/node", P4D_RIGHT);
 	p4d_table_column(&table, "mode", P4D_LEFT);
+	p4d_table_column(&table, "scripts", P4D_LEFT);
 	p4d_table_column(&table, "safe", P4D_RIGHT);
 	for (int i = P4D_FRAMEWORKS; i-- > 0;) {
 		snprintf(limit[i], sizeof(limit[i]), "limit %s", p4d_frameworks[i]->name);

@@ -47,13 +47,14 @@ static bool find_fix(const p4d_subject *subject, const p4d_request *asked, const
 
 	words[0] = fix[0] = '\0';
 	if (p4d_search_nearest(asked, &space, &found) >= 0) {
-		p4d_subject_command(&found.request, subject->nodes, subject->gpus_per_node, fix, size);
+		p4d_subject_command(subject, &found.request, subject->nodes, subject->gpus_per_node, fix,
+				    size);
 		return !budget.cut;
 	}
 	const bool grown = p4d_search_smallest(asked, &space, p4d_subject_most_gpus(subject), &nodes,
 					       &gpus_per_node, &found) == 0;
 	if (grown)
-		p4d_subject_command(&found.request, nodes, gpus_per_node, fix, size);
+		p4d_subject_command(subject, &found.request, nodes, gpus_per_node, fix, size);
 	if (budget.cut) /* nothing else is known */
 		return false;
 	p4d_unfit_ways_out(subject, asked, &space, grown, words, room, smaller, sizeof(smaller));
@@ -203,12 +204,14 @@ static int print_json(const p4d_subject *subject, const judged *j, p4d_error *er
 	return p4d_report_json_print(object, err);
 }
 
-/* What a reader wants to know first: does it fit, how much is it, and what would make it fit. */
+/* What p4d assumed; then what a reader wants to know: does it fit, how much is it, what would make it fit. */
 static void print_verdict(const p4d_subject *subject, const judged *j)
 {
 	const char *what = unvalidated(subject, j);
 	const p4d_estimate *e = &j->estimate;
 
+	fflush(stdout);
+	p4d_report_messages(subject->assumptions, subject->message);
 	if (e->capacity_bytes)
 		printf("Verdict: %s%s%s%s: %.1f of %.1f GiB (%.0f %%)\n", p4d_report_action(j->action),
 		       what ? " (unvalidated: " : "", what ? what : "", what ? ")" : "",
@@ -218,7 +221,8 @@ static void print_verdict(const p4d_subject *subject, const judged *j)
 	else
 		puts("Verdict: none, no GPU given; add --gpu NAME (p4d gpus lists them)");
 	fflush(stdout);
-	p4d_report_messages(subject->messages, subject->message);
+	p4d_report_messages(subject->messages - subject->assumptions,
+			    subject->message + subject->assumptions);
 }
 
 /* What "auto" came to, if that fits. */
@@ -241,7 +245,7 @@ static int print_text(const p4d_subject *subject, const p4d_line *line, const ju
 	print_largest(subject, line->largest, j);
 	putchar('\n');
 	p4d_report_defaults(&subject->request, line->verbose);
-	p4d_subject_print_framework(&subject->request);
+	p4d_subject_print_framework(&subject->request, false);
 	if (p4d_report_memory(&j->layout, &j->estimate, j->safe, j->limit, err) < 0)
 		return -1;
 	p4d_report_step(subject->capacity.gpu, &j->timed);

@@ -245,13 +245,14 @@ static int print_text(const p4d_subject *subject, const plans *p, p4d_error *err
 	char flags[1024], batch[96];
 	described d;
 
+	p4d_report_messages(subject->assumptions, subject->message);
 	printf("%s on %" PRIu64 " node%s of %" PRIu64 " x %s: the best of %" PRIu64
 	       " layouts, below %.0f %% of memory\nglobal batch %s\n",
 	       subject->model, subject->nodes, subject->nodes == 1 ? "" : "s", subject->gpus_per_node,
 	       subject->capacity.gpu ? subject->capacity.gpu->name : "CPU ranks", p->counts.considered,
 	       100 * p->space.limit,
 	       p4d_defaults_batch_text(&p->found[0].request, "--", batch, sizeof(batch)));
-	p4d_subject_print_framework(&p->found[0].request);
+	p4d_subject_print_framework(&p->found[0].request, true);
 	puts("");
 	add_columns(&table, p);
 	for (size_t i = 0; i < p->count; i++) {
@@ -274,7 +275,8 @@ static int print_text(const p4d_subject *subject, const plans *p, p4d_error *err
 	p4d_advice_on_overlap(&advice, &p->found[0], &p->space);
 	p4d_advice_print(&advice, "");
 	fflush(stdout);
-	p4d_report_messages(subject->messages, subject->message);
+	p4d_report_messages(subject->messages - subject->assumptions,
+			    subject->message + subject->assumptions);
 	return 0;
 }
 

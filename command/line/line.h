@@ -121,7 +121,9 @@ typedef struct p4d_subject {
 	p4d_capacity capacity;
 	p4d_policy policy;
 	uint64_t mem_bytes; /* host memory per node; 0 unknown */
+	p4d_option largest; /* as of p4d_line */
 	unsigned messages;
+	unsigned assumptions; /* the messages that came first: which GPU it is, what p4d leaves out */
 	p4d_message message[P4D_MESSAGES];
 } p4d_subject;
 
@@ -143,14 +145,16 @@ int p4d_subject_trains(p4d_subject *subject, p4d_error *err);
 /* Says so of an option that the workload does not have. */
 void p4d_subject_say_unused(p4d_subject *subject);
 
-/* One line on whose memory it is, of a complete request, where p4d chose the framework. */
-void p4d_subject_print_framework(const p4d_request *request);
+/* If p4d chose the framework of a complete request, prints one line that names it and the others. search: the
+ * request is that of p4d plan, which chooses the same for every model. */
+void p4d_subject_print_framework(const p4d_request *request, bool search);
 
 /* Says so where the GPU lacks the precision of a complete request. */
 void p4d_subject_say_precision(p4d_subject *subject, const p4d_request *request);
 
 /* The flags that reproduce a complete request: what the user set and the layout chosen. */
 const char *p4d_subject_flags(const p4d_request *request, const char *prefix, char *buf, size_t size);
-/* The same with the GPUs, as a command. */
-const char *p4d_subject_command(const p4d_request *request, uint64_t nodes, uint64_t gpus_per_node, char *buf,
-				size_t size);
+/* The command that estimates a complete request, with its GPUs. It keeps "auto" of the user's command line.
+ */
+const char *p4d_subject_command(const p4d_subject *subject, const p4d_request *request, uint64_t nodes,
+				uint64_t gpus_per_node, char *buf, size_t size);

@@ -218,7 +218,7 @@ static void choose_framework(p4d_subject *subject, bool search)
 			p4d_request_put(request, P4D_FRAMEWORK, i, P4D_BY_P4D);
 }
 
-void p4d_subject_print_framework(const p4d_request *request)
+void p4d_subject_print_framework(const p4d_request *request, bool search)
 {
 	const int framework = (int)request->value[P4D_FRAMEWORK];
 	const p4d_framework *f = p4d_framework_of(framework);
@@ -226,7 +226,9 @@ void p4d_subject_print_framework(const p4d_request *request)
 
 	if (request->origin[P4D_FRAMEWORK] != P4D_BY_P4D)
 		return;
-	printf("Memory of %s (--framework %s). For others:", f->title ? f->title : f->program, f->name);
+	printf("%s of %s (--framework %s%s. For others:", search ? "Layouts" : "Memory",
+	       f->title ? f->title : f->program, f->name,
+	       search && strchr(request->model, '/') ? "), also for names of the hub" : ")");
 	for (int i = 0; i < P4D_FRAMEWORKS; i++)
 		if (i != framework) {
 			const char *also = p4d_framework_of(i)->also;
@@ -262,6 +264,8 @@ int p4d_subject_open(p4d_subject *subject, const p4d_line *line, bool search, p4
 	subject->policy = p4d_site_policy(
 	    subject->site,
 	    &(p4d_site_job){.gpu = subject->capacity.gpu ? subject->capacity.gpu->name : NULL});
+	subject->largest = line->largest;
+	subject->assumptions = subject->messages;
 	return 0;
 }
 
@@ -336,14 +340,22 @@ const char *p4d_subject_flags(const p4d_request *request, const char *prefix, ch
 	return buf;
 }
 
-const char *p4d_subject_command(const p4d_request *request, uint64_t nodes, uint64_t gpus_per_node, char *buf,
-				size_t size)
+const char *p4d_subject_command(const p4d_subject *subject, const p4d_request *request, uint64_t nodes,
+				uint64_t gpus_per_node, char *buf, size_t size)
 {
+	const bool finds = subject->largest != P4D_OPTIONS;
+	p4d_request shown = *request;
 	char flags[1024];
 
-	snprintf(buf, size, "p4d estimate %s%s%s --nodes=%" PRIu64 " --gpus-per-node=%" PRIu64 "%s",
-		 p4d_subject_flags(request, "--", flags, sizeof(flags)), request->gpu[0] ? " --gpu=" : "",
-		 request->gpu, nodes, gpus_per_node,
+	if (finds)
+		shown.origin[subject->largest] = P4D_UNSET;
+	/* the default of the batch follows the micro-batch */
+	if (subject->largest == P4D_MICRO_BATCH && !p4d_is_set(&subject->request, P4D_GLOBAL_BATCH))
+		shown.origin[P4D_GLOBAL_BATCH] = P4D_UNSET;
+	snprintf(buf, size, "p4d estimate %s%s%s%s%s%s --nodes=%" PRIu64 " --gpus-per-node=%" PRIu64 "%s",
+		 p4d_subject_flags(&shown, "--", flags, sizeof(flags)), finds ? " --" : "",
+		 finds ? p4d_request_option_info(subject->largest)->name : "", finds ? "=auto" : "",
+		 request->gpu[0] ? " --gpu=" : "", request->gpu, nodes, gpus_per_node,
 		 request->value[P4D_METHOD] == P4D_METHOD_PAPER ? " --method=paper" : "");
 	return buf;
 }

@@ -43,14 +43,24 @@ static void print_colocated(const p4d_verdict *v, const p4d_request *request)
 	fputs(" (unvalidated)", stdout);
 }
 
+/* What sbatch would do. A job above the limit passes where the site or a doubt only lets p4d advise. */
+static const char *outcome(const p4d_verdict *v)
+{
+	static const char *const words[] = {"would pass", "would pass with a warning", "would be refused"};
+	const double limit = p4d_site_policy_limit(&v->policy, v->layout.framework);
+
+	if (v->judged && v->action == P4D_WARN && v->estimate.fraction > limit)
+		return "would be submitted, but may not fit";
+	return words[v->action];
+}
+
 /* The outcome in one line. script: see p4d_checked. */
 static void print_answer(const p4d_verdict *v, const p4d_request *request, const p4d_reading *script)
 {
-	static const char *const words[] = {"would pass", "would pass with a warning", "would be refused"};
 	const p4d_layout *l = &v->layout;
 	char memory[128], tp[P4D_TP_TEXT];
 
-	printf("p4d: %s", words[v->action]);
+	printf("p4d: %s", outcome(v));
 	if (v->tasks)
 		printf(": array task %" PRIu32, v->task);
 	if (v->tasks > 1)

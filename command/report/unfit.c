@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "guard/guard.h"
 #include "request/defaults.h"
+#include "request/heeds.h"
 
 /* Which rule, of what was asked for, with its fix. */
 static void not_divisible(const p4d_subject *subject, p4d_error *err)
@@ -72,13 +73,56 @@ static void too_large(const p4d_subject *subject, const p4d_search_space *space,
 		 text.length ? shape : "tp=1 pp=1", open.length ? searched : "nothing, as all is given");
 }
 
+/* The command for more GPUs with these options, if they take fewer than *least, which becomes their number.
+ */
+static void grow_with(const p4d_subject *subject, const p4d_request *with, const p4d_search_space *space,
+		      uint64_t *least, char *fix, size_t room)
+{
+	uint64_t nodes, gpus_per_node;
+	p4d_candidate found;
+
+	if (p4d_search_smallest(with, space, p4d_subject_most_gpus(subject), &nodes, &gpus_per_node, &found) <
+		0 ||
+	    nodes * gpus_per_node >= *least)
+		return;
+	*least = nodes * gpus_per_node;
+	p4d_subject_command(subject, &found.request, nodes, gpus_per_node, fix, room);
+}
+
+/*
+ * Where more GPUs alone do not help: the command for the fewest GPUs that also shards a model of which every
+ * GPU has a copy, or computes the loss in chunks. "": no number of GPUs is enough.
+ */
+static void grow_otherwise(const p4d_subject *subject, const p4d_request *asked,
+			   const p4d_search_space *space, char *fix, size_t room)
+{
+	static const p4d_way zero3 = {P4D_ZERO_STAGE, 3, P4D_FRAMEWORK, P4D_FRAMEWORK_DEEPSPEED},
+			     chunks = {P4D_CHUNKED_LOSS, 1, P4D_OPTIONS, 0};
+	const p4d_framework *framework = p4d_framework_of((int)asked->value[P4D_FRAMEWORK]);
+	p4d_request with = *asked;
+	uint64_t least = UINT64_MAX;
+
+	/* p4d's own choice, of as many sequences as there are GPUs */
+	if (with.origin[P4D_GLOBAL_BATCH] == P4D_BY_P4D)
+		with.origin[P4D_GLOBAL_BATCH] = P4D_UNSET;
+	if (framework->sharing == P4D_SHARES_NOTHING) {
+		p4d_way_take(&zero3, &with);
+		grow_with(subject, &with, space, &least, fix, room);
+	}
+	if (p4d_is_set(&with, P4D_CHUNKED_LOSS) ||
+	    !p4d_heeds(&with, (int)with.value[P4D_FRAMEWORK], P4D_CHUNKED_LOSS) ||
+	    p4d_framework_fixed_of(&with, P4D_CHUNKED_LOSS))
+		return;
+	p4d_way_take(&chunks, &with);
+	grow_with(subject, &with, space, &least, fix, room);
+}
+
 const char *p4d_unfit_ways_out(const p4d_subject *subject, const p4d_request *asked,
 			       const p4d_search_space *space, bool grown, char *words, size_t size, char *fix,
 			       size_t room)
 {
-	/* on one GPU no framework has anybody to share with */
 	const bool alone = subject->nodes * subject->gpus_per_node == 1;
-	const char *own = alone ? NULL : p4d_framework_of((int)asked->value[P4D_FRAMEWORK])->no_fit;
+	const char *own;
 	p4d_text text = p4d_text_in(words, size);
 	p4d_candidate found;
 	p4d_request with = *asked;
@@ -87,6 +131,10 @@ const char *p4d_unfit_ways_out(const p4d_subject *subject, const p4d_request *as
 
 	fix[0] = '\0';
 	p4d_guard_ways_out(subject->site, NULL, asked, space, "--", way, ways, sizeof(ways));
+	if (!grown && way[0].option == P4D_OPTIONS)
+		grow_otherwise(subject, asked, space, fix, room);
+	/* on one GPU no framework has anybody to share with, unless the fix has more */
+	own = alone && !fix[0] ? NULL : p4d_framework_of((int)asked->value[P4D_FRAMEWORK])->no_fit;
 	if (ways[0])
 		p4d_text_print(&text, "%s%s", P4D_WITHOUT_MORE_GPUS, ways);
 	else if (!grown)
@@ -96,7 +144,8 @@ const char *p4d_unfit_ways_out(const p4d_subject *subject, const p4d_request *as
 		return words;
 	p4d_way_take(&way[0], &with);
 	if (p4d_search_nearest(&with, space, &found) >= 0)
-		p4d_subject_command(&found.request, subject->nodes, subject->gpus_per_node, fix, room);
+		p4d_subject_command(subject, &found.request, subject->nodes, subject->gpus_per_node, fix,
+				    room);
 	return words;
 }
 
@@ -113,8 +162,8 @@ int p4d_unfit_explain(const p4d_subject *subject, const p4d_search_space *space,
 		not_divisible(subject, err);
 	if (p4d_search_nearest(&subject->request, space, &found) >= 0)
 		return p4d_fix(err, "%s",
-			       p4d_subject_command(&found.request, subject->nodes, subject->gpus_per_node,
-						   command, sizeof(command)));
+			       p4d_subject_command(subject, &found.request, subject->nodes,
+						   subject->gpus_per_node, command, sizeof(command)));
 	const p4d_error inner = *err;
 	const bool grown = p4d_search_smallest(&subject->request, space, p4d_subject_most_gpus(subject),
 					       &nodes, &gpus_per_node, &found) == 0;
@@ -124,6 +173,7 @@ int p4d_unfit_explain(const p4d_subject *subject, const p4d_search_space *space,
 		p4d_fail(err, inner.code, "%.320s%.180s", inner.text, words);
 	if (!grown)
 		return p4d_fix(err, "%s", inner.fix[0] ? inner.fix : smaller);
-	return p4d_fix(err, "%s",
-		       p4d_subject_command(&found.request, nodes, gpus_per_node, command, sizeof(command)));
+	return p4d_fix(
+	    err, "%s",
+	    p4d_subject_command(subject, &found.request, nodes, gpus_per_node, command, sizeof(command)));
 }

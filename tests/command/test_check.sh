@@ -252,7 +252,7 @@ lengths "$sft --use_peft"
 exits 0 $judged lengths.sh
 says "[P4D123] max_length 8192 (lengths.sh:2) is an upper bound: it needs " "(158 %) only if a micro-batch has a sequence that long; up to about 3904 tokens fit" \
 	"p4d: fix: lengths.sh:2: --per_device_train_batch_size 2"
-prints "would pass with a warning" "padding=longest"
+prints "would be submitted, but may not fit" "padding=longest"
 refused P4D012 $judged --p4d-seq-len=8192 lengths.sh
 refused P4D012 $judged --p4d-padding=max-length lengths.sh
 refused P4D013 p4d check --conf judge.conf $one --p4d-model=llama3-8b --p4d-framework=ddp --p4d-finetune=lora --p4d-seq-len=131072 --wrap=true

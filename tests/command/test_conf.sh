@@ -4,7 +4,7 @@
 . "${0%/*}/lib.sh"
 
 exits 0 p4d conf p4d.conf
-prints "p4d.conf: valid" "h100 *" "observe" "(others)" "0.95" "0.97"
+prints "p4d.conf: valid" "h100 *" "observe" "(others)" "0.95" "0.97" "mode     scripts"
 printf '%s\n' "$out" | grep -q '^strict .*yes *$' || fail "require_plan is not shown"
 
 # beside slurm.conf, as gres.conf is

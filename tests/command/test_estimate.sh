@@ -490,12 +490,27 @@ prints "Verdict: reject (unvalidated: tokens that experts drop beyond their capa
 exits 12 $drops --pad-experts on
 case $out in *unvalidated*) fail "a capacity that is padded is known" ;; esac
 
-# on one GPU: what else fits there, in words; a fix only where the same is trained
+# on one GPU: what else fits there, in words; the fix trains the same, sharded over more GPUs, since more copies of the model do not help
 one="p4d estimate --gpu rtx4090 --gpus 1 --framework ddp --recompute full"
 refused P4D012 $one --model llama3-8b --micro-batch 1
 says "; without more GPUs: QLoRA (--finetune=qlora, 21.0 GiB)"
-case $err in *"fix:"*) fail "nothing that trains the same fits" ;; esac
+says "--zero-stage=3 --framework=deepspeed --chunked-loss=on --gpu=rtx4090-24gb --nodes=2 --gpus-per-node=8"
+fix=$(fix)
+exits 0 $fix
 exits 0 $one --model llama3-8b --micro-batch 1 --finetune=qlora
+# also where p4d chose the framework and the batch; and DeepSpeed, which shards already, computes its loss in chunks
+refused P4D012 p4d estimate meta-llama/Llama-3.1-70B --gpu h100
+says "p4d: fix: p4d estimate --model=meta-llama/Llama-3.1-70B" "--zero-stage=3 --framework=deepspeed --gpu=h100-80gb --nodes=3"
+fix=$(fix)
+exits 0 $fix
+# the fix of a command that finds the largest value finds it, too; which GPU it is comes before the verdict
+refused P4D012 p4d estimate Qwen/Qwen3-8B --gpu a100 --seq-len 2048 --micro-batch auto
+says " --micro-batch=auto --gpu=a100-40gb"
+case $err in *global-batch*) fail "the batch follows the micro-batch" ;; esac
+fix=$(fix)
+exits 0 $fix
+prints "The largest micro-batch that fits, of powers of two: 2"
+case $(p4d estimate Qwen/Qwen3-8B --gpu a100 --quiet 2>&1) in "p4d: [P4D011]"*"Verdict: "*"P4D012"*) ;; *) fail "not in this order" ;; esac
 refused P4D012 $one --model qwen3-14b --finetune lora --seq-len 2048 --micro-batch 1
 says "; without more GPUs: QLoRA (--finetune=qlora, 15.2 GiB)"
 refused P4D012 $one --model llama3-8b --finetune lora --seq-len 16384 --micro-batch 1
@@ -506,7 +521,7 @@ says "--chunked-loss=on, QLoRA (--chunked-loss=on --finetune=qlora, 24.2 GiB)"
 fix=$(fix)
 exits 0 $fix
 # where nothing fits, that is all
-refused P4D012 $one --model llama3.1-405b --micro-batch 1
+refused P4D012 $one --model llama3.1-405b --micro-batch 1 --seq-len 131072
 says "; no number of these GPUs is enough"
 case $err in *"fix:"*) fail "there is none" ;; esac
 

@@ -9,6 +9,11 @@ prints "on 8 nodes of 8 x h100-80gb" "Flags for sbatch:"
 for column in rank tp cp pp vpp dp micro-batch schedule recompute GiB fraction step tokens/s/GPU MFU bubble "limited by"; do
 	printf '%s\n' "$out" | grep "^rank" | grep -q -- "$column" || fail "no column $column"
 done
+prints "Layouts of p4d-train (--framework p4d). For others: --framework megatron|"
+exits 0 p4d plan meta-llama/Meta-Llama-3-70B --gpu a100 --nodes 8
+prints "Layouts of p4d-train (--framework p4d), also for names of the hub. For others: --framework megatron|"
+case $(p4d plan llama3-70b --gpu a100 --nodes 8 --top 1 2>&1) in "p4d: [P4D011]"*rank*) ;; *) fail "the GPU comes after the answer" ;; esac
+exits 0 p4d plan --model llama3-70b --gpu h100 --nodes 8
 # one batch for all, and whose it is
 prints "global batch 512 (assumed: 4.2M tokens a step; --global-batch sets it)"
 # the first is among the fastest, and of those none takes less memory, in steps of 2 %
