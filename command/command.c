@@ -7,6 +7,7 @@
 
 #include "base/suggest.h"
 #include "base/text.h"
+#include "backtest/command_backtest.h"
 #include "data/command_data.h"
 #include "plot/command_plot.h"
 #include "rehearse/command_rehearse.h"
@@ -30,6 +31,9 @@ static const p4d_subcommand subcommands[] = {
     {"check", "[--json] [--conf FILE] [--gpu NAME] [SBATCH OPTIONS] JOB.sh",
      "what sbatch would answer for a job script, without submitting it", P4D_TAKES_CONF | P4D_TAKES_JSON, 0,
      NULL, p4d_command_check, p4d_check_options},
+    {"backtest", "[--since DATE] [--conf FILE] [--user LIST] [--json|--csv] [--html FILE]",
+     "what p4d would have said of jobs that have ended, next to what became of them",
+     P4D_TAKES_HISTORY | P4D_TAKES_CONF | P4D_TAKES_JSON, 0, p4d_command_backtest, NULL, NULL},
     {"data", "[OPTIONS] -o PREFIX FILE...", "training data for p4d-train and Megatron-LM out of text files",
      0, 0, NULL, p4d_command_data, p4d_data_options},
     {"export", "[OPTIONS] CHECKPOINT DIR",

@@ -14,7 +14,7 @@ libp4dcommand_la_SOURCES = \
 	command/picture/pictures.h command/picture/pictures.c command/picture/svg_memory.c \
 	command/picture/svg_timeline.h command/picture/svg_timeline.c command/picture/svg_view.c command/picture/svg_flow.c \
 	command/picture/simulation.h command/picture/simulation.c command/picture/simulation_trace.c \
-	command/picture/history.h command/picture/history.c command/picture/charts.h command/picture/charts.c command/picture/svg_charts.c command/picture/text_charts.c \
+	command/picture/history.h command/picture/history.c command/picture/charts.h command/picture/charts.c command/picture/svg_charts.c command/picture/text_charts.c command/picture/bars.h command/picture/bars.c \
 	command/plot/training_log.h command/plot/training_log.c command/plot/command_plot.h command/plot/command_plot.c \
 	command/validate/measured.h command/validate/measured.c command/validate/measured_step.c \
 	command/validate/command_validate.h command/validate/command_validate.c command/validate/command_validate_memory.c \
@@ -37,6 +37,10 @@ libp4dcommand_la_SOURCES = \
 	command/rehearse/played_progress.h command/rehearse/played_progress.c command/rehearse/shell_launch.h command/rehearse/shell_launch.c command/rehearse/strays.h command/rehearse/strays.c \
 	command/rehearse/rehearse_options.h command/rehearse/rehearse_options.c \
 	command/rehearse/command_rehearse.h command/rehearse/command_rehearse.c \
+	command/backtest/backtest.h command/backtest/command_backtest.h command/backtest/command_backtest.c command/backtest/backtest_run.c \
+	command/backtest/backtest_judge.c command/backtest/backtest_line.c command/backtest/backtest_owner.c command/backtest/backtest_output.c \
+	command/backtest/backtest_limits.c command/backtest/backtest_count.c command/backtest/backtest_text.c command/backtest/backtest_json.c \
+	command/backtest/backtest_html.c \
 	command/command.h command/command_estimate.c command/command_plan.c command/command_check.c command/command_conf.c command/command_job.c command/command_read.c \
 	command/command_export.c command/command_list.c command/command_completion.c command/command_explain.c command/command_simulate.c
 libp4dcommand_la_CFLAGS = $(libp4dbase_la_CFLAGS)

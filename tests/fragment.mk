@@ -224,7 +224,7 @@ EXTRA_DIST += tests/house/test_rooms.sh tests/house/test_names.sh tests/house/te
 
 # the command that was built, as a user types it
 command_tests = \
-	tests/command/test_check.sh tests/command/test_check_releases.sh \
+	tests/command/test_backtest.sh tests/command/test_check.sh tests/command/test_check_releases.sh \
 	tests/command/test_cluster.sh \
 	tests/command/test_conf.sh \
 	tests/command/test_completion.sh tests/command/test_data.sh tests/command/test_documents.sh \

@@ -3,6 +3,7 @@
 #include "line/line.h"
 
 #include <inttypes.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -171,62 +172,72 @@ static int set_tokens(p4d_line *line, const char *text, p4d_error *err)
 	return 0;
 }
 
+/* Options whose value is a text, and where it goes. */
+static const struct {
+	int id;
+	const char *name;
+	size_t at;
+	const char *empty; /* what may not be empty; NULL: it may be */
+} texts[] = {
+    {ID_CONF, "conf", offsetof(p4d_line, conf), NULL},
+    {ID_SVG, "svg", offsetof(p4d_line, svg), "file name"},
+    {ID_TRACE, "trace", offsetof(p4d_line, trace), "file name"},
+    {ID_HTML, "html", offsetof(p4d_line, html), "file name"},
+    {ID_SINCE, "since", offsetof(p4d_line, since), "date"},
+    {ID_PARTITIONS, "partitions", offsetof(p4d_line, partitions), "list"},
+    {ID_PARTITION, "partition", offsetof(p4d_line, job.partition), NULL},
+    {ID_JOBS_OF_PARTITION, "partition", offsetof(p4d_line, job.partition), "list"},
+    {ID_ACCOUNT, "account", offsetof(p4d_line, job.account), NULL},
+    {ID_JOBS_OF_ACCOUNT, "account", offsetof(p4d_line, job.account), "list"},
+    {ID_USER, "user", offsetof(p4d_line, job.user), NULL},
+    {ID_JOBS_OF_USER, "user", offsetof(p4d_line, job.user), "list"},
+    {ID_QOS, "qos", offsetof(p4d_line, job.qos), NULL},
+    {ID_RESERVATION, "reservation", offsetof(p4d_line, job.reservation), NULL},
+};
+
+/* Options without a value. */
+static const struct {
+	int id;
+	size_t at;
+} switches[] = {
+    {'h', offsetof(p4d_line, help)},
+    {ID_HELP, offsetof(p4d_line, help)},
+    {ID_JSON, offsetof(p4d_line, json)},
+    {ID_CSV, offsetof(p4d_line, csv)},
+    {ID_ENV, offsetof(p4d_line, env)},
+    {'q', offsetof(p4d_line, quiet)},
+    {ID_QUIET, offsetof(p4d_line, quiet)},
+    {'v', offsetof(p4d_line, verbose)},
+    {ID_ALL_CHOICES, offsetof(p4d_line, verbose)},
+    {ID_ALL, offsetof(p4d_line, all)},
+    {ID_READ_OUTPUT, offsetof(p4d_line, read_output)},
+};
+
 static int set(p4d_line *line, int which, p4d_error *err)
 {
+	char *base = (char *)line;
+
+	for (size_t i = 0; i < sizeof(switches) / sizeof(switches[0]); i++)
+		if (switches[i].id == which) {
+			*(bool *)(void *)(base + switches[i].at) = true;
+			return 0;
+		}
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+		if (texts[i].id != which)
+			continue;
+		if (texts[i].empty && !*optarg)
+			return p4d_fail(err, P4D_E_VALUE, "--%s: empty %s", texts[i].name, texts[i].empty);
+		return set_text((const char **)(void *)(base + texts[i].at), texts[i].name, optarg, err);
+	}
 	switch (which) {
-	case 'h':
-	case ID_HELP:
-		line->help = true;
-		return 0;
-	case ID_JSON:
-		line->json = true;
-		return 0;
-	case ID_ENV:
-		line->env = true;
-		return 0;
-	case ID_CONF:
-		return set_text(&line->conf, "conf", optarg, err);
-	case ID_SVG:
-		if (!*optarg)
-			return p4d_fail(err, P4D_E_VALUE, "--svg: empty file name");
-		return set_text(&line->svg, "svg", optarg, err);
-	case ID_PARTITIONS:
-		if (!*optarg)
-			return p4d_fail(err, P4D_E_VALUE, "--partitions: empty list");
-		return set_text(&line->partitions, "partitions", optarg, err);
 	case ID_TOKENS:
 		return set_tokens(line, optarg, err);
-	case ID_TRACE:
-		if (!*optarg)
-			return p4d_fail(err, P4D_E_VALUE, "--trace: empty file name");
-		return set_text(&line->trace, "trace", optarg, err);
-	case 'q':
-	case ID_QUIET:
-		line->quiet = true;
-		return 0;
-	case 'v':
-	case ID_ALL_CHOICES:
-		line->verbose = true;
-		return 0;
 	case ID_TOP:
 		return set_top(line, optarg, err);
 	case ID_MEM:
 		return set_mem(line, optarg, err);
 	case ID_GPUS:
 		return set_gpus(line, optarg, err);
-	case ID_ALL:
-		line->all = true;
-		return 0;
-	case ID_PARTITION:
-		return set_text(&line->job.partition, "partition", optarg, err);
-	case ID_QOS:
-		return set_text(&line->job.qos, "qos", optarg, err);
-	case ID_ACCOUNT:
-		return set_text(&line->job.account, "account", optarg, err);
-	case ID_USER:
-		return set_text(&line->job.user, "user", optarg, err);
-	case ID_RESERVATION:
-		return set_text(&line->job.reservation, "reservation", optarg, err);
 	default:
 		return set_option(line, (p4d_option)(which - VALUE), optarg ? optarg : "", err);
 	}

@@ -18,9 +18,12 @@ typedef struct p4d_line {
 	const char *svg;        /* --svg */
 	const char *trace;      /* --trace */
 	const char *partitions; /* --partitions */
+	const char *since;      /* --since */
+	const char *html;       /* --html */
 	double tokens;          /* --tokens; 0 unset */
 	p4d_site_job job;       /* --partition, --qos, --account, --user, --reservation */
-	bool json, env, help, all, quiet, verbose, finds;
+	bool json, csv, env, help, all, quiet, verbose, finds;
+	bool read_output;   /* --read-output */
 	p4d_option largest; /* --micro-batch auto, --seq-len auto; P4D_OPTIONS: none */
 	uint32_t top;       /* --top */
 	uint64_t mem_bytes; /* --mem, per node; 0 unset */
@@ -46,11 +49,12 @@ enum {
 	P4D_TAKES_JSON = 8,
 	P4D_TAKES_SVG = 16,
 	P4D_TAKES_TRACE = 128,
-	P4D_TAKES_POLICY = 32,  /* what decides the policy of a job */
-	P4D_TAKES_PLACES = 64,  /* --partitions, --tokens */
-	P4D_TAKES_HELP = 512,   /* --all */
-	P4D_TAKES_ANY = 0,      /* every command takes it */
-	P4D_TAKES_LENGTH = 256, /* --quiet, --verbose; and "auto" as a size */
+	P4D_TAKES_POLICY = 32,    /* what decides the policy of a job */
+	P4D_TAKES_PLACES = 64,    /* --partitions, --tokens */
+	P4D_TAKES_HELP = 512,     /* --all */
+	P4D_TAKES_HISTORY = 1024, /* which jobs that have ended, and how to print them */
+	P4D_TAKES_ANY = 0,        /* every command takes it */
+	P4D_TAKES_LENGTH = 256,   /* --quiet, --verbose; and "auto" as a size */
 };
 
 /* An option of own_options.def. */

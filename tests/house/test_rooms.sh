@@ -40,6 +40,7 @@ command/plot          p4d plot
 command/validate      predictions against measurements
 command/data          p4d data
 command/rehearse      p4d rehearse
+command/backtest      p4d backtest
 command               the program p4d
 command/library       libp4d.so
 plugin                p4d.so and job_submit_p4d.so

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "accounting/accounting.h"
+#include "base/error.h"
+#include "site/site.h"
+
+/*
+ * What p4d would have said of jobs that have ended, next to what became of them. Shared by the files of this
+ * room.
+ */
+
+typedef enum p4d_backtest_verdict {
+	P4D_BACKTEST_PASSED,
+	P4D_BACKTEST_WARNED,
+	P4D_BACKTEST_REFUSED,
+	P4D_BACKTEST_NOT_JUDGED,
+	P4D_BACKTEST_VERDICTS
+} p4d_backtest_verdict;
+
+/* How a job ended. The three kinds of deaths of GPU memory are never added up. */
+typedef enum p4d_backtest_end {
+	P4D_BACKTEST_COMPLETED,
+	P4D_BACKTEST_SAID,   /* its output has the words; with --read-output */
+	P4D_BACKTEST_FULL,   /* likely: it failed, and a GPU was measured at 97 % or more */
+	P4D_BACKTEST_EARLY,  /* likely: it failed within ten minutes, and p4d's prediction is above the limit
+			      */
+	P4D_BACKTEST_FAILED, /* otherwise, also by the host's memory, a node or preemption */
+	P4D_BACKTEST_TIMEOUT,
+	P4D_BACKTEST_CANCELLED,
+	P4D_BACKTEST_ENDS
+} p4d_backtest_end;
+
+/* How far p4d came with a job. */
+typedef enum p4d_backtest_stage {
+	P4D_BACKTEST_OF_GPUS,
+	P4D_BACKTEST_STORED, /* its script is */
+	P4D_BACKTEST_KNOWN,  /* it starts a training that p4d knows */
+	P4D_BACKTEST_WHOLE,  /* and all numbers were read */
+	P4D_BACKTEST_JUDGED,
+	P4D_BACKTEST_STAGES
+} p4d_backtest_stage;
+
+enum { P4D_BACKTEST_LIMITS = 4 };
+/* 0.90, 0.95, 0.97, 1.00 */
+extern const double p4d_backtest__limits[P4D_BACKTEST_LIMITS];
+
+/* Of a script with its options and folder. A process that has its owner's rights sends it as bytes. */
+typedef struct p4d_backtest_result {
+	p4d_backtest_verdict verdict;
+	p4d_backtest_stage stage;
+	p4d_code code;    /* of the first message; 0: none */
+	bool by_task;     /* of an array: other tasks may have another one */
+	bool above_limit; /* the prediction is */
+	bool said;        /* instead of all others: the output has the words */
+	bool refused_at[P4D_BACKTEST_LIMITS];
+	double fraction;         /* of the GPU; negative: no prediction */
+	uint64_t need_bytes;     /* of the fullest GPU; 0: no prediction */
+	uint64_t capacity_bytes; /* of the GPU that p4d takes it for; 0: not known */
+	int64_t newest;          /* when the newest file was changed that was read with the script; 0: none */
+	char model[64], framework[16], gpu[48];
+	char place[200];  /* "train.sh:12"; "": none */
+	char text[400];   /* the first message */
+	char reason[120]; /* why it was not judged, without what differs from job to job; "": it was */
+} p4d_backtest_result;
+
+/* A job whose script is at hand. */
+typedef struct p4d_backtest_case {
+	const p4d_accounting_job *job;
+	char *script, *environment; /* owned; environment NULL: not stored */
+	size_t length;
+} p4d_backtest_case;
+
+/* A job of the table. */
+typedef struct p4d_backtest_row {
+	const p4d_accounting_job *job;
+	const p4d_backtest_result *result;
+	p4d_backtest_end end;
+	bool said;
+	bool changed; /* a file that the script reads was changed after the job was submitted */
+	uint64_t measured_bytes;
+	p4d_accounting_measured measured;
+	double gpu_hours;
+} p4d_backtest_row;
+
+typedef struct p4d_backtest_cell {
+	uint64_t jobs;
+	double gpu_hours;
+} p4d_backtest_cell;
+
+typedef struct p4d_backtest_reason {
+	const char *text;
+	p4d_backtest_cell cell;
+} p4d_backtest_reason;
+
+enum { P4D_BACKTEST_TOP = 10 };
+
+/* Jobs of one script in a cell of the table. */
+typedef struct p4d_backtest_group {
+	const p4d_backtest_row *row; /* one of them: that with the most GPU-hours */
+	p4d_backtest_cell cell;
+} p4d_backtest_group;
+
+typedef struct p4d_backtest {
+	/* the command's */
+	const char *since, *users, *accounts, *partitions;
+	bool read_output;
+	p4d_site *site;   /* as in p4d.conf */
+	p4d_site *strict; /* the same with the lowest limit; NULL: cannot be made */
+	p4d_accounting *accounting;
+	p4d_accounting_jobs jobs;
+	/* judged */
+	p4d_backtest_row *row;
+	size_t rows;
+	p4d_backtest_result **result; /* owned, each once */
+	size_t results, results_room;
+	uint64_t running;  /* that have not ended, and are no rows */
+	uint64_t scripts;  /* different ones that were judged */
+	uint64_t changed;  /* rows with changed files */
+	bool environments; /* some are stored */
+	/* counted */
+	p4d_backtest_cell cell[P4D_BACKTEST_ENDS][P4D_BACKTEST_VERDICTS];
+	p4d_backtest_cell stage[P4D_BACKTEST_STAGES]; /* that came so far, or farther */
+	struct {
+		p4d_backtest_cell ran;                       /* refused, but completed */
+		p4d_backtest_cell caught[P4D_BACKTEST_ENDS]; /* of deaths of memory alone */
+	} at[P4D_BACKTEST_LIMITS];
+	p4d_backtest_reason reason[P4D_BACKTEST_TOP];
+	unsigned reasons;
+	p4d_backtest_group ran[P4D_BACKTEST_TOP], died[P4D_BACKTEST_TOP];
+	unsigned rans, dieds;
+} p4d_backtest;
+
+/* backtest_judge.c: judges a script as sbatch would, in the process that has its owner's rights. files: those
+ * of the owner may be read. */
+void p4d_backtest__judge(const p4d_backtest *b, const p4d_backtest_case *c, bool files,
+			 p4d_backtest_result *result);
+
+/* backtest_line.c: the words of a job's SubmitLine. */
+typedef struct p4d_backtest_line {
+	char *text, **word;
+	int words;
+	int script; /* its index; words: there is none, or the line has lost its quotes */
+	bool wrap;  /* its script is an option */
+} p4d_backtest_line;
+/* False: no memory. Freed with p4d_backtest__line_free. */
+bool p4d_backtest__line_read(p4d_backtest_line *line, const p4d_accounting_job *job, const char *script);
+void p4d_backtest__line_free(p4d_backtest_line *line);
+
+/* backtest_owner.c: judges cases of one user in a process with their rights, and looks into the outputs of
+ * jobs. result: one for each case, then one for each job. */
+typedef struct p4d_backtest_work {
+	const char *user;
+	const p4d_backtest_case *cases;
+	size_t count;
+	const p4d_accounting_job **outputs;
+	size_t output_count;
+} p4d_backtest_work;
+int p4d_backtest__of_owner(const p4d_backtest *b, const p4d_backtest_work *work, p4d_backtest_result *result,
+			   p4d_error *err);
+
+/* backtest_output.c: whether the last 64 KiB of a job's output have the words. */
+bool p4d_backtest__says_out_of_memory(const p4d_accounting_job *job);
+
+/* backtest_run.c: judges all jobs. Errors: IO, NO_MEMORY. */
+int p4d_backtest__run(p4d_backtest *b, p4d_error *err);
+void p4d_backtest__free(p4d_backtest *b);
+
+/* backtest_limits.c: the site with the lowest of the limits; NULL: it cannot be made. */
+p4d_site *p4d_backtest__strict_site(const p4d_site *site);
+
+/* backtest_count.c */
+int p4d_backtest__count(p4d_backtest *b, p4d_error *err);
+bool p4d_backtest__is_death(p4d_backtest_end end);
+extern const char *const p4d_backtest__end_names[P4D_BACKTEST_ENDS];  /* "completed", for CSV and JSON */
+extern const char *const p4d_backtest__end_titles[P4D_BACKTEST_ENDS]; /* for tables */
+extern const char *const p4d_backtest__verdict_names[P4D_BACKTEST_VERDICTS];
+extern const char *const p4d_backtest__stage_titles[P4D_BACKTEST_STAGES];
+
+/* backtest_text.c, backtest_json.c, backtest_html.c */
+int p4d_backtest__print(p4d_backtest *b, p4d_error *err);
+int p4d_backtest__print_csv(const p4d_backtest *b);
+int p4d_backtest__print_json(const p4d_backtest *b, p4d_error *err);
+int p4d_backtest__write_html(const p4d_backtest *b, const char *path, p4d_error *err);

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Whether a job's output says that it died of GPU memory. */
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "backtest/backtest.h"
+#include "base/file.h"
+#include "base/text.h"
+
+enum { END_BYTES = 64 << 10 };
+
+static const char *const words[] = {
+    "CUDA out of memory",          "torch.OutOfMemoryError",
+    "torch.cuda.OutOfMemoryError", "CUDA error: out of memory",
+    "HIP out of memory",           "hipErrorOutOfMemory",
+    "cudaErrorMemoryAllocation",   "CUDA_ERROR_OUT_OF_MEMORY",
+    "CUBLAS_STATUS_ALLOC_FAILED",  "No available memory for the cache blocks", /* vLLM */
+};
+
+/* Its regular file alone, and without waiting for anything. */
+static char *read_end(const char *path)
+{
+	struct stat status;
+	const int file = p4d_file_open(path);
+	size_t length;
+	char *text = NULL;
+
+	if (file < 0)
+		return NULL;
+	if (fstat(file, &status) == 0 && S_ISREG(status.st_mode)) {
+		char *end = malloc(END_BYTES + 1);
+		const off_t from = status.st_size > END_BYTES ? status.st_size - END_BYTES : 0;
+		const ssize_t got = end ? pread(file, end, END_BYTES, from) : -1;
+		length = got > 0 ? (size_t)got : 0;
+		for (size_t i = 0; i < length; i++)
+			end[i] = end[i] ? end[i] : ' ';
+		if (end)
+			end[length] = '\0';
+		text = end;
+	}
+	close(file);
+	return text;
+}
+
+static bool has_words(const char *path)
+{
+	char *text = read_end(path);
+	bool has = false;
+
+	for (size_t i = 0; text && i < sizeof(words) / sizeof(words[0]); i++)
+		has = has || strstr(text, words[i]);
+	free(text);
+	return has;
+}
+
+/* "%j", "%4A", "%x"; what p4d cannot fill in stays. */
+static void expand(const p4d_accounting_job *job, const char *pattern, p4d_text *path)
+{
+	const char *task = strchr(job->id, '_');
+	char number[32];
+
+	for (const char *at = pattern; *at; at++) {
+		const size_t digits = at[0] == '%' ? strspn(at + 1, "0123456789") : 0;
+		const int width = digits ? atoi(at + 1) % 11 : 0;
+		const char kind = at[0] == '%' ? at[1 + digits] : '\0';
+		const char *value = kind == 'j' || kind == 'J' ? job->raw
+				    : kind == 'x'              ? job->name
+				    : kind == 'u'              ? job->user
+				    : kind == '%'              ? "%"
+				    : kind == 'A'              ? job->id
+				    : kind == 'a' && task      ? task + 1
+							       : NULL;
+		if (!value) {
+			p4d_text_add_bytes(path, at, 1);
+			continue;
+		}
+		snprintf(number, sizeof(number), "%0*lu", width, strtoul(value, NULL, 10));
+		p4d_text_add(path, strchr("jJAa", kind) ? number : value);
+		at += digits + 1;
+	}
+}
+
+bool p4d_backtest__says_out_of_memory(const p4d_accounting_job *job)
+{
+	const bool is_task = strchr(job->id, '_');
+	const char *patterns[] = {*job->std_out ? job->std_out
+				  : is_task     ? "slurm-%A_%a.out"
+						: "slurm-%j.out",
+				  job->std_err};
+
+	for (size_t i = 0; i < 2; i++) {
+		char path[PATH_MAX];
+		p4d_text text = p4d_text_in(path, sizeof(path));
+		if (!*patterns[i])
+			continue;
+		if (patterns[i][0] != '/')
+			p4d_text_print(&text, "%s/", job->work_dir);
+		expand(job, patterns[i], &text);
+		if (!text.truncated && has_words(path))
+			return true;
+	}
+	return false;
+}

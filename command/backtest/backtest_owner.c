@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Scripts of a user name files of that user. They are read in a process of its own, which has no more rights
+ * than the user: for root, those of the user (or of nobody, if the user is gone); for others, their own. A
+ * script that ends or stops that process is not judged; the next process goes on behind it.
+ */
+#include <errno.h>
+#include <grp.h>
+#include <limits.h>
+#include <math.h>
+#include <poll.h>
+#include <pwd.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "backtest/backtest.h"
+
+enum { PATIENCE_MS = 60000, NOBODY = 65534 };
+
+typedef struct owner {
+	uid_t uid;
+	gid_t gid;
+	char home[PATH_MAX];
+	bool known; /* files of this user may be read */
+	bool other; /* than who runs p4d */
+} owner;
+
+static owner owner_of(const char *name)
+{
+	const struct passwd *user = getpwnam(name);
+	owner o = {.uid = getuid(), .gid = getgid(), .known = true};
+
+	if (getuid() != 0 && geteuid() != 0)
+		return o;
+	o.known = user;
+	o.uid = user ? user->pw_uid : NOBODY;
+	o.gid = user ? user->pw_gid : NOBODY;
+	o.other = o.uid != getuid();
+	snprintf(o.home, sizeof(o.home), "%s", user ? user->pw_dir : "/nonexistent");
+	return o;
+}
+
+/* In the child. False: it still has rights that are not the owner's. */
+static bool become(const owner *o, const char *name)
+{
+	static const char *const places[] = {"HF_HOME", "HF_HUB_CACHE", "XDG_CACHE_HOME"};
+
+	if (!o->other)
+		return true;
+	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++)
+		unsetenv(places[i]);
+	if (setenv("HOME", o->home, 1) < 0 || setenv("USER", name, 1) < 0 || setenv("LOGNAME", name, 1) < 0)
+		return false;
+	if ((o->known ? initgroups(name, o->gid) : setgroups(0, NULL)) < 0 ||
+	    setresgid(o->gid, o->gid, o->gid) < 0 || setresuid(o->uid, o->uid, o->uid) < 0)
+		return false;
+	/* the process has what others stored in its memory */
+	return prctl(PR_SET_DUMPABLE, 0) == 0 && geteuid() == o->uid && getegid() == o->gid && setuid(0) < 0;
+}
+
+static bool send_result(int to, const p4d_backtest_result *result)
+{
+	const char *at = (const char *)result;
+	size_t left = sizeof(*result);
+
+	while (left) {
+		const ssize_t sent = write(to, at, left);
+		if (sent < 0 && errno != EINTR)
+			return false;
+		at += sent > 0 ? sent : 0;
+		left -= sent > 0 ? (size_t)sent : 0;
+	}
+	return true;
+}
+
+/* HF_HOME of the job says where its models are. */
+static void take_hub(const p4d_backtest_case *c)
+{
+	static const char name[] = "HF_HOME=";
+	const char *at = c->environment ? strstr(c->environment, name) : NULL;
+	char value[PATH_MAX];
+
+	if (!at || (at != c->environment && at[-1] != '\n'))
+		return;
+	snprintf(value, sizeof(value), "%.*s", (int)strcspn(at + sizeof(name) - 1, "\n"),
+		 at + sizeof(name) - 1);
+	setenv("HF_HOME", value, 1);
+}
+
+/* In the child: everything from one piece of work on. */
+static void do_work(const p4d_backtest *b, const p4d_backtest_work *work, const owner *o, size_t from, int to)
+{
+	p4d_backtest_result result;
+
+	for (size_t i = from; i < work->count + work->output_count; i++) {
+		memset(&result, 0, sizeof(result)); /* padding is sent, too */
+		if (i >= work->count) {
+			result.said =
+			    o->known && p4d_backtest__says_out_of_memory(work->outputs[i - work->count]);
+		} else {
+			const p4d_backtest_case *c = &work->cases[i];
+			if (!o->known || chdir(c->job->work_dir) < 0)
+				result.said = chdir("/") < 0;
+			take_hub(c);
+			p4d_backtest__judge(b, c, o->known, &result);
+		}
+		if (!send_result(to, &result))
+			return;
+	}
+}
+
+static pid_t start(const p4d_backtest *b, const p4d_backtest_work *work, const owner *o, size_t from,
+		   int *results)
+{
+	int ends[2];
+
+	fflush(stdout);
+	if (pipe(ends) < 0)
+		return -1;
+	const pid_t child = fork();
+	if (child == 0) {
+		close(ends[0]);
+		if (become(o, work->user))
+			do_work(b, work, o, from, ends[1]);
+		_exit(0);
+	}
+	close(ends[1]);
+	*results = ends[0];
+	if (child < 0)
+		close(ends[0]);
+	return child;
+}
+
+/* A whole one in time. False: the process has ended, or does not go on. */
+static bool receive(int from, p4d_backtest_result *result)
+{
+	char *at = (char *)result;
+	size_t left = sizeof(*result);
+
+	while (left) {
+		struct pollfd ready = {.fd = from, .events = POLLIN};
+		const int got = poll(&ready, 1, PATIENCE_MS);
+		if (got < 0 && errno == EINTR)
+			continue;
+		const ssize_t length = got > 0 ? read(from, at, left) : -1;
+		if (length < 0 && got > 0 && errno == EINTR)
+			continue;
+		if (length <= 0)
+			return false;
+		at += length;
+		left -= (size_t)length;
+	}
+	return true;
+}
+
+static void settle_flag(bool *flag)
+{
+	unsigned char byte;
+
+	memcpy(&byte, flag, sizeof(byte));
+	*flag = byte != 0;
+}
+
+/* It came from a process with a user's rights: texts end, and numbers are in their range. */
+static void settle(p4d_backtest_result *r)
+{
+	bool *const flags[] = {&r->by_task, &r->above_limit, &r->said};
+	char *const ends[] = {&r->model[sizeof(r->model) - 1], &r->framework[sizeof(r->framework) - 1],
+			      &r->gpu[sizeof(r->gpu) - 1],     &r->place[sizeof(r->place) - 1],
+			      &r->text[sizeof(r->text) - 1],   &r->reason[sizeof(r->reason) - 1]};
+
+	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
+		*ends[i] = '\0';
+	for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++)
+		settle_flag(flags[i]);
+	for (size_t i = 0; i < P4D_BACKTEST_LIMITS; i++)
+		settle_flag(&r->refused_at[i]);
+	if ((unsigned)r->verdict >= P4D_BACKTEST_VERDICTS)
+		r->verdict = P4D_BACKTEST_NOT_JUDGED;
+	if ((unsigned)r->stage >= P4D_BACKTEST_STAGES)
+		r->stage = P4D_BACKTEST_STORED;
+	if (!isfinite(r->fraction))
+		r->fraction = -1;
+}
+
+static void leave(p4d_backtest_result *r)
+{
+	*r = (p4d_backtest_result){.verdict = P4D_BACKTEST_NOT_JUDGED,
+				   .stage = P4D_BACKTEST_STORED,
+				   .fraction = -1,
+				   .reason =
+				       "p4d stopped at this script, or a file did not answer in a minute"};
+}
+
+int p4d_backtest__of_owner(const p4d_backtest *b, const p4d_backtest_work *work, p4d_backtest_result *result,
+			   p4d_error *err)
+{
+	const size_t all = work->count + work->output_count;
+	const owner o = owner_of(work->user);
+	size_t at = 0;
+
+	while (at < all) {
+		int from;
+		const pid_t child = start(b, work, &o, at, &from);
+		if (child < 0)
+			return p4d_fail(err, P4D_E_IO, "a process for the scripts of %.60s: %s", work->user,
+					strerror(errno));
+		while (at < all && receive(from, &result[at]))
+			settle(&result[at++]);
+		close(from);
+		if (at < all)
+			kill(child, SIGKILL);
+		while (waitpid(child, NULL, 0) < 0)
+			if (errno != EINTR)
+				break;
+		if (at < all)
+			leave(&result[at++]);
+	}
+	return 0;
+}

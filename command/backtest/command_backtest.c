@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "backtest/command_backtest.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "backtest/backtest.h"
+
+static int check_line(const p4d_line *line, p4d_error *err)
+{
+	if (!line->json || !line->csv)
+		return 0;
+	p4d_fail(err, P4D_E_USAGE, "both --json and --csv are given; leave one out");
+	return p4d_fix(err, "p4d help backtest");
+}
+
+/* Says what of Slurm's settings is missing. */
+static int check_jobs(const p4d_backtest *b, p4d_error *err)
+{
+	if (b->jobs.count)
+		return 0;
+	if (!b->jobs.seen) {
+		p4d_fail(err, P4D_E_IO, "sacct shows no jobs since %.64s", b->since);
+		return p4d_fix(err,
+			       "--since=DATE with an earlier date, or run it as a user who may see all jobs");
+	}
+	p4d_fail(err, P4D_E_IO,
+		 "sacct shows %" PRIu64
+		 " jobs since %.64s, none with GPUs: Slurm's accounting counts them only if "
+		 "slurm.conf says so",
+		 b->jobs.seen, b->since);
+	return p4d_fix(err, "AccountingStorageTRES=gres/gpu in slurm.conf");
+}
+
+static int check_scripts(const p4d_backtest *b, p4d_error *err)
+{
+	if (!b->rows || b->stage[P4D_BACKTEST_STORED].jobs)
+		return 0;
+	p4d_fail(
+	    err, P4D_E_IO,
+	    "sacct shows %zu jobs with GPUs that have ended since %.64s, but no script of any: Slurm stores "
+	    "scripts only if slurm.conf says so, and shows those of others to operators and administrators",
+	    b->rows, b->since);
+	return p4d_fix(err, "AccountingStoreFlags=job_script,job_env in slurm.conf");
+}
+
+static int find_jobs(p4d_backtest *b, p4d_error *err)
+{
+	const p4d_accounting_query query = {
+	    .since = b->since, .users = b->users, .accounts = b->accounts, .partitions = b->partitions};
+
+	b->accounting = p4d_accounting_open(err);
+	if (!b->accounting || p4d_accounting_find(b->accounting, &query, &b->jobs, err) < 0)
+		return -1;
+	return check_jobs(b, err);
+}
+
+static int run(p4d_backtest *b, const p4d_line *line, p4d_error *err)
+{
+	b->site = p4d_line_open_site(line->conf, err);
+	if (!b->site || find_jobs(b, err) < 0)
+		return -1;
+	b->strict = p4d_backtest__strict_site(b->site);
+	if (p4d_backtest__run(b, err) < 0 || p4d_backtest__count(b, err) < 0 || check_scripts(b, err) < 0)
+		return -1;
+	if (line->html && p4d_backtest__write_html(b, line->html, err) < 0)
+		return -1;
+	if (line->json)
+		return p4d_backtest__print_json(b, err);
+	return line->csv ? p4d_backtest__print_csv(b) : p4d_backtest__print(b, err);
+}
+
+int p4d_command_backtest(const p4d_line *line, p4d_error *err)
+{
+	p4d_backtest b = {.since = line->since ? line->since : "now-30days",
+			  .users = line->job.user,
+			  .accounts = line->job.account,
+			  .partitions = line->job.partition,
+			  .read_output = line->read_output};
+
+	if (check_line(line, err) < 0)
+		return -1;
+	const int rc = run(&b, line, err);
+	p4d_backtest__free(&b);
+	return rc;
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stddef.h>
+
+#include "base/error.h"
+
+/* Counts as horizontal bars, with the number at the end of each. Nothing is owned. */
+
+enum { P4D_BAR_PARTS = 3 };
+
+typedef struct p4d_bar {
+	const char *label;
+	double part[P4D_BAR_PARTS]; /* below each other, in the colours of the keys; finite, 0 or more */
+} p4d_bar;
+
+typedef struct p4d_bars {
+	const char *title;
+	const char *const *key; /* names of the parts; of a single one it is not drawn */
+	size_t keys;            /* up to P4D_BAR_PARTS */
+	const p4d_bar *bar;
+	size_t count; /* at least 1 */
+} p4d_bars;
+
+/* Errors: IO, NO_MEMORY. */
+int p4d_picture_bars(const p4d_bars *bars, const char *path, p4d_error *err);
