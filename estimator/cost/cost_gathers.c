@@ -76,7 +76,8 @@ static double hidden_behind(const p4d_layout *l, const p4d_cost_rates *r, p4d_co
 
 /*
  * p4d-train's layers: where schedules split the backward pass, each half reduces the layer's gradients, and
- * the second needs its parameters again, for norms. Of adapters' models only adapters have gradients.
+ * the second needs its parameters again, for norms and adapters. In adapters' models only adapters have
+ * gradients.
  */
 static double hidden_behind_halves(const p4d_layout *l, const p4d_cost_rates *r, p4d_cost_passes *layer,
 				   sharded_group g)
@@ -88,7 +89,8 @@ static double hidden_behind_halves(const p4d_layout *l, const p4d_cost_rates *r,
 		g.elements = p4d_cost__adapters(l) / (double)l->tp;
 	const double reduce = p4d_cost__reduces_for_passes(l) ? reduce_seconds(l, r, g) : 0;
 	const bool halves = p4d_is_split(l->schedule) && l->recompute != P4D_RECOMPUTE_FULL;
-	const double again = l->recompute == P4D_RECOMPUTE_KEEP ? 0 : gather;
+	const bool reads = p4d_cost__freezes(l) || l->recompute != P4D_RECOMPUTE_KEEP;
+	const double again = reads ? gather : 0;
 	exposed[1] = gather + reduce - layer->input - (halves ? 0 : layer->weight);
 	exposed[2] = halves ? reduce + again - layer->weight : 0;
 	for (int i = 0; i < 3; i++)

@@ -27,6 +27,7 @@ void p4d_layer__activate_back(p4d_net *m, void *gate_up, void *act, const void *
 /* B_HIDDEN is the gradient of the output, and becomes that of the input */
 int p4d_layer_backward(p4d_net *m, const p4d_layer *y, p4d_error *err);
 int p4d_layer_backward_weights(p4d_net *m, const p4d_layer *y, p4d_error *err);
-/* Whether second halves of backward passes add to gradients of layers; and compute norms again for that. */
+/* Whether second halves of backward passes add to gradients of layers; and read parameters of layers for
+ * that: norms that are computed again, or adapters. */
 bool p4d_layer_late_gradients(const p4d_net *m);
-bool p4d_layer_late_norms(const p4d_net *m);
+bool p4d_layer_late_parameters(const p4d_net *m);

@@ -196,9 +196,12 @@ bool p4d_layer_late_gradients(const p4d_net *m)
 	return waits(m, &p4d_layer__qkv) || waits(m, &p4d_layer__gate_up);
 }
 
-bool p4d_layer_late_norms(const p4d_net *m)
+/* The gradient of each half of an adapter needs the other half. */
+bool p4d_layer_late_parameters(const p4d_net *m)
 {
-	return p4d_layer_late_gradients(m) && !p4d_buffers__keeps(m, ACT_INPUT_NORMED);
+	const bool adapters = m->l->finetune != P4D_TUNE_FULL;
+
+	return p4d_layer_late_gradients(m) && (adapters || !p4d_buffers__keeps(m, ACT_INPUT_NORMED));
 }
 
 static int late_weight(p4d_net *m, const p4d_layer *y, const p4d_projection *p, uint64_t out, p4d_error *err)

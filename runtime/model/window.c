@@ -19,6 +19,7 @@ struct p4d_window {
 	p4d_window_list list[2]; /* of a step, of an evaluation */
 	const p4d_window_list *now;
 	uint32_t at;            /* the next use */
+	uint32_t stray;         /* a segment that a pass read outside of its uses; NONE: none */
 	uint32_t layers, count; /* places of layers; all: the last may be a table's */
 	uint32_t *holder;       /* (segments) the place it is in, or was last */
 	window_place *place;
@@ -95,6 +96,7 @@ void p4d_window_begin(p4d_net *m)
 		return;
 	w->now = &w->list[m->evaluating];
 	w->at = 0;
+	w->stray = NONE;
 	for (uint32_t i = 0; i < w->count; i++)
 		w->place[i].segment = NONE;
 }
@@ -157,12 +159,32 @@ static int bring_ahead(p4d_net *m, p4d_window *w, p4d_error *err)
 	return 0;
 }
 
+static int check_stray(const p4d_window *w, p4d_error *err)
+{
+	if (w->stray == NONE)
+		return 0;
+	return p4d_fail(err, P4D_E_INSTRUCTIONS, "segment %u was read outside of its uses, before use %u",
+			w->stray, w->at);
+}
+
+int p4d_window_end(p4d_net *m, p4d_error *err)
+{
+	p4d_window *w = m->window;
+
+	if (!w)
+		return 0;
+	w->now = NULL;
+	return check_stray(w, err);
+}
+
 int p4d_window_use(p4d_net *m, uint32_t segment, p4d_error *err)
 {
 	p4d_window *w = m->window;
 
 	if (!w)
 		return 0;
+	if (check_stray(w, err) < 0)
+		return -1;
 	if (w->at >= w->now->count || w->now->need[w->at].segment != segment)
 		return p4d_fail(err, P4D_E_INSTRUCTIONS, "segment %u is not use %u of the window", segment,
 				w->at);
@@ -175,10 +197,22 @@ int p4d_window_use(p4d_net *m, uint32_t segment, p4d_error *err)
 	return w->source->await(m, p->ticket, err);
 }
 
+/* Whether the use that goes on is of this segment. */
+static bool is_used(const p4d_window *w, uint32_t segment)
+{
+	const p4d_window_need *need = w->now->need + w->at;
+
+	return w->at > 0 &&
+	       (need[-1].segment == segment || (w->at > 1 && need[-1].beside && need[-2].segment == segment));
+}
+
 void *p4d_window__at(const p4d_net *m, const p4d_weight *weight)
 {
 	const p4d_segment *s = &m->weights.segment[weight->segment];
-	const p4d_window *w = m->window;
+	p4d_window *w = m->window;
+
+	if (w->now && !is_used(w, weight->segment))
+		w->stray = weight->segment;
 	const uint64_t inside = weight->frozen ? weight->offset - s->frozen_offset
 					       : s->frozen_padded + weight->offset - s->offset;
 

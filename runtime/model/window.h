@@ -55,8 +55,12 @@ void p4d_window_begin(p4d_net *m);
  * next was begun. Errors: INSTRUCTIONS (it is not the next use), RANK.
  */
 int p4d_window_use(p4d_net *m, uint32_t segment, p4d_error *err);
+/* The step, or the evaluation, has ended. Errors: INSTRUCTIONS (a pass read a weight outside of its segment's
+ * uses: there may be another one in its place). */
+int p4d_window_end(p4d_net *m, p4d_error *err);
 
-/* Where a weight is, or was last: before its first use at the start of the window. */
+/* Where a weight is, or was last: before its first use at the start of the window. In a step only during a
+ * use. */
 void *p4d_window__at(const p4d_net *m, const p4d_weight *w);
 
 /* The sources where parameters are sharded over the ranks of dp_cp; and where they, or shards, are on the

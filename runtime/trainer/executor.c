@@ -287,7 +287,7 @@ static int layer_weights(p4d_trainer *t, const p4d_instruction *in, uint64_t i, 
 	const bool adds = p4d_layer_late_gradients(&t->net);
 
 	if (p4d_parallel_throttle(&t->net, err) < 0 ||
-	    (p4d_layer_late_norms(&t->net) && use_layer(t, in, i, err) < 0) ||
+	    (p4d_layer_late_parameters(&t->net) && use_layer(t, in, i, err) < 0) ||
 	    (adds && begin_layer(t, in, i, err) < 0) || p4d_layer_backward_weights(&t->net, &y, err) < 0 ||
 	    p4d_depth_reduce(&t->net, y.number, err) < 0 || (adds && end_layer(t, in, i, err) < 0))
 		return -1;
@@ -482,5 +482,7 @@ int p4d_executor__run(p4d_trainer *t, p4d_error *err)
 		    (begin_receives(t, i, err) < 0 ||
 		     (t->spans ? execute_traced(t, i, begin, err) : execute(t, &t->net.list.at[i], err)) < 0))
 			return -1;
+	if (p4d_window_end(&t->net, err) < 0)
+		return -1;
 	return t->net.evaluating ? finish_sends(t, err) : 0;
 }

@@ -69,7 +69,7 @@ static void add_pass(recording *r, const p4d_instruction *in, bool evaluating)
 		add_backward(r, in, ends);
 		break;
 	case P4D_OP_BACKWARD_WEIGHT:
-		if (p4d_layer_late_norms(m))
+		if (p4d_layer_late_parameters(m))
 			add_layers(r, in, false);
 		break;
 	case P4D_OP_EMBED_FORWARD:

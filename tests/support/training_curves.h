@@ -79,15 +79,16 @@ static inline int curve_adapt(p4d_trainer *trainer, const p4d_layout *layout, p4
 	CHECK(values);
 	for (uint32_t i = 0; i < weights->trained; i++) {
 		const p4d_weight *w = &weights->weight[i];
-		CHECK(p4d_weight_slices_of(layout, p4d_trainer_place(trainer), VOCAB, w, slices) == 1);
-		const p4d_weight_slice *s = &slices[0];
-		for (uint64_t k = 0; k < s->rows * s->columns; k++) {
-			const uint64_t row = s->first_row + k / s->columns,
-				       column = s->first_column + k % s->columns;
-			const uint32_t bits =
-			    training_mixed(100 * w->layer + w->kind, row * s->tensor_columns + column);
-			values[s->offset + k] = ((float)(bits >> 16) / 32768 - 1) / 10;
-		}
+		const unsigned count =
+		    p4d_weight_slices_of(layout, p4d_trainer_place(trainer), VOCAB, w, slices);
+		for (const p4d_weight_slice *s = slices; s < slices + count; s++)
+			for (uint64_t k = 0; k < s->rows * s->columns; k++) {
+				const uint64_t row = s->first_row + k / s->columns,
+					       column = s->first_column + k % s->columns;
+				const uint32_t bits = training_mixed(100 * w->layer + w->kind,
+								     row * s->tensor_columns + column);
+				values[s->offset + k] = ((float)(bits >> 16) / 32768 - 1) / 10;
+			}
 	}
 	for (uint32_t i = 0; i < weights->segments; i++) {
 		uint64_t first, count;

@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Layouts in which every two features meet, and every four of those that decide which parameters a pass finds
+ * in the window: the loss over a few steps is that of one rank. Layouts are drawn until all pairs were met;
+ * p4d refuses some combinations, and a pair of which no layout was found is counted, with a bound.
+ *
+ * P4D_TEST_DRAW=N draws N layouts in addition, of any features; P4D_TEST_SEED=N: others.
+ */
+#include "support/support.h"
+
+#include "plan/parameters.h"
+#include "support/training_curves.h"
+
+#define MODEL "model=custom layers=8 hidden=48 ffn=96 heads=8 head-dim=6 vocab=203 seq-len=16 global-batch=8 "
+
+enum { MODELS, TRAINING, TENSOR, CONTEXT, PIPELINE, RECOMPUTE, SHARDING, OFFLOAD, FACTORS = 15 };
+enum { VOCABULARY = OFFLOAD + 1, SLICES, DOCUMENTS, RESIDENT, MICRO_BATCH, DATA, MOMENTS };
+enum { LEVELS = 9, PAIR_STEPS = 3, MOST_RANKS = 8, FOURS = 32 };
+
+/* The first level of each is what most layouts have. */
+static const char *const factors[FACTORS][LEVELS] = {
+    [MODELS] =
+	{PLAIN, GROUPED,
+	 "kv-heads=4 tied=on bias=none qk-norm=off architecture=gemma2 activation=geglu sliding-window=5",
+	 "kv-heads=8 tied=on bias=all qk-norm=off architecture=gpt2 norm=layernorm glu=off "
+	 "activation=gelu positions=learned"},
+    [TRAINING] = {"finetune=full", "finetune=lora lora-rank=3",
+		  "finetune=lora lora-rank=4 lora-targets=q_proj,v_proj,o_proj,down_proj"},
+    [TENSOR] = {"tp=1", "tp=2 sequence-parallel=on", "tp=2 sequence-parallel=off", "tp=2 tp-comm-overlap=on",
+		"tp=2 tp-grid=1,2,1", "tp=2 tp-grid=1,1,2"},
+    [CONTEXT] = {"cp=1", "cp=2", "cp=2 cp-comm=all-gather"},
+    [PIPELINE] = {"pp=1 vpp=1", "pp=1 vpp=1 schedule=zb1p", "pp=2 vpp=1 schedule=1f1b",
+		  "pp=2 vpp=1 schedule=gpipe", "pp=2 vpp=2 schedule=interleaved", "pp=2 vpp=1 schedule=zb1p",
+		  "pp=2 vpp=2 schedule=zbv", "pp=2 vpp=2 schedule=v-half",
+		  "pp=2 vpp=1 schedule=1f1b pipeline-split=5,3"},
+    [RECOMPUTE] = {"recompute=none", "recompute=full", "recompute=mlp", "recompute=keep"},
+    [SHARDING] = {"optimizer-sharding=states", "optimizer-sharding=off", "optimizer-sharding=gradients",
+		  "optimizer-sharding=parameters", "optimizer-sharding=parameters shard-degree=2"},
+    [OFFLOAD] = {"", "offload=optimizer", "offload=params", "offload=activations",
+		 "offload=optimizer,params"},
+    [VOCABULARY] = {"", "vocab-parallel=vocab-1", "vocab-parallel=vocab-2"},
+    [SLICES] = {"", "token-slices=3 slice-lengths=7,6,3"},
+    [DOCUMENTS] = {"", ""},
+    [RESIDENT] = {"", "resident-layers=1", "resident-layers=3"},
+    [MICRO_BATCH] = {"micro-batch=1", "micro-batch=2"},
+    [DATA] = {"", "", ""},
+    [MOMENTS] = {"", "optimizer-dtype=bf16"},
+};
+
+typedef unsigned char drawing[FACTORS];
+
+static unsigned levels_of(unsigned factor)
+{
+	unsigned count = 0;
+
+	while (count < LEVELS && factors[factor][count])
+		count++;
+	return count;
+}
+
+static p4d_layout layout;
+
+static uint64_t ranks_of(const drawing d)
+{
+	return (d[TENSOR] ? 2u : 1u) * (d[CONTEXT] ? 2u : 1u) * (d[PIPELINE] > 1 ? 2u : 1u) << d[DATA];
+}
+
+static void write_options(const drawing d, char *text, size_t size)
+{
+	int length = snprintf(text, size, "%sprecision=fp32", MODEL);
+
+	for (unsigned i = 0; i < FACTORS; i++)
+		length += snprintf(text + length, size - (size_t)length, " %s", factors[i][d[i]]);
+}
+
+static bool is_possible(const drawing d)
+{
+	char options[1024];
+	p4d_error err;
+
+	if (ranks_of(d) > MOST_RANKS)
+		return false;
+	write_options(d, options, sizeof(options));
+	return training_layout(options, ranks_of(d), &layout, &err) == 0;
+}
+
+/* ---- what has met ---- */
+
+static bool met[FACTORS][LEVELS][FACTORS][LEVELS], met_four[FOURS];
+
+/* Adapters, a schedule that splits backward passes, parameters in a window, what is recomputed. */
+static unsigned four_of(const drawing d)
+{
+	const bool split = strstr(factors[PIPELINE][d[PIPELINE]], "schedule=z") || d[PIPELINE] == 7,
+		   window = d[SHARDING] > 2 || strstr(factors[OFFLOAD][d[OFFLOAD]], "params");
+
+	return (d[TRAINING] ? 16u : 0) + (split ? 8u : 0) + (window ? 4u : 0) + d[RECOMPUTE];
+}
+
+static unsigned count_new(const drawing d, bool meet)
+{
+	unsigned count = !met_four[four_of(d)];
+
+	met_four[four_of(d)] |= meet;
+	for (unsigned a = 0; a < FACTORS; a++)
+		for (unsigned b = a + 1; b < FACTORS; b++) {
+			count += !met[a][d[a]][b][d[b]];
+			met[a][d[a]][b][d[b]] |= meet;
+		}
+	return count;
+}
+
+static uint64_t seed;
+
+/* Any levels; most of them the usual ones, which go with everything. */
+static void draw(drawing d)
+{
+	for (unsigned i = 0; i < FACTORS; i++)
+		d[i] = forked_random(&seed) % 2 ? (unsigned char)(forked_random(&seed) % levels_of(i)) : 0;
+}
+
+enum { DRAWS = 100000, TRIES = 300, CANDIDATES = 25 };
+
+/* The layout with these levels, LEVELS: any, that meets most that had not; false: none was found. */
+static bool find(const unsigned char fixed[FACTORS], unsigned four, drawing best)
+{
+	unsigned most = 0, tries = 0, candidates = 0;
+
+	for (unsigned i = 0; i < DRAWS && tries < TRIES && candidates < CANDIDATES; i++) {
+		drawing d;
+		draw(d);
+		for (unsigned k = 0; k < FACTORS; k++)
+			d[k] = fixed[k] < LEVELS ? fixed[k] : d[k];
+		if (four < FOURS && four_of(d) != four)
+			continue;
+		tries++;
+		if (!is_possible(d))
+			continue;
+		candidates++;
+		const unsigned count = count_new(d, false);
+		if (count > most)
+			memcpy(best, d, FACTORS);
+		most = count > most ? count : most;
+	}
+	return most > 0;
+}
+
+/* ---- a layout, against one rank ---- */
+
+static bool masked;
+
+static void nothing(void)
+{
+}
+
+static int train(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
+{
+	p4d_trainer *trainer;
+	p4d_device device;
+
+	(void)size;
+	TRY(p4d_device_cpu_open(&device, err));
+	p4d_trainer_settings settings = training_settings(&layout, &device, world, VOCAB);
+	settings.net.document_mask = masked;
+	TRY(p4d_trainer_open(&trainer, &settings, err));
+	TRY(curve_train(trainer, &layout, PAIR_STEPS, rank, nothing, err));
+	const p4d_plan *plan = p4d_trainer_plan(trainer);
+	CHECK(device.allocated_bytes == plan->arena_bytes);
+	CHECK(device.host_allocated_bytes == plan->host_bytes);
+	p4d_trainer_close(trainer);
+	device.close(&device);
+	return 0;
+}
+
+/* What one rank measures with the same model, and what is trained of it: measured once. */
+static const curve *alone(const drawing d)
+{
+	static curve known[4][3][2][2];
+	curve *c = &known[d[MODELS]][d[TRAINING]][d[DOCUMENTS]][d[MOMENTS]];
+	drawing one = {[MODELS] = d[MODELS], [TRAINING] = d[TRAINING], [MOMENTS] = d[MOMENTS]};
+	char options[1024];
+
+	if (c->steps)
+		return c;
+	write_options(one, options, sizeof(options));
+	*c = curve_of(options, 1, NULL, &layout, train);
+	return c;
+}
+
+static double worst, worst_norm;
+static unsigned wrong;
+
+static void compare(const drawing d)
+{
+	const double began = forked_now();
+	char options[1024];
+	double norm;
+
+	curve_documents = masked = d[DOCUMENTS];
+	const curve *one = alone(d);
+	write_options(d, options, sizeof(options));
+	const curve other = curve_of(options, (uint32_t)ranks_of(d), NULL, &layout, train);
+	const double off = curve_off_by(one, &other, &norm);
+	worst = fmax(worst, off);
+	worst_norm = fmax(worst_norm, norm);
+	if (getenv("P4D_TEST_VERBOSE"))
+		print_message("%.2g %.2g %.2f s %u ranks%s: %s\n", off, norm, forked_now() - began,
+			      (unsigned)ranks_of(d), masked ? ", documents" : "", options);
+	if (off < 2e-6 && norm < 1e-4)
+		return;
+	wrong++;
+	print_message("%u ranks%s: %s: loss off by %.3g, norm by %.3g\n", (unsigned)ranks_of(d),
+		      masked ? ", documents" : "", options, off, norm);
+}
+
+static unsigned layouts, impossible;
+
+static void meet(const unsigned char fixed[FACTORS], unsigned four)
+{
+	drawing d;
+
+	if (!find(fixed, four, d)) {
+		impossible++;
+		if (getenv("P4D_TEST_VERBOSE"))
+			for (unsigned i = 0; i < FACTORS; i++)
+				if (fixed[i] < LEVELS)
+					print_message("never: %u %s\n", i, factors[i][fixed[i]]);
+		return;
+	}
+	count_new(d, true);
+	if (layouts++ % test_stride(1, 8) == 0)
+		compare(d);
+}
+
+static void every_four_meet(void **state)
+{
+	unsigned char any[FACTORS];
+
+	(void)state;
+	memset(any, LEVELS, sizeof(any));
+	for (unsigned i = 0; i < FOURS; i++)
+		if (!met_four[i])
+			meet(any, i);
+	assert_int_equal(impossible, 0);
+	assert_int_equal(wrong, 0);
+}
+
+static void every_pair_meets(void **state)
+{
+	unsigned char fixed[FACTORS];
+	unsigned pairs = 0;
+
+	(void)state;
+	memset(fixed, LEVELS, sizeof(fixed));
+	for (unsigned a = 0; a < FACTORS; a++)
+		for (unsigned b = a + 1; b < FACTORS; b++)
+			for (unsigned i = 0; i < levels_of(a); i++)
+				for (unsigned k = 0; k < levels_of(b); k++, pairs++) {
+					fixed[a] = (unsigned char)i;
+					fixed[b] = (unsigned char)k;
+					if (!met[a][i][b][k])
+						meet(fixed, FOURS);
+					fixed[a] = fixed[b] = LEVELS;
+				}
+	print_message("%u pairs in %u layouts, %u impossible; losses off by at most %.2g, norms by %.2g\n",
+		      pairs, layouts, impossible, worst, worst_norm);
+	assert_true(impossible < pairs / 16);
+	assert_int_equal(wrong, 0);
+}
+
+static void drawn(void **state)
+{
+	const char *count = getenv("P4D_TEST_DRAW");
+
+	(void)state;
+	for (int left = count ? atoi(count) : 0; left > 0;) {
+		drawing d;
+		draw(d);
+		if (!is_possible(d))
+			continue;
+		compare(d);
+		left--;
+	}
+	assert_int_equal(wrong, 0);
+}
+
+static int prepare(void **state)
+{
+	const char *other = getenv("P4D_TEST_SEED");
+
+	seed = other ? strtoull(other, NULL, 10) : 42;
+	return curve_setup(state);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(every_four_meet),
+	    cmocka_unit_test(every_pair_meets),
+	    cmocka_unit_test(drawn),
+	};
+	return cmocka_run_group_tests_name("pairs of features", tests, prepare, NULL);
+}
