@@ -127,7 +127,7 @@ static int take_ids(p4d_documents *documents, struct json_object *list, p4d_docu
 {
 	size_t count = json_object_array_length(list);
 
-	if (!p4d_grow(&documents->ids, &documents->room, count, sizeof(*documents->ids)))
+	if (!p4d_grow(&documents->ids, &documents->room, count + 1, sizeof(*documents->ids)))
 		return no_memory(documents, err);
 	for (size_t i = 0; i < count; i++) {
 		struct json_object *number = json_object_array_get_idx(list, i);

@@ -52,6 +52,14 @@ prints "2 documents, 4 tokens of a vocabulary of 128256 (int32)"
 exits 0 p4d data --tokenizer ids --vocab 128256 --end-token 128001 -o out ids.jsonl
 [ "$(numbers out.bin d4)" = " 1 70000 0 128001 2 128001" ] || fail "out.bin: $(numbers out.bin d4)"
 rm out.bin out.idx
+# an empty list comes first, or alone
+printf '{"input_ids": []}\n{"input_ids": [7]}\n' >first.jsonl
+exits 0 p4d data --tokenizer ids --vocab 257 -o out first.jsonl
+prints "1 document, 1 tokens of a vocabulary of 257"
+rm out.bin out.idx
+printf '{"input_ids": []}\n' >empty.jsonl
+exits 51 p4d data --tokenizer ids --vocab 257 -o out empty.jsonl
+says "no text in empty.jsonl"
 exits 5 p4d data --tokenizer ids --vocab 70000 -o out ids.jsonl
 says "ids.jsonl:1: token 70000 in document 0 outside the vocabulary, expected 0 to 69999"
 nothing_left
