@@ -27,7 +27,7 @@ static void pass_on(int number)
 
 	for (uint32_t i = 0; i < children; i++)
 		if (child[i] > 0)
-			kill(child[i], number);
+			number == SIGKILL ? (void)kill(child[i], number) : p4d_stop_pass(child[i], number);
 	errno = saved;
 }
 

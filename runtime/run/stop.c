@@ -4,30 +4,49 @@
 #include <signal.h>
 #include <stddef.h>
 
-static volatile sig_atomic_t asked;
+enum { PASSED = 0x704d };
 
-static void ask(int number)
+static volatile sig_atomic_t asked, sent,
+    passed; /* the last two: SIGINTs, from others and from p4d_stop_pass */
+
+/* A SIGINT to the process group comes twice, from its sender and from the parent, in any order. */
+static void ask(int number, siginfo_t *info, void *unused)
 {
+	(void)unused;
 	asked = number;
+	if (number != SIGINT)
+		return;
+	if (info->si_code == SI_QUEUE && info->si_value.sival_int == PASSED)
+		passed++;
+	else
+		sent++;
+	if (sent > 1 || passed > 1) {
+		signal(SIGINT, SIG_DFL);
+		raise(SIGINT);
+	}
+}
+
+void p4d_stop_pass(pid_t to, int number)
+{
+	if (sigqueue(to, number, (union sigval){.sival_int = PASSED}) < 0)
+		kill(to, number);
 }
 
 void p4d_stop_catch(void)
 {
-	struct sigaction once = {.sa_handler = ask, .sa_flags = SA_RESTART | (int)SA_RESETHAND};
-	struct sigaction always = {.sa_handler = ask, .sa_flags = SA_RESTART};
+	struct sigaction catch = {.sa_sigaction = ask, .sa_flags = SA_RESTART | SA_SIGINFO};
 	struct sigaction ignore = {.sa_handler = SIG_IGN}, before;
 
-	sigemptyset(&once.sa_mask);
-	sigemptyset(&always.sa_mask);
+	sigemptyset(&catch.sa_mask);
 	sigemptyset(&ignore.sa_mask);
-	sigaction(SIGTERM, &always, NULL);
-	sigaction(SIGINT, &once, NULL);
-	sigaction(SIGUSR1, &always, NULL);
+	sigaction(SIGTERM, &catch, NULL);
+	sigaction(SIGINT, &catch, NULL);
+	sigaction(SIGUSR1, &catch, NULL);
 	sigaction(SIGPIPE, &ignore, NULL);
 	sigaction(SIGXFSZ, &ignore, NULL); /* a write then fails with EFBIG, which says what was too large */
 	/* whoever ignores it, as nohup does, means to */
 	if (sigaction(SIGHUP, NULL, &before) == 0 && before.sa_handler != SIG_IGN)
-		sigaction(SIGHUP, &always, NULL);
+		sigaction(SIGHUP, &catch, NULL);
 }
 
 int p4d_stop_asked(void)

@@ -1,14 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include <sys/types.h>
+
 /*
  * SIGTERM (scancel, preemption), SIGUSR1 (sbatch --signal) and SIGINT ask the program to save and exit with
- * P4D_EXIT_AGAIN: unfinished; the same command continues. The second SIGINT kills as usual; SIGTERM does not,
- * because Slurm, timeout(1) and a parent may each send one. SIGPIPE is ignored.
+ * P4D_EXIT_AGAIN: unfinished; the same command continues. The second SIGINT kills as usual, unless one of the two
+ * came by p4d_stop_pass: a parent passes on what reached the whole process group. The second SIGTERM does not
+ * kill, because Slurm, timeout(1) and a parent may each send one. SIGPIPE is ignored.
  */
 enum { P4D_EXIT_AGAIN = 75 };
 
 void p4d_stop_catch(void);
+/* Passes a signal on to a child that called p4d_stop_catch; in a signal handler, too. */
+void p4d_stop_pass(pid_t to, int number);
 /* The signal that asks to stop; 0: none. */
 int p4d_stop_asked(void);
 const char *p4d_stop_name(int number); /* "SIGTERM" */

@@ -55,7 +55,8 @@ static void stopped_politely(void)
 	raise(SIGPIPE);
 	if (p4d_stop_asked() != SIGUSR1)
 		_exit(3);
-	raise(SIGINT);
+	p4d_stop_pass(getpid(), SIGINT);
+	raise(SIGINT); /* the same, which reached the whole process group */
 	if (p4d_stop_asked() != SIGINT)
 		_exit(4);
 	raise(SIGINT); /* the second one is meant */
@@ -120,6 +121,44 @@ static void test_watchdog(void **state)
 	assert_true(WIFEXITED(status) && WEXITSTATUS(status) == P4D_E_RANK);
 	status = in_child(works, said, sizeof(said));
 	assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+/* Saves for a while, as ranks do that were asked to stop. */
+static int saves(uint32_t rank, void *context)
+{
+	struct timespec nap = {.tv_nsec = 1000000};
+
+	(void)rank, (void)context;
+	while (!p4d_stop_asked())
+		nanosleep(&nap, NULL);
+	nap.tv_nsec = 100000000;
+	nanosleep(&nap, NULL);
+	return P4D_EXIT_AGAIN;
+}
+
+static void two_that_save(void)
+{
+	p4d_error err;
+
+	setpgid(0, 0);
+	_exit(p4d_local_ranks(2, saves, NULL, &err));
+}
+
+/* `kill -INT %1`, supervisors: parent and ranks get the signal, and the parent passes it on. */
+static void test_group_is_interrupted(void **state)
+{
+	const struct timespec nap = {.tv_nsec = 200000000};
+	int status;
+
+	(void)state;
+	pid_t pid = fork();
+	if (pid == 0)
+		two_that_save();
+	nanosleep(&nap, NULL);
+	assert_int_equal(kill(-pid, SIGINT), 0);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), P4D_EXIT_AGAIN);
 }
 
 static int says_rank(uint32_t rank, void *context)
@@ -316,9 +355,10 @@ static void test_host_memory(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_signals),     cmocka_unit_test(test_watchdog),
-	    cmocka_unit_test(test_local_ranks), cmocka_unit_test(test_local_rank_killed),
-	    cmocka_unit_test(test_who_speaks),  cmocka_unit_test(test_host_memory),
+	    cmocka_unit_test(test_signals),           cmocka_unit_test(test_watchdog),
+	    cmocka_unit_test(test_local_ranks),       cmocka_unit_test(test_group_is_interrupted),
+	    cmocka_unit_test(test_local_rank_killed), cmocka_unit_test(test_who_speaks),
+	    cmocka_unit_test(test_host_memory),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
