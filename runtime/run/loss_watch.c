@@ -99,3 +99,15 @@ int p4d_loss_seen(p4d_loss_watch *w, uint64_t step, double loss, uint64_t nonfin
 	remember(w, loss);
 	return 0;
 }
+
+int p4d_loss_none(p4d_loss_watch *w, uint64_t step, bool last, p4d_loss_kind *kind, p4d_error *err)
+{
+	*kind = P4D_LOSS_EMPTY;
+	if (may_skip(w) && (w->seen || !last))
+		return 0;
+	p4d_fail(err, P4D_E_DATA,
+		 "step %" PRIu64 ": no token has a label in %" PRIu64
+		 " steps in a row: documents of one token, or a loss mask that trains on none",
+		 step, w->skips);
+	return p4d_fix(err, "a longer --seq-len, a larger --global-batch, or other --data");
+}

@@ -17,7 +17,13 @@
  * estimates with weight 1/32, after 16 steps. Spikes do not enter the estimates, but after 32 in a row these
  * start over.
  */
-typedef enum p4d_loss_kind { P4D_LOSS_FINE, P4D_LOSS_SPIKE, P4D_LOSS_NOT_FINITE } p4d_loss_kind;
+/* EMPTY: no token of the step had a label. */
+typedef enum p4d_loss_kind {
+	P4D_LOSS_FINE,
+	P4D_LOSS_SPIKE,
+	P4D_LOSS_NOT_FINITE,
+	P4D_LOSS_EMPTY
+} p4d_loss_kind;
 
 /* In the order of --on-spike. */
 typedef enum p4d_on_spike { P4D_SPIKE_REPORT, P4D_SPIKE_SKIP, P4D_SPIKE_STOP } p4d_on_spike;
@@ -41,3 +47,8 @@ double p4d_loss_limit(const p4d_loss_watch *watch);
  */
 int p4d_loss_seen(p4d_loss_watch *watch, uint64_t step, double loss, uint64_t nonfinite, p4d_loss_kind *kind,
 		  p4d_error *err);
+/*
+ * The same for a step in which no token had a label: it was skipped, since there is no loss. last: no step
+ * follows. Errors: DATA, where too many were skipped, or no step of the run had a label.
+ */
+int p4d_loss_none(p4d_loss_watch *watch, uint64_t step, bool last, p4d_loss_kind *kind, p4d_error *err);

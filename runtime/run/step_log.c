@@ -36,6 +36,8 @@ static const char *kind_name(p4d_loss_kind kind)
 		return "spike";
 	case P4D_LOSS_NOT_FINITE:
 		return "not finite";
+	case P4D_LOSS_EMPTY:
+		return "empty";
 	default:
 		return "fine";
 	}
@@ -99,9 +101,10 @@ const char *p4d_step_text(const p4d_step_record *r, const p4d_flops *flops, int 
 		snprintf(left, sizeof(left), "  %s left", duration(r->left, time));
 	snprintf(buf, size, "step %" PRIu64 "/%" PRIu64 "  loss %.4f%s  %.0f tokens/s%s  %.2f GiB%s", r->step,
 		 r->steps, r->loss,
-		 r->kind == P4D_LOSS_FINE ? ""
-		 : r->applied             ? " (spike)"
-					  : " (skipped)",
+		 r->kind == P4D_LOSS_FINE    ? ""
+		 : r->kind == P4D_LOSS_EMPTY ? " (no label)"
+		 : r->applied                ? " (spike)"
+					     : " (skipped)",
 		 r->seconds > 0 ? (double)r->tokens / r->seconds : 0.0, mfu, p4d_to_gib(r->memory_bytes),
 		 left);
 	/* a wrapped line cannot be overwritten */

@@ -76,3 +76,10 @@ says "nosuch/real.json"
 exits 0 train --steps 1 --trace once.json
 [ "$(passes once.json 1 | grep -c ' forward')" = 4 ] || fail "the only step is not traced: $(cat once.json)"
 refused P4D003 p4d simulate --model llama7b --gpu h100 --trace nosuch/simulated.json
+
+# documents of one token have no label: nothing is trained, and the run says so
+seq 1 8 | sed 's/.*/{"input_ids": [&]}/' >one.jsonl
+exits 0 p4d data --tokenizer ids --vocab 257 -o one one.jsonl
+exits 51 train --data one --sequences packed --steps 2 --log empty.log
+says "step 2: no token has a label in 2 steps in a row"
+[ "$(count '"applied":false,"nonfinite":0,"kind":"empty"' empty.log)" = 2 ] || fail "not two empty steps: $(cat empty.log)"

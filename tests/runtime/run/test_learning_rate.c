@@ -97,6 +97,27 @@ static void test_not_finite(void **state)
 	assert_int_equal(watch.all_skips, 9);
 }
 
+/* A batch in which the mask trains on nothing has no loss; data without any label train nothing. */
+static void test_no_label(void **state)
+{
+	p4d_loss_watch watch = {.skips_allowed = 2}, never = {.skips_allowed = 9};
+	p4d_loss_kind kind;
+	p4d_error err;
+
+	(void)state;
+	assert_int_equal(p4d_loss_none(&watch, 1, false, &kind, &err), 0);
+	assert_int_equal(kind, P4D_LOSS_EMPTY);
+	assert_int_equal(p4d_loss_seen(&watch, 2, 2.5, 0, &kind, &err), 0);
+	assert_true(watch.mean == 2.5);
+	assert_int_equal(p4d_loss_none(&watch, 3, false, &kind, &err), 0);
+	assert_int_equal(p4d_loss_none(&watch, 4, true, &kind, &err), 0);
+	assert_int_equal(p4d_loss_none(&watch, 5, false, &kind, &err), -1);
+	assert_int_equal(err.code, P4D_E_DATA);
+	assert_int_equal(p4d_loss_none(&never, 1, false, &kind, &err), 0);
+	assert_int_equal(p4d_loss_none(&never, 2, true, &kind, &err), -1);
+	assert_int_equal(err.code, P4D_E_DATA);
+}
+
 static void test_spikes(void **state)
 {
 	p4d_loss_watch watch = {.spikes_allowed = 2}, patient = {.spikes_allowed = 0};
@@ -179,8 +200,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_warmup),     cmocka_unit_test(test_cosine),
 	    cmocka_unit_test(test_wsd),        cmocka_unit_test(test_usual_losses_are_fine),
-	    cmocka_unit_test(test_not_finite), cmocka_unit_test(test_spikes),
-	    cmocka_unit_test(test_on_spike),
+	    cmocka_unit_test(test_not_finite), cmocka_unit_test(test_no_label),
+	    cmocka_unit_test(test_spikes),     cmocka_unit_test(test_on_spike),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
