@@ -8,6 +8,7 @@
 #include "base/suggest.h"
 #include "base/text.h"
 #include "backtest/command_backtest.h"
+#include "calibrate/command_calibrate.h"
 #include "data/command_data.h"
 #include "plot/command_plot.h"
 #include "rehearse/command_rehearse.h"
@@ -60,6 +61,9 @@ static const p4d_subcommand subcommands[] = {
      P4D_TAKES_CONF | P4D_TAKES_JSON | P4D_TAKES_POLICY, 1, p4d_command_conf, NULL, NULL},
     {"validate", "FILE.csv", "what p4d predicts for runs that were measured", P4D_TAKES_JSON, 1,
      p4d_command_validate, NULL, NULL},
+    {"calibrate", "[-o FILE] [--share FILE] ROWS.csv",
+     "the margins of p4d.conf that a site's own measured jobs call for", 0, 0, NULL, p4d_command_calibrate,
+     p4d_calibrate_options},
     {"models", "[PATTERN]", "the models p4d knows by name", P4D_TAKES_CONF | P4D_TAKES_JSON, 1,
      p4d_command_models, NULL, NULL},
     {"gpus", "[PATTERN]", "the GPUs p4d knows, with their memory", P4D_TAKES_CONF | P4D_TAKES_JSON, 1,

@@ -18,7 +18,10 @@ libp4dcommand_la_SOURCES = \
 	command/plot/training_log.h command/plot/training_log.c command/plot/command_plot.h command/plot/command_plot.c \
 	command/validate/measured.h command/validate/measured.c command/validate/measured_step.c \
 	command/validate/command_validate.h command/validate/command_validate.c command/validate/command_validate_memory.c \
-	command/validate/command_validate_step.c command/validate/command_validate_runs.c command/validate/untaken.c \
+	command/validate/command_validate_step.c command/validate/command_validate_runs.c command/validate/untaken.c command/validate/predicted_run.h command/validate/predicted_run.c \
+	command/calibrate/calibrate_internal.h command/calibrate/calibrate_rows.c command/calibrate/calibrate_fit.c \
+	command/calibrate/calibrate_file.c command/calibrate/calibrate_share.c \
+	command/calibrate/command_calibrate.h command/calibrate/command_calibrate.c \
 	command/data/documents.h command/data/documents.c command/data/progress.h command/data/progress.c \
 	command/data/chat.h command/data/chat.c command/data/chat_templates.def \
 	command/data/command_data.h command/data/command_data.c \

@@ -98,7 +98,7 @@ static int validate(const char *path, char *text, bool json, p4d_error *err)
 	p4d_measured_file file;
 	p4d_gpus gpus;
 
-	if (p4d_gpus_load(&gpus, NULL, err) < 0 || p4d_measured__open(&file, path, text, err) < 0)
+	if (p4d_gpus_load(&gpus, NULL, err) < 0 || p4d_measured_open(&file, path, text, err) < 0)
 		return -1;
 	if (file.kind == P4D_MEASURED_RUNS)
 		return p4d_validate__runs(&file, &gpus, json, err);

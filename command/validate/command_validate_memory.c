@@ -137,7 +137,7 @@ static int read_rows(memory_validation *v, p4d_measured_file *file, p4d_error *e
 	p4d_measured row;
 	int rc;
 
-	while ((rc = p4d_measured__next(file, &row, err)) != 0) {
+	while ((rc = p4d_measured_next(file, &row, err)) != 0) {
 		if (rc > 0 && row.oom)
 			add_death(v, &row);
 		else if (rc > 0 && !row.complete)

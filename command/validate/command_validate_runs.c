@@ -7,13 +7,12 @@
 
 #include "base/grow.h"
 #include "base/json_file.h"
-#include "model/model.h"
 #include "serve/serving.h"
 #include "plan/stage_memory.h"
 #include "report/report.h"
-#include "request/defaults.h"
 #include "request/framework.h"
 #include "validate/command_validate.h"
+#include "validate/predicted_run.h"
 
 /* What a site without a policy of its own does (p4d.conf(5)). */
 static const double safe = 0.80, limit = 0.95;
@@ -37,65 +36,6 @@ typedef struct run_validation {
 	p4d_validate_untaken untaken;
 } run_validation;
 
-/* Options as they are typed, "--name value" or "--name=value" each, into the request; its words are cut. */
-static int read_options(char *options, p4d_request *request, p4d_error *err)
-{
-	char *at;
-
-	for (char *word = strtok_r(options, " ", &at); word; word = strtok_r(NULL, " ", &at)) {
-		char *equals = strchr(word, '=');
-		if (equals)
-			*equals = '\0';
-		const int option = strncmp(word, "--", 2) ? -1 : p4d_request_option_find(word + 2);
-		const char *value = option < 0 ? NULL : equals ? equals + 1 : strtok_r(NULL, " ", &at);
-		if (!value)
-			return p4d_fail(err, P4D_E_VALUE, "\"%.64s\" is no option with a value", word);
-		if (p4d_request_set_typed(request, (p4d_option)option, value, err) < 0)
-			return -1;
-	}
-	return 0;
-}
-
-static int count_or_1(const p4d_request *request, p4d_option option)
-{
-	return p4d_is_set(request, option) ? (int)request->value[option] : 1;
-}
-
-/* The request of a row, its model known, and its GPUs. */
-static int request_of(const run_validation *v, const p4d_measured *row, p4d_request *request, uint64_t *nodes,
-		      uint64_t *per_node, p4d_error *err)
-{
-	char options[sizeof(row->options)];
-	p4d_preset preset;
-
-	*request = (p4d_request){.model = ""};
-	snprintf(options, sizeof(options), "%s", row->options);
-	if (read_options(options, request, err) < 0 ||
-	    p4d_model_resolve(request, p4d_line_data_directory(), &preset, err) < 0)
-		return -1;
-	*nodes = (uint64_t)count_or_1(request, P4D_NODES);
-	*per_node = (uint64_t)count_or_1(request, P4D_GPUS_PER_NODE);
-	const p4d_gpu *gpu = p4d_gpu_find(v->gpus, row->gpu, NULL);
-	if (gpu)
-		p4d_gpu_set_domain(gpu, request);
-	return 0;
-}
-
-static int predict(const run_validation *v, const p4d_measured *row, p4d_layout *layout, p4d_estimate *out,
-		   p4d_error *err)
-{
-	const p4d_capacity capacity = {.gpu = p4d_gpu_find(v->gpus, row->gpu, NULL)};
-	uint64_t nodes, per_node;
-	p4d_request request;
-
-	if (request_of(v, row, &request, &nodes, &per_node, err) < 0)
-		return -1;
-	p4d_request_complete(&request, 0, nodes * per_node);
-	if (p4d_layout_build(&request, nodes, per_node, layout, err) < 0)
-		return -1;
-	return p4d_memory_estimate(layout, P4D_METHOD_PLAN, &capacity, out, err);
-}
-
 /* What an engine would say of `what`, and whether it starts. */
 static int predict_serving(const run_validation *v, const p4d_measured *row, double *value, bool *starts,
 			   p4d_error *err)
@@ -107,7 +47,7 @@ static int predict_serving(const run_validation *v, const p4d_measured *row, dou
 
 	if (!gpu)
 		return p4d_fail(err, P4D_E_UNKNOWN_GPU, "the GPU \"%s\" is unknown", row->gpu);
-	if (request_of(v, row, &request, &nodes, &per_node, err) < 0)
+	if (p4d_predicted_run_request(v->gpus, row, &request, &nodes, &per_node, err) < 0)
 		return -1;
 	p4d_serving_complete(&request, gpu);
 	if (p4d_serving_estimate(&request, gpu, nodes * per_node, &s, err) < 0)
@@ -117,15 +57,6 @@ static int predict_serving(const run_validation *v, const p4d_measured *row, dou
 		 : !strcmp(row->what, "cache") ? p4d_to_gib(s.available_bytes)
 					       : (double)s.tokens;
 	return 0;
-}
-
-/* What a row measured: "allocated" is the allocator's peak, "reserved" with what it keeps, "device" all. */
-static double predicted(const p4d_measured *row, const p4d_stage *peak)
-{
-	if (!strcmp(row->what, "device"))
-		return p4d_to_gib(peak->device_bytes);
-	return p4d_to_gib(peak->allocated_bytes +
-			  (strcmp(row->what, "reserved") ? 0 : peak->part[P4D_PART_FRAGMENTATION]));
 }
 
 static run_class *class_of(run_validation *v, const char *name)
@@ -212,11 +143,12 @@ static int add_row(run_validation *v, const p4d_measured *row, p4d_error *err)
 	bool starts = false;
 
 	if ((row->serves ? predict_serving(v, row, &value, &starts, &cause)
-			 : predict(v, row, &layout, &e, &cause)) < 0)
+			 : p4d_predicted_run(v->gpus, row, &layout, &e, &cause)) < 0)
 		return p4d_fail(err, cause.code, "%s: %.400s", row->id, cause.text);
 	if (row->serves)
 		return add_value(v, row, value, starts ? "starts" : "does not start", 0, err);
-	return add_value(v, row, predicted(row, &e.peak), verdict_of(&layout, &e), e.fraction, err);
+	return add_value(v, row, p4d_predicted_run_gib(row, &e.peak), verdict_of(&layout, &e), e.fraction,
+			 err);
 }
 
 /* A run that ran out of memory. */
@@ -226,7 +158,7 @@ static int add_death(run_validation *v, const p4d_measured *row, p4d_error *err)
 	p4d_layout layout;
 	p4d_error cause;
 
-	if (predict(v, row, &layout, &e, &cause) < 0)
+	if (p4d_predicted_run(v->gpus, row, &layout, &e, &cause) < 0)
 		return p4d_fail(err, cause.code, "%s: %.400s", row->id, cause.text);
 	const char *verdict = verdict_of(&layout, &e);
 	json_object_array_add(v->deaths.rows, json_of(row, verdict, e.fraction));
@@ -323,7 +255,7 @@ static int read_rows(run_validation *v, p4d_measured_file *file, p4d_error *err)
 	p4d_measured row;
 	int rc;
 
-	while ((rc = p4d_measured__next(file, &row, err)) != 0) {
+	while ((rc = p4d_measured_next(file, &row, err)) != 0) {
 		if (rc > 0 && !row.complete && !row.oom)
 			v->left_out++;
 		else if ((rc < 0 || (row.oom ? add_death : add_row)(v, &row, err) < 0) &&

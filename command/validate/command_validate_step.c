@@ -115,7 +115,7 @@ static int read_rows(step_validation *v, p4d_measured_file *file, p4d_error *err
 	p4d_measured row;
 	int rc;
 
-	while ((rc = p4d_measured__next(file, &row, err)) != 0) {
+	while ((rc = p4d_measured_next(file, &row, err)) != 0) {
 		if (rc > 0 && *row.unmodelled)
 			leave_out(v, &row);
 		else if (rc > 0 && !row.complete)

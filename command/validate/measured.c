@@ -54,7 +54,7 @@ static int fail(const p4d_measured_file *file, p4d_error *err, const char *what,
 	return p4d_fail(err, P4D_E_VALUE, "%.200s:%u: %s%.64s", file->name, file->line, what, column);
 }
 
-int p4d_measured__open(p4d_measured_file *file, const char *name, char *text, p4d_error *err)
+int p4d_measured_open(p4d_measured_file *file, const char *name, char *text, p4d_error *err)
 {
 	char *line;
 
@@ -362,6 +362,10 @@ static int read_run(const fields *f, p4d_measured *row)
 	snprintf(row->what, sizeof(row->what), "%s", what);
 	snprintf(row->class, sizeof(row->class), "%s", class);
 	row->seen = *text_or_none(f, "seen");
+	snprintf(row->user, sizeof(row->user), "%s", text_or_none(f, "user"));
+	snprintf(row->date, sizeof(row->date), "%s", text_or_none(f, "date"));
+	snprintf(row->slurm, sizeof(row->slurm), "%s", text_or_none(f, "slurm"));
+	snprintf(row->driver, sizeof(row->driver), "%s", text_or_none(f, "driver"));
 	row->oom = row->complete && !strcmp(text_or_none(f, "oom"), "1");
 	if (!row->complete || row->oom) {
 		row->complete = false;
@@ -402,7 +406,7 @@ static int read_fields(const fields *f, p4d_measured *row)
 	return rc < 0 ? -1 : read_shape(f, row);
 }
 
-int p4d_measured__next(p4d_measured_file *file, p4d_measured *row, p4d_error *err)
+int p4d_measured_next(p4d_measured_file *file, p4d_measured *row, p4d_error *err)
 {
 	fields f = {.file = file, .err = err};
 	p4d_measured result = {.complete = false};

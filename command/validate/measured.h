@@ -45,7 +45,10 @@ typedef struct p4d_measured {
 	bool partly_given;    /* column `not_given` says what of its recipe nobody has published */
 	char unmodelled[64];  /* of a row that is not complete: what p4d has no formula for; "" none */
 	double allocated_gib; /* peak of the allocator; of P4D_MEASURED_RUNS: of `what` */
-	char class[16], what[16], options[768]; /* of P4D_MEASURED_RUNS alone, as their columns */
+	char class[16], what[16], options[1536]; /* of P4D_MEASURED_RUNS alone, as their columns */
+	/* of P4D_MEASURED_RUNS, columns that a site's own rows have: whose job, the day (2026-11-30),
+	 * releases of Slurm and the driver; "": there is no such column */
+	char user[64], date[16], slurm[24], driver[24];
 	/* of P4D_MEASURED_RUNS: an inference engine's; allocated_gib is what its start says of `what`: GiB of
 	 * weights or of the cache, or the cache's tokens */
 	bool serves;
@@ -58,13 +61,13 @@ typedef struct p4d_measured {
 } p4d_measured;
 
 /* Reads the line of column names. text is NUL-terminated and modified. Errors: VALUE. */
-int p4d_measured__open(p4d_measured_file *file, const char *name, char *text, p4d_error *err);
+int p4d_measured_open(p4d_measured_file *file, const char *name, char *text, p4d_error *err);
 
 /*
  * Reads the next row. Returns 1, 0 at the end, -1 with P4D_E_VALUE (`name:line: what`). Of a row that is
  * neither complete nor a modelled out-of-memory run only id, gpu, complete, oom and unmodelled are filled.
  */
-int p4d_measured__next(p4d_measured_file *file, p4d_measured *row, p4d_error *err);
+int p4d_measured_next(p4d_measured_file *file, p4d_measured *row, p4d_error *err);
 
 /* A run's step, for comparisons with other runs. */
 typedef struct p4d_measured_pair {

@@ -38,6 +38,7 @@ command/accounting    what sacct tells of jobs
 command/picture       SVG
 command/plot          p4d plot
 command/validate      predictions against measurements
+command/calibrate     margins of p4d.conf from measurements
 command/data          p4d data
 command/rehearse      p4d rehearse
 command/backtest      p4d backtest

@@ -68,10 +68,10 @@ static outcome compare(const char *name)
 	fclose(file);
 	assert_true(length < sizeof(text) - 1);
 	text[length] = '\0';
-	assert_int_equal(p4d_measured__open(&csv, path, text, &err), 0);
+	assert_int_equal(p4d_measured_open(&csv, path, text, &err), 0);
 	assert_int_equal(csv.kind, P4D_MEASURED_THROUGHPUT);
 	printf("%-28s %10s %10s %8s\n", "run", "measured s", "predicted", "error");
-	while ((rc = p4d_measured__next(&csv, &row, &err)) > 0) {
+	while ((rc = p4d_measured_next(&csv, &row, &err)) > 0) {
 		p4d_layout l;
 		if (*row.unmodelled) {
 			printf("%-28s not modelled: %s\n", row.id, row.unmodelled);
@@ -191,9 +191,9 @@ static void malformed_runs(void **state)
 		p4d_error err = {.code = P4D_OK};
 		char text[512];
 		snprintf(text, sizeof(text), "%s\n%s\n", header, cases[i].row);
-		assert_int_equal(p4d_measured__open(&csv, "x.csv", text, &err), 0);
+		assert_int_equal(p4d_measured_open(&csv, "x.csv", text, &err), 0);
 		assert_int_equal(csv.kind, P4D_MEASURED_THROUGHPUT);
-		assert_int_equal(p4d_measured__next(&csv, &row, &err), -1);
+		assert_int_equal(p4d_measured_next(&csv, &row, &err), -1);
 		assert_string_equal(err.text, cases[i].message);
 	}
 }

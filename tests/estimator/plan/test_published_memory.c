@@ -30,9 +30,9 @@ static found compare(const char *name)
 	assert_true(length < sizeof(text) - 1);
 	text[length] = '\0';
 	fclose(file);
-	assert_int_equal(p4d_measured__open(&csv, path, text, &err), 0);
+	assert_int_equal(p4d_measured_open(&csv, path, text, &err), 0);
 	printf("%-12s %10s %10s %8s %10s %8s\n", "row", "measured", "closed", "error", "paper", "error");
-	while ((rc = p4d_measured__next(&csv, &row, &err)) > 0) {
+	while ((rc = p4d_measured_next(&csv, &row, &err)) > 0) {
 		p4d_layout layout;
 		if (!row.complete)
 			continue;
@@ -131,8 +131,8 @@ static void malformed_measurements(void **state)
 		bool with_header = !strncmp(cases[i].text, "HEADER", 6);
 		snprintf(text, sizeof(text), "%s%s", with_header ? header : "",
 			 cases[i].text + (with_header ? 6 : 0));
-		int rc = p4d_measured__open(&csv, "x.csv", text, &err);
-		while (rc == 0 && (rc = p4d_measured__next(&csv, &row, &err)) > 0)
+		int rc = p4d_measured_open(&csv, "x.csv", text, &err);
+		while (rc == 0 && (rc = p4d_measured_next(&csv, &row, &err)) > 0)
 			rc = 0;
 		assert_int_equal(rc, -1);
 		assert_string_equal(err.text, cases[i].message);

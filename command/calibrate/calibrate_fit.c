@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The margin of a group: a reserve in GiB and a share of what is allocated, added to p4d's own constants, so
+ * that the measurements of 95 of 100 new rows are at most the prediction. No margin is so large that a job
+ * which ran would be refused because of it, and none is smaller than p4d's own.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "calibrate/calibrate_internal.h"
+
+static const double QUANTILE = 0.95;
+/* A death is a matter of margins if it lacks at most this share of its GPU. */
+static const double REACH = 0.10;
+
+/* What is added to p4d's own constants. */
+typedef struct extra {
+	double reserve; /* GiB */
+	double share;   /* of what is allocated */
+} extra;
+
+static double more(const p4d_calibrate_row *row, extra x)
+{
+	return x.reserve + x.share * row->allocated;
+}
+
+static bool is_measured(const p4d_calibrate_row *row)
+{
+	return !row->measured.oom && !row->censored;
+}
+
+static int by_size(const void *a, const void *b)
+{
+	const double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* The one-sided bound that holds for a new value with at least that probability; n >= 19. Sorts. */
+static double bound_of(double *value, size_t n)
+{
+	const size_t k = (size_t)ceil(QUANTILE * ((double)n + 1));
+
+	qsort(value, n, sizeof(*value), by_size);
+	return value[(k < n ? k : n) - 1];
+}
+
+/* The rows of a group. */
+typedef struct members {
+	const p4d_calibrate_row **row; /* owned */
+	double *value;                 /* room for one each; owned */
+	size_t count;
+} members;
+
+/* The bound of measured - predicted with a margin, and the share of rows that it covers. */
+static double bound_with(const members *m, extra x, double *covered)
+{
+	size_t n = 0, within = 0;
+
+	for (size_t i = 0; i < m->count; i++)
+		if (is_measured(m->row[i])) {
+			m->value[n] = m->row[i]->residual - more(m->row[i], x);
+			within += m->value[n++] <= 1e-9;
+		}
+	*covered = n ? (double)within / (double)n : 0;
+	return n ? bound_of(m->value, n) : 0;
+}
+
+/* Slope of the residual over what is allocated, by least squares; 0 if sizes hardly differ. */
+static double slope_of(const members *m)
+{
+	double n = 0, x = 0, y = 0, xx = 0, xy = 0;
+
+	for (size_t i = 0; i < m->count; i++) {
+		const p4d_calibrate_row *row = m->row[i];
+		if (!is_measured(row))
+			continue;
+		n++;
+		x += row->allocated;
+		y += row->residual;
+		xx += row->allocated * row->allocated;
+		xy += row->allocated * row->residual;
+	}
+	const double spread = n ? xx / n - x / n * (x / n) : 0;
+	if (!n || spread < 0.01 * (x / n) * (x / n))
+		return 0;
+	return (xy / n - x / n * (y / n)) / spread;
+}
+
+static double up(double value, double unit)
+{
+	return ceil(value / unit - 1e-9) * unit;
+}
+
+static double down(double value, double unit)
+{
+	return floor(value / unit + 1e-9) * unit;
+}
+
+enum { PER_GIB = 100, PER_SHARE = 1000 }; /* digits of p4d.conf */
+
+/* The smallest margin that covers the bound, with the share that the rows suggest. */
+static extra covering(const members *m)
+{
+	extra x = {0, slope_of(m)};
+	double covered;
+
+	x.share = x.share > 0 ? up(fmin(x.share, 1), 1.0 / PER_SHARE) : 0;
+	x.reserve = bound_with(m, x, &covered);
+	if (x.reserve < 0 && x.share > 0) {
+		/* less than the slope covers it: the share alone */
+		size_t n = 0;
+		for (size_t i = 0; i < m->count; i++)
+			if (is_measured(m->row[i]) && m->row[i]->allocated > 0)
+				m->value[n++] = m->row[i]->residual / m->row[i]->allocated;
+		x.share = n ? up(fmax(bound_of(m->value, n), 0), 1.0 / PER_SHARE) : 0;
+	}
+	x.reserve = x.reserve > 0 ? up(x.reserve, 1.0 / PER_GIB) : 0;
+	return x;
+}
+
+/* What counts against the limit: fragmentation of PyTorch's frameworks does not. */
+static double needed(const p4d_calibrate_row *row, extra x)
+{
+	return row->fragments_freely ? row->device - row->fragmentation + x.reserve
+				     : row->device + more(row, x);
+}
+
+static bool is_refused(const p4d_calibrate_row *row, extra x)
+{
+	return needed(row, x) > row->limit * row->capacity;
+}
+
+static bool passes(const p4d_calibrate_row *row, extra x)
+{
+	return row->device + more(row, x) <= row->safe * row->capacity;
+}
+
+/* Lowers a margin until no job that ran is refused because of it. NULL: it was low enough. */
+static const p4d_calibrate_row *hold(const members *m, extra *x)
+{
+	const p4d_calibrate_row *held = NULL;
+	const extra own = {0, 0};
+
+	for (size_t i = 0; i < m->count; i++) {
+		const p4d_calibrate_row *row = m->row[i];
+		if (row->measured.oom || is_refused(row, own) || !is_refused(row, *x))
+			continue;
+		held = row;
+		const double room = row->limit * row->capacity - needed(row, own);
+		if (!row->fragments_freely && x->share * row->allocated > room)
+			x->share = down(room / row->allocated, 1.0 / PER_SHARE);
+		const double rest = room - (row->fragments_freely ? 0 : x->share * row->allocated);
+		if (x->reserve > rest)
+			x->reserve = down(fmax(rest, 0), 1.0 / PER_GIB);
+	}
+	return held;
+}
+
+/* Raises a margin so that no death which is near passes without a warning. */
+static void reach_deaths(const members *m, extra *x)
+{
+	for (size_t i = 0; i < m->count; i++) {
+		const p4d_calibrate_row *row = m->row[i];
+		const double lacks = row->safe * row->capacity - row->device - more(row, *x);
+		if (row->measured.oom && lacks >= 0 && lacks <= REACH * row->capacity)
+			x->reserve = up(x->reserve + lacks + 0.5 / PER_GIB, 1.0 / PER_GIB);
+	}
+}
+
+/* Adds a word to a list, once. */
+static void add_word(char *list, size_t size, const char *word)
+{
+	const size_t length = strlen(list);
+	const char *at = strstr(list, word);
+
+	if (*word && !at && length + strlen(word) + 3 < size)
+		snprintf(list + length, size - length, "%s%s", length ? ", " : "", word);
+}
+
+static void describe(const members *m, p4d_calibrate_fit *fit)
+{
+	for (size_t i = 0; i < m->count; i++) {
+		const p4d_measured *row = &m->row[i]->measured;
+		fit->measured += is_measured(m->row[i]);
+		fit->censored += m->row[i]->censored;
+		fit->deaths += row->oom;
+		add_word(fit->slurm, sizeof(fit->slurm), row->slurm);
+		add_word(fit->driver, sizeof(fit->driver), row->driver);
+		if (*row->date && (!*fit->first || strcmp(row->date, fit->first) < 0))
+			snprintf(fit->first, sizeof(fit->first), "%s", row->date);
+		if (strcmp(row->date, fit->last) > 0)
+			snprintf(fit->last, sizeof(fit->last), "%s", row->date);
+	}
+	fit->enough = fit->measured >= P4D_CALIBRATE_LEAST;
+}
+
+static void fit_members(const members *m, const p4d_calibrate_group *g, p4d_calibrate_fit *fit)
+{
+	const extra own = {0, 0}, in_force = {g->reserve_in_force - g->reserve_own,
+					      g->fragmentation_in_force - g->fragmentation_own};
+	extra x = own;
+
+	describe(m, fit);
+	fit->bound_own = bound_with(m, own, &fit->covered_own);
+	fit->bound_in_force = bound_with(m, in_force, &fit->covered_in_force);
+	if (fit->enough) {
+		x = covering(m);
+		reach_deaths(m, &x);
+		fit->held = hold(m, &x);
+	}
+	fit->bound = bound_with(m, x, &fit->covered);
+	fit->reserve_gib = g->reserve_own + x.reserve;
+	fit->fragmentation = g->fragmentation_own + x.share;
+	fit->raised = x.reserve > 0 || x.share > 0;
+	for (size_t i = 0; i < m->count; i++)
+		fit->passed += m->row[i]->measured.oom && passes(m->row[i], x);
+}
+
+int p4d_calibrate__fit(const p4d_calibrate *all, size_t group, p4d_error *err)
+{
+	p4d_calibrate_group *g = &all->group[group];
+	members m = {.row = calloc(all->count, sizeof(const p4d_calibrate_row *)),
+		     .value = calloc(all->count, sizeof(double))};
+
+	if (!m.row || !m.value) {
+		free(m.row);
+		free(m.value);
+		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for %zu rows", all->count);
+	}
+	for (size_t i = 0; i < all->count; i++)
+		if (all->row[i].group == group)
+			m.row[m.count++] = &all->row[i];
+	g->fit = (p4d_calibrate_fit){.enough = false};
+	fit_members(&m, g, &g->fit);
+	free(m.row);
+	free(m.value);
+	return 0;
+}

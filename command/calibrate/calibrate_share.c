@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Rows that a site can send to others: shapes instead of models' names, months instead of days, neither users
+ * nor jobs, and nothing of groups in which fewer than five users are.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/new_file.h"
+#include "base/text.h"
+#include "calibrate/calibrate_internal.h"
+#include "request/framework.h"
+#include "validate/predicted_run.h"
+
+enum { LEAST_USERS = 5, VALUE = 1100, MONTH = 7 };
+
+/* Whether that many users have rows in a group. A row without a user counts for nobody. */
+static bool has_users(const p4d_calibrate *all, size_t group)
+{
+	const char *user[LEAST_USERS];
+	unsigned count = 0;
+
+	for (size_t i = 0; i < all->count && count < LEAST_USERS; i++) {
+		const p4d_calibrate_row *row = &all->row[i];
+		bool known = row->group != group || !*row->measured.user;
+		for (unsigned k = 0; k < count && !known; k++)
+			known = !strcmp(user[k], row->measured.user);
+		if (!known)
+			user[count++] = row->measured.user;
+	}
+	return count == LEAST_USERS;
+}
+
+/* Adds " --name=value" of each option but the model's name. False: a value cannot be written so. */
+static bool add_shape(p4d_text *text, const p4d_request *request)
+{
+	char value[VALUE];
+
+	p4d_text_add(text, "--model=custom");
+	for (int i = 0; i < P4D_OPTIONS; i++) {
+		const p4d_option_info *info = p4d_request_option_info((p4d_option)i);
+		if (i == P4D_MODEL || i == P4D_GPU || !p4d_is_set(request, (p4d_option)i))
+			continue;
+		p4d_request_value_text(request, (p4d_option)i, value, sizeof(value));
+		if (!*value || strpbrk(value, " \"\n\r"))
+			return false;
+		p4d_text_print(text, " --%s=%s", info->name, value);
+	}
+	return !text->truncated;
+}
+
+/* "24.05" and the like: nothing that could be a name. */
+static const char *release(const char *text)
+{
+	return text[strspn(text, "0123456789.")] ? "" : text;
+}
+
+/* One row. False: it cannot be written without names. */
+static bool add_row(p4d_text *text, const p4d_calibrate *all, const p4d_calibrate_row *row, unsigned number)
+{
+	const p4d_measured *m = &row->measured;
+	char options[sizeof(m->options)];
+	p4d_text shape = p4d_text_in(options, sizeof(options));
+	uint64_t nodes, per_node;
+	p4d_request request;
+
+	if (p4d_predicted_run_request(&all->gpus, m, &request, &nodes, &per_node, NULL) < 0 ||
+	    p4d_is_set(&request, P4D_UNMODELLED) || !add_shape(&shape, &request))
+		return false;
+	p4d_text_print(text, "r%u,%s,%s,1,\"%s\",%s,", number,
+		       p4d_framework_of(all->group[row->group].framework)->name, m->gpu, options,
+		       m->oom ? "device" : m->what);
+	if (!m->oom)
+		p4d_text_print(text, "%.2f", m->allocated_gib);
+	p4d_text_print(text, ",%d,,%.*s,%s,%s\n", m->oom, MONTH, m->date, release(m->slurm),
+		       release(m->driver));
+	return true;
+}
+
+int p4d_calibrate__share(const p4d_calibrate *all, const char *path, unsigned *shared, unsigned *withheld,
+			 p4d_error *err)
+{
+	p4d_text text = {.grows = true};
+	int rc;
+
+	*shared = *withheld = 0;
+	p4d_text_add(&text,
+		     "row_id,class,gpu,validate,options,what,measured_gib,oom,seen,date,slurm,driver\n");
+	for (size_t g = 0; g < all->groups; g++) {
+		const bool many = has_users(all, g);
+		for (size_t i = 0; i < all->count; i++) {
+			if (all->row[i].group != g)
+				continue;
+			if (many && add_row(&text, all, &all->row[i], *shared + 1))
+				++*shared;
+			else
+				++*withheld;
+		}
+	}
+	if (text.truncated)
+		rc = p4d_fail(err, P4D_E_NO_MEMORY, "no memory for %s", path);
+	else
+		rc = p4d_new_file_put(path, text.at, text.length, err);
+	free(text.at);
+	return rc;
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "gpu/gpu.h"
+#include "plan/stage_memory.h"
+#include "validate/measured.h"
+
+/* What p4d predicts for a row of a file of P4D_MEASURED_RUNS that trains. */
+
+/* The request of a row, its model known, and its GPUs. Errors: VALUE, those of models. */
+int p4d_predicted_run_request(const p4d_gpus *gpus, const p4d_measured *row, p4d_request *request,
+			      uint64_t *nodes, uint64_t *per_node, p4d_error *err);
+
+/* Its layout and memory, on a GPU of the table. */
+int p4d_predicted_run(const p4d_gpus *gpus, const p4d_measured *row, p4d_layout *layout, p4d_estimate *out,
+		      p4d_error *err);
+
+/* GiB of what a row measured: "allocated" is the allocator's peak, "reserved" with what it keeps, "device"
+ * all. */
+double p4d_predicted_run_gib(const p4d_measured *row, const p4d_stage *peak);
