@@ -13,6 +13,7 @@
 #include "plot/command_plot.h"
 #include "rehearse/command_rehearse.h"
 #include "report/report.h"
+#include "usage/command_report.h"
 #include "validate/command_validate.h"
 
 #ifdef HAVE_CONFIG_H
@@ -61,6 +62,9 @@ static const p4d_subcommand subcommands[] = {
      P4D_TAKES_CONF | P4D_TAKES_JSON | P4D_TAKES_POLICY, 1, p4d_command_conf, NULL, NULL},
     {"validate", "FILE.csv", "what p4d predicts for runs that were measured", P4D_TAKES_JSON, 1,
      p4d_command_validate, NULL, NULL},
+    {"report", "[--since DATE] [--rows FILE] [--json] | [--note] JOBID...",
+     "what p4d said of jobs that have ended, what they took, and what became of them", 0, 0, NULL,
+     p4d_command_report, p4d_report_options},
     {"calibrate", "[-o FILE] [--share FILE] ROWS.csv",
      "the margins of p4d.conf that a site's own measured jobs call for", 0, 0, NULL, p4d_command_calibrate,
      p4d_calibrate_options},

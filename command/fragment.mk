@@ -18,7 +18,10 @@ libp4dcommand_la_SOURCES = \
 	command/plot/training_log.h command/plot/training_log.c command/plot/command_plot.h command/plot/command_plot.c \
 	command/validate/measured.h command/validate/measured.c command/validate/measured_step.c \
 	command/validate/command_validate.h command/validate/command_validate.c command/validate/command_validate_memory.c \
-	command/validate/command_validate_step.c command/validate/command_validate_runs.c command/validate/untaken.c command/validate/predicted_run.h command/validate/predicted_run.c \
+	command/validate/command_validate_step.c command/validate/command_validate_runs.c command/validate/untaken.c command/validate/predicted_run.h command/validate/predicted_run.c command/validate/run_options.h command/validate/run_options.c \
+	command/usage/usage.h command/usage/usage_join.c command/usage/usage_count.c command/usage/usage_text.c \
+	command/usage/usage_json.c command/usage/usage_job.c command/usage/usage_rows.c \
+	command/usage/command_report.h command/usage/command_report.c \
 	command/calibrate/calibrate_internal.h command/calibrate/calibrate_rows.c command/calibrate/calibrate_fit.c \
 	command/calibrate/calibrate_file.c command/calibrate/calibrate_share.c \
 	command/calibrate/command_calibrate.h command/calibrate/command_calibrate.c \

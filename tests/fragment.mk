@@ -232,7 +232,7 @@ command_tests = \
 	tests/command/test_fixes.sh \
 	tests/command/test_job.sh \
 	tests/command/test_read.sh tests/command/test_read_release.sh tests/command/test_read_launch.sh tests/command/test_read_unread.sh tests/command/test_read_hydra.sh tests/command/test_read_slurm.sh tests/command/test_submitted.sh tests/command/test_array_tasks.sh tests/command/test_server.sh tests/command/test_read_scripts.sh \
-	tests/command/test_lists.sh tests/command/test_torch_options.sh tests/command/test_validate.sh tests/command/test_calibrate.sh tests/command/test_accuracy.sh \
+	tests/command/test_lists.sh tests/command/test_torch_options.sh tests/command/test_validate.sh tests/command/test_calibrate.sh tests/command/test_report.sh tests/command/test_accuracy.sh \
 	tests/command/test_output.sh \
 	tests/command/test_plan.sh tests/command/test_places.sh \
 	tests/command/test_plot.sh tests/command/test_programs.sh tests/command/test_program.sh tests/command/test_rehearse.sh tests/command/test_rehearse_running.sh tests/command/test_rehearse_shell.sh tests/command/test_check_rehearsed.sh \

@@ -62,9 +62,11 @@ typedef struct p4d_backtest_result {
 	uint64_t capacity_bytes; /* of the GPU that p4d takes it for; 0: not known */
 	int64_t newest;          /* when the newest file was changed that was read with the script; 0: none */
 	char model[64], framework[16], gpu[48];
-	char place[200];  /* "train.sh:12"; "": none */
-	char text[400];   /* the first message */
-	char reason[120]; /* why it was not judged, without what differs from job to job; "": it was */
+	char options[1024]; /* of a training that was judged, as rows of p4d validate have them; "": too long
+			     */
+	char place[200];    /* "train.sh:12"; "": none */
+	char text[400];     /* the first message */
+	char reason[120];   /* why it was not judged, without what differs from job to job; "": it was */
 } p4d_backtest_result;
 
 /* A job whose script is at hand. */
@@ -166,17 +168,17 @@ int p4d_backtest__of_owner(const p4d_backtest *b, const p4d_backtest_work *work,
 bool p4d_backtest__says_out_of_memory(const p4d_accounting_job *job);
 
 /* backtest_run.c: judges all jobs. Errors: IO, NO_MEMORY. */
-int p4d_backtest__run(p4d_backtest *b, p4d_error *err);
-void p4d_backtest__free(p4d_backtest *b);
+int p4d_backtest_run(p4d_backtest *b, p4d_error *err);
+void p4d_backtest_free(p4d_backtest *b);
 
 /* backtest_limits.c: the site with the lowest of the limits; NULL: it cannot be made. */
 p4d_site *p4d_backtest__strict_site(const p4d_site *site);
 
 /* backtest_count.c */
-int p4d_backtest__count(p4d_backtest *b, p4d_error *err);
-bool p4d_backtest__is_death(p4d_backtest_end end);
-extern const char *const p4d_backtest__end_names[P4D_BACKTEST_ENDS];  /* "completed", for CSV and JSON */
-extern const char *const p4d_backtest__end_titles[P4D_BACKTEST_ENDS]; /* for tables */
+int p4d_backtest_count(p4d_backtest *b, p4d_error *err);
+bool p4d_backtest_is_death(p4d_backtest_end end);
+extern const char *const p4d_backtest_end_names[P4D_BACKTEST_ENDS];  /* "completed", for CSV and JSON */
+extern const char *const p4d_backtest_end_titles[P4D_BACKTEST_ENDS]; /* for tables */
 extern const char *const p4d_backtest__verdict_names[P4D_BACKTEST_VERDICTS];
 extern const char *const p4d_backtest__stage_titles[P4D_BACKTEST_STAGES];
 

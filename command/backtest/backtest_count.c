@@ -5,12 +5,12 @@
 
 #include "backtest/backtest.h"
 
-const char *const p4d_backtest__end_names[P4D_BACKTEST_ENDS] = {
+const char *const p4d_backtest_end_names[P4D_BACKTEST_ENDS] = {
     [P4D_BACKTEST_COMPLETED] = "completed",  [P4D_BACKTEST_SAID] = "gpu_memory_said",
     [P4D_BACKTEST_FULL] = "gpu_memory_full", [P4D_BACKTEST_EARLY] = "gpu_memory_early",
     [P4D_BACKTEST_FAILED] = "failed",        [P4D_BACKTEST_TIMEOUT] = "timeout",
     [P4D_BACKTEST_CANCELLED] = "cancelled"};
-const char *const p4d_backtest__end_titles[P4D_BACKTEST_ENDS] = {
+const char *const p4d_backtest_end_titles[P4D_BACKTEST_ENDS] = {
     [P4D_BACKTEST_COMPLETED] = "completed",
     [P4D_BACKTEST_SAID] = "out of GPU memory, as its output says",
     [P4D_BACKTEST_FULL] = "likely: failed with a GPU at 97 % or more",
@@ -30,7 +30,7 @@ const char *const p4d_backtest__stage_titles[P4D_BACKTEST_STAGES] = {
     [P4D_BACKTEST_WHOLE] = "of which p4d could read all numbers",
     [P4D_BACKTEST_JUDGED] = "judged"};
 
-bool p4d_backtest__is_death(p4d_backtest_end end)
+bool p4d_backtest_is_death(p4d_backtest_end end)
 {
 	return end == P4D_BACKTEST_SAID || end == P4D_BACKTEST_FULL || end == P4D_BACKTEST_EARLY;
 }
@@ -87,7 +87,7 @@ static void count_limits(p4d_backtest *b, const p4d_backtest_row *row)
 			continue;
 		if (row->end == P4D_BACKTEST_COMPLETED)
 			add(&b->at[i].ran, row);
-		else if (p4d_backtest__is_death(row->end))
+		else if (p4d_backtest_is_death(row->end))
 			add(&b->at[i].caught[row->end], row);
 	}
 }
@@ -176,7 +176,7 @@ static bool ran_refused(const p4d_backtest_row *row)
 
 static bool died_passed(const p4d_backtest_row *row)
 {
-	return p4d_backtest__is_death(row->end) &&
+	return p4d_backtest_is_death(row->end) &&
 	       (row->result->verdict == P4D_BACKTEST_PASSED || row->result->verdict == P4D_BACKTEST_WARNED);
 }
 
@@ -210,7 +210,7 @@ static void find_reasons(p4d_backtest *b, const p4d_backtest_row **room)
 	}
 }
 
-int p4d_backtest__count(p4d_backtest *b, p4d_error *err)
+int p4d_backtest_count(p4d_backtest *b, p4d_error *err)
 {
 	const p4d_backtest_row **room = calloc(b->rows + 1, sizeof(room[0]));
 

@@ -68,7 +68,7 @@ static const char *class_of(int end, int verdict)
 {
 	if (end == P4D_BACKTEST_COMPLETED && verdict == P4D_BACKTEST_REFUSED)
 		return "bad";
-	if (!p4d_backtest__is_death((p4d_backtest_end)end))
+	if (!p4d_backtest_is_death((p4d_backtest_end)end))
 		return "";
 	return verdict == P4D_BACKTEST_REFUSED ? "good" : verdict <= P4D_BACKTEST_WARNED ? "miss" : "";
 }
@@ -82,7 +82,7 @@ static void write_cells(FILE *to, const p4d_backtest *b)
 		if (end == P4D_BACKTEST_SAID && !b->read_output)
 			continue;
 		fputs("<tr><td>", to);
-		write_text(to, p4d_backtest__end_titles[end]);
+		write_text(to, p4d_backtest_end_titles[end]);
 		fputs("</td>", to);
 		for (int verdict = 0; verdict < P4D_BACKTEST_VERDICTS; verdict++)
 			write_cell(to, class_of(end, verdict), &b->cell[end][verdict]);

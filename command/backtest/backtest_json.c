@@ -23,7 +23,7 @@ static struct json_object *ends_object(const p4d_backtest *b)
 		for (int verdict = 0; verdict < P4D_BACKTEST_VERDICTS; verdict++)
 			json_object_object_add(verdicts, p4d_backtest__verdict_names[verdict],
 					       cell_object(&b->cell[end][verdict]));
-		json_object_object_add(ends, p4d_backtest__end_names[end], verdicts);
+		json_object_object_add(ends, p4d_backtest_end_names[end], verdicts);
 	}
 	return ends;
 }
@@ -93,8 +93,8 @@ static struct json_object *limits_array(const p4d_backtest *b)
 		json_object_object_add(object, "limit", p4d_report_json_fraction(p4d_backtest__limits[i]));
 		json_object_object_add(object, "refused_but_ran", cell_object(&b->at[i].ran));
 		for (int end = 0; end < P4D_BACKTEST_ENDS; end++)
-			if (p4d_backtest__is_death((p4d_backtest_end)end))
-				json_object_object_add(caught, p4d_backtest__end_names[end],
+			if (p4d_backtest_is_death((p4d_backtest_end)end))
+				json_object_object_add(caught, p4d_backtest_end_names[end],
 						       cell_object(&b->at[i].caught[end]));
 		json_object_object_add(object, "caught", caught);
 		json_object_array_add(array, object);

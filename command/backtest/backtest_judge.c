@@ -19,6 +19,7 @@
 #include "job/sbatch.h"
 #include "line/line.h"
 #include "request/framework.h"
+#include "validate/run_options.h"
 
 enum { READING_BYTES = 6 << 20, VARIABLES = 1024 };
 
@@ -307,6 +308,22 @@ static void take_place(const stored_job *s, p4d_backtest_result *r)
 		snprintf(r->place, sizeof(r->place), "%.190s", s->name);
 }
 
+/* The options of what was judged. Models of files are written as sizes, because others cannot read the file.
+ */
+static void take_options(const stored_job *s, const p4d_verdict *v, p4d_backtest_result *r)
+{
+	p4d_request request = s->sbatch.request;
+
+	for (size_t i = 0; i < P4D_LAYOUT_OPTIONS; i++)
+		if (v->changed && request.origin[p4d_layout_options[i]] == P4D_BY_P4D)
+			request.origin[p4d_layout_options[i]] = P4D_BY_USER;
+	p4d_request_put(&request, P4D_NODES, v->geometry.nodes, P4D_BY_USER);
+	p4d_request_put(&request, P4D_GPUS_PER_NODE, v->geometry.gpus_per_node, P4D_BY_USER);
+	const bool of_file = strchr("./~", request.model[0]) || strstr(request.model, ".json");
+	if (!p4d_run_options_write(&request, of_file, r->options, sizeof(r->options)))
+		r->options[0] = '\0';
+}
+
 static void take_verdict(const stored_job *s, const p4d_verdict *v, p4d_backtest_result *r)
 {
 	r->verdict = verdict_of(v);
@@ -321,6 +338,7 @@ static void take_verdict(const stored_job *s, const p4d_verdict *v, p4d_backtest
 	if (v->judged) {
 		snprintf(r->framework, sizeof(r->framework), "%s",
 			 p4d_framework_of(v->layout.framework)->name);
+		take_options(s, v, r);
 		r->fraction = v->estimate.fraction;
 		r->need_bytes = v->estimate.peak.device_bytes;
 		r->capacity_bytes = v->estimate.capacity_bytes;

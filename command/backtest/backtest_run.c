@@ -305,7 +305,7 @@ static int make_rows(p4d_backtest *b, p4d_error *err)
 	return 0;
 }
 
-int p4d_backtest__run(p4d_backtest *b, p4d_error *err)
+int p4d_backtest_run(p4d_backtest *b, p4d_error *err)
 {
 	if (make_rows(b, err) < 0)
 		return -1;
@@ -319,7 +319,7 @@ int p4d_backtest__run(p4d_backtest *b, p4d_error *err)
 	return 0;
 }
 
-void p4d_backtest__free(p4d_backtest *b)
+void p4d_backtest_free(p4d_backtest *b)
 {
 	for (size_t i = 0; i < b->results; i++)
 		free(b->result[i]);

@@ -22,7 +22,7 @@ static p4d_color color_of(int end, int verdict)
 {
 	if (end == P4D_BACKTEST_COMPLETED && verdict == P4D_BACKTEST_REFUSED)
 		return P4D_RED;
-	if (!p4d_backtest__is_death((p4d_backtest_end)end))
+	if (!p4d_backtest_is_death((p4d_backtest_end)end))
 		return P4D_PLAIN;
 	return verdict == P4D_BACKTEST_REFUSED  ? P4D_GREEN
 	       : verdict <= P4D_BACKTEST_WARNED ? P4D_YELLOW
@@ -42,7 +42,7 @@ static int print_cells(const p4d_backtest *b, p4d_error *err)
 	for (int end = 0; end < P4D_BACKTEST_ENDS; end++) {
 		if (end == P4D_BACKTEST_SAID && !b->read_output)
 			continue;
-		p4d_table_cell(&table, P4D_PLAIN, "%s", p4d_backtest__end_titles[end]);
+		p4d_table_cell(&table, P4D_PLAIN, "%s", p4d_backtest_end_titles[end]);
 		for (int verdict = 0; verdict < P4D_BACKTEST_VERDICTS; verdict++)
 			add_cell(&table, color_of(end, verdict), &b->cell[end][verdict]);
 	}
@@ -204,7 +204,7 @@ static void print_row(const p4d_backtest_row *row)
 	print_field(job->account, ",");
 	print_field(job->partition, ",");
 	print_field(job->state, ",");
-	printf("%s,%s,%s,", p4d_backtest__end_names[row->end], p4d_backtest__verdict_names[r->verdict], code);
+	printf("%s,%s,%s,", p4d_backtest_end_names[row->end], p4d_backtest__verdict_names[r->verdict], code);
 	printf("%" PRIu32 ",%" PRIu32 ",%" PRIu64 ",", job->nodes, job->gpus, job->elapsed_s);
 	print_number(true, row->gpu_hours, ",");
 	print_field(r->model, ",");

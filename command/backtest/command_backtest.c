@@ -61,7 +61,7 @@ static int run(p4d_backtest *b, const p4d_line *line, p4d_error *err)
 	if (!b->site || find_jobs(b, err) < 0)
 		return -1;
 	b->strict = p4d_backtest__strict_site(b->site);
-	if (p4d_backtest__run(b, err) < 0 || p4d_backtest__count(b, err) < 0 || check_scripts(b, err) < 0)
+	if (p4d_backtest_run(b, err) < 0 || p4d_backtest_count(b, err) < 0 || check_scripts(b, err) < 0)
 		return -1;
 	if (line->html && p4d_backtest__write_html(b, line->html, err) < 0)
 		return -1;
@@ -81,6 +81,6 @@ int p4d_command_backtest(const p4d_line *line, p4d_error *err)
 	if (check_line(line, err) < 0)
 		return -1;
 	const int rc = run(&b, line, err);
-	p4d_backtest__free(&b);
+	p4d_backtest_free(&b);
 	return rc;
 }

@@ -11,8 +11,9 @@
 #include "calibrate/calibrate_internal.h"
 #include "request/framework.h"
 #include "validate/predicted_run.h"
+#include "validate/run_options.h"
 
-enum { LEAST_USERS = 5, VALUE = 1100, MONTH = 7 };
+enum { LEAST_USERS = 5, MONTH = 7 };
 
 /* Whether that many users have rows in a group. A row without a user counts for nobody. */
 static bool has_users(const p4d_calibrate *all, size_t group)
@@ -31,24 +32,6 @@ static bool has_users(const p4d_calibrate *all, size_t group)
 	return count == LEAST_USERS;
 }
 
-/* Adds " --name=value" of each option but the model's name. False: a value cannot be written so. */
-static bool add_shape(p4d_text *text, const p4d_request *request)
-{
-	char value[VALUE];
-
-	p4d_text_add(text, "--model=custom");
-	for (int i = 0; i < P4D_OPTIONS; i++) {
-		const p4d_option_info *info = p4d_request_option_info((p4d_option)i);
-		if (i == P4D_MODEL || i == P4D_GPU || !p4d_is_set(request, (p4d_option)i))
-			continue;
-		p4d_request_value_text(request, (p4d_option)i, value, sizeof(value));
-		if (!*value || strpbrk(value, " \"\n\r"))
-			return false;
-		p4d_text_print(text, " --%s=%s", info->name, value);
-	}
-	return !text->truncated;
-}
-
 /* "24.05" and the like: nothing that could be a name. */
 static const char *release(const char *text)
 {
@@ -60,12 +43,11 @@ static bool add_row(p4d_text *text, const p4d_calibrate *all, const p4d_calibrat
 {
 	const p4d_measured *m = &row->measured;
 	char options[sizeof(m->options)];
-	p4d_text shape = p4d_text_in(options, sizeof(options));
 	uint64_t nodes, per_node;
 	p4d_request request;
 
 	if (p4d_predicted_run_request(&all->gpus, m, &request, &nodes, &per_node, NULL) < 0 ||
-	    p4d_is_set(&request, P4D_UNMODELLED) || !add_shape(&shape, &request))
+	    !p4d_run_options_write(&request, true, options, sizeof(options)))
 		return false;
 	p4d_text_print(text, "r%u,%s,%s,1,\"%s\",%s,", number,
 		       p4d_framework_of(all->group[row->group].framework)->name, m->gpu, options,

@@ -42,6 +42,7 @@ command/calibrate     margins of p4d.conf from measurements
 command/data          p4d data
 command/rehearse      p4d rehearse
 command/backtest      p4d backtest
+command/usage         p4d report: verdicts and measurements of jobs
 command               the program p4d
 command/library       libp4d.so
 plugin                p4d.so and job_submit_p4d.so

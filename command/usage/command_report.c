@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "usage/command_report.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arguments.h"
+#include "base/json_file.h"
+#include "base/option.h"
+#include "base/text.h"
+#include "report/report.h"
+#include "usage/usage.h"
+
+const char p4d_report_options[] =
+    "\n"
+    "  --since DATE                jobs that ended since then, as sacct reads it (now-30days)\n"
+    "  --user, --account, --partition LIST\n"
+    "                              jobs of these users or accounts, or that ran in these partitions\n"
+    "  --read-output               look for \"out of memory\" in the outputs of jobs that failed\n"
+    "  --names                     also by user; names of users in rows\n"
+    "  --rows FILE                 also write a row for each measured job, for p4d calibrate\n"
+    "  --note                      one line for each job, for mail and epilogs\n"
+    "  --conf FILE                 the p4d.conf to use\n"
+    "  --json                      print JSON, as p4d-json(5) describes it\n"
+    "\n"
+    "JOBID: these jobs alone, as their user sees them.";
+
+enum { ASKED = 4096 };
+
+typedef struct report_arguments {
+	const char *since, *users, *accounts, *partitions, *rows, *conf;
+	bool names, note, json, help, read_output;
+	char asked[ASKED]; /* ids, separated by commas; "": all */
+} report_arguments;
+
+static int set_text(const char **to, const char *name, p4d_error *err)
+{
+	if (*to && p4d_option_twice(name, *to, optarg, err) < 0)
+		return -1;
+	*to = optarg;
+	return 0;
+}
+
+/* Ids as sacct reads them. */
+static int take_ids(report_arguments *a, int count, char *word[], p4d_error *err)
+{
+	p4d_text ids = p4d_text_in(a->asked, sizeof(a->asked));
+
+	for (int i = 0; i < count; i++) {
+		if (!word[i][0] || word[i][strspn(word[i], "0123456789_+,")]) {
+			p4d_fail(err, P4D_E_USAGE, "\"%.64s\" is not a job id such as 123 or 123_4", word[i]);
+			return p4d_fix(err, "p4d help report");
+		}
+		p4d_text_entry(&ids, ",", "%s", word[i]);
+	}
+	if (ids.truncated)
+		return p4d_fail(err, P4D_E_USAGE, "more than %d characters of job ids", ASKED - 1);
+	if (a->note && !count)
+		return p4d_fail(err, P4D_E_USAGE, "--note needs a job id");
+	return 0;
+}
+
+static int parse(report_arguments *a, int argc, char *argv[], p4d_error *err)
+{
+	enum { SINCE = 256, USER, ACCOUNT, PARTITION, OUTPUT, NAMES, ROWS, NOTE, CONF, JSON, HELP };
+	static const struct option table[] = {
+	    {"since", required_argument, NULL, SINCE},
+	    {"user", required_argument, NULL, USER},
+	    {"account", required_argument, NULL, ACCOUNT},
+	    {"partition", required_argument, NULL, PARTITION},
+	    {"read-output", no_argument, NULL, OUTPUT},
+	    {"names", no_argument, NULL, NAMES},
+	    {"rows", required_argument, NULL, ROWS},
+	    {"note", no_argument, NULL, NOTE},
+	    {"conf", required_argument, NULL, CONF},
+	    {"json", no_argument, NULL, JSON},
+	    {"help", no_argument, NULL, HELP},
+	    {NULL, 0, NULL, 0},
+	};
+	const char **const texts[] = {&a->since, &a->users, &a->accounts, &a->partitions};
+	int which, more, rc = 0;
+
+	optind = 0;
+	while (rc == 0 && (more = p4d_arguments_next(argc, argv, ":h", table, &which, err)) != 0) {
+		if (more < 0)
+			return err->fix[0] ? -1 : p4d_fix(err, "p4d help report");
+		a->names |= which == NAMES;
+		a->note |= which == NOTE;
+		a->json |= which == JSON;
+		a->read_output |= which == OUTPUT;
+		a->help |= which == HELP || which == 'h';
+		if (which >= SINCE && which <= PARTITION)
+			rc = set_text(texts[which - SINCE], table[which - SINCE].name, err);
+		else if (which == ROWS)
+			rc = set_text(&a->rows, "rows", err);
+		else if (which == CONF)
+			rc = set_text(&a->conf, "conf", err);
+	}
+	return rc < 0 || a->help ? rc : take_ids(a, argc - optind, argv + optind, err);
+}
+
+/* Why there is nothing to report. */
+static int no_jobs(const p4d_usage *u, p4d_error *err)
+{
+	const p4d_accounting_jobs *jobs = &u->jobs.jobs;
+
+	if (u->id) {
+		p4d_fail(err, P4D_E_IO, "sacct shows no job with GPUs of id %.64s that has ended", u->id);
+		return p4d_fix(err, "sacct -X -j %.64s", u->id);
+	}
+	p4d_fail(err, P4D_E_IO,
+		 "sacct shows %" PRIu64 " jobs since %.64s, none of which has GPUs and has ended", jobs->seen,
+		 u->jobs.since);
+	return p4d_fix(
+	    err, jobs->seen ? "AccountingStorageTRES=gres/gpu in slurm.conf"
+			    : "--since=DATE with an earlier date, or run it as a user who may see all jobs");
+}
+
+static int find_jobs(p4d_usage *u, p4d_error *err)
+{
+	p4d_backtest *b = &u->jobs;
+	const p4d_accounting_query query = {.since = u->id ? NULL : b->since,
+					    .users = b->users,
+					    .accounts = b->accounts,
+					    .partitions = b->partitions,
+					    .jobs = u->id};
+
+	b->accounting = p4d_accounting_open(err);
+	if (!b->accounting || p4d_accounting_find(b->accounting, &query, &b->jobs, err) < 0 ||
+	    p4d_backtest_run(b, err) < 0 || p4d_backtest_count(b, err) < 0)
+		return -1;
+	return b->rows ? 0 : no_jobs(u, err);
+}
+
+static int print_jobs(const p4d_usage *u, const report_arguments *a, p4d_error *err)
+{
+	struct json_object *list = a->json ? json_object_new_array() : NULL;
+
+	for (size_t i = 0; i < u->rows; i++) {
+		if (list)
+			json_object_array_add(list, p4d_usage__json_job(&u->row[i]));
+		else
+			p4d_usage__print_job(&u->row[i], a->note);
+	}
+	if (!list)
+		return 0;
+	struct json_object *object = json_object_new_object();
+	json_object_object_add(object, "jobs", list);
+	return p4d_report_json_print(object, err);
+}
+
+static int report(p4d_usage *u, const report_arguments *a, p4d_error *err)
+{
+	unsigned written;
+
+	u->jobs.site = p4d_line_open_site(a->conf, err);
+	if (!u->jobs.site || find_jobs(u, err) < 0 || p4d_usage__join(u, err) < 0 ||
+	    p4d_usage__count(u, err) < 0)
+		return -1;
+	if (u->id)
+		return print_jobs(u, a, err);
+	if (a->rows && p4d_usage__write_rows(u, a->rows, &written, err) < 0)
+		return -1;
+	if (a->json)
+		return p4d_usage__print_json(u, err);
+	if (p4d_usage__print(u, err) < 0)
+		return -1;
+	if (a->rows)
+		printf("\n%s: %u rows, for p4d calibrate\n", a->rows, written);
+	return 0;
+}
+
+int p4d_command_report(const p4d_subcommand *self, int argc, char *argv[], p4d_error *err)
+{
+	report_arguments a = {.since = NULL};
+
+	if (parse(&a, argc, argv, err) < 0)
+		return -1;
+	if (a.help) {
+		p4d_line_help(self, true);
+		return 0;
+	}
+	p4d_usage u = {.names = a.names,
+		       .id = a.asked[0] ? a.asked : NULL,
+		       .jobs = {.since = a.since ? a.since : "now-30days",
+				.users = a.users,
+				.accounts = a.accounts,
+				.partitions = a.partitions,
+				.read_output = a.read_output}};
+	const int rc = report(&u, &a, err);
+	free(u.row);
+	p4d_backtest_free(&u.jobs);
+	return rc;
+}

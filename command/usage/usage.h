@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "backtest/backtest.h"
+#include "guard/verdict_record.h"
+
+struct json_object;
+
+/*
+ * p4d report: what p4d said of jobs that have ended, what they took, and what became of them. Shared by the
+ * files of this room. Sizes are GiB.
+ */
+
+/* Where a measurement is from, the better ones later. */
+typedef enum p4d_usage_source {
+	P4D_USAGE_NOT_MEASURED,
+	P4D_USAGE_GPUMEM,     /* gres/gpumem of sacct */
+	P4D_USAGE_JOBSTATS,   /* a JS1: record in AdminComment */
+	P4D_USAGE_PROMETHEUS, /* --prometheus */
+	P4D_USAGE_LOG,        /* --log */
+	P4D_USAGE_SOURCES
+} p4d_usage_source;
+
+typedef struct p4d_usage_row {
+	const p4d_backtest_row *of;
+	p4d_verdict_record record; /* zeroed: the job has none */
+	bool joined;               /* it has a record */
+	p4d_outcome outcome;       /* of the record; P4D_OUTCOMES: none */
+	bool overridden;           /* p4d refused it and the user insisted */
+	double need, capacity; /* of the fullest GPU, as said then, else as p4d would say today; 0: unknown */
+	double measured;       /* of a GPU; 0: not measured */
+	p4d_usage_source source;
+	const char *what; /* "device", "reserved", "allocated" */
+	bool censored;    /* at 0.9 of the GPU or more */
+	bool mean;        /* of GPUs that hold different amounts: not comparable with the fullest */
+	bool comparable;  /* need is what p4d said then, and of the same thing as measured */
+	/* a smaller request that holds it, by memory alone; 0: none */
+	uint32_t fewer_nodes, fewer_per_node;
+	const p4d_gpu *smaller; /* a GPU of the site on which it fits; NULL: none */
+} p4d_usage_row;
+
+/* How jobs were divided for a table. */
+typedef enum p4d_usage_key {
+	P4D_USAGE_CODE,
+	P4D_USAGE_ACCOUNT,
+	P4D_USAGE_PARTITION,
+	P4D_USAGE_MODEL,
+	P4D_USAGE_FRAMEWORK,
+	P4D_USAGE_USER, /* with --names */
+	P4D_USAGE_KEYS
+} p4d_usage_key;
+extern const char *const p4d_usage__key_names[P4D_USAGE_KEYS];
+
+/* Jobs of a line. outcome[P4D_OUTCOMES]: without a record. */
+typedef struct p4d_usage_group {
+	char key[64];
+	p4d_backtest_cell all, outcome[P4D_OUTCOMES + 1], end[P4D_BACKTEST_ENDS], overridden;
+} p4d_usage_group;
+
+/* Prediction against measurement of a framework's jobs; errors are predicted / measured - 1. */
+typedef struct p4d_usage_errors {
+	char framework[24];
+	unsigned jobs, censored, covered; /* compared; left out; not above the prediction */
+	double mean, low, high;           /* error: mean, 5 % and 95 % quantile */
+} p4d_usage_errors;
+
+enum { P4D_USAGE_FRAMEWORKS = 16 };
+
+typedef struct p4d_usage {
+	p4d_backtest jobs;
+	const char *id; /* jobs that were asked for; NULL: all since a date */
+	bool names;
+	p4d_usage_row *row;
+	size_t rows;
+	unsigned joined, measured, not_measured, censored, incomparable;
+	unsigned of_source[P4D_USAGE_SOURCES];
+	/* verdict at submission by end; [P4D_OUTCOMES]: no record */
+	p4d_backtest_cell cell[P4D_BACKTEST_ENDS][P4D_OUTCOMES + 1];
+	p4d_backtest_cell overridden[P4D_BACKTEST_ENDS];
+	p4d_backtest_cell fewer, fewer_saved,
+	    smaller; /* fewer_saved: GPU-hours of the GPUs that it does not need */
+	p4d_usage_errors errors[P4D_USAGE_FRAMEWORKS];
+	unsigned frameworks;
+} p4d_usage;
+
+/* usage_join.c: a row for each job, from its records and measurements. Errors: NO_MEMORY. */
+int p4d_usage__join(p4d_usage *u, p4d_error *err);
+
+/* As the record says, else as p4d reads the script today; "": unknown. */
+const char *p4d_usage__framework(const p4d_usage_row *row);
+
+/* usage_count.c: all sums. Errors: NO_MEMORY. */
+int p4d_usage__count(p4d_usage *u, p4d_error *err);
+/* The lines of a table, most GPU-hours first; the caller frees them. NULL: no memory. */
+p4d_usage_group *p4d_usage__divide(const p4d_usage *u, p4d_usage_key by, size_t *count);
+
+/* usage_text.c, usage_json.c */
+int p4d_usage__print(const p4d_usage *u, p4d_error *err);
+int p4d_usage__print_json(const p4d_usage *u, p4d_error *err);
+
+/* usage_job.c: one job. note: as one line for mail and epilogs. */
+void p4d_usage__print_job(const p4d_usage_row *row, bool note);
+struct json_object *p4d_usage__json_job(const p4d_usage_row *row);
+
+/* usage_rows.c: rows for p4d validate and p4d calibrate. Errors: IO, NO_MEMORY. */
+int p4d_usage__write_rows(const p4d_usage *u, const char *path, unsigned *written, p4d_error *err);
+
+extern const char *const p4d_usage__source_names[P4D_USAGE_SOURCES];

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Joins a job with what p4d said of it at submission and with what its GPUs held. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "request/framework.h"
+#include "usage/usage.h"
+
+/* From this share of a GPU on a measurement is a bound: the allocator keeps what it can get. */
+static const double CENSORED = 0.90;
+
+const char *const p4d_usage__source_names[P4D_USAGE_SOURCES] = {
+    [P4D_USAGE_NOT_MEASURED] = "not measured",
+    [P4D_USAGE_GPUMEM] = "gres/gpumem",
+    [P4D_USAGE_JOBSTATS] = "jobstats",
+    [P4D_USAGE_PROMETHEUS] = "Prometheus",
+    [P4D_USAGE_LOG] = "log",
+};
+
+static void take_record(p4d_usage_row *row)
+{
+	const p4d_accounting_job *job = row->of->job;
+	const p4d_backtest_result *today = row->of->result;
+
+	row->joined = p4d_verdict_record_read(job->admin_comment, &row->record) ||
+		      p4d_verdict_record_read(job->extra, &row->record);
+	row->outcome = row->joined ? p4d_verdict_record_outcome(&row->record) : P4D_OUTCOMES;
+	/* an approved plan of a release whose words did not name the verdict */
+	if (row->joined && row->outcome == P4D_OUTCOMES)
+		row->outcome = P4D_OUTCOME_PASS;
+	row->overridden = row->outcome == P4D_OUTCOME_WOULD_REFUSE &&
+			  !strcmp(row->record.mode, p4d_site_mode_name(P4D_MODE_ENFORCE));
+	row->need = row->record.need_gib > 0 ? row->record.need_gib : p4d_to_gib(today->need_bytes);
+	row->capacity =
+	    row->record.capacity_gib > 0 ? row->record.capacity_gib : p4d_to_gib(today->capacity_bytes);
+}
+
+/* Whether it is a pipeline, as the record says, else the options. */
+static bool has_stages(const p4d_usage_row *row)
+{
+	const char *pp = strstr(row->of->result->options, "--pp=");
+
+	if (row->record.pp)
+		return row->record.pp > 1;
+	return pp && atoi(pp + strlen("--pp=")) > 1;
+}
+
+static void take_measurement(p4d_usage_row *row)
+{
+	const p4d_backtest_row *of = row->of;
+
+	if (of->measured_bytes && of->measured != P4D_MEASURED_NOT) {
+		row->measured = p4d_to_gib(of->measured_bytes);
+		row->source = P4D_USAGE_GPUMEM;
+		row->what = "device";
+	}
+	/* stages of a pipeline hold different amounts, so neither a mean nor any of them is the fullest */
+	row->mean = row->source == P4D_USAGE_GPUMEM && of->measured != P4D_MEASURED_GPU && has_stages(row);
+}
+
+static void compare(p4d_usage_row *row)
+{
+	row->censored = row->capacity > 0 && row->measured >= CENSORED * row->capacity;
+	row->comparable = row->measured > 0 && row->record.need_gib > 0 && !row->mean;
+}
+
+/* GPUs that share a model: they stay together. */
+static uint32_t group_of(const p4d_usage_row *row)
+{
+	const p4d_verdict_record *r = &row->record;
+	const uint64_t ranks = (uint64_t)(r->tp ? r->tp : 1) * (r->cp ? r->cp : 1) * (r->pp ? r->pp : 1);
+
+	return ranks < UINT32_MAX ? (uint32_t)ranks : UINT32_MAX;
+}
+
+const char *p4d_usage__framework(const p4d_usage_row *row)
+{
+	return *row->record.framework ? row->record.framework : row->of->result->framework;
+}
+
+/*
+ * What a GPU holds at most if there are fewer: DDP has all of the model on each; what others shard, and all
+ * else, is counted as growing with what each GPU gets.
+ */
+static double held_with(const p4d_usage_row *row, uint32_t gpus)
+{
+	const bool copies = !strcmp(p4d_usage__framework(row), p4d_framework_of(P4D_FRAMEWORK_DDP)->name);
+
+	return copies ? row->measured : row->measured * row->of->job->gpus / gpus;
+}
+
+static void find_fewer(p4d_usage_row *row, double safe)
+{
+	const p4d_accounting_job *job = row->of->job;
+	const uint32_t per_node = job->nodes ? job->gpus / job->nodes : 0;
+
+	for (uint32_t gpus = 1; per_node && gpus < job->gpus; gpus++) {
+		const bool whole = gpus <= per_node || gpus % per_node == 0;
+		if (job->gpus % gpus || gpus % group_of(row) || !whole ||
+		    held_with(row, gpus) > safe * row->capacity)
+			continue;
+		row->fewer_per_node = gpus < per_node ? gpus : per_node;
+		row->fewer_nodes = gpus / row->fewer_per_node;
+		return;
+	}
+}
+
+static void find_smaller(const p4d_usage *u, p4d_usage_row *row, double safe)
+{
+	const p4d_site_partition *partition;
+
+	for (unsigned i = 0; (partition = p4d_site_partition_at(u->jobs.site, i)); i++) {
+		const p4d_gpu *gpu = p4d_site_least_gpu(partition);
+		if (gpu && p4d_to_gib(gpu->usable_bytes) < 0.9 * row->capacity &&
+		    row->measured <= safe * p4d_to_gib(gpu->usable_bytes) &&
+		    (!row->smaller || gpu->usable_bytes < row->smaller->usable_bytes))
+			row->smaller = gpu;
+	}
+}
+
+/* What would have done, of a job that ran to its end and whose fullest GPU is known. */
+static void find_better(const p4d_usage *u, p4d_usage_row *row)
+{
+	const p4d_accounting_job *job = row->of->job;
+	const p4d_policy policy = p4d_site_policy(u->jobs.site, &(p4d_site_job){.partition = job->partition});
+
+	if (row->of->end != P4D_BACKTEST_COMPLETED || row->censored || row->mean || !(row->measured > 0) ||
+	    !(row->capacity > 0))
+		return;
+	find_fewer(row, policy.safe);
+	find_smaller(u, row, policy.safe);
+}
+
+int p4d_usage__join(p4d_usage *u, p4d_error *err)
+{
+	u->row = calloc(u->jobs.rows + 1, sizeof(*u->row));
+	if (!u->row)
+		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for %zu jobs", u->jobs.rows);
+	u->rows = u->jobs.rows;
+	for (size_t i = 0; i < u->rows; i++) {
+		p4d_usage_row *row = &u->row[i];
+		*row = (p4d_usage_row){.of = &u->jobs.row[i]};
+		take_record(row);
+		take_measurement(row);
+		compare(row);
+		find_better(u, row);
+	}
+	return 0;
+}

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* p4d report on a terminal. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "report/table.h"
+#include "usage/usage.h"
+
+enum { LINES = 12 };
+
+static const char *const outcome_titles[P4D_OUTCOMES + 1] = {
+    [P4D_OUTCOME_PASS] = "PASSED",
+    [P4D_OUTCOME_WARN] = "WARNED",
+    [P4D_OUTCOME_REWRITE] = "CHANGED",
+    [P4D_OUTCOME_NOT_JUDGED] = "NOT JUDGED",
+    [P4D_OUTCOME_WOULD_REFUSE] = "WOULD REFUSE",
+    [P4D_OUTCOME_REFUSE] = "REFUSED",
+    [P4D_OUTCOMES] = "NO RECORD",
+};
+
+static void add_cell(p4d_table *table, p4d_color color, const p4d_backtest_cell *cell)
+{
+	if (cell->jobs)
+		p4d_table_cell(table, color, "%" PRIu64 " (%.1f)", cell->jobs, cell->gpu_hours);
+	else
+		p4d_table_cell(table, P4D_PLAIN, "-");
+}
+
+/* Outcomes without jobs have no column: refused jobs are not in Slurm's accounting. */
+static bool has_outcome(const p4d_usage *u, int outcome)
+{
+	for (int end = 0; end < P4D_BACKTEST_ENDS; end++)
+		if (u->cell[end][outcome].jobs)
+			return true;
+	return false;
+}
+
+static bool has_end(const p4d_usage *u, int end)
+{
+	for (int outcome = 0; outcome <= P4D_OUTCOMES; outcome++)
+		if (u->cell[end][outcome].jobs)
+			return true;
+	return false;
+}
+
+static p4d_color color_of(int end, int outcome)
+{
+	if (end == P4D_BACKTEST_COMPLETED && outcome == P4D_OUTCOME_WOULD_REFUSE)
+		return P4D_RED;
+	if (!p4d_backtest_is_death((p4d_backtest_end)end) || outcome == P4D_OUTCOMES)
+		return P4D_PLAIN;
+	return outcome == P4D_OUTCOME_WOULD_REFUSE ? P4D_GREEN : P4D_YELLOW;
+}
+
+static int print_cells(const p4d_usage *u, p4d_error *err)
+{
+	p4d_table table = {.columns = 0};
+
+	puts("\nJobs (GPU-hours) by their end and by p4d's verdict at submission:\n");
+	p4d_table_column(&table, "END", P4D_LEFT);
+	for (int outcome = 0; outcome <= P4D_OUTCOMES; outcome++)
+		if (has_outcome(u, outcome))
+			p4d_table_column(&table, outcome_titles[outcome], P4D_RIGHT);
+	for (int end = 0; end < P4D_BACKTEST_ENDS; end++) {
+		if (!has_end(u, end))
+			continue;
+		p4d_table_cell(&table, P4D_PLAIN, "%s", p4d_backtest_end_titles[end]);
+		for (int outcome = 0; outcome <= P4D_OUTCOMES; outcome++)
+			if (has_outcome(u, outcome))
+				add_cell(&table, color_of(end, outcome), &u->cell[end][outcome]);
+	}
+	return p4d_table_print(&table, false, err);
+}
+
+static p4d_backtest_cell sum_of(const p4d_backtest_cell *a, const p4d_backtest_cell *b)
+{
+	return (p4d_backtest_cell){a->jobs + b->jobs, a->gpu_hours + b->gpu_hours};
+}
+
+static void print_sentences(const p4d_usage *u)
+{
+	putchar('\n');
+	for (int end = 0; end < P4D_BACKTEST_ENDS; end++) {
+		if (!p4d_backtest_is_death((p4d_backtest_end)end) || !has_end(u, end))
+			continue;
+		const p4d_backtest_cell *of = u->cell[end];
+		const p4d_backtest_cell passed = sum_of(&of[P4D_OUTCOME_PASS], &of[P4D_OUTCOME_WARN]);
+		printf("%s: p4d would have refused %" PRIu64
+		       " jobs (%.1f GPU-hours saved), and passed %" PRIu64 " (%.1f).\n",
+		       p4d_backtest_end_titles[end], of[P4D_OUTCOME_WOULD_REFUSE].jobs,
+		       of[P4D_OUTCOME_WOULD_REFUSE].gpu_hours, passed.jobs, passed.gpu_hours);
+	}
+	for (int end = 0; end < P4D_BACKTEST_ENDS; end++)
+		if (u->overridden[end].jobs)
+			printf("Refused, and submitted with --p4d-override: %" PRIu64
+			       " jobs (%.1f GPU-hours), %s.\n",
+			       u->overridden[end].jobs, u->overridden[end].gpu_hours,
+			       p4d_backtest_end_titles[end]);
+	if (u->fewer.jobs)
+		printf("By memory alone, %" PRIu64
+		       " completed jobs would fit on fewer GPUs, which frees up to %.1f "
+		       "GPU-hours if they take no longer.\n",
+		       u->fewer.jobs, u->fewer_saved.gpu_hours);
+	if (u->smaller.jobs)
+		printf("By memory alone, %" PRIu64
+		       " completed jobs (%.1f GPU-hours) would fit on a smaller GPU of "
+		       "this site.\n",
+		       u->smaller.jobs, u->smaller.gpu_hours);
+}
+
+/* Deaths of one kind, each with its own name, because they are not added up. */
+static void add_deaths(p4d_table *table, const p4d_usage_group *group)
+{
+	add_cell(table, P4D_PLAIN, &group->end[P4D_BACKTEST_SAID]);
+	add_cell(table, P4D_PLAIN, &group->end[P4D_BACKTEST_FULL]);
+	add_cell(table, P4D_PLAIN, &group->end[P4D_BACKTEST_EARLY]);
+}
+
+static int print_groups(const p4d_usage *u, p4d_usage_key by, p4d_error *err)
+{
+	static const int outcomes[] = {P4D_OUTCOME_PASS, P4D_OUTCOME_WARN, P4D_OUTCOME_WOULD_REFUSE,
+				       P4D_OUTCOME_NOT_JUDGED, P4D_OUTCOMES};
+	p4d_table table = {.columns = 0};
+	size_t count;
+	p4d_usage_group *group = p4d_usage__divide(u, by, &count);
+
+	if (!group)
+		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for %zu jobs", u->rows);
+	printf("\nJobs (GPU-hours) by %s%s:\n\n", p4d_usage__key_names[by],
+	       count > LINES ? ", those with the most GPU-hours" : "");
+	p4d_table_column(&table, p4d_usage__key_names[by], P4D_LEFT);
+	p4d_table_column(&table, "ALL", P4D_RIGHT);
+	for (size_t i = 0; i < sizeof(outcomes) / sizeof(*outcomes); i++)
+		p4d_table_column(&table, outcome_titles[outcomes[i]], P4D_RIGHT);
+	p4d_table_column(&table, "DIED: SAID", P4D_RIGHT);
+	p4d_table_column(&table, "GPU FULL", P4D_RIGHT);
+	p4d_table_column(&table, "EARLY", P4D_RIGHT);
+	for (size_t g = 0; g < count && g < LINES; g++) {
+		p4d_table_cell(&table, P4D_PLAIN, "%s", group[g].key);
+		add_cell(&table, P4D_PLAIN, &group[g].all);
+		for (size_t i = 0; i < sizeof(outcomes) / sizeof(*outcomes); i++)
+			add_cell(&table, P4D_PLAIN, &group[g].outcome[outcomes[i]]);
+		add_deaths(&table, &group[g]);
+	}
+	free(group);
+	return p4d_table_print(&table, true, err);
+}
+
+static int print_errors(const p4d_usage *u, p4d_error *err)
+{
+	p4d_table table = {.columns = 0};
+
+	if (!u->frameworks)
+		return 0;
+	puts("\nPredicted against measured, as predicted / measured - 1:\n");
+	p4d_table_column(&table, "FRAMEWORK", P4D_LEFT);
+	p4d_table_column(&table, "JOBS", P4D_RIGHT);
+	p4d_table_column(&table, "MEAN", P4D_RIGHT);
+	p4d_table_column(&table, "5 %", P4D_RIGHT);
+	p4d_table_column(&table, "95 %", P4D_RIGHT);
+	p4d_table_column(&table, "NOT ABOVE THE PREDICTION", P4D_RIGHT);
+	p4d_table_column(&table, "AT 0.9 OF THE GPU", P4D_RIGHT);
+	for (unsigned i = 0; i < u->frameworks; i++) {
+		const p4d_usage_errors *e = &u->errors[i];
+		p4d_table_cell(&table, P4D_PLAIN, "%s", *e->framework ? e->framework : "-");
+		p4d_table_cell(&table, P4D_PLAIN, "%u", e->jobs);
+		p4d_table_cell(&table, P4D_PLAIN, "%+.1f %%", 100 * e->mean);
+		p4d_table_cell(&table, P4D_PLAIN, "%+.1f %%", 100 * e->low);
+		p4d_table_cell(&table, P4D_PLAIN, "%+.1f %%", 100 * e->high);
+		p4d_table_cell(&table, P4D_PLAIN, "%.1f %%", e->jobs ? 100.0 * e->covered / e->jobs : 0);
+		p4d_table_cell(&table, P4D_PLAIN, "%u", e->censored);
+	}
+	return p4d_table_print(&table, false, err);
+}
+
+static void print_sources(const p4d_usage *u)
+{
+	printf("%zu GPU jobs have ended; %u have p4d's verdict (AdminComment, Extra). Memory of a GPU: %u "
+	       "measured",
+	       u->rows, u->joined, u->measured);
+	for (int i = P4D_USAGE_NOT_MEASURED + 1; i < P4D_USAGE_SOURCES; i++)
+		if (u->of_source[i])
+			printf(", %u by %s", u->of_source[i], p4d_usage__source_names[i]);
+	printf("; %u not, or as zero or an impossible number.\n", u->not_measured);
+	if (u->incomparable)
+		printf("%u measurements are means of a pipeline's stages, or of one of them, and are not "
+		       "compared.\n",
+		       u->incomparable);
+	if (!u->measured)
+		puts("fix: AutoDetect=nvml in gres.conf and AccountingStorageTRES=gres/gpu,gres/gpumem in "
+		     "slurm.conf");
+}
+
+int p4d_usage__print(const p4d_usage *u, p4d_error *err)
+{
+	print_sources(u);
+	if (print_cells(u, err) < 0)
+		return -1;
+	print_sentences(u);
+	for (int by = 0; by < P4D_USAGE_KEYS; by++)
+		if ((by != P4D_USAGE_USER || u->names) && print_groups(u, (p4d_usage_key)by, err) < 0)
+			return -1;
+	return print_errors(u, err);
+}
