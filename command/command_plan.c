@@ -12,6 +12,7 @@
 #include "report/advice.h"
 #include "report/places.h"
 #include "report/report.h"
+#include "report/serving_plan.h"
 #include "report/table.h"
 #include "report/unfit.h"
 #include "request/defaults.h"
@@ -391,7 +392,12 @@ static int plan(p4d_subject *subject, const p4d_line *line, plans *p, p4d_error 
 {
 	const uint32_t top = line->top ? line->top : USUAL_TOP;
 
-	if (p4d_subject_open(subject, line, true, err) < 0 || p4d_subject_trains(subject, err) < 0)
+	if (p4d_subject_open(subject, line, true, err) < 0)
+		return -1;
+	if (p4d_is_set(&subject->request, P4D_WORKLOAD) &&
+	    subject->request.value[P4D_WORKLOAD] == P4D_WORKLOAD_SERVE && !line->partitions && !line->env)
+		return p4d_serving_plan(subject, top, line->json, err);
+	if (p4d_subject_trains(subject, err) < 0)
 		return -1;
 	if (line->partitions)
 		return plan_places(subject, line, err);

@@ -116,7 +116,7 @@ libp4dcore_la_SOURCES = \
 	estimator/plan/offload.h estimator/plan/offload.c \
 	estimator/plan/buffers.def estimator/plan/buffers.h \
 	estimator/plan/cudnn_workspace.h estimator/plan/cudnn_workspace.c \
-	estimator/serve/serving.h estimator/serve/serving.c estimator/serve/colocated.h estimator/serve/colocated.c estimator/plan/parameters.h estimator/plan/parameters.c \
+	estimator/serve/serving.h estimator/serve/serving.c estimator/serve/serving_internal.h estimator/serve/serving_speed.h estimator/serve/serving_speed.c estimator/serve/serving_search.h estimator/serve/serving_search.c estimator/serve/colocated.h estimator/serve/colocated.c estimator/plan/parameters.h estimator/plan/parameters.c \
 	estimator/plan/stage_memory.h estimator/plan/stage_memory.c \
 	estimator/plan/memory_paper.h estimator/plan/memory_paper.c \
 	estimator/plan/fp8_operand.h estimator/plan/plan.h estimator/plan/plan_rows.h estimator/plan/plan_memo.h estimator/plan/plan_memo.c estimator/plan/plan.c estimator/plan/plan_pack.c estimator/plan/caching_allocator.h estimator/plan/caching_allocator.c \
@@ -130,7 +130,7 @@ libp4dcore_la_SOURCES = \
 	estimator/timeline/timeline_period.c estimator/timeline/timeline_gpipe.c estimator/timeline/timeline_steady.c \
 	estimator/cost/cost.h estimator/cost/cost_internal.h estimator/cost/cost.c estimator/cost/cost_slices.c estimator/cost/cost_gathers.c estimator/cost/cost_swap.c estimator/cost/cost_dropped.c estimator/cost/cost_step.c \
 	estimator/cost/cost_states.c estimator/cost/cost_parts.c estimator/cost/cost_layer.c estimator/cost/cost_overlap.c estimator/cost/cost_grid.c estimator/cost/cost_best_grid.c estimator/cost/cost_head.c estimator/cost/cost_ops.c \
-	estimator/cost/cost_comm.c estimator/cost/cost_experts.c estimator/cost/cost_flops.c estimator/cost/cost_fp8.c \
+	estimator/cost/cost_comm.c estimator/cost/cost_serving.c estimator/cost/cost_experts.c estimator/cost/cost_flops.c estimator/cost/cost_fp8.c \
 	estimator/cost/breakdown.h estimator/cost/breakdown.c \
 	estimator/search/search.h estimator/search/search.c estimator/search/search_internal.h estimator/search/search_enumerate.c \
 	estimator/search/placement.h estimator/search/placement.c estimator/search/search_prune.c estimator/search/search_sharding.c estimator/search/search_candidate.c estimator/search/search_advice.c \

@@ -45,7 +45,7 @@ unit_tests = \
 	tests/estimator/plan/test_plan tests/estimator/plan/test_plan_closed_form \
 	tests/estimator/plan/test_plan_line \
 	tests/estimator/plan/test_plan_packing tests/estimator/plan/test_caching_allocator \
-	tests/estimator/serve/test_serving tests/estimator/serve/test_colocated \
+	tests/estimator/serve/test_serving tests/estimator/serve/test_serving_speed tests/estimator/serve/test_colocated \
 	tests/estimator/plan/test_stage_memory tests/estimator/plan/test_stage_memory_megatron \
 	tests/estimator/plan/test_published_memory \
 	tests/estimator/tape/test_tape tests/estimator/framework/test_framework tests/estimator/framework/test_megatron_memory tests/estimator/framework/test_rehearsed_memory tests/estimator/framework/test_torch_memory tests/estimator/framework/test_transformers_memory tests/estimator/framework/test_transformers_zero \

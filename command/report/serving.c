@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "serve/serving.h"
+#include "serve/serving_speed.h"
 #include "report/report.h"
 
 void p4d_serving_json(const p4d_serving *s, struct json_object *object)
@@ -39,13 +40,65 @@ void p4d_serving_json(const p4d_serving *s, struct json_object *object)
 		json_object_object_add(object, numbers[i].name, json_object_new_uint64(numbers[i].value));
 }
 
-static int print_json(const p4d_subject *subject, const p4d_serving *s, p4d_action action, p4d_error *err)
+/* What an engine that starts does with the load; known: whether p4d has the GPU's rates. */
+typedef struct answered {
+	bool known;
+	p4d_serving_load load;
+	p4d_serving_speed speed;
+} answered;
+
+struct json_object *p4d_serving_speed_json(const p4d_serving_load *load, const p4d_serving_speed *v)
+{
+	const struct {
+		const char *name;
+		double value;
+	} numbers[] = {{"prompt_tokens", load->prompt},
+		       {"answer_tokens", load->answer},
+		       {"in_flight", v->at_a_time},
+		       {"tokens_per_second", v->tokens_per_s},
+		       {"requests_per_second", v->requests_per_s},
+		       {"between_tokens_seconds", v->between_tokens_s},
+		       {"most_in_flight", v->most},
+		       {"most_tokens_per_second", v->most_tokens_per_s}};
+	struct json_object *speed = json_object_new_object();
+
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++)
+		json_object_object_add(speed, numbers[i].name, json_object_new_double(numbers[i].value));
+	json_object_object_add(speed, "first_token_seconds",
+			       v->first_token_s > 0 ? json_object_new_double(v->first_token_s) : NULL);
+	return speed;
+}
+
+static void print_speed(const answered *a)
+{
+	const p4d_serving_speed *v = &a->speed;
+
+	if (!a->known)
+		return;
+	printf("Speed: %.0f tokens/s, %.3g requests/s with %.0f in flight; ", v->tokens_per_s,
+	       v->requests_per_s, v->at_a_time);
+	if (v->first_token_s > 0)
+		printf("first token after %.3g ms, then one every %.3g ms\n", 1e3 * v->first_token_s,
+		       1e3 * v->between_tokens_s);
+	else
+		printf("one token every %.3g ms, and the first one waits ever longer\n",
+		       1e3 * v->between_tokens_s);
+	printf("       prompts of %.0f tokens, answers of %.0f", a->load.prompt, a->load.answer);
+	if (v->at_a_time < v->most)
+		printf("; at most %.0f tokens/s, with %.0f in flight", v->most_tokens_per_s, v->most);
+	puts("");
+}
+
+static int print_json(const p4d_subject *subject, const p4d_serving *s, const answered *a, p4d_action action,
+		      p4d_error *err)
 {
 	struct json_object *object = json_object_new_object();
 
 	json_object_object_add(object, "model", json_object_new_string(subject->model));
 	json_object_object_add(object, "gpu", json_object_new_string(subject->capacity.gpu->name));
 	p4d_serving_json(s, object);
+	json_object_object_add(object, "speed",
+			       a->known ? p4d_serving_speed_json(&a->load, &a->speed) : NULL);
 	json_object_object_add(object, "fits", json_object_new_boolean(action != P4D_REJECT));
 	json_object_object_add(object, "validated", json_object_new_boolean(false));
 	json_object_object_add(object, "verdict", json_object_new_string(p4d_report_action(action)));
@@ -55,35 +108,38 @@ static int print_json(const p4d_subject *subject, const p4d_serving *s, p4d_acti
 	return p4d_report_json_print(object, err);
 }
 
-static void print_text(const p4d_subject *subject, const p4d_serving *s, bool starts, const char *engine)
+static void print_text(const p4d_subject *subject, const p4d_serving *s, const answered *a, bool starts,
+		       const char *engine)
 {
-	char a[P4D_SIZE_TEXT], b[P4D_SIZE_TEXT];
+	char one[P4D_SIZE_TEXT], other[P4D_SIZE_TEXT];
 
 	printf("%s, served by %s on %" PRIu64 " x %s: tp=%" PRIu64 " pp=%" PRIu64 ", %" PRIu64 " replica%s\n",
 	       subject->model, engine, s->tp * s->pp * s->replicas, subject->capacity.gpu->name, s->tp, s->pp,
 	       s->replicas, s->replicas == 1 ? "" : "s");
-	printf("GiB of a GPU: %s of %s taken", p4d_report_gib(s->budget_bytes, a),
-	       p4d_report_gib(s->capacity_bytes, b));
-	printf("; weights %s, profile run %s", p4d_report_gib(s->weights_bytes, a),
-	       p4d_report_gib(s->profile_bytes, b));
+	printf("GiB of a GPU: %s of %s taken", p4d_report_gib(s->budget_bytes, one),
+	       p4d_report_gib(s->capacity_bytes, other));
+	printf("; weights %s, profile run %s", p4d_report_gib(s->weights_bytes, one),
+	       p4d_report_gib(s->profile_bytes, other));
 	if (s->buffers_bytes)
-		printf(", buffers %s", p4d_report_gib(s->buffers_bytes, a));
+		printf(", buffers %s", p4d_report_gib(s->buffers_bytes, one));
 	if (s->graphs_bytes)
-		printf(", CUDA graphs %s", p4d_report_gib(s->graphs_bytes, a));
+		printf(", CUDA graphs %s", p4d_report_gib(s->graphs_bytes, one));
 	printf(", keys and values %s; one sequence of %" PRIu64 " tokens %s\n",
-	       p4d_report_gib(s->available_bytes, a), s->max_model_len, p4d_report_gib(s->sequence_bytes, b));
+	       p4d_report_gib(s->available_bytes, one), s->max_model_len,
+	       p4d_report_gib(s->sequence_bytes, other));
 	if (s->loading_bytes > s->weights_bytes)
-		printf("Weights before they are quantized: %s\n", p4d_report_gib(s->loading_bytes, a));
+		printf("Weights before they are quantized: %s\n", p4d_report_gib(s->loading_bytes, one));
 	if (s->adapter_bytes)
-		printf("Of the weights room for adapters: %s\n", p4d_report_gib(s->adapter_bytes, a));
+		printf("Of the weights room for adapters: %s\n", p4d_report_gib(s->adapter_bytes, one));
 	if (s->host_bytes && s->resident_layers == s->stage_layers)
-		printf("Weights on the host: %s for each GPU\n", p4d_report_gib(s->host_bytes, a));
+		printf("Weights on the host: %s for each GPU\n", p4d_report_gib(s->host_bytes, one));
 	else if (s->host_bytes)
 		printf("Weights on the host: %s for each GPU, streamed through %" PRIu64 " resident layers\n",
-		       p4d_report_gib(s->host_bytes, a), s->resident_layers);
+		       p4d_report_gib(s->host_bytes, one), s->resident_layers);
 	printf("GPU KV cache size: %" PRIu64 " tokens; maximum concurrency for %" PRIu64
 	       " tokens per request: %.2f x (max-num-seqs %" PRIu64 ")\n",
 	       s->tokens, s->max_model_len, (double)s->tokens / (double)s->max_model_len, s->max_num_seqs);
+	print_speed(a);
 	printf("Verdict: %s (unvalidated)\n", starts ? "starts" : "does not start");
 	fflush(stdout);
 	p4d_report_messages(subject->messages, subject->message);
@@ -102,6 +158,25 @@ static int take_longest(p4d_subject *subject, p4d_error *err)
 	return 0;
 }
 
+/* Says what is wrong with the load, or that more requests arrive than are answered; -1: nothing can be said.
+ */
+static int answer_load(p4d_subject *subject, const p4d_serving *s, answered *a, p4d_error *err)
+{
+	p4d_error why = {.code = P4D_OK};
+
+	a->load = p4d_serving_load_of(&subject->request);
+	a->known = p4d_serving_speed_of(&subject->request, subject->capacity.gpu, subject->gpus_per_node, s,
+					&a->load, &a->speed, &why) == 0;
+	p4d_request_without_prefix(why.fix);
+	if (!a->known && why.code == P4D_E_VALUE) {
+		*err = why;
+		return -1;
+	}
+	if (!a->known)
+		p4d_subject_say(subject, why.code, why.fix, "%s", why.text);
+	return 0;
+}
+
 int p4d_serving_report(p4d_subject *subject, bool longest, bool json, p4d_error *err)
 {
 	const p4d_gpu *gpu = subject->capacity.gpu;
@@ -109,6 +184,7 @@ int p4d_serving_report(p4d_subject *subject, bool longest, bool json, p4d_error 
 	p4d_error why = {.code = P4D_OK};
 	p4d_serving s;
 	p4d_action action = P4D_PASS;
+	answered a = {.known = false};
 	char engine[16];
 
 	if (!gpu) {
@@ -137,10 +213,12 @@ int p4d_serving_report(p4d_subject *subject, bool longest, bool json, p4d_error 
 		p4d_subject_say(subject, why.code, why.fix, "%s", why.text);
 	if (why.code != P4D_OK)
 		action = P4D_REJECT;
+	else if (answer_load(subject, &s, &a, err) < 0)
+		return -1;
 	if (!json)
-		print_text(subject, &s, why.code == P4D_OK,
+		print_text(subject, &s, &a, why.code == P4D_OK,
 			   p4d_request_choice_name(P4D_ENGINE, r->value[P4D_ENGINE], engine, sizeof(engine)));
-	else if (print_json(subject, &s, action, err) < 0)
+	else if (print_json(subject, &s, &a, action, err) < 0)
 		return -1;
 	return (int)why.code;
 }

@@ -5,10 +5,13 @@
 
 #include "line/line.h"
 #include "serve/serving.h"
+#include "serve/serving_speed.h"
 #include "report/report.h"
 
 /* Adds the engine's numbers, as `p4d estimate --json` prints them. */
 void p4d_serving_json(const p4d_serving *serving, struct json_object *object);
+/* How fast it answers a load, as `p4d estimate --json` has it: member "speed". The caller owns it. */
+struct json_object *p4d_serving_speed_json(const p4d_serving_load *load, const p4d_serving_speed *speed);
 /* Prints what an inference engine would say at its start; returns the command's code, -1 on errors. longest:
  * with the longest sequences that fit. */
 int p4d_serving_report(p4d_subject *subject, bool longest, bool json, p4d_error *err);

@@ -8,6 +8,7 @@
 #include "base/grow.h"
 #include "base/json_file.h"
 #include "serve/serving.h"
+#include "serve/serving_speed.h"
 #include "plan/stage_memory.h"
 #include "report/report.h"
 #include "request/framework.h"
@@ -36,6 +37,31 @@ typedef struct run_validation {
 	p4d_validate_untaken untaken;
 } run_validation;
 
+/* What an engine does with a load: "tokens_per_s", "first_ms", "between_ms". */
+static const char *const speeds[] = {"tokens_per_s", "first_ms", "between_ms"};
+
+static bool is_speed(const char *what)
+{
+	for (size_t i = 0; i < sizeof(speeds) / sizeof(*speeds); i++)
+		if (!strcmp(what, speeds[i]))
+			return true;
+	return false;
+}
+
+static int predict_speed(const p4d_request *request, const p4d_gpu *gpu, uint64_t per_node,
+			 const p4d_serving *s, const char *what, double *value, p4d_error *err)
+{
+	const p4d_serving_load load = p4d_serving_load_of(request);
+	p4d_serving_speed speed;
+
+	if (p4d_serving_speed_of(request, gpu, per_node, s, &load, &speed, err) < 0)
+		return -1;
+	*value = !strcmp(what, speeds[0])   ? speed.tokens_per_s
+		 : !strcmp(what, speeds[1]) ? 1e3 * speed.first_token_s
+					    : 1e3 * speed.between_tokens_s;
+	return 0;
+}
+
 /* What an engine would say of `what`, and whether it starts. */
 static int predict_serving(const run_validation *v, const p4d_measured *row, double *value, bool *starts,
 			   p4d_error *err)
@@ -53,6 +79,8 @@ static int predict_serving(const run_validation *v, const p4d_measured *row, dou
 	if (p4d_serving_estimate(&request, gpu, nodes * per_node, &s, err) < 0)
 		return -1;
 	*starts = s.sequences > 0;
+	if (is_speed(row->what))
+		return predict_speed(&request, gpu, per_node, &s, row->what, value, err);
 	*value = !strcmp(row->what, "weights") ? p4d_to_gib(s.weights_bytes)
 		 : !strcmp(row->what, "cache") ? p4d_to_gib(s.available_bytes)
 					       : (double)s.tokens;
@@ -110,7 +138,7 @@ static int add_value(run_validation *v, const p4d_measured *row, double value, c
 		     double fraction, p4d_error *err)
 {
 	const double error = value / row->allocated_gib - 1;
-	const int digits = strcmp(row->what, "tokens") ? 2 : 0;
+	const int digits = strncmp(row->what, "tokens", strlen("tokens")) ? 2 : 0;
 
 	if (!add_error(class_of(v, row->class), fabs(error), row->seen))
 		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for row %s", row->id);

@@ -348,6 +348,18 @@ static void read_death(const fields *f, p4d_measured *row)
 		*row = known;
 }
 
+/* Whether `what` is of an inference engine: of its start, or of how fast it answers. */
+static bool is_of_engine(const char *what)
+{
+	static const char *const known[] = {"weights",      "cache",    "tokens",
+					    "tokens_per_s", "first_ms", "between_ms"};
+
+	for (size_t i = 0; i < sizeof(known) / sizeof(*known); i++)
+		if (!strcmp(what, known[i]))
+			return true;
+	return false;
+}
+
 /* A run that is given by p4d's own options. */
 static int read_run(const fields *f, p4d_measured *row)
 {
@@ -371,11 +383,13 @@ static int read_run(const fields *f, p4d_measured *row)
 		row->complete = false;
 		return 0;
 	}
-	row->serves = !strcmp(what, "weights") || !strcmp(what, "cache") || !strcmp(what, "tokens");
+	row->serves = is_of_engine(what);
 	if (!row->serves && strcmp(what, "allocated") && strcmp(what, "reserved") && strcmp(what, "device"))
-		return fail(f->file, f->err,
-			    "neither allocated, reserved, device, weights, cache nor tokens in column ",
-			    "what");
+		return fail(
+		    f->file, f->err,
+		    "neither allocated, reserved, device, weights, cache, tokens, tokens_per_s, first_ms "
+		    "nor between_ms in column ",
+		    "what");
 	const char *column = row->serves ? "measured" : "measured_gib";
 	if (number_of(f, column, &row->allocated_gib) < 0)
 		return -1;

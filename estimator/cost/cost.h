@@ -130,3 +130,22 @@ int p4d_cost_step(const p4d_layout *layout, const p4d_gpu *gpu, p4d_timeline_wor
  */
 double p4d_cost_model_flops(const p4d_layout *layout);
 double p4d_cost_hardware_flops(const p4d_layout *layout, const p4d_gpu *gpu);
+
+/*
+ * One pass of an inference engine over its sequences, on one GPU of the layout (cost_serving.c). The layout
+ * has a model, tp, pp, dp (engines that divide the experts), ep, precision, world and link_domain.
+ */
+typedef struct p4d_cost_served {
+	double sequences;     /* each gets one more token */
+	double prompt_tokens; /* of prompts in the same pass */
+	double prompt_pairs;  /* pairs of a query and a key in their causal attention, one layer and head */
+	double cached_bytes;  /* keys and values that this GPU reads */
+	double weight_bytes;  /* of an element of the layers' matrices */
+	double host_bytes;    /* weights that this GPU reads from the host */
+} p4d_cost_served;
+
+/*
+ * Seconds of such a pass through the fullest pipeline stage. The GPU's rates must be known (p4d_cost_known).
+ * Products run at the rates of training, kernels start from a CUDA graph.
+ */
+double p4d_cost_serve(const p4d_layout *layout, const p4d_gpu *gpu, const p4d_cost_served *work);

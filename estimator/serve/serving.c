@@ -7,6 +7,7 @@
 
 #include "request/architecture.h"
 #include "request/model_size.h"
+#include "serve/serving_internal.h"
 
 enum {
 	BLOCK = 16, /* tokens of a block of keys and values */
@@ -71,7 +72,7 @@ void p4d_serving_complete(p4d_request *r, const p4d_gpu *gpu)
  * point (AWQ, GPTQ), one of 32 bits for a row (8 bits), of 8 bits for 64 (bitsandbytes' double quantization,
  * in which files are published), of 8 bits for 32 (MXFP4).
  */
-static uint64_t thousandths_of(int stored)
+uint64_t p4d_serving__thousandths(int stored)
 {
 	static const uint16_t bytes[] = {[P4D_STORED_FULL] = 1000 * ELEMENT,
 					 [P4D_STORED_FP8] = 1000,
@@ -144,7 +145,7 @@ static p4d_wide weights_of(const p4d_layout *l, int stored, uint64_t layers)
 	/* files in MXFP4 have experts in it, and all else in 16 bits */
 	const p4d_wide in_full =
 	    stored == P4D_STORED_FP4 && l->experts ? layers * matrices_of_attention(l) : 0;
-	p4d_wide bytes = (matrices - in_full) * thousandths_of(stored) / 1000 + in_full * ELEMENT;
+	p4d_wide bytes = (matrices - in_full) * p4d_serving__thousandths(stored) / 1000 + in_full * ELEMENT;
 
 	bytes += rest * ELEMENT;
 	bytes += (tables * table + p4d_size_of_begin(&one) + p4d_size_of_end(&one)) * ELEMENT;
@@ -308,7 +309,7 @@ static int check_options(const p4d_request *r, const p4d_layout *l, p4d_error *e
 
 /* How the linear layers' weights are on the GPU: as in the model's file, or as the engine quantizes them on
  * the way. */
-static int stored_of(const p4d_request *r)
+int p4d_serving__stored_of(const p4d_request *r)
 {
 	const int stored = (int)r->value[P4D_STORED];
 
@@ -367,20 +368,27 @@ static void divide(p4d_serving *s, const p4d_request *r, const p4d_layout *l)
 	s->available_bytes = taken < s->budget_bytes ? s->budget_bytes - taken : 0;
 }
 
+void p4d_serving__layout_of(const p4d_request *r, p4d_layout *l)
+{
+	const bool whole = p4d_is_set(r, P4D_EXPERT_PARALLEL) && r->value[P4D_EXPERT_PARALLEL];
+	const bool shared = p4d_is_set(r, P4D_ENGINE_DP) && r->value[P4D_ENGINE] != P4D_ENGINE_SGLANG;
+
+	p4d_layout_of_model(r, l);
+	l->tp = (uint64_t)r->value[P4D_TP];
+	l->pp = (uint64_t)r->value[P4D_PP];
+	l->dp = shared ? (uint64_t)r->value[P4D_ENGINE_DP] : 1; /* SGLang's copies share nothing */
+	l->ep = whole ? l->tp * l->dp : 1;
+}
+
 int p4d_serving_estimate(const p4d_request *r, const p4d_gpu *gpu, uint64_t world, p4d_serving *out,
 			 p4d_error *err)
 {
 	p4d_serving s = {.capacity_bytes = gpu->usable_bytes};
 	p4d_layout l;
 
-	p4d_layout_of_model(r, &l);
-	l.tp = (uint64_t)r->value[P4D_TP];
-	l.pp = (uint64_t)r->value[P4D_PP];
+	p4d_serving__layout_of(r, &l);
 	const bool outside = r->value[P4D_ENGINE] == P4D_ENGINE_SGLANG;
 	s.dp = p4d_is_set(r, P4D_ENGINE_DP) ? (uint64_t)r->value[P4D_ENGINE_DP] : 1;
-	l.dp = outside ? 1 : s.dp; /* SGLang's copies share nothing */
-	const bool whole = p4d_is_set(r, P4D_EXPERT_PARALLEL) && r->value[P4D_EXPERT_PARALLEL];
-	l.ep = whole ? l.tp * l.dp : 1;
 	if (check(&l, s.dp, world, err) < 0 || check_offload(r, err) < 0 || check_options(r, &l, err) < 0 ||
 	    check_quant(r, err) < 0)
 		return -1;
@@ -394,7 +402,7 @@ int p4d_serving_estimate(const p4d_request *r, const p4d_gpu *gpu, uint64_t worl
 	const uint64_t window = offloads(r) ? (uint64_t)r->value[P4D_RESIDENT_LAYERS] : layers;
 	s.resident_layers = window < layers ? window : layers;
 	s.stage_layers = layers;
-	const int stored = stored_of(r);
+	const int stored = p4d_serving__stored_of(r);
 	const p4d_wide all = weights_of(&l, stored, layers), inside = all - weights_of(&l, stored, 0),
 		       wanted = p4d_is_set(r, P4D_CPU_OFFLOAD)
 				    ? (p4d_wide)(p4d_request_real(r, P4D_CPU_OFFLOAD) * (double)GIB)
@@ -431,6 +439,9 @@ int p4d_serving_estimate(const p4d_request *r, const p4d_gpu *gpu, uint64_t worl
 	s.adapter_bytes = (uint64_t)adapters;
 	s.profile_bytes = (uint64_t)profile;
 	s.sequence_bytes = (uint64_t)sequence;
+	s.token_bytes = c.full * c.token_bytes;
+	s.windowed_bytes = c.windowed * c.token_bytes;
+	s.window = c.windowed ? l.sliding_window : 0;
 	divide(&s, r, &l);
 	s.sequences = s.available_bytes / s.sequence_bytes;
 	s.tokens = (uint64_t)((double)s.available_bytes / (double)s.sequence_bytes * (double)s.max_model_len);

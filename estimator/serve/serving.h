@@ -47,6 +47,9 @@ typedef struct p4d_serving {
 	uint64_t available_bytes; /* for keys and values; 0: weights alone are more than the budget */
 	uint64_t
 	    sequence_bytes; /* keys and values of one sequence of max-model-len, in blocks of 16 tokens */
+	uint64_t token_bytes, windowed_bytes; /* of one token in the stage's layers: those that attend to all,
+						 those with a window */
+	uint64_t window;                      /* tokens that these attend to; 0: there are none */
 	uint64_t longest;   /* tokens of a sequence that fits alone, at most max-model-len */
 	uint64_t sequences; /* of max-model-len at a time; may be more than max-num-seqs */
 	uint64_t tokens;    /* in the cache, of such sequences: the engine's "GPU KV cache size" */

@@ -236,12 +236,36 @@ exits 12 p4d estimate --workload serve --model llama3.1-8b --gpu l4
 prints "does not start (unvalidated)"
 says "p4d: fix: --seq-len="
 # layouts and steps are those of training, of which engines' options say nothing
-for command in plan simulate; do
-	exits 1 p4d $command --workload serve --model llama3.1-8b --gpu h100
-	says "workload=serve: layouts and steps are those of training"
-	# shellcheck disable=SC2046 # the fix is a command
-	exits 0 $(fix)
-done
+exits 1 p4d simulate --workload serve --model llama3.1-8b --gpu h100
+says "workload=serve: layouts and steps are those of training"
+# shellcheck disable=SC2046 # the fix is a command
+exits 0 $(fix)
+# how fast it answers
+serve="--workload serve --model llama3.1-8b --gpu h100 --seq-len 4096"
+exits 0 p4d estimate $serve --rate 10 --prompt-len 500 --answer-len 200
+prints "Speed: 2000 tokens/s, 10 requests/s with " "first token after " "prompts of 500 tokens, answers of 200; at most "
+exits 0 p4d estimate $serve --rate 1000
+prints "the first one waits ever longer"
+exits 0 p4d estimate $serve --concurrency 8 --json
+prints '"prompt_tokens":1024' '"in_flight":8' '"first_token_seconds":0.0'
+exits 5 p4d estimate $serve --prompt-len 4000
+says "a prompt of 4000 tokens and an answer of 256 are longer than the 4096 tokens of a sequence" "p4d: fix: --seq-len=4256"
+exits 5 p4d estimate $serve --rate 4 --concurrency 8
+says "rate and concurrency are two ways to state the load" "p4d: fix: --concurrency=8"
+# which layout answers for the least
+exits 0 p4d plan $serve --gpus-per-node 8 --rate 100
+prints "100 requests/s: fewest GPUs first" "--tensor-parallel-size"
+exits 0 p4d plan $serve --gpus-per-node 8 --between-tokens 10 --first-token 100 --json
+prints '"layouts":[' '"too_slow":'
+exits 13 p4d plan $serve --between-tokens 1
+says "no layout answers that soon; the least for a single request is "
+exits 13 p4d plan $serve --rate 1000
+says "requests/s within the bounds, 1000 arrive"
+# shellcheck disable=SC2046 # options
+exits 0 p4d plan $serve --rate 1000 $(fix)
+exits 13 p4d plan --workload serve --model llama3.1-70b --gpu h100 --gpus-per-node 1 --seq-len 4096
+# shellcheck disable=SC2046 # options
+exits 0 p4d plan --workload serve --model llama3.1-70b --gpu h100 --gpus-per-node 1 --seq-len 4096 $(fix)
 exits 5 p4d estimate --model llama3.1-8b --gpu h100 --nodes 2 --tp 8 --resident-layers 4
 says "resident-layers=4: all layers are on the GPU unless parameters are sharded or on the host" "--offload=params"
 exits 5 p4d estimate --model llama3.1-8b --framework megatron --gpu h100 --nodes 2 --tp 8 --resident-layers 4

@@ -51,6 +51,12 @@ prints "refused although they ran: 0; 0 rows left out" "llama8b-h100-graphs-toke
 off=$(printf '%s\n' "$out" | awk '$2 == "vllm" { sub(/^[+-]/, "", $7); rows++; if ($7 > 3 || $7 == "") print $1, $7 } END { if (rows < 39) print rows + 0, "rows" }')
 [ -z "$off" ] || fail "starts of vLLM: $off"
 
+# how fast engines answer (TensorRT-LLM's tables): each GPU's throughputs within 12 % on average, times to a token within 10 %
+exits 0 p4d validate "$P4D_TEST_SRCDIR/tests/data/serving_measured.csv"
+off=$(printf '%s\n' "$out" | awk '/: mean absolute error/ { class = $1; $5 += 0; classes++ }
+	/^speed-/ && $5 > 12 || /-online:/ && $5 > 10 { print class, $5 } END { if (classes != 10) print classes + 0, "classes" }')
+[ -z "$off" ] || fail "speeds of engines: $off"
+
 # a line that cannot be read is named
 header=row_id,class,source,framework,gpu,what,measured_gib,oom,validate,seen,options,notes
 line()
@@ -59,7 +65,7 @@ line()
 	exits "$2" p4d validate runs.csv
 	says "$3"
 }
-line "a,fsdp,s,f,h100,touched,5,0,1,,--model llama3-8b,n" 5 "runs.csv:2: neither allocated, reserved, device, weights, cache nor tokens in column what"
+line "a,fsdp,s,f,h100,touched,5,0,1,,--model llama3-8b,n" 5 "runs.csv:2: neither allocated, reserved, device, weights, cache, tokens, tokens_per_s, first_ms nor between_ms in column what"
 line "a,fsdp,s,f,h100,reserved,0,0,1,,--model llama3-8b,n" 5 "runs.csv:2: not above 0 in column measured_gib"
 line "a,fsdp,s,f,h100,reserved,5,0,1,,--model,n" 5 'a: "--model" is no option with a value'
 line "a,fsdp,s,f,h100,reserved,5,0,1,,--no-such 1,n" 5 'a: "--no-such" is no option with a value'
@@ -88,7 +94,7 @@ awk -v header="$header" 'BEGIN { print header; for (i = 0; i < 1200; i++)
 	printf "r%d,class%d,s,f,h100,reserved,5,0,1,,--model=llama3-8b --framework=ddp --finetune=lora --global-batch=1,n\n", i, i % 12 }' >many.csv
 exits 0 p4d validate many.csv
 prints "class11: mean absolute error" "over 100 rows"
-for file in measured_memory measured_throughput frameworks_memory serving_memory; do
+for file in measured_memory measured_throughput frameworks_memory serving_memory serving_measured; do
 	p4d validate --json "$P4D_TEST_SRCDIR/tests/data/$file.csv" | grep -A1 '"not_taken":' | grep -q '^ *\],$' ||
 		fail "$file.csv has rows that p4d cannot take"
 done

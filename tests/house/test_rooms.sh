@@ -17,9 +17,9 @@ estimator/schedule    instruction lists of pipeline stages
 estimator/job         what Slurm, sbatch and the script say
 estimator/plan        every buffer of a rank, and what it adds up to
 estimator/framework   one entry per training framework
-estimator/serve       serving, and models that share GPUs with it
 estimator/timeline    a schedule over time
 estimator/cost        seconds of a pass and of a step
+estimator/serve       serving, and models that share GPUs with it
 estimator/search      layouts that fit, fastest first
 estimator/guard       the verdict
 

@@ -11,6 +11,7 @@
 #include "serve/colocated.h"
 #include "plan/plan.h"
 #include "serve/serving.h"
+#include "serve/serving_search.h"
 #include "request/defaults.h"
 #include "request/framework.h"
 #include "support/cost_gpus.h"
@@ -121,7 +122,7 @@ static unsigned values_of(p4d_option option, int64_t values[VALUES])
 {
 	const p4d_option_info *info = p4d_request_option_info(option);
 	const int64_t numbers[] = {2, 4, 3, info->min, 512};
-	const double reals[] = {1.5, 0.5};
+	const double reals[] = {1.5, 0.5, 50};
 	unsigned count = 0;
 
 	if (info->kind == P4D_CHOICE_KIND) {
@@ -350,6 +351,25 @@ static void add_serving(uint64_t *hash, const p4d_serving *s)
 	add(hash, numbers, sizeof(numbers));
 }
 
+/* How fast it answers, and the layout that p4d plan would take. */
+static void add_speed(uint64_t *hash, const p4d_request *r, const p4d_serving *s)
+{
+	const p4d_serving_load load = p4d_serving_load_of(r);
+	const double first = p4d_request_real(r, P4D_FIRST_TOKEN),
+		     between = p4d_request_real(r, P4D_BETWEEN_TOKENS);
+	const p4d_serving_space space = {&gpu, NODES, GPUS, first / 1e3, between / 1e3};
+	p4d_serving_speed speed = {0};
+	p4d_serving_counts counts;
+	p4d_serving_found best = {.gpus = 0};
+
+	p4d_serving_speed_of(r, &gpu, GPUS, s, &load, &speed, NULL);
+	if (p4d_is_set(r, P4D_FIRST_TOKEN) || p4d_is_set(r, P4D_BETWEEN_TOKENS))
+		p4d_serving_search(r, &space, &best, 1, &counts, NULL);
+	const double numbers[] = {speed.tokens_per_s, speed.between_tokens_s, speed.first_token_s,
+				  best.speed.tokens_per_s};
+	add(hash, numbers, sizeof(numbers));
+}
+
 static uint64_t served(p4d_request *r)
 {
 	uint64_t hash = 1;
@@ -359,6 +379,7 @@ static uint64_t served(p4d_request *r)
 	if (p4d_serving_estimate(r, &gpu, NODES * GPUS, &s, NULL) < 0)
 		return 0;
 	add_serving(&hash, &s);
+	add_speed(&hash, r, &s);
 	return hash;
 }
 

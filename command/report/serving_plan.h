@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "line/line.h"
+
+/* `p4d plan --workload serve`: prints the layouts of an engine, the least cost per token first. Returns the
+ * command's code, -1 on errors. top: how many. */
+int p4d_serving_plan(p4d_subject *subject, uint32_t top, bool json, p4d_error *err);

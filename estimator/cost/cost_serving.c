@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One pass of an inference engine: decoding sequences and prompts together. Weights and cached keys and
+ * values are read once a pass, so that few sequences wait for memory and many for arithmetic. Rates are those
+ * of training. The constants here are fitted to half of TensorRT-LLM's published throughputs
+ * (tests/data/serving_measured.csv: Llama 3.1 8B and 70B and Mixtral 8x7B on H100 and A100).
+ */
+#include <math.h>
+
+#include "cost/cost_internal.h"
+#include "plan/offload.h"
+
+/* Kernels of a layer; what a mixture of experts adds to them. */
+enum { KERNELS = 10, KERNELS_OF_EXPERTS = 4 };
+
+/* The host prepares a pass, and samples for each sequence. */
+#define PASS_SECONDS 1e-3
+#define SAMPLE_SECONDS 1e-6
+
+/* An engine's own all-reduce begins at once, but its messages are too short for the link's full rate. */
+#define ALL_REDUCE_SECONDS 15e-6
+#define ALL_REDUCE_RATE 0.77
+
+/* What a layer's other kernels read and write of the hidden states and of the feed-forward activations. */
+#define HIDDEN_MOVES 10
+#define FFN_MOVES 3
+
+/* Hidden states that sorting tokens by expert, and adding their results, reads and writes; at the rate of
+ * cost_experts.c. */
+#define EXPERT_MOVES 6
+#define PERMUTED 0.67
+
+/* Share of the memory's peak that attention with one query reaches, which reads its keys by blocks; and bytes
+ * of a logit that is read and written while tokens are sampled. */
+#define CACHE_RATE 0.8
+#define LOGIT_BYTES 8
+
+typedef struct pass {
+	const p4d_layout *l;
+	const p4d_cost_served *work;
+	p4d_cost_rates r;
+	double tokens, cache; /* cache: seconds per byte of keys and values */
+} pass;
+
+/* Arithmetic and memory hide each other the better, the more one of them takes. */
+static double together(double a, double b)
+{
+	const double sum = a * sqrt(a) + b * sqrt(b);
+
+	return cbrt(sum * sum);
+}
+
+/* Products of `rows` tokens with each of `groups` matrices of columns x depth, one kernel. Seconds. */
+static double products(const pass *p, double groups, double rows, double columns, double depth)
+{
+	const double flops = (2 * groups * rows * columns + p->r.lost) * depth;
+	const double bytes = groups * (p->work->weight_bytes * depth * (rows + columns) + 2 * rows * columns);
+
+	return together(flops * p->r.product, bytes * p->r.hbm);
+}
+
+/* Sum over the tensor-parallel ranks of hidden states, after attention and after the feed-forward part. */
+static double reduced(const pass *p)
+{
+	const p4d_layout *l = p->l;
+	const double bytes = p->tokens * (double)l->hidden * p->r.element;
+	const p4d_cost_ring ring = p4d_cost__ring_of(l, l->tp, 1);
+
+	if (l->tp == 1)
+		return 0;
+	if (ring.ranks > ring.in_node)
+		return 2 * p4d_cost__gather_seconds(&p->r, ring, bytes);
+	return ALL_REDUCE_SECONDS + 2 * bytes * (ring.ranks - 1) / ring.ranks * p->r.link / ALL_REDUCE_RATE;
+}
+
+/* Columns of one rank's attention before and after it: elements / hidden. Latent attention counts as its
+ * matrices. */
+static double attention(const pass *p)
+{
+	const p4d_layout *l = p->l;
+	const double h = (double)l->hidden, t = (double)l->tp;
+	const double own = (double)(l->kv_heads > l->tp ? l->kv_heads / l->tp : 1) * (double)l->head_dim;
+	const double out = (double)l->heads * (double)(l->kv_rank ? l->v_dim : l->head_dim) / t;
+	double in = out + 2 * own;
+
+	if (l->kv_rank) {
+		const double query = (double)l->heads / t * (double)(l->head_dim + l->rope_dim);
+		const double down = (double)(l->q_rank + l->kv_rank + l->rope_dim);
+		const double up =
+		    (double)l->kv_rank * (double)l->heads / t * (double)(l->head_dim + l->v_dim);
+		in = down + ((l->q_rank ? (double)l->q_rank : h) * query + up) / h;
+	}
+	return products(p, 1, p->tokens, in, h) + products(p, 1, p->tokens, h, out);
+}
+
+/* A gated or plain feed-forward part, `width` wide on this rank, of `groups` experts. */
+static double feed_forward(const pass *p, double groups, double rows, double width)
+{
+	const double h = (double)p->l->hidden, up = p->l->glu ? 2 : 1;
+
+	return products(p, groups, rows, up * width, h) + products(p, groups, rows, h, width);
+}
+
+/* Experts of this rank, where all engines' tokens meet. Of few tokens not every expert is read. */
+static double experts(const pass *p)
+{
+	const p4d_layout *l = p->l;
+	const double all = (double)l->experts, each = (double)l->experts_per_token, h = (double)l->hidden;
+	const double tokens = p->tokens * (double)l->dp, own = all / (double)l->ep;
+	const double width = (double)l->expert_ffn / (l->ep > 1 ? 1 : (double)(l->tp * l->dp));
+	const double read = own * (1 - pow(1 - each / all, tokens)), used = read > 1 ? read : 1;
+	const double rows = tokens * each * own / all;
+	double seconds = feed_forward(p, used, rows / used, width);
+
+	if (l->shared_ffn)
+		seconds += feed_forward(p, 1, p->tokens, (double)l->shared_ffn / (double)l->tp);
+	if (l->dp > 1)
+		seconds += 2 * p4d_cost__exchange_seconds(&p->r, p4d_cost__ring_of(l, l->dp, l->tp),
+							  tokens * h * p->r.element);
+	return seconds + EXPERT_MOVES * p->tokens * each * h * p->r.element * p->r.hbm / PERMUTED +
+	       KERNELS_OF_EXPERTS * P4D_LAUNCH_SECONDS;
+}
+
+/* A layer without the attention of tokens to each other. */
+static double layer(const pass *p, bool sparse)
+{
+	const p4d_layout *l = p->l;
+	const double width = sparse ? (double)(l->expert_ffn * l->experts_per_token) : (double)l->ffn;
+	const double moved =
+	    HIDDEN_MOVES * (double)l->hidden + FFN_MOVES * width / (double)(l->tp * (sparse ? l->dp : 1));
+
+	return attention(p) +
+	       (sparse ? experts(p) : feed_forward(p, 1, p->tokens, (double)l->ffn / (double)l->tp)) +
+	       2 * reduced(p) + moved * p->tokens * p->r.element * p->r.hbm + KERNELS * P4D_LAUNCH_SECONDS;
+}
+
+/* Logits of one token of each sequence, and sampling. */
+static double head(const pass *p)
+{
+	const double rows = p->work->sequences, vocab = (double)p->l->vocab / (double)p->l->tp,
+		     h = (double)p->l->hidden;
+	const double flops = 2 * rows * vocab * h, bytes = p->r.element * vocab * h;
+
+	return together(flops * p->r.gemm, bytes * p->r.hbm) + rows * vocab * LOGIT_BYTES * p->r.hbm;
+}
+
+double p4d_cost_serve(const p4d_layout *l, const p4d_gpu *gpu, const p4d_cost_served *work)
+{
+	const pass p = {.l = l,
+			.work = work,
+			.r = p4d_cost__rates_of(l, gpu),
+			.tokens = work->sequences + work->prompt_tokens,
+			.cache = 1 / (gpu->hbm_bytes_per_s * CACHE_RATE)};
+	const double stages = (double)l->pp, sparse = p4d_cost__expert_layers(l) / stages,
+		     dense = (double)l->layers / stages - sparse;
+	const double scores = 4 * work->prompt_pairs * (double)l->heads / (double)l->tp *
+			      (double)l->head_dim * (double)l->layers / stages;
+
+	return (dense > 0 ? dense * layer(&p, false) : 0) + (sparse > 0 ? sparse * layer(&p, true) : 0) +
+	       head(&p) + work->cached_bytes * p.cache + scores * p.r.attention_forward +
+	       (gpu->host_link_bytes_per_s > 0
+		    ? work->host_bytes / (gpu->host_link_bytes_per_s * P4D_HOST_LINK_EFFICIENCY)
+		    : 0) +
+	       PASS_SECONDS + SAMPLE_SECONDS * work->sequences;
+}

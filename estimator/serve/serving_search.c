@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "serve/serving_search.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { MOST_STAGES = 16, ROUNDS = 40 };
+
+typedef struct layouts {
+	const p4d_serving_space *space;
+	p4d_serving_found *found;
+	size_t room, count;
+	p4d_serving_counts *counts;
+	p4d_error *err;
+} layouts;
+
+/* GPUs per token and second. */
+static double cost(const p4d_serving_found *f)
+{
+	return (double)f->gpus / f->speed.tokens_per_s;
+}
+
+/* The cheaper one; of those that cost as much, the one that answers sooner. */
+static bool is_better(const p4d_serving_found *a, const p4d_serving_found *b)
+{
+	const double tie = 1e-6, difference = cost(a) / cost(b) - 1;
+
+	if (fabs(difference) > tie)
+		return difference < 0;
+	return a->speed.between_tokens_s < b->speed.between_tokens_s;
+}
+
+static void keep(layouts *w, const p4d_serving_found *one)
+{
+	const bool full = w->count == w->room;
+	size_t at = full ? w->room - 1 : w->count++;
+
+	if (full && !is_better(one, &w->found[at]))
+		return;
+	for (; at > 0 && is_better(one, &w->found[at - 1]); at--)
+		w->found[at] = w->found[at - 1];
+	w->found[at] = *one;
+}
+
+static bool is_soon(const layouts *w, const p4d_serving_speed *speed)
+{
+	const p4d_serving_space *s = w->space;
+
+	return speed->first_token_s > 0 &&
+	       (s->first_token_s <= 0 || speed->first_token_s <= s->first_token_s) &&
+	       (s->between_tokens_s <= 0 || speed->between_tokens_s <= s->between_tokens_s);
+}
+
+/* Whether so many GPUs answer the load within the bounds; -1: this cannot be said. */
+static int answers(const layouts *w, p4d_serving_found *one, uint64_t gpus, const p4d_serving_load *load)
+{
+	one->gpus = gpus;
+	if (p4d_serving_estimate(&one->request, w->space->gpu, gpus, &one->serving, w->err) < 0 ||
+	    p4d_serving_speed_of(&one->request, w->space->gpu, w->space->gpus_per_node, &one->serving, load,
+				 &one->speed, w->err) < 0)
+		return -1;
+	return is_soon(w, &one->speed);
+}
+
+/* The fewest GPUs, in whole engines, that answer the rate. */
+static int fewest(const layouts *w, p4d_serving_found *one, uint64_t engine, const p4d_serving_load *load)
+{
+	uint64_t low = 1, high = w->space->nodes * w->space->gpus_per_node / engine;
+	const int most = answers(w, one, high * engine, load);
+
+	if (most <= 0)
+		return most;
+	while (low < high) {
+		const uint64_t middle = low + (high - low) / 2;
+		if (answers(w, one, middle * engine, load) > 0)
+			high = middle;
+		else
+			low = middle + 1;
+	}
+	return answers(w, one, high * engine, load);
+}
+
+/* The most requests in flight that stay within the bounds. */
+static int fullest(const layouts *w, p4d_serving_found *one, uint64_t gpus, p4d_serving_load *load)
+{
+	const int all = answers(w, one, gpus, load);
+	double low = 1, high = one->speed.most;
+
+	if (all || load->concurrency > 0)
+		return all;
+	for (int i = 0; i < ROUNDS && high - low > 0.5; i++) {
+		const double middle = (low + high) / 2;
+		load->concurrency = middle;
+		if (answers(w, one, gpus, load) > 0)
+			low = middle;
+		else
+			high = middle;
+	}
+	load->concurrency = floor(low);
+	return answers(w, one, gpus, load);
+}
+
+/* One layout, which the request describes. */
+static void try_one(layouts *w, const p4d_request *request)
+{
+	p4d_serving_found one = {.request = *request};
+	p4d_serving_load load = p4d_serving_load_of(request);
+	const uint64_t copies =
+	    p4d_is_set(request, P4D_ENGINE_DP) ? (uint64_t)request->value[P4D_ENGINE_DP] : 1;
+	const uint64_t engine = (uint64_t)(request->value[P4D_TP] * request->value[P4D_PP]) * copies;
+	const uint64_t world = w->space->nodes * w->space->gpus_per_node;
+
+	w->counts->considered++;
+	if (p4d_serving_estimate(request, w->space->gpu, world, &one.serving, w->err) < 0 ||
+	    !one.serving.sequences) {
+		w->counts->too_large++;
+		return;
+	}
+	const int found =
+	    load.rate > 0 ? fewest(w, &one, engine, &load) : fullest(w, &one, world / engine * engine, &load);
+	if (found > 0)
+		keep(w, &one);
+	else
+		w->counts->too_slow++;
+}
+
+/* By the user, the script or the site, but not p4d's default. */
+static bool is_asked(const p4d_request *r, p4d_option option)
+{
+	return p4d_is_set(r, option) && r->origin[option] != P4D_BY_P4D;
+}
+
+/* An option's next value to try: what was asked for, or the next power of two up to `most`; 0: no more. */
+static uint64_t next_of(const p4d_request *asked, p4d_option option, uint64_t last, uint64_t most)
+{
+	const bool open = !is_asked(asked, option);
+	const uint64_t wanted = open ? last ? 2 * last : 1 : (uint64_t)asked->value[option];
+
+	return (open && wanted > most) || (!open && last) ? 0 : wanted;
+}
+
+static void over_copies(layouts *w, const p4d_request *asked, p4d_request *trial, uint64_t rest)
+{
+	const bool sparse = p4d_is_set(asked, P4D_EXPERTS);
+
+	for (uint64_t n = 0; (n = next_of(asked, P4D_ENGINE_DP, n, sparse ? rest : 1));) {
+		if (sparse) {
+			p4d_request_put(trial, P4D_ENGINE_DP, (int64_t)n, P4D_BY_P4D);
+			if (!is_asked(asked, P4D_EXPERT_PARALLEL))
+				p4d_request_put(trial, P4D_EXPERT_PARALLEL, n > 1 || trial->value[P4D_TP] > 1,
+						P4D_BY_P4D);
+		}
+		try_one(w, trial);
+	}
+}
+
+size_t p4d_serving_search(const p4d_request *asked, const p4d_serving_space *space, p4d_serving_found *found,
+			  size_t room, p4d_serving_counts *counts, p4d_error *err)
+{
+	layouts w = {.space = space, .found = found, .room = room, .counts = counts, .err = err};
+	const uint64_t world = space->nodes * space->gpus_per_node;
+	p4d_request trial = *asked;
+
+	*counts = (p4d_serving_counts){0};
+	memset(found, 0, room * sizeof(*found));
+	for (uint64_t tp = 0; (tp = next_of(asked, P4D_TP, tp, space->gpus_per_node));)
+		for (uint64_t pp = 0; (pp = next_of(asked, P4D_PP, pp, MOST_STAGES));) {
+			if (tp * pp > world || pp > (uint64_t)asked->value[P4D_LAYERS] ||
+			    (uint64_t)asked->value[P4D_HEADS] % tp)
+				continue;
+			p4d_request_put(&trial, P4D_TP, (int64_t)tp, P4D_BY_P4D);
+			p4d_request_put(&trial, P4D_PP, (int64_t)pp, P4D_BY_P4D);
+			over_copies(&w, asked, &trial, world / (tp * pp));
+		}
+	if (!w.count && counts->too_large == counts->considered && err && err->code != P4D_OK)
+		return SIZE_MAX;
+	if (err)
+		err->code = P4D_OK;
+	return w.count;
+}

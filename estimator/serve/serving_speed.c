@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "serve/serving_speed.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+
+#include "cost/cost.h"
+#include "serve/serving_internal.h"
+
+#define PROMPT 1024.0
+#define ANSWER 256.0
+
+/* A request is read, tokenized and scheduled before its first pass. */
+#define FRONT_SECONDS 4e-3
+
+/* One replica: its engine and what each pass has to do. */
+typedef struct engine {
+	const p4d_serving *s;
+	const p4d_gpu *gpu;
+	const p4d_serving_load *load;
+	p4d_layout l;
+	double weight_bytes;
+} engine;
+
+static double stated(const p4d_request *r, p4d_option option, double other)
+{
+	return p4d_is_set(r, option) ? p4d_request_real(r, option) : other;
+}
+
+p4d_serving_load p4d_serving_load_of(const p4d_request *r)
+{
+	const double length = (double)r->value[P4D_SEQ_LEN];
+	p4d_serving_load load = {.concurrency = stated(r, P4D_CONCURRENCY, 0),
+				 .rate = stated(r, P4D_RATE, 0)};
+
+	load.prompt = stated(r, P4D_PROMPT_LEN, fmin(PROMPT, fmax(1, floor(length / 2))));
+	load.answer = stated(r, P4D_ANSWER_LEN, fmin(ANSWER, fmax(1, floor(length / 4))));
+	return load;
+}
+
+/*
+ * Products run in the type of the weights where the GPU's matrix units have it: FP8, and FP4 on Blackwell.
+ * Other weights are made 16 bits wide on the way, and only their bytes count.
+ */
+static void set_precision(p4d_layout *l, const p4d_gpu *gpu, int stored)
+{
+	const bool fp8 = stored == P4D_STORED_FP8 && gpu->peak_fp8_flops > 0 && gpu->gemm_fp8_efficiency > 0;
+	const bool fp4 = stored == P4D_STORED_FP4 && gpu->peak_fp4_flops > 0 && gpu->gemm_fp4_efficiency > 0;
+
+	l->precision = fp8 || fp4 ? P4D_FP8 : P4D_BF16;
+	l->fp8_recipe = fp4 ? P4D_FP8_NVFP4 : P4D_FP8_CURRENT;
+}
+
+static int set_engine(engine *e, const p4d_request *r, uint64_t gpus_per_node, p4d_error *err)
+{
+	const int stored = p4d_serving__stored_of(r);
+
+	p4d_serving__layout_of(r, &e->l);
+	e->l.framework = P4D_FRAMEWORK_P4D;
+	e->l.device = P4D_CUDA;
+	e->l.world = e->l.tp * e->l.pp * e->l.dp;
+	e->l.gpus_per_node = (uint32_t)gpus_per_node;
+	e->l.link_domain = gpus_per_node;
+	if ((uint64_t)e->gpu->nvlink_domain > gpus_per_node)
+		e->l.link_domain = (uint64_t)e->gpu->nvlink_domain;
+	set_precision(&e->l, e->gpu, stored);
+	e->weight_bytes = (double)p4d_serving__thousandths(stored) / 1000;
+	if (p4d_cost_known(&e->l, e->gpu))
+		return 0;
+	return p4d_fail(err, P4D_E_NO_RATES, "no speed: gpus.json has no %s of %s",
+			p4d_cost_missing(&e->l, e->gpu), e->gpu->name);
+}
+
+/* Bytes of keys and values that a sequence of so many tokens holds on one GPU. */
+static double held(const engine *e, double tokens)
+{
+	const double window = (double)e->s->window;
+
+	return (double)e->s->token_bytes * tokens +
+	       (double)e->s->windowed_bytes * (window > 0 && tokens > window ? window : tokens);
+}
+
+/* Sequences that a replica holds at a time, each with room for its whole answer. */
+static double most_of(const engine *e)
+{
+	const double fit = floor((double)e->s->available_bytes / held(e, e->load->prompt + e->load->answer));
+
+	return fmin(fit, (double)e->s->max_num_seqs * (double)e->l.dp);
+}
+
+/* One pass of a pipeline stage, with so many sequences of the replica, and so many prompts beside them. */
+static double pass(const engine *e, double sequences, double prompts)
+{
+	const p4d_serving_load *load = e->load;
+	const double in_flight = sequences / (double)(e->l.pp * e->l.dp);
+	const p4d_cost_served work = {.sequences = in_flight,
+				      .prompt_tokens = prompts * load->prompt,
+				      .prompt_pairs = prompts * load->prompt * load->prompt / 2,
+				      .cached_bytes = in_flight * held(e, load->prompt + load->answer / 2),
+				      .weight_bytes = e->weight_bytes,
+				      .host_bytes = (double)e->s->host_bytes};
+
+	return p4d_cost_serve(&e->l, e->gpu, &work);
+}
+
+/* Seconds between two tokens of a sequence, where so many are in flight: some passes have a prompt. */
+static double between(const engine *e, double sequences)
+{
+	const double stages = (double)e->l.pp,
+		     prompts = sequences / stages / (double)e->l.dp / e->load->answer;
+	const double share = fmin(1, prompts), each = fmax(1, prompts);
+
+	return stages *
+	       ((share < 1 ? (1 - share) * pass(e, sequences, 0) : 0) + share * pass(e, sequences, each));
+}
+
+/* The first token of a prompt comes out of its own pass, behind the rest of the one that runs, and behind the
+ * prompts that came before it. */
+static double first(const engine *e, double sequences)
+{
+	const double stages = (double)e->l.pp, plain = pass(e, sequences, 0), own = pass(e, sequences, 1),
+		     more = own - plain, token = between(e, sequences);
+	const double busy = fmin(0.95, sequences / e->load->answer / token * more / stages);
+	const double chunks = fmax(0, ceil(e->load->prompt / (double)e->s->max_batched_tokens) - 1);
+
+	return FRONT_SECONDS + token / 2 + stages * own + chunks * plain + busy / (2 * (1 - busy)) * more;
+}
+
+/* Sequences in flight if so many requests arrive at a replica per second; 0: more than it answers. By
+ * Little's law they are the rate times the seconds of an answer, which grow with them. */
+static double in_flight(const engine *e, double rate, double most)
+{
+	double low = 0, high = most;
+
+	if (rate * e->load->answer * between(e, most) > most)
+		return 0;
+	for (int i = 0; i < 60; i++) {
+		const double middle = (low + high) / 2;
+		if (rate * e->load->answer * between(e, middle) > middle)
+			low = middle;
+		else
+			high = middle;
+	}
+	return high;
+}
+
+/* Sequences in flight on one replica; *waits: seconds that a request waits until there is room; negative: for
+ * ever. */
+static double load_of(const engine *e, double replicas, double most, double *waits)
+{
+	const double asked = e->load->concurrency / replicas;
+
+	*waits = 0;
+	if (e->load->rate > 0) {
+		const double found = in_flight(e, e->load->rate / replicas, most);
+		*waits = found > 0 ? 0 : -1;
+		return found > 0 ? found : most;
+	}
+	if (e->load->concurrency <= 0 || asked <= most)
+		return e->load->concurrency > 0 ? asked : most;
+	*waits = (asked - most) * e->load->answer * between(e, most) / most;
+	return most;
+}
+
+static int check_load(const p4d_serving *s, const p4d_serving_load *load, p4d_error *err)
+{
+	if (load->rate > 0 && load->concurrency > 0) {
+		p4d_fail(err, P4D_E_VALUE, "rate and concurrency are two ways to state the load");
+		return p4d_fix(err, "--p4d-concurrency=%.0f", load->concurrency);
+	}
+	if (load->prompt + load->answer <= (double)s->max_model_len)
+		return 0;
+	p4d_fail(err, P4D_E_VALUE,
+		 "a prompt of %.0f tokens and an answer of %.0f are longer than the %" PRIu64
+		 " tokens of a sequence",
+		 load->prompt, load->answer, s->max_model_len);
+	return p4d_fix(err, "--p4d-seq-len=%.0f", ceil(load->prompt + load->answer));
+}
+
+int p4d_serving_speed_of(const p4d_request *request, const p4d_gpu *gpu, uint64_t gpus_per_node,
+			 const p4d_serving *s, const p4d_serving_load *load, p4d_serving_speed *speed,
+			 p4d_error *err)
+{
+	engine e = {.s = s, .gpu = gpu, .load = load};
+	double waits;
+
+	if (check_load(s, load, err) < 0 || set_engine(&e, request, gpus_per_node, err) < 0)
+		return -1;
+	const double replicas = (double)s->replicas / (double)e.l.dp, most = most_of(&e);
+	if (most < 1)
+		return p4d_fail(err, P4D_E_DOES_NOT_FIT,
+				"not one prompt of %.0f tokens with its answer of %.0f fits in the cache",
+				load->prompt, load->answer);
+	const double now = load_of(&e, replicas, most, &waits), token = between(&e, now);
+	*speed = (p4d_serving_speed){.at_a_time = now * replicas,
+				     .tokens_per_s = now * replicas / token,
+				     .requests_per_s = now * replicas / token / load->answer,
+				     .first_token_s = waits < 0 ? 0 : first(&e, now) + waits,
+				     .between_tokens_s = token,
+				     .most = most * replicas,
+				     .most_tokens_per_s = most * replicas / between(&e, most)};
+	return 0;
+}
