@@ -98,7 +98,8 @@ void p4d_accounting_jobs_free(p4d_accounting_jobs *jobs);
 
 typedef enum p4d_accounting_kept {
 	P4D_KEPT_SCRIPT,     /* AccountingStoreFlags=job_script */
-	P4D_KEPT_ENVIRONMENT /* job_env: lines NAME=VALUE, of the names below alone */
+	P4D_KEPT_ENVIRONMENT /* job_env: lines NAME=VALUE of the names below; of others in capitals NAME alone
+			      */
 } p4d_accounting_kept;
 
 /* The index among the ids; the text is NUL-terminated and valid during the call. False: no more. */
@@ -109,7 +110,8 @@ typedef bool p4d_accounting_take(void *context, size_t index, char *text, size_t
  * user at a time: sacct marks where a job's text begins by a line that another job's script may have, too.
  * `take` is called once for each job of which something is stored and shown to this user, in any order. Of
  * environments only variables of p4d_accounting_may_keep are kept; the rest, which may hold secrets, is wiped
- * at once. Errors: IO, NO_MEMORY.
+ * at once.
+ * Errors: IO, NO_MEMORY.
  */
 int p4d_accounting_stored(p4d_accounting *accounting, p4d_accounting_kept kind, const char *const *ids,
 			  size_t count, p4d_accounting_take *take, void *context, p4d_error *err);

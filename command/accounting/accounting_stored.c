@@ -65,7 +65,17 @@ bool p4d_accounting_may_keep(const char *line)
 	return keeps;
 }
 
-/* Moves the lines that may be kept to the front and wipes the rest. Returns their length. */
+/* A name of capital letters, as those of the environment are. A line of a value that has several may look
+ * like one with small letters. */
+static bool is_name(const char *line, size_t length)
+{
+	enum { NAME = 64 };
+
+	return length && length <= NAME && !strchr("0123456789", line[0]) &&
+	       strspn(line, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789") >= length;
+}
+
+/* Moves what may be kept to the front and wipes the rest. Returns its length. */
 static size_t filter(char *text, size_t length)
 {
 	size_t kept = 0;
@@ -73,8 +83,12 @@ static size_t filter(char *text, size_t length)
 	for (char *line = text, *next; line < text + length; line = next) {
 		next = line + strcspn(line, "\n");
 		*next++ = '\0';
-		const size_t size = (size_t)(next - line);
-		if (!p4d_accounting_may_keep(line))
+		const size_t name = strcspn(line, "=");
+		const bool keeps = p4d_accounting_may_keep(line);
+		const size_t size = keeps                               ? (size_t)(next - line)
+				    : line[name] && is_name(line, name) ? name + 1
+									: 0;
+		if (!size)
 			continue;
 		memmove(text + kept, line, size);
 		kept += size;

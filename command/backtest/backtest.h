@@ -149,7 +149,7 @@ typedef struct p4d_backtest_line {
 	bool wrap;  /* its script is an option */
 } p4d_backtest_line;
 /* False: no memory. Freed with p4d_backtest__line_free. */
-bool p4d_backtest__line_read(p4d_backtest_line *line, const p4d_accounting_job *job, const char *script);
+bool p4d_backtest__line_read(p4d_backtest_line *line, const p4d_backtest_case *c);
 void p4d_backtest__line_free(p4d_backtest_line *line);
 
 /* backtest_owner.c: judges cases of one user in a process with their rights, and looks into the outputs of

@@ -58,7 +58,17 @@ static const char *stored_variable(void *context, const char *name)
 	return NULL;
 }
 
-/* Most variables are not kept, so one that is not there may have been set. */
+/* Whether a variable was set whose value is not kept. Names with small letters are not kept either. */
+static bool may_be_set(const stored_job *s, const char *name)
+{
+	if (!s->c->environment || strpbrk(name, "abcdefghijklmnopqrstuvwxyz"))
+		return true;
+	for (size_t i = 0; i < s->variables; i++)
+		if (!strcmp(s->variable[i], name))
+			return true;
+	return s->variables == VARIABLES;
+}
+
 static const char *inherited(void *context, const char *name)
 {
 	static const char *const of_user[] = {"HOME", "USER", "LOGNAME"};
@@ -67,7 +77,7 @@ static const char *inherited(void *context, const char *name)
 	for (size_t i = 0; !value && i < sizeof(of_user) / sizeof(of_user[0]); i++)
 		if (!strcmp(name, of_user[i]))
 			value = getenv(name);
-	return value ? value : p4d_shell_later;
+	return value ? value : may_be_set(context, name) ? p4d_shell_later : NULL;
 }
 
 static const char *program(void *site, const char *path)
@@ -446,7 +456,7 @@ void p4d_backtest__judge(const p4d_backtest *b, const p4d_backtest_case *c, bool
 		fail("it is heterogeneous: p4d does not read the script of several components", result);
 		return;
 	}
-	if (!memory || !p4d_backtest__line_read(&s.line, c->job, c->script)) {
+	if (!memory || !p4d_backtest__line_read(&s.line, c)) {
 		fail("no memory", result);
 		return;
 	}

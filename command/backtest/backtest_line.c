@@ -29,12 +29,13 @@ static int count_words(const char *text)
 }
 
 /* Whether the job may have another name than its script. */
-static bool is_named(const p4d_backtest_line *line, int before, const char *script)
+static bool is_named(const p4d_backtest_line *line, int before, const p4d_backtest_case *c)
 {
 	for (int i = 1; i < before; i++)
 		if (!strncmp(line->word[i], "-J", 2) || !strncmp(line->word[i], "--job-name", 10))
 			return true;
-	return strstr(script, "--job-name") || strstr(script, "#SBATCH -J");
+	return strstr(c->script, "--job-name") || strstr(c->script, "#SBATCH -J") ||
+	       (c->environment && strstr(c->environment, "SBATCH_JOB_NAME="));
 }
 
 /* The command line ends before a wrapped script: its words are cut. */
@@ -48,7 +49,7 @@ static void find_wrap(p4d_backtest_line *line)
 		}
 }
 
-static void find_script(p4d_backtest_line *line, const p4d_accounting_job *job, const char *script)
+static void find_script(p4d_backtest_line *line, const p4d_backtest_case *c)
 {
 	p4d_sbatch probe = {.skips_foreign = true};
 	p4d_error err;
@@ -60,14 +61,14 @@ static void find_script(p4d_backtest_line *line, const p4d_accounting_job *job, 
 	if (operand >= line->words)
 		return;
 	const char *word = line->word[operand], *name = last_part(word), *dot = strrchr(name, '.');
-	if (!strcmp(name, job->name) ||
-	    (is_named(line, operand, script) && (strchr(word, '/') || (dot && dot != name))))
+	if (!strcmp(name, c->job->name) ||
+	    (is_named(line, operand, c) && (strchr(word, '/') || (dot && dot != name))))
 		line->script = operand;
 }
 
-bool p4d_backtest__line_read(p4d_backtest_line *line, const p4d_accounting_job *job, const char *script)
+bool p4d_backtest__line_read(p4d_backtest_line *line, const p4d_backtest_case *c)
 {
-	*line = (p4d_backtest_line){.text = strdup(job->submit_line)};
+	*line = (p4d_backtest_line){.text = strdup(c->job->submit_line)};
 	line->word = line->text ? calloc((size_t)count_words(line->text) + 1, sizeof(line->word[0])) : NULL;
 	if (!line->word) {
 		p4d_backtest__line_free(line);
@@ -81,7 +82,7 @@ bool p4d_backtest__line_read(p4d_backtest_line *line, const p4d_accounting_job *
 		return true;
 	find_wrap(line);
 	if (!line->wrap)
-		find_script(line, job, script);
+		find_script(line, c);
 	return true;
 }
 

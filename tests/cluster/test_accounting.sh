@@ -4,9 +4,45 @@
 # QOS, the QOS of the partition; and an account that is not the user's exempts nobody. A Slurm and a database of its own.
 . "${0%/*}/lib.sh"
 
-PARAMETERS="PartitionName=qos Nodes=h1,h2 QOS=large"
+PARAMETERS="PartitionName=qos Nodes=h1,h2 QOS=large
+AccountingStoreFlags=job_script,job_env"
 . "$SOURCE/tests/cluster/accounting.sh"
-start_accounting --no-nodes
+start_accounting
+
+# Jobs that run while p4d.conf is changed below, for p4d backtest: their end and the verdict are known.
+mkdir bin
+cat >bin/python <<'END'
+#!/bin/sh
+case $RESULT in
+oom) echo "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB" ;;
+long) exec sleep 300 ;;
+esac
+[ "$RESULT" = good ]
+END
+chmod +x bin/python
+cat >small.sh <<'END'
+#!/bin/bash
+#SBATCH --gpus-per-node=1
+python sft.py --model_name_or_path meta-llama/Llama-3.1-8B --per_device_train_batch_size 2 --max_length 2048 --gradient_checkpointing --bf16 \
+	${ADAPTER---use_peft --lora_r 16} --output_dir out
+END
+sed 's/sft.py/of_my_own.py/' small.sh >own.sh
+# ends RESULT OPTIONS... SCRIPT: prints the job
+ends() { result=$1; shift; RESULT=$result PATH="$work/bin:$PATH" sbatch --parsable -N1 "$@" 2>/dev/null; }
+{
+	echo "$(ends good --comment='two words' small.sh) completed passed"
+	echo "$(ends good --export=ALL,ADAPTER= small.sh) completed refused"
+	echo "$(ends oom small.sh) gpu_memory_said passed"
+	echo "$(ends oom -J other --export=ALL,ADAPTER= small.sh) gpu_memory_said refused"
+	echo "$(ends bad small.sh) failed passed"
+	echo "$(ends bad --export=ALL,ADAPTER= small.sh) gpu_memory_early refused"
+	echo "$(ends good own.sh) completed not_judged"
+	tasks=$(ends good -a 0-1 small.sh)
+	echo "${tasks}_0 completed passed"
+	echo "${tasks}_1 completed passed"
+	echo "$(ends long small.sh) cancelled passed"
+} | LC_ALL=C sort >expected
+srun -N1 --gpus-per-node=1 true &
 
 # site TEXT: waits until slurmctld has read it
 site()
@@ -122,6 +158,22 @@ reconfigure
 lifted() { ! enforces; }
 wait_until lifted
 
+# What became of the jobs above, and what p4d would have said of each
+long=$(sed -n 's/ cancelled passed//p' expected)
+runs() { [ "$(sacct -nXP -o state -j "$long")" = RUNNING ]; }
+wait_until runs
+scancel "$long"
+counted() { [ "$(sacct -nXP -o state -S now-1days | grep -cE 'COMPLETED|FAILED|CANCELLED')" = 11 ]; }
+wait_until counted
+sed 's/^mode = .*/mode = observe/' "$CLUSTER/p4d.conf.good" >backtest.conf
+run p4d backtest --conf backtest.conf --read-output --csv
+accepted
+silent
+contains "$out" 'started by srun'
+contains "$out" 'of_my_own.py is not a program p4d knows'
+printf '%s\n' "$out" | awk -F, 'NR > 1 && !/started by srun/ { gsub(/"/, "", $1); print $1, $6, $7 }' | LC_ALL=C sort | cmp expected - ||
+	fail "p4d backtest differs"
+
 # a user who may not see the accounts above his own is not refused for what slurmctld knows
 [ "$(id -u)" = 0 ] || exit 0
 sacctmgr -i add user daemon account=physics defaultaccount=physics >/dev/null
@@ -135,3 +187,6 @@ site 'exempt_accounts = { staff }'
 comes_to 'accepted' setpriv --reuid=daemon --regid=daemon --clear-groups sbatch -H -o /dev/null $node $toobig job.sh
 site 'exempt_accounts = { trusted }'
 comes_to 'refused P4D013' setpriv --reuid=daemon --regid=daemon --clear-groups sbatch -H -o /dev/null $node $toobig job.sh
+# nor sees scripts of others
+run setpriv --reuid=daemon --regid=daemon --clear-groups env PATH="$PATH" p4d backtest --conf backtest.conf
+refused P4D003

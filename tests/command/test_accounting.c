@@ -227,13 +227,16 @@ static void environments_without_secrets(void **state)
 
 	(void)state;
 	put("env",
+	    "SSH_KEY=-----BEGIN\nMIIEvQIBADANBgkq=\nEND\n"
 	    "HOME=/home/ann\nSBATCH_PARTITION=h100\nHF_TOKEN=hf_secret\nHF_HOME=/scratch/hf\nSLURM_JWT=x\n"
 	    "P4D_JOB_KEY=0123\nAWS_SECRET_ACCESS_KEY=y\nPYTORCH_CUDA_ALLOC_CONF=expandable_segments:True\n"
 	    "SLURM_NNODES=2\nHF_HOME_TOO=z\n");
 	put("environments", "1 env\n");
 	assert_int_equal(p4d_accounting_stored(a, P4D_KEPT_ENVIRONMENT, ids, 1, gather, texts, &err), 0);
-	assert_string_equal(texts[0], "SBATCH_PARTITION=h100\nHF_HOME=/scratch/hf\n"
-				      "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True\nSLURM_NNODES=2\n");
+	assert_string_equal(
+	    texts[0], "SSH_KEY\nHOME\nSBATCH_PARTITION=h100\nHF_TOKEN\nHF_HOME=/scratch/"
+		      "hf\nSLURM_JWT\nP4D_JOB_KEY\nAWS_SECRET_ACCESS_KEY\n"
+		      "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True\nSLURM_NNODES=2\nHF_HOME_TOO\n");
 	release(texts, 1);
 	p4d_accounting_close(a);
 }

@@ -167,6 +167,12 @@ printf 'SECRET_TOKEN=abc\nSBATCH_EXPORT=ALL,MBS=1\nSLURM_JOB_ID=1\n' >"$SACCT/en
 echo '1 env' >"$SACCT/environments"
 few 1 COMPLETED variable 'sbatch job.sh'
 verdict 1 passed
+printf 'SECRET_TOKEN=abc\nMBS=1\n' >"$SACCT/env"
+few 1 COMPLETED variable 'sbatch job.sh'
+verdict 1 not_judged MBS
+echo 'SECRET_TOKEN=abc' >"$SACCT/env"
+few 1 COMPLETED variable 'sbatch job.sh'
+verdict 1 passed
 rm "$SACCT/environments"
 # Files are those of today, which is said if they have changed.
 mkdir model
