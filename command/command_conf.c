@@ -208,9 +208,12 @@ static void compare_row(const p4d_site *site, const p4d_partition_facts *row, no
 			     "\"...\" }`",
 			     row->partition, row->gpu_type, row->partition);
 		else
-			note(n, "partition %s is not mapped; from its GRES type \"%s\" p4d takes it for %s%s",
+			note(n,
+			     "partition %s has no gpu in p4d.conf; from its GRES type \"%s\" p4d takes it "
+			     "for %s%s",
 			     row->partition, row->gpu_type, gpu->name,
-			     ambiguous > 1 ? ", the smallest of several; map it" : "");
+			     ambiguous > 1 ? ", the smallest of several; set gpu in the partition's section"
+					   : "");
 		return;
 	}
 	if (gpu && !can_be(partition, gpu, row->gpu_type))
@@ -265,7 +268,7 @@ static void compare_trust(const p4d_line *line, const char *path, notes *n, p4d_
 	    p4d_site_load(path, p4d_line_data_directory(), true, slurm ? slurm->pw_uid : getuid(), &why);
 
 	if (!site) {
-		note(n, "slurmctld and sbatch will reject the file: %.200s", why.text);
+		note(n, "slurmctld and sbatch will not use the file: %.200s", why.text);
 		if (!is_draft || stat(path, &st) < 0 || st.st_uid != getuid() ||
 		    st.st_mode & (S_IWGRP | S_IWOTH))
 			*err = why;

@@ -370,7 +370,7 @@ static int plan_places(p4d_subject *subject, const p4d_line *line, p4d_error *er
 	if (p4d_is_set(typed, P4D_GPU) || !p4d_on_gpu(subject->request.value[P4D_DEVICE]) || line->env ||
 	    line->gpus)
 		return p4d_fail(err, P4D_E_USAGE,
-				"--partitions goes with none of --gpu, --gpus, --device=cpu and --env");
+				"--partitions cannot be combined with --gpu, --gpus, --device=cpu or --env");
 	p4d_request_default(&subject->request, P4D_FRAMEWORK, p4d_framework_default(&subject->request),
 			    P4D_BY_P4D);
 	const p4d_places_wanted wanted = {
@@ -402,15 +402,16 @@ static int plan(p4d_subject *subject, const p4d_line *line, plans *p, p4d_error 
 	if (line->partitions)
 		return plan_places(subject, line, err);
 	if (line->tokens > 0) {
-		p4d_fail(err, P4D_E_USAGE, "--tokens has an effect with --partitions only");
+		p4d_fail(err, P4D_E_USAGE, "--tokens has an effect only with --partitions");
 		return p4d_fix(err, "--partitions=all");
 	}
 	if (!p4d_on_gpu(subject->request.value[P4D_DEVICE]) && !subject->mem_bytes) {
-		p4d_fail(err, P4D_E_USAGE, "host memory per node unknown, so layouts cannot be ranked");
+		p4d_fail(err, P4D_E_USAGE,
+			 "p4d does not know the host memory per node, so it cannot rank layouts");
 		return p4d_fix(err, "--mem=SIZE");
 	}
 	if (p4d_on_gpu(subject->request.value[P4D_DEVICE]) && !subject->capacity.gpu) {
-		p4d_fail(err, P4D_E_USAGE, "no GPU given, so layouts cannot be ranked");
+		p4d_fail(err, P4D_E_USAGE, "no GPU is given, so p4d cannot rank layouts");
 		return p4d_fix(err, "--gpu NAME (p4d gpus lists them)");
 	}
 	p4d_request_default(&subject->request, P4D_FRAMEWORK, p4d_framework_default(&subject->request),

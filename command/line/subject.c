@@ -59,7 +59,7 @@ static int resolve_model(p4d_subject *subject, p4d_error *err)
 		p4d_subject_say(subject, P4D_E_UNVALIDATED, "",
 				"unvalidated: no memory of %s models was compared", architecture->name);
 	if (p4d_is_set(request, P4D_JUDGED_PART))
-		p4d_subject_say(subject, P4D_E_PARTLY, "", "%s alone is judged", request->judged_part);
+		p4d_subject_say(subject, P4D_E_PARTLY, "", "p4d checked only %s", request->judged_part);
 	return 0;
 }
 

@@ -199,10 +199,11 @@ static int take_script(p4d_rehearse_options *o, char *argv[], p4d_error *err)
 	fclose(in);
 	if (strncmp(line, "#!", 2) != 0 || !strstr(line, "sh")) {
 		const char *dot = strrchr(argv[0], '.');
-		p4d_fail(err, P4D_E_USAGE,
-			 "%.200s does not begin with #! and a shell, so it is no job script; put a program's "
-			 "command after --",
-			 argv[0]);
+		p4d_fail(
+		    err, P4D_E_USAGE,
+		    "%.200s does not begin with #! and a shell, so it is not a job script; put a program's "
+		    "command after --",
+		    argv[0]);
 		return p4d_fix(err, "p4d rehearse -- %s%.200s", dot && !strcmp(dot, ".py") ? "python " : "",
 			       argv[0]);
 	}

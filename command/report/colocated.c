@@ -118,7 +118,7 @@ int p4d_colocated_report(p4d_subject *subject, bool json, p4d_error *err)
 	p4d_layout l;
 
 	if (!gpu) {
-		p4d_fail(err, P4D_E_UNKNOWN_GPU, "models beside each other are judged for a GPU");
+		p4d_fail(err, P4D_E_UNKNOWN_GPU, "p4d needs a GPU to check several models together");
 		return p4d_fix(err, "--gpu NAME (p4d gpus lists them)");
 	}
 	p4d_colocated_complete(r, subject->nodes * subject->gpus_per_node);

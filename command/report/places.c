@@ -76,8 +76,9 @@ static int unknown_partition(const p4d_places *places, const char *name, p4d_err
 
 	for (size_t i = 0; i < places->kinds; i++)
 		p4d_suggest_offer(&alike, places->kind[i].partition);
-	p4d_fail(err, P4D_E_USAGE, "--partitions=%.64s: neither p4d.conf nor the cluster tells its GPUs%s",
-		 name, p4d_suggest_text(&alike));
+	p4d_fail(err, P4D_E_USAGE,
+		 "--partitions=%.64s: neither p4d.conf nor the cluster says which GPUs it has%s", name,
+		 p4d_suggest_text(&alike));
 	return p4d_fix(err, "--partitions=all");
 }
 
@@ -126,7 +127,7 @@ static int find_kinds(p4d_places *places, const p4d_site *site, const p4d_places
 	add_cluster(places, site, p4d_live_cluster(NULL));
 	if (!places->kinds) {
 		p4d_fail(err, P4D_E_GPU_OF_PARTITION,
-			 "neither p4d.conf nor a cluster tells the GPUs of a partition");
+			 "neither p4d.conf nor a cluster says which GPUs a partition has");
 		return p4d_fix(err, "--conf FILE, with partition NAME { gpu = \"h100\" }");
 	}
 	if (strcmp(wanted->partitions, "all") != 0 && check_names(places, wanted->partitions, err) < 0)
@@ -171,7 +172,7 @@ int p4d_places_find(p4d_places *places, const p4d_site *site, const p4d_places_w
 		return 0;
 	return p4d_fail(
 	    err, P4D_E_NO_LAYOUT,
-	    "no layout of %.100s fits, or no step time is known, with the nodes that are allowed: %s",
+	    "no layout of %.100s fits on the allowed nodes, or p4d does not know its step time: %s",
 	    request.model, left_out(places, text, sizeof(text)));
 }
 

@@ -188,7 +188,7 @@ int p4d_serving_report(p4d_subject *subject, bool longest, bool json, p4d_error 
 	char engine[16];
 
 	if (!gpu) {
-		p4d_fail(err, P4D_E_UNKNOWN_GPU, "serving is judged for a GPU");
+		p4d_fail(err, P4D_E_UNKNOWN_GPU, "p4d needs a GPU to check serving");
 		return p4d_fix(err, "--gpu NAME (p4d gpus lists them)");
 	}
 	p4d_serving_complete(r, gpu);

@@ -260,7 +260,7 @@ static bool is_unknown_model(const p4d_guard_work *g, p4d_error *err)
 
 	if (!g->request->unmodelled[0])
 		return false;
-	p4d_fail(err, P4D_E_UNMODELLED, "%.120s was not checked, as it is not modelled: %.200s",
+	p4d_fail(err, P4D_E_UNMODELLED, "%.120s was not checked, because p4d does not model it: %.200s",
 		 p4d_guard__script_place(g->job->reading, place, sizeof(place)), g->request->unmodelled);
 	return true;
 }
@@ -374,7 +374,7 @@ static void say_evaluation(p4d_verdict *v, const p4d_reading *reading, const p4d
 	    !p4d_is_set(request, P4D_MICRO_BATCH) || size <= request->value[P4D_MICRO_BATCH])
 		return;
 	p4d_verdict__say(v, P4D_E_PARTLY,
-			 "training alone is judged; evaluation in micro-batches of %" PRId64
+			 "p4d checked only training: evaluation in micro-batches of %" PRId64
 			 " (%.100s:%" PRIu32 ") is not modelled",
 			 size, there->file, there->line);
 }

@@ -232,9 +232,9 @@ const char *p4d_guard__recipe_that_fits(const p4d_job *job, const p4d_request *r
 static void say_release(p4d_verdict *v, const char *what, const char *fix, const p4d_estimate *e)
 {
 	v->action = P4D_WARN;
-	p4d_message *message = p4d_verdict__say(v, P4D_E_RELEASE, "%s, it needs %.1f of %.1f GiB (%.0f %%)",
-						what, p4d_to_gib(e->peak.device_bytes),
-						p4d_to_gib(e->capacity_bytes), 100 * e->fraction);
+	p4d_message *message = p4d_verdict__say(
+	    v, P4D_E_RELEASE, "%s, the job needs %.1f of %.1f GiB (%.0f %%)", what,
+	    p4d_to_gib(e->peak.device_bytes), p4d_to_gib(e->capacity_bytes), 100 * e->fraction);
 	snprintf(message->fix, sizeof(message->fix), "%s", fix);
 }
 

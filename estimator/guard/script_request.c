@@ -369,7 +369,7 @@ static int contradict(const p4d_reading *r, const p4d_request *request, int opti
 	snprintf(place, sizeof(place), v->line ? "%.100s:%" PRIu32 : "%.100s", v->file, v->line);
 	p4d_request_value_text(request, (p4d_option)option, mine, sizeof(mine));
 	return p4d_fail(err, P4D_E_CONTRADICTION,
-			"%s%s=%s is judged, but %s has %s %.40s, and that is what %s takes",
+			"%s%s=%s does not reach the program: %s has %s %.40s, which %s uses",
 			request->origin[option] == P4D_BY_USER ? "--p4d-" : "", name, mine, place,
 			v->argument ? v->argument : name, v->text, framework->program);
 }

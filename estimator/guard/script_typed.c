@@ -173,7 +173,7 @@ static void contradict(typed *t, p4d_option option, const char *value)
 		p4d_guard__script_place(r, place, sizeof(place));
 	if (t->contradictions++ == 0 && v->file && (v->line || v->argument))
 		p4d_fail(t->err, P4D_E_CONTRADICTION,
-			 "%s%s=%s is judged, but %s has %s %.40s, and that is what %s takes",
+			 "%s%s=%s does not reach the program: %s has %s %.40s, which %s uses",
 			 of_model ? "" : "--p4d-", info->name, mine, place, argument ? argument : info->name,
 			 v->text, program_of(t));
 	else if (t->contradictions == 1)
@@ -250,8 +250,10 @@ static void settle_model(typed *t)
 		snprintf(mine, sizeof(mine), "%.100s", t->request->model);
 		if (t->contradictions++ == 0)
 			p4d_fail(t->err, P4D_E_CONTRADICTION,
-				 v->line ? "--p4d-model=%s is judged, but %.100s:%" PRIu32 " has %s %.100s"
-					 : "--p4d-model=%s is judged, but %.100s%.0" PRIu32 " has %s %.100s",
+				 v->line ? "--p4d-model=%s does not reach the program: %.100s:%" PRIu32
+					   " has %s %.100s"
+					 : "--p4d-model=%s does not reach the program: %.100s%.0" PRIu32
+					   " has %s %.100s",
 				 mine, v->file, v->line, v->argument ? v->argument : "model", v->text);
 		contradict_model(t);
 		return;

@@ -164,7 +164,7 @@ static bool names_another(const p4d_site *site, const p4d_reading *reading, cons
 	if (!script || !typed || !strcmp(script, typed) || p4d_is_set(request, P4D_UNMODELLED))
 		return false;
 	p4d_fail(err, P4D_E_CONTRADICTION,
-		 "--p4d-framework=%s is judged, but the program of %s trains with %s", typed,
+		 "--p4d-framework=%s contradicts the script: the program of %s trains with %s", typed,
 		 p4d_guard__script_place(reading, place, sizeof(place)), script);
 	if (can_train(site, request, script))
 		p4d_fix(err, "--p4d-framework=%s", script);
@@ -274,8 +274,9 @@ static bool settle_vocabulary(const p4d_site *site, const p4d_job *job, p4d_clus
 	if (!verdict->judged || !verdict->would_reject)
 		return false;
 	memcpy(verdict->message[0].fix, fix, sizeof(fix));
-	p4d_verdict__say(verdict, P4D_E_ASSUMED,
-			 "more by its vocabulary, which p4d cannot tell: --p4d-vocab=N does");
+	p4d_verdict__say(
+	    verdict, P4D_E_ASSUMED,
+	    "the job may need more: p4d does not know the size of its vocabulary; --p4d-vocab=N gives it");
 	return true;
 }
 

@@ -59,7 +59,7 @@ void p4d_verdict__error(p4d_verdict *verdict, const p4d_error *err)
 	verdict->action = P4D_REJECT;
 	if (verdict->assumed && depends_on_framework(err->code))
 		p4d_verdict__say(verdict, P4D_E_ASSUMED,
-				 "judged as %s, for nothing tells which program the job starts; "
+				 "assumed %s, because nothing names the program that the job starts; "
 				 "--p4d-framework=%s does, or --p4d-unmodelled=PROGRAM",
 				 p4d_framework_of(verdict->layout.framework)->program, P4D_FRAMEWORK_NAMES);
 	/* a site that refuses what is not modelled refuses GPUs that it does not describe */
@@ -201,5 +201,5 @@ const char *p4d_verdict_memory(const p4d_verdict *verdict, char *buf, size_t siz
 void p4d_verdict__say_partly(p4d_verdict *v, const p4d_request *request)
 {
 	if (p4d_is_set(request, P4D_JUDGED_PART))
-		p4d_verdict__say(v, P4D_E_PARTLY, "%s alone is judged", request->judged_part);
+		p4d_verdict__say(v, P4D_E_PARTLY, "p4d checked only %s", request->judged_part);
 }

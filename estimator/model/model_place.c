@@ -68,7 +68,7 @@ static int take_base(const search *in, const p4d_request *adapter, const char *p
 	p4d_preset found = {.name = ""};
 
 	if (in->of_adapter)
-		return p4d_fail(err, P4D_E_VALUE, "%.255s: its base model is an adapter, too", path);
+		return p4d_fail(err, P4D_E_VALUE, "%.255s: its base model is also an adapter", path);
 	if (resolve(&base, adapter->model, request, &found, err) < 0)
 		return p4d_error_in(err, path);
 	static const p4d_option added[] = {P4D_FINETUNE, P4D_LORA_RANK, P4D_LORA_TARGETS};

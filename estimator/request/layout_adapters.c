@@ -166,9 +166,9 @@ int p4d_layout__check_adapters(const p4d_request *r, p4d_error *err)
 	/* modules' types are those of their parameters; adapters have another */
 	if (!adapters && f->sharing == P4D_SHARES_BY_STAGE && r->origin[P4D_AUTOCAST] == P4D_BY_USER &&
 	    r->value[P4D_AUTOCAST]) {
-		p4d_fail(
-		    err, P4D_E_VALUE,
-		    "autocast has no effect with DeepSpeed, which holds all that is trained in --precision");
+		p4d_fail(err, P4D_E_VALUE,
+			 "autocast has no effect with DeepSpeed, which keeps all trained parameters in "
+			 "--precision");
 		return p4d_fix(err, "leave out --p4d-autocast");
 	}
 	if (quantized && !p4d_heeds(r, framework, P4D_QUANT)) {
@@ -190,7 +190,7 @@ int p4d_layout__check_adapters(const p4d_request *r, p4d_error *err)
 	    p4d_framework_has(r, P4D_MODEL_CODE) && r->value[P4D_FINETUNE] == P4D_TUNE_FULL &&
 	    p4d_is_stated(r, P4D_FINETUNE)) {
 		p4d_fail(err, P4D_E_VALUE,
-			 "finetune=full: the weights of this model are quantized, which are not trained");
+			 "finetune=full: the weights of this model are quantized, so they cannot be trained");
 		return p4d_fix(err, "--p4d-finetune=lora");
 	}
 	if (adapters && p4d_framework_has(r, P4D_MODEL_CODE) &&
@@ -235,7 +235,7 @@ int p4d_layout__check_offload(const p4d_request *r, p4d_error *err)
 	const bool halves = r->value[P4D_PRECISION] != P4D_FP32;
 
 	if (asked & P4D_OFFLOAD_WEIGHTS) {
-		p4d_fail(err, P4D_E_VALUE, "offload=weights is of engines that serve a model");
+		p4d_fail(err, P4D_E_VALUE, "offload=weights is only for inference engines");
 		return p4d_fix(err, fsdp || zero ? "--p4d-offload=optimizer,params" : "--p4d-workload=serve");
 	}
 	if (fsdp && asked & P4D_OFFLOAD_OPTIMIZER && !(asked & P4D_OFFLOAD_PARAMS)) {
@@ -244,8 +244,9 @@ int p4d_layout__check_offload(const p4d_request *r, p4d_error *err)
 		return p4d_fix(err, "--p4d-offload=optimizer,params");
 	}
 	if (sharing == P4D_SHARES_NOTHING && asked & ~(unsigned)P4D_OFFLOAD_ACTIVATIONS) {
-		p4d_fail(err, P4D_E_VALUE,
-			 "offload: DDP keeps parameters and optimizer on the GPU, activations may leave it");
+		p4d_fail(
+		    err, P4D_E_VALUE,
+		    "offload: with DDP only activations can leave the GPU, not parameters and optimizer");
 		return p4d_fix(err, "--p4d-framework=deepspeed --p4d-zero-stage=2");
 	}
 	if (asked & P4D_OFFLOAD_ACTIVATIONS && p4d_framework_has(r, P4D_MODEL_CODE) &&

@@ -396,7 +396,7 @@ static int check_types(const p4d_request *r, const p4d_layout *l, p4d_error *err
 	if (check_fp8(r, l, err) < 0 || check_copies(r, l, err) < 0 || check_foreach(r, l, err) < 0)
 		return -1;
 	if (l->grad_dtype != P4D_GRAD_FP32 && l->grad_dtype != half[l->precision]) {
-		p4d_fail(err, P4D_E_VALUE, "grad-dtype=%s does not go with precision=%s",
+		p4d_fail(err, P4D_E_VALUE, "grad-dtype=%s cannot be combined with precision=%s",
 			 p4d_request_value_text(r, P4D_GRAD_DTYPE, name, sizeof(name)),
 			 p4d_request_value_text(r, P4D_PRECISION, precision, sizeof(precision)));
 		return p4d_fix(err, "--p4d-grad-dtype=fp32");
@@ -454,9 +454,8 @@ static int check_dense(const p4d_request *r, const p4d_layout *l, p4d_error *err
 		return p4d_fix(err, "--p4d-recompute=full");
 	}
 	if (l->mtp_layers)
-		return p4d_fail(
-		    err, P4D_E_UNMODELLED,
-		    "mtp-layers: p4d models layers for further tokens of models with experts only");
+		return p4d_fail(err, P4D_E_UNMODELLED,
+				"mtp-layers: p4d models multi-token prediction only for models with experts");
 	for (size_t i = 0; i < sizeof(of_experts) / sizeof(of_experts[0]); i++) {
 		const p4d_option option = of_experts[i];
 		const char *name = p4d_request_option_info(option)->name;

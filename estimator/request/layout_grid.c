@@ -113,8 +113,8 @@ int p4d_layout__check_grid(const p4d_request *r, const p4d_layout *l, p4d_error 
 		return 0;
 	if (p4d_layout_grid_is_open(r)) {
 		p4d_fail(err, P4D_E_VALUE,
-			 "tp-grid=auto is chosen with the layout, by p4d plan or where a job leaves it open, "
-			 "and this one is complete");
+			 "tp-grid=auto: p4d chooses the grid only in p4d plan, or for a job whose layout is "
+			 "not complete");
 		return p4d_layout_fix_grid(l, tp, err);
 	}
 	if (!read_grid(r->tp_grid, &g)) {

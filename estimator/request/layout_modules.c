@@ -102,9 +102,10 @@ int p4d_layout__check_modules(const p4d_request *r, const p4d_layout *l, p4d_err
 	}
 	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
 		if (modules & ~there(l) & names[i].module)
-			return p4d_fail(err, P4D_E_VALUE,
-					"recompute-modules: %s has no effect, the model has none of it",
-					names[i].name);
+			return p4d_fail(
+			    err, P4D_E_VALUE,
+			    "recompute-modules: %s has no effect, because the model has no such module",
+			    names[i].name);
 	if (l->megatron.shared_overlap && modules & P4D_MODULE_SHARED_EXPERTS)
 		return p4d_fail(err, P4D_E_VALUE,
 				"shared-overlap=on: Megatron-LM does not recompute shared_experts then");

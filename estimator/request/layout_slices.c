@@ -131,15 +131,15 @@ static int check_company(const p4d_request *r, const p4d_layout *l, p4d_error *e
 	}
 	if (l->vocab_parallel != P4D_VOCAB_OFF) {
 		p4d_fail(err, P4D_E_VALUE,
-			 "token-slices=%" PRIu64 " does not go with vocab-parallel=%s: its passes are of "
-			 "whole micro-batches",
+			 "token-slices=%" PRIu64
+			 " cannot be combined with vocab-parallel=%s, whose passes take whole micro-batches",
 			 l->slices, p4d_request_value_text(r, P4D_VOCAB_PARALLEL, name, sizeof(name)));
 		return p4d_fix(err, "--p4d-vocab-parallel=off");
 	}
 	if (l->cp > 1) {
 		p4d_fail(err, P4D_E_VALUE,
-			 "token-slices=%" PRIu64 " does not go with cp=%" PRIu64
-			 ": both cut the sequence, and ranks exchange keys of whole ones",
+			 "token-slices=%" PRIu64 " cannot be combined with cp=%" PRIu64
+			 ": both split the sequence",
 			 l->slices, l->cp);
 		return p4d_fix(err, "--p4d-cp=1");
 	}

@@ -255,7 +255,7 @@ static uint64_t longest_within(const kv_cache *c, uint64_t available, uint64_t m
 static int check(const p4d_layout *l, uint64_t engines, uint64_t world, p4d_error *err)
 {
 	if (l->architecture->kind != P4D_DECODER)
-		return p4d_fail(err, P4D_E_VALUE, "serving is judged for decoders, which %s is not",
+		return p4d_fail(err, P4D_E_VALUE, "p4d checks serving only of decoders, and %s is none",
 				l->architecture->name);
 	if (l->pattern_length)
 		return p4d_fail(err, P4D_E_UNMODELLED,

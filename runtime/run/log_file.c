@@ -17,7 +17,8 @@ void p4d_log_file_write(int *fd, const void *data, size_t bytes, const char *wha
 			done += (size_t)wrote;
 		} else if (wrote == 0 || errno != EINTR) {
 			*fd = -1;
-			p4d_fail(&err, P4D_E_IO, "%.300s cannot be written: %s; training goes on without it",
+			p4d_fail(&err, P4D_E_IO,
+				 "%.300s cannot be written: %s; training continues without it",
 				 what ? what : "", strerror(wrote == 0 ? ENOSPC : errno));
 			if (what)
 				p4d_rank_report(&err, NULL, 0);

@@ -263,8 +263,9 @@ static void say_skipped(p4d_read_context *c, p4d_value word)
 	const size_t length = strlen(text);
 	for (size_t i = 0; i < sizeof(endings) / sizeof(endings[0]); i++)
 		if (length > strlen(endings[i]) && !strcmp(text + length - strlen(endings[i]), endings[i]))
-			p4d_reader__unknown(c->reading, "file",
-					    "%s is not read: it may belong to the option before it", text);
+			p4d_reader__unknown(
+			    c->reading, "file",
+			    "%s is not read, because it may be the value of the option before it", text);
 }
 
 /* One word and those that belong to it; returns how many these are. */

@@ -352,7 +352,7 @@ void p4d_reader__take(p4d_reading *r, const p4d_read_argument *a, const p4d_read
 	}
 	if (a->what == P4D_READ_SAVES) {
 		p4d_read_unknown *u =
-		    p4d_reader__unknown(r, name, "%s (%.60s:%u) takes less memory than is counted",
+		    p4d_reader__unknown(r, name, "%s (%.60s:%u) takes less memory than p4d counts",
 					given->name, found.file, found.line);
 		if (u)
 			u->doubt = true;

@@ -73,7 +73,7 @@ refused P4D012 spank
 # a typed option that contradicts the script is said with both places
 run sbatch -H --p4d-tp=8 train.sh
 refused P4D046 spank
-says "--p4d-tp=8 is judged, but train.sh:9 has --tensor-model-parallel-size 1, and that is what Megatron-LM takes"
+says "--p4d-tp=8 does not reach the program: train.sh:9 has --tensor-model-parallel-size 1, which Megatron-LM uses"
 same "$(fix)" "--p4d-tp=1; train.sh:4: add --pipeline-model-parallel-size 8"
 
 # stdin: as a file, and from a pipe, where only slurmctld sees it

@@ -156,7 +156,7 @@ prints '"array_task":0' '"array_task":1'
 
 # options of p4d count for all tasks: one that a task contradicts is refused
 exits 46 $check --p4d-tp=8 job.sh
-says '[P4D046] array task 1, the worst of 4: --p4d-tp=8 is judged, but job.sh:4 has --tensor-model-parallel-size 1'
+says '[P4D046] array task 1, the worst of 4: --p4d-tp=8 does not reach the program: job.sh:4 has --tensor-model-parallel-size 1'
 
 # jobs of a launcher
 cat >launch.sh <<'E'

@@ -229,7 +229,7 @@ exits 0 p4d check -N1 --gpus-per-node=h100:8 axolotl.sh
 says "was not checked: nowhere.yml cannot be read, nor what it sets"
 printf '#!/bin/sh\ntune run --nproc_per_node 8 full_finetune_distributed --config llama3_1/70B_full batch_size=8 tokenizer.max_seq_len=8192\n' >tune.sh
 exits 0 p4d check -N1 --gpus-per-node=h100:8 tune.sh
-says "[P4D123] tokenizer.max_seq_len 8192 (tune.sh:2) is an upper bound: it needs " "; unvalidated: offloading"
+says "[P4D123] tokenizer.max_seq_len 8192 (tune.sh:2) is an upper bound: the job needs " "; unvalidated: offloading"
 case $out in *'would also fit'*) fail "advice on a job that does not fit" ;; esac
 # what torchtune can be told, as it is told: NAME=VALUE on its line
 printf '#!/bin/sh\ntune run --nproc_per_node 8 full_finetune_distributed --config llama3_1/8B_full batch_size=64 tokenizer.max_seq_len=2048\n' >tune.sh
@@ -250,7 +250,7 @@ judged="p4d check --conf judge.conf $one"
 sed 's/^mode = enforce/&\nscripts = judge/' p4d.conf >judge.conf
 lengths "$sft --use_peft"
 exits 0 $judged lengths.sh
-says "[P4D123] max_length 8192 (lengths.sh:2) is an upper bound: it needs " "(158 %) only if a micro-batch has a sequence that long; up to about 3904 tokens fit" \
+says "[P4D123] max_length 8192 (lengths.sh:2) is an upper bound: the job needs " "(158 %) only if a micro-batch has a sequence that long; up to about 3904 tokens fit" \
 	"p4d: fix: lengths.sh:2: --per_device_train_batch_size 2"
 prints "would be submitted, but may not fit" "padding=longest"
 refused P4D012 $judged --p4d-seq-len=8192 lengths.sh
@@ -426,7 +426,7 @@ prints "eval-micro-batch=8 (sharded.sh:10)"
 says "sharded.sh:10: --per_device_eval_batch_size 1"
 # of other modules than the script's, that somebody asks for, evaluation is not modelled
 run p4d check --p4d-model-code=torchtitan sharded.sh
-says "training alone is judged; evaluation in micro-batches of 8 (sharded.sh:10) is not modelled"
+says "p4d checked only training: evaluation in micro-batches of 8 (sharded.sh:10) is not modelled"
 sed -i 's/--eval_strategy steps//' sharded.sh
 exits 0 p4d check sharded.sh
 case $err in *evaluation* | *eval_batch*) fail "it does not evaluate" ;; esac

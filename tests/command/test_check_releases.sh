@@ -13,7 +13,7 @@ JOB
 # from TRL 1.15 on there are no logits; before 1.7 there are
 exits 0 at sft.sh
 prints "would pass with a warning"
-says "[P4D122] with TRL before 1.7, which makes all logits, it needs" "--p4d-chunked-loss=trl-fused"
+says "[P4D122] with TRL before 1.7, which makes all logits, the job needs" "--p4d-chunked-loss=trl-fused"
 exits 0 p4d read sft.sh
 prints "as TRL 1.16 does by default" "chunked-loss         trl-fused"
 exits 0 at --p4d-chunked-loss=trl-fused sft.sh
@@ -23,7 +23,7 @@ refused P4D012 at --p4d-chunked-loss=off --p4d-padding=max-length sft.sh
 # a loss that TRL is asked for
 sed 's/--bf16/--bf16 --loss_type nll/' sft.sh >nll.sh
 exits 0 at nll.sh
-says "[P4D122] with TRL before 1.15, which makes all logits, it needs"
+says "[P4D122] with TRL before 1.15, which makes all logits, the job needs"
 sed 's/--bf16/--bf16 --loss_type chunked_nll/' sft.sh >chunked.sh
 exits 0 at chunked.sh
 case $err in *P4D122*) fail "all releases that have it make no logits" ;; esac
@@ -65,7 +65,7 @@ case $err in *P4D122*) fail "the release was read" ;; esac
 # torch's AdamW that is not fused, which the Trainer takes with PyTorch before 2.8
 sed 's/ --optim adamw_torch_fused//; s/batch_size 8/batch_size 1/; s,meta-llama/Llama-3.2-3B,Qwen/Qwen3-4B,' chunked.sh >unfused.sh
 exits 0 at unfused.sh
-says "[P4D122] with PyTorch before 2.8, where the Trainer's AdamW is not fused, it needs"
+says "[P4D122] with PyTorch before 2.8, where the Trainer's AdamW is not fused, the job needs"
 exits 0 at --p4d-optimizer-foreach=off unfused.sh
 case $err in *P4D122*) fail "which AdamW it is was said" ;; esac
 
@@ -114,14 +114,14 @@ torchrun --nproc_per_node 1 run_clm.py --model_name_or_path meta-llama/Llama-3.2
 	--block_size 4096 --fp16 --optim adamw_torch_fused --gradient_checkpointing
 JOB
 exits 0 p4d check -N1 --gpus-per-node=v100-32gb:1 v100.sh
-says "[P4D122] with eager attention, which transformers before 4.36 has and GPUs without flash kernels may get, it needs"
+says "[P4D122] with eager attention, which transformers before 4.36 has and GPUs without flash kernels may get, the job needs"
 sed 's/--fp16/--fp16 --attn_implementation sdpa/' v100.sh >sdpa.sh
 exits 0 p4d check -N1 --gpus-per-node=v100-32gb:1 sdpa.sh
 case $err in *eager*) fail "it is told which" ;; esac
 # no kernel of PyTorch's attention takes bf16 there
 sed 's/--fp16/--bf16 --attn_implementation sdpa/; s/batch_size 2/batch_size 1/; s/size 4096/size 8192/' v100.sh >bf16.sh
 exits 0 p4d check -N1 --gpus-per-node=v100-32gb:1 bf16.sh
-says "[P4D122] with PyTorch's own attention (sdpa), which has no kernel for bf16 on this GPU and stores scores as eager attention does, it needs" "fp16"
+says "[P4D122] with PyTorch's own attention (sdpa), which has no kernel for bf16 on this GPU and stores scores as eager attention does, the job needs" "fp16"
 exits 0 p4d check -N1 --gpus-per-node=a40-48gb:1 bf16.sh
 case $err in *scores*) fail "Ampere has a kernel" ;; esac
 # nor has Transformer Engine one in any type
@@ -132,7 +132,7 @@ torchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 24 --hidden-size 2048 -
 	--vocab-size 50257 --tokenizer-type NullTokenizer --use-distributed-optimizer --attention-dropout 0 --hidden-dropout 0
 JOB
 exits 0 p4d check -N1 --gpus-per-node=v100-32gb:8 volta.sh
-says "[P4D122] with unfused attention, the only one of Transformer Engine on this GPU, it needs" "--p4d-attention=unfused"
+says "[P4D122] with unfused attention, the only one of Transformer Engine on this GPU, the job needs" "--p4d-attention=unfused"
 refused P4D012 p4d check -N1 --gpus-per-node=v100-32gb:8 --p4d-attention=unfused volta.sh
 # and with context parallelism it has no attention at all there
 sed 's/--fp16/--fp16 --context-parallel-size 2/' volta.sh >cp.sh

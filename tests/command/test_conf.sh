@@ -45,7 +45,7 @@ exits 3 p4d conf nosuch.conf
 printf 'version = 1\n' >open.conf
 chmod 666 open.conf
 exits 64 p4d conf open.conf
-prints "slurmctld and sbatch will reject the file" "group or others may write to it"
+prints "slurmctld and sbatch will not use the file" "group or others may write to it"
 says "fix: chmod go-w"
 # nor what belongs to somebody else
 if [ "$(id -u)" = 0 ]; then

@@ -384,7 +384,7 @@ exits 0 p4d estimate --compile on --model llama3.1-8b --gpu h100 --gpus-per-node
 exits 5 p4d estimate --zero-stage 2 --model llama3.2-1b --gpu h100 --gpus-per-node 8 --seq-len 1024
 says "p4d: fix: --framework=deepspeed"
 exits 5 p4d estimate --framework ddp --offload optimizer --model llama3.2-1b --gpu h100 --gpus-per-node 8 --seq-len 1024
-says "DDP keeps parameters and optimizer on the GPU" "--framework=deepspeed --zero-stage=2"
+says "with DDP only activations can leave the GPU" "--framework=deepspeed --zero-stage=2"
 
 # DeepSpeed's bucket: GiB that its own engine allocated (0.19, Llama 3.1 with four layers, 2,048 tokens, the largest of eight ranks), with
 # 500,000,000 elements and as transformers has it where its configuration says auto
@@ -505,7 +505,7 @@ exits 5 p4d estimate $states --framework megatron --shared-overlap on
 says "shared-overlap has no effect"
 # of a model that also sees, the text part: a lower bound, which is said
 exits 12 p4d estimate Qwen/Qwen2.5-VL-32B-Instruct --gpu h100 --gpus 8 --seq-len 2048
-says "[P4D120] the text part of Qwen2_5_VLForConditionalGeneration alone is judged" "[P4D012]"
+says "[P4D120] p4d checked only the text part of Qwen2_5_VLForConditionalGeneration" "[P4D012]"
 
 # how many tokens experts drop is known only when they run; padded ones take their capacity
 drops="p4d estimate --framework megatron --model qwen3-30b-a3b --gpu h800 --nodes 2 --gpus-per-node 8 --tp 1 --pp 2 --ep 8 --seq-len 8192 --micro-batch 1 --global-batch 64 --recompute none --expert-capacity 1"

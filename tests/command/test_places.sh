@@ -64,11 +64,11 @@ printf '%s\n' "$out" | sed -n 's/^  \(--partition=.*\)/\1/p' >offers
 [ "$(grep -c -- '--nodes=4 .*--p4d-tp=2 ' offers)" = 2 ] && [ "$(wc -l <offers)" = 2 ] || fail "not one offer for each"
 
 refused P4D001 $where h100,h20
-says '--partitions=h20: neither p4d.conf nor the cluster tells its GPUs; nearest: h200' 'fix: --partitions=all'
+says '--partitions=h20: neither p4d.conf nor the cluster says which GPUs it has; nearest: h200' 'fix: --partitions=all'
 refused P4D001 $where all --gpu h100
-says '--partitions goes with none of --gpu, --gpus, --device=cpu and --env'
+says '--partitions cannot be combined with --gpu, --gpus, --device=cpu or --env'
 refused P4D001 p4d plan --model llama3-8b --gpu h100 --tokens 1B
-says '--tokens has an effect with --partitions only'
+says '--tokens has an effect only with --partitions'
 for tokens in 0 -1 1e30 300Q ''; do
 	refused P4D005 $where all --tokens="$tokens"
 	says "not a number from 1 to 1e18"

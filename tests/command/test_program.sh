@@ -45,7 +45,7 @@ says "[P4D005] --p4d-program=trlx: p4d does not have that name; nearest: trl, tr
 # what the program does without an argument only its user knows; an argument of the script is what it takes
 holds 35.1 --conf judge.conf --p4d-program=trl --p4d-finetune=lora
 exits 46 p4d check --conf judge.conf --p4d-program=trl --p4d-micro-batch=2 job.sh
-says "--p4d-micro-batch=2 is judged, but job.sh:5 has --per_device_train_batch_size 1"
+says "--p4d-micro-batch=2 does not reach the program: job.sh:5 has --per_device_train_batch_size 1"
 exits 0 p4d read --program trl job.sh
 prints "job.sh: src/my/train.py (trl), started at job.sh:5"
 exits 0 p4d read --program=trl-dpo job.sh

@@ -152,7 +152,7 @@ grep -q 'P4D013.*needs .* GiB' answer || fail "fp32 weights do not fit: $(cat an
 needs=$(sed -n 's/.*needs \([0-9.]* of [0-9.]* GiB\) .*/\1/p' answer | head -n 1)
 script "$run"
 exits 0 p4d check --conf p4d.conf train.sh
-says "P4D122" "with transformers before 5, which loads weights in fp32, it needs $needs" "--p4d-transformers=5"
+says "P4D122" "with transformers before 5, which loads weights in fp32, the job needs $needs" "--p4d-transformers=5"
 script "$run --dtype bfloat16"
 exits 0 p4d check --conf p4d.conf train.sh
 case $out$err in *"before 5"*) fail "the script says the type" ;; esac
@@ -244,7 +244,7 @@ refused()
 }
 class google/gemma-3-4b-it 18000 1
 exits 0 p4d check --conf judge.conf train.sh
-says "P4D122" "with transformers 4.50 to 4.51, whose Gemma3ForConditionalGeneration" "it needs 80.2 of 79.1 GiB" "--p4d-transformers=4.52"
+says "P4D122" "with transformers 4.50 to 4.51, whose Gemma3ForConditionalGeneration" "the job needs 80.2 of 79.1 GiB" "--p4d-transformers=4.52"
 for release in 4.52 5 5.16; do
 	exits 0 p4d check --conf judge.conf --p4d-transformers=$release train.sh
 	case $out$err in *P4D122*) fail "$release is known: $err" ;; esac
@@ -264,10 +264,10 @@ says "P4D122"
 # also of pairs, and of a server, the text part alone is counted
 script "accelerate launch --num_processes 8 -m trl.scripts.dpo --model_name_or_path google/gemma-3-4b-it --dataset_name x --max_length 1024 --per_device_train_batch_size 1 --gradient_checkpointing --bf16 --use_peft"
 exits 0 p4d check --conf judge.conf train.sh
-says "the text part of Gemma3ForConditionalGeneration alone is judged"
+says "p4d checked only the text part of Gemma3ForConditionalGeneration"
 script "vllm serve google/gemma-3-4b-it --max-model-len 8192"
 exits 0 p4d check --conf judge.conf train.sh
-says "the text part of Gemma3ForConditionalGeneration alone is judged"
+says "p4d checked only the text part of Gemma3ForConditionalGeneration"
 # LLaVA's copies have 16 bits: what does not fit with a later release may fit with 4.51, and is not refused
 mkdir llava
 cat >llava/config.json <<'END'

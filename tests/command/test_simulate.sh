@@ -64,7 +64,7 @@ exits 0 $long --seq-len 128k --token-slices 8 --json
 prints '"token_slices":8'
 case "$(value bubble_fraction)" in 0.13*) ;; *) fail "bubble $(value bubble_fraction)" ;; esac
 exits 5 p4d simulate --model llama3-8b --pp 2 --cp 2 --token-slices 4
-says "token-slices=4 does not go with cp=2"
+says "token-slices=4 cannot be combined with cp=2"
 says "fix: --cp=1"
 
 # JSON: in flight 4, 3, 2, 1; busy and bubble agree

@@ -137,4 +137,4 @@ export SBATCH_P4D_MODEL=llama13b SBATCH_P4D_TP=8
 sbatch placed.sh
 E
 exits 46 $check launch.sh
-says "--p4d-tp=8 is judged, but placed.sh:3 has --tensor-model-parallel-size 1"
+says "--p4d-tp=8 does not reach the program: placed.sh:3 has --tensor-model-parallel-size 1"

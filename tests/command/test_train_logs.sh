@@ -36,7 +36,7 @@ refused P4D003 train --steps 1 --log nosuch/log
 says "--log nosuch/log: No such file"
 if [ -c /dev/full ]; then
 	exits 0 train --steps 3 --log /dev/full --checkpoint full
-	says "[P4D003] --log /dev/full cannot be written: No space left on device; training goes on without it"
+	says "[P4D003] --log /dev/full cannot be written: No space left on device; training continues without it"
 	[ "$(echo "$err" | wc -l)" = 1 ] || fail "it is said more than once"
 	[ -d full/step-00000003 ] || fail "it did not go on"
 fi

@@ -148,7 +148,8 @@ static job_desc_msg_t *good_noted(const char *partition, const char *note)
 
 static void a_note_makes_nothing_milder(void **state)
 {
-	static const char contradiction[] = "refuse\tP4D011,P4D046\t--p4d-tp=8 is judged, but\t--p4d-tp=1";
+	static const char contradiction[] =
+	    "refuse\tP4D011,P4D046\t--p4d-tp=8 does not reach the program:\t--p4d-tp=1";
 	static const char idle[] = "pass\t\t\t\tscript";
 
 	(void)state;

@@ -351,7 +351,7 @@ static void framework_is_assumed(void **state)
 	t = submit(*state, job, MODEL_13B "tp=1 pp=1 micro-batch=64 recompute=none");
 	expect(t, P4D_REJECT, P4D_E_DOES_NOT_FIT);
 	assert_int_equal(t->verdict.message[1].code, P4D_E_ASSUMED);
-	assert_non_null(strstr(t->text, "judged as p4d-train"));
+	assert_non_null(strstr(t->text, "assumed p4d-train"));
 	t = submit(*state, job, MODEL_13B "tp=1 pp=1 micro-batch=64 recompute=none framework=p4d");
 	expect(t, P4D_REJECT, P4D_E_DOES_NOT_FIT);
 	assert_int_equal(t->verdict.messages, 1);

@@ -240,7 +240,7 @@ static void vocabularies_of_tokenizers(void **state)
 	for (int controller = 0; controller < 2; controller++) {
 		const trial *t = judged(*state, ON("judging", 1), RUN SIZES BATCH "\n", "", controller);
 		expect(t, P4D_REJECT, P4D_E_DOES_NOT_FIT);
-		says(t, "more by its vocabulary, which p4d cannot tell: --p4d-vocab=N does");
+		says(t, "the job may need more: p4d does not know the size of its vocabulary; --p4d-vocab=N gives it");
 		assert_string_equal(t->verdict.plan, "");
 		t = judged(*state, ON("judging", 1), RUN SIZES BATCH "--tensor-model-parallel-size 8\n", "",
 			   controller);
@@ -327,13 +327,13 @@ static void contradictions_name_both_places(void **state)
 	trial *t = judged(*state, ON("h100", 1), script, "tp=8 micro-batch=2", false);
 
 	expect(t, P4D_REJECT, P4D_E_CONTRADICTION);
-	says(t, "--p4d-tp=8 is judged, but train.sh:1 has --tensor-model-parallel-size 4, and that is what "
-		"Megatron-LM takes");
+	says(t, "--p4d-tp=8 does not reach the program: train.sh:1 has --tensor-model-parallel-size 4, which "
+		"Megatron-LM uses");
 	assert_string_equal(t->verdict.message[0].fix, "--p4d-tp=4 --p4d-micro-batch=1");
 	/* the model, too */
 	t = judged(*state, ON("h100", 1), script, "model=llama3-8b tp=4", false);
 	expect(t, P4D_REJECT, P4D_E_CONTRADICTION);
-	says(t, "layers=32 is judged, but train.sh:2 has --num-layers 40");
+	says(t, "layers=32 does not reach the program: train.sh:2 has --num-layers 40");
 	/* only what would run: words of a branch that does not are nothing */
 	t = judged(*state, ON("h100", 1),
 		   "SIZE=13\nif [ $SIZE = 70 ]; then TP=4; " RUN

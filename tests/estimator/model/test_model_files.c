@@ -320,7 +320,7 @@ static void adapters(void **state)
 	write_below(home, "lora/adapter_config.json", again);
 	request = named(folder);
 	assert_int_equal(p4d_model_resolve(&request, NULL, &preset, &err), -1);
-	assert_non_null(strstr(err.text, "its base model is an adapter, too"));
+	assert_non_null(strstr(err.text, "its base model is also an adapter"));
 	snprintf(command, sizeof(command), "rm -r %s", home);
 	assert_int_equal(system(command), 0);
 }

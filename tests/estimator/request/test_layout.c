@@ -216,11 +216,10 @@ static void uneven_chunks_that_do_not_work(void **state)
 	    "pipeline-split=1,2,2,2,2,3 must be pp=2 numbers, each a multiple of vpp=3, that add up to the "
 	    "11 layers, or one number for each of the pp x vpp chunks",
 	    "--p4d-pipeline-split=2,2,2,2,2,1");
-	refuse(
-	    MODEL_405B "layers=12 pp=2 pipeline-split=5,7 account-for-loss=on", 2, 8, P4D_E_SPLIT,
-	    "pipeline-split says where all layers are: account-for-embedding and account-for-loss do not go "
-	    "with it",
-	    "--p4d-account-for-embedding=off --p4d-account-for-loss=off");
+	refuse(MODEL_405B "layers=12 pp=2 pipeline-split=5,7 account-for-loss=on", 2, 8, P4D_E_SPLIT,
+	       "pipeline-split says where all layers are: account-for-embedding and account-for-loss cannot "
+	       "be combined with it",
+	       "--p4d-account-for-embedding=off --p4d-account-for-loss=off");
 	refuse("framework=fsdp layers=16 tp=2 pp=4 vpp=8 account-for-embedding=on account-for-loss=on", 2, 8,
 	       P4D_E_LAYERS,
 	       "with the embedding or the loss counted as a layer, pp x vpp = 32 chunks of 0 layers are too "
@@ -270,9 +269,9 @@ static void type_rule(void **state)
 {
 	(void)state;
 	refuse("framework=megatron grad-dtype=fp16", 1, 8, P4D_E_VALUE,
-	       "grad-dtype=fp16 does not go with precision=bf16", "--p4d-grad-dtype=fp32");
+	       "grad-dtype=fp16 cannot be combined with precision=bf16", "--p4d-grad-dtype=fp32");
 	refuse("framework=megatron precision=fp32 grad-dtype=bf16", 1, 8, P4D_E_VALUE,
-	       "grad-dtype=bf16 does not go with precision=fp32", "--p4d-grad-dtype=fp32");
+	       "grad-dtype=bf16 cannot be combined with precision=fp32", "--p4d-grad-dtype=fp32");
 	refuse("framework=megatron optimizer-sharding=off optimizer-dtype=bf16", 1, 8, P4D_E_VALUE,
 	       "optimizer-dtype and master-dtype below fp32 need optimizer-sharding=states and a 16-bit "
 	       "precision",

@@ -118,11 +118,10 @@ static void refusals(void **state)
 	     "token-slices=4 needs schedule=1f1b or gpipe, not schedule=v-half",
 	     "--p4d-schedule=1f1b --p4d-vpp=1", P4D_E_SCHEDULE},
 	    {"token-slices=2 vocab-parallel=vocab-2",
-	     "token-slices=2 does not go with vocab-parallel=vocab-2: its passes are of whole micro-batches",
+	     "token-slices=2 cannot be combined with vocab-parallel=vocab-2, whose passes take whole "
+	     "micro-batches",
 	     "--p4d-vocab-parallel=off", P4D_E_VALUE},
-	    {"token-slices=2 cp=2",
-	     "token-slices=2 does not go with cp=2: both cut the sequence, and ranks exchange keys of whole "
-	     "ones",
+	    {"token-slices=2 cp=2", "token-slices=2 cannot be combined with cp=2: both split the sequence",
 	     "--p4d-cp=1", P4D_E_VALUE},
 	    {"token-slices=64 seq-len=32",
 	     "token-slices=64: a sequence of 32 tokens has at most 32 slices of 1", "--p4d-token-slices=32",
