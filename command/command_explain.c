@@ -5,6 +5,7 @@
 
 #include "base/number.h"
 #include "command.h"
+#include "measure/jobstats.h"
 #include "report/table.h"
 
 #ifdef HAVE_CONFIG_H
@@ -73,6 +74,7 @@ int p4d_command_dump_features(const p4d_line *line, p4d_error *err)
 	print_choices("schedules", P4D_SCHEDULE);
 	print_choices("precisions", P4D_PRECISION);
 	print_choices("devices", P4D_DEVICE);
+	printf("jobstats: %s\n", p4d_jobstats_is_built() ? "yes" : "no: built without zlib");
 	puts("plan: p4d1");
 	if (site)
 		printf("conf: %s\n", *p4d_site_path(site) ? p4d_site_path(site) : "none");

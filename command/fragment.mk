@@ -19,6 +19,8 @@ libp4dcommand_la_SOURCES = \
 	command/validate/measured.h command/validate/measured.c command/validate/measured_step.c \
 	command/validate/command_validate.h command/validate/command_validate.c command/validate/command_validate_memory.c \
 	command/validate/command_validate_step.c command/validate/command_validate_runs.c command/validate/untaken.c command/validate/predicted_run.h command/validate/predicted_run.c command/validate/run_options.h command/validate/run_options.c \
+	command/measure/memory_log.h command/measure/memory_log.c command/measure/prometheus.h command/measure/prometheus.c \
+	command/measure/jobstats.h command/measure/jobstats.c \
 	command/usage/usage.h command/usage/usage_join.c command/usage/usage_count.c command/usage/usage_text.c \
 	command/usage/usage_json.c command/usage/usage_job.c command/usage/usage_rows.c \
 	command/usage/command_report.h command/usage/command_report.c \
@@ -50,8 +52,8 @@ libp4dcommand_la_SOURCES = \
 	command/command.h command/command_estimate.c command/command_plan.c command/command_check.c command/command_conf.c command/command_job.c command/command_read.c \
 	command/command_export.c command/command_list.c command/command_completion.c command/command_explain.c command/command_simulate.c
 libp4dcommand_la_CFLAGS = $(libp4dbase_la_CFLAGS)
-libp4dcommand_la_CPPFLAGS = $(AM_CPPFLAGS) $(SMARTCOLS_CFLAGS) $(JSONC_CFLAGS)
-libp4dcommand_la_LIBADD = $(SMARTCOLS_LIBS) $(JSONC_LIBS)
+libp4dcommand_la_CPPFLAGS = $(AM_CPPFLAGS) $(SMARTCOLS_CFLAGS) $(JSONC_CFLAGS) $(ZLIB_CFLAGS)
+libp4dcommand_la_LIBADD = $(SMARTCOLS_LIBS) $(JSONC_LIBS) $(ZLIB_LIBS)
 
 bin_PROGRAMS += p4d
 p4d_LDFLAGS = $(AM_LDFLAGS) $(P4D_PROGRAM_LDFLAGS)

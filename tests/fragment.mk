@@ -60,7 +60,7 @@ unit_tests = \
 	tests/estimator/guard/test_guard_script \
 	tests/estimator/guard/test_guard_verify tests/estimator/guard/test_verdict_record \
 	tests/rehearsal/test_stand_ins tests/rehearsal/test_dnn_plan tests/rehearsal/test_solvers \
-	tests/command/test_accounting tests/command/test_command_json \
+	tests/command/test_accounting tests/command/test_command_json tests/command/test_measure \
 	tests/command/picture/test_charts tests/command/picture/test_svg \
 	tests/command/picture/test_view tests/command/library/test_library
 
@@ -266,6 +266,7 @@ LDADD = $(estimator_libraries) $(test_foundations)
 command_LDADD = libp4dsupport.la libp4dcommand.la $(LDADD)
 runtime_LDADD = $(runtime_libraries) $(test_foundations)
 tests_command_test_accounting_LDADD = $(command_LDADD)
+tests_command_test_measure_LDADD = $(command_LDADD)
 # with the library and its header alone
 library_LDADD = library/libp4d.la
 check_PROGRAMS += tests/command/library/ask
@@ -378,7 +379,7 @@ check-local:
 endif
 
 # Every parser of foreign text survives what fuzzing found. tests/fuzz/fuzz.sh looks for more.
-fuzzers = tests/fuzz/fuzz_arguments tests/fuzz/fuzz_conf tests/fuzz/fuzz_documents tests/fuzz/fuzz_gpus tests/fuzz/fuzz_gres tests/fuzz/fuzz_model \
+fuzzers = tests/fuzz/fuzz_arguments tests/fuzz/fuzz_conf tests/fuzz/fuzz_documents tests/fuzz/fuzz_gpus tests/fuzz/fuzz_gres tests/fuzz/fuzz_measure tests/fuzz/fuzz_model \
 	tests/fuzz/fuzz_plan tests/fuzz/fuzz_reader tests/fuzz/fuzz_record tests/fuzz/fuzz_sbatch
 if HAVE_SLURM
 fuzzers += tests/fuzz/fuzz_environment
@@ -415,6 +416,7 @@ tests_fuzz_fuzz_gres_LDADD = $(fuzz_LDADD)
 tests_fuzz_fuzz_index_LDADD = $(runtime_fuzz_LDADD)
 tests_fuzz_fuzz_join_LDADD = $(runtime_fuzz_LDADD)
 tests_fuzz_fuzz_manifest_LDADD = $(runtime_fuzz_LDADD) $(XXHASH_LIBS)
+tests_fuzz_fuzz_measure_LDADD = libp4dreplay.la libp4dcommand.la $(estimator_libraries)
 tests_fuzz_fuzz_model_LDADD = $(fuzz_LDADD)
 tests_fuzz_fuzz_plan_LDADD = $(fuzz_LDADD)
 tests_fuzz_fuzz_reader_LDADD = $(fuzz_LDADD)

@@ -5,7 +5,7 @@
 # The one list of packages. build: `make`; cluster: a private Slurm; accounting: one with slurmdbd,
 # without which that test is left out; test: what ./check adds.
 p4d_packages_build="gcc libc6-dev make autoconf automake libtool autoconf-archive pkg-config scdoc
-	libjson-c-dev libsmartcols-dev libslurm-dev libopenblas-dev libxxhash-dev
+	libjson-c-dev libsmartcols-dev libslurm-dev libopenblas-dev libxxhash-dev zlib1g-dev
 	g++ libsentencepiece-dev libpcre2-dev libutf8proc-dev libyaml-dev libtomlplusplus-dev"
 p4d_packages_cluster="slurmctld slurmd slurm-client slurmrestd munge"
 p4d_packages_accounting="slurmdbd slurm-wlm-mysql-plugin mariadb-server-core"

@@ -21,6 +21,9 @@ const char p4d_report_options[] =
     "  --read-output               look for \"out of memory\" in the outputs of jobs that failed\n"
     "  --names                     also by user; names of users in rows\n"
     "  --rows FILE                 also write a row for each measured job, for p4d calibrate\n"
+    "  --prometheus FILE           memory of jobs from an answer of Prometheus that curl saved\n"
+    "  --log FILE                  memory of the one JOBID from its log (Megatron-LM, torchtitan, "
+    "p4d-train)\n"
     "  --note                      one line for each job, for mail and epilogs\n"
     "  --conf FILE                 the p4d.conf to use\n"
     "  --json                      print JSON, as p4d-json(5) describes it\n"
@@ -30,7 +33,7 @@ const char p4d_report_options[] =
 enum { ASKED = 4096 };
 
 typedef struct report_arguments {
-	const char *since, *users, *accounts, *partitions, *rows, *conf;
+	const char *since, *users, *accounts, *partitions, *rows, *prometheus, *log, *conf;
 	bool names, note, json, help, read_output;
 	char asked[ASKED]; /* ids, separated by commas; "": all */
 } report_arguments;
@@ -59,12 +62,28 @@ static int take_ids(report_arguments *a, int count, char *word[], p4d_error *err
 		return p4d_fail(err, P4D_E_USAGE, "more than %d characters of job ids", ASKED - 1);
 	if (a->note && !count)
 		return p4d_fail(err, P4D_E_USAGE, "--note needs a job id");
+	if (a->log && (count != 1 || strchr(a->asked, ',')))
+		return p4d_fail(err, P4D_E_USAGE, "--log is of one job: give its id");
 	return 0;
 }
 
 static int parse(report_arguments *a, int argc, char *argv[], p4d_error *err)
 {
-	enum { SINCE = 256, USER, ACCOUNT, PARTITION, OUTPUT, NAMES, ROWS, NOTE, CONF, JSON, HELP };
+	enum {
+		SINCE = 256,
+		USER,
+		ACCOUNT,
+		PARTITION,
+		OUTPUT,
+		NAMES,
+		ROWS,
+		PROMETHEUS,
+		LOG,
+		NOTE,
+		CONF,
+		JSON,
+		HELP
+	};
 	static const struct option table[] = {
 	    {"since", required_argument, NULL, SINCE},
 	    {"user", required_argument, NULL, USER},
@@ -73,6 +92,8 @@ static int parse(report_arguments *a, int argc, char *argv[], p4d_error *err)
 	    {"read-output", no_argument, NULL, OUTPUT},
 	    {"names", no_argument, NULL, NAMES},
 	    {"rows", required_argument, NULL, ROWS},
+	    {"prometheus", required_argument, NULL, PROMETHEUS},
+	    {"log", required_argument, NULL, LOG},
 	    {"note", no_argument, NULL, NOTE},
 	    {"conf", required_argument, NULL, CONF},
 	    {"json", no_argument, NULL, JSON},
@@ -95,6 +116,10 @@ static int parse(report_arguments *a, int argc, char *argv[], p4d_error *err)
 			rc = set_text(texts[which - SINCE], table[which - SINCE].name, err);
 		else if (which == ROWS)
 			rc = set_text(&a->rows, "rows", err);
+		else if (which == PROMETHEUS)
+			rc = set_text(&a->prometheus, "prometheus", err);
+		else if (which == LOG)
+			rc = set_text(&a->log, "log", err);
 		else if (which == CONF)
 			rc = set_text(&a->conf, "conf", err);
 	}
@@ -155,6 +180,9 @@ static int report(p4d_usage *u, const report_arguments *a, p4d_error *err)
 {
 	unsigned written;
 
+	if ((a->prometheus && p4d_prometheus_read(&u->prometheus, a->prometheus, err) < 0) ||
+	    (a->log && p4d_memory_log_read(&u->log, a->log, err) < 0))
+		return -1;
 	u->jobs.site = p4d_line_open_site(a->conf, err);
 	if (!u->jobs.site || find_jobs(u, err) < 0 || p4d_usage__join(u, err) < 0 ||
 	    p4d_usage__count(u, err) < 0)
@@ -191,6 +219,7 @@ int p4d_command_report(const p4d_subcommand *self, int argc, char *argv[], p4d_e
 				.read_output = a.read_output}};
 	const int rc = report(&u, &a, err);
 	free(u.row);
+	p4d_prometheus_free(&u.prometheus);
 	p4d_backtest_free(&u.jobs);
 	return rc;
 }

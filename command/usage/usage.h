@@ -3,6 +3,8 @@
 
 #include "backtest/backtest.h"
 #include "guard/verdict_record.h"
+#include "measure/memory_log.h"
+#include "measure/prometheus.h"
 
 struct json_object;
 
@@ -70,6 +72,8 @@ typedef struct p4d_usage {
 	p4d_backtest jobs;
 	const char *id; /* jobs that were asked for; NULL: all since a date */
 	bool names;
+	p4d_prometheus prometheus; /* none: zeroed */
+	p4d_memory_log log;        /* of the one job that was asked for; zeroed: none */
 	p4d_usage_row *row;
 	size_t rows;
 	unsigned joined, measured, not_measured, censored, incomparable;

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "measure/jobstats.h"
 #include "request/framework.h"
 #include "usage/usage.h"
 
@@ -45,15 +46,45 @@ static bool has_stages(const p4d_usage_row *row)
 	return pp && atoi(pp + strlen("--pp=")) > 1;
 }
 
-static void take_measurement(p4d_usage_row *row)
+/* A measurement in place of a worse one. */
+static void take(p4d_usage_row *row, p4d_usage_source source, double gib, const char *what)
+{
+	if (!(gib > 0))
+		return;
+	row->measured = gib;
+	row->source = source;
+	row->what = what;
+}
+
+static void take_jobstats(p4d_usage_row *row)
+{
+	double used, total;
+
+	if (!p4d_jobstats_read(row->of->job->admin_comment, &used, &total))
+		return;
+	take(row, P4D_USAGE_JOBSTATS, used, "device");
+	if (!(row->capacity > 0))
+		row->capacity = total;
+}
+
+static void take_log(const p4d_usage *u, p4d_usage_row *row)
+{
+	const char *what;
+	const double gib = p4d_memory_log_gib(&u->log, &what);
+
+	take(row, P4D_USAGE_LOG, gib, what);
+}
+
+/* The best of all sources. */
+static void take_measurement(const p4d_usage *u, p4d_usage_row *row)
 {
 	const p4d_backtest_row *of = row->of;
 
-	if (of->measured_bytes && of->measured != P4D_MEASURED_NOT) {
-		row->measured = p4d_to_gib(of->measured_bytes);
-		row->source = P4D_USAGE_GPUMEM;
-		row->what = "device";
-	}
+	if (of->measured != P4D_MEASURED_NOT)
+		take(row, P4D_USAGE_GPUMEM, p4d_to_gib(of->measured_bytes), "device");
+	take_jobstats(row);
+	take(row, P4D_USAGE_PROMETHEUS, p4d_prometheus_find(&u->prometheus, of->job->raw), "device");
+	take_log(u, row);
 	/* stages of a pipeline hold different amounts, so neither a mean nor any of them is the fullest */
 	row->mean = row->source == P4D_USAGE_GPUMEM && of->measured != P4D_MEASURED_GPU && has_stages(row);
 }
@@ -141,7 +172,7 @@ int p4d_usage__join(p4d_usage *u, p4d_error *err)
 		p4d_usage_row *row = &u->row[i];
 		*row = (p4d_usage_row){.of = &u->jobs.row[i]};
 		take_record(row);
-		take_measurement(row);
+		take_measurement(u, row);
 		compare(row);
 		find_better(u, row);
 	}

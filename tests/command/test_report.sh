@@ -192,6 +192,27 @@ prints "Job 1: completed, 8.0 GPU-hours on 1 x 8 GPUs" "Verdict at submission: w
 	"Memory of a GPU: predicted 61.2, used 59.8 of 79.1 GiB" "none is recorded; today: no script is stored"
 exits 0 p4d report --conf p4d.conf --json 2
 prints '"fewer_gpus":"1 x 2"' '"smaller_gpu":"a100-40gb"' '"measured_gib":15.0000'
+# jobstats' record has the fullest GPU (59.8 GiB); an answer of Prometheus is taken before it, and the job's own log before that
+record=$(sed -n '/^#define RECORD/,/^#define WITHOUT/s/^.*"\([A-Za-z0-9+\/=]*\)".*$/\1/p' "$P4D_TEST_SRCDIR/tests/command/test_measure.c" | tr -d '\n')
+job 4 COMPLETED 1 400G "JS1:$record p4d-verdict:55.5$said=pass,mode=warn,framework=megatron,tp=2,pp=4"
+job 9 COMPLETED 8 30G "JS1:None p4d-verdict:31.4$said=pass,mode=warn,framework=fsdp"
+mv "$SACCT/jobs.few" "$SACCT/jobs"
+if p4d dump-features | grep -q '^jobstats: yes'; then
+	note 4 'predicted 55.5, used 59.8 of 79.1 GiB'
+fi
+note 9 'predicted 31.4, used 30.0 of 79.1 GiB; 1 x 4 would do; a100-40gb would do'
+echo '{"data":{"result":[{"metric":{"hpc_job":"9"},"value":[1,"40960"]}]}}' >answer.json
+exits 0 p4d report --conf p4d.conf --prometheus answer.json --note 9
+[ "$out" = "p4d: predicted 31.4, used 40.0 of 79.1 GiB" ] || fail "not what Prometheus has"
+echo 'step: 10  loss: 3.1  memory: 50.00GiB(63.21%)  tps: 5,678' >titan.log
+exits 0 p4d report --conf p4d.conf --prometheus answer.json --log titan.log --json 9
+prints '"source":"log"' '"measured_gib":50.0000'
+refused P4D001 p4d report --log titan.log 4 9
+refused P4D003 p4d report --log none.log 9
+echo nothing >other.log
+refused P4D005 p4d report --log other.log 9
+says "no line says how much memory" "--log-memory-interval"
+refused P4D003 p4d report --prometheus none.json
 refused P4D003 p4d report 99
 says "no job with GPUs of id 99" "sacct -X -j 99"
 refused P4D001 p4d report job.sh

@@ -42,6 +42,7 @@ command/calibrate     margins of p4d.conf from measurements
 command/data          p4d data
 command/rehearse      p4d rehearse
 command/backtest      p4d backtest
+command/measure       memory of GPUs, as logs and monitoring have it
 command/usage         p4d report: verdicts and measurements of jobs
 command               the program p4d
 command/library       libp4d.so
