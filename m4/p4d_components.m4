@@ -5,7 +5,7 @@ AC_DEFUN([P4D_COMPONENTS], [
 	P4D_PARTS=
 	P4D_COMPONENT([yes], [json-c], [`$PKG_CONFIG --modversion json-c`], [MIT:DYNAMIC_LINK])
 	P4D_COMPONENT([yes], [smartcols], [`$PKG_CONFIG --modversion smartcols`], [LGPL-2.1-or-later:DYNAMIC_LINK])
-	P4D_COMPONENT([$p4d_zlib], [zlib], [`$PKG_CONFIG --modversion zlib`], [Zlib:DYNAMIC_LINK])
+	P4D_COMPONENT([$p4d_zlib], [z], [`$PKG_CONFIG --modversion zlib`], [Zlib:DYNAMIC_LINK])
 	P4D_COMPONENT([$p4d_yaml], [yaml-0], [`$PKG_CONFIG --modversion yaml-0.1`], [MIT:DYNAMIC_LINK])
 	P4D_COMPONENT([$p4d_toml], [tomlplusplus], [`$PKG_CONFIG --modversion tomlplusplus`], [MIT:DYNAMIC_LINK])
 	P4D_COMPONENT([$p4d_xxhash], [xxhash], [`$PKG_CONFIG --modversion libxxhash`], [BSD-2-Clause:DYNAMIC_LINK])
