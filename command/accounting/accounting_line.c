@@ -43,9 +43,17 @@ static p4d_accounting_end end_of(const char *state)
 
 static uint32_t gpus_of(const char *tres)
 {
-	uint64_t gpus = 0;
+	static const char typed[] = "gres/gpu:";
+	uint64_t gpus = 0, of_type;
 
-	return p4d_accounting_tres(tres, "gres/gpu", 1, &gpus) && gpus <= UINT32_MAX ? (uint32_t)gpus : 0;
+	/* sites may count their types alone */
+	if (!p4d_accounting_tres(tres, "gres/gpu", 1, &gpus))
+		for (const char *at = tres; (at = strstr(at, typed)); at += sizeof(typed) - 1) {
+			const char *number = strchr(at, '=');
+			if (number && p4d_number_digits(number + 1, &of_type) && of_type <= UINT32_MAX)
+				gpus += of_type;
+		}
+	return gpus <= UINT32_MAX ? (uint32_t)gpus : 0;
 }
 
 /* "h100" of "gres/gpu:h100=8"; of several, the first. */

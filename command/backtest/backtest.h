@@ -158,14 +158,14 @@ typedef struct p4d_backtest_work {
 	const char *user;
 	const p4d_backtest_case *cases;
 	size_t count;
-	const p4d_accounting_job **outputs;
+	const p4d_backtest_case *outputs;
 	size_t output_count;
 } p4d_backtest_work;
 int p4d_backtest__of_owner(const p4d_backtest *b, const p4d_backtest_work *work, p4d_backtest_result *result,
 			   p4d_error *err);
 
 /* backtest_output.c: whether the last 64 KiB of a job's output have the words. */
-bool p4d_backtest__says_out_of_memory(const p4d_accounting_job *job);
+bool p4d_backtest__says_out_of_memory(const p4d_backtest_case *c);
 
 /* backtest_run.c: judges all jobs. Errors: IO, NO_MEMORY. */
 int p4d_backtest_run(p4d_backtest *b, p4d_error *err);

@@ -297,12 +297,14 @@ static p4d_backtest_stage stage_of(const stored_job *s, const p4d_verdict *v)
 	const bool reads = s->reading.reader && (s->reading.named || s->reading.told);
 	const bool knows = reads || p4d_is_set(&s->sbatch.request, P4D_MODEL);
 
-	if (is_judged(v))
+	const bool left_out =
+	    v->policy.exempt || v->policy.mode == P4D_MODE_OFF || v->policy.scripts == P4D_SCRIPTS_IGNORE;
+
+	if (is_judged(v) || v->would_reject)
 		return P4D_BACKTEST_JUDGED;
-	if (!knows || (!v->would_reject && !v->messages && !v->unread[0] && v->policy.mode != P4D_MODE_OFF &&
-		       !v->policy.exempt && v->policy.scripts != P4D_SCRIPTS_IGNORE))
-		return v->would_reject ? P4D_BACKTEST_WHOLE : P4D_BACKTEST_STORED;
-	if (v->policy.exempt || v->policy.mode == P4D_MODE_OFF || v->policy.scripts == P4D_SCRIPTS_IGNORE)
+	if (!knows || (!left_out && !v->messages && !v->unread[0]))
+		return P4D_BACKTEST_STORED;
+	if (left_out)
 		return P4D_BACKTEST_KNOWN;
 	for (unsigned i = 0; i < v->messages; i++)
 		if (v->message[i].code == P4D_E_NOT_READ || v->message[i].code == P4D_E_UNMODELLED)
@@ -334,6 +336,13 @@ static void take_options(const stored_job *s, const p4d_verdict *v, p4d_backtest
 		r->options[0] = '\0';
 }
 
+/* The job is refused for its memory, also if only its weights are known. */
+static bool is_of_memory(const p4d_verdict *v)
+{
+	return v->would_reject && v->messages &&
+	       (v->message[0].code == P4D_E_DOES_NOT_FIT || v->message[0].code == P4D_E_NO_LAYOUT);
+}
+
 static void take_verdict(const stored_job *s, const p4d_verdict *v, p4d_backtest_result *r)
 {
 	r->verdict = verdict_of(v);
@@ -354,6 +363,7 @@ static void take_verdict(const stored_job *s, const p4d_verdict *v, p4d_backtest
 		r->capacity_bytes = v->estimate.capacity_bytes;
 		r->above_limit = r->fraction > p4d_site_policy_limit(&v->policy, v->layout.framework);
 	}
+	r->above_limit = r->above_limit || is_of_memory(v);
 	if (v->messages) {
 		p4d_text text = p4d_text_in(r->text, sizeof(r->text));
 		r->code = v->message[0].code;
@@ -368,17 +378,11 @@ static void take_verdict(const stored_job *s, const p4d_verdict *v, p4d_backtest
 	}
 }
 
-static bool is_of_memory(const p4d_verdict *v)
-{
-	return v->would_reject && v->judged && v->messages &&
-	       (v->message[0].code == P4D_E_DOES_NOT_FIT || v->message[0].code == P4D_E_NO_LAYOUT);
-}
-
 /* The verdicts at other limits. strict: the verdict at the lowest; NULL: not needed, or not known. */
 static void take_limits(const p4d_verdict *v, const p4d_verdict *strict, p4d_backtest_result *r)
 {
 	for (int i = 0; i < P4D_BACKTEST_LIMITS; i++) {
-		const bool refusable = is_of_memory(v) || (strict && is_of_memory(strict));
+		const bool refusable = v->judged && (is_of_memory(v) || (strict && is_of_memory(strict)));
 		r->refused_at[i] = refusable ? r->fraction > p4d_backtest__limits[i] : v->would_reject;
 	}
 }

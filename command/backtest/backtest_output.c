@@ -11,6 +11,7 @@
 #include "backtest/backtest.h"
 #include "base/file.h"
 #include "base/text.h"
+#include "job/sbatch.h"
 
 enum { END_BYTES = 64 << 10 };
 
@@ -85,24 +86,49 @@ static void expand(const p4d_accounting_job *job, const char *pattern, p4d_text 
 	}
 }
 
-bool p4d_backtest__says_out_of_memory(const p4d_accounting_job *job)
+static bool file_has_words(const p4d_accounting_job *job, const char *pattern)
 {
-	const bool is_task = strchr(job->id, '_');
-	const char *patterns[] = {*job->std_out ? job->std_out
-				  : is_task     ? "slurm-%A_%a.out"
-						: "slurm-%j.out",
-				  job->std_err};
+	char path[PATH_MAX];
+	p4d_text text = p4d_text_in(path, sizeof(path));
 
-	for (size_t i = 0; i < 2; i++) {
-		char path[PATH_MAX];
-		p4d_text text = p4d_text_in(path, sizeof(path));
-		if (!*patterns[i])
-			continue;
-		if (patterns[i][0] != '/')
-			p4d_text_print(&text, "%s/", job->work_dir);
-		expand(job, patterns[i], &text);
-		if (!text.truncated && has_words(path))
-			return true;
-	}
-	return false;
+	if (!*pattern)
+		return false;
+	if (pattern[0] != '/')
+		p4d_text_print(&text, "%s/", job->work_dir);
+	expand(job, pattern, &text);
+	return !text.truncated && has_words(path);
+}
+
+/* As the options say, which is all that there is before 24.05. */
+static bool option_has_words(const p4d_backtest_case *c)
+{
+	const p4d_accounting_job *job = c->job;
+	p4d_sbatch sbatch = {.skips_foreign = true};
+	p4d_backtest_line line;
+	unsigned components;
+	p4d_error err;
+	int operand;
+
+	const char *usual = strchr(job->id, '_') ? "slurm-%A_%a.out" : "slurm-%j.out";
+	if (!c->script)
+		return file_has_words(job, usual);
+	if (!p4d_backtest__line_read(&line, c))
+		return false;
+	if (line.script < line.words || line.wrap)
+		p4d_sbatch_arguments(&sbatch, line.script, line.word, &operand, &err);
+	p4d_sbatch_script(&sbatch, c->script, c->length, 0, &components, &err);
+	const char *out = sbatch.value[P4D_SBATCH_OUTPUT], *error = sbatch.value[P4D_SBATCH_ERROR];
+	const bool has = file_has_words(job, out ? out : usual) || (error && file_has_words(job, error));
+	p4d_sbatch_free(&sbatch);
+	p4d_backtest__line_free(&line);
+	return has;
+}
+
+bool p4d_backtest__says_out_of_memory(const p4d_backtest_case *c)
+{
+	const p4d_accounting_job *job = c->job;
+
+	if (*job->std_out || *job->std_err)
+		return file_has_words(job, job->std_out) || file_has_words(job, job->std_err);
+	return option_has_words(c);
 }

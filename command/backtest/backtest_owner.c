@@ -78,13 +78,17 @@ static bool send_result(int to, const p4d_backtest_result *result)
 	return true;
 }
 
-/* HF_HOME of the job says where its models are. */
-static void take_hub(const p4d_backtest_case *c)
+/* HF_HOME of the job says where its models are; else that of the process, own. */
+static void take_hub(const p4d_backtest_case *c, const char *own)
 {
 	static const char name[] = "HF_HOME=";
 	const char *at = c->environment ? strstr(c->environment, name) : NULL;
 	char value[PATH_MAX];
 
+	if (own)
+		setenv("HF_HOME", own, 1);
+	else
+		unsetenv("HF_HOME");
 	if (!at || (at != c->environment && at[-1] != '\n'))
 		return;
 	snprintf(value, sizeof(value), "%.*s", (int)strcspn(at + sizeof(name) - 1, "\n"),
@@ -96,17 +100,19 @@ static void take_hub(const p4d_backtest_case *c)
 static void do_work(const p4d_backtest *b, const p4d_backtest_work *work, const owner *o, size_t from, int to)
 {
 	p4d_backtest_result result;
+	char *hub = getenv("HF_HOME") ? strdup(getenv("HF_HOME")) : NULL;
 
 	for (size_t i = from; i < work->count + work->output_count; i++) {
 		memset(&result, 0, sizeof(result)); /* padding is sent, too */
 		if (i >= work->count) {
 			result.said =
-			    o->known && p4d_backtest__says_out_of_memory(work->outputs[i - work->count]);
+			    o->known && p4d_backtest__says_out_of_memory(&work->outputs[i - work->count]);
 		} else {
 			const p4d_backtest_case *c = &work->cases[i];
-			if (!o->known || chdir(c->job->work_dir) < 0)
-				result.said = chdir("/") < 0;
-			take_hub(c);
+			const bool there = o->known && chdir(c->job->work_dir) == 0;
+			if (!there && chdir("/") < 0)
+				return;
+			take_hub(c, hub);
 			p4d_backtest__judge(b, c, o->known, &result);
 		}
 		if (!send_result(to, &result))
@@ -184,6 +190,8 @@ static void settle(p4d_backtest_result *r)
 		r->verdict = P4D_BACKTEST_NOT_JUDGED;
 	if ((unsigned)r->stage >= P4D_BACKTEST_STAGES)
 		r->stage = P4D_BACKTEST_STORED;
+	if ((unsigned)r->code > 125)
+		r->code = P4D_OK;
 	if (!isfinite(r->fraction))
 		r->fraction = -1;
 }

@@ -214,17 +214,17 @@ static void give_results(batch *of, bool final)
 	}
 }
 
-/* Words in the output of those that failed. */
+/* Words in the output of those that did not complete. */
 static int read_outputs(batch *of)
 {
-	const p4d_accounting_job *job[AT_ONCE];
+	p4d_backtest_case cases[AT_ONCE];
 	p4d_backtest_row *row[AT_ONCE];
-	p4d_backtest_work work = {.user = of->row[0].job->user, .outputs = job};
+	p4d_backtest_work work = {.user = of->row[0].job->user, .outputs = cases};
 
 	for (size_t i = 0; i < of->rows; i++)
 		if (of->row[i].job->end != P4D_END_COMPLETED && of->row[i].job->start) {
 			row[work.output_count] = &of->row[i];
-			job[work.output_count++] = of->row[i].job;
+			cases[work.output_count++] = of->cases[i];
 		}
 	p4d_backtest_result *result = calloc(work.output_count + 1, sizeof(*result));
 	if (!result)

@@ -12,7 +12,8 @@
  * read in any order: as in sbatch, the command line wins over the environment, which wins over the script.
  */
 
-/* The options of sbatch that decide where a job runs. P4D's own follow them in p4d_sbatch.value. */
+/* The options of sbatch that decide where a job runs, and where its output goes. P4D's own follow them in
+ * p4d_sbatch.value. */
 typedef enum p4d_sbatch_field {
 	P4D_SBATCH_NONE,
 	P4D_SBATCH_ACCOUNT,
@@ -23,6 +24,7 @@ typedef enum p4d_sbatch_field {
 	P4D_SBATCH_CORES_PER_SOCKET,
 	P4D_SBATCH_CPUS_PER_GPU,
 	P4D_SBATCH_CPUS_PER_TASK,
+	P4D_SBATCH_ERROR,
 	P4D_SBATCH_EXCLUDE,
 	P4D_SBATCH_EXCLUSIVE,
 	P4D_SBATCH_EXPORT,
@@ -47,6 +49,7 @@ typedef enum p4d_sbatch_field {
 	P4D_SBATCH_NTASKS_PER_CORE,
 	P4D_SBATCH_NTASKS_PER_GPU,
 	P4D_SBATCH_NTASKS_PER_NODE,
+	P4D_SBATCH_OUTPUT,
 	P4D_SBATCH_OVERCOMMIT,
 	P4D_SBATCH_PARTITION,
 	P4D_SBATCH_QOS,

@@ -63,7 +63,8 @@ static void jobs_and_their_steps(void **state)
 	    "1796006133\t1796006138\t1796009738\t3600\t2\t\tsbatch --wrap=a\\nb | c\tlog-%j\n"
 	    "3_1.batch\t7.batch\t\tFAILED\t1:0\t\tgres/gpu=8\t\t\t\t\t3600\t1\t1\t\n"
 	    "3_1.0\t7.0\t\tFAILED\t1:0\t\tgres/gpu=16\tcpu=1,gres/gpumem=70G,mem=9\t\t\t\t3600\t2\t16\t\n"
-	    "9+1\t10\tbob\tCANCELLED by 1000\t0:15\tgres/gpu=4\t\t\t5\tUnknown\tUnknown\t0\t1\t\t\n",
+	    "9+1\t10\tbob\tCANCELLED by "
+	    "1000\t0:15\tgres/gpu:a100=3,gres/gpu:h100=1\t\t\t5\tUnknown\tUnknown\t0\t1\t\t\n",
 	    false);
 
 	(void)state;
@@ -90,6 +91,7 @@ static void jobs_and_their_steps(void **state)
 	p4d_accounting_measured how;
 	assert_int_equal(p4d_accounting_gpu_memory(a, job, &how), (uint64_t)70 << 30);
 	assert_int_equal(how, P4D_MEASURED_GPU);
+	assert_int_equal(jobs.job[1].gpus_asked, 4);
 	assert_string_equal(jobs.job[1].id, "9+1");
 	assert_int_equal(jobs.job[1].end, P4D_END_CANCELLED);
 	assert_int_equal(jobs.job[1].exit_signal, 15);

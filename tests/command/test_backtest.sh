@@ -213,6 +213,15 @@ if [ "$(id -u)" = 0 ] && id daemon >/dev/null 2>&1; then
 	unset owner
 fi
 
+# The output is where Slurm says, or else where the options do.
+mkdir -p logs
+echo 'RuntimeError: CUDA error: out of memory' >logs/3-job.sh.err
+sed 's/^srun/#SBATCH -e logs\/%j-%x.err\nsrun/' "$SACCT/s0" >"$SACCT/output"
+directory=$work
+few 2 FAILED s0 'sbatch job.sh' 8 FAILED s0 'sbatch -o logs/3-job.sh.err job.sh' 9 FAILED output 'sbatch job.sh'
+exits 0 p4d backtest --conf p4d.conf --csv --read-output
+cut -d, -f1,6 .out | tr -d '"' | tr '\n' ' ' | grep -qF '2,failed 8,gpu_memory_said 9,gpu_memory_said' || fail "an output was not read"
+
 # What is missing is said with the setting that brings it.
 : >"$SACCT/scripts"
 refused P4D003 p4d backtest --conf p4d.conf
