@@ -29,7 +29,7 @@ SUFFIXES = .scd
 		-e '/^@PAGE@$$/{r man/page.scd' -e 'd}' \
 		-e '/^@HEEDS@$$/{r man/heeds.scd' -e 'd}' \
 		-e '/^@SETTINGS@$$/{r man/settings.scd' -e 'd}' $< | \
-		$(SCDOC) >$@.tmp && mv $@.tmp $@
+		SOURCE_DATE_EPOCH=$(date_epoch) $(SCDOC) >$@.tmp && mv $@.tmp $@
 $(all_pages): man/codes.scd man/options.scd man/page.scd man/heeds.scd man/settings.scd
 endif
 if HAVE_PAGES
