@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # install.sh BUILDDIR: `make install` puts everything where it belongs below DESTDIR, `make uninstall` removes it again.
 set -eu
+source=$(cd "$(dirname "$0")/.." && pwd)
 build=$(cd "$1" && pwd)
 root=$(mktemp -d "$build/install.XXXXXX")
-trap 'rm -rf "$root"' EXIT
+trap 'rm -rf "$root" "$root.spec" "$root.left"' EXIT
 make -C "$build" install DESTDIR="$root" >/dev/null
 
 # The plugins belong beside Slurm's own.
@@ -22,6 +23,31 @@ for part in "$build"/.libs/libp4d-*.so; do
 done
 [ "$(readlink "$root/usr/local/lib/libp4d.so")" = libp4d.so.0.0.0 ] || { echo "libp4d.so links elsewhere"; exit 1; }
 [ "$(readlink "$root/usr/local/lib/libp4d.so.0")" = libp4d.so.0.0.0 ] || { echo "libp4d.so.0 links elsewhere"; exit 1; }
+# Modules are opened, not executed.
+(cd "$root" && find . -type f -name '*.so' ! -perm 644) | grep . && { echo "these are executable, or not for all"; exit 1; }
+
+# The RPM has every file, and none that is not there.
+sed -n '/^%files/,/^%changelog/p' "$source/packaging/p4d.spec" | grep -oE '%\{_[a-z]+\}[^ ]*' | sed 's,%{_bindir},/usr/local/bin,
+	s,%{_libdir},/usr/local/lib,; s,%{_datadir},/usr/local/share,; s,%{_mandir},/usr/local/share/man,; s,%{_docdir},/usr/local/share/doc,
+	s,%{_sysconfdir}/slurm,/usr/local/etc,; s,%{_includedir},/usr/local/include,' >"$root.spec"
+(cd "$root" && find . -type f -o -type l) | sed 's,^\.,,' | while read -r file; do
+	case $file in "$slurm/p4d.so" | "$slurm/job_submit_p4d.so") continue ;; esac
+	while read -r pattern; do
+		# shellcheck disable=SC2254 # patterns
+		case $file in $pattern | $pattern/*) continue 2 ;; esac
+	done <"$root.spec"
+	echo "$file"
+done >"$root.left"
+[ ! -s "$root.left" ] || { echo "not in %files of p4d.spec:"; cat "$root.left"; exit 1; }
+while read -r pattern; do
+	case $pattern in
+	# the packages' own, and what is built where its libraries are
+	*/plugstack.conf.d/p4d.conf | */p4d-train* | */libp4d-*.so) continue ;;
+	esac
+	# shellcheck disable=SC2086 # patterns
+	ls -d "$root"$pattern >/dev/null || { echo "p4d.spec has $pattern, which was not installed"; exit 1; }
+done <"$root.spec"
+
 (cd "$root" && find . -name '*.la') | grep . && { echo "these are of no use to anybody"; exit 1; }
 
 make -C "$build" uninstall DESTDIR="$root" >/dev/null
