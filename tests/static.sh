@@ -85,11 +85,21 @@ harmless_calls()
 		grep -wE '_?exit|abort|__assert_fail|fork|vfork|posix_spawn|system|popen|exec[lv]p?e?|(__)?v?printf(_chk)?|puts|putchar|stdout'
 }
 
+# The recipes that are Python can be read by it.
+recipes()
+{
+	command -v python3 >/dev/null || { echo "python3 not found"; return; }
+	for recipe in packaging/p4d.eb packaging/spack/package.py; do
+		python3 -c 'import sys; compile(open(sys.argv[1]).read(), sys.argv[1], "exec")' "$recipe" || return
+	done
+}
+
 # What is built is no source.
 nothing_built() { ! git ls-files 2>/dev/null | grep -E '\.(o|lo|la|a|so|trs|log|status)$'; }
 
 check shell_scripts shell_scripts
 check nothing_built nothing_built
+check recipes recipes
 check spelling spelling
 check format formatted
 check cppcheck analysed

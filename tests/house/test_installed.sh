@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # What README.md, doc/ADMINS.md and p4d-spank(8) say of packages and files is what the tree says: the packages of tests/setup.sh, every module
-# that `make install` puts somewhere, and no newer release of autoconf or json-c than they name.
+# that `make install` puts somewhere, and no newer release of autoconf or json-c than they name. All packages have p4d's version.
 set -u
 source=$(cd "$(dirname "$0")/../.." && pwd)
 cd "${P4D_TEST_BUILDDIR:-.}" || exit 2
@@ -35,6 +35,20 @@ for built in .libs/*.so; do
 	built=$(basename "$built" .so)
 	echo "$modules" | grep -qx -- "$built" || fault "$built.so is built and not installed"
 done
+
+version=$(sed -n 's/^AC_INIT(\[p4d\], \[\(.*\)\], \[\], .*/\1/p' "$source/configure.ac")
+# has_version FILE PATTERN: what the pattern finds first in FILE is the version
+has_version()
+{
+	found=$(sed -n "s/$2/\\1/p" "$source/$1" | head -n 1)
+	[ "$found" = "$version" ] || fault "$1 has version $found, configure.ac $version"
+}
+has_version debian/changelog '^p4d (\([^)]*\)).*'
+has_version packaging/p4d.spec '^Version: *\(.*\)'
+has_version packaging/p4d.eb "^version = '\\(.*\\)'"
+has_version packaging/spack/package.py '^    version("\([^"]*\)".*'
+has_version packaging/spack/package.py '.*p4d-\(.*\)\.tar.*'
+has_version NEWS '^\([0-9.]*\) (.*'
 
 # RHEL 9 has these.
 grep -qxF 'AC_PREREQ([2.69])' "$source/configure.ac" || fault "configure.ac wants another autoconf"
