@@ -3,6 +3,6 @@
 EXTRA_DIST += \
 	packaging/p4d.spec packaging/spack/package.py packaging/p4d.eb \
 	debian/changelog debian/control debian/copyright debian/not-installed debian/rules debian/source/format \
-	debian/p4d.docs debian/p4d.install debian/p4d-doc.install debian/p4d-rehearsal.install debian/p4d-train.install \
+	debian/libp4d0.install debian/libp4d-dev.install debian/p4d.docs debian/p4d.install debian/p4d-doc.install debian/p4d-rehearsal.install debian/p4d-train.install \
 	debian/slurm-wlm-p4d-plugin.install debian/slurm-wlm-p4d-plugin.postrm debian/slurm-wlm-p4d-plugin.prerm \
 	debian/plugstack.conf.d/p4d.conf

@@ -534,6 +534,6 @@ EXTRA_DIST += tests/fuzz/test_replay.sh tests/fuzz/fuzz.sh tests/fuzz/real_files
 TESTS += tests/gpu/test_kit.sh tests/gpu/test_report.sh
 EXTRA_DIST += tests/gpu/run tests/gpu/pack tests/gpu/report tests/gpu/test_kit.sh tests/gpu/test_report.sh tests/gpu/pytorch_baseline.py tests/parity
 EXTRA_DIST += tests/documents.sh tests/sentences.awk tests/setup.sh tests/static.sh tests/install.sh tests/distcheck.sh tests/data tests/cluster
-EXTRA_DIST += tests/demo_training.sh tests/plugin_directory.sh tests/without_training.sh tests/pkg_config.sh tests/packages.sh tests/releases.sh
+EXTRA_DIST += tests/demo_training.sh tests/plugin_directory.sh tests/without_training.sh tests/pkg_config.sh tests/packages.sh tests/packages_cluster.sh tests/releases.sh
 EXTRA_DIST += tests/web/compare.js
 EXTRA_DIST += tests/bench/sbatch_cost.sh tests/bench/overfit.sh tests/bench/pytorch_cpu.py

@@ -1,10 +1,24 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# packages.sh FOLDER: builds the Debian packages in FOLDER from a copy of the sources, looks into each, and installs, removes and
-# purges them below FOLDER, with a dpkg database of its own. P4D_PACKAGES_PROFILE=pkg.p4d.notrain leaves p4d-train out.
+# packages.sh [--twice] [--next] [--rpm] FOLDER: builds the Debian packages in FOLDER from a copy of the sources, looks into each,
+# and installs, removes and purges them below FOLDER, with a dpkg database of its own. P4D_PACKAGES_PROFILE=pkg.p4d.notrain leaves
+# p4d-train out.
+#   --twice  builds packages and tarball again in another folder, with other dates and rights: they are the same to the byte
+#   --next   also makes the packages of the next version, with another sample of p4d.conf, in FOLDER/next
+#   --rpm    also builds RPMs from the tarball
 # shellcheck disable=SC2317 # functions are called by test_that
 set -u
 source=$(cd "$(dirname "$0")/.." && pwd)
+twice='' next='' rpm=''
+while [ $# -gt 1 ]; do
+	case $1 in
+	--twice) twice=1 ;;
+	--next) next=1 ;;
+	--rpm) rpm=1 ;;
+	*) echo "packages.sh: unknown option $1" >&2; exit 2 ;;
+	esac
+	shift
+done
 mkdir -p "$1"
 folder=$(cd "$1" && pwd) || exit 1
 profile=${P4D_PACKAGES_PROFILE:-}
@@ -25,29 +39,111 @@ test_that()
 	fi
 }
 
+# copy_sources FOLDER: as FOLDER/p4d
 copy_sources()
 {
-	rm -rf "${folder:?}/p4d"
-	mkdir "$folder/p4d"
+	rm -rf --one-file-system "${1:?}/p4d"
+	mkdir -p "$1/p4d"
 	{ git -C "$source" ls-files -z --cached --others --exclude-standard 2>/dev/null ||
 		(cd "$source" && find . -name 'build*' -prune -o -type f -print0); } |
-		tar -C "$source" --null --files-from=- -cf - | tar -C "$folder/p4d" -xf -
+		tar -C "$source" --null --files-from=- -cf - | tar -C "$1/p4d" -xf -
 }
 
 build()
 {
 	rm -f "$folder"/*.deb
-	copy_sources && cd "$folder/p4d" && dpkg-buildpackage -b -us -uc ${profile:+-P"$profile"}
+	copy_sources "$folder" && cd "$folder/p4d" && dpkg-buildpackage -b -us -uc ${profile:+-P"$profile"}
+}
+
+# As somebody else would: in a folder with a longer path, with sources that only he can read, on another day of the same clock.
+build_elsewhere()
+{
+	elsewhere=$folder/elsewhere/a/longer/path
+	rm -rf --one-file-system "$folder/elsewhere"
+	copy_sources "$elsewhere" && cd "$elsewhere/p4d" && chmod -R go= . && find . -exec touch -d '2026-12-24 18:00' {} + || return
+	(umask 077 && export TZ=Pacific/Kiritimati LC_ALL=C.UTF-8 CCACHE_DISABLE=1 &&
+		exec dpkg-buildpackage -b -us -uc ${profile:+-P"$profile"}) || return
+	differ=0
+	for one in $packages; do
+		cmp "$(package "$one")" "$elsewhere/$(basename "$(package "$one")")" && continue
+		differ=1
+		for each in "$(package "$one")" "$elsewhere/$(basename "$(package "$one")")"; do
+			rm -rf --one-file-system "$folder/unpacked"
+			dpkg-deb -R "$each" "$folder/unpacked" &&
+				(cd "$folder/unpacked" && find . -type f -exec sha256sum {} + && dpkg-deb -c "$each") | sort >"$each.list"
+		done
+		diff "$(package "$one").list" "$elsewhere/$(basename "$(package "$one")").list"
+	done
+	rm -rf --one-file-system "$folder/unpacked"
+	return "$differ"
+}
+
+# tarball_in FOLDER: from the packages' build
+tarball_in() { SOURCE_DATE_EPOCH=1796083200 make -C "$1/p4d/build-debian" dist; }
+tarball() { tarball_in "$folder" && tar -tf "$folder"/p4d/build-debian/p4d-*.tar.xz | grep -q '/man/p4d\.1$'; }
+tarball_elsewhere()
+{
+	(umask 077 && export TZ=Pacific/Kiritimati && tarball_in "$folder/elsewhere/a/longer/path") || return
+	cmp "$folder"/p4d/build-debian/p4d-*.tar.xz "$folder"/elsewhere/a/longer/path/p4d/build-debian/p4d-*.tar.xz
+}
+
+# rpmbuild does not know Debian's packages, so it is not asked. Files that %files lacks are an error to it.
+rpms()
+{
+	rm -rf --one-file-system "$folder/rpm"
+	rpmbuild -tb --nodeps --define "_topdir $folder/rpm" "$folder"/p4d/build-debian/p4d-*.tar.xz || return
+	found=$(find "$folder/rpm/RPMS" -name '*.rpm' -exec rpm -qp --qf '%{NAME}\n' {} + 2>/dev/null | sort | tr '\n' ' ')
+	[ "$found" = "p4d p4d-devel p4d-doc p4d-libs p4d-rehearsal p4d-slurm p4d-train " ] || { echo "these: $found"; return 1; }
+}
+
+# What Slurm's release says, in the way that the package of Debian says it; configuration files; modes.
+rpm_contents()
+{
+	plugin=$(find "$folder/rpm/RPMS" -name 'p4d-slurm-*.rpm')
+	slurm_release || return
+	wanted=$(rpm --eval 'slurm%{?_isa}')
+	rpm -qp --requires "$plugin" 2>/dev/null | grep "^slurm"
+	for requirement in "$wanted >= $built" "$wanted < $after"; do
+		rpm -qp --requires "$plugin" 2>/dev/null | grep -qxF "$requirement" || { echo "does not require $requirement"; return 1; }
+	done
+	[ "$(rpm -qp --configfiles "$plugin" 2>/dev/null | tr '\n' ' ')" = "/etc/slurm/p4d.conf /etc/slurm/plugstack.conf.d/p4d.conf " ] || return
+	find "$folder/rpm/RPMS" -name '*.rpm' -exec rpm -qp --qf '[%{FILEMODES:perms} %{FILEUSERNAME} %{FILENAMES}\n]' {} + 2>/dev/null >"$folder/modes"
+	grep -c '/p4d/.*\.so$' "$folder/modes" && ! grep '/p4d/.*\.so$' "$folder/modes" | grep -v '^-rw-r--r-- root ' &&
+		! grep -v '^[-d]rw[x-]r-[x-]r-[x-] root \|^lrwxrwxrwx' "$folder/modes"
+}
+
+# The same build with another number, and a sample of p4d.conf that an administrator has not seen.
+build_next()
+{
+	mkdir -p "$folder/next" && rm -f "$folder/next"/*.deb
+	cd "$folder/p4d" && rm -f debian/*.debhelper.log || return
+	version=$(dpkg-parsechangelog -S Version)
+	version=${version%.*}.$((${version##*.} + 1))
+	cp debian/changelog changelog.before && cp etc/p4d.conf p4d.conf.before || return
+	sed "1,/^ -- /{s/^p4d ([^)]*)/p4d ($version)/}; /^ -- /q" changelog.before >debian/changelog
+	{ echo && cat changelog.before; } >>debian/changelog
+	sed -i '1a # The sample of a later release.' etc/p4d.conf
+	mkdir -p "$folder/kept" && mv "$folder"/*.deb "$folder/kept"
+	dpkg-buildpackage -b -nc -us -uc ${profile:+-P"$profile"}
+	result=$?
+	mv "$folder"/*.deb "$folder/next"
+	mv "$folder/kept"/*.deb "$folder"
+	mv changelog.before debian/changelog
+	mv p4d.conf.before etc/p4d.conf
+	[ "$result" = 0 ] && for one in $packages; do
+		dpkg --compare-versions "$(dpkg-deb -f "$(package "$one")" Version)" lt \
+			"$(dpkg-deb -f "$(echo "$folder/next/${one}"_*.deb)" Version)" || return
+	done
 }
 
 package() { echo "$folder/$1"_*.deb; }
-packages="p4d slurm-wlm-p4d-plugin p4d-rehearsal p4d-doc"
+packages="p4d slurm-wlm-p4d-plugin p4d-rehearsal p4d-doc libp4d0 libp4d-dev"
 [ "$profile" = pkg.p4d.notrain ] || packages="$packages p4d-train"
 
 # holds PACKAGE PATTERN...: its files are these, each at least once, and no others
 holds()
 {
-	dpkg-deb -c "$(package "$1")" | sed -n 's,^-.* \./,,p' | grep -v "^usr/share/doc/$1/\|^usr/share/lintian/" | sort >"$folder/files"
+	dpkg-deb -c "$(package "$1")" | sed -n 's/ -> .*//; s,^[-l].* \./,,p' | grep -v "^usr/share/doc/$1/\|^usr/share/lintian/" | sort >"$folder/files"
 	shift
 	for pattern in "$@"; do
 		grep -qxE "$pattern" "$folder/files" || { echo "no $pattern in:"; cat "$folder/files"; return 1; }
@@ -62,10 +158,14 @@ plugins=${plugins#/}
 all_files()
 {
 	holds p4d usr/bin/p4d "${lib}json.so" "${lib}yaml.so" "${lib}toml.so" "${lib}sentencepiece.so" usr/share/p4d/gpus.json \
-		'usr/share/p4d/models/.*\.json' usr/share/p4d/p4d-job.sh "$(page p4d.1)" "$(page p4d-report.1)" "usr/share/man/man[57]/p4d.*" &&
+		'usr/share/p4d/models/.*\.json' usr/share/p4d/p4d-job.sh "$(page p4d.1)" "$(page p4d-report.1)" "usr/share/man/man[57]/p4d.*" \
+		usr/share/bash-completion/completions/p4d usr/share/fish/vendor_completions.d/p4d.fish usr/share/zsh/vendor-completions/_p4d &&
 		holds slurm-wlm-p4d-plugin etc/slurm/p4d.conf etc/slurm/plugstack.conf.d/p4d.conf "${lib}client.so" "${lib}reader.so" \
-			"${plugins:-usr/lib/.*}/p4d.so" "${plugins:-usr/lib/.*}/job_submit_p4d.so" "$(page p4d-spank.8)" &&
+			"${plugins:-usr/lib/.*}/p4d.so" "${plugins:-usr/lib/.*}/job_submit_p4d.so" "$(page p4d-spank.8)" \
+			'usr/share/bash-completion/completions/_(sbatch|salloc|srun)' &&
 		holds p4d-rehearsal "${lib}rehearsal.so" 'usr/share/p4d/rehearsal/.*\.py' "$(page p4d-rehearse.1)" &&
+		holds libp4d0 'usr/lib/[^/]*/libp4d\.so\.0' 'usr/lib/[^/]*/libp4d\.so\.0\..*' &&
+		holds libp4d-dev usr/include/p4d.h 'usr/lib/[^/]*/libp4d\.so' 'usr/lib/[^/]*/pkgconfig/p4d.pc' "$(page p4d.3)" &&
 		holds p4d-doc 'usr/share/doc/p4d/.*' || return
 	[ "$profile" = pkg.p4d.notrain ] || holds p4d-train usr/bin/p4d-train "$(page p4d-train.1)" "(${lib}cuda.so)?"
 }
@@ -76,7 +176,7 @@ modes()
 	for one in $packages; do
 		dpkg-deb -c "$(package "$one")"
 	done >"$folder/modes"
-	! grep '\.so$' "$folder/modes" | grep -v '^-rw-r--r-- root/root ' &&
+	! grep '^-.*\.so[.0-9]*$' "$folder/modes" | grep -v '^-rw-r--r-- root/root ' &&
 		! grep -v '^[-dl]rw[x-]r-[x-]r-[x-] root/root \|^lrwxrwxrwx' "$folder/modes"
 }
 
@@ -154,5 +254,14 @@ if [ "$failed" = 0 ]; then
 	fi
 	test_that install installs
 	test_that purge removes
+	[ -z "$next" ] || test_that next-version build_next
+	[ -z "$twice$rpm" ] || test_that tarball tarball
+	[ -z "$twice" ] || { test_that reproducible build_elsewhere && test_that reproducible-tarball tarball_elsewhere; }
+	if [ -n "$rpm" ] && command -v rpmbuild >/dev/null; then
+		test_that rpm rpms
+		test_that rpm-contents rpm_contents
+	elif [ -n "$rpm" ]; then
+		echo "skip  packages/rpm: rpmbuild is not installed"
+	fi
 fi
 exit "$failed"

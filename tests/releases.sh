@@ -3,11 +3,19 @@
 # releases.sh [RELEASE...]: all cluster tests, and those of the readers of configuration files, on other releases of Slurm, each in a Debian release that ships it, which
 # debootstrap makes in a temporary folder. As root. Prints one line for each test; the last line is
 # `N passed, N failed, N skipped`.
+# releases.sh packages [RELEASE...]: Debian packages instead: built in a system that has what debian/control asks for and no daemons,
+# then installed, used, upgraded, removed and purged in a bare one.
 #
-# With P4D_RELEASES_CACHE=DIR the systems are kept in DIR and used again.
+# With P4D_RELEASES_CACHE=DIR the systems are kept in DIR and used again, except the bare ones.
 set -u
 top=$(cd "$(dirname "$0")/.." && pwd)
 . "$top/tests/setup.sh"
+run=run_release
+if [ "${1:-}" = packages ]; then
+	run=run_packages
+	shift
+	[ $# -gt 0 ] || set -- bookworm trixie sid
+fi
 [ $# -gt 0 ] || set -- trixie sid
 
 # With its own libraries: their readers of TOML and YAML, and of job scripts.
@@ -31,10 +39,32 @@ inside()
 	slurmctld -V
 	cd /p4d/build && P4D_TEST_ALL=1 "$top/tests/cluster/all.sh" --plugins=/p4d/build/.libs
 }
-if [ "$1" = --inside ]; then
-	inside
-	exit
-fi
+
+get()
+{
+	apt-get -q -y -o Dpkg::Use-Pty=0 "$@" >&2
+}
+
+# A host that builds for others: Slurm's headers and library are there, its daemons and plugins are not.
+inside_build()
+{
+	get update && get install --no-install-recommends build-essential lintian && get build-dep --no-install-recommends "$top" || exit
+	! command -v slurmctld scontrol || { echo "FAIL  packages/build-host: has Slurm"; exit 1; }
+	"$top/tests/packages.sh" --next /p4d/packages
+}
+
+# What a controller has before p4d, and what p4d's packages need: the tests have no network.
+inside_bare()
+{
+	get update && get install --no-install-recommends slurmctld slurmd slurm-client munge &&
+		get install --download-only /p4d/packages/*.deb
+}
+
+case $1 in
+--inside) inside; exit ;;
+--inside-build) inside_build; exit ;;
+--inside-bare) inside_bare; exit ;;
+esac
 
 skip()
 {
@@ -56,7 +86,7 @@ reachable() # RELEASE
 
 [ "$(id -u)" = 0 ] || skip "only root can make a system with debootstrap"
 command -v apt-get >/dev/null || skip "this is not a Debian system"
-p4d_need debootstrap util-linux >&2 || skip "debootstrap cannot be installed"
+p4d_need debootstrap util-linux iproute2 >&2 || skip "debootstrap cannot be installed"
 
 home=${P4D_RELEASES_CACHE:-}
 [ -n "$home" ] || home=$(mktemp -d "${TMPDIR:-/tmp}/p4d-releases.XXXXXX") || exit 1
@@ -92,7 +122,10 @@ make_system()
 	attended unshare --mount --pid --fork --kill-child debootstrap --variant=minbase "$1" "$root" ${mirror:+"$mirror"} >"$root.log" 2>&1 ||
 		{ tail -5 "$root.log" && return 1; }
 	# sid's list of packages is soon out of date on a mirror that is copied seldom
-	echo 'Acquire::Check-Valid-Until "false";' >"$root/etc/apt/apt.conf.d/90p4d"
+	printf '%s "%s";\n' Acquire::Check-Valid-Until false APT::Get::Assume-Yes true Binary::apt::APT::Keep-Downloaded-Packages true \
+		>"$root/etc/apt/apt.conf.d/90p4d"
+	# as in a container: nothing starts or restarts daemons
+	printf '#!/bin/sh\nexit 101\n' >"$root/usr/sbin/policy-rc.d" && chmod 755 "$root/usr/sbin/policy-rc.d"
 	mkdir "$root/p4d" && touch "$root/p4d/made"
 }
 
@@ -114,18 +147,22 @@ copy_sources()
 	cp -L /etc/resolv.conf /etc/hosts "$root/etc/"
 }
 
-# Mounts are those of the namespace alone. Nothing of the caller's environment but the proxies gets there.
+# Mounts are those of the namespace alone. Nothing of the caller's environment but the proxies gets there. With $alone, the
+# loopback is its only network.
+alone=
 enter() # COMMAND...
 {
-	attended unshare --mount --pid --fork --kill-child sh -ec '
+	attended unshare --mount --pid ${alone:+--net} --fork --kill-child sh -ec '
 		root=$1
-		shift
+		alone=$2
+		shift 2
+		[ -z "$alone" ] || ip link set lo up
 		mount -t proc proc "$root/proc"
 		mount --rbind /sys "$root/sys"
 		mount -t tmpfs -o mode=1777 tmpfs "$root/dev/shm"
 		exec env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C HOME=/root \
 			${http_proxy:+http_proxy="$http_proxy"} ${https_proxy:+https_proxy="$https_proxy"} \
-			chroot "$root" "$@"' enter "$root" "$@" </dev/null
+			chroot "$root" "$@"' enter "$root" "$alone" "$@" </dev/null
 }
 
 # counted NAME FILE: the closing line of what FILE has
@@ -146,16 +183,50 @@ run_release()
 		{ echo "FAIL  $1: could not build and run everything"; tail -40 "$root.log" | sed 's/^/      | /'; }
 }
 
+# copied RELEASE KIND: $root is a copy of the release's plain system, with these sources
+copied()
+{
+	root=$home/$1-base
+	if [ ! -e "$root/p4d/made" ]; then
+		reachable "$1" || { echo "skip  $1: no answer from $mirror"; return 1; }
+		make_system "$1" || { echo "FAIL  $1: debootstrap"; return 1; }
+	fi
+	root=$home/$1-$2
+	[ -e "$root/p4d/made" ] || { rm -rf --one-file-system "$root" && cp -a "$home/$1-base" "$root"; }
+	copy_sources
+}
+
+did() # RELEASE WHAT COMMAND...
+{
+	enter "/p4d/source/tests/$3" "${@:4}" 2>"$root.log" || grep -q ^FAIL "$home/$1.out" ||
+		{ echo "FAIL  $1: could not $2"; tail -40 "$root.log" | sed 's/^/      | /'; return 1; }
+}
+
+run_packages()
+{
+	copied "$1" build || return
+	did "$1" "build the packages" releases.sh --inside-build
+	! grep -q ^FAIL "$home/$1.out" || return
+	rm -rf --one-file-system "$home/$1-bare"
+	copied "$1" bare && mkdir "$root/p4d/packages" || return
+	cp -r "$home/$1-build/p4d/packages"/*.deb "$home/$1-build/p4d/packages/next" "$root/p4d/packages"
+	did "$1" "prepare a bare system" releases.sh --inside-bare || return
+	alone=1
+	did "$1" "use the packages" packages_cluster.sh /p4d/packages
+	alone=
+	rm -rf --one-file-system "$root"
+}
+
 for release in "$@"; do
 	: >"$home/$release.out"
-	exec {lines}> >(sed -u "s,^\(ok  *\|FAIL  *\|skip  *\)cluster/,\1$release/," | tee "$home/$release.out")
+	exec {lines}> >(sed -u "s,^\(ok  *\|FAIL  *\|skip  *\)cluster/,\1$release/,; s,^\(ok  *\|FAIL  *\|skip  *\)packages/,\1$release/packages/," | tee "$home/$release.out")
 	reader=$!
-	run_release "$release" >&$lines
+	"$run" "$release" >&$lines
 	exec {lines}>&-
 	wait "$reader"
 	cat "$home/$release.out" >>"$results"
 	counted "$release: " "$home/$release.out"
-	[ -n "${P4D_RELEASES_CACHE:-}" ] || rm -rf --one-file-system "${home:?}/$release"
+	[ -n "${P4D_RELEASES_CACHE:-}" ] || rm -rf --one-file-system "${home:?}/$release" "${home:?}/$release"-{base,build,bare}
 done
 grep '^FAIL ' "$results"
 counted '' "$results"
