@@ -61,7 +61,7 @@ build_elsewhere()
 	elsewhere=$folder/elsewhere/a/longer/path
 	rm -rf --one-file-system "$folder/elsewhere"
 	copy_sources "$elsewhere" && cd "$elsewhere/p4d" && chmod -R go= . && find . -exec touch -d '2026-12-24 18:00' {} + || return
-	(umask 077 && export TZ=Pacific/Kiritimati LC_ALL=C.UTF-8 CCACHE_DISABLE=1 &&
+	(umask 077 && export TZ=Pacific/Kiritimati LC_ALL=C.UTF-8 CCACHE_DISABLE=1 DEB_BUILD_OPTIONS="${DEB_BUILD_OPTIONS:-} noautodbgsym" &&
 		exec dpkg-buildpackage -b -us -uc ${profile:+-P"$profile"}) || return
 	differ=0
 	for one in $packages; do
@@ -124,7 +124,7 @@ build_next()
 	{ echo && cat changelog.before; } >>debian/changelog
 	sed -i '1a # The sample of a later release.' etc/p4d.conf
 	mkdir -p "$folder/kept" && mv "$folder"/*.deb "$folder/kept"
-	dpkg-buildpackage -b -nc -us -uc ${profile:+-P"$profile"}
+	DEB_BUILD_OPTIONS="${DEB_BUILD_OPTIONS:-} noautodbgsym" dpkg-buildpackage -b -nc -us -uc ${profile:+-P"$profile"}
 	result=$?
 	mv "$folder"/*.deb "$folder/next"
 	mv "$folder/kept"/*.deb "$folder"
@@ -152,8 +152,9 @@ holds()
 }
 page() { echo "usr/share/man/man${1##*.}/$1\\.gz"; }
 lib='usr/lib/[^/]*/p4d/libp4d-'
-plugins=$(dirname "$(find /usr/lib* -name select_cons_tres.so -o -name auth_munge.so | head -1)")
-plugins=${plugins#/}
+# next to Slurm's own; on a host without those, the tests of a cluster tell
+plugins=$(find /usr/lib* -name select_cons_tres.so -o -name auth_munge.so | head -1)
+[ -z "$plugins" ] || plugins=$(dirname "${plugins#/}")
 
 all_files()
 {
@@ -167,7 +168,7 @@ all_files()
 		holds libp4d0 'usr/lib/[^/]*/libp4d\.so\.0' 'usr/lib/[^/]*/libp4d\.so\.0\..*' &&
 		holds libp4d-dev usr/include/p4d.h 'usr/lib/[^/]*/libp4d\.so' 'usr/lib/[^/]*/pkgconfig/p4d.pc' "$(page p4d.3)" &&
 		holds p4d-doc 'usr/share/doc/p4d/.*' || return
-	[ "$profile" = pkg.p4d.notrain ] || holds p4d-train usr/bin/p4d-train "$(page p4d-train.1)" "(${lib}cuda.so)?"
+	[ "$profile" = pkg.p4d.notrain ] || holds p4d-train usr/bin/p4d-train "$(page p4d-train.1)" ${P4D_CUDA:+"${lib}cuda.so"}
 }
 
 # What Slurm and p4d open is not for running; all is root's.

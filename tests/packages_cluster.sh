@@ -34,7 +34,6 @@ ClusterName=bare
 SlurmctldHost=localhost(127.0.0.1)
 SlurmUser=slurm
 AuthType=auth/munge
-CommunicationParameters=NoCtldInAddrAny,NoInAddrAny
 StateSaveLocation=/var/lib/slurm/slurmctld
 SlurmctldPidFile=/run/slurmctld.pid
 SlurmctldLogFile=/var/log/slurm/slurmctld.log
@@ -64,14 +63,14 @@ END
 
 waited_for()
 {
-	for _ in $(seq 100); do
-		"$@" && return
+	local until=$((SECONDS + 30))
+	while ! "$@"; do
+		[ "$SECONDS" -lt "$until" ] || { echo "waited for: $*"; return 1; }
 		sleep 0.2
 	done
-	return 1
 }
-controller_answers() { scontrol ping 2>/dev/null | grep -q 'is UP'; }
-nodes_answer() { [ "$(sinfo -h -N -t idle,mixed,allocated -o %N 2>/dev/null | wc -l)" = 2 ]; }
+controller_answers() { timeout 5 scontrol ping 2>/dev/null | grep -q 'is UP'; }
+nodes_idle() { [ "$(timeout 5 sinfo -h -N -t idle -o %N 2>/dev/null | wc -l)" = 2 ]; }
 ended() { ! kill -0 "$1" 2>/dev/null; }
 
 # What `systemctl restart slurmctld` does where there is systemd.
@@ -90,11 +89,17 @@ systemctl()
 start_cluster()
 {
 	install -d -o munge -g munge /run/munge
-	su -s /bin/sh munge -c munged && restart_slurmctld && slurmd -N n1 && slurmd -N n2 && waited_for nodes_answer
+	su -s /bin/sh munge -c munged && restart_slurmctld && slurmd -N n1 && slurmd -N n2 && waited_for nodes_idle
 }
 
 as_user() { su user -s /bin/bash -c "cd && $*"; }
-job_runs() { [ "$(as_user "srun -N2 --gpus-per-node=1 sh -c 'echo \$SLURMD_NODENAME'" | sort | tr '\n' ' ')" = "n1 n2 " ]; }
+# A job that says nothing of p4d runs on both nodes, and Slurm prints nothing of its own.
+job_runs()
+{
+	waited_for nodes_idle || return
+	as_user "timeout 60 srun -N2 --gpus-per-node=1 sh -c 'echo \$SLURMD_NODENAME'" >"$folder/job" 2>&1
+	[ "$(sort "$folder/job" | tr '\n' ' ')" = "n1 n2 " ] || { cat "$folder/job"; sinfo -lN; squeue; return 1; }
+}
 without_p4d() { start_cluster && job_runs; }
 
 # The first block of the section.
@@ -120,8 +125,6 @@ refuses()
 	grep 'p4d: .*verdict="refuse" code="P4D012"' "$log"
 }
 
-# A job that says nothing of p4d runs on both nodes, with p4d.so in sbatch and slurmstepd.
-others_run() { said=$(job_runs 2>&1) && [ -z "$said" ]; }
 
 installed_version() { dpkg-query -W -f '${Version}' slurm-wlm-p4d-plugin; }
 
@@ -141,7 +144,9 @@ upgrades()
 # The other packages: the trainer trains, the rehearsal's libraries load.
 others_work()
 {
-	p4d-train --version && p4d rehearse --help | grep -q . && man_pages
+	# shellcheck disable=SC2086 # packages
+	dpkg -L $packages | grep -v '^/\.$' | sort -u | comm -23 - "$folder/files.before" >"$folder/files.ours"
+	[ "$(wc -l <"$folder/files.ours")" -gt 200 ] && p4d-train --version && p4d rehearse --help | grep -q . && man_pages
 }
 man_pages() { for page in man1/p4d-train.1 man1/p4d-rehearse.1 man1/p4d.1 man3/p4d.3 man5/p4d.conf.5 man8/p4d-spank.8; do
 	[ -s "/usr/share/man/$page.gz" ] || { echo "no $page"; return 1; }
@@ -155,31 +160,31 @@ removes()
 	[[ $said == *"slurmctld will not start"* ]] && [[ $said == *"plugstack.conf loads p4d.so"* ]] && [ -e /etc/slurm/p4d.conf ] || return
 	sed -i '/^JobSubmitPlugins/d' /etc/slurm/slurm.conf
 	sed -i 's/^optional/#optional/' /etc/slurm/plugstack.conf.d/p4d.conf
-	restart_slurmctld && others_run
+	restart_slurmctld && job_runs
 }
 
-# Files outside of what package managers, logs and Slurm's own state keep.
-files()
-{
-	find / -xdev \( -path "$folder" -o -path /proc -o -path /sys -o -path /dev -o -path /run -o -path /tmp -o -path /home -o -path /p4d -o \
-		-path /var/cache -o -path /var/log -o -path /var/lib/apt -o -path /var/lib/dpkg -o -path /var/lib/slurm/slurmctld -o \
-		-path '/var/lib/slurm/spool-*' -o -path /var/tmp -o -path /var/lib/systemd \) -prune -o -print | sort
-}
+# Nothing is left of what the packages installed, or what was made of it, in a folder that was not there before. Packages that these
+# needed and recommended are not p4d's.
 purges()
 {
-	apt-get purge -y p4d p4d-train p4d-rehearsal p4d-doc libp4d0 libp4d-dev slurm-wlm-p4d-plugin && apt-get autoremove -y --purge || return
-	find / -xdev -path /p4d -prune -o -path /proc -prune -o -path /sys -prune -o -name '*p4d*' ! -path '/var/log/*' -print | grep . && return 1
-	files >"$folder/files.after"
-	diff "$folder/files.before" "$folder/files.after"
+	# shellcheck disable=SC2086 # packages
+	apt-get purge -y $packages && ls -A /etc/slurm >"$folder/etc.after" && diff "$folder/etc.before" "$folder/etc.after" || return
+	while read -r file; do
+		[ ! -e "$file" ] || { echo "left: $file"; return 1; }
+	done <"$folder/files.ours"
+	! find / -xdev \( -path /p4d -o -path /proc -o -path /sys -o -path /var/log -o -path /etc/apt \) -prune -o -name '*p4d*' -print | grep .
 }
 
+grep -qw "$(uname -n)" /etc/hosts || echo "127.0.0.1 $(uname -n)" >>/etc/hosts
 useradd -m user || exit 1
 configure_slurm
-files >"$folder/files.before"
+packages="p4d p4d-train p4d-rehearsal p4d-doc libp4d0 libp4d-dev slurm-wlm-p4d-plugin"
+find / -xdev \( -path /proc -o -path /sys -o -path /p4d \) -prune -o -print | sort >"$folder/files.before"
+ls -A /etc/slurm >"$folder/etc.before"
 test_that cluster-without-p4d without_p4d
 test_that five-commands installs
 test_that refuses-README refuses
-test_that other-jobs others_run
+test_that other-jobs job_runs
 test_that upgrade upgrades
 test_that other-packages others_work
 test_that remove removes

@@ -148,7 +148,7 @@ copy_sources()
 }
 
 # Mounts are those of the namespace alone. Nothing of the caller's environment but the proxies gets there. With $alone, the
-# loopback is its only network.
+# loopback is its only network; it has a second address, without which the C library takes it for no network at all.
 alone=
 enter() # COMMAND...
 {
@@ -156,7 +156,7 @@ enter() # COMMAND...
 		root=$1
 		alone=$2
 		shift 2
-		[ -z "$alone" ] || ip link set lo up
+		[ -z "$alone" ] || { ip link set lo up && ip address add 10.4.0.1/32 dev lo; }
 		mount -t proc proc "$root/proc"
 		mount --rbind /sys "$root/sys"
 		mount -t tmpfs -o mode=1777 tmpfs "$root/dev/shm"
