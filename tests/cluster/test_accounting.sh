@@ -173,6 +173,19 @@ contains "$out" 'started by srun'
 contains "$out" 'of_my_own.py is not a program p4d knows'
 printf '%s\n' "$out" | awk -F, 'NR > 1 && !/started by srun/ { gsub(/"/, "", $1); print $1, $6, $7 }' | LC_ALL=C sort | cmp expected - ||
 	fail "p4d backtest differs"
+# p4d report counts the same ends, and the srun
+run p4d report --conf backtest.conf --read-output --rows rows.csv --json
+accepted
+printf '%s' "$out" | tr -d ' \n' | grep -q '{"jobs":11,' || fail "p4d report has not all jobs"
+{ cut -d ' ' -f 2 expected; echo completed; } | sort | uniq -c | while read -r jobs end; do
+	counted=$(printf '%s' "$out" | tr -d ' \n' | sed "s/.*\"ends\":{.*\"$end\":{\(\([^{}]*{[^{}]*}\)*\)}.*\"overridden\".*\"predicted\".*/\1/" |
+		grep -o '"jobs":[0-9]*' | awk -F : '{ n += $2 } END { print n + 0 }')
+	[ "$counted" = "$jobs" ] || { echo "$end: $counted instead of $jobs"; exit 1; }
+done || fail "p4d report counts other ends"
+run p4d report --conf backtest.conf --note "$long"
+accepted
+contains "$out" 'p4d: predicted '
+[ "$(grep -c ',1,,20' rows.csv)" = 2 ] || fail "the two that said it died are no rows: $(cat rows.csv)"
 
 # a user who may not see the accounts above his own is not refused for what slurmctld knows
 [ "$(id -u)" = 0 ] || exit 0

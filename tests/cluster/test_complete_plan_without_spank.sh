@@ -19,3 +19,23 @@ run sbatch -H $node -p a100 job.sh
 says "p4d: ["
 run sbatch -H $node -p h100 job.sh
 accepted
+
+# slurmctld takes what the site measured from a file that p4d.conf includes, and reads that file again when it changes
+measured()
+{
+	printf 'framework "p4d" { reserve_gib = %s }\nversion = 1\n' "$1" >"$CLUSTER/etc/margins.conf.new"
+	mv "$CLUSTER/etc/margins.conf.new" "$CLUSTER/etc/margins.conf"
+}
+measured 60
+{ echo "include = { \"$CLUSTER/etc/margins.conf\" }"; cat "$CLUSTER/p4d.conf.good"; } >"$CLUSTER/etc/p4d.conf.new"
+put_site "$CLUSTER/etc/p4d.conf.new"
+run sbatch -H $node -p h100 job.sh
+[ "$status" != 0 ] || fail "slurmctld does not count the reserve that the site measured"
+says P4D012
+seen=$(grep -c 'p4d: reloaded' "$CLUSTER/log/slurmctld.log")
+measured 1
+reloaded_again() { [ "$(grep -c 'p4d: reloaded' "$CLUSTER/log/slurmctld.log")" -gt "$seen" ]; }
+wait_until reloaded_again
+run sbatch -H $node -p h100 job.sh
+accepted
+put_site "$CLUSTER/p4d.conf.good"
