@@ -10,6 +10,9 @@
 #include "cost/cost_internal.h"
 #include "plan/offload.h"
 
+/* Rows of a tile of results: libraries have lower tiles for fewer rows, of which they lose less. */
+#define TILE_ROWS 128.0
+
 /* Kernels of a layer; what a mixture of experts adds to them. */
 enum { KERNELS = 10, KERNELS_OF_EXPERTS = 4 };
 
@@ -35,12 +38,18 @@ enum { KERNELS = 10, KERNELS_OF_EXPERTS = 4 };
 #define CACHE_RATE 0.8
 #define LOGIT_BYTES 8
 
+/* tokens: of a nano-batch. */
 typedef struct pass {
 	const p4d_layout *l;
 	const p4d_cost_served *work;
 	p4d_cost_rates r;
-	double tokens, cache; /* cache: seconds per byte of keys and values */
+	double tokens;
 } pass;
+
+/* Seconds by what a kernel waits for. */
+typedef struct parts {
+	double arithmetic, memory, network;
+} parts;
 
 /* Arithmetic and memory hide each other the better, the more one of them takes. */
 static double together(double a, double b)
@@ -53,7 +62,8 @@ static double together(double a, double b)
 /* Products of `rows` tokens with each of `groups` matrices of columns x depth, one kernel. Seconds. */
 static double products(const pass *p, double groups, double rows, double columns, double depth)
 {
-	const double flops = (2 * groups * rows * columns + p->r.lost) * depth;
+	const double lost = p->r.lost * fmin(1, rows / TILE_ROWS);
+	const double flops = (2 * groups * rows * columns + lost) * depth;
 	const double bytes = groups * (p->work->weight_bytes * depth * (rows + columns) + 2 * rows * columns);
 
 	return together(flops * p->r.product, bytes * p->r.hbm);
@@ -102,7 +112,7 @@ static double feed_forward(const pass *p, double groups, double rows, double wid
 }
 
 /* Experts of this rank, where all engines' tokens meet. Of few tokens not every expert is read. */
-static double experts(const pass *p)
+static parts experts(const pass *p)
 {
 	const p4d_layout *l = p->l;
 	const double all = (double)l->experts, each = (double)l->experts_per_token, h = (double)l->hidden;
@@ -110,28 +120,40 @@ static double experts(const pass *p)
 	const double width = (double)l->expert_ffn / (l->ep > 1 ? 1 : (double)(l->tp * l->dp));
 	const double read = own * (1 - pow(1 - each / all, tokens)), used = read > 1 ? read : 1;
 	const double rows = tokens * each * own / all;
-	double seconds = feed_forward(p, used, rows / used, width);
+	parts x = {.arithmetic =
+		       feed_forward(p, used, rows / used, width) + KERNELS_OF_EXPERTS * P4D_LAUNCH_SECONDS,
+		   .memory = EXPERT_MOVES * p->tokens * each * h * p->r.element * p->r.hbm / PERMUTED};
 
 	if (l->shared_ffn)
-		seconds += feed_forward(p, 1, p->tokens, (double)l->shared_ffn / (double)l->tp);
+		x.arithmetic += feed_forward(p, 1, p->tokens, (double)l->shared_ffn / (double)l->tp);
 	if (l->dp > 1)
-		seconds += 2 * p4d_cost__exchange_seconds(&p->r, p4d_cost__ring_of(l, l->dp, l->tp),
-							  tokens * h * p->r.element);
-	return seconds + EXPERT_MOVES * p->tokens * each * h * p->r.element * p->r.hbm / PERMUTED +
-	       KERNELS_OF_EXPERTS * P4D_LAUNCH_SECONDS;
+		x.network = 2 * p4d_cost__exchange_seconds(&p->r, p4d_cost__ring_of(l, l->dp, l->tp),
+							   tokens * h * p->r.element);
+	return x;
 }
 
 /* A layer without the attention of tokens to each other. */
-static double layer(const pass *p, bool sparse)
+static parts layer(const pass *p, bool sparse)
 {
 	const p4d_layout *l = p->l;
 	const double width = sparse ? (double)(l->expert_ffn * l->experts_per_token) : (double)l->ffn;
 	const double moved =
 	    HIDDEN_MOVES * (double)l->hidden + FFN_MOVES * width / (double)(l->tp * (sparse ? l->dp : 1));
+	parts x = sparse
+		      ? experts(p)
+		      : (parts){.arithmetic = feed_forward(p, 1, p->tokens, (double)l->ffn / (double)l->tp)};
 
-	return attention(p) +
-	       (sparse ? experts(p) : feed_forward(p, 1, p->tokens, (double)l->ffn / (double)l->tp)) +
-	       2 * reduced(p) + moved * p->tokens * p->r.element * p->r.hbm + KERNELS * P4D_LAUNCH_SECONDS;
+	x.arithmetic += attention(p) + KERNELS * P4D_LAUNCH_SECONDS;
+	x.memory += moved * p->tokens * p->r.element * p->r.hbm;
+	x.network += 2 * reduced(p);
+	return x;
+}
+
+static void add(parts *to, parts one, double times)
+{
+	to->arithmetic += times * one.arithmetic;
+	to->memory += times * one.memory;
+	to->network += times * one.network;
 }
 
 /* Logits of one token of each sequence, and sampling. */
@@ -144,22 +166,38 @@ static double head(const pass *p)
 	return together(flops * p->r.gemm, bytes * p->r.hbm) + rows * vocab * LOGIT_BYTES * p->r.hbm;
 }
 
+/*
+ * The layers. Nano-batches read all weights again, and wait for arithmetic, memory and network at the same
+ * time: what takes least hides behind what takes most, but for the first nano-batch and the last.
+ */
+static double layers(const pass *p, const p4d_gpu *gpu, double nano)
+{
+	const p4d_layout *l = p->l;
+	const double stages = (double)l->pp, sparse = p4d_cost__expert_layers(l) / stages,
+		     dense = (double)l->layers / stages - sparse;
+	const double scores = 4 * p->work->prompt_pairs * (double)l->heads / (double)l->tp *
+			      (double)l->head_dim * (double)l->layers / stages;
+	parts all = {.arithmetic = scores * p->r.attention_forward,
+		     .memory = p->work->cached_bytes / (gpu->hbm_bytes_per_s * CACHE_RATE)};
+
+	if (dense > 0)
+		add(&all, layer(p, false), nano * dense);
+	if (sparse > 0)
+		add(&all, layer(p, true), nano * sparse);
+	const double sum = all.arithmetic + all.memory + all.network,
+		     most = fmax(all.arithmetic, fmax(all.memory, all.network));
+	return nano > 1 ? most + (sum - most) / nano : sum;
+}
+
 double p4d_cost_serve(const p4d_layout *l, const p4d_gpu *gpu, const p4d_cost_served *work)
 {
+	const double nano = work->nano_batches > 1 ? work->nano_batches : 1;
 	const pass p = {.l = l,
 			.work = work,
 			.r = p4d_cost__rates_of(l, gpu),
-			.tokens = work->sequences + work->prompt_tokens,
-			.cache = 1 / (gpu->hbm_bytes_per_s * CACHE_RATE)};
-	const double stages = (double)l->pp, sparse = p4d_cost__expert_layers(l) / stages,
-		     dense = (double)l->layers / stages - sparse;
-	const double scores = 4 * work->prompt_pairs * (double)l->heads / (double)l->tp *
-			      (double)l->head_dim * (double)l->layers / stages;
+			.tokens = (work->sequences + work->prompt_tokens) / nano};
+	const double link = gpu->host_link_bytes_per_s * P4D_HOST_LINK_EFFICIENCY;
 
-	return (dense > 0 ? dense * layer(&p, false) : 0) + (sparse > 0 ? sparse * layer(&p, true) : 0) +
-	       head(&p) + work->cached_bytes * p.cache + scores * p.r.attention_forward +
-	       (gpu->host_link_bytes_per_s > 0
-		    ? work->host_bytes / (gpu->host_link_bytes_per_s * P4D_HOST_LINK_EFFICIENCY)
-		    : 0) +
-	       PASS_SECONDS + SAMPLE_SECONDS * work->sequences;
+	return layers(&p, gpu, nano) + head(&p) + (link > 0 ? work->host_bytes / link : 0) + PASS_SECONDS +
+	       SAMPLE_SECONDS * work->sequences;
 }

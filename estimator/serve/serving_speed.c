@@ -20,7 +20,7 @@ typedef struct engine {
 	const p4d_gpu *gpu;
 	const p4d_serving_load *load;
 	p4d_layout l;
-	double weight_bytes;
+	double weight_bytes, nano_batches;
 } engine;
 
 static double stated(const p4d_request *r, p4d_option option, double other)
@@ -99,7 +99,8 @@ static double pass(const engine *e, double sequences, double prompts)
 				      .prompt_pairs = prompts * load->prompt * load->prompt / 2,
 				      .cached_bytes = in_flight * held(e, load->prompt + load->answer / 2),
 				      .weight_bytes = e->weight_bytes,
-				      .host_bytes = (double)e->s->host_bytes};
+				      .host_bytes = (double)e->s->host_bytes,
+				      .nano_batches = e->nano_batches};
 
 	return p4d_cost_serve(&e->l, e->gpu, &work);
 }
@@ -182,7 +183,11 @@ int p4d_serving_speed_of(const p4d_request *request, const p4d_gpu *gpu, uint64_
 			 const p4d_serving *s, const p4d_serving_load *load, p4d_serving_speed *speed,
 			 p4d_error *err)
 {
-	engine e = {.s = s, .gpu = gpu, .load = load};
+	engine e = {.s = s,
+		    .gpu = gpu,
+		    .load = load,
+		    .nano_batches =
+			p4d_is_set(request, P4D_NANO_BATCHES) ? (double)request->value[P4D_NANO_BATCHES] : 1};
 	double waits;
 
 	if (check_load(s, load, err) < 0 || set_engine(&e, request, gpus_per_node, err) < 0)
