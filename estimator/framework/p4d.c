@@ -171,7 +171,8 @@ static uint64_t in_flight(const p4d_slots *slots)
 
 /*
  * The token buffers serve the micro-batches that may be in flight, and the one read ahead; with slices whole
- * ones. Documents are always there: masking is decided per run. Of slices as queries and as keys.
+ * ones. Documents are always there: masking is decided per run. Of slices as queries and as keys. Where
+ * positions are learned, the rank's tokens also have their places within documents.
  */
 static void add_data(p4d_rows *rows, const p4d_rank_sizes *z)
 {
@@ -187,7 +188,7 @@ static void add_data(p4d_rows *rows, const p4d_rank_sizes *z)
 	if (has_loss(rows) || everywhere)
 		add_copies(rows, B_LABELS, P4D_DT_INT32, copies, n, 0);
 	add_copies(rows, B_DOCUMENTS, P4D_DT_INT32, in_flight(&rows->plan->slots) + PREFETCHED,
-		   l->slices > 1 ? 2 : context_blocks(l), n);
+		   (l->slices > 1 ? 2 : context_blocks(l)) + (l->positions ? 1 : 0), n);
 }
 
 static void add_staging(p4d_rows *rows, const p4d_rank_sizes *z)

@@ -44,17 +44,18 @@ typedef void using(p4d_net *m, char *rows, const int32_t *positions, uint64_t co
 
 static void for_each_run(p4d_net *m, char *rows, using *use)
 {
-	const int32_t *positions = (const int32_t *)p4d_buffers_at(m, B_POSITIONS) +
-				   p4d_sequence__own_block(m) * m->length + m->before;
+	const int32_t *own = (const int32_t *)p4d_buffers_at(m, B_POSITIONS) +
+			     p4d_sequence__own_block(m) * m->length + m->before;
+	const int32_t *in_documents = p4d_sequence__places(m);
 	const uint64_t each = m->ns / m->parts, end = m->ns;
 
 	for (uint64_t row = 0, count; row < end; row += count) {
 		const uint64_t inside = row % each,
 			       before = m->l->sequence_parallel ? p4d_place_grid(m->l, m->place).x * each : 0;
 		const uint64_t first = p4d_parallel__part(m, (unsigned)(row / each)).first;
-		const uint64_t at = (first + before + inside) % m->length;
+		const uint64_t token = first + before + inside, at = token % m->length;
 		count = m->length - at < each - inside ? m->length - at : each - inside;
-		use(m, rows + row * m->h * m->element, positions + at, count);
+		use(m, rows + row * m->h * m->element, in_documents ? in_documents + token : own + at, count);
 	}
 }
 

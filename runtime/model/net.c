@@ -121,7 +121,8 @@ static int allocate_documents(p4d_net *m, p4d_error *err)
 
 	m->document_holder = calloc(shape[0], sizeof(*m->document_holder));
 	if (m->set.document_mask)
-		m->host_documents = malloc((sequences + shape[1] * shape[2]) * sizeof(*m->host_documents));
+		m->host_documents =
+		    malloc((2 * sequences + shape[1] * shape[2]) * sizeof(*m->host_documents));
 	if (m->document_holder && (m->host_documents || !m->set.document_mask))
 		return 0;
 	return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for the documents of a micro-batch");

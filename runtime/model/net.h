@@ -141,7 +141,8 @@ typedef struct p4d_net {
 	bool evaluating;
 	uint64_t trained;
 	int32_t *host_tokens, *host_labels; /* of a micro-batch, and room to put it in the order of slices */
-	int32_t *host_documents; /* of a micro-batch, in order and then arranged; NULL without the mask */
+	int32_t *host_documents; /* of a micro-batch, in order, then arranged, then scratch; NULL without the
+				    mask */
 	/* the micro-batch in each copy; UINT32_MAX: none */
 	uint32_t *token_holder, *label_holder, *document_holder;
 	uint64_t *label_trained;       /* labels that are trained on in each copy */

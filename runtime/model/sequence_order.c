@@ -109,6 +109,32 @@ static uint64_t arrange(const p4d_net *m, int32_t *to, const int32_t *from)
 	return count;
 }
 
+/* The places of tokens within their documents, of the rank's tokens in the order of their rows. */
+static uint64_t arrange_places(const p4d_net *m, int32_t *to, const int32_t *documents, int32_t *places)
+{
+	const uint64_t sequence = m->l->seq_len, count = m->batch * m->length;
+
+	for (uint64_t i = 0; i < m->batch * sequence; i++)
+		places[i] = i % sequence && documents[i] == documents[i - 1] ? places[i - 1] + 1 : 0;
+	if (m->l->slices > 1) {
+		p4d_sequence__by_slices(m, to, places);
+		return m->whole;
+	}
+	for (uint64_t row = 0; row < count; row++)
+		to[row] = places[row / m->length * sequence +
+				 p4d_sequence__place(m->l, m->place.cp, row % m->length)];
+	return count;
+}
+
+const int32_t *p4d_sequence__places(const p4d_net *m)
+{
+	const uint64_t *shape = m->row[B_DOCUMENTS]->shape;
+
+	return m->documents
+		   ? m->documents + (shape[1] - 1) * shape[2] + (m->l->slices > 1 ? m->before * m->batch : 0)
+		   : NULL;
+}
+
 int p4d_sequence_find_documents(p4d_net *m, uint32_t pass_micro_batch, p4d_error *err)
 {
 	const uint32_t micro_batch = pass_micro_batch / (uint32_t)m->l->slices;
@@ -126,7 +152,12 @@ int p4d_sequence_find_documents(p4d_net *m, uint32_t pass_micro_batch, p4d_error
 		return 0;
 	if (m->source(m->context, m->number, micro_batch, &batch, err) < 0)
 		return -1;
-	const uint64_t count = arrange(m, arranged, m->host_documents);
+	uint64_t count = arrange(m, arranged, m->host_documents);
+	if (m->l->positions) {
+		count = (row->shape[1] - 1) * row->shape[2];
+		count += arrange_places(m, arranged + count, m->host_documents,
+					arranged + row->shape[1] * row->shape[2]);
+	}
 	m->d->upload(m->d, to, arranged, count * sizeof(*arranged));
 	m->document_holder[copy] = micro_batch;
 	return 0;

@@ -14,5 +14,8 @@ void p4d_sequence__find_blocks(const p4d_net *m, uint32_t block, p4d_attention_s
 void p4d_sequence__fill_positions(p4d_net *m, int32_t *scratch);
 /* The tokens of a micro-batch (micro_batch, seq_len) slice by slice, each (micro_batch, its tokens). */
 void p4d_sequence__by_slices(const p4d_net *m, int32_t *to, const int32_t *from);
+/* The place within its document of each token of this pass, in the order of rows; NULL: documents are not
+ * masked. Only where positions are learned. */
+const int32_t *p4d_sequence__places(const p4d_net *m);
 /* m->documents of a micro-batch, with slices by slices and then whole; asks the source if missing. */
 int p4d_sequence_find_documents(p4d_net *m, uint32_t micro_batch, p4d_error *err);

@@ -313,7 +313,8 @@ static int vocabulary(p4d_trainer *t, const p4d_instruction *in, p4d_error *err)
 	if (in->op != P4D_OP_EMBED_BACKWARD && use_table(t, kind, err) < 0)
 		return -1;
 	if (in->op == P4D_OP_EMBED_FORWARD && t->net.first && t->net.l->positions &&
-	    use_layer(t, &first, 0, err) < 0)
+	    (use_layer(t, &first, 0, err) < 0 ||
+	     p4d_sequence_find_documents(&t->net, in->micro_batch, err) < 0))
 		return -1;
 	if ((back && begin_table(t, kind, err) < 0) || p4d_vocabulary_pass(&t->net, in, err) < 0)
 		return -1;

@@ -125,3 +125,22 @@ refused P4D001 evaluate --checkpoint run $(for i in $(seq 16); do echo "--valid-
 says "--valid-data is given more than 15 times"
 refused P4D001 train --steps 1 --eval-batches 3
 says "--eval-batches has no effect without --valid-data or --valid-fraction"
+
+# learned positions begin at 0 in each document: packed, two documents have the loss that they have alone
+{
+	seq -s, 1 10 | sed 's/.*/{"input_ids": [&]}/'
+	seq -s, 30 39 | sed 's/.*/{"input_ids": [&]}/'
+} >two.jsonl
+exits 0 p4d data --tokenizer ids --vocab 257 -o two two.jsonl
+exits 0 p4d-train --model custom --layers 2 --hidden 32 --ffn 48 --heads 4 --kv-heads 4 --head-dim 8 --vocab 257 --max-seq-len 64 \
+	--norm layernorm --glu off --activation gelu --tied on --positions learned --bias all --architecture gpt2 --device cpu \
+	--data numbers --lr 1e-2 --steps 20 --seq-len 64 --global-batch 4 --checkpoint learned --log learned.log
+exits 0 evaluate --checkpoint learned --valid-data two --sequences packed --seq-len 10 --global-batch 2
+printf '%s\n' "$out" >some
+alone=$(loss_of some)
+for layout in "--tp 1" "--local-ranks 2 --cp 2" "--local-ranks 2 --pp 2 --vocab-parallel vocab-1" "--token-slices 2"; do
+	# shellcheck disable=SC2086
+	exits 0 evaluate $layout --checkpoint learned --valid-data two --sequences packed --seq-len 32 --global-batch 1
+	printf '%s\n' "$out" >some
+	near 1e-6 "$(loss_of some)" "$alone" || fail "$layout, packed: $out, alone $alone"
+done
