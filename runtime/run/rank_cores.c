@@ -59,3 +59,55 @@ uint32_t p4d_rank_cores(uint32_t ranks, bool forked)
 		cores = most / ranks;
 	return cores ? cores : 1;
 }
+
+/* A core that is shared with one other process is waited for half of the time. */
+static const double busy = 0.2, crowded = 0.05, idle = 0.01;
+
+/* Seconds that the main thread was ready to run and had no core; below 0: not known. *ran: that it had one.
+ */
+static double waited_for_core(double *ran)
+{
+	unsigned long long on, off;
+	FILE *file = fopen("/proc/self/schedstat", "re");
+
+	if (!file)
+		return -1;
+	const bool found = fscanf(file, "%llu %llu", &on, &off) == 2;
+	fclose(file);
+	*ran = found ? 1e-9 * (double)on : 0;
+	return found ? 1e-9 * (double)off : -1;
+}
+
+uint32_t p4d_cores_begin(p4d_cores_now *cores, uint32_t most)
+{
+	double ran = 0;
+
+	*cores = (p4d_cores_now){.most = most, .now = most, .waited = waited_for_core(&ran)};
+	if (cores->waited > busy * (ran + cores->waited))
+		cores->now = 1;
+	return cores->now;
+}
+
+bool p4d_cores_follow(p4d_cores_now *cores, double seconds)
+{
+	double ran;
+
+	return cores->most > 1 && p4d_cores_decide(cores, seconds, waited_for_core(&ran));
+}
+
+bool p4d_cores_decide(p4d_cores_now *cores, double seconds, double waited)
+{
+	const uint32_t before = cores->now;
+
+	if (waited < 0 || cores->waited < 0 || !(seconds > 0))
+		return false;
+	const double share = (waited - cores->waited) / seconds;
+	cores->waited = waited;
+	if (share > busy)
+		cores->now = 1;
+	else if (share > crowded && cores->now > 1)
+		cores->now /= 2;
+	else if (share < idle && cores->now < cores->most)
+		cores->now = cores->most / 2 < cores->now ? cores->most : 2 * cores->now;
+	return cores->now != before;
+}

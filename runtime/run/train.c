@@ -91,7 +91,8 @@ static int load_released(p4d_run *run, p4d_error *err)
 	    run->trainer, &run->plan->layout, (uint64_t)run->plan->request.value[P4D_VOCAB]);
 
 	p4d_train__begin(run, "the weights of --init-from");
-	return p4d_train_init(run->settings->init_from, run->plan, &storage, &run->base, err) < 0
+	return p4d_train_init(run->settings->init_from, run->plan, &storage, &run->base,
+			      run->save.info.released, sizeof(run->save.info.released), err) < 0
 		   ? -1
 		   : p4d_agree_on_weights(run->all, run->world, run->base, err);
 }
@@ -173,7 +174,7 @@ static int start(p4d_run *run, p4d_error *err)
 	/* a GPU rank's text goes to all */
 	if (open_group(run, err) < 0 ||
 	    p4d_agree_on_options(run->all, run->world, run->settings, run->plan, err) < 0 ||
-	    p4d_open_device(&run->device, run->settings, run->plan, run->ranks, err) < 0 ||
+	    p4d_open_device(&run->device, run->settings, run->plan, run->ranks, &run->cores, err) < 0 ||
 	    p4d_open_host(&run->host, run->settings, run->plan, err) < 0 ||
 	    p4d_comm_transport_open(&run->transport, run->all, &run->device,
 				    (p4d_transport_kind)run->settings->comm, NULL, err) < 0 ||
@@ -254,6 +255,8 @@ static int step(p4d_run *run, const p4d_rate *rate, int *signal, p4d_error *err)
 	record.nonfinite = result.nonfinite;
 	record.applied = result.applied;
 	record.seconds = now() - began;
+	if (p4d_cores_follow(&run->cores, record.seconds))
+		p4d_device_cpu_threads(run->cores.now);
 	if (run->leads)
 		p4d_step_log_step(&run->log, &record);
 	return rc;

@@ -42,7 +42,7 @@ int p4d_open_host(p4d_device *host, const p4d_settings *settings, const p4d_job_
 }
 
 int p4d_open_device(p4d_device *device, const p4d_settings *settings, const p4d_job_plan *plan,
-		    const p4d_ranks *ranks, p4d_error *err)
+		    const p4d_ranks *ranks, p4d_cores_now *cores, p4d_error *err)
 {
 	if (plan->layout.device != P4D_CPU) {
 		if (settings->threads != UINT64_MAX)
@@ -53,7 +53,10 @@ int p4d_open_device(p4d_device *device, const p4d_settings *settings, const p4d_
 		return -1;
 	const uint32_t threads =
 	    settings->threads != UINT64_MAX ? (uint32_t)settings->threads : own_cores(settings, plan);
-	p4d_device_cpu_threads(threads);
+	if (settings->threads != UINT64_MAX)
+		p4d_device_cpu_threads(threads);
+	else
+		p4d_device_cpu_threads(p4d_cores_begin(cores, threads));
 	const char *kernels = p4d_blas_kernels_text();
 	int used = snprintf(device->text, sizeof(device->text), "cpu");
 	if (threads > 1)

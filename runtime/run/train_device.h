@@ -4,6 +4,7 @@
 #include "comm/comm.h"
 #include "device/device.h"
 #include "run/job_plan.h"
+#include "run/rank_cores.h"
 #include "run/settings.h"
 
 /*
@@ -12,9 +13,9 @@
  */
 void p4d_choose_device(p4d_settings *settings, p4d_error *why);
 
-/* The plan's device. Errors: DEVICE, NO_MEMORY. */
+/* The plan's device. cores: filled on the cpu without --threads. Errors: DEVICE, NO_MEMORY. */
 int p4d_open_device(p4d_device *device, const p4d_settings *settings, const p4d_job_plan *plan,
-		    const p4d_ranks *ranks, p4d_error *err);
+		    const p4d_ranks *ranks, p4d_cores_now *cores, p4d_error *err);
 
 /* The cpu beside a GPU, where the plan keeps something on the host: with this rank's share of the cores. Else
  * *host stays as it is. */

@@ -5,6 +5,7 @@
 #include "comm/transport/transport_open.h"
 #include "device/device.h"
 #include "run/loss_watch.h"
+#include "run/rank_cores.h"
 #include "run/step_log.h"
 #include "run/train.h"
 #include "run/train_data.h"
@@ -33,6 +34,7 @@ typedef struct p4d_run {
 	uint64_t step;  /* the last one started, or resumed */
 	uint64_t saved; /* the last one whose checkpoint was started */
 	double last_loss;
+	p4d_cores_now cores;
 } p4d_run;
 
 /* Something that takes less than the watchdog's time, for all ranks. */

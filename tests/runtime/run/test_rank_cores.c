@@ -76,11 +76,34 @@ static void tasks_may_have_their_own(void **state)
 	assert_within(p4d_rank_cores(2, false), 1, 2); /* a quota of two cores is shared all the same */
 }
 
+/* Waits of the main thread for a core, of steps of a second. */
+static void fewer_on_a_busy_machine(void **state)
+{
+	p4d_cores_now cores = {.most = 12, .now = 12};
+
+	(void)state;
+	assert_false(p4d_cores_decide(&cores, 1, 0.004));
+	assert_true(p4d_cores_decide(&cores, 1, 0.104)); /* a tenth of the step */
+	assert_int_equal(cores.now, 6);
+	assert_true(p4d_cores_decide(&cores, 1, 0.604)); /* half of it */
+	assert_int_equal(cores.now, 1);
+	assert_false(p4d_cores_decide(&cores, 1, 0.634));
+	for (uint32_t now = 2; now < 12; now = 2 * now < 12 ? 2 * now : 12) {
+		assert_true(p4d_cores_decide(&cores, 1, 0.634));
+		assert_int_equal(cores.now, now);
+	}
+	assert_true(p4d_cores_decide(&cores, 1, 0.634));
+	assert_int_equal(cores.now, 12);
+	cores.waited = -1; /* a kernel that does not count */
+	assert_false(p4d_cores_decide(&cores, 1, 9));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test_teardown(at_least_one, restore),
 	    cmocka_unit_test_teardown(forked_ranks_share, restore),
+	    cmocka_unit_test(fewer_on_a_busy_machine),
 	    cmocka_unit_test_teardown(tasks_may_have_their_own, restore),
 	};
 
