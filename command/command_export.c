@@ -20,8 +20,8 @@ const char p4d_export_options[] =
     "  --shard-size SIZE           of a file, at most: 5GB, 500MB, 2GiB (5GB)\n"
     "  --form merged|adapter       of adapters: added to the model's weights, or alone, as PEFT reads\n"
     "                              them (merged)\n"
-    "  --init-from DIR|NAME        of adapters: where the weights are that they were trained beside\n"
-    "                              (where they were)\n"
+    "  --init-from DIR|NAME        the released model that training began with: its tokenizer is\n"
+    "                              copied, and adapters are added to its weights (where it was)\n"
     "\n"
     "CHECKPOINT is the --checkpoint of a run, of which the newest is taken, or one in it.";
 
@@ -121,25 +121,38 @@ static int complete(const arguments *a, p4d_export *export, p4d_error *err)
 			       .type = a->fp32 ? P4D_ST_F32 : P4D_ST_BF16,
 			       .file_bytes = USUAL_BYTES,
 			       .alone = a->form && !strcmp(a->form, "adapter")};
-	if (export->alone && (a->init_from || a->shard_size))
-		return p4d_fail(err, P4D_E_USAGE,
-				"--%s has no effect: --form=adapter writes adapters alone, in one file",
-				a->init_from ? "init-from" : "shard-size");
+	if (export->alone && a->shard_size)
+		return p4d_fail(
+		    err, P4D_E_USAGE,
+		    "--shard-size has no effect: --form=adapter writes adapters alone, in one file");
 	return a->shard_size ? parse_size(a->shard_size, &export->file_bytes, err) : 0;
+}
+
+enum { P4D_BESIDE = 4400 };
+
+/* The tokenizer, and what else comes from the released model. */
+static const char *describe_beside(const p4d_export *export, char text[P4D_BESIDE])
+{
+	text[0] = '\0';
+	if (export->companions)
+		snprintf(text, P4D_BESIDE, "; tokenizer, templates and settings: %u file%s of %s",
+			 export->companions, export->companions == 1 ? "" : "s", export->released);
+	return text;
 }
 
 static int write_weights(const arguments *a, p4d_error *err)
 {
 	p4d_export export;
-	char taken[4096];
+	char taken[4096], beside[P4D_BESIDE];
 
 	if (complete(a, &export, err) < 0 || p4d_export_write(&export, taken, sizeof(taken), err) < 0)
 		return -1;
-	printf("%s: %s of %s in %s%s%s\n", export.to, export.alone ? "adapters" : "weights", taken,
+	printf("%s: %s of %s in %s%s%s%s\n", export.to, export.alone ? "adapters" : "weights", taken,
 	       a->fp32 ? "fp32" : "bf16",
 	       export.alone || p4d_export_has_config(&export)
 		   ? ""
 		   : "; without config.json: the transformers library has no such model",
+	       describe_beside(&export, beside),
 	       p4d_export_drops_losses(taken)
 		   ? "; without the heads of --local-loss, which are no part of the model"
 		   : "");

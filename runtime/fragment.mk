@@ -44,7 +44,7 @@ libp4dcheckpoint_la_SOURCES = \
 	runtime/checkpoint/huggingface_export.c runtime/checkpoint/adapter.c \
 	runtime/checkpoint/huggingface_names.h runtime/checkpoint/huggingface_names.c \
 	runtime/checkpoint/huggingface_config.h runtime/checkpoint/huggingface_config.c \
-	runtime/checkpoint/released.h runtime/checkpoint/released.c runtime/checkpoint/export.h runtime/checkpoint/export.c
+	runtime/checkpoint/released.h runtime/checkpoint/released.c runtime/checkpoint/companions.h runtime/checkpoint/companions.c runtime/checkpoint/export.h runtime/checkpoint/export.c
 libp4dcheckpoint_la_CPPFLAGS = $(AM_CPPFLAGS) $(JSONC_CFLAGS) $(XXHASH_CFLAGS)
 libp4dcheckpoint_la_CFLAGS = $(AM_CFLAGS) $(TRAIN_CFLAGS) -fvisibility=hidden
 libp4dcheckpoint_la_LIBADD = $(XXHASH_LIBS) -lm

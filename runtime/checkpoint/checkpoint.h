@@ -31,6 +31,8 @@ typedef struct p4d_checkpoint_info {
 	bool document_mask;
 	char data[P4D_CHECKPOINT_TEXT]; /* the caller's description of its data; not interpreted */
 	uint64_t samples;               /* what its samples are, as a number of the caller's; 0: not known */
+	/* the folder of the released model that training began with; "": none, or not known */
+	char released[P4D_CHECKPOINT_TEXT];
 	/* of adapters: LoRA's alpha, and the frozen weights beside which they were trained: where they were,
 	 * and p4d_huggingface_hash of them; else 0 */
 	double alpha;

@@ -29,6 +29,10 @@ static void make_text(p4d_text *out, const p4d_checkpoint_info *info, const p4d_
 	p4d_text_print(out, ",\n\"document_mask\": \"%s\",\n\"data\": ", info->document_mask ? "on" : "off");
 	p4d_json_text_quote(out, info->data);
 	p4d_text_print(out, ",\n\"samples\": \"%016" PRIx64 "\"", info->samples);
+	if (info->released[0]) {
+		p4d_text_add(out, ",\n\"released\": ");
+		p4d_json_text_quote(out, info->released);
+	}
 	if (info->base[0]) {
 		p4d_text_print(out, ",\n\"alpha\": %.17g,\n\"base\": ", info->alpha);
 		p4d_json_text_quote(out, info->base);
@@ -179,7 +183,8 @@ static int read_object(struct json_object *object, p4d_checkpoint_info *info,
 	/* as do older ones this */
 	if (json_object_object_get(object, "samples") && read_hex(object, "samples", &info->samples, err) < 0)
 		return -1;
-	if (read_base(object, info, err) < 0)
+	if (p4d_json_string(object, "released", info->released, sizeof(info->released), err) < 0 ||
+	    read_base(object, info, err) < 0)
 		return -1;
 	return read_files(object, files, count, err);
 }

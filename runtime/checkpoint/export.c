@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "checkpoint/checkpoint_internal.h"
+#include "checkpoint/companions.h"
 #include "checkpoint/huggingface.h"
 #include "checkpoint/released.h"
 #include "plan/plan_line.h"
@@ -52,30 +53,65 @@ static int find_base(const p4d_export *export, const p4d_checkpoint_info *info, 
 	return p4d_fix(err, "--init-from DIR, where they are now");
 }
 
-/* Adapters are merged into the weights that they were trained beside, or those are elsewhere now. */
-static int write_one(const p4d_export *export, const char *path, p4d_error *err)
+/* The folder of the released model whose tokenizer an export carries. */
+static int find_released(p4d_export *export, const p4d_checkpoint_info *info, p4d_error *err)
 {
-	p4d_checkpoint_info info;
+	p4d_request request = {.model = ""};
+	const char *const from[] = {info->released, info->base};
+	p4d_error gone;
+
+	if (export->base)
+		return p4d_released_find(export->base, &request, export->released, sizeof(export->released),
+					 err);
+	for (int i = 0; i < 2; i++)
+		if (from[i][0] && p4d_released_find(from[i], &request, export->released,
+						    sizeof(export->released), &gone) == 0)
+			return 0;
+	export->released[0] = '\0'; /* weights are whole without it */
+	return 0;
+}
+
+static int carry(p4d_export *export, p4d_error *err)
+{
+	if (!export->released[0])
+		return 0;
+	if (p4d_companions__copy(export->released, export->to, &export->companions, err) < 0)
+		return -1;
+	return p4d_companions__special_tokens(export->released, export->to, err);
+}
+
+/* Adapters are merged into the weights that they were trained beside, or those are elsewhere now. */
+static int write_weights(p4d_export *export, const char *path, const p4d_checkpoint_info *info,
+			 p4d_error *err)
+{
 	char folder[P4D_PATH];
 
-	if (p4d_checkpoint_read_info(path, &info, err) < 0)
-		return -1;
-	if (!info.base[0] && (export->alone || export->base)) {
-		const char *option = export->base ? "init-from" : "form=adapter";
-		p4d_fail(err, P4D_E_USAGE, "--%s has no effect: %.300s holds a whole model, no adapters",
-			 option, path);
-		return p4d_fix(err, "leave out --%s", option);
-	}
-	if (!info.base[0])
+	if (!info->base[0])
 		return p4d_huggingface_export(path, export->to, export->type, export->file_bytes, err);
 	if (export->alone)
 		return p4d_huggingface_export_adapters(path, export->to, export->type, err);
-	if (find_base(export, &info, folder, sizeof(folder), err) < 0)
+	if (find_base(export, info, folder, sizeof(folder), err) < 0)
 		return -1;
 	return p4d_huggingface_export_merged(path, folder, export->to, export->type, export->file_bytes, err);
 }
 
-int p4d_export_write(const p4d_export *export, char *taken, size_t size, p4d_error *err)
+static int write_one(p4d_export *export, const char *path, p4d_error *err)
+{
+	p4d_checkpoint_info info;
+
+	if (p4d_checkpoint_read_info(path, &info, err) < 0)
+		return -1;
+	if (!info.base[0] && export->alone) {
+		p4d_fail(err, P4D_E_USAGE,
+			 "--form=adapter has no effect: %.300s holds a whole model, no adapters", path);
+		return p4d_fix(err, "leave out --form=adapter");
+	}
+	if (find_released(export, &info, err) < 0 || write_weights(export, path, &info, err) < 0)
+		return -1;
+	return carry(export, err);
+}
+
+int p4d_export_write(p4d_export *export, char *taken, size_t size, p4d_error *err)
 {
 	const bool is_one = is_there(export->from, "manifest.json");
 	char before[P4D_PATH];

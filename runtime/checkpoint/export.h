@@ -12,19 +12,25 @@
 typedef struct p4d_export {
 	const char *from; /* the directory of a run, of which the newest is taken, or one checkpoint */
 	const char *to;   /* directory, created if needed; with no other weights in it */
-	const char *base; /* of adapters: where the weights beside them are now; NULL: where they were */
+	/* where the released model is now that training began with, or beside which adapters were trained;
+	 * NULL: where it was */
+	const char *base;
 	p4d_safetensors_type type; /* BF16 or F32 */
 	uint64_t file_bytes;       /* of a file, at most; 0: no limit */
 	bool alone;                /* of adapters: as PEFT reads them, not added to the model's weights */
+	/* filled: the folder of the released model, "": none is known, or it is gone; and how many files came
+	 * from it: tokenizer, chat templates, settings of generation */
+	char released[4096];
+	unsigned companions;
 } p4d_export;
 
 /*
  * Writes weights and config.json as the transformers library reads them, or adapters as PEFT does, whatever
- * the layout that trained them; the tokenizer's files are not among them. taken: which checkpoint it was. One
- * process does it. Errors: CHECKPOINT (none there; torn; adapters whose weights are missing or others),
- * USAGE (what is about adapters, but there are none), IO, NO_MEMORY.
+ * the layout that trained them, with what lies next to the released model's weights (companions.h). taken:
+ * which checkpoint it was. One process does it. Errors: CHECKPOINT (none there; torn; adapters whose weights
+ * are missing or others), USAGE (what is about adapters, but there are none), IO, NO_MEMORY.
  */
-int p4d_export_write(const p4d_export *export, char *taken, size_t size, p4d_error *err);
+int p4d_export_write(p4d_export *export, char *taken, size_t size, p4d_error *err);
 
 /* Whether the checkpoint has heads of stages' own losses (--local-loss), which are no part of the model. */
 bool p4d_export_drops_losses(const char *taken);

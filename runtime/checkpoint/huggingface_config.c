@@ -230,7 +230,9 @@ int p4d_huggingface__write_adapter_config(const char *path, const p4d_layout *la
 
 	add_text(config, "peft_type", "LORA");
 	add_text(config, "task_type", "CAUSAL_LM");
-	add_text(config, "base_model_name_or_path", info->base);
+	/* a path as it was typed means nothing elsewhere; a name in the hub does */
+	add_text(config, "base_model_name_or_path",
+		 info->released[0] && !strstr(info->released, "/models--") ? info->released : info->base);
 	add(config, "inference_mode", json_object_new_boolean(1));
 	add(config, "r", json_object_new_int64((int64_t)layout->lora.rank));
 	add_decimal(config, "lora_alpha", info->alpha);

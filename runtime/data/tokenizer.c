@@ -199,22 +199,36 @@ static bool is_json(const char *path)
 	return length >= 5 && !strcasecmp(path + length - 5, ".json");
 }
 
-int p4d_tokenizer_open(p4d_tokenizer *tokenizer, const char *name, p4d_error *err)
+/* The path of a folder's tokenizer; false: it has none. */
+static bool find_in(const char *folder, char path[PATH_MAX])
 {
 	static const char *const files[] = {"tokenizer.json", "tokenizer.model"};
+
+	for (size_t i = 0; i < sizeof(files) / sizeof(*files); i++) {
+		snprintf(path, PATH_MAX, "%.4000s/%s", folder, files[i]);
+		if (access(path, F_OK) == 0)
+			return true;
+	}
+	return false;
+}
+
+bool p4d_tokenizer_is_in(const char *folder)
+{
+	char path[PATH_MAX];
+
+	return find_in(folder, path);
+}
+
+int p4d_tokenizer_open(p4d_tokenizer *tokenizer, const char *name, p4d_error *err)
+{
 	char path[PATH_MAX];
 
 	if (!strcmp(name, "bytes")) {
 		*tokenizer = (p4d_tokenizer){BYTES + 1, -1, BYTES, &bytes, NULL};
 		return 0;
 	}
-	for (size_t i = 0; i < sizeof(files) / sizeof(*files); i++) {
-		snprintf(path, sizeof(path), "%.4000s/%s", name, files[i]);
-		if (access(path, F_OK) == 0) {
-			name = path;
-			break;
-		}
-	}
+	if (find_in(name, path))
+		name = path;
 	if (access(name, R_OK) < 0) {
 		p4d_fail(err, P4D_E_IO, "tokenizer %.200s: %s", name, strerror(errno));
 		return p4d_fix(err, "--tokenizer bytes, ids, or the path of a tokenizer.json or a "

@@ -15,6 +15,8 @@
  * end-of-sentence piece, when p4d was built with libsentencepiece (libp4d-sentencepiece.so, see library.h).
  * A folder: its tokenizer.json, else its tokenizer.model.
  */
+enum { P4D_TOKENIZER_BYTES = 257 }; /* tokens of "bytes" */
+
 typedef struct p4d_tokenizer {
 	uint64_t vocabulary;
 	int32_t begin, end; /* tokens before and after each document; -1: none */
@@ -29,6 +31,8 @@ typedef int (*p4d_token_sink)(void *context, const int32_t *tokens, uint64_t cou
  * Errors: VALUE (built without what it needs; not a model, or one that is not known), JSON, IO, NO_MEMORY.
  */
 int p4d_tokenizer_open(p4d_tokenizer *tokenizer, const char *name, p4d_error *err);
+/* Whether a folder has one of the files that p4d_tokenizer_open looks for. */
+bool p4d_tokenizer_is_in(const char *folder);
 void p4d_tokenizer_close(p4d_tokenizer *tokenizer);
 
 /* The token of that name, "<|im_end|>" for instance; -1: there is none. */

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "checkpoint/checkpoint.h"
+#include "data/tokenizer.h"
 #include "plan/plan_line.h"
 
 /* The model's sizes, and what its weights are. */
@@ -35,6 +36,9 @@ int p4d_stored_model(p4d_settings *settings, bool *found, p4d_error *err)
 			p4d_request_inherit(&settings->request, &stored, (p4d_option)i, P4D_BY_MODEL);
 	p4d_request_put(&settings->request, P4D_MODEL, 1, P4D_BY_MODEL);
 	snprintf(settings->request.model, sizeof(settings->request.model), "custom");
+	if (!settings->tokenizer && settings->sample && info.released[0] &&
+	    p4d_tokenizer_is_in(info.released))
+		settings->tokenizer = info.released;
 	if (info.base[0]) {
 		settings->init_from = settings->init_from ? settings->init_from : info.base;
 		settings->lora_alpha = info.alpha;

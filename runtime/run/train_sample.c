@@ -8,10 +8,24 @@
 #include <string.h>
 
 #include "data/permutation.h"
+#include "checkpoint/released.h"
 #include "data/tokenizer.h"
 #include "run/logits_file.h"
 #include "run/stored_model.h"
 #include "run/watchdog.h"
+
+/* That of the released model which was tuned: p4d_stored_model knows it of a checkpoint. */
+static void find_tokenizer(p4d_settings *settings)
+{
+	static char folder[4096];
+	p4d_request request = {.model = ""};
+	p4d_error gone;
+
+	if (!settings->tokenizer && settings->init_from &&
+	    p4d_released_find(settings->init_from, &request, folder, sizeof(folder), &gone) == 0 &&
+	    p4d_tokenizer_is_in(folder))
+		settings->tokenizer = folder;
+}
 
 int p4d_train_sample_prepare(p4d_settings *settings, uint64_t ranks, p4d_error *err)
 {
@@ -32,6 +46,7 @@ int p4d_train_sample_prepare(p4d_settings *settings, uint64_t ranks, p4d_error *
 
 	if (settings->checkpoint && p4d_stored_model(settings, &found, err) < 0)
 		return -1;
+	find_tokenizer(settings);
 	for (size_t i = 0; i < sizeof(layout) / sizeof(*layout); i++)
 		p4d_request_put(r, layout[i].option, layout[i].value, P4D_BY_P4D);
 	p4d_request_default(r, P4D_TP, (int64_t)ranks, P4D_BY_P4D);
@@ -188,6 +203,12 @@ int p4d_train_sample(const p4d_settings *settings, const p4d_job_plan *plan, p4d
 		     .most = plan->layout.seq_len};
 	int rc = -1;
 
+	if (!settings->tokenizer && s.vocab != P4D_TOKENIZER_BYTES) {
+		p4d_fail(err, P4D_E_VALUE,
+			 "--sample: the tokenizer of this model, which has %" PRIu64 " tokens, is not known",
+			 s.vocab);
+		return p4d_fix(err, "--tokenizer FILE, that of the data, or --tokenizer bytes");
+	}
 	if (p4d_tokenizer_open(&s.tokenizer, settings->tokenizer ? settings->tokenizer : "bytes", err) < 0)
 		return -1;
 	s.logits = malloc(s.vocab * sizeof(*s.logits));

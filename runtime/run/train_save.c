@@ -189,6 +189,8 @@ int p4d_train_resume(p4d_train_save *save, const p4d_settings *settings, const p
 	if (compare_adapters(&found, save, err) < 0 || check_model(&found, plan, save->peers.rank, err) < 0 ||
 	    compare_samples(&found, save, plan, err) < 0)
 		return -1;
+	if (!save->info.released[0])
+		memcpy(save->info.released, found.released, sizeof(found.released));
 	*step = found.step;
 	return p4d_trainer_restore(trainer, err);
 }

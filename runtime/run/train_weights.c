@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "run/train_weights.h"
 
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "checkpoint/huggingface.h"
@@ -31,13 +34,18 @@ static int compare(const char *from, const p4d_request *theirs, const p4d_reques
 }
 
 int p4d_train_init(const char *from, const p4d_job_plan *plan, const p4d_checkpoint_storage *storage,
-		   uint64_t *hash, p4d_error *err)
+		   uint64_t *hash, char *released, size_t size, p4d_error *err)
 {
 	p4d_request theirs = {.model = ""};
-	char folder[4096];
+	char folder[4096], whole[PATH_MAX];
 
+	released[0] = '\0';
 	if (p4d_released_find(from, &theirs, folder, sizeof(folder), err) < 0)
 		return -1;
+	/* where it is too long to be kept, an export is told where it is */
+	const char *path = realpath(folder, whole);
+	if (path && strlen(path) < size)
+		snprintf(released, size, "%s", path);
 	p4d_rope_default(&theirs);
 	if (compare(from, &theirs, &plan->request, err) < 0)
 		return -1;

@@ -85,8 +85,6 @@ grep -q '\[P4D003\] small/model.safetensors' said || fail "of a full disk it say
 
 # of adapters: the model has moved, has changed, or there are none
 exits 0 train --steps 1 --finetune lora --lora-rank 2 --checkpoint adapted
-refused P4D001 p4d export --form adapter --init-from own adapted other2
-says "--init-from has no effect: --form=adapter writes adapters alone"
 refused P4D001 p4d export --form adapter --shard-size 1GB adapted other2
 says "--shard-size has no effect"
 mv own moved
@@ -104,5 +102,48 @@ refused P4D052 p4d export adapted other2
 says "own: its weights were others when the adapters were trained" "fix: --init-from DIR"
 refused P4D001 p4d export --form adapter whole/step-00000001 other2
 says "--form=adapter has no effect: whole/step-00000001 holds a whole model, no adapters" "fix: leave out --form=adapter"
-refused P4D001 p4d export --init-from own whole/step-00000001 other2
-says "--init-from has no effect: whole/step-00000001 holds a whole model"
+
+# what lies next to the released weights comes with an export, and special tokens have the numbers that they had there; a model
+# that is not there any more is named by --init-from
+ids() { sed -n 's/.*"\([bep][oa][sd]_token_id\)": *\(.*[^,]\),*$/\1 \2/p' "$1/config.json" | sort | tr '\n' ' '; }
+cp -r "$released/llama" chats
+sed -i 's/"bos_token_id": null/"bos_token_id": 1/; s/"eos_token_id": null/"eos_token_id": 2/; /pad_token_id/d' chats/config.json
+mkdir chats/additional_chat_templates
+for file in tokenizer.json tokenizer_config.json chat_template.jinja generation_config.json additional_chat_templates/tool_use.jinja; do
+	echo "{\"of\": \"$file\"}" >"chats/$file"
+done
+same_files() # FOLDER
+{
+	for file in tokenizer.json tokenizer_config.json chat_template.jinja generation_config.json additional_chat_templates/tool_use.jinja; do
+		cmp -s "chats/$file" "$1/$file" || fail "$1 has another $file, or none"
+	done
+}
+exits 0 train --steps 1 --init-from chats --checkpoint of-chats
+exits 0 train --steps 2 --init-from chats --checkpoint of-chats
+cp "$released/tokenizer.json" chats/tokenizer.json
+for from in "--checkpoint of-chats" "--init-from chats"; do
+	# shellcheck disable=SC2086
+	exits 0 p4d-train $from --sample 7wg --sample-tokens 1 --seq-len 32
+done
+exits 0 p4d export of-chats tuned
+prints "tuned: weights of of-chats/step-00000002 in bf16; tokenizer, templates and settings: 5 files of $work/chats"
+same_files tuned
+[ "$(ids tuned)" = "bos_token_id 1 eos_token_id 2 " ] || fail "special tokens: $(ids tuned)"
+exits 0 train --steps 1 --finetune lora --lora-rank 2 --init-from chats --checkpoint beside-chats
+exits 0 p4d export beside-chats merged-chats
+same_files merged-chats
+[ "$(ids merged-chats)" = "bos_token_id 1 eos_token_id 2 " ] || fail "special tokens: $(ids merged-chats)"
+exits 0 p4d export --form adapter beside-chats alone-chats
+same_files alone-chats
+grep -q "\"base_model_name_or_path\": *\"$work/chats\"" alone-chats/adapter_config.json || fail "$(cat alone-chats/adapter_config.json)"
+mkdir mine && echo mine >mine/chat_template.jinja
+exits 0 p4d export of-chats mine
+[ "$(cat mine/chat_template.jinja)" = mine ] || fail "a template that was there is lost"
+mv chats elsewhere
+exits 0 p4d export of-chats without
+prints "without: weights of of-chats/step-00000002 in bf16"
+[ "$(ids without)" = "bos_token_id null eos_token_id null " ] || fail "special tokens: $(ids without)"
+mv elsewhere chats
+exits 0 p4d export --init-from chats of-chats named
+same_files named
+refused P4D052 p4d export --init-from nowhere of-chats other2

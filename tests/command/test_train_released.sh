@@ -109,6 +109,8 @@ for model in llama qwen3; do
 done
 [ $count = 64 ] || fail "only $count texts"
 exits 5 p4d-train --init-from "$released/llama" --sample once
+says "the tokenizer of this model, which has 40 tokens, is not known" "fix: --tokenizer FILE"
+exits 5 p4d-train --init-from "$released/llama" --sample once --tokenizer bytes
 says "the tokenizer bytes has 257 tokens, the model 40" "fix: --tokenizer FILE"
 exits 5 p4d-train --init-from "$released/llama" --sample once --tokenizer "$released/tokenizer.json" --seq-len 3
 says "the text has more than the 3 tokens of --seq-len"
