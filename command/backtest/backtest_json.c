@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "backtest/backtest.h"
+#include "base/text.h"
 #include "report/report.h"
 
 static struct json_object *cell_object(const p4d_backtest_cell *cell)
@@ -30,7 +31,11 @@ static struct json_object *ends_object(const p4d_backtest *b)
 
 static struct json_object *text_object(const char *text)
 {
-	return *text ? json_object_new_string(text) : NULL;
+	char buf[2048];
+	p4d_text escaped = p4d_text_in(buf, sizeof(buf));
+
+	p4d_text_escaped(&escaped, text);
+	return *buf ? json_object_new_string(buf) : NULL;
 }
 
 static struct json_object *groups_array(const p4d_backtest_group *groups, unsigned count)

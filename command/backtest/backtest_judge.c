@@ -247,12 +247,9 @@ static void name_reason(const char *text, p4d_backtest_result *r)
 {
 	static const char checked[] = "was not checked: ";
 	const char *after = strstr(text, checked);
-	p4d_text reason = p4d_text_in(r->reason, sizeof(r->reason));
-	char first[sizeof(r->reason)];
 
 	text = after ? after + sizeof(checked) - 1 : text;
-	snprintf(first, sizeof(first), "%.*s", (int)strcspn(text, ";\n"), text);
-	p4d_text_escaped(&reason, first);
+	snprintf(r->reason, sizeof(r->reason), "%.*s", (int)strcspn(text, ";\n"), text);
 }
 
 /* Nothing in the script is a training. */
@@ -365,9 +362,8 @@ static void take_verdict(const stored_job *s, const p4d_verdict *v, p4d_backtest
 	}
 	r->above_limit = r->above_limit || is_of_memory(v);
 	if (v->messages) {
-		p4d_text text = p4d_text_in(r->text, sizeof(r->text));
 		r->code = v->message[0].code;
-		p4d_text_escaped(&text, v->message[0].text);
+		snprintf(r->text, sizeof(r->text), "%.399s", v->message[0].text);
 	}
 	take_place(s, r);
 	if (r->verdict == P4D_BACKTEST_NOT_JUDGED) {

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "backtest/backtest.h"
+#include "base/text.h"
 
 enum { PATIENCE_MS = 60000, NOBODY = 65534 };
 
@@ -172,16 +173,28 @@ static void settle_flag(bool *flag)
 	*flag = byte != 0;
 }
 
+/* Names of scripts and models are a user's: they must not steer a terminal. */
+static void settle_text(char *text, size_t size)
+{
+	char copy[512];
+
+	text[size - 1] = '\0';
+	snprintf(copy, sizeof(copy), "%s", text);
+	p4d_text escaped = p4d_text_in(text, size);
+	p4d_text_escaped(&escaped, copy);
+}
+
 /* It came from a process with a user's rights: texts end, and numbers are in their range. */
 static void settle(p4d_backtest_result *r)
 {
 	bool *const flags[] = {&r->by_task, &r->above_limit, &r->said};
-	char *const ends[] = {&r->model[sizeof(r->model) - 1], &r->framework[sizeof(r->framework) - 1],
-			      &r->gpu[sizeof(r->gpu) - 1],     &r->place[sizeof(r->place) - 1],
-			      &r->text[sizeof(r->text) - 1],   &r->reason[sizeof(r->reason) - 1]};
 
-	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
-		*ends[i] = '\0';
+	settle_text(r->model, sizeof(r->model));
+	settle_text(r->framework, sizeof(r->framework));
+	settle_text(r->gpu, sizeof(r->gpu));
+	settle_text(r->place, sizeof(r->place));
+	settle_text(r->text, sizeof(r->text));
+	settle_text(r->reason, sizeof(r->reason));
 	for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++)
 		settle_flag(flags[i]);
 	for (size_t i = 0; i < P4D_BACKTEST_LIMITS; i++)

@@ -174,6 +174,10 @@ echo 'SECRET_TOKEN=abc' >"$SACCT/env"
 few 1 COMPLETED variable 'sbatch job.sh'
 verdict 1 passed
 rm "$SACCT/environments"
+# What users write steers no terminal.
+escape=$(printf '\033')
+few 1 COMPLETED s5 "sbatch -J x a${escape}[31m.sh"
+grep -qF 'a\x1b[31m.sh:3' .out || fail "an escape is printed"
 # Files are those of today, which is said if they have changed.
 mkdir model
 cat >model/config.json <<'END'

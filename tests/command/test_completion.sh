@@ -32,6 +32,8 @@ completes p4d estimate --model qwen3-8
 offers qwen3-8b
 completes p4d plan --gpu h100-8
 offers h100-80gb
+completes p4d backtest --read
+offers --read-output
 completes p4d check --js
 offers --json
 touch job_of_mine.sh
