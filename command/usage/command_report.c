@@ -22,6 +22,7 @@ const char p4d_report_options[] =
     "  --names                     also by user; names of users in rows\n"
     "  --rows FILE                 also write a row for each measured job, for p4d calibrate\n"
     "  --prometheus FILE           memory of jobs from an answer of Prometheus that curl saved\n"
+    "  --refusals FILE             jobs that p4d refused, from slurmctld's log\n"
     "  --log FILE                  memory of the one JOBID from its log (Megatron-LM, torchtitan, "
     "p4d-train)\n"
     "  --note                      one line for each job, for mail and epilogs\n"
@@ -33,7 +34,7 @@ const char p4d_report_options[] =
 enum { ASKED = 4096 };
 
 typedef struct report_arguments {
-	const char *since, *users, *accounts, *partitions, *rows, *prometheus, *log, *conf;
+	const char *since, *users, *accounts, *partitions, *rows, *prometheus, *refusals, *log, *conf;
 	bool names, note, json, help, read_output;
 	char asked[ASKED]; /* ids, separated by commas; "": all */
 } report_arguments;
@@ -69,18 +70,21 @@ static int take_ids(report_arguments *a, int count, char *word[], p4d_error *err
 
 static int parse(report_arguments *a, int argc, char *argv[], p4d_error *err)
 {
+	/* texts first, as in the two lists below */
 	enum {
 		SINCE = 256,
 		USER,
 		ACCOUNT,
 		PARTITION,
-		OUTPUT,
-		NAMES,
 		ROWS,
 		PROMETHEUS,
+		REFUSALS,
 		LOG,
-		NOTE,
 		CONF,
+		TEXTS,
+		OUTPUT,
+		NAMES,
+		NOTE,
 		JSON,
 		HELP
 	};
@@ -89,18 +93,20 @@ static int parse(report_arguments *a, int argc, char *argv[], p4d_error *err)
 	    {"user", required_argument, NULL, USER},
 	    {"account", required_argument, NULL, ACCOUNT},
 	    {"partition", required_argument, NULL, PARTITION},
-	    {"read-output", no_argument, NULL, OUTPUT},
-	    {"names", no_argument, NULL, NAMES},
 	    {"rows", required_argument, NULL, ROWS},
 	    {"prometheus", required_argument, NULL, PROMETHEUS},
+	    {"refusals", required_argument, NULL, REFUSALS},
 	    {"log", required_argument, NULL, LOG},
-	    {"note", no_argument, NULL, NOTE},
 	    {"conf", required_argument, NULL, CONF},
+	    {"read-output", no_argument, NULL, OUTPUT},
+	    {"names", no_argument, NULL, NAMES},
+	    {"note", no_argument, NULL, NOTE},
 	    {"json", no_argument, NULL, JSON},
 	    {"help", no_argument, NULL, HELP},
 	    {NULL, 0, NULL, 0},
 	};
-	const char **const texts[] = {&a->since, &a->users, &a->accounts, &a->partitions};
+	const char **const texts[] = {&a->since,      &a->users,    &a->accounts, &a->partitions, &a->rows,
+				      &a->prometheus, &a->refusals, &a->log,      &a->conf};
 	int which, more, rc = 0;
 
 	optind = 0;
@@ -112,16 +118,8 @@ static int parse(report_arguments *a, int argc, char *argv[], p4d_error *err)
 		a->json |= which == JSON;
 		a->read_output |= which == OUTPUT;
 		a->help |= which == HELP || which == 'h';
-		if (which >= SINCE && which <= PARTITION)
+		if (which >= SINCE && which < TEXTS)
 			rc = set_text(texts[which - SINCE], table[which - SINCE].name, err);
-		else if (which == ROWS)
-			rc = set_text(&a->rows, "rows", err);
-		else if (which == PROMETHEUS)
-			rc = set_text(&a->prometheus, "prometheus", err);
-		else if (which == LOG)
-			rc = set_text(&a->log, "log", err);
-		else if (which == CONF)
-			rc = set_text(&a->conf, "conf", err);
 	}
 	return rc < 0 || a->help ? rc : take_ids(a, argc - optind, argv + optind, err);
 }
@@ -180,7 +178,8 @@ static int report(p4d_usage *u, const report_arguments *a, p4d_error *err)
 {
 	unsigned written;
 
-	if ((a->prometheus && p4d_prometheus_read(&u->prometheus, a->prometheus, err) < 0) ||
+	if ((a->refusals && p4d_usage_refusals__read(&u->refusals, a->refusals, err) < 0) ||
+	    (a->prometheus && p4d_prometheus_read(&u->prometheus, a->prometheus, err) < 0) ||
 	    (a->log && p4d_memory_log_read(&u->log, a->log, err) < 0))
 		return -1;
 	u->jobs.site = p4d_line_open_site(a->conf, err);
@@ -220,6 +219,7 @@ int p4d_command_report(const p4d_subcommand *self, int argc, char *argv[], p4d_e
 	const int rc = report(&u, &a, err);
 	free(u.row);
 	p4d_prometheus_free(&u.prometheus);
+	p4d_usage_refusals__free(&u.refusals);
 	p4d_backtest_free(&u.jobs);
 	return rc;
 }

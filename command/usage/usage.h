@@ -5,6 +5,7 @@
 #include "guard/verdict_record.h"
 #include "measure/memory_log.h"
 #include "measure/prometheus.h"
+#include "usage/usage_refusals.h"
 
 struct json_object;
 
@@ -72,8 +73,9 @@ typedef struct p4d_usage {
 	p4d_backtest jobs;
 	const char *id; /* jobs that were asked for; NULL: all since a date */
 	bool names;
-	p4d_prometheus prometheus; /* none: zeroed */
-	p4d_memory_log log;        /* of the one job that was asked for; zeroed: none */
+	p4d_prometheus prometheus;   /* none: zeroed */
+	p4d_usage_refusals refusals; /* of --refusals; none: zeroed */
+	p4d_memory_log log;          /* of the one job that was asked for; zeroed: none */
 	p4d_usage_row *row;
 	size_t rows;
 	unsigned joined, measured, not_measured, censored, incomparable;
@@ -97,6 +99,13 @@ const char *p4d_usage__framework(const p4d_usage_row *row);
 int p4d_usage__count(p4d_usage *u, p4d_error *err);
 /* The lines of a table, most GPU-hours first; the caller frees them. NULL: no memory. */
 p4d_usage_group *p4d_usage__divide(const p4d_usage *u, p4d_usage_key by, size_t *count);
+
+/* usage_deaths.c: jobs that p4d passed and that ran out of GPU memory, most GPU-hours first. The caller frees
+ * the list. NULL: no memory. */
+const p4d_usage_row **p4d_usage__passed_deaths(const p4d_usage *u, size_t *count);
+int p4d_usage__print_deaths(const p4d_usage *u, p4d_error *err);
+/* Mean GPU-hours of jobs that ran out of GPU memory, of all three kinds; 0: there were none. */
+double p4d_usage__hours_of_death(const p4d_usage *u, uint64_t *jobs);
 
 /* usage_text.c, usage_json.c */
 int p4d_usage__print(const p4d_usage *u, p4d_error *err);

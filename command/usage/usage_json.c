@@ -88,6 +88,18 @@ static struct json_object *json_sources(const p4d_usage *u)
 	return o;
 }
 
+static struct json_object *json_deaths(const p4d_usage *u)
+{
+	struct json_object *list = json_object_new_array();
+	size_t count;
+	const p4d_usage_row **row = p4d_usage__passed_deaths(u, &count);
+
+	for (size_t i = 0; row && i < count; i++)
+		json_object_array_add(list, p4d_usage__json_job(row[i]));
+	free(row);
+	return list;
+}
+
 static struct json_object *json_verdicts(const p4d_usage *u)
 {
 	struct json_object *o = json_object_new_object();
@@ -116,5 +128,7 @@ int p4d_usage__print_json(const p4d_usage *u, p4d_error *err)
 		if (i != P4D_USAGE_USER || u->names)
 			json_object_object_add(by, p4d_usage__key_names[i], json_groups(u, (p4d_usage_key)i));
 	json_object_object_add(o, "by", by);
+	json_object_object_add(o, "passed_but_died", json_deaths(u));
+	json_object_object_add(o, "refusals", p4d_usage_refusals__json(&u->refusals));
 	return p4d_report_json_print(o, err);
 }

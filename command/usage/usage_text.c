@@ -174,6 +174,24 @@ static int print_errors(const p4d_usage *u, p4d_error *err)
 	return p4d_table_print(&table, false, err);
 }
 
+/* What they would have taken is not known: what others took that died is. */
+static int print_refusals(const p4d_usage *u, p4d_error *err)
+{
+	const p4d_usage_refused sum = p4d_usage_refusals__sum(&u->refusals);
+	uint64_t deaths;
+	const double hours = p4d_usage__hours_of_death(u, &deaths);
+
+	if (!sum.refusals)
+		return 0;
+	if (p4d_usage_refusals__print(&u->refusals, err) < 0)
+		return -1;
+	if (deaths)
+		printf("\np4d refused %zu different jobs. The %" PRIu64
+		       " jobs that ran out of GPU memory took %.1f GPU-hours on average.\n",
+		       sum.jobs, deaths, hours);
+	return 0;
+}
+
 static void print_sources(const p4d_usage *u)
 {
 	printf("%zu GPU jobs have ended; %u have p4d's verdict (AdminComment, Extra). Memory of a GPU: %u "
@@ -198,6 +216,8 @@ int p4d_usage__print(const p4d_usage *u, p4d_error *err)
 	if (print_cells(u, err) < 0)
 		return -1;
 	print_sentences(u);
+	if (p4d_usage__print_deaths(u, err) < 0 || print_refusals(u, err) < 0)
+		return -1;
 	for (int by = 0; by < P4D_USAGE_KEYS; by++)
 		if ((by != P4D_USAGE_USER || u->names) && print_groups(u, (p4d_usage_key)by, err) < 0)
 			return -1;

@@ -139,6 +139,26 @@ while read -r framework jobs mean covered; do
 		fail "$framework: $jobs jobs, mean $mean, $covered covered"
 done <errors
 ! grep -q "\"$user\"" object || fail "names without --names"
+# jobs that p4d passed and that died: all with these verdicts, most GPU-hours first
+died=$(grep -oE '"passed_but_died":.*"refusals"' object | grep -o '"job":' | wc -l)
+wanted=$(awk -F '"' '/^"gpu_memory/ { text = $0; while (match(text, /"(pass|warn|rewrite)":\{"jobs":[0-9]*/)) { n = substr(text, RSTART, RLENGTH)
+	sub(/.*:/, "", n); sum += n; text = substr(text, RSTART + RLENGTH) } } END { print sum }' expected)
+[ "$died" = "$wanted" ] && [ "$wanted" -gt 100 ] || fail "$died jobs passed and died, of $wanted"
+# refusals of slurmctld's log: three submissions of one job, one of another; other verdicts and forged names do not count
+cat >slurmctld.log <<'END'
+[2026-11-02T10:00:00.123] p4d: event="submit" verdict="refuse" code="P4D012" job="a.sh" job_id="" uid="1000" account="" partition="h100" qos="" model="m1" gpu=""
+[2026-11-02T10:00:01.123] p4d: event="submit" verdict="refuse" code="P4D012,P4D113" job="a.sh" job_id="" uid="1000" account="" partition="h100" qos="" model="m1" gpu=""
+[2026-11-02T10:00:02.123] p4d: event="submit" verdict="refuse" code="P4D012" job="a.sh" job_id="" uid="1000" account="" partition="h100" qos="" model="m1" gpu=""
+[2026-11-02T10:00:03.123] p4d: event="submit" verdict="refuse" code="P4D012" job="b \" code=\"P4D001" job_id="" uid="1001" account="" partition="h100" qos="" model="m1" gpu=""
+[2026-11-02T10:00:04.123] p4d: event="submit" verdict="refuse" code="P4D040" job="a.sh" job_id="" uid="1000" account="" partition="h100" qos="" model="" gpu=""
+[2026-11-02T10:00:05.123] p4d: event="submit" verdict="would-refuse" code="P4D012" job="c.sh" job_id="" uid="1000" account="" model="m1" gpu=""
+[2026-11-02T10:00:06.123] _slurm_rpc_submit_batch_job: JobId=3
+END
+exits 0 p4d report --conf p4d.conf --refusals slurmctld.log --json
+tr -d ' \n' <.out | grep -qF '"refusals":[{"code":"P4D012","refusals":4,"jobs":2},{"code":"P4D040","refusals":1,"jobs":1}]' || fail "refusals"
+exits 0 p4d report --conf p4d.conf --refusals slurmctld.log --read-output
+prints "p4d refused 3 different jobs. The" "Passed by p4d, and out of GPU memory nevertheless"
+refused P4D003 p4d report --refusals none.log
 exits 0 p4d report --conf p4d.conf --names --json
 tr -d ' \n' <.out | grep -qF "{\"jobs\":2000,\"gpu_hours\":" || fail "no user"
 tr -d ' \n' <.out | grep -q "\"user\":\"$user\",\"verdicts\"" || fail "no names with --names"

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stddef.h>
+
+#include "base/error.h"
+
+struct json_object;
+
+/*
+ * Jobs that p4d refused. Slurm's accounting does not have them, so they come from slurmctld's log, or from
+ * that of a login node (client_log). A user who submits the same job again and again counts once as a job.
+ */
+typedef struct p4d_usage_refusal {
+	char code[8];  /* the first, which is the reason: "P4D012" */
+	char job[160]; /* user, name and model: what makes two the same */
+} p4d_usage_refusal;
+
+/* Of a code. */
+typedef struct p4d_usage_refused {
+	char code[8];
+	size_t refusals, jobs;
+} p4d_usage_refused;
+
+typedef struct p4d_usage_refusals {
+	size_t count, room, codes, codes_room;
+	p4d_usage_refusal *refusal;
+	p4d_usage_refused *of; /* the commonest first */
+} p4d_usage_refusals;
+
+/* Adds those of a log, and counts. Errors: IO, NO_MEMORY. */
+int p4d_usage_refusals__read(p4d_usage_refusals *all, const char *path, p4d_error *err);
+void p4d_usage_refusals__free(p4d_usage_refusals *all);
+
+/* Sums over all codes. */
+p4d_usage_refused p4d_usage_refusals__sum(const p4d_usage_refusals *all);
+int p4d_usage_refusals__print(const p4d_usage_refusals *all, p4d_error *err);
+struct json_object *p4d_usage_refusals__json(const p4d_usage_refusals *all);
