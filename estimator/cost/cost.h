@@ -23,7 +23,7 @@ typedef struct p4d_cost_passes_of_chunk {
 	double forward, backward_input, backward_weight;
 	/* of the sum of the three: */
 	double gemm, attention, memory_bound, tensor_comm, context_comm, host, recompute;
-	double data_comm; /* exposed, of frameworks that gather parameters for each pass */
+	double data_comm; /* exposed part; for frameworks that gather parameters for each pass */
 } p4d_cost_passes_of_chunk;
 
 /* Duration and throughput of a step. */
@@ -31,7 +31,7 @@ typedef struct p4d_step {
 	double seconds;
 	double tokens_per_second_per_gpu;
 	double tflops_per_gpu; /* model FLOPs: 6 * matmul parameters + attention, causal at half, per token */
-	double hardware_tflops_per_gpu; /* recomputed FLOPs and full attention too, as PTD-P counts */
+	double hardware_tflops_per_gpu; /* also recomputed FLOPs and full attention, as PTD-P counts */
 	double mfu, hfu;                /* over the GPU's dense peak for the precision */
 	double bubble_fraction;
 } p4d_step;
@@ -40,14 +40,14 @@ typedef struct p4d_step {
 void p4d_cost__pass(const p4d_layout *layout, const p4d_gpu *gpu, uint32_t stage, uint32_t chunk,
 		    p4d_cost_passes_of_chunk *out);
 
-/* True when the table has all that the cost model needs; else there is no step time, never a guess. */
+/* True if gpus.json has all rates that the cost model needs. Otherwise p4d predicts no step time. */
 bool p4d_cost_known(const p4d_layout *layout, const p4d_gpu *gpu);
 
 /* The first key of gpus.json that the cost model needs for this layout and that the GPU lacks
  * ("multiprocessors"); NULL: none. */
 const char *p4d_cost_missing(const p4d_layout *layout, const p4d_gpu *gpu);
 
-/* Of one GPU in the precision of the layout. */
+/* Peak FLOP/s of one GPU in the precision of the layout. */
 double p4d_cost_peak_flops(const p4d_layout *layout, const p4d_gpu *gpu);
 
 /*
@@ -57,9 +57,9 @@ double p4d_cost_peak_flops(const p4d_layout *layout, const p4d_gpu *gpu);
 bool p4d_cost_prefers_gather(const p4d_layout *layout, const p4d_gpu *gpu);
 
 /*
- * With document-len: the attention of packed sequences, over that of whole ones, and by how much that of the
- * data-parallel rank that has most to do exceeds the mean in a step (document_excess). The other ranks wait
- * for it; context-parallel ranks share each document.
+ * With document-len. share: attention time of packed sequences, divided by that of whole sequences. excess:
+ * by how much the attention time of the slowest data-parallel rank exceeds the mean in a step
+ * (document_excess); the other ranks wait for it. Context-parallel ranks share each document.
  */
 typedef struct p4d_cost_of_documents {
 	double share, excess;
@@ -68,9 +68,9 @@ typedef struct p4d_cost_of_documents {
 p4d_cost_of_documents p4d_cost_documents(const p4d_layout *layout);
 
 /*
- * With token slices whose lengths the request leaves open: sets the lengths with which a step is fastest, in
- * the layout that was built of the request and in the request. Nothing changes where the cost model does not
- * cover the GPU, or where no cut is known. The time does not depend on micro-batches or stages.
+ * If the request leaves the lengths of token slices open: sets the lengths with the fastest step, in the
+ * request and in the layout that was built from it. Does nothing if the cost model does not cover the GPU, or
+ * if no lengths are known. The run time of this function does not depend on micro-batches or stages.
  */
 void p4d_cost_choose_slices(p4d_request *request, p4d_layout *layout, const p4d_gpu *gpu);
 
@@ -89,10 +89,10 @@ typedef struct p4d_cost_cache p4d_cost_cache;
 double p4d_cost_bound(const p4d_layout *layout, const p4d_gpu *gpu, p4d_cost_cache *memory);
 
 /*
- * A lower bound, in seconds per sequence, for all layouts with the same tp, cp, cp-comm and recompute and
- * this micro-batch or a smaller one, whatever the pipeline: all GPUs are busy with layers (whole backward
- * passes where the layout's schedule has them), and one of pp equal stages with the matrix products of the
- * head, and nothing else. pp = 1 covers pipelines of other stages: all share the head.
+ * A lower bound, in seconds per sequence, for all layouts with the same tp, cp, cp-comm and recompute, and
+ * with this or a smaller micro-batch, whatever the pipeline. It assumes that all GPUs only compute layers
+ * (with whole backward passes if the schedule has them), and that one of pp equal stages also computes the
+ * matrix products of the head. pp = 1 is a bound for all pipelines: all GPUs share the head.
  */
 typedef struct p4d_cost_least {
 	double layers, head;
@@ -100,20 +100,22 @@ typedef struct p4d_cost_least {
 p4d_cost_least p4d_cost_floor(const p4d_layout *layout, const p4d_gpu *gpu, p4d_cost_cache *memory);
 
 /*
- * Seconds that a step takes at least in addition to the floor with this micro-batch, if the layers are split
- * evenly: the last stage waits for the first micro-batch, and the step for the last one to go back. layers:
- * seconds of the floor, of a step. Needs the layout's model, degrees, schedule and micro-batch.
+ * A lower bound, in seconds, of the time that a step takes in addition to the floor, if the layers are split
+ * evenly. The last stage waits for the first micro-batch, and the step ends when the last micro-batch has
+ * passed back through all stages. layers: the floor's seconds for the layers of a step. Needs the layout's
+ * model, degrees, schedule and micro-batch.
  */
 double p4d_cost_ramp(const p4d_layout *layout, double layers);
 
 /*
- * Of the grids of a layout's tensor-parallel ranks that its model, micro-batch and framework allow, the one
- * whose passes take the least time, communication included; memory is not looked at. Time: of a few layers
- * for each way to write the number of ranks as a product of three. The GPU's rates must be known.
+ * The fastest grid of a layout's tensor-parallel ranks: its passes take the least time, with communication.
+ * Considers the grids that the model, micro-batch and framework allow, and ignores memory. Costs as much as
+ * timing a few layers for each way to write the number of ranks as a product of three. The GPU's rates must
+ * be known.
  */
 p4d_tp_grid p4d_cost_best_grid(const p4d_layout *layout, const p4d_gpu *gpu);
 
-/* The step of a layout of which its duration and bubble are known. */
+/* The step of a layout whose duration and bubble are known. */
 p4d_step p4d_cost_step_of(const p4d_layout *layout, const p4d_gpu *gpu, double seconds,
 			  double bubble_fraction);
 
@@ -125,8 +127,8 @@ int p4d_cost_step(const p4d_layout *layout, const p4d_gpu *gpu, p4d_timeline_wor
 		  p4d_error *err);
 
 /*
- * FLOPs of one step of the whole job: the model's, and what the hardware executes. gpu: which tells how many
- * layers p4d-train swaps and does not recompute; NULL: half of them.
+ * FLOPs of one step of the whole job: those of the model, and those that the hardware executes. The number of
+ * layers that p4d-train swaps instead of recomputing depends on gpu; NULL: half of them.
  */
 double p4d_cost_model_flops(const p4d_layout *layout);
 double p4d_cost_hardware_flops(const p4d_layout *layout, const p4d_gpu *gpu);

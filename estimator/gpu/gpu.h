@@ -9,10 +9,12 @@
 #include "request/request.h"
 
 /*
- * What it does per second, and which fraction of that it sustains; 0 unknown: RATE(member, name in gpus.json,
- * largest value there, unit). Peaks are dense, fp16 as bf16 where it is unknown, fp32 without tf32; links are
- * per GPU in one direction, inside a node, to others and to the host's memory; attention is of the peak, its
- * causal half; the board's power is its limit.
+ * Rates of a GPU, and fractions of them that kernels sustain; 0: unknown. RATE(member, name in gpus.json,
+ * largest value there, unit).
+ *
+ * Peaks are dense. If the fp16 peak is unknown, it is the bf16 peak. The fp32 peak is without tf32. Links are
+ * per GPU in one direction: inside a node, to other nodes, and to the host's memory. The efficiencies of
+ * attention are fractions of the peak, for the causal half. board_watts is the board's power limit.
  */
 #define P4D_GPU_RATES(RATE) \
 	RATE(peak_bf16_flops, "peak_bf16_tflops", 1e9, 1e12) \
@@ -36,8 +38,8 @@
 enum { P4D_GPU_NAME = 48 };
 
 /*
- * What a site measured that ranks of a framework hold beyond their buffers. Formulas take the larger of it
- * and their own constants.
+ * Memory in addition to its buffers that a site measured for ranks of a framework. Formulas take the larger
+ * of this and their own constants.
  */
 typedef struct p4d_gpu_margin {
 	int framework;                 /* of P4D_FRAMEWORK */
@@ -47,7 +49,7 @@ typedef struct p4d_gpu_margin {
 	unsigned fragmentation; /* thousandths of what is allocated, default allocator; 0: not measured */
 } p4d_gpu_margin;
 
-/* All of a site, those that name more first. */
+/* All margins of a site, the most specific ones first. */
 typedef struct p4d_gpu_margins {
 	size_t count;
 	p4d_gpu_margin *margin; /* owned */
@@ -66,7 +68,7 @@ typedef struct p4d_gpu {
 #undef RATE
 	int multiprocessors; /* 0 unknown */
 	int nvlink_domain;   /* GPUs that NVLink connects across nodes; 0: those of a node */
-	int gpus_per_node;   /* of the nodes it is sold in; 0: 8 */
+	int gpus_per_node;   /* usual number in a node; 0: 8 */
 	int sm;              /* compute capability, 90 for 9.0; 0 unknown */
 	char source[256];
 	char status[16]; /* how sure the row is: "read", "mixed", "weak", "derived" (MIG slices), "site"
@@ -74,7 +76,8 @@ typedef struct p4d_gpu {
 	const p4d_gpu_margins *margins; /* of the site; NULL: none */
 } p4d_gpu;
 
-/* The first margin that a GPU has for such a job; NULL: none. gpu may be NULL. */
+/* The most specific margin of a GPU for this framework, model code and precision; NULL: none. gpu may be
+ * NULL. */
 const p4d_gpu_margin *p4d_gpu_margin_of(const p4d_gpu *gpu, int framework, int64_t model_code,
 					int64_t precision);
 
@@ -94,38 +97,39 @@ typedef struct p4d_gpus {
 /*
  * Loads a file like etc/gpus.json: an object whose list `gpus` has one object per GPU: `name`, `label`,
  * `aliases`, `usable_gib`, `reported_mib`, `nominal_gb`, the rates above, `multiprocessors`, `nvlink_domain`,
- * `gpus_per_node`, `sm`, `source`, `status`; name, usable_gib and nominal_gb are mandatory, what the cost
- * model needs is not. path NULL: etc/gpus.json as it was when p4d was built, without reading anything. The
- * caller frees with p4d_gpus_free (which accepts a zeroed struct). Errors: IO, JSON, VALUE.
+ * `gpus_per_node`, `sm`, `source`, `status`. name, usable_gib and nominal_gb are mandatory; the rates are
+ * not. path NULL: etc/gpus.json as it was when p4d was built, without reading anything. The caller frees with
+ * p4d_gpus_free (which accepts a zeroed struct). Errors: IO, JSON, VALUE.
  */
 int p4d_gpus_load(p4d_gpus *gpus, const char *path, p4d_error *err);
 
-/* Such a file alone, and its text; what: names it in messages. */
+/* Like p4d_gpus_load, for a file, and for the text of a file. what: its name in messages. */
 int p4d_gpus_read(p4d_gpus *gpus, const char *path, p4d_error *err);
 int p4d_gpus_parse(p4d_gpus *gpus, const char *text, size_t length, const char *what, p4d_error *err);
 
 /* Copies the built-in table, so that `owned` can be written. Errors: NO_MEMORY. */
 int p4d_gpus_own(p4d_gpus *gpus, p4d_error *err);
 
-/* Adds a GPU of a new name to a table, which is copied for it, and moves. Errors: NO_MEMORY. */
+/* Adds a GPU with a new name. Copies a built-in table first. Pointers into the table become invalid. Errors:
+ * NO_MEMORY. */
 int p4d_gpus_add(p4d_gpus *gpus, const p4d_gpu *gpu, p4d_error *err);
 
 void p4d_gpus_free(p4d_gpus *gpus);
 
 /*
- * The compute capability (80 for 8.0) from which NVIDIA's matrix units have a precision, if this GPU lacks
- * it: bf16 came with Ampere, fp8 with Ada and Hopper; or an FP8 recipe, by its name (request/fp8.h). 0: it
- * has it, or nothing is known.
+ * If this GPU lacks a precision or an FP8 recipe (by its name in request/fp8.h): the compute capability from
+ * which NVIDIA's matrix units have it, 80 for 8.0. 0: the GPU has it, or nothing is known.
  */
 int p4d_gpu_lacks(const p4d_gpu *gpu, const char *precision);
 
-/* A request's nvlink-domain, if open: of a GPU that NVLink connects across nodes. gpu may be NULL. */
+/* Sets nvlink-domain of a request, if it is unset and NVLink connects this GPU across nodes. gpu may be NULL.
+ */
 void p4d_gpu_set_domain(const p4d_gpu *gpu, p4d_request *request);
 
 /* True for an instance of a GPU that is partitioned (MIG), such as h100-80gb-1g.10gb. */
 bool p4d_gpu_is_mig(const p4d_gpu *gpu);
 
-/* GPUs of the nodes that a GPU is sold in. */
+/* Usual number of GPUs in a node. */
 static inline uint32_t p4d_gpu_usual_node(const p4d_gpu *gpu)
 {
 	return gpu->gpus_per_node ? (uint32_t)gpu->gpus_per_node : 8;

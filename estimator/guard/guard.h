@@ -33,44 +33,47 @@ enum { P4D_MESSAGES = 4 };
 
 typedef struct p4d_verdict {
 	p4d_action action; /* what to do, with the site's mode applied */
-	bool would_reject; /* would be refused but for the mode or an override; log it */
+	bool would_reject; /* only the mode or an override lets the job pass; log it */
 	bool judged;  /* false: not a p4d job, mode off, exempt, or not checkable; estimate is then zero */
 	bool changed; /* p4d completed or changed options */
-	bool read;    /* by what the script says: the user typed nothing */
-	bool assumed; /* neither the user, the site nor the script says which framework it is */
-	bool fault_of_site; /* not checked, for a reason that the user cannot mend */
+	bool read;    /* the user typed no p4d options; p4d checked what the script says */
+	bool assumed; /* neither the user, the site nor the script names the framework */
+	bool fault_of_site; /* not checked, for a reason that the user cannot change */
 	char model[64];     /* as the request names it; "": it does not */
-	char unread[240]; /* why a job that is read was not judged, where that is no user's fault; else "" */
+	char unread[240]; /* why a job without options was not checked, if that is not the user's fault; else
+			   * ""
+			   */
 	char digest[P4D_DIGEST_TEXT]; /* of what the script says, as p4d_plan_digest; "": it was not judged */
 	char engine[16];              /* that the script starts, to serve; "": none */
 	p4d_policy policy;
 	p4d_geometry geometry;
 	p4d_layout layout;
 	p4d_estimate estimate;
-	p4d_colocated colocated; /* of several models; capacity_bytes 0: it has one, or was not judged */
-	p4d_serving serving;     /* of a job that serves; max_model_len 0: it does not, or was not judged */
-	bool starts;             /* the engine that serves */
-	unsigned tasks; /* of an array whose tasks differ, that were compared; 1: not all; 0: no such job */
-	uint32_t task;  /* the worst of them, which is judged */
+	p4d_colocated
+	    colocated;       /* of a job with several models; capacity_bytes 0: no such job, or not judged */
+	p4d_serving serving; /* of an inference job; max_model_len 0: no such job, or not judged */
+	bool starts;         /* the inference engine starts */
+	unsigned tasks;      /* compared tasks of an array whose tasks differ; 1: not all; 0: no such array */
+	uint32_t task;       /* the worst of them, which the verdict is about */
 	unsigned messages;
 	p4d_message message[P4D_MESSAGES];
 	char plan[P4D_PLAN_MAX]; /* the plan line to export or approve; "" when there is none */
-	p4d_request planned;     /* what the line says that p4d_guard_verify was given */
+	p4d_request planned;     /* the request in the plan line that p4d_guard_verify got */
 } p4d_verdict;
 
 /*
- * For slurmctld: a job without p4d options or plan, by what its script says, in bounded time. The verdict has
- * no plan, and names no other layout. override_reason: of --p4d-override, the only option that such a job may
- * have; NULL: none.
+ * For slurmctld: checks a job without p4d options or plan by what its script says, in bounded time. The
+ * verdict has no plan, and suggests no other layout. override_reason: the value of --p4d-override, the only
+ * option that such a job may have; NULL: none.
  */
 void p4d_guard_verify_script(const p4d_site *site, const p4d_job *job, p4d_cluster_source source,
 			     void *context, const char *override_reason, p4d_verdict *verdict);
 
 /*
  * For slurmctld and slurmstepd: checks a plan line without changing it. options: the job's other p4d options
- * (may be NULL); they must agree with the plan. plan NULL or "": PASS when the job carries no options either
- * and the partition does not require a plan, otherwise refused. P4D_E_NO_PLAN's fix is the command that
- * completes it.
+ * (may be NULL); they must agree with the plan. plan NULL or "": the job passes if it also has no options and
+ * the partition does not require a plan; otherwise it is refused. The fix of P4D_E_NO_PLAN is the command
+ * that completes the plan.
  */
 void p4d_guard_verify(const p4d_site *site, const p4d_job *job, p4d_cluster_source source, void *context,
 		      const char *plan, const p4d_request *options, p4d_verdict *verdict);
@@ -82,15 +85,16 @@ void p4d_guard_verify(const p4d_site *site, const p4d_job *job, p4d_cluster_sour
 void p4d_guard_fail(const p4d_site *site, const p4d_job *job, const p4d_error *err, p4d_verdict *verdict);
 
 /*
- * Whether the GPU lacks the precision or the FP8 recipe of a complete request (P4D_E_PRECISION): the message
- * in buf, and the option that it has instead ("precision=fp16"). NULL: it does not.
+ * If the GPU lacks the precision or the FP8 recipe of a complete request (P4D_E_PRECISION): writes the
+ * message into buf and returns an option that the GPU has instead ("precision=fp16"). NULL: the GPU lacks
+ * nothing.
  */
 const char *p4d_guard_lacks_precision(const p4d_request *request, const p4d_gpu *gpu, char *buf, size_t size);
 
-/* What may be pasted: something that shards, and something that offloads. */
+/* Ways that a fix may use: one that shards, and one that offloads. */
 enum { P4D_WAYS = 2 };
 
-/* Between what a message says of a job that does not fit, and what else would do. */
+/* Separates, in a message about a job that does not fit, its memory from the ways out. */
 #define P4D_WITHOUT_MORE_GPUS "; without more GPUs: "
 
 /* Options that make a job smaller without more GPUs. option P4D_OPTIONS: none; also P4D_OPTIONS: one is
@@ -102,17 +106,18 @@ typedef struct p4d_way {
 	int64_t more;
 } p4d_way;
 
-/* Puts the options into the request. What another framework does not have goes, unless the user typed it. */
+/* Puts the options of the way into the request. If the framework changes, options that the new one lacks are
+ * unset, except those that the user typed. */
 void p4d_way_take(const p4d_way *way, p4d_request *request);
 /* "--p4d-zero-stage=3 --p4d-offload=optimizer" */
 const char *p4d_way_text(const p4d_way *way, const char *prefix, char *buf, size_t size);
 
 /*
- * What else than more GPUs would let a job fit that fits in no layout, each on its own and with what was
- * asked for: "--partition=b200 (b200-180gb), --p4d-offload=optimizer, LoRA (--p4d-finetune=lora, 24.0 GiB),
- * shorter sequences (--p4d-seq-len=4096)"; empty: nothing. best: those that keep what is trained and can be
- * pasted: for a job whose script was read, those that its program has words for. job: NULL for the command,
- * whose options have another prefix. Spends the budget of the space.
+ * For a job that fits in no layout: lists ways out without more GPUs, each of which is enough alone:
+ * "--partition=b200 (b200-180gb), --p4d-offload=optimizer, LoRA (--p4d-finetune=lora, 24.0 GiB), shorter
+ * sequences (--p4d-seq-len=4096)"; "": there is none. best: gets the ways that keep what is trained and that
+ * a fix may use; if the job's script was read, only ways that are arguments of its program. job: NULL for the
+ * command, whose options have another prefix. Spends the budget of the space.
  */
 const char *p4d_guard_ways_out(const p4d_site *site, const p4d_job *job, const p4d_request *asked,
 			       const p4d_search_space *space, const char *prefix, p4d_way best[P4D_WAYS],
@@ -126,8 +131,8 @@ p4d_policy p4d_guard_policy(const p4d_site *site, const p4d_job *job, const p4d_
  */
 const char *p4d_guard_message_text(const p4d_message *message, char *buf, size_t size);
 
-/* All messages of a verdict, at most four lines and, of a refusal, the site's, joined by newlines; "": there
- * are none. */
+/* All messages of a verdict, joined by newlines: at most four lines and, for a refusal, the site's message.
+ * "": there are none. */
 const char *p4d_verdict_text(const p4d_verdict *verdict, char *buf, size_t size);
 
 /* How bad a verdict is: to find the worst of several jobs, or of an array's tasks. */
@@ -143,5 +148,7 @@ bool p4d_rank_is_worse(const p4d_rank *a, const p4d_rank *b);
 /* The job is refused, or would be, because it does not say what it trains. */
 bool p4d_verdict_requires_plan(const p4d_verdict *verdict);
 
-/* Use of the fullest rank: "47.6 of 79.1 GiB (60 %)"; on a host of unknown memory "0.012 GiB per rank". */
+/* Memory of the fullest rank: "47.6 of 79.1 GiB (60 %)"; if the host's memory is unknown, "0.012 GiB per
+ * rank".
+ */
 const char *p4d_verdict_memory(const p4d_verdict *verdict, char *buf, size_t size);

@@ -22,14 +22,14 @@ typedef struct p4d_job {
 	const char *gpus;          /* --gpus, tres_per_job */
 	const char *gpus_per_task; /* tres_per_task */
 	const char *gpus_per_socket;
-	const char *gpu_type;           /* goes before the type in those: p4d check --gpu; NULL: theirs */
+	const char *gpu_type; /* replaces the type in the members above: p4d check --gpu; NULL: no */
 	const char *nodelist, *exclude; /* -w, -x */
 	const char *clusters;           /* -M: others than this one, of which nothing is known here */
 	const char *array;              /* -a: "0-5,9%2" */
-	/* before this, and nowhere else but for the script, its texts: slurmctld's plugin compares them */
+	/* all texts except script stand before this member, because slurmctld's plugin compares them */
 	const p4d_associations *associations; /* NULL: unknown */
-	/* what Slurm enforces of limits, and whose job it is, asked for only where a fix takes more nodes;
-	 * NULL: nothing */
+	/* The limits that Slurm enforces, and the user of the job. p4d calls it only if a fix takes more
+	 * nodes. NULL: no limits. */
 	const p4d_associations *(*limits)(void *context, const char **user);
 	void *limits_context;
 	uint32_t min_nodes, max_nodes; /* -N2: both; the first alone is a lower bound */
@@ -37,46 +37,46 @@ typedef struct p4d_job {
 	uint32_t cpus_per_task, cpus_per_gpu;
 	uint32_t min_cpus; /* of a node; 0: not given */
 	uint32_t sockets_per_node;
-	uint32_t threads_per_core; /* at most so many of a core's threads are used as CPUs */
-	uint32_t tasks_per_core;   /* at most so many tasks are on a core */
-	bool overcommit;           /* tasks do not need a CPU each */
-	bool per_node_option;      /* gres is what --gpus-per-node said: a fix says so, too */
-	bool both_options;         /* and --gres: a fix replaces both */
+	uint32_t threads_per_core; /* threads of a core that are used as CPUs, at most */
+	uint32_t tasks_per_core;   /* tasks on a core, at most */
+	bool overcommit;           /* several tasks may share a CPU */
+	bool per_node_option;      /* gres comes from --gpus-per-node: a fix uses that option */
+	bool both_options;         /* gres comes from --gpus-per-node and --gres: a fix replaces both */
 	uint64_t mem_per_node_bytes, mem_per_cpu_bytes, mem_per_gpu_bytes;
 	bool mem_is_all; /* --mem=0: all of the node */
 	bool exclusive;
 	bool expandable;        /* its environment sets PyTorch's allocator to expandable segments */
-	const p4d_gpu *assumed; /* where neither the site nor the cluster tells the GPU; NULL: an error */
+	const p4d_gpu *assumed; /* the GPU if neither the site nor the cluster names one; NULL: an error */
 	bool cpu;               /* trains on the host: a rank is a task, and no GPU is needed */
 	const char *script;     /* text of the batch script; NULL for srun and salloc */
 	size_t script_length;
 	const struct p4d_reading *reading; /* what the script says; NULL: it was not read */
-	/* what was rehearsed of the commands it starts; NULL: nobody has looked */
+	/* the rehearsals of the commands that the script starts; NULL: nobody has looked */
 	const struct p4d_rehearsals *rehearsals;
 	const char *export;      /* --export; NULL: not given */
 	bool loads_environment;  /* --export-file, --get-user-env: variables that are not sbatch's */
-	const char *rehearsable; /* its script's path, if p4d rehearse is installed; NULL: it is not, or there
-				    is no path */
-	const char *const *script_arguments; /* of that script, NULL-terminated; NULL: none */
-	struct p4d_job_tasks *array_tasks; /* what it says in each task of the array; NULL: the same in all */
-	/* Reads the script again as if these options were typed; what it returns is valid until the next
-	 * call. NULL: nobody can. */
+	const char *rehearsable; /* the script's path, if it has one and p4d rehearse is installed; else NULL
+				  */
+	const char *const *script_arguments; /* of the script, NULL-terminated; NULL: none */
+	struct p4d_job_tasks *array_tasks; /* readings of the array's tasks; NULL: all tasks train the same */
+	/* Reads the script again as if these options were typed. The result is valid until the next call.
+	 * NULL: the caller cannot read scripts again. */
 	const struct p4d_reading *(*read_as)(void *context, const p4d_request *typed);
 	void *read_context;
 } p4d_job;
 
 enum { P4D_PARTITION_NAME = 64 };
 
-/* The host memory of a job that does not say how much, if Slurm holds jobs to that: of a GPU, or else of a
- * node or an allocated CPU. Bytes; 0: all of the node, or unknown. */
+/* The host memory that a job without --mem gets, if Slurm enforces memory: per GPU, or else per node, or else
+ * per allocated CPU. Bytes; 0: all of the node, or unknown. */
 typedef struct p4d_default_memory {
 	uint64_t per_gpu, per_node, per_cpu;
 	uint64_t
-	    cpus_per_gpu; /* that a job gets which says neither --cpus-per-gpu nor --cpus-per-task; 0: none */
+	    cpus_per_gpu;  /* of a job without --cpus-per-gpu and --cpus-per-task; 0: there is no default */
 	bool cpus_unknown; /* cpus_per_gpu is not known */
 } p4d_default_memory;
 
-/* One (partition, GPU type) pair of the live cluster; the numbers are the least over its nodes. */
+/* One pair of partition and GPU type of the live cluster. Each number is the minimum over its nodes. */
 typedef struct p4d_partition_facts {
 	char partition[P4D_PARTITION_NAME];
 	char gpu_type[48]; /* GRES type, "" when untyped */
@@ -103,10 +103,10 @@ typedef struct p4d_geometry {
 	uint32_t nodes, gpus_per_node; /* with job.cpu: tasks per node */
 	uint32_t tasks_per_node;       /* 0 when the job does not say */
 	uint64_t host_bytes;           /* host memory per node granted to the job; 0 unknown */
-	bool host_by_default;          /* as it asks for none, and a job gets that here */
+	bool host_by_default;          /* the job does not ask for memory, and host_bytes is the default */
 	const p4d_gpu *gpu;            /* the one with the least memory among those possible */
 	unsigned gpu_types;            /* how many were possible */
-	unsigned ambiguous;            /* candidates behind an ambiguous name; 1 when clear */
+	unsigned ambiguous;            /* GPUs that the name matches; 1: it is not ambiguous */
 } p4d_geometry;
 
 /*
@@ -117,19 +117,20 @@ typedef const p4d_cluster *(*p4d_cluster_source)(void *context);
 
 /*
  * Parses the job: GPUs per node, nodes, GPU type, host memory. Errors: NO_GPU, GEOMETRY, GPU_OF_PARTITION,
- * UNKNOWN_GPU, VALUE (malformed GRES text), each with the flags that would work. out then has the GPU at
- * most, of a job that asks for GPUs but leaves open how many.
+ * UNKNOWN_GPU, VALUE (malformed GRES text), each with the flags that would work. After an error, only
+ * out->gpu may be set: for a job that requests GPUs but not how many.
  */
 int p4d_job_geometry(const p4d_site *site, const p4d_job *job, p4d_cluster_source source, void *context,
 		     p4d_geometry *out, p4d_error *err);
 
-/* What sets PyTorch's allocator to expandable segments, and whether NAME=VALUE strings do. */
+/* The variables and the value that set PyTorch's allocator to expandable segments, and whether an environment
+ * of NAME=VALUE strings does. */
 #define P4D_ALLOCATOR_VARIABLES "PYTORCH_CUDA_ALLOC_CONF=", "PYTORCH_ALLOC_CONF="
 #define P4D_EXPANDABLE_SEGMENTS "expandable_segments:True"
 bool p4d_job_is_expandable(char *const environment[]);
 
-/* True when the job requests GPUs in any way (used for require_plan); malformed text, Slurm may understand.
- */
+/* True if the job requests GPUs in any way (for require_plan). Also true for malformed text, because Slurm
+ * may understand it. */
 bool p4d_job_wants_gpus(const p4d_job *job);
 
 /* True when the job will have GPUs: it requests some, or it gets whole nodes that have some. */
@@ -140,30 +141,29 @@ typedef struct p4d_job_bounds {
 	uint32_t nodes, gpus;
 } p4d_job_bounds;
 
-/* Of such a job: nodes with its GPUs, in the largest of its partitions, and what accounting grants it there.
- */
+/* The bounds for a job: the nodes with its GPUs in the largest of its partitions, and the limits of Slurm's
+ * accounting there. */
 p4d_job_bounds p4d_job_most(const p4d_site *site, const p4d_job *job, p4d_cluster_source source,
 			    void *context);
 
 /*
- * The options with which the job asks for that many nodes and GPUs, in the form in which it asks for GPUs
- * now:
- * --gres=gpu:h100:8 stays that, with the other GRES in it. They work in front of the script's name.
+ * The options that request this many nodes and GPUs, in the form that the job uses now: --gres=gpu:h100:8
+ * stays --gres, with the other GRES in it. The options work before the script's name.
  */
 const char *p4d_job_flags(const p4d_job *job, uint64_t nodes, uint64_t gpus_per_node, char *buf, size_t size);
 
-/* The same with GPUs of a GRES type; NULL: of that which it asks for. */
+/* Like p4d_job_flags, with GPUs of a GRES type; NULL: of the type that the job requests. */
 const char *p4d_job_flags_with(const p4d_job *job, const char *gpu_type, uint64_t nodes,
 			       uint64_t gpus_per_node, char *buf, size_t size);
 
 /*
- * The smallest GPU that is larger than this one, and that the nodes of the job's partitions have, as many on
- * each as it asks for; NULL: none. type: gets the GRES type that it is asked for by.
+ * The smallest GPU that is larger than `than` and that nodes of the job's partitions have, at least per_node
+ * on each. NULL: none. type: gets the GRES type that requests this GPU.
  */
 const p4d_gpu *p4d_job_larger_gpu(const p4d_site *site, const p4d_job *job, p4d_cluster_source source,
 				  void *context, const p4d_gpu *than, uint32_t per_node, char type[48]);
 
-/* The options with which it runs one task on each of these GPUs. */
+/* The options that run one task on each of these GPUs. */
 const char *p4d_job_task_flags(const p4d_job *job, uint64_t nodes, uint64_t gpus_per_node, char *buf,
 			       size_t size);
 
@@ -171,7 +171,8 @@ const char *p4d_job_task_flags(const p4d_job *job, uint64_t nodes, uint64_t gpus
  * Parses GRES text for its GPU entry: "gpu", "gpu:4", "gpu:h100:4", "gres:gpu:h100:4",
  * "gres/gpu:a100:2(S:0)", with other entries around ("lustre:1,gpu:2"); numbers as Slurm reads them
  * ("+4", " 4", "1k"). Returns 1 and fills type ("" when untyped) and count, 0 when there is no GPU entry, -1
- * with P4D_E_VALUE when malformed. Of one type the last entry counts; several types add up, and type is "".
+ * with P4D_E_VALUE when malformed. If a type has several entries, the last one counts. If there are several
+ * types, count is their sum and type is "".
  */
 int p4d_gres_parse(const char *text, char *type, size_t size, uint32_t *count, p4d_error *err);
 

@@ -14,8 +14,8 @@
  *
  * A preset file has `name`, `aliases` ("ORG/NAME=N": this one has a context of N tokens), `source`,
  * `parameters` (an exact number, or a string as printed: "13.0B"), `global_batch`, `seq_len`, and the model
- * options of options.def with '_' for '-' and choices as they are typed; `rope_scaling` is the object that
- * Hugging Face has. Users may write such files, too.
+ * options of options.def, with '_' instead of '-' and choices as users type them. `rope_scaling` is Hugging
+ * Face's object. Users may also write such files.
  */
 
 /* Preset data beyond the shape. */
@@ -28,31 +28,29 @@ typedef struct p4d_preset {
 	uint64_t rounding;     /* half a unit of the last printed digit; 0 when exact */
 	uint32_t global_batch; /* published sequences per step; 0 when unknown */
 	uint32_t seq_len;      /* sequence length of the published training; 0 when unknown */
-	char file[256];        /* that was read, where it is not the one that the user named */
+	char file[256];        /* the file that was read, if the user named another */
 } p4d_preset;
 
 /*
  * Resolves request->model and fills the model numbers. datadir holds models/; NULL: etc/models/ as it was
- * when p4d was built, without reading anything. preset may be NULL; it is
- * zeroed when the model is neither a preset nor a file in the form of one, but for `file`. A name is, in this
- * order:
- *   custom; a preset's name or alias (case and the separators "-_. " do not count);
- *   with a '/' or ending in ".json", a file or a folder with config.json or adapter_config.json, read with
- * the caller's rights (at most 1 MiB, at most 32 levels deep, regular files only); ORG/NAME in the cache of
- * the Hugging Face hub (hub_cache.h); a preset's name without organization and words such as -Instruct
- * (hub_name.h). An adapter is its base model. An unmodelled architecture is not an error: request->unmodelled
- * names it, and the numbers stay unset. Errors: UNKNOWN_MODEL (with the nearest names), IO, JSON, VALUE,
- * INCOMPLETE_MODEL (numbers missing).
+ * when p4d was built, without reading anything. preset may be NULL. If the model is neither a preset nor a
+ * file in the form of one, all of *preset except `file` is zeroed. A name is, in this order: custom; a
+ * preset's name or alias (case and the separators "-_. " do not count); with a '/' or ending in ".json", a
+ * file or a folder with config.json or adapter_config.json, read with the caller's rights (at most 1 MiB, at
+ * most 32 levels deep, regular files only); ORG/NAME in the cache of the Hugging Face hub (hub_cache.h); a
+ * preset's name without organization and words such as -Instruct (hub_name.h). An adapter is its base model.
+ * An unmodelled architecture is not an error: request->unmodelled names it, and the numbers stay unset.
+ * Errors: UNKNOWN_MODEL (with the nearest names), IO, JSON, VALUE, INCOMPLETE_MODEL (numbers missing).
  */
 int p4d_model_resolve(p4d_request *request, const char *datadir, p4d_preset *preset, p4d_error *err);
 
-/* Whether a name ("google/vit-base-patch16-224", a path) is that of a model of images, sound or vectors: no
- * language model, whatever program trains it. */
+/* Whether a name ("google/vit-base-patch16-224", a path) is that of a model for images, sound or embeddings,
+ * which is no language model, whatever program trains it. */
 bool p4d_model_is_other(const char *name);
 
 /*
- * The same for the text of a model file (Hugging Face config.json or preset form), without file access. what:
- * names it in messages.
+ * Like p4d_model_resolve, for the text of a model file (Hugging Face config.json or preset form), without
+ * file access. what: its name in messages.
  */
 int p4d_model__parse(const char *text, size_t length, const char *what, p4d_request *request,
 		     p4d_preset *preset, p4d_error *err);
@@ -63,7 +61,7 @@ int p4d_model_each(const char *datadir, void (*visit)(const p4d_preset *, const 
 		   void *context, p4d_error *err);
 
 /*
- * Parameters of a complete model as the framework counts them, vocabulary without padding. UINT64_MAX when
- * the count does not fit.
+ * Number of parameters of a complete model as the framework counts them, without padding of the vocabulary.
+ * UINT64_MAX: the number does not fit 64 bits.
  */
 uint64_t p4d_model_parameters(const p4d_request *request);

@@ -9,7 +9,7 @@
 #include "plan/plan_memo.h"
 #include "request/layout.h"
 
-/* What a rank holds outside the allocator: the CUDA context. */
+/* Memory of a rank outside the allocator: the CUDA context. Bytes. */
 uint64_t p4d_memory_context_bytes(void);
 
 /* Memory classes of a stage, in the order they are printed. PART(ID, json name) */
@@ -38,7 +38,7 @@ typedef enum p4d_memory_class {
 
 #define P4D_NOT_MODELLED UINT64_MAX
 
-/* What a job does, one after the other. PHASE(ID, name). Resuming is the load of a checkpoint. */
+/* The phases of a job, in their order. PHASE(ID, name). Resuming is loading a checkpoint. */
 #define P4D_PHASE_LIST(PHASE) \
 	PHASE(INIT, init) \
 	PHASE(TRAIN, train) \
@@ -51,12 +51,12 @@ typedef enum p4d_memory_class {
 typedef enum p4d_phase { P4D_PHASE_LIST(PHASE) P4D_PHASES } p4d_phase;
 #undef PHASE
 
-/* Of a rank's host, beside its host_bytes; 0: nothing, or it is not known. */
+/* Host memory in addition to host_bytes, per rank or per node. Bytes; 0: none, or unknown. */
 typedef struct p4d_host_beside {
-	uint64_t pinned;   /* what PyTorch takes for tensors that are pinned if the program asks for it */
-	uint64_t rounding; /* what of that is more than the tensors have: each takes a power of two */
+	uint64_t pinned;   /* that PyTorch allocates for pinned tensors, if the program asks for them */
+	uint64_t rounding; /* part of pinned beyond the tensors: each allocation is a power of two */
 	uint64_t loading;  /* weights that each rank reads by itself */
-	uint64_t saving;   /* of the rank that saves, most at once */
+	uint64_t saving;   /* peak of the rank that saves */
 } p4d_host_beside;
 
 /* Memory of one rank of one pipeline stage. The allocator holds the classes before FRAGMENTATION. */
@@ -66,7 +66,7 @@ typedef struct p4d_stage {
 	uint64_t phase_bytes[P4D_PHASES]; /* allocated; P4D_NOT_MODELLED when unknown */
 	uint64_t allocated_bytes;
 	uint64_t device_bytes; /* allocated + fragmentation + context + communicators */
-	uint64_t host_bytes;   /* of one rank, what is kept on the host instead of the GPU */
+	uint64_t host_bytes;   /* memory of one rank that is on the host instead of the GPU */
 	p4d_host_beside host;
 } p4d_stage;
 
@@ -78,19 +78,21 @@ typedef struct p4d_estimate {
 	uint32_t stage;          /* the fullest one */
 	p4d_stage peak;          /* of that stage */
 	double fraction;
-	bool plays_allocator; /* fragmentation is that of a play, not of a constant share */
+	bool plays_allocator; /* fragmentation comes from a simulated allocator, not from a constant share */
 	uint64_t host_bytes;  /* needed per node, at most; P4D_NOT_MODELLED when unknown */
-	/* of that what is offloaded and stays on the host: a sum of tensors, without any allowance; 0 where
-	 * activations, which come and go, are offloaded, too */
+	/* part of host_bytes: tensors that are offloaded and stay on the host, without any allowance. 0 if
+	 * activations are also offloaded, because these come and go */
 	uint64_t offloaded_bytes;
-	/* of a node, beside host_bytes, which verdicts are about. saving: of the node whose rank saves */
+	/* of a node, in addition to host_bytes; verdicts use only host_bytes. saving: of the node that saves
+	 */
 	p4d_host_beside host;
 } p4d_estimate;
 
-/* Stages that a method distinguishes: pp, or 1 for `paper`, which describes the first stage only. */
+/* Number of stages that a method distinguishes: pp, or 1 for `paper`, which describes only the first stage.
+ */
 uint32_t p4d_memory_stage_count(const p4d_layout *layout, int method);
 
-/* NCCL's memory for a communicator, and for those that all frameworks have: of tp, cp, dp and pp. */
+/* NCCL's memory for one communicator, and for the communicators that all frameworks have (tp, cp, dp, pp). */
 uint64_t p4d_memory_communicator_bytes(uint64_t ranks);
 uint64_t p4d_memory_usual_groups_bytes(const p4d_layout *layout, uint32_t stage);
 
@@ -99,15 +101,15 @@ int p4d_memory_of_stage(const p4d_layout *layout, int method, const p4d_gpu *gpu
 			p4d_stage *out, p4d_error *err);
 
 /*
- * What the framework's allocator reserves of a stage's GPU for its buffers, as far as is known how it runs;
- * else 0. If that is more than the GPU has, it gives segments back that nobody uses. is_short: what it
- * reserves of the smallest GPU on which it runs then. Context and communicators are not in it.
+ * Memory that the framework's allocator reserves on the GPU of a stage; 0: unknown. If a GPU has less, the
+ * allocator frees unused segments. is_short: the memory that it reserves on the smallest GPU on which the job
+ * then runs. Without context and communicators.
  */
 uint64_t p4d_memory_reserved(const p4d_layout *layout, const p4d_gpu *gpu, uint32_t stage, bool is_short);
 
 /*
- * Host memory of one rank of a stage, where checkpoints are modelled. A rank saves from a copy of its
- * optimizer shards (all states), and loads through the largest shard beside it. Bytes; P4D_NOT_MODELLED - 1
+ * Host memory of one rank of a stage, if checkpoints are modelled. A rank saves from a copy of its optimizer
+ * shards (all states), and loads through a buffer as large as the largest shard. Bytes; P4D_NOT_MODELLED - 1
  * on overflow.
  */
 typedef struct p4d_host_class {
@@ -136,40 +138,42 @@ int p4d_memory_estimate(const p4d_layout *layout, int method, const p4d_capacity
 			p4d_error *err);
 
 /*
- * Plays the allocator if its GPU is nearly full, and replaces the constant share for fragmentation by what
- * the allocator needs. Takes milliseconds. Nothing changes if its sizes differ from step to step, or it is
- * not known in which order it allocates.
+ * Simulates ("plays") the allocator if the GPU is nearly full, and replaces the constant share for
+ * fragmentation by the result. Takes milliseconds. Does nothing if sizes differ from step to step, or if the
+ * order of allocations is not known.
  */
 void p4d_memory_play(const p4d_layout *layout, const p4d_capacity *capacity, p4d_estimate *estimate);
 
-/* Memory of one of its stages, which for the fullest is the estimate's. */
+/* Memory of one stage of an estimate; for the fullest stage it is estimate->peak. */
 int p4d_memory_of_estimate(const p4d_layout *layout, const p4d_estimate *estimate, uint32_t stage,
 			   p4d_stage *out, p4d_error *err);
 
 /*
- * Whether a layout stays at or below a fraction of the capacity (unknown: it does). Stops at the first stage
- * that does not; *device_bytes gets the most seen until then. memo: may be NULL.
+ * Whether a layout stays at or below a fraction of the capacity; true if the capacity is unknown. Stops at
+ * the first stage that exceeds it. *device_bytes gets the maximum of the stages seen. memo: may be NULL.
  */
 bool p4d_memory_fits_below(const p4d_layout *layout, int method, const p4d_capacity *capacity,
 			   double fraction, const p4d_plan_memo *memo, uint64_t *device_bytes);
 
 /*
- * The largest imbalance of experts with which a layout stays below that, at least by a hundredth; 0: none,
- * not even 1; P4D_MOST_IMBALANCE: it does with any. For layouts with ep > 1 and a known capacity.
+ * The largest imbalance of experts with which a layout stays below the fraction, exact to a hundredth. 0: it
+ * exceeds the fraction even with 1. P4D_MOST_IMBALANCE: it stays below with any. For layouts with ep > 1 and
+ * a known capacity.
  */
 #define P4D_MOST_IMBALANCE 1024.0
 double p4d_memory_most_imbalance(const p4d_layout *layout, int method, const p4d_capacity *capacity,
 				 double fraction);
 
-/* Whether a layout that does not stay below that would without fragmentation. Only of PyTorch's frameworks,
- * and of experts with Megatron-Core: there it differs from job to job. Not if the allocator was played. */
+/* Whether a layout above the fraction would stay below it without fragmentation. Only for PyTorch's
+ * frameworks and for experts with Megatron-Core, where fragmentation differs from job to job. False if the
+ * allocator was played. */
 bool p4d_memory_fits_unfragmented(const p4d_layout *layout, const p4d_estimate *estimate, double fraction);
 #define P4D_MEMORY_UNFRAGMENTED "fragmentation, without which it fits"
 
 /*
- * Of a layout that does not stay below that: what it may take less for, if it does with that, for messages;
- * else NULL. That is what newer releases of its program no longer do, if nobody said which release it is, and
- * tokens that experts drop.
+ * For a layout above the fraction: a reason, for messages, why it may need less and then stay below. NULL:
+ * none. Reasons are: newer releases of its program allocate less (if nobody named the release), and experts
+ * drop tokens.
  */
 const char *p4d_memory_of_newer(const p4d_layout *layout, int method, const p4d_capacity *capacity,
 				double fraction);

@@ -24,10 +24,11 @@ typedef enum p4d_unmodelled {
 	P4D_UNMODELLED_REJECT
 } p4d_unmodelled;
 
-/* What the job script says of its training, of which the user has typed nothing: scripts. */
+/* The setting `scripts`: what p4d does with a job whose user typed no p4d options, by what its script says.
+ */
 typedef enum p4d_scripts { P4D_SCRIPTS_IGNORE, P4D_SCRIPTS_ADVISE, P4D_SCRIPTS_JUDGE } p4d_scripts;
 
-/* What `p4d rehearse` found of a job's program: rehearsals. */
+/* The setting `rehearsals`: what p4d does with a job whose program was rehearsed. */
 typedef enum p4d_rehearsals_policy {
 	P4D_REHEARSALS_IGNORE,
 	P4D_REHEARSALS_ADVISE,
@@ -51,7 +52,7 @@ typedef struct p4d_policy {
 	bool require_plan;   /* GPU jobs must carry a plan */
 	bool allow_override; /* --p4d-override is honoured */
 	bool exempt;         /* by account, QOS or user: as if mode were off */
-	uint32_t min_gpus;   /* jobs with fewer are as if mode were off, and need no plan */
+	uint32_t min_gpus;   /* jobs with fewer GPUs are neither checked nor refused, and need no plan */
 	const char *message; /* of the site, for refusals; NULL: none. Owned by the site */
 } p4d_policy;
 
@@ -71,30 +72,30 @@ typedef struct p4d_site_partition {
 typedef struct p4d_site p4d_site;
 
 /*
- * Where p4d.conf is: beside slurm.conf (NULL: unknown), wherever Slurm has put that, else in the directory
- * that p4d was configured for, as on a node that gets slurm.conf from slurmctld. Fills path with the first
- * place where there is something, else with the first place, and then returns false.
+ * Finds p4d.conf: next to slurm_conf (NULL: unknown), else in the directory that p4d was configured for
+ * (nodes that get slurm.conf from slurmctld need that). Fills path with the first place where a file exists.
+ * If there is none, fills it with the first place and returns false.
  */
 bool p4d_site_find(const char *slurm_conf, char *path, size_t size);
 
 /*
  * Loads path (a p4d.conf). Its `gpus` and `data` name a table of GPUs and the directory
  * with models/; without them the built-in table and datadir are taken (NULL: the built-in presets).
- * trust: also check that the file is a regular file owned by root or trusted_uid and writable by nobody else
- * (P4D_E_CONF_TRUST). Errors carry `file:line: what`. NULL on failure.
+ * trust: also check that the file is a regular file, owned by root or trusted_uid, and writable by nobody
+ * else (P4D_E_CONF_TRUST). Error texts begin with `file:line: `. NULL on failure.
  */
 p4d_site *p4d_site_load(const char *path, const char *datadir, bool trust, uint32_t trusted_uid,
 			p4d_error *err);
 
 /*
- * The configuration without a p4d.conf: nothing is mapped. Whatever decides about jobs takes mode observe,
- * which is also the mode of a file that sets none: nobody is refused for what nobody wrote.
+ * The configuration without a p4d.conf: no partition has a GPU. Callers that decide about jobs pass mode
+ * observe, which is also the default of a file: no job is refused because of a policy that nobody wrote.
  */
 p4d_site *p4d_site_default(const char *datadir, p4d_mode mode, p4d_error *err);
 
 void p4d_site_free(p4d_site *site);
 
-/* Whether every file that it was loaded from is still the same. */
+/* Whether none of the files from which the site was loaded has changed. */
 bool p4d_site_is_current(const p4d_site *site);
 
 /* Its settings as the text of a p4d.conf without includes. The caller frees it; NULL without memory. */
@@ -110,12 +111,13 @@ const char *p4d_site_datadir(const p4d_site *site); /* where models/ is; NULL: t
 int p4d_site_load_presets(p4d_site *site, p4d_error *err);
 const p4d_request *p4d_site_preset(const p4d_site *site, const char *name);
 
-/* What the site says that a program of job scripts is, by the end of its path; NULL: nothing. */
+/* The program that p4d.conf names for a program of job scripts, whose path ends as in a program section.
+ * NULL: p4d.conf names none. */
 const char *p4d_site_program(const p4d_site *site, const char *path);
 /* Iterates over these programs: i = 0, 1, ... until NULL; *is: what each is. */
 const char *p4d_site_program_at(const p4d_site *site, size_t i, const char **is);
 
-/* What its framework sections say that jobs hold, those that name more first. */
+/* The margins of the framework sections, the most specific ones first. */
 const p4d_gpu_margins *p4d_site_margins(const p4d_site *site);
 
 const char *p4d_site_path(const p4d_site *site); /* "" for the default */
@@ -146,25 +148,24 @@ typedef struct p4d_site_job {
 } p4d_site_job;
 
 /*
- * Effective policy. Of a list of partitions the strictest value of each key counts, so that a list cannot
+ * Effective policy. For a list of partitions each key has its strictest value, so that a list cannot
  * circumvent a policy.
  */
 p4d_policy p4d_site_policy(const p4d_site *site, const p4d_site_job *job);
 
-/* The strictest value of each key anywhere in the file: for a job of which is not known what applies to it.
- */
+/* The strictest value of each key anywhere in the file, for a job whose sections are not known. */
 p4d_policy p4d_site_policy_strictest(const p4d_site *site);
 
 /* Whether it depends on accounts, QOSes or users, so that p4d_site_job.associations is worth asking for. */
 bool p4d_site_policy_depends_on_accounts(const p4d_site *site);
 
-/* Whether what a job must do, not only how much it may take, depends on its GPUs. */
+/* Whether a key other than safe and limit depends on the GPUs of the job. */
 bool p4d_site_policy_depends_on_gpus(const p4d_site *site);
 
 /* Iterates over the users that it names, without wildcards: i = 0, 1, ... until NULL. */
 const char *p4d_site_user_at(const p4d_site *site, size_t i);
 
-/* What p4d.conf names in lists of its own, and in sections. */
+/* Kinds of names in p4d.conf, in lists and as sections. */
 typedef enum p4d_site_named {
 	P4D_NAMED_PARTITIONS,
 	P4D_NAMED_QOSES,
@@ -175,7 +176,7 @@ typedef enum p4d_site_named {
 /* Iterates over all names of a kind, first those of the list: i = 0, 1, ... until NULL. */
 const char *p4d_site_name_at(const p4d_site *site, p4d_site_named of, size_t i);
 
-/* Whether a name is the one that p4d.conf has, which may be a pattern, by Slurm's rules of case. */
+/* Whether a name matches the name or pattern in p4d.conf. Case counts as in Slurm. */
 bool p4d_site_name_matches(p4d_site_named of, const char *in_conf, const char *name);
 
 /* Host bytes per rank that framework megatron needs at checkpoints, as set by the site; 0: not modelled. */
@@ -183,7 +184,7 @@ uint64_t p4d_site_host_bytes_per_rank(const p4d_site *site);
 
 /*
  * Fills unset options of a request with the site's defaults (`defaults { seq_len = 4096 }`), origin
- * P4D_BY_SITE; first those of the partition (NULL: the default one; of a list the first one).
+ * P4D_BY_SITE. Defaults of the partition come first (NULL: the default partition; a list: its first one).
  */
 void p4d_site_apply_defaults(const p4d_site *site, const char *partition, p4d_request *request);
 

@@ -240,7 +240,8 @@ static void vocabularies_of_tokenizers(void **state)
 	for (int controller = 0; controller < 2; controller++) {
 		const trial *t = judged(*state, ON("judging", 1), RUN SIZES BATCH "\n", "", controller);
 		expect(t, P4D_REJECT, P4D_E_DOES_NOT_FIT);
-		says(t, "the job may need more: p4d does not know the size of its vocabulary; --p4d-vocab=N gives it");
+		says(t, "the job may need more: p4d does not know the size of its vocabulary; --p4d-vocab=N "
+			"gives it");
 		assert_string_equal(t->verdict.plan, "");
 		t = judged(*state, ON("judging", 1), RUN SIZES BATCH "--tensor-model-parallel-size 8\n", "",
 			   controller);
