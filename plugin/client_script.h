@@ -18,7 +18,7 @@ typedef struct p4d_client_script {
 
 /* The text alone. */
 void p4d_client_script_open(p4d_client_script *script);
-/* Of srun: its command line as the one line of a script. False: it cannot be read. */
+/* For srun: takes its command line as a script of one line. False: it cannot be read. */
 bool p4d_client_script_of_srun(p4d_client_script *script);
 /* Adds name and arguments. */
 void p4d_client_script_name(p4d_client_script *script);

@@ -22,12 +22,13 @@ enum { P4D_ENVIRONMENT_EXPORTS = 32, P4D_ENVIRONMENT_OUTPUTS = P4D_ENVIRONMENT_E
 #define P4D_JOB_KEY "P4D_JOB_KEY"
 
 /*
- * Of more variables that begin like p4d's the rest is a user's own, or hides options that could as well have
- * been left out. Those of p4d.so are in spank_job_env, too, where nobody puts so many.
+ * The most variables with a prefix of p4d that are read. Users can hide options behind more variables, but
+ * gain nothing: they could as well omit the options. p4d.so also puts its variables into spank_job_env, which
+ * never has so many.
  */
 enum { P4D_ENVIRONMENT_MOST = 512 };
 
-/* And of so many variables of all names the rest is not looked at, for the same reason. */
+/* The most variables of any name that are read, for the same reason. */
 enum { P4D_ENVIRONMENT_SIZE = 8192 };
 
 typedef enum p4d_environment_entry_kind {

@@ -19,13 +19,13 @@ typedef struct p4d_module_build {
 		.version = PACKAGE_VERSION, .slurm = SLURM_VERSION_NUMBER >> 8, .options = P4D_OPTIONS \
 	}
 
-/* Where a library is, beside the one that this is part of if it is there, else installed; in path. */
+/* Finds a library: next to the library that contains this code, else where it is installed. Returns path. */
 const char *p4d_module_find(const char *library, char *path, size_t size);
 
 /*
- * Opens a library beside the one that this is part of if it is there (build tree), else where it is
- * installed, and returns its only symbol, which begins with a p4d_module_build. path: of the library. NULL
- * when it cannot be used or is of another build; *why says so.
+ * Opens a library, next to the library that contains this code (build tree) or else where it is installed.
+ * Returns its only symbol, which begins with a p4d_module_build. path: gets the path of the library. NULL:
+ * the library cannot be used or comes from another build; *why says which.
  */
 const void *p4d_module_open(const char *library, const char *symbol, char *path, size_t size,
 			    const char **why);

@@ -4,10 +4,10 @@
 #include "client.h"
 
 /*
- * Opens libp4d-client.so once: beside p4d.so if it is there (build tree), else where it is installed. NULL
- * when it cannot be used, or is of another build, after one message.
+ * Opens libp4d-client.so once: next to p4d.so (build tree), else where it is installed. If it cannot be used
+ * or comes from another build, prints one message and returns NULL.
  */
 const p4d_client_calls *p4d_spank_client_open(void);
 
-/* The same if it was opened before, else NULL. */
+/* The library if it is already open, else NULL. */
 const p4d_client_calls *p4d_spank_client_opened(void);

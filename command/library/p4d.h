@@ -26,15 +26,14 @@ p4d_query *p4d_query_new(const char *command);
 void p4d_query_free(p4d_query *query);
 
 /*
- * The functions below copy what they are given. They return 0, or -1 if there is no memory or a pointer is
- * NULL.
+ * The functions below copy their arguments. They return 0, or -1 if there is no memory or a pointer is NULL.
  */
 
 /* Adds a word to the command line: "--gpu=h100", "--p4d-tp=8", the name of a model. */
 int p4d_query_word(p4d_query *query, const char *word);
 /*
- * check: the text of the job script, at this place of the command line. Words that follow are its arguments.
- * name: the script's, for messages. Without this call the command line names a file.
+ * check: adds the text of the job script at this place of the command line. Words that follow are its
+ * arguments. name: the script's name in messages. Without this call the command line names a file.
  */
 int p4d_query_script(p4d_query *query, const char *name, const char *text, size_t length);
 /* check: the directory that the job is submitted from. Default: the current one. */
@@ -43,12 +42,12 @@ int p4d_query_directory(p4d_query *query, const char *path);
  */
 int p4d_query_environment(p4d_query *query, const char *const *variables);
 
-/* Answers the query, which stays as it is. Errors are replies, too. NULL: no memory. */
+/* Answers the query. The query does not change. Errors are also replies. NULL: no memory. */
 p4d_reply *p4d_query_run(const p4d_query *query);
 void p4d_reply_free(p4d_reply *reply);
 
 /*
- * What the functions below return lives as long as the reply.
+ * The results of the functions below live as long as the reply.
  */
 
 /* The exit status of the command: 0, or the number of the P4D code for which the job is refused. */
@@ -56,20 +55,21 @@ int p4d_reply_code(const p4d_reply *reply);
 /* "pass", "warn", "reject"; "error": the query has no answer. NULL: nothing was judged (plan; no GPU). */
 const char *p4d_reply_verdict(const p4d_reply *reply);
 
-/* Messages, with those of a job's components and of the jobs that a script submits. */
+/* Number of messages, with those of a job's components and of the jobs that a script submits. */
 size_t p4d_reply_messages(const p4d_reply *reply);
 int p4d_reply_message_code(const p4d_reply *reply, size_t index);         /* 12 for P4D012 */
 const char *p4d_reply_message_text(const p4d_reply *reply, size_t index); /* without the code */
 const char *p4d_reply_message_fix(const p4d_reply *reply, size_t index);  /* options to paste; or NULL */
 
 /*
- * A member of the JSON, by its JSON pointer (RFC 6901): "/peak/device_bytes", "/plan". Text: NULL if there is
- * no such text. Number: 0, or -1 if there is no such number; of a boolean, 0 or 1.
+ * A member of the JSON, by its JSON pointer (RFC 6901): "/peak/device_bytes", "/plan". p4d_reply_text returns
+ * NULL if there is no such text. p4d_reply_number returns -1 if there is no such number; a boolean counts as
+ * 0 or 1.
  */
 const char *p4d_reply_text(const p4d_reply *reply, const char *pointer);
 int p4d_reply_number(const p4d_reply *reply, const char *pointer, double *value);
 
-/* All of it, as text. */
+/* The whole reply as JSON text. */
 const char *p4d_reply_json(const p4d_reply *reply);
 
 #ifdef __cplusplus

@@ -144,16 +144,17 @@ uint64_t p4d_subject_most_gpus(const p4d_subject *subject);
 void p4d_subject_say(p4d_subject *subject, p4d_code code, const char *fix, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* Says so of an option that only engines have. What serves is refused: with the command that estimates it. */
+/* Warns of an option that only engines have. Refuses other workloads than training, with the command that
+ * estimates them as the fix. */
 int p4d_subject_trains(p4d_subject *subject, p4d_error *err);
-/* Says so of an option that the workload does not have. */
+/* Warns of an option that the workload does not have. */
 void p4d_subject_say_unused(p4d_subject *subject);
 
 /* If p4d chose the framework of a complete request, prints one line that names it and the others. search: the
  * request is that of p4d plan, which chooses the same for every model. */
 void p4d_subject_print_framework(const p4d_request *request, bool search);
 
-/* Says so where the GPU lacks the precision of a complete request. */
+/* Warns if the GPU lacks the precision of a complete request. */
 void p4d_subject_say_precision(p4d_subject *subject, const p4d_request *request);
 
 /* The flags that reproduce a complete request: what the user set and the layout chosen. */

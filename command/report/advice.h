@@ -28,18 +28,19 @@ void p4d_advice_on_options(p4d_advice *advice, const p4d_sbatch *sbatch, const p
 			   const char *preempt_mode);
 
 /*
- * Fewer GPUs, or smaller ones of the site, that would do below the safe fraction. request: with its
- * framework; what p4d chose itself stays open. space: where it fits.
+ * Fewer GPUs, or smaller GPUs of the site, on which the job stays below the safe fraction. request: with its
+ * framework; options that p4d chose itself stay open. space: where the job fits.
  */
 void p4d_advice_on_size(p4d_advice *advice, const p4d_site *site, const p4d_request *request,
 			const p4d_search_space *space);
 
-/* --tp-comm-overlap=on of a layout of p4d-train, where nobody said so and a step would take less. */
+/* --tp-comm-overlap=on, if the layout is p4d-train's, the option was not given and would make the step
+ * faster. */
 void p4d_advice_on_overlap(p4d_advice *advice, const p4d_candidate *candidate, const p4d_search_space *space);
 
 /*
- * Another place of the site that takes no more time and fewer GPU-hours; of a job that does not fit, the
- * cheapest where it does. partitions: "all", or names separated by commas.
+ * Another partition where the job takes no more time and fewer GPU-hours. For a job that does not fit: the
+ * cheapest partition where it fits. partitions: "all", or names separated by commas.
  */
 void p4d_advice_on_place(p4d_advice *advice, const p4d_site *site, const char *partitions,
 			 const p4d_request *request, const p4d_search_space *space,

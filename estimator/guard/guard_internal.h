@@ -34,7 +34,7 @@ enum { P4D_GUARD_SEARCH_UNITS = 3000000, P4D_GUARD_FIX_UNITS = 2000000, P4D_GUAR
  */
 int p4d_guard__correct(p4d_guard_work *work, const p4d_request *asked, bool rewrites, p4d_error *err);
 
-/* Of a job on MIG: the fix is one instance; without one, where it does not fit there either. Returns -1. */
+/* For a job on MIG: the fix is one instance, unless the job does not fit there either. Returns -1. */
 int p4d_guard__correct_mig(p4d_guard_work *work, const p4d_request *asked, p4d_error *err);
 
 /* Takes a fix away that begins with more --nodes than the job can have, and says so. */

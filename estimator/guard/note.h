@@ -29,16 +29,19 @@ bool p4d_note_read(const char *line, p4d_note *note);
 /* Why the submitting side refuses. */
 p4d_code p4d_note_reason(const p4d_note *note);
 
-/* True when the submitting side names the reason that slurmctld has found, too. */
+/* Whether the submitting side refuses for the same reason as slurmctld. */
 bool p4d_note_same_reason(const p4d_note *note, const p4d_verdict *verdict);
 
 /*
- * Adds the note to slurmctld's own verdict of a job with options. In place of NO_PLAN stands why there is no
- * plan, a refusal for the same reason gets the note's fix, and what passes is reported as the submitting side
- * saw it. A refusal for what its script says, which slurmctld may not see, is one here, too. The exception:
- * options without a plan pass where the submitting side could not judge them through no fault of the user,
- * on_error is pass and no plan is required; who forges that could have left the options out. Returns true
- * when the verdict now says what the note says.
+ * Combines the note with slurmctld's own verdict on a job with options:
+ * - The note's reason replaces NO_PLAN.
+ * - A refusal for the same reason gets the note's fix.
+ * - If the job passes, slurmctld reports what the submitting side reported.
+ * - A refusal because of the script stays a refusal, since slurmctld may not see the script.
+ *
+ * Exception: a job with options but no plan passes if the submitting side could not judge it through no fault
+ * of the user, on_error is pass, and no plan is required. A user who forges such a note gains nothing:
+ * without options the job would pass as well. Returns true if the verdict now says what the note says.
  */
 bool p4d_note_heed(const p4d_note *note, p4d_verdict *verdict);
 

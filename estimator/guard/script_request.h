@@ -40,9 +40,10 @@ bool p4d_guard__gives_arguments(const p4d_reading *reading);
 bool p4d_guard__script_binds(const p4d_reading *reading, const p4d_job *job);
 
 /*
- * Options that are typed beside a script that binds. What says the same as the script is not set any more.
- * True if others contradict it, by what it gives or leaves to defaults: *err is CONTRADICTION, and the fix
- * what to type instead; *without: the request without these.
+ * For a job with options and a script that binds: unsets options that say the same as the script. Returns
+ * true if other options contradict a value of the script or a default of its program. *err is then
+ * CONTRADICTION, with the right options as the fix, and *without is the request without the contradicting
+ * options.
  */
 bool p4d_guard__settle_typed(const p4d_reading *reading, const char *datadir, p4d_request *request,
 			     p4d_request *without, p4d_error *err);

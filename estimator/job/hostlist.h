@@ -21,15 +21,15 @@ uint32_t p4d_hostlist__count(const char *list);
 char *p4d_hostlist__first(const char *list, uint32_t count);
 
 /*
- * Comparisons take about as many nanoseconds off *budget as they last. A few thousand hosts need less than
- * this; with 0 left every answer is that it is too much to find out.
+ * Comparisons subtract about as many nanoseconds from *budget as they take. A few thousand hosts need less
+ * than this. With 0 left, comparisons answer without comparing.
  */
 enum { P4D_HOSTLIST_BUDGET = 1 << 17 };
 
-/* True when some host of a is in b; when that is too much to find out, too. */
+/* True if some host of a is in b; also true if the budget is spent. */
 bool p4d_hostlist__overlap(const char *a, const char *b, uint32_t *budget);
 
-/* True when every host of a is in b; false when that is too much to find out. */
+/* True if every host of a is in b; false if the budget is spent. */
 bool p4d_hostlist__within(const char *a, const char *b, uint32_t *budget);
 
 /* How many hosts of a list are in none of the others; all of them when that is too much to find out. */

@@ -8,20 +8,21 @@
 /*
  * What p4d-train keeps on the host with --offload.
  *
- * Parameters: they are there, or this rank's shards of them; layers come up into a window one after the other
- * (runtime/model/window.h), beside the passes (Superpipeline).
+ * Parameters: all of them, or this rank's shards. During the passes, layers are copied to the device one
+ * after the other, into a window (runtime/model/window.h; Superpipeline).
  *
- * Activations: what a layer keeps for its backward pass, but its input, goes down beside the passes that
- * follow, and comes up beside the layer behind it; or is dropped, and computed again from the input. As many
- * layers are swapped as a forward pass hides, spread evenly, and the others recomputed (KARMA, arXiv
- * 2008.11421). On the device are places for P4D_SWAP_PLACES layers.
+ * Activations: what a layer keeps for its backward pass, except its input. A layer is either swapped or
+ * recomputed. A swapped layer's activations are copied to the host during the passes that follow, and copied
+ * back during the backward pass of the layer after it. A recomputed layer's activations are dropped, and
+ * computed from the input again. As many layers are swapped as a forward pass hides, spread evenly (KARMA,
+ * arXiv 2008.11421). The device has room for the activations of P4D_SWAP_PLACES layers.
  *
- * Optimizer states: they are there, and a rank's shard of them is cut into subgroups. Some are updated on the
- * host, which a gradient goes down to and a parameter comes up from, unless it stays; the others on the
- * device, where what of them is on the host comes up and goes down again. Both run at once, and so do the
- * transfers, of which the two directions do not hinder each other (Deep Optimizer States, arXiv 2410.21316).
- * Where only parameters are on the host all are updated on the device. Subgroups pass through
- * P4D_OFFLOAD_SLOTS slots on either side: one that arrives, one that is updated, one that leaves.
+ * Optimizer states: this rank's shard, in subgroups. For some subgroups, gradients are copied to the host,
+ * the update runs there, and parameters are copied back, unless they stay on the host. For the others, states
+ * are copied to the device, updated there and copied back. Both kinds of updates and both directions of
+ * transfers run at the same time (Deep Optimizer States, arXiv 2410.21316). If only parameters are on the
+ * host, all updates run on the device. Subgroups pass through P4D_OFFLOAD_SLOTS slots on either side: one
+ * arrives, one is updated, one leaves.
  */
 enum { P4D_OFFLOAD_SLOTS = 3, P4D_OFFLOAD_PARTS = 64, P4D_SWAP_PLACES = 3 };
 

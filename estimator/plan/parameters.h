@@ -46,8 +46,8 @@ static inline uint64_t p4d_optimizer_shards(const p4d_layout *layout)
 	return layout->shard_degree ? layout->shard_degree : layout->dp * layout->cp;
 }
 
-/* Of experts: those that hold the same ones; without expert parallelism Megatron-LM has them in the buffers
- * of all other parameters (transformer_engine.py: allreduce). */
+/* Ranks that shard the optimizer of experts: those that hold the same experts. Without expert parallelism,
+ * Megatron-LM has experts in the buffers of all other parameters (transformer_engine.py: allreduce). */
 static inline uint64_t p4d_expert_shards(const p4d_layout *layout)
 {
 	if (!layout->optimizer_sharding || layout->ep == 1)
@@ -59,8 +59,8 @@ static inline uint64_t p4d_expert_shards(const p4d_layout *layout)
 }
 
 /*
- * Whether p4d-train keeps of gradients this rank's shards alone, and of parameters, too; and whether it has
- * parameters on the host. What is on the device whole is then a window: see p4d_parameters_windows.
+ * Whether p4d-train keeps only this rank's shards of gradients; of parameters; and whether it has parameters
+ * on the host. Whole layers are then on the device only in a window: see p4d_parameters_windows.
  */
 static inline bool p4d_shards_gradients(const p4d_layout *layout)
 {

@@ -41,7 +41,7 @@ typedef enum p4d_norm_code {
 	P4D_NORM_OLMO
 } p4d_norm_code;
 
-/* Per mille of a head that rotary positions turn; the rest is copied beside it. PADDED: so is nothing
+/* Part of a head that rotary positions rotate, in thousandths; the rest is copied. PADDED: nothing is copied
  * (Phi-3). */
 typedef enum p4d_rotated {
 	P4D_ROTATED_NOT = 0,
@@ -161,7 +161,7 @@ static inline bool p4d_architecture_turns_part(const p4d_architecture *a)
 /* By the value of --architecture; P4D_ARCHITECTURES of them. The first is Llama's. */
 extern const p4d_architecture p4d_architectures[];
 
-/* Of a request, whose architecture may be unset: then the first. */
+/* The architecture of a request; the first one if it is unset. */
 static inline const p4d_architecture *p4d_architecture_of(const p4d_request *request)
 {
 	return &p4d_architectures[request->value[P4D_ARCHITECTURE]];
@@ -171,12 +171,12 @@ static inline const p4d_architecture *p4d_architecture_of(const p4d_request *req
 void p4d_architecture_defaults(p4d_request *request);
 
 /*
- * In what the model differs from a decoder of blocks one behind the other with norms before each, as
- * p4d-train and Megatron-LM build it: "norms before and after each block"; NULL: in nothing.
+ * How the model differs from a decoder whose blocks follow each other, each with a norm before it, as
+ * p4d-train and Megatron-LM build it: "norms before and after each block"; NULL: it does not differ.
  */
 const char *p4d_architecture_difference(const p4d_request *request);
 
-/* The same beside experts and latent attention, which Megatron-LM has. */
+/* Like p4d_architecture_difference, but experts and latent attention are no difference (Megatron-LM). */
 const char *p4d_architecture_block_difference(const p4d_request *request);
 
 /* Tensors of the normalized width that a norm has: scale and shift, scale, or none. */

@@ -37,13 +37,14 @@ enum { P4D_MAX_STAGES = 1024, P4D_MAX_UNEVEN_CHUNKS = 512, P4D_MAX_SLICES = 64 }
 	/* tokens; 0: none. architecture: which layers have it */ \
 	SET(uint64_t, sliding_window, SLIDING_WINDOW, 0)
 
-/* Of latent attention, with a kv_rank. */
+/* Sizes of latent attention; they count only if kv_rank is not 0. */
 #define P4D_LAYOUT_LATENT(SET) \
 	SET(uint64_t, q_rank, Q_LORA_RANK, 0) \
 	SET(uint64_t, rope_dim, ROPE_HEAD_DIM, 0) \
 	SET(uint64_t, v_dim, V_HEAD_DIM, l->head_dim)
 
-/* Of a layer with experts: every expert_every'th that is behind the first dense_layers. 0 without experts. */
+/* Sizes of layers with experts: every expert_every'th layer after the first dense_layers. 0 without experts.
+ */
 #define P4D_LAYOUT_EXPERTS(SET) \
 	SET(uint64_t, experts_per_token, EXPERTS_PER_TOKEN, 1) \
 	SET(uint64_t, expert_ffn, EXPERT_FFN, l->ffn) \
@@ -68,7 +69,7 @@ enum { P4D_MAX_STAGES = 1024, P4D_MAX_UNEVEN_CHUNKS = 512, P4D_MAX_SLICES = 64 }
 	SET(int, device, DEVICE, 0) \
 	SET(uint64_t, seq_len, SEQ_LEN, 0) \
 	SET(uint64_t, global_batch, GLOBAL_BATCH, 0) \
-	SET(uint64_t, document_len, DOCUMENT_LEN, 0) /* mean of those in a sequence; 0: it is one */ \
+	SET(uint64_t, document_len, DOCUMENT_LEN, 0) /* mean length of documents; 0: a sequence is one */ \
 	/* elements of gradients that DeepSpeed reduces at once */ \
 	SET(uint64_t, zero_bucket, ZERO_BUCKET, 500000000) \
 	/* layers that a window of parameters has room for; 0: as many as by default */ \
@@ -86,7 +87,7 @@ enum { P4D_MAX_STAGES = 1024, P4D_MAX_UNEVEN_CHUNKS = 512, P4D_MAX_SLICES = 64 }
 	HAS(bool, overlap_dp, OVERLAP_DP) \
 	HAS(bool, half_moments, OPTIMIZER_DTYPE) /* 16 bits; else fp32 */
 
-/* Of Megatron-LM alone. */
+/* Only for Megatron-LM. */
 #define P4D_LAYOUT_MEGATRON(HAS) \
 	HAS(uint64_t, recompute_layers, RECOMPUTE_LAYERS) /* of a group, or of each chunk */ \
 	/* the first layers of each chunk, else all, in groups */ \
@@ -94,9 +95,9 @@ enum { P4D_MAX_STAGES = 1024, P4D_MAX_UNEVEN_CHUNKS = 512, P4D_MAX_SLICES = 64 }
 	HAS(bool, half_master, MASTER_DTYPE) /* 16 bits; else fp32 */ \
 	HAS(bool, fused_cross_entropy, CROSS_ENTROPY) \
 	HAS(bool, te_wgrad, TE_WGRAD) \
-	HAS(int, graphs, CUDA_GRAPHS) /* what of the layers is captured, P4D_GRAPHS_NONE ... */
+	HAS(int, graphs, CUDA_GRAPHS) /* captured part of layers, P4D_GRAPHS_NONE ... */
 
-/* Of programs whose modules are PyTorch's: torchtitan, and those that train transformers' or litgpt's. */
+/* Only for programs with PyTorch's modules: torchtitan, and programs that train transformers' or litgpt's. */
 #define P4D_LAYOUT_TORCH(HAS) \
 	HAS(int, model_code, MODEL_CODE) /* whose modules, of frameworks that train any */ \
 	/* release of that library, of P4D_RELEASE; 0: not known */ \
@@ -145,7 +146,7 @@ typedef struct p4d_layout {
 		uint64_t cp_heads; /* of P4D_CP_P2P: ranks that exchange heads; 1: none do */
 		bool attention_mask;
 		bool attention_dropout;             /* of the probabilities of unfused attention */
-		bool adam_copies, adam_copies_open; /* of moments of 16 bits; open: nobody said so */
+		bool adam_copies, adam_copies_open; /* fp32 copies of 16-bit moments; open: it is a default */
 		bool overlap_p2p;                   /* of the interleaved schedule */
 	} megatron;
 	struct {
@@ -154,8 +155,8 @@ typedef struct p4d_layout {
 	} torch;
 	struct {
 		bool keeps_gathered; /* parameters stay gathered after the forward pass */
-		/* FSDP1; it has no parameters but flat ones, and gathers them no sooner than they are needed,
-		 * or sooner in forward passes, too */
+		/* flat: FSDP1. flat_alone: use_orig_params is off. never_prefetches: gathers parameters
+		 * only when they are needed. prefetches_forward: gathers earlier also in forward passes */
 		bool flat, flat_alone, never_prefetches, prefetches_forward;
 	} fsdp;
 	struct {
@@ -198,12 +199,12 @@ typedef struct p4d_layout {
 	bool local_loss; /* each stage has a head and a loss of its own; no gradient crosses stages */
 	int cp_comm;     /* P4D_CP_P2P without context parallelism */
 	bool sequence_parallel, optimizer_sharding;
-	int zero_stage; /* what is sharded over dp*cp: 0 nothing, 1 optimizer, 2 gradients, 3 parameters, too
+	int zero_stage; /* what dp*cp ranks shard: 0 nothing, 1 optimizer, 2 also gradients, 3 also parameters
 			 */
 	unsigned offload;      /* what is in host memory; mask of P4D_OFFLOAD_* */
-	bool pairs, reference; /* the loss is that of pairs of sequences; a frozen copy runs beside it */
+	bool pairs, reference; /* the loss takes pairs of sequences; there is a frozen copy of the model */
 	int finetune, quant;   /* what is trained, and the type of the layers' weights that are not */
-	/* which communication runs beside computation, where the framework leaves the choice */
+	/* overlap of communication and computation, if the framework leaves the choice */
 	bool tp_comm_overlap;
 	bool embedding_counts, loss_counts;           /* as a layer each, in the split over stages */
 	bool uneven_chunks;                           /* chunks of a stage differ: see p4d_chunk_layers */
@@ -249,8 +250,7 @@ enum {
 	P4D_TARGET_ALL = 127
 };
 
-/* Of a stage's chunk. */
-/* Key/value heads of a rank: with fewer of them than tp, ranks have copies (Megatron-Core). */
+/* Key/value heads of a rank. If there are fewer than tp, ranks have copies (Megatron-Core). */
 static inline uint64_t p4d_rank_kv_heads(const p4d_layout *l)
 {
 	return l->kv_heads < l->tp ? 1 : l->kv_heads / l->tp;
@@ -262,10 +262,10 @@ static inline uint32_t p4d_chunk_layers(const p4d_layout *l, uint32_t stage, uin
 				: l->stage_layers[stage] / (uint32_t)l->vpp;
 }
 
-/* Of the first n layers of a pattern, those with experts (layers.c). */
+/* Number of layers with experts among the first n layers of a pattern (layers.c). */
 uint64_t p4d_layers_with_experts(const p4d_layout *layout, uint64_t n);
 
-/* Of the first n layers, those with experts. */
+/* Number of layers with experts among the first n layers. */
 static inline uint64_t p4d_expert_layers_before(const p4d_layout *l, uint64_t n)
 {
 	const uint64_t dense = n < l->dense_layers ? n : l->dense_layers;
@@ -275,7 +275,7 @@ static inline uint64_t p4d_expert_layers_before(const p4d_layout *l, uint64_t n)
 	return l->experts ? n / l->expert_every - dense / l->expert_every : 0;
 }
 
-/* Tokens that attention of a layer reaches back, itself included; 0: all. (In sequences of this length.) */
+/* Window of a layer's attention in tokens, with the token itself; 0: all tokens of a sequence of seq_len. */
 static inline uint64_t p4d_window_of(const p4d_layout *l, uint64_t layer)
 {
 	const unsigned every = l->architecture->full_attention_every;
@@ -308,14 +308,15 @@ const char *p4d_layout_tp_text(const p4d_layout *layout, char buf[P4D_TP_TEXT]);
 /* The grid of a complete request, "2,2,2"; "8,1,1" where none is set. Returns buf. */
 const char *p4d_layout_grid_text(const p4d_request *request, char *buf, size_t size);
 
-/* Whether p4d is to choose (--tp-grid=auto): a search does; no layout is built of that. */
+/* Whether --tp-grid=auto leaves the grid open. A search chooses it; p4d_layout_build refuses such a request.
+ */
 bool p4d_layout_grid_is_open(const p4d_request *request);
 
-/* Whether it divides the model's layers, and the micro-batch. */
+/* Whether a grid divides the matrices of the model, and the micro-batch. */
 bool p4d_layout_grid_works(const p4d_layout *layout, p4d_tp_grid grid);
 
-/* Into *err, which is set: a grid of so many ranks that works and is linked, with the largest X; without one,
- * of the most ranks that divide them. Returns -1. */
+/* Adds a fix to *err: the grid of `ranks` ranks with the largest X that works and is linked. If there is
+ * none, one of the most ranks that divide them. Returns -1. */
 int p4d_layout_fix_grid(const p4d_layout *layout, uint64_t ranks, p4d_error *err);
 
 /* Sequences of a micro-batch on a rank, and hidden features. */
@@ -335,7 +336,8 @@ static inline bool p4d_tp_is_linked(const p4d_layout *l, uint64_t tp)
 	return l->gpus_per_node % tp == 0 || (l->link_domain % tp == 0 && tp % l->gpus_per_node == 0);
 }
 
-/* So does a grid, but for Z, whose matrices come a layer ahead: it may go over whole nodes (AxoNN). */
+/* Like p4d_tp_is_linked, for a grid. Z may span whole nodes, because its matrices are gathered one layer
+ * ahead (AxoNN). */
 static inline bool p4d_grid_is_linked(const p4d_layout *l, p4d_tp_grid g)
 {
 	const uint64_t ranks = g.x * g.y * g.z;
@@ -357,16 +359,18 @@ static inline bool p4d_precise_optimizer(const p4d_layout *l)
 enum { P4D_LAYOUT_OPTIONS = 13 };
 extern const p4d_option p4d_layout_options[P4D_LAYOUT_OPTIONS];
 
-/* What ranks share, and how many: chosen only where less does not do, and said only then. */
+/* Options of sharding. p4d chooses more sharding than the default only if nothing else fits, and prints it
+ * only then. */
 enum { P4D_SHARING_OPTIONS = 2 };
 extern const p4d_option p4d_sharing_options[P4D_SHARING_OPTIONS];
-/* Whether p4d chose more of one of them than where nothing is said. */
+/* Whether p4d chose more sharding for this option than the default. */
 bool p4d_layout_shares_more(const p4d_request *request, p4d_option option);
-/* Adds those to a text, "--p4d-optimizer-sharding=parameters" with the prefix "--p4d-". */
+/* Adds the options of which p4d chose more to a text, "--p4d-optimizer-sharding=parameters" with the prefix
+ * "--p4d-". */
 void p4d_layout_add_sharing(const p4d_request *request, const char *prefix, p4d_text *text);
 bool p4d_layout_is_default(const p4d_request *request, p4d_option option);
 
-/* Whether an option has no effect because the model lacks what it is about: experts. */
+/* Whether an option has no effect because the model has no experts. */
 bool p4d_layout_lacks(const p4d_request *request, p4d_option option);
 
 /* Whether a framework splits so many key/value heads over tp ranks, or copies them on several. */
@@ -385,11 +389,12 @@ int p4d_layout_check_complete(const p4d_request *request, p4d_error *err);
 /* The part that cannot fail: copies a complete request's numbers, nothing checked or derived. */
 void p4d_layout_fill(const p4d_request *request, uint64_t nodes, uint64_t gpus_per_node, p4d_layout *layout);
 /*
- * In a layout that was filled from this request, or another that differs in what the search chooses (degrees,
- * chunks, schedule, split, slices, cp-comm, vocabulary and sequence parallelism, micro-batch, recompute).
- * Where it fails these are undefined.
+ * Derives and checks the rest of a layout. The layout was filled from this request, or from one that differs
+ * only in what the search chooses (degrees, chunks, schedule, split, slices, cp-comm, vocabulary and sequence
+ * parallelism, micro-batch, recompute). After an error these members are undefined.
  */
 int p4d_layout_derive(const p4d_request *request, p4d_layout *layout, p4d_error *err);
 
-/* The model alone, vocabulary and positions as they are without training, on one rank; all else 0. */
+/* A layout of the model alone on one rank, with vocabulary and positions as without training. All else is 0.
+ */
 void p4d_layout_of_model(const p4d_request *request, p4d_layout *layout);

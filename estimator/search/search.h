@@ -13,26 +13,27 @@
 #include "request/request.h"
 
 /*
- * Enumerates the layouts of a world: tp, cp, pp, vpp, ep, etp, micro-batch, recompute, schedule and
- * vocabulary parallelism, and what ranks of p4d-train share where nothing fits that shares less, as far as
- * they are open, pruned by divisibility and memory. All have the same global batch (request/defaults.h).
- * Layers that do not divide are split as evenly as possible. Those that fit are ranked by predicted step
- * time; step times within 1.5 % are a tie, which goes to what shares less, then to less memory (in
- * steps of 2 % of the capacity), then to the simpler layout: fewer of tp, cp, pp and vpp in use, then by the
- * keys that follow. Where the cost model does not cover the GPU, they are ranked by: below `safe`, no
- * recompute, less to share, a full pipeline, smaller tp*cp*pp (tp stays inside the node), less context
- * parallelism, fewer stages, larger micro-batch (above `safe`: smaller). Layouts that cannot be faster than
- * another that fits (needless recomputation) are omitted.
+ * Enumerates the layouts of a world, as far as the request leaves them open: tp, cp, pp, vpp, ep, etp,
+ * micro-batch, recompute, schedule and vocabulary parallelism. For p4d-train, also more sharding, if nothing
+ * fits with less. Prunes by divisibility and memory. All layouts have the same global batch
+ * (request/defaults.h). Layers that do not divide evenly are split as evenly as possible.
+ *
+ * Layouts that fit are ranked by predicted step time. If step times are within 1.5 %, these decide in turn:
+ * less sharding, less memory (in steps of 2 % of the capacity), fewer of tp, cp, pp and vpp in use, and the
+ * keys below. If the cost model does not cover the GPU, layouts are ranked by: below `safe`, no recompute,
+ * less sharding, a full pipeline, smaller tp*cp*pp (tp stays inside the node), less context parallelism,
+ * fewer stages, larger micro-batch (above `safe`: smaller). Layouts that cannot be faster than another one
+ * that fits (needless recomputation) are omitted.
  */
 
 /*
- * How long a search may take, in units of about 10 ns that are counted, not measured, so that everyone who
- * asks gets the same answer. Where it does not suffice, long timelines are not run, and a layout counts with
- * the lower bound of its step time; then the search ends with the best so far.
+ * How long a search may take, in units of about 10 ns. The search counts units instead of measuring time, so
+ * that every caller gets the same answer. If the budget runs short, the search first uses lower bounds of
+ * step times instead of running long timelines, and then ends with the best layout so far.
  */
 typedef struct p4d_search_budget {
 	uint64_t left;
-	bool cut; /* it did not suffice */
+	bool cut; /* the budget did not suffice */
 } p4d_search_budget;
 
 enum { P4D_SEARCH_MEMO = 256 }; /* entries of a memo */
@@ -59,7 +60,7 @@ typedef struct p4d_candidate {
 } p4d_candidate;
 
 typedef struct p4d_search_counts {
-	uint64_t considered; /* that the flags and the divisibility rules allow */
+	uint64_t considered; /* layouts that the flags and the divisibility rules allow */
 	p4d_candidate
 	    smallest;       /* the one with the least memory, whether it fits or not; when considered > 0 */
 	p4d_candidate safe; /* when the first found is above `safe`: the best below it, if has_safe */
@@ -75,9 +76,9 @@ size_t p4d_search_run(const p4d_request *request, const p4d_search_space *space,
 		      size_t room, p4d_search_counts *counts);
 
 /*
- * What p4d chooses for a job: the best layout below `safe`, else the best below the limit, so that it
- * does not choose a layout that it would then warn about. One above `safe` is taken before one that shares
- * more than the optimizer's states. Returns whether there is one; counts as above, of the second search.
+ * The layout that p4d chooses for a job: the best one below `safe`, else the best one below the limit. So p4d
+ * does not choose a layout and then warn about it. A layout above `safe` precedes one that shards more than
+ * the optimizer states. Returns whether there is a layout; counts: as above, for the second search.
  */
 bool p4d_search_preferred(const p4d_request *request, const p4d_search_space *space, p4d_candidate *found,
 			  p4d_search_counts *counts);

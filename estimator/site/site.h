@@ -159,7 +159,8 @@ p4d_policy p4d_site_policy_strictest(const p4d_site *site);
 /* Whether it depends on accounts, QOSes or users, so that p4d_site_job.associations is worth asking for. */
 bool p4d_site_policy_depends_on_accounts(const p4d_site *site);
 
-/* Whether a key other than safe and limit depends on the GPUs of the job. */
+/* Whether what a job must do depends on its GPUs: p4d.conf has min_gpus, or a gpu section with require_plan.
+ */
 bool p4d_site_policy_depends_on_gpus(const p4d_site *site);
 
 /* Iterates over the users that it names, without wildcards: i = 0, 1, ... until NULL. */
