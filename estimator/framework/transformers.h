@@ -10,11 +10,12 @@
 #include "tape/op.h"
 
 /*
- * Modules of the transformers library (5.23) as tapes: what their forward functions compute, of one rank, for
- * one micro-batch. The sources are its modeling files and PEFT's and bitsandbytes' layers.
+ * Modules of the transformers library (5.23) as tapes: the operations of their forward functions, for one
+ * rank and one micro-batch. The sources are the library's modeling files, and the layers of PEFT and
+ * bitsandbytes.
  */
 
-/* A code base whose tapes are played like this. */
+/* A code base with tapes of this kind. */
 typedef struct p4d_transformers_tapes {
 	void (*layer)(p4d_tape_writer *w, bool needs);
 	void (*end)(p4d_tape_writer *w);
@@ -23,10 +24,10 @@ typedef struct p4d_transformers_tapes {
 
 extern const p4d_transformers_tapes p4d_transformers__tapes, p4d_litgpt__tapes;
 
-/* The same sizes for all tapes of a layout. */
+/* A writer with the sizes of a layout, for all its tapes. */
 p4d_tape_writer p4d_transformers__writer(const p4d_layout *layout, p4d_tape *tape);
 
-/* One layer; and what is behind the last one: norm, head and loss. */
+/* One layer; and the end of the model: final norm, head and loss. */
 static inline void p4d_transformers__layer(p4d_tape_writer *w, bool needs)
 {
 	w->code->layer(w, needs);
@@ -39,18 +40,18 @@ static inline void p4d_transformers__end(p4d_tape_writer *w)
 
 /* transformers_modules.c: parts that layers and the end share. */
 p4d_tape_tensor p4d_transformers__norm(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t columns);
-/* By another code than the model's: a mixer's own. */
+/* A norm by another code than the model's, as mixers have it. */
 p4d_tape_tensor p4d_transformers__norm_by(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t columns,
 					  p4d_norm_code code);
-/* target: a P4D_TARGET_* that an adapter may be on; 0: none ever. */
+/* target: the P4D_TARGET_* of the layer, on which an adapter may be; 0: it never has one. */
 p4d_tape_tensor p4d_transformers__linear(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t in, uint64_t out,
 					 unsigned target);
-/* Dropout of models that call it also at 0 (GPT-2, OPT, encoders); x of the others. */
+/* Dropout, for models that call it even at 0 (GPT-2, OPT, encoders). For other models it returns x. */
 p4d_tape_tensor p4d_transformers__dropped(p4d_tape_writer *w, p4d_tape_tensor x);
 /* eager_attention_forward */
 p4d_tape_tensor p4d_transformers__eager(p4d_tape_writer *w, p4d_tape_tensor q, p4d_tape_tensor k,
 					p4d_tape_tensor v);
-/* By the activation of the layout; of a gate, where there is one. */
+/* The activation of the layout, applied to the gate if there is one. */
 p4d_tape_tensor p4d_transformers__activated(p4d_tape_writer *w, p4d_tape_tensor x);
 p4d_tape_tensor p4d_transformers__mlp(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t ffn);
 /* scaled_dot_product_attention: the flash kernel, or the memory-efficient one, which takes a mask and values
@@ -60,7 +61,7 @@ p4d_tape_tensor p4d_transformers__fused(p4d_tape_writer *w, p4d_tape_tensor q, p
 /* Whether a linear layer has an adapter. */
 bool p4d_transformers__adapts(const p4d_layout *layout, unsigned target);
 
-/* transformers_experts.c: a layer's experts instead of its feed-forward part; attention by latent vectors. */
+/* transformers_experts.c: experts of a layer, in place of its feed-forward part; latent attention. */
 p4d_tape_tensor p4d_transformers__experts(p4d_tape_writer *w, p4d_tape_tensor x);
 p4d_tape_tensor p4d_transformers__latent_attention(p4d_tape_writer *w, p4d_tape_tensor x);
 /* Parameters of the adapters of a layer that has experts. */
@@ -69,32 +70,33 @@ uint64_t p4d_transformers__expert_adapters(const p4d_layout *layout);
 /* transformers_states.c: a mixer with a state instead of attention. */
 p4d_tape_tensor p4d_transformers__state(p4d_tape_writer *w, p4d_tape_tensor x, p4d_mixer mixer);
 
-/* What a rank holds at a moment. */
+/* Bytes that a rank holds at a moment. */
 typedef struct p4d_transformers_moment {
-	int64_t live, gradients; /* activations and what works on them; gradients of parameters */
+	int64_t live, gradients; /* activations and working memory; gradients of parameters */
 } p4d_transformers_moment;
 
-/* A step, and the most of each of its parts. */
+/* A step, and the peak of each of its parts. */
 typedef struct p4d_transformers_step {
 	p4d_tape_writer writer;
-	bool again;    /* layers are recomputed */
-	bool reduced;  /* gradients of a pass are added to others, or leave, as soon as they are there */
-	int64_t saved; /* what the layers hold when the loss begins */
-	int64_t away;  /* of that, on the host, with --offload activations */
-	int64_t head_leaves; /* ZeRO-3: bytes of the gathered head that are gone after its backward pass */
+	bool again;          /* layers are recomputed */
+	bool reduced;        /* gradients of a pass are added to others or reduced as soon as they exist */
+	int64_t saved;       /* bytes that layers hold when the loss begins */
+	int64_t away;        /* part of saved that is on the host (--offload activations) */
+	int64_t head_leaves; /* ZeRO-3: bytes of the gathered head that are freed after its backward pass */
 	p4d_zero zero;
 	p4d_transformers_moment now, forward, loss, head, backward;
 } p4d_transformers_step;
 
 void p4d_transformers__look(p4d_transformers_step *s, p4d_transformers_moment *most, p4d_tape_moment m);
-/* transformers_zero.c: the gradients of a part of the model are there. Time of all: linear in the layers. */
+/* transformers_zero.c: called when the gradients of a part of the model exist. All calls together take time
+ * linear in the layers. */
 void p4d_transformers__reduce(p4d_transformers_step *s, p4d_zero_part part);
-/* Looks at the most of a pass, and goes to its end. */
+/* Raises *most to the peak of a pass, and advances s->now to its end. */
 void p4d_transformers__go(p4d_transformers_step *s, p4d_transformers_moment *most, p4d_tape_pass pass);
 
 /*
- * --offload activations: what a layer's forward pass left goes to the host while the next layer's runs, and
- * comes back before its backward pass.
+ * --offload activations: the activations of a layer are copied to the host during the forward pass of the
+ * next layer, and copied back before the layer's backward pass.
  */
 static inline void p4d_transformers__send_away(p4d_transformers_step *s, p4d_tape_pass layer)
 {
@@ -110,7 +112,7 @@ static inline void p4d_transformers__bring_back(p4d_transformers_step *s, p4d_ta
 		s->now.live += layer.end.live;
 }
 
-/* Kinds of layers: what mixes tokens, and whether experts follow. */
+/* Kinds of layers: a mixer of tokens, and a feed-forward part with or without experts. */
 enum { P4D_TRANSFORMERS_KINDS = P4D_MIXERS * P4D_FEEDS };
 
 static inline unsigned p4d_transformers__kind(p4d_layer_kind kind)
@@ -139,25 +141,25 @@ typedef struct p4d_transformers_kinds {
 } p4d_transformers_kinds;
 p4d_transformers_kinds p4d_transformers__kinds(const p4d_layout *l);
 
-/* What a layer's passes hold. */
+/* The passes of a layer on its tape. */
 typedef struct p4d_transformers_passes {
 	p4d_tape_pass forward, again, back;
 } p4d_transformers_passes;
 p4d_transformers_passes p4d_transformers__passes_of(p4d_transformers_step *s, unsigned kind);
 
-/* Bytes of a token: its number, place and label, and labels shifted. */
+/* Bytes of a token's inputs: its id, position, label, and shifted labels. */
 enum { P4D_TRANSFORMERS_IDS = 8 * 5 };
 uint64_t p4d_transformers__inputs(const p4d_tape_writer *w);
 
-/* transformers_sizes.c. Whether sums of all that layers save, and of parameters with their states, are within
- * 62 bits: what follows counts in int64_t. */
+/* transformers_sizes.c: whether the sum of saved activations, and that of parameters with their states, are
+ * within 62 bits. The code after this check counts in int64_t. */
 bool p4d_transformers__countable(const p4d_layout *l);
 
 /*
- * Linear layers of a layer of a kind (experts are none, but for the shared ones), in the order of the forward
- * pass; returns how many there are.
+ * The linear layers of a layer of this kind, in the order of the forward pass; returns their number. They
+ * include shared experts, but no others.
  */
-/* P4D_TRANSFORMERS_STATE: a target like P4D_TARGET_*, of a mixer with a state, which all-linear has. */
+/* P4D_TRANSFORMERS_STATE: the target of a mixer with a state, like P4D_TARGET_*; part of all-linear. */
 enum { P4D_TRANSFORMERS_LINEARS = 12, P4D_TRANSFORMERS_STATE = 128 };
 typedef struct p4d_transformers_linear {
 	unsigned target; /* P4D_TARGET_*, or P4D_TRANSFORMERS_STATE */
@@ -165,14 +167,15 @@ typedef struct p4d_transformers_linear {
 } p4d_transformers_linear;
 size_t p4d_transformers__linears(const p4d_layout *l, unsigned kind,
 				 p4d_transformers_linear linears[P4D_TRANSFORMERS_LINEARS]);
-/* Parameters of a layer of a kind, without adapters; experts are cut by experts, padded to a multiple of
- * shards. */
+/* Number of parameters of a layer of this kind, without adapters. Expert parameters are sharded by whole
+ * experts, whose number is padded to a multiple of shards. */
 p4d_wide p4d_transformers__layer_size(const p4d_layout *l, unsigned kind, uint64_t shards);
-/* Parameters of the adapters: of a layer of a kind, of all; and of the product with which experts begin. */
+/* Number of parameters: of the adapters of a layer of this kind; of all adapters; of the first matmul of
+ * experts. */
 uint64_t p4d_transformers__layer_adapters(const p4d_layout *l, unsigned kind);
 uint64_t p4d_transformers__adapters(const p4d_layout *l);
 uint64_t p4d_transformers__experts_up(const p4d_layout *l);
-/* Bytes of all parameters, adapters too, of `element` each where they are not quantized. */
+/* Bytes of all parameters and adapters; those that are not quantized have `element` bytes each. */
 uint64_t p4d_transformers__parameter_bytes(const p4d_layout *l, unsigned element);
 /* Moments of so many parameters; factored ones are a row and a column of each matrix. */
 /* The sizes of a model that transformers_host.c needs. */

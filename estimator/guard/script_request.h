@@ -8,35 +8,37 @@
 #include "reader/reader.h"
 #include "request/request.h"
 
-/* What the reader found in a job's script, for the guard alone. */
+/* What the reader found in a job's script. Only for the guard. */
 
-/* True if it certainly runs one training, and which: then what was read of it holds. */
+/* True if the script certainly runs exactly one training, so that the reading is valid. */
 bool p4d_guard__script_runs(const p4d_reading *reading);
 
-/* False of a script that says nothing of a language model, or that names another kind of model: p4d says
- * nothing about it. files: the user's configurations of models may be read. */
+/* False if the script names no language model, or another kind of model: p4d prints nothing about such a
+ * script. files: the function may read the user's model files. */
 bool p4d_guard__script_concerns(const p4d_site *site, const p4d_reading *reading, bool files);
 
 /* "train.sh:90 (pretrain_gpt.py)" */
 const char *p4d_guard__script_place(const p4d_reading *reading, char *buf, size_t size);
 
 /*
- * True if a reading (with a reader) is less than a verdict takes. *why: OK, where nobody could wish for one;
- * UNMODELLED, or NOT_READ with what is missing and the options that would say it. typed: what the user says
- * of it is not missing.
+ * True if a reading (with a reader) is not enough for a verdict. *why: OK if nobody expects a verdict;
+ * UNMODELLED; or NOT_READ with the missing values and the options that would give them. typed: options that
+ * the user typed, which are not missing.
  */
 bool p4d_guard__script_unread(const p4d_reading *reading, const p4d_request *typed, p4d_error *why);
 
-/* True if nothing but the size of the vocabulary is missing, which only the tokenizer knows. */
+/* True if only the size of the vocabulary is missing, which only the tokenizer knows. */
 bool p4d_guard__script_lacks_vocabulary(const p4d_reading *reading);
 
-/* script_typed.c: the framework as the script says it, "ddp"; NULL: p4d cannot tell, or does not model it. */
+/* script_typed.c: the framework that the script starts ("ddp"); NULL: p4d does not know or does not model it.
+ */
 const char *p4d_guard__script_framework(const p4d_reading *reading);
 
-/* True if the script gives its program a model; else it may be told elsewhere, the rest too. */
+/* True if the script passes a model to its program. If not, the program may get the model and all else
+ * elsewhere. */
 bool p4d_guard__gives_arguments(const p4d_reading *reading);
 
-/* True if its program does what the script says, and nothing that p4d could tell it: it uses no plan. */
+/* True if the program runs with the script's values alone: the script uses no plan. */
 bool p4d_guard__script_binds(const p4d_reading *reading, const p4d_job *job);
 
 /*
@@ -48,10 +50,11 @@ bool p4d_guard__script_binds(const p4d_reading *reading, const p4d_job *job);
 bool p4d_guard__settle_typed(const p4d_reading *reading, const char *datadir, p4d_request *request,
 			     p4d_request *without, p4d_error *err);
 
-/* Fills what is not typed, origin P4D_BY_SCRIPT. Errors: VALUE, of what the script gives. */
+/* Fills options that the user did not type, with origin P4D_BY_SCRIPT. Errors: VALUE, for a value of the
+ * script. */
 int p4d_guard__take_script(const p4d_reading *reading, p4d_request *request, p4d_error *err);
 
-/* True if an option has the value of this text. */
+/* True if an option has the value that this text means. */
 bool p4d_guard__agrees(const p4d_request *request, p4d_option option, const char *text);
 
 /* Compares a complete request with the script that would run. Errors: CONTRADICTION, with both places. */
@@ -60,7 +63,8 @@ int p4d_guard__compare_script(const p4d_reading *reading, const p4d_request *req
 /* True if the script takes a part of its layout from variables that Slurm sets by the job's size. */
 bool p4d_guard__script_follows(const p4d_reading *reading);
 
-/* True if on other nodes (then) the script still says what the candidate has; or says it in its own words. */
+/* True if the script would still have the candidate's values on other nodes (then), or if it sets them
+ * itself. */
 bool p4d_guard__script_stays(const p4d_reading *reading, const p4d_request *candidate,
 			     const p4d_geometry *now, const p4d_geometry *then);
 
@@ -75,15 +79,15 @@ bool p4d_guard__script_fix(const p4d_reading *reading, const p4d_request *asked,
 			   const p4d_geometry *now, const p4d_geometry *then, const p4d_way *way, bool add,
 			   p4d_request *pasted, p4d_text *fix);
 
-/* The bits of p4d_layout_options that the program cannot be told, as p4d_search_space.kept. asked: a complete
- * request for the GPUs of now. */
+/* The bits of p4d_layout_options for which the program has no argument, as p4d_search_space.kept. asked: a
+ * complete request for the present GPUs. */
 uint32_t p4d_guard__script_untold(const p4d_reading *reading, const p4d_request *asked,
 				  const p4d_geometry *now);
 
-/* Adds the same for one option more: "in ds_z3.json: \"stage\": 3". False: p4d knows no words of the script's
- * for it. */
+/* Adds the change of the script for a way: "in ds_z3.json: \"stage\": 3". False: p4d knows no argument of the
+ * program for it. */
 bool p4d_guard__script_way(const p4d_reading *reading, const p4d_way *way, p4d_text *fix);
 
-/* One flag that would be the fix, "--p4d-seq-len=8192", in the script's words: "serve.sh:4: --max-model-len
- * 8192". It stays where the program has none. */
+/* Translates a fix of one flag, "--p4d-seq-len=8192", into the program's argument: "serve.sh:4:
+ * --max-model-len 8192". Does not change the flag if the program has no such argument. */
 void p4d_guard__script_flag(const p4d_reading *reading, char *flag, size_t size);

@@ -3,7 +3,7 @@
 
 #include "job/job.h"
 
-/* A node, or several identical ones, of a partition. Borrowed texts, NULL where there is nothing to say. */
+/* One or several identical nodes of a partition. Texts are borrowed; NULL: none. */
 typedef struct p4d_cluster_nodes {
 	const char *partition;
 	bool is_default, whole_nodes;
@@ -25,20 +25,21 @@ typedef struct p4d_gpu_defaults {
 	uint64_t mebibytes, cpus;
 } p4d_gpu_defaults;
 
-/* What a partition or slurm.conf says of the memory of jobs that ask for none. */
+/* The settings of a partition and of slurm.conf for the memory of jobs that do not request memory. */
 typedef struct p4d_memory_defaults {
 	uint64_t mebibytes; /* DefMemPerNode, or with per_cpu DefMemPerCPU; 0 or absurd: not set */
 	bool per_cpu;
-	bool of_partition; /* the partition says so itself */
+	bool of_partition; /* the partition has this setting itself */
 	p4d_gpu_defaults partition, everywhere;
-	bool everywhere_unknown; /* slurm.conf has some, which are not known */
-	bool no_memory;          /* Slurm allocates none, or that is not known: CPUs are all that counts */
+	bool everywhere_unknown; /* slurm.conf has defaults, but p4d does not know them */
+	bool no_memory;          /* Slurm does not allocate memory, or that is not known; only CPUs count */
 } p4d_memory_defaults;
-/* What Slurm makes of these. Releases differ in whether DefMemPerGPU of slurm.conf goes before the
- * partition's DefMemPerNode or DefMemPerCPU: then nothing is known. */
+/* The default memory that results from these settings in Slurm. In some releases, DefMemPerGPU of slurm.conf
+ * precedes the partition's DefMemPerNode or DefMemPerCPU, in others it does not: the result is then unknown.
+ */
 p4d_default_memory p4d_cluster_default_memory(const p4d_memory_defaults *defaults);
 
-/* Nodes of a job in such a row at most; 0: not known. */
+/* The most nodes that a job can have in this row; 0: not known. */
 uint32_t p4d_cluster_most_nodes(const p4d_partition_facts *row);
 
 void p4d_cluster_free(p4d_cluster *cluster); /* accepts a zeroed one */

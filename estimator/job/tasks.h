@@ -5,9 +5,9 @@
 #include "job/read_job.h"
 
 /*
- * The tasks of an array job whose script says something that depends on the task's number: it is read for one
- * after the other. Tasks that say the same count once. Number and time are bounded, and together the tasks
- * take no more work than the limits say: what is above is cut.
+ * The tasks of an array job whose script depends on the task's number. p4d reads the script for one task
+ * after the other, and counts tasks with the same reading once. The number of tasks and the time are bounded;
+ * all tasks together may take as much work as the limits allow. Tasks beyond these bounds are cut.
  */
 enum { P4D_TASKS_APART = 16 };
 
@@ -17,9 +17,9 @@ typedef struct p4d_job_tasks {
 	p4d_reading *reading;    /* of the task that was read last */
 	p4d_array array;
 	unsigned next;
-	unsigned apart; /* tasks so far that say something else than those before */
-	bool cut;       /* some were not read */
-	uint64_t work;  /* that is left */
+	unsigned apart; /* number of different readings so far */
+	bool cut;       /* some tasks were not read */
+	uint64_t work;  /* work that is left */
 	uint64_t until_ns;
 	uint64_t seen[P4D_TASKS_APART];
 	uint32_t task;
@@ -27,18 +27,18 @@ typedef struct p4d_job_tasks {
 } p4d_job_tasks;
 
 /*
- * For a script that was read by p4d_job_read with these arguments, which have to stay: what reads it for each
- * task. NULL: the job is no array, or no task says anything else. If only a task starts a training, the
- * reading is that task's.
+ * Prepares reading a script for each task. p4d_job_read has read the script with these arguments, which must
+ * stay valid. NULL: the job is no array, or all tasks have the same reading. If only one task starts a
+ * training, *reading is that task's.
  */
 p4d_job_tasks *p4d_job_tasks_of(p4d_job_tasks *tasks, const p4d_job_script *script,
 				const p4d_shell_limits *limits, p4d_reading *reading);
 
-/* Reads the script for the next task that says something else than those before. False: there is none. */
+/* Reads the script for the next task whose reading differs from those before. False: there is none. */
 bool p4d_job_tasks_next(p4d_job_tasks *tasks);
 
-/* How many such tasks there are, of all; the next one is the first again. */
+/* The number of different readings of all tasks. Afterwards, the next task is the first one again. */
 unsigned p4d_job_tasks_kinds(p4d_job_tasks *tasks);
 
-/* Reads it again for a task; NULL: as it is known for all. */
+/* Reads the script again for a task; NULL: without a task's number. */
 void p4d_job_tasks_again(p4d_job_tasks *tasks, const uint32_t *task);

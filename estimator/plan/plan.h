@@ -34,17 +34,17 @@ typedef enum p4d_live_point {
 	P4D_AT_FORWARD,
 	P4D_AT_RECOMPUTE,          /* recomputation of a layer's forward, inside its backward */
 	P4D_AT_HEAD,               /* final norm, logits, cross-entropy and their gradients */
-	P4D_AT_LOSS,               /* Megatron-LM's, before the head's backward pass */
+	P4D_AT_LOSS,               /* the loss in Megatron-LM, before the head's backward pass */
 	P4D_AT_HEAD_SUM,           /* the hidden state's gradient, summed over the stages */
 	P4D_AT_BACKWARD_FFN,       /* of one layer, from its output to the second norm */
 	P4D_AT_BACKWARD_ATTENTION, /* from there to the layer's input */
 	P4D_AT_WEIGHT,             /* weight gradients, in schedules that split the backward pass */
-	/* evaluation without a backward pass to come, and the update: activation slots are free then, and
-	 * share their memory */
+	/* evaluation without a following backward pass, and the update: activation slots are free then, so
+	 * these points use their memory */
 	P4D_AT_EVALUATION_LAYER,
 	P4D_AT_EVALUATION_HEAD,
 	P4D_AT_OPTIMIZER, /* the update, after the last backward pass */
-	/* before a forward pass, while the micro-batch is brought to the GPU; the same of evaluation */
+	/* before a forward pass, while the micro-batch is copied to the GPU: in training, in evaluation */
 	P4D_AT_BATCH,
 	P4D_AT_EVALUATION_BATCH,
 	P4D_LIVE_POINTS
@@ -61,9 +61,9 @@ typedef struct p4d_tensor {
 	p4d_memory_class part;
 	p4d_dtype dtype;
 	p4d_lifetime lifetime;
-	unsigned live_range; /* mask of 1 << p4d_live_point; of P4D_LIVES_IN_RANGE */
+	unsigned live_range; /* mask of 1 << p4d_live_point; only for P4D_LIVES_IN_RANGE */
 	unsigned dims;
-	bool at_first_step; /* allocated then, not at the start */
+	bool at_first_step; /* allocated at the first step, not at the start */
 	p4d_buffer id;
 	uint64_t shape[3]; /* in elements; bytes may be more: alignment, padding to whole shards */
 	uint64_t bytes;    /* of one copy, aligned */
@@ -82,14 +82,14 @@ typedef struct p4d_plan {
 	p4d_tensor tensor[P4D_TENSORS];
 	uint64_t persistent_bytes, transient_bytes; /* transient: in training */
 	uint64_t arena_bytes; /* persistent + slots + packed transients; or those of evaluation, if more */
-	uint64_t live_bytes;  /* most that is live at one point, a bound of the arena's packing */
+	uint64_t live_bytes;  /* most bytes that are live at one point: a lower bound of the arena */
 	uint64_t part[P4D_PART_COUNT]; /* at the peak, as p4d_stage has them; only what the allocator holds */
 	uint64_t phase_bytes[P4D_PHASES];
-	/* what the allocator keeps for other streams than those whose buffers are live, by live point: a
-	 * stream's blocks serve that stream alone (CUDACachingAllocator.cpp) */
+	/* by live point: memory that the allocator keeps for streams whose buffers are not live. Only its own
+	 * stream can use a block (CUDACachingAllocator.cpp) */
 	uint64_t idle[P4D_LIVE_POINTS];
-	uint64_t idle_bytes; /* at the peak; beside the arena */
-	uint64_t host_bytes; /* of this rank, on the host instead (--offload); of p4d-train its arena there */
+	uint64_t idle_bytes; /* at the peak; in addition to the arena */
+	uint64_t host_bytes; /* memory of this rank on the host (--offload); for p4d-train, its arena there */
 	p4d_host_beside host;
 	p4d_phase phase;     /* of the peak */
 	p4d_live_point peak; /* when most bytes are live */
@@ -102,15 +102,16 @@ typedef struct p4d_plan {
 int p4d_plan_build(const p4d_layout *layout, const p4d_gpu *gpu, uint32_t stage, p4d_plan *plan,
 		   p4d_error *err);
 
-/* The size of its arena alone, and its idle_bytes (may be NULL); for searches. memo: may be NULL. */
+/* Only the size of the arena of a plan, and its idle_bytes (may be NULL); for searches. memo: may be NULL. */
 int p4d_plan_bytes(const p4d_layout *layout, const p4d_gpu *gpu, uint32_t stage, const p4d_plan_memo *memo,
 		   uint64_t *arena_bytes, uint64_t *idle_bytes, p4d_error *err);
 
-/* NULL when this stage has none. */
+/* The row of a buffer; NULL: this stage has none. */
 const p4d_tensor *p4d_plan_find(const p4d_plan *plan, p4d_buffer id);
 
 /*
- * A hash: two machines agree on it when they compute the same plans, those of the first two stages and the
- * last, and the same layers and slots for all stages, from which the other plans follow.
+ * A hash of the plans. It covers the plans of the first two stages and of the last stage, and the layers and
+ * slots of all stages, which determine the other plans. Two machines with the same hash compute the same
+ * plans.
  */
 int p4d_plan_hash(const p4d_layout *layout, const p4d_gpu *gpu, uint64_t *hash, p4d_error *err);

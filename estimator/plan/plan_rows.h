@@ -14,8 +14,8 @@ typedef struct p4d_rows {
 	p4d_schedule schedule;
 	uint32_t stage;
 	bool first, last; /* whether the stage has the start or the end of the model */
-	/* copies of a row of activations: slots, with as many layers each; where chunks differ, one slot with
-	 * the most layers that are alive at a time */
+	/* copies of a row of activations: `slots` slots of slot_layers layers. If chunks differ, one slot
+	 * with the most layers that are alive at a time */
 	uint64_t slot_layers;
 	uint32_t slots;
 	unsigned alignment; /* of every buffer; a power of two */
@@ -23,7 +23,7 @@ typedef struct p4d_rows {
 	bool overflow;
 } p4d_rows;
 
-/* Room for sums of a few totals; P4D_NOT_MODELLED is taken. */
+/* A limit that leaves room for sums of a few totals, and differs from P4D_NOT_MODELLED. */
 #define P4D_MOST_BYTES ((uint64_t)1 << 62)
 
 /* Products of user-given sizes: overflow sets rows->overflow instead of wrapping. */
@@ -100,12 +100,12 @@ static inline p4d_tensor *p4d_row_at(p4d_rows *rows, unsigned live_range, const 
 	return row;
 }
 
-/* States number from .. to-1 of the optimizer, of a type and so many elements each. In fp32 a parameter is
- * its own master. Returns the first new row, or where it would be. */
+/* Adds rows for the states from .. to-1 of the optimizer, each with `elements` elements of a type. An fp32
+ * parameter is its own master. Returns the first new row, or the end of the table if there is none. */
 p4d_tensor *p4d_rows_of_states(p4d_rows *rows, unsigned from, unsigned to, p4d_dtype dtype,
 			       uint64_t elements);
 
-/* Of the transient rows that are live at each point: where they end, and how many bytes they are. */
+/* For each live point: the end of the transient rows that are live there, and their bytes. */
 typedef struct p4d_packing {
 	uint64_t top[P4D_LIVE_POINTS], alive[P4D_LIVE_POINTS];
 } p4d_packing;

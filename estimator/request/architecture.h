@@ -7,26 +7,28 @@
 #include "request/request.h"
 
 /*
- * What a family of models has in its layers and around them. architectures.def is the table; --architecture
- * names a row. Sizes (hidden, ffn, heads ...) belong to the model, not to the row; h is the hidden size here.
- * The options norm, activation, positions, bias, qk-norm and tied have their defaults from the row, and what
- * a model or the user sets of them wins: a formula reads those from the layout, all else from its
- * `architecture`.
+ * Properties of a family of models. architectures.def is the table; --architecture names a row. Sizes
+ * (hidden, ffn, heads ...) belong to the model, not to the row. In these comments, h is the hidden size.
+ *
+ * The row has the defaults of the options norm, activation, positions, bias, qk-norm and tied. The model's
+ * file or the user may override them, so formulas read these from the layout, and everything else from the
+ * row.
  */
 
 typedef enum p4d_model_kind {
 	P4D_DECODER,         /* a language model: predicts every next token */
 	P4D_ENCODER,         /* BERT: predicts masked tokens, attends to both sides */
-	P4D_ENCODER_DECODER, /* T5: a layer is one of the encoder and one of the decoder, with cross-attention
+	P4D_ENCODER_DECODER, /* T5: a layer consists of an encoder layer and a decoder layer with
+			      * cross-attention
 			      */
 	P4D_VISION,          /* ViT: patches of an image instead of tokens; the vocabulary is its labels */
 } p4d_model_kind;
 
 /* Where the norms of a layer's two blocks (attention, feed-forward) are. */
 typedef enum p4d_norm_place {
-	P4D_NORMS_BEFORE, /* of the input of each block, inside the residual branch */
-	P4D_NORMS_AFTER,  /* of its output: inside the branch (OLMo-2), or of the sum (BERT) */
-	P4D_NORMS_AROUND, /* both (Gemma 2): four of a layer */
+	P4D_NORMS_BEFORE, /* on the input of each block, inside the residual branch */
+	P4D_NORMS_AFTER,  /* on its output inside the branch (OLMo-2), or on the sum (BERT) */
+	P4D_NORMS_AROUND, /* both (Gemma 2): four norms per layer */
 } p4d_norm_place;
 
 /* How a norm is computed. USUAL: as PyTorch's LayerNorm, or as Llama's RMSNorm, by the option norm. */
@@ -51,17 +53,18 @@ typedef enum p4d_rotated {
 	P4D_ROTATED_WHOLE = 1000
 } p4d_rotated;
 
-/* How a layer with experts chooses those of a token. USUAL: a softmax of all in fp32, or what follows from
- * the model. */
+/* How a layer chooses the experts of a token. USUAL: a softmax over all experts in fp32, or another method
+ * that follows from the model. */
 typedef enum p4d_router {
 	P4D_ROUTER_USUAL,
-	P4D_ROUTER_BEST,      /* a softmax of the chosen experts alone, in the type of the logits (gpt-oss) */
-	P4D_ROUTER_BEST_FP32, /* of the chosen experts alone, in fp32 (Granite) */
-	P4D_ROUTER_FP32,      /* the product is in fp32, too (DeepSeek) */
+	P4D_ROUTER_BEST, /* a softmax over only the chosen experts, in the type of the logits (gpt-oss) */
+	P4D_ROUTER_BEST_FP32,    /* a softmax over only the chosen experts, in fp32 (Granite) */
+	P4D_ROUTER_FP32,         /* like USUAL, and the router's matmul is also in fp32 (DeepSeek) */
 	P4D_ROUTER_SPARSE_MIXER, /* one expert after the other, sampled (Phi-3.5-MoE) */
 } p4d_router;
 
-/* With which sharding the memory of a family's experts was compared with the transformers library's. */
+/* Whether the memory of a family's experts was compared with that of the transformers library, and with which
+ * sharding. */
 typedef enum p4d_compared {
 	P4D_COMPARED,
 	P4D_COMPARED_BUT_ZERO3,
@@ -78,81 +81,84 @@ typedef struct p4d_architecture {
 
 	/* a layer */
 	p4d_norm_place place;
-	unsigned norms;      /* of h; parallel blocks that share their input's norm have one */
-	unsigned attentions; /* blocks of each kind: more than one where a layer is of several stacks */
+	unsigned norms;      /* of width h; parallel blocks that share their input's norm have one */
+	unsigned attentions; /* attention blocks; more than one if a layer belongs to several stacks */
 	unsigned mlps;
 	bool parallel;      /* attention and feed-forward read the same input, and are summed */
 	bool fused_qkv;     /* query, key and value are one matrix, whose product is one tensor */
-	bool fused_gate_up; /* so are gate and up */
+	bool fused_gate_up; /* gate and up are one matrix */
 
 	/* attention */
 	p4d_rotated rotated;
-	unsigned unrotated_every;      /* every so manieth layer has no positions; 0: all have */
-	unsigned full_attention_every; /* with --sliding-window every so manieth layer attends to all; 0: none
-					  does */
-	bool single_blocks;            /* a layer is one block, with a norm: attention, a state's, or the
-					  feed-forward part */
-	bool gated_attention;          /* its output is multiplied with a gate of each column */
-	bool shared_gate;              /* so is that of shared experts, with one of each token */
-	bool attention_sinks;          /* a number of each head, among the scores */
-	bool expert_bias;              /* of experts' products and of the router */
+	unsigned unrotated_every;      /* every Nth layer has no positions; 0: all have */
+	unsigned full_attention_every; /* with --sliding-window, every Nth layer attends to all tokens; 0:
+					  none does */
+	bool single_blocks;   /* a layer is one block with a norm: attention, a mixer with a state, or the
+				 feed-forward part */
+	bool gated_attention; /* the output of attention is multiplied with a gate per column */
+	bool shared_gate;     /* the output of shared experts is multiplied with a gate per token */
+	bool attention_sinks; /* each head has a learned number that joins its scores */
+	bool expert_bias;     /* experts' matmuls and the router have a bias */
 	p4d_router router;
 	bool router_in_fp32;    /* its weight is stored in fp32 */
 	bool router_correction; /* a parameter of each expert that shifts its score and is not trained */
-	bool experts_unadapted; /* PEFT has no names for their products and adapts none */
+	bool experts_unadapted; /* PEFT has no names for the experts' matmuls, and adapts none */
 	bool shared_first;      /* shared experts are computed before the routed ones */
-	bool norms_rotated;     /* norms of queries and keys are behind the rotation */
-	/* scores become cap * tanh(score / cap): no flash kernel of PyTorch has it, attention is eager. The
-	 * cap that released models have; 0: none */
+	bool norms_rotated;     /* queries and keys are normalized after the rotation */
+	/* scores become cap * tanh(score / cap). PyTorch has no flash kernel for that, so attention is eager.
+	 * The value is the cap of released models; 0: none */
 	float attention_cap;
 	unsigned relative_buckets; /* rows of the table of relative positions, of each stack; heads wide */
 
 	/* around the layers */
-	bool embedding_norm;      /* of the embedding's output */
-	unsigned final_norms;     /* behind the last layer, of each stack */
-	bool head_bias;           /* of the vocabulary */
+	bool embedding_norm;      /* a norm on the embedding's output */
+	unsigned final_norms;     /* after the last layer, in all stacks */
+	bool head_bias;           /* one number per token of the vocabulary */
 	bool head_transform;      /* h x h with bias, activation and norm before the head (BERT) */
-	float logit_cap;          /* so do logits, in another tensor of their size */
-	bool scaled_embedding;    /* by the root of h: one of the multipliers */
-	bool unit_norms;          /* weights of norms are what they differ from 1 by */
+	float logit_cap;          /* logits become cap * tanh(logit / cap), in another tensor of their size */
+	bool scaled_embedding;    /* by the square root of h; counts as one of the multipliers */
+	bool unit_norms;          /* norms multiply with 1 + weight */
 	unsigned token_types;     /* rows of a table that is added to the embedding */
 	unsigned position_offset; /* rows of the learned position table beyond max-seq-len */
-	unsigned patch_elements;  /* of an image, which one product embeds with a bias; and a class token */
+	unsigned patch_elements;  /* elements of an image patch. One matmul with a bias embeds patches; there
+				     is also a class token */
 	const char *
 	    multipliers; /* factors on embeddings, residuals, scores or logits, without memory of their own */
 
-	/* how the modeling code of the transformers library computes what is above */
+	/* how the modeling code of the transformers library computes these */
 	p4d_norm_code norm_code;
 	bool gelu_in_python; /* gelu_new, term by term */
-	bool joins_gate_up;  /* one product, whatever adapters call it */
-	bool own_linear;     /* products do not call torch's linear function */
-	bool splits_at_once; /* query, key and value leave their product by one split */
+	bool joins_gate_up;  /* gate and up are one matmul, even if adapters name them separately */
+	bool own_linear;     /* matmuls do not call torch's linear function */
+	bool splits_at_once; /* one split separates query, key and value of the fused matmul */
 	bool rotates_in_fp32;
-	bool restores_rotated; /* what is rotated is cast back to its type */
+	bool restores_rotated; /* rotated values are cast back to their former type */
 	bool scales_query, scales_residual, scales_logits;
 	bool logits_in_fp32;
-	/* the class had a loss of its own, which casts nothing, before this minor release of 4; 0: never */
+	/* before this minor release of 4, the class had a loss of its own that casts nothing; 0: never */
 	unsigned char own_loss_before;
-	bool always_masked;    /* a mask is made also where nothing is to be masked */
-	bool always_drops;     /* dropout is called also at 0 */
-	bool drops_scores;     /* so is that of eager attention's scores */
-	bool broadcasts_keys;  /* with a mask, too */
+	bool always_masked;    /* it makes a mask even if nothing is masked */
+	bool always_drops;     /* it calls dropout even at 0 */
+	bool drops_scores;     /* eager attention calls the dropout of scores even at 0 */
+	bool broadcasts_keys;  /* keys are broadcast to all heads, also with a mask */
 	bool scores_in_fp32;   /* eager attention: queries and keys are cast before their product */
-	bool keeps_raw_scores; /* a name of the code holds them until the result is there; the scale is
+	bool keeps_raw_scores; /* a variable holds raw scores until the result exists; the scale is
 				  applied in place */
-	bool softmax_as_is;    /* in the type that the scores have */
-	bool adds_alibi;       /* to scores, in a tensor of its own */
+	bool softmax_as_is;    /* the softmax runs in the type of the scores */
+	bool adds_alibi;       /* ALiBi is added to scores in a tensor of its own */
 
 	/* other programs */
 	bool gpt2_modules;            /* modules have GPT-2's names (c_attn, c_fc) */
-	const char *megatron_pattern; /* letters of --layer-pattern that Megatron-LM has for it; NULL: none */
+	const char *megatron_pattern; /* the letters of --layer-pattern that Megatron-LM supports for it;
+					 NULL: none */
 
-	p4d_compared experts_compared; /* other than P4D_COMPARED: they refuse no job by themselves */
-	bool unvalidated; /* no memory of such a model was compared with a real one: it refuses no job by
-			     itself */
+	p4d_compared
+	    experts_compared; /* if it is not P4D_COMPARED, p4d refuses no job because of experts alone */
+	bool unvalidated; /* nobody compared the memory of such a model with a real one; p4d refuses no job
+			     because of it */
 } p4d_architecture;
 
-/* Whether rotary positions turn a part of each head only. */
+/* Whether rotary positions rotate only a part of each head. */
 static inline bool p4d_architecture_turns_part(const p4d_architecture *a)
 {
 	return a->rotated != P4D_ROTATED_NOT && a->rotated < P4D_ROTATED_PADDED;

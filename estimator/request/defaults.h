@@ -7,8 +7,8 @@
 #include "request/request.h"
 
 /*
- * Stated defaults: every plan option that is still unset gets one, with origin P4D_BY_P4D, so that a request
- * can always be checked. They are listed in p4d.1 and shown by `p4d estimate`.
+ * Gives every plan option that is still unset a default, with origin P4D_BY_P4D, so that p4d can check any
+ * request. p4d-options(7) lists the defaults, and `p4d estimate` prints them.
  *
  *   tp, cp, pp, vpp, micro-batch   1 (vpp 2 when the schedule is V-shaped)
  *   vocab-parallel      off
@@ -30,24 +30,27 @@
  */
 void p4d_request_complete(p4d_request *request, uint32_t published_batch, uint64_t world);
 
-/* What follows from tp, which is set: sequence-parallel. */
+/* Sets the options whose default follows from tp: sequence-parallel. tp must be set. */
 void p4d_request_follow(p4d_request *request);
 
-/* What a step has when nothing tells: a batch in use for models from 1B to 400B. */
+/* Tokens of a step if nothing else decides: a usual batch for models from 1B to 400B. */
 #define P4D_TOKENS_PER_STEP (UINT64_C(4) << 20)
 
 /*
- * The default of global-batch: published_batch, else (0) P4D_TOKENS_PER_STEP, at least one sequence for each
- * rank, and on the host just that. It depends on the world and the sequence, not on the layout, so that
- * layouts compare: it is rounded to a multiple of the world (of as many ranks as have a sequence, where the
- * published batch has fewer). Only a micro-batch or data-parallel size that does not divide it raises it.
- * Frameworks with a rank_batch have so many sequences for each rank, or the micro-batch that was asked for:
- * they accumulate no gradients unless told to.
- * replicas: data-parallel size, or 1 while it is open. The request needs all else.
+ * The default of global-batch: published_batch, or P4D_TOKENS_PER_STEP if that is 0, but at least one
+ * sequence per rank. On the host it is one sequence per rank. It depends on the world and the sequence length
+ * and not on the layout, so that layouts are comparable. It is rounded to a multiple of the world, or of the
+ * ranks that have a sequence if the published batch has fewer sequences than ranks. If the micro-batch or the
+ * data-parallel size does not divide it, it is raised.
+ *
+ * For frameworks with a rank_batch, the default is rank_batch sequences per rank, or the requested
+ * micro-batch: by default they do not accumulate gradients.
+ *
+ * replicas: data-parallel size, or 1 while it is open. The request must have all other options.
  */
 void p4d_request_default_batch(p4d_request *request, uint32_t published_batch, uint64_t world,
 			       uint64_t replicas);
 
-/* "512 (assumed: 4.2M tokens a step; --global-batch sets it)": the batch of a complete request, and whose it
- * is. prefix: of options. */
+/* The batch of a complete request and where it comes from: "512 (assumed: 4.2M tokens a step; --global-batch
+ * sets it)". prefix: of options. */
 const char *p4d_defaults_batch_text(const p4d_request *request, const char *prefix, char *buf, size_t size);
