@@ -11,20 +11,19 @@
 
 /* Shared by the files of the cost model. Numbers are doubles throughout: seconds, bytes, elements, FLOPs. */
 
-/* What a GPU sustains with the precision of a layout. Inverse rates: a layout takes dozens of them. */
+/* Sustained rates of a GPU with the precision of a layout. Most are inverse, so that formulas multiply. */
 typedef struct p4d_cost_rates {
 	double peak;             /* FLOP/s, dense */
 	double gemm;             /* seconds per FLOP of a large matrix product */
-	double product, operand; /* the same of linear layers' products, and bytes of an element of theirs */
-	bool fp8_by_rows;        /* FP8 products take both operands by rows: other GPUs than Blackwell */
+	double product, operand; /* like gemm, for linear layers; bytes of an element of their operands */
+	bool fp8_by_rows;        /* FP8 matmuls take both operands by rows: all GPUs except Blackwell */
 	double attention_forward, attention_backward; /* of fused attention, long sequences */
 	double hbm;                                   /* seconds per byte of a kernel that only moves data */
-	double link, net;   /* seconds per byte of one GPU in one direction: in the node, to others */
-	double host_update; /* seconds for an element that p4d-train has on the host, or its states; 0: on the
-			       GPU */
-	double
-	    lift; /* seconds per byte of parameters or activations between host and GPU; 0: there are none */
-	double lost; /* FLOPs per unit of depth that a product loses to tile quantization */
+	double link, net;   /* seconds per byte of one GPU in one direction: in the node, to other nodes */
+	double host_update; /* p4d-train: seconds to update an element whose states are on the host; 0: no
+			       such elements */
+	double lift; /* seconds per byte of parameters or activations between host and GPU; 0: none move */
+	double lost; /* FLOPs per unit of depth that a matmul loses to tile quantization */
 	double last_forward, last_backward; /* queries of attention's last blocks, on all multiprocessors */
 	double element;                     /* bytes of an activation */
 	double multiprocessors;
@@ -46,8 +45,8 @@ double p4d_cost__gemm_seconds(const p4d_cost_rates *r, double batch, double rows
 			      double depth, double output_bytes);
 
 /*
- * As many such products as there are experts on a rank, of `rows` tokens each, one after the other on a few
- * streams (Transformer Engine's grouped products).
+ * Grouped matmuls of Transformer Engine: `groups` of them, one per expert of a rank, with `rows` tokens each,
+ * one after the other on a few streams.
  */
 double p4d_cost__grouped_seconds(const p4d_cost_rates *r, double groups, double rows, double columns,
 				 double depth, double output_bytes);
@@ -55,7 +54,7 @@ double p4d_cost__grouped_seconds(const p4d_cost_rates *r, double groups, double 
 /* Bytes of an element that linear layers take in FP8, or in 4 bits with a scale for 16. */
 double p4d_cost__cast_bytes(const p4d_layout *layout);
 
-/* One of a linear layer in the layers: of operands in FP8 where that is the precision. */
+/* A matmul of a linear layer; in FP8 if that is the precision. */
 double p4d_cost__product_seconds(const p4d_cost_rates *r, double rows, double columns, double depth,
 				 double output_bytes);
 
@@ -65,7 +64,8 @@ double p4d_cost__memory_seconds(const p4d_cost_rates *r, double bytes);
 /* With recompute=full: the share of layers that are recomputed. */
 double p4d_cost__recomputed_share(const p4d_layout *l);
 
-/* A communicator: its ranks, and how many of them share a node or an NVLink domain of several. */
+/* A communicator: its ranks, and how many of them are in one node, or in one NVLink domain of several nodes.
+ */
 typedef struct p4d_cost_ring {
 	double ranks, in_node;
 } p4d_cost_ring;
@@ -79,16 +79,16 @@ double p4d_cost__gather_seconds(const p4d_cost_rates *r, p4d_cost_ring ring, dou
 /* All-to-all of `bytes` on every rank, each of which keeps its share. */
 double p4d_cost__exchange_seconds(const p4d_cost_rates *r, p4d_cost_ring ring, double bytes);
 
-/* From one rank to another. */
+/* A transfer from one rank to another. */
 double p4d_cost__transfer_seconds(const p4d_cost_rates *r, bool in_node, double bytes);
 
-/* From each rank of a ring to the next, all at once. */
+/* Transfers from each rank of a ring to the next, all at the same time. */
 double p4d_cost__neighbour_seconds(const p4d_cost_rates *r, p4d_cost_ring ring, double bytes);
 
 /* Sizes of a rank for one micro-batch, in elements. */
 typedef struct p4d_cost_sizes {
 	double n;          /* tokens */
-	double residual;   /* of the residual stream: n * hidden, sharded by tp with sequence parallelism */
+	double residual;   /* the residual stream: n * hidden, sharded by tp with sequence parallelism */
 	double h, A, G, f; /* widths: hidden, over the Y of a tp-grid; queries, keys, feed-forward, sharded by
 			      tp. Of latent attention A and G are the mean of a key's and a value's */
 	double up;         /* columns of gate and up */
@@ -110,8 +110,8 @@ typedef struct p4d_cost_share {
 	double gemm, attention, memory_bound, tensor_comm, context_comm, host;
 } p4d_cost_share;
 
-/* Whether only adapters are trained, and gradients of other weights not computed. What other frameworks'
- * steps with adapters take is not known: theirs count as whole. */
+/* Whether only adapters are trained, and no gradients of frozen weights are computed. For other frameworks
+ * the time of steps with adapters is not known, so they count as full training. */
 static inline bool p4d_cost__freezes(const p4d_layout *l)
 {
 	return p4d_framework_of(l->framework)->cost.freezes_weights && l->finetune != P4D_TUNE_FULL;
@@ -139,44 +139,45 @@ typedef struct p4d_cost_part {
 } p4d_cost_part;
 
 /*
- * What casts of a layer's operands to FP8 add to its passes (cost_fp8.c): of attention, and without experts
- * of the feed-forward part.
+ * Adds the time of casting a layer's operands to FP8 to its passes (cost_fp8.c): in attention and, if the
+ * layer has no experts, in the feed-forward part.
  */
 void p4d_cost__casts(const p4d_layout *layout, const p4d_cost_rates *r, const p4d_cost_sizes *z, bool experts,
 		     p4d_cost_share *forward, p4d_cost_share *backward);
 
 /*
- * Tensor parallelism of a dense layer with tp-comm-overlap, by halves of the tokens (cost_overlap.c): what is
- * seen of its collectives, and what the products lose. qkv, gate_up: the pass in which their weights'
- * gradients are computed.
+ * Tensor parallelism of a dense layer with tp-comm-overlap in two halves of the tokens (cost_overlap.c). Adds
+ * the exposed time of collectives, and the time that matmuls lose. qkv, gate_up: the passes in which the
+ * gradients of these weights are computed.
  */
 void p4d_cost__halves(const p4d_layout *layout, const p4d_cost_rates *r, const p4d_cost_sizes *z,
 		      p4d_cost_share *qkv, p4d_cost_share *gate_up, p4d_cost_part *y);
 
 /*
- * cost_grid.c: what the Y and Z of a tp-grid add to the passes of a dense layer, whose other costs are known;
- * the sum over Y of `bytes` on every rank; and over Z, once a step, of the gradients of tables. Seconds.
+ * cost_grid.c. Adds the costs of Y and Z of a tp-grid to the passes of a dense layer, which has all other
+ * costs. Seconds of a sum over Y with `bytes` on every rank. Seconds, once per step, of the sum of the
+ * tables' gradients over Z.
  */
 void p4d_cost__grid(const p4d_layout *layout, const p4d_cost_rates *r, const p4d_cost_sizes *z,
 		    p4d_cost_part *y);
 double p4d_cost__features_seconds(const p4d_layout *layout, const p4d_cost_rates *r, double bytes);
 double p4d_cost__tables_seconds(const p4d_layout *layout, const p4d_cost_rates *r, double elements);
 
-/* Of an operand of so many elements; 0 where products are not in FP8. Seconds. */
+/* Seconds to cast an operand of this many elements to FP8; 0 if matmuls are not in FP8. */
 double p4d_cost__cast_seconds(const p4d_layout *layout, const p4d_cost_rates *r, double elements);
 
-/* Of layers without experts, and of those with. */
+/* The passes of a layer without experts, and of one with experts. */
 void p4d_cost__layer(const p4d_layout *layout, const p4d_cost_rates *r, p4d_cost_part *out);
 void p4d_cost__expert_layer(const p4d_layout *layout, const p4d_cost_rates *r, p4d_cost_part *out);
 
-/* Adds router, dispatch, experts and shared experts of such a layer (cost_experts.c). */
+/* Adds router, dispatch, experts and shared experts of a layer with experts (cost_experts.c). */
 void p4d_cost__experts(const p4d_layout *layout, const p4d_cost_rates *r, const p4d_cost_sizes *z,
 		       p4d_cost_part *out);
 
 void p4d_cost__embedding(const p4d_layout *layout, const p4d_cost_rates *r, p4d_cost_part *out);
 
-/* Final norm, logits, cross-entropy and their gradients, where one stage has them all; and what predicts
- * further tokens. */
+/* Final norm, logits, cross-entropy and their gradients, if one stage has them all; and multi-token
+ * prediction. */
 void p4d_cost__head(const p4d_layout *layout, const p4d_cost_rates *r, p4d_cost_part *out);
 
 /* Vocabulary parallelism: passes S and T, those of the embedding, and the collective between. Seconds. */
@@ -186,16 +187,17 @@ typedef struct p4d_cost_vocabulary_passes {
 
 void p4d_cost__vocabulary(const p4d_layout *layout, const p4d_cost_rates *r, p4d_cost_vocabulary_passes *out);
 
-/* Elements of matrices, undivided: of a layer without experts; of one with, all but those; of one expert. Of
- * a pattern the mean of such layers, here and wherever a layer stands for all. */
-/* Of the adapters of a layer, of all tensor-parallel ranks. */
+/* Elements of the adapters of a layer, on all tensor-parallel ranks. */
 double p4d_cost__adapters(const p4d_layout *layout);
+/* Elements of matrices on all ranks: of a layer without experts; of a layer with experts, without the
+ * experts; of one expert. With a layer pattern, the mean of such layers; the cost model does so wherever one
+ * layer represents all. */
 double p4d_cost__layer_matrices(const p4d_layout *layout);
 double p4d_cost__expert_layer_matrices(const p4d_layout *layout);
 double p4d_cost__expert_matrices(const p4d_layout *layout);
 
-/* The matrices of a layer's Mamba-2; FLOPs of its scan for each token, forward; and its passes
- * (cost_states.c), to which the products with those matrices come. */
+/* Mamba-2 of a layer (cost_states.c): elements of its matrices; FLOPs of the forward scan per token; its
+ * passes without the matmuls of these matrices. */
 double p4d_cost__state_matrices(const p4d_layout *layout);
 double p4d_cost__scan_flops(const p4d_layout *layout);
 void p4d_cost__scan(const p4d_layout *layout, const p4d_cost_rates *r, const p4d_cost_sizes *z,
@@ -204,10 +206,11 @@ void p4d_cost__scan(const p4d_layout *layout, const p4d_cost_rates *r, const p4d
 /* Layers with experts. */
 double p4d_cost__expert_layers(const p4d_layout *layout);
 
-/* Of the causal scores of a sequence those within a window, on average over the layers; 1 without. */
+/* Share of the causal scores of a sequence that are within the window, as the mean of the layers; 1 without a
+ * window. */
 double p4d_cost__scores_share(const p4d_layout *layout);
 
-/* Columns of the queries of all heads; of latent attention the mean of a key's and a value's. */
+/* Columns of the queries of all heads; for latent attention, the mean of keys and values. */
 double p4d_cost__query_width(const p4d_layout *layout);
 
 /* Passes in seconds; backward is input + weight. */
@@ -286,18 +289,18 @@ bool p4d_cost__gathers_for_passes(const p4d_layout *layout);
 bool p4d_cost__reduces_for_passes(const p4d_layout *layout);
 /* p4d-train's copies of a model add their gradients once a step, others' after every pass. */
 bool p4d_cost__adds_copies_once(const p4d_layout *layout);
-/* Of an element, as it is reduced. */
+/* Bytes of a gradient's element when it is reduced. */
 double p4d_cost__gradient_bytes(const p4d_layout *layout);
-/* Makes layers as long as what they do not hide of gathers and reductions. */
+/* Adds the exposed time of gathers and reductions to the layers. */
 void p4d_cost__add_gathers(const p4d_layout *layout, p4d_cost_terms *terms);
 
-/* cost_swap.c: makes layers as long as what they do not hide of activations that are swapped, and what they
- * recompute. */
+/* cost_swap.c: adds the exposed time of swapped activations, and the time of recomputation, to the layers. */
 void p4d_cost__add_swaps(const p4d_layout *layout, const p4d_gpu *gpu, p4d_cost_terms *terms);
 
 /*
- * cost_dropped.c: of a stage's layers, which all chunks have as many of, the share whose activations are
- * swapped, and bytes of one; false: activations stay on the device. And the share whose are dropped instead.
+ * cost_dropped.c: the share of a stage's layers whose activations are swapped, and the bytes of one such
+ * layer; all chunks have the same number of them. False: activations stay on the device.
+ * p4d_cost__dropped_share: the share of layers whose activations are dropped instead.
  */
 typedef struct p4d_cost_swaps {
 	double share, bytes;
@@ -305,11 +308,11 @@ typedef struct p4d_cost_swaps {
 bool p4d_cost__swaps(const p4d_layout *layout, const p4d_gpu *gpu, p4d_cost_swaps *swaps);
 double p4d_cost__dropped_share(const p4d_layout *layout, const p4d_gpu *gpu);
 
-/* The terms of a micro-batch, with slices the sum of theirs; and of the first of them. */
+/* The terms of a micro-batch, which are the sum over its slices; and the terms of the first slice. */
 void p4d_cost__whole_terms(const p4d_layout *layout, const p4d_gpu *gpu, p4d_cost_cache *memory,
 			   p4d_cost_terms *whole, p4d_cost_terms *first);
 
-/* Of so many layers, of which so many have experts. */
+/* The passes of `layers` layers, `with_experts` of which have experts. */
 p4d_cost_passes p4d_cost__layers_passes(const p4d_cost_terms *terms, double layers, double with_experts);
 
 p4d_cost_passes p4d_cost__chunk_passes(const p4d_layout *layout, const p4d_cost_terms *terms, uint32_t stage,

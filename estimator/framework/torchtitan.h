@@ -123,11 +123,11 @@ static inline void p4d_torchtitan__peek(const p4d_torchtitan_step *p, int64_t be
 		*most = p->live + beside;
 }
 
-/* torchtitan_pipeline.c: the passes of a stage, beside its parameters, which are gathered, and what it
- * sends and receives; these have rows of their own. False: too much for 64 bits. */
+/* torchtitan_pipeline.c: plays the passes of a stage. Gathered parameters, and sent and received tensors,
+ * have rows of their own and are not included. False: 64 bits do not suffice. */
 bool p4d_torchtitan__play_stage(p4d_torchtitan_step *p, const p4d_rows *rows);
 
-/* What such a stage surely holds at a time, without its parameters: a number that needs no play. */
+/* A lower bound of the peak of a stage without its parameters, which needs no play. */
 double p4d_torchtitan__least_of_stage(const p4d_torchtitan_step *p, const p4d_rows *rows);
 
 /* The same stage's parameters, gathered, and what it sends and receives, as rows. */

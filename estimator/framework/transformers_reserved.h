@@ -4,7 +4,7 @@
 #include "framework/torch_blocks.h"
 #include "framework/transformers.h"
 
-/* A matrix of a layer: elements, and those of both factors of an adapter. */
+/* A matrix of a layer: its elements, and the elements of both factors of its adapter. */
 typedef struct p4d_reserved_parameter {
 	uint64_t elements, adapter[2];
 } p4d_reserved_parameter;
@@ -14,19 +14,19 @@ typedef struct p4d_reserved_parameters {
 	unsigned count;
 } p4d_reserved_parameters;
 
-/* Of a unit that is broadcast: the bucket that fills, and those under way. */
+/* Buckets of a unit that is broadcast: the one being filled, and those being sent. */
 typedef struct p4d_reserved_buckets {
 	p4d_wide bytes;
 	unsigned tensors;
 	p4d_allocated sent[2];
 } p4d_reserved_buckets;
 
-/* Layers that are played at most, and units. */
+/* The most layers and units that are played. */
 enum { P4D_RESERVED_LAYERS = 24, P4D_RESERVED_UNITS = P4D_RESERVED_LAYERS + 2 };
 struct p4d_reserved;
 
-/* What sharding adds to a step. Units: 0 is the embedding, then the layers, then what is behind them. NULL:
- * nothing. */
+/* What sharding adds to a step. Unit 0 is the embedding, then follow the layers, and the last unit is the end
+ * of the model. NULL: sharding adds nothing there. */
 typedef struct p4d_reserved_engine {
 	void (*load)(struct p4d_reserved *r); /* instead of load() of transformers_reserved.c */
 	void (*before_forward)(struct p4d_reserved *r, unsigned unit);
@@ -37,11 +37,11 @@ typedef struct p4d_reserved_engine {
 	void (*update)(struct p4d_reserved *r, bool first); /* instead of p4d_reserved__update */
 } p4d_reserved_engine;
 
-/* Gradients with ZeRO 1 and 2, in elements; transformers_zero.h says what it is about. */
+/* Gradients with ZeRO 1 and 2, in elements; see transformers_zero.h. */
 typedef struct p4d_reserved_zero {
-	uint64_t share, from, to; /* of a rank; the window of the one that is played */
-	uint64_t own;             /* of all parameters of which some are in the window */
-	uint64_t all, at;         /* parameters; the one that comes next ends or begins there */
+	uint64_t share, from, to; /* share of a rank; the window of the played rank */
+	uint64_t own;             /* of all parameters that are at least partly in the window */
+	uint64_t all, at;         /* all parameters; where the next one ends or begins */
 	uint64_t waiting;         /* in the bucket */
 	bool own_waits, has_own, upwards;
 	p4d_allocated bucket[2], kept;
@@ -59,7 +59,7 @@ typedef struct p4d_reserved {
 	const p4d_reserved_engine *engine;
 	const p4d_layout *l;
 	uint32_t layers;
-	unsigned micro_batches, micro_batch; /* of a step that are played; the one that runs */
+	unsigned micro_batches, micro_batch; /* played micro-batches of a step; the current one */
 	bool full, again;                    /* all parameters are trained; layers are recomputed */
 	bool all_need;                       /* the first layer's input has a gradient */
 	unsigned stored, trained;            /* bytes of a parameter, and of one that is trained */
@@ -68,11 +68,11 @@ typedef struct p4d_reserved {
 	uint64_t quantized_bytes;
 	uint64_t shards;
 	unsigned visited; /* parameters whose states were made */
-	unsigned pending; /* gradients of the first micro-batch that were not reduced yet: the next one */
+	unsigned pending; /* index of the next gradient of the first micro-batch that is not yet reduced */
 	p4d_allocated gathered, reducing; /* whole units, of the streams that send them */
 	p4d_reserved_zero zero;
 	p4d_reserved_buckets buckets;
-	bool knows;    /* ZeRO-3: what comes next, since one step is over */
+	bool knows;    /* ZeRO-3: after one step, it knows which parameters come next */
 	uint64_t live; /* elements that are gathered */
 	p4d_reserved_gathered parameter[P4D_RESERVED_UNITS * (P4D_TRANSFORMERS_LINEARS + 3)];
 	p4d_allocated group[P4D_RESERVED_GROUPS];
@@ -88,7 +88,7 @@ typedef struct p4d_reserved {
 	unsigned of_unit[P4D_RESERVED_UNITS]; /* gradients, or blocks, of a unit */
 } p4d_reserved;
 
-/* NULL: for good. */
+/* Allocates bytes and adds them to `into`; NULL: they are never freed. */
 void p4d_reserved__take(p4d_reserved *r, p4d_torch_held_blocks *into, p4d_wide bytes);
 void p4d_reserved__give(p4d_reserved *r, p4d_torch_held_blocks *from, unsigned count);
 
@@ -97,18 +97,19 @@ static inline bool p4d_reserved__is_last(const p4d_reserved *r)
 	return r->micro_batch + 1 == r->micro_batches;
 }
 
-/* Of a layer of a kind its matrices, in the order in which modules have them. Norms and biases are small. */
+/* The matrices of a layer of this kind, in the order of the modules. It omits norms and biases, which are
+ * small. */
 void p4d_reserved__list_parameters(const p4d_layout *layout, unsigned kind,
 				   p4d_reserved_parameters *parameters);
 /* Elements of the embedding, or of the head. */
 uint64_t p4d_reserved__table_of(const p4d_layout *layout);
 
-/* Visits each parameter of a unit, or all that are trained. */
+/* Visits each parameter of a unit, or each trained parameter. */
 typedef void p4d_reserved_visit(p4d_reserved *r, uint64_t elements);
 void p4d_reserved__each_of_unit(p4d_reserved *r, unsigned unit, p4d_reserved_visit *visit);
 void p4d_reserved__each_trained(p4d_reserved *r, p4d_reserved_visit *visit);
 void p4d_reserved__update(p4d_reserved *r, bool first);
-/* Bytes of a unit that is gathered. */
+/* Bytes of a gathered unit. */
 p4d_wide p4d_reserved__unit_bytes(const p4d_reserved *r, unsigned unit);
 
 extern const p4d_reserved_engine p4d_reserved__units, p4d_reserved__bf16, p4d_reserved__zero,

@@ -5,11 +5,11 @@
 #include "reader/reader.h"
 #include "rehearsals/rehearsals.h"
 
-/* read_rehearsed.c: adds what was rehearsed of a command that a script starts. */
+/* read_rehearsed.c: adds the rehearsals of a command that a script starts. */
 void p4d_job__find_rehearsals(p4d_rehearsals *found, const p4d_job *job, p4d_shell *shell,
 			      const p4d_started *started);
 
-/* read_job.c: 0: not fixed. */
+/* read_job.c: the number of nodes; 0: not fixed. */
 uint32_t p4d_job__nodes(const p4d_job *job);
 
 /* Shared by gres.c, job_gpu.c, job_place.c and job.c. */
@@ -18,7 +18,7 @@ uint32_t p4d_job__nodes(const p4d_job *job);
 int p4d_gres__parse_gpus(const char *text, bool bare, char *type, size_t size, uint32_t *count,
 			 p4d_error *err);
 
-/* What follows the blanks and the plus sign that Slurm accepts in front of a number. */
+/* Skips the blanks and the plus sign that Slurm accepts before a number. */
 const char *p4d_gres__sign(const char *text);
 
 /* The live cluster, queried at most once and only when needed. */
@@ -51,36 +51,36 @@ typedef struct p4d_job_candidate {
 typedef struct p4d_job_candidates {
 	size_t count;
 	p4d_job_candidate at[P4D_JOB_CANDIDATES];
-	bool believed; /* the type of the GRES request is none of these */
+	bool believed; /* no candidate has the type of the GRES request; p4d takes that type */
 } p4d_job_candidates;
 
 /*
- * What the job's partitions have, as far as its GRES type ("" when untyped) and constraint allow. None is no
- * error. Errors: GPU_OF_PARTITION (too many).
+ * The GPUs of the job's partitions that its GRES type ("": untyped) and constraint allow. It is no error if
+ * there are none. Errors: GPU_OF_PARTITION (too many).
  */
 int p4d_job__anywhere(const p4d_site *site, const p4d_job *job, const char *type, p4d_job_lazy_cluster *lazy,
 		      p4d_job_candidates *all, p4d_error *err);
 
-/* As far as the job's lists of nodes allow: last, because they may leave one of several kinds of GPU, but
- * cannot add one. budget: see hostlist.h. */
+/* Removes candidates that the job's lists of nodes exclude. Call it last, because these lists can exclude a
+ * kind of GPU but not add one. budget: see hostlist.h. */
 void p4d_job__restrict_to_nodes(const p4d_site *site, const p4d_job *job, p4d_job_lazy_cluster *lazy,
 				p4d_job_candidates *all, uint32_t *budget);
 
-/* Both. */
+/* p4d_job__anywhere, then p4d_job__restrict_to_nodes. */
 int p4d_job__candidates(const p4d_site *site, const p4d_job *job, const char *type,
 			p4d_job_lazy_cluster *lazy, p4d_job_candidates *all, p4d_error *err);
 
-/* What the live cluster says of a candidate; NULL when it is not known. */
+/* The live cluster's row for a candidate; NULL: unknown. */
 const p4d_partition_facts *p4d_job__facts(const p4d_site *site, const p4d_job_candidate *one,
 					  p4d_job_lazy_cluster *lazy);
 
 /*
- * The GPU a job may get: that with the least memory. Fills gpu, gpu_types, ambiguous and partition of out.
+ * The GPU with the least memory that the job may get. Fills gpu, gpu_types, ambiguous and partition of out.
  */
 int p4d_job__gpu(const p4d_site *site, const p4d_job *job, const char *type, const p4d_job_candidates *all,
 		 p4d_job_lazy_cluster *lazy, p4d_geometry *out, p4d_error *err);
 
-/* The job's GPU request in the four ways Slurm has. 0: not used. */
+/* The job's GPU request, in the four ways that Slurm has. 0: not used. */
 typedef struct p4d_job_wish {
 	uint32_t per_node, total, per_task, per_socket;
 	char type[48];
@@ -93,14 +93,15 @@ typedef struct p4d_job_placement {
 	p4d_job_wish wants;
 	uint32_t listed; /* hosts of -w: the job gets all of them */
 	uint32_t nodes;  /* of -N; 0: open */
-	uint32_t least;  /* nodes it gets in any case, and more only as needed */
+	uint32_t least;  /* nodes that the job always gets; it gets more only if it needs them */
 	p4d_job_lazy_cluster lazy;
 	p4d_job_candidates all;
 	p4d_geometry *out;
 } p4d_job_placement;
 
-/* Fills nodes, GPUs per node and their type. With more nodes than -w lists, the others may be any. */
+/* Fills nodes, GPUs per node and their type. If the job has more nodes than -w lists, the others may be any
+ * nodes. */
 int p4d_job__place(p4d_job_placement *p, p4d_error *err);
 
-/* True when the job gets whole nodes there. */
+/* True if the job gets whole nodes of this candidate. */
 bool p4d_job__gives_whole_nodes(p4d_job_placement *p, const p4d_job_candidate *one);

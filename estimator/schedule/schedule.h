@@ -29,8 +29,8 @@ typedef struct p4d_schedule {
 	int vocabulary; /* P4D_VOCAB_OFF, P4D_VOCAB_1, P4D_VOCAB_2 */
 	uint32_t stages, chunks;
 	uint32_t micro_batches;
-	uint32_t slices; /* of a micro-batch; 0 is 1. Divides micro_batches, which counts slices */
-	bool local;      /* of P4D_1F1B: each stage has a loss of its own, and no gradient crosses stages */
+	uint32_t slices; /* slices of a micro-batch; 0 means 1. Divides micro_batches, which counts slices */
+	bool local;      /* for P4D_1F1B: each stage has a loss of its own, and no gradient crosses stages */
 } p4d_schedule;
 
 typedef enum p4d_op {
@@ -101,8 +101,9 @@ typedef struct p4d_instruction_list {
 p4d_schedule p4d_schedule_of(const p4d_layout *layout);
 
 /*
- * Interleaved: micro-batches that go through a chunk before the next one has its turn. As many as stages;
- * what does not divide is spread over the groups (PyTorch's ScheduleInterleaved1F1B).
+ * For the interleaved schedule: the number of micro-batches that pass a chunk before the next chunk runs. It
+ * is the number of stages; if that does not divide the micro-batches, the remainder is spread over the groups
+ * (PyTorch's ScheduleInterleaved1F1B).
  */
 static inline uint32_t p4d_schedule_group(const p4d_schedule *s)
 {
@@ -115,7 +116,7 @@ static inline uint32_t p4d_schedule_positions(const p4d_schedule *s)
 	return s->stages * s->chunks;
 }
 
-/* Slices of a micro-batch; 1: it is whole. And which of them one is. */
+/* Number of slices of a micro-batch; 1: it is whole. And the index of a slice in its micro-batch. */
 static inline uint32_t p4d_schedule_slices(const p4d_schedule *s)
 {
 	return s->slices > 1 ? s->slices : 1;
@@ -126,7 +127,7 @@ static inline uint32_t p4d_schedule_slice_of(const p4d_schedule *s, uint32_t mic
 	return micro_batch % p4d_schedule_slices(s);
 }
 
-/* Whether it is the last to run backward. */
+/* Whether this micro-batch is the last to run backward. */
 static inline bool p4d_schedule_ends_with(const p4d_schedule *s, uint32_t micro_batch)
 {
 	return micro_batch == s->micro_batches - p4d_schedule_slices(s);
