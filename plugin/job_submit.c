@@ -271,12 +271,13 @@ static int submit(job_desc_msg_t *desc, uint32_t uid, const p4d_site *site, uint
 		p4d_approval_summary(verdict, outcome.summary);
 		p4d_kept_add(&outcome);
 	}
+	const bool unknown = is_early(verdict); /* before the reason of the client takes its place */
 	const bool has_options =
 	    (variables.options || p4d_environment_plan(&variables) || variables.conflict.code) &&
 	    !idle(&variables, noted ? &note : NULL);
 	const bool by_client = has_options ? noted && p4d_note_heed(&note, verdict)
 					   : judge_script(site, &job, desc, noted ? &note : NULL, verdict);
-	if (is_early(verdict))
+	if (unknown || is_early(verdict))
 		return EAGAIN;
 	p4d_job_submit_log_verdict(site,
 				   &(p4d_verdict_subject){.event = "submit",

@@ -138,13 +138,12 @@ static bool adopt(const p4d_note *note, p4d_verdict *verdict)
 
 /*
  * The verdict becomes as strict as the note, which is the user's: it never makes one milder. It refuses for
- * what slurmctld cannot see, and nobody but the job's own user.
+ * what slurmctld cannot see, and nobody but the job's own user. unseen: the reason is of that kind.
  */
-static void refuse_as(const p4d_note *note, p4d_verdict *verdict)
+static void refuse_as(const p4d_note *note, bool unseen, p4d_verdict *verdict)
 {
 	verdict->would_reject = note->outcome >= P4D_OUTCOME_WOULD_REFUSE;
-	if (note->outcome == P4D_OUTCOME_REFUSE && verdict->policy.mode == P4D_MODE_ENFORCE &&
-	    is_of_script(p4d_note_reason(note)))
+	if (note->outcome == P4D_OUTCOME_REFUSE && verdict->policy.mode == P4D_MODE_ENFORCE && unseen)
 		verdict->action = P4D_REJECT;
 }
 
@@ -174,10 +173,12 @@ bool p4d_note_heed_script(const p4d_note *note, p4d_verdict *verdict)
 		verdict->would_reject = false;
 		verdict->messages = 0;
 	}
-	if (verdict->action == P4D_REJECT || verdict->judged || !note->codes)
+	const bool of_script = is_of_script(p4d_note_reason(note));
+	if (verdict->action == P4D_REJECT || !note->codes ||
+	    (verdict->judged && !(of_script && note->outcome == P4D_OUTCOME_REFUSE)))
 		return false;
 	verdict->read = true;
-	refuse_as(note, verdict);
+	refuse_as(note, of_script || policy->scripts == P4D_SCRIPTS_JUDGE, verdict);
 	return adopt(note, verdict);
 }
 
@@ -203,6 +204,6 @@ bool p4d_note_heed(const p4d_note *note, p4d_verdict *verdict)
 	}
 	if (note->outcome <= p4d_verdict_outcome(verdict))
 		return false;
-	refuse_as(note, verdict);
+	refuse_as(note, is_of_script(p4d_note_reason(note)), verdict);
 	return adopt(note, verdict);
 }

@@ -47,7 +47,8 @@ bool p4d_note_heed(const p4d_note *note, p4d_verdict *verdict);
 
 /*
  * The same for a job without options: where slurmctld, which has the script's text alone, could not judge it,
- * its verdict says what the submitting side saw, and stays one that passes. The exception: a job that has to
+ * its verdict says what the submitting side saw, and refuses what that refused (scripts = judge). The
+ * exception: a job that has to
  * say what it trains says so if the submitting side judged its script; who forges that could have typed the
  * options of a small model.
  */

@@ -181,7 +181,12 @@ static void a_note_makes_nothing_milder(void **state)
 		fakehost_spank_env(desc, "P4D_VERDICT", before[i]);
 		hosted_expect(desc, true, i ? "" : "[P4D012]");
 	}
-	/* but a script that sbatch judged says what it trains, where that is required */
+	/* but what contradicts options that sbatch alone has seen, as variables, is refused */
+	desc = job_plain("h100");
+	fakehost_set(&desc->script, script);
+	fakehost_spank_env(desc, "P4D_VERDICT", "refuse\tP4D046\t--p4d-model=x is judged, but\t\tscript");
+	hosted_expect(desc, false, "P4D046");
+	/* and a script that sbatch judged says what it trains, where that is required */
 	static const struct {
 		const char *note;
 		bool accepted;
@@ -198,12 +203,42 @@ static void a_note_makes_nothing_milder(void **state)
 	}
 }
 
+/* A script whose files sbatch alone sees, and what sbatch noted. */
+static job_desc_msg_t *script_noted(const char *note)
+{
+	job_desc_msg_t *desc = job_plain("h100");
+
+	fakehost_set(&desc->script, "#!/bin/sh\n. sizes.sh\n");
+	fakehost_spank_env(desc, "P4D_VERDICT", note);
+	return desc;
+}
+
+/* With an optional p4d.so a job comes here that sbatch has refused by its script. */
+static void a_script_is_refused_if_sbatch_refused_it(void **state)
+{
+	static const char refused[] = "refuse\tP4D028\ttp=4 does not divide the 1 GPUs of a node\t\tscript";
+
+	(void)state;
+	hosted_expect(script_noted(refused), true, ""); /* scripts = advise */
+	fakehost_forget();
+	site_write("mode = enforce\nlog = all\nscripts = judge\npartition h100 {\n\tgpu = { \"h100-80gb\" }\n"
+		   "\tgpus_per_node = 8\n}\nversion = 1\n");
+	assert_true(hosted_logged("reloaded"));
+	hosted_expect(script_noted(refused), false, "P4D028");
+	hosted_expect(script_noted("would-refuse\tP4D028\tx\t\tscript"), true, "");
+	hosted_expect(script_noted("not-judged\tP4D117\tx\t\tscript"), true, "");
+	fakehost_forget();
+	site_write(NULL);
+	assert_true(hosted_logged("reloaded"));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    HOSTED_TEST(nobody_writes_lines_of_the_log),
 	    HOSTED_TEST(what_sbatch_decided_is_logged),
 	    HOSTED_TEST(a_note_makes_nothing_milder),
+	    HOSTED_TEST(a_script_is_refused_if_sbatch_refused_it),
 	};
 
 	return cmocka_run_group_tests(tests, hosted_start, hosted_stop);

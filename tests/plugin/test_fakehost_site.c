@@ -63,19 +63,18 @@ static void restart(void)
 	assert_int_equal(hosted.init(), SLURM_SUCCESS);
 }
 
-/* Right after the start the cluster is not known: a job that depends on it comes back, as sbatch does at
- * EAGAIN. */
-static void a_start_is_no_way_past_the_check(void **state)
+/* A job that depends on the cluster comes back, as sbatch does at EAGAIN, and is refused with this code.
+ * note: what sbatch noted; NULL: nothing. */
+static void comes_back(const char *note, const char *code)
 {
-	(void)state;
 	int rc = EAGAIN;
-	job_desc_msg_t *planned = job_planned("live", HOSTED_GOOD);
 
-	site_write("mode = enforce\nversion = 1\n");
 	restart();
 	for (int i = 0; rc == EAGAIN && i < HOSTED_TRIES; i++) {
 		job_desc_msg_t *desc = job_plain("live");
 		fakehost_env(desc, "_SLURM_SPANK_OPTION_p4d_p4d_model", "llama13b");
+		if (note)
+			fakehost_spank_env(desc, "P4D_VERDICT", note);
 		rc = fakehost_submit(&hosted, desc, &hosted_said);
 		if (!i)
 			assert_int_equal(rc, EAGAIN);
@@ -85,7 +84,19 @@ static void a_start_is_no_way_past_the_check(void **state)
 		usleep(HOSTED_TRY_US);
 	}
 	assert_int_not_equal(rc, SLURM_SUCCESS);
-	assert_non_null(strstr(hosted_said, "[P4D040]"));
+	assert_non_null(strstr(hosted_said, code));
+}
+
+/* Right after the start the cluster is not known. */
+static void a_start_is_no_way_past_the_check(void **state)
+{
+	(void)state;
+	job_desc_msg_t *planned = job_planned("live", HOSTED_GOOD);
+
+	site_write("mode = enforce\nversion = 1\n");
+	comes_back(NULL, "[P4D040]");
+	/* an optional p4d.so refused it, and sbatch submits it all the same */
+	comes_back("refuse\tP4D028\ttp=8 does not divide the 3 GPUs of a node\t", "[P4D028]");
 	/* what does not depend on it does not wait */
 	restart();
 	hosted_expect(planned, true, "");
