@@ -474,7 +474,7 @@ fixes_LDADD = $(JSONC_LIBS) -lm
 
 # What cluster tests and benches run; built on demand.
 if HAVE_SLURM
-tools = agree submit interleave
+tools = agree soak-client submit interleave
 EXTRA_PROGRAMS += $(tools)
 tools: $(tools)
 endif
@@ -486,6 +486,10 @@ agree_SOURCES = tests/tools/agree/agree.c tests/tools/agree/answer.c tests/tools
 	tests/tools/agree/job.c tests/tools/agree/job.h
 agree_CPPFLAGS = $(AM_CPPFLAGS) $(SLURM_CPPFLAGS) $(JSONC_CFLAGS)
 agree_LDADD = $(SLURM_LIBS) $(JSONC_LIBS)
+soak_client_SOURCES = tests/tools/soak/soak.c tests/tools/agree/answer.c tests/tools/agree/answer.h tests/tools/agree/aspects.c \
+	tests/tools/agree/aspects.h tests/tools/agree/job.c tests/tools/agree/job.h
+soak_client_CPPFLAGS = $(agree_CPPFLAGS) -I$(top_srcdir)/tests/tools
+soak_client_LDADD = $(agree_LDADD)
 interleave_SOURCES = tests/tools/interleave.c
 interleave_LDADD =
 
@@ -515,7 +519,9 @@ tests_bench_verdict_latency_LDADD = $(fakehost_LDADD)
 tests_bench_worst_verdict_CPPFLAGS = $(fakehost_CPPFLAGS)
 tests_bench_worst_verdict_LDFLAGS = $(fakehost_exports)
 tests_bench_worst_verdict_LDADD = $(fakehost_LDADD)
-.PHONY: bench check-compiled tools gpu-checks gpu-kit gpu-report pictures always
+soak: all $(tools) tests/rehearsal/played$(EXEEXT)
+	$(srcdir)/tests/cluster/soak.sh --plugins=$(abs_top_builddir)/.libs
+.PHONY: soak bench check-compiled tools gpu-checks gpu-kit gpu-report pictures always
 CLEANFILES += $(EXTRA_PROGRAMS)
 
 # What another compilation of the same sources need not repeat: what is read of them, long

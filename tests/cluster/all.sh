@@ -32,4 +32,4 @@ unset P4D_TEST_ALL # jobs would have it
 "$here/run.sh" --auth=munge "$plugins"
 without_rights "$here/run.sh" --auth=none "$plugins" "${tests[@]/%/.sh}"
 without_rights "$here/flood.sh" "$plugins"
-[ -z "$all" ] || "$here/soak.sh" "$plugins"
+[ -z "$all" ] || "$here/soak.sh" "$plugins" --count="${SOAK_JOBS:-4000}"

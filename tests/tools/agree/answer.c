@@ -57,11 +57,23 @@ void submit(const job *j, output *a)
 	run(j, words, a);
 }
 
+static char conf_option[4096];
+
+void check_with(const char *conf)
+{
+	snprintf(conf_option, sizeof(conf_option), conf ? "--conf=%s" : "", conf);
+}
+
 void check(const job *j, const char *json, output *a)
 {
-	char wrap[1024], *words[MAX_WORDS] = {"p4d", "check", "-H", "--parsable", (char *)json};
+	char wrap[1024], *words[MAX_WORDS] = {"p4d", "check", "-H", "--parsable"};
+	unsigned at = 4;
 
-	command_line(j, words, json ? 5 : 4, wrap, sizeof(wrap));
+	if (json)
+		words[at++] = (char *)json;
+	if (*conf_option)
+		words[at++] = conf_option;
+	command_line(j, words, at, wrap, sizeof(wrap));
 	run(j, words, a);
 }
 

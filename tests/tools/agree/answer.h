@@ -23,6 +23,8 @@ typedef struct verdict {
 /* Run `sbatch -H` and `p4d check` with a job whose script is written. json: "--json" or NULL. */
 void submit(const job *j, output *a);
 void check(const job *j, const char *json, output *a);
+/* The p4d.conf of `p4d check` from now on; NULL: the cluster's. */
+void check_with(const char *conf);
 
 /* What sbatch did, and what `p4d check --json` said. False if that could not be read. */
 bool of_sbatch(const output *a, verdict *v);

@@ -222,6 +222,6 @@ void command_line(const job *j, char **words, unsigned at, char *buffer, size_t 
 				words[at++] = (char *)j->piece[i].text;
 	}
 	if (j->source == FROM_FILE)
-		words[at++] = "job.sh";
+		words[at++] = j->script ? j->script : "job.sh";
 	words[at] = NULL;
 }

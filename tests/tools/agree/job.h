@@ -20,6 +20,7 @@ typedef enum source { FROM_FILE, FROM_STDIN, FROM_WRAP } source;
 
 typedef struct job {
 	source source;
+	char *script; /* its path, in place of job.sh; NULL: job.sh */
 	unsigned components;
 	bool typed_colon; /* components are separated on the command line, not by #SBATCH hetjob */
 	unsigned pieces;
