@@ -9,7 +9,7 @@
 /*
  * Reads the script of a job that came without p4d's SPANK plugin: its text alone, in memory that is there
  * from the start, and not longer than a millisecond, else it counts as not read. NULL: no training is in it.
- * The reading is the caller's alone until p4d_script_release, which follows in any case.
+ * Only the caller may use the reading. The caller must always call p4d_script_release.
  */
 const p4d_reading *p4d_script_read(const p4d_site *site, p4d_job *job, const job_desc_msg_t *desc);
 void p4d_script_release(void);

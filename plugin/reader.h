@@ -11,7 +11,7 @@
  */
 typedef struct p4d_reader_calls {
 	p4d_module_build build;
-	/* as in read_job.h and read_files.h; configurations are read with the libraries beside this one */
+	/* as in read_job.h and read_files.h; reads configurations with the libraries next to this one */
 	void (*read)(const p4d_job_script *script, const p4d_shell_limits *limits, p4d_reading *reading);
 	void (*free_files)(p4d_read_files *files);
 	/* as in reader.h */

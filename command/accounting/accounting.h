@@ -29,7 +29,7 @@ bool p4d_accounting_has(const p4d_accounting *accounting, const char *field);
 typedef enum p4d_accounting_end {
 	P4D_END_NOT_YET, /* it waits, runs or is suspended */
 	P4D_END_COMPLETED,
-	P4D_END_FAILED, /* CUDA's out-of-memory is one of these, too */
+	P4D_END_FAILED, /* also CUDA's out-of-memory */
 	P4D_END_TIMEOUT,
 	P4D_END_CANCELLED,
 	P4D_END_HOST_MEMORY, /* OUT_OF_MEMORY: the host's */

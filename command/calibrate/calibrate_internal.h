@@ -11,7 +11,7 @@ typedef struct p4d_calibrate_row {
 	p4d_measured measured;
 	size_t group;          /* index */
 	bool censored;         /* it took nearly the whole GPU: its need is a bound, not a measurement */
-	double residual;       /* measured - predicted; of a death 0 */
+	double residual;       /* measured - predicted; 0 for a job that died */
 	double allocated;      /* by the allocator, as predicted; fragmentation is a share of it */
 	double device;         /* all of the GPU, as predicted */
 	double fragmentation;  /* of that */

@@ -17,7 +17,7 @@ typedef struct p4d_chat {
 	const p4d_tokenizer *tokenizer;
 	char *text; /* of a conversation */
 	size_t length, room;
-	int32_t *tokens; /* of the whole text; and of its beginning, to compare */
+	int32_t *tokens; /* tokens of the whole text, and of its beginning, to compare them */
 	size_t count, tokens_room;
 	int32_t *part;
 	size_t part_count, part_room;

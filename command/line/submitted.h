@@ -27,7 +27,7 @@ typedef struct p4d_submitted_job {
 	uint32_t task;
 	uint32_t differs[P4D_TASKS_APART]; /* one of each kind of task */
 	unsigned kinds;                    /* 0: all tasks say the same, or it is no array */
-	bool cut;                          /* there may be others */
+	bool cut;                          /* the list was cut: there may be other jobs */
 } p4d_submitted_job;
 
 typedef struct p4d_submitted {

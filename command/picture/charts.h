@@ -10,7 +10,7 @@
 
 enum {
 	P4D_CHART_COLORS = 8,
-	P4D_CHART_CURVES = 256, /* of a chart; what comes behind is not drawn */
+	P4D_CHART_CURVES = 256, /* in a chart; further ones are not drawn */
 };
 
 typedef struct p4d_chart_point {

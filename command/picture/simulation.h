@@ -34,7 +34,7 @@ typedef struct p4d_simulation {
 	p4d_simulated *stage; /* of all stages */
 } p4d_simulation;
 
-enum { P4D_MOST_PASSES = 1 << 22 }; /* of all stages; more are refused */
+enum { P4D_MOST_PASSES = 1 << 22 }; /* the most passes of all stages; p4d refuses more */
 
 /*
  * Compiles, times and replays the schedule of a layout; gpu may be NULL. Free with p4d_simulation_free, after

@@ -36,5 +36,5 @@ typedef struct p4d_training_log {
 int p4d_training_log__read(p4d_training_log *log, const char *path, p4d_error *err);
 void p4d_training_log__free(p4d_training_log *log);
 
-/* The curve of a kind with the i-th name that there is; NULL: none. */
+/* The curve of a kind with the i-th name; NULL: there are fewer names. */
 const p4d_log_curve *p4d_training_log__find(const p4d_training_log *log, p4d_log_kind kind, size_t i);

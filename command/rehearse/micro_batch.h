@@ -18,7 +18,7 @@ typedef struct p4d_micro_batch {
 	unsigned tries;
 	p4d_micro_batch_try tried[P4D_MICRO_BATCH_TRIES]; /* by value */
 	uint64_t largest;                                 /* that fits; 0: none did */
-	bool sure; /* the next larger one was tried, too, or 1 does not fit */
+	bool sure; /* the next larger one was tried and does not fit, or 1 does not fit */
 } p4d_micro_batch;
 
 /*

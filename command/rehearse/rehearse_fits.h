@@ -18,7 +18,7 @@ typedef enum p4d_rehearse_fit_state {
 typedef struct p4d_rehearse_fit {
 	const p4d_gpu *gpu;
 	p4d_rehearse_fit_state state;
-	uint64_t device;      /* bytes that the rank held there, or would */
+	uint64_t device;      /* bytes that the rank needs on this GPU, played or computed */
 	bool rehearsed;       /* there, and not only compared */
 	char partitions[128]; /* of the site that have this GPU: "a,b"; as many as there is room for */
 } p4d_rehearse_fit;

@@ -58,7 +58,7 @@ typedef struct p4d_rehearsed {
 	unsigned read_count;
 	p4d_rehearsed_read read[P4D_REHEARSED_NAMES]; /* of unknown_reads */
 	unsigned unseen_count;
-	const char *unseen[P4D_REHEARSED_NAMES]; /* phases that were asked for and did not come */
+	const char *unseen[P4D_REHEARSED_NAMES]; /* requested phases that the program did not reach */
 	unsigned missing_count, doubts_count;
 	const char *missing[P4D_REHEARSED_NAMES], *doubts[P4D_REHEARSED_NAMES];
 	const char *missing_place; /* of the first: "train.py:17"; NULL: not known */

@@ -12,7 +12,7 @@ typedef struct p4d_rehearsed_serving {
 	bool short_of_memory;         /* that is why */
 	/* bytes of a GPU */
 	uint64_t weights;
-	uint64_t activations; /* peak of the profile run over the weights */
+	uint64_t activations; /* peak of the profile run, without the weights */
 	uint64_t graphs;      /* CUDA graphs, as the engine measured them; 0 with --enforce-eager */
 	uint64_t budget;      /* what the engine was allowed to take */
 	uint64_t cache;

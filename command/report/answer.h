@@ -13,7 +13,8 @@ typedef struct p4d_checked {
 	const p4d_reading *script; /* in which no training was found; NULL: one was */
 } p4d_checked;
 
-/* What sbatch would say on stderr, the outcome on stdout; prefix: of the component, "1: ", or "". */
+/* Prints the messages of sbatch on stderr, and the outcome on stdout. prefix: before each line, "" or "1: "
+ * for a component. */
 void p4d_answer_print(const p4d_checked *answer, const char *prefix);
 
 /* The same as an object of --json, described in p4d(1). The caller owns it. */

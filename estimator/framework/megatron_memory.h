@@ -15,9 +15,10 @@ void p4d_framework__megatron_rows(p4d_rows *rows);
 #define ACROSS "tp cp"
 
 /*
- * FP8 of Transformer Engine (megatron_fp8.c). An input of a product is kept for the weight's gradient in the
- * direction that takes it, a weight in both: before Blackwell as two copies, as are tensors with scales by
- * block on any GPU. Those have four bytes of scales for 128 elements, or one for 32; in 4 bits one for 16.
+ * FP8 of Transformer Engine (megatron_fp8.c). A matmul keeps its input in the direction that the weight
+ * gradient takes, and its weight in both directions. Before Blackwell a weight therefore has two copies;
+ * tensors with scales by block have two copies on any GPU. Scales take four bytes per 128 elements
+ * (blockwise) or one byte per 32 (MXFP8); in 4 bits one byte per 16.
  */
 bool p4d_megatron__fp8(const p4d_layout *layout);
 uint64_t p4d_megatron__fp8_bytes(const p4d_layout *layout, uint64_t elements); /* of one copy */
@@ -129,7 +130,7 @@ void p4d_megatron__mask(p4d_rows *rows, const p4d_megatron_again *again, const p
 p4d_wide p4d_megatron__slot_bytes(const p4d_rows *rows, const p4d_megatron_sizes *sizes);
 uint64_t p4d_megatron__inputs_held(const p4d_rows *rows);
 
-/* A row of so many elements at one live point; none of 0. */
+/* Adds a row of `elements` elements at one live point; none if it is 0. */
 static inline void p4d_megatron_held(p4d_rows *rows, p4d_live_point point, const char *name,
 				     const char *shard, p4d_memory_class part, p4d_wide elements)
 {

@@ -23,13 +23,13 @@ p4d_torch_types p4d_torch__types(const p4d_layout *layout);
 void p4d_torchtitan__write(p4d_rows *rows);
 void p4d_transformers__write(p4d_rows *rows);
 
-/* Bytes of one quantized moment of so many parameters. */
+/* Bytes of one quantized moment of this many parameters. */
 static inline p4d_wide p4d_torch_quantized_moment(const p4d_optimizer *optimizer, p4d_wide parameters)
 {
 	return parameters * optimizer->bits / 8 + p4d_div_up(parameters, optimizer->block) * 4;
 }
 
-/* A row of so many bytes at some live points (mask of 1 << point); none of 0. */
+/* Adds a row of `bytes` bytes at live points (mask of 1 << point); none if it is 0. */
 static inline void p4d_torch_held(p4d_rows *rows, unsigned points, const char *name, const char *shard,
 				  p4d_memory_class part, p4d_wide bytes)
 {

@@ -5,23 +5,23 @@
 #include "tape/tape.h"
 
 /*
- * A tape played on PyTorch's allocator: tape.c says how much is held, this in which blocks. Blocks are taken
- * and given back in the order in which PyTorch does so.
+ * Plays a tape on PyTorch's allocator. tape.c computes how much is held; these functions compute the blocks.
+ * Blocks are allocated and freed in PyTorch's order.
  */
 typedef struct p4d_torch_blocks {
 	p4d_caching_allocator *allocator;
-	uint64_t workspace; /* that cuBLAS is given for each product; 0: it has one for all */
-	/* The gradient of a parameter is there: its owner takes a block, or adds it to another. Autograd
-	 * casts it from a block of `lowered` bytes, which is still there. */
+	uint64_t workspace; /* of cuBLAS for each matmul; 0: one workspace for all */
+	/* Called when the gradient of a parameter exists. The owner allocates a block, or adds the gradient
+	 * to another one. Autograd casts it from a block of `lowered` bytes, which still exists. */
 	void (*gradient)(void *owner, uint64_t bytes);
 	void *owner;
-	/* by value, and by operation; 0: none */
+	/* blocks by value, and by operation; 0: none */
 	p4d_allocated value[P4D_TAPE_VALUES], kept[P4D_TAPE_OPERATIONS], copy[P4D_TAPE_OPERATIONS];
-	unsigned short saved[P4D_TAPE_VALUES]; /* of a storage: by so many operations */
+	unsigned short saved[P4D_TAPE_VALUES]; /* number of operations that saved a storage */
 	short until[P4D_TAPE_VALUES];          /* the operation after which Python has forgotten it */
 } p4d_torch_blocks;
 
-/* Blocks that something else keeps; `overflow`: there are more. */
+/* Blocks that are kept elsewhere; overflow: there are more than P4D_TORCH_HELD. */
 enum { P4D_TORCH_HELD = 3072 };
 typedef struct p4d_torch_held_blocks {
 	p4d_allocated of[P4D_TORCH_HELD];
@@ -30,22 +30,22 @@ typedef struct p4d_torch_held_blocks {
 } p4d_torch_held_blocks;
 
 void p4d_torch_blocks__hold(p4d_torch_held_blocks *held, p4d_allocated block);
-/* Gives back all but the first `count`. */
+/* Frees all except the first `count`. */
 void p4d_torch_blocks__release(p4d_caching_allocator *allocator, p4d_torch_held_blocks *held, unsigned count);
 
 typedef enum p4d_torch_pass {
 	P4D_TORCH_SAVES,      /* for a backward pass */
 	P4D_TORCH_SAVES_NONE, /* checkpointing, or evaluation */
-	P4D_TORCH_AGAIN, /* as checkpointing recomputes it: up to the last operation that saves something */
+	P4D_TORCH_AGAIN, /* recomputation by checkpointing: up to the last operation that saves something */
 } p4d_torch_pass;
 
 /*
- * The forward pass; returns the block of its result. The input's block is given back when nobody keeps it,
+ * Plays the forward pass and returns the block of its result. Frees the input's block if nothing keeps it,
  * unless keep_input. cached: copies of weights that autocast keeps until the model's pass ends.
  */
 p4d_allocated p4d_torch_blocks__forward(p4d_torch_blocks *b, const p4d_tape *tape, p4d_torch_pass pass,
 					p4d_allocated input, bool keep_input, p4d_torch_held_blocks *cached);
-/* What the pass saved goes to the end of a list, and is taken from there again. */
+/* put appends the saved blocks of a pass to a list; get takes them from its end. */
 void p4d_torch_blocks__put(p4d_torch_blocks *b, const p4d_tape *tape, p4d_torch_held_blocks *saved);
 void p4d_torch_blocks__get(p4d_torch_blocks *b, const p4d_tape *tape, p4d_torch_held_blocks *saved);
 

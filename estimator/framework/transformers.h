@@ -177,7 +177,7 @@ uint64_t p4d_transformers__adapters(const p4d_layout *l);
 uint64_t p4d_transformers__experts_up(const p4d_layout *l);
 /* Bytes of all parameters and adapters; those that are not quantized have `element` bytes each. */
 uint64_t p4d_transformers__parameter_bytes(const p4d_layout *l, unsigned element);
-/* Moments of so many parameters; factored ones are a row and a column of each matrix. */
+/* Bytes of the moments of this many parameters; factored moments are a row and a column of each matrix. */
 /* The sizes of a model that transformers_host.c needs. */
 typedef struct p4d_transformers_host {
 	uint64_t parameters, trained, parameter_bytes; /* without sharding */
@@ -188,8 +188,8 @@ typedef struct p4d_transformers_host {
 p4d_host_beside p4d_transformers__host(const p4d_layout *layout, const p4d_transformers_host *host);
 
 uint64_t p4d_transformers__moment_bytes(const p4d_layout *l, uint64_t parameters, unsigned element);
-/* What an update of so many parameters holds beside states and gradients: Adafactor's tensors, of the largest
- * parameter, or one moment of all. */
+/* Bytes that an update of `trained` parameters needs in addition to states and gradients: Adafactor's tensors
+ * for the largest parameter, or one moment of all parameters. */
 uint64_t p4d_transformers__update_bytes(const p4d_layout *l, uint64_t trained, unsigned element);
 
 /* DeepSpeed's stage3_max_live_parameters */
@@ -220,7 +220,7 @@ typedef struct p4d_gathered {
 } p4d_gathered;
 /* With ZeRO-3; all: parameters of the model, adapters too. */
 p4d_gathered p4d_transformers__gathered(const p4d_layout *l, uint64_t all);
-/* The same with FSDP2 (transformers_fsdp.c), of so many shards. */
+/* The same with FSDP2 (transformers_fsdp.c), for this number of shards. */
 p4d_gathered p4d_transformers__gathered_by_fsdp(const p4d_layout *l, uint64_t shards);
 p4d_gathered p4d_transformers__gathered_flat(const p4d_layout *l);
 

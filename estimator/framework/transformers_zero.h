@@ -34,7 +34,7 @@ typedef struct p4d_zero_windows {
 	uint64_t begun, touched; /* of that window: where its first parameter begins, and all of them */
 	uint64_t slice;          /* the largest part of a parameter in it */
 	uint64_t most;           /* that any window touches, of those that the walk has left */
-	uint64_t update;         /* bytes, at most, that a rank's update holds beside its states */
+	uint64_t update;         /* most bytes that a rank's update holds in addition to its states */
 } p4d_zero_windows;
 
 typedef struct p4d_zero {

@@ -31,7 +31,7 @@ typedef struct p4d_verdict_record {
 	char id[32];      /* that of the verdict's line in slurmctld's log */
 } p4d_verdict_record;
 
-/* A word has at most so many characters, with its NUL. */
+/* The most characters of a word, with its NUL. */
 enum { P4D_VERDICT_RECORD = 896 };
 
 /* What a verdict says; without id and by. */

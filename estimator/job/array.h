@@ -12,7 +12,7 @@ typedef struct p4d_array {
 	unsigned listed;
 	uint32_t count; /* of all; 0: not known */
 	uint32_t least, most;
-	uint32_t step; /* 0: not known, for there are several ranges */
+	uint32_t step; /* 0: not known, because there are several ranges */
 } p4d_array;
 
 /* Reads --array: "0-5", "1,3,7-9", "1-9:4%2". False: it is none, or p4d cannot tell. */

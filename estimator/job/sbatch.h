@@ -65,7 +65,7 @@ typedef enum p4d_sbatch_field {
 	P4D_SBATCH_STRICT,
 	P4D_SBATCH_SKIP_UNKNOWN, /* options of the command line, from here on */
 	P4D_SBATCH_GPU,
-	P4D_SBATCH_P4D_GPU, /* no option: an error that says so */
+	P4D_SBATCH_P4D_GPU, /* not an option of sbatch; the error says so */
 	P4D_SBATCH_HELP,
 	P4D_SBATCH_FIELDS
 } p4d_sbatch_field;

@@ -7,14 +7,14 @@
 #include "base/error.h"
 #include "request/request.h"
 
-/* Families of the transformers library (and of code beside it), as their config.json describes them. */
+/* Model families of the transformers library, and of remote code, as their config.json describes them. */
 
 enum { P4D_HF_ABSENT = 6 };
 
 typedef struct p4d_hf_family {
 	const char *class_name, *model_type;
 	int architecture; /* the row of architectures.def */
-	unsigned biased;  /* linear layers with a bias where no field says so: P4D_BIASED_* */
+	unsigned biased;  /* linear layers that have a bias without a field in config.json: P4D_BIASED_* */
 	/* what the library takes for fields that are absent, not null; ends with a value of 0 */
 	struct {
 		p4d_option option;

@@ -6,7 +6,7 @@
 
 /*
  * Device memory that fused attention (bf16, forward and backward without determinism, with or without the
- * causal mask) needs beside its operands, in bytes, of one rank.
+ * causal mask) needs in addition to its operands, in bytes, for one rank.
  *
  * Source: the workspace of the plan that cuDNN 9.19.0 proposes first (heuristic mode A) for its pattern
  * graph: forward with the softmax statistics as output, backward with the two buffers below as caller-owned

@@ -43,8 +43,8 @@ static inline bool p4d_swaps_activations(const p4d_layout *layout)
 }
 
 /*
- * Of so many layers of a chunk, how many are swapped, each of so many bytes; half of them where no rate is
- * known. And of a layer: how many of these are before it, and whether it is one.
+ * The number of a chunk's layers that are swapped, if each has `bytes` bytes; half of them if no rate is
+ * known. The functions below: the number of swapped layers before a layer, and whether a layer is swapped.
  */
 uint32_t p4d_offload_swapped(const p4d_layout *layout, const p4d_gpu *gpu, uint32_t layers, uint64_t bytes);
 
@@ -59,32 +59,32 @@ static inline bool p4d_offload_is_swapped(uint32_t swapped, uint32_t layers, uin
 	       p4d_offload_swapped_before(swapped, layers, layer);
 }
 
-/* Elements of a subgroup, of a rank's shard of so many: a multiple of the arena's alignment in any type. */
+/* Elements of a subgroup of a rank's shard: a multiple of the arena's alignment in any type. */
 uint64_t p4d_offload_subgroup(uint64_t shard);
 
 /* Bytes of the states of an element that come before a state. */
 unsigned p4d_offload_state_offset(const p4d_layout *layout, unsigned state);
 
 /*
- * Bytes of an element that a subgroup on the device has in its slot: of what is on the host. Its parameters
- * lie behind states.
+ * Bytes per element in a slot of the device: the states and parameters that are on the host otherwise.
+ * Parameters follow the states.
  */
 unsigned p4d_offload_staged_bytes(const p4d_layout *layout);
 unsigned p4d_offload_staged_states(const p4d_layout *layout);
 
-/* Whether an update needs parameters as they were: they are their own masters, or some of them keep their
- * values. */
+/* Whether an update needs the old parameters: they are their own masters, or some of them keep their values.
+ */
 bool p4d_offload_reads_parameters(const p4d_layout *layout);
 
-/* Layers that the window of a stage has room for; and of the layers that a pass uses, the fraction that is
- * brought for it: exactly where one chunk passes forward and back in turns, which is assumed. */
+/* Number of layers in the window of a stage; and the fraction of a pass's layers that must be copied to the
+ * device. The fraction is exact if one chunk runs forward and backward in turns, which p4d assumes. */
 uint64_t p4d_offload_resident(const p4d_layout *layout, uint32_t stage);
 double p4d_offload_misses(const p4d_layout *layout);
 
 /*
- * How many of P4D_OFFLOAD_PARTS subgroups are updated on the device: those with which the slowest of both
- * directions and the host takes least. Half of them where the rate of the link is not known. seconds: of an
- * element of the shard, so split; 0: unknown.
+ * share: how many of P4D_OFFLOAD_PARTS subgroups are updated on the device. It minimizes the time of the
+ * slowest of three: the host and both directions of the link. Half of them if the rate of the link is not
+ * known. seconds: update time per element of the shard; 0: unknown.
  */
 typedef struct p4d_offload_split {
 	uint32_t share;
@@ -92,7 +92,7 @@ typedef struct p4d_offload_split {
 } p4d_offload_split;
 p4d_offload_split p4d_offload_split_of(const p4d_layout *layout, const p4d_gpu *gpu);
 
-/* Subgroup number i of a split: spread evenly. */
+/* Whether subgroup i of a split is updated on the device; these are spread evenly. */
 static inline bool p4d_offload_on_device(uint32_t share, uint64_t i)
 {
 	return (i + 1) * share / P4D_OFFLOAD_PARTS > i * share / P4D_OFFLOAD_PARTS;

@@ -15,7 +15,7 @@ typedef struct p4d_optimizer {
 	const char *name;
 	unsigned states;
 	unsigned bits;  /* of a moment that is quantized, 0 of others, with an fp32 scale for every block */
-	unsigned block; /* of so many */
+	unsigned block; /* number of elements in a block */
 	bool paged;     /* moments are in host memory, until the driver brings them */
 	bool factored;  /* the second moment of a matrix is a row and a column */
 	struct {

@@ -17,7 +17,7 @@ typedef struct p4d_plan_memo_entry {
 	unsigned char layout[offsetof(p4d_layout, stage_layers)]; /* without those members */
 	const p4d_gpu *gpu;
 	unsigned char numbers[P4D_PLAN_MEMO_BYTES]
-	    __attribute__((aligned(16))); /* read by CUDA's compiler, too */
+	    __attribute__((aligned(16))); /* CUDA's compiler also reads this file */
 	bool known;
 } p4d_plan_memo_entry;
 
@@ -29,7 +29,8 @@ typedef struct p4d_plan_memo {
 	uint64_t enough;
 } p4d_plan_memo;
 
-/* One with so many entries, a power of two, which the caller frees; with none if host memory runs out. */
+/* A memo with this many entries, a power of two. The caller frees it. It has no entries if host memory runs
+ * out. */
 p4d_plan_memo p4d_plan_memo_of(size_t entries);
 
 /*

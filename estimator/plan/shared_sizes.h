@@ -20,8 +20,8 @@ enum {
  */
 enum { P4D_NORM_SUMS = 256, P4D_HEAD_SUMS = 64 };
 
-/* With tp-comm-overlap: in how many parts tokens pass between tp ranks, and the multiprocessors that a
- * collective takes from the products beside it, a thread block on each. */
+/* With tp-comm-overlap: number of parts in which tokens pass between tp ranks, and number of multiprocessors
+ * that a collective takes from concurrent matmuls, with one thread block on each. */
 enum { P4D_TP_PARTS = 2, P4D_TP_BLOCKS = 16 };
 
 /* The cpu's matrix products of bf16: rows and columns of operands and product in fp32 at a time. */
@@ -91,14 +91,15 @@ static inline p4d_rank_sizes p4d_rank_sizes_of(const p4d_layout *l)
 	return z;
 }
 
-/* With the Z of a tp-grid: layers whose matrices are there at a time, one that is used and the next. */
+/* With the Z of a tp-grid: layers whose gathered matrices are held at a time, the current one and the next.
+ */
 enum { P4D_DEPTH_PLACES = 2 };
 
 /*
- * Logits exist of so many tokens at a time, and of so many bytes at most: few enough to stay in a cpu's
- * caches. On a GPU each chunk of tokens reads and writes the gradient of the whole table in fp32, and a
- * product over fewer tokens does not pay for that. Where all stages share the vocabulary it is to save
- * memory: half as many.
+ * The most bytes of logits, and the most tokens that have logits at a time. On a cpu they must stay in its
+ * caches. On a GPU, each chunk of tokens reads and writes the gradient of the whole table in fp32, so a
+ * matmul over fewer tokens is not worth it. If all stages share the vocabulary, half as many tokens save
+ * memory.
  */
 #define P4D_LOGITS_BYTES ((uint64_t)1 << 30)
 enum { P4D_LOGITS_OF_GPU = 4096, P4D_LOGITS_OF_STAGES = 2048, P4D_LOGITS_OF_CPU = 1024 };

@@ -37,7 +37,7 @@ void p4d_rehearsals_key_program(p4d_rehearsals_key *key, const char *directory, 
 bool p4d_rehearsals_key_file(const char *directory, const char *program, bool module, char *path,
 			     size_t size);
 
-/* A word behind the program. known: false: some of its characters are not. */
+/* Adds a word after the program. known: false: some of its characters are unknown. */
 void p4d_rehearsals_key_word(p4d_rehearsals_key *key, const char *word, bool known);
 
 /* An option of the launcher that decides what the program does: "mixed_precision", "bf16". */

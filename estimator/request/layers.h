@@ -34,14 +34,15 @@ typedef struct p4d_layer_counts {
 /* Layer i, from 0. */
 p4d_layer_kind p4d_layer_at(const p4d_layout *layout, uint64_t i);
 
-/* Of n layers, from layer `from` on. Time: constant without a pattern, else linear in n. */
+/* Counts of n layers, beginning with layer `from`. Takes constant time without a pattern, else time linear in
+ * n. */
 p4d_layer_counts p4d_layers_count(const p4d_layout *layout, uint64_t from, uint64_t n);
 
-/* Of them, those with a mixer or a feed-forward part. */
+/* Number of these layers with a mixer, or with a feed-forward part. */
 uint64_t p4d_layers_with_mixer(const p4d_layer_counts *counts, p4d_mixer mixer);
 uint64_t p4d_layers_with_feed(const p4d_layer_counts *counts, p4d_feed feed);
 
-/* "Mamba-2 layers": the mixer beside attention that a pattern has; NULL: none. */
+/* "Mamba-2 layers": the mixer of a pattern other than attention; NULL: none. */
 const char *p4d_layers_state(const char *pattern);
 
 /* Layers that a model with a pattern may have: they are gone through one by one. */

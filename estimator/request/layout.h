@@ -373,7 +373,7 @@ bool p4d_layout_is_default(const p4d_request *request, p4d_option option);
 /* Whether an option has no effect because the model has no experts. */
 bool p4d_layout_lacks(const p4d_request *request, p4d_option option);
 
-/* Whether a framework splits so many key/value heads over tp ranks, or copies them on several. */
+/* Whether a framework can split kv_heads key/value heads over tp ranks, or copy them to several. */
 bool p4d_layout_kv_heads_work(int framework, uint64_t kv_heads, uint64_t tp);
 
 /*

@@ -32,7 +32,7 @@ p4d_wide p4d_size_of_further(const p4d_layout *layout);
 /* The table of the vocabulary. */
 p4d_wide p4d_size_of_table(const p4d_layout *layout);
 
-/* Before the layers and behind them, without the tables of the vocabulary. */
+/* Parameters before and after the layers, without the tables of the vocabulary. */
 p4d_wide p4d_size_of_begin(const p4d_layout *layout);
 p4d_wide p4d_size_of_end(const p4d_layout *layout);
 

@@ -56,7 +56,7 @@ enum {
 	P4D_OFFLOAD_OPTIMIZER = 1,
 	P4D_OFFLOAD_PARAMS = 2,
 	P4D_OFFLOAD_ACTIVATIONS = 4,
-	P4D_OFFLOAD_WEIGHTS = 8 /* of an engine that serves, and nothing else */
+	P4D_OFFLOAD_WEIGHTS = 8 /* only for inference engines, and not combined with others */
 };
 #define P4D_OFFLOAD_NAMES \
 	"none|optimizer|params|optimizer,params|activations|optimizer,activations|params,activations|" \

@@ -142,7 +142,7 @@ static inline uint32_t p4d_schedule_position_of(const p4d_schedule *s, uint32_t 
 /* The stage (and chunk, may be NULL) at a position. */
 uint32_t p4d_schedule_stage_at(const p4d_schedule *s, uint32_t position, uint32_t *chunk);
 
-/* Whether a head and a loss come behind a position: the model's, or with local losses a stage's. */
+/* Whether a head and a loss follow a position: the model's, or with local losses a stage's. */
 static inline bool p4d_schedule_has_loss(const p4d_schedule *s, uint32_t position)
 {
 	return s->local || position == p4d_schedule_positions(s) - 1;

@@ -3,7 +3,7 @@
 
 #include "serve/serving_speed.h"
 
-/* Layouts of an inference engine on so many GPUs, the least cost per token first. */
+/* Layouts of an inference engine on a number of GPUs, the least cost per token first. */
 typedef struct p4d_serving_space {
 	const p4d_gpu *gpu;
 	uint64_t nodes, gpus_per_node;

@@ -112,7 +112,8 @@ typedef struct p4d_conf {
  * accepts a zeroed struct, which a failure also leaves. Errors: NO_MEMORY, IO, all CONF_ codes.
  */
 int p4d_conf__read(p4d_conf *conf, const char *path, bool trust, uint32_t trusted_uid, p4d_error *err);
-/* Parses the text of one more file as if it stood behind those before; opens none that it includes. */
+/* Parses the text of another file as if it followed the earlier files. Does not open files that it includes.
+ */
 int p4d_conf__parse(p4d_conf *conf, const char *path, const char *text, size_t length, p4d_error *err);
 void p4d_conf__free(p4d_conf *conf);
 

@@ -68,5 +68,5 @@ int p4d_site__add_gpus(p4d_site_load_state *l);
 /* All `framework` sections, once GPUs are known. Errors: CONF_RANGE, NO_MEMORY. */
 int p4d_site__read_margins(p4d_site_load_state *l);
 
-/* A `gpu` section, but for its policy. */
+/* A `gpu` section without its policy. */
 int p4d_site__read_gpu_section(p4d_site_load_state *l, const p4d_conf_section *from, p4d_site_section *to);

@@ -30,7 +30,8 @@ typedef struct p4d_tape_writer {
 	bool trains;                   /* parameters of the model have gradients; else adapters alone */
 	bool keeps_frozen;             /* products keep their input whether their weight is trained or not */
 	uint64_t prefetched;           /* bytes that are gathered before the head's backward pass */
-	uint64_t returned;  /* of a layer's results, beside the stream: the model holds the last layer's */
+	uint64_t returned;  /* bytes of a layer's results in addition to the residual stream; the model holds
+			       those of the last layer */
 	bool masked;        /* attention has a mask, which no flash kernel takes */
 	unsigned kind;      /* of the layer that is written: p4d_transformers__kind_of */
 	bool gathers;       /* p4d_transformers__gathers_experts */
@@ -56,12 +57,12 @@ p4d_tape_tensor p4d_op_plus(p4d_tape_writer *w, p4d_tape_tensor x, p4d_tape_tens
 /* Rows of a matrix x that has so many columns. Without columns it returns 0 and sets the overflow of the
  * tape. */
 uint64_t p4d_op_rows(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t columns);
-/* A product with a weight of so many bytes an element; backward, gradients of both. */
+/* A matmul with a weight whose elements have this many bytes. Backward: gradients of both. */
 p4d_tape_tensor p4d_op_product(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t in, uint64_t out,
 			       unsigned weight, bool trained);
 /* A slice whose backward pass fills a tensor of the whole's size. */
 p4d_tape_tensor p4d_op_slice(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t elements);
-/* A copy of tensors behind each other, here of two; backward, views of its gradient. */
+/* A concatenation, here of two tensors. Backward: views of its gradient. */
 p4d_tape_tensor p4d_op_joined(p4d_tape_writer *w, p4d_tape_tensor x, p4d_tape_tensor y);
 
 /* The operation that was appended last. */

@@ -27,7 +27,7 @@ typedef struct p4d_tape_operation {
 	short others[2]; /* more results, views of the input like the first: one node for all */
 	p4d_tape_gradient gradient[P4D_TAPE_INPUTS];
 	short saved[P4D_TAPE_SAVED]; /* values that are kept for the backward pass; -1: none */
-	uint64_t kept;               /* so are these bytes beside them: masks, statistics */
+	uint64_t kept;               /* further saved bytes: masks, statistics */
 	uint64_t copy;               /* of the weight in another type, kept for the backward pass ... */
 	bool cached;                 /* ... and by autocast, until the forward pass ends */
 	uint64_t scratch, back_scratch;

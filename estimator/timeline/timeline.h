@@ -17,7 +17,7 @@
  * everywhere. */
 typedef struct p4d_durations {
 	const double *forward, *backward_input, *backward_weight; /* BACKWARD takes the sum of the last two */
-	double send; /* from one position to the next, where that is another stage; hidden behind passes */
+	double send; /* a transfer to the next position, if that is another stage; overlaps with passes */
 	double recv; /* the exposed part of a transfer on the receiver; busy time */
 	double vocabulary_forward, vocabulary_backward; /* S and T, the same on all stages */
 	/* A collective over the stages, hidden where possible: from the embeddings to the forward at position
