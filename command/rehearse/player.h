@@ -40,7 +40,7 @@ typedef struct p4d_player {
 	size_t variables;
 	const char *working; /* directory that the program starts in; NULL: this one */
 	bool ends_at_launch; /* the program is a script: it ends where it would start ranks */
-	bool progress;       /* is printed to stderr */
+	bool progress;       /* print the progress to stderr */
 	bool quiet;   /* the caller prints the last lines of a rank that fails, if they say anything new */
 	bool verbose; /* what the program prints goes to stderr as it comes */
 	const char *job_name, *submitted; /* of a job: its name, and the directory of sbatch */
@@ -68,7 +68,7 @@ void p4d_player__close(p4d_player *player);
 
 uint64_t p4d_player__world(const p4d_player *player);
 
-/* What a variable of Slurm is that a rank finds; NULL: it is not set, or not one of these. */
+/* The value of a Slurm variable for a rank; NULL: it is not set, or the player does not know it. */
 const char *p4d_player__slurm(const p4d_player *player, uint64_t rank, const char *name, char *buf,
 			      size_t size);
 

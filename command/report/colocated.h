@@ -7,7 +7,8 @@
 #include "serve/colocated.h"
 #include "report/report.h"
 
-/* Adds what stands on each GPU, in bytes, as `p4d estimate --json` prints it. */
+/* Adds the memory of each model on a GPU, in bytes, as `p4d estimate --json` prints it. */
 void p4d_colocated_json(const p4d_colocated *colocated, struct json_object *object);
-/* Prints what stands on each GPU in reinforcement learning; returns the command's code, -1 on errors. */
+/* Prints the memory of each model on a GPU in reinforcement learning. Returns the command's code, -1 on
+ * errors. */
 int p4d_colocated_report(p4d_subject *subject, bool json, p4d_error *err);

@@ -31,15 +31,14 @@ void p4d_report_error(const p4d_error *err);
 /* report_step.c. The cost model's prediction for a layout; known is false where it does not cover the GPU. */
 typedef struct p4d_timed {
 	bool known;
-	const char *missing; /* the key of gpus.json that the GPU lacks for a step time; or NULL */
-	const char
-	    *unvalidated; /* what of the model was in no run that step times were compared with; or NULL */
+	const char *missing;     /* the key of gpus.json that the GPU lacks for a step time; or NULL */
+	const char *unvalidated; /* the part of the model that no compared step time had; NULL: none */
 	p4d_step step;
 	p4d_breakdown losses;
 } p4d_timed;
 /* gpu: may be NULL. Errors: NO_MEMORY. */
 int p4d_report_time_step(const p4d_layout *layout, const p4d_gpu *gpu, p4d_timed *timed, p4d_error *err);
-/* The same from a step predicted earlier; all 0: unknown. */
+/* Like p4d_report_time_step, from a step that was predicted earlier; all 0: unknown. */
 int p4d_report_timed_of(const p4d_layout *layout, const p4d_gpu *gpu, const p4d_step *step, p4d_timed *timed,
 			p4d_error *err);
 const char *p4d_report_seconds(double seconds, char buf[P4D_SIZE_TEXT]); /* "3.214 s", "87.0 ms" */

@@ -209,8 +209,8 @@ bool p4d_transformers__gathers_experts(const p4d_layout *l);
  */
 void p4d_transformers__play_fsdp(p4d_transformers_step *s, uint64_t shards);
 
-/* transformers_flat.c: the same with FSDP1; bytes of a parameter that is trained, and of one that is not, as
- * they are stored. */
+/* transformers_flat.c: the same with FSDP1. trained, frozen: stored bytes of a trained and of a frozen
+ * parameter. */
 void p4d_transformers__play_flat(p4d_transformers_step *s, uint64_t shards, unsigned trained,
 				 unsigned frozen);
 

@@ -20,7 +20,7 @@ p4d_wide p4d_parameters__of_chunk(const p4d_layout *layout, const p4d_schedule *
 /* Elements of this rank's shard of the tables that vocabulary parallelism shards over tp*pp; 0 without. */
 p4d_wide p4d_parameters__of_vocabulary(const p4d_layout *layout);
 
-/* Layers with experts: of a chunk, and of all of a stage. Time: as p4d_parameters_first_layer. */
+/* Number of layers with experts: in a chunk, and in a stage. Takes as long as p4d_parameters_first_layer. */
 uint32_t p4d_parameters_expert_layers(const p4d_layout *layout, uint32_t stage, uint32_t chunk);
 uint32_t p4d_parameters_expert_layers_of_stage(const p4d_layout *layout, uint32_t stage);
 

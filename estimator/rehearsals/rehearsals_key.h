@@ -52,14 +52,14 @@ void p4d_rehearsals_key_launcher(p4d_rehearsals_key *key, const char *word, bool
 /* --export of sbatch or srun, "ALL,MODEL=7b". known: false: a rehearsal does not set what the list sets. */
 void p4d_rehearsals_key_export(p4d_rehearsals_key *key, const char *list, bool known);
 
-/* A variable with a known value that such a word sets. */
+/* Adds a variable with a known value that a launcher's word sets. */
 void p4d_rehearsals__key_launched(p4d_rehearsals_key *key, const char *name, const char *value);
 
-/* A variable that the script sets for its program; in any order. Where a word in front of the program sets it
- * to something else, it counts as unknown. SLURM_EXPORT_ENV sets any others. */
+/* Adds a variable that the script sets for its program, in any order. If a word before the program sets it to
+ * another value, it counts as unknown. SLURM_EXPORT_ENV stands for any other variables. */
 void p4d_rehearsals_key_variable(p4d_rehearsals_key *key, const char *name, const char *value);
 
-/* A variable that the program finds with a value that p4d does not know. name "": any variable may be one. */
+/* Adds a variable of the program whose value p4d does not know. name "": any variable may be unknown. */
 void p4d_rehearsals_key_unknown_variable(p4d_rehearsals_key *key, const char *name);
 
 /* Variables that count wherever they are set; NULL after the last. */

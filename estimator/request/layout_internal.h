@@ -21,8 +21,9 @@ int p4d_layout__slices(const p4d_request *request, p4d_layout *layout, p4d_error
 int p4d_layout__check(const p4d_request *request, p4d_layout *layout, p4d_error *err);
 
 /*
- * layout_grid.c: fills tp, tp_y and tp_z; and whether the grid's product is tp, it divides what it splits,
- * and goes with the rest. Errors: VALUE, WIDTH, BATCH, UNMODELLED.
+ * layout_grid.c. p4d_layout__grid fills tp, tp_y and tp_z. p4d_layout__check_grid checks that the grid has tp
+ * ranks, divides the sizes that it splits, and can be combined with the other options. Errors: VALUE, WIDTH,
+ * BATCH, UNMODELLED.
  */
 void p4d_layout__grid(const p4d_request *request, p4d_layout *layout);
 int p4d_layout__check_grid(const p4d_request *request, const p4d_layout *layout, p4d_error *err);

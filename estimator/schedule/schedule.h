@@ -190,8 +190,8 @@ uint32_t p4d_schedule_layers_alive(const p4d_schedule *s, uint32_t stage, const 
 uint32_t p4d_schedule_layers_alive_at_head(const p4d_schedule *s, const uint16_t *chunk_layers);
 
 /*
- * Of a stage in the shape of a V: how many forwards of chunk 0 come before the first of chunk 1, and how many
- * backward (input) passes of chunk 0 after the last of chunk 1. The reverse counts are 0.
+ * For a stage of a V-shaped schedule. ahead: forward passes of chunk 0 before the first one of chunk 1.
+ * behind: backward (input) passes of chunk 0 after the last one of chunk 1. The reverse counts are 0.
  */
 typedef struct p4d_v_ends {
 	uint32_t ahead, behind;

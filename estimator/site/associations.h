@@ -43,9 +43,10 @@ p4d_associations *p4d_associations_new(void);
 /* NULL is accepted. */
 void p4d_associations_free(p4d_associations *all);
 
-/* Adding; p4d_associations_ready comes last. Errors: NO_MEMORY, VALUE (too many). */
+/* Add entries with these functions, and call p4d_associations_ready at the end. Errors: NO_MEMORY, VALUE (too
+ * many). */
 int p4d_associations_add(p4d_associations *all, const p4d_association *one, p4d_error *err);
-/* What a QOS grants a job; first: its limits, and not those of the partition's QOS, are what counts. */
+/* Adds the limits of a QOS for a job. first: these limits count instead of those of the partition's QOS. */
 int p4d_associations_add_qos(p4d_associations *all, const char *qos, const uint32_t most[P4D_LIMITS],
 			     bool first, p4d_error *err);
 /* A partition whose jobs get a QOS. */

@@ -72,7 +72,7 @@ typedef struct p4d_conf_key_info {
 } p4d_conf_key_info;
 
 extern const p4d_conf_key_info p4d_conf__key_table[P4D_KEYS];
-/* Of the member that takes a value. */
+/* Size of the struct member that takes the value of a key. */
 size_t p4d_conf__member_bytes(p4d_conf_key key);
 extern const char *const p4d_conf__section_names[P4D_SECTION_KINDS];
 
