@@ -97,7 +97,7 @@ static void nothing_is_faster(void **state)
 					   "framework=megatron micro-batch=1 cp=1"};
 	static const char *const cards[] = {"h100-80gb", "a100-80gb"};
 	static const uint32_t batches[] = {128, 1024};
-	const size_t stride = test_stride(5, 7);
+	const size_t stride = test_stride(7, 7);
 	unsigned cases = 0, near = 0;
 
 	(void)state;

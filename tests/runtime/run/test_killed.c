@@ -264,7 +264,7 @@ static void killed_chains(void **state)
 	unsigned killed = 0;
 
 	(void)state;
-	for (size_t c = 0; c < CHAINS; c += test_stride(1, 4))
+	for (size_t c = 0; c < CHAINS; c += test_stride(2, 4))
 		kill_again_and_again(&chains[c], &seed, &killed);
 	print_message(
 	    "%u kills: %u before the first step, %u behind it, %u while a checkpoint was written; all "

@@ -114,7 +114,7 @@ static void assert_equal(const char *model, const shape *at, const char *offload
 	const bool params = strstr(offload, "params");
 	char options[1024];
 
-	if (asked++ % test_stride(1, 4))
+	if (asked++ % test_stride(3, 4))
 		return;
 	snprintf(options, sizeof(options), "%s %s%s", model, at->options,
 		 params && !strstr(at->options, "optimizer-sharding") ? " optimizer-sharding=parameters"
