@@ -395,8 +395,9 @@ static int plan(p4d_subject *subject, const p4d_line *line, plans *p, p4d_error 
 	if (p4d_subject_open(subject, line, true, err) < 0)
 		return -1;
 	if (p4d_is_set(&subject->request, P4D_WORKLOAD) &&
-	    subject->request.value[P4D_WORKLOAD] == P4D_WORKLOAD_SERVE && !line->partitions && !line->env)
-		return p4d_serving_plan(subject, top, line->json, err);
+	    subject->request.value[P4D_WORKLOAD] == P4D_WORKLOAD_SERVE && !line->env)
+		return line->partitions ? p4d_serving_places(subject, line, err)
+					: p4d_serving_plan(subject, top, line->json, err);
 	if (p4d_subject_trains(subject, err) < 0)
 		return -1;
 	if (line->partitions)

@@ -154,16 +154,21 @@ static const char *left_out(const p4d_places *places, char *buf, size_t size)
 	return buf;
 }
 
+int p4d_places_open(p4d_places *places, const p4d_site *site, const p4d_places_wanted *wanted, p4d_error *err)
+{
+	places->kind = calloc(KINDS, sizeof(*places->kind));
+	places->found = calloc(PLACES, sizeof(*places->found));
+	if (!places->kind || !places->found)
+		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for %d placements", PLACES);
+	return find_kinds(places, site, wanted, err);
+}
+
 int p4d_places_find(p4d_places *places, const p4d_site *site, const p4d_places_wanted *wanted, p4d_error *err)
 {
 	p4d_request request = *wanted->request;
 	char text[300];
 
-	places->kind = calloc(KINDS, sizeof(*places->kind));
-	places->found = calloc(PLACES, sizeof(*places->found));
-	if (!places->kind || !places->found)
-		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for %d placements", PLACES);
-	if (find_kinds(places, site, wanted, err) < 0)
+	if (p4d_places_open(places, site, wanted, err) < 0)
 		return -1;
 	request.origin[P4D_NODES] = request.origin[P4D_GPUS_PER_NODE] = request.origin[P4D_GPU] = P4D_UNSET;
 	places->count = p4d_placement_search(&request, wanted->space, places->kind, places->kinds,

@@ -23,6 +23,10 @@ typedef struct p4d_places_wanted {
 	uint64_t host_bytes;           /* of a node; 0: the partition's */
 } p4d_places_wanted;
 
+/* The kinds of nodes alone. The caller frees with p4d_places_free. Errors: USAGE, NO_MEMORY. */
+int p4d_places_open(p4d_places *places, const p4d_site *site, const p4d_places_wanted *wanted,
+		    p4d_error *err);
+
 /* The caller frees with p4d_places_free, which accepts a zeroed one. Errors: USAGE, NO_MEMORY, NO_LAYOUT. */
 int p4d_places_find(p4d_places *places, const p4d_site *site, const p4d_places_wanted *wanted,
 		    p4d_error *err);

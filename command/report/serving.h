@@ -5,7 +5,7 @@
 
 #include "line/line.h"
 #include "serve/serving.h"
-#include "serve/serving_speed.h"
+#include "serve/serving_search.h"
 #include "report/report.h"
 
 /* Adds the engine's numbers, as `p4d estimate --json` prints them. */
@@ -15,3 +15,5 @@ struct json_object *p4d_serving_speed_json(const p4d_serving_load *load, const p
 /* Prints what an inference engine would say at its start; returns the command's code, -1 on errors. longest:
  * with the longest sequences that fit. */
 int p4d_serving_report(p4d_subject *subject, bool longest, bool json, p4d_error *err);
+/* One layout that p4d plan found, with its speed. The caller owns it. */
+struct json_object *p4d_serving_layout_json(const p4d_serving_found *found, const p4d_serving_load *load);

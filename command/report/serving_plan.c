@@ -116,7 +116,7 @@ static int print_text(const engine_plans *p, p4d_error *err)
 	return 0;
 }
 
-static struct json_object *layout_json(const p4d_serving_found *f, const p4d_serving_load *load)
+struct json_object *p4d_serving_layout_json(const p4d_serving_found *f, const p4d_serving_load *load)
 {
 	struct json_object *object = json_object_new_object();
 
@@ -136,7 +136,7 @@ static int print_json(const engine_plans *p, p4d_error *err)
 	struct json_object *object = json_object_new_object(), *layouts = json_object_new_array();
 
 	for (size_t i = 0; i < p->count; i++)
-		json_object_array_add(layouts, layout_json(&p->found[i], &p->load));
+		json_object_array_add(layouts, p4d_serving_layout_json(&p->found[i], &p->load));
 	json_object_object_add(object, "model", json_object_new_string(p->subject->model));
 	json_object_object_add(object, "gpu", json_object_new_string(p->subject->capacity.gpu->name));
 	json_object_object_add(object, "considered", json_object_new_uint64(p->counts.considered));

@@ -9,3 +9,6 @@
 /* `p4d plan --workload serve`: prints the layouts of an engine, the least cost per token first. Returns the
  * command's code, -1 on errors. top: how many. */
 int p4d_serving_plan(p4d_subject *subject, uint32_t top, bool json, p4d_error *err);
+
+/* The same with --partitions: the best layout in each of these partitions, the least cost per token first. */
+int p4d_serving_places(p4d_subject *subject, const p4d_line *line, p4d_error *err);

@@ -257,6 +257,19 @@ exits 0 p4d plan $serve --gpus-per-node 8 --rate 100
 prints "100 requests/s: fewest GPUs first" "--tensor-parallel-size"
 exits 0 p4d plan $serve --gpus-per-node 8 --between-tokens 10 --first-token 100 --json
 prints '"layouts":[' '"too_slow":'
+exits 0 p4d plan $serve --gpus-per-node 8 --nano-batches 2
+cat >kinds.conf <<END
+mode = observe
+partition "h100" { gpu = "h100-80gb" }
+partition "a100" { gpu = "a100-80gb" }
+version = 1
+END
+exits 0 p4d plan --workload serve --model llama3.1-8b --seq-len 4096 --partitions all --conf kinds.conf
+prints "least GPU-hours per million tokens first"
+[ "$(printf '%s\n' "$out" | awk '/-80gb/ { print $1 }' | tr '\n' ' ')" = "h100 a100 " ] || fail "partitions by cost"
+exits 0 p4d plan --workload serve --model llama3.1-8b --seq-len 4096 --partitions a100 --conf kinds.conf --rate 30 --json
+prints '"partition":"a100"' '"gpu_hours_per_million_tokens":'
+exits 13 p4d plan --workload serve --model llama3.1-8b --seq-len 4096 --partitions all --conf kinds.conf --between-tokens 0.5
 exits 13 p4d plan $serve --between-tokens 1
 says "no layout answers that soon; the least for a single request is "
 exits 13 p4d plan $serve --rate 1000
