@@ -25,7 +25,7 @@
 /* Slurm's words for the error that job_submit_p4d.so returns. */
 static const char refusal[] = "Invalid generic resource";
 
-enum { EPOCH = 64, TRIES = 400, MOST_SCRIPTS = 1024, SLOTS = 64 };
+enum { NOTES = 100, LATE_MS = 400, EPOCH = 64, TRIES = 400, MOST_SCRIPTS = 1024, SLOTS = 64 };
 
 /* Of a hundred jobs so many are of each kind. */
 typedef enum kind {
@@ -205,6 +205,8 @@ static void submit_by_sbatch(kind of, job *j, const char *name)
 	/* of a job with components sbatch does not print what slurmctld says */
 	did.by_slurm =
 	    did.by_slurm && !(said.refused && strstr(a.err, "submission failed") && strstr(a.err, refusal));
+	/* of a job that passes with a warning Slurm may not know the nodes */
+	did.by_slurm = did.by_slurm || (did.refused && first_code(&did) >= NOTES);
 	const char *state = state_of(epoch), *outcome = !did.refused   ? "accepted"
 							: did.by_slurm ? "by-slurm"
 								       : "refused";
@@ -363,9 +365,11 @@ static void cancel_job(uint64_t number)
 {
 	char name[32];
 	const uint32_t id = pick(number, name);
+	const uint64_t since = now_ms();
 
 	if (id && slurm_kill_job(id, SIGKILL, 0) == SLURM_SUCCESS)
-		print(CANCELLED, name, "cancelled", "-", "strict", "");
+		/* if slurmctld was away meanwhile, it may have given the number to another job */
+		print(CANCELLED, name, "cancelled", now_ms() - since > LATE_MS ? "late" : "-", "strict", "");
 }
 
 static void take_job(uint64_t seed, uint64_t number)
