@@ -6,7 +6,7 @@ libp4dcommand_la_SOURCES = \
 	command/line/subject.c command/line/synonyms.c \
 	command/report/table.h command/report/table.c \
 	command/accounting/accounting.h command/accounting/accounting_internal.h command/accounting/accounting.c command/accounting/sacct.h command/accounting/sacct.c \
-	command/accounting/accounting_find.c command/accounting/accounting_line.c command/accounting/accounting_stored.c \
+	command/accounting/accounting_find.c command/accounting/accounting_records.h command/accounting/accounting_records.c command/accounting/accounting_line.c command/accounting/accounting_stored.c \
 	command/report/report.h command/report/report.c command/report/report_json.c command/report/report_step.c \
 	command/report/places.h command/report/places.c command/report/advice.h command/report/advice.c command/report/answer.h command/report/answer.c command/report/unfit.h command/report/unfit.c command/report/margins.h command/report/margins.c command/report/serving.h command/report/serving.c command/report/serving_plan.h command/report/serving_plan.c command/report/serving_places.c \
 	command/report/colocated.h command/report/colocated.c \

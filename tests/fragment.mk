@@ -379,7 +379,7 @@ check-local:
 endif
 
 # Every parser of foreign text survives what fuzzing found. tests/fuzz/fuzz.sh looks for more.
-fuzzers = tests/fuzz/fuzz_arguments tests/fuzz/fuzz_conf tests/fuzz/fuzz_documents tests/fuzz/fuzz_gpus tests/fuzz/fuzz_gres tests/fuzz/fuzz_measure tests/fuzz/fuzz_model \
+fuzzers = tests/fuzz/fuzz_accounting tests/fuzz/fuzz_arguments tests/fuzz/fuzz_conf tests/fuzz/fuzz_documents tests/fuzz/fuzz_gpus tests/fuzz/fuzz_gres tests/fuzz/fuzz_measure tests/fuzz/fuzz_model \
 	tests/fuzz/fuzz_plan tests/fuzz/fuzz_reader tests/fuzz/fuzz_record tests/fuzz/fuzz_sbatch
 if HAVE_SLURM
 fuzzers += tests/fuzz/fuzz_environment
@@ -397,6 +397,7 @@ libp4dreplay_la_SOURCES = tests/fuzz/replay.c
 check_LTLIBRARIES += libp4dreplay.la
 fuzz_LDADD = libp4dreplay.la $(estimator_libraries)
 runtime_fuzz_LDADD = libp4dreplay.la $(runtime_libraries)
+tests_fuzz_fuzz_accounting_LDADD = libp4dreplay.la libp4dcommand.la $(estimator_libraries)
 tests_fuzz_fuzz_arguments_CPPFLAGS = $(AM_CPPFLAGS)
 tests_fuzz_fuzz_arguments_LDADD = $(fuzz_LDADD)
 if HAVE_YAML

@@ -132,6 +132,28 @@ static void memory_depends_on_the_release(void **state)
 	}
 }
 
+/* A script in SubmitLine takes time in proportion to its length. */
+static void wrapped_scripts_are_long(void **state)
+{
+	enum { LINES = 100000 };
+	static const char begin[] = HEADER "1\t1\tann\tFAILED\t1:0\t\t\t\t1\t2\t3\t1\t1\t\tsbatch --wrap=";
+	char *lines = malloc(sizeof(begin) + 2 * LINES + 1), *at = lines + sizeof(begin) - 1;
+	p4d_accounting *a = open_release("slurm 24.11.5\n", FIELDS);
+
+	(void)state;
+	assert_non_null(lines);
+	memcpy(lines, begin, sizeof(begin));
+	for (int i = 0; i < LINES; i++, at += 2)
+		memcpy(at, "\\n", 2);
+	memcpy(at, "\n", 2);
+	p4d_accounting_jobs jobs = find(a, lines, true);
+	assert_int_equal(jobs.count, 1);
+	assert_int_equal(strlen(jobs.job[0].submit_line), strlen("sbatch --wrap=") + LINES);
+	p4d_accounting_jobs_free(&jobs);
+	p4d_accounting_close(a);
+	free(lines);
+}
+
 static void ends_of_jobs(void **state)
 {
 	static const struct {
@@ -292,13 +314,10 @@ static int end(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(jobs_and_their_steps),
-	    cmocka_unit_test(memory_depends_on_the_release),
-	    cmocka_unit_test(ends_of_jobs),
-	    cmocka_unit_test(trackable_resources),
-	    cmocka_unit_test(scripts_that_look_like_others),
-	    cmocka_unit_test(environments_without_secrets),
-	    cmocka_unit_test(failures_are_those_of_sacct),
+	    cmocka_unit_test(jobs_and_their_steps),         cmocka_unit_test(memory_depends_on_the_release),
+	    cmocka_unit_test(wrapped_scripts_are_long),     cmocka_unit_test(ends_of_jobs),
+	    cmocka_unit_test(trackable_resources),          cmocka_unit_test(scripts_that_look_like_others),
+	    cmocka_unit_test(environments_without_secrets), cmocka_unit_test(failures_are_those_of_sacct),
 	};
 
 	return cmocka_run_group_tests(tests, begin, end);

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "accounting/accounting_internal.h"
+#include "base/text.h"
+
+/*
+ * The lines of sacct. Users write some fields (names, SubmitLine), with any character in them, so fields are
+ * separated by a text that nobody can know beforehand, and a record ends at the first line break behind as
+ * many of those as there are fields.
+ */
+typedef struct p4d_accounting_records {
+	/* the caller's; all others are zero at first */
+	p4d_accounting_jobs *jobs;                /* gets the jobs */
+	bool all;                                 /* also those without GPUs */
+	char delimiter[P4D_ACCOUNTING_DELIMITER]; /* without a line break */
+	p4d_accounting_field field[P4D_FIELDS];   /* in the order of the lines */
+	size_t fields;
+	/* of the record that is being read */
+	p4d_text text;
+	size_t line, delimiters; /* where its last line begins, and how many are before that */
+	bool skips;              /* the rest of a line that is too long */
+	p4d_accounting_job last; /* whose steps follow; raw NULL: none */
+	char raw[16];            /* of it */
+	uint64_t bytes;          /* of all that are kept */
+	bool no_memory, too_many;
+} p4d_accounting_records;
+
+/* What sacct prints, piece by piece: a p4d_sacct__sink. False: there is no memory, or there are too many. */
+bool p4d_accounting__records_take(void *records, const char *bytes, size_t length);
+/* At its end. Errors: IO, NO_MEMORY. */
+int p4d_accounting__records_end(p4d_accounting_records *records, p4d_error *err);
