@@ -20,7 +20,7 @@ libp4dcommand_la_SOURCES = \
 	command/validate/command_validate.h command/validate/command_validate.c command/validate/command_validate_memory.c \
 	command/validate/command_validate_step.c command/validate/command_validate_runs.c command/validate/untaken.c command/validate/predicted_run.h command/validate/predicted_run.c command/validate/run_options.h command/validate/run_options.c \
 	command/measure/memory_log.h command/measure/memory_log.c command/measure/prometheus.h command/measure/prometheus.c \
-	command/measure/jobstats.h command/measure/jobstats.c \
+	command/measure/step_lines.h command/measure/step_lines.c command/measure/jobstats.h command/measure/jobstats.c \
 	command/usage/usage.h command/usage/usage_join.c command/usage/usage_count.c command/usage/usage_text.c \
 	command/usage/usage_json.c command/usage/usage_refusals.h command/usage/usage_refusals.c command/usage/usage_deaths.c command/usage/usage_job.c command/usage/usage_rows.c \
 	command/usage/command_report.h command/usage/command_report.c \

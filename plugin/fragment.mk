@@ -32,6 +32,7 @@ p4d_la_SOURCES = $(option_sources) \
 	plugin/job_environment.h plugin/job_environment.c \
 	plugin/spank.c \
 	plugin/spank_client.h plugin/spank_client.c \
+	plugin/spank_gpus.h plugin/spank_gpus.c \
 	plugin/spank_named.h plugin/spank_named.c \
 	plugin/spank_options.h plugin/spank_options.c
 p4d_la_CPPFLAGS = $(plugin_CPPFLAGS)

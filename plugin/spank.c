@@ -18,6 +18,7 @@
 #include "slurm_compat.h"
 #include "site_words.h"
 #include "spank_client.h"
+#include "spank_gpus.h"
 #include "spank_options.h"
 
 /* what Slurm looks up */
@@ -44,6 +45,7 @@ int slurm_spank_init(spank_t spank, int argc, char **argv)
 		p4d_options_from_environment(NULL);
 		return p4d_options_register(spank);
 	case S_CTX_REMOTE:
+		p4d_spank_gpus_start();
 		return p4d_options_register(spank);
 	default:
 		return 0;
@@ -129,8 +131,7 @@ int slurm_spank_task_exit(spank_t spank, int argc, char **argv)
 {
 	const p4d_client_calls *client = p4d_spank_client_opened();
 
-	(void)argc;
-	(void)argv;
+	p4d_spank_gpus_task_ended(spank, argc, argv);
 	if (client)
 		client->step_task_ended(spank);
 	return 0;

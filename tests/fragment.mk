@@ -66,13 +66,19 @@ unit_tests = \
 
 # job_submit_p4d.so in a host that plays slurmctld
 if HAVE_SLURM
-unit_tests += $(fakehost_tests) tests/plugin/test_spank_named
-check_LTLIBRARIES += libp4dfakehost.la
+unit_tests += $(fakehost_tests) tests/plugin/test_spank_named tests/plugin/test_spank_gpus
+check_LTLIBRARIES += libp4dfakehost.la tests/doubles/fake_nvml.la
 TESTS += tests/plugin/test_plugin_symbols.sh
 endif
 tests_plugin_test_spank_named_SOURCES = tests/plugin/test_spank_named.c plugin/spank_named.c plugin/client_option.c
 tests_plugin_test_spank_named_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/plugin -D_GNU_SOURCE $(SLURM_CPPFLAGS)
 tests_plugin_test_spank_named_LDFLAGS = $(fakehost_exports)
+tests_plugin_test_spank_gpus_SOURCES = tests/plugin/test_spank_gpus.c plugin/spank_gpus.c
+tests_plugin_test_spank_gpus_CPPFLAGS = $(tests_plugin_test_spank_named_CPPFLAGS)
+tests_plugin_test_spank_gpus_LDFLAGS = $(fakehost_exports)
+# NVML, under its name
+tests_doubles_fake_nvml_la_SOURCES = tests/doubles/fake_nvml.c
+tests_doubles_fake_nvml_la_LDFLAGS = -module -avoid-version -rpath /nowhere
 fakehost_tests = \
 	tests/plugin/test_fakehost \
 	tests/plugin/test_fakehost_environment \

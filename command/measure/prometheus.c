@@ -57,7 +57,7 @@ static double most_of(p4d_prometheus *all, struct json_object *series)
 	return most >= LEAST_BYTES ? most / (1 << 30) : most / 1024;
 }
 
-static int add(p4d_prometheus *all, const char *id, double gib, p4d_error *err)
+int p4d_prometheus__add(p4d_prometheus *all, const char *id, double gib, p4d_error *err)
 {
 	if (!p4d_grow(&all->job, &all->room, all->count + 1, sizeof(*all->job)))
 		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for %zu jobs", all->count + 1);
@@ -75,8 +75,7 @@ static int by_id(const void *a, const void *b)
 	return order ? order : (one->gib < other->gib) - (one->gib > other->gib);
 }
 
-/* One entry a job: its largest. */
-static void sort(p4d_prometheus *all)
+void p4d_prometheus__sort(p4d_prometheus *all)
 {
 	size_t kept = 0;
 
@@ -95,10 +94,10 @@ static int read_series(p4d_prometheus *all, struct json_object *result, p4d_erro
 		const char *id = json_object_is_type(series, json_type_object) ? job_of(series) : NULL;
 		const double gib = id ? most_of(all, series) : 0;
 		all->without_job += !id;
-		if (gib > 0 && add(all, id, gib, err) < 0)
+		if (gib > 0 && p4d_prometheus__add(all, id, gib, err) < 0)
 			return -1;
 	}
-	sort(all);
+	p4d_prometheus__sort(all);
 	return 0;
 }
 

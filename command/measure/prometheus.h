@@ -25,5 +25,9 @@ typedef struct p4d_prometheus {
 int p4d_prometheus_read(p4d_prometheus *all, const char *path, p4d_error *err);
 void p4d_prometheus_free(p4d_prometheus *all);
 
+/* Adds a value of a job; and, once all are there, sorts them and keeps the largest of each job. */
+int p4d_prometheus__add(p4d_prometheus *all, const char *id, double gib, p4d_error *err);
+void p4d_prometheus__sort(p4d_prometheus *all);
+
 /* GiB of a job; 0: it is not there. */
 double p4d_prometheus_find(const p4d_prometheus *all, const char *id);

@@ -10,6 +10,7 @@
 #include "base/json_file.h"
 #include "base/option.h"
 #include "base/text.h"
+#include "measure/step_lines.h"
 #include "report/report.h"
 #include "usage/usage.h"
 
@@ -22,6 +23,7 @@ const char p4d_report_options[] =
     "  --names                     also by user; names of users in rows\n"
     "  --rows FILE                 also write a row for each measured job, for p4d calibrate\n"
     "  --prometheus FILE           memory of jobs from an answer of Prometheus that curl saved\n"
+    "  --slurmd-log FILE           memory of jobs from lines of p4d.so (measure=nvml in plugstack.conf)\n"
     "  --refusals FILE             jobs that p4d refused, from slurmctld's log\n"
     "  --log FILE                  memory of the one JOBID from its log (Megatron-LM, torchtitan, "
     "p4d-train)\n"
@@ -34,7 +36,8 @@ const char p4d_report_options[] =
 enum { ASKED = 4096 };
 
 typedef struct report_arguments {
-	const char *since, *users, *accounts, *partitions, *rows, *prometheus, *refusals, *log, *conf;
+	const char *since, *users, *accounts, *partitions, *rows, *prometheus, *slurmd_log, *refusals, *log,
+	    *conf;
 	bool names, note, json, help, read_output;
 	char asked[ASKED]; /* ids, separated by commas; "": all */
 } report_arguments;
@@ -78,6 +81,7 @@ static int parse(report_arguments *a, int argc, char *argv[], p4d_error *err)
 		PARTITION,
 		ROWS,
 		PROMETHEUS,
+		SLURMD_LOG,
 		REFUSALS,
 		LOG,
 		CONF,
@@ -95,6 +99,7 @@ static int parse(report_arguments *a, int argc, char *argv[], p4d_error *err)
 	    {"partition", required_argument, NULL, PARTITION},
 	    {"rows", required_argument, NULL, ROWS},
 	    {"prometheus", required_argument, NULL, PROMETHEUS},
+	    {"slurmd-log", required_argument, NULL, SLURMD_LOG},
 	    {"refusals", required_argument, NULL, REFUSALS},
 	    {"log", required_argument, NULL, LOG},
 	    {"conf", required_argument, NULL, CONF},
@@ -105,8 +110,8 @@ static int parse(report_arguments *a, int argc, char *argv[], p4d_error *err)
 	    {"help", no_argument, NULL, HELP},
 	    {NULL, 0, NULL, 0},
 	};
-	const char **const texts[] = {&a->since,      &a->users,    &a->accounts, &a->partitions, &a->rows,
-				      &a->prometheus, &a->refusals, &a->log,      &a->conf};
+	const char **const texts[] = {&a->since,      &a->users,      &a->accounts, &a->partitions, &a->rows,
+				      &a->prometheus, &a->slurmd_log, &a->refusals, &a->log,        &a->conf};
 	int which, more, rc = 0;
 
 	optind = 0;
@@ -179,6 +184,7 @@ static int report(p4d_usage *u, const report_arguments *a, p4d_error *err)
 	unsigned written;
 
 	if ((a->refusals && p4d_usage_refusals__read(&u->refusals, a->refusals, err) < 0) ||
+	    (a->slurmd_log && p4d_step_lines_read(&u->nvml, a->slurmd_log, err) < 0) ||
 	    (a->prometheus && p4d_prometheus_read(&u->prometheus, a->prometheus, err) < 0) ||
 	    (a->log && p4d_memory_log_read(&u->log, a->log, err) < 0))
 		return -1;
@@ -219,6 +225,7 @@ int p4d_command_report(const p4d_subcommand *self, int argc, char *argv[], p4d_e
 	const int rc = report(&u, &a, err);
 	free(u.row);
 	p4d_prometheus_free(&u.prometheus);
+	p4d_prometheus_free(&u.nvml);
 	p4d_usage_refusals__free(&u.refusals);
 	p4d_backtest_free(&u.jobs);
 	return rc;

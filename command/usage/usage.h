@@ -20,6 +20,7 @@ typedef enum p4d_usage_source {
 	P4D_USAGE_GPUMEM,     /* gres/gpumem of sacct */
 	P4D_USAGE_JOBSTATS,   /* a JS1: record in AdminComment */
 	P4D_USAGE_PROMETHEUS, /* --prometheus */
+	P4D_USAGE_NVML,       /* --slurmd-log: a line of p4d.so */
 	P4D_USAGE_LOG,        /* --log */
 	P4D_USAGE_SOURCES
 } p4d_usage_source;
@@ -73,9 +74,9 @@ typedef struct p4d_usage {
 	p4d_backtest jobs;
 	const char *id; /* jobs that were asked for; NULL: all since a date */
 	bool names;
-	p4d_prometheus prometheus;   /* none: zeroed */
-	p4d_usage_refusals refusals; /* of --refusals; none: zeroed */
-	p4d_memory_log log;          /* of the one job that was asked for; zeroed: none */
+	p4d_prometheus prometheus, nvml; /* none: zeroed */
+	p4d_usage_refusals refusals;     /* of --refusals; none: zeroed */
+	p4d_memory_log log;              /* of the one job that was asked for; zeroed: none */
 	p4d_usage_row *row;
 	size_t rows;
 	unsigned joined, measured, not_measured, censored, incomparable;

@@ -15,6 +15,7 @@ const char *const p4d_usage__source_names[P4D_USAGE_SOURCES] = {
     [P4D_USAGE_GPUMEM] = "gres/gpumem",
     [P4D_USAGE_JOBSTATS] = "jobstats",
     [P4D_USAGE_PROMETHEUS] = "Prometheus",
+    [P4D_USAGE_NVML] = "NVML",
     [P4D_USAGE_LOG] = "log",
 };
 
@@ -84,6 +85,7 @@ static void take_measurement(const p4d_usage *u, p4d_usage_row *row)
 		take(row, P4D_USAGE_GPUMEM, p4d_to_gib(of->measured_bytes), "device");
 	take_jobstats(row);
 	take(row, P4D_USAGE_PROMETHEUS, p4d_prometheus_find(&u->prometheus, of->job->raw), "device");
+	take(row, P4D_USAGE_NVML, p4d_prometheus_find(&u->nvml, of->job->raw), "device");
 	take_log(u, row);
 	/* stages of a pipeline hold different amounts, so neither a mean nor any of them is the fullest */
 	row->mean = row->source == P4D_USAGE_GPUMEM && of->measured != P4D_MEASURED_GPU && has_stages(row);

@@ -227,6 +227,15 @@ exits 0 p4d report --conf p4d.conf --prometheus answer.json --note 9
 echo 'step: 10  loss: 3.1  memory: 50.00GiB(63.21%)  tps: 5,678' >titan.log
 exits 0 p4d report --conf p4d.conf --prometheus answer.json --log titan.log --json 9
 prints '"source":"log"' '"measured_gib":50.0000'
+cat >slurmd.log <<'END'
+[2026-11-02T10:00:00.123] [9.0] p4d: event="end" job_id="9" step_id="0" node="0" max_gib="44.50" gpu="1" text=""
+[2026-11-02T10:00:00.123] [9.0] p4d: event="end" job_id="9" step_id="0" node="1" max_gib="45.50" gpu="3" text=""
+[2026-11-02T10:00:00.123] [8.0] p4d: event="end" job_id="8" step_id="0" node="0" max_gib="" gpu="" text="accounting mode is off on 2 GPUs; fix: nvidia-smi -am 1"
+END
+exits 0 p4d report --conf p4d.conf --prometheus answer.json --slurmd-log slurmd.log --json 9
+prints '"source":"NVML"' '"measured_gib":45.5000'
+refused P4D005 p4d report --slurmd-log answer.json 9
+says "measure=nvml in plugstack.conf"
 refused P4D001 p4d report --log titan.log 4 9
 refused P4D003 p4d report --log none.log 9
 echo nothing >other.log

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "slurm_compat.h"
+
+/*
+ * The memory that GPUs of a step held at most, by NVML's accounting mode (nvidia-smi -am 1). Only with
+ * `measure=nvml` in plugstack.conf, because opening the driver takes time on a node without its persistence
+ * mode.
+ */
+
+/* Of the fullest GPU. */
+typedef struct p4d_spank_gpus {
+	uint64_t bytes;        /* the most that one process held */
+	unsigned gpu;          /* its minor number */
+	unsigned gpus;         /* of the step, with accounting mode */
+	unsigned without_mode; /* of the step, whose accounting mode is off */
+} p4d_spank_gpus;
+
+/*
+ * library: libnvidia-ml.so.1. list: minor numbers, "0,2-3". since: microseconds since 1970; processes that
+ * started before are of other steps. False: there is no driver, or it lacks a function.
+ */
+bool p4d_spank_gpus_read(const char *library, const char *list, uint64_t since, p4d_spank_gpus *out);
+
+/* When a step starts, and after each of its tasks: after the last one on a node, a line in slurmd's log. */
+void p4d_spank_gpus_start(void);
+void p4d_spank_gpus_task_ended(spank_t spank, int argc, char **argv);
