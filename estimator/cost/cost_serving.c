@@ -47,9 +47,9 @@ typedef struct pass {
 } pass;
 
 /* Seconds by what a kernel waits for. */
-typedef struct parts {
+typedef struct pass_parts {
 	double arithmetic, memory, network;
-} parts;
+} pass_parts;
 
 /* Arithmetic and memory hide each other the better, the more one of them takes. */
 static double together(double a, double b)
@@ -112,7 +112,7 @@ static double feed_forward(const pass *p, double groups, double rows, double wid
 }
 
 /* Experts of this rank, where all engines' tokens meet. Of few tokens not every expert is read. */
-static parts experts(const pass *p)
+static pass_parts experts(const pass *p)
 {
 	const p4d_layout *l = p->l;
 	const double all = (double)l->experts, each = (double)l->experts_per_token, h = (double)l->hidden;
@@ -120,9 +120,9 @@ static parts experts(const pass *p)
 	const double width = (double)l->expert_ffn / (l->ep > 1 ? 1 : (double)(l->tp * l->dp));
 	const double read = own * (1 - pow(1 - each / all, tokens)), used = read > 1 ? read : 1;
 	const double rows = tokens * each * own / all;
-	parts x = {.arithmetic =
-		       feed_forward(p, used, rows / used, width) + KERNELS_OF_EXPERTS * P4D_LAUNCH_SECONDS,
-		   .memory = EXPERT_MOVES * p->tokens * each * h * p->r.element * p->r.hbm / PERMUTED};
+	pass_parts x = {.arithmetic = feed_forward(p, used, rows / used, width) +
+				      KERNELS_OF_EXPERTS * P4D_LAUNCH_SECONDS,
+			.memory = EXPERT_MOVES * p->tokens * each * h * p->r.element * p->r.hbm / PERMUTED};
 
 	if (l->shared_ffn)
 		x.arithmetic += feed_forward(p, 1, p->tokens, (double)l->shared_ffn / (double)l->tp);
@@ -133,15 +133,16 @@ static parts experts(const pass *p)
 }
 
 /* A layer without the attention of tokens to each other. */
-static parts layer(const pass *p, bool sparse)
+static pass_parts layer(const pass *p, bool sparse)
 {
 	const p4d_layout *l = p->l;
 	const double width = sparse ? (double)(l->expert_ffn * l->experts_per_token) : (double)l->ffn;
 	const double moved =
 	    HIDDEN_MOVES * (double)l->hidden + FFN_MOVES * width / (double)(l->tp * (sparse ? l->dp : 1));
-	parts x = sparse
-		      ? experts(p)
-		      : (parts){.arithmetic = feed_forward(p, 1, p->tokens, (double)l->ffn / (double)l->tp)};
+	pass_parts x =
+	    sparse
+		? experts(p)
+		: (pass_parts){.arithmetic = feed_forward(p, 1, p->tokens, (double)l->ffn / (double)l->tp)};
 
 	x.arithmetic += attention(p) + KERNELS * P4D_LAUNCH_SECONDS;
 	x.memory += moved * p->tokens * p->r.element * p->r.hbm;
@@ -149,7 +150,7 @@ static parts layer(const pass *p, bool sparse)
 	return x;
 }
 
-static void add(parts *to, parts one, double times)
+static void add(pass_parts *to, pass_parts one, double times)
 {
 	to->arithmetic += times * one.arithmetic;
 	to->memory += times * one.memory;
@@ -177,8 +178,8 @@ static double layers(const pass *p, const p4d_gpu *gpu, double nano)
 		     dense = (double)l->layers / stages - sparse;
 	const double scores = 4 * p->work->prompt_pairs * (double)l->heads / (double)l->tp *
 			      (double)l->head_dim * (double)l->layers / stages;
-	parts all = {.arithmetic = scores * p->r.attention_forward,
-		     .memory = p->work->cached_bytes / (gpu->hbm_bytes_per_s * CACHE_RATE)};
+	pass_parts all = {.arithmetic = scores * p->r.attention_forward,
+			  .memory = p->work->cached_bytes / (gpu->hbm_bytes_per_s * CACHE_RATE)};
 
 	if (dense > 0)
 		add(&all, layer(p, false), nano * dense);
