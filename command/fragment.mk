@@ -28,7 +28,7 @@ libp4dcommand_la_SOURCES = \
 	command/calibrate/calibrate_file.c command/calibrate/calibrate_share.c \
 	command/calibrate/command_calibrate.h command/calibrate/command_calibrate.c \
 	command/data/documents.h command/data/documents.c command/data/progress.h command/data/progress.c \
-	command/data/chat.h command/data/chat.c command/data/chat_templates.def \
+	command/data/conversation.h command/data/conversation.c command/data/chat.h command/data/chat.c command/data/chat_templates.def \
 	command/data/command_data.h command/data/command_data.c \
 	command/rehearse/store.h command/rehearse/store.c command/rehearse/store_keys.h command/rehearse/store_keys.c \
 	command/rehearse/player.h command/rehearse/player.c command/rehearse/rehearsed.h command/rehearse/rehearsed.c \

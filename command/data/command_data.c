@@ -29,20 +29,22 @@ const char p4d_data_options[] =
     "  --split-lines               each line is a document\n"
     "  --jsonl                     each line is a JSON object, its text a document\n"
     "  --field NAME                the member that holds it (text; input_ids with ids;\n"
-    "                              messages with --chat)\n"
+    "                              with --chat messages, or conversations (ShareGPT), or prompt and\n"
+    "                              completion)\n"
     "  --chat TEMPLATE             each line has a conversation, its messages with role and content;\n"
     "                              loss on the assistant's alone (PREFIX.mask). chatml, qwen2.5,\n"
     "                              llama-3, llama-2, mistral, gemma, zephyr\n"
     "  --vocab N                   with ids: tokens are 0 to N-1\n"
     "  --begin-token N|NAME|none   token before each document (the tokenizer's; with ids none)\n"
     "  --end-token N|NAME|none     token after each document (likewise)\n"
+    "  --bad-lines N               JSON lines that may be left out because they are wrong (1 % of all)\n"
     "  --json                      print JSON, as p4d-json(5) describes it\n"
     "\n"
     "A FILE of - is standard input.";
 
 typedef struct data {
 	const char *output, *tokenizer_name, *field, *chat_name, *begin_text, *end_text;
-	uint64_t vocabulary;
+	uint64_t vocabulary, most_bad; /* UINT64_MAX: 1 % of the lines */
 	bool split_lines, json_lines, json, help;
 	bool ids;
 	int files;
@@ -54,6 +56,9 @@ typedef struct data {
 	p4d_documents documents;
 	p4d_tokens_writer writer;
 	p4d_progress progress;
+
+	uint64_t lines, bad; /* of JSON; those left out */
+	p4d_error first_bad;
 } data;
 
 /* The signal that asks to stop. */
@@ -89,14 +94,21 @@ static int read_number(const char *name, const char *text, uint64_t max, uint64_
 
 static int parse_arguments(data *d, int argc, char *argv[], p4d_error *err)
 {
-	enum { OUTPUT = 256, TOKENIZER, SPLIT, JSONL, FIELD, CHAT, VOCAB, BEGIN, END, JSON, HELP };
+	enum { OUTPUT = 256, TOKENIZER, SPLIT, JSONL, FIELD, CHAT, VOCAB, BEGIN, END, JSON, BAD, HELP };
 	static const struct option table[] = {
-	    {"output", required_argument, NULL, OUTPUT}, {"tokenizer", required_argument, NULL, TOKENIZER},
-	    {"split-lines", no_argument, NULL, SPLIT},   {"jsonl", no_argument, NULL, JSONL},
-	    {"field", required_argument, NULL, FIELD},   {"chat", required_argument, NULL, CHAT},
-	    {"vocab", required_argument, NULL, VOCAB},   {"begin-token", required_argument, NULL, BEGIN},
-	    {"end-token", required_argument, NULL, END}, {"json", no_argument, NULL, JSON},
-	    {"help", no_argument, NULL, HELP},           {NULL, 0, NULL, 0},
+	    {"output", required_argument, NULL, OUTPUT},
+	    {"tokenizer", required_argument, NULL, TOKENIZER},
+	    {"split-lines", no_argument, NULL, SPLIT},
+	    {"jsonl", no_argument, NULL, JSONL},
+	    {"field", required_argument, NULL, FIELD},
+	    {"chat", required_argument, NULL, CHAT},
+	    {"vocab", required_argument, NULL, VOCAB},
+	    {"begin-token", required_argument, NULL, BEGIN},
+	    {"end-token", required_argument, NULL, END},
+	    {"json", no_argument, NULL, JSON},
+	    {"help", no_argument, NULL, HELP},
+	    {"bad-lines", required_argument, NULL, BAD},
+	    {NULL, 0, NULL, 0},
 	};
 	int which, more, rc = 0;
 
@@ -121,6 +133,8 @@ static int parse_arguments(data *d, int argc, char *argv[], p4d_error *err)
 			rc = set_text(&d->end_text, "end-token", optarg, err);
 		else if (which == VOCAB)
 			rc = read_number("vocab", optarg, (uint64_t)INT32_MAX + 1, &d->vocabulary, err);
+		else if (which == BAD)
+			rc = read_number("bad-lines", optarg, UINT64_MAX - 1, &d->most_bad, err);
 		d->split_lines |= which == SPLIT;
 		d->json_lines |= which == JSONL;
 		d->json |= which == JSON;
@@ -153,10 +167,12 @@ static int check_arguments(data *d, p4d_error *err)
 	if (d->chat_name && (d->begin_text || d->end_text))
 		return usage(err,
 			     "--begin-token and --end-token have no effect: a chat template has its own");
+	if (d->most_bad != UINT64_MAX && !d->json_lines && !d->ids && !d->chat_name)
+		return usage(err, "--bad-lines needs --jsonl");
 	if (d->field && !d->json_lines && !d->ids && !d->chat_name)
 		return usage(err, "--field needs --jsonl");
 	d->documents.tokens = d->ids;
-	d->documents.field = d->field ? d->field : d->chat_name ? "messages" : d->ids ? "input_ids" : "text";
+	d->documents.field = d->field ? d->field : d->chat_name ? NULL : d->ids ? "input_ids" : "text";
 	d->documents.form = d->chat_name              ? P4D_CONVERSATIONS
 			    : d->json_lines || d->ids ? P4D_JSON_LINES
 			    : d->split_lines          ? P4D_EACH_LINE
@@ -266,6 +282,27 @@ static int add_place(const data *d, p4d_error *err)
 	return p4d_fix(err, "%s", inner.fix);
 }
 
+/* Ends a run over a file that is something else than the user thinks. */
+enum { BAD_AT_ONCE = 1000 };
+
+static uint64_t most_bad(const data *d)
+{
+	return d->most_bad == UINT64_MAX ? d->lines / 100 : d->most_bad;
+}
+
+/* Whether a line may be left out for now: it is wrong, and nothing of it was written. */
+static bool may_leave_out(data *d, const p4d_error *err)
+{
+	const bool of_line =
+	    d->documents.form >= P4D_JSON_LINES && (err->code == P4D_E_JSON || err->code == P4D_E_VALUE);
+
+	if (stopped || !of_line || d->writer.open_tokens || d->most_bad == 0)
+		return false;
+	if (!d->bad++)
+		d->first_bad = *err;
+	return d->bad <= (d->most_bad == UINT64_MAX ? most_bad(d) + BAD_AT_ONCE : d->most_bad);
+}
+
 static int add_file(data *d, const char *path, p4d_error *err)
 {
 	p4d_document_text document;
@@ -273,13 +310,39 @@ static int add_file(data *d, const char *path, p4d_error *err)
 
 	if (p4d_documents__open(&d->documents, path, err) < 0)
 		return -1;
-	while ((rc = p4d_documents__next(&d->documents, &document, err)) > 0) {
-		if (add_document(d, &document, err) < 0)
-			return add_place(d, err);
+	while ((rc = p4d_documents__next(&d->documents, &document, err)) != 0) {
+		d->lines++;
+		if (rc > 0 && add_document(d, &document, err) < 0)
+			rc = add_place(d, err);
+		if (rc < 0 && !may_leave_out(d, err))
+			return -1;
 		p4d_progress__update(&d->progress, d->documents.read_bytes);
 	}
 	p4d_documents__close(&d->documents);
-	return rc;
+	return 0;
+}
+
+/* At the end, when it is known how many lines there are. */
+static int judge_bad(const data *d, p4d_error *err)
+{
+	p4d_error said = {.code = P4D_OK};
+
+	if (!d->bad)
+		return 0;
+	if (d->bad <= most_bad(d)) {
+		p4d_fail(&said, d->first_bad.code,
+			 "%.300s; left out, as %" PRIu64 " of %" PRIu64 " lines are", d->first_bad.text,
+			 d->bad, d->lines);
+		fprintf(stderr, "p4d: [P4D%03d] %s\n", said.code, said.text);
+		return 0;
+	}
+	*err = d->first_bad;
+	if (d->bad > 1) {
+		p4d_fail(err, d->first_bad.code, "%.300s; so are %" PRIu64 " of %" PRIu64 " lines",
+			 d->first_bad.text, d->bad, d->lines);
+		p4d_fix(err, "--bad-lines %" PRIu64 ", to leave them out", d->bad);
+	}
+	return -1;
 }
 
 static int convert(data *d, p4d_error *err)
@@ -291,6 +354,8 @@ static int convert(data *d, p4d_error *err)
 	for (int i = 0; rc == 0 && i < d->files; i++)
 		rc = add_file(d, d->file[i], err);
 	p4d_progress__end(&d->progress);
+	if (rc == 0 && !stopped)
+		rc = judge_bad(d, err);
 	if (rc == 0 && stopped)
 		rc = p4d_fail(err, P4D_E_IO, "interrupted");
 	if (rc == 0 && !d->writer.tokens)
@@ -310,6 +375,8 @@ static int report(const data *d, uint64_t documents, uint64_t tokens, uint64_t t
 		       narrow ? "uint16" : "int32");
 		if (d->chat_name)
 			printf("; loss on %" PRIu64 " (%s.mask)", trained, d->output);
+		if (d->bad)
+			printf("; %" PRIu64 " of %" PRIu64 " lines left out", d->bad, d->lines);
 		puts("");
 		return 0;
 	}
@@ -319,6 +386,7 @@ static int report(const data *d, uint64_t documents, uint64_t tokens, uint64_t t
 	json_object_object_add(object, "tokens", json_object_new_uint64(tokens));
 	if (d->chat_name)
 		json_object_object_add(object, "trained", json_object_new_uint64(trained));
+	json_object_object_add(object, "left_out", json_object_new_uint64(d->bad));
 	json_object_object_add(object, "vocab", json_object_new_uint64(d->tokenizer.vocabulary));
 	json_object_object_add(object, "begin_token", d->begin >= 0 ? json_object_new_int(d->begin) : NULL);
 	json_object_object_add(object, "end_token", d->end >= 0 ? json_object_new_int(d->end) : NULL);
@@ -357,7 +425,7 @@ static int run(data *d, p4d_error *err)
 
 int p4d_command_data(const p4d_subcommand *self, int argc, char *argv[], p4d_error *err)
 {
-	data d = {0};
+	data d = {.most_bad = UINT64_MAX};
 	int rc = parse_arguments(&d, argc, argv, err);
 
 	if (rc == 0 && d.help)

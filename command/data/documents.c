@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* fopencookie */
+#endif
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
 #include "data/documents.h"
 
 #include <errno.h>
@@ -7,8 +13,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
+#ifdef HAVE_ZLIB
+#include <zlib.h>
+#endif
 
 #include "base/grow.h"
+#include "data/conversation.h"
 
 enum { LONGEST = 1 << 30, STEP = 1 << 20, LEVELS = 32 };
 
@@ -20,6 +31,68 @@ static int cannot_read(const p4d_documents *documents, p4d_error *err)
 	if (why == EISDIR)
 		p4d_fix(err, "%.200s/*", documents->name);
 	return -1;
+}
+
+/* By the first bytes: names differ. Standard input is not looked at. */
+static bool begins_with(FILE *in, const char *bytes, size_t count)
+{
+	char first[4];
+
+	return pread(fileno(in), first, count, 0) == (ssize_t)count && !memcmp(first, bytes, count);
+}
+
+#ifdef HAVE_ZLIB
+static ssize_t read_packed(void *file, char *to, size_t size)
+{
+	const int got = gzread(file, to, size < INT_MAX ? (unsigned)size : INT_MAX);
+	int why = Z_OK;
+
+	/* a file that is cut off: the library ends as if it were whole */
+	if (got <= 0)
+		gzerror(file, &why);
+	if (got < 0 || (got == 0 && why != Z_OK && why != Z_STREAM_END)) {
+		errno = EBADMSG;
+		return -1;
+	}
+	return got;
+}
+
+static int close_packed(void *file)
+{
+	return gzclose(file) == Z_OK ? 0 : -1;
+}
+
+static int unpack(p4d_documents *documents, p4d_error *err)
+{
+	const int fd = dup(fileno(documents->in));
+	gzFile file = fd >= 0 ? gzdopen(fd, "rb") : NULL;
+
+	fclose(documents->in);
+	documents->in =
+	    file ? fopencookie(file, "r", (cookie_io_functions_t){.read = read_packed, .close = close_packed})
+		 : NULL;
+	return documents->in ? 0 : cannot_read(documents, err);
+}
+#else
+static int unpack(p4d_documents *documents, p4d_error *err)
+{
+	p4d_fail(err, P4D_E_IO, "%.200s: compressed by gzip, and this p4d was built without zlib",
+		 documents->name);
+	return p4d_fix(err, "zcat %.200s | p4d data ... -", documents->name);
+}
+#endif
+
+static int open_packed(p4d_documents *documents, p4d_error *err)
+{
+	if (documents->in == stdin)
+		return 0;
+	if (begins_with(documents->in, "\x1f\x8b", 2))
+		return unpack(documents, err);
+	if (!begins_with(documents->in, "\x28\xb5\x2f\xfd", 4))
+		return 0;
+	p4d_fail(err, P4D_E_IO, "%.200s: compressed by zstd, which p4d data does not expand",
+		 documents->name);
+	return p4d_fix(err, "zstdcat %.200s | p4d data ... -", documents->name);
 }
 
 int p4d_documents__open(p4d_documents *documents, const char *path, p4d_error *err)
@@ -36,7 +109,7 @@ int p4d_documents__open(p4d_documents *documents, const char *path, p4d_error *e
 		errno = EISDIR;
 		return cannot_read(documents, err);
 	}
-	return 0;
+	return open_packed(documents, err);
 }
 
 void p4d_documents__close(p4d_documents *documents)
@@ -49,6 +122,7 @@ void p4d_documents__close(p4d_documents *documents)
 void p4d_documents__free(p4d_documents *documents)
 {
 	p4d_documents__close(documents);
+	json_object_put(documents->messages);
 	json_object_put(documents->object);
 	if (documents->tokener)
 		json_tokener_free(documents->tokener);
@@ -59,6 +133,12 @@ void p4d_documents__free(p4d_documents *documents)
 static int no_memory(const p4d_documents *documents, p4d_error *err)
 {
 	return p4d_fail(err, P4D_E_NO_MEMORY, "%.200s: no memory for a document", documents->name);
+}
+
+/* What some editors write in front of UTF-8. */
+static size_t byte_order_mark(const char *text, size_t length)
+{
+	return length >= 3 && !memcmp(text, "\xef\xbb\xbf", 3) ? 3 : 0;
 }
 
 static int read_whole(p4d_documents *documents, p4d_document_text *document, p4d_error *err)
@@ -88,14 +168,16 @@ static int read_whole(p4d_documents *documents, p4d_document_text *document, p4d
 		return cannot_read(documents, err);
 	documents->done = true;
 	documents->read_bytes += used;
-	*document = (p4d_document_text){documents->buffer, used, NULL, NULL};
-	return used > 0;
+	const size_t mark = byte_order_mark(documents->buffer, used);
+	*document = (p4d_document_text){documents->buffer + mark, used - mark, NULL, NULL};
+	return used > mark;
 }
 
 /* The next line that is not empty, without its end. */
 static int read_line(p4d_documents *documents, p4d_document_text *document, p4d_error *err)
 {
 	ssize_t length;
+	size_t mark;
 
 	do {
 		errno = 0;
@@ -111,8 +193,9 @@ static int read_line(p4d_documents *documents, p4d_document_text *document, p4d_
 			length--;
 		if (length && documents->buffer[length - 1] == '\r')
 			length--;
-	} while (!length);
-	*document = (p4d_document_text){documents->buffer, (size_t)length, NULL, NULL};
+		mark = documents->line == 1 ? byte_order_mark(documents->buffer, (size_t)length) : 0;
+	} while ((size_t)length == mark);
+	*document = (p4d_document_text){documents->buffer + mark, (size_t)length - mark, NULL, NULL};
 	return 1;
 }
 
@@ -162,6 +245,25 @@ static int parse_line(p4d_documents *documents, p4d_document_text line, p4d_erro
 	return 0;
 }
 
+static int read_conversation(p4d_documents *documents, p4d_document_text *document, p4d_error *err)
+{
+	const char *field = documents->field ? documents->field : "messages";
+	struct json_object *member = NULL;
+
+	json_object_put(documents->messages);
+	documents->messages = NULL;
+	if (!json_object_object_get_ex(documents->object, field, &member) && !documents->field) {
+		const char *what = p4d_conversation__convert(documents->object, &documents->messages);
+		if (what)
+			return wrong(documents, err, what, "");
+		member = documents->messages;
+	}
+	*document = (p4d_document_text){.messages = member};
+	return json_object_is_type(member, json_type_array)
+		   ? 1
+		   : wrong(documents, err, "has no list of messages in its field ", field);
+}
+
 static int read_json(p4d_documents *documents, p4d_document_text *document, p4d_error *err)
 {
 	struct json_object *member = NULL;
@@ -171,13 +273,9 @@ static int read_json(p4d_documents *documents, p4d_document_text *document, p4d_
 		return rc;
 	if (parse_line(documents, *document, err) < 0)
 		return -1;
+	if (documents->form == P4D_CONVERSATIONS)
+		return read_conversation(documents, document, err);
 	json_object_object_get_ex(documents->object, documents->field, &member);
-	if (documents->form == P4D_CONVERSATIONS) {
-		*document = (p4d_document_text){.messages = member};
-		return json_object_is_type(member, json_type_array)
-			   ? 1
-			   : wrong(documents, err, "has no list of messages in its field ", documents->field);
-	}
 	if (!json_object_is_type(member, documents->tokens ? json_type_array : json_type_string))
 		return wrong(documents, err,
 			     documents->tokens ? "has no list of tokens in its field "

@@ -19,7 +19,7 @@ typedef enum p4d_document_form {
 
 typedef struct p4d_documents {
 	p4d_document_form form;
-	const char *field; /* of JSON lines */
+	const char *field; /* of JSON lines; of conversations NULL: messages, or what conversation.h knows */
 	bool tokens;       /* the field is a list of tokens instead of a text */
 
 	const char *name; /* of the file that is open */
@@ -29,7 +29,7 @@ typedef struct p4d_documents {
 	uint64_t read_bytes; /* of all files so far */
 	char *buffer;
 	size_t size;
-	struct json_object *object;
+	struct json_object *object, *messages; /* of a line; the latter if they were made from it */
 	struct json_tokener *tokener;
 	int32_t *ids;
 	size_t room;
@@ -43,7 +43,8 @@ typedef struct p4d_document_text {
 	struct json_object *messages;
 } p4d_document_text;
 
-/* path "-": standard input. Zero except form, field and tokens. Errors: IO. */
+/* path "-": standard input. A file that gzip compressed is expanded. A byte order mark is left out. Zero
+ * except form, field and tokens. Errors: IO. */
 int p4d_documents__open(p4d_documents *documents, const char *path, p4d_error *err);
 /* 1 and *document, 0 at the end, -1 with IO, JSON (`file:line: what`), NO_MEMORY. Empty lines are skipped. */
 int p4d_documents__next(p4d_documents *documents, p4d_document_text *document, p4d_error *err);

@@ -49,6 +49,23 @@ prints "2 documents, " "; loss on 26 (out.mask)"
 sed 's/messages/turns/' chat.jsonl >turns.jsonl
 exits 0 p4d data --chat zephyr --field turns -o turns turns.jsonl
 
+# what others name conversations: ShareGPT, and a prompt with its completion
+exits 0 p4d data --chat chatml -o messages chat.jsonl
+cat >sharegpt.jsonl <<'END'
+{"conversations": [{"from": "system", "value": "Be brief."}, {"from": "human", "value": "Hi "}, {"from": "gpt", "value": " Hey!"}, {"from": "human", "value": "Bye"}, {"from": "gpt", "value": "So long"}]}
+{"prompt": "One", "completion": "Two"}
+END
+sed 's/"prompt": \("One"\), "completion": \("Two"\)/"prompt": [{"role": "user", "content": \1}], "completion": [{"role": "assistant", "content": \2}]/' sharegpt.jsonl >lists.jsonl
+for file in sharegpt lists; do
+	exits 0 p4d data --chat chatml -o others $file.jsonl
+	cmp messages.bin others.bin && cmp messages.mask others.mask || fail "$file: $(shown others)"
+done
+exits 4 p4d data --chat chatml --field turns -o others sharegpt.jsonl
+says "sharegpt.jsonl:1: has no list of messages in its field turns"
+echo '{"prompt": "One"}' >half.jsonl
+exits 4 p4d data --chat chatml -o others half.jsonl
+says "half.jsonl:1: has no messages, no conversations, and no prompt with a completion"
+
 # names of tokens become these, in the tokenizers that have them; where they have not, nothing is written
 if gzip -dc "$P4D_TEST_SRCDIR/tests/data/tokenizers/qwen2.json.gz" | sed 's/<|endoftext|>/<|im_end|>/g' >qwen2.json &&
 	p4d data --tokenizer qwen2.json --end-token none -o named chat.jsonl >named.out 2>&1; then

@@ -64,6 +64,47 @@ exits 5 p4d data --tokenizer ids --vocab 70000 -o out ids.jsonl
 says "ids.jsonl:1: token 70000 in document 0 outside the vocabulary, expected 0 to 69999"
 nothing_left
 
+# compressed by gzip, and behind a byte order mark
+seq 1 20 | sed 's/.*/{"text": "number &"}/' >plain.jsonl
+exits 0 p4d data --jsonl -o plain plain.jsonl
+{
+	printf '\357\273\277'
+	cat plain.jsonl
+} >marked.jsonl
+exits 0 p4d data --jsonl -o marked marked.jsonl
+cmp plain.bin marked.bin || fail "a byte order mark is part of the text"
+printf '\357\273\277ab' >marked.txt
+exits 0 p4d data -o marked marked.txt
+[ "$(numbers marked.bin u2)" = " 97 98 256" ] || fail "marked.bin: $(numbers marked.bin u2)"
+gzip -k plain.jsonl
+p4d data --jsonl -o packed plain.jsonl.gz 2>packed.said && {
+	cmp plain.bin packed.bin || fail "gzip gives another text"
+	head -c 100 plain.jsonl.gz >cut.gz
+	exits 3 p4d data --jsonl -o packed cut.gz
+}
+printf '(\265/\375more' >zstd.jsonl
+exits 3 p4d data --jsonl -o packed zstd.jsonl
+says "compressed by zstd" "fix: zstdcat zstd.jsonl | p4d data ... -"
+
+# lines that are wrong are left out, up to a hundredth of all or as many as are allowed
+seq 1 300 | sed 's/.*/{"text": "&"}/; 7s/.*/{"text": 5}/; 9s/.*/nothing/' >some.jsonl
+exits 0 p4d data --jsonl -o some some.jsonl
+prints "298 documents" "; 2 of 300 lines left out"
+says "some.jsonl:7: has no text in its field text; left out, as 2 of 300 lines are"
+exits 0 p4d data --jsonl --json -o some some.jsonl
+prints '"left_out":2'
+exits 4 p4d data --jsonl --bad-lines 0 -o some2 some.jsonl
+says "some.jsonl:7: has no text"
+exits 4 p4d data --jsonl --bad-lines 1 -o some2 some.jsonl
+[ ! -e some2.bin ] || fail "written in spite of wrong lines"
+sed 20,22d some.jsonl | head -n 199 >more.jsonl
+exits 4 p4d data --jsonl -o some2 more.jsonl
+says "so are 2 of 199 lines" "fix: --bad-lines 2"
+exits 0 p4d data --jsonl --bad-lines 2 -o some2 more.jsonl
+refused P4D001 p4d data --bad-lines 2 -o some2 one
+says "--bad-lines needs --jsonl"
+rm -f plain.* marked.* packed.* some*.bin some*.idx
+
 # what is wrong with the input
 printf '{"text": "a"}\n{"text": "b"\n' >bad.jsonl
 refused P4D004 p4d data --jsonl -o out bad.jsonl

@@ -66,6 +66,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	}
 	documents.form = (p4d_document_form)(data[0] % 4);
+	if (documents.form == P4D_CONVERSATIONS)
+		documents.field = data[0] & 64 ? "messages" : NULL;
 	documents.tokens = data[0] & 4 && documents.form != P4D_CONVERSATIONS;
 	check(fd >= 0 && write(fd, data + 1, size - 1) == (ssize_t)size - 1);
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
