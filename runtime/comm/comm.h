@@ -44,6 +44,7 @@ typedef struct p4d_ranks {
 	p4d_comm_key key;    /* of the job: a process with another key or session cannot join */
 	char key_socket[96]; /* on one node: where rank 0 gives its key to this user's processes; "": `key` is
 				set */
+	uint32_t local;      /* number on the node, where a launcher says so */
 	char session[64];    /* unique among concurrent jobs on a machine */
 	double join_seconds; /* how long to wait for the others */
 	double idle_seconds; /* until an unreachable host is given up; at least 3 */
@@ -75,6 +76,16 @@ int p4d_ranks_local(p4d_ranks *ranks, uint32_t size, p4d_error *err);
  * Errors: VALUE (which variable), RANK (not a task of a step), JOB_KEY (no usable key).
  */
 int p4d_ranks_from_slurm(p4d_ranks *ranks, char *(*variable)(const char *name), p4d_error *err);
+
+/*
+ * For a process that torchrun, Open MPI's mpirun or MPICH's mpiexec started: RANK, WORLD_SIZE, LOCAL_RANK and
+ * LOCAL_WORLD_SIZE; OMPI_COMM_WORLD_*; PMI_RANK, PMI_SIZE and MPI_LOCAL*. As many ranks on every node, in
+ * order. *nodes: how many. On several nodes they meet at MASTER_ADDR; MASTER_PORT, unless torchrun listens
+ * there. Key: as above. Not a task of srun that has these variables. Errors: the same.
+ */
+bool p4d_ranks_are_launched(char *(*variable)(const char *name));
+int p4d_ranks_launched(p4d_ranks *ranks, char *(*variable)(const char *name), uint32_t *nodes,
+		       p4d_error *err);
 
 typedef enum p4d_reduction { P4D_SUM, P4D_MAX } p4d_reduction;
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rank and rendezvous of this process: from the environment of srun's tasks, or made up for forked ranks. */
+/* Rank and rendezvous of this process: from the environment that srun, torchrun or mpirun made, or made up
+ * for forked ranks. */
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -103,6 +104,14 @@ malformed:
 	return p4d_fail(err, P4D_E_VALUE, "SLURM_STEP_NODELIST=%.80s is not a list of hosts", list);
 }
 
+static void derive_ports(p4d_ranks *ranks)
+{
+	const uint64_t from = p4d_wire__hash(0, ranks->session, strlen(ranks->session));
+
+	ranks->ports = PORTS;
+	ranks->port = (uint16_t)(FIRST_PORT + from % ((END_PORT - FIRST_PORT) / PORTS) * PORTS);
+}
+
 static int where(p4d_ranks *ranks, p4d_lookup variable, uint32_t nodes, p4d_error *err)
 {
 	const char *host = value(variable, "P4D_JOB_HOST");
@@ -125,9 +134,7 @@ static int where(p4d_ranks *ranks, p4d_lookup variable, uint32_t nodes, p4d_erro
 		return -1;
 	}
 	if (!reserved) {
-		uint64_t from = p4d_wire__hash(0, ranks->session, strlen(ranks->session));
-		ranks->ports = PORTS;
-		ranks->port = (uint16_t)(FIRST_PORT + from % ((END_PORT - FIRST_PORT) / PORTS) * PORTS);
+		derive_ports(ranks);
 		return 0;
 	}
 	/* of "12000-12003,12010" the first range is enough */
@@ -235,6 +242,132 @@ int p4d_ranks_from_slurm(p4d_ranks *ranks, char *(*variable)(const char *name), 
 		snprintf(made.node_name, sizeof(made.node_name), "%.63s", name);
 	snprintf(made.session, sizeof(made.session), "%u.%u.%u", job, step, restart);
 	if (where(&made, variable, nodes, err) < 0 || key(&made, variable, nodes, err) < 0)
+		return -1;
+	*ranks = made;
+	return 0;
+}
+
+/* ---- torchrun and mpirun ---- */
+
+/* Variables of a launcher; run: what tells one run from another. */
+typedef struct rank_launcher {
+	const char *rank, *size, *local_rank, *local_size, *run;
+} rank_launcher;
+
+static const rank_launcher launchers[] = {
+    {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "TORCHELASTIC_RUN_ID"},
+    {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
+     "OMPI_COMM_WORLD_LOCAL_SIZE", "PMIX_NAMESPACE"},
+    {"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", "PMI_JOBID"},
+};
+
+static bool equal(const char *one, const char *other)
+{
+	return one && other && !strcmp(one, other);
+}
+
+/* srun's tasks may have these variables too: srun --mpi=pmi2, or a script that exports RANK=$SLURM_PROCID. */
+static bool is_task_of_srun(p4d_lookup variable, const rank_launcher *by)
+{
+	const char *tasks = value(variable, "SLURM_STEP_NUM_TASKS");
+
+	return value(variable, "SLURM_STEP_ID") &&
+	       equal(value(variable, "SLURM_PROCID"), value(variable, by->rank)) &&
+	       equal(tasks ? tasks : value(variable, "SLURM_NTASKS"), value(variable, by->size));
+}
+
+static const rank_launcher *launcher_of(p4d_lookup variable)
+{
+	for (size_t i = 0; i < sizeof(launchers) / sizeof(*launchers); i++)
+		if (value(variable, launchers[i].rank) && value(variable, launchers[i].size))
+			return is_task_of_srun(variable, &launchers[i]) ? NULL : &launchers[i];
+	return NULL;
+}
+
+bool p4d_ranks_are_launched(char *(*variable)(const char *name))
+{
+	return launcher_of(variable) != NULL;
+}
+
+/* Ranks of a node share memory, so it must be known which they are. */
+static int place_on_node(p4d_ranks *ranks, p4d_lookup variable, const rank_launcher *by, uint32_t *nodes,
+			 p4d_error *err)
+{
+	const char *master = value(variable, "MASTER_ADDR");
+	uint32_t local = ranks->rank, here = ranks->size;
+
+	if (value(variable, by->local_size)) {
+		if (required(variable, by->local_size, NULL, 1 << 20, &here, err) < 0 ||
+		    required(variable, by->local_rank, NULL, 1 << 20, &local, err) < 0)
+			return -1;
+	} else if (master && strcmp(master, "127.0.0.1") != 0 && strcmp(master, "localhost") != 0) {
+		p4d_fail(err, P4D_E_RANK, "%s is not set: which ranks are on one node is not known",
+			 by->local_size);
+		return p4d_fix(err, "export %s and %s", by->local_rank, by->local_size);
+	}
+	if (!here || ranks->rank >= ranks->size || ranks->size % here || ranks->rank % here != local)
+		return p4d_fail(
+		    err, P4D_E_RANK,
+		    "rank %u of %u is number %u of %u on its node; p4d-train needs as many on every node, in "
+		    "order (mpirun --map-by slot)",
+		    ranks->rank, ranks->size, local, here);
+	*nodes = ranks->size / here;
+	ranks->node = ranks->rank / here;
+	ranks->local = local;
+	return 0;
+}
+
+static int meet_at_master(p4d_ranks *ranks, p4d_lookup variable, uint32_t nodes, p4d_error *err)
+{
+	const char *master = value(variable, "MASTER_ADDR"), *port = value(variable, "MASTER_PORT");
+	uint32_t at = 0;
+
+	if (nodes > 1 && !master) {
+		p4d_fail(err, P4D_E_RANK, "MASTER_ADDR is not set: the ranks are on %u nodes", nodes);
+		return p4d_fix(err, "export MASTER_ADDR=HOST, that of rank 0");
+	}
+	if (nodes > 1 && strlen(master) >= sizeof(ranks->host))
+		return p4d_fail(err, P4D_E_VALUE, "MASTER_ADDR has %zu characters, at most %zu",
+				strlen(master), sizeof(ranks->host) - 1);
+	snprintf(ranks->host, sizeof(ranks->host), "%s", nodes > 1 ? master : "127.0.0.1");
+	/* torchrun's agent listens on its port itself */
+	if (port && !equal(value(variable, "TORCHELASTIC_USE_AGENT_STORE"), "True")) {
+		if (required(variable, "MASTER_PORT", NULL, UINT16_MAX, &at, err) < 0)
+			return -1;
+		ranks->port = (uint16_t)at;
+		ranks->ports = 1;
+		return 0;
+	}
+	derive_ports(ranks);
+	return 0;
+}
+
+/* The same in all ranks of a run, and another one in the next. */
+static void name_session(p4d_ranks *ranks, p4d_lookup variable, const rank_launcher *by)
+{
+	const char *const parts[] = {by->run, "MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RESTART_COUNT"};
+	uint64_t hash = 0;
+
+	for (size_t i = 0; i < sizeof(parts) / sizeof(*parts); i++) {
+		const char *text = value(variable, parts[i]);
+		hash = p4d_wire__hash(hash, text ? text : "", text ? strlen(text) + 1 : 1);
+	}
+	snprintf(ranks->session, sizeof(ranks->session), "run-%016llx", (unsigned long long)hash);
+}
+
+int p4d_ranks_launched(p4d_ranks *ranks, char *(*variable)(const char *name), uint32_t *nodes, p4d_error *err)
+{
+	p4d_ranks made = {.join_seconds = P4D_JOIN_SECONDS, .idle_seconds = P4D_IDLE_SECONDS};
+	const rank_launcher *by = launcher_of(variable);
+
+	if (!by)
+		return p4d_fail(err, P4D_E_RANK, "neither RANK nor OMPI_COMM_WORLD_RANK nor PMI_RANK is set");
+	if (required(variable, by->rank, NULL, 1 << 20, &made.rank, err) < 0 ||
+	    required(variable, by->size, NULL, 1 << 20, &made.size, err) < 0 ||
+	    place_on_node(&made, variable, by, nodes, err) < 0)
+		return -1;
+	name_session(&made, variable, by);
+	if (meet_at_master(&made, variable, *nodes, err) < 0 || key(&made, variable, *nodes, err) < 0)
 		return -1;
 	*ranks = made;
 	return 0;

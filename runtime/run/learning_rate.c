@@ -13,14 +13,27 @@ static double fallen(const p4d_rate *rate, uint64_t step, uint64_t over)
 	return left >= over ? 0 : 1 - (double)left / (double)over;
 }
 
+/* From peak to least, 0 to 1. */
+static double share_of(const p4d_rate *rate, uint64_t step)
+{
+	switch (rate->curve) {
+	case P4D_WSD:
+		return fallen(rate, step, rate->decay);
+	case P4D_LINEAR:
+		return fallen(rate, step, rate->steps - rate->warmup);
+	case P4D_CONSTANT:
+		return 0;
+	case P4D_COSINE:
+		break;
+	}
+	return 0.5 * (1 - cos(pi * fallen(rate, step, rate->steps - rate->warmup)));
+}
+
 double p4d_learning_rate(const p4d_rate *rate, uint64_t step)
 {
 	if (step <= rate->warmup && step <= rate->steps)
 		return rate->peak * (double)step / (double)rate->warmup;
 	if (step >= rate->steps)
-		return rate->least;
-	double share = rate->curve == P4D_WSD
-			   ? fallen(rate, step, rate->decay)
-			   : 0.5 * (1 - cos(pi * fallen(rate, step, rate->steps - rate->warmup)));
-	return rate->peak + (rate->least - rate->peak) * share;
+		return rate->curve == P4D_CONSTANT ? rate->peak : rate->least;
+	return rate->peak + (rate->least - rate->peak) * share_of(rate, step);
 }

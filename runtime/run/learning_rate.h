@@ -10,8 +10,10 @@
  *   cosine    half a cosine from peak to `least` at the last step (Loshchilov and Hutter, SGDR, 2017)
  *   wsd       stays at peak and falls linearly to `least` over the last `decay` steps (warmup, stable, decay;
  *             Hu et al., MiniCPM, 2024)
+ *   linear    falls linearly from peak to `least` at the last step
+ *   constant  stays at peak
  */
-typedef enum p4d_rate_curve { P4D_COSINE, P4D_WSD } p4d_rate_curve;
+typedef enum p4d_rate_curve { P4D_COSINE, P4D_WSD, P4D_LINEAR, P4D_CONSTANT } p4d_rate_curve;
 
 typedef struct p4d_rate {
 	p4d_rate_curve curve;

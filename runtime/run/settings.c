@@ -243,6 +243,8 @@ static int check_unused(const p4d_settings *s, p4d_error *err)
 	    {s->eval_batches != UINT64_MAX && !s->valid_data[0] && !(s->valid_fraction > 0), "eval-batches",
 	     "--valid-data or --valid-fraction"},
 	    {s->decay != UINT64_MAX && s->curve != P4D_WSD, "decay-steps", "--schedule-lr=wsd"},
+	    {s->least_rate >= 0 && s->curve == P4D_CONSTANT, "min-lr",
+	     "a curve that falls, such as --schedule-lr=linear"},
 	};
 
 	for (size_t i = 0; i < sizeof(checks) / sizeof(checks[0]); i++)
@@ -370,8 +372,7 @@ int p4d_settings_parse(p4d_settings *settings, int argc, char *argv[], p4d_error
 
 p4d_rate p4d_settings_rate(const p4d_settings *s)
 {
-	return (p4d_rate){
-	    s->curve == 1 ? P4D_WSD : P4D_COSINE, s->rate, s->least_rate, s->warmup, s->steps, s->decay};
+	return (p4d_rate){(p4d_rate_curve)s->curve, s->rate, s->least_rate, s->warmup, s->steps, s->decay};
 }
 
 uint64_t p4d_settings_hash(const p4d_settings *settings)

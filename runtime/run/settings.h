@@ -18,6 +18,7 @@ enum { P4D_SETTING_TEXTS = 16 }; /* that an option can be given; one more ends t
 typedef struct p4d_settings {
 	p4d_request request; /* options.def, as typed */
 	bool help, version;
+	bool launched;   /* by torchrun or mpirun: ranks of a node share its cores */
 	p4d_error twice; /* which were given twice with different values; code 0: none */
 #define INTEGER(field, name, argument, least, most, otherwise, help) uint64_t field;
 #define DECIMAL(field, name, argument, least, most, otherwise, help) double field;

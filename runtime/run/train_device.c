@@ -23,12 +23,15 @@ static uint32_t local_rank(const p4d_settings *settings, const p4d_ranks *ranks)
 {
 	const char *text = getenv("SLURM_LOCALID");
 
+	if (settings->launched)
+		return ranks->local;
 	return settings->local_ranks || !text ? ranks->rank : (uint32_t)strtoul(text, NULL, 10);
 }
 
 static uint32_t own_cores(const p4d_settings *settings, const p4d_job_plan *plan)
 {
-	return p4d_rank_cores((uint32_t)plan->layout.gpus_per_node, settings->local_ranks > 0);
+	return p4d_rank_cores((uint32_t)plan->layout.gpus_per_node,
+			      settings->local_ranks > 0 || settings->launched);
 }
 
 int p4d_open_host(p4d_device *host, const p4d_settings *settings, const p4d_job_plan *plan, p4d_error *err)

@@ -28,7 +28,8 @@ typedef struct p4d_start {
 	p4d_settings settings;
 	p4d_job_plan plan;
 	p4d_ranks ranks;
-	bool local;
+	bool local, launched; /* forked here; started by torchrun or mpirun */
+	uint32_t nodes;
 } p4d_start;
 
 static const char *data_directory(void)
@@ -48,10 +49,15 @@ static uint64_t slurm_nodes(void)
 	return nodes ? nodes : 1;
 }
 
-/* A task of srun, unless ranks are asked for here. */
+/* A task of srun, or a process of another launcher, unless ranks are asked for here. */
 static int find_ranks(p4d_start *start, p4d_error *err)
 {
-	start->local = start->settings.local_ranks || !getenv("SLURM_PROCID");
+	start->launched = !start->settings.local_ranks && p4d_ranks_are_launched(getenv);
+	start->settings.launched = start->launched;
+	start->local = start->settings.local_ranks || (!start->launched && !getenv("SLURM_PROCID"));
+	start->nodes = start->local ? 1 : (uint32_t)slurm_nodes();
+	if (start->launched)
+		return p4d_ranks_launched(&start->ranks, getenv, &start->nodes, err);
 	if (!start->local)
 		return p4d_ranks_from_slurm(&start->ranks, getenv, err);
 	uint64_t count = start->settings.local_ranks ? start->settings.local_ranks : 1;
@@ -104,8 +110,8 @@ static int prepare(p4d_start *start, p4d_error *err)
 		return -1;
 	if (!line)
 		p4d_choose_device(&start->settings, &no_gpu);
-	if (p4d_job_plan_open(&start->plan, line, &start->settings, start->ranks.size,
-			      start->local ? 1 : slurm_nodes(), data_directory(), err) < 0)
+	if (p4d_job_plan_open(&start->plan, line, &start->settings, start->ranks.size, start->nodes,
+			      data_directory(), err) < 0)
 		return -1;
 	if (p4d_job_plan_message_bytes(&start->plan, &start->ranks.message_bytes, err) < 0)
 		return -1;
@@ -114,7 +120,7 @@ static int prepare(p4d_start *start, p4d_error *err)
 	snprintf(start->plan.no_gpu, sizeof(start->plan.no_gpu), "%.300s", no_gpu.text);
 	return p4d_host_memory("", &bytes, err) < 0
 		   ? -1
-		   : p4d_job_plan_check_memory(&start->plan, !start->local, bytes, err);
+		   : p4d_job_plan_check_memory(&start->plan, !start->local && !start->launched, bytes, err);
 }
 
 static int local_rank(uint32_t rank, void *context)
@@ -125,12 +131,15 @@ static int local_rank(uint32_t rank, void *context)
 	return p4d_train(&start->settings, &start->plan, &start->ranks);
 }
 
-/* srun starts many of these, and all fail the same way: one prints the error. */
+/* Launchers start many of these, and all fail the same way: one prints the error. */
 static int refuse(const p4d_start *start, const p4d_error *err)
 {
-	const char *task = getenv("SLURM_PROCID");
+	static const char *const ranks[] = {"SLURM_PROCID", "RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK"};
+	bool speaks = true;
 
-	if (start->settings.local_ranks || !task || !strcmp(task, "0"))
+	for (size_t i = 0; i < sizeof(ranks) / sizeof(*ranks); i++)
+		speaks &= !getenv(ranks[i]) || !strcmp(getenv(ranks[i]), "0");
+	if (start->settings.local_ranks || speaks)
 		p4d_rank_report(err, NULL, 0);
 	return (int)err->code;
 }

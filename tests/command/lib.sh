@@ -59,7 +59,7 @@ fail()
 # For tests that train: as where there is no job around them, each rank with one thread.
 by_hand()
 {
-	unset P4D_PLAN P4D_JOB_KEY P4D_JOB_KEY_FILE P4D_JOB_HOST
+	unset P4D_PLAN P4D_JOB_KEY P4D_JOB_KEY_FILE P4D_JOB_HOST RANK OMPI_COMM_WORLD_RANK PMI_RANK
 	for variable in $(env | sed -n 's/^\(SLURM_[A-Z0-9_]*\)=.*/\1/p'); do
 		unset "$variable"
 	done

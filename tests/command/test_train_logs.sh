@@ -83,3 +83,31 @@ exits 0 p4d data --tokenizer ids --vocab 257 -o one one.jsonl
 exits 51 train --data one --sequences packed --steps 2 --log empty.log
 says "step 2: no token has a label in 2 steps in a row"
 [ "$(count '"applied":false,"nonfinite":0,"kind":"empty"' empty.log)" = 2 ] || fail "not two empty steps: $(cat empty.log)"
+
+# started by torchrun or mpirun: as forked ranks train
+exits 0 train --steps 2 --local-ranks 2 --tp 2 --log forked.log
+losses() { sed -n 's/.*"event":"step".*"loss":\([^,]*\),.*/\1/p' "$1"; }
+launched() # LOG VARIABLE-OF-RANK VARIABLE=VALUE...
+{
+	log=$1
+	of_rank=$2
+	of_local=$3
+	shift 3
+	# shellcheck disable=SC2086
+	env "$of_rank=1" "$of_local=1" "$@" p4d-train $model --data tokens --lr 1e-2 --steps 2 --tp 2 >other 2>&1 &
+	exits 0 env "$of_rank=0" "$of_local=0" "$@" p4d-train $model --data tokens --lr 1e-2 --steps 2 --tp 2 --log "$log"
+	wait $! || fail "rank 1: $(cat other)"
+	[ "$(losses "$log")" = "$(losses forked.log)" ] || fail "$log: $(cat "$log")"
+}
+port=$((20000 + $$ % 10000))
+launched torchrun.log RANK LOCAL_RANK WORLD_SIZE=2 LOCAL_WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port
+launched agent.log RANK LOCAL_RANK WORLD_SIZE=2 LOCAL_WORLD_SIZE=2 MASTER_ADDR=localhost MASTER_PORT=$port TORCHELASTIC_USE_AGENT_STORE=True \
+	"TORCHELASTIC_RUN_ID=$port"
+launched mpirun.log OMPI_COMM_WORLD_RANK OMPI_COMM_WORLD_LOCAL_RANK OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_SIZE=2 "PMIX_NAMESPACE=test-$port"
+launched mpiexec.log PMI_RANK MPI_LOCALRANKID PMI_SIZE=2 MPI_LOCALNRANKS=2 "PMI_JOBID=test-$port"
+exits 50 env RANK=1 WORLD_SIZE=4 LOCAL_RANK=0 LOCAL_WORLD_SIZE=2 p4d-train --data tokens --steps 2
+exits 50 env RANK=0 WORLD_SIZE=2 MASTER_ADDR=elsewhere p4d-train --data tokens --steps 2
+says "LOCAL_WORLD_SIZE is not set: which ranks are on one node is not known" "fix: export LOCAL_RANK and LOCAL_WORLD_SIZE"
+exits 50 env RANK=0 WORLD_SIZE=4 LOCAL_RANK=0 LOCAL_WORLD_SIZE=2 p4d-train --data tokens --steps 2
+says "MASTER_ADDR is not set: the ranks are on 2 nodes"
+exits 55 env RANK=0 WORLD_SIZE=4 LOCAL_RANK=0 LOCAL_WORLD_SIZE=2 MASTER_ADDR=h1 p4d-train --data tokens --steps 2

@@ -170,6 +170,8 @@ done <<'END'
 --min-lr 5e-3
 --warmup 1
 --schedule-lr wsd
+--schedule-lr linear
+--schedule-lr constant
 --decay-steps 1 --schedule-lr wsd
 --decay-steps 1
 --beta1 0.5

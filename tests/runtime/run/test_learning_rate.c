@@ -97,6 +97,19 @@ static void test_not_finite(void **state)
 	assert_int_equal(watch.all_skips, 9);
 }
 
+static void test_named_curves(void **state)
+{
+	const p4d_rate linear = {P4D_LINEAR, 1, 0.2, 2, 10, 0}, constant = {P4D_CONSTANT, 1, 0.2, 2, 10, 0};
+
+	(void)state;
+	assert_true(p4d_learning_rate(&linear, 1) == 0.5 && p4d_learning_rate(&constant, 1) == 0.5);
+	assert_true(p4d_learning_rate(&linear, 2) == 1);
+	assert_true(fabs(p4d_learning_rate(&linear, 6) - 0.6) < 1e-12);
+	assert_true(p4d_learning_rate(&linear, 10) == 0.2 && p4d_learning_rate(&linear, 11) == 0.2);
+	for (uint64_t i = 2; i < 12; i++)
+		assert_true(p4d_learning_rate(&constant, i) == 1);
+}
+
 /* A batch in which the mask trains on nothing has no loss; data without any label train nothing. */
 static void test_no_label(void **state)
 {
@@ -198,10 +211,11 @@ static void test_on_spike(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_warmup),     cmocka_unit_test(test_cosine),
-	    cmocka_unit_test(test_wsd),        cmocka_unit_test(test_usual_losses_are_fine),
-	    cmocka_unit_test(test_not_finite), cmocka_unit_test(test_no_label),
-	    cmocka_unit_test(test_spikes),     cmocka_unit_test(test_on_spike),
+	    cmocka_unit_test(test_warmup),       cmocka_unit_test(test_cosine),
+	    cmocka_unit_test(test_wsd),          cmocka_unit_test(test_usual_losses_are_fine),
+	    cmocka_unit_test(test_not_finite),   cmocka_unit_test(test_no_label),
+	    cmocka_unit_test(test_named_curves), cmocka_unit_test(test_spikes),
+	    cmocka_unit_test(test_on_spike),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
