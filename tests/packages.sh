@@ -87,11 +87,12 @@ tarball_elsewhere()
 	cmp "$folder"/p4d/build-debian/p4d-*.tar.xz "$folder"/elsewhere/a/longer/path/p4d/build-debian/p4d-*.tar.xz
 }
 
-# rpmbuild does not know Debian's packages, so it is not asked. Files that %files lacks are an error to it.
+# rpmbuild does not know Debian's packages, so it is not asked. Files that %files lacks are an error to it. Nothing of it is run: it
+# is compiled in a third of the time.
 rpms()
 {
 	rm -rf --one-file-system "$folder/rpm"
-	rpmbuild -tb --nodeps --define "_topdir $folder/rpm" "$folder"/p4d/build-debian/p4d-*.tar.xz || return
+	rpmbuild -tb --nodeps --define "_topdir $folder/rpm" --define 'optflags -O0' "$folder"/p4d/build-debian/p4d-*.tar.xz || return
 	found=$(find "$folder/rpm/RPMS" -name '*.rpm' -exec rpm -qp --qf '%{NAME}\n' {} + 2>/dev/null | sort | tr '\n' ' ')
 	[ "$found" = "p4d p4d-devel p4d-doc p4d-libs p4d-rehearsal p4d-slurm p4d-train " ] || { echo "these: $found"; return 1; }
 }
