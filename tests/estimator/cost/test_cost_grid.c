@@ -158,7 +158,8 @@ static void over_nodes_and_refused(void **state)
 	snprintf(options, sizeof(options), "%stp-grid=2,2,2 micro-batch=2", sixteen);
 	refused_on(4, options, P4D_E_VALUE, "has 8 ranks, and tp=16", "--p4d-tp-grid=8,1,2");
 	snprintf(options, sizeof(options), "%stp-grid=auto micro-batch=1", sixteen);
-	refused_on(4, options, P4D_E_VALUE, "this one is complete", "--p4d-tp=8 --p4d-tp-grid=8,1,1");
+	refused_on(4, options, P4D_E_VALUE, "p4d chooses the grid only in p4d plan",
+		   "--p4d-tp=8 --p4d-tp-grid=8,1,1");
 	refused_on(6, P4D_13B "heads=48 kv-heads=48 hidden=6144 ffn=18432 tp=6 tp-grid=2,1,3 micro-batch=3",
 		   P4D_E_TP_NODE,
 		   "tp-grid=2,1,3: its 6 ranks neither divide the 8 GPUs of a node nor fill whole nodes",
@@ -170,7 +171,8 @@ static void grids_that_are_none(void **state)
 	(void)state;
 	refused(P4D_13B "tp=8 tp-grid=2x4", P4D_E_VALUE, "tp-grid=2x4 is not three numbers",
 		"--p4d-tp-grid=8,1,1");
-	refused(P4D_13B "tp=8 tp-grid=auto", P4D_E_VALUE, "this one is complete", "--p4d-tp-grid=8,1,1");
+	refused(P4D_13B "tp=8 tp-grid=auto", P4D_E_VALUE, "p4d chooses the grid only in p4d plan",
+		"--p4d-tp-grid=8,1,1");
 	refused(P4D_13B "tp=8 tp-grid=2,2,1", P4D_E_VALUE, "has 4 ranks, and tp=8", "--p4d-tp-grid=8,1,1");
 	refused(P4D_13B "tp=8 tp-grid=0,2,4", P4D_E_VALUE, "is not three numbers", "--p4d-tp-grid=8,1,1");
 	refused(P4D_13B "tp=6 tp-grid=3,2,1", P4D_E_WIDTH, "X does not divide the attention heads (heads=40",
