@@ -67,11 +67,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	documents.form = (p4d_document_form)(data[0] % 4);
 	if (documents.form == P4D_CONVERSATIONS)
-		documents.field = data[0] & 64 ? "messages" : NULL;
+		documents.field = data[0] & 64 ? NULL : "text";
 	documents.tokens = data[0] & 4 && documents.form != P4D_CONVERSATIONS;
 	check(fd >= 0 && write(fd, data + 1, size - 1) == (ssize_t)size - 1);
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	check(p4d_documents__open(&documents, path, &err) == 0);
+	/* compressed, by zstd for instance: then it has other sizes, or cannot be read */
+	const bool packed = size > 2 && (data[1] == 0x1f || data[1] == 0x28);
+	if (p4d_documents__open(&documents, path, &err) < 0) {
+		check(packed && err.code == P4D_E_IO);
+		close(fd);
+		return 0;
+	}
 	while ((rc = p4d_documents__next(&documents, &document, &err)) > 0) {
 		check((document.text != NULL) + (document.ids != NULL) + (document.messages != NULL) == 1);
 		if (document.messages)
@@ -82,8 +88,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		for (size_t i = 0; document.text && i < document.length; i++)
 			sum += (uint8_t)document.text[i];
 	}
-	check(rc == 0 || (err.code == P4D_E_JSON && !strncmp(err.text, path, strlen(path))));
-	check(documents.read_bytes <= size && sum <= 255 * (uint64_t)size);
+	check(rc == 0 || (packed && err.code == P4D_E_IO) ||
+	      (err.code == P4D_E_JSON && !strncmp(err.text, path, strlen(path))));
+	check(packed || (documents.read_bytes <= size && sum <= 255 * (uint64_t)size));
 	p4d_documents__free(&documents);
 	close(fd);
 	return 0;
