@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-dist_pkgdata_DATA = etc/gpus.json
+dist_pkgdata_DATA = etc/gpus.json etc/grafana.json
 # A job script that can be submitted as it is; `p4d job` prints its path.
 dist_pkgdata_SCRIPTS = etc/p4d-job.sh
 

@@ -85,7 +85,9 @@ libp4d_reader_la_LIBADD = libp4dreader.la libp4dcore.la
 job_submit_p4d_la_SOURCES = $(job_sources) \
 	plugin/job_submit.h plugin/job_submit.c \
 	plugin/job_submit_kept.h plugin/job_submit_kept.c \
+	plugin/job_submit_metrics.h plugin/job_submit_metrics.c \
 	plugin/job_submit_modify.c \
+	plugin/job_submit_record.h plugin/job_submit_record.c \
 	plugin/job_submit_script.h plugin/job_submit_script.c \
 	plugin/job_submit_load.c \
 	plugin/job_submit_watch.h plugin/job_submit_watch.c

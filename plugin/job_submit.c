@@ -6,16 +6,19 @@
 #include "job_submit.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
-#include "approval.h"
 #include "guard/note.h"
 #include "job/export.h"
 #include "job_environment.h"
 #include "job_submit_kept.h"
+#include "job_submit_metrics.h"
+#include "job_submit_record.h"
 #include "job_submit_script.h"
 #include "job_submit_watch.h"
 #include "slurm_job.h"
@@ -35,6 +38,14 @@ void p4d_job_submit_say_verdict(const p4d_verdict *verdict, char **err_msg)
 	*err_msg = slurm_xstrdup(both);
 }
 
+double p4d_job_submit_clock(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
 void p4d_job_submit_log_verdict(const p4d_site *site, const p4d_verdict_subject *subject,
 				const p4d_verdict *verdict)
 {
@@ -42,21 +53,6 @@ void p4d_job_submit_log_verdict(const p4d_site *site, const p4d_verdict_subject 
 
 	if (p4d_verdict_is_logged(verdict, p4d_site_log(site)))
 		slurm_info("%s", p4d_verdict_line(subject, verdict, line, sizeof(line)));
-}
-
-/* Keeps what was approved where users cannot change it, and nothing that a user wrote in its form. */
-static void approve(const p4d_site *site, job_desc_msg_t *desc, const p4d_judged *judged)
-{
-	const p4d_admin_comment kind = p4d_site_admin_comment(site);
-	const char *ours = kind == P4D_ADMIN_COMMENT_PLAN     ? judged->verdict.plan
-			   : kind == P4D_ADMIN_COMMENT_DIGEST ? judged->summary
-							      : "";
-	char *comment = p4d_approval_write(desc->admin_comment, ours);
-
-	slurm_xfree((void **)&desc->admin_comment);
-	if (comment && *comment)
-		desc->admin_comment = slurm_xstrdup(comment);
-	free(comment);
 }
 
 /* The first output that contradicts the plan: somebody edited it. */
@@ -190,7 +186,7 @@ static void judge(const p4d_site *site, const p4d_job *job, const p4d_environmen
 /* Of one submission at a time, and not on the stack of slurmctld's threads, which begin with none of it. */
 static pthread_mutex_t busy = PTHREAD_MUTEX_INITIALIZER;
 static p4d_environment variables;
-static p4d_judged outcome;
+static p4d_verdict outcome;
 
 /* A job without options or plan, by its script. */
 static bool judge_script(const p4d_site *site, p4d_job *job, const job_desc_msg_t *desc, const p4d_note *note,
@@ -254,11 +250,43 @@ static bool is_early(const p4d_verdict *verdict)
 	       verdict->message[0].code == P4D_E_GEOMETRY;
 }
 
+/* The verdict, with what only the submitting side judged. note: NULL: there is none. */
+static p4d_verdict_record record_of(const p4d_note *note, bool by_client, const p4d_verdict *verdict)
+{
+	p4d_verdict_record record = p4d_verdict_record_of(verdict);
+
+	if (note)
+		p4d_note_complete(note, by_client, verdict, &record);
+	if (record.verdict[0])
+		p4d_record_name(&record);
+	return record;
+}
+
+/* No job has an id yet, but one that an administrator gave. */
+static void log_submission(const p4d_site *site, const job_desc_msg_t *desc, uint32_t uid, bool by_client,
+			   const p4d_job *job, const p4d_verdict_record *record)
+{
+	const uint32_t given = P4D_DESC_JOB_ID(desc);
+	char id[16] = "";
+
+	if (given && given != NO_VAL)
+		snprintf(id, sizeof(id), "%" PRIu32, given);
+	p4d_job_submit_log_verdict(site,
+				   &(p4d_verdict_subject){.event = "submit",
+							  .source = by_client ? "client" : "controller",
+							  .name = desc->name,
+							  .job_id = id,
+							  .record = record,
+							  .uid = uid,
+							  .job = job},
+				   &outcome);
+}
+
 /* Returns the code for Slurm. */
 static int submit(job_desc_msg_t *desc, uint32_t uid, const p4d_site *site, uint64_t generation,
-		  char **err_msg)
+		  p4d_metrics_call *call, char **err_msg)
 {
-	p4d_verdict *verdict = &outcome.verdict;
+	p4d_verdict *verdict = &outcome;
 	p4d_job job = {0};
 	p4d_note note;
 	int rc = SLURM_SUCCESS;
@@ -268,8 +296,9 @@ static int submit(job_desc_msg_t *desc, uint32_t uid, const p4d_site *site, uint
 	const bool noted = p4d_note_read(variables.note, &note);
 	if (!p4d_kept_find(&job, &variables, generation, &outcome)) {
 		judge(site, &job, &variables, noted ? &note : NULL, verdict);
-		p4d_approval_summary(verdict, outcome.summary);
-		p4d_kept_add(&outcome);
+		if (verdict->plan[0] && p4d_is_set(&verdict->planned, P4D_MODEL))
+			p4d_plan_digest(&verdict->planned, verdict->digest);
+		p4d_kept_add(verdict);
 	}
 	const bool unknown = is_early(verdict); /* before the reason of the client takes its place */
 	const bool has_options =
@@ -279,19 +308,18 @@ static int submit(job_desc_msg_t *desc, uint32_t uid, const p4d_site *site, uint
 					   : judge_script(site, &job, desc, noted ? &note : NULL, verdict);
 	if (unknown || is_early(verdict))
 		return EAGAIN;
-	p4d_job_submit_log_verdict(site,
-				   &(p4d_verdict_subject){.event = "submit",
-							  .source = by_client ? "client" : "controller",
-							  .name = desc->name,
-							  .uid = uid,
-							  .job = &job},
-				   verdict);
-	if (verdict->action == P4D_REJECT)
+	const p4d_verdict_record record = record_of(noted ? &note : NULL, by_client, verdict);
+	for (unsigned i = 0; noted && i < note.codes; i++)
+		call->rehearsed = call->rehearsed || note.code[i] == P4D_E_REHEARSED;
+	p4d_metrics_judged(call, site, job.partition ? job.partition : verdict->geometry.partition, verdict,
+			   &record);
+	log_submission(site, desc, uid, by_client, &job, &record);
+	if (verdict->action == P4D_REJECT) {
 		rc = P4D_REFUSED;
-	else if (verdict->plan[0] || desc->admin_comment)
-		approve(site, desc, &outcome);
-	if (rc == SLURM_SUCCESS)
+	} else {
+		p4d_record_keep(site, desc, verdict, &record);
 		export_plan(desc, verdict);
+	}
 	if (noted)
 		refer_to(&note, verdict);
 	if (verdict->action == P4D_REJECT || is_news(&variables, noted ? &note : NULL, verdict))
@@ -301,19 +329,23 @@ static int submit(job_desc_msg_t *desc, uint32_t uid, const p4d_site *site, uint
 
 int job_submit(job_desc_msg_t *desc, uint32_t uid, char **err_msg)
 {
+	const double since = p4d_job_submit_clock();
+	p4d_metrics_call call;
 	uint64_t generation;
 	int rc = SLURM_SUCCESS;
 
+	p4d_metrics_begin(&call, P4D_METRICS_SUBMIT);
 	pthread_mutex_lock(&busy);
 	memset(&variables, 0, sizeof(variables));
 	p4d_environment_scan(&variables, desc->environment, desc->env_size);
 	p4d_environment_scan(&variables, desc->spank_job_env, desc->spank_job_env_size);
 	const p4d_site *site = p4d_watch_acquire(&generation);
 	if (site)
-		rc = submit(desc, uid, site, generation, err_msg);
+		rc = submit(desc, uid, site, generation, &call, err_msg);
 	p4d_watch_release();
 	if (variables.note && !p4d_environment_plan(&variables))
 		p4d_script_remove_note(desc);
 	pthread_mutex_unlock(&busy);
+	p4d_metrics_count(&call, p4d_job_submit_clock() - since);
 	return rc;
 }

@@ -18,7 +18,7 @@ static struct {
 	uint64_t generation;
 	unsigned count, next;
 	job_key key[MOST], asked;
-	p4d_judged judged[MOST];
+	p4d_verdict verdict[MOST];
 } kept;
 
 static void add(job_key *key, const void *bytes, size_t length)
@@ -55,7 +55,7 @@ static void add_job(job_key *key, const p4d_job *job)
 	key->complete = key->complete && !job->reading;
 }
 
-bool p4d_kept_find(const p4d_job *job, const p4d_environment *env, uint64_t generation, p4d_judged *judged)
+bool p4d_kept_find(const p4d_job *job, const p4d_environment *env, uint64_t generation, p4d_verdict *verdict)
 {
 	const time_t now = time(NULL);
 	job_key *asked = &kept.asked;
@@ -74,13 +74,13 @@ bool p4d_kept_find(const p4d_job *job, const p4d_environment *env, uint64_t gene
 	for (unsigned i = 0; asked->complete && i < kept.count; i++)
 		if (kept.key[i].length == asked->length &&
 		    !memcmp(kept.key[i].bytes, asked->bytes, asked->length)) {
-			*judged = kept.judged[i];
+			*verdict = kept.verdict[i];
 			return true;
 		}
 	return false;
 }
 
-void p4d_kept_add(const p4d_judged *judged)
+void p4d_kept_add(const p4d_verdict *verdict)
 {
 	const unsigned at = kept.next;
 
@@ -88,7 +88,7 @@ void p4d_kept_add(const p4d_judged *judged)
 		return;
 	kept.key[at].length = kept.asked.length;
 	memcpy(kept.key[at].bytes, kept.asked.bytes, kept.asked.length);
-	kept.judged[at] = *judged;
+	kept.verdict[at] = *verdict;
 	kept.next = (at + 1) % MOST;
 	kept.count = kept.count < MOST ? kept.count + 1 : MOST;
 }

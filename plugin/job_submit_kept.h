@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "approval.h"
+#include "guard/guard.h"
 #include "job_environment.h"
 
 /*
@@ -12,14 +12,9 @@
  */
 enum { P4D_KEPT_BYTES = 12 << 10 };
 
-typedef struct p4d_judged {
-	p4d_verdict verdict;
-	char summary[P4D_APPROVAL_SUMMARY + 1]; /* of the approval */
-} p4d_judged;
-
 /*
- * True: *judged is what was kept of the same job. False: judge it, and call p4d_kept_add with the result
+ * True: *verdict is what was kept of the same job. False: judge it, and call p4d_kept_add with the result
  * before the next p4d_kept_find. generation: of what p4d_watch_acquire returned.
  */
-bool p4d_kept_find(const p4d_job *job, const p4d_environment *env, uint64_t generation, p4d_judged *judged);
-void p4d_kept_add(const p4d_judged *judged);
+bool p4d_kept_find(const p4d_job *job, const p4d_environment *env, uint64_t generation, p4d_verdict *verdict);
+void p4d_kept_add(const p4d_verdict *verdict);

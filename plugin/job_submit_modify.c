@@ -9,6 +9,8 @@
 
 #include "job_environment.h"
 #include "job_submit.h"
+#include "job_submit_metrics.h"
+#include "job_submit_record.h"
 #include "job_submit_watch.h"
 #include "slurm_job.h"
 
@@ -97,8 +99,8 @@ static bool was_refused(const p4d_site *site, const p4d_job *before, const p4d_j
 	       was.host_bytes == is.host_bytes;
 }
 
-static int judge_update(const job_desc_msg_t *update, const job_desc_msg_t *current, uint32_t uid,
-			char **err_msg)
+static int judge_update(job_desc_msg_t *update, const job_desc_msg_t *current, uint32_t uid,
+			p4d_metrics_call *call, char **err_msg)
 {
 	p4d_environment env = {0};
 	p4d_request options = {0};
@@ -123,17 +125,24 @@ static int judge_update(const job_desc_msg_t *update, const job_desc_msg_t *curr
 		    was_refused(site, &before, &job, p4d_environment_plan(&env), &options, &verdict))
 			verdict.action = P4D_PASS; /* would_reject stays, for the log */
 		blame_update(&verdict);
+		p4d_verdict_record record = p4d_verdict_record_of(&verdict);
+		if (record.verdict[0])
+			p4d_record_name(&record);
+		p4d_metrics_judged(call, site, job.partition, &verdict, &record);
 		p4d_job_submit_log_verdict(site,
 					   &(p4d_verdict_subject){.event = "update",
 								  .source = "controller",
 								  .name = current->name,
 								  .job_id = update->job_id_str,
+								  .record = &record,
 								  .uid = uid,
 								  .job = &job},
 					   &verdict);
 		if (verdict.action == P4D_REJECT) {
 			rc = P4D_REFUSED;
 			p4d_job_submit_say_verdict(&verdict, err_msg);
+		} else {
+			p4d_record_renew(site, update, current, &record);
 		}
 	}
 	p4d_watch_release();
@@ -147,12 +156,16 @@ static char **const err_msg; /* before 23.02 no message reaches the user */
 int job_modify(job_desc_msg_t *desc, struct job_record *record, uint32_t uid)
 #endif
 {
-	if (!p4d_desc_touches_job(desc))
-		return SLURM_SUCCESS;
-	job_desc_msg_t *current = describe(record);
-	if (!current)
-		return SLURM_SUCCESS;
-	int rc = judge_update(desc, current, uid, err_msg);
-	free_description(current);
+	const double since = p4d_job_submit_clock();
+	p4d_metrics_call call;
+	int rc = SLURM_SUCCESS;
+
+	p4d_metrics_begin(&call, P4D_METRICS_UPDATE);
+	job_desc_msg_t *current = p4d_desc_touches_job(desc) ? describe(record) : NULL;
+	if (current) {
+		rc = judge_update(desc, current, uid, &call, err_msg);
+		free_description(current);
+	}
+	p4d_metrics_count(&call, p4d_job_submit_clock() - since);
 	return rc;
 }

@@ -11,11 +11,14 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "accounting.h"
 #include "base/new_file.h"
 #include "cluster_facts.h"
 #include "config.h"
+#include "job_submit_metrics.h"
+#include "job_submit_record.h"
 #include "slurm_compat.h"
 
 enum {
@@ -23,6 +26,8 @@ enum {
 	CLUSTER_RETRY = 5,
 	ACCOUNTING_AGE = 30, /* seconds; only where p4d.conf depends on it */
 	START = 10,          /* seconds in which the cluster is waited for */
+	METRICS_AGE = 60,    /* seconds after which metrics are written anew */
+	METRICS_PAUSE = 2,   /* seconds between two files of changed ones */
 };
 
 extern slurm_conf_t slurm_conf;
@@ -45,6 +50,9 @@ static char conf_path[4096], kept_path[4096];
 static uint32_t conf_uid;
 static char failure[480]; /* why the file is not the one in force; "": it is */
 static time_t cluster_due, accounting_due;
+static time_t loaded; /* when the configuration in force was */
+static char metrics_path[4096], metrics_failure[480];
+static time_t metrics_due;
 
 static time_t monotonic(void)
 {
@@ -68,25 +76,32 @@ static void publish_site(p4d_site *fresh)
 	p4d_site_free(old);
 }
 
+/* text NULL: there was no memory for it. */
+static int put_file(const char *path, mode_t mode, const char *text, p4d_error *err)
+{
+	p4d_new_file file;
+
+	if (!text)
+		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for %s", path);
+	if (p4d_new_file_open(&file, path, err) < 0)
+		return -1;
+	fchmod(file.fd, mode);
+	const bool failed = p4d_new_file_write(&file, text, strlen(text), err) < 0 ||
+			    p4d_new_file_sync(&file, err) < 0 || p4d_new_file_publish(&file, err) < 0;
+	p4d_new_file_abandon(&file);
+	return failed ? -1 : 0;
+}
+
 /*
  * The last good configuration, for a start with a bad one: without it a bad edit and a restart would turn
  * `enforce` into the default.
  */
 static void keep_site(const p4d_site *good)
 {
-	p4d_new_file file;
 	p4d_error err;
 	char *text = p4d_site_text(good);
-	int rc = text ? p4d_new_file_open(&file, kept_path, &err)
-		      : p4d_fail(&err, P4D_E_NO_MEMORY, "no memory for %s", kept_path);
+	const int rc = put_file(kept_path, 0600, text, &err);
 
-	if (rc == 0) {
-		fchmod(file.fd, 0600);
-		if (p4d_new_file_write(&file, text, strlen(text), &err) < 0 ||
-		    p4d_new_file_sync(&file, &err) < 0 || p4d_new_file_publish(&file, &err) < 0)
-			rc = -1;
-		p4d_new_file_abandon(&file);
-	}
 	free(text);
 	if (rc < 0)
 		slurm_error("p4d: [P4D%03d] %s", err.code, err.text);
@@ -108,15 +123,26 @@ static p4d_site *load_conf(const char *otherwise)
 	return fresh;
 }
 
+static p4d_mode usual_mode(void)
+{
+	return p4d_site_policy(site, &(p4d_site_job){.partition = "-"}).mode;
+}
+
 /* What is in force: for the log, at the start and after each change. */
 static void say_site(const char *what, const char *path)
 {
-	const p4d_mode usual = p4d_site_policy(site, &(p4d_site_job){.partition = "-"}).mode;
+	const p4d_mode usual = usual_mode();
 	const p4d_mode most = p4d_site_policy_strictest(site).mode;
 
 	slurm_info("p4d: %s %s (p4d " PACKAGE_VERSION "): mode = %s%s%s%s", what,
 		   *path ? path : "no p4d.conf", p4d_site_mode_name(usual), most != usual ? " (" : "",
 		   most != usual ? p4d_site_mode_name(most) : "", most != usual ? " in sections)" : "");
+	const char *fault = p4d_record_fault(site, slurm_conf.sched_params);
+	if (fault)
+		slurm_error("p4d: [P4D%03d] %s: record = extra: %s, so no record is kept; fix: record = "
+			    "admin_comment",
+			    P4D_E_CONF_RANGE, path, fault);
+	loaded = time(NULL);
 }
 
 /* What is broken is tried again each time: the mistake may be in a file that it includes. */
@@ -197,6 +223,49 @@ static void check_accounting(time_t now)
 		publish_associations(fresh);
 }
 
+/* The path in force; of the one before, which is of p4d's own, nobody has to take old numbers for new ones.
+ */
+static void follow_metrics_path(const char *path)
+{
+	if (!strcmp(path, metrics_path))
+		return;
+	if (*metrics_path)
+		unlink(metrics_path);
+	snprintf(metrics_path, sizeof(metrics_path), "%s", path);
+	metrics_failure[0] = '\0';
+	metrics_due = 0;
+}
+
+/* Writes the metrics when there are new ones, and once a minute: the file's age shows whether slurmctld
+ * lives. */
+static void check_metrics(time_t now)
+{
+	static uint64_t written;
+	const char *path = site ? p4d_site_metrics(site) : NULL;
+	p4d_text text = {.grows = true};
+	p4d_error err;
+
+	follow_metrics_path(path ? path : "");
+	const bool old = now >= metrics_due;
+	if (!*metrics_path ||
+	    (!old && (p4d_metrics_calls() == written || now < metrics_due - METRICS_AGE + METRICS_PAUSE)))
+		return;
+	metrics_due = now + METRICS_AGE;
+	written = p4d_metrics_calls();
+	p4d_metrics_text(&text, &(p4d_metrics_state){.release = PACKAGE_VERSION,
+						     .mode = p4d_site_mode_name(usual_mode()),
+						     .conf_is_valid = !failure[0],
+						     .loaded = (uint64_t)loaded});
+	if (put_file(metrics_path, 0644, text.truncated ? NULL : text.at, &err) == 0) {
+		metrics_failure[0] = '\0';
+	} else if (strcmp(metrics_failure, err.text)) {
+		snprintf(metrics_failure, sizeof(metrics_failure), "%s", err.text);
+		slurm_error("p4d: [P4D%03d] metrics: %s; fix: a directory that SlurmUser may write to",
+			    err.code, err.text);
+	}
+	free(text.at);
+}
+
 static void *watch(void *unused)
 {
 	struct timespec until;
@@ -214,6 +283,7 @@ static void *watch(void *unused)
 		check_conf();
 		check_cluster(until.tv_sec);
 		check_accounting(until.tv_sec);
+		check_metrics(until.tv_sec);
 		pthread_mutex_lock(&control);
 	}
 	pthread_mutex_unlock(&control);
@@ -233,7 +303,7 @@ static void start_thread(void)
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	stopping = false;
-	cluster_due = accounting_due = 0;
+	cluster_due = accounting_due = metrics_due = 0;
 	running = !pthread_create(&thread, NULL, watch, NULL);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (!running) {

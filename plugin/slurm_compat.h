@@ -29,6 +29,20 @@
 #define P4D_RESPONSE_JOB_ID(response) ((response)->job_id)
 #endif
 
+/* The id that an administrator wants for a job; NO_VAL: none. */
+#if SLURM_VERSION_NUMBER >= SLURM_VERSION_NUM(25, 11, 0)
+#define P4D_DESC_JOB_ID(desc) ((desc)->step_id.job_id)
+#else
+#define P4D_DESC_JOB_ID(desc) ((desc)->job_id)
+#endif
+
+/* Extra is a field of jobs from 23.02 on. */
+#if SLURM_VERSION_NUMBER >= SLURM_VERSION_NUM(23, 2, 0)
+#define P4D_HAS_EXTRA 1
+#else
+#define P4D_HAS_EXTRA 0
+#endif
+
 /* What scancel does to a step; Slurm has changed the arguments twice. */
 #if SLURM_VERSION_NUMBER >= SLURM_VERSION_NUM(25, 11, 0)
 #define P4D_CANCEL_STEP(job, step) \

@@ -84,6 +84,7 @@ fakehost_tests = \
 	tests/plugin/test_fakehost_environment \
 	tests/plugin/test_fakehost_kept \
 	tests/plugin/test_fakehost_log \
+	tests/plugin/test_fakehost_record \
 	tests/plugin/test_fakehost_update \
 	tests/plugin/test_fakehost_site \
 	tests/plugin/test_fakehost_cost
@@ -105,6 +106,9 @@ tests_plugin_test_fakehost_kept_LDADD = $(fakehost_LDADD)
 tests_plugin_test_fakehost_log_CPPFLAGS = $(fakehost_CPPFLAGS)
 tests_plugin_test_fakehost_log_LDFLAGS = $(fakehost_exports)
 tests_plugin_test_fakehost_log_LDADD = $(fakehost_LDADD)
+tests_plugin_test_fakehost_record_CPPFLAGS = $(fakehost_CPPFLAGS)
+tests_plugin_test_fakehost_record_LDFLAGS = $(fakehost_exports)
+tests_plugin_test_fakehost_record_LDADD = $(fakehost_LDADD)
 tests_plugin_test_fakehost_update_CPPFLAGS = $(fakehost_CPPFLAGS)
 tests_plugin_test_fakehost_update_LDFLAGS = $(fakehost_exports)
 tests_plugin_test_fakehost_update_LDADD = $(fakehost_LDADD)

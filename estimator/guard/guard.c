@@ -308,6 +308,7 @@ static void advise(const p4d_guard_work *g, p4d_verdict *v)
 		leave_to_user(v);
 	if (!judges(g, v)) {
 		v->action = v->action == P4D_REJECT ? P4D_WARN : v->action;
+		v->only_warned = false;
 		v->plan[0] = '\0';
 		v->changed = false;
 	}

@@ -34,6 +34,7 @@ enum { P4D_MESSAGES = 4 };
 typedef struct p4d_verdict {
 	p4d_action action; /* what to do, with the site's mode applied */
 	bool would_reject; /* only the mode or an override lets the job pass; log it */
+	bool only_warned;  /* only mode warn lets the job pass */
 	bool judged;  /* false: not a p4d job, mode off, exempt, or not checkable; estimate is then zero */
 	bool changed; /* p4d completed or changed options */
 	bool read;    /* the user typed no p4d options; p4d checked what the script says */

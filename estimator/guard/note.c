@@ -39,6 +39,19 @@ p4d_code p4d_note_reason(const p4d_note *note)
 	return note->codes ? note->code[0] : P4D_OK;
 }
 
+/* The fields of a record that slurmctld may not find out; "": nothing was judged. */
+static void write_judged(const p4d_verdict *verdict, char buf[P4D_VERDICT_RECORD])
+{
+	p4d_verdict_record record;
+
+	if (!verdict->judged && !verdict->digest[0])
+		return;
+	record = p4d_verdict_record_of(verdict);
+	record.approved = false;
+	record.code[0] = record.mode[0] = record.read[0] = '\0';
+	p4d_verdict_record_fields(&record, buf);
+}
+
 const char *p4d_note_write(const p4d_verdict *verdict, char buf[P4D_NOTE_MAX])
 {
 	p4d_text line = p4d_text_in(buf, P4D_NOTE_MAX);
@@ -58,10 +71,15 @@ const char *p4d_note_write(const p4d_verdict *verdict, char buf[P4D_NOTE_MAX])
 	else
 		p4d_text_add(&line, "\t\t");
 	const bool silent = verdict->policy.mode == P4D_MODE_OBSERVE;
-	if (read || silent)
+	char judged[P4D_VERDICT_RECORD] = "";
+	if (!verdict->plan[0]) /* which slurmctld judges */
+		write_judged(verdict, judged);
+	if (read || silent || *judged)
 		p4d_text_print(&line, "\t%s", read ? "script" : "");
-	if (silent)
-		p4d_text_add(&line, "\tsilent");
+	if (silent || *judged)
+		p4d_text_add(&line, silent ? "\tsilent" : "\t");
+	if (*judged)
+		p4d_text_print(&line, "\t%s", judged);
 	return buf;
 }
 
@@ -120,6 +138,10 @@ bool p4d_note_read(const char *line, p4d_note *note)
 	note->read = !strcmp(word, "script");
 	read_field(&line, word, sizeof(word));
 	note->silent = !strcmp(word, "silent");
+	memset(&note->record, 0, sizeof(note->record));
+	p4d_verdict_record_read_fields(line, &note->record);
+	if (p4d_verdict_record_outcome(&note->record) == P4D_OUTCOMES)
+		note->record.verdict[0] = '\0';
 	/* only of a script it is worth a note that all is well */
 	return note->read || (note->codes && note->outcome != P4D_OUTCOME_PASS);
 }
@@ -162,6 +184,15 @@ static bool was_judged(const p4d_note *note)
 	       !(note->codes && note->code[0] == P4D_E_PLAN_REQUIRED);
 }
 
+/* What slurmctld could not read, the submitting side judged, and has nothing to say of it. */
+static bool pass(p4d_verdict *verdict)
+{
+	verdict->read = true;
+	verdict->action = P4D_PASS;
+	verdict->messages = 0;
+	return true;
+}
+
 bool p4d_note_heed_script(const p4d_note *note, p4d_verdict *verdict)
 {
 	const p4d_policy *policy = &verdict->policy;
@@ -174,8 +205,12 @@ bool p4d_note_heed_script(const p4d_note *note, p4d_verdict *verdict)
 		verdict->messages = 0;
 	}
 	const bool of_script = is_of_script(p4d_note_reason(note));
-	if (verdict->action == P4D_REJECT || !note->codes ||
-	    (verdict->judged && !(of_script && note->outcome == P4D_OUTCOME_REFUSE)))
+	if (verdict->action == P4D_REJECT)
+		return false;
+	if (!note->codes && note->record.verdict[0] && was_judged(note) && !verdict->judged &&
+	    !verdict->would_reject)
+		return pass(verdict);
+	if (!note->codes || (verdict->judged && !(of_script && note->outcome == P4D_OUTCOME_REFUSE)))
 		return false;
 	verdict->read = true;
 	refuse_as(note, of_script || policy->scripts == P4D_SCRIPTS_JUDGE, verdict);
@@ -206,4 +241,31 @@ bool p4d_note_heed(const p4d_note *note, p4d_verdict *verdict)
 		return false;
 	refuse_as(note, is_of_script(p4d_note_reason(note)), verdict);
 	return adopt(note, verdict);
+}
+
+void p4d_note_complete(const p4d_note *note, bool by_client, const p4d_verdict *verdict,
+		       p4d_verdict_record *record)
+{
+	const p4d_policy *policy = &verdict->policy;
+	const p4d_verdict_record *judged = &note->record;
+
+	if (verdict->judged || record->digest[0] || policy->exempt || policy->mode == P4D_MODE_OFF ||
+	    (verdict->messages ? !by_client : !judged->verdict[0]))
+		return;
+	p4d_verdict_record all = *judged;
+	memcpy(all.mode, record->mode, sizeof(all.mode));
+	snprintf(all.by, sizeof(all.by), "client");
+	snprintf(all.read, sizeof(all.read), "%s", note->read ? "script" : "");
+	memcpy(all.code, record->code, sizeof(all.code));
+	if (verdict->messages)
+		memcpy(all.verdict, record->verdict, sizeof(all.verdict));
+	if (!all.gpu[0])
+		memcpy(all.gpu, record->gpu, sizeof(all.gpu));
+	if (!all.model[0])
+		memcpy(all.model, record->model, sizeof(all.model));
+	if (!all.nodes) {
+		all.nodes = record->nodes;
+		all.gpus_per_node = record->gpus_per_node;
+	}
+	*record = all;
 }

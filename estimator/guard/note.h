@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "guard/verdict_log.h"
+#include "guard/verdict_record.h"
 
 /*
  * What the submitting side decided, for slurmctld's log and messages, in the variable P4D_EXPORT_VERDICT of
- * the job: outcome, codes, text and fix, separated by tabs, which no message contains. It is the user's own
- * data, so it never makes slurmctld more lenient, with the exceptions that p4d_note_heed and
- * p4d_note_heed_script name.
+ * the job: outcome, codes, text, fix, "script" or "", "silent" or "" and the fields of a record, separated by
+ * tabs, which no message contains. It is the user's own data, so it never makes slurmctld more lenient, with
+ * the exceptions that p4d_note_heed and p4d_note_heed_script name.
  */
 typedef struct p4d_note {
 	p4d_outcome outcome;
@@ -17,10 +17,11 @@ typedef struct p4d_note {
 	p4d_code code[P4D_MESSAGES];
 	char text[480];
 	char fix[480];
+	p4d_verdict_record record; /* what it judged; zeroed: nothing, or an earlier release */
 } p4d_note;
 
 /* Writes the note for a verdict; "" for what slurmctld finds out by itself: a plan that passes. */
-enum { P4D_NOTE_MAX = 1200 };
+enum { P4D_NOTE_MAX = 1200 + P4D_VERDICT_RECORD };
 const char *p4d_note_write(const p4d_verdict *verdict, char buf[P4D_NOTE_MAX]);
 
 /* Reads a note; false: there is none, or it is not one that p4d writes. */
@@ -53,3 +54,10 @@ bool p4d_note_heed(const p4d_note *note, p4d_verdict *verdict);
  * options of a small model.
  */
 bool p4d_note_heed_script(const p4d_note *note, p4d_verdict *verdict);
+
+/*
+ * Adds what only the submitting side judged to the record of slurmctld's verdict. by_client: the verdict says
+ * what the note says.
+ */
+void p4d_note_complete(const p4d_note *note, bool by_client, const p4d_verdict *verdict,
+		       p4d_verdict_record *record);

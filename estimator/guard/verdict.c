@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/text.h"
 #include "guard/script_request.h"
@@ -131,6 +132,7 @@ static void apply_override(p4d_verdict *verdict, const char *reason)
 void p4d_verdict__finish(p4d_verdict *verdict, const char *override_reason)
 {
 	verdict->would_reject = verdict->action == P4D_REJECT;
+	verdict->only_warned = false;
 	apply_override(verdict, override_reason);
 	switch (verdict->policy.exempt ? P4D_MODE_OFF : verdict->policy.mode) {
 	case P4D_MODE_OFF:
@@ -142,6 +144,7 @@ void p4d_verdict__finish(p4d_verdict *verdict, const char *override_reason)
 		verdict->action = P4D_PASS;
 		break;
 	case P4D_MODE_WARN:
+		verdict->only_warned = verdict->action == P4D_REJECT;
 		if (verdict->action == P4D_REJECT)
 			verdict->action = P4D_WARN;
 		break;
@@ -158,6 +161,23 @@ const char *p4d_guard_message_text(const p4d_message *message, char *buf, size_t
 	else
 		snprintf(buf, size, "p4d: [P4D%03d] %s", (int)message->code, message->text);
 	return buf;
+}
+
+/* A job that passes in mode warn alone: that it will not, and from which day if p4d.conf says that. */
+static void add_date(p4d_text *lines, const p4d_policy *policy)
+{
+	struct tm day;
+	const time_t from = (time_t)policy->from;
+
+	if (policy->from && policy->later == P4D_MODE_ENFORCE && localtime_r(&from, &day))
+		p4d_text_entry(lines, "\n",
+			       "p4d: the job is submitted; from %04d-%02d-%02d this site refuses such jobs",
+			       day.tm_year + 1900, day.tm_mon + 1, day.tm_mday);
+	else
+		p4d_text_entry(
+		    lines, "\n",
+		    "p4d: the job is submitted: this site only warns so far; once it enforces, it refuses "
+		    "such jobs");
 }
 
 const char *p4d_verdict_text(const p4d_verdict *verdict, char *buf, size_t size)
@@ -179,6 +199,8 @@ const char *p4d_verdict_text(const p4d_verdict *verdict, char *buf, size_t size)
 	}
 	if (verdict->action == P4D_REJECT && verdict->policy.message)
 		p4d_text_entry(&lines_text, "\n", "p4d: %s", verdict->policy.message);
+	if (verdict->only_warned && verdict->messages)
+		add_date(&lines_text, &verdict->policy);
 	return buf;
 }
 

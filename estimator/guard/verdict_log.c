@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "guard/verdict_record.h"
 
 /* Of names from users this much is logged. */
 enum { VALUE_BYTES = 256 };
@@ -99,15 +100,17 @@ static void put_number(p4d_text *line, const char *key, bool known, int decimals
 		put_text(line, key, NULL);
 }
 
-static void put_memory(p4d_text *line, const p4d_verdict *verdict)
+/* Of what only the submitting side judged, as it says. */
+static void put_memory(p4d_text *line, const p4d_verdict *verdict, const p4d_verdict_record *r)
 {
-	const p4d_estimate *e = &verdict->estimate;
-	const bool judged = verdict->judged, compared = judged && e->capacity_bytes;
+	const bool judged = verdict->judged, known = judged || r->need_gib > 0,
+		   compared = r->capacity_gib > 0;
 
-	put_text(line, "phase", judged ? p4d_memory_phase_name(e->peak.phase) : NULL);
-	put_number(line, "need_gib", judged, 1, p4d_to_gib(e->peak.device_bytes));
-	put_number(line, "capacity_gib", compared, 1, p4d_to_gib(e->capacity_bytes));
-	put_number(line, "fraction", compared, 3, e->fraction);
+	put_text(line, "phase", r->phase);
+	put_number(line, "need_gib", known, 1, r->need_gib);
+	put_number(line, "capacity_gib", compared, 1, r->capacity_gib);
+	put_number(line, "fraction", compared, 3,
+		   judged ? verdict->estimate.fraction : r->need_gib / r->capacity_gib);
 	put_number(line, "limit", judged, 3,
 		   judged ? p4d_site_policy_limit(&verdict->policy, verdict->layout.framework) : 0);
 }
@@ -149,23 +152,32 @@ const char *p4d_verdict_line(const p4d_verdict_subject *subject, const p4d_verdi
 	p4d_text line = p4d_text_in(buf, size);
 	const p4d_job *job = subject->job;
 	const p4d_geometry *geometry = &verdict->geometry;
+	const p4d_verdict_record *r = subject->record;
+	p4d_verdict_record own;
 
+	if (!r) {
+		own = p4d_verdict_record_of(verdict);
+		r = &own;
+	}
 	p4d_text_add(&line, "p4d:");
 	put_text(&line, "event", subject->event);
 	put_text(&line, "verdict", p4d_outcome_name(p4d_verdict_outcome(verdict)));
 	put_messages(&line, verdict, true);
 	put_text(&line, "job", subject->name);
 	put_text(&line, "job_id", subject->job_id);
+	put_text(&line, "id", r->id);
 	put(&line, "uid", "%" PRIu32, subject->uid);
 	const char *partition = job->partition ? job->partition : geometry->partition;
 	const char *account = account_of(job);
 	put_text(&line, "account", account);
 	put_text(&line, "partition", partition);
 	put_text(&line, "qos", qos_of(job, account, partition));
-	put_text(&line, "model", verdict->model);
-	put_text(&line, "gpu", geometry->gpu ? geometry->gpu->name : NULL);
-	put_number(&line, "nodes", geometry->nodes, 0, geometry->nodes);
-	put_memory(&line, verdict);
+	put_text(&line, "model", r->model);
+	put_text(&line, "framework", r->framework);
+	put_text(&line, "gpu", r->gpu);
+	put_number(&line, "nodes", r->nodes, 0, r->nodes);
+	put_memory(&line, verdict, r);
+	put_text(&line, "digest", r->digest);
 	put_text(&line, "mode", p4d_site_mode_name(verdict->policy.mode));
 	put_text(&line, "read", verdict->read ? "script" : NULL);
 	put_text(&line, "source", subject->source);

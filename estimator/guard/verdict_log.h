@@ -24,13 +24,16 @@ const char *p4d_outcome_name(p4d_outcome outcome); /* "would-refuse" */
  */
 bool p4d_verdict_is_logged(const p4d_verdict *verdict, p4d_log level);
 
+typedef struct p4d_verdict_record p4d_verdict_record;
+
 /* What a verdict was about. Texts may be NULL. */
 typedef struct p4d_verdict_subject {
-	const char *event;  /* submit, update or step */
-	const char *source; /* client or controller: who decided */
-	const char *name;   /* of the job */
-	const char *job_id; /* NULL at submission, where there is none yet */
-	uint32_t uid;       /* whose request it was */
+	const char *event;                /* submit, update or step */
+	const char *source;               /* client or controller: who decided */
+	const char *name;                 /* of the job */
+	const char *job_id;               /* NULL at submission, where there is none yet */
+	const p4d_verdict_record *record; /* what is kept with the job; NULL: what the verdict says */
+	uint32_t uid;                     /* whose request it was */
 	const p4d_job *job;
 } p4d_verdict_subject;
 

@@ -68,20 +68,32 @@ static void set_framework(const p4d_verdict *v, p4d_verdict_record *r)
 	snprintf(r->framework, sizeof(r->framework), "%.*s", (int)sizeof(r->framework) - 1, name);
 }
 
+/* "": there is nothing to say of the job. */
+static const char *outcome_of(const p4d_verdict *v)
+{
+	const bool judged = v->judged || v->colocated.capacity_bytes || v->serving.max_model_len;
+	const p4d_outcome outcome = p4d_verdict_outcome(v);
+
+	if (!judged && !v->messages && !v->plan[0])
+		return "";
+	if (judged && outcome == P4D_OUTCOME_NOT_JUDGED) /* only trainings have an estimate */
+		return p4d_outcome_name(v->action == P4D_WARN ? P4D_OUTCOME_WARN : P4D_OUTCOME_PASS);
+	return p4d_outcome_name(outcome);
+}
+
 p4d_verdict_record p4d_verdict_record_of(const p4d_verdict *v)
 {
 	p4d_verdict_record r = {.approved = v->plan[0] && p4d_is_set(&v->planned, P4D_MODEL)};
 	p4d_text code = p4d_text_in(r.code, sizeof(r.code));
 
-	if (r.approved)
+	memcpy(r.digest, v->digest, sizeof(r.digest));
+	if (r.approved && !r.digest[0])
 		p4d_plan_digest(&v->planned, r.digest);
-	else
-		memcpy(r.digest, v->digest, sizeof(r.digest));
 	set_layout(v, &r);
 	set_framework(v, &r);
 	snprintf(r.model, sizeof(r.model), "%s", v->model);
 	snprintf(r.gpu, sizeof(r.gpu), "%s", v->geometry.gpu ? v->geometry.gpu->name : "");
-	snprintf(r.verdict, sizeof(r.verdict), "%s", p4d_outcome_name(p4d_verdict_outcome(v)));
+	snprintf(r.verdict, sizeof(r.verdict), "%s", outcome_of(v));
 	for (unsigned i = 0; i < v->messages; i++)
 		p4d_text_entry(&code, "+", "P4D%03d", (int)v->message[i].code);
 	snprintf(r.mode, sizeof(r.mode), "%s", p4d_site_mode_name(v->policy.mode));

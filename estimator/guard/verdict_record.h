@@ -16,7 +16,7 @@
  * A value has no blank, comma or control character: those are written as %xx. A reader skips names that it
  * does not know. Words of earlier releases have fewer fields.
  */
-typedef struct p4d_verdict_record {
+struct p4d_verdict_record {
 	bool approved;                    /* a plan was approved */
 	char digest[P4D_DIGEST_TEXT];     /* of the plan, or of what was judged; "": not judged */
 	double need_gib, capacity_gib;    /* of the fullest GPU; 0: unknown */
@@ -29,7 +29,7 @@ typedef struct p4d_verdict_record {
 	char read[16];    /* "script": by what the script says */
 	char by[16];      /* "client": as the submitting side saw it, which is the user's own */
 	char id[32];      /* that of the verdict's line in slurmctld's log */
-} p4d_verdict_record;
+};
 
 /* The most characters of a word, with its NUL. */
 enum { P4D_VERDICT_RECORD = 896 };

@@ -393,6 +393,12 @@ static void strictest(p4d_policy *policy, const p4d_policy *other)
 			memcpy((char *)policy + key->offset, (const char *)other + key->offset,
 			       p4d_conf__member_bytes((p4d_conf_key)i));
 	}
+	/* the strictest mode that is to come, and from the first day */
+	if (other->from && (!policy->from || other->later > policy->later ||
+			    (other->later == policy->later && other->from < policy->from))) {
+		policy->from = other->from;
+		policy->later = other->later;
+	}
 	/* a framework's own limit applies where none was set, so record that one was set even when they are
 	 * equal */
 	policy->limit_is_set = policy->limit_is_set || other->limit_is_set;
@@ -529,6 +535,16 @@ p4d_client_log p4d_site_client_log(const p4d_site *site)
 p4d_admin_comment p4d_site_admin_comment(const p4d_site *site)
 {
 	return site->admin_comment;
+}
+
+p4d_record_place p4d_site_record(const p4d_site *site)
+{
+	return site->record;
+}
+
+const char *p4d_site_metrics(const p4d_site *site)
+{
+	return site->metrics;
 }
 
 double p4d_site_policy_limit(const p4d_policy *policy, int framework)

@@ -205,6 +205,20 @@ typedef enum p4d_admin_comment {
 } p4d_admin_comment;
 p4d_admin_comment p4d_site_admin_comment(const p4d_site *site);
 
+/*
+ * Where slurmctld keeps the record of a verdict (guard/verdict_record.h): record = admin_comment | extra |
+ * none. By default none where admin_comment = none is set, so that AdminComment stays as it is.
+ */
+typedef enum p4d_record_place {
+	P4D_RECORD_ADMIN_COMMENT,
+	P4D_RECORD_EXTRA,
+	P4D_RECORD_NONE
+} p4d_record_place;
+p4d_record_place p4d_site_record(const p4d_site *site);
+
+/* The absolute path of slurmctld's metrics; NULL: none. */
+const char *p4d_site_metrics(const p4d_site *site);
+
 /* A key of p4d.conf that is a policy, with its value: text of a choice or a string (NULL: unset), else
  * number. */
 typedef struct p4d_site_value {

@@ -36,6 +36,8 @@ struct p4d_site {
 	p4d_log log;
 	p4d_client_log client_log;
 	p4d_admin_comment admin_comment;
+	p4d_record_place record;
+	const char *metrics; /* owned by conf; NULL: none */
 	uint64_t host_bytes_per_rank;
 	char *require_plan, *exempt_accounts, *exempt_qos, *exempt_users; /* comma-separated; NULL: none */
 	p4d_request defaults;

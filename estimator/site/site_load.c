@@ -262,6 +262,8 @@ static int read_globals(p4d_site_load_state *l)
 	if (read_policy(l, conf, &l->site->base, &global->policy, &global->set) < 0 ||
 	    read_members(l, conf, P4D_CONF_OF_SITE, l->site, &set) < 0)
 		return -1;
+	if (!conf->lines[P4D_KEY_RECORD] && l->site->admin_comment == P4D_ADMIN_COMMENT_NONE)
+		l->site->record = P4D_RECORD_NONE;
 	return read_required(l);
 }
 
@@ -387,12 +389,29 @@ static int absolute_path(p4d_site_load_state *l, p4d_conf_key key, const char **
 	return 0;
 }
 
+/* node_exporter reads no other names. */
+static int check_metrics(p4d_site_load_state *l)
+{
+	const char *path;
+
+	if (absolute_path(l, P4D_KEY_METRICS, &path) < 0)
+		return p4d_fix(l->err, "metrics = \"/var/lib/prometheus/node-exporter/p4d.prom\"");
+	const size_t length = path ? strlen(path) : 0;
+	if (!path || (length > 6 && !strcmp(path + length - 5, ".prom") && path[length - 6] != '/'))
+		return 0;
+	fail(l, l->conf->section[0].lines[P4D_KEY_METRICS], RANGE,
+	     "metrics = %.200s: its name does not end with .prom, as node_exporter wants it", path);
+	return p4d_fix(l->err, "metrics = \"%.200s%s\"", path,
+		       path[length - 1] == '/' ? "p4d.prom" : ".prom");
+}
+
 static p4d_site *build(const p4d_conf *conf, const char *datadir, p4d_error *err)
 {
 	p4d_site_load_state l = {.conf = conf, .err = err};
 	const char *data, *gpus;
 
-	if (absolute_path(&l, P4D_KEY_DATA, &data) < 0 || absolute_path(&l, P4D_KEY_GPUS, &gpus) < 0)
+	if (absolute_path(&l, P4D_KEY_DATA, &data) < 0 || absolute_path(&l, P4D_KEY_GPUS, &gpus) < 0 ||
+	    check_metrics(&l) < 0)
 		return NULL;
 	l.site = new_site(data ? data : datadir, gpus, err);
 	if (!l.site)

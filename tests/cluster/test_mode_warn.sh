@@ -6,3 +6,41 @@
 run sbatch -H -p warn $node $toobig job.sh
 accepted
 says "p4d: [P4D013]"
+says "p4d: the job is submitted: this site only warns so far; once it enforces, it refuses such jobs"
+
+# from which day, if p4d.conf says that, from sbatch and from slurmctld
+next=$(($(date +%Y) + 1))
+sed "/^partition warn {/,/^}/d" "$CLUSTER/p4d.conf.good" |
+	sed "s/^version = 1/mode = warn/; /^mode = enforce/d" >conf
+cat >>conf <<END
+partition "w*" {
+	gpu = { "h100" }
+	gpus_per_node = 8
+	mode = enforce
+	from = $next-01-15
+}
+version = 1
+END
+put_site conf
+run sbatch -H -p warn $node $toobig job.sh
+accepted
+says "p4d: the job is submitted; from $next-01-15 this site refuses such jobs"
+run sbatch -H -p h100,warn $node $toobig job.sh
+accepted
+says "from $next-01-15"
+run sbatch -H -p h100 $node $toobig job.sh
+accepted
+lacks "$err" "$next"
+# advice on a script is no refusal
+printf '#!/bin/sh\n%s\n' "torchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 80 --hidden-size 8192 --num-attention-heads 64 --seq-length 4096 --max-position-embeddings 4096 --vocab-size 32000 --bf16 --micro-batch-size 1 --global-batch-size 64" >train.sh
+run sbatch -H -p warn $node train.sh
+accepted
+says "p4d: [P4D01"
+does_not_say "this site"
+(without_spank; run sbatch -H -p warn $node train.sh; says "p4d: [P4D01"; does_not_say "this site") || exit 1
+sed 's/^mode = warn/&\nscripts = judge/' conf >judge
+put_site judge
+run sbatch -H -p warn $node train.sh
+accepted
+says "from $next-01-15"
+(without_spank; run sbatch -H -p warn $node train.sh; says "from $next-01-15") || exit 1

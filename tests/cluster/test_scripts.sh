@@ -36,7 +36,14 @@ says "p4d: fix: train.sh:"
 says "judged by train.sh:4 (pretrain_gpt.py); the job is submitted as it is"
 does_not_say error
 [ "$(printf '%s\n' "$err" | wc -l)" -le 3 ] || fail "more than a short block"
-same "$(job "$id" AdminComment)" ""
+# the verdict can be joined with the job, and with its line in the log
+record=$(job "$id" AdminComment)
+contains "$record" "p4d-verdict:"
+contains "$record" "of79.1GiB,nodes=1,gpus-per-node=8,tp=1,"
+contains "$record" ",framework=megatron,phase="
+contains "$record" ",verdict=would-refuse,code=P4D012+P4D118,mode=enforce,read=script,digest="
+digest=$(printf '%s' "$record" | sed 's/.*,digest=\([0-9a-f]*\),.*/\1/')
+contains "$(grep " id=\"${record##*,id=}\" " "$CLUSTER/log/slurmctld.log")" " digest=\"$digest\" "
 run sbatch -Q -H train.sh
 accepted
 silent
@@ -52,9 +59,20 @@ lacks "$out" P4D_
 run sbatch -H fits.sh
 accepted
 silent
+contains "$(job "$id" AdminComment)" ",verdict=pass,mode=enforce,read=script,digest="
 run sbatch -H hidden.sh
 accepted
 silent
+same "$(job "$id" AdminComment)" ""
+# what only sbatch can read is in the record as it saw it
+printf 'size="%s"\n' "$(sed '1,/^torchrun/d' train.sh | tr -d '\\\n')" >size.sh
+printf '%s\n' '#!/bin/bash' '. ./size.sh' 'torchrun --nproc_per_node 8 pretrain_gpt.py $size' >sourced.sh
+run sbatch -H $node sourced.sh
+accepted
+says "p4d: [P4D012] sourced.sh:3 (pretrain_gpt.py) needs"
+sourced=$(job "$id" AdminComment)
+contains "$sourced" ",by=client,digest=$digest,"
+same "${sourced%%,verdict=*}" "${record%%,verdict=*}"
 # what cannot be read is named, with why and the option that would say it
 run sbatch -H unknown.sh
 accepted

@@ -41,14 +41,16 @@ static void a_plan_passes_and_is_approved(void **state)
 	fakehost_submit(&hosted, desc, &hosted_said);
 	assert_int_equal(sscanf(desc->admin_comment, "p4d:%32[0-9a-f]:47.6of79.1GiB,nodes=1,", digest), 1);
 	assert_int_equal(strlen(digest), 32);
-	assert_true(strlen(desc->admin_comment) <= 200);
+	assert_true(strlen(desc->admin_comment) <= 300);
 	assert_null(strchr(desc->admin_comment, ' '));
 	fakehost_free(desc);
 
 	approve_as("plan");
 	desc = job_planned("h100", HOSTED_GOOD);
 	fakehost_submit(&hosted, desc, &hosted_said);
-	assert_string_equal(desc->admin_comment, hosted_plan(desc));
+	const char *plan = hosted_plan(desc);
+	assert_memory_equal(desc->admin_comment, plan, strlen(plan));
+	assert_memory_equal(desc->admin_comment + strlen(plan), " p4d-verdict:47.6of79.1GiB,nodes=1,", 35);
 	fakehost_free(desc);
 	approve_as("none");
 	desc = job_planned("h100", HOSTED_GOOD);
@@ -65,7 +67,7 @@ static void numbers_that_are_not_the_models_are_named(void **state)
 	(void)state;
 	job_desc_msg_t *desc = job_planned("h100", HOSTED_GOOD " layers=4");
 	fakehost_submit(&hosted, desc, &hosted_said);
-	assert_non_null(strstr(desc->admin_comment, "model=llama13b,layers%3d4"));
+	assert_non_null(strstr(desc->admin_comment, "model=llama13b%2clayers%3d4,"));
 	fakehost_free(desc);
 }
 
@@ -76,10 +78,14 @@ static void judging_again_changes_nothing(void **state)
 	fakehost_submit(&hosted, desc, &hosted_said);
 	assert_int_equal(fakehost_submit(&hosted, desc, &hosted_said), SLURM_SUCCESS);
 	assert_string_equal(hosted_said, "");
-	char first[256];
+	/* but the id, which is another for each verdict and comes last */
+	char first[512];
 	snprintf(first, sizeof(first), "%s", desc->admin_comment);
 	assert_int_equal(fakehost_submit(&hosted, desc, &hosted_said), SLURM_SUCCESS);
-	assert_string_equal(desc->admin_comment, first);
+	const size_t length = (size_t)(strstr(first, ",id=") - first);
+	assert_memory_equal(desc->admin_comment, first, length);
+	assert_string_not_equal(desc->admin_comment, first);
+	assert_null(strchr(desc->admin_comment, ' '));
 	assert_int_equal(desc->env_size, before->env_size);
 	for (uint32_t i = 0; i < desc->env_size; i++)
 		assert_string_equal(desc->environment[i], before->environment[i]);
@@ -94,7 +100,7 @@ static void judging_again_changes_nothing(void **state)
 
 static void comments_of_others_are_kept(void **state)
 {
-	static const char text[] = "ticket  7 p4d1:old {\"a\": 1} p4d:older p4d: and more";
+	static const char text[] = "ticket  7 p4d1:old {\"a\": 1} p4d:older p4d: p4d-verdict:tp=1 and more";
 
 	(void)state;
 	job_desc_msg_t *desc = job_planned("h100", HOSTED_GOOD);

@@ -20,6 +20,9 @@ static answer submit(job_desc_msg_t *desc)
 	a.rc = fakehost_submit(&hosted, desc, &hosted_said);
 	snprintf(a.said, sizeof(a.said), "%s", hosted_said);
 	snprintf(a.comment, sizeof(a.comment), "%s", desc->admin_comment ? desc->admin_comment : "");
+	char *id = strstr(a.comment, ",id="); /* another for each */
+	if (id)
+		*id = '\0';
 	fakehost_set(&desc->admin_comment, NULL);
 	return a;
 }

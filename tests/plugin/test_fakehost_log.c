@@ -19,9 +19,9 @@ static const char *end_of_value(const char *at)
 static int verdicts_logged(void)
 {
 	static const char *const keys[] = {
-	    "event",        "verdict",  "code",  "job",  "job_id", "uid",    "account",
-	    "partition",    "qos",      "model", "gpu",  "nodes",  "phase",  "need_gib",
-	    "capacity_gib", "fraction", "limit", "mode", "read",   "source", "text"};
+	    "event",        "verdict",  "code",  "job",       "job_id", "id",    "uid",    "account",
+	    "partition",    "qos",      "model", "framework", "gpu",    "nodes", "phase",  "need_gib",
+	    "capacity_gib", "fraction", "limit", "digest",    "mode",   "read",  "source", "text"};
 	int lines = 0;
 
 	for (const char *at = fakehost_log(); *at; at += *at == '\n') {

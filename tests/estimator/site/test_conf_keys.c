@@ -38,6 +38,8 @@ static const char *sample(p4d_conf_key key, int which, char *buf, size_t size)
 		return which ? "9.0" : "8.0";
 	if (key == P4D_KEY_IS)
 		return which ? "trl" : "trainer";
+	if (key == P4D_KEY_METRICS)
+		return "/nonexistent/p4d.prom";
 	return key == P4D_KEY_GPU || key == P4D_KEY_NAME ? "h100-80gb" : "/nonexistent";
 }
 

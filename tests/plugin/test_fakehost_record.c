@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What slurmctld keeps of a verdict with the job, also of jobs without p4d options and in every mode. */
+#include "support/support.h"
+
+#include "doubles/slurm/hosted.h"
+#include "guard/verdict_record.h"
+
+/* 13B on 8 H100 without tensor parallelism: 219 GiB. */
+static const char script[] =
+    "#!/bin/sh\ntorchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 40 --hidden-size 5120 "
+    "--ffn-hidden-size 13824 --num-attention-heads 40 --seq-length 4096 --max-position-embeddings 4096 "
+    "--position-embedding-type rope --swiglu --normalization RMSNorm --vocab-size 32000 "
+    "--untie-embeddings-and-output-weights --disable-bias-linear --bf16 --hidden-dropout 0 "
+    "--micro-batch-size 1 --global-batch-size 64\n";
+/* What is in a file that slurmctld does not read. */
+static const char elsewhere[] =
+    "#!/bin/sh\n. ./sizes.sh\ntorchrun --nproc_per_node 8 pretrain_gpt.py $ARGS\n";
+
+static p4d_verdict_record record_of(const char *partition, const char *text, const char *note)
+{
+	job_desc_msg_t *desc = job_plain(partition);
+	p4d_verdict_record record;
+
+	fakehost_set(&desc->script, text);
+	if (note)
+		fakehost_spank_env(desc, "P4D_VERDICT", note);
+	fakehost_forget();
+	assert_int_equal(fakehost_submit(&hosted, desc, &hosted_said), SLURM_SUCCESS);
+	p4d_verdict_record_read(desc->admin_comment, &record);
+	fakehost_free(desc);
+	return record;
+}
+
+static void a_script_is_recorded_in_every_mode(void **state)
+{
+	static const char *const partitions[] = {"h100", "warn", "observe"};
+	static const char *const modes[] = {"enforce", "warn", "observe"};
+	char digest[P4D_DIGEST_TEXT] = "", logged[64];
+
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		const p4d_verdict_record r = record_of(partitions[i], script, NULL);
+		assert_string_equal(r.verdict, "would-refuse");
+		assert_false(r.approved); /* a script has no plan for steps to agree with */
+		assert_string_equal(r.mode, modes[i]);
+		assert_string_equal(r.framework, "megatron");
+		assert_string_equal(r.gpu, "h100-80gb");
+		assert_string_equal(r.read, "script");
+		assert_string_equal(r.by, "");
+		assert_true(r.phase[0] && r.need_gib > 100 && r.capacity_gib > 79 && r.capacity_gib < 80);
+		assert_memory_equal(r.code, "P4D012", 6);
+		assert_int_equal(strlen(r.digest), 32);
+		assert_true(!i || !strcmp(r.digest, digest));
+		memcpy(digest, r.digest, sizeof(digest));
+		snprintf(logged, sizeof(logged), " id=\"%s\" ", r.id);
+		assert_non_null(strstr(fakehost_log(), logged));
+		snprintf(logged, sizeof(logged), " digest=\"%s\" ", r.digest);
+		assert_non_null(strstr(fakehost_log(), logged));
+	}
+	const p4d_verdict_record off = record_of("off", script, NULL),
+				 plain = record_of("h100", "#!/bin/sh\n", NULL);
+	assert_string_equal(off.verdict, "");
+	assert_string_equal(plain.verdict, "");
+}
+
+static void what_only_sbatch_judged_is_recorded_as_its_word(void **state)
+{
+	static const char refused[] = "would-refuse\tP4D012,P4D118\tx\ty\tscript\t\t219.0of79.1GiB,nodes=1,"
+				      "gpus-per-node=8,tp=2,model=mine,"
+				      "framework=megatron,phase=train,gpu=h100-80gb,verdict=would-refuse,"
+				      "digest=0123456789abcdef0123456789abcdef";
+	static const char passed[] = "pass\t\t\t\tscript\t\t42.2of79.1GiB,framework=ddp,verdict=pass";
+	static const char forged[] = "pass\t\t\t\tscript\t\t1.0of79.1GiB,model=a%20p4d%3ax%0a,verdict=fine,"
+				     "mode=off,by=controller,id=1";
+
+	(void)state;
+	p4d_verdict_record r = record_of("h100", elsewhere, refused);
+	assert_string_equal(r.verdict, "would-refuse");
+	assert_string_equal(r.by, "client");
+	assert_string_equal(r.code, "P4D012+P4D118");
+	assert_string_equal(r.digest, "0123456789abcdef0123456789abcdef");
+	assert_string_equal(r.mode, "enforce");
+	assert_string_equal(r.model, "mine");
+	assert_non_null(strstr(fakehost_log(),
+			       " framework=\"megatron\" gpu=\"h100-80gb\" nodes=\"1\" phase=\"train\" "
+			       "need_gib=\"219.0\" capacity_gib=\"79.1\" fraction=\"2.769\" "));
+	r = record_of("h100", elsewhere, passed);
+	assert_string_equal(r.verdict, "pass");
+	assert_string_equal(r.by, "client");
+	assert_string_equal(r.framework, "ddp");
+	assert_true(r.need_gib > 42 && r.need_gib < 43);
+	/* what no p4d writes */
+	r = record_of("h100", elsewhere, forged);
+	assert_string_equal(r.verdict, "not-judged");
+	assert_string_equal(r.by, "");
+	assert_string_equal(r.model, "");
+	assert_string_equal(r.mode, "enforce");
+	/* an earlier release */
+	r = record_of("warn", elsewhere, "not-judged\tP4D117\tx\ty\tscript");
+	assert_string_equal(r.verdict, "not-judged");
+	assert_string_equal(r.code, "P4D117");
+	/* slurmctld's own judgement stands */
+	r = record_of("h100", script, passed);
+	assert_string_equal(r.by, "");
+	assert_string_equal(r.framework, "megatron");
+	assert_string_equal(r.verdict, "would-refuse");
+}
+
+/* Sets p4d.conf with this line in it, and waits for the plugin. */
+static void put_conf(const char *line)
+{
+	char text[512];
+
+	snprintf(
+	    text, sizeof(text),
+	    "data = \"%s\"\nmode = enforce\n%s\npartition h100 { gpu = { \"h100-80gb\" } }\nversion = 1\n",
+	    test_datadir(), line);
+	fakehost_forget();
+	site_write(text);
+	assert_true(hosted_logged("reloaded"));
+}
+
+static void the_site_says_where(void **state)
+{
+	job_desc_msg_t *desc;
+	p4d_verdict_record r;
+
+	(void)state;
+	put_conf("record = none");
+	assert_string_equal(record_of("h100", script, NULL).verdict, "");
+	desc = job_planned("h100", HOSTED_GOOD);
+	fakehost_submit(&hosted, desc, &hosted_said);
+	assert_true(p4d_verdict_record_read(desc->admin_comment, &r) && r.approved);
+	fakehost_free(desc);
+	/* who keeps p4d out of AdminComment keeps all of it out, unless he says otherwise */
+	put_conf("admin_comment = none");
+	assert_string_equal(record_of("h100", script, NULL).verdict, "");
+	put_conf("admin_comment = none\nrecord = admin_comment");
+	assert_string_equal(record_of("h100", script, NULL).verdict, "would-refuse");
+	put_conf("record = extra");
+#if SLURM_VERSION_NUMBER < SLURM_VERSION_NUM(23, 2, 0)
+	assert_true(
+	    hosted_logged("record = extra: Slurm has Extra from release 23.02 on, so no record is kept"));
+#endif
+	assert_string_equal(record_of("h100", script, NULL).verdict, "");
+#if SLURM_VERSION_NUMBER >= SLURM_VERSION_NUM(23, 2, 0)
+	desc = job_plain("h100");
+	fakehost_set(&desc->script, script);
+	fakehost_set(&desc->extra, "mine p4d-verdict:forged");
+	fakehost_submit(&hosted, desc, &hosted_said);
+	assert_memory_equal(desc->extra, "mine p4d-verdict:", 17);
+	assert_true(p4d_verdict_record_read(desc->extra, &r));
+	assert_string_equal(r.framework, "megatron");
+	assert_null(desc->admin_comment);
+	fakehost_free(desc);
+#endif
+	fakehost_forget();
+	site_write(NULL);
+	assert_true(hosted_logged("reloaded"));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    HOSTED_TEST(a_script_is_recorded_in_every_mode),
+	    HOSTED_TEST(what_only_sbatch_judged_is_recorded_as_its_word),
+	    HOSTED_TEST(the_site_says_where),
+	};
+
+	return cmocka_run_group_tests(tests, hosted_start, hosted_stop);
+}
