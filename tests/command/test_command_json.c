@@ -429,7 +429,7 @@ static void lists_have_the_documented_schema(void **state)
 	    "attention_backward_efficiency hbm_efficiency link_efficiency board_watts multiprocessors "
 	    "nvlink_domain gpus_per_node sm status "
 	    "source");
-	assert_keys(conf, "file partitions programs cluster notes schema");
+	assert_keys(conf, "file partitions programs margins cluster notes schema");
 	char keys[1024] = "partition default gpus gpus_per_node";
 	p4d_site_value value;
 	for (unsigned i = 0; p4d_site_policy_next(&(p4d_policy){0}, &i, &value);)
