@@ -13,7 +13,7 @@
 
 enum { MOST_WORDS = 256, JOB = P4D_TAKES_JOB | P4D_TAKES_CONF | P4D_TAKES_JSON };
 
-/* They take what they take in command.c. */
+/* The options of each command are those in command.c. */
 static const p4d_subcommand subcommands[] = {
     {"estimate", "", "", JOB | P4D_TAKES_SVG | P4D_TAKES_LENGTH, 0, p4d_command_estimate, NULL, NULL},
     {"plan", "", "", JOB | P4D_TAKES_TOP | P4D_TAKES_PLACES, 0, p4d_command_plan, NULL, NULL},

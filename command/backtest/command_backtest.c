@@ -10,7 +10,7 @@ static int check_line(const p4d_line *line, p4d_error *err)
 {
 	if (!line->json || !line->csv)
 		return 0;
-	p4d_fail(err, P4D_E_USAGE, "both --json and --csv are given; leave one out");
+	p4d_fail(err, P4D_E_USAGE, "--json and --csv exclude each other");
 	return p4d_fix(err, "p4d help backtest");
 }
 

@@ -17,7 +17,7 @@ typedef struct p4d_calibrate_row {
 	double fragmentation;  /* of that */
 	double capacity;       /* of the GPU */
 	double safe, limit;    /* fractions, of the site or p4d's own */
-	bool fragments_freely; /* fragmentation alone refuses nobody */
+	bool fragments_freely; /* p4d refuses no such job for fragmentation alone */
 } p4d_calibrate_row;
 
 enum { P4D_CALIBRATE_TITLE = 128, P4D_CALIBRATE_LEAST = 20 };

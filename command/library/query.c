@@ -125,7 +125,7 @@ int p4d_query_environment(p4d_query *query, const char *const *variables)
 	return 0;
 }
 
-/* They take what they take in command.c, but for files that they would write. */
+/* The options of each command are those in command.c, without the options that write files. */
 static const p4d_subcommand commands[] = {
     {"estimate", "", "", JOB | P4D_TAKES_LENGTH, 0, p4d_command_estimate, NULL, NULL},
     {"plan", "", "", JOB | P4D_TAKES_TOP | P4D_TAKES_PLACES, 0, p4d_command_plan, NULL, NULL},

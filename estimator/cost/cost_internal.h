@@ -58,6 +58,10 @@ double p4d_cost__cast_bytes(const p4d_layout *layout);
 double p4d_cost__product_seconds(const p4d_cost_rates *r, double rows, double columns, double depth,
 				 double output_bytes);
 
+/* Seconds of a product that takes `arithmetic` without waiting for memory, and `memory` without computing.
+ * The longer one hides more of the other: the 1.5-norm, as in SimuMax's table for B200. */
+double p4d_cost__together(double arithmetic, double memory);
+
 /* A kernel that moves this many bytes to and from device memory. */
 double p4d_cost__memory_seconds(const p4d_cost_rates *r, double bytes);
 

@@ -207,9 +207,7 @@ double p4d_cost__product_seconds(const p4d_cost_rates *r, double rows, double co
 	return product(r, r->product, r->operand, 1, rows, columns, depth, output_bytes);
 }
 
-/* Arithmetic and memory hide each other the better, the more one of them takes: the 1.5-norm, in that table.
- */
-static double together(double a, double b)
+double p4d_cost__together(double a, double b)
 {
 	const double sum = a * sqrt(a) + b * sqrt(b);
 
@@ -221,7 +219,7 @@ double p4d_cost__grouped_seconds(const p4d_cost_rates *r, double groups, double 
 {
 	const double flops = (2 * rows * columns + GROUPED_LOST * r->lost) * depth;
 	const double bytes = r->operand * depth * (rows + columns) + output_bytes * rows * columns;
-	const double one = together(flops * r->product, bytes * r->hbm);
+	const double one = p4d_cost__together(flops * r->product, bytes * r->hbm);
 
 	return P4D_LAUNCH_SECONDS + groups * (one > GROUPED_LAUNCH_SECONDS ? one : GROUPED_LAUNCH_SECONDS);
 }

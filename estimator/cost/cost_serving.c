@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One pass of an inference engine: decoding sequences and prompts together. Weights and cached keys and
- * values are read once a pass, so that few sequences wait for memory and many for arithmetic. Rates are those
- * of training. The constants here are fitted to half of TensorRT-LLM's published throughputs
- * (tests/data/serving_measured.csv: Llama 3.1 8B and 70B and Mixtral 8x7B on H100 and A100).
+ * One pass of an inference engine: decoding sequences and prompts together. A pass reads weights and cached
+ * keys and values once, so few sequences wait for memory and many for arithmetic. Rates are those of
+ * training. The constants here were chosen with TensorRT-LLM's published throughputs of release 0.17 and its
+ * latencies of 0.14 in view (tests/data/serving_measured.csv); its throughputs of 1.0 are only compared.
  */
 #include <math.h>
 
@@ -51,14 +51,6 @@ typedef struct pass_parts {
 	double arithmetic, memory, network;
 } pass_parts;
 
-/* Arithmetic and memory hide each other the better, the more one of them takes. */
-static double together(double a, double b)
-{
-	const double sum = a * sqrt(a) + b * sqrt(b);
-
-	return cbrt(sum * sum);
-}
-
 /* Products of `rows` tokens with each of `groups` matrices of columns x depth, one kernel. Seconds. */
 static double products(const pass *p, double groups, double rows, double columns, double depth)
 {
@@ -66,7 +58,7 @@ static double products(const pass *p, double groups, double rows, double columns
 	const double flops = (2 * groups * rows * columns + lost) * depth;
 	const double bytes = groups * (p->work->weight_bytes * depth * (rows + columns) + 2 * rows * columns);
 
-	return together(flops * p->r.product, bytes * p->r.hbm);
+	return p4d_cost__together(flops * p->r.product, bytes * p->r.hbm);
 }
 
 /* Sum over the tensor-parallel ranks of hidden states, after attention and after the feed-forward part. */
@@ -164,12 +156,13 @@ static double head(const pass *p)
 		     h = (double)p->l->hidden;
 	const double flops = 2 * rows * vocab * h, bytes = p->r.element * vocab * h;
 
-	return together(flops * p->r.gemm, bytes * p->r.hbm) + rows * vocab * LOGIT_BYTES * p->r.hbm;
+	return p4d_cost__together(flops * p->r.gemm, bytes * p->r.hbm) +
+	       rows * vocab * LOGIT_BYTES * p->r.hbm;
 }
 
 /*
- * The layers. Nano-batches read all weights again, and wait for arithmetic, memory and network at the same
- * time: what takes least hides behind what takes most, but for the first nano-batch and the last.
+ * The layers. Each nano-batch reads all weights. While one nano-batch computes, another reads memory or uses
+ * the network. The slowest of the three sets the time. The others are seen in one nano-batch only.
  */
 static double layers(const pass *p, const p4d_gpu *gpu, double nano)
 {

@@ -51,7 +51,7 @@ static bool is_soon(const layouts *w, const p4d_serving_speed *speed)
 	       (s->between_tokens_s <= 0 || speed->between_tokens_s <= s->between_tokens_s);
 }
 
-/* Whether so many GPUs answer the load within the bounds; -1: this cannot be said. */
+/* 1: these GPUs answer the load within the bounds; 0: they do not; -1: err says why p4d cannot tell. */
 static int answers(const layouts *w, p4d_serving_found *one, uint64_t gpus, const p4d_serving_load *load)
 {
 	one->gpus = gpus;

@@ -72,7 +72,7 @@ static int set_engine(engine *e, const p4d_request *r, uint64_t gpus_per_node, p
 			p4d_cost_missing(&e->l, e->gpu), e->gpu->name);
 }
 
-/* Bytes of keys and values that a sequence of so many tokens holds on one GPU. */
+/* Bytes of the keys and values of one sequence on one GPU. tokens: the length of the sequence. */
 static double held(const engine *e, double tokens)
 {
 	const double window = (double)e->s->window;
