@@ -69,23 +69,33 @@ struct json_object *p4d_serving_speed_json(const p4d_serving_load *load, const p
 	return speed;
 }
 
+const char *p4d_serving_amount(double amount, char buf[P4D_SIZE_TEXT])
+{
+	snprintf(buf, P4D_SIZE_TEXT, amount < 100 ? "%.3g" : "%.0f", amount);
+	return buf;
+}
+
 static void print_speed(const answered *a)
 {
 	const p4d_serving_speed *v = &a->speed;
+	char tokens[P4D_SIZE_TEXT], requests[P4D_SIZE_TEXT], flight[P4D_SIZE_TEXT], first[P4D_SIZE_TEXT],
+	    between[P4D_SIZE_TEXT];
 
 	if (!a->known)
 		return;
-	printf("Speed: %.0f tokens/s, %.3g requests/s with %.0f in flight; ", v->tokens_per_s,
-	       v->requests_per_s, v->at_a_time);
+	p4d_report_seconds(v->between_tokens_s, between);
+	printf("Speed: %s tokens/s, %s requests/s with %s in flight; ",
+	       p4d_serving_amount(v->tokens_per_s, tokens), p4d_serving_amount(v->requests_per_s, requests),
+	       p4d_serving_amount(v->at_a_time, flight));
 	if (v->first_token_s > 0)
-		printf("first token after %.3g ms, then one every %.3g ms\n", 1e3 * v->first_token_s,
-		       1e3 * v->between_tokens_s);
+		printf("first token after %s, then one every %s\n",
+		       p4d_report_seconds(v->first_token_s, first), between);
 	else
-		printf("one token every %.3g ms, and the first one waits ever longer\n",
-		       1e3 * v->between_tokens_s);
+		printf("one token every %s, and the first one waits ever longer\n", between);
 	printf("       prompts of %.0f tokens, answers of %.0f", a->load.prompt, a->load.answer);
 	if (v->at_a_time < v->most)
-		printf("; at most %.0f tokens/s, with %.0f in flight", v->most_tokens_per_s, v->most);
+		printf("; at most %s tokens/s, with %s in flight",
+		       p4d_serving_amount(v->most_tokens_per_s, tokens), p4d_serving_amount(v->most, flight));
 	puts("");
 }
 

@@ -33,23 +33,18 @@ static int by_cost(const void *a, const void *b)
 }
 
 /* On one node, or on as many as a rate or a layout takes. */
-static bool find(const p4d_subject *subject, const p4d_node_kind *kind, uint64_t nodes, serving_place *found)
+static bool find(const p4d_subject *subject, const p4d_node_kind *kind, uint64_t nodes, serving_place *found,
+		 p4d_error *why)
 {
-	const double ms = 1e-3;
 	p4d_request r = subject->request;
 	p4d_serving_counts counts;
-	p4d_serving_space space = {
-	    .gpu = kind->capacity.gpu,
-	    .gpus_per_node = kind->gpus_per_node,
-	    .first_token_s = p4d_is_set(&r, P4D_FIRST_TOKEN) ? ms * p4d_request_real(&r, P4D_FIRST_TOKEN) : 0,
-	    .between_tokens_s =
-		p4d_is_set(&r, P4D_BETWEEN_TOKENS) ? ms * p4d_request_real(&r, P4D_BETWEEN_TOKENS) : 0};
+	p4d_serving_space space = p4d_serving_space_of(&r, kind->capacity.gpu, 1, kind->gpus_per_node);
 	const uint64_t most = nodes ? nodes : kind->most_nodes ? kind->most_nodes : P4D_PLACEMENT_NODES;
 
 	p4d_serving_complete(&r, space.gpu);
 	found->kind = kind;
 	for (space.nodes = nodes ? nodes : 1; space.nodes <= most; space.nodes *= 2)
-		if (p4d_serving_search(&r, &space, &found->best, 1, &counts, NULL) == 1)
+		if (p4d_serving_search(&r, &space, &found->best, 1, &counts, why) == 1)
 			return true;
 	return false;
 }
@@ -57,16 +52,9 @@ static bool find(const p4d_subject *subject, const p4d_node_kind *kind, uint64_t
 static int print_text(const p4d_subject *subject, const p4d_serving_load *load, const serving_place *found,
 		      size_t count, p4d_error *err)
 {
-	static const char *const columns[] = {"partition",
-					      "GPU",
-					      "tp",
-					      "pp",
-					      "GPUs",
-					      "in flight",
-					      "tokens/s",
-					      "GPU-hours per 1M",
-					      "first token ms",
-					      "between tokens ms"};
+	static const char *const columns[] = {"partition",   "GPU",           "tp",       "pp",
+					      "GPUs",        "in flight",     "tokens/s", "GPU-hours per 1M",
+					      "first token", "between tokens"};
 	p4d_table table = {0};
 
 	printf("%s, prompts of %.0f tokens, answers of %.0f; least GPU-hours per million tokens first\n\n",
@@ -80,11 +68,7 @@ static int print_text(const p4d_subject *subject, const p4d_serving_load *load, 
 		p4d_table_cell(&table, P4D_PLAIN, "%" PRId64, f->request.value[P4D_TP]);
 		p4d_table_cell(&table, P4D_PLAIN, "%" PRId64, f->request.value[P4D_PP]);
 		p4d_table_cell(&table, P4D_PLAIN, "%" PRIu64, f->gpus);
-		p4d_table_cell(&table, P4D_PLAIN, "%.0f", f->speed.at_a_time);
-		p4d_table_cell(&table, P4D_PLAIN, "%.0f", f->speed.tokens_per_s);
-		p4d_table_cell(&table, P4D_PLAIN, "%.3g", gpu_hours_per_million(&found[i]));
-		p4d_table_cell(&table, P4D_PLAIN, "%.3g", 1e3 * f->speed.first_token_s);
-		p4d_table_cell(&table, P4D_PLAIN, "%.3g", 1e3 * f->speed.between_tokens_s);
+		p4d_serving_plan_cells(&table, &f->speed, gpu_hours_per_million(&found[i]));
 	}
 	if (p4d_table_print(&table, true, err) < 0)
 		return -1;
@@ -117,10 +101,17 @@ static int find_and_print(p4d_subject *subject, const p4d_line *line, const p4d_
 			  uint64_t nodes, serving_place found[KINDS], p4d_error *err)
 {
 	const p4d_serving_load load = p4d_serving_load_of(&subject->request);
+	p4d_error why = {.code = P4D_OK};
 	size_t count = 0;
 
 	for (size_t i = 0; i < places->kinds && count < KINDS; i++)
-		count += find(subject, &places->kind[i], nodes, &found[count]);
+		count += find(subject, &places->kind[i], nodes, &found[count], &why);
+	/* a load that is wrong is so everywhere */
+	if (!count && why.code == P4D_E_VALUE) {
+		p4d_request_without_prefix(why.fix);
+		*err = why;
+		return -1;
+	}
 	if (!count)
 		return p4d_fail(err, P4D_E_NO_LAYOUT,
 				"no layout of %.100s starts and answers this load in these partitions",

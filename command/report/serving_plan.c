@@ -30,9 +30,20 @@ static bool has_whole_experts(const p4d_request *r)
 	return p4d_is_set(r, P4D_EXPERT_PARALLEL) && r->value[P4D_EXPERT_PARALLEL];
 }
 
+void p4d_serving_plan_cells(p4d_table *table, const p4d_serving_speed *v, double cost)
+{
+	const double amounts[] = {v->at_a_time, v->tokens_per_s, cost};
+	const double times[] = {v->first_token_s, v->between_tokens_s};
+	char text[P4D_SIZE_TEXT];
+
+	for (size_t i = 0; i < sizeof(amounts) / sizeof(*amounts); i++)
+		p4d_table_cell(table, P4D_PLAIN, "%s", p4d_serving_amount(amounts[i], text));
+	for (size_t i = 0; i < sizeof(times) / sizeof(*times); i++)
+		p4d_table_cell(table, P4D_PLAIN, "%s", p4d_report_seconds(times[i], text));
+}
+
 static void add_row(p4d_table *table, size_t rank, const p4d_serving_found *f, bool sparse)
 {
-	const p4d_serving_speed *v = &f->speed;
 	const uint64_t numbers[] = {rank, (uint64_t)f->request.value[P4D_TP],
 				    (uint64_t)f->request.value[P4D_PP]};
 
@@ -45,18 +56,14 @@ static void add_row(p4d_table *table, size_t rank, const p4d_serving_found *f, b
 	p4d_table_cell(table, P4D_PLAIN, "%" PRIu64,
 		       f->serving.replicas / value_or_1(&f->request, P4D_ENGINE_DP));
 	p4d_table_cell(table, P4D_PLAIN, "%" PRIu64, f->gpus);
-	p4d_table_cell(table, P4D_PLAIN, "%.0f", v->at_a_time);
-	p4d_table_cell(table, P4D_PLAIN, "%.0f", v->tokens_per_s);
-	p4d_table_cell(table, P4D_PLAIN, "%.0f", v->tokens_per_s / (double)f->gpus);
-	p4d_table_cell(table, P4D_PLAIN, "%.3g", 1e3 * v->first_token_s);
-	p4d_table_cell(table, P4D_PLAIN, "%.3g", 1e3 * v->between_tokens_s);
+	p4d_serving_plan_cells(table, &f->speed, f->speed.tokens_per_s / (double)f->gpus);
 }
 
 static int print_table(const engine_plans *p, p4d_error *err)
 {
 	static const char *const degrees[] = {"", "tp", "pp", "dp", "whole experts"};
-	static const char *const figures[] = {"engines", "GPUs",           "in flight",        "tokens/s",
-					      "per GPU", "first token ms", "between tokens ms"};
+	static const char *const figures[] = {"engines", "GPUs",        "in flight",     "tokens/s",
+					      "per GPU", "first token", "between tokens"};
 	const bool sparse = p4d_is_set(&p->subject->request, P4D_EXPERTS);
 	p4d_table table = {0};
 
@@ -91,7 +98,7 @@ static int print_text(const engine_plans *p, p4d_error *err)
 {
 	const p4d_subject *s = p->subject;
 	const bool rated = p->load.rate > 0;
-	char engine[16];
+	char engine[16], rate[P4D_SIZE_TEXT];
 
 	p4d_request_choice_name(P4D_ENGINE, p->found[0].request.value[P4D_ENGINE], engine, sizeof(engine));
 	printf("%s, served by %s on %" PRIu64 " node%s of %" PRIu64 " x %s: the best of %" PRIu64
@@ -103,7 +110,7 @@ static int print_text(const engine_plans *p, p4d_error *err)
 	       : p->load.concurrency > 0 ? ""
 					 : ", as many as possible in flight");
 	if (rated)
-		printf("%.3g requests/s: fewest GPUs first\n\n", p->load.rate);
+		printf("%s requests/s: fewest GPUs first\n\n", p4d_serving_amount(p->load.rate, rate));
 	else
 		printf("most tokens/s per GPU first\n\n");
 	if (print_table(p, err) < 0)
@@ -191,13 +198,13 @@ static int explain_rate(const engine_plans *p, const p4d_serving_space *space, p
 	p4d_serving_found one;
 
 	unrated.origin[P4D_RATE] = P4D_UNSET;
-	char arrive[P4D_NUMBER_TEXT];
+	char arrive[P4D_NUMBER_TEXT], answered[P4D_SIZE_TEXT];
 	const bool some = p4d_serving_search(&unrated, space, &one, 1, &counts, NULL) == 1;
 	p4d_fail(err, P4D_E_NO_LAYOUT,
-		 "%s on %" PRIu64
-		 " x %s: the best layout answers %.3g requests/s within the bounds, %s arrive",
+		 "%s on %" PRIu64 " x %s: the best layout answers %s requests/s within the bounds, %s arrive",
 		 p->subject->model, space->nodes * space->gpus_per_node, space->gpu->name,
-		 some ? one.speed.requests_per_s : 0, p4d_number_text(p->load.rate, 6, arrive));
+		 p4d_serving_amount(some ? one.speed.requests_per_s : 0, answered),
+		 p4d_number_text(p->load.rate, 6, arrive));
 	return fix_gpus(p, space, err);
 }
 
@@ -208,6 +215,7 @@ static int explain_bounds(const engine_plans *p, const p4d_serving_space *space,
 	p4d_request alone = p->subject->request;
 	p4d_serving_counts counts;
 	double between = INFINITY, first = INFINITY;
+	char soon[P4D_SIZE_TEXT], then[P4D_SIZE_TEXT];
 
 	unbounded.first_token_s = unbounded.between_tokens_s = 0;
 	p4d_request_put_real(&alone, P4D_CONCURRENCY, 1, P4D_BY_P4D);
@@ -218,10 +226,10 @@ static int explain_bounds(const engine_plans *p, const p4d_serving_space *space,
 	}
 	return p4d_fail(err, P4D_E_NO_LAYOUT,
 			"%s on %" PRIu64
-			" x %s: no layout answers that soon; the least for a single request is %.3g "
-			"ms to the first token and %.3g ms between tokens",
-			p->subject->model, space->nodes * space->gpus_per_node, space->gpu->name, 1e3 * first,
-			1e3 * between);
+			" x %s: no layout answers that soon; the least for a single request is %s "
+			"to the first token and %s between tokens",
+			p->subject->model, space->nodes * space->gpus_per_node, space->gpu->name,
+			p4d_report_seconds(first, soon), p4d_report_seconds(between, then));
 }
 
 static int explain(const engine_plans *p, const p4d_serving_space *space, p4d_error *err)
@@ -234,20 +242,16 @@ static int explain(const engine_plans *p, const p4d_serving_space *space, p4d_er
 static int plan(engine_plans *p, uint32_t top, bool json, p4d_error *err)
 {
 	p4d_request *r = &p->subject->request;
-	const double ms = 1e-3;
-	const p4d_serving_space space = {
-	    .gpu = p->subject->capacity.gpu,
-	    .nodes = p->subject->nodes,
-	    .gpus_per_node = p->subject->gpus_per_node,
-	    .first_token_s = p4d_is_set(r, P4D_FIRST_TOKEN) ? ms * p4d_request_real(r, P4D_FIRST_TOKEN) : 0,
-	    .between_tokens_s =
-		p4d_is_set(r, P4D_BETWEEN_TOKENS) ? ms * p4d_request_real(r, P4D_BETWEEN_TOKENS) : 0};
+	const p4d_serving_space space =
+	    p4d_serving_space_of(r, p->subject->capacity.gpu, p->subject->nodes, p->subject->gpus_per_node);
 
 	p4d_serving_complete(r, space.gpu);
 	p->load = p4d_serving_load_of(r);
 	p->count = p4d_serving_search(r, &space, p->found, top, &p->counts, err);
-	if (p->count == SIZE_MAX)
+	if (p->count == SIZE_MAX) {
+		p4d_request_without_prefix(err->fix);
 		return -1;
+	}
 	if (!p->count)
 		return explain(p, &space, err);
 	return (json ? print_json : print_text)(p, err);

@@ -5,6 +5,8 @@
 #include <stdint.h>
 
 #include "line/line.h"
+#include "report/table.h"
+#include "serve/serving_speed.h"
 
 /* `p4d plan --workload serve`: prints the layouts of an engine, the least cost per token first. Returns the
  * command's code, -1 on errors. top: how many. */
@@ -12,3 +14,6 @@ int p4d_serving_plan(p4d_subject *subject, uint32_t top, bool json, p4d_error *e
 
 /* The same with --partitions: the best layout in each of these partitions, the least cost per token first. */
 int p4d_serving_places(p4d_subject *subject, const p4d_line *line, p4d_error *err);
+
+/* Cells of a table: requests in flight, tokens/s, a cost, times to the first token and between tokens. */
+void p4d_serving_plan_cells(p4d_table *table, const p4d_serving_speed *speed, double cost);

@@ -11,8 +11,24 @@ typedef struct layouts {
 	p4d_serving_found *found;
 	size_t room, count;
 	p4d_serving_counts *counts;
-	p4d_error *err;
+	p4d_error *err;  /* of the last layout that cannot be judged */
+	p4d_error first; /* of the first one whose load or GPU is at fault */
 } layouts;
+
+static double seconds_of(const p4d_request *r, p4d_option milliseconds)
+{
+	return p4d_is_set(r, milliseconds) ? p4d_request_real(r, milliseconds) / 1e3 : 0;
+}
+
+p4d_serving_space p4d_serving_space_of(const p4d_request *r, const p4d_gpu *gpu, uint64_t nodes,
+				       uint64_t gpus_per_node)
+{
+	return (p4d_serving_space){.gpu = gpu,
+				   .nodes = nodes,
+				   .gpus_per_node = gpus_per_node,
+				   .first_token_s = seconds_of(r, P4D_FIRST_TOKEN),
+				   .between_tokens_s = seconds_of(r, P4D_BETWEEN_TOKENS)};
+}
 
 /* GPUs per token and second. */
 static double cost(const p4d_serving_found *f)
@@ -120,8 +136,12 @@ static void try_one(layouts *w, const p4d_request *request)
 	    load.rate > 0 ? fewest(w, &one, engine, &load) : fullest(w, &one, world / engine * engine, &load);
 	if (found > 0)
 		keep(w, &one);
-	else
+	else if (!found)
 		w->counts->too_slow++;
+	else if (w->err->code == P4D_E_DOES_NOT_FIT)
+		w->counts->too_large++;
+	else if (w->first.code == P4D_OK)
+		w->first = *w->err;
 }
 
 /* By the user, the script or the site, but not p4d's default. */
@@ -157,7 +177,8 @@ static void over_copies(layouts *w, const p4d_request *asked, p4d_request *trial
 size_t p4d_serving_search(const p4d_request *asked, const p4d_serving_space *space, p4d_serving_found *found,
 			  size_t room, p4d_serving_counts *counts, p4d_error *err)
 {
-	layouts w = {.space = space, .found = found, .room = room, .counts = counts, .err = err};
+	p4d_error own = {.code = P4D_OK};
+	layouts w = {.space = space, .found = found, .room = room, .counts = counts, .err = err ? err : &own};
 	const uint64_t world = space->nodes * space->gpus_per_node;
 	p4d_request trial = *asked;
 
@@ -172,9 +193,13 @@ size_t p4d_serving_search(const p4d_request *asked, const p4d_serving_space *spa
 			p4d_request_put(&trial, P4D_PP, (int64_t)pp, P4D_BY_P4D);
 			over_copies(&w, asked, &trial, world / (tp * pp));
 		}
-	if (!w.count && counts->too_large == counts->considered && err && err->code != P4D_OK)
+	if (!w.count && w.first.code != P4D_OK) {
+		*w.err = w.first;
 		return SIZE_MAX;
-	if (err)
-		err->code = P4D_OK;
+	}
+	if (!w.count && counts->too_large == counts->considered && w.err->code != P4D_OK &&
+	    w.err->code != P4D_E_DOES_NOT_FIT)
+		return SIZE_MAX;
+	w.err->code = P4D_OK;
 	return w.count;
 }

@@ -10,6 +10,10 @@ typedef struct p4d_serving_space {
 	double first_token_s, between_tokens_s; /* the longest that is wanted; 0: any */
 } p4d_serving_space;
 
+/* With the bounds that the request states. */
+p4d_serving_space p4d_serving_space_of(const p4d_request *request, const p4d_gpu *gpu, uint64_t nodes,
+				       uint64_t gpus_per_node);
+
 typedef struct p4d_serving_found {
 	p4d_request request;
 	p4d_serving serving;
@@ -29,7 +33,7 @@ typedef struct p4d_serving_counts {
  * them open. With a rate the fewest GPUs come first, else the most tokens per second and GPU, at the largest
  * number of requests in flight that stays within the bounds (or at the request's concurrency). found: room
  * entries, written in that order. Returns their number; fewer than room if there are no more. Errors
- * (SIZE_MAX): those of the first layout, if none can be judged.
+ * (SIZE_MAX): VALUE of the load, NO_RATES of the GPU; those of the last layout, if none can be judged.
  */
 size_t p4d_serving_search(const p4d_request *request, const p4d_serving_space *space,
 			  p4d_serving_found *found, size_t room, p4d_serving_counts *counts, p4d_error *err);

@@ -270,6 +270,17 @@ prints "least GPU-hours per million tokens first"
 exits 0 p4d plan --workload serve --model llama3.1-8b --seq-len 4096 --partitions a100 --conf kinds.conf --rate 30 --json
 prints '"partition":"a100"' '"gpu_hours_per_million_tokens":'
 exits 13 p4d plan --workload serve --model llama3.1-8b --seq-len 4096 --partitions all --conf kinds.conf --between-tokens 0.5
+# a load that is wrong, and a GPU without rates, are no layouts that are too slow
+exits 5 p4d plan $serve --prompt-len 4000
+says "a prompt of 4000 tokens" "p4d: fix: --seq-len=4256"
+exits 5 p4d plan $serve --rate 4 --concurrency 8
+says "rate and concurrency are two ways to state the load" "p4d: fix: --concurrency=8"
+exits 5 p4d plan --workload serve --model llama3.1-8b --seq-len 4096 --partitions all --conf kinds.conf --prompt-len 4000
+says "a prompt of 4000 tokens" "p4d: fix: --seq-len=4256"
+exits 14 p4d plan --workload serve --model llama3.1-8b --gpu mi355x
+says "gpus.json has no multiprocessors of mi355x-288gb"
+exits 0 p4d estimate $serve --rate 0.001
+prints "Speed: 0.256 tokens/s, 0.001 requests/s with 0.0"
 exits 13 p4d plan $serve --between-tokens 1
 says "no layout answers that soon; the least for a single request is "
 exits 13 p4d plan $serve --rate 1000

@@ -355,9 +355,7 @@ static void add_serving(uint64_t *hash, const p4d_serving *s)
 static void add_speed(uint64_t *hash, const p4d_request *r, const p4d_serving *s)
 {
 	const p4d_serving_load load = p4d_serving_load_of(r);
-	const double first = p4d_request_real(r, P4D_FIRST_TOKEN),
-		     between = p4d_request_real(r, P4D_BETWEEN_TOKENS);
-	const p4d_serving_space space = {&gpu, NODES, GPUS, first / 1e3, between / 1e3};
+	const p4d_serving_space space = p4d_serving_space_of(r, &gpu, NODES, GPUS);
 	p4d_serving_speed speed = {0};
 	p4d_serving_counts counts;
 	p4d_serving_found best = {.gpus = 0};
