@@ -2,12 +2,12 @@
 # Manual pages are written in scdoc. @CODES@, @OPTIONS@, @PAGE@, @HEEDS@ and @SETTINGS@ in a page stand for the
 # tables of codes.def, options.def and settings.def.
 # A tarball has them made, all of them: there scdoc is not needed.
-pages = man/p4d.1 man/p4d-backtest.1 man/p4d-rehearse.1 man/p4d-report.1 man/p4d-options.7 man/p4d-json.5 man/p4d.3 man/p4d.conf.5 man/p4d-codes.7 man/p4d-systems.7 man/p4d-spank.8
-all_pages = man/p4d.1 man/p4d-backtest.1 man/p4d-rehearse.1 man/p4d-report.1 man/p4d-options.7 man/p4d-json.5 man/p4d.3 man/p4d.conf.5 man/p4d-codes.7 man/p4d-systems.7 man/p4d-spank.8 man/p4d-train.1
+pages = man/p4d.1 man/p4d-backtest.1 man/p4d-data.1 man/p4d-rehearse.1 man/p4d-report.1 man/p4d-options.7 man/p4d-json.5 man/p4d.3 man/p4d.conf.5 man/p4d-codes.7 man/p4d-systems.7 man/p4d-spank.8
+all_pages = man/p4d.1 man/p4d-backtest.1 man/p4d-data.1 man/p4d-rehearse.1 man/p4d-report.1 man/p4d-options.7 man/p4d-json.5 man/p4d.3 man/p4d.conf.5 man/p4d-codes.7 man/p4d-systems.7 man/p4d-spank.8 man/p4d-train.1
 if HAVE_OPENBLAS
 pages += man/p4d-train.1
 endif
-EXTRA_DIST += man/p4d.1.scd man/p4d-options.7.scd man/p4d-json.5.scd man/p4d.3.scd man/p4d-backtest.1.scd man/p4d-rehearse.1.scd man/p4d-report.1.scd man/p4d.conf.5.scd man/p4d-codes.7.scd man/p4d-systems.7.scd man/p4d-spank.8.scd man/p4d-train.1.scd
+EXTRA_DIST += man/p4d.1.scd man/p4d-options.7.scd man/p4d-json.5.scd man/p4d.3.scd man/p4d-backtest.1.scd man/p4d-data.1.scd man/p4d-rehearse.1.scd man/p4d-report.1.scd man/p4d.conf.5.scd man/p4d-codes.7.scd man/p4d-systems.7.scd man/p4d-spank.8.scd man/p4d-train.1.scd
 
 if HAVE_SCDOC
 man_MANS = $(pages)

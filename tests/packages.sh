@@ -160,7 +160,7 @@ plugins=$(find /usr/lib* -name select_cons_tres.so -o -name auth_munge.so | head
 all_files()
 {
 	holds p4d usr/bin/p4d "${lib}json.so" "${lib}yaml.so" "${lib}toml.so" "${lib}sentencepiece.so" usr/share/p4d/gpus.json \
-		'usr/share/p4d/models/.*\.json' usr/share/p4d/p4d-job.sh "$(page p4d.1)" "$(page p4d-report.1)" "$(page p4d-backtest.1)" "usr/share/man/man[57]/p4d.*" \
+		'usr/share/p4d/models/.*\.json' usr/share/p4d/p4d-job.sh "$(page p4d.1)" "$(page p4d-report.1)" "$(page p4d-backtest.1)" "$(page p4d-data.1)" "usr/share/man/man[57]/p4d.*" \
 		usr/share/bash-completion/completions/p4d usr/share/fish/vendor_completions.d/p4d.fish usr/share/zsh/vendor-completions/_p4d &&
 		holds slurm-wlm-p4d-plugin etc/slurm/p4d.conf etc/slurm/plugstack.conf.d/p4d.conf "${lib}client.so" "${lib}reader.so" \
 			"${plugins:-usr/lib/.*}/p4d.so" "${plugins:-usr/lib/.*}/job_submit_p4d.so" "$(page p4d-spank.8)" \

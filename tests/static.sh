@@ -52,7 +52,7 @@ analysed()
 # scdoc writes more paragraph macros than mandoc likes; that changes nothing in the page.
 manual_pages()
 {
-	for page in p4d.1 p4d-backtest.1 p4d-options.7 p4d-json.5 p4d.3 p4d-rehearse.1 p4d-report.1 p4d.conf.5 p4d-codes.7 p4d-systems.7 p4d-spank.8 p4d-train.1; do
+	for page in p4d.1 p4d-backtest.1 p4d-data.1 p4d-options.7 p4d-json.5 p4d.3 p4d-rehearse.1 p4d-report.1 p4d.conf.5 p4d-codes.7 p4d-systems.7 p4d-spank.8 p4d-train.1; do
 		[ -f "$build/man/$page" ] || echo "$page was not rendered"
 		mandoc -T lint -W warning "$build/man/$page" | grep -v 'skipping paragraph macro'
 	done | grep . && return 1
