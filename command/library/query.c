@@ -5,6 +5,7 @@
 #include <getopt.h>
 #include <locale.h>
 #include <pthread.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -78,7 +79,7 @@ void p4d_query_free(p4d_query *query)
 int p4d_query_script(p4d_query *query, const char *name, const char *text, size_t length)
 {
 	const bool hides = name && (!*name || *name == '-' || *name == ':'); /* in a command line */
-	char *word = NULL, *copy = query && name && text ? malloc(length + 1) : NULL;
+	char *word = NULL, *copy = query && name && text && length < SIZE_MAX ? malloc(length + 1) : NULL;
 
 	const bool added =
 	    copy && asprintf(&word, "%s%s", hides ? "./" : "", name) >= 0 && p4d_query_word(query, word) == 0;

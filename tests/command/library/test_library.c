@@ -131,6 +131,7 @@ static void test_nothing_given(void **state)
 	assert_int_equal(p4d_query_word(NULL, "x"), -1);
 	assert_int_equal(p4d_query_script(query, "x", NULL, 1), -1);
 	assert_int_equal(p4d_query_script(query, NULL, "x", 1), -1);
+	assert_int_equal(p4d_query_script(query, "x", "x", SIZE_MAX), -1);
 	assert_int_equal(p4d_query_directory(query, NULL), -1);
 	assert_int_equal(p4d_query_environment(query, NULL), -1);
 	p4d_query_free(query);
