@@ -181,6 +181,7 @@ static int verify(const p4d_site *site, const p4d_job *job, p4d_cluster_source s
 	if (check_model(site, plan, v, err) < 0)
 		return -1;
 	planned.cpu = !p4d_on_gpu(plan->value[P4D_DEVICE]);
+	planned.asks_for_memory = true;
 	/* right after slurmctld's start the cluster is not known yet, but where the job was submitted it was
 	 */
 	if (plan->gpu[0])

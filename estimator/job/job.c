@@ -207,11 +207,13 @@ static uint64_t memory_of(p4d_job_placement *p, const p4d_job_candidate *one, co
 }
 
 /* What a job that says no memory, or so much per CPU, gets of a node, of the least of its partitions; 0: all,
- * or unknown. The cluster is not asked for that alone. */
+ * or unknown. Only slurmctld asks the cluster for that alone: for sbatch it is another RPC. */
 static uint64_t least_memory(p4d_job_placement *p, uint64_t per_cpu)
 {
 	uint64_t least = 0;
 
+	if (p->job->asks_for_memory)
+		p4d_job__lazy(&p->lazy);
 	for (size_t i = 0; p->lazy.asked && i < p->all.count; i++) {
 		const p4d_partition_facts *row = p4d_job__facts(p->site, &p->all.at[i], &p->lazy);
 		const uint64_t bytes = row ? memory_of(p, &p->all.at[i], row, per_cpu) : 0;

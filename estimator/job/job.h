@@ -47,6 +47,7 @@ typedef struct p4d_job {
 	bool exclusive;
 	bool expandable;        /* its environment sets PyTorch's allocator to expandable segments */
 	const p4d_gpu *assumed; /* the GPU if neither the site nor the cluster names one; NULL: an error */
+	bool asks_for_memory;   /* asks the cluster what memory it gets, even if it asks for nothing else */
 	bool cpu;               /* trains on the host: a rank is a task, and no GPU is needed */
 	const char *script;     /* text of the batch script; NULL for srun and salloc */
 	size_t script_length;

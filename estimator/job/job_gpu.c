@@ -324,8 +324,9 @@ int p4d_job__gpu(const p4d_site *site, const p4d_job *job, const char *type, con
 		p4d_job__next_name(&first, out->partition, sizeof(out->partition));
 		return 0;
 	}
-	const p4d_cluster *cluster = job->assumed ? p4d_job__lazy(lazy) : NULL;
-	if (job->assumed && !all->count && !(cluster && cluster->count)) {
+	const bool assumes = job->assumed && !all->count;
+	const p4d_cluster *cluster = assumes ? p4d_job__lazy(lazy) : NULL;
+	if (assumes && !(cluster && cluster->count)) {
 		out->gpu = job->assumed;
 		out->gpu_types = 1;
 		return 0;

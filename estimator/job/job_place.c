@@ -108,10 +108,18 @@ static uint32_t tasks_that_fit(p4d_job_placement *p)
 	return cores && cpus && cores < cpus ? cores : cpus;
 }
 
+/* Whether the job says how its tasks are spread. Where it says --ntasks-per-node alone, sbatch adds the
+ * number of tasks, which slurmctld sees. */
+static bool says_tasks_of_nodes(const p4d_job *job)
+{
+	return job->tasks_per_node && job->tasks >= job->tasks_per_node;
+}
+
 /* The nodes of a job whose GPUs leave them open: as few as the CPUs of its tasks allow. */
 static uint32_t fewest_nodes(p4d_job_placement *p)
 {
-	uint32_t each = tasks_that_fit(p), nodes = each ? (p->job->tasks - 1) / each + 1 : 1;
+	const uint32_t each = says_tasks_of_nodes(p->job) ? 0 : tasks_that_fit(p);
+	const uint32_t nodes = each ? (p->job->tasks - 1) / each + 1 : 1;
 
 	return nodes > p->least ? nodes : p->least;
 }

@@ -42,7 +42,7 @@ END
 	exits 30 p4d check --conf bare.conf -p mixed --p4d-model=llama13b any.sh
 done
 
-# --mem-per-cpu counts the CPUs that a job gets; what tells them is known only where the cluster was asked
+# --mem-per-cpu counts the CPUs that a job gets, as slurmctld does, also where p4d.conf says all that sbatch needs
 sed 's/^version/partition big { gpu = "h100-80gb" }\n&/' bare.conf >section.conf
 per_cpu="-p big -N1 --gpus-per-node=8 --ntasks-per-node=8 --p4d-framework=deepspeed --p4d-model=llama3-8b --p4d-zero-stage=2"
 per_cpu="$per_cpu --p4d-offload=optimizer --p4d-micro-batch=1 --p4d-seq-len=2048 --p4d-recompute=full --p4d-global-batch=8"
@@ -63,7 +63,8 @@ for select in CR_CORE CR_CORE_MEMORY; do
 	scontrol_says "" $select
 	exits 33 p4d check --conf bare.conf $per_cpu --mem-per-cpu=4G any.sh
 	says "--mem-per-cpu grants 64.0 GiB" # of 16 CPUs: a core has two
-	exits 0 p4d check --conf section.conf $per_cpu --mem-per-cpu=4G any.sh
+	exits 33 p4d check --conf section.conf $per_cpu --mem-per-cpu=4G any.sh
+	says "--mem-per-cpu grants 64.0 GiB"
 	for known in --mem=64G --mem-per-gpu=8G; do
 		exits 33 p4d check --conf section.conf $per_cpu $known any.sh
 		says "${known%=*} grants 64.0 GiB"

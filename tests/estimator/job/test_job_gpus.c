@@ -105,6 +105,13 @@ static void counting_gpus(void **state)
 	/* the CPUs of the tasks need more nodes than their GPUs */
 	expect((p4d_job){.tasks = 2, .cpus_per_task = 64, .gres = "gpu:8", .partition = "gpu"}, 2, 8, 1);
 	expect((p4d_job){.tasks = 2, .cpus_per_task = 32, .gres = "gpu:8", .partition = "gpu"}, 1, 8, 2);
+	/* sbatch adds the number of tasks to --ntasks-per-node, and slurmctld sees both */
+	expect((p4d_job){.cpus_per_task = 64, .tasks_per_node = 2, .gres = "gpu:8", .partition = "gpu"}, 1, 8,
+	       2);
+	expect(
+	    (p4d_job){
+		.tasks = 2, .cpus_per_task = 64, .tasks_per_node = 2, .gres = "gpu:8", .partition = "gpu"},
+	    1, 8, 2);
 	expect((p4d_job){.tasks = 65, .gres = "gpu:8", .partition = "gpu"}, 2, 8, 0);
 	expect((p4d_job){.tasks = 65, .gres = "gpu:8", .partition = "gpu", .overcommit = true}, 1, 8, 65);
 	expect((p4d_job){.tasks = 8, .cpus_per_task = 10, .gres = "gpu:8", .partition = "gpu"}, 2, 8, 4);
