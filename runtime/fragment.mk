@@ -100,14 +100,18 @@ trainer_sources = \
 
 # The options of p4d-train. The manual is made from them where p4d-train is not built, too.
 noinst_LTLIBRARIES += libp4dsettings.la
-libp4dsettings_la_SOURCES = runtime/run/settings.def runtime/run/settings.h runtime/run/settings.c
+libp4dsettings_la_SOURCES = runtime/run/settings.def runtime/run/settings.h runtime/run/settings_internal.h \
+	runtime/run/settings_table.c runtime/run/settings.c runtime/run/settings_check.c runtime/run/settings_file.c \
+	runtime/run/settings_words.c
+libp4dsettings_la_CPPFLAGS = $(AM_CPPFLAGS) $(JSONC_CFLAGS)
 libp4dsettings_la_CFLAGS = $(AM_CFLAGS) -fvisibility=hidden
 
 # A run: what it was told, what it says, and how it ends.
 run_sources = \
 	runtime/run/memory_report.h runtime/run/memory_report.c \
-	runtime/run/job_plan.h runtime/run/job_plan.c \
+	runtime/run/job_plan.h runtime/run/job_plan.c runtime/run/settings_print.h runtime/run/settings_print.c \
 	runtime/run/learning_rate.h runtime/run/learning_rate.c runtime/run/loss_watch.h runtime/run/loss_watch.c \
+	runtime/run/best_loss.h runtime/run/best_loss.c \
 	runtime/run/log_file.h runtime/run/log_file.c runtime/run/tensorboard.h runtime/run/tensorboard.c \
 	runtime/run/step_log.h runtime/run/step_log.c runtime/run/stop.h runtime/run/stop.c \
 	runtime/run/page_fault.h runtime/run/page_fault.c runtime/run/watchdog.h runtime/run/watchdog.c runtime/run/rank_error.h runtime/run/rank_error.c \

@@ -20,6 +20,9 @@
  * A checkpoint is made under a hidden name; files are synced, the manifest is written last, then the
  * directory gets its name. So what is called step-* is complete, unless the disk changed it later; that is
  * noticed by sizes and checksums. The latest is the highest number; no link or file says so.
+ *
+ * DIR/best is a symbolic link to the checkpoint of the lowest validation loss, if the run names one. It is
+ * kept in addition to the newest ones. Where DIR is a checkpoint itself, it is its own latest.
  */
 enum { P4D_CHECKPOINT_BLOCK = 1 << 20, P4D_CHECKPOINT_TEXT = 1024 };
 
@@ -33,6 +36,10 @@ typedef struct p4d_checkpoint_info {
 	uint64_t samples;               /* what its samples are, as a number of the caller's; 0: not known */
 	/* the folder of the released model that training began with; "": none, or not known */
 	char released[P4D_CHECKPOINT_TEXT];
+	/* the lowest validation loss, its step (0: none is known), and the validations since then */
+	double best_loss;
+	uint64_t best_step, worse;
+	bool best; /* name this one DIR/best; not stored */
 	/* of adapters: LoRA's alpha, and the frozen weights beside which they were trained: where they were,
 	 * and p4d_huggingface_hash of them; else 0 */
 	double alpha;
@@ -112,6 +119,8 @@ int p4d_checkpoint_resume(const char *dir, const p4d_checkpoint_storage *storage
 
 /* Highest step below `below` that has a complete checkpoint. false: none. Errors: IO. */
 int p4d_checkpoint_latest(const char *dir, uint64_t below, uint64_t *step, bool *found, p4d_error *err);
+/* The step of DIR/best. False: there is none, or it is gone. */
+bool p4d_checkpoint_best(const char *dir, uint64_t *step);
 /* "DIR/step-00000200". Errors: VALUE when it does not fit. */
 int p4d_checkpoint_path(const char *dir, uint64_t step, char *path, size_t size, p4d_error *err);
 /* What its manifest says. Errors: CHECKPOINT, NO_MEMORY. */

@@ -16,6 +16,7 @@
 enum { ASIDE_ATTEMPTS = 1000 };
 
 static const char partial_prefix[] = ".partial-step-", old_prefix[] = ".old-step-", prefix[] = "step-";
+static const char best_name[] = "best", best_partial[] = ".partial-best";
 
 int p4d_checkpoint__join_path(char path[P4D_PATH], p4d_error *err, const char *format, ...)
 {
@@ -29,9 +30,17 @@ int p4d_checkpoint__join_path(char path[P4D_PATH], p4d_error *err, const char *f
 	return 0;
 }
 
+bool p4d_checkpoint__is_one(const char *dir)
+{
+	char path[P4D_PATH];
+
+	return p4d_checkpoint__join_path(path, NULL, "%s/manifest.json", dir) == 0 && access(path, F_OK) == 0;
+}
+
 int p4d_checkpoint_path(const char *dir, uint64_t step, char *path, size_t size, p4d_error *err)
 {
-	int length = snprintf(path, size, "%s/%s%08" PRIu64, dir, prefix, step);
+	int length = p4d_checkpoint__is_one(dir) ? snprintf(path, size, "%s", dir)
+						 : snprintf(path, size, "%s/%s%08" PRIu64, dir, prefix, step);
 
 	if (length < 0 || (size_t)length >= size)
 		return p4d_fail(err, P4D_E_VALUE, "the path %.200s... is too long", dir);
@@ -128,6 +137,14 @@ int p4d_checkpoint_latest(const char *dir, uint64_t below, uint64_t *step, bool 
 		*found = false;
 		return 0;
 	}
+	if (p4d_checkpoint__is_one(dir)) {
+		p4d_checkpoint_info info;
+		if (p4d_checkpoint_read_info(dir, &info, err) < 0)
+			return -1;
+		*step = info.step;
+		*found = info.step < below;
+		return 0;
+	}
 	if (list_steps(dir, prefix, &list, err) < 0)
 		return -1;
 	*found = false;
@@ -137,6 +154,45 @@ int p4d_checkpoint_latest(const char *dir, uint64_t below, uint64_t *step, bool 
 			*found = true;
 		}
 	free(list.at);
+	return 0;
+}
+
+/* Where the link leads; false: there is none, or it leads elsewhere. */
+static bool read_best(const char *dir, uint64_t *step)
+{
+	char path[P4D_PATH], target[64];
+
+	if (p4d_checkpoint__join_path(path, NULL, "%s/%s", dir, best_name) < 0)
+		return false;
+	const ssize_t length = readlink(path, target, sizeof(target) - 1);
+	if (length < 0)
+		return false;
+	target[length] = '\0';
+	return parse_step(target, prefix, step);
+}
+
+bool p4d_checkpoint_best(const char *dir, uint64_t *step)
+{
+	char path[P4D_PATH];
+
+	return read_best(dir, step) && p4d_checkpoint_path(dir, *step, path, sizeof(path), NULL) == 0 &&
+	       access(path, F_OK) == 0;
+}
+
+int p4d_checkpoint__name_best(const char *dir, uint64_t step, p4d_error *err)
+{
+	char partial[P4D_PATH], path[P4D_PATH], target[64];
+	struct stat status;
+
+	if (p4d_checkpoint__join_path(partial, err, "%s/%s", dir, best_partial) < 0 ||
+	    p4d_checkpoint__join_path(path, err, "%s/%s", dir, best_name) < 0)
+		return -1;
+	if (lstat(path, &status) == 0 && !S_ISLNK(status.st_mode))
+		return p4d_fail(err, P4D_E_IO, "%.255s: in the way, and no link to a checkpoint", path);
+	snprintf(target, sizeof(target), "%s%08" PRIu64, prefix, step);
+	(void)unlink(partial);
+	if (symlink(target, partial) < 0 || rename(partial, path) < 0)
+		return p4d_fail(err, P4D_E_IO, "%.255s: cannot link to %s: %m", path, target);
 	return 0;
 }
 
@@ -223,12 +279,18 @@ static int set_aside(const char *dir, uint64_t step, p4d_error *err)
  */
 static int set_later_aside(const char *dir, uint64_t step, p4d_error *err)
 {
+	char best[P4D_PATH];
 	step_list list;
+	uint64_t named;
 	int rc = list_steps(dir, prefix, &list, err);
 
 	for (size_t i = 0; rc == 0 && i < list.count; i++)
 		if (list.at[i] >= step)
 			rc = set_aside(dir, list.at[i], err);
+	/* it would name another one as soon as training is there again */
+	if (rc == 0 && read_best(dir, &named) && named >= step &&
+	    p4d_checkpoint__join_path(best, NULL, "%s/%s", dir, best_name) == 0)
+		(void)unlink(best);
 	free(list.at);
 	return rc;
 }
@@ -250,11 +312,15 @@ int p4d_checkpoint__remove_old(const char *dir, uint32_t keep, p4d_error *err)
 {
 	char from[P4D_PATH], to[P4D_PATH];
 	step_list list;
+	uint64_t best = 0;
 	int rc = list_steps(dir, prefix, &list, err);
 
 	if (rc < 0)
 		return -1;
+	const bool named = read_best(dir, &best);
 	for (size_t i = 0; rc == 0 && keep && i + keep < list.count; i++) {
+		if (named && list.at[i] == best)
+			continue;
 		/* half removed, it must not look complete */
 		if (p4d_checkpoint_path(dir, list.at[i], from, sizeof(from), err) < 0 ||
 		    p4d_checkpoint__join_path(to, err, "%s/%s%08" PRIu64, dir, old_prefix, list.at[i]) < 0)

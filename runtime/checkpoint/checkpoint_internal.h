@@ -41,6 +41,10 @@ void p4d_checkpoint__unlock(const char *dir, int fd);
 int p4d_checkpoint__publish(const char *dir, uint64_t step, p4d_error *err);
 /* Removes the oldest until `keep` are left. Errors: IO. */
 int p4d_checkpoint__remove_old(const char *dir, uint32_t keep, p4d_error *err);
+/* Lets DIR/best be the checkpoint of a step. Errors: IO. */
+int p4d_checkpoint__name_best(const char *dir, uint64_t step, p4d_error *err);
+/* Whether a directory is one checkpoint, not that of a run. */
+bool p4d_checkpoint__is_one(const char *dir);
 
 /* checkpoint_manifest.c */
 int p4d_checkpoint_manifest__write(const char *path, const p4d_checkpoint_info *info,

@@ -29,6 +29,10 @@ static void make_text(p4d_text *out, const p4d_checkpoint_info *info, const p4d_
 	p4d_text_print(out, ",\n\"document_mask\": \"%s\",\n\"data\": ", info->document_mask ? "on" : "off");
 	p4d_json_text_quote(out, info->data);
 	p4d_text_print(out, ",\n\"samples\": \"%016" PRIx64 "\"", info->samples);
+	if (info->best_step)
+		p4d_text_print(out,
+			       ",\n\"best_step\": %" PRIu64 ",\n\"best_loss\": %.17g,\n\"worse\": %" PRIu64,
+			       info->best_step, info->best_loss, info->worse);
 	if (info->released[0]) {
 		p4d_text_add(out, ",\n\"released\": ");
 		p4d_json_text_quote(out, info->released);
@@ -163,6 +167,17 @@ static int read_base(struct json_object *object, p4d_checkpoint_info *info, p4d_
 	return read_hex(object, "base_hash", &info->base_hash, err);
 }
 
+/* Of runs that validate. */
+static int read_best(struct json_object *object, p4d_checkpoint_info *info, p4d_error *err)
+{
+	if (!json_object_object_get(object, "best_step"))
+		return 0;
+	if (p4d_json_number(object, "best_loss", -1e300, 1e300, &info->best_loss, err) < 0 ||
+	    read_whole(object, "worse", INT64_MAX, &info->worse, err) < 0)
+		return -1;
+	return read_whole(object, "best_step", INT64_MAX, &info->best_step, err);
+}
+
 static int read_object(struct json_object *object, p4d_checkpoint_info *info,
 		       p4d_checkpoint_rank_file **files, uint32_t *count, p4d_error *err)
 {
@@ -184,7 +199,7 @@ static int read_object(struct json_object *object, p4d_checkpoint_info *info,
 	if (json_object_object_get(object, "samples") && read_hex(object, "samples", &info->samples, err) < 0)
 		return -1;
 	if (p4d_json_string(object, "released", info->released, sizeof(info->released), err) < 0 ||
-	    read_base(object, info, err) < 0)
+	    read_base(object, info, err) < 0 || read_best(object, info, err) < 0)
 		return -1;
 	return read_files(object, files, count, err);
 }

@@ -61,7 +61,8 @@ static int publish(p4d_checkpoint_saver *saver, p4d_error *err)
 			saver->files[count++] = saver->all[i].file;
 	if (p4d_checkpoint__partial_path(saver->dir, saver->info.step, partial, err) < 0 ||
 	    p4d_checkpoint_manifest__write(partial, &saver->info, saver->files, count, err) < 0 ||
-	    p4d_checkpoint__publish(saver->dir, saver->info.step, err) < 0)
+	    p4d_checkpoint__publish(saver->dir, saver->info.step, err) < 0 ||
+	    (saver->info.best && p4d_checkpoint__name_best(saver->dir, saver->info.step, err) < 0))
 		return -1;
 	return p4d_checkpoint__remove_old(saver->dir, saver->keep, err);
 }
@@ -166,6 +167,9 @@ static int prepare(p4d_checkpoint_saver *saver, const char *dir, p4d_error *err)
 	if (!saver->staged || !saver->all || !saver->files)
 		return p4d_fail(err, P4D_E_NO_MEMORY,
 				"no memory for a %" PRIu64 "-byte staging copy for checkpoints", bytes);
+	if (p4d_checkpoint__is_one(dir))
+		return p4d_fail(err, P4D_E_CHECKPOINT,
+				"%.255s: is one checkpoint, not the directory of a run", dir);
 	if (p4d_checkpoint__join_path(saver->dir, err, "%s", dir) < 0 ||
 	    p4d_checkpoint__make_directory(dir, err) < 0)
 		return -1;

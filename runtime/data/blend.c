@@ -2,7 +2,6 @@
 #include "data/blend.h"
 
 #include <math.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -73,6 +72,7 @@ int p4d_blend__parse(p4d_blend *blend, const char *text, p4d_error *err)
 		free(made.text);
 		return -1;
 	}
+	made.weighted = weighted;
 	*blend = made;
 	return 0;
 }

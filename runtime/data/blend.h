@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/error.h"
@@ -14,6 +15,7 @@ enum { P4D_BLEND_SOURCES = 256, P4D_BLEND_PERIOD = 65536 };
 typedef struct p4d_blend {
 	unsigned sources;
 	char *text; /* the paths point into it */
+	bool weighted;
 	const char *path[P4D_BLEND_SOURCES];
 	double weight[P4D_BLEND_SOURCES]; /* 0: not given */
 	/* The pattern of sources repeats after P4D_BLEND_PERIOD samples. NULL with one source. */

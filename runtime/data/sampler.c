@@ -139,6 +139,31 @@ uint64_t p4d_sampler_samples(const p4d_sampler *sampler)
 	return sum;
 }
 
+/* Samples of the blend after which a source was passed once. */
+static double blended(const p4d_sampler *sampler, unsigned i)
+{
+	return (double)sampler->source[i].samples * P4D_BLEND_PERIOD / sampler->blend.share[i];
+}
+
+int p4d_sampler_epoch(const p4d_sampler *sampler, uint64_t *samples, p4d_error *err)
+{
+	const p4d_blend *blend = &sampler->blend;
+	unsigned first = 0, last = 0;
+
+	*samples = p4d_sampler_samples(sampler);
+	if (blend->sources == 1 || !blend->weighted)
+		return 0;
+	for (unsigned i = 1; i < blend->sources; i++) {
+		first = blended(sampler, i) < blended(sampler, first) ? i : first;
+		last = blended(sampler, i) > blended(sampler, last) ? i : last;
+	}
+	return p4d_fail(err, P4D_E_VALUE,
+			"a blend with weights has no epoch: its sets end at different times, %.120s after "
+			"%.0f sequences, %.120s after %.0f",
+			blend->path[first], blended(sampler, first), blend->path[last],
+			blended(sampler, last));
+}
+
 bool p4d_sampler_takes_delimiter(const p4d_sampler *sampler)
 {
 	bool takes = false;

@@ -61,6 +61,12 @@ int p4d_sampler_hash(const p4d_sampler *sampler, uint64_t *hash, p4d_error *err)
 uint64_t p4d_sampler_tokens(const p4d_sampler *sampler);
 uint64_t p4d_sampler_samples(const p4d_sampler *sampler);
 
+/*
+ * Samples after which each document was seen once. Errors: VALUE, where weights let datasets end at different
+ * times, with the first and the last.
+ */
+int p4d_sampler_epoch(const p4d_sampler *sampler, uint64_t *samples, p4d_error *err);
+
 /* Whether the delimiter of the options says where documents begin in any dataset: those without an index. */
 bool p4d_sampler_takes_delimiter(const p4d_sampler *sampler);
 

@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "config/config_tree.h"
 #include "request/request.h"
 #include "run/learning_rate.h"
 
@@ -14,9 +15,38 @@ enum { P4D_DEVICE_AUTO, P4D_DEVICE_CPU, P4D_DEVICE_CUDA };
 
 enum { P4D_SETTING_TEXTS = 16 }; /* that an option can be given; one more ends the list */
 
-/* The command line of p4d-train. Texts point into argv; NULL: not given. */
+/* Who gave an option. */
+typedef enum p4d_setting_source {
+	P4D_SETTING_DEFAULT,
+	P4D_SETTING_TYPED,
+	P4D_SETTING_FILE /* that of --config */
+} p4d_setting_source;
+
+/* The rows of settings.def. */
+typedef enum p4d_setting {
+#define INTEGER(field, ...) P4D_SETTING_##field,
+#define DECIMAL(field, ...) P4D_SETTING_##field,
+#define TEXT(field, ...) P4D_SETTING_##field,
+#define TEXTS(field, ...) P4D_SETTING_##field,
+#define SWITCH(field, ...) P4D_SETTING_##field,
+#define CHOICE(field, ...) P4D_SETTING_##field,
+#include "run/settings.def"
+#undef INTEGER
+#undef DECIMAL
+#undef TEXT
+#undef TEXTS
+#undef SWITCH
+#undef CHOICE
+	P4D_SETTINGS
+} p4d_setting;
+
+/* The options of p4d-train. Texts point into argv and into `file`; NULL: not given. */
 typedef struct p4d_settings {
-	p4d_request request; /* options.def, as typed */
+	p4d_request request; /* options.def, as given: all of them by the user */
+	uint8_t source[P4D_SETTINGS];
+	bool in_file[P4D_OPTIONS]; /* the request has it from --config */
+	p4d_config file;
+	uint64_t epoch_samples; /* sequences of a pass over --data; 0: not counted, without --epochs */
 	bool help, version;
 	bool launched;   /* by torchrun or mpirun: ranks of a node share its cores */
 	p4d_error twice; /* which were given twice with different values; code 0: none */
@@ -36,10 +66,17 @@ typedef struct p4d_settings {
 } p4d_settings;
 
 /*
- * Reads a command line. Defaults that follow from other settings (min-lr, warmup, decay-steps) are filled in.
- * Errors: USAGE (also: --data or --steps is missing), VALUE.
+ * Reads a command line, and the file of --config, whose keys have the names of options. Typed options replace
+ * those of the file. Defaults that follow from other settings (min-lr, warmup, decay-steps) are filled in,
+ * with
+ * --epochs later. Errors: USAGE (also: --data or --steps is missing), VALUE, IO; of the file with its line.
  */
 int p4d_settings_parse(p4d_settings *settings, int argc, char *argv[], p4d_error *err);
+/* Frees what was read of a file: texts are gone then. */
+void p4d_settings_close(p4d_settings *settings);
+
+/* The steps of --epochs, and the defaults that follow from them. Errors: VALUE. */
+int p4d_settings_put_steps(p4d_settings *settings, uint64_t steps, p4d_error *err);
 
 p4d_rate p4d_settings_rate(const p4d_settings *settings);
 

@@ -199,7 +199,8 @@ static int start(p4d_run *run, p4d_error *err)
 	if (p4d_train_save_open(&run->save, run->settings, run->plan, run->data.samples, run->trainer,
 				run->all, err) < 0)
 		return -1;
-	if (p4d_train_resume(&run->save, run->settings, run->plan, run->trainer, &run->step, err) < 0)
+	if (p4d_train_resume(&run->save, run->settings, run->plan, run->trainer, &run->step, &run->best,
+			     err) < 0)
 		return -1;
 	run->saved = run->step;
 	if (run->settings->trace && p4d_train_trace_open(&run->trace, run->settings->trace, run->step + 1,
@@ -289,8 +290,13 @@ static int say_saved(p4d_run *run, bool wait, p4d_error *err)
 		return -1;
 	if (!done || !run->leads)
 		return 0;
-	p4d_json_text_whole(p4d_step_event_begin(&event, "saved"), "step", run->saved);
-	snprintf(text, sizeof(text), "step %" PRIu64 "  checkpoint saved", run->saved);
+	const bool best = run->saved_best;
+	p4d_text *json = p4d_step_event_begin(&event, "saved");
+	p4d_json_text_whole(json, "step", run->saved);
+	if (best)
+		p4d_json_text_bool(json, "best", true);
+	snprintf(text, sizeof(text), "step %" PRIu64 "  checkpoint saved%s", run->saved,
+		 best ? ", the best so far" : "");
 	p4d_step_log_event(&run->log, &event, text);
 	return 0;
 }
@@ -300,38 +306,52 @@ static int save(p4d_run *run, bool last, p4d_error *err)
 {
 	if (say_saved(run, false, err) < 0)
 		return -1;
-	if ((!last && run->step % run->settings->save_every) || run->saved == run->step)
+	run->save.info.best = run->best.lowest && run->settings->save_best;
+	if ((!last && run->step % run->settings->save_every && !run->save.info.best) ||
+	    run->saved == run->step)
 		return last ? say_saved(run, true, err) : 0;
 	p4d_train__begin(run, "saving");
 	/* a pending checkpoint must be reported before the next begins */
-	if (say_saved(run, true, err) < 0 || p4d_train_save_begin(&run->save, run->plan, run->step, err) < 0)
+	if (say_saved(run, true, err) < 0 ||
+	    p4d_train_save_begin(&run->save, run->plan, &run->best, run->step, err) < 0)
 		return -1;
 	run->saved = run->step;
+	run->saved_best = run->save.info.best;
 	return last ? say_saved(run, true, err) : 0;
+}
+
+/* A step, and what follows it. *last: of this run. */
+static int step_and_save(p4d_run *run, const p4d_rate *rate, int *signal, bool *last, p4d_error *err)
+{
+	const p4d_settings *s = run->settings;
+
+	run->step++;
+	run->best.lowest = false;
+	if (step(run, rate, signal, err) < 0)
+		return -1;
+	*last = run->step == s->steps;
+	if (run->data.validations && (*last || (!*signal && run->step % s->eval_every == 0)) &&
+	    p4d_train__evaluate(run, run->step, err) < 0)
+		return -1;
+	*last = *last || *signal || p4d_train__is_worse(run);
+	return save(run, *last, err);
 }
 
 static int loop(p4d_run *run, p4d_error *err)
 {
-	const p4d_settings *s = run->settings;
-	const p4d_rate rate = p4d_settings_rate(s);
+	const p4d_rate rate = p4d_settings_rate(run->settings);
+	bool last = run->step >= run->settings->steps || p4d_train__is_worse(run);
 	int signal = 0;
 
-	while (run->step < s->steps && !signal) {
-		run->step++;
-		if (step(run, &rate, &signal, err) < 0)
+	while (!last)
+		if (step_and_save(run, &rate, &signal, &last, err) < 0)
 			return -1;
-		bool end_of_all = run->step == s->steps;
-		if (run->data.validations && (end_of_all || (!signal && run->step % s->eval_every == 0)) &&
-		    p4d_train__evaluate(run, run->step, err) < 0)
-			return -1;
-		if (save(run, end_of_all || signal, err) < 0)
-			return -1;
-	}
-	if (run->step < s->steps)
+	const bool ended = run->step >= run->settings->steps || p4d_train__is_worse(run);
+	if (!ended)
 		p4d_train__say_stopped(run, signal);
 	if (run->device.sync(&run->device, err) < 0 || say_memory(run, err) < 0)
 		return -1;
-	if (run->step < s->steps)
+	if (!ended)
 		return P4D_EXIT_AGAIN;
 	p4d_train__say_end(run);
 	return 0;

@@ -3,6 +3,7 @@
 
 #include <ctype.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -54,6 +55,40 @@ static int open_one(p4d_sampler **sampler, const p4d_settings *settings, const p
 	};
 
 	return p4d_sampler_open(sampler, path, &options, err);
+}
+
+static int count_epoch(p4d_settings *settings, const p4d_job_plan *plan, p4d_error *err)
+{
+	p4d_sampler *sampler;
+
+	if (open_one(&sampler, settings, plan, settings->data, settings->valid_fraction, false, err) < 0)
+		return -1;
+	int rc = p4d_sampler_epoch(sampler, &settings->epoch_samples, err);
+	p4d_sampler_close(sampler);
+	if (rc == 0)
+		return 0;
+	p4d_error_in(err, "--epochs");
+	return p4d_fix(err, "--steps N, in place of --epochs");
+}
+
+int p4d_train_data_steps(p4d_settings *settings, const p4d_job_plan *plan, p4d_error *err)
+{
+	const uint64_t batch = plan->layout.global_batch;
+
+	if (count_epoch(settings, plan, err) < 0)
+		return -1;
+	/* a product that rounding left just below a whole number is that number */
+	const double steps =
+	    floor(settings->epochs * (double)settings->epoch_samples / (double)batch * (1 + 1e-12));
+	if (steps < 1 || steps > UINT32_MAX) {
+		p4d_fail(err, P4D_E_VALUE,
+			 "--epochs=%g of %" PRIu64 " sequences are %s of --global-batch=%" PRIu64,
+			 settings->epochs, settings->epoch_samples,
+			 steps < 1 ? "less than a step" : "more steps than p4d-train counts", batch);
+		return p4d_fix(err, steps < 1 ? "a larger --epochs, or a smaller --global-batch"
+					      : "a smaller --epochs");
+	}
+	return p4d_settings_put_steps(settings, (uint64_t)steps, err);
 }
 
 static p4d_validation *add_validation(p4d_train_data *data)

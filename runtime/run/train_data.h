@@ -33,6 +33,12 @@ struct p4d_train_data {
  */
 int p4d_train_data_complete(p4d_settings *settings, p4d_error *err);
 
+/*
+ * The steps of --epochs: whole global batches in so many passes over the training data. Errors: VALUE (less
+ * than one; a blend with weights), DATA, NO_MEMORY.
+ */
+int p4d_train_data_steps(p4d_settings *settings, const p4d_job_plan *plan, p4d_error *err);
+
 /* data stays at its address. Errors: DATA, VALUE, NO_MEMORY; USAGE, where names of sets are missing or the
  * same. */
 int p4d_train_data_open(p4d_train_data *data, const p4d_settings *settings, const p4d_job_plan *plan,

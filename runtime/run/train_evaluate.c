@@ -24,7 +24,8 @@ static int batches_of(const p4d_run *run, const p4d_validation *set, uint64_t *b
 	return p4d_fix(err, "--eval-batches=1, in which some come twice");
 }
 
-static void say(p4d_run *run, uint64_t step, const p4d_validation *set, const p4d_evaluated *all)
+/* lowest: of the first set, so far */
+static void say(p4d_run *run, uint64_t step, const p4d_validation *set, const p4d_evaluated *all, bool lowest)
 {
 	const double loss = all->tokens ? all->sum / (double)all->tokens : 0;
 	char text[256];
@@ -37,8 +38,10 @@ static void say(p4d_run *run, uint64_t step, const p4d_validation *set, const p4
 	p4d_json_text_real(json, "loss", loss);
 	p4d_json_text_real(json, "perplexity", exp(loss));
 	p4d_json_text_whole(json, "tokens", all->tokens);
-	snprintf(text, sizeof(text), "step %" PRIu64 "  validation loss %.4f, perplexity %.2f%s%s", step,
-		 loss, exp(loss), set->name[0] ? "  " : "", set->name);
+	if (lowest)
+		p4d_json_text_bool(json, "lowest", true);
+	snprintf(text, sizeof(text), "step %" PRIu64 "  validation loss %.4f, perplexity %.2f%s%s%s", step,
+		 loss, exp(loss), lowest ? ", the lowest" : "", set->name[0] ? "  " : "", set->name);
 	p4d_step_log_event(&run->log, &event, text);
 	snprintf(text, sizeof(text), "validation/%s", set->name[0] ? set->name : "loss");
 	p4d_tensorboard_add(&run->log.board, step, &(p4d_scalar){text, loss}, 1);
@@ -60,9 +63,17 @@ static int evaluate(p4d_run *run, uint64_t step, p4d_validation *set, p4d_error 
 		all.sum += one.sum;
 		all.tokens += one.tokens;
 	}
+	const bool first = set == run->data.validation && !run->settings->eval_only;
+	if (first)
+		p4d_best_loss_seen(&run->best, step, all.tokens ? all.sum / (double)all.tokens : (double)NAN);
 	if (run->leads)
-		say(run, step, set, &all);
+		say(run, step, set, &all, first && run->best.lowest);
 	return 0;
+}
+
+bool p4d_train__is_worse(const p4d_run *run)
+{
+	return run->settings->stop_after_worse && run->best.worse >= run->settings->stop_after_worse;
 }
 
 int p4d_train__evaluate(p4d_run *run, uint64_t step, p4d_error *err)

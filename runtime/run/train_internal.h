@@ -4,6 +4,7 @@
 /* A run, which train.c goes through and train_say.c tells people and the log of. */
 #include "comm/transport/transport_open.h"
 #include "device/device.h"
+#include "run/best_loss.h"
 #include "run/loss_watch.h"
 #include "run/rank_cores.h"
 #include "run/step_log.h"
@@ -26,13 +27,15 @@ typedef struct p4d_run {
 	p4d_train_data data;
 	p4d_train_save save;
 	p4d_loss_watch watch;
+	p4d_best_loss best;
 	p4d_step_log log;
 	p4d_train_trace trace;
 	bool leads; /* rank 0: it prints */
 	char name[64];
-	uint64_t base;  /* p4d_huggingface_hash of --init-from */
-	uint64_t step;  /* the last one started, or resumed */
-	uint64_t saved; /* the last one whose checkpoint was started */
+	uint64_t base;   /* p4d_huggingface_hash of --init-from */
+	uint64_t step;   /* the last one started, or resumed */
+	uint64_t saved;  /* the last one whose checkpoint was started */
+	bool saved_best; /* as the best one */
 	double last_loss;
 	p4d_cores_now cores;
 } p4d_run;
@@ -40,8 +43,11 @@ typedef struct p4d_run {
 /* Something that takes less than the watchdog's time, for all ranks. */
 void p4d_train__begin(p4d_run *run, const char *what);
 
-/* The loss of each validation set, after a step. */
+/* The loss of each validation set, after a step, that of the first into run->best. */
 int p4d_train__evaluate(p4d_run *run, uint64_t step, p4d_error *err);
+
+/* Whether --stop-after-worse ends the run. */
+bool p4d_train__is_worse(const p4d_run *run);
 
 /* By the leading rank only: what is trained and where, and what of it may be a mistake; what stopped it; its
  * end. */

@@ -12,6 +12,7 @@
 #include "run/local_ranks.h"
 #include "run/rank_error.h"
 #include "run/settings.h"
+#include "run/settings_print.h"
 #include "run/stored_model.h"
 #include "run/train.h"
 #include "run/train_data.h"
@@ -113,6 +114,8 @@ static int prepare(p4d_start *start, p4d_error *err)
 	if (p4d_job_plan_open(&start->plan, line, &start->settings, start->ranks.size, start->nodes,
 			      data_directory(), err) < 0)
 		return -1;
+	if (start->settings.epochs > 0 && p4d_train_data_steps(&start->settings, &start->plan, err) < 0)
+		return -1;
 	if (p4d_job_plan_message_bytes(&start->plan, &start->ranks.message_bytes, err) < 0)
 		return -1;
 	if (p4d_on_gpu(start->plan.layout.device))
@@ -131,17 +134,29 @@ static int local_rank(uint32_t rank, void *context)
 	return p4d_train(&start->settings, &start->plan, &start->ranks);
 }
 
-/* Launchers start many of these, and all fail the same way: one prints the error. */
-static int refuse(const p4d_start *start, const p4d_error *err)
+/* Launchers start many of these, all with the same to say: one does. */
+static bool speaks_for_all(const p4d_start *start)
 {
 	static const char *const ranks[] = {"SLURM_PROCID", "RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK"};
 	bool speaks = true;
 
 	for (size_t i = 0; i < sizeof(ranks) / sizeof(*ranks); i++)
 		speaks &= !getenv(ranks[i]) || !strcmp(getenv(ranks[i]), "0");
-	if (start->settings.local_ranks || speaks)
+	return start->settings.local_ranks || speaks;
+}
+
+static int refuse(const p4d_start *start, const p4d_error *err)
+{
+	if (speaks_for_all(start))
 		p4d_rank_report(err, NULL, 0);
 	return (int)err->code;
+}
+
+static int print_config(const p4d_start *start, p4d_error *err)
+{
+	if (!speaks_for_all(start))
+		return 0;
+	return p4d_settings_print(&start->settings, &start->plan, err) < 0 ? refuse(start, err) : 0;
 }
 
 int main(int argc, char *argv[])
@@ -164,6 +179,8 @@ int main(int argc, char *argv[])
 		(void)refuse(&start, &start.settings.twice);
 	if (prepare(&start, &err) < 0)
 		return refuse(&start, &err);
+	if (start.settings.print_config)
+		return print_config(&start, &err);
 	int status = start.local ? p4d_local_ranks(start.ranks.size, local_rank, &start, &err)
 				 : p4d_train(&start.settings, &start.plan, &start.ranks);
 	if (status < 0)

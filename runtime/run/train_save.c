@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/number.h"
@@ -158,8 +159,43 @@ static const char *on_off(bool on)
 	return on ? "on" : "off";
 }
 
+/* Whether the best checkpoint is there, as rank 0 sees it. */
+static int find_best(const p4d_train_save *save, const char *dir, uint64_t step, bool *there, p4d_error *err)
+{
+	uint64_t named = 0, *all = calloc(save->peers.world, sizeof(*all));
+
+	if (!all)
+		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for a number of %u ranks",
+				save->peers.world);
+	if (!p4d_checkpoint_best(dir, &named))
+		named = 0;
+	all[0] = named;
+	const int rc = save->peers.world > 1
+			   ? save->peers.gather(save->peers.context, all, &named, sizeof(named), err)
+			   : 0;
+	*there = all[0] == step;
+	free(all);
+	return rc;
+}
+
+static int resume_best(const p4d_train_save *save, const p4d_settings *settings,
+		       const p4d_checkpoint_info *found, p4d_best_loss *best, p4d_error *err)
+{
+	bool there = true;
+
+	*best = (p4d_best_loss){.step = 0};
+	if (!found->best_step)
+		return 0;
+	if (settings->save_best && find_best(save, settings->checkpoint, found->best_step, &there, err) < 0)
+		return -1;
+	if (there)
+		*best = (p4d_best_loss){
+		    .loss = found->best_loss, .step = found->best_step, .worse = found->worse};
+	return 0;
+}
+
 int p4d_train_resume(p4d_train_save *save, const p4d_settings *settings, const p4d_job_plan *plan,
-		     p4d_trainer *trainer, uint64_t *step, p4d_error *err)
+		     p4d_trainer *trainer, uint64_t *step, p4d_best_loss *best, p4d_error *err)
 {
 	p4d_checkpoint_info found;
 	bool any = false;
@@ -192,14 +228,20 @@ int p4d_train_resume(p4d_train_save *save, const p4d_settings *settings, const p
 	if (!save->info.released[0])
 		memcpy(save->info.released, found.released, sizeof(found.released));
 	*step = found.step;
+	if (resume_best(save, settings, &found, best, err) < 0)
+		return -1;
 	return p4d_trainer_restore(trainer, err);
 }
 
-int p4d_train_save_begin(p4d_train_save *save, const p4d_job_plan *plan, uint64_t step, p4d_error *err)
+int p4d_train_save_begin(p4d_train_save *save, const p4d_job_plan *plan, const p4d_best_loss *best,
+			 uint64_t step, p4d_error *err)
 {
 	if (!save->saver)
 		return 0;
 	save->info.step = step;
+	save->info.best_loss = best->loss;
+	save->info.best_step = best->step;
+	save->info.worse = best->worse;
 	save->info.consumed = step * plan->layout.global_batch;
 	return p4d_checkpoint_saver_begin(save->saver, &save->info, err);
 }

@@ -3,6 +3,7 @@
 
 #include "checkpoint/checkpoint.h"
 #include "comm/comm.h"
+#include "run/best_loss.h"
 #include "run/job_plan.h"
 #include "run/settings.h"
 #include "trainer/trainer.h"
@@ -24,13 +25,14 @@ void p4d_train_save_close(p4d_train_save *save);
 
 /*
  * Continues the latest checkpoint where --resume says so; *step: optimizer steps done, 0 for a new run.
- * Errors: CHECKPOINT (also: none exists but --resume=must; another seed or batch size would change the sample
- * order).
+ * *best: the lowest validation loss until then, forgotten if --save-best finds its checkpoint gone. Errors:
+ * CHECKPOINT (also: none exists but --resume=must; another seed or batch size would change the sample order).
  */
 int p4d_train_resume(p4d_train_save *save, const p4d_settings *settings, const p4d_job_plan *plan,
-		     p4d_trainer *trainer, uint64_t *step, p4d_error *err);
+		     p4d_trainer *trainer, uint64_t *step, p4d_best_loss *best, p4d_error *err);
 
 /* Begins a checkpoint after this step. */
-int p4d_train_save_begin(p4d_train_save *save, const p4d_job_plan *plan, uint64_t step, p4d_error *err);
+int p4d_train_save_begin(p4d_train_save *save, const p4d_job_plan *plan, const p4d_best_loss *best,
+			 uint64_t step, p4d_error *err);
 /* After every step; as p4d_checkpoint_saver_poll. */
 int p4d_train_save_poll(p4d_train_save *save, bool wait, bool *done, p4d_error *err);

@@ -8,12 +8,36 @@
 #include "run/rank_error.h"
 #include "run/stop.h"
 
+/* "3 validations in a row without a loss below 1.8921 of step 200" */
+static const char *worse_text(const p4d_run *run, char text[128])
+{
+	const p4d_best_loss *best = &run->best;
+	int used = snprintf(text, 128, "%" PRIu64 " validation%s in a row without a", best->worse,
+			    best->worse == 1 ? "" : "s");
+
+	if (best->step)
+		snprintf(text + used, 128 - (size_t)used, " loss below %.4f of step %" PRIu64, best->loss,
+			 best->step);
+	else
+		snprintf(text + used, 128 - (size_t)used, " loss that is a number");
+	return text;
+}
+
 /* The same command again, after its end. */
 static void say_nothing_left(const p4d_run *run)
 {
+	char worse[128];
 	p4d_error err;
 
-	if (!run->leads || run->step < run->settings->steps)
+	if (!run->leads)
+		return;
+	if (p4d_train__is_worse(run)) {
+		p4d_fail(&err, P4D_E_NO_EFFECT, "step %" PRIu64 ": %s, so nothing is trained", run->step,
+			 worse_text(run, worse));
+		p4d_fix(&err, "a larger --stop-after-worse");
+		p4d_rank_report(&err, NULL, 0);
+	}
+	if (run->step < run->settings->steps)
 		return;
 	p4d_fail(&err, P4D_E_NO_EFFECT,
 		 "--steps=%" PRIu64 ": the checkpoint is of step %" PRIu64 " already, so nothing is trained",
@@ -54,12 +78,29 @@ static void say_beyond(const p4d_run *run)
 	p4d_rank_report(&err, NULL, 0);
 }
 
+/* "; 3 epochs of 12345 sequences are 289 steps of 128"; "" without --epochs. */
+static const char *epochs_text(const p4d_run *run, p4d_text *json, char text[128])
+{
+	const p4d_settings *s = run->settings;
+
+	text[0] = '\0';
+	p4d_json_text_whole(json, "steps", s->steps);
+	if (!s->epoch_samples)
+		return text;
+	p4d_json_text_real(json, "epochs", s->epochs);
+	p4d_json_text_whole(json, "epoch_sequences", s->epoch_samples);
+	snprintf(text, 128, "; %g epoch%s of %" PRIu64 " sequences %s %" PRIu64 " step%s of %" PRIu64,
+		 s->epochs, s->epochs > 1 ? "s" : "", s->epoch_samples, s->epochs > 1 ? "are" : "is",
+		 s->steps, s->steps == 1 ? "" : "s", run->plan->layout.global_batch);
+	return text;
+}
+
 static void say_layout(p4d_run *run)
 {
 	const p4d_layout *l = &run->plan->layout;
 	const char *comm = p4d_comm_transport_name(run->transport);
 	const char *no_gpu = run->plan->no_gpu;
-	char device[768], text[1600], data[256], cp_comm[16], tp[P4D_TP_TEXT];
+	char device[768], text[1600], data[256], cp_comm[16], tp[P4D_TP_TEXT], epochs[128];
 	p4d_step_event event;
 
 	if (!run->leads)
@@ -83,6 +124,7 @@ static void say_layout(p4d_run *run)
 	p4d_json_text_whole(json, "micro_batch", l->micro_batch);
 	p4d_json_text_whole(json, "global_batch", l->global_batch);
 	p4d_train_data_say(&run->data, run->settings, json, data, sizeof(data));
+	epochs_text(run, json, epochs);
 	p4d_json_text_whole(json, "arena_bytes", p4d_trainer_arena_bytes(run->trainer));
 	p4d_json_text_whole(json, "resumed_step", run->step);
 	p4d_json_text_string(json, "comm", comm);
@@ -90,10 +132,10 @@ static void say_layout(p4d_run *run)
 	p4d_json_text_string(json, "device_text", device);
 	snprintf(text, sizeof(text),
 		 "%" PRIu64 " ranks: tp %s, cp %" PRIu64 ", pp %" PRIu64 "%s, dp %" PRIu64 "; %" PRIu64
-		 " tokens a step, %s; communication: %s; device: %s",
+		 " tokens a step, %s%s; communication: %s; device: %s",
 		 l->world, p4d_layout_tp_text(l, tp), l->cp, l->pp,
 		 l->local_loss ? " (each stage learns from a loss of its own, the model's is the last)" : "",
-		 l->dp, l->global_batch * l->seq_len, data, comm, device);
+		 l->dp, l->global_batch * l->seq_len, data, epochs, comm, device);
 	p4d_step_log_event(&run->log, &event, text);
 }
 
@@ -145,6 +187,7 @@ void p4d_train__say_stopped(p4d_run *run, int signal)
 
 void p4d_train__say_end(p4d_run *run)
 {
+	char text[192], worse[128];
 	p4d_step_event event;
 
 	if (!run->leads)
@@ -153,5 +196,13 @@ void p4d_train__say_end(p4d_run *run)
 	p4d_json_text_whole(json, "step", run->step);
 	p4d_json_text_whole(json, "skipped", run->watch.all_skips);
 	p4d_json_text_whole(json, "spikes", run->watch.all_spikes);
-	p4d_step_log_event(&run->log, &event, NULL);
+	if (p4d_train__is_worse(run) && run->step < run->settings->steps)
+		p4d_json_text_bool(json, "early", true);
+	if (run->best.step) {
+		p4d_json_text_whole(json, "best_step", run->best.step);
+		p4d_json_text_real(json, "best_loss", run->best.loss);
+		p4d_json_text_whole(json, "worse", run->best.worse);
+	}
+	snprintf(text, sizeof(text), "ended after step %" PRIu64 ": %s", run->step, worse_text(run, worse));
+	p4d_step_log_event(&run->log, &event, p4d_train__is_worse(run) ? text : NULL);
 }

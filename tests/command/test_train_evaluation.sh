@@ -126,6 +126,36 @@ says "--valid-data is given more than 15 times"
 refused P4D001 train --steps 1 --eval-batches 3
 says "--eval-batches has no effect without --valid-data or --valid-fraction"
 
+# --save-best names the checkpoint with the lowest loss and keeps it; --stop-after-worse ends the run, also when it is started again
+over() { train --steps 60 --lr 3e-2 --valid-data letters --eval-every 3 --save-every 10 --keep 2 --checkpoint best "$@"; }
+exits 0 over --save-best --stop-after-worse 4 --log best.log
+lowest=$(sed -n 's/.*"event":"validation","step":\([0-9]*\),.*"lowest":true.*/\1/p' best.log | tail -n 1)
+end=$((lowest + 12))
+grep -q "\"event\":\"end\",\"step\":$end,.*\"early\":true,\"best_step\":$lowest,.*\"worse\":4" best.log || fail "not 12 steps behind $lowest: $(cat best.log)"
+[ "$(readlink best/best)" = "step-$(printf %08d "$lowest")" ] || fail "best is not $lowest: $(ls -l best)"
+[ "$(find best -name 'step-*' | wc -l)" = 3 ] || fail "not the best and the two newest: $(ls -l best)"
+grep -q "\"event\":\"saved\",\"step\":$lowest,\"best\":true" best.log || fail "no word of the best checkpoint: $(cat best.log)"
+exits 0 over --save-best --stop-after-worse 4
+says "[P4D045] step $end: 4 validations in a row without a loss below" "of step $lowest, so nothing is trained" "fix: a larger --stop-after-worse"
+exits 0 over --save-best --stop-after-worse 5 --local-ranks 2 --log again.log
+grep -q "\"event\":\"end\",\"step\":$((end + 3)),.*\"best_step\":$lowest,.*\"worse\":5" again.log || fail "it does not go on from 4: $(cat again.log)"
+exits 0 over --steps $((end + 4)) --stop-after-worse 9
+[ -d "best/best" ] || fail "a run without --save-best removed the best: $(ls -l best)"
+exits 0 p4d export best/best exported
+prints "weights of best/best"
+exits 0 evaluate --checkpoint best/best --valid-data letters
+prints '"event":"validation","step":'"$lowest,"
+refused P4D052 train --steps 3 --checkpoint best/best
+says "best/best: is one checkpoint, not the directory of a run"
+# its checkpoint is gone: the next validation is the best one
+rm -r "best/step-$(printf %08d "$lowest")"
+exits 0 over --steps $((end + 10)) --save-best
+[ -f best/best/manifest.json ] && [ "$(readlink best/best)" != "step-$(printf %08d "$lowest")" ] || fail "no new best: $(ls -l best)"
+refused P4D001 train --steps 3 --save-best --checkpoint best
+says "--save-best has no effect without --valid-data"
+refused P4D001 train --steps 3 --stop-after-worse 2
+says "--stop-after-worse has no effect without --valid-data"
+
 # learned positions begin at 0 in each document: packed, two documents have the loss that they have alone
 {
 	seq -s, 1 10 | sed 's/.*/{"input_ids": [&]}/'

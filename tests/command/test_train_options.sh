@@ -166,6 +166,9 @@ done <<'END'
 --document-mask on
 --delimiter 3
 --steps 2
+--epochs 2
+--config nosuch.toml
+--print-config -
 --lr 2e-2
 --min-lr 5e-3
 --warmup 1
@@ -188,6 +191,8 @@ done <<'END'
 --save-every 1
 --keep 1 --checkpoint ck --save-every 1
 --keep 1
+--save-best - --checkpoint ck --valid-data lines
+--save-best -
 --resume must --checkpoint ck
 --resume must
 --resume never
@@ -201,6 +206,7 @@ done <<'END'
 --eval-every 1
 --eval-batches 2 --valid-data lines
 --eval-batches 2
+--stop-after-worse 2
 --eval-only -
 --trace trace.json
 --tensorboard board

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/*
+ * The lowest validation loss of a run, for --save-best and --stop-after-worse: of the first set, if there are
+ * several. It is equal on all ranks, and checkpoints keep it.
+ */
+typedef struct p4d_best_loss {
+	double loss;
+	uint64_t step;  /* 0: no validation had a loss yet */
+	uint64_t worse; /* validations since then */
+	bool lowest;    /* the last one was the lowest */
+} p4d_best_loss;
+
+/* A validation after a step. NAN: no token had a label. */
+void p4d_best_loss_seen(p4d_best_loss *best, uint64_t step, double loss);

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The options of p4d-train as a table, and what --help prints of them. */
+#include <stdio.h>
+#include <string.h>
+
+#include "run/settings_internal.h"
+
+#define FIELD(f) .field = offsetof(p4d_settings, f)
+const p4d_option_info p4d_settings__table[P4D_SETTINGS] = {
+#define INTEGER(f, name, argument, low, high, otherwise, help) \
+	{name, argument, help, P4D_INTEGER_KIND, FIELD(f), .min = low, .max = high, .number = otherwise},
+#define DECIMAL(f, name, argument, low, high, otherwise, help) \
+	{name, argument, help, P4D_DECIMAL_KIND, FIELD(f), .least = low, .most = high, .real = otherwise},
+#define TEXT(f, name, argument, help) {name, argument, help, P4D_TEXT_KIND, FIELD(f)},
+#define TEXTS(f, name, argument, help) \
+	{name, argument, help, P4D_TEXT_KIND, FIELD(f), .size = P4D_SETTING_TEXTS - 1},
+#define SWITCH(f, name, help) {name, "", help, P4D_SWITCH_KIND, FIELD(f)},
+#define CHOICE(f, name, list, otherwise, help) \
+	{name, list, help, P4D_CHOICE_KIND, FIELD(f), .number = otherwise},
+#include "run/settings.def"
+#undef INTEGER
+#undef DECIMAL
+#undef TEXT
+#undef TEXTS
+#undef SWITCH
+#undef CHOICE
+};
+
+int64_t p4d_settings__default(const p4d_option_info *info)
+{
+	return info->kind == P4D_DECIMAL_KIND ? p4d_option_bits(info->real) : info->number;
+}
+
+/* What is not p4d-train's: options of submission and estimates, of other frameworks, of models that it does
+ * not train. */
+static const struct {
+	p4d_option first, last;
+} of_others[] = {
+    {P4D_CP_HEADS, P4D_MTP_LAYERS},
+    {P4D_EVAL_MICRO_BATCH, P4D_EVAL_MICRO_BATCH},
+    {P4D_DOCUMENT_LEN, P4D_DOCUMENT_LEN}, /* for a step time; here the data has it */
+    {P4D_RECOMPUTE_MODULES, P4D_RECOMPUTE_LAYERS},
+    {P4D_GRAD_DTYPE, P4D_GRAD_DTYPE},
+    {P4D_MASTER_DTYPE, P4D_ADAM_COPIES},
+    {P4D_FSDP_VERSION, P4D_PARAM_DTYPE},
+    {P4D_ADAPTER_DTYPE, P4D_AUTOCAST},
+    {P4D_ACCOUNT_FOR_EMBEDDING, P4D_FRAMEWORK},
+    {P4D_FP8_PARAM_GATHER, P4D_FP8_PARAM_GATHER},
+    {P4D_DEVICE, P4D_DEVICE}, /* has one choice more here than in a plan, and sets both */
+    {P4D_CROSS_ENTROPY, P4D_CHUNKED_LOSS},
+    {P4D_PADDING, P4D_PADDING}, /* p4d-train fills all sequences */
+    {P4D_ALLOCATOR, P4D_SWAP},
+    {P4D_EXPERTS, P4D_V_HEAD_DIM},
+    {P4D_STORED, P4D_ARENA},
+    {P4D_NODES, P4D_GPUS_PER_NODE}, /* given by the ranks that were started */
+    {P4D_METHOD, P4D_METHOD},
+};
+
+bool p4d_settings__takes(p4d_option option)
+{
+	for (size_t i = 0; i < sizeof(of_others) / sizeof(*of_others); i++)
+		if (option >= of_others[i].first && option <= of_others[i].last)
+			return false;
+	return (p4d_request_option_info(option)->where & P4D_WHERE_COMMAND) != 0;
+}
+
+const p4d_option_info *p4d_settings_table(size_t *count)
+{
+	*count = P4D_SETTINGS;
+	return p4d_settings__table;
+}
+
+const char *p4d_settings_default(const p4d_option_info *info, char *buf, size_t size)
+{
+	const bool named =
+	    info->kind == P4D_INTEGER_KIND   ? info->number >= info->min && info->number <= info->max
+	    : info->kind == P4D_DECIMAL_KIND ? info->real >= info->least && info->real <= info->most
+					     : info->kind == P4D_CHOICE_KIND;
+
+	buf[0] = '\0';
+	return named ? p4d_option_text(info, p4d_settings__default(info), buf, size) : buf;
+}
+
+static void print_option(const char *name, const char *argument, const char *help, const char *otherwise)
+{
+	char left[96];
+
+	snprintf(left, sizeof(left), "--%s%s%s", name, argument && *argument ? " " : "",
+		 argument ? argument : "");
+	if (strlen(left) <= 26)
+		printf("  %-26s  %s", left, help);
+	else
+		printf("  %s\n  %26s  %s", left, "", help);
+	printf(*otherwise ? " (%s)\n" : "\n", otherwise);
+}
+
+void p4d_settings_help(void)
+{
+	char otherwise[40];
+
+	puts("p4d-train --data FILE --steps N [--model NAME --local-ranks N --tp N ...]\n\n"
+	     "Trains a Llama. Under srun the layout is that of the job (P4D_PLAN, see p4d(1)); without Slurm "
+	     "it\n"
+	     "is that of the options below, and --local-ranks forks as many processes.\n\nTraining:");
+	for (const p4d_option_info *at = p4d_settings__table; at < p4d_settings__table + P4D_SETTINGS; at++)
+		print_option(at->name, at->argument, at->help,
+			     p4d_settings_default(at, otherwise, sizeof(otherwise)));
+	puts("\nModel and layout:");
+	for (int i = 0; i < P4D_OPTIONS; i++)
+		if (p4d_settings__takes((p4d_option)i)) {
+			const p4d_option_info *info = p4d_request_option_info((p4d_option)i);
+			print_option(info->name, p4d_option_argument(info), info->help, "");
+		}
+	puts("");
+	print_option("help", NULL, "print this help", "");
+	print_option("version", NULL, "print the version", "");
+	puts("\nDefaults are in parentheses. See p4d-train(1) for details and examples.");
+}

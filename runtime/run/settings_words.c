@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What options are called in the Trainer of transformers, TRL, torchtitan, Megatron-LM, litgpt and llm.c. */
+#include <ctype.h>
+#include <string.h>
+
+#include "run/settings_internal.h"
+
+static const struct {
+	const char *word; /* in small letters, with '-' for '_' */
+	const char *here;
+} words[] = {
+    {"learning-rate", "--lr"},
+    {"max-lr", "--lr"},
+    {"min-learning-rate", "--min-lr"},
+    {"warmup-steps", "--warmup"},
+    {"warmup-iters", "--warmup"},
+    {"lr-warmup-iters", "--warmup"},
+    {"lr-warmup-steps", "--warmup"},
+    {"warmup-ratio", "--warmup, a number of steps"},
+    {"lr-scheduler-type", "--schedule-lr"},
+    {"lr-scheduler", "--schedule-lr"},
+    {"lr-decay-style", "--schedule-lr"},
+    {"batch-size", "--global-batch, sequences of a step, and --micro-batch, those of a rank at a time"},
+    {"global-batch-size", "--global-batch"},
+    {"train-batch-size", "--global-batch"},
+    {"total-batch-size", "--global-batch, a number of sequences"},
+    {"local-batch-size", "--micro-batch"},
+    {"micro-batch-size", "--micro-batch"},
+    {"device-batch-size", "--micro-batch"},
+    {"per-device-batch-size", "--micro-batch"},
+    {"per-device-train-batch-size", "--micro-batch"},
+    {"gradient-accumulation-steps", "--global-batch, the sequences of all ranks in a step"},
+    {"max-steps", "--steps"},
+    {"num-steps", "--steps"},
+    {"num-iterations", "--steps"},
+    {"max-iters", "--steps"},
+    {"train-iters", "--steps"},
+    {"iterations", "--steps"},
+    {"num-epochs", "--epochs"},
+    {"num-train-epochs", "--epochs"},
+    {"max-epochs", "--epochs"},
+    {"adam-beta1", "--beta1"},
+    {"adam-beta2", "--beta2"},
+    {"adam-epsilon", "--epsilon"},
+    {"adam-eps", "--epsilon"},
+    {"eps", "--epsilon"},
+    {"wd", "--weight-decay"},
+    {"max-grad-norm", "--clip"},
+    {"max-norm", "--clip"},
+    {"clip-grad", "--clip"},
+    {"grad-clip", "--clip"},
+    {"clip-grad-norm", "--clip"},
+    {"save-steps", "--save-every"},
+    {"save-interval", "--save-every"},
+    {"checkpoint-interval", "--save-every"},
+    {"save-total-limit", "--keep"},
+    {"keep-latest-k", "--keep"},
+    {"output-dir", "--checkpoint"},
+    {"out-dir", "--checkpoint"},
+    {"checkpoint-dir", "--checkpoint"},
+    {"checkpoint-path", "--checkpoint"},
+    {"save", "--checkpoint"},
+    {"load", "--checkpoint, from which a run resumes"},
+    {"resume-from-checkpoint", "--checkpoint, from which a run resumes, and --resume"},
+    {"load-best-model-at-end", "--save-best"},
+    {"early-stopping-patience", "--stop-after-worse"},
+    {"patience", "--stop-after-worse"},
+    {"eval-steps", "--eval-every"},
+    {"eval-interval", "--eval-every"},
+    {"eval-iters", "--eval-batches"},
+    {"eval-dataset", "--valid-data"},
+    {"validation-data", "--valid-data"},
+    {"valid-data-path", "--valid-data"},
+    {"dataset", "--data"},
+    {"dataset-name", "--data, a file that p4d data writes"},
+    {"dataset-path", "--data, a file that p4d data writes"},
+    {"train-data", "--data"},
+    {"train-data-path", "--data"},
+    {"data-path", "--data"},
+    {"model-name", "--model, or --init-from for its weights"},
+    {"model-name-or-path", "--init-from"},
+    {"pretrained-model-name-or-path", "--init-from"},
+    {"initial-load-path", "--init-from"},
+    {"max-length", "--seq-len"},
+    {"max-seq-length", "--seq-len"},
+    {"seq-length", "--seq-len"},
+    {"sequence-length", "--seq-len"},
+    {"block-size", "--seq-len"},
+    {"context-length", "--seq-len"},
+    {"bf16", "--precision=bf16"},
+    {"fp16", "--precision"},
+    {"dtype", "--precision"},
+    {"torch-dtype", "--precision"},
+    {"mixed-precision", "--precision"},
+    {"gradient-checkpointing", "--recompute=full"},
+    {"activation-checkpointing", "--recompute=full"},
+    {"recompute-granularity", "--recompute"},
+    {"tensor-parallel-degree", "--tp"},
+    {"tensor-parallel-size", "--tp"},
+    {"tensor-model-parallel-size", "--tp"},
+    {"pipeline-parallel-degree", "--pp"},
+    {"pipeline-parallel-size", "--pp"},
+    {"pipeline-model-parallel-size", "--pp"},
+    {"context-parallel-degree", "--cp"},
+    {"context-parallel-size", "--cp"},
+    {"data-parallel-shard-degree", "--optimizer-sharding=parameters and --shard-degree"},
+    {"fsdp", "--optimizer-sharding=parameters"},
+    {"zero-stage", "--optimizer-sharding"},
+    {"deepspeed", "--optimizer-sharding"},
+    {"use-distributed-optimizer", "--optimizer-sharding=states"},
+    {"use-peft", "--finetune=lora"},
+    {"peft", "--finetune=lora"},
+    {"lora", "--finetune=lora"},
+    {"lora-r", "--lora-rank"},
+    {"lora-target-modules", "--lora-targets"},
+    {"packing", "--sequences=packed"},
+    {"nproc-per-node", "--local-ranks"},
+    {"num-processes", "--local-ranks"},
+    {"world-size", "--local-ranks"},
+    {"ngpus", "--local-ranks"},
+    {"num-threads", "--threads"},
+    {"random-seed", "--seed"},
+    {"log-file", "--log"},
+    {"logging-dir", "--tensorboard"},
+    {"tensorboard-dir", "--tensorboard"},
+    {"report-to", "--tensorboard or --log"},
+    {"wandb", "--tensorboard, whose files wandb sync takes"},
+    {"wandb-project", "--tensorboard, whose files wandb sync takes"},
+    {"config-file", "--config"},
+    {"config-path", "--config"},
+    {"job-config-file", "--config"},
+};
+
+/* Whether a typed name is this word. */
+static bool is_word(const char *name, const char *word)
+{
+	for (; *word && (tolower((unsigned char)*name) == *word || (*name == '_' && *word == '-')); word++)
+		name++;
+	return !*word && !*name;
+}
+
+const char *p4d_settings__other_word(const char *name)
+{
+	for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++)
+		if (is_word(name, words[i].word))
+			return words[i].here;
+	return NULL;
+}
