@@ -109,6 +109,7 @@ typedef bool p4d_accounting_take(void *context, size_t index, char *text, size_t
  * What is stored of jobs, by their ids (p4d_accounting_job.id), 500 in one sacct. Ask for the jobs of one
  * user at a time. sacct prints a heading before the text of each job, and the script of another job can
  * contain the same line.
+ * sacct has no text for the id of tasks that have not started ("12_[4-9]").
  * `take` is called once for each job of which something is stored and shown to this user, in any order. Of
  * environments only variables of p4d_accounting_may_keep are kept; the rest, which may hold secrets, is wiped
  * at once.

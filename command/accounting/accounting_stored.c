@@ -94,6 +94,7 @@ static size_t filter(char *text, size_t length)
 		kept += size;
 		text[kept - 1] = '\n';
 	}
+	kept = kept < length ? kept : length; /* the last line may have no line break */
 	explicit_bzero(text + kept, length - kept);
 	text[kept] = '\0';
 	return kept;
@@ -167,20 +168,34 @@ static void give_all(asked_for *s, size_t first, const heading *headings, size_t
 		give(s, first, &headings[i], i + 1 < found ? headings[i + 1].at : end);
 }
 
+/* Tasks of an array that have not started have one id, "12_[4-9]". sacct prints it and refuses every list
+ * with it. */
+static bool is_of_tasks(const char *id)
+{
+	return strchr(id, '[');
+}
+
+/* The ids of a list as an option of sacct; their number. */
+static size_t add_ids(const asked_for *s, size_t first, size_t count, p4d_text *list)
+{
+	size_t added = 0;
+
+	p4d_text_add(list, "--jobs=");
+	for (size_t i = first; i < first + count; i++)
+		if (!is_of_tasks(s->ids[i]))
+			p4d_text_print(list, "%s%s", added++ ? "," : "", s->ids[i]);
+	return added;
+}
+
 static char *ask(const asked_for *s, size_t first, size_t count, p4d_error *err)
 {
 	p4d_text list = {.grows = true};
-
-	p4d_text_add(&list, "--jobs=");
-	for (size_t i = 0; i < count; i++)
-		p4d_text_print(&list, "%s%s", i ? "," : "", s->ids[first + i]);
+	const bool asks = add_ids(s, first, count, &list) > 0; /* without ids sacct would print all jobs */
 	const char *what = s->kind == P4D_KEPT_SCRIPT ? "--batch-script" : "--env-vars";
-	char *text = list.truncated
-			 ? NULL
-			 : p4d_sacct__output((const char *const[]){"sacct", "--allusers", "--allocations",
-								   what, list.at, NULL},
-					     list_bytes, err);
-	if (list.truncated)
+	const char *const words[] = {"sacct", "--allusers", "--allocations", what, list.at, NULL};
+	char *text = list.truncated ? NULL : asks ? p4d_sacct__output(words, list_bytes, err) : strdup("");
+
+	if (list.truncated || (!asks && !text))
 		p4d_fail(err, P4D_E_NO_MEMORY, "no memory for a list of jobs");
 	free(list.at);
 	return text;

@@ -173,28 +173,20 @@ static void settle_flag(bool *flag)
 	*flag = byte != 0;
 }
 
-/* Names of scripts and models are a user's: they must not steer a terminal. */
-static void settle_text(char *text, size_t size)
-{
-	char copy[512];
-
-	text[size - 1] = '\0';
-	snprintf(copy, sizeof(copy), "%s", text);
-	p4d_text escaped = p4d_text_in(text, size);
-	p4d_text_escaped(&escaped, copy);
-}
-
-/* It came from a process with a user's rights: texts end, and numbers are in their range. */
+/* It came from a process with a user's rights: texts end and steer no terminal, and numbers are in their
+ * range.
+ */
 static void settle(p4d_backtest_result *r)
 {
 	bool *const flags[] = {&r->by_task, &r->above_limit, &r->said};
 
-	settle_text(r->model, sizeof(r->model));
-	settle_text(r->framework, sizeof(r->framework));
-	settle_text(r->gpu, sizeof(r->gpu));
-	settle_text(r->place, sizeof(r->place));
-	settle_text(r->text, sizeof(r->text));
-	settle_text(r->reason, sizeof(r->reason));
+	p4d_text_escape_in_place(r->model, sizeof(r->model));
+	p4d_text_escape_in_place(r->framework, sizeof(r->framework));
+	p4d_text_escape_in_place(r->gpu, sizeof(r->gpu));
+	p4d_text_escape_in_place(r->options, sizeof(r->options));
+	p4d_text_escape_in_place(r->place, sizeof(r->place));
+	p4d_text_escape_in_place(r->text, sizeof(r->text));
+	p4d_text_escape_in_place(r->reason, sizeof(r->reason));
 	for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++)
 		settle_flag(flags[i]);
 	for (size_t i = 0; i < P4D_BACKTEST_LIMITS; i++)

@@ -18,6 +18,11 @@ static const p4d_backtest_result interactive = {.verdict = P4D_BACKTEST_NOT_JUDG
 						.reason =
 						    "started by srun or salloc, without a batch script"};
 
+static const p4d_backtest_result not_started = {
+    .verdict = P4D_BACKTEST_NOT_JUDGED,
+    .fraction = -1,
+    .reason = "tasks of an array that never started: sacct does not show their script"};
+
 /* What was judged of a user; in a tree by its key. */
 typedef struct judged_script {
 	char key[P4D_DIGEST_TEXT];
@@ -197,6 +202,13 @@ static int judge_new(batch *of, bool with_task)
 	return rc;
 }
 
+static const p4d_backtest_result *without_script(const p4d_accounting_job *job)
+{
+	if (strchr(job->id, '['))
+		return &not_started;
+	return is_interactive(job) ? &interactive : &no_script;
+}
+
 /* Gives rows the results of their scripts; of arrays, only those that hold for all tasks, unless final. */
 static void give_results(batch *of, bool final)
 {
@@ -205,7 +217,7 @@ static void give_results(batch *of, bool final)
 		if (row->result)
 			continue;
 		if (!of->cases[i].script) {
-			row->result = is_interactive(row->job) ? &interactive : &no_script;
+			row->result = without_script(row->job);
 			continue;
 		}
 		const judged_script *script = find_script(of, of->key[i]);

@@ -66,6 +66,10 @@ static int take_ids(report_arguments *a, int count, char *word[], p4d_error *err
 		return p4d_fail(err, P4D_E_USAGE, "more than %d characters of job ids", ASKED - 1);
 	if (a->note && !count)
 		return p4d_fail(err, P4D_E_USAGE, "--note needs a job id");
+	if (a->rows && count) {
+		p4d_fail(err, P4D_E_USAGE, "--rows has no effect with job ids");
+		return p4d_fix(err, "p4d report --rows %.300s", a->rows);
+	}
 	if (a->log && (count != 1 || strchr(a->asked, ',')))
 		return p4d_fail(err, P4D_E_USAGE, "--log is of one job: give its id");
 	return 0;
@@ -159,7 +163,12 @@ static int find_jobs(p4d_usage *u, p4d_error *err)
 	if (!b->accounting || p4d_accounting_find(b->accounting, &query, &b->jobs, err) < 0 ||
 	    p4d_backtest_run(b, err) < 0 || p4d_backtest_count(b, err) < 0)
 		return -1;
-	return b->rows ? 0 : no_jobs(u, err);
+	if (!b->rows)
+		return no_jobs(u, err);
+	if (!u->log.format || b->rows == 1)
+		return 0;
+	p4d_fail(err, P4D_E_USAGE, "--log is of one job, and %.64s is %zu jobs", u->id, b->rows);
+	return p4d_fix(err, "p4d report --log FILE %.64s", b->row[0].job->id);
 }
 
 static int print_jobs(const p4d_usage *u, const report_arguments *a, p4d_error *err)

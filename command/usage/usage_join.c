@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "measure/jobstats.h"
 #include "request/framework.h"
 #include "usage/usage.h"
@@ -19,6 +20,14 @@ const char *const p4d_usage__source_names[P4D_USAGE_SOURCES] = {
     [P4D_USAGE_LOG] = "log",
 };
 
+/* Users can write Extra. */
+static void escape(p4d_verdict_record *record)
+{
+	p4d_text_escape_in_place(record->model, sizeof(record->model));
+	p4d_text_escape_in_place(record->framework, sizeof(record->framework));
+	p4d_text_escape_in_place(record->code, sizeof(record->code));
+}
+
 static void take_record(p4d_usage_row *row)
 {
 	const p4d_accounting_job *job = row->of->job;
@@ -26,6 +35,7 @@ static void take_record(p4d_usage_row *row)
 
 	row->joined = p4d_verdict_record_read(job->admin_comment, &row->record) ||
 		      p4d_verdict_record_read(job->extra, &row->record);
+	escape(&row->record);
 	row->outcome = row->joined ? p4d_verdict_record_outcome(&row->record) : P4D_OUTCOMES;
 	/* an approved plan of a release whose words did not name the verdict */
 	if (row->joined && row->outcome == P4D_OUTCOMES)

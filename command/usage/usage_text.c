@@ -73,9 +73,16 @@ static int print_cells(const p4d_usage *u, p4d_error *err)
 	return p4d_table_print(&table, false, err);
 }
 
-static p4d_backtest_cell sum_of(const p4d_backtest_cell *a, const p4d_backtest_cell *b)
+static p4d_backtest_cell passed_of(const p4d_backtest_cell of[P4D_OUTCOMES + 1])
 {
-	return (p4d_backtest_cell){a->jobs + b->jobs, a->gpu_hours + b->gpu_hours};
+	static const p4d_outcome passed[] = {P4D_OUTCOME_PASS, P4D_OUTCOME_WARN, P4D_OUTCOME_REWRITE};
+	p4d_backtest_cell sum = {.jobs = 0};
+
+	for (size_t i = 0; i < sizeof(passed) / sizeof(*passed); i++) {
+		sum.jobs += of[passed[i]].jobs;
+		sum.gpu_hours += of[passed[i]].gpu_hours;
+	}
+	return sum;
 }
 
 static void print_sentences(const p4d_usage *u)
@@ -85,7 +92,7 @@ static void print_sentences(const p4d_usage *u)
 		if (!p4d_backtest_is_death((p4d_backtest_end)end) || !has_end(u, end))
 			continue;
 		const p4d_backtest_cell *of = u->cell[end];
-		const p4d_backtest_cell passed = sum_of(&of[P4D_OUTCOME_PASS], &of[P4D_OUTCOME_WARN]);
+		const p4d_backtest_cell passed = passed_of(of);
 		printf("%s: p4d would have refused %" PRIu64
 		       " jobs (%.1f GPU-hours saved), and passed %" PRIu64 " (%.1f).\n",
 		       p4d_backtest_end_titles[end], of[P4D_OUTCOME_WOULD_REFUSE].jobs,

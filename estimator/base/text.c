@@ -132,6 +132,16 @@ void p4d_text_escaped(p4d_text *text, const char *string)
 	escape(text, string, "");
 }
 
+void p4d_text_escape_in_place(char *text, size_t size)
+{
+	char copy[1024];
+
+	text[size - 1] = '\0';
+	snprintf(copy, sizeof(copy), "%s", text);
+	p4d_text escaped = p4d_text_in(text, size);
+	p4d_text_escaped(&escaped, copy);
+}
+
 void p4d_text_quoted(p4d_text *text, const char *string)
 {
 	p4d_text_add(text, "\"");

@@ -32,5 +32,9 @@ void p4d_text_entry(p4d_text *text, const char *separator, const char *format, .
  */
 void p4d_text_escaped(p4d_text *text, const char *string);
 
+/* The same in place, of a text in a buffer of `size` bytes, at most 1024: what is then too long is cut off.
+ */
+void p4d_text_escape_in_place(char *text, size_t size);
+
 /* The same as a value in double quotes, in which " and \ are escaped by a \. */
 void p4d_text_quoted(p4d_text *text, const char *string);

@@ -220,10 +220,10 @@ static void release(char **texts, size_t count)
 /* A script with the heading of another job in it. */
 static void scripts_that_look_like_others(void **state)
 {
-	static const char *const ids[] = {"1", "2_0", "2_1", "3", "4"};
+	static const char *const ids[] = {"1", "2_0", "2_1", "3", "4", "2_[2-9]"};
 	static const char forged[] = "#!/bin/sh\nBatch Script for 2_1\n" RULE "#!/bin/sh\nevil\n"
 				     "Batch Script for 77\n" RULE "x\n";
-	char *texts[5] = {NULL};
+	char *texts[6] = {NULL};
 	p4d_error err = {.code = P4D_OK};
 	p4d_accounting *a = open_release("slurm 24.11.5\n", FIELDS);
 
@@ -232,13 +232,17 @@ static void scripts_that_look_like_others(void **state)
 	put("forged", forged);
 	put("none", "NONE\n");
 	put("scripts", "1 forged\n2_0 plain\n2_1 plain\n3 none\n");
-	assert_int_equal(p4d_accounting_stored(a, P4D_KEPT_SCRIPT, ids, 5, gather, texts, &err), 0);
+	assert_int_equal(p4d_accounting_stored(a, P4D_KEPT_SCRIPT, ids, 6, gather, texts, &err), 0);
 	assert_string_equal(texts[0], forged);
 	assert_string_equal(texts[1], SCRIPT);
 	assert_string_equal(texts[2], SCRIPT);
 	assert_null(texts[3]);
 	assert_null(texts[4]);
-	release(texts, 5);
+	/* sacct refuses the id of tasks that have not started, and without any id it would print all jobs */
+	assert_null(texts[5]);
+	assert_int_equal(p4d_accounting_stored(a, P4D_KEPT_SCRIPT, ids + 5, 1, gather, texts + 5, &err), 0);
+	assert_null(texts[5]);
+	release(texts, 6);
 	p4d_accounting_close(a);
 }
 
@@ -261,6 +265,13 @@ static void environments_without_secrets(void **state)
 	    texts[0], "SSH_KEY\nHOME\nSBATCH_PARTITION=h100\nHF_TOKEN\nHF_HOME=/scratch/"
 		      "hf\nSLURM_JWT\nP4D_JOB_KEY\nAWS_SECRET_ACCESS_KEY\n"
 		      "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True\nSLURM_NNODES=2\nHF_HOME_TOO\n");
+	release(texts, 1);
+	/* the last line without a line break, and nothing to leave out */
+	put("env", "SLURM_JOB_ID=1\nSLURM_NNODES=2");
+	put("environments", "1 env -n\n");
+	texts[0] = NULL;
+	assert_int_equal(p4d_accounting_stored(a, P4D_KEPT_ENVIRONMENT, ids, 1, gather, texts, &err), 0);
+	assert_string_equal(texts[0], "SLURM_JOB_ID=1\nSLURM_NNODES=2");
 	release(texts, 1);
 	p4d_accounting_close(a);
 }

@@ -144,6 +144,10 @@ few 7_1 COMPLETED tasks 'sbatch -a 1-4 job.sh' 7_2 COMPLETED tasks 'sbatch -a 1-
 verdict 7_1 passed
 verdict 7_2 passed
 verdict 7_4 refused
+# Tasks that were cancelled before they started have one id, which sacct refuses in a list.
+few 7_1 COMPLETED tasks 'sbatch -a 1-4 job.sh' '7_[2-4]' CANCELLED tasks 'sbatch -a 1-4 job.sh'
+verdict 7_1 passed
+verdict '7_\[2-4\]' not_judged 'never started'
 # Arguments of the command line count, unless its quotes are lost.
 sed 's/--micro-batch-size 1/--micro-batch-size $1/' "$SACCT/s5" | sed 's/--micro-batch-size 4/--micro-batch-size $1/' >"$SACCT/arguments"
 few 1 COMPLETED arguments 'sbatch job.sh 1' 2 COMPLETED arguments 'sbatch job.sh 4' 3 COMPLETED arguments 'sbatch --comment=two words job.sh 4' \

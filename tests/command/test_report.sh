@@ -159,6 +159,10 @@ tr -d ' \n' <.out | grep -qF '"refusals":[{"code":"P4D012","refusals":4,"jobs":2
 exits 0 p4d report --conf p4d.conf --refusals slurmctld.log --read-output
 prints "p4d refused 3 different jobs. The" "Passed by p4d, and out of GPU memory nevertheless"
 refused P4D003 p4d report --refusals none.log
+# jobs whose output says it, which p4d passed: also those that it changed
+passed=$(grep '^"gpu_memory_said' expected | grep -oE '"(pass|warn|rewrite)":\{"jobs":[0-9]*' | awk -F: '{ sum += $NF } END { print sum }')
+exits 0 p4d report --conf p4d.conf --read-output
+[ "$passed" -gt 0 ] && grep -q "as its output says: .*, and passed $passed (" .out || fail "not $passed passed"
 exits 0 p4d report --conf p4d.conf --names --json
 tr -d ' \n' <.out | grep -qF "{\"jobs\":2000,\"gpu_hours\":" || fail "no user"
 tr -d ' \n' <.out | grep -q "\"user\":\"$user\",\"verdicts\"" || fail "no names with --names"
@@ -237,11 +241,26 @@ prints '"source":"NVML"' '"measured_gib":45.5000'
 refused P4D005 p4d report --slurmd-log answer.json 9
 says "measure=nvml in plugstack.conf"
 refused P4D001 p4d report --log titan.log 4 9
+refused P4D001 p4d report --rows rows.csv 4
+says "p4d report --rows rows.csv"
 refused P4D003 p4d report --log none.log 9
 echo nothing >other.log
 refused P4D005 p4d report --log other.log 9
 says "no line says how much memory" "--log-memory-interval"
 refused P4D003 p4d report --prometheus none.json
+# what users write into Extra steers no terminal
+job 3 FAILED 8 0 ''
+sed '2s/$/p4d-verdict:verdict=pass,code=%1b[31mX,model=m%ff/' "$SACCT/jobs.few" >"$SACCT/jobs"
+rm "$SACCT/jobs.few"
+exits 0 p4d report --conf p4d.conf 3
+prints 'Verdict at submission: pass \x1b[31mX'
+exits 0 p4d report --conf p4d.conf --json
+prints '"model":"m\\xff"'
+job 5 COMPLETED 8 30G ''
+job 5 COMPLETED 8 30G ''
+mv "$SACCT/jobs.few" "$SACCT/jobs"
+refused P4D001 p4d report --log titan.log 5
+says "5 is 2 jobs"
 refused P4D003 p4d report 99
 says "no job with GPUs of id 99" "sacct -X -j 99"
 refused P4D001 p4d report job.sh
