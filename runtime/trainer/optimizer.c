@@ -35,15 +35,17 @@ void p4d_trainer_shard(const p4d_trainer *t, uint32_t segment, uint64_t *first, 
 	p4d_weights_shard_of(t->net.l, &t->net.weights.segment[segment], t->net.place, first, count);
 }
 
-/* chunk == vpp: the tables, which are one segment. */
+/* chunk == vpp: the tables, which are one segment, or two where parameters are in a window. */
 static uint32_t segments_of(const p4d_trainer *t, uint32_t chunk)
 {
-	return chunk < t->net.l->vpp ? t->net.weights.of_chunk : 1;
+	const p4d_weights *w = &t->net.weights;
+
+	return chunk < t->net.l->vpp ? w->of_chunk : w->segments - w->in_chunks;
 }
 
 uint32_t p4d_optimizer__segment_at(const p4d_trainer *t, uint32_t chunk, uint32_t i)
 {
-	return chunk * t->net.weights.of_chunk + (i < t->net.weights.of_chunk ? i : 0);
+	return chunk * t->net.weights.of_chunk + (i < segments_of(t, chunk) ? i : 0);
 }
 
 /* Whether a layer's collectives among replicas can overlap the passes of other layers. */
@@ -201,7 +203,7 @@ int p4d_optimizer__reduce_chunk(p4d_trainer *t, uint32_t chunk, p4d_error *err)
 	if (t->net.gradient_window) /* after every backward pass */
 		return 0;
 	/* layers were reduced after their last backward pass, except the first */
-	for (uint32_t i = overlaps(t) ? 1 : segments_of(t, chunk); i-- > 0;)
+	for (uint32_t i = overlaps(t) && chunk < t->net.l->vpp ? 1 : segments_of(t, chunk); i-- > 0;)
 		if (reduce_segment(t, p4d_optimizer__segment_at(t, chunk, i), false, err) < 0)
 			return -1;
 	return 0;
