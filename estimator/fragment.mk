@@ -36,7 +36,7 @@ libp4djson_la_SOURCES = \
 	estimator/gpu/gpu_file.c \
 	estimator/model/model.h estimator/model/model_json.h estimator/model/presets.h \
 	estimator/model/model_file.c estimator/model/model_hf.h estimator/model/model_hf.c estimator/model/model_untrained.c \
-	estimator/model/model_families.c estimator/model/model_hybrids.c estimator/model/model_quantization.c estimator/model/model_preset.c estimator/model/model_rope.c
+	estimator/model/model_families.c estimator/model/model_hybrids.c estimator/model/model_quantization.c estimator/model/model_preset.c estimator/model/model_rope.c estimator/model/model_scales.c
 libp4djson_la_CPPFLAGS = $(AM_CPPFLAGS) $(JSONC_CFLAGS)
 libp4djson_la_CFLAGS = $(libp4dbase_la_CFLAGS)
 libp4djson_la_LIBADD = $(JSONC_LIBS)

@@ -217,7 +217,7 @@ static void add_persistent(p4d_rows *rows, const p4d_rank_sizes *z)
 	add_states(rows, z);
 	add_data(rows, z);
 	add_staging(rows, z);
-	add(rows, B_ROPE, P4D_DT_FP32, l->seq_len / l->cp, l->head_dim, 0);
+	add(rows, B_ROPE, P4D_DT_FP32, p4d_rope_tables(l) * (l->seq_len / l->cp), l->head_dim, 0);
 	add(rows, B_POSITIONS, P4D_DT_INT32, context_blocks(l), l->seq_len / l->cp, 0);
 	add(rows, B_SCALARS, P4D_DT_BYTES, SCALAR_BYTES, 0, 0);
 	if (on_gpu || z->dtype != P4D_DT_FP32 || l->precision == P4D_FP8)
@@ -226,7 +226,8 @@ static void add_persistent(p4d_rows *rows, const p4d_rank_sizes *z)
 	if (!on_gpu)
 		return;
 	/* each partial sum of a head has a bias and a norm weight */
-	const uint64_t columns = P4D_NORM_SUMS * z->h, heads = P4D_HEAD_SUMS * 2 * z->columns;
+	const uint64_t widest = l->biased & P4D_BIASED_MLP && z->up > z->h ? z->up : z->h;
+	const uint64_t columns = P4D_NORM_SUMS * widest, heads = P4D_HEAD_SUMS * 2 * z->columns;
 	add(rows, B_REDUCTIONS, P4D_DT_FP32, columns > heads ? columns : heads, 0, 0);
 }
 

@@ -22,11 +22,10 @@ static p4d_option difference(const p4d_request *r)
 			    !a->parallel && a->place != P4D_NORMS_AFTER;
 	const bool around = !a->embedding_norm && !a->head_bias && !a->head_transform && !a->position_offset;
 	/* code that rotates in fp32 rotates neighbours, not halves */
-	const bool inside = !p4d_architecture_turns_part(a) && !a->unrotated_every && !a->attention_sinks &&
-			    !a->gated_attention && !(a->unit_norms && r->value[P4D_QK_NORM]) &&
-			    !a->norms_rotated && !a->rotates_in_fp32;
-	const bool others = (!a->multipliers || a->scaled_embedding) && !a->fused_gate_up &&
-			    (!a->fused_qkv || a->gpt2_modules);
+	const bool inside = !p4d_architecture_turns_part(a) && !a->attention_sinks && !a->gated_attention &&
+			    !(a->unit_norms && r->value[P4D_QK_NORM]) && !a->norms_rotated &&
+			    !a->rotates_in_fp32;
+	const bool others = !a->fused_gate_up && (!a->fused_qkv || a->gpt2_modules) && !a->unvalidated;
 	const struct {
 		bool differs;
 		p4d_option option;
@@ -37,8 +36,8 @@ static p4d_option difference(const p4d_request *r)
 	     P4D_NORM},
 	    {r->value[P4D_ACTIVATION] > P4D_GELU, P4D_ACTIVATION},
 	    {r->value[P4D_POSITIONS] > P4D_LEARNED, P4D_POSITIONS},
-	    {r->value[P4D_BIAS] > P4D_BIAS_ALL, P4D_BIAS},
 	    {r->value[P4D_QK_NORM] > P4D_QK_NORM_HEAD, P4D_QK_NORM},
+	    {p4d_is_set(r, P4D_RESIDUAL_SCALE) && a->place != P4D_NORMS_BEFORE, P4D_RESIDUAL_SCALE},
 	};
 
 	for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)
@@ -47,9 +46,10 @@ static p4d_option difference(const p4d_request *r)
 	return none;
 }
 
-/* On GPUs: a Llama. */
-static p4d_option difference_from_llama(const p4d_request *r)
+/* What kernels for GPUs compute, of all that. */
+static p4d_option difference_on_gpus(const p4d_request *r)
 {
+	const p4d_architecture *a = p4d_architecture_of(r);
 	const struct {
 		bool differs;
 		p4d_option option;
@@ -57,8 +57,8 @@ static p4d_option difference_from_llama(const p4d_request *r)
 	    {r->value[P4D_NORM] != P4D_RMSNORM, P4D_NORM},
 	    {r->value[P4D_ACTIVATION] != P4D_SWIGLU_ACTIVATION, P4D_ACTIVATION},
 	    {r->value[P4D_POSITIONS] != P4D_ROPE, P4D_POSITIONS},
-	    {r->value[P4D_BIAS] == P4D_BIAS_ALL, P4D_BIAS},
-	    {p4d_architecture_difference(r) || p4d_architecture_of(r)->fused_qkv, P4D_ARCHITECTURE},
+	    {a->unit_norms || a->place != P4D_NORMS_BEFORE || a->attention_cap > 0 || a->logit_cap > 0,
+	     P4D_ARCHITECTURE},
 	};
 
 	for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)
@@ -83,7 +83,7 @@ static int check_window(const p4d_request *r, p4d_error *err)
 int p4d_framework__p4d_model(const p4d_request *r, p4d_error *err)
 {
 	const p4d_option other = difference(r) != none              ? difference(r)
-				 : p4d_on_gpu(r->value[P4D_DEVICE]) ? difference_from_llama(r)
+				 : p4d_on_gpu(r->value[P4D_DEVICE]) ? difference_on_gpus(r)
 								    : none;
 	char value[64];
 
@@ -96,8 +96,8 @@ int p4d_framework__p4d_model(const p4d_request *r, p4d_error *err)
 		return check_window(r, err);
 	if (difference(r) == none)
 		return p4d_fail(err, P4D_E_UNMODELLED,
-				"on GPUs, framework p4d trains Llama-type models (RMSNorm, SwiGLU, rotary "
-				"positions, no bias beyond query, key and value), which %s is not (%s=%s)",
+				"on GPUs, framework p4d trains Llama-type models (RMSNorm before each block, "
+				"SwiGLU, rotary positions), which %s is not (%s=%s)",
 				r->model, p4d_request_option_info(other)->name,
 				p4d_request_value_text(r, other, value, sizeof(value)));
 	return p4d_fail(err, P4D_E_UNMODELLED,

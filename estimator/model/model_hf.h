@@ -39,6 +39,10 @@ int p4d_model__own_jamba(struct json_object *config, p4d_request *model, p4d_err
 int p4d_model__own_bamba(struct json_object *config, p4d_request *model, p4d_error *err);
 int p4d_model__own_granite_hybrid(struct json_object *config, p4d_request *model, p4d_error *err);
 
+/* Factors on embeddings, residuals, scores and logits (model_scales.c). */
+int p4d_model__own_granite(struct json_object *config, p4d_request *model, p4d_error *err);
+int p4d_model__own_gemma(struct json_object *config, p4d_request *model, p4d_error *err);
+
 /* model->untrained: what p4d-train would compute otherwise. After all else of the file. */
 int p4d_model__read_untrained(struct json_object *config, p4d_request *model, p4d_error *err);
 

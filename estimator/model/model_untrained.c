@@ -117,6 +117,44 @@ static int check_windows(struct json_object *config, p4d_request *model, p4d_err
 		      : 0;
 }
 
+/* Which layers rotate: SmolLM3's file has a list with 1 for each that does, or an interval. */
+static int check_rotations(struct json_object *config, p4d_request *model, p4d_error *err)
+{
+	const unsigned every = p4d_architecture_of(model)->unrotated_every;
+	struct json_object *list = json_object_object_get(config, "no_rope_layers");
+	int64_t interval = every, others = 0;
+
+	if (!every)
+		return 0;
+	if (p4d_json_integer(config, "no_rope_layer_interval", 0, 65536, &interval, err) < 0)
+		return -1;
+	if (!json_object_is_type(list, json_type_array))
+		return interval == every
+			   ? 0
+			   : untrained(model, "no_rope_layer_interval=%" PRId64 ", only %u", interval, every);
+	for (int64_t i = 0; i < model->value[P4D_LAYERS]; i++) {
+		const bool turns = json_object_get_int(json_object_array_get_idx(list, (size_t)i)) != 0;
+		others += turns != ((i + 1) % every != 0);
+	}
+	return others ? untrained(model, "no_rope_layers with other layers than each %uth", every) : 0;
+}
+
+/* Factors that their options do not take. */
+static int check_factors(struct json_object *config, p4d_request *model, p4d_error *err)
+{
+	static const char *const keys[] = {"embedding_multiplier", "residual_multiplier",
+					   "attention_multiplier", "logits_scaling"};
+
+	for (size_t i = 0; p4d_architecture_of(model)->scales_residual && i < 4; i++) {
+		double number = 1;
+		if (p4d_json_number(config, keys[i], -1e300, 1e300, &number, err) < 0)
+			return -1;
+		if (!(number >= 1e-6 && number <= 1e6))
+			return untrained(model, "%s=%s", keys[i], text_of(config, keys[i]));
+	}
+	return 0;
+}
+
 int p4d_model__read_untrained(struct json_object *config, p4d_request *model, p4d_error *err)
 {
 	const p4d_architecture *a = p4d_architecture_of(model);
@@ -124,15 +162,12 @@ int p4d_model__read_untrained(struct json_object *config, p4d_request *model, p4
 	model->untrained[0] = '\0';
 	if (model->value[P4D_ACTIVATION] == P4D_GELU || model->value[P4D_ACTIVATION] == P4D_GEGLU)
 		(void)check_activation(config, model);
-	if (check_flags(config, model, err) < 0 || check_windows(config, model, err) < 0)
+	if (check_flags(config, model, err) < 0 || check_windows(config, model, err) < 0 ||
+	    check_rotations(config, model, err) < 0 || check_factors(config, model, err) < 0)
 		return -1;
 	if (model->value[P4D_ARCHITECTURE] != P4D_ARCHITECTURE_GEMMA2)
 		return 0;
-	if (check_number(config, "attn_logit_softcapping", a->attention_cap, model, err) < 0 ||
-	    check_number(config, "final_logit_softcapping", a->logit_cap, model, err) < 0)
+	if (check_number(config, "attn_logit_softcapping", a->attention_cap, model, err) < 0)
 		return -1;
-	/* absent it is 256 */
-	if (!json_object_object_get_ex(config, "query_pre_attn_scalar", NULL))
-		return model->value[P4D_HEAD_DIM] == 256 ? 0 : untrained(model, "query_pre_attn_scalar=256");
-	return check_number(config, "query_pre_attn_scalar", (double)model->value[P4D_HEAD_DIM], model, err);
+	return check_number(config, "final_logit_softcapping", a->logit_cap, model, err);
 }

@@ -24,6 +24,22 @@ enum { P4D_NORM_SUMS = 256, P4D_HEAD_SUMS = 64 };
  * that a collective takes from concurrent matmuls, with one thread block on each. */
 enum { P4D_TP_PARTS = 2, P4D_TP_BLOCKS = 16 };
 
+/*
+ * Tables of cosines and sines: of the model's rotation and, where some layers turn nothing, one for these.
+ * Which of them a layer has.
+ */
+static inline unsigned p4d_rope_tables(const p4d_layout *l)
+{
+	return l->architecture->unrotated_every ? 2 : 1;
+}
+
+static inline unsigned p4d_rope_table_of(const p4d_layout *l, uint64_t layer)
+{
+	const unsigned every = l->architecture->unrotated_every;
+
+	return every && (layer + 1) % every == 0;
+}
+
 /* The cpu's matrix products of bf16: rows and columns of operands and product in fp32 at a time. */
 enum {
 	P4D_CPU_PRODUCT_BLOCK = 512,

@@ -2,6 +2,7 @@
 #include "request/layout.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -99,6 +100,21 @@ static void fill_states(const p4d_request *r, p4d_layout *l)
 	P4D_LAYOUT_STATES(SET_STATE)
 }
 
+static double real_or(const p4d_request *r, p4d_option option, double otherwise)
+{
+	return p4d_is_set(r, option) ? p4d_request_real(r, option) : otherwise;
+}
+
+static void fill_factors(const p4d_request *r, p4d_layout *l)
+{
+	l->factor.embedding =
+	    real_or(r, P4D_EMBEDDING_SCALE, l->architecture->scaled_embedding ? sqrt((double)l->hidden) : 1);
+	l->factor.residual = real_or(r, P4D_RESIDUAL_SCALE, 1);
+	l->factor.attention =
+	    real_or(r, P4D_ATTENTION_SCALE, l->head_dim ? 1 / sqrt((double)l->head_dim) : 1);
+	l->factor.logit = real_or(r, P4D_LOGIT_SCALE, 1);
+}
+
 static void fill_model(const p4d_request *r, p4d_layout *l)
 {
 	l->architecture = p4d_architecture_of(r);
@@ -111,6 +127,7 @@ static void fill_model(const p4d_request *r, p4d_layout *l)
 	fill_states(r, l);
 	l->norm_tensors = p4d_norm_tensors((int)r->value[P4D_NORM]);
 	l->biased = p4d_biased(l->bias);
+	fill_factors(r, l);
 	if (r->value[P4D_POSITIONS] == P4D_LEARNED) {
 		const uint64_t rows = optional(r, P4D_MAX_SEQ_LEN, 0);
 		l->positions = (rows > l->seq_len ? rows : l->seq_len) + l->architecture->position_offset;

@@ -175,6 +175,10 @@ typedef struct p4d_layout {
 	unsigned norm_tensors;                    /* of a norm: 1 scale, 2 scale and shift, 0 none */
 	bool evaluates;  /* p4d-train --eval-only: forward passes alone, so neither gradients nor optimizer */
 	unsigned biased; /* linear layers that have one: a mask of P4D_BIASED_* */
+	/* that the embedding's output, what a block adds, scores and logits are multiplied with */
+	struct {
+		double embedding, residual, attention, logit;
+	} factor;
 	const struct p4d_architecture *architecture; /* see architecture.h; never NULL */
 	/* parallel degrees */
 	uint64_t world, gpus_per_node, tp, dp;

@@ -76,7 +76,7 @@ extern const p4d_conf_key_info p4d_conf__key_table[P4D_KEYS];
 size_t p4d_conf__member_bytes(p4d_conf_key key);
 extern const char *const p4d_conf__section_names[P4D_SECTION_KINDS];
 
-enum { P4D_CONF_BYTES = 1 << 20, P4D_CONF_SECTIONS = 1024, P4D_CONF_KEYS = 160, P4D_CONF_FILES = 16 };
+enum { P4D_CONF_BYTES = 1 << 20, P4D_CONF_SECTIONS = 1024, P4D_CONF_KEYS = 176, P4D_CONF_FILES = 16 };
 /* A line is a number with the index of its file above it. */
 enum { P4D_CONF_LINE_BITS = 24, P4D_CONF_LINE = (1 << P4D_CONF_LINE_BITS) - 1 };
 _Static_assert((int)P4D_CONF_BYTES < (int)P4D_CONF_LINE, "lines of a file");

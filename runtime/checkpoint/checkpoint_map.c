@@ -128,6 +128,27 @@ static uint64_t norms_of(const p4d_layout *l)
 	return 2 * (uint64_t)l->architecture->place + l->architecture->unit_norms;
 }
 
+static bool same_factors(const p4d_layout *a, const p4d_layout *b, p4d_error *err)
+{
+	const struct {
+		const char *what;
+		double stored, wanted;
+	} factors[] = {
+	    {"embedding-scale", a->factor.embedding, b->factor.embedding},
+	    {"residual-scale", a->factor.residual, b->factor.residual},
+	    {"attention-scale", a->factor.attention, b->factor.attention},
+	    {"logit-scale", a->factor.logit, b->factor.logit},
+	};
+
+	for (size_t i = 0; i < sizeof(factors) / sizeof(*factors); i++)
+		if (factors[i].stored < factors[i].wanted || factors[i].stored > factors[i].wanted) {
+			p4d_fail(err, P4D_E_CHECKPOINT, "it belongs to another model: %s is %g, expected %g",
+				 factors[i].what, factors[i].stored, factors[i].wanted);
+			return false;
+		}
+	return true;
+}
+
 static bool same_stages(const p4d_layout *a, const p4d_layout *b)
 {
 	return a->local_loss == b->local_loss && a->pp == b->pp &&
@@ -156,6 +177,8 @@ bool p4d_checkpoint_map__same_model(const p4d_checkpoint_map *map, const p4d_che
 	    {"activation", (uint64_t)a->activation, (uint64_t)b->activation},
 	    {"norm", a->norm_tensors, b->norm_tensors},
 	    {"architecture (norms)", norms_of(a), norms_of(b)},
+	    {"architecture (layers without positions)", a->architecture->unrotated_every,
+	     b->architecture->unrotated_every},
 	    {"max-seq-len", a->positions, b->positions},
 	    {"lora-rank", a->lora.rank, b->lora.rank},
 	    {"lora-targets", a->lora.targets, b->lora.targets},
@@ -183,7 +206,7 @@ bool p4d_checkpoint_map__same_model(const p4d_checkpoint_map *map, const p4d_che
 				 numbers[i].what, numbers[i].stored, numbers[i].wanted);
 			return false;
 		}
-	return true;
+	return same_factors(a, b, err);
 }
 
 /* Of stages with as many layers: a GPU's segments are layers, and tables may be some of their own. */

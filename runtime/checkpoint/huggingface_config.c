@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* config.json beside exported weights: the model of a plan line in the terms of the transformers library. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -10,56 +11,94 @@
 #include "checkpoint/huggingface_names.h"
 #include "base/new_file.h"
 #include "plan/plan_line.h"
+#include "plan/shared_sizes.h"
 #include "model/rope.h"
 
+#define BIAS(value) (1u << P4D_BIAS_##value)
+#define FACTOR(option) (1u << (P4D_##option##_SCALE - P4D_EMBEDDING_SCALE))
+#define LINEAR_BIASES (BIAS(NONE) | BIAS(ATTENTION) | BIAS(MLP) | BIAS(ALL))
+
+typedef enum windows { WITHOUT_WINDOW, ANY_WINDOW, WITH_WINDOW } windows;
+
+/* A class of that library, and which models it computes. */
 typedef struct architecture {
 	const char *name, *type;
-	bool gpt2; /* its fields have names of their own */
+	int row;         /* of architectures.def */
+	unsigned biases; /* values of --bias */
+	int qk_norm;
+	windows window;
+	unsigned factors; /* options of factors that it has a field for */
+	bool gpt2;        /* its fields have names of their own */
+	bool switches;    /* attention_bias and mlp_bias */
 } architecture;
+
+#define ROW(architecture_) .row = P4D_ARCHITECTURE_##architecture_
+/* Classes of rows that differ in defaults of options alone. */
+#define LIKE_LLAMA(architecture_) \
+	{"Qwen3ForCausalLM", \
+	 "qwen3", \
+	 ROW(architecture_), \
+	 BIAS(NONE) | BIAS(ATTENTION), \
+	 .qk_norm = P4D_QK_NORM_HEAD, \
+	 .window = ANY_WINDOW, \
+	 .switches = true}, \
+	    {"Qwen2ForCausalLM", "qwen2", ROW(architecture_), BIAS(QKV), .window = ANY_WINDOW}, \
+	    {"MistralForCausalLM", "mistral", ROW(architecture_), BIAS(NONE), .window = WITH_WINDOW}, \
+	{ \
+		"LlamaForCausalLM", "llama", ROW(architecture_), LINEAR_BIASES, .switches = true \
+	}
+
+static const architecture classes[] = {
+    {"GPT2LMHeadModel", "gpt2", ROW(GPT2), BIAS(ALL), .gpt2 = true},
+    {"GemmaForCausalLM", "gemma", ROW(GEMMA), BIAS(NONE)},
+    {"Gemma2ForCausalLM", "gemma2", ROW(GEMMA2), BIAS(NONE), .window = ANY_WINDOW,
+     .factors = FACTOR(ATTENTION)},
+    {"GraniteForCausalLM", "granite", ROW(GRANITE), LINEAR_BIASES, .switches = true,
+     .factors = FACTOR(EMBEDDING) | FACTOR(RESIDUAL) | FACTOR(ATTENTION) | FACTOR(LOGIT)},
+    {"SmolLM3ForCausalLM", "smollm3", ROW(SMOLLM3), LINEAR_BIASES, .switches = true},
+    LIKE_LLAMA(LLAMA),
+    LIKE_LLAMA(QWEN2),
+    LIKE_LLAMA(QWEN3),
+};
 
 static bool is_windowed(const p4d_request *r)
 {
 	return p4d_is_set(r, P4D_SLIDING_WINDOW);
 }
 
-/* RMSNorm, rotary positions, no bias beyond query, key and value; the activation is the caller's. */
-static bool is_plain(const p4d_request *r, int activation)
-{
-	return r->value[P4D_NORM] == P4D_RMSNORM && r->value[P4D_ACTIVATION] == activation &&
-	       r->value[P4D_POSITIONS] == P4D_ROPE && r->value[P4D_BIAS] <= P4D_BIAS_QKV;
-}
-
 static bool is_gpt2(const p4d_request *r)
 {
-	return r->value[P4D_NORM] == P4D_LAYERNORM && r->value[P4D_ACTIVATION] == P4D_GELU &&
-	       r->value[P4D_POSITIONS] == P4D_LEARNED && r->value[P4D_BIAS] == P4D_BIAS_ALL &&
-	       !r->value[P4D_QK_NORM] && r->value[P4D_KV_HEADS] == r->value[P4D_HEADS] &&
-	       r->value[P4D_HEADS] * r->value[P4D_HEAD_DIM] == r->value[P4D_HIDDEN] && !is_windowed(r);
+	return r->value[P4D_KV_HEADS] == r->value[P4D_HEADS] &&
+	       r->value[P4D_HEADS] * r->value[P4D_HEAD_DIM] == r->value[P4D_HIDDEN];
 }
 
-/* name NULL: the library has none with these parts. */
-static architecture architecture_of(const p4d_request *r)
+static bool has_factors(const architecture *of, const p4d_request *r)
 {
-	static const architecture nothing = {.name = NULL}, gpt2 = {"GPT2LMHeadModel", "gpt2", true},
-				  gemma = {"GemmaForCausalLM", "gemma", false},
-				  gemma2 = {"Gemma2ForCausalLM", "gemma2", false},
-				  qwen2 = {"Qwen2ForCausalLM", "qwen2", false},
-				  qwen3 = {"Qwen3ForCausalLM", "qwen3", false},
-				  mistral = {"MistralForCausalLM", "mistral", false},
-				  llama = {"LlamaForCausalLM", "llama", false};
-	const bool bias = r->value[P4D_BIAS] == P4D_BIAS_QKV, norms = r->value[P4D_QK_NORM];
+	for (int i = P4D_EMBEDDING_SCALE; i <= P4D_LOGIT_SCALE; i++)
+		if (p4d_is_set(r, (p4d_option)i) && !(of->factors & 1u << (i - P4D_EMBEDDING_SCALE)))
+			return false;
+	return true;
+}
 
-	switch (r->value[P4D_ARCHITECTURE]) {
-	case P4D_ARCHITECTURE_GPT2:
-		return is_gpt2(r) ? gpt2 : nothing;
-	case P4D_ARCHITECTURE_GEMMA:
-		return is_plain(r, P4D_GEGLU) && !bias && !norms && !is_windowed(r) ? gemma : nothing;
-	case P4D_ARCHITECTURE_GEMMA2:
-		return is_plain(r, P4D_GEGLU) && !bias && !norms ? gemma2 : nothing;
-	}
-	if (!is_plain(r, P4D_SWIGLU_ACTIVATION) || p4d_architecture_difference(r) || (bias && norms))
-		return nothing;
-	return norms ? qwen3 : bias ? qwen2 : is_windowed(r) ? mistral : llama;
+static bool computes(const architecture *of, const p4d_request *r)
+{
+	const p4d_architecture *row = &p4d_architectures[of->row];
+
+	return r->value[P4D_ARCHITECTURE] == of->row && r->value[P4D_NORM] == row->norm &&
+	       r->value[P4D_ACTIVATION] == row->activation && r->value[P4D_POSITIONS] == row->positions &&
+	       of->biases & 1u << r->value[P4D_BIAS] && r->value[P4D_QK_NORM] == of->qk_norm &&
+	       !(of->window == WITHOUT_WINDOW && is_windowed(r)) &&
+	       !(of->window == WITH_WINDOW && !is_windowed(r)) && (!of->gpt2 || is_gpt2(r)) &&
+	       has_factors(of, r);
+}
+
+/* NULL: the library has none with these parts. */
+static const architecture *architecture_of(const p4d_request *r)
+{
+	for (size_t i = 0; i < sizeof(classes) / sizeof(*classes); i++)
+		if (computes(&classes[i], r))
+			return &classes[i];
+	return NULL;
 }
 
 static void add(struct json_object *to, const char *key, struct json_object *value)
@@ -139,12 +178,48 @@ static void add_rope(struct json_object *to, const p4d_rope *rope)
 	add(to, "rope_scaling", scaling);
 }
 
+static void add_flag(struct json_object *to, const char *key, bool flag)
+{
+	add(to, key, json_object_new_boolean(flag));
+}
+
+/* What embeddings, residuals, scores and logits are multiplied with. */
+static void add_factors(struct json_object *to, const p4d_request *r, const p4d_layout *l)
+{
+	const p4d_architecture *a = p4d_architecture_of(r);
+
+	if (a->scales_residual) {
+		add_decimal(to, "embedding_multiplier", l->factor.embedding);
+		add_decimal(to, "residual_multiplier", l->factor.residual);
+		add_decimal(to, "attention_multiplier", l->factor.attention);
+		add_decimal(to, "logits_scaling", 1 / l->factor.logit);
+	}
+	if (a->attention_cap > 0) {
+		add_decimal(to, "attn_logit_softcapping", (double)a->attention_cap);
+		add_decimal(to, "final_logit_softcapping", (double)a->logit_cap);
+		add(to, "query_pre_attn_scalar",
+		    json_object_new_int64(llround(pow(l->factor.attention, -2))));
+	}
+}
+
+/* 1 for each layer that rotates, 0 for those that do not. */
+static void add_rotations(struct json_object *to, const p4d_layout *l)
+{
+	struct json_object *list = json_object_new_array();
+
+	for (uint64_t i = 0; i < l->layers; i++)
+		json_object_array_add(list, json_object_new_int(!p4d_rope_table_of(l, i)));
+	add(to, "no_rope_layers", list);
+	add(to, "no_rope_layer_interval", json_object_new_int64(l->architecture->unrotated_every));
+}
+
 /* What is not a Llama's. */
 static void add_own(struct json_object *to, const p4d_request *r, const p4d_rope *rope,
 		    const architecture *of)
 {
 	static const char *const dropouts[] = {"resid_pdrop", "embd_pdrop", "attn_pdrop"};
 	const p4d_architecture *a = p4d_architecture_of(r);
+	p4d_layout l;
 
 	if (of->gpt2) {
 		add_text(to, "activation_function", "gelu_new");
@@ -156,27 +231,28 @@ static void add_own(struct json_object *to, const p4d_request *r, const p4d_rope
 	add_text(to, "hidden_act", a->unit_norms ? "gelu_pytorch_tanh" : "silu");
 	if (a->unit_norms)
 		add_text(to, "hidden_activation", "gelu_pytorch_tanh");
-	if (a->attention_cap > 0) {
-		add_decimal(to, "attn_logit_softcapping", (double)a->attention_cap);
-		add_decimal(to, "final_logit_softcapping", (double)a->logit_cap);
-		add(to, "query_pre_attn_scalar", json_object_new_int64(r->value[P4D_HEAD_DIM]));
-	}
-	add(to, "attention_bias", json_object_new_boolean(0));
+	p4d_layout_of_model(r, &l);
+	add_factors(to, r, &l);
+	if (a->unrotated_every)
+		add_rotations(to, &l);
+	add_flag(to, "attention_bias", of->switches && l.biased & P4D_BIASED_OUTPUT);
+	if (of->switches)
+		add_flag(to, "mlp_bias", l.biased & P4D_BIASED_MLP);
 	add_decimal(to, "rms_norm_eps", p4d_request_real(r, P4D_NORM_EPSILON));
 	add_rope(to, rope);
 }
 
 static struct json_object *config_of(const p4d_request *r, const p4d_rope *rope, p4d_safetensors_type type)
 {
-	const architecture of = architecture_of(r);
+	const architecture *of = architecture_of(r);
 	struct json_object *config = json_object_new_object(), *names = json_object_new_array();
 
-	json_object_array_add(names, json_object_new_string(of.name));
+	json_object_array_add(names, json_object_new_string(of->name));
 	add(config, "architectures", names);
-	add_text(config, "model_type", of.type);
-	add_numbers(config, r, &of);
-	add_window(config, r, &of);
-	add_own(config, r, rope, &of);
+	add_text(config, "model_type", of->type);
+	add_numbers(config, r, of);
+	add_window(config, r, of);
+	add_own(config, r, rope, of);
 	/* left out they would be 1 and 2 to the library, which are words of most vocabularies */
 	add(config, "bos_token_id", NULL);
 	add(config, "eos_token_id", NULL);
@@ -207,7 +283,7 @@ int p4d_huggingface__write_config(const char *path, const char *plan, p4d_safete
 	p4d_rope_default(&request);
 	if (p4d_rope_of(&request, &rope, err) < 0)
 		return -1;
-	if (!architecture_of(&request).name)
+	if (!architecture_of(&request))
 		return 0;
 	return write_object(path, config_of(&request, &rope, type), err);
 }

@@ -2,13 +2,14 @@
 /* Attention of a layer: of this rank's queries over all keys of the sequence that they see. */
 #include "model/attention.h"
 
-#include <math.h>
-
 #include "model/buffers.h"
 #include "model/sequence_order.h"
 
 p4d_heads p4d_attention__heads_of(const p4d_net *m, const p4d_layer *y)
 {
+	const uint64_t *rope = m->row[B_ROPE]->shape, rows = rope[0] / p4d_rope_tables(m->l);
+	const uint64_t first = p4d_rope_table_of(m->l, y->number) * rows;
+
 	return (p4d_heads){
 	    .n = m->n,
 	    .length = m->length,
@@ -19,7 +20,7 @@ p4d_heads p4d_attention__heads_of(const p4d_net *m, const p4d_layer *y)
 	    .query_weight = p4d_buffers__weight(m, P4D_W_QUERY_NORM, y->number),
 	    .key_weight = p4d_buffers__weight(m, P4D_W_KEY_NORM, y->number),
 	    .epsilon = m->set.norm_epsilon,
-	    .rope = (const float *)p4d_buffers_at(m, B_ROPE) + m->before * m->l->head_dim,
+	    .rope = (const float *)p4d_buffers_at(m, B_ROPE) + (first + m->before) * rope[1],
 	};
 }
 
@@ -48,7 +49,7 @@ p4d_attention_shape p4d_attention__shape_of(const p4d_net *m, const p4d_layer *y
 	    .key_stride = key_stride,
 	    .window = p4d_window_of(m->l, y->number),
 	    .cap = m->l->architecture->attention_cap,
-	    .scale = (float)(1 / sqrt((double)m->l->head_dim)),
+	    .scale = (float)m->l->factor.attention,
 	    .workspace_bytes = bytes_of(m, B_FORWARD_WORKSPACE),
 	};
 

@@ -2,8 +2,6 @@
 /* Embedding of a micro-batch; its table is sharded over tp or, with vocabulary parallelism, tp and stages. */
 #include "model/embedding.h"
 
-#include <math.h>
-
 #include "model/buffers.h"
 #include "model/parallel.h"
 #include "model/sequence_order.h"
@@ -71,12 +69,19 @@ static void give_positions(p4d_net *m, char *rows, const int32_t *positions, uin
 			     count, m->h, 0, m->l->positions);
 }
 
+static void scale(p4d_net *m, void *rows)
+{
+	const float factor = (float)m->l->factor.embedding;
+
+	if (p4d_scales(factor))
+		m->d->scale(m->d, m->type, rows, factor, m->ns * m->h);
+}
+
 void p4d_embedding__finish(p4d_net *m, void *rows)
 {
 	void *positions = p4d_buffers_at(m, B_NORM_OUT);
 
-	if (m->l->architecture->scaled_embedding)
-		m->d->scale(m->d, m->type, rows, (float)sqrt((double)m->l->hidden), m->ns * m->h);
+	scale(m, rows);
 	if (!m->l->positions)
 		return;
 	for_each_run(m, positions, take_positions);
@@ -87,8 +92,7 @@ void p4d_embedding_finish_back(p4d_net *m, void *gradient)
 {
 	if (p4d_buffers__gradient(m, P4D_W_POSITIONS, 0)) /* not where it is frozen */
 		for_each_run(m, gradient, give_positions);
-	if (m->l->architecture->scaled_embedding)
-		m->d->scale(m->d, m->type, gradient, (float)sqrt((double)m->l->hidden), m->ns * m->h);
+	scale(m, gradient);
 }
 
 int p4d_embedding_forward(p4d_net *m, uint32_t micro_batch, void *to, p4d_error *err)

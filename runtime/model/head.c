@@ -104,7 +104,7 @@ static void product(p4d_net *m, const table *rows, const logits_chunk *c)
 {
 	if (rows->rows)
 		m->d->columns(m->d, m->type, c->logits, c->stride, c->x, rows->weight, c->n, rows->rows, m->h,
-			      1, false);
+			      (float)m->l->factor.logit, false);
 }
 
 /* Of all features; capped where the model's are. */
@@ -124,14 +124,14 @@ static int logits_of(p4d_net *m, const table *rows, const logits_chunk *c, p4d_e
 static void gradient_of_table(p4d_net *m, const table *rows, const logits_chunk *c, bool accumulate)
 {
 	m->d->columns_weight(m->d, m->type, rows->gradient, c->logits, c->stride, c->x, c->n, rows->rows,
-			     m->h, 1, accumulate);
+			     m->h, (float)m->l->factor.logit, accumulate);
 }
 
 static void gradient_of_input(p4d_net *m, const table *rows, const logits_chunk *c)
 {
 	if (rows->rows)
 		m->d->columns_input(m->d, m->type, c->dx, c->logits, c->stride, rows->weight, c->n,
-				    rows->rows, m->h, 1);
+				    rows->rows, m->h, (float)m->l->factor.logit);
 	else
 		m->d->zero(m->d, c->dx, c->n * m->h * m->element);
 }
@@ -221,7 +221,8 @@ int p4d_head__logits(p4d_net *m, float *logits, p4d_error *err)
 		return -1;
 	memset(logits, 0, m->set.vocab * sizeof(*logits));
 	if (rows.rows) {
-		m->d->linear(m->d, m->type, here, NULL, x, rows.weight, 1, rows.rows, m->h);
+		m->d->columns(m->d, m->type, here, rows.rows, x, rows.weight, 1, rows.rows, m->h,
+			      (float)m->l->factor.logit, false);
 		if (cap > 0)
 			m->d->soft_cap(m->d, m->type, here, rows.rows, 1, rows.rows, cap);
 		m->d->download(m->d, logits + rows.first, here, rows.rows * m->element);

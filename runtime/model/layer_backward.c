@@ -110,7 +110,12 @@ static int end_gradient(p4d_net *m, const p4d_layer *y, p4d_weight_kind norm, p4
 	const void *gradient = p4d_buffers_at(m, B_HIDDEN);
 	void *through = p4d_buffers_at(m, B_NORM_OUT_GRADIENT);
 	float *dbias = p4d_buffers__gradient(m, bias, y->number);
+	const float factor = (float)m->l->factor.residual;
 
+	if (p4d_scales(factor)) { /* of models without a norm behind the block */
+		m->d->add_scaled(m->d, m->type, through, NULL, gradient, factor, m->ns * m->h);
+		gradient = through;
+	}
 	if (y->activation[output]) {
 		m->d->zero(m->d, through, m->ns * m->h * m->element);
 		if (p4d_norm__backward(m, norm, y->number, through, gradient, y->activation[output],

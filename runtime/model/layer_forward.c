@@ -104,7 +104,10 @@ static int add_end(p4d_net *m, void *to, const void *residual, const void *x, co
 {
 	void *sum = p4d_buffers_at(m, B_NORM_OUT), *output = y->activation[end->output];
 
-	if (m->l->tp == 1 && !output && !p4d_buffers__weight(m, end->bias, y->number)) {
+	const float factor = (float)m->l->factor.residual;
+
+	if (m->l->tp == 1 && !output && !p4d_scales(factor) &&
+	    !p4d_buffers__weight(m, end->bias, y->number)) {
 		p4d_product__forward(m, end->weight, y->number, to, residual, x, m->n, m->h, in);
 		p4d_adapters__add(m, end->weight, y->number, to, x, m->n);
 		return 0;
@@ -114,7 +117,10 @@ static int add_end(p4d_net *m, void *to, const void *residual, const void *x, co
 	if (output &&
 	    p4d_norm__forward(m, end->norm, y->number, sum, y->activation[end->rstd], output, err) < 0)
 		return -1;
-	m->d->add(m->d, m->type, to, residual, sum, m->ns * m->h);
+	if (p4d_scales(factor))
+		m->d->add_scaled(m->d, m->type, to, residual, sum, factor, m->ns * m->h);
+	else
+		m->d->add(m->d, m->type, to, residual, sum, m->ns * m->h);
 	return 0;
 }
 

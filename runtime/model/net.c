@@ -21,9 +21,8 @@ static bool needs_host(const p4d_layout *l)
 {
 	const p4d_architecture *a = l->architecture;
 
-	return l->norm_tensors > 1 || a->unit_norms || a->scaled_embedding || a->attention_cap > 0 ||
-	       a->logit_cap > 0 || a->place != P4D_NORMS_BEFORE || l->positions ||
-	       l->activation != P4D_SWIGLU_ACTIVATION || l->biased & ~(unsigned)P4D_BIASED_QKV ||
+	return l->norm_tensors > 1 || a->unit_norms || a->attention_cap > 0 || a->logit_cap > 0 ||
+	       a->place != P4D_NORMS_BEFORE || l->positions || l->activation != P4D_SWIGLU_ACTIVATION ||
 	       (l->sliding_window && l->sliding_window < l->seq_len);
 }
 
@@ -157,23 +156,29 @@ static int allocate(p4d_net *m, p4d_error *err)
 	return 0;
 }
 
+/* By how much pair j of a head at a position is turned, in a table; by nothing where positions are learned.
+ */
+static double angle_of(const p4d_net *m, uint64_t table, uint64_t position, uint64_t j)
+{
+	const bool turns = !m->l->positions && table == 0;
+
+	return turns ? (double)position * p4d_rope_frequency(&m->set.rope, m->l->head_dim, j) : 0;
+}
+
 static void fill_rope(p4d_net *m, float *scratch)
 {
-	const uint64_t d = m->l->head_dim, half = d / 2;
+	const uint64_t *shape = m->row[B_ROPE]->shape, rows = shape[0], d = shape[1], half = d / 2;
+	const uint64_t length = rows / p4d_rope_tables(m->l);
 
-	const uint64_t length = m->row[B_ROPE]->shape[0];
-
-	for (uint64_t i = 0; i < length; i++) {
-		const uint64_t position = p4d_sequence__place(m->l, m->place.cp, i);
+	for (uint64_t i = 0; i < rows; i++) {
+		const uint64_t position = p4d_sequence__place(m->l, m->place.cp, i % length);
 		for (uint64_t j = 0; j < half; j++) {
-			/* heads are turned by nothing where positions are learned */
-			const double angle =
-			    m->l->positions ? 0 : (double)position * p4d_rope_frequency(&m->set.rope, d, j);
+			const double angle = angle_of(m, i / length, position, j);
 			scratch[i * d + j] = (float)cos(angle);
 			scratch[i * d + half + j] = (float)sin(angle);
 		}
 	}
-	m->d->upload(m->d, p4d_buffers_at(m, B_ROPE), scratch, length * d * sizeof(*scratch));
+	m->d->upload(m->d, p4d_buffers_at(m, B_ROPE), scratch, rows * d * sizeof(*scratch));
 }
 
 static int fill_constants(p4d_net *m, p4d_error *err)

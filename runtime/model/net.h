@@ -160,6 +160,12 @@ typedef struct p4d_net {
 int p4d_net_open(p4d_net *net, const p4d_net_settings *settings, uint32_t rank, p4d_error *err);
 void p4d_net_close(p4d_net *net);
 
+/* Whether a factor of the layout changes anything. */
+static inline bool p4d_scales(float factor)
+{
+	return factor < 1 || factor > 1;
+}
+
 /* Before the instructions of step `number`: no micro-batch is on the device, accumulators are 0. */
 void p4d_net_begin(p4d_net *net, uint64_t number, bool evaluating, p4d_batch_source source, void *context);
 

@@ -110,6 +110,10 @@ done <<'END'
 --qk-norm on
 --sliding-window 8
 --norm-epsilon 0.1
+--embedding-scale 3
+--residual-scale 0.5
+--attention-scale 0.3
+--logit-scale 0.1
 --rope-theta 2
 --rope-scaling linear,4
 --gpu nothing

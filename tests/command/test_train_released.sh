@@ -15,6 +15,8 @@ still() { p4d-train $run --lr 0 "$@"; }
 last_loss() { sed -n 's/.*"event":"step".*"loss":\([^,]*\),.*/\1/p' "$1" | tail -n 1; }
 # tail_of FILE BYTES: the data of its tensors, behind the header
 tail_of() { tail -c "$2" "$1" >"$1.data"; }
+# data_of FILE: the same, of as many bytes as there are
+data_of() { tail -c +$((9 + $(od -An -tu8 -N8 "$1"))) "$1"; }
 
 # model, bytes of its weights in bf16, another layout
 while read -r model bytes layout; do
@@ -77,6 +79,9 @@ for model in "$parity"/*/; do
 	exits 0 p4d-train --data ids --device cpu --global-batch 1 --seq-len 32 --steps 1 --lr 0 --init-from "$model" --local-ranks 2 --tp 2 \
 		--checkpoint sharded
 	exits 0 p4d export sharded sharded.hf
+	# GPT-2's tensors are in another order
+	data_of "$model/model.safetensors" >model.data
+	[ "$name" = gpt2 ] || data_of sharded.hf/model.safetensors | cmp -s model.data - || fail "$name: other weights"
 	exits 0 p4d-train --init-from sharded.hf --seq-len 32 --tokenizer "$released/tokenizer.json" --sample-tokens 1 \
 		--sample "$(cat "$parity/text")" --logits logits.npy
 	numbers "$model/truth/logits.npy" >wanted
@@ -156,9 +161,9 @@ while read -r name from to; do
 	cmp -s other/config.json "$parity/$name/config.json" && fail "$name has no $from"
 	field=$(echo "$to" | cut -d'"' -f2)
 	refused P4D009 still --init-from other
-	says "p4d-train does not compute $field="
+	says "p4d-train does not compute $field"
 	refused P4D009 p4d estimate --model "$PWD/other" --framework p4d --device cpu --nodes 1 --gpus-per-node 1
-	says "p4d-train does not compute $field="
+	says "p4d-train does not compute $field"
 done <<END
 gpt2 "scale_attn_by_inverse_layer_idx":.false "scale_attn_by_inverse_layer_idx":true
 gpt2 "scale_attn_weights":.true "scale_attn_weights":false
@@ -166,14 +171,30 @@ gpt2 "activation_function":."gelu_new" "activation_function":"gelu"
 gemma2 "hidden_activation":."gelu_pytorch_tanh" "hidden_activation":"gelu"
 gemma2 "attn_logit_softcapping":.50.0 "attn_logit_softcapping":null
 gemma2 "final_logit_softcapping":.30.0 "final_logit_softcapping":20.0
-gemma2 "query_pre_attn_scalar":.8 "query_pre_attn_scalar":16
+granite "logits_scaling":.3.0 "logits_scaling":-3.0
 END
+# a factor is the model's, and another one gives another loss
+for scalar in 8 9; do
+	sed "s/\"query_pre_attn_scalar\": 8/\"query_pre_attn_scalar\": $scalar/" "$parity/gemma2/config.json" >other/config.json
+	cp "$parity/gemma2/model.safetensors" other
+	exits 0 still --init-from other --log $scalar.json
+done
+[ "$(last_loss 8.json)" != "$(last_loss 9.json)" ] || fail "query_pre_attn_scalar changes nothing"
 rm -rf other && cp -r "$parity/qwen2" other
 sed -i 's/"use_sliding_window": false/"use_sliding_window": true/; s/"sliding_window": null/"sliding_window": 7/' other/config.json
 exits 0 still --init-from other # of no layer, as layer_types says
 sed -i '0,/"full_attention"/s//"sliding_attention"/' other/config.json
 refused P4D009 still --init-from other
 says "p4d-train does not compute the window of 1 of 2 layers (layer_types)"
+# nor is a run resumed with another factor
+rm -rf scaled
+exits 0 still --init-from "$parity/granite" --checkpoint scaled
+refused P4D052 p4d-train $run --model "$parity/granite" --residual-scale 0.3 --checkpoint scaled --lr 0
+says "it belongs to another model: residual-scale is 0.22, expected 0.3"
+rm -rf other && cp -r "$parity/smollm3" other
+sed -i '0,/^    1,/s//    0,/' other/config.json
+refused P4D009 still --init-from other
+says "p4d-train does not compute no_rope_layers with other layers than each 4th"
 sed 's/"hidden_act"/"quantization_config": {"quant_method": "fp8"}, &/' own/config.json >config.json
 mv own/config.json whole.json && mv config.json own/config.json
 refused P4D009 still --init-from own

@@ -57,6 +57,10 @@ static void end(const char *name, double bytes, double arithmetic)
 #define ROTATED (shape->n * (shape->heads + shape->kv_heads) * shape->head_dim)
 #define BYTES_heads e * 2 * ROTATED
 #define BYTES_heads_backward e *(shape->query_weight ? 3 : 2) * ROTATED
+#define BYTES_add_scaled (a ? 3 : 2) * e *count
+#define BYTES_add_bias 2 * e *n *h
+#define BYTES_bias_backward e *n *h
+#define BYTES_scale 2 * e *count
 #define BYTES_attention_merge n *heads *((double)head_dim * (e + (first ? 4 : 8)) + 12)
 #define BYTES_attention_row_sums n *heads *((double)head_dim * 2 * e + 4)
 #define BYTES_swiglu 3 * e *n *f

@@ -2,13 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes tests/data/parity: a tiny model of each architecture that p4d-train has, as transformers stores it, and what it computes.
 
-    make_parity.py [--lora] DIRECTORY [NAME ...]
+    make_parity.py [--lora | --steps] DIRECTORY [NAME ...]
 
 NAME/config.json and model.safetensors (bf16) are the model; truth/model.safetensors has, under the name of each weight, the gradient
 of the mean loss, and "loss", "tokens" and "labels"; truth/logits.npy those of the first sequence, which is `text` in the characters of
-released/tokenizer.json. Labels of -1 are not trained on. lora/model.safetensors are adapters of all linear layers beside it, as PEFT names them, lora/truth what those
+released/tokenizer.json; truth/steps.npy has the losses of STEPS steps with AdamW. Labels of -1 are not trained on. lora/model.safetensors are adapters of all linear layers beside it, as PEFT names them, lora/truth what those
 change: gradients, loss and logits. Everything is computed in float64, with RoPE's angles, too (transformers 5.23, peft 0.21, torch 2.15).
-With --lora only what is in lora/ is written; with names only these models.
+With --lora only what is in lora/ is written, with --steps only steps.npy; with names only these models.
 
 Numbers are drawn again until no tensor of the gradient is off by more than WELL when transformers computes it in float32 with half an
 ulp of noise behind each module: in some models, of Gemma 2 most, sums nearly cancel, and what float32 rounds is then more than 2e-6 of
@@ -28,6 +28,7 @@ import transformers
 
 VOCAB, BATCH, LENGTH = 40, 2, 24
 RANK, ALPHA = 3, 6
+STEPS, RATE = 20, 1e-3 # the rate grows to RATE: at once AdamW's first steps are as long as the others, whatever rounding says of their sign
 WELL, DRAWS = 2.3e-6, 12 # of noise that is somewhat more than rounding; test_parity allows 2e-6
 SIZES = {"vocab_size": VOCAB, "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 4,
          "num_key_value_heads": 2, "head_dim": 8, "max_position_embeddings": 64, "bos_token_id": None, "eos_token_id": None,
@@ -46,6 +47,13 @@ MODELS = {
     "gemma2": ("Gemma2", {"rms_norm_eps": 1e-6, "rope_theta": 10000.0, "sliding_window": 7,
                           "query_pre_attn_scalar": 8}),
     "gpt2": ("GPT2", {}),
+    "llama-bias": ("Llama", {"rms_norm_eps": 1e-5, "rope_theta": 10000.0, "tie_word_embeddings": False, "attention_bias": True,
+                             "mlp_bias": True}),
+    "smollm3": ("SmolLM3", {"rms_norm_eps": 1e-6, "rope_theta": 50000.0, "tie_word_embeddings": True, "num_hidden_layers": 4,
+                            "mlp_bias": True}),
+    "granite": ("Granite", {"rms_norm_eps": 1e-5, "rope_theta": 10000.0, "tie_word_embeddings": True, "attention_bias": True,
+                            "embedding_multiplier": 6.0, "residual_multiplier": 0.22, "attention_multiplier": 0.25,
+                            "logits_scaling": 3.0}),
 }
 # which has other names for most
 GPT2 = {"vocab_size": VOCAB, "n_positions": 64, "n_embd": 16, "n_layer": 2, "n_head": 4, "resid_pdrop": 0.0, "embd_pdrop": 0.0,
@@ -119,6 +127,32 @@ def compute(model, tokens, labels, names, to):
     return loss.item()
 
 
+def steps(model, tokens, labels):
+    """Losses of STEPS steps of AdamW, as p4d-train's default is."""
+    model = copy.deepcopy(model)
+    parameters = [p for p in model.parameters() if p.requires_grad]
+    groups = [{"params": [p for p in parameters if p.dim() > 1], "weight_decay": 0.1},
+              {"params": [p for p in parameters if p.dim() == 1], "weight_decay": 0.0}]
+    optimizer = torch.optim.AdamW(groups, lr=RATE, betas=(0.9, 0.95), eps=1e-8)
+    losses = []
+    for step in range(STEPS):
+        for group in optimizer.param_groups:
+            group["lr"] = RATE * (step + 1) / STEPS
+        loss = torch.nn.functional.cross_entropy(model(tokens).logits.reshape(-1, VOCAB), labels.reshape(-1), ignore_index=-1)
+        optimizer.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(parameters, 1.0)
+        optimizer.step()
+        losses.append(loss.item())
+    return numpy.array(losses)
+
+
+def write_steps(model, single, tokens, labels, to):
+    truth = steps(model, tokens, labels)
+    numpy.save(os.path.join(to, "steps.npy"), truth)
+    return abs(steps(single, tokens, labels) / truth - 1).max()
+
+
 def add_adapters(model, path):
     """Of all linear layers but the head, with numbers of fp32; stored in `path`, returned by their names there."""
     model = peft.get_peft_model(model, peft.LoraConfig(r=RANK, lora_alpha=ALPHA, target_modules="all-linear", task_type="CAUSAL_LM",
@@ -161,7 +195,13 @@ def make_adapters(of_library, path, seed):
     return exact(single), single, names
 
 
-def main(directory, only, base=True):
+def stored_base(of_library, path):
+    """make_base's, as it is stored."""
+    single = of_library.from_pretrained(path, dtype=torch.float32, attn_implementation="eager").eval()
+    return exact(single), single
+
+
+def main(directory, only, part):
     generator = torch.Generator().manual_seed(9)
     tokens = torch.randint(0, VOCAB, (BATCH, LENGTH + 1), generator=generator)
     tokens, labels = tokens[:, :-1], tokens[:, 1:].clone()
@@ -176,6 +216,7 @@ def main(directory, only, base=True):
             off = off_in_float32(model, single, tokens, labels, names)
             if off <= WELL:
                 break
+            assert draw < 40, f"{what}: off by {off}"
         print(what, compute(model, tokens, labels, names, to), f"draw {draw}, in float32 within {off:.2g}")
 
     for number, (name, (family, own)) in enumerate(MODELS.items()):
@@ -184,12 +225,18 @@ def main(directory, only, base=True):
         path = os.path.join(directory, name)
         of_library = getattr(transformers, family + ("LMHeadModel" if family == "GPT2" else "ForCausalLM"))
         config = getattr(transformers, family + "Config")(**{**(GPT2 if name == "gpt2" else SIZES), **own})
-        if base:
+        if part == "":
             write(name, lambda seed: make_base(of_library, config, path, seed), 41 + number, os.path.join(path, "truth"))
+        if part != "--lora":
+            print(name, "steps, in float32 within",
+                  write_steps(*stored_base(of_library, path), tokens, labels, os.path.join(path, "truth")))
+        if part == "--steps":
+            continue
         lora = os.path.join(path, "lora", "truth")
         write(f"{name} with adapters", lambda seed: make_adapters(of_library, path, seed), 71 + number, lora)
 
 
 if __name__ == "__main__":
-    WORDS = [word for word in sys.argv[1:] if word != "--lora"]
-    main(WORDS[0], WORDS[1:], "--lora" not in sys.argv)
+    PARTS = ("--lora", "--steps")
+    WORDS = [word for word in sys.argv[1:] if word not in PARTS]
+    main(WORDS[0], WORDS[1:], next((part for part in PARTS if part in sys.argv), ""))

@@ -153,3 +153,10 @@ P4D_CLONES void OP(add)(ELEMENT *y, const ELEMENT *a, const ELEMENT *b, uint64_t
 	for (uint64_t i = 0; i < count; i++)
 		y[i] = p4d_store(p4d_load(a[i]) + p4d_load(b[i]));
 }
+
+P4D_CLONES void OP(add_scaled)(ELEMENT *y, const ELEMENT *a, const ELEMENT *b, float factor, uint64_t count)
+{
+#pragma omp parallel for simd num_threads(p4d_cpu_team(count))
+	for (uint64_t i = 0; i < count; i++)
+		y[i] = p4d_store((a ? p4d_load(a[i]) : 0) + (REAL)factor * p4d_load(b[i]));
+}

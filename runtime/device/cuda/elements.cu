@@ -17,6 +17,24 @@ template <typename E> struct added {
 	}
 };
 
+/* a may be NULL */
+template <typename E> struct added_scaled {
+	E *y;
+	const E *a, *b;
+	float factor;
+
+	template <int W> __device__ void at(uint64_t i) const
+	{
+		const p4d_run<E, W> right = p4d_load<W>(b + i);
+		p4d_run<E, W> left = {}, sum;
+		if (a)
+			left = p4d_load<W>(a + i);
+		for (int k = 0; k < W; k++)
+			p4d_round(&sum.x[k], p4d_value(left.x[k]) + factor * p4d_value(right.x[k]));
+		p4d_store(y + i, sum);
+	}
+};
+
 template <typename To, typename From> struct converted {
 	To *y;
 	const From *x;
@@ -94,6 +112,22 @@ void p4d_kernel_add(cudaStream_t stream, p4d_dtype type, void *y, const void *a,
 			p4d_for_each<W>(stream, added<E>{(E *)y, (const E *)a, (const E *)b}, count);
 		});
 	});
+}
+
+void p4d_kernel_add_scaled(cudaStream_t stream, p4d_dtype type, void *y, const void *a, const void *b,
+			   float factor, uint64_t count)
+{
+	P4D_WITH_TYPE(type, E, {
+		P4D_WITH_WIDTH(p4d_is_wide<E>(0, y, a, b), E, W, {
+			p4d_for_each<W>(stream, added_scaled<E>{(E *)y, (const E *)a, (const E *)b, factor},
+					count);
+		});
+	});
+}
+
+void p4d_kernel_scale(cudaStream_t stream, p4d_dtype type, void *y, float factor, uint64_t count)
+{
+	p4d_kernel_add_scaled(stream, type, y, NULL, y, factor, count);
 }
 
 template <typename To, typename From>

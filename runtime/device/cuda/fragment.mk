@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # libp4d-cuda.so: the cuda device, opened by p4d-train when a GPU is asked for.
 cuda_kernels = \
-	runtime/device/cuda/reduce.cu runtime/device/cuda/elements.cu runtime/device/cuda/rmsnorm.cu runtime/device/cuda/split_norm.cu runtime/device/cuda/rope.cu \
+	runtime/device/cuda/reduce.cu runtime/device/cuda/elements.cu runtime/device/cuda/rmsnorm.cu runtime/device/cuda/split_norm.cu runtime/device/cuda/bias.cu runtime/device/cuda/rope.cu \
 	runtime/device/cuda/swiglu.cu runtime/device/cuda/embedding.cu runtime/device/cuda/cross_entropy.cu \
 	runtime/device/cuda/adamw.cu runtime/device/cuda/attention_forward.cu runtime/device/cuda/attention_backward.cu \
 	runtime/device/cuda/attention_merge.cu runtime/device/cuda/quantize.cu

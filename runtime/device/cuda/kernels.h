@@ -16,8 +16,8 @@ extern "C" {
 /* Loads all of them onto the GPU. cudaErrorNoKernelImageForDevice: this build has no code for it. */
 cudaError_t p4d_kernel_load(void);
 
-/* sums: P4D_NORM_SUMS * h of a norm; P4D_HEAD_SUMS * 2 * columns of qkv of heads; P4D_FP8_MAXIMA of an
- * operand */
+/* sums: P4D_NORM_SUMS * h of a norm or a bias; P4D_HEAD_SUMS * 2 * columns of qkv of heads; P4D_FP8_MAXIMA of
+ * an operand */
 enum { P4D_FP8_MAXIMA = 512 };
 #define TYPED(name, parameters, arguments) \
 	void p4d_kernel_##name(cudaStream_t stream, p4d_dtype type, P4D_LIST parameters);

@@ -6,6 +6,7 @@
 #include "device/cuda/elements.cu"
 #include "device/cuda/rmsnorm.cu"
 #include "device/cuda/split_norm.cu"
+#include "device/cuda/bias.cu"
 #include "device/cuda/rope.cu"
 #include "device/cuda/swiglu.cu"
 #include "device/cuda/embedding.cu"

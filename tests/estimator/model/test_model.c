@@ -53,6 +53,7 @@ static void check_preset(const p4d_preset *preset, const p4d_request *request, v
 		const p4d_option_info *info = p4d_request_option_info((p4d_option)i);
 		const bool may_lack = i == P4D_SLIDING_WINDOW || i == P4D_STORED || i == P4D_JUDGED_PART ||
 				      (i >= P4D_EXPERTS && i <= P4D_V_HEAD_DIM) ||
+				      (i >= P4D_EMBEDDING_SCALE && i <= P4D_LOGIT_SCALE) ||
 				      (i == P4D_MAX_SEQ_LEN && request->value[P4D_POSITIONS] != P4D_LEARNED);
 		if (info->where & P4D_WHERE_MODEL && !may_lack && request->origin[i] != P4D_BY_MODEL)
 			fail_msg("%s has no %s", preset->name, info->name);

@@ -440,9 +440,8 @@ static void framework_rule(void **state)
 {
 	(void)state;
 	refuse("framework=p4d norm=layernorm", 1, 8, P4D_E_UNMODELLED,
-	       "on GPUs, framework p4d trains Llama-type models (RMSNorm, SwiGLU, rotary positions, no "
-	       "bias beyond query, key and value), "
-	       "which llama13b is not (norm=layernorm)",
+	       "on GPUs, framework p4d trains Llama-type models (RMSNorm before each block, SwiGLU, "
+	       "rotary positions), which llama13b is not (norm=layernorm)",
 	       "--p4d-framework=megatron");
 }
 

@@ -108,6 +108,34 @@ static void heads_cases(kernel_run *run)
 	}
 }
 
+static void biases(kernel_run *run, uint64_t n, uint64_t h)
+{
+	p4d_device *const device = run->device;
+	void *y = run_elements(run, n * h), *x = run_elements(run, n * h), *bias = run_elements(run, h);
+	float *dbias = run_reals(run, h);
+
+	device->add_bias(device, run->type, y, bias, n, h);
+	record_result(run, "add_bias", run->type, y, n * h);
+	device->bias_backward(device, run->type, dbias, x, n, h);
+	record_result(run, "bias_backward", P4D_DT_FP32, dbias, h);
+	device->scale(device, run->type, x, 0.22f, n * h);
+	record_result(run, "scale", run->type, x, n * h);
+	x = run_elements(run, n * h);
+	y = run_elements(run, n * h);
+	device->add_scaled(device, run->type, y, y, x, 0.75f, n * h);
+	record_result(run, "add_scaled", run->type, y, n * h);
+	device->add_scaled(device, run->type, y, NULL, x, 0.75f, n * h);
+	record_result(run, "add_scaled, to nothing", run->type, y, n * h);
+}
+
+static void bias_cases(kernel_run *run)
+{
+	biases(run, 1, 8);
+	biases(run, 300, 40); /* more rows than partial sums */
+	biases(run, 5, 129);
+	biases(run, 3, 6152);
+}
+
 static void swiglus(kernel_run *run, uint64_t n, uint64_t f)
 {
 	p4d_device *const device = run->device;
@@ -361,6 +389,12 @@ static void heads_kernels(void **state)
 	check_kernels(heads_cases, 1e-5);
 }
 
+static void bias_kernels(void **state)
+{
+	(void)state;
+	check_kernels(bias_cases, 1e-5);
+}
+
 static void other_kernels(void **state)
 {
 	(void)state;
@@ -436,6 +470,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(norm_kernels),
 	    cmocka_unit_test(heads_kernels),
+	    cmocka_unit_test(bias_kernels),
 	    cmocka_unit_test(other_kernels),
 	    cmocka_unit_test(products),
 	    cmocka_unit_test(sums_do_not_depend_on_addresses),

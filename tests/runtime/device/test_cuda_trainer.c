@@ -133,6 +133,16 @@ static void one_gpu(void **state)
 		1e-5);
 }
 
+/* What other families have: biases, layers without positions, factors. */
+static void families(void **state)
+{
+	(void)state;
+	rest_of_cases();
+	compare(MODEL "kv-heads=2 tied=on bias=all qk-norm=off architecture=smollm3 layers=4 precision=fp32 "
+		      "embedding-scale=3 residual-scale=0.5 attention-scale=0.3 logit-scale=0.5",
+		"tp=2 cp=1", 2, 1e-5);
+}
+
 /* What is on the host, and comes up and goes down on streams of their own. */
 static void offloaded(void **state)
 {
@@ -311,6 +321,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test_setup(one_gpu, guard_again),
+	    cmocka_unit_test_setup(families, guard_again),
 	    cmocka_unit_test_setup(offloaded, guard_again),
 	    cmocka_unit_test_setup(local_losses, guard_again),
 	    cmocka_unit_test_setup(in_fp8, guard_again),

@@ -23,7 +23,9 @@ static const char *const factors[FACTORS][LEVELS] = {
 	{PLAIN, GROUPED,
 	 "kv-heads=4 tied=on bias=none qk-norm=off architecture=gemma2 activation=geglu sliding-window=5",
 	 "kv-heads=8 tied=on bias=all qk-norm=off architecture=gpt2 norm=layernorm glu=off "
-	 "activation=gelu positions=learned"},
+	 "activation=gelu positions=learned",
+	 "kv-heads=4 tied=on bias=all qk-norm=off architecture=smollm3 embedding-scale=3 residual-scale=0.5 "
+	 "attention-scale=0.3 logit-scale=0.5"},
     [TRAINING] = {"finetune=full", "finetune=lora lora-rank=3",
 		  "finetune=lora lora-rank=4 lora-targets=q_proj,v_proj,o_proj,down_proj"},
     [TENSOR] = {"tp=1", "tp=2 sequence-parallel=on", "tp=2 sequence-parallel=off", "tp=2 tp-comm-overlap=on",
@@ -175,7 +177,7 @@ static int train(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 /* What one rank measures with the same model, and what is trained of it: measured once. */
 static const curve *alone(const drawing d)
 {
-	static curve known[4][3][2][2];
+	static curve known[LEVELS][3][2][2];
 	curve *c = &known[d[MODELS]][d[TRAINING]][d[DOCUMENTS]][d[MOMENTS]];
 	drawing one = {[MODELS] = d[MODELS], [TRAINING] = d[TRAINING], [MOMENTS] = d[MOMENTS]};
 	char options[1024];
