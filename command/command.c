@@ -99,7 +99,7 @@ static const p4d_subcommand *find(const char *name)
 	return NULL;
 }
 
-/* What people type first for what p4d calls otherwise; %s: what they typed after it. */
+/* Words that people type first, and the command of p4d for each; %s: what they typed after the word. */
 static const struct {
 	const char *word, *right;
 } words[] = {
@@ -126,7 +126,7 @@ static const struct {
     {".json", "p4d estimate"},
 };
 
-/* Words that are no command and yet say what is wanted: a file, a model, a word of others. */
+/* Guesses the command from a word that is none: a file, a model, or a word of another program. */
 static bool guess_command(const char *name, const char *rest, p4d_error *err)
 {
 	p4d_request request = {0};
@@ -156,7 +156,7 @@ static bool guess_command(const char *name, const char *rest, p4d_error *err)
 	return true;
 }
 
-/* after: what was typed after it, up to a NULL. */
+/* after: the words after it, up to a NULL. */
 static int unknown_subcommand(const char *name, char *const after[], p4d_error *err)
 {
 	p4d_suggest alike = {.wanted = name};

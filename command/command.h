@@ -22,11 +22,12 @@ int p4d_command_gpus(const p4d_line *line, p4d_error *err);
 int p4d_command_explain(const p4d_line *line, p4d_error *err);
 int p4d_command_dump_features(const p4d_line *line, p4d_error *err);
 
-/* A job that a program checks through libp4d.so. NULL: as the process and the command line have it. */
+/* A job that a program checks through libp4d.so. NULL: the job is that of the process and its command line.
+ */
 typedef struct p4d_check_source {
 	const char *script; /* the text of the script that the command line names */
 	size_t length;
-	const char *directory; /* that it is submitted from */
+	const char *directory; /* the directory of the submission */
 	char **environment;
 } p4d_check_source;
 /* The answer is JSON. */

@@ -43,12 +43,12 @@ typedef struct check {
 	char **argv;
 	int start[COMPONENTS]; /* where the options of a component begin, after "check" or ":" */
 	unsigned typed;        /* components of the command line */
-	unsigned components;   /* of command line and script */
+	unsigned components;   /* components on the command line and in the script */
 	p4d_sbatch first;      /* the first component of the command line: says where the script is */
 	p4d_sbatch kept;       /* from one component for the next */
 	char *script;
 	size_t length;
-	const char *name;        /* of the script, for messages */
+	const char *name;        /* name of the script, for messages */
 	const char *rehearsable; /* as in p4d_job */
 	char **arguments;        /* NULL-terminated */
 	char directory[2 * PATH_MAX];
@@ -57,7 +57,7 @@ typedef struct check {
 	p4d_read_files files;
 	p4d_submitted submitted; /* by the script */
 	p4d_rehearsals rehearsals;
-	char *memory;            /* of the reading */
+	char *memory;            /* memory of the reading */
 	const p4d_sbatch *whose; /* script that is */
 	p4d_reading other;       /* the same as another program */
 	char *other_memory;
@@ -140,7 +140,7 @@ static int split_components(check *c, const char **script, p4d_error *err)
 	return 0;
 }
 
-/* The script: of the source, a file, --wrap or standard input, in the order of sbatch. */
+/* The script: from the source, a file, --wrap or standard input, in the order of sbatch. */
 static int read_script(check *c, const char *name, p4d_error *err)
 {
 	const char *wrap = c->first.value[P4D_SBATCH_WRAP];
@@ -189,8 +189,8 @@ static int read_nodes(p4d_sbatch *sbatch, p4d_error *err)
 	return 0;
 }
 
-/* All sources of one component. Those that the script has beyond the command line's get the last one's
- * options. */
+/* All options of one component. A component that only the script has gets the options of the command line's
+ * last one. */
 static int gather(check *c, unsigned component, p4d_sbatch *sbatch, p4d_error *err)
 {
 	int start = c->start[component < c->typed ? component : c->typed - 1], operand;
@@ -237,7 +237,7 @@ static p4d_job_script script_of(check *c, const p4d_sbatch *sbatch, const p4d_re
 				.context = &c->submitted};
 }
 
-/* As sbatch does it, of the job whose script it is. */
+/* Reads the script for the job as sbatch does. */
 static const p4d_reading *read_as(void *context, const p4d_request *typed)
 {
 	check *c = context;
@@ -250,7 +250,8 @@ static const p4d_reading *read_as(void *context, const p4d_request *typed)
 	return c->other.reader ? &c->other : NULL;
 }
 
-/* What the script says of the training it starts; of components, which run one script, nothing. */
+/* Takes what the script says about the training that it starts; nothing for components, which all run one
+ * script. */
 static void read_job(check *c, p4d_sbatch *sbatch)
 {
 	const char *chdir = c->first.value[P4D_SBATCH_CHDIR];
@@ -409,7 +410,7 @@ static void take_doubts(const p4d_reading *from, p4d_reading *to)
 		}
 }
 
-/* Which of the jobs that the script submits is the worst; NULL: none is one of p4d's. */
+/* The worst of the jobs that the script submits; NULL: p4d checks none of them. */
 static p4d_submitted_job *judge_submitted(check *c, uint32_t *published_batch, p4d_verdict *worst)
 {
 	p4d_submitted_job *found = NULL;

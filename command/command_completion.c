@@ -43,7 +43,7 @@ static void print_choices(const char *choices)
 		putchar(*choices == '|' ? ' ' : *choices);
 }
 
-/* Text between single quotes; of zsh's specifications '[', ']' and ':' mean something. */
+/* Text between single quotes. In zsh's specifications '[', ']' and ':' have a meaning and are escaped. */
 static void print_quoted(const char *text, const char *special)
 {
 	for (; *text; text++)

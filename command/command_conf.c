@@ -324,7 +324,8 @@ static void compare_users(const p4d_site *site, notes *n)
 			     name);
 }
 
-/* Partitions that require_plan lists; those of sections are compared with their GPUs. */
+/* Compares the partitions that require_plan lists. Partitions with a section are compared with their GPUs
+ * elsewhere. */
 static void compare_required(const p4d_site *site, const p4d_cluster *cluster, notes *n)
 {
 	const char *name;

@@ -22,7 +22,7 @@ typedef struct judged {
 	p4d_timed timed;
 } judged;
 
-/* About a second: of models that are not absurd, all layouts are looked at. */
+/* About one second, enough to search all layouts of any usual model. */
 enum { FIX_UNITS = 100000000 };
 
 /*
@@ -117,7 +117,7 @@ static void judge_host_memory(p4d_subject *subject, judged *j)
 		j->code = P4D_E_HOST_MEMORY;
 }
 
-/* Of experts: up to which imbalance the layout fits; 0: of none, or it is not known. */
+/* The largest imbalance of experts with which the layout fits; 0: none does, or it is not known. */
 static double most_imbalance(const p4d_subject *subject, const judged *j)
 {
 	if (j->layout.ep == 1 || !j->layout.experts || !j->estimate.capacity_bytes)
@@ -125,7 +125,7 @@ static double most_imbalance(const p4d_subject *subject, const judged *j)
 	return p4d_memory_most_imbalance(&j->layout, subject->method, &subject->capacity, j->limit);
 }
 
-/* Which imbalance a job will have nobody knows: how much of it the verdict bears. */
+/* Nobody knows the imbalance of a job beforehand, so p4d prints how much of it the verdict tolerates. */
 static void print_imbalance(const p4d_subject *subject, const judged *j)
 {
 	const double most = most_imbalance(subject, j);
@@ -269,7 +269,7 @@ static int work_out(p4d_subject *subject, judged *j, p4d_error *err)
 	return 0;
 }
 
-/* Whether the subject's request fits with this value. No layout has it: false, and *err. */
+/* Whether the subject's request fits with this value. If no layout has it: false, and *err is set. */
 static bool fits_with(const p4d_subject *subject, p4d_option option, int64_t value, p4d_error *err)
 {
 	p4d_subject tried = *subject;
@@ -290,7 +290,7 @@ static int take_largest(p4d_subject *subject, p4d_option option, p4d_error *err)
 			     : p4d_is_set(&subject->request, P4D_MAX_SEQ_LEN)
 				 ? subject->request.value[P4D_MAX_SEQ_LEN]
 				 : 1 << 20,
-		      least = usual < most ? usual : most; /* of a model for fewer tokens: its maximum */
+		      least = usual < most ? usual : most; /* the maximum, for a model with fewer tokens */
 	int64_t value = least, step = least;
 	p4d_error why = {.code = P4D_OK};
 

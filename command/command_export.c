@@ -28,7 +28,7 @@ const char p4d_export_options[] =
 #ifdef HAVE_XXHASH
 #include "checkpoint/export.h"
 
-static const uint64_t USUAL_BYTES = UINT64_C(5000000000); /* as the transformers library */
+static const uint64_t USUAL_BYTES = UINT64_C(5000000000); /* as in the transformers library */
 
 typedef struct arguments {
 	const char *shard_size, *form, *init_from;

@@ -96,7 +96,7 @@ static bool is_default(const p4d_reading *r, int option)
 	return r->value[option].file && r->by_default[option] && !r->more_arguments;
 }
 
-/* The command that estimates what was read; "" for programs that p4d does not model. */
+/* The command that estimates the same training; "" for programs that p4d does not model. */
 static const char *estimate_command(const p4d_reading *r, char *buf, size_t size)
 {
 	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-+,/:";
@@ -310,7 +310,7 @@ static void print_task(const p4d_reading *all, const p4d_job_tasks *tasks)
 	puts(*separator ? "" : "nothing else");
 }
 
-/* Of an array the tasks that say different things. tasks: NULL: none do. False: nothing was printed. */
+/* Prints the tasks of an array that differ. tasks NULL: none do. False: nothing was printed. */
 static bool print_tasks(const p4d_reading *all, p4d_job_tasks *tasks, const char *name)
 {
 	const unsigned kinds = tasks ? p4d_job_tasks_kinds(tasks) : 0;
@@ -455,7 +455,7 @@ int p4d_command_read(const p4d_subcommand *self, int argc, char *argv[], p4d_err
 	}
 	if (i == argc)
 		return usage(err, "no job script given");
-	/* as users type it, too: behind the script */
+	/* users also type it after the script */
 	if (argc > i + 1 && !strcmp(argv[argc - 1], "--json")) {
 		json = true;
 		argv[--argc] = NULL;

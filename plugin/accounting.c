@@ -36,7 +36,7 @@ static limit_places find_limits(const assoc_mgr_info_msg_t *reply)
 	return places;
 }
 
-/* Takes the stricter of what is there and the limits of a list, which may be NULL. */
+/* Takes the stricter of the present limits and those of a list, which may be NULL. */
 static void take_limits(uint32_t most[P4D_LIMITS], const limit_places *places, const uint64_t *list)
 {
 	for (p4d_limit of = 0; list && of < P4D_LIMITS; of++)
@@ -62,7 +62,7 @@ static int add_limits(p4d_associations *all, const limit_places *places, void *l
 	return rc;
 }
 
-/* Names by number; those of the reply. */
+/* Names of the QOS in the reply, by number. */
 static void name_qoses(void *list, const char *name[QOSES], bool *usual)
 {
 	void *at = list ? slurm_list_iterator_create(list) : NULL;
@@ -114,8 +114,9 @@ static int add_associations(p4d_associations *all, const limit_places *places,
 						      : NULL,
 				       .qoses = qoses,
 				       .is_default = from->is_def};
-		/* Of a job, and of all jobs together. Users have the former of accounts above them where they
-		 * have none of their own (slurmdbd sees to that), and not where they do. */
+		/* Limits of one job, and of all jobs together. A user inherits the former from the accounts
+		 * above if they are not set for the user (slurmdbd copies them), but does not inherit the
+		 * latter. */
 		if (from->user)
 			take_limits(one.most, places, from->max_tres_ctld);
 		take_limits(one.most, places, from->grp_tres_ctld);

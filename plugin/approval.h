@@ -11,7 +11,7 @@
  * admin_comment wants.
  */
 typedef struct p4d_approval {
-	char digest[P4D_DIGEST_TEXT]; /* of the plan; "": none was approved, or it was overwritten */
+	char digest[P4D_DIGEST_TEXT]; /* digest of the plan; "": none was approved, or it was overwritten */
 	char plan[P4D_PLAN_MAX];      /* "" when only the digest is there */
 } p4d_approval;
 

@@ -29,16 +29,17 @@ const slurm_conf_t *p4d_client_slurm_conf(void);
 /* salloc or sbatch: Slurm gives both the same context. */
 bool p4d_client_is_salloc(void);
 
-/* The job in which srun creates a step (around it, or of --jobid); 0 when it submits a job of its own. */
+/* The job in which srun creates a step (the job around it, or that of --jobid); 0 if it submits a job of its
+ * own. */
 uint32_t p4d_client_job_id(void);
 
 /* False with -Q: print only warnings and refusals. */
 bool p4d_client_talks(void);
 
 /*
- * Slurm's library prints what goes wrong in a request of p4d's own, which p4d handles itself, as an error of
- * the user's. In between standard error leads nowhere, but for who asked for more (-v). Returns what the
- * second one takes.
+ * Slurm's library prints errors of p4d's own requests as if they were the user's, although p4d handles them.
+ * Between these two calls standard error goes nowhere, unless the user asked for more (-v). The second call
+ * takes the result of the first.
  */
 int p4d_client_hush(void);
 void p4d_client_unhush(int kept);

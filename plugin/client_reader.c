@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What reads job scripts, as libp4d-client.so has it: in a library that is opened for the first that may
- * start a training. Without it there is no reading, and nothing to ask about one. */
+/* Access of libp4d-client.so to the readers of job scripts: a separate library, opened for the first script
+ * that may start a training. Without that library, p4d reads no scripts and asks nothing about them. */
 #include "client_option.h"
 #include "reader.h"
 

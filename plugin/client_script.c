@@ -13,7 +13,7 @@
 
 enum { SCRIPT_MAX_BYTES = 4 << 20, WORDS_MAX_BYTES = 1 << 20 };
 
-/* A whole regular file; NULL: another type, too large or unreadable. */
+/* Reads a whole regular file; NULL: another type, too large or unreadable. */
 static char *read_file(const char *path, size_t *length)
 {
 	const int fd = p4d_file_open(path);
@@ -28,8 +28,8 @@ static char *read_file(const char *path, size_t *length)
 	return text;
 }
 
-/* `sbatch < job.sh`: sbatch has read it, from its start. A pipe is empty by now; slurmctld sees what it held.
- */
+/* `sbatch < job.sh`: sbatch has read the file from its start. A pipe is empty by now; slurmctld sees the
+ * script that came through it. */
 static char *read_standard_input(size_t *length)
 {
 	const off_t end = lseek(STDIN_FILENO, 0, SEEK_CUR);
@@ -43,8 +43,8 @@ static char *read_standard_input(size_t *length)
 	return text;
 }
 
-/* The script among " SCRIPT ARGUMENT...", of which it leaves the name: a blank may belong to that or separate
- * arguments. */
+/* Reads the script in " SCRIPT ARGUMENT...", and leaves its name in line: a blank may be a part of the name
+ * or end it. */
 static char *read_script(char *line, size_t *length)
 {
 	char *text = NULL;
@@ -143,8 +143,8 @@ static void shorten_name(char *name, const char *typed)
 }
 
 /*
- * The last words of the command line are the arguments, each behind a blank in what Slurm says; before them
- * is the script.
+ * The last words of the command line are the arguments, each after a blank in Slurm's text; the script is
+ * before them.
  */
 static const char **cut_arguments(const p4d_client_script *script)
 {

@@ -8,7 +8,7 @@
 /* The configuration of this process, for the memory that jobs get by default. */
 typedef struct p4d_cluster_conf {
 	const slurm_conf_t *conf; /* NULL: unknown */
-	bool stays; /* nobody frees what it points to; slurmctld may read its file again at any time */
+	bool stays;               /* nobody frees its memory; false in slurmctld, which may read it anew */
 } p4d_cluster_conf;
 
 /*

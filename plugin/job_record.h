@@ -12,7 +12,7 @@ typedef struct p4d_record {
 	p4d_job job; /* borrows from reply and user */
 	char *user;
 	p4d_approval approved;
-	uint32_t het_job_id; /* of the leader; 0 unless heterogeneous */
+	uint32_t het_job_id; /* job of the heterogeneous job's leader; 0: not heterogeneous */
 	job_info_msg_t *reply;
 } p4d_record;
 

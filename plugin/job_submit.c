@@ -183,7 +183,8 @@ static void judge(const p4d_site *site, const p4d_job *job, const p4d_environmen
 		p4d_guard_fail(site, job, &err, verdict);
 }
 
-/* Of one submission at a time, and not on the stack of slurmctld's threads, which begin with none of it. */
+/* Memory for one submission at a time. It is not on the stack: a new thread of slurmctld has no mapped pages
+ * for it. */
 static pthread_mutex_t busy = PTHREAD_MUTEX_INITIALIZER;
 static p4d_environment variables;
 static p4d_verdict outcome;
@@ -221,8 +222,8 @@ static void refer_to(const p4d_note *note, p4d_verdict *verdict)
 }
 
 /*
- * What the submitting side completed or noted it has reported on, unless it only observes, as without a
- * p4d.conf; but not what only the script tells, which it did not see when it came through a pipe.
+ * False if the submitting side has reported already what it completed or noted. It has not if it only
+ * observes (as without a p4d.conf), or if only the script tells it and the script came through a pipe.
  */
 static bool is_news(const p4d_environment *env, const p4d_note *note, const p4d_verdict *verdict)
 {

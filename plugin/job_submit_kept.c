@@ -30,7 +30,7 @@ static void add(job_key *key, const void *bytes, size_t length)
 	key->length += length;
 }
 
-/* Of most there is none. */
+/* Most jobs have none. */
 static void add_texts(job_key *key, const char *const *texts, uint16_t count)
 {
 	for (uint16_t i = 0; i < count; i++)
@@ -41,7 +41,7 @@ static void add_texts(job_key *key, const char *const *texts, uint16_t count)
 	add(key, &count, sizeof(count));
 }
 
-/* Its texts come first; of what follows, the pointers are to what belongs to the generation. */
+/* Its texts come first. The pointers after them refer to memory of the generation. */
 static void add_job(job_key *key, const p4d_job *job)
 {
 	enum { TEXTS = offsetof(p4d_job, associations) / sizeof(char *) };

@@ -13,8 +13,8 @@
 enum { P4D_KEPT_BYTES = 12 << 10 };
 
 /*
- * True: *verdict is what was kept of the same job. False: judge it, and call p4d_kept_add with the result
- * before the next p4d_kept_find. generation: of what p4d_watch_acquire returned.
+ * True: *verdict is what was kept for the same job. False: judge the job, and call p4d_kept_add with the
+ * result before the next p4d_kept_find. generation: the number that p4d_watch_acquire returned.
  */
 bool p4d_kept_find(const p4d_job *job, const p4d_environment *env, uint64_t generation, p4d_verdict *verdict);
 void p4d_kept_add(const p4d_verdict *verdict);

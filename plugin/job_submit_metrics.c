@@ -8,7 +8,8 @@
 
 #include "base/hash.h"
 
-/* Series of verdicts; what has no place any more is counted in one of its hook's behind them. */
+/* Series of verdicts. If there is no room for a new series, it is counted in one per hook, after the others.
+ */
 enum { SERIES = 1024, ALL_SERIES = SERIES + P4D_METRICS_HOOKS, BOUNDS = 14 };
 
 #define OTHERS "(others)"
@@ -23,7 +24,7 @@ typedef struct series {
 } series;
 
 typedef struct latency {
-	uint64_t count[BOUNDS + 1]; /* of each interval; the last one has no bound */
+	uint64_t count[BOUNDS + 1]; /* calls in each interval; the last one has no upper bound */
 	double seconds;
 } latency;
 
@@ -78,7 +79,7 @@ static uint64_t hash_of(const p4d_metrics_call *call)
 	return p4d_hash_bytes((const char *)call + FROM, TO - FROM) + (uint64_t)call->hook;
 }
 
-/* Where a call is counted, whose texts are zeroed behind their ends. */
+/* The series that counts a call. Its texts are zero after their ends. */
 static series *series_of(const p4d_metrics_call *call)
 {
 	enum { TRIES = 64 };

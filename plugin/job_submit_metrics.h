@@ -19,15 +19,15 @@ typedef struct p4d_metrics_call {
 	char partition[64];
 } p4d_metrics_call;
 
-/* *call: of a job that was not ours, until there is a verdict. */
+/* *call: starts as a call for a job that is not p4d's, until there is a verdict. */
 void p4d_metrics_begin(p4d_metrics_call *call, p4d_metrics_hook hook);
 /* site: where the partition may have a section; partition: the job's, or a list of them. */
 void p4d_metrics_judged(p4d_metrics_call *call, const p4d_site *site, const char *partition,
 			const p4d_verdict *verdict, const p4d_verdict_record *record);
-/* seconds: that the hook took. */
+/* seconds: the time in the hook. */
 void p4d_metrics_count(const p4d_metrics_call *call, double seconds);
 
-/* Of how many calls the next text will be. */
+/* The number of calls that the next text will contain. */
 uint64_t p4d_metrics_calls(void);
 
 /* What belongs to the text, but is not counted by a hook. */

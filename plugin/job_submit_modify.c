@@ -78,8 +78,8 @@ static bool same_partition(const p4d_job *a, const p4d_job *b)
 }
 
 /*
- * True when the job is refused as it is, too, for the same reason, and stays where it is: it was submitted
- * under other rules, or changed around p4d. Other changes of it are not to blame.
+ * True if p4d refuses the job also without the change, for the same reason, and the job stays in its place.
+ * It was then submitted under other rules, or changed without p4d, so the change is not to blame.
  */
 static bool was_refused(const p4d_site *site, const p4d_job *before, const p4d_job *job, const char *plan,
 			const p4d_request *options, const p4d_verdict *after)

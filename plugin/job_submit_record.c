@@ -42,7 +42,7 @@ static void put_words(char **field, const char *words, size_t most)
 }
 
 #if P4D_HAS_EXTRA
-/* As --extra is read as a constraint then. */
+/* Whether Slurm reads --extra as a constraint. */
 static bool has_constraints(const char *scheduler_parameters)
 {
 	return scheduler_parameters && strstr(scheduler_parameters, "extra_constraints");
@@ -102,8 +102,8 @@ void p4d_record_renew(const p4d_site *site, job_desc_msg_t *update, const job_de
 
 	if (p4d_site_record(site) != P4D_RECORD_EXTRA || !record->verdict[0])
 		return;
-	/* one description updates all tasks of an array: what the task before got is not what was asked for
-	 */
+	/* one description updates all tasks of an array: the record of the task before is not a request of
+	 * the user */
 	if (!update->extra || p4d_verdict_record_read(update->extra, &ours)) {
 		slurm_xfree((void **)&update->extra);
 		update->extra = current->extra ? slurm_xstrdup(current->extra) : NULL;

@@ -14,8 +14,8 @@ void p4d_record_keep(const p4d_site *site, job_desc_msg_t *desc, const p4d_verdi
 		     const p4d_verdict_record *record);
 
 /*
- * Replaces the record of a job that is updated, if it is in Extra: what is in AdminComment no plugin sees
- * there, so it stays as it was at submission.
+ * Renews the record of a job that is updated, if the record is in Extra. A plugin does not see AdminComment
+ * at this point, so a record there stays as it was at submission.
  */
 void p4d_record_renew(const p4d_site *site, job_desc_msg_t *update, const job_desc_msg_t *current,
 		      const p4d_verdict_record *record);

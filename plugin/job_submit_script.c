@@ -54,7 +54,7 @@ const p4d_reading *p4d_script_read(const p4d_site *site, p4d_job *job, const job
 	const bool is_component = desc->het_job_offset != NO_VAL;
 
 	pthread_mutex_lock(&busy);
-	/* of a text that is longer the end is not known */
+	/* the end of a longer text is not known */
 	if (!job->script || job->script_length >= P4D_SCRIPT_BYTES || is_component ||
 	    desc->argc > ARGUMENTS ||
 	    !(p4d_reader_may_train(job->script, job->script_length) ||

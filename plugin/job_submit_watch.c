@@ -223,8 +223,8 @@ static void check_accounting(time_t now)
 		publish_associations(fresh);
 }
 
-/* The path in force; of the one before, which is of p4d's own, nobody has to take old numbers for new ones.
- */
+/* Follows a change of the path in p4d.conf. It removes p4d's file at the old path, so that nobody takes old
+ * numbers for new ones. */
 static void follow_metrics_path(const char *path)
 {
 	if (!strcmp(path, metrics_path))

@@ -11,8 +11,8 @@
  */
 
 /*
- * Loads path and starts the thread. When path is unusable (which is logged), the last good configuration, of
- * which a copy is kept in the directory `state`, is in force, else the default. Never fails.
+ * Loads path and starts the thread. If path cannot be used (which is logged), the last good configuration is
+ * in force, of which the directory `state` has a copy; without a copy, the default. Never fails.
  */
 void p4d_watch_start(const char *path, uint32_t trusted_uid, const char *state);
 
@@ -21,7 +21,7 @@ void p4d_watch_stop(void);
 
 /*
  * Locks site and cluster until p4d_watch_release. Returns NULL without any configuration (release it anyway).
- * *generation (may be NULL) is another number whenever anything of that is not what it was.
+ * *generation (may be NULL) changes whenever the site or the cluster changes.
  */
 const p4d_site *p4d_watch_acquire(uint64_t *generation);
 void p4d_watch_release(void);
@@ -33,5 +33,5 @@ const p4d_cluster *p4d_watch_cluster(void *unused);
  * release. */
 bool p4d_watch_is_starting(void);
 
-/* Adds what is known of the job's user, until release; call between acquire and release. */
+/* Adds what slurmctld knows about the job's user, valid until release; call between acquire and release. */
 void p4d_watch_identify(p4d_job *job, uint32_t uid);

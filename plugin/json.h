@@ -6,8 +6,9 @@
 #include "module.h"
 
 /*
- * libp4d-json.so: what libp4d-client.so reads from JSON files, and no others have it but through here.
- * Loading json-c costs sbatch more than all that p4d does for a job whose model is a preset.
+ * libp4d-json.so: reads JSON files for libp4d-client.so. Other code of p4d.so has no access to JSON. It is
+ * separate because loading json-c costs sbatch more than everything that p4d does for a job whose model is a
+ * preset.
  */
 typedef struct p4d_json_calls {
 	p4d_module_build build;

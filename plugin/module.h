@@ -10,7 +10,7 @@
 /* What the parts of p4d that open one another have to have in common; a release of Slurm is its major and
  * minor number. */
 typedef struct p4d_module_build {
-	const char *version; /* of p4d */
+	const char *version; /* version of p4d */
 	unsigned slurm, options;
 } p4d_module_build;
 

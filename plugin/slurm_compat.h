@@ -61,14 +61,14 @@
 #define P4D_SELECT_MEMORY CR_MEMORY
 #endif
 
-/* job_modify can tell the user why from 23.02 on. */
+/* From 23.02 on, job_modify can return a reason to the user. */
 #if SLURM_VERSION_NUMBER >= SLURM_VERSION_NUM(23, 2, 0)
 #define P4D_MODIFY_ERR_MSG 1
 #else
 #define P4D_MODIFY_ERR_MSG 0
 #endif
 
-/* Slurm calls slurm_xfree on what it is given: memory from any other allocator crashes slurmctld. */
+/* Slurm frees such memory with slurm_xfree: memory from any other allocator crashes slurmctld. */
 extern char *slurm_xstrdup(const char *text);
 extern void slurm_xfree(void **pointer);
 /* P4D_XCALLOC: zeroes; NULL without memory. */

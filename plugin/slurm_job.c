@@ -9,8 +9,8 @@
 #include "job_environment.h"
 
 /*
- * The texts of a p4d_job: TEXT(p4d's field, Slurm's in a description, Slurm's in a record). An empty one in
- * an update removes what was there (`scontrol update jobid=8 Features=`).
+ * The texts of a p4d_job: TEXT(p4d's field, Slurm's in a description, Slurm's in a record). An empty text in
+ * an update removes the present one (`scontrol update jobid=8 Features=`).
  */
 #define JOB_TEXTS(TEXT) \
 	TEXT(partition, partition, partition) \
@@ -87,7 +87,7 @@ static bool says_gpus_per_node(const job_desc_msg_t *desc)
 
 	if (!desc->tres_per_node)
 		return false;
-	/* of a line as long as Slurm takes; it only decides how a fix is spelt */
+	/* searches a line of any length that Slurm accepts; it only decides how a fix is spelt */
 	if (desc->submit_line &&
 	    memmem(desc->submit_line, strnlen(desc->submit_line, 1 << 16), "--gpus-per-n", 12))
 		return true;

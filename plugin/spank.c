@@ -52,7 +52,8 @@ int slurm_spank_init(spank_t spank, int argc, char **argv)
 	}
 }
 
-/* A job without p4d options may say what it trains in its script, or start what its user has rehearsed. */
+/* A job without p4d options may describe a training in its script, or run a command that its user has
+ * rehearsed. */
 static bool may_train(bool step, int argc, char **argv)
 {
 	p4d_client_script script;

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <time.h>
 
-/* As NVML's header has them; it is no part of this build. */
+/* Values from NVML's header, which this build does not need. */
 enum { NVML_OK = 0, NVML_ON = 1, MOST_DEVICES = 64, MOST_PIDS = 4000 };
 #define NVML_NOT_AVAILABLE UINT64_MAX
 
@@ -125,7 +125,7 @@ bool p4d_spank_gpus_read(const char *library, const char *list, uint64_t since, 
 	nvml n;
 
 	*out = (p4d_spank_gpus){.bytes = 0};
-	/* it stays open: slurmstepd ends soon, and Slurm may have it open, too */
+	/* it stays open: slurmstepd ends soon, and Slurm may have opened it as well */
 	if (!driver || !look_up(driver, &n) || n.init() != NVML_OK)
 		return false;
 	read_devices(&n, list, since, out);

@@ -12,12 +12,12 @@
  * mode.
  */
 
-/* Of the fullest GPU. */
+/* Measurements of the fullest GPU. */
 typedef struct p4d_spank_gpus {
 	uint64_t bytes;        /* the most that one process held */
 	unsigned gpu;          /* its minor number */
-	unsigned gpus;         /* of the step, with accounting mode */
-	unsigned without_mode; /* of the step, whose accounting mode is off */
+	unsigned gpus;         /* GPUs of the step with accounting mode on */
+	unsigned without_mode; /* GPUs of the step with accounting mode off */
 } p4d_spank_gpus;
 
 /*

@@ -14,7 +14,8 @@
 /* More words, or more comments at the beginning of a script, are not looked at. */
 enum { WORDS_MAX = 4096, HEAD_MAX_BYTES = 32 << 10, LINE_MAX_BYTES = 1024 };
 
-/* The command line, which the C library hands to what it loads; /proc would take sbatch five system calls. */
+/* The command line, which the C library passes to each library that it loads; reading /proc would take five
+ * system calls. */
 static char **words;
 
 __attribute__((constructor)) static void take_command_line(int argc, char **argv)
@@ -100,8 +101,8 @@ static bool take_line(bool *named, const char *line, size_t length)
 	return taken;
 }
 
-/* The lines of a script that hold options, up to the first command. Returns where it ends; NULL: cannot tell.
- */
+/* Takes the lines of a script that hold options, up to the first command. Returns where they end; NULL:
+ * cannot tell. */
 static const char *take_script(bool *named, const char *text)
 {
 	while (*text) {
@@ -154,7 +155,7 @@ typedef struct sbatch_words {
 	bool wrapped;  /* it is an option, in which Slurm looks for none */
 	bool help;     /* sbatch prints its help and reads no script */
 	bool last;     /* no options follow */
-	bool argument; /* of an option is next */
+	bool argument; /* the argument of an option is next */
 } sbatch_words;
 
 /* "--NAME", "--NAME=VALUE" */
@@ -189,7 +190,7 @@ static bool follow_short(sbatch_words *s, const char *letters)
 	return strchr(short_options, *letters);
 }
 
-/* One word; sets *script if it is that. False: cannot tell. */
+/* Reads one word; sets *script if that word is the script. False: cannot tell. */
 static bool follow(sbatch_words *s, const char *word, const char **script)
 {
 	const bool argument = s->argument;
@@ -206,7 +207,7 @@ static bool follow(sbatch_words *s, const char *word, const char **script)
 	return true;
 }
 
-/* Those of sbatch up to its script, and that. */
+/* Takes the words of sbatch up to its script, and the options in the script. */
 static bool take_sbatch(bool *named, char *const *word)
 {
 	sbatch_words s = {false};

@@ -24,7 +24,7 @@ void p4d_options_from_environment(const char *prefix);
  */
 void p4d_options_add_defaults(const char *prefix);
 
-/* What was given since the last reset. */
+/* The options that were given since the last reset. */
 const p4d_given *p4d_options_given(void);
 
 /* The next component of a heterogeneous job begins with what the environment has. */

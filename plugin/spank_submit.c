@@ -52,7 +52,7 @@ typedef struct submission {
 	p4d_job_tasks tasks;
 	p4d_reading *reading;
 	p4d_rehearsals rehearsals;
-	char *memory;       /* of the reading */
+	char *memory;       /* memory of the reading */
 	p4d_reading *other; /* with another option */
 	char *other_memory;
 	char directory[PATH_MAX];
@@ -95,8 +95,8 @@ static bool open_site(submission *s)
 }
 
 /*
- * No answer of slurmctld, whose numbers begin with this one, or one that was cut off, as when it is killed
- * meanwhile: it may be starting again, and sbatch will wait for it, too.
+ * Whether slurmctld gave no answer (its answers are numbers from ESLURM_INVALID_PARTITION_NAME on), or one
+ * that was cut off because it was killed. It may be restarting, and sbatch waits for it as well.
  */
 static bool is_away(int error)
 {
@@ -106,8 +106,8 @@ static bool is_away(int error)
 	       error / THOUSAND == SLURM_PROTOCOL_SOCKET_ZERO_BYTES_SENT / THOUSAND;
 }
 
-/* Also while slurmctld is away, for ten seconds: sbatch would wait for it, too, and a start of slurmctld is
- * no way past the check. */
+/* Asks also while slurmctld is away, for ten seconds. sbatch waits for it as well, so a restart of slurmctld
+ * must not bypass the check. */
 static const p4d_cluster *ask_cluster(void *context)
 {
 	const struct timespec pause = {.tv_nsec = 300000000};
@@ -177,7 +177,8 @@ static void identify(submission *s)
 	s->job.associations = s->associations;
 }
 
-/* Components of a heterogeneous job run one script, in which p4d cannot tell them apart. */
+/* Components of a heterogeneous job run one script, and p4d cannot tell which lines are for which component.
+ */
 static bool is_heterogeneous(const p4d_client_script *script)
 {
 	p4d_sbatch probe = {.prefix = NULL};
@@ -247,7 +248,7 @@ static void take_directory(submission *s)
 		s->directory[0] = '\0';
 }
 
-/* srun has no script: p4d only looks up what was rehearsed of its command. */
+/* srun has no script: p4d only looks for a rehearsal of its command. */
 static void read_srun(submission *s)
 {
 	if (!p4d_client_script_of_srun(&s->script) || !make_room(&s->reading, &s->memory) ||
@@ -315,8 +316,8 @@ static void set_variable(spank_t spank, const char *name, const char *value)
 }
 
 /*
- * The key with which the ranks of p4d-train authenticate each other. It must survive --export=NONE, too:
- * nothing else that all tasks of a job know is a secret.
+ * The key with which the ranks of p4d-train authenticate each other. It must also survive --export=NONE: no
+ * other secret is known to all tasks of a job.
  */
 static void export_key(spank_t spank)
 {
@@ -334,8 +335,7 @@ static void export_key(spank_t spank)
 static void export_one(const char *name, const char *value, void *spank)
 {
 	setenv(name, value, 1);
-	/* of these only the plan must survive --export=NONE: slurmstepd derives the other variables from it
-	 */
+	/* only the plan must survive --export=NONE: slurmstepd derives the other variables from it */
 	if (!strcmp(name, P4D_EXPORT_PLAN))
 		spank_job_control_setenv(spank, name, value, 1);
 }
@@ -359,7 +359,8 @@ static void put_into_job(spank_t spank, const submission *s)
 		p4d_given_put(s->given, spank, decided ? request : NULL);
 	if (decided && p4d_framework_of((int)request->value[P4D_FRAMEWORK])->takes_job_key)
 		export_key(apart);
-	/* what a script's commands find besides the plan slurmstepd derives from it */
+	/* variables for commands in the script, in addition to the plan, from which slurmstepd derives the
+	 * rest */
 	if (decided && verdict->judged && !batch)
 		p4d_export(request, &verdict->layout, verdict->plan, export_one, spank);
 	else if (decided)
@@ -379,7 +380,7 @@ static int conclude(spank_t spank, submission *s)
 		p4d_spank_report_memory(verdict);
 	if (verdict->action == P4D_REJECT && !s->accounts_are_private)
 		p4d_spank_report_refusal(s->site, p4d_client_job_id() ? "step" : "submit", &s->job, verdict);
-	/* with `optional p4d.so` Slurm submits the job all the same: slurmctld has to see what it is to
+	/* with `optional p4d.so`, Slurm submits the job nevertheless: slurmctld must see what it has to
 	 * refuse */
 	put_into_job(spank, s);
 	return verdict->action == P4D_REJECT && !s->accounts_are_private ? -1 : 0;

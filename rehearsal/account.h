@@ -6,12 +6,12 @@
 #include <stdint.h>
 
 /*
- * Device memory that is not there: address space of the process with an account per device. The first
- * megabyte that anybody copies is kept for real, so that the host reads back what it wrote; the rest reads 0
- * and uses no memory. All functions may be called by any thread.
+ * Simulated device memory: address space of the process with an account per device. Copies of up to a
+ * megabyte are carried out, so that the host reads back what it wrote; everything else reads as 0 and uses no
+ * memory. Any thread may call these functions.
  */
 
-/* Copies, fills and collectives of up to so many bytes are carried out. */
+/* Copies, fills and collectives of up to this many bytes are carried out. */
 enum { P4D_ACCOUNT_SMALL = 1 << 20 };
 
 /* What a device of the driver hands out at once: larger blocks are rounded up to it, smaller ones share one.
@@ -22,7 +22,7 @@ enum { P4D_ACCOUNT_GRANULE = 2 << 20 };
 int p4d_account_device(void);
 bool p4d_account_set_device(int device);
 
-/* BYTES on DEVICE; NULL where they do not fit beside what it holds. */
+/* Takes BYTES on DEVICE; NULL if they do not fit in addition to what it holds. */
 void *p4d_account_take(size_t bytes, int device);
 
 /* Gives back what p4d_account_take returned. False: not such an address. */
@@ -35,7 +35,7 @@ void p4d_account_discharge(uint64_t bytes, int device);
 /* An address for BYTES that belong to nobody yet (cuMemAddressReserve). NULL: no address space is left. */
 void *p4d_account_address(size_t bytes);
 
-/* Whether ADDRESS lies in the range of all devices, and on which one it was taken; -1: on none (reserved
+/* Whether ADDRESS is in the range of all devices, and the device on which it was taken; -1: none (reserved
  * addresses). */
 bool p4d_account_is_device(const void *address);
 int p4d_account_device_of(const void *address);
@@ -50,6 +50,6 @@ uint64_t p4d_account_peak(int device);
 /* The largest request that did not fit, and what the device held then; 0: there was none. */
 uint64_t p4d_account_refused(int device, uint64_t *held);
 
-/* As memmove and memset, for at most P4D_ACCOUNT_SMALL bytes where device memory takes part. */
+/* Like memmove and memset, for at most P4D_ACCOUNT_SMALL bytes if one side is device memory. */
 void p4d_account_copy(void *to, const void *from, size_t bytes);
 void p4d_account_fill(void *to, int value, size_t bytes);

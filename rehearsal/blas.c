@@ -175,7 +175,7 @@ ENTRY int cublasLtMatmul(const void *h, const void *operation, const void *alpha
 
 	(void)h, (void)operation, (void)alpha, (void)a, (void)b, (void)layout_b, (void)beta, (void)c,
 	    (void)layout_c, (void)d;
-	/* Of A's two sides one is m, transposed or not; the other is k. */
+	/* One of A's two sides is m, transposed or not; the other is k. */
 	count(m, n, rows == m ? columns : rows, batch ? batch : 1);
 	return BLAS_OK;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * NCCL without the other ranks. Every rank that is not there is taken to hold what this one holds: a gather
- * has this rank's data in every place, a sum over n ranks is n times this rank's. What a rank broadcasts is
+ * NCCL without the other ranks. Every rank that is not played counts as holding the same data as this one: a
+ * gather has this rank's data in every place, a sum over n ranks is n times this rank's. Broadcast data is
  * kept in a file, and ranks that are played later read it there (comm_record.c). Small data is really moved,
  * the rest is not touched.
  */
@@ -138,7 +138,8 @@ ENTRY void p4d_comm_expect_split(int ranks, int rank)
 	expected_rank = rank;
 }
 
-/* Without that, the group is as large as its parent, and the key, which orders ranks, is this rank. */
+/* Without p4d_comm_expect_split, the group is as large as its parent, and the key, which orders ranks, is
+ * this rank. */
 ENTRY int ncclCommSplit(p4d_comm *parent, int colour, int key, p4d_comm **c)
 {
 	int ranks = expected_ranks, rank = expected_rank;
@@ -329,7 +330,7 @@ ENTRY int ncclAllGather(const void *from, void *to, size_t count, int type, cons
 	return COMM_OK;
 }
 
-/* What others send to this rank is what it sends to itself. */
+/* This rank receives from others what it sends to itself. */
 ENTRY int ncclAlltoAll(const char *from, void *to, size_t count, int type, const p4d_comm *c)
 {
 	size_t bytes = count * width(type);
@@ -402,8 +403,8 @@ static const call *sent_to(int peer, const call *like)
 	return NULL;
 }
 
-/* What goes to this rank itself is what all others would send, too. Else shapes come from a record, and the
- * rest is what goes to the same peer. */
+/* Data that this rank sends to itself also stands for that of all others. Otherwise shapes come from a
+ * record, and other data is what this rank sends to the same peer. */
 static void receive(const call *received)
 {
 	const call *own = sent_to(received->comm->rank, received);

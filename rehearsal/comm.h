@@ -39,9 +39,9 @@ typedef struct p4d_comm_logged {
 bool p4d_comm_record_find(FILE *record, uint64_t number, void *to, size_t bytes);
 
 /*
- * Whole numbers between two ranks, of which other sizes may come (comm_peers.c): what this rank sends to PEER
- * is kept; what PEER would send is taken from what was kept. False where that has no such message: a doubt of
- * the report, unless something else answers.
+ * Whole numbers between two ranks, on which later sizes may depend (comm_peers.c): what this rank sends to
+ * PEER is kept; what PEER would send comes from the kept messages. False if there is no such message: a doubt
+ * of the report, unless something else answers.
  */
 enum { P4D_COMM_NUMBERS = 4096 }; /* bytes; more than that are no sizes */
 void p4d_comm_peers_sent(const p4d_comm *c, int peer, const void *from, size_t bytes);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whole numbers that pipeline stages send each other before data: how large that will be. The layers of a
- * stage keep the shape, so what the stage before would send is what the nearest one that was played sent to
- * its own next; and the stage after sends back the shape that it was given.
+ * Whole numbers that pipeline stages send each other before data: the size of that data. The layers of a
+ * stage keep the shape. So the stage before would send what the nearest played stage sent to its own next
+ * one, and the stage after sends back the shape that it received.
  */
 #include <inttypes.h>
 #include <limits.h>
@@ -45,7 +45,7 @@ static FILE *open_sent(int rank, size_t bytes, const char *mode)
 	return length > 0 && (size_t)length < sizeof(path) ? fopen(path, mode) : NULL;
 }
 
-/* The rank in the world; a communicator has numbers of its own. */
+/* The rank in the world; a communicator has its own numbers. */
 static int own_rank(void)
 {
 	const char *rank = getenv("RANK");

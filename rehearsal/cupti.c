@@ -67,7 +67,7 @@ ENTRY int cuptiSubscribe(void **subscriber)
 
 ENTRY int cuptiGetVersion(uint32_t *version)
 {
-	*version = 24; /* of CUDA 12.4: any that PyTorch knows */
+	*version = 24; /* the version of CUDA 12.4; PyTorch accepts any that it knows */
 	return CUPTI_OK;
 }
 

@@ -100,7 +100,7 @@ static const p4d_dnn_library *planner(void)
 	return real.device ? &real : NULL;
 }
 
-/* Which attribute of a descriptor takes the device in place of the handle; 0: none. */
+/* The attribute of a descriptor that has the device instead of the handle; 0: none. */
 static int device_attribute(int type)
 {
 	switch (type) {

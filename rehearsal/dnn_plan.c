@@ -81,7 +81,7 @@ void p4d_dnn_plan_configure(const p4d_dnn_library *dnn, const void *descriptor, 
 	pthread_mutex_unlock(&lock);
 }
 
-/* The engine compiles here, and its configurations tell the workspace. */
+/* The engine is compiled here, and its configurations know the workspace. */
 static void note_compiled(const p4d_dnn_library *dnn, const plan *p)
 {
 	int64_t workspace = -1, count = 0;

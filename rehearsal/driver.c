@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The driver: devices, contexts, modules, kernels. libcuda.so.1 beside this library is another name of it. */
+/* The driver: devices, contexts, modules, kernels. libcuda.so.1 in the same directory is another name of this
+ * library. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdbool.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The driver: memory, and virtual memory, of which PyTorch's expandable segments are made. */
+/* The driver: memory, and virtual memory, which PyTorch's expandable segments consist of. */
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -170,7 +170,8 @@ ENTRY int cuMemSetAccess(void)
 	return CUDA_OK;
 }
 
-/* CUpointer_attribute: what Triton and vLLM ask for. Pinned memory is an address of the device, too. */
+/* CUpointer_attribute: the ones that Triton and vLLM ask for. Pinned memory is also an address of the device.
+ */
 enum {
 	POINTER_CONTEXT = 1,
 	POINTER_TYPE = 2,

@@ -9,10 +9,10 @@
 typedef enum p4d_report_count {
 	P4D_REPORT_LAUNCHES,         /* kernels */
 	P4D_REPORT_PRODUCTS,         /* matrix products of cuBLAS and cuBLASLt */
-	P4D_REPORT_FLOPS,            /* of those products */
+	P4D_REPORT_FLOPS,            /* FLOPs of those products */
 	P4D_REPORT_GRAPHS,           /* executions of cuDNN's graphs */
-	P4D_REPORT_COLLECTIVES,      /* of NCCL */
-	P4D_REPORT_COLLECTIVE_BYTES, /* that this rank handed to them */
+	P4D_REPORT_COLLECTIVES,      /* calls of NCCL */
+	P4D_REPORT_COLLECTIVE_BYTES, /* bytes that this rank passed to them */
 	P4D_REPORT_UNANSWERED,       /* collectives whose data another rank has, and no record */
 	P4D_REPORT_MISSING,          /* names of p4d_report_missing */
 	P4D_REPORT_COUNTS,
@@ -32,8 +32,8 @@ void p4d_report_missing(const char *name);
 /* Something that makes the answer less sure, a sentence that stays. The report has each once. */
 void p4d_report_doubt(const char *doubt);
 
-/* A doubt whether sizes are right, so the answer is unvalidated; a copy is kept. Also for the Python
- * module. */
+/* A doubt whether sizes are right, so the answer is unvalidated; a copy is kept. The Python module also calls
+ * it. */
 void p4d_report_unvalidated(const char *why);
 
 /*

@@ -80,7 +80,7 @@ int p4d_device_attribute(int attribute)
 	    {81, (int)d->shared_bytes},
 	    {82, 65536},
 	    {83, 1}, /* managed memory */
-	    {89, 1}, /* which host and device may use together */
+	    {89, 1}, /* memory that host and device may use at the same time */
 	    {90, 1},
 	    {95, 1}, /* cooperative launches */
 	    {97, (int)d->block_shared_bytes},
@@ -179,8 +179,8 @@ ENTRY int cudaDeviceGetAttribute(int *value, int attribute)
 }
 
 /*
- * struct cudaDeviceProp: what is set, with its place in CUDA 12 and in 13. The attribute's number gives the
- * value; -1: its own line below.
+ * struct cudaDeviceProp: the members that are set, with their offsets in CUDA 12 and in 13. The attribute's
+ * number gives the value; -1: its own line below.
  */
 static const struct {
 	unsigned short at_12, at_13;

@@ -108,7 +108,7 @@ ENTRY int cudaUserObjectRelease(user_object *object, unsigned count)
 	return CUDA_OK;
 }
 
-/* A graph keeps its objects until the process ends: graphs do not know what they hold. */
+/* A graph keeps its objects until the process ends: graphs do not know which objects they hold. */
 ENTRY int cudaGraphRetainUserObject(void *graph, user_object *object, unsigned count)
 {
 	(void)graph;

@@ -206,8 +206,7 @@ ENTRY int cudaGetSymbolAddress(void **address, const void *symbol)
 	pthread_mutex_lock(&lock);
 	variable *v = find_variable(symbol);
 	if (v && !v->address)
-		v->address =
-		    p4d_account_address(v->bytes); /* the context has it, with the rest of the code */
+		v->address = p4d_account_address(v->bytes); /* with the other code, in the context */
 	*address = v ? v->address : NULL;
 	pthread_mutex_unlock(&lock);
 	return p4d_result(*address ? CUDA_OK : CUDA_INVALID_VALUE);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The CUDA runtime: stream-ordered pools (cudaMallocAsync). What is used is exact. What a pool keeps is not
- * documented: it is taken to be what was used at most, in steps of 32 MiB, until it is trimmed.
+ * The CUDA runtime: stream-ordered pools (cudaMallocAsync). The used memory is exact. How much a pool keeps
+ * is not documented: p4d assumes the most that was used, in steps of 32 MiB, until it is trimmed.
  */
 #include <pthread.h>
 

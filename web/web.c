@@ -64,7 +64,7 @@ int p4d_web_answer(char *words)
 	return answer(argc, argv);
 }
 
-/* Of the sort that runs: there are no threads, and no order sorts. */
+/* The context of the running sort: there are no threads, and no comparison sorts. */
 static int (*sorted_by)(const void *, const void *, void *);
 static void *sorted_with;
 

@@ -60,9 +60,10 @@ typedef struct p4d_accounting_job {
 	p4d_accounting_end end;
 	int exit_code, exit_signal;
 	uint32_t nodes;      /* allocated; before that, asked for */
-	uint32_t gpus;       /* of the whole job: allocated, else asked for */
+	uint32_t gpus;       /* GPUs of the whole job: allocated or, if it never started, requested */
 	uint32_t gpus_asked; /* by ReqTRES */
-	char gpu_type[48];   /* of the allocated ones ("h100"), if AccountingStorageTRES has types; else "" */
+	char gpu_type[48]; /* type of the allocated GPUs ("h100"), if AccountingStorageTRES has types; else ""
+			    */
 	uint64_t elapsed_s;
 	int64_t submit, start, ended; /* 0: not known, or not yet */
 	size_t steps;
@@ -73,7 +74,7 @@ typedef struct p4d_accounting_job {
 /* GPU-hours that a job had: elapsed time by allocated GPUs. */
 double p4d_accounting_gpu_hours(const p4d_accounting_job *job);
 
-/* Which jobs. NULL: all of them. Lists are separated by commas. */
+/* Selects jobs. NULL: all of them. Lists are separated by commas. */
 typedef struct p4d_accounting_query {
 	const char *since, *until;                 /* as sacct reads times: "2026-11-01", "now-30days" */
 	const char *users, *accounts, *partitions; /* users NULL: all that sacct shows to this user */
@@ -85,7 +86,7 @@ typedef struct p4d_accounting_jobs {
 	size_t count, room;
 	p4d_accounting_job *job;
 	uint64_t seen;      /* jobs that sacct printed, with GPUs or without */
-	uint64_t malformed; /* that could not be read, and are not among them */
+	uint64_t malformed; /* jobs that p4d could not read; jobs does not count them */
 } p4d_accounting_jobs;
 
 /*
@@ -106,14 +107,13 @@ typedef enum p4d_accounting_kept {
 typedef bool p4d_accounting_take(void *context, size_t index, char *text, size_t length);
 
 /*
- * What is stored of jobs, by their ids (p4d_accounting_job.id), 500 in one sacct. Ask for the jobs of one
- * user at a time. sacct prints a heading before the text of each job, and the script of another job can
- * contain the same line.
- * sacct has no text for the id of tasks that have not started ("12_[4-9]").
- * `take` is called once for each job of which something is stored and shown to this user, in any order. Of
- * environments only variables of p4d_accounting_may_keep are kept; the rest, which may hold secrets, is wiped
- * at once.
- * Errors: IO, NO_MEMORY.
+ * What slurmdbd stores of jobs, by their ids (p4d_accounting_job.id), 500 in one call of sacct. Ask for the
+ * jobs of one user at a time: sacct prints a heading before the text of each job, and the script of another
+ * job can contain the same line. sacct has no text for the id of tasks that have not started ("12_[4-9]").
+ *
+ * p4d calls `take` once for each job with a stored text that this user may see, in any order. Of environments
+ * it keeps only the variables that p4d_accounting_may_keep allows. It wipes the others immediately, since
+ * they may hold secrets. Errors: IO, NO_MEMORY.
  */
 int p4d_accounting_stored(p4d_accounting *accounting, p4d_accounting_kept kind, const char *const *ids,
 			  size_t count, p4d_accounting_take *take, void *context, p4d_error *err);
@@ -130,7 +130,7 @@ bool p4d_accounting_tres(const char *text, const char *name, uint64_t unit, uint
 /* What gres/gpumem says of one GPU. */
 typedef enum p4d_accounting_measured {
 	P4D_MEASURED_NOT,  /* nothing: 0, an impossible number, or no step with GPUs */
-	P4D_MEASURED_GPU,  /* one GPU: that of the task with the most */
+	P4D_MEASURED_GPU,  /* of one GPU, in the task that held the most */
 	P4D_MEASURED_MEAN, /* the mean of the GPUs of the task with the most, as torchrun's on one node */
 	P4D_MEASURED_LAST  /* some GPU of such a task: sacct before 24.05 has the last one alone */
 } p4d_accounting_measured;

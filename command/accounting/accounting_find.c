@@ -27,7 +27,7 @@ enum { WORDS = 16 };
 typedef struct sacct_line {
 	const char *word[WORDS + 1];
 	size_t words;
-	p4d_text text; /* of the words, each behind the other */
+	p4d_text text; /* the words one after another */
 	size_t at[WORDS];
 } sacct_line;
 

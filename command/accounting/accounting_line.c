@@ -7,7 +7,7 @@
 #include "accounting/accounting_internal.h"
 #include "base/number.h"
 
-/* A whole number with nothing behind it; else 0. */
+/* The whole number in a text; 0 if the text has anything else. */
 static uint64_t number_of(const char *text, uint64_t most)
 {
 	uint64_t number;
@@ -56,7 +56,7 @@ static uint32_t gpus_of(const char *tres)
 	return gpus <= UINT32_MAX ? (uint32_t)gpus : 0;
 }
 
-/* "h100" of "gres/gpu:h100=8"; of several, the first. */
+/* "h100" of "gres/gpu:h100=8"; if there are several types, the first one. */
 static void type_of(const char *tres, char *type, size_t size)
 {
 	static const char name[] = "gres/gpu:";

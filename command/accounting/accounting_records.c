@@ -9,7 +9,7 @@
 #include "base/grow.h"
 
 enum { RECORD_BYTES = 4 << 20 };
-static const uint64_t most_bytes = (uint64_t)4 << 30; /* of all jobs that are kept */
+static const uint64_t most_bytes = (uint64_t)4 << 30; /* the most memory for all jobs that are kept */
 
 static void free_job(p4d_accounting_job *job)
 {

@@ -5,9 +5,9 @@
 #include "base/text.h"
 
 /*
- * The lines of sacct. Users write some fields (names, SubmitLine), with any character in them, so fields are
- * separated by a text that nobody can know beforehand, and a record ends at the first line break behind as
- * many of those as there are fields.
+ * The lines of sacct. Users write some fields (names, SubmitLine) and can put any character into them. So p4d
+ * separates fields by a random text, which no user can know beforehand. A record ends at the first line break
+ * after as many separators as there are fields.
  */
 typedef struct p4d_accounting_records {
 	/* the caller's; all others are zero at first */
@@ -16,13 +16,13 @@ typedef struct p4d_accounting_records {
 	char delimiter[P4D_ACCOUNTING_DELIMITER]; /* without a line break */
 	p4d_accounting_field field[P4D_FIELDS];   /* in the order of the lines */
 	size_t fields;
-	/* of the record that is being read */
+	/* the record that is being read */
 	p4d_text text;
 	size_t line, delimiters; /* where its last line begins, and how many are before that */
 	bool skips;              /* the rest of a line that is too long */
-	p4d_accounting_job last; /* whose steps follow; raw NULL: none */
-	char raw[16];            /* of it */
-	uint64_t bytes;          /* of all that are kept */
+	p4d_accounting_job last; /* the job whose steps follow; raw NULL: none */
+	char raw[16];            /* its JobIDRaw */
+	uint64_t bytes;          /* bytes of all jobs that are kept */
 	bool no_memory, too_many;
 } p4d_accounting_records;
 

@@ -13,7 +13,7 @@
 #include "base/text.h"
 
 enum { AT_ONCE = 500 };
-static const size_t list_bytes = (size_t)1 << 30; /* of one sacct: 500 scripts of up to 2 MiB */
+static const size_t list_bytes = (size_t)1 << 30; /* the most of one sacct: 500 scripts of up to 2 MiB */
 
 static const char rule[] =
     "--------------------------------------------------------------------------------\n";
@@ -27,7 +27,7 @@ typedef struct asked_for {
 } asked_for;
 
 typedef struct heading {
-	char *at, *text; /* where it begins, and what is below it */
+	char *at, *text; /* the heading, and the text below it */
 	size_t index;
 } heading;
 
@@ -100,7 +100,7 @@ static size_t filter(char *text, size_t length)
 	return kept;
 }
 
-/* The index of an id among those of a list; count: it is none of them. */
+/* The index of an id among those of a list; count if it is not there. */
 static size_t index_of(const asked_for *s, size_t first, size_t count, const char *id, size_t length)
 {
 	for (size_t i = 0; i < count; i++)
@@ -125,7 +125,7 @@ static bool is_heading(const asked_for *s, size_t first, size_t count, char *lin
 	return found->index < count;
 }
 
-/* Those of a list. False: one comes twice. */
+/* Finds the headings of a list in the text. False: one occurs twice. */
 static bool find_headings(const asked_for *s, size_t first, size_t count, char *text, heading *headings,
 			  size_t *found)
 {

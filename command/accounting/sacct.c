@@ -61,7 +61,7 @@ static int start(sacct *s, const char *const *words, p4d_error *err)
 	return p4d_fail(err, P4D_E_IO, "sacct cannot be started: %s", strerror(why));
 }
 
-/* Reads what is there. False: the end. */
+/* Reads what the pipe holds. False: it has ended. */
 static bool read_some(int from, char *some, size_t size, size_t *length)
 {
 	ssize_t got = read(from, some, size);
@@ -98,7 +98,7 @@ static void read_all(sacct *s, p4d_sacct__sink *sink, void *context)
 	}
 }
 
-/* The first line of what it complains of, without its name. */
+/* Reports the first line of sacct's error message, without the program's name. */
 static void say_complaint(sacct *s, p4d_error *err)
 {
 	static const char *const prefixes[] = {"sacct: ", "fatal: ", "error: "};

@@ -8,7 +8,7 @@
 
 /* Runs sacct. */
 
-/* Takes what it prints, piece by piece. False: it has enough, and sacct is ended. */
+/* Takes the output of sacct piece by piece. False: it needs no more, and sacct is ended. */
 typedef bool p4d_sacct__sink(void *context, const char *bytes, size_t length);
 
 /*

@@ -48,22 +48,22 @@ enum { P4D_BACKTEST_LIMITS = 4 };
 /* 0.90, 0.95, 0.97, 1.00 */
 extern const double p4d_backtest__limits[P4D_BACKTEST_LIMITS];
 
-/* Of a script with its options and folder. A process that has its owner's rights sends it as bytes. */
+/* Result of one script with its options and its directory. A process with the rights of the script's owner
+ * sends it as bytes. */
 typedef struct p4d_backtest_result {
 	p4d_backtest_verdict verdict;
 	p4d_backtest_stage stage;
-	p4d_code code;    /* of the first message; 0: none */
-	bool by_task;     /* of an array: other tasks may have another one */
+	p4d_code code;    /* of the first message; 0: there is none */
+	bool by_task;     /* in a job array: other tasks may have another result */
 	bool above_limit; /* the prediction is */
 	bool said;        /* instead of all others: the output has the words */
 	bool refused_at[P4D_BACKTEST_LIMITS];
-	double fraction;         /* of the GPU; negative: no prediction */
+	double fraction;         /* predicted share of the GPU; negative: no prediction */
 	uint64_t need_bytes;     /* of the fullest GPU; 0: no prediction */
-	uint64_t capacity_bytes; /* of the GPU that p4d takes it for; 0: not known */
+	uint64_t capacity_bytes; /* of the GPU that p4d assumes; 0: not known */
 	int64_t newest;          /* when the newest file was changed that was read with the script; 0: none */
 	char model[64], framework[16], gpu[48];
-	char options[1024]; /* of a training that was judged, as rows of p4d validate have them; "": too long
-			     */
+	char options[1024]; /* options of a judged training, as p4d validate reads them; "": too long */
 	char place[200];    /* "train.sh:12"; "": none */
 	char text[400];     /* the first message */
 	char reason[120];   /* why it was not judged, without what differs from job to job; "": it was */
@@ -102,7 +102,7 @@ enum { P4D_BACKTEST_TOP = 10 };
 
 /* Jobs of one script in a cell of the table. */
 typedef struct p4d_backtest_group {
-	const p4d_backtest_row *row; /* one of them: that with the most GPU-hours */
+	const p4d_backtest_row *row; /* the row of the group with the most GPU-hours */
 	p4d_backtest_cell cell;
 } p4d_backtest_group;
 
@@ -119,16 +119,16 @@ typedef struct p4d_backtest {
 	size_t rows;
 	p4d_backtest_result **result; /* owned, each once */
 	size_t results, results_room;
-	uint64_t running;  /* that have not ended, and are no rows */
+	uint64_t running;  /* jobs that have not ended; they have no row */
 	uint64_t scripts;  /* different ones that were judged */
 	uint64_t changed;  /* rows with changed files */
 	bool environments; /* some are stored */
 	/* counted */
 	p4d_backtest_cell cell[P4D_BACKTEST_ENDS][P4D_BACKTEST_VERDICTS];
-	p4d_backtest_cell stage[P4D_BACKTEST_STAGES]; /* that came so far, or farther */
+	p4d_backtest_cell stage[P4D_BACKTEST_STAGES]; /* jobs that reached this stage */
 	struct {
 		p4d_backtest_cell ran;                       /* refused, but completed */
-		p4d_backtest_cell caught[P4D_BACKTEST_ENDS]; /* of deaths of memory alone */
+		p4d_backtest_cell caught[P4D_BACKTEST_ENDS]; /* deaths by GPU memory only */
 	} at[P4D_BACKTEST_LIMITS];
 	p4d_backtest_reason reason[P4D_BACKTEST_TOP];
 	unsigned reasons;
@@ -136,8 +136,8 @@ typedef struct p4d_backtest {
 	unsigned rans, dieds;
 } p4d_backtest;
 
-/* backtest_judge.c: judges a script as sbatch would, in the process that has its owner's rights. files: those
- * of the owner may be read. */
+/* backtest_judge.c: judges a script as sbatch would, in a process with the rights of the script's owner.
+ * files: the process may read files of the owner. */
 void p4d_backtest__judge(const p4d_backtest *b, const p4d_backtest_case *c, bool files,
 			 p4d_backtest_result *result);
 

@@ -130,7 +130,7 @@ static void write_groups(FILE *to, const char *title, const p4d_backtest_group *
 	fputs("</table>\n", to);
 }
 
-/* The picture, without what only a file of its own needs. */
+/* The picture, without the XML header that only a file of its own needs. */
 static int write_picture(FILE *to, const p4d_bars *bars, p4d_error *err)
 {
 	char path[64];

@@ -217,7 +217,7 @@ static void read_script(stored_job *s, bool files, void *memory)
 	s->sbatch.job.script_arguments = script.arguments;
 }
 
-/* A prediction, of training or of what serves. */
+/* A prediction, of training or of an inference engine. */
 static bool is_judged(const p4d_verdict *v)
 {
 	return v->judged || v->serving.max_model_len || v->colocated.capacity_bytes;
@@ -242,7 +242,8 @@ static p4d_backtest_verdict verdict_of(const p4d_verdict *v)
 	return warns(v) ? P4D_BACKTEST_WARNED : P4D_BACKTEST_PASSED;
 }
 
-/* Without what differs from job to job: "train.sh:12: x.py was not checked: p4d cannot tell seq-len (...)" */
+/* The reason, without what differs from job to job: "train.sh:12: x.py was not checked: p4d cannot tell
+ * seq-len (...)" */
 static void name_reason(const char *text, p4d_backtest_result *r)
 {
 	static const char checked[] = "was not checked: ";
@@ -317,8 +318,7 @@ static void take_place(const stored_job *s, p4d_backtest_result *r)
 		snprintf(r->place, sizeof(r->place), "%.190s", s->name);
 }
 
-/* The options of what was judged. Models of files are written as sizes, because others cannot read the file.
- */
+/* The options of a judged training. Models from files become sizes, because others cannot read the file. */
 static void take_options(const stored_job *s, const p4d_verdict *v, p4d_backtest_result *r)
 {
 	p4d_request request = s->sbatch.request;
@@ -446,7 +446,7 @@ static void judge_gathered(stored_job *s, bool files, void *memory, p4d_backtest
 void p4d_backtest__judge(const p4d_backtest *b, const p4d_backtest_case *c, bool files,
 			 p4d_backtest_result *result)
 {
-	static char *memory; /* of all cases of this process */
+	static char *memory; /* memory for all cases of this process */
 	stored_job s = {.b = b, .c = c};
 	const char *task = strchr(c->job->id, '_');
 

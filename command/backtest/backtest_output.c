@@ -99,7 +99,7 @@ static bool file_has_words(const p4d_accounting_job *job, const char *pattern)
 	return !text.truncated && has_words(path);
 }
 
-/* As the options say, which is all that there is before 24.05. */
+/* The files that the options name. Before 24.05 Slurm stores nothing else about them. */
 static bool option_has_words(const p4d_backtest_case *c)
 {
 	const p4d_accounting_job *job = c->job;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Scripts of a user name files of that user. They are read in a process of its own, which has no more rights
- * than the user: for root, those of the user (or of nobody, if the user is gone); for others, their own. A
- * script that ends or stops that process is not judged; the next process goes on behind it.
+ * Scripts of a user name files of that user. A separate process reads them, with no more rights than the user
+ * has: if root runs p4d, with the rights of that user (or of nobody, if the user is gone), otherwise with the
+ * caller's own. If a script ends or stops that process, p4d does not judge it; a new process goes on with the
+ * next script.
  */
 #include <errno.h>
 #include <grp.h>
@@ -104,7 +105,7 @@ static void do_work(const p4d_backtest *b, const p4d_backtest_work *work, const 
 	char *hub = getenv("HF_HOME") ? strdup(getenv("HF_HOME")) : NULL;
 
 	for (size_t i = from; i < work->count + work->output_count; i++) {
-		memset(&result, 0, sizeof(result)); /* padding is sent, too */
+		memset(&result, 0, sizeof(result)); /* padding is sent as well */
 		if (i >= work->count) {
 			result.said =
 			    o->known && p4d_backtest__says_out_of_memory(&work->outputs[i - work->count]);

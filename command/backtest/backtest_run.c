@@ -34,7 +34,7 @@ typedef struct batch {
 	p4d_backtest *b;
 	p4d_backtest_row *row; /* the first of these */
 	size_t rows;
-	p4d_backtest_case cases[AT_ONCE]; /* of each row */
+	p4d_backtest_case cases[AT_ONCE]; /* one case for each row */
 	char key[AT_ONCE][P4D_DIGEST_TEXT];
 	void **tree;
 	p4d_error *err;
@@ -75,7 +75,7 @@ static bool take_script(void *context, size_t index, char *text, size_t length)
 	return true;
 }
 
-/* Without what Slurm sets, which differs from job to job. */
+/* Takes the stored environment without what Slurm sets, which differs from job to job. */
 static bool take_environment(void *context, size_t index, char *text, size_t length)
 {
 	batch *of = context;
@@ -170,7 +170,7 @@ static judged_script *add_script(batch *of, const char *key)
 	return NULL;
 }
 
-/* Judges what is new among the rows whose result is still open. */
+/* Judges the new scripts among the rows that have no result yet. */
 static int judge_new(batch *of, bool with_task)
 {
 	p4d_backtest_case cases[AT_ONCE];
@@ -209,7 +209,7 @@ static const p4d_backtest_result *without_script(const p4d_accounting_job *job)
 	return is_interactive(job) ? &interactive : &no_script;
 }
 
-/* Gives rows the results of their scripts; of arrays, only those that hold for all tasks, unless final. */
+/* Gives rows the results of their scripts. For arrays, only results that hold for all tasks, unless final. */
 static void give_results(batch *of, bool final)
 {
 	for (size_t i = 0; i < of->rows; i++) {
@@ -293,7 +293,7 @@ static int by_user(const void *a, const void *b)
 				 *other = ((const p4d_backtest_row *)b)->job;
 	const int order = strcmp(one->user, other->user);
 
-	/* as sacct has them, which is the order of the array */
+	/* in the order of sacct, which is that of the array */
 	return order ? order : (one > other) - (one < other);
 }
 

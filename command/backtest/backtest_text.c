@@ -168,7 +168,7 @@ int p4d_backtest__print(p4d_backtest *b, p4d_error *err)
 	return 0;
 }
 
-/* As RFC 4180 quotes. A text that a spreadsheet would calculate gets an apostrophe. */
+/* A field in the quotes of RFC 4180. A text that a spreadsheet would calculate gets an apostrophe. */
 static void print_field(const char *text, const char *end)
 {
 	putchar('"');

@@ -14,7 +14,7 @@ static int check_line(const p4d_line *line, p4d_error *err)
 	return p4d_fix(err, "p4d help backtest");
 }
 
-/* Says what of Slurm's settings is missing. */
+/* Reports which of Slurm's settings is missing. */
 static int check_jobs(const p4d_backtest *b, p4d_error *err)
 {
 	if (b->jobs.count)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The margin of a group: a reserve in GiB and a share of what is allocated, added to p4d's own constants, so
- * that the measurements of 95 of 100 new rows are at most the prediction. No margin is so large that a job
- * which ran would be refused because of it, and none is smaller than p4d's own.
+ * The margin of a group: a reserve in GiB and a share of the allocated memory, added to p4d's own constants.
+ * With it the measurements of 95 of 100 new rows are at most the prediction. No margin makes p4d refuse a job
+ * that ran, and none is smaller than p4d's own constants.
  */
 #include <math.h>
 #include <stdio.h>
@@ -18,7 +18,7 @@ static const double REACH = 0.10;
 /* What is added to p4d's own constants. */
 typedef struct extra {
 	double reserve; /* GiB */
-	double share;   /* of what is allocated */
+	double share;   /* share of the allocated memory */
 } extra;
 
 static double more(const p4d_calibrate_row *row, extra x)
@@ -68,7 +68,7 @@ static double bound_with(const members *m, extra x, double *covered)
 	return n ? bound_of(m->value, n) : 0;
 }
 
-/* Slope of the residual over what is allocated, by least squares; 0 if sizes hardly differ. */
+/* Slope of the residual over the allocated memory, by least squares; 0 if the sizes hardly differ. */
 static double slope_of(const members *m)
 {
 	double n = 0, x = 0, y = 0, xx = 0, xy = 0;

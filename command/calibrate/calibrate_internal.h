@@ -41,7 +41,7 @@ typedef struct p4d_calibrate_fit {
 } p4d_calibrate_fit;
 
 typedef struct p4d_calibrate_group {
-	char title[P4D_CALIBRATE_TITLE]; /* of its section: "fsdp/transformers/bf16/h100-80gb" */
+	char title[P4D_CALIBRATE_TITLE]; /* title of its section: "fsdp/transformers/bf16/h100-80gb" */
 	int framework;
 	double reserve_own, fragmentation_own;           /* p4d's constants */
 	double reserve_in_force, fragmentation_in_force; /* of the site */

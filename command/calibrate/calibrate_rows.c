@@ -10,7 +10,8 @@
 #include "request/framework.h"
 #include "validate/predicted_run.h"
 
-/* From this share of a GPU on, the allocator keeps what it can get, and a measurement says little. */
+/* From this share of a GPU on, the allocator keeps all memory that it can get, so a measurement is only an
+ * upper bound. */
 static const double CENSORED = 0.90;
 
 /* The site's GPUs without its margins: predictions are p4d's own. */

@@ -42,8 +42,8 @@ typedef struct p4d_chat_answer {
 } p4d_chat_answer;
 
 /*
- * Where a special token of the template begins: tokenizers split texts there first, so what is behind has the
- * same tokens whatever is before. token: the first one behind, of the whole text.
+ * A place where a special token of the template begins. Tokenizers split texts there first, so the tokens
+ * after it do not depend on the text before it. token: the first one after it, counted in the whole text.
  */
 typedef struct p4d_chat_cut {
 	size_t at, token;
@@ -282,7 +282,8 @@ static int32_t find_name(const p4d_chat *chat, const char *text, size_t length, 
 	return found;
 }
 
-/* The text from..to into part. Tokenizers that do not read names in texts are given what is between. */
+/* Encodes the text from..to into part. Tokenizers that do not read names in texts get only the text between
+ * them. */
 static int encode(p4d_chat *chat, size_t from, size_t to, p4d_error *err)
 {
 	const bool itself = !chat->tokenizer->model || p4d_tokenizer_reads_names(chat->tokenizer);

@@ -8,14 +8,13 @@
 
 /*
  * Conversations as tokens: [{"role": "system"|"user"|"assistant", "content": TEXT}, ...] in the form of a
- * chat template. Of an answer of the assistant it is known which tokens are trained on: its content and the
- * end of its turn. Where a token of the whole conversation reaches from before an answer into it, that is one
- * of the answer's.
+ * chat template. The tokens of an answer that are trained on are those of its content and of the end of its
+ * turn. A token that begins before an answer and reaches into it counts as part of the answer.
  */
 typedef struct p4d_chat {
 	const struct p4d_chat_template *template;
 	const p4d_tokenizer *tokenizer;
-	char *text; /* of a conversation */
+	char *text; /* text of a conversation */
 	size_t length, room;
 	int32_t *tokens; /* tokens of the whole text, and of its beginning, to compare them */
 	size_t count, tokens_room;

@@ -57,7 +57,7 @@ typedef struct data {
 	p4d_tokens_writer writer;
 	p4d_progress progress;
 
-	uint64_t lines, bad; /* of JSON; those left out */
+	uint64_t lines, bad; /* lines of JSON; lines left out */
 	p4d_error first_bad;
 } data;
 

@@ -19,17 +19,17 @@ typedef enum p4d_document_form {
 
 typedef struct p4d_documents {
 	p4d_document_form form;
-	const char *field; /* of JSON lines; of conversations NULL: messages, or what conversation.h knows */
+	const char *field; /* member of JSON lines; NULL: see conversation.h */
 	bool tokens;       /* the field is a list of tokens instead of a text */
 
-	const char *name; /* of the file that is open */
+	const char *name; /* of the open file */
 	FILE *in;
 	bool done;
 	uint64_t line;
-	uint64_t read_bytes; /* of all files so far */
+	uint64_t read_bytes; /* bytes read of all files so far */
 	char *buffer;
 	size_t size;
-	struct json_object *object, *messages; /* of a line; the latter if they were made from it */
+	struct json_object *object, *messages; /* JSON of a line; messages if they were made from it */
 	struct json_tokener *tokener;
 	int32_t *ids;
 	size_t room;

@@ -14,7 +14,7 @@ enum { MOST_MESSAGES = 256 };
 struct p4d_reply {
 	struct json_object *object;
 	int code;
-	struct json_object *message[MOST_MESSAGES]; /* of the object */
+	struct json_object *message[MOST_MESSAGES]; /* messages of the object */
 	size_t messages;
 };
 
@@ -24,7 +24,7 @@ static void take_messages(p4d_reply *reply, struct json_object *list)
 		reply->message[reply->messages++] = json_object_array_get_idx(list, i);
 }
 
-/* Of a job and the one that its script submits. */
+/* Takes the answer of a job, and that of the job which its script submits. */
 static void take_job(p4d_reply *reply, struct json_object *job)
 {
 	struct json_object *member;

@@ -13,11 +13,11 @@
 enum { P4D_LINE_SCRIPT_BYTES = 4 << 20 };
 
 /*
- * Of a file, found as sbatch does: relative to --chdir (NULL: not given); a bare name that is not there is
- * searched in PATH. name NULL: standard input.
+ * Reads a file, found as sbatch finds it: relative to --chdir (NULL: not given); a bare name that is not
+ * there is searched in PATH. name NULL: standard input.
  */
 char *p4d_line_read_script(const char *name, const char *directory, size_t *length, p4d_error *err);
-/* That of --wrap. */
+/* The script of --wrap. */
 char *p4d_line_script_wrapped(const char *wrap, size_t *length, p4d_error *err);
-/* Of a text. name: for messages. */
+/* A script from a text. name: for messages. */
 char *p4d_line_script_copy(const char *from, size_t size, const char *name, size_t *length, p4d_error *err);

@@ -52,7 +52,7 @@ enum {
 	P4D_TAKES_POLICY = 32,    /* what decides the policy of a job */
 	P4D_TAKES_PLACES = 64,    /* --partitions, --tokens */
 	P4D_TAKES_HELP = 512,     /* --all */
-	P4D_TAKES_HISTORY = 1024, /* which jobs that have ended, and how to print them */
+	P4D_TAKES_HISTORY = 1024, /* selects jobs that have ended, and how to print them */
 	P4D_TAKES_ANY = 0,        /* every command takes it */
 	P4D_TAKES_LENGTH = 256,   /* --quiet, --verbose; and "auto" as a size */
 };
@@ -77,9 +77,9 @@ bool p4d_line_help_heading(const char *word, const p4d_subcommand *command);
 bool p4d_line__takes(const p4d_subcommand *command, int option);
 
 /*
- * synonyms.c: words of Slurm and of training programs ("--batch-size", "--num-gpus=4") that p4d has another
- * one for. word: without the dashes, up to a '='; value: that of the option, NULL: none. True: err has the
- * right one as its fix.
+ * synonyms.c: words of Slurm and of training programs ("--batch-size", "--num-gpus=4") for which p4d has
+ * another option. word: without the dashes, up to a '='; value: that of the option, NULL: none. True: err has
+ * p4d's own option as its fix.
  */
 bool p4d_line_synonym(const char *word, const char *value, p4d_error *err);
 
@@ -125,15 +125,15 @@ typedef struct p4d_subject {
 	p4d_capacity capacity;
 	p4d_policy policy;
 	uint64_t mem_bytes; /* host memory per node; 0 unknown */
-	p4d_option largest; /* as of p4d_line */
+	p4d_option largest; /* as in p4d_line */
 	unsigned messages;
-	unsigned assumptions; /* the messages that came first: which GPU it is, what p4d leaves out */
+	unsigned assumptions; /* messages that come first: which GPU it is, what p4d leaves out */
 	p4d_message message[P4D_MESSAGES];
 } p4d_subject;
 
 /*
- * subject.c. search: parallel sizes are open, so a whole node is assumed where no GPUs were given;
- * else as many as tp*cp*pp need.
+ * subject.c. search: parallel sizes are open, so a whole node is assumed if no GPUs are given; otherwise as
+ * many as tp*cp*pp need.
  */
 int p4d_subject_open(p4d_subject *subject, const p4d_line *line, bool search, p4d_error *err);
 void p4d_subject_close(p4d_subject *subject);

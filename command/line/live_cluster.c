@@ -142,7 +142,7 @@ static void add_line(char *line)
 	    .cpus = (uint32_t)count,
 	    .cores = (uint32_t)number * (uint32_t)of_socket,
 	    .mem_bytes = mib << 20,
-	    .memory = {.cpus_unknown = true}, /* until scontrol tells */
+	    .memory = {.cpus_unknown = true}, /* until scontrol has answered */
 	};
 	p4d_cluster_add(&live, &nodes);
 }
@@ -176,7 +176,7 @@ static uint64_t default_mebibytes(const char *text, bool *per_cpu)
 	return (cpu || node) && p4d_number_digits(cpu ? cpu : node, &number) ? number : 0;
 }
 
-/* Of JobDefaults; 0: not there. */
+/* A number in JobDefaults; 0: it is not there. */
 static uint64_t number_of(const char *line, const char *key)
 {
 	const char *at = strcasestr(line, key);
@@ -191,7 +191,7 @@ static p4d_gpu_defaults gpu_defaults(const char *line)
 				  .cpus = number_of(line, "DefCpuPerGPU=")};
 }
 
-/* As p4d.so finds it in the records of Slurm. config: `scontrol show config`. */
+/* The default memory, as p4d.so finds it in Slurm's records. config: the output of `scontrol show config`. */
 static p4d_default_memory default_memory(const char *line, const char *config)
 {
 	const char *select = config ? value_of(config, "SelectTypeParameters") : NULL;
@@ -213,8 +213,8 @@ static p4d_default_memory default_memory(const char *line, const char *config)
 }
 
 /*
- * What sinfo does not tell of partitions: MaxNodes, and that jobs get whole nodes, which is
- * OverSubscribe=EXCLUSIVE, from 26.05 on Exclusive=NODE. And the memory that jobs get by default.
+ * Asks for what sinfo does not print about partitions: MaxNodes, the default memory of jobs, and whether jobs
+ * get whole nodes (OverSubscribe=EXCLUSIVE, from 26.05 on Exclusive=NODE).
  */
 static void ask_partitions(void)
 {

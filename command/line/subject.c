@@ -196,8 +196,8 @@ static void choose_geometry(p4d_subject *subject, bool search)
 }
 
 /*
- * Adapters, quantized weights and models of the hub are those of the HF Trainer, if nobody says what trains
- * them. A search is for layouts, which it has none of.
+ * If nobody names the program, adapters, quantized weights and models of the hub belong to the HF Trainer. A
+ * search looks for layouts, which the Trainer does not have.
  */
 static void choose_framework(p4d_subject *subject, bool search)
 {

@@ -56,7 +56,7 @@ static bool has_unknown_option(const p4d_sbatch *sbatch)
 	return false;
 }
 
-/* As many lines as there are before a text, so that its lines have the numbers of the file it stands in. */
+/* Adds as many empty lines as stand before a text, so that its lines have the same numbers as in its file. */
 static void add_lines(p4d_text *text, uint32_t line)
 {
 	while (line-- > 1)
@@ -179,7 +179,7 @@ static const char *inherited(void *context, const char *name)
 	return p4d_value_text(value, s->text, sizeof(s->text));
 }
 
-/* One that is not known makes an option of which p4d does not know all. */
+/* An unknown variable makes the option unknown to p4d. */
 static const char *for_sbatch(void *context, const char *name)
 {
 	const char *value = inherited(context, name);
@@ -222,7 +222,7 @@ static const char *left(void *context, const char *path, size_t *length)
 	return s->left[s->lefts++] = copy;
 }
 
-/* Which tasks of an array say different things. */
+/* Finds the tasks of an array that differ. */
 static void take_kinds(p4d_submitted_job *job, const p4d_job_script *script, const p4d_shell_limits *limits)
 {
 	p4d_job_tasks each, *tasks = p4d_job_tasks_of(&each, script, limits, &job->reading);
@@ -314,7 +314,7 @@ static bool take_job(p4d_submitted *s, p4d_submitted_job *job, const p4d_value *
 	return true;
 }
 
-/* The job as it is for a task of its array; NULL: for all. NULL: it is not kept. */
+/* Adds the job for one task of its array; NULL: for all. Returns NULL if it is not kept. */
 static p4d_submitted_job *add_job(p4d_submitted *s, const p4d_value *words, size_t count,
 				  const uint32_t *task)
 {

@@ -8,22 +8,22 @@
 #include "job/tasks.h"
 
 /*
- * The jobs that a script submits itself: the sbatch commands of a launcher, on a file, a here-document or
- * --wrap. Those that differ, up to P4D_SUBMITTED of them; tasks of an array that say different things are
- * such jobs. The caller sets all members to zero, except those that it fills.
+ * The jobs that a script submits itself: the sbatch commands of a launcher, with a file, a here-document or
+ * --wrap. Up to P4D_SUBMITTED of those that differ; the tasks of an array that differ count as such jobs. The
+ * caller sets all members to zero, except those that it fills.
  */
 enum { P4D_SUBMITTED = 16, P4D_SUBMITTED_FILES = 64 };
 
 typedef struct p4d_submitted_job {
 	p4d_sbatch sbatch; /* with its options, and the job that they ask for; its reading is below */
 	p4d_reading reading;
-	char name[PATH_MAX]; /* of its script, for messages */
+	char name[PATH_MAX]; /* name of its script, for messages */
 	char from[PATH_MAX]; /* the script that submits it */
-	uint32_t line;       /* of the sbatch command */
+	uint32_t line;       /* line of the sbatch command */
 	char *script, **arguments, *memory;
 	size_t hash;
 	bool itself;  /* the script that submits: no other job */
-	bool of_task; /* of an array: task */
+	bool of_task; /* for a task of an array */
 	uint32_t task;
 	uint32_t differs[P4D_TASKS_APART]; /* one of each kind of task */
 	unsigned kinds;                    /* 0: all tasks say the same, or it is no array */
@@ -32,17 +32,17 @@ typedef struct p4d_submitted_job {
 
 typedef struct p4d_submitted {
 	/* the caller's */
-	const char *script; /* that submits: a job that submits itself again is no other */
+	const char *script; /* the script that submits; a job that submits itself again is not another job */
 	size_t length;
 	p4d_read_files *files;
-	char **environment;                                   /* of the job whose script it is */
+	char **environment;                                   /* of the job that runs the script */
 	const char *(*program)(void *site, const char *path); /* as in p4d_job_script */
 	void *site;
 	/* filled */
 	p4d_submitted_job *job[P4D_SUBMITTED];
 	unsigned count;
-	unsigned more;   /* that were not kept */
-	unsigned unread; /* whose script or options depend on what p4d does not know */
+	unsigned more;   /* jobs that were not kept */
+	unsigned unread; /* jobs whose script or options depend on unknown values */
 	/* for the job that is being read */
 	p4d_shell *shell;
 	char *left[P4D_SUBMITTED_FILES]; /* files that the script wrote */

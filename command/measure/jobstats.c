@@ -69,7 +69,7 @@ static char *expand(unsigned char *bytes, size_t length, size_t *text_length)
 	return NULL;
 }
 
-/* Of the GPUs of a node: {"gpu_used_memory":{"0":N},"gpu_total_memory":{"0":N}} */
+/* Reads the GPUs of a node: {"gpu_used_memory":{"0":N},"gpu_total_memory":{"0":N}} */
 static void read_node(struct json_object *node, double *used, double *total)
 {
 	const double gib = 1 << 30;

@@ -19,7 +19,7 @@ static void take(double *to, double value)
 		*to = value;
 }
 
-/* The number behind a word; 0: neither is there. */
+/* The number after a word; 0: the line has no such word or number. */
 static double number_after(const char *line, const char *word)
 {
 	const char *at = strstr(line, word);

@@ -10,8 +10,8 @@ typedef struct p4d_memory_log {
 	const char
 	    *format; /* "Megatron-LM", "torchtitan", "p4d-train", "p4d rehearse"; NULL: nothing was found */
 	double allocated, reserved, device;
-	double total;   /* of the GPU, as far as the log says */
-	unsigned lines; /* that said something */
+	double total;   /* memory of the GPU, if the log has it */
+	unsigned lines; /* lines with a measurement */
 } p4d_memory_log;
 
 /*

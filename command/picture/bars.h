@@ -16,7 +16,7 @@ typedef struct p4d_bar {
 
 typedef struct p4d_bars {
 	const char *title;
-	const char *const *key; /* names of the parts; of a single one it is not drawn */
+	const char *const *key; /* names of the parts; with one part there is no legend */
 	size_t keys;            /* up to P4D_BAR_PARTS */
 	const p4d_bar *bar;
 	size_t count; /* at least 1 */

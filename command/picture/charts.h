@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 
-/* Charts below each other with one axis of steps: as a picture, and as text. Nothing is owned. */
+/* Charts below each other with one axis of steps: as a picture, and as text. It owns nothing. */
 
 enum {
 	P4D_CHART_COLORS = 8,
@@ -27,7 +27,7 @@ typedef struct p4d_chart_curve {
 typedef struct p4d_chart {
 	const char *title;
 	bool from_zero; /* the axis of values begins there */
-	unsigned rows;  /* of text; in a picture as many times P4D_CHART_ROW pixels */
+	unsigned rows;  /* rows of text; a picture has P4D_CHART_ROW pixels for each */
 	const p4d_chart_curve *curve;
 	size_t count; /* at least 1 */
 } p4d_chart;
@@ -61,12 +61,12 @@ p4d_chart_axis p4d_chart__x_axis(const p4d_charts *charts, unsigned most_ticks);
 p4d_chart_axis p4d_chart__y_axis(const p4d_chart *chart, unsigned most_ticks);
 /* The first tick; the i-th, which is beyond high when there is none. */
 double p4d_chart__tick(const p4d_chart_axis *axis, unsigned i);
-/* "0.25", "1.5k", "20M": as short as ticks of this step are told apart. */
+/* "0.25", "1.5k", "20M": with as many digits as ticks of this step need. */
 const char *p4d_chart__number(double value, double step, char buf[32]);
 
 /*
- * Of labels that want to be in these rows (from the top, 0 to rows - 1), each in one of its own, as near as
- * there is one free; -1: there is none.
+ * Places labels in rows (from the top, 0 to rows - 1), each in a row of its own, the free one nearest to the
+ * row that it wants; -1: there is none.
  */
 void p4d_chart__place_labels(const int *wanted, size_t count, unsigned rows, int *placed);
 

@@ -45,7 +45,7 @@ static const p4d_svg_style styles[] = {
 
 typedef struct history_plot {
 	const p4d_history *history;
-	double *x; /* of each phase and of the end; owned */
+	double *x; /* positions of each phase and of the end; owned */
 	double scale, top, bottom;
 } history_plot;
 
@@ -100,8 +100,8 @@ static void draw_axis(p4d_svg *svg, const history_plot *p)
 	p4d_svg__text(svg, "dim right", LEFT - 8, p->top - 10, "GiB");
 }
 
-/* The bands up to this one, as an area from the floor; P4D_HISTORY_BANDS: what was reserved. Areas that are
- * drawn later cover it. */
+/* Draws the bands up to this one as an area from the floor; P4D_HISTORY_BANDS: the reserved memory. Later
+ * areas cover it. */
 static void draw_area(p4d_svg *svg, const history_plot *p, int band)
 {
 	p4d_svg__area(svg, bands[band].class, LEFT, p->bottom);
@@ -142,7 +142,7 @@ typedef struct history_mark {
 	uint64_t printed;
 } history_mark;
 
-/* Texts beside the plot, from the top down, at least a line apart. */
+/* Texts next to the plot, from the top down, at least a line apart. */
 static void label_marks(p4d_svg *svg, const history_plot *p, const history_mark *marks, size_t count)
 {
 	double last = 0;
@@ -181,7 +181,7 @@ static void draw_marks(p4d_svg *svg, const history_plot *p)
 	label_marks(svg, p, marks, 3);
 }
 
-/* Bands that can be seen, and what was reserved. */
+/* Bands that are large enough to be seen, and the reserved memory. */
 static size_t used_bands(const history_plot *p, p4d_svg_key keys[P4D_HISTORY_BANDS + 1])
 {
 	bool used[P4D_HISTORY_BANDS] = {false};

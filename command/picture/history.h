@@ -22,7 +22,7 @@ typedef enum p4d_history_band {
 } p4d_history_band;
 
 typedef struct p4d_history_moment {
-	double event;                             /* which of the allocations */
+	double event;                             /* index of the allocation */
 	double reserved, band[P4D_HISTORY_BANDS]; /* bytes; the context is in both */
 } p4d_history_moment;
 
@@ -45,6 +45,6 @@ typedef struct p4d_history {
 /* The band of a kind's name, such as "optimizer"; P4D_HISTORY_OTHER of any other name. */
 p4d_history_band p4d_history_band_of(const char *kind);
 
-/* Stacked areas over time, with what was reserved, the peak, and the capacity as a line, unless it is far
+/* Stacked areas over time, with the reserved memory, the peak, and the capacity as a line, unless it is far
  * above. Errors: IO, NO_MEMORY. */
 int p4d_history_draw(const p4d_history *history, const char *path, p4d_error *err);

@@ -11,14 +11,14 @@
 
 /* What `p4d simulate` shows of a step: every instruction with its time, and the memory of each stage. */
 
-/* Of one stage. */
+/* The simulation of one stage. */
 typedef struct p4d_simulated {
 	p4d_stage memory;
 	p4d_slots peak; /* peak number of micro-batches (of a chunk) in flight, counted along the list */
 	uint64_t activation_bytes, vocabulary_bytes; /* of one slot of each kind */
 	uint64_t base_bytes;                         /* on the device while training with no slot taken */
 	uint64_t step_bytes; /* in the optimizer's step; base_bytes where that is not modelled */
-	uint64_t passes;     /* of micro-batches: forward, backward, vocabulary */
+	uint64_t passes;     /* passes of micro-batches: forward, backward, vocabulary */
 	double busy;         /* fraction of the step */
 } p4d_simulated;
 
@@ -62,5 +62,5 @@ void p4d_simulation__live_take(p4d_live *live, const p4d_instruction *instructio
 void p4d_simulation__live_release(p4d_live *live, const p4d_instruction *instruction);
 void p4d_simulation__live_free(p4d_live *live);
 
-/* Device bytes of a stage while these slots are taken. */
+/* Device bytes of a stage while it holds these slots. */
 uint64_t p4d_simulation__bytes(const p4d_simulated *stage, const p4d_slots *now);

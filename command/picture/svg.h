@@ -24,7 +24,7 @@ typedef struct p4d_svg {
 	FILE *body;
 	char *text; /* owned */
 	size_t bytes;
-	double strokes_end; /* of the band that is being drawn */
+	double strokes_end; /* end of the last box in the band that is being drawn */
 	bool begun;         /* the band or curve has a first point */
 } p4d_svg;
 
@@ -57,12 +57,12 @@ void p4d_svg__area(p4d_svg *svg, const char *class, double x, double floor);
 void p4d_svg__area_to(p4d_svg *svg, double x, double y);
 void p4d_svg__area_end(p4d_svg *svg, double x, double floor);
 
-/* A line from point to point; dot: of one point alone. */
+/* A line from point to point; dot: draw a single point as a dot. */
 void p4d_svg__curve(p4d_svg *svg, const char *class);
 void p4d_svg__curve_to(p4d_svg *svg, double x, double y);
 void p4d_svg__curve_end(p4d_svg *svg, bool dot);
 
-/* Short labels at one height, centred: as one element, p4d_svg__label for each. */
+/* Short labels at one height, centred, as one element; p4d_svg__label adds each of them. */
 void p4d_svg__labels(p4d_svg *svg, const char *class, double y, double size);
 void p4d_svg__label(p4d_svg *svg, double x, unsigned long number);
 void p4d_svg__labels_end(p4d_svg *svg);

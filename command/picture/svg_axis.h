@@ -45,7 +45,7 @@ double p4d_svg__legend(p4d_svg *svg, double x, double y, double width, const p4d
 /* A step of 1, 2 or 5 times a power of ten that cuts a range into at most `most` pieces. */
 double p4d_svg__axis_step(double range, unsigned most);
 
-/* Decimals that tell multiples of a step apart. */
+/* Decimals with which multiples of a step look different. */
 int p4d_svg__axis_decimals(double step);
 
 /* Approximate width in pixels of a text of this font size, in a wide font of svg.c's list. */

@@ -14,8 +14,8 @@ enum {
 	MOST_LABEL = 220,
 };
 
-/* Dark enough on white, light enough on black; told apart by those who see few colours, too (Okabe and Ito).
- */
+/* Dark enough on white, light enough on black; distinguishable also for people who see few colours (Okabe and
+ * Ito). */
 static const p4d_svg_style styles[] = {
     P4D_SVG_BASE_STYLES,
     {".curve", "fill:none;stroke-width:1.6;stroke-linejoin:round", NULL},
@@ -53,7 +53,7 @@ static double y_of(const frame *f, double y)
 	return f->bottom - (f->bottom - f->top) * (y - f->y.low) / (f->y.high - f->y.low);
 }
 
-/* Of the points of one pixel the lowest and the highest. */
+/* Draws the lowest and the highest of the points that share a pixel. */
 static void draw_curve(p4d_svg *svg, const frame *f, const p4d_chart_curve *curve)
 {
 	char class[16];

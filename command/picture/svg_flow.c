@@ -9,7 +9,7 @@ enum { MOST_ROWS = 16, HEAD = 22 };
 
 typedef struct strip {
 	double floor, height; /* pixels */
-	double bytes;         /* of the height */
+	double bytes;         /* bytes that the full height stands for */
 } strip;
 
 static double y_of(const strip *s, double bytes)
@@ -18,7 +18,7 @@ static double y_of(const strip *s, double bytes)
 }
 
 /*
- * The level of one stage. Slots are taken where an instruction starts and freed where it ends; where several
+ * The level of one stage. An instruction takes slots at its start and frees them at its end. If several
  * changes share a pixel, the highest level is drawn.
  */
 static int draw_level(p4d_svg *svg, const p4d_simulation *s, const p4d_view *view, uint32_t stage,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory bars: what the GPUs of every stage hold at their peak, against what they have. */
+/* Memory bars: what the GPUs of every stage hold at their peak, compared with their capacity. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -181,7 +181,7 @@ static void draw_limits(p4d_svg *svg, const p4d_picture *picture, const p4d_esti
 	draw_mark(svg, "end", x_of(b, capacity), top, bottom);
 	p4d_svg__text(svg, "warn right", safe + 4, top - 10, "safe %.0f %%", 100 * picture->safe);
 	p4d_svg__text(svg, "bad right", limit + 4, top - 10, "limit %.0f %%", 100 * picture->limit);
-	/* beside the plot, unless bars are longer than the capacity */
+	/* next to the plot, unless bars are longer than the capacity */
 	p4d_svg__text(svg, "", fmax(x_of(b, capacity) + 6, limit + 10), top - 10, "%s %.1f GiB",
 		      p4d_on_gpu(picture->layout->device) ? "GPU" : "rank", capacity / (1 << 30));
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The pipeline over time: one row per stage, every pass a box; what is not covered is idle. */
+/* The pipeline over time: one row per stage, and a box for every pass; the rest is idle time. */
 #include "picture/svg_timeline.h"
 
 #include <inttypes.h>
@@ -68,7 +68,7 @@ static const p4d_svg_style styles[] = {
     {NULL, NULL, NULL},
 };
 
-/* A pass as it is drawn. */
+/* The box that is drawn for a pass. */
 typedef struct box {
 	double x, width;
 	uint32_t micro_batch;
@@ -81,7 +81,7 @@ typedef struct scene {
 	p4d_view view;
 	p4d_rows_shown rows;
 	double pitch, height; /* of a row, of the boxes in it */
-	box *boxes;           /* of one row; room for the longest list; owned */
+	box *boxes;           /* boxes of one row; room for the longest list; owned */
 	bool used[KINDS];
 	uint32_t shades;
 } scene;
@@ -296,7 +296,7 @@ static int draw(p4d_svg *svg, const p4d_picture *picture, scene *s, double capac
 {
 	double flow;
 
-	/* what is used is known only after all rows, and the legend is above them */
+	/* the legend is drawn above the rows, but only after them is known which passes occur */
 	for (uint32_t row = 0; row < s->rows.count; row++)
 		boxes_of(s, p4d_row_stage(&s->rows, row));
 	draw_head(svg, picture, s->simulation);

@@ -33,7 +33,7 @@ bool p4d_view__span(const p4d_view *view, const p4d_span *span, double *x, doubl
 /* Pixels of a time; what falls into the break is put at its left or right edge, whichever comes next. */
 double p4d_view__x(const p4d_view *view, double time);
 
-/* Of `stages` those that get a row when there is room for `most`: every k-th, and the last. */
+/* Which of `stages` get a row if there is room for `most`: every k-th, and the last. */
 typedef struct p4d_rows_shown {
 	uint32_t count, step, stages;
 } p4d_rows_shown;

@@ -9,7 +9,7 @@ enum {
 	BROKEN_PASS = 6, /* pixels of a forward pass then */
 };
 
-/* Of all chunks, on average. */
+/* Mean over all chunks. */
 static double forward_pass(const p4d_simulation *s)
 {
 	const uint32_t chunks = s->schedule.stages * s->schedule.chunks;

@@ -33,7 +33,8 @@ typedef struct plot {
 	size_t charts;
 } plot;
 
-/* What tells the paths apart: without the folders that all begin with, and the words that all end with. */
+/* Names the runs by what distinguishes their paths, without common folders at the start and common words at
+ * the end. */
 static void name_runs(plot *p, char *const path[])
 {
 	size_t before = 0, behind = 0;

@@ -37,7 +37,7 @@ static p4d_log_curve *find_curve(p4d_training_log *log, p4d_log_kind kind, const
 	return &more[log->curves++];
 }
 
-/* Steps behind this one were taken back. */
+/* The run went back to this step: removes later ones. */
 static void go_back(p4d_log_curve *curve, double step)
 {
 	while (curve->count && curve->point[curve->count - 1].x > step)

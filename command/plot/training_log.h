@@ -18,7 +18,7 @@ typedef enum p4d_log_kind {
 
 typedef struct p4d_log_curve {
 	p4d_log_kind kind;
-	char name[64];          /* of a validation set that has one */
+	char name[64];          /* name of the validation set, if it has one */
 	p4d_chart_point *point; /* steps ascending, values finite; owned */
 	size_t count, room;
 } p4d_log_curve;
@@ -29,9 +29,9 @@ typedef struct p4d_training_log {
 } p4d_training_log;
 
 /*
- * Reads a log; "-": standard input. A run that went back to a checkpoint has each step once, as it was last;
- * of several runs in one file the last is read. A last line that is still being written is left out. Errors:
- * IO; JSON, with the line; VALUE, where there is no step in it; NO_MEMORY.
+ * Reads a log; "-": standard input. If a run went back to a checkpoint, each step counts once, with its last
+ * values. If a file has several runs, the last one is read. A last line that is still being written is left
+ * out. Errors: IO; JSON, with the line; VALUE, if the log has no step; NO_MEMORY.
  */
 int p4d_training_log__read(p4d_training_log *log, const char *path, p4d_error *err);
 void p4d_training_log__free(p4d_training_log *log);

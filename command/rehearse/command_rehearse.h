@@ -3,7 +3,7 @@
 
 #include "line/line.h"
 
-/* p4d rehearse: runs a training program on GPUs that are not there, and says what it held. */
+/* p4d rehearse: runs a training program on simulated GPUs, and prints the memory that it held. */
 int p4d_command_rehearse(const p4d_subcommand *self, int argc, char *argv[], p4d_error *err);
 extern const char p4d_rehearse_help[];
 

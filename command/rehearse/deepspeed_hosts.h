@@ -8,10 +8,10 @@
 
 /* deepspeed's arguments that choose hosts. */
 typedef struct p4d_deepspeed_hosts {
-	const char *hostfile;          /* "worker-0 slots=8" a line */
-	const char *directory;         /* of a hostfile with a relative path; NULL: that of this process */
+	const char *hostfile;  /* "worker-0 slots=8" a line */
+	const char *directory; /* directory of a hostfile with a relative path; NULL: that of this process */
 	const char *include, *exclude; /* "worker-0@worker-1:0,2"; NULL: not given */
-	uint64_t gpus;                 /* of a node that no hostfile names; 0: not known */
+	uint64_t gpus;                 /* GPUs of a node that no hostfile names; 0: not known */
 } p4d_deepspeed_hosts;
 
 /*

@@ -23,7 +23,7 @@ typedef struct launching {
 	const p4d_launcher *launcher;
 	bool module, no_python;               /* torchrun starts a module of Python, or no Python */
 	bool python;                          /* words of Python are written */
-	const char *local_rank;               /* an argument behind the program, "--local_rank"; NULL: none */
+	const char *local_rank;               /* an argument after the program, "--local_rank"; NULL: none */
 	const char *unknown, *unknown_option; /* what an option that counts depends on; NULL: all is known */
 } launching;
 
@@ -255,8 +255,8 @@ static int take_deepspeed(launching *l, p4d_error *err)
 	return 0;
 }
 
-/* Launchers in Python that start their ranks through torchrun: they run for real up to there, and say then
- * how many they start. Before that they find the GPUs of their options. */
+/* Launchers in Python that start their ranks through torchrun. They run for real until they call it, and then
+ * report how many ranks they start. Before that, they find the GPUs that their options ask for. */
 static int take_own(launching *l, p4d_error *err)
 {
 	p4d_rehearse_ranks *r = l->ranks;

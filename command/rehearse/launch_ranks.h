@@ -9,7 +9,7 @@
 /* The job's nodes, and what starts its ranks. 0: not known. */
 typedef struct p4d_rehearse_ranks {
 	uint64_t nodes, gpus_per_node;
-	uint64_t tasks, tasks_per_node, gpus_per_task; /* of srun, if it is not told */
+	uint64_t tasks, tasks_per_node, gpus_per_task; /* defaults for srun, if its options do not say */
 	bool is_typed; /* nodes or gpus_per_node stand on the command line of p4d rehearse */
 	/* out */
 	uint64_t ranks_per_node;

@@ -76,7 +76,7 @@ static int try_value(batch_search *s, uint64_t value, p4d_error *err)
 		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for the words of the program");
 	memcpy(other.program, s->player->program, s->count * sizeof(*other.program));
 	other.program[s->at] = word;
-	other.quiet = true; /* to run out of memory is what is looked for */
+	other.quiet = true; /* the search expects runs that run out of memory, so p4d does not report them */
 	fprintf(stderr, "p4d: playing rank %" PRIu64 " with %s %" PRIu64 "\n", s->rank, s->found->option,
 		value);
 	if (!p4d_rehearsed__play(&r, &other, s->rank, err)) {
@@ -91,8 +91,8 @@ static int try_value(batch_search *s, uint64_t value, p4d_error *err)
 	return rc;
 }
 
-/* The value that would fill the GPU, if memory grows as between the two largest values that fit; 0: that is
- * not known. */
+/* The value that would fill the GPU if memory grew as between the two largest values that fit; 0: not known.
+ */
 static uint64_t expected(const p4d_micro_batch *m, uint64_t usable)
 {
 	const p4d_micro_batch_try *low = NULL, *high = NULL;
@@ -124,7 +124,7 @@ static uint64_t next_value(p4d_micro_batch *m, uint64_t usable)
 	if (m->sure || low >= MOST)
 		return 0;
 	uint64_t guess = expected(m, usable), first = low + 1, last = high ? high - 1 : LEAP * low;
-	if (!guess || (high && guess > last)) /* what is reserved grows by leaps: halve */
+	if (!guess || (high && guess > last)) /* reserved memory grows in jumps: halve */
 		guess = high ? low + (high - low) / 2 : 2 * low;
 	return guess < first ? first : guess > last ? last : guess;
 }

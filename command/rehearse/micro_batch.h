@@ -9,7 +9,7 @@ enum { P4D_MICRO_BATCH_TRIES = 10 };
 
 typedef struct p4d_micro_batch_try {
 	uint64_t value;
-	uint64_t device; /* bytes; of one that does not fit, those that were held when it ran out */
+	uint64_t device; /* bytes; if the value does not fit, those held when memory ran out */
 	bool fits;
 } p4d_micro_batch_try;
 
@@ -17,14 +17,14 @@ typedef struct p4d_micro_batch {
 	const char *option; /* NULL: nobody asks */
 	unsigned tries;
 	p4d_micro_batch_try tried[P4D_MICRO_BATCH_TRIES]; /* by value */
-	uint64_t largest;                                 /* that fits; 0: none did */
+	uint64_t largest;                                 /* the largest value that fits; 0: none */
 	bool sure; /* the next larger one was tried and does not fit, or 1 does not fit */
 } p4d_micro_batch;
 
 /*
- * Tries values of the option, which the program has to be given: `option VALUE` or `option=VALUE`. rank: what
- * it held with the present value. A try that fails for another reason than memory ends the search. Errors:
- * USAGE, those of p4d_player__play.
+ * Tries values of an option that the program was given as `option VALUE` or `option=VALUE`. rank: the result
+ * with the present value. If a try fails for another reason than memory, the search ends. Errors: USAGE,
+ * those of p4d_player__play.
  */
 int p4d_micro_batch__find(p4d_micro_batch *m, const p4d_player *player, const p4d_rehearsed *rank,
 			  p4d_error *err);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How far a rank is, and what it printed if it failed. */
+/* The progress of a rank, and the output of one that failed. */
 #include "rehearse/played_progress.h"
 
 #include <fcntl.h>

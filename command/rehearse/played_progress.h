@@ -15,5 +15,5 @@ void p4d_played_progress__look(p4d_played_progress *progress, const p4d_player *
 /* Leaves the terminal's line. */
 void p4d_played_progress__end(p4d_played_progress *progress, const p4d_player *player);
 
-/* Prints the last lines of what the program printed to stderr. */
+/* Prints the last lines that the program wrote to stderr. */
 void p4d_played_progress__print_output(const p4d_player *player, uint64_t rank);

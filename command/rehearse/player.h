@@ -10,12 +10,12 @@
 
 enum { P4D_PLAYER_RANKS = 16384, P4D_PLAYER_PATH = 4096 };
 
-/* A word of the program that stands for the rank's place on its node, as torchrun has it. */
+/* A word of the program's command line that stands for the local rank, as torchrun has it. */
 #define P4D_PLAYER_LOCAL_RANK "${local_rank}"
 
 /* What starts a rank, and so which variables it finds. A job of several nodes may have several of these. */
 enum {
-	P4D_STARTED_JOB = 1, /* those that Slurm sets for all processes of a job */
+	P4D_STARTED_JOB = 1, /* variables that Slurm sets for all processes of a job */
 	P4D_STARTED_SRUN = 2,
 	P4D_STARTED_TORCHRUN = 4,
 	P4D_STARTED_DEEPSPEED = 8,
@@ -24,19 +24,19 @@ enum {
 	P4D_STARTED_TASKS = 64, /* a task of srun for each rank, also with torchrun */
 };
 
-/* A rehearsal: which program, on which GPUs, and how far. */
+/* A rehearsal: the program, the GPUs, and the number of steps. */
 typedef struct p4d_player {
 	const p4d_gpu *gpu;
 	uint64_t nodes, gpus_per_node;
 	uint64_t ranks_per_node;
-	uint64_t tasks_per_node; /* of a job that starts its ranks without srun; 0: as many as ranks */
+	uint64_t tasks_per_node; /* for a job that starts its ranks without srun; 0: as many as ranks */
 	uint64_t visible;        /* GPUs that a rank sees */
 	unsigned started;        /* P4D_STARTED_* */
 	uint64_t steps;          /* optimizer steps after which a rank ends; 0: the program ends by itself */
 	uint64_t timeout;        /* seconds for a rank */
-	const char *phases;      /* a list of train, eval and save: what it goes on for after its steps */
+	const char *phases;      /* a list of train, eval and save: the phases that follow the steps */
 	char **program;          /* NULL-terminated */
-	char *const *variable;   /* "NAME=VALUE"; "NAME": not set. Before those of the rank. */
+	char *const *variable;   /* "NAME=VALUE"; "NAME": removed. Set before the variables of the rank. */
 	size_t variables;
 	const char *working; /* directory that the program starts in; NULL: this one */
 	bool ends_at_launch; /* the program is a script: it ends where it would start ranks */
@@ -46,7 +46,7 @@ typedef struct p4d_player {
 	const char *job_name, *submitted; /* of a job: its name, and the directory of sbatch */
 	char directory[P4D_PLAYER_PATH];  /* temporary: libraries, reports */
 	char library[P4D_PLAYER_PATH], python[P4D_PLAYER_PATH];
-	uint16_t port; /* of the store */
+	uint16_t port; /* port of the store */
 } p4d_player;
 
 typedef struct p4d_played {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which ranks of which program are played, on which GPU. */
+/* Finds the program, the ranks and the GPU of a rehearsal. */
 #include "rehearse/playing.h"
 
 #include <inttypes.h>

@@ -17,7 +17,7 @@ typedef struct p4d_playing {
 	p4d_words words; /* what a rank runs */
 	p4d_words_memory memory;
 	pid_t store;
-	int launches; /* of launchers inside each other that Python has told of */
+	int launches; /* nested launchers that Python has reported */
 } p4d_playing;
 
 /* Finds the program, the GPU and the ranks. Errors: those of a job script and of GPUs. */
@@ -26,7 +26,7 @@ int p4d_playing__prepare(p4d_playing *p, p4d_error *err);
 /* Plays the ranks that were asked for. Errors: IO, JSON. */
 int p4d_playing__play(p4d_playing *p, p4d_error *err);
 
-/* The words and variables of a rank that is played again. Errors: those of a job script. */
+/* The words and variables of a rank for another run. Errors: those of a job script. */
 int p4d_playing__take_rank(p4d_playing *p, uint64_t rank, p4d_error *err);
 
 void p4d_playing__end(p4d_playing *p);

@@ -164,7 +164,7 @@ static int set_number(const char *name, uint64_t value)
 	return set(name, digits);
 }
 
-/* VALUE in front of what NAME has, as the search paths of the loader and of Python have it. */
+/* Puts VALUE before the present value of NAME, as in search paths of the loader and of Python. */
 static int prepend(const char *name, const char *value)
 {
 	const char *old = getenv(name);
@@ -218,7 +218,7 @@ static int set_rank(const p4d_player *p, uint64_t rank)
 	return set("TORCHELASTIC_RUN_ID", "rehearsal"); /* programs take that for torchrun */
 }
 
-/* As Slurm numbers a job's GPUs; without a job nobody does. */
+/* Sets the numbers that Slurm gives a job's GPUs; without a job there are none. */
 static int set_visible(const p4d_player *p)
 {
 	char all[512] = "0";

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which command of a job script is rehearsed, and what it finds. */
+/* Finds the command of a job script that is rehearsed, and its environment. */
 #include "rehearse/read_command.h"
 
 #include <errno.h>
@@ -38,11 +38,12 @@ typedef struct finding {
 	int score;
 	char conda[PATH_MAX]; /* environment that was activated; "": none */
 	char slurm[4096];     /* text of the variable that is asked for */
-	char *key; /* of the command at the place that was found; NULL: the command is looked for */
+	char *key; /* key of the command at the place that was found; NULL: p4d still looks for the command */
 	bool has_key;
 } finding;
 
-/* Variables of Slurm that options do not decide. Those that are set where p4d runs go before. */
+/* Variables of Slurm that options do not decide. If they are set where p4d runs, those values take
+ * precedence. */
 static const char *later(void *context, const char *name)
 {
 	finding *f = context;

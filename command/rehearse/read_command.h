@@ -13,12 +13,12 @@ typedef struct p4d_read_command {
 	char *const *arguments; /* of the script; NULL-terminated */
 	p4d_sbatch *sbatch;     /* with the options that were typed */
 	p4d_site *site;
-	const p4d_gpu *assumed; /* where neither the site nor the cluster tells the GPU */
+	const p4d_gpu *assumed; /* GPU to assume if neither the site nor the cluster names one */
 	p4d_words_memory *memory;
 	const p4d_player *player; /* for variables of a rank; NULL: rank 0 of a job that is not known yet */
 	uint64_t rank;
-	/* out; those of the job, from ranks to name, stay as they are when it is read again for another rank
-	 */
+	/* out; if the script is read again for another rank, the members of the job, from ranks to name, stay
+	 * as they are */
 	p4d_words words;
 	p4d_rehearse_ranks ranks;
 	const p4d_gpu *gpu;  /* NULL: not known */
@@ -42,5 +42,5 @@ bool p4d_read_command__key(p4d_read_command *c, char key[P4D_REHEARSALS_KEY_TEXT
 /* The job's nodes, GPUs and directory alone: a shell will run the script. */
 int p4d_read_command__open(p4d_read_command *c, p4d_error *err);
 
-/* Whether a command with a launcher starts a training, as far as its words tell. */
+/* Whether the words of a command with a launcher show that it starts a training. */
 bool p4d_read_command__trains(const p4d_words *words);

@@ -11,7 +11,7 @@
 
 enum { ROWS = 8 };
 
-/* Processes of the engine beside the program's own. */
+/* Processes of the engine in addition to the program's own. */
 static uint64_t workers_beside(const p4d_rehearsed *r)
 {
 	const p4d_rehearsed_serving *s = &r->serving;

@@ -9,8 +9,8 @@
 
 /* By p4d's formulas. 0: not known. */
 typedef struct p4d_rehearse_estimate {
-	uint64_t device_bytes;              /* of a training, on the fullest GPU */
-	uint64_t cache_bytes, cache_tokens; /* of an engine */
+	uint64_t device_bytes;              /* for training: on the fullest GPU */
+	uint64_t cache_bytes, cache_tokens; /* for an engine */
 } p4d_rehearse_estimate;
 
 /* What `p4d rehearse` answers: from ranks that were played, at least one. All members belong to the caller.
@@ -22,7 +22,7 @@ typedef struct p4d_rehearse_answer {
 	const p4d_rehearse_fits *fits;
 	const p4d_micro_batch *micro_batch;
 	p4d_rehearse_estimate estimate;
-	uint64_t host_bytes; /* of a node that the job may use; 0: not known */
+	uint64_t host_bytes; /* host memory of a node that the job may use; 0: not known */
 } p4d_rehearse_answer;
 
 enum { P4D_REHEARSE_REASON = 240 };

@@ -24,8 +24,8 @@ typedef struct estimate {
 	const char *text, *name, *directory;
 	char *const *arguments;
 	size_t length;
-	uint64_t cache_bytes, cache_tokens; /* out: of an engine; 0: not known */
-	uint64_t stage, stages; /* out: of the pipeline, that which holds most; stages 0: not known */
+	uint64_t cache_bytes, cache_tokens; /* out, for an engine; 0: not known */
+	uint64_t stage, stages; /* out: the stage of the pipeline that holds most; stages 0: not known */
 } estimate;
 
 static const char *program(void *site, const char *path)
@@ -170,7 +170,7 @@ static uint64_t estimate_playing(const p4d_playing *p, estimate *e)
 			.arguments = p->job.arguments};
 	if (!p->asked.script)
 		return estimate_program(p, e);
-	p4d_sbatch sbatch = p->asked.sbatch; /* what it owns stays the options' */
+	p4d_sbatch sbatch = p->asked.sbatch; /* the options still own its texts */
 	e->sbatch = &sbatch;
 	const uint64_t device = read_and_judge(e);
 	e->sbatch = NULL;

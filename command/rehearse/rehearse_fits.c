@@ -79,7 +79,7 @@ static int play(const p4d_player *player, const p4d_gpu *gpu, uint64_t rank, p4d
 	p4d_player other = *player;
 
 	other.gpu = gpu;
-	other.quiet = true; /* to run out of memory is what is asked */
+	other.quiet = true; /* p4d asks whether it runs out of memory, so that is not reported as an error */
 	return p4d_rehearsed__play(out, &other, rank, err);
 }
 
@@ -102,7 +102,7 @@ static void compare(p4d_rehearse_fit *fit, const p4d_rehearsed *r)
 									    : P4D_REHEARSE_FITS_PERHAPS;
 }
 
-/* An engine takes its share of any GPU, so what counts is what it needs of it at least. */
+/* An engine takes its share of any GPU, so p4d compares the least memory that it needs. */
 static void compare_serving(p4d_rehearse_fits *fits, const p4d_gpu *played, const p4d_rehearsed *r)
 {
 	const p4d_rehearsed_serving *s = &r->serving;

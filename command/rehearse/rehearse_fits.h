@@ -11,8 +11,8 @@
 typedef enum p4d_rehearse_fit_state {
 	P4D_REHEARSE_FITS,
 	P4D_REHEARSE_FITS_NOT,
-	P4D_REHEARSE_FITS_PERHAPS, /* what is allocated fits, what is reserved does not: it takes a rehearsal
-				    */
+	P4D_REHEARSE_FITS_PERHAPS, /* allocated memory fits, reserved memory does not: only a rehearsal can
+				      tell */
 } p4d_rehearse_fit_state;
 
 typedef struct p4d_rehearse_fit {
@@ -20,28 +20,28 @@ typedef struct p4d_rehearse_fit {
 	p4d_rehearse_fit_state state;
 	uint64_t device;      /* bytes that the rank needs on this GPU, played or computed */
 	bool rehearsed;       /* there, and not only compared */
-	char partitions[128]; /* of the site that have this GPU: "a,b"; as many as there is room for */
+	char partitions[128]; /* partitions of the site that have this GPU: "a,b"; as many as there is room
+				 for */
 } p4d_rehearse_fit;
 
 enum { P4D_REHEARSE_FITS_MOST = 32, P4D_REHEARSE_AGAIN = 2 };
 
 typedef struct p4d_rehearse_fits {
 	unsigned count;
-	p4d_rehearse_fit fit[P4D_REHEARSE_FITS_MOST]; /* the smallest first; that of the rehearsal is in it */
+	p4d_rehearse_fit fit[P4D_REHEARSE_FITS_MOST]; /* the smallest first, with that of the rehearsal */
 	/* What the rank would hold on a GPU with room for all; `text` is NULL where that was not asked. */
 	p4d_rehearsed roomy;
 } p4d_rehearse_fits;
 
 /*
- * Compares the rank with the GPUs of the site's partitions, or with common ones. A rank that ran out of
- * memory is played once more with room for all, so that it is known by how much it does not fit. On at most
- * P4D_REHEARSE_AGAIN GPUs where it may fit, a rank that took less than half a minute is played again. End
- * with p4d_rehearse_fits__free, also after an error. Errors: those of p4d_player__play.
+ * Compares the rank with the GPUs of the site's partitions, or with common ones. p4d plays a rank that ran
+ * out of memory once more with enough room, so that it knows how much is missing. A rank that took less than
+ * half a minute is also played on at most P4D_REHEARSE_AGAIN GPUs where it may fit. End with
+ * p4d_rehearse_fits__free, also after an error. Errors: those of p4d_player__play.
  */
 int p4d_rehearse_fits__find(p4d_rehearse_fits *fits, const p4d_player *player, const p4d_site *site,
 			    const p4d_rehearsed *rank, p4d_error *err);
 void p4d_rehearse_fits__free(p4d_rehearse_fits *fits);
 
-/* Bytes below which the rank cannot run: those that its allocator reserved and did not use are not counted.
- */
+/* The least bytes that the rank needs: without those that its allocator reserved and did not use. */
 uint64_t p4d_rehearse_fits__least(const p4d_rehearsed *rank);

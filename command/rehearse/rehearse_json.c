@@ -154,7 +154,7 @@ static struct json_object *host_object(const p4d_rehearse_answer *a)
 	return o;
 }
 
-/* Those of all ranks, each once. */
+/* The doubts of all ranks, each once. */
 static struct json_object *all_doubts(const p4d_rehearse_answer *a)
 {
 	struct json_object *all = json_object_new_object(), *list = json_object_new_array();
@@ -171,7 +171,7 @@ static struct json_object *all_doubts(const p4d_rehearse_answer *a)
 	return list;
 }
 
-/* By p4d's formulas, beside what was rehearsed; NULL (null): they do not know the program. */
+/* The prediction of p4d's formulas, next to the rehearsal; NULL (null): they do not cover the program. */
 static struct json_object *estimate_object(const p4d_rehearse_answer *a, const p4d_rehearsed *worst)
 {
 	const p4d_rehearsed *r = a->fits->roomy.text ? &a->fits->roomy : worst;

@@ -91,7 +91,7 @@ static bool is_configuration(const char *path)
 	return false;
 }
 
-/* A word, or what is behind its "=", that names a configuration or the folder of a model. */
+/* A word, or the part after its "=", that names a configuration or the folder of a model. */
 static void add_word(list *l, const char *word)
 {
 	const char *equals = strchr(word, '='), *path = equals ? equals + 1 : word;
@@ -122,7 +122,7 @@ static void add_program(list *l, const char *program, bool module)
 		}
 }
 
-/* A variable as the program finds it: what the job's script sets goes before what is there. */
+/* A variable as the program finds it: a value from the job's script takes precedence over the environment. */
 static const char *variable_of(const p4d_player *player, const char *name)
 {
 	const size_t length = strlen(name);
@@ -143,7 +143,8 @@ static bool is_among(const char *const *names, const char *name)
 	return false;
 }
 
-/* Those that words in front of the program set, "env MODEL=7b", which are no longer among its words. */
+/* Adds variables that words before the program set, as in "env MODEL=7b"; they are no longer among its words.
+ */
 static void add_variables(p4d_rehearsals_key *key, const p4d_player *player)
 {
 	char name[256];
@@ -204,7 +205,7 @@ static void list_ranks(const p4d_rehearse_answer *a, char *ranks, size_t size)
 		snprintf(ranks, size, "%" PRIu64 ",...", a->rehearsed[0].played.rank);
 }
 
-/* Of --phases; an engine that serves has no phases. */
+/* The phases in --phases; an engine has none. */
 static unsigned played_phases(const p4d_rehearse_answer *a)
 {
 	static const char *const name[] = {"train", "eval", "save"};
@@ -245,7 +246,7 @@ static bool find_directory(const p4d_player *player, list *l)
 	       (int)sizeof(l->directory);
 }
 
-/* key: of the command in a job script; NULL: the words are the command. */
+/* key: that of the command in a job script; NULL: the words are the command. */
 static int keep(const p4d_rehearse_answer *a, const p4d_rehearsal *run, const char *key, list *l,
 		p4d_error *err)
 {

@@ -4,8 +4,8 @@
 #include "rehearse/rehearse_answer.h"
 
 /*
- * Keeps what was found for sbatch and `p4d check`, in a file of the user's (rehearsals/rehearsals.h). Says in
- * one line on stderr why nothing is kept. An answer that is incomplete is none to keep, without a word. key:
- * of the command in a job script (p4d_read_command__key); NULL: the words of the program are the command.
+ * Keeps the result for sbatch and `p4d check` in a file of the user (rehearsals/rehearsals.h). If it cannot,
+ * it prints the reason on stderr in one line. It silently skips an incomplete answer. key: that of the
+ * command in a job script (p4d_read_command__key); NULL: the words of the program are the command.
  */
 void p4d_rehearse__keep(const p4d_rehearse_answer *a, const char *key);

@@ -178,7 +178,7 @@ static int take_words(p4d_rehearse_options *o, char *argv[], p4d_error *err)
 	const int known = take_option(o, name, value ? value : "", err);
 	if (known < 0 || (known && !value))
 		return known < 0 ? -1 : usage(err, "no value given for ", argv[0]);
-	/* those of a job are sbatch's as well */
+	/* the options of a job are sbatch's */
 	if (!known || value == o->gpu || !strcmp(name, "--ranks"))
 		return known ? 2 - (equals != NULL) : take_sbatch(o, argv, err);
 	if (!strcmp(name, "--nodes") || !strcmp(name, "--gpus-per-node"))
@@ -186,7 +186,7 @@ static int take_words(p4d_rehearse_options *o, char *argv[], p4d_error *err)
 	return 2 - (equals != NULL);
 }
 
-/* A program that is not behind "--" is a job script: text for a shell. */
+/* A program that does not follow "--" is a job script: a text for a shell. */
 static int take_script(p4d_rehearse_options *o, char *argv[], p4d_error *err)
 {
 	char line[128] = "";

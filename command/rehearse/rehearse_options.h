@@ -23,11 +23,11 @@ typedef struct p4d_rehearse_options {
 	p4d_sbatch sbatch;               /* options of the job that were typed */
 	char *typed[P4D_REHEARSE_TYPED]; /* the same as words */
 	unsigned typed_count;
-	const char *submit; /* rehearse in a job of this partition, "": of the default one; NULL: here */
+	const char *submit; /* a partition, "" the default one: rehearse in a job there; NULL: here */
 	char **program;     /* NULL-terminated */
 	const char *script; /* a job's, with `program` its arguments; NULL: program is one */
 	uint64_t rank[P4D_REHEARSE_RANKS];
-	unsigned count; /* of ranks to play */
+	unsigned count; /* number of ranks to play */
 } p4d_rehearse_options;
 
 /* Reads the command line into *o. The caller sets the defaults before, and calls p4d_sbatch_free at the end.

@@ -302,7 +302,7 @@ p4d_rehearsed_verdict p4d_rehearsed__judge(const p4d_rehearsed *r, const p4d_gpu
 					   size_t size)
 {
 	reason[0] = '\0';
-	/* A program that caught the error and went on fits: its allocator freed what it kept, and asked
+	/* If a program caught the error and continued, it fits: its allocator freed cached memory and tried
 	 * again. */
 	if (p4d_rehearsed__ran_out(r)) {
 		snprintf(reason, size, "it asked for %.2f GiB when %.1f of %.1f GiB were taken",

@@ -17,14 +17,14 @@ typedef struct p4d_rehearsed_phase {
 	uint64_t step; /* from 1 */
 	uint64_t allocated, reserved;
 	uint64_t parameters, gradients, optimizer; /* at the end of the phase */
-	uint64_t flops, collective_bytes;          /* of matrix products, and handed to NCCL */
+	uint64_t flops, collective_bytes;          /* FLOPs of matrix products, and bytes passed to NCCL */
 } p4d_rehearsed_phase;
 
 /* What was held when PyTorch had allocated most: blocks of one kind, and of one module or several alike. */
 typedef struct p4d_rehearsed_largest {
 	const char
 	    *kind; /* parameters, gradients, optimizer, buffers, activations, logits, communication, other */
-	const char *module; /* layers.*.mlp; NULL: of the whole model, or not known */
+	const char *module; /* layers.*.mlp; NULL: memory of the whole model, or not known */
 	uint64_t bytes, blocks;
 } p4d_rehearsed_largest;
 
@@ -56,12 +56,12 @@ typedef struct p4d_rehearsed {
 	p4d_rehearsed_serving serving;
 	struct json_object *timeline; /* as account.py writes it; NULL: none */
 	unsigned read_count;
-	p4d_rehearsed_read read[P4D_REHEARSED_NAMES]; /* of unknown_reads */
+	p4d_rehearsed_read read[P4D_REHEARSED_NAMES]; /* one read for each of unknown_reads */
 	unsigned unseen_count;
 	const char *unseen[P4D_REHEARSED_NAMES]; /* requested phases that the program did not reach */
 	unsigned missing_count, doubts_count;
 	const char *missing[P4D_REHEARSED_NAMES], *doubts[P4D_REHEARSED_NAMES];
-	const char *missing_place; /* of the first: "train.py:17"; NULL: not known */
+	const char *missing_place; /* place of the first one: "train.py:17"; NULL: not known */
 	const char *unvalidated;   /* the first reason for it; NULL: none */
 	struct json_object *text, *rows;
 } p4d_rehearsed;

@@ -9,7 +9,7 @@
 typedef struct p4d_rehearsed_serving {
 	const char *engine, *release; /* "vLLM", "0.33.0"; NULL: the program started no engine */
 	const char *error;            /* why it did not start; NULL: it did */
-	bool short_of_memory;         /* that is why */
+	bool short_of_memory;         /* memory is the reason */
 	/* bytes of a GPU */
 	uint64_t weights;
 	uint64_t activations; /* peak of the profile run, without the weights */
@@ -22,8 +22,8 @@ typedef struct p4d_rehearsed_serving {
 	uint64_t workers;         /* processes with a GPU each */
 	bool external;            /* the program's own ranks are the workers */
 	bool server;              /* the program is the engine's server, which does nothing else */
-	uint64_t pid;             /* of the process that has the engine */
-	uint64_t worker_resident; /* of the host, for each of them */
+	uint64_t pid;             /* the process that has the engine */
+	uint64_t worker_resident; /* host memory of each worker */
 } p4d_rehearsed_serving;
 
 /* Takes a row that has "serving". */

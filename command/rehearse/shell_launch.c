@@ -19,7 +19,7 @@
 
 extern char **environ;
 
-static const char told[] = "P4D_REHEARSAL_LAUNCH"; /* where a launcher tells what it would start */
+static const char told[] = "P4D_REHEARSAL_LAUNCH"; /* launchers report here what they would start */
 
 static const char *const names[] = {"srun",       "mpirun",   "mpiexec",    "mpiexec.hydra",     "orterun",
 				    "horovodrun", "torchrun", "accelerate", "accelerate-launch", "deepspeed"};
@@ -131,7 +131,7 @@ static char *path_without(const char *path, const char *launch)
 	return kept;
 }
 
-/* As it is outside of the rehearsal. */
+/* Whether a variable is the rehearsal's own; the others stay as they are outside of it. */
 static bool is_of_rehearsal(const char *variable)
 {
 	static const char function[] = "BASH_FUNC_";

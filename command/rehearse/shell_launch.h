@@ -5,9 +5,9 @@
 #include "rehearse/words.h"
 
 /*
- * A job script that a shell runs for real: srun, torchrun and other launchers are then this program under
- * their names, in front of PATH. One that starts a training tells p4d, which ends the script and plays the
- * ranks; another program runs once, as itself.
+ * A real shell runs the job script. srun, torchrun and other launchers are links to this program, in a
+ * directory at the start of PATH. If a launcher starts a training, it reports that to p4d, which ends the
+ * script and plays the ranks. It runs any other program once, unchanged.
  */
 
 /* The words of the shell that runs a script: what its first line names, else bash. */
@@ -16,6 +16,6 @@ void p4d_shell_launch__words(p4d_words *words, const char *script, char *const *
 /* Whether the words start a shell. */
 bool p4d_shell_launch__starts_shell(const p4d_words *words);
 
-/* Makes the launchers in the player's directory, unless they are there, and puts them in front of what the
- * words' shell finds. Errors: IO, NO_MEMORY. */
+/* Makes the launchers in the player's directory, unless they are there, and puts that directory at the start
+ * of the shell's PATH. Errors: IO, NO_MEMORY. */
 int p4d_shell_launch__open(const p4d_player *player, p4d_words *words, p4d_error *err);

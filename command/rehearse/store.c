@@ -21,7 +21,7 @@
 
 enum {
 	CLIENTS = 256,
-	REQUEST_BYTES = 64 << 20, /* of one request; larger ones end the connection */
+	REQUEST_BYTES = 64 << 20, /* the most bytes of one request; a larger one ends the connection */
 	GRACE_MS = 50,
 	ABSENT_BYTES = 128,
 };
@@ -50,10 +50,10 @@ typedef struct store_client {
 	int fd;
 	char *in;
 	size_t in_length, in_room;
-	int64_t deadline; /* of a request that waits for a key, ms; 0: none does */
+	int64_t deadline; /* when a request that waits for a key gives up, ms; 0: none waits */
 } store_client;
 
-/* A request as it is read: `left` becomes negative where it is not whole yet. */
+/* A request that is being read: `left` becomes negative if it is not complete yet. */
 typedef struct store_cursor {
 	char *at;
 	int64_t left;
@@ -202,7 +202,7 @@ static bool serve_wanted(store *s, store_client *c, int request, store_cursor *a
 	return true;
 }
 
-/* Requests that are done at once; those that are not whole change nothing. */
+/* Serves requests that need no wait. An incomplete request changes nothing. */
 static bool serve_simple(store *s, store_client *c, int request, store_cursor *at)
 {
 	p4d_bytes key = {NULL, 0}, value = {NULL, 0}, third = {NULL, 0};

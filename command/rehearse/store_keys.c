@@ -23,7 +23,7 @@ const p4d_bytes *p4d_store__find(const p4d_store_keys *keys, p4d_bytes key)
 	return pair ? &pair->value : NULL;
 }
 
-/* A copy with a zero behind it, as strtoll needs. */
+/* A copy with a terminating zero, as strtoll needs. */
 static bool copy(p4d_bytes *to, p4d_bytes from)
 {
 	char *at = malloc(from.length + 1);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Processes that a program leaves behind, in other process groups as well: services that it starts. */
+/* Processes that a program leaves running, also in other process groups, such as services that it starts. */
 #include "rehearse/strays.h"
 
 #include <signal.h>
@@ -48,7 +48,7 @@ void p4d_strays__end(const p4d_strays *strays)
 	pid_t pid[MOST];
 
 	if (strays->count == sizeof(strays->own) / sizeof(strays->own[0]))
-		return; /* which others it has is not known */
+		return; /* its other children are not known */
 	for (int round = 0; round < ROUNDS; round++) {
 		const size_t count = children(pid, MOST);
 		size_t others = 0;

@@ -12,5 +12,5 @@ typedef struct p4d_strays {
 
 /* From now on, processes whose parents end come to this one. */
 void p4d_strays__begin(p4d_strays *strays);
-/* Ends all that came, and what they started. */
+/* Ends all processes that were added, and those that they started. */
 void p4d_strays__end(const p4d_strays *strays);

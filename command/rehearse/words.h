@@ -35,10 +35,10 @@ typedef struct p4d_words {
 	size_t count, room;
 	char **variable; /* "NAME=VALUE"; "NAME": not set. The last of a name counts. */
 	size_t variables, variables_room;
-	char *directory; /* NULL: that of this command */
+	char *directory; /* NULL: the directory of this command */
 } p4d_words;
 
-/* shell: tells why a part of the value is not known; NULL: all is. */
+/* shell: reports why a part of the value is not known; NULL: all of it is known. */
 void p4d_words__add_value(p4d_words *words, p4d_shell *shell, p4d_value value);
 void p4d_words__add(p4d_words *words, const char *text);
 void p4d_words__set(p4d_words *words, const char *name, const char *value);
@@ -47,7 +47,7 @@ void p4d_words__unset(p4d_words *words, const char *name);
 /* The variables that a list of --export gives values to: "ALL,MODEL=7b". */
 void p4d_words__export(p4d_words *words, const char *list);
 
-/* As the command has it; NULL: not set. */
+/* The variable in the command's environment; NULL: not set. */
 const char *p4d_words__variable(const p4d_words *words, const char *name);
 
 /* NULL-terminated, for execvp. NULL: no memory. */

@@ -177,7 +177,8 @@ void p4d_advice_on_size(p4d_advice *advice, const p4d_site *site, const p4d_requ
 	char text[256];
 	p4d_text list = p4d_text_in(text, sizeof(text));
 
-	/* what of it is on the host was never measured, nor is it known what the hosts of other GPUs have */
+	/* the part on the host was never measured, and p4d does not know how much memory the hosts of other
+	 * GPUs have */
 	const bool offloads = p4d_is_set(request, P4D_OFFLOAD) && request->value[P4D_OFFLOAD];
 	const bool exact = p4d_framework_of((int)request->value[P4D_FRAMEWORK])->checkpoints_are_modelled;
 
@@ -190,7 +191,7 @@ void p4d_advice_on_size(p4d_advice *advice, const p4d_site *site, const p4d_requ
 		add(advice, "size", "would also fit: %s", text);
 }
 
-/* Of a step: what the cost model is exact to. */
+/* A share of a step: the precision of the cost model. */
 #define WORTH_SAYING 0.01
 
 void p4d_advice_on_overlap(p4d_advice *advice, const p4d_candidate *candidate, const p4d_search_space *space)

@@ -23,5 +23,5 @@ struct json_object *p4d_answer_json(const p4d_checked *answer);
 /* The exit status: the code that refuses; a note on jobs that pass, such as P4D120, may stand before it.
  * strict: also that of a warning, and P4D117 where nothing was checked. */
 p4d_code p4d_answer_code(const p4d_verdict *verdict, bool strict);
-/* Says that a p4d option among the arguments of the script, up to a NULL, is none of sbatch's. */
+/* Reports a p4d option among the arguments of the script (up to a NULL), where sbatch does not see it. */
 void p4d_answer_misplaced(char *const *arguments, const char *script);

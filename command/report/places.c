@@ -48,7 +48,7 @@ static void add_sections(p4d_places *places, const p4d_site *site)
 						  .gpus_per_node = section->gpus_per_node});
 }
 
-/* What the cluster has besides, and how many nodes of what p4d.conf knows. */
+/* Adds the nodes that only the cluster knows, and the number of nodes for those that p4d.conf knows. */
 static void add_cluster(p4d_places *places, const p4d_site *site, const p4d_cluster *cluster)
 {
 	for (size_t i = 0; cluster && i < cluster->count; i++) {

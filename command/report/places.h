@@ -6,7 +6,8 @@
 #include "search/placement.h"
 #include "site/site.h"
 
-/* Where on this site: the kinds of nodes that p4d.conf and the cluster tell, and what a model takes there. */
+/* Places on this site: the kinds of nodes that p4d.conf and the cluster have, and what a model needs there.
+ */
 typedef struct p4d_places {
 	p4d_node_kind *kind;
 	size_t kinds;
@@ -18,9 +19,9 @@ typedef struct p4d_places {
 typedef struct p4d_places_wanted {
 	const char *partitions;        /* "all", or names separated by commas */
 	const p4d_request *request;    /* with its model, its framework, and what the user gave */
-	const p4d_search_space *space; /* what partitions do not tell */
-	uint64_t nodes, gpus_per_node; /* 0: those of the partitions */
-	uint64_t host_bytes;           /* of a node; 0: the partition's */
+	const p4d_search_space *space; /* what does not depend on the partition */
+	uint64_t nodes, gpus_per_node; /* 0: those of the partition */
+	uint64_t host_bytes;           /* host memory of a node; 0: the partition's */
 } p4d_places_wanted;
 
 /* The kinds of nodes alone. The caller frees with p4d_places_free. Errors: USAGE, NO_MEMORY. */

@@ -111,7 +111,8 @@ static bool is_default(const p4d_request *request, int option)
 		!p4d_framework_fixed_of(request, (p4d_option)option));
 }
 
-/* Of what p4d chose: what decides how much memory there is, and users set first. */
+/* Among the options that p4d chose: those that decide how much memory the job needs, and that users set
+ * first. */
 static bool decides(int option)
 {
 	static const p4d_option deciding[] = {

@@ -13,8 +13,8 @@
 enum { P4D_SIZE_TEXT = 24 };
 const char *p4d_report_gib(uint64_t bytes, char buf[P4D_SIZE_TEXT]);
 const char *p4d_report_action(p4d_action action);
-/* One line with the layout, and one with what was not set by the user; of what p4d chose, all or what
- * decides. */
+/* One line with the layout, and one with the options that the user did not set. all: also options chosen by
+ * p4d that matter little. */
 void p4d_report_layout(const char *model, const p4d_layout *layout, uint64_t nodes, const p4d_gpu *gpu,
 		       int method);
 void p4d_report_defaults(const p4d_request *request, bool all);
@@ -51,7 +51,7 @@ struct json_object *p4d_report_json_step(const p4d_timed *timed);
 struct json_object *p4d_report_json_breakdown(const p4d_timed *timed);
 struct json_object *p4d_report_json_seconds(double seconds);
 
-/* report_json.c: as documented in p4d(1). NULL only when memory runs out. */
+/* report_json.c: as documented in p4d-json(5). NULL only if memory runs out. */
 struct json_object *p4d_report_json_messages(unsigned count, const p4d_message *messages);
 struct json_object *p4d_report_json_error(const p4d_error *err);
 struct json_object *p4d_report_json_layout(const p4d_layout *layout, uint64_t nodes);

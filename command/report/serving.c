@@ -168,8 +168,8 @@ static int take_longest(p4d_subject *subject, p4d_error *err)
 	return 0;
 }
 
-/* Says what is wrong with the load, or that more requests arrive than are answered; -1: nothing can be said.
- */
+/* Reports what is wrong with the load, or that more requests arrive than the engine answers; -1: neither can
+ * be computed. */
 static int answer_load(p4d_subject *subject, const p4d_serving *s, answered *a, p4d_error *err)
 {
 	p4d_error why = {.code = P4D_OK};

@@ -12,7 +12,7 @@
 void p4d_serving_json(const p4d_serving *serving, struct json_object *object);
 /* Tokens, requests and the like: three digits of a small number, all of a large one. Returns buf. */
 const char *p4d_serving_amount(double amount, char buf[P4D_SIZE_TEXT]);
-/* How fast it answers a load, as `p4d estimate --json` has it: member "speed". The caller owns it. */
+/* How fast the engine answers a load: member "speed" of `p4d estimate --json`. The caller owns it. */
 struct json_object *p4d_serving_speed_json(const p4d_serving_load *load, const p4d_serving_speed *speed);
 /* Prints what an inference engine would say at its start; returns the command's code, -1 on errors. longest:
  * with the longest sequences that fit. */

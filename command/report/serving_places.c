@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* p4d plan --workload serve --partitions: which GPUs of a site answer for the least. */
+/* p4d plan --workload serve --partitions: on which GPUs of a site answers are cheapest. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

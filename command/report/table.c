@@ -66,7 +66,7 @@ static int add_column(struct libscols_table *out, const char *header, p4d_align 
 {
 	int flags = align == P4D_RIGHT ? SCOLS_FL_RIGHT : align == P4D_CUT ? SCOLS_FL_TRUNC : 0;
 
-	/* a hint above 1 is a width; 0.1 lets libsmartcols take what is left */
+	/* libsmartcols takes a hint above 1 as a width; with 0.1 it assigns the rest of the line */
 	return scols_table_new_column(out, header, 0.1, flags) ? 0 : -1;
 }
 

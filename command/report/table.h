@@ -42,7 +42,7 @@ void p4d_table_cell(p4d_table *table, p4d_color color, const char *format, ...)
  */
 int p4d_table_print(p4d_table *table, bool turn, p4d_error *err);
 
-/* Frees a table that is not printed; one that was printed or is zeroed is left as it is. */
+/* Frees a table that was not printed. Does nothing with a table that was printed or is zero. */
 void p4d_table_free(p4d_table *table);
 
 /* Columns of the terminal on stdout; 0 when it is none. */

@@ -11,7 +11,7 @@
 #include "request/defaults.h"
 #include "request/heeds.h"
 
-/* Which rule, of what was asked for, with its fix. */
+/* Names the rule that the request breaks, with a fix. */
 static void not_divisible(const p4d_subject *subject, p4d_error *err)
 {
 	p4d_request complete = subject->request;
@@ -90,8 +90,8 @@ static void grow_with(const p4d_subject *subject, const p4d_request *with, const
 }
 
 /*
- * Where more GPUs alone do not help: the command for the fewest GPUs that also shards a model of which every
- * GPU has a copy, or computes the loss in chunks. "": no number of GPUs is enough.
+ * If more GPUs alone do not help: the command for the fewest GPUs that also shards a replicated model, or
+ * computes the loss in chunks. "": no number of GPUs is enough.
  */
 static void grow_otherwise(const p4d_subject *subject, const p4d_request *asked,
 			   const p4d_search_space *space, char *fix, size_t room)

@@ -5,8 +5,8 @@
 #include "search/search.h"
 
 /*
- * Why no layout of the subject's GPUs fits, what was searched, and what would fit: P4D_E_NO_LAYOUT with a
- * fix. counts: of the search that found none. Always -1.
+ * Why no layout on the subject's GPUs fits, what was searched, and what would fit: P4D_E_NO_LAYOUT with a
+ * fix. counts: of the search that found no layout. Always -1.
  */
 int p4d_unfit_explain(const p4d_subject *subject, const p4d_search_space *space,
 		      const p4d_search_counts *counts, p4d_error *err);

@@ -10,8 +10,8 @@
 struct json_object;
 
 /*
- * p4d report: what p4d said of jobs that have ended, what they took, and what became of them. Shared by the
- * files of this room. Sizes are GiB.
+ * p4d report: p4d's verdicts on jobs that have ended, the memory they used, and how they ended. The files of
+ * this room share this header. Sizes are GiB.
  */
 
 /* Where a measurement is from, the better ones later. */
@@ -29,14 +29,14 @@ typedef struct p4d_usage_row {
 	const p4d_backtest_row *of;
 	p4d_verdict_record record; /* zeroed: the job has none */
 	bool joined;               /* it has a record */
-	p4d_outcome outcome;       /* of the record; P4D_OUTCOMES: none */
+	p4d_outcome outcome;       /* outcome in the record; P4D_OUTCOMES: there is none */
 	bool overridden;           /* p4d refused it and the user insisted */
-	double need, capacity; /* of the fullest GPU, as said then, else as p4d would say today; 0: unknown */
-	double measured;       /* of a GPU; 0: not measured */
+	double need, capacity;     /* of the fullest GPU: recorded, else as predicted today; 0: unknown */
+	double measured;           /* of a GPU; 0: not measured */
 	p4d_usage_source source;
 	const char *what; /* "device", "reserved", "allocated" */
 	bool censored;    /* at 0.9 of the GPU or more */
-	bool mean;        /* of GPUs that hold different amounts: not comparable with the fullest */
+	bool mean;        /* mean of GPUs that hold different amounts: not comparable with the fullest one */
 	bool comparable;  /* need is what p4d said then, and of the same thing as measured */
 	/* a smaller request that holds it, by memory alone; 0: none */
 	uint32_t fewer_nodes, fewer_per_node;
@@ -75,8 +75,8 @@ typedef struct p4d_usage {
 	const char *id; /* jobs that were asked for; NULL: all since a date */
 	bool names;
 	p4d_prometheus prometheus, nvml; /* none: zeroed */
-	p4d_usage_refusals refusals;     /* of --refusals; none: zeroed */
-	p4d_memory_log log;              /* of the one job that was asked for; zeroed: none */
+	p4d_usage_refusals refusals;     /* from --refusals; zero without it */
+	p4d_memory_log log;              /* log of the one job that the user named; zero: none */
 	p4d_usage_row *row;
 	size_t rows;
 	unsigned joined, measured, not_measured, censored, incomparable;
@@ -93,7 +93,7 @@ typedef struct p4d_usage {
 /* usage_join.c: a row for each job, from its records and measurements. Errors: NO_MEMORY. */
 int p4d_usage__join(p4d_usage *u, p4d_error *err);
 
-/* As the record says, else as p4d reads the script today; "": unknown. */
+/* From the record, else as p4d reads the script today; "": unknown. */
 const char *p4d_usage__framework(const p4d_usage_row *row);
 
 /* usage_count.c: all sums. Errors: NO_MEMORY. */

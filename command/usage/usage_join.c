@@ -8,7 +8,8 @@
 #include "request/framework.h"
 #include "usage/usage.h"
 
-/* From this share of a GPU on a measurement is a bound: the allocator keeps what it can get. */
+/* From this share of a GPU on, a measurement is only an upper bound: the allocator keeps all memory that it
+ * can get. */
 static const double CENSORED = 0.90;
 
 const char *const p4d_usage__source_names[P4D_USAGE_SOURCES] = {

@@ -16,7 +16,7 @@ typedef struct p4d_usage_refusal {
 	char job[160]; /* user, name and model: what makes two the same */
 } p4d_usage_refusal;
 
-/* Of a code. */
+/* The refusals with one code. */
 typedef struct p4d_usage_refused {
 	char code[8];
 	size_t refusals, jobs;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rows of jobs in the columns that p4d validate and p4d calibrate read. Users are u1, u2, ... unless names
- * were asked for, so that p4d calibrate can tell how many there are.
+ * Rows of jobs in the columns that p4d validate and p4d calibrate read. Users are named u1, u2, ... unless
+ * --names is given, so that p4d calibrate can count them.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -29,7 +29,7 @@ void p4d_validate__add_errors(struct json_object *object, const char *name, cons
 typedef struct p4d_validate_deaths {
 	p4d_table table;
 	struct json_object *rows;
-	unsigned judged, passed; /* of these: compared, and predicted to pass */
+	unsigned judged, passed; /* runs that ran out of memory: compared, and predicted to pass */
 } p4d_validate_deaths;
 
 void p4d_validate__begin_deaths(p4d_validate_deaths *deaths);
@@ -37,7 +37,7 @@ void p4d_validate__begin_deaths(p4d_validate_deaths *deaths);
 /* A member `oom` with rows, judged and false_passes. */
 void p4d_validate__add_deaths(struct json_object *object, const p4d_validate_deaths *deaths);
 
-/* The table and the count of false passes, unless there are none; which: of which runs they are, "" all. */
+/* The table and the count of false passes, unless there are none. which: the kind of runs, "" all. */
 int p4d_validate__print_deaths(p4d_validate_deaths *deaths, const char *which, p4d_error *err);
 
 void p4d_validate__free_deaths(p4d_validate_deaths *deaths);
@@ -50,13 +50,13 @@ typedef struct p4d_validate_untaken {
 } p4d_validate_untaken;
 
 /*
- * Notes a row of which *err says why it cannot be taken; id: its name, "" unknown. 0: go on with the next
- * row; -1: stop, because there is no memory.
+ * Notes a row that p4d cannot take, with the reason from *err; id: its name, "" unknown. 0: go on with the
+ * next row; -1: stop, because memory ran out.
  */
 int p4d_validate__leave(p4d_validate_untaken *untaken, const p4d_measured_file *file, const char *id,
 			const p4d_error *err);
 
-/* Fails with the reason of the first one if no row was taken. */
+/* Fails with the reason of the first row if no row was taken. */
 int p4d_validate__none_taken(const p4d_validate_untaken *untaken, p4d_error *err);
 
 /* "2 rows that p4d cannot take:" and why, unless there are none. */

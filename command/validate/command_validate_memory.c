@@ -7,7 +7,7 @@
 #include "report/report.h"
 #include "validate/command_validate.h"
 
-/* What a site without a policy of its own does (p4d.conf(5)). */
+/* The limits of a site without a policy of its own (p4d.conf(5)). */
 static const double safe = 0.80, limit = 0.95;
 
 typedef struct memory_validation {
@@ -59,7 +59,7 @@ static int add_row(memory_validation *v, const p4d_measured *row, p4d_error *err
 	if (estimate(v, row, P4D_METHOD_PLAN, &closed, err) < 0 ||
 	    estimate(v, row, P4D_METHOD_PAPER, &paper, err) < 0)
 		return -1;
-	/* what is in graphs PyTorch does not call allocated */
+	/* PyTorch does not count memory of graphs as allocated */
 	double a = p4d_to_gib(closed.peak.allocated_bytes - closed.peak.part[P4D_PART_GRAPHS]),
 	       b = p4d_to_gib(paper.peak.allocated_bytes);
 	if (!row->partly_given)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* p4d validate: peak memory of runs that are given by p4d's own options, whatever their framework. */
+/* p4d validate: peak memory of runs described by p4d's own options, with any framework. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@
 #include "validate/command_validate.h"
 #include "validate/predicted_run.h"
 
-/* What a site without a policy of its own does (p4d.conf(5)). */
+/* The limits of a site without a policy of its own (p4d.conf(5)). */
 static const double safe = 0.80, limit = 0.95;
 
 /* Errors of the rows of a class, and of those of them that nobody looked at while constants were chosen. */
@@ -133,7 +133,7 @@ static struct json_object *json_of(const p4d_measured *row, const char *verdict,
 	return object;
 }
 
-/* A prediction beside what was measured, in its class, the table and the rows. */
+/* Adds a prediction and its measurement to its class, the table and the rows. */
 static int add_value(run_validation *v, const p4d_measured *row, double value, const char *verdict,
 		     double fraction, p4d_error *err)
 {

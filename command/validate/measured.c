@@ -279,7 +279,7 @@ static int read_shape(const fields *f, p4d_measured *row)
 	if (gpus < 1)
 		return fail(f->file, f->err, "n_gpus must be above 0", "");
 	row->gpus = (uint64_t)gpus;
-	/* as many as there are, up to the 8 of the machines that such files are about */
+	/* as many as the job has, up to 8, the usual number in the machines of such files */
 	row->gpus_per_node = per_node >= 1 ? (uint64_t)per_node : row->gpus < 8 ? row->gpus : 8;
 	snprintf(row->request.model, sizeof(row->request.model), "%s", row->id);
 	p4d_request_put(&row->request, P4D_MODEL, 1, P4D_BY_USER);
@@ -348,7 +348,7 @@ static void read_death(const fields *f, p4d_measured *row)
 		*row = known;
 }
 
-/* Whether `what` is of an inference engine: of its start, or of how fast it answers. */
+/* Whether `what` belongs to an inference engine: its start, or how fast it answers. */
 static bool is_of_engine(const char *what)
 {
 	static const char *const known[] = {"weights",      "cache",    "tokens",
@@ -360,7 +360,7 @@ static bool is_of_engine(const char *what)
 	return false;
 }
 
-/* A run that is given by p4d's own options. */
+/* Reads a run described by p4d's own options. */
 static int read_run(const fields *f, p4d_measured *row)
 {
 	const char *options, *what, *class;

@@ -19,7 +19,7 @@
  */
 enum { P4D_MEASURED_COLUMNS = 64 };
 
-/* Of runs given by p4d's own options (tests/data/frameworks_memory.csv), and of Megatron-LM. */
+/* Runs described by p4d's own options (tests/data/frameworks_memory.csv), and runs of Megatron-LM. */
 typedef enum p4d_measured_kind {
 	P4D_MEASURED_MEMORY,
 	P4D_MEASURED_THROUGHPUT,
@@ -42,15 +42,15 @@ typedef struct p4d_measured {
 	uint64_t gpus, gpus_per_node;
 	bool complete;        /* column `validate` is 1: the row is complete, and of a precision p4d has */
 	bool oom;             /* the run ran out of memory; complete is false */
-	bool partly_given;    /* column `not_given` says what of its recipe nobody has published */
-	char unmodelled[64];  /* of a row that is not complete: what p4d has no formula for; "" none */
-	double allocated_gib; /* peak of the allocator; of P4D_MEASURED_RUNS: of `what` */
-	char class[16], what[16], options[1536]; /* of P4D_MEASURED_RUNS alone, as their columns */
-	/* of P4D_MEASURED_RUNS, columns that a site's own rows have: whose job, the day (2026-11-30),
-	 * releases of Slurm and the driver; "": there is no such column */
+	bool partly_given;    /* column `not_given` lists settings of the recipe that nobody has published */
+	char unmodelled[64];  /* what p4d has no formula for, in a row that is not complete; "" none */
+	double allocated_gib; /* peak of the allocator; with P4D_MEASURED_RUNS: the quantity `what` */
+	char class[16], what[16], options[1536]; /* with P4D_MEASURED_RUNS only: as in their columns */
+	/* with P4D_MEASURED_RUNS: columns of a site's own rows, which are the user, the day (2026-11-30), and
+	 * the releases of Slurm and the driver; "": there is no such column */
 	char user[64], date[16], slurm[24], driver[24];
-	/* of P4D_MEASURED_RUNS: an inference engine's; allocated_gib is what its start says of `what`: GiB of
-	 * weights or of the cache, or the cache's tokens */
+	/* with P4D_MEASURED_RUNS: a run of an inference engine. allocated_gib is the quantity `what` from its
+	 * log: GiB of weights or of the cache, or the cache's tokens */
 	bool serves;
 	bool seen; /* column `seen` is not empty: looked at while constants were chosen */
 	double reserved_gib;
@@ -64,8 +64,8 @@ typedef struct p4d_measured {
 int p4d_measured_open(p4d_measured_file *file, const char *name, char *text, p4d_error *err);
 
 /*
- * Reads the next row. Returns 1, 0 at the end, -1 with P4D_E_VALUE (`name:line: what`). Of a row that is
- * neither complete nor a modelled out-of-memory run only id, gpu, complete, oom and unmodelled are filled.
+ * Reads the next row. Returns 1, 0 at the end, -1 with P4D_E_VALUE (`name:line: what`). If a row is neither
+ * complete nor a modelled out-of-memory run, only id, gpu, complete, oom and unmodelled are filled.
  */
 int p4d_measured_next(p4d_measured_file *file, p4d_measured *row, p4d_error *err);
 

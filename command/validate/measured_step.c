@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Measured step times: from what was reported, and the ranking of interchangeable layouts. */
+/* Measured step times: computed from the reported figures. And the ranking of interchangeable layouts. */
 #include <stdio.h>
 #include <string.h>
 

@@ -34,7 +34,7 @@ static ssize_t read_up_to(int fd, char *text, size_t size)
 char *p4d_file_read(int fd, size_t most, size_t *length)
 {
 	struct stat status;
-	/* pipes and files in /proc say that they are empty; of a file that grows, what it had is read */
+	/* pipes and files in /proc report a size of 0; a file that grows is read up to its first size */
 	const bool sized = fstat(fd, &status) == 0 && status.st_size > 0 && (size_t)status.st_size <= most;
 
 	if (sized)

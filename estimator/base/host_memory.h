@@ -13,9 +13,9 @@
 int p4d_host_memory(const char *root, uint64_t *bytes, p4d_error *err);
 
 /*
- * The peak resident memory of this process, and how much of it is file-backed now, which the kernel can
- * reclaim. As the kernel counts (VmHWM, RssFile): memory that ranks of a node share counts for each of them.
- * 0 unknown. Nothing is allocated.
+ * The peak resident memory of this process, and the part of the present memory that is file-backed, which the
+ * kernel can reclaim. As the kernel counts it (VmHWM, RssFile): memory that ranks of a node share counts for
+ * each of them. 0 unknown. Neither allocates memory.
  */
 uint64_t p4d_host_memory_peak(void);
 uint64_t p4d_host_memory_mapped(void);

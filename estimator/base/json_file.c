@@ -77,8 +77,8 @@ static size_t literal_length(const char *text, size_t length)
 }
 
 /*
- * Members written in a text that parsed: outside of strings a ':' follows a key and nothing else. *quote:
- * position of a single quote, in which json-c lets keys stand even when it is told to be strict.
+ * Counts the members in a valid JSON text: outside of strings, a ':' occurs only after a key. *quote:
+ * position of a single quote; json-c accepts keys in single quotes even in strict mode.
  */
 static size_t count_written(const char *text, size_t length, size_t *quote)
 {
@@ -147,7 +147,7 @@ static size_t decode(const unsigned char *at, size_t left, uint32_t *code)
 	return *code < least[bytes] || *code > 0x10ffff || is_surrogate ? 0 : bytes;
 }
 
-/* Bytes of \uXXXX. Of two bytes it makes six, and of four twelve. */
+/* Bytes of \uXXXX. A character of two bytes becomes six bytes, one of four becomes twelve. */
 enum { ESCAPE = 6, MOST_GROWTH = 3 };
 
 static size_t put_escape(char *to, uint32_t unit)
@@ -189,8 +189,8 @@ static size_t escape_next(ascii *a, char to[2 * ESCAPE])
 }
 
 /*
- * The text in ASCII: json-c 0.18 that is told to be strict takes other characters for control characters (its
- * issue 892). At most INT_MAX bytes; the caller frees.
+ * The text in ASCII: json-c 0.18 in strict mode takes other characters for control characters (its issue
+ * 892). At most INT_MAX bytes; the caller frees.
  */
 static char *escape_text(const char *text, size_t length, size_t *escaped)
 {
@@ -269,7 +269,7 @@ static int check_text(const char *text, size_t length, const char *what, p4d_err
 	return 0;
 }
 
-/* What json-c accepts silently: single quotes, and repeated keys, of which it keeps the last. */
+/* Finds what json-c accepts silently: single quotes, and repeated keys, of which it keeps the last. */
 static int check_members(struct json_object *object, const char *text, size_t length, const char *what,
 			 p4d_error *err)
 {
@@ -290,7 +290,7 @@ struct json_object *p4d_json_parse(const char *text, size_t length, const char *
 {
 	if (check_text(text, length, what, err) < 0)
 		return NULL;
-	/* the limit of json-c counts the values inside the innermost level, too */
+	/* json-c also counts the values in the innermost level */
 	struct json_tokener *tokener = json_tokener_new_ex(MAX_LEVELS + 1);
 	if (!tokener) {
 		p4d_fail(err, P4D_E_NO_MEMORY, "%.255s: no memory to parse it", what);

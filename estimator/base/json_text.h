@@ -7,8 +7,8 @@
 #include "base/text.h"
 
 /*
- * Writes JSON without blanks, allocating only where the text does. Commas are automatic. key: of a member,
- * NULL in lists and at the top. Bytes that are not UTF-8 pass as they are.
+ * Writes JSON without blanks. Only the text allocates memory. Commas are automatic. key: name of a member,
+ * NULL in lists and at the top. Bytes that are not UTF-8 are copied.
  */
 void p4d_json_text_open(p4d_text *text, const char *key, char bracket); /* '{' or '[' */
 void p4d_json_text_close(p4d_text *text, char bracket);

@@ -5,10 +5,11 @@
 #include <stddef.h>
 
 /*
- * Parts of p4d that are separate shared objects, opened on demand: not every machine has what they need, and
- * loading it would slow every command.
+ * Parts of p4d that are separate shared objects, opened on demand: some machines lack the libraries that they
+ * need, and loading them would slow down every command.
  *
- * Searched in the directory $P4D_LIBDIR if set; else next to the program (build tree), then where it is
- * installed. name: "libp4d-cuda.so". Fills path[size], also when not found: then with the install location.
+ * The directory is $P4D_LIBDIR if that is set; otherwise the program's own (build tree), then the one of the
+ * installation. name: "libp4d-cuda.so". Fills path[size] also if it is not found: then with the install
+ * location.
  */
 bool p4d_library_find(const char *name, char *path, size_t size);

@@ -26,7 +26,7 @@ static const char *base_name(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-/* As Linux does in sticky directories (protected_symlinks), but everywhere. */
+/* Like Linux in sticky directories (protected_symlinks), but in every directory. */
 static int open_directory(const char *path)
 {
 	int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;

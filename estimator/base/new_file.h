@@ -7,10 +7,11 @@
 #include "base/error.h"
 
 /*
- * A file that appears under its name only when complete: it is written to NAME.PID-N in the same directory,
- * synced and renamed. A full disk, a quota or a lost server ends with P4D_E_IO that names the file;
- * p4d_new_file_abandon then leaves nothing behind. The directory is opened once, so nobody can put another in
- * its place meanwhile; if its name is a symbolic link, it must be of the user or of root.
+ * A file that appears under its name only when it is complete: p4d writes it to NAME.PID-N in the same
+ * directory, syncs it and renames it. After a full disk, a quota or a lost server, the call fails with
+ * P4D_E_IO and names the file; p4d_new_file_abandon then removes all traces. The directory is opened once, so
+ * nobody can replace it before the file is complete. If its name is a symbolic link, the link must belong to
+ * the user or to root.
  */
 typedef struct p4d_new_file {
 	char *path, *temporary; /* NULL: nothing is open */
@@ -20,7 +21,7 @@ typedef struct p4d_new_file {
 	size_t used;
 } p4d_new_file;
 
-/* Errors: IO, NO_MEMORY. Ignores what was open in *file before. */
+/* Errors: IO, NO_MEMORY. Overwrites *file without closing it. */
 int p4d_new_file_open(p4d_new_file *file, const char *path, p4d_error *err);
 /* Appends, buffering small writes. */
 int p4d_new_file_write(p4d_new_file *file, const void *data, uint64_t bytes, p4d_error *err);
@@ -31,7 +32,7 @@ int p4d_new_file_rewrite(p4d_new_file *file, uint64_t offset, const void *data, 
 int p4d_new_file_sync(p4d_new_file *file, p4d_error *err);
 /* Gives the synced file its name, syncs the directory and closes. On failure: abandon. */
 int p4d_new_file_publish(p4d_new_file *file, p4d_error *err);
-/* Removes what was not published. Also of a zeroed, published or failed file. */
+/* Removes what was not published. Does nothing with a zeroed, published or failed file. */
 void p4d_new_file_abandon(p4d_new_file *file);
 
 /* A whole file at once; on failure nothing has changed. Errors: IO, NO_MEMORY. */

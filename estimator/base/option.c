@@ -11,7 +11,7 @@
 #include "base/suggest.h"
 #include "base/text.h"
 
-/* Characters of the choices, of which more are not printed as an argument. */
+/* The most characters of choices that are printed as an option's argument. */
 enum { LONG_LIST = 72 };
 
 int64_t p4d_option_bits(double real)
@@ -126,7 +126,7 @@ static void add_release(p4d_text *text, int64_t release)
 	p4d_text_add(text, p4d_number_integer(release % P4D_RELEASE_UNIT, number));
 }
 
-/* Of a long list the nearest names. */
+/* Names the choices; of a long list, the nearest ones. */
 static int no_choice(const p4d_option_info *info, const char *prefix, const char *text, p4d_error *err)
 {
 	enum { NAMES = 64, NAME = 24 };

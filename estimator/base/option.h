@@ -37,7 +37,7 @@ typedef struct p4d_option_info {
 	size_t field, size;  /* offset of the member that the option sets; size of the member, for texts */
 	int64_t number;      /* default of integers and choices, if the table has defaults */
 	double real;         /* default of real numbers */
-	const char *choices; /* of a choice; NULL: those of `argument` */
+	const char *choices; /* the choices; NULL: those in `argument` */
 } p4d_option_info;
 
 /* A value: an integer, the index of a choice, 1 for a text or a switch, the bits of a real number. */
@@ -48,8 +48,8 @@ double p4d_option_real(int64_t value);
 int p4d_option_find(const p4d_option_info *table, int count, const char *name);
 
 /*
- * Reads a value. Texts are only checked for length. prefix: of the option in messages ("--"). Errors: VALUE
- * with the accepted range or choices.
+ * Reads a value. For texts, only the length is checked. prefix: that of the option in messages ("--").
+ * Errors: VALUE with the accepted range or choices.
  */
 int p4d_option_parse(const p4d_option_info *info, const char *prefix, const char *text, int64_t *value,
 		     p4d_error *err);

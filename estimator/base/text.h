@@ -27,8 +27,8 @@ void p4d_text_entry(p4d_text *text, const char *separator, const char *format, .
     __attribute__((format(printf, 3, 4)));
 
 /*
- * Appends what others wrote (names, values, file contents), so that it cannot forge a line of a log or steer
- * a terminal: control characters and what is not UTF-8 become \xHH.
+ * Appends text from others (names, values, file contents), so that it cannot forge a line of a log or control
+ * a terminal: control characters and bytes that are not UTF-8 become \xHH.
  */
 void p4d_text_escaped(p4d_text *text, const char *string);
 

@@ -10,7 +10,7 @@
 #include "plan/parameters.h"
 #include "schedule/schedule.h"
 
-/* Of a step, where there are experts: from DeepSeek V2 with 4 layers on 8 B200 (SimuMax). */
+/* Seconds per step in models with experts: from DeepSeek V2 with 4 layers on 8 B200 (SimuMax). */
 #define STEP_OF_EXPERTS 15e-3
 
 /*
@@ -135,7 +135,7 @@ static p4d_cost_line line_of(double latency, double seconds, double elements)
 	return (p4d_cost_line){latency, (seconds - latency) / elements};
 }
 
-/* Sums of shards over the copies of the model, behind all passes. */
+/* Sums of shards over the copies of the model, after all passes. */
 static void add_copies(const p4d_layout *l, const p4d_cost_rates *r, uint64_t shards, p4d_cost_line *reduce)
 {
 	const uint64_t copies = shards > 1 ? l->dp * l->cp / shards : 1;
@@ -151,8 +151,8 @@ static void add_copies(const p4d_layout *l, const p4d_cost_rates *r, uint64_t sh
 }
 
 /*
- * Data parallelism: gradients reduced and parameters gathered over the ranks that hold the same ones, whose
- * optimizer is sharded over so many of them.
+ * Data parallelism: gradients are reduced and parameters gathered over the ranks with the same ones; `shards`
+ * of them shard the optimizer.
  */
 static void set_update(const p4d_layout *l, const p4d_cost_rates *r, p4d_cost_ring group, uint64_t shards,
 		       p4d_cost_update *out)

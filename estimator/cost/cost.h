@@ -127,8 +127,8 @@ int p4d_cost_step(const p4d_layout *layout, const p4d_gpu *gpu, p4d_timeline_wor
 		  p4d_error *err);
 
 /*
- * FLOPs of one step of the whole job: those of the model, and those that the hardware executes. The number of
- * layers that p4d-train swaps instead of recomputing depends on gpu; NULL: half of them.
+ * FLOPs of one step of the whole job: those of the model, and those that the hardware executes. How many
+ * layers p4d-train swaps instead of recomputing depends on gpu; NULL: half of them.
  */
 double p4d_cost_model_flops(const p4d_layout *layout);
 double p4d_cost_hardware_flops(const p4d_layout *layout, const p4d_gpu *gpu);
@@ -139,10 +139,10 @@ double p4d_cost_hardware_flops(const p4d_layout *layout, const p4d_gpu *gpu);
  */
 typedef struct p4d_cost_served {
 	double sequences;     /* each gets one more token */
-	double prompt_tokens; /* of prompts in the same pass */
+	double prompt_tokens; /* tokens of prompts in the same pass */
 	double prompt_pairs;  /* pairs of a query and a key in their causal attention, one layer and head */
 	double cached_bytes;  /* keys and values that this GPU reads */
-	double weight_bytes;  /* of an element of the layers' matrices */
+	double weight_bytes;  /* bytes of an element of the layers' matrices */
 	double host_bytes;    /* weights that this GPU reads from the host */
 	double nano_batches;  /* parts of the pass that overlap (NanoFlow, arXiv 2408.12757); 0: one */
 } p4d_cost_served;

@@ -39,9 +39,9 @@ double p4d_cost__gather_seconds(const p4d_cost_rates *r, p4d_cost_ring ring, dou
 }
 
 /*
- * Every rank sends to every other at once: what stays in the node beside what leaves it, each rank over its
- * own interface. Inside a node it reaches 0.89 of a ring's rate (SimuMax, 8 B200: 0.60 against 0.67), after
- * 51 to 58 us, whether of 2, 4 or 8 ranks.
+ * Every rank sends to every other at the same time: traffic inside the node overlaps with traffic that leaves
+ * it, and each rank has its own interface. Inside a node this reaches 0.89 of a ring's rate (SimuMax, 8 B200:
+ * 0.60 against 0.67), after 51 to 58 us, with 2, 4 or 8 ranks.
  */
 double p4d_cost__exchange_seconds(const p4d_cost_rates *r, p4d_cost_ring ring, double bytes)
 {

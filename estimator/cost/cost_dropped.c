@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Of activations that p4d-train swaps: which layers' have room on the host, and which are dropped. */
+/* Activations that p4d-train swaps: for which layers the host has room, and for which they are dropped. */
 #include "cost/cost_internal.h"
 #include "plan/offload.h"
 #include "plan/plan.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The passes of a layer's experts for one micro-batch on one rank, as Megatron-LM runs them: the router
- * chooses, tokens are permuted and sent to their experts' ranks (all-to-all; over etp gathered), sorted by
- * expert, go through grouped products, and the way back. The fullest rank, which is given `imbalance` times
- * its share, sets the pace of all.
+ * The passes of a layer's experts for one micro-batch on one rank, as Megatron-LM runs them. The router
+ * chooses, tokens are permuted and sent to their experts' ranks (all-to-all; gathered over etp), sorted by
+ * expert, multiplied in grouped products, and sent back. The fullest rank gets `imbalance` times its share
+ * and sets the pace for all.
  */
 #include "cost/cost_internal.h"
 #include "request/routing.h"
@@ -49,8 +49,8 @@ static double permuted(const p4d_cost_rates *r, double bytes)
 }
 
 /*
- * One way, to the experts or back; what is sent, or received, is written by one kernel and read by the next.
- * All-gather and DeepEP exchange tokens, and copy them by expert behind that.
+ * One direction, to the experts or back: one kernel writes what is sent or received, the next one reads it.
+ * All-gather and DeepEP exchange tokens, and copy them by expert afterwards.
  */
 static void dispatch(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z,
 		     const dispatched *t, p4d_cost_share *out)

@@ -5,7 +5,7 @@
 #include "cost/cost_internal.h"
 #include "request/architecture.h"
 
-/* Of layers with a window. */
+/* Share of attention in layers with a window. */
 static double window_share(const p4d_layout *l)
 {
 	const double reach = (double)l->sliding_window / (double)l->seq_len;
@@ -20,8 +20,8 @@ static double window_share(const p4d_layout *l)
 }
 
 /*
- * Documents end at random, independently of each other: of a mean length m in a sequence s, the sum of their
- * squares is this share of s^2 on average.
+ * Documents end at random and independently. With a mean length m in a sequence s, the sum of their squares
+ * is on average this share of s^2.
  */
 static double share_of_documents(const p4d_layout *l)
 {
@@ -52,7 +52,7 @@ static double up_matrices(const p4d_layout *l)
 	return (l->glu ? 2.0 : 1.0) * (double)l->hidden * (double)l->ffn;
 }
 
-/* Of latent attention the products down to a lower rank, those up, and that of the output. */
+/* Latent attention: the products down to a lower rank, those up, and that of the output. */
 static double attention_matrices(const p4d_layout *l)
 {
 	const double h = (double)l->hidden, heads = (double)l->heads, d = (double)l->head_dim;
@@ -145,7 +145,7 @@ double p4d_cost__expert_layers(const p4d_layout *l)
 	return (double)p4d_expert_layers_before(l, l->layers);
 }
 
-/* Elements of the matrices of a layer that a token passes: of one without experts, of one with. */
+/* Elements of the matrices that a token passes in a layer without or with experts. */
 static double passed(const p4d_layout *l, bool experts)
 {
 	if (!experts)
@@ -167,7 +167,7 @@ static double passed_by_all(const p4d_layout *l)
 	return over_layers(l, passed(l, false), passed(l, true));
 }
 
-/* Of the next token and further ones, of which each has a product before its layer. */
+/* Heads for the next token and further ones; each of the latter has a product before its layer. */
 static double heads(const p4d_layout *l)
 {
 	const double h = (double)l->hidden, further = (double)l->mtp_layers;
@@ -231,7 +231,7 @@ static double recomputed_of_kept(const p4d_layout *l, bool experts)
 	const double scores = scores_flops(l);
 	const p4d_framework_cost *framework = &p4d_framework_of(l->framework)->cost;
 
-	if (l->megatron.recompute_modules) /* of those that matter */
+	if (l->megatron.recompute_modules) /* only modules whose FLOPs matter */
 		return (l->megatron.recompute_modules & P4D_MODULE_CORE_ATTENTION ? scores : 0) +
 		       (l->megatron.recompute_modules & P4D_MODULE_MOE && experts
 			    ? 2 * (passed(l, true) - attention_matrices(l))
@@ -249,7 +249,8 @@ static double recomputed_of_kept(const p4d_layout *l, bool experts)
 	}
 }
 
-/* The same of all layers: those that are dropped, for swaps would be seen, are computed again from inputs. */
+/* The same for all layers. Dropped ones, whose swaps could not be hidden, are recomputed from their inputs.
+ */
 static double recomputed_flops(const p4d_layout *l, double dropped, bool experts)
 {
 	return dropped * (2 * passed(l, experts) + scores_flops(l)) +

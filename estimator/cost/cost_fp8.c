@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What FP8 adds to a layer beside its products: kernels that quantize their operands, as Transformer Engine
- * launches them (pytorch/module/linear.py, layernorm_linear.py), and what it takes from collectives and
+ * The time that FP8 adds to a layer next to its products: kernels that quantize the operands, as Transformer
+ * Engine launches them (pytorch/module/linear.py, layernorm_linear.py). And what it saves in collectives and
  * norms.
  *
- * Matrix units before Blackwell multiply FP8 by rows only, so that an operand of two products is there twice,
- * the second one transposed; scales by block differ by direction, so there it is twice on any GPU. Each cast
- * reads 16 bits and writes one or two copies; scales of a tensor's current maximum read it once more before,
- * as does NVFP4, whose blocks' scales in 8 bits are of a scale of the tensor.
+ * Matrix units before Blackwell multiply FP8 only by rows. So an operand of two products has two copies, the
+ * second one transposed. Scales by block differ by direction, so with them there are two copies on any GPU.
+ * Each cast reads 16 bits and writes one or two copies. Scales by a tensor's current maximum read the tensor
+ * once more before. So does NVFP4, which scales the 8-bit scales of its blocks by a scale of the tensor.
  */
 #include "cost/cost_internal.h"
 #include "request/fp8.h"
@@ -20,8 +20,8 @@
 
 typedef struct casting {
 	double reads;    /* bytes of an element that a cast reads */
-	double copies;   /* of an operand of two products */
-	double bytes;    /* of an element of a copy */
+	double copies;   /* copies of an operand of two products */
+	double bytes;    /* bytes of an element of a copy */
 	bool transposes; /* the second copy is made of the first, as where only one was gathered */
 } casting;
 
@@ -57,8 +57,8 @@ static double norm_seconds(const p4d_layout *l, const p4d_cost_rates *r, const c
 }
 
 /*
- * Of gradients with a full row of hidden, the inputs of backward products: with sequence parallelism cast
- * before they are gathered, in one copy, of which the other is made.
+ * Gradients with a full row of hidden, the inputs of backward products. With sequence parallelism they are
+ * cast before they are gathered, in one copy, and the other copy is made from that.
  */
 static double gradient_seconds(const p4d_layout *l, const p4d_cost_rates *r, const casting *c,
 			       const p4d_cost_sizes *z)
@@ -107,7 +107,7 @@ static void pair_casts(const p4d_layout *l, const p4d_cost_rates *r, const casti
 	    gradient_seconds(l, r, c, z) + cast(r, c, z->n * columns, c->copies) + (later ? again : 0);
 }
 
-/* Both operands of each product, one copy of each: of x and w, then of dy and w, and of dy and x. */
+/* Casts both operands of each product, one copy of each: x and w, then dy and w, then dy and x. */
 static void product_casts(const p4d_cost_rates *r, const casting *c, double n, double in, double out,
 			  p4d_cost_share *forward, p4d_cost_share *backward)
 {

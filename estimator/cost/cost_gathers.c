@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sharded parameters and gradients: what their gathers and reductions take beside the passes. */
+/* Sharded parameters and gradients: the time of gathers and reductions that passes do not hide. */
 #include "cost/cost_internal.h"
 #include "plan/offload.h"
 #include "plan/parameters.h"
@@ -27,7 +27,8 @@ double p4d_cost__gradient_bytes(const p4d_layout *l)
 	return l->grad_dtype == P4D_GRAD_FP32 ? 4 : 2;
 }
 
-/* What is gathered and reduced as one: elements over so many ranks, which are `apart` from each other. */
+/* A group that is gathered and reduced as one: its elements over a number of ranks, which are `apart` from
+ * each other. */
 typedef struct sharded_group {
 	double elements;
 	uint64_t shards, apart;
@@ -56,8 +57,8 @@ static double reduce_seconds(const p4d_layout *l, const p4d_cost_rates *r, shard
 	       2 * p4d_cost__gather_seconds(r, others, bytes / (double)g.shards);
 }
 
-/* A layer of two groups, of which the second may be none: makes its passes as long as what they do not hide,
- * which is all of it where one stream has both; returns how much longer. */
+/* A layer of two groups, the second of which may be empty. Extends its passes by the time that they do not
+ * hide, which is all of it if one stream runs both. Returns the extension. */
 static double hidden_behind(const p4d_layout *l, const p4d_cost_rates *r, p4d_cost_passes *layer,
 			    sharded_group first, sharded_group second)
 {
@@ -102,9 +103,9 @@ static double hidden_behind_halves(const p4d_layout *l, const p4d_cost_rates *r,
 }
 
 /*
- * Parameters that are sharded, too: a layer's are gathered while the one before it runs, in both passes, and
- * its gradients are reduced while the next ones are computed; what takes longer is exposed. Experts are over
- * the ranks that have the same ones. Nothing hides the embedding's: it comes first, and goes last.
+ * Parameters that are sharded as well: a layer's are gathered during the layer before it, in both passes, and
+ * its gradients are reduced during the next ones; any longer time is exposed. Experts use the ranks with the
+ * same ones. Nothing hides the embedding's: it comes first, and is reduced last.
  */
 void p4d_cost__add_gathers(const p4d_layout *l, p4d_cost_terms *t)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tensor parallelism in two and three dimensions (--tp-grid, arXiv 2305.13525). Over X activations are summed
- * as over the ranks of tensor parallelism in one dimension, of the features that a rank of Y has
- * (cost_layer.c). Here: sums over Y, of what products over a part of the features give, which nothing hides;
- * and over Z matrices gathered and their gradients summed, a layer ahead of the passes. The latter run beside
- * products and kernels, not beside other collectives, with which they share the links.
+ * Tensor parallelism in two and three dimensions (--tp-grid, arXiv 2305.13525). X sums activations like
+ * tensor parallelism in one dimension, for the features of a rank of Y (cost_layer.c). This file has the
+ * rest. Sums over Y, of products over a part of the features: nothing hides them. And over Z, matrices are
+ * gathered and their gradients summed one layer ahead of the passes. The latter overlap with products and
+ * kernels, but not with other collectives, which use the same links.
  */
 #include "cost/cost_internal.h"
 #include "plan/parameters.h"
@@ -36,7 +36,7 @@ static void features(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cos
 					 p4d_cost__features_seconds(l, r, e * n * z->f);
 }
 
-/* What a pass does not hide of a collective beside it. */
+/* The time of a collective that a concurrent pass does not hide. */
 static double seen(double collective, const p4d_cost_share *pass)
 {
 	const double hides = p4d_cost_share_seconds(pass) - pass->tensor_comm - pass->context_comm;

@@ -80,7 +80,7 @@ p4d_cost_ring p4d_cost__ring_of(const p4d_layout *layout, uint64_t ranks, uint64
 /* All-gather to, or reduce-scatter of, `bytes` on every rank. 0 for one rank. */
 double p4d_cost__gather_seconds(const p4d_cost_rates *r, p4d_cost_ring ring, double bytes);
 
-/* All-to-all of `bytes` on every rank, each of which keeps its share. */
+/* All-to-all with `bytes` on every rank, each of which keeps its own share. */
 double p4d_cost__exchange_seconds(const p4d_cost_rates *r, p4d_cost_ring ring, double bytes);
 
 /* A transfer from one rank to another. */
@@ -93,8 +93,8 @@ double p4d_cost__neighbour_seconds(const p4d_cost_rates *r, p4d_cost_ring ring, 
 typedef struct p4d_cost_sizes {
 	double n;          /* tokens */
 	double residual;   /* the residual stream: n * hidden, sharded by tp with sequence parallelism */
-	double h, A, G, f; /* widths: hidden, over the Y of a tp-grid; queries, keys, feed-forward, sharded by
-			      tp. Of latent attention A and G are the mean of a key's and a value's */
+	double h, A, G, f; /* hidden over the Y of a tp-grid; queries, keys, feed-forward over tp. With latent
+			      attention A and G are the mean of a key's and a value's */
 	double up;         /* columns of gate and up */
 	double scores;     /* of unfused attention */
 } p4d_cost_sizes;
@@ -194,7 +194,7 @@ void p4d_cost__vocabulary(const p4d_layout *layout, const p4d_cost_rates *r, p4d
 /* Elements of the adapters of a layer, on all tensor-parallel ranks. */
 double p4d_cost__adapters(const p4d_layout *layout);
 /* Elements of matrices on all ranks: of a layer without experts; of a layer with experts, without the
- * experts; of one expert. With a layer pattern, the mean of such layers; the cost model does so wherever one
+ * experts; of one expert. With a layer pattern, the mean of such layers; the cost model uses it wherever one
  * layer represents all. */
 double p4d_cost__layer_matrices(const p4d_layout *layout);
 double p4d_cost__expert_layer_matrices(const p4d_layout *layout);
@@ -224,7 +224,8 @@ typedef struct p4d_cost_passes {
 
 void p4d_cost__passes_add(p4d_cost_passes *to, const p4d_cost_passes *from, double times);
 
-/* The passes of the costs above; of embedding and head without vocabulary parallelism. memory may be NULL. */
+/* The passes of the costs above; for embedding and head, without vocabulary parallelism. memory may be NULL.
+ */
 p4d_cost_passes p4d_cost__layer_passes(const p4d_layout *layout, const p4d_cost_rates *r,
 				       p4d_cost_cache *memory);
 p4d_cost_passes p4d_cost__expert_layer_passes(const p4d_layout *layout, const p4d_cost_rates *r,
@@ -247,16 +248,17 @@ typedef struct p4d_cost_update {
 /* What happens once per step, from the elements of a stage's parameters. */
 typedef struct p4d_cost_once {
 	double layer_elements, table_elements; /* of one layer and one vocabulary table, on one rank */
-	/* of a layer with experts: all but those; and those of the rank */
+	/* elements of a layer with experts, without these; and of the rank's experts */
 	double expert_layer_elements, expert_elements;
 	p4d_cost_update all, experts; /* the latter over the ranks that hold the same ones */
-	double tied; /* seconds to sum tables' gradients: of a tied one between the two ends of a pipeline;
-			and over the Z of a tp-grid */
+	double tied; /* seconds to sum gradients of tables: of a tied one between both ends of a pipeline; and
+			over the Z of a tp-grid */
 } p4d_cost_once;
 
 /*
- * A cache for one request, world and GPU. Passes of parts of the model are indexed by their key, see
- * cost_parts.c; of what happens once per step only the last is kept. Zero before the first use; owns nothing.
+ * A cache for one request, number of GPUs and kind of GPU. Passes of parts of the model are indexed by their
+ * key, see cost_parts.c; for events that occur once per step, it keeps only the last result. Zero before the
+ * first use; owns nothing.
  */
 enum { P4D_COST_CACHE_BITS = 8, P4D_COST_CACHE_PLACES = 1 << P4D_COST_CACHE_BITS };
 struct p4d_cost_cache {
@@ -275,11 +277,11 @@ p4d_cost_rates p4d_cost__recall_rates(const p4d_layout *layout, const p4d_gpu *g
 /* A layout's distinct parts, each computed once; everything else is sums of these. */
 typedef struct p4d_cost_terms {
 	p4d_cost_rates rates;
-	p4d_cost_passes layer, embedding, head;           /* the last two are 0 with vocabulary parallelism */
-	p4d_cost_passes expert_layer;                     /* 0 where no layer has experts */
-	double layer_data, expert_layer_data, table_data; /* of these, exposed data-parallel communication,
-							     and transfers from and to the host */
-	double layer_again; /* of a layer's input pass: what is recomputed where activations are swapped */
+	p4d_cost_passes layer, embedding, head; /* the last two are 0 with vocabulary parallelism */
+	p4d_cost_passes expert_layer;           /* 0 where no layer has experts */
+	double layer_data, expert_layer_data,
+	    table_data;     /* exposed communication of replicas, and host transfers */
+	double layer_again; /* part of a layer's input pass: recomputation if activations are swapped */
 	p4d_cost_vocabulary_passes vocabulary; /* 0 without */
 	double send, recv;                     /* as in p4d_durations */
 	p4d_cost_once once;

@@ -5,16 +5,16 @@
  */
 #include "cost/cost_internal.h"
 
-/* Of communication that runs in pieces beside matrix products: the first or the last piece, and what both
- * lose to each other. From H100 runs with tp 4 and 8. */
+/* Communication in pieces that overlaps with matrix products: the first or the last piece is exposed, and
+ * both slow each other down. From H100 runs with tp 4 and 8. */
 #define OVERLAPPED_EXPOSED 0.2
 
 /* ---- attention ---- */
 
 /*
- * Fused attention: half of the scores, or those of a window or of documents, and at the end one
- * multiprocessor still working on a row of blocks. Backward 2.5 times the products. A slice of a sequence
- * attends to all before it, too.
+ * Fused attention: half of the scores, or those of a window or of documents; at the end one multiprocessor
+ * still works on a row of blocks. Backward has 2.5 times the products. A slice of a sequence also attends to
+ * all slices before it.
  */
 static double fused(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z, bool backward)
 {
@@ -50,7 +50,7 @@ static void unfused(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost
 	backward->memory_bound += p4d_cost__memory_seconds(r, 2 * e * z->n * (2 * z->A + 2 * z->G));
 }
 
-/* Of gradients of keys and values in transit. */
+/* Bytes of an element of the gradients of keys and values in transit. */
 static double gradient_element(const p4d_layout *l, const p4d_cost_rates *r)
 {
 	return p4d_framework_of(l->framework)->cost.sums_keys_in_fp32 ? 4 : r->element;
@@ -80,9 +80,9 @@ static void ring(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_si
 }
 
 /*
- * Keys and values of all ranks at once, exposed; backward, their gradients are summed, too. Either the two
- * pieces of each sequence in turn, or keys and values of all sequences in turn, which are then reordered, as
- * are their gradients.
+ * Gathers keys and values of all ranks at once, exposed. Backward, their gradients are summed as well. Either
+ * the two pieces of each sequence in turn, or keys and values of all sequences in turn; the latter are then
+ * reordered, and so are their gradients.
  */
 static void all_gather(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z, bool backward,
 		       p4d_cost_share *out)
@@ -134,9 +134,9 @@ static void context(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost
 }
 
 /*
- * What slices add to attention in p4d-train: their keys and values are put beside the earlier ones, and
- * gradients of all keys so far are added up in fp32, first zeroed; those of the slice itself are taken out,
- * and all are rounded.
+ * What slices add to attention in p4d-train: their keys and values are copied next to the earlier ones.
+ * Gradients of all keys so far are zeroed and summed in fp32; those of the slice itself are copied out, and
+ * all are rounded.
  */
 static void slices(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z,
 		   p4d_cost_share *forward, p4d_cost_share *backward)
@@ -188,7 +188,7 @@ static void attention(const p4d_layout *l, const p4d_cost_rates *r, const p4d_co
 
 /* ---- the layer ---- */
 
-/* A product of a layer. deferred: what is recomputed from this on takes away what its gradient waits for. */
+/* A product of a layer. deferred: recomputation from here on needs the time that would hide its gradient. */
 typedef struct product {
 	double tokens, in, out;
 	int deferred; /* P4D_RECOMPUTE_*; 0: its gradient never waits in the activation slot */
@@ -256,7 +256,7 @@ static void attention_products(const p4d_layout *l, const p4d_cost_rates *r, con
 		add_products(l, r, all, sizeof(all) / sizeof(*all), y);
 }
 
-/* Of Mamba-2: the one before its scan, and that of the output. */
+/* Products of Mamba-2: the one before its scan, and the output's. */
 static void state_products(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z,
 			   p4d_cost_part *y)
 {
@@ -268,7 +268,7 @@ static void state_products(const p4d_layout *l, const p4d_cost_rates *r, const p
 	add_products(l, r, all, sizeof(all) / sizeof(*all), y);
 }
 
-/* Of a short convolution: the gates with the values, and the output. */
+/* Products of a short convolution: gates with values, and the output's. */
 static void convolution_products(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z,
 				 p4d_cost_part *y)
 {
@@ -286,7 +286,8 @@ static void ffn_products(const p4d_layout *l, const p4d_cost_rates *r, const p4d
 	add_products(l, r, all, sizeof(all) / sizeof(*all), y);
 }
 
-/* Of LoRA: two narrow products each way; what is between them is computed anew for gradients. */
+/* Products of LoRA: two narrow ones in each direction; the intermediate result is recomputed for gradients.
+ */
 static void adapter_products(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z,
 			     p4d_cost_part *y)
 {
@@ -311,7 +312,8 @@ static void adapter_products(const p4d_layout *l, const p4d_cost_rates *r, const
 	}
 }
 
-/* Queries and keys are put together of what RoPE turns and what not, with few tokens' kernels unfused. */
+/* Queries and keys are concatenated from the part that RoPE rotates and the rest; with the kernels for few
+ * tokens this is not fused. */
 static double rotary_bytes(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z)
 {
 	const double heads = (double)l->heads / (double)l->tp, rope = (double)l->rope_dim;
@@ -335,8 +337,8 @@ static void elementwise(const p4d_layout *l, const p4d_cost_rates *r, const p4d_
 	const double blocks = (kind.mixer != P4D_MIX_NONE) + (kind.feed != P4D_FEED_NONE);
 	const bool turned = !l->positions && kind.mixer == P4D_MIX_ATTENTION;
 	double e = r->element, mask = l->dropout ? 1 : 0;
-	/* PyTorch's own kernels: a norm goes through fp32 term by term, as do the angles; compiled, they are
-	 * one kernel each, and the activation, too */
+	/* PyTorch's own kernels: a norm and the angles run in fp32, one kernel per term; compiled, each is
+	 * one kernel, and so is the activation */
 	const bool eager = p4d_framework_of(l->framework)->cost.eager_modules && !l->torch.compile;
 	const bool fused = l->fused_swiglu || l->torch.compile,
 		   terms = eager && l->torch.model_code != P4D_MODEL_CODE_TORCHTITAN;
@@ -375,8 +377,8 @@ static void elementwise(const p4d_layout *l, const p4d_cost_rates *r, const p4d_
  * matrices are gathered again for their weight gradients. Megatron-LM overlaps that with the input gradient,
  * and the reduce-scatter of that gradient with the weight gradient (Korthikanti et al., arXiv 2205.05198).
  * They compete for the multiprocessors: about half is gained (their backward time of a 22B layer, and B200
- * runs), which leaves four of six. With tp-comm-overlap all are cut into pieces that run beside those of the
- * matrix products (Transformer Engine's userbuffers); p4d-train has halves instead.
+ * runs), which leaves four of six. With tp-comm-overlap all are cut into pieces that overlap with those of
+ * the matrix products (Transformer Engine's userbuffers); p4d-train uses halves instead.
  */
 static void tensor_parallel(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z,
 			    p4d_layer_kind kind, p4d_cost_part *y)
@@ -394,8 +396,8 @@ static void tensor_parallel(const p4d_layout *l, const p4d_cost_rates *r, const 
 	    kind.feed == P4D_FEED_NONE || (kind.feed == P4D_FEED_EXPERTS && !l->shared_ffn) ? 0 : 2;
 	const double mixer = kind.mixer != P4D_MIX_NONE ? 2 : 0;
 
-	/* gathered in FP8, half as much: two of four, and backward four of six; userbuffers send forward
-	 * results in FP8, too */
+	/* gathered in FP8 at half the bytes: two of four, and backward four of six; userbuffers also send
+	 * forward results in FP8 */
 	const bool in_fp8 = l->precision == P4D_FP8 && l->sequence_parallel &&
 			    !p4d_framework_of(l->framework)->cost.casts_each_product;
 	const double fp8 = in_fp8 ? p4d_cost__cast_bytes(l) / 2 : 1;
@@ -446,7 +448,8 @@ static void recompute_modules(const p4d_layout *l, const p4d_cost_rates *r, cons
 	}
 }
 
-/* core, experts: what of the forward pass is attention's core, and what follows from the router on. */
+/* core, experts: the parts of the forward pass that are attention's core, and that follow from the router on.
+ */
 static void recompute(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z,
 		      const p4d_cost_share *core, const p4d_cost_share *experts, bool sparse,
 		      p4d_cost_part *y)
@@ -465,8 +468,8 @@ static void recompute(const p4d_layout *l, const p4d_cost_rates *r, const p4d_co
 	case P4D_RECOMPUTE_MLP:
 		y->recompute.gemm += p4d_cost__product_seconds(r, z->n, z->up, z->h, e);
 		y->recompute.tensor_comm += p4d_cost__features_seconds(l, r, e * z->n * z->up);
-		if (!framework->recomputes_whole_mlp) /* the activation is recomputed in any case, and its
-							 input gathered */
+		if (!framework->recomputes_whole_mlp) /* the activation is always recomputed, and its input
+							 gathered */
 			break;
 		y->recompute.gemm += p4d_cost__product_seconds(r, z->n, z->h, z->f, e);
 		y->recompute.memory_bound +=

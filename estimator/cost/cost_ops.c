@@ -25,8 +25,8 @@
 #define EXPOSED_MEMORY 0.5
 
 /*
- * Of grouped products, from SimuMax's table for B200 (108 products of 128 to 9832 tokens each): tails of one
- * fill with the next on other streams, and the host launches no faster.
+ * Grouped products lose this share, from SimuMax's table for B200 (108 products of 128 to 9832 tokens each):
+ * the last tiles of one product overlap with the next one on other streams, and the host launches no faster.
  */
 #define GROUPED_LOST 0.25
 #define GROUPED_LAUNCH_SECONDS 9e-6
@@ -48,7 +48,7 @@ double p4d_cost_peak_flops(const p4d_layout *l, const p4d_gpu *gpu)
 	}
 }
 
-/* Of linear layers in FP8 or FP4. */
+/* Efficiency of linear layers in FP8 or FP4. */
 static double product_efficiency(const p4d_layout *l, const p4d_gpu *gpu)
 {
 	return l->fp8_recipe == P4D_FP8_NVFP4 ? gpu->gemm_fp4_efficiency : gpu->gemm_fp8_efficiency;
@@ -116,9 +116,9 @@ static double last_rows(int sm, bool backward)
 }
 
 /*
- * How much longer fused attention takes for a score of heads below the 128 that rates are given for. Its
- * products shrink with the head, its exponential, which takes as long as products of so many more columns at
- * the peak (16 a clock and multiprocessor), does not: FlashAttention 3 reaches about three quarters of the
+ * How much longer fused attention takes per score with heads below 128, for which the rates are given. Its
+ * products shrink with the head. Its exponential does not: it takes as long as products of this many more
+ * columns at the peak (16 a clock and multiprocessor). FlashAttention 3 reaches about three quarters of the
  * rate with heads of 64. Larger heads gain nothing: their tiles are smaller.
  */
 static double head_factor(int sm, double head_dim)
@@ -135,8 +135,8 @@ static double head_factor(int sm, double head_dim)
 #define LATENT_BACKWARD 0.78
 
 /*
- * GPUs of one type differ in the clock that they sustain, by a percent or two (Sinha et al., Not All GPUs Are
- * Created Equal, SC 22), and a synchronous job waits for the slowest: of n, sqrt(2 ln n) standard deviations
+ * GPUs of one type sustain clocks that differ by a percent or two (Sinha et al., Not All GPUs Are Created
+ * Equal, SC 22), and a synchronous job waits for the slowest: of n, it is sqrt(2 ln n) standard deviations
  * below the mean.
  */
 static double slowest_of(double gpus)

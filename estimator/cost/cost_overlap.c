@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tensor parallelism of p4d-train with tp-comm-overlap. Tokens pass in two halves: while the second is
- * gathered, the product of the first runs, and while the first is reduced and scattered, that of the second.
- * So half of a collective is seen, and of the other half what takes longer than the product beside it. In
- * backward passes the input of a projection is gathered beside the gradients of the product behind it, and
- * its gradient is scattered beside that of the weight. A collective takes multiprocessors from the products.
+ * Tensor parallelism of p4d-train with tp-comm-overlap. Tokens pass in two halves: the product of the first
+ * half runs while the second is gathered, and the product of the second while the first is reduced and
+ * scattered. So half of each collective is exposed, and of the other half what takes longer than the
+ * concurrent product. In backward passes, a projection's input is gathered during the gradients of the
+ * product after it, and its input gradient is scattered during its weight gradient. A collective takes
+ * multiprocessors from the products.
  */
 #include "cost/cost_internal.h"
 
@@ -15,7 +16,7 @@ typedef struct gathered {
 	p4d_cost_share *weight; /* where the gradient of the projection's weight is computed */
 } gathered;
 
-/* Seconds of a collective beside something: those that are seen; what that loses goes to `lost`. */
+/* Exposed seconds of a collective that overlaps with work; the slowdown of that work is added to `lost`. */
 static double beside(const p4d_cost_rates *r, double collective, double work, double *lost)
 {
 	const double hidden = collective < work ? collective : work;
@@ -24,7 +25,7 @@ static double beside(const p4d_cost_rates *r, double collective, double work, do
 	return collective - hidden;
 }
 
-/* A product in two halves: what it takes longer goes to `lost`. Seconds of one. */
+/* Seconds of one half of a product in two halves; the additional time of both is added to `lost`. */
 static double half_product(const p4d_cost_rates *r, double n, double columns, double depth, double *lost)
 {
 	const double half = p4d_cost__product_seconds(r, n / P4D_TP_PARTS, columns, depth, r->element);
@@ -46,7 +47,7 @@ static void block(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_s
 	const bool first = !p4d_is_split(l->schedule) || b->weight == &y->backward_input;
 	const bool trains = !p4d_cost__freezes(l), now = trains && first;
 	p4d_cost_share *there = &y->forward, *back = &y->backward_input;
-	/* of the weights, and of the halves of the gradient of the projection's input */
+	/* of the weights; and of the two halves of the gradient of the projection's input */
 	const double end_weight = trains ? p4d_cost__product_seconds(r, z->h, b->end_in, z->n, 8) : 0;
 	const double weight = now ? p4d_cost__product_seconds(r, b->out, b->in, z->n, 8) : 0;
 

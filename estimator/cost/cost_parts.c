@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The passes of layers and of both ends of the model. The search needs them for thousands of layouts, of
- * which only dozens differ in their inputs: none depends on stages, chunks or the number of micro-batches.
+ * The passes of layers and of both ends of the model. The search needs them for thousands of layouts, but
+ * only dozens of these differ in the inputs: none depends on stages, chunks or the number of micro-batches.
  */
 #include "cost/cost_internal.h"
 
@@ -18,8 +18,8 @@ static cache_key key_of(const p4d_layout *l, cached_part which)
 }
 
 /*
- * For a layer also how attention communicates, what is recomputed, and whether backward passes are split;
- * with experts how they are spread.
+ * For a layer the key also has how attention communicates, what is recomputed, and whether backward passes
+ * are split; with experts, how they are spread.
  */
 static cache_key key_of_layer(const p4d_layout *l, cached_part which)
 {

@@ -10,7 +10,7 @@
 #include "cost/cost_internal.h"
 #include "plan/offload.h"
 
-/* Rows of a tile of results: libraries have lower tiles for fewer rows, of which they lose less. */
+/* Rows of a tile of results. Libraries have lower tiles for fewer rows, so these lose less. */
 #define TILE_ROWS 128.0
 
 /* Kernels of a layer; what a mixture of experts adds to them. */
@@ -38,7 +38,7 @@ enum { KERNELS = 10, KERNELS_OF_EXPERTS = 4 };
 #define CACHE_RATE 0.8
 #define LOGIT_BYTES 8
 
-/* tokens: of a nano-batch. */
+/* tokens: those of a nano-batch. */
 typedef struct pass {
 	const p4d_layout *l;
 	const p4d_cost_served *work;
@@ -103,7 +103,7 @@ static double feed_forward(const pass *p, double groups, double rows, double wid
 	return products(p, groups, rows, up * width, h) + products(p, groups, rows, h, width);
 }
 
-/* Experts of this rank, where all engines' tokens meet. Of few tokens not every expert is read. */
+/* Experts of this rank, where the tokens of all engines meet. With few tokens not every expert is read. */
 static pass_parts experts(const pass *p)
 {
 	const p4d_layout *l = p->l;

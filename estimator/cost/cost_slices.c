@@ -83,7 +83,7 @@ static uint32_t furthest(const slice_times *t, uint32_t begin, double bound)
 	return end;
 }
 
-/* Whether so many slices that take no longer reach the end. */
+/* Whether this many slices within the bound reach the end of the sequence. */
 static bool reaches(const slice_times *t, uint64_t slices, double bound)
 {
 	uint32_t at = 0;
@@ -108,16 +108,17 @@ static double least_bound(const slice_times *t, uint64_t slices)
 	return high;
 }
 
-/* A cut: where each slice ends, what they take together, and the longest. */
+/* A cut: where each slice ends, the sum of their times, and the longest time. */
 typedef struct slice_cut {
 	uint32_t end[P4D_MAX_SLICES];
 	double sum, longest;
 } slice_cut;
 
-/* The program: the cut into so many slices with the least sum, none of which takes longer than the bound. */
+/* Dynamic programming: the cut into this many slices with the least sum, none of which takes longer than the
+ * bound. */
 static bool best_cut(const slice_times *t, uint32_t slices, double bound, slice_cut *cut)
 {
-	double sum[2][MOST_PLACES + 1]; /* of the first so many slices, by where they end */
+	double sum[2][MOST_PLACES + 1]; /* least sum for this many first slices, by where they end */
 	uint8_t begin[P4D_MAX_SLICES][MOST_PLACES + 1];
 
 	for (uint32_t end = 0; end <= t->places; end++)

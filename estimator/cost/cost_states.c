@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-/* Of one rank, for each token: columns of all heads, of B and C of all groups. */
+/* Widths of one rank, for each token: columns of all heads, and of B and C of all groups. */
 typedef struct scan_widths {
 	double values, groups, heads;
 } scan_widths;
@@ -33,14 +33,15 @@ double p4d_cost__state_matrices(const p4d_layout *l)
 	return (double)l->hidden * (first_product(&w) + w.values);
 }
 
-/* Scores of a chunk's tokens, what they weigh, what goes into the states and what comes out of them. */
+/* FLOPs of the scores of a chunk's tokens, of their weighted values, of what enters the states and of what
+ * leaves them. */
 double p4d_cost__scan_flops(const p4d_layout *l)
 {
 	const scan_widths w = widths_of(l, 1);
 	const double chunk = (double)l->state.chunk, size = (double)l->state.size;
 
-	/* a delta net: scores of keys and of queries with them, and what weighs keys and values of each head;
-	 * what is known already is taken from what goes into the states */
+	/* a delta net: scores of keys, and of queries with keys, which weigh keys and values of each head;
+	 * what the states already know is subtracted from what enters them */
 	if (memchr(l->pattern, 'G', l->pattern_length))
 		return chunk * (3 * w.heads * size + 2 * w.values) + 6 * size * w.values;
 	return chunk * w.groups + chunk * w.values + 4 * (double)l->state.size * w.values;

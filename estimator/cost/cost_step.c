@@ -22,8 +22,8 @@ static double receives(const p4d_layout *l, uint32_t stage)
 }
 
 /*
- * As seen by a stage: the first micro-batch arrives through the earlier stages; the last goes back through
- * them and ends the step.
+ * The step as a stage sees it: the first micro-batch arrives through the earlier stages; the last one goes
+ * back through them and ends the step.
  */
 typedef struct stage_view {
 	double begin, end; /* of the step on stage 0: before the first pass, after the last backward pass */
@@ -43,8 +43,8 @@ static void pass_by(const p4d_layout *l, const p4d_cost_terms *t, uint32_t stage
 }
 
 /*
- * Chunks are gathered and reduced one by one, with vocabulary parallelism its tables, too. The last weight
- * gradients, if deferred, may hide the collective before the embedding's.
+ * Chunks are gathered and reduced one by one; with vocabulary parallelism, tables are as well. Deferred
+ * weight gradients at the end may hide the collective before the embedding's.
  */
 static stage_view view_of(const p4d_layout *l, const p4d_cost_terms *t, const p4d_cost_step_ends *first)
 {
@@ -56,7 +56,7 @@ static stage_view view_of(const p4d_layout *l, const p4d_cost_terms *t, const p4
 				   first->reduce / parts + first->optimizer};
 }
 
-/* The passes of all chunks of a stage, for one micro-batch: those that may be deferred, and the others. */
+/* The passes of all chunks of a stage for one micro-batch: those that may be deferred, and the others. */
 typedef struct stage_work {
 	double first, later;
 } stage_work;
@@ -152,7 +152,7 @@ double p4d_cost_bound(const p4d_layout *l, const p4d_gpu *gpu, p4d_cost_cache *m
 	for (uint32_t stage = 1, count = 1; stage < l->pp; stage += count) {
 		pass_by(l, &one, before, 1, &v);
 		count = alike(l, stage);
-		/* of equal stages the last has the most before and after it */
+		/* if stages are equal, the last one has the most before and after it */
 		if (count > 1)
 			pass_by(l, &one, stage, count - 1, &v);
 		before = stage + count - 1;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Activations that p4d-train swaps or computes again (plan/offload.h): what of it passes do not hide. */
+/* Activations that p4d-train swaps or recomputes (plan/offload.h): the time that passes do not hide. */
 #include <string.h>
 
 #include "cost/cost_internal.h"
@@ -23,7 +23,7 @@ static double recomputation(const p4d_layout *l, const p4d_cost_rates *r)
 	return again.input + again.weight - once.input - once.weight;
 }
 
-/* Parameters of a layer that come up the same link beside a pass. */
+/* Bytes of a layer's parameters that are copied over the same link during a pass. */
 static double lifted(const p4d_layout *l, const p4d_cost_rates *r)
 {
 	const double elements = p4d_cost__layer_matrices(l) / (double)l->tp;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* PyTorch's FSDP2 as torchtitan runs it: how it is given the plan, and the table entry. */
+/* PyTorch's FSDP2 as torchtitan runs it: the arguments for a layout, and the table entry. */
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 #include "framework/torchtitan.h"
 #include "request/framework.h"
 
-/* ---- how torchtitan is given the plan: arguments of its release 0.3 ---- */
+/* ---- torchtitan's arguments for a layout: those of its release 0.3 ---- */
 
 /* Truncated at a whole argument. */
 #define add(a, ...) p4d_text_entry(a, " ", __VA_ARGS__)
@@ -68,7 +68,7 @@ static void write_arguments(const p4d_request *request, const p4d_layout *l, cha
 		add(&a, "--model.converters float8%s%s",
 		    l->fp8_recipe == P4D_FP8_ROWWISE ? " --float8.recipe_name rowwise" : "",
 		    l->fp8_params ? " --float8.enable_fsdp_float8_all_gather" : "");
-	/* a subcommand, so behind all else */
+	/* a subcommand, so it comes last */
 	add(&a, "activation_checkpoint:%s",
 	    l->recompute == P4D_RECOMPUTE_FULL        ? "full"
 	    : l->recompute == P4D_RECOMPUTE_SELECTIVE ? "selective"

@@ -6,7 +6,7 @@
  */
 #include "framework/transformers.h"
 
-/* LoRALinear's branch: dropout, two products and a factor. columns: of its result. */
+/* The branch of LoRALinear: dropout, two products and a factor. columns: those of its result. */
 static p4d_tape_tensor adapter(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t in, uint64_t rank,
 			       uint64_t columns)
 {
@@ -70,7 +70,7 @@ static p4d_tape_tensor queries_keys_values(p4d_tape_writer *w, p4d_tape_tensor x
 	return p4d_op_plus(w, y, p4d_op_map(w, z, false, false));
 }
 
-/* apply_rope, whose angles are fp32, and the rest of each head behind it: a copy. */
+/* apply_rope, whose angles are fp32, followed by the rest of each head: a copy. */
 static p4d_tape_tensor rotated(p4d_tape_writer *w, p4d_tape_tensor x)
 {
 	const p4d_tape_tensor straight = p4d_op_cast(w, x, 4),
@@ -128,7 +128,7 @@ static p4d_tape_tensor attention(p4d_tape_writer *w, p4d_tape_tensor x)
 	return adapted(w, y, A, l->hidden, true, P4D_TARGET_O);
 }
 
-/* shared: the input is that of attention, too. */
+/* shared: attention has the same input. */
 static p4d_tape_tensor mlp(p4d_tape_writer *w, p4d_tape_tensor x, bool shared)
 {
 	const p4d_layout *l = w->layout;
@@ -169,9 +169,9 @@ static void layer(p4d_tape_writer *w, bool needs_gradient)
 }
 
 /*
- * Logits leave the model in fp32 (Fabric's convert_output), and the training loop refers to them until it has
- * the next ones: to those of the step before, too, while these are computed. Log-softmax of all chunks is
- * kept; gradients come a chunk at a time.
+ * Logits leave the model in fp32 (Fabric's convert_output). The training loop refers to them until it has the
+ * next ones, so those of the step before are still there while these are computed. Log-softmax of all chunks
+ * is kept; gradients come a chunk at a time.
  */
 static void end(p4d_tape_writer *w)
 {
@@ -183,7 +183,7 @@ static void end(p4d_tape_writer *w)
 	const p4d_tape_tensor logits = linear(w, y, l->hidden, l->vocab, true);
 	const bool adapters = l->finetune != P4D_TUNE_FULL;
 	const p4d_tape_tensor wide = p4d_op_cast(w, logits, 4);
-	p4d_op_last(w)->scratch = wide.elements * 4; /* of the step before */
+	p4d_op_last(w)->scratch = wide.elements * 4; /* those of the step before */
 
 	p4d_op_hold(w, logits);
 	const p4d_tape_tensor logarithms = p4d_op_map(w, wide, false, true);

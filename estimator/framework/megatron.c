@@ -10,7 +10,7 @@
 #include "request/framework.h"
 #include "request/layers.h"
 
-/* What p4d has formulas for beside experts or latent attention, where the option is set. */
+/* Options for which p4d has formulas with experts or latent attention. */
 static const struct {
 	p4d_option option;
 	int64_t value;
@@ -203,8 +203,8 @@ const p4d_framework p4d_framework__megatron = {
     .arguments = &p4d_megatron__arguments,
     .cost = {.step_seconds = 5e-3,
 	     .host_layer_seconds = 650e-6, /* about 65 launches of 10 us */
-	     /* of Megatron Bridge's runs: Qwen3 30B-A3B with micro-batches of one takes 9 ms a layer on B200,
-	      * Moonlight 15 on H100 */
+	     /* from Megatron Bridge's runs: Qwen3 30B-A3B with micro-batches of one takes 9 ms a layer on
+		B200, Moonlight 15 on H100 */
 	     .host_experts_seconds = 8.5e-3,
 	     .host_latent_seconds = 5.5e-3,
 	     .unfused_attention = true,

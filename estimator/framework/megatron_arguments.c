@@ -267,7 +267,7 @@ static void add_fp8(p4d_text *a, const p4d_layout *l)
 		add(a, "--reuse-grad-buf-for-mxfp8-param-ag");
 }
 
-/* The list that p4d was given, by commas, as words. */
+/* The list of the option, separated by commas, as words. */
 static void add_modules(p4d_text *a, const char *list)
 {
 	char words[96];

@@ -31,11 +31,11 @@ static p4d_wide forward_of_experts(const p4d_layout *l, const p4d_megatron_sizes
 {
 	const p4d_routed t = p4d_routed_of(l, z->own);
 	const bool copied = l->megatron.dispatcher == P4D_ALL_TO_ALL;
-	const bool input = copied && !t.sorted && l->etp == 1; /* what is received */
+	const bool input = copied && !t.sorted && l->etp == 1; /* received tokens */
 	const bool variable = t.exchanged && !input && l->megatron.dispatcher != P4D_ALL_GATHER;
-	const bool fp8 = p4d_megatron__fp8(l); /* the experts' input is cast, and held by a variable, too */
+	const bool fp8 = p4d_megatron__fp8(l); /* a variable also holds the cast input of the experts */
 	const p4d_wide held = t.permuted + (variable ? t.received : 0) + (fp8 ? t.gathered : 0);
-	const p4d_wide second = /* the second product's input as it is and as copies, and its result */
+	const p4d_wide second = /* the second product's input, itself and as copies, and its result */
 	    fp8 ? t.gathered * (z->h + 2 * (p4d_wide)(l->expert_ffn / l->etp)) : 0;
 	const p4d_wide results = copied ? t.gathered * (t.sorted ? 2 : 1) + (l->etp > 1 ? t.received : 0)
 					: t.gathered + t.received;
@@ -77,8 +77,8 @@ static p4d_wide backward_of_experts(const p4d_layout *l, const p4d_megatron_size
 	return widest;
 }
 
-/* Columns of what the activation of an expert, or of the shared ones, saves: its inputs and its result.
- * Without a gate an expert's result before it is multiplied with the token's share, too. */
+/* Columns that the activation of an expert, or of the shared ones, saves: its inputs and its result. Without
+ * a gate, also an expert's result before it is multiplied with the token's share. */
 static uint64_t of_activation(const p4d_layout *l)
 {
 	const uint64_t F = l->expert_ffn / l->etp;
@@ -171,7 +171,7 @@ void p4d_megatron__size_experts(const p4d_rows *rows, p4d_megatron_sizes *z)
 	z->backward = backward_of_experts(l, z);
 }
 
-/* ---- what is saved ---- */
+/* ---- saved tensors ---- */
 
 /* Layers of a stage that are alive, and those of them that have experts. */
 typedef struct alive {
@@ -243,8 +243,9 @@ static void keep(const stored *p, const char *name, const char *shard, p4d_dtype
 }
 
 /*
- * Latent attention: the norm's result, from which both products down come, what those gave, and the norms of
- * that; queries, keys and values, of which a key's turned part is copied to every head; the output.
+ * Latent attention saves: the norm's result, from which both products to lower ranks come; their results, and
+ * the norms of these; queries, keys and values, with the rotated part of a key copied to every head; the
+ * output.
  */
 static void keep_latent(const stored *p, const p4d_megatron_sizes *z, uint64_t n)
 {
@@ -260,7 +261,7 @@ static void keep_latent(const stored *p, const p4d_megatron_sizes *z, uint64_t n
 	keep(p, "layer.query_and_key", ACROSS, dtype, n,
 	     up ? 0 : t * heads * 2 * (l->head_dim + l->rope_dim));
 	keep(p, "layer.value_and_output", ACROSS, dtype, n, t * heads * (up ? 1 : 2) * l->v_dim);
-	/* a ring has copies of its own */
+	/* a ring has its own copies */
 	keep(p, "layer.ring", ACROSS, dtype, n,
 	     up && l->cp > 1 && !again(l, P4D_MODULE_CORE_ATTENTION) ? t * 2 * z->G : 0);
 	keep(p, "layer.softmax_statistics", ACROSS, P4D_DT_FP32, n, t * heads);
@@ -279,7 +280,7 @@ static void keep_attention(const stored *p, const p4d_megatron_sizes *z, uint64_
 		keep(p, "layer.product", ACROSS, dtype, n, t * (z->A + z->G));
 		keep(p, "layer.qk_statistics", ACROSS, P4D_DT_FP32, n, t * heads);
 	}
-	/* checkpointed, attention keeps its inputs, of which values are a part of the product */
+	/* checkpointed, attention keeps its inputs; values are a part of the product */
 	if (again(l, P4D_MODULE_CORE_ATTENTION))
 		keep(p, "layer.whole_product", ACROSS, dtype, n, t * p4d_megatron__product(l, z));
 	else
@@ -319,7 +320,7 @@ static void keep_experts(const stored *p, const p4d_megatron_sizes *z, uint64_t 
 	keep(p, "layer.router", ALONG, P4D_DT_BYTES, n, of_router(l, &t));
 	keep(p, "layer.expert_input", ALONG, dtype, n, t.gathered * p4d_megatron__fp8_kept(l, z->h));
 	keep(p, "layer.expert_ffn", ALONG, dtype, n, t.gathered * of_activation(l));
-	/* beside the exchange they gather their input before their product, which saves it */
+	/* during the exchange they gather their input before their product, which saves it */
 	keep(p, "layer.shared_input", "cp", dtype, n,
 	     l->megatron.shared_overlap && z->gathers ? (p4d_wide)z->tokens * z->h : 0);
 	keep(p, "layer.shared_ffn", ACROSS, dtype, n, (p4d_wide)z->tokens * of_shared(l));
@@ -335,7 +336,7 @@ static void keep_dense(const stored *p, const p4d_megatron_sizes *z, uint64_t n)
 	keep(p, "layer.ffn", ACROSS, p4d_dtype_of(l), n, (p4d_wide)z->tokens * (z->up + z->product));
 }
 
-/* All that these layers save; those without experts have the feed-forward part of dense models. */
+/* Everything that these layers save; those without experts have the feed-forward part of dense models. */
 static void keep_layers(const stored *p, const p4d_megatron_sizes *z, alive a, bool all)
 {
 	const p4d_layout *l = p->rows->layout;

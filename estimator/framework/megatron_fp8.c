@@ -57,7 +57,7 @@ unsigned p4d_megatron__fp8_gathered(const p4d_rows *rows)
 	return recipe == P4D_FP8_MXFP8 || recipe == P4D_FP8_NVFP4 ? 1 : p4d_megatron__fp8_copies(rows);
 }
 
-/* Of latent attention, as Megatron-Core has them: down from hidden, up to the heads, and the output. */
+/* Matrices of latent attention in Megatron-Core: down from hidden, up to the heads, and the output. */
 static p4d_wide attention_weights(const p4d_layout *l, const p4d_megatron_sizes *z)
 {
 	const p4d_wide heads = l->heads / l->tp, query = heads * (l->head_dim + l->rope_dim);

@@ -11,8 +11,8 @@
 #include "framework/megatron_memory.h"
 
 /*
- * Attention: its input is copied, its result is the middle of the layer. Feed-forward: that is copied, its
- * result is the next layer's input.
+ * Attention: its input is copied, and its result is the middle of the layer. Feed-forward: the middle is
+ * copied, and its result is the next layer's input.
  */
 static bool is_captured(int graphs, p4d_megatron_group group)
 {
@@ -55,9 +55,9 @@ static void add(p4d_rows *rows, const char *name, const char *shard, p4d_wide el
 }
 
 /*
- * Widest moments of captured backward passes, which share what is free in the pool: of the feed-forward part;
- * of attention the gradients of its result, of queries, keys and values, and sums of those of queries in
- * fp32. Beside them the gradients that graphs are given and give.
+ * Widest moments of captured backward passes, which share the free memory of the pool: those of the
+ * feed-forward part; in attention, the gradients of its result, of queries, keys and values, and sums of
+ * those of queries in fp32. In addition, the gradients that graphs take and return.
  */
 static p4d_wide widest(const p4d_rows *rows, const p4d_megatron_sizes *z)
 {
@@ -78,6 +78,6 @@ void p4d_megatron__graphs(p4d_rows *rows, const p4d_megatron_sizes *z)
 	add(rows, "graphs.passes", ACROSS, widest(rows, z) + 2 * narrow);
 	if (l->megatron.graphs == P4D_GRAPHS_LAYERS) /* copied into the next layer's input */
 		add(rows, "graphs.outputs", ALONG, narrow * rows->slots * rows->slot_layers);
-	else if (l->megatron.graphs == P4D_GRAPHS_MLP) /* of a chunk's first layer, which no graph has made */
+	else if (l->megatron.graphs == P4D_GRAPHS_MLP) /* of a chunk's first layer: no graph makes it */
 		p4d_row_in_slot(rows, "chunk.input", ALONG, p4d_dtype_of(l), z->own, z->h, 0)->layers = 1;
 }

@@ -38,8 +38,8 @@ static p4d_dtype master_type(const p4d_layout *l)
 }
 
 /*
- * Parameters in bf16, and copies of weights in FP8 from the first step on: a module keeps what it has cast
- * for the first micro-batch (module/base.py, get_weight_workspace). With fp8-param-gather those are the
+ * Parameters in bf16, and from the first step on copies of weights in FP8: a module keeps what it has cast
+ * for the first micro-batch (module/base.py, get_weight_workspace). With fp8-param-gather the copies are the
  * parameters.
  */
 static void add_parameters(p4d_rows *rows, uint64_t elements)
@@ -52,8 +52,8 @@ static void add_parameters(p4d_rows *rows, uint64_t elements)
 
 	p4d_row(rows, "parameters", "tp pp", P4D_PART_PARAMS, p4d_dtype_of(l),
 		elements - (l->fp8_params ? cast : 0), 0, 0);
-	/* of MXFP8 16 bits are gathered, in the buffer of its gradients; what is not cast is there beside
-	 * what is gathered of it (param_and_grad_buffer.py, reuse_grad_buf_for_mxfp8_param_ag) */
+	/* with MXFP8, 16 bits are gathered in the buffer of the gradients; parameters that are not cast exist
+	 * next to their gathered form (param_and_grad_buffer.py, reuse_grad_buf_for_mxfp8_param_ag) */
 	if (l->fp8_params && l->fp8_recipe == P4D_FP8_MXFP8)
 		p4d_row(rows, "parameters.gathered", "tp pp", P4D_PART_PARAMS, p4d_dtype_of(l),
 			elements - cast, 0, 0);
@@ -83,15 +83,15 @@ static void add_unscaled(p4d_rows *rows, uint64_t elements, uint64_t group)
 		return;
 	p4d_row_at(rows, 1u << P4D_AT_OPTIMIZER, "optimizer.copies", "tp pp dp cp", P4D_PART_OPTIMIZER,
 		   P4D_DT_FP32, copies, group, 0);
-	if (!l->experts) /* whose matrices are small beside their group */
+	if (!l->experts) /* its matrices are small compared with their group */
 		p4d_megatron_held(rows, P4D_AT_OPTIMIZER, "optimizer.cast", "tp pp dp cp", P4D_PART_OPTIMIZER,
 				  largest < part ? largest : part);
 }
 
 /*
- * After the update a rank casts its shard of the weights in FP8 to 16 bits, all of it, before they are
- * quantized (tensor/utils.py, cast_master_weights_to_fp8); copies of moments are gone by then. Of MXFP8 it
- * gathers 16 bits instead.
+ * After the update with FP8, a rank casts its whole shard of the weights to 16 bits before they are quantized
+ * (tensor/utils.py, cast_master_weights_to_fp8); copies of moments are gone by then. With MXFP8 it gathers 16
+ * bits instead.
  */
 static void add_cast(p4d_rows *rows, uint64_t group)
 {
@@ -237,7 +237,7 @@ static p4d_megatron_again recomputed(const p4d_rows *rows)
 	const uint64_t all = rows->slot_layers,
 		       n = l->megatron.recompute_layers < all ? l->megatron.recompute_layers : all;
 
-	if (l->recompute != P4D_RECOMPUTE_FULL) /* of attention, nothing is left in the feed-forward part */
+	if (l->recompute != P4D_RECOMPUTE_FULL) /* attention leaves nothing in the feed-forward part */
 		return (p4d_megatron_again){0, l->recompute == P4D_RECOMPUTE_MLP, all};
 	if (l->megatron.recompute_block) /* what comes first in the model; the others go first in the backward
 					    pass */
@@ -245,7 +245,7 @@ static p4d_megatron_again recomputed(const p4d_rows *rows)
 	return (p4d_megatron_again){n ? (all + n - 1) / n : 0, n, 0};
 }
 
-/* One of a layer's tensors, or what of it is recomputed for the backward pass of its group. */
+/* One of a layer's tensors, or the part of it that is recomputed for the backward pass of its group. */
 static void saved(p4d_rows *rows, const p4d_megatron_again *r, p4d_megatron_group g, const char *name,
 		  const char *shard, p4d_dtype dtype, uint64_t x, uint64_t y, uint64_t z)
 {
@@ -320,7 +320,7 @@ static void add_layer(p4d_rows *rows, const p4d_megatron_again *r, const p4d_meg
 		p4d_tensor *inputs =
 		    p4d_row_in_slot(rows, "group.inputs", ALONG, dtype, r->groups, z->own, z->h);
 		inputs->layers = 1;
-		/* recomputed layers have inputs of their own, but for the first, and the last's output is
+		/* recomputed layers have their own inputs, except the first one; the last one's output is
 		 * held */
 		p4d_megatron_held(rows, P4D_AT_BACKWARD_FFN, "again.inputs", ALONG, P4D_PART_ACTIVATIONS,
 				  (p4d_wide)r->layers * z->own * z->h);

@@ -21,7 +21,7 @@ void p4d_framework__megatron_rows(p4d_rows *rows);
  * (blockwise) or one byte per 32 (MXFP8); in 4 bits one byte per 16.
  */
 bool p4d_megatron__fp8(const p4d_layout *layout);
-uint64_t p4d_megatron__fp8_bytes(const p4d_layout *layout, uint64_t elements); /* of one copy */
+uint64_t p4d_megatron__fp8_bytes(const p4d_layout *layout, uint64_t elements); /* bytes of one copy */
 unsigned p4d_megatron__fp8_copies(const p4d_rows *rows);
 
 /* What a matmul keeps of an input that nothing else keeps, in elements of 16 bits. */
@@ -125,8 +125,8 @@ p4d_wide p4d_megatron__unfused_backward(const p4d_rows *rows, const p4d_megatron
 
 /* The attention mask of the data loader (megatron_mask.c). Slots have their rows before. */
 void p4d_megatron__mask(p4d_rows *rows, const p4d_megatron_again *again, const p4d_megatron_sizes *sizes);
-/* Tensors of one micro-batch in the slots, in bytes; and how many narrow tensors the schedule refers to
- * besides them (megatron_passes.c). */
+/* Tensors of one micro-batch in the slots, in bytes; and the number of narrow tensors to which the schedule
+ * refers in addition (megatron_passes.c). */
 p4d_wide p4d_megatron__slot_bytes(const p4d_rows *rows, const p4d_megatron_sizes *sizes);
 uint64_t p4d_megatron__inputs_held(const p4d_rows *rows);
 

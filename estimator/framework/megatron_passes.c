@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Megatron-LM: what passes hold beside the slots. The rows of a live point are there at the same time; of the
- * moments of a layer's backward pass the widest counts, less what the layer has freed until then.
+ * Megatron-LM: what passes hold in addition to the slots. The rows of a live point exist at the same time. Of
+ * the moments of a layer's backward pass, the widest one counts, less what the layer has freed by then.
  */
 #include "framework/megatron_memory.h"
 #include "request/routing.h"
@@ -156,8 +156,8 @@ static void add_passes(p4d_rows *rows, const p4d_megatron_again *r, const p4d_me
 	p4d_megatron_held(rows, P4D_AT_BACKWARD_ATTENTION, "backward.attention", ACROSS, P4D_PART_ATTENTION,
 			  P4D_MOST(P4D_MOST(backward_exchange(rows, r, z, inputs), unfused),
 				   backward_latent(r, z, inputs)));
-	/* of the last layer, when all slots are taken: the last product's result and what follows; a received
-	 * gradient, and without interleaving the input of the last backward pass */
+	/* the last layer, when all slots are taken: the last product's result and what follows; a received
+	 * gradient; without interleaving also the input of the last backward pass */
 	p4d_megatron_held(
 	    rows, P4D_AT_FORWARD, "forward.output", ALONG, P4D_PART_WORKING_SET,
 	    P4D_MOST(P4D_MOST(P4D_MOST(z->ffn_forward, z->forward), ring && !layers ? attention : 0),
@@ -177,8 +177,8 @@ static void add_passes(p4d_rows *rows, const p4d_megatron_again *r, const p4d_me
 /* ---- the ends of the model ---- */
 
 /*
- * Logits of the next token and of `further` ones; unfused, those of two losses at most, beside the softmax of
- * each in fp32.
+ * Logits of the next token and of `further` ones. Unfused, the logits of at most two losses, with the softmax
+ * of each in fp32.
  */
 static void add_logits(p4d_rows *rows, unsigned live_range, const char *logits, const char *softmax,
 		       uint64_t tokens, uint64_t further)
@@ -194,9 +194,9 @@ static void add_logits(p4d_rows *rows, unsigned live_range, const char *logits, 
 }
 
 /*
- * The loss, with the softmax in fp32 beside the logits where it is unfused
- * (tensor_parallel/cross_entropy.py); and the head's backward pass, which has their gradient in their place,
- * and that of the hidden state. Beside them the final norm's input and output.
+ * The loss. If it is not fused, it has the softmax in fp32 next to the logits
+ * (tensor_parallel/cross_entropy.py). The head's backward pass has their gradient in their place, and that of
+ * the hidden state. In addition the final norm's input and output.
  */
 static void add_head(p4d_rows *rows, const p4d_megatron_sizes *z)
 {
@@ -235,8 +235,8 @@ p4d_wide p4d_megatron__slot_bytes(const p4d_rows *rows, const p4d_megatron_sizes
 }
 
 /*
- * The embedding's gradient, which autograd hands over as a whole, beside that of its output. The slot of its
- * micro-batch is free then, as are those that the last forward pass has left behind.
+ * The embedding's gradient, which autograd passes on as a whole, and the gradient of its output. The slot of
+ * its micro-batch is free by then, and so is what the last forward pass has left.
  */
 static void add_embedding(p4d_rows *rows, const p4d_megatron_sizes *z)
 {
@@ -248,7 +248,7 @@ static void add_embedding(p4d_rows *rows, const p4d_megatron_sizes *z)
 	const p4d_wide table = (p4d_wide)l->vocab / l->tp * z->h;
 	const p4d_wide output = (p4d_wide)z->tokens * z->h +
 				(!rows->last + P4D_LEAST(p4d_megatron__inputs_held(rows), 3)) * narrow;
-	/* of a tied table the head's is added, to a third one */
+	/* if tied, the head's gradient is added, into a third one */
 	const p4d_wide held = l->tied && rows->last ? P4D_MOST(table + output, 2 * table) : table + output;
 	const p4d_wide free = p4d_megatron__slot_bytes(rows, z) * (1 + (slots > left ? slots - left : 0));
 	const p4d_wide bytes = (held + 2 * z->left) * (dtype == P4D_DT_FP32 ? 4 : 2);
@@ -294,7 +294,7 @@ static void add_evaluation(p4d_rows *rows)
 	if (z.gathers)
 		p4d_row_at(rows, IN_LAYER | IN_HEAD, "evaluation.gathered", "cp", P4D_PART_WORKING_SET, dtype,
 			   z.tokens, z.h, 0);
-	/* experts' input, which training saves, besides what their forward pass holds */
+	/* in addition to what their forward pass holds: the experts' input, which training saves */
 	const p4d_wide experts = z.forward ? z.forward + p4d_routed_of(l, z.own).gathered * z.h : 0;
 	const p4d_wide layer = P4D_MOST((p4d_wide)z.tokens * widest_forward(l, &z), experts);
 	rows->overflow = rows->overflow || layer >> 62;

@@ -24,9 +24,9 @@ typedef struct megatron_step {
 	const p4d_layout *l;
 	const p4d_plan *plan;
 	p4d_megatron_sizes z;
-	uint32_t layers, all_layers; /* that are played, of all */
+	uint32_t layers, all_layers; /* layers that are played, out of all */
 	unsigned slots;              /* micro-batches in flight */
-	unsigned tables;             /* of the vocabulary */
+	unsigned tables;             /* vocabulary tables */
 	bool last, sharded;          /* sharded: each rank updates a part of the parameters */
 	unsigned element;            /* bytes of an activation */
 	cut as[P4D_TENSORS];         /* rows of the plan */
@@ -45,7 +45,7 @@ static void take(megatron_step *p, taken_blocks *into, uint64_t bytes)
 		p->a.overflow = p->a.overflow || into;
 }
 
-/* Gives back what was taken after the first `count`. */
+/* Frees what was taken after the first `count`. */
 static void give(megatron_step *p, taken_blocks *from, unsigned count)
 {
 	for (unsigned i = count; i < from->count; i++)
@@ -87,7 +87,7 @@ static void take_pieces(megatron_step *p, taken_blocks *into, uint64_t bytes, ui
 	take(p, into, bytes);
 }
 
-/* bytes: of a row, or of a part of it. */
+/* bytes: those of a row, or of a part of it. */
 static void take_row(megatron_step *p, taken_blocks *into, unsigned row, uint64_t bytes)
 {
 	const uint64_t hidden = p->z.own * p->z.h * p->element, columns = p->z.tokens * p->z.F * p->element;
@@ -139,7 +139,7 @@ static uint64_t named(const megatron_step *p, const char *name)
 	return 0;
 }
 
-/* Matrices of a layer, in elements, from its end: as gradients come and as they lie in the buffer. */
+/* Matrices of a layer from its end, in elements: in the order of their gradients and of the buffer. */
 static unsigned matrices_of(const megatron_step *p, uint64_t matrix[4])
 {
 	const p4d_megatron_sizes *z = &p->z;
@@ -191,7 +191,8 @@ static uint64_t take_part(megatron_step *p, taken_blocks *into, uint64_t left, u
 	return left - part;
 }
 
-/* So many bytes of states, a tensor, or copies of it, for each parameter of which the rank has a part. */
+/* Takes this many bytes of states, as one tensor or as copies of it, for each parameter of which the rank has
+ * a part. */
 static void take_states(megatron_step *p, taken_blocks *into, uint64_t bytes, unsigned element,
 			unsigned copies)
 {
@@ -344,7 +345,7 @@ uint64_t p4d_megatron__reserved(const p4d_layout *l, const p4d_plan *plan, bool 
 	begin(&p, l, plan);
 	if (p.all_layers <= DEPTH)
 		return played(&p, p.all_layers);
-	/* of deep ones, each further layer takes as much */
+	/* in deep models, each further layer takes the same amount */
 	const uint64_t some = played(&p, DEPTH), half = played(&p, DEPTH / 2);
 	return half && some > half ? some + (some - half) / (DEPTH / 2) * (p.all_layers - DEPTH) : 0;
 }

@@ -12,14 +12,15 @@ p4d_megatron_sizes p4d_framework__megatron_sizes(const p4d_layout *l, uint64_t m
 	z.G = p4d_rank_kv_heads(l) * l->head_dim;
 	z.F = l->ffn / l->tp;
 	z.up = (l->glu ? 2 : 1) * z.F;
-	/* unfused: the activated gate and the other half, each a tensor of its own, beside their product */
+	/* unfused: the activated gate and the other half, each a tensor of its own, in addition to their
+	 * product */
 	z.product = (l->glu && !l->fused_swiglu ? 3 : 1) * z.F;
 	z.norm = z.h;
 	/* before and after heads are exchanged back, or of both halves and the whole */
 	z.outputs =
 	    (l->cp_comm == P4D_CP_P2P && l->megatron.cp_heads == 1) || p4d_megatron__fp8_saves_output(l) ? 1
 													 : 2;
-	if (p4d_megatron__fp8(l)) { /* of the halves, both are kept in 16 bits */
+	if (p4d_megatron__fp8(l)) { /* both halves are kept in 16 bits */
 		z.product -= z.F - (p4d_megatron__fp8_bytes(l, z.F) + 1) / 2;
 		z.norm = (p4d_megatron__fp8_bytes(l, z.h) + 1) / 2;
 	}

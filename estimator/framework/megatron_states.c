@@ -19,11 +19,11 @@
 
 /* Columns of a Mamba-2 layer on one rank of tensor parallelism, for each token. */
 typedef struct state_widths {
-	p4d_wide values; /* of all heads; so are gates */
-	p4d_wide mixed;  /* that the convolution mixes: values, B and C */
-	p4d_wide all;    /* that the first product gives: those, gates and steps */
-	p4d_wide states; /* of a chunk's state, shared by its tokens */
-	p4d_wide scores; /* of a chunk's tokens with each other, of each group */
+	p4d_wide values; /* columns of all heads; also those of gates */
+	p4d_wide mixed;  /* columns that the convolution mixes: values, B and C */
+	p4d_wide all;    /* columns of the first product: those, gates and steps */
+	p4d_wide states; /* a chunk's state, shared by its tokens */
+	p4d_wide scores; /* scores among a chunk's tokens, for each group */
 	p4d_wide heads;
 } state_widths;
 
@@ -49,7 +49,7 @@ static p4d_wide beyond(p4d_wide more, p4d_wide less)
 	return more > less ? more - less : 0;
 }
 
-/* What a layer saves, and the most that its passes hold beside that: elements. */
+/* What a layer saves, and the most that its passes hold in addition: elements. */
 typedef struct block_memory {
 	p4d_wide saved, forward, backward;
 } block_memory;
@@ -59,7 +59,7 @@ typedef struct te_block {
 	p4d_tape_writer w;
 	const p4d_megatron_sizes *z;
 	unsigned element;          /* bytes */
-	unsigned copies, gathered; /* in FP8, of what is cast, and of an input that is gathered; else 0 */
+	unsigned copies, gathered; /* in FP8: elements that are cast, and an input that is gathered; else 0 */
 } te_block;
 
 static te_block block_of(const p4d_rows *rows, const p4d_megatron_sizes *z, p4d_tape *tape)
@@ -75,8 +75,8 @@ static te_block block_of(const p4d_rows *rows, const p4d_megatron_sizes *z, p4d_
 }
 
 /*
- * A product. What it keeps of its input is the input itself, in FP8 one copy of it; the other copies go, as
- * do those of the gradient. The weight's gradient is a tensor of its own unless it is added to the main one.
+ * A product. It keeps its input itself or, in FP8, one copy of it; the other copies are freed, as are those
+ * of the gradient. The weight's gradient is its own tensor unless it is added to the main one.
  */
 static p4d_tape_operation *product(te_block *b, p4d_tape_tensor x, uint64_t in, p4d_tape_tensor y,
 				   uint64_t out)
@@ -290,7 +290,7 @@ static block_memory of_mixer(const p4d_layout *l, te_block *b, p4d_mixer mixer)
 					    : of_attention(l, b);
 }
 
-/* Of experts moments are their own alone. */
+/* The moments of experts do not include other blocks. */
 static block_memory of_feed(const p4d_layout *l, te_block *b, p4d_feed feed)
 {
 	const p4d_megatron_sizes *z = b->z;
@@ -301,7 +301,7 @@ static block_memory of_feed(const p4d_layout *l, te_block *b, p4d_feed feed)
 			      z->backward};
 }
 
-/* The most of a pass, of blocks from the last one on, and what is free by then. */
+/* The most that passes hold, for blocks from the last one on, and what is free by then. */
 typedef struct pass_moments {
 	p4d_wide freed, forward, backward;
 	p4d_wide received; /* gradient of the stage's result, which the schedule keeps */
@@ -327,8 +327,8 @@ static bool countable(const p4d_layout *l, const p4d_megatron_sizes *z)
 }
 
 /*
- * The widest moments of both passes: of a block, less what those behind it save. Before it, `sizes` has those
- * of a layer with experts.
+ * The widest moments of both passes: those of a block, less what the blocks after it save. Before the call,
+ * `sizes` has those of a layer with experts.
  */
 void p4d_megatron__size_states(const p4d_rows *rows, p4d_megatron_sizes *z)
 {

@@ -91,7 +91,7 @@ static void add_windows(p4d_rows *rows, p4d_buffer layers, p4d_buffer table, p4d
 {
 	const p4d_windows w = p4d_parameters_windows(rows->layout, &rows->schedule, rows->stage, all);
 	const uint64_t on_stage = rows->layout->stage_layers[rows->stage];
-	/* of gradients one that a pass adds to, and one that is on its way */
+	/* one gradient to which a pass adds, and one that is being transferred */
 	const uint64_t gradients = on_stage < P4D_WINDOW_LAYERS ? on_stage : P4D_WINDOW_LAYERS;
 
 	add_copies(rows, layers, dtype, all ? p4d_offload_resident(rows->layout, rows->stage) : gradients,
@@ -100,7 +100,7 @@ static void add_windows(p4d_rows *rows, p4d_buffer layers, p4d_buffer table, p4d
 		add(rows, table, dtype, narrow(rows, w.table), 0, 0);
 }
 
-/* Subgroups of what is on the host pass through a few slots, see offload.h. */
+/* Subgroups on the host pass through a few slots, see offload.h. */
 static void add_subgroups(p4d_rows *rows, const p4d_rank_sizes *z, uint64_t shard)
 {
 	const p4d_layout *l = rows->layout;
@@ -115,7 +115,7 @@ static void add_subgroups(p4d_rows *rows, const p4d_rank_sizes *z, uint64_t shar
 			   0);
 }
 
-/* All of a stage, or shards of them; and what of them is whole on the device. */
+/* All parameters of a stage, or shards of them; and what is whole on the device. */
 static void add_parameters(p4d_rows *rows, const p4d_rank_sizes *z, uint64_t elements)
 {
 	const p4d_layout *l = rows->layout;
@@ -155,8 +155,8 @@ static void add_states(p4d_rows *rows, const p4d_rank_sizes *z)
 }
 
 /*
- * Blocks of as many tokens as a rank has, whose positions and documents attention needs: those of every
- * context-parallel rank; where keys are gathered, preceded by this rank's, for the queries.
+ * Blocks of a rank's number of tokens, whose positions and documents attention needs: those of every
+ * context-parallel rank. If keys are gathered, this rank's own block comes first, for the queries.
  */
 static uint64_t context_blocks(const p4d_layout *l)
 {
@@ -170,9 +170,9 @@ static uint64_t in_flight(const p4d_slots *slots)
 }
 
 /*
- * The token buffers serve the micro-batches that may be in flight, and the one read ahead; with slices whole
- * ones. Documents are always there: masking is decided per run. Of slices as queries and as keys. Where
- * positions are learned, the rank's tokens also have their places within documents.
+ * The token buffers hold the micro-batches that may be in flight, and the one that is read ahead; with
+ * slices, whole ones. Documents are always there, because masking is decided per run; with slices, for
+ * queries and for keys. With learned positions, the rank's tokens also have their places within documents.
  */
 static void add_data(p4d_rows *rows, const p4d_rank_sizes *z)
 {
@@ -239,7 +239,7 @@ static saved_group kept(int recompute)
 						 : GROUP_FFN;
 }
 
-/* Of a few layers, instead of all in a slot. */
+/* For a few layers, instead of for all in a slot. */
 static void put_in_places(p4d_tensor *row)
 {
 	row->lifetime = P4D_LIVES_ALWAYS;
@@ -267,7 +267,7 @@ static void add_swapped(p4d_rows *rows, uint64_t bytes)
 static void add_activations(p4d_rows *rows, const p4d_rank_sizes *z, bool keep)
 {
 	const bool around = rows->layout->architecture->place == P4D_NORMS_AROUND;
-	/* LayerNorm has a mean of each row, too */
+	/* LayerNorm also has a mean of each row */
 	const bool means = rows->layout->norm_tensors > 1;
 	const uint64_t x = means ? 2 : z->ns, y = means ? z->ns : 0;
 	const struct {
@@ -309,7 +309,7 @@ static void add_activations(p4d_rows *rows, const p4d_rank_sizes *z, bool keep)
 		row->id = (p4d_buffer)(B_ACTIVATION + i);
 		if (swaps && a->group > GROUP_INPUT) {
 			put_in_places(row);
-			swapped += row->bytes; /* of rows that are checked below */
+			swapped += row->bytes; /* the rows are checked below */
 		}
 	}
 	if (swaps)
@@ -341,7 +341,7 @@ static void add_working_set(p4d_rows *rows, const p4d_rank_sizes *z)
 	add(rows, B_HIDDEN, z->dtype, z->ns, z->h, 0);
 	add(rows, B_NORM_OUT, z->dtype, z->ns, z->h, 0);
 	add(rows, B_NORM_OUT_GRADIENT, z->dtype, z->ns, z->h, 0);
-	if (l->tp_y > 1) /* of rows whose features are on several ranks */
+	if (l->tp_y > 1) /* rows whose features are on several ranks */
 		add(rows, B_NORM_DOTS, P4D_DT_FP32, z->ns, 0, 0);
 	if (l->tp > 1) /* what a row-parallel product gives, before it is summed over tp */
 		add(rows, B_PARTIAL, z->dtype, z->n, z->h, 0);
@@ -419,7 +419,8 @@ static void add_attention(p4d_rows *rows, const p4d_rank_sizes *z)
 
 /*
  * Buffers for keys and values of other ranks. Ring: those received and those being sent, and the partial
- * output to merge; backward, their gradients, too. All-gather: those of all ranks; backward, their gradients.
+ * output to merge; backward, their gradients as well. All-gather: those of all ranks; backward, their
+ * gradients.
  */
 static void add_context(p4d_rows *rows, const p4d_rank_sizes *z)
 {

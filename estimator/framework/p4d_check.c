@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What p4d-train computes: which models, and which layouts of them. */
+/* The models that p4d-train can compute, and their layouts. */
 #include "framework/p4d_check.h"
 
 #include <inttypes.h>
@@ -107,7 +107,8 @@ int p4d_framework__p4d_model(const p4d_request *r, p4d_error *err)
 			p4d_request_value_text(r, other, value, sizeof(value)));
 }
 
-/* Halves of a micro-batch's tokens pass between tp ranks, each of which has as many of either. */
+/* Halves of a micro-batch's tokens pass between tp ranks, and each rank has the same number of both halves.
+ */
 static int check_halves(const p4d_layout *l, p4d_error *err)
 {
 	const uint64_t tokens = l->micro_batch * (l->seq_len / l->cp), unit = P4D_TP_PARTS * l->tp;
@@ -128,7 +129,7 @@ static int check_halves(const p4d_layout *l, p4d_error *err)
 	return p4d_fix(err, "--p4d-tp-comm-overlap=off");
 }
 
-/* Copies of what? */
+/* Refuses a degree if nothing is sharded. */
 static int check_degree(const p4d_layout *l, p4d_error *err)
 {
 	if (!l->shard_degree || l->optimizer_sharding)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * p4d-train in FP8: the operands of the layers' products are quantized right before each of them, so that
- * nothing is kept in 8 bits, and checkpoints have nothing of it. All else stays as it is without.
+ * p4d-train in FP8: the operands of the layers' products are quantized right before each product. So nothing
+ * is kept in 8 bits, and checkpoints do not depend on it. Everything else is as without FP8.
  */
 #include "framework/p4d_fp8.h"
 
@@ -56,7 +56,7 @@ int p4d_framework__fp8_model(const p4d_request *r, p4d_error *err)
 	return p4d_fix(err, "--p4d-fp8-recipe=blockwise");
 }
 
-/* ---- what is cut ---- */
+/* ---- sizes that are divided ---- */
 
 typedef struct size {
 	const char *what;

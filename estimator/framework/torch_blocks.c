@@ -73,7 +73,7 @@ static void find_lifetimes(p4d_torch_blocks *b, const p4d_tape *t, bool save)
 	}
 }
 
-/* A product has its weights in another form before it has a result; else what is scratch comes after it. */
+/* A product converts its weights before it has a result; other scratch memory comes after the result. */
 static void compute(p4d_torch_blocks *b, const p4d_tape *t, const p4d_tape_operation *o, unsigned i,
 		    bool save)
 {
@@ -278,7 +278,7 @@ static void run_backward(p4d_torch_blocks *b, held_gradients *g, const p4d_tape 
 p4d_allocated p4d_torch_blocks__backward(p4d_torch_blocks *b, const p4d_tape *t, p4d_allocated gradient,
 					 bool keep_input)
 {
-	held_gradients g; /* of its arrays as much is set as is used */
+	held_gradients g; /* only the used part of its arrays is set */
 	const short last = t->operation[t->operations - 1].out;
 
 	g.count = 0;

@@ -10,7 +10,7 @@
  */
 typedef struct p4d_torch_blocks {
 	p4d_caching_allocator *allocator;
-	uint64_t workspace; /* of cuBLAS for each matmul; 0: one workspace for all */
+	uint64_t workspace; /* cuBLAS's workspace for each matmul; 0: one workspace for all */
 	/* Called when the gradient of a parameter exists. The owner allocates a block, or adds the gradient
 	 * to another one. Autograd casts it from a block of `lowered` bytes, which still exists. */
 	void (*gradient)(void *owner, uint64_t bytes);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which models, and what of them, p4d has formulas for in PyTorch's frameworks. */
+/* The models, and their parts, for which p4d has formulas in PyTorch's frameworks. */
 #include <inttypes.h>
 
 #include "framework/torch.h"
@@ -32,7 +32,7 @@ static int check_fp8(const p4d_request *r, p4d_error *err)
 	return p4d_fix(err, "--p4d-fp8-recipe=current");
 }
 
-/* Of experts and latent attention. */
+/* Checks experts and latent attention. */
 static int check_sparse(const p4d_request *r, p4d_error *err)
 {
 	const bool titan = r->value[P4D_MODEL_CODE] == P4D_MODEL_CODE_TORCHTITAN;
@@ -56,7 +56,7 @@ static int check_sparse(const p4d_request *r, p4d_error *err)
 			 r->model, program);
 		return p4d_fix(err, "--p4d-model-code=transformers");
 	}
-	/* of transformers' models Nemotron 3 alone has such */
+	/* among transformers' models, only Nemotron 3 has these */
 	const bool nemotron =
 	    p4d_architecture_of(r)->single_blocks && r->value[P4D_MODEL_CODE] == P4D_MODEL_CODE_TRANSFORMERS;
 	if (p4d_is_set(r, P4D_EXPERTS) && !r->value[P4D_GLU] && !nemotron)
@@ -78,7 +78,7 @@ static int check_sparse(const p4d_request *r, p4d_error *err)
 		    : 0;
 }
 
-/* Layers with a state, which transformers' modules have, what is not there of these. */
+/* State-space and similar layers, which transformers' modules have: what p4d does not model of them. */
 static const char *unmodelled_hybrid(const p4d_request *r)
 {
 	const bool adapters = p4d_is_set(r, P4D_FINETUNE) && r->value[P4D_FINETUNE] != P4D_TUNE_FULL;

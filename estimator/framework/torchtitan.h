@@ -6,7 +6,7 @@
 
 /*
  * torchtitan's modules: a layer's tape (torchtitan_layer.c, torchtitan_experts.c), head and loss
- * (torchtitan_head.c), what is sharded as one (torchtitan_units.c), and the step that plays them
+ * (torchtitan_head.c), units that are sharded as one (torchtitan_units.c), and the step that plays them
  * (torchtitan_fsdp.c, torchtitan_pipeline.c).
  */
 
@@ -22,23 +22,23 @@ enum {
 
 /* Numbers of one rank, in elements unless they say bytes. */
 typedef struct p4d_torchtitan_sizes {
-	uint64_t tokens, own; /* of a micro-batch; own: of them, where sequence parallelism shards */
+	uint64_t tokens, own; /* tokens of a micro-batch; own: this rank's, with sequence parallelism */
 	uint64_t h, V;        /* hidden; rows of the vocabulary on this rank */
 	unsigned element, param, reduced; /* bytes: p4d_torch_types */
-	uint64_t shards;                  /* ranks over which what is sharded is sharded */
-	p4d_wide table, whole_table;      /* of one vocabulary table, as shards are padded; without padding */
+	uint64_t shards;                  /* ranks that shard */
+	p4d_wide table, whole_table;      /* one vocabulary table, with the padding of shards; without it */
 	p4d_wide layer, gathered;         /* the last layer, padded; bytes of it, gathered */
-	p4d_wide stage;                   /* of the stage, padded; a rank has one of `shards` of it */
+	p4d_wide stage;                   /* the stage, padded; a rank has one of `shards` of it */
 	p4d_wide gathered_stage; /* bytes of it, where all is gathered, or as many chunks as may be */
 	unsigned together; /* tables, of a shared one, that are gathered and reduced as one; 0: none are */
 	bool accumulates;  /* gradients of earlier micro-batches are there when the last one runs */
-	bool keeps_shards; /* shards that were reduced stay until the pass ends: as gradients, or, where they
-			      are only added to these, for the sum over copies of the model (HSDP) */
+	bool keeps_shards; /* reduced shards stay until the pass ends: as gradients or, if they are only added
+			      to these, for the sum over copies of the model (HSDP) */
 } p4d_torchtitan_sizes;
 
 typedef struct p4d_torchtitan_writer {
-	p4d_tape_writer w; /* tokens: of the sequence, where tensor parallelism has all of them */
-	uint64_t own;      /* of these, between products: sequence parallelism shards them */
+	p4d_tape_writer w; /* tokens: those of the sequence, where tensor parallelism has all of them */
+	uint64_t own;      /* tokens between products, which sequence parallelism shards */
 	unsigned products; /* linear layers of this layer until now */
 } p4d_torchtitan_writer;
 
@@ -47,8 +47,8 @@ p4d_torchtitan_writer p4d_torchtitan__writer(const p4d_layout *layout, p4d_tape 
 /* A layer's tape: with experts, or without. */
 void p4d_torchtitan__layer(p4d_torchtitan_writer *writer, bool sparse);
 
-/* torchtitan_layer.c: parts of both kinds. Whether recomputation is selective, and whether what is received
- * is kept then; tokens of all ranks of tensor parallelism, and those of this one of a sum over ranks. */
+/* torchtitan_layer.c: parts of both kinds. Whether recomputation is selective, and whether received tensors
+ * are then kept; tokens of all ranks of tensor parallelism, and this rank's part of a sum over ranks. */
 bool p4d_torchtitan__selects(const p4d_tape_writer *w);
 bool p4d_torchtitan__keeps_received(const p4d_tape_writer *w);
 p4d_tape_tensor p4d_torchtitan__whole(p4d_tape_writer *w, p4d_tape_tensor x);
@@ -61,7 +61,7 @@ p4d_tape_tensor p4d_torchtitan__experts(p4d_torchtitan_writer *t, p4d_tape_tenso
 /* What is gathered and reduced as one, in elements. */
 typedef struct p4d_torchtitan_group {
 	int64_t whole, padded;
-	int64_t share;   /* of the first rank */
+	int64_t share;   /* part of the first rank */
 	int64_t largest; /* parameter */
 	int64_t ranks;
 	int64_t element; /* bytes of one, gathered */
@@ -90,7 +90,7 @@ static inline uint64_t p4d_torchtitan__expert_columns(const p4d_layout *l)
 int64_t p4d_torchtitan__elements(const p4d_torchtitan_unit *u, bool share);
 int64_t p4d_torchtitan__gathered(const p4d_torchtitan_unit *u);
 
-/* The most that a layer's pass holds besides what was there, and what it leaves, in bytes. */
+/* The most that a layer's pass holds in addition to what was there, and what it leaves, in bytes. */
 typedef struct p4d_torchtitan_pass {
 	int64_t most, end;
 } p4d_torchtitan_pass;
@@ -101,7 +101,7 @@ typedef struct p4d_torchtitan_passes {
 	p4d_torchtitan_pass forward, back, first, others;
 } p4d_torchtitan_passes;
 
-/* A step while it is played, in bytes. Of layers: without experts, and with them. */
+/* A step while it is played, in bytes. Layers without experts, and with them. */
 typedef struct p4d_torchtitan_step {
 	const p4d_layout *l;
 	const p4d_torchtitan_sizes *z;
@@ -110,8 +110,8 @@ typedef struct p4d_torchtitan_step {
 	p4d_torchtitan_passes of[2];
 	int64_t live;
 	int64_t forward, loss, head_backward, backward; /* the most */
-	int64_t state;                                  /* forward: the buffer of what was gathered last */
-	int64_t reducing;                               /* backward: copies of what is reduced */
+	int64_t state;                                  /* forward: the buffer of the last gather */
+	int64_t reducing;                               /* backward: copies that are being reduced */
 	bool ahead;                                     /* forward: units are gathered ahead */
 	bool keeps; /* shards that were reduced stay: see p4d_torchtitan_sizes */
 	bool recomputes;
@@ -130,14 +130,14 @@ bool p4d_torchtitan__play_stage(p4d_torchtitan_step *p, const p4d_rows *rows);
 /* A lower bound of the peak of a stage without its parameters, which needs no play. */
 double p4d_torchtitan__least_of_stage(const p4d_torchtitan_step *p, const p4d_rows *rows);
 
-/* The same stage's parameters, gathered, and what it sends and receives, as rows. */
+/* The stage's gathered parameters, and what it sends and receives, as rows. */
 void p4d_torchtitan__stage_rows(p4d_rows *rows, const p4d_torchtitan_sizes *sizes);
 
 /* torchtitan_head.c: head and loss. */
 void p4d_torchtitan__head_rows(p4d_rows *rows, const p4d_torchtitan_sizes *sizes);
 
-/* torchtitan_reserved.c: what the allocator reserves; 0: that is not known. */
+/* torchtitan_reserved.c: what the allocator reserves; 0: not known. */
 uint64_t p4d_torchtitan__reserved(const p4d_layout *layout, bool is_short);
 
-/* Bytes of the angles of rotary positions, which each layer has of its own. */
+/* Bytes of the angles of rotary positions; each layer has its own. */
 p4d_wide p4d_torchtitan__angles(const p4d_layout *l);

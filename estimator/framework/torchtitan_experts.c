@@ -7,8 +7,8 @@
 enum { INDEX = 8 }; /* bytes */
 
 /*
- * Scores of a token's experts, in fp32, of a product in fp32; groups of experts and the choice are not kept,
- * but for the indices. A map of who is chosen stays to the layer's end.
+ * Scores of a token's experts, from a product in fp32. Groups of experts and the choice are not kept, only
+ * the indices. A map of the chosen experts stays until the layer's end.
  */
 static p4d_tape_tensor router(p4d_tape_writer *w, p4d_tape_tensor x, p4d_tape_tensor *chosen_map)
 {
@@ -129,7 +129,7 @@ static p4d_tape_tensor routed(p4d_tape_writer *w, p4d_tape_tensor x, p4d_tape_te
 	return sum;
 }
 
-/* With ep each rank of tensor parallelism routes the tokens of its own. */
+/* With ep, each rank of tensor parallelism routes its own tokens. */
 p4d_tape_tensor p4d_torchtitan__experts(p4d_torchtitan_writer *t, p4d_tape_tensor own)
 {
 	p4d_tape_writer *w = &t->w;

@@ -48,8 +48,8 @@ static void copy_out(titan_step *p, int64_t *most, const p4d_torchtitan_unit *u,
 		const p4d_torchtitan_group *g = &u->group[i];
 		const int64_t element = g->element, bytes = g->padded * element,
 			      buffer = g->ranks > 1 ? bytes : 0;
-		/* a group that no other rank has is copied one by one; what was cut is put together from
-		 * copies, of experts alone */
+		/* a group on one rank copies its tensors one by one; a cut group, which only experts have, is
+		 * assembled from copies */
 		int64_t beside = g->ranks > 1 ? 0 : g->largest * element;
 		if (g->cut && g->ranks > 1)
 			beside = (int64_t)(p->l->experts / p->l->ep * p4d_torchtitan__expert_columns(p->l) *
@@ -170,7 +170,7 @@ static void play_layers(titan_step *p, p4d_rows *rows)
 	rows->overflow = rows->overflow || of->overflow;
 }
 
-/* Bytes of a hidden state: of all ranks of tensor parallelism, and of this one. */
+/* Bytes of a hidden state: on all ranks of tensor parallelism, and on this one. */
 static int64_t wide_of(const titan_step *p)
 {
 	return (int64_t)(p->t.w.tokens * p->l->hidden * p->z->element);
@@ -181,7 +181,7 @@ static int64_t hidden_of(const titan_step *p)
 	return (int64_t)(p->t.own * p->l->hidden * p->z->element);
 }
 
-/* The embedding. Tensor parallelism scatters what it gave. */
+/* The embedding. Tensor parallelism scatters its output. */
 static void begin(titan_step *p)
 {
 	const int64_t hidden = hidden_of(p),
@@ -207,8 +207,8 @@ static bool are_alike(const p4d_layout *l, uint64_t from, uint64_t to)
 }
 
 /*
- * Of n layers whose neighbours are of their kind, too, the first was played since `before`; with each, what
- * is held grows by as much, so that it or the last needs most. Returns how many lie between.
+ * Skips layers. n layers have neighbours of the same kind, and the first of them was played since `before`.
+ * Each adds the same amount, so the first or the last one needs most. Returns how many lie between.
  */
 static uint64_t skip(titan_step *p, uint64_t n, int64_t before)
 {
@@ -248,7 +248,7 @@ static void forward(titan_step *p)
 	p->loss = p->head_backward = p->live - hidden_of(p);
 }
 
-/* Both uses of one table, of which the loss leaves a gradient until the embedding's is there. */
+/* Whether one table has both uses: the loss then leaves a gradient that waits for the embedding's. */
 static bool waits(const titan_step *p)
 {
 	return p->z->together && !p->l->torch.chunked_loss;
@@ -281,7 +281,7 @@ static void backward(titan_step *p)
 	}
 }
 
-/* The embedding's gradient; one table that the head uses, too, has two, and their sum. */
+/* The embedding's gradient. If the head uses the same table, there are two gradients, and their sum. */
 static void end(titan_step *p)
 {
 	const int64_t table = p->embedding.group[0].largest * p->z->element;
@@ -341,7 +341,7 @@ static int64_t of_stage(const p4d_rows *rows, const titan_step *p,
 	       (rows->first ? of_unit(&p->embedding) : 0) + (rows->last ? of_unit(&p->head) : 0);
 }
 
-/* Bytes of the stage, gathered; of more chunks than are gathered at a time, without the others. */
+/* Bytes of the gathered stage; if it has more chunks than are gathered at a time, without the others. */
 static int64_t gathered_stage(const p4d_rows *rows, const titan_step *p)
 {
 	const p4d_layout *l = rows->layout;
@@ -380,7 +380,7 @@ static p4d_wide moments_of(const p4d_layout *l, p4d_wide elements, unsigned elem
 
 /* Parameters, their gradients and the optimizer, of which a rank has a share; on the host if they are
  * offloaded. init_states() ties the two tables of a tied model again (decoder.py): from then on they are one
- * parameter with one pair of moments. Its gradient is a view of what FSDP2 reduced, which is of both. */
+ * parameter with one pair of moments. Its gradient is a view of FSDP2's reduced tensor, which covers both. */
 static void add_states(p4d_rows *rows, const p4d_torchtitan_sizes *z, p4d_wide share)
 {
 	const p4d_layout *l = rows->layout;

@@ -53,9 +53,9 @@ static void add_chunked_head(p4d_rows *rows, const p4d_torchtitan_sizes *z)
 
 /*
  * The loss, with the hidden state before and after the last norm. Whole: logits in fp32, their log-softmax
- * and its gradient. A vocabulary that is sharded takes one more. In chunks: those tensors for an eighth of
- * the sequence, its logits in the type of activations, the sum of the hidden state's gradients in fp32, and,
- * where a micro-batch has several sequences, copies of the chunks.
+ * and its gradient. A sharded vocabulary takes one more. In chunks: those tensors for an eighth of the
+ * sequence, its logits in the type of activations, the sum of the hidden state's gradients in fp32, and, if a
+ * micro-batch has several sequences, copies of the chunks.
  */
 static void write_loss(p4d_rows *rows, const p4d_torchtitan_sizes *z)
 {
@@ -63,8 +63,8 @@ static void write_loss(p4d_rows *rows, const p4d_torchtitan_sizes *z)
 	const p4d_layout *l = rows->layout;
 	const p4d_wide own = (p4d_wide)z->own * z->h, wide = (p4d_wide)z->tokens * z->h;
 	const p4d_wide logits = (p4d_wide)z->tokens * z->V;
-	/* compiled, in one kernel each way: logits and their gradient in the type of activations; over shards
-	 * of the vocabulary two in fp32 beside the logits */
+	/* compiled, one kernel in each direction: logits and their gradient in the type of activations; with
+	 * a sharded vocabulary also two tensors in fp32 */
 	const p4d_wide both = l->sequence_parallel ? 8 + z->element : 2 * z->element;
 	const p4d_wide passes = !l->torch.compile       ? (l->sequence_parallel ? 16 : 12)
 				: l->torch.chunked_loss ? both - z->element

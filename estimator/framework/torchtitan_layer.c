@@ -12,8 +12,8 @@ bool p4d_torchtitan__selects(const p4d_tape_writer *w)
 }
 
 /*
- * A linear layer; selective recomputation keeps every second one's result. In FP8 torchao saves what it is
- * given in 16 bits, and casts in each pass (float8_linear.py): backward the gradient by rows and by columns.
+ * A linear layer. Selective recomputation keeps the result of every second one. In FP8 torchao saves the
+ * input in 16 bits, and casts in each pass (float8_linear.py): backward, the gradient by rows and by columns.
  */
 static p4d_tape_tensor linear(p4d_torchtitan_writer *t, p4d_tape_tensor x, uint64_t in, uint64_t out)
 {
@@ -29,17 +29,18 @@ static p4d_tape_tensor linear(p4d_torchtitan_writer *t, p4d_tape_tensor x, uint6
 }
 
 /*
- * Between a product and what is before it, tensor parallelism gathers the tokens of all its ranks: behind
- * each other, from which they are put in order (spmd_types/_collectives.py). A sum over ranks is scattered
- * among them, of several sequences from a copy. Each is the other's backward pass.
+ * Before a product, tensor parallelism gathers the tokens of all its ranks one after another, and reorders
+ * them (spmd_types/_collectives.py). A sum over ranks is scattered among them; with several sequences, from a
+ * copy. Each is the other's backward pass.
  */
 static uint64_t reordered(const p4d_tape_writer *w, p4d_tape_tensor whole)
 {
 	return w->rows > 1 ? whole.elements * whole.element : 0;
 }
 
-/* PyTorch's DTensor has communication as operations whose results selective recomputation keeps; torchtitan
- * uses it with context parallelism alone. torch.compile keeps what attention gave for the norm behind it. */
+/* PyTorch's DTensor has communication as operations, and selective recomputation keeps their results;
+ * torchtitan uses it only with context parallelism. torch.compile keeps attention's result for the norm after
+ * it. */
 bool p4d_torchtitan__keeps_received(const p4d_tape_writer *w)
 {
 	return w->layout->cp > 1 && p4d_torchtitan__selects(w);
@@ -82,7 +83,7 @@ static p4d_tape_tensor fused_norm(p4d_tape_writer *w, p4d_tape_tensor x, uint64_
 	return out;
 }
 
-/* A copy, whose gradient is a view of what it was copied from. */
+/* A copy, whose gradient is a view of the original's. */
 static p4d_tape_tensor copied(p4d_tape_writer *w, p4d_tape_tensor x)
 {
 	const p4d_tape_tensor out = p4d_op_made(w, x.elements, x.element, true);
@@ -127,9 +128,9 @@ static short received_of(p4d_tape_writer *w, uint64_t bytes)
 
 /*
  * Fused attention. With cp (_templated_ring_attention of PyTorch) keys and values of all ranks are gathered,
- * and results of all rounds added in fp32. Backward, gradients are added in fp32, too, those of keys and
- * values are sent on in copies, and behind the first round, which has all queries, the others have a half.
- * The result is copied to be in order.
+ * and results of all rounds are summed in fp32. Backward, gradients are summed in fp32 as well, and those of
+ * keys and values are sent on in copies. The first round has all queries, the later ones half of them. The
+ * result is copied to be contiguous.
  */
 static p4d_tape_tensor attended(p4d_tape_writer *w, p4d_tape_tensor q, p4d_tape_tensor k, p4d_tape_tensor v)
 {
@@ -175,7 +176,7 @@ static void turn(p4d_tape_writer *w, p4d_tape_tensor part[3])
 	p4d_op_hold(w, turns[1]);
 }
 
-/* What torch.compile makes of them: a kernel for each; norms keep the product, of which values are a part. */
+/* torch.compile makes one kernel for each; norms keep the product, of which values are a part. */
 static void turn_at_once(p4d_tape_writer *w, p4d_tape_tensor all, p4d_tape_tensor part[3])
 {
 	const bool norms = w->layout->qk_norm;
@@ -229,7 +230,7 @@ static void parted(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t first, p4d_ta
 	p4d_op_append(w, x, *a, P4D_NEW_GRADIENT)->others[0] = b->value;
 }
 
-/* Keys: those of each head beside what all heads have in common. */
+/* Keys: the part of each head, concatenated with the part that all heads have in common. */
 static p4d_tape_tensor with_common(p4d_tape_writer *w, p4d_tape_tensor own, p4d_tape_tensor common,
 				   uint64_t elements)
 {
@@ -283,7 +284,7 @@ static p4d_tape_tensor gated(p4d_tape_writer *w, p4d_tape_tensor gate, p4d_tape_
 	return both;
 }
 
-/* x: of all ranks of tensor parallelism. */
+/* x: tokens of all ranks of tensor parallelism. */
 p4d_tape_tensor p4d_torchtitan__feed_forward(p4d_torchtitan_writer *t, p4d_tape_tensor x, uint64_t columns)
 {
 	p4d_tape_writer *w = &t->w;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A stage of torchtitan's pipelines (PyTorch's distributed/pipelining, _fsdp_param_group.py): parameters stay
- * gathered; gradients of all micro-batches are added up, whole, in the type in which they are reduced, and
- * leave behind a chunk's last backward pass, layer after layer. What layers of one kind hold is the same, so
- * that a pass of a chunk is a few numbers.
+ * A stage of torchtitan's pipelines (PyTorch's distributed/pipelining, _fsdp_param_group.py). Parameters stay
+ * gathered. Gradients of all micro-batches are summed unsharded, in the type of the reduction, and are
+ * reduced layer by layer after a chunk's last backward pass. Layers of one kind hold the same amount, so a
+ * chunk's pass is a few numbers.
  */
 #include "base/wide.h"
 #include "framework/torchtitan.h"
@@ -11,8 +11,8 @@
 
 #define ALONG "sp cp"
 
-/* Rounds of micro-batches that are played: the third is as all later ones. With 1F1B a round is one of them,
- * behind those that fill the pipeline. GPipe has one round. */
+/* Rounds of micro-batches that are played: all rounds from the third on are alike. With 1F1B a round is one
+ * micro-batch after those that fill the pipeline. GPipe has one round. */
 enum { ROUNDS = 3 };
 
 /* What a pass changes: the most that is held, of it all when the loss or the head runs; and the end. */
@@ -23,7 +23,7 @@ typedef struct change {
 /* Not even 0. */
 #define NOTHING INT64_MIN
 
-/* What tells passes of a stage apart, if its chunks have as many layers. */
+/* What distinguishes passes of a stage whose chunks have equally many layers. */
 enum {
 	HAS_EMBEDDING = 1,
 	HAS_HEAD = 2,
@@ -37,8 +37,8 @@ enum {
 typedef struct stage {
 	p4d_torchtitan_step *p;
 	const p4d_rows *rows;
-	int64_t wide, hidden; /* of all ranks of tensor parallelism, and of this one */
-	int64_t layers;       /* of a chunk, if all have as many and no experts; else 0 */
+	int64_t wide, hidden; /* hidden states of all ranks of tensor parallelism, and of this one */
+	int64_t layers;       /* layers of a chunk, if all have equally many and no experts; else 0 */
 	uint32_t from, to;    /* the chunks that have neither embedding nor head */
 	uint64_t known;       /* kinds of passes */
 	change of[KINDS];
@@ -89,9 +89,9 @@ static void forward(stage *s, uint32_t chunk)
 	p4d_torchtitan__peek(p, is_first(s, chunk) && tensors ? 2 * s->wide - s->hidden : 0, &p->forward);
 	for (int sparse = 0; sparse < 2; sparse++)
 		go(p, &p->forward, layers[sparse], p->of[sparse].forward);
-	/* the norm, and, gathered, what it gave */
+	/* the norm's result, itself and gathered */
 	p4d_torchtitan__peek(p, is_last(s, chunk) ? s->hidden + (tensors ? 2 * s->wide : 0) : 0, &p->forward);
-	p->live -= s->hidden; /* what is sent has a row */
+	p->live -= s->hidden; /* a row counts what is sent */
 	if (is_last(s, chunk))
 		p4d_torchtitan__peek(p, 0, &p->loss);
 }
@@ -116,7 +116,7 @@ static void reduce(p4d_torchtitan_step *p, const p4d_torchtitan_unit *u)
 	}
 }
 
-/* From the second on they change what is held by as much: that or the last needs most. */
+/* From the second on, each layer changes the memory by the same amount: the second or the last needs most. */
 static void reduce_layers(p4d_torchtitan_step *p, const p4d_torchtitan_unit *u, int64_t layers)
 {
 	if (layers > 0)
@@ -179,7 +179,7 @@ static void backward(stage *s, uint32_t chunk, bool first, bool last)
 
 /* ---- passes in turn ---- */
 
-/* Of the passes of one kind: how many are done, and which is next. */
+/* For the passes of one kind: how many are done, and which is next. */
 typedef struct pass_turn {
 	uint32_t done;
 	uint32_t chunk, member, begun; /* member of a group of micro-batches, which begins at that one */
@@ -189,7 +189,7 @@ typedef struct pass_turn {
 
 /* The passes of a stage. So many forward passes come first, then a backward and a forward pass in turn. */
 typedef struct passes {
-	uint32_t count, ahead;  /* of each kind; forward passes up to the first backward pass */
+	uint32_t count, ahead;  /* passes of each kind; forward passes before the first backward pass */
 	uint32_t group, chunks; /* micro-batches that go through a chunk before the next has its turn */
 	uint32_t micro_batches;
 	pass_turn forward, backward; /* the last chunk goes backward first */
@@ -212,7 +212,7 @@ static passes passes_of(const p4d_rows *rows)
 			.micro_batches = s.micro_batches};
 }
 
-/* How many passes of one kind are alike from the next one on: of chunks that are alike, and backward of
+/* How many passes of one kind are alike from the next one on: those of equal chunks; backward, those of
  * micro-batches between the first and the last, or of one of these. */
 static uint32_t alike(const stage *s, const passes *o, const pass_turn *t, uint32_t chunk, bool backwards)
 {
@@ -249,7 +249,7 @@ static change change_of(stage *s, uint32_t chunk, bool backwards, bool first, bo
 	return c;
 }
 
-/* Which passes come next, of which one is played for all of its kind. */
+/* Finds the next passes, one of which is played for all of its kind. */
 static void look_ahead(stage *s, const passes *o, pass_turn *t, bool backwards)
 {
 	const uint32_t chunk = backwards ? o->chunks - 1 - t->chunk : t->chunk,
@@ -291,7 +291,7 @@ static void raise(int64_t *most, int64_t live, int64_t by)
 }
 
 /*
- * The next passes that are alike, or pairs of them. With each, what is held grows or shrinks by as much: the
+ * Plays the next passes that are alike, or pairs of them. Each changes the memory by the same amount, so the
  * first or the last needs most. False: too much for 64 bits.
  */
 static bool play_alike(stage *s, passes *o)
@@ -324,7 +324,7 @@ static bool play_alike(stage *s, passes *o)
 bool p4d_torchtitan__play_stage(p4d_torchtitan_step *p, const p4d_rows *rows)
 {
 	passes o = passes_of(rows);
-	stage s; /* of its changes as many are set as are known */
+	stage s; /* only the known part of its changes is set */
 
 	s.p = p;
 	s.rows = rows;
@@ -346,8 +346,8 @@ bool p4d_torchtitan__play_stage(p4d_torchtitan_step *p, const p4d_rows *rows)
 }
 
 /*
- * In the last forward pass before the first backward pass; and in the first one behind which all chunks have
- * gradients, if none of them was reduced until then.
+ * The larger of two moments: the last forward pass before the first backward pass; and the first pass after
+ * which all chunks have gradients, if none of them was reduced by then.
  */
 double p4d_torchtitan__least_of_stage(const p4d_torchtitan_step *p, const p4d_rows *rows)
 {

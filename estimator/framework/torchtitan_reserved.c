@@ -23,14 +23,14 @@ typedef struct titan_blocks {
 	uint64_t matrix[MATRICES], table;  /* elements of a layer's parameters on this rank, whole */
 	unsigned matrices, tables;         /* tables that are parameters: one of a tied model */
 	bool again;                        /* layers are recomputed */
-	p4d_wide layer_bytes, table_bytes; /* of a unit, gathered */
+	p4d_wide layer_bytes, table_bytes; /* bytes of a gathered unit */
 	p4d_torchtitan_writer t;
 	p4d_tape tape;
 	p4d_torch_blocks b;
 	p4d_caching_allocator main, gathers, reduces;
 	p4d_allocator_streams streams; /* if memory is short */
 	p4d_allocated gathered, reducing, state;
-	p4d_allocated logits; /* of the chunk before, which Python forgets when the next ones are there */
+	p4d_allocated logits; /* of the chunk before, to which Python refers until the next ones exist */
 	p4d_torch_held_blocks saves, some, copies, tail, grads, reduced;
 } titan_blocks;
 
@@ -85,8 +85,8 @@ static void take_shards_of_layer(titan_blocks *p, unsigned copies)
 		take_shard(p, p->matrix[m], copies);
 }
 
-/* to_empty() makes each module's tensors. Of two tables that are tied, init_states() forgets the first; it
- * computes each layer's angles anew. */
+/* to_empty() makes each module's tensors. If two tables are tied, init_states() drops the first; it computes
+ * each layer's angles again. */
 static void load(titan_blocks *p)
 {
 	const p4d_wide angles = p4d_torchtitan__angles(p->l);

@@ -52,8 +52,8 @@ static void add_experts(p4d_torchtitan_group *g, const p4d_layout *l)
 			add(g, mine, F * h);
 }
 
-/* Cut by rows where experts are fewer than ranks: without ep torchtitan counts those of its mesh, which has
- * copies of the model, too, and without DTensor tensor parallelism. */
+/* Experts are cut by rows if there are fewer experts than ranks: without ep, torchtitan counts the ranks of
+ * its mesh, which include copies of the model, and without DTensor also tensor parallelism. */
 static bool cuts_rows(const p4d_layout *l, const p4d_torchtitan_sizes *z)
 {
 	const uint64_t mesh = l->dp * l->cp * (l->cp > 1 ? 1 : l->tp);

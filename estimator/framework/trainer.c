@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How programs on the HF Trainer, TRL and the like are given the plan. */
+/* Arguments for a layout of programs that use the HF Trainer, TRL and similar libraries. */
 #include <inttypes.h>
 #include <string.h>
 

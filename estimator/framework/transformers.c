@@ -54,7 +54,7 @@ static void play_layers_back(step *s, const p4d_transformers_passes *of, p4d_tap
 	}
 	if (!w->trains)
 		return;
-	/* a shared table has two gradients, and their sum beside them: the head's is a view */
+	/* a shared table has two gradients, and their sum in addition: the head's is a view */
 	p4d_transformers__look(s, &s->backward,
 			       (p4d_tape_moment){(int64_t)w->tokens * 32, (l->tied ? 2 : 1) * table});
 	s->now.gradients -= l->tied && s->reduced ? table : 0;
@@ -118,7 +118,7 @@ static void held(p4d_rows *rows, p4d_live_point point, const char *gradients, co
 	p4d_torch_held(rows, 1u << point, name, "", part, (p4d_wide)(m.live > 0 ? m.live : 0));
 }
 
-/* The same of head and loss, with what the layers saved for their backward passes. */
+/* The same for head and loss, with what the layers saved for their backward passes. */
 static void held_of_end(p4d_rows *rows, p4d_live_point point, const char *gradients, const char *layers,
 			const char *name, moment m, int64_t saved)
 {
@@ -136,16 +136,16 @@ static void always(p4d_rows *rows, const char *name, p4d_memory_class part, uint
 }
 
 /*
- * What sharding adds to a copy of the model: bytes that are always there, and beside the passes. Of ZeRO
- * (DeepSpeed's stage_1_and_2.py, stage3.py, bf16_optimizer.py, with its default sizes) and of FSDP2 as
+ * What sharding adds to a copy of the model: bytes that are always there, and bytes during passes. For ZeRO
+ * (DeepSpeed's stage_1_and_2.py, stage3.py, bf16_optimizer.py, with its default sizes) and for FSDP2 as
  * accelerate prepares it.
  */
 typedef struct sharding {
 	uint64_t parameters, master, moments, buckets;
 	uint64_t forward, loss, backward; /* gathered parameters, gradients that are reduced */
 	p4d_gathered evaluation;
-	uint64_t step, gradients; /* of the update, both */
-	uint64_t host;            /* what is on the host instead */
+	uint64_t step, gradients; /* during the update, in both forms */
+	uint64_t host;            /* on the host instead */
 	uint64_t on_its_way;      /* elements of the largest gradient that goes there */
 } sharding;
 
@@ -172,11 +172,11 @@ static sharding of_one_copy(const p4d_layout *l, uint64_t trained, unsigned elem
 }
 
 /*
- * Parameters that ZeRO-3 has gathered at most, of a model with experts: a layer's are one module, which is
- * gathered as a whole (partitioned_param_coordinator.py), and their products are no linear layers of which
- * DeepSpeed keeps autograd from holding the weights. Without recomputation it holds those of all layers;
- * frozen ones it holds while they are gathered once more. While a module is gathered, one of its parameters
- * is there twice.
+ * The most parameters that ZeRO-3 has gathered in a model with experts. The experts of a layer are one
+ * module, which is gathered as a whole (partitioned_param_coordinator.py). Their products are no linear
+ * layers, so DeepSpeed does not keep autograd from holding their weights. Without recomputation, autograd
+ * holds those of all layers; frozen ones it holds while they are gathered again. While a module is gathered,
+ * one of its parameters exists twice.
  */
 static uint64_t live_with_experts(const p4d_layout *l, uint64_t live)
 {
@@ -216,11 +216,11 @@ static sharding of_zero(const p4d_layout *l, uint64_t trained, uint64_t all, uin
 		      .moments = on_host ? 0 : p4d_transformers__moment_bytes(l, share, 4),
 		      .on_its_way = on_its_way};
 
-	/* master copy and moments of DeepSpeedCPUAdam, and the gradients in fp32 that it reads, pinned.
-	 * ZeRO-3 also has gradients in the type of the parameters (stage3.py, grad_partitions_flat_buffer).
-	 * Stages 1 and 2 have what they updated in that type, and a gradient on its way (stage_1_and_2.py,
-	 * param_buffer_of_bit16_for_cpu_offload_groups and temp_grad_buffer_for_cpu_offload), stage 2 also
-	 * gradients of earlier micro-batches (accumulated_grads_in_cpu) */
+	/* master copy and moments of DeepSpeedCPUAdam, and the fp32 gradients that it reads, pinned. ZeRO-3
+	 * also has gradients in the type of the parameters (stage3.py, grad_partitions_flat_buffer). Stages 1
+	 * and 2 have the updated parameters in that type, and a gradient in transit (stage_1_and_2.py,
+	 * param_buffer_of_bit16_for_cpu_offload_groups and temp_grad_buffer_for_cpu_offload); stage 2 also
+	 * has gradients of earlier micro-batches (accumulated_grads_in_cpu) */
 	if (on_host)
 		z.host = share * (4 + 4 + element) + p4d_transformers__moment_bytes(l, share, 4) +
 			 (l->zero_stage < 3 ? element * on_its_way : 0) +
@@ -237,8 +237,8 @@ static sharding of_zero(const p4d_layout *l, uint64_t trained, uint64_t all, uin
 	case 3:
 		z.parameters = l->offload & P4D_OFFLOAD_PARAMS ? 0 : (held + l->dp - 1) / l->dp;
 		z.buckets = element * (l->zero_bucket + (on_host ? 0 : share));
-		/* below LIVE the next parameter is gathered, whole: of tables and matrices there may be more
-		 */
+		/* below LIVE the next parameter is gathered as a whole, and a table or a matrix may exceed
+		 * LIVE */
 		z.forward = z.loss = z.backward = element * (p4d_transformers__zero_keeps_all(l, all) ? all
 							     : l->experts ? live_with_experts(l, LIVE)
 									  : P4D_MOST(LIVE, largest));
@@ -252,7 +252,7 @@ static sharding of_zero(const p4d_layout *l, uint64_t trained, uint64_t all, uin
 		else if (l->eval_micro_batch <= l->micro_batch) /* the job may not evaluate at all */
 			z.evaluation = (p4d_gathered){0, P4D_LEAST(z.evaluation.layers, z.forward / element),
 						      P4D_LEAST(z.evaluation.head, z.loss / element)};
-		/* of a group of parameters, gradients in one tensor, and that in fp32 */
+		/* for a group of parameters: gradients in one tensor, and that tensor in fp32 */
 		z.step = on_host ? 0 : (4 + (unfused ? unfused : element)) * (share < GROUP ? share : GROUP);
 		break;
 	default:
@@ -267,7 +267,7 @@ static sharding of_zero(const p4d_layout *l, uint64_t trained, uint64_t all, uin
 	return z;
 }
 
-/* FSDP2: what is sharded; a step has the rest (transformers_fsdp.c). stored: bytes of a frozen parameter. */
+/* FSDP2: the sharded part; a step has the rest (transformers_fsdp.c). stored: bytes of a frozen parameter. */
 static sharding of_fsdp(const p4d_layout *l, uint64_t trained, uint64_t frozen, uint64_t shards,
 			unsigned element, unsigned stored)
 {
@@ -302,7 +302,7 @@ static void play_between(step *s)
 	s->zero = begun.zero;
 }
 
-/* What ZeRO-3 lets go of, or gathers once more, in the backward pass, if it has gathered all parameters. */
+/* What ZeRO-3 releases, or gathers again, in the backward pass, if it has gathered all parameters. */
 static void let_go(step *s, uint64_t all)
 {
 	p4d_tape_writer *w = &s->writer;
@@ -332,7 +332,8 @@ void p4d_transformers__write(p4d_rows *rows)
 	const uint64_t second = s.writer.code->unties && l->tied ? l->vocab * l->hidden : 0;
 	const uint64_t all = (uint64_t)p4d_size_of_model(l) + second,
 		       trained = full ? all : p4d_transformers__adapters(l);
-	/* accelerate keeps in fp32 what is trained in mixed precision; FSDP2's is told so by --param-dtype */
+	/* accelerate keeps parameters that are trained in mixed precision in fp32; with FSDP2, --param-dtype
+	 * decides */
 	const unsigned of_trained = full && !(l->fsdp.flat && s.writer.autocast) ? z.param : 4;
 	const uint64_t shards = l->shard_degree ? l->shard_degree : l->dp;
 	const uint64_t unsharded =
@@ -382,7 +383,8 @@ void p4d_transformers__write(p4d_rows *rows)
 	held_of_end(rows, P4D_AT_HEAD, "head.gradients", "head.activations", "head.logits", s.head, s.saved);
 	held(rows, P4D_AT_BACKWARD_FFN, "backward.gradients", "backward.activations", P4D_PART_ACTIVATIONS,
 	     s.backward);
-	/* of sharded experts it was compared with nothing, so not where the job may not evaluate */
+	/* for sharded experts it was not compared with anything, so it is left out if the job may not
+	 * evaluate */
 	if (!fsdp || !l->experts || l->eval_micro_batch > l->micro_batch)
 		p4d_transformers__evaluation(rows,
 					     fsdp && l->fsdp.keeps_gathered ? (p4d_gathered){all, all, all}
@@ -406,7 +408,7 @@ const char *p4d_torch__trainer_unvalidated(const p4d_layout *l)
 	const bool lit = l->torch.model_code == P4D_MODEL_CODE_LITGPT;
 	const bool before_5 = l->torch.transformers && l->torch.transformers < 5 * P4D_RELEASE_UNIT;
 	const bool evaluates = l->eval_micro_batch > l->micro_batch;
-	/* the first that is so is said */
+	/* the first reason that applies is reported */
 	const struct {
 		bool is_so;
 		const char *what;
@@ -419,7 +421,7 @@ const char *p4d_torch__trainer_unvalidated(const p4d_layout *l)
 	    {units && states, "layers with a state in units of FSDP's"},
 	    {encoder && !full, "adapters of encoders"},
 	    {!ddp && l->quant, "quantized weights that are sharded"},
-	    /* there each is a linear layer; one tensor of all stays as it is */
+	    /* each expert is then a linear layer; one tensor for all experts is not quantized */
 	    {l->experts && l->quant && l->torch.transformers < 5 * P4D_RELEASE_UNIT,
 	     "experts, which transformers before 5 quantizes"},
 	    {l->experts && a->router != P4D_ROUTER_USUAL && before_5,

@@ -40,7 +40,7 @@ static inline void p4d_transformers__end(p4d_tape_writer *w)
 
 /* transformers_modules.c: parts that layers and the end share. */
 p4d_tape_tensor p4d_transformers__norm(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t columns);
-/* A norm by another code than the model's, as mixers have it. */
+/* A norm with other code than the model's, as mixers have. */
 p4d_tape_tensor p4d_transformers__norm_by(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t columns,
 					  p4d_norm_code code);
 /* target: the P4D_TARGET_* of the layer, on which an adapter may be; 0: it never has one. */
@@ -170,7 +170,7 @@ size_t p4d_transformers__linears(const p4d_layout *l, unsigned kind,
 /* Number of parameters of a layer of this kind, without adapters. Expert parameters are sharded by whole
  * experts, whose number is padded to a multiple of shards. */
 p4d_wide p4d_transformers__layer_size(const p4d_layout *l, unsigned kind, uint64_t shards);
-/* Number of parameters: of the adapters of a layer of this kind; of all adapters; of the first matmul of
+/* Number of parameters: in the adapters of a layer of this kind; in all adapters; in the first matmul of
  * experts. */
 uint64_t p4d_transformers__layer_adapters(const p4d_layout *l, unsigned kind);
 uint64_t p4d_transformers__adapters(const p4d_layout *l);
@@ -183,7 +183,7 @@ typedef struct p4d_transformers_host {
 	uint64_t parameters, trained, parameter_bytes; /* without sharding */
 	uint64_t largest;                              /* elements of the largest gradient */
 	uint64_t shards;
-	unsigned element, stored; /* bytes: of a gradient with ZeRO or of a shard, and of a parameter */
+	unsigned element, stored; /* bytes: of a gradient's (ZeRO) or a shard's element, and of a parameter */
 } p4d_transformers_host;
 p4d_host_beside p4d_transformers__host(const p4d_layout *layout, const p4d_transformers_host *host);
 
@@ -200,13 +200,14 @@ enum { P4D_ZERO_LIVE = 1000000000 };
  */
 bool p4d_transformers__zero_keeps_all(const p4d_layout *l, uint64_t all);
 /*
- * ZeRO-3 gathers a layer's experts when they are needed, and autograd holds none of them: those of gpt-oss,
- * whose products take the parameters themselves, where all are more than may be live.
+ * Whether ZeRO-3 gathers a layer's experts when they are needed, without autograd holding any of them. This
+ * is so for gpt-oss, whose products take the parameters themselves, if all of them exceed the number that may
+ * be live.
  */
 bool p4d_transformers__gathers_experts(const p4d_layout *l);
 
-/* transformers_fsdp.c: a step with FSDP2 as accelerate prepares it; bytes of what is sharded are not in it.
- */
+/* transformers_fsdp.c: a step with FSDP2 as accelerate prepares it, without the bytes of the sharded
+ * parameters. */
 void p4d_transformers__play_fsdp(p4d_transformers_step *s, uint64_t shards);
 
 /* transformers_flat.c: the same with FSDP1. trained, frozen: stored bytes of a trained and of a frozen

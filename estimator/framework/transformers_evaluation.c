@@ -7,7 +7,7 @@
 #include "framework/torch.h"
 #include "framework/transformers.h"
 
-/* The layers' forward passes, of which nothing stays but the stream and what autocast has cast. */
+/* The layers' forward passes, which keep nothing except the stream and autocast's cache. */
 static void play(p4d_transformers_step *s)
 {
 	p4d_tape tape;
@@ -25,7 +25,7 @@ static void play(p4d_transformers_step *s)
 			/* results that the tape still has at its end are gone with the layer's function */
 			of[kind].end.live = of[kind].cached + (int64_t)w->returned;
 		}
-	/* what goes to the layers, and what they are given anyway: masks and angles */
+	/* the input of the layers, and inputs that always exist: masks and angles */
 	const int64_t stream = (int64_t)(w->tokens * l->hidden * w->between),
 		      ids = (int64_t)w->tokens * P4D_TRANSFORMERS_IDS;
 	s->now.live = (int64_t)p4d_transformers__inputs(w) + stream;
@@ -38,7 +38,7 @@ static void play(p4d_transformers_step *s)
 	s->now.live -= (int64_t)w->returned;
 	p4d_transformers__end(w);
 	pass = p4d_tape_forward(&tape, false, false, false);
-	/* neither they nor the last layer's result are there behind the last norm */
+	/* after the last norm, neither they nor the last layer's result exist */
 	s->now.live += ids - (int64_t)p4d_transformers__inputs(w) - stream - (int64_t)tape.value[0].bytes;
 	p4d_transformers__go(s, &s->loss, pass);
 }

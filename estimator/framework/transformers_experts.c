@@ -61,7 +61,7 @@ static p4d_tape_tensor grouped(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t i
 	p4d_tape_operation *o = p4d_op_append(w, x, y, P4D_NEW_GRADIENT);
 	o->saved[0] = w->trains || given ? x.value : -1;
 	o->weight = w->trains ? elements * w->weight : 0;
-	if (w->gathers) { /* both parameters, beside one that is there twice; backward one, beside gradients
+	if (w->gathers) { /* both parameters, and one that exists twice; backward, one of them with gradients
 			   */
 		const uint64_t up = p4d_transformers__experts_up(w->layout) * w->weight;
 		o->scratch = up + up / 2;
@@ -241,7 +241,7 @@ static p4d_tape_tensor limited(p4d_tape_writer *w, p4d_tape_tensor both)
 	return out;
 }
 
-/* The same of experts with biases: indices of rows' experts are kept for both. */
+/* The same for experts with biases, which keep the indices of rows' experts. */
 static p4d_tape_tensor biased_experts(p4d_tape_writer *w, p4d_tape_tensor in, p4d_tape_tensor own)
 {
 	const uint64_t h = w->layout->hidden, F = w->layout->expert_ffn, copies = own.elements;
@@ -259,7 +259,7 @@ static p4d_tape_tensor biased_experts(p4d_tape_writer *w, p4d_tape_tensor in, p4
 	return y;
 }
 
-/* Experts alone: the sum of what a token's experts give. */
+/* Only the experts: the sum of the results of a token's experts. */
 static p4d_tape_tensor experts(p4d_tape_writer *w, p4d_tape_tensor x, p4d_tape_tensor scores)
 {
 	const p4d_layout *l = w->layout;
@@ -290,7 +290,7 @@ static p4d_tape_tensor experts(p4d_tape_writer *w, p4d_tape_tensor x, p4d_tape_t
 		y = weighted(w, grouped(w, y, F, h, down), own);
 		y = picked(w, y, copies, y.elements);
 	}
-	/* a sum over a token's experts; autocast has it in fp32 */
+	/* a sum over a token's experts, which autocast computes in fp32 */
 	const p4d_tape_tensor sum =
 	    p4d_op_made(w, w->tokens * h, w->autocast ? 4 : y.element, p4d_op_needs(w, y));
 	p4d_op_append(w, y, sum, P4D_NEW_GRADIENT);
@@ -351,7 +351,7 @@ static p4d_tape_tensor turned(p4d_tape_writer *w, p4d_tape_tensor x)
 	return p4d_op_joined(w, sum[0], sum[1]);
 }
 
-/* Keys: two copies into one empty tensor (CopySlices copies all of its gradient, too). */
+/* Keys: two copies into one empty tensor (CopySlices also copies all of its gradient). */
 static p4d_tape_tensor filled(p4d_tape_writer *w, p4d_tape_tensor from_latent, p4d_tape_tensor rotated,
 			      uint64_t elements)
 {

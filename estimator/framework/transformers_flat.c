@@ -12,7 +12,7 @@
 #include "framework/transformers.h"
 #include "plan/parameters.h"
 
-/* Bytes of a unit, gathered; and of these, what is trained. */
+/* Bytes of a gathered unit, and of its trained part. */
 typedef struct unit {
 	int64_t all, trained;
 } unit;
@@ -20,7 +20,7 @@ typedef struct unit {
 typedef struct flat {
 	p4d_transformers_step *s;
 	int64_t shards;
-	int64_t stored, computed; /* bytes of a parameter: as it is trained, and gathered */
+	int64_t stored, computed; /* bytes of a parameter: as stored for training, and gathered */
 	bool casts;               /* all units are gathered in another type than they are stored in */
 	bool keeps;               /* units stay gathered from their forward to their backward pass */
 	bool ahead_forward;       /* the next unit is gathered before a unit's forward pass */
@@ -30,7 +30,7 @@ typedef struct flat {
 	bool all_need; /* the first layer's input needs a gradient */
 } flat;
 
-/* Of a micro-batch: whether gradients are there that were not reduced, and whether they are now. */
+/* For a micro-batch: whether earlier gradients exist that were not reduced, and whether this pass reduces. */
 typedef struct turn {
 	bool later, last;
 } turn;
@@ -42,7 +42,7 @@ static void peek(const flat *f, p4d_transformers_moment *most)
 
 static void gather(const flat *f, p4d_transformers_moment *most, unit u)
 {
-	/* what is not sharded is cast as a whole, or used as it is */
+	/* parameters that are not sharded are cast as a whole, or used as they are */
 	const int64_t shard = f->casts && f->shards > 1 ? u.all / f->shards : 0;
 
 	f->s->now.live += shard + (f->casts || f->shards > 1 ? u.all : 0);
@@ -143,8 +143,8 @@ static void backward(const flat *f, turn t)
 		if (s->again)
 			p4d_transformers__go(s, &s->backward, f->of[kind].again);
 		p4d_transformers__go(s, &s->backward, f->of[kind].back);
-		/* autograd runs what was made last first, and the views of a unit that was gathered ahead are
-		 * older than all of the layer before it: its gradients wait until that one's pass is done */
+		/* autograd runs the latest nodes first, and the views of a unit that was gathered ahead are
+		 * older than the whole layer before it: its gradients wait until that layer's pass is done */
 		if (waiting.trained)
 			reduce(f, waiting, t, frees);
 		waiting = f->ahead_forward && w->trains && i ? u : (unit){0, 0};
@@ -154,7 +154,7 @@ static void backward(const flat *f, turn t)
 	let_go(f, before);
 	if (!w->trains)
 		return;
-	/* a shared table has two gradients, and their sum beside them: the head's is a view */
+	/* a shared table has two gradients, and their sum in addition: the head's is a view */
 	p4d_transformers__look(s, &s->backward,
 			       (p4d_tape_moment){(int64_t)w->tokens * 32, (l->tied ? 2 : 1) * table});
 	s->now.gradients += l->tied ? 0 : table;
@@ -209,7 +209,7 @@ void p4d_transformers__play_flat(p4d_transformers_step *s, uint64_t shards, unsi
 		f.of[kind] = p4d_transformers__passes_of(s, kind);
 		unreduced += f.layer[kind].trained * (int64_t)kinds.layers[kind];
 	}
-	/* of those that reduce nothing, the first, or one that adds to others */
+	/* among those that reduce nothing: the first one, or one that adds to others */
 	if (l->micro_batches > 1)
 		play(&f, (turn){.later = l->micro_batches > 2}, unreduced);
 	play(&f, (turn){.later = l->micro_batches > 1, .last = true}, unreduced);

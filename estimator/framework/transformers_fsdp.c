@@ -64,8 +64,8 @@ static void unshard_ahead(fsdp *f, int64_t unit, int64_t next)
 	f->gathered = next;
 }
 
-/* The end of a unit's backward pass: copies go, gradients (in bf16) are reduced to a shard in fp32. padded:
- * as the copy is from which they are. */
+/* The end of a unit's backward pass: copies are freed, gradients (in bf16) are reduced to a shard in fp32.
+ * padded: with the padding of the copy that they come from. */
 static void reduce(fsdp *f, int64_t unit, int64_t gradients, int64_t padded)
 {
 	p4d_transformers_step *s = f->s;
@@ -84,8 +84,8 @@ static void reduce(fsdp *f, int64_t unit, int64_t gradients, int64_t padded)
 /* Layers by kind. */
 typedef struct units {
 	int64_t root, table, layer[P4D_TRANSFORMERS_KINDS]; /* bytes, gathered */
-	int64_t of_table, of_layer[P4D_TRANSFORMERS_KINDS]; /* of these, with gradients */
-	int64_t plain[P4D_TRANSFORMERS_KINDS];              /* those without what shards are padded with */
+	int64_t of_table, of_layer[P4D_TRANSFORMERS_KINDS]; /* those with gradients */
+	int64_t plain[P4D_TRANSFORMERS_KINDS];              /* without the padding of shards */
 } units;
 
 static units units_of(const p4d_tape_writer *w, const p4d_transformers_kinds *kinds, uint64_t shards)
@@ -107,7 +107,7 @@ static units units_of(const p4d_tape_writer *w, const p4d_transformers_kinds *ki
 	return u;
 }
 
-/* of: of layers by kind; the first may need less. */
+/* of: passes of layers by kind; the first one may need less. */
 static void forward(fsdp *f, const units *u, const p4d_transformers_passes *of, bool all_need)
 {
 	p4d_transformers_step *s = f->s;
@@ -174,7 +174,7 @@ static void backward(fsdp *f, const units *u, const p4d_transformers_passes *of,
 		return;
 	if (!l->tied)
 		unshard_ahead(f, u->table, 0);
-	/* a shared table has two gradients, and their sum beside them */
+	/* a shared table has two gradients, and their sum in addition */
 	p4d_transformers__look(s, &s->backward,
 			       (p4d_tape_moment){(int64_t)w->tokens * 32, (l->tied ? 2 : 1) * u->table});
 	if (l->tied == s->reduced) /* one of the shared table's two is left; or a new one */
@@ -192,7 +192,7 @@ p4d_gathered p4d_transformers__gathered_by_fsdp(const p4d_layout *l, uint64_t sh
 		layer = u.layer[kind] > layer ? u.layer[kind] : layer;
 	/* the tail stays from one forward pass to the next, since no backward pass lets it go */
 	const int64_t stays = u.root + u.table;
-	/* the tensor that is gathered, and what is copied out of it */
+	/* the gathered tensor, and what is copied out of it */
 	const int64_t of_table = stays + (l->tied ? 0 : 2 * u.table),
 		      of_layer = stays + 2 * layer + layer / (int64_t)shards;
 
@@ -214,8 +214,7 @@ void p4d_transformers__play_fsdp(p4d_transformers_step *s, uint64_t shards)
 	if (!w->layout->fsdp.keeps_gathered)
 		w->prefetched =
 		    (uint64_t)u.layer[p4d_transformers__kind_of(w->layout, w->layout->layers - 1)];
-	/* of micro-batches that were not reduced: gradients as they are, without what shards are padded with
-	 */
+	/* gradients of earlier micro-batches, which were not reduced: unsharded, without padding */
 	int64_t earlier = 0;
 	for (unsigned kind = 0; w->layout->micro_batches > 1 && kind < P4D_TRANSFORMERS_KINDS; kind++)
 		earlier += u.plain[kind] * (int64_t)kinds.layers[kind];

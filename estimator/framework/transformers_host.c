@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a rank holds on the host beside what is offloaded: pinned tensors, as PyTorch rounds them, weights
- * while they are loaded, and the state dict that rank 0 gathers. */
+/* What a rank holds on the host in addition to offloaded states: pinned tensors, as PyTorch rounds them,
+ * weights during loading, and the state dict that rank 0 gathers. */
 #include "framework/transformers.h"
 
 typedef struct pinning {
@@ -45,8 +45,8 @@ static void pin_each(pinning *p, const p4d_layout *l, uint64_t shards, unsigned 
 	pin(p, cut(places, shards) * element, copies);
 }
 
-/* stage3.py: gradients in fp32, a tensor for each group; all in the parameters' type; offloaded parameters in
- * one tensor. What partitions had before that stays with the allocator: of a tied table twice. */
+/* stage3.py: gradients in fp32, one tensor for each group; all gradients in the parameters' type; offloaded
+ * parameters in one tensor. The allocator keeps what partitions had before that; for a tied table twice. */
 static pinning pinned_by_stage_3(const p4d_layout *l, uint64_t trained, uint64_t held, unsigned element)
 {
 	const uint64_t GROUP = 1000000000; /* sub_group_size */
@@ -69,8 +69,9 @@ static pinning pinned_by_stage_3(const p4d_layout *l, uint64_t trained, uint64_t
 	return p;
 }
 
-/* stage_1_and_2.py: master copy and gradients in fp32, what was updated, and a gradient on its way. Gradients
- * of earlier micro-batches are in tensors of their own; which of them a rank has is not looked at. */
+/* stage_1_and_2.py: master copy and gradients in fp32, updated parameters, and a gradient in transit.
+ * Gradients of earlier micro-batches have tensors of their own; p4d does not compute which of them a rank
+ * has. */
 static pinning pinned_by_stage_2(const p4d_layout *l, uint64_t trained, uint64_t on_its_way, unsigned element)
 {
 	const uint64_t share = cut(trained, l->dp);

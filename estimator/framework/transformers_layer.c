@@ -23,7 +23,7 @@ static p4d_tape_tensor rotated_by_halves(p4d_tape_writer *w, p4d_tape_tensor x)
 	for (int i = 0; i < 2; i++) {
 		const p4d_tape_tensor cosines = with_angles(w, i ? second : first);
 		half[i] = p4d_op_plus(w, cosines, with_angles(w, i ? first : second));
-		if (!i) /* a difference: what is taken away has a gradient of its own */
+		if (!i) /* in a difference, the subtrahend has its own gradient */
 			p4d_op_last(w)->gradient[1] = P4D_NEW_GRADIENT;
 	}
 	const p4d_tape_tensor out = p4d_op_joined(w, half[0], half[1]);
@@ -56,7 +56,7 @@ static p4d_tape_tensor rotated(p4d_tape_writer *w, p4d_tape_tensor x)
 	return y;
 }
 
-/* Of queries and keys; where they change their type, both do before, and both when all is computed. */
+/* RoPE on queries and keys. If it casts them, both are cast first, and both back at the end. */
 static void rotate(p4d_tape_writer *w, p4d_tape_tensor x[2])
 {
 	const p4d_architecture *a = w->layout->architecture;
@@ -205,7 +205,7 @@ static p4d_tape_tensor fed(p4d_tape_writer *w, p4d_tape_tensor x, p4d_feed feed)
 					: p4d_transformers__mlp(w, x, w->layout->ffn);
 }
 
-/* A layer that is one block, behind a norm. */
+/* A layer with a single block, after a norm. */
 static void single_block(p4d_tape_writer *w, p4d_tape_tensor x, p4d_layer_kind kind)
 {
 	const p4d_tape_tensor in = p4d_transformers__norm(w, x, w->layout->hidden);
@@ -243,9 +243,9 @@ static void layer(p4d_tape_writer *w, bool needs_gradient)
 }
 
 /*
- * Liger's fused head and loss (liger_kernel/ops/fused_linear_cross_entropy.py): as many chunks of tokens as
- * the vocabulary is wider than the model, each with its logits and, in place, their gradient; gradients of
- * the input and the head are there when the forward pass is over.
+ * Liger's fused head and loss (liger_kernel/ops/fused_linear_cross_entropy.py). The number of token chunks is
+ * the ratio of vocabulary and model width. Each chunk has its logits and, in place, their gradient; gradients
+ * of the input and the head exist when the forward pass ends.
  */
 static void chunked_end(p4d_tape_writer *w, p4d_tape_tensor x)
 {
@@ -269,7 +269,7 @@ static void chunked_end(p4d_tape_writer *w, p4d_tape_tensor x)
 /*
  * TRL 1.4 to 1.14 (_chunked_cross_entropy_loss): logits of 256 tokens at a time, in fp32, with their softmax
  * and entropy; each chunk is recomputed in the backward pass. Weights are cast to fp32, and by autocast back.
- * Gradients of chunks are summed: beside the sum there are two in fp32, or one and the weights they are of.
+ * Gradients of chunks are summed: next to the sum there are two in fp32, or one and the weights.
  */
 static void trl_end(p4d_tape_writer *w, p4d_tape_tensor x)
 {
@@ -325,7 +325,7 @@ static void tiled_end(p4d_tape_writer *w, p4d_tape_tensor x)
 	p4d_op_hold(w, x);
 }
 
-/* What the head reads: BERT's transform, the class token of an image, or all tokens behind the last norm. */
+/* The head's input: BERT's transform, the class token of an image, or all tokens after the last norm. */
 static p4d_tape_tensor head_input(p4d_tape_writer *w, p4d_tape_tensor x)
 {
 	const p4d_layout *l = w->layout;
@@ -339,9 +339,9 @@ static p4d_tape_tensor head_input(p4d_tape_writer *w, p4d_tape_tensor x)
 }
 
 /*
- * The loss of pairs in TRL before 1.15 (dpo_trainer.py of 1.10, _compute_loss) where logits have 16 bits:
- * their logarithms have that type, too (selective_log_softmax). When the entropy is calculated, from a copy
- * and 128 tokens at a time, the reference's logits are there as well.
+ * The loss of pairs in TRL before 1.15 (dpo_trainer.py of 1.10, _compute_loss) with 16-bit logits:
+ * log-probabilities are 16-bit as well (selective_log_softmax). The entropy is calculated from a copy, 128
+ * tokens at a time, while the reference's logits exist.
  */
 static void paired_end(p4d_tape_writer *w, p4d_tape_tensor logits)
 {
@@ -357,9 +357,9 @@ static void paired_end(p4d_tape_writer *w, p4d_tape_tensor logits)
 }
 
 /*
- * The loss that a class of several parts has of its own (class_loss.c): logits without the last token of each
- * sequence, by the attention mask or, of several sequences, in one piece. The gradient of either slice has
- * the size of all.
+ * The own loss of a class with several parts (class_loss.c). It uses the logits without the last token of
+ * each sequence: selected by the attention mask or, with several sequences, in one piece. The gradient of
+ * either slice has the size of all logits.
  */
 static void class_end(p4d_tape_writer *w, p4d_tape_tensor logits, const p4d_class_loss *of)
 {
@@ -387,7 +387,7 @@ static void class_end(p4d_tape_writer *w, p4d_tape_tensor logits, const p4d_clas
 		p4d_op_hold(w, logits);
 }
 
-/* Of a class that a release known to be older has a loss of its own for; NULL: loss_utils.py's. */
+/* The own loss of a class in a release that is known to be older; NULL: loss_utils.py's. */
 static const p4d_class_loss *old_loss(const p4d_layout *l)
 {
 	static const p4d_class_loss plain = {.upcasts = false};
@@ -439,8 +439,8 @@ static void end(p4d_tape_writer *w)
 	else if (a->scales_logits)
 		logits = p4d_op_map(w, logits, false, false);
 	else if (a->logits_in_fp32)
-		logits = p4d_op_cast(w, logits, 4); /* and forgets what it cast */
-	/* accelerate makes fp32 of what comes out of FSDP */
+		logits = p4d_op_cast(w, logits, 4); /* and drops its cache of casts */
+	/* accelerate casts FSDP's outputs to fp32 */
 	if (l->pairs && !w->autocast && logits.element == 2 && !p4d_framework_shares(l, P4D_SHARES_UNITS)) {
 		paired_end(w, logits);
 		p4d_op_hold(w, y);

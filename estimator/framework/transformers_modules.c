@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Operations and small modules of which transformers' layers are made. */
+/* Operations and small modules that transformers' layers consist of. */
 #include "framework/transformers.h"
 
 bool p4d_transformers__gates_shared(const p4d_layout *l)
@@ -150,7 +150,7 @@ static p4d_tape_tensor quantized(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t
 	return p4d_op_cast(w, y, given);
 }
 
-/* In models with experts PEFT's names of a feed-forward part are those of the experts alone, but for Qwen 2's
+/* In models with experts, PEFT's names of a feed-forward part mean only the experts, except in Qwen 2
  * (transformers_weight_conversion.py, whose table lacks it). */
 bool p4d_transformers__adapts(const p4d_layout *l, unsigned target)
 {
@@ -192,7 +192,7 @@ p4d_tape_tensor p4d_transformers__linear(p4d_tape_writer *w, p4d_tape_tensor x, 
 									   : 2,
 		       given = y.element;
 	const unsigned stored = l->lora.fp32 ? 4 : 2;
-	/* the parameters that FSDP1 has beside flat ones are still shards when PEFT asks for their type */
+	/* parameters outside FSDP1's flat ones are still shards when PEFT asks for their type */
 	const bool shards = l->fsdp.flat && !l->fsdp.flat_alone;
 	const unsigned cast = shards || stored < adapter ? stored : adapter;
 	if (four_bits) {

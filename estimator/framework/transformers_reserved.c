@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What PyTorch's allocator reserves beyond what is allocated, by playing two steps with transformers' modules
- * on it: the first one without the optimizer's states, the second one with them. Tapes say which blocks the
- * layers take and free, engines what sharding adds. The orders were compared with those that the allocator
- * records in rehearsals; test_rehearsed_memory.c compares the sums.
+ * What PyTorch's allocator reserves beyond the allocated memory. p4d plays two steps of transformers' modules
+ * on it, the first without the optimizer's states, the second with them. Tapes know which blocks the layers
+ * take and free; sharding engines add theirs. The orders were compared with those that the allocator records
+ * in rehearsals; test_rehearsed_memory.c compares the sums.
  */
 #include "framework/transformers_reserved.h"
 
@@ -37,7 +37,7 @@ static void load_quantized(p4d_reserved *r, uint64_t elements)
 static void load_frozen(p4d_reserved *r)
 {
 	const bool quantized = r->l->quant != P4D_QUANT_NONE;
-	/* prepare_model_for_kbit_training makes fp32 of what is not quantized */
+	/* prepare_model_for_kbit_training casts everything that is not quantized to fp32 */
 	const unsigned loaded = quantized ? 2 : r->stored;
 	p4d_torch_held_blocks *tables = &r->grads;
 

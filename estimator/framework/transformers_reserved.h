@@ -40,7 +40,7 @@ typedef struct p4d_reserved_engine {
 /* Gradients with ZeRO 1 and 2, in elements; see transformers_zero.h. */
 typedef struct p4d_reserved_zero {
 	uint64_t share, from, to; /* share of a rank; the window of the played rank */
-	uint64_t own;             /* of all parameters that are at least partly in the window */
+	uint64_t own;             /* elements of all parameters that are at least partly in the window */
 	uint64_t all, at;         /* all parameters; where the next one ends or begins */
 	uint64_t waiting;         /* in the bucket */
 	bool own_waits, has_own, upwards;

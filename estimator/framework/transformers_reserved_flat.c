@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * FSDP1 as accelerate prepares it, block by block (_flat_param.py, _runtime_utils.py). Streams of their own
- * cast shards, gather units and reduce gradients. A unit's gradients become one tensor on the stream that
- * gathered the unit, since autograd runs an operation's backward pass where its forward pass ran.
- * transformers_flat.c says what is held. Unit 0 is the root, with all that is no layer.
+ * FSDP1 as accelerate prepares it, block by block (_flat_param.py, _runtime_utils.py). Separate streams cast
+ * shards, gather units and reduce gradients. A unit's gradients become one tensor on the stream that gathered
+ * the unit, since autograd runs an operation's backward pass on the stream of its forward pass.
+ * transformers_flat.c has the amounts. Unit 0 is the root, with everything outside of layers.
  */
 #include "framework/transformers_reserved.h"
 
@@ -111,7 +111,7 @@ static void gather(p4d_reserved *r, unsigned unit)
 static void before_forward(p4d_reserved *r, unsigned unit)
 {
 	if (unit > r->layers)
-		return; /* of the root */
+		return; /* it belongs to the root */
 	gather(r, unit);
 	if (unit && unit < r->layers && r->l->fsdp.prefetches_forward)
 		gather(r, unit + 1);

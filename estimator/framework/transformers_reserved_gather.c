@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * ZeRO-3 block by block (stage3.py, partition_parameters.py, partitioned_param_coordinator.py). In the first
- * step parameters are gathered for each module and let go of behind it. Later steps know what comes next:
- * groups of parameters are gathered ahead into one tensor each, until as many are live as may be; when the
- * first of a group is needed, all are copied out. One that is needed again soon stays.
+ * step parameters are gathered for each module and released after it. Later steps know the order: groups of
+ * parameters are gathered ahead, each into one tensor, up to the number that may be live; when the first
+ * parameter of a group is needed, all are copied out. A parameter that is needed again soon stays.
  */
 #include "framework/transformers_reserved.h"
 
 #define PREFETCH 50000000ull /* stage3_prefetch_bucket_size */
 #define REUSE 1000000000ull  /* stage3_max_reuse_distance */
 #define GROUP 1000000000ull  /* sub_group_size */
-enum { MODULES = 10 };       /* of a layer, each of which gathers ahead */
+enum { MODULES = 10 };       /* modules of a layer, each of which gathers ahead */
 
 static p4d_allocated take(p4d_reserved *r, p4d_wide bytes)
 {
@@ -107,7 +107,7 @@ static void wait_for(p4d_reserved *r, short group)
 	give(r, &r->group[group]);
 }
 
-/* One group of what comes behind a use, unless too much is live. */
+/* Gathers one group of the parameters after a use, unless too many are live. */
 static void gather_ahead(p4d_reserved *r, unsigned use)
 {
 	const unsigned uses = 2 * (r->layers + 2);

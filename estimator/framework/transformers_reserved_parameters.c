@@ -86,7 +86,7 @@ p4d_wide p4d_reserved__unit_bytes(const p4d_reserved *r, unsigned unit)
 	       r->w.weight;
 }
 
-/* Of what is trained, each parameter in order: tables, matrices or adapters. */
+/* Visits each trained parameter in order: tables, matrices or adapters. */
 void p4d_reserved__each_trained(p4d_reserved *r, p4d_reserved_visit *visit)
 {
 	const p4d_layout *l = r->l;

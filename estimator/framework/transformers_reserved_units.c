@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * FSDP2 as accelerate prepares it, block by block: streams that gather and reduce have pools of their own
- * (_fsdp_param_group.py, _fsdp_collectives.py). transformers_fsdp.c says what is held.
+ * FSDP2 as accelerate prepares it, block by block: the streams that gather and reduce have their own pools
+ * (_fsdp_param_group.py, _fsdp_collectives.py). transformers_fsdp.c has the amounts.
  */
 #include "framework/transformers_reserved.h"
 
@@ -158,7 +158,7 @@ static void add_gradient(void *owner, uint64_t bytes)
 
 static void update(p4d_reserved *r, bool first)
 {
-	r->grads.count = r->pending = 0; /* of adapters the first unit has none, and its end never comes */
+	r->grads.count = r->pending = 0; /* with adapters, the first unit has none and never ends */
 	p4d_reserved__update(r, first);
 	p4d_torch_blocks__release(&r->reduces, &r->reduced, 0);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How many parameters transformers' modules and PEFT's adapters have, and what is stored of them. */
+/* The number of parameters in transformers' modules and PEFT's adapters, and their bytes. */
 #include "framework/torch.h"
 #include "framework/transformers.h"
 #include "plan/optimizer.h"
@@ -26,7 +26,7 @@ bool p4d_transformers__countable(const p4d_layout *l)
 	return !(p4d_size_of_model(l) >> 46) && !(all * l->layers >> 52);
 }
 
-/* Those of a mixer with a state. */
+/* Linear layers of a mixer with a state. */
 static size_t states_linears(const p4d_layout *l, p4d_mixer mixer, p4d_transformers_linear *linears)
 {
 	enum { STATE = P4D_TRANSFORMERS_STATE };
@@ -99,7 +99,7 @@ size_t p4d_transformers__linears(const p4d_layout *l, unsigned kind,
 	return n;
 }
 
-/* Of linear layers: elements, and those of adapters on them. */
+/* Sums over linear layers: elements, and those of their adapters. */
 typedef struct linear_sums {
 	uint64_t elements, adapters;
 } linear_sums;
@@ -124,7 +124,7 @@ uint64_t p4d_transformers__layer_adapters(const p4d_layout *l, unsigned kind)
 	return sums_of(l, kind).adapters;
 }
 
-/* The same of all layers. */
+/* The same for all layers. */
 static linear_sums sums_of_model(const p4d_layout *l)
 {
 	const p4d_transformers_kinds kinds = p4d_transformers__kinds(l);
@@ -189,11 +189,11 @@ uint64_t p4d_transformers__parameter_bytes(const p4d_layout *l, unsigned element
 {
 	const bool lit = l->torch.model_code == P4D_MODEL_CODE_LITGPT;
 	const uint64_t all = (uint64_t)p4d_size_of_model(l);
-	/* before release 5 each expert has linear layers, which are quantized, too */
+	/* before release 5 each expert has linear layers, which are quantized as well */
 	const uint64_t experts = l->torch.transformers && l->torch.transformers < 5 * P4D_RELEASE_UNIT
 				     ? p4d_expert_layers_before(l, l->layers) * l->experts
 				     : 0;
-	/* what is quantized: experts are no linear layers */
+	/* quantized elements: experts are no linear layers */
 	const uint64_t linears = sums_of_model(l).elements + experts * (uint64_t)p4d_size_of_expert(l);
 	const uint64_t adapters = p4d_transformers__adapters(l) * (l->lora.fp32 ? 4 : 2);
 
@@ -203,8 +203,8 @@ uint64_t p4d_transformers__parameter_bytes(const p4d_layout *l, unsigned element
 	const uint64_t bits = l->quant == P4D_QUANT_NF4 ? 4 : 8, each = l->glu ? 7 : 6;
 	const uint64_t tables = (l->layers * each + experts * (l->glu ? 3 : 2)) * 3072;
 	const uint64_t scales = l->quant != P4D_QUANT_NF4 ? 0
-				: lit ? linears / 64 * 4 /* that are not quantized themselves */
-				      : linears / 64 + linears / 64 / 256 * 4 + tables;
+				: lit                     ? linears / 64 * 4 /* in fp32, not quantized */
+							  : linears / 64 + linears / 64 / 256 * 4 + tables;
 	return linears * bits / 8 + scales + (all - linears) * element + adapters;
 }
 

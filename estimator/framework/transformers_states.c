@@ -11,8 +11,8 @@
 
 enum { STATE = P4D_TRANSFORMERS_STATE };
 
-/* Parameters of a mixer that no linear layer has, beside the next operation's, whose backward pass comes
- * first. */
+/* Parameters of a mixer outside of linear layers. They count with the next operation, whose backward pass
+ * comes first. */
 static p4d_tape_tensor with_weights(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t elements)
 {
 	const p4d_tape_tensor out = p4d_op_view(w, x, x.elements);
@@ -142,9 +142,9 @@ static p4d_tape_tensor delta_rule(p4d_tape_writer *w, p4d_tape_tensor in, p4d_ta
 }
 
 /*
- * A gated delta net (Qwen3-Next's GatedDeltaNet): queries, keys, values and gates of one product are taken
- * apart, copied and, but for the gates, put together for the convolution; its result goes through the rule, a
- * norm of each head, and times the gates in fp32.
+ * A gated delta net (Qwen3-Next's GatedDeltaNet). Queries, keys, values and gates of one product are split
+ * and copied; all except the gates are concatenated for the convolution. Its result passes the rule and a
+ * norm of each head, and is multiplied with the gates in fp32.
  */
 static p4d_tape_tensor delta_net(p4d_tape_writer *w, p4d_tape_tensor x)
 {

@@ -27,7 +27,7 @@ uint64_t p4d_transformers__inputs(const p4d_tape_writer *w)
 
 	if (!l->flash_attention || l->architecture->attention_cap > 0)
 		mask = w->rows * w->length * w->length * w->stream *
-		       (l->architecture->attention_sinks ? 2 : 1); /* that of sliding windows, too */
+		       (l->architecture->attention_sinks ? 2 : 1); /* also that of sliding windows */
 	else if (w->masked)
 		mask = w->rows * w->length * w->length;
 	if (l->architecture->patch_elements) /* pixels in fp32, and as a product's input */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a tape of transformers' or LitGPT's modules begins with: types and sizes of what layers are given. */
+/* The start of a tape of transformers' or LitGPT's modules: types and sizes of the layers' inputs. */
 #include "framework/transformers.h"
 
 /* DeepSpeed's linear function keeps its input for the weight's gradient, whether that is wanted or not
@@ -12,7 +12,7 @@ static bool keeps_frozen(const p4d_layout *l)
 
 p4d_tape_writer p4d_transformers__writer(const p4d_layout *l, p4d_tape *tape)
 {
-	/* DeepSpeed makes them what it trains in, however they were loaded */
+	/* DeepSpeed casts them to its own precision, whatever type they were loaded in */
 	const bool stored =
 	    l->torch.param_dtype == P4D_PARAM_FP32 && !p4d_framework_shares(l, P4D_SHARES_BY_STAGE);
 	const unsigned weight = l->precision == P4D_FP32 || stored ? 4 : 2;
@@ -23,7 +23,7 @@ p4d_tape_writer p4d_transformers__writer(const p4d_layout *l, p4d_tape *tape)
 	/* nor does accelerate with FSDP2 */
 	const bool casts = !p4d_framework_shares(l, P4D_SHARES_UNITS) || l->fsdp.flat;
 	const bool autocast = l->torch.autocast && l->precision != P4D_FP32 && casts;
-	/* a norm is the last of what is in front of a layer, and computed in fp32 */
+	/* a norm is the last operation before the layers, and is computed in fp32 */
 	const bool norms = l->architecture->kind == P4D_ENCODER || l->architecture->embedding_norm;
 	/* an image's patches have a class token before them */
 	const uint64_t length = l->seq_len + (l->architecture->kind == P4D_VISION);

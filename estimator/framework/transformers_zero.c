@@ -88,8 +88,9 @@ static p4d_zero_windows windows(const p4d_zero *z, uint64_t trained, bool upward
 }
 
 /*
- * A window that touches parameters of so many elements was passed. Its rank's update (step()): the norm of
- * each gradient is that of a copy in fp64; then its part of the gradients is made one tensor, and that fp32.
+ * A window with parts of parameters of this many elements is complete. Its rank's update (step()): the norm
+ * of each gradient comes from a copy in fp64; then its part of the gradients is copied into one tensor, and
+ * that is cast to fp32.
  */
 static void passed(const p4d_zero *z, p4d_zero_windows *w, uint64_t touched, uint64_t slice)
 {
@@ -125,14 +126,14 @@ static bool advance(const p4d_zero *z, p4d_zero_windows *w)
 	return true;
 }
 
-/* All windows of which a parameter is among the first so many elements. */
+/* Passes all windows that contain a parameter among the first elements. */
 static void advance_to(const p4d_zero *z, p4d_zero_windows *w, uint64_t elements)
 {
 	while (w->at < elements || (w->touched && w->begun < elements))
 		if (!advance(z, w))
 			break;
 	if (w->touched && w->begun < elements)
-		passed(z, w, w->touched, w->slice); /* that at the model's end */
+		passed(z, w, w->touched, w->slice); /* the window at the model's end */
 }
 
 static bool on_host(const p4d_zero *z)
@@ -204,7 +205,7 @@ static uint64_t copied(const p4d_zero *z, uint64_t bucket)
 		return 0;
 	if (n <= bucket)
 		return n;
-	uint64_t group = first; /* of a parameter's own beginning, which is that of the model */
+	uint64_t group = first; /* its own start, counted in the model */
 	if (!z->ahead.cursor.upwards)
 		group = (n - first) % S ? (n - first) % S : S;
 	uint64_t most = 0;
@@ -226,7 +227,7 @@ static void emptied(p4d_zero *z)
 	z->waiting = z->largest = 0;
 }
 
-/* incoming: elements of a gradient that is there beside. */
+/* incoming: elements of a gradient that exists in addition. */
 static void flush(p4d_transformers_step *s, uint64_t incoming)
 {
 	p4d_zero *z = &s->zero;
@@ -240,7 +241,7 @@ static void flush(p4d_transformers_step *s, uint64_t incoming)
 	p4d_transformers__look(
 	    s, &s->backward,
 	    (p4d_tape_moment){(int64_t)copied(z, l->zero_bucket) * element + beside, -others});
-	if (on_host(z)) { /* the norm of what a rank has of a gradient is that of a copy in fp64 */
+	if (on_host(z)) { /* the norm of the rank's part of a gradient comes from a copy in fp64 */
 		const uint64_t part = z->largest < z->share ? z->largest : z->share;
 		p4d_transformers__look(s, &s->backward, (p4d_tape_moment){8 * (int64_t)part + beside, 0});
 	} else {
@@ -272,7 +273,7 @@ static void reduce(p4d_transformers_step *s, uint64_t elements)
 		flush(s, z->layout->zero_stage == 2 ? elements : 0);
 	if (z->layout->zero_stage == 2)
 		s->now.live += elements > bucket ? bytes : 0;
-	else if (p4d_transformers__zero_grows(z->layout)) /* what is not in the bucket stays */
+	else if (p4d_transformers__zero_grows(z->layout)) /* gradients outside of the bucket stay */
 		s->now.gradients += elements > bucket ? bytes : 0;
 	else
 		s->now.gradients -= elements > bucket ? 0 : bytes;

@@ -32,7 +32,8 @@ int p4d_gpus__compare(const char *name, const char *other, size_t length)
 	}
 }
 
-/* A job may name dozens, each of which is looked for among all: most differ in their first characters. */
+/* A job may name dozens of GPUs, and each is compared with all of them: most differ in their first
+ * characters. */
 static bool same_name(const char *name, const char *other, size_t length)
 {
 	if (length && !ignored(*name) && !ignored(*other) && ((*name ^ *other) & ~('a' - 'A')))

@@ -42,11 +42,11 @@ enum { P4D_GPU_NAME = 48 };
  * of this and their own constants.
  */
 typedef struct p4d_gpu_margin {
-	int framework;                 /* of P4D_FRAMEWORK */
+	int framework;                 /* a framework, of P4D_FRAMEWORK */
 	int64_t model_code, precision; /* as in a layout; -1: any */
 	char gpu[P4D_GPU_NAME];        /* "": any */
 	uint64_t reserve_bytes;        /* outside the allocator; 0: not measured */
-	unsigned fragmentation; /* thousandths of what is allocated, default allocator; 0: not measured */
+	unsigned fragmentation; /* thousandths of the allocated memory, default allocator; 0: not measured */
 } p4d_gpu_margin;
 
 /* All margins of a site, the most specific ones first. */
@@ -67,13 +67,13 @@ typedef struct p4d_gpu {
 	P4D_GPU_RATES(RATE)
 #undef RATE
 	int multiprocessors; /* 0 unknown */
-	int nvlink_domain;   /* GPUs that NVLink connects across nodes; 0: those of a node */
+	int nvlink_domain;   /* GPUs that NVLink connects across nodes; 0: only those of a node */
 	int gpus_per_node;   /* usual number in a node; 0: 8 */
 	int sm;              /* compute capability, 90 for 9.0; 0 unknown */
 	char source[256];
 	char status[16]; /* how sure the row is: "read", "mixed", "weak", "derived" (MIG slices), "site"
 			    (p4d.conf) */
-	const p4d_gpu_margins *margins; /* of the site; NULL: none */
+	const p4d_gpu_margins *margins; /* margins of the site; NULL: none */
 } p4d_gpu;
 
 /* The most specific margin of a GPU for this framework, model code and precision; NULL: none. gpu may be
@@ -118,7 +118,7 @@ void p4d_gpus_free(p4d_gpus *gpus);
 
 /*
  * If this GPU lacks a precision or an FP8 recipe (by its name in request/fp8.h): the compute capability from
- * which NVIDIA's matrix units have it, 80 for 8.0. 0: the GPU has it, or nothing is known.
+ * which NVIDIA's matrix units have it, 80 for 8.0. 0: the GPU has it, or it is not known.
  */
 int p4d_gpu_lacks(const p4d_gpu *gpu, const char *precision);
 

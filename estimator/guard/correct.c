@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What would fit of a job that does not: the flags of the fix, or the layout in place of what was asked for.
- */
+/* What would fit instead of a job that does not: the flags of the fix, or the layout that replaces the
+ * requested one. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,7 +25,7 @@ static void write_split(const p4d_request *candidate, p4d_text *flags)
 		p4d_text_print(flags, "%s%" PRId64, i ? "," : "", layers);
 }
 
-/* What is not set may have the text of what was. */
+/* an unset option may still have its old text */
 static bool split_differs(const p4d_request *asked, const p4d_request *candidate)
 {
 	const bool set = p4d_is_set(candidate, P4D_PIPELINE_SPLIT);
@@ -74,7 +74,7 @@ static void write_flags(const p4d_request *asked, const p4d_request *candidate, 
 		p4d_text_entry(&flags, " ", "--p4d-slice-lengths=%" PRId64, candidate->value[P4D_SEQ_LEN]);
 }
 
-/* What the job says once write_flags's flags are pasted: the candidate, but for what the script says. */
+/* The request after write_flags's flags are pasted: the candidate, but with the values of the script. */
 static p4d_request with_flags(const p4d_request *asked, const p4d_request *candidate, bool as_written)
 {
 	if (asked->origin[P4D_MODEL] == P4D_BY_SCRIPT && !p4d_request_any(asked))
@@ -202,7 +202,7 @@ static int write_fix(p4d_guard_work *g, const p4d_request *asked, const p4d_cand
 	return p4d_fix(err, "%s", text);
 }
 
-/* Whether p4d may put its layout in place of what was asked for: nobody changes what the script says. */
+/* Whether p4d may replace the requested layout by its own: nobody can change what the script says. */
 static bool may_rewrite(const p4d_guard_work *g, const p4d_request *asked, const p4d_request *found)
 {
 	for (size_t i = 0; i < P4D_LAYOUT_OPTIONS; i++)
@@ -214,8 +214,8 @@ static bool may_rewrite(const p4d_guard_work *g, const p4d_request *asked, const
 		(g->verdict->policy.rewrite == P4D_REWRITE_UNSET && p4d_is_set(asked, P4D_FIX)));
 }
 
-/* True where Slurm gives such a job fewer nodes or GPUs than that, as far as it is known: said in *err, in
- * place of a fix. */
+/* True if, as far as is known, Slurm gives such a job fewer nodes or GPUs than this; *err then says so
+ * instead of a fix. */
 static bool is_out_of_reach(const p4d_guard_work *g, uint64_t nodes, uint64_t gpus_per_node, p4d_error *err)
 {
 	const p4d_job_bounds most = p4d_job_most(g->site, g->job, g->source, g->context);

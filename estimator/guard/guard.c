@@ -102,7 +102,7 @@ static int judge(p4d_guard_work *g, p4d_error *err)
 	return p4d_guard__judge(g->site, g->job, g->request, g->verdict, err);
 }
 
-/* Fills what is open, within the site's rewrite policy, and checks the result. */
+/* Chooses the options that are open, within the site's rewrite policy, and checks the result. */
 static int complete_and_judge(p4d_guard_work *g, p4d_error *err)
 {
 	const p4d_request asked = *g->request;
@@ -265,7 +265,7 @@ static bool is_unknown_model(const p4d_guard_work *g, p4d_error *err)
 	return true;
 }
 
-/* Whether what the script gives counts as much as what is typed. */
+/* Whether p4d judges the script's values like typed ones. */
 static bool judges(const p4d_guard_work *g, const p4d_verdict *v)
 {
 	const p4d_reading *reading = g->job->reading;
@@ -286,7 +286,8 @@ static bool was_judged(const p4d_verdict *v)
 	return v->judged || v->colocated.capacity_bytes || v->serving.max_model_len;
 }
 
-/* Of a job of which the training has a part: no plan of the whole, and no other nodes or GPUs for it. */
+/* The training has only a part of the job's GPUs (an engine has the others): p4d makes no plan for the whole
+ * job, and proposes no other nodes or GPUs. */
 static void leave_to_user(p4d_verdict *v)
 {
 	v->plan[0] = '\0';
@@ -295,8 +296,8 @@ static void leave_to_user(p4d_verdict *v)
 			v->message[i].fix[0] = '\0';
 }
 
-/* What is said of a job whose user typed nothing. Without a plan and p4d's variables it runs as it would
- * without p4d. */
+/* The advice for a job whose user typed no p4d options. Without a plan and p4d's variables, it runs as it
+ * would without p4d. */
 static void advise(const p4d_guard_work *g, p4d_verdict *v)
 {
 	char place[208];
@@ -409,7 +410,7 @@ static bool take_part(const p4d_guard_work *g, p4d_geometry *geometry, p4d_error
 	return true;
 }
 
-/* Whether what was read of the script is not enough after all. */
+/* Whether the script's values turn out to be insufficient. */
 static bool is_left(const p4d_guard_work *g, int placed, p4d_error *err)
 {
 	if (g->by_script && (placed < 0 || is_unknown_model(g, err)))

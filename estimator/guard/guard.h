@@ -40,19 +40,20 @@ typedef struct p4d_verdict {
 	bool read;    /* the user typed no p4d options; p4d checked what the script says */
 	bool assumed; /* neither the user, the site nor the script names the framework */
 	bool fault_of_site; /* not checked, for a reason that the user cannot change */
-	char model[64];     /* as the request names it; "": it does not */
+	char model[64];     /* as in the request; "": the request has none */
 	char unread[240]; /* why a job without options was not checked, if that is not the user's fault; else
 			   * ""
 			   */
-	char digest[P4D_DIGEST_TEXT]; /* of what the script says, as p4d_plan_digest; "": it was not judged */
-	char engine[16];              /* that the script starts, to serve; "": none */
+	char digest[P4D_DIGEST_TEXT]; /* of the script's request, like p4d_plan_digest; "": it was not judged
+				       */
+	char engine[16];              /* engine that the script starts; "": none */
 	p4d_policy policy;
 	p4d_geometry geometry;
 	p4d_layout layout;
 	p4d_estimate estimate;
 	p4d_colocated
-	    colocated;       /* of a job with several models; capacity_bytes 0: no such job, or not judged */
-	p4d_serving serving; /* of an inference job; max_model_len 0: no such job, or not judged */
+	    colocated;       /* for a job with several models; capacity_bytes 0: no such job, or not judged */
+	p4d_serving serving; /* for an inference job; max_model_len 0: no such job, or not judged */
 	bool starts;         /* the inference engine starts */
 	unsigned tasks;      /* compared tasks of an array whose tasks differ; 1: not all; 0: no such array */
 	uint32_t task;       /* the worst of them, which the verdict is about */
@@ -116,9 +117,9 @@ const char *p4d_way_text(const p4d_way *way, const char *prefix, char *buf, size
 /*
  * For a job that fits in no layout: lists ways out without more GPUs, each of which is enough alone:
  * "--partition=b200 (b200-180gb), --p4d-offload=optimizer, LoRA (--p4d-finetune=lora, 24.0 GiB), shorter
- * sequences (--p4d-seq-len=4096)"; "": there is none. best: gets the ways that keep what is trained and that
- * a fix may use; if the job's script was read, only ways that are arguments of its program. job: NULL for the
- * command, whose options have another prefix. Spends the budget of the space.
+ * sequences (--p4d-seq-len=4096)"; "": there is none. best gets the ways that do not change what is trained
+ * and that a fix may use; if p4d read the job's script, only those that are arguments of its program. job:
+ * NULL for the command, whose options have another prefix. Spends the budget of the space.
  */
 const char *p4d_guard_ways_out(const p4d_site *site, const p4d_job *job, const p4d_request *asked,
 			       const p4d_search_space *space, const char *prefix, p4d_way best[P4D_WAYS],
@@ -140,7 +141,7 @@ const char *p4d_verdict_text(const p4d_verdict *verdict, char *buf, size_t size)
 typedef struct p4d_rank {
 	p4d_action action;
 	bool would_reject;
-	double fraction; /* of memory; negative: not judged */
+	double fraction; /* share of the GPU's memory; negative: not judged */
 } p4d_rank;
 
 p4d_rank p4d_verdict_rank(const p4d_verdict *verdict);

@@ -17,16 +17,15 @@ typedef struct p4d_guard_work {
 	p4d_verdict *verdict;
 	p4d_search_space space;
 	p4d_search_budget budget;
-	p4d_plan_memo memo; /* of its searches */
+	p4d_plan_memo memo; /* memo of its searches */
 	bool by_script;     /* the user typed nothing */
 	bool as_written;    /* the program runs with the script's values: p4d chooses and rewrites nothing */
 	bool searches;
 	char gpu_type[48]; /* the GRES type with which a fix requests another GPU; "": it does not */
 } p4d_guard_work;
 
-/* Search budgets: for the layout of a job, for a fix, and for each way out that needs a layout of its own. A
- * unit is about 10 ns. All together take at most 50 ms (tests/bench/worst_completion); usual models need
- * less. */
+/* Search budgets: for the layout of a job, for a fix, and for each way out that needs its own layout. A unit
+ * is about 10 ns. Together they take at most 50 ms (tests/bench/worst_completion); usual models need less. */
 enum { P4D_GUARD_SEARCH_UNITS = 3000000, P4D_GUARD_FIX_UNITS = 2000000, P4D_GUARD_WAY_UNITS = 400000 };
 
 /*

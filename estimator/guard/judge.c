@@ -61,7 +61,7 @@ int p4d_guard__place(const p4d_site *site, const p4d_job *job, p4d_cluster_sourc
 
 	on_gpus.cpu = false;
 	int rc = p4d_job_geometry(site, &on_gpus, source, context, &v->geometry, job->cpu ? NULL : err);
-	if (rc == 0 || v->geometry.gpu) /* which GPUs it gets is known where how many is open */
+	if (rc == 0 || v->geometry.gpu) /* the kind of GPU may be known although the number is open */
 		v->policy = p4d_guard_policy(site, job, &v->geometry);
 	return job->cpu ? p4d_job_geometry(site, job, source, context, &v->geometry, err) : rc;
 }
@@ -75,8 +75,8 @@ static const char *subject_of(const p4d_job *job, const p4d_request *request, ch
 	return p4d_guard__script_place(job->reading, buf, size);
 }
 
-/* What was not compared with anything real does not refuse a job, unless the site refuses what is not
- * modelled. */
+/* A prediction that was not compared with anything real refuses no job, unless the site refuses unmodelled
+ * jobs. */
 static bool only_said(p4d_verdict *v, const char *what, p4d_error *err)
 {
 	if (!what || v->policy.unmodelled == P4D_UNMODELLED_REJECT)
@@ -89,7 +89,7 @@ static bool only_said(p4d_verdict *v, const char *what, p4d_error *err)
 	return true;
 }
 
-/* As accelerate runs it: nothing is reduced before the last micro-batch. */
+/* accelerate reduces gradients only after the last micro-batch. */
 static bool accumulates_whole(const p4d_layout *l)
 {
 	return p4d_framework_shares(l, P4D_SHARES_UNITS) &&
@@ -128,7 +128,7 @@ static bool has_part(const p4d_job *job)
 	       (job->mem_per_node_bytes || job->mem_per_gpu_bytes || job->mem_per_cpu_bytes);
 }
 
-/* Which option says how much. */
+/* The option that sets the host memory. */
 static const char *memory_option(const p4d_job *job)
 {
 	return job->mem_per_node_bytes  ? "--mem"
@@ -184,7 +184,7 @@ static void say_pinned(const p4d_job *job, p4d_verdict *v)
 	    whose ? "" : " grants", p4d_to_gib(have));
 }
 
-/* So many bytes, for each of so many on a node, as a multiple of a unit; 0: the node has not as many. */
+/* This many bytes in the unit of a --mem option, for each of `parts` on a node; 0: the node has less. */
 static uint64_t in_units(uint64_t need, uint64_t parts, unsigned shift, uint64_t has)
 {
 	const uint64_t each = parts ? ((need - 1) / parts >> shift) + 1 : 0;
@@ -321,7 +321,8 @@ static int check_tasks(const p4d_job *job, const p4d_verdict *v, const p4d_scrip
 	    p4d_job_task_flags(job, v->geometry.nodes, v->layout.gpus_per_node, flags, sizeof(flags)));
 }
 
-/* Of a layout for p4d-train: what Megatron-LM would be told of it, which may have no such layout. */
+/* For a layout of p4d-train: the arguments that Megatron-LM gets for it. Megatron-LM may have no such layout.
+ */
 static int check_passed(const p4d_request *request, const p4d_verdict *v, const p4d_script *script,
 			p4d_error *err)
 {
@@ -349,7 +350,7 @@ static int check_script(const p4d_job *job, const p4d_request *request, const p4
 	const p4d_framework_arguments *arguments = p4d_framework_arguments_of(&v->layout);
 	char value[64];
 
-	/* what is typed beside a script that binds was compared before, and nothing is chosen */
+	/* options next to a script that decides were compared before, and p4d chooses nothing */
 	if (job->reading && !p4d_guard__script_binds(job->reading, job) &&
 	    p4d_guard__compare_script(job->reading, request, err) < 0)
 		return -1;
@@ -479,8 +480,8 @@ int p4d_guard__judge(const p4d_site *site, const p4d_job *job, const p4d_request
 		if (!p4d_guard__say_length(job, request, &capacity, why, v, err) && !only_said(v, why, err))
 			return -1;
 	}
-	/* what processes need beside it is an allowance; what is offloaded alone is a sum of tensors, as is
-	 * all that p4d-train holds */
+	/* the part for processes is an allowance; offloaded tensors alone are an exact sum, and so is
+	 * everything that p4d-train holds */
 	const bool killed =
 	    p4d_guard__is_killed(job, v->geometry.host_bytes, &v->estimate) ||
 	    (v->geometry.host_by_default && v->estimate.offloaded_bytes > v->geometry.host_bytes);

@@ -30,7 +30,7 @@ bool p4d_rank_is_worse(const p4d_rank *a, const p4d_rank *b)
 	return a->fraction > b->fraction;
 }
 
-/* Puts words before a text, as much of which stays as has room. */
+/* Puts words before a text and cuts the text off if there is no room. */
 static void put_before(const char *words, char *text, size_t size)
 {
 	const size_t length = strlen(words), rest = strlen(text), kept = size - 1 - length;
@@ -42,7 +42,7 @@ static void put_before(const char *words, char *text, size_t size)
 	text[length + (rest < kept ? rest : kept)] = '\0';
 }
 
-/* The first message says which task it is about. What mends that may be wrong for others. */
+/* Names the task in the first message. A fix for it may be wrong for other tasks. */
 static void name_task(const p4d_job_tasks *tasks, uint32_t task, p4d_verdict *v)
 {
 	char words[80];
@@ -91,7 +91,7 @@ void p4d_guard__judge_tasks(const p4d_guard_asked *asked)
 			task = tasks->task;
 		}
 	}
-	/* tasks that were not read may be worse: what is known of all is judged */
+	/* tasks that were not read may be worse, so only values that all tasks have count */
 	const bool of_all = tasks->cut && !worst.would_reject;
 	p4d_job_tasks_again(tasks, of_all ? NULL : &task);
 	p4d_guard__judge_asked(asked, true);

@@ -9,7 +9,7 @@
 #include "guard/verdict.h"
 #include "request/framework.h"
 
-enum { STEPS = 8 }; /* of the search for the longest sequence that fits */
+enum { STEPS = 8 }; /* steps of the search for the longest sequence that fits */
 
 typedef struct lengths {
 	const p4d_request *request;
@@ -20,7 +20,7 @@ typedef struct lengths {
 
 bool p4d_guard__is_bound(const p4d_request *request)
 {
-	/* a length that is typed is one, unless this is typed, too */
+	/* a typed length is the real one, unless --padding is typed as well */
 	return p4d_is_set(request, P4D_PADDING) && request->value[P4D_PADDING] == P4D_PAD_LONGEST &&
 	       (request->origin[P4D_PADDING] == P4D_BY_USER || request->origin[P4D_SEQ_LEN] != P4D_BY_USER);
 }

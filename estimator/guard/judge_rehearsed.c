@@ -52,7 +52,7 @@ static bool place(const p4d_site *site, const p4d_job *job, p4d_cluster_source s
 	return false;
 }
 
-/* That a job was not checked, which it now is. */
+/* Whether a message says that the job was not checked; the rehearsal checks it. */
 static bool is_unchecked(const p4d_verdict *v)
 {
 	return v->read && !v->judged && v->messages && v->action != P4D_REJECT && !v->would_reject &&
@@ -146,7 +146,7 @@ static void say(const p4d_rehearsal *run, const char *override_reason, p4d_verdi
 		v->action = P4D_WARN;
 }
 
-/* Whether a word can be pasted as it is. */
+/* Whether a shell takes a word as it is, without quotes. */
 static bool is_plain(const char *word)
 {
 	return *word &&

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Of a training that is not checked otherwise: whether what it certainly holds fits. */
+/* For a training that p4d cannot check otherwise: whether the memory that it needs for certain fits. */
 #include <string.h>
 
 #include "base/number.h"
@@ -17,7 +17,7 @@
 
 enum { ELEMENT = 2 /* bytes of a weight that is not quantized, at least */, ANY = -1 };
 
-/* The least that something may be which p4d cannot tell. ANY: the states do not depend on it. */
+/* The least value of an option that p4d cannot tell. ANY: the states do not depend on it. */
 typedef struct least {
 	p4d_option option;
 	int64_t value;
@@ -53,7 +53,7 @@ typedef struct weighing {
 	p4d_cluster_source source;
 	void *context;
 	const p4d_reading *reading;
-	p4d_request request; /* with the least of what is not known */
+	p4d_request request; /* the request, with the least value of every unknown option */
 	p4d_geometry geometry;
 	bool certain; /* this is a lower bound for certain */
 } weighing;
@@ -77,7 +77,7 @@ static bool take_least(weighing *w, const char *name)
 	return true;
 }
 
-/* False: of something that is not known p4d does not know the least. */
+/* False: there is an unknown option whose least value p4d does not know. */
 static bool take_all_least(weighing *w)
 {
 	const p4d_reading *r = w->reading;
@@ -88,8 +88,8 @@ static bool take_all_least(weighing *w)
 	return true;
 }
 
-/* As many processes as the job has GPUs; a program that copies its model to all starts as many for certain.
- */
+/* Whether each GPU of the job gets a process for certain, as with a program that copies its model to all
+ * GPUs. */
 static bool is_started_on_all(const weighing *w)
 {
 	const p4d_read_value *nodes = &w->reading->value[P4D_NODES],
@@ -122,7 +122,7 @@ static bool states_of(const weighing *w, uint64_t *bytes, bool *trained)
 	return true;
 }
 
-/* The smallest sequences and batch that the layout may have: none of them is accumulated. */
+/* Puts the smallest sequences and batch of the layout, without accumulation. */
 static void take_smallest(weighing *w)
 {
 	p4d_request *request = &w->request;
@@ -183,8 +183,8 @@ static void take_ways_out(const p4d_message *from, p4d_message *message)
 }
 
 /*
- * Refuses it, if the site refuses jobs by their scripts, and would refuse this one if nothing that is not
- * known took any memory. The fix is one for that: with it p4d can no longer tell whether the job fits.
+ * Refuses the job if the site refuses jobs by their scripts, and if this one would not fit even if everything
+ * unknown took no memory. The fix is one for that case: with it p4d can no longer tell whether the job fits.
  */
 static void refuse(const weighing *w, bool searches, p4d_verdict *verdict)
 {
@@ -215,7 +215,7 @@ static bool judge_states(weighing *w, bool searches, p4d_verdict *verdict)
 	    p4d_guard__serves(&w->request) || p4d_guard__holds_several_models(&w->request))
 		return false;
 	take_smallest(w);
-	/* which parts of several models learn is not known */
+	/* p4d does not know which parts of several models are trained */
 	if (*w->request.judged_part) {
 		p4d_request_put(&w->request, P4D_FINETUNE, P4D_TUNE_LORA, P4D_BY_SCRIPT);
 		p4d_request_put(&w->request, P4D_PARAM_DTYPE, P4D_PARAM_BF16, P4D_BY_SCRIPT);
@@ -247,7 +247,7 @@ static p4d_wide share_of_megatron(const p4d_reading *r, const p4d_layout *l)
 	return ((p4d_size_of_model(l) - experts) / (tp * pp) + experts / (ep * etp * pp)) * ELEMENT;
 }
 
-/* The same of PyTorch's frameworks; 0: not known. */
+/* The same for PyTorch's frameworks; 0: not known. */
 static p4d_wide share_of_torch(const weighing *w, const p4d_layout *l, const char *framework)
 {
 	const p4d_reading *r = w->reading;
@@ -315,7 +315,8 @@ static bool is_told(const p4d_reading *r, p4d_option option)
 	return r->value[option].file;
 }
 
-/* Whether the script has one training, p4d knows its model, and a length and a micro-batch are given. */
+/* Whether the script has one training, whose model p4d knows, and which has a sequence length and a
+ * micro-batch. */
 static bool is_read(const p4d_reading *r)
 {
 	return r && r->certain && !r->incomplete && !r->more_arguments && r->commands == 1 &&

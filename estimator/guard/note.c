@@ -58,7 +58,7 @@ const char *p4d_note_write(const p4d_verdict *verdict, char buf[P4D_NOTE_MAX])
 	const p4d_outcome outcome =
 	    verdict->fault_of_site ? P4D_OUTCOME_NOT_JUDGED : p4d_verdict_outcome(verdict);
 
-	/* of a job without options slurmctld cannot tell that it was looked at */
+	/* slurmctld cannot tell that a job without options was looked at */
 	const bool read = verdict->read && !verdict->plan[0];
 	if (!read && (!verdict->messages || outcome == P4D_OUTCOME_PASS))
 		return buf;
@@ -72,7 +72,7 @@ const char *p4d_note_write(const p4d_verdict *verdict, char buf[P4D_NOTE_MAX])
 		p4d_text_add(&line, "\t\t");
 	const bool silent = verdict->policy.mode == P4D_MODE_OBSERVE;
 	char judged[P4D_VERDICT_RECORD] = "";
-	if (!verdict->plan[0]) /* which slurmctld judges */
+	if (!verdict->plan[0]) /* slurmctld judges a plan itself */
 		write_judged(verdict, judged);
 	if (read || silent || *judged)
 		p4d_text_print(&line, "\t%s", read ? "script" : "");
@@ -83,7 +83,7 @@ const char *p4d_note_write(const p4d_verdict *verdict, char buf[P4D_NOTE_MAX])
 	return buf;
 }
 
-/* The field at *at, up to a tab or the end, escaped; moves *at behind it. */
+/* Reads the field at *at, up to a tab or the end, and escapes it; moves *at past it. */
 static void read_field(const char **at, char *buf, size_t size)
 {
 	char raw[sizeof(((p4d_note *)0)->text)];

@@ -4,10 +4,10 @@
 #include "guard/verdict_record.h"
 
 /*
- * What the submitting side decided, for slurmctld's log and messages, in the variable P4D_EXPORT_VERDICT of
+ * The verdict of the submitting side, for slurmctld's log and messages, in the variable P4D_EXPORT_VERDICT of
  * the job: outcome, codes, text, fix, "script" or "", "silent" or "" and the fields of a record, separated by
- * tabs, which no message contains. It is the user's own data, so it never makes slurmctld more lenient, with
- * the exceptions that p4d_note_heed and p4d_note_heed_script name.
+ * tabs, which no message contains. Users can write it themselves, so it never makes slurmctld more lenient,
+ * with the exceptions that p4d_note_heed and p4d_note_heed_script name.
  */
 typedef struct p4d_note {
 	p4d_outcome outcome;
@@ -17,7 +17,7 @@ typedef struct p4d_note {
 	p4d_code code[P4D_MESSAGES];
 	char text[480];
 	char fix[480];
-	p4d_verdict_record record; /* what it judged; zeroed: nothing, or an earlier release */
+	p4d_verdict_record record; /* the verdict as a record; zeroed: not judged, or an earlier release */
 } p4d_note;
 
 /* Writes the note for a verdict; "" for what slurmctld finds out by itself: a plan that passes. */
@@ -47,11 +47,10 @@ bool p4d_note_same_reason(const p4d_note *note, const p4d_verdict *verdict);
 bool p4d_note_heed(const p4d_note *note, p4d_verdict *verdict);
 
 /*
- * The same for a job without options: where slurmctld, which has the script's text alone, could not judge it,
- * its verdict says what the submitting side saw, and refuses what that refused (scripts = judge). The
- * exception: a job that has to
- * say what it trains says so if the submitting side judged its script; who forges that could have typed the
- * options of a small model.
+ * The same for a job without options. slurmctld has only the script's text. If it could not judge that, its
+ * verdict repeats what the submitting side saw, and refuses what that refused (scripts = judge). The
+ * exception: a job that must say what it trains counts as saying so if the submitting side judged its script.
+ * A user who forges that could just as well type the options of a small model.
  */
 bool p4d_note_heed_script(const p4d_note *note, p4d_verdict *verdict);
 

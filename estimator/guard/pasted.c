@@ -31,7 +31,7 @@ static bool take_memory(const pasting *p, const char *text, uint64_t *bytes)
 	return p4d_gres_parse_mem(text, bytes, NULL) == 0;
 }
 
-/* Those of Slurm that fixes are made of. */
+/* Takes the options of Slurm that fixes consist of. */
 static bool take_slurm(const pasting *p, const char *name, const char *value)
 {
 	p4d_job *job = p->job;

@@ -95,8 +95,8 @@ static bool is_transformers_before_flash(const question *q)
 }
 
 /*
- * PyTorch has no memory-efficient kernel for bf16 there either: it then stores the scores, and their softmax
- * in fp32. That is less than eager attention holds, and is not modelled itself.
+ * PyTorch has no memory-efficient kernel for bf16 on these GPUs either: it then stores the scores, and their
+ * softmax in fp32. That is less than eager attention holds. p4d does not model it separately.
  */
 static bool has_no_kernel(const question *q)
 {
@@ -159,8 +159,7 @@ static bool estimate(const other_release *other, const question *q, const p4d_ca
 	return estimate_of(&with, q, capacity, e);
 }
 
-/* Of the losses that the model's class has in other releases the one that takes most, or least; NULL: none.
- */
+/* Among the losses of the model's class in other releases, the one that takes most or least; NULL: none. */
 static const p4d_class_loss *other_loss(const question *q, const p4d_capacity *capacity, bool most,
 					p4d_estimate *e)
 {
@@ -170,7 +169,7 @@ static const p4d_class_loss *other_loss(const question *q, const p4d_capacity *c
 	unsigned at = 0;
 	int64_t release;
 
-	/* a chunked loss makes no logits, that of pairs is none of the class's */
+	/* a chunked loss makes no logits, and a loss of pairs is not the class's */
 	if (q->layout->torch.chunked_loss || q->layout->pairs)
 		return NULL;
 	while ((loss = p4d_class_loss_other(q->request, &at, &release))) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which scripts p4d speaks about at all: those of language models. */
+/* Decides whether p4d comments on a script at all: only on those of language models. */
 #include <string.h>
 
 #include "guard/script_request.h"

@@ -16,7 +16,7 @@ typedef struct argument_list {
 	unsigned count;
 	struct {
 		const char *text;
-		size_t length, flag; /* of all, and of the flag alone */
+		size_t length, flag; /* length of everything, and of the flag */
 	} at[FLAGS];
 } argument_list;
 
@@ -74,7 +74,7 @@ static bool same(const argument_list *a, int i, const argument_list *b, int j)
 	return a->at[i].length == b->at[j].length && !memcmp(a->at[i].text, b->at[j].text, a->at[i].length);
 }
 
-/* What the value in the script is of: an option of p4d, or none of its own. */
+/* Whether the fix changes the value: either an option of p4d, or a value of the reader's own. */
 static bool changes(const p4d_reading *r, const p4d_read_value *v, const p4d_request *asked,
 		    const p4d_request *candidate)
 {
@@ -86,7 +86,7 @@ static bool changes(const p4d_reading *r, const p4d_read_value *v, const p4d_req
 
 /* How files that DeepSpeed and accelerate read say what makes a job smaller. */
 static const struct {
-	const char *of, *text; /* where its ZeRO stage stands; what is to be there, too */
+	const char *of, *text; /* prefix of the file with the ZeRO stage; words to add there */
 	const char *options;   /* the same for a launcher; NULL: it takes none */
 	int64_t offload;
 } file_words[] = {
@@ -107,13 +107,13 @@ static bool in_their_files(const char *argument)
 typedef struct mended {
 	const p4d_reading *reading;
 	const p4d_request *asked, *candidate;
-	const p4d_layout *layout;       /* of the candidate */
+	const p4d_layout *layout;       /* layout of the candidate */
 	const argument_list *old, *new; /* empty, where the program takes others */
-	uint64_t micro_batches;         /* of asked; 0: no layout */
+	uint64_t micro_batches;         /* of the requested layout; 0: none */
 	bool accumulates;               /* another number of micro-batches makes the same batch */
-	bool unread;                    /* p4d could not read what is added, or the words are not known */
+	bool unread;                    /* p4d could not read the added words, or does not know them */
 	bool batch_said;                /* and the fix says how many, or the batch */
-	const p4d_way *way;             /* whose options p4d_guard__script_way says; NULL: none */
+	const p4d_way *way;             /* the way whose options p4d_guard__script_way prints; NULL: none */
 	p4d_request *pasted;            /* what the script will say */
 } mended;
 
@@ -122,7 +122,7 @@ static void note_pasted(const mended *m, ptrdiff_t option)
 {
 	if (option < 0 || option >= (ptrdiff_t)P4D_OPTIONS || !p4d_is_set(m->candidate, (p4d_option)option))
 		return;
-	m->pasted->origin[option] = P4D_UNSET; /* inherited are texts, too */
+	m->pasted->origin[option] = P4D_UNSET; /* texts are inherited as well */
 	p4d_request_inherit(m->pasted, m->candidate, (p4d_option)option, P4D_BY_SCRIPT);
 }
 
@@ -171,7 +171,7 @@ static bool wanted(const mended *m, const p4d_read_value *v, char *value, size_t
 			       p4d_request_value_text(m->candidate, option, text, sizeof(text)), value, size);
 }
 
-/* What the new word of an argument needs beside it. */
+/* Adds the words that the new word of an argument needs. */
 static void add_beside(const mended *m, const p4d_read_value *v, const char *word, p4d_text *fix)
 {
 	const char *value, *other = p4d_reading_beside(m->reading, v->argument, word, &value);
@@ -251,7 +251,8 @@ static bool add_anywhere(const mended *m, const char *name, const char *said, p4
 	return true;
 }
 
-/* Of a program whose arguments are not the framework's: what its configuration, or its line, leaves out. */
+/* Adds what the program's configuration or command line leaves out, if the program does not take the
+ * framework's arguments. */
 static void add_to_configuration(mended *m, p4d_text *fix)
 {
 	static const char steps[] = "--gradient_accumulation_steps";
@@ -284,7 +285,7 @@ static bool takes(const p4d_reading *r, const argument_list *list)
 	return p4d_reading_takes(r, flag);
 }
 
-/* Whether a configuration, which says it in another word, was mended. */
+/* Whether the fix changed a configuration that has this value under another name. */
 static bool said_elsewhere(const mended *m, const char *flag)
 {
 	const int option = p4d_reading_option(m->reading, flag);
@@ -377,7 +378,7 @@ uint32_t p4d_guard__script_untold(const p4d_reading *r, const p4d_request *asked
 	argument_list own = {.count = 0};
 	uint32_t untold = 0;
 
-	/* which takes the framework's arguments can be told all that these say, if p4d can read it again */
+	/* a program with the framework's arguments takes all of them, if p4d can read them back */
 	const bool all = write_arguments(asked, now->nodes, now->gpus_per_node, &own) && takes(r, &own);
 	for (size_t i = 0; i < P4D_LAYOUT_OPTIONS; i++) {
 		const char *name = p4d_reading_name(r, p4d_layout_options[i]);
@@ -485,7 +486,7 @@ static bool write_way(const p4d_reading *r, p4d_option option, int64_t value, p4
 	p4d_request_value_text(&with, option, text, sizeof(text));
 	if (!name || !file || !p4d_reading_say(r, name, option, text, said, sizeof(said)))
 		return false;
-	/* torchtitan takes what its TOML has in a table on its line, too */
+	/* torchtitan also takes the tables of its TOML as options */
 	if (!(r->line && p4d_guard__format_of(file, name) == P4D_TOML) &&
 	    p4d_guard__write_in_file(file, name, said, line, sizeof(line)))
 		p4d_text_entry(fix, "; ", "in %.100s: %s", file, line);
@@ -498,7 +499,7 @@ static bool write_way(const p4d_reading *r, p4d_option option, int64_t value, p4
 	return true;
 }
 
-/* Which of two commands on a line takes an option of the launcher. */
+/* Tells which of two commands on a line takes an option of the launcher. */
 static const char *of_launcher(const p4d_reading *r)
 {
 	return r->launches ? "" : " to accelerate launch";

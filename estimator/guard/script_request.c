@@ -17,7 +17,7 @@ static const p4d_option required[] = {P4D_LAYERS, P4D_HIDDEN,  P4D_FFN,         
 /* REASONS are named, and the options of FIXES. */
 enum { REASONS = 2, FIXES = 3 };
 
-/* Those are the job's own. */
+/* Options that the job itself decides. */
 static bool is_size(int option)
 {
 	return option == P4D_NODES || option == P4D_GPUS_PER_NODE;
@@ -44,7 +44,7 @@ const char *p4d_guard__script_place(const p4d_reading *r, char *buf, size_t size
 	return buf;
 }
 
-/* ---- what is missing ---- */
+/* ---- unknown values ---- */
 
 typedef struct reasons {
 	p4d_text list, fix;
@@ -73,7 +73,8 @@ static bool is_unknown(const p4d_reading *r, const char *name)
 	return false;
 }
 
-/* Whether a file of its configuration is not read, so that the program is told more than is known. */
+/* Whether p4d could not read a file of the configuration, so that the program has more values than p4d knows.
+ */
 static bool lacks_file(const p4d_reading *r)
 {
 	for (unsigned i = 0; i < r->unknowns; i++)
@@ -92,14 +93,13 @@ static bool reads_plan(const p4d_reading *r)
 	return false;
 }
 
-/* An engine takes what it is not told from the model and the GPU. */
+/* An engine takes missing values from the model and the GPU. */
 static bool serves(const p4d_reading *r)
 {
 	return r->value[P4D_WORKLOAD].file && !strcmp(r->value[P4D_WORKLOAD].text, "serve");
 }
 
-/* Of reinforcement learning and preferences p4d takes one micro-batch of each rank where it is not told more.
- */
+/* For reinforcement learning and preferences, p4d assumes one micro-batch per rank if no number is given. */
 static bool may_lack(const p4d_reading *r, p4d_option option)
 {
 	const char *workload = r->value[P4D_WORKLOAD].text;
@@ -150,7 +150,7 @@ static void add_not_given(const p4d_reading *r, p4d_option option, reasons *all)
 
 static void list_reasons(const p4d_reading *r, const p4d_request *typed, reasons *all)
 {
-	/* what is not given may stand where p4d has not read it, which is said before */
+	/* a missing value may be in a file that p4d could not read, which was reported before */
 	const bool lacks = lacks_file(r);
 	const bool defaults = reads_plan(r) || serves(r) || lacks, named = says(typed, P4D_MODEL);
 	const bool custom = !named && !strcmp(r->value[P4D_MODEL].text, "custom");
@@ -159,7 +159,7 @@ static void list_reasons(const p4d_reading *r, const p4d_request *typed, reasons
 		add_reason(all, "the rest of the script", r->incomplete);
 	if (!r->certain)
 		add_reason(all, "whether it runs", "a test before it decides");
-	for (unsigned i = 0; i < r->unknowns; i++) { /* what is only doubtful is advised */
+	for (unsigned i = 0; i < r->unknowns; i++) { /* a mere doubt leads to advice */
 		const int option = p4d_request_option_find(r->unknown[i].name);
 		const bool of_model =
 		    option >= 0 && p4d_request_option_info((p4d_option)option)->where & P4D_WHERE_MODEL;
@@ -196,7 +196,7 @@ bool p4d_guard__script_lacks_vocabulary(const p4d_reading *r)
 	return all.count == 1 && !strncmp(list, "vocab ", 6);
 }
 
-/* Why a file was not read: what is missing may stand in it. NULL: all were. */
+/* The reason why a file was not read: missing values may be in it. NULL: all files were read. */
 static const char *unread_file(const p4d_reading *r)
 {
 	for (unsigned i = 0; i < r->unknowns; i++)
@@ -268,13 +268,13 @@ bool p4d_guard__script_unread(const p4d_reading *r, const p4d_request *typed, p4
 	return true;
 }
 
-/* ---- what is there ---- */
+/* ---- known values ---- */
 
 int p4d_guard__take_script(const p4d_reading *r, p4d_request *request, p4d_error *err)
 {
 	const bool typed_model = p4d_is_set(request, P4D_MODEL);
-	/* which is given arguments also says by what it leaves to defaults how it trains; but not if p4d's
-	 * own may be among them */
+	/* a program with arguments also tells by those that it leaves out how it trains; but not if p4d's own
+	 * options may be among the arguments */
 	const bool defaults = !r->more_arguments && (!typed_model || p4d_guard__gives_arguments(r));
 
 	for (int i = 0; i < (int)P4D_OPTIONS; i++) {
@@ -316,7 +316,7 @@ bool p4d_guard__script_stays(const p4d_reading *r, const p4d_request *candidate,
 	const bool same = now->nodes == then->nodes && now->gpus_per_node == then->gpus_per_node;
 	const p4d_read_value *nodes_said = &r->value[P4D_NODES], *gpus_said = &r->value[P4D_GPUS_PER_NODE];
 
-	/* its launcher is told of as many processes as now, or of none and starts them on one node */
+	/* its launcher starts as many processes as now, or has no number and starts them on one node */
 	if ((now->nodes != then->nodes && (nodes_said->file ? !of_slurm(nodes_said) : r->one_node)) ||
 	    (now->gpus_per_node != then->gpus_per_node && gpus_said->file && !of_slurm(gpus_said)))
 		return false;
@@ -358,7 +358,7 @@ bool p4d_guard__agrees(const p4d_request *request, p4d_option option, const char
 	return !strcmp(p4d_request_value_text(request, option, mine, sizeof(mine)), text);
 }
 
-/* What is typed is judged, what the program is given runs. */
+/* p4d judges the typed values, but the program runs with those of its arguments. */
 static int contradict(const p4d_reading *r, const p4d_request *request, int option, p4d_error *err)
 {
 	const p4d_framework *framework = p4d_framework_of((int)request->value[P4D_FRAMEWORK]);

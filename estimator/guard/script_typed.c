@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Options that are typed beside a script that p4d reads: which say what it says, which do not reach its
- * program, and which describe what it leaves open. */
+/* Typed options next to a script that p4d reads: which agree with it, which do not reach its program, and
+ * which describe values that it leaves open. */
 #include "guard/script_request.h"
 
 #include <inttypes.h>
@@ -12,7 +12,7 @@
 #include "request/defaults.h"
 #include "request/framework.h"
 
-/* What a program does only if it is told: without a word it does what p4d takes as the default. */
+/* What a program does only if an option asks for it: without the option, p4d takes the same default. */
 static const p4d_option told[] = {P4D_TP,           P4D_CP,
 				  P4D_PP,           P4D_VPP,
 				  P4D_EP,           P4D_ETP,
@@ -28,7 +28,7 @@ static const p4d_option told[] = {P4D_TP,           P4D_CP,
 static const p4d_option described[] = {P4D_MODEL_CODE,    P4D_TRANSFORMERS, P4D_AUTOCAST,  P4D_GLOBAL_BATCH,
 				       P4D_ADAPTER_DTYPE, P4D_ORIG_PARAMS,  P4D_ALLOCATOR, P4D_CHUNKED_LOSS};
 
-/* By which two models are told apart. */
+/* Sizes that distinguish two models. */
 static const p4d_option sizes[] = {P4D_LAYERS, P4D_HIDDEN, P4D_FFN, P4D_HEADS, P4D_KV_HEADS};
 
 #define COUNT(array) (sizeof(array) / sizeof(*(array)))
@@ -94,7 +94,7 @@ typedef struct typed {
 	char flags[400];
 	p4d_text fix;
 	p4d_error *err;
-	bool of_framework; /* which it is is known */
+	bool of_framework; /* the program's framework is known */
 	unsigned contradictions;
 } typed;
 
@@ -107,7 +107,8 @@ static void take_sizes(typed *t, p4d_request *request)
 		p4d_model_resolve(request, t->datadir, &preset, &err);
 }
 
-/* What is typed of the data beside an upper bound: a length up to it, or that all sequences have it. */
+/* A typed option that describes data below an upper bound: a length up to it, or that all sequences have it.
+ */
 static bool describes(const typed *t, p4d_option option)
 {
 	const p4d_request *request = t->request, *written = &t->written;
@@ -119,7 +120,7 @@ static bool describes(const typed *t, p4d_option option)
 	       request->value[option] <= written->value[option];
 }
 
-/* The value of the script as it is written, in p4d's words; NULL: it is not known. */
+/* The value in the script, in p4d's words; NULL: it is not known. */
 static const char *written_value(const typed *t, p4d_option option, char *buf, size_t size)
 {
 	const p4d_read_value *v = &t->reading->value[option];
@@ -197,7 +198,7 @@ static void settle_option(typed *t, p4d_option option)
 			      is_typed(t->request, P4D_MODEL) && v->argument &&
 			      t->full.origin[option] == P4D_BY_MODEL;
 
-	/* no argument: what is installed, which its user knows */
+	/* not an argument but an installed release, which the user knows */
 	if (option == P4D_TRANSFORMERS)
 		return;
 	/* only its user knows what their own program does without an argument */

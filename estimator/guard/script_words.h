@@ -19,6 +19,6 @@ int p4d_guard__format_of(const char *file, const char *argument);
 bool p4d_guard__write_in_file(const char *file, const char *argument, const char *value, char *buf,
 			      size_t size);
 
-/* "--tp 8", "tp=8"; "--zero_stage 3" of `accelerate launch`. value: "true": of a switch; "": none is said. */
+/* "--tp 8", "tp=8"; "--zero_stage 3" of `accelerate launch`. value: "true" for a switch; "": no value. */
 const char *p4d_guard__on_line(const p4d_reading *reading, const char *argument, const char *value, char *buf,
 			       size_t size);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A job with what its script says: of one with p4d options the rest, of one without all of it. */
+/* Combines a job with the values of its script: a job with p4d options gets the rest from it, a job without
+ * gets all. */
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -28,7 +29,7 @@ static const p4d_reading *reading_of(const p4d_site *site, const p4d_job *job, p
 	return counts ? job->reading : NULL;
 }
 
-/* A job that must say what it trains says part of it in its script: the rest is enough. */
+/* The script of a job that must say what it trains has some of the options: reports the missing ones. */
 static void say_missing(const p4d_error *why, p4d_message *message)
 {
 	snprintf(message->text, sizeof(message->text),
@@ -81,8 +82,8 @@ static void judge_program(const p4d_site *site, const p4d_job *job, p4d_cluster_
 	message->fix[0] = '\0';
 }
 
-/* The job passes, and the user hears why p4d cannot tell whether it should; unless it has no GPUs, or cannot
- * fit whatever is not known. job: with its reading, if that counts. */
+/* Lets the job pass, and tells the user why p4d cannot judge it; unless it has no GPUs, or does not fit
+ * whatever the unknown values are. job: with its reading, if that counts. */
 static void leave_unread(const p4d_guard_asked *asked, const p4d_job *job, const p4d_error *why)
 {
 	const p4d_site *site = asked->site;
@@ -113,7 +114,7 @@ static void name_unmodelled(p4d_request *request)
 		p4d_request_set(request, P4D_MODEL, "custom", P4D_BY_P4D, NULL);
 }
 
-/* Which a plan must say; a job without a script may, too. */
+/* Whether the job needs a plan. A job without a script may. */
 static bool uses_plan(const p4d_job *job)
 {
 	return !job->script || p4d_script_scan(job->script, job->script_length, NULL).uses_plan;
@@ -171,8 +172,8 @@ static bool names_another(const p4d_site *site, const p4d_reading *reading, cons
 	return true;
 }
 
-/* The framework is the script's, too. If nothing else is typed, nothing is, unless the script needs a plan.
- */
+/* The framework also comes from the script. If nothing else was typed, the job counts as one without options,
+ * unless the script needs a plan. */
 static void share_framework(const p4d_job *job, p4d_request *request)
 {
 	const uint8_t origin = request->origin[P4D_FRAMEWORK];
@@ -194,7 +195,7 @@ static void refuse(const p4d_site *site, const p4d_job *job, const p4d_request *
 	p4d_verdict__finish(verdict, p4d_is_set(request, P4D_OVERRIDE) ? request->override_reason : NULL);
 }
 
-/* The value that an option has in a layout that fits, in place of what is typed. */
+/* Puts the value of an option in a layout that fits in place of the typed one. */
 static void put_fitting(const p4d_request *typed, const p4d_request *without, const p4d_request *fitting,
 			p4d_text *fix)
 {
@@ -210,8 +211,8 @@ static void put_fitting(const p4d_request *typed, const p4d_request *without, co
 }
 
 /*
- * Some options do not reach the program (*err). If the script as it is written does not fit either, the fix
- * is one for that, with the options that are typed as it then says them.
+ * Some options do not reach the program (*err). If the script as written does not fit either, the fix is for
+ * that, together with the typed options that agree with it.
  */
 static void refuse_contradiction(const p4d_site *site, const p4d_job *job, p4d_cluster_source source,
 				 void *context, const p4d_request *typed, const p4d_request *without,
@@ -295,7 +296,7 @@ static void submit(const p4d_guard_asked *asked, bool searches)
 	p4d_error err = {.code = P4D_OK};
 
 	*published_batch = 0;
-	/* of the script alone, which was read with it */
+	/* --p4d-program is about the script, which was read with it */
 	request->origin[P4D_PROGRAM] = P4D_UNSET;
 	bool typed = p4d_request_any(request);
 	with.reading = reading_of(site, job, source, context, true);
@@ -343,7 +344,7 @@ static void submit(const p4d_guard_asked *asked, bool searches)
 		p4d_guard_fail(site, job, &err, verdict);
 	else
 		leave_unread(asked, &with, &err);
-	/* slurmctld, too, takes it for a job without options */
+	/* slurmctld also takes it for a job without options */
 	if (carries && (!typed || unread) && !verdict->plan[0])
 		verdict->read = true;
 	*published_batch = preset.global_batch;
@@ -383,7 +384,7 @@ static void verify(const p4d_guard_asked *asked)
 		leave_unread(asked, &with, &err);
 	else
 		p4d_guard__complete(site, &with, source, context, 0, false, request, verdict);
-	verdict->plan[0] = '\0'; /* nothing that the job is given here could carry it */
+	verdict->plan[0] = '\0'; /* no variable of the job could carry it */
 }
 
 void p4d_guard__judge_asked(const p4d_guard_asked *asked, bool searches)

@@ -6,9 +6,9 @@
 #include "guard/guard.h"
 
 /*
- * What sbatch and `p4d check` ask: resolves the model (whose file it may read) and adds what the script says
- * (job->reading), as far as the site wants: to a job with p4d options what these leave open, a job without is
- * judged by it alone. *request is then the whole.
+ * For sbatch and `p4d check`: resolves the model (and may read its file) and adds the values of the script
+ * (job->reading), as far as the site wants it. A job with p4d options gets the values that these leave open;
+ * a job without is judged by the script alone. *request then has all of them.
  */
 void p4d_guard_submit(const p4d_site *site, const p4d_job *job, p4d_cluster_source source, void *context,
 		      p4d_request *request, uint32_t *published_batch, p4d_verdict *verdict);

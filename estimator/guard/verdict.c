@@ -63,7 +63,7 @@ void p4d_verdict__error(p4d_verdict *verdict, const p4d_error *err)
 				 "assumed %s, because nothing names the program that the job starts; "
 				 "--p4d-framework=%s does, or --p4d-unmodelled=PROGRAM",
 				 p4d_framework_of(verdict->layout.framework)->program, P4D_FRAMEWORK_NAMES);
-	/* a site that refuses what is not modelled refuses GPUs that it does not describe */
+	/* a site that refuses unmodelled jobs also refuses GPUs that it does not describe */
 	verdict->fault_of_site =
 	    p4d_verdict__is_fault_of_site(err->code) &&
 	    !(err->code == P4D_E_UNKNOWN_GPU && verdict->policy.unmodelled == P4D_UNMODELLED_REJECT);
@@ -88,7 +88,7 @@ void p4d_verdict__leave_unread(p4d_verdict *verdict, const p4d_job *job, const p
 	}
 	char place[208];
 	p4d_guard__script_place(job->reading, place, sizeof(place));
-	/* which says itself whose training it is, or not */
+	/* a message that already says whose training it is, or needs no place */
 	const bool placed = !job->reading->named || !strncmp(why->text, place, strnlen(place, 120));
 	const p4d_code code = why->code == P4D_E_UNMODELLED ? P4D_E_UNMODELLED : P4D_E_NOT_READ;
 	p4d_message *message =
@@ -163,7 +163,8 @@ const char *p4d_guard_message_text(const p4d_message *message, char *buf, size_t
 	return buf;
 }
 
-/* A job that passes in mode warn alone: that it will not, and from which day if p4d.conf says that. */
+/* For a job that passes only because of mode warn: that it will be refused, and from which day if p4d.conf
+ * has one. */
 static void add_date(p4d_text *lines, const p4d_policy *policy)
 {
 	struct tm day;

@@ -89,10 +89,10 @@ void p4d_guard__judge_asked(const p4d_guard_asked *asked, bool searches);
 void p4d_guard__judge_tasks(const p4d_guard_asked *asked);
 
 /*
- * For the submitting side: completes the request (defaults, then a search over what is open, within the
+ * For the submitting side: completes the request (defaults, then a search over the open options, within the
  * site's rewrite policy), checks it and fills verdict->plan. The model must be resolved already
- * (p4d_model_resolve). On return *request is complete when verdict->plan is not "".
- * searches: may search for a layout and for a fix.
+ * (p4d_model_resolve). On return *request is complete if verdict->plan is not "". searches: may search for a
+ * layout and for a fix.
  */
 void p4d_guard__complete(const p4d_site *site, const p4d_job *job, p4d_cluster_source source, void *context,
 			 uint32_t published_batch, bool searches, p4d_request *request, p4d_verdict *verdict);
@@ -153,7 +153,7 @@ const char *p4d_guard__other(const p4d_script *script, const p4d_request *reques
 
 /*
  * An inference job: predicts what its engine reports at startup, and warns if it does not fit. The prediction
- * is unvalidated. Returns -1 if the site refuses what is not modelled. The model and the GPUs are known.
+ * is unvalidated. Returns -1 if the site refuses unmodelled jobs. The model and the GPUs are known.
  */
 int p4d_guard__judge_serving(const p4d_site *site, const p4d_job *job, p4d_cluster_source source,
 			     void *context, const p4d_request *request, p4d_verdict *verdict, p4d_error *err);
@@ -174,8 +174,9 @@ static inline bool p4d_guard__serves(const p4d_request *request)
 }
 
 /*
- * An architecture or program without a formula: the site's setting decides. If the job passes, says that it
- * was not checked. -1: refused. program: that of the script; NULL: the one that request->unmodelled names.
+ * An architecture or program without a formula: the site's setting decides. If the job passes, it adds a
+ * message that the job was not checked. -1: refused. program: that of the script; NULL: the one that
+ * request->unmodelled names.
  */
 int p4d_guard__judge_unmodelled(const p4d_request *request, const char *program, p4d_verdict *verdict,
 				p4d_error *err);

@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "guard/verdict_record.h"
 
-/* Of names from users this much is logged. */
+/* The log has at most this much of a name that a user wrote. */
 enum { VALUE_BYTES = 256 };
 
 static bool says(const p4d_verdict *verdict, p4d_code code)
@@ -100,7 +100,7 @@ static void put_number(p4d_text *line, const char *key, bool known, int decimals
 		put_text(line, key, NULL);
 }
 
-/* Of what only the submitting side judged, as it says. */
+/* Writes the memory that only the submitting side predicted, with a note of that. */
 static void put_memory(p4d_text *line, const p4d_verdict *verdict, const p4d_verdict_record *r)
 {
 	const bool judged = verdict->judged, known = judged || r->need_gib > 0,

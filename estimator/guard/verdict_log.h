@@ -30,10 +30,10 @@ typedef struct p4d_verdict_record p4d_verdict_record;
 typedef struct p4d_verdict_subject {
 	const char *event;                /* submit, update or step */
 	const char *source;               /* client or controller: who decided */
-	const char *name;                 /* of the job */
+	const char *name;                 /* name of the job */
 	const char *job_id;               /* NULL at submission, where there is none yet */
-	const p4d_verdict_record *record; /* what is kept with the job; NULL: what the verdict says */
-	uint32_t uid;                     /* whose request it was */
+	const p4d_verdict_record *record; /* the record kept with the job; NULL: made from the verdict */
+	uint32_t uid;                     /* user of the request */
 	const p4d_job *job;
 } p4d_verdict_subject;
 

@@ -18,17 +18,17 @@
  */
 struct p4d_verdict_record {
 	bool approved;                    /* a plan was approved */
-	char digest[P4D_DIGEST_TEXT];     /* of the plan, or of what was judged; "": not judged */
+	char digest[P4D_DIGEST_TEXT];     /* of the plan, or of the judged layout; "": not judged */
 	double need_gib, capacity_gib;    /* of the fullest GPU; 0: unknown */
 	uint32_t nodes, gpus_per_node;    /* of the job; 0: unknown */
 	uint32_t tp, cp, pp, micro_batch; /* of the layout; 0: unknown */
 	char model[64], framework[24], phase[24], gpu[48];
 	char verdict[16]; /* a p4d_outcome by name; "": a word of an earlier release */
 	char code[40];    /* all codes, joined by "+": P4D113+P4D012 */
-	char mode[16];    /* of the site */
+	char mode[16];    /* mode of the site */
 	char read[16];    /* "script": by what the script says */
-	char by[16];      /* "client": as the submitting side saw it, which is the user's own */
-	char id[32];      /* that of the verdict's line in slurmctld's log */
+	char by[16];      /* "client": the submitting side's verdict, which the user could have written */
+	char id[32];      /* as in the verdict's line of slurmctld's log */
 };
 
 /* The most characters of a word, with its NUL. */

@@ -90,7 +90,7 @@ static bool is_program(const p4d_request *plan)
 	return plan->origin[P4D_UNMODELLED] == P4D_BY_USER || plan->origin[P4D_UNMODELLED] == P4D_BY_P4D;
 }
 
-/* Not where the script is unknown: of a job in the queue, neither an update of it nor slurmstepd has it. */
+/* Not checked if the script is unknown: an update of a queued job does not have it, nor does slurmstepd. */
 static int check_program(const p4d_job *job, const p4d_request *plan, p4d_error *err)
 {
 	if (!job->script)
@@ -115,8 +115,8 @@ static bool is_of_framework(const p4d_request *plan)
 }
 
 /*
- * A plan that names a preset has its numbers, but for those that the user set, which are then part of the
- * model's name in messages and logs: "llama3-70b,layers=12".
+ * A plan that names a preset has its numbers. Numbers that the user changed are part of the model's name in
+ * messages and logs: "llama3-70b,layers=12".
  */
 static int check_model(const p4d_site *site, const p4d_request *plan, p4d_verdict *v, p4d_error *err)
 {
@@ -128,7 +128,7 @@ static int check_model(const p4d_site *site, const p4d_request *plan, p4d_verdic
 	for (int i = 0; preset && i < P4D_OPTIONS; i++) {
 		const p4d_option option = (p4d_option)i;
 		const p4d_option_info *info = p4d_request_option_info(option);
-		/* of what is not modelled, the architecture; the program is not the model's */
+		/* for an unmodelled job: only the architecture; the program is not part of the model */
 		if (!(info->where & P4D_WHERE_MODEL) &&
 		    (option != P4D_UNMODELLED || is_program(plan) || is_of_framework(plan)))
 			continue;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What else would do when a job fits on none of its GPUs: cheaper than more nodes. */
+/* What else would help a job that fits on none of its GPUs, and costs less than more nodes. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -11,8 +11,8 @@
 
 enum { SHORTEST = 1024, PARTITIONS = 4 };
 
-/* Memory for nothing, or for transfers between GPUs: what is trained stays. The first that is enough is
- * named. */
+/* Ways to save memory that cost nothing, or only transfers between GPUs, and do not change what is trained.
+ * The first one that is enough is named. */
 static const p4d_way shared[] = {{P4D_CHUNKED_LOSS, 1, P4D_OPTIONS, 0},
 				 {P4D_OPTIMIZER_SHARDING, P4D_SHARD_STATES, P4D_OPTIONS, 0},
 				 {P4D_OPTIMIZER_SHARDING, P4D_SHARD_GRADIENTS, P4D_OPTIONS, 0},
@@ -141,8 +141,8 @@ static bool kills(const p4d_job *job, const p4d_request *with, const p4d_search_
 	return have && (estimate.host_bytes > have || (job && p4d_guard__is_killed(job, have, &estimate)));
 }
 
-/* Whether a fix may name it: the program of a script that was read has words for it; of others p4d knows only
- * the options, which do not change what framework they start. */
+/* Whether a fix may name it: the program of a script that p4d read has words for it. For other jobs p4d knows
+ * only its own options, which do not change the framework that the script starts. */
 static bool is_pasted(const p4d_job *job, const p4d_way *way)
 {
 	char words[256];
@@ -157,7 +157,7 @@ static bool is_pasted(const p4d_job *job, const p4d_way *way)
 /* A way with which a job fits, maybe with a smaller micro-batch or more recomputation. */
 typedef struct found_way {
 	const p4d_way *named, *pasted; /* the first, and the first that a fix may name; NULL: none */
-	uint64_t bytes;                /* of a GPU, with the one that is named */
+	uint64_t bytes;                /* memory of a GPU with the named way */
 } found_way;
 
 static found_way first_of(const p4d_way *way, const p4d_job *job, const p4d_request *asked,
@@ -200,7 +200,7 @@ static void name_adapters(const p4d_job *job, const p4d_request *asked, const p4
 		    p4d_way_text(found.named, prefix, text, sizeof(text)), p4d_to_gib(found.bytes));
 }
 
-/* The longest half, quarter ... of the sequence that fits; 0: none. */
+/* The longest sequence that fits: a half, a quarter, ... of the present one; 0: none. */
 static int64_t shorter(const p4d_request *asked, const p4d_search_space *space)
 {
 	p4d_request cut = *asked, complete = *asked;
@@ -215,8 +215,8 @@ static int64_t shorter(const p4d_request *asked, const p4d_search_space *space)
 }
 
 /*
- * A partition with larger GPUs on which the job fits as it is; NULL: none. job: NULL: any number of GPUs. One
- * that names its nodes or has a reservation is bound to where these are.
+ * A partition with larger GPUs on which the unchanged job fits; NULL: none. job: NULL: any number of GPUs. A
+ * job that names its nodes or has a reservation cannot move away from these.
  */
 static const p4d_site_partition *larger(const p4d_site *site, const p4d_job *job, const p4d_request *asked,
 					const p4d_search_space *space)
@@ -250,7 +250,7 @@ static const p4d_site_partition *larger(const p4d_site *site, const p4d_job *job
 	return NULL;
 }
 
-/* Of a kind: the first in words; what a fix may say goes into *best. */
+/* Names the first way of a kind in words; the flags for a fix go into *best. */
 static void name_way(const p4d_way *ways, const p4d_job *job, const p4d_request *asked,
 		     const p4d_search_space *space, const char *prefix, p4d_way *best, p4d_text *list)
 {

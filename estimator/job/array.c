@@ -84,7 +84,7 @@ bool p4d_array__read(const char *text, p4d_array *a)
 		a->most = last > a->most ? last : a->most;
 		a->step = ranges == 1 ? step : 0;
 	} while (*at == ',');
-	/* of several ranges some numbers may be the same */
+	/* several ranges may have some numbers in common */
 	a->count = sum <= P4D_ARRAY_TASKS ? a->listed : ranges == 1 && sum < UINT32_MAX ? (uint32_t)sum : 0;
 	if (brackets && *at++ != ']')
 		return false;

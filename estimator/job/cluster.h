@@ -11,7 +11,7 @@ typedef struct p4d_cluster_nodes {
 	const char *gres;     /* "gpu:h100:8(S:0,1),lustre:1" */
 	const char *features; /* "a,b" */
 	uint32_t cpus, cores;
-	uint32_t max_nodes; /* of a job; 0: no limit */
+	uint32_t max_nodes; /* limit of a job; 0: none */
 	uint64_t mem_bytes;
 	p4d_default_memory memory;
 } p4d_cluster_nodes;

@@ -14,8 +14,9 @@
 typedef void (*p4d_export_visit)(const char *name, const char *value, void *context);
 
 /*
- * How a program is given the layout: the one that it is for, or, of a layout of p4d-train, which reads the
- * plan, Megatron-LM. NULL: that has no such layouts; *lacks (may be NULL) then says what it has not.
+ * The arguments with which a program gets the layout: its own framework's, or, for a layout of p4d-train
+ * (which reads the plan itself), Megatron-LM's. NULL: Megatron-LM has no such layout; *lacks (may be NULL)
+ * then says what it lacks.
  */
 const struct p4d_framework_arguments *p4d_export_arguments(const p4d_request *request,
 							   const p4d_layout *layout, const char **lacks);

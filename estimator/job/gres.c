@@ -116,7 +116,7 @@ static int parse_entry(const char *at, size_t length, bool bare, gres_entry *ent
 	return parse_count(at, end, entry);
 }
 
-/* Adds an entry; as in Slurm, the last count of a type holds. */
+/* Adds an entry; as in Slurm, the last count of a type is valid. */
 static int put_entry(gres_entry all[MOST_TYPES], unsigned *count, const gres_entry *entry)
 {
 	unsigned i = 0;

@@ -89,7 +89,7 @@ static bool afford(walk *w, size_t characters)
 	return true;
 }
 
-/* Visits the hosts of the rest of an entry, behind the first `used` characters of the name. False: stop. */
+/* Visits the hosts of the rest of an entry, after the first `used` characters of the name. False: stop. */
 static bool expand(walk *w, const char *at, const char *end, size_t used)
 {
 	size_t literal = 0;
@@ -127,7 +127,7 @@ static bool visit_hosts(const char *list, uint32_t each, uint32_t *budget, visit
 {
 	walk w = {.visit = visit, .context = context, .each = each + STEP, .budget = budget};
 
-	/* a list of many commas costs, too */
+	/* a list with many commas also takes time */
 	if (!afford(&w, strnlen(list, *budget) + each))
 		return false;
 	for (const char *at = list, *end; *at; at = *end ? end + 1 : end) {

@@ -32,6 +32,6 @@ bool p4d_hostlist__overlap(const char *a, const char *b, uint32_t *budget);
 /* True if every host of a is in b; false if the budget is spent. */
 bool p4d_hostlist__within(const char *a, const char *b, uint32_t *budget);
 
-/* How many hosts of a list are in none of the others; all of them when that is too much to find out. */
+/* How many hosts of a list are in none of the others; all of them if it would take too long to find out. */
 uint32_t p4d_hostlist__count_outside(const char *list, const char *const *others, size_t count,
 				     uint32_t *budget);

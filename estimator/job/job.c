@@ -90,7 +90,7 @@ bool p4d_job_gets_gpus(const p4d_site *site, const p4d_job *job, p4d_cluster_sou
 	return false;
 }
 
-/* The number of nodes, or the least one: of a list, and of tasks that are not together on one. */
+/* The number of nodes, or their minimum: from a list, or from tasks that do not fit on one node. */
 static int read_nodes(p4d_job_placement *p, p4d_error *err)
 {
 	const p4d_job *job = p->job;
@@ -224,8 +224,8 @@ static uint64_t least_memory(p4d_job_placement *p, uint64_t per_cpu)
 	return least;
 }
 
-/* What --mem-per-cpu gives of a node; 0: unknown. Only the cluster tells how many CPUs a job gets: threads of
- * a core, DefCpuPerGPU and whole nodes add some. */
+/* The memory of a node by --mem-per-cpu; 0: unknown. Only the cluster knows how many CPUs a job gets: threads
+ * of a core, DefCpuPerGPU and whole nodes add some. */
 static uint64_t memory_per_cpu(p4d_job_placement *p)
 {
 	return p->out->tasks_per_node ? least_memory(p, p->job->mem_per_cpu_bytes) : 0;
@@ -281,7 +281,7 @@ static uint32_t tasks_of_node(const p4d_job_placement *p)
 	return job->tasks % geometry->nodes ? 0 : job->tasks / geometry->nodes;
 }
 
-/* Of a job whose number of GPUs is open. NULL: it asks for none, or they are not known. */
+/* The GPU of a job whose number of GPUs is open. NULL: it asks for none, or they are not known. */
 static const p4d_gpu *gpu_at_least(p4d_job_placement *p)
 {
 	p4d_geometry geometry = {.gpu = NULL};

@@ -24,7 +24,7 @@ typedef struct p4d_job {
 	const char *gpus_per_socket;
 	const char *gpu_type; /* replaces the type in the members above: p4d check --gpu; NULL: no */
 	const char *nodelist, *exclude; /* -w, -x */
-	const char *clusters;           /* -M: others than this one, of which nothing is known here */
+	const char *clusters;           /* -M: other clusters, about which nothing is known here */
 	const char *array;              /* -a: "0-5,9%2" */
 	/* all texts except script stand before this member, because slurmctld's plugin compares them */
 	const p4d_associations *associations; /* NULL: unknown */
@@ -35,7 +35,7 @@ typedef struct p4d_job {
 	uint32_t min_nodes, max_nodes; /* -N2: both; the first alone is a lower bound */
 	uint32_t tasks, tasks_per_node, tasks_per_gpu;
 	uint32_t cpus_per_task, cpus_per_gpu;
-	uint32_t min_cpus; /* of a node; 0: not given */
+	uint32_t min_cpus; /* of a node, at least; 0: not given */
 	uint32_t sockets_per_node;
 	uint32_t threads_per_core; /* threads of a core that are used as CPUs, at most */
 	uint32_t tasks_per_core;   /* tasks on a core, at most */
@@ -58,7 +58,7 @@ typedef struct p4d_job {
 	bool loads_environment;  /* --export-file, --get-user-env: variables that are not sbatch's */
 	const char *rehearsable; /* the script's path, if it has one and p4d rehearse is installed; else NULL
 				  */
-	const char *const *script_arguments; /* of the script, NULL-terminated; NULL: none */
+	const char *const *script_arguments; /* arguments of the script, NULL-terminated; NULL: none */
 	struct p4d_job_tasks *array_tasks; /* readings of the array's tasks; NULL: all tasks train the same */
 	/* Reads the script again as if these options were typed. The result is valid until the next call.
 	 * NULL: the caller cannot read scripts again. */
@@ -73,7 +73,7 @@ enum { P4D_PARTITION_NAME = 64 };
 typedef struct p4d_default_memory {
 	uint64_t per_gpu, per_node, per_cpu;
 	uint64_t
-	    cpus_per_gpu;  /* of a job without --cpus-per-gpu and --cpus-per-task; 0: there is no default */
+	    cpus_per_gpu;  /* for a job without --cpus-per-gpu and --cpus-per-task; 0: there is no default */
 	bool cpus_unknown; /* cpus_per_gpu is not known */
 } p4d_default_memory;
 
@@ -88,7 +88,7 @@ typedef struct p4d_partition_facts {
 	bool whole_nodes;   /* OverSubscribe=EXCLUSIVE: a job gets all of its nodes */
 	uint32_t cpus;      /* 0 unknown */
 	uint32_t cores;     /* 0 unknown */
-	uint32_t max_nodes; /* of a job; 0: as many as there are */
+	uint32_t max_nodes; /* limit of a job; 0: none */
 	char *nodes;        /* hostlist; NULL unknown */
 	p4d_default_memory memory;
 } p4d_partition_facts;

@@ -50,7 +50,7 @@ static void write_per_node(const p4d_job *job, const char *type, uint64_t gpus, 
 		p4d_text_print(out, " --gpus-per-node=%s%" PRIu64, type, gpus);
 }
 
-/* As many tasks per GPU as now. */
+/* Keeps the number of tasks per GPU. */
 static void write_per_task(const p4d_job *job, const char *other, uint32_t each, uint64_t nodes,
 			   uint64_t gpus, p4d_text *out)
 {

@@ -61,7 +61,7 @@ static int collect(const p4d_site *site, const char *name, const char *entry, p4
 {
 	const p4d_site_partition *section = p4d_site_partition_of(site, name);
 
-	if (section && !name) /* a section with a name of its own; others may be for many */
+	if (section && !name) /* a section with a name describes one GPU; others may describe several */
 		name = entry = section->name;
 	for (unsigned i = 0; section && i < section->gpus; i++)
 		if (add(all,
@@ -94,8 +94,8 @@ static int collect(const p4d_site *site, const char *name, const char *entry, p4
 	return 0;
 }
 
-/* True when the name (a GRES type or a node feature) means this candidate. wanted: what it is by a section of
- * the site; NULL: nothing. */
+/* True if the name (a GRES type or a node feature) means this candidate. wanted: the GPU that a section of
+ * the site gives the name; NULL: none. */
 static bool means(const candidate *one, const char *name, const p4d_gpu *wanted)
 {
 	if (!strcasecmp(one->type, name) || has(one->features, name, strlen(name)))
@@ -162,9 +162,9 @@ static bool restrict_to_type(const p4d_site *site, const char *type, candidates 
 }
 
 /*
- * Keeps what a constraint allows: groups joined by '|' of names joined by '&'. Counts, brackets and
- * parentheses are ignored, a name unrelated to GPUs excludes none, and what is too much to compare excludes
- * none; so the result may be too large, never too small.
+ * Keeps the candidates that a constraint allows: groups joined by '|' of names joined by '&'. Counts,
+ * brackets and parentheses are ignored. A name unrelated to GPUs excludes none, nor does a constraint that is
+ * too long to compare. So the result may have too many candidates, never too few.
  */
 static void restrict_to_constraint(const p4d_site *site, const char *constraint, candidates *all)
 {
@@ -201,7 +201,7 @@ static void restrict_to_constraint(const p4d_site *site, const char *constraint,
 	keep(all);
 }
 
-/* False when none of these nodes can be among the job's. */
+/* False if the job can get none of these nodes. */
 static bool possible(const p4d_job *job, const p4d_partition_facts *row, uint32_t *budget)
 {
 	if (!row || !row->nodes)
@@ -366,8 +366,8 @@ const p4d_gpu *p4d_job_larger_gpu(const p4d_site *site, const p4d_job *job, p4d_
 		const p4d_partition_facts *row = p4d_job__facts(site, one, &lazy);
 		const p4d_cluster *cluster = p4d_job__lazy(&lazy);
 		const uint32_t has = row ? row->gpus_per_node : one->gpus_per_node;
-		/* of nodes without a type in Slurm none can be asked for; without a cluster, as p4d names it
-		 */
+		/* GPUs without a type in Slurm cannot be requested by type; without a cluster, p4d's own name
+		 * is used */
 		const char *of_p4d = one->gpu && !(cluster && cluster->count) ? one->gpu->name : "";
 		const char *name = row ? row->gpu_type : of_p4d;
 		if (!one->gpu || one->gpu->usable_bytes <= than->usable_bytes || !*name ||

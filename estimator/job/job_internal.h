@@ -40,10 +40,10 @@ enum { P4D_JOB_CANDIDATES = 128 };
 typedef struct p4d_job_candidate {
 	const p4d_gpu *gpu;             /* NULL: a type that is not in gpus.json */
 	const char *type;               /* GRES type in the cluster; "" from p4d.conf */
-	const char *features;           /* of the cluster's nodes; "" from p4d.conf */
+	const char *features;           /* features of the cluster's nodes; "" from p4d.conf */
 	const char *partition;          /* up to a comma; borrowed from the job, the site or the cluster */
 	const p4d_partition_facts *row; /* NULL: from p4d.conf */
-	uint32_t gpus_per_node;         /* as p4d.conf says; 0: see p4d_job__facts */
+	uint32_t gpus_per_node;         /* from p4d.conf; 0: see p4d_job__facts */
 	unsigned ambiguous;
 	bool match, group, kept; /* while restricting */
 } p4d_job_candidate;
@@ -92,7 +92,7 @@ typedef struct p4d_job_placement {
 	const p4d_job *job;
 	p4d_job_wish wants;
 	uint32_t listed; /* hosts of -w: the job gets all of them */
-	uint32_t nodes;  /* of -N; 0: open */
+	uint32_t nodes;  /* from -N; 0: open */
 	uint32_t least;  /* nodes that the job always gets; it gets more only if it needs them */
 	p4d_job_lazy_cluster lazy;
 	p4d_job_candidates all;

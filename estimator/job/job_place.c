@@ -62,7 +62,7 @@ static int fix_as(const p4d_job *job, uint64_t nodes, uint64_t gpus_per_node, p4
 }
 
 /*
- * Nodes that hold `total` GPUs evenly: at most per_node on each, and as full as that allows; where the number
+ * The nodes that hold `total` GPUs evenly: at most per_node on each, and as full as possible. If the number
  * of nodes was given, as many of them as possible.
  */
 static int fix_even(const p4d_job *job, uint32_t total, uint32_t per_node, uint32_t max_nodes, p4d_error *err)
@@ -115,7 +115,7 @@ static bool says_tasks_of_nodes(const p4d_job *job)
 	return job->tasks_per_node && job->tasks >= job->tasks_per_node;
 }
 
-/* The nodes of a job whose GPUs leave them open: as few as the CPUs of its tasks allow. */
+/* The nodes of a job whose GPUs leave their number open: as few as the CPUs of its tasks allow. */
 static uint32_t fewest_nodes(p4d_job_placement *p)
 {
 	const uint32_t each = says_tasks_of_nodes(p->job) ? 0 : tasks_that_fit(p);
@@ -227,7 +227,7 @@ static int spread(p4d_job_placement *p, uint32_t total, p4d_error *err)
 	bool differ;
 	uint32_t per_node = 0;
 
-	/* of no GPU that is known there it is said below */
+	/* if none of its GPUs is known, that is reported below */
 	if (!out->nodes && !p->all.count && !p->all.believed && !node_gpus(p, &differ))
 		return 0;
 	if ((!out->nodes && count_nodes(p, total, &per_node, err) < 0) ||
@@ -314,7 +314,7 @@ static int place_gpus(p4d_job_placement *p, p4d_error *err)
 		return place_per_task(p, err);
 	if (wants->per_socket)
 		return place_per_socket(p, err);
-	/* --ntasks-per-gpu alone is a request, too */
+	/* --ntasks-per-gpu alone is also a request */
 	const uint32_t asked = p->job->tasks_per_gpu ? p->job->tasks / p->job->tasks_per_gpu : 0;
 	uint32_t has = node_gpus(p, &differ);
 	if (has && gets_whole_nodes(p)) {
@@ -330,7 +330,7 @@ static int place_gpus(p4d_job_placement *p, p4d_error *err)
 	return fix_as(p->job, out->nodes ? out->nodes : 1, has ? has : 1, err);
 }
 
-/* On those nodes that the job's lists allow, of what it may get anywhere. */
+/* Places the job on the nodes that its lists allow, among those that it may get anywhere. */
 static int place_on(p4d_job_placement *p, const p4d_job *job, const p4d_job_candidates *anywhere,
 		    uint32_t *budget, p4d_error *err)
 {
@@ -343,7 +343,7 @@ static int place_on(p4d_job_placement *p, const p4d_job *job, const p4d_job_cand
 	const int rc = place_gpus(p, err);
 	if (rc == 0 && !p->out->nodes)
 		p->out->nodes = fewest_nodes(p);
-	p->job = asked; /* a refusal looks at it, too */
+	p->job = asked; /* a refusal also looks at it */
 	return rc;
 }
 

@@ -9,7 +9,7 @@
 #include "job/array.h"
 #include "job/job_internal.h"
 
-/* Of variables with other names that are looked at in all, so that a script that asks often costs no time. */
+/* The most comparisons for variables with other names, so that a script that asks often takes no time. */
 enum { COMPARISONS = 1 << 16 };
 
 typedef struct lookup {
@@ -174,7 +174,7 @@ static const char *of_job(lookup *l, const char *name)
 	for (size_t i = 0; i < sizeof(of_slurm) / sizeof(of_slurm[0]); i++)
 		if (!strcmp(of_slurm[i].name, name))
 			return number(l, of_slurm[i].value(job));
-	if (!strcmp(name, "SLURM_EXPORT_ENV")) /* srun's --export, as the user has it everywhere */
+	if (!strcmp(name, "SLURM_EXPORT_ENV")) /* srun's --export, from the environment */
 		return of_environment(l, name);
 	if (!strncmp(name, "SLURM_ARRAY_", 12))
 		return of_array(l, name);

@@ -15,12 +15,12 @@
  */
 typedef struct p4d_job_script {
 	const p4d_job *job;           /* with the script's text */
-	const char *name;             /* of the script, for messages */
+	const char *name;             /* name of the script, for messages */
 	const char *const *arguments; /* NULL-terminated; NULL: none */
 	const char *directory;        /* the job's; NULL: unknown */
 	char *const *environment;     /* NAME=VALUE */
-	size_t variables;             /* that many, or as many as there are before a NULL */
-	const char *export;           /* of sbatch; NULL: all */
+	size_t variables;             /* number of variables, or as many as there are before a NULL */
+	const char *export;           /* sbatch's --export; NULL: all */
 	const p4d_request *typed;     /* the job's p4d options; NULL: none */
 	const char *task;             /* number of the array's task that runs it; NULL: not known */
 	bool submitted;               /* with all of its options: without --array it is no array */
@@ -31,16 +31,17 @@ typedef struct p4d_job_script {
 	p4d_config_read *(*config)(p4d_config_format format); /* parses their formats; NULL: none */
 	/* A command "sbatch" that the script runs, with its arguments; NULL: nobody asks. */
 	void (*submits)(void *context, p4d_shell *shell, const p4d_value *words, size_t count);
-	/* Of a job that a script submits: the environment and the files that this script leaves it; NULL: it
-	 * has environment and files. */
+	/* For a job that a script submits: the environment and the files that this script gives it; NULL: the
+	 * script has its own. */
 	const char *(*inherited)(void *context, const char *name);
 	const char *(*left)(void *context, const char *path, size_t *length);
-	/* What a variable is that only the job will know; p4d_shell_later: nobody says. NULL: of none. */
+	/* The value of a variable that only the job will know; p4d_shell_later: nobody knows it. NULL: there
+	 * are none. */
 	const char *(*later)(void *context, const char *name);
-	/* As p4d_reader_host has it. */
+	/* As in p4d_reader_host. */
 	void (*starts)(void *context, p4d_shell *shell, const p4d_started *command);
-	void *context;                     /* of these */
-	struct p4d_rehearsals *rehearsals; /* gets what was rehearsed of its commands; NULL: nobody asks */
+	void *context;                     /* for these functions */
+	struct p4d_rehearsals *rehearsals; /* gets the rehearsals of its commands; NULL: not needed */
 } p4d_job_script;
 
 /* How a command that a script starts is found among rehearsals. */

@@ -9,7 +9,7 @@
 /* A longer command is none that was rehearsed. */
 enum { WORDS = 4096, WORD = 4096 };
 
-/* Whether a value only tells the job, a node or a rank from others of its kind. */
+/* Whether a value only distinguishes the job, a node or a rank from others of its kind. */
 static bool is_identity(const p4d_shell *shell, uint16_t unknown)
 {
 	static const char *const names[] = {"JOB_ID",  "JOBID",        "JOB_NODELIST", "NODELIST",
@@ -62,7 +62,7 @@ static void add_variable(const variables *to, const char *name, p4d_value value)
 		p4d_rehearsals_key_unknown_variable(to->key, name);
 }
 
-/* Those that count also if they are only in the environment, in the order of the table. */
+/* Adds the variables that count even if only the environment has them, in the order of the table. */
 static void add_environment(const variables *to, p4d_shell *shell)
 {
 	p4d_value value;
@@ -80,7 +80,7 @@ static void add_script(void *to, const char *name, p4d_value value)
 	add_variable(to, name, value);
 }
 
-/* Those that words in front of the program set: "env MODEL=7b", "mpirun -x MODEL=7b". */
+/* Adds variables that words before the program set: "env MODEL=7b", "mpirun -x MODEL=7b". */
 static void add_launchers(p4d_rehearsals_key *key, const p4d_shell *shell, const p4d_started *started)
 {
 	const p4d_value program = started->run ? started->run->words[0] : (p4d_value){0};

@@ -158,8 +158,9 @@ static const char *find_alike(const char *word, const struct option *options)
 }
 
 /*
- * Skips an option that another SPANK plugin of the site may have, and the word behind it unless that is an
- * option: whether it takes a value is not known. False: it cannot be one; an error was reported.
+ * Skips an option that another SPANK plugin of the site may have, and the word after it unless that is an
+ * option: p4d does not know whether the option takes a value. False: it cannot be such an option; an error
+ * was reported.
  */
 static bool skip_foreign(p4d_sbatch *sbatch, int argc, char *const argv[], const struct option *options)
 {
@@ -262,7 +263,7 @@ int p4d_sbatch_variables(p4d_sbatch *sbatch, const char *(*variable)(void *conte
 	char name[64];
 
 	for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++)
-		if (strncmp(variables[i].name, "SLURM_", 6) != 0 && /* which the job around it decides */
+		if (strncmp(variables[i].name, "SLURM_", 6) != 0 && /* the job around it decides these */
 		    take_variable(sbatch, (int)variables[i].field, variable(context, variables[i].name),
 				  err) < 0)
 			return -1;
@@ -393,7 +394,7 @@ static const char *behind_here_document(const char *line, const char *next, cons
 unsigned p4d_sbatch_late_line(const char *text, size_t length, unsigned *count)
 {
 	const char *end = text + length;
-	unsigned lines = 1 << 20; /* of here-documents */
+	unsigned lines = 1 << 20; /* for here-documents */
 	unsigned number = 0, first = 0;
 	bool command = false;
 

@@ -9,7 +9,7 @@
 
 /*
  * Parses a command line, the environment and the #SBATCH lines of a script as sbatch does. The sources may be
- * read in any order: as in sbatch, the command line wins over the environment, which wins over the script.
+ * read in any order: as in sbatch, the command line overrides the environment, which overrides the script.
  */
 
 /* The options of sbatch that decide where a job runs, and where its output goes. P4D's own follow them in
@@ -83,13 +83,13 @@ enum { P4D_SBATCH_VALUES = P4D_SBATCH_FIELDS + P4D_OPTIONS };
 typedef struct p4d_sbatch {
 	char *value[P4D_SBATCH_VALUES]; /* as typed, "" for options without a value; NULL unset */
 	uint8_t source[P4D_SBATCH_VALUES];
-	bool skips_foreign; /* options of other plugins are skipped on the command line, too: a script's
-			       sbatch */
-	const char *prefix; /* of the variables that users write p4d's options to; NULL: SBATCH */
+	bool skips_foreign; /* skip options of other plugins also on the command line: that of an sbatch in a
+			       script */
+	const char *prefix; /* prefix of the variables for p4d's options; NULL: SBATCH */
 	unsigned release;   /* Slurm's, 2511 for 25.11; 0: not known, or it decides nothing */
 	/* filled by p4d_sbatch_job and p4d_sbatch_request */
 	char *gres, *gpus, *gpus_per_task, *gpus_per_socket; /* in the syntax of p4d_gres_parse */
-	char *nodelist;                                      /* NULL: as typed */
+	char *nodelist;                                      /* NULL: as in the option */
 	char *foreign;     /* an option of the script that neither sbatch nor p4d has, "--name"; NULL: none */
 	unsigned foreigns; /* how many */
 	const char *alike; /* the known option that foreign may be a misspelling of; NULL: none */
@@ -106,7 +106,7 @@ int p4d_sbatch_arguments(p4d_sbatch *sbatch, int argc, char *const argv[], int *
 /* Reads SBATCH_PARTITION, SBATCH_P4D_TP and so on from NAME=VALUE strings. An empty one counts as unset. */
 int p4d_sbatch_environment(p4d_sbatch *sbatch, char *const environment[], p4d_error *err);
 
-/* The same of an environment that is asked for each variable: its value, or NULL. */
+/* The same from an environment that returns the value of one variable, or NULL. */
 int p4d_sbatch_variables(p4d_sbatch *sbatch, const char *(*variable)(void *context, const char *name),
 			 void *context, p4d_error *err);
 
@@ -119,8 +119,8 @@ int p4d_sbatch_variables(p4d_sbatch *sbatch, const char *(*variable)(void *conte
 int p4d_sbatch_script(p4d_sbatch *sbatch, const char *text, size_t length, unsigned component,
 		      unsigned *components, p4d_error *err);
 
-/* The number of the first #SBATCH line behind the first command, which sbatch ignores; 0: none. *count: of
- * all. */
+/* The number of the first #SBATCH line after the first command, which sbatch ignores; 0: none. *count: how
+ * many there are. */
 unsigned p4d_sbatch_late_line(const char *text, size_t length, unsigned *count);
 
 /*

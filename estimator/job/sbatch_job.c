@@ -114,7 +114,7 @@ static int read_gres(p4d_sbatch *sbatch, p4d_job *job, p4d_error *err)
 	job->gpus_per_task = sbatch->gpus_per_task;
 	job->gpus_per_socket = sbatch->gpus_per_socket;
 	job->gpu_type = sbatch->value[P4D_SBATCH_GPU];
-	/* of both forms the last one counts, which is --gres; newer releases take only one */
+	/* if both forms are given, --gres is read last and counts; newer releases take only one */
 	char type[48];
 	uint32_t count;
 	const bool per_node = sbatch->value[P4D_SBATCH_GPUS_PER_NODE];
@@ -164,7 +164,7 @@ static const char *hint_of(const p4d_sbatch *sbatch)
 	return sbatch->value[P4D_SBATCH_HINT];
 }
 
-/* Of each core one thread, or as many as --threads-per-core says. */
+/* One thread of each core, or as many as --threads-per-core says. */
 static int read_threads(const p4d_sbatch *sbatch, const char *hint, p4d_job *job, p4d_error *err)
 {
 	if (!hint)
@@ -175,7 +175,7 @@ static int read_threads(const p4d_sbatch *sbatch, const char *hint, p4d_job *job
 	return 0;
 }
 
-/* As sbatch does: a task for each of the sockets, cores or threads that are asked for on so many nodes. */
+/* As sbatch does: one task for each requested socket, core or thread on that many nodes. */
 static int count_tasks(const p4d_sbatch *sbatch, const char *hint, p4d_job *job, p4d_error *err)
 {
 	uint32_t cores = 1, sockets = job->sockets_per_node ? job->sockets_per_node : 1;
@@ -199,7 +199,8 @@ static int count_tasks(const p4d_sbatch *sbatch, const char *hint, p4d_job *job,
 	return 0;
 }
 
-/* As sbatch does: with --ntasks-per-gpu the GPUs say how many tasks, whatever --ntasks says. */
+/* As sbatch does: with --ntasks-per-gpu the number of GPUs decides the number of tasks, whatever --ntasks
+ * says. */
 static int count_tasks_of_gpus(const p4d_sbatch *sbatch, p4d_job *job, p4d_error *err)
 {
 	static const p4d_sbatch_field fields[] = {P4D_SBATCH_GPUS, P4D_SBATCH_GPUS_PER_NODE, P4D_SBATCH_GRES};
@@ -223,7 +224,7 @@ static int count_tasks_of_gpus(const p4d_sbatch *sbatch, p4d_job *job, p4d_error
 	return 0;
 }
 
-/* As sbatch does: at least the nodes that are named; no more than tasks, of these the first. */
+/* As sbatch does: at least the named nodes, and no more nodes than tasks (then the first ones). */
 static void fit_nodes(p4d_sbatch *sbatch, p4d_job *job)
 {
 	const uint32_t listed = job->nodelist ? p4d_hostlist__count(job->nodelist) : 0;

@@ -102,7 +102,7 @@ static bool blank(char c)
 	return c == ' ' || c == '\t';
 }
 
-/* The number behind a flag, as ` 4`, `=4` or ` "4"`. False if it is not literal. */
+/* The number after a flag, as ` 4`, `=4` or ` "4"`. False if it is not literal. */
 static bool literal(const char *at, const char *end, uint64_t *number)
 {
 	if (at == end || (*at != '=' && !blank(*at)))
@@ -131,7 +131,7 @@ static bool is_word(const char *at, size_t length, const char *name)
 	return length == strlen(name) && !memcmp(at, name, length);
 }
 
-/* True behind such a character. */
+/* True if a command may start after this character. */
 static bool starts_command(char c)
 {
 	return c == '\n' || c == ';' || c == '&' || c == '|' || c == '(' || c == '{';
@@ -178,12 +178,12 @@ static void read_allocator(const char *at, const char *end, p4d_script *script)
 		length++;
 	const bool expandable = memmem(at, length, P4D_EXPANDABLE_SEGMENTS, strlen(P4D_EXPANDABLE_SEGMENTS));
 	if (!expandable && memchr(at, '$', length))
-		return; /* may be what it was, and more */
+		return; /* the old value may be kept and extended */
 	script->sets_allocator = true;
 	script->expandable = expandable;
 }
 
-/* The names behind `unset`, which may be PyTorch's variable; it is then what PyTorch does without. */
+/* Reads the names after `unset`. If PyTorch's variable is among them, PyTorch's default applies. */
 static void read_unset(const char *at, const char *end, p4d_script *script)
 {
 	static const char *const names[] = {P4D_ALLOCATOR_VARIABLES};
@@ -255,7 +255,7 @@ static void look_up(const vocabulary *v, const char *text, const char *at, const
 		return;
 	for (unsigned i = v->first[bucket(at)]; i; i = v->words[i - 1].next) {
 		const word *w = &v->words[i - 1];
-		/* words of a bucket begin alike, so the last character tells most of them apart */
+		/* words of a bucket start alike, so the last character distinguishes most of them */
 		if (w->length <= left && at[w->length - 1] == w->text[w->length - 1] &&
 		    !memcmp(at, w->text, w->length))
 			found(script, now, w, text, at + w->length, end);

@@ -20,7 +20,7 @@ typedef struct p4d_script {
 	bool sets_tasks;      /* the command that starts it has its own -n or --ntasks... */
 	bool sets_allocator;  /* assigns or unsets PyTorch's variable, whatever the environment says */
 	bool expandable;      /* to expandable segments, where it does last */
-	unsigned arguments;   /* frameworks of which it passes the variable of arguments; mask, as below */
+	unsigned arguments;   /* frameworks whose variable of arguments it passes on; mask, as below */
 	unsigned frameworks;  /* frameworks it looks like; mask of 1 << framework */
 	const struct p4d_framework_other *other; /* another program it looks like; NULL none */
 	/* the first literal flag whose value is not the layout's, "--tensor-model-parallel-size 4"; "" none
@@ -30,7 +30,7 @@ typedef struct p4d_script {
 } p4d_script;
 
 /*
- * At most 1 ms whatever the script is, for slurmctld waits. layout: whose framework's flags are compared;
+ * Takes at most 1 ms for any script, because slurmctld waits. layout: flags of its framework are compared;
  * NULL: none are.
  */
 p4d_script p4d_script_scan(const char *text, size_t length, const p4d_layout *layout);

@@ -6,8 +6,8 @@
 #include <string.h>
 #include <time.h>
 
-/* Of the processor: what all tasks take, also to be judged and for files of configuration, is no work of the
- * shell's. 40 ms with the default of the limits. */
+/* Processor time for all tasks, including that to judge them and to read configuration files, which the shell
+ * does not count as work. 40 ms with the default limits. */
 enum { NS_FOR_WORK = 88 };
 
 static uint64_t now_ns(void)
@@ -40,7 +40,7 @@ static uint64_t add_value(uint64_t hash, const p4d_read_value *value, bool by_de
 	return add_text(add_bytes(hash, &flags, sizeof(flags)), value->file ? value->text : "");
 }
 
-/* What tells a reading from others: all that a verdict depends on, but not where it stands. */
+/* A hash of everything in a reading on which a verdict depends, without the places. */
 static uint64_t hash_of(const p4d_reading *r)
 {
 	const unsigned numbers[] = {r->commands,          r->serving,  r->certain,
@@ -57,7 +57,7 @@ static uint64_t hash_of(const p4d_reading *r)
 	return hash;
 }
 
-/* Whether anything is not known that the number of the task may tell. */
+/* Whether an unknown value may depend on the number of the task. */
 static bool is_open(const p4d_reading *r)
 {
 	bool open = !r->reader || !r->certain || r->unknowns || r->left.file || r->incomplete;

@@ -13,8 +13,8 @@ enum { P4D_TASKS_APART = 16 };
 
 typedef struct p4d_job_tasks {
 	p4d_job_script script;
-	p4d_shell_limits limits; /* of one reading */
-	p4d_reading *reading;    /* of the task that was read last */
+	p4d_shell_limits limits; /* limits of one reading */
+	p4d_reading *reading;    /* reading of the last task */
 	p4d_array array;
 	unsigned next;
 	unsigned apart; /* number of different readings so far */

@@ -9,16 +9,16 @@
 
 #include "request/request.h"
 
-/* A dot may be one between digits, which tells 1.3B from 13B: it goes last. */
+/* A dot between digits may be part of a number (1.3B is not 13B), so dots are tried last. */
 static bool is_separator(char c, bool dots)
 {
 	return c == '-' || c == '_' || c == ' ' || (dots && c == '.');
 }
 
-/* Words that do not change the shape, and what they say of the weights. */
+/* Words that do not change the shape, and what they say about the weights. */
 static const struct {
 	const char *word;
-	bool variant; /* of the model: its context may be another one */
+	bool variant; /* a variant of the model: its context length may differ */
 	int stored;   /* -1: nothing */
 } words[] = {
     {"instruct", true, -1},

@@ -55,7 +55,7 @@ bool p4d_model_is_other(const char *name);
 int p4d_model__parse(const char *text, size_t length, const char *what, p4d_request *request,
 		     p4d_preset *preset, p4d_error *err);
 
-/* Calls visit for every preset in datadir (NULL: of the build), sorted by name. Returns 0, or -1 when one
+/* Calls visit for every preset in datadir (NULL: those of the build), sorted by name. Returns 0, or -1 if one
  * cannot be read. */
 int p4d_model_each(const char *datadir, void (*visit)(const p4d_preset *, const p4d_request *, void *),
 		   void *context, p4d_error *err);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which config.json means which row of architectures.def, and what only one family has in it. */
+/* Maps a config.json to a row of architectures.def, and reads what only one family has. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -148,7 +148,8 @@ static int own_opt(struct json_object *config, p4d_request *model, p4d_error *er
 	return 0;
 }
 
-/* Of both forms: the code beside the model names a group of heads, the library counts key/value heads. */
+/* Reads both forms: the code that comes with the model names a group of heads, the library counts key/value
+ * heads. */
 static int own_chatglm(struct json_object *config, p4d_request *model, p4d_error *err)
 {
 	bool grouped;

@@ -27,7 +27,7 @@ static int read_lora(struct json_object *adapter, p4d_request *model, p4d_error 
 	return *targets ? p4d_request_set(model, P4D_LORA_TARGETS, targets, P4D_BY_MODEL, err) : 0;
 }
 
-/* adapter_config.json of PEFT: model->model is its base, and what it adds of a fine-tuning. */
+/* adapter_config.json of PEFT: model->model is its base. Adds what the file says about fine-tuning. */
 static int read_adapter(struct json_object *adapter, p4d_request *model, p4d_error *err)
 {
 	char kind[32] = "";

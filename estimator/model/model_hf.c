@@ -113,7 +113,8 @@ static int read_experts(struct json_object *config, p4d_request *model, p4d_erro
 	return 0;
 }
 
-/* An explicit null is no value, in every class: as many key/value heads as heads, hidden / heads. */
+/* Whether the file lacks the key. An explicit null is different: in every class it stands for a value that
+ * follows from others (as many key/value heads as heads; hidden / heads). */
 static bool is_absent(struct json_object *config, p4d_option option)
 {
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++)
@@ -126,7 +127,7 @@ static bool is_absent(struct json_object *config, p4d_option option)
 static void take_defaults(struct json_object *config, const p4d_hf_family *family, p4d_request *model)
 {
 	for (int i = 0; i < P4D_HF_ABSENT && family->absent[i].value; i++)
-		/* of head_dim also null means the default of the class */
+		/* for head_dim, null also means the default of the class */
 		if (family->absent[i].option == P4D_HEAD_DIM || is_absent(config, family->absent[i].option))
 			p4d_request_default(model, family->absent[i].option, family->absent[i].value,
 					    P4D_BY_MODEL);
@@ -289,7 +290,7 @@ static int read_name(struct json_object *config, char *name, size_t name_size, c
 	return 0;
 }
 
-/* Models of several parts hold the sizes of their text part in an object of its own. */
+/* Models of several parts have the sizes of their text part in a nested object. */
 static struct json_object *text_part(struct json_object *config)
 {
 	static const char *const keys[] = {"text_config", "llm_config", "language_config", NULL};
@@ -333,7 +334,7 @@ int p4d_model__read_hf(struct json_object *config, p4d_request *model, p4d_error
 		snprintf(model->judged_part, sizeof(model->judged_part), "the text part of %.64s", name);
 		p4d_request_put(model, P4D_JUDGED_PART, 1, P4D_BY_MODEL);
 	}
-	/* that of the whole holds for its part */
+	/* the value of the whole model is valid for its text part */
 	struct json_object *of = has(config, "tie_word_embeddings") ? config : text;
 	tied = p4d_architectures[family->architecture].tied;
 	if (p4d_model__flag(of, "tie_word_embeddings", &tied, err) < 0)

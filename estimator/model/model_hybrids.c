@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What only the config.json of hybrid families has: which layers attend, and the sizes of the others. */
+/* Reads what only the config.json of hybrid families has: which layers have attention, and the sizes of the
+ * others. */
 #include <stdio.h>
 #include <string.h>
 
@@ -217,7 +218,7 @@ int p4d_model__own_jamba(struct json_object *config, p4d_request *model, p4d_err
 	}
 	choose(model, P4D_STATE_HEADS, expand * hidden);
 	put_period(model, period, offset, 'S');
-	if (model->value[P4D_EXPERTS] == 1) /* that is a dense layer */
+	if (model->value[P4D_EXPERTS] == 1) /* one expert is a dense layer */
 		forget_experts(model);
 	else if (every > 1)
 		choose(model, P4D_EXPERT_EVERY, every);
@@ -247,8 +248,8 @@ static int put_attending(struct json_object *config, const char *key, char state
 	return 0;
 }
 
-/* The width of the feed-forward part is two thirds of what the file has, times a factor, and whole blocks,
- * unless the file says that it is not adjusted. */
+/* The width of the feed-forward part is two thirds of the value in the file, times a factor, rounded up to
+ * whole blocks, unless the file says that it is not adjusted. */
 static int read_adjusted_width(struct json_object *config, p4d_request *model, p4d_error *err)
 {
 	int64_t width = model->value[P4D_FFN], unit = 256;

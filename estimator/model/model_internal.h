@@ -15,7 +15,7 @@ int p4d_model__read_file(const char *path, p4d_request *request, p4d_preset *pre
 /* A model that the request describes itself. */
 int p4d_model__custom(p4d_request *request, p4d_error *err);
 
-/* The same for what was read, or is in the table; what: names it in messages. */
+/* Takes a row that was read, or is in the table; what: its name in messages. */
 int p4d_model__take(const p4d_presets_row *row, const char *what, p4d_request *request, p4d_preset *preset,
 		    p4d_error *err);
 

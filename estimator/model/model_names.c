@@ -136,8 +136,8 @@ static bool same_family(const char *key, const char *other)
 }
 
 /*
- * A model whose layers p4d has no formulas for is said to be one: its nearest presets are others. Squeezed
- * names begin so.
+ * Reports a model whose layers p4d has no formulas for: the nearest presets would be other models. The table
+ * has the start of squeezed names.
  */
 static bool say_unmodelled(const char *name, const char *key, p4d_error *err)
 {
@@ -187,7 +187,7 @@ static void fail_unknown(const char *name, const listing *list, p4d_error *err)
 			shown++;
 		}
 	}
-	/* "8b": the part of names that the rest does not tell */
+	/* "8b": the part that distinguishes the names */
 	for (int i = 0; i < list->count && !shown; i++) {
 		size_t length;
 		const char *preset = name_at(list, i, &length);
@@ -239,7 +239,7 @@ static int find_row(const char *name)
 typedef struct found {
 	int at;              /* -1: none */
 	int fits;            /* P4D_HUB_NAME_* */
-	int64_t max_seq_len; /* of this name; 0: the preset's */
+	int64_t max_seq_len; /* of the name itself; 0: the preset's */
 } found;
 
 /* The preset of a name, and whether it has this very one. A preset's own name goes before aliases. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fields of a config.json that change what a model computes and not its memory, where p4d-train computes one
- * value of them only: request->untrained names the first that is another. Of the families that it trains.
+ * Fields of a config.json that change what a model computes but not its memory, and for which p4d-train
+ * supports one value only: request->untrained names the first one with another value. Only for the families
+ * that p4d-train supports.
  */
 #include <inttypes.h>
 #include <stdarg.h>
@@ -22,7 +23,7 @@ __attribute__((format(printf, 2, 3))) static int untrained(p4d_request *model, c
 	return 0;
 }
 
-/* As the file has it, for messages. */
+/* The text in the file, for messages. */
 static const char *text_of(struct json_object *config, const char *key)
 {
 	return json_object_to_json_string_ext(json_object_object_get(config, key), JSON_C_TO_STRING_PLAIN);
@@ -87,8 +88,8 @@ static bool is_windowed(struct json_object *types, int64_t first, int64_t i)
 	return types ? name && strcmp(name, "full_attention") != 0 : i >= first;
 }
 
-/* Which layers have the window: a list of all, or (Qwen) all from a number on; else as the architecture says.
- */
+/* Which layers have the window: a list of all, or (Qwen) all from a number on; otherwise the architecture
+ * decides. */
 static int check_windows(struct json_object *config, p4d_request *model, p4d_error *err)
 {
 	const unsigned every = p4d_architecture_of(model)->full_attention_every;
@@ -107,7 +108,7 @@ static int check_windows(struct json_object *config, p4d_request *model, p4d_err
 		windowed += has;
 		others += has != usual;
 	}
-	if (windowed == 0) { /* nobody has it */
+	if (windowed == 0) { /* no layer has it */
 		model->value[P4D_SLIDING_WINDOW] = 0;
 		model->origin[P4D_SLIDING_WINDOW] = P4D_UNSET;
 		return 0;

@@ -6,8 +6,7 @@
 
 #include "model/model.h"
 
-/* How the last part of such a name begins, or with "*" before it what it contains, as published on the hub.
- */
+/* How the last part of such a name starts, or, after "*", what it contains, as published on the hub. */
 static const char *const names[] = {
     /* images */
     "vit-",

@@ -9,8 +9,8 @@ typedef struct p4d_presets_row {
 } p4d_presets_row;
 
 /*
- * etc/models/ as of the build, sorted by name, and packed: the texts of all presets lie behind each other,
- * and so do the options that they set and the values of these. Whole rows would be 1.2 MB of each plugin.
+ * etc/models/ at build time, sorted by name, and packed: the texts of all presets are stored one after
+ * another, and so are their options and the values of these. Whole rows would take 1.2 MB in each plugin.
  */
 typedef struct p4d_presets_packed {
 	uint32_t name, aliases, source, rope_scaling, layer_pattern, judged_part; /* in p4d_presets_texts */
@@ -31,8 +31,8 @@ const char *p4d_presets_aliases(size_t i);
 void p4d_presets_unpack(size_t i, p4d_presets_row *row);
 
 /*
- * Reads a model file in any form into an all-zero row of that kind; what is not modelled says so in
- * row->model.unmodelled. Messages begin with the path. Errors: IO, JSON, VALUE.
+ * Reads a model file in any form into an all-zero row; row->model.unmodelled names what p4d does not model.
+ * Messages start with the path. Errors: IO, JSON, VALUE.
  */
 int p4d_model_file_read(const char *path, p4d_presets_row *row, p4d_error *err);
 int p4d_model_file_parse(const char *text, size_t length, const char *what, p4d_presets_row *row,
@@ -46,7 +46,7 @@ typedef struct p4d_presets {
 
 /*
  * Loads DATADIR/models (NULL: those of the build) into an all-zero *presets; p4d_presets_free releases it.
- * Errors: as p4d_model_each; what was loaded until then stays.
+ * Errors: as p4d_model_each; after an error it keeps what was loaded before.
  */
 int p4d_presets_load(p4d_presets *presets, const char *datadir, p4d_error *err);
 void p4d_presets_free(p4d_presets *presets);

@@ -30,8 +30,8 @@ typedef struct p4d_rope {
 void p4d_rope_default(p4d_request *request);
 
 /*
- * Parses --rope-theta and --rope-scaling, which are set. Errors: UNMODELLED (a type that is none of the
- * above, or a type of a model file without its numbers), VALUE (malformed).
+ * Parses --rope-theta and --rope-scaling, which are set. Errors: UNMODELLED (another type than those above,
+ * or a type of a model file without its numbers), VALUE (malformed).
  */
 int p4d_rope_of(const p4d_request *request, p4d_rope *rope, p4d_error *err);
 

@@ -15,6 +15,6 @@ typedef enum p4d_buffer {
 #define BUFFER(id, name, shard, part, lifetime, live_range) B_##id,
 #include "plan/buffers.def"
 	B_ACTIVATION,                       /* and so on, in the order of p4d_activation */
-	B_STATE = B_ACTIVATION + ACT_COUNT, /* of the optimizer, and so on */
+	B_STATE = B_ACTIVATION + ACT_COUNT, /* rows of the optimizer, and so on */
 	B_BUFFERS = B_STATE + P4D_MOST_STATES
 } p4d_buffer;

@@ -10,7 +10,7 @@
 #define LARGE_SEGMENT (20 * MIB)
 #define ROUND (2 * MIB)
 #define BLOCK 512 /* kMinBlockSize */
-/* of addresses of segments: they are not neighbours */
+/* between addresses of segments, so that they are not neighbours */
 #define APART ((uint64_t)1 << 48)
 
 void p4d_caching_allocator_start(p4d_caching_allocator *a, bool expandable)
@@ -61,7 +61,7 @@ static void set_free(p4d_caching_allocator *a, short i)
 	a->block[i].free = true;
 }
 
-/* The free block at a place is taken. */
+/* Takes the free block at this place. */
 static short take_from(p4d_caching_allocator *a, unsigned at)
 {
 	const short i = a->by_size[at];
@@ -190,8 +190,8 @@ static short new_segment(p4d_caching_allocator *a, uint64_t bytes)
 	return i;
 }
 
-/* Takes the smallest free block of so many bytes; -1: there is none. One that can grow counts as large as it
- * can become: another one goes before it. */
+/* Takes the smallest free block with this many bytes; -1: there is none. A block that can grow counts with
+ * its largest size, so any other block comes before it. */
 static short take_best(p4d_caching_allocator *a, uint64_t bytes)
 {
 	const unsigned at = place_of(a, bytes, 0);

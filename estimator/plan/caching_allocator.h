@@ -21,8 +21,8 @@ typedef struct p4d_allocator_block {
 	bool free;
 } p4d_allocator_block;
 
-/* The allocators of a GPU's streams. What does not fit into the room for all of them has unused segments
- * returned; if that is not enough, memory is exhausted, and nothing is taken any more. */
+/* The allocators of a GPU's streams, which share its room. If a block does not fit, unused segments of all of
+ * them are returned; if that is not enough, memory is exhausted, and nothing is taken any more. */
 enum { P4D_ALLOCATOR_STREAMS = 4 };
 struct p4d_caching_allocator;
 typedef struct p4d_allocator_streams {
@@ -45,7 +45,7 @@ typedef struct p4d_caching_allocator {
 	p4d_allocator_block block[P4D_ALLOCATOR_BLOCKS];
 } p4d_caching_allocator;
 
-/* A block that was taken. Up to 1 MiB: its bytes, negative. */
+/* A block that was taken. For blocks up to 1 MiB: their bytes, negative. */
 typedef int32_t p4d_allocated;
 
 void p4d_caching_allocator_start(p4d_caching_allocator *allocator, bool expandable);
@@ -54,15 +54,15 @@ void p4d_caching_allocator_add(p4d_allocator_streams *streams, p4d_caching_alloc
 p4d_allocated p4d_caching_allocator_take(p4d_caching_allocator *allocator, uint64_t bytes);
 void p4d_caching_allocator_give(p4d_caching_allocator *allocator, p4d_allocated block);
 
-/* torch.cuda.empty_cache(): returns segments, or ranges of the one that grows, in which nothing is taken. */
+/* torch.cuda.empty_cache(): returns unused segments, or unused ranges of the one that grows. */
 void p4d_caching_allocator_trim(p4d_caching_allocator *allocator);
 
 /* The most that was reserved, with the segments of small blocks. */
 uint64_t p4d_caching_allocator_reserved(const p4d_caching_allocator *allocator);
 uint64_t p4d_caching_allocator_reserved_of_all(const p4d_allocator_streams *streams);
 /*
- * Plays on streams that have so much room. Returns what was reserved at most, UINT64_MAX if memory was
- * exhausted, 0 if it is not known. *taken gets the most that was taken.
+ * Plays on streams that share this much room. Returns the most that was reserved, UINT64_MAX if memory was
+ * exhausted, 0 if it is not known. *taken gets the most that was allocated.
  */
 typedef uint64_t p4d_allocator_play(void *of, uint64_t room, uint64_t *taken);
 /* What is reserved in the least room, to 2.5 %, in which such a play does not exhaust it; 0: not known. */

@@ -5,7 +5,7 @@
 
 #include "base/wide.h"
 
-#define ALIGNMENT 128 /* of each buffer inside a workspace */
+#define ALIGNMENT 128 /* alignment of each buffer in a workspace */
 
 /* Backward kernels by the architecture they were written for; later ones without their own run Ampere's. */
 typedef enum kernel { AMPERE, HOPPER, BLACKWELL } kernel;

@@ -43,8 +43,8 @@ typedef struct p4d_attention_bytes {
 } p4d_attention_bytes;
 
 /*
- * sm: one of the table; 0 or another: the largest of these, field by field, and fused where all of them are.
- * keys: those of one call, which differ from queries under context parallelism. heads is a multiple of
+ * sm: one in the table; 0 or another: the largest of these, field by field, and fused if all of them are.
+ * keys: those of one call, which differ from queries with context parallelism. heads is a multiple of
  * kv_heads; both are the rank's, all at least 1. Sizes saturate at UINT64_MAX.
  */
 p4d_attention_bytes p4d_attention_workspace(int sm, uint64_t batch, uint64_t heads, uint64_t kv_heads,
@@ -59,19 +59,20 @@ typedef struct p4d_attention_call {
 
 /* The workspace of a call: cuDNN's own, then these at the given offsets. Unused ones take no bytes. */
 typedef struct p4d_attention_workspaces {
-	uint64_t query_gradient, row_sums; /* as p4d_attention_bytes */
+	uint64_t query_gradient, row_sums; /* as in p4d_attention_bytes */
 	uint64_t dq, dk, dv;               /* bf16 (batch, queries or keys, their heads * head_dim) */
-	uint64_t bytes;                    /* of all */
-	uint64_t library;                  /* of these, cuDNN's */
-	bool fused;                        /* false: p4d's own kernels, which need none of it */
+	uint64_t bytes;                    /* bytes of all buffers */
+	uint64_t library;                  /* the part that is cuDNN's */
+	bool fused;                        /* false: p4d's own kernels, which need no workspace */
 } p4d_attention_workspaces;
 p4d_attention_workspaces p4d_attention_workspace_of(int sm, const p4d_attention_call *call);
 
 /*
- * Calls of a rank whose sequences of seq_len tokens are cut over cp ranks: without cp one of all its queries
- * and keys. A ring: own keys; the first half of an earlier rank's; those of a later rank, for the second half
- * of the queries. gathered: each half of the queries with all keys up to its end. The rows of the plan,
- * attention.forward_workspace and attention.backward_workspace, are the largest of these on any rank.
+ * Calls of a rank whose sequences of seq_len tokens are cut over cp ranks; without cp there is one call, with
+ * all its queries and keys. A ring: own keys; the first half of an earlier rank's; those of a later rank, for
+ * the second half of the queries. gathered: each half of the queries with all keys up to its end. The rows of
+ * the plan, attention.forward_workspace and attention.backward_workspace, are the largest of these on any
+ * rank.
  */
 typedef struct p4d_attention_split {
 	uint64_t batch, heads, kv_heads, head_dim, seq_len, cp;

@@ -25,7 +25,7 @@
  */
 typedef struct p4d_fp8_operand_shape {
 	uint64_t rows, depth;
-	uint32_t block_rows, block; /* numbers that share a scale: so many rows, of so much of the depth */
+	uint32_t block_rows, block; /* numbers that share a scale: rows, and numbers of the depth */
 	uint32_t scale_bytes;       /* 4: fp32; 1: an exponent of two, plus 127 */
 	p4d_fp8_format format;
 } p4d_fp8_operand_shape;

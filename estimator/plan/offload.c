@@ -5,9 +5,9 @@
 #include "plan/parameters.h"
 
 enum {
-	LARGEST = 1 << 24, /* 64 MiB of gradients: a transfer is long beside its latency */
+	LARGEST = 1 << 24, /* 64 MiB of gradients: a transfer that takes much longer than its latency */
 	LEAST = 128,
-	CUTS = 16 /* of a small shard, so that transfers and updates overlap */
+	CUTS = 16 /* parts of a small shard, so that transfers and updates overlap */
 };
 
 uint64_t p4d_offload_subgroup(uint64_t shard)
@@ -64,8 +64,8 @@ uint64_t p4d_offload_resident(const p4d_layout *l, uint32_t stage)
 }
 
 /*
- * The first pass of a step brings all. Each one behind it begins with the layers that the one before ended
- * with, and finds them in the window, which gives up what is used last.
+ * The first pass of a step copies all layers. Each later pass starts with the layers of the end of the pass
+ * before, which are still in the window; the window evicts what is needed last.
  */
 double p4d_offload_misses(const p4d_layout *l)
 {

@@ -30,8 +30,8 @@ enum { P4D_OFFLOAD_SLOTS = 3, P4D_OFFLOAD_PARTS = 64, P4D_SWAP_PLACES = 3 };
 #define P4D_HOST_LINK_EFFICIENCY 0.8
 
 /*
- * AdamW on the host, elements per second and rank: 28 to 30 bytes of host memory for each, of which a socket
- * of 2023 with four GPUs has 300 GB/s. An assumption; p4d_offload_split_of is all that depends on it.
+ * AdamW on the host, elements per second and rank. Each element moves 28 to 30 bytes of host memory, at 300
+ * GB/s on a socket of 2023 with four GPUs. An assumption, on which only p4d_offload_split_of depends.
  */
 #define P4D_HOST_UPDATES_PER_S 2.0e9
 

@@ -14,12 +14,12 @@ typedef unsigned p4d_state; /* a number in p4d_optimizer.state */
 typedef struct p4d_optimizer {
 	const char *name;
 	unsigned states;
-	unsigned bits;  /* of a moment that is quantized, 0 of others, with an fp32 scale for every block */
+	unsigned bits;  /* bits of a quantized moment, 0 for others; each block has an fp32 scale */
 	unsigned block; /* number of elements in a block */
 	bool paged;     /* moments are in host memory, until the driver brings them */
 	bool factored;  /* the second moment of a matrix is a row and a column */
 	struct {
-		const char *row;    /* of plans */
+		const char *row;    /* name of the row in plans */
 		const char *tensor; /* in checkpoints */
 	} state[P4D_MOST_STATES];
 } p4d_optimizer;

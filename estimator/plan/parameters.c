@@ -23,7 +23,8 @@ uint64_t p4d_parameters_first_layer(const p4d_layout *l, uint32_t stage, uint32_
 	return chunk * (l->layers / l->vpp) + before / l->vpp;
 }
 
-/* Without experts; of models that have them, all layers as if they had none, but of those with a pattern. */
+/* Without experts: in models that have them, all layers as if they had none, except in models with a pattern.
+ */
 static p4d_wide chunk_layers(const p4d_layout *l, uint32_t stage, uint32_t chunk)
 {
 	const uint32_t n = p4d_chunk_layers(l, stage, chunk);
@@ -47,7 +48,7 @@ p4d_wide p4d_parameters__of_chunk(const p4d_layout *l, const p4d_schedule *sched
 		n += (shared ? 0 : table) + p4d_size_of_end(l);
 		if (l->mtp_layers)
 			n += l->mtp_layers * p4d_size_of_further(l);
-		if (l->mtp_layers && stage > 0 && !l->tied) /* they have the embedding, too */
+		if (l->mtp_layers && stage > 0 && !l->tied) /* they also have the embedding */
 			n += begin_parameters(l);
 	} else if (l->local_loss) {
 		n += p4d_size_of_table(l) + p4d_size_of_end(l);
@@ -88,8 +89,8 @@ static uint64_t sum_of_quotients(uint64_t n, uint64_t a, uint64_t b, uint64_t m)
 	return sum;
 }
 
-/* Of layers before `from`, before `from` and a round of chunks more, and so on, for each chunk of a stage,
- * those with experts, all added up: p4d_expert_layers_before, in closed form. */
+/* The number of layers with experts before `from`, before `from` and one more round of chunks, and so on for
+ * each chunk of a stage, all added up: p4d_expert_layers_before, in closed form. */
 static uint64_t expert_layers_before_chunks(const p4d_layout *l, uint64_t from)
 {
 	const uint64_t round = l->layers / l->vpp, every = l->expert_every, dense = l->dense_layers;
@@ -240,7 +241,7 @@ static p4d_wide padded_model(const p4d_layout *l, const p4d_schedule *schedule, 
 
 	if (last)
 		n += padded_chunk(l, schedule, stage, last, layer);
-	/* those between are equal */
+	/* the chunks between are equal */
 	return last > 1 ? n + (last - 1) * padded_chunk(l, schedule, stage, 1, layer) : n;
 }
 
@@ -302,7 +303,7 @@ p4d_windows p4d_parameters_windows(const p4d_layout *l, const p4d_schedule *sche
 	p4d_windows w = {.table = model ? padded(l, P4D_MOST(t.of[0], t.of[1])) : 0};
 
 	w.layer = model ? largest_of_chunks(l, schedule, stage) : 0;
-	if (l->finetune != P4D_TUNE_FULL) /* beside what they adapt */
+	if (l->finetune != P4D_TUNE_FULL) /* in addition to the matrices that they adapt */
 		w.layer += adapters_of_segment(l, stage);
 	return w;
 }

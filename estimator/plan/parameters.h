@@ -7,7 +7,7 @@
 #include "request/model_size.h"
 #include "schedule/schedule.h"
 
-/* How many parameters a rank holds; of the parts of a model: request/model_size.h. */
+/* The number of parameters on a rank; for parts of the model see request/model_size.h. */
 
 /*
  * Elements of a chunk on one rank: its layers, and where the model begins or ends embedding, final norm and
@@ -46,13 +46,13 @@ static inline uint64_t p4d_optimizer_shards(const p4d_layout *layout)
 	return layout->shard_degree ? layout->shard_degree : layout->dp * layout->cp;
 }
 
-/* Ranks that shard the optimizer of experts: those that hold the same experts. Without expert parallelism,
- * Megatron-LM has experts in the buffers of all other parameters (transformer_engine.py: allreduce). */
+/* Ranks that shard the optimizer of experts: those with the same experts. Without expert parallelism,
+ * Megatron-LM keeps experts in the buffers of all other parameters (transformer_engine.py: allreduce). */
 static inline uint64_t p4d_expert_shards(const p4d_layout *layout)
 {
 	if (!layout->optimizer_sharding || layout->ep == 1)
 		return p4d_optimizer_shards(layout);
-	/* FSDP: of those that share a model */
+	/* FSDP: ranks that share a model */
 	return layout->shard_degree >= layout->ep ? layout->shard_degree / layout->ep
 	       : layout->expert_dp                ? layout->expert_dp
 						  : 1;
@@ -91,9 +91,10 @@ static inline bool p4d_cuts_segments(const p4d_layout *layout)
 }
 
 /*
- * A segment is what p4d-train gathers, reduces and optimizes as one: on GPUs, where that overlaps with
- * passes, a layer (a chunk's first with the start of the model, its last with the end); on CPUs the chunk.
- * Where p4d_cuts_segments, a layer anywhere, and each table of the vocabulary is one of its own.
+ * A segment is what p4d-train gathers, reduces and optimizes as one. On GPUs, where these overlap with
+ * passes, it is a layer (a chunk's first one with the start of the model, its last one with the end); on CPUs
+ * it is the chunk. If p4d_cuts_segments, it is a layer everywhere, and each table of the vocabulary is its
+ * own segment.
  */
 static inline uint64_t p4d_chunk_segments(const p4d_layout *layout, uint32_t stage)
 {
@@ -110,15 +111,15 @@ static inline uint64_t p4d_segment_unit(const p4d_layout *layout)
 
 /*
  * The parameters of a stage that p4d-train trains, as it stores them: each segment, and the tables, padded;
- * adapters alone where there are any. And the others, behind them: padded where they pass through a window.
+ * with adapters, only these. And the frozen ones after them, padded if they pass through a window.
  */
 p4d_wide p4d_parameters_padded(const p4d_layout *layout, const p4d_schedule *schedule, uint32_t stage);
 p4d_wide p4d_parameters_frozen(const p4d_layout *layout, const p4d_schedule *schedule, uint32_t stage);
 
 /*
- * Elements of the largest layer and of the largest table of a stage, as segments: what a window has room for.
- * all: of all parameters; else of those that are trained. Layers that it has room for unless another number
- * is asked for: that of a pass, and one on its way.
+ * Elements of the largest layer and of the largest table of a stage, as segments: the size of a window's
+ * places. all: of all parameters; otherwise of trained ones.
+ * By default a window has room for two layers: that of the present pass, and one in transit.
  */
 enum { P4D_WINDOW_LAYERS = 2 };
 typedef struct p4d_windows {

@@ -19,7 +19,7 @@ typedef struct region {
 	uint64_t layer, flat, slot, slots, layers, at;
 } region;
 
-/* The regions of the arena, in the order of lifetimes, and what is live in the last one at each point. */
+/* The regions of the arena, in the order of lifetimes, and the live rows of the last one at each point. */
 typedef struct arena {
 	region of[P4D_LIVES_IN_RANGE + 1];
 	p4d_packing packing;
@@ -63,7 +63,7 @@ static void measure_regions(p4d_rows *rows, region of[P4D_LIVES_IN_RANGE + 1])
 	}
 }
 
-/* Where the transient rows of a live point begin: behind the slots, or where those begin. */
+/* Where the transient rows of a live point start: after the slots, or where the slots start. */
 static uint64_t begin_of(const arena *a, int point)
 {
 	return a->of[P4D_FREE_OF_SLOTS >> point & 1 ? P4D_LIVES_IN_SLOT : P4D_LIVES_IN_RANGE].at;
@@ -151,7 +151,7 @@ static void fill_phases(p4d_plan *plan, const arena *a, const p4d_framework *fra
 			plan->phase_bytes[P4D_INIT] -= plan->tensor[i].bytes;
 	plan->phase_bytes[P4D_TRAIN] = reach(a, ~P4D_FREE_OF_SLOTS);
 	plan->phase_bytes[P4D_STEP] = reach(a, 1u << P4D_AT_OPTIMIZER);
-	/* where nothing is said of it, it is the forward pass of training */
+	/* without rows of its own, evaluation is the forward pass of training */
 	const uint64_t evaluation = reach(a, framework->evaluation);
 	plan->phase_bytes[P4D_EVALUATION] = evaluation > plan->persistent_bytes
 						? evaluation

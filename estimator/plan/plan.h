@@ -36,7 +36,7 @@ typedef enum p4d_live_point {
 	P4D_AT_HEAD,               /* final norm, logits, cross-entropy and their gradients */
 	P4D_AT_LOSS,               /* the loss in Megatron-LM, before the head's backward pass */
 	P4D_AT_HEAD_SUM,           /* the hidden state's gradient, summed over the stages */
-	P4D_AT_BACKWARD_FFN,       /* of one layer, from its output to the second norm */
+	P4D_AT_BACKWARD_FFN,       /* from a layer's output back to its second norm */
 	P4D_AT_BACKWARD_ATTENTION, /* from there to the layer's input */
 	P4D_AT_WEIGHT,             /* weight gradients, in schedules that split the backward pass */
 	/* evaluation without a following backward pass, and the update: activation slots are free then, so
@@ -66,7 +66,7 @@ typedef struct p4d_tensor {
 	bool at_first_step; /* allocated at the first step, not at the start */
 	p4d_buffer id;
 	uint64_t shape[3]; /* in elements; bytes may be more: alignment, padding to whole shards */
-	uint64_t bytes;    /* of one copy, aligned */
+	uint64_t bytes;    /* bytes of one copy, aligned */
 	uint32_t layers;   /* copies within a slot, one per layer of the chunk; 1 otherwise */
 	uint32_t slots;    /* 1 outside of slots */
 	/* profile p4d: offset of the first copy in its arena; the copy of slot s and layer l lies at offset +
@@ -91,7 +91,7 @@ typedef struct p4d_plan {
 	uint64_t idle_bytes; /* at the peak; in addition to the arena */
 	uint64_t host_bytes; /* memory of this rank on the host (--offload); for p4d-train, its arena there */
 	p4d_host_beside host;
-	p4d_phase phase;     /* of the peak */
+	p4d_phase phase;     /* phase of the peak */
 	p4d_live_point peak; /* when most bytes are live */
 } p4d_plan;
 

@@ -96,7 +96,7 @@ int p4d_plan_verify_checksum(const p4d_request *request, const p4d_layout *layou
 	return p4d_fix(err, "install the same p4d and gpus.json on the login nodes and here");
 }
 
-/* The words of plans stay what they were, so that those that were saved are read, and hash the same. */
+/* Words in plans never change, so that saved plans can be read, and have the same hash. */
 static const char *word_of(const p4d_request *request, p4d_option option, char *buf, size_t size)
 {
 	if (option == P4D_OPTIMIZER_SHARDING && request->value[option] == P4D_SHARD_STATES)
@@ -180,7 +180,8 @@ static int origin_of(char letter)
 	return -1;
 }
 
-/* Plans are written in the order of the table, so it is looked for behind the one before; -1: no such one. */
+/* Plans are written in the order of the table, so the search starts after the option before; -1: not found.
+ */
 static int find_option(const char *name, int before)
 {
 	for (int i = before + 1; i < P4D_OPTIONS; i++)

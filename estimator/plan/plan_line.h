@@ -44,8 +44,8 @@ int p4d_plan_write(const p4d_request *request, char *line, size_t size, p4d_erro
 int p4d_plan_read(const char *line, p4d_request *request, p4d_error *err);
 
 /*
- * Digest of what the plan says, not of who decided it: plans of the same digest do not differ in the sense of
- * p4d_plan_differs, and nobody can make another one.
+ * Digest of the values of a plan, not of who chose them: plans with the same digest do not differ in the
+ * sense of p4d_plan_differs, and nobody can construct another plan with it.
  */
 void p4d_plan_digest(const p4d_request *request, char text[P4D_DIGEST_TEXT]);
 

@@ -10,7 +10,7 @@
 typedef struct p4d_rows {
 	const p4d_layout *layout;
 	const p4d_gpu *gpu;
-	const p4d_plan_memo *memo; /* of other stages and layouts; NULL: none */
+	const p4d_plan_memo *memo; /* results for other stages and layouts; NULL: none */
 	p4d_schedule schedule;
 	uint32_t stage;
 	bool first, last; /* whether the stage has the start or the end of the model */
@@ -18,7 +18,7 @@ typedef struct p4d_rows {
 	 * with the most layers that are alive at a time */
 	uint64_t slot_layers;
 	uint32_t slots;
-	unsigned alignment; /* of every buffer; a power of two */
+	unsigned alignment; /* alignment of every buffer; a power of two */
 	p4d_plan *plan;
 	bool overflow;
 } p4d_rows;

@@ -10,13 +10,13 @@
 
 enum {
 	P4D_ARENA_ALIGNMENT = 256,
-	P4D_SHARD_MULTIPLE = 128, /* elements; of every optimizer shard of a segment */
-	P4D_TOKEN_STATISTICS = 3, /* of a token's logits: maximum, sum, target; fp32 */
+	P4D_SHARD_MULTIPLE = 128, /* elements; every optimizer shard of a segment is a multiple */
+	P4D_TOKEN_STATISTICS = 3, /* for a token's logits: maximum, sum, target; fp32 */
 };
 
 /*
- * Sums over tokens take two stages on a GPU, so that their order is fixed: this many partial sums of the
- * gradients of norm weights, and of what follows the qkv product (bias, qk norm).
+ * Sums over tokens take two steps on a GPU, so that their order is fixed. This is the number of partial sums
+ * for the gradients of norm weights, and of bias and qk norm after the qkv product.
  */
 enum { P4D_NORM_SUMS = 256, P4D_HEAD_SUMS = 64 };
 
@@ -78,14 +78,14 @@ static inline p4d_dtype p4d_dtype_of(const p4d_layout *layout)
 
 /* A rank's share of a micro-batch. The layout has checked all divisions; n < 2^43. */
 typedef struct p4d_rank_sizes {
-	p4d_dtype dtype; /* of activations and parameters */
+	p4d_dtype dtype; /* type of activations and parameters */
 	uint64_t batch;  /* sequences: b, over the Z of a tp-grid */
-	uint64_t n;      /* tokens: batch*s/c; of a slice those of the longest */
+	uint64_t n;      /* tokens: batch*s/c; with slices, those of the longest one */
 	uint64_t ns;     /* the same under sequence parallelism: n/t */
 	uint64_t h, f;   /* hidden, over the Y of a tp-grid; feed-forward columns */
 	uint64_t up;     /* columns of the product before the activation: gates and ups, or ups */
 	uint64_t heads, kv_heads;
-	uint64_t q, kv, columns; /* of queries, of keys, of queries, keys and values */
+	uint64_t q, kv, columns; /* columns of queries, of keys, and of queries, keys and values */
 } p4d_rank_sizes;
 
 static inline p4d_rank_sizes p4d_rank_sizes_of(const p4d_layout *l)

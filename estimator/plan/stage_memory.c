@@ -12,8 +12,9 @@
 /* CUDA context: 0.3 to 0.5 GiB observed with lazy module loading. p4d-train loads all of cuBLASLt's code for
  * the GPU at the start, which takes more, not measured yet (tests/gpu/run prints it). */
 #define CONTEXT_BYTES ((uint64_t)1 << 29)
-/* Host side of a rank beside its tensors. With cpu 6 to 36 MiB were measured, mostly OpenBLAS; a node of many
- * ranks also has shared memory. With cuda (program, driver, pinned pools) an allowance. */
+/* Host memory of a rank in addition to its tensors. With cpu, 6 to 36 MiB were measured, mostly OpenBLAS's; a
+ * node with many ranks also has shared memory. With cuda (program, driver, pinned pools) it is an allowance.
+ */
 #define CUDA_PROCESS_BYTES ((p4d_wide)2 << 30)
 #define CPU_PROCESS_BYTES ((p4d_wide)96 << 20)
 enum { FP32_BYTES = 4 };
@@ -48,7 +49,7 @@ uint32_t p4d_memory_stage_count(const p4d_layout *layout, int method)
 
 static int narrow(p4d_wide wide, uint64_t *narrow_bytes)
 {
-	/* P4D_NOT_MODELLED is taken, and room for sums is kept */
+	/* the largest number is P4D_NOT_MODELLED, and sums need room */
 	if (wide >> 62)
 		return -1;
 	*narrow_bytes = (uint64_t)wide;
@@ -82,8 +83,8 @@ typedef struct outside {
 } outside;
 
 /*
- * Thousandths of what is allocated that the site measured in addition to the framework's own constant, which
- * depends on the allocator. It is never less than that constant: a site's figure may only be more careful.
+ * Thousandths of the allocated memory that the site measured in addition, instead of the framework's own
+ * constant for the allocator. Never less than that constant: a site's figure can only be more careful.
  */
 static unsigned measured_overhead(const p4d_layout *layout, const p4d_gpu_margin *measured)
 {
@@ -176,7 +177,7 @@ static uint64_t trained(const p4d_plan *plan)
 	return most;
 }
 
-/* No GPU has as much: what is played is then no answer, and players need not bear such sizes. */
+/* No GPU has this much memory: playing gives no answer then, and players need not support such sizes. */
 #define MOST_PLAYED ((uint64_t)1 << 44)
 
 /* It is no less than what its buffers take. */
@@ -199,8 +200,8 @@ static bool sizes_stay(const p4d_layout *l)
 	return l->torch.model_code == P4D_MODEL_CODE_TORCHTITAN && !l->experts;
 }
 
-/* Less than this share of a GPU never is too much for it: rehearsed allocators need at most 1.31 times what
- * is allocated. A play takes milliseconds. */
+/* Below this share of a GPU, fragmentation is never too much for it: rehearsed allocators need at most 1.31
+ * times the allocated memory. A play takes milliseconds. */
 #define LEAST_SHORT 0.72
 
 void p4d_memory_play(const p4d_layout *l, const p4d_capacity *capacity, p4d_estimate *e)
@@ -336,8 +337,7 @@ static bool next_stage(const p4d_layout *l, stages *s, uint32_t *stage)
 
 uint64_t p4d_memory_least_states(const p4d_layout *l)
 {
-	/* of the stage with most layers; where there are experts, of that with most of theirs, and those
-	 * alone */
+	/* the stage with most layers; with experts, the stage with most of their layers, and only those */
 	const uint64_t sparse = (p4d_expert_layers_before(l, l->layers) + l->pp - 1) / l->pp;
 	const p4d_wide n = l->pattern_length ? p4d_size_of_layers(l, 0, l->layers) / l->pp
 			   : sparse          ? sparse * p4d_size_of_expert_layer(l)
@@ -354,7 +354,8 @@ uint64_t p4d_memory_least_states(const p4d_layout *l)
 
 	if (l->finetune != P4D_TUNE_FULL)
 		return 0;
-	/* parameters, and gradients of at least half precision; of the optimizer all but the master copy */
+	/* parameters, and gradients of at least half precision; for the optimizer, everything except the
+	 * master copy */
 	p4d_wide all = (n + experts) * ((held ? half : 0) + (l->offload & P4D_OFFLOAD_PARAMS ? 0 : half));
 	if (l->zero_stage > 2)
 		all /= shards;
@@ -432,8 +433,8 @@ double p4d_memory_most_imbalance(const p4d_layout *layout, int method, const p4d
 }
 
 /*
- * Experts that are full drop tokens, and how many is known only when it runs: less than the capacity is taken
- * wherever fewer tokens come. Whether the layout fits if half of them are dropped.
+ * Experts that are full drop tokens, and their number is known only at run time: an expert with fewer tokens
+ * takes less than its capacity. Whether the layout fits if half of the tokens are dropped.
  */
 static bool fits_if_dropped(const p4d_layout *layout, int method, const p4d_capacity *capacity,
 			    double fraction)
@@ -450,7 +451,7 @@ static bool fits_if_dropped(const p4d_layout *layout, int method, const p4d_capa
 
 bool p4d_memory_fits_unfragmented(const p4d_layout *l, const p4d_estimate *e, double fraction)
 {
-	/* whose activations have other sizes in every step */
+	/* activations of experts have other sizes in every step */
 	const bool of_experts = l->experts && !l->megatron.pads_experts;
 	const uint64_t needed = e->peak.device_bytes - e->peak.part[P4D_PART_FRAGMENTATION];
 
@@ -490,7 +491,7 @@ int p4d_memory_estimate(const p4d_layout *layout, int method, const p4d_capacity
 	while (next_stage(layout, &all, &i)) {
 		if (memory_of_stage(layout, method, capacity->gpu, i, &memo, &stage, err) < 0)
 			return -1;
-		/* of equally full ones the first counts */
+		/* if stages are equally full, the first one counts */
 		if (i == 0 || stage.device_bytes > e.peak.device_bytes ||
 		    (stage.device_bytes == e.peak.device_bytes && i < e.stage)) {
 			e.peak = stage;

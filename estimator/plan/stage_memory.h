@@ -53,7 +53,7 @@ typedef enum p4d_phase { P4D_PHASE_LIST(PHASE) P4D_PHASES } p4d_phase;
 
 /* Host memory in addition to host_bytes, per rank or per node. Bytes; 0: none, or unknown. */
 typedef struct p4d_host_beside {
-	uint64_t pinned;   /* that PyTorch allocates for pinned tensors, if the program asks for them */
+	uint64_t pinned;   /* bytes that PyTorch allocates for pinned tensors, if the program asks for them */
 	uint64_t rounding; /* part of pinned beyond the tensors: each allocation is a power of two */
 	uint64_t loading;  /* weights that each rank reads by itself */
 	uint64_t saving;   /* peak of the rank that saves */
@@ -76,14 +76,14 @@ typedef struct p4d_estimate {
 	uint64_t capacity_bytes; /* denominator of the fraction: usable GPU bytes (nominal for `paper`), host
 				    bytes per rank with cpu */
 	uint32_t stage;          /* the fullest one */
-	p4d_stage peak;          /* of that stage */
+	p4d_stage peak;          /* peak of that stage */
 	double fraction;
 	bool plays_allocator; /* fragmentation comes from a simulated allocator, not from a constant share */
 	uint64_t host_bytes;  /* needed per node, at most; P4D_NOT_MODELLED when unknown */
 	/* part of host_bytes: tensors that are offloaded and stay on the host, without any allowance. 0 if
 	 * activations are also offloaded, because these come and go */
 	uint64_t offloaded_bytes;
-	/* of a node, in addition to host_bytes; verdicts use only host_bytes. saving: of the node that saves
+	/* of a node, in addition to host_bytes; verdicts use only host_bytes. saving: on the node that saves
 	 */
 	p4d_host_beside host;
 } p4d_estimate;
@@ -119,7 +119,7 @@ typedef struct p4d_host_class {
 	uint64_t saving, loading;
 	uint64_t sum;
 } p4d_host_class;
-/* arena_bytes, offloaded_bytes: of its plan. */
+/* arena_bytes, offloaded_bytes: those of its plan. */
 p4d_host_class p4d_memory_host_of_rank(const p4d_layout *layout, uint32_t stage, uint64_t arena_bytes,
 				       uint64_t offloaded_bytes);
 

@@ -8,13 +8,13 @@
 #include "base/error.h"
 
 /*
- * What `p4d rehearse` found of a program, kept in a file of its user, so that sbatch and `p4d check` find it
- * again by the command that a job script starts. The file is the user's own: it is data that may be forged or
- * damaged, and what is not as p4d writes it is no record.
+ * Results of `p4d rehearse` for a program, in a file of its user. sbatch and `p4d check` find them by the
+ * command that a job script starts. Users can forge or damage their file, so p4d takes only records in
+ * exactly its own format.
  *
- * A record is found by the command (rehearsals_key.h), and holds for files that have not changed since: the
- * program's, its configuration's, those of the modules of the user's that it imported, and those that tell
- * the releases of PyTorch and others.
+ * A record is found by the command (rehearsals_key.h). It is valid as long as these files do not change: the
+ * program, its configuration, the user's modules that it imported, and the files with the releases of PyTorch
+ * and other libraries.
  */
 
 typedef enum p4d_rehearsal_verdict {
@@ -29,21 +29,19 @@ enum { P4D_REHEARSAL_TRAIN = 1, P4D_REHEARSAL_EVAL = 2, P4D_REHEARSAL_SAVE = 4, 
 /* A rehearsal on GPUs of one kind. */
 typedef struct p4d_rehearsal {
 	uint32_t nodes, ranks_per_node, gpus_per_node;
-	char gpu[48]; /* as `p4d gpus` names it */
+	char gpu[48]; /* name in `p4d gpus` */
 	p4d_rehearsal_verdict verdict;
 	int64_t when;                        /* seconds since 1970 */
 	uint64_t device_bytes, usable_bytes; /* at the peak of the fullest rank; what the GPU has */
 	char reason[160];
-	char ranks[24]; /* those that were played, if not the first and the last: "0" or "3,5"; "": these were
-			 */
+	char ranks[24];  /* the played ranks, if not the first and the last: "0" or "3,5"; "": these two */
 	unsigned phases; /* P4D_REHEARSAL_TRAIN ...; 0: not known */
-	/* of what is found: what the script tells its launcher itself, so that the job's GPUs may be others
-	 */
+	/* the script itself sets these for its launcher, so the job's GPUs may differ */
 	bool nodes_said, gpus_said;
 	bool unsure; /* p4d cannot tell that the job runs the same Python, or as many ranks */
 } p4d_rehearsal;
 
-/* Those of the commands that one job script starts. */
+/* Rehearsals of the commands that one job script starts. */
 enum { P4D_REHEARSALS_RUNS = 16, P4D_REHEARSALS_LOOKUPS = 256 };
 typedef struct p4d_rehearsals {
 	unsigned count;
@@ -61,14 +59,14 @@ bool p4d_rehearsals_any(void);
 
 enum { P4D_REHEARSALS_KEY_TEXT = 33 };
 
-/* A command, as it is looked for. */
+/* A command to look for. */
 typedef struct p4d_rehearsals_command {
 	const char *key;
 	const char *directory;   /* where it is started */
 	const char *python;      /* directory of the environment that runs it; NULL: not known */
-	uint32_t nodes;          /* as its launcher is told; 0: it is not */
+	uint32_t nodes;          /* from its launcher's options; 0: not given */
 	uint32_t ranks_per_node; /* 0: not known */
-	bool ranks_said;         /* the launcher is told of them */
+	bool ranks_said;         /* the launcher's options give them */
 	bool ranks_are_gpus;     /* every GPU has one */
 } p4d_rehearsals_command;
 
@@ -78,7 +76,7 @@ void p4d_rehearsals_find(p4d_rehearsals *found, const p4d_rehearsals_command *co
 /* What a record is about. Paths are absolute. */
 enum { P4D_REHEARSALS_FILES = 256 };
 typedef struct p4d_rehearsals_subject {
-	const char *key;       /* of the command */
+	const char *key;       /* key of the command */
 	const char *program;   /* its name, for people */
 	const char *directory; /* where it was started */
 	const char *python;    /* directory of the environment that ran it; NULL: it is not Python's */
@@ -87,7 +85,7 @@ typedef struct p4d_rehearsals_subject {
 } p4d_rehearsals_subject;
 
 /*
- * Writes a rehearsal into the record of its command; those of other GPUs and geometries stay if no file has
- * changed since. Keeps the newest records of all. Errors: IO, NO_MEMORY, VALUE (what a record cannot hold).
+ * Writes a rehearsal into the record of its command. Rehearsals with other GPUs and geometries stay if no
+ * file has changed since. Keeps the newest records. Errors: IO, NO_MEMORY, VALUE (the record cannot hold it).
  */
 int p4d_rehearsals_put(const p4d_rehearsals_subject *subject, const p4d_rehearsal *run, p4d_error *err);

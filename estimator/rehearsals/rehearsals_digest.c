@@ -25,7 +25,7 @@ static void add_unit(p4d_rehearsals_hash *hash, uint64_t unit)
 	}
 }
 
-/* Eight bytes at a time; the length at the end tells texts from those with zeros behind them. */
+/* Eight bytes at a time; the length at the end distinguishes texts from those with zeros after them. */
 void p4d_rehearsals__hash_add(p4d_rehearsals_hash *hash, const void *bytes, size_t length)
 {
 	const unsigned char *at = bytes;

@@ -11,7 +11,7 @@ typedef struct p4d_rehearsals_hash {
 p4d_rehearsals_hash p4d_rehearsals__hash_begin(void);
 void p4d_rehearsals__hash_add(p4d_rehearsals_hash *hash, const void *bytes, size_t length);
 
-/* What a file is: of a larger one than this, size and time stand for the content. */
+/* Identity of a file: for one larger than this, size and time replace the content. */
 enum { P4D_REHEARSALS_CONTENT = 1 << 20 };
 typedef struct p4d_rehearsals_file {
 	uint64_t size, changed_ns;
@@ -21,7 +21,7 @@ typedef struct p4d_rehearsals_file {
 /* False: it is no regular file, or cannot be read. content: also its hash. */
 bool p4d_rehearsals__file(const char *path, bool content, p4d_rehearsals_file *file);
 
-/* PATH as it is, or below the directory; false: too long. */
+/* PATH itself if it is absolute, else below the directory; false: too long. */
 bool p4d_rehearsals__path(const char *directory, const char *path, char *buf, size_t size);
 
 /* rehearsals_record.c: the text of a record, read line by line. */

@@ -49,7 +49,7 @@ static const char *const variables[] = {
 
 const char *const p4d_rehearsals_variables[] = {"PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF",
 						"PYTORCH_NO_CUDA_MEMORY_CACHING",
-						"PYTHONPATH", /* which code runs */
+						"PYTHONPATH", /* decides which code runs */
 						NULL};
 
 static void add(uint64_t half[2], const char *text, size_t length)
@@ -66,8 +66,8 @@ void p4d_rehearsals_key_begin(p4d_rehearsals_key *key)
 	memcpy(key->words, p4d_rehearsals__hash_begin().half, sizeof(key->words));
 }
 
-/* "training.output-dir=x", "--output-dir": the name in small letters with _, behind its last dot. False: it
- * is no option. */
+/* "training.output-dir=x", "--output-dir": the name after its last dot, in small letters and with _. False:
+ * it is no option. */
 static bool take_name(const char *word, char name[64])
 {
 	const char *from = word + strspn(word, "-+");

@@ -10,17 +10,17 @@
 enum { P4D_REHEARSALS_LAUNCHED = 16 };
 
 /*
- * The key of a command: what of its words and variables decides how much memory it takes. Both who writes a
- * record and who looks for it add the same in the same order: the program, its words, the variables.
+ * The key of a command: those of its words and variables that decide how much memory it takes. Writers and
+ * readers of a record add the same things in the same order: the program, its words, the variables.
  */
 typedef struct p4d_rehearsals_key {
 	uint64_t words[2], variables[2];
 	uint64_t unknown_variables[2]; /* 0: all are known */
-	int launcher;                  /* of rehearsals_launcher.c: what the word before says of the next */
-	/* variables that words in front of the program set: of each its name, and its name with its value */
+	int launcher; /* of rehearsals_launcher.c: what the word before means for the next one */
+	/* variables that words before the program set: for each its name, and its name with its value */
 	uint64_t launched[P4D_REHEARSALS_LAUNCHED][2];
 	unsigned launched_count;
-	char name[64];   /* of a variable whose value the next word is */
+	char name[64];   /* variable whose value is the next word */
 	bool skips;      /* the next word is the value of an option that decides nothing */
 	bool skips_path; /* only if it is a path */
 	bool unknown;    /* a word is not known that may decide */
@@ -33,7 +33,7 @@ void p4d_rehearsals_key_begin(p4d_rehearsals_key *key);
 void p4d_rehearsals_key_program(p4d_rehearsals_key *key, const char *directory, const char *program,
 				bool module);
 
-/* The file that a program is: of a module the one below the directory. False: none is there. */
+/* The file of a program: for a module, the one below the directory. False: there is none. */
 bool p4d_rehearsals_key_file(const char *directory, const char *program, bool module, char *path,
 			     size_t size);
 
@@ -68,6 +68,6 @@ extern const char *const p4d_rehearsals_variables[];
 /* False: no command has this key, as something of it is not known. */
 bool p4d_rehearsals_key_text(const p4d_rehearsals_key *key, char text[P4D_REHEARSALS_KEY_TEXT]);
 
-/* The key of the same command without the variables of unknown value. False: it has none of these, or as
- * before. */
+/* The key of the same command without the variables of unknown value. False: it has none of these, or the key
+ * is the same. */
 bool p4d_rehearsals_key_of_known(const p4d_rehearsals_key *key, char text[P4D_REHEARSALS_KEY_TEXT]);

@@ -13,9 +13,9 @@ enum {
 	AN_OPTION, /* it may be this one's value */
 	OF_ENV,    /* it is a variable, an option of env, or the command */
 	A_VARIABLE,
-	A_NAME, /* of a variable, whose value follows */
+	A_NAME, /* name of a variable; its value follows */
 	A_VALUE,
-	A_LIST /* of srun --export */
+	A_LIST /* list of srun --export */
 };
 
 void p4d_rehearsals_key_launchers(p4d_rehearsals_key *key)
@@ -70,7 +70,7 @@ void p4d_rehearsals_key_export(p4d_rehearsals_key *key, const char *list, bool k
 		p4d_rehearsals_key_unknown_variable(key, "");
 }
 
-/* Of srun. */
+/* Adds the list of srun. */
 static void add_list(p4d_rehearsals_key *key, const char *list, bool known)
 {
 	if (known)

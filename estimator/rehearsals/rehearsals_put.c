@@ -144,7 +144,7 @@ static bool is_record(const char *name)
 	return strspn(name, "0123456789abcdef") == P4D_REHEARSALS_KEY_TEXT - 1;
 }
 
-/* Files that p4d wrote alone, also those that an end of the process left behind under a temporary name. */
+/* Lists files that only p4d wrote, including those that an ended process left under a temporary name. */
 static size_t list(DIR *directory, listed *entries)
 {
 	size_t count = 0;

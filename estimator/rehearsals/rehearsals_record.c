@@ -76,7 +76,7 @@ static bool take_verdict(char **line, p4d_rehearsal_verdict *verdict)
 static bool take_run(char *line, p4d_rehearsals_record *r)
 {
 	enum { MOST_GPUS = 1 << 20 };
-	const uint64_t far = UINT64_C(1) << 40; /* of seconds */
+	const uint64_t far = UINT64_C(1) << 40; /* limit for seconds */
 	p4d_rehearsal run = {.nodes = 0};
 	uint64_t nodes, ranks, gpus, when;
 
@@ -148,7 +148,7 @@ bool p4d_rehearsals__parse(char *text, size_t length, p4d_rehearsals_record *r)
 	return line && rest && !*rest && r->runs;
 }
 
-/* A regular file of this user that others cannot write. A link is none of p4d's. */
+/* Opens a regular file of this user that others cannot write. p4d makes no links, so it opens none. */
 static int open_own(const char *path)
 {
 	const int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);

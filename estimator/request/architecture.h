@@ -31,7 +31,8 @@ typedef enum p4d_norm_place {
 	P4D_NORMS_AROUND, /* both (Gemma 2): four norms per layer */
 } p4d_norm_place;
 
-/* How a norm is computed. USUAL: as PyTorch's LayerNorm, or as Llama's RMSNorm, by the option norm. */
+/* How a norm is computed. USUAL: like PyTorch's LayerNorm, or like Llama's RMSNorm, according to the option
+ * norm. */
 typedef enum p4d_norm_code {
 	P4D_NORM_USUAL,
 	P4D_NORM_LLAMA,
@@ -81,7 +82,7 @@ typedef struct p4d_architecture {
 
 	/* a layer */
 	p4d_norm_place place;
-	unsigned norms;      /* of width h; parallel blocks that share their input's norm have one */
+	unsigned norms;      /* norms of width h; parallel blocks that share their input's norm have one */
 	unsigned attentions; /* attention blocks; more than one if a layer belongs to several stacks */
 	unsigned mlps;
 	bool parallel;      /* attention and feed-forward read the same input, and are summed */
@@ -135,7 +136,7 @@ typedef struct p4d_architecture {
 	bool restores_rotated; /* rotated values are cast back to their former type */
 	bool scales_query, scales_residual, scales_logits;
 	bool logits_in_fp32;
-	/* before this minor release of 4, the class had a loss of its own that casts nothing; 0: never */
+	/* before this minor release of 4, the class had its own loss, which casts nothing; 0: never */
 	unsigned char own_loss_before;
 	bool always_masked;    /* it makes a mask even if nothing is masked */
 	bool always_drops;     /* it calls dropout even at 0 */
@@ -145,7 +146,7 @@ typedef struct p4d_architecture {
 	bool keeps_raw_scores; /* a variable holds raw scores until the result exists; the scale is
 				  applied in place */
 	bool softmax_as_is;    /* the softmax runs in the type of the scores */
-	bool adds_alibi;       /* ALiBi is added to scores in a tensor of its own */
+	bool adds_alibi;       /* ALiBi is added to scores in its own tensor */
 
 	/* other programs */
 	bool gpt2_modules;            /* modules have GPT-2's names (c_attn, c_fc) */
@@ -191,7 +192,7 @@ static inline unsigned p4d_norm_tensors(int norm)
 	return norm == P4D_LAYERNORM ? 2 : norm == P4D_LAYERNORM_PLAIN ? 0 : 1;
 }
 
-/* Which linear layers have a bias, as a mask. */
+/* Linear layers with a bias, as a mask. */
 enum { P4D_BIASED_QKV = 1, P4D_BIASED_OUTPUT = 2, P4D_BIASED_MLP = 4 };
 static inline unsigned p4d_biased(int bias)
 {

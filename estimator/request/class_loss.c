@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which classes of transformers have a loss of their own, as its releases 4.41 to 5.24 have it. */
+/* Classes of transformers with a loss of their own, from its releases 4.41 to 5.24. */
 #include "request/class_loss.h"
 
 #include <string.h>

@@ -20,8 +20,8 @@ static uint64_t greatest_common(uint64_t a, uint64_t b)
 	return a;
 }
 
-/* The smallest multiple of `unit` and `other` from `batch` on; of the latter alone when numbers are absurd.
- */
+/* The smallest multiple of `unit` and `other` that is at least `batch`; only of `other` if numbers are
+ * absurd. */
 static uint64_t round_up(uint64_t batch, uint64_t unit, uint64_t other)
 {
 	uint64_t both, result;

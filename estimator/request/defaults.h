@@ -52,5 +52,5 @@ void p4d_request_default_batch(p4d_request *request, uint32_t published_batch, u
 			       uint64_t replicas);
 
 /* The batch of a complete request and where it comes from: "512 (assumed: 4.2M tokens a step; --global-batch
- * sets it)". prefix: of options. */
+ * sets it)". prefix: that of options. */
 const char *p4d_defaults_batch_text(const p4d_request *request, const char *prefix, char *buf, size_t size);

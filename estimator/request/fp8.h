@@ -17,14 +17,16 @@ typedef enum p4d_fp8_role { P4D_FP8_INPUT, P4D_FP8_WEIGHT, P4D_FP8_GRADIENT, P4D
 
 typedef struct p4d_fp8_recipe {
 	const char *name; /* in the option */
-	int first_sm;     /* compute capability, as 90 for 9.0, from which matrix units have it */
-	int last_sm;      /* p4d-train: up to which cuBLASLt has it; 0: no end */
-	unsigned bits;    /* of a number */
-	/* that share a scale along the depth, and rows of weights that do; 0: by_tensor all, else a row */
+	int first_sm;     /* compute capability whose matrix units first have it, 90 for 9.0 */
+	int last_sm;      /* p4d-train: the last one with it in cuBLASLt; 0: no end */
+	unsigned bits;    /* bits of a number */
+	/* numbers that share a scale along the depth, and rows of weights that do; 0: by_tensor all, else a
+	 * row */
 	unsigned block, weight_rows;
-	unsigned scale_bytes; /* of a block: 4 are fp32, 1 an exponent (E8M0), of 4 bits E4M3 */
+	unsigned scale_bytes; /* bytes of a block's scale: 4 are fp32, 1 an exponent (E8M0), with 4-bit
+				 numbers E4M3 */
 	bool by_tensor;       /* one scale for all */
-	bool maxima;          /* of the whole tensor, read once more before */
+	bool maxima;          /* maximum of the whole tensor, which is read once more before */
 	p4d_fp8_format format[P4D_FP8_ROLES];
 	/*
 	 * p4d-train: sizes of a rank's products have to be multiples, so that blocks are the same in every

@@ -16,7 +16,7 @@ void p4d_framework_put_defaults(p4d_request *r)
 	const bool set = p4d_is_set(r, P4D_PRECISION), fp8 = set && r->value[P4D_PRECISION] == P4D_FP8;
 	const bool bf16 = !set || fp8 || r->value[P4D_PRECISION] == P4D_BF16;
 
-	/* transformers, where it is told no type; what it quantizes has others */
+	/* transformers, if no type is given; quantized parameters have others */
 	const bool quantized = adapters && r->value[P4D_FINETUNE] == P4D_TUNE_QLORA;
 	const bool loads_fp32 = copies && p4d_is_set(r, P4D_TRANSFORMERS) &&
 				r->value[P4D_TRANSFORMERS] < 5 * P4D_RELEASE_UNIT && !quantized;
@@ -37,14 +37,14 @@ void p4d_framework_put_defaults(p4d_request *r)
 		else if (c->option == P4D_PARAM_DTYPE && loads_fp32 && code != P4D_MODEL_CODE_LITGPT)
 			value = P4D_PARAM_FP32;
 		else if (c->option == P4D_OVERLAP_DP)
-			value = r->value[P4D_ZERO_STAGE] == 3; /* as DeepSpeed's zero/config.py has it */
+			value = r->value[P4D_ZERO_STAGE] == 3; /* as in DeepSpeed's zero/config.py */
 		else if ((c->option == P4D_GRAD_DTYPE && !bf16) || (c->option == P4D_FP8_RECIPE && !fp8))
 			continue; /* the precision's */
 		p4d_request_default(r, c->option, value, P4D_BY_P4D);
 	}
 }
 
-/* Whether it can train the model, with what it takes where nothing else is said. */
+/* Whether it can train the model, with its defaults. */
 static int takes(int framework, const p4d_request *r, p4d_error *err)
 {
 	const p4d_framework *f = p4d_framework_of(framework);
@@ -141,7 +141,7 @@ int64_t p4d_framework_value(const p4d_request *r, p4d_option option)
 	return otherwise > 0 ? otherwise : 0;
 }
 
-/* The first option that is asked for otherwise than the framework has it; P4D_OPTIONS: none. */
+/* The first option whose value differs from the framework's only one; P4D_OPTIONS: none. */
 static p4d_option contradicted(const p4d_request *r, int framework)
 {
 	const unsigned bit = p4d_heeds__bit(r, framework);
@@ -156,7 +156,8 @@ static p4d_option contradicted(const p4d_request *r, int framework)
 	return P4D_OPTIONS;
 }
 
-/* The first that has what is asked for, where p4d chose the framework; NULL: none, or the user chose. */
+/* The first framework that supports the requested options, if p4d chose the framework; NULL: none does, or
+ * the user chose. */
 static const char *framework_for(const p4d_request *r)
 {
 	for (int i = 0; !p4d_is_stated(r, P4D_FRAMEWORK) && i < P4D_FRAMEWORKS; i++)

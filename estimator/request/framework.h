@@ -26,7 +26,7 @@ typedef struct p4d_framework_cost {
 	/* gathers inputs for weight gradients, and scatters input gradients, overlapping matrix products */
 	bool overlaps_sequence_parallel;
 	bool overlaps_pipeline; /* overlaps sends to other stages with passes, in any schedule */
-	bool overlaps_halves;   /* tp-comm-overlap: of two halves of the tokens; else of many pieces */
+	bool overlaps_halves;   /* tp-comm-overlap: in two halves of the tokens; else in many pieces */
 	bool scatters_sends;    /* sends each tp rank's shard of a replicated tensor */
 	/* in split backward passes, all gradients of weights belong to the second half */
 	bool defers_weight_gradients;
@@ -52,7 +52,7 @@ enum { P4D_FRAMEWORK_FLAGS = 20 };
 
 /* How a program that does not read the plan gets its layout. */
 typedef struct p4d_framework_arguments {
-	const char *variable; /* of the job's environment, which holds them; as in P4D_FRAMEWORK_LIST */
+	const char *variable; /* in the job's environment, with the arguments; see P4D_FRAMEWORK_LIST */
 	const char *program;  /* takes the arguments */
 	void (*write)(const p4d_request *request, const p4d_layout *layout, char *buf, size_t size);
 	size_t (*flags)(const p4d_layout *layout, p4d_framework_flag flags[P4D_FRAMEWORK_FLAGS]);
@@ -67,7 +67,7 @@ typedef struct p4d_framework_choice {
 	int64_t value;
 } p4d_framework_choice;
 
-/* What data-parallel ranks shard: as an option says, or always the same. */
+/* What data-parallel ranks shard: according to an option, or always the same. */
 typedef enum p4d_framework_sharing {
 	P4D_SHARES_BY_OPTION, /* --optimizer-sharding */
 	P4D_SHARES_UNITS,     /* parameters, gathered a unit at a time: FSDP */
@@ -80,7 +80,7 @@ struct p4d_plan;
 
 typedef struct p4d_framework {
 	const char *name, *program; /* in the option, and in messages */
-	const char *title;          /* of those for whom these are not enough; NULL: `program` */
+	const char *title;          /* programs for which these are not enough; NULL: `program` */
 	const char *also;           /* another name of the option's, " (HF)"; NULL: none */
 	bool fine_tunes;            /* the default for models of the hub and for adapters */
 	p4d_framework_sharing sharing;
@@ -91,14 +91,14 @@ typedef struct p4d_framework {
 	int (*check_layout)(const p4d_layout *layout, p4d_error *err);
 	unsigned schedules;            /* mask of 1 << schedule */
 	const char *no_schedule;       /* message for the others, after their name; NULL: has all */
-	const char *no_vocab_parallel; /* message if not; NULL: has it */
-	const char *no_a2a;            /* message if cp-comm=a2a is not; NULL: it has it */
-	/* with other modules than torchtitan's (--model-code) it heeds other options: P4D_HEEDS_FSDP */
+	const char *no_vocab_parallel; /* message if it is not supported; NULL: it is */
+	const char *no_a2a;            /* message if cp-comm=a2a is not supported; NULL: it is */
+	/* with other modules than torchtitan's (--model-code) other options apply: P4D_HEEDS_FSDP */
 	bool trains_other_modules;
 	unsigned recomputes_of_others; /* `recomputes` with those modules; 0: the same */
 	const p4d_framework_choice
-	    *defaults; /* of options that may stay unset, and others; ends with P4D_OPTIONS; may be NULL */
-	unsigned recomputes;      /* mask of 1 << recompute */
+	    *defaults;       /* options that may stay unset, and others; ends with P4D_OPTIONS; may be NULL */
+	unsigned recomputes; /* mask of 1 << recompute */
 	const char *no_recompute; /* message for the others, after their name; NULL: has all */
 	const char *states_only;  /* message if --optimizer-sharding can only be states; NULL: has all */
 	bool selects_operations;  /* recompute=selective drops the operations of a list, not only scores */
@@ -110,16 +110,16 @@ typedef struct p4d_framework {
 	/* pipelines of PyTorch: groups may have more micro-batches than stages. If layers (with embedding and
 	 * loss counted) do not divide evenly, the first chunks get the remainder */
 	bool spreads_remainders;
-	bool chooses_cp_comm;     /* a search may; else its default is taken */
+	bool chooses_cp_comm;     /* a search may choose; otherwise the default applies */
 	bool fuses_cross_entropy; /* by default */
 	/* the trainer's default of global-batch, in sequences per rank; 0: p4d chooses by tokens */
 	uint32_t rank_batch;
 	uint64_t vocab_multiple; /* rows of the vocabulary on a rank are padded to a multiple of this */
 
 	/* memory */
-	void (*write_rows)(struct p4d_rows *rows);                          /* of a stage; see plan_rows.h */
+	void (*write_rows)(struct p4d_rows *rows);                          /* for a stage; see plan_rows.h */
 	uint64_t (*groups_bytes)(const p4d_layout *layout, uint32_t stage); /* what NCCL holds */
-	unsigned alignment;                                                 /* of buffers; a power of two */
+	unsigned alignment; /* alignment of buffers; a power of two */
 	/* overhead of its allocator with P4D_ALLOCATOR_DEFAULT and _EXPANDABLE, in thousandths of the
 	 * allocated memory */
 	unsigned fragmentation[2];

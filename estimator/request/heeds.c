@@ -37,9 +37,9 @@ enum { REASONS = 3 };
 	}
 
 /*
- * Why a framework does not heed an option, and which value it has instead; the first row of a framework
- * counts. Which frameworks do not heed it options.def says. An option without a row has its default there,
- * and is refused if the user gives it: "it has no effect with DDP".
+ * Why an option has no effect in a framework, and which value the framework has instead; the first row of a
+ * framework counts. options.def lists the frameworks in which an option has an effect. An option without a
+ * row has its default there, and is refused if the user gives it: "it has no effect with DDP".
  */
 static const p4d_heeds_reason reasons[P4D_OPTIONS][REASONS] = {
     [P4D_TP] = WHOLE,
@@ -201,7 +201,7 @@ static const struct {
     [P4D_WORKLOAD_PREFERENCE] = {"preference learning", P4D_HEEDS_TRAIN | P4D_HEEDS_PREFERENCE},
 };
 
-/* Whether the workload heeds the option beside what its training does: an engine's, in reinforcement
+/* Whether the option has an effect on the workload in addition to its training: an engine's, in reinforcement
  * learning. */
 static bool is_of_workload(const p4d_request *r, p4d_option option)
 {
@@ -218,7 +218,7 @@ static bool is_idle(const p4d_request *r, int framework, p4d_option option)
 	return !reason || (reason->of_user && reason->value != r->value[option]);
 }
 
-/* Where p4d chose the framework: the first that heeds the option; -1: none. */
+/* If p4d chose the framework: the first one in which the option has an effect; -1: none. */
 static int framework_with(const p4d_request *r, p4d_option option)
 {
 	if (r->origin[P4D_FRAMEWORK] == P4D_BY_P4D)
@@ -272,7 +272,7 @@ p4d_option p4d_heeds_unused(const p4d_request *r)
 const char *p4d_heeds_unused_text(const p4d_request *r, p4d_option unused, const char *prefix, char *buf,
 				  size_t size)
 {
-	int with = 0; /* the first that heeds it */
+	int with = 0; /* the first one in which it has an effect */
 	char name[16];
 
 	while (!p4d_heeds_by(workloads[with].heeds, unused))

@@ -9,7 +9,7 @@
 static const struct {
 	char letter;
 	p4d_mixer mixer;
-	p4d_feed alone;   /* of single blocks; in others every layer has a feed-forward part */
+	p4d_feed alone; /* the feed-forward part in models of single blocks; in others every layer has one */
 	const char *what; /* for messages; NULL: no model is named by it */
 } letters[] = {
     {'*', P4D_MIX_ATTENTION, P4D_FEED_NONE, NULL},
@@ -31,7 +31,7 @@ static int find(char letter)
 	return -1;
 }
 
-/* Of layers that are more than one block. */
+/* For layers with more than one block. */
 static bool has_experts(const p4d_layout *l, uint64_t i)
 {
 	return l->experts && i >= l->dense_layers && (i + 1) % l->expert_every == 0;

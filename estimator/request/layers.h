@@ -4,17 +4,17 @@
 #include "request/layout.h"
 
 /*
- * What layers are made of. A layer mixes tokens, or has a feed-forward part, or both, one behind the other.
- * Models of one kind of layer have no pattern; hybrid ones have a letter for each (--layer-pattern, those of
- * Megatron-LM's mamba_hybrid_layer_allocation.py). A kind is a pair of the two lists below: what depends on
- * it is a table by one of them.
+ * The parts of layers. A layer mixes tokens, or has a feed-forward part, or both, one after the other. Models
+ * with one kind of layer have no pattern; hybrid ones have a letter for each layer (--layer-pattern, with the
+ * letters of Megatron-LM's mamba_hybrid_layer_allocation.py). A kind is a pair from the two lists below:
+ * properties of kinds are tables indexed by one of them.
  */
 typedef enum p4d_mixer {
 	P4D_MIX_ATTENTION,
 	P4D_MIX_MAMBA2,    /* arXiv 2405.21060: heads with a scalar decay, in groups with the same B and C */
 	P4D_MIX_MAMBA,     /* arXiv 2312.00752, with norms of the step, B and C as Jamba has them */
 	P4D_MIX_DELTA_NET, /* arXiv 2412.06464: heads of values, groups with the same query and key */
-	P4D_MIX_CONVOLUTION, /* LFM2: a short convolution of what one gate leaves, times another gate */
+	P4D_MIX_CONVOLUTION, /* LFM2: a short convolution of a gated input, multiplied by another gate */
 	P4D_MIX_NONE,
 	P4D_MIXERS
 } p4d_mixer;

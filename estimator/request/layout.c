@@ -177,7 +177,7 @@ static void fill_choices(const p4d_request *r, p4d_layout *l)
 	/* where there is such communication */
 	l->tp_comm_overlap = l->tp > 1 && p4d_framework_value(r, P4D_TP_COMM_OVERLAP);
 	l->megatron.overlap_p2p = l->schedule == P4D_INTERLEAVED && p4d_framework_value(r, P4D_OVERLAP_P2P);
-	/* as layers of the split; a pipeline of one stage has none */
+	/* count as layers in the split; a pipeline of one stage has none */
 	l->embedding_counts = l->pp > 1 && p4d_framework_value(r, P4D_ACCOUNT_FOR_EMBEDDING);
 	l->loss_counts = l->pp > 1 && p4d_framework_value(r, P4D_ACCOUNT_FOR_LOSS);
 	l->vocab = (uint64_t)r->value[P4D_VOCAB];
@@ -246,7 +246,7 @@ int p4d_layout_check_complete(const p4d_request *r, p4d_error *err)
 			    err, info->where & P4D_WHERE_MODEL ? P4D_E_INCOMPLETE_MODEL : P4D_E_PLAN_SYNTAX,
 			    "%s is not set", info->name);
 	}
-	return p4d_layers_check(r, err); /* of a plan that was written by hand nobody did */
+	return p4d_layers_check(r, err); /* nobody checked a plan that was written by hand */
 }
 
 int p4d_layout_derive(const p4d_request *request, p4d_layout *l, p4d_error *err)

@@ -27,8 +27,8 @@ enum { P4D_MAX_STAGES = 1024, P4D_MAX_UNEVEN_CHUNKS = 512, P4D_MAX_SLICES = 64 }
 	/* as trained: padded to the framework's multiple, times tp (tp*pp with vocabulary parallelism) */ \
 	SET(uint64_t, vocab, VOCAB, 0) \
 	SET(uint64_t, experts, EXPERTS, 0) \
-	SET(uint64_t, mtp_layers, MTP_LAYERS, 0) /* of the last stage, for further tokens */ \
-	SET(uint64_t, kv_rank, KV_LORA_RANK, 0)  /* of latent attention; 0: there is none */ \
+	SET(uint64_t, mtp_layers, MTP_LAYERS, 0) /* layers of the last stage for multi-token prediction */ \
+	SET(uint64_t, kv_rank, KV_LORA_RANK, 0)  /* rank of latent attention; 0: there is none */ \
 	SET(bool, glu, GLU, 0) \
 	SET(bool, tied, TIED, 0) \
 	SET(int, bias, BIAS, 0) \
@@ -62,7 +62,7 @@ enum { P4D_MAX_STAGES = 1024, P4D_MAX_UNEVEN_CHUNKS = 512, P4D_MAX_SLICES = 64 }
 	SET(uint64_t, conv, STATE_CONV, 4) \
 	SET(uint64_t, chunk, STATE_CHUNK, strchr(l->pattern, 'G') ? 64 : 128)
 
-/* What the layouts of a search have in common, besides the model. */
+/* Members that are equal in all layouts of a search, in addition to the model. */
 #define P4D_LAYOUT_TRAINING(HAS, SET) \
 	SET(int, framework, FRAMEWORK, 0) \
 	SET(int, precision, PRECISION, 0) \
@@ -72,7 +72,7 @@ enum { P4D_MAX_STAGES = 1024, P4D_MAX_UNEVEN_CHUNKS = 512, P4D_MAX_SLICES = 64 }
 	SET(uint64_t, document_len, DOCUMENT_LEN, 0) /* mean length of documents; 0: a sequence is one */ \
 	/* elements of gradients that DeepSpeed reduces at once */ \
 	SET(uint64_t, zero_bucket, ZERO_BUCKET, 500000000) \
-	/* layers that a window of parameters has room for; 0: as many as by default */ \
+	/* layers for which a window of parameters has room; 0: the default */ \
 	SET(uint64_t, resident_layers, RESIDENT_LAYERS, 0) \
 	/* ranks of dp*cp over which parameters are sharded; 0: all. The others hold copies */ \
 	HAS(uint64_t, shard_degree, SHARD_DEGREE) \
@@ -81,7 +81,7 @@ enum { P4D_MAX_STAGES = 1024, P4D_MAX_UNEVEN_CHUNKS = 512, P4D_MAX_SLICES = 64 }
 	HAS(bool, flash_attention, ATTENTION) \
 	HAS(bool, dropout, DROPOUT) \
 	HAS(int, grad_dtype, GRAD_DTYPE) \
-	HAS(int, fp8_recipe, FP8_RECIPE)        /* of precision P4D_FP8 */ \
+	HAS(int, fp8_recipe, FP8_RECIPE)        /* with precision P4D_FP8 */ \
 	HAS(bool, fp8_params, FP8_PARAM_GATHER) /* linear layers' parameters are stored in FP8 */ \
 	HAS(int, allocator, ALLOCATOR) \
 	HAS(bool, overlap_dp, OVERLAP_DP) \
@@ -89,7 +89,7 @@ enum { P4D_MAX_STAGES = 1024, P4D_MAX_UNEVEN_CHUNKS = 512, P4D_MAX_SLICES = 64 }
 
 /* Only for Megatron-LM. */
 #define P4D_LAYOUT_MEGATRON(HAS) \
-	HAS(uint64_t, recompute_layers, RECOMPUTE_LAYERS) /* of a group, or of each chunk */ \
+	HAS(uint64_t, recompute_layers, RECOMPUTE_LAYERS) /* layers of a group, or of each chunk */ \
 	/* the first layers of each chunk, else all, in groups */ \
 	HAS(bool, recompute_block, RECOMPUTE_METHOD) \
 	HAS(bool, half_master, MASTER_DTYPE) /* 16 bits; else fp32 */ \
@@ -99,11 +99,11 @@ enum { P4D_MAX_STAGES = 1024, P4D_MAX_UNEVEN_CHUNKS = 512, P4D_MAX_SLICES = 64 }
 
 /* Only for programs with PyTorch's modules: torchtitan, and programs that train transformers' or litgpt's. */
 #define P4D_LAYOUT_TORCH(HAS) \
-	HAS(int, model_code, MODEL_CODE) /* whose modules, of frameworks that train any */ \
+	HAS(int, model_code, MODEL_CODE) /* whose modules, for frameworks that train any */ \
 	/* release of that library, of P4D_RELEASE; 0: not known */ \
 	HAS(uint64_t, transformers, TRANSFORMERS) \
 	HAS(bool, optimizer_foreach, OPTIMIZER_FOREACH) /* its update has a temporary of one moment */ \
-	HAS(int, param_dtype, PARAM_DTYPE) /* of stored parameters, where not the precision's */ \
+	HAS(int, param_dtype, PARAM_DTYPE)              /* of stored parameters, if not the precision's */ \
 	HAS(bool, compile, COMPILE) \
 	HAS(bool, packing, PACKING) \
 	HAS(bool, autocast, AUTOCAST) \
@@ -136,22 +136,23 @@ typedef struct p4d_layout {
 	} state;
 	struct {
 		P4D_LAYOUT_MEGATRON(HAS)
-		int dispatcher;         /* of tokens to experts: P4D_ALL_TO_ALL ... */
-		double expert_capacity; /* over the mean; 0: any. pads_experts: each is given that many */
+		int dispatcher;         /* how tokens get to experts: P4D_ALL_TO_ALL ... */
+		double expert_capacity; /* over the mean; 0: any. pads_experts: each expert gets this many
+					   tokens */
 		bool pads_experts;
-		bool shared_overlap; /* of shared experts with the exchange of tokens */
-		/* of models with experts or latent attention, with recompute=selective or moe: mask of
+		bool shared_overlap; /* shared experts run during the exchange of tokens */
+		/* for models with experts or latent attention, with recompute=selective or moe: mask of
 		 * P4D_MODULE_* */
 		unsigned recompute_modules;
-		uint64_t cp_heads; /* of P4D_CP_P2P: ranks that exchange heads; 1: none do */
+		uint64_t cp_heads; /* with P4D_CP_P2P: ranks that exchange heads; 1: none do */
 		bool attention_mask;
-		bool attention_dropout;             /* of the probabilities of unfused attention */
+		bool attention_dropout;             /* dropout on the probabilities of unfused attention */
 		bool adam_copies, adam_copies_open; /* fp32 copies of 16-bit moments; open: it is a default */
-		bool overlap_p2p;                   /* of the interleaved schedule */
+		bool overlap_p2p;                   /* with the interleaved schedule */
 	} megatron;
 	struct {
 		P4D_LAYOUT_TORCH(HAS)
-		const struct p4d_class_loss *class_loss; /* of the model's class; NULL: that of all others */
+		const struct p4d_class_loss *class_loss; /* loss of the model's class; NULL: the common one */
 	} torch;
 	struct {
 		bool keeps_gathered; /* parameters stay gathered after the forward pass */
@@ -160,19 +161,20 @@ typedef struct p4d_layout {
 		bool flat, flat_alone, never_prefetches, prefetches_forward;
 	} fsdp;
 	struct {
-		uint64_t rank;    /* of adapters; 0 without */
+		uint64_t rank;    /* rank of adapters; 0 without */
 		unsigned targets; /* linear layers that have one: mask of P4D_TARGET_* */
 		bool fp32;        /* else bf16 */
-		bool dropout;     /* of what they are given */
+		bool dropout;     /* dropout on their input */
 	} lora;
 #undef HAS
 #undef SET
-	/* of the model: a letter of layers.h for each layer, over and over; of length 0: all attend */
+	/* the model's pattern: a letter of layers.h for each layer, repeated; length 0: all layers have
+	 * attention */
 	char pattern[P4D_PATTERN_SIZE];
 	unsigned pattern_length;
 	uint8_t experts_before[P4D_PATTERN_SIZE]; /* letter i, those that are blocks of experts */
 	uint64_t positions;                       /* rows of the learned position table, 0 with rope */
-	unsigned norm_tensors;                    /* of a norm: 1 scale, 2 scale and shift, 0 none */
+	unsigned norm_tensors;                    /* tensors of a norm: 1 scale, 2 scale and shift, 0 none */
 	bool evaluates;  /* p4d-train --eval-only: forward passes alone, so neither gradients nor optimizer */
 	unsigned biased; /* linear layers that have one: a mask of P4D_BIASED_* */
 	/* that the embedding's output, what a block adds, scores and logits are multiplied with */
@@ -186,35 +188,35 @@ typedef struct p4d_layout {
 	 * split; the hidden features are over Y, and a layer's matrices and a micro-batch's sequences over Z.
 	 * 1 without: see p4d_tp_ranks */
 	uint64_t tp_y, tp_z;
-	uint64_t ep, etp;     /* of experts; 1 without */
+	uint64_t ep, etp;     /* parallel degrees of experts; 1 without */
 	uint64_t expert_dp;   /* ranks that hold the same experts: dp*cp*tp / (ep*etp) */
 	double imbalance;     /* tokens of the fullest rank's experts, over the mean */
-	uint64_t link_domain; /* GPUs that NVLink connects: of a node, or of several */
+	uint64_t link_domain; /* GPUs that NVLink connects: those of a node, or of several */
 	/* batch */
 	uint64_t eval_micro_batch, micro_batches;
-	double document_excess; /* of attention over its mean, as p4d_cost_documents has it; 0 */
+	double document_excess; /* attention's excess over its mean, as in p4d_cost_documents; 0 */
 	/*
-	 * Of each sequence, which pass one after the other; 1: it is whole. slice_begin, slice_len: the
-	 * tokens of a pass. A layout has the longest there, for which buffers are planned, from 0; the cost
-	 * model, in copies of it, each.
+	 * Slices of each sequence, which pass one after another; 1: whole sequences. slice_begin, slice_len:
+	 * the tokens of a pass. In a layout they describe the longest slice, from 0, for which buffers are
+	 * planned; the cost model sets them to each slice in copies of the layout.
 	 */
 	uint64_t slices, slice_begin, slice_len;
 	/* switches */
-	bool local_loss; /* each stage has a head and a loss of its own; no gradient crosses stages */
+	bool local_loss; /* each stage has its own head and loss; no gradient crosses stages */
 	int cp_comm;     /* P4D_CP_P2P without context parallelism */
 	bool sequence_parallel, optimizer_sharding;
 	int zero_stage; /* what dp*cp ranks shard: 0 nothing, 1 optimizer, 2 also gradients, 3 also parameters
 			 */
-	unsigned offload;      /* what is in host memory; mask of P4D_OFFLOAD_* */
+	unsigned offload;      /* in host memory; mask of P4D_OFFLOAD_* */
 	bool pairs, reference; /* the loss takes pairs of sequences; there is a frozen copy of the model */
-	int finetune, quant;   /* what is trained, and the type of the layers' weights that are not */
+	int finetune, quant;   /* what is trained, and the type of the frozen weights of layers */
 	/* overlap of communication and computation, if the framework leaves the choice */
 	bool tp_comm_overlap;
-	bool embedding_counts, loss_counts;           /* as a layer each, in the split over stages */
+	bool embedding_counts, loss_counts;           /* count as one layer each, in the split over stages */
 	bool uneven_chunks;                           /* chunks of a stage differ: see p4d_chunk_layers */
 	uint32_t stage_layers[P4D_MAX_STAGES];        /* the first pp are meaningful */
 	uint16_t chunk_layers[P4D_MAX_UNEVEN_CHUNKS]; /* in the order of the model, if they are uneven */
-	uint32_t slice_tokens[P4D_MAX_SLICES];        /* of each slice, if there is more than one */
+	uint32_t slice_tokens[P4D_MAX_SLICES];        /* tokens of each slice, if there is more than one */
 } p4d_layout;
 
 /* Tokens of a sequence in a pass of all cp ranks. */
@@ -223,7 +225,7 @@ static inline uint64_t p4d_pass_tokens(const p4d_layout *l)
 	return l->slices > 1 ? l->slice_len : l->seq_len;
 }
 
-/* The number of tokens of which p4d chooses multiples as lengths of slices. */
+/* The number of tokens whose multiples p4d chooses as lengths of slices. */
 uint64_t p4d_layout_slice_step(const p4d_layout *layout);
 /* Other lengths, as many as slices, that are such multiples and add up to the sequence; and as text. */
 void p4d_layout_set_slices(p4d_layout *layout, const uint32_t *lengths);
@@ -369,7 +371,7 @@ enum { P4D_SHARING_OPTIONS = 2 };
 extern const p4d_option p4d_sharing_options[P4D_SHARING_OPTIONS];
 /* Whether p4d chose more sharding for this option than the default. */
 bool p4d_layout_shares_more(const p4d_request *request, p4d_option option);
-/* Adds the options of which p4d chose more to a text, "--p4d-optimizer-sharding=parameters" with the prefix
+/* Adds the sharding options that p4d chose to a text, "--p4d-optimizer-sharding=parameters" with the prefix
  * "--p4d-". */
 void p4d_layout_add_sharing(const p4d_request *request, const char *prefix, p4d_text *text);
 bool p4d_layout_is_default(const p4d_request *request, p4d_option option);

@@ -6,7 +6,7 @@
 #include "request/framework.h"
 #include "request/layout_internal.h"
 
-/* Whose modeling files have a name. */
+/* Families whose modeling files use the name. */
 typedef enum module_family { OF_ALL, OF_LLAMA, OF_GPT2, OF_OTHERS } module_family;
 
 /* Names of linear layers. */
@@ -53,7 +53,7 @@ static bool is_named(const p4d_request *r, module_family family)
 	       family == (gpt2 ? OF_GPT2 : OF_LLAMA);
 }
 
-/* Of its list; *unknown (may be NULL) points to the first name that is none. */
+/* The modules in its list; *unknown (may be NULL) points to the first unknown name. */
 static unsigned targets_of(const p4d_request *r, const char **unknown)
 {
 	unsigned targets = 0;
@@ -110,7 +110,7 @@ void p4d_layout__adapters(const p4d_request *r, p4d_layout *l)
 	if (p4d_is_set(r, P4D_QUANT))
 		l->quant = (int)r->value[P4D_QUANT];
 	else if (stays_quantized(r))
-		l->quant = stored[r->value[P4D_STORED]]; /* LoRA beside a file's quantized weights is QLoRA */
+		l->quant = stored[r->value[P4D_STORED]]; /* LoRA and quantized weights: QLoRA */
 	else if (l->finetune == P4D_TUNE_QLORA)
 		l->quant = P4D_QUANT_NF4;
 }
@@ -124,7 +124,7 @@ static int check_fsdp(const p4d_request *r, p4d_error *err)
 		bool of_flat; /* it is of FSDP1 */
 		const char *why;
 	} unused[] = {
-	    /* it keeps what is trained in --p4d-param-dtype, and casts by itself */
+	    /* it keeps trained parameters in --p4d-param-dtype, and casts by itself */
 	    {P4D_ADAPTER_DTYPE, false, "FSDP, which keeps and casts parameters itself"},
 	    {P4D_AUTOCAST, false, "FSDP, which keeps and casts parameters itself"},
 	    {P4D_ORIG_PARAMS, true, "FSDP2, which has no other parameters than the model's"},
@@ -212,7 +212,7 @@ int p4d_layout__check_adapters(const p4d_request *r, p4d_error *err)
 	return 0;
 }
 
-/* What a framework keeps elsewhere, of what was asked for. */
+/* Requested parts that a framework really keeps on the host. */
 unsigned p4d_layout__offload(const p4d_request *r)
 {
 	const unsigned asked = (unsigned)p4d_framework_value(r, P4D_OFFLOAD);

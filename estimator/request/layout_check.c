@@ -11,8 +11,8 @@
 enum { LISTED = 12 };
 
 /*
- * The least divisor of `whole` above its divisor n; 0: there is none. Those above the root are what is left
- * of `whole` without one below it, so that all of a number's take as many steps as twice its root.
+ * The least divisor of `whole` above its divisor n; 0: there is none. Divisors above the root are quotients
+ * of those below it, so finding all of them takes at most twice the root in steps.
  */
 static uint64_t next_divisor(uint64_t whole, uint64_t n)
 {
@@ -67,7 +67,7 @@ static uint64_t list_tp(const p4d_layout *l, char *buf, size_t size)
 	return p4d_layout__list(l, tp_works, l->heads, most, p4d_tp_ranks(l), buf, size);
 }
 
-/* With a grid that is said: of one dimension, which every such tp has. */
+/* With a grid, the fix is a grid of one dimension, which exists for every such tp. */
 static int fix_tp(const p4d_request *r, uint64_t tp, p4d_error *err)
 {
 	return p4d_is_set(r, P4D_TP_GRID)
@@ -204,7 +204,7 @@ static int check_heads(const p4d_layout *l, p4d_error *err)
 	return p4d_fix(err, "--p4d-cp-comm=p2p");
 }
 
-/* Megatron-LM's uniform method cuts every chunk into groups of so many layers. */
+/* Megatron-LM's uniform method cuts every chunk into groups of this many layers. */
 static int check_recompute(const p4d_layout *l, p4d_error *err)
 {
 	if (l->recompute != P4D_RECOMPUTE_FULL || l->megatron.recompute_block ||
@@ -257,8 +257,8 @@ static int check_batch(p4d_layout *l, p4d_error *err)
 #define NAME(id, symbol, name) [P4D_##id] = name,
 static const char *const schedule_name[P4D_SCHEDULES] = {P4D_SCHEDULE_LIST(NAME)};
 
-/* Interleaved schedules run groups of as many micro-batches as stages; PyTorch's larger ones, too,
- * and fewer micro-batches as one. */
+/* Interleaved schedules run groups with as many micro-batches as stages. PyTorch's also take larger groups,
+ * and run fewer micro-batches as one group. */
 static bool groups_divide(const p4d_layout *l)
 {
 	const uint64_t groups = l->micro_batches < l->pp ? 1 : l->micro_batches / l->pp;
@@ -284,8 +284,8 @@ static int check_vocabulary(const p4d_layout *l, p4d_error *err)
 }
 
 /*
- * A stage runs a micro-batch forward and at once back, with a loss and a head of its own. Which layers it has
- * is what the model learns: nobody but the user says so.
+ * A stage runs a micro-batch forward and immediately backward, with its own loss and head. The layers of a
+ * stage decide what the model learns, so only the user may choose them.
  */
 static int check_local_loss(const p4d_request *r, const p4d_layout *l, p4d_error *err)
 {
@@ -466,7 +466,7 @@ static int check_dense(const p4d_request *r, const p4d_layout *l, p4d_error *err
 			continue;
 		p4d_fail(err, P4D_E_VALUE, "%s has no effect: the model has no experts", name);
 		if (r->origin[option] == P4D_BY_SCRIPT)
-			return -1; /* its own argument is wrong, whatever p4d is told */
+			return -1; /* its own argument is wrong, whatever options p4d has */
 		return spreads ? p4d_fix(err, "--p4d-%s=1", name) : p4d_fix(err, "leave out --p4d-%s", name);
 	}
 	return 0;

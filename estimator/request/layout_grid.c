@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The grid of tensor-parallel ranks: which there are, and which a model can have. */
+/* The grid of tensor-parallel ranks: which grids exist, and which of them a model can have. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "request/framework.h"
 #include "request/layout_internal.h"
 
-/* "2,2,1"; false: that is no grid. */
+/* "2,2,1"; false: that is not a grid. */
 static bool read_grid(const char *text, p4d_tp_grid *grid)
 {
 	uint64_t *const to[] = {&grid->x, &grid->y, &grid->z};
@@ -34,7 +34,7 @@ void p4d_layout__grid(const p4d_request *r, p4d_layout *l)
 	p4d_tp_grid grid = {tp, 1, 1};
 
 	if (p4d_is_set(r, P4D_TP_GRID) && (!read_grid(r->tp_grid, &grid) || grid.x * grid.y * grid.z != tp))
-		grid = (p4d_tp_grid){tp, 1, 1}; /* which the check refuses */
+		grid = (p4d_tp_grid){tp, 1, 1}; /* the check refuses it */
 	p4d_layout_put_grid(l, grid);
 }
 
@@ -71,7 +71,7 @@ static const char *uneven(const p4d_layout *l, p4d_tp_grid g)
 		   : NULL;
 }
 
-/* Norms are split over Y by a sum of squares; LayerNorm has a mean, too. */
+/* Norms are split over Y by a sum of squares; LayerNorm also has a mean. */
 bool p4d_layout_grid_works(const p4d_layout *l, p4d_tp_grid g)
 {
 	return !uneven(l, g) && l->micro_batch % g.z == 0 && (g.y == 1 || l->norm_tensors == 1);

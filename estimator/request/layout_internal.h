@@ -16,8 +16,8 @@ uint64_t p4d_layout__numbers(const char *text, uint64_t most, uint64_t room, boo
  * SCHEDULE, VALUE. */
 int p4d_layout__slices(const p4d_request *request, p4d_layout *layout, p4d_error *err);
 
-/* layout_check.c: whether a layout that is filled holds together; fills what follows from that (dp,
- * micro-batches, stages). Errors: those of p4d_layout_derive. */
+/* layout_check.c: whether a filled layout is consistent; fills what follows from it (dp, micro-batches,
+ * stages). Errors: those of p4d_layout_derive. */
 int p4d_layout__check(const p4d_request *request, p4d_layout *layout, p4d_error *err);
 
 /*
@@ -39,16 +39,16 @@ typedef bool (*p4d_layout__works)(const p4d_layout *layout, uint64_t candidate);
 uint64_t p4d_layout__list(const p4d_layout *layout, p4d_layout__works works, uint64_t whole, uint64_t highest,
 			  uint64_t wanted, char *buf, size_t size);
 
-/* layout_adapters.c: what is trained, and whether what was asked for has an effect. Errors: VALUE. */
+/* layout_adapters.c: what is trained, and whether the requested options have an effect. Errors: VALUE. */
 void p4d_layout__adapters(const p4d_request *request, p4d_layout *layout);
 int p4d_layout__check_adapters(const p4d_request *request, p4d_error *err);
-/* The same of --offload and --param-dtype; offload: a mask of P4D_OFFLOAD_*, as the framework has it. */
+/* The same for --offload and --param-dtype; offload: a mask of P4D_OFFLOAD_*, as in the framework. */
 unsigned p4d_layout__offload(const p4d_request *request);
 int p4d_layout__check_offload(const p4d_request *request, p4d_error *err);
 
 /*
- * layout_modules.c: which modules are recomputed; and whether what was asked for has an effect. Errors:
- * VALUE. Where a search takes none or full, the list that was asked for has none, and that is no error.
+ * layout_modules.c: which modules are recomputed; and whether the requested options have an effect. Errors:
+ * VALUE. If a search tries none or full, the requested list has no effect, and that is no error.
  */
 unsigned p4d_layout__modules(const p4d_request *request, const p4d_layout *layout);
 int p4d_layout__check_modules(const p4d_request *request, const p4d_layout *layout, p4d_error *err);

@@ -19,9 +19,8 @@ static const struct {
     {"shared_experts", P4D_MODULE_SHARED_EXPERTS},
 };
 
-/* Of a list of names, by commas or by the + of tables; *unknown (may be NULL) points to the first that is
- * none.
- */
+/* Modules in a list of names, separated by commas or by the + of tables; *unknown (may be NULL) points to the
+ * first unknown name. */
 static unsigned modules_of(const char *list, const char **unknown)
 {
 	unsigned modules = 0;
@@ -40,7 +39,7 @@ static unsigned modules_of(const char *list, const char **unknown)
 	return modules;
 }
 
-/* Those that the model has. */
+/* Modules that the model has. */
 static unsigned there(const p4d_layout *l)
 {
 	unsigned modules = P4D_MODULE_CORE_ATTENTION | P4D_MODULE_LAYERNORM;
@@ -68,7 +67,7 @@ unsigned p4d_layout__modules(const p4d_request *r, const p4d_layout *l)
 		modules = *r->recompute_modules ? modules_of(r->recompute_modules, NULL)
 						: P4D_MODULE_CORE_ATTENTION;
 	modules &= there(l);
-	/* a part of what is recomputed anyway */
+	/* a part of the recomputed module */
 	return modules & P4D_MODULE_MOE
 		   ? modules & ~(unsigned)(P4D_MODULE_MOE_ACTIVATION | P4D_MODULE_SHARED_EXPERTS)
 		   : modules;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which stage and which of its chunks has how many layers. */
+/* How many layers each stage and each of its chunks has. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -38,7 +38,7 @@ static bool pp_works(const p4d_layout *l, uint64_t pp)
 }
 
 /*
- * The chunks, in the order of the model, of which the first has the embedding and the last the loss. No more
+ * The chunks in the order of the model; the first one has the embedding and the last one the loss. No more
  * than P4D_MAX_UNEVEN_CHUNKS.
  */
 static void set_chunks(p4d_layout *l, const uint32_t *layers)
@@ -93,8 +93,8 @@ uint64_t p4d_layout__numbers(const char *text, uint64_t most, uint64_t room, boo
 }
 
 /*
- * Numbers that add up to the layers, as many as stages or chunks, some of them "-": those share what the
- * others leave. Returns how many; 0: malformed.
+ * Numbers that add up to the layers, one for each stage or chunk. Stages with "-" share the rest. Returns how
+ * many there are; 0: malformed.
  */
 static uint64_t read_split(const char *text, const p4d_layout *l, uint32_t layers[P4D_MAX_STAGES])
 {
@@ -156,7 +156,7 @@ static int parse_split(const char *text, p4d_layout *l, p4d_error *err)
 	return 0;
 }
 
-/* Which numbers would do: for pp, else for vpp, else for their product. */
+/* Suggests numbers that would work: for pp, else for vpp, else for their product. */
 static void fail_counts(const p4d_layout *l, const char *what, uint64_t with, const char *can,
 			const char *list, p4d_error *err)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which tokens of a sequence each slice has (--token-slices), and what goes together with slices. */
+/* The tokens of each slice of a sequence (--token-slices), and which options can be combined with slices. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -8,7 +8,7 @@
 #include "request/framework.h"
 #include "request/layout_internal.h"
 
-/* Tokens that a slice has at a time where nothing is said: tiles of matrix units and of attention. */
+/* Tokens of a slice are multiples of this by default: tiles of matrix units and of attention. */
 enum { USUAL_UNIT = 128, TP_PARTS = 2 };
 
 /* The least number of tokens of which slices are multiples. */
@@ -41,7 +41,7 @@ void p4d_layout_set_slices(p4d_layout *l, const uint32_t *lengths)
 	}
 }
 
-/* As equal as steps allow; the first, which attend to less, have one more. */
+/* As equal as the step allows; the first slices, which attend to less, have one step more. */
 static void equal(const p4d_layout *l, uint32_t *lengths)
 {
 	const uint64_t step = p4d_layout_slice_step(l), steps = l->seq_len / step;

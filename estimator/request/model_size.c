@@ -206,7 +206,7 @@ p4d_wide p4d_size_of_end(const p4d_layout *l)
 	return n + (a->head_bias ? p4d_div_up(l->vocab, l->tp) : 0);
 }
 
-/* All layers, with so many experts each. */
+/* All layers, with this many experts each. */
 static p4d_wide layers(const p4d_layout *l, uint64_t experts)
 {
 	const uint64_t with = p4d_expert_layers_before(l, l->layers);

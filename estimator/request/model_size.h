@@ -6,20 +6,20 @@
 
 /*
  * Parameters of a model and of its parts on one rank of tensor parallelism, from the layout's sizes and its
- * architecture. Matrices, and biases of what is split by columns, are divided by tp; norms and biases of sums
- * are on every rank. Inputs are bounded by options.def (at most 2^27 tokens, 2^24 sequences, 2^23 wide), so
- * products of a few of them fit 128 bits; the caller narrows.
+ * architecture. Matrices, and biases of matrices that are split by columns, are divided by tp; norms and
+ * biases of sums are on every rank. Inputs are bounded by options.def (at most 2^27 tokens, 2^24 sequences,
+ * 2^23 wide), so products of a few of them fit 128 bits; the caller narrows.
  */
 
 /* One layer that attends, without experts (of an encoder-decoder: one of each stack). */
 p4d_wide p4d_size_of_layer(const p4d_layout *layout);
 
-/* One layer with experts, all but those: attention, norms, router, shared experts; and one expert, of which
- * a rank has 1/etp. */
+/* One layer with experts, without these: attention, norms, router, shared experts. And one expert, of which a
+ * rank has 1/etp. */
 p4d_wide p4d_size_of_expert_layer(const p4d_layout *layout);
 p4d_wide p4d_size_of_expert(const p4d_layout *layout);
 
-/* n layers of the model, from one on, all but their experts; of any kinds (layers.h). */
+/* n layers of the model from `from` on, without their experts; of any kinds (layers.h). */
 p4d_wide p4d_size_of_layers(const p4d_layout *layout, uint64_t from, uint64_t n);
 
 /*

@@ -22,7 +22,7 @@ static const char programs[] =
 #undef PROGRAM
     ;
 
-/* The words of the column `heeded by`. */
+/* The words of the column that names programs and workloads. */
 enum {
 #define WORD(name) name = P4D_HEEDS_##name
 	WORD(P4DTRAIN),

@@ -11,9 +11,9 @@
 #include "request/schedules.h"
 
 /*
- * A request holds one value per option of options.def, each with its origin. It starts with what the user
- * typed; the site, the model file and p4d then fill what is unset, so a complete request is a complete
- * description of the training job. It owns no memory and may be copied by assignment.
+ * A request holds one value per option of options.def, each with its origin. It starts with the options that
+ * the user typed. The site, the model file and p4d then fill the unset ones, so a complete request is a
+ * complete description of the training job. It owns no memory and may be copied by assignment.
  */
 
 typedef enum p4d_option {
@@ -31,10 +31,10 @@ typedef enum p4d_option {
 	P4D_OPTIONS
 } p4d_option;
 
-/* Values of the CHOICE options, in the order of their lists; of schedules in schedules.h. */
+/* Values of the CHOICE options, in the order of their lists; those of schedules are in schedules.h. */
 enum { P4D_VOCAB_OFF, P4D_VOCAB_1, P4D_VOCAB_2 };
 enum { P4D_LOCAL_OFF, P4D_LOCAL_STAGE };
-enum { P4D_ALL_TO_ALL, P4D_ALL_GATHER, P4D_DEEPEP }; /* of tokens to experts */
+enum { P4D_ALL_TO_ALL, P4D_ALL_GATHER, P4D_DEEPEP }; /* how tokens get to experts */
 enum { P4D_CP_P2P, P4D_CP_ALL_GATHER, P4D_CP_A2A };
 enum { P4D_GRAPHS_NONE, P4D_GRAPHS_ATTENTION, P4D_GRAPHS_MLP, P4D_GRAPHS_LAYERS };
 enum {
@@ -43,7 +43,7 @@ enum {
 	P4D_RECOMPUTE_MLP,
 	P4D_RECOMPUTE_FULL,
 	P4D_RECOMPUTE_MOE,
-	P4D_RECOMPUTE_KEEP /* nothing at all, where NONE leaves out what is quickly computed again */
+	P4D_RECOMPUTE_KEEP /* recomputes nothing; NONE still recomputes what is cheap */
 };
 enum { P4D_RECOMPUTE_UNIFORM, P4D_RECOMPUTE_BLOCK };
 enum { P4D_BF16, P4D_FP16, P4D_FP32, P4D_FP8 }; /* the last: products of bf16 training */
@@ -119,8 +119,8 @@ enum {
 	P4D_ARCHITECTURES
 };
 
-/* Who decided a value; SCRIPT: what the job's own script tells its program. Later origins never replace
- * earlier ones, except that rewrite = all lets P4D replace USER. */
+/* Who decided a value; SCRIPT: the job's own script. Later origins never replace earlier ones, except that
+ * rewrite = all lets P4D replace USER. */
 typedef enum p4d_origin {
 	P4D_UNSET,
 	P4D_BY_USER,
@@ -142,7 +142,7 @@ enum {
 enum { P4D_PATTERN_SIZE = 136 };
 
 typedef struct p4d_request {
-	/* integers, choice indices, 1 for a switch or text that was given, the bits of a real number */
+	/* integers, choice indices, 1 for a switch or a text that was given, the bits of a real number */
 	int64_t value[P4D_OPTIONS];
 	uint8_t origin[P4D_OPTIONS];
 	char model[256];
@@ -153,8 +153,8 @@ typedef struct p4d_request {
 	char recompute_modules[96];
 	char override_reason[160];
 	char gpu[64];
-	/* of the model's file: what p4d-train would compute otherwise, "query_pre_attn_scalar=144"; only
-	 * where the file is read */
+	/* from the model's file: what p4d-train would compute differently, "query_pre_attn_scalar=144"; only
+	 * if the file was read */
 	char untrained[160];
 	char rope_scaling[96];
 	char layer_pattern[P4D_PATTERN_SIZE];
@@ -166,8 +166,8 @@ typedef struct p4d_request {
 
 const p4d_option_info *p4d_request_option_info(p4d_option option);
 
-/* Who heeds an option, as its value is typed: "megatron, fsdp"; "": everyone, or it describes the model or
- * the job. Returns buf. */
+/* The programs in which an option has an effect, as one types them: "megatron, fsdp"; "": all, or it
+ * describes the model or the job. Returns buf. */
 const char *p4d_request_heeded_by(p4d_option option, char *buf, size_t size);
 /* Its help with those in parentheses. Returns buf. */
 enum { P4D_HELP_TEXT = 240 };
@@ -187,7 +187,7 @@ const char *p4d_request_choice_name(p4d_option option, int64_t value, char *buf,
  * NULL. */
 const char *p4d_request_value_text(const p4d_request *request, p4d_option option, char *buf, size_t size);
 
-/* As p4d_option_parse, with words that options had before: optimizer-sharding=on, which is states. */
+/* Like p4d_option_parse, but also takes words of earlier releases: optimizer-sharding=on, which is states. */
 int p4d_request_parse(p4d_option option, const char *prefix, const char *text, int64_t *value,
 		      p4d_error *err);
 

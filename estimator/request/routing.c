@@ -9,7 +9,8 @@ static p4d_wide bounded(double tokens)
 	return tokens < (double)P4D_MOST_ROUTED ? (p4d_wide)tokens : P4D_MOST_ROUTED;
 }
 
-/* Of an expert's mean share, what the fullest rank's are given: dropped is what is beyond the capacity. */
+/* The fullest rank's tokens as a multiple of an expert's mean share; tokens beyond the capacity are dropped.
+ */
 static double share_of(const p4d_layout *l)
 {
 	return l->megatron.expert_capacity > 0 && l->megatron.expert_capacity < l->imbalance
@@ -17,7 +18,7 @@ static double share_of(const p4d_layout *l)
 		   : l->imbalance;
 }
 
-/* What all experts are given of one rank's tokens, where each is padded to its capacity (moe_utils.py). */
+/* The copies of one rank's tokens at all experts, if each is padded to its capacity (moe_utils.py). */
 static p4d_wide padded_copies(const p4d_layout *l, uint64_t own)
 {
 	const double mean = (double)own * (double)l->experts_per_token / (double)l->experts;

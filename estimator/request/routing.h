@@ -7,18 +7,19 @@
 #define P4D_MOST_ROUTED ((p4d_wide)1 << 62)
 
 /*
- * Where the tokens of a layer with experts are on the fullest rank, by dispatcher. A token is there once for
- * each of its experts, but for what all-gather and DeepEP receive: each token once. Below 2^72, whatever is
- * asked for, so that products with a layer's columns and all layers are within 128 bits.
+ * The number of tokens of a layer with experts at each step on the fullest rank, by dispatcher. A token
+ * counts once for each of its experts, except received tokens with all-gather and DeepEP, where each counts
+ * once. Below 2^72 for all requests, so that products with a layer's columns and all layers are within 128
+ * bits.
  */
 typedef struct p4d_routed {
 	p4d_wide own;      /* tokens of this rank before */
 	p4d_wide permuted; /* copies of them, by expert; 0 where tokens are exchanged as they are */
-	p4d_wide received; /* what the exchange gives this rank, over ep; with all-gather and DeepEP over etp,
-			      too */
-	p4d_wide gathered; /* what its experts are given */
+	p4d_wide received; /* tokens that the exchange gives this rank, over ep; with all-gather and DeepEP
+			      also over etp */
+	p4d_wide gathered; /* tokens of its experts */
 	bool exchanged;    /* whether there is another rank to exchange with */
-	bool sorted;       /* what is received is not by expert, and is copied once more */
+	bool sorted;       /* received tokens are not by expert, and are copied once more */
 } p4d_routed;
 
 /* own: tokens of this rank, of a model with experts. Time: some microseconds at most. */

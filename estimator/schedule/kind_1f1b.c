@@ -32,10 +32,10 @@ static void order_vocabulary(const p4d_schedule *s, uint32_t stage, p4d_schedule
 	p4d_schedule_order__vocabulary(o, &keys);
 }
 
-/* Warm-up of p-r-1 forwards, then a forward and a backward in turn (PipeDream-flush): min(m, p-r) slots,
- * with vocab-2 one more, with vocab-1 two. With slices (Seq1F1B) the last stage runs all of a micro-batch
- * forward before it has one to run backward: as many less one come first on every stage. With local losses no
- * stage waits for another: one slot. */
+/* Warm-up of p-r-1 forwards, then a forward and a backward in turn (PipeDream-flush): min(m, p-r) slots, with
+ * vocab-2 one more, with vocab-1 two. With slices (Seq1F1B) the last stage runs all slices of a micro-batch
+ * forward before it has one to run backward. So every stage first runs the number of slices minus one in
+ * addition. With local losses no stage waits for another: one slot. */
 static void order_1f1b(const p4d_schedule *s, uint32_t stage, p4d_schedule_order *o)
 {
 	const int64_t warm_up = s->local ? 0 : (int64_t)s->stages - stage - 1 + p4d_schedule_slices(s) - 1;

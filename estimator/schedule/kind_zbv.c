@@ -2,7 +2,7 @@
 #include "base/wide.h"
 #include "schedule/schedule_order.h"
 
-/* Later than every pass that has a time of its own; two of them, one after the other. */
+/* Later than every pass with a time of its own; two such times, one after the other. */
 static const int64_t AT_THE_END = (int64_t)1 << 48, AFTER_THAT = (int64_t)1 << 49;
 
 /*

@@ -76,7 +76,7 @@ typedef struct p4d_instruction {
 	uint32_t micro_batch;
 	uint32_t slot;
 	uint16_t chunk;
-	uint16_t peer; /* stage; of SEND and RECV. A stage may send to itself */
+	uint16_t peer; /* stage at the other end of SEND and RECV. A stage may send to itself */
 	uint8_t op;    /* p4d_op */
 	uint8_t reserved[3];
 } p4d_instruction;
@@ -116,7 +116,7 @@ static inline uint32_t p4d_schedule_positions(const p4d_schedule *s)
 	return s->stages * s->chunks;
 }
 
-/* Number of slices of a micro-batch; 1: it is whole. And the index of a slice in its micro-batch. */
+/* Number of slices of a micro-batch; 1: whole. And the index of a slice in its micro-batch. */
 static inline uint32_t p4d_schedule_slices(const p4d_schedule *s)
 {
 	return s->slices > 1 ? s->slices : 1;
@@ -181,12 +181,12 @@ void p4d_schedule_lists_free(p4d_instruction_list *lists, uint32_t stages);
 p4d_slots p4d_schedule_slots(const p4d_schedule *s, uint32_t stage);
 
 /*
- * Of an interleaved stage whose chunks have different numbers of layers, in the order of the model: the most
+ * For an interleaved stage whose chunks have different numbers of layers, in the order of the model: the most
  * layers that are between their forward and backward passes. Time: linear in the chunks.
  */
 uint32_t p4d_schedule_layers_alive(const p4d_schedule *s, uint32_t stage, const uint16_t *chunk_layers);
 
-/* The same of the last stage, at the end of the last chunk's forward passes, when it has logits. */
+/* The same for the last stage, at the end of the last chunk's forward passes, when it has logits. */
 uint32_t p4d_schedule_layers_alive_at_head(const p4d_schedule *s, const uint16_t *chunk_layers);
 
 /*

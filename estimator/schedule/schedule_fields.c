@@ -7,7 +7,7 @@
 /* The fields of each instruction; all others must be set to "none". */
 enum {
 	PASS = 1,    /* a chunk and a micro-batch */
-	SLOT = 2,    /* of the activations or the vocabulary */
+	SLOT = 2,    /* slot of activations or of the vocabulary */
 	ABOVE = 4,   /* a peer at the next position */
 	BELOW = 8,   /* a peer at the position before */
 	TABLES = 16, /* the vocabulary tables and a micro-batch */

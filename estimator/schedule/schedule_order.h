@@ -42,7 +42,7 @@ typedef struct p4d_schedule_order {
 	uint32_t count; /* passes in every stream */
 	uint32_t group, chunks, slices;
 	bool interleaved;         /* a stream holds all chunks, micro-batches in groups */
-	int64_t key[P4D_STREAMS]; /* of the next pass; INT64_MAX: none */
+	int64_t key[P4D_STREAMS]; /* key of the next pass; INT64_MAX: none */
 	p4d_stream stream[P4D_STREAMS];
 } p4d_schedule_order;
 

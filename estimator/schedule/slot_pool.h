@@ -5,7 +5,7 @@
 
 /*
  * Numbers 0..size-1, of which the lowest free one is taken first. Each of several queues frees its slots in
- * the order of taking, as a chunk's backward passes follow the order of its forward passes.
+ * the order in which it took them, because a chunk's backward passes follow the order of its forward passes.
  */
 typedef struct p4d_slot_pool {
 	uint32_t size, queues;

@@ -8,15 +8,15 @@
  * arXiv 2407.13143, which place takes how long and costs what.
  */
 
-enum { P4D_PLACEMENT_NODES = 128 }; /* of a kind whose number is not known */
+enum { P4D_PLACEMENT_NODES = 128 }; /* of a kind whose number of nodes is not known */
 
 /* Nodes that a job can have. */
 typedef struct p4d_node_kind {
 	const char *partition; /* borrowed */
 	p4d_capacity capacity; /* with its GPU */
 	uint64_t gpus_per_node;
-	uint64_t most_nodes; /* of a job; 0 unknown */
-	double safe, limit;  /* of the policy there */
+	uint64_t most_nodes; /* limit of a job; 0 unknown */
+	double safe, limit;  /* of the partition's policy */
 } p4d_node_kind;
 
 typedef struct p4d_placement {
@@ -30,8 +30,8 @@ typedef struct p4d_placement {
 
 /*
  * The best layout on 1, 2, 4, ... and all nodes of each kind (nodes > 0: on that many only), fastest first.
- * request: as for a search, with what the GPU decides open. space: what kinds do not tell. Kinds whose GPU
- * the cost model does not cover are left out. Returns how many were found, at most room.
+ * request: as for a search, without what the GPU decides. space: what does not depend on the kind. Kinds
+ * whose GPU the cost model does not cover are left out. Returns how many were found, at most room.
  */
 size_t p4d_placement_search(const p4d_request *request, const p4d_search_space *space,
 			    const p4d_node_kind *kind, size_t kinds, uint64_t nodes, p4d_placement *found,

@@ -42,7 +42,7 @@ static int by_simplicity(const void *a, const void *b)
 	return 0;
 }
 
-/* Of layouts that are as fast: less to share, less memory, then fewer kinds of parallelism. */
+/* Order of equally fast layouts: first less sharding, then less memory, then fewer kinds of parallelism. */
 static int by_preference(const void *a, const void *b)
 {
 	const p4d_search_entry *x = a, *y = b;
@@ -106,7 +106,8 @@ static size_t tie(p4d_search_enumeration *w, size_t from, size_t wanted)
 	return kept;
 }
 
-/* The best entries as candidates: the fastest and those that tie with it, then the same of the others. */
+/* The best entries as candidates: first the fastest and those that tie with it, then the same among the rest.
+ */
 static size_t rank(p4d_search_enumeration *w, p4d_candidate *found, size_t room)
 {
 	size_t count = 0;
@@ -175,16 +176,17 @@ static void find_smallest(const p4d_request *request, const p4d_search_space *sp
 		counts->considered = 0;
 }
 
-/* Of two answers the second was cut short: a bound in place of a step time (no throughput) proves nothing. */
+/* Compares with an answer that was cut short. A candidate without throughput has only a bound instead of a
+ * step time, which proves nothing. */
 static bool is_faster(const p4d_candidate *cut, const p4d_candidate *found)
 {
 	return cut->step.tokens_per_second_per_gpu > 0 && cut->step.seconds < found->step.seconds;
 }
 
 /*
- * Passes that leave out more, then less. One that the budget cuts short is the last, and replaces what is
- * known only where it is better: layouts that it did not come to may be those known. Returns the number
- * found.
+ * Searches in passes that leave out fewer and fewer layouts. If the budget ends in a pass, that is the last
+ * one, and its answer replaces the earlier one only if it is better: the earlier layouts may be among those
+ * that it did not reach. Returns the number found.
  */
 static size_t search_wider(const p4d_request *request, const p4d_search_space *space, p4d_candidate *found,
 			   size_t room, p4d_search_counts *counts)

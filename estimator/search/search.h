@@ -46,7 +46,7 @@ typedef struct p4d_search_space {
 	double safe, limit; /* fractions of the capacity */
 	bool replace_user;  /* may change what the user set (rewrite = all): tp, cp, pp, vpp, micro-batch,
 			       recompute */
-	p4d_search_budget *budget; /* NULL: as long as it takes */
+	p4d_search_budget *budget; /* NULL: unlimited */
 	const p4d_plan_memo *memo; /* for several searches; NULL: each has its own */
 	/* bits of p4d_layout_options that p4d_search_nearest and p4d_search_smallest leave as they are */
 	uint32_t kept;
@@ -77,8 +77,9 @@ size_t p4d_search_run(const p4d_request *request, const p4d_search_space *space,
 
 /*
  * The layout that p4d chooses for a job: the best one below `safe`, else the best one below the limit. So p4d
- * does not choose a layout and then warn about it. A layout above `safe` precedes one that shards more than
- * the optimizer states. Returns whether there is a layout; counts: as above, for the second search.
+ * never chooses a layout that it then warns about, if it can avoid that. A layout above `safe` comes before
+ * one that shards more than the optimizer states. Returns whether there is a layout; counts: as above, for
+ * the second search.
  */
 bool p4d_search_preferred(const p4d_request *request, const p4d_search_space *space, p4d_candidate *found,
 			  p4d_search_counts *counts);
@@ -87,9 +88,9 @@ bool p4d_search_preferred(const p4d_request *request, const p4d_search_space *sp
 bool p4d_search_any(const p4d_request *request, const p4d_search_space *space);
 
 /*
- * The layout below `safe` (else below the limit) that gives up the fewest of the user's own choices (tensor,
- * context, pipeline parallelism, micro-batch, recompute). Returns how many were given up, or -1 when nothing
- * fits in this world.
+ * The layout below `safe` (else below the limit) that changes the fewest of the user's own choices (tensor,
+ * context, pipeline parallelism, micro-batch, recompute). Returns how many it changes, or -1 if nothing fits
+ * on these GPUs.
  */
 int p4d_search_nearest(const p4d_request *request, const p4d_search_space *space, p4d_candidate *found);
 

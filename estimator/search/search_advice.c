@@ -85,7 +85,7 @@ static int nearest_below_limit(const p4d_request *request, const p4d_search_spac
 			if (!any || better(&candidate, found))
 				*found = candidate;
 			any = true;
-			if (mask == OF_EVALUATION) /* training stays as it is */
+			if (mask == OF_EVALUATION) /* training does not change */
 				return most;
 		}
 		if (any)

@@ -13,7 +13,7 @@
 
 /* Units of the budget: a layout and its bound; one that is not possible; its memory, with experts, and a
  * layer of that, for some frameworks go through one after the other. Most bounds are cached. */
-enum { MEMORY_STEPS = 50 }; /* of the capacity; within one, layouts use as much */
+enum { MEMORY_STEPS = 50 }; /* steps of the capacity; layouts within one step count as equal in memory */
 enum { TO_BUILD = 40, TO_FAIL = 500, TO_SUM = 200, TO_ROUTE = 200, TO_PLAY = 2, TO_SLICE = 10000 };
 
 static void set_cp_comm(p4d_search_enumeration *w, int cp_comm)
@@ -259,8 +259,8 @@ static void find_bound(p4d_search_enumeration *w)
 }
 
 /*
- * Slots are as large as the longest slice, so equal ones, as they were built, take least memory. Where they
- * fit, those lengths are taken that are fastest, if they do, too.
+ * Slots are as large as the longest slice, so equal slices take the least memory. If they fit, the lengths
+ * that are fastest are tried and taken if they fit as well.
  */
 static bool fits_sliced(p4d_search_enumeration *w, uint64_t *bytes)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which layouts the search enumerates, and in which order. */
+/* The layouts that the search enumerates, and their order. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -113,7 +113,7 @@ static uint64_t counted_ends(const p4d_search_enumeration *w)
 	return count;
 }
 
-/* What a pipeline of so many stages is split into. */
+/* The number of layers that a pipeline with this many stages splits. */
 static uint64_t layers_to_split(const p4d_search_enumeration *w, uint64_t pp)
 {
 	return (uint64_t)w->asked->value[P4D_LAYERS] + (pp > 1 ? counted_ends(w) : 0);
@@ -154,9 +154,9 @@ static bool propose_split(p4d_search_enumeration *w, uint64_t pp, uint64_t vpp)
 }
 
 /*
- * Whole sequences, and slices of long ones, of 8,192 and 4,096 tokens on average; shorter ones leave a GPU
- * idle. They are for what is too few micro-batches, or too large: with several sequences in a micro-batch
- * there is nothing to gain.
+ * Whole sequences, and slices of long ones, with 8,192 and 4,096 tokens on average; shorter ones leave a GPU
+ * idle. Slices help if there are too few micro-batches, or if these are too large. With several sequences in
+ * a micro-batch they gain nothing.
  */
 static void over_slices(p4d_search_enumeration *w, uint64_t pp, int schedule, int vocabulary)
 {
@@ -372,8 +372,8 @@ static uint64_t replicas(const p4d_request *r, uint64_t world)
 	return world / ranks;
 }
 
-/* p4d-train's own check of the model depends on nothing that is searched; of others all is unmodelled before.
- */
+/* p4d-train's own check of the model does not depend on searched options; models of other programs were found
+ * unmodelled before. */
 static bool refuses_model(const p4d_request *r)
 {
 	const p4d_framework *framework = p4d_framework_of((int)r->value[P4D_FRAMEWORK]);

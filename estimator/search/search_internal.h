@@ -18,7 +18,7 @@ typedef struct p4d_search_entry {
 	uint8_t slices;
 	bool equal_slices; /* slices have equal lengths; else the fastest lengths */
 	uint8_t recompute, schedule, vocab_parallel, cp_comm, sharding;
-	uint32_t shard_degree; /* as the layout has it */
+	uint32_t shard_degree; /* as in the layout */
 	uint16_t memory_step;  /* its memory, coarse */
 	uint8_t kinds;         /* how many of tp, cp, pp, vpp, ep, etp and slices are in use */
 	bool unsafe, pipeline_empty;

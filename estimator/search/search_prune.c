@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is known of candidates before they have a layout: which do not fit, and which are too slow. */
+/* Rejects candidates before they have a layout: those that cannot fit, and those that are too slow. */
 #include <math.h>
 
 #include "cost/cost.h"
@@ -50,20 +50,21 @@ static p4d_cost_least work_out_floor(p4d_search_enumeration *w, p4d_search_sprea
 	l->tp_comm_overlap = l->tp > 1 && p4d_framework_value(&w->trial, P4D_TP_COMM_OVERLAP);
 	l->schedule = P4D_SCHEDULE_DEFAULT;
 	l->recompute = recompute;
-	l->megatron.recompute_modules = 0; /* of the last layout; they only add */
+	l->megatron.recompute_modules = 0; /* left from the last layout; they only add to the cost */
 	l->micro_batch = micro_batch;
 	l->pp = stages;
 	l->vpp = 1;
 	l->vocab_parallel = P4D_VOCAB_OFF;
-	l->slices = 1; /* which only add */
+	l->slices = 1; /* slices only add to the cost */
 	return p4d_search_candidate__floor(w);
 }
 
 /*
- * The floor of layouts with the trial's tp and cp, this spread of experts, this recompute, up to this
- * micro-batch, and so many stages with the head on one of them. Needs no layout. Schedules and numbers of
- * chunks ask for the same floors again; experts are spread in too many ways for the key, and what is
- * recomputed in blocks, or exchanged by heads, depends on more.
+ * A lower bound for the step time of layouts with the trial's tp and cp, this spread of experts, this
+ * recompute, up to this micro-batch, and this many stages, one of which has the head. Needs no layout.
+ * Results are cached, since schedules and numbers of chunks ask for the same bound again. Not cached: spreads
+ * of experts, which are too many for the key, and layouts that recompute in blocks or exchange heads, which
+ * depend on more.
  */
 static p4d_cost_least floor_of(p4d_search_enumeration *w, p4d_search_spread at, int recompute,
 			       uint64_t micro_batch, uint64_t stages)

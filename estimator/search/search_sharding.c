@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What ranks share beyond the optimizer's states. To the same layout that adds communication, or with few
- * micro-batches wins less than a tie, so it is tried where nothing is possible and fits that shares less, and
- * all that fits then is compared by time. Sharing nothing is never faster than sharing states, and not tried.
+ * What ranks shard in addition to the optimizer's states. For the same layout this adds communication, or
+ * with few micro-batches gains less than a tie. So the search tries it only if no layout fits that shards
+ * less, and then compares all that fit by time. Sharding nothing is never faster than sharding states, so it
+ * is not tried.
  */
 #include "request/framework.h"
 #include "search/search_internal.h"
 
 static const struct kind {
 	int sharding;
-	bool in_domain; /* of ranks that NVLink connects, and copies of the model on the others */
+	bool in_domain; /* shards within ranks that NVLink connects, and copies the model to the others */
 } kinds[] = {
     {P4D_SHARD_STATES, false},    {P4D_SHARD_GRADIENTS, true},   {P4D_SHARD_GRADIENTS, false},
     {P4D_SHARD_PARAMETERS, true}, {P4D_SHARD_PARAMETERS, false},
@@ -17,8 +18,8 @@ static const struct kind {
 enum { KINDS = sizeof(kinds) / sizeof(*kinds) };
 
 /*
- * Whether it is the search's choice: of who says that the program is p4d-train, which alone can do so, and
- * not beside what it refuses, whatever the degrees.
+ * Whether the search may choose the sharding: the user must have named p4d-train, the only program that can
+ * do it, and no option that p4d-train refuses with it, whatever the degrees.
  */
 static bool is_open(const p4d_search_enumeration *w)
 {
@@ -48,7 +49,7 @@ bool p4d_search_sharding__next(p4d_search_enumeration *w)
 		return false;
 	if (w->sharing == 0 && w->trial.value[P4D_OPTIMIZER_SHARDING] != P4D_SHARD_STATES)
 		return false;
-	w->cache.once_key = 0; /* which does not have it */
+	w->cache.once_key = 0; /* the key does not contain it */
 	return ++w->sharing < KINDS;
 }
 

@@ -9,7 +9,7 @@
 #include "request/model_size.h"
 
 #define GIB ((double)(1 << 30))
-enum { STEP_PERCENT = 5 }; /* of an engine's fraction of the GPU */
+enum { STEP_PERCENT = 5 }; /* step of an engine's fraction of the GPU */
 
 static bool prefers(const p4d_request *r)
 {
@@ -31,8 +31,7 @@ void p4d_colocated_complete(p4d_request *r, uint64_t world)
 	p4d_request_default(r, P4D_REFERENCE, P4D_REFERENCE_ON, P4D_BY_P4D);
 	p4d_request_default(r, P4D_CRITIC, 0, P4D_BY_P4D);
 	p4d_request_default(r, P4D_SWAP, 0, P4D_BY_P4D);
-	/* one micro-batch of each rank, after which gradients are reduced; of a pipeline as many as fill it
-	 */
+	/* one micro-batch per rank before gradients are reduced; in a pipeline as many as fill it */
 	const int64_t in_pipeline = p4d_is_set(r, P4D_PP) ? r->value[P4D_PP] : 1;
 	if (world && !(world % ranks))
 		p4d_request_default(r, P4D_GLOBAL_BATCH, (int64_t)(world / ranks) * of_rank * in_pipeline,
@@ -212,7 +211,7 @@ static uint64_t percent_left(const p4d_colocated *c, double limit)
 	return (p4d_wide)percent * c->capacity_bytes / 100 >= needed ? percent : 0;
 }
 
-/* The first change that is enough; of swaps and the reference both may be. */
+/* The first change that is enough; swaps and the reference may be combined. */
 static void fix(const p4d_request *r, const p4d_layout *l, const p4d_gpu *gpu, const p4d_colocated *c,
 		double limit, p4d_error *err)
 {

@@ -41,8 +41,8 @@ typedef struct p4d_colocated {
 	struct {
 		uint64_t actor, reference, critic, engine, sum;
 	} generating, training;  /* bytes of one GPU, the fullest */
-	uint64_t host_bytes;     /* host memory of what one GPU swaps */
-	uint64_t capacity_bytes; /* of the GPU */
+	uint64_t host_bytes;     /* host memory for everything that one GPU swaps */
+	uint64_t capacity_bytes; /* memory of the GPU */
 	bool pairs;              /* preference training: nothing generates */
 	uint64_t engine_tp, replicas;
 	p4d_serving serving; /* the engine; max_model_len 0: it has GPUs of its own */

@@ -12,7 +12,7 @@
 enum {
 	BLOCK = 16, /* tokens of a block of keys and values */
 	VOCAB_MULTIPLE = 64,
-	ELEMENT = 2, /* bytes, of what is not quantized */
+	ELEMENT = 2, /* bytes of a value that is not quantized */
 	/* a row of logits while it is sampled: in 16 bits, in 32 bits, of the most likely tokens, and as
 	   probabilities */
 	SAMPLED = ELEMENT + 4 + 4 + 4,
@@ -22,8 +22,8 @@ enum {
 	RESTRICTED = 12800, /* bytes for each sequence: tokens that are allowed, biased or end it */
 	RESIDENT = 2,       /* layers: one runs while the next one comes */
 	LORA_RANK = 16,
-	FEW_SEQUENCES = 16,      /* whose graphs are seven, of 51 */
-	EXPERT_TOKENS = 1 << 16, /* that go through the experts at a time (VLLM_FUSED_MOE_CHUNK_SIZE) */
+	FEW_SEQUENCES = 16,      /* up to this many, vLLM has 7 graphs instead of 51 */
+	EXPERT_TOKENS = 1 << 16, /* tokens that pass the experts at a time (VLLM_FUSED_MOE_CHUNK_SIZE) */
 };
 #define UTILIZATION 0.92 /* vLLM 0.33 */
 #define UTILIZATION_SGLANG 0.9
@@ -89,7 +89,8 @@ static uint64_t local_kv_heads(const p4d_layout *l)
 	return l->kv_heads > l->tp ? l->kv_heads / l->tp : 1;
 }
 
-/* Matrices of attention on one rank. Of latent attention every rank has those that make the latents whole. */
+/* Matrices of attention on one rank. With latent attention, every rank has all of the matrices that make the
+ * latents. */
 static p4d_wide matrices_of_attention(const p4d_layout *l)
 {
 	const p4d_wide h = l->hidden, heads = (p4d_wide)l->heads / l->tp, query = l->head_dim + l->rope_dim;
@@ -116,7 +117,7 @@ static uint64_t local_expert_ffn(const p4d_layout *l)
 	return l->ep > 1 ? l->expert_ffn : div_up(l->expert_ffn, l->tp * l->dp);
 }
 
-/* The same of a layer with experts, without the router. */
+/* The same for a layer with experts, without the router. */
 static p4d_wide matrices_of_expert_layer(const p4d_layout *l)
 {
 	const p4d_wide inside =
@@ -125,7 +126,7 @@ static p4d_wide matrices_of_expert_layer(const p4d_layout *l)
 	return matrices_of_attention(l) + (l->glu ? 3 : 2) * (p4d_wide)l->hidden * inside;
 }
 
-/* The fullest stage: as many layers as any, and one end of the model or both. */
+/* The fullest stage: the most layers of any stage, with one end of the model or both. */
 static p4d_wide weights_of(const p4d_layout *l, int stored, uint64_t layers)
 {
 	const p4d_wide h = l->hidden;
@@ -152,8 +153,8 @@ static p4d_wide weights_of(const p4d_layout *l, int stored, uint64_t layers)
 	return bytes;
 }
 
-/* The experts of all tokens: what goes in twice, or comes out, and what is between (vLLM's fused_moe). vLLM
- * keeps this workspace. */
+/* The experts' workspace for these tokens: the larger of the gate and up projections and the output, and the
+ * activation between them (vLLM's fused_moe). vLLM keeps it. */
 static p4d_wide workspace_of(const p4d_layout *l, uint64_t tokens)
 {
 	const p4d_wide h = l->hidden, part = local_expert_ffn(l), wide = 2 * part > h ? 2 * part : h;
@@ -163,7 +164,8 @@ static p4d_wide workspace_of(const p4d_layout *l, uint64_t tokens)
 	return l->experts ? chunk * l->experts_per_token * (wide + part) * ELEMENT : 0;
 }
 
-/* Live at a time in a forward pass of so many tokens: the wider block, and hidden states around it. */
+/* The most that is live at a time in a forward pass of this many tokens: the wider block, with the hidden
+ * states around it. */
 static p4d_wide profile_of(const p4d_layout *l, uint64_t tokens, uint64_t sequences)
 {
 	const p4d_wide h = l->hidden, f = div_up(l->ffn, l->tp), A = (p4d_wide)l->heads / l->tp * l->head_dim,
@@ -178,15 +180,15 @@ static p4d_wide profile_of(const p4d_layout *l, uint64_t tokens, uint64_t sequen
 	return layer > sampled ? layer : sampled;
 }
 
-/* What vLLM's runner keeps for its sequences: how often each token came (32 bits), whether the prompt has it
- * (one bit), and which tokens are allowed; and the experts' workspace. */
+/* Buffers of vLLM's runner for its sequences: how often each token occurred (32 bits), whether the prompt has
+ * it (one bit), and which tokens are allowed. And the experts' workspace. */
 static p4d_wide buffers_of(const p4d_layout *l, uint64_t tokens, uint64_t sequences)
 {
 	return sequences * ((p4d_wide)l->vocab * 4 + l->vocab / 8 + RESTRICTED) + workspace_of(l, tokens);
 }
 
-/* Graphs share a pool, in which each layer's pieces keep what they hand on: query, keys and values, the
- * result of attention, and hidden states. */
+/* CUDA graphs share a memory pool. In it the pieces of each layer keep what they pass on: query, keys and
+ * values, the result of attention, and hidden states. */
 static p4d_wide graphs_of(const p4d_layout *l, uint64_t layers, uint64_t sequences)
 {
 	const uint64_t tokens = 2 * sequences < CAPTURED ? 2 * sequences : CAPTURED;
@@ -223,7 +225,7 @@ static uint64_t windowed_layers(const p4d_layout *l, uint64_t layers)
 }
 
 typedef struct kv_cache {
-	uint64_t token_bytes;    /* of one layer */
+	uint64_t token_bytes;    /* bytes of a token in one layer */
 	uint64_t full, windowed; /* layers */
 	uint64_t window;         /* tokens that a windowed layer holds at most */
 } kv_cache;
@@ -295,7 +297,7 @@ static int check_options(const p4d_request *r, const p4d_layout *l, p4d_error *e
 		return p4d_fail(
 		    err, P4D_E_VALUE,
 		    "cpu-offload-gb and offload=weights are two ways to have weights on the host");
-	/* what engines do not heed is no mistake of a script */
+	/* an option that engines ignore is no mistake of a script */
 	if (r->origin[P4D_EXPERT_PARALLEL] == P4D_BY_USER && r->value[P4D_EXPERT_PARALLEL] && !l->experts)
 		return p4d_fail(err, P4D_E_VALUE, "expert-parallel has no effect: the model has no experts");
 	if (r->origin[P4D_MAX_LORA_RANK] == P4D_BY_USER && !p4d_is_set(r, P4D_MAX_LORAS)) {
@@ -307,13 +309,13 @@ static int check_options(const p4d_request *r, const p4d_layout *l, p4d_error *e
 	return 0;
 }
 
-/* How the linear layers' weights are on the GPU: as in the model's file, or as the engine quantizes them on
- * the way. */
+/* How the linear layers' weights are stored on the GPU: as in the model's file, or as the engine quantizes
+ * them while loading. */
 int p4d_serving__stored_of(const p4d_request *r)
 {
 	const int stored = (int)r->value[P4D_STORED];
 
-	/* beside training, quant is of the weights that are trained on */
+	/* with training, quant is about the weights that are trained */
 	if (stored != P4D_STORED_FULL || !p4d_is_set(r, P4D_QUANT) ||
 	    r->value[P4D_WORKLOAD] != P4D_WORKLOAD_SERVE)
 		return stored;
@@ -348,7 +350,7 @@ static int check_offload(const p4d_request *r, p4d_error *err)
 	return p4d_fix(err, "--p4d-offload=weights");
 }
 
-/* What the engine takes of the GPU, what of that is for keys and values, and what it leaves. */
+/* Divides the GPU: what the engine takes, the part of it for keys and values, and what it leaves. */
 static void divide(p4d_serving *s, const p4d_request *r, const p4d_layout *l)
 {
 	const bool outside = r->value[P4D_ENGINE] == P4D_ENGINE_SGLANG;
@@ -415,7 +417,7 @@ int p4d_serving_estimate(const p4d_request *r, const p4d_gpu *gpu, uint64_t worl
 	const p4d_wide weights = weights_of(&l, stored, s.resident_layers) - away + adapters,
 		       host = offloads(r) ? inside : away,
 		       profile = profile_of(&l, s.max_batched_tokens, s.max_num_seqs);
-	/* of latent attention the latent and the keys' positions, whole on every rank */
+	/* with latent attention, every rank has the whole latent and the keys' positions */
 	const uint64_t elements = l.kv_rank ? l.kv_rank + l.rope_dim : 2 * local_kv_heads(&l) * l.head_dim;
 	kv_cache c = {.token_bytes =
 			  elements * (r->value[P4D_KV_CACHE_DTYPE] == P4D_KV_CACHE_FP8 ? 1 : ELEMENT),

@@ -33,7 +33,7 @@
 
 /* Bytes of one GPU, that of the fullest pipeline stage. */
 typedef struct p4d_serving {
-	uint64_t capacity_bytes, budget_bytes; /* of the GPU, and what the engine takes of it */
+	uint64_t capacity_bytes, budget_bytes; /* memory of the GPU, and the engine's share of it */
 	uint64_t weights_bytes;
 	uint64_t
 	    loading_bytes; /* the weights in 16 bits, which some releases load before they quantize them */
@@ -43,7 +43,7 @@ typedef struct p4d_serving {
 	uint64_t adapter_bytes; /* memory for adapters, part of weights_bytes */
 	uint64_t
 	    profile_bytes; /* activations of max-num-batched-tokens tokens, and of sampling max-num-seqs */
-	uint64_t buffers_bytes;   /* of vLLM's runner for its max_num_seqs sequences */
+	uint64_t buffers_bytes;   /* of vLLM's runner, for max_num_seqs sequences */
 	uint64_t graphs_bytes;    /* CUDA graphs: what PyTorch's pool holds of them */
 	uint64_t available_bytes; /* for keys and values; 0: weights alone are more than the budget */
 	uint64_t
@@ -52,7 +52,7 @@ typedef struct p4d_serving {
 						 layers with a window */
 	uint64_t window;                      /* tokens of the window; 0: no layer has one */
 	uint64_t longest;   /* tokens of a sequence that fits alone, at most max-model-len */
-	uint64_t sequences; /* of max-model-len at a time; may be more than max-num-seqs */
+	uint64_t sequences; /* sequences of max-model-len that fit at a time; may be more than max-num-seqs */
 	uint64_t tokens;    /* in the cache, of such sequences: the engine's "GPU KV cache size" */
 	uint64_t max_model_len, max_num_seqs, max_batched_tokens, tp, pp, dp, replicas;
 	uint64_t resident_layers, stage_layers;

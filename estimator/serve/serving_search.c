@@ -11,8 +11,8 @@ typedef struct layouts {
 	p4d_serving_found *found;
 	size_t room, count;
 	p4d_serving_counts *counts;
-	p4d_error *err;  /* of the last layout that cannot be judged */
-	p4d_error first; /* of the first one whose load or GPU is at fault */
+	p4d_error *err;  /* error of the last layout that cannot be judged */
+	p4d_error first; /* error of the first one whose load or GPU is wrong */
 } layouts;
 
 static double seconds_of(const p4d_request *r, p4d_option milliseconds)
@@ -36,7 +36,7 @@ static double cost(const p4d_serving_found *f)
 	return (double)f->gpus / f->speed.tokens_per_s;
 }
 
-/* The cheaper one; of those that cost as much, the one that answers sooner. */
+/* The cheaper one; if both cost the same, the one that answers sooner. */
 static bool is_better(const p4d_serving_found *a, const p4d_serving_found *b)
 {
 	const double tie = 1e-6, difference = cost(a) / cost(b) - 1;
@@ -150,7 +150,8 @@ static bool is_asked(const p4d_request *r, p4d_option option)
 	return p4d_is_set(r, option) && r->origin[option] != P4D_BY_P4D;
 }
 
-/* An option's next value to try: what was asked for, or the next power of two up to `most`; 0: no more. */
+/* The next value of an option to try: the requested one, or the next power of two up to `most`; 0: no more.
+ */
 static uint64_t next_of(const p4d_request *asked, p4d_option option, uint64_t last, uint64_t most)
 {
 	const bool open = !is_asked(asked, option);

@@ -18,19 +18,19 @@ typedef struct p4d_serving_found {
 	p4d_request request;
 	p4d_serving serving;
 	p4d_serving_speed speed;
-	uint64_t gpus; /* that answer the load: of a rate the fewest replicas that do, else all that make
-			  whole replicas */
+	uint64_t gpus; /* GPUs that answer the load: for a rate, the fewest replicas that do; otherwise all
+			  GPUs that make whole replicas */
 } p4d_serving_found;
 
-/* What became of the layouts: those that do not start; those whose every load is slower than wanted, or that
- * answer fewer requests than arrive. */
+/* Counts of layouts: those that do not start; those whose every load is slower than wanted, or that answer
+ * fewer requests than arrive. */
 typedef struct p4d_serving_counts {
 	uint64_t considered, too_large, too_slow;
 } p4d_serving_counts;
 
 /*
- * Tries tp, pp, and for models with experts data-parallel-size and expert-parallel, where the request leaves
- * them open. With a rate the fewest GPUs come first, else the most tokens per second and GPU, at the largest
+ * Tries tp, pp, and for models with experts data-parallel-size and expert-parallel, unless the request sets
+ * them. With a rate the fewest GPUs come first, otherwise the most tokens per second and GPU, at the largest
  * number of requests in flight that stays within the bounds (or at the request's concurrency). found: room
  * entries, written in that order. Returns their number; fewer than room if there are no more. Errors
  * (SIZE_MAX): VALUE of the load, NO_RATES of the GPU; those of the last layout, if none can be judged.

@@ -40,8 +40,8 @@ p4d_serving_load p4d_serving_load_of(const p4d_request *r)
 }
 
 /*
- * Products run in the type of the weights where the GPU's matrix units have it: FP8, and FP4 on Blackwell.
- * Other weights are made 16 bits wide on the way, and only their bytes count.
+ * Products run in the type of the weights if the GPU's matrix units have it: FP8, and FP4 on Blackwell. Other
+ * weights are expanded to 16 bits before the product, so only their bytes count.
  */
 static void set_precision(p4d_layout *l, const p4d_gpu *gpu, int stored)
 {
@@ -89,7 +89,8 @@ static double most_of(const engine *e)
 	return fmin(fit, (double)e->s->max_num_seqs * (double)e->l.dp);
 }
 
-/* One pass of a pipeline stage, with so many sequences of the replica, and so many prompts beside them. */
+/* Seconds of one pass of a pipeline stage, with this many sequences of the replica, and this many prompts in
+ * addition. */
 static double pass(const engine *e, double sequences, double prompts)
 {
 	const p4d_serving_load *load = e->load;
@@ -105,7 +106,7 @@ static double pass(const engine *e, double sequences, double prompts)
 	return p4d_cost_serve(&e->l, e->gpu, &work);
 }
 
-/* Seconds between two tokens of a sequence, where so many are in flight: some passes have a prompt. */
+/* Seconds between two tokens of a sequence, with this many in flight: some passes have a prompt. */
 static double between(const engine *e, double sequences)
 {
 	const double stages = (double)e->l.pp,
@@ -116,8 +117,8 @@ static double between(const engine *e, double sequences)
 	       ((share < 1 ? (1 - share) * pass(e, sequences, 0) : 0) + share * pass(e, sequences, each));
 }
 
-/* The first token of a prompt comes out of its own pass, behind the rest of the one that runs, and behind the
- * prompts that came before it. */
+/* Seconds until the first token of a prompt. It comes from the prompt's own pass, after the rest of the
+ * present pass, and after the prompts that came before it. */
 static double first(const engine *e, double sequences)
 {
 	const double stages = (double)e->l.pp, plain = pass(e, sequences, 0), own = pass(e, sequences, 1),
@@ -128,8 +129,8 @@ static double first(const engine *e, double sequences)
 	return FRONT_SECONDS + token / 2 + stages * own + chunks * plain + busy / (2 * (1 - busy)) * more;
 }
 
-/* Sequences in flight if so many requests arrive at a replica per second; 0: more than it answers. By
- * Little's law they are the rate times the seconds of an answer, which grow with them. */
+/* Sequences in flight if this many requests arrive at a replica per second; 0: more than it can answer. By
+ * Little's law their number is the rate times the seconds of an answer, which grow with the number. */
 static double in_flight(const engine *e, double rate, double most)
 {
 	double low = 0, high = most;

@@ -32,8 +32,8 @@ typedef struct p4d_serving_speed {
 p4d_serving_load p4d_serving_load_of(const p4d_request *request);
 
 /*
- * Of a request that p4d_serving_estimate took. Errors: NO_RATES where the GPU's rates are not known, VALUE
- * where prompt and answer are longer than seq-len, DOES_NOT_FIT where not one such sequence fits.
+ * Speed for a request that p4d_serving_estimate accepted. Errors: NO_RATES if the GPU's rates are not known,
+ * VALUE if prompt and answer are longer than seq-len, DOES_NOT_FIT if not a single such sequence fits.
  */
 int p4d_serving_speed_of(const p4d_request *request, const p4d_gpu *gpu, uint64_t gpus_per_node,
 			 const p4d_serving *serving, const p4d_serving_load *load, p4d_serving_speed *speed,

@@ -14,7 +14,7 @@
 typedef struct association_row {
 	uint32_t user, account, partition; /* the key */
 	uint32_t parent, qos, qoses, uid, most[P4D_LIMITS];
-	bool is_default; /* of a QOS: it comes before the partition's */
+	bool is_default; /* default QOS: it comes before the partition's */
 } association_row;
 
 typedef struct association_table {
@@ -176,7 +176,7 @@ typedef struct wanted {
 	size_t length;
 } wanted;
 
-/* The first row that does not come before what is wanted; the end: none. */
+/* The first row that is not before the wanted one; the end: none. */
 static const association_row *lower_bound(const association_table *rows, const wanted *what,
 					  int (*compare)(const association_row *, const wanted *))
 {
@@ -235,7 +235,7 @@ const char *p4d_associations_user(const p4d_associations *all, uint32_t uid)
 	return one < end_of(&all->users) && one->uid == uid ? or_null(all, one->user) : NULL;
 }
 
-/* The rows of an account, one for each partition; NULL: none. user "": of the account itself. */
+/* The rows of an account, one for each partition; NULL: none. user "": rows of the account itself. */
 static const association_row *find(const p4d_associations *all, const wanted *what)
 {
 	if (!all || !what->user || !what->account)
@@ -262,7 +262,7 @@ const char *p4d_associations_default_account(const p4d_associations *all, const 
 	return NULL;
 }
 
-/* As slurmctld: the association with the partition, else the one without. */
+/* As in slurmctld: the association with the partition, else the one without. */
 const char *p4d_associations_default_qos(const p4d_associations *all, const char *user, const char *account,
 					 const char *partition, size_t length)
 {
@@ -316,7 +316,7 @@ static const association_row *limit_of(const p4d_associations *all, p4d_limit of
 	return one < end_of(&all->qoses) && !to_partition(one, &what) && one->most[of] ? one : NULL;
 }
 
-/* Of the association in a partition, and of the accounts above it. */
+/* The limit of the association in a partition, and of the accounts above it. */
 static uint32_t most_of_accounts(const p4d_associations *all, p4d_limit of, const wanted *what)
 {
 	enum { DEPTH = 64 };

@@ -19,15 +19,15 @@ typedef enum p4d_limit { P4D_LIMIT_NODES, P4D_LIMIT_GPUS, P4D_LIMITS } p4d_limit
 
 /* Strings are copied; NULL or "": none. */
 typedef struct p4d_association {
-	const char *user; /* none: of the account itself */
+	const char *user; /* none: a row of the account itself */
 	uint32_t uid;
 	const char *account;
-	const char *parent;        /* of an account */
-	const char *partition;     /* none: of all */
+	const char *parent;        /* parent of an account */
+	const char *partition;     /* none: for all partitions */
 	const char *qos;           /* its default */
-	const char *qoses;         /* those it may have, "normal,large"; none: not known */
+	const char *qoses;         /* the QOS that it may use, "normal,large"; none: not known */
 	bool is_default;           /* its account is the user's default one */
-	uint32_t most[P4D_LIMITS]; /* of a user's job, or of all jobs of an account; 0: no limit */
+	uint32_t most[P4D_LIMITS]; /* limits of a user's job, or of all jobs of an account; 0: no limit */
 } p4d_association;
 
 enum { P4D_ASSOCIATIONS = 1 << 20 }; /* at most */
@@ -52,7 +52,7 @@ int p4d_associations_add_qos(p4d_associations *all, const char *qos, const uint3
 /* A partition whose jobs get a QOS. */
 int p4d_associations_add_partition(p4d_associations *all, const char *partition, const char *qos,
 				   p4d_error *err);
-/* A user of whom nothing but the name is known. */
+/* Adds a user, of whom only the name is known. */
 int p4d_associations_add_user(p4d_associations *all, uint32_t uid, const char *user, p4d_error *err);
 void p4d_associations_ready(p4d_associations *all);
 
@@ -72,8 +72,8 @@ const char *p4d_associations_parent(const p4d_associations *all, const char *acc
 const char *p4d_associations_partition_qos(const p4d_associations *all, const char *partition, size_t length);
 
 /*
- * Nodes or GPUs of a job at most, as slurmctld finds it where it enforces limits: that of the partition's
- * QOS, else of the job's, else of the association and the accounts above it. 0: no limit.
+ * The most nodes or GPUs of a job, where slurmctld enforces limits: that of the partition's QOS, else of the
+ * job's QOS, else of the association and the accounts above it. 0: no limit.
  */
 uint32_t p4d_associations_most(const p4d_associations *all, p4d_limit of, const char *user,
 			       const char *account, const char *partition, const char *qos);

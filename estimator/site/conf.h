@@ -27,11 +27,11 @@ typedef enum p4d_conf_section_kind {
 	P4D_RESERVATION_SECTION,
 	P4D_PROGRAM_SECTION, /* of job scripts */
 	P4D_FRAMEWORK_SECTION,
-	P4D_DEFAULTS_SECTION, /* of all, or of the partition that is its title */
+	P4D_DEFAULTS_SECTION, /* for all partitions, or for the one in its title */
 	P4D_SECTION_KINDS
 } p4d_conf_section_kind;
 
-/* Every key; those of `defaults` are plan options instead. */
+/* Every key; the keys of `defaults` are plan options instead. */
 typedef enum p4d_conf_key {
 #define KEY(id, name, sections, type, member, stricter) P4D_KEY_##id,
 #include "site/conf_keys.def"
@@ -51,7 +51,7 @@ typedef enum p4d_conf_type {
 	P4D_CONF_TEXT
 } p4d_conf_type;
 
-/* Which struct has the member that takes a value. */
+/* The struct whose member takes a value. */
 typedef enum p4d_conf_owner {
 	P4D_CONF_OF_NONE,
 	P4D_CONF_OF_POLICY,
@@ -65,9 +65,9 @@ typedef struct p4d_conf_key_info {
 	unsigned where; /* bit mask of (1 << p4d_conf_section_kind) */
 	p4d_conf_type type;
 	const char *choices; /* "a|b|c" */
-	uint32_t most;       /* of a count */
+	uint32_t most;       /* the largest count */
 	p4d_conf_owner owner;
-	size_t offset; /* of the member */
+	size_t offset; /* offset of the member */
 	int stricter;  /* 1: the larger value, -1: the smaller one, 0: neither */
 } p4d_conf_key_info;
 
@@ -87,7 +87,7 @@ typedef struct p4d_conf_section {
 	p4d_conf_section_kind kind;
 	char title[64];
 	unsigned line;
-	/* of each key (in `defaults`: of each p4d_option) */
+	/* line of each key (in `defaults`: of each p4d_option) */
 	unsigned lines[P4D_CONF_KEYS]; /* 0: not there */
 	unsigned count[P4D_CONF_KEYS]; /* values */
 	unsigned first[P4D_CONF_KEYS]; /* index of the first one in p4d_conf.values */
@@ -103,7 +103,7 @@ typedef struct p4d_conf {
 	p4d_conf_file file[P4D_CONF_FILES];
 	size_t sections, room; /* section[0] is the global one */
 	p4d_conf_section *section;
-	char *values; /* those of a key one after another, each with its NUL */
+	char *values; /* the values of each key one after another, each with its NUL */
 	size_t used;  /* bytes of values */
 } p4d_conf;
 
@@ -123,7 +123,7 @@ bool p4d_conf__is_current(const p4d_conf *conf);
 /* The settings as the text of one file that includes none. The caller frees it; NULL without memory. */
 char *p4d_conf__text(const p4d_conf *conf);
 
-/* The i-th value of a key (in `defaults`: of a p4d_option); NULL when there is none. Owned by conf. */
+/* The i-th value of a key (in `defaults`: of a p4d_option); NULL if there is none. Owned by conf. */
 const char *p4d_conf__value(const p4d_conf *conf, const p4d_conf_section *section, int key, unsigned i);
 
 /* Whether the case of a section's name is ignored, by Slurm's own rules. */

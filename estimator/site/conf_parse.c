@@ -91,7 +91,7 @@ static const char *section_text(const p4d_conf_section *section, char *buf, size
 	return buf;
 }
 
-/* Where a key may stand: of several sections, that of partitions. */
+/* The section that messages name for a misplaced key: if several may have it, that of partitions. */
 static int section_of(const p4d_conf_key_info *key)
 {
 	int kind = P4D_GLOBAL_SECTION + 1;

@@ -34,5 +34,5 @@ typedef struct p4d_conf_words {
  */
 int p4d_conf_words__next(p4d_conf_words *words);
 
-/* Fails, naming what was found instead of `wanted`. */
+/* Fails and names what is there instead of `wanted`. */
 int p4d_conf_words__unexpected(p4d_conf_words *words, const char *wanted);

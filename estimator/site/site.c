@@ -206,7 +206,7 @@ static bool is_set_by(const p4d_site_section *section, p4d_conf_key key)
 	return section->set & UINT64_C(1) << key;
 }
 
-/* A mode with a date counts from then on; until then what it would replace does. */
+/* A mode with a date applies from that date on; until then the mode that it replaces stays. */
 static void overlay_mode(p4d_policy *policy, const p4d_site_section *section)
 {
 	if (!is_set_by(section, P4D_KEY_MODE))
@@ -251,7 +251,7 @@ enum { ACCOUNT_DEPTH = 32 };
 
 /* What of a job's policy is the same in each of its partitions; NULL: no section. */
 typedef struct common {
-	p4d_site_job job; /* as slurmctld will complete it, but for the QOS */
+	p4d_site_job job; /* as slurmctld will complete it, except the QOS */
 	const p4d_site_section *account, *user, *reservation;
 	const char *qos_name; /* the last one that was looked up, and its section */
 	const p4d_site_section *qos;
@@ -294,7 +294,7 @@ static void overlay_qos(p4d_policy *policy, const p4d_site *site, common *c, con
 {
 	if (!name)
 		return;
-	/* usually that of the partition before, too */
+	/* usually the QOS of the previous partition as well */
 	if (name != c->qos_name)
 		c->qos = section_of(site, P4D_QOS_SECTION, name, strlen(name));
 	c->qos_name = name;

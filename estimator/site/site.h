@@ -51,9 +51,9 @@ typedef struct p4d_policy {
 	    limit_is_set; /* by the site; otherwise a framework may have its own, see p4d_site_policy_limit */
 	bool require_plan;   /* GPU jobs must carry a plan */
 	bool allow_override; /* --p4d-override is honoured */
-	bool exempt;         /* by account, QOS or user: as if mode were off */
+	bool exempt;         /* by account, QOS or user: treated as with mode off */
 	uint32_t min_gpus;   /* jobs with fewer GPUs are neither checked nor refused, and need no plan */
-	const char *message; /* of the site, for refusals; NULL: none. Owned by the site */
+	const char *message; /* the site's text for refusals; NULL: none. Owned by the site */
 } p4d_policy;
 
 enum { P4D_SECTION_GPUS = 8 };
@@ -95,7 +95,7 @@ p4d_site *p4d_site_default(const char *datadir, p4d_mode mode, p4d_error *err);
 
 void p4d_site_free(p4d_site *site);
 
-/* Whether none of the files from which the site was loaded has changed. */
+/* Whether the files from which the site was loaded are unchanged. */
 bool p4d_site_is_current(const p4d_site *site);
 
 /* Its settings as the text of a p4d.conf without includes. The caller frees it; NULL without memory. */
@@ -143,7 +143,7 @@ typedef struct p4d_site_job {
 	const char *partition; /* one name or a comma-separated list; NULL: the default one */
 	const char *qos, *account, *user, *reservation;
 	const char *gpu; /* canonical name */
-	/* what the job gets of what it does not name, and whether its account is the user's; NULL: unknown */
+	/* what the job gets by default, and whether the account is the user's; NULL: unknown */
 	const p4d_associations *associations;
 } p4d_site_job;
 
@@ -207,7 +207,7 @@ p4d_admin_comment p4d_site_admin_comment(const p4d_site *site);
 
 /*
  * Where slurmctld keeps the record of a verdict (guard/verdict_record.h): record = admin_comment | extra |
- * none. By default none where admin_comment = none is set, so that AdminComment stays as it is.
+ * none. The default is none if admin_comment = none is set, so that AdminComment stays as it is.
  */
 typedef enum p4d_record_place {
 	P4D_RECORD_ADMIN_COMMENT,

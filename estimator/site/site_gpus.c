@@ -55,7 +55,7 @@ static int read_capability(p4d_site_load_state *l, const p4d_conf_section *secti
 	return 0;
 }
 
-/* Adds what a section describes, unless the table has it: a later release may know the GPU. */
+/* Adds the GPU of a section, unless the table has it: a later release may know it. */
 static int add_described(p4d_site_load_state *l, const p4d_conf_section *section)
 {
 	p4d_gpu gpu = {.status = "site"};

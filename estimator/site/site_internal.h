@@ -10,14 +10,14 @@
 typedef struct p4d_site_section {
 	p4d_conf_section_kind kind;
 	char name[64];
-	uint8_t length;  /* of the name */
+	uint8_t length;  /* length of the name */
 	bool is_pattern; /* it has wildcards */
-	uint64_t set;    /* bit mask of (1 << p4d_conf_key): which members of policy count */
+	uint64_t set;    /* bit mask of (1 << p4d_conf_key): which members of policy are set */
 	p4d_policy policy;
-	p4d_site_partition partition; /* of a partition section */
-	p4d_request *defaults;        /* of a partition section; NULL: none */
-	const p4d_gpu *gpu;           /* of a gpu section */
-	const char *program;          /* of a program section; owned by conf */
+	p4d_site_partition partition; /* from a partition section */
+	p4d_request *defaults;        /* from a partition section; NULL: none */
+	const p4d_gpu *gpu;           /* from a gpu section */
+	const char *program;          /* from a program section; owned by conf */
 	unsigned ambiguous;
 } p4d_site_section;
 
@@ -25,10 +25,10 @@ typedef struct p4d_site_section {
 bool p4d_site__is_pattern(const char *name);
 
 struct p4d_site {
-	p4d_conf conf; /* what it was made of; zeroed without a file */
+	p4d_conf conf; /* the parsed file; zero without a file */
 	char *datadir;
 	p4d_gpus gpus;           /* with the usable_gib of gpu sections applied */
-	p4d_gpu_margins margins; /* of framework sections; GPUs point to it */
+	p4d_gpu_margins margins; /* from framework sections; GPUs point to it */
 	p4d_policy base;         /* what nobody set */
 	p4d_site_section global; /* the keys outside of sections */
 	bool depends_on_gpus;    /* whether a plan is required, or not needed */

@@ -226,7 +226,7 @@ static int read_defaults(p4d_site_load_state *l, const p4d_conf_section *section
 	return 0;
 }
 
-/* Where the defaults of a section go: to its partition, which is the section before it, or to all. */
+/* Where the defaults of a section go: to the partition section before it, or to all partitions. */
 static p4d_request *defaults_of(p4d_site_load_state *l, const p4d_conf_section *from, p4d_site_section *to)
 {
 	if (!from->title[0])

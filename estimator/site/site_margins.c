@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The `framework` sections of p4d.conf: what a site measured. Their title is a framework, or
- * FRAMEWORK/MODEL-CODE/PRECISION/GPU, of which parts may be "*" or missing at the end.
+ * The `framework` sections of p4d.conf: margins that a site measured. Their title is a framework, or
+ * FRAMEWORK/MODEL-CODE/PRECISION/GPU, where parts may be "*" or missing at the end.
  */
 #include <math.h>
 #include <stdio.h>
@@ -105,13 +105,13 @@ static int read_margin(p4d_site_load_state *l, const p4d_conf_section *from, p4d
 	return 0;
 }
 
-/* Parts of the title that are given. */
+/* How many parts of the title are given. */
 static int named(const p4d_gpu_margin *m)
 {
 	return (m->model_code >= 0) + (m->precision >= 0) + !!m->gpu[0];
 }
 
-/* Puts it behind those that name as much or more. */
+/* Inserts it after those that give as many parts or more. */
 static void insert(p4d_gpu_margins *all, const p4d_gpu_margin *margin)
 {
 	size_t at = all->count++;

@@ -60,7 +60,7 @@ static int print_gpus(const char *path, p4d_error *err)
 	return 0;
 }
 
-/* Texts of presets behind each other, each with its NUL; before them an empty one, which many are. */
+/* Texts of presets one after another, each with its NUL. First an empty one, which many of them are. */
 static uint32_t add_text(uint32_t *used, const char *text)
 {
 	const uint32_t at = *used;

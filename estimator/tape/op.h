@@ -21,27 +21,27 @@ typedef struct p4d_tape_writer {
 	p4d_tape *tape;
 	const p4d_layout *layout;
 	const struct p4d_transformers_tapes *code;
-	uint64_t rows, length, tokens; /* of a micro-batch: sequences, tokens of each, tokens */
+	uint64_t rows, length, tokens; /* sizes of a micro-batch: sequences, tokens of each, tokens */
 	uint64_t heads, kv_heads;      /* on this rank */
 	unsigned weight;               /* bytes of a parameter that is not quantized */
-	unsigned stream;               /* of an element of the residual stream */
-	unsigned between;              /* of one between layers, where a norm is the last of a layer */
-	bool autocast;                 /* torch.autocast to bf16 */
-	bool trains;                   /* parameters of the model have gradients; else adapters alone */
-	bool keeps_frozen;             /* products keep their input whether their weight is trained or not */
-	uint64_t prefetched;           /* bytes that are gathered before the head's backward pass */
-	uint64_t returned;  /* bytes of a layer's results in addition to the residual stream; the model holds
-			       those of the last layer */
-	bool masked;        /* attention has a mask, which no flash kernel takes */
-	unsigned kind;      /* of the layer that is written: p4d_transformers__kind_of */
-	bool gathers;       /* p4d_transformers__gathers_experts */
-	bool gathers_again; /* a layer's frozen matrices, one by one, each for its own backward pass */
+	unsigned stream;               /* bytes of an element of the residual stream */
+	unsigned between; /* bytes of an element between layers, if a norm is the last operation of a layer */
+	bool autocast;    /* torch.autocast to bf16 */
+	bool trains;      /* parameters of the model have gradients; else adapters alone */
+	bool keeps_frozen;   /* products keep their input whether their weight is trained or not */
+	uint64_t prefetched; /* bytes that are gathered before the head's backward pass */
+	uint64_t returned;   /* bytes of a layer's results in addition to the residual stream; the model holds
+				those of the last layer */
+	bool masked;         /* attention has a mask, which no flash kernel takes */
+	unsigned kind;       /* kind of the layer that is written: p4d_transformers__kind_of */
+	bool gathers;        /* p4d_transformers__gathers_experts */
+	bool gathers_again;  /* a layer's frozen matrices, one by one, each for its own backward pass */
 } p4d_tape_writer;
 
 /* An empty tape with an input of `columns` for every token; needs: a gradient. */
 p4d_tape_tensor p4d_op_begin(p4d_tape_writer *w, uint64_t columns, unsigned element, bool needs);
 
-/* A tensor of its own, that an operation makes; a view of another; whether it needs a gradient. */
+/* A tensor of its own that an operation makes; a view of another tensor; whether it needs a gradient. */
 p4d_tape_tensor p4d_op_made(p4d_tape_writer *w, uint64_t elements, unsigned element, bool needs);
 p4d_tape_tensor p4d_op_view(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t elements);
 bool p4d_op_needs(const p4d_tape_writer *w, p4d_tape_tensor x);
@@ -54,8 +54,8 @@ p4d_tape_tensor p4d_op_cast(p4d_tape_writer *w, p4d_tape_tensor x, unsigned elem
 p4d_tape_tensor p4d_op_map(p4d_tape_writer *w, p4d_tape_tensor x, bool saves_input, bool saves_output);
 p4d_tape_tensor p4d_op_times(p4d_tape_writer *w, p4d_tape_tensor x, p4d_tape_tensor y);
 p4d_tape_tensor p4d_op_plus(p4d_tape_writer *w, p4d_tape_tensor x, p4d_tape_tensor y);
-/* Rows of a matrix x that has so many columns. Without columns it returns 0 and sets the overflow of the
- * tape. */
+/* Rows of a matrix x with this many columns. Without columns it returns 0 and sets the overflow of the tape.
+ */
 uint64_t p4d_op_rows(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t columns);
 /* A matmul with a weight whose elements have this many bytes. Backward: gradients of both. */
 p4d_tape_tensor p4d_op_product(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t in, uint64_t out,

@@ -53,7 +53,7 @@ static void lengthen(const p4d_tape *t, p4d_tape_lives *lives, short value, shor
 
 static void find_lives(p4d_tape *t)
 {
-	p4d_tape_lives *lives = &t->lives; /* of its arrays as much is set as is used */
+	p4d_tape_lives *lives = &t->lives; /* only the used part of its arrays is set */
 
 	lives->operations = t->operations;
 	memset(lives->saved, 0, t->values * sizeof(*lives->saved));
@@ -80,7 +80,7 @@ typedef struct player {
 	const p4d_tape *tape;
 	int64_t live, cached;
 	int64_t most;                          /* forward */
-	unsigned short saved[P4D_TAPE_VALUES]; /* by so many operations */
+	unsigned short saved[P4D_TAPE_VALUES]; /* number of operations that saved the value */
 	/* backward, of each way to treat gradients of parameters */
 	const p4d_tape_weights *way;
 	unsigned ways;
@@ -89,12 +89,12 @@ typedef struct player {
 	const p4d_tape_pass *again; /* what recomputes, until it did */
 } player;
 
-/* save: operations keep what they save. */
+/* save: operations keep the tensors for their backward pass. */
 static void start(player *p, p4d_tape *t, bool save)
 {
 	if (t->lives.operations != t->operations)
 		find_lives(t);
-	p->tape = t; /* of its arrays as much is set as is used */
+	p->tape = t; /* only the used part of its arrays is set */
 	p->live = p->cached = p->most = 0;
 	if (save)
 		memcpy(p->saved, t->lives.saved, t->values * sizeof(*p->saved));
@@ -161,7 +161,7 @@ p4d_tape_pass p4d_tape_forward(p4d_tape *t, bool save, bool again, bool keep_inp
 	while (again && end && !saves(&t->operation[end - 1]))
 		end--;
 	walk(&p, end, (kept_by){save, save}, NULL);
-	/* what an early end leaves behind */
+	/* values that are left after an early end */
 	for (unsigned i = 0; end < t->operations && i < end; i++) {
 		const short v = t->operation[i].out;
 		if (v > 0 && t->lives.until[v] >= (short)end && t->value[v].storage == v && !p.saved[v])
@@ -359,7 +359,7 @@ void p4d_tape_backward_in(p4d_tape *t, const p4d_tape_pass *again, bool keep_inp
 			  const p4d_tape_weights way[], unsigned ways, p4d_tape_pass pass[])
 {
 	player p;
-	gradients g; /* of its arrays as much is set as is used */
+	gradients g; /* only the used part of its arrays is set */
 	const short last = t->operation[t->operations - 1].out;
 
 	start(&p, t, true);

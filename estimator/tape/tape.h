@@ -28,21 +28,21 @@ typedef struct p4d_tape_operation {
 	p4d_tape_gradient gradient[P4D_TAPE_INPUTS];
 	short saved[P4D_TAPE_SAVED]; /* values that are kept for the backward pass; -1: none */
 	uint64_t kept;               /* further saved bytes: masks, statistics */
-	uint64_t copy;               /* of the weight in another type, kept for the backward pass ... */
+	uint64_t copy;               /* copy of the weight in another type, kept for the backward pass ... */
 	bool cached;                 /* ... and by autocast, until the forward pass ends */
 	uint64_t scratch, back_scratch;
 	uint64_t
 	    arrives; /* before its backward pass, and stays: parameters that are gathered for the next one */
 	uint64_t weight;  /* gradients of its parameters */
 	uint64_t lowered; /* the same in the type of the product, before they are cast */
-	bool multiplies;  /* matrices: cuBLAS is given a workspace ... */
+	bool multiplies;  /* matrices: cuBLAS gets a workspace ... */
 	bool biased;      /* ... cuBLASLt, which adds a bias, one of 1 MiB */
 	bool stays;       /* selective recomputation keeps its result */
 } p4d_tape_operation;
 
 /* When Python forgets storages, and how many operations save each: found at the first pass that is played. */
 typedef struct p4d_tape_lives {
-	unsigned operations; /* of the tape then; another number: not found yet */
+	unsigned operations; /* the tape's number of operations then; another: not found yet */
 	short until[P4D_TAPE_VALUES];
 	short first[P4D_TAPE_OPERATIONS], next[P4D_TAPE_VALUES]; /* forgotten after an operation; -1: none */
 	unsigned short saved[P4D_TAPE_VALUES];
@@ -61,7 +61,7 @@ typedef struct p4d_tape {
 	bool overflow; /* more operations or values than there is room for */
 } p4d_tape;
 
-/* Values: a tensor of its own, or a view of another. Value 0 is the input of the whole. */
+/* Values: a tensor of its own, or a view of another. Value 0 is the input of the tape. */
 short p4d_tape__value(p4d_tape *tape, uint64_t bytes, bool needs);
 short p4d_tape__view(p4d_tape *tape, short of, uint64_t bytes);
 
@@ -71,32 +71,32 @@ p4d_tape_operation *p4d_tape_append(p4d_tape *tape);
 /* Python refers to the value until after the last operation there is. */
 void p4d_tape_hold(p4d_tape *tape, short value);
 
-/* How a pass changes what is held: the most, and in the end; weights: of that, gradients of parameters. */
+/* How a pass changes the memory: the most, and the end; weights: the part that is gradients of parameters. */
 typedef struct p4d_tape_moment {
 	int64_t live, weights;
 } p4d_tape_moment;
 
 typedef struct p4d_tape_pass {
 	p4d_tape_moment most, end;
-	int64_t cached; /* of the end, what autocast keeps until the forward pass is over, and nobody else */
+	int64_t cached; /* the part of the end that only autocast holds, until the forward pass is over */
 } p4d_tape_pass;
 
 /*
- * Forward. save: for a backward pass; else results die as Python forgets them. again: as activation
- * checkpointing recomputes it, up to the last operation that saves something. The input is there before, and
- * freed in the end where nobody keeps it (keep_input: the caller does).
+ * Forward pass. save: for a backward pass; otherwise results are freed when Python drops them. again: as
+ * activation checkpointing recomputes it, up to the last operation that saves something. The input exists
+ * before, and is freed at the end if nobody keeps it (keep_input: the caller does).
  */
 p4d_tape_pass p4d_tape_forward(p4d_tape *tape, bool save, bool again, bool keep_input);
 
 /*
- * The same where results that stay are kept from the forward pass on: the forward pass, which saves nothing
- * else; and all of it again, but for these, from what the first left behind.
+ * The same if results that stay are kept from the forward pass on: the forward pass, which saves nothing
+ * else; and the recomputation of everything else, starting from what the first pass left.
  */
 p4d_tape_pass p4d_tape_selected(p4d_tape *tape);
 p4d_tape_pass p4d_tape_again_selected(p4d_tape *tape);
 
-/* What becomes of gradients of parameters. reduced: they are taken away as soon as they are there. sum: they
- * are cast to so many bytes an element, to be added to others, as are `element` bytes; 0: they are not. */
+/* What happens to gradients of parameters. reduced: they are taken away as soon as they are there. sum: they
+ * are cast to this many bytes an element, to be added to others, as are `element` bytes; 0: they are not. */
 typedef struct p4d_tape_weights {
 	bool reduced;
 	unsigned element, sum;

@@ -13,7 +13,7 @@
  * Send buffers are assumed free: a list never needs more than P4D_SEND_BUFFERS of them to proceed.
  */
 
-/* Seconds. Of the passes per stage, chunk and slice: index (stage*chunks + chunk) * slices + slice. NULL: 0
+/* Seconds of the passes per stage, chunk and slice: index (stage*chunks + chunk) * slices + slice. NULL: 0
  * everywhere. */
 typedef struct p4d_durations {
 	const double *forward, *backward_input, *backward_weight; /* BACKWARD takes the sum of the last two */
@@ -34,11 +34,11 @@ typedef struct p4d_span {
 } p4d_span;
 
 typedef struct p4d_timeline {
-	double seconds;         /* of the whole step: the latest end */
+	double seconds;         /* seconds of the whole step: the latest end */
 	double bubble_fraction; /* idle time of all stages between start and end, over stages * seconds */
 	double *busy;           /* per stage, seconds; owned */
-	/* Per stage and instruction; NULL unless asked for; owned. That of a SEND is the transfer, which
-	 * overlaps what follows. */
+	/* Per stage and instruction; NULL unless the caller asks for it; owned. The span of a SEND is the
+	 * transfer, which overlaps with what follows. */
 	p4d_span **span;
 } p4d_timeline;
 

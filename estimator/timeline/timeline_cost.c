@@ -10,7 +10,7 @@ uint32_t p4d_timeline_graph__cost_count(const p4d_schedule *s)
 	return p4d_timeline_graph__passes(s) + 3 * s->stages + TABLE_PASSES + 1;
 }
 
-/* Of a stage's chunk and a slice: forward, backward, backward weight. */
+/* Costs of a stage's chunk and a slice: forward, backward, backward weight. */
 static void chunk_costs(const p4d_schedule *s, const p4d_durations *d, uint32_t stage, p4d_instruction pass,
 			double *of)
 {

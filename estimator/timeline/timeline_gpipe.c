@@ -50,7 +50,7 @@ static double slice_cost(const p4d_schedule *s, const double *cost, uint32_t sta
 	return cost[3 * (stage * p4d_schedule_slices(s) + slice) + op];
 }
 
-/* When each stage has run so many slices forward, and then backward. */
+/* Times when each stage has run this many slices forward, and then backward. */
 static void run_slices(const p4d_schedule *s, double send, const double *cost, uint32_t count, double *clock)
 {
 	const double *once = cost + p4d_timeline_graph__passes(s);
@@ -93,7 +93,7 @@ static double pace_of(const p4d_schedule *s, const double *cost)
 	return slowest[0] + slowest[1];
 }
 
-/* Passes one by one; beyond so many of them at that pace. */
+/* Passes that are computed one by one; later ones continue at the same pace. */
 enum { MOST_PASSES = 1 << 24 };
 
 static int seconds_of_slices(const p4d_schedule *s, double send, const double *cost, uint64_t *budget,

@@ -18,7 +18,7 @@ typedef struct row {
 	uint32_t next;   /* the pass that comes next */
 	uint32_t before; /* node of the previous one */
 	uint32_t clock;  /* units */
-	uint32_t *node;  /* of all that has run, in order */
+	uint32_t *node;  /* nodes that have run, in order */
 	uint32_t nodes;
 } row;
 
@@ -30,12 +30,13 @@ typedef struct graph_builder {
 	uint32_t row_nodes; /* nodes of a stage */
 	p4d_pass *passes;
 	row *rows;
-	/* Nodes, 0: none yet: by position and micro-batch; by micro-batch and stage of the vocabulary passes;
-	 * of the last part of a barrier by micro-batch. */
+	/* Nodes, 0: none yet: by position and micro-batch; by micro-batch and stage for vocabulary passes;
+	 * for the last part of a barrier by micro-batch. */
 	uint32_t *forward, *backward, *tables[P4D_OPS], *barrier[P4D_OPS];
 	uint32_t *arrived[P4D_OPS]; /* by micro-batch: how many stages have run the pass */
-	uint32_t *end, *time; /* of a node: units, and 2 * start, + 1 unless a barrier's: those go first */
-	uint32_t latest;      /* time */
+	uint32_t *end,
+	    *time;       /* of a node: units, and 2 * start, + 1 unless it is a barrier's: those come first */
+	uint32_t latest; /* time */
 	uint32_t *memory;
 } graph_builder;
 
@@ -159,7 +160,7 @@ static unsigned lag_between(const p4d_schedule *s, uint32_t position, uint32_t n
 	return p4d_is_v_shaped(s->kind) && position + next == 2 * s->stages - 1 ? P4D_LAG_NONE : P4D_LAG_SEND;
 }
 
-/* A pass's dependency besides its stage. */
+/* A pass's dependency other than its stage. */
 typedef struct wait {
 	uint32_t needs; /* node; 0: none, or not yet run */
 	uint8_t lag;

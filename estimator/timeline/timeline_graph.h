@@ -65,8 +65,8 @@ double p4d_timeline_graph__busy(const p4d_schedule *s, const double *cost);
 
 /*
  * The step of a schedule in phases, for which there is a formula: a flow shop with constant times and
- * unlimited buffers; of slices, whose times differ, pass by pass. Takes the cost table. Errors: NO_MEMORY;
- * OVERFLOW where the budget does not suffice.
+ * unlimited buffers; for slices, whose times differ, pass by pass. Takes the cost table. Errors: NO_MEMORY;
+ * OVERFLOW if the budget is too small.
  */
 int p4d_timeline_gpipe__seconds(const p4d_schedule *s, double send, const double *cost, uint64_t *budget,
 				double *seconds, p4d_error *err);

@@ -18,9 +18,9 @@
 enum {
 	SHAPES = 24,            /* cached graphs */
 	MEMORY_KEPT = 24 << 20, /* bytes of cached graphs, unless one is larger */
-	USUAL_ROUNDS = 4,       /* of these, which a search does not count */
+	USUAL_ROUNDS = 4,       /* rounds that do not count against the budget of a search */
 	TO_BUILD = 12,          /* building a graph, in units of two nodes */
-	MOST_ROUNDS = 64,       /* of simulating and skipping; beyond it the mean pace is used */
+	MOST_ROUNDS = 64, /* the most rounds of simulating and skipping; after them the mean pace is used */
 };
 
 typedef struct graph_shape {
@@ -161,8 +161,7 @@ static uint64_t windows_to_skip(const steady_runner *x, uint64_t more, uint32_t 
 	return 0;
 }
 
-/* Rounds beyond the usual ones cost a search as much as a timeline each. False when none of its budget is
- * left. */
+/* Rounds beyond the usual ones cost a search as much as a timeline each. False if the budget is used up. */
 static bool charge(uint64_t *budget, uint32_t nodes)
 {
 	if (!budget)
@@ -241,8 +240,8 @@ static bool is_same(const p4d_schedule *a, const p4d_schedule *b)
 	       p4d_schedule_slices(a) == p4d_schedule_slices(b) && a->local == b->local;
 }
 
-/* Takes off the budget what it costs to go through a graph so many times: a unit for two nodes that are
- * simulated, several for two that are built. */
+/* Subtracts the work of this many runs through a graph from the budget: a unit for two simulated nodes,
+ * several for two that are built. */
 static int take(p4d_timeline_work *work, const p4d_schedule *s, uint64_t times, p4d_error *err)
 {
 	const uint64_t nodes = p4d_timeline_graph__nodes(s), units = times * nodes / 2;

@@ -6,8 +6,8 @@
 
 /*
  * The passes of a step in the Trace Event Format, which Chrome (chrome://tracing), Perfetto and others show:
- * a process per replica, in it a lane per stage, in that a box per pass. What was predicted and what was
- * measured have the same names, so that they can be looked at beside each other.
+ * a process per replica, in it a lane per stage, and in the lane a box per pass. Predicted and measured
+ * passes have the same names, so that one can compare them.
  */
 typedef struct p4d_trace {
 	p4d_text text; /* the caller frees .at; .truncated: there was no memory */

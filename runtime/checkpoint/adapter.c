@@ -23,7 +23,7 @@ static const char *holder_of_a(const p4d_layout *l, const char *matrix, char nam
 	return matrix;
 }
 
-/* A whole tensor of the checkpoint; NULL with no error: it has none of this name. */
+/* A whole tensor of the checkpoint; NULL without an error: there is none of this name. */
 static float *read_tensor(p4d_checkpoint_reader *reader, const char *matrix, const char *half,
 			  p4d_weight_slice *whole, p4d_error *err)
 {

@@ -27,7 +27,7 @@
 enum { P4D_CHECKPOINT_BLOCK = 1 << 20, P4D_CHECKPOINT_TEXT = 1024 };
 
 typedef struct p4d_checkpoint_info {
-	char plan[P4D_PLAN_MAX]; /* plan line with nodes and gpus-per-node: the layout of what is stored */
+	char plan[P4D_PLAN_MAX]; /* plan line with nodes and gpus-per-node: the layout of the weights */
 	uint64_t step;           /* optimizer steps done */
 	uint64_t consumed;       /* samples: the position in the data */
 	uint64_t seed;
@@ -40,8 +40,8 @@ typedef struct p4d_checkpoint_info {
 	double best_loss;
 	uint64_t best_step, worse;
 	bool best; /* name this one DIR/best; not stored */
-	/* of adapters: LoRA's alpha, and the frozen weights beside which they were trained: where they were,
-	 * and p4d_huggingface_hash of them; else 0 */
+	/* for adapters: LoRA's alpha, and the frozen weights with which they were trained: their folder, and
+	 * p4d_huggingface_hash of them; else 0 */
 	double alpha;
 	char base[P4D_CHECKPOINT_TEXT];
 	uint64_t base_hash;
@@ -83,16 +83,16 @@ typedef struct p4d_checkpoint_saver p4d_checkpoint_saver;
 
 /*
  * dir is created if needed; leftovers of killed processes are removed. keep: complete checkpoints to keep, 0:
- * all. storage and peers are copied, what they point to must stay. Allocates the staging copy and starts a
- * thread. Errors: IO, NO_MEMORY, VALUE, RANK.
+ * all. storage and peers are copied; the memory that they point to must stay. Allocates the staging copy and
+ * starts a thread. Errors: IO, NO_MEMORY, VALUE, RANK.
  */
 int p4d_checkpoint_saver_open(p4d_checkpoint_saver **saver, const char *dir, uint32_t keep,
 			      const p4d_checkpoint_storage *storage, const p4d_checkpoint_peers *peers,
 			      p4d_error *err);
 /*
- * Begins a checkpoint: copies the shards, and returns. Waits for one that is still being written.
- * Checkpoints of later steps than this (training went back) are renamed to abandoned-step-*. Errors: as
- * p4d_checkpoint_saver_poll.
+ * Begins a checkpoint: copies the shards, and returns. If one is still being written, it waits for that
+ * first. Checkpoints of later steps than this (training went back) are renamed to abandoned-step-*. Errors:
+ * as p4d_checkpoint_saver_poll.
  */
 int p4d_checkpoint_saver_begin(p4d_checkpoint_saver *saver, const p4d_checkpoint_info *info, p4d_error *err);
 /*
@@ -115,7 +115,7 @@ int p4d_checkpoint_resume(const char *dir, const p4d_checkpoint_storage *storage
 			  const p4d_checkpoint_peers *peers, void (*warn)(void *context, const char *text),
 			  void *context, p4d_checkpoint_info *info, bool *found, p4d_error *err);
 
-/* The individual steps, without waiting for other ranks. path: of one checkpoint. */
+/* The individual steps, without waiting for other ranks. path: that of one checkpoint. */
 
 /* Highest step below `below` that has a complete checkpoint. false: none. Errors: IO. */
 int p4d_checkpoint_latest(const char *dir, uint64_t below, uint64_t *step, bool *found, p4d_error *err);
@@ -125,6 +125,6 @@ bool p4d_checkpoint_best(const char *dir, uint64_t *step);
 int p4d_checkpoint_path(const char *dir, uint64_t step, char *path, size_t size, p4d_error *err);
 /* What its manifest says. Errors: CHECKPOINT, NO_MEMORY. */
 int p4d_checkpoint_read_info(const char *path, p4d_checkpoint_info *info, p4d_error *err);
-/* Loads this rank's part of one checkpoint; reads what it needs. Errors: CHECKPOINT, NO_MEMORY. */
+/* Loads this rank's part of one checkpoint and reads only that. Errors: CHECKPOINT, NO_MEMORY. */
 int p4d_checkpoint_load(const char *path, const p4d_checkpoint_storage *storage, p4d_checkpoint_info *info,
 			p4d_error *err);

@@ -78,7 +78,7 @@ int p4d_checkpoint__make_partial(const char *dir, uint64_t step, char path[P4D_P
 	return 0;
 }
 
-/* A step number after a prefix, in eight digits or more, as it is written. */
+/* A step number after a prefix, with eight digits or more. */
 static bool parse_step(const char *name, const char *before, uint64_t *step)
 {
 	size_t length = strlen(before);
@@ -327,7 +327,7 @@ int p4d_checkpoint__remove_old(const char *dir, uint32_t keep, p4d_error *err)
 			rc = -1;
 		else if (rename(from, to) == 0)
 			remove_checkpoint(to);
-		else /* the name is taken by something that p4d must not remove */
+		else /* the name belongs to something that p4d must not remove */
 			rc = set_aside(dir, list.at[i], err);
 	}
 	free(list.at);

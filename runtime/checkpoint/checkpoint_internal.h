@@ -13,7 +13,7 @@ enum { P4D_CHECKPOINT_VERSION = 2, P4D_PATH = 4096 };
 /* A file of a checkpoint. */
 typedef struct p4d_checkpoint_rank_file {
 	uint32_t rank;
-	uint64_t bytes, checksum; /* of the file; of its header */
+	uint64_t bytes, checksum; /* of the file, and of its header */
 } p4d_checkpoint_rank_file;
 
 /* checkpoint_files.c: names in the directory */
@@ -25,15 +25,16 @@ int p4d_checkpoint__join_path(char path[P4D_PATH], p4d_error *err, const char *f
 int p4d_checkpoint__partial_path(const char *dir, uint64_t step, char path[P4D_PATH], p4d_error *err);
 int p4d_checkpoint__rank_path(const char *path, uint32_t rank, char file[P4D_PATH], p4d_error *err);
 int p4d_checkpoint__make_directory(const char *path, p4d_error *err);
-/* Of one step; a symbolic link in its place is an error. All ranks may do so at once. */
+/* Makes the directory of one step; a symbolic link in its place is an error. All ranks may call it at the
+ * same time. */
 int p4d_checkpoint__make_partial(const char *dir, uint64_t step, char path[P4D_PATH], p4d_error *err);
 /* Removes leftovers of killed processes; failures are ignored. */
 void p4d_checkpoint__remove_leftovers(const char *dir);
 /*
- * Takes the directory for this run until it is unlocked, or the process ends. A lock of the same job before
- * it was requeued does not count: on NFS that of a node that died stays for a while. Errors: CHECKPOINT, with
- * the host and the process that has it; IO. Where the file system has no locks: *fd -1, and nobody is kept
- * out.
+ * Takes the directory for this run until it is unlocked, or the process ends. A lock of the same job from
+ * before it was requeued does not count: on NFS, the lock of a dead node stays for a while. Errors:
+ * CHECKPOINT, with the host and the process that has it; IO. If the file system has no locks: *fd is -1, and
+ * nobody is kept out.
  */
 int p4d_checkpoint__lock(const char *dir, int *fd, p4d_error *err);
 void p4d_checkpoint__unlock(const char *dir, int fd);
@@ -52,7 +53,7 @@ int p4d_checkpoint_manifest__write(const char *path, const p4d_checkpoint_info *
 /* *files: the caller frees. Errors: CHECKPOINT, NO_MEMORY. */
 int p4d_checkpoint_manifest__read(const char *path, p4d_checkpoint_info *info,
 				  p4d_checkpoint_rank_file **files, uint32_t *count, p4d_error *err);
-/* The same of a text; `name` stands for its file in messages. */
+/* The same for a text; `name` stands for its file in messages. */
 int p4d_checkpoint_manifest__parse(const char *name, const char *text, size_t size, p4d_checkpoint_info *info,
 				   p4d_checkpoint_rank_file **files, uint32_t *count, p4d_error *err);
 
@@ -68,7 +69,7 @@ int p4d_checkpoint__write_rank_file(const char *path, uint32_t rank, const p4d_c
 				    const p4d_optimizer *optimizer, const float *staged, uint64_t elements,
 				    const atomic_bool *stop, p4d_checkpoint_rank_file *out, p4d_error *err);
 
-/* checkpoint_map.c: which rank's file holds an element of a tensor */
+/* checkpoint_map.c: the rank whose file holds an element of a tensor */
 typedef struct p4d_checkpoint_map_slice {
 	p4d_weight_slice slice;
 	uint32_t stage, tp, segment;
@@ -88,7 +89,7 @@ typedef struct p4d_extent {
 	uint64_t first, count;
 } p4d_extent;
 
-/* The layout of a plan line; model: of all weights, as if none were frozen. Errors: CHECKPOINT. */
+/* The layout of a plan line; model: with all weights, as if none were frozen. Errors: CHECKPOINT. */
 int p4d_checkpoint_map__open(p4d_checkpoint_map *map, const char *plan, bool model, p4d_error *err);
 void p4d_checkpoint_map__close(p4d_checkpoint_map *map);
 /* False with P4D_E_CHECKPOINT when the storage is of another model. */
@@ -99,12 +100,12 @@ bool p4d_checkpoint_map__same_storage(const p4d_checkpoint_map *map, const p4d_l
 /* The first slice of a tensor; the others follow it. NULL: there is none. */
 const p4d_checkpoint_map_slice *p4d_checkpoint_map__named(const p4d_checkpoint_map *map, const char *name);
 /*
- * Of elements at, at+1, .. at+count-1 of a slice (row by row), the first ones that lie in one extent. *hint:
- * 0 at first, speeds up the next call. Errors: CHECKPOINT when nothing holds the first.
+ * Finds the first of the elements at, at+1, .. at+count-1 of a slice (row by row) that are in one extent.
+ * *hint: 0 at first, speeds up the next call. Errors: CHECKPOINT if nothing holds the first one.
  */
 int p4d_checkpoint_map__find(const p4d_checkpoint_map *map, const p4d_weight_slice *slice, uint64_t at,
 			     uint64_t count, size_t *hint, p4d_extent *out, p4d_error *err);
-/* The same of element `at` .. of a segment of the stage and tp of a place, in the flat buffer. */
+/* The same for elements from `at` on in a segment of a place's stage and tp, in the flat buffer. */
 void p4d_checkpoint_map__flat(const p4d_checkpoint_map *map, uint32_t stage, uint32_t tp, uint32_t segment,
 			      uint64_t at, uint64_t count, p4d_extent *out);
 
@@ -131,6 +132,6 @@ typedef int (*p4d_fetch)(void *context, p4d_state state, const p4d_weight_slice 
 			 uint64_t count, float *to, p4d_error *err);
 int p4d_checkpoint__fill_storage(const p4d_checkpoint_storage *storage, p4d_fetch fetch, void *context,
 				 p4d_error *err);
-/* The same of its frozen weights, masters alone, a MiB at a time. */
+/* The same for its frozen weights, only masters, a MiB at a time. */
 int p4d_checkpoint__fill_frozen(const p4d_checkpoint_storage *storage, p4d_fetch fetch, void *context,
 				p4d_error *err);

@@ -19,7 +19,7 @@ static const char *variable(const char *name)
 	return text && *text ? text : "-";
 }
 
-/* What the file says of the run that has it: host, process, job, and how often that was requeued. */
+/* The run that has the file: host, process, job, and how often that job was requeued. */
 typedef struct holder {
 	char host[65], process[24], job[24], restarts[16];
 } holder;

@@ -153,7 +153,7 @@ static int read_switch(struct json_object *object, const char *key, bool *on, p4
 		   : p4d_fail(err, P4D_E_CHECKPOINT, "\"%s\" is neither \"on\" nor \"off\"", key);
 }
 
-/* Of adapters only. */
+/* For adapters only. */
 static int read_base(struct json_object *object, p4d_checkpoint_info *info, p4d_error *err)
 {
 	if (!json_object_object_get(object, "base"))
@@ -195,7 +195,7 @@ static int read_object(struct json_object *object, p4d_checkpoint_info *info,
 	    read_hex(object, "seed", &info->seed, err) < 0 ||
 	    read_switch(object, "document_mask", &info->document_mask, err) < 0)
 		return -1;
-	/* as do older ones this */
+	/* older checkpoints lack this */
 	if (json_object_object_get(object, "samples") && read_hex(object, "samples", &info->samples, err) < 0)
 		return -1;
 	if (p4d_json_string(object, "released", info->released, sizeof(info->released), err) < 0 ||

@@ -209,7 +209,8 @@ bool p4d_checkpoint_map__same_model(const p4d_checkpoint_map *map, const p4d_che
 	return same_factors(a, b, err);
 }
 
-/* Of stages with as many layers: a GPU's segments are layers, and tables may be some of their own. */
+/* For stages with the same number of layers: on a GPU segments are layers, and tables may be segments of
+ * their own. */
 static bool same_segments(const p4d_layout *a, const p4d_layout *b)
 {
 	for (uint32_t stage = 0; stage < a->pp; stage++)

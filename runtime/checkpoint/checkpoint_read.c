@@ -11,7 +11,7 @@
 typedef struct rank_tensors {
 	p4d_safetensors *file; /* NULL: not opened yet */
 	const p4d_safetensors_tensor *state[P4D_MOST_STATES];
-	const uint8_t *checksums; /* of blocks; not aligned */
+	const uint8_t *checksums; /* checksums of blocks; not aligned */
 	uint64_t elements, blocks;
 	uint8_t *checked; /* (states, blocks) */
 } rank_tensors;

@@ -25,14 +25,14 @@ struct p4d_checkpoint_saver {
 	p4d_checkpoint_storage storage;
 	p4d_checkpoint_peers peers;
 	float *staged;
-	int lock_fd;       /* rank 0: of the directory; -1: none */
+	int lock_fd;       /* rank 0: lock of the directory; -1: none */
 	uint64_t elements; /* 0: owns none */
 	bool active;       /* a checkpoint is in progress; the same on all ranks */
 	report *all;       /* (world) */
 	p4d_checkpoint_rank_file *files;
 
 	pthread_t thread;
-	pthread_mutex_t lock; /* of what follows */
+	pthread_mutex_t lock; /* protects the following members */
 	pthread_cond_t changed;
 	bool quit;
 	report mine;
@@ -67,7 +67,7 @@ static int publish(p4d_checkpoint_saver *saver, p4d_error *err)
 	return p4d_checkpoint__remove_old(saver->dir, saver->keep, err);
 }
 
-/* The state is WRITING or PUBLISHING: nobody else touches saver->info, staged or all meanwhile. */
+/* The state is WRITING or PUBLISHING: during that, nobody else touches saver->info, staged or all. */
 static void work(p4d_checkpoint_saver *saver, progress state)
 {
 	p4d_checkpoint_rank_file file = {.rank = saver->peers.rank};
@@ -181,7 +181,7 @@ static int prepare(p4d_checkpoint_saver *saver, const char *dir, p4d_error *err)
 	return 0;
 }
 
-/* Also a barrier: after it nobody removes leftovers any more. */
+/* Also a barrier: after it nobody removes leftovers. */
 static int agree(p4d_checkpoint_saver *saver, int rc, const p4d_error *why, p4d_error *err)
 {
 	report mine = {.progress = rc < 0 ? FAILED : IDLE, .code = rc < 0 ? (uint32_t)why->code : P4D_OK};
@@ -277,7 +277,7 @@ static bool all_written(const report *all, uint32_t world)
 	return true;
 }
 
-/* On all ranks: once all have stopped, what they wrote is removed, to make room on a full disk. */
+/* On all ranks: when all have stopped, removes what they wrote, to make room on a full disk. */
 static void give_up(p4d_checkpoint_saver *saver)
 {
 	saver->stop = true;

@@ -43,7 +43,7 @@ static int copy_named(const char *released, const char *to, const char *name, un
 	return copy_one(from, target, copied, err);
 }
 
-/* Those for a purpose, "tool_use.jinja" for instance. */
+/* Templates for a purpose, such as "tool_use.jinja". */
 static int copy_templates(const char *released, const char *to, unsigned *copied, p4d_error *err)
 {
 	char from[P4D_PATH], target[P4D_PATH];

@@ -33,7 +33,7 @@ static int find_newest(const char *run, uint64_t below, uint64_t *step, char *pa
 	return p4d_checkpoint_path(run, *step, path, size, err);
 }
 
-/* Where the weights beside adapters are. */
+/* The folder of the weights with which adapters were trained. */
 static int find_base(const p4d_export *export, const p4d_checkpoint_info *info, char *folder, size_t size,
 		     p4d_error *err)
 {
@@ -80,7 +80,7 @@ static int carry(p4d_export *export, p4d_error *err)
 	return p4d_companions__special_tokens(export->released, export->to, err);
 }
 
-/* Adapters are merged into the weights that they were trained beside, or those are elsewhere now. */
+/* Adapters are merged into the weights with which they were trained, unless those are somewhere else now. */
 static int write_weights(p4d_export *export, const char *path, const p4d_checkpoint_info *info,
 			 p4d_error *err)
 {

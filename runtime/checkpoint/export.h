@@ -10,14 +10,14 @@
 
 /* What is written of a checkpoint, and where. Texts are borrowed. */
 typedef struct p4d_export {
-	const char *from; /* the directory of a run, of which the newest is taken, or one checkpoint */
+	const char *from; /* the directory of a run (its newest checkpoint), or one checkpoint */
 	const char *to;   /* directory, created if needed; with no other weights in it */
-	/* where the released model is now that training began with, or beside which adapters were trained;
-	 * NULL: where it was */
+	/* present folder of the released model with which training began or adapters were trained; NULL: it
+	 * has not moved */
 	const char *base;
 	p4d_safetensors_type type; /* BF16 or F32 */
-	uint64_t file_bytes;       /* of a file, at most; 0: no limit */
-	bool alone;                /* of adapters: as PEFT reads them, not added to the model's weights */
+	uint64_t file_bytes;       /* the most bytes of a file; 0: no limit */
+	bool alone;                /* for adapters: as PEFT reads them, not added to the model's weights */
 	/* filled: the folder of the released model, "": none is known, or it is gone; and how many files came
 	 * from it: tokenizer, chat templates, settings of generation */
 	char released[4096];
@@ -26,9 +26,9 @@ typedef struct p4d_export {
 
 /*
  * Writes weights and config.json as the transformers library reads them, or adapters as PEFT does, whatever
- * the layout that trained them, with what lies next to the released model's weights (companions.h). taken:
- * which checkpoint it was. One process does it. Errors: CHECKPOINT (none there; torn; adapters whose weights
- * are missing or others), USAGE (what is about adapters, but there are none), IO, NO_MEMORY.
+ * the layout of the training, with the files next to the released model's weights (companions.h). taken: the
+ * path of the checkpoint. One process calls it. Errors: CHECKPOINT (none there; torn; adapters whose weights
+ * are missing or different), USAGE (an option for adapters without any), IO, NO_MEMORY.
  */
 int p4d_export_write(p4d_export *export, char *taken, size_t size, p4d_error *err);
 

@@ -32,7 +32,7 @@ int p4d_huggingface_hash(const char *path, uint64_t *hash, p4d_error *err);
 int p4d_huggingface_export(const char *checkpoint, const char *directory, p4d_safetensors_type type,
 			   uint64_t file_bytes, p4d_error *err);
 
-/* The same of a checkpoint of adapters: of the weights at `base`, which must be those beside which they were
+/* The same for a checkpoint of adapters: writes the weights at `base`, with which the adapters must have been
  * trained, with the adapters added to them. */
 int p4d_huggingface_export_merged(const char *checkpoint, const char *base, const char *directory,
 				  p4d_safetensors_type type, uint64_t file_bytes, p4d_error *err);

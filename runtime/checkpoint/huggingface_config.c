@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* config.json beside exported weights: the model of a plan line in the terms of the transformers library. */
+/* config.json for exported weights: the model of a plan line in the terms of the transformers library. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -147,7 +147,7 @@ static void add_numbers(struct json_object *to, const p4d_request *r, const arch
 	add(to, "tie_word_embeddings", json_object_new_boolean(r->value[P4D_TIED] != 0));
 }
 
-/* Qwen's layers have it from a number on, and only where a switch says so. */
+/* In Qwen's models the layers from a number on have it, and only if a switch says so. */
 static void add_window(struct json_object *to, const p4d_request *r, const architecture *of)
 {
 	if (!is_windowed(r))

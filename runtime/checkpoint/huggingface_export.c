@@ -15,16 +15,16 @@ enum { AT_ONCE = 1 << 18 }; /* elements converted at a time */
 typedef struct export
 {
 	p4d_checkpoint_reader *reader;
-	/* adapters are merged into these; files NULL: the checkpoint is written as it is */
+	/* adapters are merged into these; files NULL: the checkpoint is written unchanged */
 	p4d_huggingface_weights base;
 	p4d_adapter_values adapter;
 	double scale;
-	p4d_checkpoint_map model; /* of the merged model */
+	p4d_checkpoint_map model; /* map of the merged model */
 	const char *directory, *stem;
 	p4d_safetensors_type type;
 	p4d_safetensors_tensor *tensor; /* (count) of the whole model */
-	p4d_weight_slice *whole;        /* (count) each as one slice; of a fused one, its first part */
-	p4d_file_tensor *file_tensor;   /* (count) how files have it */
+	p4d_weight_slice *whole;        /* (count) each as one slice; for a fused one, its first part */
+	p4d_file_tensor *file_tensor;   /* (count) as in files */
 	const p4d_checkpoint_map *map;
 	uint32_t *file; /* (count) number of its file */
 	const char **names, **files;

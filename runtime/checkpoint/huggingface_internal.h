@@ -16,13 +16,13 @@ typedef struct p4d_huggingface_weights {
 int p4d_huggingface__open(p4d_huggingface_weights *weights, const char *path, const p4d_layout *layout,
 			  p4d_error *err);
 void p4d_huggingface__close(p4d_huggingface_weights *weights);
-/* A p4d_fetch of p4d_huggingface_weights; of moments nothing is changed. */
+/* A p4d_fetch of p4d_huggingface_weights; it does not change moments. */
 int p4d_huggingface__fetch(void *weights, p4d_state state, const p4d_weight_slice *slice, uint64_t at,
 			   uint64_t count, float *to, p4d_error *err);
 
-/* The adapter of a matrix, as a checkpoint has it. Zero before use. */
+/* The adapter of a matrix in a checkpoint. Zero before use. */
 typedef struct p4d_adapter_values {
-	char name[sizeof(((p4d_weight_slice *)0)->name)]; /* of the matrix */
+	char name[sizeof(((p4d_weight_slice *)0)->name)]; /* name of the matrix */
 	float *a, *b;                                     /* (rank, in), (out, rank); NULL: it has none */
 	uint64_t rank, in;
 } p4d_adapter_values;

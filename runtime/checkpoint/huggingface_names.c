@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A module of a layer, or beside them; part: which third of a fused matrix it is. */
+/* A module of a layer, or outside of layers; part: the third of a fused matrix. */
 static const struct module {
 	const char *name, *of_gpt2;
 	int part; /* -1: all */
@@ -36,7 +36,8 @@ static size_t begins(const char *name, const char *with)
 	return strncmp(name, with, length) ? 0 : length;
 }
 
-/* The module of a name behind "model.layers.12.", or of one outside of layers; *what: the end of the name. */
+/* The module of a name after "model.layers.12.", or of a name outside of layers; *what: the end of the name.
+ */
 static const struct module *module_of(const char *inside, const char **what)
 {
 	for (size_t i = 0; i < sizeof(gpt2) / sizeof(*gpt2); i++) {

@@ -6,15 +6,15 @@
 /* Where a tensor of the model lies in files of the transformers library. */
 typedef struct p4d_file_tensor {
 	char name[96];
-	uint64_t rows;   /* of the matrix as p4d has it, (out, in), or elements of a vector; maybe of several
-			    tensors */
-	uint64_t first;  /* of these, the first of this tensor */
+	uint64_t rows;   /* of p4d's (out, in) matrix, or elements of a vector; maybe of several tensors */
+	uint64_t first;  /* of these, the first one of this tensor */
 	bool transposed; /* stored (in, out) */
 } p4d_file_tensor;
 
 /*
- * Most models' files have the names of p4d_weight_slice. GPT-2's have its own, query, key and value as one,
- * and matrices as (in, out). Adapters are as PEFT stores them, of GPT-2, too, never as (in, out).
+ * Most models' files have the names of p4d_weight_slice. GPT-2's files have other names, one tensor for
+ * query, key and value, and matrices as (in, out). Adapters are stored as in PEFT, also those of GPT-2, and
+ * never as (in, out).
  */
 p4d_file_tensor p4d_huggingface__file_tensor(const p4d_layout *layout, const p4d_weight_slice *slice);
 

@@ -14,7 +14,7 @@ struct p4d_safetensors {
 	p4d_safetensors_shard **shard;
 	size_t shards;
 	p4d_safetensors_tensor
-	    *tensor; /* of all files, sorted by name; strings and data belong to the shards */
+	    *tensor; /* tensors of all files, sorted by name; strings and data belong to the shards */
 	size_t count;
 	struct json_object *index; /* sharded: owns nothing that tensors point to */
 };
@@ -81,7 +81,7 @@ static p4d_safetensors_shard *find_shard(p4d_safetensors *files, const char *pat
 	return NULL;
 }
 
-/* The shard `file` beside the index, opened when it is named first. */
+/* The shard `file` next to the index, opened the first time that it is named. */
 static p4d_safetensors_shard *shard_of(p4d_safetensors *files, const char *index, const char *file,
 				       p4d_error *err)
 {

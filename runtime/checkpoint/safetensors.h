@@ -38,7 +38,7 @@ typedef enum p4d_safetensors_type {
 } p4d_safetensors_type;
 
 const char *p4d_safetensors__type_name(p4d_safetensors_type type); /* "BF16" */
-unsigned p4d_safetensors__type_bytes(p4d_safetensors_type type);   /* of one element */
+unsigned p4d_safetensors__type_bytes(p4d_safetensors_type type);   /* bytes of one element */
 
 enum { P4D_STORED_DIMS = 8 };
 
@@ -64,8 +64,8 @@ typedef struct p4d_safetensors p4d_safetensors;
 /*
  * path: a file; a model.safetensors.index.json ("weight_map": {tensor: file in the same directory}) with all
  * files it names; or a directory that holds that index or model.safetensors. Files stay mapped until close.
- * Every offset is checked before it is used; data is not read. Errors: CHECKPOINT, which name the file and
- * what is wrong, also when it is missing; NO_MEMORY.
+ * Every offset is checked before it is used; data is not read. Errors: CHECKPOINT, with the file and what is
+ * wrong, also if it is missing; NO_MEMORY.
  */
 int p4d_safetensors__open(p4d_safetensors **files, const char *path, p4d_error *err);
 /* One file in memory, which is borrowed. `name` stands for it in messages. */
@@ -89,8 +89,8 @@ typedef struct p4d_safetensors_writer p4d_safetensors_writer;
 
 /*
  * Begins a file with these tensors (name, type, dims and shape of each count; names differ) in this order.
- * Those with wide types should stand first: then all data is aligned. metadata: pairs of key and value, which
- * do not begin with "xxh3:", ended by NULL; or NULL. Nothing is borrowed after the call. Errors: IO,
+ * Tensors with wide types should come first: then all data is aligned. metadata: pairs of key and value,
+ * which do not begin with "xxh3:", ended by NULL; or NULL. Nothing is borrowed after the call. Errors: IO,
  * NO_MEMORY, VALUE.
  */
 int p4d_safetensors__create(p4d_safetensors_writer **writer, const char *path,
@@ -105,12 +105,12 @@ int p4d_safetensors__write(p4d_safetensors_writer *writer, const void *data, uin
  * failure there is no new file. Errors: IO, VALUE (data is missing).
  */
 int p4d_safetensors__finish(p4d_safetensors_writer *writer, uint64_t *header_checksum, p4d_error *err);
-/* Aborts: removes what was written. NULL is fine. */
+/* Aborts: removes the incomplete file. NULL: no-op. */
 void p4d_safetensors__abandon(p4d_safetensors_writer *writer);
 
 /*
- * Writes an index of sharded files: tensor names[i] is in files[i], which has no directory in it. bytes: of
- * all tensors. Errors: IO, NO_MEMORY.
+ * Writes an index of sharded files: tensor names[i] is in files[i], which has no directory in it. bytes:
+ * total of all tensors. Errors: IO, NO_MEMORY.
  */
 int p4d_safetensors__write_index(const char *path, const char *const *names, const char *const *files,
 				 size_t count, uint64_t bytes, p4d_error *err);

@@ -22,7 +22,7 @@ struct p4d_safetensors_writer {
 	uint64_t header_bytes;
 	file_part *part;
 	size_t parts, at;
-	uint64_t left; /* of part[at] */
+	uint64_t left; /* rest of part[at] */
 	XXH3_state_t *state;
 };
 

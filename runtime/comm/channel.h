@@ -7,7 +7,7 @@
 int p4d_channel_post(p4d_world *w, uint32_t to, unsigned channel, uint32_t tag, const void *data,
 		     uint64_t bytes, uint64_t *ticket, p4d_error *err);
 int p4d_channel_post_wait(p4d_world *w, uint32_t to, unsigned channel, uint64_t ticket, p4d_error *err);
-/* ranks: of the group that `to` of the pending sends indexes */
+/* ranks: those of the group that `to` of the pending sends indexes */
 int p4d_channel_post_wait_any(p4d_world *w, const uint32_t *ranks, const p4d_pending *pending, unsigned count,
 			      unsigned *which, p4d_error *err);
 /* Waits for the next message, which must have that tag and size; its data is then taken in chunks. */

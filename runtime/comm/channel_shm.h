@@ -9,7 +9,7 @@ p4d_shm_ring *p4d_shm__ring_of(const p4d_comm_node *node, uint32_t from, uint32_
 uint8_t *p4d_shm__slot(const p4d_comm_node *node, uint32_t index, unsigned slot);
 /* Sets the sizes, for messages of this many bytes where the address space allows. */
 void p4d_shm__size(p4d_comm_node *node, uint64_t message_bytes);
-/* The lines of the group with that signature; NULL when all P4D_NODE_GROUPS are taken. */
+/* The lines of the group with that signature; NULL if all P4D_NODE_GROUPS are in use. */
 p4d_cache_line *p4d_shm__group(const p4d_comm_node *node, uint64_t signature);
 
 /* After a change: wakes that rank if it sleeps. */

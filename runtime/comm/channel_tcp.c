@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Byte streams to ranks on other nodes. Each direction of each channel has a connection of its own, opened by
- * the sender with its first message: so TCP's flow control works per channel, and a message that nobody
+ * Byte streams to ranks on other nodes. Each direction of each channel has its own connection, which the
+ * sender opens with its first message. So TCP's flow control works per channel, and a message that nobody
  * receives yet blocks no other.
  */
 #include <errno.h>
@@ -72,7 +72,7 @@ size_t p4d_tcp__receive(p4d_world *w, const p4d_peer *peer, p4d_in *in, void *da
 	ssize_t n = recv(in->fd, data, bytes, MSG_DONTWAIT);
 	if (n > 0)
 		return (size_t)n;
-	if (n == 0) /* its control connection tells whether it left or died */
+	if (n == 0) /* its control connection shows whether it left or died */
 		p4d_events__take(w, 0);
 	else if (!would_block())
 		lost(w, peer, errno);

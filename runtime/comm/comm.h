@@ -41,13 +41,13 @@ typedef struct p4d_ranks {
 	char other_host[64]; /* used where `host` does not resolve or means loopback; "": none */
 	uint16_t port;
 	uint16_t ports;      /* rank 0 takes the first free one of this many; the others try all */
-	p4d_comm_key key;    /* of the job: a process with another key or session cannot join */
+	p4d_comm_key key;    /* key of the job: a process with another key or session cannot join */
 	char key_socket[96]; /* on one node: where rank 0 gives its key to this user's processes; "": `key` is
 				set */
 	uint32_t local;      /* number on the node, where a launcher says so */
 	char session[64];    /* unique among concurrent jobs on a machine */
 	double join_seconds; /* how long to wait for the others */
-	double idle_seconds; /* until an unreachable host is given up; at least 3 */
+	double idle_seconds; /* seconds after which an unreachable host counts as lost; at least 3 */
 	/*
 	 * Two messages of this size per channel go to a rank of the same node without waiting for it, while
 	 * their sender computes; 0: short ones only. Costs memory only while messages are in flight.
@@ -79,9 +79,10 @@ int p4d_ranks_from_slurm(p4d_ranks *ranks, char *(*variable)(const char *name), 
 
 /*
  * For a process that torchrun, Open MPI's mpirun or MPICH's mpiexec started: RANK, WORLD_SIZE, LOCAL_RANK and
- * LOCAL_WORLD_SIZE; OMPI_COMM_WORLD_*; PMI_RANK, PMI_SIZE and MPI_LOCAL*. As many ranks on every node, in
- * order. *nodes: how many. On several nodes they meet at MASTER_ADDR; MASTER_PORT, unless torchrun listens
- * there. Key: as above. Not a task of srun that has these variables. Errors: the same.
+ * LOCAL_WORLD_SIZE; OMPI_COMM_WORLD_*; PMI_RANK, PMI_SIZE and MPI_LOCAL*. Every node must have the same
+ * number of ranks, in order. *nodes: how many. On several nodes they meet at MASTER_ADDR; MASTER_PORT, unless
+ * torchrun listens there. Key: as above. A task of srun with these variables is not such a process. Errors:
+ * the same.
  */
 bool p4d_ranks_are_launched(char *(*variable)(const char *name));
 int p4d_ranks_launched(p4d_ranks *ranks, char *(*variable)(const char *name), uint32_t *nodes,
@@ -90,15 +91,15 @@ int p4d_ranks_launched(p4d_ranks *ranks, char *(*variable)(const char *name), ui
 typedef enum p4d_reduction { P4D_SUM, P4D_MAX } p4d_reduction;
 
 /*
- * Joins; returns when this rank is connected to all others. Rank 0 listens on loopback when `host` is
- * "localhost" or a loopback address, else on the address that `host` has there, or, where that is only
- * loopback, on its address towards other_host; never on all interfaces. The others listen on the address from
- * which they reach rank 0. The key never leaves a node: both sides prove that they have it. Raises the soft
- * limit of open files where that is too low.
- * Errors: RANK (who is missing after join_seconds, or why one could not join), NO_MEMORY, VALUE, IO.
+ * Joins; returns when this rank is connected to all others. Rank 0 listens on loopback if `host` is
+ * "localhost" or a loopback address. Otherwise it listens on the address that `host` has there or, if that is
+ * only loopback, on its address towards other_host; never on all interfaces. The others listen on the address
+ * from which they reach rank 0. The key never leaves a node: both sides prove that they have it. Raises the
+ * soft limit of open files if that is too low. Errors: RANK (who is missing after join_seconds, or why one
+ * could not join), NO_MEMORY, VALUE, IO.
  */
 int p4d_world_open(p4d_world **world, const p4d_ranks *ranks, p4d_error *err);
-/* Leaves cleanly without waiting: what was sent still arrives. Also after failures. NULL: no-op. */
+/* Leaves cleanly without waiting: messages that were sent still arrive. Also after failures. NULL: no-op. */
 void p4d_world_close(p4d_world *world);
 uint32_t p4d_world_rank(const p4d_world *world);
 uint32_t p4d_world_size(const p4d_world *world);
@@ -109,9 +110,9 @@ void p4d_world_abort(p4d_world *world, const char *why);
 /* True when the world is broken; err says why. Cheap: for long compute loops. */
 bool p4d_world_failed(p4d_world *world, p4d_error *err);
 /*
- * All ranks begin something ("step 12", copied) that takes less than so many seconds; 0: it may take any
- * time. If one then neither communicates nor looks at the world while the others wait for it, as a process
- * does that is stopped or hangs in a driver, it is named, and the world is broken, after nine tenths of that.
+ * All ranks begin something ("step 12", copied) that takes less than this many seconds; 0: any time. A rank
+ * that is stopped or hangs in a driver neither communicates nor looks at the world. If the others wait for
+ * such a rank, then after nine tenths of the time its name is reported and the world is broken.
  */
 void p4d_world_expect(p4d_world *world, const char *what, double seconds);
 
@@ -124,7 +125,7 @@ int p4d_group_open(p4d_group **group, p4d_world *world, const uint32_t *ranks, u
 		   p4d_error *err);
 void p4d_group_close(p4d_group *group);
 uint32_t p4d_group_size(const p4d_group *group);
-uint32_t p4d_group_index(const p4d_group *group); /* of this rank */
+uint32_t p4d_group_index(const p4d_group *group); /* index of this rank */
 
 /*
  * Collectives. Each may wait for all members to call it. count 0 does nothing and does not wait. Members that
@@ -148,10 +149,10 @@ int p4d_comm_barrier(p4d_group *group, p4d_error *err);
 /*
  * Point to point, to the member with that index (also itself). Messages are ordered per pair of ranks and
  * `channel` (0..3), whatever the group, so that forward and backward traffic do not wait for each other. A
- * send returns a ticket, and the data must stay until p4d_comm_send_wait; it blocks only when P4D_SENDS of
- * the channel are in flight, for the oldest. Every blocking call makes progress on all sends; while a rank
- * computes, what is not sent yet (see message_bytes) waits. A receive must ask for the size that was sent
- * (RANK otherwise). A message to oneself must be sent before it is received.
+ * send returns a ticket, and the data must stay until p4d_comm_send_wait; a send blocks only if P4D_SENDS of
+ * the channel are in flight, until the oldest is done. Every blocking call makes progress on all sends; while
+ * a rank computes, unsent data (see message_bytes) waits. A receive must ask for the size that was sent (RANK
+ * otherwise). A message to oneself must be sent before it is received.
  */
 enum { P4D_CHANNELS = 4, P4D_SENDS = 16 };
 int p4d_comm_send(p4d_group *group, uint32_t to, unsigned channel, const void *data, uint64_t bytes,

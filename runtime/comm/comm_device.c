@@ -141,7 +141,7 @@ int p4d_comm_device__take_own(p4d_group *g, unsigned channel, void *data, uint64
 	return 0;
 }
 
-/* As p4d_transport_ops.sent, for this rank itself, too. */
+/* As p4d_transport_ops.sent, also for this rank itself. */
 static int sent(p4d_group *g, const p4d_pending *p, p4d_error *err)
 {
 	if (p->to != g->index)

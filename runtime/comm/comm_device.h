@@ -8,14 +8,14 @@
  * Groups whose data is in device memory. comm.h applies to them, with these differences:
  *
  * Calls are queued on the device in order with its operations, and return before they are executed.
- * p4d_comm_send_wait does not block the host either: what is queued after it runs after the send.
+ * p4d_comm_send_wait does not block the host either: operations that are queued after it run after the send.
  * p4d_comm_send_wait_any blocks it until a send is done. p4d_comm_barrier synchronizes the hosts, not their
  * devices.
  *
  * NCCL chooses the order of a sum, which may differ from element to element; sums of BF16 and FP16 are
  * rounded at every addition. All members get the same bits, and the same ones again on the same machines as
  * long as NCCL chooses the same algorithms. A maximum may lose a NaN. Mismatched calls are not detected: they
- * hang until --watchdog ends them. Staged through the host, results are those of comm.h.
+ * hang until --watchdog ends them. If data is staged through the host, results are those of comm.h.
  *
  * A lost rank, or an error of NCCL, ends every wait of the host for the device (p4d_device.watch).
  */
@@ -32,7 +32,7 @@ typedef enum p4d_transport_kind {
  * of a group does this by itself. NULL: no-op.
  */
 void p4d_comm_transport_break(p4d_transport *transport);
-/* Whether what is queued on the device may never finish. NULL: false. */
+/* Whether operations that are queued on the device may never finish. NULL: false. */
 bool p4d_comm_transport_broken(const p4d_transport *transport);
 /* After its groups were closed. NULL: no-op. */
 void p4d_comm_transport_close(p4d_transport *transport);
@@ -47,16 +47,17 @@ typedef struct p4d_traffic {
 	 * collectives; the same on all members. 0: none, or unknown.
 	 */
 	uint64_t sum_bytes, shards_bytes;
-	/* They overlap with the device's operations: after what is queued, and until p4d_comm_await. */
+	/* They overlap with the device's operations: they run after the operations queued so far, and until
+	 * p4d_comm_await. */
 	bool async;
 	unsigned blocks; /* thread blocks that they may take from those then; 0: any number */
 	/* by member: a bit for each channel on which this rank sends to it. NULL: no messages */
 	const uint8_t *sends;
-	uint64_t message_bytes; /* of the largest message */
-	unsigned messages;      /* that this rank may have in flight */
+	uint64_t message_bytes; /* bytes of the largest message */
+	unsigned messages;      /* messages that this rank may have in flight */
 	/*
-	 * What all data of the group lies in, which is the same on all members: at the same offsets, where
-	 * there are collectives. NULL: unknown. NCCL is given it with P4D_NCCL_REGISTER=1 in the environment.
+	 * The memory that holds all data of the group, the same on all members: with collectives, at the same
+	 * offsets. NULL: unknown. NCCL gets it with P4D_NCCL_REGISTER=1 in the environment.
 	 */
 	void *memory;
 	uint64_t memory_bytes;
@@ -77,8 +78,8 @@ int p4d_comm_on_device(p4d_group *group, p4d_transport *transport, const p4d_tra
 bool p4d_comm_runs_async(const p4d_group *group);
 
 /*
- * For asynchronous collectives: how many were called so far, and: what is queued from now on starts after the
- * first `count` of them. On other groups the second does nothing.
+ * For asynchronous collectives: how many were called so far; and: operations queued from now on start after
+ * the first `count` of them. On other groups the second does nothing.
  */
 uint64_t p4d_comm_called(const p4d_group *group);
 int p4d_comm_await(p4d_group *group, uint64_t count, p4d_error *err);
@@ -88,7 +89,7 @@ static inline int p4d_comm_settle(p4d_group *group, p4d_error *err)
 	return p4d_comm_await(group, p4d_comm_called(group), err);
 }
 
-/* Collectives of the group that are called from now on start after what an event of the device marks, too. */
+/* Collectives of the group that are called from now on also start after an event of the device. */
 void p4d_comm_follow(p4d_group *group, void *event);
 
 /* Blocks the host until an event is reached, or the device's watch reports that it never will be. */

@@ -9,9 +9,9 @@ struct p4d_group {
 	uint32_t *ranks;
 	uint32_t id;           /* the same on all members; part of message tags */
 	p4d_cache_line *lines; /* by index; NULL: members on several nodes */
-	uint64_t chunks;       /* of collectives in shared memory so far */
+	uint64_t chunks;       /* chunks of collectives in shared memory so far */
 	const void **operands;
-	struct p4d_transport *transport; /* of data on a device; NULL: in host memory */
+	struct p4d_transport *transport; /* for data on a device; NULL: in host memory */
 	void *transport_state;           /* the transport's */
 };
 

@@ -9,18 +9,19 @@
 #include "base/error.h"
 
 /*
- * The memory that the ranks of a node share: one anonymous file (memfd) created by the first of them and
- * passed to the others over a local socket. It has no name, so nothing is left behind however the ranks end,
- * no other job's memory can be mistaken for it, and the size of /dev/shm does not matter. Pages are allocated
- * when first used.
+ * The memory that the ranks of a node share: one anonymous file (memfd), which the first of them creates and
+ * passes to the others over a local socket. It has no name. So nothing remains after the ranks, however they
+ * end, it cannot be confused with another job's memory, and the size of /dev/shm does not matter. Pages are
+ * allocated when first used.
  *
- * A rank that sleeps sets its flag; whoever changes something it may wait for then writes to its eventfd.
+ * A rank that sleeps sets its flag; a rank that changes something for which it may wait then writes to its
+ * eventfd.
  */
 enum {
 	P4D_NODE_RANKS = 250, /* descriptors that fit in one message */
 	P4D_NODE_GROUPS = 4096,
 	P4D_RING_BYTES = 256 << 10, /* of one channel in one direction, at least */
-	P4D_SLOT_BYTES = 128 << 10, /* of a chunk of a collective; every rank has P4D_SLOTS */
+	P4D_SLOT_BYTES = 128 << 10, /* bytes of a chunk of a collective; every rank has P4D_SLOTS */
 	P4D_SLOTS = 2,
 	P4D_NODE_CHANNELS = 5
 };
@@ -51,7 +52,7 @@ typedef struct p4d_eventfd {
 /* The readers a slot has to wait for before it is reused. */
 typedef struct p4d_use {
 	p4d_cache_line *lines; /* NULL: never used */
-	uint64_t step;         /* that all of them must reach */
+	uint64_t step;         /* step that all of them must reach */
 	uint32_t count;
 	uint32_t *ranks;
 } p4d_use;

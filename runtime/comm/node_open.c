@@ -118,7 +118,7 @@ static void accept_pending(p4d_node_pending *pending)
 	}
 }
 
-/* The local rank whose hello and eventfd came on this connection; -1: none of ours. */
+/* The local rank whose hello and eventfd came on this connection; -1: not a rank of this job. */
 static int take_hello(p4d_world *w, int fd, const int *links)
 {
 	p4d_hello hello;
@@ -214,7 +214,7 @@ static int distribute(p4d_world *w, const p4d_rendezvous *m, int *fds, double de
 	memcpy(fds + 1, node->eventfds, node->count * sizeof(int));
 	for (uint32_t i = 1; !rc && i < node->count; i++) {
 		p4d_hello hello = node_hello(w, w->rank, node->ranks[i]);
-		/* one that ended meanwhile will be noticed on its control connection */
+		/* if one has ended, its control connection will show it */
 		send_with(links[i], &hello, fds, node->count + 1);
 	}
 	for (uint32_t i = 1; i < node->count; i++)

@@ -137,7 +137,7 @@ static int where(p4d_ranks *ranks, p4d_lookup variable, uint32_t nodes, p4d_erro
 		derive_ports(ranks);
 		return 0;
 	}
-	/* of "12000-12003,12010" the first range is enough */
+	/* the first range of "12000-12003,12010" is enough */
 	size_t digits = strspn(reserved, "0123456789");
 	int64_t first = number(reserved, digits, UINT16_MAX), last = first;
 	if (reserved[digits] == '-')
@@ -203,7 +203,7 @@ static int key(p4d_ranks *ranks, p4d_lookup variable, uint32_t nodes, p4d_error 
 	if (path)
 		return key_from_file(&ranks->key, path, err);
 	if (nodes == 1) {
-		/* srun's port tells steps of several clusters on one machine apart */
+		/* srun's port distinguishes steps of several clusters on one machine */
 		snprintf(ranks->key_socket, sizeof(ranks->key_socket), "p4d-%.60s-%.10s", ranks->session,
 			 srun ? srun : "0");
 		return 0;
@@ -249,7 +249,7 @@ int p4d_ranks_from_slurm(p4d_ranks *ranks, char *(*variable)(const char *name), 
 
 /* ---- torchrun and mpirun ---- */
 
-/* Variables of a launcher; run: what tells one run from another. */
+/* Variables of a launcher; run: distinguishes one run from another. */
 typedef struct rank_launcher {
 	const char *rank, *size, *local_rank, *local_size, *run;
 } rank_launcher;

@@ -146,7 +146,7 @@ static int open_host(p4d_rendezvous *m, const p4d_ranks *ranks, p4d_error *err)
 	return 0;
 }
 
-/* The most telling failure of all attempts: most ports besides rank 0's are closed. */
+/* The most informative failure of all attempts: most ports other than rank 0's are closed. */
 typedef enum p4d_cause { NO_ANSWER, NOT_P4D, WRONG_KEY } p4d_cause;
 typedef struct p4d_attempt {
 	char where[P4D_ADDRESS_TEXT];

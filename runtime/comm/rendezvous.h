@@ -13,9 +13,9 @@
 typedef struct p4d_member {
 	uint32_t rank, node;
 	int64_t pid;
-	p4d_wire_address address; /* of its listener */
+	p4d_wire_address address; /* address of its listener */
 	char local[8];            /* abstract name of its local socket, without the leading NUL */
-	char name[64];            /* of its node, for messages */
+	char name[64];            /* name of its node, for messages */
 } p4d_member;
 
 typedef struct p4d_rendezvous {
@@ -47,7 +47,7 @@ typedef struct p4d_join {
 
 typedef struct p4d_answer {
 	uint32_t magic, failed; /* failed: text says why, and no table follows */
-	uint64_t nonce;         /* of the join */
+	uint64_t nonce;         /* nonce of the join */
 	uint64_t secret, table; /* MAC of the table */
 	char text[sizeof(((p4d_error *)0)->text)];
 	uint64_t mac;
@@ -55,7 +55,7 @@ typedef struct p4d_answer {
 
 uint64_t p4d_rendezvous__join_mac(p4d_comm_key key, const p4d_join *join);
 uint64_t p4d_rendezvous__answer_mac(p4d_comm_key key, const p4d_answer *answer);
-/* The key of the MACs: of the job and this step. */
+/* The key of the MACs, for the job and this step. */
 p4d_comm_key p4d_rendezvous__join_key(const p4d_ranks *ranks);
 
 /* "localhost" or a literal loopback address */

@@ -60,7 +60,7 @@ static void accept_all(p4d_rendezvous_server *server)
 	}
 }
 
-/* Sends the table, or why there is none. A rank that ended meanwhile will be noticed later. */
+/* Sends the table, or the reason why there is none. If a rank has ended, that is noticed later. */
 static void answer(const p4d_rendezvous_server *server, int fd, uint64_t nonce, const p4d_error *why,
 		   double deadline)
 {
@@ -81,7 +81,7 @@ static void answer(const p4d_rendezvous_server *server, int fd, uint64_t nonce, 
 		p4d_wire__write_by(fd, m->members, bytes, deadline);
 }
 
-/* Takes a complete join with the right MAC. -1: it contradicts what this or another rank was told. */
+/* Takes a complete join with the right MAC. -1: it contradicts the options of this or another rank. */
 static int admit(p4d_rendezvous_server *server, p4d_pending_connection *c, p4d_error *err)
 {
 	const p4d_ranks *ranks = server->ranks;

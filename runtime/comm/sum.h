@@ -7,7 +7,7 @@
  * The arithmetic of collectives. A sum accumulates its operands in order in fp32 (fp64 for FP64) and is
  * rounded to nearest, ties to even, when it is stored. A maximum with a NaN is NaN.
  */
-#define P4D_SUM_BYTES(bytes) (2 * (bytes)) /* of a sum of this many bytes of any type */
+#define P4D_SUM_BYTES(bytes) (2 * (bytes)) /* room for a sum of this many bytes of any type */
 
 size_t p4d_sum__width(p4d_dtype type); /* bytes of an element; 0: cannot be summed */
 void p4d_sum__load(void *sum, const void *from, uint64_t count, p4d_dtype type);

@@ -13,7 +13,7 @@ typedef struct p4d_transport_ops {
 	void (*close)(p4d_group *, p4d_transport *);
 	int (*collective)(p4d_group *, const p4d_collective *, p4d_error *);
 	bool (*runs_async)(const p4d_group *); /* this and the next as p4d_comm_runs_async, ... */
-	void *(*stream)(const p4d_group *);    /* of its collectives, where they run asynchronously */
+	void *(*stream)(const p4d_group *);    /* stream of its collectives, if they run asynchronously */
 	uint64_t (*called)(const p4d_group *);
 	int (*await)(p4d_group *, uint64_t count, p4d_error *);
 	int (*send)(p4d_group *, uint32_t to, unsigned channel, const void *data, uint64_t bytes,

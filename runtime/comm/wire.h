@@ -45,7 +45,7 @@ bool p4d_wire__address_toward(p4d_wire_address *address, const char *host);
 int p4d_wire__listen(const p4d_wire_address *address);
 int p4d_wire__dial(const p4d_wire_address *address);
 int p4d_wire__accept(int listener);
-/* Of a local socket: the other end was opened by this process's user. False: errno is EACCES. */
+/* Whether this process's user opened the other end of a local socket. False: errno is EACCES. */
 bool p4d_wire__same_user(int fd);
 /* Sends small messages at once. */
 void p4d_wire__no_delay(int fd);

@@ -18,9 +18,8 @@
 /* How much later than the notice that a rank left its last messages may arrive, on other connections. */
 static const double LEFT_SECONDS = 0.5;
 static const double LOOK_SECONDS = 0.002;
-/* Of the time that p4d_world_expect gives: after these a rank says that it lives, and names those that did
- * not.
- */
+/* Shares of the time in p4d_world_expect after which a rank reports that it lives, and names those that did
+ * not. */
 static const double SAY_LIVES = 0.75, NAME_HUNG = 0.9;
 
 static void pause_briefly(void)
@@ -63,7 +62,7 @@ static int longest_sleep(const p4d_world *w, const p4d_peer *peer)
 	return w->patience > 0 && next < 1 ? (next > 0 ? (int)(1000 * next) + 1 : 10) : 1000;
 }
 
-/* Breaks the world if what is expected takes too long because of ranks that do not live. */
+/* Breaks the world if the expected step takes too long because of ranks that do not respond. */
 static void name_hung(p4d_world *w)
 {
 	const double waited = p4d_wire__now() - w->expected_at;

@@ -15,11 +15,11 @@ enum { P4D_SCRATCH_BYTES = 64 << 10 }; /* a chunk of a sum between nodes */
 /* Precedes the data of every message. */
 typedef struct p4d_message_head {
 	uint64_t bytes;
-	uint32_t tag; /* of the call it belongs to */
+	uint32_t tag; /* tag of the call that it belongs to */
 	uint32_t magic;
 } p4d_message_head;
 
-/* First on a data or control connection; mac: of the members before it, under the world's key. */
+/* First message on a data or control connection; mac: of the members before it, under the world's key. */
 typedef struct p4d_hello {
 	uint32_t magic, from, to;
 	uint32_t channel; /* P4D_ALL_CHANNELS: control */
@@ -37,14 +37,14 @@ typedef struct p4d_notice {
 typedef struct p4d_sending {
 	p4d_message_head head;
 	const uint8_t *data;
-	uint64_t sent; /* of head, then data */
+	uint64_t sent; /* bytes of head, then of data */
 } p4d_sending;
 
-/* One direction of one channel to one peer. Tickets count messages; those below `done` were sent. */
+/* One direction of one channel to one peer. Tickets count messages; messages below `done` were sent. */
 typedef struct p4d_out {
 	p4d_sending queue[P4D_SENDS];
 	uint64_t done, next;
-	int fd; /* of a peer on another node; -1: not connected */
+	int fd; /* to a peer on another node; -1: not connected */
 	p4d_hello hello;
 	size_t hello_sent;
 	uint32_t rank;
@@ -57,7 +57,7 @@ typedef struct p4d_in {
 	int fd;
 	p4d_message_head head;
 	size_t head_got;
-	uint64_t left; /* of the current message */
+	uint64_t left; /* rest of the current message */
 } p4d_in;
 
 typedef struct p4d_peer {
@@ -86,7 +86,7 @@ struct p4d_world {
 	uint32_t rank, size;
 	p4d_peer *peers; /* by rank, this one too */
 	uint32_t connected;
-	p4d_comm_key key; /* of hellos */
+	p4d_comm_key key; /* key of hellos */
 	double idle_seconds;
 	int listener, events;
 	p4d_handshake handshakes[P4D_HANDSHAKES];
@@ -94,7 +94,8 @@ struct p4d_world {
 	p4d_comm_node node;
 	unsigned spins, yields; /* while waiting, before sleeping */
 	double looked_at;       /* when events were last taken */
-	/* see p4d_world_expect; patience: seconds, 0 any; lives: all were told that this rank does */
+	/* see p4d_world_expect; patience: seconds, 0 any; lives: this rank has told all others that it lives
+	 */
 	double expected_at, patience;
 	bool lives;
 	char expected[40];

@@ -10,7 +10,7 @@
 /* A text that is a token wherever it stands. */
 typedef struct p4d_added_token {
 	int32_t token;
-	bool strips_left, strips_right; /* white space beside it belongs to it */
+	bool strips_left, strips_right; /* white space next to it belongs to it */
 } p4d_added_token;
 
 /* A tree of them, byte by byte. Zero: none. */
@@ -20,7 +20,7 @@ typedef struct p4d_added_tokens {
 	uint32_t first[256]; /* nodes of first bytes */
 } p4d_added_tokens;
 
-/* Of a text that is there already the token changes. Errors: NO_MEMORY. */
+/* If the text is already there, its token changes. Errors: NO_MEMORY. */
 int p4d_added_tokens__add(p4d_added_tokens *tokens, const char *text, size_t length, p4d_added_token token,
 			  p4d_error *err);
 void p4d_added_tokens__close(p4d_added_tokens *tokens);
@@ -36,5 +36,5 @@ const p4d_added_token *p4d_added_tokens__next(const p4d_added_tokens *tokens, co
 const p4d_added_token *p4d_added_tokens__find(const p4d_added_tokens *tokens, const char *text,
 					      size_t length);
 
-/* The text of a token, in buf; returns its bytes, 0: it is none of these. */
+/* The text of a token, in buf; returns its bytes, 0: it is not an added token. */
 size_t p4d_added_tokens__text(const p4d_added_tokens *tokens, int32_t token, char *buf, size_t size);

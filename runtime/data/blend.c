@@ -77,7 +77,7 @@ int p4d_blend__parse(p4d_blend *blend, const char *text, p4d_error *err)
 	return 0;
 }
 
-/* The source that is furthest behind its share. */
+/* The source that lags furthest below its share. */
 static unsigned most_behind(const p4d_blend *blend, double sum, uint32_t place)
 {
 	unsigned best = 0;

@@ -19,13 +19,13 @@ typedef struct p4d_blend {
 	const char *path[P4D_BLEND_SOURCES];
 	double weight[P4D_BLEND_SOURCES]; /* 0: not given */
 	/* The pattern of sources repeats after P4D_BLEND_PERIOD samples. NULL with one source. */
-	uint8_t *source;                   /* of each place in the period */
+	uint8_t *source;                   /* source of each place in the period */
 	uint32_t *before;                  /* places of the same source before it */
 	uint32_t share[P4D_BLEND_SOURCES]; /* places of each source */
 } p4d_blend;
 
-/* Splits the text; what is the path of a file as a whole is not split. Errors: VALUE, NO_MEMORY. Zero *blend
- * before. */
+/* Splits the text, unless the whole text is the path of a file. Errors: VALUE, NO_MEMORY. Zero *blend before.
+ */
 int p4d_blend__parse(p4d_blend *blend, const char *text, p4d_error *err);
 /*
  * Assigns the places of the period by weight: up to any place, each source has its share of the places to

@@ -22,8 +22,8 @@ int32_t p4d_bpe__token(const p4d_bpe *bpe, const char *name)
 }
 
 /*
- * How byte-level vocabularies write a byte: printable Latin-1 as it is, the other 68 as the characters from
- * U+0100 on. Returns its bytes of UTF-8.
+ * How byte-level vocabularies write a byte: printable Latin-1 unchanged, the other 68 bytes as the characters
+ * from U+0100 on. Returns its bytes of UTF-8.
  */
 static size_t byte_character(uint8_t byte, char *out)
 {

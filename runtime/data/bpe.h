@@ -9,8 +9,8 @@
 #include "data/tokenizer.h"
 
 /*
- * Byte-pair encoding with the "model" of a tokenizer.json: a word becomes symbols, of which the pair that is
- * first in the list of merges is joined until none is left.
+ * Byte-pair encoding with the "model" of a tokenizer.json: a word becomes symbols. The pair of symbols that
+ * comes first in the list of merges is joined, until no pair is in the list.
  */
 typedef struct p4d_bpe p4d_bpe;
 
@@ -23,9 +23,9 @@ int p4d_bpe__open(p4d_bpe **bpe, struct json_object *model, bool byte_level, p4d
 void p4d_bpe__close(p4d_bpe *bpe);
 
 int32_t p4d_bpe__vocabulary(const p4d_bpe *bpe);              /* its largest token and one */
-int32_t p4d_bpe__token(const p4d_bpe *bpe, const char *name); /* as it is written there; -1: none */
+int32_t p4d_bpe__token(const p4d_bpe *bpe, const char *name); /* by its spelling in the file; -1: none */
 
-/* The tokens of a word of valid UTF-8. Errors: those of the sink, NO_MEMORY. */
+/* The tokens of a word, which must be valid UTF-8. Errors: those of the sink, NO_MEMORY. */
 int p4d_bpe__word(p4d_bpe *bpe, const char *word, size_t length, p4d_token_sink sink, void *context,
 		  p4d_error *err);
 

@@ -23,7 +23,7 @@ struct p4d_bpe {
 	bool byte_level;
 	bool ignore_merges; /* a word that is a token is that token */
 	bool fuse_unknown;  /* several unknown characters in a row are one */
-	bool blanks_begin;  /* merges never put a blank behind something else: words can be cut there */
+	bool blanks_begin;  /* merges never put a blank after another character, so words can be cut there */
 	bool bytes;         /* unknown characters become byte[] */
 	int32_t byte[256];  /* -1: none */
 	int32_t unknown;    /* -1: unknown characters are left out */

@@ -76,7 +76,7 @@ static bool halves(struct json_object *entry, const char *half[2], size_t length
 	return true;
 }
 
-/* A blank behind something other than blanks. */
+/* Whether a blank follows another character. */
 static bool has_blank_behind(const char *text, size_t length)
 {
 	size_t i = 0;

@@ -7,7 +7,8 @@
 
 #include "base/error.h"
 
-/* Two hash tables that are filled once: texts and their tokens, pairs of tokens and what they merge to. */
+/* Two hash tables that are filled once: texts and their tokens; pairs of tokens and the results of their
+ * merges. */
 typedef struct p4d_bpe_name {
 	char *text; /* NULL: free */
 	size_t length;
@@ -33,11 +34,11 @@ typedef struct p4d_bpe_tables {
 	size_t name_mask, merge_mask;
 } p4d_bpe_tables;
 
-/* Room for so many. Errors: NO_MEMORY. */
+/* Makes room for this many. Errors: NO_MEMORY. */
 int p4d_bpe__tables_open(p4d_bpe_tables *tables, size_t names, size_t merges, p4d_error *err);
 void p4d_bpe__tables_close(p4d_bpe_tables *tables);
 
-/* Of a text that is there already the token changes. Errors: NO_MEMORY. */
+/* If the text is already there, its token changes. Errors: NO_MEMORY. */
 int p4d_bpe__add_name(p4d_bpe_tables *tables, const char *text, size_t length, int32_t token, p4d_error *err);
 /* A pair that is there already gets the new rank. */
 void p4d_bpe__add_merge(p4d_bpe_tables *tables, p4d_bpe_merge merge);

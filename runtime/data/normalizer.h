@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 
-/* The "normalizer" of a tokenizer.json: what is done to a text before it is split. Zero: nothing. */
+/* The "normalizer" of a tokenizer.json: changes to a text before it is split. Zero: none. */
 typedef struct p4d_normalizer_step {
 	enum { P4D_NORMALIZE_FORM, P4D_NORMALIZE_PREPEND, P4D_NORMALIZE_REPLACE } kind;
 	int form; /* options of utf8proc_map */
@@ -28,7 +28,7 @@ int p4d_normalizer__open(p4d_normalizer *normalizer, struct json_object *descrip
 void p4d_normalizer__close(p4d_normalizer *normalizer);
 
 /*
- * *text and *length become the normalized text's, which lives until the next call. Of valid UTF-8.
- * Errors: NO_MEMORY.
+ * *text and *length become those of the normalized text, which lives until the next call. The text must be
+ * valid UTF-8. Errors: NO_MEMORY.
  */
 int p4d_normalizer__apply(p4d_normalizer *normalizer, const char **text, size_t *length, p4d_error *err);

@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-/* Tokens of the document at a place of the order, and what of them goes into a sequence. */
+/* Tokens of the document at a place of the order, and how many of them go into a sequence. */
 static uint64_t length_at(const p4d_packed *p, uint64_t place, uint64_t *whole)
 {
 	*whole = p4d_shuffled__document(p->set, &p->order, place).count;

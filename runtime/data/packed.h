@@ -4,9 +4,9 @@
 #include "data/shuffled.h"
 
 /*
- * Whole documents beside each other in sequences: in a random order, each goes behind the one before it if it
- * fits there, else into a new sequence (next-fit). What is longer than a sequence is cut at its end. Which
- * documents share a sequence is the same in all passes.
+ * Packs whole documents into sequences. In a random order, each one goes after the one before if it fits
+ * there, otherwise into a new sequence (next-fit). A document that is longer than a sequence is cut at the
+ * sequence's end. All passes have the same documents in a sequence.
  */
 typedef struct p4d_packed {
 	const p4d_shuffled *set; /* borrowed */
@@ -23,5 +23,5 @@ int p4d_packed__open(p4d_packed *packed, const p4d_shuffled *set, uint64_t seq_l
 		     p4d_error *err);
 void p4d_packed__close(p4d_packed *packed);
 
-/* Document number i of a sequence, cut to its length; false: there are not so many. Empty ones count. */
+/* Document number i of a sequence, cut to its length; false: there are fewer. Empty ones count. */
 bool p4d_packed__document(const p4d_packed *packed, uint64_t sequence, uint64_t i, p4d_document *document);

@@ -9,7 +9,7 @@
 
 #include "base/text.h"
 
-/* White space as Unicode defines it; PCRE2's \s has U+180E, too. */
+/* White space as Unicode defines it; PCRE2's \s also has U+180E. */
 #define SPACE "\\t-\\r\\x{85}\\p{Z}"
 /* The longest pattern of a released model has 500 characters. */
 enum { LONGEST = 8192 };

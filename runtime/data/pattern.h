@@ -6,7 +6,8 @@
 
 #include "base/error.h"
 
-/* A regular expression of a tokenizer.json. Those are Oniguruma's, in Ruby's syntax; PCRE2 matches them. */
+/* A regular expression of a tokenizer.json. The file has Oniguruma's, in Ruby's syntax; PCRE2 matches them.
+ */
 typedef struct p4d_pattern {
 	void *code, *match;
 } p4d_pattern;

@@ -14,8 +14,8 @@ typedef struct source {
 	p4d_tokens *tokens;
 	p4d_shuffled documents;
 	p4d_packed packed; /* of the option */
-	uint64_t samples;  /* of a pass */
-	uint64_t key;      /* of their order */
+	uint64_t samples;  /* samples of a pass */
+	uint64_t key;      /* key of their order */
 } source;
 
 struct p4d_sampler {
@@ -218,7 +218,7 @@ typedef struct run {
 	const p4d_tokens *tokens;
 	uint64_t first;      /* in the dataset */
 	uint64_t start, end; /* in the sample */
-	uint32_t ordinal;    /* of the document */
+	uint32_t ordinal;    /* number of the document */
 	bool boundaries, reset_positions;
 } run;
 

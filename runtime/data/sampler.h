@@ -31,7 +31,7 @@ typedef struct p4d_sampler p4d_sampler;
 typedef struct p4d_sampler_options {
 	uint64_t seed;
 	uint64_t seq_len;          /* 1 to 2^30 */
-	p4d_tokens_options tokens; /* of every dataset */
+	p4d_tokens_options tokens; /* options of every dataset */
 	/* The fraction of each dataset's documents that is split off, rounded, at least one document when
 	 * above 0. 0 to below 1. */
 	double validation;
@@ -52,9 +52,8 @@ int p4d_sampler_open(p4d_sampler **sampler, const char *blend, const p4d_sampler
 		     p4d_error *err);
 void p4d_sampler_close(p4d_sampler *sampler);
 
-/* What tells samplers apart whose samples differ: of the data, of their weights and of the options, but for
- * reset_positions. Reads the index and some of the tokens. Errors: DATA, a token
- * outside the vocabulary. */
+/* A hash of the data, its weights and the options except reset_positions: samplers whose samples differ have
+ * different ones. Reads the index and some of the tokens. Errors: DATA, a token outside the vocabulary. */
 int p4d_sampler_hash(const p4d_sampler *sampler, uint64_t *hash, p4d_error *err);
 
 /* Tokens and samples of one pass over all datasets, without the documents that are split off. */
@@ -67,17 +66,17 @@ uint64_t p4d_sampler_samples(const p4d_sampler *sampler);
  */
 int p4d_sampler_epoch(const p4d_sampler *sampler, uint64_t *samples, p4d_error *err);
 
-/* Whether the delimiter of the options says where documents begin in any dataset: those without an index. */
+/* Whether the option's delimiter marks documents in any dataset, which is so for those without an index. */
 bool p4d_sampler_takes_delimiter(const p4d_sampler *sampler);
 
-/* Of packed samples: documents that are longer than a sequence, tokens of the longest, and those in
+/* For packed samples: documents that are longer than a sequence, tokens of the longest, and those in
  * sequences. */
 typedef struct p4d_sampler_packing {
 	uint64_t sequences, tokens, cut, longest;
 } p4d_sampler_packing;
 p4d_sampler_packing p4d_sampler_packing_of(const p4d_sampler *sampler);
 
-/* Whether any dataset of a blend has a mask beside it; false where the blend is malformed. */
+/* Whether any dataset of a blend has a mask next to it; false if the blend is malformed. */
 bool p4d_sampler_is_masked(const char *blend);
 
 /*

@@ -9,9 +9,9 @@ extern "C" {
 #endif
 
 /*
- * A C interface to libsentencepiece, in libp4d-sentencepiece.so. That is loaded only for a model, because
- * loading it takes longer than most commands. No exception escapes. On failure NULL, and the reason is in
- * why[size].
+ * A C interface to libsentencepiece, in libp4d-sentencepiece.so. That library is loaded only for a model,
+ * because loading it takes longer than most commands. No exception escapes. On failure it returns NULL, and
+ * the reason is in why[size].
  */
 typedef struct p4d_sentencepiece {
 	/* *pieces: size of the vocabulary; *end: the end-of-sentence piece, -1 when the model has none */
@@ -19,7 +19,7 @@ typedef struct p4d_sentencepiece {
 	/* tokens valid until the next call with this model; never NULL on success */
 	const int32_t *(*encode)(void *model, const char *text, size_t length, size_t *count, char *why,
 				 size_t size);
-	int32_t (*token)(void *model, const char *name); /* of a piece; -1: there is none */
+	int32_t (*token)(void *model, const char *name); /* token of a piece; -1: there is none */
 	/* the piece as the model writes it, NUL-terminated, lives as long as the model */
 	const char *(*piece)(void *model, int32_t token);
 	void (*close)(void *model);

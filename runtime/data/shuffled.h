@@ -24,7 +24,7 @@ typedef struct p4d_shuffled_pass {
 typedef struct p4d_shuffled {
 	const p4d_tokens *tokens; /* borrowed */
 	uint64_t key;
-	uint64_t documents, total; /* of this side */
+	uint64_t documents, total; /* numbers of this side */
 	bool split;
 	p4d_permutation side; /* this side begins at first_of_side */
 	uint64_t first_of_side;

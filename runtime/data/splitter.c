@@ -11,7 +11,7 @@
 static const char WORDS[] =
     "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
 
-/* What becomes of matches and of what is between them. */
+/* What happens to matches and to the text between them. */
 typedef enum behavior { ISOLATED, REMOVED, CONTIGUOUS, MERGED_WITH_PREVIOUS, MERGED_WITH_NEXT } behavior;
 
 static const char *const behaviors[] = {"Isolated", "Removed", "Contiguous", "MergedWithPrevious",
@@ -25,7 +25,7 @@ typedef struct p4d_splitter_step {
 	bool invert;
 	enum { NEVER, FIRST, ALWAYS } prefixed;
 	char *blank;  /* what stands for a blank */
-	char *buffer; /* of a rewritten text */
+	char *buffer; /* text after rewriting */
 	size_t room;
 } split_step;
 
@@ -188,7 +188,7 @@ void p4d_splitter__close(p4d_splitter *splitter)
 
 static int go(const split_walk *w, size_t number, const char *text, size_t length, bool first);
 
-/* Pieces of a step, which may have to wait for what comes behind them. */
+/* Pieces of a step, which may have to wait for the following ones. */
 typedef struct pieces {
 	const split_walk *walk;
 	size_t next; /* step */
@@ -251,7 +251,7 @@ static int split(const split_walk *w, size_t number, const char *text, size_t le
 		    add_piece(&p, begin, end, !s->invert) < 0)
 			return -1;
 		done = from = end;
-		if (begin == end) /* an empty match: go on behind the next character */
+		if (begin == end) /* an empty match: go on after the next character */
 			do
 				from++;
 			while (from < length && ((unsigned char)text[from] & 0xc0) == 0x80);

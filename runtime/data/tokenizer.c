@@ -62,7 +62,7 @@ static size_t byte_text(void *model, int32_t token, char *buf, size_t size)
 
 static const p4d_tokenizer_kind bytes = {encode_bytes, NULL, byte_text, NULL, false};
 
-/* Of the library, which stays open. */
+/* Calls of the library, which stays open. */
 static const p4d_sentencepiece *sentencepiece_calls;
 
 static int encode_sentencepiece(void *model, const char *text, size_t length, p4d_token_sink sink,
@@ -141,7 +141,7 @@ static void close_json(void *model)
 
 static const p4d_tokenizer_kind json = {encode_json, json_token, json_text, close_json, true};
 
-/* The eos_token of the tokenizer_config.json beside a tokenizer.json, a text or an object; -1: none. */
+/* The eos_token of the tokenizer_config.json next to a tokenizer.json, a text or an object; -1: none. */
 static int find_end(const p4d_tokenizer *tokenizer, const char *path, int32_t *end, p4d_error *err)
 {
 	enum { LARGEST = 1 << 24 };

@@ -8,12 +8,12 @@
 #include "base/error.h"
 
 /*
- * Text to tokens. "bytes": every byte is a token, 256 ends a document; needs nothing. FILE.json: a
- * tokenizer.json of Hugging Face's tokenizers with byte-pair encoding, when p4d was built with PCRE2 and
- * utf8proc; what its template puts around a text begins and ends a document, and without an end that is the
- * eos_token of the tokenizer_config.json beside it. Another file: a SentencePiece model, its pieces and its
- * end-of-sentence piece, when p4d was built with libsentencepiece (libp4d-sentencepiece.so, see library.h).
- * A folder: its tokenizer.json, else its tokenizer.model.
+ * Text to tokens. "bytes": every byte is a token, 256 ends a document; needs no file. FILE.json: a
+ * tokenizer.json of Hugging Face's tokenizers with byte-pair encoding, if p4d was built with PCRE2 and
+ * utf8proc. Its template's tokens begin and end a document; if it has none at the end, the eos_token of the
+ * tokenizer_config.json next to it does. Another file: a SentencePiece model, its pieces and its
+ * end-of-sentence piece, if p4d was built with libsentencepiece (libp4d-sentencepiece.so, see library.h). A
+ * folder: its tokenizer.json, else its tokenizer.model.
  */
 enum { P4D_TOKENIZER_BYTES = 257 }; /* tokens of "bytes" */
 
@@ -27,9 +27,7 @@ typedef struct p4d_tokenizer {
 /* Called with the tokens of a text, in order, in chunks. Returns 0, or -1 with *err filled. */
 typedef int (*p4d_token_sink)(void *context, const int32_t *tokens, uint64_t count, p4d_error *err);
 
-/*
- * Errors: VALUE (built without what it needs; not a model, or one that is not known), JSON, IO, NO_MEMORY.
- */
+/* Errors: VALUE (built without the library; not a model, or an unknown one), JSON, IO, NO_MEMORY. */
 int p4d_tokenizer_open(p4d_tokenizer *tokenizer, const char *name, p4d_error *err);
 /* Whether a folder has one of the files that p4d_tokenizer_open looks for. */
 bool p4d_tokenizer_is_in(const char *folder);
@@ -42,14 +40,15 @@ int32_t p4d_tokenizer_token(const p4d_tokenizer *tokenizer, const char *name);
 bool p4d_tokenizer_reads_names(const p4d_tokenizer *tokenizer);
 
 /*
- * The bytes that a token stands for, in buf; returns how many. Of a character that is several tokens each has
- * a part. A special token is its name.
+ * The bytes that a token stands for, in buf; returns how many. If a character has several tokens, each stands
+ * for a part. A special token stands for its name.
  */
 size_t p4d_tokenizer_text(const p4d_tokenizer *tokenizer, int32_t token, char *buf, size_t size);
 
 /*
- * Encodes a whole document, without the tokens around it. The names of special tokens in it become these, but
- * not of a SentencePiece model. Errors: those of the sink, VALUE (tokenizer.json: not UTF-8), NO_MEMORY.
+ * Encodes a whole document, without the tokens around it. Names of special tokens in the text become these
+ * tokens, except with a SentencePiece model. Errors: those of the sink, VALUE (tokenizer.json: not UTF-8),
+ * NO_MEMORY.
  */
 int p4d_tokenizer_encode(const p4d_tokenizer *tokenizer, const char *text, size_t length, p4d_token_sink sink,
 			 void *context, p4d_error *err);

@@ -120,7 +120,7 @@ static int map_files(p4d_tokens *tokens, const char *prefix, bool *indexed, p4d_
 	return 0;
 }
 
-/* Of all tokens in the file, those of no document included. */
+/* Maps the mask of all tokens in the file, including those outside of documents. */
 static int map_mask(p4d_tokens *tokens, const char *prefix, p4d_error *err)
 {
 	char path[PATH_LIMIT + 8];

@@ -65,16 +65,16 @@ p4d_document p4d_tokens__document(const p4d_tokens *tokens, uint64_t number);
 uint64_t p4d_tokens__length(const p4d_tokens *tokens, uint64_t number);
 
 /*
- * Of the lengths of all documents and of tokens throughout, which have to be within the vocabulary: files
- * that differ in more than a few places have other ones, as good as certainly.
+ * A hash of the lengths of all documents and of tokens throughout, which must be within the vocabulary: files
+ * that differ in more than a few places almost certainly have different hashes.
  */
 int p4d_tokens__hash(const p4d_tokens *tokens, uint64_t *hash, p4d_error *err);
 
-/* Whether a path has a mask beside it. */
+/* Whether a path has a mask next to it. */
 bool p4d_tokens__is_masked(const char *path);
 /* Whether there is a mask; whether it has a token, counted as by p4d_document. */
 bool p4d_tokens__has_mask(const p4d_tokens *tokens);
-/* That says where documents begin; else the delimiter does. */
+/* The index marks documents; without it, the delimiter does. */
 bool p4d_tokens__has_index(const p4d_tokens *tokens);
 bool p4d_tokens__is_trained(const p4d_tokens *tokens, uint64_t token);
 

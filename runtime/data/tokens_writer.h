@@ -10,22 +10,22 @@
 /*
  * Writes PREFIX.bin and PREFIX.idx in Megatron-LM's format (see tokens.h), one sequence per document: u16 for
  * vocabularies of up to 65536 tokens, else i32. The files appear only when complete. Keeps 4 bytes of memory
- * per document. Masked: PREFIX.mask, too, else that file is removed: it belongs to other data. Zero before
- * use.
+ * per document. If masked, it also writes PREFIX.mask; otherwise it removes that file, which belongs to other
+ * data. Zero before use.
  */
 typedef struct p4d_tokens_writer {
 	p4d_new_file data, index, mask;
 	char *index_path, *mask_path;
 	bool masked;
-	bool trains;  /* the tokens that are added; of a mask, set by the caller */
-	uint8_t bits; /* of the last tokens, up to 8 */
+	bool trains;  /* the tokens that are added count for training; with a mask, the caller sets it */
+	uint8_t bits; /* mask bits of the last tokens, up to 8 */
 	uint64_t trained;
 	uint64_t vocabulary;
-	int32_t *length; /* of each document */
+	int32_t *length; /* length of each document */
 	uint64_t documents;
 	size_t room;
-	uint64_t open_tokens; /* of the open document */
-	uint64_t tokens;      /* of all documents */
+	uint64_t open_tokens; /* tokens of the open document */
+	uint64_t tokens;      /* tokens of all documents */
 } p4d_tokens_writer;
 
 /* vocabulary: 1 to 2^31. Errors of all: IO, NO_MEMORY, VALUE; after one, only abandon. */
@@ -37,5 +37,5 @@ int p4d_tokens_writer_add(p4d_tokens_writer *writer, const int32_t *tokens, uint
 int p4d_tokens_writer_end(p4d_tokens_writer *writer, p4d_error *err);
 /* Writes the index and renames both files into place. */
 int p4d_tokens_writer_close(p4d_tokens_writer *writer, p4d_error *err);
-/* Removes what was written, unless it was closed. */
+/* Removes the files, unless they were closed. */
 void p4d_tokens_writer_abandon(p4d_tokens_writer *writer);

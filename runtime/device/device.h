@@ -24,10 +24,10 @@
 typedef struct p4d_device p4d_device;
 
 /*
- * What queries see of a rank's keys, as the host knows it: of each sequence, queries first_query ..
- * first_query+queries-1 see the first `keys` keys. causal: the last of them sees all of these, each one
- * before it a key less. A call has at most two; a query is in one at most, and sees nothing when it is in
- * none.
+ * The keys of a rank that queries see, as the host knows it: in each sequence, queries first_query ..
+ * first_query+queries-1 see the first `keys` keys. causal: the last of these queries sees all of these keys,
+ * and each one before it sees one key less. A call has at most two blocks; a query is in at most one, and
+ * sees nothing if it is in none.
  */
 typedef struct p4d_attention_block {
 	uint64_t first_query, queries, keys;
@@ -52,8 +52,9 @@ typedef struct p4d_attention_shape {
 	float scale;
 	float cap; /* scores become cap * tanh(score / cap); 0: they stay. Not on GPUs, as windows */
 	/*
-	 * For a device that computes faster what it knows more of. What positions say, once more; 0 blocks:
-	 * only they do. Bytes of the call's workspace. For gradients, o (n, a*d) of all keys; NULL: unknown.
+	 * For a device that computes faster if it knows more. The same as the positions say; 0 blocks: only
+	 * the positions do. Bytes of the call's workspace. For gradients, o (n, a*d) of all keys; NULL:
+	 * unknown.
 	 */
 	uint32_t blocks;
 	p4d_attention_block block[P4D_ATTENTION_BLOCKS];
@@ -68,7 +69,7 @@ typedef struct p4d_heads {
 	const void *bias, *query_weight, *key_weight; /* NULL: none */
 	float epsilon;
 	const float
-	    *rope; /* (length, d): of each position d/2 cosines, then d/2 sines; pairs are (i, i + d/2) */
+	    *rope; /* (length, d): for each position d/2 cosines, then d/2 sines; pairs are (i, i + d/2) */
 } p4d_heads;
 
 typedef struct p4d_adam {
@@ -77,7 +78,7 @@ typedef struct p4d_adam {
 	float gradient_scale;           /* clipping and averaging */
 } p4d_adam;
 
-/* An operand of a product in FP8: of the shape, codes (rows, depth) and the scales of its blocks. */
+/* An operand of a product in FP8: its shape, codes (rows, depth) and the scales of its blocks. */
 typedef struct p4d_fp8_operand {
 	p4d_fp8_operand_shape shape;
 	uint8_t *codes;
@@ -100,29 +101,29 @@ typedef struct p4d_timed_product {
 
 struct p4d_device {
 	const char *name; /* "cpu", "cuda" */
-	char text[96];    /* what it is, for people: "NVIDIA H200 (sm_90, 139.8 GiB)" */
+	char text[96];    /* description for people: "NVIDIA H200 (sm_90, 139.8 GiB)" */
 	int sm;           /* compute capability, as 90 for 9.0; 0: not a GPU */
 	void *state;
-	/* Which processor it is, anywhere: two ranks with the same text share it. "": its memory is the
+	/* A worldwide name of the processor: two ranks with the same text share it. "": its memory is the
 	 * host's. */
 	char identity[64];
 	/* Who computes attention: "cuDNN 9.19.0", or why slower kernels do. "": there is no choice. */
 	char attention_text[256];
 	bool attention_slow; /* p4d's own kernels, though nobody asked for them */
 	/*
-	 * Set by others, called every few milliseconds while the host waits for the device: -1 when what is
-	 * queued will never be done, because it needs a rank that is gone. Then the host stops waiting, and
-	 * that error is the first of `sync`. NULL: nothing is queued that needs others.
+	 * The caller sets it. It is called every few milliseconds while the host waits for the device. It
+	 * returns -1 if queued operations will never finish, because they need a rank that is gone. Then the
+	 * host stops waiting, and that error is the first of `sync`. NULL: no queued operation needs others.
 	 */
 	int (*watch)(void *context, p4d_error *err);
 	void *watch_context;
 
 	/* memory */
-	uint64_t allocated_bytes; /* that `allocate` ever gave */
+	uint64_t allocated_bytes; /* the most that `allocate` ever gave */
 	int (*allocate)(p4d_device *, uint64_t bytes, void **arena, p4d_error *err);
 	/* waits for all that is queued on any stream, without the watch */
 	void (*release)(p4d_device *, void *arena);
-	/* the same of an arena on the host, that `move` reaches at the full rate of the link */
+	/* the same for an arena on the host, which `move` reaches at the full rate of the link */
 	uint64_t host_allocated_bytes;
 	int (*host_allocate)(p4d_device *, uint64_t bytes, void **arena, p4d_error *err);
 	void (*host_release)(p4d_device *, void *arena);
@@ -141,35 +142,37 @@ struct p4d_device {
 	/* between the arena and that of the host, or inside one, queued on a stream: neither place may change
 	 * until then */
 	void (*move)(p4d_device *, void *stream, void *to, const void *from, uint64_t bytes);
-	/* Errors: DEVICE, also of what was queued before; what failed once fails for good. */
+	/* Errors: DEVICE, also for operations queued before; after a failure all later calls fail. */
 	int (*sync)(p4d_device *, p4d_error *err);
 	void (*close)(p4d_device *);
 	/*
-	 * Memory of the arena for the device's own use from then on: what matrix products work in, the plan's
-	 * row library.gemm; and partial sums, row reductions, which the cpu needs none of. NULL and 0 where
-	 * a plan has no such row.
+	 * Memory of the arena for the device's own use from then on: the workspace of matrix products, the
+	 * plan's row library.gemm; and partial sums, row reductions, which the cpu does not need. NULL and 0
+	 * if a plan has no such row.
 	 */
 	void (*set_workspace)(p4d_device *, void *workspace, uint64_t workspace_bytes, void *sums,
 			      uint64_t sums_bytes);
 	/*
-	 * To find out what was never written: fills with a word; counts the words that are still it. NULL:
-	 * not with this device.
+	 * To find out which memory was never written: fills it with a word; counts the words that are still
+	 * equal to it. NULL: not with this device.
 	 */
 	void (*fill)(p4d_device *, void *to, uint32_t word, uint64_t words);
 	int (*count)(p4d_device *, uint64_t *number, const void *from, uint32_t word, uint64_t words);
 
 	/*
 	 * Streams. All operations are queued on one stream, which is called NULL here; communication may have
-	 * others, beside it. An event is a place in a stream; a new one counts as reached. Both live until
-	 * close. The cpu's are all NULL: there everything is done when its call returns. What was queued may
-	 * wait for other ranks: no operation may need an idle device to begin, to load its code for one.
+	 * others in addition. An event is a place in a stream; a new one counts as reached. Both live until
+	 * close. The cpu's are all NULL: there everything is done when its call returns. Queued operations
+	 * may wait for other ranks. So no operation may need an idle device to begin, for instance to load
+	 * its code.
 	 */
-	void *stream; /* that of all operations, as the device's libraries know it (cudaStream_t) */
-	int (*stream_open)(p4d_device *, void **stream, p4d_error *err); /* as libraries know it */
-	/* what is queued later on `waiter` starts after what is queued now on `awaited` */
+	void *stream; /* stream of all operations, in the type of the device's libraries (cudaStream_t) */
+	int (*stream_open)(p4d_device *, void **stream, p4d_error *err); /* in the libraries' type */
+	/* operations queued later on `waiter` start after those queued now on `awaited` */
 	void (*stream_wait)(p4d_device *, void *waiter, void *awaited);
 	int (*event_open)(p4d_device *, void **event, p4d_error *err);
-	void (*event_record)(p4d_device *, void *event, void *stream);   /* behind what is queued there now */
+	void (*event_record)(p4d_device *, void *event,
+			     void *stream); /* after the operations queued there now */
 	void (*event_wait)(p4d_device *, void *waiter, void *event);     /* for what precedes it */
 	int (*event_reached)(p4d_device *, void *event, p4d_error *err); /* 1: yes, 0: not yet, -1: as sync */
 	/* makes this the device of libraries that the calling thread calls; the thread that opened it need
@@ -177,16 +180,16 @@ struct p4d_device {
 	int (*attach)(p4d_device *, p4d_error *err);
 
 	/*
-	 * Products from now on leave so many multiprocessors to what runs on other streams: one that counts
-	 * on all of them would take two rounds. NULL: no such choice.
+	 * From now on, products leave this many multiprocessors to other streams: a product that counts on
+	 * all of them would take two rounds. NULL: no such choice.
 	 */
 	void (*leave)(p4d_device *, unsigned multiprocessors);
 
 	/*
 	 * While on, the first product of a shape runs each algorithm that is proposed for it, waits, and
-	 * keeps the fastest: before anything is queued that waits for others, on operands of any contents.
-	 * The timed ones, by number; false behind the last. What another rank found is taken over where as
-	 * many algorithms are proposed here. NULL: there is no choice.
+	 * keeps the fastest. This must happen before anything is queued that waits for others; operands may
+	 * have any contents. The timed ones, by number; false after the last. The choice of another rank is
+	 * taken over if the same number of algorithms is proposed here. NULL: there is no choice.
 	 */
 	void (*time_products)(p4d_device *, bool on);
 	bool (*timed_product)(p4d_device *, unsigned number, p4d_timed_product *);
@@ -238,8 +241,8 @@ struct p4d_device {
 				   const void *k, const void *v, const p4d_attention_shape *,
 				   void *workspace);
 	/*
-	 * The same where there is one block of keys: sets dqkv (type), the gradient of qkv, of which q, k and
-	 * v are the columns. sums: where the plan has attention.qkv_gradient, (n, columns) fp32.
+	 * The same with one block of keys: sets dqkv (type), the gradient of qkv, of which q, k and v are the
+	 * columns. sums: if the plan has attention.qkv_gradient, (n, columns) fp32.
 	 */
 	void (*attention_gradient)(p4d_device *, p4d_dtype type, void *dqkv, float *sums, const void *d_o,
 				   const float *lse, float *row_sums, const void *qkv,
@@ -267,5 +270,6 @@ struct p4d_device {
  * and what further threads work in (cpu_threads.h).
  */
 int p4d_device_cpu_open(p4d_device *device, p4d_error *err);
-/* Of this process, on the cpu device; 1 when it opens. Without OpenMP they are for matrix products only. */
+/* Threads of this process, on the cpu device; 1 when it opens. Without OpenMP they are for matrix products
+ * only. */
 void p4d_device_cpu_threads(uint32_t threads);

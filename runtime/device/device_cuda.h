@@ -4,11 +4,11 @@
 #include "device/device.h"
 
 /*
- * The cuda backend lies in a shared object of its own, libp4d-cuda.so, so that the same program starts where
- * there is no CUDA. It is opened when a GPU is asked for, and stays open.
+ * The cuda backend is a separate shared object, libp4d-cuda.so, so that the same program starts on machines
+ * without CUDA. It is opened if a GPU is requested, and stays open.
  */
 typedef struct p4d_cuda_request {
-	const char *version;  /* of the program */
+	const char *version;  /* version of the program */
 	uint64_t table_bytes; /* sizeof(p4d_device), as the program was compiled */
 	uint32_t local_rank;  /* takes GPU number local_rank modulo those that are visible */
 } p4d_cuda_request;

@@ -4,7 +4,7 @@
 #include <sched.h>
 #include <time.h>
 
-/* Turns of a waiting host in which it only yields: as long as the device takes for a short operation. */
+/* How often a waiting host only yields: about the time of a short operation of the device. */
 enum { YIELDS = 200 };
 
 int p4d_device_pause(p4d_device *device, unsigned *turn, p4d_error *err)

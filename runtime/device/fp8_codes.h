@@ -33,8 +33,8 @@ P4D_ANYWHERE uint32_t p4d_fp8_size(float x)
 }
 
 /*
- * The least exponent of two by which the largest |x| of a block fits: both formats end at 1.75 * 2^top. Of
- * blocks of zeros, of denormal numbers and where one is not finite: 0.
+ * The least exponent of two by which the largest |x| of a block fits: both formats end at 1.75 * 2^top. For
+ * blocks of zeros, of denormal numbers, or with a number that is not finite: 0.
  */
 P4D_ANYWHERE int p4d_fp8_exponent(uint32_t largest, p4d_fp8_format format)
 {
@@ -52,7 +52,8 @@ P4D_ANYWHERE float p4d_fp8_power(int exponent)
 	return p4d_fp8__float((uint32_t)(exponent + 127) << 23);
 }
 
-/* Nearest, ties to even; the largest where x is larger; what is not finite is not a number, of one code. */
+/* Nearest, ties to even; the largest code if x is larger. All numbers that are not finite get one code,
+ * not-a-number. */
 P4D_ANYWHERE uint8_t p4d_fp8_encode(float x, p4d_fp8_format format)
 {
 	const uint32_t fraction = format == P4D_E4M3 ? 3 : 2, bias = format == P4D_E4M3 ? 7 : 15;

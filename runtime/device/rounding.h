@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * Stochastic rounding to bf16 without a generator: whether a number is rounded up is said by a hash of the
- * step and of where the number is in the whole model, so that it does not depend on who holds it. A number x
- * between two neighbours a < b becomes b with probability (x - a) / (b - a): small changes are not lost on
- * average.
+ * Stochastic rounding to bf16 without a generator: a hash of the step and of the number's place in the whole
+ * model decides whether a number is rounded up, so that the result does not depend on the rank that holds it.
+ * A number x between two neighbours a < b becomes b with probability (x - a) / (b - a): small changes are not
+ * lost on average.
  */
 #include <stdint.h>
 #include <string.h>
@@ -22,7 +22,7 @@
  * `columns` elements are `stride` elements apart in the tensor, the first of them from `origin` on.
  */
 typedef struct p4d_rounding {
-	uint64_t key; /* of the tensor and the step */
+	uint64_t key; /* key of the tensor and the step */
 	uint64_t first, columns, stride, origin;
 } p4d_rounding;
 
@@ -51,7 +51,7 @@ P4D_ROUNDING uint32_t p4d_rounding_bits(uint64_t key, uint64_t index)
 	return x ^ x >> 15;
 }
 
-/* up: 16 random bits. Of finite numbers; what is exact stays. */
+/* up: 16 random bits. For finite numbers; a number that bf16 can represent stays. */
 P4D_ROUNDING uint16_t p4d_round_to_bf16(float x, uint32_t up)
 {
 	uint32_t bits;

@@ -4,10 +4,10 @@
 #include "model/net.h"
 
 /*
- * LoRA (arXiv 2106.09685): beside a frozen matrix, y += scale * (x A^T) B^T for each of the linear layers in
- * it that has an adapter. Where tensor parallelism cuts B, A is on every rank, and what reaches it is a part
- * of its gradient; where it cuts A, B is. So no communication is added to a pass: sums over tp are those of
- * the matrix itself. x A^T is computed anew in the backward pass.
+ * LoRA (arXiv 2106.09685): next to a frozen matrix, y += scale * (x A^T) B^T for each of its linear layers
+ * that has an adapter. If tensor parallelism cuts B, every rank has A, and computes a part of its gradient;
+ * if it cuts A, every rank has B. So a pass needs no additional communication: sums over tp are those of the
+ * matrix itself. x A^T is recomputed in the backward pass.
  */
 
 /* Whether any of a matrix's layers has one. */

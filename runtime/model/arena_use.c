@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which part of the arena was ever written. It starts filled with NaN, so reads before writes show, too. */
+/* The part of the arena that was ever written. It starts filled with NaN, so that a read before a write shows
+ * as well. */
 #include <string.h>
 
 #include "model/net.h"
@@ -54,7 +55,7 @@ int p4d_arena_use(const p4d_net *m, uint64_t used[P4D_PART_COUNT], p4d_error *er
 		part[row->part] += bytes;
 		transient += moment ? bytes : 0;
 	}
-	/* what was written outside those rows at other times is working memory, as in the plan */
+	/* anything written outside of those rows at other times is working memory, as in the plan */
 	if (written(m, plan->arena_bytes - plan->transient_bytes, plan->transient_bytes, &all, err) < 0)
 		return -1;
 	part[P4D_PART_WORKING_SET] += all - transient;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Attention of a layer: of this rank's queries over all keys of the sequence that they see. */
+/* Attention of a layer: this rank's queries over all keys of the sequence that they see. */
 #include "model/attention.h"
 
 #include "model/buffers.h"

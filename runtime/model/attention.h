@@ -3,7 +3,7 @@
 
 #include "model/net.h"
 
-/* Attention of a layer: of this rank's queries over all keys of the sequence that they see. */
+/* Attention of a layer: this rank's queries over all keys of the sequence that they see. */
 
 int p4d_attention__forward(p4d_net *m, const p4d_layer *y, p4d_error *err);
 int p4d_attention__backward(p4d_net *m, const p4d_layer *y, p4d_error *err);
@@ -15,8 +15,8 @@ void p4d_attention__warm_up(p4d_net *m);
  * attention_slices.c. */
 
 /*
- * Queries of this rank, `keys` keys of each sequence, whose rows are key_stride elements apart. block: of
- * these keys, as sequence_order.c has them.
+ * Queries of this rank, `keys` keys of each sequence, whose rows are key_stride elements apart. block: the
+ * block of these keys, as in sequence_order.c.
  */
 p4d_attention_shape p4d_attention__shape_of(const p4d_net *m, const p4d_layer *y, uint32_t block,
 					    uint64_t keys, uint64_t key_stride);
@@ -45,5 +45,5 @@ int p4d_attention_gather__backward(p4d_net *m, const p4d_layer *y, float *sums, 
 /* The same with slices, whose keys and values, and gradients of those, the layer has. */
 int p4d_attention_slices__forward(p4d_net *m, const p4d_layer *y);
 int p4d_attention_slices__backward(p4d_net *m, const p4d_layer *y, float *sums);
-/* Of the slice that the net is at. */
+/* For the net's present slice. */
 void p4d_attention_slices__warm_up(p4d_net *m);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Context parallelism by all-gather: the keys and values of a layer come from all ranks at once, attention
- * runs over all of them, and their gradients are summed over the ranks in fp32. Of each sequence the first
- * chunks are gathered in the order of the ranks, then the second ones in the opposite order: so the sequence
- * is in its natural order, and the keys a chunk of queries sees are contiguous.
+ * Context parallelism by all-gather: a layer's keys and values are gathered from all ranks, attention runs
+ * over all of them, and their gradients are summed over the ranks in fp32. In each sequence the first chunks
+ * are gathered in the order of the ranks, then the second ones in the opposite order. So the sequence is in
+ * its natural order, and the keys that a chunk of queries sees are contiguous.
  */
 #include "model/attention.h"
 #include "model/buffers.h"
@@ -14,7 +14,7 @@ enum { HALVES = 2 };
 /* The first or second chunks of a sequence: on all ranks, half of it. */
 typedef struct half {
 	p4d_group *group; /* in the order of the chunks */
-	uint64_t tokens;  /* of a chunk */
+	uint64_t tokens;  /* tokens of a chunk */
 	uint64_t first;   /* where this rank's chunk begins among its tokens */
 	uint64_t all;     /* where the chunks begin among gathered keys */
 	uint64_t own;     /* where this rank's does */

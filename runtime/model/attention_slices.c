@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Attention of a slice of each sequence (--token-slices): keys and values of the slices before it are kept,
- * side by side, until the first of them has run backward. Backward, slices come in the reverse order: each
- * adds to the gradients of all keys that it sees, in fp32, so those of its own are complete when it runs.
+ * side by side, until the first of them has run backward. Backward, slices come in the reverse order. Each
+ * adds to the gradients of all keys that it sees, in fp32, so the gradients of its own keys are complete when
+ * it runs.
  */
 #include "model/attention.h"
 #include "model/buffers.h"

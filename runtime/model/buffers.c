@@ -11,7 +11,7 @@
 #include "model/window.h"
 #include "plan/parameters.h"
 
-/* Of a row of copies; NULL: the plan has none. */
+/* The address of a row of copies; NULL: the plan has none. */
 static void *copy_of(const p4d_net *m, p4d_buffer which, uint64_t number)
 {
 	const p4d_tensor *row = m->row[which];
@@ -67,7 +67,7 @@ void *p4d_buffers__weight(const p4d_net *m, p4d_weight_kind kind, uint32_t layer
 	return w ? (char *)p4d_buffers_at(m, B_PARAMETERS) + w->offset * m->element : NULL;
 }
 
-/* Of a weight that is trained, as a pass adds to it. */
+/* The gradient of a trained weight, to which a pass adds. */
 static float *gradient_of(const p4d_net *m, const p4d_weight *w)
 {
 	if (m->gradient_window)
@@ -91,8 +91,8 @@ static void zero_numbers(p4d_net *m, float *from, const float *to)
 		m->d->zero(m->d, from, (uint64_t)(to - from) * sizeof(float));
 }
 
-/* Those that a product gives, all at once; norms, biases and adapters are small, and are added up, as are
- * the sums over the ranks of a grid. */
+/* Gradients that a product gives, as a whole. Those of norms, biases and adapters are small and are summed,
+ * and so are the sums over the ranks of a grid. */
 static bool is_set_by_product(const p4d_weight *w)
 {
 	const p4d_weight_kind kind = w->kind;
@@ -103,7 +103,7 @@ static bool is_set_by_product(const p4d_weight *w)
 	       kind == P4D_W_EMBEDDING || kind == P4D_W_HEAD;
 }
 
-/* Those of trained weights first .. behind-1, which lie between `from` and `end`. */
+/* Clears the gradients of the trained weights first .. behind-1 that are between `from` and `end`. */
 static void clear(p4d_net *m, uint32_t first, uint32_t behind, float *from, const float *end)
 {
 	for (uint32_t i = first; i < behind; i++) {
@@ -173,7 +173,7 @@ static void put(p4d_net *m, uint64_t place, const void *elements, uint64_t count
 		m->d->upload(m->d, to, elements, count * m->element);
 }
 
-/* Of elements at an offset of the flat buffer those that are in this rank's shard of one part of it. */
+/* Puts those elements at an offset of the flat buffer that are in this rank's shard of one part of it. */
 static void put_shard(p4d_net *m, uint64_t part, uint64_t padded, uint64_t offset, const char *elements,
 		      uint64_t count)
 {

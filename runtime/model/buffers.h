@@ -28,11 +28,12 @@ float *p4d_buffers__gradient(const p4d_net *m, p4d_weight_kind kind, uint32_t la
 void *p4d_buffers_parameters(const p4d_net *m, uint32_t segment, uint64_t offset);
 float *p4d_buffers_gradients(const p4d_net *m, uint32_t segment, uint64_t offset);
 /*
- * Gradients of a step. Those of matrices are set by the first product that gives a part of them, instead of
- * being zeroed before it. Clearing zeroes all others. Before anything is added to a weight's gradient:
- * whether it has a part; if not, this is the first, and has to set all `rows` rows; those behind them are
- * zeroed. Completing zeroes what got no part (segment: of the weights). Where gradients are sharded, a
- * segment is cleared when a pass begins with it (gradient_window.h), and the shards before the step.
+ * Gradients of a step. The first product that gives a part of a matrix's gradient sets it, so it need not be
+ * zeroed before. Clearing zeroes all others. Call the third one before anything is added to a weight's
+ * gradient. It tells whether there is a part already; if not, the caller adds the first one and must set all
+ * `rows` rows; the rows after them are zeroed. Completing zeroes gradients that got no part (segment: of the
+ * weights). With sharded gradients, a segment is cleared when a pass begins with it (gradient_window.h), and
+ * the shards are cleared before the step.
  */
 void p4d_buffers_clear_gradients(p4d_net *m);
 void p4d_buffers_clear_segment(p4d_net *m, uint32_t segment);

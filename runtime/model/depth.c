@@ -70,7 +70,7 @@ int p4d_depth_await(p4d_net *m, uint32_t layer, p4d_error *err)
 	return m->tp_z ? p4d_comm_await(m->tp_z, m->depth.calls[place_of(layer)], err) : 0;
 }
 
-/* Of a matrix's gradient, where it is summed: this rank's rows. */
+/* This rank's rows of a matrix's gradient, where it is summed. */
 static float *own_rows(const p4d_net *m, const p4d_weight *w)
 {
 	return p4d_depth__gradient(m, w) + p4d_group_index(m->tp_z) * w->rows * w->columns;

@@ -71,7 +71,7 @@ float *p4d_gradient_window__at(const p4d_net *m, uint32_t segment)
 	return w->place[w->holder[segment]].at;
 }
 
-/* This rank's part of what was reduced lies where the ranks' parts would, one after the other. */
+/* This rank's part of the reduced gradients is where the ranks' parts would be one after another. */
 static float *own_part(const p4d_net *m, const gradient_place *p, uint64_t *count)
 {
 	const p4d_segment *s = &m->weights.segment[p->segment];
@@ -80,7 +80,7 @@ static float *own_part(const p4d_net *m, const gradient_place *p, uint64_t *coun
 	return p->at + *count * p4d_weights_shard_number(m->l, m->place);
 }
 
-/* Adds to the shard what was reduced, if there is something. */
+/* Adds the reduced gradients to the shard, if there are any. */
 static int finish(p4d_net *m, gradient_place *p, p4d_error *err)
 {
 	uint64_t count;

@@ -4,10 +4,11 @@
 #include "model/net.h"
 
 /*
- * Gradients of which a rank keeps its shards alone (gradients in the plan). A pass adds to those of one layer
- * at a time, or of a table: they have a place in the rows window.layer_gradients and window.table_gradient,
- * and once the pass is through with the layer they are reduced over dp_cp, beside the passes that follow, and
- * this rank's part is added to its shard. Where gradients are whole these functions do nothing.
+ * Gradients of which a rank keeps only its shards (gradients in the plan). A pass adds to the gradients of
+ * one layer at a time, or of a table. These have a place in the rows window.layer_gradients and
+ * window.table_gradient. When the pass has finished the layer, they are reduced over dp_cp during the
+ * following passes, and this rank's part is added to its shard. If gradients are not sharded, these functions
+ * do nothing.
  */
 
 /* Where the plan has the rows. Errors: NO_MEMORY. */

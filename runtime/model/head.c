@@ -37,7 +37,7 @@ typedef struct logits_chunk {
 	const int32_t *labels;
 	float *maximum, *sum, *target;
 	void *logits, *dx;
-	uint64_t stride; /* of the logits */
+	uint64_t stride; /* row stride of the logits */
 } logits_chunk;
 
 static logits_chunk chunk_of(const p4d_net *m, const p4d_head_work *work, uint64_t from)
@@ -107,7 +107,7 @@ static void product(p4d_net *m, const table *rows, const logits_chunk *c)
 			      (float)m->l->factor.logit, false);
 }
 
-/* Of all features; capped where the model's are. */
+/* Logits over all features; capped if the model caps them. */
 static int logits_of(p4d_net *m, const table *rows, const logits_chunk *c, p4d_error *err)
 {
 	const float cap = m->l->architecture->logit_cap;
@@ -201,7 +201,8 @@ int p4d_head_norm_backward(p4d_net *m, uint32_t slot, const void *gradient, p4d_
 				  p4d_buffers_at_slot(m, B_HEAD_RSTD, slot, 0), err);
 }
 
-/* To fp32, in place: from the last on, which is behind all that are still to be read. */
+/* Converts to fp32 in place, from the last number on: it never overwrites a number that is still to be read.
+ */
 static void widen(const p4d_net *m, float *numbers, uint64_t count)
 {
 	for (uint64_t i = count; m->type == P4D_DT_BF16 && i-- > 0;) {

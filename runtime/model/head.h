@@ -12,8 +12,8 @@ int p4d_head_norm_backward(p4d_net *m, uint32_t slot, const void *gradient, p4d_
 
 int p4d_vocabulary_pass(p4d_net *m, const p4d_instruction *in, p4d_error *err);
 /*
- * The head over rows x (n, h): of each chunk of tokens logits, softmax (merged over `group`), and what is
- * asked for. softmax: 3 * n.
+ * The head over rows x (n, h): for each chunk of tokens it computes logits, softmax (merged over `group`),
+ * and what the caller asks for. softmax: 3 * n.
  */
 typedef struct p4d_head_work {
 	const void *x;
@@ -22,7 +22,7 @@ typedef struct p4d_head_work {
 	p4d_group *group;
 	bool merge;           /* compute the softmax sums; else they exist */
 	bool count;           /* add to the loss */
-	bool input, weight;   /* gradients: of x, of the table */
+	bool input, weight;   /* gradients to compute: of x, of the table */
 	void *input_gradient; /* (n, h); scratch where it is not asked for */
 } p4d_head_work;
 /* Logits (vocab) on the host of the one token in slot 0; the same on all ranks. */

@@ -4,25 +4,26 @@
 #include "device/device.h"
 
 /*
- * One direction of the link between the arenas of host and device: movements follow each other on a stream of
- * their own, beside the passes. The host's memory may be another's to write only when what reads it is done.
+ * One direction of the link between the arenas of host and device. Movements follow each other on a separate
+ * stream, concurrently with the passes. Another user may write to the host's memory only when everything that
+ * reads it is done.
  */
 enum { P4D_LINK_EVENTS = 16 };
 
 typedef struct p4d_host_link {
 	p4d_device *device;
 	void *stream;
-	void *done[P4D_LINK_EVENTS]; /* of the last tickets */
+	void *done[P4D_LINK_EVENTS]; /* events of the last tickets */
 	uint64_t tickets;
 } p4d_host_link;
 
 /* Errors: as stream_open. */
 int p4d_host_link__open(p4d_host_link *link, p4d_device *device, p4d_error *err);
 
-/* What is moved from now on comes after what is queued on the device now. */
+/* Movements from now on come after the operations queued on the device now. */
 void p4d_host_link__follow(p4d_host_link *link);
 void p4d_host_link__move(p4d_host_link *link, void *to, const void *from, uint64_t bytes);
-/* A ticket for what was moved so far. */
+/* A ticket for the movements so far. */
 uint64_t p4d_host_link__ticket(p4d_host_link *link);
 /* The event that stands for a ticket, or for a few later ones: valid until the next ticket. */
 void *p4d_host_link__event(const p4d_host_link *link, uint64_t ticket);

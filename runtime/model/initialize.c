@@ -29,7 +29,7 @@ static uint64_t mixed(uint64_t z)
 	return z ^ z >> 31;
 }
 
-/* Of a normal distribution (Box-Muller). */
+/* A number from a normal distribution (Box-Muller). */
 static float normal(uint64_t key, uint64_t index, double deviation)
 {
 	const uint64_t a = mixed(key ^ mixed(2 * index)), b = mixed(key ^ mixed(2 * index + 1));
@@ -155,7 +155,7 @@ void p4d_net_draw_local(const p4d_net *m, uint64_t seed, const p4d_weight_slice 
 	draw(&all);
 }
 
-/* The gradient buffer holds what is trained in fp32 until it is stored: all, or this rank's shards. */
+/* Until trained parameters are stored, the gradient buffer holds them in fp32: all, or this rank's shards. */
 static void put(p4d_net *m, const p4d_weight *w, uint64_t offset, float *numbers, uint64_t count)
 {
 	if (w->frozen)

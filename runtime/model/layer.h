@@ -5,7 +5,7 @@
 
 /* One layer of the model: layer_forward.c, layer_backward.c. */
 
-/* Input to output (ns, h); recompute restores what was not kept */
+/* Input to output (ns, h); recompute restores the activations that were not kept */
 int p4d_layer_forward(p4d_net *m, const p4d_layer *y, void *output, p4d_error *err);
 int p4d_layer__recompute(p4d_net *m, const p4d_layer *y, p4d_error *err);
 /* A norm, and the matmul of its output with a weight. */

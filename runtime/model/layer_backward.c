@@ -18,7 +18,7 @@ static bool waits(const p4d_net *m, const p4d_projection *p)
 	return p4d_is_split(m->schedule.kind) && p4d_buffers__keeps(m, p->output);
 }
 
-/* Of the matrix, or of its adapters. */
+/* Whether the matrix, or its adapters, are trained. */
 static bool is_trained(const p4d_net *m, p4d_weight_kind weight, uint32_t layer)
 {
 	return p4d_buffers__gradient(m, weight, layer) || p4d_adapters__has(m, weight, layer);
@@ -59,7 +59,7 @@ typedef struct projection_back {
 	p4d_gathering x;
 } projection_back;
 
-/* Gathers what the weight's gradient needs, beside what is queued until then. */
+/* Gathers what the weight's gradient needs, concurrently with the operations queued so far. */
 static int begin_projection(p4d_net *m, const p4d_layer *y, const p4d_projection *p, uint64_t out, bool now,
 			    projection_back *back, p4d_error *err)
 {
@@ -67,7 +67,7 @@ static int begin_projection(p4d_net *m, const p4d_layer *y, const p4d_projection
 	return back->now ? p4d_layer__normed(m, y, p, &back->x, err) : 0;
 }
 
-/* dy (n, out): of the projection's output */
+/* dy (n, out): gradient of the projection's output */
 static int projection_weight(p4d_net *m, const p4d_layer *y, const projection_back *back, const void *dy,
 			     p4d_error *err)
 {
@@ -79,8 +79,8 @@ static int projection_weight(p4d_net *m, const p4d_layer *y, const projection_ba
 	return 0;
 }
 
-/* Both gradients: that of the weight while that of the norm's output is summed. Continues to B_HIDDEN, adding
- * the gradient of the norm's input. */
+/* Both gradients: that of the weight is computed while that of the norm's output is summed. Continues to
+ * B_HIDDEN, adding the gradient of the norm's input. */
 static int end_projection(p4d_net *m, const p4d_layer *y, const projection_back *back, const void *dy,
 			  p4d_error *err)
 {
@@ -101,8 +101,8 @@ static int end_projection(p4d_net *m, const p4d_layer *y, const projection_back 
 }
 
 /*
- * Gathers the gradient of a block's last product, of all rows: that of the hidden state, or through a norm
- * behind the block. Of the bias: of this rank's rows.
+ * Gathers the gradient of a block's last product for all rows: that of the hidden state, or through a norm
+ * after the block. The bias's gradient comes from this rank's rows.
  */
 static int end_gradient(p4d_net *m, const p4d_layer *y, p4d_weight_kind norm, p4d_weight_kind bias,
 			p4d_activation output, p4d_activation rstd, p4d_gathering *to, p4d_error *err)

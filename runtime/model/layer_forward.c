@@ -64,7 +64,8 @@ void p4d_layer__activate_back(p4d_net *m, void *gate_up, void *act, const void *
 		m->d->gelu_backward(m->d, m->type, gate_up, act, dact, m->n, m->f);
 }
 
-/* The end of a block: a matrix with its bias, and what is kept for a norm behind it, where there is one. */
+/* The end of a block: a matrix with its bias, and the input that is kept for a norm after it, if there is
+ * one. */
 typedef struct block_end {
 	p4d_weight_kind weight, bias, norm;
 	p4d_activation output, rstd;
@@ -124,7 +125,7 @@ static int add_end(p4d_net *m, void *to, const void *residual, const void *x, co
 	return 0;
 }
 
-/* The norm, and its product with the matrix (out, h): of each part of the tokens as soon as it is gathered.
+/* The norm, and its product with the matrix (out, h): for each part of the tokens as soon as it is gathered.
  */
 static int project(p4d_net *m, const p4d_layer *y, const p4d_projection *p, uint64_t out, p4d_error *err)
 {
@@ -178,7 +179,7 @@ int p4d_layer_forward(p4d_net *m, const p4d_layer *y, void *output, p4d_error *e
 	return add_end(m, output, y->activation[ACT_POST_ATTENTION], ffn_act, &ffn_end, y, m->f, err);
 }
 
-/* What the norm behind the feed-forward layer is given, and its statistics. */
+/* The input of the norm after the feed-forward layer, and its statistics. */
 static int ffn_output(p4d_net *m, const p4d_layer *y, p4d_error *err)
 {
 	void *ffn_act = p4d_layer__product(m, y), *output = y->activation[ACT_FFN_OUTPUT];

@@ -89,7 +89,7 @@ static void fill_sizes(p4d_net *m)
 	m->tied_ends = l->tied && !l->vocab_parallel && m->last_stage != 0;
 }
 
-/* The list of this stage; those of other stages are compiled along with it, and dropped. */
+/* The list of this stage; the lists of other stages are compiled with it, and dropped. */
 static int compile(p4d_net *m, p4d_error *err)
 {
 	p4d_instruction_list *lists = calloc(m->schedule.stages, sizeof(*lists));

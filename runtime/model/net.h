@@ -18,23 +18,23 @@ typedef struct p4d_net_settings {
 	const p4d_layout *layout; /* borrowed for the life of the net */
 	const p4d_gpu *gpu;       /* NULL on the cpu */
 	p4d_device *device;
-	p4d_device *host; /* computes in the memory of the host what is kept there; NULL: `device` does */
+	p4d_device *host; /* computes in the host's memory what is kept there; NULL: `device` does */
 	p4d_world *world;
-	p4d_transport *transport; /* of data on the device; NULL: the device's memory is the host's */
+	p4d_transport *transport; /* for data on the device; NULL: the device's memory is the host's */
 	p4d_rope rope;
 	float norm_epsilon;
 	float z_loss;
-	float adapter_scale; /* of adapters' outputs: LoRA's alpha over the rank */
+	float adapter_scale; /* factor of adapters' outputs: LoRA's alpha over the rank */
 	uint64_t vocab;      /* real, without padding */
 	bool document_mask;  /* tokens see those of their own document only */
 } p4d_net_settings;
 
 /* The requested parts of a micro-batch; NULL: not requested. */
 typedef struct p4d_batch {
-	/* (micro_batch, seq_len / cp): of this rank's place in dp and cp, in the order of sampler.h */
+	/* (micro_batch, seq_len / cp): for this rank's place in dp and cp, in the order of sampler.h */
 	int32_t *tokens, *labels;
-	/* (micro_batch, seq_len): of each token of the whole sequences a number that those of its document
-	 * have, too, and others of the sequence have not. Asked for with document_mask only. */
+	/* (micro_batch, seq_len): a number for each token of the whole sequences, equal for the tokens of one
+	 * document and different for others of the sequence. Only requested with document_mask. */
 	int32_t *documents;
 } p4d_batch;
 
@@ -48,10 +48,10 @@ typedef int (*p4d_batch_source)(void *context, uint64_t step, uint32_t micro_bat
 /* The buffers and weights of one layer in one pass. */
 typedef struct p4d_layer {
 	void *activation[ACT_COUNT]; /* NULL: the model has none */
-	/* with slices (micro_batch, seq_len, 2 * kv): of the micro-batch of the pass; else NULL */
+	/* with slices (micro_batch, seq_len, 2 * kv): for the micro-batch of the pass; else NULL */
 	void *keys_values;
 	float *key_gradients;
-	uint32_t number; /* of the model */
+	uint32_t number; /* number in the model */
 	bool lost;       /* its input alone is there: the backward pass computes all else again */
 } p4d_layer;
 
@@ -74,9 +74,9 @@ typedef struct p4d_swap p4d_swap; /* swap.h */
 /* What depth.h gathered and sums. */
 typedef struct p4d_depth {
 	uint32_t layer[P4D_DEPTH_PLACES]; /* in each place; UINT32_MAX: none */
-	uint64_t calls[P4D_DEPTH_PLACES]; /* of the group, with the last of its gathers */
+	uint64_t calls[P4D_DEPTH_PLACES]; /* calls of the group up to its last gather */
 	unsigned computed;                /* a bit for each matrix of the pass's layer that has a gradient */
-	unsigned summed;                  /* those of sum_layer, on their way */
+	unsigned summed;                  /* gradients of sum_layer in transit */
 	uint32_t sum_layer;
 	uint64_t sum_calls;
 } p4d_depth;
@@ -103,20 +103,20 @@ typedef struct p4d_net {
 	uint64_t batch;       /* sequences */
 	uint64_t n, ns, h;    /* tokens; under sequence parallelism; hidden features of this rank */
 	uint64_t f, q, kv;    /* columns of this rank */
-	uint64_t up;          /* of the product in front of the activation */
+	uint64_t up;          /* gradient of the product before the activation */
 	uint64_t columns;     /* q + 2 * kv */
 	uint64_t length;      /* tokens of a sequence on this rank */
 	uint64_t before;      /* tokens in front of these whose keys are there; see generate.h */
 	uint64_t whole;       /* tokens of a micro-batch, of all slices */
 	uint64_t slice_first; /* tokens of all sequences in the slices before that of the pass */
-	uint32_t sequences;   /* which keys and values are those of the pass */
-	uint64_t layers;      /* of a chunk */
-	uint64_t shards;      /* of the optimizer state */
+	uint32_t sequences;   /* the keys and values that belong to the pass */
+	uint64_t layers;      /* layers of a chunk */
+	uint64_t shards;      /* shards of the optimizer state */
 	unsigned parts;       /* in which tokens pass between tp ranks; see parallel.h */
 	bool first, last;     /* the stage begins, ends the model */
 	struct {
 		p4d_weight_kind norm, table;
-		uint32_t layer; /* that they are found by */
+		uint32_t layer; /* layer by which they are found */
 	} head;                 /* of the loss on this stage: the model's, or the stage's own */
 	bool tied_ends;         /* two stages hold a copy of the table */
 	uint32_t last_stage;    /* where the model ends */
@@ -128,33 +128,33 @@ typedef struct p4d_net {
 	 * results are used. With tp_comm_overlap those of tp are, too.
 	 */
 	p4d_group *tp, *cp, *dp_cp, *copies, *pp, *vocabulary, *embedding_group;
-	/* of a tp-grid, where tp is X; NULL: one rank. Those of tp_z are asynchronous, too */
+	/* groups of a tp-grid, where tp is X; NULL: one rank. Collectives of tp_z are asynchronous as well */
 	p4d_group *tp_y, *tp_z;
 	p4d_depth depth;
 	p4d_group *world;       /* all ranks; numbers of the host */
 	p4d_group *cp_reversed; /* where keys are gathered, else NULL; data on the device */
 
-	/* of the step that runs */
+	/* source of the step that runs */
 	p4d_batch_source source;
 	void *context;
 	uint64_t number;
 	bool evaluating;
 	uint64_t trained;
-	int32_t *host_tokens, *host_labels; /* of a micro-batch, and room to put it in the order of slices */
-	int32_t *host_documents; /* of a micro-batch, in order, then arranged, then scratch; NULL without the
-				    mask */
+	int32_t *host_tokens, *host_labels; /* for a micro-batch, with room to reorder it by slices */
+	int32_t *host_documents; /* for a micro-batch: in order, then reordered, then scratch; NULL without
+				    the mask */
 	/* the micro-batch in each copy; UINT32_MAX: none */
 	uint32_t *token_holder, *label_holder, *document_holder;
 	uint64_t *label_trained;       /* labels that are trained on in each copy */
-	bool *begun;                   /* of each trained weight: its gradient has a first part */
-	const int32_t *documents;      /* of the micro-batch of the pass that runs; NULL: not masked */
-	void *layer_events[P4D_AHEAD]; /* of the last layers */
+	bool *begun;                   /* for each trained weight: its gradient has a first part */
+	const int32_t *documents;      /* of the micro-batch of the present pass; NULL: not masked */
+	void *layer_events[P4D_AHEAD]; /* events of the last layers */
 	uint64_t throttled;
 } p4d_net;
 
 /*
  * Collective: every rank opens the same layout. After this nothing allocates. After an error, p4d_net_close
- * closes what was opened. Errors: UNMODELLED (what this runtime does not compute), PLAN_CHANGED, NO_MEMORY,
+ * closes what was opened. Errors: UNMODELLED (this runtime cannot compute it), PLAN_CHANGED, NO_MEMORY,
  * DEVICE, RANK.
  */
 int p4d_net_open(p4d_net *net, const p4d_net_settings *settings, uint32_t rank, p4d_error *err);

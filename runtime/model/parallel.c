@@ -52,8 +52,8 @@ static int open_group(p4d_net *m, p4d_group **group, unsigned directions, p4d_er
 	return status;
 }
 
-/* Of the ranks with the same part of the model: those that share a copy of it, or that have the same shard.
- */
+/* Groups of ranks with the same part of the model: those that share a copy of it, or that have the same
+ * shard. */
 static int open_sharing(p4d_net *m, p4d_group **group, bool same_shard, p4d_error *err)
 {
 	const uint32_t all = (uint32_t)(m->l->dp * m->l->cp);
@@ -118,12 +118,13 @@ static void find_ring(const p4d_net *m, uint8_t *sends)
 }
 
 /*
- * Thread blocks of collectives of gradients and parameters, each of which may keep an SM from operations.
- * They have whole passes, those of tensor parallelism a product, and so more of them (P4D_TP_BLOCKS).
+ * Thread blocks of collectives of gradients and parameters. Each may keep an SM from operations. These
+ * collectives have whole passes of time; those of tensor parallelism have one product, so they get more
+ * blocks (P4D_TP_BLOCKS).
  */
 enum { REPLICAS_BLOCKS = 8 };
 
-/* Of what is trained, and of what is not but gathered. */
+/* The largest trained segment, and the largest frozen one that is gathered. */
 static uint64_t largest_segment(const p4d_net *m, uint64_t *frozen)
 {
 	uint64_t most = 0;
@@ -179,7 +180,7 @@ static p4d_traffic between_copies(const p4d_net *m)
 	return collectives_of(m, largest_segment(m, &frozen) / m->shards * sizeof(float), 0);
 }
 
-/* Of a tp-grid. Y: sums of what products over a part of the features give, and of norms' squares. */
+/* Traffic of a tp-grid over Y: sums of products over a part of the features, and of norms' squares. */
 static p4d_traffic between_y(const p4d_net *m)
 {
 	const uint64_t most = m->columns > m->up ? m->columns : m->up;
@@ -189,7 +190,7 @@ static p4d_traffic between_y(const p4d_net *m)
 	return collectives_of(m, product * m->element, 0);
 }
 
-/* Z: matrices of layers and their gradients, and gradients of what its ranks have whole. */
+/* Z: matrices of layers and their gradients, and gradients of weights that its ranks have whole. */
 static p4d_traffic between_z(const p4d_net *m)
 {
 	uint64_t whole = 0, cut = 0;
@@ -206,7 +207,7 @@ static p4d_traffic between_z(const p4d_net *m)
 	return y;
 }
 
-/* Whose members have the same arena. */
+/* Traffic whose members have the same arena. */
 static p4d_traffic in_arena(const p4d_net *m, p4d_traffic traffic)
 {
 	traffic.memory = m->arena;

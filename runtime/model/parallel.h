@@ -7,8 +7,8 @@
 
 /*
  * Between tp ranks the m->n tokens pass in m->parts parts: one, or with tp_comm_overlap two halves, so that a
- * collective of one runs beside the product of the other. Of its m->ns tokens a rank has then so many of each
- * part, in the order of the parts: what is gathered of a part lies in the order of tokens.
+ * collective of one half overlaps with the product of the other. A rank's m->ns tokens are then equally many
+ * from each part, in the order of the parts. The gathered tokens of a part are in the order of tokens.
  */
 typedef struct p4d_token_part {
 	uint64_t first, count;
@@ -18,7 +18,7 @@ p4d_token_part p4d_parallel__part(const p4d_net *m, unsigned number);
 /* A gather that may be under way. */
 typedef struct p4d_gathering {
 	const void *rows; /* (n, h), as far as they are there */
-	uint64_t calls;   /* of the group, before it */
+	uint64_t calls;   /* calls of the group before it */
 } p4d_gathering;
 /*
  * All rows (n) of x (ns): x itself, or gathered into `to`; neither may change until it has ended. What is
@@ -32,17 +32,17 @@ const void *p4d_parallel__gather_rows(p4d_net *m, const void *x, void *to, p4d_e
 /* Where a matmul summed over tp ranks writes: the partial sums, or `to` when there is one rank. */
 void *p4d_parallel__partial(p4d_net *m, void *to);
 /*
- * to (ns, h) = the sum of what p4d_parallel__partial holds on all tp ranks: of a part of the tokens, part
- * after part, and complete for what is queued after p4d_parallel__reduced; or of all of them.
+ * to (ns, h) = the sum over all tp ranks of p4d_parallel__partial: for a part of the tokens, part after part,
+ * and complete for operations queued after p4d_parallel__reduced; or for all of them.
  */
 int p4d_parallel__reduce_part(p4d_net *m, void *to, unsigned part, p4d_error *err);
 int p4d_parallel__reduced(p4d_net *m, p4d_error *err);
 int p4d_parallel__reduce_partial(p4d_net *m, void *to, p4d_error *err);
-/* The product (n, columns) of hidden features, of which a rank of a tp-grid has a part: their sum over Y. */
+/* The product (n, columns) over hidden features, of which a rank of a tp-grid has a part: the sum over Y. */
 int p4d_parallel__sum_features(p4d_net *m, void *product, uint64_t columns, p4d_error *err);
 /*
- * What products leave to collectives that run beside them: those of tensor parallelism in any pass, where
- * they overlap, and among replicas in some.
+ * The multiprocessors that products leave to concurrent collectives: those of tensor parallelism in any pass,
+ * if they overlap, and those among replicas in some.
  */
 void p4d_parallel_leave(p4d_net *m, bool replicas);
 /*

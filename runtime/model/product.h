@@ -4,9 +4,9 @@
 #include "model/net.h"
 
 /*
- * The products of a layer with its matrices, of all m->n tokens or n of them: in FP8 where that is the
- * precision, else of the storage type. Passes over less than whole blocks of tokens, as when a token at a
- * time is predicted, are not in FP8. weight: of kind and layer, (out, in).
+ * The products of a layer with its matrices, for all m->n tokens or n of them: in FP8 if that is the
+ * precision, else in the storage type. Passes over less than whole blocks of tokens, for instance when one
+ * token at a time is predicted, are not in FP8. weight: that of kind and layer, (out, in).
  */
 /* y (n, out) = add + x (n, in) * weight^T; add as of p4d_device.linear */
 void p4d_product__forward(p4d_net *m, p4d_weight_kind kind, uint32_t layer, void *y, const void *add,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where the tokens of a sequence lie. With context parallelism a rank holds chunks `rank` and 2*cp-1-rank of
- * 2*cp, so that causal attention is balanced. What attention knows of tokens (positions, documents) comes in
- * blocks: of the tokens of each rank with a ring; where keys are gathered, of this rank's tokens and of the
- * whole sequence.
+ * The order of the tokens of a sequence. With context parallelism a rank holds chunks `rank` and 2*cp-1-rank
+ * of 2*cp, so that causal attention is balanced. Positions and documents of tokens come to attention in
+ * blocks: with a ring, one for the tokens of each rank; if keys are gathered, one for this rank's tokens and
+ * one for the whole sequence.
  */
 #include "model/sequence_order.h"
 

@@ -5,7 +5,7 @@
 
 /* Where token i of a context-parallel rank lies in its sequence. */
 uint64_t p4d_sequence__place(const p4d_layout *l, uint64_t rank, uint64_t i);
-/* The block of this rank's tokens; that of all keys where they are gathered. */
+/* The block of this rank's tokens; the block of all keys if they are gathered. */
 enum { P4D_GATHERED_BLOCK = 1 };
 uint32_t p4d_sequence__own_block(const p4d_net *m);
 /* shape->blocks: what this rank's queries see of the keys of a block. */

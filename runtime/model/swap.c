@@ -16,7 +16,7 @@ typedef struct swap_place {
 
 struct p4d_swap {
 	p4d_host_link down, up;
-	uint64_t bytes;   /* of a layer */
+	uint64_t bytes;   /* bytes of a layer */
 	uint32_t swapped; /* layers of a chunk that go to the host; 0: none */
 	uint32_t turn;    /* forward passes take places in turns */
 	uint32_t *holder; /* (slots, layers) the place it is in, or was last */
@@ -29,7 +29,7 @@ static uint64_t index_of(const p4d_net *m, uint32_t slot, uint32_t layer)
 	return slot * m->layers + layer;
 }
 
-/* Rows of places are beside each other, see plan.c: one movement takes all of a place. */
+/* Rows of places are adjacent, see plan.c: one movement takes a whole place. */
 static void fill_places(p4d_net *m, p4d_swap *w)
 {
 	const p4d_tensor *first = m->row[B_ACTIVATION + ACT_QKV];
@@ -143,7 +143,7 @@ void p4d_swap_end(p4d_net *m, uint32_t slot, uint32_t layer)
 	p->leaves = true;
 }
 
-/* A place that none of the next layers of a backward pass is in: these are as many as places. */
+/* A place with none of the P4D_SWAP_PLACES layers that a backward pass needs next, including this one. */
 static swap_place *free_place(const p4d_net *m, uint32_t slot, uint32_t layer)
 {
 	swap_place *p = m->swap->place;
@@ -153,7 +153,8 @@ static swap_place *free_place(const p4d_net *m, uint32_t slot, uint32_t layer)
 	return p;
 }
 
-/* After what is queued now, and after the place, and the layer, went down. */
+/* Brings a layer back, after the operations queued now, and after the copies to the host of the place and the
+ * layer. */
 static void bring(p4d_net *m, swap_place *p, uint32_t slot, uint32_t layer)
 {
 	p4d_swap *w = m->swap;

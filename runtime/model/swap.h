@@ -4,11 +4,11 @@
 #include "model/net.h"
 
 /*
- * Activations that leave the device, where the plan has them in places for a few layers, not in slots
- * (plan/offload.h). A forward pass fills a place for each layer, from which some go down to the host beside
- * the passes that follow; a backward pass finds a layer in its place still, or has it brought up beside the
- * layer before, or computes it again from its input, which is in its slot. Without such places these
- * functions do nothing.
+ * Activations that leave the device, if the plan has them in places for a few layers instead of in slots
+ * (plan/offload.h). A forward pass fills a place for each layer, and some are copied to the host during the
+ * following passes. A backward pass finds a layer still in its place, or has it copied back during the layer
+ * before, or recomputes it from its input, which is in its slot. Without such places these functions do
+ * nothing.
  */
 
 /* Errors: NO_MEMORY, DEVICE. */

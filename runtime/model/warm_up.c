@@ -34,7 +34,7 @@ static void multiply_all(p4d_net *m)
 	p4d_head__warm_up(m);
 }
 
-/* Of each length that a pass may have. */
+/* Choices for each length that a pass may have. */
 enum { MOST_CHOICES = 128 };
 
 static uint64_t choices_of(const p4d_net *m)
@@ -53,8 +53,8 @@ static void own_choices(const p4d_net *m, p4d_product_choice *own)
 }
 
 /*
- * The first rank that timed a shape decides for all, so that the same numbers come of the same operands
- * wherever they are: its choices are taken over last.
+ * The first rank that timed a shape decides for all, so that the same operands give the same numbers on every
+ * rank: its choices are taken over last.
  */
 static int agree_on_products(p4d_net *m, p4d_error *err)
 {

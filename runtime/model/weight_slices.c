@@ -24,7 +24,8 @@ typedef struct portion {
 } portion;
 static const portion whole = {0, 1};
 
-/* Of a tensor whose rows and columns are cut into equal parts: `rows` rows at row `at` of the weight. */
+/* A slice of a tensor whose rows and columns are cut into equal parts: `rows` rows at row `at` of the weight.
+ */
 static void cut(p4d_weight_slice *p, const p4d_weight *w, const char *name, uint64_t at, uint64_t rows,
 		portion by_rows, portion by_columns)
 {
@@ -59,7 +60,7 @@ static void name_adapter(char name[64], unsigned number, bool is_b)
 	snprintf(name, 64, "%s.lora_%c.weight", p4d_weights_adapted_name(number), is_b ? 'B' : 'A');
 }
 
-/* As PEFT names them; B of query, key and value as one: those parts, as of the matrix. */
+/* With PEFT's names; if B has query, key and value in one, its parts, as for the matrix. */
 static unsigned cut_adapter(p4d_weight_slice *p, const p4d_layout *l, p4d_place place, const p4d_weight *w)
 {
 	const unsigned number = (unsigned)(w->kind - P4D_W_ADAPTER) / 2;
@@ -109,7 +110,7 @@ static const char *whole_name(const p4d_layout *l, p4d_weight_kind kind)
 	    [P4D_W_FINAL_NORM] = "model.norm.weight",
 	    [P4D_W_FINAL_NORM_BIAS] = "model.norm.bias",
 	    [P4D_W_POSITIONS] = "model.embed_positions.weight",
-	    /* as Gemma 2 has it, where "post_attention" is behind attention */
+	    /* as in Gemma 2, where "post_attention" is after attention */
 	    [P4D_W_ATTENTION_POST_NORM] = "post_attention_layernorm.weight",
 	    [P4D_W_FFN_POST_NORM] = "post_feedforward_layernorm.weight",
 	    [P4D_W_LOCAL_NORM] = LOCAL "norm.weight",
@@ -126,7 +127,7 @@ bool p4d_weights_is_local(const char *name)
 	return strstr(name, "." LOCAL) != NULL;
 }
 
-/* Of a weight with all of its rows. */
+/* The slices of a weight with all of its rows. */
 static unsigned slices_of(const p4d_layout *l, p4d_place place, uint64_t vocab, const p4d_weight *w,
 			  p4d_weight_slice slices[P4D_SLICES_OF_WEIGHT])
 {
@@ -182,7 +183,7 @@ static unsigned slices_of(const p4d_layout *l, p4d_place place, uint64_t vocab, 
 	}
 }
 
-/* Of slices those parts that are in rows from .. to-1 of the weight, where the first is at its offset. */
+/* Clips slices to the rows from .. to-1 of the weight, the first of which is at its offset. */
 static unsigned clip(p4d_weight_slice *slices, unsigned count, const p4d_weight *w, uint64_t from,
 		     uint64_t to)
 {

@@ -15,8 +15,8 @@ typedef struct weights_builder {
 	const p4d_layout *layout;
 	p4d_weights *to;
 	uint64_t at;
-	uint32_t number; /* of the segment that is under construction */
-	bool frozen;     /* what is added now */
+	uint32_t number; /* of the segment that is being built */
+	bool frozen;     /* the weights that are added now */
 } weights_builder;
 
 static void add(weights_builder *b, p4d_weight_kind kind, uint32_t layer, uint64_t rows, uint64_t columns)
@@ -45,7 +45,7 @@ static void add(weights_builder *b, p4d_weight_kind kind, uint32_t layer, uint64
 	    .replicated = whole,
 	    .frozen = b->frozen,
 	};
-	if (p4d_weights_adapts(kind)) /* of rank 1, too */
+	if (p4d_weights_adapts(kind)) /* a matrix even with rank 1 */
 		b->to->weight[b->to->count - 1].decay = true;
 	b->at += rows * columns;
 }
@@ -104,7 +104,7 @@ static void add_adapters(weights_builder *b, uint32_t layer)
 	}
 }
 
-/* Of the chunks at the ends of the model. */
+/* Whether the chunks at the ends of the model contain the tables. */
 static bool tables_are_inside(const p4d_layout *l)
 {
 	return !l->vocab_parallel && !p4d_cuts_segments(l);
@@ -120,7 +120,7 @@ static void add_end(weights_builder *b, bool begins)
 		add(b, P4D_W_HEAD, 0, l->vocab / l->tp, p4d_rank_hidden(l));
 }
 
-/* A loss of the stage's own, behind layer `layer`. */
+/* The stage's own loss, after layer `layer`. */
 static void add_local_end(weights_builder *b, uint32_t layer)
 {
 	add_norm(b, P4D_W_LOCAL_NORM, layer);

@@ -10,12 +10,12 @@
 #include "schedule/schedule.h"
 
 /*
- * Where every parameter lies. A stage has one flat buffer each of parameters, gradients and (a shard of)
- * optimizer state; it is the chunks one after the other, then the tables of vocabulary parallelism, each
- * padded as p4d_parameters_padded says. Where adapters are trained, these buffers hold adapters only; behind
- * them the buffer of parameters has all weights of the model, which are frozen, in the same order. Model code
- * finds weights by kind and layer; checkpoints see the same storage as slices of tensors with the names of
- * Hugging Face's Llama.
+ * The place of every parameter. A stage has one flat buffer each for parameters, gradients and (a shard of)
+ * optimizer state. It contains the chunks one after another, then the tables of vocabulary parallelism, each
+ * padded as in p4d_parameters_padded. With adapters, these buffers hold only adapters, followed in the buffer
+ * of parameters by all weights of the model, which are frozen, in the same order. Model code finds weights by
+ * kind and layer; checkpoints see the same storage as slices of tensors with the names of Hugging Face's
+ * Llama.
  */
 
 /* Coordinates of this rank; see p4d_place_of. */
@@ -28,13 +28,13 @@ typedef struct p4d_place {
 p4d_place p4d_place_of(const p4d_layout *layout, uint32_t rank);
 uint32_t p4d_place_rank(const p4d_layout *layout, p4d_place place);
 
-/* Of place.tp in a --tp-grid, X first: tp = x + X*(y + Y*z). */
+/* Coordinates of place.tp in a --tp-grid, X first: tp = x + X*(y + Y*z). */
 static inline p4d_tp_grid p4d_place_grid(const p4d_layout *l, p4d_place place)
 {
 	return (p4d_tp_grid){place.tp % l->tp, place.tp / l->tp % l->tp_y, place.tp / l->tp / l->tp_y};
 }
 
-/* Of t, h/Y and, where they are matrices of a layer, so many rows of Z ranks, see p4d_weight. */
+/* Shapes divided by t, h by Y and, for matrices of a layer, rows by the Z ranks, see p4d_weight. */
 typedef enum p4d_weight_kind {
 	P4D_W_EMBEDDING,      /* (V/t, h); V/(t*p) with vocabulary parallelism */
 	P4D_W_ATTENTION_NORM, /* (h) */
@@ -47,23 +47,23 @@ typedef enum p4d_weight_kind {
 	P4D_W_GATE_UP,        /* (2f/t, h): rows of gates, then ups; or (f/t, h) of ups alone */
 	P4D_W_DOWN,           /* (h, f/t) */
 	P4D_W_FINAL_NORM,     /* (h) */
-	P4D_W_HEAD,           /* as the embedding */
+	P4D_W_HEAD,           /* like the embedding */
 	P4D_W_POSITIONS,      /* (positions, h) of learned ones */
 	P4D_W_OUTPUT_BIAS,    /* (h) */
 	P4D_W_UP_BIAS,        /* (2f/t), or (f/t) without gates */
 	P4D_W_DOWN_BIAS,      /* (h) */
-	/* of LayerNorm (h) */
+	/* biases of LayerNorm (h) */
 	P4D_W_ATTENTION_NORM_BIAS,
 	P4D_W_FFN_NORM_BIAS,
 	P4D_W_FINAL_NORM_BIAS,
-	/* norms behind each block (h) */
+	/* norms after each block (h) */
 	P4D_W_ATTENTION_POST_NORM,
 	P4D_W_FFN_POST_NORM,
-	/* of a stage's own loss, behind its last layer, whose number they have: (h), and as the embedding */
+	/* a stage's own loss, after its last layer, whose number they have: (h), and like the embedding */
 	P4D_W_LOCAL_NORM,
 	P4D_W_LOCAL_NORM_BIAS,
 	P4D_W_LOCAL_HEAD,
-	/* of each linear layer of p4d_adapted_of: A (rank, in), and behind it B (out, rank) */
+	/* for each linear layer of p4d_adapted_of: A (rank, in), and after it B (out, rank) */
 	P4D_W_ADAPTER,
 	P4D_W_KINDS = P4D_W_ADAPTER + 2 * P4D_ADAPTED_LAYERS
 } p4d_weight_kind;
@@ -81,10 +81,10 @@ static inline p4d_weight_kind p4d_weights_adapter(unsigned number, bool is_b)
 
 typedef struct p4d_weight {
 	p4d_weight_kind kind;
-	uint32_t layer;         /* of the model; 0 outside of layers */
-	uint64_t rows, columns; /* of this rank; columns 1 of vectors */
+	uint32_t layer;         /* layer of the model; 0 outside of layers */
+	uint64_t rows, columns; /* of this rank; columns 1 for vectors */
 	uint64_t offset;        /* elements from the start of the stage's flat buffer */
-	uint32_t segment;       /* that it belongs to, or beside which it is frozen */
+	uint32_t segment;       /* segment that it belongs to, or next to which it is frozen */
 	bool decay;             /* weight decay applies: matrices */
 	bool replicated; /* the same on all X (tp) ranks: gradients are summed over them, and count once in
 			    norms */
@@ -98,21 +98,21 @@ typedef struct p4d_weight {
  * that are in no chunk. */
 typedef struct p4d_segment {
 	uint64_t offset, elements, padded; /* in the flat buffer */
-	/* of the same layer or table, what is frozen; padded 0: that is in no window */
+	/* frozen part of the same layer or table; padded 0: it is in no window */
 	uint64_t frozen_offset, frozen_padded;
-	uint32_t layer; /* of the model */
+	uint32_t layer; /* layer of the model */
 	uint32_t first_weight, weights;
 } p4d_segment;
 
 typedef struct p4d_weights {
 	uint32_t segments, count;
 	uint32_t of_chunk;    /* segments of a chunk */
-	uint32_t in_chunks;   /* segments of all chunks; behind them are those of tables */
-	p4d_segment *segment; /* of chunks in order, then the tables */
+	uint32_t in_chunks;   /* segments of all chunks; those of tables follow */
+	p4d_segment *segment; /* those of chunks in order, then those of tables */
 	p4d_weight *weight;
 	uint32_t trained;  /* weights that are, the first ones */
-	uint64_t elements; /* of the flat buffer, padding included */
-	uint64_t frozen;   /* elements behind these that are not trained */
+	uint64_t elements; /* elements of the flat buffer, including padding */
+	uint64_t frozen;   /* elements after these that are not trained */
 } p4d_weights;
 
 /* The table of one stage. A tied head has no entry where its stage holds the embedding; else both ends hold a
@@ -121,15 +121,15 @@ int p4d_weights_open(p4d_weights *weights, const p4d_layout *layout, uint32_t st
 void p4d_weights_close(p4d_weights *weights);
 
 /*
- * Of the ranks cp + CP*dp = 0, 1 ... that hold the same part of the model, each p4d_optimizer_shards in a row
- * share it, and each such row has a copy: the number of a rank's shard, and that of its copy.
+ * Ranks cp + CP*dp = 0, 1 ... hold the same part of the model. Each p4d_optimizer_shards of them in a row
+ * share it, and each such row has a copy. Returns the number of a rank's shard, and that of its copy.
  */
 uint32_t p4d_weights_shard_number(const p4d_layout *layout, p4d_place place);
 uint32_t p4d_weights_copy_number(const p4d_layout *layout, p4d_place place);
 
 /*
  * Elements [*first, *first + *count) of the flat buffer are the optimizer shard of a segment on the rank at a
- * place: that of its number, of equal ones; of an optimizer that is not sharded all of it.
+ * place: the shard with its number, of equal ones; all of it if the optimizer is not sharded.
  */
 void p4d_weights_shard_of(const p4d_layout *layout, const p4d_segment *segment, p4d_place place,
 			  uint64_t *first, uint64_t *count);
@@ -147,8 +147,8 @@ uint32_t p4d_weights_table_segment(const p4d_weights *weights, p4d_weight_kind k
 uint64_t p4d_weights__table_row(const p4d_layout *layout, p4d_place place, const p4d_weight *table);
 
 /*
- * A slice of a named tensor of the whole model that lies in one rank's flat buffer: rows first_row.. and
- * columns first_column.. of `name`, stored row by row at `offset`. Rows beyond the real vocabulary (padding)
+ * The part of a named tensor of the whole model that is in one rank's flat buffer: rows first_row.. and
+ * columns first_column.. of `name`, stored row by row at `offset`. Rows after the real vocabulary (padding)
  * belong to no slice.
  */
 typedef struct p4d_weight_slice {

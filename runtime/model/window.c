@@ -106,7 +106,7 @@ static bool is_here(const p4d_window *w, uint32_t segment)
 	return w->place[w->holder[segment]].segment == segment;
 }
 
-/* Whether a use that goes on needs what is in a place. */
+/* Whether a present use needs the contents of a place. */
 static bool is_held(const p4d_window *w, const window_place *p)
 {
 	const p4d_window_need *need = &w->now->need[w->at];
@@ -132,7 +132,7 @@ static window_place *place_for(const p4d_net *m, const p4d_window *w, uint32_t k
 	return best;
 }
 
-/* Uses that are looked at behind the one that begins: what fits in at once, and no more. */
+/* How many uses after the present one are considered: what fits at the same time, and no more. */
 static uint32_t horizon(const p4d_window *w)
 {
 	const uint32_t most = w->now->count - w->at, ahead = w->count + 2;

@@ -4,25 +4,25 @@
 #include "model/net.h"
 
 /*
- * Parameters that are not on this rank's device whole. A pass needs those of one layer at a time, or of a
- * table of the vocabulary. So there are places for a few layers and a table, the rows window.layers and
- * window.table of the plan, and a segment (weights.h) is brought into one of them before it is used.
+ * Parameters that a rank's device does not hold as a whole. A pass needs those of one layer at a time, or of
+ * a table of the vocabulary. So there are places for a few layers and a table, the rows window.layers and
+ * window.table of the plan, and a segment (weights.h) is copied into one of them before it is used.
  *
- * What a step uses, in order, is known before it begins: a list of uses (p4d_window_follow). From it the
- * window knows what to bring next, beside the passes before, and what to give up for it: that which is used
- * last (Belady's choice, which brings the fewest). So a window with a place for every layer brings each once
- * a step, one with two brings nearly every use.
+ * The order of uses in a step is known before it begins: a list of uses (p4d_window_follow). From it the
+ * window knows what to copy next during the passes before, and what to evict for it: the segment whose next
+ * use is latest (Belady's choice, which copies least). So a window with a place for every layer copies each
+ * once per step, and one with two places copies nearly every use.
  *
- * Where segments come from is a source (window_gather.c): shards of all ranks that share a model; the host,
- * or shards on all hosts. A source is a table of the two functions below, given to p4d_window_open; nothing
- * else knows what it is. It may need some ranks to call together: all ranks of a stage have the same list, so
- * they bring in one order.
+ * A source provides segments (window_gather.c): shards of all ranks that share a model; the host, or shards
+ * on all hosts. A source is a table of the two functions below, passed to p4d_window_open; no other code
+ * knows which one it is. It may need some ranks to call together: all ranks of a stage have the same list, so
+ * they copy in one order.
  */
 typedef struct p4d_window_source {
 	/*
-	 * Begins to bring a segment (its frozen part, then what is trained: p4d_window__at tells where each
-	 * lies) to `to`, after what is queued on the device now, which may still read what was there.
-	 * *ticket: for `await`.
+	 * Begins to copy a segment (its frozen part, then the trained one: p4d_window__at has the places of
+	 * both) to `to`, after the operations queued on the device now, which may still read the old
+	 * contents. *ticket: for `await`.
 	 */
 	int (*bring)(p4d_net *m, uint32_t segment, char *to, uint64_t *ticket, p4d_error *err);
 	/* What is queued on the device from now on finds it there. Tickets are awaited in any order, also
@@ -30,7 +30,7 @@ typedef struct p4d_window_source {
 	int (*await)(p4d_net *m, uint64_t ticket, p4d_error *err);
 } p4d_window_source;
 
-/* Of a step: a segment's parameters are used until the next use. beside: the last use goes on. */
+/* In a step: a segment's parameters are in use until the next use. beside: the last use continues. */
 typedef struct p4d_window_need {
 	uint32_t segment;
 	uint32_t next; /* the next use of the same segment; UINT32_MAX: none. Filled by p4d_window_follow */
@@ -46,13 +46,13 @@ typedef struct p4d_window_list {
 int p4d_window_open(p4d_net *m, const p4d_window_source *source, p4d_error *err);
 void p4d_window_close(p4d_net *m);
 
-/* The uses of a step, or of an evaluation: their segments and `beside`. Takes them over. */
+/* The uses of a step, or of an evaluation: their segments and `beside`. Takes ownership. */
 void p4d_window_follow(p4d_net *m, bool evaluating, p4d_window_list uses);
 /* A step begins, or an evaluation: nothing that is there is used any more. */
 void p4d_window_begin(p4d_net *m);
 /*
- * The next use of the list: returns when what is queued from now on finds the segment, and after what comes
- * next was begun. Errors: INSTRUCTIONS (it is not the next use), RANK.
+ * The next use of the list: returns when operations queued from now on find the segment, and after the copies
+ * for later uses were begun. Errors: INSTRUCTIONS (it is not the next use), RANK.
  */
 int p4d_window_use(p4d_net *m, uint32_t segment, p4d_error *err);
 /* The step, or the evaluation, has ended. Errors: INSTRUCTIONS (a pass read a weight outside of its segment's

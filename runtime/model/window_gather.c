@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Segments of the window beside the passes: from the shards of all ranks that share a model, on their
- * devices; from the host, where this rank has all; and from the shards on the hosts, of which each rank
- * brings its own up before all are gathered.
+ * Copies segments of the window during the passes: from the shards of all ranks that share a model, on their
+ * devices; from the host, if this rank has all; or from the shards on the hosts: each rank copies its own to
+ * the device, then all are gathered.
  */
 #include "model/buffers.h"
 #include "model/window.h"

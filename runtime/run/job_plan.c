@@ -79,8 +79,7 @@ static int find_gpu(p4d_job_plan *plan, bool planned, p4d_error *err)
 	if (p4d_gpus_load(&plan->gpus, NULL, err) < 0)
 		return -1;
 	plan->gpu = p4d_gpu_find(&plan->gpus, plan->request.gpu, NULL);
-	/* p4d.conf may describe the GPU of a plan, whose checksum tells whether that makes a difference here
-	 */
+	/* p4d.conf may describe the GPU of a plan; the checksum shows whether that makes a difference here */
 	if (!plan->gpu && !planned)
 		return p4d_fail(err, P4D_E_UNKNOWN_GPU,
 				"gpu=%s is unknown here (p4d gpus lists what is known)", plan->request.gpu);
@@ -130,7 +129,7 @@ static int build(p4d_job_plan *plan, uint64_t ranks, bool planned, bool evaluate
 	return p4d_memory_estimate(&plan->layout, P4D_METHOD_PLAN, &capacity, &plan->estimate, err);
 }
 
-/* Of adapters: alone they are nothing. */
+/* Adapters are useless without their weights. */
 static int check_adapters(const p4d_job_plan *plan, const p4d_settings *settings, p4d_error *err)
 {
 	const bool adapters = plan->layout.finetune != P4D_TUNE_FULL;

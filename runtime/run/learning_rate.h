@@ -19,8 +19,8 @@ typedef struct p4d_rate {
 	p4d_rate_curve curve;
 	double peak, least;
 	uint64_t warmup, steps;
-	uint64_t decay; /* of wsd */
+	uint64_t decay; /* steps of decay, with wsd */
 } p4d_rate;
 
-/* Of step 1 .. steps; `least` afterwards. */
+/* The rate in step 1 .. steps; `least` afterwards. */
 double p4d_learning_rate(const p4d_rate *rate, uint64_t step);

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Magic, version, length of what follows; a description padded with blanks; numbers begin aligned. */
+/* Magic, version, length of the description; the description padded with blanks; numbers begin aligned. */
 enum { HEADER = 128, PREFIX = 10 };
 
 static void write_header(const p4d_logits_file *f, char header[HEADER])

@@ -16,5 +16,5 @@ typedef struct p4d_logits_file {
 int p4d_logits_file_open(p4d_logits_file *file, const char *path, uint64_t columns, p4d_error *err);
 int p4d_logits_file_add(p4d_logits_file *file, const float *row, p4d_error *err);
 int p4d_logits_file_publish(p4d_logits_file *file, p4d_error *err);
-/* Removes what was not published. */
+/* Removes an unpublished file. */
 void p4d_logits_file_abandon(p4d_logits_file *file);

@@ -64,7 +64,7 @@ static int spike(p4d_loss_watch *w, uint64_t step, double loss, p4d_error *err)
 	snprintf(why, sizeof(why), "loss %g is far above the running mean %g", loss, w->mean);
 	w->spikes++;
 	w->all_spikes++;
-	/* so many are not spikes but a new level */
+	/* this many are not spikes but a new level */
 	if (w->spikes >= NEW_LEVEL) {
 		w->seen = 0;
 		w->mean = w->variance = 0;

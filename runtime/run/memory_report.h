@@ -10,15 +10,15 @@
 #include "trainer/trainer.h"
 
 /*
- * Predicted and actual memory of a run. Of the rank with the largest arena, by class: what the plan says, and
- * what was actually written. Of the host: what the plan says of a rank, and the peak of any process.
+ * Predicted and actual memory of a run. For the rank with the largest arena, by class: the plan's figure, and
+ * the bytes that were written. For the host: the plan's figure for a rank, and the peak of any process.
  */
 typedef struct p4d_memory_report {
 	uint32_t rank;
 	uint64_t planned[P4D_PART_COUNT], used[P4D_PART_COUNT]; /* of its arena */
 	uint64_t planned_bytes, allocated_bytes, used_bytes;    /* their sums; what the device allocated */
-	/* of a GPU: context, libraries and communicators as planned; what is in use in all, also by others;
-	 * its size. 0 on the cpu. */
+	/* for a GPU: context, libraries and communicators as planned; all memory in use, including that of
+	 * others; its size. 0 on the cpu. */
 	uint64_t planned_reserve, device_bytes, device_total;
 	p4d_host_class host;             /* of that rank; saving and loading: with --checkpoint */
 	uint64_t host_peak, host_mapped; /* of the largest process, see p4d_host_memory_peak */

@@ -63,8 +63,8 @@ uint32_t p4d_rank_cores(uint32_t ranks, bool forked)
 /* A core that is shared with one other process is waited for half of the time. */
 static const double busy = 0.2, crowded = 0.05, idle = 0.01;
 
-/* Seconds that the main thread was ready to run and had no core; below 0: not known. *ran: that it had one.
- */
+/* Seconds for which the main thread was ready to run but had no core; below 0: not known. *ran: seconds with
+ * a core. */
 static double waited_for_core(double *ran)
 {
 	unsigned long long on, off;

@@ -8,9 +8,9 @@
 #include "base/error.h"
 
 /*
- * When a rank fails all ranks end, and one line says why. A rank with an error of its own tells the others
- * through p4d_world_abort; then all have the same text, which begins with the rank and host of the cause, and
- * rank 0 prints it. Only a rank 0 that was killed cannot: then rank 1 does.
+ * If a rank fails, all ranks end, and one line says why. A rank with its own error tells the others through
+ * p4d_world_abort. Then all have the same text, which begins with the rank and host of the cause, and rank 0
+ * prints it. If rank 0 was killed, rank 1 prints it.
  */
 
 /* Whether this rank prints the common error. */
@@ -31,7 +31,7 @@ void p4d_rank_error_final(const p4d_error *err, const char *host, uint32_t rank)
 
 /*
  * The launcher's side: before it forks, and when all ranks have ended. `better`, if not NULL, is printed
- * instead of what they left. Errors: NO_MEMORY.
+ * instead of their messages. Errors: NO_MEMORY.
  */
 int p4d_rank_listen(p4d_error *err);
 void p4d_rank_conclude(const p4d_error *better);

@@ -45,8 +45,8 @@ static void fill_table(struct option *at)
 	*at = (struct option){NULL, 0, NULL, 0};
 }
 
-/* Programs are often started with "$@" behind a script's own options, so the last counts, and a message says
- * so. */
+/* Programs are often started with "$@" after a script's own options, so the last one counts, and a message
+ * says so. */
 static void note_twice(p4d_settings *settings, const char *name, const char *first, const char *last)
 {
 	p4d_error *twice = &settings->twice;

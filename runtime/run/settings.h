@@ -13,7 +13,7 @@ enum { P4D_RESUME_AUTO, P4D_RESUME_MUST, P4D_RESUME_NEVER };
 enum { P4D_SEQUENCES_CUT, P4D_SEQUENCES_PACKED };
 enum { P4D_DEVICE_AUTO, P4D_DEVICE_CPU, P4D_DEVICE_CUDA };
 
-enum { P4D_SETTING_TEXTS = 16 }; /* that an option can be given; one more ends the list */
+enum { P4D_SETTING_TEXTS = 16 }; /* the most options of this kind; one more ends the list */
 
 /* Who gave an option. */
 typedef enum p4d_setting_source {
@@ -49,7 +49,7 @@ typedef struct p4d_settings {
 	uint64_t epoch_samples; /* sequences of a pass over --data; 0: not counted, without --epochs */
 	bool help, version;
 	bool launched;   /* by torchrun or mpirun: ranks of a node share its cores */
-	p4d_error twice; /* which were given twice with different values; code 0: none */
+	p4d_error twice; /* an option that was given twice with different values; code 0: none */
 #define INTEGER(field, name, argument, least, most, otherwise, help) uint64_t field;
 #define DECIMAL(field, name, argument, least, most, otherwise, help) double field;
 #define TEXT(field, name, argument, help) const char *field;
@@ -80,7 +80,7 @@ int p4d_settings_put_steps(p4d_settings *settings, uint64_t steps, p4d_error *er
 
 p4d_rate p4d_settings_rate(const p4d_settings *settings);
 
-/* What all ranks must agree on besides the plan, as a number below 2^52. */
+/* Everything that all ranks must agree on in addition to the plan, as a number below 2^52. */
 uint64_t p4d_settings_hash(const p4d_settings *settings);
 
 /* Prints what --help says. */

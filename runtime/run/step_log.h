@@ -20,9 +20,9 @@
 
 /* Throughput of a step, by both ways of counting FLOPs. */
 typedef struct p4d_flops {
-	double model;          /* of a step: 6 per matmul parameter and token, causal attention at half */
+	double model; /* FLOPs of a step: 6 per matmul parameter and token, causal attention at half */
 	double full_attention; /* the same with full attention, as many papers count */
-	double peak;           /* of all GPUs, FLOP/s, dense, in the job's precision; 0 unknown: no MFU */
+	double peak; /* peak of all GPUs, FLOP/s, dense, in the job's precision; 0 unknown: no MFU */
 } p4d_flops;
 
 /* gpu NULL: the cpu, whose peak is unknown. */
@@ -42,7 +42,7 @@ typedef struct p4d_step_record {
 
 enum { P4D_LINE_MOST = 8192 };
 
-/* The JSON line, with its newline; and the line for a terminal of so many columns, without. */
+/* The JSON line, with its newline; and the line for a terminal with this many columns, without. */
 const char *p4d_step_json(const p4d_step_record *record, const p4d_flops *flops, char *buf, size_t size);
 const char *p4d_step_text(const p4d_step_record *record, const p4d_flops *flops, int columns, char *buf,
 			  size_t size);
@@ -62,7 +62,7 @@ int p4d_step_log_open(p4d_step_log *log, const char *path, const p4d_flops *flop
 /* Fills `left`. */
 void p4d_step_log_step(p4d_step_log *log, p4d_step_record *record);
 
-/* Any other event. Members are added behind "event" to the text that begin returns. */
+/* Any other event. Append members after "event" to the text that begin returns. */
 typedef struct p4d_step_event {
 	p4d_text json;
 	char line[P4D_LINE_MOST];

@@ -43,7 +43,7 @@ void p4d_stop_catch(void)
 	sigaction(SIGINT, &catch, NULL);
 	sigaction(SIGUSR1, &catch, NULL);
 	sigaction(SIGPIPE, &ignore, NULL);
-	sigaction(SIGXFSZ, &ignore, NULL); /* a write then fails with EFBIG, which says what was too large */
+	sigaction(SIGXFSZ, &ignore, NULL); /* a write then fails with EFBIG, which names the file */
 	/* whoever ignores it, as nohup does, means to */
 	if (sigaction(SIGHUP, NULL, &before) == 0 && before.sa_handler != SIG_IGN)
 		sigaction(SIGHUP, &catch, NULL);

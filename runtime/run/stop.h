@@ -12,7 +12,7 @@
 enum { P4D_EXIT_AGAIN = 75 };
 
 void p4d_stop_catch(void);
-/* Passes a signal on to a child that called p4d_stop_catch; in a signal handler, too. */
+/* Passes a signal on to a child that called p4d_stop_catch; callable in a signal handler. */
 void p4d_stop_pass(pid_t to, int number);
 /* The signal that asks to stop; 0: none. */
 int p4d_stop_asked(void);

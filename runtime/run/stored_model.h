@@ -4,8 +4,8 @@
 #include "run/settings.h"
 
 /*
- * For what goes on with a model and not with its training: the model of the newest checkpoint, where there is
- * one, as what --model would have said; of adapters also --init-from and --lora-alpha. found: there is a
- * checkpoint. Errors: CHECKPOINT, also where there is neither one nor --init-from.
+ * For commands that continue with a model and not with its training: takes the model of the newest
+ * checkpoint, if there is one, as if --model named it; for adapters also --init-from and --lora-alpha. found:
+ * there is a checkpoint. Errors: CHECKPOINT, also if there is neither one nor --init-from.
  */
 int p4d_stored_model(p4d_settings *settings, bool *found, p4d_error *err);

@@ -22,13 +22,13 @@ typedef struct p4d_scalar {
 	double value;    /* not finite: left out */
 } p4d_scalar;
 
-enum { P4D_TENSORBOARD_SCALARS = 16, P4D_TENSORBOARD_TAG = 80 }; /* of a record; bytes of a tag, at most */
+enum { P4D_TENSORBOARD_SCALARS = 16, P4D_TENSORBOARD_TAG = 80 }; /* most of a record; most bytes of a tag */
 
 /* Creates the directory and a file in it; next: the first step that will come. Errors: IO. */
 int p4d_tensorboard_open(p4d_tensorboard *board, const char *directory, uint64_t next, p4d_error *err);
-/* One write; a file that cannot be written is said once. */
+/* Uses one write; if a file cannot be written, that is reported once. */
 void p4d_tensorboard_add(p4d_tensorboard *board, uint64_t step, const p4d_scalar *scalars, size_t count);
-/* Also of one that was never opened, with an fd of -1. */
+/* Also for one that was never opened, with an fd of -1. */
 void p4d_tensorboard_close(p4d_tensorboard *board);
 
 /* A record of scalars at a time, in seconds since 1970. Returns its bytes; buf has room for

@@ -84,7 +84,7 @@ static int open_trainer(p4d_run *run, p4d_error *err)
 	return p4d_trainer_open(&run->trainer, &settings, err);
 }
 
-/* Of a released model: the shards of this rank, or what is frozen. */
+/* Loads a released model: the shards of this rank, or its frozen weights. */
 static int load_released(p4d_run *run, p4d_error *err)
 {
 	const p4d_checkpoint_storage storage = p4d_checkpoint_storage_of(
@@ -106,7 +106,7 @@ static int initialize(p4d_run *run, p4d_error *err)
 	return load_released(run, err) < 0 ? -1 : p4d_trainer_restore(run->trainer, err);
 }
 
-/* Adapters go on beside the same weights only, which no checkpoint has. */
+/* Adapters continue only with the same weights, which no checkpoint contains. */
 static void describe_adapters(p4d_run *run)
 {
 	if (!trains_adapters(run))
@@ -376,7 +376,8 @@ static void finish(p4d_run *run)
 	p4d_watchdog_end();
 }
 
-/* Says why, tells the others, and ends at once: with a broken world an orderly shutdown may hang. */
+/* Reports the reason, tells the others, and ends immediately: with a broken world an orderly shutdown may
+ * hang. */
 static _Noreturn void fail(p4d_run *run, const p4d_error *err)
 {
 	p4d_error why = {.code = P4D_OK};
@@ -385,7 +386,7 @@ static _Noreturn void fail(p4d_run *run, const p4d_error *err)
 	if (run->leads)
 		p4d_step_log_close(&run->log);
 	if (!run->world) {
-		/* all are told why they could not join */
+		/* all ranks get the reason why they could not join */
 		if (err->code != P4D_E_RANK || run->ranks->rank == 0)
 			p4d_rank_error_final(err, run->name, run->ranks->rank);
 		_exit((int)err->code);

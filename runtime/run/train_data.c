@@ -120,7 +120,7 @@ static int open_validations(p4d_train_data *data, const p4d_settings *settings, 
 	return 0;
 }
 
-/* Of files with an index it would be ignored. */
+/* For files with an index the delimiter would be ignored. */
 static int check_delimiter(const p4d_train_data *data, const p4d_settings *settings, p4d_error *err)
 {
 	bool taken = settings->delimiter == UINT64_MAX ||

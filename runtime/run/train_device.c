@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which device a run computes on. */
+/* Chooses the device of a run. */
 #include "run/train_device.h"
 
 #include <inttypes.h>

@@ -17,6 +17,6 @@ void p4d_choose_device(p4d_settings *settings, p4d_error *why);
 int p4d_open_device(p4d_device *device, const p4d_settings *settings, const p4d_job_plan *plan,
 		    const p4d_ranks *ranks, p4d_cores_now *cores, p4d_error *err);
 
-/* The cpu beside a GPU, where the plan keeps something on the host: with this rank's share of the cores. Else
- * *host stays as it is. */
+/* The cpu in addition to a GPU, if the plan keeps something on the host: with this rank's share of the cores.
+ * Otherwise *host does not change. */
 int p4d_open_host(p4d_device *host, const p4d_settings *settings, const p4d_job_plan *plan, p4d_error *err);

@@ -47,7 +47,7 @@ static void say(p4d_run *run, uint64_t step, const p4d_validation *set, const p4
 	p4d_tensorboard_add(&run->log.board, step, &(p4d_scalar){text, loss}, 1);
 }
 
-/* The mean over all tokens, of which batches have more or fewer where there is a mask. */
+/* The mean over all tokens; with a mask, batches have different numbers of them. */
 static int evaluate(p4d_run *run, uint64_t step, p4d_validation *set, p4d_error *err)
 {
 	p4d_evaluated all = {.tokens = 0}, one;

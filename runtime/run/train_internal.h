@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* A run, which train.c goes through and train_say.c tells people and the log of. */
+/* A run: train.c runs it, train_say.c reports it to people and the log. */
 #include "comm/transport/transport_open.h"
 #include "device/device.h"
 #include "run/best_loss.h"
@@ -19,7 +19,7 @@ typedef struct p4d_run {
 	const p4d_job_plan *plan;
 	const p4d_ranks *ranks;
 	p4d_device device;
-	p4d_device host; /* of a GPU's rank, for what is offloaded; else closed */
+	p4d_device host; /* for the offloaded part of a GPU's rank; else closed */
 	p4d_world *world;
 	p4d_group *all;
 	p4d_transport *transport;
@@ -49,8 +49,8 @@ int p4d_train__evaluate(p4d_run *run, uint64_t step, p4d_error *err);
 /* Whether --stop-after-worse ends the run. */
 bool p4d_train__is_worse(const p4d_run *run);
 
-/* By the leading rank only: what is trained and where, and what of it may be a mistake; what stopped it; its
- * end. */
+/* Only on the leading rank: what is trained and on what, and what may be a mistake; what stopped it; its end.
+ */
 void p4d_train__say_start(p4d_run *run);
 void p4d_train__say_stopped(p4d_run *run, int signal);
 void p4d_train__say_end(p4d_run *run);

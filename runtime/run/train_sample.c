@@ -14,7 +14,7 @@
 #include "run/stored_model.h"
 #include "run/watchdog.h"
 
-/* That of the released model which was tuned: p4d_stored_model knows it of a checkpoint. */
+/* The tokenizer of the released model that was tuned: p4d_stored_model finds it from a checkpoint. */
 static void find_tokenizer(p4d_settings *settings)
 {
 	static char folder[4096];
@@ -64,9 +64,9 @@ typedef struct sampler {
 	p4d_tokenizer tokenizer;
 	uint64_t vocab, most; /* tokens of the vocabulary, of a sequence */
 	float *logits;
-	int32_t *order; /* of tokens: the likeliest first */
+	int32_t *order; /* tokens, the likeliest first */
 	uint64_t position;
-	p4d_logits_file file; /* of rank 0, with --logits */
+	p4d_logits_file file; /* rank 0's, with --logits */
 } sampler;
 
 static int by_logit(const void *a, const void *b, void *logits)
@@ -82,7 +82,8 @@ static double uniform(uint64_t seed, uint64_t position)
 	return (double)(p4d_mix(p4d_mix(seed) ^ position) >> 11) * 0x1p-53;
 }
 
-/* order[] is sorted. Of the likeliest tokens that together have top_p, one by its share of theirs. */
+/* order[] is sorted. Chooses among the likeliest tokens that together have top_p, with a probability
+ * proportional to theirs. */
 static int32_t choose(const sampler *s)
 {
 	const double most = s->logits[s->order[0]], t = s->settings->temperature;
@@ -126,7 +127,7 @@ static int print(const sampler *s, int32_t token, p4d_error *err)
 	return p4d_fail(err, P4D_E_IO, "standard output cannot be written: %m");
 }
 
-/* A token goes in; the logits of what follows are there then. */
+/* Feeds a token; afterwards the logits of the next one exist. */
 static int feed(sampler *s, int32_t token, p4d_error *err)
 {
 	if (s->position == s->most) {

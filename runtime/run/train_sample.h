@@ -7,8 +7,8 @@
 #include "trainer/trainer.h"
 
 /*
- * Completes the settings of --sample: the model is that of the newest checkpoint, or of --init-from where
- * there is none, on `ranks` ranks with tensor parallelism alone. What adapters were trained beside becomes
+ * Completes the settings of --sample: the model is that of the newest checkpoint, or of --init-from if there
+ * is none, on `ranks` ranks with only tensor parallelism. The weights with which adapters were trained become
  * --init-from, which then lives as long as the process. Errors: CHECKPOINT, IO, USAGE.
  */
 int p4d_train_sample_prepare(p4d_settings *settings, uint64_t ranks, p4d_error *err);

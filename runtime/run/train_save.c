@@ -22,7 +22,7 @@ static int describe(p4d_train_save *save, const p4d_settings *settings, const p4
 	return p4d_plan_write(&placed, save->info.plan, sizeof(save->info.plan), err);
 }
 
-/* The host memory that saving needs must be what was planned, and so granted. */
+/* Saving must need exactly the host memory that was planned, and so granted. */
 static int check_staging(const p4d_checkpoint_storage *storage, p4d_error *err)
 {
 	const uint64_t needed =
@@ -134,7 +134,7 @@ static int nothing_to_resume(const p4d_settings *settings, p4d_error *err)
 	return p4d_fix(err, "--resume=auto, or the directory of the run to continue");
 }
 
-/* Adapters are worth nothing beside other weights, and another alpha is a jump of the loss. */
+/* Adapters are useless with other weights, and another alpha makes the loss jump. */
 static int compare_adapters(const p4d_checkpoint_info *found, const p4d_train_save *save, p4d_error *err)
 {
 	char before[P4D_NUMBER_TEXT], now[P4D_NUMBER_TEXT];

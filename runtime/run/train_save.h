@@ -16,9 +16,8 @@ typedef struct p4d_train_save {
 	p4d_checkpoint_info info;
 } p4d_train_save;
 
-/* Creates the directory. samples: those of the data, as p4d_sampler_hash. all: the group of all ranks.
- * Without
- * --checkpoint it does nothing, as all below. */
+/* Creates the directory. samples: hash of the data, from p4d_sampler_hash. all: the group of all ranks.
+ * Without --checkpoint this and all functions below do nothing. */
 int p4d_train_save_open(p4d_train_save *save, const p4d_settings *settings, const p4d_job_plan *plan,
 			uint64_t samples, p4d_trainer *trainer, p4d_group *all, p4d_error *err);
 void p4d_train_save_close(p4d_train_save *save);
@@ -34,5 +33,5 @@ int p4d_train_resume(p4d_train_save *save, const p4d_settings *settings, const p
 /* Begins a checkpoint after this step. */
 int p4d_train_save_begin(p4d_train_save *save, const p4d_job_plan *plan, const p4d_best_loss *best,
 			 uint64_t step, p4d_error *err);
-/* After every step; as p4d_checkpoint_saver_poll. */
+/* Call it after every step; as p4d_checkpoint_saver_poll. */
 int p4d_train_save_poll(p4d_train_save *save, bool wait, bool *done, p4d_error *err);

@@ -139,7 +139,7 @@ static void say_layout(p4d_run *run)
 	p4d_step_log_event(&run->log, &event, text);
 }
 
-/* Which algorithms compute the products: rank 0's choices, which all follow. */
+/* The algorithms that compute the products: rank 0's choices, which all ranks use. */
 static void say_products(p4d_run *run)
 {
 	p4d_timed_product product;

@@ -61,7 +61,7 @@ int p4d_train_trace_begin(p4d_train_trace *trace, uint64_t step, p4d_trainer *tr
 	return 0;
 }
 
-/* A pass of a rank, as it is sent. */
+/* A pass of a rank, in the form that is sent. */
 typedef struct traced {
 	p4d_instruction pass;
 	p4d_span span;
@@ -84,7 +84,7 @@ static void add_rank(p4d_trace *trace, const p4d_layout *layout, uint32_t rank, 
 		p4d_trace_pass(trace, process, place.pp, &passes[i].pass, &passes[i].span);
 }
 
-/* The passes of this rank, and behind them what is none. */
+/* The passes of this rank, followed by empty entries. */
 static void fill(const p4d_train_trace *trace, const p4d_instruction_list *list, traced *passes,
 		 uint64_t most)
 {

@@ -8,12 +8,12 @@
 typedef struct p4d_train_trace {
 	char path[4096];
 	uint64_t step;   /* 0: none */
-	p4d_span *spans; /* of the instructions of this rank; owned */
+	p4d_span *spans; /* spans of this rank's instructions; owned */
 } p4d_train_trace;
 
 /*
- * text: of the option. Steps of this run are first to last; without STEP, the second of them, since the first
- * warms up. Errors: USAGE (no such step), NO_MEMORY.
+ * text: that of the option. Steps of this run are first to last; without STEP, the second of them, since the
+ * first warms up. Errors: USAGE (no such step), NO_MEMORY.
  */
 int p4d_train_trace_open(p4d_train_trace *trace, const char *text, uint64_t first, uint64_t last,
 			 const p4d_trainer *trainer, p4d_error *err);

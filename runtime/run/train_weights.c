@@ -10,7 +10,8 @@
 #include "checkpoint/released.h"
 #include "model/rope.h"
 
-/* Of weights that were trained as another model the loss would be high, and nothing else would tell. */
+/* Weights that were trained as another model would give a high loss, and nothing else would show the mistake.
+ */
 static int compare(const char *from, const p4d_request *theirs, const p4d_request *plan, p4d_error *err)
 {
 	char left[256], right[256];
@@ -42,7 +43,7 @@ int p4d_train_init(const char *from, const p4d_job_plan *plan, const p4d_checkpo
 	released[0] = '\0';
 	if (p4d_released_find(from, &theirs, folder, sizeof(folder), err) < 0)
 		return -1;
-	/* where it is too long to be kept, an export is told where it is */
+	/* if it is too long to be kept, an export needs an option for it */
 	const char *path = realpath(folder, whole);
 	if (path && strlen(path) < size)
 		snprintf(released, size, "%s", path);

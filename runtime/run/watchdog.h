@@ -7,7 +7,7 @@
 
 /*
  * Ends a process that makes no progress: communication notices dead peers, but not one that loops forever,
- * hangs in a driver, or is stopped. After so many seconds without a kick it prints one line and calls _exit
+ * hangs in a driver, or is stopped. After this many seconds without a kick it prints one line and calls _exit
  * with P4D_E_RANK; the others then see a closed connection. Uses SIGALRM; one per process.
  */
 

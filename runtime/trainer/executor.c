@@ -82,7 +82,7 @@ static int use_layer(p4d_trainer *t, const p4d_instruction *in, uint64_t layer, 
 	return p4d_window_use(&t->net, p4d_optimizer__segment_at(t, in->chunk, (uint32_t)layer), err);
 }
 
-/* A table that is a segment of its own is waited for here, too. */
+/* Also waits for a table that is a segment of its own. */
 static int use_table(p4d_trainer *t, p4d_weight_kind kind, p4d_error *err)
 {
 	if (!p4d_cuts_segments(t->net.l))
@@ -93,7 +93,7 @@ static int use_table(p4d_trainer *t, p4d_weight_kind kind, p4d_error *err)
 	return p4d_window_use(&t->net, segment, err);
 }
 
-/* Its parameters, in any case; those of a chunk's first layer were waited for before the pass. */
+/* Always waits for its parameters; those of a chunk's first layer were awaited before the pass. */
 static int await_layer(p4d_trainer *t, const p4d_instruction *in, uint64_t layer, p4d_error *err)
 {
 	if (use_layer(t, in, layer, err) < 0)
@@ -103,7 +103,8 @@ static int await_layer(p4d_trainer *t, const p4d_instruction *in, uint64_t layer
 	return p4d_optimizer__await_segment(t, p4d_optimizer__segment_at(t, in->chunk, (uint32_t)layer), err);
 }
 
-/* Of a window of gradients: this pass adds to those of a layer, a table; and has added to them. */
+/* With a window of gradients: this pass is going to add to those of a layer or a table; and has added to
+ * them. */
 static int begin_layer(p4d_trainer *t, const p4d_instruction *in, uint64_t layer, p4d_error *err)
 {
 	return p4d_gradient_window_begin(&t->net, p4d_optimizer__segment_at(t, in->chunk, (uint32_t)layer),
@@ -126,7 +127,7 @@ static int end_table(p4d_trainer *t, p4d_weight_kind kind, p4d_error *err)
 	return p4d_gradient_window_end(&t->net, p4d_weights_table_segment(&t->net.weights, kind), err);
 }
 
-/* Learned positions are beside the first layer. */
+/* Learned positions belong to the first layer's segment. */
 static int embed(p4d_trainer *t, const p4d_instruction *in, void *to, p4d_error *err)
 {
 	if (use_table(t, P4D_W_EMBEDDING, err) < 0 || use_layer(t, in, 0, err) < 0)
@@ -142,9 +143,8 @@ static int embed_back(p4d_trainer *t, const p4d_instruction *in, void *gradient,
 	return end_table(t, P4D_W_EMBEDDING, err);
 }
 
-/* From the loss, or what vocabulary parallelism made of it, to the last layer, beside which is the final
- * norm.
- */
+/* From the loss, or its result in vocabulary parallelism, to the last layer, whose segment has the final
+ * norm. */
 static int head_back(p4d_trainer *t, const p4d_instruction *in, p4d_error *err)
 {
 	const uint64_t last = t->net.layers - 1;
@@ -154,7 +154,7 @@ static int head_back(p4d_trainer *t, const p4d_instruction *in, p4d_error *err)
 	if (t->net.l->vocab_parallel)
 		return p4d_head_norm_backward(
 		    &t->net, in->slot, p4d_buffers_boundary(&t->net, B_HEAD_GRADIENT, in->micro_batch), err);
-	/* a stage's own is beside its last layer */
+	/* a stage's own loss belongs to its last layer */
 	if (t->net.head.table == P4D_W_LOCAL_HEAD)
 		return p4d_head_loss(&t->net, in->micro_batch, in->slot, err);
 	if (use_table(t, P4D_W_HEAD, err) < 0 || begin_table(t, P4D_W_HEAD, err) < 0 ||
@@ -163,7 +163,7 @@ static int head_back(p4d_trainer *t, const p4d_instruction *in, p4d_error *err)
 	return end_table(t, P4D_W_HEAD, err);
 }
 
-/* What a loss of the stage's own keeps goes to the next stage, too. */
+/* The activations of a stage's own loss also go to the next stage. */
 static int pass_on(p4d_trainer *t, const p4d_instruction *in, p4d_error *err)
 {
 	void *to = free_buffer(t, false, err);
@@ -223,15 +223,13 @@ static int forward(p4d_trainer *t, const p4d_instruction *in, p4d_error *err)
 	return kept && !ends ? pass_on(t, in, err) : 0;
 }
 
-/* Among replicas, once the sums over a grid are there: those of the layer before. */
+/* Reduces the layer before among replicas, when the sums over a grid exist. */
 static int reduce_layer(p4d_trainer *t, const p4d_instruction *in, uint64_t layer, p4d_error *err)
 {
 	return p4d_optimizer__reduce_layer(t, in, (uint32_t)(layer + (t->net.tp_z != NULL)), err);
 }
 
-/* Of the last layer that ends the model it began with the head; the first of the model ends with the
- * embedding.
- */
+/* The last layer of the model began with the head; the first one ends with the embedding. */
 static int layer_back(p4d_trainer *t, const p4d_instruction *in, uint64_t i, bool began, bool goes_on,
 		      p4d_error *err)
 {
@@ -302,7 +300,7 @@ static int backward_weight(p4d_trainer *t, const p4d_instruction *in, p4d_error 
 	return p4d_depth_end(&t->net, err);
 }
 
-/* Passes of vocabulary parallelism: which table they read, and of which they add to the gradient. */
+/* Passes of vocabulary parallelism: the table that they read, and the one whose gradient they add to. */
 static int vocabulary(p4d_trainer *t, const p4d_instruction *in, p4d_error *err)
 {
 	const bool head = in->op == P4D_OP_VOCAB_FORWARD || in->op == P4D_OP_VOCAB_BACKWARD;
@@ -333,7 +331,7 @@ static bool runs(const p4d_trainer *t, const p4d_instruction *in)
 	return !t->net.evaluating || p4d_executor__evaluates(in);
 }
 
-/* Whether an instruction reads or writes where a receive of this direction puts what it takes. */
+/* Whether an instruction reads or writes the place where a receive of this direction puts its data. */
 static bool uses(const p4d_instruction *in, bool backward, uint32_t slot)
 {
 	switch ((p4d_op)in->op) {
@@ -375,7 +373,7 @@ static void *buffer_of(const p4d_trainer *t, const p4d_instruction *in, bool bac
 	return backward ? p4d_buffers_at(&t->net, B_HIDDEN) : layer_of(t, in, 0).activation[ACT_INPUT];
 }
 
-/* Those whose buffers are free before an instruction. */
+/* Begins the receives whose buffers are free before an instruction. */
 static int begin_receives(p4d_trainer *t, size_t number, p4d_error *err)
 {
 	for (int backward = 0; backward < 2; backward++) {
@@ -403,8 +401,8 @@ static int end_receive(p4d_trainer *t, bool backward, p4d_error *err)
 	return 0;
 }
 
-/* Parameters are gathered beside the first forward passes of a step, gradients reduced beside its last; of
- * what is sharded, beside all. */
+/* Parameters are gathered during the first forward passes of a step, and gradients reduced during its last
+ * passes; sharded ones, during all. */
 static bool is_beside_replicas(const p4d_trainer *t, const p4d_instruction *in)
 {
 	if (in->op == P4D_OP_FORWARD)

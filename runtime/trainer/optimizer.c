@@ -66,7 +66,7 @@ int p4d_optimizer__gather_segment(p4d_trainer *t, uint32_t segment, p4d_error *e
 	    p4d_buffers_parameters(&t->net, segment, first), count * t->net.element, err);
 }
 
-/* Segments first .. behind-1, noting when they are there. */
+/* Gathers segments first .. behind-1, and notes when they have arrived. */
 static int gather_segments(p4d_trainer *t, uint32_t first, uint32_t behind, p4d_error *err)
 {
 	for (uint32_t i = first; i < behind; i++) {
@@ -140,8 +140,8 @@ static int sum_over(p4d_trainer *t, uint32_t segment, const p4d_weight *w, p4d_g
 	return p4d_comm_settle(group, err);
 }
 
-/* Sums over ranks that are no replicas: of weights that they have both, or see parts of the tokens of; and of
- * a grid's Z, whose ranks have other sequences. */
+/* Sums over ranks that are no replicas: for weights that both of them have, or of whose tokens each sees a
+ * part; and over a grid's Z, whose ranks have other sequences. */
 static int sum_weight(p4d_trainer *t, uint32_t segment, const p4d_weight *w, p4d_error *err)
 {
 	p4d_group *group = is_tied_copy(t, w)         ? t->net.embedding_group
@@ -217,7 +217,7 @@ int p4d_optimizer__reduce_layer(p4d_trainer *t, const p4d_instruction *in, uint3
 	return reduce_segment(t, p4d_optimizer__segment_at(t, in->chunk, layer), false, err);
 }
 
-/* Of sharded gradients all that is left to sum; of others what waited for the end. */
+/* For sharded gradients, all that is left to sum; for others, what waited for the end. */
 static int finish_segment(p4d_trainer *t, uint32_t segment, p4d_error *err)
 {
 	return t->net.gradient_window ? sum_weights(t, segment, err) : reduce_segment(t, segment, true, err);
@@ -250,7 +250,7 @@ static int finish_gradients(p4d_trainer *t, p4d_error *err)
 	return 0;
 }
 
-/* Of the ranks that hold the same gradient, only one counts it. */
+/* Only one of the ranks that hold the same gradient counts it. */
 static bool counts(const p4d_trainer *t, const p4d_weight *w)
 {
 	const p4d_tp_grid at = p4d_place_grid(t->net.l, t->net.place);
@@ -296,7 +296,7 @@ static int measure(p4d_trainer *t, measurement *add, p4d_scalars *scalars, p4d_e
 	return p4d_net_read_scalars(&t->net, scalars, err);
 }
 
-/* `count` elements of a weight, the first of which is `from` in the flat buffer. */
+/* `count` elements of a weight; `from` is the place of the first one in the flat buffer. */
 typedef struct part {
 	const p4d_weight *weight;
 	uint64_t from, count;
@@ -307,8 +307,8 @@ typedef struct part {
 } part;
 
 /*
- * Moments in bf16: those of each slice of a tensor of the model are rounded by their places in that, so that
- * all who hold a number round it alike. What is in no slice is padding, and stays 0.
+ * Moments in bf16. Those of each slice of a tensor of the model are rounded by their places in that tensor,
+ * so that all ranks with a number round it alike. Elements in no slice are padding, and stay 0.
  */
 static void adamw_half(p4d_trainer *t, const part *p, const p4d_adam *step)
 {
@@ -339,7 +339,7 @@ static void adamw_half(p4d_trainer *t, const part *p, const p4d_adam *step)
 	}
 }
 
-/* An optimizer step on a part of a weight. scale: of the gradients. */
+/* An optimizer step on a part of a weight. scale: factor of the gradients. */
 typedef void update_weight(p4d_trainer *t, const part *p, double scale);
 
 static void adamw(p4d_trainer *t, const part *p, double scale)

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The optimizer where its states or parameters are on the host. This rank's shard is cut into subgroups,
- * updated in turns on the host and on the device, each of which works on its own while transfers run on two
- * streams beside them (plan/offload.h). Work for the device is queued ahead of the subgroup that the host is
- * at.
+ * The optimizer if its states or parameters are on the host. This rank's shard is cut into subgroups, which
+ * are updated in turns on the host and on the device. Both work independently, while transfers run on two
+ * streams (plan/offload.h). Work for the device is queued ahead of the host's present subgroup.
  */
 #include "model/buffers.h"
 #include "trainer/trainer_internal.h"
@@ -46,9 +45,9 @@ int p4d_optimizer_host__open(p4d_trainer *t, p4d_error *err)
 typedef struct cursor {
 	uint32_t segment;
 	uint64_t at;       /* elements of its shard before it */
-	uint64_t number;   /* of the subgroup */
+	uint64_t number;   /* number of the subgroup */
 	uint64_t turn[2];  /* subgroups before it, by where they are updated */
-	uint64_t elements; /* of a subgroup, at most */
+	uint64_t elements; /* the most elements of a subgroup */
 } cursor;
 
 static cursor begin(const p4d_trainer *t)
@@ -56,7 +55,7 @@ static cursor begin(const p4d_trainer *t)
 	return (cursor){.elements = p4d_offload_subgroup(t->net.weights.elements / t->net.shards)};
 }
 
-/* False: there is none. A shard ends with the segment's last weight; behind that is padding. */
+/* False: there is none. A shard ends with the segment's last weight; the rest is padding. */
 static bool at_piece(const p4d_trainer *t, cursor *c, p4d_piece *piece)
 {
 	for (; c->segment < t->net.weights.segments; c->segment++, c->at = 0) {
@@ -266,7 +265,7 @@ static int restore_on_host(p4d_trainer *t, const p4d_piece *piece, uint64_t turn
 	return 0;
 }
 
-/* Of masters on the device. */
+/* Restores masters on the device. */
 static void restore_on_device(p4d_trainer *t, const p4d_piece *piece, uint64_t turn, uint64_t elements)
 {
 	const uint64_t slot = turn % P4D_OFFLOAD_SLOTS;

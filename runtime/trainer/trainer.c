@@ -58,8 +58,8 @@ static int run(p4d_trainer *t, uint64_t number, bool evaluating, p4d_batch_sourc
 	return p4d_executor__run(t, err);
 }
 
-/* Of sharded gradients this rank's shards are new, and parameters that are whole are gathered; those on the
- * host follow from masters. */
+/* With sharded gradients this rank's shards are new, and whole parameters are gathered; those on the host
+ * follow from masters. */
 static int initialize(p4d_trainer *t, uint64_t seed, bool trained_only, p4d_error *err)
 {
 	if (p4d_net_initialize(&t->net, seed, trained_only, err) < 0)

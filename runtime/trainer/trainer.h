@@ -18,13 +18,13 @@ typedef struct p4d_optimizer_settings {
 typedef struct p4d_trainer_settings {
 	p4d_net_settings net;
 	p4d_optimizer_settings optimizer;
-	uint64_t seed; /* of p4d_trainer_draw_local */
+	uint64_t seed; /* seed of p4d_trainer_draw_local */
 } p4d_trainer_settings;
 
 typedef struct p4d_step_result {
 	double loss;          /* mean over the tokens of the global batch, the same on all ranks */
 	double gradient_norm; /* before clipping */
-	uint64_t tokens;      /* that were trained on */
+	uint64_t tokens;      /* tokens that were trained on */
 	uint64_t nonfinite;   /* gradients that are NaN or infinite */
 	bool applied;         /* else weights and moments are bitwise unchanged */
 } p4d_step_result;
@@ -38,10 +38,11 @@ void p4d_trainer_close(p4d_trainer *trainer);
 
 /* Weights of a new model: the same for every layout, a function of seed, name and position of the element. */
 int p4d_trainer_initialize(p4d_trainer *trainer, uint64_t seed, p4d_error *err);
-/* The same of what is trained, where that is not all: adapters. */
+/* The same for the trained part, if that is not all: adapters. */
 int p4d_trainer_initialize_trained(p4d_trainer *trainer, uint64_t seed, p4d_error *err);
 
-/* What a slice of a stage's own head begins with beside weights of a released model, which has none. */
+/* The initial values of a slice of a stage's own head, together with weights of a released model, which has
+ * none. */
 void p4d_trainer_draw_local(const p4d_trainer *trainer, const p4d_weight_slice *slice, uint64_t at,
 			    uint64_t count, float *to);
 
@@ -74,9 +75,9 @@ int p4d_trainer_predict(p4d_trainer *trainer, int32_t token, uint64_t position, 
 			p4d_error *err);
 
 /*
- * What this rank executes in a step; and where the next steps note when each of it ran, in seconds since the
- * step's begin, as many as there are (NULL: nowhere). A device that computes behind the host is waited for
- * after each then, so that nothing overlaps.
+ * What this rank executes in a step; and where the next steps note the time of each instruction, in seconds
+ * since the start of the step, one for each (NULL: nowhere). If the device runs asynchronously, the host then
+ * waits for it after each instruction, so that nothing overlaps.
  */
 const p4d_instruction_list *p4d_trainer_list(const p4d_trainer *trainer);
 void p4d_trainer_trace(p4d_trainer *trainer, p4d_span *spans);
@@ -95,9 +96,9 @@ void p4d_trainer_write_frozen(p4d_trainer *trainer, uint64_t offset, float *numb
 int p4d_trainer_restore(p4d_trainer *trainer, p4d_error *err);
 
 /*
- * For tests: gradients of this rank's flat buffer as the last step left them, reduced (of this rank's shard;
- * the rest is partial sums), of the sum of losses over global_batch * seq_len. Of sharded gradients the
- * shards alone, one after the other.
+ * For tests: gradients of this rank's flat buffer as the last step left them, reduced (for this rank's shard;
+ * the rest is partial sums), of the sum of losses over global_batch * seq_len. With sharded gradients only
+ * the shards, one after another.
  */
 const float *p4d_trainer_gradients(const p4d_trainer *trainer);
 
@@ -105,8 +106,8 @@ const float *p4d_trainer_gradients(const p4d_trainer *trainer);
 uint64_t p4d_trainer_arena_bytes(const p4d_trainer *trainer);
 const p4d_plan *p4d_trainer_plan(const p4d_trainer *trainer);
 /*
- * Bytes of the arena ever written, by class, as p4d_plan.part counts: where buffers of different moments
- * share memory it counts for those of the peak. One pass over the arena. P4D_NOT_MODELLED where the device
+ * Bytes of the arena that were ever written, by class, as in p4d_plan.part: if buffers of different moments
+ * share memory, it counts for those of the peak. One pass over the arena. P4D_NOT_MODELLED if the device
  * cannot tell. Errors: RANK.
  */
 int p4d_trainer_arena_used(const p4d_trainer *trainer, uint64_t part[P4D_PART_COUNT], p4d_error *err);

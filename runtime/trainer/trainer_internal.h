@@ -21,8 +21,8 @@ typedef struct p4d_receive {
 } p4d_receive;
 
 /*
- * Consecutive elements of this rank's shard of a segment, and where their numbers are. first: of the flat
- * buffer; device: that of the memory that all of these are in.
+ * Consecutive elements of this rank's shard of a segment, and the addresses of their numbers. first: place in
+ * the flat buffer; device: that of the memory with all of these.
  */
 typedef struct p4d_piece {
 	uint32_t segment;
@@ -33,7 +33,7 @@ typedef struct p4d_piece {
 	void *state[P4D_MOST_STATES]; /* NULL: the master that is the parameter itself */
 } p4d_piece;
 
-/* Of states or parameters on the host: streams up to the device and down from it, and events of each slot. */
+/* For states or parameters on the host: streams to the device and from it, and events of each slot. */
 typedef struct p4d_offload {
 	bool states, parameters; /* which of them */
 	void *up, *down;
@@ -45,12 +45,12 @@ typedef struct p4d_offload {
 struct p4d_trainer {
 	p4d_net net;
 	p4d_optimizer_settings optimizer;
-	/* of the step that runs */
+	/* of the present step */
 	p4d_sends sends[2];
 	p4d_receive receives[2]; /* forward, backward */
 	float learning_rate;
-	uint64_t seed;     /* of weights that no released model has */
-	double most_loss;  /* that is applied */
+	uint64_t seed;     /* for weights that no released model has */
+	double most_loss;  /* the limit that is applied */
 	uint64_t *gathers; /* by segment: calls of `replicas` after which its parameters are there */
 	p4d_step_result result;
 	p4d_span *spans; /* (list) p4d_trainer_trace */
@@ -59,7 +59,7 @@ struct p4d_trainer {
 
 /* executor.c */
 int p4d_executor__run(p4d_trainer *t, p4d_error *err);
-/* Whether an instruction runs in an evaluation, too. */
+/* Whether an instruction also runs in an evaluation. */
 bool p4d_executor__evaluates(const p4d_instruction *in);
 
 /* uses.c: lists for the window of parameters, where there is one. Errors: NO_MEMORY. */
@@ -82,7 +82,7 @@ int p4d_optimizer__reduce_chunk(p4d_trainer *t, uint32_t chunk, p4d_error *err);
 int p4d_optimizer__update(p4d_trainer *t, p4d_error *err);
 /* `count` elements of the shard of a segment, from number `at` on, on the device; states where they are. */
 p4d_piece p4d_optimizer__piece(const p4d_trainer *t, uint32_t segment, uint64_t at, uint64_t count);
-/* scale: of the gradients. */
+/* scale: factor of the gradients. */
 void p4d_optimizer__update_piece(p4d_trainer *t, const p4d_piece *piece, double scale);
 
 /* optimizer_host.c: with states or parameters on the host */

@@ -28,7 +28,7 @@ static bool is_away(const p4d_trainer *t, p4d_state state)
 	return p4d_buffers_is_away(&t->net, t->net.row[states] ? states : B_PARAMETERS);
 }
 
-/* Waits for the device, which may move states, too. */
+/* Waits for the device, which may also move states. */
 static int fetch(p4d_trainer *t, p4d_state state, void *to, const void *from, uint64_t bytes, p4d_error *err)
 {
 	if (!is_away(t, state))
@@ -63,7 +63,7 @@ int p4d_trainer_read(p4d_trainer *t, uint32_t segment, p4d_state state, float *t
 		return -1;
 	const void *from = state_at(t, segment, state, &count);
 	const unsigned bytes = p4d_state_bytes(t->net.l, state);
-	/* what is narrower comes into the end of the room, and is widened in place */
+	/* narrower numbers are put at the end of the room, and widened in place */
 	char *narrow = (char *)to + count * sizeof(uint16_t);
 	if (fetch(t, state, bytes == sizeof(*to) ? (void *)to : narrow, from, count * bytes, err) < 0)
 		return -1;
@@ -90,7 +90,7 @@ static void write_rounded(p4d_trainer *t, uint32_t segment, const float *from)
 	}
 }
 
-/* To the nearest: what was stored in bf16 comes back as it was. */
+/* Rounds to the nearest: numbers that were stored in bf16 do not change. */
 static void write_half(p4d_trainer *t, p4d_state state, uint16_t *to, const float *from, uint64_t count)
 {
 	enum { AT_ONCE = 4096 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which segments the passes of a step use, in order, for the window of parameters: what executor.c asks for
- * one after the other. The window refuses another order.
+ * The segments that the passes of a step use, in order, for the window of parameters: executor.c asks for
+ * them one after another. The window refuses another order.
  */
 #include <stdlib.h>
 

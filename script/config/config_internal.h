@@ -16,7 +16,7 @@ p4d_config_node *p4d_config__node(p4d_config *tree, p4d_config_kind kind, size_t
 void p4d_config__add(p4d_config_entries *entries, p4d_config_node *node);
 /* Whether its time is over, which is then why. */
 bool p4d_config__late(p4d_config *tree);
-/* Of the tree; it ends with its first zero. NULL: no memory. */
+/* Text in the tree's memory; it ends at the first zero. NULL: no memory. */
 const char *p4d_config__text(p4d_config *tree, const char *text, size_t length);
 bool p4d_config__fail(p4d_config *tree, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which library parses a file. */
+/* Chooses the library that parses a file. */
 #include "config/config_library.h"
 
 #include <dlfcn.h>

@@ -3,7 +3,7 @@
 
 #include "config/config_tree.h"
 
-/* The libraries that parse configuration files, each one format. */
+/* version of p4d */
 typedef enum p4d_config_format { P4D_CONFIG_YAML, P4D_CONFIG_TOML, P4D_CONFIG_FORMATS } p4d_config_format;
 
 /* The only symbol of a library, which parses one format. */

@@ -35,14 +35,14 @@ typedef struct p4d_config {
 	const p4d_config_node *root; /* NULL: empty */
 	struct p4d_config_chunk *chunks;
 	unsigned nodes;
-	uint64_t until_ns; /* of p4d_config_clock: when to give up; 0: never */
+	uint64_t until_ns; /* time of p4d_config_clock at which to give up; 0: never */
 	char why[120];     /* it could not be read */
 } p4d_config;
 
 /* Time that this thread has worked, in ns. */
 uint64_t p4d_config_clock(void);
 
-/* Reads a text. False with tree->why, also for one that is too large, too deep, has too many values or takes
- * too long. */
+/* Reads a text. False, with tree->why, if the text is malformed, too large or too deep, has too many values,
+ * or takes too long. */
 typedef bool p4d_config_read(p4d_config *tree, const char *text, size_t length);
 void p4d_config_free(p4d_config *tree);

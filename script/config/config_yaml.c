@@ -15,13 +15,13 @@ typedef struct yaml_anchor {
 
 typedef struct yaml_level {
 	p4d_config_entries entries;
-	const char *key;    /* of the entry that comes next; NULL: a key does */
-	const char *anchor; /* of the collection; NULL none */
+	const char *key;    /* key of the next entry; NULL: the next node is a key */
+	const char *anchor; /* anchor of the collection; NULL none */
 } yaml_level;
 
 typedef struct yaml_reading {
 	p4d_config *tree;
-	const char *text; /* what is left of it */
+	const char *text; /* the rest of the text */
 	size_t length;
 	bool late;
 	yaml_level level[P4D_CONFIG_DEPTH];
@@ -57,7 +57,7 @@ static const p4d_config_node *find_anchor(const yaml_reading *y, const char *nam
 	return NULL;
 }
 
-/* Puts a node where it belongs: at the top, into a list, or behind its key. */
+/* Puts a node in its place: at the top, into a list, or after its key. */
 static bool place(yaml_reading *y, p4d_config_node *node)
 {
 	if (!node)

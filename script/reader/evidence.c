@@ -35,7 +35,7 @@ static bool is_known(const char *const *lists, const char *name)
 	if (!*text || !strcmp(text, "h") || !strcmp(text, "help"))
 		return true;
 	if (name[strlen(text)] == '.' &&
-	    (!strcmp(text, "accelerate") || !strcmp(text, "env"))) /* of TrlParser */
+	    (!strcmp(text, "accelerate") || !strcmp(text, "env"))) /* as in TrlParser */
 		return true;
 	return count_names(lists, text) == 1 ||
 	       (!strncmp(text, "no_", 3) && count_names(lists, text + 3) == 1) ||
@@ -72,7 +72,8 @@ void p4d_reader__weigh(p4d_read_evidence *e, const p4d_reader *reader, const cha
 		note_foreign(e, name);
 }
 
-/* A word that belongs to no option: of a program that has none but a file, another is foreign. */
+/* Weighs a word that belongs to no option. If the program takes no operand except a file, any other word is
+ * evidence against it. */
 static void weigh_operand(p4d_read_evidence *e, const p4d_reader *reader, const char *word)
 {
 	const p4d_read_argument *a = p4d_reader__find(reader, "");
@@ -91,7 +92,7 @@ static const char *name_of(const p4d_reader *reader, p4d_value word, char *name,
 	bool dash;
 
 	*name = '\0';
-	while (from < word.length && !word.at[from].unknown && word.at[from].c == '+') /* of hydra */
+	while (from < word.length && !word.at[from].unknown && word.at[from].c == '+') /* as in hydra */
 		from++;
 	if (from) /* an empty word has no cells */
 		word = (p4d_value){word.at + from, word.length - from};

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Every argument that HfArgumentParser knows in programs of transformers and TRL: the fields of their
- * dataclasses in 17 releases of transformers from 4.30 to 5.24, and in 30 of TRL from 0.7 to 1.16. It stops
- * at any other argument, so a program that is given one is not theirs, whatever its name is.
+ * dataclasses in 17 releases of transformers from 4.30 to 5.24, and in 30 of TRL from 0.7 to 1.16.
+ * HfArgumentParser stops at any other argument, so a program with another argument is not one of theirs,
+ * whatever its name is.
  */
 #include "reader/evidence.h"
 

@@ -9,12 +9,11 @@ typedef struct launcher {
 	const char *name, *subcommand; /* subcommand: of accelerate launch; NULL none */
 	const char *switches;          /* long options without a value, each between blanks */
 	const char *short_switches;
-	unsigned operands; /* behind the options, before the command */
-	/* MPI: a command, and its long options have one dash. REMOTE: the same, or one word of a shell's
-	 * text. DASHES: what stands behind a word "--". EITHER: a command, or behind -m a module of Python.
-	 */
+	unsigned operands; /* words between the options and the command */
+	/* MPI: a command, whose long options have one dash. REMOTE: the same, or one word with shell
+	 * commands. DASHES: the words after "--". EITHER: a command, or after -m a module of Python. */
 	enum { COMMAND, MPI, PYTHON, SHELL, REMOTE, DASHES, EITHER } starts;
-	const char *prefix; /* of its options, which say something about the training; NULL: they do not */
+	const char *prefix; /* prefix of its options that say something about the training; NULL: none does */
 } launcher;
 
 static const char torchrun_switches[] =
@@ -27,7 +26,7 @@ static const char mpi_switches[] =
     "byslot tag-output timestamp-output display-map display-allocation merge-stderr-to-stdout "
     "use-hwthread-cpus enable-recovery verbose quiet genvall envall genvnone envnone ";
 
-/* What runs in an image, with a Python of its own. */
+/* Programs that run a command in an image, with a Python of its own. */
 static const char images[] = " apptainer singularity enroot sarus shifter podman podman-hpc docker ch-run ";
 
 /* Options of these that take two values. */
@@ -127,7 +126,7 @@ static const launcher launchers[] = {
 };
 enum { LAUNCHERS = sizeof(launchers) / sizeof(launchers[0]) };
 
-/* What is behind the last slash. */
+/* The part after the last slash. */
 static p4d_value last_part(p4d_value path)
 {
 	for (uint32_t i = path.length; i; i--)
@@ -183,7 +182,7 @@ static bool is_among(const char *names, const char *name)
 	return false;
 }
 
-/* What torchrun and others were told about the job: option and value. */
+/* Notes an option and its value that torchrun or a similar launcher has for the job. */
 static void note(p4d_launch *launch, const launcher *l, p4d_value word, const char *name, p4d_value value)
 {
 	static const char *const nodes[] = {"nnodes", "num_nodes", "num_machines", "nodes"};
@@ -227,7 +226,7 @@ static bool is_image(p4d_value word)
 	return ends_with(word, ".sif") || ends_with(word, ".simg") || ends_with(word, ".sqsh");
 }
 
-/* Whether words[0], of which nothing is known, may be further options, or nothing at all. */
+/* Whether words[0], which is unknown, may be further options, or nothing at all. */
 static bool may_be_options(const launcher *l, const p4d_value *words, size_t count)
 {
 	const p4d_value last = last_part(words[0]);
@@ -241,8 +240,8 @@ static bool may_be_options(const launcher *l, const p4d_value *words, size_t cou
 	return is_known_program(words[1]) || (words[1].length > 1 && words[1].at[0].c == '-');
 }
 
-/* Letters that a shell is given: -c, -s, -euo pipefail, -eox pipefail, -O extglob. Returns how many words
- * they are. */
+/* Options of a shell: -c, -s, -euo pipefail, -eox pipefail, -O extglob. Returns the number of words they
+ * take. */
 static size_t shell_options(const char *letters, p4d_launch *launch, bool *text)
 {
 	size_t words = 1;
@@ -255,7 +254,8 @@ static size_t shell_options(const char *letters, p4d_launch *launch, bool *text)
 	return words;
 }
 
-/* Whether a word is no value of the long option before it: that may be a switch that p4d does not know. */
+/* Whether a word cannot be the value of the long option before it, so that the option is a switch that p4d
+ * does not know. */
 static bool is_no_value(const launcher *l, p4d_value word)
 {
 	if (word.length < 2 || word.at[0].unknown)
@@ -266,8 +266,7 @@ static bool is_no_value(const launcher *l, p4d_value word)
 							   find_launcher(launchers, last_part(word))));
 }
 
-/* Behind the options of a launcher. *module: it was told that a Python module follows, which is
- * words[result]. */
+/* Skips the options of a launcher. *module: words[result] is a Python module, because an option says so. */
 static size_t behind_options(const launcher *l, const p4d_value *words, size_t count, size_t at,
 			     p4d_launch *launch, bool *module, bool *text)
 {
@@ -327,8 +326,7 @@ static size_t behind_dashes(const p4d_value *words, size_t count, size_t at)
 	return at + (at < count);
 }
 
-/* Behind a word of which p4d does not know what it is, "$LAUNCHER" or "$PYTHON": at the program that is
- * known. */
+/* Skips a word that p4d does not know, "$LAUNCHER" or "$PYTHON", if a known program follows it. */
 static size_t behind_unknown(const p4d_value *words, size_t count, size_t at)
 {
 	const p4d_value last = last_part(words[at]);
@@ -394,7 +392,7 @@ void p4d_reader__launch(const p4d_value *words, size_t count, p4d_launch *launch
 			launch->starts_ranks =
 			    launch->starts_ranks || l->switches == torchrun_switches ||
 			    (l->starts == PYTHON && strncmp(l->name, "python", strlen("python")) != 0);
-			/* oumi tells it of the job's nodes */
+			/* oumi passes the job's nodes to torchrun */
 			launch->torchrun = launch->torchrun || (l->switches == torchrun_switches && !oumi);
 			oumi = oumi || !strcmp(l->name, "oumi");
 			launch->python = launch->python || l->starts == PYTHON;

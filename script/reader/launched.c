@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where a training runs, and what its process is told beside its arguments. */
+/* Where a training runs, and what its process gets in addition to its arguments. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -51,7 +51,7 @@ static bool take_visible(p4d_reading *r, p4d_shell *shell)
 	return true;
 }
 
-/* What starts on all GPUs of its node, on the nodes that it was told. */
+/* A launcher that starts a rank on each GPU of its node, on the nodes that its options name. */
 static void take_every_gpu(p4d_reading *r, p4d_shell *shell)
 {
 	p4d_value value;
@@ -124,7 +124,7 @@ static bool is_one(p4d_shell *shell, const char *name)
 	       !strcmp(p4d_value_text(value, text, sizeof(text)), "1");
 }
 
-/* PyTorch's allocator is told by a variable. */
+/* Reads the variable that configures PyTorch's allocator. */
 static void take_allocator(p4d_reading *r, p4d_shell *shell)
 {
 	static const char *const names[] = {"PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"};

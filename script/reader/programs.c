@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which program a command starts. */
+/* Finds the program that a command starts. */
 #include <stdio.h>
 #include <string.h>
 
@@ -44,8 +44,8 @@ static bool is_named(p4d_value program, const char *pattern)
 }
 
 /*
- * How many words name a program: "axolotl train" is two; 0: they do not. "train.py *.yaml" is one, which is
- * called so by others, too, but without such a file.
+ * How many words are the name of a program: "axolotl train" is two; 0: the words are not its name. "train.py
+ * *.yaml" counts one word: other programs have that name as well, but no such file as argument.
  */
 static size_t is_program(const p4d_launch *launch, const char *pattern)
 {
@@ -117,8 +117,8 @@ static void note_beginnings(p4d_value path, bool begins[256])
 			begins[(unsigned char)path.at[i].c] = true;
 }
 
-/* Whether a name of the table is that of the command's program; common: it takes the arguments to tell.
- * *alike: they are typical of it, but one of them disproves it. */
+/* Whether a name of the table is that of the command's program. common: other programs have the name as well,
+ * so the arguments decide. *alike: the arguments are typical of the program, but one of them disproves it. */
 static size_t match(p4d_shell *shell, const p4d_launch *launch, const p4d_reader *reader, const char *name,
 		    bool common, unsigned *left, bool *alike)
 {
@@ -133,15 +133,15 @@ static size_t match(p4d_shell *shell, const p4d_launch *launch, const p4d_reader
 		*alike = e.typical && *e.foreign;
 		return p4d_reader__may_be_proven(&e) ? words : 0;
 	}
-	/* a part of a name is others', too */
+	/* other programs have names that start like this */
 	if (name[strlen(name) - 1] == '*' && reader->arguments_alone[0] && !reader->assignments &&
 	    !has_argument(launch, reader))
 		return 0;
 	return words;
 }
 
-/* By its name, of which the longest is the one. Returns the reader whose arguments it has only most of; NULL:
- * none. */
+/* Finds the reader by the program's name; the longest name wins. If there is none, it returns the reader that
+ * knows most, but not all, of the arguments; NULL: there is no such reader either. */
 static const p4d_reader *find_by_name(p4d_shell *shell, const p4d_launch *launch, bool none, unsigned *left,
 				      p4d_read_program *to)
 {

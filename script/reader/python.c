@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The Python that runs a program: which release of transformers it has, where its files can be read. */
+/* The Python that runs a program: its release of transformers, and where its files are. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,11 +24,11 @@ static void take_directory(p4d_read_python *python, const char *directory)
 {
 	python->pinned.major = 0; /* it went into another one, maybe */
 	if (*python->directory && strcmp(python->directory, directory) != 0)
-		python->unknown = true; /* which one depends on what p4d does not see */
+		python->unknown = true; /* which environment it is depends on words that p4d does not know */
 	snprintf(python->directory, sizeof(python->directory), "%s", directory);
 }
 
-/* What runs behind it may be of another environment, or of none. */
+/* A program that runs after this may use another environment, or none. */
 static void leave_directory(p4d_read_python *python)
 {
 	python->pinned.major = 0;
@@ -93,14 +93,14 @@ void p4d_reader__python_command(p4d_read_python *python, const p4d_value *words,
 	}
 }
 
-/* A command that installs packages: its words behind the program's name, and what is known of it. */
+/* A command that installs packages: the words after its name, and what p4d knows about it. */
 typedef struct installation {
 	const p4d_value *words;
 	size_t count;
-	char directory[256]; /* of /opt/venv/bin/pip; "": what is active */
-	bool plain;          /* one that p4d can tell the release of */
+	char directory[256]; /* of /opt/venv/bin/pip; "": the active environment */
+	bool plain;          /* a requirement whose release p4d can tell */
 	bool adds;
-	bool harms; /* may change transformers, too */
+	bool harms; /* may also change transformers */
 } installation;
 
 /* The last part of a program's path, if it is one of a few; its directory is kept. NULL: another one. */
@@ -182,7 +182,7 @@ static const char *wanted_release(const char *requirement)
 	return rest;
 }
 
-/* Whether a package needs no transformers, so that installing it leaves the release as it is. */
+/* Whether a package does not need transformers, so that installing it leaves the release as it is. */
 static bool is_apart(const char *requirement)
 {
 	static const char *const names[] = {
@@ -246,7 +246,7 @@ static size_t plain_option(p4d_value word)
 	return 0;
 }
 
-/* The release that "==4.57.1" names; 0: none for sure, as behind a marker. */
+/* The release that "==4.57.1" names; 0: not certain, for instance because of an environment marker. */
 static p4d_read_release exact_release(const char *wanted)
 {
 	p4d_read_release release = {.major = 0};
@@ -307,7 +307,7 @@ void p4d_reader__python_otherwise(p4d_read_python *python, uint32_t since)
 		python->pinned.major = 0;
 }
 
-/* The program that starts it, /opt/venv/bin/torchrun, is of an environment, too. */
+/* The launcher's path, /opt/venv/bin/torchrun, also names an environment. */
 static bool of_program(const p4d_launch *launch, const p4d_value *words, char *directory, size_t size)
 {
 	static const char *const names[] = {"python", "python3", "torchrun", "accelerate", "deepspeed"};
@@ -474,7 +474,7 @@ static bool is_behind(p4d_shell *shell, const char *directory)
 	return false;
 }
 
-/* The release that runs. directory: of the environment, "" if it is not known. */
+/* The release that runs. directory: that of the environment, "" if it is not known. */
 static p4d_read_release running(p4d_shell *shell, const p4d_reader_host *host, const p4d_read_python *python,
 				const p4d_launch *launch, const p4d_value *words, const char *directory)
 {
@@ -494,7 +494,8 @@ static p4d_read_release running(p4d_shell *shell, const p4d_reader_host *host, c
 
 static void find_trl(p4d_reading *r, p4d_shell *shell, const p4d_reader_host *host, const char *directory)
 {
-	/* the first that its documentation has; releases are told apart by it, as no file has their number */
+	/* searched in this order: no file of the package has its release, so p4d tells releases apart by
+	 * their documentation */
 	static const struct {
 		const char *words;
 		p4d_read_trl trl;

@@ -9,8 +9,8 @@
 /* A word of the command, taken apart. */
 typedef struct argument_word {
 	char name[96];   /* as in the tables: "--name" */
-	p4d_value value; /* behind a = */
-	bool separate;   /* none stands behind a = */
+	p4d_value value; /* the text after a = */
+	bool separate;   /* no text follows a = */
 } argument_word;
 
 void p4d_reader__place(const p4d_shell *shell, p4d_value value, p4d_read_given *to)
@@ -145,8 +145,8 @@ static bool next_word(p4d_value *text, p4d_value *word)
 }
 
 /*
- * Behind an option that p4d does not know: its value, or with a variable that is not quoted, options that
- * nobody can tell.
+ * Handles an unknown value after an option that p4d does not know. An unquoted variable may instead expand to
+ * options.
  */
 static void doubt_value(p4d_read_context *c, const char *option, p4d_value value)
 {
@@ -160,8 +160,9 @@ static void doubt_value(p4d_read_context *c, const char *option, p4d_value value
 }
 
 /*
- * Options that depend on a test ("" or "--load ckpt"): of those that p4d knows it is not known whether they
- * are there; others change nothing. False: it may be anything else. take: says so.
+ * Handles options that depend on an unknown test ("" or "--load ckpt"). If p4d uses such an option, it
+ * becomes unknown; others change nothing. False: the text may be anything else. take: note the options as
+ * unknown.
  */
 static bool may_be_options(p4d_read_context *c, p4d_value unknown, bool take)
 {
@@ -201,7 +202,8 @@ static bool may_be_options(p4d_read_context *c, p4d_value unknown, bool take)
 	return true;
 }
 
-/* What it is given: the words that belong to it. *used: how many of those behind it. */
+/* Takes the value of an argument: the words that belong to it. *used: how many of the words after it these
+ * are. */
 static void take_word(p4d_read_context *c, const p4d_read_argument *a, argument_word *w, p4d_value word,
 		      const p4d_value *behind, size_t count, size_t *used, bool files)
 {
@@ -216,7 +218,7 @@ static void take_word(p4d_read_context *c, const p4d_read_argument *a, argument_
 	       (values == 0 || (!is_unknown_word(behind[values]) && !is_argument(c, behind[values]))))
 		values++;
 	const bool list = a->words == p4d_reader__list;
-	/* of others, words that follow the first belong to no option */
+	/* for other arguments, the words after the first belong to no option */
 	if (values > 1 && !list && has_operands(c->reading->reader))
 		values = 1;
 	if (values)
@@ -250,7 +252,8 @@ static void take_word(p4d_read_context *c, const p4d_read_argument *a, argument_
 	}
 }
 
-/* A file behind an option that p4d does not know: it may be that one's, or what the program reads. */
+/* Reports a file after an option that p4d does not know. It may be the value of that option, or a file that
+ * the program reads. */
 static void say_skipped(p4d_read_context *c, p4d_value word)
 {
 	static const char *const endings[] = {".yml", ".yaml", ".json", ".toml"};
@@ -303,8 +306,8 @@ static size_t read_word(p4d_read_context *c, const p4d_value *words, size_t coun
 		}
 	}
 	const p4d_read_argument *a = find(c, w.name);
-	/* of words that belong to no option the first is one, and so are all that name files; what follows
-	 * an option that p4d does not know may belong to that */
+	/* words without an option are operands if they come first or name files; a word after an option that
+	 * p4d does not know may be its value */
 	*operand = *w.name ? *operand && a : a && p4d_reader__is_file(a);
 	if (a) {
 		take_word(c, a, &w, words[0], words + 1, count - 1, &used, files);
@@ -363,7 +366,7 @@ static void read_accelerate(p4d_read_context *c, const p4d_launch *launch, size_
 	}
 }
 
-/* What a script is told by variables, which what it is given as arguments replaces. */
+/* Reads options that a script takes from variables. The same options as arguments replace them. */
 static void read_variables(p4d_read_context *c, bool files)
 {
 	const p4d_read_variable *v = c->reading->reader->variables;
@@ -406,7 +409,7 @@ void p4d_reader__arguments(p4d_read_context *c, const p4d_launch *launch, size_t
 
 	find_folder(c, launch, first);
 	for (int pass = 0; pass < 2; pass++) {
-		/* files first: what the command line says replaces what they say */
+		/* files first: the command line overrides them */
 		const bool files = pass == 0;
 		bool operand = true;
 		if (files && c->reading->reader->hydra)

@@ -101,7 +101,7 @@ static const p4d_read_default defaults[] = {
     {P4D_MODEL_CODE, "transformers"},
     {P4D_MICRO_BATCH, "1"},
     {P4D_SEQ_LEN, "512"},
-    {P4D_PRECISION, "bf16"}, /* "auto", of GPUs that have it */
+    {P4D_PRECISION, "bf16"}, /* "auto", on GPUs with bf16 */
     {P4D_RECOMPUTE, "none"},
     {0, NULL},
 };
@@ -119,7 +119,7 @@ static void finish(p4d_reading *r)
 			memcpy(told->text, "fsdp", sizeof("fsdp"));
 		}
 	p4d_finetune__finish(r);
-	/* the environment that it makes for accelerate has no other unless it is told */
+	/* the environment that it makes for accelerate has no other value by default */
 	if (p4d_reader__is(&r->value[P4D_FSDP_VERSION], "1") && !p4d_reader__set(&r->value[P4D_ORIG_PARAMS]))
 		p4d_reader__put_default(r, P4D_ORIG_PARAMS, "off");
 	/* it loads weights in the type that it computes in, whatever the release of transformers is; fp16 is

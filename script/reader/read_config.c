@@ -26,7 +26,7 @@ typedef struct config_text {
 static void walk(p4d_read_context *c, const config_text *from, const p4d_config_node *node, char *name,
 		 size_t length);
 
-/* The text of a value, with what is not known in it replaced. */
+/* The text of a value, with its unknown parts replaced. */
 static bool write_out(config_text *t)
 {
 	t->made = malloc(3 * (size_t)t->written.length + 1);
@@ -66,7 +66,7 @@ static uint16_t unknown_in(const config_text *from, const char *text)
 	return 0;
 }
 
-/* Where line N of a text stands: in its file, or where the script has it. */
+/* Where line N of a text stands: in its file, or in the script that contains it. */
 static void place_line(const p4d_read_context *c, const config_text *from, uint32_t line, p4d_read_given *to)
 {
 	uint32_t at = 0;
@@ -108,13 +108,14 @@ p4d_value p4d_reader__path(p4d_read_context *c, const char *text)
 	return (p4d_value){c->path, length};
 }
 
-/* A file that a file names: it is sought as the script would find it, or beside that file. */
+/* A file that another file names: its path is relative to the script's folder, or to that of the other file.
+ */
 static void follow_text(p4d_read_context *c, const config_text *from, const p4d_read_argument *a,
 			const p4d_read_given *given)
 {
 	const char *slash = from->file ? strrchr(from->file, '/') : NULL;
 	const bool beside = a->words == p4d_reader__beside && slash && given->value[0] != '/';
-	char path[P4D_READ_PATH + 1]; /* one more: what is cut is too long */
+	char path[P4D_READ_PATH + 1]; /* one more, so that a path that was cut is too long */
 
 	snprintf(path, sizeof(path), "%.*s%s", beside ? (int)(slash + 1 - from->file) : 0,
 		 beside ? from->file : "", given->value);
@@ -138,7 +139,8 @@ static const p4d_config_node *find_node(const p4d_config_node *node, const char 
 	return node;
 }
 
-/* What a value stands for, which may be ${another.value} of its file (OmegaConf); NULL: that is none. */
+/* The value that ${another.value} (OmegaConf) in the same file stands for; NULL: the value is no such
+ * reference. */
 static const p4d_config_node *referred(const config_text *from, const p4d_config_node *node)
 {
 	enum { LINKS = 4 };
@@ -200,7 +202,7 @@ static void take_leaf(p4d_read_context *c, const config_text *from, const p4d_co
 		p4d_reader__take(c->reading, a, &given);
 }
 
-/* name: of the node, of `length` characters in CONFIG_NAME. */
+/* name: that of the node, `length` characters in CONFIG_NAME. */
 static void visit(p4d_read_context *c, const config_text *from, const p4d_config_node *node, char *name,
 		  size_t length)
 {
@@ -226,8 +228,8 @@ static bool inherits(const p4d_read_context *c, const p4d_config_node *node, con
 	return a && a->words == p4d_reader__beside;
 }
 
-/* Entries of a map; those of another file, and those that YAML's "<<" merges in, come first, as others
- * replace them. */
+/* Visits the entries of a map. First come those from other files and those that YAML's "<<" merges in,
+ * because the map's own entries override them. */
 static void walk(p4d_read_context *c, const config_text *from, const p4d_config_node *node, char *name,
 		 size_t length)
 {
@@ -271,7 +273,8 @@ static bool begins_with_one(const char *name, const char *const *prefix)
 	return *prefix;
 }
 
-/* What a file that is not read may say: all that its names stand for, but for those of other files. */
+/* Marks as unknown whatever a file that p4d cannot read may set: all its names, except those that come from
+ * other files. */
 static void lose(p4d_reading *r, const char *prefix)
 {
 	const char *others[CONFIG_FILES + 1] = {NULL};
@@ -316,7 +319,7 @@ static bool is_global(const config_text *from)
 	return false;
 }
 
-/* The values of a file, with those of the files that hydra puts before and behind them. */
+/* Visits the values of a file, and those of the files that hydra puts before and after them. */
 static void walk_whole(p4d_read_context *c, const config_text *from, const p4d_config_node *root,
 		       const char *prefix)
 {

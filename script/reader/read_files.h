@@ -17,6 +17,7 @@ typedef struct p4d_read_files {
 	size_t count;
 } p4d_read_files;
 
-/* NULL: none that can be read, or too many. One that was read before is what it was then. */
+/* Returns NULL if the file cannot be read, or if there are too many files. A second call returns the text of
+ * the first one. */
 const char *p4d_read_files_open(p4d_read_files *files, const char *path, size_t *length);
 void p4d_read_files_free(p4d_read_files *files);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Arguments of accelerate and DeepSpeed, and what they mean for the programs above them. */
+/* Arguments of accelerate and DeepSpeed, and their meaning for the programs that use them. */
 #include "reader/read_finetune.h"
 
 #include <inttypes.h>
@@ -78,7 +78,7 @@ const char *const p4d_finetune__attention[] = {"flash_attention_2",
 					       "auto",
 					       "",
 					       NULL};
-/* Of switches that are told not to be. */
+/* Words that turn a switch off. */
 const char *const p4d_finetune__off[] = {"off"};
 const char *const p4d_finetune__evaluation[] = {"no",  "off",   "off", "off",   "false", "off", "False",
 						"off", "steps", "on",  "epoch", "on",    NULL};
@@ -99,7 +99,8 @@ const char *const p4d_finetune__wraps[] = {"TRANSFORMER_BASED_WRAP",
 					   "NO_WRAP",
 					   "none",
 					   NULL};
-/* behind a layer's backward pass the next one is gathered where its own parameters are free */
+/* the next layer is gathered before the present one's parameters are freed, unless the prefetch comes after
+ * its backward pass */
 const char *const p4d_finetune__prefetches[] = {"BACKWARD_PRE",  "on",  "backward_pre",  "on",  "1", "on",
 						"BACKWARD_POST", "off", "backward_post", "off", "2", "off",
 						"NO_PREFETCH",   "off", "no_prefetch",   "off", "3", "off",
@@ -201,7 +202,7 @@ static bool is_set(const p4d_reading *r, p4d_option option)
 	return p4d_reader__set(&r->value[option]) && !r->by_default[option];
 }
 
-/* Types: the program's own arguments, else what DeepSpeed or accelerate are told. */
+/* Types: from the program's own arguments, otherwise from DeepSpeed's or accelerate's configuration. */
 static void finish_precision(p4d_reading *r)
 {
 	const p4d_read_value *mixed = AT(MIXED);
@@ -232,7 +233,7 @@ static void finish_processes(p4d_reading *r)
 
 	if (p4d_reader__number(machines) && !is_set(r, P4D_NODES))
 		p4d_reader__put(r, P4D_NODES, machines, "%s", machines->text);
-	/* what it is told goes before what the node has */
+	/* the number in its options goes before the number of the node's GPUs */
 	const p4d_read_value *gpus = &r->value[P4D_GPUS_PER_NODE];
 	if (all && nodes && !machines->unknown && all % nodes == 0 &&
 	    (!p4d_reader__set(gpus) || gpus->file[0] == '$'))
@@ -265,7 +266,8 @@ static uint64_t count_replicas(const p4d_reading *r)
 	return ranks % each ? 0 : ranks / each;
 }
 
-/* Sequences of a micro-batch and of a step; DeepSpeed's "auto" is what the program is told. */
+/* Sequences of a micro-batch and of a step. "auto" in DeepSpeed's configuration means the value of the
+ * program's arguments. */
 static void finish_batches(p4d_reading *r)
 {
 	const p4d_read_value *micro = AT(DEEPSPEED_MICRO), *global = AT(DEEPSPEED_GLOBAL),
@@ -341,7 +343,7 @@ static void finish_adapter(p4d_reading *r)
 	p4d_finetune__put_if_set(r, P4D_QUANT, quant);
 }
 
-/* Targets that PEFT (0.18) takes for a model, told by a part of its name, the first of which counts. */
+/* Modules that PEFT (0.18) adapts by default, by a part of the model's name; the first match counts. */
 static const char *peft_targets(const char *model)
 {
 	static const char *const names[] = {"phi-3",     "",
@@ -406,7 +408,7 @@ static void finish_autocast(p4d_reading *r)
 	p4d_reader__put_default(r, P4D_AUTOCAST, "off");
 }
 
-/* DeepSpeed takes its names in any case. */
+/* DeepSpeed ignores the case of these names. */
 static const char *deepspeed_optimizer(const p4d_read_value *type)
 {
 	static const char *const names[] = {"Adam",      "adamw",     "AdamW",
@@ -515,7 +517,7 @@ bool p4d_finetune__preference(p4d_reading *r, const char *method)
 	return false;
 }
 
-/* The size of evaluation's batches, where there is evaluation; transformers has 8 if nothing is said. */
+/* The batch size of evaluation, if there is evaluation; transformers' default is 8. */
 static void finish_evaluation(p4d_reading *r)
 {
 	const p4d_read_value *told = AT(EVALUATION);
@@ -546,7 +548,7 @@ void p4d_finetune__unmodelled(p4d_reading *r)
 	p4d_reader__unknown(r, "framework", "p4d does not model the memory of %s", r->reader->framework);
 }
 
-/* By FSDP, as the Trainer or accelerate was told. */
+/* Whether the Trainer or accelerate was told to use FSDP. */
 static bool is_sharded(p4d_reading *r)
 {
 	return p4d_reader__is(&r->value[P4D_FRAMEWORK], "fsdp") &&
@@ -565,8 +567,8 @@ void p4d_finetune__finish(p4d_reading *r)
 	finish_autocast(r);
 	for (const p4d_read_alias *a = alike; a->option != P4D_OPTIONS; a++)
 		p4d_finetune__put_if_set(r, a->option, &r->extra[a->extra]);
-	/* DeepSpeed holds parameters in the precision that it computes in, and accelerate with FSDP in fp32
-	 * what is trained in mixed precision, whatever they were loaded as */
+	/* whatever type the parameters were loaded in, DeepSpeed holds them in the precision that it computes
+	 * in, and accelerate with FSDP holds trained ones in fp32 with mixed precision */
 	if (p4d_reader__is(&r->value[P4D_FRAMEWORK], "deepspeed") && r->by_default[P4D_PARAM_DTYPE]) {
 		r->value[P4D_PARAM_DTYPE] = (p4d_read_value){.file = NULL};
 		r->by_default[P4D_PARAM_DTYPE] = false;

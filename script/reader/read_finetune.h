@@ -4,21 +4,21 @@
 #include "reader/reader_internal.h"
 
 /*
- * What programs that fine-tune have in common, however their arguments are called: Hugging Face's Trainer and
- * what is built on it, accelerate and DeepSpeed beneath them. Extra values of their readings.
+ * What programs for fine-tuning have in common, whatever their arguments are called: Hugging Face's Trainer,
+ * programs that use it, and accelerate and DeepSpeed, which it uses. Extra values of their readings.
  */
 enum {
 	P4D_FINETUNE_ACCUMULATION,   /* micro-batches of a step */
-	P4D_FINETUNE_PROCESSES,      /* of all nodes */
-	P4D_FINETUNE_MACHINES,       /* as accelerate counts nodes */
+	P4D_FINETUNE_PROCESSES,      /* processes on all nodes */
+	P4D_FINETUNE_MACHINES,       /* nodes, as accelerate counts them */
 	P4D_FINETUNE_DISTRIBUTED,    /* "fsdp", "deepspeed", "ddp" */
 	P4D_FINETUNE_DEEPSPEED_FILE, /* its path */
 	P4D_FINETUNE_MIXED,          /* bf16, fp16, no */
 	P4D_FINETUNE_LORA,           /* lora, qlora, full */
 	P4D_FINETUNE_RANK,
-	P4D_FINETUNE_DROPOUT, /* of what adapters are given: a share */
+	P4D_FINETUNE_DROPOUT, /* share of the adapters' input that is dropped out */
 	P4D_FINETUNE_TARGETS,
-	P4D_FINETUNE_ALL_LINEAR,         /* of targets */
+	P4D_FINETUNE_ALL_LINEAR,         /* targets are all linear layers */
 	P4D_FINETUNE_QUANT,              /* nf4, int8, fp8 */
 	P4D_FINETUNE_FSDP,               /* "full_shard auto_wrap offload" */
 	P4D_FINETUNE_FSDP_STRATEGY,      /* full, grad, none, hybrid */
@@ -29,7 +29,8 @@ enum {
 	P4D_FINETUNE_FSDP_FORWARD,       /* on: the next unit is gathered before a forward pass */
 	P4D_FINETUNE_FSDP_LIMIT,         /* off: gathers run ahead */
 	P4D_FINETUNE_FSDP_ORIG_PARAMS,   /* on, off */
-	P4D_FINETUNE_FSDP_CHECKPOINTING, /* of what accelerate wraps, whatever the Trainer is told */
+	P4D_FINETUNE_FSDP_CHECKPOINTING, /* checkpointing of the modules that accelerate wraps, whatever the
+					    Trainer's own option says */
 	P4D_FINETUNE_ZERO_STAGE,
 	P4D_FINETUNE_ZERO_BUCKET,       /* elements, or "auto" */
 	P4D_FINETUNE_ZERO_OVERLAP,      /* on, off */
@@ -44,7 +45,7 @@ enum {
 	P4D_FINETUNE_DEEPSPEED_GLOBAL,
 	P4D_FINETUNE_DEEPSPEED_OPTIMIZER,
 	P4D_FINETUNE_DEEPSPEED_TORCH,   /* on: its Adam is torch's */
-	P4D_FINETUNE_DEEPSPEED_FUSED,   /* on, off: as torch's is told */
+	P4D_FINETUNE_DEEPSPEED_FUSED,   /* on, off: as in torch's optimizer option */
 	P4D_FINETUNE_DEEPSPEED_FOREACH, /* on, off */
 	P4D_FINETUNE_OPTIMIZER,         /* p4d's name */
 	P4D_FINETUNE_PARAM_DTYPE,       /* fp32, bf16 */
@@ -52,7 +53,7 @@ enum {
 	P4D_FINETUNE_COMPILE,
 	P4D_FINETUNE_PACKING,
 	P4D_FINETUNE_CHUNKED_LOSS,
-	P4D_FINETUNE_PADDING,   /* max_length: of every sequence */
+	P4D_FINETUNE_PADDING,   /* max_length: pads every sequence */
 	P4D_FINETUNE_FSDP_FILE, /* its path, where --fsdp names one */
 	P4D_FINETUNE_OWN,       /* the reader's own from here */
 };
@@ -80,7 +81,7 @@ extern const char *const p4d_finetune__strategies[],
 
 /* Options that follow from one of the extra values. */
 extern const p4d_read_alias p4d_finetune__aliases[];
-/* Packed sequences are full, and so are those that are padded to the length that the program is told. */
+/* Packed sequences are full, and so are sequences padded to the length in the program's options. */
 extern const p4d_read_filling p4d_finetune__filling[];
 
 /* read_llamafactory.c: how many processes swift and LLaMA-Factory start torchrun with; words of swift's for
@@ -89,25 +90,26 @@ extern const p4d_read_variable p4d_swift__processes[];
 extern const char *const p4d_swift__tasks[], *const p4d_swift__none[];
 
 /*
- * What learns from preferences, by the name of its method ("dpo", "ipo", "orpo", "simpo", "kto"), behind
- * p4d_finetune__finish: pairs, with a frozen copy of the model or without; of KTO single sequences, with one.
- * False: p4d models no method of that name.
+ * A training on preferences, by the name of its method ("dpo", "ipo", "orpo", "simpo", "kto"): pairs of
+ * sequences, with or without a frozen copy of the model; for KTO, single sequences with a copy. Call it after
+ * p4d_finetune__finish. False: p4d models no method of that name.
  */
 bool p4d_finetune__preference(p4d_reading *reading, const char *method);
-/* What a reward model is, beside a model of language. */
+/* What a reward model has in addition to the language model. */
 extern const char p4d_finetune__reward[];
-/* Reinforcement learning, whose models stand beside each other: what was read is no one model's memory. */
+/* Reinforcement learning, in which several models share the GPUs: the values that were read do not give the
+ * memory of a single model. */
 void p4d_finetune__reinforcement(p4d_reading *reading);
 
 /* p4d_reader.released, of programs whose --fsdp is the Trainer's. */
 void p4d_finetune__released(p4d_reading *reading, const p4d_read_release *release);
 /* A program whose memory p4d does not model. */
 void p4d_finetune__unmodelled(p4d_reading *reading);
-/* What an adapter is where a script says no more: rank and targets, NULL those of PEFT for the model, and
- * whether what it is given is dropped out. Behind p4d_finetune__finish. */
+/* The defaults of an adapter: rank, targets (NULL: PEFT's for the model), and whether its input is dropped
+ * out. Call it after p4d_finetune__finish. */
 void p4d_finetune__adapter(p4d_reading *reading, const char *rank, const char *targets, bool dropout);
-/* Before p4d_finetune__finish, of programs that train adapters unless they are told to train all parameters:
- * a rank or targets are those of its adapters. */
+/* For programs that train adapters unless an option asks for all parameters: a rank or targets then belong to
+ * the adapters. Call it before p4d_finetune__finish. */
 void p4d_finetune__adapts(p4d_reading *reading);
 /* Options that follow from the extra values. */
 void p4d_finetune__finish(p4d_reading *reading);

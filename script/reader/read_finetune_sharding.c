@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which framework shards a fine-tuning, as accelerate, the Trainer or DeepSpeed's configuration say: FSDP,
- * ZeRO, or none. */
+/* The framework that shards a fine-tuning, according to accelerate's, the Trainer's or DeepSpeed's
+ * configuration: FSDP, ZeRO, or none. */
 #include "reader/read_finetune.h"
 
 #include <stdio.h>
@@ -23,8 +23,8 @@ static void say_doubt(p4d_reading *r, const char *name, const char *why)
 		u->doubt = true;
 }
 
-/* FSDP1 or 2, and how the first has its units. by_trainer: the Trainer was told, whose release has a
- * default; else accelerate, whose default is the first. */
+/* FSDP1 or FSDP2, and the units of FSDP1. by_trainer: the Trainer's options ask for FSDP, so the default is
+ * that of its release; otherwise accelerate's, which is FSDP1. */
 static void finish_units(p4d_reading *r, bool by_trainer)
 {
 	const p4d_read_value *version = AT(FSDP_VERSION), *wrap = AT(FSDP_WRAP);
@@ -54,9 +54,9 @@ static void finish_units(p4d_reading *r, bool by_trainer)
 }
 
 /*
- * The Trainer's FSDP (training_args.py of 4.48 to 5.24): before 5.0 it is version 1, whatever its
- * configuration says, before 5.10 unless that says otherwise; and version 2 keeps parameters gathered
- * before 5.4, unless it is told to reshard.
+ * The Trainer's FSDP (training_args.py of 4.48 to 5.24). Before 5.0 it is version 1, whatever its
+ * configuration says; before 5.10 it is version 1 by default. Before 5.4, version 2 keeps parameters
+ * gathered, unless an option asks it to reshard.
  */
 void p4d_finetune__released(p4d_reading *r, const p4d_read_release *release)
 {
@@ -84,7 +84,7 @@ void p4d_finetune__released(p4d_reading *r, const p4d_read_release *release)
 	}
 }
 
-/* Which framework shards what, as its place says. */
+/* Takes the framework, and what it shards, from the options at this place. */
 static void finish_fsdp(p4d_reading *r, const p4d_read_value *place)
 {
 	const p4d_read_value *fsdp = AT(FSDP), *strategy = AT(FSDP_STRATEGY), *offload = AT(FSDP_OFFLOAD);
@@ -124,8 +124,8 @@ static void finish_zero(p4d_reading *r, const p4d_read_value *place)
 				p4d_finetune__is_auto(bucket) ? 0 : strtod(bucket->text, NULL));
 	p4d_finetune__put_if_set(r, P4D_OVERLAP_DP, AT(ZERO_OVERLAP));
 	r->saves_on_host = p4d_reader__is(AT(ZERO_GATHER), "on");
-	/* the default is taken, which is at most 1 GiB off a usual one: that is said, but no reason not to
-	 * judge */
+	/* p4d takes the default, which is at most 1 GiB off a usual value: it reports that, and judges
+	 * nevertheless */
 	for (unsigned i = 0; i < r->unknowns; i++)
 		if (strstr(r->unknown[i].name, "reduce_bucket_size") ||
 		    strstr(r->unknown[i].name, "overlap_comm") ||

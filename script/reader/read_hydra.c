@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Configurations that hydra (1.3) puts together: a primary file that --config-path and --config-name name,
- * and the files of its defaults list, each of which stands for a part of it. Words on the command line
- * replace both.
+ * Configurations that hydra (1.3) composes: a primary file, which --config-path and --config-name name, and
+ * the files in its defaults list, each of which fills a part of it. Words on the command line override both.
  */
 #include <stdio.h>
 #include <string.h>
@@ -11,7 +10,7 @@
 
 enum { DEEPEST = 6, NAME = 160 };
 
-/* What hydra is told, where it is told it; length 0: not. */
+/* What the command line tells hydra, and where; length 0: not given. */
 typedef struct hydra_words {
 	p4d_value path, folder, name;
 } hydra_words;
@@ -59,7 +58,7 @@ static bool matches(const char *pattern, const char *text)
 						    : !strcmp(text, pattern);
 }
 
-/* Whether the program brings a configuration along; what it says are the reader's defaults. */
+/* Whether the program ships this configuration; its values are then the reader's defaults. */
 static bool take_shipped(p4d_read_context *c, const char *name, const p4d_read_given *place)
 {
 	const p4d_read_argument *a = p4d_reader__find(c->reading->reader, "--hydra.shipped");
@@ -91,7 +90,7 @@ static bool is_there(p4d_read_context *c, const char *path)
 	return p4d_shell_file(c->shell, p4d_reader__path(c, path), &written, &text, &length);
 }
 
-/* The folder of a program: of train/run.py and of the module train.run. */
+/* The folder of a program, given as train/run.py or as the module train.run. */
 static void program_folder(p4d_value program, char *to, size_t size)
 {
 	p4d_value_text(program, to, size);
@@ -107,7 +106,7 @@ static void program_folder(p4d_value program, char *to, size_t size)
 		snprintf(to, size, ".");
 }
 
-/* Cells of a path, one part behind the other. */
+/* Adds a part to a path that is made of cells. */
 static void add_part(p4d_read_context *c, uint32_t *length, p4d_value part, const char *text)
 {
 	for (uint32_t i = 0; i < part.length && *length < P4D_READ_PATH; i++)
@@ -116,7 +115,7 @@ static void add_part(p4d_read_context *c, uint32_t *length, p4d_value part, cons
 		c->path[(*length)++] = (p4d_cell){.c = *text};
 }
 
-/* The primary file: FOLDER/NAME.yaml. A path that is not absolute begins beside the program. */
+/* The primary file: FOLDER/NAME.yaml. A relative path starts at the program's folder. */
 static p4d_value primary(p4d_read_context *c, const p4d_launch *launch, const hydra_words *w)
 {
 	const p4d_read_hydra *hydra = c->reading->reader->hydra;
@@ -228,7 +227,7 @@ static bool read_entry(const p4d_read_context *c, const p4d_config_node *node, e
 	       strncmp(e->group, "hydra", 5) != 0;
 }
 
-/* What the names of an entry begin with; below: those of the file that lists it. */
+/* The prefix of the names in an entry. below: the prefix in the file that lists the entry. */
 static void prefix_of(const entry *e, const char *below, char *to, size_t size)
 {
 	const bool global = !strcmp(e->package, "_global_"),

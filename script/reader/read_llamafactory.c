@@ -84,16 +84,16 @@ const p4d_read_variable p4d_swift__processes[] = {
 };
 
 static const char *const factory_bounds[] = {"--cutoff_len", "", NULL};
-/* Pretraining packs unless it is told not to. */
+/* Pretraining packs by default. */
 static const p4d_read_filling factory_filling[] = {{EXTRA(PACKING), "on", true},
 						   {EXTRA(PACKING), "off", false},
 						   {P4D_READ_EXTRA(STAGE), "pt", true},
 						   {0, NULL, false}};
 
 /*
- * Types of parameters (its loader and init_adapter): what is loaded has the type that is computed in,
- * whatever the release of transformers. What is trained is then cast to fp32, unless pure_bf16 says
- * otherwise or ZeRO-3 or FSDP share it. (DeepSpeed makes of them what it trains in.)
+ * Types of parameters (its loader and init_adapter): parameters are loaded in the type of the computation,
+ * whatever the release of transformers. Trained ones are then cast to fp32, unless pure_bf16 is set or ZeRO-3
+ * or FSDP shards them. (DeepSpeed casts them to its own precision.)
  */
 static void put_factory_types(p4d_reading *r)
 {
@@ -106,7 +106,7 @@ static void put_factory_types(p4d_reading *r)
 	if (p4d_reader__is(method, "full"))
 		p4d_reader__put_default(r, P4D_PARAM_DTYPE, "fp32");
 	else if (p4d_reader__is(method, "lora"))
-		p4d_reader__put_default(r, P4D_PARAM_DTYPE, "bf16"); /* of two bytes */
+		p4d_reader__put_default(r, P4D_PARAM_DTYPE, "bf16"); /* parameters have two bytes */
 }
 
 static void finish_factory(p4d_reading *r)
@@ -122,7 +122,7 @@ static void finish_factory(p4d_reading *r)
 					p4d_reader__set(&r->extra[P4D_FINETUNE_QUANT]) ? "qlora" : "lora");
 	p4d_finetune__adapter(r, "8", "all-linear", false);
 	put_factory_types(r);
-	/* of its losses two need no frozen copy (finetuning_args.py) */
+	/* two of its losses need no frozen copy (finetuning_args.py) */
 	const p4d_read_value *loss = &r->extra[PREFERENCE_LOSS];
 	const bool alone = p4d_reader__is(loss, "orpo") || p4d_reader__is(loss, "simpo");
 	if (!p4d_reader__set(stage) || !strcmp(stage->text, "sft") || !strcmp(stage->text, "pt"))
@@ -134,7 +134,7 @@ static void finish_factory(p4d_reading *r)
 							       : "other models are held, too");
 }
 
-/* Of LLaMA-Factory's arguments those that few other programs have. */
+/* The arguments of LLaMA-Factory that few other programs have. */
 static const char *const factory_typical[] = {"--finetuning_type", "--cutoff_len", "--template", "--stage",
 					      NULL};
 
@@ -150,7 +150,7 @@ const p4d_reader p4d_reader__llamafactory = {
     .arguments = {factory_arguments, p4d_finetune__deepspeed, p4d_finetune__accelerate},
     .defaults = factory_defaults,
     .every_gpu = true,
-    .assignments = true, /* behind a file */
+    .assignments = true, /* after a file */
     .variables = p4d_swift__processes,
     .bounds = factory_bounds,
     .filling = factory_filling,
@@ -199,7 +199,7 @@ static const p4d_read_argument swift_arguments[] = {
     {NULL, 0, NULL, NULL},
 };
 
-/* Of swift's documentation. */
+/* Defaults in swift's documentation. */
 static const p4d_read_default swift_defaults[] = {
     {P4D_MICRO_BATCH, "1"},
     {P4D_RECOMPUTE, "full"},

@@ -31,7 +31,7 @@ enum {
 	FLEX_BACKEND = P4D_READ_EXTRA(23),
 	FP4_FORMAT = P4D_READ_EXTRA(24),
 	FP4_RECIPE = P4D_READ_EXTRA(25),
-	GRAPHS = P4D_READ_EXTRA(26), /* of CUDA: whose */
+	GRAPHS = P4D_READ_EXTRA(26), /* scope of CUDA graphs */
 	FIRST_STAGE = P4D_MEGATRON_FIRST_STAGE,
 	LAST_STAGE = P4D_MEGATRON_LAST_STAGE,
 	IMPLEMENTATION = P4D_READ_EXTRA(29),
@@ -50,11 +50,11 @@ static const char *const cp_comm[] = {"p2p", "p2p",     "all_gather", "all-gathe
 static const char *const fp8_recipes[] = {"delayed",   "delayed", "tensorwise", "current", "blockwise",
 					  "blockwise", "mxfp8",   "mxfp8",      NULL};
 static const char *const fp4_formats[] = {"e2m1", "e2m1", NULL};
-static const char *const fp4_recipes[] = {"nvfp4", "nvfp4", NULL}; /* its default, too */
+static const char *const fp4_recipes[] = {"nvfp4", "nvfp4", NULL}; /* also its default */
 static const char *const optimizers[] = {"adam", "adamw", NULL};
 static const char *const states[] = {"fp32", "fp32", "bf16", "bf16", NULL};
 static const char *const glus[] = {"swiglu", "on", NULL};
-static const char *const stages[] = {"0", "off", "1", "on", NULL}; /* of DeepSpeed, beneath it */
+static const char *const stages[] = {"0", "off", "1", "on", NULL}; /* stages of DeepSpeed, which it uses */
 static const char *const attention_heads[] = {"multiquery", "1", "multihead", "", NULL};
 static const char *const implementations[] = {"transformer_engine", "", NULL};
 static const char *const dropouts[] = {"0", "off", "0.0", "off", "0.00", "off", "0.1", "on", NULL};
@@ -94,7 +94,7 @@ const p4d_read_argument p4d_reader__megatron_arguments[] = {
     {"--num-attention-heads", P4D_HEADS, NULL, NULL},
     {"--group-query-attention", GROUPED, "on", NULL},
     {"--num-query-groups", GROUPS, NULL, NULL},
-    /* of Megatron-DeepSpeed, Megatron-LLM and BigCode's fork */
+    /* in Megatron-DeepSpeed, Megatron-LLM and BigCode's fork */
     {"--num-key-value-heads", P4D_KV_HEADS, NULL, NULL},
     {"--num-attention-heads-kv", P4D_KV_HEADS, NULL, NULL},
     {"--attention-head-type", P4D_KV_HEADS, NULL, attention_heads},
@@ -116,7 +116,7 @@ const p4d_read_argument p4d_reader__megatron_arguments[] = {
     {"--qk-layernorm", P4D_QK_NORM, "on", NULL},
     {"--bf16", P4D_PRECISION, "bf16", NULL},
     {"--fp16", P4D_PRECISION, "fp16", NULL},
-    /* of Megatron-LM before 3.0, and Megatron-DeepSpeed since */
+    /* in Megatron-LM before 3.0, and in Megatron-DeepSpeed since */
     {"--checkpoint-activations", P4D_RECOMPUTE, "full", NULL},
     {"--checkpoint-num-layers", P4D_RECOMPUTE_LAYERS, NULL, NULL},
     {"--activations-checkpoint-method", OLD_METHOD, NULL, NULL},
@@ -316,7 +316,7 @@ static void finish_recomputation(p4d_reading *r)
 		p4d_reader__forget(r, P4D_RECOMPUTE);
 }
 
-/* "([0]*3+[1]*58)", as Megatron-LM evaluates it: the first so many layers have no experts. */
+/* "([0]*3+[1]*58)", as Megatron-LM evaluates it: the number of first layers without experts. */
 static bool first_layers(const char *pattern, uint64_t layers, uint64_t *dense)
 {
 	unsigned zeros, ones;
@@ -332,7 +332,7 @@ static bool first_layers(const char *pattern, uint64_t layers, uint64_t *dense)
 	return !layers || (uint64_t)zeros + ones == layers;
 }
 
-/* flex is DeepEP unless it is said otherwise */
+/* flex means DeepEP by default */
 void p4d_megatron__finish_dispatcher(p4d_reading *r)
 {
 	static const struct {
@@ -378,7 +378,7 @@ static void finish_experts(p4d_reading *r)
 		p4d_reader__put_default(r, P4D_EXPERTS_PER_TOKEN, "2");
 	if (!p4d_reader__set(&r->value[P4D_EP]))
 		p4d_reader__put_default(r, P4D_EP, "1");
-	/* experts are sharded as all else is, unless it is said otherwise */
+	/* by default, experts are sharded like all other layers */
 	if (!p4d_reader__set(&r->value[P4D_ETP]) && p4d_reader__set(&r->value[P4D_TP]))
 		p4d_reader__put_default(r, P4D_ETP, "%s", r->value[P4D_TP].text);
 }
@@ -439,7 +439,8 @@ static void finish_fp8(p4d_reading *r)
 		p4d_reader__put(r, P4D_FP8_PARAM_GATHER, parameters, "on");
 }
 
-/* Heads are exchanged by the first size, keys and values by the second; of others there is nothing to say. */
+/* The first size is the group that exchanges heads, the second the group that exchanges keys and values.
+ * Other hierarchies have no p4d option. */
 static void finish_hierarchy(p4d_reading *r)
 {
 	const p4d_read_value *sizes = extra(r, HIERARCHY);
@@ -470,7 +471,7 @@ static void settle_unknown_share(p4d_reading *r)
 	r->unknowns = kept;
 }
 
-/* Attention has a dropout of its own, with the same default as the hidden one. It is put where they differ.
+/* Attention has its own dropout, with the same default as the hidden one. It is set only if the two differ.
  */
 static void finish_dropout(p4d_reading *r)
 {
@@ -554,7 +555,7 @@ const p4d_reader p4d_reader__megatron = {
     .finish = finish,
 };
 
-/* Reinforcement learning with Megatron-LM, whose arguments it takes beside its own. */
+/* Reinforcement learning with Megatron-LM: arguments that slime has in addition to Megatron-LM's. */
 static const p4d_read_argument slime_arguments[] = {
     {"--hf-checkpoint", P4D_MODEL, NULL, NULL},
     {"--actor-num-nodes", P4D_NODES, NULL, NULL},

@@ -8,13 +8,13 @@ enum {
 	P4D_MEGATRON_LAYERS_PER_CHUNK = P4D_READ_EXTRA(0),
 	P4D_MEGATRON_FIRST_STAGE = P4D_READ_EXTRA(27), /* its layers, where they differ from the others' */
 	P4D_MEGATRON_LAST_STAGE = P4D_READ_EXTRA(28),
-	P4D_MEGATRON_GRANULARITY = P4D_READ_EXTRA(3), /* of recomputation */
-	P4D_MEGATRON_MODULES = P4D_READ_EXTRA(4),     /* that are recomputed */
+	P4D_MEGATRON_GRANULARITY = P4D_READ_EXTRA(3), /* granularity of recomputation */
+	P4D_MEGATRON_MODULES = P4D_READ_EXTRA(4),     /* modules that are recomputed */
 	P4D_MEGATRON_PICTURE = P4D_READ_EXTRA(46),    /* --pipeline-model-parallel-layout */
-	P4D_MEGATRON_DISPATCHER = P4D_READ_EXTRA(11), /* of tokens to experts */
+	P4D_MEGATRON_DISPATCHER = P4D_READ_EXTRA(11), /* how tokens get to their experts */
 };
 
-/* Megatron-LM's arguments, and what they say together of the training, not of the model. */
+/* Megatron-LM's arguments, and what several of them together say about the training (not the model). */
 extern const p4d_read_argument p4d_reader__megatron_arguments[];
 void p4d_megatron__finish_training(p4d_reading *reading);
 void p4d_megatron__finish_dispatcher(p4d_reading *reading);

@@ -39,8 +39,7 @@ const p4d_read_argument p4d_megatron__hybrid[] = {
     {NULL, 0, NULL, NULL},
 };
 
-/* Sizes of a state, and what they are where nothing is said (TransformerConfig); NULL: they follow from
- * others. */
+/* Sizes of a state and their defaults (TransformerConfig); NULL: they follow from others. */
 typedef struct state_size {
 	p4d_option option;
 	const char *otherwise;
@@ -81,7 +80,7 @@ static void finish_mamba(p4d_reading *r)
 		p4d_reader__put_default(r, P4D_STATE_HEADS, "%" PRIu64, 2 * hidden / head_dim);
 }
 
-/* "M-M*|M-M*": a letter a layer. What stands behind / predicts further tokens; | divides into stages. */
+/* "M-M*|M-M*": one letter for each layer. The part after / predicts further tokens; | separates stages. */
 static void finish_pattern(p4d_reading *r)
 {
 	static const char letters[] = "M*-E";
@@ -102,7 +101,7 @@ static void finish_pattern(p4d_reading *r)
 	finish_mamba(r);
 }
 
-/* Every so many'th layer attends; its gate is Qwen3-Next's. */
+/* Every Nth layer has attention; its gate is Qwen3-Next's. */
 static void finish_variant(p4d_reading *r)
 {
 	const p4d_read_value *variant = extra(r, VARIANT), *frequency = extra(r, FREQUENCY);
@@ -125,7 +124,7 @@ static void finish_variant(p4d_reading *r)
 	put_sizes(r, DELTA_STATE, delta_nets, sizeof(delta_nets) / sizeof(*delta_nets));
 }
 
-/* Modules of one's own; those of the hybrids are what their programs are started with. */
+/* --spec names custom modules. p4d knows only those with which programs for hybrid models start. */
 static void finish_spec(p4d_reading *r)
 {
 	const p4d_read_value *spec = extra(r, SPEC);

@@ -78,7 +78,7 @@ static void finish_granularity(p4d_reading *r)
 	}
 }
 
-/* Without adapters what is said of them changes nothing. */
+/* Without adapters, options for adapters change nothing. */
 static void finish_adapter(p4d_reading *r)
 {
 	const p4d_read_value *method = &r->value[P4D_FINETUNE];

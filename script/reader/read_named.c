@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Programs that are known by name, with the layout that they are told, and whose memory p4d does not model.
- */
+/* Programs that p4d knows by name. p4d reads their layout, but does not model their memory. */
 #include "reader/read_finetune.h"
 
 static const char *const precisions[] = {"amp_bf16", "bf16", "amp_fp16", "fp16",         "fp32",

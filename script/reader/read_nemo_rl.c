@@ -74,8 +74,8 @@ static const p4d_read_argument nemo_rl_arguments[] = {
     {NULL, 0, NULL, NULL},
 };
 
-/* Of the values that both frameworks have those of the one that is enabled; the other is there if neither is.
- */
+/* If both frameworks have a value, takes that of the enabled framework; if neither is enabled, that of the
+ * other one. */
 static void put_enabled(p4d_reading *r)
 {
 	static const struct {

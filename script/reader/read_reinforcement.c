@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reinforcement learning with OpenRLHF (0.11, whose options have dots, and before it), and what it has for
- * supervised training; what TRL and swift are told of their engine; what all such programs say alike.
+ * Reinforcement learning and supervised training with OpenRLHF (0.11, whose options have dots, and releases
+ * before it). The engines of TRL and swift. And what all such programs have in common.
  */
 #include "reader/read_reinforcement.h"
 
@@ -224,7 +224,7 @@ static void finish_openrlhf(p4d_reading *r)
 	if (r->extra[SLEEPS].unknown || p4d_reader__is_on(&r->extra[SLEEPS], false))
 		p4d_reader__put(r, P4D_SWAP, &r->extra[SLEEPS], "optimizer,params");
 	finish_openrlhf_rank(r);
-	/* those with dots are of a release that takes fewer */
+	/* options with dots belong to a release that takes fewer */
 	if (r->by_default[P4D_MICRO_BATCH] && r->value[P4D_MODEL].argument &&
 	    strchr(r->value[P4D_MODEL].argument, '.'))
 		p4d_reader__put_default(r, P4D_MICRO_BATCH, "1");
@@ -239,8 +239,8 @@ const p4d_reader p4d_reader__openrlhf = {
     .finish = finish_openrlhf,
 };
 
-/* By DeepSpeed, in a loop of its own: chosen and rejected sequences in one pass (dpo_trainer.py), or KTO's.
- */
+/* Preferences with DeepSpeed, in OpenRLHF's own loop: chosen and rejected sequences in one pass
+ * (dpo_trainer.py), or KTO's. */
 static void finish_openrlhf_preference(p4d_reading *r)
 {
 	finish_openrlhf_rank(r);
@@ -269,7 +269,7 @@ const p4d_reader p4d_reader__openrlhf_others = {
     .finish = p4d_finetune__reinforcement,
 };
 
-/* One model, by DeepSpeed, in a loop of its own (sft_trainer.py), which was compared with nothing. */
+/* One model with DeepSpeed, in OpenRLHF's own loop (sft_trainer.py). No measurement was compared with it. */
 static void finish_openrlhf_sft(p4d_reading *r)
 {
 	p4d_read_unknown *loop;

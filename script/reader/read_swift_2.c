@@ -149,7 +149,7 @@ static void finish(p4d_reading *r)
 	if (!p4d_reader__set(&r->extra[P4D_FINETUNE_LORA]) && r->named)
 		p4d_reader__put_default(r, P4D_FINETUNE,
 					p4d_reader__set(&r->extra[P4D_FINETUNE_QUANT]) ? "qlora" : "lora");
-	/* of models with the names of Llama's layers; it drops out 0.05 */
+	/* for models whose layers have Llama's names; its dropout is 0.05 */
 	p4d_finetune__adapter(r, "8", "q_proj,k_proj,v_proj", true);
 }
 

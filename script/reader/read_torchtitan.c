@@ -89,7 +89,7 @@ static const p4d_read_argument arguments[] = {
 };
 #undef X
 
-/* Of ParallelismConfig and TrainingConfig. */
+/* Defaults of ParallelismConfig and TrainingConfig. */
 static const p4d_read_default defaults[] = {
     {P4D_FRAMEWORK, "fsdp"},
     {P4D_MODEL_CODE, "torchtitan"},
@@ -116,7 +116,7 @@ static const struct {
 
 enum { CONFIGS = sizeof(configs) / sizeof(configs[0]) };
 
-/* What `flavor` of the model `name` is; NULL: p4d does not have it. */
+/* The preset for `flavor` of the model `name`; NULL: p4d has none. */
 static const char *model_of(const char *name, const char *flavor)
 {
 	static const char *const models[][3] = {
@@ -210,7 +210,7 @@ static void finish_checkpointing(p4d_reading *r)
 	if (!p4d_reader__set(mode))
 		return;
 	p4d_reader__put(r, P4D_RECOMPUTE, mode, "%s", mode->text);
-	/* a number: of every how many layers one is recomputed; torchtitan 0.2 begins with 2 */
+	/* a number N: every Nth layer is recomputed; torchtitan 0.2 starts with 2 */
 	if (p4d_reader__is(mode, "selective") && !p4d_reader__is(selective, "op")) {
 		p4d_reader__unknown(r, "recompute", "selective_ac_option %.60s is not modelled",
 				    p4d_reader__set(selective) ? selective->text : "2, the default,");
@@ -234,7 +234,7 @@ static uint64_t count_ranks(const p4d_reading *r)
 	return nodes->unknown ? 0 : p4d_reader__number(&r->value[P4D_GPUS_PER_NODE]) * value_or(nodes, 1);
 }
 
-/* torchao's Float8Linear; it computes beside bf16 alone. */
+/* torchao's Float8Linear; everything else is computed in bf16. */
 static void finish_float8(p4d_reading *r)
 {
 	const p4d_read_value *converter = &r->extra[CONVERTER], *recipe = &r->extra[FLOAT8_RECIPE],
@@ -302,7 +302,7 @@ static void finish_batches(p4d_reading *r)
 	else if (!r->extra[SCHEDULE].unknown)
 		p4d_reader__put_default(r, P4D_SCHEDULE, "1f1b");
 	if (p4d_reader__is(&r->value[P4D_SCHEDULE], "interleaved"))
-		p4d_reader__put_default(r, P4D_VPP, "2"); /* stages of a rank, where nothing is said */
+		p4d_reader__put_default(r, P4D_VPP, "2"); /* stages of a rank by default */
 	p4d_reader__put_default(r, P4D_ACCOUNT_FOR_EMBEDDING, "on");
 	p4d_reader__put_default(r, P4D_ACCOUNT_FOR_LOSS, "on");
 	if (p4d_reader__set(&r->value[P4D_GLOBAL_BATCH]) || !each)

@@ -10,10 +10,10 @@
 #define EXTRA(name) P4D_READ_EXTRA(P4D_FINETUNE_##name)
 
 enum {
-	COMPONENT = P4D_FINETUNE_OWN, /* of the model: torchtune.models.llama3_1.lora_llama3_1_8b */
+	COMPONENT = P4D_FINETUNE_OWN, /* builds the model: torchtune.models.llama3_1.lora_llama3_1_8b */
 	ATTENTION_MODULES,
 	MLP,
-	LIT_QUERY, /* litgpt's switches of what is adapted */
+	LIT_QUERY, /* litgpt's switches for the modules to adapt */
 	LIT_KEY,
 	LIT_VALUE,
 	LIT_PROJECTION,
@@ -330,7 +330,7 @@ static const p4d_read_argument litgpt_arguments[] = {
     {NULL, 0, NULL, NULL},
 };
 
-/* Query and value are adapted if nothing is said of them. */
+/* By default, query and value are adapted. */
 static void finish_lit_targets(p4d_reading *r)
 {
 	static const char *const otherwise[] = {"q_proj", "", "v_proj", "", ""};
@@ -356,7 +356,7 @@ static void finish_lit_targets(p4d_reading *r)
 	}
 }
 
-/* Of "bf16-true" parameters are bf16, too; of "bf16-mixed" they are not. */
+/* With "bf16-true" parameters are bf16 as well; with "bf16-mixed" they are not. */
 static void finish_lit_precision(p4d_reading *r)
 {
 	static const char *const names[][3] = {
@@ -426,12 +426,12 @@ static void finish_litgpt(p4d_reading *r)
 	if (r->by_default[P4D_GLOBAL_BATCH] || !r->value[P4D_GLOBAL_BATCH].file)
 		p4d_reader__put_default(r, P4D_GLOBAL_BATCH, pretrain ? "512" : "16");
 	if (p4d_reader__is(lora, "lora") && p4d_reader__is(&r->value[P4D_PARAM_DTYPE], "bf16") &&
-	    !p4d_reader__is(&r->value[P4D_FRAMEWORK], "fsdp"))         /* which casts by itself */
-		p4d_reader__put_default(r, P4D_ADAPTER_DTYPE, "bf16"); /* of the model's type */
+	    !p4d_reader__is(&r->value[P4D_FRAMEWORK], "fsdp"))         /* FSDP casts by itself */
+		p4d_reader__put_default(r, P4D_ADAPTER_DTYPE, "bf16"); /* the model's type */
 	p4d_finetune__adapter(r, "8", "q_proj,v_proj", false);         /* lora_query and lora_value */
 }
 
-/* Of its commands, in the precision that GPUs with bf16 have. */
+/* Defaults of its commands, in the precision on GPUs with bf16. */
 static const p4d_read_default litgpt_defaults[] = {
     {P4D_MICRO_BATCH, "1"},
     {P4D_PRECISION, "bf16"},

@@ -15,7 +15,7 @@ static const p4d_read_argument arguments[] = {
     {"", P4D_READ_FILE, "", p4d_reader__first}, /* HfArgumentParser */
     {"--config", P4D_READ_FILE, "", NULL},
     {"--model_name_or_path", P4D_MODEL, NULL, NULL},
-    {"--config_name", P4D_MODEL, NULL, NULL}, /* whose sizes count */
+    {"--config_name", P4D_MODEL, NULL, NULL}, /* the configuration with the sizes that count */
     {"--config_overrides", P4D_READ_NOT_MODELLED, NULL, NULL},
     {"--model_name", P4D_MODEL, NULL, NULL},
     {"--model_path", P4D_MODEL, NULL, NULL},
@@ -35,7 +35,7 @@ static const p4d_read_argument arguments[] = {
     {"--max_length", P4D_SEQ_LEN, NULL, NULL},
     {"--model_max_length", P4D_SEQ_LEN, NULL, NULL},
     {"--block_size", P4D_SEQ_LEN, NULL, NULL},
-    {"--max_source_length", P4D_SEQ_LEN, NULL, NULL}, /* of what an encoder takes */
+    {"--max_source_length", P4D_SEQ_LEN, NULL, NULL}, /* length of an encoder's input */
     {"--bf16", P4D_PRECISION, "bf16", NULL},
     {"--fp16", P4D_PRECISION, "fp16", NULL},
     {"--dtype", EXTRA(PARAM_DTYPE), NULL, p4d_finetune__dtypes},
@@ -89,7 +89,7 @@ static const p4d_read_argument arguments[] = {
     {"--fsdp_config.fsdp_activation_checkpointing", EXTRA(FSDP_CHECKPOINTING), "full", NULL},
     {"--fsdp_config.reshard_after_forward", EXTRA(FSDP_STRATEGY), NULL, p4d_finetune__strategies},
     {"--fsdp_config.fsdp_reshard_after_forward", EXTRA(FSDP_STRATEGY), NULL, p4d_finetune__strategies},
-    {"--fsdp_config.cpu_offload", EXTRA(FSDP_OFFLOAD), "on", NULL}, /* of transformers from 5.10 on */
+    {"--fsdp_config.cpu_offload", EXTRA(FSDP_OFFLOAD), "on", NULL}, /* from transformers 5.10 on */
     {"--fsdp_config.offload_params", EXTRA(FSDP_OFFLOAD), "on", NULL},
     {"--fsdp_config.fsdp_offload_params", EXTRA(FSDP_OFFLOAD), "on", NULL},
     {"--use_dora", P4D_READ_NOT_MODELLED, "on", NULL},
@@ -107,7 +107,7 @@ static const char *const bounds[] = {"--max_seq_length",
 				     "",
 				     NULL};
 
-/* As transformers.TrainingArguments documents them. */
+/* Defaults in the documentation of transformers.TrainingArguments. */
 static const p4d_read_default trainer_defaults[] = {
     {P4D_MICRO_BATCH, "8"},
     {P4D_PRECISION, "fp32"},
@@ -116,7 +116,7 @@ static const p4d_read_default trainer_defaults[] = {
     {0, NULL},
 };
 
-/* Of TRL's SFTConfig and DPOConfig, where they differ. */
+/* Defaults of TRL's SFTConfig and DPOConfig that differ from the Trainer's. */
 static const p4d_read_default trl_defaults[] = {
     {P4D_MICRO_BATCH, "8"},
     {P4D_SEQ_LEN, "1024"},
@@ -156,7 +156,7 @@ static void finish_trainer(p4d_reading *r)
 	p4d_finetune__finish(r);
 }
 
-/* Of the arguments of transformers' examples those that few other programs have. */
+/* The arguments of transformers' examples that few other programs have. */
 static const char *const trainer_typical[] = {"--model_name_or_path",
 					      "--per_device_train_batch_size",
 					      "--per_gpu_train_batch_size",
@@ -209,7 +209,7 @@ static void put_trl_loss(p4d_reading *r, p4d_read_trl trl, const p4d_read_value 
 		value = "trl-fused";
 	else if (sft && trl >= P4D_READ_TRL_OFFERS && (asks || (trl == P4D_READ_TRL_CHUNKED && !named)))
 		value = "trl";
-	/* all logits are what the script may change, by an argument of its own */
+	/* all logits (off) are a default, which a script can change by an argument */
 	if (trl != P4D_READ_TRL_UNKNOWN && strcmp(value, "off") != 0)
 		p4d_reader__put(r, P4D_CHUNKED_LOSS, place, "%s", value);
 	else if (asks)
@@ -221,13 +221,13 @@ static void put_trl_loss(p4d_reading *r, p4d_read_trl trl, const p4d_read_value 
 static void finish_trl(p4d_reading *r)
 {
 	p4d_finetune__finish(r);
-	p4d_finetune__adapter(r, "16", NULL, true); /* of its ModelConfig */
+	p4d_finetune__adapter(r, "16", NULL, true); /* default of its ModelConfig */
 	if (strstr(p4d_reading_kind(r), "dpo"))
 		p4d_finetune__preference(r, "dpo");
 	put_trl_loss(r, P4D_READ_TRL_UNKNOWN, NULL);
 }
 
-/* Of TRL's arguments those that few other programs have. */
+/* The arguments of TRL that few other programs have. */
 static const char *const trl_typical[] = {
     "--model_name_or_path", "--per_device_train_batch_size", "--sft_model_path", "--use_peft",
     "--num_generations",    "--max_completion_length",       "--reward_funcs",   NULL};

@@ -92,7 +92,7 @@ static void put(p4d_read_value *value, const p4d_read_value *place, const char *
 {
 	char text[sizeof(value->text)];
 
-	/* what is put may be the text of the same value */
+	/* an argument may be the text of the same value */
 	vsnprintf(text, sizeof(text), format, values);
 	*value = (p4d_read_value){.file = place->file, .line = place->line, .argument = place->argument};
 	memcpy(value->text, text, sizeof(text));
@@ -116,7 +116,7 @@ void p4d_reader__put_default(p4d_reading *r, p4d_option option, const char *form
 {
 	va_list values;
 
-	/* of a program that is not known, nobody knows the defaults */
+	/* p4d does not know the defaults of an unknown program */
 	if (r->value[option].unknown || !r->named)
 		return;
 	va_start(values, format);
@@ -308,7 +308,7 @@ const char *p4d_reading_shards(const p4d_reading *r, const char *framework, int6
 	return NULL;
 }
 
-/* A switch that is told not to be one. */
+/* A switch that the command line turns off. */
 static void take_off(p4d_reading *r, const p4d_read_argument *a, p4d_read_value *place)
 {
 	p4d_read_value *slot = a->what >= 0 ? p4d_reader__slot(r, a->what) : NULL;

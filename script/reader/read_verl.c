@@ -107,7 +107,7 @@ static const char *const verl_shipped[] = {"ppo_trainer", "ppo_megatron_trainer"
 					   NULL};
 static const p4d_read_hydra verl_hydra = {verl_shipped, "config", "ppo_trainer"};
 
-/* As its ppo_trainer.yaml has them. */
+/* Defaults in its ppo_trainer.yaml. */
 static const p4d_read_default verl_defaults[] = {
     {P4D_WORKLOAD, "rl"},
     {P4D_FRAMEWORK, "fsdp"},
@@ -152,7 +152,7 @@ static bool is_null(const p4d_read_value *v)
 	return !v->unknown && (!p4d_reader__set(v) || p4d_reader__is(v, "null") || p4d_reader__is(v, "None"));
 }
 
-/* Options of which an FSDP job has values, and Megatron-Core none. */
+/* Removes options that only FSDP jobs have, and Megatron-Core does not. */
 static void leave_fsdp(p4d_reading *r)
 {
 	static const p4d_option of_fsdp[] = {P4D_MODEL_CODE, P4D_PACKING, P4D_CHUNKED_LOSS, P4D_PARAM_DTYPE};
@@ -167,7 +167,7 @@ static void put_unless_null(p4d_reading *r, p4d_option option, const p4d_read_va
 		p4d_reader__put(r, option, v, "%s", v->text);
 }
 
-/* Which extra values say what Megatron-Core recomputes. */
+/* The extra values with what Megatron-Core recomputes. */
 typedef struct recomputation {
 	int granularity, modules, method, layers;
 } recomputation;
@@ -195,8 +195,7 @@ static void put_recomputation(p4d_reading *r, const recomputation *which)
 	put_unless_null(r, P4D_RECOMPUTE_LAYERS, &r->extra[which->layers]);
 }
 
-/* As Megatron-Core is configured where nothing else is said (verl's engine/megatron.yaml, SkyRL's config.py).
- */
+/* Defaults of Megatron-Core (verl's engine/megatron.yaml, SkyRL's config.py). */
 static void put_megatron_defaults(p4d_reading *r)
 {
 	static const p4d_read_default otherwise[] = {
@@ -376,7 +375,7 @@ static const p4d_read_argument skyrl_arguments[] = {
     {NULL, 0, NULL, NULL},
 };
 
-/* As its config.py has them. Where all share the GPUs, each goes to the host while another works. */
+/* Defaults in its config.py. If all models share the GPUs, each moves to the host while another one works. */
 static const p4d_read_default skyrl_defaults[] = {
     {P4D_WORKLOAD, "rl"},     {P4D_FRAMEWORK, "fsdp"},        {P4D_MODEL_CODE, "transformers"},
     {P4D_PRECISION, "bf16"},  {P4D_PARAM_DTYPE, "fp32"},      {P4D_RECOMPUTE, "full"},
@@ -385,7 +384,7 @@ static const p4d_read_default skyrl_defaults[] = {
     {P4D_ENGINE_SLEEP, "on"}, {P4D_SWAP, "optimizer,params"}, {0, NULL},
 };
 
-/* Micro-batches of up to so many tokens, but of one sequence at least. */
+/* Micro-batches with up to this many tokens, but at least one sequence. */
 static void put_most_tokens(p4d_reading *r, const p4d_read_value *most)
 {
 	const uint64_t tokens = p4d_reader__number(most),
@@ -398,7 +397,7 @@ static void put_most_tokens(p4d_reading *r, const p4d_read_value *most)
 		p4d_reader__put(r, P4D_SEQ_LEN, most, "%s", most->text);
 }
 
-/* All is recomputed where nothing is said, and nothing without trainer.gradient_checkpointing. */
+/* By default everything is recomputed; without trainer.gradient_checkpointing, nothing. */
 static void finish_skyrl_megatron(p4d_reading *r)
 {
 	static const recomputation which = {SKYRL_GRANULARITY, SKYRL_MODULES, SKYRL_METHOD, SKYRL_LAYERS};

@@ -15,18 +15,18 @@ enum { LEVELS = 2 };
 typedef struct reading_state {
 	p4d_reading *reading;
 	const p4d_reader_host *host;
-	p4d_value nodes, gpus_per_node; /* of the launcher around a script */
-	p4d_value step_nodes;           /* of the step around it */
-	p4d_value trains_on;            /* of the step around the command that is read */
+	p4d_value nodes, gpus_per_node; /* as the launcher around a script has them */
+	p4d_value step_nodes;           /* of the job step around the script */
+	p4d_value trains_on;            /* of the job step around the present command */
 	uint64_t until_ns;              /* for configuration files, of all programs */
 	p4d_read_python python;
-	unsigned weighs_left;            /* of P4D_READ_WEIGHED */
-	uint64_t first;                  /* what tells a command from the one that is read */
-	unsigned unknowns, unknowns_end; /* which of the reading's are of the command that is read */
-	const char *name, *text;         /* of the script */
+	unsigned weighs_left;            /* the rest of P4D_READ_WEIGHED */
+	uint64_t first;                  /* hash of the command whose training p4d takes */
+	unsigned unknowns, unknowns_end; /* the unknowns that belong to the present command */
+	const char *name, *text;         /* the script */
 	size_t length;
 	p4d_read_told told;
-	int certainty;             /* of the command that is read, as p4d_reader__tell returns it */
+	int certainty;             /* certainty of the present command, as p4d_reader__tell returns it */
 	const p4d_started *around; /* launchers of the script or text that is read */
 } reading_state;
 
@@ -45,7 +45,7 @@ static bool is_engine(const p4d_reader *reader)
 	return reader == &p4d_reader__vllm || reader == &p4d_reader__sglang;
 }
 
-/* Whether a file, by its name, only lets a shell find programs: nothing that a training is told. */
+/* Whether the name of a file shows that it only sets search paths for a shell, and nothing for a training. */
 static bool finds_programs(const char *path)
 {
 	static const char *const names[] = {"activate", "conda.sh", "mamba.sh", "modules.sh", "setvars.sh"};
@@ -94,7 +94,7 @@ static bool unread(void *context, const char *path)
 	return !is_of_login(path);
 }
 
-/* Which command starts a program, whose end says what it is. */
+/* Notes the place of the command that starts a program. */
 static void take_program(p4d_reading *r, const p4d_shell *shell, const p4d_launch *launch, p4d_value command)
 {
 	const p4d_read_value place = p4d_reader__place_of(shell, command),
@@ -112,9 +112,9 @@ static void take_program(p4d_reading *r, const p4d_shell *shell, const p4d_launc
 	r->program_line = below ? own.line : place.line;
 }
 
-/* The arguments of one program; those of another that was read before are forgotten. named: words of its
- * name, 0 if it is not known; alike: then its arguments are the reader's. Returns what files say of the
- * program. */
+/* Reads the arguments of a program; the arguments of an earlier one are dropped. named: words of its name, 0:
+ * not known. alike: if its name is not known, its arguments are the reader's. Returns the evidence in its
+ * files. */
 static p4d_read_evidence read_arguments(reading_state *state, p4d_shell *shell, const p4d_launch *launch,
 					const p4d_reader *reader, size_t named, bool alike)
 {
@@ -166,7 +166,7 @@ static p4d_read_evidence read_arguments(reading_state *state, p4d_shell *shell, 
 	return context.evidence;
 }
 
-/* A parser that stops at unknown arguments is given one: it is of another release, or was changed. */
+/* A parser that stops at unknown arguments gets one: the program is of another release, or was changed. */
 static void doubt_release(p4d_reading *r, const char *argument)
 {
 	p4d_read_unknown *u = p4d_reader__unknown(r, "arguments", "%.60s is not an argument of %s", argument,
@@ -249,8 +249,7 @@ static bool is_of_no_plan(const p4d_reader *reader, p4d_value word, bool *option
 	return (name[0] == '-' || equals < word.length) && !p4d_reader__find(reader, name);
 }
 
-/* What tells a command from others: all that p4d asks for. Commands that differ in nothing else have one
- * plan. */
+/* A hash of all that p4d uses of a command. Commands that differ in nothing else have the same plan. */
 static uint64_t plan_of(const reading_state *state, const p4d_launch *launch, const p4d_reader *reader)
 {
 	uint64_t hash = 0xcbf29ce484222325;
@@ -287,7 +286,7 @@ static bool counts(reading_state *state, const p4d_launch *launch, const p4d_rea
 	return read;
 }
 
-/* Drops what is not known of a command that another one goes before. */
+/* Drops the unknowns of a command that another command replaces. */
 static void forget(reading_state *state)
 {
 	p4d_reading *r = state->reading;
@@ -298,7 +297,7 @@ static void forget(reading_state *state)
 	state->unknowns = state->unknowns_end = r->unknowns;
 }
 
-/* Whether what a script is given is a program that p4d knows: "launch.sh python pretrain_gpt.py ..." */
+/* Whether the argument of a script is a program that p4d knows: "launch.sh python pretrain_gpt.py ..." */
 static bool is_given_program(reading_state *state, p4d_shell *shell, const p4d_launch *launch)
 {
 	p4d_launch given;
@@ -311,7 +310,7 @@ static bool is_given_program(reading_state *state, p4d_shell *shell, const p4d_l
 	return program.words;
 }
 
-/* Whether a command may be the training that is told; what is less certainly it, and was read, is none. */
+/* Whether a command may be the training. After a command with more certainty, one with less is not. */
 static bool means(reading_state *state, int certainty)
 {
 	p4d_reading *r = state->reading;
@@ -423,7 +422,7 @@ static void run_command(void *context, p4d_shell *shell, const p4d_value *words,
 			run_command(context, shell, launch.words + 1, launch.count - 1, certain);
 	} else if (!named && launch.words == words && p4d_shell_may_run(shell, words, count) &&
 		   r->commands != before) {
-		; /* one of what it may be was read */
+		; /* one of the candidates was read */
 	} else if (reader && means(state, certainty) && counts(state, &launch, reader, named, certain)) {
 		r->certain = certain;
 		forget(state);
@@ -464,7 +463,7 @@ static const char *file(void *context, const char *path, size_t *length)
 	return text;
 }
 
-/* Whether a script has commands behind a line. */
+/* Whether a script has commands after a line. */
 static bool goes_on(const char *text, size_t length, uint32_t line)
 {
 	bool comment = false;
@@ -519,7 +518,7 @@ static void make_all_printable(p4d_reading *r)
 	}
 }
 
-/* Whether the training is told on how many nodes or GPUs it runs. */
+/* Whether options give the number of nodes or GPUs of the training. */
 static bool is_placed(const p4d_reading *r)
 {
 	static const p4d_option sizes[] = {P4D_NODES, P4D_GPUS_PER_NODE};

@@ -18,17 +18,17 @@
 enum { P4D_READ_UNKNOWNS = 32, P4D_READ_EXTRAS = 60 };
 
 typedef struct p4d_read_value {
-	char text[256];       /* as p4d's option would be typed */
+	char text[256];       /* the value as one would type it for p4d's option */
 	const char *file;     /* or "$NAME", a variable of the environment; NULL: not read */
 	uint32_t line;        /* 0: none */
-	const char *argument; /* of the program, "--num-layers"; NULL: it has none of its own */
-	bool unknown;         /* it is given, but p4d cannot tell what */
+	const char *argument; /* the program's argument, "--num-layers"; NULL: it has none for this */
+	bool unknown;         /* it is given, but p4d cannot tell the value */
 } p4d_read_value;
 
 typedef struct p4d_read_unknown {
-	char name[64]; /* of the option, or of what the program was given */
+	char name[64]; /* name of the option, or of the program's argument */
 	char why[160];
-	bool doubt; /* nothing that is given: see p4d_reading_doubt */
+	bool doubt; /* a doubt about the script, see p4d_reading_doubt; not an option */
 } p4d_read_unknown;
 
 struct p4d_reader;
@@ -45,9 +45,9 @@ typedef struct p4d_command_run {
 	bool module;        /* it is one of Python's */
 	bool container;     /* it runs in an image */
 	const char *python; /* directory of the environment that runs it; NULL: not known */
-	uint64_t nodes;     /* as a launcher was told; 0: it was not */
-	/* What starts its ranks: itself, a launcher that was told how many there are on a node, one that
-	 * takes all GPUs, or tasks of Slurm or MPI, of which the launcher may have been told. */
+	uint64_t nodes;     /* from a launcher's options; 0: not given */
+	/* How the ranks are started: one process; a launcher with a number of ranks per node; a launcher that
+	 * takes all GPUs; or tasks of Slurm or MPI, whose numbers the launcher's options may give. */
 	enum {
 		P4D_RANKS_ONE,
 		P4D_RANKS_TOLD,
@@ -56,41 +56,42 @@ typedef struct p4d_command_run {
 		P4D_RANKS_UNKNOWN
 	} ranks;
 	uint64_t ranks_per_node;        /* P4D_RANKS_TOLD */
-	uint64_t tasks, tasks_per_node; /* P4D_RANKS_OF_TASKS, as srun was told; 0: it was not */
+	uint64_t tasks, tasks_per_node; /* with P4D_RANKS_OF_TASKS: from srun's options; 0: not given */
 	p4d_command_option
-	    option[P4D_COMMAND_OPTIONS]; /* of launchers that say something about the training */
+	    option[P4D_COMMAND_OPTIONS]; /* options of launchers that matter for the training */
 	unsigned options;
 } p4d_command_run;
 
 typedef struct p4d_reading {
-	const struct p4d_reader *reader; /* of the program's arguments; NULL: no training was found */
+	const struct p4d_reader *reader; /* whose arguments the program takes; NULL: no training was found */
 	const char
 	    *kind; /* the method of a program that was named, "dpo"; NULL: its file's name may say it */
 	char program[128]; /* without a reader the first that torchrun or its like start; "": none */
-	const char *file;  /* of the command that starts it */
+	const char *file;  /* file with the command that starts it */
 	uint32_t line;
 	uint32_t program_line; /* where its own arguments may follow: another one if its launcher takes
 				  several lines */
-	bool one_node;         /* a launcher starts it, on one node unless it is told otherwise */
+	bool one_node;         /* a launcher starts it, on one node by default */
 	bool certain;          /* no test that p4d cannot decide is before it */
 	bool named;            /* by the program's name */
 	bool alike;            /* it is not, but the arguments are like those of the reader's programs */
-	bool told;             /* what it is the user or the site says */
+	bool told;             /* the user or the site says which program it is */
 	bool launches;         /* it takes the options of accelerate launch itself */
-	bool more_arguments;   /* some of its arguments are not known, so nor is what is left to defaults */
-	unsigned commands;     /* that start another training than the first, which is read; 1: none does */
-	unsigned serving;      /* of these, how many only serve a model */
+	bool more_arguments;   /* some arguments are not known, so options without one may not have their
+				  defaults either */
+	unsigned commands;     /* with another training than the first, which is read; 1: none */
+	unsigned serving;      /* how many of these only serve a model */
 	bool saves_on_host;    /* with ZeRO-3, saving gathers the 16-bit weights on one rank's host */
 	/* A comment of the script that p4d cannot take: "job.sh:3: program=x: ..."; "": none */
 	char comment[240];
 	const char *incomplete; /* why the script was not read to its end; NULL: it was */
 	bool by_task;           /* it asks for the number of its array's task */
-	uint64_t work;          /* of the limits', what it took */
+	uint64_t work;          /* work done, out of the limit */
 	/* The exit that ends the script before its last command; file NULL: none does. */
 	p4d_read_value left;
 	p4d_read_value value[P4D_OPTIONS];
-	bool by_default[P4D_OPTIONS];          /* value is what the framework does if nothing is said */
-	p4d_read_value extra[P4D_READ_EXTRAS]; /* of the reader itself */
+	bool by_default[P4D_OPTIONS];          /* the value is the framework's default */
+	p4d_read_value extra[P4D_READ_EXTRAS]; /* the reader's own values */
 	unsigned unknowns;
 	bool many_unknowns; /* more than these; the last one then says so */
 	p4d_read_unknown unknown[P4D_READ_UNKNOWNS];
@@ -115,7 +116,7 @@ typedef struct p4d_launchers {
 	bool container; /* it runs in an image, with a Python of its own */
 } p4d_launchers;
 
-/* Which launchers a command begins with. */
+/* The launchers at the start of a command. */
 void p4d_reader_launchers(p4d_launchers *to, const p4d_value *words, size_t count);
 
 /* A command of a script that starts a program. */
@@ -137,14 +138,14 @@ typedef struct p4d_reader_host {
 	const p4d_request *typed; /* the job's p4d options; NULL: none */
 	/* What the site says that a program is, by its file or module; NULL: nothing. */
 	const char *(*program)(void *context, const char *path);
-	/* A command "sbatch" with its arguments. NULL: nobody asks. context: as in shell. */
+	/* Called for a command "sbatch" with its arguments. NULL: not needed. context: as in shell. */
 	void (*submits)(void *context, p4d_shell *shell, const p4d_value *words, size_t count);
 	/* Every other command. NULL: nobody asks. */
 	void (*starts)(void *context, p4d_shell *shell, const p4d_started *command);
 } p4d_reader_host;
 
-/* Where the program is among the words of a command, behind srun, torchrun, python and their like; count:
- * nowhere, or there is no memory. *module: it is one of Python's. */
+/* The place of the program among the words of a command, after srun, torchrun, python and similar words;
+ * count: there is no program, or no memory. *module: it is a Python module. */
 size_t p4d_reader_program(char *const *words, size_t count, bool *module);
 
 /*
@@ -156,9 +157,9 @@ void p4d_reader_read(p4d_reading *reading, const p4d_reader_host *host, const p4
 		     const char *directory);
 
 /*
- * NULL, or that a file of commands could not be read, and is none that only finds programs: "env.sh cannot be
- * read, nor what it sets". What was read stands in the script, but that file may set it anew, or start
- * something else.
+ * NULL, or a message that p4d could not read a file of commands that may do more than set search paths:
+ * "env.sh cannot be read, nor what it sets". The values that p4d read are in the script, but that file may
+ * change them, or start something else.
  */
 static inline const char *p4d_reading_doubt(const p4d_reading *reading)
 {
@@ -196,19 +197,18 @@ int p4d_reading_option(const p4d_reading *reading, const char *argument);
 const char *p4d_reading_name(const p4d_reading *reading, p4d_option option);
 /* The variable that says how many processes the program starts on a node, and that is not set; NULL: none. */
 const char *p4d_reading_processes(const p4d_reading *reading);
-/* Whether the program is told NAME=VALUE, where others are told --NAME VALUE. */
+/* Whether the program takes NAME=VALUE instead of --NAME VALUE. */
 bool p4d_reading_assigns(const p4d_reading *reading);
 
-/* The argument that this word of another needs beside it, with its value, unless the script says so; NULL:
- * none.
- */
+/* The second argument, with its value, that this word of an argument needs, unless the script has it; NULL:
+ * none. */
 const char *p4d_reading_beside(const p4d_reading *reading, const char *argument, const char *word,
 			       const char **value);
 
 /*
- * Words with which the program, which copies the model to every GPU, shards it with another framework:
- * "--deepspeed zero2". *launcher: they belong behind "accelerate launch". zero_stage: 0: any. NULL: p4d knows
- * none, or the script says something of that argument already.
+ * Words that make the program shard a model that it otherwise replicates, with another framework:
+ * "--deepspeed zero2". *launcher: the words belong after "accelerate launch". zero_stage: 0: any. NULL: p4d
+ * knows none, or the script has that argument already.
  */
 const char *p4d_reading_shards(const p4d_reading *reading, const char *framework, int64_t zero_stage,
 			       bool *launcher);
@@ -220,8 +220,8 @@ const char *p4d_reading_shards(const p4d_reading *reading, const char *framework
 bool p4d_reading_say(const p4d_reading *reading, const char *argument, p4d_option option, const char *text,
 		     char *buf, size_t size);
 
-/* The release whose defaults a reading has, "TRL 1.10"; NULL: none is said. */
+/* The release whose defaults a reading assumes, "TRL 1.10"; NULL: it depends on no release. */
 const char *p4d_reading_release(const p4d_reading *reading);
 
-/* "megatron"; of a reading with a reader. */
+/* "megatron"; only for a reading with a reader. */
 const char *p4d_reading_framework(const p4d_reading *reading);

@@ -28,7 +28,7 @@ static bool begins(const char *text, size_t length, const char *word)
 	return !*word;
 }
 
-/* Of every script that is submitted: looks for a word only where its first letters may be. */
+/* Called for every submitted script, so it looks for a word only at its rarest letters. */
 bool p4d_reader_may_train(const char *text, size_t length)
 {
 	/* words with a beginning, as a list: one more than its index */

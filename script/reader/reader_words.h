@@ -6,6 +6,6 @@
 
 /*
  * Whether a script has a word without which no reader finds a training in it, or starts another script. Most
- * do not, and are not read for what they train.
+ * scripts have none, and p4d does not read them.
  */
 bool p4d_reader_may_train(const char *text, size_t length);

@@ -53,7 +53,7 @@ static uint64_t option_of(const p4d_value *words, size_t count, const char *name
 	return 0;
 }
 
-/* srun and MPI start tasks; of MPI p4d does not know how many on which node. */
+/* srun and MPI start tasks. For MPI, p4d does not know how many run on which node. */
 static void take_tasks(p4d_command_run *run, const p4d_value *words, const p4d_launcher *l)
 {
 	static const char *const mpi[] = {"mpirun", "mpiexec", "mpiexec.hydra", "orterun", "horovodrun",

@@ -24,10 +24,10 @@ enum { PROGRAMS = sizeof(programs) / sizeof(programs[0]) };
 
 /* ---- comments ---- */
 
-/* Words of comments: NAME=VALUE behind "# p4d:". */
+/* Words of comments: NAME=VALUE after "# p4d:". */
 typedef struct comments {
-	const char *at, *end; /* of the text that is left */
-	const char *word;     /* that is left of the line; NULL: the line is no such comment */
+	const char *at, *end; /* rest of the text */
+	const char *word;     /* rest of the line; NULL: the line is no such comment */
 	uint32_t line;
 } comments;
 
@@ -152,7 +152,7 @@ static void drop_unknowns(p4d_reading *r, p4d_option option)
 	r->unknowns = kept;
 }
 
-/* A model that is named has sizes of its own. */
+/* The sizes come from the named model. */
 static void drop_sizes(p4d_reading *r)
 {
 	for (int i = 0; i < (int)P4D_OPTIONS; i++)
@@ -162,7 +162,7 @@ static void drop_sizes(p4d_reading *r)
 		}
 }
 
-/* The batch of a step has as many micro-batches as before, unless the program is given its size. */
+/* Keeps the number of micro-batches in a step, unless the program has an option for the batch size. */
 static void scale_batch(p4d_reading *r, const char *micro_batch)
 {
 	p4d_read_value *all = &r->value[P4D_GLOBAL_BATCH];
@@ -192,7 +192,7 @@ static void take_value(p4d_reading *r, p4d_option option, const char *text, cons
 	r->by_default[option] = false;
 }
 
-/* The first that p4d cannot take is said. */
+/* Takes a word. It reports the first one that it cannot take. */
 static void take_word(p4d_reading *r, const p4d_reader_host *host, const char *name, uint32_t line,
 		      char *word)
 {

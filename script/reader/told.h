@@ -9,7 +9,7 @@
  */
 typedef struct p4d_read_told {
 	const char
-	    *program; /* as in request/programs.def, by an option or a comment; NULL: neither says it */
+	    *program; /* as in request/programs.def, from an option or a comment; NULL: neither has it */
 } p4d_read_told;
 
 /* What an option or a comment says of the program. */
@@ -19,8 +19,8 @@ void p4d_reader__told(p4d_read_told *told, const p4d_reader_host *host, const ch
  * GPUs, it has arguments of that program, or p4d or the site knows it. */
 enum { P4D_TOLD_MAY_BE = 1, P4D_TOLD_LAUNCHED, P4D_TOLD_ARGUMENTS, P4D_TOLD_KNOWN };
 
-/* Puts the program that is told in place of one that p4d does not know. Returns the certainty; 0: nothing is
- * said of this command. */
+/* Puts the program that the user or the site names in place of one that p4d does not know. Returns the
+ * certainty; 0: nobody named one for this command. */
 int p4d_reader__tell(const p4d_read_told *told, const p4d_reader_host *host, p4d_shell *shell,
 		     const p4d_launch *launch, unsigned *left, p4d_read_program *program);
 

@@ -14,8 +14,7 @@ typedef struct awk_variable {
 } awk_variable;
 
 /*
- * 'CONDITION { print $N, $M }', of which either part may be missing. The condition is /pattern/, NR==N or
- * $N=="text".
+ * 'CONDITION { print $N, $M }'. Either part may be missing. The condition is /pattern/, NR==N or $N=="text".
  */
 typedef struct awk_program {
 	awk_variable variable[VARIABLES];
@@ -25,7 +24,7 @@ typedef struct awk_program {
 	uint64_t line; /* 0: all */
 	int compared;  /* the field whose value is equal; 0: none is compared */
 	char value[TEXT];
-	int field[FIELDS]; /* that are printed; 0: the whole line */
+	int field[FIELDS]; /* fields to print; 0: the whole line */
 	size_t fields;
 	bool once; /* for the first such line */
 } awk_program;
@@ -119,7 +118,7 @@ static bool read_line_number(awk_program *a, const char **at)
 		skip_blanks(at);
 		sign = **at == '-' ? -1 : 1;
 	} while ((**at == '+' || **at == '-') && (*at)++);
-	a->line = sum > 0 ? (uint64_t)sum : UINT64_MAX; /* which no line has */
+	a->line = sum > 0 ? (uint64_t)sum : UINT64_MAX; /* a line that does not exist */
 	return true;
 }
 
@@ -207,7 +206,7 @@ static p4d_value field_of(p4d_value line, char by, int field)
 	return field < 0 ? found : (p4d_value){0};
 }
 
-/* As awk compares what it read: numbers by their value. */
+/* Compares as awk compares input: numbers by their value. */
 static bool is_equal(p4d_value field, const char *text)
 {
 	char own[TEXT], *end, *own_end;

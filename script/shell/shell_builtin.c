@@ -21,7 +21,7 @@ void p4d_shell__declare(p4d_shell *sh, const p4d_value *words, size_t count, p4d
 			    p4d_value_is(words[0], "typeset")) &&
 			   !has_flag(words, count, 'g');
 
-	if (exports) /* the environment may have it */
+	if (exports) /* the environment may have the variable */
 		p4d_shell__lookup(sh, name);
 	p4d_shell_var *v = p4d_shell__own(sh, name);
 	if (!v)
@@ -208,7 +208,8 @@ static p4d_shell_status run_exit(const p4d_shell_call *w)
 	return P4D_SHELL_TAKEN;
 }
 
-/* From a function or a sourced file; elsewhere it fails, by which scripts tell whether they are sourced. */
+/* return from a function or a sourced file. Elsewhere it fails, and scripts use that to find out whether they
+ * are sourced. */
 static p4d_shell_status run_return(const p4d_shell_call *w)
 {
 	if (!w->sh->frame->outer)
@@ -252,7 +253,7 @@ static p4d_shell_status run_false(const p4d_shell_call *w)
 
 static const p4d_shell_name here = {"PWD", 3}, before = {"OLDPWD", 6}, stack = {"DIRSTACK", 8};
 
-/* Which of two branches was taken matters behind them alone: p4d_shell__run. */
+/* Which of two branches ran matters only after them: p4d_shell__run. */
 static void enter(const p4d_shell_call *w, p4d_value directory)
 {
 	const p4d_shell_mode mode = w->mode == P4D_SHELL_MAYBE && w->sh->branches ? P4D_SHELL_RUN : w->mode;

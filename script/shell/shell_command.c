@@ -176,7 +176,7 @@ bool p4d_shell__assignment(p4d_shell *sh, p4d_shell_source *s, p4d_shell_assignm
 	return true;
 }
 
-/* (a b) or ([k]=a [l]=b), behind the bracket. */
+/* (a b) or ([k]=a [l]=b), after the opening bracket. */
 static void assign_words(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mode mode,
 			 const p4d_shell_assignment *a, uint32_t line)
 {
@@ -308,7 +308,7 @@ static p4d_shell_status execute(p4d_shell *sh, const p4d_shell_source *s, p4d_sh
 	const p4d_shell_builtin *b = p4d_shell__builtin(all->at[first]);
 	if (b)
 		return b->run(&w);
-	/* what it costs to see that a command is none that anybody asks for */
+	/* the work to see that the host does not need a command */
 	if (sh->host->command && p4d_shell__work(sh, 48)) {
 		const p4d_shell_redirection *before = sh->redirection;
 		sh->redirection = r;
@@ -338,7 +338,7 @@ p4d_shell_status p4d_shell__simple(p4d_shell *sh, p4d_shell_source *s, p4d_shell
 	bool named = false, declares = false;
 
 	sh->mode = mode;
-	p4d_shell__work(sh, 8); /* of any command, however short */
+	p4d_shell__work(sh, 8); /* the work of any command, however short */
 	for (p4d_shell__blanks(sh, s); s->at < s->length && !sh->stopped; p4d_shell__blanks(sh, s)) {
 		p4d_shell_assignment a;
 		p4d_shell_build word = {.braces = true};
@@ -418,7 +418,7 @@ const char *p4d_shell_read(const p4d_shell_host *host, const p4d_shell_limits *l
 				  false, 0);
 		p4d_shell_var *v = p4d_shell__own(sh, here);
 		if (v)
-			v->exported = true; /* wherever bash has it from */
+			v->exported = true; /* bash exports it, wherever the value comes from */
 	}
 	p4d_shell__all(sh, (p4d_shell_source){.text = text, .length = length, .line = 1}, P4D_SHELL_RUN);
 	if (sh->exited && host->left)

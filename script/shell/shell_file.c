@@ -4,8 +4,8 @@
 
 #include "shell/shell_internal.h"
 
-/* Whether a text is known, or what is not known of it is a variable that stays what it is:
- * config.$SLURM_JOB_ID.json is one file. */
+/* Whether a text is known, or its unknown part is a variable that does not change: config.$SLURM_JOB_ID.json
+ * is one file. */
 static bool same_each_time(p4d_value text)
 {
 	for (uint32_t i = 0; i < text.length; i++)
@@ -118,7 +118,7 @@ void p4d_shell__all(p4d_shell *sh, p4d_shell_source s, p4d_shell_mode mode)
 	sh->depth--;
 }
 
-/* Reads a file of commands. With parameters of its own, unless there are none. */
+/* Reads a file of commands. It has its own parameters if there are any. */
 bool p4d_shell__run_file(p4d_shell *sh, const p4d_value *words, size_t count, p4d_shell_mode mode,
 			 bool own_parameters)
 {

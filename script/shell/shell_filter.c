@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Commands that print what they read, or a part of it: known text only. */
+/* Commands that print their input, or a part of it. The input must be known. */
 #include <ctype.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -147,7 +147,7 @@ static p4d_shell_status run_tr(const p4d_shell_call *w)
 	return P4D_SHELL_TAKEN;
 }
 
-/* Whether what is not known of a text is single words, which may be counted. */
+/* Whether the unknown part of a text is single words, which can be counted. */
 static bool is_of_words(const p4d_shell_call *w, p4d_value *text)
 {
 	if (!p4d_shell__input(w->sh, w->redirection, text))
@@ -186,7 +186,7 @@ static p4d_shell_status run_wc(const p4d_shell_call *w)
 	return P4D_SHELL_TAKEN;
 }
 
-/* head and tail: which lines, from `skip` on `most`. */
+/* head and tail: prints `most` lines after the first `skip`. */
 static p4d_shell_status some_lines(const p4d_shell_call *w, bool tail)
 {
 	p4d_shell_options o = {.switches = "q", .valued = "n"};
@@ -302,7 +302,7 @@ static p4d_shell_status run_cut(const p4d_shell_call *w)
 	return P4D_SHELL_TAKEN;
 }
 
-/* Its files one behind the other, or its input. */
+/* Its files one after another, or its input. */
 static p4d_shell_status run_cat(const p4d_shell_call *w)
 {
 	p4d_value text;

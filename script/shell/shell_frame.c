@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which function and which file is being read: FUNCNAME and BASH_SOURCE. */
+/* The present function and file: FUNCNAME and BASH_SOURCE. */
 #include <string.h>
 
 #include "shell/shell_internal.h"

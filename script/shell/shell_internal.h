@@ -4,17 +4,17 @@
 #include "shell/shell.h"
 
 /*
- * Two cells are none of a value's characters: BOUNDARY separates the words of "$@", HOLDER is what is left of
- * a pair of quotes, so that "" is a word.
+ * Two cells are not characters of a value. BOUNDARY separates the words of "$@". HOLDER stands for a pair of
+ * quotes, so that "" is a word.
  */
 #define P4D_CELL_BOUNDARY ((p4d_cell){.c = 0})
-/* c of what is not known because it is not set, for which bash has nothing. */
+/* c of an unknown value that may be unset, so that bash expands it to nothing. */
 #define P4D_CELL_UNSET 'u'
-/* The same of what may be set by a module, or by what could not be read. */
+/* Like UNSET, for a variable that a module or an unread file may set. */
 #define P4D_CELL_UNSET_HERE 'h'
-/* c of what is not known, but is one word and no option: the name of a host, a number. */
+/* c of an unknown value that is one word and not an option: the name of a host, a number. */
 #define P4D_CELL_WORD 'w'
-/* The same of what may be several: names of hosts. */
+/* Like WORD, for a value that may be several words: names of hosts. */
 #define P4D_CELL_WORDS 'W'
 #define P4D_CELL_HOLDER ((p4d_cell){.c = 0, .quoted = 1})
 
@@ -22,7 +22,7 @@
  */
 typedef enum p4d_shell_mode { P4D_SHELL_SKIP, P4D_SHELL_MAYBE, P4D_SHELL_RUN } p4d_shell_mode;
 
-/* TAKEN: of commands that are taken to succeed. */
+/* TAKEN: assumed to succeed. */
 typedef enum p4d_shell_status {
 	P4D_SHELL_FALSE,
 	P4D_SHELL_TRUE,
@@ -36,7 +36,7 @@ typedef struct p4d_shell_source {
 	size_t length, at;
 	uint32_t line;
 	uint8_t file;
-	const p4d_cell *origin;   /* text that was put together from values; NULL: of a file */
+	const p4d_cell *origin;   /* text composed from values; NULL: from a file */
 	size_t body_at, body_end; /* here-documents: the line end they follow, and theirs; 0 none */
 	uint32_t body_lines;
 } p4d_shell_source;
@@ -62,11 +62,11 @@ typedef struct p4d_shell_var {
 	struct p4d_shell_var *next;
 	p4d_shell_name name;
 	p4d_shell_words value; /* one, or the elements of an array */
-	p4d_shell_words key;   /* of the elements of a map */
+	p4d_shell_words key;   /* keys of a map */
 	p4d_shell_build kept;  /* memory of a value that grows */
 	uint32_t scope;        /* the subshell that set it */
 	uint32_t since;        /* p4d_shell.unreads when it was changed last */
-	p4d_shell_name target; /* of a reference: the variable that it names; length 0: not known */
+	p4d_shell_name target; /* for a reference: the variable that it names; length 0: not known */
 	uint16_t lost;         /* why nothing is known of its elements; 0: it is */
 	bool array, set, exported, map, integer, reference;
 	bool assigned; /* or exported by the script, not only in the environment that sbatch passes on */
@@ -136,14 +136,14 @@ struct p4d_shell {
 	bool returned;       /* from a function or sourced file */
 	bool left_loop;      /* by break or continue */
 	bool broke_loop;     /* by break */
-	int depth, level;    /* of recursion; of scripts that run scripts */
+	int depth, level;    /* depth of recursion; level of scripts that run scripts */
 	int in_function;
-	uint32_t commands; /* that the host was told of */
-	int branches;      /* that are read and may not be taken */
+	uint32_t commands; /* commands that the host has got */
+	int branches;      /* depth of branches that may not run */
 	uint32_t files, unknowns;
 	const char *file[P4D_SHELL_FILES];
 	const char *unknown[P4D_SHELL_UNKNOWNS];
-	p4d_shell_words may_be[P4D_SHELL_UNKNOWNS]; /* what it is for; none: anything */
+	p4d_shell_words may_be[P4D_SHELL_UNKNOWNS]; /* the word that it stands for; none: anything */
 	bool anything[P4D_SHELL_UNKNOWNS];
 	p4d_shell_words parameters; /* $0, $1 ... */
 	p4d_shell_var *variable[P4D_SHELL_BUCKETS];
@@ -153,18 +153,18 @@ struct p4d_shell {
 	const p4d_shell_frame *frame;
 	p4d_shell_unread unread;
 	uint32_t unreads;       /* how many things could not be read so far */
-	uint32_t scope, scopes; /* of subshells: this one's, and of all so far */
+	uint32_t scope, scopes; /* this subshell, and the number of subshells so far */
 	uint32_t process;       /* scope that this bash began with: older variables are there if exported */
-	p4d_shell_mode mode;    /* of the command that is read */
-	bool exports;           /* set -a: what is assigned is exported */
+	p4d_shell_mode mode;    /* mode of the present command */
+	bool exports;           /* set -a: assigned variables are exported */
 	bool references;        /* some variable is declare -n */
-	bool perhaps;           /* a test that is not known decides about what is read */
+	bool perhaps;           /* an unknown test decides whether the present text runs */
 	p4d_shell_build *out;   /* what commands print, for what reads it; NULL: nothing does */
 	p4d_shell_build scratch;
-	p4d_value pipe; /* what is piped in, and not read yet */
+	p4d_value pipe; /* input from a pipe that nobody has read yet */
 	bool piped;
-	const p4d_shell_redirection *redirection; /* of the command that is handed to the host */
-	uint32_t option_at, option_index;         /* getopts: within a word, of which number */
+	const p4d_shell_redirection *redirection; /* of the command that the host gets */
+	uint32_t option_at, option_index;         /* getopts: place within a word, and number of the word */
 };
 
 /* shell_value.c: memory and values. What needs memory that is not there stops the shell. */
@@ -179,7 +179,7 @@ void p4d_shell__add(p4d_shell *sh, p4d_shell_build *b, p4d_cell cell);
 void p4d_shell__add_value(p4d_shell *sh, p4d_shell_build *b, p4d_value value, bool quoted);
 void p4d_shell__add_text(p4d_shell *sh, p4d_shell_build *b, const char *text, p4d_cell like);
 void p4d_shell__add_word(p4d_shell *sh, p4d_shell_words *words, p4d_value word);
-/* The value of an assignment: no word is cut. It is what was built, which is built no further. */
+/* The value of an assignment, which is not split into words. The result is complete: nothing can be added. */
 p4d_value p4d_shell__joined(p4d_shell *sh, p4d_shell_build *b);
 /* A value that begins with the one before it, A="$A ...", in the memory of that: a list that a script puts
  * together line by line takes no more than its length. kept: the variable's, where it can grow. */
@@ -203,12 +203,12 @@ bool p4d_shell__equal(p4d_value a, p4d_value b);
 /* shell_split.c */
 /* The characters of $IFS. */
 const char *p4d_shell__separators(p4d_shell *sh, char *buf, size_t size);
-/* Cuts what was read into words at what is unquoted and separates, and adds them. */
+/* Splits the text at unquoted separators into words, and adds them. */
 void p4d_shell__split(p4d_shell *sh, const p4d_shell_build *b, p4d_shell_words *words);
 
 /* shell_variable.c */
 p4d_shell_var *p4d_shell__find(p4d_shell *sh, p4d_shell_name name, bool create);
-/* The same to be changed: of this subshell. */
+/* The variable for a change: its copy in this subshell. */
 p4d_shell_var *p4d_shell__own(p4d_shell *sh, p4d_shell_name name);
 /* The variable of the script, or of the environment; NULL: not set. */
 p4d_shell_var *p4d_shell__lookup(p4d_shell *sh, p4d_shell_name name);
@@ -262,12 +262,12 @@ void p4d_shell__quoted_until(p4d_shell *sh, p4d_shell_source *s, p4d_shell_build
 void p4d_shell__skip_nested(p4d_shell *sh, p4d_shell_source *s, char open, char close);
 p4d_shell_source p4d_shell__source_of(p4d_shell *sh, p4d_value value, const p4d_shell_source *like);
 
-/* shell_brace.c: the words that one is by its braces, the first of which opens at `first`; it ends at `end`.
- * False: it is one. */
+/* shell_brace.c: the words into which braces expand a word. The first brace is at `first`, the word ends at
+ * `end`. False: the word has no such braces. */
 bool p4d_shell__braces(p4d_shell *sh, const p4d_shell_source *s, size_t end, size_t first,
 		       p4d_shell_words *words);
 
-/* shell_parameter.c: ${...}, at the character behind the brace; passes the closing one. */
+/* shell_parameter.c: ${...}, from the character after the brace; passes the closing one. */
 void p4d_shell__parameter(p4d_shell *sh, p4d_shell_source *s, p4d_shell_build *b, bool quoted);
 void p4d_shell__emit(p4d_shell *sh, p4d_shell_source *s, p4d_shell_build *b, p4d_shell_name name,
 		     bool quoted);
@@ -288,11 +288,11 @@ bool p4d_shell__at_end(const p4d_shell *sh, const p4d_shell_source *s);
 bool p4d_shell__take_word(p4d_shell *sh, p4d_shell_source *s, const char *word);
 void p4d_shell__lines(p4d_shell *sh, p4d_shell_source *s); /* passes blanks, comments and empty lines */
 
-/* shell_loop.c: behind the reserved word. */
+/* shell_loop.c: after the reserved word. */
 p4d_shell_status p4d_shell__while(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mode mode, bool until);
 p4d_shell_status p4d_shell__for(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mode mode);
 
-/* A command that the shell runs itself, with the words behind its name. */
+/* A command built into the shell, with the words after its name. */
 typedef struct p4d_shell_call {
 	p4d_shell *sh;
 	const p4d_value *at;
@@ -317,9 +317,9 @@ typedef struct p4d_shell_assignment {
 
 /* shell_command.c: one simple command, which passes its words, assignments and redirections. */
 p4d_shell_status p4d_shell__simple(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mode mode);
-/* Of a compound command, whose output began at `from`. */
+/* The redirections of a compound command, whose output began at `from`. */
 void p4d_shell__redirections(p4d_shell *sh, p4d_shell_source *s, uint32_t from, p4d_shell_mode mode);
-/* The input that its redirections name, of which nothing is written; false: none that can be read. */
+/* The input that its redirections name; nothing is written. False: they name none that can be read. */
 bool p4d_shell__redirected_input(p4d_shell *sh, p4d_shell_source *s, p4d_value *text);
 /* Passes the name and the sign of an assignment; false: none stands here. */
 bool p4d_shell__assignment(p4d_shell *sh, p4d_shell_source *s, p4d_shell_assignment *a);
@@ -332,11 +332,11 @@ p4d_value p4d_shell__subscript(p4d_shell *sh, p4d_shell_source inside);
 
 /* shell_builtin.c: `local` and `export` with their options, before the assignment. */
 void p4d_shell__declare(p4d_shell *sh, const p4d_value *words, size_t count, p4d_shell_name name);
-/* NULL: none of them. */
+/* NULL: there is no such command. */
 const p4d_shell_builtin *p4d_shell__builtin(p4d_value name);
 
-/* Commands that print what can be told, read what is known, and read the shell's own: names NULL at the end.
- */
+/* Commands that print known text, that read known text, and that are the shell's own. A NULL name ends each
+ * list. */
 extern const p4d_shell_builtin p4d_shell__printers[], p4d_shell__filters[], p4d_shell__searches[],
     p4d_shell__readers[];
 
@@ -349,8 +349,8 @@ typedef struct p4d_shell_options {
 } p4d_shell_options;
 
 size_t p4d_shell__filter_options(const p4d_shell_call *call, p4d_shell_options *options);
-/* The text that a filter reads: of a file where it names one, else its input. False: not all of it is known,
- * which was printed. */
+/* The text that a filter reads: from a file if its words name one, else its input. False: some of it is
+ * unknown; the output is then set to unknown. */
 bool p4d_shell__filter_text(const p4d_shell_call *call, const p4d_value *path, p4d_value *text);
 /* The next line of a text, which is cut off its front, with its end. */
 p4d_value p4d_shell__next_line(p4d_value *text);
@@ -360,12 +360,12 @@ p4d_shell_status p4d_shell__run_awk(const p4d_shell_call *call);
 
 /* shell_output.c: what a command prints. */
 p4d_value p4d_shell__output(p4d_shell *sh, p4d_shell_source inside);
-/* The path of a file that has it. */
+/* The path of a file with the output of a process substitution. */
 p4d_value p4d_shell__output_file(p4d_shell *sh, p4d_shell_source inside);
 void p4d_shell__print(const p4d_shell_call *call, p4d_value text);
 /* The output of this command is not known. */
 p4d_shell_status p4d_shell__print_unknown(const p4d_shell_call *call);
-/* What was printed behind `from` goes where it is redirected to. */
+/* Sends the output after `from` to its redirection. */
 void p4d_shell__redirected(p4d_shell *sh, const p4d_shell_redirection *r, uint32_t from, p4d_shell_mode mode);
 /* What a command reads. False: nothing that the script says. */
 bool p4d_shell__input(p4d_shell *sh, const p4d_shell_redirection *r, p4d_value *text);
@@ -391,7 +391,8 @@ typedef struct p4d_shell_pattern {
 	bool any_case;
 } p4d_shell_pattern;
 
-/* False: p4d does not follow it. plain: no character means anything else. extended: as in grep -E and awk. */
+/* False: p4d does not support the pattern. plain: no character is special. extended: as in grep -E and awk.
+ */
 bool p4d_shell__read_pattern(p4d_shell_pattern *p, const char *text, bool plain, bool extended);
 /* The first place from *at on where a line has a pattern, and where that ends. */
 bool p4d_shell__find_match(p4d_shell *sh, const p4d_shell_pattern *p, p4d_value line, uint32_t *at,

@@ -60,7 +60,7 @@ static bool evaluate(p4d_shell *sh, p4d_shell_source part, p4d_shell_mode mode, 
 	return p4d_shell__number(sh, p4d_shell__joined(sh, &b), number, &unknown);
 }
 
-/* for ((a; b; c)), behind the brackets. */
+/* for ((a; b; c)), after the brackets. */
 static p4d_shell_status counting_loop(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mode mode)
 {
 	p4d_shell_source inside = *s, part[3];
@@ -98,7 +98,7 @@ static p4d_shell_status counting_loop(p4d_shell *sh, p4d_shell_source *s, p4d_sh
 			known = evaluate(sh, part[2], mode, &unused);
 	}
 	*s = body;
-	if (mode != P4D_SHELL_SKIP) { /* how often is not known, nor what it counts then */
+	if (mode != P4D_SHELL_SKIP) { /* the number of passes is unknown, and so is the counter after them */
 		evaluate(sh, part[2], P4D_SHELL_MAYBE, &unused);
 		loop_body(sh, s, P4D_SHELL_MAYBE);
 	} else {

@@ -68,7 +68,7 @@ static void assign(expression *e, const char *name, p4d_cell where, int64_t numb
 
 static int64_t apply(expression *e, const char *op, int64_t a, int64_t b);
 
-/* A name, and what is assigned to it: = and its like, ++ and --. `step`: what stands before it. */
+/* A variable and its assignment: = and similar operators, ++ and --. `step`: the ++ or -- before it. */
 static int64_t variable(expression *e, int step)
 {
 	const p4d_cell where = e->text.at[e->at];

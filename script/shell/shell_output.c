@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What commands print, as far as their words tell: $(...), and files that are written. */
+/* What commands print, if their words determine it: $(...), and files that they write. */
 #include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -154,7 +154,7 @@ static p4d_shell_status run_echo(const p4d_shell_call *w)
 	return P4D_SHELL_TAKEN;
 }
 
-/* One conversion of printf, at the sign behind %: %s, %d, %4d, %04d. False: not followed. */
+/* One conversion of printf, at the character after %: %s, %d, %4d, %04d. False: not supported. */
 static bool convert(p4d_shell *sh, p4d_shell_build *b, p4d_value format, uint32_t *at, p4d_value value)
 {
 	char number[32];
@@ -251,7 +251,7 @@ static bool begins_option(p4d_value word)
 	return word.length > 1 && word.at[0].c == '-' && !word.at[0].unknown;
 }
 
-/* The directory of a path, or what is in it. */
+/* The directory of a path, or its last part. */
 static p4d_shell_status part_of_path(const p4d_shell_call *w, bool last)
 {
 	const size_t first = w->count && p4d_value_is(w->at[0], "--");
@@ -387,7 +387,7 @@ static p4d_shell_status print_words(const p4d_shell_call *w)
 	return print_kind(w, P4D_CELL_WORDS);
 }
 
-/* As many lines of a word that the job alone will know as a variable says. False: it is no such number. */
+/* Prints unknown words, one per line, as many as a variable says. False: the variable is no such number. */
 static bool print_lines(const p4d_shell_call *w, const char *variable)
 {
 	enum { MOST = 1024 };
@@ -421,7 +421,8 @@ static bool is_asked_for(const p4d_shell_call *w, const char *word)
 	return length && p4d_shell__peek(s, 0) == '|' && memmem(s->text + s->at, length, word, strlen(word));
 }
 
-/* show job $SLURM_JOB_ID | awk -F= '/Command=/{print $2}': the script, of which Slurm runs a copy. */
+/* `scontrol show job $SLURM_JOB_ID | awk -F= '/Command=/{print $2}'` prints the path of the script, of which
+ * Slurm runs a copy. */
 static bool print_own_path(const p4d_shell_call *w)
 {
 	p4d_value id = w->count > 2 ? w->at[2] : (p4d_value){0};

@@ -219,7 +219,7 @@ static p4d_value cut(p4d_shell *sh, p4d_value value, p4d_value pattern, bool fro
 /* How many characters of the front a pattern matches, at most; 0: none. */
 static uint32_t matched(p4d_shell *sh, p4d_value pattern, p4d_value text)
 {
-	/* without any of these it is as long as what it matches */
+	/* without special characters it is as long as its match */
 	bool plain = true;
 	for (uint32_t i = 0; i < pattern.length; i++)
 		plain = plain && (pattern.at[i].quoted || !strchr("*?[", pattern.at[i].c));
@@ -352,7 +352,7 @@ static void slice(p4d_shell *sh, p4d_shell_source *s, p4d_shell_source end, p4d_
 	}
 }
 
-/* What ${name OPERATOR word} is, between what was read and `end`, the closing brace. */
+/* Evaluates ${name OPERATOR word}, from the present place to `end`, the closing brace. */
 static void operate(p4d_shell *sh, p4d_shell_source *s, p4d_shell_source end, p4d_shell_build *b,
 		    reference *r, bool quoted)
 {
@@ -430,7 +430,7 @@ static void operate(p4d_shell *sh, p4d_shell_source *s, p4d_shell_source end, p4
 	}
 }
 
-/* The same of a parameter that is not known: after := it stays so; with :+ it may be the word, or nothing. */
+/* The same for an unknown parameter. After := it stays unknown; with :+ it may be the word, or empty. */
 static void operate_unknown(p4d_shell *sh, p4d_shell_source *s, p4d_shell_source end, p4d_shell_build *b,
 			    const reference *r, p4d_cell where)
 {

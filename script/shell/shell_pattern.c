@@ -117,7 +117,7 @@ bool p4d_shell__read_pattern(p4d_shell_pattern *p, const char *text, bool plain,
 	return true;
 }
 
-/* What is not known of a line is taken for any text. */
+/* An unknown character of a line may be any text. */
 static bool takes(const p4d_shell_pattern *p, const p4d_shell_atom *a, p4d_cell cell)
 {
 	const unsigned char c = (unsigned char)cell.c;
@@ -128,7 +128,7 @@ static bool takes(const p4d_shell_pattern *p, const p4d_shell_atom *a, p4d_cell 
 	       (p->any_case && (has(a, (unsigned char)tolower(c)) || has(a, (unsigned char)toupper(c))));
 }
 
-/* *end: behind what matches. */
+/* *end: the place after the match. */
 static bool matches_at(p4d_shell *sh, const p4d_shell_pattern *p, size_t i, p4d_value line, uint32_t at,
 		       uint32_t *end)
 {

@@ -53,7 +53,7 @@ static bool read_options(const p4d_shell_call *w, const char *valued, target *t)
 	return followed;
 }
 
-/* The first line of what the command reads, which is then behind it. */
+/* Takes the first line of the command's input and moves past it. */
 static bool take_line(const p4d_shell_call *w, bool whole, p4d_value *line)
 {
 	p4d_shell *sh = w->sh;

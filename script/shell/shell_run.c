@@ -59,7 +59,7 @@ static bool list_ends(const p4d_shell_source *s)
 
 static p4d_shell_status if_command(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mode mode)
 {
-	p4d_shell_mode left = mode; /* of the branches that follow */
+	p4d_shell_mode left = mode; /* mode of the branches that follow */
 
 	for (;;) {
 		p4d_shell_status status = p4d_shell__run(sh, s, left);
@@ -122,7 +122,7 @@ static p4d_shell_status case_command(p4d_shell *sh, p4d_shell_source *s, p4d_she
 		p4d_shell__run(sh, s, body);
 		through = P4D_SHELL_SKIP;
 		if (p4d_shell__take_word(sh, s, ";;&")) {
-			/* the patterns that follow are tried, too */
+			/* the next patterns are tried as well */
 		} else if (p4d_shell__take_word(sh, s, ";&")) {
 			through = body;
 			left = p4d_shell__branch(left, status, false);
@@ -203,7 +203,7 @@ static p4d_shell_status group(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mode
 	if (subshell) {
 		const bool left = p4d_shell__over(sh);
 		p4d_shell__leave(sh, &scope);
-		if (left) { /* what was not read */
+		if (left) { /* the rest was not read */
 			*s = start;
 			p4d_shell__run(sh, s, P4D_SHELL_SKIP);
 		}
@@ -252,7 +252,7 @@ static bool function_definition(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mo
 	return true;
 }
 
-/* while, until and { }, whose input is told behind them: `done <FILE`. s: behind the reserved word. */
+/* while, until and { }. Their input comes after them: `done <FILE`. s: after the reserved word. */
 static p4d_shell_status fed(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mode mode, const char *word)
 {
 	const p4d_value pipe = sh->pipe;
@@ -309,8 +309,8 @@ static p4d_shell_status command(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mo
 }
 
 /*
- * What a command prints is kept while something may read it: the next one of the pipeline, a file, $(...).
- * Those behind a pipe run in subshells.
+ * Keeps the output of a command while something may read it: the next command of the pipeline, a file,
+ * $(...). Commands after a pipe run in subshells.
  */
 static p4d_shell_status piped(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mode mode, bool *several)
 {
@@ -334,7 +334,7 @@ static p4d_shell_status piped(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mode
 		const bool over = p4d_shell__over(sh);
 		if (subshell) {
 			p4d_shell__leave(sh, &scope);
-			if (over && !sh->stopped) { /* what was not read */
+			if (over && !sh->stopped) { /* the rest was not read */
 				*s = start;
 				command(sh, s, P4D_SHELL_SKIP);
 			}
@@ -382,7 +382,8 @@ static p4d_shell_status pipeline(p4d_shell *sh, p4d_shell_source *s, p4d_shell_m
 					   : status;
 }
 
-/* Commands joined by && and ||. What is taken to succeed goes on after && and not after ||. */
+/* Commands joined by && and ||. After a command that p4d assumes to succeed, it goes on at && and not at ||.
+ */
 static p4d_shell_status and_or(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mode mode)
 {
 	const uint32_t since = sh->commands;

@@ -61,7 +61,7 @@ static bool next_part(p4d_value *script, char by, p4d_value *part)
 	return true;
 }
 
-/* The text that goes in: backslashes taken off what they escape. False: it repeats what was found. */
+/* The replacement, without the backslashes that escape characters. False: it repeats the match. */
 static bool read_replacement(p4d_shell *sh, p4d_value text, p4d_value *to)
 {
 	p4d_shell_build b = {0};
@@ -169,7 +169,7 @@ static size_t read_sed_option(const p4d_shell_call *w, size_t i, sed_words *to)
 		    p4d_value_is(word, "--in-place") ||
 		    (word.length > length && p4d_value_is(p4d_shell__part(word, 0, length), in_place));
 		to->in_place = to->in_place || known;
-		to->has_script = to->has_script || !known; /* it may be that: of files none is missed */
+		to->has_script = to->has_script || !known; /* it may be the script; then no file is missed */
 		to->followed = to->followed && known;
 		return 1;
 	}
@@ -196,7 +196,7 @@ static size_t read_sed_option(const p4d_shell_call *w, size_t i, sed_words *to)
 	return 1;
 }
 
-/* Options may stand behind operands. */
+/* Options may follow operands. */
 static void read_sed(const p4d_shell_call *w, sed_words *to)
 {
 	p4d_value first[2];

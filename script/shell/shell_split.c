@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Words of what was expanded, where the characters of $IFS end them. */
+/* Splits expanded text into words at the characters of $IFS. */
 #include <string.h>
 
 #include "shell/shell_internal.h"

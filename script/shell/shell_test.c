@@ -4,7 +4,7 @@
 
 #include "shell/shell_internal.h"
 
-/* One character against one of a pattern at *at, which moves behind it. */
+/* Compares one character with the pattern at *at, and moves *at past it. */
 static bool one(p4d_value pattern, uint32_t *at, char c)
 {
 	const p4d_cell *p = pattern.at;
@@ -186,7 +186,7 @@ static p4d_shell_status term(words *w)
 	return status;
 }
 
-/* Parts joined by a sign, of which one that is `decisive` decides. */
+/* Conditions joined by a sign (&&, ||). One with the result `decisive` decides. */
 static p4d_shell_status joined(words *w, const char *sign, const char *letter, p4d_shell_status decisive,
 			       p4d_shell_status (*part)(words *w))
 {

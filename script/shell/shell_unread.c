@@ -6,7 +6,7 @@
 
 static const char output_of[] = "output of ";
 
-/* What is behind the last slash. */
+/* The part after the last slash. */
 static p4d_shell_name last_part(const char *text, size_t length)
 {
 	size_t from = length;
@@ -25,8 +25,8 @@ static bool is_among(p4d_shell_name name, const char *const *names)
 }
 
 /*
- * Commands that let a shell find programs. They, and the text that they print for eval, set paths, and
- * nothing that a training is told.
+ * Commands with which a shell finds programs. They, and the text that they print for eval, set search paths,
+ * and nothing for a training.
  */
 static bool changes_environment(p4d_shell_name name)
 {
@@ -124,7 +124,7 @@ uint16_t p4d_shell__may_be_set(p4d_shell *sh, p4d_shell_name name)
 	if (has_text(v))
 		return 0;
 	v = v ? v : p4d_shell__find(sh, name, false);
-	if (v && (v->set || v->array) && v->since >= sh->unread.at) /* emptied or unset behind it */
+	if (v && (v->set || v->array) && v->since >= sh->unread.at) /* emptied or unset after it */
 		return 0;
 	const char *what = p4d_shell_unknown(sh, sh->unread.reason);
 	return p4d_shell__reason(sh,

@@ -45,7 +45,7 @@ p4d_shell_var *p4d_shell__own(p4d_shell *sh, p4d_shell_name name)
 	own->next = *bucket;
 	if (v->scope < sh->process && !v->exported)
 		own->set = own->array = own->map = false;
-	own->value.room = own->value.count; /* what is added goes elsewhere */
+	own->value.room = own->value.count; /* new elements go to other memory */
 	own->key.room = own->key.count;
 	own->kept = (p4d_shell_build){0};
 	*bucket = own;
@@ -98,7 +98,7 @@ static void set_one(p4d_shell *sh, p4d_shell_var *v, p4d_value value)
 	v->set = true;
 }
 
-/* The variable that a name means: of one that is declare -n the one that it names. */
+/* The variable that a name stands for: with declare -n, the one that it refers to. */
 static p4d_shell_name meant(p4d_shell *sh, p4d_shell_name name)
 {
 	for (int i = 0; sh->references && i < 8; i++) {
@@ -118,7 +118,7 @@ p4d_shell_var *p4d_shell__lookup(p4d_shell *sh, p4d_shell_name name)
 	p4d_shell_var *v = p4d_shell__find(sh, meant(sh, name), true);
 
 	if (v && v->scope < sh->process && !v->exported && (v->set || v->array))
-		return NULL;          /* of the bash around this one */
+		return NULL;          /* the variable belongs to the bash around this one */
 	if (!v || v->set || v->array) /* an array that was unset, or is empty */
 		return v && v->set ? v : NULL;
 	const char *text = sh->host->variable ? sh->host->variable(sh->host->context, v->name.text) : NULL;
@@ -159,7 +159,7 @@ bool p4d_shell_exported(p4d_shell *sh, const char *name, p4d_value *value)
 	return set;
 }
 
-/* Whether a variable of the same name is in front of it: of this subshell. */
+/* Whether this subshell has a variable of the same name, which hides it. */
 static bool is_hidden(const p4d_shell_var *first, const p4d_shell_var *v)
 {
 	for (; first != v; first = first->next)
@@ -208,7 +208,7 @@ enum { MAY_BE_MOST = 16 };
 static void add_text(p4d_shell *sh, uint16_t unknown, p4d_value text)
 {
 	p4d_shell_words *texts = &sh->may_be[unknown - 1];
-	p4d_shell_build copy = {0}; /* what is appended to stands where the next is built */
+	p4d_shell_build copy = {0}; /* the text may lie where the next value is built, so it is copied */
 
 	for (uint32_t i = 0; i < texts->count && p4d_shell__work(sh, text.length + 1); i++)
 		if (p4d_shell__equal(texts->at[i], text))
@@ -236,7 +236,7 @@ void p4d_shell__may_be(p4d_shell *sh, uint16_t unknown, p4d_value text)
 		add_text(sh, unknown, texts[i]);
 }
 
-/* What a value may be after a test that is not known: what it began with, and perhaps more. */
+/* What a value may be after an unknown test: its start, and perhaps more. */
 static p4d_value perhaps(p4d_shell *sh, p4d_shell_name name, p4d_value before, p4d_value after, bool plain,
 			 uint32_t line)
 {
@@ -283,7 +283,8 @@ static p4d_value assigned(p4d_shell *sh, const p4d_shell_var *v, p4d_shell_mode 
 	return value;
 }
 
-/* Elements of which one is another: what others may still have stays as it is. */
+/* Elements with one of them changed. Other variables may share the old elements, so these stay as they are.
+ */
 static void set_element(p4d_shell *sh, p4d_shell_words *words, uint32_t index, p4d_value value)
 {
 	p4d_shell_words elements = {0};
@@ -382,8 +383,7 @@ void p4d_shell__assign_array(p4d_shell *sh, p4d_shell_mode mode, p4d_shell_name 
 			p4d_shell__add_word(sh, &v->value, some);
 		return;
 	}
-	if (v->map &&
-	    words.count) { /* keys and values in turn, or keys alone: that depends on bash's release */
+	if (v->map && words.count) { /* keys and values, or only keys, by bash's release */
 		lose(sh, v, p4d_shell__reason(sh, "a map without keys (line %u)", line));
 		return;
 	}
@@ -493,6 +493,6 @@ void p4d_shell__unset(p4d_shell *sh, p4d_shell_mode mode, p4d_shell_name name, p
 	} else {
 		v->value = (p4d_shell_words){0};
 		v->set = false;
-		v->array = true; /* the environment's is gone, too */
+		v->array = true; /* the variable of the environment is gone as well */
 	}
 }

@@ -42,7 +42,7 @@ p4d_cell p4d_shell__cell(const p4d_shell_source *s, bool quoted)
 	    .line = s->line, .file = s->file & 127u, .quoted = quoted, .c = p4d_shell__peek(s, 0)};
 }
 
-/* Takes the character as it is. */
+/* Takes the character literally. */
 static void take(p4d_shell *sh, p4d_shell_source *s, p4d_shell_build *b, bool quoted)
 {
 	if (b)
@@ -119,8 +119,8 @@ static void skip_single(p4d_shell *sh, p4d_shell_source *s)
 }
 
 /*
- * Quotes hide brackets, and within quotes $( and ${ open further ones. Comments hide both. The stack has what
- * closes what is open.
+ * Quotes hide brackets, and within quotes $( and ${ open further ones. Comments hide both. The stack holds
+ * the closing character of everything that is open.
  */
 void p4d_shell__skip_nested(p4d_shell *sh, p4d_shell_source *s, char open, char close)
 {
@@ -203,7 +203,7 @@ static void arithmetic(p4d_shell *sh, p4d_shell_source inside, p4d_shell_build *
 	p4d_shell__add(sh, b, where);
 }
 
-/* $(...) or `...`, of which `inside` is the text. */
+/* $(...) or `...`; `inside` is its text. */
 static void substitute(p4d_shell *sh, p4d_shell_source inside, p4d_shell_build *b, bool quoted)
 {
 	p4d_shell__add_value(sh, b, p4d_shell__output(sh, inside), quoted);

@@ -156,7 +156,8 @@ static bool take_escape(struct json_tokener *t, char **to)
 	return true;
 }
 
-/* A string from its opening quote on; the caller frees it. Escapes are never shorter than what they mean. */
+/* A string from its opening quote on; the caller frees it. Escapes are never shorter than the characters that
+ * they stand for. */
 static char *take_string(struct json_tokener *t, size_t *length)
 {
 	char *text = malloc(t->length - t->at + 1), *to = text;
@@ -308,7 +309,7 @@ static struct json_object *container(struct json_tokener *t, char close, int dep
 	return object;
 }
 
-/* NULL is "null" as well as an error; t->error tells. */
+/* NULL is "null" as well as an error; t->error distinguishes them. */
 static struct json_object *value(struct json_tokener *t, int depth)
 {
 	const char first = next(t);

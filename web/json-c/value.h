@@ -10,12 +10,12 @@ struct json_member {
 
 struct json_object {
 	enum json_type type;
-	bool is_unsigned; /* of json_type_int: the number is above INT64_MAX */
+	bool is_unsigned; /* for json_type_int: the number is above INT64_MAX */
 	int64_t whole;    /* json_type_int, json_type_boolean */
 	double real;
-	char *text; /* of a string; of a double: its digits, or NULL. Owned */
+	char *text; /* text of a string; digits of a double, or NULL. Owned */
 	size_t length;
-	struct json_member *member; /* of objects and arrays, in their order. Owned */
+	struct json_member *member; /* members of objects and arrays, in their order. Owned */
 	size_t members, room;
 	char *printed; /* owned */
 };

@@ -2,12 +2,12 @@
 /*
  * The NCCL transport.
  *
- * Collectives that the next operation needs share the stream of all operations. Those that run
- * asynchronously, and messages, have streams of their own: a call starts after the operations that were
- * queued before it, and operations wait for it where its result is needed. Each direction between two ranks
- * has a stream per channel: a message that nobody takes yet holds up those behind it only, as it does between
- * hosts, so that what cannot deadlock there cannot here. For the same reason no two communicators share
- * NCCL's resources (ncclCommSplit's splitShare): NCCL runs the calls of all that do one after another.
+ * Collectives that the next operation needs share the stream of all operations. Asynchronous collectives and
+ * messages have their own streams: a call starts after the operations that were queued before it, and
+ * operations wait for it where they need its result. Each direction between two ranks has a stream per
+ * channel. So a message that nobody receives yet delays only those after it, as it does between hosts, and
+ * what cannot deadlock there cannot deadlock here. For the same reason no two communicators share NCCL's
+ * resources (ncclCommSplit's splitShare): NCCL runs the calls of all that do one after another.
  */
 #include "comm/transport/nccl.h"
 
@@ -160,7 +160,7 @@ static int nccl_send(p4d_group *g, uint32_t to, unsigned channel, const void *da
 		return not_opened(g, to, channel, err);
 	*ticket = stream->calls;
 	begin(g, stream);
-	/* of the two, the sender is rank 0 */
+	/* the sender is rank 0 of the two */
 	int result = bytes ? n->Send(data, bytes, P4D_NCCL_BYTES, 1, stream->comm->comm, stream->handle) : 0;
 	end(g, stream);
 	return outcome(g, result, stream, "send", err);

@@ -8,10 +8,10 @@
 /* A communicator, and the stream its calls are queued on. */
 typedef struct p4d_nccl_stream {
 	p4d_nccl_comm *comm; /* NULL: none */
-	void *handle;        /* NULL: that of all operations, without events */
-	void **events;       /* of the last calls, a ring */
+	void *handle;        /* NULL: the stream of all operations, without events */
+	void **events;       /* events of the last calls, a ring */
 	unsigned event_count;
-	uint64_t calls, ended; /* so far; of p4d_comm_recv_end */
+	uint64_t calls, ended; /* number so far; of p4d_comm_recv_end */
 } p4d_nccl_stream;
 
 /* p4d_group.transport_state */
@@ -23,7 +23,7 @@ typedef struct p4d_nccl_group {
 /* p4d_transport.state: p4d_nccl */
 extern const p4d_transport_ops p4d_nccl__transport;
 
-/* nccl_open.c: as p4d_transport_ops says */
+/* nccl_open.c: as in p4d_transport_ops */
 int p4d_nccl__group_open(p4d_group *group, p4d_transport *transport, const p4d_traffic *traffic,
 			 p4d_error *err);
 void p4d_nccl__group_close(p4d_group *group, p4d_transport *transport);

@@ -52,7 +52,7 @@ enum { P4D_NCCL_BYTES = 1, P4D_NCCL_FP16 = 6, P4D_NCCL_FP32 = 7, P4D_NCCL_FP64 =
 	CALL(Send, int, (const void *from, size_t count, int type, int peer, void *comm, void *stream)) \
 	CALL(Recv, int, (void *to, size_t count, int type, int peer, void *comm, void *stream))
 
-/* Of 2.19 and later; NULL before. */
+/* Calls of 2.19 and later; NULL before. */
 #define P4D_NCCL_LATER_CALLS(CALL) \
 	CALL(CommRegister, int, (void *comm, void *memory, size_t bytes, void **handle)) \
 	CALL(CommDeregister, int, (void *comm, void *handle))
@@ -94,18 +94,18 @@ typedef struct p4d_nccl_setup {
 	/* calls NCCL on the communicator, with `scratch` and `stream`; returns NCCL's result */
 	int (*first)(const p4d_nccl *nccl, const struct p4d_nccl_setup *setup, void *comm);
 	void *scratch, *stream;
-	uint64_t sum_bytes, shards_bytes; /* as p4d_traffic */
+	uint64_t sum_bytes, shards_bytes; /* as in p4d_traffic */
 	char about[sizeof(((p4d_nccl_comm *)0)->about)];
 } p4d_nccl_setup;
 int p4d_nccl__comm_open(p4d_nccl *nccl, p4d_world *world, p4d_device *device, const p4d_nccl_setup *setup,
 			p4d_nccl_comm **comm, p4d_error *err);
 /*
  * From here on NCCL may send from this memory and receive in it without copies of its own, if all members
- * have registered theirs. False: it has not.
+ * have registered theirs. False: not registered.
  */
 bool p4d_nccl__comm_register(const p4d_nccl *nccl, p4d_nccl_comm *comm, void *memory, uint64_t bytes);
 void p4d_nccl__comm_forget(const p4d_nccl *nccl, p4d_nccl_comm *comm);
-/* Waits until its other ranks close it, too; not orderly: just abandons it. NULL: no-op. */
+/* Waits until its other ranks close it as well; not orderly: just abandons it. NULL: no-op. */
 void p4d_nccl__comm_close(p4d_nccl *nccl, p4d_nccl_comm *comm, bool orderly);
 
 /* Fails when any communicator has an asynchronous error. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opens the communicators of a group. It has no transport yet meanwhile, so it communicates between hosts. */
+/* Opens the communicators of a group. Until that is done, the group has no transport and communicates between
+ * hosts. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -120,9 +121,10 @@ static uint64_t route_count(const p4d_group *g)
 }
 
 /*
- * Both ends open and close a route together: NCCL destroys a communicator when the other rank on its node
- * does, too. All members visit all routes in the same order, so that two are always at the same one; even
- * senders come before odd ones, so that mostly many are. False: this rank is not an end of it.
+ * Both ends open and close a route together: NCCL destroys a communicator only when the other rank on its
+ * node does so as well. All members visit all routes in the same order, so that both ends are always at the
+ * same route. Even senders come before odd ones, so that many pairs of ends can work at the same time. False:
+ * this rank is not an end of the route.
  */
 static bool is_own_route(const p4d_group *g, uint64_t number, p4d_nccl_route *route)
 {

@@ -21,10 +21,10 @@ typedef struct p4d_staged_message {
 
 /* p4d_group.transport_state */
 typedef struct p4d_staged_group {
-	uint64_t bytes; /* of a message at most */
+	uint64_t bytes; /* the most bytes of a message */
 	unsigned count;
 	p4d_staged_message *messages;
-	p4d_pending *pending; /* the same of all messages */
+	p4d_pending *pending; /* the same for all messages */
 } p4d_staged_group;
 
 int p4d_staged__begin(p4d_transport *t, p4d_error *err)

@@ -13,7 +13,7 @@
 /* What each rank tells all others, so that all choose the same. */
 typedef struct p4d_card {
 	char identity[sizeof(((p4d_device *)0)->identity)];
-	int32_t version; /* of its NCCL; 0: none */
+	int32_t version; /* version of its NCCL; 0: none */
 	char why[140];   /* it has none */
 } p4d_card;
 

@@ -25,7 +25,7 @@ static bool is_one_of(const char *name, const char *const *names)
 
 const char *p4d_blas_kernels_for(const char *taken, bool avx2, bool avx512)
 {
-	/* AMD's with AVX-512 are known as Zen: what it takes for those is left */
+	/* OpenBLAS knows AMD's with AVX-512 as Zen, its choice if no other name fits */
 	static const char *const with_avx512[] = {"SkylakeX", "Cooperlake", "SapphireRapids", "Zen", NULL};
 	static const char *const with_avx2[] = {"Haswell", "Excavator", NULL};
 
@@ -74,9 +74,9 @@ static bool set(const char *name, const char *value, const char *mark, const cha
 }
 
 /*
- * Behind their part of a loop threads of OpenMP wait awake, by default for 15 ms on a processor of 2023:
- * where others want the core they take it from the thread that is waited for. A millisecond is longer than
- * what is between two loops.
+ * At the end of their part of a loop, OpenMP's threads wait awake, by default for 15 ms on a processor of
+ * 2023. If others need the core, they take time from the thread that is waited for. A millisecond is longer
+ * than the gap between two loops.
  */
 static bool set_waiting(void)
 {

@@ -4,10 +4,10 @@
 #include <stdbool.h>
 
 /*
- * Which kernels OpenBLAS multiplies with. It has some for each processor that it knows, and takes for one
- * that came later those of the least that has its instruction set, or, where that is not known either, of a
- * Pentium 4 of 2004: a quarter of the speed. The choice is made as the library is loaded. So is that of how
- * long threads of OpenMP wait awake.
+ * The kernels with which OpenBLAS multiplies. It has some for each processor that it knows. For a later
+ * processor it takes those of the least one with the same instruction set or, if that is not known either,
+ * those of a Pentium 4 of 2004, at a quarter of the speed. It chooses while it is loaded. How long OpenMP's
+ * threads wait awake is also decided at that moment.
  */
 
 /*
@@ -17,12 +17,12 @@
 const char *p4d_blas_kernels_for(const char *taken, bool avx2, bool avx512);
 
 /*
- * To be called before anything else: where it has to, runs the program once more, as the same process with
- * the same arguments, with better kernels, and threads that sleep after a millisecond. Not where
- * OPENBLAS_CORETYPE, GOMP_SPINCOUNT or OMP_WAIT_POLICY are set: that is the user's choice. The environment is
- * as it was when this returns.
+ * Call this before anything else. If necessary, it runs the program once more, as the same process with the
+ * same arguments, with better kernels, and with threads that sleep after a millisecond. It does nothing if
+ * OPENBLAS_CORETYPE, GOMP_SPINCOUNT or OMP_WAIT_POLICY are set: the user has chosen. When it returns, the
+ * environment is unchanged.
  */
 void p4d_blas_kernels_choose(char *const argv[]);
 
-/* Which kernels were chosen in the place of which, for the log; "": OpenBLAS's own. */
+/* Which kernels replaced which, for the log; "": OpenBLAS's own. */
 const char *p4d_blas_kernels_text(void);

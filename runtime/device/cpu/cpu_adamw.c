@@ -4,7 +4,7 @@
 #include "device/cpu/cpu_operations.h"
 #include "device/cpu/cpu_threads.h"
 
-/* Of all elements of a call. */
+/* Factors for all elements of a call. */
 typedef struct adam_step {
 	REAL beta1, beta2, scale, rate, epsilon, root, keep;
 } adam_step;
@@ -135,7 +135,7 @@ P4D_CLONES uint64_t OP(count_nonfinite)(const REAL *x, uint64_t count)
 	uint64_t number = 0;
 
 #pragma omp parallel for simd reduction(+ : number) num_threads(p4d_cpu_team(count))
-	for (uint64_t i = 0; i < count; i++) /* infinity - infinity is NaN, too */
+	for (uint64_t i = 0; i < count; i++) /* infinity - infinity is NaN as well */
 		number += x[i] - x[i] != 0;
 	return number;
 }

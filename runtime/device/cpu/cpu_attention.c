@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Attention by tiles of queries and keys: of a row of scores only the running maximum and sum are kept (the
+ * Attention by tiles of queries and keys. For a row of scores only the running maximum and sum are kept (the
  * online softmax of Milakov and Gimelshein 2018, tiled as in FlashAttention, Dao et al. 2022).
  */
 #include "device/cpu/cpu_attention.h"
@@ -95,7 +95,7 @@ P4D_CLONES static void finish(ELEMENT *o, uint64_t stride, REAL *lse, const REAL
 	}
 }
 
-/* The tile of queries from `query` on of one head of one sequence. o, lse: of its first query. */
+/* The tile of queries from `query` on, in one head of one sequence. o, lse: those of its first query. */
 static void attend(ELEMENT *o, REAL *lse, const ELEMENT *q, const ELEMENT *k, const ELEMENT *v,
 		   const p4d_attention_shape *s, uint64_t sequence, uint64_t query, const space *w)
 {

@@ -54,7 +54,7 @@ P4D_CLONES static void probabilities(REAL *scores, const REAL *lse, uint64_t que
 	}
 }
 
-/* gradient: of the probabilities; becomes that of query times key. */
+/* gradient: that of the probabilities; becomes that of query times key. */
 P4D_CLONES static void through_softmax(REAL *gradient, const REAL *probability, const REAL *row_sums,
 				       uint64_t queries, uint64_t keys, REAL scale)
 {
@@ -67,7 +67,7 @@ P4D_CLONES static void through_softmax(REAL *gradient, const REAL *probability, 
 	}
 }
 
-/* Through a soft cap, too, while `probability` still is capped scores: its slope is 1 - (score / cap)^2. */
+/* Also through a soft cap, while `probability` still has capped scores: its slope is 1 - (score / cap)^2. */
 P4D_CLONES static void through_cap(REAL *gradient, REAL *probability, const REAL *lse, const REAL *row_sums,
 				   uint64_t queries, uint64_t keys, REAL scale, REAL cap)
 {
@@ -76,7 +76,7 @@ P4D_CLONES static void through_cap(REAL *gradient, REAL *probability, const REAL
 		const REAL shift = lse[i] == -(REAL)INFINITY ? 0 : lse[i];
 #pragma omp simd
 		for (uint64_t j = 0; j < keys; j++) {
-			/* what is hidden is -inf, whose slope must not count */
+			/* hidden scores are -inf, whose slope must not count */
 			const REAL part = p[j] < -cap ? 0 : p[j] / cap;
 			p[j] = EXP(p[j] - shift);
 			row[j] = p[j] * (row[j] - row_sums[i]) * scale * (1 - part * part);

@@ -4,7 +4,7 @@
 #include "device/cpu/cpu_operations.h"
 #include "device/cpu/cpu_threads.h"
 
-/* The column of a label, or `vocab`: another rank has it, or nobody. */
+/* The column of a label, or `vocab`: it is on another rank, or nowhere. */
 static uint64_t column_of(int32_t label, uint64_t first, uint64_t vocab)
 {
 	if (label < 0 || (uint64_t)label < first || (uint64_t)label - first >= vocab)

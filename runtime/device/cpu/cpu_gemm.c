@@ -122,9 +122,9 @@ static void part_of_product(void *scratch, result to, operand a, operand b, uint
 #endif
 
 /*
- * Some of the rows for each thread: as many as whole blocks, or a multiple of what OpenBLAS's kernels take at
- * once (4 or 12), behind which all rows are summed alike. Columns are not divided: which kernel takes the
- * last ones depends on all. Nor are small products, for which there are other kernels.
+ * Divides the rows among threads, in whole blocks or in multiples of the rows that OpenBLAS's kernels take at
+ * a time (4 or 12), so that all rows are summed alike. Columns are not divided: the kernel for the last ones
+ * depends on their number. Small products are not divided either: there are other kernels for them.
  */
 static void product(void *scratch, result to, operand a, operand b, uint64_t m, uint64_t n, uint64_t k)
 {

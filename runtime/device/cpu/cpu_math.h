@@ -46,8 +46,8 @@ P4D_INLINE float p4d_expf(float x)
 }
 
 /*
- * tanh of a float: below 0.625 by the polynomial of Cephes (tanhf, Moshier), else by way of the exponential;
- * of the larger of both errors 1.5e-7, tested.
+ * tanh of a float: below 0.625 by the polynomial of Cephes (tanhf, Moshier), else by the exponential. The
+ * larger of both errors is 1.5e-7, tested.
  */
 P4D_INLINE float p4d_tanhf(float x)
 {

@@ -12,7 +12,7 @@ P4D_INLINE void scale_row(ELEMENT *y, const ELEMENT *x, const ELEMENT *weight, u
 		y[j] = p4d_store(p4d_load(x[j]) * scale * (p4d_load(weight[j]) + plus));
 }
 
-/* plus: what is added to the weight, constant in each caller */
+/* plus: a term added to the weight, constant in each caller */
 P4D_INLINE void norm_row(ELEMENT *y, REAL *rstd, const ELEMENT *x, const ELEMENT *weight, uint64_t h,
 			 float epsilon, REAL plus)
 {

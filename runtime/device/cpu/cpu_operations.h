@@ -43,7 +43,7 @@ void OP(attention_backward)(REAL *dq, REAL *dk, REAL *dv, const ELEMENT *d_o, co
 
 void OP(accumulate)(REAL *y, const ELEMENT *x, uint64_t count);
 
-/* Of REAL only: bf16 uses those of fp32. */
+/* Only for REAL: bf16 uses those of fp32. */
 #if P4D_CPU_TYPE != 16
 double OP(sum_squares)(const REAL *x, uint64_t count);
 uint64_t OP(count_nonfinite)(const REAL *x, uint64_t count);

@@ -10,9 +10,9 @@
 #include <omp.h>
 #endif
 
-extern int p4d_cpu_threads; /* at most; as p4d_device_cpu_threads was told */
+extern int p4d_cpu_threads; /* the most threads; set by p4d_device_cpu_threads */
 
-/* How many are worth waking for so many numbers: the argument of `omp parallel for num_threads`. */
+/* How many threads are worth waking for this many numbers: the argument of `omp parallel for num_threads`. */
 static inline int p4d_cpu_team(uint64_t numbers)
 {
 	const uint64_t each = 1 << 14, useful = numbers / each;
@@ -20,7 +20,7 @@ static inline int p4d_cpu_team(uint64_t numbers)
 	return useful < 2 ? 1 : useful < (uint64_t)p4d_cpu_threads ? (int)useful : p4d_cpu_threads;
 }
 
-/* The same for so many pieces, which are not divided. */
+/* The same for this many pieces, which are not divided. */
 static inline int p4d_cpu_team_of(uint64_t pieces, uint64_t numbers)
 {
 	const int team = p4d_cpu_team(numbers);
@@ -28,7 +28,7 @@ static inline int p4d_cpu_team_of(uint64_t pieces, uint64_t numbers)
 	return pieces < (uint64_t)team ? (int)pieces + !pieces : team;
 }
 
-/* Of the calling thread in its team, from 0. */
+/* The calling thread's number in its team, from 0. */
 static inline int p4d_cpu_thread(void)
 {
 #ifdef _OPENMP
@@ -38,7 +38,7 @@ static inline int p4d_cpu_thread(void)
 #endif
 }
 
-/* Sums over rows are divided by columns, so many at a time. */
+/* Sums over rows are divided by columns, this many at a time. */
 enum { P4D_CPU_COLUMNS = 256 };
 
 static inline uint64_t p4d_cpu_columns(uint64_t first, uint64_t columns)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The element type that the operations are compiled for. No guard: whoever uses several types includes
+ * The element type that the operations are compiled for. No guard: a file that uses several types includes
  * cpu_operations.h once for each. P4D_CPU_TYPE is 32 (fp32), 16 (bf16 storage, fp32 arithmetic) or 64 (fp64,
  * for tests).
  *
- * ELEMENT: storage type of activations and parameters. REAL: of arithmetic, gradients of parameters and
- * statistics; what device.h calls fp32. OP(name): the name of an operation.
+ * ELEMENT: storage type of activations and parameters. REAL: type of arithmetic, gradients of parameters and
+ * statistics; device.h calls it fp32. OP(name): the name of an operation.
  */
 #include <stdint.h>
 

@@ -4,7 +4,8 @@
 #include "device/cuda/kernels.h"
 #include "device/cuda/reduce.h"
 
-/* Of all elements of a call. The master copy holds the parameter; in fp32 the parameter is its own. */
+/* Factors for all elements of a call. The master copy holds the parameter; in fp32 the parameter is its own
+ * master copy. */
 struct adam_factors {
 	float beta1, beta2, scale, rate, root, epsilon, keep;
 
@@ -99,7 +100,7 @@ struct nonfinite {
 	}
 };
 
-/* Of words, read as floats. */
+/* For words that are read as floats. */
 struct equal {
 	typedef unsigned long long sum;
 	uint32_t word;

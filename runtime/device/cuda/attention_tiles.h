@@ -19,7 +19,7 @@ template <int T, int D> struct tile {
 	float at[T][D + TILE_PAD]; /* padded: neighbouring rows are in different banks */
 };
 
-/* Of the tokens of a tile. */
+/* Places of the tokens of a tile. */
 template <int T> struct places {
 	int32_t position[T], document[T];
 };
@@ -65,7 +65,7 @@ __device__ static void take(tile<T, D> *to, const E *from, uint64_t stride, uint
 	}
 }
 
-/* Those beyond the last row see nothing and are seen by nobody. */
+/* Tokens after the last row see nothing and are not seen. */
 template <int T>
 __device__ static void take_places(places<T> *to, const int32_t *position, const int32_t *document,
 				   uint64_t rows, bool queries)

@@ -19,10 +19,10 @@ typedef struct p4d_cuda_opened {
 } p4d_cuda_opened;
 
 typedef struct p4d_cuda {
-	int number;          /* of the GPU */
-	cudaStream_t stream; /* of all operations */
-	cudaEvent_t order;   /* of stream_wait */
-	cudaEvent_t end;     /* of all that was queued, for sync */
+	int number;          /* number of the GPU */
+	cudaStream_t stream; /* stream of all operations */
+	cudaEvent_t order;   /* event of stream_wait */
+	cudaEvent_t end;     /* event after everything queued, for sync */
 	p4d_cuda_opened *opened;
 	p4d_gemm *products;
 	int sm; /* 90 */
@@ -50,7 +50,8 @@ void p4d_cuda_check(p4d_cuda *c, cudaError_t status, const char *what);
 /* After an operation was queued. */
 void p4d_cuda_queued(p4d_cuda *c, const char *operation);
 
-/* Waits for an event; asks the device's watch meanwhile. False: it failed, or never will be reached. */
+/* Waits for an event and calls the device's watch during the wait. False: it failed, or the event will never
+ * be reached. */
 bool p4d_cuda_wait(p4d_device *device, cudaEvent_t event, const char *what);
 
 /* Each fills its part of the table. */

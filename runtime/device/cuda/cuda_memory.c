@@ -53,7 +53,7 @@ static int allocate(p4d_device *device, uint64_t bytes, void **arena, p4d_error 
 		*arena = memory;
 		return 0;
 	}
-	(void)cudaGetLastError(); /* it is told here */
+	(void)cudaGetLastError(); /* clears the error, which is reported here */
 	if (status != cudaErrorMemoryAllocation)
 		return p4d_fail(err, P4D_E_DEVICE, "%s: cannot allocate the arena: %s", device->text,
 				cudaGetErrorString(status));
@@ -82,7 +82,7 @@ static int host_allocate(p4d_device *device, uint64_t bytes, void **arena, p4d_e
 		device->host_allocated_bytes += bytes;
 		return 0;
 	}
-	(void)cudaGetLastError(); /* it is told here */
+	(void)cudaGetLastError(); /* clears the error, which is reported here */
 	return p4d_fail(err, P4D_E_NO_MEMORY, "the host cannot provide %.1f GiB of pinned memory: %s",
 			gib(bytes), cudaGetErrorString(status));
 }

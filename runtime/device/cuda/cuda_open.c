@@ -94,7 +94,7 @@ static int start_device(const p4d_device *device, int number, p4d_error *err)
 	return p4d_fix(err, "./configure --with-cuda-architectures=%d", device->sm);
 }
 
-/* Opens the GPU, and says what it is. */
+/* Opens the GPU, and describes it. */
 static int take_device(p4d_device *device, int number, p4d_error *err)
 {
 	struct cudaDeviceProp properties;

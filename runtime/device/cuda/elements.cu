@@ -85,7 +85,7 @@ __global__ void accumulated_rows(float *y, uint64_t stride, const E *x, uint64_t
 		row.template at<W>(j);
 }
 
-/* Rows of so many words; a row per block. */
+/* Copies rows of words, one row per block. */
 template <typename Word>
 __global__ void copied_rows(char *to, uint64_t to_stride, const char *from, uint64_t from_stride,
 			    uint64_t words)

@@ -75,8 +75,8 @@ template <typename E> struct p4d_wide {
 	static const int width = 16 / sizeof(E);
 };
 
-/* Whether rows of so many elements can be accessed 16 bytes at a time from these addresses on; NULL is none.
- */
+/* Whether rows with this many elements can be accessed 16 bytes at a time from these addresses on; NULL
+ * counts as none. */
 template <typename E> static bool p4d_is_wide(uint64_t row)
 {
 	return row % p4d_wide<E>::width == 0;

@@ -37,7 +37,7 @@ __global__ void embed_rows_backward(float *dtable, const E *dy, const int32_t *t
 {
 	constexpr unsigned WARPS = P4D_THREADS / P4D_WARP, AT_ONCE = 8;
 	__shared__ unsigned found[WARPS];
-	__shared__ uint16_t same[P4D_THREADS]; /* of the tokens that are looked at: those of the kind */
+	__shared__ uint16_t same[P4D_THREADS]; /* tokens of this kind, among those that the block looks at */
 	const int32_t token = tokens[blockIdx.x];
 	const uint64_t row = row_of(token, first, rows);
 	const unsigned column = (blockIdx.y * P4D_THREADS + threadIdx.x) * W;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Matrix products by cuBLASLt: fp32 sums; of bf16 operands by tensor cores, of fp32 operands in full fp32. A
+ * Matrix products by cuBLASLt: fp32 sums; bf16 operands on tensor cores, fp32 operands in full fp32. A
  * row-major (r, c) matrix is a column-major (c, r) one, so operands are swapped.
  */
 #include <inttypes.h>
@@ -60,7 +60,7 @@ void p4d_gemm_set_workspace(p4d_gemm *p, void *workspace, uint64_t bytes)
 {
 	p->workspace = workspace;
 	p->workspace_bytes = bytes;
-	forget(p); /* what was chosen depends on it */
+	forget(p); /* the choice of algorithms depends on it */
 }
 
 void p4d_gemm_time(p4d_gemm *p, bool on)
@@ -211,7 +211,7 @@ static cublasStatus_t describe(p4d_gemm_shape *s)
 	return status;
 }
 
-/* Where the scales are is described, too; what is chosen does not depend on it. */
+/* The description also has the place of the scales; the choice of an algorithm does not depend on it. */
 static cublasStatus_t set_scales(const p4d_gemm_shape *s, const void *a, const void *b)
 {
 	if (!s->form.scaled)
@@ -281,7 +281,7 @@ static p4d_gemm_form with_target(const p4d_gemm *p, p4d_gemm_form f)
 	return f;
 }
 
-/* A product of no depth, which the library does not take: 0, or what is added. */
+/* A product of depth 0, which the library refuses: 0, or the added matrix. */
 static cudaError_t without_depth(cudaStream_t stream, const p4d_gemm_form *f, const p4d_gemm_operands *x)
 {
 	const size_t element = f->to == CUDA_R_32F ? 4 : 2, row = f->m * element, apart = f->ldc * element;

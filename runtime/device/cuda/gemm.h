@@ -17,12 +17,12 @@ typedef enum p4d_gemm_kind {
 typedef struct p4d_gemm_call {
 	p4d_gemm_kind kind;
 	p4d_dtype type;
-	const void *add; /* NULL: nothing; of the layout of `to`, which it may be: to = add + product */
+	const void *add; /* NULL: nothing; laid out like `to`, which it may be: to = add + product */
 	uint64_t n, out, in;
 	void *to;
 	const void *x, *w;
-	uint64_t stride; /* elements between rows of what is (n, out) */
-	float scale;     /* of the product */
+	uint64_t stride; /* elements between rows of the (n, out) matrix */
+	float scale;     /* factor of the product */
 } p4d_gemm_call;
 
 /* to (a.rows, b.rows), of the type, = add + a * b^T, of operands in FP8; add as above */
@@ -38,7 +38,7 @@ int p4d_gemm_open(p4d_gemm **products, p4d_error *err);
 void p4d_gemm_close(p4d_gemm *products);
 /* Workspace for products from now on; none before. */
 void p4d_gemm_set_workspace(p4d_gemm *products, void *workspace, uint64_t bytes);
-/* Products from now on are for so many multiprocessors; 0: all. */
+/* From now on, products are for this many multiprocessors; 0: all. */
 void p4d_gemm_target(p4d_gemm *products, int multiprocessors);
 /* As p4d_device's time_products, timed_product and choose_product. */
 void p4d_gemm_time(p4d_gemm *products, bool on);

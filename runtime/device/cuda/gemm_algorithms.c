@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which of the algorithms that cuBLASLt proposes computes a product: the first, by its own estimate; or,
- * where products are timed, the fastest.
+ * Chooses among the algorithms that cuBLASLt proposes for a product: the first, by its own estimate; or, if
+ * products are timed, the fastest.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -126,7 +126,7 @@ cudaError_t p4d_gemm__time(p4d_gemm *p, cudaStream_t stream, p4d_gemm_shape *s,
 	return cudaSuccess;
 }
 
-/* All that proposals depend on but the GPU, of which a job has one kind. */
+/* A hash of everything that proposals depend on, except the GPU: a job has only one kind. */
 static uint64_t hash_of(const p4d_gemm *p, const p4d_gemm_form *f)
 {
 	uint64_t hash = p4d_hash_bytes((const char *)f, sizeof(*f));

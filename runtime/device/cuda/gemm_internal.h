@@ -33,7 +33,7 @@ typedef struct p4d_gemm_shape {
 	p4d_gemm_form form;
 	cublasLtMatmulDesc_t operation;
 	cublasLtMatrixLayout_t a, b, to;
-	/* What the library proposes, the first one first; which of them computes. */
+	/* The library's proposals, the first one first; and the one in use. */
 	p4d_gemm_algorithm algorithm[P4D_GEMM_ALGORITHMS];
 	unsigned algorithms, chosen;
 	bool timed;

@@ -23,7 +23,7 @@
 #define P4D_UNROLL_ALL
 #endif
 
-constexpr unsigned P4D_WARP = 32, P4D_THREADS = 256; /* of a usual block */
+constexpr unsigned P4D_WARP = 32, P4D_THREADS = 256; /* threads of a usual block */
 constexpr size_t P4D_SHARED_FREELY = 48 << 10;
 
 typedef struct p4d_grid {
@@ -33,8 +33,8 @@ typedef struct p4d_grid {
 } p4d_grid;
 
 /*
- * All kernels that are launched anywhere, so that their code can be loaded before the first of them: loading
- * may need an idle GPU, and later on what is queued there may wait for other ranks.
+ * All kernels that are ever launched, so that their code can be loaded before the first launch. Loading may
+ * need an idle GPU, and later on queued operations may wait for other ranks.
  */
 typedef struct p4d_kernel {
 	const void *function;
@@ -89,7 +89,7 @@ static void p4d_launch(cudaStream_t stream, const p4d_grid &grid, A... arguments
 		p4d_start(stream, grid, KERNEL, arguments...);
 }
 
-/* Threads that share so many vectors of a row: whole warps. */
+/* Threads that share this many vectors of a row: whole warps. */
 static inline unsigned p4d_threads_for(uint64_t vectors, unsigned most = P4D_THREADS)
 {
 	const uint64_t warps = (vectors + P4D_WARP - 1) / P4D_WARP;
@@ -97,7 +97,7 @@ static inline unsigned p4d_threads_for(uint64_t vectors, unsigned most = P4D_THR
 	return p4d_least(warps ? warps * P4D_WARP : P4D_WARP, most);
 }
 
-/* Threads of a warp that share so many vectors: a power of two. */
+/* Threads of a warp that share this many vectors: a power of two. */
 static inline unsigned p4d_lanes_for(uint64_t vectors)
 {
 	unsigned lanes = 1;

@@ -80,7 +80,7 @@ __device__ static inline uint32_t block_largest(uint32_t most)
 	return p4d_group_max(warps[threadIdx.x % (P4D_THREADS / P4D_WARP)], P4D_WARP);
 }
 
-/* Of a run that begins at so many of the depth; 0 where it is not of the operand. */
+/* Stores the scale of a run that begins at `depth`; 0 if it is outside of the operand. */
 template <int BLOCK>
 __device__ static inline void put(tile_scales *scales, unsigned row, unsigned depth, bool there, int exponent)
 {
@@ -91,7 +91,7 @@ __device__ static inline void put(tile_scales *scales, unsigned row, unsigned de
 		scales->words[row] = there ? p4d_fp8__bits(p4d_fp8_power(exponent)) : 0;
 }
 
-/* Those of a tile lie together, padding included. */
+/* The scales of a tile are stored together, padding included. */
 template <int BLOCK, bool SQUARES>
 __device__ static inline void store_scales(const p4d_fp8_operand &to, uint64_t row, uint64_t depth,
 					   const tile_scales &scales, int exponent)
@@ -152,8 +152,8 @@ __device__ static inline void values_of(float (&x)[RUN], const p4d_run<E, W> (&m
 }
 
 /*
- * A run of 16 numbers, which is at (row, depth) of a tile that begins at (i, j) of the operand. All lanes
- * come here, also with what is beyond its end. exponent: where a tile has one.
+ * A run of 16 numbers at (row, depth) of a tile that begins at (i, j) of the operand. All lanes call it, also
+ * for runs after its end. exponent: that of a tile, if it has one.
  */
 template <int BLOCK>
 __device__ static inline void quantize_run(const p4d_fp8_operand &to, tile_scales *scales, const float *x,
@@ -197,7 +197,7 @@ __device__ static inline void by_columns(const p4d_fp8_operand &to, tile_scales 
 	}
 }
 
-/* Of x, from what the blocks before found. */
+/* The largest of x, from the results of the earlier blocks. */
 __device__ static inline uint32_t largest_of_all(const uint32_t *maxima, unsigned count)
 {
 	uint32_t most = 0;

@@ -54,7 +54,7 @@ __device__ static inline void rotate(pairs<W> *x, const float *cosine, const flo
 	}
 }
 
-/* Which head this thread works on. */
+/* The head that this thread works on. */
 typedef struct place {
 	uint64_t token;
 	unsigned head, lane;
@@ -76,7 +76,7 @@ template <typename E> __device__ static inline const E *norm_weight(const p4d_he
 	return (const E *)(head < h.heads ? h.query_weight : h.key_weight);
 }
 
-/* heads: of a token that are worked on: those that are rotated, and those of values where there is a bias. */
+/* heads: the heads of a token to work on: those that are rotated, and those of values if there is a bias. */
 template <typename E, int W>
 __global__ void turn_heads(E *qkv, float *rstd, p4d_heads h, unsigned lanes, unsigned heads, float direction)
 {

@@ -14,7 +14,7 @@ typedef struct way {
 	p4d_sdpa_shape shape;
 	p4d_sdpa_graph graph;
 	cudnnBackendDescriptor_t plan; /* NULL: it is not taken */
-	uint64_t borrowed;             /* bytes of what was lent; 0: the plan's workspace is enough */
+	uint64_t borrowed;             /* bytes that were borrowed; 0: the plan's workspace is enough */
 	p4d_error why;
 } way;
 

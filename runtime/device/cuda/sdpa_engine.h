@@ -6,7 +6,7 @@
 /*
  * How cuDNN computes a graph. Descriptors live as long as the graph.
  *
- * Of what cuDNN proposes, the first that needs at most so many bytes of workspace; device: a description, in
+ * The first of cuDNN's proposals that needs at most this many bytes of workspace; device: a description, in
  * place of the GPU of the graph's handle, or NULL. Errors: DEVICE (refused; with NULL returned).
  */
 cudnnBackendDescriptor_t p4d_engine_choose(p4d_sdpa_graph *graph, cudnnBackendDescriptor_t device,

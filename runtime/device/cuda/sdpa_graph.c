@@ -99,7 +99,8 @@ static extent turned(extent e)
 			{e.stride[0], e.stride[1], e.stride[3], e.stride[2]}};
 }
 
-/* Each is a tensor of its own: made in the order of use, its number is its place among all descriptors. */
+/* Each is a tensor of its own. They are made in the order of use, and the number of one is its place among
+ * all descriptors. */
 static descriptor inner(p4d_sdpa_graph *g, cudnnDataType_t type, extent e)
 {
 	return tensor(g, VIRTUAL + (int64_t)g->count, type, e, false);
@@ -187,7 +188,7 @@ static descriptor reshape(p4d_sdpa_graph *g, descriptor x, descriptor to)
 	return to;
 }
 
-/* Element by element; axis: of GEN_INDEX. b, third: NULL where the mode takes none. */
+/* Element by element; axis: for GEN_INDEX. b, third: NULL if the mode takes none. */
 typedef struct pointwise {
 	cudnnPointwiseMode_t mode;
 	cudnnDataType_t type; /* it computes in; 0 is FLOAT */

@@ -50,7 +50,7 @@ void p4d_sdpa_graph_close(p4d_sdpa_graph *graph);
 
 /*
  * Shared by all files that make descriptors. A new descriptor lives until the graph is closed. After the
- * first failure calls do nothing; p4d_sdpa_graph_failed says what it was.
+ * first failure calls do nothing; p4d_sdpa_graph_failed has the reason.
  */
 cudnnBackendDescriptor_t p4d_sdpa_graph_make(p4d_sdpa_graph *graph, cudnnBackendDescriptorType_t type);
 void p4d_sdpa_graph_set(p4d_sdpa_graph *graph, cudnnBackendDescriptor_t descriptor,
