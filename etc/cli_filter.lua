@@ -59,7 +59,7 @@ local function answer(options)
 			messages[#messages + 1] = line:sub(2)
 		elseif line:match("^%d*:? ?p4d: would be refused") then
 			judged, refused = true, true
-		elseif line:match("^%d*:? ?p4d: would pass") then
+		elseif line:match("^%d*:? ?p4d: would pass") or line:match("^%d*:? ?p4d: would be submitted") then
 			judged = true
 		end
 	end

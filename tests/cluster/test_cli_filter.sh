@@ -52,6 +52,13 @@ silent
 run sbatch -H $named -p warn large.sh
 accepted
 says "p4d: ["
+# ... also where slurmctld says nothing
+cp p4d.conf enforces
+sed 's/^partition off {/&\n\tmode = warn/' enforces >p4d.conf
+run sbatch -H $named -p off large.sh
+accepted
+says "p4d: [P4D012]"
+cp enforces p4d.conf
 
 # Of a job with components p4d does not judge the script, and it looks once.
 run sbatch -H $named -p off -N1 : -p off -N1 plain.sh
