@@ -175,6 +175,19 @@ static void over_copies(layouts *w, const p4d_request *asked, p4d_request *trial
 	}
 }
 
+/* Why no engine has the degrees that were asked for. False: one has. */
+static bool refuse_degrees(const layouts *w, const p4d_request *asked, uint64_t world)
+{
+	static const p4d_option degrees[] = {P4D_TP, P4D_PP};
+	p4d_request trial = *asked;
+	p4d_serving serving;
+
+	for (size_t i = 0; i < sizeof(degrees) / sizeof(*degrees); i++)
+		if (!is_asked(asked, degrees[i]))
+			p4d_request_put(&trial, degrees[i], 1, P4D_BY_P4D);
+	return p4d_serving_estimate(&trial, w->space->gpu, world, &serving, w->err) < 0;
+}
+
 size_t p4d_serving_search(const p4d_request *asked, const p4d_serving_space *space, p4d_serving_found *found,
 			  size_t room, p4d_serving_counts *counts, p4d_error *err)
 {
@@ -194,6 +207,8 @@ size_t p4d_serving_search(const p4d_request *asked, const p4d_serving_space *spa
 			p4d_request_put(&trial, P4D_PP, (int64_t)pp, P4D_BY_P4D);
 			over_copies(&w, asked, &trial, world / (tp * pp));
 		}
+	if (!counts->considered && refuse_degrees(&w, asked, world))
+		return SIZE_MAX;
 	if (!w.count && w.first.code != P4D_OK) {
 		*w.err = w.first;
 		return SIZE_MAX;

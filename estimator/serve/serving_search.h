@@ -33,7 +33,8 @@ typedef struct p4d_serving_counts {
  * them. With a rate the fewest GPUs come first, otherwise the most tokens per second and GPU, at the largest
  * number of requests in flight that stays within the bounds (or at the request's concurrency). found: room
  * entries, written in that order. Returns their number; fewer than room if there are no more. Errors
- * (SIZE_MAX): VALUE of the load, NO_RATES of the GPU; those of the last layout, if none can be judged.
+ * (SIZE_MAX): those of p4d_serving_estimate for degrees that no layout has; VALUE of the load, NO_RATES of
+ * the GPU; those of the last layout, if none can be judged.
  */
 size_t p4d_serving_search(const p4d_request *request, const p4d_serving_space *space,
 			  p4d_serving_found *found, size_t room, p4d_serving_counts *counts, p4d_error *err);

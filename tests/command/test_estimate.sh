@@ -277,6 +277,11 @@ exits 5 p4d plan $serve --rate 4 --concurrency 8
 says "rate and concurrency are two ways to state the load" "p4d: fix: --concurrency=8"
 exits 5 p4d plan --workload serve --model llama3.1-8b --seq-len 4096 --partitions all --conf kinds.conf --prompt-len 4000
 says "a prompt of 4000 tokens" "p4d: fix: --seq-len=4256"
+# degrees that no engine has
+exits 20 p4d plan --workload serve --model llama3.1-8b --gpu h100 --gpus-per-node 8 --tp 3
+says "tp=3 does not divide the 32 attention heads"
+exits 27 p4d plan --workload serve --model llama3.1-8b --gpu h100 --nodes 1 --gpus-per-node 8 --tp 16
+says "tp*pp = 16*1 GPUs, there are 8"
 exits 14 p4d plan --workload serve --model llama3.1-8b --gpu mi355x
 says "gpus.json has no multiprocessors of mi355x-288gb"
 exits 0 p4d estimate $serve --rate 0.001
