@@ -85,6 +85,8 @@ int p4d_ranks_from_slurm(p4d_ranks *ranks, char *(*variable)(const char *name), 
  * the same.
  */
 bool p4d_ranks_are_launched(char *(*variable)(const char *name));
+/* Whether this process is the first, or the only one, of those that srun or such a launcher started. */
+bool p4d_ranks_begin_here(char *(*variable)(const char *name));
 int p4d_ranks_launched(p4d_ranks *ranks, char *(*variable)(const char *name), uint32_t *nodes,
 		       p4d_error *err);
 

@@ -63,7 +63,8 @@ static int required(p4d_lookup variable, const char *name, const char *other, in
 	if (!text && other && (text = value(variable, other)))
 		name = other;
 	if (!text)
-		return p4d_fail(err, P4D_E_RANK, "%s is not set: not started by srun", name);
+		return p4d_fail(err, P4D_E_RANK, "%s is not set%s", name,
+				strncmp(name, "SLURM_", 6) ? "" : ": not started by srun");
 	int64_t n = number(text, strlen(text), most);
 	if (n < 0)
 		return p4d_fail(err, P4D_E_VALUE, "%s=%.40s is not a number from 0 to %lld", name, text,
@@ -287,6 +288,14 @@ static const rank_launcher *launcher_of(p4d_lookup variable)
 bool p4d_ranks_are_launched(char *(*variable)(const char *name))
 {
 	return launcher_of(variable) != NULL;
+}
+
+bool p4d_ranks_begin_here(char *(*variable)(const char *name))
+{
+	const rank_launcher *by = launcher_of(variable);
+	const char *rank = value(variable, by ? by->rank : "SLURM_PROCID");
+
+	return !rank || !strcmp(rank, "0");
 }
 
 /* Ranks of a node share memory, so it must be known which they are. */

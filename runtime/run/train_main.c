@@ -3,7 +3,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/host_memory.h"
 #include "comm/comm.h"
@@ -137,12 +136,7 @@ static int local_rank(uint32_t rank, void *context)
 /* Launchers start many of these, all with the same to say: one does. */
 static bool speaks_for_all(const p4d_start *start)
 {
-	static const char *const ranks[] = {"SLURM_PROCID", "RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK"};
-	bool speaks = true;
-
-	for (size_t i = 0; i < sizeof(ranks) / sizeof(*ranks); i++)
-		speaks &= !getenv(ranks[i]) || !strcmp(getenv(ranks[i]), "0");
-	return start->settings.local_ranks || speaks;
+	return start->settings.local_ranks || p4d_ranks_begin_here(getenv);
 }
 
 static int refuse(const p4d_start *start, const p4d_error *err)

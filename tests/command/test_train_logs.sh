@@ -106,6 +106,15 @@ launched agent.log RANK LOCAL_RANK WORLD_SIZE=2 LOCAL_WORLD_SIZE=2 MASTER_ADDR=l
 launched mpirun.log OMPI_COMM_WORLD_RANK OMPI_COMM_WORLD_LOCAL_RANK OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_SIZE=2 "PMIX_NAMESPACE=test-$port"
 launched mpiexec.log PMI_RANK MPI_LOCALRANKID PMI_SIZE=2 MPI_LOCALNRANKS=2 "PMI_JOBID=test-$port"
 exits 50 env RANK=1 WORLD_SIZE=4 LOCAL_RANK=0 LOCAL_WORLD_SIZE=2 p4d-train --data tokens --steps 2
+[ -z "$err" ] || fail "rank 1 speaks: $err"
+exits 50 env RANK=0 WORLD_SIZE=2 LOCAL_WORLD_SIZE=2 p4d-train --data tokens --steps 2
+says "LOCAL_RANK is not set"
+! grep -q srun .err || fail "not of srun"
+# a variable RANK of the user's own, the rank of an adapter for instance, makes no other process
+for rank in 16 ''; do
+	exits 1 env "RANK=$rank" p4d-train --steps 2
+	says "--data is missing"
+done
 exits 50 env RANK=0 WORLD_SIZE=2 MASTER_ADDR=elsewhere p4d-train --data tokens --steps 2
 says "LOCAL_WORLD_SIZE is not set: which ranks are on one node is not known" "fix: export LOCAL_RANK and LOCAL_WORLD_SIZE"
 exits 50 env RANK=0 WORLD_SIZE=4 LOCAL_RANK=0 LOCAL_WORLD_SIZE=2 p4d-train --data tokens --steps 2
