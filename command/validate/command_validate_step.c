@@ -68,18 +68,19 @@ static void add_cells(step_validation *v, const p4d_measured *row, const p4d_ste
 
 static int add_row(step_validation *v, const p4d_measured *row, p4d_error *err)
 {
-	const p4d_gpu *gpu = p4d_gpu_find(v->gpus, row->gpu, NULL);
+	const p4d_gpu *known = p4d_gpu_find(v->gpus, row->gpu, NULL);
 	p4d_layout layout;
 	p4d_step step;
 
 	if (p4d_validate__layout(row, v->gpus, &layout, err) < 0)
 		return -1;
-	if (!p4d_cost_known(&layout, gpu)) {
+	if (!p4d_cost_known(&layout, known)) {
 		v->no_clock++;
 		return 0;
 	}
 	p4d_measured_pair *run = next_run(v, err);
-	if (!run || p4d_cost_step(&layout, gpu, &v->work, &step, err) < 0)
+	const p4d_gpu gpu = p4d_measured__gpu(row, known);
+	if (!run || p4d_cost_step(&layout, &gpu, &v->work, &step, err) < 0)
 		return -1;
 	p4d_measured__pair_set(run, row, &layout, step.seconds);
 	v->count++;

@@ -307,7 +307,8 @@ static int read_throughput(const fields *f, p4d_measured *row)
 {
 	if (number_or_none(f, "step_seconds", &row->step_seconds) < 0 ||
 	    number_or_none(f, "tokens_per_s_per_gpu", &row->tokens_per_second_per_gpu) < 0 ||
-	    number_or_none(f, "tflops_per_gpu", &row->tflops_per_gpu) < 0)
+	    number_or_none(f, "tflops_per_gpu", &row->tflops_per_gpu) < 0 ||
+	    number_or_none(f, "net_gb_per_s", &row->net_gb_per_s) < 0)
 		return -1;
 	const char *count = text_or_none(f, "tflops_count");
 	row->tflops_of_hardware = !strcmp(count, "hardware");

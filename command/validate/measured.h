@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "gpu/gpu.h"
 #include "request/layout.h"
 #include "request/request.h"
 
@@ -57,6 +58,7 @@ typedef struct p4d_measured {
 	double step_seconds;
 	double tokens_per_second_per_gpu;
 	double tflops_per_gpu;
+	double net_gb_per_s; /* column: of a GPU's share of the network, if it is not that of gpus.json; 0 */
 	bool tflops_of_hardware; /* column `tflops_count`: recomputed products and full attention count */
 } p4d_measured;
 
@@ -75,6 +77,9 @@ typedef struct p4d_measured_pair {
 	uint64_t gpus, layers, seq_len, global_batch;
 	double measured, predicted; /* seconds */
 } p4d_measured_pair;
+
+/* The GPU of a row, with the network that the row gives. The GPU must be in gpus.json. */
+p4d_gpu p4d_measured__gpu(const p4d_measured *row, const p4d_gpu *gpu);
 
 void p4d_measured__pair_set(p4d_measured_pair *pair, const p4d_measured *row, const p4d_layout *layout,
 			    double predicted);

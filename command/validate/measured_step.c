@@ -19,6 +19,15 @@ static double seconds_of(const p4d_measured *row, const p4d_layout *l)
 	return flops / gpus / (row->tflops_per_gpu * 1e12);
 }
 
+p4d_gpu p4d_measured__gpu(const p4d_measured *row, const p4d_gpu *gpu)
+{
+	p4d_gpu of_row = *gpu;
+
+	if (row->net_gb_per_s > 0)
+		of_row.net_bytes_per_s = row->net_gb_per_s * 1e9;
+	return of_row;
+}
+
 void p4d_measured__pair_set(p4d_measured_pair *pair, const p4d_measured *row, const p4d_layout *l,
 			    double predicted)
 {

@@ -78,6 +78,8 @@ p4d_cost_passes p4d_cost__chunk_passes(const p4d_layout *l, const p4d_cost_terms
 	p4d_cost_passes y = p4d_cost__layers_passes(t, p4d_chunk_layers(l, stage, chunk),
 						    p4d_parameters_expert_layers(l, stage, chunk));
 
+	y.forward += t->maxima;
+	y.input += t->maxima;
 	if (holds_embedding(stage, chunk))
 		p4d_cost__passes_add(&y, &t->embedding, 1);
 	if (holds_head(l, stage, chunk))
@@ -223,11 +225,11 @@ static void set_once(const p4d_layout *l, p4d_cost_once *once, const p4d_cost_ra
  * The exposed part. Overlapped layer by layer with the first and the last pass of a stage, it is the time of
  * the first layer, with the table where there is one, or the excess over the pass of the other layers.
  */
-static double exposed(const p4d_layout *l, double all, double own, double pass)
+static double exposed(const p4d_layout *l, const p4d_cost_rates *r, double all, double own, double pass)
 {
-	if (!l->overlap_dp)
-		return all;
-	return own > all - pass ? own : all - pass;
+	const double seen = own > all - pass ? own : all - pass;
+
+	return l->overlap_dp ? seen + p4d_cost__beside_seconds(l, r, all - seen) : all;
 }
 
 static double seconds_of(p4d_cost_line line, double elements)
@@ -250,12 +252,13 @@ p4d_cost_step_ends p4d_cost__step_ends_of(const p4d_layout *l, const p4d_cost_te
 	const bool end = stage == 0 || stage == l->pp - 1;
 
 	return (p4d_cost_step_ends){
-	    .gather =
-		exposed(l, seconds_of(once->all.gather, n) + seconds_of(once->experts.gather, experts),
-			seconds_of(once->all.gather, first) + seconds_of(once->experts.gather, first_experts),
-			rest.forward),
+	    .gather = exposed(
+		l, &t->rates, seconds_of(once->all.gather, n) + seconds_of(once->experts.gather, experts),
+		seconds_of(once->all.gather, first) + seconds_of(once->experts.gather, first_experts),
+		rest.forward),
 	    .reduce =
-		exposed(l, seconds_of(once->all.reduce, n) + seconds_of(once->experts.reduce, experts),
+		exposed(l, &t->rates,
+			seconds_of(once->all.reduce, n) + seconds_of(once->experts.reduce, experts),
 			seconds_of(once->all.reduce, first) + seconds_of(once->experts.reduce, first_experts),
 			rest.input + rest.weight) +
 		(end ? once->tied : 0),
@@ -272,6 +275,7 @@ static void set_links(const p4d_layout *l, p4d_cost_terms *t)
 
 	t->send = overlaps ? seconds : 0;
 	t->recv = overlaps ? 0 : seconds;
+	t->maxima = p4d_cost__maxima_seconds(l);
 	t->vocabulary = (p4d_cost_vocabulary_passes){0};
 	if (l->vocab_parallel)
 		p4d_cost__vocabulary(l, &t->rates, &t->vocabulary);
@@ -398,10 +402,12 @@ static void add_pass(const p4d_layout *l, const p4d_gpu *gpu, uint32_t stage, ui
 	set_parts(l, NULL, &t);
 	p4d_cost__add_gathers(l, &t);
 	p4d_cost__add_swaps(l, gpu, &t);
+	t.maxima = p4d_cost__maxima_seconds(l);
 	p4d_cost_passes seconds = p4d_cost__chunk_passes(l, &t, stage, chunk);
 	out->forward += seconds.forward;
 	out->backward_input += seconds.input;
 	out->backward_weight += seconds.weight;
+	out->tensor_comm += 2 * t.maxima;
 	const uint32_t with = p4d_parameters_expert_layers(l, stage, chunk);
 	add_part(out, &p.layer, p4d_chunk_layers(l, stage, chunk) - with);
 	add_part(out, &p.expert_layer, with);

@@ -4,6 +4,8 @@
  * and n-1 steps. Inside a node the latencies are what SimuMax measured with NCCL on 8 B200 (22 to 26 us and
  * 5.5 to 9.2 us per step); across nodes, a step is that of NCCL's own tuning model (protocol Simple).
  */
+#include <math.h>
+
 #include "cost/cost_internal.h"
 
 static const double start_seconds = 23e-6, link_step_seconds = 8e-6, net_step_seconds = 14e-6;
@@ -36,6 +38,28 @@ double p4d_cost__gather_seconds(const p4d_cost_rates *r, p4d_cost_ring ring, dou
 			 (steps > crossings ? steps - crossings : 0) * link_step_seconds;
 
 	return latency + bytes * steps / ring.ranks * seconds_per_byte(r, ring);
+}
+
+/*
+ * Blocks of NCCL's kernels, each of which takes a multiprocessor: two for each of the network interfaces of a
+ * node of eight GPUs.
+ */
+#define COLLECTIVE_BLOCKS 16
+
+double p4d_cost__beside_seconds(const p4d_layout *l, const p4d_cost_rates *r, double seconds)
+{
+	const unsigned own = p4d_framework_of(l->framework)->cost.collective_blocks;
+
+	return seconds * (own ? own : COLLECTIVE_BLOCKS) / r->multiprocessors;
+}
+
+/* Up the tree and down again; a level inside a node or domain takes a step of the link. */
+double p4d_cost__small_sum_seconds(p4d_cost_ring ring)
+{
+	if (ring.ranks <= 1)
+		return 0;
+	return start_seconds + 2 * (log2(ring.in_node) * link_step_seconds +
+				    log2(ring.ranks / ring.in_node) * net_step_seconds);
 }
 
 /*

@@ -14,14 +14,18 @@
 
 /*
  * How much longer casts and transposes take for a byte than kernels that read and write in order: they go
- * through shared memory, and sum maxima up. Chosen on three runs on H100 (recipes_measured.csv, `chosen`).
+ * through shared memory, and sum maxima up. Chosen on three runs on H100 (recipes_measured.csv, `chosen`). On
+ * Blackwell a tensor with one scale is cast in order, without a transposed copy; chosen on Llama 3.1 405B
+ * with current scaling on GB200 and GB300.
  */
 #define CAST_SLOWNESS 2.5
+#define IN_ORDER_SLOWNESS 1.45
 
 typedef struct casting {
 	double reads;    /* bytes of an element that a cast reads */
 	double copies;   /* copies of an operand of two products */
 	double bytes;    /* bytes of an element of a copy */
+	bool in_order;   /* one copy in the order of the tensor, with one scale */
 	bool transposes; /* the second copy is made of the first, as where only one was gathered */
 } casting;
 
@@ -33,12 +37,15 @@ static casting casting_of(const p4d_layout *l, const p4d_cost_rates *r)
 	return (casting){.reads = recipe->maxima ? 4 : 2,
 			 .copies = twice ? 2 : 1,
 			 .bytes = p4d_cost__cast_bytes(l),
+			 .in_order = !twice,
 			 .transposes = recipe->by_tensor && twice};
 }
 
 static double cast(const p4d_cost_rates *r, const casting *c, double elements, double copies)
 {
-	return p4d_cost__memory_seconds(r, CAST_SLOWNESS * (c->reads + c->bytes * copies) * elements);
+	const double slowness = c->in_order ? IN_ORDER_SLOWNESS : CAST_SLOWNESS;
+
+	return p4d_cost__memory_seconds(r, slowness * (c->reads + c->bytes * copies) * elements);
 }
 
 static double transpose(const p4d_cost_rates *r, const casting *c, double elements)
@@ -68,6 +75,22 @@ static double gradient_seconds(const p4d_layout *l, const p4d_cost_rates *r, con
 	if (!l->sequence_parallel)
 		return cast(r, c, rows, c->copies);
 	return cast(r, c, z->residual, c->transposes ? 1 : c->copies) + transpose(r, c, rows);
+}
+
+/*
+ * Transformer Engine (pytorch/quantization.py): maxima of all tensors are copied into one, which the ranks
+ * that share these layers reduce, and from which one kernel takes the scales. It does so behind the forward
+ * pass of an autocast region, which Megatron-LM opens for each chunk, and behind its backward pass.
+ */
+double p4d_cost__maxima_seconds(const p4d_layout *l)
+{
+	enum { KERNELS = 4 };
+
+	if (l->precision != P4D_FP8 || l->fp8_recipe != P4D_FP8_DELAYED ||
+	    !p4d_framework_of(l->framework)->cost.reduces_maxima)
+		return 0;
+	return KERNELS * P4D_LAUNCH_SECONDS +
+	       p4d_cost__small_sum_seconds(p4d_cost__ring_of(l, l->tp * l->cp * l->dp, 1));
 }
 
 double p4d_cost__cast_seconds(const p4d_layout *l, const p4d_cost_rates *r, double elements)

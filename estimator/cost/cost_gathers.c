@@ -70,9 +70,13 @@ static double hidden_behind(const p4d_layout *l, const p4d_cost_rates *r, p4d_co
 	}
 	const double hides = l->overlap_dp ? 1 : 0, forward = gather - hides * layer->forward,
 		     backward = gather + reduce - hides * (layer->input + layer->weight);
-	layer->forward += forward > 0 ? forward : 0;
-	layer->input += backward > 0 ? backward : 0;
-	return (forward > 0 ? forward : 0) + (backward > 0 ? backward : 0);
+	const double seen[2] = {forward > 0 ? forward : 0, backward > 0 ? backward : 0};
+	const double lost[2] = {p4d_cost__beside_seconds(l, r, gather - seen[0]),
+				p4d_cost__beside_seconds(l, r, gather + reduce - seen[1])};
+
+	layer->forward += seen[0] + lost[0];
+	layer->input += seen[1] + lost[1];
+	return seen[0] + lost[0] + seen[1] + lost[1];
 }
 
 /*

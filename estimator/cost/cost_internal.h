@@ -77,6 +77,12 @@ typedef struct p4d_cost_ring {
 /* Ranks of the layout at a distance of `stride`. Order: tp fastest, then cp, dp, pp. */
 p4d_cost_ring p4d_cost__ring_of(const p4d_layout *layout, uint64_t ranks, uint64_t stride);
 
+/* A sum of a few numbers over all ranks, in a tree. 0 for one rank. */
+double p4d_cost__small_sum_seconds(p4d_cost_ring ring);
+
+/* What passes lose to collectives of so many seconds that run next to them. */
+double p4d_cost__beside_seconds(const p4d_layout *layout, const p4d_cost_rates *r, double seconds);
+
 /* All-gather to, or reduce-scatter of, `bytes` on every rank. 0 for one rank. */
 double p4d_cost__gather_seconds(const p4d_cost_rates *r, p4d_cost_ring ring, double bytes);
 
@@ -166,6 +172,12 @@ void p4d_cost__grid(const p4d_layout *layout, const p4d_cost_rates *r, const p4d
 		    p4d_cost_part *y);
 double p4d_cost__features_seconds(const p4d_layout *layout, const p4d_cost_rates *r, double bytes);
 double p4d_cost__tables_seconds(const p4d_layout *layout, const p4d_cost_rates *r, double elements);
+
+/*
+ * Seconds, once per pass of a chunk, until the ranks that share the chunk's layers have the same FP8 scales.
+ * 0 unless the recipe takes scales from earlier steps.
+ */
+double p4d_cost__maxima_seconds(const p4d_layout *layout);
 
 /* Seconds to cast an operand of this many elements to FP8; 0 if matmuls are not in FP8. */
 double p4d_cost__cast_seconds(const p4d_layout *layout, const p4d_cost_rates *r, double elements);
@@ -282,6 +294,7 @@ typedef struct p4d_cost_terms {
 	double layer_data, expert_layer_data,
 	    table_data;     /* exposed communication of replicas, and host transfers */
 	double layer_again; /* part of a layer's input pass: recomputation if activations are swapped */
+	double maxima;      /* of each pass of a chunk: FP8 maxima, see p4d_cost__maxima_seconds */
 	p4d_cost_vocabulary_passes vocabulary; /* 0 without */
 	double send, recv;                     /* as in p4d_durations */
 	p4d_cost_once once;

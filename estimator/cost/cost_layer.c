@@ -344,7 +344,8 @@ static void elementwise(const p4d_layout *l, const p4d_cost_rates *r, const p4d_
 		   terms = eager && l->torch.model_code != P4D_MODEL_CODE_TORCHTITAN;
 	const double norms = terms ? EAGER_NORM / (2 * e) : 1, angles = eager ? EAGER_ROTARY / (2 * e) : 1;
 	double norm = norms * 2 * e * z->residual, residual = (3 * e + mask) * z->residual;
-	double rotary = turned ? angles * rotary_bytes(l, r, z) : 0,
+	const bool apart = turned && !l->kv_rank && p4d_framework_of(l->framework)->cost.rotates_apart;
+	double rotary = turned ? angles * rotary_bytes(l, r, z) : 0, again = apart ? P4D_LAUNCH_SECONDS : 0,
 	       f = kind.feed == P4D_FEED_DENSE ? z->f : 0;
 	double activation = (l->glu ? (fused ? 3 : 5) : 2) * e * z->n * f;
 	double activation_back = (l->glu ? (fused ? 5 : 8) : 3) * e * z->n * f;
@@ -352,8 +353,9 @@ static void elementwise(const p4d_layout *l, const p4d_cost_rates *r, const p4d_
 
 	y->forward.memory_bound +=
 	    blocks * p4d_cost__memory_seconds(r, norm) + blocks * p4d_cost__memory_seconds(r, residual) +
-	    p4d_cost__memory_seconds(r, rotary) + p4d_cost__memory_seconds(r, activation);
+	    p4d_cost__memory_seconds(r, rotary) + p4d_cost__memory_seconds(r, activation) + again;
 	y->backward_input.memory_bound +=
+	    again + (apart ? p4d_cost__memory_seconds(r, 2 * e * z->n * (z->A + 2 * z->G)) : 0) +
 	    blocks * p4d_cost__memory_seconds(r, norms * 3 * e * z->residual) + /* gradient, input, result */
 	    blocks * p4d_cost__memory_seconds(r, 3 * e * z->residual) +         /* the two branches add up */
 	    blocks * p4d_cost__memory_seconds(r, dropout_back) + p4d_cost__memory_seconds(r, rotary) +

@@ -72,6 +72,7 @@ static stage_work stage_work_of(const p4d_layout *l, const p4d_cost_terms *t, ui
 		p4d_cost__passes_add(&y, &t->embedding, 1);
 	if (stage == last || l->local_loss)
 		p4d_cost__passes_add(&y, &t->head, 1);
+	y.input += 2 * (double)l->vpp * t->maxima;
 	/* all stages compute the logits of a micro-batch, in vocab-1 their gradients, before it goes back */
 	const bool one = l->vocab_parallel == P4D_VOCAB_1;
 	return (stage_work){.first = y.forward + y.input + (p4d_is_split(l->schedule) ? 0 : y.weight) +

@@ -213,6 +213,8 @@ const p4d_framework p4d_framework__megatron = {
 	     .defers_weight_gradients = true,
 	     .saves_norms_and_products = true,
 	     .recomputes_attention = true,
+	     .rotates_apart = true,
+	     .reduces_maxima = true,
 	     .recomputes_whole_mlp = true,
 	     .reorders_gathered_keys = true},
 };

@@ -549,6 +549,7 @@ const p4d_framework p4d_framework__p4d = {
     .takes_job_key = true,
     .rounds_moments = true,
     .cost = {.step_seconds = 1e-3,
+	     .collective_blocks = 8, /* runtime/model/parallel.c */
 	     .overlaps_pipeline = true,
 	     .overlaps_halves = true,
 	     .chunks_head = true,

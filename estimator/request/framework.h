@@ -38,6 +38,12 @@ typedef struct p4d_framework_cost {
 	bool sums_keys_in_fp32;        /* gradients of keys and values of other ranks; else as activations */
 	bool casts_each_product;       /* in FP8: both operands of every product, after they were gathered */
 	bool reorders_gathered_keys;   /* gathers all sequences at once; else piece by piece, in place */
+	/* queries and keys are rotated by a kernel each, and their gradients are put together with that of
+	 * the values; else one kernel does it in place */
+	bool rotates_apart;
+	/* FP8 with delayed scales: after each pass of a chunk all ranks of the stage agree on maxima */
+	bool reduces_maxima;
+	unsigned collective_blocks; /* of collectives that run next to passes; 0: as many as NCCL takes */
 	/* with adapters, it computes no gradients of frozen weights; false: not known */
 	bool freezes_weights;
 } p4d_framework_cost;
