@@ -5,10 +5,10 @@
 #     sbatch -N 2 --ntasks-per-node=8 --gpus-per-node=8 --p4d-model=llama3-8b \
 #         --export=ALL,P4D_DATA=/data/text.bin,P4D_STEPS=10000,P4D_CHECKPOINT=/scratch/run $(p4d job)
 #
-#   P4D_DATA         training data, as for --data
-#   P4D_STEPS        total optimizer steps
+#   P4D_DATA         training data, as for --data; not with --config
+#   P4D_STEPS        total optimizer steps; not with --epochs or --config in P4D_TRAIN_ARGS
 #   P4D_CHECKPOINT   checkpoint directory, on a file system shared by all nodes; default ./p4d-$SLURM_JOB_ID
-#   P4D_TRAIN_ARGS   further p4d-train(1) options: "--lr 2e-4 --save-every 500"
+#   P4D_TRAIN_ARGS   further p4d-train(1) options: "--lr 2e-4 --save-every 500", "--config run.toml"
 #   P4D_LOG          JSON log file; default log.jsonl in P4D_CHECKPOINT
 #   P4D_RETRIES      retries without a newer checkpoint; default 3
 #
@@ -25,8 +25,9 @@
 again=75   # p4d-train was asked to stop and saved a checkpoint
 lost=50    # a rank died or is unreachable; the others reported which one
 killed=128 # and above: a rank was killed by a signal
-: "${P4D_DATA:?name the training data: sbatch --export=ALL,P4D_DATA=FILE,P4D_STEPS=N}"
-: "${P4D_STEPS:?say how long to train: sbatch --export=ALL,P4D_DATA=FILE,P4D_STEPS=N}"
+given=" ${P4D_TRAIN_ARGS:-} "
+[[ $given == *" --config"* ]] || : "${P4D_DATA:?name the training data: sbatch --export=ALL,P4D_DATA=FILE,P4D_STEPS=N}"
+[[ $given == *" --config"* || $given == *" --epochs"* ]] || : "${P4D_STEPS:?say how long to train: sbatch --export=ALL,P4D_DATA=FILE,P4D_STEPS=N}"
 checkpoint=${P4D_CHECKPOINT:-p4d-$SLURM_JOB_ID}
 mkdir -p "$checkpoint" || exit
 read -ra more <<<"${P4D_TRAIN_ARGS:-}"
@@ -43,7 +44,7 @@ requeue()
 
 # a rank that hangs is killed when the others have ended because of it
 export SLURM_WAIT=${SLURM_WAIT:-60}
-srun --kill-on-bad-exit=0 p4d-train --data "$P4D_DATA" --steps "$P4D_STEPS" --checkpoint "$checkpoint" \
+srun --kill-on-bad-exit=0 p4d-train ${P4D_DATA:+--data "$P4D_DATA"} ${P4D_STEPS:+--steps "$P4D_STEPS"} --checkpoint "$checkpoint" \
 	--log "${P4D_LOG:-$checkpoint/log.jsonl}" "${more[@]}"
 status=$?
 if [ "$status" = "$again" ]; then

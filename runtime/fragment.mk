@@ -41,7 +41,7 @@ libp4dcheckpoint_la_SOURCES = \
 	runtime/checkpoint/checkpoint_manifest.c runtime/checkpoint/checkpoint_map.c runtime/checkpoint/checkpoint_read.c \
 	runtime/checkpoint/checkpoint_lock.c runtime/checkpoint/checkpoint_save.c runtime/checkpoint/checkpoint_saver.c runtime/checkpoint/checkpoint_load.c \
 	runtime/checkpoint/huggingface.h runtime/checkpoint/huggingface.c runtime/checkpoint/huggingface_internal.h \
-	runtime/checkpoint/huggingface_export.c runtime/checkpoint/adapter.c \
+	runtime/checkpoint/huggingface_export.c runtime/checkpoint/huggingface_unused.c runtime/checkpoint/adapter.c \
 	runtime/checkpoint/huggingface_names.h runtime/checkpoint/huggingface_names.c \
 	runtime/checkpoint/huggingface_config.h runtime/checkpoint/huggingface_config.c \
 	runtime/checkpoint/released.h runtime/checkpoint/released.c runtime/checkpoint/companions.h runtime/checkpoint/companions.c runtime/checkpoint/export.h runtime/checkpoint/export.c

@@ -33,6 +33,7 @@ typedef struct p4d_checkpoint_info {
 	uint64_t seed;
 	bool document_mask;
 	char data[P4D_CHECKPOINT_TEXT]; /* the caller's description of its data; not interpreted */
+	char update[512];               /* how the caller updates weights; not interpreted */
 	uint64_t samples;               /* what its samples are, as a number of the caller's; 0: not known */
 	/* the folder of the released model that training began with; "": none, or not known */
 	char released[P4D_CHECKPOINT_TEXT];

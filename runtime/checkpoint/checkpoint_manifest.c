@@ -29,6 +29,10 @@ static void make_text(p4d_text *out, const p4d_checkpoint_info *info, const p4d_
 	p4d_text_print(out, ",\n\"document_mask\": \"%s\",\n\"data\": ", info->document_mask ? "on" : "off");
 	p4d_json_text_quote(out, info->data);
 	p4d_text_print(out, ",\n\"samples\": \"%016" PRIx64 "\"", info->samples);
+	if (info->update[0]) {
+		p4d_text_add(out, ",\n\"update\": ");
+		p4d_json_text_quote(out, info->update);
+	}
 	if (info->best_step)
 		p4d_text_print(out,
 			       ",\n\"best_step\": %" PRIu64 ",\n\"best_loss\": %.17g,\n\"worse\": %" PRIu64,
@@ -198,7 +202,8 @@ static int read_object(struct json_object *object, p4d_checkpoint_info *info,
 	/* older checkpoints lack this */
 	if (json_object_object_get(object, "samples") && read_hex(object, "samples", &info->samples, err) < 0)
 		return -1;
-	if (p4d_json_string(object, "released", info->released, sizeof(info->released), err) < 0 ||
+	if (p4d_json_string(object, "update", info->update, sizeof(info->update), err) < 0 ||
+	    p4d_json_string(object, "released", info->released, sizeof(info->released), err) < 0 ||
 	    read_base(object, info, err) < 0 || read_best(object, info, err) < 0)
 		return -1;
 	return read_files(object, files, count, err);

@@ -51,7 +51,7 @@ static int check_shape(const p4d_huggingface_weights *in, const p4d_safetensors_
 }
 
 /* Files of the base model alone have names without the part of it that others say. */
-static const p4d_safetensors_tensor *find(const p4d_huggingface_weights *in, const char *name)
+const p4d_safetensors_tensor *p4d_huggingface__tensor(const p4d_huggingface_weights *in, const char *name)
 {
 	static const char prefix[] = "transformer.";
 	const p4d_safetensors_tensor *from = p4d_safetensors__find(in->files, name);
@@ -94,7 +94,7 @@ int p4d_huggingface__fetch(void *context, p4d_state state, const p4d_weight_slic
 	snprintf(stored.name, sizeof(stored.name), "%s",
 		 p4d_checkpoint__tensor_name(in->layout, slice->name));
 	const p4d_file_tensor file = p4d_huggingface__file_tensor(in->layout, &stored);
-	const p4d_safetensors_tensor *from = find(in, file.name);
+	const p4d_safetensors_tensor *from = p4d_huggingface__tensor(in, file.name);
 	if (!from)
 		return p4d_fail(err, P4D_E_CHECKPOINT, "%.200s: no tensor %.95s", in->path, file.name);
 	if (check_shape(in, from, slice, &file, err) < 0)

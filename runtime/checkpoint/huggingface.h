@@ -23,6 +23,13 @@ int p4d_huggingface_import(const char *path, const p4d_checkpoint_storage *stora
 int p4d_huggingface_hash(const char *path, uint64_t *hash, p4d_error *err);
 
 /*
+ * Tensors of such weights that the model of a plan line does not have, except constants that are stored
+ * without need: how many, and the names of two. Errors: CHECKPOINT, NO_MEMORY.
+ */
+int p4d_huggingface_unused(const char *path, const char *plan, char *names, size_t size, uint64_t *count,
+			   p4d_error *err);
+
+/*
  * Writes the weights of a checkpoint (see p4d_checkpoint_path) to a directory, created if needed:
  * model.safetensors or, when they take more than file_bytes (0: no limit), files of at most that size (one
  * tensor at least) and their index; and config.json (see huggingface_config.h). type: BF16 (rounded to

@@ -16,6 +16,9 @@ typedef struct p4d_huggingface_weights {
 int p4d_huggingface__open(p4d_huggingface_weights *weights, const char *path, const p4d_layout *layout,
 			  p4d_error *err);
 void p4d_huggingface__close(p4d_huggingface_weights *weights);
+/* A tensor by the name that files of the whole model give it; NULL: there is none. */
+const p4d_safetensors_tensor *p4d_huggingface__tensor(const p4d_huggingface_weights *weights,
+						      const char *name);
 /* A p4d_fetch of p4d_huggingface_weights; it does not change moments. */
 int p4d_huggingface__fetch(void *weights, p4d_state state, const p4d_weight_slice *slice, uint64_t at,
 			   uint64_t count, float *to, p4d_error *err);

@@ -160,9 +160,10 @@ int p4d_head__chunks(p4d_net *m, const p4d_head_work *work, p4d_error *err)
 		if (head_chunk(m, work, &all, &c, err) < 0)
 			return -1;
 	}
+	/* that of people: without the z-loss, which only gradients have */
 	if (work->count)
 		m->d->losses(m->d, &scalars->loss, softmax, softmax + m->n, softmax + 2 * m->n, work->labels,
-			     m->n, m->set.z_loss);
+			     m->n, 0);
 	return 0;
 }
 

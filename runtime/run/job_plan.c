@@ -152,6 +152,7 @@ int p4d_job_plan_open(p4d_job_plan *plan, const char *line, const p4d_settings *
 	int rc = line ? from_line(plan, line, settings, err)
 		      : from_options(plan, settings, ranks, nodes, datadir, err);
 
+	plan->planned = line != NULL;
 	if (rc == 0)
 		rc = build(plan, ranks, line != NULL, settings->eval_only, err);
 	if (rc == 0)
@@ -193,6 +194,27 @@ int p4d_job_plan_message_bytes(const p4d_job_plan *plan, uint64_t *bytes, p4d_er
 	return 0;
 }
 
+/* The longest sequences that fit into so much memory, a half of those planned as often as needed; 0: none. */
+static uint64_t fitting_length(const p4d_job_plan *plan, uint64_t host_bytes)
+{
+	enum { SHORTEST = 64 };
+	const p4d_capacity capacity = {.gpu = plan->gpu};
+	p4d_request r = plan->request;
+	p4d_estimate estimate;
+	p4d_layout layout;
+
+	for (int64_t length = r.value[P4D_SEQ_LEN] / 2; length >= SHORTEST; length /= 2) {
+		r.value[P4D_SEQ_LEN] = length;
+		if (p4d_layout_build(&r, (uint64_t)r.value[P4D_NODES], (uint64_t)r.value[P4D_GPUS_PER_NODE],
+				     &layout, NULL) < 0 ||
+		    p4d_memory_estimate(&layout, P4D_METHOD_PLAN, &capacity, &estimate, NULL) < 0)
+			return 0;
+		if (estimate.host_bytes <= host_bytes)
+			return (uint64_t)length;
+	}
+	return 0;
+}
+
 int p4d_job_plan_check_memory(const p4d_job_plan *plan, bool granted, uint64_t host_bytes, p4d_error *err)
 {
 	const uint64_t need = plan->estimate.host_bytes, ranks = plan->layout.gpus_per_node;
@@ -206,8 +228,15 @@ int p4d_job_plan_check_memory(const p4d_job_plan *plan, bool granted, uint64_t h
 	if (granted)
 		return p4d_fix(err, "--mem=%" PRIu64 "M, or a layout that needs less (p4d plan --device cpu)",
 			       (need >> 20) + 1);
+	/* only where nobody asked for the length */
+	const uint64_t length =
+	    plan->request.origin[P4D_SEQ_LEN] == P4D_BY_P4D ? fitting_length(plan, host_bytes) : 0;
+	if (length)
+		return p4d_fix(err, "--seq-len=%" PRIu64 ", in place of %" PRIu64 ", or a smaller model",
+			       length, plan->layout.seq_len);
 	return p4d_fix(
 	    err,
-	    "a layout that needs less: p4d plan --model %.200s --device cpu --nodes 1 --mem %" PRIu64 "M",
-	    plan->request.model, host_bytes >> 20);
+	    "a layout that needs less: p4d plan --model %.200s --framework p4d --device cpu --nodes 1 "
+	    "--gpus-per-node %" PRIu64 " --seq-len %" PRIu64 " --global-batch %" PRIu64 " --mem %" PRIu64 "M",
+	    plan->request.model, ranks, plan->layout.seq_len, plan->layout.global_batch, host_bytes >> 20);
 }

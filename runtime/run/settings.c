@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "base/number.h"
+#include "base/text.h"
 #include "run/settings_internal.h"
 
 enum {
@@ -211,6 +213,29 @@ void p4d_settings_close(p4d_settings *settings)
 p4d_rate p4d_settings_rate(const p4d_settings *s)
 {
 	return (p4d_rate){(p4d_rate_curve)s->curve, s->rate, s->least_rate, s->warmup, s->steps, s->decay};
+}
+
+const char *p4d_settings_update(const p4d_settings *s, char *buf, size_t size)
+{
+	static const p4d_setting listed[] = {
+	    P4D_SETTING_rate,    P4D_SETTING_least_rate,   P4D_SETTING_curve, P4D_SETTING_warmup,
+	    P4D_SETTING_decay,   P4D_SETTING_steps,        P4D_SETTING_beta1, P4D_SETTING_beta2,
+	    P4D_SETTING_epsilon, P4D_SETTING_weight_decay, P4D_SETTING_clip,  P4D_SETTING_z_loss,
+	};
+	p4d_text text = p4d_text_in(buf, size);
+	char value[P4D_NUMBER_TEXT + 16];
+
+	for (size_t i = 0; i < sizeof(listed) / sizeof(*listed); i++) {
+		const p4d_option_info *info = &p4d_settings__table[listed[i]];
+		const bool follows = info->kind == P4D_INTEGER_KIND || listed[i] == P4D_SETTING_least_rate;
+		/* what follows from others is not listed */
+		if (p4d_settings__lacks(s, listed[i]) ||
+		    (follows && listed[i] != P4D_SETTING_steps && !s->source[listed[i]]))
+			continue;
+		p4d_option_text(info, p4d_settings__get(s, listed[i]), value, sizeof(value));
+		p4d_text_entry(&text, " ", "--%s=%s", info->name, value);
+	}
+	return buf;
 }
 
 uint64_t p4d_settings_hash(const p4d_settings *settings)

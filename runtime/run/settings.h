@@ -80,6 +80,10 @@ int p4d_settings_put_steps(p4d_settings *settings, uint64_t steps, p4d_error *er
 
 p4d_rate p4d_settings_rate(const p4d_settings *settings);
 
+/* How weights are updated, for checkpoints: "--lr=0.0003 --min-lr=3e-05 ...", options that may change between
+ * two starts of a run. Returns buf. */
+const char *p4d_settings_update(const p4d_settings *settings, char *buf, size_t size);
+
 /* Everything that all ranks must agree on in addition to the plan, as a number below 2^52. */
 uint64_t p4d_settings_hash(const p4d_settings *settings);
 

@@ -47,7 +47,8 @@ static const struct {
     {P4D_ACCOUNT_FOR_EMBEDDING, P4D_FRAMEWORK},
     {P4D_FP8_PARAM_GATHER, P4D_FP8_PARAM_GATHER},
     {P4D_DEVICE, P4D_DEVICE}, /* has one choice more here than in a plan, and sets both */
-    {P4D_CROSS_ENTROPY, P4D_CHUNKED_LOSS},
+    {P4D_CROSS_ENTROPY, P4D_CUDA_GRAPHS},
+    {P4D_OVERLAP_P2P, P4D_CHUNKED_LOSS},
     {P4D_PADDING, P4D_PADDING}, /* p4d-train fills all sequences */
     {P4D_ALLOCATOR, P4D_SWAP},
     {P4D_EXPERTS, P4D_V_HEAD_DIM},

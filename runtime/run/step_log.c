@@ -14,7 +14,7 @@
 #include "cost/cost.h"
 #include "run/log_file.h"
 
-enum { USUAL_COLUMNS = 80 };
+enum { USUAL_COLUMNS = 80, SILENT_SECONDS = 30 };
 
 p4d_flops p4d_step_log_flops(const p4d_layout *l, const p4d_gpu *gpu)
 {
@@ -118,7 +118,9 @@ int p4d_step_log_open(p4d_step_log *log, const char *path, const p4d_flops *flop
 	const bool terminal = isatty(STDOUT_FILENO) == 1;
 
 	*log = (p4d_step_log){.json = -1,
-			      .terminal = terminal ? STDOUT_FILENO : -1,
+			      .terminal = terminal || path ? STDOUT_FILENO : -1,
+			      .redraws = terminal,
+			      .silent = -1,
 			      .flops = *flops,
 			      .what = "standard output",
 			      .board = {.fd = -1}};
@@ -166,6 +168,22 @@ static void put_board(p4d_step_log *log, const p4d_step_record *r)
 	p4d_tensorboard_add(&log->board, r->step, scalars, sizeof(scalars) / sizeof(*scalars));
 }
 
+/* The first step and the last one, unusual ones, and one after half a minute. */
+static void put_some(p4d_step_log *log, const p4d_step_record *record)
+{
+	char line[P4D_LINE_MOST], text[P4D_LINE_MOST + 8];
+	const bool first = log->silent < 0;
+
+	log->silent = (first ? 0 : log->silent) + record->seconds;
+	if (!first && record->step < record->steps && record->kind == P4D_LOSS_FINE &&
+	    log->silent < SILENT_SECONDS)
+		return;
+	log->silent = 0;
+	snprintf(text, sizeof(text), "%s\n",
+		 p4d_step_text(record, &log->flops, (int)sizeof(line), line, sizeof(line)));
+	put_terminal(log, text);
+}
+
 void p4d_step_log_step(p4d_step_log *log, p4d_step_record *record)
 {
 	char line[P4D_LINE_MOST], drawn[P4D_LINE_MOST + 8];
@@ -176,6 +194,10 @@ void p4d_step_log_step(p4d_step_log *log, p4d_step_record *record)
 	put_board(log, record);
 	if (log->terminal < 0)
 		return;
+	if (!log->redraws) {
+		put_some(log, record);
+		return;
+	}
 	snprintf(drawn, sizeof(drawn), "\r\033[K%s",
 		 p4d_step_text(record, &log->flops, columns(), line, sizeof(line)));
 	put_terminal(log, drawn);

@@ -13,9 +13,10 @@
 #include "run/tensorboard.h"
 
 /*
- * Progress of a run, reported by rank 0. On a terminal one line, redrawn; otherwise, and in the file of
- * --log, one JSON object a line, in one write each, so that a killed run leaves whole lines. Numbers that are
- * not finite, or not known, are null. Nothing is allocated after p4d_step_log_open.
+ * Progress of a run, reported by rank 0. On a terminal one line, redrawn; in the file of --log, or else where
+ * standard output is no terminal, one JSON object a line, in one write each, so that a killed run leaves
+ * whole lines. With --log, standard output that is no terminal has events and some of the steps as text.
+ * Numbers that are not finite, or not known, are null. Nothing is allocated after p4d_step_log_open.
  */
 
 /* Throughput of a step, by both ways of counting FLOPs. */
@@ -50,7 +51,9 @@ const char *p4d_step_text(const p4d_step_record *record, const p4d_flops *flops,
 typedef struct p4d_step_log {
 	int json, terminal; /* file descriptors; -1: none */
 	bool owned;         /* json is closed at the end */
-	bool drawn;
+	bool drawn;         /* a line of the terminal, which the next one replaces */
+	bool redraws;       /* it is one; else lines stay, and not every step has one */
+	double silent;      /* seconds since the last line of a step; below 0: there was none yet */
 	p4d_flops flops;
 	double usual;   /* seconds of a step, running mean */
 	char what[320]; /* json, in messages */

@@ -91,10 +91,12 @@ static int load_released(p4d_run *run, p4d_error *err)
 	    run->trainer, &run->plan->layout, (uint64_t)run->plan->request.value[P4D_VOCAB]);
 
 	p4d_train__begin(run, "the weights of --init-from");
-	return p4d_train_init(run->settings->init_from, run->plan, &storage, &run->base,
-			      run->save.info.released, sizeof(run->save.info.released), err) < 0
-		   ? -1
-		   : p4d_agree_on_weights(run->all, run->world, run->base, err);
+	if (p4d_train_init(run->settings->init_from, run->plan, &storage, &run->base, run->save.info.released,
+			   sizeof(run->save.info.released), err) < 0)
+		return -1;
+	if (run->leads && run->save.info.released[0])
+		p4d_train_weights_unused(run->save.info.released, run->plan);
+	return p4d_agree_on_weights(run->all, run->world, run->base, err);
 }
 
 static int initialize(p4d_run *run, p4d_error *err)

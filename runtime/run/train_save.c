@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/number.h"
+#include "base/text.h"
 #include "run/checkpoint_trainer.h"
 #include "run/rank_error.h"
 
@@ -19,6 +20,7 @@ static int describe(p4d_train_save *save, const p4d_settings *settings, const p4
 	save->info.seed = settings->seed;
 	save->info.document_mask = settings->document_mask;
 	snprintf(save->info.data, sizeof(save->info.data), "%s", settings->data);
+	p4d_settings_update(settings, save->info.update, sizeof(save->info.update));
 	return p4d_plan_write(&placed, save->info.plan, sizeof(save->info.plan), err);
 }
 
@@ -126,6 +128,47 @@ static int compare_samples(const p4d_checkpoint_info *found, const p4d_train_sav
 	return 0;
 }
 
+/* Whether a list of words has this one. */
+static bool has_word(const char *list, const char *word, size_t length)
+{
+	for (const char *at = list; *at; at += strcspn(at, " "), at += strspn(at, " "))
+		if (strcspn(at, " ") == length && !strncmp(at, word, length))
+			return true;
+	return false;
+}
+
+/* The words of one list that the other has not. */
+static const char *words_without(const char *list, const char *other, char *buf, size_t size)
+{
+	p4d_text text = p4d_text_in(buf, size);
+
+	for (const char *at = list; *at; at += strcspn(at, " "), at += strspn(at, " ")) {
+		const size_t length = strcspn(at, " ");
+		if (!has_word(other, at, length))
+			p4d_text_entry(&text, " ", "%.*s", (int)length, at);
+	}
+	return buf;
+}
+
+/* Another learning rate may be meant: it is said. */
+static void compare_update(const p4d_checkpoint_info *found, const p4d_train_save *save)
+{
+	char before[200], now[200];
+	p4d_error err;
+
+	if (save->peers.rank != 0 || !found->update[0])
+		return;
+	words_without(found->update, save->info.update, before, sizeof(before));
+	words_without(save->info.update, found->update, now, sizeof(now));
+	if (!before[0] && !now[0])
+		return;
+	p4d_fail(&err, P4D_E_CHECKPOINT, "the checkpoint was trained with %s, this run goes on with %s",
+		 before[0] ? before : "other options", now[0] ? now : "defaults");
+	if (before[0])
+		p4d_fix(&err, "%s, to go on as before", before);
+	p4d_rank_report(&err, NULL, 0);
+}
+
 static int nothing_to_resume(const p4d_settings *settings, p4d_error *err)
 {
 	if (settings->resume != P4D_RESUME_MUST)
@@ -208,23 +251,30 @@ int p4d_train_resume(p4d_train_save *save, const p4d_settings *settings, const p
 		return -1;
 	if (!any)
 		return nothing_to_resume(settings, err);
-	if (found.seed != settings->seed)
-		return p4d_fail(err, P4D_E_CHECKPOINT,
-				"the checkpoint was made with --seed=%" PRIu64 ", not %" PRIu64, found.seed,
-				settings->seed);
+	if (found.seed != settings->seed) {
+		p4d_fail(err, P4D_E_CHECKPOINT,
+			 "the checkpoint was made with --seed=%" PRIu64 ", not %" PRIu64, found.seed,
+			 settings->seed);
+		return p4d_fix(err, "--seed=%" PRIu64, found.seed);
+	}
 	if (found.document_mask != settings->document_mask) {
 		p4d_fail(err, P4D_E_CHECKPOINT, "the checkpoint was trained with --document-mask=%s, not %s",
 			 on_off(found.document_mask), on_off(settings->document_mask));
 		return p4d_fix(err, "--document-mask=%s", on_off(found.document_mask));
 	}
-	if (found.consumed != found.step * plan->layout.global_batch)
-		return p4d_fail(err, P4D_E_CHECKPOINT,
-				"the checkpoint consumed %" PRIu64 " samples in %" PRIu64
-				" steps, which does not match --global-batch %" PRIu64,
-				found.consumed, found.step, plan->layout.global_batch);
+	if (found.consumed != found.step * plan->layout.global_batch) {
+		p4d_fail(err, P4D_E_CHECKPOINT,
+			 "the checkpoint consumed %" PRIu64 " samples in %" PRIu64
+			 " steps, which does not match --global-batch %" PRIu64,
+			 found.consumed, found.step, plan->layout.global_batch);
+		return found.step && found.consumed % found.step == 0
+			   ? p4d_fix(err, "--global-batch=%" PRIu64, found.consumed / found.step)
+			   : -1;
+	}
 	if (compare_adapters(&found, save, err) < 0 || check_model(&found, plan, save->peers.rank, err) < 0 ||
 	    compare_samples(&found, save, plan, err) < 0)
 		return -1;
+	compare_update(&found, save);
 	if (!save->info.released[0])
 		memcpy(save->info.released, found.released, sizeof(found.released));
 	*step = found.step;

@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "run/rank_error.h"
 #include "run/stop.h"
@@ -95,6 +96,27 @@ static const char *epochs_text(const p4d_run *run, p4d_text *json, char text[128
 	return text;
 }
 
+/* What a step learns from, where neither the user nor a plan says it. */
+static void say_assumed(const p4d_run *run)
+{
+	const p4d_request *r = &run->plan->request;
+	const p4d_option options[] = {P4D_SEQ_LEN, P4D_GLOBAL_BATCH};
+	char text[80] = "";
+	p4d_error err;
+
+	for (size_t i = 0; i < sizeof(options) / sizeof(*options); i++)
+		if (r->origin[options[i]] == P4D_BY_P4D) {
+			const size_t used = strlen(text);
+			snprintf(text + used, sizeof(text) - used, "%s--%s=%" PRId64, used ? " " : "",
+				 p4d_request_option_info(options[i])->name, r->value[options[i]]);
+		}
+	if (!run->leads || run->plan->planned || !text[0])
+		return;
+	p4d_fail(&err, P4D_E_ASSUMED, "assuming %s, on which the trained model depends", text);
+	p4d_fix(&err, "%s", text);
+	p4d_rank_report(&err, NULL, 0);
+}
+
 static void say_layout(p4d_run *run)
 {
 	const p4d_layout *l = &run->plan->layout;
@@ -164,6 +186,7 @@ static void say_products(p4d_run *run)
 
 void p4d_train__say_start(p4d_run *run)
 {
+	say_assumed(run);
 	say_beyond(run);
 	say_layout(run);
 	say_products(run);

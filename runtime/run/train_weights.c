@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "run/train_weights.h"
 
+#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +10,8 @@
 #include "checkpoint/huggingface.h"
 #include "checkpoint/released.h"
 #include "model/rope.h"
+#include "plan/plan_line.h"
+#include "run/rank_error.h"
 
 /* Weights that were trained as another model would give a high loss, and nothing else would show the mistake.
  */
@@ -52,4 +55,20 @@ int p4d_train_init(const char *from, const p4d_job_plan *plan, const p4d_checkpo
 		return -1;
 	return p4d_huggingface_hash(folder, hash, err) < 0 ? -1
 							   : p4d_huggingface_import(folder, storage, err);
+}
+
+void p4d_train_weights_unused(const char *folder, const p4d_job_plan *plan)
+{
+	char line[P4D_PLAN_MAX], names[200];
+	uint64_t count = 0;
+	p4d_error err;
+
+	if (p4d_plan_write(&plan->request, line, sizeof(line), &err) < 0 ||
+	    p4d_huggingface_unused(folder, line, names, sizeof(names), &count, &err) < 0 || !count)
+		return;
+	p4d_fail(&err, P4D_E_CHECKPOINT,
+		 "--init-from %.200s: the model of its config.json lacks %" PRIu64
+		 " tensor%s of its files (%s%s)",
+		 folder, count, count == 1 ? "" : "s", names, count > 2 ? " ..." : "");
+	p4d_rank_report(&err, NULL, 0);
 }

@@ -13,3 +13,8 @@
  */
 int p4d_train_init(const char *from, const p4d_job_plan *plan, const p4d_checkpoint_storage *storage,
 		   uint64_t *hash, char *released, size_t size, p4d_error *err);
+
+/* Warns of tensors in a folder of released weights that the model does not have: it may be cut off. By one
+ * rank.
+ */
+void p4d_train_weights_unused(const char *folder, const p4d_job_plan *plan);

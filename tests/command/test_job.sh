@@ -56,6 +56,17 @@ p4d-17/log.jsonl
 E2
 cmp -s wanted srun.said || fail "srun was given $(cat srun.said)"
 
+# options that say it in place of the variables
+unset P4D_STEPS
+P4D_TRAIN_ARGS="--epochs 2"
+exits 0 bash "$script"
+! grep -qx -e --steps srun.said && grep -qx -e --epochs srun.said || fail "srun was given $(cat srun.said)"
+P4D_DATA= P4D_TRAIN_ARGS="--config run.toml"
+exits 0 bash "$script"
+! grep -qx -e --data srun.said && grep -qx run.toml srun.said || fail "srun was given $(cat srun.said)"
+P4D_DATA="some where/text" P4D_STEPS=300
+export P4D_STEPS
+
 # other ends are the job's; 75 puts it back into the queue
 SRUN_STATUS=51
 exits 51 bash "$script"

@@ -15,8 +15,8 @@ train() { p4d-train $model $run --global-batch 8 "$@"; }
 # shellcheck disable=SC2086
 train_behind() { p4d-train $model $run "$@" & }
 
-# silent_but_twice: of an option that stands behind the common ones again
-silent_but_twice() { printf '%s\n' "$err" | grep -qv "has two values" && fail "it says more than that"; }
+# silent_but_twice: of an option that stands behind the common ones again, and of further steps of a run
+silent_but_twice() { printf '%s\n' "$err" | grep -Eqv 'has two values|was trained with --steps=|fix: --steps=' && fail "it says more than that"; }
 
 # losses FILE: "step loss" of every step
 losses() { sed -n 's/.*"event":"step","step":\([0-9]*\),.*"loss":\([^,]*\),.*/\1 \2/p' "$1"; }
@@ -298,9 +298,11 @@ losses whole.json | tail -n 5 >whole
 losses several.json >parts
 paste -d ' ' whole parts | awk '$1 != $3 || ($2 - $4) ^ 2 > (1e-5 * $2) ^ 2 { exit 1 }' || fail "another layout goes on differently"
 # other data, or other sequences: not what it had not seen yet
-exits 0 train --steps $((steps + 1)) --checkpoint saved --data elsewhere/other
+exits 0 train --steps $((steps + 1)) --checkpoint saved --data elsewhere/other --lr 6e-3 --schedule-lr linear
+says "the checkpoint was trained with --lr=0.005 --schedule-lr=cosine --steps=$steps, this run goes on with --lr=0.006 --schedule-lr=linear" \
+	"fix: --lr=0.005 --schedule-lr=cosine --steps=$steps, to go on as before"
 says "the checkpoint was trained on other data (text); this run goes on with sample $((steps * 8 + 1)) of its own"
-exits 0 train --steps $((steps + 2)) --checkpoint saved --data elsewhere/other
+exits 0 train --steps $((steps + 2)) --checkpoint saved --data elsewhere/other --lr 6e-3 --schedule-lr linear
 silent_but_twice
 # shellcheck disable=SC2046,SC2086
 exits 0 p4d-train $(echo $model | sed 's/--seq-len 32/--seq-len 16/') $run --global-batch 8 --steps $((steps + 3)) --checkpoint saved
@@ -308,7 +310,10 @@ says "the checkpoint was trained with --seq-len=32, this run uses 16"
 rm -rf saved/step-*
 exits 0 train --steps 5 --checkpoint saved --save-every 5
 exits 52 train --steps $steps --checkpoint saved --seed 7
-says "--seed=1, not 7"
+says "--seed=1, not 7" "fix: --seed=1"
+# shellcheck disable=SC2086
+exits 52 p4d-train $model $run --steps $steps --checkpoint saved --global-batch 4
+says "does not match --global-batch 4" "fix: --global-batch=8"
 exits 52 train --steps $steps --checkpoint empty --resume must
 says "no checkpoint found"
 

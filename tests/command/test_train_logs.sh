@@ -29,6 +29,25 @@ second=$(find board -type f ! -name "$first" -exec basename {} \;)
 # Event.step 3 and SessionLog.START: readers drop steps 3 and 4 of the first file
 head -c 200 "board/$second" | od -An -v -tx1 | tr -d ' \n' | grep -q 10033a020801 || fail "nothing says that it goes on with step 3"
 
+# beside --log, standard output that is no terminal has events and some of the steps: here the first and the last
+exits 0 train --steps 9 --log text.log --checkpoint said
+silent
+[ "$(echo "$out" | sed -n 's/^\(step [0-9/]*  [a-z]*\).*/\1/p')" = "step 1/9  loss
+step 9/9  loss
+step 9  checkpoint" ] || fail "other lines: $out"
+prints "1 ranks: tp 1" "memory of rank 0"
+[ "$(count '"event":"step"' text.log)" = 9 ] || fail "not nine steps: $(cat text.log)"
+
+# what neither the user nor the plan says is assumed aloud; the z-loss is in the gradient, not in the logged loss
+# shellcheck disable=SC2086
+exits 0 p4d-train ${model%--global-batch*} --device cpu --data tokens --steps 1
+says "assuming --global-batch=1, on which the trained model depends" "fix: --global-batch=1"
+for z in 0 0.1; do
+	exits 0 train --steps 2 --z-loss $z --log z$z.log
+	sed -n 's/.*"step":\([12]\),.*"loss":\([^,]*\),.*/\1 \2/p' z$z.log >z$z
+done
+[ "$(head -n 1 z0)" = "$(head -n 1 z0.1)" ] && [ "$(tail -n 1 z0)" != "$(tail -n 1 z0.1)" ] || fail "z-loss: $(cat z0 z0.1)"
+
 # a folder that cannot be made; logs that cannot be written are said once, and training goes on
 refused P4D003 train --steps 1 --tensorboard nosuch/board
 says "--tensorboard nosuch/board: cannot be created: No such file"

@@ -75,6 +75,7 @@ done <<'END'
 --recompute none
 --recompute moe
 --sequence-parallel off --local-ranks 2 --tp 2
+--tp-comm-overlap on --local-ranks 2 --tp 2
 --optimizer-sharding off --local-ranks 2
 --optimizer-dtype bf16
 --offload optimizer

@@ -56,6 +56,15 @@ llama 10400 --local-ranks 2 --pp 2
 qwen3 9184 --local-ranks 4 --cp 2 --pp 2
 END
 
+# a configuration with fewer layers than the files: said, with the number of tensors; nothing of a whole model is
+layers=$(sed -n 's/.*"num_hidden_layers": *\([0-9]*\).*/\1/p' "$released/llama/config.json")
+cp -r "$released/llama" cut
+sed "s/\"num_hidden_layers\": *$layers/\"num_hidden_layers\": $((layers - 1))/" "$released/llama/config.json" >cut/config.json
+exits 0 still --init-from cut --log cut.json
+says "the model of its config.json lacks 9 tensors of its files (model.layers.$((layers - 1)).input_layernorm.weight, "
+exits 0 still --init-from "$released/llama" --local-ranks 2 --pp 2 --log cut.json
+silent
+
 # a checkpoint goes before
 exits 0 still --init-from "$released/qwen3" --checkpoint one --log more.json
 says "--steps=1: the checkpoint is of step 1 already, so nothing is trained"
