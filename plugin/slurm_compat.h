@@ -18,14 +18,15 @@
 #error "p4d needs Slurm 22.05 or newer"
 #endif
 
-/* slurm_load_job takes a step id from 26.05 on, and the answer to a submission has one. */
+/* slurm_load_job and slurm_kill_job take a step id from 26.05 on, and the answer to a submission has one. */
 #if SLURM_VERSION_NUMBER >= SLURM_VERSION_NUM(26, 5, 0)
-#define P4D_LOAD_JOB(reply, id, flags) \
-	slurm_load_job(reply, (slurm_step_id_t){.job_id = (id), .step_id = NO_VAL, .step_het_comp = NO_VAL}, \
-		       flags)
+#define P4D_STEP_OF_JOB(id) ((slurm_step_id_t){.job_id = (id), .step_id = NO_VAL, .step_het_comp = NO_VAL})
+#define P4D_LOAD_JOB(reply, id, flags) slurm_load_job(reply, P4D_STEP_OF_JOB(id), flags)
+#define P4D_KILL_JOB(id, signal) slurm_kill_job(P4D_STEP_OF_JOB(id), signal, 0)
 #define P4D_RESPONSE_JOB_ID(response) ((response)->step_id.job_id)
 #else
 #define P4D_LOAD_JOB(reply, id, flags) slurm_load_job(reply, id, flags)
+#define P4D_KILL_JOB(id, signal) slurm_kill_job(id, signal, 0)
 #define P4D_RESPONSE_JOB_ID(response) ((response)->job_id)
 #endif
 

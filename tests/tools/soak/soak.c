@@ -367,7 +367,7 @@ static void cancel_job(uint64_t number)
 	const uint32_t id = pick(number, name);
 	const uint64_t since = now_ms();
 
-	if (id && slurm_kill_job(id, SIGKILL, 0) == SLURM_SUCCESS)
+	if (id && P4D_KILL_JOB(id, SIGKILL) == SLURM_SUCCESS)
 		/* if slurmctld was away meanwhile, it may have given the number to another job */
 		print(CANCELLED, name, "cancelled", now_ms() - since > LATE_MS ? "late" : "-", "strict", "");
 }
