@@ -343,7 +343,7 @@ static void update_job(uint64_t number)
 	if (!id)
 		return;
 	slurm_init_job_desc_msg(&asked);
-	asked.job_id = id;
+	P4D_DESC_JOB_ID(&asked) = id;
 	if (smaller)
 		asked.partition = "a100";
 	else
