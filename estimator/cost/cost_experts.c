@@ -5,6 +5,8 @@
  * expert, multiplied in grouped products, and sent back. The fullest rank gets `imbalance` times its share
  * and sets the pace for all.
  */
+#include <math.h>
+
 #include "cost/cost_internal.h"
 #include "request/routing.h"
 
@@ -49,6 +51,35 @@ static double permuted(const p4d_cost_rates *r, double bytes)
 }
 
 /*
+ * DeepEP sends a token once to each node that has experts of it, and forwards it over the links of that node
+ * at the same time (DeepSeek-V3, arXiv 2412.19437, section 3.2.2). The router may limit a token's nodes.
+ */
+static double deepep_seconds(const p4d_layout *l, const p4d_cost_rates *r, p4d_cost_ring ring,
+			     const dispatched *t, double row)
+{
+	const double nodes = ring.ranks / ring.in_node;
+
+	if (nodes <= 1)
+		return p4d_cost__exchange_seconds(r, ring, row * t->received);
+	const double any = nodes * (1 - pow(1 - 1 / nodes, (double)l->experts_per_token)),
+		     limit = l->megatron.token_nodes ? (double)l->megatron.token_nodes : nodes;
+	const double away = (any < limit ? any : limit) * (1 - 1 / nodes);
+	const p4d_cost_ring node = {ring.in_node, ring.in_node};
+	const double across = p4d_cost__exchange_seconds(r, node, 0) + row * t->own * away * r->net,
+		     inside = p4d_cost__exchange_seconds(r, node, row * t->received);
+
+	return inside > across ? inside : across;
+}
+
+static double exchange_seconds(const p4d_layout *l, const p4d_cost_rates *r, p4d_cost_ring all,
+			       const dispatched *t, double row)
+{
+	if (l->megatron.dispatcher == P4D_ALL_GATHER)
+		return p4d_cost__gather_seconds(r, all, row * t->received);
+	return deepep_seconds(l, r, all, t, row);
+}
+
+/*
  * One direction, to the experts or back: one kernel writes what is sent or received, the next one reads it.
  * All-gather and DeepEP exchange tokens, and copy them by expert afterwards.
  */
@@ -62,9 +93,7 @@ static void dispatch(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cos
 
 	if (l->megatron.dispatcher != P4D_ALL_TO_ALL) {
 		out->memory_bound += permuted(r, row * (t->received + t->gathered));
-		out->tensor_comm += l->megatron.dispatcher == P4D_ALL_GATHER
-					? p4d_cost__gather_seconds(r, all, row * t->received)
-					: p4d_cost__exchange_seconds(r, all, row * t->received);
+		out->tensor_comm += exchange_seconds(l, r, all, t, row);
 		return;
 	}
 	out->memory_bound += permuted(r, row * (t->own + t->permuted));
@@ -106,8 +135,8 @@ static void shared(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_
 					  p4d_cost__memory_seconds(r, 3 * e * z->residual);
 }
 
-void p4d_cost__experts(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z,
-		       p4d_cost_part *y)
+double p4d_cost__experts(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z,
+			 p4d_cost_part *y)
 {
 	const dispatched t = routed_of(l, z);
 	const double experts = (double)l->experts, e = r->element;
@@ -135,4 +164,5 @@ void p4d_cost__experts(const p4d_layout *l, const p4d_cost_rates *r, const p4d_c
 	y->backward_input.memory_bound += p4d_cost__cast_seconds(l, r, t.gathered * z->h) +
 					  p4d_cost__cast_seconds(l, r, t.gathered * (l->glu ? 2 : 1) * t.F);
 	shared(l, r, z, y);
+	return 2 * one_way.tensor_comm + waits / 2;
 }

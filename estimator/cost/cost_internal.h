@@ -186,9 +186,10 @@ double p4d_cost__cast_seconds(const p4d_layout *layout, const p4d_cost_rates *r,
 void p4d_cost__layer(const p4d_layout *layout, const p4d_cost_rates *r, p4d_cost_part *out);
 void p4d_cost__expert_layer(const p4d_layout *layout, const p4d_cost_rates *r, p4d_cost_part *out);
 
-/* Adds router, dispatch, experts and shared experts of a layer with experts (cost_experts.c). */
-void p4d_cost__experts(const p4d_layout *layout, const p4d_cost_rates *r, const p4d_cost_sizes *z,
-		       p4d_cost_part *out);
+/* Adds router, dispatch, experts and shared experts of a layer with experts (cost_experts.c). Returns the
+ * seconds of each pass in which tokens are exchanged, or the host waits for their numbers. */
+double p4d_cost__experts(const p4d_layout *layout, const p4d_cost_rates *r, const p4d_cost_sizes *z,
+			 p4d_cost_part *out);
 
 void p4d_cost__embedding(const p4d_layout *layout, const p4d_cost_rates *r, p4d_cost_part *out);
 

@@ -165,6 +165,7 @@ static const char *unvalidated(const p4d_layout *l)
 	       : fp8 && l->fp8_recipe == P4D_FP8_NVFP4                     ? "NVFP4"
 	       : fp8 && l->fp8_recipe == P4D_FP8_DELAYED && !l->fp8_params ? "FP8 with delayed scales"
 	       : l->megatron.cp_heads > 1                           ? "hierarchical context parallelism"
+	       : l->experts && l->megatron.expert_overlap           ? "overlapped experts"
 	       : l->experts && l->megatron.dispatcher == P4D_DEEPEP ? "DeepEP"
 								    : NULL;
 }

@@ -122,6 +122,8 @@ static void add_experts(p4d_text *a, const p4d_layout *l)
 		add(a, "--moe-shared-expert-intermediate-size %" PRIu64, l->shared_ffn);
 	if (l->megatron.shared_overlap)
 		add(a, "--moe-shared-expert-overlap");
+	if (l->megatron.expert_overlap)
+		add(a, "--overlap-moe-expert-parallel-comm");
 	if (l->expert_every > 1) /* dense layers are a multiple of it */
 		add(a, "--moe-layer-freq ([0]*%" PRIu64 "+([0]*%" PRIu64 "+[1])*%" PRIu64 ")",
 		    l->dense_layers / l->expert_every * l->expert_every, l->expert_every - 1,

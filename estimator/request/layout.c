@@ -84,6 +84,8 @@ static void fill_experts(const p4d_request *r, p4d_layout *l)
 	P4D_LAYOUT_EXPERTS(SET)
 	l->megatron.dispatcher = (int)optional(r, P4D_TOKEN_DISPATCHER, P4D_ALL_TO_ALL);
 	l->megatron.shared_overlap = l->shared_ffn && optional(r, P4D_SHARED_OVERLAP, 0);
+	l->megatron.expert_overlap = l->experts && optional(r, P4D_EXPERT_OVERLAP, 0);
+	l->megatron.token_nodes = l->experts ? optional(r, P4D_TOKEN_NODES, 0) : 0;
 	l->megatron.expert_capacity =
 	    p4d_is_set(r, P4D_EXPERT_CAPACITY) ? p4d_request_real(r, P4D_EXPERT_CAPACITY) : 0;
 	l->megatron.pads_experts = l->megatron.expert_capacity > 0 && optional(r, P4D_PAD_EXPERTS, 0);

@@ -140,7 +140,9 @@ typedef struct p4d_layout {
 		double expert_capacity; /* over the mean; 0: any. pads_experts: each expert gets this many
 					   tokens */
 		bool pads_experts;
-		bool shared_overlap; /* shared experts run during the exchange of tokens */
+		bool shared_overlap;  /* shared experts run during the exchange of tokens */
+		bool expert_overlap;  /* passes of another micro-batch run during the exchange */
+		uint64_t token_nodes; /* that have experts of a token, at most; 0: any */
 		/* for models with experts or latent attention, with recompute=selective or moe: mask of
 		 * P4D_MODULE_* */
 		unsigned recompute_modules;

@@ -515,6 +515,21 @@ prints '"unvalidated":"FP8 with delayed scales"'
 exits 0 p4d estimate --json --framework megatron --model llama3-70b --gpu b200 --nodes 8 --gpus-per-node 8 --tp 8 --pp 4
 prints '"unvalidated":null'
 
+# options of the exchange with experts: their time is counted, and what they need is named
+experts="--model mixtral-8x7b --framework megatron --gpu h100 --nodes 2 --gpus-per-node 8 --tp 1 --seq-len 4096"
+# shellcheck disable=SC2086 # options
+exits 12 p4d estimate $experts --ep 8 --expert-overlap on --token-dispatcher deepep
+prints "unvalidated: overlapped experts"
+while read -r options; do
+	# shellcheck disable=SC2086 # options
+	exits 5 p4d estimate $experts $options
+done <<'END'
+--ep 8 --token-nodes 2
+--ep 1 --etp 1 --expert-overlap on
+--ep 8 --expert-overlap on --recompute full
+--ep 8 --expert-overlap on --pp 2 --vpp 1
+END
+
 # an option that states what is there without it is no mistake, with any program
 states="--model llama3.1-8b --gpu b200 --nodes 4 --gpus-per-node 8 --seq-len 4096"
 while read -r options; do
