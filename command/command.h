@@ -29,6 +29,7 @@ typedef struct p4d_check_source {
 	size_t length;
 	const char *directory; /* the directory of the submission */
 	char **environment;
+	bool standard_input; /* the script comes from there if the command line names none */
 } p4d_check_source;
 /* The answer is JSON. */
 int p4d_command_check_from(const p4d_check_source *source, int argc, char *argv[], p4d_error *err);

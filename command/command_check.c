@@ -140,19 +140,33 @@ static int split_components(check *c, const char **script, p4d_error *err)
 	return 0;
 }
 
+/* Where a job runs that is submitted in the directory `from`. NULL: not known. */
+static const char *directory_of(const check *c, const char *from, char *buf, size_t size)
+{
+	const char *chdir = c->first.value[P4D_SBATCH_CHDIR];
+
+	if (!from || (chdir && *chdir == '/'))
+		return chdir && *chdir == '/' ? chdir : NULL;
+	snprintf(buf, size, "%s%s%s", from, chdir ? "/" : "", chdir ? chdir : "");
+	return buf;
+}
+
 /* The script: from the source, a file, --wrap or standard input, in the order of sbatch. */
 static int read_script(check *c, const char *name, p4d_error *err)
 {
-	const char *wrap = c->first.value[P4D_SBATCH_WRAP];
+	const char *wrap = c->first.value[P4D_SBATCH_WRAP], *in = c->first.value[P4D_SBATCH_CHDIR];
+	char buf[2 * PATH_MAX];
 
 	if (wrap && name)
 		return usage(err, "--wrap replaces the script; give only one of them");
-	if (!wrap && !name && isatty(STDIN_FILENO))
+	if (!wrap && !name && !c->source->script && (!c->source->standard_input || isatty(STDIN_FILENO)))
 		return usage(err, "no job script given");
+	if (c->source->directory)
+		in = directory_of(c, c->source->directory, buf, sizeof(buf));
 	c->script = c->source->script
 			? p4d_line_script_copy(c->source->script, c->source->length, c->name, &c->length, err)
 		    : wrap ? p4d_line_script_wrapped(wrap, &c->length, err)
-			   : p4d_line_read_script(name, c->first.value[P4D_SBATCH_CHDIR], &c->length, err);
+			   : p4d_line_read_script(name, in, &c->length, err);
 	return c->script ? 0 : -1;
 }
 
@@ -254,19 +268,15 @@ static const p4d_reading *read_as(void *context, const p4d_request *typed)
  * script. */
 static void read_job(check *c, p4d_sbatch *sbatch)
 {
-	const char *chdir = c->first.value[P4D_SBATCH_CHDIR];
-	char here[PATH_MAX] = "";
+	const char *from = c->source->directory;
+	char here[PATH_MAX], buf[2 * PATH_MAX];
 
 	sbatch->job.script = c->script;
 	sbatch->job.script_length = c->length;
 	if (c->components > 1)
 		return;
-	if (chdir && *chdir == '/')
-		snprintf(c->directory, sizeof(c->directory), "%s", chdir);
-	else if (c->source->directory || getcwd(here, sizeof(here)))
-		snprintf(c->directory, sizeof(c->directory), "%s%s%s",
-			 c->source->directory ? c->source->directory : here, chdir ? "/" : "",
-			 chdir ? chdir : "");
+	const char *in = directory_of(c, from ? from : getcwd(here, sizeof(here)), buf, sizeof(buf));
+	snprintf(c->directory, sizeof(c->directory), "%s", in ? in : "");
 	c->memory = c->memory ? c->memory : malloc(READING_BYTES);
 	if (!c->memory)
 		return;
@@ -597,7 +607,7 @@ static int check_source(const p4d_subcommand *self, const p4d_check_source *sour
 
 int p4d_command_check(const p4d_subcommand *self, int argc, char *argv[], p4d_error *err)
 {
-	static const p4d_check_source process = {NULL, 0, NULL, NULL};
+	static const p4d_check_source process = {.standard_input = true};
 
 	return check_source(self, &process, argc, argv, err);
 }

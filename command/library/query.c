@@ -149,7 +149,10 @@ static int answer_line(const p4d_subcommand *command, int argc, char *argv[], p4
 static int answer(const p4d_query *query, char *argv[], p4d_error *err)
 {
 	const int argc = (int)query->words;
-	const p4d_check_source source = {query->script, query->length, query->directory, query->environment};
+	const p4d_check_source source = {.script = query->script,
+					 .length = query->length,
+					 .directory = query->directory,
+					 .environment = query->environment};
 
 	if (!strcmp(argv[0], "check"))
 		return p4d_command_check_from(&source, argc, argv, err);

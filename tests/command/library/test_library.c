@@ -109,6 +109,7 @@ static void test_errors(void **state)
 	    {ASK("check", "--help", "job.sh"), "no help text"},
 	    {ASK("check", "/nonexistent/job.sh"), "/nonexistent/job.sh"},
 	    {ASK("check", "--p4d-tp=x", "--wrap=true", "job.sh"), "--wrap"},
+	    {ASK("check", "--gpu=h100-80gb"), "no job script given"}, /* standard input is the program's */
 	};
 
 	for (size_t i = 0; i < sizeof(of) / sizeof(of[0]); i++) {

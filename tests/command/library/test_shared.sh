@@ -90,6 +90,17 @@ asked="--script sft.sh --directory $PWD/far --environment LENGTH=1024"
 # shellcheck disable=SC2086 # words
 [ "$("$ask" $asked --get /layout/seq_len check --gpu=h100-80gb)" = 1024 ] || fail "$("$ask" $asked check --gpu=h100-80gb)"
 [ "$("$ask" --script sft.sh --get /layout/seq_len check --gpu=h100-80gb)" = "(none)" ] || fail "ds.json and LENGTH from nowhere"
+# a script that the command line names is there, too
+mkdir far/deep
+sed 's/\$LENGTH/512/' sft.sh >far/named.sh
+cp far/named.sh far/ds.json far/deep
+sed -i 's/512/256/' far/deep/named.sh
+[ "$("$ask" --directory "$PWD/far" --get /layout/seq_len check --gpu=h100-80gb named.sh)" = 512 ] || fail "named.sh is not found"
+[ "$("$ask" --directory "$PWD/far" --get /layout/seq_len check --gpu=h100-80gb --chdir=deep named.sh)" = 256 ] || fail "deep/named.sh is not found"
+[ "$("$ask" --directory "$PWD" --get /layout/seq_len check --gpu=h100-80gb "--chdir=$PWD/far/deep" named.sh)" = 256 ] || fail "an absolute --chdir"
+# standard input is the program's own
+echo '#!/bin/sh' >input
+"$ask" --directory "$PWD" check --gpu=h100-80gb <input | grep -q 'no job script given' || fail "p4d reads the program's input"
 
 # the example in Python
 if command -v python3 >/dev/null && python3 -c 'import ctypes' && ! nm -D --undefined-only "$library" | grep -q __asan_init; then
