@@ -27,7 +27,8 @@ static int cannot_read(const p4d_documents *documents, p4d_error *err)
 {
 	int why = errno;
 
-	p4d_fail(err, P4D_E_IO, "%.200s: cannot be read: %s", documents->name, strerror(why));
+	p4d_fail(err, P4D_E_IO, "%.200s: cannot be read: %s", documents->name,
+		 why == EBADMSG ? "the data that gzip compressed are damaged or cut off" : strerror(why));
 	if (why == EISDIR)
 		p4d_fix(err, "%.200s/*", documents->name);
 	return -1;
@@ -182,7 +183,8 @@ static int read_line(p4d_documents *documents, p4d_document_text *document, p4d_
 	do {
 		errno = 0;
 		length = getline(&documents->buffer, &documents->size, documents->in);
-		if (length < 0) {
+		/* what comes before an error is not a whole line */
+		if (length < 0 || ferror(documents->in)) {
 			if (errno == ENOMEM)
 				return no_memory(documents, err);
 			return ferror(documents->in) ? cannot_read(documents, err) : 0;

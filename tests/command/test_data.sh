@@ -81,6 +81,7 @@ p4d data --jsonl -o packed plain.jsonl.gz 2>packed.said && {
 	cmp plain.bin packed.bin || fail "gzip gives another text"
 	head -c 100 plain.jsonl.gz >cut.gz
 	exits 3 p4d data --jsonl -o packed cut.gz
+	says "damaged or cut off"
 }
 printf '(\265/\375more' >zstd.jsonl
 exits 3 p4d data --jsonl -o packed zstd.jsonl
