@@ -30,6 +30,7 @@ typedef struct owner {
 	char home[PATH_MAX];
 	bool known; /* files of this user may be read */
 	bool other; /* than who runs p4d */
+	bool gives; /* root runs p4d, and gives the process the rights of this user */
 } owner;
 
 static owner owner_of(const char *name)
@@ -37,12 +38,13 @@ static owner owner_of(const char *name)
 	const struct passwd *user = getpwnam(name);
 	owner o = {.uid = getuid(), .gid = getgid(), .known = true};
 
-	if (getuid() != 0 && geteuid() != 0)
-		return o;
-	o.known = user;
-	o.uid = user ? user->pw_uid : NOBODY;
-	o.gid = user ? user->pw_gid : NOBODY;
-	o.other = o.uid != getuid();
+	o.gives = getuid() == 0 || geteuid() == 0;
+	if (o.gives) {
+		o.known = user;
+		o.uid = user ? user->pw_uid : NOBODY;
+		o.gid = user ? user->pw_gid : NOBODY;
+	}
+	o.other = !user || user->pw_uid != getuid();
 	snprintf(o.home, sizeof(o.home), "%s", user ? user->pw_dir : "/nonexistent");
 	return o;
 }
@@ -58,6 +60,8 @@ static bool become(const owner *o, const char *name)
 		unsetenv(places[i]);
 	if (setenv("HOME", o->home, 1) < 0 || setenv("USER", name, 1) < 0 || setenv("LOGNAME", name, 1) < 0)
 		return false;
+	if (!o->gives)
+		return true;
 	if ((o->known ? initgroups(name, o->gid) : setgroups(0, NULL)) < 0 ||
 	    setresgid(o->gid, o->gid, o->gid) < 0 || setresuid(o->uid, o->uid, o->uid) < 0)
 		return false;
