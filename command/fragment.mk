@@ -28,7 +28,8 @@ libp4dcommand_la_SOURCES = \
 	command/calibrate/calibrate_file.c command/calibrate/calibrate_share.c \
 	command/calibrate/command_calibrate.h command/calibrate/command_calibrate.c \
 	command/data/documents.h command/data/documents.c command/data/progress.h command/data/progress.c \
-	command/data/conversation.h command/data/conversation.c command/data/chat.h command/data/chat.c command/data/chat_templates.def \
+	command/data/conversation.h command/data/conversation.c command/data/chat.h command/data/chat_internal.h command/data/chat.c \
+	command/data/chat_fixed.c command/data/chat_templates.def command/data/chat_jinja.c command/data/chat_source.h command/data/chat_source.c \
 	command/data/command_data.h command/data/command_data.c \
 	command/rehearse/store.h command/rehearse/store.c command/rehearse/store_keys.h command/rehearse/store_keys.c \
 	command/rehearse/player.h command/rehearse/player.c command/rehearse/rehearsed.h command/rehearse/rehearsed.c \
@@ -59,7 +60,7 @@ bin_PROGRAMS += p4d
 p4d_LDFLAGS = $(AM_LDFLAGS) $(P4D_PROGRAM_LDFLAGS)
 p4d_SOURCES = command/command.c
 p4d_CPPFLAGS = $(libp4dcommand_la_CPPFLAGS)
-p4d_LDADD = libp4dcommand.la libp4ddata.la
+p4d_LDADD = libp4dcommand.la libp4dtemplate.la libp4ddata.la
 if HAVE_XXHASH
 p4d_LDADD += libp4dcheckpoint.la
 endif

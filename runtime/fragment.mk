@@ -1,4 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
+# libp4dtemplate: chat templates of released models, for `p4d data`.
+noinst_LTLIBRARIES += libp4dtemplate.la
+libp4dtemplate_la_SOURCES = \
+	runtime/template/template.h runtime/template/template.c runtime/template/arena.h runtime/template/arena.c \
+	runtime/template/value.h runtime/template/utf8.h runtime/template/utf8.c runtime/template/literal.h runtime/template/literal.c \
+	runtime/template/lexer.h runtime/template/lexer.c runtime/template/syntax.h runtime/template/parser.h runtime/template/parser.c \
+	runtime/template/parser_expressions.c runtime/template/run.h runtime/template/run.c runtime/template/evaluate.c \
+	runtime/template/execute.c runtime/template/call.c runtime/template/operate.h runtime/template/operate.c \
+	runtime/template/operate_math.c runtime/template/access.c runtime/template/write.c runtime/template/json.c \
+	runtime/template/builtin.h runtime/template/functions.c runtime/template/test_kinds.c runtime/template/strings.h \
+	runtime/template/strings.c runtime/template/methods.c runtime/template/methods_list.c runtime/template/filters_text.c \
+	runtime/template/filters_value.c runtime/template/filters_list.c
+libp4dtemplate_la_CPPFLAGS = $(AM_CPPFLAGS) $(JSONC_CFLAGS)
+libp4dtemplate_la_CFLAGS = $(AM_CFLAGS) $(TRAIN_CFLAGS) -fvisibility=hidden
+libp4dtemplate_la_LIBADD = $(JSONC_LIBS) -lm
+
 # libp4ddata: training data, for p4d-train and `p4d data`.
 noinst_LTLIBRARIES += libp4ddata.la
 libp4ddata_la_SOURCES = \

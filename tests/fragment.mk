@@ -246,7 +246,7 @@ command_tests = \
 	tests/command/test_output.sh \
 	tests/command/test_plan.sh tests/command/test_places.sh \
 	tests/command/test_plot.sh tests/command/test_programs.sh tests/command/test_program.sh tests/command/test_rehearse.sh tests/command/test_rehearse_running.sh tests/command/test_rehearse_shell.sh tests/command/test_check_rehearsed.sh \
-	tests/command/test_simulate.sh \
+	tests/command/test_simulate.sh tests/command/test_templates.sh \
 	tests/command/test_usage.sh tests/command/test_web.sh tests/command/library/test_shared.sh
 if HAVE_TOKENIZERS
 command_tests += tests/command/test_tokenizers.sh
@@ -390,7 +390,7 @@ endif
 
 # Every parser of foreign text survives what fuzzing found. tests/fuzz/fuzz.sh looks for more.
 fuzzers = tests/fuzz/fuzz_accounting tests/fuzz/fuzz_arguments tests/fuzz/fuzz_conf tests/fuzz/fuzz_documents tests/fuzz/fuzz_gpus tests/fuzz/fuzz_gres tests/fuzz/fuzz_measure tests/fuzz/fuzz_model \
-	tests/fuzz/fuzz_plan tests/fuzz/fuzz_reader tests/fuzz/fuzz_record tests/fuzz/fuzz_sbatch
+	tests/fuzz/fuzz_plan tests/fuzz/fuzz_reader tests/fuzz/fuzz_record tests/fuzz/fuzz_sbatch tests/fuzz/fuzz_template
 if HAVE_SLURM
 fuzzers += tests/fuzz/fuzz_environment
 endif
@@ -419,7 +419,7 @@ tests_fuzz_fuzz_arguments_CPPFLAGS += -DP4D_TEST_TOML
 tests_fuzz_fuzz_arguments_LDADD += libp4dtoml.la -lstdc++
 endif
 tests_fuzz_fuzz_conf_LDADD = $(fuzz_LDADD)
-tests_fuzz_fuzz_documents_LDADD = libp4dreplay.la libp4dcommand.la $(runtime_libraries)
+tests_fuzz_fuzz_documents_LDADD = libp4dreplay.la libp4dcommand.la libp4dtemplate.la $(runtime_libraries)
 tests_fuzz_fuzz_environment_SOURCES = tests/fuzz/fuzz_environment.c plugin/job_environment.h plugin/job_environment.c
 tests_fuzz_fuzz_environment_LDADD = $(fuzz_LDADD)
 tests_fuzz_fuzz_gpus_LDADD = $(fuzz_LDADD)
@@ -435,6 +435,7 @@ tests_fuzz_fuzz_record_LDADD = $(fuzz_LDADD)
 tests_fuzz_fuzz_safetensors_LDADD = $(runtime_fuzz_LDADD)
 tests_fuzz_fuzz_sbatch_LDADD = $(fuzz_LDADD)
 tests_fuzz_fuzz_settings_LDADD = $(runtime_fuzz_LDADD)
+tests_fuzz_fuzz_template_LDADD = libp4dreplay.la libp4dtemplate.la $(estimator_libraries)
 tests_fuzz_fuzz_tokenizer_LDADD = $(runtime_fuzz_LDADD)
 tests_fuzz_fuzz_tokens_LDADD = $(runtime_fuzz_LDADD)
 

@@ -1,253 +1,129 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "data/chat.h"
+#include "data/chat_internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/grow.h"
-#include "base/text.h"
 
-enum { SYSTEM, USER, ASSISTANT, ROLES };
-enum { TRIMS = 1, IN_USER = 2, NAME = 64 };
+/* The text of a token in chat->pieces. */
+typedef struct p4d_chat_piece {
+	uint32_t length; /* and 1; 0: not read yet */
+	uint32_t at;
+} p4d_chat_piece;
 
-typedef struct p4d_chat_template {
-	const char *name, *begin;
-	struct {
-		const char *before, *end, *behind; /* end: trained on with the content */
-	} turn[ROLES];
-	const char *otherwise;
-	unsigned form;
-	const char *required, *optional;
-} p4d_chat_template;
-
-#define TURN(before, behind) \
-	{ \
-		before, "", behind \
-	}
-#define ANSWER(before, end, behind) \
-	{ \
-		before, end, behind \
-	}
-static const p4d_chat_template templates[] = {
-#define TEMPLATE(name, begin, system, user, assistant, otherwise, form, required, optional) \
-	{name, begin, {system, user, assistant}, otherwise, form, required, optional},
-#include "data/chat_templates.def"
-};
-enum { TEMPLATES = sizeof(templates) / sizeof(*templates) };
-
-/* Where an answer begins and ends in the text. */
-typedef struct p4d_chat_answer {
-	size_t from, to;
-} p4d_chat_answer;
-
-/*
- * A place where a special token of the template begins. Tokenizers split texts there first, so the tokens
- * after it do not depend on the text before it. token: the first one after it, counted in the whole text.
- */
-typedef struct p4d_chat_cut {
-	size_t at, token;
-} p4d_chat_cut;
-
-static int no_memory(p4d_error *err)
+int p4d_chat__no_memory(p4d_error *err)
 {
 	return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for a conversation");
 }
 
-/* The next of a list of names with blanks between them; false: there is none. */
-static bool next_name(const char **list, char name[NAME])
+int p4d_chat__add_name(p4d_chat *chat, const char *text, size_t length, bool begins, p4d_error *err)
 {
-	const size_t length = strcspn(*list, " ");
+	char *copy = strndup(text, length);
 
-	snprintf(name, NAME, "%.*s", (int)length, *list);
-	*list += length + ((*list)[length] == ' ');
-	return length > 0;
-}
-
-static int check_names(const p4d_chat *chat, p4d_error *err)
-{
-	const char *list = chat->template->required;
-	char name[NAME];
-
-	while (chat->tokenizer->model && next_name(&list, name))
-		if (p4d_tokenizer_token(chat->tokenizer, name) < 0) {
-			p4d_fail(err, P4D_E_VALUE, "--chat=%s: the tokenizer has no token %s",
-				 chat->template->name, name);
-			return p4d_fix(err, "--chat with the template of the tokenizer's model");
-		}
+	if (!copy || !p4d_grow(&chat->name, &chat->names_room, chat->names + 1, sizeof(*chat->name))) {
+		free(copy);
+		return p4d_chat__no_memory(err);
+	}
+	chat->name[chat->names++] =
+	    (p4d_chat_name){copy, length, p4d_tokenizer_token(chat->tokenizer, copy), begins};
 	return 0;
 }
 
-int p4d_chat__open(p4d_chat *chat, const char *name, const p4d_tokenizer *tokenizer, p4d_error *err)
+const p4d_chat_name *p4d_chat__name_at(const p4d_chat *chat, const char *text, size_t length)
 {
-	p4d_text names = {.grows = true};
+	const p4d_chat_name *found = NULL;
 
-	*chat = (p4d_chat){.tokenizer = tokenizer};
-	for (size_t i = 0; i < TEMPLATES; i++) {
-		if (!strcmp(templates[i].name, name))
-			chat->template = &templates[i];
-		p4d_text_print(&names, "%s%s", i ? ", " : "", templates[i].name);
+	for (size_t i = 0; i < chat->names; i++) {
+		const p4d_chat_name *name = &chat->name[i];
+		if (name->length <= length && *name->text == *text &&
+		    !memcmp(name->text, text, name->length) && (!found || name->length > found->length))
+			found = name;
 	}
-	if (!chat->template)
-		p4d_fail(err, P4D_E_VALUE, "--chat=%.64s: not a template; there are %s", name, names.at);
-	free(names.at);
-	return chat->template ? check_names(chat, err) : -1;
+	return found;
+}
+
+static int unknown(const char *name, p4d_error *err)
+{
+	char *names = p4d_chat__fixed_names();
+
+	p4d_fail(err, P4D_E_VALUE,
+		 "--chat=%.64s: not a template; there are %s, the model's own (own), and files in Jinja",
+		 name, names ? names : "");
+	free(names);
+	return -1;
+}
+
+int p4d_chat__open(p4d_chat *chat, const char *template, const char *date, const p4d_tokenizer *tokenizer,
+		   const char *tokenizer_name, p4d_error *err)
+{
+	*chat = (p4d_chat){.tokenizer = tokenizer, .template = p4d_chat__find_fixed(template)};
+	if (chat->template)
+		return p4d_chat__open_fixed(chat, err);
+	const int found = p4d_chat__open_jinja(chat, template, date, tokenizer_name, err);
+	if (found)
+		return found < 0 ? -1 : 0;
+	if (strcmp(template, "own") != 0)
+		return unknown(template, err);
+	p4d_fail(err, P4D_E_VALUE, "--chat=own: %.300s has no chat template", tokenizer_name);
+	return p4d_fix(err, "--chat FILE.jinja, or --chat chatml");
 }
 
 void p4d_chat__close(p4d_chat *chat)
 {
+	for (size_t i = 0; i < chat->names; i++)
+		free(chat->name[i].text);
+	p4d_chat__close_jinja(chat->jinja);
+	free(chat->name);
 	free(chat->text);
 	free(chat->tokens);
 	free(chat->part);
 	free(chat->answer);
 	free(chat->cut);
+	free(chat->piece);
+	free(chat->pieces);
 	*chat = (p4d_chat){.template = NULL};
 }
 
-static int put(p4d_chat *chat, const char *text, size_t length, p4d_error *err)
+const char *p4d_chat__taken(const p4d_chat *chat)
+{
+	return chat->template ? p4d_chat__fixed_name(chat->template) : p4d_chat__jinja_place(chat->jinja);
+}
+
+int p4d_chat__put(p4d_chat *chat, const char *text, size_t length, p4d_error *err)
 {
 	if (!p4d_grow(&chat->text, &chat->room, chat->length + length + 1, sizeof(*chat->text)))
-		return no_memory(err);
+		return p4d_chat__no_memory(err);
 	memcpy(chat->text + chat->length, text, length);
 	chat->length += length;
 	chat->text[chat->length] = '\0';
 	return 0;
 }
 
-static int put_text(p4d_chat *chat, const char *text, p4d_error *err)
-{
-	return put(chat, text, strlen(text), err);
-}
-
-static int add_cut(p4d_chat *chat, p4d_error *err)
+int p4d_chat__add_cut(p4d_chat *chat, size_t at, p4d_error *err)
 {
 	if (!p4d_grow(&chat->cut, &chat->cuts_room, chat->cuts + 1, sizeof(*chat->cut)))
-		return no_memory(err);
-	chat->cut[chat->cuts++] = (p4d_chat_cut){.at = chat->length};
+		return p4d_chat__no_memory(err);
+	chat->cut[chat->cuts++] = (p4d_chat_cut){.at = at};
 	return 0;
 }
 
-/* What the template has around a turn. */
-static int put_frame(p4d_chat *chat, const char *text, p4d_error *err)
-{
-	const char *list = chat->template->required;
-	char name[NAME];
-
-	while (next_name(&list, name))
-		if (!strncmp(text, name, strlen(name))) {
-			if (add_cut(chat, err) < 0)
-				return -1;
-			break;
-		}
-	return put_text(chat, text, err);
-}
-
-static int begin_answer(p4d_chat *chat, p4d_error *err)
+int p4d_chat__add_answer(p4d_chat *chat, size_t from, p4d_error *err)
 {
 	if (!p4d_grow(&chat->answer, &chat->answers_room, chat->answers + 1, sizeof(*chat->answer)))
-		return no_memory(err);
-	chat->answer[chat->answers++].from = chat->length;
+		return p4d_chat__no_memory(err);
+	chat->answer[chat->answers++] = (p4d_chat_answer){from, from};
 	return 0;
 }
 
-/* A message, checked. */
-typedef struct message {
-	int role;
-	const char *content;
-	size_t length;
-} message;
-
-static bool is_blank(char c)
+static int write_text(p4d_chat *chat, const p4d_conversation *conversation, p4d_error *err)
 {
-	return c == ' ' || (c >= '\t' && c <= '\r');
-}
-
-static int read_message(const p4d_chat *chat, struct json_object *messages, size_t i, message *m,
-			p4d_error *err)
-{
-	static const char *const roles[ROLES] = {"system", "user", "assistant"};
-	struct json_object *one = json_object_array_get_idx(messages, i), *role = NULL, *content = NULL;
-
-	if (!json_object_is_type(one, json_type_object) || !json_object_object_get_ex(one, "role", &role) ||
-	    !json_object_object_get_ex(one, "content", &content))
-		return p4d_fail(err, P4D_E_VALUE, "message %zu is not an object with role and content",
-				i + 1);
-	const char *name = json_object_is_type(role, json_type_string) ? json_object_get_string(role) : "";
-	for (m->role = SYSTEM; m->role < ROLES && strcmp(roles[m->role], name) != 0;)
-		m->role++;
-	if (m->role == ROLES)
-		return p4d_fail(err, P4D_E_VALUE,
-				"message %zu has the role \"%.40s\", expected system, user or assistant",
-				i + 1, name);
-	if (m->role == SYSTEM && i > 0)
-		return p4d_fail(err, P4D_E_VALUE, "message %zu is the system's, which can be the first only",
-				i + 1);
-	if (!json_object_is_type(content, json_type_string))
-		return p4d_fail(err, P4D_E_VALUE, "the content of message %zu is not a text", i + 1);
-	m->content = json_object_get_string(content);
-	m->length = (size_t)json_object_get_string_len(content);
-	const unsigned form = chat->template->form;
-	const bool trims = form & TRIMS && !(m->role == SYSTEM && form & IN_USER);
-	while (trims && m->length && is_blank(m->content[m->length - 1]))
-		m->length--;
-	while (trims && m->length && is_blank(*m->content)) {
-		m->content++;
-		m->length--;
-	}
-	return 0;
-}
-
-/* system (may be NULL): what the content begins with. */
-static int put_turn(p4d_chat *chat, const message *m, const message *system, p4d_error *err)
-{
-	const p4d_chat_template *t = chat->template;
-
-	if (put_frame(chat, t->turn[m->role].before, err) < 0 ||
-	    (m->role == ASSISTANT && begin_answer(chat, err) < 0))
-		return -1;
-	if (system && (put_text(chat, t->turn[SYSTEM].before, err) < 0 ||
-		       put(chat, system->content, system->length, err) < 0 ||
-		       put_text(chat, t->turn[SYSTEM].behind, err) < 0))
-		return -1;
-	if (put(chat, m->content, m->length, err) < 0 || put_frame(chat, t->turn[m->role].end, err) < 0)
-		return -1;
-	if (m->role == ASSISTANT)
-		chat->answer[chat->answers - 1].to = chat->length;
-	return put_frame(chat, t->turn[m->role].behind, err);
-}
-
-static int write_text(p4d_chat *chat, struct json_object *messages, p4d_error *err)
-{
-	const p4d_chat_template *t = chat->template;
-	const size_t count = json_object_array_length(messages);
-	message system = {.content = NULL}, m;
-
 	chat->length = chat->answers = chat->cuts = 0;
-	if (add_cut(chat, err) < 0)
+	if (p4d_chat__add_cut(chat, 0, err) < 0)
 		return -1;
-	if (put_text(chat, t->begin, err) < 0)
-		return -1;
-	for (size_t i = 0; i < count; i++) {
-		if (read_message(chat, messages, i, &m, err) < 0)
-			return -1;
-		const message own = {SYSTEM, t->otherwise, t->otherwise ? strlen(t->otherwise) : 0};
-		if (i == 0 && m.role != SYSTEM && t->otherwise && put_turn(chat, &own, NULL, err) < 0)
-			return -1;
-		if (m.role == SYSTEM && t->form & IN_USER) {
-			system = m;
-			continue;
-		}
-		if (system.content && m.role != USER)
-			return p4d_fail(
-			    err, P4D_E_VALUE,
-			    "message 2 is not the user's: with --chat=%s the system's begins that", t->name);
-		if (put_turn(chat, &m, system.content ? &system : NULL, err) < 0)
-			return -1;
-		system.content = NULL;
-	}
-	return chat->answers ? 0
-			     : p4d_fail(err, P4D_E_VALUE,
-					"no message is the assistant's: there is nothing to train on");
+	return chat->template ? p4d_chat__write_fixed(chat, conversation->messages, err)
+			      : p4d_chat__write_jinja(chat, conversation, err);
 }
 
 static int take(void *context, const int32_t *tokens, uint64_t count, p4d_error *err)
@@ -255,31 +131,23 @@ static int take(void *context, const int32_t *tokens, uint64_t count, p4d_error 
 	p4d_chat *chat = context;
 
 	if (!p4d_grow(&chat->part, &chat->part_room, chat->part_count + count, sizeof(*chat->part)))
-		return no_memory(err);
+		return p4d_chat__no_memory(err);
 	memcpy(chat->part + chat->part_count, tokens, count * sizeof(*tokens));
 	chat->part_count += count;
 	return 0;
 }
 
-/* The first name of the template's tokens in a text, at *at; -1: there is none. */
+/* The first special token with a name in a text, at *at; -1: there is none. */
 static int32_t find_name(const p4d_chat *chat, const char *text, size_t length, size_t *at, size_t *size)
 {
-	const char *lists[] = {chat->template->required, chat->template->optional};
-	int32_t found = -1;
-	char name[NAME];
-
-	*at = length;
-	for (int i = 0; i < 2; i++)
-		for (const char *list = lists[i]; next_name(&list, name);) {
-			const int32_t token = p4d_tokenizer_token(chat->tokenizer, name);
-			const char *place = token >= 0 ? memmem(text, length, name, strlen(name)) : NULL;
-			if (!place || (size_t)(place - text) >= *at)
-				continue;
-			*at = (size_t)(place - text);
-			*size = strlen(name);
-			found = token;
-		}
-	return found;
+	for (*at = 0; *at < length; ++*at) {
+		const p4d_chat_name *name = p4d_chat__name_at(chat, text + *at, length - *at);
+		if (!name || name->token < 0)
+			continue;
+		*size = name->length;
+		return name->token;
+	}
+	return -1;
 }
 
 /* Encodes the text from..to into part. Tokenizers that do not read names in texts get only the text between
@@ -363,12 +231,79 @@ static int encode_whole(p4d_chat *chat, p4d_error *err)
 	return 0;
 }
 
-int p4d_chat__encode(p4d_chat *chat, struct json_object *messages, p4d_chat_sink sink, void *context,
-		     p4d_error *err)
+/* The text of a token; false: no memory, or it has none. */
+static bool read_piece(p4d_chat *chat, int32_t token)
+{
+	enum { LONGEST = 4096 };
+	p4d_chat_piece *piece = &chat->piece[token];
+
+	if (!p4d_grow(&chat->pieces, &chat->pieces_room, chat->pieces_length + LONGEST, 1))
+		return false;
+	const size_t length =
+	    p4d_tokenizer_text(chat->tokenizer, token, chat->pieces + chat->pieces_length, LONGEST);
+	if (!length || length >= LONGEST || chat->pieces_length > UINT32_MAX - LONGEST)
+		return false;
+	*piece = (p4d_chat_piece){(uint32_t)length + 1, (uint32_t)chat->pieces_length};
+	chat->pieces_length += length;
+	return true;
+}
+
+/* Bytes of a token at a place of the text; 0: they are not the token's. */
+static size_t bytes_at(p4d_chat *chat, int32_t token, size_t at)
+{
+	const p4d_chat_piece *piece = &chat->piece[token];
+
+	if (!piece->length && !read_piece(chat, token))
+		return 0;
+	const size_t length = piece->length - 1;
+	return length <= chat->length - at && !memcmp(chat->pieces + piece->at, chat->text + at, length)
+		   ? length
+		   : 0;
+}
+
+/*
+ * Whether the tokens are the text, byte by byte, as those of a tokenizer without a normalizer. Then it is
+ * known where each stands.
+ */
+static bool is_spelled(p4d_chat *chat)
+{
+	size_t at = 0, bytes = 1;
+
+	if (!chat->piece)
+		chat->piece = calloc(chat->tokenizer->vocabulary, sizeof(*chat->piece));
+	for (size_t i = 0; chat->piece && bytes && i < chat->count; i++) {
+		bytes = bytes_at(chat, chat->tokens[i], at);
+		at += bytes;
+	}
+	return chat->piece && at == chat->length;
+}
+
+/* Hands out tokens of a text that they spell. */
+static int send_spelled(p4d_chat *chat, p4d_chat_sink sink, void *context, p4d_error *err)
+{
+	size_t at = 0, sent = 0, answer = 0;
+	bool before = false;
+
+	for (size_t i = 0; i < chat->count; i++) {
+		const size_t end = at + chat->piece[chat->tokens[i]].length - 1;
+		while (answer < chat->answers && chat->answer[answer].to <= at)
+			answer++;
+		const bool trained = answer < chat->answers && chat->answer[answer].from < end;
+		if (trained != before && sink(context, chat->tokens + sent, i - sent, before, err) < 0)
+			return -1;
+		sent = trained != before ? i : sent;
+		before = trained;
+		at = end;
+	}
+	return sink(context, chat->tokens + sent, chat->count - sent, before, err);
+}
+
+/* Hands out tokens, with those that the text has at the ends of answers. */
+static int send_compared(p4d_chat *chat, p4d_chat_sink sink, void *context, p4d_error *err)
 {
 	size_t done = 0, cut = 0, from, to;
 
-	if (write_text(chat, messages, err) < 0 || encode_whole(chat, err) < 0 || number_cuts(chat, err) < 0)
+	if (number_cuts(chat, err) < 0)
 		return -1;
 	for (size_t i = 0; i < chat->answers; i++) {
 		if (count_alike(chat, chat->answer[i].from, &cut, &from, err) < 0 ||
@@ -382,4 +317,13 @@ int p4d_chat__encode(p4d_chat *chat, struct json_object *messages, p4d_chat_sink
 		done = to;
 	}
 	return sink(context, chat->tokens + done, chat->count - done, false, err);
+}
+
+int p4d_chat__encode(p4d_chat *chat, const p4d_conversation *conversation, p4d_chat_sink sink, void *context,
+		     p4d_error *err)
+{
+	if (write_text(chat, conversation, err) < 0 || encode_whole(chat, err) < 0)
+		return -1;
+	return is_spelled(chat) ? send_spelled(chat, sink, context, err)
+				: send_compared(chat, sink, context, err);
 }

@@ -8,13 +8,22 @@
 
 /*
  * Conversations as tokens: [{"role": "system"|"user"|"assistant", "content": TEXT}, ...] in the form of a
- * chat template. The tokens of an answer that are trained on are those of its content and of the end of its
- * turn. A token that begins before an answer and reaches into it counts as part of the answer.
+ * chat template, one of those that p4d knows by name or one in Jinja. p4d knows which tokens are trained on:
+ *
+ * - with a template that p4d knows, the content of the assistant's messages and the end of its turns;
+ * - with one in Jinja, what it has between {% generation %} and {% endgeneration %}; without these, what a
+ *   conversation that ends with the assistant's message has more than one that asks for it
+ *   (add_generation_prompt). Both have to be beginnings of the whole conversation.
+ *
+ * A token that lies partly in an answer is trained on.
  */
 typedef struct p4d_chat {
-	const struct p4d_chat_template *template;
+	const struct p4d_chat_template *template; /* one that p4d knows */
+	struct p4d_chat_jinja *jinja;             /* or one in Jinja */
 	const p4d_tokenizer *tokenizer;
-	char *text; /* text of a conversation */
+	struct p4d_chat_name *name; /* special tokens that the template may write */
+	size_t names, names_room;
+	char *text; /* of a conversation */
 	size_t length, room;
 	int32_t *tokens; /* tokens of the whole text, and of its beginning, to compare them */
 	size_t count, tokens_room;
@@ -24,19 +33,37 @@ typedef struct p4d_chat {
 	size_t answers, answers_room;
 	struct p4d_chat_cut *cut;
 	size_t cuts, cuts_room;
+	struct p4d_chat_piece *piece; /* texts of tokens, by token */
+	char *pieces;
+	size_t pieces_length, pieces_room;
 } p4d_chat;
+
+/* A line of data: its messages, and the object that they are in. */
+typedef struct p4d_conversation {
+	struct json_object *messages, *line;
+} p4d_conversation;
 
 /* Called with tokens in order. trained: whether they are. */
 typedef int (*p4d_chat_sink)(void *context, const int32_t *tokens, size_t count, bool trained,
 			     p4d_error *err);
 
 /*
- * The tokenizer is borrowed. bytes, which has no names, spells special tokens. Errors: VALUE (no such
- * template, or the tokenizer lacks its tokens).
+ * template: a name that p4d knows, or what chat_source.h describes. date: what a template shows as that of
+ * today, YYYY-MM-DD; NULL: a template that asks for it refuses. The tokenizer is borrowed, and its name is
+ * that of p4d_tokenizer_open. bytes, which has no names, spells special tokens. Errors: VALUE (no such
+ * template, one that is wrong or not supported, or the tokenizer lacks its tokens), JSON, IO, NO_MEMORY.
  */
-int p4d_chat__open(p4d_chat *chat, const char *template, const p4d_tokenizer *tokenizer, p4d_error *err);
+int p4d_chat__open(p4d_chat *chat, const char *template, const char *date, const p4d_tokenizer *tokenizer,
+		   const char *tokenizer_name, p4d_error *err);
 void p4d_chat__close(p4d_chat *chat);
 
-/* Errors: VALUE (what is wrong in which message), those of the tokenizer and the sink, NO_MEMORY. */
-int p4d_chat__encode(p4d_chat *chat, struct json_object *messages, p4d_chat_sink sink, void *context,
+/* The template that was taken: its name, or the path of its file. */
+const char *p4d_chat__taken(const p4d_chat *chat);
+
+/*
+ * Of the line a template in Jinja also has tools (a list, or one in JSON) and the members of
+ * chat_template_kwargs as variables. Errors: VALUE (what is wrong in which message, or what the template
+ * refuses), those of the tokenizer and the sink, NO_MEMORY.
+ */
+int p4d_chat__encode(p4d_chat *chat, const p4d_conversation *conversation, p4d_chat_sink sink, void *context,
 		     p4d_error *err);

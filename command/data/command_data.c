@@ -31,9 +31,11 @@ const char p4d_data_options[] =
     "  --field NAME                the member that holds it (text; input_ids with ids;\n"
     "                              with --chat messages, or conversations (ShareGPT), or prompt and\n"
     "                              completion)\n"
-    "  --chat TEMPLATE             each line has a conversation, its messages with role and content;\n"
-    "                              loss on the assistant's alone (PREFIX.mask). chatml, qwen2.5,\n"
+    "  --chat own|NAME|FILE        each line has a conversation, its messages with role and content;\n"
+    "                              loss on the assistant's alone (PREFIX.mask). own: the template of\n"
+    "                              the tokenizer's model; FILE: one in Jinja; NAME: chatml, qwen2.5,\n"
     "                              llama-3, llama-2, mistral, gemma, zephyr\n"
+    "  --chat-date YYYY-MM-DD      what a template shows as the date of today\n"
     "  --vocab N                   with ids: tokens are 0 to N-1\n"
     "  --begin-token N|NAME|none   token before each document (the tokenizer's; with ids none)\n"
     "  --end-token N|NAME|none     token after each document (likewise)\n"
@@ -43,7 +45,7 @@ const char p4d_data_options[] =
     "A FILE of - is standard input.";
 
 typedef struct data {
-	const char *output, *tokenizer_name, *field, *chat_name, *begin_text, *end_text;
+	const char *output, *tokenizer_name, *field, *chat_name, *chat_date, *begin_text, *end_text;
 	uint64_t vocabulary, most_bad; /* UINT64_MAX: 1 % of the lines */
 	bool split_lines, json_lines, json, help;
 	bool ids;
@@ -92,9 +94,39 @@ static int read_number(const char *name, const char *text, uint64_t max, uint64_
 	return p4d_fail(err, P4D_E_VALUE, "--%s=%.64s: not a whole number up to %" PRIu64, name, text, max);
 }
 
+enum { OUTPUT = 256, TOKENIZER, SPLIT, JSONL, FIELD, CHAT, CHAT_DATE, VOCAB, BEGIN, END, JSON, BAD, HELP };
+
+/* Its value, if it has one, is in optarg. */
+static int take_argument(data *d, int which, p4d_error *err)
+{
+	const struct {
+		int which;
+		const char **to, *name;
+	} texts[] = {
+	    {OUTPUT, &d->output, "output"},
+	    {'o', &d->output, "output"},
+	    {TOKENIZER, &d->tokenizer_name, "tokenizer"},
+	    {FIELD, &d->field, "field"},
+	    {CHAT, &d->chat_name, "chat"},
+	    {CHAT_DATE, &d->chat_date, "chat-date"},
+	    {BEGIN, &d->begin_text, "begin-token"},
+	    {END, &d->end_text, "end-token"},
+	};
+
+	d->split_lines |= which == SPLIT;
+	d->json_lines |= which == JSONL;
+	d->json |= which == JSON;
+	d->help |= which == HELP || which == 'h';
+	for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++)
+		if (which == texts[i].which)
+			return set_text(texts[i].to, texts[i].name, optarg, err);
+	if (which == VOCAB)
+		return read_number("vocab", optarg, (uint64_t)INT32_MAX + 1, &d->vocabulary, err);
+	return which == BAD ? read_number("bad-lines", optarg, UINT64_MAX - 1, &d->most_bad, err) : 0;
+}
+
 static int parse_arguments(data *d, int argc, char *argv[], p4d_error *err)
 {
-	enum { OUTPUT = 256, TOKENIZER, SPLIT, JSONL, FIELD, CHAT, VOCAB, BEGIN, END, JSON, BAD, HELP };
 	static const struct option table[] = {
 	    {"output", required_argument, NULL, OUTPUT},
 	    {"tokenizer", required_argument, NULL, TOKENIZER},
@@ -102,6 +134,7 @@ static int parse_arguments(data *d, int argc, char *argv[], p4d_error *err)
 	    {"jsonl", no_argument, NULL, JSONL},
 	    {"field", required_argument, NULL, FIELD},
 	    {"chat", required_argument, NULL, CHAT},
+	    {"chat-date", required_argument, NULL, CHAT_DATE},
 	    {"vocab", required_argument, NULL, VOCAB},
 	    {"begin-token", required_argument, NULL, BEGIN},
 	    {"end-token", required_argument, NULL, END},
@@ -119,26 +152,7 @@ static int parse_arguments(data *d, int argc, char *argv[], p4d_error *err)
 				p4d_fix(err, "p4d help data");
 			return -1;
 		}
-		if (which == OUTPUT || which == 'o')
-			rc = set_text(&d->output, "output", optarg, err);
-		else if (which == TOKENIZER)
-			rc = set_text(&d->tokenizer_name, "tokenizer", optarg, err);
-		else if (which == FIELD)
-			rc = set_text(&d->field, "field", optarg, err);
-		else if (which == CHAT)
-			rc = set_text(&d->chat_name, "chat", optarg, err);
-		else if (which == BEGIN)
-			rc = set_text(&d->begin_text, "begin-token", optarg, err);
-		else if (which == END)
-			rc = set_text(&d->end_text, "end-token", optarg, err);
-		else if (which == VOCAB)
-			rc = read_number("vocab", optarg, (uint64_t)INT32_MAX + 1, &d->vocabulary, err);
-		else if (which == BAD)
-			rc = read_number("bad-lines", optarg, UINT64_MAX - 1, &d->most_bad, err);
-		d->split_lines |= which == SPLIT;
-		d->json_lines |= which == JSONL;
-		d->json |= which == JSON;
-		d->help |= which == HELP || which == 'h';
+		rc = take_argument(d, which, err);
 	}
 	d->files = argc - optind;
 	d->file = argv + optind;
@@ -167,6 +181,8 @@ static int check_arguments(data *d, p4d_error *err)
 	if (d->chat_name && (d->begin_text || d->end_text))
 		return usage(err,
 			     "--begin-token and --end-token have no effect: a chat template has its own");
+	if (d->chat_date && !d->chat_name)
+		return usage(err, "--chat-date needs --chat");
 	if (d->most_bad != UINT64_MAX && !d->json_lines && !d->ids && !d->chat_name)
 		return usage(err, "--bad-lines needs --jsonl");
 	if (d->field && !d->json_lines && !d->ids && !d->chat_name)
@@ -208,7 +224,8 @@ static int open_tokenizer(data *d, p4d_error *err)
 		return -1;
 	d->begin = d->end = -1;
 	if (d->chat_name)
-		return p4d_chat__open(&d->chat, d->chat_name, &d->tokenizer, err);
+		return p4d_chat__open(&d->chat, d->chat_name, d->chat_date, &d->tokenizer, d->tokenizer_name,
+				      err);
 	d->begin = d->tokenizer.begin;
 	d->end = d->tokenizer.end;
 	if (find_token(d, "begin-token", d->begin_text, &d->begin, err) < 0 ||
@@ -256,7 +273,8 @@ static int add_turn(void *context, const int32_t *tokens, size_t count, bool tra
 
 static int add_document(data *d, const p4d_document_text *document, p4d_error *err)
 {
-	int rc = document->messages ? p4d_chat__encode(&d->chat, document->messages, add_turn, d, err)
+	const p4d_conversation conversation = {document->messages, d->documents.object};
+	int rc = document->messages ? p4d_chat__encode(&d->chat, &conversation, add_turn, d, err)
 		 : document->ids
 		     ? add(d, document->ids, document->length, err)
 		     : p4d_tokenizer_encode(&d->tokenizer, document->text, document->length, add, d, err);
@@ -374,7 +392,8 @@ static int report(const data *d, uint64_t documents, uint64_t tokens, uint64_t t
 		       d->output, documents, documents == 1 ? "" : "s", tokens, d->tokenizer.vocabulary,
 		       narrow ? "uint16" : "int32");
 		if (d->chat_name)
-			printf("; loss on %" PRIu64 " (%s.mask)", trained, d->output);
+			printf("; loss on %" PRIu64 " (%s.mask), template %s", trained, d->output,
+			       p4d_chat__taken(&d->chat));
 		if (d->bad)
 			printf("; %" PRIu64 " of %" PRIu64 " lines left out", d->bad, d->lines);
 		puts("");
@@ -384,8 +403,10 @@ static int report(const data *d, uint64_t documents, uint64_t tokens, uint64_t t
 	json_object_object_add(object, "prefix", json_object_new_string(d->output));
 	json_object_object_add(object, "documents", json_object_new_uint64(documents));
 	json_object_object_add(object, "tokens", json_object_new_uint64(tokens));
-	if (d->chat_name)
+	if (d->chat_name) {
 		json_object_object_add(object, "trained", json_object_new_uint64(trained));
+		json_object_object_add(object, "template", json_object_new_string(p4d_chat__taken(&d->chat)));
+	}
 	json_object_object_add(object, "left_out", json_object_new_uint64(d->bad));
 	json_object_object_add(object, "vocab", json_object_new_uint64(d->tokenizer.vocabulary));
 	json_object_object_add(object, "begin_token", d->begin >= 0 ? json_object_new_int(d->begin) : NULL);

@@ -29,7 +29,7 @@ more=
 [ "$target" != environment ] || more="-I $source/plugin $source/plugin/job_environment.c"
 # shellcheck disable=SC2046,SC2086 # lists of words
 clang $flags -std=gnu11 -D_GNU_SOURCE -fsanitize=fuzzer -I "$source/estimator" -I "$source/script" -I "$source/command" -I "$source/runtime" \
-	$more "$source/tests/fuzz/fuzz_$target.c" build-fuzz/.libs/libp4dcommand.a build-fuzz/.libs/libp4dtrain.a build-fuzz/.libs/libp4ddata.a build-fuzz/.libs/libp4dhost.a \
+	$more "$source/tests/fuzz/fuzz_$target.c" build-fuzz/.libs/libp4dcommand.a build-fuzz/.libs/libp4dtemplate.a build-fuzz/.libs/libp4dtrain.a build-fuzz/.libs/libp4ddata.a build-fuzz/.libs/libp4dhost.a \
 	build-fuzz/.libs/libp4d.a $([ "$target" != arguments ] || echo build-fuzz/.libs/libp4dyaml.a build-fuzz/.libs/libp4dtoml.a \
 	"$(pkg-config --libs yaml-0.1 tomlplusplus)" -lstdc++) $(pkg-config --libs json-c libxxhash) $(! pkg-config libpcre2-8 libutf8proc || pkg-config --libs libpcre2-8 libutf8proc) -lm \
 	-o "build-fuzz/fuzz_$target"

@@ -44,8 +44,9 @@ static void look_at(struct json_object *messages, unsigned which)
 	turns sum = {0, 0};
 
 	check(p4d_tokenizer_open(&bytes, "bytes", &err) == 0);
-	check(p4d_chat__open(&chat, names[which % 4], &bytes, &err) == 0);
-	if (p4d_chat__encode(&chat, messages, count, &sum, &err) == 0)
+	check(p4d_chat__open(&chat, names[which % 4], NULL, &bytes, "bytes", &err) == 0);
+	const p4d_conversation line = {messages, NULL};
+	if (p4d_chat__encode(&chat, &line, count, &sum, &err) == 0)
 		check(sum.tokens == chat.length && sum.trained > 0 && sum.trained < sum.tokens);
 	else
 		check(err.code == P4D_E_VALUE && sum.tokens == 0);

@@ -8,5 +8,6 @@ p4d_fuzz_real_files()
 	gpus) echo "$1/etc/gpus.json" ;;
 	reader | arguments) echo "$1/tests/data/scripts" ;;
 	model) echo "$1/etc/models" "$1/tests/data/hf" ;;
+	template) find "$1/tests/data/templates" -name '*.jinja' ;;
 	esac
 }

@@ -23,6 +23,7 @@ estimator/serve       serving, and models that share GPUs with it
 estimator/search      layouts that fit, fastest first
 estimator/guard       the verdict
 
+runtime/template      chat templates, in Jinja
 runtime/data          training data
 runtime/device        what a device can do
 runtime/device/cpu

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "template/run.h"
+
+enum { P4D_CALL_SLOTS = 5 };
+
+typedef struct p4d_named_value {
+	const char *name;
+	p4d_datum value;
+} p4d_named_value;
+
+/* A call of something that is built in: its object or what is filtered, and arguments. */
+typedef struct p4d_invocation {
+	p4d_datum self;
+	const struct p4d_builtin *builtin;
+	const p4d_datum *slot[P4D_CALL_SLOTS]; /* by the names of its parameters; NULL: not given */
+	const p4d_datum *at;
+	size_t count;
+	const p4d_named_value *named;
+	size_t names;
+} p4d_invocation;
+
+/* parameters: their names, with blanks between them; NULL: any, which are in `at` and `named`. */
+typedef struct p4d_builtin {
+	const char *name;
+	int (*call)(p4d_rendering *r, const p4d_invocation *call, p4d_datum *result);
+	const char *parameters;
+} p4d_builtin;
+
+/* NULL: there is none of that name. */
+const p4d_builtin *p4d_template__find_filter(const char *name);
+const p4d_builtin *p4d_template__find_test(const char *name);
+const p4d_builtin *p4d_template__find_method(p4d_datum self, const char *name);
+const p4d_method *p4d_template__find_function(const char *name);
+const p4d_builtin *p4d_template__find_in(const p4d_builtin *list, const char *name);
+
+/* Fills the slots of a call, and makes it. */
+int p4d_template__call(p4d_rendering *r, p4d_invocation *call, p4d_datum *result);
+/* The arguments of a node, which are evaluated. */
+int p4d_template__call_arguments(p4d_rendering *r, const p4d_node *list, p4d_invocation *call);
+/* A call of a macro. */
+int p4d_template__call_macro(p4d_rendering *r, const p4d_macro *macro, const p4d_invocation *call,
+			     p4d_datum *result);
+
+/* Tables that end with a row without a name. */
+extern const p4d_builtin p4d_template__text_methods[], p4d_template__dict_methods[],
+    p4d_template__list_methods[], p4d_template__loop_methods[], p4d_template__text_filters[],
+    p4d_template__list_filters[], p4d_template__value_filters[], p4d_template__tests[];
+
+/* Slots, with what they are if they are not given. Errors: another kind. */
+int p4d_template__text_slot(p4d_rendering *r, const p4d_invocation *call, size_t slot, p4d_string *text);
+int p4d_template__integer_slot(p4d_rendering *r, const p4d_invocation *call, size_t slot, int64_t *integer);
+int p4d_template__truth_slot(p4d_rendering *r, const p4d_invocation *call, size_t slot, bool *truth);
+/* The filtered value as a text. */
+int p4d_template__self_text(p4d_rendering *r, const p4d_invocation *call, p4d_string *text);
+/* A member by a path such as "function.name". */
+int p4d_template__member(p4d_rendering *r, p4d_datum value, p4d_datum path, p4d_datum *result);
+
+/* JSON as transformers' tojson writes it. */
+int p4d_template__json(p4d_rendering *r, const p4d_invocation *call, p4d_datum *result);

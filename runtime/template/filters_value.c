@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Filters of any value, and of numbers. */
+#include "template/builtin.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "template/literal.h"
+#include "template/operate.h"
+
+static int filter_default(p4d_rendering *r, const p4d_invocation *call, p4d_datum *result)
+{
+	bool by_truth = false, truth = true;
+
+	if (p4d_template__truth_slot(r, call, 1, &by_truth) < 0 ||
+	    (by_truth && p4d_template__truth(r, call->self, &truth) < 0))
+		return -1;
+	if (call->self.kind != P4D_UNDEFINED && truth)
+		*result = call->self;
+	else
+		*result = call->slot[0] ? *call->slot[0] : P4D_TEXT("");
+	return 0;
+}
+
+static int filter_length(p4d_rendering *r, const p4d_invocation *call, p4d_datum *result)
+{
+	size_t length = 0;
+
+	if (p4d_template__length(r, call->self, &length) < 0)
+		return -1;
+	*result = p4d_value_integer((int64_t)length);
+	return 0;
+}
+
+static int filter_abs(p4d_rendering *r, const p4d_invocation *call, p4d_datum *result)
+{
+	if (call->self.kind == P4D_REAL) {
+		*result = p4d_value_real(fabs(call->self.real));
+		return 0;
+	}
+	if (call->self.kind != P4D_INTEGER && call->self.kind != P4D_BOOL)
+		return p4d_template__not_a(r, call->self, "has no absolute value");
+	const int64_t whole = call->self.kind == P4D_BOOL ? call->self.truth : call->self.integer;
+	return whole < 0 ? p4d_template__math(r, P4D_OP_SUBTRACT, p4d_value_integer(0), call->self, result)
+			 : (*result = p4d_value_integer(whole), 0);
+}
+
+/* A real number as an integer, if it is one of 64 bits. */
+static bool truncate(double real, int64_t *integer)
+{
+	if (!(real > -9.2e18 && real < 9.2e18))
+		return false;
+	*integer = (int64_t)real;
+	return true;
+}
+
+static int filter_int(p4d_rendering *r, const p4d_invocation *call, p4d_datum *result)
+{
+	const p4d_datum v = call->self;
+	int64_t base = 10, integer = 0;
+	double real = 0;
+	bool right = true;
+
+	if (p4d_template__integer_slot(r, call, 1, &base) < 0)
+		return -1;
+	if (v.kind == P4D_STRING)
+		right = p4d_template__parse_integer(v.text, (int)base, &integer) ||
+			(p4d_template__parse_real(v.text, &real) && truncate(real, &integer));
+	else if (v.kind == P4D_REAL)
+		right = truncate(v.real, &integer);
+	else if (v.kind == P4D_INTEGER || v.kind == P4D_BOOL)
+		integer = v.kind == P4D_BOOL ? v.truth : v.integer;
+	else if (v.kind == P4D_UNDEFINED)
+		return p4d_template__not_a(r, v, "");
+	else
+		right = false;
+	*result = right ? p4d_value_integer(integer) : call->slot[0] ? *call->slot[0] : p4d_value_integer(0);
+	return 0;
+}
+
+static int filter_float(p4d_rendering *r, const p4d_invocation *call, p4d_datum *result)
+{
+	const p4d_datum v = call->self;
+	double real = 0;
+	bool right = true;
+
+	if (v.kind == P4D_STRING)
+		right = p4d_template__parse_real(v.text, &real);
+	else if (v.kind == P4D_REAL)
+		real = v.real;
+	else if (v.kind == P4D_INTEGER || v.kind == P4D_BOOL)
+		real = v.kind == P4D_BOOL ? v.truth : (double)v.integer;
+	else if (v.kind == P4D_UNDEFINED)
+		return p4d_template__not_a(r, v, "");
+	else
+		right = false;
+	*result = right ? p4d_value_real(real) : call->slot[0] ? *call->slot[0] : p4d_value_real(0);
+	return 0;
+}
+
+/* As Python rounds: the decimal that is nearest, of two the even one. */
+static int round_common(p4d_rendering *r, p4d_datum value, int64_t precision, p4d_datum *result)
+{
+	char text[400];
+
+	if (value.kind != P4D_REAL) {
+		if (precision < 0)
+			return p4d_template__fail(r, "p4d does not round integers to tens");
+		*result = value.kind == P4D_BOOL ? p4d_value_integer(value.truth) : value;
+		return 0;
+	}
+	if (precision < 0 || precision > 50 || !(fabs(value.real) < 1e300))
+		return p4d_template__fail(r, "p4d does not round to %lld places", (long long)precision);
+	snprintf(text, sizeof(text), "%.*f", (int)precision, value.real);
+	*result = p4d_value_real(strtod(text, NULL));
+	return 0;
+}
+
+static int filter_round(p4d_rendering *r, const p4d_invocation *call, p4d_datum *result)
+{
+	int64_t precision = 0;
+	p4d_string method = {"common", 6};
+	const p4d_datum v = call->self;
+
+	if (p4d_template__integer_slot(r, call, 0, &precision) < 0 ||
+	    p4d_template__text_slot(r, call, 1, &method) < 0)
+		return -1;
+	if (v.kind != P4D_REAL && v.kind != P4D_INTEGER && v.kind != P4D_BOOL)
+		return p4d_template__not_a(r, v, "cannot be rounded");
+	const char how = method.length ? *method.at : '\0';
+	if (how != 'f' && how != 'c')
+		return p4d_template__fail(r, "round: the method is common, ceil or floor");
+	if (method.length == 6)
+		return round_common(r, v, precision, result);
+	const double real = v.kind == P4D_REAL ? v.real : v.kind == P4D_BOOL ? v.truth : (double)v.integer;
+	const double scale = pow(10, (double)precision), scaled = real * scale;
+	*result = p4d_value_real((how == 'f' ? floor(scaled) : ceil(scaled)) / scale);
+	return 0;
+}
+
+static int filter_attr(p4d_rendering *r, const p4d_invocation *call, p4d_datum *result)
+{
+	if (!call->slot[0] || call->slot[0]->kind != P4D_STRING)
+		return p4d_template__fail(r, "attr: the name of a member is expected");
+	/* a mapping has its methods alone, not its keys */
+	if (call->self.kind == P4D_NAMESPACE || call->self.kind == P4D_LOOP)
+		return p4d_template__item(r, call->self, *call->slot[0], result);
+	*result = (p4d_datum){.kind = P4D_UNDEFINED};
+	return 0;
+}
+
+const p4d_builtin p4d_template__value_filters[] = {
+    {"default", filter_default, "default_value boolean"},
+    {"d", filter_default, "default_value boolean"},
+    {"length", filter_length, ""},
+    {"count", filter_length, ""},
+    {"abs", filter_abs, ""},
+    {"int", filter_int, "default base"},
+    {"float", filter_float, "default"},
+    {"round", filter_round, "precision method"},
+    {"attr", filter_attr, "name"},
+    {"tojson", p4d_template__json, "ensure_ascii indent separators sort_keys"},
+    {NULL, NULL, NULL},
+};

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "template/run.h"
+
+/* What Python does with values. Work on long ones is spent. */
+int p4d_template__truth(p4d_rendering *r, p4d_datum value, bool *truth);
+int p4d_template__equal(p4d_rendering *r, p4d_datum a, p4d_datum b, bool *equal);
+/* *order: below, at or above 0. */
+int p4d_template__compare(p4d_rendering *r, p4d_datum a, p4d_datum b, int *order);
+int p4d_template__contains(p4d_rendering *r, p4d_datum all, p4d_datum one, bool *contains);
+int p4d_template__math(p4d_rendering *r, p4d_operator op, p4d_datum a, p4d_datum b, p4d_datum *result);
+int p4d_template__length(p4d_rendering *r, p4d_datum value, size_t *length);
+
+/* Values that a loop goes over. */
+int p4d_template__iterate(p4d_rendering *r, p4d_datum value, const p4d_datum **at, size_t *count);
+/* A value of another kind: fails with its name. */
+int p4d_template__not_a(p4d_rendering *r, p4d_datum value, const char *what);
+const char *p4d_template__kind(p4d_datum value);
+
+/* Python's str, and repr. */
+int p4d_template__string(p4d_rendering *r, p4d_datum value, p4d_string *text);
+int p4d_template__write_value(p4d_rendering *r, p4d_written *buffer, p4d_datum value);
+int p4d_template__write_repr(p4d_rendering *r, p4d_written *buffer, p4d_datum value);
+/* repr of a number. */
+void p4d_template__real_text(double real, char text[64]);
+
+/* Members, items and slices; what is not there is undefined. */
+int p4d_template__attribute(p4d_rendering *r, p4d_datum value, const char *name, p4d_datum *result);
+int p4d_template__item(p4d_rendering *r, p4d_datum value, p4d_datum index, p4d_datum *result);
+/* bound: start, stop and step; NULL: none. */
+int p4d_template__slice(p4d_rendering *r, p4d_datum value, const p4d_datum *const bound[3],
+			p4d_datum *result);
+
+int p4d_template__new_list(p4d_rendering *r, p4d_list_form form, size_t room, p4d_list **list);
+int p4d_template__append(p4d_rendering *r, p4d_list *list, p4d_datum value);
+int p4d_template__new_dict(p4d_rendering *r, p4d_dict **dict);
+int p4d_template__put(p4d_rendering *r, p4d_dict *dict, p4d_datum key, p4d_datum value);
+/* NULL: the key is not there. */
+const p4d_datum *p4d_template__get(p4d_rendering *r, const p4d_dict *dict, p4d_datum key);
+const p4d_datum *p4d_template__get_text(const p4d_dict *dict, const char *key);

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "template/lexer.h"
+#include "template/syntax.h"
+
+/* The parser of a template, and its place in the tokens. */
+typedef struct p4d_parser {
+	p4d_template *template;
+	p4d_token_list tokens;
+	size_t at;
+	unsigned depth;           /* of blocks and expressions */
+	unsigned loops, captures; /* around this place, of the same macro or template */
+	struct p4d_name **names;
+	p4d_error *err;
+} p4d_parser;
+
+/* All return -1 or NULL with *err. */
+int p4d_template__wrong(p4d_parser *p, const char *what);
+int p4d_template__unsupported(p4d_parser *p, const char *what);
+p4d_node *p4d_template__node(p4d_parser *p, p4d_syntax_kind kind);
+const char *p4d_template__name(p4d_parser *p, p4d_string text);
+int p4d_template__enter(p4d_parser *p);
+
+static inline const p4d_token *p4d_template__now(const p4d_parser *p)
+{
+	return &p->tokens.at[p->at];
+}
+
+bool p4d_template__is(const p4d_token *token, p4d_token_kind kind, const char *text);
+bool p4d_template__skip(p4d_parser *p, p4d_token_kind kind, const char *text);
+int p4d_template__expect(p4d_parser *p, p4d_token_kind kind, const char *text);
+/* A name that is expected here. */
+const char *p4d_template__expect_name(p4d_parser *p);
+
+p4d_node *p4d_template__expression(p4d_parser *p, bool with_condition);
+/* One expression, or several with commas, which are a tuple. until: a name that ends them; may be NULL. */
+p4d_node *p4d_template__expressions(p4d_parser *p, bool with_condition, const char *until);
+/* Names to assign to. members: a member of a namespace may be one. */
+p4d_node *p4d_template__target(p4d_parser *p, const char *until, bool members);
+/* Behind the opening parenthesis; the closing one is read, too. */
+int p4d_template__arguments(p4d_parser *p, p4d_node **list);
+/* Filters of `a`, the first without its bar where `bare`. */
+p4d_node *p4d_template__filters(p4d_parser *p, p4d_node *a, bool bare);
