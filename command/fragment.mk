@@ -38,6 +38,7 @@ libp4dcommand_la_SOURCES = \
 	command/rehearse/micro_batch.h command/rehearse/micro_batch.c \
 	command/rehearse/rehearse_fits.h command/rehearse/rehearse_fits.c \
 	command/rehearse/rehearse_answer.h command/rehearse/rehearse_answer.c command/rehearse/rehearse_json.c \
+	command/rehearse/rehearse_step.h command/rehearse/rehearse_step.c \
 	command/rehearse/words.h command/rehearse/words.c \
 	command/rehearse/deepspeed_hosts.h command/rehearse/deepspeed_hosts.c command/rehearse/engine_ranks.h command/rehearse/engine_ranks.c \
 	command/rehearse/launch_ranks.h command/rehearse/launch_ranks.c command/rehearse/read_command.h command/rehearse/read_command.c \

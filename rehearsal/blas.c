@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cuBLAS and cuBLASLt: handles, and products, which are counted. What of cuBLASLt only fills structures stays
  * NVIDIA's. */
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -75,49 +76,93 @@ ENTRY int cublasGetVersion_v2(const blas_handle *h, int *value)
 	return BLAS_OK;
 }
 
-static void count(uint64_t m, uint64_t n, uint64_t k, uint64_t batch)
+/* cudaDataType_t, and of cublasMath_t and cublasComputeType_t what takes tf32 for 32 bits */
+enum { TYPE_R_32F = 0, TYPE_R_64F = 1, TYPE_R_16F = 2, TYPE_R_16BF = 14 };
+enum { MATH_TF32 = 3, COMPUTE_32F_FAST_TF32 = 77 };
+
+/* Bytes of an element, 1 also for those of 4 bits. */
+static uint64_t bytes_of(int type)
 {
+	return type == TYPE_R_64F                          ? 8
+	       : type == TYPE_R_32F                        ? 4
+	       : type == TYPE_R_16F || type == TYPE_R_16BF ? 2
+							   : 1;
+}
+
+/* A product of elements of this type, `batch` times. */
+static void count(uint64_t m, uint64_t n, uint64_t k, uint64_t batch, int type, bool tf32)
+{
+	const uint64_t flops = 2 * m * n * k * batch, bytes = bytes_of(type);
+
 	p4d_report_add(P4D_REPORT_PRODUCTS, 1);
-	p4d_report_add(P4D_REPORT_FLOPS, 2 * m * n * k * batch);
+	p4d_report_add(P4D_REPORT_FLOPS, flops);
+	p4d_report_add(P4D_REPORT_PRODUCT_DEPTH, k * batch);
+	p4d_report_add(P4D_REPORT_PRODUCT_BYTES,
+		       batch * ((m + n) * k * bytes + m * n * (bytes > 1 ? bytes : 2)));
+	if (bytes == 1)
+		p4d_report_add(P4D_REPORT_FLOPS_8, flops);
+	else if (bytes >= 4)
+		p4d_report_add(tf32 && bytes == 4 ? P4D_REPORT_FLOPS_TF32 : P4D_REPORT_FLOPS_32, flops);
 }
 
 /* Products whose first arguments are handle, two transpositions, m, n, k. */
-#define GEMM(name) \
-	ENTRY int name(const void *h, int ta, int tb, int m, int n, int k) \
+#define GEMM(name, type) \
+	ENTRY int name(const blas_handle *h, int ta, int tb, int m, int n, int k) \
 	{ \
-		(void)h, (void)ta, (void)tb; \
-		count((uint64_t)m, (uint64_t)n, (uint64_t)k, 1); \
+		(void)ta, (void)tb; \
+		count((uint64_t)m, (uint64_t)n, (uint64_t)k, 1, type, h && h->math == MATH_TF32); \
 		return BLAS_OK; \
 	}
-GEMM(cublasSgemm_v2)
-GEMM(cublasDgemm_v2)
-GEMM(cublasHgemm)
-GEMM(cublasSgemmEx)
-GEMM(cublasGemmEx)
+GEMM(cublasSgemm_v2, TYPE_R_32F)
+GEMM(cublasDgemm_v2, TYPE_R_64F)
+GEMM(cublasHgemm, TYPE_R_16F)
+
+ENTRY int cublasSgemmEx(const blas_handle *h, int ta, int tb, int m, int n, int k, const void *alpha,
+			const void *a, int type)
+{
+	(void)ta, (void)tb, (void)alpha, (void)a;
+	count((uint64_t)m, (uint64_t)n, (uint64_t)k, 1, type, h && h->math == MATH_TF32);
+	return BLAS_OK;
+}
+
+ENTRY int cublasGemmEx(const blas_handle *h, int ta, int tb, int m, int n, int k, const void *alpha,
+		       const void *a, int type, int lda, const void *b, int type_b, int ldb, const void *beta,
+		       void *c, int type_c, int ldc, int compute)
+{
+	(void)ta, (void)tb, (void)alpha, (void)a, (void)lda, (void)b, (void)type_b, (void)ldb, (void)beta;
+	(void)c, (void)type_c, (void)ldc;
+	count((uint64_t)m, (uint64_t)n, (uint64_t)k, 1, type,
+	      compute == COMPUTE_32F_FAST_TF32 || (h && h->math == MATH_TF32));
+	return BLAS_OK;
+}
 
 /* Strided batches, with one type and with a type for each matrix. */
-#define BATCHED(name) \
-	ENTRY int name(const void *h, int ta, int tb, int m, int n, int k, const void *alpha, const void *a, \
-		       int lda, long long stride_a, const void *b, int ldb, long long stride_b, \
-		       const void *beta, void *c, int ldc, long long stride_c, int batch) \
+#define BATCHED(name, type) \
+	ENTRY int name(const blas_handle *h, int ta, int tb, int m, int n, int k, const void *alpha, \
+		       const void *a, int lda, long long stride_a, const void *b, int ldb, \
+		       long long stride_b, const void *beta, void *c, int ldc, long long stride_c, \
+		       int batch) \
 	{ \
-		(void)h, (void)ta, (void)tb, (void)alpha, (void)a, (void)lda, (void)stride_a, (void)b, \
-		    (void)ldb, (void)stride_b, (void)beta, (void)c, (void)ldc, (void)stride_c; \
-		count((uint64_t)m, (uint64_t)n, (uint64_t)k, (uint64_t)batch); \
+		(void)ta, (void)tb, (void)alpha, (void)a, (void)lda, (void)stride_a, (void)b, (void)ldb, \
+		    (void)stride_b, (void)beta, (void)c, (void)ldc, (void)stride_c; \
+		count((uint64_t)m, (uint64_t)n, (uint64_t)k, (uint64_t)batch, type, \
+		      h && h->math == MATH_TF32); \
 		return BLAS_OK; \
 	}
-BATCHED(cublasSgemmStridedBatched)
-BATCHED(cublasDgemmStridedBatched)
-BATCHED(cublasHgemmStridedBatched)
+BATCHED(cublasSgemmStridedBatched, TYPE_R_32F)
+BATCHED(cublasDgemmStridedBatched, TYPE_R_64F)
+BATCHED(cublasHgemmStridedBatched, TYPE_R_16F)
 
-ENTRY int cublasGemmStridedBatchedEx(const void *h, int ta, int tb, int m, int n, int k, const void *alpha,
-				     const void *a, int type_a, int lda, long long stride_a, const void *b,
-				     int type_b, int ldb, long long stride_b, const void *beta, void *c,
-				     int type_c, int ldc, long long stride_c, int batch)
+ENTRY int cublasGemmStridedBatchedEx(const blas_handle *h, int ta, int tb, int m, int n, int k,
+				     const void *alpha, const void *a, int type_a, int lda,
+				     long long stride_a, const void *b, int type_b, int ldb,
+				     long long stride_b, const void *beta, void *c, int type_c, int ldc,
+				     long long stride_c, int batch, int compute)
 {
-	(void)h, (void)ta, (void)tb, (void)alpha, (void)a, (void)type_a, (void)lda, (void)stride_a, (void)b;
+	(void)ta, (void)tb, (void)alpha, (void)a, (void)lda, (void)stride_a, (void)b;
 	(void)type_b, (void)ldb, (void)stride_b, (void)beta, (void)c, (void)type_c, (void)ldc, (void)stride_c;
-	count((uint64_t)m, (uint64_t)n, (uint64_t)k, (uint64_t)batch);
+	count((uint64_t)m, (uint64_t)n, (uint64_t)k, (uint64_t)batch, type_a,
+	      compute == COMPUTE_32F_FAST_TF32 || (h && h->math == MATH_TF32));
 	return BLAS_OK;
 }
 
@@ -147,22 +192,37 @@ ENTRY int cublasLtMatmulAlgoGetHeuristic(const void *h, const void *operation, c
 	return BLAS_OK;
 }
 
-/* A member of a matrix's layout, as NVIDIA's own function knows it; 0: unknown. */
-static uint64_t layout_member(const void *layout, int attribute, size_t bytes)
+typedef int get_attribute(const void *, int, void *, size_t, size_t *);
+
+/* A member of what cuBLASLt describes, as NVIDIA's own function knows it; 0: unknown. */
+static uint64_t member(get_attribute **get, const char *name, const void *of, int attribute, size_t bytes)
 {
-	static int (*get)(const void *, int, void *, size_t, size_t *);
 	uint64_t value = 0;
 	size_t written;
 
-	if (!get)
-		*(void **)&get =
-		    p4d_real(p4d_settings_cuda() < 13 ? "libcublasLt.so.12" : "libcublasLt.so.13",
-			     "cublasLtMatrixLayoutGetAttribute");
-	return get && !get(layout, attribute, &value, bytes, &written) ? value : 0;
+	if (!*get)
+		*(void **)get =
+		    p4d_real(p4d_settings_cuda() < 13 ? "libcublasLt.so.12" : "libcublasLt.so.13", name);
+	return *get && !(*get)(of, attribute, &value, bytes, &written) ? value : 0;
+}
+
+static uint64_t layout_member(const void *layout, int attribute, size_t bytes)
+{
+	static get_attribute *get;
+
+	return member(&get, "cublasLtMatrixLayoutGetAttribute", layout, attribute, bytes);
+}
+
+/* cublasComputeType_t */
+static int compute_type(const void *operation)
+{
+	static get_attribute *get;
+
+	return (int)member(&get, "cublasLtMatmulDescGetAttribute", operation, 0, 4);
 }
 
 /* enum cublasLtMatrixLayoutAttribute_t */
-enum { LAYOUT_ROWS = 2, LAYOUT_COLUMNS = 3, LAYOUT_BATCH = 5 };
+enum { LAYOUT_TYPE = 0, LAYOUT_ROWS = 2, LAYOUT_COLUMNS = 3, LAYOUT_BATCH = 5 };
 
 ENTRY int cublasLtMatmul(const void *h, const void *operation, const void *alpha, const void *a,
 			 const void *layout_a, const void *b, const void *layout_b, const void *beta,
@@ -173,9 +233,9 @@ ENTRY int cublasLtMatmul(const void *h, const void *operation, const void *alpha
 		 columns = layout_member(layout_a, LAYOUT_COLUMNS, 8);
 	uint64_t batch = layout_member(layout_d, LAYOUT_BATCH, 4);
 
-	(void)h, (void)operation, (void)alpha, (void)a, (void)b, (void)layout_b, (void)beta, (void)c,
-	    (void)layout_c, (void)d;
+	(void)h, (void)alpha, (void)a, (void)b, (void)layout_b, (void)beta, (void)c, (void)layout_c, (void)d;
 	/* One of A's two sides is m, transposed or not; the other is k. */
-	count(m, n, rows == m ? columns : rows, batch ? batch : 1);
+	count(m, n, rows == m ? columns : rows, batch ? batch : 1,
+	      (int)layout_member(layout_a, LAYOUT_TYPE, 4), compute_type(operation) == COMPUTE_32F_FAST_TF32);
 	return BLAS_OK;
 }

@@ -44,7 +44,8 @@ rehearsal_python = \
 	rehearsal/python/p4d_rehearsal/solvers.py \
 	rehearsal/python/p4d_rehearsal/stages.py \
 	rehearsal/python/p4d_rehearsal/sums.py \
-	rehearsal/python/p4d_rehearsal/values.py
+	rehearsal/python/p4d_rehearsal/values.py \
+	rehearsal/python/p4d_rehearsal/work.py
 rehearsaldir = $(pkgdatadir)/rehearsal
 rehearsal_DATA = rehearsal/python/sitecustomize.py
 rehearsalpackagedir = $(rehearsaldir)/p4d_rehearsal

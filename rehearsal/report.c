@@ -110,8 +110,9 @@ static void write_devices(FILE *out)
 static void write_report(FILE *out)
 {
 	static const char *const member[P4D_REPORT_COUNTS] = {
-	    "launches",    "products",         "flops",      "graphs",
-	    "collectives", "collective_bytes", "unanswered", "names_missing",
+	    "launches",         "products",      "flops",         "graphs",  "collectives",
+	    "collective_bytes", "unanswered",    "names_missing", "flops_8", "flops_tf32",
+	    "flops_32",         "product_depth", "product_bytes",
 	};
 
 	write_devices(out);

@@ -15,6 +15,11 @@ typedef enum p4d_report_count {
 	P4D_REPORT_COLLECTIVE_BYTES, /* bytes that this rank passed to them */
 	P4D_REPORT_UNANSWERED,       /* collectives whose data another rank has, and no record */
 	P4D_REPORT_MISSING,          /* names of p4d_report_missing */
+	P4D_REPORT_FLOPS_8,          /* of products of 8 bits or fewer, */
+	P4D_REPORT_FLOPS_TF32,       /* of 32 bits in tf32, */
+	P4D_REPORT_FLOPS_32,         /* and of 32 bits or more; FLOPS has all of these */
+	P4D_REPORT_PRODUCT_DEPTH,    /* k of m x k times k x n, summed over those products */
+	P4D_REPORT_PRODUCT_BYTES,    /* operands and results of those products */
 	P4D_REPORT_COUNTS,
 } p4d_report_count;
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/number.h"
+#include "rehearse/rehearse_step.h"
 #include "report/report.h"
 #include "report/table.h"
 
@@ -63,14 +64,6 @@ p4d_rehearsed_verdict p4d_rehearse__judge(const p4d_rehearse_answer *a, const p4
 			 p4d_to_gib(host), p4d_to_gib(a->host_bytes));
 	}
 	return verdict;
-}
-
-double p4d_rehearse__least_seconds(const p4d_rehearse_answer *a, const p4d_rehearsed *r)
-{
-	uint64_t flops, bytes;
-	double rate = a->player->gpu->peak_bf16_flops;
-
-	return p4d_rehearsed__last_step(r, &flops, &bytes) && rate > 0 ? (double)flops / rate : 0;
 }
 
 /* The verdict */
@@ -222,34 +215,18 @@ static void print_host(const p4d_rehearse_answer *a, const p4d_rehearsed *worst)
 	puts(".");
 }
 
-static void print_step(const p4d_rehearse_answer *a, const p4d_rehearsed *worst)
-{
-	const double seconds = p4d_rehearse__least_seconds(a, worst);
-	uint64_t flops, bytes;
-	char text[P4D_SIZE_TEXT];
-
-	if (!p4d_rehearsed__last_step(worst, &flops, &bytes) || !flops)
-		return;
-	const bool many = flops >= 1000000000000000;
-	printf("Step:  %.3g %s of matrix products", (double)flops / (many ? 1e15 : 1e12),
-	       many ? "PFLOP" : "TFLOP");
-	if (seconds > 0)
-		printf(", at least %s at %.0f TFLOP/s", p4d_report_seconds(seconds, text),
-		       a->player->gpu->peak_bf16_flops / 1e12);
-	if (bytes)
-		printf("; %.2f GiB handed to NCCL", p4d_to_gib(bytes));
-	puts(".");
-}
-
 static void print_estimate(const p4d_rehearse_answer *a, const p4d_rehearsed *worst)
 {
 	const p4d_rehearsed *r = a->fits->roomy.text ? &a->fits->roomy : worst;
 
 	const p4d_rehearse_estimate *e = &a->estimate;
+	char seconds[P4D_SIZE_TEXT];
 
 	if (e->device_bytes && r->device)
-		printf("p4d estimates %.1f GiB from the command line (%+.1f %%).\n",
-		       p4d_to_gib(e->device_bytes), share(e->device_bytes, r->device) - 100);
+		printf("p4d estimates %.1f GiB from the command line (%+.1f %%)%s%s.\n",
+		       p4d_to_gib(e->device_bytes), share(e->device_bytes, r->device) - 100,
+		       e->seconds > 0 ? ", and a step of " : "",
+		       e->seconds > 0 ? p4d_report_seconds(e->seconds, seconds) : "");
 	if (e->cache_bytes && r->serving.cache)
 		printf("p4d estimates a KV cache of %.2f GiB from the command line (%+.1f %%), %" PRIu64
 		       " tokens.\n",
@@ -325,7 +302,7 @@ int p4d_rehearse__print(const p4d_rehearse_answer *a, p4d_error *err)
 		return -1;
 	putchar('\n');
 	print_host(a, worst);
-	print_step(a, worst);
+	p4d_rehearse_step__print(a, worst);
 	print_estimate(a, worst);
 	print_fits(a, P4D_REHEARSE_FITS, "Fits:  ");
 	print_fits(a, P4D_REHEARSE_FITS_PERHAPS, "May fit:  ");

@@ -11,6 +11,7 @@
 typedef struct p4d_rehearse_estimate {
 	uint64_t device_bytes;              /* for training: on the fullest GPU */
 	uint64_t cache_bytes, cache_tokens; /* for an engine */
+	double seconds;                     /* for training: of a step */
 } p4d_rehearse_estimate;
 
 /* What `p4d rehearse` answers: from ranks that were played, at least one. All members belong to the caller.
@@ -33,9 +34,6 @@ p4d_rehearsed_verdict p4d_rehearse__judge(const p4d_rehearse_answer *a, const p4
 
 /* Host memory of a node, from that of its ranks that were played: the others are like the last of them. */
 uint64_t p4d_rehearse__node_host(const p4d_rehearse_answer *a);
-
-/* Seconds that the matrix products of a rank's last step take at the rate of data sheets; 0: not known. */
-double p4d_rehearse__least_seconds(const p4d_rehearse_answer *a, const p4d_rehearsed *r);
 
 /* Prints the answer; the exit status of the verdict, or -1 with an error. Errors: NO_MEMORY. */
 int p4d_rehearse__print(const p4d_rehearse_answer *a, p4d_error *err);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/text.h"
+#include "cost/cost.h"
 #include "guard/guard.h"
 #include "guard/submit.h"
 #include "job/read_job.h"
@@ -26,11 +27,23 @@ typedef struct estimate {
 	size_t length;
 	uint64_t cache_bytes, cache_tokens; /* out, for an engine; 0: not known */
 	uint64_t stage, stages; /* out: the stage of the pipeline that holds most; stages 0: not known */
+	double seconds;         /* out: of a step; 0: not known */
 } estimate;
 
 static const char *program(void *site, const char *path)
 {
 	return p4d_site_program(site, path);
+}
+
+/* Of a step of the layout; 0: not known. */
+static double step_seconds(const p4d_verdict *verdict)
+{
+	p4d_timeline_work work = {0};
+	p4d_step step = {0};
+	const bool is_known = p4d_cost_step(&verdict->layout, verdict->geometry.gpu, &work, &step, NULL) == 0;
+
+	p4d_timeline_work_free(&work);
+	return is_known ? step.seconds : 0;
 }
 
 /* The guard's verdict over the job; 0: it has none over its memory. */
@@ -73,6 +86,7 @@ static uint64_t judge(estimate *e, p4d_read_files *files, p4d_reading *reading, 
 	if (device) {
 		e->stage = verdict->estimate.stage;
 		e->stages = (uint64_t)verdict->layout.pp;
+		e->seconds = step_seconds(verdict);
 	}
 	sbatch->job.reading = NULL;
 	free(verdict);
@@ -182,7 +196,7 @@ p4d_rehearse_estimate p4d_rehearse_estimate__find(const p4d_playing *p)
 	estimate e;
 	const uint64_t device = estimate_playing(p, &e);
 
-	return (p4d_rehearse_estimate){device, e.cache_bytes, e.cache_tokens};
+	return (p4d_rehearse_estimate){device, e.cache_bytes, e.cache_tokens, e.seconds};
 }
 
 uint64_t p4d_rehearse_estimate__fullest(const p4d_playing *p)

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "rehearse/rehearse_answer.h"
+#include "rehearse/rehearse_step.h"
 
 static void add(struct json_object *to, const char *name, struct json_object *value)
 {
@@ -66,21 +67,6 @@ static struct json_object *largest_list(const p4d_rehearsed *r)
 	return list;
 }
 
-/* The last step that was rehearsed; NULL (null): there is none. */
-static struct json_object *step_object(const p4d_rehearse_answer *a, const p4d_rehearsed *r)
-{
-	const double seconds = p4d_rehearse__least_seconds(a, r);
-	uint64_t flops, bytes;
-
-	if (!p4d_rehearsed__last_step(r, &flops, &bytes))
-		return NULL;
-	struct json_object *o = json_object_new_object();
-	add_bytes(o, "flops", flops);
-	add(o, "least_seconds", seconds > 0 ? json_object_new_double(seconds) : NULL);
-	add_bytes(o, "collective_bytes", bytes);
-	return o;
-}
-
 static struct json_object *rank_object(const p4d_rehearse_answer *a, const p4d_rehearsed *r)
 {
 	struct json_object *o = json_object_new_object();
@@ -98,7 +84,7 @@ static struct json_object *rank_object(const p4d_rehearse_answer *a, const p4d_r
 	add(o, "phases", phases);
 	add(o, "largest", largest_list(r));
 	add(o, "serving", p4d_rehearsed_serving__json(&r->serving));
-	add(o, "step", step_object(a, r));
+	add(o, "step", p4d_rehearse_step__json(a, r));
 	add_bytes(host, "resident_bytes", r->played.resident_bytes);
 	add_bytes(host, "pinned_bytes", r->pinned);
 	add_bytes(host, "managed_bytes", r->managed);
@@ -187,6 +173,8 @@ static struct json_object *estimate_object(const p4d_rehearse_answer *a, const p
 	add_bytes(o, serves ? "cache_bytes" : "device_bytes", bytes);
 	if (serves)
 		add_bytes(o, "cache_tokens", e->cache_tokens);
+	if (!serves)
+		add(o, "step_seconds", e->seconds > 0 ? json_object_new_double(e->seconds) : NULL);
 	add(o, "difference", json_object_new_double((double)bytes / (double)of - 1));
 	return o;
 }

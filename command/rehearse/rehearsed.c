@@ -110,6 +110,11 @@ static void take_reads(p4d_rehearsed *r, struct json_object *list)
 	}
 }
 
+static bool is_of_training(const p4d_rehearsed_phase *p)
+{
+	return !strcmp(p->name, "forward") || !strcmp(p->name, "backward") || !strcmp(p->name, "update");
+}
+
 /* A phase that comes again in a step, such as with gradient accumulation, is one. */
 static void add_phase(p4d_rehearsed *r, const p4d_rehearsed_phase *p)
 {
@@ -130,6 +135,72 @@ static void add_phase(p4d_rehearsed *r, const p4d_rehearsed_phase *p)
 		r->phase[r->phases++] = *p;
 }
 
+static double number(struct json_object *row, const char *name)
+{
+	return (double)member(row, name);
+}
+
+/* A row of wires: ranks, ranks in the node, calls, bytes gathered, exchanged and transferred. */
+static void add_wire(p4d_counted *w, struct json_object *row)
+{
+	enum { COLUMNS = 6 };
+	double column[COLUMNS];
+	unsigned i = 0;
+
+	if (!json_object_is_type(row, json_type_array) || json_object_array_length(row) < COLUMNS)
+		return;
+	for (unsigned c = 0; c < COLUMNS; c++)
+		column[c] = json_object_get_double(json_object_array_get_idx(row, c));
+	while (i < w->wires && (w->wire[i].ranks != column[0] || w->wire[i].in_node != column[1]))
+		i++;
+	if (i == P4D_COUNTED_WIRES)
+		return;
+	w->wires += i == w->wires;
+	w->wire[i].ranks = column[0];
+	w->wire[i].in_node = column[1];
+	w->wire[i].calls += column[2];
+	w->wire[i].gathered += column[3];
+	w->wire[i].exchanged += column[4];
+	w->wire[i].transferred += column[5];
+}
+
+/* The row of a phase of the training, as work.py and phases.py write it. */
+static void add_work(p4d_counted *w, struct json_object *row)
+{
+	struct json_object *wires;
+
+	w->flops += number(row, "flops") + number(row, "grouped") + number(row, "grouped_8");
+	w->flops_8 += number(row, "flops_8") + number(row, "grouped_8");
+	w->flops_tf32 += number(row, "flops_tf32");
+	w->flops_32 += number(row, "flops_32");
+	w->depth += number(row, "depth");
+	w->product_bytes += number(row, "product_bytes") + number(row, "grouped_bytes");
+	w->attention_forward += number(row, "attention_forward");
+	w->attention_backward += number(row, "attention_backward");
+	w->convolutions += number(row, "convolutions");
+	w->moved += number(row, "moved");
+	w->lifted += number(row, "lifted");
+	w->kernels += number(row, "kernels");
+	w->foreign += number(row, "foreign");
+	w->is_half = w->flops_tf32 + w->flops_32 < w->flops / 2;
+	if (!json_object_object_get_ex(row, "wires", &wires) || !json_object_is_type(wires, json_type_array))
+		return;
+	for (size_t i = 0; i < json_object_array_length(wires); i++)
+		add_wire(w, json_object_array_get_idx(wires, i));
+}
+
+static void take_work(p4d_rehearsed *r, struct json_object *row, const p4d_rehearsed_phase *p)
+{
+	if (!is_of_training(p))
+		return;
+	if (p->step != r->begun_step)
+		r->begun = (p4d_counted){.flops = 0};
+	r->begun_step = p->step;
+	add_work(&r->begun, row);
+	if (!strcmp(p->name, "update"))
+		r->work = r->begun;
+}
+
 static void take_phase(p4d_rehearsed *r, struct json_object *row, struct json_object *name)
 {
 	p4d_rehearsed_phase p = {
@@ -146,6 +217,7 @@ static void take_phase(p4d_rehearsed *r, struct json_object *row, struct json_ob
 	r->updated = r->updated || !strcmp(p.name, "update");
 	r->allocated = p.allocated > r->allocated ? p.allocated : r->allocated;
 	r->reserved = p.reserved > r->reserved ? p.reserved : r->reserved;
+	take_work(r, row, &p);
 	add_phase(r, &p);
 }
 
@@ -245,11 +317,6 @@ const p4d_rehearsed_phase *p4d_rehearsed__peak(const p4d_rehearsed *r)
 		    (r->phase[i].reserved == most->reserved && r->phase[i].allocated > most->allocated))
 			most = &r->phase[i];
 	return most;
-}
-
-static bool is_of_training(const p4d_rehearsed_phase *p)
-{
-	return !strcmp(p->name, "forward") || !strcmp(p->name, "backward") || !strcmp(p->name, "update");
 }
 
 bool p4d_rehearsed__last_step(const p4d_rehearsed *r, uint64_t *flops, uint64_t *collective_bytes)

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "cost/counted.h"
 #include "rehearse/player.h"
 #include "rehearse/rehearsed_serving.h"
 
@@ -54,6 +55,9 @@ typedef struct p4d_rehearsed {
 	unsigned largest_count;
 	p4d_rehearsed_largest largest[P4D_REHEARSED_NAMES]; /* the largest first */
 	p4d_rehearsed_serving serving;
+	p4d_counted work;             /* of the last step whose optimizer ran */
+	p4d_counted begun;            /* of the step that runs, */
+	uint64_t begun_step;          /* and its number */
 	struct json_object *timeline; /* as account.py writes it; NULL: none */
 	unsigned read_count;
 	p4d_rehearsed_read read[P4D_REHEARSED_NAMES]; /* one read for each of unknown_reads */

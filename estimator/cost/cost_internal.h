@@ -31,6 +31,12 @@ typedef struct p4d_cost_rates {
 
 p4d_cost_rates p4d_cost__rates_of(const p4d_layout *layout, const p4d_gpu *gpu);
 
+/* FLOPs per unit of depth that a product loses because its last tiles do not fill the GPU. */
+double p4d_cost__lost_flops(const p4d_gpu *gpu);
+
+/* Fraction of the operands' memory time that a product's arithmetic does not hide. */
+#define P4D_EXPOSED_MEMORY 0.5
+
 /* Gap between two kernels on the device. */
 #define P4D_LAUNCH_SECONDS 4e-6
 

@@ -21,9 +21,6 @@
  */
 #define LOST_ROUND 0.1
 
-/* Fraction of the operands' memory time that arithmetic does not hide. */
-#define EXPOSED_MEMORY 0.5
-
 /*
  * Grouped products lose this share, from SimuMax's table for B200 (108 products of 128 to 9832 tokens each;
  * median error 6.6 %): a quarter of the last tiles of one product overlap with the next one on other streams,
@@ -157,6 +154,11 @@ static double inverse(double rate)
 	return rate > 0 ? 1 / rate : 0;
 }
 
+double p4d_cost__lost_flops(const p4d_gpu *gpu)
+{
+	return 2 * LOST_ROUND * TILE_ELEMENTS * gpu->multiprocessors;
+}
+
 p4d_cost_rates p4d_cost__rates_of(const p4d_layout *l, const p4d_gpu *gpu)
 {
 	double multiprocessors = gpu->multiprocessors;
@@ -185,7 +187,7 @@ p4d_cost_rates p4d_cost__rates_of(const p4d_layout *l, const p4d_gpu *gpu)
 		     ? inverse(gpu->host_link_bytes_per_s * P4D_HOST_LINK_EFFICIENCY)
 		     : 0;
 	r.multiprocessors = multiprocessors;
-	r.lost = 2 * LOST_ROUND * TILE_ELEMENTS * multiprocessors;
+	r.lost = p4d_cost__lost_flops(gpu);
 	r.last_forward = last_rows(gpu->sm, false) * multiprocessors;
 	r.last_backward = last_rows(gpu->sm, true) * multiprocessors;
 	r.element = l->precision == P4D_FP32 ? 4 : 2;
@@ -199,7 +201,7 @@ static double product(const p4d_cost_rates *r, double each, double element, doub
 	double flops = (2 * batch * rows * columns + r->lost) * depth;
 	double bytes = batch * (element * depth * (rows + columns) + output_bytes * rows * columns);
 
-	return P4D_LAUNCH_SECONDS + flops * each + EXPOSED_MEMORY * bytes * r->hbm;
+	return P4D_LAUNCH_SECONDS + flops * each + P4D_EXPOSED_MEMORY * bytes * r->hbm;
 }
 
 double p4d_cost__gemm_seconds(const p4d_cost_rates *r, double batch, double rows, double columns,

@@ -318,6 +318,21 @@ for row in "largest at the peak *GiB" "optimizer *29.92" "logits of lm_head *0.9
 	printf '%s\n' "$out" | grep -q "$row" || fail "no row \"$row\""
 done
 prints "Step:  226 TFLOP of matrix products, at least 228.7 ms at 989 TFLOP/s"
+# the time of its step: 226 TFLOP at 0.72 of 989, 12 of attention, 600 GB moved, 20,000 kernels; 3 GB to 16 ranks on two nodes
+step()
+{
+	sed "s/\"phase\": \"update\", \"step\": 2,/& \"attention_forward\": 12000000000000, \"moved\": 600000000000, \"kernels\": 20000, $1,/" \
+		"$stored" >"$work/counted.jsonl"
+	exits 0 p4d rehearse --gpu h100-80gb -- sh -c "cp counted.jsonl \"\$P4D_REHEARSAL_PHASES\"; exec $played 66672"
+}
+step '"foreign": 10'
+prints "Step:  226 TFLOP of matrix products, 582.4 ms to 670.1 ms; at least 228.7 ms at 989 TFLOP/s"
+step '"wires": [[16, 8, 1, 3000000000, 0, 0]]'
+prints "226 TFLOP of matrix products, 582.4 ms to 678.0"
+step '"foreign": 1001'
+prints "582.4 ms or more without 1001 of 20000 kernels, which PyTorch did not start; at least"
+step '"wires": [[2, 1, 1, 0, 0, 3000000000]]'
+prints "582.4 ms or more without waiting for other pipeline stages; at least"
 sed 's/"flops": \([0-9]\)/"flops": 9\1/' "$stored" >"$work/many.jsonl"
 exits 0 p4d rehearse -- sh -c "cp many.jsonl \"\$P4D_REHEARSAL_PHASES\"; exec $played 66672"
 prints " PFLOP of matrix products"
@@ -337,7 +352,7 @@ says "--svg: rank 0 left no history of its memory"
 exits 0 p4d rehearse --json -- "$work/llama"
 for member in schema verdict reason gpu usable_bytes nodes gpus_per_node ranks rank exit seconds peak allocated_bytes \
 	reserved_bytes device_bytes phase phases step parameters_bytes gradients_bytes optimizer_bytes flops \
-	collective_bytes largest kind module bytes blocks least_seconds host resident_bytes pinned_bytes managed_bytes \
+	collective_bytes largest kind module bytes blocks least_seconds low_seconds high_seconds kernels host resident_bytes pinned_bytes managed_bytes \
 	copied_bytes unknown_reads not_played not_seen doubts excess_bytes node_bytes job_bytes fits rehearsed; do
 	prints "\"$member\": "
 	grep -q "_${member}_" "$P4D_TEST_SRCDIR/man/p4d-rehearse.1.scd" || grep -q "\*$member\*" "$P4D_TEST_SRCDIR/man/p4d-rehearse.1.scd" ||

@@ -18,13 +18,15 @@ import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from p4d_rehearsal.account import Account
+from p4d_rehearsal.work import Work
 
 PATIENCE = 50
 MEMORY = ("memory", "alloc", "oom", "batch size")  # what an exception says that may be about it
 TRAINING = ("forward", "backward", "update", "between")
 
 _steps = int(os.environ.get("P4D_REHEARSAL_STEPS", "0"))
-FLOPS, COLLECTIVE_BYTES = 2, 5  # p4d_report_count of the stand-ins
+# p4d_report_count of the stand-ins
+COUNTS = {"flops": 2, "collective_bytes": 5, "products": 1, "flops_8": 8, "flops_tf32": 9, "flops_32": 10, "depth": 11, "product_bytes": 12}
 at_end = []  # what else is written before the process ends early
 current = None  # the _Phases of this process
 
@@ -41,9 +43,10 @@ class _Phases:
         self.models = weakref.WeakSet()
         self.optimizers = weakref.WeakSet()
         self.held = None  # kinds() when the last optimizer ended: zero_grad() comes before the phase does
-        self.counts = (0, 0)  # FLOPs and bytes of collectives until the phase began
+        self.counts = dict.fromkeys(COUNTS, 0)  # until the phase began
         self.peaks = {}  # of the program's own period, by member of the allocator's statistics
         self.account = Account(self)
+        self.work = Work()
 
     def enter(self, phase):
         if phase == self.phase:
@@ -61,9 +64,10 @@ class _Phases:
         row = {"phase": self.phase, "step": self.step,
                "allocated": stats["allocated_bytes"]["all"]["peak"], "reserved": stats["reserved_bytes"]["all"]["peak"]}
         row.update(self.held or self.kinds())
-        counts = _count(FLOPS), _count(COLLECTIVE_BYTES)
-        row["flops"], row["collective_bytes"] = (now - before for now, before in zip(counts, self.counts))
+        counts = {name: _count(number) for name, number in COUNTS.items()}
+        row.update((name, counts[name] - self.counts[name]) for name in COUNTS)
         self.counts = counts
+        row.update(self.work.rows())
         self.held = None
         self.account.leave_phase()
         torch._C._cuda_resetPeakMemoryStats(torch.cuda.current_device())

@@ -211,6 +211,7 @@ class Values(TorchDispatchMode):
     def __init__(self, account=None):
         super().__init__()
         self.account = account
+        self.work = account.phases.work if account else None
         self.count = getattr(ctypes.CDLL(None), "p4d_report_count_of", lambda number: 0)
         self.count.restype = ctypes.c_uint64
         self.nobody_knows = getattr(ctypes.CDLL(None), "p4d_comm_nobody_knows", lambda is_unknown: None)
@@ -232,6 +233,7 @@ class Values(TorchDispatchMode):
         if self.account:
             self.account.note()
         self.place_missing("")
+        before = self.work.launches() if self.work else 0
         try:
             result = self.run(function, arguments, named)
         finally:
@@ -239,6 +241,7 @@ class Values(TorchDispatchMode):
         sums.note(function, result)
         if self.account:
             self.account.after(function, arguments, result)
+            self.work.operator(function, arguments, named, self.work.launches() - before, result)
         return result
 
     def place_missing(self, place=None):

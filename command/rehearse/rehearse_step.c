@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "rehearse/rehearse_step.h"
+
+#include <stdio.h>
+
+#include "report/report.h"
+
+/* More kernels than this share that no operator of PyTorch started leave the time open. */
+#define FOREIGN_SHARE 0.05
+
+/* Seconds of the matrix products at the rate of data sheets; 0: not known. */
+static double least_seconds(const p4d_rehearse_answer *a, uint64_t flops)
+{
+	const double rate = a->player->gpu->peak_bf16_flops;
+
+	return rate > 0 ? (double)flops / rate : 0;
+}
+
+static bool waits_for_stages(const p4d_counted *w)
+{
+	for (unsigned i = 0; i < w->wires; i++)
+		if (w->wire[i].transferred > 0)
+			return true;
+	return false;
+}
+
+p4d_rehearse_step p4d_rehearse_step__of(const p4d_rehearsed *r, const p4d_gpu *gpu)
+{
+	p4d_rehearse_step s = {.why = ""};
+	const p4d_counted *w = &r->work;
+
+	if (!r->followed || !w->kernels)
+		return s;
+	const char *key = p4d_cost_counted(w, gpu, &s.seconds);
+	if (key)
+		snprintf(s.why, sizeof(s.why), "%s of %s is not known", key, gpu->name);
+	else if (waits_for_stages(w))
+		snprintf(s.why, sizeof(s.why), "without waiting for other pipeline stages");
+	else if (w->foreign > FOREIGN_SHARE * w->kernels)
+		snprintf(s.why, sizeof(s.why), "without %.0f of %.0f kernels, which PyTorch did not start",
+			 w->foreign, w->kernels);
+	if (*s.why)
+		s.seconds.high = 0;
+	return s;
+}
+
+/* Returns what separates it from what follows. */
+static const char *print_seconds(const p4d_rehearse_step *s)
+{
+	char low[P4D_SIZE_TEXT], high[P4D_SIZE_TEXT];
+
+	if (s->seconds.high > 0)
+		printf(", %s to %s", p4d_report_seconds(s->seconds.low, low),
+		       p4d_report_seconds(s->seconds.high, high));
+	else if (s->seconds.low > 0)
+		printf(", %s or more %s", p4d_report_seconds(s->seconds.low, low), s->why);
+	else if (*s->why)
+		printf(" (the time is not known: %s)", s->why);
+	else
+		return ",";
+	return ";";
+}
+
+void p4d_rehearse_step__print(const p4d_rehearse_answer *a, const p4d_rehearsed *r)
+{
+	const p4d_rehearse_step step = p4d_rehearse_step__of(r, a->player->gpu);
+	uint64_t flops, bytes;
+	char text[P4D_SIZE_TEXT];
+
+	if (!p4d_rehearsed__last_step(r, &flops, &bytes) || !flops)
+		return;
+	const double least = least_seconds(a, flops);
+	const bool many = flops >= 1000000000000000;
+	printf("Step:  %.3g %s of matrix products", (double)flops / (many ? 1e15 : 1e12),
+	       many ? "PFLOP" : "TFLOP");
+	const char *then = print_seconds(&step);
+	if (least > 0)
+		printf("%s at least %s at %.0f TFLOP/s", then, p4d_report_seconds(least, text),
+		       a->player->gpu->peak_bf16_flops / 1e12);
+	if (bytes)
+		printf("; %.2f GiB handed to NCCL", p4d_to_gib(bytes));
+	puts(".");
+}
+
+static void add_seconds(struct json_object *o, const char *name, double seconds)
+{
+	json_object_object_add(o, name, seconds > 0 ? json_object_new_double(seconds) : NULL);
+}
+
+struct json_object *p4d_rehearse_step__json(const p4d_rehearse_answer *a, const p4d_rehearsed *r)
+{
+	const p4d_rehearse_step step = p4d_rehearse_step__of(r, a->player->gpu);
+	struct json_object *o;
+	uint64_t flops, bytes;
+
+	if (!p4d_rehearsed__last_step(r, &flops, &bytes))
+		return NULL;
+	o = json_object_new_object();
+	json_object_object_add(o, "flops", json_object_new_uint64(flops));
+	add_seconds(o, "least_seconds", least_seconds(a, flops));
+	add_seconds(o, "low_seconds", step.seconds.low);
+	add_seconds(o, "high_seconds", step.seconds.high);
+	json_object_object_add(o, "why", *step.why ? json_object_new_string(step.why) : NULL);
+	json_object_object_add(o, "kernels", json_object_new_uint64((uint64_t)r->work.kernels));
+	json_object_object_add(o, "collective_bytes", json_object_new_uint64(bytes));
+	return o;
+}
