@@ -59,7 +59,7 @@ static bool read_revision(const char *folder, char *revision, size_t size)
 	return *revision && !strchr(revision, '/') && revision[0] != '.';
 }
 
-bool p4d_model__hub_cache(const char *name, char *path, size_t size)
+bool p4d_hub_cache_find(const char *name, char *path, size_t size)
 {
 	char cache[MAX_PATH / 2], folder[MAX_PATH], revision[REVISION];
 	struct stat status;

@@ -9,4 +9,4 @@
  * revision that refs/main names. The cache is $HF_HUB_CACHE, $HF_HOME/hub, $XDG_CACHE_HOME/huggingface/hub or
  * ~/.cache/huggingface/hub, as for the hub's own library. False: the name is not ORG/NAME, or is not there.
  */
-bool p4d_model__hub_cache(const char *name, char *path, size_t size);
+bool p4d_hub_cache_find(const char *name, char *path, size_t size);

@@ -124,7 +124,7 @@ static int resolve_name(const search *in, const char *name, p4d_request *request
 					request, preset, &why, &unknown);
 	if (unknown && (slash ? is_there(name) : has_config(name)))
 		return read_place(in, name, request, preset, err);
-	if (unknown && p4d_model__hub_cache(name, path, sizeof(path))) {
+	if (unknown && p4d_hub_cache_find(name, path, sizeof(path))) {
 		rc = read_folder(in, path, request, preset, err);
 		if (rc == 0 && preset && !*preset->file)
 			snprintf(preset->file, sizeof(preset->file), "%.255s", path);

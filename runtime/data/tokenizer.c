@@ -13,6 +13,7 @@
 #include "base/library.h"
 #include "data/piece.h"
 #include "data/sentencepiece.h"
+#include "model/hub_cache.h"
 
 #ifdef HAVE_CONFIG_H
 #include "config.h"
@@ -221,18 +222,20 @@ bool p4d_tokenizer_is_in(const char *folder)
 
 int p4d_tokenizer_open(p4d_tokenizer *tokenizer, const char *name, p4d_error *err)
 {
-	char path[PATH_MAX];
+	char path[PATH_MAX], folder[PATH_MAX];
 
 	if (!strcmp(name, "bytes")) {
 		*tokenizer = (p4d_tokenizer){BYTES + 1, -1, BYTES, &bytes, NULL};
 		return 0;
 	}
-	if (find_in(name, path))
+	if (find_in(name, path) ||
+	    (access(name, F_OK) < 0 && p4d_hub_cache_find(name, folder, sizeof(folder)) &&
+	     find_in(folder, path)))
 		name = path;
 	if (access(name, R_OK) < 0) {
 		p4d_fail(err, P4D_E_IO, "tokenizer %.200s: %s", name, strerror(errno));
-		return p4d_fix(err, "--tokenizer bytes, ids, or the path of a tokenizer.json or a "
-				    "SentencePiece model");
+		return p4d_fix(err, "--tokenizer bytes, ids, the path of a tokenizer.json or a "
+				    "SentencePiece model, or ORG/NAME in the hub's cache");
 	}
 	return is_json(name) ? open_json(tokenizer, name, err) : open_sentencepiece(tokenizer, name, err);
 }

@@ -13,7 +13,7 @@
  * utf8proc. Its template's tokens begin and end a document; if it has none at the end, the eos_token of the
  * tokenizer_config.json next to it does. Another file: a SentencePiece model, its pieces and its
  * end-of-sentence piece, if p4d was built with libsentencepiece (libp4d-sentencepiece.so, see library.h). A
- * folder: its tokenizer.json, else its tokenizer.model.
+ * folder, or ORG/NAME in the cache of the Hugging Face hub: its tokenizer.json, else its tokenizer.model.
  */
 enum { P4D_TOKENIZER_BYTES = 257 }; /* tokens of "bytes" */
 

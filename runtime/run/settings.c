@@ -2,6 +2,7 @@
 /* The command line of p4d-train. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/hash.h"
@@ -153,7 +154,7 @@ static int check_whole(char *const argv[], const struct option *table, int which
 	return explain_refusal(word, err);
 }
 
-static int parse_words(p4d_settings *read, int argc, char *argv[], p4d_error *err)
+static int take_words(p4d_settings *read, int argc, char *argv[], p4d_error *err)
 {
 	struct option table[VALUES - PLAN_OPTION + 1];
 	const char *before[P4D_SETTINGS] = {NULL};
@@ -182,6 +183,50 @@ static int parse_words(p4d_settings *read, int argc, char *argv[], p4d_error *er
 		p4d_fail(err, P4D_E_USAGE, "unexpected argument \"%.64s\"", argv[optind]);
 		return p4d_fix(err, "p4d-train --help");
 	}
+	return rc;
+}
+
+/* "--p4d-tp=2", as p4d plan prints it for sbatch. */
+static bool has_prefix(const char *word)
+{
+	static const char prefix[] = "--p4d-";
+	char name[64];
+
+	if (strncmp(word, prefix, sizeof(prefix) - 1) != 0)
+		return false;
+	word += sizeof(prefix) - 1;
+	snprintf(name, sizeof(name), "%.*s", (int)strcspn(word, "="), word);
+	return p4d_request_option_find(name) >= 0;
+}
+
+/*
+ * Takes such flags without their prefix; --p4d-framework=p4d says what this program is. They are options of
+ * plans, whose values are copied, so that their texts may go.
+ */
+static int parse_words(p4d_settings *read, int argc, char *argv[], p4d_error *err)
+{
+	char **words = calloc((size_t)argc + 1, sizeof(*words));
+	size_t room = 1, used = 0;
+	int count = 0, rc;
+
+	for (int i = 0; i < argc; i++)
+		room += strlen(argv[i]) + 1;
+	char *text = malloc(room);
+	for (int i = 0; words && text && i < argc; i++) {
+		if (!strcmp(argv[i], "--p4d-framework=p4d"))
+			continue;
+		words[count++] = has_prefix(argv[i]) ? text + used : argv[i];
+		if (has_prefix(argv[i]))
+			used +=
+			    (size_t)snprintf(text + used, room - used, "--%s", argv[i] + strlen("--p4d-")) +
+			    1;
+	}
+	if (words && text)
+		rc = take_words(read, count, words, err);
+	else
+		rc = p4d_fail(err, P4D_E_NO_MEMORY, "no memory for %d arguments", argc);
+	free(text);
+	free(words);
 	return rc;
 }
 

@@ -117,7 +117,7 @@ static void put_setting(const p4d_settings *s, p4d_setting setting)
 	put_source(length, source_of(s, setting));
 }
 
-static const char *origin_text(const p4d_settings *s, const p4d_request *r, p4d_option option)
+static const char *origin_text(const p4d_settings *s, const p4d_request *r, bool planned, p4d_option option)
 {
 	static const char *const names[] = {[P4D_BY_USER] = "given",
 					    [P4D_BY_SCRIPT] = "job script",
@@ -132,11 +132,13 @@ static const char *origin_text(const p4d_settings *s, const p4d_request *r, p4d_
 		return source_of(s, P4D_SETTING_where);
 	if (r->origin[option] == P4D_BY_P4D && info->number >= 0 && info->number == r->value[option])
 		return "default";
+	if (r->origin[option] == P4D_BY_USER && planned)
+		return "given with the job";
 	return names[r->origin[option]];
 }
 
 /* The model's own numbers, and what p4d-train takes no option for, are comments. */
-static void put_option(const p4d_settings *s, const p4d_request *r, p4d_option option)
+static void put_option(const p4d_settings *s, const p4d_request *r, bool planned, p4d_option option)
 {
 	const p4d_option_info *info = p4d_request_option_info(option);
 	const bool given = p4d_is_set(&s->request, option);
@@ -151,7 +153,7 @@ static void put_option(const p4d_settings *s, const p4d_request *r, p4d_option o
 	length += put_value(info, text);
 	put_source(length, ranks                           ? "the ranks that were started"
 			   : !given && option == P4D_MODEL ? "of --init-from"
-							   : origin_text(s, r, option));
+							   : origin_text(s, r, planned, option));
 }
 
 static int put_header(const p4d_settings *s, const p4d_job_plan *plan, p4d_request *placed, p4d_error *err)
@@ -181,7 +183,7 @@ int p4d_settings_print(const p4d_settings *settings, const p4d_job_plan *plan, p
 		put_setting(settings, (p4d_setting)i);
 	puts("\n# model and layout");
 	for (int i = 0; i < P4D_OPTIONS; i++)
-		put_option(settings, &placed, (p4d_option)i);
+		put_option(settings, &placed, plan->planned, (p4d_option)i);
 	if (fflush(stdout) == 0 && !ferror(stdout))
 		return 0;
 	return p4d_fail(err, P4D_E_IO, "standard output: %m");

@@ -72,4 +72,13 @@ exits 5 p4d data --tokenizer changed.json -o out names
 says "changed.json: not a tokenizer.json: it lacks a model"
 echo '{' >changed.json
 exits 4 p4d data --tokenizer changed.json -o out names
+# in the cache of the hub, by its name
+mkdir -p hub/models--some--model/snapshots/abc hub/models--some--model/refs
+printf abc >hub/models--some--model/refs/main
+cp "$P4D_TEST_SRCDIR/tests/data/released/tokenizer.json" hub/models--some--model/snapshots/abc
+exits 0 p4d data --tokenizer hub/models--some--model/snapshots/abc --end-token none -o by-path names
+exits 0 env HF_HUB_CACHE="$PWD/hub" p4d data --tokenizer some/model --end-token none -o by-name names
+cmp -s by-path.bin by-name.bin || fail "other tokens by the name"
+exits 3 env HF_HUB_CACHE="$PWD/hub" p4d data --tokenizer other/model --end-token none -o by-name names
+says "tokenizer other/model: No such file" "ORG/NAME in the hub's cache"
 exit 0

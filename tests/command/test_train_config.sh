@@ -22,6 +22,21 @@ says "--global-batch, sequences of a step, and --micro-batch"
 refused P4D001 train --data numbers --tp-com on
 says "unknown option --tp-com"
 
+# flags that p4d plan prints for sbatch, pasted as they are
+exits 0 p4d plan --model smollm2-135m --framework p4d --device cpu --nodes 1 --gpus-per-node 2 --seq-len 64 --global-batch 4 --mem 8G
+flags=$(echo "$out" | sed -n 's/^  *2  \(--p4d-model.*\)/\1/p')
+# shellcheck disable=SC2086
+exits 0 p4d-train --local-ranks 2 --data numbers --steps 1 --seq-len 64 --global-batch 4 $flags --print-config
+for flag in $flags; do
+	case $flag in --p4d-framework=*) continue ;; esac
+	name=${flag#--p4d-}
+	echo "$out" | grep -q "^${name%%=*} = \"*${name#*=}\"*  *# typed" || fail "$flag does not arrive"
+done
+refused P4D001 train --data numbers --steps 1 --p4d-data=numbers
+says "unknown option --p4d-data" "fix: --data=numbers"
+refused P4D001 train --data numbers --steps 1 --p4d-framework=megatron
+says "p4d-train does not take --framework"
+
 # epochs: whole steps of the sequences that the start line counts; as many as a run of so many --steps
 # started MEMBER FILE: a number of the first line
 started() { sed -n "s/.*\"event\":\"start\".*\"$1\":\([0-9.]*\).*/\1/p" "$2"; }
@@ -96,6 +111,12 @@ exits 0 p4d-train --config run.toml --steps 2 --lr 2e-2 --valid-data numbers --l
 exits 0 p4d-train --config run.toml --epochs 0.25 --print-config
 prints "epochs = 0.25 "
 echo "$out" | grep -q '^steps' && fail "--epochs does not replace steps"
+# YAML by the name of the file
+if [ -e "$P4D_TEST_BUILDDIR/.libs/libp4d-yaml.so" ]; then
+	sed 's/ = /: /; s/^ *//' run.toml >run.yaml
+	exits 0 p4d-train --config run.yaml --log yaml
+	[ "$(losses yaml)" = "$(losses file)" ] || fail "YAML trains otherwise: $(cat yaml)"
+fi
 # what is of no use for an evaluation is left out
 exits 0 p4d-train --config run.toml --checkpoint own
 exits 0 p4d-train --config run.toml --checkpoint own --eval-only
