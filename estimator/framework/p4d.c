@@ -266,7 +266,10 @@ static void add_swapped(p4d_rows *rows, uint64_t bytes)
  */
 static void add_activations(p4d_rows *rows, const p4d_rank_sizes *z, bool keep)
 {
-	const bool around = rows->layout->architecture->place == P4D_NORMS_AROUND;
+	const p4d_norm_place place = rows->layout->architecture->place;
+	const bool before = place != P4D_NORMS_AFTER, behind = place != P4D_NORMS_BEFORE;
+	const uint64_t norms =
+	    rows->layout->qk_norm == P4D_QK_NORM_WIDE ? P4D_WIDE_NORMS : z->heads + z->kv_heads;
 	/* LayerNorm also has a mean of each row */
 	const bool means = rows->layout->norm_tensors > 1;
 	const uint64_t x = means ? 2 : z->ns, y = means ? z->ns : 0;
@@ -276,20 +279,20 @@ static void add_activations(p4d_rows *rows, const p4d_rank_sizes *z, bool keep)
 		uint64_t x, y;
 	} size[ACT_COUNT] = {
 	    [ACT_INPUT] = {false, z->dtype, z->ns, z->h},
-	    [ACT_INPUT_RSTD] = {false, P4D_DT_FP32, x, y},
+	    [ACT_INPUT_RSTD] = {!before, P4D_DT_FP32, x, y},
 	    [ACT_QKV] = {false, z->dtype, z->n, z->columns},
-	    [ACT_QK_RSTD] = {!rows->layout->qk_norm, P4D_DT_FP32, z->n, z->heads + z->kv_heads},
+	    [ACT_QK_RSTD] = {!rows->layout->qk_norm, P4D_DT_FP32, z->n, norms},
 	    [ACT_ATTENTION] = {false, z->dtype, z->n, z->q},
 	    [ACT_LSE] = {false, P4D_DT_FP32, z->heads, z->n},
 	    [ACT_POST_ATTENTION] = {false, z->dtype, z->ns, z->h},
-	    [ACT_POST_ATTENTION_RSTD] = {false, P4D_DT_FP32, x, y},
-	    [ACT_ATTENTION_OUTPUT] = {!around, z->dtype, z->ns, z->h},
-	    [ACT_ATTENTION_OUTPUT_RSTD] = {!around, P4D_DT_FP32, x, y},
+	    [ACT_POST_ATTENTION_RSTD] = {!before, P4D_DT_FP32, x, y},
+	    [ACT_ATTENTION_OUTPUT] = {!behind, z->dtype, z->ns, z->h},
+	    [ACT_ATTENTION_OUTPUT_RSTD] = {!behind, P4D_DT_FP32, x, y},
 	    [ACT_GATE_UP] = {false, z->dtype, z->n, z->up},
-	    [ACT_FFN_OUTPUT] = {!around, z->dtype, z->ns, z->h},
-	    [ACT_FFN_OUTPUT_RSTD] = {!around, P4D_DT_FP32, x, y},
-	    [ACT_INPUT_NORMED] = {!keep, z->dtype, z->ns, z->h},
-	    [ACT_POST_ATTENTION_NORMED] = {!keep, z->dtype, z->ns, z->h},
+	    [ACT_FFN_OUTPUT] = {!behind, z->dtype, z->ns, z->h},
+	    [ACT_FFN_OUTPUT_RSTD] = {!behind, P4D_DT_FP32, x, y},
+	    [ACT_INPUT_NORMED] = {!keep || !before, z->dtype, z->ns, z->h},
+	    [ACT_POST_ATTENTION_NORMED] = {!keep || !before, z->dtype, z->ns, z->h},
 	    [ACT_PRODUCT] = {!keep, z->dtype, z->n, z->f},
 	};
 
@@ -359,6 +362,8 @@ static void add_working_set(p4d_rows *rows, const p4d_rank_sizes *z)
 	add(rows, B_FFN_ACT_GRADIENT, z->dtype, z->n, z->f, 0);
 	add(rows, B_ATTENTION_GRADIENT, z->dtype, z->n, z->q, 0);
 	add(rows, B_QKV_GRADIENT, z->dtype, z->n, z->columns, 0);
+	if (l->qk_norm == P4D_QK_NORM_WIDE)
+		add(rows, B_QK_DOTS, P4D_DT_FP32, z->n, P4D_WIDE_NORMS, 0);
 	if (l->finetune != P4D_TUNE_FULL)
 		add(rows, B_ADAPTER, z->dtype, z->n, l->lora.rank, 0);
 }

@@ -19,24 +19,28 @@ static p4d_option difference(const p4d_request *r)
 	const p4d_architecture *a = p4d_architecture_of(r);
 	const bool blocks = !p4d_is_set(r, P4D_LAYER_PATTERN) && !p4d_is_set(r, P4D_EXPERTS) &&
 			    !p4d_is_set(r, P4D_KV_LORA_RANK) && a->kind == P4D_DECODER && !a->single_blocks &&
-			    !a->parallel && a->place != P4D_NORMS_AFTER;
+			    !a->parallel;
 	const bool around = !a->embedding_norm && !a->head_bias && !a->head_transform && !a->position_offset;
 	/* code that rotates in fp32 rotates neighbours, not halves */
-	const bool inside = !p4d_architecture_turns_part(a) && !a->attention_sinks && !a->gated_attention &&
+	const bool inside = !p4d_architecture_turns_part(a) && !a->attention_sinks && !a->unrotated_full &&
+			    !a->plain_windows && !a->gated_attention &&
 			    !(a->unit_norms && r->value[P4D_QK_NORM]) && !a->norms_rotated &&
 			    !a->rotates_in_fp32;
-	const bool others = !a->fused_gate_up && (!a->fused_qkv || a->gpt2_modules) && !a->unvalidated;
+	const bool joins = a->fused_gate_up || a->fused_qkv;
+	const bool others = !(joins && a->modules == P4D_MODULES_LLAMA) && !a->unvalidated;
 	const struct {
 		bool differs;
 		p4d_option option;
 	} all[] = {
 	    {!blocks || !around || !inside || !others, P4D_ARCHITECTURE},
 	    {r->value[P4D_NORM] > P4D_LAYERNORM, P4D_NORM},
-	    {r->value[P4D_NORM] == P4D_LAYERNORM && (a->unit_norms || a->place == P4D_NORMS_AROUND),
+	    {r->value[P4D_NORM] == P4D_LAYERNORM && (a->unit_norms || a->place != P4D_NORMS_BEFORE),
 	     P4D_NORM},
 	    {r->value[P4D_ACTIVATION] > P4D_GELU, P4D_ACTIVATION},
 	    {r->value[P4D_POSITIONS] > P4D_LEARNED, P4D_POSITIONS},
-	    {r->value[P4D_QK_NORM] > P4D_QK_NORM_HEAD, P4D_QK_NORM},
+	    {r->value[P4D_QK_NORM] == P4D_QK_NORM_WIDE &&
+		 p4d_biased((int)r->value[P4D_BIAS]) & P4D_BIASED_QKV,
+	     P4D_BIAS},
 	    {p4d_is_set(r, P4D_RESIDUAL_SCALE) && a->place != P4D_NORMS_BEFORE, P4D_RESIDUAL_SCALE},
 	};
 
@@ -57,7 +61,7 @@ static p4d_option difference_on_gpus(const p4d_request *r)
 	    {r->value[P4D_NORM] != P4D_RMSNORM, P4D_NORM},
 	    {r->value[P4D_ACTIVATION] != P4D_SWIGLU_ACTIVATION, P4D_ACTIVATION},
 	    {r->value[P4D_POSITIONS] != P4D_ROPE, P4D_POSITIONS},
-	    {a->unit_norms || a->place != P4D_NORMS_BEFORE || a->attention_cap > 0 || a->logit_cap > 0,
+	    {a->unit_norms || a->place == P4D_NORMS_AROUND || a->attention_cap > 0 || a->logit_cap > 0,
 	     P4D_ARCHITECTURE},
 	};
 

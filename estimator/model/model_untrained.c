@@ -166,6 +166,9 @@ int p4d_model__read_untrained(struct json_object *config, p4d_request *model, p4
 	if (check_flags(config, model, err) < 0 || check_windows(config, model, err) < 0 ||
 	    check_rotations(config, model, err) < 0 || check_factors(config, model, err) < 0)
 		return -1;
+	if (a->rotated == P4D_ROTATED_PADDED &&
+	    check_number(config, "partial_rotary_factor", 1, model, err) < 0)
+		return -1;
 	if (model->value[P4D_ARCHITECTURE] != P4D_ARCHITECTURE_GEMMA2)
 		return 0;
 	if (check_number(config, "attn_logit_softcapping", a->attention_cap, model, err) < 0)

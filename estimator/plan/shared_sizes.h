@@ -12,6 +12,7 @@ enum {
 	P4D_ARENA_ALIGNMENT = 256,
 	P4D_SHARD_MULTIPLE = 128, /* elements; every optimizer shard of a segment is a multiple */
 	P4D_TOKEN_STATISTICS = 3, /* for a token's logits: maximum, sum, target; fp32 */
+	P4D_WIDE_NORMS = 2,       /* sums of squares for a token: over all queries, and over all keys */
 };
 
 /*
@@ -162,10 +163,15 @@ static inline p4d_adapted p4d_adapted_of(const p4d_layout *l, unsigned number)
 {
 	const p4d_rank_sizes z = p4d_rank_sizes_of(l);
 	const bool fused = l->architecture->fused_qkv;
-	const uint64_t kv = fused ? 0 : z.kv;
-	const p4d_adapted all[P4D_ADAPTED_LAYERS] = {
-	    {z.h, fused ? z.columns : z.q, false}, {z.h, kv, false},  {z.h, kv, false}, {z.q, z.h, true},
-	    {z.h, l->glu ? z.f : 0, false},        {z.h, z.f, false}, {z.f, z.h, true}};
+	const bool joined = l->architecture->fused_gate_up;
+	const uint64_t kv = fused ? 0 : z.kv, gate = l->glu && !joined ? z.f : 0;
+	const p4d_adapted all[P4D_ADAPTED_LAYERS] = {{z.h, fused ? z.columns : z.q, false},
+						     {z.h, kv, false},
+						     {z.h, kv, false},
+						     {z.q, z.h, true},
+						     {z.h, gate, false},
+						     {z.h, joined ? z.up : z.f, false},
+						     {z.f, z.h, true}};
 
 	return all[number];
 }

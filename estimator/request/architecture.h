@@ -72,6 +72,13 @@ typedef enum p4d_compared {
 	P4D_COMPARED_NEVER,
 } p4d_compared;
 
+/* How modules of layers are called. LLAMA: q_proj, gate_proj ..., or names that p4d does not know. */
+typedef enum p4d_module_names {
+	P4D_MODULES_LLAMA,
+	P4D_MODULES_GPT2, /* c_attn, c_fc; matrices are stored (in, out) */
+	P4D_MODULES_PHI3, /* qkv_proj, gate_up_proj */
+} p4d_module_names;
+
 typedef struct p4d_architecture {
 	const char *name;
 	p4d_model_kind kind;
@@ -92,6 +99,8 @@ typedef struct p4d_architecture {
 	/* attention */
 	p4d_rotated rotated;
 	unsigned unrotated_every;      /* every Nth layer has no positions; 0: all have */
+	bool unrotated_full;           /* nor have, beside layers with a window, those without */
+	bool plain_windows;            /* layers with a window rotate without --rope-scaling */
 	unsigned full_attention_every; /* with --sliding-window, every Nth layer attends to all tokens; 0:
 					  none does */
 	bool single_blocks;   /* a layer is one block with a norm: attention, a mixer with a state, or the
@@ -149,7 +158,7 @@ typedef struct p4d_architecture {
 	bool adds_alibi;       /* ALiBi is added to scores in its own tensor */
 
 	/* other programs */
-	bool gpt2_modules;            /* modules have GPT-2's names (c_attn, c_fc) */
+	p4d_module_names modules;
 	const char *megatron_pattern; /* the letters of --layer-pattern that Megatron-LM supports for it;
 					 NULL: none */
 

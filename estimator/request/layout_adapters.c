@@ -6,14 +6,20 @@
 #include "request/framework.h"
 #include "request/layout_internal.h"
 
-/* Families whose modeling files use the name. */
-typedef enum module_family { OF_ALL, OF_LLAMA, OF_GPT2, OF_OTHERS } module_family;
+/* Families whose modeling files use the name: a mask of 1 << p4d_module_names. */
+enum {
+	OF_LLAMA = 1 << P4D_MODULES_LLAMA,
+	OF_GPT2 = 1 << P4D_MODULES_GPT2,
+	OF_PHI3 = 1 << P4D_MODULES_PHI3,
+	OF_ALL = OF_LLAMA | OF_GPT2 | OF_PHI3,
+	OF_OTHERS = 0
+};
 
 /* Names of linear layers. */
 static const struct {
 	const char *name;
 	unsigned targets;
-	module_family family;
+	unsigned families;
 } names[] = {
     {"all-linear", P4D_TARGET_ALL, OF_ALL},
     {"attention", P4D_TARGET_ATTENTION, OF_ALL},
@@ -21,10 +27,10 @@ static const struct {
     {"q_proj", P4D_TARGET_Q, OF_LLAMA},
     {"k_proj", P4D_TARGET_K, OF_LLAMA},
     {"v_proj", P4D_TARGET_V, OF_LLAMA},
-    {"o_proj", P4D_TARGET_O, OF_LLAMA},
+    {"o_proj", P4D_TARGET_O, OF_LLAMA | OF_PHI3},
     {"gate_proj", P4D_TARGET_GATE, OF_LLAMA},
     {"up_proj", P4D_TARGET_UP, OF_LLAMA},
-    {"down_proj", P4D_TARGET_DOWN, OF_LLAMA},
+    {"down_proj", P4D_TARGET_DOWN, OF_LLAMA | OF_PHI3},
     {"c_attn", P4D_TARGET_Q, OF_GPT2},
     {"c_proj", P4D_TARGET_O | P4D_TARGET_DOWN, OF_GPT2},
     {"attn.c_attn", P4D_TARGET_Q, OF_GPT2},
@@ -34,10 +40,10 @@ static const struct {
     {"c_fc", P4D_TARGET_UP, OF_GPT2},
     {"out_proj", P4D_TARGET_O, OF_OTHERS},
     {"dense", P4D_TARGET_O, OF_OTHERS},
-    {"qkv_proj", P4D_TARGET_Q, OF_OTHERS},
+    {"qkv_proj", P4D_TARGET_Q, OF_PHI3},
     {"query_key_value", P4D_TARGET_Q, OF_OTHERS},
     {"Wqkv", P4D_TARGET_Q, OF_OTHERS},
-    {"gate_up_proj", P4D_TARGET_UP, OF_OTHERS},
+    {"gate_up_proj", P4D_TARGET_UP, OF_PHI3},
     {"fc1", P4D_TARGET_UP, OF_OTHERS},
     {"fc2", P4D_TARGET_DOWN, OF_OTHERS},
     {"dense_h_to_4h", P4D_TARGET_UP, OF_OTHERS},
@@ -45,12 +51,10 @@ static const struct {
 };
 
 /* p4d-train knows the layers of a model by their own names; other programs train any model. */
-static bool is_named(const p4d_request *r, module_family family)
+static bool is_named(const p4d_request *r, unsigned families)
 {
-	const bool gpt2 = p4d_architecture_of(r)->gpt2_modules;
-
-	return !p4d_framework_of((int)r->value[P4D_FRAMEWORK])->names_layers || family == OF_ALL ||
-	       family == (gpt2 ? OF_GPT2 : OF_LLAMA);
+	return !p4d_framework_of((int)r->value[P4D_FRAMEWORK])->names_layers ||
+	       families & 1u << p4d_architecture_of(r)->modules;
 }
 
 /* The modules in its list; *unknown (may be NULL) points to the first unknown name. */
@@ -62,7 +66,7 @@ static unsigned targets_of(const p4d_request *r, const char **unknown)
 		const size_t length = strcspn(at, ",");
 		unsigned found = 0;
 		for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
-			if (is_named(r, names[i].family) && strlen(names[i].name) == length &&
+			if (is_named(r, names[i].families) && strlen(names[i].name) == length &&
 			    !strncmp(names[i].name, at, length))
 				found = names[i].targets;
 		if (!found && unknown)

@@ -33,7 +33,7 @@ static p4d_wide of_attention(const p4d_layout *l)
 	if (l->qk_norm == P4D_QK_NORM_HEAD)
 		n += 2 * (p4d_wide)l->head_dim;
 	else if (l->qk_norm == P4D_QK_NORM_WIDE)
-		n += A + G;
+		n += p4d_div_up(A + G, l->tp);
 	if (l->architecture->attention_sinks)
 		n += p4d_div_up(l->heads, l->tp);
 	return n;

@@ -7,17 +7,21 @@
 #include "base/vector.h"
 #include "checkpoint/huggingface_internal.h"
 
-/* The module whose A a matrix has: query, key and value as one layer have one A, which is the first's. */
+/* The module whose A a matrix has: layers that are one matrix have one A, which is that of p4d_adapted_of. */
 static const char *holder_of_a(const p4d_layout *l, const char *matrix, char name[128])
 {
-	const char *parts[] = {p4d_weights_adapted_name(1), p4d_weights_adapted_name(2)};
+	static const struct {
+		unsigned part, holder;
+	} joined[] = {{1, 0}, {2, 0}, {4, 5}};
 
-	for (unsigned i = 0; l->architecture->fused_qkv && i < 2; i++) {
-		const char *part = strstr(matrix, parts[i]);
-		if (!part)
+	for (unsigned i = 0; i < sizeof(joined) / sizeof(*joined); i++) {
+		const bool fused =
+		    joined[i].holder ? l->architecture->fused_gate_up : l->architecture->fused_qkv;
+		const char *part = strstr(matrix, p4d_weights_adapted_name(joined[i].part));
+		if (!fused || !part)
 			continue;
 		snprintf(name, 128, "%.*s%s.weight", (int)(part - matrix), matrix,
-			 p4d_weights_adapted_name(0));
+			 p4d_weights_adapted_name(joined[i].holder));
 		return name;
 	}
 	return matrix;

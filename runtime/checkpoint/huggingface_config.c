@@ -56,6 +56,8 @@ static const architecture classes[] = {
     {"GraniteForCausalLM", "granite", ROW(GRANITE), LINEAR_BIASES, .switches = true,
      .factors = FACTOR(EMBEDDING) | FACTOR(RESIDUAL) | FACTOR(ATTENTION) | FACTOR(LOGIT)},
     {"SmolLM3ForCausalLM", "smollm3", ROW(SMOLLM3), LINEAR_BIASES, .switches = true},
+    {"Olmo2ForCausalLM", "olmo2", ROW(OLMO2), BIAS(NONE), .qk_norm = P4D_QK_NORM_WIDE},
+    {"Phi3ForCausalLM", "phi3", ROW(PHI3), BIAS(NONE), .window = ANY_WINDOW},
     LIKE_LLAMA(LLAMA),
     LIKE_LLAMA(QWEN2),
     LIKE_LLAMA(QWEN3),
@@ -253,9 +255,11 @@ static struct json_object *config_of(const p4d_request *r, const p4d_rope *rope,
 	add_numbers(config, r, of);
 	add_window(config, r, of);
 	add_own(config, r, rope, of);
-	/* left out they would be 1 and 2 to the library, which are words of most vocabularies */
+	/* left out they would be 1, 2 and, of some classes, others to the library: words of most vocabularies
+	 */
 	add(config, "bos_token_id", NULL);
 	add(config, "eos_token_id", NULL);
+	add(config, "pad_token_id", NULL);
 	add_text(config, "torch_dtype", type == P4D_ST_BF16 ? "bfloat16" : "float32");
 	return config;
 }
@@ -314,7 +318,7 @@ int p4d_huggingface__write_adapter_config(const char *path, const p4d_layout *la
 	add_decimal(config, "lora_alpha", info->alpha);
 	add_decimal(config, "lora_dropout", 0);
 	add_text(config, "bias", "none");
-	add(config, "fan_in_fan_out", json_object_new_boolean(p4d_huggingface__is_gpt2(layout)));
+	add(config, "fan_in_fan_out", json_object_new_boolean(p4d_huggingface__transposes(layout)));
 	add(config, "target_modules", targets_of(layout));
 	return write_object(path, config, err);
 }

@@ -194,7 +194,8 @@ static int read_part(export *out, float *to, const p4d_weight_slice *part, const
 	return 0;
 }
 
-/* A tensor that files have fused or transposed, whole in memory: some MiB in models of this kind. */
+/* A tensor that files have transposed, and perhaps joined, whole in memory: some MiB in models of this kind.
+ */
 static int write_assembled(export *out, p4d_safetensors_writer *writer, size_t number, p4d_error *err)
 {
 	const p4d_weight_slice *first = &out->whole[number];
@@ -215,14 +216,24 @@ static int write_assembled(export *out, p4d_safetensors_writer *writer, size_t n
 	return rc;
 }
 
-static int write_tensor(export *out, p4d_safetensors_writer *writer, size_t number, p4d_error *err)
+/* The part of a joined matrix that begins at a row of it; SIZE_MAX: none. */
+static size_t part_at(const export *out, size_t number, uint64_t first)
 {
-	const p4d_weight_slice *whole = &out->whole[number];
-	const p4d_file_tensor *file = &out->file_tensor[number];
+	for (size_t i = 0; i < out->map->count; i++) {
+		const p4d_file_tensor file =
+		    p4d_huggingface__file_tensor(&out->map->layout, &out->map->slice[i].slice);
+		if (is_first_of_name(out->map, i) && file.first == first &&
+		    !strcmp(file.name, out->names[number]))
+			return i;
+	}
+	return SIZE_MAX;
+}
+
+static int write_rows(export *out, p4d_safetensors_writer *writer, const p4d_weight_slice *whole,
+		      p4d_error *err)
+{
 	uint64_t left = whole->rows * (whole->tensor_columns ? whole->columns : 1), at = 0;
 
-	if (file->transposed || file->rows != whole->tensor_rows)
-		return write_assembled(out, writer, number, err);
 	while (left) {
 		uint64_t some = left < AT_ONCE ? left : AT_ONCE;
 		if (read_values(out, whole, at, some, err) < 0 ||
@@ -232,6 +243,33 @@ static int write_tensor(export *out, p4d_safetensors_writer *writer, size_t numb
 		left -= some;
 	}
 	return 0;
+}
+
+/* Parts below each other: one after the other. */
+static int write_joined(export *out, p4d_safetensors_writer *writer, size_t number, p4d_error *err)
+{
+	for (uint64_t row = 0; row < out->file_tensor[number].rows;) {
+		const size_t part = part_at(out, number, row);
+		if (part == SIZE_MAX)
+			return p4d_fail(err, P4D_E_CHECKPOINT, "%.95s: no part of it begins at row %" PRIu64,
+					out->names[number], row);
+		const p4d_weight_slice whole = whole_of(&out->map->slice[part].slice);
+		if (write_rows(out, writer, &whole, err) < 0)
+			return -1;
+		row += whole.rows;
+	}
+	return 0;
+}
+
+static int write_tensor(export *out, p4d_safetensors_writer *writer, size_t number, p4d_error *err)
+{
+	const p4d_weight_slice *whole = &out->whole[number];
+	const p4d_file_tensor *file = &out->file_tensor[number];
+
+	if (file->transposed)
+		return write_assembled(out, writer, number, err);
+	return file->rows != whole->tensor_rows ? write_joined(out, writer, number, err)
+						: write_rows(out, writer, whole, err);
 }
 
 static int write_file(export *out, size_t first, size_t count, p4d_error *err)

@@ -4,28 +4,58 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A module of a layer, or outside of layers; part: the third of a fused matrix. */
-static const struct module {
-	const char *name, *of_gpt2;
-	int part; /* -1: all */
+/* What a matrix of a file consists of, one below the other. */
+typedef enum joined { ALONE, QUERY_KEY_VALUE, GATE_UP } joined;
+
+/* A module of a layer, or outside of layers, as p4d and as files call it. */
+typedef struct module {
+	const char *name, *of_file;
+	joined joined;
+	int part;
 	bool matrix;
-} gpt2[] = {
-    {"model.embed_tokens", "wte", -1, false},
-    {"model.embed_positions", "wpe", -1, false},
-    {"model.norm", "ln_f", -1, false},
-    {"input_layernorm", "ln_1", -1, false},
-    {"post_attention_layernorm", "ln_2", -1, false},
-    {"self_attn.q_proj", "attn.c_attn", 0, true},
-    {"self_attn.k_proj", "attn.c_attn", 1, true},
-    {"self_attn.v_proj", "attn.c_attn", 2, true},
-    {"self_attn.o_proj", "attn.c_proj", -1, true},
-    {"mlp.up_proj", "mlp.c_fc", -1, true},
-    {"mlp.down_proj", "mlp.c_proj", -1, true},
+} module;
+
+static const module gpt2[] = {
+    {"model.embed_tokens", "wte", ALONE, 0, false},
+    {"model.embed_positions", "wpe", ALONE, 0, false},
+    {"model.norm", "ln_f", ALONE, 0, false},
+    {"input_layernorm", "ln_1", ALONE, 0, false},
+    {"post_attention_layernorm", "ln_2", ALONE, 0, false},
+    {"self_attn.q_proj", "attn.c_attn", QUERY_KEY_VALUE, 0, true},
+    {"self_attn.k_proj", "attn.c_attn", QUERY_KEY_VALUE, 1, true},
+    {"self_attn.v_proj", "attn.c_attn", QUERY_KEY_VALUE, 2, true},
+    {"self_attn.o_proj", "attn.c_proj", ALONE, 0, true},
+    {"mlp.up_proj", "mlp.c_fc", ALONE, 0, true},
+    {"mlp.down_proj", "mlp.c_proj", ALONE, 0, true},
+};
+static const module phi3[] = {
+    {"self_attn.q_proj", "self_attn.qkv_proj", QUERY_KEY_VALUE, 0, true},
+    {"self_attn.k_proj", "self_attn.qkv_proj", QUERY_KEY_VALUE, 1, true},
+    {"self_attn.v_proj", "self_attn.qkv_proj", QUERY_KEY_VALUE, 2, true},
+    {"mlp.gate_proj", "mlp.gate_up_proj", GATE_UP, 0, true},
+    {"mlp.up_proj", "mlp.gate_up_proj", GATE_UP, 1, true},
 };
 
-bool p4d_huggingface__is_gpt2(const p4d_layout *l)
+/* By p4d_module_names. Modules that are in no list have p4d's names. */
+static const struct naming {
+	const module *modules;
+	size_t count;
+	const char *model, *layers; /* instead of "" and "model.layers." */
+	bool transposes;            /* matrices are stored (in, out) */
+} namings[] = {
+    [P4D_MODULES_LLAMA] = {NULL, 0, "", "model.layers.", false},
+    [P4D_MODULES_GPT2] = {gpt2, sizeof(gpt2) / sizeof(*gpt2), "transformer.", "h.", true},
+    [P4D_MODULES_PHI3] = {phi3, sizeof(phi3) / sizeof(*phi3), "", "model.layers.", false},
+};
+
+static const struct naming *naming_of(const p4d_layout *l)
 {
-	return l->architecture->gpt2_modules;
+	return &namings[l->architecture->modules];
+}
+
+bool p4d_huggingface__transposes(const p4d_layout *l)
+{
+	return naming_of(l)->transposes;
 }
 
 /* Length of this beginning of a name; 0: it begins in another way. */
@@ -38,55 +68,60 @@ static size_t begins(const char *name, const char *with)
 
 /* The module of a name after "model.layers.12.", or of a name outside of layers; *what: the end of the name.
  */
-static const struct module *module_of(const char *inside, const char **what)
+static const module *module_of(const struct naming *of, const char *inside, const char **what)
 {
-	for (size_t i = 0; i < sizeof(gpt2) / sizeof(*gpt2); i++) {
-		const size_t length = begins(inside, gpt2[i].name);
+	for (size_t i = 0; i < of->count; i++) {
+		const size_t length = begins(inside, of->modules[i].name);
 		*what = inside + length;
 		if (length && (!**what || !strcmp(*what, ".weight") || !strcmp(*what, ".bias") ||
 			       begins(*what, ".lora_")))
-			return &gpt2[i];
+			return &of->modules[i];
 	}
 	return NULL;
 }
 
-static p4d_file_tensor of_gpt2(const p4d_layout *l, const p4d_weight_slice *slice)
+/* Where a part of a joined matrix begins in it, and the rows of that. */
+static void place(const p4d_layout *l, const module *m, p4d_file_tensor *y)
+{
+	const uint64_t q = l->heads * l->head_dim, kv = l->kv_heads * l->head_dim;
+
+	if (m->joined == QUERY_KEY_VALUE) {
+		y->rows = q + 2 * kv;
+		y->first = m->part ? q + (uint64_t)(m->part - 1) * kv : 0;
+	} else if (m->joined == GATE_UP) {
+		y->rows = 2 * l->ffn;
+		y->first = m->part ? l->ffn : 0;
+	}
+}
+
+const char *p4d_huggingface__module_name(const p4d_layout *l, unsigned number)
+{
+	const struct naming *of = naming_of(l);
+	const char *name = p4d_weights_adapted_name(number), *what;
+	const module *m = module_of(of, name, &what);
+
+	/* PEFT compares with the ends of names; GPT-2 has two modules that end alike */
+	return m && of->transposes ? m->of_file : strchr(m ? m->of_file : name, '.') + 1;
+}
+
+p4d_file_tensor p4d_huggingface__file_tensor(const p4d_layout *l, const p4d_weight_slice *slice)
 {
 	static const char of_adapters[] = "base_model.model.", of_layers[] = "model.layers.";
+	const struct naming *of = naming_of(l);
 	const size_t peft = begins(slice->name, of_adapters), layers = begins(slice->name + peft, of_layers);
 	const char *number = slice->name + peft + layers, *what;
 	const int digits = layers ? (int)strspn(number, "0123456789") + 1 : 0;
-	const struct module *m = module_of(number + digits, &what);
+	const module *m = module_of(of, number + digits, &what);
 	p4d_file_tensor y = {.rows = slice->tensor_rows};
 
 	if (!m) {
 		snprintf(y.name, sizeof(y.name), "%s", slice->name);
 		return y;
 	}
-	snprintf(y.name, sizeof(y.name), "%stransformer.%s%.*s%s%s", peft ? of_adapters : "",
-		 layers ? "h." : "", digits, number, m->of_gpt2, what);
-	y.transposed = m->matrix && slice->tensor_columns && !peft;
-	if (m->part < 0 || begins(what, ".lora_A"))
-		return y;
-	const uint64_t q = l->heads * l->head_dim, kv = l->kv_heads * l->head_dim;
-	y.rows = q + 2 * kv;
-	y.first = m->part ? q + (uint64_t)(m->part - 1) * kv : 0;
-	return y;
-}
-
-const char *p4d_huggingface__module_name(const p4d_layout *l, unsigned number)
-{
-	const char *name = p4d_weights_adapted_name(number), *what;
-
-	return p4d_huggingface__is_gpt2(l) ? module_of(name, &what)->of_gpt2 : strchr(name, '.') + 1;
-}
-
-p4d_file_tensor p4d_huggingface__file_tensor(const p4d_layout *l, const p4d_weight_slice *slice)
-{
-	p4d_file_tensor y = {.rows = slice->tensor_rows};
-
-	if (p4d_huggingface__is_gpt2(l))
-		return of_gpt2(l, slice);
-	snprintf(y.name, sizeof(y.name), "%s", slice->name);
+	snprintf(y.name, sizeof(y.name), "%s%s%s%.*s%s%s", peft ? of_adapters : "", of->model,
+		 layers ? of->layers : "", digits, number, m->of_file, what);
+	y.transposed = of->transposes && m->matrix && slice->tensor_columns && !peft;
+	if (!begins(what, ".lora_A"))
+		place(l, m, &y);
 	return y;
 }

@@ -13,12 +13,13 @@ typedef struct p4d_file_tensor {
 
 /*
  * Most models' files have the names of p4d_weight_slice. GPT-2's files have other names, one tensor for
- * query, key and value, and matrices as (in, out). Adapters are stored as in PEFT, also those of GPT-2, and
- * never as (in, out).
+ * query, key and value, and matrices as (in, out). Phi-3's files have one tensor for query, key and value,
+ * and one for gate and up. Adapters are stored as in PEFT, also those of GPT-2, and never as (in, out).
  */
 p4d_file_tensor p4d_huggingface__file_tensor(const p4d_layout *layout, const p4d_weight_slice *slice);
 
 /* What PEFT's target_modules name a linear layer of p4d_adapted_of: "q_proj", of GPT-2 "attn.c_attn". */
 const char *p4d_huggingface__module_name(const p4d_layout *layout, unsigned number);
 
-bool p4d_huggingface__is_gpt2(const p4d_layout *layout);
+/* Whether files have matrices as (in, out). */
+bool p4d_huggingface__transposes(const p4d_layout *layout);

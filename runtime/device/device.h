@@ -68,6 +68,11 @@ typedef struct p4d_heads {
 	uint64_t heads, kv_heads, head_dim;
 	const void *bias, *query_weight, *key_weight; /* NULL: none */
 	float epsilon;
+	/* One norm of all queries, and one of all keys: its weights have as many numbers as there are columns
+	 * here, and it is over so many, of all ranks. dots: what heads_backward needs. See head_sums. */
+	bool wide;
+	uint64_t query_width, key_width;
+	const float *dots;
 	const float
 	    *rope; /* (length, d): for each position d/2 cosines, then d/2 sines; pairs are (i, i + d/2) */
 } p4d_heads;

@@ -20,8 +20,25 @@ p4d_heads p4d_attention__heads_of(const p4d_net *m, const p4d_layer *y)
 	    .query_weight = p4d_buffers__weight(m, P4D_W_QUERY_NORM, y->number),
 	    .key_weight = p4d_buffers__weight(m, P4D_W_KEY_NORM, y->number),
 	    .epsilon = m->set.norm_epsilon,
+	    .wide = m->l->qk_norm == P4D_QK_NORM_WIDE,
+	    .query_width = m->l->heads * m->l->head_dim,
+	    .key_width = m->l->kv_heads * m->l->head_dim,
+	    .dots = p4d_buffers_at(m, B_QK_DOTS),
 	    .rope = (const float *)p4d_buffers_at(m, B_ROPE) + (first + m->before) * rope[1],
 	};
+}
+
+int p4d_attention__sum_heads(p4d_net *m, float *sums, const void *a, const void *b, const p4d_heads *heads,
+			     p4d_error *err)
+{
+	if (!heads->wide)
+		return 0;
+	m->d->head_sums(m->d, m->type, sums, a, b, heads);
+	if (m->l->tp == 1)
+		return 0;
+	if (p4d_comm_all_reduce(m->tp, sums, m->n * P4D_WIDE_NORMS, P4D_DT_FP32, P4D_SUM, err) < 0)
+		return -1;
+	return p4d_comm_settle(m->tp, err);
 }
 
 static uint64_t bytes_of(const p4d_net *m, p4d_buffer which)

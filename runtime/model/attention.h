@@ -9,6 +9,13 @@ int p4d_attention__forward(p4d_net *m, const p4d_layer *y, p4d_error *err);
 int p4d_attention__backward(p4d_net *m, const p4d_layer *y, p4d_error *err);
 p4d_heads p4d_attention__heads_of(const p4d_net *m, const p4d_layer *y);
 
+/*
+ * For norms over all heads: sums (n, 2) of a * b, both (n, columns), over the queries of a token and over its
+ * keys, of all ranks. Of other models nothing. Errors: RANK.
+ */
+int p4d_attention__sum_heads(p4d_net *m, float *sums, const void *a, const void *b, const p4d_heads *heads,
+			     p4d_error *err);
+
 void p4d_attention__warm_up(p4d_net *m);
 
 /* Shared by the ways to reach all keys of a sequence: attention.c, attention_ring.c, attention_gather.c,

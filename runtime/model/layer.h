@@ -8,12 +8,16 @@
 /* Input to output (ns, h); recompute restores the activations that were not kept */
 int p4d_layer_forward(p4d_net *m, const p4d_layer *y, void *output, p4d_error *err);
 int p4d_layer__recompute(p4d_net *m, const p4d_layer *y, p4d_error *err);
-/* A norm, and the matmul of its output with a weight. */
+/* A norm, if the model has one there, and the matmul of its output with a weight. */
 typedef struct p4d_projection {
 	p4d_activation input, rstd, normed, output;
 	p4d_weight_kind norm, weight;
 } p4d_projection;
 extern const p4d_projection p4d_layer__qkv, p4d_layer__gate_up;
+static inline bool p4d_layer__has_norm(const p4d_layer *y, const p4d_projection *p)
+{
+	return y->activation[p->rstd];
+}
 /* What goes into the matmul, gathered to B_GATHERED; computed, or computed again where it is not kept. */
 int p4d_layer__normed(p4d_net *m, const p4d_layer *y, const p4d_projection *p, p4d_gathering *to,
 		      p4d_error *err);

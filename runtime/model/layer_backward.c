@@ -96,6 +96,11 @@ static int end_projection(p4d_net *m, const p4d_layer *y, const projection_back 
 	}
 	if (projection_weight(m, y, back, dy, err) < 0 || p4d_parallel__reduced(m, err) < 0)
 		return -1;
+	if (!p4d_layer__has_norm(y, p)) {
+		m->d->add(m->d, m->type, p4d_buffers_at(m, B_HIDDEN), p4d_buffers_at(m, B_HIDDEN), gradient,
+			  m->ns * m->h);
+		return 0;
+	}
 	return p4d_norm__backward(m, p->norm, y->number, p4d_buffers_at(m, B_HIDDEN), gradient,
 				  y->activation[p->input], y->activation[p->rstd], err);
 }
@@ -178,7 +183,9 @@ static int attention_part(p4d_net *m, const p4d_layer *y, p4d_error *err)
 	    end_input(m, y, P4D_W_OUTPUT, attention_gradient, &dy, m->q, err) < 0)
 		return -1;
 	weight_gradient(m, P4D_W_OUTPUT, y->number, dy.rows, y->activation[ACT_ATTENTION], m->h, m->q);
-	if (p4d_attention__backward(m, y, err) < 0)
+	if (p4d_attention__backward(m, y, err) < 0 ||
+	    p4d_attention__sum_heads(m, p4d_buffers_at(m, B_QK_DOTS), dqkv, y->activation[ACT_QKV], &heads,
+				     err) < 0)
 		return -1;
 	m->d->heads_backward(m->d, m->type, dqkv, y->activation[ACT_QKV], y->activation[ACT_QK_RSTD], &heads,
 			     p4d_buffers__gradient(m, P4D_W_QKV_BIAS, y->number),

@@ -23,6 +23,8 @@ static int normed_again(p4d_net *m, const p4d_layer *y, const p4d_projection *p,
 {
 	void *kept = y->activation[p->normed], *normed = kept ? kept : p4d_buffers_at(m, B_NORM_OUT);
 
+	if (!p4d_layer__has_norm(y, p))
+		return gather(m, y->activation[p->input], to, err);
 	if (p4d_norm__forward(m, p->norm, y->number, normed, y->activation[p->rstd], y->activation[p->input],
 			      err) < 0)
 		return -1;
@@ -150,6 +152,9 @@ static int attention_part(p4d_net *m, const p4d_layer *y, p4d_error *err)
 	const p4d_heads heads = p4d_attention__heads_of(m, y);
 
 	if (project(m, y, &p4d_layer__qkv, m->columns, err) < 0)
+		return -1;
+	if (p4d_attention__sum_heads(m, y->activation[ACT_QK_RSTD], y->activation[ACT_QKV],
+				     y->activation[ACT_QKV], &heads, err) < 0)
 		return -1;
 	m->d->heads(m->d, m->type, y->activation[ACT_QKV], y->activation[ACT_QK_RSTD], &heads);
 	if (p4d_attention__forward(m, y, err) < 0)

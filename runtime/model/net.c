@@ -22,7 +22,7 @@ static bool needs_host(const p4d_layout *l)
 	const p4d_architecture *a = l->architecture;
 
 	return l->norm_tensors > 1 || a->unit_norms || a->attention_cap > 0 || a->logit_cap > 0 ||
-	       a->place != P4D_NORMS_BEFORE || l->positions || l->activation != P4D_SWIGLU_ACTIVATION ||
+	       a->place == P4D_NORMS_AROUND || l->positions || l->activation != P4D_SWIGLU_ACTIVATION ||
 	       (l->sliding_window && l->sliding_window < l->seq_len);
 }
 

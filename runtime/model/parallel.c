@@ -150,7 +150,9 @@ static p4d_traffic collectives_of(const p4d_net *m, uint64_t sum_bytes, uint64_t
 static p4d_traffic between_tp(const p4d_net *m)
 {
 	const uint64_t rows = m->n * m->h * m->element;
-	const uint64_t tokens = p4d_logits_tokens(m->l), numbers = m->h > tokens ? m->h : tokens;
+	const uint64_t tokens = p4d_logits_tokens(m->l),
+		       wide = m->l->qk_norm == P4D_QK_NORM_WIDE ? m->n * P4D_WIDE_NORMS : 0;
+	const uint64_t most = m->h > tokens ? m->h : tokens, numbers = most > wide ? most : wide;
 
 	p4d_traffic y = m->l->sequence_parallel ? collectives_of(m, numbers * sizeof(float), rows)
 						: collectives_of(m, rows, 0);

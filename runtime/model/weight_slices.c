@@ -60,20 +60,24 @@ static void name_adapter(char name[64], unsigned number, bool is_b)
 	snprintf(name, 64, "%s.lora_%c.weight", p4d_weights_adapted_name(number), is_b ? 'B' : 'A');
 }
 
-/* With PEFT's names; if B has query, key and value in one, its parts, as for the matrix. */
+/* Numbers of p4d_weights_adapted_name. */
+enum { GATE = 4, UP = 5 };
+
+/* With PEFT's names; if B is of layers that are one matrix, its parts, as for the matrix. */
 static unsigned cut_adapter(p4d_weight_slice *p, const p4d_layout *l, p4d_place place, const p4d_weight *w)
 {
 	const unsigned number = (unsigned)(w->kind - P4D_W_ADAPTER) / 2;
 	const bool is_b = (w->kind - P4D_W_ADAPTER) % 2;
 	const uint64_t q = l->heads / l->tp * l->head_dim, kv = l->kv_heads / l->tp * l->head_dim;
 	const bool fused = is_b && number == 0 && l->architecture->fused_qkv;
-	const uint64_t rows[] = {fused ? q : w->rows, kv, kv};
+	const bool joined = is_b && number == UP && l->architecture->fused_gate_up;
+	const uint64_t rows[] = {fused ? q : joined ? w->rows / 2 : w->rows, joined ? w->rows / 2 : kv, kv};
 	const portion x = {place.tp, l->tp};
-	const unsigned count = fused ? 3 : 1;
+	const unsigned count = fused ? 3 : joined ? 2 : 1, first = joined ? GATE : number;
 	char name[64];
 
 	for (unsigned i = 0, at = 0; i < count; at += (unsigned)rows[i++]) {
-		name_adapter(name, number + i, is_b);
+		name_adapter(name, first + i, is_b);
 		if (w->replicated)
 			cut(&p[i], w, name, 0, w->rows, whole, whole);
 		else if (is_b)
@@ -153,6 +157,11 @@ static unsigned slices_of(const p4d_layout *l, p4d_place place, uint64_t vocab, 
 				 y);
 	case P4D_W_POSITIONS:
 		cut(slices, w, whole_name(l, w->kind), 0, w->rows, whole, y);
+		return 1;
+	case P4D_W_QUERY_NORM:
+	case P4D_W_KEY_NORM:
+		cut(slices, w, whole_name(l, w->kind), 0, w->rows, l->qk_norm == P4D_QK_NORM_WIDE ? x : whole,
+		    whole);
 		return 1;
 	case P4D_W_QKV:
 	case P4D_W_QKV_BIAS:

@@ -21,14 +21,15 @@ typedef struct weights_builder {
 
 static void add(weights_builder *b, p4d_weight_kind kind, uint32_t layer, uint64_t rows, uint64_t columns)
 {
-	/* what all have whole: tables of positions, and every vector but biases of columns that are cut */
-	const bool whole =
-	    kind == P4D_W_POSITIONS || (columns == 1 && kind != P4D_W_QKV_BIAS && kind != P4D_W_UP_BIAS);
+	const bool of_heads = kind == P4D_W_QUERY_NORM || kind == P4D_W_KEY_NORM;
+	const bool cut = kind == P4D_W_QKV_BIAS || kind == P4D_W_UP_BIAS ||
+			 (of_heads && b->layout->qk_norm == P4D_QK_NORM_WIDE);
+	/* what all have whole: tables of positions, and every vector but those of columns that are cut */
+	const bool whole = kind == P4D_W_POSITIONS || (columns == 1 && !cut);
 
 	const bool of_layer =
 	    kind == P4D_W_QKV || kind == P4D_W_OUTPUT || kind == P4D_W_GATE_UP || kind == P4D_W_DOWN;
-	const bool of_columns = kind == P4D_W_QKV_BIAS || kind == P4D_W_UP_BIAS || kind == P4D_W_QUERY_NORM ||
-				kind == P4D_W_KEY_NORM;
+	const bool of_columns = cut || of_heads;
 
 	if (of_layer)
 		rows /= b->layout->tp_z;
@@ -63,30 +64,33 @@ static void add_layer(weights_builder *b, uint32_t layer)
 	const p4d_layout *l = b->layout;
 	const p4d_rank_sizes z = p4d_rank_sizes_of(l);
 	const uint64_t h = z.h, d = l->head_dim;
+	const bool wide = l->qk_norm == P4D_QK_NORM_WIDE;
+	const bool before = l->architecture->place != P4D_NORMS_AFTER,
+		   behind = l->architecture->place != P4D_NORMS_BEFORE;
 
-	const bool around = l->architecture->place == P4D_NORMS_AROUND;
-
-	add_norm(b, P4D_W_ATTENTION_NORM, layer);
+	if (before)
+		add_norm(b, P4D_W_ATTENTION_NORM, layer);
 	add(b, P4D_W_QKV, layer, z.columns, h);
 	if (l->biased & P4D_BIASED_QKV)
 		add(b, P4D_W_QKV_BIAS, layer, z.columns, 1);
 	if (l->qk_norm) {
-		add(b, P4D_W_QUERY_NORM, layer, d, 1);
-		add(b, P4D_W_KEY_NORM, layer, d, 1);
+		add(b, P4D_W_QUERY_NORM, layer, wide ? z.q : d, 1);
+		add(b, P4D_W_KEY_NORM, layer, wide ? z.kv : d, 1);
 	}
 	add(b, P4D_W_OUTPUT, layer, h, z.q);
 	if (l->biased & P4D_BIASED_OUTPUT)
 		add(b, P4D_W_OUTPUT_BIAS, layer, h, 1);
-	if (around)
+	if (behind)
 		add_norm(b, P4D_W_ATTENTION_POST_NORM, layer);
-	add_norm(b, P4D_W_FFN_NORM, layer);
+	if (before)
+		add_norm(b, P4D_W_FFN_NORM, layer);
 	add(b, P4D_W_GATE_UP, layer, z.up, h);
 	if (l->biased & P4D_BIASED_MLP)
 		add(b, P4D_W_UP_BIAS, layer, z.up, 1);
 	add(b, P4D_W_DOWN, layer, h, z.f);
 	if (l->biased & P4D_BIASED_MLP)
 		add(b, P4D_W_DOWN_BIAS, layer, h, 1);
-	if (around)
+	if (behind)
 		add_norm(b, P4D_W_FFN_POST_NORM, layer);
 }
 

@@ -181,6 +181,7 @@ gemma2 "hidden_activation":."gelu_pytorch_tanh" "hidden_activation":"gelu"
 gemma2 "attn_logit_softcapping":.50.0 "attn_logit_softcapping":null
 gemma2 "final_logit_softcapping":.30.0 "final_logit_softcapping":20.0
 granite "logits_scaling":.3.0 "logits_scaling":-3.0
+phi3 "hidden_act" "partial_rotary_factor":0.75,"hidden_act"
 END
 # a factor is the model's, and another one gives another loss
 for scalar in 8 9; do

@@ -54,6 +54,8 @@ MODELS = {
     "granite": ("Granite", {"rms_norm_eps": 1e-5, "rope_theta": 10000.0, "tie_word_embeddings": True, "attention_bias": True,
                             "embedding_multiplier": 6.0, "residual_multiplier": 0.22, "attention_multiplier": 0.25,
                             "logits_scaling": 3.0}),
+    "olmo2": ("Olmo2", {"rms_norm_eps": 1e-6, "rope_theta": 50000.0, "tie_word_embeddings": False}),
+    "phi3": ("Phi3", {"rms_norm_eps": 1e-5, "rope_theta": 10000.0, "tie_word_embeddings": False, "sliding_window": 7}),
 }
 # which has other names for most
 GPT2 = {"vocab_size": VOCAB, "n_positions": 64, "n_embd": 16, "n_layer": 2, "n_head": 4, "resid_pdrop": 0.0, "embd_pdrop": 0.0,

@@ -14,16 +14,48 @@ typedef struct head {
 static head head_of(const p4d_heads *h, uint64_t token, uint64_t index)
 {
 	const bool query = index < h->heads;
-	const ELEMENT *bias = h->bias;
+	const ELEMENT *bias = h->bias, *weight = query ? h->query_weight : h->key_weight;
 	const float *rope = h->rope + token % h->length * h->head_dim;
 
 	return (head){
 	    .bias = bias ? bias + index * h->head_dim : NULL,
-	    .weight = query ? h->query_weight : h->key_weight,
+	    .weight =
+		weight ? weight + (h->wide ? (query ? index : index - h->heads) * h->head_dim : 0) : NULL,
 	    .cosine = rope,
 	    .sine = rope + h->head_dim / 2,
 	    .half = h->head_dim / 2,
 	};
+}
+
+/* 1 / rms of all queries or keys of a token, which a head is one of, from the sum of their squares. */
+static REAL wide_scale(const p4d_heads *h, const REAL *sums, uint64_t token, uint64_t index)
+{
+	const bool key = index >= h->heads;
+	const uint64_t width = key ? h->key_width : h->query_width;
+
+	return 1 / SQRT(sums[P4D_WIDE_NORMS * token + key] / (REAL)width + (REAL)h->epsilon);
+}
+
+P4D_CLONES static REAL product_of(const ELEMENT *a, const ELEMENT *b, uint64_t count)
+{
+	REAL sum = 0;
+
+#pragma omp simd reduction(+ : sum)
+	for (uint64_t i = 0; i < count; i++)
+		sum += p4d_load(a[i]) * p4d_load(b[i]);
+	return sum;
+}
+
+void OP(head_sums)(REAL *sums, const ELEMENT *a, const ELEMENT *b, const p4d_heads *h)
+{
+	const uint64_t q = h->heads * h->head_dim, kv = h->kv_heads * h->head_dim, columns = q + 2 * kv;
+
+#pragma omp parallel for num_threads(p4d_cpu_team(h->n *columns))
+	for (uint64_t token = 0; token < h->n; token++) {
+		const ELEMENT *left = a + token * columns, *right = b + token * columns;
+		sums[P4D_WIDE_NORMS * token] = product_of(left, right, q);
+		sums[P4D_WIDE_NORMS * token + 1] = product_of(left + q, right + q, kv);
+	}
 }
 
 P4D_INLINE REAL or_else(const ELEMENT *values, uint64_t i, REAL otherwise)
@@ -80,8 +112,10 @@ void OP(heads)(ELEMENT *qkv, REAL *rstd, const p4d_heads *h)
 			head one = head_of(h, token, i);
 			if (!rstd)
 				one.weight = NULL;
-			const REAL scale = rstd ? inverse_rms(row + i * d, &one, h->epsilon) : 1;
-			if (rstd)
+			const REAL scale = !rstd     ? 1
+					   : h->wide ? wide_scale(h, rstd, token, i)
+						     : inverse_rms(row + i * d, &one, h->epsilon);
+			if (rstd && !h->wide)
 				rstd[token * rotated + i] = scale;
 			rotate(row + i * d, &one, scale);
 		}
@@ -112,16 +146,11 @@ P4D_CLONES static void rotate_back(ELEMENT *gradient, const head *h)
  * mean(g * y)), dweight += g * z.
  */
 P4D_CLONES static void normalized_back(ELEMENT *gradient, const ELEMENT *left, const head *h, REAL rstd,
-				       REAL *dweight)
+				       REAL mean, REAL *dweight)
 {
 	const uint64_t half = h->half;
 	const ELEMENT *weight = h->weight;
-	REAL mean = 0;
 
-#pragma omp simd reduction(+ : mean)
-	for (uint64_t i = 0; i < 2 * half; i++) /* a rotation keeps scalar products */
-		mean += p4d_load(gradient[i]) * p4d_load(left[i]);
-	mean /= (REAL)(2 * half);
 #pragma omp simd
 	for (uint64_t i = 0; i < half; i++) {
 		const uint64_t j = i + half;
@@ -141,6 +170,28 @@ P4D_CLONES static void normalized_back(ELEMENT *gradient, const ELEMENT *left, c
 	}
 }
 
+/* A head of a token back through rotation and norm. left: what `heads` left. */
+static void head_back(ELEMENT *gradient, const ELEMENT *left, const REAL *rstd, const p4d_heads *h,
+		      uint64_t token, uint64_t index, REAL *dquery_weight, REAL *dkey_weight)
+{
+	const bool query = index < h->heads;
+	const uint64_t d = h->head_dim, width = query ? h->query_width : h->key_width;
+	const uint64_t at = h->wide ? (query ? index : index - h->heads) * d : 0;
+	const head one = head_of(h, token, index);
+	REAL *dweight = query ? dquery_weight : dkey_weight;
+
+	if (!rstd) {
+		rotate_back(gradient, &one);
+		return;
+	}
+	/* a rotation keeps scalar products */
+	const REAL mean = h->wide ? (REAL)h->dots[P4D_WIDE_NORMS * token + !query] / (REAL)width
+				  : product_of(gradient, left, d) / (REAL)d;
+	const REAL scale =
+	    h->wide ? wide_scale(h, rstd, token, index) : rstd[token * (h->heads + h->kv_heads) + index];
+	normalized_back(gradient, left, &one, scale, mean, dweight ? dweight + at : NULL);
+}
+
 void OP(heads_backward)(ELEMENT *dqkv, const ELEMENT *qkv, const REAL *rstd, const p4d_heads *h, REAL *dbias,
 			REAL *dquery_weight, REAL *dkey_weight)
 {
@@ -151,15 +202,9 @@ void OP(heads_backward)(ELEMENT *dqkv, const ELEMENT *qkv, const REAL *rstd, con
 #pragma omp parallel for num_threads(sums ? 1 : p4d_cpu_team(h->n *columns))
 	for (uint64_t token = 0; token < h->n; token++) {
 		ELEMENT *row = dqkv + token * columns;
-		for (uint64_t i = 0; i < rotated; i++) {
-			const head one = head_of(h, token, i);
-			if (rstd)
-				normalized_back(row + i * d, qkv + token * columns + i * d, &one,
-						rstd[token * rotated + i],
-						i < h->heads ? dquery_weight : dkey_weight);
-			else
-				rotate_back(row + i * d, &one);
-		}
+		for (uint64_t i = 0; i < rotated; i++)
+			head_back(row + i * d, qkv + token * columns + i * d, rstd, h, token, i,
+				  dquery_weight, dkey_weight);
 		if (dbias)
 			OP(accumulate)(dbias, row, columns);
 	}

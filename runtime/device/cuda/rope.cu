@@ -71,9 +71,46 @@ __device__ static inline place place_of(const p4d_heads &h, unsigned lanes, unsi
 	return p;
 }
 
+/* The number of a head among queries or keys. */
+__device__ static inline unsigned among(const p4d_heads &h, unsigned head)
+{
+	return head < h.heads ? head : head - (unsigned)h.heads;
+}
+
 template <typename E> __device__ static inline const E *norm_weight(const p4d_heads &h, unsigned head)
 {
-	return (const E *)(head < h.heads ? h.query_weight : h.key_weight);
+	const E *weight = (const E *)(head < h.heads ? h.query_weight : h.key_weight);
+
+	return h.wide ? weight + (size_t)among(h, head) * h.head_dim : weight;
+}
+
+/* Of norms over all heads: 1 / rms, from the sum of squares. */
+__device__ static inline float wide_scale(const p4d_heads &h, const float *sums, uint64_t token, unsigned head)
+{
+	const bool key = head >= h.heads;
+
+	return 1 / sqrtf(sums[P4D_WIDE_NORMS * token + key] / (float)(key ? h.key_width : h.query_width) +
+			 h.epsilon);
+}
+
+/* A token per block: sums over its queries, then over its keys. */
+template <typename E, int W> __global__ void sum_heads(float *sums, const E *a, const E *b, p4d_heads h)
+{
+	const unsigned d = (unsigned)h.head_dim, q = (unsigned)h.heads * d, kv = (unsigned)h.kv_heads * d;
+	const size_t row = (size_t)blockIdx.x * (q + 2 * kv);
+
+	for (unsigned key = 0; key < P4D_WIDE_NORMS; key++) {
+		float sum = 0;
+		for (unsigned j = threadIdx.x * W; j < (key ? kv : q); j += blockDim.x * W) {
+			const size_t at = row + (key ? q : 0) + j;
+			const p4d_run<E, W> left = p4d_load<W>(a + at), right = p4d_load<W>(b + at);
+			for (int k = 0; k < W; k++)
+				sum += p4d_value(left.x[k]) * p4d_value(right.x[k]);
+		}
+		sum = p4d_block_sum(sum);
+		if (threadIdx.x == 0)
+			sums[P4D_WIDE_NORMS * (size_t)blockIdx.x + key] = sum;
+	}
 }
 
 /* heads: the heads of a token to work on: those that are rotated, and those of values if there is a bias. */
@@ -87,7 +124,10 @@ __global__ void turn_heads(E *qkv, float *rstd, p4d_heads h, unsigned lanes, uns
 	const float *rope = h.rope + p.token % h.length * d;
 	float scale = 1;
 
-	if (rstd) {
+	if (rstd && h.wide) {
+		if (p.rotated)
+			scale = wide_scale(h, rstd, p.token, p.head);
+	} else if (rstd) {
 		float squares = 0;
 		for (unsigned i = p.lane * W; p.rotated && i < half; i += lanes * W) {
 			const pairs<W> x = pairs_at<E, W>(at, half, i);
@@ -152,7 +192,12 @@ __global__ void turn_back(E *dqkv, const E *qkv, const float *rstd, p4d_heads h,
 		const size_t at = ((size_t)token * all + head) * d;
 		const float *rope = h.rope + token % h.length * d;
 		float mean = 0;
-		if (norms) { /* a rotation keeps scalar products */
+		if (norms && h.wide) {
+			const bool key = head >= h.heads;
+			mean = exists ? h.dots[P4D_WIDE_NORMS * token + key] /
+					    (float)(key ? h.key_width : h.query_width)
+				      : 0;
+		} else if (norms) { /* a rotation keeps scalar products */
 			for (unsigned i = lane * W; exists && i < half; i += lanes * W) {
 				const pairs<W> g = pairs_at<E, W>(dqkv + at, half, i),
 					       y = pairs_at<E, W>(qkv + at, half, i);
@@ -161,7 +206,9 @@ __global__ void turn_back(E *dqkv, const E *qkv, const float *rstd, p4d_heads h,
 			}
 			mean = p4d_group_sum(mean, lanes) / (float)d;
 		}
-		const float scale = norms && exists ? rstd[token * rotated + head] : 1;
+		const float scale = !norms || !exists ? 1
+				    : h.wide          ? wide_scale(h, rstd, token, head)
+						      : rstd[token * rotated + head];
 		for (unsigned i = lane * W; exists && i < half; i += lanes * W) {
 			pairs<W> g = pairs_at<E, W>(dqkv + at, half, i);
 			if (turns)
@@ -243,7 +290,10 @@ static void back(cudaStream_t stream, float *sums, E *dqkv, const E *qkv, const 
 	p4d_launch<turn_back<E, W>>(
 	    stream, {rows, dbias ? all : rotated, P4D_THREADS, 2 * groups * d * sizeof(float)}, dqkv, qkv,
 	    rstd, *h, lanes, weights, biases);
-	if (weights && dquery_weight) {
+	if (weights && dquery_weight && h->wide) {
+		p4d_reduce_columns(stream, dquery_weight, weights, rows, h->heads * d);
+		p4d_reduce_columns(stream, dkey_weight, weights + rows * h->heads * d, rows, h->kv_heads * d);
+	} else if (weights && dquery_weight) {
 		p4d_reduce_columns(stream, dquery_weight, weights, rows * h->heads, d);
 		p4d_reduce_columns(stream, dkey_weight, weights + rows * h->heads * d, rows * h->kv_heads, d);
 	}
@@ -268,6 +318,18 @@ void p4d_kernel_heads_backward(cudaStream_t stream, float *sums, p4d_dtype type,
 			else
 				back<E, W>(stream, sums, (E *)dqkv, (const E *)qkv, rstd, h, dbias,
 					   dquery_weight, dkey_weight);
+		});
+	});
+}
+
+void p4d_kernel_head_sums(cudaStream_t stream, p4d_dtype type, float *sums, const void *a, const void *b,
+			  const p4d_heads *h)
+{
+	P4D_WITH_TYPE(type, E, {
+		P4D_WITH_WIDTH(p4d_is_wide<E>(h->head_dim, a, b), E, W, {
+			p4d_launch<sum_heads<E, W>>(
+			    stream, {h->n, 1, p4d_threads_for(h->heads * h->head_dim / W), 0}, sums,
+			    (const E *)a, (const E *)b, *h);
 		});
 	});
 }

@@ -100,14 +100,16 @@ static void others_are_refused_by_name(void **state)
 		bool trained;
 	} cases[] = {
 	    {"architecture=gemma2", "norms before and after each block", false},
-	    {"architecture=olmo2", "norms behind each block", false},
+	    {"architecture=olmo2", "norms behind each block", true},
+	    {"architecture=olmo3", "norms behind each block", false},
+	    {"architecture=exaone4", "norms behind each block", false},
 	    {"architecture=falcon", "attention beside the feed-forward layer", false},
 	    {"architecture=t5", "an encoder and a decoder", false},
 	    {"architecture=granite", "factors on embeddings, residuals or logits", true},
 	    {"architecture=smollm3", "layers without positions", true},
 	    {"architecture=llama norm=layernorm-plain", "LayerNorm without parameters", false},
 	    {"architecture=llama bias=mlp", "biases of some linear layers only", true},
-	    {"architecture=llama qk-norm=wide", "query and key norms of the whole width", false},
+	    {"architecture=llama qk-norm=wide", "query and key norms of the whole width", true},
 	    {"architecture=llama activation=relu", "ReLU", false},
 	};
 

@@ -97,6 +97,39 @@ static void heads_of(kernel_run *run, uint64_t n, uint64_t a, uint64_t k, uint64
 	record_result(run, "heads_backward, key weight", P4D_DT_FP32, dkey, d);
 }
 
+/* One norm of all queries and one of all keys, of which half are on another rank. */
+static void wide_heads(kernel_run *run, uint64_t n, uint64_t a, uint64_t k, uint64_t d)
+{
+	p4d_device *const device = run->device;
+	const uint64_t columns = (a + 2 * k) * d, count = n * P4D_WIDE_NORMS;
+	void *qkv = run_elements(run, n * columns), *dqkv = run_elements(run, n * columns);
+	float *sums = run_reals(run, count), *dots = run_reals(run, count), *dquery = run_reals(run, a * d),
+	      *dkey = run_reals(run, k * d);
+	const p4d_heads heads = {.n = n,
+				 .length = n,
+				 .heads = a,
+				 .kv_heads = k,
+				 .head_dim = d,
+				 .wide = true,
+				 .query_width = 2 * a * d,
+				 .key_width = 2 * k * d,
+				 .query_weight = run_elements(run, a * d),
+				 .key_weight = run_elements(run, k * d),
+				 .epsilon = 1e-5f,
+				 .dots = dots,
+				 .rope = run_reals(run, n * d)};
+
+	device->head_sums(device, run->type, sums, qkv, qkv, &heads);
+	record_result(run, "head_sums", P4D_DT_FP32, sums, count);
+	device->heads(device, run->type, qkv, sums, &heads);
+	record_result(run, "heads, wide", run->type, qkv, n * columns);
+	qkv = run_elements(run, n * columns);
+	device->heads_backward(device, run->type, dqkv, qkv, sums, &heads, NULL, dquery, dkey);
+	record_result(run, "heads_backward, wide", run->type, dqkv, n * columns);
+	record_result(run, "heads_backward, wide, query weight", P4D_DT_FP32, dquery, a * d);
+	record_result(run, "heads_backward, wide, key weight", P4D_DT_FP32, dkey, k * d);
+}
+
 static void heads_cases(kernel_run *run)
 {
 	static const uint64_t sizes[] = {2, 6, 16, 80, 128, 256};
@@ -105,6 +138,7 @@ static void heads_cases(kernel_run *run)
 		heads_of(run, 7, 3, 1, sizes[i], false, false);
 		heads_of(run, 70, 2, 2, sizes[i], i % 2, true);
 		heads_of(run, 3, 4, 2, sizes[i], true, false);
+		wide_heads(run, 70, 3, 2, sizes[i]);
 	}
 }
 

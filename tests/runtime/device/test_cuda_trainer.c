@@ -133,13 +133,17 @@ static void one_gpu(void **state)
 		1e-5);
 }
 
-/* What other families have: biases, layers without positions, factors. */
+/* What other families have: biases, layers without positions, factors; norms behind blocks and over all
+ * heads.
+ */
 static void families(void **state)
 {
 	(void)state;
 	rest_of_cases();
 	compare(MODEL "kv-heads=2 tied=on bias=all qk-norm=off architecture=smollm3 layers=4 precision=fp32 "
 		      "embedding-scale=3 residual-scale=0.5 attention-scale=0.3 logit-scale=0.5",
+		"tp=2 cp=1", 2, 1e-5);
+	compare(MODEL "kv-heads=2 tied=off bias=none qk-norm=wide architecture=olmo2 precision=fp32",
 		"tp=2 cp=1", 2, 1e-5);
 }
 

@@ -23,7 +23,7 @@ static double limit = 2e-6; /* 3e-6 where it is compiled without optimization (P
 
 static const char *const models[] = {"llama",      "llama-tied",     "llama31", "qwen2",  "qwen3",
 				     "mistral",    "mistral-window", "gemma",   "gemma2", "gpt2",
-				     "llama-bias", "smollm3",        "granite"};
+				     "llama-bias", "smollm3",        "granite", "olmo2",  "phi3"};
 enum { MODELS = sizeof(models) / sizeof(*models) };
 
 static const struct layout_case {

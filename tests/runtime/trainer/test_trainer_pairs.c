@@ -25,7 +25,9 @@ static const char *const factors[FACTORS][LEVELS] = {
 	 "kv-heads=8 tied=on bias=all qk-norm=off architecture=gpt2 norm=layernorm glu=off "
 	 "activation=gelu positions=learned",
 	 "kv-heads=4 tied=on bias=all qk-norm=off architecture=smollm3 embedding-scale=3 residual-scale=0.5 "
-	 "attention-scale=0.3 logit-scale=0.5"},
+	 "attention-scale=0.3 logit-scale=0.5",
+	 "kv-heads=4 tied=off bias=none qk-norm=wide architecture=olmo2",
+	 "kv-heads=4 tied=off bias=none qk-norm=off architecture=phi3"},
     [TRAINING] = {"finetune=full", "finetune=lora lora-rank=3",
 		  "finetune=lora lora-rank=4 lora-targets=q_proj,v_proj,o_proj,down_proj"},
     [TENSOR] = {"tp=1", "tp=2 sequence-parallel=on", "tp=2 sequence-parallel=off", "tp=2 tp-comm-overlap=on",
