@@ -227,6 +227,17 @@ static void add_row(p4d_table *table, size_t rank, const described *d, const pla
 	p4d_table_cell(table, P4D_PLAIN, "%s", p4d_report_limits(&d->timed, limits, sizeof(limits)));
 }
 
+/* The order is not that of the step times where these are too close to tell. */
+static void say_ties(const plans *p)
+{
+	bool slower = false;
+
+	for (size_t i = 1; i < p->count; i++)
+		slower = slower || p->found[i].step.seconds < p->found[i - 1].step.seconds;
+	if (p->timed && slower)
+		puts("\nStep times within 1.5 % are ties. Of these the layout with less memory comes first.");
+}
+
 /* A submission prefers a layout below `safe`, even a slower one. */
 static void say_what_sbatch_chooses(const plans *p)
 {
@@ -267,6 +278,7 @@ static int print_text(const p4d_subject *subject, const plans *p, p4d_error *err
 		return -1;
 	if (d.timed.known && d.timed.unvalidated)
 		printf("\nStep times are unvalidated: %s\n", d.timed.unvalidated);
+	say_ties(p);
 	puts("\nFlags for sbatch:");
 	for (size_t i = 0; i < p->count; i++)
 		printf("%4zu  %s\n", i + 1,
@@ -424,6 +436,7 @@ static int plan(p4d_subject *subject, const p4d_line *line, plans *p, p4d_error 
 	    .capacity = subject->capacity,
 	    .method = subject->method,
 	    .memo = &p->memo,
+	    .counts_ends = !line->env,
 	    .safe = subject->policy.safe,
 	    .limit = p4d_site_policy_limit(&subject->policy, (int)subject->request.value[P4D_FRAMEWORK])};
 	p->found = calloc(top, sizeof(*p->found));

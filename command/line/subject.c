@@ -307,6 +307,11 @@ const char *p4d_subject_flags(const p4d_request *request, const char *prefix, ch
 	const bool piped = request->value[P4D_PP] > 1, cut = request->value[P4D_CP] > 1;
 	const bool cuts_vocabulary = !p4d_framework_of((int)request->value[P4D_FRAMEWORK])->no_vocab_parallel;
 
+	/* p4d's choice only where it is on */
+	static const p4d_option ends[] = {P4D_ACCOUNT_FOR_EMBEDDING, P4D_ACCOUNT_FOR_LOSS};
+	for (size_t i = 0; i < sizeof(ends) / sizeof(*ends); i++)
+		if (shown.origin[ends[i]] == P4D_BY_P4D && shown.value[ends[i]])
+			shown.origin[ends[i]] = P4D_BY_USER;
 	for (int i = 0; i < P4D_OPTIONS; i++)
 		if (shown.origin[i] == P4D_BY_P4D)
 			shown.origin[i] = P4D_UNSET;

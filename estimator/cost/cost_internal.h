@@ -169,6 +169,10 @@ void p4d_cost__casts(const p4d_layout *layout, const p4d_cost_rates *r, const p4
 void p4d_cost__halves(const p4d_layout *layout, const p4d_cost_rates *r, const p4d_cost_sizes *z,
 		      p4d_cost_share *qkv, p4d_cost_share *gate_up, p4d_cost_part *y);
 
+/* expert-overlap: hides the exchange of tokens, which takes `exchanged` seconds of each pass
+ * (cost_overlap.c). */
+void p4d_cost__overlap_exchange(const p4d_cost_rates *r, double exchanged, p4d_cost_part *y);
+
 /*
  * cost_grid.c. Adds the costs of Y and Z of a tp-grid to the passes of a dense layer, which has all other
  * costs. Seconds of a sum over Y with `bytes` on every rank. Seconds, once per step, of the sum of the

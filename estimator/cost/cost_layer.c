@@ -509,33 +509,6 @@ static void launches(const p4d_layout *l, bool experts, p4d_cost_part *y)
 	y->backward_input.host += (host - busy) / 2;
 }
 
-/*
- * Multiprocessors that exchange tokens while another micro-batch computes on the others (DeepSeek-V3, arXiv
- * 2412.19437, section 3.2.2).
- */
-#define EXCHANGE_BLOCKS 20
-
-/*
- * DualPipe and Megatron-LM's overlap-moe-expert-parallel-comm: a forward pass runs next to a backward pass of
- * another micro-batch. While one exchanges tokens, the other computes. exchanged: seconds of one pass.
- */
-static void overlap_exchange(const p4d_cost_rates *r, double exchanged, p4d_cost_part *y)
-{
-	const double all = p4d_cost_share_seconds(&y->forward) + p4d_cost_share_seconds(&y->backward_input) +
-			   p4d_cost_share_seconds(&y->backward_weight);
-	const double computes = all - 2 * exchanged;
-	const double hidden = 2 * exchanged < computes ? exchanged : computes / 2;
-	const double lost = hidden * EXCHANGE_BLOCKS / r->multiprocessors;
-	p4d_cost_share *const passes[] = {&y->forward, &y->backward_input};
-
-	for (int i = 0; i < 2; i++) {
-		const double host = passes[i]->host < hidden ? passes[i]->host : hidden;
-		passes[i]->host -= host;
-		passes[i]->tensor_comm -= hidden - host;
-		passes[i]->gemm += lost;
-	}
-}
-
 static void layer(const p4d_layout *l, const p4d_cost_rates *r, p4d_layer_kind kind, p4d_cost_part *y)
 {
 	const bool experts = kind.feed == P4D_FEED_EXPERTS;
@@ -566,7 +539,7 @@ static void layer(const p4d_layout *l, const p4d_cost_rates *r, p4d_layer_kind k
 	tensor_parallel(l, r, &z, kind, y);
 	p4d_cost__grid(l, r, &z, y);
 	if (l->megatron.expert_overlap)
-		overlap_exchange(r, exchanged, y);
+		p4d_cost__overlap_exchange(r, exchanged, y);
 	launches(l, experts, y);
 	recompute(l, r, &z, &core, &of_experts, experts, y);
 }

@@ -46,6 +46,8 @@ typedef struct p4d_search_space {
 	double safe, limit; /* fractions of the capacity */
 	bool replace_user;  /* may change what the user set (rewrite = all): tp, cp, pp, vpp, micro-batch,
 			       recompute */
+	bool counts_ends; /* may count embedding and loss as layers where a pipeline does not divide those of
+			     the model */
 	p4d_search_budget *budget; /* NULL: unlimited */
 	const p4d_plan_memo *memo; /* for several searches; NULL: each has its own */
 	/* bits of p4d_layout_options that p4d_search_nearest and p4d_search_smallest leave as they are */

@@ -190,6 +190,7 @@ static void remember(p4d_search_enumeration *w, uint64_t device_bytes)
 	    .kinds = (uint8_t)((p4d_tp_ranks(l) > 1) + (l->cp > 1) + (l->pp > 1) + (l->vpp > 1) +
 			       (l->ep > 1) + (l->etp > 1) + (l->slices > 1)),
 	    .unsafe = fraction > w->space->safe,
+	    .counts_ends = l->loss_counts && p4d_is_open(w, P4D_ACCOUNT_FOR_LOSS),
 	    .pipeline_empty = l->micro_batches < l->pp,
 	    .seconds = w->bound,
 	    .device_bytes = device_bytes,

@@ -102,15 +102,31 @@ static void over_micro_batches(p4d_search_enumeration *w)
 	}
 }
 
-/* Embedding and loss that the user counts as layers of a pipeline's split. */
+static const p4d_option ends[] = {P4D_ACCOUNT_FOR_EMBEDDING, P4D_ACCOUNT_FOR_LOSS};
+enum { ENDS = sizeof(ends) / sizeof(*ends) };
+
+/* Embedding and loss that the trial counts as layers of a pipeline's split. */
 static uint64_t counted_ends(const p4d_search_enumeration *w)
 {
-	static const p4d_option ends[] = {P4D_ACCOUNT_FOR_EMBEDDING, P4D_ACCOUNT_FOR_LOSS};
 	uint64_t count = 0;
 
-	for (size_t i = 0; i < sizeof(ends) / sizeof(*ends); i++)
-		count += p4d_is_set(w->asked, ends[i]) && p4d_framework_value(w->asked, ends[i]) > 0;
+	for (size_t i = 0; i < ENDS; i++)
+		count += p4d_is_set(&w->trial, ends[i]) && p4d_framework_value(&w->trial, ends[i]) > 0;
 	return count;
+}
+
+/* Whether the search may count them: p4d plan does, and a framework that splits what remains needs not. */
+static bool may_count_ends(const p4d_search_enumeration *w)
+{
+	return w->space->counts_ends && p4d_is_open(w, ends[0]) && p4d_is_open(w, ends[1]) &&
+	       p4d_is_open(w, P4D_PIPELINE_SPLIT) &&
+	       !p4d_framework_of(w->layout.framework)->spreads_remainders;
+}
+
+static void count_ends(p4d_search_enumeration *w, bool on)
+{
+	for (size_t i = 0; i < ENDS; i++)
+		propose(w, ends[i], on);
 }
 
 /* The number of layers that a pipeline with this many stages splits. */
@@ -195,6 +211,28 @@ static void try_shape(p4d_search_enumeration *w, uint64_t pp, int schedule, uint
 	over_slices(w, pp, schedule, vocabulary);
 }
 
+/*
+ * Interleaved chunks with embedding and loss as a layer each, which Megatron-LM then keeps out of the first
+ * and the last chunk, where the pipeline does not divide the layers alone. More chunks idle less but gain
+ * ever less, so only the largest number up to MOST_CHUNKS is tried.
+ */
+static void try_counted_ends(p4d_search_enumeration *w, uint64_t pp, int schedule)
+{
+	enum { MOST_CHUNKS = 8 };
+	const uint64_t layers = layers_to_split(w, pp) + ENDS, units = layers / pp;
+	uint64_t vpp = units < MOST_CHUNKS ? units : MOST_CHUNKS;
+
+	if (!may_count_ends(w) || w->any || pp == 1 || layers % pp || p4d_schedule_kinds[schedule]->chunks)
+		return;
+	while (vpp > 1 && units % vpp)
+		vpp--;
+	if (vpp < 2)
+		return;
+	count_ends(w, true);
+	try_shape(w, pp, schedule, vpp, P4D_VOCAB_OFF);
+	count_ends(w, false);
+}
+
 /* A schedule with its chunks, without and with vocabulary parallelism. */
 static void try_schedule(p4d_search_enumeration *w, uint64_t pp, int schedule)
 {
@@ -220,6 +258,8 @@ static void try_schedule(p4d_search_enumeration *w, uint64_t pp, int schedule)
 		if (kind->vocabulary && pp > 1)
 			try_shape(w, pp, schedule, vpp, first_kind ? P4D_VOCAB_1 : P4D_VOCAB_2);
 	}
+	if (layers % pp)
+		try_counted_ends(w, pp, schedule);
 }
 
 /* The schedules of a pipeline. */
@@ -453,5 +493,7 @@ void p4d_search_enumerate__back(p4d_search_enumeration *w, const p4d_search_entr
 				e->slices > 1 ? P4D_BY_P4D : P4D_UNSET);
 	propose_where_open(w, P4D_RECOMPUTE, e->recompute);
 	p4d_search_sharding__put(w, e->sharding, e->shard_degree);
+	if (may_count_ends(w))
+		count_ends(w, e->counts_ends);
 	propose_split(w, e->pp, e->vpp);
 }

@@ -21,6 +21,7 @@ typedef struct p4d_search_entry {
 	uint32_t shard_degree; /* as in the layout */
 	uint16_t memory_step;  /* its memory, coarse */
 	uint8_t kinds;         /* how many of tp, cp, pp, vpp, ep, etp and slices are in use */
+	bool counts_ends;      /* embedding and loss count as layers, by p4d's choice */
 	bool unsafe, pipeline_empty;
 	bool timed, cut; /* cut: the budget did not suffice to time it */
 	double seconds;  /* step time; before it is timed, a lower bound; 0: unknown */

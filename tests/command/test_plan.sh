@@ -103,6 +103,26 @@ says "--nodes=1 --gpus-per-node=8"
 fix=$(fix)
 exits 0 $fix
 exits 13 p4d plan --model llama3.1-405b --gpu h100 --nodes 1
+# 126 layers: pipelines of 8, 16 and 32 stages count the embedding and the loss as layers, as NVIDIA and Meta ran it
+model405="--model llama3.1-405b --framework megatron --gpu h100 --nodes 64 --gpus-per-node 8"
+# shellcheck disable=SC2086 # options
+exits 0 p4d plan $model405 --global-batch 256 --seq-len 8192 --grad-dtype bf16 --tp-comm-overlap on --overlap-dp on \
+	--allocator expandable --cross-entropy fused
+prints "interleaved" "Step times within 1.5 % are ties"
+step=$(echo "$out" | awk '$1 == 1 && $8 == "interleaved" { print $13 }')
+[ "$step" ] || fail "no step time"
+flags=$(echo "$out" | sed -n 's/^ *1  --p4d-/--p4d-/p' | sed 's/--p4d-/--/g')
+case $flags in
+*--account-for-embedding=on*--account-for-loss=on*) ;;
+*) fail "embedding and loss do not count as layers: $flags" ;;
+esac
+# shellcheck disable=SC2086 # options
+exits 0 p4d estimate $flags --gpu h100 --nodes 64 --gpus-per-node 8
+prints "Step: $step s"
+# the user's word
+# shellcheck disable=SC2086 # options
+exits 0 p4d plan $model405 --account-for-loss off
+echo "$out" | grep -q account-for-embedding=on && fail "account-for-embedding=on beside the user's account-for-loss=off"
 exits 13 p4d plan --model llama13b --gpu h100 --tp 7
 says "meets the divisibility rules: tp=7 does not divide"
 exits 13 p4d plan --model qwen2.5-7b --gpu h100 --tp 8
