@@ -144,6 +144,7 @@ typedef struct p4d_cost_served {
 	double cached_bytes;  /* keys and values that this GPU reads */
 	double weight_bytes;  /* bytes of an element of the layers' matrices */
 	double host_bytes;    /* weights that this GPU reads from the host */
+	double window;        /* layers on the GPU while later ones are copied; 0: kernels read the host */
 	double nano_batches;  /* parts of the pass that overlap (NanoFlow, arXiv 2408.12757); 0: one */
 } p4d_cost_served;
 

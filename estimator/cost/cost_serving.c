@@ -183,6 +183,16 @@ static double layers(const pass *p, const p4d_gpu *gpu, double nano)
 	return nano > 1 ? most + (sum - most) / nano : sum;
 }
 
+/*
+ * Layers, and the weights of those that are on the host. With a window of several layers, later ones are
+ * copied while one computes (TPI-LLM, arXiv 2410.00531); with one, or where kernels read the host, nothing
+ * overlaps.
+ */
+static double with_host(const p4d_cost_served *work, double computes, double copies)
+{
+	return work->window > 1 ? fmax(computes, copies) : computes + copies;
+}
+
 double p4d_cost_serve(const p4d_layout *l, const p4d_gpu *gpu, const p4d_cost_served *work)
 {
 	const double nano = work->nano_batches > 1 ? work->nano_batches : 1;
@@ -192,6 +202,8 @@ double p4d_cost_serve(const p4d_layout *l, const p4d_gpu *gpu, const p4d_cost_se
 			.tokens = (work->sequences + work->prompt_tokens) / nano};
 	const double link = gpu->host_link_bytes_per_s * P4D_HOST_LINK_EFFICIENCY;
 
-	return layers(&p, gpu, nano) + head(&p) + (link > 0 ? work->host_bytes / link : 0) + PASS_SECONDS +
+	const double copies = link > 0 ? work->host_bytes / link : 0;
+
+	return with_host(work, layers(&p, gpu, nano), copies) + head(&p) + PASS_SECONDS +
 	       SAMPLE_SECONDS * work->sequences;
 }

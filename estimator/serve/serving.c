@@ -403,6 +403,7 @@ int p4d_serving_estimate(const p4d_request *r, const p4d_gpu *gpu, uint64_t worl
 	const uint64_t layers = div_up(l.layers, l.pp);
 	const uint64_t window = offloads(r) ? (uint64_t)r->value[P4D_RESIDENT_LAYERS] : layers;
 	s.resident_layers = window < layers ? window : layers;
+	s.streamed_window = window < layers ? window : 0;
 	s.stage_layers = layers;
 	const int stored = p4d_serving__stored_of(r);
 	const p4d_wide all = weights_of(&l, stored, layers), inside = all - weights_of(&l, stored, 0),

@@ -56,6 +56,8 @@ typedef struct p4d_serving {
 	uint64_t tokens;    /* in the cache, of such sequences: the engine's "GPU KV cache size" */
 	uint64_t max_model_len, max_num_seqs, max_batched_tokens, tp, pp, dp, replicas;
 	uint64_t resident_layers, stage_layers;
+	uint64_t
+	    streamed_window; /* with offload=weights: layers on the GPU at a time; 0: none are streamed */
 } p4d_serving;
 
 /* Sets the engine's defaults in a request whose model is known. gpu: may be NULL. */

@@ -101,6 +101,7 @@ static double pass(const engine *e, double sequences, double prompts)
 				      .cached_bytes = in_flight * held(e, load->prompt + load->answer / 2),
 				      .weight_bytes = e->weight_bytes,
 				      .host_bytes = (double)e->s->host_bytes,
+				      .window = (double)e->s->streamed_window,
 				      .nano_batches = e->nano_batches};
 
 	return p4d_cost_serve(&e->l, e->gpu, &work);

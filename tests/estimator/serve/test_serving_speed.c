@@ -164,6 +164,63 @@ static void nano_batches_near_the_optimum(void **state)
 	assert_true(best / plain > 1.15);
 }
 
+/* Of one GPU, in 16 bits. */
+static double weights_of(const char *flags, uint64_t world)
+{
+	const p4d_request r = request_of(flags);
+	p4d_error err = {0};
+	p4d_serving s;
+
+	if (p4d_serving_estimate(&r, &h100, world, &s, &err) < 0)
+		fail_msg("%s: %s", flags, err.text);
+	return (double)s.weights_bytes;
+}
+
+/*
+ * TPI-LLM (arXiv 2410.00531): Llama 2 70B in 3.1 GB of each of 8 devices, in 32 bits, with a window of two
+ * layers. The device that leads has the tables as a whole, where p4d's engines shard them.
+ */
+static void a_window_of_layers(void **state)
+{
+#define OF_70B "workload=serve model=llama2-70b seq-len=1024 offload=weights resident-layers="
+	const double one = weights_of(OF_70B "1 tp=8", 8), two = weights_of(OF_70B "2 tp=8", 8);
+	const double whole = weights_of("workload=serve model=llama2-70b seq-len=1024 tp=8", 8);
+	const double tables = 8 * (2 * one - two), leading = 2 * (tables + 2 * (two - one)) / 1e9;
+
+	(void)state;
+	printf("TPI-LLM: %.2f GB, of %.1f with all layers\n", leading, 2 * whole / 1e9);
+	assert_true(fabs(leading / 3.1 - 1) < 0.1);
+	assert_true(leading < 0.1 * 2 * whole);
+}
+
+/*
+ * Superpipeline (arXiv 2410.08791): up to 60 % less memory. Llama 3.1 8B with 10 of 32 layers on the GPU. A
+ * pass of few tokens waits for the other layers; a long prompt hides most of their way.
+ */
+static void resident_layers(void **state)
+{
+#define RESIDENT LLAMA "offload=weights resident-layers=10 "
+	const double all = weights_of(LLAMA, 1), some = weights_of(RESIDENT, 1);
+	const double slow = speed_on(RESIDENT "concurrency=1", 1).between_tokens_s,
+		     fast = speed_on(LLAMA "concurrency=1", 1).between_tokens_s;
+
+	(void)state;
+	printf("Superpipeline: %.0f %% less memory, one token %.1f times as slow\n", 100 * (1 - some / all),
+	       slow / fast);
+	assert_true(fabs((1 - some / all) / 0.6 - 1) < 0.05);
+	assert_true(slow > 10 * fast);
+	/* one layer at a time is copied, then used; with more, a long prompt's products run during the copies
+	 */
+	const char *const prompts = LLAMA "prompt-len=3900 answer-len=10 concurrency=1 offload=weights ";
+	char alone[192], window[192];
+	snprintf(alone, sizeof(alone), "%sresident-layers=1", prompts);
+	snprintf(window, sizeof(window), "%sresident-layers=2", prompts);
+	const double computes =
+	    speed_on(LLAMA "prompt-len=3900 answer-len=10 concurrency=1", 1).first_token_s;
+	const double saved = speed_on(alone, 1).first_token_s - speed_on(window, 1).first_token_s;
+	assert_true(saved > 0.5 * computes && saved < 1.5 * computes);
+}
+
 static void weights_on_the_host_are_slow(void **state)
 {
 	const double here = speed_on(LLAMA "concurrency=1", 1).between_tokens_s,
@@ -275,6 +332,8 @@ int main(void)
 	    cmocka_unit_test(arrivals_balance),
 	    cmocka_unit_test(four_bits_help_small_batches),
 	    cmocka_unit_test(nano_batches_near_the_optimum),
+	    cmocka_unit_test(a_window_of_layers),
+	    cmocka_unit_test(resident_layers),
 	    cmocka_unit_test(weights_on_the_host_are_slow),
 	    cmocka_unit_test(bad_loads_are_refused),
 	    cmocka_unit_test(the_cheapest_comes_first),
