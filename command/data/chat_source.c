@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/json_file.h"
+#include "model/hub_cache.h"
 #include "template/template.h"
 
 enum { CONFIG_BYTES = 1 << 24, MOST_ADDED = 256 };
@@ -230,7 +231,10 @@ static int find(p4d_chat_source *source, const char *wanted, const char *folder,
 
 int p4d_chat__find_source(p4d_chat_source *source, const char *wanted, const char *tokenizer, p4d_error *err)
 {
-	char folder[PATH_MAX];
+	char folder[PATH_MAX], cached[PATH_MAX];
+
+	if (access(tokenizer, F_OK) < 0 && p4d_hub_cache_find(tokenizer, cached, sizeof(cached)))
+		tokenizer = cached;
 	const bool has_model = access(tokenizer, F_OK) == 0;
 
 	*source = (p4d_chat_source){.names = json_object_new_object(), .added = json_object_new_array()};

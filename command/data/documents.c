@@ -20,6 +20,7 @@
 
 #include "base/grow.h"
 #include "data/conversation.h"
+#include "data/unpack_zstd.h"
 
 enum { LONGEST = 1 << 30, STEP = 1 << 20, LEVELS = 32 };
 
@@ -28,7 +29,7 @@ static int cannot_read(const p4d_documents *documents, p4d_error *err)
 	int why = errno;
 
 	p4d_fail(err, P4D_E_IO, "%.200s: cannot be read: %s", documents->name,
-		 why == EBADMSG ? "the data that gzip compressed are damaged or cut off" : strerror(why));
+		 why == EBADMSG ? "the compressed data are damaged or cut off" : strerror(why));
 	if (why == EISDIR)
 		p4d_fix(err, "%.200s/*", documents->name);
 	return -1;
@@ -91,9 +92,10 @@ static int open_packed(p4d_documents *documents, p4d_error *err)
 		return unpack(documents, err);
 	if (!begins_with(documents->in, "\x28\xb5\x2f\xfd", 4))
 		return 0;
-	p4d_fail(err, P4D_E_IO, "%.200s: compressed by zstd, which p4d data does not expand",
-		 documents->name);
-	return p4d_fix(err, "zstdcat %.200s | p4d data ... -", documents->name);
+	FILE *packed = documents->in;
+	documents->in = p4d_unpack_zstd(fileno(packed), documents->name, err);
+	fclose(packed);
+	return documents->in ? 0 : -1;
 }
 
 int p4d_documents__open(p4d_documents *documents, const char *path, p4d_error *err)

@@ -43,8 +43,8 @@ typedef struct p4d_document_text {
 	struct json_object *messages;
 } p4d_document_text;
 
-/* path "-": standard input. A file that gzip compressed is expanded. A byte order mark is left out. Zero
- * except form, field and tokens. Errors: IO. */
+/* path "-": standard input. A file that gzip or zstd compressed is expanded. A byte order mark is left out.
+ * Zero except form, field and tokens. Errors: IO. */
 int p4d_documents__open(p4d_documents *documents, const char *path, p4d_error *err);
 /* 1 and *document, 0 at the end, -1 with IO, JSON (`file:line: what`), NO_MEMORY. Empty lines are skipped. */
 int p4d_documents__next(p4d_documents *documents, p4d_document_text *document, p4d_error *err);

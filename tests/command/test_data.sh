@@ -85,7 +85,17 @@ p4d data --jsonl -o packed plain.jsonl.gz 2>packed.said && {
 }
 printf '(\265/\375more' >zstd.jsonl
 exits 3 p4d data --jsonl -o packed zstd.jsonl
-says "compressed by zstd" "fix: zstdcat zstd.jsonl | p4d data ... -"
+says "zstd.jsonl: "
+# by zstd, also in two parts and cut off, where its library is
+if command -v zstd >/dev/null && zstd -q -k plain.jsonl && ! p4d data --jsonl -o packed plain.jsonl.zst 2>&1 | grep -q 'libzstd.so.1 is not'; then
+	cmp plain.bin packed.bin || fail "zstd gives another text"
+	{ head -n 1 plain.jsonl | zstd -q -c; tail -n +2 plain.jsonl | zstd -q -c; } >parts.zst
+	exits 0 p4d data --jsonl -o packed parts.zst
+	cmp plain.bin packed.bin || fail "zstd in two parts gives another text"
+	head -c 60 plain.jsonl.zst >cut.zst
+	exits 3 p4d data --jsonl -o packed cut.zst
+	says "cut.zst: " "damaged or cut off"
+fi
 
 # lines that are wrong are left out, up to a hundredth of all or as many as are allowed
 seq 1 300 | sed 's/.*/{"text": "&"}/; 7s/.*/{"text": 5}/; 9s/.*/nothing/' >some.jsonl

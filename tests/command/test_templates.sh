@@ -68,6 +68,13 @@ if [ "$kinds" != bytes ]; then
 	cp there/tokenizer_config.json model
 	exits 0 p4d data --tokenizer model --chat rag -o out chat.jsonl
 	prints "template model/tokenizer_config.json"
+	mkdir -p hub/models--org--name/refs hub/models--org--name/snapshots
+	cp -r model hub/models--org--name/snapshots/abc
+	echo abc >hub/models--org--name/refs/main
+	exits 0 env HF_HUB_CACHE="$work/hub" p4d data --tokenizer org/name --chat own -o out chat.jsonl
+	prints "template $work/hub/models--org--name/snapshots/abc/chat_template.jinja"
+	exits 3 env HF_HUB_CACHE="$work/hub" p4d data --tokenizer org/other --chat own -o out chat.jsonl
+	says "tokenizer org/other: No such file or directory"
 	rm model/chat_template.jinja
 	echo '{}' >model/tokenizer_config.json
 	exits 5 p4d data --tokenizer model --chat own -o out chat.jsonl
