@@ -112,6 +112,28 @@ static void take_program(p4d_reading *r, const p4d_shell *shell, const p4d_launc
 	r->program_line = below ? own.line : place.line;
 }
 
+/* A model that is named by a path from here lies where the program runs, which is not where p4d does. */
+static void place_model(p4d_reading *r, p4d_shell *shell)
+{
+	p4d_read_value *model = &r->value[P4D_MODEL];
+	char directory[sizeof(model->text)], path[2 * sizeof(model->text)];
+	const bool here = !strncmp(model->text, "./", 2) || !strncmp(model->text, "../", 3);
+	p4d_value from;
+
+	if (!here)
+		return;
+	const bool known = p4d_shell_variable(shell, "PWD", &from) && !p4d_value_unknown(from) &&
+			   from.length < sizeof(directory);
+	snprintf(path, sizeof(path), "%s/%s", known ? p4d_value_text(from, directory, sizeof(directory)) : "",
+		 model->text + (model->text[1] == '/' ? 2 : 0));
+	if (known && strlen(path) < sizeof(model->text)) {
+		memcpy(model->text, path, strlen(path) + 1);
+		return;
+	}
+	p4d_reader__unknown(r, "model", "%.60s is in a directory that is not known", model->text);
+	*model = (p4d_read_value){.unknown = true};
+}
+
 /* Reads the arguments of a program; the arguments of an earlier one are dropped. named: words of its name, 0:
  * not known. alike: if its name is not known, its arguments are the reader's. Returns the evidence in its
  * files. */
@@ -161,6 +183,7 @@ static p4d_read_evidence read_arguments(reading_state *state, p4d_shell *shell, 
 	 */
 	if (reader != &p4d_reader__megatron && p4d_reader__is(&r->value[P4D_FRAMEWORK], "megatron"))
 		p4d_reader__put_default(r, P4D_ATTENTION_MASK, "off");
+	place_model(r, shell);
 	p4d_reader__check(r);
 	p4d_reader__padding(r);
 	return context.evidence;

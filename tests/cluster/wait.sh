@@ -27,6 +27,7 @@ put_site()
 	set -- "$1" "${2:-$CLUSTER}"
 	[ "$1" = "$2/etc/p4d.conf.new" ] || cp "$1" "$2/etc/p4d.conf.new"
 	seen=$(grep -c 'p4d: reloaded' "$2/log/slurmctld.log")
+	touch "$2/etc/p4d.conf.new" # newer than what a reload keeps that has just come for the file before
 	mv "$2/etc/p4d.conf.new" "$2/etc/p4d.conf"
 	wait_until has_reloaded "$2" "$seen"
 }

@@ -685,3 +685,26 @@ prints "mode = enforce and scripts = judge would refuse it"
 printf '#!/bin/sh\n#SBATCH -p h100 -N1 --gpus-per-node=8\ntrue\n' >after.sh
 exits 0 p4d check after.sh --p4d-model=llama13b
 says "--p4d-model=llama13b is an argument of the script" "fix: p4d check --p4d-model=llama13b after.sh"
+
+# a path to a model is from the directory that the program starts in, not from that of p4d
+mkdir -p model run/model
+model() # HIDDEN FFN LAYERS
+{
+	printf '{"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": %s, "intermediate_size": %s, "num_attention_heads": 32, "num_key_value_heads": 4, "num_hidden_layers": %s, "vocab_size": 32000}\n' "$@"
+}
+model 8192 28672 80 >model/config.json
+model 2048 5632 22 >run/model/config.json
+started() # WHERE PATH
+{
+	printf '#!/bin/sh\n%s\ntrl sft --model_name_or_path %s --max_length 1024 --packing --bf16 --per_device_train_batch_size 1 --dataset_name x\n' \
+		"$1" "$2" >placed.sh
+	run p4d check --conf judge.conf -p h100 -N1 --gpus-per-node=1 placed.sh
+}
+started "cd run" ./model
+[ "$status" = 0 ] || fail "exit status"
+prints "model=$PWD/run/model (placed.sh:3)"
+started "cd run" ../model
+prints "may not fit" "model=$PWD/run/../model (placed.sh:3)"
+started 'cd "$(cat where)"' ./model
+[ "$status" = 0 ] || fail "exit status"
+says "./model is in a directory that is not known"
