@@ -51,6 +51,7 @@ noinst_LTLIBRARIES += libp4dcheckpoint.la
 endif
 libp4dcheckpoint_la_SOURCES = \
 	runtime/model/weights.h runtime/model/place.c runtime/model/weights.c runtime/model/weight_slices.c \
+	runtime/device/nf4_codes.h runtime/model/nf4.h runtime/model/nf4.c \
 	runtime/checkpoint/safetensors.h runtime/checkpoint/safetensors_internal.h runtime/checkpoint/safetensors.c \
 	runtime/checkpoint/safetensors_header.c runtime/checkpoint/safetensors_writer.c \
 	runtime/checkpoint/checkpoint.h runtime/checkpoint/checkpoint_internal.h runtime/checkpoint/checkpoint_files.c \
@@ -58,6 +59,7 @@ libp4dcheckpoint_la_SOURCES = \
 	runtime/checkpoint/checkpoint_lock.c runtime/checkpoint/checkpoint_save.c runtime/checkpoint/checkpoint_saver.c runtime/checkpoint/checkpoint_load.c \
 	runtime/checkpoint/huggingface.h runtime/checkpoint/huggingface.c runtime/checkpoint/huggingface_internal.h \
 	runtime/checkpoint/huggingface_export.c runtime/checkpoint/huggingface_unused.c runtime/checkpoint/adapter.c \
+	runtime/checkpoint/quantized_base.c \
 	runtime/checkpoint/huggingface_names.h runtime/checkpoint/huggingface_names.c \
 	runtime/checkpoint/huggingface_config.h runtime/checkpoint/huggingface_config.c \
 	runtime/checkpoint/released.h runtime/checkpoint/released.c runtime/checkpoint/companions.h runtime/checkpoint/companions.c runtime/checkpoint/export.h runtime/checkpoint/export.c
@@ -99,7 +101,7 @@ comm_sources = \
 model_sources = \
 	runtime/model/depth.h runtime/model/depth.c runtime/model/net.h runtime/model/net.c \
 	runtime/model/initialize.c runtime/model/buffers.h runtime/model/buffers.c runtime/model/buffers_arena.c \
-	runtime/model/adapters.h runtime/model/adapters.c \
+	runtime/model/adapters.h runtime/model/adapters.c runtime/model/quantized.h runtime/model/quantized.c \
 	runtime/model/parallel.h runtime/model/parallel.c runtime/model/layer.h runtime/model/layer_forward.c \
 	runtime/model/layer_backward.c runtime/model/sequence_order.h runtime/model/sequence_order.c \
 	runtime/model/attention.h runtime/model/attention.c runtime/model/attention_ring.c runtime/model/attention_slices.c runtime/model/attention_gather.c \
@@ -140,7 +142,7 @@ if HAVE_OPENBLAS
 # The cpu device's operations are compiled once per element type. fp64 is for tests.
 cpu_operations = \
 	runtime/device/cpu/cpu_operations.h runtime/device/cpu/cpu_types.h runtime/device/cpu/cpu_math.h \
-	runtime/device/cpu/cpu_attention.h runtime/device/cpu/cpu_gemm.c runtime/device/cpu/cpu_fp8.c runtime/device/fp8_codes.h runtime/device/cpu/cpu_norm.c \
+	runtime/device/cpu/cpu_attention.h runtime/device/cpu/cpu_gemm.c runtime/device/cpu/cpu_fp8.c runtime/device/cpu/cpu_nf4.c runtime/device/fp8_codes.h runtime/device/cpu/cpu_norm.c \
 	runtime/device/cpu/cpu_rope.c runtime/device/cpu/cpu_attention.c runtime/device/cpu/cpu_attention_backward.c \
 	runtime/device/cpu/cpu_layer_norm.c runtime/device/cpu/cpu_gelu.c runtime/device/cpu/cpu_soft_cap.c \
 	runtime/device/cpu/cpu_swiglu.c runtime/device/cpu/cpu_embedding.c runtime/device/cpu/cpu_cross_entropy.c \

@@ -160,6 +160,9 @@ typedef struct p4d_cost_part {
  */
 void p4d_cost__casts(const p4d_layout *layout, const p4d_cost_rates *r, const p4d_cost_sizes *z, bool experts,
 		     p4d_cost_share *forward, p4d_cost_share *backward);
+/* cost_nf4.c: frozen matrices in 4 bits are expanded before each matmul. */
+void p4d_cost__expands(const p4d_layout *layout, const p4d_cost_rates *r, const p4d_cost_sizes *z,
+		       p4d_cost_part *part);
 
 /*
  * Tensor parallelism of a dense layer with tp-comm-overlap in two halves of the tokens (cost_overlap.c). Adds

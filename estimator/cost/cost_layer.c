@@ -527,6 +527,7 @@ static void layer(const p4d_layout *l, const p4d_cost_rates *r, p4d_layer_kind k
 		p4d_cost_share_add(&y->forward, &core, 1);
 		attention_products(l, r, &z, y);
 		adapter_products(l, r, &z, y);
+		p4d_cost__expands(l, r, &z, y);
 	} else if (kind.mixer == P4D_MIX_CONVOLUTION) {
 		convolution_products(l, r, &z, y);
 	} else if (kind.mixer == P4D_MIX_MAMBA2 || kind.mixer == P4D_MIX_DELTA_NET) {

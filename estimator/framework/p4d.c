@@ -5,6 +5,7 @@
 #include "framework/p4d_check.h"
 #include "framework/p4d_fp8.h"
 #include "plan/cudnn_workspace.h"
+#include "plan/nf4.h"
 #include "plan/offload.h"
 #include "plan/parameters.h"
 #include "plan/plan_rows.h"
@@ -122,6 +123,8 @@ static void add_parameters(p4d_rows *rows, const p4d_rank_sizes *z, uint64_t ele
 	const uint64_t shards = p4d_shards_parameters(l) ? p4d_optimizer_shards(l) : 1;
 	p4d_tensor *row = add(rows, B_PARAMETERS, z->dtype, elements / shards, 0, 0);
 
+	if (p4d_stores_nf4(l))
+		add(rows, B_QUANTIZED, P4D_DT_BYTES, l->stage_layers[rows->stage], p4d_nf4_layer_bytes(l), 0);
 	if (p4d_streams_parameters(l))
 		row->lifetime = P4D_LIVES_ON_HOST;
 	if (p4d_windows_parameters(l))
@@ -336,6 +339,17 @@ static void add_head(p4d_rows *rows, const p4d_rank_sizes *z)
 	add(rows, B_VOCABULARY_HIDDEN_GRADIENT, P4D_DT_FP32, z->ns, z->h, 0);
 }
 
+/* Elements of the largest matrix of a layer. */
+static uint64_t largest_matrix(p4d_rows *rows, const p4d_rank_sizes *z)
+{
+	const uint64_t features[] = {z->columns, z->q, z->up, z->f};
+	uint64_t most = 0;
+
+	for (size_t i = 0; i < sizeof(features) / sizeof(*features); i++)
+		most = features[i] > most ? features[i] : most;
+	return p4d_times(rows, z->h, most);
+}
+
 /* Buffers that matrix products read and write, one layer at a time. */
 static void add_working_set(p4d_rows *rows, const p4d_rank_sizes *z)
 {
@@ -366,6 +380,8 @@ static void add_working_set(p4d_rows *rows, const p4d_rank_sizes *z)
 		add(rows, B_QK_DOTS, P4D_DT_FP32, z->n, P4D_WIDE_NORMS, 0);
 	if (l->finetune != P4D_TUNE_FULL)
 		add(rows, B_ADAPTER, z->dtype, z->n, l->lora.rank, 0);
+	if (p4d_stores_nf4(l))
+		add(rows, B_DEQUANTIZED, z->dtype, largest_matrix(rows, z), 0, 0);
 }
 
 /* Fused attention supports 16-bit types only. */

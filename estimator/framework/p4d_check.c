@@ -5,6 +5,7 @@
 #include <inttypes.h>
 
 #include "framework/p4d_fp8.h"
+#include "plan/nf4.h"
 #include "plan/offload.h"
 #include "plan/parameters.h"
 #include "plan/shared_sizes.h"
@@ -228,10 +229,58 @@ static int check_grid(const p4d_layout *l, p4d_error *err)
 	return 0;
 }
 
+/* Whether a rank's blocks are blocks of the whole tensors. */
+static bool has_whole_blocks(const p4d_layout *l)
+{
+	for (unsigned i = 0; l->tp > 1 && i < P4D_ADAPTED_LAYERS; i++) {
+		const p4d_adapted of = p4d_adapted_of(l, i);
+		if (of.out && of.in % P4D_NF4_BLOCK)
+			return false;
+	}
+	return true;
+}
+
+/* Whether each part of a joined matrix begins with a block. */
+static bool has_whole_parts(const p4d_layout *l)
+{
+	return l->hidden * l->head_dim % P4D_NF4_BLOCK == 0 && l->hidden * l->ffn % P4D_NF4_BLOCK == 0;
+}
+
+static int check_quantized(const p4d_layout *l, p4d_error *err)
+{
+	const bool joins = l->architecture->fused_qkv || l->architecture->fused_gate_up;
+	const struct {
+		bool asked;
+		const char *why, *fix;
+	} refused[] = {
+	    {p4d_streams_parameters(l), "quantized weights stay on the device, not in --offload=params",
+	     "--p4d-offload=none"},
+	    {p4d_shards_parameters(l),
+	     "quantized weights are on every data-parallel rank, not sharded with "
+	     "optimizer-sharding=parameters",
+	     "--p4d-optimizer-sharding=gradients"},
+	    {l->tp > 1 && joins,
+	     "this model has joined matrices, each quantized as one tensor, which tp would split",
+	     "--p4d-tp=1"},
+	    {joins && !has_whole_parts(l), "parts of this model's joined matrices are not whole blocks of 64",
+	     "--p4d-finetune=lora"},
+	    {!has_whole_blocks(l),
+	     "the input features of a tensor-parallel rank are not whole blocks of 64, which share a scale",
+	     "--p4d-tp=1"},
+	};
+
+	for (size_t i = 0; l->finetune == P4D_TUNE_QLORA && i < sizeof(refused) / sizeof(*refused); i++)
+		if (refused[i].asked) {
+			p4d_fail(err, P4D_E_UNMODELLED, "finetune=qlora: %s", refused[i].why);
+			return p4d_fix(err, "%s", refused[i].fix);
+		}
+	return 0;
+}
+
 int p4d_framework__p4d_layout(const p4d_layout *l, p4d_error *err)
 {
 	if (check_grid(l, err) < 0 || check_degree(l, err) < 0 || check_halves(l, err) < 0 ||
-	    check_offload(l, err) < 0 || check_swap(l, err) < 0)
+	    check_offload(l, err) < 0 || check_swap(l, err) < 0 || check_quantized(l, err) < 0)
 		return -1;
 	return p4d_framework__fp8_check(l, err);
 }

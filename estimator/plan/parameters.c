@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "plan/parameters.h"
 
+#include "plan/nf4.h"
+
 /* The start of the model, outside its layers. */
 static p4d_wide begin_parameters(const p4d_layout *l)
 {
@@ -265,12 +267,21 @@ static p4d_wide adapters_of_segment(const p4d_layout *l, uint32_t stage)
 	return padded(l, layers / p4d_chunk_segments(l, stage) * adapters_of_layer(l));
 }
 
+/* Those that are not stored as elements. */
+static p4d_wide quantized_elements(const p4d_layout *l, uint32_t stage)
+{
+	const p4d_rank_sizes z = p4d_rank_sizes_of(l);
+
+	return p4d_stores_nf4(l) ? l->stage_layers[stage] * p4d_layer_matrices(&z) : 0;
+}
+
 p4d_wide p4d_parameters_frozen(const p4d_layout *l, const p4d_schedule *schedule, uint32_t stage)
 {
 	if (l->finetune == P4D_TUNE_FULL)
 		return 0;
-	return p4d_windows_parameters(l) ? padded_model(l, schedule, stage)
-					 : p4d_parameters_of_stage(l, schedule, stage);
+	if (p4d_windows_parameters(l))
+		return padded_model(l, schedule, stage);
+	return p4d_parameters_of_stage(l, schedule, stage) - quantized_elements(l, stage);
 }
 
 p4d_wide p4d_parameters_padded(const p4d_layout *l, const p4d_schedule *schedule, uint32_t stage)

@@ -111,7 +111,8 @@ static inline uint64_t p4d_segment_unit(const p4d_layout *layout)
 
 /*
  * The parameters of a stage that p4d-train trains, as it stores them: each segment, and the tables, padded;
- * with adapters, only these. And the frozen ones after them, padded if they pass through a window.
+ * with adapters, only these. And the frozen ones after them, padded if they pass through a window, without
+ * those that are quantized (nf4.h).
  */
 p4d_wide p4d_parameters_padded(const p4d_layout *layout, const p4d_schedule *schedule, uint32_t stage);
 p4d_wide p4d_parameters_frozen(const p4d_layout *layout, const p4d_schedule *schedule, uint32_t stage);

@@ -105,7 +105,7 @@ static const p4d_heeds_reason reasons[P4D_OPTIONS][REASONS] = {
 			   NO_ADAPTERS},
     [P4D_LORA_DROPOUT] = {{P4D_HEEDS_P4DTRAIN, NONE, "%s's adapters have no dropout", false},
 			  {P4D_HEEDS_MEGATRON, NONE, "with %s p4d models adapters without dropout", false}},
-    [P4D_QUANT] = {{P4D_HEEDS_P4DTRAIN, P4D_QUANT_NONE, "%s does not quantize weights", false},
+    [P4D_QUANT] = {{P4D_HEEDS_P4DTRAIN, NONE, "%s has no such choice: it quantizes to nf4", false},
 		   {P4D_HEEDS_MEGATRON, P4D_QUANT_NONE, "with %s p4d does not model quantized weights",
 		    false}},
     [P4D_AUTOCAST] = {{P4D_HEEDS_TORCHTITAN, 1, "%s casts in its modules", true},

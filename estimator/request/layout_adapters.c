@@ -175,10 +175,10 @@ int p4d_layout__check_adapters(const p4d_request *r, p4d_error *err)
 			 "--precision");
 		return p4d_fix(err, "leave out --p4d-autocast");
 	}
-	if (quantized && !p4d_heeds(r, framework, P4D_QUANT)) {
-		p4d_fail(
-		    err, P4D_E_VALUE, "finetune=qlora: %s",
-		    p4d_heeds__why(p4d_heeds_instead(r, framework, P4D_QUANT), framework, why, sizeof(why)));
+	const p4d_heeds_reason *instead = p4d_heeds_instead(r, framework, P4D_QUANT);
+	if (quantized && instead && instead->value == P4D_QUANT_NONE) {
+		p4d_fail(err, P4D_E_VALUE, "finetune=qlora: %s",
+			 p4d_heeds__why(instead, framework, why, sizeof(why)));
 		return p4d_fix(err, "--p4d-finetune=lora");
 	}
 	if (!quantized && p4d_is_set(r, P4D_QUANT) && r->value[P4D_QUANT] != P4D_QUANT_NONE) {

@@ -62,6 +62,9 @@ typedef struct p4d_checkpoint_storage {
 	int (*read)(void *context, uint32_t segment, p4d_state state, float *to, p4d_error *err);
 	int (*write)(void *context, uint32_t segment, p4d_state state, const float *from, p4d_error *err);
 	void (*write_frozen)(void *context, uint64_t offset, float *numbers, uint64_t count);
+	/* of quantized ones: numbers of a part, as p4d_quantized_put takes them */
+	int (*write_quantized)(void *context, const p4d_weight *weight, const p4d_quantized_part *part,
+			       uint64_t at, float *numbers, uint64_t count, p4d_error *err);
 	/* what weights begin with that no released model has: losses of stages */
 	void (*initial)(void *context, const p4d_weight_slice *slice, uint64_t at, uint64_t count, float *to);
 	void *context;

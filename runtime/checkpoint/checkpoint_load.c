@@ -88,26 +88,58 @@ int p4d_checkpoint__fill_storage(const p4d_checkpoint_storage *storage, p4d_fetc
 	return rc;
 }
 
+enum { AT_ONCE = 1 << 18 };
+_Static_assert(AT_ONCE % P4D_NF4_BLOCK == 0, "quantized weights come in whole blocks");
+
+static uint64_t at_once(uint64_t all, uint64_t at)
+{
+	return all - at < AT_ONCE ? all - at : AT_ONCE;
+}
+
+static int fill_quantized(const p4d_checkpoint_storage *storage, const p4d_weight *w, p4d_fetch fetch,
+			  void *context, float *numbers, p4d_error *err)
+{
+	p4d_quantized_part parts[P4D_SLICES_OF_WEIGHT];
+	const unsigned n =
+	    p4d_weights_quantized_parts(storage->layout, storage->place, storage->vocab, w, parts);
+
+	for (unsigned j = 0; j < n; j++)
+		for (uint64_t at = 0, all = elements_of(&parts[j].slice), some; at < all; at += some) {
+			some = at_once(all, at);
+			if (fetch(context, P4D_STATE_MASTER, &parts[j].slice, at, some, numbers, err) < 0 ||
+			    storage->write_quantized(storage->context, w, &parts[j], at, numbers, some, err) <
+				0)
+				return -1;
+		}
+	return 0;
+}
+
+static int fill_as_it_is(const p4d_checkpoint_storage *storage, const p4d_weight *w, p4d_fetch fetch,
+			 void *context, float *numbers, p4d_error *err)
+{
+	p4d_weight_slice slices[P4D_SLICES_OF_WEIGHT];
+	const unsigned n = p4d_weight_slices_of(storage->layout, storage->place, storage->vocab, w, slices);
+
+	for (unsigned j = 0; j < n; j++)
+		for (uint64_t at = 0, all = elements_of(&slices[j]), some; at < all; at += some) {
+			some = at_once(all, at);
+			if (fetch(context, P4D_STATE_MASTER, &slices[j], at, some, numbers, err) < 0)
+				return -1;
+			storage->write_frozen(storage->context, slices[j].offset + at, numbers, some);
+		}
+	return 0;
+}
+
 int p4d_checkpoint__fill_frozen(const p4d_checkpoint_storage *storage, p4d_fetch fetch, void *context,
 				p4d_error *err)
 {
-	enum { AT_ONCE = 1 << 18 };
-	p4d_weight_slice slices[P4D_SLICES_OF_WEIGHT];
 	float *numbers = calloc(AT_ONCE, sizeof(*numbers));
 	int rc = numbers ? 0 : p4d_fail(err, P4D_E_NO_MEMORY, "no memory for frozen weights");
 
 	for (uint32_t i = storage->weights->trained; rc == 0 && i < storage->weights->count; i++) {
-		const unsigned n = p4d_weight_slices_of(storage->layout, storage->place, storage->vocab,
-							&storage->weights->weight[i], slices);
-		for (unsigned j = 0; rc == 0 && j < n; j++)
-			for (uint64_t at = 0, all = elements_of(&slices[j]), some; rc == 0 && at < all;
-			     at += some) {
-				some = all - at < AT_ONCE ? all - at : AT_ONCE;
-				rc = fetch(context, P4D_STATE_MASTER, &slices[j], at, some, numbers, err);
-				if (rc == 0)
-					storage->write_frozen(storage->context, slices[j].offset + at,
-							      numbers, some);
-			}
+		const p4d_weight *w = &storage->weights->weight[i];
+		rc = w->quantized ? fill_quantized(storage, w, fetch, context, numbers, err)
+				  : fill_as_it_is(storage, w, fetch, context, numbers, err);
 	}
 	free(numbers);
 	return rc;

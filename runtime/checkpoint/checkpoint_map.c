@@ -158,6 +158,8 @@ static bool same_stages(const p4d_layout *a, const p4d_layout *b)
 bool p4d_checkpoint_map__same_model(const p4d_checkpoint_map *map, const p4d_checkpoint_storage *storage,
 				    p4d_error *err)
 {
+	static const char *const names[] = {
+	    [P4D_TUNE_FULL] = "full", [P4D_TUNE_LORA] = "lora", [P4D_TUNE_QLORA] = "qlora"};
 	const p4d_layout *a = &map->layout, *b = storage->layout;
 	const struct {
 		const char *what;
@@ -186,9 +188,8 @@ bool p4d_checkpoint_map__same_model(const p4d_checkpoint_map *map, const p4d_che
 
 	if (a->finetune != b->finetune) {
 		p4d_fail(err, P4D_E_CHECKPOINT,
-			 "it is of a run with --finetune=%s, this one has --finetune=%s",
-			 a->finetune == P4D_TUNE_FULL ? "full" : "lora",
-			 b->finetune == P4D_TUNE_FULL ? "full" : "lora");
+			 "it is of a run with --finetune=%s, this one has --finetune=%s", names[a->finetune],
+			 names[b->finetune]);
 		return false;
 	}
 	if (b->local_loss && !same_stages(a, b)) {

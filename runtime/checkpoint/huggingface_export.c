@@ -17,6 +17,7 @@ typedef struct export
 	p4d_checkpoint_reader *reader;
 	/* adapters are merged into these; files NULL: the checkpoint is written unchanged */
 	p4d_huggingface_weights base;
+	p4d_quantized_base quantized;
 	p4d_adapter_values adapter;
 	double scale;
 	p4d_checkpoint_map model; /* map of the merged model */
@@ -56,6 +57,7 @@ static int allocate(export *out, size_t most, p4d_error *err)
 static void release(export *out)
 {
 	p4d_huggingface__close(&out->base);
+	p4d_quantized_base__close(&out->quantized);
 	p4d_adapter__close(&out->adapter);
 	p4d_checkpoint_map__close(&out->model);
 	free(out->tensor);
@@ -149,7 +151,9 @@ static int read_values(export *out, const p4d_weight_slice *whole, uint64_t at, 
 	if (!out->base.files)
 		return p4d_checkpoint_reader__slice(out->reader, P4D_STATE_MASTER, whole, at, count,
 						    out->values, err);
-	if (p4d_huggingface__fetch(&out->base, P4D_STATE_MASTER, whole, at, count, out->values, err) < 0)
+	if (p4d_quantized_base__fetch(&out->quantized, &out->base, &out->model,
+				      &p4d_checkpoint_reader__map(out->reader)->layout, whole, at, count,
+				      out->values, err) < 0)
 		return -1;
 	return p4d_adapter__add(&out->adapter, out->reader, out->scale, whole, at, count, out->values, err);
 }

@@ -38,3 +38,19 @@ int p4d_adapter__add(p4d_adapter_values *adapter, p4d_checkpoint_reader *reader,
 		     const p4d_weight_slice *whole, uint64_t at, uint64_t count, float *values,
 		     p4d_error *err);
 void p4d_adapter__close(p4d_adapter_values *adapter);
+
+/* Of released weights the last tensor that was quantized. Zero before use. */
+typedef struct p4d_quantized_base {
+	char name[sizeof(((p4d_weight_slice *)0)->name)];
+	float *values;
+} p4d_quantized_base;
+
+/*
+ * As p4d_huggingface__fetch, of a whole tensor of the model; a matrix that `trained` has quantized is what
+ * its codes stand for. Errors: CHECKPOINT, NO_MEMORY.
+ */
+int p4d_quantized_base__fetch(p4d_quantized_base *base, p4d_huggingface_weights *from,
+			      const p4d_checkpoint_map *model, const p4d_layout *trained,
+			      const p4d_weight_slice *whole, uint64_t at, uint64_t count, float *to,
+			      p4d_error *err);
+void p4d_quantized_base__close(p4d_quantized_base *base);

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "device/rounding.h"
 #include "plan/fp8_operand.h"
+#include "plan/nf4.h"
 #include "plan/plan.h"
 
 /*
@@ -89,6 +90,13 @@ typedef struct p4d_fp8_operand {
 	uint8_t *codes;
 	void *scales;
 } p4d_fp8_operand;
+
+/* What a rank has of a tensor in nf4; nf4.h says what lies where. */
+typedef struct p4d_nf4_tensor {
+	p4d_nf4_shape shape;
+	uint64_t first_row, first_column; /* of the whole tensor */
+	const void *at;
+} p4d_nf4_tensor;
 
 /* An algorithm of those that a device's library proposes for products of a shape. */
 typedef struct p4d_product_choice {

@@ -4,24 +4,6 @@
 #include "model/buffers.h"
 #include "model/parallel.h"
 
-/* The linear layers of a matrix, side by side in its output. */
-typedef struct adapted_matrix {
-	p4d_weight_kind kind;
-	unsigned first, count; /* numbers of p4d_adapted_of */
-} adapted_matrix;
-
-static const adapted_matrix matrices[] = {
-    {P4D_W_QKV, 0, 3}, {P4D_W_OUTPUT, 3, 1}, {P4D_W_GATE_UP, 4, 2}, {P4D_W_DOWN, 6, 1}};
-
-static const adapted_matrix *matrix_of(p4d_weight_kind kind)
-{
-	const adapted_matrix *at = matrices;
-
-	while (at->kind != kind)
-		at++;
-	return at;
-}
-
 /* An adapter, and where its layer begins in a row of the matrix's output. */
 typedef struct adapter {
 	p4d_adapted size;
@@ -36,12 +18,12 @@ typedef void using(p4d_net *m, const adapter *of, char *y, uint64_t stride, void
 static void for_each(p4d_net *m, p4d_weight_kind kind, uint32_t layer, using *use, void *y, void *x,
 		     uint64_t n)
 {
-	const adapted_matrix *matrix = matrix_of(kind);
+	const p4d_matrix_layers of = p4d_weights_layers_of(kind);
 	uint64_t stride = 0, column = 0;
 
-	for (unsigned i = 0; i < matrix->count; i++)
-		stride += p4d_adapted_of(m->l, matrix->first + i).out;
-	for (unsigned i = matrix->first; i < matrix->first + matrix->count; i++) {
+	for (unsigned i = of.first; i < of.first + of.count; i++)
+		stride += p4d_adapted_of(m->l, i).out;
+	for (unsigned i = of.first; i < of.first + of.count; i++) {
 		const p4d_weight_kind a = p4d_weights_adapter(i, false), b = p4d_weights_adapter(i, true);
 		const adapter one = {.size = p4d_adapted_of(m->l, i),
 				     .column = column,

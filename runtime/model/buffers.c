@@ -62,6 +62,8 @@ void *p4d_buffers__weight(const p4d_net *m, p4d_weight_kind kind, uint32_t layer
 
 	if (w && w->over_z)
 		return p4d_depth__weight(m, w);
+	if (w && w->quantized) /* see quantized.h */
+		return NULL;
 	if (w && m->window)
 		return p4d_window__at(m, w);
 	return w ? (char *)p4d_buffers_at(m, B_PARAMETERS) + w->offset * m->element : NULL;

@@ -14,6 +14,7 @@
 
 #include "base/hash.h"
 #include "model/buffers.h"
+#include "model/quantized.h"
 #include "plan/parameters.h"
 
 enum { MOST_THREADS = 16, SHARE = 1 << 18 }; /* numbers a thread generates at a time */
@@ -196,6 +197,43 @@ static void initialize_slice(p4d_net *m, const p4d_weight *w, const p4d_weight_s
 	}
 }
 
+/* The same of whole tensors, which are then quantized. */
+static int initialize_quantized(p4d_net *m, const p4d_weight *w, const p4d_quantized_part *part,
+				uint64_t seed, float *numbers, unsigned threads, p4d_error *err)
+{
+	const uint64_t count = part->slice.rows * part->slice.columns;
+	share all = {.slice = &part->slice, .key = key_of(seed, &part->slice), .to = numbers};
+
+	begin_with(&all, m, w, &part->slice);
+	while (all.from < count) {
+		const uint64_t made = draw_some(&all, count - all.from, threads);
+		if (p4d_quantized_put(m, w, part, all.from, numbers, made, err) < 0)
+			return -1;
+		all.from += made;
+	}
+	return 0;
+}
+
+static int initialize_weight(p4d_net *m, const p4d_weight *w, uint64_t seed, float *numbers, unsigned threads,
+			     p4d_error *err)
+{
+	p4d_weight_slice slices[P4D_SLICES_OF_WEIGHT];
+	p4d_quantized_part parts[P4D_SLICES_OF_WEIGHT];
+	unsigned count;
+
+	if (!w->quantized) {
+		count = p4d_weight_slices_of(m->l, m->place, m->set.vocab, w, slices);
+		for (unsigned k = 0; k < count; k++)
+			initialize_slice(m, w, &slices[k], seed, numbers, threads);
+		return 0;
+	}
+	count = p4d_weights_quantized_parts(m->l, m->place, m->set.vocab, w, parts);
+	for (unsigned k = 0; k < count; k++)
+		if (initialize_quantized(m, w, &parts[k], seed, numbers, threads, err) < 0)
+			return -1;
+	return 0;
+}
+
 /*
  * The numbers of the gradient buffer become parameters, and masters where there are any. Parameters on the
  * host are in fp32 their own masters; others follow when they are restored.
@@ -226,7 +264,6 @@ static void store(p4d_net *m, uint64_t here)
 
 int p4d_net_initialize(p4d_net *m, uint64_t seed, bool trained_only, p4d_error *err)
 {
-	p4d_weight_slice slices[P4D_SLICES_OF_WEIGHT];
 	float *gradients = p4d_buffers_at(m, B_GRADIENTS);
 	const uint64_t here = m->weights.elements / (p4d_shards_gradients(m->l) ? m->shards : 1);
 	const unsigned threads = threads_of(m);
@@ -235,13 +272,12 @@ int p4d_net_initialize(p4d_net *m, uint64_t seed, bool trained_only, p4d_error *
 	if (!numbers)
 		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for new weights");
 	m->d->zero(m->d, gradients, here * sizeof(float));
-	for (uint32_t i = 0; i < (trained_only ? m->weights.trained : m->weights.count); i++) {
-		const p4d_weight *w = &m->weights.weight[i];
-		const unsigned count = p4d_weight_slices_of(m->l, m->place, m->set.vocab, w, slices);
-		for (unsigned k = 0; k < count; k++)
-			initialize_slice(m, w, &slices[k], seed, numbers, threads);
-	}
+	int rc = 0;
+	for (uint32_t i = 0; rc == 0 && i < (trained_only ? m->weights.trained : m->weights.count); i++)
+		rc = initialize_weight(m, &m->weights.weight[i], seed, numbers, threads, err);
 	free(numbers);
+	if (rc < 0)
+		return -1;
 	store(m, here);
 	p4d_device *d = p4d_buffers_states_away(m) ? m->host : m->d;
 	for (p4d_state i = P4D_STATE_MASTER + 1; i < p4d_optimizer_of(m->l)->states; i++)

@@ -196,6 +196,18 @@ static int fill_constants(p4d_net *m, p4d_error *err)
 	return 0;
 }
 
+static int check_quantized(const p4d_net *m, p4d_error *err)
+{
+	const p4d_tensor *row = m->row[B_QUANTIZED];
+	const uint64_t planned = row ? row->shape[0] * row->shape[1] : 0;
+
+	if (m->weights.quantized_bytes == planned)
+		return 0;
+	return p4d_fail(err, P4D_E_PLAN_CHANGED,
+			"quantized weights on stage %u have %" PRIu64 " bytes, in the plan %" PRIu64,
+			m->place.pp, m->weights.quantized_bytes, planned);
+}
+
 /* The plan has the parameters of the model, or this rank's shards of them. */
 static int check_plan(const p4d_net *m, p4d_error *err)
 {
@@ -206,6 +218,8 @@ static int check_plan(const p4d_net *m, p4d_error *err)
 	    m->l->evaluates ? trained
 			    : m->row[B_GRADIENTS]->shape[0] * (p4d_shards_gradients(m->l) ? m->shards : 1);
 
+	if (check_quantized(m, err) < 0)
+		return -1;
 	if (all == planned && trained == planned_trained)
 		return 0;
 	return p4d_fail(err, P4D_E_PLAN_CHANGED,
@@ -286,6 +300,7 @@ void p4d_net_close(p4d_net *m)
 	free(m->token_holder);
 	free(m->label_holder);
 	free(m->label_trained);
+	free(m->block_scales);
 	free(m->begun);
 	free(m->host_documents);
 	free(m->document_holder);

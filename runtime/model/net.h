@@ -146,6 +146,7 @@ typedef struct p4d_net {
 	/* the micro-batch in each copy; UINT32_MAX: none */
 	uint32_t *token_holder, *label_holder, *document_holder;
 	uint64_t *label_trained;       /* labels that are trained on in each copy */
+	float *block_scales;           /* of a tensor that is being quantized; see quantized.h */
 	bool *begun;                   /* for each trained weight: its gradient has a first part */
 	const int32_t *documents;      /* of the micro-batch of the present pass; NULL: not masked */
 	void *layer_events[P4D_AHEAD]; /* events of the last layers */

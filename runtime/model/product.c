@@ -3,6 +3,7 @@
 
 #include "model/buffers.h"
 #include "model/parallel.h"
+#include "model/quantized.h"
 
 static bool in_fp8(const p4d_net *m, uint64_t n)
 {
@@ -26,7 +27,7 @@ static p4d_fp8_operand quantized(p4d_net *m, bool left, p4d_fp8_role role, const
 void p4d_product__forward(p4d_net *m, p4d_weight_kind kind, uint32_t layer, void *y, const void *add,
 			  const void *x, uint64_t n, uint64_t out, uint64_t in)
 {
-	const void *weight = p4d_buffers__weight(m, kind, layer);
+	const void *weight = p4d_quantized__matrix(m, kind, layer);
 
 	if (!in_fp8(m, n)) {
 		m->d->linear(m->d, m->type, y, add, x, weight, n, out, in);
@@ -40,7 +41,7 @@ void p4d_product__forward(p4d_net *m, p4d_weight_kind kind, uint32_t layer, void
 void p4d_product__input(p4d_net *m, p4d_weight_kind kind, uint32_t layer, void *dx, const void *dy,
 			uint64_t n, uint64_t out, uint64_t in)
 {
-	const void *weight = p4d_buffers__weight(m, kind, layer);
+	const void *weight = p4d_quantized__matrix(m, kind, layer);
 
 	if (!in_fp8(m, n)) {
 		m->d->linear_input(m->d, m->type, dx, dy, weight, n, out, in, false);

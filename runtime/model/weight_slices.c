@@ -218,8 +218,36 @@ unsigned p4d_weight_slices_of(const p4d_layout *l, p4d_place place, uint64_t voc
 	const uint64_t z = p4d_place_grid(l, place).z;
 	p4d_weight all = *w;
 
+	if (w->quantized)
+		all.offset = 0;
 	if (!w->over_z)
-		return slices_of(l, place, vocab, w, slices);
+		return slices_of(l, place, vocab, &all, slices);
 	all.rows *= l->tp_z;
 	return clip(slices, slices_of(l, place, vocab, &all, slices), w, z * w->rows, (z + 1) * w->rows);
+}
+
+unsigned p4d_weights_quantized_parts(const p4d_layout *l, p4d_place place, uint64_t vocab,
+				     const p4d_weight *w, p4d_quantized_part parts[P4D_SLICES_OF_WEIGHT])
+{
+	p4d_weight_slice slices[P4D_SLICES_OF_WEIGHT];
+	const unsigned count = p4d_weight_slices_of(l, place, vocab, w, slices);
+	const bool joined = (w->kind == P4D_W_QKV && l->architecture->fused_qkv) ||
+			    (w->kind == P4D_W_GATE_UP && l->architecture->fused_gate_up);
+	unsigned tensor = p4d_weights_layers_of(w->kind).first;
+	uint64_t first = 0;
+
+	for (unsigned i = 0; i < count; i++) {
+		p4d_weight_slice *p = &slices[i];
+		while (!p4d_adapted_of(l, tensor).out)
+			tensor++;
+		p->first_row = p->first_column = p->offset = 0;
+		p->rows = p->tensor_rows;
+		p->columns = p->tensor_columns;
+		parts[i] = (p4d_quantized_part){.slice = *p, .tensor = tensor, .first = first};
+		if (joined)
+			first += p->rows * p->columns;
+		else
+			tensor++;
+	}
+	return count;
 }

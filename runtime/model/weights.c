@@ -19,6 +19,27 @@ typedef struct weights_builder {
 	bool frozen;     /* the weights that are added now */
 } weights_builder;
 
+p4d_matrix_layers p4d_weights_layers_of(p4d_weight_kind matrix)
+{
+	static const p4d_matrix_layers layers[P4D_W_KINDS] = {
+	    [P4D_W_QKV] = {0, 3}, [P4D_W_OUTPUT] = {3, 1}, [P4D_W_GATE_UP] = {4, 2}, [P4D_W_DOWN] = {6, 1}};
+
+	return layers[matrix];
+}
+
+/* A matrix of a layer that is stored in 4 bits. */
+static void add_quantized(weights_builder *b, p4d_weight *w)
+{
+	const p4d_matrix_layers of = p4d_weights_layers_of(w->kind);
+
+	w->quantized = true;
+	w->offset = b->to->quantized_bytes;
+	for (unsigned i = of.first; i < of.first + of.count; i++) {
+		const p4d_nf4_shape s = p4d_nf4_shape_of(b->layout, i);
+		b->to->quantized_bytes += s.rows ? p4d_nf4_bytes(&s) : 0;
+	}
+}
+
 static void add(weights_builder *b, p4d_weight_kind kind, uint32_t layer, uint64_t rows, uint64_t columns)
 {
 	const bool of_heads = kind == P4D_W_QUERY_NORM || kind == P4D_W_KEY_NORM;
@@ -27,8 +48,7 @@ static void add(weights_builder *b, p4d_weight_kind kind, uint32_t layer, uint64
 	/* what all have whole: tables of positions, and every vector but those of columns that are cut */
 	const bool whole = kind == P4D_W_POSITIONS || (columns == 1 && !cut);
 
-	const bool of_layer =
-	    kind == P4D_W_QKV || kind == P4D_W_OUTPUT || kind == P4D_W_GATE_UP || kind == P4D_W_DOWN;
+	const bool of_layer = p4d_weights_layers_of(kind).count > 0;
 	const bool of_columns = cut || of_heads;
 
 	if (of_layer)
@@ -48,7 +68,10 @@ static void add(weights_builder *b, p4d_weight_kind kind, uint32_t layer, uint64
 	};
 	if (p4d_weights_adapts(kind)) /* a matrix even with rank 1 */
 		b->to->weight[b->to->count - 1].decay = true;
-	b->at += rows * columns;
+	if (b->frozen && of_layer && p4d_stores_nf4(b->layout))
+		add_quantized(b, &b->to->weight[b->to->count - 1]);
+	else
+		b->at += rows * columns;
 }
 
 /* With its bias. */

@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "plan/nf4.h"
 #include "plan/optimizer.h"
 #include "plan/shared_sizes.h"
 #include "schedule/schedule.h"
@@ -79,6 +80,12 @@ static inline p4d_weight_kind p4d_weights_adapter(unsigned number, bool is_b)
 	return (p4d_weight_kind)(P4D_W_ADAPTER + 2 * number + is_b);
 }
 
+/* The linear layers that a matrix has side by side: so many numbers of p4d_adapted_of, from the first on. */
+typedef struct p4d_matrix_layers {
+	unsigned first, count; /* count 0: it is no matrix of a layer */
+} p4d_matrix_layers;
+p4d_matrix_layers p4d_weights_layers_of(p4d_weight_kind matrix);
+
 typedef struct p4d_weight {
 	p4d_weight_kind kind;
 	uint32_t layer;         /* layer of the model; 0 outside of layers */
@@ -92,6 +99,9 @@ typedef struct p4d_weight {
 	bool over_z; /* rows are cut over Z, and gathered for use (depth.h); else each rank of Z has all of
 			them, and gradients of its sequences */
 	bool frozen; /* has no gradient */
+	/* in 4 bits (nf4.h), not in the flat buffer: offset is in bytes of B_QUANTIZED, where its tensors
+	 * are one after the other */
+	bool quantized;
 } p4d_weight;
 
 /* What is gathered, reduced and optimized as one: see p4d_chunk_segments. The last: tables of the vocabulary
@@ -110,9 +120,10 @@ typedef struct p4d_weights {
 	uint32_t in_chunks;   /* segments of all chunks; those of tables follow */
 	p4d_segment *segment; /* those of chunks in order, then those of tables */
 	p4d_weight *weight;
-	uint32_t trained;  /* weights that are, the first ones */
-	uint64_t elements; /* elements of the flat buffer, including padding */
-	uint64_t frozen;   /* elements after these that are not trained */
+	uint32_t trained;         /* weights that are, the first ones */
+	uint64_t elements;        /* elements of the flat buffer, including padding */
+	uint64_t frozen;          /* elements after these that are not trained */
+	uint64_t quantized_bytes; /* bytes of quantized matrices, which are not in the flat buffer */
 } p4d_weights;
 
 /* The table of one stage. A tied head has no entry where its stage holds the embedding; else both ends hold a
@@ -155,7 +166,7 @@ typedef struct p4d_weight_slice {
 	char name[96];                        /* "model.layers.7.self_attn.q_proj.weight" */
 	uint64_t tensor_rows, tensor_columns; /* of the whole model; columns 0: a vector */
 	uint64_t first_row, rows, first_column, columns;
-	uint64_t offset;
+	uint64_t offset; /* of a quantized weight: elements from its begin */
 } p4d_weight_slice;
 
 enum { P4D_SLICES_OF_WEIGHT = 3 };
@@ -169,3 +180,16 @@ bool p4d_weights_is_local(const char *name);
 /* The slices of a weight on the rank at a place; returns how many. vocab: rows of the real vocabulary. */
 unsigned p4d_weight_slices_of(const p4d_layout *layout, p4d_place place, uint64_t vocab,
 			      const p4d_weight *weight, p4d_weight_slice slices[P4D_SLICES_OF_WEIGHT]);
+
+/*
+ * A quantized weight is quantized by whole tensors, whatever of them the rank has: the slices of those that
+ * it has a part of. Those of one tensor follow each other.
+ */
+typedef struct p4d_quantized_part {
+	p4d_weight_slice slice; /* all rows and columns; its offset means nothing */
+	unsigned tensor;        /* that it is in: a number of p4d_adapted_of */
+	uint64_t first;         /* element of the tensor that it begins with */
+} p4d_quantized_part;
+unsigned p4d_weights_quantized_parts(const p4d_layout *layout, p4d_place place, uint64_t vocab,
+				     const p4d_weight *weight,
+				     p4d_quantized_part parts[P4D_SLICES_OF_WEIGHT]);

@@ -16,6 +16,12 @@ static void write_frozen(void *context, uint64_t offset, float *numbers, uint64_
 	p4d_trainer_write_frozen(context, offset, numbers, count);
 }
 
+static int write_quantized(void *context, const p4d_weight *weight, const p4d_quantized_part *part,
+			   uint64_t at, float *numbers, uint64_t count, p4d_error *err)
+{
+	return p4d_trainer_write_quantized(context, weight, part, at, numbers, count, err);
+}
+
 static void initial(void *context, const p4d_weight_slice *slice, uint64_t at, uint64_t count, float *to)
 {
 	p4d_trainer_draw_local(context, slice, at, count, to);
@@ -31,6 +37,7 @@ p4d_checkpoint_storage p4d_checkpoint_storage_of(p4d_trainer *trainer, const p4d
 					.read = read_trainer,
 					.write = write_trainer,
 					.write_frozen = write_frozen,
+					.write_quantized = write_quantized,
 					.initial = initial,
 					.context = trainer};
 }

@@ -135,14 +135,14 @@ static int check_adapters(const p4d_job_plan *plan, const p4d_settings *settings
 	const bool adapters = plan->layout.finetune != P4D_TUNE_FULL;
 
 	if (adapters && !settings->init_from) {
-		p4d_fail(
-		    err, P4D_E_USAGE,
-		    "finetune=lora trains adapters beside the weights of a model: --init-from is missing");
+		p4d_fail(err, P4D_E_USAGE,
+			 "finetune=%s trains adapters beside the weights of a model: --init-from is missing",
+			 plan->layout.finetune == P4D_TUNE_LORA ? "lora" : "qlora");
 		return p4d_fix(err, "--init-from DIR");
 	}
 	if (adapters || settings->lora_alpha < 0)
 		return 0;
-	p4d_fail(err, P4D_E_USAGE, "--lora-alpha has no effect without finetune=lora");
+	p4d_fail(err, P4D_E_USAGE, "--lora-alpha has no effect without finetune=lora or qlora");
 	return p4d_fix(err, "--finetune=lora");
 }
 

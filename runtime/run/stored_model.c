@@ -12,7 +12,8 @@ static bool is_of_model(int option)
 {
 	return (p4d_request_option_info((p4d_option)option)->where & P4D_WHERE_MODEL) ||
 	       option == P4D_PRECISION || option == P4D_SEQ_LEN || option == P4D_FINETUNE ||
-	       option == P4D_LORA_RANK || option == P4D_LORA_TARGETS || option == P4D_ADAPTER_DTYPE;
+	       option == P4D_LORA_RANK || option == P4D_QUANT || option == P4D_LORA_TARGETS ||
+	       option == P4D_ADAPTER_DTYPE;
 }
 
 int p4d_stored_model(p4d_settings *settings, bool *found, p4d_error *err)

@@ -92,6 +92,10 @@ int p4d_trainer_write(p4d_trainer *trainer, uint32_t segment, p4d_state state, c
 		      p4d_error *err);
 /* Elements of frozen weights, from an offset of the flat buffer on; the numbers may be changed. */
 void p4d_trainer_write_frozen(p4d_trainer *trainer, uint64_t offset, float *numbers, uint64_t count);
+/* Of those that are quantized: as p4d_quantized_put. */
+int p4d_trainer_write_quantized(p4d_trainer *trainer, const p4d_weight *weight,
+				const p4d_quantized_part *part, uint64_t at, float *numbers, uint64_t count,
+				p4d_error *err);
 /* After all shards were written: parameters follow from the masters, and are gathered. */
 int p4d_trainer_restore(p4d_trainer *trainer, p4d_error *err);
 

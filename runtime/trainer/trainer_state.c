@@ -5,6 +5,7 @@
 
 #include "base/vector.h"
 #include "model/buffers.h"
+#include "model/quantized.h"
 #include "model/sequence_order.h"
 #include "trainer/trainer_internal.h"
 
@@ -127,6 +128,12 @@ int p4d_trainer_write(p4d_trainer *t, uint32_t segment, p4d_state state, const f
 void p4d_trainer_write_frozen(p4d_trainer *t, uint64_t offset, float *numbers, uint64_t count)
 {
 	p4d_buffers_put_frozen(&t->net, offset, numbers, count);
+}
+
+int p4d_trainer_write_quantized(p4d_trainer *t, const p4d_weight *weight, const p4d_quantized_part *part,
+				uint64_t at, float *numbers, uint64_t count, p4d_error *err)
+{
+	return p4d_quantized_put(&t->net, weight, part, at, numbers, count, err);
 }
 
 static int cast_masters(p4d_trainer *t, p4d_error *err)

@@ -88,7 +88,7 @@ same_logits 2e-5 stages replicas || fail "adapters of two layouts say different 
 same_logits 2e-5 whole halves || fail "weights of two layouts say different things"
 ! same_logits 1e-3 stages whole || fail "adapters and all weights say the same"
 # words that p4d-train does not have are refused at once
-run sbatch -N1 --p4d-model="$work/mistral" --p4d-device=cpu --p4d-framework=p4d --p4d-finetune=qlora "$(p4d job)"
+run sbatch -N1 --p4d-model="$work/mistral" --p4d-device=cpu --p4d-framework=p4d --p4d-finetune=qlora --p4d-quant=int8 "$(p4d job)"
 refused P4D005
-says "finetune=qlora: p4d-train does not quantize weights"
+says "quant=int8: p4d-train has no such choice: it quantizes to nf4"
 nodes_are_up

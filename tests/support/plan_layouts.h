@@ -56,7 +56,7 @@ static inline bool random_layout(p4d_layout *l, int only)
 	if (draw(4) == 0) {
 		static const char *const targets[] = {"all-linear", "attention", "mlp", "q_proj,v_proj",
 						      "down_proj"};
-		put(&r, P4D_FINETUNE, P4D_TUNE_LORA);
+		put(&r, P4D_FINETUNE, PICK(P4D_TUNE_LORA, P4D_TUNE_QLORA));
 		put(&r, P4D_LORA_RANK, PICK(1, 8, 16, 33, 256));
 		snprintf(r.lora_targets, sizeof(r.lora_targets), "%s", targets[draw(5)]);
 	}

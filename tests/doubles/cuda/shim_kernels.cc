@@ -16,3 +16,4 @@
 #include "device/cuda/attention_backward.cu"
 #include "device/cuda/attention_merge.cu"
 #include "device/cuda/quantize.cu"
+#include "device/cuda/nf4.cu"

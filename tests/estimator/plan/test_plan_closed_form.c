@@ -173,6 +173,22 @@ static uint64_t longest(const p4d_layout *l)
 	return length;
 }
 
+/* Of a tensor in nf4, of which a rank has so many numbers: a scale in fp32 for 16,384 numbers of the whole,
+ * and one more; a byte for 64 of its own, and half a byte for each; all in units of 16 bytes. */
+static uint64_t nf4(uint64_t own, uint64_t whole)
+{
+	return ((whole + 16383) / 16384 * 4 + 4 + 15) / 16 * 16 + ((own + 63) / 64 + 15) / 16 * 16 +
+	       ((own + 1) / 2 + 15) / 16 * 16;
+}
+
+static uint64_t nf4_of_layer(const p4d_layout *l)
+{
+	const uint64_t d = l->head_dim, t = l->tp, h = l->hidden, query = h * l->heads * d,
+		       key = h * l->kv_heads * d, ffn = h * l->ffn;
+
+	return 2 * nf4(query / t, query) + 2 * nf4(key / t, key) + 3 * nf4(ffn / t, ffn);
+}
+
 static uint64_t closed_form(const p4d_layout *l, uint64_t stage)
 {
 	const bool fp32 = l->precision == P4D_FP32, cpu = l->device == P4D_CPU;
@@ -182,7 +198,8 @@ static uint64_t closed_form(const p4d_layout *l, uint64_t stage)
 		       ns = l->sequence_parallel ? n / l->tp : n;
 	const uint64_t a = l->heads / l->tp, A = a * d, G = l->kv_heads / l->tp * d, f = l->ffn / l->tp;
 	const uint64_t shards = shards_of(l);
-	const bool lora = l->finetune == P4D_TUNE_LORA;
+	const bool lora = l->finetune != P4D_TUNE_FULL, four_bits = l->finetune == P4D_TUNE_QLORA;
+	const uint64_t quantized = four_bits ? l->stage_layers[stage] * h * (2 * A + 2 * G + 3 * f) : 0;
 	const bool gradients = shares(l, P4D_SHARD_GRADIENTS), kept = !shares(l, P4D_SHARD_PARAMETERS);
 	uint64_t layer, table, frozen_layer = 0, frozen_table = 0;
 	const uint64_t P = parameters(l, stage, true, 128 * shards, &layer, &table), shard = P / shards;
@@ -190,7 +207,8 @@ static uint64_t closed_form(const p4d_layout *l, uint64_t stage)
 	    lora ? parameters(l, stage, false, kept ? 1 : 128 * shards, &frozen_layer, &frozen_table) : 0;
 	/* of two layers, but where a stage has one, and a table */
 	const uint64_t window = least(2, l->stage_layers[stage]);
-	const uint64_t between = lora ? up(e * n * l->lora.rank) : 0;
+	const uint64_t between =
+	    (lora ? up(e * n * l->lora.rank) : 0) + (four_bits ? up(e * h * most(A + 2 * G, 2 * f)) : 0);
 	const uint64_t flight = in_flight(l, stage), S = up(e * ns * h), N = up(e * n * h);
 
 	/* keys of all ranks at once, and their queries apart; or round a ring */
@@ -198,7 +216,8 @@ static uint64_t closed_form(const p4d_layout *l, uint64_t stage)
 	const uint64_t seen = l->seq_len + (gathers ? l->seq_len / l->cp : 0), all = n * l->cp;
 
 	uint64_t always =
-	    up(e * (P + frozen) / (kept ? 1 : shards)) + up(4 * (gradients ? shard : P)) +
+	    up(e * (P + frozen - quantized) / (kept ? 1 : shards)) +
+	    (four_bits ? up(l->stage_layers[stage] * nf4_of_layer(l)) : 0) + up(4 * (gradients ? shard : P)) +
 	    (gradients ? window * up(4 * layer) + up(4 * table) : 0) +
 	    (kept ? 0 : window * up(e * (layer + frozen_layer)) + up(e * (table + frozen_table))) +
 	    (fp32 ? 0 : up(4 * shard)) + 2 * up((l->half_moments ? 2 : 4) * shard) +
@@ -313,7 +332,8 @@ static void grids_equal_the_closed_form(void **state)
 
 static void equals_the_closed_form(void **state)
 {
-	unsigned count = 0, each[P4D_SCHEDULES] = {0}, gathered = 0, adapted = 0, sliced = 0, local = 0;
+	unsigned count = 0, each[P4D_SCHEDULES] = {0}, gathered = 0, adapted = 0, sliced = 0, local = 0,
+		 halved = 0;
 	unsigned sharded = 0, copied = 0;
 	static p4d_layout l;
 	static p4d_plan plan;
@@ -335,6 +355,7 @@ static void equals_the_closed_form(void **state)
 		each[l.schedule]++;
 		gathered += l.cp_comm == P4D_CP_ALL_GATHER;
 		adapted += l.finetune == P4D_TUNE_LORA;
+		halved += l.finetune == P4D_TUNE_QLORA;
 		sliced += l.slices > 1;
 		sharded += shares(&l, P4D_SHARD_PARAMETERS);
 		copied += l.shard_degree && shares(&l, P4D_SHARD_GRADIENTS);
@@ -347,8 +368,8 @@ static void equals_the_closed_form(void **state)
 		assert_true(each[schedule] > 500);
 	}
 	printf("\n");
-	assert_true(gathered > 1000 && adapted > 1000 && sliced > 300 && sharded > 1000 && copied > 100 &&
-		    local > 100);
+	assert_true(gathered > 1000 && adapted > 1000 && halved > 300 && sliced > 300 && sharded > 1000 &&
+		    copied > 100 && local > 100);
 }
 
 int main(void)

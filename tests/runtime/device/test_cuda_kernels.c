@@ -344,8 +344,30 @@ static void rows_of(kernel_run *run, uint64_t rows, uint64_t columns, uint64_t a
 	record_result(run, "copy_rows", run->type, to, rows * apart);
 }
 
+/* A rank's part of a tensor in nf4; any bytes are codes, and any numbers scales. */
+static void nf4(kernel_run *run, const p4d_nf4_shape *shape, uint64_t first_row, uint64_t first_column)
+{
+	p4d_device *const device = run->device;
+	const p4d_nf4_tensor from = {*shape, first_row, first_column,
+				     run_reals(run, p4d_nf4_bytes(shape) / sizeof(float))};
+	void *to = run_elements(run, shape->rows * shape->columns);
+
+	device->dequantize(device, run->type, to, &from);
+	record_result(run, "dequantize", run->type, to, shape->rows * shape->columns);
+}
+
+static void nf4_cases(kernel_run *run)
+{
+	nf4(run, &(p4d_nf4_shape){7, 9, 7, 9}, 0, 0); /* an odd number */
+	nf4(run, &(p4d_nf4_shape){24, 72, 24, 72}, 0, 0);
+	nf4(run, &(p4d_nf4_shape){300, 128, 300, 128}, 0, 0); /* three groups */
+	nf4(run, &(p4d_nf4_shape){150, 128, 300, 128}, 150, 0);
+	nf4(run, &(p4d_nf4_shape){300, 64, 300, 192}, 0, 128);
+}
+
 static void other_cases(kernel_run *run)
 {
+	nf4_cases(run);
 	swiglus(run, 1, 8);
 	swiglus(run, 3, 77);
 	swiglus(run, 2, 2064);

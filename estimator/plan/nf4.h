@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "plan/shared_sizes.h"
+
+/*
+ * Frozen weights of linear layers in 4 bits, as bitsandbytes stores them: nf4 with double quantization (arXiv
+ * 2305.14314). The numbers of a tensor of the model, row by row, are in blocks, each with a scale. Scales
+ * less their mean have codes of 8 bits, and a group of them has a scale in fp32. Blocks and groups are those
+ * of the whole tensor, so that all layouts compute with the same numbers: a rank with some of the rows or
+ * columns has the codes of its own blocks, and the scales of all groups.
+ *
+ * In memory: the scales of groups and, behind them, the mean; codes of the blocks' scales; codes of the
+ * numbers, two in a byte, the first in the upper half. Each of these begins at a multiple of
+ * P4D_NF4_ALIGNMENT bytes.
+ */
+enum { P4D_NF4_BLOCK = 64, P4D_NF4_GROUP = 256, P4D_NF4_ALIGNMENT = 16 };
+
+/* What a rank has of a tensor. */
+typedef struct p4d_nf4_shape {
+	uint64_t rows, columns;
+	uint64_t tensor_rows, tensor_columns; /* of the whole tensor */
+} p4d_nf4_shape;
+
+static inline uint64_t p4d_nf4_round_up(uint64_t n, uint64_t multiple)
+{
+	return (n + multiple - 1) / multiple * multiple;
+}
+
+static inline uint64_t p4d_nf4_blocks(uint64_t elements)
+{
+	return (elements + P4D_NF4_BLOCK - 1) / P4D_NF4_BLOCK;
+}
+
+/* Of the whole tensor. */
+static inline uint64_t p4d_nf4_groups(const p4d_nf4_shape *s)
+{
+	return (p4d_nf4_blocks(s->tensor_rows * s->tensor_columns) + P4D_NF4_GROUP - 1) / P4D_NF4_GROUP;
+}
+
+/* Where the codes of blocks, and of numbers, begin; and where they end. */
+static inline uint64_t p4d_nf4_block_codes_at(const p4d_nf4_shape *s)
+{
+	return p4d_nf4_round_up(4 * (p4d_nf4_groups(s) + 1), P4D_NF4_ALIGNMENT);
+}
+
+static inline uint64_t p4d_nf4_codes_at(const p4d_nf4_shape *s)
+{
+	return p4d_nf4_block_codes_at(s) +
+	       p4d_nf4_round_up(p4d_nf4_blocks(s->rows * s->columns), P4D_NF4_ALIGNMENT);
+}
+
+static inline uint64_t p4d_nf4_bytes(const p4d_nf4_shape *s)
+{
+	return p4d_nf4_codes_at(s) + p4d_nf4_round_up((s->rows * s->columns + 1) / 2, P4D_NF4_ALIGNMENT);
+}
+
+/* Whether p4d-train stores the frozen matrices of layers so. */
+static inline bool p4d_stores_nf4(const p4d_layout *l)
+{
+	return l->finetune == P4D_TUNE_QLORA && l->quant == P4D_QUANT_NF4;
+}
+
+/* The linear layer of that number of p4d_adapted_of; rows 0: the model has none. */
+static inline p4d_nf4_shape p4d_nf4_shape_of(const p4d_layout *l, unsigned number)
+{
+	const p4d_adapted of = p4d_adapted_of(l, number);
+	const p4d_nf4_shape s = {of.out, of.in, of.split_in ? of.out : of.out * l->tp,
+				 of.split_in ? of.in * l->tp : of.in};
+
+	return s;
+}
+
+/* All matrices of a layer on one rank. */
+static inline uint64_t p4d_nf4_layer_bytes(const p4d_layout *l)
+{
+	uint64_t bytes = 0;
+
+	for (unsigned i = 0; i < P4D_ADAPTED_LAYERS; i++) {
+		const p4d_nf4_shape s = p4d_nf4_shape_of(l, i);
+		bytes += s.rows ? p4d_nf4_bytes(&s) : 0;
+	}
+	return bytes;
+}
