@@ -13,8 +13,7 @@
 
 static const p4d_option none = P4D_OPTIONS;
 
-/* What p4d-train computes on CPUs: the first thing in which the model is another. Not of Gemma 3: its norms
- * of heads, and rotary positions of two bases. */
+/* What p4d-train computes on CPUs: the first thing in which the model is another. */
 static p4d_option difference(const p4d_request *r)
 {
 	const p4d_architecture *a = p4d_architecture_of(r);
@@ -24,11 +23,11 @@ static p4d_option difference(const p4d_request *r)
 	const bool around = !a->embedding_norm && !a->head_bias && !a->head_transform && !a->position_offset;
 	/* code that rotates in fp32 rotates neighbours, not halves */
 	const bool inside = !p4d_architecture_turns_part(a) && !a->attention_sinks && !a->unrotated_full &&
-			    !a->plain_windows && !a->gated_attention &&
-			    !(a->unit_norms && r->value[P4D_QK_NORM]) && !a->norms_rotated &&
-			    !a->rotates_in_fp32;
+			    !a->gated_attention && !a->norms_rotated && !a->rotates_in_fp32;
+	/* nobody compared them with transformers: OLMo 3 */
+	const bool unknown = a->plain_windows && a->window_theta <= 0;
 	const bool joins = a->fused_gate_up || a->fused_qkv;
-	const bool others = !(joins && a->modules == P4D_MODULES_LLAMA) && !a->unvalidated;
+	const bool others = !(joins && a->modules == P4D_MODULES_LLAMA) && !a->unvalidated && !unknown;
 	const struct {
 		bool differs;
 		p4d_option option;

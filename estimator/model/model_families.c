@@ -494,7 +494,7 @@ static const p4d_hf_family families[] = {
     {"Gemma3ForCausalLM", "gemma3_text", ROW(GEMMA3),
      ABSENT({P4D_HEADS, 8}, {P4D_KV_HEADS, 4}, {P4D_HEAD_DIM, 256}, {P4D_VOCAB, 262208},
 	    {P4D_SLIDING_WINDOW, 4096}),
-     .own = p4d_model__own_gemma},
+     .own = p4d_model__own_gemma3},
     {"OlmoForCausalLM", "olmo", ROW(OLMO)},
     {"Olmo2ForCausalLM", "olmo2", ROW(OLMO2)},
     {"Olmo3ForCausalLM", "olmo3", ROW(OLMO3), ABSENT({P4D_SLIDING_WINDOW, 4096})},

@@ -41,6 +41,7 @@ int p4d_model__own_granite_hybrid(struct json_object *config, p4d_request *model
 
 /* Factors on embeddings, residuals, scores and logits (model_scales.c). */
 int p4d_model__own_granite(struct json_object *config, p4d_request *model, p4d_error *err);
+int p4d_model__own_gemma3(struct json_object *config, p4d_request *model, p4d_error *err);
 int p4d_model__own_gemma(struct json_object *config, p4d_request *model, p4d_error *err);
 
 /* model->untrained: what p4d-train would compute otherwise. After all else of the file. */

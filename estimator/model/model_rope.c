@@ -9,6 +9,7 @@
 #include "base/number.h"
 #include "base/text.h"
 #include "model/model_json.h"
+#include "request/architecture.h"
 
 /* What a type needs, in the order of --rope-scaling. */
 static const char *const llama3_numbers[] = {"factor", "low_freq_factor", "high_freq_factor",
@@ -95,6 +96,7 @@ static int read_theta(struct json_object *object, p4d_request *model, p4d_error 
 int p4d_model__read_rope(struct json_object *model_file, p4d_request *model, p4d_error *err)
 {
 	static const char *const keys[] = {"rope_scaling", "rope_parameters"};
+	const bool plain = p4d_architecture_of(model)->plain_windows;
 
 	if (read_theta(model_file, model, err) < 0)
 		return -1;
@@ -105,6 +107,10 @@ int p4d_model__read_rope(struct json_object *model_file, p4d_request *model, p4d
 		if (!json_object_is_type(object, json_type_object))
 			return p4d_fail(err, P4D_E_JSON, "\"%s\" is %.40s, not an object", keys[i],
 					json_object_to_json_string_ext(object, JSON_C_TO_STRING_PLAIN));
+		/* the layers without a window, where those with one rotate as the architecture says */
+		struct json_object *full = json_object_object_get(object, "full_attention");
+		if (plain && json_object_is_type(full, json_type_object))
+			object = full;
 		if (read_theta(object, model, err) < 0 || read_scaling(object, model, err) < 0)
 			return -1;
 	}

@@ -56,6 +56,14 @@ int p4d_model__own_granite(struct json_object *config, p4d_request *model, p4d_e
 	return 0;
 }
 
+/* Gemma 3: also the base that the class takes for an absent one. */
+int p4d_model__own_gemma3(struct json_object *config, p4d_request *model, p4d_error *err)
+{
+	if (!p4d_is_set(model, P4D_ROPE_THETA))
+		p4d_request_put_real(model, P4D_ROPE_THETA, 1e6, P4D_BY_MODEL);
+	return p4d_model__own_gemma(config, model, err);
+}
+
 int p4d_model__own_gemma(struct json_object *config, p4d_request *model, p4d_error *err)
 {
 	return read_scale(config, &gemma, model, err);

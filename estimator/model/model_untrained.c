@@ -74,7 +74,7 @@ static int check_number(struct json_object *config, const char *key, double usua
 	if (p4d_json_number(config, key, 0, 1e9, &number, err) < 0)
 		return -1;
 	const bool none =
-	    json_object_object_get_ex(config, key, NULL) && !json_object_object_get(config, key);
+	    usual > 0 && json_object_object_get_ex(config, key, NULL) && !json_object_object_get(config, key);
 	if (!none && number >= usual && number <= usual)
 		return 0;
 	return untrained(model, "%s=%s, only %g", key, text_of(config, key), usual);
@@ -140,6 +140,37 @@ static int check_rotations(struct json_object *config, p4d_request *model, p4d_e
 	return others ? untrained(model, "no_rope_layers with other layers than each %uth", every) : 0;
 }
 
+/* The rotation of layers with a window, and which they are in older files. */
+static int check_window_rotation(struct json_object *config, p4d_request *model, p4d_error *err)
+{
+	const p4d_architecture *a = p4d_architecture_of(model);
+	struct json_object *both = json_object_object_get(config, "rope_parameters"),
+			   *pattern = json_object_object_get(config, "sliding_window_pattern");
+	struct json_object *own = json_object_is_type(both, json_type_object)
+				      ? json_object_object_get(both, "sliding_attention")
+				      : NULL;
+	double base = (double)a->window_theta;
+	char type[40] = "default";
+
+	if (!a->plain_windows || a->window_theta <= 0)
+		return 0;
+	if (p4d_json_number(config, "rope_local_base_freq", 0, 1e12, &base, err) < 0 ||
+	    (json_object_is_type(own, json_type_object) &&
+	     (p4d_json_number(own, "rope_theta", 0, 1e12, &base, err) < 0 ||
+	      p4d_json_string(own, "rope_type", type, sizeof(type), err) < 0)))
+		return -1;
+	if (base < (double)a->window_theta || base > (double)a->window_theta)
+		return untrained(model, "a base of %g for layers with a window, only %g", base,
+				 (double)a->window_theta);
+	if (strcmp(type, "default") != 0)
+		return untrained(model, "RoPE scaling %s of layers with a window", type);
+	if (json_object_is_type(pattern, json_type_int) &&
+	    json_object_get_int64(pattern) != a->full_attention_every)
+		return untrained(model, "sliding_window_pattern=%s, only %u",
+				 text_of(config, "sliding_window_pattern"), a->full_attention_every);
+	return 0;
+}
+
 /* Factors that their options do not take. */
 static int check_factors(struct json_object *config, p4d_request *model, p4d_error *err)
 {
@@ -164,12 +195,13 @@ int p4d_model__read_untrained(struct json_object *config, p4d_request *model, p4
 	if (model->value[P4D_ACTIVATION] == P4D_GELU || model->value[P4D_ACTIVATION] == P4D_GEGLU)
 		(void)check_activation(config, model);
 	if (check_flags(config, model, err) < 0 || check_windows(config, model, err) < 0 ||
-	    check_rotations(config, model, err) < 0 || check_factors(config, model, err) < 0)
+	    check_rotations(config, model, err) < 0 || check_factors(config, model, err) < 0 ||
+	    check_window_rotation(config, model, err) < 0)
 		return -1;
 	if (a->rotated == P4D_ROTATED_PADDED &&
 	    check_number(config, "partial_rotary_factor", 1, model, err) < 0)
 		return -1;
-	if (model->value[P4D_ARCHITECTURE] != P4D_ARCHITECTURE_GEMMA2)
+	if (!a->scaled_embedding || a->place != P4D_NORMS_AROUND) /* Gemma 2 and 3 have caps */
 		return 0;
 	if (check_number(config, "attn_logit_softcapping", a->attention_cap, model, err) < 0)
 		return -1;

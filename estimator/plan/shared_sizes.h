@@ -26,19 +26,25 @@ enum { P4D_NORM_SUMS = 256, P4D_HEAD_SUMS = 64 };
 enum { P4D_TP_PARTS = 2, P4D_TP_BLOCKS = 16 };
 
 /*
- * Tables of cosines and sines: of the model's rotation and, where some layers turn nothing, one for these.
- * Which of them a layer has.
+ * Tables of cosines and sines: of the model's rotation and, if some layers rotate in another way or not at
+ * all, one for these. Which of them a layer has.
  */
 static inline unsigned p4d_rope_tables(const p4d_layout *l)
 {
-	return l->architecture->unrotated_every ? 2 : 1;
+	const p4d_architecture *a = l->architecture;
+
+	return a->unrotated_every || (l->sliding_window && a->plain_windows) ? 2 : 1;
 }
 
 static inline unsigned p4d_rope_table_of(const p4d_layout *l, uint64_t layer)
 {
-	const unsigned every = l->architecture->unrotated_every;
+	const p4d_architecture *a = l->architecture;
+	const unsigned every = a->full_attention_every;
+	const bool full = every && (layer + 1) % every == 0;
 
-	return every && (layer + 1) % every == 0;
+	if (a->unrotated_every)
+		return (layer + 1) % a->unrotated_every == 0;
+	return l->sliding_window && a->plain_windows && !full;
 }
 
 /* The cpu's matrix products of bf16: rows and columns of operands and product in fp32 at a time. */

@@ -101,6 +101,7 @@ typedef struct p4d_architecture {
 	unsigned unrotated_every;      /* every Nth layer has no positions; 0: all have */
 	bool unrotated_full;           /* nor have, beside layers with a window, those without */
 	bool plain_windows;            /* layers with a window rotate without --rope-scaling */
+	float window_theta;            /* base of their rotation; 0: that of the model */
 	unsigned full_attention_every; /* with --sliding-window, every Nth layer attends to all tokens; 0:
 					  none does */
 	bool single_blocks;   /* a layer is one block with a norm: attention, a mixer with a state, or the

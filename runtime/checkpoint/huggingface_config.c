@@ -53,6 +53,8 @@ static const architecture classes[] = {
     {"GemmaForCausalLM", "gemma", ROW(GEMMA), BIAS(NONE)},
     {"Gemma2ForCausalLM", "gemma2", ROW(GEMMA2), BIAS(NONE), .window = ANY_WINDOW,
      .factors = FACTOR(ATTENTION)},
+    {"Gemma3ForCausalLM", "gemma3_text", ROW(GEMMA3), BIAS(NONE), .qk_norm = P4D_QK_NORM_HEAD,
+     .window = WITH_WINDOW, .factors = FACTOR(ATTENTION)},
     {"GraniteForCausalLM", "granite", ROW(GRANITE), LINEAR_BIASES, .switches = true,
      .factors = FACTOR(EMBEDDING) | FACTOR(RESIDUAL) | FACTOR(ATTENTION) | FACTOR(LOGIT)},
     {"SmolLM3ForCausalLM", "smollm3", ROW(SMOLLM3), LINEAR_BIASES, .switches = true},
@@ -199,9 +201,12 @@ static void add_factors(struct json_object *to, const p4d_request *r, const p4d_
 	if (a->attention_cap > 0) {
 		add_decimal(to, "attn_logit_softcapping", (double)a->attention_cap);
 		add_decimal(to, "final_logit_softcapping", (double)a->logit_cap);
+	}
+	if (a->scaled_embedding && a->place == P4D_NORMS_AROUND)
 		add(to, "query_pre_attn_scalar",
 		    json_object_new_int64(llround(pow(l->factor.attention, -2))));
-	}
+	if (a->window_theta > 0)
+		add_decimal(to, "rope_local_base_freq", (double)a->window_theta);
 }
 
 /* 1 for each layer that rotates, 0 for those that do not. */

@@ -73,6 +73,7 @@ typedef struct p4d_heads {
 	 * here, and it is over so many, of all ranks. dots: what heads_backward needs. See head_sums. */
 	bool wide;
 	uint64_t query_width, key_width;
+	float plus; /* added to the weights of norms; not on GPUs */
 	const float *dots;
 	const float
 	    *rope; /* (length, d): for each position d/2 cosines, then d/2 sines; pairs are (i, i + d/2) */

@@ -20,6 +20,7 @@ p4d_heads p4d_attention__heads_of(const p4d_net *m, const p4d_layer *y)
 	    .query_weight = p4d_buffers__weight(m, P4D_W_QUERY_NORM, y->number),
 	    .key_weight = p4d_buffers__weight(m, P4D_W_KEY_NORM, y->number),
 	    .epsilon = m->set.norm_epsilon,
+	    .plus = m->l->architecture->unit_norms ? 1 : 0,
 	    .wide = m->l->qk_norm == P4D_QK_NORM_WIDE,
 	    .query_width = m->l->heads * m->l->head_dim,
 	    .key_width = m->l->kv_heads * m->l->head_dim,

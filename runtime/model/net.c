@@ -160,9 +160,12 @@ static int allocate(p4d_net *m, p4d_error *err)
  */
 static double angle_of(const p4d_net *m, uint64_t table, uint64_t position, uint64_t j)
 {
-	const bool turns = !m->l->positions && table == 0;
+	const p4d_architecture *a = m->l->architecture;
+	const p4d_rope windows = {.theta = a->window_theta > 0 ? (double)a->window_theta : m->set.rope.theta};
 
-	return turns ? (double)position * p4d_rope_frequency(&m->set.rope, m->l->head_dim, j) : 0;
+	if (m->l->positions || (table && !a->plain_windows))
+		return 0;
+	return (double)position * p4d_rope_frequency(table ? &windows : &m->set.rope, m->l->head_dim, j);
 }
 
 static void fill_rope(p4d_net *m, float *scratch)

@@ -196,6 +196,10 @@ exits 0 still --init-from other # of no layer, as layer_types says
 sed -i '0,/"full_attention"/s//"sliding_attention"/' other/config.json
 refused P4D009 still --init-from other
 says "p4d-train does not compute the window of 1 of 2 layers (layer_types)"
+rm -rf other && cp -r "$parity/gemma3" other
+sed -i 's/"rope_theta": 10000\.0/"rope_theta": 20000.0/' other/config.json
+refused P4D009 still --init-from other
+says "p4d-train does not compute a base of 20000 for layers with a window, only 10000"
 # nor is a run resumed with another factor
 rm -rf scaled
 exits 0 still --init-from "$parity/granite" --checkpoint scaled

@@ -55,6 +55,9 @@ MODELS = {
                             "embedding_multiplier": 6.0, "residual_multiplier": 0.22, "attention_multiplier": 0.25,
                             "logits_scaling": 3.0}),
     "olmo2": ("Olmo2", {"rms_norm_eps": 1e-6, "rope_theta": 50000.0, "tie_word_embeddings": False}),
+    "gemma3": ("Gemma3", {"rms_norm_eps": 1e-6, "num_hidden_layers": 6, "sliding_window": 7, "query_pre_attn_scalar": 12,
+                          "rope_parameters": {"full_attention": {"rope_type": "linear", "factor": 8.0, "rope_theta": 1e6},
+                                              "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0}}}),
     "phi3": ("Phi3", {"rms_norm_eps": 1e-5, "rope_theta": 10000.0, "tie_word_embeddings": False, "sliding_window": 7}),
 }
 # which has other names for most
@@ -69,30 +72,35 @@ def randomize(model):
         for name, p in model.named_parameters():
             scales = p.dim() == 1 and name.endswith("weight") and not added
             p.copy_(torch.randn_like(p) * (0.4 if added and "q_proj" in name else 0.2) + scales) # scores that a cap changes
+            if "Gemma3" in type(model).__name__ and "post_" in name:
+                p.sub_(0.9) # six layers of blocks as large as the residual stream magnify what is rounded
 
 
 def exact_angles(model):
-    """Cosines and sines in float64, which the library computes in float32 whatever the model's type."""
+    """Cosines and sines in float64, which the library computes in float32 whatever the model's type; maybe of several kinds of layers."""
     rotary = getattr(model.model, "rotary_emb", None) if hasattr(model, "model") else None
     if rotary is None:
         return
-    frequencies = rotary.inv_freq.double()
 
-    def forward(_x, position_ids, *_args, **_kwargs):
-        angle = position_ids[..., None].double() * frequencies
+    def forward(_x, position_ids, layer_type=None, **_kwargs):
+        kind = f"{layer_type}_" if layer_type else ""
+        angle = position_ids[..., None].double() * getattr(rotary, kind + "inv_freq").double()
         angle = torch.cat((angle, angle), dim=-1)
-        return angle.cos() * rotary.attention_scaling, angle.sin() * rotary.attention_scaling
+        scaling = getattr(rotary, kind + "attention_scaling")
+        return angle.cos() * scaling, angle.sin() * scaling
 
     rotary.forward = forward
 
 
 def exact_frequencies(model, config):
-    """inv_freq is stored in float32; the plain ones are computed again."""
+    """inv_freq is stored in float32; the plain ones and those divided by a factor are computed again."""
     rotary = getattr(getattr(model, "model", None), "rotary_emb", None)
     parameters = getattr(config, "rope_parameters", None) or {}
-    if rotary is not None and parameters.get("rope_type", "default") == "default":
-        d = config.head_dim
-        rotary.inv_freq = parameters["rope_theta"] ** (-torch.arange(0, d, 2).double() / d)
+    kinds = {f"{kind}_": own for kind, own in parameters.items() if isinstance(own, dict)} or {"": parameters}
+    for kind, own in kinds.items() if rotary is not None else ():
+        if own.get("rope_type", "default") in ("default", "linear"):
+            d = config.head_dim
+            setattr(rotary, kind + "inv_freq", own["rope_theta"] ** (-torch.arange(0, d, 2).double() / d) / own.get("factor", 1))
 
 
 def gradients(model, tokens, labels, names):
@@ -226,7 +234,7 @@ def main(directory, only, part):
             continue
         path = os.path.join(directory, name)
         of_library = getattr(transformers, family + ("LMHeadModel" if family == "GPT2" else "ForCausalLM"))
-        config = getattr(transformers, family + "Config")(**{**(GPT2 if name == "gpt2" else SIZES), **own})
+        config = getattr(transformers, family + ("TextConfig" if family == "Gemma3" else "Config"))(**{**(GPT2 if name == "gpt2" else SIZES), **own})
         if part == "":
             write(name, lambda seed: make_base(of_library, config, path, seed), 41 + number, os.path.join(path, "truth"))
         if part != "--lora":

@@ -9,6 +9,7 @@ typedef struct head {
 	const ELEMENT *bias, *weight;
 	const float *cosine, *sine; /* d/2 each */
 	uint64_t half;              /* d/2 */
+	REAL plus;                  /* added to weights */
 } head;
 
 static head head_of(const p4d_heads *h, uint64_t token, uint64_t index)
@@ -24,6 +25,7 @@ static head head_of(const p4d_heads *h, uint64_t token, uint64_t index)
 	    .cosine = rope,
 	    .sine = rope + h->head_dim / 2,
 	    .half = h->head_dim / 2,
+	    .plus = (REAL)h->plus,
 	};
 }
 
@@ -77,7 +79,8 @@ P4D_CLONES static REAL inverse_rms(const ELEMENT *x, const head *h, float epsilo
 	return 1 / SQRT(squares / (REAL)d + (REAL)epsilon);
 }
 
-P4D_INLINE void rotate_with(ELEMENT *x, const head *h, const ELEMENT *bias, const ELEMENT *weight, REAL scale)
+P4D_INLINE void rotate_with(ELEMENT *x, const head *h, const ELEMENT *bias, const ELEMENT *weight, REAL scale,
+			    REAL plus)
 {
 	ELEMENT *upper = x + h->half;
 
@@ -85,8 +88,10 @@ P4D_INLINE void rotate_with(ELEMENT *x, const head *h, const ELEMENT *bias, cons
 	for (uint64_t i = 0; i < h->half; i++) {
 		const uint64_t j = i + h->half;
 		const REAL c = h->cosine[i], s = h->sine[i];
-		const REAL a = (p4d_load(x[i]) + or_else(bias, i, 0)) * scale * or_else(weight, i, 1);
-		const REAL b = (p4d_load(upper[i]) + or_else(bias, j, 0)) * scale * or_else(weight, j, 1);
+		const REAL a =
+		    (p4d_load(x[i]) + or_else(bias, i, 0)) * scale * (or_else(weight, i, 1) + plus);
+		const REAL b =
+		    (p4d_load(upper[i]) + or_else(bias, j, 0)) * scale * (or_else(weight, j, 1) + plus);
 		x[i] = p4d_store(a * c - b * s);
 		upper[i] = p4d_store(b * c + a * s);
 	}
@@ -95,9 +100,9 @@ P4D_INLINE void rotate_with(ELEMENT *x, const head *h, const ELEMENT *bias, cons
 P4D_CLONES static void rotate(ELEMENT *x, const head *h, REAL scale)
 {
 	if (!h->bias && !h->weight) /* the usual case, without branches in the loop */
-		rotate_with(x, h, NULL, NULL, 1);
+		rotate_with(x, h, NULL, NULL, 1, 0);
 	else
-		rotate_with(x, h, h->bias, h->weight, scale);
+		rotate_with(x, h, h->bias, h->weight, scale, h->weight ? h->plus : 0);
 }
 
 void OP(heads)(ELEMENT *qkv, REAL *rstd, const p4d_heads *h)
@@ -157,7 +162,7 @@ P4D_CLONES static void normalized_back(ELEMENT *gradient, const ELEMENT *left, c
 		const REAL c = h->cosine[i], s = h->sine[i];
 		const REAL ga = p4d_load(gradient[i]) * c + p4d_load(gradient[j]) * s;
 		const REAL gb = p4d_load(gradient[j]) * c - p4d_load(gradient[i]) * s;
-		const REAL wa = p4d_load(weight[i]), wb = p4d_load(weight[j]);
+		const REAL wa = p4d_load(weight[i]) + h->plus, wb = p4d_load(weight[j]) + h->plus;
 		const REAL ya = p4d_load(left[i]) * c + p4d_load(left[j]) * s;
 		const REAL yb = p4d_load(left[j]) * c - p4d_load(left[i]) * s;
 		const REAL za = wa == 0 ? 0 : ya / wa, zb = wb == 0 ? 0 : yb / wb;

@@ -21,9 +21,9 @@ enum { BATCH = 2, LENGTH = 24, VOCAB = 40, MOST_ARGUMENTS = 64, ALPHA_OVER_RANK 
 static const float last_rate = 1e-3f;
 static double limit = 2e-6; /* 3e-6 where it is compiled without optimization (P4D_TEST_FEW): 2.11e-6 once */
 
-static const char *const models[] = {"llama",      "llama-tied",     "llama31", "qwen2",  "qwen3",
-				     "mistral",    "mistral-window", "gemma",   "gemma2", "gpt2",
-				     "llama-bias", "smollm3",        "granite", "olmo2",  "phi3"};
+static const char *const models[] = {
+    "llama",  "llama-tied", "llama31",    "qwen2",   "qwen3",   "mistral", "mistral-window", "gemma",
+    "gemma2", "gpt2",       "llama-bias", "smollm3", "granite", "olmo2",   "phi3",           "gemma3"};
 enum { MODELS = sizeof(models) / sizeof(*models) };
 
 static const struct layout_case {

@@ -22,6 +22,7 @@ static const char *const factors[FACTORS][LEVELS] = {
     [MODELS] =
 	{PLAIN, GROUPED,
 	 "kv-heads=4 tied=on bias=none qk-norm=off architecture=gemma2 activation=geglu sliding-window=5",
+	 "kv-heads=4 tied=on bias=none qk-norm=on architecture=gemma3 activation=geglu sliding-window=5",
 	 "kv-heads=8 tied=on bias=all qk-norm=off architecture=gpt2 norm=layernorm glu=off "
 	 "activation=gelu positions=learned",
 	 "kv-heads=4 tied=on bias=all qk-norm=off architecture=smollm3 embedding-scale=3 residual-scale=0.5 "
